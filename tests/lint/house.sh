@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Small rules of the house: files under 600 lines, licence line first, no tabs, no left-over promises, no _t names.
+cd "$1" || exit 1
+fail=0
+for file in $(find src include -name '*.[ch]'); do
+    lines=$(wc -l <"$file")
+    case $file in *grids*|*unicode_data*) ;; *) [ "$lines" -gt 600 ] && { echo "$file: $lines lines"; fail=1; } ;; esac
+    grep -q 'SPDX-License-Identifier: MIT' "$file" || { echo "$file: no SPDX line"; fail=1; }
+done
+grep -rnP '\t' src include tests --include='*.[ch]' && { echo "tabs"; fail=1; }
+grep -rnE 'TODO|FIXME|XXX|HACK' src include tests examples docs --include='*.[chm]*' && fail=1
+grep -rnE '\bqn_[a-z0-9_]+_t\b' src include && { echo "_t names"; fail=1; }
+exit $fail
