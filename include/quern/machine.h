@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* quern/machine.h -- what the machine offers: processor level, cores, caches, memory, and measured peaks. */
+#ifndef QUERN_MACHINE_H
+#define QUERN_MACHINE_H
+
+#include <quern/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* QN_CPU_LEVEL(name, "what it needs"): rungs of the CPU backend, lowest first. A level includes all below it. */
+#define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
+    QN_CPU_LEVEL(ref,    "nothing: portable C") \
+    QN_CPU_LEVEL(avx2,   "AVX2, FMA and F16C") \
+    QN_CPU_LEVEL(avx512, "AVX-512 F, BW, DQ, VL and VNNI")
+
+typedef enum qn_cpu_level {
+#define QN_CPU_LEVEL_ENUM(name, needs) QN_CPU_##name,
+    QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_ENUM)
+#undef QN_CPU_LEVEL_ENUM
+    QN_CPU_LEVEL_COUNT
+} qn_cpu_level;
+
+typedef struct qn_machine {
+    char cpu_name[64];
+    char features[128];       /* "avx2 fma f16c avx512f ..." */
+    qn_cpu_level level;       /* the best this machine runs */
+    int logical_cpus;         /* online */
+    int usable_cpus;          /* by the affinity mask */
+    int physical_cores;       /* behind the usable ones */
+    double quota_cpus;        /* cgroup limit, 0 when there is none */
+    int default_threads;      /* what Quern starts unless told */
+    uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance; 0 unknown */
+    uint64_t memory_bytes, memory_free_bytes, memory_limit_bytes; /* the limit is the cgroup's, 0 none */
+} qn_machine;
+
+QN_API void qn_machine_get(qn_machine *out);
+QN_API const char *qn_cpu_level_name(qn_cpu_level level);
+QN_API bool qn_cpu_level_find(const char *name, qn_cpu_level *out);
+
+typedef struct qn_machine_peaks {
+    int threads;
+    double read_gb_s;    /* sequential reads of a buffer far larger than the caches, 1 GB = 1e9 bytes */
+    double int8_gops;    /* 8-bit multiply-adds at the level, counted as 2 operations each */
+    double f32_gflops;   /* fused multiply-adds, 2 operations each */
+} qn_machine_peaks;
+
+/* Measures for about `seconds` in all (0 means 1.0) with `threads` (0: default) at `level`. */
+QN_API qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn_machine_peaks *out, qn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

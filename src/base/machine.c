@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* src/base/machine.c -- the processor: its name, its features, and the rung of the CPU backend that it can run. A feature
+ * counts only when the operating system also saves the registers that it uses (XCR0). */
+#include "base/machine.h"
+#include "base/thread.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+
+#include <cpuid.h>
+
+enum { EAX, EBX, ECX, EDX };
+enum { STATE_none = 0, STATE_ymm = 0x06, STATE_zmm = 0xe6, STATE_tile = 0x60000 }; /* bits of XCR0 */
+
+/* FEATURE(name, leaf, subleaf, register, bit, state, the level that needs it or -1): Intel's and AMD's manuals, CPUID. */
+#define FEATURE_ROWS(FEATURE) \
+    FEATURE(avx,        1, 0, ECX, 28, ymm,  -1) \
+    FEATURE(fma,        1, 0, ECX, 12, ymm,  QN_CPU_avx2) \
+    FEATURE(f16c,       1, 0, ECX, 29, ymm,  QN_CPU_avx2) \
+    FEATURE(bmi2,       7, 0, EBX,  8, none, QN_CPU_avx2) \
+    FEATURE(avx2,       7, 0, EBX,  5, ymm,  QN_CPU_avx2) \
+    FEATURE(avxvnni,    7, 1, EAX,  4, ymm,  -1) \
+    FEATURE(avx512f,    7, 0, EBX, 16, zmm,  QN_CPU_avx512) \
+    FEATURE(avx512bw,   7, 0, EBX, 30, zmm,  QN_CPU_avx512) \
+    FEATURE(avx512dq,   7, 0, EBX, 17, zmm,  QN_CPU_avx512) \
+    FEATURE(avx512vl,   7, 0, EBX, 31, zmm,  QN_CPU_avx512) \
+    FEATURE(avx512vnni, 7, 0, ECX, 11, zmm,  QN_CPU_avx512) \
+    FEATURE(avx512bf16, 7, 1, EAX,  5, zmm,  -1) \
+    FEATURE(avx512fp16, 7, 0, EDX, 23, zmm,  -1) \
+    FEATURE(amx_int8,   7, 0, EDX, 25, tile, -1) \
+    FEATURE(amx_bf16,   7, 0, EDX, 22, tile, -1)
+
+static uint64_t saved_state(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & 1u << 27) == 0) return 0; /* OSXSAVE: xgetbv exists */
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (uint64_t)d << 32 | a;
+}
+
+static bool has_feature(unsigned leaf, unsigned subleaf, int reg, int bit, uint64_t state, uint64_t saved)
+{
+    unsigned r[4];
+    if (leaf == 7 && subleaf > 0) { /* leaf 7 says how many subleaves it has */
+        if (!__get_cpuid_count(7, 0, &r[EAX], &r[EBX], &r[ECX], &r[EDX]) || r[EAX] < subleaf) return false;
+    }
+    if (!__get_cpuid_count(leaf, subleaf, &r[EAX], &r[EBX], &r[ECX], &r[EDX])) return false;
+    return (r[reg] >> bit & 1) != 0 && (saved & state) == state;
+}
+
+static void brand(char *name, size_t size)
+{
+    unsigned r[12] = {0};
+    char text[sizeof r + 1] = {0};
+    for (unsigned i = 0; i < 3; i++) {
+        if (!__get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3])) break;
+    }
+    memcpy(text, r, sizeof r);
+    const char *p = text;
+    while (*p == ' ') p++;
+    snprintf(name, size, "%s", *p != '\0' ? p : "x86");
+    for (size_t n = strlen(name); n > 0 && name[n - 1] == ' '; n--) name[n - 1] = '\0';
+}
+
+qn_cpu_level qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
+{
+    const uint64_t saved = saved_state();
+    bool lacking[QN_CPU_LEVEL_COUNT] = {false};
+    size_t n = 0;
+    features[0] = '\0';
+#define FEATURE(name_, leaf, subleaf, reg, bit, state, level_) \
+    if (has_feature(leaf, subleaf, reg, bit, STATE_##state, saved)) { \
+        if (n + sizeof #name_ < features_bytes) { \
+            n += (size_t)snprintf(features + n, features_bytes - n, "%s%s", n > 0 ? " " : "", #name_); \
+        } \
+    } else if (level_ >= 0) { \
+        lacking[level_ >= 0 ? level_ : 0] = true; \
+    }
+    FEATURE_ROWS(FEATURE)
+#undef FEATURE
+    brand(name, name_bytes);
+    int level = QN_CPU_ref;
+    while (level + 1 < QN_CPU_LEVEL_COUNT && !lacking[level + 1]) level++;
+    return (qn_cpu_level)level;
+}
+
+#else
+
+#include <sys/utsname.h>
+
+qn_cpu_level qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
+{
+    struct utsname u;
+    snprintf(name, name_bytes, "%.60s", uname(&u) == 0 ? u.machine : "unknown");
+    if (features_bytes > 0) features[0] = '\0';
+    return QN_CPU_ref;
+}
+
+#endif
+
+void qn_machine_get(qn_machine *out)
+{
+    qn_cpu_set cpus;
+    memset(out, 0, sizeof *out);
+    out->level = qn__cpu_identify(out->cpu_name, sizeof out->cpu_name, out->features, sizeof out->features);
+    qn__affinity_get(&cpus);
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    out->logical_cpus = online > 0 ? (int)online : 1;
+    out->usable_cpus = qn__cpu_count(&cpus);
+    out->physical_cores = qn__physical_cores("", &cpus);
+    out->default_threads = qn__default_threads();
+    qn__cgroup_limits("", &out->quota_cpus, &out->memory_limit_bytes);
+
+    int first = 0;
+    while (first + 1 < QN_MAX_CPUS && !qn__cpu_has(&cpus, first)) first++;
+    out->l1d_bytes = qn__cache_bytes("", first, 1);
+    out->l2_bytes = qn__cache_bytes("", first, 2);
+    out->l3_bytes = qn__cache_bytes("", first, 3);
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    if (out->l1d_bytes == 0 && sysconf(_SC_LEVEL1_DCACHE_SIZE) > 0) out->l1d_bytes = (uint64_t)sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    if (out->l2_bytes == 0 && sysconf(_SC_LEVEL2_CACHE_SIZE) > 0) out->l2_bytes = (uint64_t)sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (out->l3_bytes == 0 && sysconf(_SC_LEVEL3_CACHE_SIZE) > 0) out->l3_bytes = (uint64_t)sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+
+    out->memory_bytes = qn__meminfo_bytes("", "MemTotal");
+    out->memory_free_bytes = qn__meminfo_bytes("", "MemAvailable");
+    const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    if (out->memory_bytes == 0 && pages > 0 && page_bytes > 0) out->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+    if (out->memory_limit_bytes >= out->memory_bytes) out->memory_limit_bytes = 0; /* it binds nothing */
+}
+
+static const char *const level_names[] = {
+#define ROW(name, needs) #name,
+    QN_CPU_LEVEL_ROWS(ROW)
+#undef ROW
+};
+
+const char *qn_cpu_level_name(qn_cpu_level level)
+{
+    return (unsigned)level < QN_CPU_LEVEL_COUNT ? level_names[level] : "unknown";
+}
+
+bool qn_cpu_level_find(const char *name, qn_cpu_level *out)
+{
+    for (int i = 0; i < QN_CPU_LEVEL_COUNT; i++) {
+        if (strcmp(level_names[i], name) == 0) {
+            *out = (qn_cpu_level)i;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* src/base/map.c -- read-only mappings of regular files. `path` says whether a map is open; a zeroed or closed map has none.
+ * A file that somebody truncates while it is mapped cannot be guarded against here: touching the lost pages is a SIGBUS. */
+#include "base/error.h"
+#include "base/file.h"
+#include "base/file_kind.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define POPULATE_STEP ((size_t)64 << 20)
+
+static size_t page_bytes(void)
+{
+    const long n = sysconf(_SC_PAGESIZE);
+    return n > 0 ? (size_t)n : 4096;
+}
+
+qn_status qn__map_open(const char *path, qn_map *out, qn_error *err)
+{
+    struct stat st;
+    char quoted[QN_PATH_QUOTED];
+    /* Without O_NONBLOCK a FIFO would wait here for a writer that may never come. */
+    const int fd = qn__open_retry(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    if (fd < 0) return qn__fail_open(err, path, "read", errno);
+    if (fstat(fd, &st) != 0) {
+        const int e = errno;
+        close(fd);
+        return QN_FAIL(err, io, "cannot examine '%s': %s", qn__path_quote(quoted, path), strerror(e));
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return QN_FAIL(err, invalid, "'%s' is %s, a regular file was expected", qn__path_quote(quoted, path),
+                       qn__file_kind(st.st_mode));
+    }
+    if ((uintmax_t)st.st_size > PTRDIFF_MAX) {
+        close(fd);
+        return QN_FAIL(err, limit, "'%s' has %lld bytes, more than this machine can map", qn__path_quote(quoted, path),
+                       (long long)st.st_size);
+    }
+    qn_map map = {.size = (size_t)st.st_size, .fd = fd, .path = qn__strdup(path)};
+    if (map.path == NULL) {
+        close(fd);
+        return QN_FAIL_NOMEM(err, strlen(path) + 1);
+    }
+    if (map.size > 0) {
+        void *p = mmap(NULL, map.size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED) {
+            const int e = errno;
+            close(fd);
+            qn__free(map.path);
+            return QN_FAIL(err, io, "cannot map the %zu bytes of '%s': %s", map.size, qn__path_quote(quoted, path), strerror(e));
+        }
+        map.data = p;
+    }
+    QN_COUNT(mapped_bytes, map.size);
+    *out = map;
+    return QN_OK;
+}
+
+void qn__map_close(qn_map *map)
+{
+    if (map == NULL || map->path == NULL) return;
+    if (map->size > 0) munmap((void *)(uintptr_t)map->data, map->size);
+    close(map->fd);
+    QN_UNCOUNT(mapped_bytes, map->size);
+    qn__free(map->path);
+    *map = (qn_map){.fd = -1};
+}
+
+/* The range cut to the file and widened downwards to a page boundary; false when nothing is left. */
+static bool clip(const qn_map *map, size_t *offset, size_t *size)
+{
+    if (map->size == 0 || *offset >= map->size || *size == 0) return false;
+    if (*size > map->size - *offset) *size = map->size - *offset;
+    const size_t skew = *offset % page_bytes();
+    *offset -= skew;
+    *size += skew;
+    return true;
+}
+
+static void *at(const qn_map *map, size_t offset) { return (void *)(uintptr_t)(map->data + offset); }
+
+void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_advice advice)
+{
+    static const int native[] = {
+        [QN_ADVICE_normal] = MADV_NORMAL, [QN_ADVICE_random] = MADV_RANDOM,
+        [QN_ADVICE_willneed] = MADV_WILLNEED, [QN_ADVICE_dontneed] = MADV_DONTNEED,
+    };
+    QN_ASSERT((unsigned)advice < sizeof native / sizeof native[0]);
+    if (clip(map, &offset, &size)) madvise(at(map, offset), size, native[advice]); /* advice: failure changes nothing */
+}
+
+/* One byte of every page. The system's own form is faster and reports a damaged disk instead of raising SIGBUS. */
+static int populate(const qn_map *map, size_t offset, size_t size)
+{
+#ifdef MADV_POPULATE_READ
+    while (madvise(at(map, offset), size, MADV_POPULATE_READ) != 0) {
+        if (errno == EFAULT || errno == EIO) return errno;
+        if (errno != EINTR && errno != EAGAIN) goto by_hand; /* an older kernel */
+    }
+    return 0;
+by_hand:;
+#endif
+    const volatile uint8_t *p = map->data;
+    const size_t page = page_bytes();
+    for (size_t i = offset; i < offset + size; i += page) (void)p[i];
+    return 0;
+}
+
+qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size, bool (*progress)(void *ctx, size_t done, size_t total),
+                           void *ctx, qn_error *err)
+{
+    if (!clip(map, &offset, &size)) return QN_OK;
+    char quoted[QN_PATH_QUOTED];
+    for (size_t done = 0; done < size;) {
+        const size_t step = size - done < POPULATE_STEP ? size - done : POPULATE_STEP;
+        const int e = populate(map, offset + done, step);
+        if (e != 0) {
+            return QN_FAIL(err, io, "cannot read '%s' at offset %zu: %s", qn__path_quote(quoted, map->path), offset + done,
+                           strerror(e));
+        }
+        done += step;
+        if (progress != NULL && !progress(ctx, done, size)) {
+            return QN_FAIL(err, cancelled, "reading '%s' was stopped after %zu of %zu bytes", qn__path_quote(quoted, map->path),
+                           done, size);
+        }
+    }
+    return QN_OK;
+}
+
+qn_status qn__map_lock(const qn_map *map, size_t offset, size_t size, qn_error *err)
+{
+    if (!clip(map, &offset, &size) || mlock(at(map, offset), size) == 0) return QN_OK;
+    const int e = errno;
+    char quoted[QN_PATH_QUOTED];
+    return QN_FAIL(err, io, "cannot lock %zu bytes of '%s' in memory: %s%s", size, qn__path_quote(quoted, map->path), strerror(e),
+                   e == ENOMEM || e == EPERM || e == EAGAIN ? " (the limit is shown by 'ulimit -l')" : "");
+}
+
+size_t qn__map_resident(const qn_map *map, size_t offset, size_t size)
+{
+    const size_t begin = offset;
+    if (!clip(map, &offset, &size)) return 0;
+    const size_t page = page_bytes(), end = offset + size;
+    size_t resident = 0;
+    unsigned char in[1024];
+    for (size_t from = offset; from < end; from += sizeof in * page) {
+        const size_t n = end - from < sizeof in * page ? end - from : sizeof in * page;
+        if (mincore(at(map, from), n, in) != 0) return resident;
+        for (size_t i = 0; i * page < n; i++) {
+            if (!(in[i] & 1)) continue;
+            const size_t lo = from + i * page > begin ? from + i * page : begin;
+            const size_t hi = from + (i + 1) * page < end ? from + (i + 1) * page : end;
+            resident += hi - lo;
+        }
+    }
+    return resident;
+}
