@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* src/format/gguf_writer.h -- the GGUF writer, for the two files that add to it: gguf_write.c what the caller declares,
+ * gguf_copy.c what comes from another file. */
+#ifndef QN_FORMAT_GGUF_WRITER_H
+#define QN_FORMAT_GGUF_WRITER_H
+
+#include "base/str.h"
+#include "format/gguf_file.h"
+
+typedef struct qn_gguf_declared {
+    const char *name; /* first, for the name index */
+    qn_dtype dtype;
+    qn_shape shape;
+    uint64_t size_bytes;
+    uint64_t offset;  /* from the start of the data */
+} qn_gguf_declared;
+
+struct qn_gguf_writer {
+    qn_arena arena;   /* this struct is its first allocation */
+    qn_writer *out;
+    qn_error error;   /* the first one; status ok while there is none */
+    qn_str kv;        /* the metadata table as it will lie in the file */
+    const char **keys;
+    size_t n_keys, cap_keys;
+    qn_gguf_declared *tensors;
+    size_t n_tensors, cap_tensors;
+    uint32_t alignment;
+    bool streaming;   /* the header is out */
+    size_t current;   /* tensor whose data comes next */
+    uint64_t written; /* of it */
+};
+
+/* Only the first error is kept: those after it are its consequences. */
+#define QN_WRITER_FAIL(w, status_, ...) \
+    do { \
+        if ((w)->error.status == QN_OK) (void)QN_FAIL(&(w)->error, status_, __VA_ARGS__); \
+    } while (0)
+
+/* Starts an entry of the metadata table with its key and type; false when it may not be. end_kv looks whether the table
+ * still fits memory and the limit. */
+bool qn__gguf_begin_kv(qn_gguf_writer *w, const char *key, qn_gguf_type type);
+void qn__gguf_end_kv(qn_gguf_writer *w);
+/* A key with a fixed-size value, given as its bits; general.alignment takes effect. */
+void qn__gguf_write_scalar(qn_gguf_writer *w, const char *key, qn_gguf_type type, uint64_t bits);
+/* The low bytes of a value, lowest first. */
+void qn__gguf_put_le(qn_str *s, uint64_t value, int bytes);
+bool qn__gguf_is_alignment(const char *key);
+
+#endif

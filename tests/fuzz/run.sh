@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# run.sh BUILD SECONDS JOBS -- runs every fuzz target for SECONDS over a copy of its seed corpus, JOBS at a time.
+set -u
+build=$1 seconds=$2 jobs=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$build/fuzz
+mkdir -p "$work"
+one() {
+    name=$1
+    mkdir -p "$work/$name"
+    cp -r "$here/corpus/$name/." "$work/$name/" 2>/dev/null
+    "$build/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$work/$name-" \
+        "$work/$name" >"$work/$name.log" 2>&1
+    status=$?
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$name.log")
+    echo "$name: status $status, ${runs:-no} runs in $seconds s"
+    [ $status -eq 0 ] || { tail -n 40 "$work/$name.log"; touch "$work/failed"; }
+}
+rm -f "$work/failed"
+running=0
+for source in "$here"/fuzz_*.c; do
+    one "$(basename "$source" .c)" &
+    running=$((running + 1))
+    [ $running -ge "$jobs" ] && { wait; running=0; }
+done
+wait
+[ ! -e "$work/failed" ]
