@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/avx2/avx2.h -- what the files of this level share. Any row of ukr.def may have an implementation here,
+ * qn__avx2_NAME. */
+#ifndef QN_CPU_AVX2_AVX2_H
+#define QN_CPU_AVX2_AVX2_H
+
+#include "cpu/ukr.h"
+
+#define QN_UKR(name, bound, ret, params) ret qn__avx2_##name params;
+#include "cpu/ukr.def"
+#undef QN_UKR
+
+/* Each puts its file's kernels into the table. */
+void qn__avx2_vec_init(qn_ukr *ukr);
+void qn__avx2_mm_float_init(qn_ukr *ukr);
+void qn__avx2_mm_int_init(qn_ukr *ukr);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/avx512/avx512.h -- what the files of this level share. Any row of ukr.def may have an implementation here,
+ * qn__avx512_NAME. */
+#ifndef QN_CPU_AVX512_AVX512_H
+#define QN_CPU_AVX512_AVX512_H
+
+#include "cpu/ukr.h"
+
+#define QN_UKR(name, bound, ret, params) ret qn__avx512_##name params;
+#include "cpu/ukr.def"
+#undef QN_UKR
+
+/* Each puts its file's kernels into the table. */
+void qn__avx512_vec_init(qn_ukr *ukr);
+void qn__avx512_mm_float_init(qn_ukr *ukr);
+void qn__avx512_mm_int_init(qn_ukr *ukr);
+
+#endif

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/avx512/vec.c -- the small kernels of this level: ukr_vec.h over its lanes. */
+#include "cpu/avx512/avx512.h"
+#include "cpu/avx512/lanes.h"
+
+#define FN(name) qn__avx512_##name
+#include "cpu/ukr_vec.h"

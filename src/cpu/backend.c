@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/backend.c -- the CPU as a backend: its table, opening, and buffers in host memory.
+ * Two of them may be open at once at different levels; they share nothing, and neither reads the other's buffers. */
+#include "cpu/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void cpu_close(qn_backend *be)
+{
+    qn_cpu *cpu = (qn_cpu *)be;
+    if (!cpu) return;
+    qn__team_destroy(cpu->team);
+    qn__free(cpu->tiles);
+    qn__free(cpu);
+}
+
+static qn_status cpu_open(const qn_backend_options *options, qn_backend **out, qn_error *err)
+{
+    static const qn_backend_options none;
+    if (!options) options = &none;
+    if (options->n_threads < 0 || options->n_threads > QN_MAX_THREADS)
+        return QN_FAIL(err, invalid, "cpu: %d threads, 1 to %d expected, or 0 for the default", options->n_threads, QN_MAX_THREADS);
+    if (options->level_set && (unsigned)options->level >= QN_CPU_LEVEL_COUNT)
+        return QN_FAIL(err, invalid, "cpu: level %d, 0 to %d expected", (int)options->level, QN_CPU_LEVEL_COUNT - 1);
+    qn_cpu *cpu = qn__calloc(1, sizeof(*cpu));
+    if (!cpu) return QN_FAIL_NOMEM(err, sizeof(*cpu));
+
+    cpu->base.type = &qn__backend_cpu;
+    cpu->base.alignment = QN_ALIGN_CPU;
+    cpu->ukr = qn__ukr_get(options->level_set ? options->level : QN_CPU_LEVEL_COUNT - 1);
+    if (options->name) snprintf(cpu->base.name, sizeof(cpu->base.name), "%s", options->name);
+    else snprintf(cpu->base.name, sizeof(cpu->base.name), "cpu:%s", qn_cpu_level_name(cpu->ukr->level));
+
+    const qn_status status = qn__team_create(&(qn_team_options){.n_threads = options->n_threads}, &cpu->team, err);
+    if (status != QN_OK) {
+        cpu_close(&cpu->base);
+        return status;
+    }
+    cpu->n_threads = qn__team_size(cpu->team);
+    const size_t tiles_bytes = (size_t)cpu->n_threads * QN_MM_TILE_BYTES;
+    cpu->tiles = qn__alloc(tiles_bytes);
+    if (!cpu->tiles) {
+        cpu_close(&cpu->base);
+        return QN_FAIL_NOMEM(err, tiles_bytes);
+    }
+    *out = &cpu->base;
+    return QN_OK;
+}
+
+static qn_status buffer_create(qn_backend *be, uint64_t bytes, qn_buffer **out, qn_error *err)
+{
+    if (bytes > SIZE_MAX / 2) return QN_FAIL_NOMEM(err, bytes);
+    qn_buffer *buffer = qn__calloc(1, sizeof(*buffer));
+    if (!buffer) return QN_FAIL_NOMEM(err, sizeof(*buffer));
+    buffer->host = qn__alloc_aligned((size_t)bytes, QN_ALIGN_CPU);
+    if (!buffer->host) {
+        qn__free(buffer);
+        return QN_FAIL_NOMEM(err, bytes);
+    }
+    buffer->backend = be;
+    buffer->bytes = bytes;
+    *out = buffer;
+    return QN_OK;
+}
+
+static qn_status buffer_wrap(qn_backend *be, const void *host, uint64_t bytes, qn_buffer **out, qn_error *err)
+{
+    qn_buffer *buffer = qn__calloc(1, sizeof(*buffer));
+    if (!buffer) return QN_FAIL_NOMEM(err, sizeof(*buffer));
+    *buffer = (qn_buffer){.backend = be, .bytes = bytes, .host = (void *)(uintptr_t)host, .read_only = true};
+    *out = buffer;
+    return QN_OK;
+}
+
+static void buffer_destroy(qn_buffer *buffer)
+{
+    if (!buffer) return;
+    if (!buffer->read_only) qn__free(buffer->host);
+    qn__free(buffer);
+}
+
+static qn_status check_range(const qn_buffer *buffer, uint64_t offset, uint64_t bytes, qn_error *err)
+{
+    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return QN_OK;
+    return QN_FAIL(err, invalid, "%s: bytes %llu to %llu of a buffer of %llu", buffer->backend->name, (unsigned long long)offset,
+                   (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
+}
+
+static qn_status upload(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err)
+{
+    QN_TRY(check_range(buffer, offset, bytes, err));
+    if (buffer->read_only) return QN_FAIL(err, invalid, "%s: this buffer is a read-only mapping", buffer->backend->name);
+    if (bytes > 0) memcpy((uint8_t *)buffer->host + offset, src, (size_t)bytes);
+    return QN_OK;
+}
+
+static qn_status download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err)
+{
+    QN_TRY(check_range(buffer, offset, bytes, err));
+    if (bytes > 0) memcpy(dst, (const uint8_t *)buffer->host + offset, (size_t)bytes);
+    return QN_OK;
+}
+
+static bool accepts(const qn_backend *be, const qn_node *node, qn_error *err)
+{
+    const qn_cpu_op *op = qn__cpu_op(node->op);
+    if (op) return op->accepts(((const qn_cpu *)be)->ukr, node, err);
+    QN_FAIL(err, unsupported, "%s computes nothing", qn_node_op_name(node));
+    return false;
+}
+
+static uint64_t scratch(const qn_backend *be, const qn_node *node)
+{
+    const qn_cpu_op *op = qn__cpu_op(node->op);
+    return op && op->scratch ? op->scratch(((const qn_cpu *)be)->ukr, node) : 0;
+}
+
+static void sync_nothing(qn_backend *be) { (void)be; } /* run returns when all is done */
+
+const qn_backend_type qn__backend_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .buffer_create = buffer_create,
+    .buffer_wrap = buffer_wrap,
+    .buffer_destroy = buffer_destroy,
+    .upload = upload,
+    .download = download,
+    .accepts = accepts,
+    .scratch = scratch,
+    .compile = qn__cpu_compile,
+    .program_destroy = qn__cpu_program_destroy,
+    .run = qn__cpu_run,
+    .sync = sync_nothing,
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/cpu.h -- inside the CPU backend: the op table, tasks, and how a node's work is cut over threads.
+ *
+ * An op driver is one file, op/NAME.c: it says whether it takes a node, how many independent items of work the node is, how much
+ * scratch it needs, and computes items [begin, end). Items are cut over threads in any way without changing a bit of the result. */
+#ifndef QN_CPU_CPU_H
+#define QN_CPU_CPU_H
+
+#include "backend/backend.h"
+#include "base/thread.h"
+#include "cpu/ukr.h"
+
+/* Where a value lies while a program runs. */
+typedef struct qn_view {
+    uint8_t *data;            /* element [0,0,..] */
+    qn_dtype dtype;
+    qn_layout layout;         /* offset already applied */
+} qn_view;
+
+typedef struct qn_task {
+    const qn_node *node;
+    const void *attrs;
+    qn_view dst, src[QN_MAX_SRC];
+    int n_src;
+    uint8_t *scratch;         /* node's own, shared by the threads */
+    float *tile;              /* this thread's QN_MM_TILE_BYTES */
+    const qn_ukr *ukr;
+    int phase;                /* ops with several phases run them one after the other, a barrier between */
+    int64_t begin, end;       /* items of this phase */
+} qn_task;
+
+typedef struct qn_cpu_op {
+    qn_op op;
+    bool (*accepts)(const qn_ukr *ukr, const qn_node *node, qn_error *err);
+    uint64_t (*scratch)(const qn_ukr *ukr, const qn_node *node);               /* NULL: none */
+    int n_phases;                                                              /* at least 1 */
+    int64_t (*items)(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk); /* chunk: how many at once pay */
+    void (*run)(const qn_task *task);
+} qn_cpu_op;
+/* NULL for leaves, views and transfers; every compute or update row of ops.def has one, or the program does not link. */
+const qn_cpu_op *qn__cpu_op(qn_op op);
+
+#endif

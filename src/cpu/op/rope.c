@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/op/rope.c -- rotates pairs of each head of x [n,heads,d] by an angle that grows with the position.
+ *
+ * Phase 0 fills a table of cosines and sines, n_rot/2 pairs a token, in double: the angle of position 10^6 is exact to 1e-10, and each
+ * table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be off by 0.06 there.)
+ * Phase 1 turns the heads. A token's result depends on its own position only. */
+#include "cpu/op/ops.h"
+#include "cpu/row.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double PI = 3.14159265358979323846;
+
+static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+{
+    (void)ukr;
+    const qn_rope_attrs *a = node->attrs;
+    const qn_node *x = node->src[0], *factors = node->n_src > 2 ? node->src[2] : NULL;
+    if (!qn__want_dtype(node, "x", x, QN_DTYPE_F32, err) || !qn__want_dense_rows(node, "x", x, err)) return false;
+    if (!qn__want_dtype(node, "the positions", node->src[1], QN_DTYPE_I32, err)) return false;
+    if (a->n_rot < 0 || a->n_rot % 2 || a->n_rot > qn__row_size(&x->layout)) {
+        QN_FAIL(err, unsupported, "rope: %d rotated elements of %lld, an even number of at most as many expected", (int)a->n_rot,
+                (long long)qn__row_size(&x->layout));
+        return false;
+    }
+    return !factors || (qn__want_dtype(node, "the frequency factors", factors, QN_DTYPE_F32, err) &&
+                        qn__want_dense_rows(node, "the frequency factors", factors, err));
+}
+
+static int64_t n_tokens(const qn_node *node) { return node->src[0]->layout.dim[0]; }
+
+static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+{
+    (void)ukr;
+    const qn_rope_attrs *a = node->attrs;
+    return (uint64_t)n_tokens(node) * (uint64_t)a->n_rot * sizeof(float);
+}
+
+static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+{
+    (void)ukr;
+    *chunk = phase == 0 ? 16 : qn__chunk_of(8192, qn__row_size(&node->layout));
+    return phase == 0 ? n_tokens(node) : qn__row_count(&node->layout);
+}
+
+/* YaRN (Peng et al. 2023) keeps fast pairs as they were trained and stretches slow ones; between the pairs that turn beta_fast and
+ * beta_slow times over the training context it blends linearly. `low` and `high` are these pairs' numbers. */
+typedef struct blend { double low, high, ext, scale; } blend;
+
+static double pair_that_turns(const qn_rope_attrs *a, double turns)
+{
+    return a->n_rot * log(a->n_ctx_orig / (turns * 2 * PI)) / (2 * log((double)a->base));
+}
+
+static blend blend_of(const qn_rope_attrs *a)
+{
+    blend b = {0, 0, a->ext_factor, a->attn_factor};
+    if (a->ext_factor == 0) return b;
+    b.low = fmax(0, floor(pair_that_turns(a, a->beta_fast)));
+    b.high = fmin(a->n_rot - 1, ceil(pair_that_turns(a, a->beta_slow)));
+    b.scale *= 1 + 0.1 * log(1.0 / a->freq_scale); /* the attention temperature that the paper fits */
+    return b;
+}
+
+static void fill_table(const qn_task *t)
+{
+    const qn_rope_attrs *a = t->attrs;
+    const blend b = blend_of(a);
+    const int64_t n_pairs = a->n_rot / 2, pos_step = qn__row_step(&t->src[1].layout);
+    const float *factors = t->n_src > 2 ? (const float *)(const void *)t->src[2].data : NULL; /* [n_rot/2] */
+
+    for (int64_t i = 0; i < n_pairs; i++) {
+        const double frequency = pow(a->base, -2.0 * (double)i / a->n_rot) / (factors ? factors[i] : 1.0);
+        double turn = frequency * a->freq_scale;
+        if (b.ext != 0) {
+            const double past = ((double)i - b.low) / fmax(0.001, b.high - b.low);
+            const double keep = (1 - fmin(1, fmax(0, past))) * b.ext;
+            turn = turn * (1 - keep) + frequency * keep;
+        }
+        for (int64_t token = t->begin; token < t->end; token++) {
+            int32_t pos;
+            memcpy(&pos, t->src[1].data + token * pos_step * 4, 4);
+            float *cos_sin = (float *)(void *)t->scratch + (token * n_pairs + i) * 2;
+            cos_sin[0] = (float)(cos(pos * turn) * b.scale);
+            cos_sin[1] = (float)(sin(pos * turn) * b.scale);
+        }
+    }
+}
+
+static void turn_heads(const qn_task *t)
+{
+    const qn_rope_attrs *a = t->attrs;
+    const int64_t d = qn__row_size(&t->dst.layout), n_heads = t->dst.layout.dim[1], rest = d - a->n_rot;
+
+    for (int64_t r = t->begin; r < t->end; r++) {
+        const float *x = qn__row_f32(&t->src[0], r);
+        const float *cos_sin = (const float *)(const void *)t->scratch + r / n_heads * a->n_rot;
+        float *y = qn__row_f32(&t->dst, r);
+        (a->mode == QN_ROPE_NEOX ? t->ukr->rope_neox_f32 : t->ukr->rope_norm_f32)(y, x, cos_sin, a->n_rot / 2);
+        if (rest > 0 && y != x) memcpy(y + a->n_rot, x + a->n_rot, (size_t)rest * 4);
+    }
+}
+
+static void run(const qn_task *t)
+{
+    if (t->phase == 0) fill_table(t);
+    else turn_heads(t);
+}
+
+const qn_cpu_op qn__cpu_op_rope = {QN_OP_rope, accepts, scratch, 2, items, run};

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/program.c -- a segment compiled to a flat list of steps with every pointer resolved, and the walk over it.
+ *
+ * All members of the team walk the same list. A phase that is worth sharing is handed out in chunks, with a barrier behind it; small
+ * phases are member 0's alone and need a barrier only where they meet shared ones, so that a chain of small nodes costs none. */
+#include "cpu/program.h"
+
+#include <string.h>
+
+#include "base/metrics.h"
+
+typedef struct phase {
+    int64_t items, chunk;
+    bool shared;
+} phase;
+
+typedef struct step {
+    qn_task task;             /* tile, phase, begin and end are the worker's */
+    const qn_cpu_op *op;
+    phase phases[QN_CPU_MAX_PHASES];
+} step;
+
+struct qn_program {
+    qn_cpu *cpu;
+    int32_t n_steps;
+    step *steps;
+};
+
+/* ---- compiling ------------------------------------------------------------------------------------------------------- */
+
+static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const qn_node *user, const qn_node *n, uint8_t **out,
+                           qn_error *err)
+{
+    const qn_node *root = n->root;
+    const qn_buffer *buffer = root->buffer ? root->buffer : segment->activations;
+    const bool lost = !root->buffer && root->place != user->place;
+    if (lost || !buffer || !buffer->host || buffer->backend != &cpu->base)
+        return QN_FAIL(err, invalid, "%s: %s \"%s\" needs \"%s\", which lies in %s: backends may not read each other's buffers",
+                       cpu->base.name, qn_node_op_name(user), user->name, n->name[0] ? n->name : qn_node_op_name(n),
+                       lost || !buffer ? "another backend's activations" : buffer->backend->name);
+
+    const uint64_t start = root->buffer ? root->buffer_offset : root->offset;
+    int64_t lo, hi;
+    qn_layout_range(&n->layout, &lo, &hi);
+    const qn_dtype_info *d = qn_dtype_get(n->dtype);
+    const uint64_t bytes = (uint64_t)(hi / d->block_elems * d->block_bytes);
+    if (lo < 0 || start > buffer->bytes || bytes > buffer->bytes - start)
+        return QN_FAIL(err, invalid, "%s: %s \"%s\" ends %llu bytes past %llu in a buffer of %llu", cpu->base.name,
+                       qn_node_op_name(n), n->name, (unsigned long long)bytes, (unsigned long long)start,
+                       (unsigned long long)buffer->bytes);
+    *out = (uint8_t *)buffer->host + start;
+    return QN_OK;
+}
+
+static qn_status view_of(const qn_cpu *cpu, const qn_segment *segment, const qn_node *user, const qn_node *n, qn_view *out,
+                         qn_error *err)
+{
+    const qn_dtype_info *d = qn_dtype_get(n->dtype);
+    QN_TRY(memory_of(cpu, segment, user, n, &out->data, err));
+    out->dtype = n->dtype;
+    out->layout = n->layout;
+    out->data += n->layout.offset / d->block_elems * d->block_bytes;
+    out->layout.offset = 0;
+    return QN_OK;
+}
+
+/* Test builds cut otherwise than would pay, so that a result that depends on the cut shows. */
+static int64_t chunk_in_this_build(int64_t chunk, int32_t seed)
+{
+#ifdef QN_CHECKED
+    return 1 + (int64_t)((uint32_t)seed * UINT32_C(2654435761) >> 8) % chunk;
+#else
+    (void)seed;
+    return chunk;
+#endif
+}
+
+static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, const qn_node *n, step *s, qn_error *err)
+{
+    if (!cpu->base.type->accepts(&cpu->base, n, err))
+        return qn__prefix(err, QN_STATUS_unsupported, "%s can't run \"%s\"", cpu->base.name, n->name);
+    qn_task *t = &s->task;
+    s->op = qn__cpu_op(n->op);
+    t->node = n;
+    t->attrs = n->attrs;
+    t->n_src = n->n_src;
+    t->ukr = cpu->ukr;
+    QN_TRY(view_of(cpu, segment, n, n, &t->dst, err));
+    for (int i = 0; i < n->n_src; i++) QN_TRY(view_of(cpu, segment, n, n->src[i], &t->src[i], err));
+    if (n->root->buffer && ((const qn_buffer *)n->root->buffer)->read_only)
+        return QN_FAIL(err, invalid, "%s: \"%s\" would write into a read-only mapping", cpu->base.name, n->name);
+
+    const uint64_t need = s->op->scratch ? s->op->scratch(cpu->ukr, n) : 0;
+    const qn_buffer *buffer = segment->activations;
+    if (need > n->scratch_bytes || (need > 0 && (!buffer || n->scratch_offset > buffer->bytes || need > buffer->bytes - n->scratch_offset)))
+        return QN_FAIL(err, invalid, "%s: \"%s\" needs %llu bytes of scratch, %llu planned", cpu->base.name, n->name,
+                       (unsigned long long)need, (unsigned long long)n->scratch_bytes);
+    t->scratch = need > 0 ? (uint8_t *)buffer->host + n->scratch_offset : NULL;
+
+    QN_ASSERT(s->op->n_phases <= QN_CPU_MAX_PHASES);
+    for (int p = 0; p < s->op->n_phases; p++) {
+        phase *ph = &s->phases[p];
+        ph->chunk = 1;
+        ph->items = s->op->items(cpu->ukr, n, p, &ph->chunk);
+        ph->chunk = chunk_in_this_build(ph->chunk, n->id + p);
+        ph->shared = ph->items > ph->chunk;
+    }
+    return QN_OK;
+}
+
+void qn__cpu_program_destroy(qn_program *program)
+{
+    if (!program) return;
+    qn__free(program->steps);
+    qn__free(program);
+}
+
+qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err)
+{
+    qn_program *program = qn__calloc(1, sizeof(*program));
+    if (!program) return QN_FAIL_NOMEM(err, sizeof(*program));
+    program->cpu = (qn_cpu *)be;
+    program->n_steps = segment->n_nodes;
+    program->steps = qn__calloc((size_t)segment->n_nodes, sizeof(step));
+    qn_status status = program->steps ? QN_OK : QN_FAIL_NOMEM(err, (size_t)segment->n_nodes * sizeof(step));
+    for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++)
+        status = compile_step(program->cpu, segment, segment->nodes[i], &program->steps[i], err);
+    if (status != QN_OK) {
+        qn__cpu_program_destroy(program);
+        return status;
+    }
+    *out = program;
+    return QN_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------- */
+
+typedef struct walk {
+    const qn_program *program;
+    int32_t from, to;         /* steps */
+    double *node_ns;
+} walk;
+
+static void run_phase(qn_team *team, const step *s, qn_task *t, int p, int member)
+{
+    const phase *ph = &s->phases[p];
+    t->phase = p;
+    if (ph->shared) {
+        while (qn__team_next(team, ph->items, ph->chunk, &t->begin, &t->end)) s->op->run(t);
+    } else if (member == 0) {
+        t->begin = 0;
+        t->end = ph->items;
+        s->op->run(t);
+    }
+}
+
+static void walk_steps(void *ctx, int member, int n_members)
+{
+    const walk *w = ctx;
+    qn_cpu *cpu = w->program->cpu;
+    bool alone = false; /* member 0 has worked alone since the last barrier */
+    qn_task t;
+    (void)n_members;
+
+    for (int32_t i = w->from; i < w->to; i++) {
+        const step *s = &w->program->steps[i];
+        const int64_t start = w->node_ns && member == 0 ? qn__now_ns() : 0;
+        t = s->task;
+        t.tile = (float *)(void *)(cpu->tiles + (size_t)member * QN_MM_TILE_BYTES);
+        for (int p = 0; p < s->op->n_phases; p++) {
+            const phase *ph = &s->phases[p];
+            if (ph->items == 0) continue;
+            if (ph->shared && alone) qn__team_barrier(cpu->team);
+            run_phase(cpu->team, s, &t, p, member);
+            if (ph->shared) qn__team_barrier(cpu->team);
+            alone = !ph->shared;
+        }
+        if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
+    }
+}
+
+static void walk_range(qn_program *program, int32_t from, int32_t to, double *node_ns)
+{
+    walk w = {program, from, to, node_ns};
+    qn__team_run(program->cpu->team, walk_steps, &w);
+}
+
+qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
+{
+    double *node_ns = run ? run->node_ns : NULL;
+    if (!run || !run->eval) {
+        walk_range(program, 0, program->n_steps, node_ns);
+        QN_COUNT(kernel_tasks, program->n_steps);
+        return QN_OK;
+    }
+    for (int32_t i = 0; i < program->n_steps; i++) {
+        const qn_node *n = program->steps[i].task.node;
+        bool go = run->eval(run->eval_ctx, n, false);
+        if (go) {
+            walk_range(program, i, i + 1, node_ns);
+            QN_COUNT(kernel_tasks, 1);
+            go = run->eval(run->eval_ctx, n, true);
+        }
+        if (!go) return QN_FAIL(err, cancelled, "stopped by a callback at node %d, %s \"%s\"", n->id, qn_node_op_name(n), n->name);
+    }
+    return QN_OK;
+}

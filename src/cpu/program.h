@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/program.h -- the CPU backend's own structs. */
+#ifndef QN_CPU_PROGRAM_H
+#define QN_CPU_PROGRAM_H
+
+#include "cpu/cpu.h"
+
+#define QN_CPU_MAX_PHASES 2
+
+typedef struct qn_cpu {
+    qn_backend base;
+    const qn_ukr *ukr;
+    qn_team *team;
+    int n_threads;
+    uint8_t *tiles;           /* [n_threads, QN_MM_TILE_BYTES] */
+} qn_cpu;
+
+extern const qn_backend_type qn__backend_cpu;
+
+qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err);
+void qn__cpu_program_destroy(qn_program *program);
+qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/ref/convert.c -- between float32 and the formats that values (not weights) take: halves, Q8_0 of the KV cache,
+ * and quantized activations. Halves are quant's own arithmetic. */
+#include "cpu/ref/ref.h"
+#include "quant/blocks.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+void qn__ref_f16_to_f32(float *y, const uint16_t *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = qn__f16_to_f32(x[i]);
+}
+
+void qn__ref_f32_to_f16(uint16_t *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = qn__f32_to_f16(x[i]);
+}
+
+void qn__ref_bf16_to_f32(float *y, const uint16_t *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = qn__bf16_to_f32(x[i]);
+}
+
+void qn__ref_f32_to_bf16(uint16_t *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = qn__f32_to_bf16(x[i]);
+}
+
+void qn__ref_q8_0_to_f32(float *y, const void *x, int64_t n)
+{
+    const qn_block_Q8_0 *b = x;
+    for (int64_t i = 0; i < n; i++) y[i] = qn__f16_to_f32(b[i / 32].d) * (float)b[i / 32].qs[i % 32];
+}
+
+/* NaN compares false and is skipped; `finite` tells. */
+static void range_of(const float *x, float *lo, float *hi, bool *finite)
+{
+    *lo = *hi = 0;
+    *finite = true;
+    for (int i = 0; i < 32; i++) {
+        if (x[i] < *lo) *lo = x[i];
+        if (x[i] > *hi) *hi = x[i];
+        *finite = *finite && isfinite(x[i]);
+    }
+}
+
+static int rounded_within_127(float x)
+{
+    const long q = lrintf(x);
+    return q < -127 ? -127 : q > 127 ? 127 : (int)q;
+}
+
+static void block_q8_0(qn_block_Q8_0 *b, const float *x)
+{
+    float lo, hi;
+    bool finite;
+    range_of(x, &lo, &hi, &finite);
+    const float max = hi > -lo ? hi : 0.0f - lo, d = max / 127.0f;
+    memset(b, 0, sizeof *b);
+    b->d = finite ? qn__f32_to_f16(d < 65504.0f ? d : 65504.0f) : 0x7e00;
+    if (!finite || b->d == 0) return;
+
+    const float inverse = 1.0f / qn__f16_to_f32(b->d);
+    for (int i = 0; i < 32; i++) {
+        const float scaled = x[i] * inverse; /* up to 4e31 where d was cut to 65504 */
+        b->qs[i] = (int8_t)rounded_within_127(scaled < -128.0f ? -128.0f : scaled > 128.0f ? 128.0f : scaled);
+    }
+}
+
+void qn__ref_f32_to_q8_0(void *y, const float *x, int64_t n)
+{
+    qn_block_Q8_0 *b = y;
+    for (int64_t i = 0; i < n; i += 32) block_q8_0(b++, x + i);
+}
+
+static void block_act(qn_act *a, const float *x)
+{
+    float lo, hi;
+    bool finite;
+    range_of(x, &lo, &hi, &finite);
+    memset(a, 0, sizeof *a);
+    if (!finite) a->d = NAN;
+    if (!finite || hi - lo < 0x1p-100f) return;
+
+    a->d = (0.5f * hi - 0.5f * lo) / 127.0f;
+    const float inverse = 1.0f / a->d;
+    const int zero = rounded_within_127(-127.0f - lo * inverse);
+    for (int i = 0; i < 32; i++) {
+        const int q = (int)lrintf(x[i] * inverse) + zero;
+        a->q[i] = (int8_t)(q < -127 ? -127 : q > 127 ? 127 : q);
+        a->half[i / 16] = (int16_t)(a->half[i / 16] + a->q[i] - zero);
+    }
+    a->zero = (int16_t)zero;
+    a->sum = (int16_t)(a->half[0] + a->half[1]);
+}
+
+void qn__ref_quantize_act(qn_act *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 32) block_act(y++, x + i);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/ref/ref.h -- the reference level: portable C, the plain reading of ukr.def and ukr.h. Every row has an
+ * implementation here, qn__ref_NAME, or the library does not link. */
+#ifndef QN_CPU_REF_REF_H
+#define QN_CPU_REF_REF_H
+
+#include "cpu/ukr.h"
+
+#define QN_UKR(name, bound, ret, params) ret qn__ref_##name params;
+#include "cpu/ukr.def"
+#undef QN_UKR
+
+/* Fills mm[]: one product for each real and block dtype. The unpack slots must be filled. */
+void qn__ref_mm_init(qn_ukr *ukr);
+
+/* lane[j] takes x[i] * y[i], i = j (mod 16), fused and in order; past n come zeros */
+void qn__ref_lanes(float lane[16], const float *x, const float *y, int64_t n);
+
+/* sum of sixteen lanes, in the tree of ukr.h */
+static inline float qn__ref_sum16(const float lane[16])
+{
+    float s[8];
+    for (int j = 0; j < 8; j++) s[j] = lane[j] + lane[j + 8];
+    for (int half = 4; half > 0; half /= 2)
+        for (int j = 0; j < half; j++) s[j] += s[j + half];
+    return s[0];
+}
+
+#endif

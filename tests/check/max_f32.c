@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/check/max_f32.c -- the highest of those that are no NaN, 0 for -0. */
+#include "check.h"
+
+static float call(const qn_ukr *ukr, const float *x, int64_t n)
+{
+    return ukr->max_f32(x, n);
+}
+
+CHECK_UKR(max_f32)
+{
+    if (t->bench) {
+        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
+        volatile float sink = 0;
+        check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
+        CHECK_BENCH(t, t->row, "GB/s", 4 * CHECK_BENCH_N, sink = call(t->ukr, x, CHECK_BENCH_N));
+        (void)sink;
+        return;
+    }
+    for (const int64_t *n = check_sizes; *n >= 0; n++)
+        for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
+            for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
+                float *x = check_floats(t, 0, *n, (check_place)place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_fill(t, x, *n, (check_fill_kind)fill);
+                const float got = call(t->ukr, x, *n), ref = call(t->ref, x, *n);
+                check_same(t, &got, &ref, 1, "at level ref");
+                check_intact(t);
+                float want = -INFINITY;
+                for (int64_t i = 0; i < *n; i++)
+                    if (!isnan(x[i]) && x[i] >= want) want = x[i] == 0 ? 0 : x[i];
+                check_same(t, &got, &want, 1, "expected");
+            }
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/check/mm.c -- the product of every weight format: near the exact one, the reference level's bits, and the same bits
+ * whatever other rows and columns are computed in the call. Weights are random bits, so every code and sub-scale occurs. */
+#include "check.h"
+
+#include "quant/blocks.h"
+
+enum { SLOT_W, SLOT_X, SLOT_Y, SLOT_TILE, SLOT_SOURCE };
+
+typedef struct product {
+    qn_dtype dtype;
+    bool act;
+    int64_t k;
+    int32_t rows, cols;
+    size_t w_bytes, x_bytes;   /* of a row, of a column; columns lie a little apart */
+    uint8_t *w, *x;
+    float *y, *tile, *source;  /* source: the columns as floats [cols, k] */
+    int64_t y_stride;
+} product;
+
+/* ---- weights
+ * -------------------------------------------------------------------------------------------------------------- */
+
+typedef enum bits { BITS_random, BITS_00, BITS_ff, BITS_80, BITS_7f, BITS_COUNT } bits;
+
+/* Where the binary16 scales of a format with a kernel of its own lie: they become 1 when the bits are not random. */
+static void ordinary_scales(qn_dtype dtype, uint8_t *block)
+{
+    const uint16_t one = 0x3c00;
+    const int at[QN_DTYPE_COUNT][2] = {[QN_DTYPE_Q8_0] = {0, 0}, [QN_DTYPE_Q4_0] = {0, 0}, [QN_DTYPE_Q4_K] = {0, 2},
+                                       [QN_DTYPE_Q6_K] = {208, 208}};
+    for (int i = 0; i < 2; i++) memcpy(block + at[dtype][i], &one, 2);
+}
+
+/* One block of random bits whose values are finite and of ordinary size. */
+static void random_block(check *t, qn_dtype dtype, uint8_t *block)
+{
+    const qn_dtype_info *info = qn_dtype_get(dtype);
+    float v[256];
+    for (;;) {
+        double max = 0;
+        for (int i = 0; i < info->block_bytes; i++) block[i] = (uint8_t)check_random(t);
+        qn__quant_get(dtype)->unpack(block, v, info->block_elems);
+        for (int i = 0; i < info->block_elems; i++) max = fmax(max, isfinite(v[i]) ? fabs((double)v[i]) : INFINITY);
+        if (max < 1e6) return;
+    }
+}
+
+static void fill_weights(check *t, const product *p, bits kind)
+{
+    static const uint8_t fixed[] = {[BITS_00] = 0, [BITS_ff] = 0xff, [BITS_80] = 0x80, [BITS_7f] = 0x7f};
+    const qn_dtype_info *info = qn_dtype_get(p->dtype);
+    for (size_t at = 0; at < p->w_bytes * (size_t)p->rows; at += (size_t)info->block_bytes) {
+        if (kind == BITS_random) {
+            random_block(t, p->dtype, p->w + at);
+        } else {
+            memset(p->w + at, fixed[kind], (size_t)info->block_bytes);
+            ordinary_scales(p->dtype, p->w + at);
+        }
+    }
+}
+
+/* How much larger than the value itself the terms are that it is made of: the minimum of the block, where it has one. */
+static double minimum(const product *p, const uint8_t *row, int64_t i)
+{
+    if (p->dtype != QN_DTYPE_Q4_K) return 0;
+    const qn_block_Q4_K *b = (const qn_block_Q4_K *)row + i / 256;
+    int scale, min;
+    qn__k4_scale_min(b->scales, (int)(i % 256 / 32), &scale, &min);
+    return fabs((double)qn__f16_to_f32(b->dmin) * min);
+}
+
+/* ---- columns
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static void prepare(check *t, product *p, check_fill_kind fill)
+{
+    check_fill(t, p->source, p->k * p->cols, fill);
+    for (int32_t c = 0; c < p->cols; c++) {
+        uint8_t *x = p->x + (size_t)c * p->x_bytes;
+        if (p->act) t->ukr->quantize_act((qn_act *)(void *)x, p->source + c * p->k, p->k);
+        else if (p->k > 0) memcpy(x, p->source + c * p->k, (size_t)p->k * 4);
+    }
+}
+
+static double activation(const product *p, int32_t c, int64_t i)
+{
+    const uint8_t *x = p->x + (size_t)c * p->x_bytes;
+    if (!p->act) return ((const float *)(const void *)x)[i];
+    const qn_act *a = (const qn_act *)(const void *)x + i / 32;
+    return (double)a->d * (a->q[i % 32] - a->zero);
+}
+
+static void setup(check *t, product *p, check_place place)
+{
+    const qn_dtype_info *info = qn_dtype_get(p->dtype);
+    p->act = t->ukr->mm[p->dtype].act_q8;
+    p->w_bytes = (size_t)(p->k / info->block_elems * info->block_bytes);
+    p->x_bytes = p->act ? (size_t)p->k / 32 * sizeof(qn_act) + 4 : (size_t)p->k * 4 + 4;
+    p->y_stride = p->rows + 3;
+    p->w = check_buffer(t, SLOT_W, p->w_bytes * (size_t)p->rows, 1, place);
+    p->x = check_buffer(t, SLOT_X, p->x_bytes * (size_t)p->cols - (p->cols ? 4 : 0), 4, place);
+    p->y = check_floats(t, SLOT_Y, p->cols ? (p->cols - 1) * p->y_stride + p->rows : 0, place);
+    p->tile = check_buffer(t, SLOT_TILE, QN_MM_TILE_BYTES, 64, place);
+    p->source = check_floats(t, SLOT_SOURCE, p->k * p->cols, CHECK_AT_START);
+}
+
+/* Rows [r, r + rows) and columns [c, c + cols) into y, `stride` apart. */
+static void multiply(const qn_ukr *ukr, const product *p, int32_t r, int32_t rows, int32_t c, int32_t cols, float *y, int64_t stride)
+{
+    const qn_mm_args args = {
+        .w = p->w + (size_t)r * p->w_bytes, .w_row_bytes = p->w_bytes, .x = p->x + (size_t)c * p->x_bytes, .x_row_bytes = p->x_bytes,
+        .y = y, .y_stride = stride, .k = p->k, .rows = rows, .cols = cols, .tile = p->tile,
+    };
+    ukr->mm[p->dtype].fn(&args);
+}
+
+/* ---- verdicts
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void verdict(check *t, const product *p)
+{
+    float *w = malloc((size_t)p->k * sizeof(float) + 1), *ref = malloc((size_t)p->rows * (size_t)p->cols * 4 + 1);
+    multiply(t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
+    for (int32_t c = 0; c < p->cols; c++) check_same(t, p->y + c * p->y_stride, ref + c * p->rows, p->rows, "at level ref");
+    for (int32_t r = 0; r < p->rows; r++) {
+        const uint8_t *row = p->w + (size_t)r * p->w_bytes;
+        qn__quant_get(p->dtype)->unpack(row, w, p->k);
+        for (int32_t c = 0; c < p->cols; c++) {
+            double want = 0, size = 0;
+            for (int64_t i = 0; i < p->k; i++) {
+                const double x = activation(p, c, i);
+                want += w[i] * x;
+                size += (fabs((double)w[i]) + 2 * minimum(p, row, i)) * fabs(x);
+            }
+            const double n = (double)(p->act ? p->k / 16 : p->k) + 4;
+            check_close(t, p->y[c * p->y_stride + r], want, n * (FLT_EPSILON * size + FLT_TRUE_MIN), c * p->rows + r);
+        }
+    }
+    free(w);
+    free(ref);
+}
+
+/* Rows and columns by themselves, and in other company, have the same bits. */
+static void company(check *t, const product *p, bool each_column)
+{
+    float *y = malloc((size_t)p->rows * (size_t)p->cols * 4);
+    for (int32_t c = 0; c < p->cols; c += each_column ? 1 : 1 + (int32_t)(check_random(t) % 16)) {
+        multiply(t->ukr, p, 0, p->rows, c, 1, y, p->rows);
+        check_same(t, y, p->y + c * p->y_stride, p->rows, "among all columns");
+    }
+    for (int times = 0; times < 3; times++) {
+        const int32_t r = (int32_t)(check_random(t) % (uint64_t)p->rows), c = (int32_t)(check_random(t) % (uint64_t)p->cols);
+        const int32_t rows = 1 + (int32_t)(check_random(t) % (uint64_t)(p->rows - r));
+        const int32_t cols = 1 + (int32_t)(check_random(t) % (uint64_t)(p->cols - c));
+        multiply(t->ukr, p, r, rows, c, cols, y, rows);
+        for (int32_t i = 0; i < cols; i++) check_same(t, y + i * rows, p->y + (c + i) * p->y_stride + r, rows, "among all rows");
+    }
+    free(y);
+}
+
+/* What lies between the columns of y stays as it was. */
+static void gaps(check *t, const product *p)
+{
+    t->n_checks++;
+    for (int32_t c = 0; c + 1 < p->cols; c++)
+        for (int64_t r = p->rows; r < p->y_stride; r++) {
+            uint32_t u;
+            memcpy(&u, &p->y[c * p->y_stride + r], 4);
+            if (u != 0xa5a5a5a5) check_fail(t, "row %lld of column %d was written, there are %d rows", (long long)r, c, p->rows);
+        }
+}
+
+static void one_case(check *t, product *p, bits kind, check_fill_kind fill, check_place place, bool each_column)
+{
+    check_where(t, "k %lld, %d rows, %d columns, bits %d, fill %s, place %d", (long long)p->k, p->rows, p->cols, kind,
+                check_fill_name(fill), place);
+    setup(t, p, place);
+    fill_weights(t, p, kind);
+    prepare(t, p, fill);
+    multiply(t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
+    check_intact(t);
+    if (p->rows == 0 || p->cols == 0) return;
+    gaps(t, p);
+    if (check_fill_finite(fill)) verdict(t, p);
+    if (each_column || place == CHECK_AT_END) company(t, p, each_column);
+    check_intact(t);
+}
+
+/* A NaN or an infinity in a column is seen in all its results and in no other column's. */
+static void damaged(check *t, product *p)
+{
+    check_where(t, "a damaged column");
+    setup(t, p, CHECK_AT_END);
+    fill_weights(t, p, BITS_random);
+    prepare(t, p, CHECK_FILL_random);
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++) {
+        float *x = p->source + p->k; /* column 1 */
+        x[17 % p->k] = bad[i];
+        if (p->act) t->ukr->quantize_act((qn_act *)(void *)(p->x + p->x_bytes), x, p->k);
+        else memcpy(p->x + p->x_bytes, x, (size_t)p->k * 4);
+        multiply(t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
+        for (int32_t c = 0; c < p->cols; c++)
+            for (int32_t r = 0; r < p->rows; r++) {
+                t->n_checks++;
+                if (isfinite(p->y[c * p->y_stride + r]) != (c != 1)) check_fail(t, "column %d, row %d", c, r);
+            }
+    }
+}
+
+/* Ordinary numbers where the format packs: subnormal products of random bits would be timed otherwise. */
+static void bench_weights(check *t, const product *p, int32_t rows)
+{
+    const product some = {.dtype = p->dtype, .k = p->k, .rows = rows, .w_bytes = p->w_bytes, .w = p->w};
+    if (!qn__quant_get(p->dtype)->pack) {
+        fill_weights(t, &some, BITS_random);
+        return;
+    }
+    float *x = malloc((size_t)p->k * sizeof(float));
+    check_fill(t, x, p->k, CHECK_FILL_random);
+    for (int32_t r = 0; r < rows; r++) qn__quant_get(p->dtype)->pack(x, p->w + (size_t)r * p->w_bytes, p->k, NULL);
+    free(x);
+}
+
+static void bench(check *t, qn_dtype dtype)
+{
+    /* 48 MiB of weights for one column: they come from memory. A panel that stays in cache for many. */
+    const int64_t k = 4096, row_bytes = qn_dtype_row_bytes(dtype, k), big = (48 << 20) / row_bytes;
+    const bool slow = t->ukr->level == QN_CPU_ref;
+    product p = {.dtype = dtype, .k = k, .rows = slow ? 64 : (int32_t)big, .cols = 1};
+    setup(t, &p, CHECK_AT_START);
+    bench_weights(t, &p, 16);
+    for (int32_t r = 16; r < p.rows; r++) memcpy(p.w + (size_t)r * p.w_bytes, p.w + (size_t)(r % 16) * p.w_bytes, p.w_bytes);
+    prepare(t, &p, CHECK_FILL_random);
+    char what[64];
+    snprintf(what, sizeof what, "%s, 1 column", t->row);
+    CHECK_BENCH(t, what, "GB/s of weights", (double)row_bytes * p.rows, multiply(t->ukr, &p, 0, p.rows, 0, 1, p.y, p.y_stride));
+
+    static const int32_t many[] = {4, 16, 128, 512};
+    for (size_t i = 0; i < (slow ? 1 : sizeof many / sizeof many[0]); i++) {
+        p.rows = 64;
+        p.cols = many[i];
+        setup(t, &p, CHECK_AT_START);
+        bench_weights(t, &p, p.rows);
+        prepare(t, &p, CHECK_FILL_random);
+        snprintf(what, sizeof what, "%s, %d columns", t->row, p.cols);
+        CHECK_BENCH(t, what, "Gop/s", 2.0 * (double)k * p.rows * p.cols,
+                    multiply(t->ukr, &p, 0, p.rows, 0, p.cols, p.y, p.y_stride));
+    }
+}
+
+void check_mm(check *t, qn_dtype dtype)
+{
+    if (t->bench) {
+        bench(t, dtype);
+        return;
+    }
+    static const int32_t shapes[][2] = {{0, 3}, {3, 0}, {1, 1}, {3, 2}, {4, 7}, {8, 3}, {15, 1}, {16, 1}, {17, 5}, {33, 9}, {5, 19}};
+    static const int64_t sizes[] = {0, 1, 2, 7, 15, 16, 17, 31, 33, 100, 257, 1000};
+    const int64_t block = qn_dtype_get(dtype)->block_elems;
+    product p = {.dtype = dtype};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            if (sizes[i] * block > 2304) continue;
+            p.k = sizes[i] * block;
+            p.rows = shapes[s][0];
+            p.cols = shapes[s][1];
+            one_case(t, &p, BITS_random, (check_fill_kind)(check_random(t) % CHECK_FILL_huge), (check_place)(s % CHECK_PLACE_COUNT), false);
+        }
+    /* Longer than any tile, with odd rests. */
+    p.k = 16641 / block * block;
+    p.rows = 5;
+    for (p.cols = 1; p.cols <= 3; p.cols += 2) one_case(t, &p, BITS_random, CHECK_FILL_random, CHECK_AT_END, false);
+    for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
+        for (int kind = 0; kind < (t->ukr->mm[dtype].act_q8 ? BITS_COUNT : 1); kind++) {
+            p = (product){.dtype = dtype, .k = block == 1 ? 77 : block == 32 ? 96 : block, .rows = 9, .cols = 11};
+            one_case(t, &p, (bits)kind, (check_fill_kind)fill, CHECK_SHIFTED, false);
+        }
+    for (p.cols = 1; p.cols <= 70; p.cols++) {
+        p.k = block == 1 ? 50 : block == 32 ? 64 : block;
+        p.rows = 5;
+        one_case(t, &p, BITS_random, CHECK_FILL_random, CHECK_AT_END, true);
+    }
+    p = (product){.dtype = dtype, .k = block == 1 ? 37 : block, .rows = 2, .cols = 1100}; /* more than any chunk */
+    one_case(t, &p, BITS_random, CHECK_FILL_random, CHECK_AT_END, false);
+    p = (product){.dtype = dtype, .k = block == 1 ? 50 : 2 * block, .rows = 19, .cols = 6};
+    damaged(t, &p);
+}
+
+/* ---- unpacking
+ * ------------------------------------------------------------------------------------------------------------ */
+
+void check_unpack(check *t, qn_dtype dtype)
+{
+    const qn_dtype_info *info = qn_dtype_get(dtype);
+    if (t->bench) {
+        const int64_t n = 16384;
+        uint8_t *w = check_buffer(t, SLOT_W, (size_t)qn_dtype_row_bytes(dtype, n), 1, CHECK_AT_START);
+        float *y = check_floats(t, SLOT_Y, n, CHECK_AT_START);
+        for (int64_t at = 0; at < qn_dtype_row_bytes(dtype, n); at += info->block_bytes) random_block(t, dtype, w + at);
+        CHECK_BENCH(t, t->row, "G elements/s", n, t->ukr->unpack[dtype](w, y, n));
+        return;
+    }
+    for (const int64_t *blocks = check_sizes; *blocks >= 0; blocks++)
+        for (int place = 0; place < CHECK_PLACE_COUNT && *blocks * info->block_elems <= 8192; place++) {
+            const int64_t n = *blocks * info->block_elems;
+            const size_t bytes = (size_t)(*blocks * info->block_bytes);
+            uint8_t *w = check_buffer(t, SLOT_W, bytes, 1, (check_place)place);
+            float *y = check_floats(t, SLOT_Y, n, (check_place)place), *want = check_floats(t, SLOT_X, n, (check_place)place);
+            check_where(t, "%lld blocks, place %d", (long long)*blocks, place);
+            for (size_t i = 0; i < bytes; i++) w[i] = (uint8_t)check_random(t); /* NaN and infinite scales too */
+            t->ukr->unpack[dtype](w, y, n);
+            qn__quant_get(dtype)->unpack(w, want, n);
+            check_intact(t);
+            check_same(t, y, want, n, "by quant");
+        }
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/cpu/op_attention.c -- attention over scattered cells against a plain softmax in double: GQA, every KV format, odd head
+ * sizes, windows, soft caps, holes in lists, empty and lying spans; and that a query's bits depend on nothing but its own list. */
+#include "rig.h"
+
+typedef struct attn_case {
+    int64_t n, n_head, n_kv, d, dv, n_cells, n_lists, capacity;
+    qn_dtype kt, vt;
+    qn_attn_attrs attrs;
+    int64_t first, count;  /* queries to run */
+    tensor q, k, v, lists, spans;
+} attn_case;
+
+static qn_node *build(rig *r, void *ctx)
+{
+    attn_case *c = ctx;
+    qn_node *q = rig_input(r, &c->q), *spans = rig_input(r, &c->spans);
+    qn_node *k = rig_param(r, &c->k, 0), *v = rig_param(r, &c->v, 0), *lists = rig_input(r, &c->lists);
+    if (c->count < c->n) {
+        q = qn__narrow(r->g, q, 0, c->first, c->count);
+        spans = qn__narrow(r->g, spans, 0, c->first, c->count);
+    }
+    return qn__attention(r->g, q, k, v, lists, spans, &c->attrs);
+}
+
+/* One query and head. Returns how far rounding may take the result, relative to the largest value. */
+static double oracle(const attn_case *c, int64_t query, int64_t head, double *out)
+{
+    const int32_t *span = ints_of(&c->spans) + query * 2;
+    const int64_t kv = head / (c->n_head / c->n_kv);
+    int64_t end = span[1] < c->capacity ? span[1] : c->capacity;
+    if (span[0] < 0 || span[0] >= c->n_lists || end < 0) end = 0;
+    const int64_t begin = c->attrs.window && end > c->attrs.window ? end - c->attrs.window : 0;
+    const int32_t *list = end > 0 ? ints_of(&c->lists) + span[0] * c->capacity : NULL;
+    const float *q = c->q.value + (query * c->n_head + head) * c->d;
+    double *score = calloc((size_t)(end + 1), sizeof(double)), max = -INFINITY, sum = 0, reach = 0;
+
+    for (int64_t j = begin; j < end; j++) {
+        score[j] = -INFINITY;
+        if (list[j] < 0 || list[j] >= c->n_cells) continue;
+        const float *k = c->k.value + (list[j] * c->n_kv + kv) * c->d;
+        double s = 0, size = 0;
+        for (int64_t i = 0; i < c->d; i++) {
+            s += (double)q[i] * k[i];
+            size += fabs((double)q[i] * k[i]);
+        }
+        score[j] = s * c->attrs.scale;
+        if (c->attrs.softcap > 0) score[j] = c->attrs.softcap * tanh(score[j] / c->attrs.softcap);
+        reach = fmax(reach, size * fabs((double)c->attrs.scale) * (double)(c->d + 2) * FLT_EPSILON);
+        max = fmax(max, score[j]);
+    }
+    for (int64_t j = begin; j < end; j++)
+        if (score[j] > -INFINITY) sum += exp(score[j] - max);
+    for (int64_t i = 0; i < c->dv; i++) out[i] = 0;
+    for (int64_t j = begin; j < end && sum > 0; j++) {
+        if (score[j] == -INFINITY) continue;
+        const float *v = c->v.value + (list[j] * c->n_kv + kv) * c->dv;
+        for (int64_t i = 0; i < c->dv; i++) out[i] += exp(score[j] - max) / sum * v[i];
+    }
+    free(score);
+    return 2 * reach + (double)(end - begin + 16) * FLT_EPSILON;
+}
+
+static void check(const rig *r, const void *result, size_t bytes, void *ctx)
+{
+    const attn_case *c = ctx;
+    const float *y = result;
+    double *want = malloc((size_t)(c->dv + 1) * sizeof(double)), max = 0;
+    (void)r;
+    assert_int_equal(bytes, c->n * c->n_head * c->dv * 4);
+    for (int64_t i = 0; i < c->v.numel; i++) max = fmax(max, fabs((double)c->v.value[i]));
+    for (int64_t query = 0; query < c->n; query++) {
+        for (int64_t head = 0; head < c->n_head; head++) {
+            const double bound = oracle(c, query, head, want) * max;
+            for (int64_t i = 0; i < c->dv; i++) {
+                const int64_t e = (query * c->n_head + head) * c->dv + i;
+                close_to(y[e], want[i], bound, "attention", e);
+            }
+        }
+    }
+    free(want);
+}
+
+static void shuffle(int32_t *x, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        const int64_t j = rng_int(0, i);
+        const int32_t t = x[i];
+        x[i] = x[j];
+        x[j] = t;
+    }
+}
+
+static attn_case make(attn_case c)
+{
+    c.count = c.n;
+    if (c.attrs.scale == 0) c.attrs.scale = 1 / sqrtf((float)c.d);
+    c.q = tensor_random(QN_DTYPE_F32, qn_shape_of(c.n, c.n_head, c.d));
+    c.k = tensor_random(c.kt, qn_shape_of(c.n_cells, c.n_kv, c.d));
+    c.v = tensor_random(c.vt, qn_shape_of(c.n_cells, c.n_kv, c.dv));
+    c.lists = tensor_ints(qn_shape_of(c.n_lists, c.capacity), NULL);
+    c.spans = tensor_ints(qn_shape_of(c.n, 2), NULL);
+    int32_t *cells = malloc((size_t)(c.n_cells + c.capacity) * 4);
+    for (int64_t i = 0; i < c.n_cells; i++) cells[i] = (int32_t)i;
+    for (int64_t l = 0; l < c.n_lists; l++) {
+        shuffle(cells, c.n_cells);
+        for (int64_t i = 0; i < c.capacity; i++) ints_of(&c.lists)[l * c.capacity + i] = cells[i % c.n_cells];
+    }
+    free(cells);
+    for (int64_t i = 0; i < c.n; i++) { /* blocks of queries of one sequence, each seeing one cell more */
+        ints_of(&c.spans)[2 * i] = (int32_t)(i * c.n_lists / c.n);
+        ints_of(&c.spans)[2 * i + 1] = (int32_t)rng_int(1, c.capacity);
+        if (i > 0 && ints_of(&c.spans)[2 * i - 2] == ints_of(&c.spans)[2 * i])
+            ints_of(&c.spans)[2 * i + 1] = (int32_t)((ints_of(&c.spans)[2 * i - 1] + 1) % (c.capacity + 1));
+    }
+    return c;
+}
+
+static void drop(attn_case *c)
+{
+    tensor_free(&c->q);
+    tensor_free(&c->k);
+    tensor_free(&c->v);
+    tensor_free(&c->lists);
+    tensor_free(&c->spans);
+}
+
+/* Batches of 1, and of uneven parts, give the bits of the whole. */
+static void check_splits(attn_case *c)
+{
+    for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+        size_t bytes;
+        const size_t row = (size_t)(c->n_head * c->dv) * 4;
+        c->first = 0;
+        c->count = c->n;
+        char *all = run_at((qn_cpu_level)level, build, c, &bytes);
+        for (c->first = 0; c->first < c->n; c->first += c->count) {
+            c->count = c->first < 4 ? 1 : c->first < 9 ? 3 : c->n - c->first;
+            if (c->first + c->count > c->n) c->count = c->n - c->first;
+            char *some = run_at((qn_cpu_level)level, build, c, &bytes);
+            assert_memory_equal(some, all + (size_t)c->first * row, bytes);
+            free(some);
+        }
+        free(all);
+    }
+    c->first = 0;
+    c->count = c->n;
+}
+
+static void try_case(attn_case proto)
+{
+    attn_case c = make(proto);
+    for_levels(build, &c, check);
+    check_splits(&c);
+    drop(&c);
+}
+
+#define KV_F32 .kt = QN_DTYPE_F32, .vt = QN_DTYPE_F32
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    try_case((attn_case){.n = 1, .n_head = 1, .n_kv = 1, .d = 1, .dv = 1, .n_cells = 1, .n_lists = 1, .capacity = 1, KV_F32});
+    try_case((attn_case){.n = 1, .n_head = 8, .n_kv = 2, .d = 64, .dv = 64, .n_cells = 300, .n_lists = 1, .capacity = 257, KV_F32});
+    try_case((attn_case){.n = 11, .n_head = 4, .n_kv = 4, .d = 33, .dv = 17, .n_cells = 130, .n_lists = 3, .capacity = 70, KV_F32});
+    try_case((attn_case){.n = 70, .n_head = 6, .n_kv = 2, .d = 16, .dv = 48, .n_cells = 200, .n_lists = 2, .capacity = 129, KV_F32});
+    try_case((attn_case){.n = 5, .n_head = 71, .n_kv = 1, .d = 8, .dv = 8, .n_cells = 90, .n_lists = 2, .capacity = 65, KV_F32});
+    try_case((attn_case){.n = 3, .n_head = 130, .n_kv = 1, .d = 5, .dv = 3, .n_cells = 64, .n_lists = 1, .capacity = 64, KV_F32});
+    try_case((attn_case){.n = 0, .n_head = 2, .n_kv = 1, .d = 4, .dv = 4, .n_cells = 4, .n_lists = 1, .capacity = 4, KV_F32});
+}
+
+static void test_formats(void **state)
+{
+    (void)state;
+    static const qn_dtype dtypes[] = {QN_DTYPE_F16,  QN_DTYPE_BF16, QN_DTYPE_Q8_0, QN_DTYPE_Q4_0,
+                                      QN_DTYPE_Q5_1, QN_DTYPE_IQ4_NL, QN_DTYPE_Q6_K};
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        const int64_t d = qn_dtype_get(dtypes[i])->block_elems > 32 ? 256 : 64;
+        try_case((attn_case){.n = 9, .n_head = 6, .n_kv = 2, .d = d, .dv = d, .n_cells = 160, .n_lists = 2, .capacity = 130,
+                             .kt = dtypes[i], .vt = dtypes[i]});
+        try_case((attn_case){.n = 3, .n_head = 2, .n_kv = 1, .d = d, .dv = 40, .n_cells = 70, .n_lists = 1, .capacity = 70,
+                             .kt = dtypes[i], .vt = QN_DTYPE_F16});
+    }
+    /* Heads so long that fewer than 64 unpacked rows fit at once. */
+    try_case((attn_case){.n = 4, .n_head = 2, .n_kv = 1, .d = 576, .dv = 512, .n_cells = 150, .n_lists = 1, .capacity = 150,
+                         .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+    try_case((attn_case){.n = 2, .n_head = 1, .n_kv = 1, .d = 7000, .dv = 6500, .n_cells = 9, .n_lists = 1, .capacity = 9,
+                         .kt = QN_DTYPE_F16, .vt = QN_DTYPE_BF16});
+}
+
+static void test_window_and_cap(void **state)
+{
+    (void)state;
+    static const int32_t windows[] = {1, 2, 63, 64, 65, 200};
+    for (int i = 0; i < 6; i++) {
+        attn_case c = {.n = 12, .n_head = 4, .n_kv = 2, .d = 32, .dv = 32, .n_cells = 220, .n_lists = 2, .capacity = 220, KV_F32};
+        c.attrs.window = windows[i];
+        if (i & 1) c.attrs.softcap = 2.5f;
+        c.attrs.scale = i & 2 ? 1.0f : 0;
+        try_case(c);
+    }
+}
+
+/* Large scores: a tile that raises the maximum by far must wipe out what came before, without overflow. */
+static void test_rising_scores(void **state)
+{
+    (void)state;
+    attn_case c = make((attn_case){.n = 2, .n_head = 2, .n_kv = 1, .d = 4, .dv = 4, .n_cells = 256, .n_lists = 1, .capacity = 256, KV_F32,
+                                   .attrs = {.scale = 1}});
+    for (int64_t i = 0; i < c.k.numel; i++) ((float *)c.k.data)[i] = c.k.value[i] = (float)ints_of(&c.lists)[i / 4] / 256.0f;
+    for (int64_t i = 0; i < c.q.numel; i++) ((float *)c.q.data)[i] = c.q.value[i] = i < c.q.numel / 2 ? 100.0f : -100.0f;
+    ints_of(&c.spans)[1] = ints_of(&c.spans)[3] = 256;
+    for_levels(build, &c, check);
+    drop(&c);
+}
+
+/* Cells that do not exist count as absent; empty and lying spans give zeros, or the list's end. */
+static void test_hostile_lists(void **state)
+{
+    (void)state;
+    attn_case c = make((attn_case){.n = 8, .n_head = 4, .n_kv = 2, .d = 24, .dv = 24, .n_cells = 150, .n_lists = 2, .capacity = 200, KV_F32});
+    static const int32_t bad[] = {-1, 150, INT32_MAX, INT32_MIN};
+    for (int64_t i = 0; i < c.lists.numel; i++)
+        if (rng_int(0, 3) == 0 || (i >= 64 && i < 128)) ints_of(&c.lists)[i] = bad[rng_int(0, 3)];
+    static const int32_t spans[] = {0, 200, 1, INT32_MAX, 0, 0, 0, -5, -1, 9, 2, 9, INT32_MIN, INT32_MIN, 1, 130};
+    memcpy(c.spans.data, spans, sizeof(spans));
+    for_levels(build, &c, check);
+    check_splits(&c);
+    for (int64_t i = 0; i < c.lists.numel; i++) ints_of(&c.lists)[i] = -1; /* nothing at all */
+    for_levels(build, &c, check);
+    drop(&c);
+}
+
+/* Where cells lie does not matter, only what they hold and their order in the list. */
+static void test_cells_may_move(void **state)
+{
+    (void)state;
+    attn_case a = make((attn_case){.n = 6, .n_head = 4, .n_kv = 2, .d = 32, .dv = 32, .n_cells = 100, .n_lists = 1, .capacity = 100,
+                                   .kt = QN_DTYPE_F16, .vt = QN_DTYPE_Q8_0});
+    attn_case b = a;
+    b.k = tensor_new(a.kt, a.k.shape);
+    b.v = tensor_new(a.vt, a.v.shape);
+    b.lists = tensor_ints(a.lists.shape, a.lists.data);
+    const size_t k_row = a.k.bytes / 100, v_row = a.v.bytes / 100;
+    for (size_t i = 0; i < 100; i++) {
+        const size_t from = (size_t)ints_of(&a.lists)[i];
+        memcpy((char *)b.k.data + i * k_row, (char *)a.k.data + from * k_row, k_row);
+        memcpy((char *)b.v.data + i * v_row, (char *)a.v.data + from * v_row, v_row);
+        ints_of(&b.lists)[i] = (int32_t)i;
+    }
+    for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+        size_t bytes;
+        void *x = run_at((qn_cpu_level)level, build, &a, &bytes), *y = run_at((qn_cpu_level)level, build, &b, &bytes);
+        assert_memory_equal(x, y, bytes);
+        free(x);
+        free(y);
+    }
+    tensor_free(&b.k);
+    tensor_free(&b.v);
+    tensor_free(&b.lists);
+    drop(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_formats),       cmocka_unit_test(test_window_and_cap),
+        cmocka_unit_test(test_rising_scores), cmocka_unit_test(test_hostile_lists), cmocka_unit_test(test_cells_may_move),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

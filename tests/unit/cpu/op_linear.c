@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/cpu/op_linear.c -- linear with every weight format that packs, odd shapes, strided columns, narrowed weights and a bias,
+ * against double; a column's result does not depend on the other columns. */
+#include "rig.h"
+
+typedef struct lin_case {
+    qn_dtype dtype;
+    int64_t cols, k, m;
+    bool bias, permuted;   /* permuted: x is stored [k, cols] */
+    int64_t skip;          /* rows of the stored weight before the ones that count */
+    tensor x, w, b;
+    int64_t first, n;      /* columns to run */
+} lin_case;
+
+static qn_node *build(rig *r, void *ctx)
+{
+    lin_case *c = ctx;
+    qn_node *x = rig_input(r, &c->x), *w = rig_param(r, &c->w, 0), *b = c->bias ? rig_param(r, &c->b, 0) : NULL;
+    if (c->permuted) x = qn__permute(r->g, x, (int[]){1, 0}, 2);
+    if (c->n < c->cols) x = qn__narrow(r->g, x, 0, c->first, c->n);
+    if (c->skip) w = qn__narrow(r->g, w, 0, c->skip, c->m);
+    return qn__linear(r->g, x, w, b);
+}
+
+/* What quantizing a column to qn_act may cost: a step of its block for each weight. */
+static double step_of(const lin_case *c, int64_t col, int64_t k)
+{
+    double lo = 0, hi = 0;
+    for (int64_t i = k / 32 * 32; i < k / 32 * 32 + 32; i++) {
+        const double x = c->x.value[c->permuted ? i * c->cols + col : col * c->k + i];
+        lo = fmin(lo, x);
+        hi = fmax(hi, x);
+    }
+    return (hi - lo) / 254;
+}
+
+static void check(const rig *r, const void *result, size_t bytes, void *ctx)
+{
+    const lin_case *c = ctx;
+    const float *y = result;
+    const bool quantized = r->ukr->mm[c->dtype].act_q8;
+    assert_int_equal(bytes, c->cols * c->m * 4);
+    for (int64_t col = 0; col < c->cols; col++) {
+        for (int64_t row = 0; row < c->m; row++) {
+            double want = c->bias ? c->b.value[row] : 0, size = fabs(want), bound = 0;
+            for (int64_t i = 0; i < c->k; i++) {
+                const double w = c->w.value[(row + c->skip) * c->k + i], x = c->x.value[c->permuted ? i * c->cols + col : col * c->k + i];
+                want += w * x;
+                size += fabs(w * x);
+                if (quantized) bound += fabs(w) * step_of(c, col, i) * 0.6;
+            }
+            close_to(y[col * c->m + row], want, bound + (double)(c->k + 2) * FLT_EPSILON * size, qn_dtype_get(c->dtype)->name,
+                     col * c->m + row);
+        }
+    }
+}
+
+static void try_case(lin_case c)
+{
+    c.n = c.cols;
+    c.x = tensor_random(QN_DTYPE_F32, c.permuted ? qn_shape_of(c.k, c.cols) : qn_shape_of(c.cols, c.k));
+    c.w = tensor_random(c.dtype, qn_shape_of(c.m + c.skip, c.k));
+    c.b = tensor_random(QN_DTYPE_F32, qn_shape_of(c.m));
+    for_levels(build, &c, check);
+    tensor_free(&c.x);
+    tensor_free(&c.w);
+    tensor_free(&c.b);
+}
+
+static void test_formats(void **state)
+{
+    (void)state;
+    for (int t = 0; t < QN_DTYPE_COUNT; t++) {
+        const qn_dtype_info *d = qn_dtype_get((qn_dtype)t);
+        if (!qn_dtype_can_pack((qn_dtype)t) || (d->class_ != QN_CLASS_real && d->class_ != QN_CLASS_block)) continue;
+        if (!qn__ukr_get(QN_CPU_ref)->mm[t].fn) continue;
+        const int64_t k = d->block_elems == 1 ? 77 : d->block_elems == 32 ? 96 : 512;
+        try_case((lin_case){.dtype = (qn_dtype)t, .cols = 1, .k = k, .m = 19, .bias = true});
+        try_case((lin_case){.dtype = (qn_dtype)t, .cols = 7, .k = k, .m = 33, .skip = 3});
+    }
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    static const qn_dtype dtypes[] = {QN_DTYPE_F32, QN_DTYPE_F16, QN_DTYPE_Q8_0};
+    for (int i = 0; i < 3; i++) {
+        const qn_dtype t = dtypes[i];
+        try_case((lin_case){.dtype = t, .cols = 1, .k = 32, .m = 1});
+        try_case((lin_case){.dtype = t, .cols = 37, .k = 64, .m = 5, .bias = true});
+        try_case((lin_case){.dtype = t, .cols = 3, .k = 4160, .m = 130, .bias = true}); /* several tiles and parts of a column */
+        try_case((lin_case){.dtype = t, .cols = 1, .k = 2048, .m = 400});          /* one thread prepares, all multiply */
+        try_case((lin_case){.dtype = t, .cols = 6, .k = 96, .m = 40, .permuted = true});
+        try_case((lin_case){.dtype = t, .cols = 1, .k = 96, .m = 40, .permuted = true});
+        try_case((lin_case){.dtype = t, .cols = 0, .k = 32, .m = 9});
+    }
+    try_case((lin_case){.dtype = QN_DTYPE_F32, .cols = 3, .k = 0, .m = 4, .bias = true});
+    try_case((lin_case){.dtype = QN_DTYPE_F32, .cols = 3, .k = 1, .m = 1});
+}
+
+static void test_columns_stand_alone(void **state)
+{
+    (void)state;
+    static const qn_dtype dtypes[] = {QN_DTYPE_F32,  QN_DTYPE_F16,  QN_DTYPE_BF16, QN_DTYPE_Q8_0, QN_DTYPE_Q4_0,
+                                      QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q5_1, QN_DTYPE_Q3_K};
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        lin_case c = {.dtype = dtypes[i], .cols = 21, .k = 512, .m = 70, .bias = true, .n = 21};
+        c.x = tensor_random(QN_DTYPE_F32, qn_shape_of(c.cols, c.k));
+        c.w = tensor_random(c.dtype, qn_shape_of(c.m, c.k));
+        c.b = tensor_random(QN_DTYPE_F32, qn_shape_of(c.m));
+        for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+            size_t bytes;
+            c.first = 0;
+            c.n = c.cols;
+            char *all = run_at((qn_cpu_level)level, build, &c, &bytes);
+            for (c.first = 0; c.first < c.cols; c.first += c.n) {
+                c.n = c.first < 3 ? 1 : c.first < 8 ? 5 : c.cols - c.first;
+                char *some = run_at((qn_cpu_level)level, build, &c, &bytes);
+                assert_memory_equal(some, all + c.first * c.m * 4, bytes);
+                free(some);
+            }
+            free(all);
+        }
+        tensor_free(&c.x);
+        tensor_free(&c.w);
+        tensor_free(&c.b);
+    }
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    rig r;
+    qn_error e;
+    rig_open(&r, QN_CPU_ref, 1);
+    OK(qn__graph_create(&r.g, err));
+    qn_node *x = qn__input(r.g, "x", QN_DTYPE_F32, &qn_shape_of(2, 8)), *w = qn__input(r.g, "w", QN_DTYPE_F32, &qn_shape_of(8, 4));
+    qn_node *y = qn__linear(r.g, x, qn__permute(r.g, w, (int[]){1, 0}, 2), NULL);
+    assert_false(qn__backend_cpu.accepts(r.be, y, &e));
+    assert_non_null(strstr(e.text, "stride"));
+    qn__graph_destroy(r.g);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats), cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_columns_stand_alone), cmocka_unit_test(test_refusals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

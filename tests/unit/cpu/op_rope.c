@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/cpu/op_rope.c -- rotation in both layouts, partly rotated heads, frequency factors, YaRN, positions up to 10^6. The
+ * oracle computes in long double, and its YaRN is written from the paper's formulas (Peng et al. 2023, eq. 17 to 23), with the
+ * wavelength rather than the pair number where the paper does so. */
+#include "rig.h"
+#include "rope_figures.h"
+
+typedef struct rope_case {
+    qn_rope_attrs attrs;
+    int64_t n, heads, d;
+    bool factors, turned;
+    int64_t first, count; /* tokens to run */
+    tensor x, pos, f;
+} rope_case;
+
+static qn_node *build(rig *r, void *ctx)
+{
+    rope_case *c = ctx;
+    qn_node *x = rig_input(r, &c->x), *pos = rig_input(r, &c->pos);
+    if (c->turned) x = qn__permute(r->g, x, (int[]){1, 0, 2}, 3);
+    if (c->count < c->n) {
+        x = qn__narrow(r->g, x, 0, c->first, c->count);
+        pos = qn__narrow(r->g, pos, 0, c->first, c->count);
+    }
+    return qn__rope(r->g, x, pos, c->factors ? rig_param(r, &c->f, 0) : NULL, &c->attrs);
+}
+
+/* cos and sin of pair i at a position, times the magnitude scale. */
+static void turn_of(const rope_case *c, int64_t i, int32_t pos, long double *cosine, long double *sine)
+{
+    const qn_rope_attrs *a = &c->attrs;
+    const long double pi = 3.14159265358979323846264338327950288L;
+    const long double plain = powl(a->base, -2.0L * i / a->n_rot);
+    long double freq = plain / (c->factors ? c->f.value[i] : 1.0L), scale = a->attn_factor;
+    const long double stretched = freq * a->freq_scale;
+    if (a->ext_factor != 0) {
+        /* The pair whose wavelength fits `turns` times into the training context, as a fractional pair number. */
+        const long double fast = (a->n_rot / 2.0L) * logl(a->n_ctx_orig / (a->beta_fast * 2 * pi)) / logl(a->base);
+        const long double slow = (a->n_rot / 2.0L) * logl(a->n_ctx_orig / (a->beta_slow * 2 * pi)) / logl(a->base);
+        long double low = floorl(fast), high = ceill(slow);
+        if (low < 0) low = 0;
+        if (high > a->n_rot - 1) high = a->n_rot - 1;
+        long double gamma = 1 - (i - low) / (high - low > 0.001L ? high - low : 0.001L);
+        gamma = gamma < 0 ? 0 : gamma > 1 ? 1 : gamma;
+        gamma *= a->ext_factor;
+        freq = stretched * (1 - gamma) + freq * gamma;
+        scale *= 1 + 0.1L * logl(1.0L / a->freq_scale);
+    } else {
+        freq = stretched;
+    }
+    *cosine = cosl(pos * freq) * scale;
+    *sine = sinl(pos * freq) * scale;
+}
+
+static void check(const rig *r, const void *result, size_t bytes, void *ctx)
+{
+    const rope_case *c = ctx;
+    const float *y = result;
+    const int64_t half = c->attrs.n_rot / 2;
+    (void)r;
+    assert_int_equal(bytes, c->n * c->heads * c->d * 4);
+    for (int64_t row = 0; row < c->n * c->heads; row++) {
+        const int64_t token = row / c->heads, head = row % c->heads;
+        const float *x = c->x.value + (c->turned ? head * c->n + token : row) * c->d;
+        for (int64_t i = 0; i < half; i++) {
+            const int64_t p = c->attrs.mode == QN_ROPE_NEOX ? i : 2 * i, q = c->attrs.mode == QN_ROPE_NEOX ? i + half : 2 * i + 1;
+            long double cosine, sine;
+            turn_of(c, i, ints_of(&c->pos)[token], &cosine, &sine);
+            const double bound = 3e-7 * (fabs((double)x[p]) + fabs((double)x[q])) * fabs((double)c->attrs.attn_factor) * 1.5;
+            close_to(y[row * c->d + p], (double)(x[p] * cosine - x[q] * sine), bound, "first of a pair", row * c->d + p);
+            close_to(y[row * c->d + q], (double)(x[p] * sine + x[q] * cosine), bound, "second of a pair", row * c->d + q);
+        }
+        assert_memory_equal(y + row * c->d + c->attrs.n_rot, x + c->attrs.n_rot, (size_t)(c->d - c->attrs.n_rot) * 4);
+    }
+}
+
+static void try_case(rope_case c, const int32_t *pos)
+{
+    c.count = c.n;
+    c.x = tensor_random(QN_DTYPE_F32, c.turned ? qn_shape_of(c.heads, c.n, c.d) : qn_shape_of(c.n, c.heads, c.d));
+    c.pos = tensor_ints(qn_shape_of(c.n), pos);
+    c.f = tensor_random(QN_DTYPE_F32, qn_shape_of(c.attrs.n_rot / 2));
+    for (int64_t i = 0; i < c.f.numel; i++) ((float *)c.f.data)[i] = c.f.value[i] = 1 + fabsf(c.f.value[i]) * 8;
+    for_levels(build, &c, check);
+
+    size_t all_bytes, bytes; /* a token's bits don't depend on its neighbours */
+    for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+        c.count = c.n;
+        char *all = run_at((qn_cpu_level)level, build, &c, &all_bytes);
+        c.count = 1;
+        for (c.first = 0; c.first < c.n; c.first++) {
+            char *one = run_at((qn_cpu_level)level, build, &c, &bytes);
+            assert_memory_equal(one, all + (size_t)c.first * bytes, bytes);
+            free(one);
+        }
+        free(all);
+    }
+    tensor_free(&c.x);
+    tensor_free(&c.pos);
+    tensor_free(&c.f);
+}
+
+static const int32_t positions[] = {0, 1, 2, 77, 4095, 131071, 1000000, 999999, 5};
+enum { N = sizeof(positions) / sizeof(positions[0]) };
+
+static void test_plain(void **state)
+{
+    (void)state;
+    for (int mode = QN_ROPE_NORM; mode <= QN_ROPE_NEOX; mode++) {
+        const qn_rope_attrs a = {.mode = mode, .n_rot = 64, .base = 10000, .freq_scale = 1, .attn_factor = 1, .beta_fast = 32, .beta_slow = 1};
+        rope_case c = {.attrs = a, .n = N, .heads = 3, .d = 64};
+        try_case(c, positions);
+        c.attrs.n_rot = 22;
+        c.turned = true;
+        try_case(c, positions);
+        c.attrs.n_rot = 2;
+        c.attrs.base = 1000000;
+        c.d = 3;
+        try_case(c, positions);
+        c = (rope_case){.attrs = a, .n = N, .heads = 1, .d = 80, .factors = true};
+        c.attrs.base = 500000;
+        c.attrs.freq_scale = 0.25f;
+        try_case(c, positions);
+    }
+}
+
+static void test_yarn(void **state)
+{
+    (void)state;
+    for (int mode = QN_ROPE_NORM; mode <= QN_ROPE_NEOX; mode++) {
+        rope_case c = {.attrs = {.mode = mode, .n_rot = 128, .base = 10000, .freq_scale = 1.0f / 16, .ext_factor = 1, .attn_factor = 1,
+                                 .beta_fast = 32, .beta_slow = 1, .n_ctx_orig = 4096},
+                       .n = N, .heads = 2, .d = 128};
+        try_case(c, positions);
+        c.attrs.n_ctx_orig = 32768;
+        c.attrs.base = 1000000;
+        c.attrs.attn_factor = 0.7f;
+        c.attrs.ext_factor = 0.5f;
+        c.factors = true;
+        try_case(c, positions);
+    }
+}
+
+/* The reference engine's own cosines and sines, read off pairs (1, 0). It computes in float, so the angle may be off by its rounding. */
+static void test_reference_figures(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof(rope_figures) / sizeof(rope_figures[0]); f++) {
+        const int n_rot = rope_figures[f].attrs.n_rot;
+        rope_case c = {.attrs = rope_figures[f].attrs, .n = 1, .count = 1, .heads = 1, .d = n_rot, .factors = rope_figures[f].factors};
+        c.x = tensor_new(QN_DTYPE_F32, qn_shape_of(1, 1, n_rot));
+        c.f = tensor_new(QN_DTYPE_F32, qn_shape_of(n_rot / 2));
+        c.pos = tensor_ints(qn_shape_of(1), &rope_figures[f].pos);
+        for (int i = 0; i < n_rot / 2; i++) {
+            ((float *)c.x.data)[2 * i] = 1;
+            ((float *)c.f.data)[i] = 1 + (float)i / 4;
+        }
+        size_t bytes;
+        float *y = run_at(QN_CPU_ref, build, &c, &bytes);
+        for (int i = 0; i < n_rot; i++) close_to(y[i], rope_figures[f].cos_sin[i], 4e-7 * (rope_figures[f].pos + 1), "figure", i);
+        free(y);
+        tensor_free(&c.x);
+        tensor_free(&c.f);
+        tensor_free(&c.pos);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_yarn), cmocka_unit_test(test_reference_figures)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
