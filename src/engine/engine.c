@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* src/engine/engine.c -- opening a model: file, tokenizer, architecture, backends, and every weight in its place. Weights are used where
+ * the file is mapped; only a backend with memory of its own, or a file of the other byte order, makes a copy. */
+#include "engine/engine.h"
+#include "base/log.h"
+#include "format/native.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- backends ---- */
+
+static qn_status open_backend(qn_engine *e, const char *spec, size_t len, int n_threads, qn_error *err)
+{
+    char text[48], name[32];
+    if (len == 0 || len >= sizeof(text))
+        return QN_FAIL(err, invalid, "backend list: an entry is empty or too long; expected names like cpu or cpu:avx2");
+    memcpy(text, spec, len);
+    text[len] = '\0';
+    if (e->n_backends == QN_MAX_PLACES) return QN_FAIL(err, limit, "more than %d backends", QN_MAX_PLACES);
+
+    qn_backend_options options = {.n_threads = n_threads};
+    char *level = strchr(text, ':');
+    if (level) *level++ = '\0';
+    const qn_backend_type *type = qn__backend_find(text);
+    if (!type) {
+        int n = 0;
+        char known[128] = "";
+        const qn_backend_type *const *types = qn__backend_types(&n);
+        for (int i = 0; i < n; i++) snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", types[i]->name);
+        return QN_FAIL(err, unsupported, "backend \"%s\" is not known; this build has %s", text, known);
+    }
+    if (level && !(options.level_set = qn_cpu_level_find(level, &options.level)))
+        return QN_FAIL(err, invalid, "cpu level \"%s\" is not known; ref, avx2 and avx512 are", level);
+
+    qn_backend *be = NULL;
+    QN_TRY(type->open(&options, &be, err));
+    /* Names are unique within an engine: they stand in listings and graphs. */
+    snprintf(name, sizeof(name), "%s", be->name);
+    for (int i = 0; i < e->n_backends; i++)
+        if (strcmp(e->backends[i]->name, name) == 0) snprintf(be->name, sizeof(be->name), "%.16s#%d", name, e->n_backends & 7);
+    e->backends[e->n_backends++] = be;
+    return QN_OK;
+}
+
+static qn_status open_backends(qn_engine *e, const qn_engine_options *options, qn_error *err)
+{
+    if (options->n_threads < 0 || options->n_threads > QN_MAX_THREADS)
+        return QN_FAIL(err, invalid, "%d threads; 1 to %d are possible, 0 is the default", options->n_threads, QN_MAX_THREADS);
+    const char *spec = options->backends ? options->backends : "cpu";
+    for (;;) {
+        const size_t len = strcspn(spec, ",");
+        QN_TRY(open_backend(e, spec, len, options->n_threads, err));
+        if (!spec[len]) return QN_OK;
+        spec += len + 1;
+    }
+}
+
+/* ---- weights ---- */
+
+/* `*` any run, `?` one character. Linear with one level of back-tracking, which is enough for globs. */
+static bool glob_match(const char *p, const char *s)
+{
+    const char *star = NULL, *from = NULL;
+    while (*s) {
+        if (*p == '*') star = p++, from = s;
+        else if (*p == '?' || *p == *s) p++, s++;
+        else if (star) p = star + 1, s = ++from;
+        else return false;
+    }
+    while (*p == '*') p++;
+    return *p == '\0';
+}
+
+static qn_status check_rules(const qn_engine *e, const qn_engine_options *options, qn_error *err)
+{
+    for (int i = 0; i < options->n_rules; i++)
+        if (options->rules[i].backend < 0 || options->rules[i].backend >= e->n_backends)
+            return QN_FAIL(err, invalid, "placement rule \"%s\" names backend %d; there are backends 0 to %d", options->rules[i].pattern,
+                           options->rules[i].backend, e->n_backends - 1);
+    return QN_OK;
+}
+
+static int place_of(const qn_engine_options *options, const char *name)
+{
+    for (int i = 0; i < options->n_rules; i++)
+        if (glob_match(options->rules[i].pattern, name)) return options->rules[i].backend;
+    return 0;
+}
+
+/* A copy in the backend's memory, turned to this machine's byte order on the way. */
+static qn_status copy_weight(qn_engine *e, qn_backend *be, const qn_weight *w, qn_buffer **out, qn_error *err)
+{
+    const uint64_t bytes = w->tensor->size_bytes;
+    QN_TRY(be->type->buffer_create(be, bytes, out, err));
+    qn_status status = QN_OK;
+    if (qn__gguf_is_native(e->file)) {
+        status = be->type->upload(*out, 0, w->tensor->data, bytes, err);
+    } else {
+        void *native = qn__alloc(bytes);
+        if (!native) status = QN_FAIL_NOMEM(err, bytes);
+        if (status == QN_OK) status = qn__gguf_tensor_native(e->file, w->tensor, native, err);
+        if (status == QN_OK) status = be->type->upload(*out, 0, native, bytes, err);
+        qn__free(native);
+    }
+    if (status == QN_OK) {
+        e->info.copied_bytes += bytes;
+        return QN_OK;
+    }
+    be->type->buffer_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+static qn_status place_weights(qn_engine *e, const qn_engine_options *options, qn_error *err)
+{
+    qn_model *m = e->model;
+    QN_TRY(check_rules(e, options, err));
+    e->buffers = qn__arena_array(&e->arena, (size_t)m->n_weights, sizeof(*e->buffers));
+    if (!e->buffers) return QN_FAIL(err, nomem, "out of memory while placing %d weights", m->n_weights);
+    for (int i = 0; i < m->n_weights; i++) {
+        qn_weight *w = &m->weights[i];
+        qn_backend *be = e->backends[place_of(options, w->name)];
+        if (be->type->buffer_wrap && qn__gguf_is_native(e->file))
+            QN_TRY(be->type->buffer_wrap(be, w->tensor->data, w->tensor->size_bytes, &e->buffers[i], err));
+        else
+            QN_TRY(copy_weight(e, be, w, &e->buffers[i], err));
+        w->buffer = e->buffers[i];
+    }
+    return QN_OK;
+}
+
+/* ---- open, close, ask ---- */
+
+static void fill_info(qn_engine *e)
+{
+    const qn_hparams *hp = &e->model->hp;
+    qn_engine_info *info = &e->info;
+    snprintf(info->arch, sizeof(info->arch), "%s", e->model->arch->name);
+    const qn_gguf_kv *kv = qn_gguf_kv_find(e->file, "general.name");
+    qn_gguf_str name = {"", 0};
+    if (kv) (void)qn_gguf_get_str(e->file, kv, 0, &name, NULL);
+    qn__str_quote(info->name, sizeof(info->name), name.data, name.len);
+    info->n_vocab = (int32_t)hp->n_vocab;
+    info->n_ctx_train = (int32_t)hp->n_ctx_train;
+    info->n_embd = (int32_t)hp->n_embd;
+    info->n_layer = (int32_t)hp->n_layer;
+    info->n_head = (int32_t)hp->n_head;
+    info->n_kv_head = (int32_t)hp->n_kv_head;
+    info->n_embd_head = (int32_t)hp->n_embd_head_k;
+    info->n_ff = (int32_t)hp->n_ff;
+    info->n_params = e->model->n_params;
+    info->weight_bytes = e->model->weight_bytes;
+    info->n_backends = e->n_backends;
+    const char *level = strchr(e->backends[0]->name, ':');
+    snprintf(info->cpu_level, sizeof(info->cpu_level), "%.15s", level ? level + 1 : "");
+}
+
+static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_options *options, qn_error *err)
+{
+    const int64_t start = qn__now_ns();
+    QN_TRY(qn_gguf_open(path, NULL, &e->file, err));
+    if (!qn_gguf_kv_find(e->file, "general.architecture"))
+        return QN_FAIL(err, format, "general.architecture is missing: this GGUF file holds no model");
+    QN_TRY(qn_tokenizer_create(e->file, &e->tok, err));
+    QN_TRY(qn__model_load(e->file, qn_tokenizer_n_tokens(e->tok), &e->model, err));
+    QN_TRY(open_backends(e, options, err));
+    QN_TRY(place_weights(e, options, err));
+    QN_TRY(qn_gguf_load(e->file, options->policy, options->progress, options->progress_ctx, err));
+    e->strict = options->strict;
+    e->passes_off = options->passes_off;
+    e->info.n_threads = options->n_threads ? options->n_threads : qn__default_threads();
+    fill_info(e);
+    e->info.load_seconds = (double)(qn__now_ns() - start) * 1e-9;
+    qn__log(QN_LOG_info, "loaded %s: %s, %d layers, %llu bytes of weights in %.3f s", path, e->info.arch, e->info.n_layer,
+            (unsigned long long)e->info.weight_bytes, e->info.load_seconds);
+    return QN_OK;
+}
+
+qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_engine **out, qn_error *err)
+{
+    static const qn_engine_options defaults;
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    qn_engine *e = qn__arena_alloc(&arena, sizeof(*e));
+    if (!e) {
+        qn__arena_deinit(&arena);
+        return QN_FAIL_NOMEM(err, sizeof(*e));
+    }
+    e->arena = arena;
+    qn__mutex_init(&e->lock);
+    qn_status status = open_engine(e, path, options ? options : &defaults, err);
+    if (status != QN_OK) {
+        qn_engine_close(e);
+        return qn__prefix(err, status, "%s", path);
+    }
+    *out = e;
+    return QN_OK;
+}
+
+void qn_engine_close(qn_engine *e)
+{
+    if (!e) return;
+    for (int i = 0; e->buffers && i < e->model->n_weights; i++)
+        if (e->buffers[i]) e->buffers[i]->backend->type->buffer_destroy(e->buffers[i]);
+    for (int i = 0; i < e->n_backends; i++) e->backends[i]->type->close(e->backends[i]);
+    qn__model_free(e->model);
+    qn_tokenizer_destroy(e->tok);
+    qn_gguf_close(e->file);
+    qn__mutex_deinit(&e->lock);
+    qn_arena arena = e->arena; /* the engine lies inside it */
+    qn__arena_deinit(&arena);
+}
+
+const qn_tokenizer *qn_engine_tokenizer(const qn_engine *engine)
+{
+    return engine->tok;
+}
+
+const qn_gguf *qn_engine_file(const qn_engine *engine)
+{
+    return engine->file;
+}
+
+void qn_engine_get_info(const qn_engine *engine, qn_engine_info *out)
+{
+    *out = engine->info;
+}
+
+const char *qn_engine_backend_name(const qn_engine *engine, int backend)
+{
+    return backend >= 0 && backend < engine->n_backends ? engine->backends[backend]->name : NULL;
+}

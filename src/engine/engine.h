@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* src/engine/engine.h -- inside the engine room: the two objects, and what their files share.
+ *
+ * The engine owns file, tokenizer, model, backends and weight buffers; nothing of it changes after open. `lock` is held while a
+ * session computes, because backends have one team of threads each. */
+#ifndef QN_ENGINE_ENGINE_H
+#define QN_ENGINE_ENGINE_H
+
+#include "backend/sched.h"
+#include "base/thread.h"
+#include "model/build.h"
+#include "model/kv.h"
+#include <quern/engine.h>
+
+struct qn_engine {
+    qn_arena arena;
+    qn_gguf *file;
+    qn_tokenizer *tok;
+    qn_model *model;
+    qn_backend *backends[QN_MAX_PLACES];
+    int n_backends;
+    qn_buffer **buffers;      /* of weights: [model->n_weights] */
+    bool strict;
+    uint32_t passes_off;
+    qn_mutex lock;
+    qn_engine_info info;
+};
+
+/* Options with the defaults filled in and checked. */
+typedef struct qn_session_shape {
+    int32_t n_ctx, n_batch, n_seq, n_logits;
+    qn_dtype kv_type;
+    uint64_t k_row_bytes, v_row_bytes;    /* of one cell in one layer */
+} qn_session_shape;
+
+/* Where the cache goes: bytes a backend, and each layer's offsets in its backend's buffer. */
+typedef struct qn_kv_layout {
+    int32_t *place;           /* [n_layer] backend of the layer's cache */
+    uint64_t bytes[QN_MAX_PLACES];
+    uint64_t total_bytes;
+} qn_kv_layout;
+
+struct qn_session {
+    qn_arena arena;
+    qn_engine *engine;
+    qn_session_shape shape;
+    qn_sched *sched;
+    qn_kv kv;
+    qn_kv_layout layout;
+    qn_kv_desc kv_desc;
+    qn_buffer *kv_buffers[QN_MAX_PLACES];   /* NULL where no layer's cache lives */
+    qn_buffer *list_buffers[QN_MAX_PLACES];
+    /* inputs of one chunk: [n_batch], spans [n_batch, 2] */
+    int32_t *tokens, *pos, *rows, *spans, *out_ids;
+    qn_batch_item *items;     /* [n_batch], of feed */
+    float *logits;            /* [n_logits, n_vocab] */
+    int32_t n_logits;         /* rows valid now */
+    bool no_plan_cache;
+    qn_eval_fn eval;
+    void *eval_ctx;
+    qn_exec *running;         /* while a run is under way, for read_node */
+    qn_session_stats stats;
+};
+
+qn_status qn__session_shape(const qn_engine *e, const qn_session_options *options, qn_session_shape *out, qn_error *err);
+/* Offsets of every layer's cache; arrays come from `arena`. */
+qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout, qn_kv_desc *kv, qn_error *err);
+/* Buffers are indexed by place. */
+void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_layer, qn_buffer *const *kv_buffers,
+                        qn_buffer *const *list_buffers);
+/* Bytes of the lists of cells on one backend. */
+uint64_t qn__list_bytes(const qn_session_shape *shape);
+/* Uploads what changed in the lists of cells. */
+qn_status qn__session_upload_lists(qn_session *s, qn_error *err);
+/* Finds or builds and compiles the decode graph of n_tokens and n_out. */
+qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_exec **out, qn_error *err);
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* src/engine/session.c -- a session's life, and decoding. After create and the first decode of a shape nothing allocates. */
+#include "engine/engine.h"
+#include <string.h>
+
+/* What shapes a graph's topology: the key of the plan cache. No padding holes: compared as bytes. */
+typedef struct qn_decode_key { int32_t kind, n_tokens, n_out; } qn_decode_key;
+enum { KEY_DECODE = 1 };
+
+static qn_status build(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err)
+{
+    return qn__build_decode(s->engine->model, &s->kv_desc, n_tokens, n_out, out, err);
+}
+
+/* ---- create, destroy ---- */
+
+static qn_status create_buffers(qn_session *s, qn_error *err)
+{
+    qn_engine *e = s->engine;
+    QN_TRY(qn__kv_layout(e, &s->shape, &s->arena, &s->layout, &s->kv_desc, err));
+    for (int p = 0; p < e->n_backends; p++) {
+        if (!s->layout.bytes[p]) continue;
+        qn_backend *be = e->backends[p];
+        QN_TRY(be->type->buffer_create(be, s->layout.bytes[p], &s->kv_buffers[p], err));
+        QN_TRY(be->type->buffer_create(be, qn__list_bytes(&s->shape), &s->list_buffers[p], err));
+    }
+    qn__kv_layout_bind(&s->layout, &s->kv_desc, e->model->hp.n_layer, s->kv_buffers, s->list_buffers);
+    return qn__kv_init(&s->kv, s->shape.n_ctx, s->shape.n_seq, err);
+}
+
+static qn_status create_tables(qn_session *s, qn_error *err)
+{
+    const size_t n = (size_t)s->shape.n_batch;
+    s->tokens = qn__calloc(n * 6, sizeof(int32_t));
+    s->items = qn__calloc(n, sizeof(*s->items));
+    s->logits = qn__alloc((size_t)s->shape.n_logits * s->engine->model->hp.n_vocab * sizeof(float));
+    if (!s->tokens || !s->items || !s->logits)
+        return QN_FAIL(err, nomem, "out of memory for %d rows of %u logits", s->shape.n_logits, s->engine->model->hp.n_vocab);
+    s->pos = s->tokens + n;
+    s->rows = s->pos + n;
+    s->out_ids = s->rows + n;
+    s->spans = s->out_ids + n;
+    return QN_OK;
+}
+
+static qn_status create_sched(qn_session *s, qn_error *err)
+{
+    qn_engine *e = s->engine;
+    const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off, .no_cache = s->no_plan_cache};
+    QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &s->sched, err));
+    qn_graph *worst = NULL;
+    const int32_t n = s->shape.n_batch;
+    QN_TRY(build(s, n, s->shape.n_logits < n ? s->shape.n_logits : n, &worst, err));
+    return qn__sched_reserve(s->sched, worst, err);
+}
+
+qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err)
+{
+    qn_session_shape shape;
+    QN_TRY(qn__session_shape(engine, options, &shape, err));
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    qn_session *s = qn__arena_alloc(&arena, sizeof(*s));
+    if (!s) {
+        qn__arena_deinit(&arena);
+        return QN_FAIL_NOMEM(err, sizeof(*s));
+    }
+    s->arena = arena;
+    s->engine = engine;
+    s->shape = shape;
+    s->no_plan_cache = options && options->no_plan_cache;
+    qn_status status = create_buffers(s, err);
+    if (status == QN_OK) status = create_tables(s, err);
+    if (status == QN_OK) status = create_sched(s, err);
+    if (status != QN_OK) {
+        qn_session_destroy(s);
+        return status;
+    }
+    s->stats.kv_bytes = s->layout.total_bytes;
+    *out = s;
+    return QN_OK;
+}
+
+void qn_session_destroy(qn_session *s)
+{
+    if (!s) return;
+    qn__sched_destroy(s->sched);
+    for (int p = 0; p < QN_MAX_PLACES; p++) {
+        if (s->kv_buffers[p]) s->kv_buffers[p]->backend->type->buffer_destroy(s->kv_buffers[p]);
+        if (s->list_buffers[p]) s->list_buffers[p]->backend->type->buffer_destroy(s->list_buffers[p]);
+    }
+    qn__kv_deinit(&s->kv);
+    qn__free(s->tokens);
+    qn__free(s->items);
+    qn__free(s->logits);
+    qn_arena arena = s->arena; /* the session lies inside it */
+    qn__arena_deinit(&arena);
+}
+
+/* ---- running a chunk ---- */
+
+qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_exec **out, qn_error *err)
+{
+    const qn_decode_key key = {KEY_DECODE, n_tokens, n_out};
+    *out = qn__sched_find(s->sched, &key, sizeof(key));
+    if (*out) {
+        s->stats.plan_cache_hits++;
+        return QN_OK;
+    }
+    s->stats.plan_cache_misses++;
+    s->stats.graph_builds++;
+    qn_graph *graph = NULL;
+    QN_TRY(build(s, n_tokens, n_out, &graph, err));
+    return qn__sched_compile(s->sched, graph, &key, sizeof(key), out, err);
+}
+
+qn_status qn__session_upload_lists(qn_session *s, qn_error *err)
+{
+    qn_kv *kv = &s->kv;
+    for (int32_t q = 0; q < kv->n_seq; q++) {
+        const int32_t lo = kv->dirty_lo[q], hi = kv->dirty_hi[q];
+        if (lo >= hi) continue;
+        const uint64_t at = ((uint64_t)q * (uint64_t)kv->n_cells + (uint64_t)lo) * sizeof(int32_t);
+        for (int p = 0; p < s->engine->n_backends; p++) {
+            qn_buffer *buffer = s->list_buffers[p];
+            if (buffer) QN_TRY(buffer->backend->type->upload(buffer, at, qn__kv_list(kv, q) + lo, (uint64_t)(hi - lo) * sizeof(int32_t), err));
+        }
+        kv->dirty_lo[q] = kv->dirty_hi[q] = 0;
+    }
+    return QN_OK;
+}
+
+static qn_status set_input(qn_exec *e, const char *name, const int32_t *values, int64_t n, qn_error *err)
+{
+    const qn_node *node = qn__exec_find(e, name);
+    return node ? qn__exec_set(e, node, values, (uint64_t)n * sizeof(int32_t), err) : QN_OK; /* an input that nothing reads is gone */
+}
+
+static bool call_eval(void *ctx, const qn_node *node, bool after)
+{
+    qn_session *s = ctx;
+    return s->eval(s->eval_ctx, node, after);
+}
+
+static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logits, qn_error *err)
+{
+    qn_exec *e = NULL;
+    QN_TRY(qn__session_exec(s, n, n_out, &e, err));
+    QN_TRY(qn__session_upload_lists(s, err));
+    QN_TRY(set_input(e, "tokens", s->tokens, n, err));
+    QN_TRY(set_input(e, "pos", s->pos, n, err));
+    QN_TRY(set_input(e, "rows", s->rows, n, err));
+    QN_TRY(set_input(e, "spans", s->spans, (int64_t)n * 2, err));
+    QN_TRY(set_input(e, "out_ids", s->out_ids, n_out, err));
+
+    const qn_run run = {.eval = s->eval ? call_eval : NULL, .eval_ctx = s};
+    s->running = e;
+    qn_status status = qn__exec_run(e, &run, err);
+    s->running = NULL;
+    if (status != QN_OK) return status;
+    s->stats.n_splits = qn__exec_n_segments(e);
+    s->stats.n_transfers = qn__exec_n_transfers(e);
+    if (n_logits == 0) return QN_OK;
+    const uint64_t row_bytes = (uint64_t)s->engine->model->hp.n_vocab * sizeof(float);
+    float *to = s->logits + (size_t)s->n_logits * s->engine->model->hp.n_vocab;
+    QN_TRY(qn__exec_get(e, qn__exec_find(e, "logits"), to, 0, (uint64_t)n_logits * row_bytes, err));
+    s->n_logits += n_logits;
+    return QN_OK;
+}
+
+/* Cells first, then what each token sees: its own sequence up to its own position, whatever order the items came in. */
+static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
+{
+    int32_t n_out = 0, added = 0;
+    qn_status status = QN_OK;
+    for (; added < n; added++) {
+        const qn_batch_item *item = &items[added];
+        s->rows[added] = qn__kv_add(&s->kv, item->seq, item->pos, item->token);
+        if (s->rows[added] < 0) {
+            status = QN_FAIL(err, invalid, "position %d of sequence %d is taken already", item->pos, item->seq);
+            break;
+        }
+    }
+    for (int32_t i = 0; status == QN_OK && i < n; i++) {
+        const qn_batch_item *item = &items[i];
+        s->tokens[i] = item->token;
+        s->pos[i] = item->pos;
+        s->spans[2 * i] = item->seq;
+        s->spans[2 * i + 1] = qn__kv_lower(&s->kv, item->seq, item->pos + 1);
+        if (item->logits) s->out_ids[n_out++] = i;
+    }
+    if (status == QN_OK) {
+        /* A chunk that wants no logits still yields one row, so that it shares the graph of one that does. */
+        if (n_out == 0) s->out_ids[0] = 0;
+        status = compute(s, n, n_out ? n_out : 1, n_out, err);
+    }
+    if (status != QN_OK)
+        for (int32_t i = 0; i < added; i++) qn__kv_remove(&s->kv, items[i].seq, items[i].pos, items[i].pos + 1);
+    return status;
+}
+
+/* ---- decode ---- */
+
+#define MAX_POS (INT32_MAX - 2) /* so that one past it, and "to the end", are numbers too */
+
+static qn_status check_token(const qn_session *s, int64_t i, qn_token token, qn_error *err)
+{
+    const int32_t n_vocab = (int32_t)s->engine->model->hp.n_vocab;
+    if (token >= 0 && token < n_vocab) return QN_OK;
+    return QN_FAIL(err, invalid, "token %lld of the batch is %d; 0 to %d are in the vocabulary", (long long)i, token, n_vocab - 1);
+}
+
+static qn_status check_items(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
+{
+    const int32_t free_cells = s->kv.n_cells - s->kv.n_used;
+    int64_t n_logits = 0;
+    if (n < 1) return QN_FAIL(err, invalid, "%d tokens to decode; at least 1 is needed", n);
+    if (n > free_cells)
+        return QN_FAIL(err, limit, "%d tokens do not fit: %d of the context's %d cells are free", n, free_cells, s->kv.n_cells);
+    for (int32_t i = 0; i < n; i++) {
+        const qn_batch_item *item = &items[i];
+        QN_TRY(check_token(s, i, item->token, err));
+        if (item->pos < 0 || item->pos > MAX_POS)
+            return QN_FAIL(err, invalid, "token %d of the batch has position %d; 0 to %d are possible", i, item->pos, MAX_POS);
+        if (item->seq < 0 || item->seq >= s->kv.n_seq)
+            return QN_FAIL(err, invalid, "token %d of the batch is of sequence %d; this session has 0 to %d", i, item->seq, s->kv.n_seq - 1);
+        n_logits += item->logits;
+    }
+    if (n_logits > s->shape.n_logits)
+        return QN_FAIL(err, limit, "logits of %lld tokens are wanted; this session keeps %d rows (n_logits)", (long long)n_logits, s->shape.n_logits);
+    return QN_OK;
+}
+
+qn_status qn_session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
+{
+    QN_TRY(check_items(s, items, n, err));
+    const int64_t start = qn__now_ns();
+    qn_status status = QN_OK;
+    s->n_logits = 0;
+    qn__mutex_lock(&s->engine->lock);
+    for (int32_t i = 0; i < n && status == QN_OK; i += s->shape.n_batch) {
+        const int32_t chunk = n - i < s->shape.n_batch ? n - i : s->shape.n_batch;
+        status = decode_chunk(s, items + i, chunk, err);
+        if (status == QN_OK) s->stats.tokens += (uint64_t)chunk;
+    }
+    qn__mutex_unlock(&s->engine->lock);
+    s->stats.seconds += (double)(qn__now_ns() - start) * 1e-9;
+    return status;
+}
+
+qn_status qn_session_feed(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, qn_error *err)
+{
+    if (seq < 0 || seq >= s->kv.n_seq) return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->kv.n_seq - 1);
+    const int32_t free_cells = s->kv.n_cells - s->kv.n_used;
+    if (n == 0) return QN_FAIL(err, invalid, "no tokens to decode");
+    if (n > (size_t)free_cells)
+        return QN_FAIL(err, limit, "%zu tokens do not fit: %d of the context's %d cells are free", n, free_cells, s->kv.n_cells);
+    const int32_t first = qn_session_seq_pos_max(s, seq) + 1;
+    if (n > (size_t)(MAX_POS + 1 - first)) return QN_FAIL(err, limit, "%zu tokens after position %d; the last possible one is %d", n, first - 1, MAX_POS);
+    for (size_t i = 0; i < n; i++) QN_TRY(check_token(s, (int64_t)i, tokens[i], err)); /* before the first is computed */
+    for (size_t i = 0; i < n;) {
+        int32_t k = 0;
+        for (; k < s->shape.n_batch && i < n; k++, i++) s->items[k] = (qn_batch_item){tokens[i], first + (int32_t)i, seq, i + 1 == n};
+        QN_TRY(qn_session_decode(s, s->items, k, err));
+    }
+    return QN_OK;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* src/engine/session_seq.c -- sequences: asking, removing, sharing, shifting, reusing a prefix. Only a shift moves data. */
+#include "engine/engine.h"
+
+typedef struct qn_shift_key { int32_t kind, n, copy_v; } qn_shift_key;
+enum { KEY_SHIFT = 2 };
+
+static qn_status check_seq(const qn_session *s, int32_t seq, qn_error *err)
+{
+    if (seq >= 0 && seq < s->kv.n_seq) return QN_OK;
+    return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->kv.n_seq - 1);
+}
+
+static qn_status check_range(const qn_session *s, int32_t seq, int32_t p0, int32_t *p1, qn_error *err)
+{
+    QN_TRY(check_seq(s, seq, err));
+    if (*p1 < 0) *p1 = INT32_MAX;
+    if (p0 < 0 || p0 > *p1) return QN_FAIL(err, invalid, "positions %d to %d are no range", p0, *p1);
+    return QN_OK;
+}
+
+const qn_engine *qn_session_engine(const qn_session *s)
+{
+    return s->engine;
+}
+
+int32_t qn_session_n_ctx(const qn_session *s)
+{
+    return s->shape.n_ctx;
+}
+
+int32_t qn_session_n_batch(const qn_session *s)
+{
+    return s->shape.n_batch;
+}
+
+int32_t qn_session_n_logits(const qn_session *s)
+{
+    return s->n_logits;
+}
+
+const float *qn_session_logits(const qn_session *s, int32_t index)
+{
+    if (index < 0) index += s->n_logits;
+    return index >= 0 && index < s->n_logits ? s->logits + (size_t)index * s->engine->model->hp.n_vocab : NULL;
+}
+
+int32_t qn_session_seq_len(const qn_session *s, int32_t seq)
+{
+    return seq >= 0 && seq < s->kv.n_seq ? s->kv.len[seq] : 0;
+}
+
+int32_t qn_session_seq_pos_max(const qn_session *s, int32_t seq)
+{
+    const int32_t len = qn_session_seq_len(s, seq);
+    return len ? s->kv.pos[qn__kv_list(&s->kv, seq)[len - 1]] : -1;
+}
+
+int32_t qn_session_free_cells(const qn_session *s)
+{
+    return s->kv.n_cells - s->kv.n_used;
+}
+
+qn_status qn_session_seq_remove(qn_session *s, int32_t seq, int32_t p0, int32_t p1, qn_error *err)
+{
+    QN_TRY(check_range(s, seq, p0, &p1, err));
+    qn__kv_remove(&s->kv, seq, p0, p1);
+    return QN_OK;
+}
+
+qn_status qn_session_seq_copy(qn_session *s, int32_t src, int32_t dst, int32_t p0, int32_t p1, qn_error *err)
+{
+    QN_TRY(check_range(s, src, p0, &p1, err));
+    QN_TRY(check_seq(s, dst, err));
+    if (src == dst) return QN_FAIL(err, invalid, "a sequence (%d) cannot be copied onto itself", src);
+    qn__kv_copy(&s->kv, src, dst, p0, p1);
+    return QN_OK;
+}
+
+qn_status qn_session_seq_keep(qn_session *s, int32_t seq, qn_error *err)
+{
+    QN_TRY(check_seq(s, seq, err));
+    for (int32_t q = 0; q < s->kv.n_seq; q++)
+        if (q != seq) qn__kv_remove(&s->kv, q, 0, INT32_MAX);
+    return QN_OK;
+}
+
+/* Shift graphs come in a few sizes, so that they are compiled once: a power of two up to n_batch. */
+static int32_t shift_size(const qn_session *s, int32_t n)
+{
+    int32_t size = 16;
+    while (size < n) size *= 2;
+    return size < s->shape.n_batch ? size : s->shape.n_batch;
+}
+
+static qn_status shift_exec(qn_session *s, int32_t n, bool copy_v, qn_exec **out, qn_error *err)
+{
+    const qn_shift_key key = {KEY_SHIFT, n, copy_v};
+    *out = qn__sched_find(s->sched, &key, sizeof(key));
+    if (*out) return QN_OK;
+    qn_graph *graph = NULL;
+    QN_TRY(qn__build_shift(s->engine->model, &s->kv_desc, n, copy_v, &graph, err));
+    return qn__sched_compile(s->sched, graph, &key, sizeof(key), out, err);
+}
+
+/* One run over up to `size` cells; entries past n write nothing. */
+static qn_status run_shift(qn_exec *e, qn_session *s, int32_t n, int32_t size, const int32_t *src, const int32_t *dst, int32_t delta, qn_error *err)
+{
+    for (int32_t i = 0; i < size; i++) {
+        s->tokens[i] = i < n ? src[i] : 0;
+        s->rows[i] = i < n ? dst[i] : -1;
+        s->pos[i] = delta;
+    }
+    const uint64_t bytes = (uint64_t)size * sizeof(int32_t);
+    QN_TRY(qn__exec_set(e, qn__exec_find(e, "src"), s->tokens, bytes, err));
+    QN_TRY(qn__exec_set(e, qn__exec_find(e, "dst"), s->rows, bytes, err));
+    QN_TRY(qn__exec_set(e, qn__exec_find(e, "delta"), s->pos, bytes, err));
+    return qn__exec_run(e, NULL, err);
+}
+
+/* Everything that can fail comes before the tables change; what follows only computes. */
+static qn_status shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32_t delta, int32_t n, int32_t *src, int32_t *dst, qn_error *err)
+{
+    const bool copy_v = qn__kv_shared(&s->kv, seq, p0, p1) > 0;
+    const int32_t size = shift_size(s, n);
+    qn_exec *e = NULL;
+    QN_TRY(shift_exec(s, size, copy_v, &e, err));
+    n = qn__kv_shift(&s->kv, seq, p0, p1, delta, src, dst);
+    for (int32_t i = 0; i < n; i += size) QN_TRY(run_shift(e, s, n - i < size ? n - i : size, size, src + i, dst + i, delta, err));
+    return QN_OK;
+}
+
+qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32_t delta, qn_error *err)
+{
+    QN_TRY(check_range(s, seq, p0, &p1, err));
+    const int32_t n = qn__kv_lower(&s->kv, seq, p1) - qn__kv_lower(&s->kv, seq, p0);
+    if (n <= 0 || delta == 0) return QN_OK;
+    if (!qn__kv_can_shift(&s->kv, seq, p0, p1, delta))
+        return QN_FAIL(err, invalid, "positions %d to %d of sequence %d cannot move by %d: they would become negative or meet others", p0, p1, seq, delta);
+    const int32_t shared = qn__kv_shared(&s->kv, seq, p0, p1), free_cells = s->kv.n_cells - s->kv.n_used;
+    if (shared > free_cells)
+        return QN_FAIL(err, limit, "%d cells are shared with other sequences and must be copied to move, but only %d are free", shared, free_cells);
+    int32_t *cells = qn__alloc((size_t)n * 2 * sizeof(*cells));
+    if (!cells) return QN_FAIL_NOMEM(err, (size_t)n * 2 * sizeof(*cells));
+    qn__mutex_lock(&s->engine->lock);
+    const qn_status status = shift(s, seq, p0, p1, delta, n, cells, cells + n, err);
+    qn__mutex_unlock(&s->engine->lock);
+    qn__free(cells);
+    return status;
+}
+
+qn_status qn_session_reuse(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, size_t *kept, qn_error *err)
+{
+    QN_TRY(check_seq(s, seq, err));
+    const qn_kv *kv = &s->kv;
+    const int32_t *list = qn__kv_list(kv, seq);
+    size_t k = 0;
+    while (k + 1 < n && k < (size_t)kv->len[seq] && kv->pos[list[k]] == (int32_t)k && kv->token[list[k]] == tokens[k]) k++;
+    qn__kv_remove(&s->kv, seq, (int32_t)k, INT32_MAX);
+    *kept = k;
+    return QN_OK;
+}

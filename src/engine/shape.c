@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* src/engine/shape.c -- a session's sizes: options checked, the cache laid out, memory estimated, all before anything is allocated. */
+#include "engine/engine.h"
+#include <string.h>
+
+#define MAX_SEQ 256
+#define DEFAULT_CTX 8192   /* F16 keys and values of an 8 B Llama: 1 GiB */
+#define DEFAULT_BATCH 512  /* prompt processing gains little beyond it, activations grow with it */
+
+static int32_t least(int64_t a, int64_t b)
+{
+    return (int32_t)(a < b ? a : b);
+}
+
+qn_status qn__session_shape(const qn_engine *e, const qn_session_options *options, qn_session_shape *out, qn_error *err)
+{
+    static const qn_session_options defaults;
+    const qn_hparams *hp = &e->model->hp;
+    if (!options) options = &defaults;
+    qn_session_shape s = {
+        .n_ctx = options->n_ctx ? options->n_ctx : least(hp->n_ctx_train, DEFAULT_CTX),
+        .n_seq = options->n_seq ? options->n_seq : 1,
+        .n_batch = options->n_batch ? options->n_batch : DEFAULT_BATCH,
+        .n_logits = options->n_logits,
+        .kv_type = options->kv_type_set ? options->kv_type : QN_DTYPE_F16,
+    };
+    if (s.n_ctx < 1 || s.n_ctx > 1 << 28) return QN_FAIL(err, invalid, "context of %d tokens; 1 to %d are possible, 0 is the default", s.n_ctx, 1 << 28);
+    if (s.n_seq < 1 || s.n_seq > MAX_SEQ) return QN_FAIL(err, invalid, "%d sequences; 1 to %d are possible", s.n_seq, MAX_SEQ);
+    if (s.n_batch < 1) return QN_FAIL(err, invalid, "batch of %d tokens; at least 1 is needed, 0 is the default", s.n_batch);
+    s.n_batch = least(s.n_batch, s.n_ctx);
+    if (!s.n_logits) s.n_logits = s.n_seq;
+    if (s.n_logits < 1) return QN_FAIL(err, invalid, "%d rows of logits; at least 1 is needed, 0 is the default", s.n_logits);
+    s.n_logits = least(s.n_logits, s.n_ctx);
+    const bool known = s.kv_type == QN_DTYPE_F32 || s.kv_type == QN_DTYPE_F16 || s.kv_type == QN_DTYPE_BF16 || s.kv_type == QN_DTYPE_Q8_0;
+    if (!known) return QN_FAIL(err, unsupported, "KV cache of type %s; F32, F16, BF16 and Q8_0 are supported", qn_dtype_get(s.kv_type)->name);
+    const int block = qn_dtype_get(s.kv_type)->block_elems;
+    if (hp->n_embd_head_k % (uint32_t)block || hp->n_embd_head_v % (uint32_t)block)
+        return QN_FAIL(err, unsupported, "KV cache of type %s needs a head size that is a multiple of %d; this model's is %u", qn_dtype_get(s.kv_type)->name,
+                       block, hp->n_embd_head_k);
+    s.k_row_bytes = (uint64_t)qn_dtype_row_bytes(s.kv_type, (int64_t)hp->n_kv_head * hp->n_embd_head_k);
+    s.v_row_bytes = (uint64_t)qn_dtype_row_bytes(s.kv_type, (int64_t)hp->n_kv_head * hp->n_embd_head_v);
+    *out = s;
+    return QN_OK;
+}
+
+uint64_t qn__list_bytes(const qn_session_shape *shape)
+{
+    return (uint64_t)shape->n_seq * (uint64_t)shape->n_ctx * sizeof(int32_t);
+}
+
+qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout, qn_kv_desc *kv, qn_error *err)
+{
+    const qn_model *m = e->model;
+    *layout = (qn_kv_layout){.place = qn__arena_array(arena, m->hp.n_layer, sizeof(int32_t))};
+    *kv = (qn_kv_desc){.layers = qn__arena_array(arena, m->hp.n_layer, sizeof(*kv->layers)), .type = shape->kv_type, .n_cells = shape->n_ctx,
+                       .n_seq = shape->n_seq};
+    if (!layout->place || !kv->layers) return QN_FAIL(err, nomem, "out of memory while laying out the cache of %u layers", m->hp.n_layer);
+
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+        const qn_backend *be = ((qn_buffer *)m->layers[i].attn_k->buffer)->backend;
+        int place = 0;
+        while (e->backends[place] != be) place++;
+        layout->place[i] = place;
+        const uint64_t rows[2] = {shape->k_row_bytes, shape->v_row_bytes};
+        uint64_t *at[2] = {&kv->layers[i].k_offset, &kv->layers[i].v_offset};
+        for (int j = 0; j < 2; j++) {
+            *at[j] = layout->bytes[place];
+            const uint64_t bytes = rows[j] * (uint64_t)shape->n_ctx; /* rows < 2^36, n_ctx <= 2^28: no overflow */
+            if (layout->bytes[place] > (UINT64_MAX >> 1) - bytes) return QN_FAIL(err, limit, "the KV cache of %d cells exceeds 2^63 bytes", shape->n_ctx);
+            layout->bytes[place] += qn__align_up(bytes, QN_ALIGN_GPU);
+        }
+    }
+    for (int p = 0; p < e->n_backends; p++) layout->total_bytes += layout->bytes[p];
+    return QN_OK;
+}
+
+void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_layer, qn_buffer *const *kv_buffers,
+                        qn_buffer *const *list_buffers)
+{
+    for (uint32_t i = 0; i < n_layer; i++) {
+        const int32_t place = layout->place[i];
+        kv->layers[i].k_buffer = kv->layers[i].v_buffer = kv_buffers[place];
+        kv->layers[i].list_buffer = list_buffers[place];
+    }
+}
+
+/* ---- estimates ---- */
+
+/* Plans the session's worst graph over buffers that exist in name only. */
+static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout, qn_kv_desc *kv, uint64_t *bytes,
+                                  qn_error *err)
+{
+    qn_buffer stand_in[QN_MAX_PLACES], *buffers[QN_MAX_PLACES];
+    for (int p = 0; p < e->n_backends; p++) {
+        stand_in[p] = (qn_buffer){.backend = e->backends[p], .bytes = UINT64_MAX};
+        buffers[p] = &stand_in[p];
+    }
+    qn__kv_layout_bind(layout, kv, e->model->hp.n_layer, buffers, buffers);
+
+    qn_sched *sched = NULL;
+    qn_graph *graph = NULL;
+    qn_plan plan;
+    const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off};
+    QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &sched, err));
+    qn_status status = qn__build_decode(e->model, kv, shape->n_batch, least(shape->n_batch, shape->n_logits), &graph, err);
+    if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, err);
+    qn__graph_destroy(graph);
+    qn__sched_destroy(sched);
+    if (status != QN_OK) return status;
+    *bytes = 0;
+    for (int p = 0; p < plan.n_places; p++) *bytes += plan.bytes[p];
+    return QN_OK;
+}
+
+static qn_status estimate(qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_estimate *out, qn_error *err)
+{
+    qn_kv_layout layout;
+    qn_kv_desc kv;
+    QN_TRY(qn__kv_layout(e, shape, arena, &layout, &kv, err));
+    qn_estimate est = {.kv_bytes = layout.total_bytes};
+    QN_TRY(plan_activations(e, shape, &layout, &kv, &est.activation_bytes, err));
+    est.logits_bytes = (uint64_t)shape->n_logits * e->model->hp.n_vocab * sizeof(float);
+    est.table_bytes = qn__kv_bytes(shape->n_ctx, shape->n_seq) + (uint64_t)shape->n_batch * (6 * sizeof(int32_t) + sizeof(qn_batch_item));
+    for (int p = 0; p < e->n_backends; p++)
+        if (layout.bytes[p]) est.table_bytes += qn__list_bytes(shape);
+    est.total_bytes = est.kv_bytes + est.activation_bytes + est.logits_bytes + est.table_bytes;
+    *out = est;
+    return QN_OK;
+}
+
+static qn_status estimate_shape(qn_engine *e, const qn_session_shape *shape, qn_estimate *out, qn_error *err)
+{
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    const qn_status status = estimate(e, shape, &arena, out, err);
+    qn__arena_deinit(&arena);
+    return status;
+}
+
+qn_status qn_engine_estimate(qn_engine *e, const qn_session_options *options, qn_estimate *out, qn_error *err)
+{
+    qn_session_shape shape = {0};
+    QN_TRY(qn__session_shape(e, options, &shape, err));
+    return estimate_shape(e, &shape, out, err);
+}
+
+/* Largest value in [1, hi] of `field`, a member of `options`, whose estimate fits; memory grows with either field, so halving the interval finds it. */
+static qn_status fit(qn_engine *e, const qn_session_options *options, int32_t *field, int32_t hi, uint64_t bytes, int32_t *out, qn_error *err)
+{
+    int32_t lo = 0;
+    while (lo < hi) {
+        qn_session_shape shape = {0};
+        qn_estimate est;
+        *field = lo + (hi - lo + 1) / 2;
+        QN_TRY(qn__session_shape(e, options, &shape, err));
+        QN_TRY(estimate_shape(e, &shape, &est, err));
+        if (est.total_bytes <= bytes) lo = *field;
+        else hi = *field - 1;
+    }
+    *out = lo;
+    return QN_OK;
+}
+
+qn_status qn_engine_fit_ctx(qn_engine *e, const qn_session_options *options, uint64_t bytes, int32_t *n_ctx, qn_error *err)
+{
+    qn_session_options o = options ? *options : (qn_session_options){0};
+    if (!o.n_batch) o.n_batch = DEFAULT_BATCH;
+    return fit(e, &o, &o.n_ctx, 1 << 28, bytes, n_ctx, err);
+}
+
+qn_status qn_engine_fit_batch(qn_engine *e, const qn_session_options *options, uint64_t bytes, int32_t *n_batch, qn_error *err)
+{
+    qn_session_shape shape = {0};
+    QN_TRY(qn__session_shape(e, options, &shape, err));
+    qn_session_options o = options ? *options : (qn_session_options){0};
+    return fit(e, &o, &o.n_batch, shape.n_ctx, bytes, n_batch, err);
+}

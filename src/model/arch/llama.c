@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/arch/llama.c
+ * Llama (Touvron et al. 2023) and what shares its shape (Mistral, TinyLlama, SmolLM ...): pre-norm attention with interleaved RoPE, and
+ * a gated feed-forward; biases where the file has them. */
+#include "model/arch/decoder.h"
+
+static const qn_hparam_row hparams[] = { DECODER_HPARAMS(10000.0) };
+
+static const qn_tensor_row tensors[] = {
+    DECODER_TENSORS,
+    DECODER_QKV_BIASES(W_OPTIONAL | W_NO_SYNTH),
+};
+
+static qn_node *layer(qn_build *b, const qn_layer *l, qn_node *x, int i)
+{
+    return qn__decoder_layer(b, l, x, i, &(qn_attn_spec){0});
+}
+
+const qn_arch qn__arch_llama = {
+    .name = "llama", .hparams = hparams, .n_hparams = COUNT_OF(hparams), .tensors = tensors, .n_tensors = COUNT_OF(tensors),
+    .rope_mode = QN_ROPE_NORM, .layer = layer,
+};

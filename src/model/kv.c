@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/kv.c -- see kv.h for what always holds. */
+#include "model/kv.h"
+#include "base/mem.h"
+#include <string.h>
+
+uint64_t qn__kv_bytes(int32_t n_cells, int32_t n_seq)
+{
+    const uint64_t cell = sizeof(int32_t) + sizeof(qn_token) + sizeof(uint16_t);
+    return (uint64_t)n_cells * cell + (uint64_t)n_seq * ((uint64_t)n_cells * sizeof(int32_t) + 3 * sizeof(int32_t));
+}
+
+qn_status qn__kv_init(qn_kv *kv, int32_t n_cells, int32_t n_seq, qn_error *err)
+{
+    *kv = (qn_kv){.n_cells = n_cells, .n_seq = n_seq};
+    kv->pos = qn__calloc((size_t)n_cells, sizeof(*kv->pos));
+    kv->token = qn__calloc((size_t)n_cells, sizeof(*kv->token));
+    kv->refs = qn__calloc((size_t)n_cells, sizeof(*kv->refs));
+    kv->list = qn__calloc((size_t)n_cells * (size_t)n_seq, sizeof(*kv->list));
+    kv->len = qn__calloc((size_t)n_seq, sizeof(*kv->len));
+    kv->dirty_lo = qn__calloc((size_t)n_seq, sizeof(*kv->dirty_lo));
+    kv->dirty_hi = qn__calloc((size_t)n_seq, sizeof(*kv->dirty_hi));
+    if (kv->pos && kv->token && kv->refs && kv->list && kv->len && kv->dirty_lo && kv->dirty_hi) return QN_OK;
+    qn__kv_deinit(kv);
+    return QN_FAIL(err, nomem, "out of memory for the tables of %d KV cells and %d sequences (%llu bytes)", n_cells, n_seq,
+                   (unsigned long long)qn__kv_bytes(n_cells, n_seq));
+}
+
+void qn__kv_deinit(qn_kv *kv)
+{
+    qn__free(kv->pos);
+    qn__free(kv->token);
+    qn__free(kv->refs);
+    qn__free(kv->list);
+    qn__free(kv->len);
+    qn__free(kv->dirty_lo);
+    qn__free(kv->dirty_hi);
+    *kv = (qn_kv){0};
+}
+
+void qn__kv_clear(qn_kv *kv)
+{
+    memset(kv->refs, 0, (size_t)kv->n_cells * sizeof(*kv->refs));
+    memset(kv->len, 0, (size_t)kv->n_seq * sizeof(*kv->len));
+    memset(kv->dirty_lo, 0, (size_t)kv->n_seq * sizeof(*kv->dirty_lo));
+    memset(kv->dirty_hi, 0, (size_t)kv->n_seq * sizeof(*kv->dirty_hi));
+    kv->n_used = kv->next = 0;
+}
+
+/* Entries [lo, len) may differ from what was last uploaded. */
+static void touch(qn_kv *kv, int32_t seq, int32_t lo)
+{
+    if (kv->dirty_lo[seq] >= kv->dirty_hi[seq] || lo < kv->dirty_lo[seq]) kv->dirty_lo[seq] = lo;
+    kv->dirty_hi[seq] = kv->len[seq];
+    if (kv->dirty_lo[seq] > kv->dirty_hi[seq]) kv->dirty_lo[seq] = kv->dirty_hi[seq];
+}
+
+static void drop_ref(qn_kv *kv, int32_t cell)
+{
+    if (--kv->refs[cell] == 0) kv->n_used--;
+}
+
+/* The next free cell from where the last search ended, so that a sequence's cells mostly follow each other in memory. */
+static int32_t take_cell(qn_kv *kv)
+{
+    if (kv->n_used == kv->n_cells) return -1;
+    while (kv->refs[kv->next]) kv->next = kv->next + 1 == kv->n_cells ? 0 : kv->next + 1;
+    const int32_t cell = kv->next;
+    kv->next = cell + 1 == kv->n_cells ? 0 : cell + 1;
+    kv->n_used++;
+    kv->refs[cell] = 1;
+    return cell;
+}
+
+int32_t qn__kv_lower(const qn_kv *kv, int32_t seq, int32_t pos)
+{
+    const int32_t *list = qn__kv_list(kv, seq);
+    int32_t lo = 0, hi = kv->len[seq];
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        if (kv->pos[list[mid]] < pos) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+int32_t qn__kv_add(qn_kv *kv, int32_t seq, int32_t pos, qn_token token)
+{
+    int32_t *list = qn__kv_list(kv, seq);
+    const int32_t at = qn__kv_lower(kv, seq, pos), len = kv->len[seq];
+    if (at < len && kv->pos[list[at]] == pos) return -1;
+    const int32_t cell = take_cell(kv);
+    if (cell < 0) return -1;
+    memmove(list + at + 1, list + at, (size_t)(len - at) * sizeof(*list));
+    list[at] = cell;
+    kv->len[seq] = len + 1;
+    kv->pos[cell] = pos;
+    kv->token[cell] = token;
+    touch(kv, seq, at);
+    return cell;
+}
+
+int32_t qn__kv_remove(qn_kv *kv, int32_t seq, int32_t p0, int32_t p1)
+{
+    int32_t *list = qn__kv_list(kv, seq);
+    const int32_t lo = qn__kv_lower(kv, seq, p0), hi = qn__kv_lower(kv, seq, p1), len = kv->len[seq];
+    if (lo >= hi) return 0;
+    for (int32_t i = lo; i < hi; i++) drop_ref(kv, list[i]);
+    memmove(list + lo, list + hi, (size_t)(len - hi) * sizeof(*list));
+    kv->len[seq] = len - (hi - lo);
+    touch(kv, seq, lo);
+    return hi - lo;
+}
+
+void qn__kv_copy(qn_kv *kv, int32_t src, int32_t dst, int32_t p0, int32_t p1)
+{
+    qn__kv_remove(kv, dst, 0, INT32_MAX);
+    const int32_t lo = qn__kv_lower(kv, src, p0), hi = qn__kv_lower(kv, src, p1);
+    const int32_t *from = qn__kv_list(kv, src);
+    int32_t *to = qn__kv_list(kv, dst);
+    for (int32_t i = lo; i < hi; i++) {
+        to[i - lo] = from[i];
+        kv->refs[from[i]]++;
+    }
+    kv->len[dst] = hi > lo ? hi - lo : 0;
+    touch(kv, dst, 0);
+}
+
+bool qn__kv_can_shift(const qn_kv *kv, int32_t seq, int32_t p0, int32_t p1, int32_t delta)
+{
+    const int32_t *list = qn__kv_list(kv, seq);
+    const int32_t lo = qn__kv_lower(kv, seq, p0), hi = qn__kv_lower(kv, seq, p1), len = kv->len[seq];
+    if (lo >= hi) return true;
+    const int64_t first = (int64_t)kv->pos[list[lo]] + delta, last = (int64_t)kv->pos[list[hi - 1]] + delta;
+    if (first < 0 || last > INT32_MAX - 2) return false;
+    /* The order of a list never changes: what moves must stay between its neighbours. */
+    return (lo == 0 || first > kv->pos[list[lo - 1]]) && (hi == len || last < kv->pos[list[hi]]);
+}
+
+int32_t qn__kv_shared(const qn_kv *kv, int32_t seq, int32_t p0, int32_t p1)
+{
+    const int32_t *list = qn__kv_list(kv, seq);
+    const int32_t lo = qn__kv_lower(kv, seq, p0), hi = qn__kv_lower(kv, seq, p1);
+    int32_t n = 0;
+    for (int32_t i = lo; i < hi; i++) n += kv->refs[list[i]] > 1;
+    return n;
+}
+
+int32_t qn__kv_shift(qn_kv *kv, int32_t seq, int32_t p0, int32_t p1, int32_t delta, int32_t *src, int32_t *dst)
+{
+    int32_t *list = qn__kv_list(kv, seq);
+    const int32_t lo = qn__kv_lower(kv, seq, p0), hi = qn__kv_lower(kv, seq, p1);
+    for (int32_t i = lo; i < hi; i++) {
+        const int32_t cell = list[i];
+        src[i - lo] = dst[i - lo] = cell;
+        if (kv->refs[cell] > 1) {
+            const int32_t own = take_cell(kv);
+            QN_ASSERT(own >= 0);
+            kv->pos[own] = kv->pos[cell];
+            kv->token[own] = kv->token[cell];
+            drop_ref(kv, cell);
+            list[i] = dst[i - lo] = own;
+        }
+        kv->pos[list[i]] += delta;
+    }
+    if (lo < hi) touch(kv, seq, lo);
+    return hi > lo ? hi - lo : 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/model.c -- binding a file's tensors to an architecture's slots. Reads the header only; no tensor byte is touched. */
+#include "model/arch.h"
+#include <stdio.h>
+#include <string.h>
+
+qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp)
+{
+    const int64_t size[] = {
+        0,
+#define QN_DIM_SIZE(name, value) (int64_t)(value),
+        QN_DIM_ROWS(QN_DIM_SIZE)
+#undef QN_DIM_SIZE
+    };
+    qn_shape shape = {0};
+    for (int i = 0; i < 4 && row->dim[i] != D_END; i++) shape.dim[shape.rank++] = size[row->dim[i]];
+    return shape;
+}
+
+static qn_status find_arch(const qn_gguf *file, const qn_arch **out, qn_error *err)
+{
+    const qn_gguf_kv *kv = qn_gguf_kv_find(file, "general.architecture");
+    if (!kv) return QN_FAIL(err, format, "general.architecture is missing: this GGUF file holds no model");
+    qn_gguf_str name;
+    QN_TRY(qn_gguf_get_str(file, kv, 0, &name, err));
+    char copy[64], list[256] = "";
+    qn__str_quote(copy, sizeof(copy), name.data, name.len);
+    *out = qn__arch_find(copy);
+    if (*out) return QN_OK;
+    int n = 0;
+    const qn_arch *const *archs = qn__archs(&n);
+    for (int i = 0; i < n; i++)
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "", archs[i]->name);
+    return QN_FAIL(err, unsupported, "architecture \"%s\" is not supported; known are %s", copy, list);
+}
+
+static qn_status check_tensor(const qn_tensor_row *row, const qn_gguf_tensor *t, const qn_shape *want, qn_error *err)
+{
+    char found[128], expected[128];
+    if (!qn_shape_equal(&t->shape, want))
+        return QN_FAIL(err, format, "tensor %s has shape %s; %s is expected", t->name, qn_shape_print(&t->shape, found, sizeof(found)),
+                       qn_shape_print(want, expected, sizeof(expected)));
+    const qn_dtype_info *info = qn_dtype_get(t->dtype);
+    const bool real = t->dtype == QN_DTYPE_F32 || t->dtype == QN_DTYPE_F16 || t->dtype == QN_DTYPE_BF16;
+    if ((row->flags & W_VECTOR) && !real)
+        return QN_FAIL(err, unsupported, "tensor %s is %s; norms and biases are F32, F16 or BF16", t->name, info->name);
+    if (!real && info->class_ != QN_CLASS_block)
+        return QN_FAIL(err, unsupported, "tensor %s is %s; a weight is F32, F16, BF16 or a block type", t->name, info->name);
+    return QN_OK;
+}
+
+static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_error *err)
+{
+    char name[96];
+    if (row->layer) snprintf(name, sizeof(name), row->name, layer);
+    else snprintf(name, sizeof(name), "%s", row->name);
+    qn_weight **slot = (qn_weight **)((row->layer ? (char *)&m->layers[layer] : (char *)&m->top) + row->slot);
+    const qn_shape want = qn__tensor_row_shape(row, &m->hp);
+    const qn_gguf_tensor *t = qn_gguf_tensor_find(m->file, name);
+    if (!t) {
+        if (row->flags & W_TIED) *slot = m->top.tok_embd;
+        if (row->flags & (W_TIED | W_OPTIONAL)) return QN_OK;
+        char text[128];
+        return QN_FAIL(err, format, "tensor %s is missing; architecture %s needs it with shape %s", name, m->arch->name,
+                       qn_shape_print(&want, text, sizeof(text)));
+    }
+    QN_TRY(check_tensor(row, t, &want, err));
+    qn_weight *w = &m->weights[m->n_weights];
+    *w = (qn_weight){.name = t->name, .dtype = t->dtype, .shape = t->shape, .tensor = t, .index = m->n_weights};
+    m->n_weights++;
+    m->n_params += (uint64_t)qn_shape_numel(&t->shape);
+    m->weight_bytes += t->size_bytes;
+    *slot = w;
+    return QN_OK;
+}
+
+/* The vocabulary's size is the embedding's: some files pad it beyond the tokenizer's. */
+static qn_status read_n_vocab(qn_model *m, int32_t n_tokens, qn_error *err)
+{
+    const qn_gguf_tensor *t = qn_gguf_tensor_find(m->file, "token_embd.weight");
+    if (!t) return QN_FAIL(err, format, "tensor token_embd.weight is missing; architecture %s needs it", m->arch->name);
+    if (t->shape.rank != 2 || t->shape.dim[0] < 1 || t->shape.dim[0] > INT32_MAX) {
+        char text[128];
+        return QN_FAIL(err, format, "tensor token_embd.weight has shape %s; [n_vocab,%u] is expected",
+                       qn_shape_print(&t->shape, text, sizeof(text)), m->hp.n_embd);
+    }
+    if (n_tokens > t->shape.dim[0])
+        return QN_FAIL(err, format, "tokenizer.ggml.tokens has %d entries, but token_embd.weight only %lld rows", n_tokens,
+                       (long long)t->shape.dim[0]);
+    m->hp.n_vocab = (uint32_t)t->shape.dim[0];
+    return QN_OK;
+}
+
+static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
+{
+    QN_TRY(find_arch(m->file, &m->arch, err));
+    QN_TRY(qn__hparams_read(m->file, m->arch, &m->hp, err));
+    QN_TRY(read_n_vocab(m, n_tokens, err));
+    /* A file with fewer tensors than layers cannot be right; saying so early bounds what is allocated by the file's size. */
+    if (m->hp.n_layer > qn_gguf_n_tensors(m->file))
+        return QN_FAIL(err, format, "%s.block_count is %u, but the file has only %zu tensors", m->arch->name, m->hp.n_layer,
+                       qn_gguf_n_tensors(m->file));
+    m->layers = qn__arena_array(&m->arena, m->hp.n_layer, sizeof(*m->layers));
+    m->weights = qn__arena_array(&m->arena, (size_t)m->hp.n_layer * (size_t)m->arch->n_tensors + (size_t)m->arch->n_tensors, sizeof(*m->weights));
+    if (!m->layers || !m->weights) return QN_FAIL(err, nomem, "out of memory while binding %u layers", m->hp.n_layer);
+    for (int r = 0; r < m->arch->n_tensors; r++)
+        if (!m->arch->tensors[r].layer) QN_TRY(bind_row(m, &m->arch->tensors[r], -1, err));
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        for (int r = 0; r < m->arch->n_tensors; r++)
+            if (m->arch->tensors[r].layer) QN_TRY(bind_row(m, &m->arch->tensors[r], (int)i, err));
+    return QN_OK;
+}
+
+qn_status qn__model_load(const qn_gguf *file, int32_t n_vocab, qn_model **out, qn_error *err)
+{
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    qn_model *m = qn__arena_alloc(&arena, sizeof(*m));
+    if (!m) {
+        qn__arena_deinit(&arena);
+        return QN_FAIL_NOMEM(err, sizeof(*m));
+    }
+    m->arena = arena;
+    m->file = file;
+    qn_status status = load(m, n_vocab, err);
+    if (status != QN_OK) {
+        qn__model_free(m);
+        return status;
+    }
+    *out = m;
+    return QN_OK;
+}
+
+void qn__model_free(qn_model *m)
+{
+    if (!m) return;
+    qn_arena arena = m->arena; /* the model lies inside it */
+    qn__arena_deinit(&arena);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/synth.h -- what the parts of synth share: presets, type mixes, and the pool that random weights are cut from. */
+#ifndef QN_MODEL_SYNTH_H
+#define QN_MODEL_SYNTH_H
+
+#include "model/arch.h"
+#include <quern/engine.h>
+
+/* A published configuration. */
+typedef struct qn_preset {
+    const char *name, *arch;
+    int32_t n_layer, n_embd, n_head, n_kv_head, n_embd_head, n_ff, n_vocab, n_ctx;
+    float rope_base;
+    bool tied;
+} qn_preset;
+const qn_preset *qn__preset_find(const char *name); /* NULL */
+
+/* The dtype of one tensor under a type or a mix; layer is -1 outside layers. */
+typedef struct qn_mix qn_mix;
+const qn_mix *qn__mix_find(const char *name); /* a mix's name or a packable dtype's; NULL */
+qn_dtype qn__mix_dtype(const qn_mix *mix, const char *tensor, int layer, int n_layer);
+uint32_t qn__mix_file_type(const qn_mix *mix); /* general.file_type */
+
+/* Packed random rows of one dtype: tensors are cut from it at random block boundaries, so writing runs at the speed of memory
+ * whatever packing costs, and memory stays bounded. */
+typedef struct qn_random_pool qn_random_pool;
+qn_status qn__random_pool_create(qn_dtype dtype, float stddev, uint64_t seed, qn_random_pool **out, qn_error *err);
+void qn__random_pool_destroy(qn_random_pool *pool);
+void qn__random_pool_fill(qn_random_pool *pool, uint64_t *state, void *dst, size_t bytes); /* whole blocks */
+
+uint64_t qn__synth_random(uint64_t *state); /* splitmix64 */
+/* A vocabulary of n SentencePiece tokens: specials, all bytes, then made-up words with falling scores. */
+void qn__synth_vocab(qn_gguf_writer *w, int32_t n, qn_arena *arena);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/synth_types.c -- presets, and which type each tensor has under a mix. */
+#include "model/synth.h"
+#include <string.h>
+#include <strings.h>
+
+/* Shapes from the models' published configurations.
+ *     QN_PRESET(name,         arch,    layers embd heads kv  head ff     vocab   ctx     rope  tied) */
+#define QN_PRESET_ROWS(QN_PRESET) \
+    QN_PRESET("tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64,  5632,  32000,  2048,   1e4f, false) \
+    QN_PRESET("llama-3.2-1b",   "llama", 16, 2048, 32, 8, 64,  8192,  128256, 131072, 5e5f, true) \
+    QN_PRESET("llama-3-8b",     "llama", 32, 4096, 32, 8, 128, 14336, 128256, 8192,   5e5f, false) \
+    QN_PRESET("qwen2.5-0.5b",   "qwen2", 24, 896,  14, 2, 64,  4864,  151936, 32768,  1e6f, true) \
+    QN_PRESET("qwen2.5-7b",     "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768,  1e6f, false) \
+    QN_PRESET("qwen3-0.6b",     "qwen3", 28, 1024, 16, 8, 128, 3072,  151936, 40960,  1e6f, true) \
+    QN_PRESET("qwen3-8b",       "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960,  1e6f, false)
+
+static const qn_preset presets[] = {
+#define QN_PRESET(...) {__VA_ARGS__},
+    QN_PRESET_ROWS(QN_PRESET)
+#undef QN_PRESET
+};
+enum { N_PRESETS = sizeof(presets) / sizeof(presets[0]) };
+
+const qn_preset *qn__preset_find(const char *name)
+{
+    for (int i = 0; i < N_PRESETS; i++)
+        if (strcasecmp(presets[i].name, name) == 0) return &presets[i];
+    return NULL;
+}
+
+const char *const *qn_synth_presets(void)
+{
+    static const char *const names[] = {
+#define QN_PRESET(name, ...) name,
+        QN_PRESET_ROWS(QN_PRESET)
+#undef QN_PRESET
+        NULL,
+    };
+    return names;
+}
+
+/* The mixes of the llama.cpp quantizer: a base type, a better one for the output and for the values and down projections of some
+ * layers. `file_type` is the number that general.file_type stores. */
+struct qn_mix {
+    const char *name;
+    qn_dtype base, output, sensitive;
+    uint32_t file_type;
+};
+
+static const qn_mix mixes[] = {
+    {"Q2_K",   QN_DTYPE_Q2_K, QN_DTYPE_Q6_K, QN_DTYPE_Q3_K, 10},
+    {"Q3_K_M", QN_DTYPE_Q3_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 12},
+    {"Q4_K_S", QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 14},
+    {"Q4_K_M", QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 15},
+    {"Q5_K_S", QN_DTYPE_Q5_K, QN_DTYPE_Q6_K, QN_DTYPE_Q5_K, 16},
+    {"Q5_K_M", QN_DTYPE_Q5_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 17},
+    {"F32",    QN_DTYPE_F32,  QN_DTYPE_F32,  QN_DTYPE_F32,  0},
+    {"F16",    QN_DTYPE_F16,  QN_DTYPE_F16,  QN_DTYPE_F16,  1},
+    {"BF16",   QN_DTYPE_BF16, QN_DTYPE_BF16, QN_DTYPE_BF16, 32},
+    {"Q4_0",   QN_DTYPE_Q4_0, QN_DTYPE_Q6_K, QN_DTYPE_Q4_0, 2},
+    {"Q4_1",   QN_DTYPE_Q4_1, QN_DTYPE_Q6_K, QN_DTYPE_Q4_1, 3},
+    {"Q5_0",   QN_DTYPE_Q5_0, QN_DTYPE_Q6_K, QN_DTYPE_Q5_0, 8},
+    {"Q5_1",   QN_DTYPE_Q5_1, QN_DTYPE_Q6_K, QN_DTYPE_Q5_1, 9},
+    {"Q8_0",   QN_DTYPE_Q8_0, QN_DTYPE_Q8_0, QN_DTYPE_Q8_0, 7},
+    {"Q3_K",   QN_DTYPE_Q3_K, QN_DTYPE_Q6_K, QN_DTYPE_Q3_K, 11},
+    {"Q4_K",   QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 14},
+    {"Q5_K",   QN_DTYPE_Q5_K, QN_DTYPE_Q6_K, QN_DTYPE_Q5_K, 16},
+    {"Q6_K",   QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 18},
+    {"IQ4_NL", QN_DTYPE_IQ4_NL, QN_DTYPE_Q6_K, QN_DTYPE_IQ4_NL, 25},
+    {"IQ4_XS", QN_DTYPE_IQ4_XS, QN_DTYPE_Q6_K, QN_DTYPE_IQ4_XS, 30},
+    {"MXFP4",  QN_DTYPE_MXFP4, QN_DTYPE_Q8_0, QN_DTYPE_MXFP4, 38},
+};
+
+const qn_mix *qn__mix_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(mixes) / sizeof(mixes[0]); i++)
+        if (strcasecmp(mixes[i].name, name) == 0 && qn_dtype_can_pack(mixes[i].base)) return &mixes[i];
+    return NULL;
+}
+
+uint32_t qn__mix_file_type(const qn_mix *mix)
+{
+    return mix->file_type;
+}
+
+/* The first and last eighth of the layers, and every third between them, get more bits. */
+static bool sensitive_layer(int layer, int n_layer)
+{
+    return layer < n_layer / 8 || layer >= 7 * n_layer / 8 || (layer - n_layer / 8) % 3 == 2;
+}
+
+qn_dtype qn__mix_dtype(const qn_mix *mix, const char *tensor, int layer, int n_layer)
+{
+    if (strcmp(tensor, "output.weight") == 0) return mix->output;
+    const bool sensitive = strstr(tensor, "attn_v.weight") || strstr(tensor, "ffn_down.weight");
+    return sensitive && sensitive_layer(layer, n_layer) ? mix->sensitive : mix->base;
+}
