@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/args.c -- options by table. Every number is checked against its row's range; what is wrong is said with the option's name. */
+#include "cli/cli.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers ---- */
+
+bool cli_parse_int(const char *text, double lo, double hi, int64_t *out)
+{
+    /* By hand: strtol takes blanks, a locale's digits and overflow in ways that differ. */
+    const bool negative = *text == '-';
+    const char *p = text + (negative || *text == '+');
+    uint64_t value = 0;
+    if (!*p) return false;
+    for (; *p; p++) {
+        if (*p < '0' || *p > '9' || value > (UINT64_MAX - 9) / 10) return false;
+        value = value * 10 + (uint64_t)(*p - '0');
+    }
+    if (value > (uint64_t)INT64_MAX) return false;
+    const int64_t signed_value = negative ? -(int64_t)value : (int64_t)value;
+    if ((double)signed_value < lo || (double)signed_value > hi) return false;
+    *out = signed_value;
+    return true;
+}
+
+bool cli_parse_float(const char *text, double lo, double hi, double *out)
+{
+    /* Only what a decimal number is made of: no hexadecimal, "inf" or "nan". */
+    if (!*text || strspn(text, "+-.0123456789eE") != strlen(text)) return false;
+    char *end = NULL;
+    errno = 0;
+    const double value = strtod(text, &end);
+    if (*end || end == text || !isfinite(value) || value < lo || value > hi) return false;
+    *out = value;
+    return true;
+}
+
+static bool parse_u64(const char *text, uint64_t *out)
+{
+    uint64_t value = 0;
+    if (!*text) return false;
+    for (; *text; text++) {
+        const unsigned digit = (unsigned)(*text - '0');
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10) return false;
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return true;
+}
+
+/* ---- one option ---- */
+
+static int bad_value(const cli_option *o, const char *text)
+{
+    if (o->kind == CLI_U64) return cli_bad_usage("--%s: \"%.64s\" is no whole number from 0 up", o->name, text);
+    return cli_bad_usage("--%s: \"%.64s\" is no %s from %.10g to %.10g", o->name, text, o->kind == CLI_INT ? "whole number" : "number", o->lo, o->hi);
+}
+
+static int store(const cli_option *o, const char *text)
+{
+    int64_t i = 0;
+    double f = 0;
+    if (o->set) *o->set = true;
+    switch (o->kind) {
+    case CLI_FLAG:
+        *(bool *)o->at = true;
+        return -1;
+    case CLI_INT:
+        if (!cli_parse_int(text, o->lo, o->hi, &i)) return bad_value(o, text);
+        *(int32_t *)o->at = (int32_t)i;
+        return -1;
+    case CLI_U64:
+        return parse_u64(text, o->at) ? -1 : bad_value(o, text);
+    case CLI_FLOAT:
+        if (!cli_parse_float(text, o->lo, o->hi, &f)) return bad_value(o, text);
+        *(float *)o->at = (float)f;
+        return -1;
+    case CLI_STRING:
+        *(const char **)o->at = text;
+        return -1;
+    case CLI_STRINGS: {
+        cli_strings *list = o->at;
+        if (list->n == CLI_MAX_STRINGS) return cli_bad_usage("--%s: more than %d times", o->name, CLI_MAX_STRINGS);
+        list->item[list->n++] = text;
+        return -1;
+    }
+    }
+    return -1;
+}
+
+static void print_usage(const cli_usage *u, const cli_option *options, int n)
+{
+    printf("usage: quern %s %s [options]\n%s\n\n", u->command, u->arguments, u->summary);
+    for (int i = 0; i < n; i++) {
+        char left[64], letter[8] = "    ";
+        if (options[i].letter) snprintf(letter, sizeof(letter), "-%c, ", options[i].letter);
+        snprintf(left, sizeof(left), "%s--%s%s%s", letter, options[i].name, options[i].argument ? " " : "", options[i].argument ? options[i].argument : "");
+        printf("  %-28s %s\n", left, options[i].help);
+    }
+    printf("  %-28s %s\n", "-h, --help", "this text");
+    if (u->notes) printf("\n%s\n", u->notes);
+}
+
+/* ---- the command line ---- */
+
+static const cli_option *find_long(const cli_option *options, int n, const char *name, size_t len)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(options[i].name) == len && memcmp(options[i].name, name, len) == 0) return &options[i];
+    return NULL;
+}
+
+static const cli_option *find_letter(const cli_option *options, int n, char letter)
+{
+    for (int i = 0; i < n; i++)
+        if (options[i].letter && options[i].letter == letter) return &options[i];
+    return NULL;
+}
+
+/* An option at argv[*at]; moves *at past a value that stands in the next argument. */
+static int parse_option(const cli_usage *u, const cli_option *options, int n, int argc, char **argv, int *at)
+{
+    const char *text = argv[*at], *value = NULL;
+    const bool is_long = text[1] == '-';
+    if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
+        print_usage(u, options, n);
+        return cli_finish_output();
+    }
+    const cli_option *o = NULL;
+    if (is_long) {
+        const size_t len = strcspn(text + 2, "=");
+        o = find_long(options, n, text + 2, len);
+        if (text[2 + len] == '=') value = text + 3 + len;
+    } else {
+        o = find_letter(options, n, text[1]);
+        if (o && text[2]) value = text + 2;
+    }
+    if (!o) return cli_bad_usage("\"%.64s\" is no option; \"quern %s --help\" lists them", text, u->command);
+    if (o->kind == CLI_FLAG) return value ? cli_bad_usage("--%s takes no value", o->name) : store(o, NULL);
+    if (!value) {
+        if (*at + 1 >= argc) return cli_bad_usage("--%s needs a value: %s", o->name, o->argument);
+        value = argv[++*at];
+    }
+    return store(o, value);
+}
+
+int cli_parse(const cli_usage *u, const cli_option *options, int n, int argc, char **argv, const char **args, int *n_args)
+{
+    bool ended = false;
+    *n_args = 0;
+    for (int i = 1; i < argc; i++) {
+        const char *text = argv[i];
+        if (!ended && strcmp(text, "--") == 0) {
+            ended = true;
+        } else if (!ended && text[0] == '-' && text[1]) { /* a lone "-" is standard input */
+            const int status = parse_option(u, options, n, argc, argv, &i);
+            if (status >= 0) return status;
+        } else {
+            if (*n_args == u->max_args) return cli_bad_usage("\"%.64s\" is one argument too many; usage: quern %s %s", text, u->command, u->arguments);
+            args[(*n_args)++] = text;
+        }
+    }
+    if (*n_args < u->min_args) return cli_bad_usage("an argument is missing; usage: quern %s %s", u->command, u->arguments);
+    return -1;
+}

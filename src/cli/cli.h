@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/cli.h -- what commands share: options, messages, progress, output. Commands see the public headers and this.
+ *
+ * Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Messages go to standard error, one line each; results to standard output. */
+#ifndef QN_CLI_CLI_H
+#define QN_CLI_CLI_H
+
+#include <quern/base.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+
+typedef struct cli_command {
+    const char *name, *help;
+    int (*run)(int argc, char **argv);
+} cli_command;
+
+/* ---- options ---- */
+typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_FLOAT, CLI_STRING, CLI_STRINGS } cli_kind;
+#define CLI_MAX_STRINGS 16
+typedef struct cli_strings { const char *item[CLI_MAX_STRINGS]; int n; } cli_strings;
+
+/* One option, one row; `at` points to a bool, int32_t, uint64_t, float, const char * or cli_strings by kind. `set`, when given, says
+ * whether the option stood on the command line. */
+typedef struct cli_option {
+    const char *name;        /* without the dashes */
+    char letter;             /* 0: none */
+    cli_kind kind;
+    void *at;
+    const char *argument;    /* "N": how help shows the value */
+    const char *help;
+    double lo, hi;           /* of numbers, both ends in */
+    bool *set;
+} cli_option;
+
+typedef struct cli_usage {
+    const char *command, *arguments, *summary; /* "run", "MODEL [PROMPT]" */
+    const char *notes;                         /* shown after the options; NULL: none */
+    int min_args, max_args;
+} cli_usage;
+
+/* Options may stand anywhere; `--` ends them; `--name=value` and `--name value`, `-n5` and `-n 5` are the same. args receives up to max_args
+ * positional arguments. Returns -1 to go on, or the status to exit with (--help printed, or a message about what is wrong). */
+int cli_parse(const cli_usage *usage, const cli_option *options, int n_options, int argc, char **argv, const char **args, int *n_args);
+/* Whole-string numbers: false on empty, trailing characters, overflow, or outside [lo, hi]. */
+bool cli_parse_int(const char *text, double lo, double hi, int64_t *out);
+bool cli_parse_float(const char *text, double lo, double hi, double *out);
+#define CLI_N(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- messages ---- */
+/* "quern COMMAND: text" on standard error; returns CLI_FAILED or CLI_USAGE. */
+int cli_fail(const char *fmt, ...) QN_PRINTF(1, 2);
+int cli_fail_error(const qn_error *err);
+int cli_bad_usage(const char *fmt, ...) QN_PRINTF(1, 2);
+void cli_note(const char *fmt, ...) QN_PRINTF(1, 2);
+extern const char *cli_name;         /* of the running command */
+
+/* ---- progress: a bar on standard error, on a terminal only ---- */
+typedef struct cli_progress { const char *what; bool on, shown; int64_t last_ns, start_ns; int last_percent; } cli_progress;
+void cli_progress_init(cli_progress *p, const char *what);
+/* A qn_progress_fn when ctx is a cli_progress; false once the user interrupted. */
+bool cli_progress_step(void *ctx, uint64_t done, uint64_t total);
+void cli_progress_end(cli_progress *p);
+int64_t cli_now_ns(void);
+
+/* ---- output ---- */
+/* Flushes standard output; CLI_FAILED with a message when anything written to it was lost. */
+int cli_finish_output(void);
+/* The file's whole text, or standard input's for "-"; NULL after a message. Freed with free. */
+char *cli_read_text(const char *path, size_t max_bytes, size_t *len);
+/* Writes text to a file by way of a temporary one, so that a full disk leaves no half; "-" is standard output. */
+int cli_write_text(const char *path, const char *text, size_t len);
+
+/* ---- interruption ---- */
+void cli_catch_signals(void);
+bool cli_interrupted(void);
+
+/* ---- token lists: "1,2,3", a JSON array, numbers between blanks ---- */
+/* NULL after a message; freed with free. */
+int32_t *cli_parse_tokens(const char *text, size_t *n);
+
+#define QN_COMMAND(name, help) int cli_command_##name(int argc, char **argv);
+#include "cli/commands.def"
+#undef QN_COMMAND
+
+#endif

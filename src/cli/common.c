@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/common.c -- messages, progress, files and signals: what every command needs of the world around it. */
+#include "cli/cli.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *cli_name = "";
+
+/* ---- messages ---- */
+
+static void message(const char *fmt, va_list args)
+{
+    char text[1024];
+    vsnprintf(text, sizeof(text), fmt, args);
+    for (char *p = text; *p; p++) /* one line, whatever a file or an argument smuggled in */
+        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    fprintf(stderr, "quern%s%s: %s\n", *cli_name ? " " : "", cli_name, text);
+}
+
+int cli_fail(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    message(fmt, args);
+    va_end(args);
+    return CLI_FAILED;
+}
+
+int cli_fail_error(const qn_error *err)
+{
+    return cli_fail("%s", err->text);
+}
+
+int cli_bad_usage(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    message(fmt, args);
+    va_end(args);
+    return CLI_USAGE;
+}
+
+void cli_note(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    message(fmt, args);
+    va_end(args);
+}
+
+/* ---- progress ---- */
+
+int64_t cli_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void cli_progress_init(cli_progress *p, const char *what)
+{
+    *p = (cli_progress){.what = what, .on = isatty(STDERR_FILENO), .start_ns = cli_now_ns(), .last_percent = -1};
+}
+
+bool cli_progress_step(void *ctx, uint64_t done, uint64_t total)
+{
+    cli_progress *p = ctx;
+    const int percent = total ? (int)(100.0 * (double)done / (double)total) : 100;
+    const int64_t now = cli_now_ns();
+    /* Nothing for what is over in a moment; then ten times a second at most. */
+    if (p->on && now - p->start_ns > 300000000 && percent != p->last_percent && (now - p->last_ns > 100000000 || done == total)) {
+        char bar[41];
+        memset(bar, ' ', 40);
+        memset(bar, '=', (size_t)(percent * 40 / 100));
+        bar[40] = '\0';
+        fprintf(stderr, "\r%s [%s] %3d %%", p->what, bar, percent);
+        fflush(stderr);
+        p->shown = true;
+        p->last_ns = now;
+        p->last_percent = percent;
+    }
+    return !cli_interrupted();
+}
+
+void cli_progress_end(cli_progress *p)
+{
+    if (p->shown) fprintf(stderr, "\r\033[K");
+    p->shown = false;
+}
+
+/* ---- files ---- */
+
+int cli_finish_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;
+    return cli_fail("cannot write to standard output: %s", strerror(errno));
+}
+
+char *cli_read_text(const char *path, size_t max_bytes, size_t *len)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    size_t n = 0, cap = 1 << 16;
+    char *text = file ? malloc(cap + 1) : NULL;
+    bool too_long = false;
+    while (text && !too_long) {
+        const size_t got = fread(text + n, 1, cap - n, file);
+        n += got;
+        if (got == 0 && (feof(file) || ferror(file))) break;
+        if (n < cap) continue;
+        too_long = cap >= max_bytes;
+        char *more = too_long ? NULL : realloc(text, (cap *= 2) + 1);
+        if (!more && !too_long) {
+            free(text);
+            text = NULL;
+            errno = ENOMEM;
+        } else if (more) {
+            text = more;
+        }
+    }
+    const bool failed = !file || !text || ferror(file);
+    if (failed) cli_fail("cannot read %s: %s", strcmp(path, "-") == 0 ? "standard input" : path, strerror(errno));
+    else if (too_long) cli_fail("%s is longer than %zu bytes", path, max_bytes);
+    if (file && file != stdin) fclose(file);
+    if (failed || too_long) {
+        free(text);
+        return NULL;
+    }
+    text[n] = '\0';
+    *len = n;
+    return text;
+}
+
+int cli_write_text(const char *path, const char *text, size_t len)
+{
+    if (strcmp(path, "-") == 0) {
+        fwrite(text, 1, len, stdout);
+        return cli_finish_output();
+    }
+    char temporary[4096];
+    if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp-%ld", path, (long)getpid()) >= sizeof(temporary)) return cli_fail("%.64s...: the path is too long", path);
+    FILE *file = fopen(temporary, "wb");
+    if (!file) return cli_fail("cannot write %s: %s", path, strerror(errno));
+    const bool wrote = fwrite(text, 1, len, file) == len;
+    const bool closed = fclose(file) == 0;
+    if (wrote && closed && rename(temporary, path) == 0) return CLI_OK;
+    const int status = cli_fail("cannot write %s: %s", path, strerror(errno));
+    remove(temporary);
+    return status;
+}
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    interrupted = 1;
+    signal(signal_number, SIG_DFL); /* a second time ends at once */
+}
+
+/* A mapped file that shrinks under us raises SIGBUS at the next touch: nothing can be saved, but it can be said. */
+static void on_bus_error(int signal_number)
+{
+    static const char text[] = "quern: a mapped file can no longer be read: it was cut short or its disk failed; try again with the whole file\n";
+    (void)signal_number;
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(CLI_FAILED);
+}
+
+void cli_catch_signals(void)
+{
+    signal(SIGINT, on_interrupt);
+    signal(SIGBUS, on_bus_error);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error, reported as one */
+}
+
+bool cli_interrupted(void)
+{
+    return interrupted;
+}
+
+/* ---- token lists ---- */
+
+int32_t *cli_parse_tokens(const char *text, size_t *n)
+{
+    size_t count = 0, cap = 0;
+    int32_t *ids = malloc(sizeof(*ids));
+    const char *p = text;
+    while (ids) {
+        p += strspn(p, " \t\r\n,[]");
+        if (!*p) break;
+        const size_t len = strcspn(p, " \t\r\n,[]");
+        char number[24] = "";
+        int64_t id = -1;
+        if (len < sizeof(number)) memcpy(number, p, len);
+        if (len >= sizeof(number) || !cli_parse_int(number, 0, INT32_MAX, &id)) {
+            cli_fail("\"%.*s\" is no token id; expected numbers such as 1,2,3", len > 32 ? 32 : (int)len, p);
+            free(ids);
+            return NULL;
+        }
+        if (count == cap) {
+            int32_t *more = realloc(ids, (cap = cap ? cap * 2 : 64) * sizeof(*ids));
+            if (!more) free(ids);
+            ids = more;
+            if (!ids) break;
+        }
+        ids[count++] = (int32_t)id;
+        p += len;
+    }
+    if (!ids) cli_fail("out of memory");
+    *n = count;
+    return ids;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/eval.c -- quern eval: logits of every position of a token list, as a float32 .npy of shape [n_tokens, n_vocab]. */
+#include "cli/model.h"
+#include <quern/npy.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LIST_BYTES ((size_t)256 << 20)
+
+static const cli_usage usage = {
+    "eval", "MODEL", "Computes the logits of every token of a list and writes them as float32 [n_tokens, n_vocab].",
+    "The list is 1,2,3 or a JSON array, or @FILE with either in it.", 1, 1,
+};
+
+static int32_t *read_tokens(const char *text, size_t *n)
+{
+    if (text[0] != '@') return cli_parse_tokens(text, n);
+    size_t len = 0;
+    char *list = cli_read_text(text + 1, MAX_LIST_BYTES, &len);
+    if (list && strlen(list) != len) {
+        cli_fail("%s holds a zero byte; a list of numbers is expected", text + 1);
+        free(list);
+        return NULL;
+    }
+    int32_t *ids = list ? cli_parse_tokens(list, n) : NULL;
+    free(list);
+    return ids;
+}
+
+static int write_logits(qn_session *session, const int32_t *ids, size_t n, const char *path)
+{
+    qn_engine_info info;
+    qn_npy_writer *w = NULL;
+    qn_error err;
+    qn_engine_get_info(qn_session_engine(session), &info);
+    const qn_shape shape = qn_shape_of((int64_t)n, info.n_vocab);
+    const int32_t batch = qn_session_n_batch(session);
+    qn_batch_item *items = calloc((size_t)batch, sizeof(*items));
+    if (!items) return cli_fail("out of memory");
+    cli_progress progress;
+    cli_progress_init(&progress, "eval");
+    qn_status status = qn_npy_writer_open(path, QN_DTYPE_F32, &shape, &w, &err);
+    for (size_t i = 0; i < n && status == QN_OK;) {
+        int32_t k = 0;
+        for (; k < batch && i < n; k++, i++) items[k] = (qn_batch_item){ids[i], (int32_t)i, 0, true};
+        status = qn_session_decode(session, items, k, &err);
+        if (status == QN_OK) qn_npy_write(w, qn_session_logits(session, 0), (uint64_t)k * (uint64_t)info.n_vocab);
+        if (!cli_progress_step(&progress, i, n)) break;
+    }
+    cli_progress_end(&progress);
+    free(items);
+    if (status == QN_OK && !cli_interrupted()) status = qn_npy_writer_commit(w, &err);
+    else if (w) qn_npy_writer_abort(w);
+    if (status != QN_OK) return cli_fail_error(&err);
+    return cli_interrupted() ? CLI_INTERRUPTED : CLI_OK;
+}
+
+int cli_command_eval(int argc, char **argv)
+{
+    cli_model_options m = {0};
+    const char *tokens = NULL, *out = NULL, *model = NULL, *stats = NULL;
+    int32_t batch = 512;
+    const cli_option options[] = {
+        {"tokens", 0, CLI_STRING, &tokens, "LIST", "token ids: 1,2,3 or @FILE", 0, 0, NULL},
+        {"output", 'o', CLI_STRING, &out, "FILE", "the .npy file to write; - is standard output", 0, 0, NULL},
+        {"batch", 'b', CLI_INT, &batch, "N", "tokens computed at once (default: 512)", 1, 1 << 20, NULL},
+        {"stats", 0, CLI_STRING, &stats, "FILE", "write counters and times as JSON", 0, 0, NULL},
+        CLI_MODEL_OPTIONS(m),
+    };
+    int n_args = 0;
+    int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &model, &n_args);
+    if (status >= 0) return status;
+    if (!tokens || !out) return cli_bad_usage("%s is missing; usage: quern eval MODEL --tokens 1,2,3 -o OUT.npy", tokens ? "-o FILE" : "--tokens LIST");
+    size_t n = 0;
+    int32_t *ids = read_tokens(tokens, &n);
+    if (!ids) return CLI_FAILED;
+    if (n == 0 || n > 1 << 28) {
+        free(ids);
+        return cli_fail("%zu tokens; at least one is needed, %d at most", n, 1 << 28);
+    }
+    qn_engine *engine = NULL;
+    qn_session *session = NULL;
+    const int64_t start = cli_now_ns();
+    status = cli_open_engine(model, &m, &engine);
+    const int32_t n_batch = batch < (int32_t)n ? batch : (int32_t)n;
+    if (status == CLI_OK) status = cli_create_session(engine, &m, (qn_session_options){.n_ctx = (int32_t)n, .n_batch = n_batch, .n_logits = n_batch}, &session);
+    if (status == CLI_OK) status = write_logits(session, ids, n, out);
+    if (status == CLI_OK && stats)
+        status = cli_write_stats(stats, session, &(cli_times){.prompt_tokens = n, .prompt_seconds = (double)(cli_now_ns() - start) * 1e-9});
+    free(ids);
+    qn_session_destroy(session);
+    qn_engine_close(engine);
+    return status;
+}

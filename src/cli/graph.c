@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/graph.c -- quern graph: the graph that computes a prompt or one token, as text, DOT or SVG; or its memory plan. */
+#include "cli/model.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const cli_usage usage = {
+    "graph", "MODEL", "Prints the graph that a model is computed by, as it runs: after all passes, placed on backends.",
+    "SVG opens in any browser; DOT is for Graphviz.", 1, 1,
+};
+
+int cli_command_graph(int argc, char **argv)
+{
+    cli_model_options m = {0};
+    const char *model = NULL, *phase = "decode", *out = "-";
+    int32_t layer = -1, n_tokens = 0;
+    bool text = false, dot = false, svg = false, plan = false;
+    const cli_option options[] = {
+        {"phase", 0, CLI_STRING, &phase, "PHASE", "prompt (many tokens at once) or decode (one; the default)", 0, 0, NULL},
+        {"tokens", 0, CLI_INT, &n_tokens, "N", "tokens computed at once (default: 512 for prompt)", 1, 1 << 20, NULL},
+        {"layer", 0, CLI_INT, &layer, "N", "only this layer", 0, 4095, NULL},
+        {"text", 0, CLI_FLAG, &text, NULL, "one line a node (the default)", 0, 0, NULL},
+        {"dot", 0, CLI_FLAG, &dot, NULL, "Graphviz DOT", 0, 0, NULL},
+        {"svg", 0, CLI_FLAG, &svg, NULL, "a picture", 0, 0, NULL},
+        {"plan", 0, CLI_FLAG, &plan, NULL, "the memory plan and node -> backend instead", 0, 0, NULL},
+        {"output", 'o', CLI_STRING, &out, "FILE", "where to (default: standard output)", 0, 0, NULL},
+        CLI_MODEL_OPTIONS(m),
+    };
+    int n_args = 0;
+    int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &model, &n_args);
+    if (status >= 0) return status;
+    const bool prompt = strcmp(phase, "prompt") == 0;
+    if (!prompt && strcmp(phase, "decode") != 0) return cli_bad_usage("--phase: \"%.32s\" is neither prompt nor decode", phase);
+    if (text + dot + svg + plan > 1) return cli_bad_usage("--text, --dot, --svg and --plan exclude each other");
+
+    qn_engine *engine = NULL;
+    qn_session *session = NULL;
+    qn_error err;
+    char *printed = NULL;
+    status = cli_open_engine(model, &m, &engine);
+    if (status == CLI_OK) {
+        qn_engine_info info;
+        qn_engine_get_info(engine, &info);
+        if (!n_tokens) n_tokens = prompt ? (info.n_ctx_train < 512 ? info.n_ctx_train : 512) : 1;
+        status = cli_create_session(engine, &m, (qn_session_options){.n_ctx = n_tokens, .n_batch = n_tokens}, &session);
+    }
+    if (status == CLI_OK) {
+        const qn_graph_format format = dot ? QN_GRAPH_dot : svg ? QN_GRAPH_svg : QN_GRAPH_text;
+        const qn_status printing = plan ? qn_session_print_plan(session, n_tokens, &printed, &err)
+                                        : qn_session_print_graph(session, n_tokens, layer, format, &printed, &err);
+        status = printing == QN_OK ? cli_write_text(out, printed, strlen(printed)) : cli_fail_error(&err);
+    }
+    qn_free(printed);
+    qn_session_destroy(session);
+    qn_engine_close(engine);
+    return status;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/model.c -- opening a model as the options say. */
+#include "cli/model.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "PATTERN=I" into a rule; the text is cut at the '=' in a copy that lives as long as the process's arguments. */
+static int parse_rule(const char *text, char *pattern, size_t size, qn_place_rule *rule)
+{
+    const char *equals = strrchr(text, '=');
+    int64_t backend = 0;
+    if (!equals || equals == text || (size_t)(equals - text) >= size || !cli_parse_int(equals + 1, 0, 7, &backend))
+        return cli_bad_usage("--place: \"%.64s\" is not PATTERN=I with I from 0 to 7, such as blk.1?.*=1", text);
+    memcpy(pattern, text, (size_t)(equals - text));
+    pattern[equals - text] = '\0';
+    *rule = (qn_place_rule){pattern, (int)backend};
+    return CLI_OK;
+}
+
+int cli_open_engine(const char *path, const cli_model_options *m, qn_engine **out)
+{
+    char backends[64], patterns[CLI_MAX_STRINGS][128];
+    qn_place_rule rules[CLI_MAX_STRINGS];
+    qn_cpu_level level;
+    qn_error err;
+    if (m->cpu && !qn_cpu_level_find(m->cpu, &level)) return cli_bad_usage("--cpu: \"%.32s\" is no level; ref, avx2 and avx512 are", m->cpu);
+    if (m->cpu && m->backends) return cli_bad_usage("--cpu and --backends exclude each other; name levels in the list, such as cpu:avx2,cpu:ref");
+    if (m->cpu) snprintf(backends, sizeof(backends), "cpu:%s", qn_cpu_level_name(level));
+    for (int i = 0; i < m->place.n; i++) {
+        const int status = parse_rule(m->place.item[i], patterns[i], sizeof(patterns[i]), &rules[i]);
+        if (status != CLI_OK) return status;
+    }
+    cli_progress progress;
+    cli_progress_init(&progress, "loading");
+    const qn_engine_options options = {
+        .backends = m->cpu ? backends : m->backends, .n_threads = m->threads, .rules = rules, .n_rules = m->place.n, .strict = m->strict,
+        .policy = m->populate ? QN_GGUF_populate : QN_GGUF_lazy, .progress = cli_progress_step, .progress_ctx = &progress,
+    };
+    const qn_status status = qn_engine_open(path, &options, out, &err);
+    cli_progress_end(&progress);
+    if (status == QN_STATUS_cancelled && cli_interrupted()) return CLI_INTERRUPTED;
+    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
+}
+
+int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out)
+{
+    qn_error err;
+    if (m->kv_type) {
+        options.kv_type_set = qn_dtype_find(m->kv_type, &options.kv_type);
+        if (!options.kv_type_set) return cli_bad_usage("--kv-type: \"%.32s\" is no type; f32, f16, bf16 and q8_0 are", m->kv_type);
+    }
+    return qn_session_create(engine, &options, out, &err) == QN_OK ? CLI_OK : cli_fail_error(&err);
+}
+
+int cli_write_stats(const char *path, const qn_session *session, const cli_times *times)
+{
+    qn_metrics metrics;
+    qn_session_stats stats;
+    qn_engine_info info;
+    qn_metrics_snapshot(&metrics);
+    qn_session_get_stats(session, &stats);
+    qn_engine_get_info(qn_session_engine(session), &info);
+    json_t *root = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:I, s:f, s:i, s:s}",
+        "gguf_parses", (json_int_t)metrics.gguf_parses, "sched_created", (json_int_t)metrics.sched_created,
+        "graph_builds", (json_int_t)metrics.graph_builds, "plan_cache_hits", (json_int_t)metrics.plan_cache_hits,
+        "plan_cache_misses", (json_int_t)metrics.plan_cache_misses, "allocs_after_warmup", (json_int_t)times->allocs_after_warmup,
+        "reserved_bytes", (json_int_t)stats.reserved_bytes, "peak_bytes", (json_int_t)metrics.peak_bytes,
+        "load_seconds", info.load_seconds, "load_bytes", (json_int_t)info.weight_bytes,
+        "prompt_tokens", (json_int_t)times->prompt_tokens, "prompt_seconds", times->prompt_seconds,
+        "decode_tokens", (json_int_t)times->decode_tokens, "decode_seconds", times->decode_seconds,
+        "threads", info.n_threads, "cpu_level", info.cpu_level);
+    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    if (!text) return cli_fail("out of memory while writing statistics");
+    const size_t len = strlen(text);
+    text[len] = '\n'; /* in the place of the terminator: the length is passed on */
+    const int status = cli_write_text(path, text, len + 1);
+    free(text);
+    return status;
+}

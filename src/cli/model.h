@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/model.h -- options of all commands that compute with a model, and opening it with a progress bar. */
+#ifndef QN_CLI_MODEL_H
+#define QN_CLI_MODEL_H
+
+#include "cli/cli.h"
+#include <quern/engine.h>
+
+typedef struct cli_model_options {
+    int32_t threads;
+    const char *cpu, *kv_type, *backends;
+    cli_strings place;        /* PATTERN=BACKEND */
+    bool strict, populate;
+} cli_model_options;
+
+/* Rows to put into a command's option table. */
+#define CLI_MODEL_OPTIONS(m) \
+    {"threads", 't', CLI_INT, &(m).threads, "N", "threads that compute (default: physical cores within the quota)", 1, 256, NULL}, \
+    {"cpu", 0, CLI_STRING, &(m).cpu, "LEVEL", "at most this level of instructions: ref, avx2, avx512", 0, 0, NULL}, \
+    {"kv-type", 0, CLI_STRING, &(m).kv_type, "TYPE", "type of the KV cache: f32, f16 (default), bf16, q8_0", 0, 0, NULL}, \
+    {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
+    {"place", 0, CLI_STRINGS, &(m).place, "PATTERN=I", "weights whose name matches go to backend number I (may be repeated)", 0, 0, NULL}, \
+    {"strict", 0, CLI_FLAG, &(m).strict, NULL, "fail when a node cannot run where it was placed", 0, 0, NULL}, \
+    {"populate", 0, CLI_FLAG, &(m).populate, NULL, "read the whole file before starting instead of as it is needed", 0, 0, NULL}
+
+/* Both return CLI_OK or print a message. The session's other options come from the caller; kv_type is filled in. */
+int cli_open_engine(const char *path, const cli_model_options *m, qn_engine **out);
+int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out);
+
+/* --stats: counters since the process began, as JSON. Times are the command's own. */
+typedef struct cli_times { uint64_t prompt_tokens, decode_tokens, allocs_after_warmup; double prompt_seconds, decode_seconds; } cli_times;
+int cli_write_stats(const char *path, const qn_session *session, const cli_times *times);
+
+#endif

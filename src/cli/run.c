@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/run.c -- quern run: a prompt in, its continuation out, as it comes. */
+#include "cli/model.h"
+#include "cli/stop.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_PROMPT_BYTES ((size_t)64 << 20)
+
+typedef struct run_options {
+    cli_model_options model;
+    int32_t n_predict, n_ctx, n_batch, top_k, repeat_last_n;
+    uint64_t seed;
+    const char *file, *stats, *order;
+    float temp, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty;
+    bool temp_set, top_k_set, top_p_set, min_p_set, ignore_eos, quiet, special;
+    cli_strings stop;
+} run_options;
+
+typedef struct run_state {
+    run_options o;
+    const char *model, *prompt;
+    char *prompt_file;            /* owned text of the prompt when read */
+    size_t prompt_len;
+    qn_engine *engine;
+    const qn_tokenizer *tok;
+    qn_session *session;
+    qn_sampler *sampler;
+    qn_token *ids;
+    size_t n_ids;
+    cli_stop stop;
+    char *piece;
+    size_t piece_size;
+    cli_times times;
+} run_state;
+
+static const cli_usage usage = {
+    "run", "MODEL [PROMPT]", "Generates text that continues the prompt. The prompt is an argument, a file (-f), or standard input (- or a pipe).",
+    "The text goes to standard output, everything else to standard error. Penalties, top-k and so on apply in the order of --samplers:\n"
+    "e penalties, d DRY, s top-n-sigma, k top-k, y typical, p top-p, m min-p, x XTC, t temperature.", 1, 2,
+};
+
+static int parse(run_state *s, int argc, char **argv)
+{
+    run_options *o = &s->o;
+    *o = (run_options){.n_predict = 512, .temp = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .typical_p = 1, .repeat_penalty = 1,
+                       .repeat_last_n = 64};
+    const cli_option options[] = {
+        {"predict", 'n', CLI_INT, &o->n_predict, "N", "tokens to generate at most; -1: until the context is full (default: 512)", -1, 1 << 30, NULL},
+        {"ctx-size", 'c', CLI_INT, &o->n_ctx, "N", "context in tokens (default: the model's, at most 8192)", 1, 1 << 28, NULL},
+        {"batch-size", 'b', CLI_INT, &o->n_batch, "N", "tokens of the prompt computed at once (default: 512)", 1, 1 << 20, NULL},
+        {"seed", 's', CLI_U64, &o->seed, "S", "seed of the draws; 0: another one each time", 0, 0, NULL},
+        {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
+        {"temp", 0, CLI_FLOAT, &o->temp, "T", "temperature; 0 takes the most likely token (default: 0.8)", 0, 1000, &o->temp_set},
+        {"top-k", 0, CLI_INT, &o->top_k, "K", "keep the K most likely; 0: all (default: 40)", 0, 1 << 30, &o->top_k_set},
+        {"top-p", 0, CLI_FLOAT, &o->top_p, "P", "keep the most likely that make up P; 1: all (default: 0.95)", 0, 1, &o->top_p_set},
+        {"min-p", 0, CLI_FLOAT, &o->min_p, "P", "keep those at least P times the most likely; 0: all (default: 0.05)", 0, 1, &o->min_p_set},
+        {"typical", 0, CLI_FLOAT, &o->typical_p, "P", "locally typical sampling; 1: off (default: 1)", 0, 1, NULL},
+        {"repeat-penalty", 0, CLI_FLOAT, &o->repeat_penalty, "X", "divide logits of recent tokens; 1: off (default: 1)", 0.01, 100, NULL},
+        {"repeat-last-n", 0, CLI_INT, &o->repeat_last_n, "N", "how many tokens are recent; 0: none, -1: the context (default: 64)", -1, 1 << 28, NULL},
+        {"frequency-penalty", 0, CLI_FLOAT, &o->frequency_penalty, "X", "subtract X for each recent occurrence (default: 0)", -100, 100, NULL},
+        {"presence-penalty", 0, CLI_FLOAT, &o->presence_penalty, "X", "subtract X from recent tokens (default: 0)", -100, 100, NULL},
+        {"samplers", 0, CLI_STRING, &o->order, "LETTERS", "which samplers and in which order (default: edskypmxt)", 0, 0, NULL},
+        {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
+        {"ignore-eos", 0, CLI_FLAG, &o->ignore_eos, NULL, "go on past the end-of-text token", 0, 0, NULL},
+        {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
+        {"stats", 0, CLI_STRING, &o->stats, "FILE", "write counters and times as JSON; - is standard output", 0, 0, NULL},
+        {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
+        CLI_MODEL_OPTIONS(o->model),
+    };
+    const char *args[2] = {0};
+    int n_args = 0;
+    const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
+    s->model = args[0];
+    s->prompt = args[1];
+    if (status < 0 && s->prompt && o->file) return cli_bad_usage("a prompt was given twice: as an argument and by --file");
+    return status;
+}
+
+static int read_prompt(run_state *s)
+{
+    const char *path = s->o.file;
+    if (s->prompt && strcmp(s->prompt, "-") != 0) {
+        s->prompt_len = strlen(s->prompt);
+        return CLI_OK;
+    }
+    if (!path && !s->prompt && isatty(STDIN_FILENO)) return cli_bad_usage("no prompt: give one as an argument, with -f FILE, or on standard input");
+    s->prompt_file = cli_read_text(path ? path : "-", MAX_PROMPT_BYTES, &s->prompt_len);
+    s->prompt = s->prompt_file;
+    return s->prompt ? CLI_OK : CLI_FAILED;
+}
+
+/* ---- setting up ---- */
+
+static int create_sampler(run_state *s)
+{
+    const run_options *o = &s->o;
+    const int32_t n_vocab = qn_tokenizer_n_tokens(s->tok);
+    qn_error err;
+    qn_logit_bias *ban = NULL;
+    int32_t n_ban = 0;
+    if (o->ignore_eos) {
+        ban = calloc((size_t)n_vocab, sizeof(*ban));
+        for (int32_t i = 0; ban && i < n_vocab; i++)
+            if (qn_tokenizer_is_eog(s->tok, i)) ban[n_ban++] = (qn_logit_bias){i, -INFINITY};
+        if (!ban) return cli_fail("out of memory");
+    }
+    const qn_sampler_params params = {
+        .seed = o->seed, .greedy = o->temp == 0, .temperature = o->temp, .order = o->order,
+        .top_k = o->top_k ? o->top_k : -1, .top_p = o->top_p, .min_p = o->min_p > 0 ? o->min_p : -1, .typical_p = o->typical_p,
+        .repeat_penalty = o->repeat_penalty, .frequency_penalty = o->frequency_penalty, .presence_penalty = o->presence_penalty,
+        .penalty_last_n = o->repeat_last_n ? o->repeat_last_n : -2, .logit_bias = ban, .n_logit_bias = n_ban,
+    };
+    const qn_status status = qn_sampler_create(&params, n_vocab, s->tok, &s->sampler, &err);
+    free(ban);
+    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
+}
+
+static int set_up(run_state *s)
+{
+    qn_error err;
+    int status = cli_open_engine(s->model, &s->o.model, &s->engine);
+    if (status != CLI_OK) return status;
+    s->tok = qn_engine_tokenizer(s->engine);
+    if (qn_tokenize(s->tok, s->prompt, s->prompt_len, NULL, &s->ids, &s->n_ids, &err) != QN_OK) return cli_fail_error(&err);
+    if (s->n_ids == 0) return cli_fail("the prompt is empty and the model has no token to begin with; give some text");
+    status = cli_create_session(s->engine, &s->o.model, (qn_session_options){.n_ctx = s->o.n_ctx, .n_batch = s->o.n_batch}, &s->session);
+    if (status != CLI_OK) return status;
+    if (s->n_ids > (size_t)qn_session_n_ctx(s->session))
+        return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu", s->n_ids, qn_session_n_ctx(s->session),
+                        s->n_ids + 256);
+    if ((status = create_sampler(s)) != CLI_OK) return status;
+    s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
+    s->piece = malloc(s->piece_size);
+    if (!s->piece || !cli_stop_init(&s->stop, s->o.stop.item, s->o.stop.n)) return cli_fail("out of memory");
+    return CLI_OK;
+}
+
+/* ---- generating ---- */
+
+static int feed_prompt(run_state *s)
+{
+    qn_error err;
+    cli_progress progress;
+    cli_progress_init(&progress, "prompt");
+    const int64_t start = cli_now_ns();
+    const size_t step = (size_t)qn_session_n_batch(s->session);
+    for (size_t i = 0; i < s->n_ids; i += step) {
+        const size_t n = s->n_ids - i < step ? s->n_ids - i : step;
+        if (qn_session_feed(s->session, 0, s->ids + i, n, &err) != QN_OK) {
+            cli_progress_end(&progress);
+            return cli_fail_error(&err);
+        }
+        if (!cli_progress_step(&progress, i + n, s->n_ids)) break;
+    }
+    cli_progress_end(&progress);
+    for (size_t i = 0; i < s->n_ids; i++) qn_sampler_accept(s->sampler, s->ids[i]);
+    s->times.prompt_tokens = s->n_ids;
+    s->times.prompt_seconds = (double)(cli_now_ns() - start) * 1e-9;
+    return cli_interrupted() ? CLI_INTERRUPTED : CLI_OK;
+}
+
+/* Text that has come is passed through the stop strings; false when output ended or failed. */
+static bool put(run_state *s, const char *text, int64_t len)
+{
+    const bool go_on = cli_stop_push(&s->stop, text, len > 0 ? (size_t)len : 0);
+    fwrite(s->stop.out, 1, s->stop.n_out, stdout);
+    return fflush(stdout) == 0 && go_on;
+}
+
+static int generate(run_state *s)
+{
+    qn_error err;
+    qn_detok detok = {.started = true, .options = {.show_special = s->o.special}};
+    uint64_t allocs_warm = 0;
+    qn_metrics metrics;
+    const int64_t start = cli_now_ns();
+    for (int32_t n = 0; s->o.n_predict < 0 || n < s->o.n_predict; n++) {
+        qn_token id = 0;
+        if (cli_interrupted()) break;
+        if (qn_sampler_sample(s->sampler, qn_session_logits(s->session, -1), &id, &err) != QN_OK) return cli_fail_error(&err);
+        if (qn_tokenizer_is_eog(s->tok, id) && !s->o.ignore_eos) break;
+        qn_sampler_accept(s->sampler, id);
+        if (!put(s, s->piece, qn_detok_push(&detok, s->tok, id, s->piece, s->piece_size))) break;
+        s->times.decode_tokens++;
+        if (s->o.n_predict >= 0 && n + 1 == s->o.n_predict) break; /* nobody will ask for what follows it */
+        if (qn_session_free_cells(s->session) == 0) {
+            cli_note("the context of %d tokens is full; -c asks for a larger one", qn_session_n_ctx(s->session));
+            break;
+        }
+        if (qn_session_feed(s->session, 0, &id, 1, &err) != QN_OK) return cli_fail_error(&err);
+        if (n == 0) { /* the first step compiled the graph of one token */
+            qn_metrics_snapshot(&metrics);
+            allocs_warm = metrics.allocs;
+        }
+    }
+    s->times.decode_seconds = (double)(cli_now_ns() - start) * 1e-9;
+    qn_metrics_snapshot(&metrics);
+    s->times.allocs_after_warmup = allocs_warm ? metrics.allocs - allocs_warm : 0;
+    if (!s->stop.hit) {
+        (void)put(s, s->piece, qn_detok_finish(&detok, s->piece, s->piece_size));
+        cli_stop_finish(&s->stop);
+        fwrite(s->stop.out, 1, s->stop.n_out, stdout);
+    }
+    fputc('\n', stdout);
+    const int status = cli_finish_output();
+    return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
+}
+
+int cli_command_run(int argc, char **argv)
+{
+    run_state s = {0};
+    int status = parse(&s, argc, argv);
+    if (status >= 0) return status;
+    status = read_prompt(&s);
+    if (status == CLI_OK) status = set_up(&s);
+    if (status == CLI_OK && !s.o.quiet) {
+        fwrite(s.prompt, 1, s.prompt_len, stdout);
+        status = cli_finish_output();
+    }
+    if (status == CLI_OK) status = feed_prompt(&s);
+    if (status == CLI_OK) status = generate(&s);
+    if ((status == CLI_OK || status == CLI_INTERRUPTED) && s.o.stats) {
+        const int stats_status = cli_write_stats(s.o.stats, s.session, &s.times);
+        if (status == CLI_OK) status = stats_status;
+    }
+    cli_stop_deinit(&s.stop);
+    free(s.piece);
+    free(s.prompt_file);
+    qn_free(s.ids);
+    qn_sampler_destroy(s.sampler);
+    qn_session_destroy(s.session);
+    qn_engine_close(s.engine);
+    return status;
+}

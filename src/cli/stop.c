@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/stop.c -- see stop.h. A push costs the held bytes times the stop strings: both are short. */
+#include "cli/stop.h"
+#include <stdlib.h>
+#include <string.h>
+
+bool cli_stop_init(cli_stop *s, const char *const *strings, int n_strings)
+{
+    *s = (cli_stop){.strings = strings, .n_strings = n_strings};
+    for (int i = 0; i < n_strings; i++)
+        if (strlen(strings[i]) > s->longest) s->longest = strlen(strings[i]);
+    s->cap = s->out_cap = s->longest + 4096; /* room for the usual piece; longer ones make it grow */
+    s->held = malloc(s->cap);
+    s->out = malloc(s->out_cap);
+    return s->held && s->out;
+}
+
+void cli_stop_deinit(cli_stop *s)
+{
+    free(s->held);
+    free(s->out);
+    *s = (cli_stop){0};
+}
+
+static bool reserve(char **data, size_t *cap, size_t need)
+{
+    if (need <= *cap) return true;
+    char *more = realloc(*data, need * 2);
+    if (!more) return false;
+    *data = more;
+    *cap = need * 2;
+    return true;
+}
+
+static void pass_on(cli_stop *s, size_t n)
+{
+    memcpy(s->out, s->held, n);
+    s->n_out = n;
+    memmove(s->held, s->held + n, s->n_held - n);
+    s->n_held -= n;
+}
+
+/* At position `at` of the held text: 2 a whole stop string, 1 the text ends in what may become one, 0 neither. */
+static int match_at(const cli_stop *s, size_t at)
+{
+    int best = 0;
+    for (int i = 0; i < s->n_strings; i++) {
+        const size_t len = strlen(s->strings[i]), left = s->n_held - at;
+        if (len == 0) continue;
+        if (left >= len && memcmp(s->held + at, s->strings[i], len) == 0) return 2;
+        if (left < len && memcmp(s->held + at, s->strings[i], left) == 0) best = 1;
+    }
+    return best;
+}
+
+bool cli_stop_push(cli_stop *s, const char *text, size_t len)
+{
+    s->n_out = 0;
+    if (s->hit || !reserve(&s->held, &s->cap, s->n_held + len) || !reserve(&s->out, &s->out_cap, s->n_held + len)) return false;
+    memcpy(s->held + s->n_held, text, len);
+    s->n_held += len;
+    size_t at = 0;
+    int match = 0;
+    while (at < s->n_held && !(match = match_at(s, at))) at++;
+    if (match == 2) {
+        s->hit = true;
+        pass_on(s, at);
+        s->n_held = 0;
+        return false;
+    }
+    pass_on(s, at);
+    return true;
+}
+
+void cli_stop_finish(cli_stop *s)
+{
+    s->n_out = 0;
+    if (s->hit) return;
+    size_t end = 0; /* a short stop string may hide behind the beginning of a longer one */
+    while (end < s->n_held && match_at(s, end) != 2) end++;
+    pass_on(s, end);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/synth.c -- quern synth: a random-weight model in a real model's shape. */
+#include "cli/cli.h"
+#include <quern/engine.h>
+
+static const cli_usage usage = {
+    "synth", "OUT.gguf", "Writes a model with random weights in a real model's shape, for tests and benchmarks.",
+    "Presets: tinyllama-1.1b llama-3.2-1b llama-3-8b qwen2.5-0.5b qwen2.5-7b qwen3-0.6b qwen3-8b. Options after a preset change it.\n"
+    "Types: any that can be packed (F16, Q8_0, Q4_K ...) or a mix (Q4_K_M, Q5_K_M, Q3_K_M).", 1, 1,
+};
+
+int cli_command_synth(int argc, char **argv)
+{
+    qn_synth_options o = {0};
+    const char *out = NULL;
+    const cli_option options[] = {
+        {"preset", 0, CLI_STRING, &o.preset, "NAME", "a published model's shape", 0, 0, NULL},
+        {"arch", 0, CLI_STRING, &o.arch, "A", "architecture (default: the preset's, or llama)", 0, 0, NULL},
+        {"layers", 0, CLI_INT, &o.n_layer, "N", "layers", 1, 4096, NULL},
+        {"embd", 0, CLI_INT, &o.n_embd, "N", "embedding length", 1, 1 << 20, NULL},
+        {"heads", 0, CLI_INT, &o.n_head, "N", "attention heads", 1, 65536, NULL},
+        {"kv-heads", 0, CLI_INT, &o.n_kv_head, "N", "key/value heads (default: as many as heads)", 1, 65536, NULL},
+        {"head-dim", 0, CLI_INT, &o.n_embd_head, "N", "size of a head (default: embedding / heads)", 2, 65536, NULL},
+        {"ff", 0, CLI_INT, &o.n_ff, "N", "feed-forward length", 1, 1 << 22, NULL},
+        {"vocab-size", 0, CLI_INT, &o.n_vocab, "N", "tokens of a made-up vocabulary", 260, 1 << 24, NULL},
+        {"ctx", 0, CLI_INT, &o.n_ctx, "N", "context length", 1, 1 << 28, NULL},
+        {"rope-base", 0, CLI_FLOAT, &o.rope_base, "X", "RoPE frequency base", 1, 1e12, NULL},
+        {"tied", 0, CLI_FLAG, &o.tied, NULL, "no output matrix of its own", 0, 0, NULL},
+        {"type", 0, CLI_STRING, &o.type, "TYPE", "type of the weights (default: F16)", 0, 0, NULL},
+        {"vocab", 0, CLI_STRING, &o.vocab, "FROM.gguf", "copy the tokenizer of another file", 0, 0, NULL},
+        {"seed", 's', CLI_U64, &o.seed, "S", "seed (default: 0)", 0, 0, NULL},
+    };
+    int n_args = 0;
+    const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &out, &n_args);
+    if (status >= 0) return status;
+    cli_progress progress;
+    qn_error err;
+    cli_progress_init(&progress, "writing");
+    const qn_status written = qn_synth(out, &o, cli_progress_step, &progress, &err);
+    cli_progress_end(&progress);
+    if (written == QN_STATUS_cancelled) return CLI_INTERRUPTED;
+    return written == QN_OK ? CLI_OK : cli_fail_error(&err);
+}

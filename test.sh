@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# ./test.sh -- installs what is missing, builds in Release and runs every test; then the same tests under sanitizers, and the fuzz
+# targets. ./test.sh quick stops after the first build. FUZZ_SECONDS (60) is the time for each fuzz target.
+set -eu
+cd "$(dirname "$0")"
+. tools/need.sh
+need_build
+need libcmocka-dev
+
+say() { printf '\n== %s (%s s)\n' "$1" "$(($(date +%s) - started))"; }
+started=$(date +%s)
+configure() { # DIR CMAKE-OPTIONS...
+    dir=$1
+    shift
+    cmake -G Ninja -B "$dir" "$@" >"$dir.configure.log" 2>&1 || { cat "$dir.configure.log"; exit 1; }
+    rm -f "$dir.configure.log"
+}
+run_tests() { ctest --test-dir "$1" --output-on-failure -j "$jobs" --no-tests=error $2 $3; }
+
+say "release build"
+before=$(date +%s)
+configure build -DCMAKE_BUILD_TYPE=Release -DQN_TESTS=ON
+cmake --build build | tail -n 1
+echo "built in $(($(date +%s) - before)) s"
+say "tests, release"
+run_tests build "" ""
+[ "${1:-}" = quick ] && exit 0
+
+need clang libclang-rt-14-dev llvm
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+
+say "tests, clang, address and undefined-behaviour sanitizers, internal checks on"
+configure build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DQN_SANITIZE=address,undefined -DQN_CHECKED=ON
+cmake --build build-asan | tail -n 1
+run_tests build-asan -LE timing
+
+say "tests, gcc, thread sanitizer"
+configure build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DQN_SANITIZE=thread -DQN_CHECKED=ON
+cmake --build build-tsan | tail -n 1
+run_tests build-tsan -L threads
+
+say "fuzzing"
+configure build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DQN_SANITIZE=address,undefined -DQN_FUZZ=ON -DQN_TESTS=OFF
+cmake --build build-fuzz | tail -n 1
+sh tests/fuzz/run.sh build-fuzz "${FUZZ_SECONDS:-60}" "$jobs"
+say "all passed"

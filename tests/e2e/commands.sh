@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# eval, tokenize, inspect, graph, synth and doctor, as a user calls them.
+. "$1/tests/e2e/lib/common.sh"
+
+# synth: a small model of each architecture, which every other command then reads.
+for arch in llama qwen2 qwen3; do
+    expect 0 "$quern" synth "$work/$arch.gguf" --arch $arch --layers 2 --embd 256 --heads 8 --kv-heads 2 --ff 512 --vocab-size 600 --ctx 128 --type Q4_K_M
+    expect 0 "$quern" inspect "$work/$arch.gguf" --verify
+    expect 0 "$quern" run "$work/$arch.gguf" "kalo mi" -n 8 --temp 0
+    expect 0 "$quern" graph "$work/$arch.gguf"
+done
+expect 0 "$quern" synth "$work/again.gguf" --arch qwen3 --layers 2 --embd 256 --heads 8 --kv-heads 2 --ff 512 --vocab-size 600 --ctx 128 --type Q4_K_M
+cmp -s "$work/again.gguf" "$work/qwen3.gguf" || bad "synth: the same seed gives another file"
+expect 1 "$quern" synth "$work/x.gguf" --preset nonesuch;   one_line "nonesuch" "tinyllama-1.1b"
+expect 1 "$quern" synth "$work/x.gguf" --layers 2;          one_line "embedding length"
+expect 1 "$quern" synth "$work/x.gguf" --preset qwen3-0.6b --type Q9; one_line "Q9"
+[ -e /dev/full ] && { expect 1 "$quern" synth /dev/full --arch llama --layers 2 --embd 256 --heads 4 --ff 512 --vocab-size 600; one_line "No space left"; }
+[ -e "$work/x.gguf" ] && bad "a failed synth left a file"
+
+# eval: shapes, batches, token lists.
+model=$work/llama.gguf
+expect 0 "$quern" eval "$model" --tokens 1,2,3,4,5 -o "$work/a.npy"
+size=$(wc -c <"$work/a.npy"); [ "$size" -eq $((128 + 5 * 600 * 4)) ] || bad "eval: $size bytes"
+head -c 128 "$work/a.npy" | grep -aq "'shape': (5, 600)" || bad "eval: shape"
+printf '[1, 2,\n 3 4 5]\n' >"$work/list"
+expect 0 "$quern" eval "$model" --tokens "@$work/list" -o "$work/b.npy" --batch 2 -t 2
+cmp -s "$work/a.npy" "$work/b.npy" || bad "eval: a batch of 2 gives other logits"
+expect 1 "$quern" eval "$model" --tokens 1,x -o "$work/c.npy";   one_line '"x"'
+expect 1 "$quern" eval "$model" --tokens 1,600 -o "$work/c.npy"; one_line "600" "599"
+expect 1 "$quern" eval "$model" --tokens "" -o "$work/c.npy"
+expect 2 "$quern" eval "$model" --tokens 1;                      one_line "-o"
+expect 1 "$quern" eval "$model" --tokens 1 -o "$work/no/c.npy";  one_line "No such file"
+[ -e "$work/c.npy" ] && bad "a failed eval left a file"
+
+# placement: half on another backend, the same logits; a rule that names no backend.
+expect 0 "$quern" eval "$model" --tokens 1,2,3,4,5 -o "$work/b.npy" --backends cpu,cpu --place 'blk.1.*=1'
+cmp -s "$work/a.npy" "$work/b.npy" || bad "eval: two backends give other logits"
+expect 0 "$quern" graph "$model" --plan --backends cpu,cpu:ref --place 'blk.1.*=1'
+grep -q "cpu:ref" "$work/out" || bad "graph --plan names no backend"
+expect 1 "$quern" eval "$model" --tokens 1 -o "$work/c.npy" --place 'blk.1.*=3'; one_line "backend 3"
+
+# tokenize there and back.
+expect 0 "$quern" tokenize "$model" "kalo mi" --no-bos
+ids=$(cat "$work/out")
+expect 0 "$quern" tokenize "$model" --decode "$ids"
+[ "$(cat "$work/out")" = "kalo mi" ] || bad "tokenize: $(cat "$work/out")"
+expect 0 "$quern" tokenize "$model" "kalo mi"
+case $(cat "$work/out") in "[1, "*) ;; *) bad "tokenize: no BOS" ;; esac
+expect 1 "$quern" tokenize "$model" --decode 99999; one_line "99999"
+
+# inspect: machine-readable forms parse and agree.
+expect 0 "$quern" inspect "$model" --csv
+[ "$(head -n 1 "$work/out" | cut -d, -f1-7)" = "name,file_offset,size_bytes,type,layer,component,n_dims" ] || bad "inspect --csv header"
+rows=$(($(wc -l <"$work/out") - 1))
+expect 0 "$quern" inspect "$model" --tensors
+[ "$(wc -l <"$work/out")" -eq "$rows" ] || bad "inspect: CSV and list differ in rows"
+expect 0 "$quern" inspect "$model" --json
+command -v python3 >/dev/null && { python3 -c "import json,sys; d=json.load(open(sys.argv[1])); assert len(d['tensors'])==int(sys.argv[2])" "$work/out" $rows || bad "inspect --json"; }
+expect 0 "$quern" inspect "$model"
+
+# graph: every form.
+for form in --text --dot --svg; do expect 0 "$quern" graph "$model" --phase prompt $form; [ -s "$work/out" ] || bad "graph $form is empty"; done
+expect 0 "$quern" graph "$model" --layer 1 --dot
+grep -q '^digraph' "$work/out" || bad "graph --dot"
+expect 1 "$quern" graph "$model" --layer 7; one_line "layer 7"
+expect 2 "$quern" graph "$model" --phase frob; one_line "frob"
+
+expect 0 "$quern" doctor
+for word in processor level cores memory "read bandwidth" "int8 peak" "f32 peak" PCRE2; do grep -q "$word" "$work/out" || bad "doctor: no $word"; done
+finish

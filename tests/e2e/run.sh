@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# quern run: the text an independent engine gives, at every level, thread count and batch; the prompt by every road; counters; errors.
+. "$1/tests/e2e/lib/common.sh"
+need_shared models/stories260K.gguf
+model=$shared/models/stories260K.gguf
+
+# The expected text is the quotation in the README beside the model.
+sed -n 's/^> \{0,1\}//p' "$shared/models/README.md" >"$work/want"
+for level in ref avx2 avx512; do
+    for threads in 1 2 3; do
+        expect 0 "$quern" run "$model" "Once upon a time" -n 120 --temp 0 --cpu $level -t $threads
+        cmp -s "$work/out" "$work/want" || { bad "text differs at $level, $threads threads"; diff "$work/out" "$work/want"; }
+    done
+done
+for kv in f32 bf16; do
+    expect 0 "$quern" run "$model" "Once upon a time" -n 60 --temp 0 --kv-type $kv
+    head -c 150 "$work/out" >"$work/a"; head -c 150 "$work/want" | cmp -s - "$work/a" || bad "text differs with KV $kv"
+done
+
+# The prompt from a pipe, from "-", from a file; --quiet leaves it out.
+printf 'Once upon a time' >"$work/prompt"
+for how in "" "-"; do
+    "$quern" run "$model" $how -n 120 --temp 0 <"$work/prompt" >"$work/out" 2>"$work/err" || bad "prompt by pipe ($how)"
+    cmp -s "$work/out" "$work/want" || bad "text differs when the prompt is piped ($how)"
+done
+expect 0 "$quern" run "$model" -f "$work/prompt" -n 120 --temp 0
+cmp -s "$work/out" "$work/want" || bad "text differs with -f"
+expect 0 "$quern" run "$model" "Once upon a time" -n 120 --temp 0 --quiet
+sed '1s/^Once upon a time//' "$work/want" | cmp -s - "$work/out" || bad "--quiet"
+[ -s "$work/err" ] && { bad "standard error is not empty:"; cat "$work/err"; }
+
+# A stop string ends before itself; the same seed gives the same text, other seeds others.
+expect 0 "$quern" run "$model" "Once upon a time" -n 120 --temp 0 --stop "She loved"
+[ "$(cat "$work/out")" = "Once upon a time, there was a little girl named Lily. " ] || bad "--stop: $(cat "$work/out")"
+expect 0 "$quern" run "$model" "Once" -n 40 -s 7 ; cp "$work/out" "$work/a"
+expect 0 "$quern" run "$model" "Once" -n 40 -s 7 ; cmp -s "$work/out" "$work/a" || bad "seed 7 twice"
+expect 0 "$quern" run "$model" "Once" -n 40 -s 8 ; cmp -s "$work/out" "$work/a" && bad "seed 8 is seed 7"
+
+# Counters of a decode: one parse, one scheduler, few builds, nothing allocated once warm. -c goes past what the model was trained for.
+expect 0 "$quern" run "$model" "Once upon a time" -n 200 --temp 0 --ignore-eos -c 256 --stats "$work/stats.json"
+for want in '"gguf_parses": 1' '"sched_created": 1' '"allocs_after_warmup": 0' '"decode_tokens": 200'; do
+    grep -q "$want\b" "$work/stats.json" || { bad "no $want in:"; cat "$work/stats.json"; }
+done
+builds=$(sed -n 's/.*"graph_builds": \([0-9]*\).*/\1/p' "$work/stats.json")
+[ "$builds" -le 3 ] || bad "$builds graph builds"
+
+# Mistakes: status 2 for usage, 1 for failures, one line that says what and why.
+expect 2 "$quern" run;                                        one_line "argument is missing"
+expect 2 "$quern" run "$model" x --temp abc;                  one_line "--temp" "abc"
+expect 2 "$quern" run "$model" x --temp -1;                   one_line "--temp"
+expect 2 "$quern" run "$model" x -t 0;                        one_line "--threads"
+expect 2 "$quern" run "$model" x -t 99999999999999999999;     one_line "--threads"
+expect 2 "$quern" run "$model" x --frobnicate;                one_line "--frobnicate"
+expect 2 "$quern" run "$model" x -n;                          one_line "--predict"
+expect 2 "$quern" run "$model" x --cpu avx9;                  one_line "avx9" "avx2"
+expect 2 "$quern" run "$model" x --kv-type q3;                one_line "q3"
+expect 1 "$quern" run "$model" x --kv-type q4_0;              one_line "Q4_0" "Q8_0"
+expect 2 "$quern" frob;                                       one_line "frob"
+expect 1 "$quern" run "$work/none.gguf" x;                    one_line "none.gguf" "No such file"
+expect 1 "$quern" run "$work" x;                              one_line "directory"
+expect 1 "$quern" run "$shared/models/README.md" x;           one_line "GGUF"
+expect 1 "$quern" run "$model" "Once upon a time" -c 3;       one_line "5 tokens" "3"
+expect 1 "$quern" run "$shared/vocab/falcon.gguf" x;          one_line "falcon" "llama"
+expect 0 "$quern" run --help
+expect 0 "$quern" --help
+expect 0 "$quern" --version
+
+# A full disk: the text to /dev/full, statistics to a full device.
+if [ -e /dev/full ]; then
+    "$quern" run "$model" Once -n 5 --temp 0 >/dev/full 2>"$work/err"; [ $? -eq 1 ] || bad "no failure on a full disk"
+    one_line "No space left"
+fi
+# A reader that goes away ends the run.
+"$quern" run "$model" Once -n 2000 --ignore-eos -c 4096 2>"$work/err" | head -c 20 >/dev/null
+# A file that shrinks while it is mapped.
+finish

@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# ./try.sh MODEL.gguf "PROMPT" [quern run options] -- installs what is missing, builds, and generates text.
+set -eu
+cd "$(dirname "$0")"
+if [ $# -lt 1 ]; then
+    echo 'usage: ./try.sh MODEL.gguf "PROMPT" [options of quern run]' >&2
+    exit 2
+fi
+case $1 in
+/*) model=$1 ;;
+*) model=$OLDPWD/$1 ;;
+esac
+shift
+. tools/need.sh
+need_build
+{ cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DQN_TESTS=OFF >/dev/null && cmake --build build >/dev/null; } ||
+    { cmake --build build >&2; exit 1; }
+exec build/quern run "$model" "$@"
