@@ -91,8 +91,9 @@ QN_API const qn_engine *qn_session_engine(const qn_session *session);
 QN_API int32_t qn_session_n_ctx(const qn_session *session);
 QN_API int32_t qn_session_n_batch(const qn_session *session);
 
-/* What a session with these options allocates, computed without allocating it. kv and activations are exact to the byte; tables is
- * everything else. */
+/* What qn_session_create allocates with these options and keeps, computed without allocating it. kv, activations and logits are exact to
+ * the byte; tables is everything else, a few KiB over at most. Not counted: compiled graphs, one for each size of batch that is decoded
+ * (some 40 KiB a layer; the plan cache keeps 32). */
 typedef struct qn_estimate { uint64_t kv_bytes, activation_bytes, logits_bytes, table_bytes, total_bytes; } qn_estimate;
 QN_API qn_status qn_engine_estimate(qn_engine *engine, const qn_session_options *options, qn_estimate *out, qn_error *err);
 /* The largest n_ctx (or n_batch) whose estimate is at most `bytes` with the other options as given; 0 when not even 1 fits.
@@ -156,7 +157,11 @@ QN_API void qn_session_get_stats(const qn_session *session, qn_session_stats *ou
 
 /* The graph that computes n_tokens at once, optimized and placed, printed; layer -1 prints all. *out is freed with qn_free. */
 QN_API qn_status qn_session_print_graph(qn_session *session, int32_t n_tokens, int layer, qn_graph_format format, char **out, qn_error *err);
-/* The memory plan and "node -> backend" of the same graph, as text. */
+/* The graph that ran last, as it ran. While timing is on, runs measure each node (a step then waits for every node: some percent slower)
+ * and the picture is coloured by time. state when nothing ran since the last change of graphs. */
+QN_API void qn_session_set_timing(qn_session *session, bool on);
+QN_API qn_status qn_session_print_last(qn_session *session, int layer, qn_graph_format format, char **out, qn_error *err);
+/* The memory plan and "node -> backend" of the graph of n_tokens, as text. */
 QN_API qn_status qn_session_print_plan(qn_session *session, int32_t n_tokens, char **out, qn_error *err);
 
 /* ---- synthetic models ------------------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ typedef struct run_options {
     cli_model_options model;
     int32_t n_predict, n_ctx, n_batch, top_k, repeat_last_n;
     uint64_t seed;
-    const char *file, *stats, *order;
+    const char *file, *stats, *order, *graph_dir;
     float temp, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty;
     bool temp_set, top_k_set, top_p_set, min_p_set, ignore_eos, quiet, special;
     cli_strings stop;
@@ -68,6 +68,7 @@ static int parse(run_state *s, int argc, char **argv)
         {"ignore-eos", 0, CLI_FLAG, &o->ignore_eos, NULL, "go on past the end-of-text token", 0, 0, NULL},
         {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
         {"stats", 0, CLI_STRING, &o->stats, "FILE", "write counters and times as JSON; - is standard output", 0, 0, NULL},
+        {"graph-dir", 0, CLI_STRING, &o->graph_dir, "DIR", "write each step's graph, coloured by measured time, to DIR/token_00000.dot ...", 0, 0, NULL},
         {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
         CLI_MODEL_OPTIONS(o->model),
     };
@@ -133,6 +134,7 @@ static int set_up(run_state *s)
         return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu", s->n_ids, qn_session_n_ctx(s->session),
                         s->n_ids + 256);
     if ((status = create_sampler(s)) != CLI_OK) return status;
+    qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
     s->piece = malloc(s->piece_size);
     if (!s->piece || !cli_stop_init(&s->stop, s->o.stop.item, s->o.stop.n)) return cli_fail("out of memory");
@@ -171,6 +173,19 @@ static bool put(run_state *s, const char *text, int64_t len)
     return fflush(stdout) == 0 && go_on;
 }
 
+/* The graph of the step that just ran, for --graph-dir. */
+static int write_graph(run_state *s, int32_t step)
+{
+    char path[4096], *text = NULL;
+    qn_error err;
+    if (!s->o.graph_dir) return CLI_OK;
+    if ((size_t)snprintf(path, sizeof(path), "%s/token_%05d.dot", s->o.graph_dir, step) >= sizeof(path)) return cli_fail("--graph-dir: the path is too long");
+    if (qn_session_print_last(s->session, -1, QN_GRAPH_dot, &text, &err) != QN_OK) return cli_fail_error(&err);
+    const int status = cli_write_text(path, text, strlen(text));
+    qn_free(text);
+    return status;
+}
+
 static int generate(run_state *s)
 {
     qn_error err;
@@ -181,6 +196,7 @@ static int generate(run_state *s)
     for (int32_t n = 0; s->o.n_predict < 0 || n < s->o.n_predict; n++) {
         qn_token id = 0;
         if (cli_interrupted()) break;
+        if (write_graph(s, n) != CLI_OK) return CLI_FAILED;
         if (qn_sampler_sample(s->sampler, qn_session_logits(s->session, -1), &id, &err) != QN_OK) return cli_fail_error(&err);
         if (qn_tokenizer_is_eog(s->tok, id) && !s->o.ignore_eos) break;
         qn_sampler_accept(s->sampler, id);

@@ -59,6 +59,10 @@ struct qn_session {
     qn_eval_fn eval;
     void *eval_ctx;
     qn_exec *running;         /* while a run is under way, for read_node */
+    qn_exec *last;            /* what ran last, for printing; NULL once it may be gone */
+    bool timing, last_timed;
+    double *node_ns;          /* measured by the last run, by node */
+    int32_t cap_node_ns;
     qn_session_stats stats;
 };
 

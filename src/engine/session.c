@@ -92,6 +92,7 @@ void qn_session_destroy(qn_session *s)
     qn__kv_deinit(&s->kv);
     qn__free(s->tokens);
     qn__free(s->items);
+    qn__free(s->node_ns);
     qn__free(s->logits);
     qn_arena arena = s->arena; /* the session lies inside it */
     qn__arena_deinit(&arena);
@@ -107,6 +108,7 @@ qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_ex
         s->stats.plan_cache_hits++;
         return QN_OK;
     }
+    s->last = NULL; /* compiling may evict it */
     s->stats.plan_cache_misses++;
     s->stats.graph_builds++;
     qn_graph *graph = NULL;
@@ -142,6 +144,20 @@ static bool call_eval(void *ctx, const qn_node *node, bool after)
     return s->eval(s->eval_ctx, node, after);
 }
 
+/* Room for a time of each node, zeroed; only while timing is on. */
+static qn_status prepare_times(qn_session *s, const qn_exec *e, qn_error *err)
+{
+    const int32_t n = qn__exec_graph(e)->n_nodes;
+    if (n > s->cap_node_ns) {
+        double *more = qn__realloc(s->node_ns, (size_t)n * sizeof(*more));
+        if (!more) return QN_FAIL_NOMEM(err, (size_t)n * sizeof(*more));
+        s->node_ns = more;
+        s->cap_node_ns = n;
+    }
+    memset(s->node_ns, 0, (size_t)n * sizeof(*s->node_ns));
+    return QN_OK;
+}
+
 static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logits, qn_error *err)
 {
     qn_exec *e = NULL;
@@ -153,7 +169,10 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
     QN_TRY(set_input(e, "spans", s->spans, (int64_t)n * 2, err));
     QN_TRY(set_input(e, "out_ids", s->out_ids, n_out, err));
 
-    const qn_run run = {.eval = s->eval ? call_eval : NULL, .eval_ctx = s};
+    if (s->timing) QN_TRY(prepare_times(s, e, err));
+    const qn_run run = {.eval = s->eval ? call_eval : NULL, .eval_ctx = s, .node_ns = s->timing ? s->node_ns : NULL};
+    s->last = e;
+    s->last_timed = s->timing;
     s->running = e;
     qn_status status = qn__exec_run(e, &run, err);
     s->running = NULL;

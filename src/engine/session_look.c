@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/session_look.c -- looking inside: callbacks, node values, statistics, printed graphs and plans. */
 #include "engine/engine.h"
-#include "backend/inner.h" /* a node's memory: the scheduler's own interface gives outputs only */
 #include <string.h>
 
 void qn_session_set_eval(qn_session *s, qn_eval_fn fn, void *ctx)
 {
     s->eval = fn;
     s->eval_ctx = ctx;
-}
-
-/* Callbacks run on the thread that computes, between two nodes: what the node wrote is still there. */
-static qn_status read_raw(const qn_exec *e, const qn_node *node, void *dst, uint64_t bytes, qn_error *err)
-{
-    if (node->id < 0 || node->id >= e->graph->n_nodes || e->graph->nodes[node->id] != node)
-        return QN_FAIL(err, invalid, "node %s is not of the graph that runs", node->name);
-    uint64_t at = 0;
-    const qn_buffer *buffer = qn__exec_memory(e, node, &at);
-    buffer->backend->type->sync(buffer->backend);
-    return buffer->backend->type->download(buffer, at, dst, bytes, err);
 }
 
 qn_status qn_session_read_node(qn_session *s, const qn_node *node, float *dst, uint64_t bytes, qn_error *err)
@@ -31,11 +19,11 @@ qn_status qn_session_read_node(qn_session *s, const qn_node *node, float *dst, u
                        (unsigned long long)bytes);
     if (!qn_layout_is_contiguous(&node->layout) || (info->class_ != QN_CLASS_real && info->class_ != QN_CLASS_block))
         return QN_FAIL(err, unsupported, "node %s is a strided view or of type %s", node->name, info->name);
-    if (node->dtype == QN_DTYPE_F32) return read_raw(s->running, node, dst, bytes, err);
+    if (node->dtype == QN_DTYPE_F32) return qn__exec_peek(s->running, node, dst, 0, bytes, err);
     const uint64_t raw_bytes = (uint64_t)qn_dtype_row_bytes(node->dtype, n);
     void *raw = qn__alloc(raw_bytes);
     if (!raw) return QN_FAIL_NOMEM(err, raw_bytes);
-    qn_status status = read_raw(s->running, node, raw, raw_bytes, err);
+    qn_status status = qn__exec_peek(s->running, node, raw, 0, raw_bytes, err);
     if (status == QN_OK) status = qn_unpack(node->dtype, raw, dst, n, err);
     qn__free(raw);
     return status;
@@ -69,20 +57,47 @@ static qn_status take(qn_str *text, qn_status status, char **out, qn_error *err)
     return QN_OK;
 }
 
+void qn_session_set_timing(qn_session *s, bool on)
+{
+    s->timing = on;
+}
+
+/* Prints with the backends' names and, when given, measured times. */
+static qn_status print(const qn_session *s, const qn_graph *graph, int layer, const double *node_ns, qn_graph_format format, char **out,
+                       qn_error *err)
+{
+    const char *names[QN_MAX_PLACES] = {0};
+    qn_str text = {0};
+    for (int p = 0; p < s->engine->n_backends; p++) names[p] = s->engine->backends[p]->name;
+    const qn_print_options options = {.layer = layer, .by_layer_only = layer >= 0, .node_ns = node_ns, .place_names = names,
+                                      .title = s->engine->info.name};
+    const qn_status status = qn__graph_print(graph, format, &options, &text, err);
+    return take(&text, status, out, err);
+}
+
+static qn_status check_layer(const qn_session *s, int layer, qn_error *err)
+{
+    const int n_layer = (int)s->engine->model->hp.n_layer;
+    if (layer >= -1 && layer < n_layer) return QN_OK;
+    return QN_FAIL(err, invalid, "layer %d; the model has 0 to %d", layer, n_layer - 1);
+}
+
+qn_status qn_session_print_last(qn_session *s, int layer, qn_graph_format format, char **out, qn_error *err)
+{
+    QN_TRY(check_layer(s, layer, err));
+    if (!s->last) return QN_FAIL(err, state, "no graph has run yet");
+    return print(s, qn__exec_graph(s->last), layer, s->last_timed ? s->node_ns : NULL, format, out, err);
+}
+
 qn_status qn_session_print_graph(qn_session *s, int32_t n_tokens, int layer, qn_graph_format format, char **out, qn_error *err)
 {
     qn_graph *graph = NULL;
     qn_plan plan;
-    qn_str text = {0};
-    const int n_layer = (int)s->engine->model->hp.n_layer;
-    if (layer < -1 || layer >= n_layer) return QN_FAIL(err, invalid, "layer %d; the model has 0 to %d", layer, n_layer - 1);
+    QN_TRY(check_layer(s, layer, err));
     QN_TRY(refined_graph(s, n_tokens, &graph, &plan, NULL, err));
-    const char *names[QN_MAX_PLACES] = {0};
-    for (int p = 0; p < s->engine->n_backends; p++) names[p] = s->engine->backends[p]->name;
-    const qn_print_options options = {.layer = layer, .by_layer_only = layer >= 0, .place_names = names, .title = s->engine->info.name};
-    const qn_status status = qn__graph_print(graph, format, &options, &text, err);
+    const qn_status status = print(s, graph, layer, NULL, format, out, err);
     qn__graph_destroy(graph);
-    return take(&text, status, out, err);
+    return status;
 }
 
 qn_status qn_session_print_plan(qn_session *s, int32_t n_tokens, char **out, qn_error *err)

@@ -99,6 +99,7 @@ static qn_status shift_exec(qn_session *s, int32_t n, bool copy_v, qn_exec **out
     *out = qn__sched_find(s->sched, &key, sizeof(key));
     if (*out) return QN_OK;
     qn_graph *graph = NULL;
+    s->last = NULL; /* compiling may evict it */
     QN_TRY(qn__build_shift(s->engine->model, &s->kv_desc, n, copy_v, &graph, err));
     return qn__sched_compile(s->sched, graph, &key, sizeof(key), out, err);
 }

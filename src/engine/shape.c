@@ -90,12 +90,13 @@ void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_l
 static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout, qn_kv_desc *kv, uint64_t *bytes,
                                   qn_error *err)
 {
-    qn_buffer stand_in[QN_MAX_PLACES], *buffers[QN_MAX_PLACES];
+    qn_buffer stand_in[2 * QN_MAX_PLACES], *kv_buffers[QN_MAX_PLACES], *list_buffers[QN_MAX_PLACES];
     for (int p = 0; p < e->n_backends; p++) {
-        stand_in[p] = (qn_buffer){.backend = e->backends[p], .bytes = UINT64_MAX};
-        buffers[p] = &stand_in[p];
+        stand_in[2 * p] = stand_in[2 * p + 1] = (qn_buffer){.backend = e->backends[p], .bytes = UINT64_MAX};
+        kv_buffers[p] = &stand_in[2 * p];
+        list_buffers[p] = &stand_in[2 * p + 1];
     }
-    qn__kv_layout_bind(layout, kv, e->model->hp.n_layer, buffers, buffers);
+    qn__kv_layout_bind(layout, kv, e->model->hp.n_layer, kv_buffers, list_buffers);
 
     qn_sched *sched = NULL;
     qn_graph *graph = NULL;
@@ -107,10 +108,17 @@ static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, c
     qn__graph_destroy(graph);
     qn__sched_destroy(sched);
     if (status != QN_OK) return status;
+    size_t least_bytes = 1; /* a backend without work has a buffer too, so that there is an address */
+    for (int p = 0; p < e->n_backends; p++)
+        if (e->backends[p]->alignment > least_bytes) least_bytes = e->backends[p]->alignment;
     *bytes = 0;
-    for (int p = 0; p < plan.n_places; p++) *bytes += plan.bytes[p];
+    for (int p = 0; p < plan.n_places; p++) *bytes += plan.bytes[p] ? plan.bytes[p] : least_bytes;
     return QN_OK;
 }
+
+/* Objects without a size of their own in the options: session, scheduler, index of the plan cache, headers of blocks. */
+#define OBJECT_BYTES (20 << 10)         /* measured: 18.3 KiB, of which the session's arena is 16 */
+#define OBJECT_BYTES_A_BACKEND (1 << 10) /* measured: 0.6 KiB */
 
 static qn_status estimate(qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_estimate *out, qn_error *err)
 {
@@ -123,6 +131,8 @@ static qn_status estimate(qn_engine *e, const qn_session_shape *shape, qn_arena 
     est.table_bytes = qn__kv_bytes(shape->n_ctx, shape->n_seq) + (uint64_t)shape->n_batch * (6 * sizeof(int32_t) + sizeof(qn_batch_item));
     for (int p = 0; p < e->n_backends; p++)
         if (layout.bytes[p]) est.table_bytes += qn__list_bytes(shape);
+    est.table_bytes += OBJECT_BYTES + (uint64_t)e->n_backends * OBJECT_BYTES_A_BACKEND;
+    est.table_bytes += e->model->hp.n_layer * (sizeof(*layout.place) + sizeof(*kv.layers));
     est.total_bytes = est.kv_bytes + est.activation_bytes + est.logits_bytes + est.table_bytes;
     *out = est;
     return QN_OK;
@@ -151,10 +161,15 @@ static qn_status fit(qn_engine *e, const qn_session_options *options, int32_t *f
     while (lo < hi) {
         qn_session_shape shape = {0};
         qn_estimate est;
+        qn_error why;
         *field = lo + (hi - lo + 1) / 2;
         QN_TRY(qn__session_shape(e, options, &shape, err));
-        QN_TRY(estimate_shape(e, &shape, &est, err));
-        if (est.total_bytes <= bytes) lo = *field;
+        const qn_status status = estimate_shape(e, &shape, &est, &why);
+        if (status != QN_OK && status != QN_STATUS_limit) { /* what is beyond all limits is merely too large */
+            if (err) *err = why;
+            return status;
+        }
+        if (status == QN_OK && est.total_bytes <= bytes) lo = *field;
         else hi = *field - 1;
     }
     *out = lo;

@@ -37,6 +37,12 @@ expect 0 "$quern" run "$model" "Once" -n 40 -s 7 ; cp "$work/out" "$work/a"
 expect 0 "$quern" run "$model" "Once" -n 40 -s 7 ; cmp -s "$work/out" "$work/a" || bad "seed 7 twice"
 expect 0 "$quern" run "$model" "Once" -n 40 -s 8 ; cmp -s "$work/out" "$work/a" && bad "seed 8 is seed 7"
 
+# Every step's graph, with times.
+mkdir "$work/graphs"
+expect 0 "$quern" run "$model" Once -n 3 --temp 0 --graph-dir "$work/graphs"
+for n in 0 1 2; do grep -q '^digraph' "$work/graphs/token_0000$n.dot" || bad "no graph of step $n"; done
+expect 1 "$quern" run "$model" Once -n 3 --graph-dir "$work/none"; one_line "No such file"
+
 # Counters of a decode: one parse, one scheduler, few builds, nothing allocated once warm. -c goes past what the model was trained for.
 expect 0 "$quern" run "$model" "Once upon a time" -n 200 --temp 0 --ignore-eos -c 256 --stats "$work/stats.json"
 for want in '"gguf_parses": 1' '"sched_created": 1' '"allocs_after_warmup": 0' '"decode_tokens": 200'; do
