@@ -9,6 +9,6 @@ for file in $(find src include -name '*.[ch]'); do
     grep -q 'SPDX-License-Identifier: MIT' "$file" || { echo "$file: no SPDX line"; fail=1; }
 done
 grep -rnP '\t' src include tests --include='*.[ch]' && { echo "tabs"; fail=1; }
-grep -rnE 'TODO|FIXME|XXX|HACK' src include tests examples docs --include='*.[chm]*' && fail=1
+grep -rnwE 'TODO|FIXME|XXX|HACK' src include tests examples docs --include='*.[chm]*' && fail=1
 grep -rnE '\bqn_[a-z0-9_]+_t\b' src include && { echo "_t names"; fail=1; }
 exit $fail
