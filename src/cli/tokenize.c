@@ -64,9 +64,9 @@ int cli_command_tokenize(int argc, char **argv)
     qn_gguf *file = NULL;
     qn_tokenizer *tok = NULL;
     qn_error err;
-    qn_status opened = qn_gguf_open(args[0], &(qn_gguf_options){.metadata_only = true}, &file, &err);
-    if (opened == QN_OK) opened = qn_tokenizer_create(file, &tok, &err);
+    const qn_status opened = qn_gguf_open(args[0], &(qn_gguf_options){.metadata_only = true}, &file, &err);
     if (opened != QN_OK) status = cli_fail_error(&err);
+    else if (qn_tokenizer_create(file, &tok, &err) != QN_OK) status = cli_fail("%s: %s", args[0], err.text);
     else if (back) status = decode(tok, text, &(qn_detokenize_options){.show_special = !no_special});
     else status = encode(tok, text, len, &(qn_tokenize_options){.no_bos = no_bos, .no_special = no_special});
     qn_tokenizer_destroy(tok);

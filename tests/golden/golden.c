@@ -94,6 +94,17 @@ static int n_levels(void)
     return (int)machine.level + 1;
 }
 
+/* Every combination of threads and batch where that is quick: not at the level without vectors, not under a sanitizer. */
+static bool full(int level)
+{
+#ifdef QN_CHECKED
+    (void)level;
+    return false;
+#else
+    return level > 0;
+#endif
+}
+
 static void error_at_every_level(void **state)
 {
     (void)state;
@@ -121,6 +132,7 @@ static void bit_identical(void **state)
             eval(models[m].name, levels[l], 1, N_TOKENS, false, QN_DTYPE_F16, logits);
             for (int t = 1; t <= 3; t++) {
                 for (int b = 0; b < 3; b++) {
+                    if (!full(l) && b != t % 3) continue; /* each thread count and each batch once */
                     eval(models[m].name, levels[l], t, batches[b], t != 1, QN_DTYPE_F16, other);
                     if (memcmp(logits, other, sizeof(logits)) != 0)
                         fail_msg("%s %s differs with %d threads, batch %d", models[m].name, levels[l], t, batches[b]);
