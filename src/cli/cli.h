@@ -69,6 +69,8 @@ int64_t cli_now_ns(void);
 /* ---- output ---- */
 /* Flushes standard output; CLI_FAILED with a message when anything written to it was lost. */
 int cli_finish_output(void);
+/* A CSV field on standard output, quoted where it must be. */
+void cli_put_csv(const char *text);
 /* The file's whole text, or standard input's for "-"; NULL after a message. Freed with free. */
 char *cli_read_text(const char *path, size_t max_bytes, size_t *len);
 /* Writes text to a file by way of a temporary one, so that a full disk leaves no half; "-" is standard output. */

@@ -96,6 +96,17 @@ void cli_progress_end(cli_progress *p)
 
 /* ---- files ---- */
 
+void cli_put_csv(const char *text)
+{
+    const bool quoted = strpbrk(text, ",\"\n\r") != NULL;
+    if (quoted) putchar('"');
+    for (; *text; text++) {
+        if (*text == '"') putchar('"');
+        putchar(*text);
+    }
+    if (quoted) putchar('"');
+}
+
 int cli_finish_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;

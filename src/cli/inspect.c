@@ -64,29 +64,15 @@ static int each_row(const qn_gguf *file, bool split_experts, row_fn fn, void *ct
 
 /* ---- CSV ---- */
 
-static void put_csv(const char *text)
-{
-    if (!strpbrk(text, ",\"\n\r")) {
-        fputs(text, stdout);
-        return;
-    }
-    putchar('"');
-    for (; *text; text++) {
-        if (*text == '"') putchar('"');
-        putchar(*text);
-    }
-    putchar('"');
-}
-
 static int csv_row(void *ctx, const tensor_row *row)
 {
     (void)ctx;
-    put_csv(row->t->name);
+    cli_put_csv(row->t->name);
     if (row->expert >= 0) printf("[%lld]", (long long)row->expert);
     printf(",%llu,%llu,%s,", (unsigned long long)row->offset, (unsigned long long)row->bytes, qn_dtype_get(row->t->dtype)->name);
     if (row->layer >= 0) printf("%d", row->layer);
     putchar(',');
-    put_csv(row->component);
+    cli_put_csv(row->component);
     printf(",%d", row->shape.rank);
     for (int i = 0; i < 4; i++) {
         putchar(',');

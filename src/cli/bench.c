@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/bench.c -- quern bench: speed of prompt processing and decoding beside the machine's limit, for every combination of models and
+ * option values. The limit's peaks are measured before and after each model's tests; the best counts. */
+#include "cli/bench.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_MODELS 64
+#define MAX_VALUES 32
+#define MAX_TESTS 10000
+#define PEAK_SECONDS 0.6 /* 0.2 s a peak: long beside a scheduler's time slice, short beside any test that tells something */
+
+static const cli_usage usage = {
+    "bench", "MODEL...", "Measures tokens a second of prompt processing and decoding, each beside the share of what this machine could do at most.",
+    "Options with LIST take several values, such as -b 1,4,8; every combination with every model is a row. Tests: ppN computes a prompt of N tokens\n"
+    "(logits of the last), tgN decodes N steps of one token for each of the batch's sequences; -p 0 or -n 0 leaves one out. At depth D each sequence\n"
+    "holds D tokens before the clock starts. Speeds are medians; spread is the interquartile range over the median. The limit comes from read\n"
+    "bandwidth and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it.",
+    1, MAX_MODELS,
+};
+
+typedef struct bench_ints { int32_t v[MAX_VALUES]; int n; } bench_ints;
+typedef struct bench_names { char v[MAX_VALUES][16]; int n; } bench_names; /* "" is the default */
+
+typedef struct bench_plan {
+    const char *models[MAX_MODELS];
+    int n_models;
+    bench_ints prompts, steps, depths, batches, threads;
+    bench_names kv_types, levels;
+    int32_t repetitions;
+    bench_print_fn print;
+    bool roofline;
+} bench_plan;
+
+/* ---- lists ---- */
+
+static int parse_ints(const char *option, const char *text, int32_t lo, int32_t hi, bench_ints *out)
+{
+    const char *p = text;
+    size_t len = 0;
+    out->n = 0;
+    do {
+        char number[24];
+        int64_t value = 0;
+        len = strcspn(p, ",");
+        snprintf(number, sizeof(number), "%.*s", (int)(len < sizeof(number) ? len : sizeof(number)), p);
+        if (len >= sizeof(number) || !cli_parse_int(number, lo, hi, &value))
+            return cli_bad_usage("--%s: \"%.64s\" is no list of whole numbers from %d to %d, such as %d,%d", option, text, lo, hi, lo + 1, lo + 2);
+        if (out->n == MAX_VALUES) return cli_bad_usage("--%s: more than %d values", option, MAX_VALUES);
+        out->v[out->n++] = (int32_t)value;
+        p += len + 1;
+    } while (p[-1]); /* the comma before, or the end */
+    return CLI_OK;
+}
+
+static bool is_level(const char *name)
+{
+    qn_cpu_level level;
+    return qn_cpu_level_find(name, &level);
+}
+
+static bool is_kv_type(const char *name)
+{
+    qn_dtype dtype;
+    return qn_dtype_find(name, &dtype);
+}
+
+static int parse_names(const char *option, const char *text, bool (*known)(const char *), const char *all, bench_names *out)
+{
+    const char *p = text;
+    size_t len = 0;
+    out->n = 0;
+    do {
+        if (out->n == MAX_VALUES) return cli_bad_usage("--%s: more than %d values", option, MAX_VALUES);
+        char *name = out->v[out->n];
+        len = strcspn(p, ",");
+        snprintf(name, sizeof(out->v[0]), "%.*s", (int)(len < sizeof(out->v[0]) ? len : 0), p);
+        for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
+        if (!known(name)) return cli_bad_usage("--%s: \"%.*s\" is none of %s", option, len > 64 ? 64 : (int)len, p, all);
+        out->n++;
+        p += len + 1;
+    } while (p[-1]);
+    return CLI_OK;
+}
+
+static int parse(int argc, char **argv, bench_plan *plan)
+{
+    const char *prompts = "512", *steps = "128", *depths = "0", *batches = "1", *threads = NULL, *kv_types = "f16", *levels = NULL, *format = "md";
+    plan->repetitions = 5;
+    const cli_option options[] = {
+        {"prompt", 'p', CLI_STRING, &prompts, "LIST", "tokens of a prompt (default: 512; 0: no such test)", 0, 0, NULL},
+        {"predict", 'n', CLI_STRING, &steps, "LIST", "decoding steps (default: 128; 0: no such test)", 0, 0, NULL},
+        {"depth", 'd', CLI_STRING, &depths, "LIST", "tokens in the cache before (default: 0)", 0, 0, NULL},
+        {"batch", 'b', CLI_STRING, &batches, "LIST", "sequences that decode at once (default: 1)", 0, 0, NULL},
+        {"repetitions", 'r', CLI_INT, &plan->repetitions, "N", "timed repetitions after one warm-up (default: 5)", 1, 1000, NULL},
+        {"threads", 't', CLI_STRING, &threads, "LIST", "threads that compute (default: physical cores within the quota)", 0, 0, NULL},
+        {"cpu", 0, CLI_STRING, &levels, "LIST", "at most this level of instructions: ref, avx2, avx512", 0, 0, NULL},
+        {"kv-type", 0, CLI_STRING, &kv_types, "LIST", "types of the KV cache: f32, f16 (default), bf16, q8_0", 0, 0, NULL},
+        {"output", 'o', CLI_STRING, &format, "FORMAT", "md (default), csv or json", 0, 0, NULL},
+        {"roofline", 0, CLI_FLAG, &plan->roofline, NULL, "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
+    };
+    int status = cli_parse(&usage, options, CLI_N(options), argc, argv, plan->models, &plan->n_models);
+    if (status >= 0) return status;
+    plan->print = bench_find_format(format);
+    if (!plan->print) return cli_bad_usage("--output: \"%.64s\" is no format; md, csv and json are", format);
+    plan->threads = (bench_ints){{0}, 1}; /* 0 and "": the defaults */
+    plan->levels = (bench_names){{""}, 1};
+    status = parse_ints("prompt", prompts, 0, 1 << 20, &plan->prompts);
+    if (status == CLI_OK) status = parse_ints("predict", steps, 0, 1 << 20, &plan->steps);
+    if (status == CLI_OK) status = parse_ints("depth", depths, 0, 1 << 24, &plan->depths);
+    if (status == CLI_OK) status = parse_ints("batch", batches, 1, 256, &plan->batches);
+    if (status == CLI_OK && threads) status = parse_ints("threads", threads, 1, 256, &plan->threads);
+    if (status == CLI_OK && levels) status = parse_names("cpu", levels, is_level, "ref, avx2 and avx512", &plan->levels);
+    if (status == CLI_OK) status = parse_names("kv-type", kv_types, is_kv_type, "f32, f16, bf16 and q8_0", &plan->kv_types);
+    return status == CLI_OK ? -1 : status;
+}
+
+/* ---- tests ---- */
+
+/* The tests of one model with one engine, KV type and depth into rows; returns how many there are. rows may be NULL to count. */
+static int list_tests(const bench_plan *plan, const bench_row *base, bench_row *rows)
+{
+    int n = 0;
+    for (int i = 0; i < plan->prompts.n; i++) {
+        if (plan->prompts.v[i] == 0) continue;
+        if (rows) rows[n] = *base, rows[n].prompt = true, rows[n].n = plan->prompts.v[i], rows[n].batch = 1;
+        n++;
+    }
+    for (int i = 0; i < plan->steps.n; i++)
+        for (int j = 0; j < plan->batches.n && plan->steps.v[i] > 0; j++, n++)
+            if (rows) rows[n] = *base, rows[n].n = plan->steps.v[i], rows[n].batch = plan->batches.v[j];
+    return n;
+}
+
+/* How much of the table is done, in repetitions. */
+typedef struct bench_progress { cli_progress bar; uint64_t done, total; } bench_progress;
+
+/* Measures, and keeps the best seen: a neighbour on a shared machine only ever makes a peak look lower. */
+static int measure_peaks(bench_machine *m)
+{
+    qn_machine_peaks now;
+    qn_cpu_level level;
+    qn_error err;
+    if (!qn_cpu_level_find(m->cpu_level, &level)) return cli_fail("no peaks are known for level \"%s\"", m->cpu_level);
+    if (qn_machine_measure(level, m->peaks.threads, PEAK_SECONDS, &now, &err) != QN_OK) return cli_fail_error(&err);
+    if (now.read_gb_s > m->peaks.read_gb_s) m->peaks.read_gb_s = now.read_gb_s;
+    if (now.int8_gops > m->peaks.int8_gops) m->peaks.int8_gops = now.int8_gops;
+    if (now.f32_gflops > m->peaks.f32_gflops) m->peaks.f32_gflops = now.f32_gflops;
+    return CLI_OK;
+}
+
+/* The entry of this engine's level and threads; a new one when it is the first such. */
+static int machine_of(bench_table *t, const qn_engine *engine)
+{
+    qn_engine_info info;
+    qn_engine_get_info(engine, &info);
+    for (int i = 0; i < t->n_machines; i++)
+        if (t->machines[i].peaks.threads == info.n_threads && strcmp(t->machines[i].cpu_level, info.cpu_level) == 0) return i;
+    bench_machine *m = &t->machines[t->n_machines];
+    m->peaks.threads = info.n_threads;
+    snprintf(m->cpu_level, sizeof(m->cpu_level), "%s", info.cpu_level);
+    return t->n_machines++;
+}
+
+/* All tests of an open engine. Rows count as they are finished. */
+static int run_engine(const bench_plan *plan, const char *model, qn_engine *engine, bench_progress *progress, bench_table *t)
+{
+    bench_row base = {.model = model, .machine = machine_of(t, engine)};
+    bench_machine *machine = &t->machines[base.machine];
+    bench_count_weights(qn_engine_file(engine), &base.weights);
+    int status = measure_peaks(machine);
+    for (int k = 0; k < plan->kv_types.n; k++)
+        for (int d = 0; d < plan->depths.n && status == CLI_OK; d++) {
+            const cli_model_options m = {.kv_type = plan->kv_types.v[k]};
+            memcpy(base.kv_type, plan->kv_types.v[k], sizeof(base.kv_type));
+            base.depth = plan->depths.v[d];
+            const int n = list_tests(plan, &base, t->rows + t->n_rows);
+            for (int i = 0; i < n && status == CLI_OK; i++) {
+                status = bench_run(engine, &m, plan->repetitions, &progress->bar, &progress->done, progress->total, &t->rows[t->n_rows]);
+                if (status == CLI_OK) t->n_rows++;
+            }
+        }
+    return status == CLI_OK ? measure_peaks(machine) : status;
+}
+
+static int run_all(const bench_plan *plan, bench_progress *progress, bench_table *t)
+{
+    int status = CLI_OK;
+    for (int i = 0; i < plan->n_models; i++)
+        for (int l = 0; l < plan->levels.n; l++)
+            for (int j = 0; j < plan->threads.n && status == CLI_OK; j++) {
+                const char *level = plan->levels.v[l];
+                const cli_model_options m = {.threads = plan->threads.v[j], .cpu = *level ? level : NULL};
+                qn_engine *engine = NULL;
+                status = cli_open_engine(plan->models[i], &m, &engine);
+                if (status == CLI_OK) status = run_engine(plan, plan->models[i], engine, progress, t);
+                qn_engine_close(engine);
+            }
+    return status;
+}
+
+int cli_command_bench(int argc, char **argv)
+{
+    bench_plan plan = {0};
+    int status = parse(argc, argv, &plan);
+    if (status >= 0) return status;
+    const int n_tests = list_tests(&plan, NULL, NULL);
+    const int64_t n_engines = (int64_t)plan.n_models * plan.levels.n * plan.threads.n;
+    const int64_t n_rows = n_engines * plan.kv_types.n * plan.depths.n * n_tests; /* below 2^42 */
+    if (n_tests == 0) return cli_bad_usage("nothing to test: both --prompt and --predict are 0");
+    if (n_rows > MAX_TESTS) return cli_bad_usage("%lld combinations of models and options; %d are possible", (long long)n_rows, MAX_TESTS);
+
+    bench_table table = {.rows = calloc((size_t)n_rows, sizeof(*table.rows)), .machines = calloc((size_t)n_engines, sizeof(*table.machines))};
+    bench_progress progress = {.total = (uint64_t)n_rows * (uint64_t)(plan.repetitions + 1)};
+    cli_progress_init(&progress.bar, "bench");
+    status = table.rows && table.machines ? run_all(&plan, &progress, &table) : cli_fail("out of memory for %lld tests", (long long)n_rows);
+    cli_progress_end(&progress.bar);
+    /* What was measured before a failure or an interruption is shown all the same; the status tells. */
+    if (table.n_rows > 0) {
+        const int printed = plan.print(&table, plan.repetitions, plan.roofline);
+        const int flushed = printed == CLI_OK ? cli_finish_output() : printed;
+        if (status == CLI_OK) status = flushed;
+    }
+    free(table.rows);
+    free(table.machines);
+    return status;
+}

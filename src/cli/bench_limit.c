@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/bench_limit.c -- how fast a test could be on this machine: a roofline over what must be read and multiplied at least.
+ *
+ * Reading: all weights once for each chunk of a prompt or step of a decode, and the keys and values of every position that its sequences
+ * see. Arithmetic: two operations for each weight and token, at the 8-bit peak for block types and the float peak for others; attention's
+ * own products are left out. The larger of the two times bounds the chunk or step. Whatever else is done only lowers the share. */
+#include "cli/bench.h"
+#include <string.h>
+
+static double at_least_tiny(double x)
+{
+    return x > 1e-9 ? x : 1e-9; /* a peak that came out as zero bounds nothing, but must not divide */
+}
+
+/* ---- weights ---- */
+
+static void count(bench_part *part, const qn_gguf_tensor *t)
+{
+    part->bytes += (double)t->size_bytes;
+    if (t->shape.rank < 2) return; /* a norm's weight or a bias: read, but no product over a row */
+    const double n = (double)qn_shape_numel(&t->shape);
+    if (qn_dtype_get(t->dtype)->class_ == QN_CLASS_block) part->int8_macs += n;
+    else part->f32_macs += n;
+}
+
+void bench_count_weights(const qn_gguf *file, bench_weights *out)
+{
+    *out = (bench_weights){0};
+    const bool tied = !qn_gguf_tensor_find(file, "output.weight");
+    for (size_t i = 0; i < qn_gguf_n_tensors(file); i++) {
+        const qn_gguf_tensor *t = qn_gguf_tensor_get(file, i);
+        const bool table = strcmp(t->name, "token_embd.weight") == 0;
+        if (table && !tied) continue;
+        count(table || strcmp(t->name, "output.weight") == 0 ? &out->out : &out->body, t);
+    }
+}
+
+/* ---- the limit ---- */
+
+typedef struct bench_cost { double bytes, int8_ops, f32_ops; } bench_cost;
+
+static void add_part(bench_cost *cost, const bench_part *part, double n_tokens)
+{
+    if (n_tokens <= 0) return;
+    cost->bytes += part->bytes;
+    cost->int8_ops += 2 * part->int8_macs * n_tokens;
+    cost->f32_ops += 2 * part->f32_macs * n_tokens;
+}
+
+bench_limit bench_limit_of(const bench_row *row, const qn_machine_peaks *peaks)
+{
+    const double read = at_least_tiny(peaks->read_gb_s) * 1e9, int8 = at_least_tiny(peaks->int8_gops) * 1e9, f32 = at_least_tiny(peaks->f32_gflops) * 1e9;
+    const int32_t chunk = row->prompt ? row->chunk : 1;
+    double seconds = 0, reading = 0, computing = 0;
+    bench_limit limit = {0};
+    for (int32_t at = 0; at < row->n; at += chunk) {
+        const int32_t n = row->n - at < chunk ? row->n - at : chunk;
+        const double n_tokens = (double)n * row->batch, seen = (double)row->depth + at + n;
+        const bool logits = !row->prompt || at + n == row->n;
+        bench_cost cost = {.bytes = row->batch * seen * row->cell_bytes};
+        add_part(&cost, &row->weights.body, n_tokens);
+        add_part(&cost, &row->weights.out, !logits ? 0 : row->prompt ? 1 : n_tokens);
+        const double to_read = cost.bytes / read, to_compute = cost.int8_ops / int8 + cost.f32_ops / f32;
+        seconds += to_read > to_compute ? to_read : to_compute;
+        reading += to_read;
+        computing += to_compute;
+        limit.bytes += cost.bytes;
+        limit.ops += cost.int8_ops + cost.f32_ops;
+    }
+    limit.by_memory = reading >= computing;
+    limit.tokens_per_second = (double)row->n * row->batch / at_least_tiny(seconds);
+    return limit;
+}

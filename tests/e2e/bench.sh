@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# quern bench: the shapes of its three outputs, several values of options, limits recomputed from the file's tensors, the plot, errors.
+. "$1/tests/e2e/lib/common.sh"
+
+model=$work/tiny.gguf
+expect 0 "$quern" synth "$model" --layers 2 --embd 256 --heads 8 --kv-heads 2 --ff 512 --vocab-size 600 --ctx 64 --type Q4_K_M
+expect 0 "$quern" synth "$work/tied.gguf" --tied --layers 2 --embd 256 --heads 8 --kv-heads 2 --ff 512 --vocab-size 600 --ctx 64 --type F16
+
+# Every combination is a row, in order; depth and steps go past what the model was trained for.
+expect 0 "$quern" bench "$model" "$work/tied.gguf" -p 16,600 -n 16,0 -b 1,4 -d 0,90 --kv-type f16,Q8_0 -t 1 -r 2 -o csv
+cp "$work/out" "$work/speed.csv"
+[ "$(head -n 1 "$work/out" | cut -d, -f1-9)" = "model,test,depth,batch,kv_type,tokens_per_second,spread,limit_share,peak_bytes" ] || bad "CSV header"
+for kv in f16 q8_0; do for depth in 0 90; do for test in pp16,$depth,1 pp600,$depth,1 tg16,$depth,1 tg16,$depth,4; do echo "$test,$kv"; done; done; done >"$work/tests"
+tail -n +2 "$work/out" | cut -d, -f2-5 >"$work/have"
+cat "$work/tests" "$work/tests" | cmp -s - "$work/have" || { bad "rows differ"; cat "$work/have"; }
+tail -n +2 "$work/out" | awk -F, '!($6 > 0 && $7 >= 0 && $8 > 0 && $9 > 0 && $10 > 0 && $11 == 1 && $15 > 0 && $16 > 0 && $17 > 0 && $18 == 2) { print; bad = 1 }
+    { share = $6 / $13; if (share / $8 > 1.001 || share / $8 < 0.999) { print "share:", $0; bad = 1 } } END { exit bad }' || bad "CSV values"
+
+# The limit again, from what inspect says of the tensors: bytes and products of the body, and of the output matrix once where logits are wanted.
+for file in "$model" "$work/tied.gguf"; do
+    expect 0 "$quern" inspect "$file" --csv
+    awk -F, -v file="$file" '
+        NR == FNR { if (FNR == 1) next; macs = $7 > 1 ? $8 * $9 : 0; n++
+                    kind[n] = $4 ~ /^Q/ ? "q" : "f"; name[n] = $1; bytes[n] = $3; mul[n] = macs; if ($1 == "output.weight") has_out = 1; next }
+        FNR == 1 || $1 != file { next }
+        { steps = substr($2, 3) + 0; prompt = substr($2, 1, 2) == "pp"; cell = $5 == "f16" ? 2 * 2 * 64 * 2 : 2 * 2 * 68
+          seconds = 0; width = prompt ? ($3 + steps < 512 ? $3 + steps : 512) : 1
+          for (at = 0; at < steps; at += width) {
+              len = steps - at < width ? steps - at : width
+              read = $4 * ($3 + at + len) * cell; q = f = 0
+              for (i = 1; i <= n; i++) {
+                  out = name[i] == "output.weight" || (name[i] == "token_embd.weight" && !has_out)
+                  if (name[i] == "token_embd.weight" && has_out) continue
+                  if (out && prompt && at + len < steps) continue
+                  read += bytes[i]
+                  ops = 2 * mul[i] * (out && prompt ? 1 : len * $4)
+                  if (kind[i] == "q") q += ops; else f += ops
+              }
+              r = read / $15 / 1e9; c = q / $16 / 1e9 + f / $17 / 1e9
+              seconds += r > c ? r : c
+          }
+          want = steps * $4 / seconds; seen++
+          if ($13 / want > 1.002 || $13 / want < 0.998) { print "limit " $13 ", " want " expected: " $0; bad = 1 } }
+        END { exit bad || seen != 16 }' "$work/out" "$work/speed.csv" || bad "limits of $file"
+done
+
+# Markdown is the default; --roofline adds columns.
+expect 0 "$quern" bench "$model" -p 16 -n 4 -r 1 -t 1
+[ "$(grep -c '^|' "$work/out")" -eq 4 ] || { bad "Markdown rows"; cat "$work/out"; }
+for word in "pp16" "tg4" "of limit" "reads" "int8" "f32" "median of 1"; do grep -q "$word" "$work/out" || bad "Markdown: no $word"; done
+grep -q "limited by" "$work/out" && bad "Markdown: limits without --roofline"
+[ "$(grep '^|' "$work/out" | awk '{ print length }' | sort -u | wc -l)" -eq 1 ] || bad "Markdown: columns are not aligned"
+expect 0 "$quern" bench "$model" -p 0 -n 4 -r 1 -t 1 --roofline
+for word in "limit tokens/s" "limited by" "Gop/s"; do grep -q "$word" "$work/out" || bad "--roofline: no $word"; done
+
+# JSON, and a second machine entry for a second level.
+expect 0 "$quern" bench "$model" -p 0 -n 4 -r 3 -t 1 --cpu ref,avx2 -o json
+cp "$work/out" "$work/speed.json"
+for key in machine tests read_gb_s int8_gops f32_gflops threads cpu_level model test depth batch kv_type tokens_per_second spread limit_share peak_bytes; do
+    grep -q "\"$key\":" "$work/out" || bad "JSON: no $key"
+done
+if command -v python3 >/dev/null; then
+    python3 - "$work/speed.json" "$model" <<'EOF' || bad "JSON"
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert list(d)[:2] == ["machine", "tests"] and list(d["machine"]) == ["read_gb_s", "int8_gops", "f32_gflops", "threads", "cpu_level"]
+assert d["machine"]["cpu_level"] == "ref" and d["machine"]["threads"] == 1 and len(d["machines"]) == len(d["tests"])
+for t in d["tests"]:
+    assert list(t)[:9] == "model test depth batch kv_type tokens_per_second spread limit_share peak_bytes".split()
+    assert (t["model"], t["test"], t["depth"], t["batch"], t["kv_type"]) == (sys.argv[2], "tg4", 0, 1, "f16")
+    assert abs(t["tokens_per_second"] / t["limit_tokens_per_second"] / t["limit_share"] - 1) < 1e-4
+EOF
+    # The plot: one bar a row, text escaped; what it refuses.
+    plot="python3 $source/bench/plot.py"
+    expect 0 $plot "$work/speed.csv" "$work/speed.svg" --panel test --series batch --where depth=90 --where kv_type=f16 --limit limit_tokens_per_second --title "a < b"
+    python3 - "$work/speed.svg" <<'EOF' || bad "plot"
+import sys, xml.etree.ElementTree as xml
+svg = "{http://www.w3.org/2000/svg}"
+root = xml.parse(sys.argv[1]).getroot()
+assert root[0].text == "a < b"
+assert sum(1 for r in root.iter(svg + "rect") if r.find(svg + "title") is not None) == 8
+assert sum(1 for r in root.iter(svg + "line") if r.get("class") == "limit") == 8 + 1
+EOF
+    expect 1 $plot "$work/speed.csv" "$work/x.svg" --panel test --series batch; one_line "second bar" "--where"
+    expect 1 $plot "$work/speed.csv" "$work/x.svg" --series engine;             one_line "engine" "batch"
+    [ -e "$work/x.svg" ] && bad "a failed plot left a file"
+fi
+
+# Mistakes; what was measured before a failure is still shown.
+expect 2 "$quern" bench;                              one_line "argument is missing"
+expect 2 "$quern" bench "$model" -p 0 -n 0;           one_line "--prompt" "--predict"
+expect 2 "$quern" bench "$model" -b 1,0;              one_line "--batch" "1 to 256"
+expect 2 "$quern" bench "$model" -p 5,;               one_line "--prompt"
+expect 2 "$quern" bench "$model" -n 99999999999999999999999999; one_line "--predict"
+expect 2 "$quern" bench "$model" -d -1;               one_line "--depth"
+expect 2 "$quern" bench "$model" -t 0;                one_line "--threads"
+expect 2 "$quern" bench "$model" -r 0;                one_line "--repetitions"
+expect 2 "$quern" bench "$model" -o xml;              one_line "xml" "json"
+expect 2 "$quern" bench "$model" --cpu avx2,avx9;     one_line "avx9" "avx2"
+expect 2 "$quern" bench "$model" --kv-type f16,q3;    one_line "q3" "q8_0"
+expect 1 "$quern" bench "$model" -p 0 -n 4 -r 1 --kv-type q4_0;        one_line "Q4_0" "Q8_0"
+expect 1 "$quern" bench "$model" -p 0 -n 4 -d 16777216 -b 256 -r 1;    one_line "16777216" "4294968320" "268435456"
+expect 1 "$quern" bench "$model" "$work/none.gguf" -p 0 -n 4 -r 1 -t 1 -o csv; one_line "none.gguf" "No such file"
+[ "$(wc -l <"$work/out")" -eq 2 ] || bad "the finished row is not shown"
+if [ -e /dev/full ]; then
+    "$quern" bench "$model" -p 0 -n 4 -r 1 -t 1 >/dev/full 2>"$work/err"; [ $? -eq 1 ] || bad "no failure on a full disk"
+    one_line "No space left"
+fi
+finish
