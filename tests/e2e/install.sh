@@ -18,7 +18,7 @@ add_executable(found generate.c)
 target_link_libraries(found quern::quern)
 END
 cp "$source/examples/generate.c" "$work/find/"
-{ cmake -S "$work/find" -B "$work/find/build" -DCMAKE_PREFIX_PATH="$work/usr" && cmake --build "$work/find/build"; } >"$work/log" 2>&1 || { cat "$work/log"; bad "find_package"; }
+{ cmake -G Ninja -S "$work/find" -B "$work/find/build" -DCMAKE_PREFIX_PATH="$work/usr" && cmake --build "$work/find/build"; } >"$work/log" 2>&1 || { cat "$work/log"; bad "find_package"; }
 # C++ programs see the same headers.
 if command -v c++ >/dev/null; then
     printf '#include <quern/engine.h>\n#include <quern/npy.h>\nint main() { return qn_version()[0] == 0; }\n' >"$work/t.cc"
