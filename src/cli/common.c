@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -153,15 +154,19 @@ int cli_write_text(const char *path, const char *text, size_t len)
         fwrite(text, 1, len, stdout);
         return cli_finish_output();
     }
+    struct stat st;
     char temporary[4096];
-    if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp-%ld", path, (long)getpid()) >= sizeof(temporary)) return cli_fail("%.64s...: the path is too long", path);
+    const bool in_place = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* a device or a pipe must not be replaced by a file */
+    const int n = in_place ? snprintf(temporary, sizeof(temporary), "%s", path)
+                           : snprintf(temporary, sizeof(temporary), "%s.tmp-%ld", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof(temporary)) return cli_fail("%.64s...: the path is too long", path);
     FILE *file = fopen(temporary, "wb");
     if (!file) return cli_fail("cannot write %s: %s", path, strerror(errno));
     const bool wrote = fwrite(text, 1, len, file) == len;
     const bool closed = fclose(file) == 0;
-    if (wrote && closed && rename(temporary, path) == 0) return CLI_OK;
+    if (wrote && closed && (in_place || rename(temporary, path) == 0)) return CLI_OK;
     const int status = cli_fail("cannot write %s: %s", path, strerror(errno));
-    remove(temporary);
+    if (!in_place) remove(temporary);
     return status;
 }
 

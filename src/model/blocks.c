@@ -67,8 +67,10 @@ qn_node *qn__ffn_swiglu(qn_build *b, qn_node *x, const qn_layer *l)
 
 qn_node *qn__decoder_layer(qn_build *b, const qn_layer *l, qn_node *x, int i, const qn_attn_spec *spec)
 {
+    /* What the layer computed comes first in a sum: the sum is then placed where the layer's weights are, and the stream changes backends
+     * once between layers, not twice in each. */
     qn_node *h = qn__self_attention(b, qn__norm(b, x, l->attn_norm), l, i, spec);
-    x = qn__name(b->g, qn__add(b->g, x, h), "attn_res-%d", i);
+    x = qn__name(b->g, qn__add(b->g, h, x), "attn_res-%d", i);
     h = qn__ffn_swiglu(b, qn__norm(b, x, l->ffn_norm), l);
-    return qn__name(b->g, qn__add(b->g, x, h), "ffn_res-%d", i);
+    return qn__name(b->g, qn__add(b->g, h, x), "ffn_res-%d", i);
 }

@@ -96,6 +96,7 @@ static qn_status open_and_use(const uint8_t *data, size_t size, bool metadata_on
     return QN_OK;
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const qn_status whole = open_and_use(data, size, false), header = open_and_use(data, size, true);

@@ -48,7 +48,9 @@ static void as_written(void **state)
 {
     (void)state;
     qn_hparams hp;
-    MUST(load_tiny(&(tiny){.n_layer = 3, .n_embd = 48, .n_head = 6, .n_kv_head = 3, .head = 10, .n_ff = 64, .n_vocab = 280, .n_ctx = 77}, 0, &hp, err));
+    MUST(load_tiny(
+        &(tiny){.n_layer = 3, .n_embd = 48, .n_head = 6, .n_kv_head = 3, .head = 10, .n_ff = 64, .n_vocab = 280, .n_ctx = 77},
+        0, &hp, err));
     assert_int_equal(hp.n_layer, 3);
     assert_int_equal(hp.n_embd, 48);
     assert_int_equal(hp.n_head, 6);
@@ -84,7 +86,8 @@ static void rope_mode_by_architecture(void **state)
 static void required_keys(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"llama.context_length", "llama.embedding_length", "llama.block_count", "llama.attention.head_count",
+    static const char *const keys[] = {"llama.context_length",      "llama.embedding_length",
+                                       "llama.block_count",         "llama.attention.head_count",
                                        "llama.feed_forward_length", "llama.attention.layer_norm_rms_epsilon"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         change.key = keys[i];
@@ -115,9 +118,10 @@ static void optional_keys(void **state)
 static void wrong_integers(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"llama.context_length", "llama.embedding_length", "llama.block_count", "llama.attention.head_count",
-                                       "llama.attention.head_count_kv", "llama.attention.key_length", "llama.attention.value_length",
-                                       "llama.feed_forward_length"};
+    static const char *const keys[] = {
+        "llama.context_length",         "llama.embedding_length",        "llama.block_count",
+        "llama.attention.head_count",   "llama.attention.head_count_kv", "llama.attention.key_length",
+        "llama.attention.value_length", "llama.feed_forward_length"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         change.key = keys[i];
         change.how = AS_U32;

@@ -57,8 +57,8 @@ static void missing(void **state)
     (void)state;
     for (int i = 0; i < N_NEEDED; i++) {
         odd = (__typeof__(odd)){needed[i].name, true, -1, {0}};
-        REFUSED(format, load_tiny(&(tiny){.arch = needed[i].arch, .tensor = change_tensor}, 0, NULL, err), needed[i].name, "missing", needed[i].arch,
-                needed[i].shape);
+        REFUSED(format, load_tiny(&(tiny){.arch = needed[i].arch, .tensor = change_tensor}, 0, NULL, err), needed[i].name,
+                "missing", needed[i].arch, needed[i].shape);
     }
     odd = (__typeof__(odd)){"token_embd.weight", true, -1, {0}};
     REFUSED(format, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), "token_embd.weight", "missing");
@@ -67,12 +67,14 @@ static void missing(void **state)
 static void misshapen(void **state)
 {
     (void)state;
-    const qn_shape wrong[] = {qn_shape_of(31), qn_shape_of(32, 33), qn_shape_of(2, 16, 32), qn_shape_of(32, 32, 1), qn_shape_of(1)};
+    const qn_shape wrong[] = {qn_shape_of(31), qn_shape_of(32, 33), qn_shape_of(2, 16, 32), qn_shape_of(32, 32, 1),
+                              qn_shape_of(1)};
     static const char *const text[] = {"[31]", "[32,33]", "[2,16,32]", "[32,32,1]", "[1]"};
     for (int i = 0; i < N_NEEDED; i++)
         for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
             odd = (__typeof__(odd)){needed[i].name, false, -1, wrong[k]};
-            REFUSED(format, load_tiny(&(tiny){.arch = needed[i].arch, .tensor = change_tensor}, 0, NULL, err), needed[i].name, text[k], needed[i].shape);
+            REFUSED(format, load_tiny(&(tiny){.arch = needed[i].arch, .tensor = change_tensor}, 0, NULL, err), needed[i].name,
+                    text[k], needed[i].shape);
         }
     odd = (__typeof__(odd)){"output.weight", false, -1, qn_shape_of(299, 32)};
     REFUSED(format, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), "output.weight", "[299,32]", "[300,32]");
@@ -92,7 +94,8 @@ static void mistyped(void **state)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         odd = (__typeof__(odd)){rows[i].name, false, (int)rows[i].dtype, {0}};
-        REFUSED(unsupported, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), rows[i].name, qn_dtype_get(rows[i].dtype)->name);
+        REFUSED(unsupported, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), rows[i].name,
+                qn_dtype_get(rows[i].dtype)->name);
     }
     /* What is fine: norms in 16 bits, matrices in any real or block type. */
     static const struct { const char *name; qn_dtype dtype; } good[] = {
@@ -217,7 +220,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(architectures), cmocka_unit_test(missing), cmocka_unit_test(misshapen), cmocka_unit_test(mistyped),
-        cmocka_unit_test(vocabulary), cmocka_unit_test(layers_against_tensors), cmocka_unit_test(tied_output), cmocka_unit_test(graphs),
+        cmocka_unit_test(vocabulary), cmocka_unit_test(layers_against_tensors),
+        cmocka_unit_test(tied_output), cmocka_unit_test(graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

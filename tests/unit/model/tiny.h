@@ -38,10 +38,13 @@
         check_refusal(refused_status_, QN_STATUS_##status_, err, __FILE__, __LINE__, (const char *const[]){"", ##__VA_ARGS__, NULL}); \
     } while (0)
 
-static inline void check_refusal(qn_status status, qn_status want, const qn_error *err, const char *file, int line, const char *const *words)
+static inline void check_refusal(qn_status status, qn_status want, const qn_error *err, const char *file, int line,
+                                 const char *const *words)
 {
-    if (status != want) fail_msg("%s:%d: status %s, %s expected: %s", file, line, qn_status_name(status), qn_status_name(want), err->text);
-    if (err->status != want || !err->text[0] || strchr(err->text, '\n')) fail_msg("%s:%d: \"%s\" is no message", file, line, err->text);
+    if (status != want)
+        fail_msg("%s:%d: status %s, %s expected: %s", file, line, qn_status_name(status), qn_status_name(want), err->text);
+    if (err->status != want || !err->text[0] || strchr(err->text, '\n'))
+        fail_msg("%s:%d: \"%s\" is no message", file, line, err->text);
     for (; *words; words++)
         if (!strstr(err->text, *words)) fail_msg("%s:%d: \"%s\" does not say \"%s\"", file, line, err->text, *words);
 }
@@ -150,7 +153,8 @@ static inline int tiny_byte_char(int byte, char *out)
 static inline const char *tiny_syllable(int i) /* two to three letters, none twice below 125 */
 {
     static char text[8];
-    snprintf(text, sizeof(text), "%c%c%s", "klmnt"[i % 5], "aeiou"[i / 5 % 5], i / 25 % 5 ? (const char *[]){"", "s", "r", "n", "k"}[i / 25 % 5] : "");
+    snprintf(text, sizeof(text), "%c%c%s", "klmnt"[i % 5], "aeiou"[i / 5 % 5],
+             i / 25 % 5 ? (const char *[]){"", "s", "r", "n", "k"}[i / 25 % 5] : "");
     return text;
 }
 
@@ -165,7 +169,9 @@ static inline void tiny_tokenizer(tiny_job *j)
     const char *kind = j->t->tokenizer ? j->t->tokenizer : "llama";
     const bool spm = !strcmp(kind, "llama"), bpe = !strcmp(kind, "gpt2"), bert = !strcmp(kind, "bert");
     const int n = j->n_vocab, n_special = bert ? 4 : 3;
-    static const char *const specials[4][4] = {{"<unk>", "<s>", "</s>"}, {"<|end|>", "<|start|>", "<|pad|>"}, {"[PAD]", "[UNK]", "[CLS]", "[SEP]"},
+    static const char *const specials[4][4] = {{"<unk>", "<s>", "</s>"},
+                                               {"<|end|>", "<|start|>", "<|pad|>"},
+                                               {"[PAD]", "[UNK]", "[CLS]", "[SEP]"},
                                                {"<pad>", "</s>", "<unk>"}};
     assert_in_range(n, 260, 1024);
     int n_merges = 0;
@@ -182,13 +188,16 @@ static inline void tiny_tokenizer(tiny_job *j)
         } else if (at < 256 && bpe) {
             tiny_byte_char(at, text[i]);
         } else if (at < 256) { /* a letter that begins a word, one that goes on, then a few of anything */
-            snprintf(text[i], 24, "%s%c%s", at % 2 ? "" : TINY_BLANK, 'a' + at / 2 % 26, at < 52 ? "" : (const char *[]){"", "x", "y", "z", "w"}[at / 52]);
+            snprintf(text[i], 24, "%s%c%s", at % 2 ? "" : TINY_BLANK, 'a' + at / 2 % 26,
+                     at < 52 ? "" : (const char *[]){"", "x", "y", "z", "w"}[at / 52]);
         } else if (bpe && word < 25) {
             snprintf(text[i], 24, "%s", tiny_syllable(word));
             snprintf(text[i] + 8, 16, "%c %c", text[i][0], text[i][1]);
             merges[n_merges++] = (qn_gguf_str){text[i] + 8, 3};
         } else {
-            snprintf(text[i], 24, "%s%s", bpe || word % 2 ? "" : TINY_BLANK, bpe ? "" : tiny_syllable(word));
+            /* The blank alone; then each syllable without one and with: what merges must pass on its way. */
+            snprintf(text[i], 24, "%s%s", word == 0 || word % 2 == 0 ? TINY_BLANK : "",
+                     word == 0 ? "" : tiny_syllable((word - 1) / 2));
             if (bpe) snprintf(text[i], 24, "unused%d", i);
         }
         pieces[i] = (qn_gguf_str){text[i], strlen(text[i])};
@@ -241,13 +250,16 @@ static inline void tiny_data(tiny_job *j, int i)
     const qn_dtype dtype = j->tensor[i].dtype;
     const char *name = j->tensor[i].name;
     const qn_shape *shape = &j->tensor[i].shape;
-    const int64_t n = qn_shape_numel(shape), row = shape->dim[shape->rank - 1], bytes = qn_dtype_row_bytes(dtype, row) * (n / row);
+    const int64_t n = qn_shape_numel(shape), row = shape->dim[shape->rank - 1],
+                  bytes = qn_dtype_row_bytes(dtype, row) * (n / row);
     float *values = malloc((size_t)n * sizeof(float));
     void *packed = calloc(1, (size_t)bytes);
     assert_true(values && packed);
     /* Queries and keys twice as large: attention then prefers few cells. */
     const float spread = sqrtf(3.0f / (float)row) * (strstr(name, "attn_q.w") || strstr(name, "attn_k.w") ? 2.0f : 1.0f);
-    for (int64_t k = 0; k < n; k++) values[k] = shape->rank == 1 ? 0.2f * tiny_random(&j->random) + (strstr(name, "norm") ? 1.0f : 0.0f) : spread * tiny_random(&j->random);
+    for (int64_t k = 0; k < n; k++)
+        values[k] = shape->rank == 1 ? 0.2f * tiny_random(&j->random) + (strstr(name, "norm") ? 1.0f : 0.0f)
+                                     : spread * tiny_random(&j->random);
     /* What cannot be packed is there to be refused: zeros do. */
     if (qn_dtype_can_pack(dtype)) MUST(qn_pack(dtype, values, packed, n / row, row, NULL, err));
     qn_gguf_write_data(j->w, packed, (size_t)bytes);
@@ -261,8 +273,16 @@ static inline qn_status tiny_write(const char *path, const tiny *t, qn_error *er
     tiny_job *j = &job;
     const char *arch = t->arch ? t->arch : "llama";
 #define TINY_OR(field, value) .field = t->field ? t->field : (value)
-    job = (tiny_job){.t = t, TINY_OR(n_layer, 2), TINY_OR(n_embd, 32), TINY_OR(n_head, 4), TINY_OR(n_kv_head, 2), TINY_OR(head, 8), TINY_OR(n_ff, 48),
-                     TINY_OR(n_vocab, 300), TINY_OR(n_ctx, 128), .random = t->seed + 1};
+    job = (tiny_job){.t = t,
+                     TINY_OR(n_layer, 2),
+                     TINY_OR(n_embd, 32),
+                     TINY_OR(n_head, 4),
+                     TINY_OR(n_kv_head, 2),
+                     TINY_OR(head, 8),
+                     TINY_OR(n_ff, 48),
+                     TINY_OR(n_vocab, 300),
+                     TINY_OR(n_ctx, 128),
+                     .random = t->seed + 1};
 #undef TINY_OR
     const qn_status status = qn_gguf_writer_create(path, &j->w, err);
     if (status != QN_OK) return status;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* A failing allocator at every allocation of the whole road: open, create, tokenize, first decode, sample, text; with every kind of
+ * tokenizer, on two backends, and with the real model where it is. */
+#include "failing.h"
+
+typedef struct road {
+    const char *path;
+    qn_engine_options options;
+} road;
+
+static qn_status generate(qn_engine *e, qn_session *s, qn_sampler *sampler, qn_error *err)
+{
+    static const char text[] = "ka lo mi, Once upon a time\n";
+    const qn_tokenizer *tok = qn_engine_tokenizer(e);
+    qn_token *ids = NULL, next = -1;
+    size_t n = 0, len = 0;
+    char *back = NULL;
+    qn_status status = qn_tokenize(tok, text, strlen(text), NULL, &ids, &n, err);
+    if (status == QN_OK) status = qn_session_feed(s, 0, ids, n, err);
+    if (status == QN_OK) status = qn_sampler_sample(sampler, qn_session_logits(s, -1), &next, err);
+    if (status == QN_OK) qn_sampler_accept(sampler, next);
+    if (status == QN_OK) status = qn_session_feed(s, 0, &next, 1, err);
+    if (status == QN_OK) status = qn_detokenize(tok, ids, n, NULL, &back, &len, err);
+    qn_free(ids);
+    qn_free(back);
+    return status;
+}
+
+static qn_status whole_road(void *ctx, qn_error *err)
+{
+    const road *r = ctx;
+    qn_engine *e = NULL;
+    qn_session *s = NULL;
+    qn_sampler *sampler = NULL;
+    const qn_session_options so = {.n_ctx = 64, .n_batch = 8, .n_seq = 2};
+    const qn_sampler_params params = {.seed = 1, .dry_multiplier = 0.5f, .repeat_penalty = 1.1f, .mirostat = 0};
+    qn_status status = qn_engine_open(r->path, &r->options, &e, err);
+    if (status == QN_OK) status = qn_session_create(e, &so, &s, err);
+    qn_engine_info info = {0};
+    if (status == QN_OK) qn_engine_get_info(e, &info);
+    if (status == QN_OK) status = qn_sampler_create(&params, info.n_vocab, qn_engine_tokenizer(e), &sampler, err);
+    if (status == QN_OK) status = generate(e, s, sampler, err);
+    qn_sampler_destroy(sampler);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+    return status;
+}
+
+static void every_tokenizer(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"llama", "gpt2", "bert", "t5"};
+    static const char *const archs[] = {"llama", "qwen2", "qwen3", "llama"};
+    for (int k = 0; k < 4; k++) {
+        road r = {tiny_path("t.gguf"), {.n_threads = 1}};
+        MUST(tiny_write(r.path, &(tiny){.arch = archs[k], .tokenizer = kinds[k], .n_layer = 1}, err));
+        fault_sweep(kinds[k], whole_road, NULL, &r);
+    }
+}
+
+static void two_backends(void **state)
+{
+    (void)state;
+    static const qn_place_rule rules[] = {{"blk.1.*", 1}};
+    road r = {tiny_path("b.gguf"), {.n_threads = 2, .backends = "cpu,cpu:ref", .rules = rules, .n_rules = 1, .strict = true}};
+    MUST(tiny_write(r.path, &(tiny){0}, err));
+    fault_sweep("two backends", whole_road, NULL, &r);
+}
+
+static void real_model(void **state)
+{
+    (void)state;
+    road r = {QN_SHARED_DIR "/models/stories260K.gguf", {.n_threads = 1}};
+    if (access(r.path, R_OK) != 0) {
+        printf("%s is not there: skipped\n", r.path);
+        skip();
+    }
+    fault_sweep("stories260K", whole_road, NULL, &r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(two_backends),
+                                       cmocka_unit_test(real_model)};
+    return cmocka_run_group_tests(tests, hook_install, hook_remove);
+}
