@@ -4,7 +4,7 @@
 
 Needs numpy and the gguf package. Usage: golden_sim.py SHARED/golden
 Prints the NMSE against the exact logits (1) for llama-gqa-F16 with each type of KV cache: the limits of tests/golden/golden.c come
-from here; (2) for each block-quantized model with several ways of rounding activations to 8 bits: what chose qn_act in src/cpu/ukr.h.
+from here; (2) for each block-quantized model with several ways of rounding activations to 8 bits: what chose the blocks of src/cpu/act.h.
 """
 import json
 import sys
@@ -30,7 +30,7 @@ def symmetric(block):
 
 
 def asymmetric(block):
-    """Scale and whole zero point: [min(x,0), max(x,0)] cut into 254 steps. What qn_act is."""
+    """Scale and whole zero point: [min(x,0), max(x,0)] cut into 254 steps. What qn_act32 and qn_act256 are."""
     def f(x):
         b = x.astype(F32).reshape(x.shape[0], -1, block)
         lo, hi = np.minimum(b.min(-1, keepdims=True), 0), np.maximum(b.max(-1, keepdims=True), 0)
@@ -117,10 +117,10 @@ def main():
     model = Model(folder, "llama-gqa-F16")
     for name, kv in (("F32", same), ("F16", kv_f16), ("BF16", kv_bf16), ("Q8_0", kv_q8_0)):
         print(f"KV {name:5} {model.nmse(same, kv):.3g}")
-    print("\nmodel    symmetric 256      32      16  asymmetric 32")
+    print("\nmodel    symmetric 256          32          16  asymmetric 256      32")
     for name in ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "IQ4_XS", "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K"):
         model = Model(folder, "llama-gqa-" + name)
-        figures = [model.nmse(f, kv_f16) for f in (symmetric(256), symmetric(32), symmetric(16), asymmetric(32))]
+        figures = [model.nmse(f, kv_f16) for f in (symmetric(256), symmetric(32), symmetric(16), asymmetric(256), asymmetric(32))]
         print(f"{name:8}", "  ".join(f"{x:10.3g}" for x in figures))
 
 
