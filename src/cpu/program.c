@@ -108,6 +108,52 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
     return QN_OK;
 }
 
+/* ---- steps that prepare the same --------------------------------------------------------------------------------------
+ * Neighbours that read one source, such as the products for queries, keys and values, prepare it once, in the scratch of the last of
+ * them. Nothing else that outlives the first lies there: what is alive at the last one does not by the plan, and what dies before
+ * is a source or a result of the others, which is looked at here. */
+
+static bool apart(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
+{
+    return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+}
+
+static bool clear_of(const qn_view *v, const uint8_t *scratch, uint64_t bytes)
+{
+    const qn_dtype_info *d = qn_dtype_get(v->dtype);
+    int64_t lo, hi;
+    qn_layout_range(&v->layout, &lo, &hi);
+    if (hi <= lo) return true;
+    lo = lo / d->block_elems * d->block_bytes;
+    hi = (hi + d->block_elems - 1) / d->block_elems * d->block_bytes;
+    return apart(v->data + lo, (uint64_t)(hi - lo), scratch, bytes);
+}
+
+static bool follows(const qn_cpu *cpu, const step *a, const step *b)
+{
+    return a->op == b->op && a->op->shares && a->task.node->src[0] == b->task.node->src[0] &&
+           a->op->shares(cpu->ukr, a->task.node, b->task.node);
+}
+
+static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
+{
+    for (int32_t first = 0, end; first < n; first = end) {
+        for (end = first + 1; end < n && follows(cpu, &steps[first], &steps[end]); end++) {}
+        uint8_t *scratch = steps[end - 1].task.scratch;
+        const uint64_t bytes = steps[end - 1].task.node->scratch_bytes;
+        bool safe = scratch != NULL;
+        for (int32_t i = first; i < end && safe; i++) {
+            const qn_task *t = &steps[i].task;
+            safe = clear_of(&t->dst, scratch, bytes);
+            for (int k = 0; k < t->n_src && safe; k++) safe = clear_of(&t->src[k], scratch, bytes);
+        }
+        for (int32_t i = first; i < end && safe; i++) {
+            steps[i].task.scratch = scratch;
+            if (i > first) steps[i].phases[0].items = 0;
+        }
+    }
+}
+
 void qn__cpu_program_destroy(qn_program *program)
 {
     if (!program) return;
@@ -129,6 +175,7 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
         qn__cpu_program_destroy(program);
         return status;
     }
+    share_preparation(program->cpu, program->steps, program->n_steps);
     *out = program;
     return QN_OK;
 }

@@ -5,58 +5,69 @@
  * is chosen once, when a backend opens, and kept in that backend: two levels can be open at once.
  *
  * What a product is, at every level and for any number of columns (so that neither threads nor batch size change a bit):
- *  - F32, F16, BF16 weights, and formats without a kernel of their own (unpacked a row-tile at a time): sixteen lanes, lane j
- *    takes elements k = j (mod 16) in order with fused multiply-adds; a tail shorter than 16 fills with zeros; then lanes are
- *    added pairwise: 8+8, 4+4, 2+2, 1+1 (lane j with lane j + half). The order is the same at every level, so results are
- *    bit-identical between levels too.
- *  - Block formats with a kernel: x is quantized once to qn_act blocks of 32. For each block b of a weight row in file order, in one
- *    float accumulator that starts at 0:
- *        S_b = sum over k of scale_int(k) * w_int[k] * (q[k] - zero)          exact in int32
- *        acc = fma((float)S_b, d_w * d_b, acc)                                 d_w: the (super-)block's float scale, widened from f16
- *        and, in formats with a minimum (value = d*q - m):  M_b = min_int * sum(q[k] - zero);  acc = fma((float)M_b, -(m_w * d_b), acc)
- *    scale_int and min_int are the block's integer sub-scales (1 where the format has none). */
+ *  - F32, F16, BF16 weights, and formats without a kernel of their own (unpacked a row-tile at a time): k is cut into slices of
+ *    QN_MM_SLICE; a slice is one chain sum = fma(x[k], w[k], sum) from 0 in the order of k, and slices are added in order.
+ *  - Block formats with a kernel: the columns are quantized once, to blocks of 32 or 256; act.h says what the product is, to
+ *    the bit. */
 #ifndef QN_CPU_UKR_H
 #define QN_CPU_UKR_H
 
+#include "cpu/act.h"
 #include "quant/quant.h"
 #include <quern/machine.h>
 #include <quern/tensor.h>
 
-/* Activations, 32 at a time: x[k] ~ d * (q[k] - zero). The range [lo, hi] = [min(x,0), max(x,0)] is cut into 254 steps: d =
- * (hi/2 - lo/2) / 127, zero = rint(-127 - lo * (1/d)), q = clamp(rint(x * (1/d)) + zero, -127, 127): 0 is exact. An
- * asymmetric block halves the squared error of a symmetric one: NMSE of the logits of a Q8_0 model 1.9e-4 against 3.2e-4
- * (mean over 20 perturbed runs), which is what keeps every format safely under the reference engine's error. A block whose
- * range is below 2^-100 counts as zeros (all fields 0). A block that holds a NaN or an infinity has d = NaN and the rest 0,
- * so every product with it is NaN: a damaged value is seen at the end, not laundered into a number. The sums are those that
- * unsigned 8-bit weights and sub-scales need: sum w (q - zero) = sum u q - zero sum u - off sum (q - zero) with u = w +
- * off; they stand in pairs so that one instruction multiplies and adds two of them. */
-typedef struct qn_act {
-    float d;
-    int16_t sum;      /* of (q[k] - zero), in [-8128, 8128] */
-    int16_t zero;     /* in [-127, 127] */
-    int16_t half[2];  /* of (q[k] - zero) for k < 16 and for k >= 16 */
-    int8_t q[32];
-} qn_act;
-_Static_assert(sizeof(qn_act) == 44, "no padding: scratch sizes are computed from it");
+/* outer_f32: y[o][l] = sum over i of a(o, i) * b[i][l], one chain of fused multiply-adds in the order of i for each (o, l). */
+typedef enum qn_outer_mode {
+    QN_OUTER_set,           /* the chain starts at 0 */
+    QN_OUTER_go_on,         /* at y */
+    QN_OUTER_add,           /* at 0, and its end is added to y */
+} qn_outer_mode;
+typedef struct qn_outer {
+    float *y;               /* [n_out, n_lanes] */
+    const float *a;         /* a(o, i) = a[o * a_out + i * a_in]; one of the two is 1 */
+    const float *b;         /* [n_in, n_lanes] */
+    int64_t y_stride, a_out, a_in, b_stride;
+    int64_t n_lanes;        /* a multiple of 16 */
+    int64_t n_out, n_in;
+    qn_outer_mode mode;
+} qn_outer;
 
 /* y[c][r] for `rows` weight rows and `cols` columns. */
 typedef struct qn_mm_args {
     const uint8_t *w;       /* first weight row, any alignment */
     size_t w_row_bytes;
-    const void *x;          /* first column: float[k] or qn_act[k / 32] by the kernel's `act` */
-    size_t x_row_bytes;
+    const void *x;          /* `one`: first column; `panel` with a pack: first group of columns */
+    size_t x_row_bytes;     /* from a column, or a group, to the next */
+    size_t x_block_bytes;   /* with a pack: from a block of a group to its next */
     float *y;               /* y[c * y_stride + r] */
     int64_t y_stride;
     int64_t k;              /* a multiple of the weight's block; 0 gives zeros */
     int32_t rows, cols;     /* 0 is nothing to do */
     float *tile;            /* QN_MM_TILE_BYTES of this thread's own, aligned to 64 bytes */
 } qn_mm_args;
-#define QN_MM_TILE_BYTES (64 * 1024)
+#define QN_MM_TILE_BYTES (256 * 1024)
+/* Elements of k that float products sum in one chain; a multiple of every block. */
+#define QN_MM_SLICE 256
 typedef void (*qn_mm_fn)(const struct qn_mm_args *args);
 
+/* How a level's panel kernels want many columns to lie: groups of `cols` columns, side by side; all groups' first blocks, then all
+ * their second ones: a kernel that takes a few blocks at a time reads straight on. */
+typedef struct qn_mm_pack {
+    int cols;               /* columns of a group; in the last one of a product some may stay empty */
+    size_t block_bytes;     /* one block of a whole group, a multiple of 4 */
+    /* Blocks [0, n) of one column, from qn_act32 or qn_act256, to column `col` of a group, `stride` bytes apart. */
+    void (*put)(void *group, size_t stride, int col, const void *blocks, int64_t n);
+} qn_mm_pack;
+
+/* The product of one weight format. Columns are float[k], qn_act32[k / 32] or qn_act256[k / 256]. */
 typedef struct qn_mm {
-    qn_mm_fn fn;            /* NULL for dtypes that are no weights */
-    bool act_q8;            /* columns are qn_act blocks; else float */
+    qn_act_kind act;
+    qn_mm_fn one;           /* columns one behind the other; right for any number of them. NULL for dtypes that are no weights */
+    qn_mm_fn panel;         /* for `panel_cols` columns and more; NULL: `one` does them all */
+    const qn_mm_pack *pack; /* how `panel` takes its columns; NULL: as `one` does */
+    int panel_cols;
+    int panel_rows;         /* how many rows `panel` wants at a time; 0: as the driver likes */
 } qn_mm;
 
 typedef struct qn_ukr {

@@ -250,29 +250,59 @@ void FN(f32_to_q8_0)(void *y, const float *x, int64_t n)
     }
 }
 
-void FN(quantize_act)(qn_act *y, const float *x, int64_t n)
+#ifndef OWN_QUANTIZE_ACT /* avx512/quantize.c */
+/* n16 times 16 elements, 2 or 16; sums of 16 each. */
+static inline void act_of(const float *x, const int n16, float *d, int *zero, int8_t *q, int16_t *sum)
 {
-    for (; n > 0; y++, n -= 32, x += 32) {
-        const block32 v = block_of(x);
-        if (!v.finite || v.hi - v.lo < 0x1p-100f) {
-            *y = (qn_act){.d = v.finite ? 0 : NAN};
-            continue;
-        }
-        y->d = (0.5f * v.hi - 0.5f * v.lo) / 127.0f;
-        const float inverse = 1.0f / y->d;
-        const int zero = (int)lrintf(-127.0f - v.lo * inverse);
-        y->zero = (int16_t)(zero < -127 ? -127 : zero > 127 ? 127 : zero);
+    lanes lo = l_set(0), hi = l_set(0);
+    bool finite = true;
+    for (int i = 0; i < n16; i++) {
+        const lanes v = l_load(x + 16 * i);
+        lo = l_min(v, lo);
+        hi = l_max(v, hi);
+        finite = finite && l_all_finite(v);
+    }
+    const float low = l_lowest(lo), high = l_highest(hi);
+    if (!finite || high - low < 0x1p-100f) {
+        *d = finite ? 0 : NAN;
+        *zero = 0;
+        memset(q, 0, (size_t)n16 * 16);
+        memset(sum, 0, (size_t)n16 * sizeof *sum);
+        return;
+    }
+    *d = (0.5f * high - 0.5f * low) / 127.0f;
+    const float inverse = 1.0f / *d;
+    const long z = lrintf(-127.0f - low * inverse);
+    *zero = (int)(z < -127 ? -127 : z > 127 ? 127 : z);
 
-        const lanes scale = l_set(inverse);
-        const ints qa = i_within(i_add(i_round(l_mul(v.a, scale)), i_set(y->zero)), -127, 127);
-        const ints qb = i_within(i_add(i_round(l_mul(v.b, scale)), i_set(y->zero)), -127, 127);
-        i_to_i8(y->q, qa);
-        i_to_i8(y->q + 16, qb);
-        y->half[0] = (int16_t)(i_sum(qa) - 16 * y->zero);
-        y->half[1] = (int16_t)(i_sum(qb) - 16 * y->zero);
-        y->sum = (int16_t)(y->half[0] + y->half[1]);
+    const lanes scale = l_set(inverse);
+    for (int i = 0; i < n16; i++) {
+        const ints v = i_within(i_add(i_round(l_mul(l_load(x + 16 * i), scale)), i_set(*zero)), -127, 127);
+        i_to_i8(q + 16 * i, v);
+        sum[i] = (int16_t)(i_sum(v) - 16 * *zero);
     }
 }
+
+void FN(quantize_act32)(qn_act32 *y, const float *x, int64_t n)
+{
+    for (; n > 0; y++, n -= 32, x += 32) {
+        int16_t sum[2];
+        int zero;
+        act_of(x, 2, &y->d, &zero, y->q, sum);
+        y->zero = (int16_t)zero;
+        y->sum = (int16_t)(sum[0] + sum[1]);
+    }
+}
+
+void FN(quantize_act256)(qn_act256 *y, const float *x, int64_t n)
+{
+    for (; n > 0; y++, n -= 256, x += 256) {
+        int zero;
+        act_of(x, 16, &y->d, &zero, y->q, y->sum);
+        y->zero = zero;
+    }
+}
+#endif
 
 /* ---- in the form of quant's unpack
  * ---------------------------------------------------------------------------------------- */
@@ -299,7 +329,8 @@ void FN(vec_init)(qn_ukr *ukr)
 #define SET(name) ukr->name = FN(name);
     SET(dot_f32) SET(sum_sq_f32) SET(mul_scale_f32) SET(add_f32) SET(mul_f32) SET(scale_f32) SET(axpy_f32) SET(max_f32)
     SET(silu_f32) SET(swiglu_f32) SET(exp_sum_f32) SET(rope_norm_f32) SET(rope_neox_f32)
-    SET(f16_to_f32) SET(bf16_to_f32) SET(f32_to_f16) SET(f32_to_bf16) SET(q8_0_to_f32) SET(f32_to_q8_0) SET(quantize_act)
+    SET(f16_to_f32) SET(bf16_to_f32) SET(f32_to_f16) SET(f32_to_bf16) SET(q8_0_to_f32) SET(f32_to_q8_0) SET(quantize_act32)
+    SET(quantize_act256)
 #undef SET
     ukr->unpack[QN_DTYPE_F16] = unpack_F16;
     ukr->unpack[QN_DTYPE_BF16] = unpack_BF16;

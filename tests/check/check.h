@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECK_SLOTS = 6 };
+enum { CHECK_SLOTS = 8 };
 
 typedef struct check_slot {
     uint8_t *map;          /* a page without access, `room` bytes, another such page */

@@ -43,7 +43,8 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
     double sum = 0, bound;
     check_fill(t, x, n, fill);
     for (int64_t i = 0; i < n && fill == CHECK_FILL_random; i += 5) x[i] = -INFINITY; /* masked */
-    const float max = n > 5 ? highest(x, n) : 1, got = t->ukr->exp_sum_f32(y, x, max, n), other = t->ref->exp_sum_f32(ref, x, max, n);
+    const float max = n > 5 ? highest(x, n) : 1;
+    const float got = t->ukr->exp_sum_f32(y, x, max, n), other = t->ref->exp_sum_f32(ref, x, max, n);
     check_intact(t);
     check_same(t, y, ref, n, "at level ref");
     check_same(t, &got, &other, 1, "at level ref, the sum");

@@ -27,8 +27,8 @@ static void crashed(int signal_number)
     _exit(1);
 }
 
-static void run_one(const options *o, qn_cpu_level level, const char *name, void (*fn)(check *), void (*by_dtype)(check *, qn_dtype),
-                    qn_dtype dtype)
+static void run_one(const options *o, qn_cpu_level level, const char *name, void (*fn)(check *),
+                    void (*by_dtype)(check *, qn_dtype), qn_dtype dtype)
 {
     static check t; /* its buffers serve all rows */
     if (o->filter && !strstr(name, o->filter)) return;
@@ -116,6 +116,8 @@ int main(int argc, char **argv)
     (void)crashed;
 #endif
     for (int l = (int)o.first; l <= (int)o.last; l++) run_level(&o, (qn_cpu_level)l);
-    if (!o.bench) printf("%d passed, %d failed\n", n_passed, n_failed);
-    return n_failed > 0;
+    if (o.bench) return 0;
+    if (n_passed + n_failed == 0) fprintf(stderr, "check: no row has \"%s\" in its name\n", o.filter ? o.filter : "");
+    printf("%d passed, %d failed\n", n_passed, n_failed);
+    return n_failed > 0 || n_passed == 0;
 }

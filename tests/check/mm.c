@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/check/mm.c -- the product of every weight format: near the exact one, the reference level's bits, and the same bits
- * whatever other rows and columns are computed in the call. Weights are random bits, so every code and sub-scale occurs. */
+ * whatever other rows and columns are computed in the call, one by one or packed in groups. Weights are random bits, so every
+ * code and sub-scale occurs. */
 #include "check.h"
 
 #include "quant/blocks.h"
 
-enum { SLOT_W, SLOT_X, SLOT_Y, SLOT_TILE, SLOT_SOURCE };
+#include <stddef.h>
+
+enum { SLOT_W, SLOT_X, SLOT_Y, SLOT_TILE, SLOT_SOURCE, SLOT_GROUPS };
 
 typedef struct product {
     qn_dtype dtype;
-    bool act;
+    qn_act_kind act;
+    bool panel;                /* through the panel kernel */
     int64_t k;
     int32_t rows, cols;
     size_t w_bytes, x_bytes;   /* of a row, of a column; columns lie a little apart */
@@ -23,13 +27,29 @@ typedef struct product {
 
 typedef enum bits { BITS_random, BITS_00, BITS_ff, BITS_80, BITS_7f, BITS_COUNT } bits;
 
-/* Where the binary16 scales of a format with a kernel of its own lie: they become 1 when the bits are not random. */
+/* Where the binary16 scale of a format with a kernel of its own lies, and its second scale, that of minima. */
+typedef struct scales { int d, m; } scales;
+static const scales scales_of[QN_DTYPE_COUNT] = {
+#define AT(name, field) (int)offsetof(qn_block_##name, field)
+#define SCALE(name) [QN_DTYPE_##name] = {AT(name, d), AT(name, d)}
+#define SCALE_MIN(name, second) [QN_DTYPE_##name] = {AT(name, d), AT(name, second)}
+    SCALE(Q4_0), SCALE_MIN(Q4_1, m), SCALE(Q5_0), SCALE_MIN(Q5_1, m), SCALE(Q8_0), SCALE(IQ4_NL), SCALE_MIN(Q2_K, dmin), SCALE(Q3_K),
+    SCALE_MIN(Q4_K, dmin), SCALE_MIN(Q5_K, dmin), SCALE(Q6_K), SCALE(IQ4_XS),
+#undef AT
+#undef SCALE
+#undef SCALE_MIN
+};
+
+/* They become 1 when the bits are not random. */
 static void ordinary_scales(qn_dtype dtype, uint8_t *block)
 {
     const uint16_t one = 0x3c00;
-    const int at[QN_DTYPE_COUNT][2] = {[QN_DTYPE_Q8_0] = {0, 0}, [QN_DTYPE_Q4_0] = {0, 0}, [QN_DTYPE_Q4_K] = {0, 2},
-                                       [QN_DTYPE_Q6_K] = {208, 208}};
-    for (int i = 0; i < 2; i++) memcpy(block + at[dtype][i], &one, 2);
+    if (dtype == QN_DTYPE_MXFP4) {
+        block[0] = 127;
+        return;
+    }
+    memcpy(block + scales_of[dtype].d, &one, 2);
+    memcpy(block + scales_of[dtype].m, &one, 2);
 }
 
 /* One block of random bits whose values are finite and of ordinary size. */
@@ -60,43 +80,64 @@ static void fill_weights(check *t, const product *p, bits kind)
     }
 }
 
-/* How much larger than the value itself the terms are that it is made of: the minimum of the block, where it has one. */
+/* How much larger than the value itself the terms may be that it is made of: the largest minimum, where blocks have them. */
 static double minimum(const product *p, const uint8_t *row, int64_t i)
 {
-    if (p->dtype != QN_DTYPE_Q4_K) return 0;
-    const qn_block_Q4_K *b = (const qn_block_Q4_K *)row + i / 256;
-    int scale, min;
-    qn__k4_scale_min(b->scales, (int)(i % 256 / 32), &scale, &min);
-    return fabs((double)qn__f16_to_f32(b->dmin) * min);
+    const scales at = scales_of[p->dtype];
+    if (at.m == at.d) return 0;
+    const qn_dtype_info *info = qn_dtype_get(p->dtype);
+    uint16_t m;
+    memcpy(&m, row + i / info->block_elems * info->block_bytes + at.m, 2);
+    return fabs((double)qn__f16_to_f32(m)) * (info->block_elems == 32 ? 1 : p->dtype == QN_DTYPE_Q2_K ? 15 : 63);
 }
 
 /* ---- columns
  * -------------------------------------------------------------------------------------------------------------- */
 
+static size_t column_bytes(qn_act_kind act, int64_t k)
+{
+    return act == QN_ACT_32 ? (size_t)k / 32 * sizeof(qn_act32) : act == QN_ACT_256 ? (size_t)k / 256 * sizeof(qn_act256) : (size_t)k * 4;
+}
+
+static void to_act(check *t, qn_act_kind act, void *to, const float *x, int64_t k)
+{
+    if (act == QN_ACT_32) t->ukr->quantize_act32(to, x, k);
+    else if (act == QN_ACT_256) t->ukr->quantize_act256(to, x, k);
+    else if (k > 0) memcpy(to, x, (size_t)k * 4);
+}
+
 static void prepare(check *t, product *p, check_fill_kind fill)
 {
     check_fill(t, p->source, p->k * p->cols, fill);
-    for (int32_t c = 0; c < p->cols; c++) {
-        uint8_t *x = p->x + (size_t)c * p->x_bytes;
-        if (p->act) t->ukr->quantize_act((qn_act *)(void *)x, p->source + c * p->k, p->k);
-        else if (p->k > 0) memcpy(x, p->source + c * p->k, (size_t)p->k * 4);
-    }
+    for (int32_t c = 0; c < p->cols; c++) to_act(t, p->act, p->x + (size_t)c * p->x_bytes, p->source + c * p->k, p->k);
 }
 
-static double activation(const product *p, int32_t c, int64_t i)
+/* Element i of column c, and in *size how large the numbers are that it is the difference of. */
+static double activation(const product *p, int32_t c, int64_t i, double *size)
 {
     const uint8_t *x = p->x + (size_t)c * p->x_bytes;
-    if (!p->act) return ((const float *)(const void *)x)[i];
-    const qn_act *a = (const qn_act *)(const void *)x + i / 32;
-    return (double)a->d * (a->q[i % 32] - a->zero);
+    double v;
+    if (p->act == QN_ACT_f32) {
+        v = ((const float *)(const void *)x)[i];
+        *size = fabs(v);
+    } else if (p->act == QN_ACT_32) {
+        const qn_act32 *a = (const qn_act32 *)(const void *)x + i / 32;
+        v = (double)a->d * (a->q[i % 32] - a->zero);
+        *size = fabs(v);
+    } else {
+        const qn_act256 *a = (const qn_act256 *)(const void *)x + i / 256;
+        v = (double)a->d * (a->q[i % 256] - a->zero);
+        *size = a->d * (fabs((double)a->q[i % 256]) + fabs((double)a->zero)); /* the zero comes off at the end of the block */
+    }
+    return v;
 }
 
 static void setup(check *t, product *p, check_place place)
 {
     const qn_dtype_info *info = qn_dtype_get(p->dtype);
-    p->act = t->ukr->mm[p->dtype].act_q8;
+    p->act = t->ukr->mm[p->dtype].act;
     p->w_bytes = (size_t)(p->k / info->block_elems * info->block_bytes);
-    p->x_bytes = p->act ? (size_t)p->k / 32 * sizeof(qn_act) + 4 : (size_t)p->k * 4 + 4;
+    p->x_bytes = column_bytes(p->act, p->k) + 4;
     p->y_stride = p->rows + 3;
     p->w = check_buffer(t, SLOT_W, p->w_bytes * (size_t)p->rows, 1, place);
     p->x = check_buffer(t, SLOT_X, p->x_bytes * (size_t)p->cols - (p->cols ? 4 : 0), 4, place);
@@ -105,14 +146,32 @@ static void setup(check *t, product *p, check_place place)
     p->source = check_floats(t, SLOT_SOURCE, p->k * p->cols, CHECK_AT_START);
 }
 
-/* Rows [r, r + rows) and columns [c, c + cols) into y, `stride` apart. */
-static void multiply(const qn_ukr *ukr, const product *p, int32_t r, int32_t rows, int32_t c, int32_t cols, float *y, int64_t stride)
+/* Columns [c, c + cols) in groups; sets x and its strides. */
+static void put_in_groups(check *t, const product *p, const qn_mm_pack *pack, int32_t c, int32_t cols, qn_mm_args *args)
 {
-    const qn_mm_args args = {
-        .w = p->w + (size_t)r * p->w_bytes, .w_row_bytes = p->w_bytes, .x = p->x + (size_t)c * p->x_bytes, .x_row_bytes = p->x_bytes,
+    const int64_t blocks = p->k / (p->act == QN_ACT_256 ? 256 : p->act == QN_ACT_32 ? 32 : 1);
+    args->x_row_bytes = pack->block_bytes;
+    args->x_block_bytes = (size_t)((cols + pack->cols - 1) / pack->cols) * pack->block_bytes;
+    uint8_t *groups = check_buffer(t, SLOT_GROUPS, (size_t)blocks * args->x_block_bytes, 64, CHECK_AT_END);
+    for (int32_t i = 0; i < cols && blocks > 0; i++)
+        pack->put(groups + (size_t)(i / pack->cols) * pack->block_bytes, args->x_block_bytes, i % pack->cols,
+                  p->x + (size_t)(c + i) * p->x_bytes, blocks);
+    args->x = groups;
+}
+
+/* Rows [r, r + rows) and columns [c, c + cols) into y, `stride` apart. */
+static void multiply(check *t, const qn_ukr *ukr, const product *p, int32_t r, int32_t rows, int32_t c, int32_t cols, float *y,
+                     int64_t stride)
+{
+    const qn_mm *mm = &ukr->mm[p->dtype];
+    qn_mm_args args = {
+        .w = p->w + (size_t)r * p->w_bytes, .w_row_bytes = p->w_bytes,
+        .x = p->x + (size_t)c * p->x_bytes, .x_row_bytes = p->x_bytes,
         .y = y, .y_stride = stride, .k = p->k, .rows = rows, .cols = cols, .tile = p->tile,
     };
-    ukr->mm[p->dtype].fn(&args);
+    if (p->panel && mm->panel && mm->pack) put_in_groups(t, p, mm->pack, c, cols, &args);
+    if (p->panel && mm->panel) mm->panel(&args);
+    else mm->one(&args);
 }
 
 /* ---- verdicts
@@ -121,7 +180,7 @@ static void multiply(const qn_ukr *ukr, const product *p, int32_t r, int32_t row
 static void verdict(check *t, const product *p)
 {
     float *w = malloc((size_t)p->k * sizeof(float) + 1), *ref = malloc((size_t)p->rows * (size_t)p->cols * 4 + 1);
-    multiply(t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
+    multiply(t, t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
     for (int32_t c = 0; c < p->cols; c++) check_same(t, p->y + c * p->y_stride, ref + c * p->rows, p->rows, "at level ref");
     for (int32_t r = 0; r < p->rows; r++) {
         const uint8_t *row = p->w + (size_t)r * p->w_bytes;
@@ -129,11 +188,11 @@ static void verdict(check *t, const product *p)
         for (int32_t c = 0; c < p->cols; c++) {
             double want = 0, size = 0;
             for (int64_t i = 0; i < p->k; i++) {
-                const double x = activation(p, c, i);
-                want += w[i] * x;
-                size += (fabs((double)w[i]) + 2 * minimum(p, row, i)) * fabs(x);
+                double x_size;
+                want += w[i] * activation(p, c, i, &x_size);
+                size += (fabs((double)w[i]) + 2 * minimum(p, row, i)) * x_size;
             }
-            const double n = (double)(p->act ? p->k / 16 : p->k) + 4;
+            const double n = (double)(p->act != QN_ACT_f32 ? p->k / 16 : p->k) + 4;
             check_close(t, p->y[c * p->y_stride + r], want, n * (FLT_EPSILON * size + FLT_TRUE_MIN), c * p->rows + r);
         }
     }
@@ -146,14 +205,14 @@ static void company(check *t, const product *p, bool each_column)
 {
     float *y = malloc((size_t)p->rows * (size_t)p->cols * 4);
     for (int32_t c = 0; c < p->cols; c += each_column ? 1 : 1 + (int32_t)(check_random(t) % 16)) {
-        multiply(t->ukr, p, 0, p->rows, c, 1, y, p->rows);
+        multiply(t, t->ukr, p, 0, p->rows, c, 1, y, p->rows);
         check_same(t, y, p->y + c * p->y_stride, p->rows, "among all columns");
     }
     for (int times = 0; times < 3; times++) {
         const int32_t r = (int32_t)(check_random(t) % (uint64_t)p->rows), c = (int32_t)(check_random(t) % (uint64_t)p->cols);
         const int32_t rows = 1 + (int32_t)(check_random(t) % (uint64_t)(p->rows - r));
         const int32_t cols = 1 + (int32_t)(check_random(t) % (uint64_t)(p->cols - c));
-        multiply(t->ukr, p, r, rows, c, cols, y, rows);
+        multiply(t, t->ukr, p, r, rows, c, cols, y, rows);
         for (int32_t i = 0; i < cols; i++) check_same(t, y + i * rows, p->y + (c + i) * p->y_stride + r, rows, "among all rows");
     }
     free(y);
@@ -171,6 +230,23 @@ static void gaps(check *t, const product *p)
         }
 }
 
+/* The panel kernel's result, over columns that are prepared already: that of the other one. */
+static void packed(check *t, product *p, bool in_company)
+{
+    const size_t n = (size_t)((p->cols - 1) * p->y_stride + p->rows);
+    float *one = malloc(n * sizeof *one);
+    memcpy(one, p->y, n * sizeof *one);
+    memset(p->y, 0xa5, n * sizeof *one);
+    p->panel = true;
+    multiply(t, t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
+    check_intact(t);
+    gaps(t, p);
+    for (int32_t c = 0; c < p->cols; c++) check_same(t, p->y + c * p->y_stride, one + c * p->y_stride, p->rows, "column by column");
+    if (in_company) company(t, p, false);
+    check_intact(t);
+    free(one);
+}
+
 static void one_case(check *t, product *p, bits kind, check_fill_kind fill, check_place place, bool each_column)
 {
     check_where(t, "k %lld, %d rows, %d columns, bits %d, fill %s, place %d", (long long)p->k, p->rows, p->cols, kind,
@@ -178,13 +254,15 @@ static void one_case(check *t, product *p, bits kind, check_fill_kind fill, chec
     setup(t, p, place);
     fill_weights(t, p, kind);
     prepare(t, p, fill);
-    multiply(t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
+    p->panel = false;
+    multiply(t, t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
     check_intact(t);
     if (p->rows == 0 || p->cols == 0) return;
     gaps(t, p);
     if (check_fill_finite(fill)) verdict(t, p);
     if (each_column || place == CHECK_AT_END) company(t, p, each_column);
     check_intact(t);
+    if (t->ukr->mm[p->dtype].panel) packed(t, p, each_column || place == CHECK_AT_END);
 }
 
 /* A NaN or an infinity in a column is seen in all its results and in no other column's. */
@@ -198,14 +276,16 @@ static void damaged(check *t, product *p)
     for (int i = 0; i < 3; i++) {
         float *x = p->source + p->k; /* column 1 */
         x[17 % p->k] = bad[i];
-        if (p->act) t->ukr->quantize_act((qn_act *)(void *)(p->x + p->x_bytes), x, p->k);
-        else memcpy(p->x + p->x_bytes, x, (size_t)p->k * 4);
-        multiply(t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
-        for (int32_t c = 0; c < p->cols; c++)
-            for (int32_t r = 0; r < p->rows; r++) {
-                t->n_checks++;
-                if (isfinite(p->y[c * p->y_stride + r]) != (c != 1)) check_fail(t, "column %d, row %d", c, r);
-            }
+        to_act(t, p->act, p->x + p->x_bytes, x, p->k);
+        for (int way = 0; way < 2; way++) {
+            p->panel = way == 1;
+            multiply(t, t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
+            for (int32_t c = 0; c < p->cols; c++)
+                for (int32_t r = 0; r < p->rows; r++) {
+                    t->n_checks++;
+                    if (isfinite(p->y[c * p->y_stride + r]) != (c != 1)) check_fail(t, "column %d, row %d", c, r);
+                }
+        }
     }
 }
 
@@ -235,7 +315,7 @@ static void bench(check *t, qn_dtype dtype)
     prepare(t, &p, CHECK_FILL_random);
     char what[64];
     snprintf(what, sizeof what, "%s, 1 column", t->row);
-    CHECK_BENCH(t, what, "GB/s of weights", (double)row_bytes * p.rows, multiply(t->ukr, &p, 0, p.rows, 0, 1, p.y, p.y_stride));
+    CHECK_BENCH(t, what, "GB/s of weights", (double)row_bytes * p.rows, multiply(t, t->ukr, &p, 0, p.rows, 0, 1, p.y, p.y_stride));
 
     static const int32_t many[] = {4, 16, 128, 512};
     for (size_t i = 0; i < (slow ? 1 : sizeof many / sizeof many[0]); i++) {
@@ -244,10 +324,23 @@ static void bench(check *t, qn_dtype dtype)
         setup(t, &p, CHECK_AT_START);
         bench_weights(t, &p, p.rows);
         prepare(t, &p, CHECK_FILL_random);
-        snprintf(what, sizeof what, "%s, %d columns", t->row, p.cols);
-        CHECK_BENCH(t, what, "Gop/s", 2.0 * (double)k * p.rows * p.cols,
-                    multiply(t->ukr, &p, 0, p.rows, 0, p.cols, p.y, p.y_stride));
+        for (int way = 0; way < (t->ukr->mm[dtype].panel ? 2 : 1); way++) {
+            const qn_mm *mm = &t->ukr->mm[dtype];
+            qn_mm_args args = {
+                .w = p.w, .w_row_bytes = p.w_bytes, .x = p.x, .x_row_bytes = p.x_bytes, .y = p.y, .y_stride = p.y_stride, .k = k,
+                .rows = p.rows, .cols = p.cols, .tile = p.tile,
+            };
+            if (way && mm->pack) put_in_groups(t, &p, mm->pack, 0, p.cols, &args);
+            if (!way && p.cols > 16 && mm->panel) continue; /* nobody would */
+            snprintf(what, sizeof what, "%s, %d columns%s", t->row, p.cols, way ? ", panel" : "");
+            CHECK_BENCH(t, what, "Gop/s", 2.0 * (double)k * p.rows * p.cols, (way ? mm->panel : mm->one)(&args));
+        }
     }
+}
+
+static check_fill_kind any_finite(check *t)
+{
+    return (check_fill_kind)(check_random(t) % CHECK_FILL_huge);
 }
 
 void check_mm(check *t, qn_dtype dtype)
@@ -267,14 +360,14 @@ void check_mm(check *t, qn_dtype dtype)
             p.k = sizes[i] * block;
             p.rows = shapes[s][0];
             p.cols = shapes[s][1];
-            one_case(t, &p, BITS_random, (check_fill_kind)(check_random(t) % CHECK_FILL_huge), (check_place)(s % CHECK_PLACE_COUNT), false);
+            one_case(t, &p, BITS_random, any_finite(t), (check_place)(s % CHECK_PLACE_COUNT), false);
         }
     /* Longer than any tile, with odd rests. */
     p.k = 16641 / block * block;
     p.rows = 5;
     for (p.cols = 1; p.cols <= 3; p.cols += 2) one_case(t, &p, BITS_random, CHECK_FILL_random, CHECK_AT_END, false);
     for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
-        for (int kind = 0; kind < (t->ukr->mm[dtype].act_q8 ? BITS_COUNT : 1); kind++) {
+        for (int kind = 0; kind < (t->ukr->mm[dtype].act != QN_ACT_f32 ? BITS_COUNT : 1); kind++) {
             p = (product){.dtype = dtype, .k = block == 1 ? 77 : block == 32 ? 96 : block, .rows = 9, .cols = 11};
             one_case(t, &p, (bits)kind, (check_fill_kind)fill, CHECK_SHIFTED, false);
         }

@@ -30,7 +30,8 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
 CHECK_UKR(rope_neox_f32)
 {
     if (t->bench) {
-        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START), *cos_sin = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
+        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
+        float *cos_sin = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
         for (int i = 0; i < CHECK_BENCH_N; i++) cos_sin[i] = 0.70710678f;
         CHECK_BENCH(t, t->row, "GB/s", 12 * CHECK_BENCH_N, t->ukr->rope_neox_f32(x, x, cos_sin, CHECK_BENCH_N / 2));

@@ -66,7 +66,8 @@ static inline lanes l_fma_alternating(lanes x, lanes y, lanes z) /* even lanes x
 {
     return (lanes){_mm256_fmaddsub_ps(x.a, y.a, z.a), _mm256_fmaddsub_ps(x.b, y.b, z.b)};
 }
-static inline lanes l_max(lanes x, lanes y) { return (lanes){_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; } /* y where either is NaN */
+/* y where either is NaN */
+static inline lanes l_max(lanes x, lanes y) { return (lanes){_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
 static inline lanes l_min(lanes x, lanes y) { return (lanes){_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
 static inline lanes l_if_less(lanes x, lanes y, lanes yes, lanes no)
 {
@@ -128,7 +129,10 @@ static inline float l_lowest(lanes x)
 }
 
 static inline __m128i load128(const void *p) { return _mm_loadu_si128(p); }
-static inline lanes l_from_f16(const uint16_t *p) { return (lanes){_mm256_cvtph_ps(load128(p)), _mm256_cvtph_ps(load128(p + 8))}; }
+static inline lanes l_from_f16(const uint16_t *p)
+{
+    return (lanes){_mm256_cvtph_ps(load128(p)), _mm256_cvtph_ps(load128(p + 8))};
+}
 static inline void l_to_f16(uint16_t *p, lanes x)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
@@ -154,7 +158,10 @@ static inline void l_to_bf16(uint16_t *p, lanes x)
     _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permute4x64_epi64(packed, 0xd8));
 }
 static inline float l_one_f16(uint16_t h) { return _cvtsh_ss(h); }
-static inline __m256 from_i8(const int8_t *p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p))); }
+static inline __m256 from_i8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p)));
+}
 static inline lanes l_from_i8(const int8_t *p) { return (lanes){from_i8(p), from_i8(p + 8)}; }
 
 static inline ints i_set(int x) { return (ints){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }

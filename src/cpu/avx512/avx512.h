@@ -12,7 +12,9 @@
 
 /* Each puts its file's kernels into the table. */
 void qn__avx512_vec_init(qn_ukr *ukr);
+void qn__avx512_attn_init(qn_ukr *ukr);
 void qn__avx512_mm_float_init(qn_ukr *ukr);
-void qn__avx512_mm_int_init(qn_ukr *ukr);
+void qn__avx512_mm_panel_init(qn_ukr *ukr);
+void qn__avx512_mm_one_init(qn_ukr *ukr);
 
 #endif

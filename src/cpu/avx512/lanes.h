@@ -32,7 +32,8 @@ static inline lanes l_mul(lanes a, lanes b) { return _mm512_mul_ps(a, b); }
 static inline lanes l_div(lanes a, lanes b) { return _mm512_div_ps(a, b); }
 static inline lanes l_fma(lanes a, lanes b, lanes c) { return _mm512_fmadd_ps(a, b, c); }
 static inline lanes l_fms(lanes a, lanes b, lanes c) { return _mm512_fmsub_ps(a, b, c); }
-static inline lanes l_fma_alternating(lanes a, lanes b, lanes c) { return _mm512_fmaddsub_ps(a, b, c); } /* even lanes a*b - c */
+/* even lanes a*b - c */
+static inline lanes l_fma_alternating(lanes a, lanes b, lanes c) { return _mm512_fmaddsub_ps(a, b, c); }
 static inline lanes l_max(lanes a, lanes b) { return _mm512_max_ps(a, b); } /* b where either is NaN */
 static inline lanes l_min(lanes a, lanes b) { return _mm512_min_ps(a, b); }
 static inline lanes l_if_less(lanes a, lanes b, lanes yes, lanes no)
@@ -74,14 +75,15 @@ static inline float l_sum(lanes x) /* the tree of ukr.h */
 static inline float l_highest(lanes x) { return _mm512_reduce_max_ps(x); } /* no NaN inside */
 static inline float l_lowest(lanes x) { return _mm512_reduce_min_ps(x); }
 
-static inline lanes l_from_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
+static inline __m256i load256(const uint16_t *p) { return _mm256_loadu_si256((const void *)p); }
+static inline lanes l_from_f16(const uint16_t *p) { return _mm512_cvtph_ps(load256(p)); }
 static inline void l_to_f16(uint16_t *p, lanes x)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 static inline lanes l_from_bf16(const uint16_t *p)
 {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p)), 16));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(p)), 16));
 }
 static inline void l_to_bf16(uint16_t *p, lanes x)
 {

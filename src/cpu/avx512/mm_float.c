@@ -1,63 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_float.c -- float products: a block of 4 rows by 6 columns keeps its 24 accumulators, 4 weights and a
- * column in registers. */
+/* src/cpu/avx512/mm_float.c -- products with columns of floats: ukr_float.h over the lanes of this level. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
-#include "cpu/ukr_tile.h"
 
-enum { ROWS = 4, COLS = 6 };
+enum { ROOM = QN_MM_SLICE + 16 }; /* floats between rows: a power of two would put them all into one part of L1 */
 
-static inline __attribute__((always_inline)) void block(const float *const *w, const float *const *x, const int n_cols, int64_t k,
-                                                        float (*out)[16])
+/* Loads put rows e, 4 + e, 8 + e, 12 + e into the quarters of one register: half the shuffles of turning a square of 16. */
+static inline __attribute__((always_inline)) void chunk4(const float *row, lanes *v)
 {
-    __m512 acc[COLS][ROWS];
-    for (int c = 0; c < n_cols; c++)
-        for (int r = 0; r < ROWS; r++) acc[c][r] = _mm512_loadu_ps(out[c * ROWS + r]);
-
-#define STEP(LOAD)                                                                                                     \
-    __m512 v[ROWS];                                                                                                    \
-    for (int r = 0; r < ROWS; r++) v[r] = LOAD(w[r] + i);                                                              \
-    for (int c = 0; c < n_cols; c++) {                                                                                 \
-        const __m512 u = LOAD(x[c] + i);                                                                               \
-        for (int r = 0; r < ROWS; r++) acc[c][r] = _mm512_fmadd_ps(v[r], u, acc[c][r]);                                \
+    __m512 a[4];
+    UNROLL for (int e = 0; e < 4; e++) {
+        a[e] = _mm512_castps128_ps512(_mm_loadu_ps(row + e * ROOM));
+        a[e] = _mm512_mask_broadcast_f32x4(a[e], 0x00f0, _mm_loadu_ps(row + (4 + e) * ROOM));
+        a[e] = _mm512_mask_broadcast_f32x4(a[e], 0x0f00, _mm_loadu_ps(row + (8 + e) * ROOM));
+        a[e] = _mm512_mask_broadcast_f32x4(a[e], 0xf000, _mm_loadu_ps(row + (12 + e) * ROOM));
     }
-#define LOAD_ALL(p) _mm512_loadu_ps(p)
-#define LOAD_REST(p) _mm512_maskz_loadu_ps(mask, p)
-    int64_t i = 0;
-    for (; i + 16 <= k; i += 16) {
-        STEP(LOAD_ALL)
-    }
-    if (i < k) {
-        const __mmask16 mask = first((int)(k - i));
-        STEP(LOAD_REST)
-    }
-    for (int c = 0; c < n_cols; c++)
-        for (int r = 0; r < ROWS; r++) _mm512_storeu_ps(out[c * ROWS + r], acc[c][r]);
+    const __m512d lo0 = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1])), hi0 = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1]));
+    const __m512d lo1 = _mm512_castps_pd(_mm512_unpacklo_ps(a[2], a[3])), hi1 = _mm512_castps_pd(_mm512_unpackhi_ps(a[2], a[3]));
+    v[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(lo0, lo1));
+    v[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(lo0, lo1));
+    v[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(hi0, hi1));
+    v[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(hi0, hi1));
 }
 
-#define BLOCK(n)                                                                                                       \
-    static void block_##n(const float *const *w, const float *const *x, int64_t k, float (*out)[16])                   \
-    {                                                                                                                  \
-        block(w, x, n, k, out);                                                                                        \
-    }
-BLOCK(1) BLOCK(2) BLOCK(3) BLOCK(4) BLOCK(5) BLOCK(6)
-#undef BLOCK
-
-static void run(const float *const *w, const float *const *x, int n_cols, int64_t k, float (*acc)[16])
-{
-    static void (*const blocks[])(const float *const *, const float *const *, int64_t, float (*)[16]) = {
-        block_1, block_2, block_3, block_4, block_5, block_6,
-    };
-    blocks[n_cols - 1](w, x, k, acc);
-}
-
-static void sum(float (*acc)[16], int n, float *sums)
-{
-    for (int i = 0; i < n; i++) sums[i] = l_sum(_mm512_loadu_ps(acc[i]));
-}
-
-static const qn_tile_kernel kernel = {ROWS, COLS, run, sum};
-#include "cpu/ukr_tile_fns.h"
+#define FN(name) qn__avx512_##name
+#include "cpu/ukr_float.h"
 
 void qn__avx512_mm_float_init(qn_ukr *ukr)
 {

@@ -4,4 +4,5 @@
 #include "cpu/avx512/lanes.h"
 
 #define FN(name) qn__avx512_##name
+#define OWN_QUANTIZE_ACT
 #include "cpu/ukr_vec.h"

@@ -1,50 +1,70 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention.c -- softmax(scale q k^T) v over the cells that a query sees, streaming: no row of scores longer than a tile
- * exists (Milakov and Gimelshein 2018; Dao et al. 2022).
+/* src/cpu/op/attention.c -- softmax(scale q k^T) v over the cells that a query sees, a tile of its list at a time: no longer row of
+ * scores exists (Milakov and Gimelshein 2018; Dao et al. 2022). This file cuts the work; attention_tile.c computes one tile.
  *
- * An item is one KV head and a block of consecutive queries; queries that share a list share every unpacked K and V row, and so
- * do the query heads of the group. A query takes its list in tiles of TILE cells that start at multiples of TILE in the list: it
- * keeps the highest score so far, the sum of exponentials relative to it, and the weighted sum of values (in the result
- * itself), and rescales both when a tile raises the maximum. All that depends on the query's own list, span and window, never
- * on who shares its block. A cell number that is out of range counts as absent. */
+ * What the result is, to the bit, at every level. A query's list is cut into tiles of TILE cells at multiples of TILE, from the
+ * list's start; cells outside the query's span or window, and cell numbers out of range, are absent. For each tile with a cell, over
+ * its cells c in list order:
+ *     s_c = (..fma(q'[1], k_c[1], fma(q'[0], k_c[0], 0))..)      q' = q * scale, rounded; one chain over the head
+ *     s_c = softcap * tanh(s_c / softcap)                        where there is one
+ *     m = max s_c;  p_c = exp(s_c - m);  sum = 0 + p_0 + p_1 ..  in order
+ *     y[j] = one chain of fma(v_c[j], p_c, y[j]) from 0
+ * and tiles meet in order, from M = -inf, S = 0, Y = 0:
+ *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  S = fma(sum, b, S a);  Y[j] = fma(y[j], b, Y[j] a)
+ * and the result is Y[j] * (1 / S). So it depends on the query's own list, never on who else is computed or by whom.
+ *
+ * A unit is one KV head (or as many of its query heads as fit) and a block of consecutive queries; the queries of a block that share
+ * a list share every unpacked K and V row. Where units are too few to keep threads busy, the tiles of a unit are shared out as well:
+ * phase 0 leaves what each tile gives in scratch, and phase 1 lets the tiles meet. */
+#include "cpu/op/attention.h"
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
 
-#include <math.h>
+#include <limits.h>
 #include <string.h>
 
 enum {
-    TILE = 64,     /* cells; scores of a tile are a cache line's multiple and its bits fit a word */
-    ROWS = 64,     /* (query, head) pairs a block: their scores take 16 KiB */
-    FLOATS = QN_MM_TILE_BYTES / 4,
-    AREA = FLOATS - ROWS * TILE - 2 * ROWS, /* for unpacked K or V rows: all 64 up to head size 190, else fewer at once */
+    UNITS = 32,   /* fewer than that are split: 16 threads still find work then */
+    PIECES = 64,  /* what units are split into, about */
 };
+static const uint64_t scratch_max = 16u << 20; /* bytes; larger nodes stay unsplit */
 
-/* How the node is cut: the group's heads by at most ROWS, then as many queries as fit. */
+/* How the node is cut. */
 typedef struct cut {
-    int64_t n_query, n_head, n_kv, group;
-    int64_t heads, head_blocks, queries, query_blocks;
+    int64_t n_query, n_head, n_kv, group, d, dv;
+    int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
+    int64_t units, splits, tiles; /* tiles of the longest list */
 } cut;
+
+static uint64_t split_bytes(const cut *c)
+{
+    return (uint64_t)c->n_query * (uint64_t)c->n_head * (uint64_t)c->tiles * (uint64_t)(c->dv + 2) * 4;
+}
 
 static cut cut_of(const qn_node *node)
 {
-    cut c = {.n_query = node->src[0]->layout.dim[0], .n_head = node->src[0]->layout.dim[1], .n_kv = node->src[1]->layout.dim[1]};
+    cut c = {.n_query = node->src[0]->layout.dim[0], .n_head = node->src[0]->layout.dim[1], .n_kv = node->src[1]->layout.dim[1],
+             .d = node->src[0]->layout.dim[2], .dv = node->src[2]->layout.dim[2]};
+    const int64_t lanes = qn__attn_lanes(c.d, c.dv);
     c.group = c.n_kv > 0 ? c.n_head / c.n_kv : 0;
-    c.heads = c.group < ROWS ? (c.group > 0 ? c.group : 1) : ROWS;
+    c.heads = c.group < 1 ? 1 : c.group < lanes ? c.group : lanes;
     c.head_blocks = (c.group + c.heads - 1) / c.heads;
-    c.queries = ROWS / c.heads;
+    c.queries = lanes / c.heads;
     c.query_blocks = (c.n_query + c.queries - 1) / c.queries;
+    c.slices = (c.dv + QN_ATTN_SLICE - 1) / QN_ATTN_SLICE;
+    c.units = c.query_blocks * c.n_kv * c.head_blocks * c.slices;
+    c.tiles = (node->src[3]->layout.dim[1] + QN_ATTN_TILE - 1) / QN_ATTN_TILE;
+    c.splits = 1;
+    if (c.units > 0 && c.units < UNITS && c.tiles > 1 && split_bytes(&c) <= scratch_max) {
+        c.splits = (PIECES + c.units - 1) / c.units;
+        if (c.splits > c.tiles) c.splits = c.tiles;
+    }
     return c;
 }
 
 static bool takes_kv(const qn_ukr *ukr, const qn_node *node, const char *what, const qn_node *kv, qn_error *err)
 {
-    const int64_t d = qn__row_size(&kv->layout);
     if (!ukr->unpack[kv->dtype]) return qn__want_dtype(node, what, kv, QN_DTYPE_F32, err);
-    if (!qn__want_loadable(ukr, node, what, kv, err) || !qn__want_dense_rows(node, what, kv, err)) return false;
-    if (d <= AREA) return true;
-    QN_FAIL(err, limit, "attention: head size of %s is %lld, at most %d", what, (long long)d, (int)AREA);
-    return false;
+    return qn__want_loadable(ukr, node, what, kv, err) && qn__want_dense_rows(node, what, kv, err);
 }
 
 static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
@@ -55,236 +75,153 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
            qn__want_dtype(node, "the spans", node->src[4], QN_DTYPE_I32, err);
 }
 
+static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+{
+    (void)ukr;
+    const cut c = cut_of(node);
+    return c.splits > 1 ? split_bytes(&c) : 0;
+}
+
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
 {
     (void)ukr;
-    (void)phase;
     const cut c = cut_of(node);
     *chunk = 1;
-    return c.query_blocks * c.n_kv * c.head_blocks;
+    if (phase == 0) return c.units * c.splits;
+    *chunk = qn__chunk_of(65536, c.tiles * c.dv);
+    return c.splits > 1 ? c.n_query * c.n_head : 0;
 }
 
-/* A block of queries over one list, and a tile of it. */
-typedef struct block {
-    const qn_task *t;
-    int64_t kv_head, first_head, n_heads, n_head;
-    int64_t first_query, n_queries;            /* all see a prefix of the same list */
-    int64_t begin[ROWS], end[ROWS];            /* by query: the part of the list that counts */
-    int64_t at;                                /* where in the list the tile starts */
-    int32_t cell[TILE];
-    uint64_t valid;                            /* bit j: cell[j] exists */
-    float *score;                              /* [ROWS, TILE]; exponentials later */
-    float *max, *sum;                          /* [ROWS] */
-    float *area;                               /* [AREA] */
-} block;
-
-static int32_t int_at(const qn_view *v, int64_t i, int64_t j)
+/* What a tile gave: [n_query, n_head, tiles] times max, sum, and after all of these times dv values. */
+static float *kept_sums(const qn_task *t, const cut *c, int64_t query, int64_t head)
 {
-    int32_t x;
-    memcpy(&x, v->data + (i * v->layout.stride[0] + j * v->layout.stride[1]) * 4, 4);
-    return x;
+    return (float *)(void *)t->scratch + (query * c->n_head + head) * c->tiles * 2;
 }
 
-/* Row r of a block is query r / n_heads and head r % n_heads. */
-static float *result(const block *b, int64_t row)
+static float *kept_values(const qn_task *t, const cut *c, int64_t query, int64_t head)
 {
-    const int64_t dv = b->t->src[2].layout.dim[2];
-    const int64_t query = b->first_query + row / b->n_heads, head = b->first_head + row % b->n_heads;
-    return (float *)(void *)b->t->dst.data + (query * b->n_head + head) * dv;
+    return (float *)(void *)t->scratch + c->n_query * c->n_head * c->tiles * 2 + (query * c->n_head + head) * c->tiles * c->dv;
 }
 
-static uint64_t bits(int64_t lo, int64_t hi) /* lo..hi-1 of 0..63 */
+static float *result(const qn_task *t, const cut *c, int64_t query, int64_t head)
 {
-    if (hi <= lo) return 0;
-    const uint64_t below_hi = hi >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << hi) - 1;
-    return below_hi & ~((UINT64_C(1) << lo) - 1);
-}
-
-/* Cells of the tile that the row's query sees. */
-static uint64_t seen(const block *b, int64_t row)
-{
-    const int64_t q = row / b->n_heads;
-    const int64_t lo = b->begin[q] > b->at ? b->begin[q] - b->at : 0;
-    const int64_t hi = b->end[q] < b->at + TILE ? b->end[q] - b->at : TILE;
-    return lo < TILE ? bits(lo, hi) & b->valid : 0;
-}
-
-/* Takes the lowest run of set bits off `set`: [*lo, *hi). Nearly always there is one. */
-static bool next_run(uint64_t *set, int *lo, int *hi)
-{
-    if (!*set) return false;
-    *lo = __builtin_ctzll(*set);
-    const uint64_t after = ~(*set >> *lo);
-    *hi = after ? *lo + __builtin_ctzll(after) : 64;
-    if (*hi > 64) *hi = 64;
-    *set &= ~bits(*lo, *hi);
-    return true;
-}
-
-static void load_cells(block *b, int64_t list, int64_t end)
-{
-    const qn_view *lists = &b->t->src[3];
-    const int64_t n_cells = b->t->src[1].layout.dim[0], n = end - b->at < TILE ? end - b->at : TILE;
-    b->valid = 0;
-    for (int64_t j = 0; j < n; j++) {
-        b->cell[j] = int_at(lists, list, b->at + j);
-        if (b->cell[j] >= 0 && b->cell[j] < n_cells) b->valid |= UINT64_C(1) << j;
-    }
-}
-
-/* Rows of K or V of cells [from, to) of the tile as float32: where they lie, or unpacked into the area. */
-static void rows_of(const block *b, const qn_view *kv, int from, int to, const float **row)
-{
-    const int64_t d = kv->layout.dim[2];
-    float *next = b->area;
-    for (int j = from; j < to; j++) {
-        if (!(b->valid >> j & 1)) continue;
-        const int64_t start = b->cell[j] * kv->layout.stride[0] + b->kv_head * kv->layout.stride[1];
-        const uint8_t *data = kv->data + qn__elems_bytes(kv->dtype, start);
-        row[j] = (const float *)(const void *)data;
-        if (kv->dtype == QN_DTYPE_F32) continue;
-        b->t->ukr->unpack[kv->dtype](data, next, d);
-        row[j] = next;
-        next += d;
-    }
-}
-
-static int rows_at_once(const qn_view *kv)
-{
-    const int64_t d = kv->layout.dim[2];
-    return kv->dtype == QN_DTYPE_F32 || d * TILE <= AREA ? TILE : (int)(AREA / d);
-}
-
-static void score_tile(block *b)
-{
-    const qn_task *t = b->t;
-    const qn_attn_attrs *attrs = t->attrs;
-    const int64_t d = t->src[0].layout.dim[2], n_rows = b->n_queries * b->n_heads;
-    const int step = rows_at_once(&t->src[1]);
-    const float *k[TILE]; /* [d] each */
-
-    for (int from = 0; from < TILE; from += step) {
-        const int to = from + step < TILE ? from + step : TILE;
-        rows_of(b, &t->src[1], from, to, k);
-        for (int64_t r = 0; r < n_rows; r++) {
-            const int64_t query = b->first_query + r / b->n_heads, head = b->first_head + r % b->n_heads;
-            const float *q = (const float *)(const void *)t->src[0].data + query * t->src[0].layout.stride[0] +
-                             head * t->src[0].layout.stride[1];
-            float *s = b->score + r * TILE;
-            for (uint64_t left = seen(b, r) & bits(from, to); left; left &= left - 1) {
-                const int j = __builtin_ctzll(left);
-                s[j] = t->ukr->dot_f32(q, k[j], d) * attrs->scale;
-                if (attrs->softcap > 0) s[j] = attrs->softcap * tanhf(s[j] / attrs->softcap);
-            }
-        }
-    }
-}
-
-/* Scores become exponentials relative to the highest score so far; what was summed before is brought to the same scale. */
-static void soften_tile(block *b)
-{
-    const qn_ukr *ukr = b->t->ukr;
-    const int64_t dv = b->t->src[2].layout.dim[2], n_rows = b->n_queries * b->n_heads;
-    int lo, hi;
-
-    for (int64_t r = 0; r < n_rows; r++) {
-        float *s = b->score + r * TILE, max = b->max[r], old = b->max[r], factor;
-        for (uint64_t left = seen(b, r); next_run(&left, &lo, &hi);) {
-            const float m = ukr->max_f32(s + lo, hi - lo);
-            if (m > max) max = m;
-        }
-        if (max > old && b->sum[r] > 0) {
-            ukr->exp_sum_f32(&factor, &old, max, 1);
-            b->sum[r] *= factor;
-            ukr->mul_scale_f32(result(b, r), result(b, r), NULL, factor, dv);
-        }
-        b->max[r] = max;
-        for (uint64_t left = seen(b, r); next_run(&left, &lo, &hi);) b->sum[r] += ukr->exp_sum_f32(s + lo, s + lo, max, hi - lo);
-    }
-}
-
-static void add_values(block *b)
-{
-    const qn_task *t = b->t;
-    const int64_t dv = t->src[2].layout.dim[2], n_rows = b->n_queries * b->n_heads;
-    const int step = rows_at_once(&t->src[2]);
-    const float *v[TILE]; /* [dv] each */
-
-    for (int from = 0; from < TILE; from += step) {
-        const int to = from + step < TILE ? from + step : TILE;
-        rows_of(b, &t->src[2], from, to, v);
-        for (int64_t r = 0; r < n_rows; r++) {
-            const float *s = b->score + r * TILE;
-            float *y = result(b, r);
-            for (uint64_t left = seen(b, r) & bits(from, to); left; left &= left - 1) {
-                const int j = __builtin_ctzll(left);
-                t->ukr->axpy_f32(y, s[j], v[j], dv);
-            }
-        }
-    }
-}
-
-static void attend(block *b, int64_t list)
-{
-    const int64_t dv = b->t->src[2].layout.dim[2], n_rows = b->n_queries * b->n_heads;
-    int64_t lo = INT64_MAX, hi = 0;
-    for (int64_t q = 0; q < b->n_queries; q++) {
-        if (b->begin[q] < lo) lo = b->begin[q];
-        if (b->end[q] > hi) hi = b->end[q];
-    }
-    for (int64_t r = 0; r < n_rows; r++) {
-        b->max[r] = -INFINITY;
-        b->sum[r] = 0;
-        memset(result(b, r), 0, (size_t)dv * 4);
-    }
-    for (b->at = lo / TILE * TILE; b->at < hi; b->at += TILE) {
-        load_cells(b, list, hi);
-        if (!b->valid) continue;
-        score_tile(b);
-        soften_tile(b);
-        add_values(b);
-    }
-    for (int64_t r = 0; r < n_rows; r++)
-        if (b->sum[r] != 0) b->t->ukr->mul_scale_f32(result(b, r), result(b, r), NULL, 1.0f / b->sum[r], dv);
+    return (float *)(void *)t->dst.data + (query * c->n_head + head) * c->dv;
 }
 
 /* The list that a query reads, or -1 for none, and the part of it that counts. */
 static int64_t span_of(const qn_task *t, int64_t query, int64_t *begin, int64_t *end)
 {
     const qn_attn_attrs *attrs = t->attrs;
-    const int64_t list = int_at(&t->src[4], query, 0), capacity = t->src[3].layout.dim[1];
-    *end = int_at(&t->src[4], query, 1);
+    const int64_t list = qn__attn_int(&t->src[4], query, 0), capacity = t->src[3].layout.dim[1];
+    *end = qn__attn_int(&t->src[4], query, 1);
     if (*end > capacity) *end = capacity;
     if (*end < 0 || list < 0 || list >= t->src[3].layout.dim[0]) *end = 0;
     *begin = attrs->window > 0 && *end > attrs->window ? *end - attrs->window : 0;
     return *end > 0 ? list : -1;
 }
 
-static void run(const qn_task *t)
+/* Puts what the tile gave where phase 1 finds it. */
+static void keep(qn_attn *a, const cut *c, int64_t tile)
 {
-    const cut c = cut_of(t->node);
-    block b = {.t = t, .n_head = c.n_head, .score = t->tile};
-    b.max = b.score + ROWS * TILE;
-    b.sum = b.max + ROWS;
-    b.area = b.sum + ROWS;
-
-    for (int64_t item = t->begin; item < t->end; item++) {
-        const int64_t in_group = item / c.query_blocks % c.head_blocks * c.heads;
-        b.kv_head = item / c.query_blocks / c.head_blocks;
-        b.first_head = b.kv_head * c.group + in_group;
-        b.n_heads = c.group - in_group < c.heads ? c.group - in_group : c.heads;
-        const int64_t first = item % c.query_blocks * c.queries;
-        const int64_t last = c.n_query - first < c.queries ? c.n_query : first + c.queries;
-
-        for (int64_t q = first; q < last; q += b.n_queries) { /* runs of queries with the same list */
-            const int64_t list = span_of(t, q, &b.begin[0], &b.end[0]);
-            b.first_query = q;
-            b.n_queries = 1;
-            while (q + b.n_queries < last && span_of(t, q + b.n_queries, &b.begin[b.n_queries], &b.end[b.n_queries]) == list)
-                b.n_queries++;
-            attend(&b, list);
+    const int64_t n = a->n_values;
+    float *rows = qn__attn_rows(a, a->y);
+    for (int64_t r = 0; r < a->n_rows; r++) {
+        const int64_t query = a->first_query + r / a->n_heads, head = a->first_head + r % a->n_heads;
+        float *sums = kept_sums(a->t, c, query, head) + tile * 2;
+        if (a->first_value == 0) { /* they are the same for every slice of the values */
+            sums[0] = a->max[r];
+            sums[1] = a->sum[r];
         }
+        if (a->sum[r] != 0) memcpy(kept_values(a->t, c, query, head) + tile * c->dv + a->first_value, rows + r * n, (size_t)n * 4);
     }
 }
 
-const qn_cpu_op qn__cpu_op_attention = {QN_OP_attention, accepts, NULL, 1, items, run};
+static void finish(qn_attn *a, const cut *c)
+{
+    const int64_t n = a->n_values;
+    float *rows = qn__attn_rows(a, a->total);
+    for (int64_t r = 0; r < a->n_rows; r++) {
+        float *y = result(a->t, c, a->first_query + r / a->n_heads, a->first_head + r % a->n_heads) + a->first_value;
+        if (a->total_sum[r] != 0) a->t->ukr->mul_scale_f32(y, rows + r * n, NULL, 1.0f / a->total_sum[r], n);
+        else memset(y, 0, (size_t)n * 4);
+    }
+}
+
+/* Part `part` of the tiles of a run of queries over one list. */
+static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
+{
+    int64_t lo = INT64_MAX, hi = 0;
+    for (int64_t q = 0; q < a->n_queries; q++) {
+        if (a->begin[q] < lo) lo = a->begin[q];
+        if (a->end[q] > hi) hi = a->end[q];
+    }
+    const int64_t first = hi > 0 ? lo / QN_ATTN_TILE : 0, n = hi > 0 ? (hi + QN_ATTN_TILE - 1) / QN_ATTN_TILE - first : 0;
+    const int64_t from = first + part * n / c->splits, to = first + (part + 1) * n / c->splits;
+    if (c->splits > 1 && from == to) return;
+
+    qn__attn_start(a, list);
+    for (int64_t tile = from; tile < to; tile++) {
+        qn__attn_tile(a, tile * QN_ATTN_TILE);
+        if (c->splits > 1) keep(a, c, tile);
+        else qn__attn_merge(a);
+    }
+    if (c->splits == 1) finish(a, c);
+}
+
+static void unit(const qn_task *t, const cut *c, int64_t item)
+{
+    qn_attn a = {.t = t, .attrs = t->attrs};
+    const int64_t u = item % c->units, block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
+    a.kv_head = block / c->head_blocks % c->n_kv;
+    a.first_head = a.kv_head * c->group + in_group;
+    a.n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
+    a.first_value = block / c->head_blocks / c->n_kv * QN_ATTN_SLICE;
+    a.n_values = c->dv - a.first_value < QN_ATTN_SLICE ? c->dv - a.first_value : QN_ATTN_SLICE;
+
+    const int64_t first = u % c->query_blocks * c->queries;
+    const int64_t last = c->n_query - first < c->queries ? c->n_query : first + c->queries;
+    for (int64_t q = first; q < last; q += a.n_queries) { /* runs of queries with the same list */
+        const int64_t list = span_of(t, q, &a.begin[0], &a.end[0]);
+        a.first_query = q;
+        a.n_queries = 1;
+        while (q + a.n_queries < last && span_of(t, q + a.n_queries, &a.begin[a.n_queries], &a.end[a.n_queries]) == list)
+            a.n_queries++;
+        attend(&a, c, list, item / c->units);
+    }
+}
+
+/* The tiles of one query and head meet. */
+static void meet(const qn_task *t, const cut *c, int64_t query, int64_t head)
+{
+    int64_t begin, end;
+    const int64_t list = span_of(t, query, &begin, &end);
+    const float *sums = kept_sums(t, c, query, head), *values = kept_values(t, c, query, head);
+    float *y = result(t, c, query, head), max = -QN_ATTN_INFINITY, sum = 0;
+
+    memset(y, 0, (size_t)c->dv * 4);
+    if (list < 0) return;
+    for (int64_t tile = begin / QN_ATTN_TILE; tile * QN_ATTN_TILE < end; tile++) {
+        if (sums[tile * 2 + 1] == 0) continue;
+        const float m = max > sums[tile * 2] ? max : sums[tile * 2];
+        float a = max, b = sums[tile * 2];
+        t->ukr->exp_sum_f32(&a, &a, m, 1);
+        t->ukr->exp_sum_f32(&b, &b, m, 1);
+        max = m;
+        t->ukr->mul_scale_f32(&sum, &sum, NULL, a, 1);
+        t->ukr->axpy_f32(&sum, b, &sums[tile * 2 + 1], 1);
+        t->ukr->mul_scale_f32(y, y, NULL, a, c->dv);
+        t->ukr->axpy_f32(y, b, values + tile * c->dv, c->dv);
+    }
+    if (sum != 0) t->ukr->mul_scale_f32(y, y, NULL, 1.0f / sum, c->dv);
+}
+
+static void run(const qn_task *t)
+{
+    const cut c = cut_of(t->node);
+    for (int64_t item = t->begin; item < t->end; item++) {
+        if (t->phase == 0) unit(t, &c, item);
+        else meet(t, &c, item / c.n_head, item % c.n_head);
+    }
+}
+
+const qn_cpu_op qn__cpu_op_attention = {QN_OP_attention, accepts, scratch, 2, items, run};

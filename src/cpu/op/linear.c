@@ -1,32 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/linear.c -- y = x w^T (+ b), straight from the weight's format.
  *
- * Phase 0 puts the columns (the rows of x) into the form that the weight's kernel takes: quantized activations, or floats a fixed
- * distance apart; nothing when they are that already. Phase 1 cuts the weight into tiles of rows, and a tile meets all columns
- * before the next is read: weights come from memory once a product, however many columns there are. */
+ * Phase 0 puts the columns (the rows of x) into the form that the weight's kernel takes: quantized activations, packed in groups for a
+ * panel kernel, or floats a fixed distance apart; nothing when they are that already. Phase 1 cuts the weight into tiles of rows, and a
+ * tile meets all columns before the next is read: weights come from memory once a product, however many columns there are. */
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* Weight bytes a tile: large enough to stream, small enough to stay in L2 beside the columns and to share out over threads. */
-enum { TILE_BYTES = 32 * 1024, TILE_ROWS_MIN = 16, TILE_ROWS_MAX = 512 };
-enum { PREPARE = 2048 }; /* elements of a column prepared at once; a multiple of 32 */
+/* Rows a tile, where one weight meets few columns: about TILES tiles, within bounds. A panel kernel takes PANEL_ROWS at a time and
+ * computes enough on them for the finest cut. */
+enum { TILES = 16, TILE_ROWS_MIN = 64, TILE_ROWS_MAX = 512, PANEL_ROWS = 32 };
+enum { PREPARE = 2048 }; /* elements of a column prepared at once; a multiple of 256 */
 
 static int64_t n_columns(const qn_node *node) { return qn__row_count(&node->src[0]->layout); }
 
-static bool as_it_is(const qn_ukr *ukr, const qn_node *node, int64_t *stride)
+/* How this node's columns are brought to its weight. */
+typedef struct plan {
+    const qn_mm *mm;
+    qn_mm_fn fn;
+    const qn_mm_pack *pack; /* NULL: columns one behind the other */
+    bool panel;
+    bool direct;            /* floats, as they lie in x, `stride` elements apart */
+    int64_t k, cols, groups; /* groups of columns: as many as columns without a pack */
+    int64_t group_bytes, stride; /* group_bytes: of all its blocks */
+} plan;
+
+static int64_t blocks_bytes(qn_act_kind act, int64_t k)
+{
+    static const struct { int64_t elems, bytes; } block[] = {
+        [QN_ACT_f32] = {1, 4}, [QN_ACT_32] = {32, sizeof(qn_act32)}, [QN_ACT_256] = {256, sizeof(qn_act256)},
+    };
+    return k / block[act].elems * block[act].bytes;
+}
+static int64_t block_elems(qn_act_kind act) { return act == QN_ACT_256 ? 256 : act == QN_ACT_32 ? 32 : 1; }
+
+static plan plan_of(const qn_ukr *ukr, const qn_node *node)
 {
     const qn_layout *x = &node->src[0]->layout;
-    return !ukr->mm[node->src[1]->dtype].act_q8 && qn__row_step(x) == 1 && qn__rows_uniform(x, stride);
+    plan p = {.mm = &ukr->mm[node->src[1]->dtype], .k = qn__row_size(x), .cols = n_columns(node)};
+    p.panel = p.mm->panel && p.cols >= p.mm->panel_cols;
+    p.fn = p.panel ? p.mm->panel : p.mm->one;
+    p.pack = p.panel ? p.mm->pack : NULL;
+    p.direct = p.mm->act == QN_ACT_f32 && !p.pack && qn__row_step(x) == 1 && qn__rows_uniform(x, &p.stride);
+    p.groups = p.pack ? (p.cols + p.pack->cols - 1) / p.pack->cols : p.cols;
+    p.group_bytes = p.pack ? p.k / block_elems(p.mm->act) * (int64_t)p.pack->block_bytes : blocks_bytes(p.mm->act, p.k);
+    return p;
 }
 
 static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 {
     const qn_node *x = node->src[0], *w = node->src[1], *b = node->n_src > 2 ? node->src[2] : NULL;
     if (!qn__want_dtype(node, "x", x, QN_DTYPE_F32, err)) return false;
-    if (!ukr->mm[w->dtype].fn) {
+    if (!ukr->mm[w->dtype].one) {
         QN_FAIL(err, unsupported, "linear: no product with weights in %s", qn_dtype_get(w->dtype)->name);
         return false;
     }
@@ -43,64 +71,72 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
     return !b || (qn__want_dtype(node, "the bias", b, QN_DTYPE_F32, err) && qn__want_dense_rows(node, "the bias", b, err));
 }
 
-static int64_t column_bytes(const qn_ukr *ukr, const qn_node *node)
-{
-    const int64_t k = qn__row_size(&node->src[0]->layout);
-    return ukr->mm[node->src[1]->dtype].act_q8 ? k / 32 * (int64_t)sizeof(qn_act) : k * 4;
-}
-
 static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 {
-    int64_t stride;
-    return as_it_is(ukr, node, &stride) ? 0 : (uint64_t)n_columns(node) * (uint64_t)column_bytes(ukr, node);
+    const plan p = plan_of(ukr, node);
+    return p.direct ? 0 : (uint64_t)p.groups * (uint64_t)p.group_bytes;
 }
 
-static int64_t tile_rows(const qn_node *node)
+/* Few columns: long tiles, since a kernel reads rows far apart in its tile as streams of their own (avx512/mm_one.c), but some for
+ * each thread and for the slower one to leave to the others. */
+static int64_t tile_rows(const plan *p, const qn_node *node)
 {
-    const qn_node *w = node->src[1];
-    const int64_t row_bytes = qn_dtype_row_bytes(w->dtype, w->layout.dim[1]);
-    int64_t rows = row_bytes > 0 ? TILE_BYTES / row_bytes / TILE_ROWS_MIN * TILE_ROWS_MIN : TILE_ROWS_MAX;
-    if (rows < TILE_ROWS_MIN) rows = TILE_ROWS_MIN;
-    return rows > TILE_ROWS_MAX ? TILE_ROWS_MAX : rows;
+    if (p->panel) return p->mm->panel_rows > 0 ? p->mm->panel_rows : PANEL_ROWS;
+    const int64_t rows = (node->src[1]->layout.dim[0] + TILES * 16 - 1) / (TILES * 16) * 16;
+    return rows < TILE_ROWS_MIN ? TILE_ROWS_MIN : rows > TILE_ROWS_MAX ? TILE_ROWS_MAX : rows;
 }
 
-static int64_t parts_of_column(const qn_node *node)
-{
-    return (qn__row_size(&node->src[0]->layout) + PREPARE - 1) / PREPARE;
-}
+static int64_t parts_of_column(const plan *p) { return (p->k + PREPARE - 1) / PREPARE; }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
 {
-    int64_t stride;
+    const plan p = plan_of(ukr, node);
     if (phase == 0) {
-        *chunk = qn__chunk_of(4 * PREPARE, qn__row_size(&node->src[0]->layout));
-        return as_it_is(ukr, node, &stride) ? 0 : n_columns(node) * parts_of_column(node);
+        *chunk = qn__chunk_of(4 * PREPARE, p.k * (p.pack ? p.pack->cols : 1));
+        return p.direct ? 0 : p.groups * parts_of_column(&p);
     }
-    const int64_t m = node->src[1]->layout.dim[0], rows = tile_rows(node);
+    const int64_t m = node->src[1]->layout.dim[0], rows = tile_rows(&p, node);
     *chunk = 1;
-    return n_columns(node) > 0 ? (m + rows - 1) / rows : 0;
+    return p.cols > 0 ? (m + rows - 1) / rows : 0;
 }
+
+/* n float elements of a column to `to`, in the form that the kernel takes (before packing). `from` may be in the tile. */
+static void convert(const qn_task *t, qn_act_kind act, const float *from, int64_t n, void *to)
+{
+    if (act == QN_ACT_f32) memcpy(to, from, (size_t)n * 4);
+    else if (act == QN_ACT_32) t->ukr->quantize_act32(to, from, n);
+    else t->ukr->quantize_act256(to, from, n);
+}
+
+/* Elements [at, at + n) of column c. */
+static void prepare_part(const qn_task *t, const plan *p, int64_t c, int64_t at, int64_t n)
+{
+    const int64_t step = qn__row_step(&t->src[0].layout);
+    const uint8_t *x = qn__row_at(&t->src[0], c);
+    const float *from = (const float *)(const void *)x + at;
+    if (step != 1) {
+        qn__row_load(t->ukr, QN_DTYPE_F32, x, step, at, n, t->tile);
+        from = t->tile;
+    }
+    if (!p->pack) {
+        convert(t, p->mm->act, from, n, t->scratch + c * p->group_bytes + blocks_bytes(p->mm->act, at));
+        return;
+    }
+    const int64_t block = block_elems(p->mm->act);
+    uint8_t *group = t->scratch + (at / block * p->groups + c / p->pack->cols) * (int64_t)p->pack->block_bytes;
+    void *blocks = t->tile + PREPARE;
+    convert(t, p->mm->act, from, n, blocks);
+    p->pack->put(group, (size_t)p->groups * p->pack->block_bytes, (int)(c % p->pack->cols), blocks, n / block);
+}
+_Static_assert(2 * PREPARE * 4 <= QN_MM_TILE_BYTES, "a part as floats, and quantized");
 
 static void prepare(const qn_task *t)
 {
-    const int64_t k = qn__row_size(&t->src[0].layout), step = qn__row_step(&t->src[0].layout);
-    const int64_t parts = parts_of_column(t->node), bytes = column_bytes(t->ukr, t->node);
-    const bool quantize = t->ukr->mm[t->src[1].dtype].act_q8;
-
+    const plan p = plan_of(t->ukr, t->node);
+    const int64_t parts = parts_of_column(&p), n_cols = p.pack ? p.pack->cols : 1;
     for (int64_t item = t->begin; item < t->end; item++) {
-        const int64_t c = item / parts, at = item % parts * PREPARE, n = k - at < PREPARE ? k - at : PREPARE;
-        const uint8_t *x = qn__row_at(&t->src[0], c);
-        uint8_t *to = t->scratch + c * bytes;
-        if (!quantize) {
-            qn__row_load(t->ukr, QN_DTYPE_F32, x, step, at, n, (float *)(void *)to + at);
-            continue;
-        }
-        const float *from = (const float *)(const void *)x + at;
-        if (step != 1) {
-            qn__row_load(t->ukr, QN_DTYPE_F32, x, step, at, n, t->tile);
-            from = t->tile;
-        }
-        t->ukr->quantize_act((qn_act *)(void *)to + at / 32, from, n);
+        const int64_t first = item / parts * n_cols, at = item % parts * PREPARE, n = p.k - at < PREPARE ? p.k - at : PREPARE;
+        for (int64_t c = first; c < first + n_cols && c < p.cols; c++) prepare_part(t, &p, c, at, n);
     }
 }
 
@@ -115,11 +151,10 @@ static void add_bias(const qn_task *t, int64_t row, int64_t rows, int64_t cols, 
 
 static void product(const qn_task *t)
 {
+    const plan p = plan_of(t->ukr, t->node);
     const qn_view *w = &t->src[1];
-    const int64_t m = w->layout.dim[0], k = w->layout.dim[1], cols = n_columns(t->node), rows = tile_rows(t->node);
-    const int64_t w_row_bytes = m > 1 ? qn__elems_bytes(w->dtype, w->layout.stride[0]) : qn_dtype_row_bytes(w->dtype, k);
-    int64_t stride = 0;
-    const bool direct = as_it_is(t->ukr, t->node, &stride);
+    const int64_t m = w->layout.dim[0], rows = tile_rows(&p, t->node);
+    const int64_t w_row_bytes = m > 1 ? qn__elems_bytes(w->dtype, w->layout.stride[0]) : qn_dtype_row_bytes(w->dtype, p.k);
 
     for (int64_t item = t->begin; item < t->end; item++) {
         const int64_t first = item * rows, n = m - first < rows ? m - first : rows;
@@ -127,18 +162,19 @@ static void product(const qn_task *t)
         const qn_mm_args args = {
             .w = w->data + first * w_row_bytes,
             .w_row_bytes = (size_t)w_row_bytes,
-            .x = direct ? t->src[0].data : t->scratch,
-            .x_row_bytes = direct ? (size_t)stride * 4 : (size_t)column_bytes(t->ukr, t->node),
+            .x = p.direct ? t->src[0].data : t->scratch,
+            .x_row_bytes = p.direct ? (size_t)p.stride * 4 : p.pack ? p.pack->block_bytes : (size_t)p.group_bytes,
+            .x_block_bytes = p.pack ? (size_t)p.groups * p.pack->block_bytes : 0,
             .y = y,
             .y_stride = m,
-            .k = k,
+            .k = p.k,
             .rows = (int32_t)n,
-            .cols = (int32_t)cols,
+            .cols = (int32_t)p.cols,
             .tile = t->tile,
         };
-        if (k > 0) t->ukr->mm[w->dtype].fn(&args);
-        else for (int64_t c = 0; c < cols; c++) memset(y + c * m, 0, (size_t)n * 4);
-        if (t->n_src > 2) add_bias(t, first, n, cols, m);
+        if (p.k > 0) p.fn(&args);
+        else for (int64_t c = 0; c < p.cols; c++) memset(y + c * m, 0, (size_t)n * 4);
+        if (t->n_src > 2) add_bias(t, first, n, p.cols, m);
     }
 }
 
@@ -148,4 +184,10 @@ static void run(const qn_task *t)
     else product(t);
 }
 
-const qn_cpu_op qn__cpu_op_linear = {QN_OP_linear, accepts, scratch, 2, items, run};
+static bool shares(const qn_ukr *ukr, const qn_node *a, const qn_node *b)
+{
+    const plan p = plan_of(ukr, a), q = plan_of(ukr, b);
+    return !p.direct && !q.direct && p.mm->act == q.mm->act && p.pack == q.pack;
+}
+
+const qn_cpu_op qn__cpu_op_linear = {QN_OP_linear, accepts, scratch, 2, items, run, shares};

@@ -35,11 +35,11 @@ void qn__ref_q8_0_to_f32(float *y, const void *x, int64_t n)
 }
 
 /* NaN compares false and is skipped; `finite` tells. */
-static void range_of(const float *x, float *lo, float *hi, bool *finite)
+static void range_of(const float *x, int n, float *lo, float *hi, bool *finite)
 {
     *lo = *hi = 0;
     *finite = true;
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < n; i++) {
         if (x[i] < *lo) *lo = x[i];
         if (x[i] > *hi) *hi = x[i];
         *finite = *finite && isfinite(x[i]);
@@ -56,7 +56,7 @@ static void block_q8_0(qn_block_Q8_0 *b, const float *x)
 {
     float lo, hi;
     bool finite;
-    range_of(x, &lo, &hi, &finite);
+    range_of(x, 32, &lo, &hi, &finite);
     const float max = hi > -lo ? hi : 0.0f - lo, d = max / 127.0f;
     memset(b, 0, sizeof *b);
     b->d = finite ? qn__f32_to_f16(d < 65504.0f ? d : 65504.0f) : 0x7e00;
@@ -75,28 +75,44 @@ void qn__ref_f32_to_q8_0(void *y, const float *x, int64_t n)
     for (int64_t i = 0; i < n; i += 32) block_q8_0(b++, x + i);
 }
 
-static void block_act(qn_act *a, const float *x)
+/* n: 32 or 256; sums of 16 each. */
+static void block_act(const float *x, int n, float *d, int *zero, int8_t *q, int16_t *sum)
 {
     float lo, hi;
     bool finite;
-    range_of(x, &lo, &hi, &finite);
-    memset(a, 0, sizeof *a);
-    if (!finite) a->d = NAN;
+    range_of(x, n, &lo, &hi, &finite);
+    *d = finite ? 0 : NAN;
+    *zero = 0;
+    memset(q, 0, (size_t)n);
+    memset(sum, 0, (size_t)n / 16 * sizeof *sum);
     if (!finite || hi - lo < 0x1p-100f) return;
 
-    a->d = (0.5f * hi - 0.5f * lo) / 127.0f;
-    const float inverse = 1.0f / a->d;
-    const int zero = rounded_within_127(-127.0f - lo * inverse);
-    for (int i = 0; i < 32; i++) {
-        const int q = (int)lrintf(x[i] * inverse) + zero;
-        a->q[i] = (int8_t)(q < -127 ? -127 : q > 127 ? 127 : q);
-        a->half[i / 16] = (int16_t)(a->half[i / 16] + a->q[i] - zero);
+    *d = (0.5f * hi - 0.5f * lo) / 127.0f;
+    const float inverse = 1.0f / *d;
+    *zero = rounded_within_127(-127.0f - lo * inverse);
+    for (int i = 0; i < n; i++) {
+        const int v = (int)lrintf(x[i] * inverse) + *zero;
+        q[i] = (int8_t)(v < -127 ? -127 : v > 127 ? 127 : v);
+        sum[i / 16] = (int16_t)(sum[i / 16] + q[i] - *zero);
     }
-    a->zero = (int16_t)zero;
-    a->sum = (int16_t)(a->half[0] + a->half[1]);
 }
 
-void qn__ref_quantize_act(qn_act *y, const float *x, int64_t n)
+void qn__ref_quantize_act32(qn_act32 *y, const float *x, int64_t n)
 {
-    for (int64_t i = 0; i < n; i += 32) block_act(y++, x + i);
+    for (; n > 0; y++, n -= 32, x += 32) {
+        int16_t sum[2];
+        int zero;
+        block_act(x, 32, &y->d, &zero, y->q, sum);
+        y->zero = (int16_t)zero;
+        y->sum = (int16_t)(sum[0] + sum[1]);
+    }
+}
+
+void qn__ref_quantize_act256(qn_act256 *y, const float *x, int64_t n)
+{
+    for (; n > 0; y++, n -= 256, x += 256) {
+        int zero;
+        block_act(x, 256, &y->d, &zero, y->q, y->sum);
+        y->zero = zero;
+    }
 }

@@ -12,6 +12,7 @@
 
 /* Fills mm[]: one product for each real and block dtype. The unpack slots must be filled. */
 void qn__ref_mm_init(qn_ukr *ukr);
+void qn__ref_mm_float_init(qn_ukr *ukr); /* those with columns of floats: called by the former */
 
 /* lane[j] takes x[i] * y[i], i = j (mod 16), fused and in order; past n come zeros */
 void qn__ref_lanes(float lane[16], const float *x, const float *y, int64_t n);

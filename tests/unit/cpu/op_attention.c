@@ -125,9 +125,10 @@ static void drop(attn_case *c)
     tensor_free(&c->spans);
 }
 
-/* Batches of 1, and of uneven parts, give the bits of the whole. */
+/* Batches of 1, and of uneven parts, give the bits of the whole, and every level the bits of the first. */
 static void check_splits(attn_case *c)
 {
+    char *first_level = NULL;
     for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
         size_t bytes;
         const size_t row = (size_t)(c->n_head * c->dv) * 4;
@@ -141,8 +142,15 @@ static void check_splits(attn_case *c)
             assert_memory_equal(some, all + (size_t)c->first * row, bytes);
             free(some);
         }
+        if (!first_level) {
+            first_level = all;
+            continue;
+        }
+        c->count = c->n;
+        assert_memory_equal(all, first_level, (size_t)c->n * row);
         free(all);
     }
+    free(first_level);
     c->first = 0;
     c->count = c->n;
 }
@@ -165,6 +173,10 @@ static void test_shapes(void **state)
     try_case((attn_case){.n = 11, .n_head = 4, .n_kv = 4, .d = 33, .dv = 17, .n_cells = 130, .n_lists = 3, .capacity = 70, KV_F32});
     try_case((attn_case){.n = 70, .n_head = 6, .n_kv = 2, .d = 16, .dv = 48, .n_cells = 200, .n_lists = 2, .capacity = 129, KV_F32});
     try_case((attn_case){.n = 5, .n_head = 71, .n_kv = 1, .d = 8, .dv = 8, .n_cells = 90, .n_lists = 2, .capacity = 65, KV_F32});
+    /* Lists of several tiles: alone, a query's tiles are shared out over threads; in the whole batch they are not. */
+    try_case((attn_case){.n = 40, .n_head = 32, .n_kv = 16, .d = 16, .dv = 16, .n_cells = 900, .n_lists = 2, .capacity = 1100, KV_F32});
+    try_case((attn_case){.n = 7, .n_head = 9, .n_kv = 3, .d = 20, .dv = 12, .n_cells = 1600, .n_lists = 3, .capacity = 1500, KV_F32});
+    try_case((attn_case){.n = 12, .n_head = 26, .n_kv = 2, .d = 40, .dv = 300, .n_cells = 700, .n_lists = 1, .capacity = 700, KV_F32});
     try_case((attn_case){.n = 3, .n_head = 130, .n_kv = 1, .d = 5, .dv = 3, .n_cells = 64, .n_lists = 1, .capacity = 64, KV_F32});
     try_case((attn_case){.n = 0, .n_head = 2, .n_kv = 1, .d = 4, .dv = 4, .n_cells = 4, .n_lists = 1, .capacity = 4, KV_F32});
 }
@@ -181,7 +193,7 @@ static void test_formats(void **state)
         try_case((attn_case){.n = 3, .n_head = 2, .n_kv = 1, .d = d, .dv = 40, .n_cells = 70, .n_lists = 1, .capacity = 70,
                              .kt = dtypes[i], .vt = QN_DTYPE_F16});
     }
-    /* Heads so long that fewer than 64 unpacked rows fit at once. */
+    /* Heads longer than a slice of 256. */
     try_case((attn_case){.n = 4, .n_head = 2, .n_kv = 1, .d = 576, .dv = 512, .n_cells = 150, .n_lists = 1, .capacity = 150,
                          .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
     try_case((attn_case){.n = 2, .n_head = 1, .n_kv = 1, .d = 7000, .dv = 6500, .n_cells = 9, .n_lists = 1, .capacity = 9,
@@ -191,9 +203,9 @@ static void test_formats(void **state)
 static void test_window_and_cap(void **state)
 {
     (void)state;
-    static const int32_t windows[] = {1, 2, 63, 64, 65, 200};
-    for (int i = 0; i < 6; i++) {
-        attn_case c = {.n = 12, .n_head = 4, .n_kv = 2, .d = 32, .dv = 32, .n_cells = 220, .n_lists = 2, .capacity = 220, KV_F32};
+    static const int32_t windows[] = {1, 2, 63, 255, 256, 257, 400};
+    for (int i = 0; i < 7; i++) {
+        attn_case c = {.n = 12, .n_head = 4, .n_kv = 2, .d = 32, .dv = 32, .n_cells = 620, .n_lists = 2, .capacity = 620, KV_F32};
         c.attrs.window = windows[i];
         if (i & 1) c.attrs.softcap = 2.5f;
         c.attrs.scale = i & 2 ? 1.0f : 0;
@@ -205,11 +217,11 @@ static void test_window_and_cap(void **state)
 static void test_rising_scores(void **state)
 {
     (void)state;
-    attn_case c = make((attn_case){.n = 2, .n_head = 2, .n_kv = 1, .d = 4, .dv = 4, .n_cells = 256, .n_lists = 1, .capacity = 256, KV_F32,
+    attn_case c = make((attn_case){.n = 2, .n_head = 2, .n_kv = 1, .d = 4, .dv = 4, .n_cells = 1024, .n_lists = 1, .capacity = 1024, KV_F32,
                                    .attrs = {.scale = 1}});
-    for (int64_t i = 0; i < c.k.numel; i++) ((float *)c.k.data)[i] = c.k.value[i] = (float)ints_of(&c.lists)[i / 4] / 256.0f;
+    for (int64_t i = 0; i < c.k.numel; i++) ((float *)c.k.data)[i] = c.k.value[i] = (float)ints_of(&c.lists)[i / 4] / 1024.0f;
     for (int64_t i = 0; i < c.q.numel; i++) ((float *)c.q.data)[i] = c.q.value[i] = i < c.q.numel / 2 ? 100.0f : -100.0f;
-    ints_of(&c.spans)[1] = ints_of(&c.spans)[3] = 256;
+    ints_of(&c.spans)[1] = ints_of(&c.spans)[3] = 1024;
     for_levels(build, &c, check);
     drop(&c);
 }

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* bench/mm_one.c -- products with one column (decoding), weights from memory: GB/s of every block format that has a kernel, beside what
+ * plain reads of the same memory reach. Pieces of a few megabytes are read and multiplied in turn, each member of the team on its
+ * own part; the processor time of a piece is what counts (lower quartile), so that other programs on the machine disturb little.
+ *
+ *     bench_mm_one [k] [level] [MiB]     k = 2048, avx512, 600 MiB; one table for one thread, one for all */
+#include "base/mem.h"
+#include "base/thread.h"
+#include "cpu/ukr.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PIECE_BYTES = 4 << 20, PIECES_MAX = 4096, CACHED_ROWS = 128 };
+
+typedef struct job {
+    const qn_ukr *ukr;
+    qn_dtype dtype;
+    uint8_t *w;
+    int64_t bytes, k;
+    float *column;
+    void *x;
+    float *y[QN_MAX_THREADS];
+    double mm[QN_MAX_THREADS], read[QN_MAX_THREADS], cached[QN_MAX_THREADS]; /* GB/s, by member */
+    uint64_t seen[QN_MAX_THREADS];
+} job;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quartile(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n > 0 ? v[n / 4] : 0;
+}
+
+static void product(const job *j, const uint8_t *w, int64_t rows, float *y)
+{
+    const size_t row_bytes = (size_t)qn_dtype_row_bytes(j->dtype, j->k);
+    const qn_mm_args args = {.w = w, .w_row_bytes = row_bytes, .x = j->x, .y = y, .y_stride = rows, .k = j->k, .rows = (int32_t)rows, .cols = 1};
+    j->ukr->mm[j->dtype].one(&args);
+}
+
+static void member(void *ctx, int id, int n)
+{
+    job *j = ctx;
+    static _Thread_local double mm[PIECES_MAX], read[PIECES_MAX];
+    const int64_t row_bytes = qn_dtype_row_bytes(j->dtype, j->k), rows = PIECE_BYTES / row_bytes, piece = rows * row_bytes;
+    const int64_t begin = j->bytes / n * id, end = begin + j->bytes / n;
+    int n_mm = 0, n_read = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        int64_t i = turn;
+        for (int64_t at = begin; at + piece <= end && i < PIECES_MAX; at += piece, i++) {
+            const double start = now();
+            if (i % 2) j->seen[id] ^= j->ukr->probe_read(j->w + at, piece / 8);
+            else product(j, j->w + at, rows, j->y[id]);
+            if (i % 2) read[n_read++] = now() - start;
+            else mm[n_mm++] = now() - start;
+        }
+    }
+    j->mm[id] = (double)piece / quartile(mm, n_mm) * 1e-9;
+    j->read[id] = (double)piece / quartile(read, n_read) * 1e-9;
+
+    for (n_mm = 0; n_mm < 100; n_mm++) {
+        const double start = now();
+        product(j, j->w + begin, CACHED_ROWS, j->y[id]);
+        mm[n_mm] = now() - start;
+    }
+    j->cached[id] = (double)(CACHED_ROWS * row_bytes) / quartile(mm, n_mm) * 1e-9;
+}
+
+static double total(const double *v, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += v[i];
+    return sum;
+}
+
+static void fill(void *ctx, int id, int n)
+{
+    job *j = ctx;
+    const int64_t begin = j->bytes / n * id;
+    memset(j->w + begin, 0x35, (size_t)(j->bytes / n));
+}
+
+static void table(job *j, int n_threads)
+{
+    qn_team *team = NULL;
+    qn_error err;
+    if (qn__team_create(&(qn_team_options){.n_threads = n_threads}, &team, &err) != QN_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        exit(1);
+    }
+    n_threads = qn__team_size(team);
+    qn__team_run(team, fill, j);
+    printf("%d thread%s, k = %lld\n%-8s %8s %8s %6s %14s\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->k, "format", "GB/s", "read", "",
+           "cached/thread");
+    for (int d = 0; d < QN_DTYPE_COUNT; d++) {
+        if (!j->ukr->mm[d].one || j->ukr->mm[d].act == QN_ACT_f32) continue;
+        j->dtype = (qn_dtype)d;
+        if (j->ukr->mm[d].act == QN_ACT_32) j->ukr->quantize_act32(j->x, j->column, j->k);
+        else j->ukr->quantize_act256(j->x, j->column, j->k);
+        qn__team_run(team, member, j);
+        const double mm = total(j->mm, n_threads), read = total(j->read, n_threads);
+        printf("%-8s %8.2f %8.2f %5.0f%% %14.2f\n", qn_dtype_get(j->dtype)->name, mm, read, 100 * mm / read,
+               total(j->cached, n_threads) / n_threads);
+        fflush(stdout);
+    }
+    qn__team_destroy(team);
+}
+
+int main(int argc, char **argv)
+{
+    qn_cpu_level level = QN_CPU_avx512;
+    job *j = calloc(1, sizeof *j);
+    j->k = argc > 1 ? atoll(argv[1]) / 256 * 256 : 2048;
+    if (argc > 2 && !qn_cpu_level_find(argv[2], &level)) return 1;
+    j->bytes = (argc > 3 ? atoll(argv[3]) : 600) << 20;
+    j->ukr = qn__ukr_get(level);
+    j->w = qn__alloc((size_t)j->bytes);
+    j->x = calloc((size_t)j->k, 4);
+    j->column = calloc((size_t)j->k, 4);
+    for (int i = 0; i < QN_MAX_THREADS && i < 64; i++) j->y[i] = malloc(PIECE_BYTES);
+    if (!j->w || j->k <= 0) return 1;
+    for (int64_t i = 0; i < j->k; i++) j->column[i] = (float)(i % 37 - 11);
+    table(j, 1);
+    table(j, 0);
+    return 0;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/avx512/mm_one_256.c -- one column in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its weights to unsigned
+ * bytes w + off, a sub-block at a time; offsets go into the start values of the integer sums.
+ *
+ * Z fits a float exactly at every step (at most 2^20), so it is a chain of fused multiply-adds beside T's. */
+#include "cpu/avx512/mm_one.h"
+
+typedef struct sums { __m512 t, z; } sums;
+
+/* One sub-block: s = sum w q, w = sum w. */
+INLINE void add_sub(sums *a, __m512i s, __m512i w, __m512 scale)
+{
+    a->t = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s), scale, a->t);
+    a->z = _mm512_fmadd_ps(_mm512_cvtepi32_ps(w), scale, a->z);
+}
+
+/* acc + d S of a super-block */
+INLINE __m512 add_super(__m512 acc, sums a, const qn_act256 *x, __m512 d)
+{
+    const __m512 s = _mm512_fmadd_ps(_mm512_set1_ps((float)-x->zero), a.z, a.t);
+    return _mm512_fmadd_ps(s, _mm512_mul_ps(d, _mm512_set1_ps(x->d)), acc);
+}
+
+INLINE __m512 add_mins(__m512 acc, __m512i m, const qn_act256 *x, __m512 dmin)
+{
+    return _mm512_fnmadd_ps(_mm512_cvtepi32_ps(m), _mm512_mul_ps(dmin, _mm512_set1_ps(x->d)), acc);
+}
+
+/* Byte j of each lane. */
+INLINE __m512 unsigned_byte(__m512i x, int j)
+{
+    const __m512i at = j > 0 ? _mm512_srli_epi32(x, 8 * j) : x;
+    return _mm512_cvtepi32_ps(j < 3 ? _mm512_and_si512(at, _mm512_set1_epi32(255)) : at);
+}
+
+INLINE __m512 signed_byte(__m512i x, int j)
+{
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(j < 3 ? _mm512_slli_epi32(x, 24 - 8 * j) : x, 24));
+}
+
+/* -off * sum of q over each 16 elements: where sums of (w + off) q start */
+INLINE void starts_of_16(const qn_act256 *x, int off, int32_t start[16])
+{
+    const __m512i sum = _mm512_cvtepi16_epi32(_mm256_loadu_si256((const void *)x->sum));
+    const __m512i q = _mm512_add_epi32(sum, _mm512_set1_epi32(16 * x->zero));
+    _mm512_store_si512(start, _mm512_mullo_epi32(q, _mm512_set1_epi32(-off)));
+}
+
+INLINE __m256i sums_of_32(const qn_act256 *x)
+{
+    return _mm256_madd_epi16(_mm256_loadu_si256((const void *)x->sum), _mm256_set1_epi16(1));
+}
+
+INLINE void starts_of_32(const qn_act256 *x, int off, int32_t start[8])
+{
+    const __m256i q = _mm256_add_epi32(sums_of_32(x), _mm256_set1_epi32(32 * x->zero));
+    _mm256_store_si256((__m256i *)(void *)start, _mm256_mullo_epi32(q, _mm256_set1_epi32(-off)));
+}
+
+/* m + sum over the four minima in each lane's bytes of min * sum; `sum` stands in the order 0 2 1 3 */
+INLINE __m512i dot_mins(__m512i m, __m512i mins, const int16_t sum[4])
+{
+    const __m512i even = _mm512_set1_epi32(0x00ff00ff);
+    m = _mm512_dpwssd_epi32(m, _mm512_and_si512(mins, even), all_4(sum));
+    return _mm512_dpwssd_epi32(m, _mm512_and_si512(_mm512_srli_epi32(mins, 8), even), all_4(sum + 2));
+}
+
+#define ORDER_0213 0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15
+
+/* The fields of sixteen rows that don't come with 16 others: through memory, which has time to spare. */
+INLINE __m512i load_dwords(const uint8_t *w, size_t step)
+{
+    uint32_t v[16] __attribute__((aligned(64)));
+    copy_uint32_t(w, step, v);
+    return _mm512_load_si512(v);
+}
+
+INLINE __m512 load_f16(const uint8_t *w, size_t step)
+{
+    uint16_t v[16] __attribute__((aligned(32)));
+    copy_uint16_t(w, step, v);
+    return _mm512_cvtph_ps(_mm256_load_si256((const void *)v));
+}
+
+INLINE void load_32(const uint8_t *w, size_t step, __m512i out[8])
+{
+    load_16(w, step, out);
+    load_16(w + 16, step, out + 4);
+}
+
+/* Bits [from, from + n) of each byte of x at [to, to + n); what else the bytes hold is left to a mask. */
+INLINE __m512i move_bits(__m512i x, int from, int to)
+{
+    return from < to ? _mm512_slli_epi16(x, to - from) : from > to ? _mm512_srli_epi16(x, from - to) : x;
+}
+
+/* Bytes: the lowest n_low bits of p, above them n_high bits of h, which stand in their place already. */
+INLINE __m512i join_bits(__m512i p, int n_low, __m512i h, int n_high)
+{
+    const __m512i low = _mm512_set1_epi8((char)((1 << n_low) - 1));
+    return _mm512_and_si512(select_bits(low, p, h), _mm512_set1_epi8((char)((1 << (n_low + n_high)) - 1)));
+}
+
+/* ---- Q4_K, Q5_K -------------------------------------------------------------------------------------------------------- */
+
+typedef struct k4_head {
+    __m512 d, dmin;
+    __m512i scale[2], min[2]; /* of sub-blocks 0 to 3 and 4 to 7 */
+} k4_head;
+
+INLINE k4_head k4_load(const uint8_t *w, size_t step)
+{
+    const __m512i six = _mm512_set1_epi8(63), upper = _mm512_set1_epi8(48);
+    __m512i v[4]; /* d and dmin, the twelve bytes of scales */
+    load_16(w, step, v);
+    return (k4_head){
+        .d = low_f16(v[0]),
+        .dmin = low_f16(_mm512_srli_epi32(v[0], 16)),
+        .scale = {_mm512_and_si512(v[1], six),
+                  _mm512_or_si512(low_nibbles(v[3]), _mm512_and_si512(_mm512_srli_epi16(v[1], 2), upper))},
+        .min = {_mm512_and_si512(v[2], six),
+                _mm512_or_si512(high_nibbles(v[3]), _mm512_and_si512(_mm512_srli_epi16(v[2], 2), upper))},
+    };
+}
+
+INLINE __m512i k4_mins(const k4_head *h, const qn_act256 *x)
+{
+    int16_t sum[8] __attribute__((aligned(16)));
+    const __m256i s = sums_of_32(x);
+    const __m128i v = _mm_packs_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    _mm_store_si128((__m128i *)(void *)sum, _mm_shuffle_epi8(v, _mm_setr_epi8(ORDER_0213)));
+    return dot_mins(dot_mins(_mm512_setzero_si512(), h->min[0], sum), h->min[1], sum + 4);
+}
+
+INLINE void k4_sub(sums *a, const k4_head *h, int j, const __m512i u[8], int max, const qn_act256 *x)
+{
+    const __m512i none = _mm512_setzero_si512();
+    add_sub(a, dot_n(none, u, x->q + 32 * j, 8), sum_n(none, u, 8, max), unsigned_byte(h->scale[j / 4], j % 4));
+}
+
+static __m512 one_Q4_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+{
+    const qn_act256 *x = columns;
+    __m512 acc = _mm512_setzero_ps();
+    for (; n > 0; n--, x++, w += sizeof(qn_block_Q4_K)) {
+        HIDE(w);
+        const k4_head h = k4_load(w, step);
+        const __m512i m = k4_mins(&h, x);
+        sums a = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+        UNROLL for (int c = 0; c < 4; c++) {
+            __m512i p[8], u[8];
+            fetch_rows(w, step, 4 * c, 4 * c + 4, 3);
+            load_32(w + 16 + 32 * c, step, p);
+            UNROLL for (int i = 0; i < 8; i++) u[i] = low_nibbles(p[i]);
+            k4_sub(&a, &h, 2 * c, u, 15, x);
+            UNROLL for (int i = 0; i < 8; i++) u[i] = high_nibbles(p[i]);
+            k4_sub(&a, &h, 2 * c + 1, u, 15, x);
+        }
+        acc = add_mins(add_super(acc, a, x, h.d), m, x, h.dmin);
+    }
+    return acc;
+}
+
+static __m512 one_Q5_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+{
+    const qn_act256 *x = columns;
+    __m512 acc = _mm512_setzero_ps();
+    for (; n > 0; n--, x++, w += sizeof(qn_block_Q5_K)) {
+        HIDE(w);
+        const k4_head h = k4_load(w, step);
+        const __m512i m = k4_mins(&h, x);
+        sums a = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+        __m512i fifth[8], p[8], u[8];
+        load_32(w + 16, step, fifth);
+        UNROLL for (int j = 0; j < 8; j++) {
+            if (j % 2 == 0) load_32(w + 48 + 16 * j, step, p);
+            fetch_rows(w, step, 2 * j, 2 * j + 2, 3);
+            UNROLL for (int i = 0; i < 8; i++) u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
+            k4_sub(&a, &h, j, u, 31, x);
+        }
+        acc = add_mins(add_super(acc, a, x, h.d), m, x, h.dmin);
+    }
+    return acc;
+}
+
+/* ---- sub-blocks of 16 -------------------------------------------------------------------------------------------------- */
+
+static __m512 one_Q6_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+{
+    const qn_act256 *x = columns;
+    int32_t start[16] __attribute__((aligned(64)));
+    __m512 acc = _mm512_setzero_ps();
+    for (; n > 0; n--, x++, w += sizeof(qn_block_Q6_K)) {
+        HIDE(w);
+        const __m512 d = load_f16(w + 208, step);
+        sums a = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+        __m512i scale[4], low[16], high[8], u[4];
+        starts_of_16(x, 32, start);
+        load_16(w + 192, step, scale);
+        UNROLL for (int s = 0; s < 16; s++) {
+            const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
+            fetch_rows(w, step, s, s + 1, 4);
+            if (s % 8 == 0) {
+                load_32(w + s * 8, step, low);
+                load_32(w + s * 8 + 32, step, low + 8);
+                load_32(w + 128 + s * 4, step, high);
+            }
+            UNROLL for (int i = 0; i < 4; i++)
+                u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4, move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
+            add_sub(&a, dot_n(all_4(&start[s]), u, x->q + 16 * s, 4), sum_n(_mm512_set1_epi32(-32 * 16), u, 4, 63),
+                    signed_byte(scale[s / 4], s % 4));
+        }
+        acc = add_super(acc, a, x, d);
+    }
+    return acc;
+}
+
+/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums so small (at most 2^23) that T is exact in any order: four
+ * sub-blocks at a time, all in integers. */
+typedef struct exact_sums { __m512i t, z; } exact_sums;
+
+/* Two sums of each row, below 2^15, as the halves of a lane. */
+INLINE __m512i as_pairs(__m512i low, __m512i high)
+{
+    return _mm512_mask_mov_epi16(low, 0xaaaaaaaa, _mm512_slli_epi32(high, 16));
+}
+
+/* s[j]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is left to the caller. */
+INLINE void add_four(exact_sums *a, const __m512i s[4], const __m512i bytes[4], __m512i scale)
+{
+    const __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(scale, 8), 8), odd = _mm512_srai_epi16(scale, 8);
+    a->t = _mm512_dpwssd_epi32(a->t, as_pairs(s[0], s[2]), even);
+    a->t = _mm512_dpwssd_epi32(a->t, as_pairs(s[1], s[3]), odd);
+    UNROLL for (int j = 0; j < 4; j++) {
+        const __m128i four_times = _mm_add_epi8(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12), _mm_set1_epi8((char)j));
+        const __m512i same = _mm512_shuffle_epi8(scale, _mm512_broadcast_i32x4(four_times));
+        a->z = _mm512_dpbusd_epi32(a->z, bytes[j], same);
+    }
+}
+
+INLINE __m512i add_bytes(const __m512i u[4])
+{
+    return _mm512_add_epi8(_mm512_add_epi8(u[0], u[1]), _mm512_add_epi8(u[2], u[3]));
+}
+
+INLINE __m512 add_exact(__m512 acc, exact_sums a, const qn_act256 *x, __m512 d)
+{
+    return add_super(acc, (sums){_mm512_cvtepi32_ps(a.t), _mm512_cvtepi32_ps(a.z)}, x, d);
+}
+
+static __m512 one_Q3_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+{
+    const qn_act256 *x = columns;
+    const __m512i none = _mm512_setzero_si512(), ones = _mm512_set1_epi8(1);
+    int32_t start[16] __attribute__((aligned(64)));
+    __m512 acc = _mm512_setzero_ps();
+    for (; n > 0; n--, x++, w += sizeof(qn_block_Q3_K)) {
+        HIDE(w);
+        const __m512 d = load_f16(w + 108, step);
+        exact_sums a = {none, none};
+        __m512i v[4], low[8], high[8], u[4], s[4], bytes[4], sum_scales = none;
+        starts_of_16(x, 4, start);
+        load_16(w + 92, step, v); /* v[1..3] are the twelve bytes of scales */
+        load_32(w, step, high);
+        UNROLL for (int i = 0; i < 16; i++) {
+            const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
+            if (i % 8 == 0) load_32(w + 32 + i * 4, step, low);
+            UNROLL for (int k = 0; k < 4; k++)
+                u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2, move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
+            s[i % 4] = dot_n(all_4(&start[i]), u, x->q + 16 * i, 4);
+            bytes[i % 4] = add_bytes(u);
+            if (i % 4 < 3) continue;
+            const __m512i six = join_bits(move_bits(v[1 + j % 2], j / 2 * 4, 0), 4, move_bits(v[3], 2 * j, 4), 2);
+            const __m512i scale = _mm512_sub_epi8(six, _mm512_set1_epi8(32));
+            add_four(&a, s, bytes, scale);
+            sum_scales = _mm512_dpbusd_epi32(sum_scales, ones, scale);
+        }
+        a.z = _mm512_sub_epi32(a.z, _mm512_slli_epi32(sum_scales, 6)); /* 4 * 16 */
+        acc = add_exact(acc, a, x, d);
+    }
+    return acc;
+}
+
+static __m512 one_Q2_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+{
+    const qn_act256 *x = columns;
+    const __m512i none = _mm512_setzero_si512();
+    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(ORDER_0213));
+    int16_t sum[16] __attribute__((aligned(32)));
+    __m512 acc = _mm512_setzero_ps();
+    for (; n > 0; n--, x++, w += sizeof(qn_block_Q2_K)) {
+        HIDE(w);
+        const __m512i dd = load_dwords(w + 80, step);
+        exact_sums a = {none, none};
+        __m512i v[4], p[8], u[4], s[4], bytes[4], m = none;
+        _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
+        load_16(w, step, v); /* scales in low nibbles, minima in high ones */
+        UNROLL for (int i = 0; i < 16; i++) {
+            if (i % 8 == 0) load_32(w + 16 + i * 4, step, p);
+            UNROLL for (int k = 0; k < 4; k++)
+                u[k] = _mm512_and_si512(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), _mm512_set1_epi8(3));
+            s[i % 4] = dot_n(none, u, x->q + 16 * i, 4);
+            bytes[i % 4] = add_bytes(u);
+            if (i % 4 < 3) continue;
+            add_four(&a, s, bytes, low_nibbles(v[i / 4]));
+            m = dot_mins(m, high_nibbles(v[i / 4]), sum + i / 4 * 4);
+        }
+        acc = add_exact(acc, a, x, low_f16(dd));
+        acc = add_mins(acc, m, x, low_f16(_mm512_srli_epi32(dd, 16)));
+    }
+    return acc;
+}
+
+/* ---- IQ4_XS ------------------------------------------------------------------------------------------------------------ */
+
+static __m512 one_IQ4_XS(const uint8_t *w, size_t step, const void *columns, int64_t n)
+{
+    const qn_act256 *x = columns;
+    const __m512i table = table_16(qn__iq4_values, 128);
+    int32_t start[8] __attribute__((aligned(32)));
+    __m512 acc = _mm512_setzero_ps();
+    for (; n > 0; n--, x++, w += sizeof(qn_block_IQ4_XS)) {
+        HIDE(w);
+        sums a = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+        __m512i v[4], p[4], u[8]; /* v[0]: d, scales_h; v[1]: scales_l */
+        starts_of_32(x, 128, start);
+        load_16(w, step, v);
+        const __m512i upper = _mm512_srli_epi32(v[0], 16);
+        UNROLL for (int j = 0; j < 8; j++) {
+            const __m512i low = _mm512_srli_epi32(v[1], 4 * j);
+            const __m512i high = j < 2 ? _mm512_slli_epi32(upper, 4 - 2 * j) : _mm512_srli_epi32(upper, 2 * j - 4);
+            const __m512i six = _mm512_and_si512(select_bits(_mm512_set1_epi32(15), low, high), _mm512_set1_epi32(63));
+            fetch_rows(w, step, 2 * j, 2 * j + 2, 3);
+            load_16(w + 8 + 16 * j, step, p);
+            UNROLL for (int i = 0; i < 4; i++) {
+                u[i] = _mm512_shuffle_epi8(table, low_nibbles(p[i]));
+                u[i + 4] = _mm512_shuffle_epi8(table, high_nibbles(p[i]));
+            }
+            add_sub(&a, dot_n(all_4(&start[j]), u, x->q + 32 * j, 8), sum_n(_mm512_set1_epi32(-128 * 32), u, 8, 255),
+                    _mm512_cvtepi32_ps(_mm512_sub_epi32(six, _mm512_set1_epi32(32))));
+        }
+        acc = add_super(acc, a, x, low_f16(v[0]));
+    }
+    return acc;
+}
+
+#define FORMATS(FORMAT) FORMAT(Q2_K) FORMAT(Q3_K) FORMAT(Q4_K) FORMAT(Q5_K) FORMAT(Q6_K) FORMAT(IQ4_XS)
+
+#define FORMAT(name) static void mm_##name(const qn_mm_args *a) { qn__avx512_one(a, a->k / 256, one_##name); }
+FORMATS(FORMAT)
+#undef FORMAT
+
+void qn__avx512_one_256_init(qn_ukr *ukr)
+{
+#define FORMAT(name) qn__avx512_one_set(&ukr->mm[QN_DTYPE_##name], mm_##name);
+    FORMATS(FORMAT)
+#undef FORMAT
+}

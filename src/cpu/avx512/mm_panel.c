@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/avx512/mm_panel.c -- products of block formats with many quantized columns (act.h).
+ *
+ * Every 512-bit instruction competes for the same two ports, so what counts is how many there are for the 64 dot products of
+ * 16 rows x 256 elements x 1 column. 32 rows x 6 columns have their integer and float sums, 24 registers, at hand; weights
+ * and broadcast activations come from L1 without an instruction of their own there (8 loads for 12 dot products).
+ *   256, sub-blocks of 32, with minima:  64 + 8 (convert, fma) + 3 + 4 + 3 = 90, 71 % of the peak
+ *   256, sub-blocks of 16:               64 + 16 (convert, fma) + 3 = 99, 65 %
+ *   32:                                  64 + 8 (zero, convert, scale, fma) = 96, 67 %
+ * A slice of 512 elements of 32 rows is unpacked into L1 (28 KiB) and meets all columns before the next; columns come by from
+ * L2, 3 bytes a cycle, and so do their sums. */
+#include "cpu/avx512/avx512.h"
+#include "cpu/avx512/lanes.h"
+#include "cpu/avx512/mm_panel.h"
+#include "quant/blocks.h"
+
+#include <string.h>
+
+enum { ROWS = 32, COLS = 6, SLICE_32 = 16, SLICE_256 = 2 };
+
+/* One block of a group of columns. */
+typedef struct group32 {
+    uint8_t q[COLS][32];    /* q + 128 */
+    int32_t zero[COLS];     /* -(zero + 128) in the low half */
+    float d[COLS], d_sum[COLS];
+} group32;
+typedef struct group256 {
+    uint8_t q[COLS][256];
+    int16_t sum16[COLS][16], sum32[COLS][8];
+    float d[COLS], zero[COLS]; /* zero: -zero */
+} group256;
+
+static void put32(void *group, size_t stride, int col, const void *blocks, int64_t n)
+{
+    for (const qn_act32 *x = blocks; n > 0; n--, x++, group = (uint8_t *)group + stride) {
+        group32 *g = group;
+        for (int i = 0; i < 32; i++) g->q[col][i] = (uint8_t)x->q[i] ^ 0x80;
+        g->zero[col] = -(x->zero + 128) & 0xffff;
+        g->d[col] = x->d;
+        g->d_sum[col] = x->d * (float)x->sum;
+    }
+}
+
+static void put256(void *group, size_t stride, int col, const void *blocks, int64_t n)
+{
+    for (const qn_act256 *x = blocks; n > 0; n--, x++, group = (uint8_t *)group + stride) {
+        group256 *g = group;
+        for (int i = 0; i < 256; i++) g->q[col][i] = (uint8_t)x->q[i] ^ 0x80;
+        for (int i = 0; i < 16; i++) g->sum16[col][i] = x->sum[i];
+        for (int i = 0; i < 8; i++) g->sum32[col][i] = (int16_t)(x->sum[2 * i] + x->sum[2 * i + 1]);
+        g->d[col] = x->d;
+        g->zero[col] = (float)-x->zero;
+    }
+}
+
+static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS, sizeof(group256), put256};
+
+/* ---- multiplying: n blocks of two panels with n_cols columns of a group; acc: [COLS][2]
+ * ---------------------------------------- */
+
+#define INLINE static inline __attribute__((always_inline))
+
+static inline __m512i word_of(const void *p)
+{
+    int32_t w;
+    memcpy(&w, p, 4);
+    return _mm512_set1_epi32(w);
+}
+
+/* A load for each: compilers would load once and copy, and a copy is an instruction like any other to the two ports. */
+static inline __m512i loaded(const __m512i *p)
+{
+    __m512i x;
+    __asm__("vmovdqa32 %1, %0" : "=v"(x) : "m"(*p));
+    return x;
+}
+
+/* s[c][h] += w[h][i] q[c][4i ...] over n vectors */
+INLINE void dot(__m512i (*s)[2], const __m512i *w0, const __m512i *w1, const uint8_t *q, size_t q_stride, const int n, const int n_cols)
+{
+    UNROLL for (int i = 0; i < n; i++) {
+        const __m512i u0 = w0[i], u1 = w1[i];
+        UNROLL for (int c = 0; c < n_cols; c++) {
+            const __m512i x = word_of(q + (size_t)c * q_stride + 4 * i);
+            s[c][0] = _mm512_dpbusd_epi32(s[c][0], x, u0);
+            s[c][1] = _mm512_dpbusd_epi32(s[c][1], x, u1);
+        }
+    }
+}
+
+INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min, const int n_cols)
+{
+    const qn_panel32 *p = panels;
+    __m512 acc[COLS][2];
+    (void)sub;
+    UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) acc[c][h] = _mm512_load_ps(sums + c * ROWS + h * 16);
+    for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
+        const group32 *g = group;
+        const qn_panel32 *const half[2] = {p, p + SLICE_32};
+        __m512i s[COLS][2];
+        UNROLL for (int c = 0; c < n_cols; c++) {
+            const __m512i zero = _mm512_set1_epi32(g->zero[c]);
+            UNROLL for (int h = 0; h < 2; h++) s[c][h] = _mm512_madd_epi16(half[h]->sum_w, zero);
+        }
+        dot(s, half[0]->w, half[1]->w, g->q[0], sizeof g->q[0], 8, n_cols);
+        UNROLL for (int c = 0; c < n_cols; c++) {
+            const __m512 d = _mm512_set1_ps(g->d[c]);
+            UNROLL for (int h = 0; h < 2; h++) {
+                acc[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), _mm512_mul_ps(half[h]->d, d), acc[c][h]);
+                if (with_min) acc[c][h] = _mm512_fmadd_ps(half[h]->m, _mm512_set1_ps(g->d_sum[c]), acc[c][h]);
+            }
+        }
+    }
+    UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) _mm512_store_ps(sums + c * ROWS + h * 16, acc[c][h]);
+}
+
+INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min, const int n_cols)
+{
+    const qn_panel256 *p = panels;
+    for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
+        const group256 *g = group;
+        const qn_panel256 *const half[2] = {p, p + SLICE_256};
+        __m512 t[COLS][2];
+        UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) t[c][h] = _mm512_setzero_ps();
+        for (int j = 0; j < 256 / sub; j++) {
+            __m512i s[COLS][2];
+            const int at = j * sub / 4;
+            UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) s[c][h] = loaded(&half[h]->start[j]);
+            dot(s, half[0]->w + at, half[1]->w + at, g->q[0] + 4 * at, sizeof g->q[0], sub / 4, n_cols);
+            UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++)
+                t[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), half[h]->scale[j], t[c][h]);
+        }
+        UNROLL for (int c = 0; c < n_cols; c++) {
+            const uint8_t *pairs = sub == 16 ? (const uint8_t *)g->sum16[c] : (const uint8_t *)g->sum32[c];
+            const __m512 d = _mm512_set1_ps(g->d[c]), zero = _mm512_set1_ps(g->zero[c]);
+            __m512i m[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+            for (int i = 0; i < (with_min ? 128 / sub : 0); i++) {
+                const __m512i x = word_of(pairs + 4 * i);
+                for (int h = 0; h < 2; h++) m[h] = _mm512_dpwssd_epi32(m[h], half[h]->min[i], x);
+            }
+            UNROLL for (int h = 0; h < 2; h++) {
+                float *sum = sums + c * ROWS + h * 16;
+                const __m512 s = _mm512_fmadd_ps(zero, half[h]->z, t[c][h]);
+                __m512 acc = _mm512_fmadd_ps(s, _mm512_mul_ps(half[h]->d, d), _mm512_load_ps(sum));
+                if (with_min) acc = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(m[h]), _mm512_mul_ps(half[h]->m, d), acc);
+                _mm512_store_ps(sum, acc);
+            }
+        }
+    }
+}
+
+typedef void (*mac_fn)(const void *panels, const void *group, size_t stride, int64_t n, float *sums);
+
+#define MAC(mac, sub, with_min, n_cols)                                                                                \
+    static void mac##_##sub##_##with_min##_##n_cols(const void *panels, const void *group, size_t stride, int64_t n, float *sums)     \
+    {                                                                                                                  \
+        mac(panels, group, stride, n, sums, sub, with_min, n_cols);                                                            \
+    }
+#define MACS(mac, sub, with_min)                                                                                       \
+    MAC(mac, sub, with_min, 1) MAC(mac, sub, with_min, 2) MAC(mac, sub, with_min, 3)                                   \
+    MAC(mac, sub, with_min, 4) MAC(mac, sub, with_min, 5) MAC(mac, sub, with_min, 6)                                   \
+    static const mac_fn mac##_##sub##_##with_min[COLS] = {                                                             \
+        mac##_##sub##_##with_min##_1, mac##_##sub##_##with_min##_2, mac##_##sub##_##with_min##_3,                      \
+        mac##_##sub##_##with_min##_4, mac##_##sub##_##with_min##_5, mac##_##sub##_##with_min##_6,                      \
+    };
+MACS(mac32, 32, 0)
+MACS(mac32, 32, 1)
+MACS(mac256, 32, 0)
+MACS(mac256, 32, 1)
+MACS(mac256, 16, 0)
+MACS(mac256, 16, 1)
+
+/* ---- the product
+ * ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct format {
+    int block;              /* elements */
+    size_t block_bytes, panel_bytes;
+    int slice;              /* blocks of a slice */
+    qn_panel_fn unpack;
+    const mac_fn *macs;
+} format;
+
+enum {
+    PANELS_BYTES = 2 * SLICE_256 * sizeof(qn_panel256),
+    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
+};
+_Static_assert(2 * SLICE_32 * sizeof(qn_panel32) <= PANELS_BYTES && PANELS_BYTES % 64 == 0, "panels of either kind");
+
+/* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. */
+static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int64_t b, int64_t n, uint8_t *panels)
+{
+    for (int h = 0; h < 2; h++) {
+        const uint8_t *row[16];
+        for (int r = 0; r < 16; r++) {
+            const int32_t at = first_row + h * 16 + r;
+            row[r] = a->w + (size_t)(at < a->rows ? at : a->rows - 1) * a->w_row_bytes;
+        }
+        for (int64_t i = 0; i < n; i++)
+            f->unpack(row, (size_t)(b + i) * f->block_bytes, panels + (size_t)(h * f->slice + i) * f->panel_bytes);
+    }
+}
+
+static void store(const qn_mm_args *a, int32_t first_row, int32_t first_col, int n_cols, const float *sums)
+{
+    const int32_t n_rows = a->rows - first_row;
+    for (int c = 0; c < n_cols; c++, sums += ROWS) {
+        float *y = a->y + (first_col + c) * a->y_stride + first_row;
+        l_store_n(y, n_rows < 16 ? n_rows : 16, l_load(sums));
+        if (n_rows > 16) l_store_n(y + 16, n_rows < 32 ? n_rows - 16 : 16, l_load(sums + 16));
+    }
+}
+
+/* Columns of y lie far apart, so that each store would wait for its line. */
+static void fetch(const qn_mm_args *a, int32_t first_row, int32_t first_col, int n_cols)
+{
+    for (int c = 0; c < n_cols; c++) {
+        const float *y = a->y + (first_col + c) * a->y_stride + first_row;
+        __builtin_prefetch(y, 1);
+        __builtin_prefetch(y + (a->rows - first_row > 16 ? 16 : 0), 1);
+    }
+}
+
+static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, int32_t first_col, int32_t n_cols)
+{
+    const int64_t n_blocks = a->k / f->block;
+    uint8_t *panels = (uint8_t *)a->tile;
+    float *sums = (float *)(void *)(panels + PANELS_BYTES);
+
+    for (int64_t b = 0; b < n_blocks || b == 0; b += f->slice) {
+        const int64_t n = n_blocks - b < f->slice ? n_blocks - b : f->slice;
+        const bool last = b + n == n_blocks;
+        const uint8_t *group = (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
+        unpack_slice(a, f, first_row, b, n, panels);
+        for (int32_t c = 0; c < n_cols; c += COLS, group += a->x_row_bytes) {
+            float *sum = sums + (size_t)c * ROWS;
+            const int some = n_cols - c < COLS ? n_cols - c : COLS;
+            if (b == 0) memset(sum, 0, (size_t)some * ROWS * sizeof *sum);
+            if (last) fetch(a, first_row, first_col + c, some);
+            f->macs[some - 1](panels, group, a->x_block_bytes, n, sum);
+            if (last) store(a, first_row, first_col + c, some, sum);
+        }
+    }
+}
+
+static void mm(const qn_mm_args *a, const format *f)
+{
+    for (int64_t c = 0; c < a->cols; c += COLS_MAX) {
+        const int64_t n_cols = a->cols - c < COLS_MAX ? a->cols - c : COLS_MAX;
+        for (int64_t r = 0; r < a->rows; r += ROWS) row_panel(a, f, (int32_t)r, (int32_t)c, (int32_t)n_cols);
+    }
+}
+
+#define FN(name, kind, sub, with_min)                                                                                  \
+    static void mm_##name(const qn_mm_args *a)                                                                         \
+    {                                                                                                                  \
+        static const format f = {kind, sizeof(qn_block_##name), sizeof(qn_panel##kind),           \
+                                 SLICE_##kind, qn__avx512_panel_##name, mac##kind##_##sub##_##with_min};               \
+        mm(a, &f);                                                                                                     \
+    }
+#define FORMAT(name, sub, with_min) FN(name, 32, sub, with_min)
+QN_PANEL_FORMATS_32(FORMAT)
+#undef FORMAT
+#define FORMAT(name, sub, with_min) FN(name, 256, sub, with_min)
+QN_PANEL_FORMATS_256(FORMAT)
+#undef FORMAT
+
+static void set(qn_mm *slot, qn_mm_fn fn, const qn_mm_pack *pack)
+{
+    slot->panel = fn;
+    slot->pack = pack;
+    slot->panel_cols = 1;
+}
+
+void qn__avx512_mm_panel_init(qn_ukr *ukr)
+{
+#define FORMAT(name, sub, with_min) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack32);
+    QN_PANEL_FORMATS_32(FORMAT)
+#undef FORMAT
+#define FORMAT(name, sub, with_min) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack256);
+    QN_PANEL_FORMATS_256(FORMAT)
+#undef FORMAT
+}

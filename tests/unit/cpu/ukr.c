@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/cpu/ukr.c -- the dispatch tables: whole at every level, rung over rung, one and the same for every thread. What the slots
+ * compute is the business of tests/check. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/thread.h"
+#include "cpu/ukr.h"
+
+/* First in the program: threads race for the one that builds. */
+static void get_all(void *ctx, int member, int n_members)
+{
+    const qn_ukr **seen = ctx;
+    (void)n_members;
+    seen[member] = qn__ukr_get(QN_CPU_LEVEL_COUNT - 1);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    const qn_ukr *seen[8] = {0};
+    qn_team *team;
+    assert_int_equal(qn__team_create(&(qn_team_options){.n_threads = 8}, &team, NULL), QN_OK);
+    qn__team_run(team, get_all, seen);
+    qn__team_destroy(team);
+    for (int i = 0; i < 8; i++) {
+        assert_ptr_equal(seen[i], seen[0]);
+        assert_non_null(seen[i]->dot_f32);
+    }
+}
+
+static void test_levels(void **state)
+{
+    (void)state;
+    qn_machine machine;
+    qn_machine_get(&machine);
+    for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++) {
+        const qn_ukr *ukr = qn__ukr_get((qn_cpu_level)l);
+        assert_int_equal(ukr->level, l <= (int)machine.level ? l : (int)machine.level);
+#define QN_UKR(name, bound, ret, params) assert_non_null(ukr->name);
+#include "cpu/ukr.def"
+#undef QN_UKR
+    }
+    assert_ptr_equal(qn__ukr_get((qn_cpu_level)99), qn__ukr_get(QN_CPU_LEVEL_COUNT - 1));
+    if (machine.level >= QN_CPU_avx2) assert_ptr_not_equal(qn__ukr_get(QN_CPU_avx2)->dot_f32, qn__ukr_get(QN_CPU_ref)->dot_f32);
+}
+
+/* Every format that unpacks has a product, nothing else has; columns of a format have one form at all levels, so that a program
+ * compiled for one level can be compared with another's. */
+static void test_products(void **state)
+{
+    (void)state;
+    for (int d = 0; d < QN_DTYPE_COUNT; d++) {
+        const bool weights = qn__quant_get((qn_dtype)d)->unpack != NULL;
+        for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++) {
+            const qn_ukr *ukr = qn__ukr_get((qn_cpu_level)l);
+            assert_int_equal(ukr->mm[d].one != NULL, weights);
+            assert_int_equal(ukr->unpack[d] != NULL, weights);
+            assert_int_equal(ukr->mm[d].act, qn__ukr_get(QN_CPU_ref)->mm[d].act);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_products),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
