@@ -36,10 +36,13 @@ typedef struct qn_cpu_op {
     int n_phases;                                                              /* at least 1 */
     int64_t (*items)(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk); /* chunk: how many at once pay */
     void (*run)(const qn_task *task);
-    /* Phase 0 of `a` leaves in its scratch just what phase 0 of `b` would, as long as their source 0 is the same. NULL: never. */
-    bool (*shares)(const qn_ukr *ukr, const qn_node *a, const qn_node *b);
 } qn_cpu_op;
 /* NULL for leaves, views and transfers; every compute or update row of ops.def has one, or the program does not link. */
 const qn_cpu_op *qn__cpu_op(qn_op op);
+
+/* Phase 0 of `a` leaves in its scratch just what phase 0 of `b` would, both nodes of one op and their source 0 the same. */
+typedef bool (*qn_cpu_shares_fn)(const qn_ukr *ukr, const qn_node *a, const qn_node *b);
+/* NULL for ops where it never does. */
+qn_cpu_shares_fn qn__cpu_shares(qn_op op);
 
 #endif

@@ -131,8 +131,9 @@ static bool clear_of(const qn_view *v, const uint8_t *scratch, uint64_t bytes)
 
 static bool follows(const qn_cpu *cpu, const step *a, const step *b)
 {
-    return a->op == b->op && a->op->shares && a->task.node->src[0] == b->task.node->src[0] &&
-           a->op->shares(cpu->ukr, a->task.node, b->task.node);
+    const qn_node *x = a->task.node, *y = b->task.node;
+    const qn_cpu_shares_fn shares = qn__cpu_shares(x->op);
+    return shares && x->op == y->op && x->src[0] == y->src[0] && shares(cpu->ukr, x, y);
 }
 
 static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)

@@ -92,7 +92,10 @@ SLICES(1, 1) SLICES(1, 2) SLICES(1, 3) SLICES(1, 4) SLICES(2, 1) SLICES(2, 2) SL
 
 static void few_rows(const weights *t, int64_t first_row, int64_t first_col, int n_cols)
 {
-    static const slices_fn fns[2][FEW] = {{slices_1_1, slices_1_2, slices_1_3, slices_1_4}, {slices_2_1, slices_2_2, slices_2_3, slices_2_4}};
+    static const slices_fn fns[2][FEW] = {
+        {slices_1_1, slices_1_2, slices_1_3, slices_1_4},
+        {slices_2_1, slices_2_2, slices_2_3, slices_2_4},
+    };
     const qn_mm_args *a = t->a;
     const int64_t left = a->rows - first_row < 16 ? a->rows - first_row : 16;
     const float *x[FEW];
@@ -179,7 +182,8 @@ static void mm_init(qn_ukr *ukr)
 {
 #define SET_block(name)                                                                                                \
     if (ukr->mm[QN_DTYPE_##name].act == QN_ACT_f32)                                                                    \
-        ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_f32, .one = mm_##name, .panel = mm_##name, .panel_cols = MANY, .panel_rows = PANEL_ROWS};
+        ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_f32, .one = mm_##name, .panel = mm_##name, .panel_cols = MANY,                \
+                                           .panel_rows = PANEL_ROWS};
 #define SET_real(name) SET_block(name)
 #define SET_integer(name)
 #define SET_boolean(name)

@@ -22,25 +22,20 @@ static inline lanes power(lanes x, lanes p, lanes n, lanes t)
 enum { SIDE = 16 };
 static inline __attribute__((always_inline)) void turn(float *y, int64_t y_stride, const float *x, int64_t x_stride)
 {
-    __m512 a[16], b[16];
-    UNROLL for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(x + i * x_stride);
-    UNROLL for (int i = 0; i < 16; i += 2) {
-        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
-        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
-    }
-    UNROLL for (int i = 0; i < 16; i += 4) { /* a[i + j]: column 4q + j of rows i to i + 3 in quarter q */
-        a[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(b[i]), _mm512_castps_pd(b[i + 2])));
-        a[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(b[i]), _mm512_castps_pd(b[i + 2])));
-        a[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(b[i + 1]), _mm512_castps_pd(b[i + 3])));
-        a[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(b[i + 1]), _mm512_castps_pd(b[i + 3])));
-    }
-    UNROLL for (int j = 0; j < 4; j++) {
-        const __m512 lo0 = _mm512_shuffle_f32x4(a[j], a[4 + j], 0x88), lo1 = _mm512_shuffle_f32x4(a[8 + j], a[12 + j], 0x88);
-        const __m512 hi0 = _mm512_shuffle_f32x4(a[j], a[4 + j], 0xdd), hi1 = _mm512_shuffle_f32x4(a[8 + j], a[12 + j], 0xdd);
-        _mm512_storeu_ps(y + j * y_stride, _mm512_shuffle_f32x4(lo0, lo1, 0x88));
-        _mm512_storeu_ps(y + (4 + j) * y_stride, _mm512_shuffle_f32x4(hi0, hi1, 0x88));
-        _mm512_storeu_ps(y + (8 + j) * y_stride, _mm512_shuffle_f32x4(lo0, lo1, 0xdd));
-        _mm512_storeu_ps(y + (12 + j) * y_stride, _mm512_shuffle_f32x4(hi0, hi1, 0xdd));
+    UNROLL for (int q = 0; q < 4; q++, x += 4, y += 4 * y_stride) {
+        __m512 a[4]; /* loads put rows e, 4 + e, 8 + e, 12 + e into the quarters of one register: half the shuffles */
+        UNROLL for (int e = 0; e < 4; e++) {
+            a[e] = _mm512_castps128_ps512(_mm_loadu_ps(x + e * x_stride));
+            a[e] = _mm512_mask_broadcast_f32x4(a[e], 0x00f0, _mm_loadu_ps(x + (4 + e) * x_stride));
+            a[e] = _mm512_mask_broadcast_f32x4(a[e], 0x0f00, _mm_loadu_ps(x + (8 + e) * x_stride));
+            a[e] = _mm512_mask_broadcast_f32x4(a[e], 0xf000, _mm_loadu_ps(x + (12 + e) * x_stride));
+        }
+        const __m512d lo0 = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1])), hi0 = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1]));
+        const __m512d lo1 = _mm512_castps_pd(_mm512_unpacklo_ps(a[2], a[3])), hi1 = _mm512_castps_pd(_mm512_unpackhi_ps(a[2], a[3]));
+        _mm512_storeu_ps(y, _mm512_castpd_ps(_mm512_unpacklo_pd(lo0, lo1)));
+        _mm512_storeu_ps(y + y_stride, _mm512_castpd_ps(_mm512_unpackhi_pd(lo0, lo1)));
+        _mm512_storeu_ps(y + 2 * y_stride, _mm512_castpd_ps(_mm512_unpacklo_pd(hi0, hi1)));
+        _mm512_storeu_ps(y + 3 * y_stride, _mm512_castpd_ps(_mm512_unpackhi_pd(hi0, hi1)));
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_one.c -- which sixteen rows are read together.
+/* src/cpu/avx512/mm_one.c -- which columns are taken, and which sixteen rows are read, together.
  *
  * The lanes take rows that lie far apart, each a run of its own: sixteen sequential streams that the processor's prefetcher
  * follows by itself. Measured on 2 cores of Sapphire Rapids, Q4_K, weights from memory, share of the read bandwidth: runs of 1 row 60 %,
@@ -20,32 +20,70 @@ static int32_t run_of(int32_t rows, size_t row_bytes)
     return longest;
 }
 
+/* Columns that one kernel takes: as many as `n`, and the rest of its room repeats the last. */
+typedef struct columns {
+    const void *x;
+    qn_one_fn fn;
+    int n;
+    int32_t first;
+    int64_t blocks;
+} columns;
+
 /* Rows first, first + apart, ... */
-static void sixteen(const qn_mm_args *a, int64_t n, qn_one_fn fn, int32_t first_row, int32_t apart)
+static void sixteen(const qn_mm_args *a, const columns *x, int32_t first_row, int32_t apart)
 {
-    const uint8_t *w = a->w + (size_t)first_row * a->w_row_bytes;
-    const __m512i at = _mm512_mullo_epi32(_mm512_set1_epi32(apart), _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
-    for (int32_t c = 0; c < a->cols; c++) {
-        const __m512 y = fn(w, (size_t)apart * a->w_row_bytes, (const uint8_t *)a->x + (size_t)c * a->x_row_bytes, n);
-        float *to = a->y + c * a->y_stride + first_row;
-        if (apart == 1) _mm512_storeu_ps(to, y);
-        else if (apart == 0) *to = _mm512_cvtss_f32(y);
-        else _mm512_i32scatter_ps(to, at, y, 4);
+    const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512i at = _mm512_mullo_epi32(_mm512_set1_epi32(apart), lane);
+    __m512 y[QN_ONE_COLS_MAX];
+    x->fn(a->w + (size_t)first_row * a->w_row_bytes, (size_t)apart * a->w_row_bytes, x->x, x->blocks, y);
+    for (int c = 0; c < x->n; c++) {
+        float *to = a->y + (x->first + c) * a->y_stride + first_row;
+        if (apart == 1) _mm512_storeu_ps(to, y[c]);
+        else if (apart == 0) *to = _mm512_cvtss_f32(y[c]);
+        else _mm512_i32scatter_ps(to, at, y[c], 4);
     }
 }
 
 /* Rows that fill no sixteen are done again with their neighbours before, or, where there are none, each in all lanes. */
-void qn__avx512_one(const qn_mm_args *a, int64_t n, qn_one_fn fn)
+static void all_rows(const qn_mm_args *a, const columns *x)
 {
     int32_t at = 0;
     while (a->rows - at >= 16) {
         const int32_t run = run_of(a->rows - at, a->w_row_bytes);
-        for (int32_t i = 0; i < run; i++) sixteen(a, n, fn, at + i, run);
+        for (int32_t i = 0; i < run; i++) sixteen(a, x, at + i, run);
         at += 16 * run;
     }
     if (at == a->rows) return;
-    if (a->rows >= 16) sixteen(a, n, fn, a->rows - 16, 1);
-    else for (; at < a->rows; at++) sixteen(a, n, fn, at, 0);
+    if (a->rows >= 16) sixteen(a, x, a->rows - 16, 1);
+    else for (; at < a->rows; at++) sixteen(a, x, at, 0);
+}
+
+/* Blocks side by side in the tile, so that a kernel has one pointer to all its columns. */
+static void interleave(const qn_mm_args *a, const qn_one_kernel *kernel, const columns *x, int room)
+{
+    const size_t bytes = kernel->act_bytes;
+    for (int c = 0; c < room; c++) {
+        const uint8_t *from = (const uint8_t *)a->x + (size_t)(x->first + (c < x->n ? c : x->n - 1)) * a->x_row_bytes;
+        uint8_t *to = (uint8_t *)a->tile + (size_t)c * bytes;
+        for (int64_t b = 0; b < x->blocks; b++, from += bytes, to += (size_t)room * bytes) memcpy(to, from, bytes);
+    }
+}
+
+/* Rows too long for the tile take fewer columns at a time. */
+void qn__avx512_one(const qn_mm_args *a, const qn_one_kernel *kernel)
+{
+    static const int room[] = {1, 4, QN_ONE_COLS_MAX};
+    const int64_t blocks = a->k / kernel->block, fit = blocks > 0 ? QN_MM_TILE_BYTES / (int64_t)kernel->act_bytes / blocks : 1;
+    int64_t n;
+    for (int64_t c = 0; c < a->cols; c += n) {
+        const int64_t left = a->cols - c;
+        const int which = left > 4 && fit >= QN_ONE_COLS_MAX ? 2 : left > 1 && fit >= 4 ? 1 : 0;
+        n = left < room[which] ? left : room[which];
+        columns x = {a->tile, kernel->fn[which], (int)n, (int32_t)c, blocks};
+        if (which == 0) x.x = (const uint8_t *)a->x + (size_t)c * a->x_row_bytes;
+        else interleave(a, kernel, &x, room[which]);
+        all_rows(a, &x);
+    }
 }
 
 void qn__avx512_mm_one_init(qn_ukr *ukr)

@@ -1,24 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_one_256.c -- one column in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its weights to unsigned
+/* src/cpu/avx512/mm_one_256.c -- few columns in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its weights to unsigned
  * bytes w + off, a sub-block at a time; offsets go into the start values of the integer sums.
  *
  * Z fits a float exactly at every step (at most 2^20), so it is a chain of fused multiply-adds beside T's. */
 #include "cpu/avx512/mm_one.h"
 
-typedef struct sums { __m512 t, z; } sums;
+/* Of a super-block so far; z is the weights' alone. */
+typedef struct sums { __m512 t[QN_ONE_COLS_MAX], z; } sums;
 
-/* One sub-block: s = sum w q, w = sum w. */
-INLINE void add_sub(sums *a, __m512i s, __m512i w, __m512 scale)
+#define FOR_COLUMNS(c) UNROLL for (int c = 0; c < nc; c++)
+
+INLINE void clear(const int nc, __m512 *v) { FOR_COLUMNS(c) v[c] = _mm512_setzero_ps(); }
+
+INLINE void clear_sums(const int nc, sums *a)
 {
-    a->t = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s), scale, a->t);
+    clear(nc, a->t);
+    a->z = _mm512_setzero_ps();
+}
+
+/* One sub-block: s[c] = sum w q, w = sum w. */
+INLINE void add_sub(const int nc, sums *a, const __m512i *s, __m512i w, __m512 scale)
+{
+    FOR_COLUMNS(c) a->t[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c]), scale, a->t[c]);
     a->z = _mm512_fmadd_ps(_mm512_cvtepi32_ps(w), scale, a->z);
 }
 
 /* acc + d S of a super-block */
-INLINE __m512 add_super(__m512 acc, sums a, const qn_act256 *x, __m512 d)
+INLINE __m512 add_super(__m512 acc, __m512 t, __m512 z, const qn_act256 *x, __m512 d)
 {
-    const __m512 s = _mm512_fmadd_ps(_mm512_set1_ps((float)-x->zero), a.z, a.t);
+    const __m512 s = _mm512_fmadd_ps(_mm512_set1_ps((float)-x->zero), z, t);
     return _mm512_fmadd_ps(s, _mm512_mul_ps(d, _mm512_set1_ps(x->d)), acc);
+}
+
+INLINE void add_supers(const int nc, __m512 *acc, const sums *a, const qn_act256 *x, __m512 d)
+{
+    FOR_COLUMNS(c) acc[c] = add_super(acc[c], a->t[c], a->z, &x[c], d);
 }
 
 INLINE __m512 add_mins(__m512 acc, __m512i m, const qn_act256 *x, __m512 dmin)
@@ -132,70 +148,76 @@ INLINE __m512i k4_mins(const k4_head *h, const qn_act256 *x)
     return dot_mins(dot_mins(_mm512_setzero_si512(), h->min[0], sum), h->min[1], sum + 4);
 }
 
-INLINE void k4_sub(sums *a, const k4_head *h, int j, const __m512i u[8], int max, const qn_act256 *x)
+INLINE void k4_sub(const int nc, sums *a, const k4_head *h, int j, const __m512i u[8], int max, const qn_act256 *x)
 {
-    const __m512i none = _mm512_setzero_si512();
-    add_sub(a, dot_n(none, u, x->q + 32 * j, 8), sum_n(none, u, 8, max), unsigned_byte(h->scale[j / 4], j % 4));
+    __m512i s[QN_ONE_COLS_MAX];
+    FOR_COLUMNS(c) s[c] = _mm512_setzero_si512();
+    dots_n(nc, s, u, x->q + 32 * j, sizeof *x, 8);
+    add_sub(nc, a, s, sum_n(_mm512_setzero_si512(), u, 8, max), unsigned_byte(h->scale[j / 4], j % 4));
 }
 
-static __m512 one_Q4_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+INLINE void k4_end(const int nc, __m512 *acc, const sums *a, const k4_head *h, const qn_act256 *x)
 {
-    const qn_act256 *x = columns;
-    __m512 acc = _mm512_setzero_ps();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_Q4_K)) {
+    FOR_COLUMNS(c) {
+        acc[c] = add_super(acc[c], a->t[c], a->z, &x[c], h->d);
+        acc[c] = add_mins(acc[c], k4_mins(h, &x[c]), &x[c], h->dmin);
+    }
+}
+
+INLINE void one_Q4_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, __m512 *acc)
+{
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q4_K)) {
         HIDE(w);
         const k4_head h = k4_load(w, step);
-        const __m512i m = k4_mins(&h, x);
-        sums a = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+        sums a;
+        clear_sums(nc, &a);
         UNROLL for (int c = 0; c < 4; c++) {
             __m512i p[8], u[8];
             fetch_rows(w, step, 4 * c, 4 * c + 4, 3);
             load_32(w + 16 + 32 * c, step, p);
             UNROLL for (int i = 0; i < 8; i++) u[i] = low_nibbles(p[i]);
-            k4_sub(&a, &h, 2 * c, u, 15, x);
+            k4_sub(nc, &a, &h, 2 * c, u, 15, x);
             UNROLL for (int i = 0; i < 8; i++) u[i] = high_nibbles(p[i]);
-            k4_sub(&a, &h, 2 * c + 1, u, 15, x);
+            k4_sub(nc, &a, &h, 2 * c + 1, u, 15, x);
         }
-        acc = add_mins(add_super(acc, a, x, h.d), m, x, h.dmin);
+        k4_end(nc, acc, &a, &h, x);
     }
-    return acc;
 }
 
-static __m512 one_Q5_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, __m512 *acc)
 {
-    const qn_act256 *x = columns;
-    __m512 acc = _mm512_setzero_ps();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_Q5_K)) {
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q5_K)) {
         HIDE(w);
         const k4_head h = k4_load(w, step);
-        const __m512i m = k4_mins(&h, x);
-        sums a = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+        sums a;
+        clear_sums(nc, &a);
         __m512i fifth[8], p[8], u[8];
         load_32(w + 16, step, fifth);
         UNROLL for (int j = 0; j < 8; j++) {
             if (j % 2 == 0) load_32(w + 48 + 16 * j, step, p);
             fetch_rows(w, step, 2 * j, 2 * j + 2, 3);
             UNROLL for (int i = 0; i < 8; i++) u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
-            k4_sub(&a, &h, j, u, 31, x);
+            k4_sub(nc, &a, &h, j, u, 31, x);
         }
-        acc = add_mins(add_super(acc, a, x, h.d), m, x, h.dmin);
+        k4_end(nc, acc, &a, &h, x);
     }
-    return acc;
 }
 
 /* ---- sub-blocks of 16 -------------------------------------------------------------------------------------------------- */
 
-static __m512 one_Q6_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, __m512 *acc)
 {
-    const qn_act256 *x = columns;
-    int32_t start[16] __attribute__((aligned(64)));
-    __m512 acc = _mm512_setzero_ps();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_Q6_K)) {
+    int32_t start[QN_ONE_COLS_MAX][16] __attribute__((aligned(64)));
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q6_K)) {
         HIDE(w);
         const __m512 d = load_f16(w + 208, step);
-        sums a = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-        __m512i scale[4], low[16], high[8], u[4];
-        starts_of_16(x, 32, start);
+        sums a;
+        clear_sums(nc, &a);
+        __m512i scale[4], low[16], high[8], u[4], dot[QN_ONE_COLS_MAX];
+        FOR_COLUMNS(c) starts_of_16(&x[c], 32, start[c]);
         load_16(w + 192, step, scale);
         UNROLL for (int s = 0; s < 16; s++) {
             const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
@@ -207,17 +229,17 @@ static __m512 one_Q6_K(const uint8_t *w, size_t step, const void *columns, int64
             }
             UNROLL for (int i = 0; i < 4; i++)
                 u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4, move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
-            add_sub(&a, dot_n(all_4(&start[s]), u, x->q + 16 * s, 4), sum_n(_mm512_set1_epi32(-32 * 16), u, 4, 63),
-                    signed_byte(scale[s / 4], s % 4));
+            FOR_COLUMNS(c) dot[c] = all_4(&start[c][s]);
+            dots_n(nc, dot, u, x->q + 16 * s, sizeof *x, 4);
+            add_sub(nc, &a, dot, sum_n(_mm512_set1_epi32(-32 * 16), u, 4, 63), signed_byte(scale[s / 4], s % 4));
         }
-        acc = add_super(acc, a, x, d);
+        add_supers(nc, acc, &a, x, d);
     }
-    return acc;
 }
 
 /* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums so small (at most 2^23) that T is exact in any order: four
  * sub-blocks at a time, all in integers. */
-typedef struct exact_sums { __m512i t, z; } exact_sums;
+typedef struct exact_sums { __m512i t[QN_ONE_COLS_MAX], z; } exact_sums;
 
 /* Two sums of each row, below 2^15, as the halves of a lane. */
 INLINE __m512i as_pairs(__m512i low, __m512i high)
@@ -225,12 +247,20 @@ INLINE __m512i as_pairs(__m512i low, __m512i high)
     return _mm512_mask_mov_epi16(low, 0xaaaaaaaa, _mm512_slli_epi32(high, 16));
 }
 
-/* s[j]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is left to the caller. */
-INLINE void add_four(exact_sums *a, const __m512i s[4], const __m512i bytes[4], __m512i scale)
+INLINE void clear_exact(const int nc, exact_sums *a)
+{
+    FOR_COLUMNS(c) a->t[c] = _mm512_setzero_si512();
+    a->z = _mm512_setzero_si512();
+}
+
+/* s[j][c]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is left to the caller. */
+INLINE void add_four(const int nc, exact_sums *a, __m512i s[4][QN_ONE_COLS_MAX], const __m512i bytes[4], __m512i scale)
 {
     const __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(scale, 8), 8), odd = _mm512_srai_epi16(scale, 8);
-    a->t = _mm512_dpwssd_epi32(a->t, as_pairs(s[0], s[2]), even);
-    a->t = _mm512_dpwssd_epi32(a->t, as_pairs(s[1], s[3]), odd);
+    FOR_COLUMNS(c) {
+        a->t[c] = _mm512_dpwssd_epi32(a->t[c], as_pairs(s[0][c], s[2][c]), even);
+        a->t[c] = _mm512_dpwssd_epi32(a->t[c], as_pairs(s[1][c], s[3][c]), odd);
+    }
     UNROLL for (int j = 0; j < 4; j++) {
         const __m128i four_times = _mm_add_epi8(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12), _mm_set1_epi8((char)j));
         const __m512i same = _mm512_shuffle_epi8(scale, _mm512_broadcast_i32x4(four_times));
@@ -243,23 +273,23 @@ INLINE __m512i add_bytes(const __m512i u[4])
     return _mm512_add_epi8(_mm512_add_epi8(u[0], u[1]), _mm512_add_epi8(u[2], u[3]));
 }
 
-INLINE __m512 add_exact(__m512 acc, exact_sums a, const qn_act256 *x, __m512 d)
+INLINE void add_exact(const int nc, __m512 *acc, const exact_sums *a, const qn_act256 *x, __m512 d)
 {
-    return add_super(acc, (sums){_mm512_cvtepi32_ps(a.t), _mm512_cvtepi32_ps(a.z)}, x, d);
+    FOR_COLUMNS(c) acc[c] = add_super(acc[c], _mm512_cvtepi32_ps(a->t[c]), _mm512_cvtepi32_ps(a->z), &x[c], d);
 }
 
-static __m512 one_Q3_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, __m512 *acc)
 {
-    const qn_act256 *x = columns;
     const __m512i none = _mm512_setzero_si512(), ones = _mm512_set1_epi8(1);
-    int32_t start[16] __attribute__((aligned(64)));
-    __m512 acc = _mm512_setzero_ps();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_Q3_K)) {
+    int32_t start[QN_ONE_COLS_MAX][16] __attribute__((aligned(64)));
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q3_K)) {
         HIDE(w);
         const __m512 d = load_f16(w + 108, step);
-        exact_sums a = {none, none};
-        __m512i v[4], low[8], high[8], u[4], s[4], bytes[4], sum_scales = none;
-        starts_of_16(x, 4, start);
+        exact_sums a;
+        clear_exact(nc, &a);
+        __m512i v[4], low[8], high[8], u[4], s[4][QN_ONE_COLS_MAX], bytes[4], sum_scales = none;
+        FOR_COLUMNS(c) starts_of_16(&x[c], 4, start[c]);
         load_16(w + 92, step, v); /* v[1..3] are the twelve bytes of scales */
         load_32(w, step, high);
         UNROLL for (int i = 0; i < 16; i++) {
@@ -267,63 +297,67 @@ static __m512 one_Q3_K(const uint8_t *w, size_t step, const void *columns, int64
             if (i % 8 == 0) load_32(w + 32 + i * 4, step, low);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2, move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
-            s[i % 4] = dot_n(all_4(&start[i]), u, x->q + 16 * i, 4);
+            FOR_COLUMNS(c) s[i % 4][c] = all_4(&start[c][i]);
+            dots_n(nc, s[i % 4], u, x->q + 16 * i, sizeof *x, 4);
             bytes[i % 4] = add_bytes(u);
             if (i % 4 < 3) continue;
             const __m512i six = join_bits(move_bits(v[1 + j % 2], j / 2 * 4, 0), 4, move_bits(v[3], 2 * j, 4), 2);
             const __m512i scale = _mm512_sub_epi8(six, _mm512_set1_epi8(32));
-            add_four(&a, s, bytes, scale);
+            add_four(nc, &a, s, bytes, scale);
             sum_scales = _mm512_dpbusd_epi32(sum_scales, ones, scale);
         }
         a.z = _mm512_sub_epi32(a.z, _mm512_slli_epi32(sum_scales, 6)); /* 4 * 16 */
-        acc = add_exact(acc, a, x, d);
+        add_exact(nc, acc, &a, x, d);
     }
-    return acc;
 }
 
-static __m512 one_Q2_K(const uint8_t *w, size_t step, const void *columns, int64_t n)
+INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, __m512 *acc)
 {
-    const qn_act256 *x = columns;
     const __m512i none = _mm512_setzero_si512();
     const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(ORDER_0213));
     int16_t sum[16] __attribute__((aligned(32)));
-    __m512 acc = _mm512_setzero_ps();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_Q2_K)) {
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q2_K)) {
         HIDE(w);
         const __m512i dd = load_dwords(w + 80, step);
-        exact_sums a = {none, none};
-        __m512i v[4], p[8], u[4], s[4], bytes[4], m = none;
-        _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
+        exact_sums a;
+        clear_exact(nc, &a);
+        __m512i v[4], p[8], u[4], s[4][QN_ONE_COLS_MAX], bytes[4];
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
         UNROLL for (int i = 0; i < 16; i++) {
             if (i % 8 == 0) load_32(w + 16 + i * 4, step, p);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = _mm512_and_si512(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), _mm512_set1_epi8(3));
-            s[i % 4] = dot_n(none, u, x->q + 16 * i, 4);
+            FOR_COLUMNS(c) s[i % 4][c] = none;
+            dots_n(nc, s[i % 4], u, x->q + 16 * i, sizeof *x, 4);
             bytes[i % 4] = add_bytes(u);
             if (i % 4 < 3) continue;
-            add_four(&a, s, bytes, low_nibbles(v[i / 4]));
-            m = dot_mins(m, high_nibbles(v[i / 4]), sum + i / 4 * 4);
+            add_four(nc, &a, s, bytes, low_nibbles(v[i / 4]));
         }
-        acc = add_exact(acc, a, x, low_f16(dd));
-        acc = add_mins(acc, m, x, low_f16(_mm512_srli_epi32(dd, 16)));
+        add_exact(nc, acc, &a, x, low_f16(dd));
+        const __m512 dmin = low_f16(_mm512_srli_epi32(dd, 16));
+        FOR_COLUMNS(c) {
+            __m512i m = none;
+            _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x[c].sum), order));
+            UNROLL for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
+            acc[c] = add_mins(acc[c], m, &x[c], dmin);
+        }
     }
-    return acc;
 }
 
 /* ---- IQ4_XS ------------------------------------------------------------------------------------------------------------ */
 
-static __m512 one_IQ4_XS(const uint8_t *w, size_t step, const void *columns, int64_t n)
+INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, __m512 *acc)
 {
-    const qn_act256 *x = columns;
     const __m512i table = table_16(qn__iq4_values, 128);
-    int32_t start[8] __attribute__((aligned(32)));
-    __m512 acc = _mm512_setzero_ps();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_IQ4_XS)) {
+    int32_t start[QN_ONE_COLS_MAX][8] __attribute__((aligned(32)));
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_IQ4_XS)) {
         HIDE(w);
-        sums a = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-        __m512i v[4], p[4], u[8]; /* v[0]: d, scales_h; v[1]: scales_l */
-        starts_of_32(x, 128, start);
+        sums a;
+        clear_sums(nc, &a);
+        __m512i v[4], p[4], u[8], dot[QN_ONE_COLS_MAX]; /* v[0]: d, scales_h; v[1]: scales_l */
+        FOR_COLUMNS(c) starts_of_32(&x[c], 128, start[c]);
         load_16(w, step, v);
         const __m512i upper = _mm512_srli_epi32(v[0], 16);
         UNROLL for (int j = 0; j < 8; j++) {
@@ -336,17 +370,18 @@ static __m512 one_IQ4_XS(const uint8_t *w, size_t step, const void *columns, int
                 u[i] = _mm512_shuffle_epi8(table, low_nibbles(p[i]));
                 u[i + 4] = _mm512_shuffle_epi8(table, high_nibbles(p[i]));
             }
-            add_sub(&a, dot_n(all_4(&start[j]), u, x->q + 32 * j, 8), sum_n(_mm512_set1_epi32(-128 * 32), u, 8, 255),
+            FOR_COLUMNS(c) dot[c] = all_4(&start[c][j]);
+            dots_n(nc, dot, u, x->q + 32 * j, sizeof *x, 8);
+            add_sub(nc, &a, dot, sum_n(_mm512_set1_epi32(-128 * 32), u, 8, 255),
                     _mm512_cvtepi32_ps(_mm512_sub_epi32(six, _mm512_set1_epi32(32))));
         }
-        acc = add_super(acc, a, x, low_f16(v[0]));
+        add_supers(nc, acc, &a, x, low_f16(v[0]));
     }
-    return acc;
 }
 
 #define FORMATS(FORMAT) FORMAT(Q2_K) FORMAT(Q3_K) FORMAT(Q4_K) FORMAT(Q5_K) FORMAT(Q6_K) FORMAT(IQ4_XS)
 
-#define FORMAT(name) static void mm_##name(const qn_mm_args *a) { qn__avx512_one(a, a->k / 256, one_##name); }
+#define FORMAT(name) QN_ONE(name, 256, qn_act256)
 FORMATS(FORMAT)
 #undef FORMAT
 

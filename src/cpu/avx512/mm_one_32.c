@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_one_32.c -- one column in blocks of 32: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4. A format brings a block to
+/* src/cpu/avx512/mm_one_32.c -- few columns in blocks of 32: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4. A format brings a block to
  * unsigned bytes u = w + off; then S = sum u q - zero sum u - off sum (q - zero), where the column's block has the last sum.
  *
  * Scales, minima and fifth bits of sixteen rows are collected a block ahead by scalar moves: they cost the vector ports nothing, and
@@ -128,35 +128,40 @@ INLINE __m512 scale_e8m0(const heads *h) /* 2^(e - 128): a normal number from e 
     FORMAT(Q5_1, 0, 31, scale_f16, true) FORMAT(Q8_0, 128, 255, scale_f16, false)                                      \
     FORMAT(IQ4_NL, 128, 255, scale_f16, false) FORMAT(MXFP4, 12, 24, scale_e8m0, false)
 
-/* (sum u, off) times (zero, sum) in one instruction: sum u stays below 2^13 */
-INLINE __m512i dot_block(const __m512i u[8], int off, int max, const qn_act32 *x)
+/* One block: sums[c] = S. (sum u, off) times (zero, sum) is one instruction: sum u stays below 2^13. */
+INLINE void dot_blocks(const int nc, const __m512i u[8], int off, int max, const qn_act32 *x, __m512i *sums)
 {
     const __m512i pair = sum_n(_mm512_set1_epi32(off << 16), u, 8, max), none = _mm512_setzero_si512();
-    return _mm512_sub_epi32(dot_n(none, u, x->q, 8), _mm512_dpwssd_epi32(none, pair, all_4(&x->zero)));
+    UNROLL for (int c = 0; c < nc; c++) sums[c] = none;
+    dots_n(nc, sums, u, x->q, sizeof *x, 8);
+    UNROLL for (int c = 0; c < nc; c++) sums[c] = _mm512_sub_epi32(sums[c], _mm512_dpwssd_epi32(none, pair, all_4(&x[c].zero)));
 }
 _Static_assert(offsetof(qn_act32, sum) == offsetof(qn_act32, zero) + 2, "zero and sum are read as one pair");
 
 #define FORMAT(name, off, max, scale, with_min)                                                                        \
-    static __m512 one_##name(const uint8_t *w, size_t step, const void *columns, int64_t n)                            \
+    INLINE void one_##name(const int nc, const uint8_t *w, size_t step, const qn_act32 *x, int64_t n, __m512 *y)       \
     {                                                                                                                  \
-        const qn_act32 *x = columns;                                                                                   \
         heads ring[2] __attribute__((aligned(64)));                                                                    \
-        __m512 acc = _mm512_setzero_ps();                                                                              \
+        __m512 acc[QN_ONE_COLS_MAX];                                                                                   \
+        UNROLL for (int c = 0; c < nc; c++) acc[c] = _mm512_setzero_ps();                                              \
         if (n > 0) head_##name(w, step, &ring[0]);                                                                     \
-        for (int64_t b = 0; b < n; b++, x++, w += sizeof(qn_block_##name)) {                                           \
+        for (int64_t b = 0; b < n; b++, x += nc, w += sizeof(qn_block_##name)) {                                       \
             const heads *h = &ring[b % 2];                                                                             \
+            __m512i u[8], s[QN_ONE_COLS_MAX];                                                                          \
             HIDE(w);                                                                                                   \
-            __m512i u[8];                                                                                              \
             if (b % 2 == 0) fetch_rows(w, step, 0, 16, 1);                                                             \
             if (b + 1 < n) head_##name(w + sizeof(qn_block_##name), step, &ring[(b + 1) % 2]);                         \
             quants_##name(w, step, h, u);                                                                              \
-            const __m512 d = _mm512_set1_ps(x->d), s = _mm512_cvtepi32_ps(dot_block(u, off, max, x));                  \
-            acc = _mm512_fmadd_ps(s, _mm512_mul_ps(scale(h), d), acc);                                                 \
-            if (with_min) acc = _mm512_fmadd_ps(f16s(h->m), _mm512_set1_ps(x->d * (float)x->sum), acc);                \
+            dot_blocks(nc, u, off, max, x, s);                                                                         \
+            const __m512 d = scale(h), m = with_min ? f16s(h->m) : d;                                                  \
+            UNROLL for (int c = 0; c < nc; c++) {                                                                      \
+                acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c]), _mm512_mul_ps(d, _mm512_set1_ps(x[c].d)), acc[c]);  \
+                if (with_min) acc[c] = _mm512_fmadd_ps(m, _mm512_set1_ps(x[c].d * (float)x[c].sum), acc[c]);           \
+            }                                                                                                          \
         }                                                                                                              \
-        return acc;                                                                                                    \
+        UNROLL for (int c = 0; c < nc; c++) y[c] = acc[c];                                                             \
     }                                                                                                                  \
-    static void mm_##name(const qn_mm_args *a) { qn__avx512_one(a, a->k / 32, one_##name); }
+    QN_ONE(name, 32, qn_act32)
 FORMATS(FORMAT)
 #undef FORMAT
 

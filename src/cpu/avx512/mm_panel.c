@@ -88,7 +88,8 @@ INLINE void dot(__m512i (*s)[2], const __m512i *w0, const __m512i *w1, const uin
     }
 }
 
-INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min, const int n_cols)
+INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
+                  const int n_cols)
 {
     const qn_panel32 *p = panels;
     __m512 acc[COLS][2];
@@ -114,7 +115,8 @@ INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t 
     UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) _mm512_store_ps(sums + c * ROWS + h * 16, acc[c][h]);
 }
 
-INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min, const int n_cols)
+INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
+                   const int n_cols)
 {
     const qn_panel256 *p = panels;
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {

@@ -203,9 +203,9 @@ static void meet(const qn_task *t, const cut *c, int64_t query, int64_t head)
     for (int64_t tile = begin / QN_ATTN_TILE; tile * QN_ATTN_TILE < end; tile++) {
         if (sums[tile * 2 + 1] == 0) continue;
         const float m = max > sums[tile * 2] ? max : sums[tile * 2];
-        float a = max, b = sums[tile * 2];
-        t->ukr->exp_sum_f32(&a, &a, m, 1);
-        t->ukr->exp_sum_f32(&b, &b, m, 1);
+        float a = 1, b = 1; /* what exp(0) is; not for infinities, whose difference is no number */
+        if (max != m || m - m != 0) t->ukr->exp_sum_f32(&a, &max, m, 1);
+        if (sums[tile * 2] != m || m - m != 0) t->ukr->exp_sum_f32(&b, &sums[tile * 2], m, 1);
         max = m;
         t->ukr->mul_scale_f32(&sum, &sum, NULL, a, 1);
         t->ukr->axpy_f32(&sum, b, &sums[tile * 2 + 1], 1);

@@ -10,7 +10,7 @@
 
 enum {
     FLOATS = QN_MM_TILE_BYTES / 4,
-    FEW_FOR_SCORES = 6, /* rows: K has to be turned, which costs about as much as 8 rows */
+    FEW_FOR_SCORES = 8, /* rows: K has to be turned, which costs about as much as 7 of the 16 rows that lanes would take */
     FEW_FOR_VALUES = 12,
 };
 

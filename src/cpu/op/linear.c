@@ -184,10 +184,10 @@ static void run(const qn_task *t)
     else product(t);
 }
 
-static bool shares(const qn_ukr *ukr, const qn_node *a, const qn_node *b)
+bool qn__cpu_linear_shares(const qn_ukr *ukr, const qn_node *a, const qn_node *b)
 {
     const plan p = plan_of(ukr, a), q = plan_of(ukr, b);
     return !p.direct && !q.direct && p.mm->act == q.mm->act && p.pack == q.pack;
 }
 
-const qn_cpu_op qn__cpu_op_linear = {QN_OP_linear, accepts, scratch, 2, items, run, shares};
+const qn_cpu_op qn__cpu_op_linear = {QN_OP_linear, accepts, scratch, 2, items, run};

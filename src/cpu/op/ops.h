@@ -14,4 +14,6 @@
 #include "graph/ops.def"
 #undef QN_OP
 
+bool qn__cpu_linear_shares(const qn_ukr *ukr, const qn_node *a, const qn_node *b);
+
 #endif
