@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/mm_one.c -- products with one column (decoding), weights from memory: GB/s of every block format that has a kernel, beside what
- * plain reads of the same memory reach. Pieces of a few megabytes are read and multiplied in turn, each member of the team on its
- * own part; the processor time of a piece is what counts (lower quartile), so that other programs on the machine disturb little.
+/* bench/mm_one.c -- products with one column (decoding), weights from memory: GB/s of every block format that has a
+ * kernel, beside what plain reads of the same memory reach. Pieces of a few megabytes are read and multiplied in turn,
+ * each member of the team on its own part; the processor time of a piece is what counts (lower quartile), so that other
+ * programs on the machine disturb little.
  *
  *     bench_mm_one [k] [level] [MiB]     k = 2048, avx512, 600 MiB; one table for one thread, one for all */
 #include "base/mem.h"
@@ -49,7 +50,9 @@ static double quartile(double *v, int n)
 static void product(const job *j, const uint8_t *w, int64_t rows, float *y)
 {
     const size_t row_bytes = (size_t)qn_dtype_row_bytes(j->dtype, j->k);
-    const qn_mm_args args = {.w = w, .w_row_bytes = row_bytes, .x = j->x, .y = y, .y_stride = rows, .k = j->k, .rows = (int32_t)rows, .cols = 1};
+    const qn_mm_args args = {
+        .w = w, .w_row_bytes = row_bytes, .x = j->x, .y = y, .y_stride = rows, .k = j->k, .rows = (int32_t)rows, .cols = 1,
+    };
     j->ukr->mm[j->dtype].one(&args);
 }
 
@@ -105,8 +108,8 @@ static void table(job *j, int n_threads)
     }
     n_threads = qn__team_size(team);
     qn__team_run(team, fill, j);
-    printf("%d thread%s, k = %lld\n%-8s %8s %8s %6s %14s\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->k, "format", "GB/s", "read", "",
-           "cached/thread");
+    printf("%d thread%s, k = %lld\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->k);
+    printf("%-8s %8s %8s %6s %14s\n", "format", "GB/s", "read", "", "cached/thread");
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
         if (!j->ukr->mm[d].one || j->ukr->mm[d].act == QN_ACT_f32) continue;
         j->dtype = (qn_dtype)d;

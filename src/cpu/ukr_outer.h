@@ -5,19 +5,43 @@
  * includes this. */
 #include "cpu/ukr.h"
 
+/* As UNROLL, for more steps; nothing where every access is watched: that would be minutes of compiling. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OUTER_WATCHED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define OUTER_WATCHED
+#endif
+#if defined(OUTER_WATCHED)
+#define UNROLL_24
+#elif defined(__clang__)
+#define UNROLL_24 _Pragma("clang loop unroll(full)") /* "unroll" comes too late for registers */
+#else
+#define UNROLL_24 _Pragma("GCC unroll 24")
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* How many steps one turn of the loop takes: pointers move once a turn. */
 enum { TURN = 4 };
 
+/* Branches stay outside: clang would leave a loop with one in it as it is, and all accumulators in memory. */
+#define EACH(WHAT)                                                                                                     \
+    do {                                                                                                               \
+        UNROLL_24 for (int o = 0; o < no; o++) {                                                                       \
+            UNROLL_24 for (int v = 0; v < nv; v++) WHAT;                                                               \
+        }                                                                                                              \
+    } while (0)
+
 /* One step; `at` is where a(o, i) lies: AT(o). */
 #define STEP(AT, B)                                                                                                    \
     do {                                                                                                               \
         lanes v_[4];                                                                                                   \
-        UNROLL for (int v = 0; v < nv; v++) v_[v] = l_load((B) + 16 * v);                                              \
-        UNROLL_MANY for (int o = 0; o < no; o++) {                                                                     \
+        UNROLL_24 for (int v = 0; v < nv; v++) v_[v] = l_load((B) + 16 * v);                                           \
+        UNROLL_24 for (int o = 0; o < no; o++) {                                                                       \
             const lanes x_ = l_set(AT(o));                                                                             \
-            UNROLL for (int v = 0; v < nv; v++) acc[o][v] = l_fma(x_, v_[v], acc[o][v]);                               \
+            UNROLL_24 for (int v = 0; v < nv; v++) acc[o][v] = l_fma(x_, v_[v], acc[o][v]);                            \
         }                                                                                                              \
     } while (0)
 
@@ -25,22 +49,24 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
 {
     lanes acc[24][4];
     const int64_t y_stride = t->y_stride, b_stride = t->b_stride, a_out = t->a_out, a_in = t->a_in;
-    UNROLL_MANY for (int o = 0; o < no; o++)
-        UNROLL for (int v = 0; v < nv; v++) acc[o][v] = t->mode == QN_OUTER_go_on ? l_load(y + o * y_stride + 16 * v) : l_set(0);
+    if (t->mode == QN_OUTER_go_on)
+        EACH(acc[o][v] = l_load(y + o * y_stride + 16 * v));
+    else
+        EACH(acc[o][v] = l_set(0));
 
     int64_t i = t->n_in;
     if (a_is_dense) { /* neighbours in i touch; outputs lie a_out apart: three addresses from one pointer */
         const float *p[8];
-        UNROLL for (int g = 0; g * 3 < no; g++) p[g] = a + g * 3 * a_out;
+        for (int g = 0; g * 3 < no; g++) p[g] = a + g * 3 * a_out;
 #define AT(o) p[(o) / 3][(o) % 3 * a_out + u]
         for (; i >= TURN; i -= TURN, b += TURN * b_stride) {
-            UNROLL for (int u = 0; u < TURN; u++) STEP(AT, b + u * b_stride);
-            UNROLL for (int g = 0; g * 3 < no; g++) p[g] += TURN;
+            UNROLL_24 for (int u = 0; u < TURN; u++) STEP(AT, b + u * b_stride);
+            for (int g = 0; g * 3 < no; g++) p[g] += TURN;
         }
         for (; i > 0; i--, b += b_stride) {
             enum { u = 0 };
             STEP(AT, b);
-            UNROLL for (int g = 0; g * 3 < no; g++) p[g]++;
+            for (int g = 0; g * 3 < no; g++) p[g]++;
         }
 #undef AT
     } else { /* outputs touch */
@@ -48,12 +74,8 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
         for (; i > 0; i--, a += a_in, b += b_stride) STEP(AT, b);
 #undef AT
     }
-    UNROLL_MANY for (int o = 0; o < no; o++)
-        UNROLL for (int v = 0; v < nv; v++)
-        {
-            float *to = y + o * y_stride + 16 * v;
-            l_store(to, t->mode == QN_OUTER_add ? l_add(l_load(to), acc[o][v]) : acc[o][v]);
-        }
+    if (t->mode == QN_OUTER_add) EACH(acc[o][v] = l_add(l_load(y + o * y_stride + 16 * v), acc[o][v]));
+    EACH(l_store(y + o * y_stride + 16 * v, acc[o][v]));
 }
 
 /* Outputs [o, n_out), `no` at a time as long as they last. */

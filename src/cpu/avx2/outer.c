@@ -3,11 +3,6 @@
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 
-#if defined(__clang__)
-#define UNROLL_MANY _Pragma("unroll")
-#else
-#define UNROLL_MANY _Pragma("GCC unroll 24")
-#endif
 #define FN(name) qn__avx2_##name
 #define OUTER_VECTORS 1
 /* SHAPE(vectors of lanes, outputs), the largest first */

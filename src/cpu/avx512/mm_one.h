@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_one.h -- products with one column or a few (decoding): weights straight from the file's blocks, sixteen rows at a
- * time. One column takes weights as fast as memory gives them, four at 80 to 95 % of that, eight at 55 to 85 % (Q2_K, Q3_K, with the most
- * arithmetic a byte: half and a third).
+/* src/cpu/avx512/mm_one.h -- products with one column or a few (decoding): weights straight from the file's blocks,
+ * sixteen rows at a time. One column takes weights as fast as memory gives them, four at 80 to 95 % of that, eight at 55
+ * to 85 % (Q2_K, Q3_K, with the most arithmetic a byte: half and a third).
  *
- * A register holds four consecutive weights of sixteen rows, byte k % 4 of row r in lane r, so that integer sums, scales and the
- * float chain of act.h are all by rows in lanes and nothing is ever added across. 16 bytes of 16 rows come as sixteen 128-bit loads
- * and are transposed by eight shuffles. Sums of weights (for the columns' zero points) cost as much as the products themselves:
- * bytes are added first where they stay below 256. */
+ * A register holds four consecutive weights of sixteen rows, byte k % 4 of row r in lane r, so that integer sums, scales
+ * and the float chain of act.h are all by rows in lanes and nothing is ever added across. 16 bytes of 16 rows come as
+ * sixteen 128-bit loads and are transposed by eight shuffles. Sums of weights (for the columns' zero points) cost as much
+ * as the products themselves: bytes are added first where they stay below 256. */
 #ifndef QN_CPU_AVX512_MM_ONE_H
 #define QN_CPU_AVX512_MM_ONE_H
 
@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-/* Everything is unrolled and inlined into its kernel, so that the number of columns and every shift are constants. A sanitized build
- * keeps loops and calls: with a check at each of so many accesses one file would take minutes to compile. */
+/* Everything is unrolled and inlined into its kernel, so that the number of columns and every shift are constants. A
+ * sanitized build keeps loops and calls: with a check at each of so many accesses one file would take minutes to compile. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED
@@ -31,8 +31,8 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* Sixteen rows, `step` bytes apart, of n blocks, with the 1, 4 or 8 columns of the kernel: the columns' first blocks side by side, then
- * their second ones. y: a register a column, row r in lane r. */
+/* Sixteen rows, `step` bytes apart, of n blocks, with the 1, 4 or 8 columns of the kernel: the columns' first blocks side
+ * by side, then their second ones. y: a register a column, row r in lane r. */
 typedef void (*qn_one_fn)(const uint8_t *w, size_t step, const void *x, int64_t n, __m512 *y);
 
 enum { QN_ONE_COLS_MAX = 8 };
@@ -65,7 +65,8 @@ void qn__avx512_one(const qn_mm_args *a, const qn_one_kernel *kernel);
         qn__avx512_one(a, &kernel);                                                                                    \
     }
 
-/* Also says from how many columns on a panel is faster (Q4_K: 16 columns 4.6 GB/s of weights against 4.3, 20 columns 3.5 against 3.7). */
+/* Also says from how many columns on a panel is faster (Q4_K: 16 columns 4.6 GB/s of weights against 4.3, 20 columns 3.5
+ * against 3.7). */
 static inline void qn__avx512_one_set(qn_mm *mm, qn_mm_fn fn)
 {
     mm->one = fn;
@@ -99,20 +100,25 @@ INLINE void load_16(const uint8_t *w, size_t step, __m512i out[4])
 /* Compilers would keep sixteen pointers, most of them in memory: hidden, w and step give all addresses with six registers. */
 #define HIDE(x) __asm__("" : "+r"(x))
 
-INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r) { return w + (size_t)(r % 4) * step + (size_t)(r / 4) * (4 * step); }
+INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
+{
+    return w + (size_t)(r % 4) * step + (size_t)(r / 4) * (4 * step);
+}
 
-/* Cache lines of rows [first, end), from L2 to L1: the processor's own prefetch brings them to L2. Addresses past the weight's end do no
- * harm. A block of 32 has many instructions a byte, so the processor's window looks less far ahead: with this, 95 % of the read
- * bandwidth; without, 72 (Q5_1) to 87 % (Q4_0). Super-blocks gain 5 % when it is spread over their sub-blocks. */
+/* Cache lines of rows [first, end), from L2 to L1: the processor's own prefetch brings them to L2. Addresses past the
+ * weight's end do no harm. A block of 32 has many instructions a byte, so the processor's window looks less far ahead:
+ * with this, 95 % of the read bandwidth; without, 72 (Q5_1) to 87 % (Q4_0). Super-blocks gain 5 % when it is spread over
+ * their sub-blocks. */
 enum { FETCH_AHEAD = 512 };
 INLINE void fetch_rows(const uint8_t *w, size_t step, int first_row, int end_row, int lines)
 {
     UNROLL for (int r = first_row; r < end_row; r++)
-        UNROLL for (int i = 0; i < lines; i++) _mm_prefetch((const char *)row_at(w, step, r) + FETCH_AHEAD + 64 * i, _MM_HINT_T0);
+        UNROLL for (int i = 0; i < lines; i++)
+            _mm_prefetch((const char *)row_at(w, step, r) + FETCH_AHEAD + 64 * i, _MM_HINT_T0);
 }
 
-/* One field of sixteen rows, by scalar moves: they cost the vector ports nothing. Left alone, compilers collect the values in vector
- * registers, which costs more than the rest of a block of 32. */
+/* One field of sixteen rows, by scalar moves: they cost the vector ports nothing. Left alone, compilers collect the values
+ * in vector registers, which costs more than the rest of a block of 32. */
 #define COPY_16(type)                                                                                                  \
     INLINE void copy_##type(const uint8_t *w, size_t step, type to[16])                                                \
     {                                                                                                                  \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_one_256.c -- few columns in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its weights to unsigned
- * bytes w + off, a sub-block at a time; offsets go into the start values of the integer sums.
+/* src/cpu/avx512/mm_one_256.c -- few columns in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its
+ * weights to unsigned bytes w + off, a sub-block at a time; offsets go into the start values of the integer sums.
  *
  * Z fits a float exactly at every step (at most 2^20), so it is a chain of fused multiply-adds beside T's. */
 #include "cpu/avx512/mm_one.h"
@@ -117,7 +117,7 @@ INLINE __m512i join_bits(__m512i p, int n_low, __m512i h, int n_high)
     return _mm512_and_si512(select_bits(low, p, h), _mm512_set1_epi8((char)((1 << (n_low + n_high)) - 1)));
 }
 
-/* ---- Q4_K, Q5_K -------------------------------------------------------------------------------------------------------- */
+/* ---- Q4_K, Q5_K -------------------------------------------------------------------------------------------------- */
 
 typedef struct k4_head {
     __m512 d, dmin;
@@ -198,14 +198,15 @@ INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         UNROLL for (int j = 0; j < 8; j++) {
             if (j % 2 == 0) load_32(w + 48 + 16 * j, step, p);
             fetch_rows(w, step, 2 * j, 2 * j + 2, 3);
-            UNROLL for (int i = 0; i < 8; i++) u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
+            UNROLL for (int i = 0; i < 8; i++)
+                u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
             k4_sub(nc, &a, &h, j, u, 31, x);
         }
         k4_end(nc, acc, &a, &h, x);
     }
 }
 
-/* ---- sub-blocks of 16 -------------------------------------------------------------------------------------------------- */
+/* ---- sub-blocks of 16 -------------------------------------------------------------------------------------------- */
 
 INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, __m512 *acc)
 {
@@ -228,7 +229,8 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
                 load_32(w + 128 + s * 4, step, high);
             }
             UNROLL for (int i = 0; i < 4; i++)
-                u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4, move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
+                u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4,
+                                 move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
             FOR_COLUMNS(c) dot[c] = all_4(&start[c][s]);
             dots_n(nc, dot, u, x->q + 16 * s, sizeof *x, 4);
             add_sub(nc, &a, dot, sum_n(_mm512_set1_epi32(-32 * 16), u, 4, 63), signed_byte(scale[s / 4], s % 4));
@@ -237,8 +239,8 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
     }
 }
 
-/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums so small (at most 2^23) that T is exact in any order: four
- * sub-blocks at a time, all in integers. */
+/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums so small (at most 2^23) that T is exact in
+ * any order: four sub-blocks at a time, all in integers. */
 typedef struct exact_sums { __m512i t[QN_ONE_COLS_MAX], z; } exact_sums;
 
 /* Two sums of each row, below 2^15, as the halves of a lane. */
@@ -253,7 +255,8 @@ INLINE void clear_exact(const int nc, exact_sums *a)
     a->z = _mm512_setzero_si512();
 }
 
-/* s[j][c]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is left to the caller. */
+/* s[j][c]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is
+ * left to the caller. */
 INLINE void add_four(const int nc, exact_sums *a, __m512i s[4][QN_ONE_COLS_MAX], const __m512i bytes[4], __m512i scale)
 {
     const __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(scale, 8), 8), odd = _mm512_srai_epi16(scale, 8);
@@ -262,7 +265,8 @@ INLINE void add_four(const int nc, exact_sums *a, __m512i s[4][QN_ONE_COLS_MAX],
         a->t[c] = _mm512_dpwssd_epi32(a->t[c], as_pairs(s[1][c], s[3][c]), odd);
     }
     UNROLL for (int j = 0; j < 4; j++) {
-        const __m128i four_times = _mm_add_epi8(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12), _mm_set1_epi8((char)j));
+        const __m128i firsts = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+        const __m128i four_times = _mm_add_epi8(firsts, _mm_set1_epi8((char)j));
         const __m512i same = _mm512_shuffle_epi8(scale, _mm512_broadcast_i32x4(four_times));
         a->z = _mm512_dpbusd_epi32(a->z, bytes[j], same);
     }
@@ -296,7 +300,8 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
             const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
             if (i % 8 == 0) load_32(w + 32 + i * 4, step, low);
             UNROLL for (int k = 0; k < 4; k++)
-                u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2, move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
+                u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2,
+                                 move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
             FOR_COLUMNS(c) s[i % 4][c] = all_4(&start[c][i]);
             dots_n(nc, s[i % 4], u, x->q + 16 * i, sizeof *x, 4);
             bytes[i % 4] = add_bytes(u);
@@ -338,14 +343,15 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         const __m512 dmin = low_f16(_mm512_srli_epi32(dd, 16));
         FOR_COLUMNS(c) {
             __m512i m = none;
-            _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x[c].sum), order));
+            const __m256i in_order = _mm256_loadu_si256((const void *)x[c].sum);
+            _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(in_order, order));
             UNROLL for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
             acc[c] = add_mins(acc[c], m, &x[c], dmin);
         }
     }
 }
 
-/* ---- IQ4_XS ------------------------------------------------------------------------------------------------------------ */
+/* ---- IQ4_XS ------------------------------------------------------------------------------------------------------ */
 
 INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, __m512 *acc)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_one_32.c -- few columns in blocks of 32: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4. A format brings a block to
- * unsigned bytes u = w + off; then S = sum u q - zero sum u - off sum (q - zero), where the column's block has the last sum.
+/* src/cpu/avx512/mm_one_32.c -- few columns in blocks of 32: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4. A format brings a
+ * block to unsigned bytes u = w + off; then S = sum u q - zero sum u - off sum (q - zero), where the column's block has
+ * the last sum.
  *
- * Scales, minima and fifth bits of sixteen rows are collected a block ahead by scalar moves: they cost the vector ports nothing, and
- * the wide loads that read them don't wait for the narrow stores. */
+ * Scales, minima and fifth bits of sixteen rows are collected a block ahead by scalar moves: they cost the vector ports
+ * nothing, and the wide loads that read them don't wait for the narrow stores. */
 #include "cpu/avx512/mm_one.h"
 
 /* What a block has beside its quants, by row. */
@@ -15,7 +16,7 @@ typedef struct heads {
 
 INLINE __m512 f16s(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_load_si256((const void *)p)); }
 
-/* ---- formats: what stands beside the quants, and the quants -------------------------------------------------------------- */
+/* ---- formats: what stands beside the quants, and the quants ------------------------------------------------------ */
 
 INLINE void nibbles(const uint8_t *w, size_t step, __m512i u[8])
 {
@@ -32,9 +33,8 @@ INLINE void add_fifth(const heads *h, __m512i u[8])
 {
     const __m512i bits = _mm512_load_si512(h->bits);
     UNROLL for (int i = 0; i < 8; i++) {
-        const __m512i spread = _mm512_set1_epi32(0x01010101 * (i / 2)), lanes4 = _mm512_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0,
-            0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0);
-        const __m512i byte = _mm512_shuffle_epi8(bits, _mm512_add_epi8(spread, lanes4));
+        const __m512i at = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
+        const __m512i byte = _mm512_shuffle_epi8(bits, _mm512_add_epi8(at, _mm512_set1_epi8((char)(i / 2))));
         const __mmask64 set = _mm512_test_epi8_mask(byte, _mm512_set1_epi32(i % 2 ? (int)0x80402010 : 0x08040201));
         u[i] = _mm512_mask_add_epi8(u[i], set, u[i], _mm512_set1_epi8(16));
     }
@@ -120,7 +120,7 @@ INLINE __m512 scale_e8m0(const heads *h) /* 2^(e - 128): a normal number from e 
     return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x00200000), e));
 }
 
-/* ---- the product --------------------------------------------------------------------------------------------------------- */
+/* ---- the product ------------------------------------------------------------------------------------------------- */
 
 /* FORMAT(name, off, greatest u, scale, value = d w + m) */
 #define FORMATS(FORMAT)                                                                                                \
@@ -134,7 +134,8 @@ INLINE void dot_blocks(const int nc, const __m512i u[8], int off, int max, const
     const __m512i pair = sum_n(_mm512_set1_epi32(off << 16), u, 8, max), none = _mm512_setzero_si512();
     UNROLL for (int c = 0; c < nc; c++) sums[c] = none;
     dots_n(nc, sums, u, x->q, sizeof *x, 8);
-    UNROLL for (int c = 0; c < nc; c++) sums[c] = _mm512_sub_epi32(sums[c], _mm512_dpwssd_epi32(none, pair, all_4(&x[c].zero)));
+    UNROLL for (int c = 0; c < nc; c++)
+        sums[c] = _mm512_sub_epi32(sums[c], _mm512_dpwssd_epi32(none, pair, all_4(&x[c].zero)));
 }
 _Static_assert(offsetof(qn_act32, sum) == offsetof(qn_act32, zero) + 2, "zero and sum are read as one pair");
 

@@ -3,11 +3,6 @@
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 
-#if defined(__clang__)
-#define UNROLL_MANY _Pragma("unroll")
-#else
-#define UNROLL_MANY _Pragma("GCC unroll 24")
-#endif
 #define FN(name) qn__avx512_##name
 #define OUTER_VECTORS 4
 /* SHAPE(vectors of lanes, outputs), the largest first */

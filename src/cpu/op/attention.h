@@ -11,7 +11,7 @@ enum {
     QN_ATTN_TILE = 256,   /* cells: part of what a result is, see attention.c */
     QN_ATTN_LANES = 64,   /* (query, head) pairs at once, at most; four vectors of lanes by six cells fill the registers */
     QN_ATTN_SLICE = 256,  /* elements of a head at once */
-    QN_ATTN_PIECE = 64,   /* cells unpacked at once: with head size 64 they and the lanes' queries stay in L1 */
+    QN_ATTN_PIECE = 64,   /* cells unpacked at once, at most: with head size 64 they and the lanes' queries stay in L1 */
 };
 #define QN_ATTN_INFINITY __builtin_inff()
 
@@ -25,6 +25,7 @@ typedef struct qn_attn {
 
     /* Set by qn__attn_start. Row r is query r / n_heads and head r % n_heads, and lane r. */
     int64_t list, n_rows, n_lanes;
+    int64_t n_piece;                           /* cells unpacked at once here */
     float *q;                                  /* [d, n_lanes] of a slice; few rows: [n_rows, d] */
     float *s;                                  /* [QN_ATTN_TILE, n_lanes] */
     float *piece;                              /* [QN_ATTN_PIECE, slice] rows of K or V */

@@ -12,6 +12,7 @@ enum {
     FLOATS = QN_MM_TILE_BYTES / 4,
     FEW_FOR_SCORES = 8, /* rows: K has to be turned, which costs about as much as 7 of the 16 rows that lanes would take */
     FEW_FOR_VALUES = 12,
+    FEW_FOR_PIECE = 16, /* smaller pieces keep all that one needs in L1: 12 % of a decoding step's attention at head size 64 */
 };
 
 static int64_t whole_lanes(int64_t n) { return (n + 15) / 16 * 16; }
@@ -58,6 +59,7 @@ void qn__attn_start(qn_attn *a, int64_t list)
     a->list = list;
     a->n_rows = a->n_queries * a->n_heads;
     a->n_lanes = whole_lanes(a->n_rows);
+    a->n_piece = a->n_rows <= FEW_FOR_PIECE ? QN_ATTN_PIECE / 2 : QN_ATTN_PIECE;
 
     const int64_t lanes = a->n_lanes;
 #define TAKE(name, n) (a->name = next, next += (n))
@@ -172,8 +174,8 @@ static void score(qn_attn *a)
         const int64_t n = d - from < QN_ATTN_SLICE ? d - from : QN_ATTN_SLICE;
         const qn_outer_mode mode = from ? QN_OUTER_go_on : QN_OUTER_set;
         if (d > QN_ATTN_SLICE) load_queries(a, from, n);
-        for (int64_t c = 0; c < a->n_cells; c += QN_ATTN_PIECE) {
-            const int64_t n_cells = a->n_cells - c < QN_ATTN_PIECE ? a->n_cells - c : QN_ATTN_PIECE;
+        for (int64_t c = 0; c < a->n_cells; c += a->n_piece) {
+            const int64_t n_cells = a->n_cells - c < a->n_piece ? a->n_cells - c : a->n_piece;
             load_piece(a, &a->t->src[1], c, n_cells, from, n);
             if (few) {
                 score_few(a, c, n_cells, n, mode);
@@ -228,8 +230,8 @@ static void add_values(qn_attn *a)
     const bool few = a->n_rows <= FEW_FOR_VALUES;
     if (few) memset(a->turned, 0, (size_t)(a->n_rows * stride) * 4);
     else memset(a->y, 0, (size_t)(a->n_values * a->n_lanes) * 4);
-    for (int64_t c = 0; c < a->n_cells; c += QN_ATTN_PIECE) {
-        const int64_t n_cells = a->n_cells - c < QN_ATTN_PIECE ? a->n_cells - c : QN_ATTN_PIECE;
+    for (int64_t c = 0; c < a->n_cells; c += a->n_piece) {
+        const int64_t n_cells = a->n_cells - c < a->n_piece ? a->n_cells - c : a->n_piece;
         load_piece(a, &a->t->src[2], c, n_cells, a->first_value, a->n_values);
         if (few) add_values_few(a, c, n_cells);
         else add_values_many(a, c, n_cells);
