@@ -108,6 +108,7 @@ QN_API void qn_set_log(qn_log_fn fn, void *ctx);
     QN_METRIC(plan_cache_hits,   "compiled graphs found in a plan cache") \
     QN_METRIC(plan_cache_misses, "compiled graphs looked for in vain") \
     QN_METRIC(kernel_tasks,      "graph nodes computed by a backend") \
+    QN_METRIC(inputs_shared,     "products compiled to use what their neighbour prepared") \
     QN_METRIC(allocs,            "allocations made through the allocator hook") \
     QN_METRIC(frees,             "allocations given back") \
     QN_METRIC(live_bytes,        "bytes allocated at present (a gauge)") \

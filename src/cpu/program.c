@@ -150,7 +150,9 @@ static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
         }
         for (int32_t i = first; i < end && safe; i++) {
             steps[i].task.scratch = scratch;
-            if (i > first) steps[i].phases[0].items = 0;
+            if (i == first) continue;
+            steps[i].phases[0].items = 0;
+            QN_COUNT(inputs_shared, 1);
         }
     }
 }
