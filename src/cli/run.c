@@ -191,6 +191,7 @@ static int generate(run_state *s)
     qn_error err;
     qn_detok detok = {.started = true, .options = {.show_special = s->o.special}};
     uint64_t allocs_warm = 0;
+    bool full = false;
     qn_metrics metrics;
     const int64_t start = cli_now_ns();
     for (int32_t n = 0; s->o.n_predict < 0 || n < s->o.n_predict; n++) {
@@ -203,10 +204,8 @@ static int generate(run_state *s)
         if (!put(s, s->piece, qn_detok_push(&detok, s->tok, id, s->piece, s->piece_size))) break;
         s->times.decode_tokens++;
         if (s->o.n_predict >= 0 && n + 1 == s->o.n_predict) break; /* nobody will ask for what follows it */
-        if (qn_session_free_cells(s->session) == 0) {
-            cli_note("the context of %d tokens is full; -c asks for a larger one", qn_session_n_ctx(s->session));
-            break;
-        }
+        full = qn_session_free_cells(s->session) == 0;
+        if (full) break;
         if (qn_session_feed(s->session, 0, &id, 1, &err) != QN_OK) return cli_fail_error(&err);
         if (n == 0) { /* the first step compiled the graph of one token */
             qn_metrics_snapshot(&metrics);
@@ -223,6 +222,7 @@ static int generate(run_state *s)
     }
     fputc('\n', stdout);
     const int status = cli_finish_output();
+    if (full) cli_note("the context of %d tokens is full; -c asks for a larger one", qn_session_n_ctx(s->session));
     return status == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : status;
 }
 
