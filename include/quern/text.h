@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quern/text.h -- tokenizers and samplers. No tensors here: ids in, text out, logits in, an id out. */
+/* quern/text.h -- tokenizers, their training, and samplers. No tensors here: ids in, text out, logits in, an id out. */
 #ifndef QUERN_TEXT_H
 #define QUERN_TEXT_H
 
@@ -91,6 +91,57 @@ QN_API int64_t qn_detok_push(qn_detok *d, const qn_tokenizer *tok, qn_token id, 
 /* What is still pending, as replacement characters (U+FFFD); at the end of a generation. */
 QN_API int64_t qn_detok_finish(qn_detok *d, char *buf, size_t size);
 QN_API size_t qn_tokenizer_max_piece(const qn_tokenizer *tok); /* bytes, U+FFFD for broken ones included */
+
+/* ---- training a vocabulary -------------------------------------------------------------------------------------------- */
+
+/* A vocabulary in the form that GGUF files and tokenizers take: "llama", SentencePiece BPE by scores. */
+typedef struct qn_vocab {
+    int32_t n_tokens;
+    const qn_gguf_str *pieces;  /* [n_tokens] terminated, too */
+    const float *scores;        /* [n_tokens] minus the rank; 0 for what is no text */
+    const int32_t *kinds;       /* [n_tokens] qn_token_kind */
+    qn_token unk, bos, eos;     /* 0, 1, 2 */
+    bool add_space_prefix;
+    int32_t n_merges, n_chars;  /* pieces that are joined from others; pieces that are one character */
+    uint64_t n_seen, n_covered; /* characters of the text, and those of them that have a piece */
+} qn_vocab;
+QN_API void qn_vocab_destroy(qn_vocab *vocab);
+/* Declares the tokenizer.* keys. Errors stick to the writer. */
+QN_API void qn_vocab_write(const qn_vocab *vocab, qn_gguf_writer *w);
+/* The tokenizer that a file with this vocabulary gives. */
+QN_API qn_status qn_vocab_tokenizer(const qn_vocab *vocab, qn_tokenizer **out, qn_error *err);
+
+/* SentencePiece's BPE trainer: characters first, then the most frequent pair of pieces is joined, again and again; ties go to the
+ * shorter, then to the lower in byte order. Tokens are <unk> <s> </s>, 256 bytes <0x00> ... <0xFF>, the joined pieces, the
+ * characters. No piece crosses spaces or newlines or mixes scripts. The same text gives the same pieces, in whatever portions
+ * and order it is added (as long as no word has to be forgotten). All zero is SentencePiece's default but for the bytes. */
+typedef struct qn_bpe_train_options {
+    int32_t n_tokens;            /* [4096] of the whole vocabulary, at most 2^20; fewer when the text has no more pairs */
+    double character_coverage;   /* [0.9995] part of the text that characters with a piece of their own cover, up to 1 */
+    int32_t max_piece;           /* [16] characters, at most 256 */
+    bool no_byte_fallback;       /* without the 256: what no piece covers is <unk> */
+    bool no_space_prefix;        /* does not put a space before a text */
+    bool split_digits;           /* each digit by itself */
+    bool join_numbers;           /* digits may join letters of any script */
+    bool join_scripts;
+    bool whole_text;             /* [each line is a text, as in SentencePiece] newlines are part of the text: for models that see many
+                                  * lines at once. A newline is then a piece, and only the first line gets the space before it */
+    size_t max_word_bytes;       /* [512 MiB] memory for different words while text is added; beyond it the rarest are forgotten */
+    qn_progress_fn progress;     /* of joining: pieces so far and in all; false ends with cancelled */
+    void *progress_ctx;
+} qn_bpe_train_options;
+
+/* The whole in one call: text[0 .. n_texts) are the texts; any bytes, what is no UTF-8 separates words and is left out. */
+QN_API qn_status qn_bpe_train(const qn_bpe_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_vocab **out,
+                              qn_error *err);
+/* The same in steps: text that comes in portions, each a whole text (or whole lines), or as files, which are mapped. */
+typedef struct qn_bpe_trainer qn_bpe_trainer;
+QN_API qn_status qn_bpe_trainer_create(const qn_bpe_train_options *options, qn_bpe_trainer **out, qn_error *err);
+QN_API void qn_bpe_trainer_destroy(qn_bpe_trainer *trainer);
+QN_API qn_status qn_bpe_trainer_add(qn_bpe_trainer *trainer, const char *text, size_t len, qn_error *err);
+QN_API qn_status qn_bpe_trainer_add_file(qn_bpe_trainer *trainer, const char *path, qn_error *err);
+/* Trains on what was added so far. The vocabulary does not need the trainer any more. */
+QN_API qn_status qn_bpe_trainer_run(const qn_bpe_trainer *trainer, qn_vocab **out, qn_error *err);
 
 /* ---- sampler --------------------------------------------------------------------------------------------------------- */
 

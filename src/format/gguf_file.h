@@ -113,6 +113,8 @@ qn_status qn__gguf_raise(qn_error *err, qn_status status, const char *file, int 
 #define QN_GGUF_SUBJECT_BYTES 160
 const char *qn__gguf_subject(char buf[QN_GGUF_SUBJECT_BYTES], const char *kind, const char *name, size_t n);
 
+/* "NAME: " for messages, in the arena; NULL when memory runs out. The end of a long path says more than its beginning. */
+const char *qn__file_label(qn_arena *arena, const char *path);
 /* The length of the valid UTF-8 at the start of `text`: n when all of it is. */
 size_t qn__utf8_valid(const void *text, size_t n);
 /* Why a key or a tensor name may not be used, or NULL: empty, too long, bad UTF-8, a control character. */

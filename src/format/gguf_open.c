@@ -2,22 +2,11 @@
 /* src/format/gguf_open.c -- opening and closing GGUF files, facts about them, and how their tensor bytes come into memory. */
 #include "format/gguf_file.h"
 #include "base/metrics.h"
-#include "base/str.h"
 #include <string.h>
-
-/* "NAME: " for messages. The end of a long path says more than its beginning. */
-static const char *make_label(qn_arena *arena, const char *path)
-{
-    enum { KEEP = 100 };
-    char quoted[2 * KEEP];
-    const size_t len = strlen(path), skip = len > KEEP ? len - KEEP : 0;
-    qn__str_quote(quoted, sizeof quoted, path + skip, len - skip);
-    return qn__arena_printf(arena, "%s%s: ", skip > 0 ? "..." : "", quoted);
-}
 
 qn_status qn__gguf_map_part(qn_gguf *file, qn_gguf_part *part, const char *path, qn_error *err)
 {
-    part->label = make_label(&file->arena, path);
+    part->label = qn__file_label(&file->arena, path);
     if (!part->label) return QN_FAIL_NOMEM(err, strlen(path));
     QN_TRY(qn__map_open(path, &part->map, err));
     part->mapped = true;

@@ -23,6 +23,15 @@ const char *qn__gguf_subject(char buf[QN_GGUF_SUBJECT_BYTES], const char *kind, 
     return buf;
 }
 
+const char *qn__file_label(qn_arena *arena, const char *path)
+{
+    enum { KEEP = 100 };
+    char quoted[2 * KEEP];
+    const size_t len = strlen(path), skip = len > KEEP ? len - KEEP : 0;
+    qn__str_quote(quoted, sizeof quoted, path + skip, len - skip);
+    return qn__arena_printf(arena, "%s%s: ", skip > 0 ? "..." : "", quoted);
+}
+
 /* Length of the well-formed sequence at p, 0 when there is none: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static size_t utf8_sequence(const uint8_t *p, size_t left)
 {

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* src/format/gguf_memory.c -- a GGUF writer without a file, for metadata that is read again at once: the same calls declare it. */
+#include "format/gguf_writer.h"
+
+qn_status qn__gguf_writer_create_memory(qn_gguf_writer **out, qn_error *err)
+{
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    qn_gguf_writer *w = qn__arena_alloc(&arena, sizeof *w);
+    if (!w) {
+        qn__arena_deinit(&arena);
+        return QN_FAIL_NOMEM(err, sizeof *w);
+    }
+    *w = (qn_gguf_writer){.arena = arena, .alignment = QN_GGUF_DEFAULT_ALIGN};
+    *out = w;
+    return QN_OK;
+}
+
+qn_status qn__gguf_writer_take_header(qn_gguf_writer *w, qn_str *out, qn_error *err)
+{
+    if (w->n_tensors > 0)
+        QN_WRITER_FAIL(w, state, "found %zu tensors declared in a header without a file, expected none", w->n_tensors);
+    qn__str_append(out, "GGUF", 4);
+    qn__gguf_put_le(out, 3, 4);
+    qn__gguf_put_le(out, 0, 8);
+    qn__gguf_put_le(out, w->n_keys, 8);
+    qn__str_append(out, w->kv.data, w->kv.len);
+    if (out->failed) QN_WRITER_FAIL(w, nomem, "out of memory: metadata of %zu bytes", w->kv.len);
+    const qn_status status = w->error.status;
+    if (status != QN_OK && err) *err = w->error;
+    qn_gguf_writer_abort(w);
+    return status;
+}
