@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/mm_one.c -- products with one column (decoding), weights from memory: GB/s of every block format that has a
- * kernel, beside what plain reads of the same memory reach. Pieces of a few megabytes are read and multiplied in turn,
+/* bench/mm_one.c -- products with one column (decoding), weights from memory: GB/s of floats and every block format that
+ * has a kernel, beside what plain reads of the same memory reach. Pieces of a few megabytes are read and multiplied in turn,
  * each member of the team on its own part; the processor time of a piece is what counts (lower quartile), so that other
  * programs on the machine disturb little.
  *
- *     bench_mm_one [k] [level] [MiB]     k = 2048, avx512, 600 MiB; one table for one thread, one for all */
+ *     bench_mm_one [k] [level] [MiB]     k = 2048, the highest, 600 MiB; one table for one thread, one for all */
 #include "base/mem.h"
 #include "base/thread.h"
 #include "cpu/ukr.h"
@@ -111,9 +111,11 @@ static void table(job *j, int n_threads)
     printf("%d thread%s, k = %lld\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->k);
     printf("%-8s %8s %8s %6s %14s\n", "format", "GB/s", "read", "", "cached/thread");
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
-        if (!j->ukr->mm[d].one || j->ukr->mm[d].act == QN_ACT_f32) continue;
+        const bool floats = j->ukr->mm[d].act == QN_ACT_f32;
+        if (!j->ukr->mm[d].one || (floats && d != QN_DTYPE_F32 && d != QN_DTYPE_F16 && d != QN_DTYPE_BF16)) continue;
         j->dtype = (qn_dtype)d;
-        if (j->ukr->mm[d].act == QN_ACT_32) j->ukr->quantize_act32(j->x, j->column, j->k);
+        if (floats) memcpy(j->x, j->column, (size_t)j->k * 4);
+        else if (j->ukr->mm[d].act == QN_ACT_32) j->ukr->quantize_act32(j->x, j->column, j->k);
         else j->ukr->quantize_act256(j->x, j->column, j->k);
         qn__team_run(team, member, j);
         const double mm = total(j->mm, n_threads), read = total(j->read, n_threads);
@@ -126,7 +128,7 @@ static void table(job *j, int n_threads)
 
 int main(int argc, char **argv)
 {
-    qn_cpu_level level = QN_CPU_avx512;
+    qn_cpu_level level = (qn_cpu_level)(QN_CPU_LEVEL_COUNT - 1);
     job *j = calloc(1, sizeof *j);
     j->k = argc > 1 ? atoll(argv[1]) / 256 * 256 : 2048;
     if (argc > 2 && !qn_cpu_level_find(argv[2], &level)) return 1;
@@ -139,6 +141,6 @@ int main(int argc, char **argv)
     if (!j->w || j->k <= 0) return 1;
     for (int64_t i = 0; i < j->k; i++) j->column[i] = (float)(i % 37 - 11);
     table(j, 1);
-    table(j, 0);
+    if (!getenv("ONE_THREAD")) table(j, 0);
     return 0;
 }

@@ -5,7 +5,8 @@
  *
  * Few columns: rows are read once, turned in registers, and two slices run at a time, as one chain of fused multiply-adds alone would
  * wait for itself. Many columns: a slice of up to 64 rows is unpacked and turned into a panel in L2 that outer_f32 multiplies with all
- * columns; their sums stay beside it until the row ends, since y's own rows lie too far apart for a cache. */
+ * columns; their sums stay beside it until the row ends, since y's own rows lie too far apart for a cache. What comes next is asked
+ * for meanwhile. */
 #include "cpu/ukr.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@
 enum {
     SLICE = QN_MM_SLICE,
     PANEL_ROWS = 64,
-    CHUNK_COLS = 384,                 /* columns whose sums fit beside a panel: 96 KiB */
+    CHUNK_COLS = 640,                 /* columns whose sums fit beside a panel: 160 KiB */
+    PIECE_COLS = 48,                  /* between two looks ahead; a multiple of what outer_f32 takes at once */
     FEW = 4,                          /* columns at once: accumulators of two slices, and what turning takes */
     MANY = 6,                         /* from here on turning through memory pays */
 };
@@ -125,6 +127,35 @@ static void few_rows(const weights *t, int64_t first_row, int64_t first_col, int
 
 /* ---- many columns ---------------------------------------------------------------------------------------------------- */
 
+/* A slice of up to 64 rows as the panel that outer_f32 takes: [n, n_lanes]. */
+static void fill_panel(const weights *t, int64_t first_row, int64_t rows, int64_t at, int64_t n, float *panel, float *room)
+{
+    const qn_mm_args *a = t->a;
+    const int64_t n_lanes = (rows + 15) / 16 * 16;
+    if (rows < n_lanes) memset(panel, 0, (size_t)(n * n_lanes) * 4);
+    for (int64_t r = 0; r < rows; r += 16) {
+        const int64_t some = rows - r < 16 ? rows - r : 16;
+        const float *from = t->floats ? (const float *)(const void *)place(t, first_row + r, at) : room;
+        const int64_t stride = t->floats ? (int64_t)(a->w_row_bytes / 4) : ROOM;
+        for (int64_t i = 0; i < some && !t->floats; i++) load_row(t, first_row + r + i, at, n, room + i * ROOM);
+        FN(transpose_f32)(panel + r, n_lanes, from, stride, some, n);
+    }
+}
+
+/* Rows [from, to) of the 64, `bytes` of each: the next panel comes from memory while this one is multiplied. F16, 512 columns: unpacking
+ * waits for 9 % of the time without. */
+static void fetch_rows_ahead(const uint8_t *w, size_t row_bytes, int64_t bytes, int64_t from, int64_t to)
+{
+    for (int64_t r = from; r < to; r++)
+        for (int64_t b = 0; b < bytes + 63; b += 64) __builtin_prefetch(w + (size_t)r * row_bytes + b, 0, 2);
+}
+
+static void fetch_y(const qn_mm_args *a, int64_t first_row, int64_t rows, int64_t first_col, int64_t n_cols)
+{
+    for (int64_t c = first_col; c < first_col + n_cols; c++)
+        for (int64_t r = 0; r < rows; r += 16) __builtin_prefetch(a->y + c * a->y_stride + first_row + r, 1);
+}
+
 static void many_rows(const weights *t, int64_t first_row, int64_t first_col, int64_t n_cols)
 {
     const qn_mm_args *a = t->a;
@@ -132,20 +163,22 @@ static void many_rows(const weights *t, int64_t first_row, int64_t first_col, in
     float *panel = a->tile, *sums = panel + PANEL_ROWS * SLICE, *room = sums + CHUNK_COLS * PANEL_ROWS;
 
     for (int64_t at = 0; at < a->k; at += SLICE) {
-        const int64_t n = a->k - at < SLICE ? a->k - at : SLICE;
-        if (rows < n_lanes) memset(panel, 0, (size_t)(n * n_lanes) * 4);
-        for (int64_t r = 0; r < rows; r += 16) {
-            const int64_t some = rows - r < 16 ? rows - r : 16;
-            const float *from = t->floats ? (const float *)(const void *)place(t, first_row + r, at) : room;
-            const int64_t stride = t->floats ? (int64_t)(a->w_row_bytes / 4) : ROOM;
-            for (int64_t i = 0; i < some && !t->floats; i++) load_row(t, first_row + r + i, at, n, room + i * ROOM);
-            FN(transpose_f32)(panel + r, n_lanes, from, stride, some, n);
+        const int64_t n = a->k - at < SLICE ? a->k - at : SLICE, end = at + n;
+        const uint8_t *next = end < a->k ? place(t, first_row, end) : place(t, first_row + PANEL_ROWS, 0);
+        const int64_t bytes = (n + t->dtype->block_elems - 1) / t->dtype->block_elems * t->dtype->block_bytes;
+        fill_panel(t, first_row, rows, at, n, panel, room);
+        for (int64_t c = 0; c < n_cols; c += PIECE_COLS) {
+            const int64_t some = n_cols - c < PIECE_COLS ? n_cols - c : PIECE_COLS;
+            fetch_rows_ahead(next, a->w_row_bytes, bytes, PANEL_ROWS * c / n_cols, PANEL_ROWS * (c + some) / n_cols);
+            if (end == a->k) fetch_y(a, first_row, rows, first_col + c, some);
+            FN(outer_f32)(&(qn_outer){.y = sums + c * n_lanes, .y_stride = n_lanes, .a = column(a, first_col + c) + at,
+                                      .a_out = (int64_t)(a->x_row_bytes / 4), .a_in = 1, .b = panel, .b_stride = n_lanes,
+                                      .n_lanes = n_lanes, .n_out = some, .n_in = n, .mode = at ? QN_OUTER_add : QN_OUTER_set});
+            if (end < a->k) continue;
+            for (int64_t i = c; i < c + some; i++)
+                memcpy(a->y + (first_col + i) * a->y_stride + first_row, sums + i * n_lanes, (size_t)rows * 4);
         }
-        FN(outer_f32)(&(qn_outer){.y = sums, .y_stride = n_lanes, .a = column(a, first_col) + at, .a_out = (int64_t)(a->x_row_bytes / 4),
-                                  .a_in = 1, .b = panel, .b_stride = n_lanes, .n_lanes = n_lanes, .n_out = n_cols, .n_in = n,
-                                  .mode = at ? QN_OUTER_add : QN_OUTER_set});
     }
-    for (int64_t c = 0; c < n_cols; c++) memcpy(a->y + (first_col + c) * a->y_stride + first_row, sums + c * n_lanes, (size_t)rows * 4);
 }
 
 static void mm(const qn_mm_args *a, qn_dtype dtype, qn_unpack_fn unpack)

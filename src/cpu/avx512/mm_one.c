@@ -91,4 +91,5 @@ void qn__avx512_mm_one_init(qn_ukr *ukr)
 {
     qn__avx512_one_32_init(ukr);
     qn__avx512_one_256_init(ukr);
+    qn__avx512_one_float_init(ukr);
 }

@@ -75,6 +75,7 @@ static inline void qn__avx512_one_set(qn_mm *mm, qn_mm_fn fn)
 
 void qn__avx512_one_32_init(qn_ukr *ukr);
 void qn__avx512_one_256_init(qn_ukr *ukr);
+void qn__avx512_one_float_init(qn_ukr *ukr);
 
 INLINE __m512i load_quarters(const uint8_t *p, size_t step)
 {

@@ -191,6 +191,23 @@ static inline void pair_minima(qn_panel256 *p, const __m512i *min, int n)
     for (int i = 0; i < n / 2; i++) p->min[i] = _mm512_or_si512(min[2 * i], _mm512_slli_epi32(min[2 * i + 1], 16));
 }
 
+/* From w and integer scales of sixteen sub-blocks to one whole; sign: of what w holds then (mm_panel.h). */
+static inline void finish_exact(qn_panel256 *p, const __m512i *scale, const int sign)
+{
+    const __m512i low = _mm512_set1_epi16(0x00ff), none = _mm512_setzero_si512();
+    for (int j = 0; j < 16; j++) {
+        const __m512i one = _mm512_and_si512(sign < 0 ? _mm512_sub_epi32(none, scale[j]) : scale[j], dwords(0xffff));
+        const __m512i s = _mm512_or_si512(one, _mm512_slli_epi32(one, 16));
+        for (int i = 4 * j; i < 4 * j + 4; i++) {
+            const __m512i even = _mm512_mullo_epi16(p->w[i], s), odd = _mm512_mullo_epi16(_mm512_andnot_si512(low, p->w[i]), s);
+            p->w[i] = _mm512_ternarylogic_epi32(low, even, odd, 0xca);
+        }
+    }
+    const __m512i sum = sum_w(p->w, 64);
+    p->start[0] = _mm512_sub_epi32(none, _mm512_slli_epi32(sum, 7));
+    p->z = _mm512_cvtepi32_ps(sign < 0 ? _mm512_sub_epi32(none, sum) : sum);
+}
+
 /* d, dmin and the twelve bytes of six-bit scales and minima of Q4_K and Q5_K */
 static inline void head_k45(row_ptrs row, size_t at, qn_panel256 *p, __m512i scale[8])
 {
@@ -252,7 +269,7 @@ void qn__avx512_panel_Q2_K(row_ptrs row, size_t at, void *panel)
         turn2(row, at + offsetof(qn_block_Q2_K, qs) + (size_t)half * 32, raw);
         for (int i = 0; i < 32; i++) p->w[half * 32 + i] = bits(raw[i % 8], (unsigned)(i / 8 * 2), 2);
     }
-    finish_256(p, scale, 16);
+    finish_exact(p, scale, 1);
 }
 
 void qn__avx512_panel_Q3_K(row_ptrs row, size_t at, void *panel)
@@ -275,7 +292,7 @@ void qn__avx512_panel_Q3_K(row_ptrs row, size_t at, void *panel)
             p->w[half * 32 + i] = _mm512_sub_epi8(q, bytes(4));
         }
     }
-    finish_256(p, scale, 16);
+    finish_exact(p, scale, -1);
 }
 
 void qn__avx512_panel_Q6_K(row_ptrs row, size_t at, void *panel)

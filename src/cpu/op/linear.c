@@ -10,9 +10,10 @@
 #include <limits.h>
 #include <string.h>
 
-/* Rows a tile, where one weight meets few columns: about TILES tiles, within bounds. A panel kernel takes PANEL_ROWS at a time and
+/* Rows a tile, where one weight meets few columns: about TILES tiles, within bounds (one column, Q2_K: 16 tiles 72 % of the read bandwidth,
+ * 8 tiles 80 %, 4 tiles 71 %). A panel kernel takes PANEL_ROWS at a time and
  * computes enough on them for the finest cut. */
-enum { TILES = 16, TILE_ROWS_MIN = 64, TILE_ROWS_MAX = 512, PANEL_ROWS = 32 };
+enum { TILES = 8, TILE_ROWS_MIN = 64, TILE_ROWS_MAX = 1024, PANEL_ROWS = 32 };
 enum { PREPARE = 2048 }; /* elements of a column prepared at once; a multiple of 256 */
 
 static int64_t n_columns(const qn_node *node) { return qn__row_count(&node->src[0]->layout); }
