@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ./test.sh -- installs what is missing, builds in Release and runs every test; then the same tests under sanitizers, and the fuzz
-# targets. ./test.sh quick stops after the first build. FUZZ_SECONDS (60) is the time for each fuzz target.
+# ./test.sh -- installs what is missing, builds in Release and runs every test; then the levels of AArch64, the same tests under
+# sanitizers, and the fuzz targets. ./test.sh quick stops after the first build. FUZZ_SECONDS (60) is the time for each fuzz target.
 set -eu
 cd "$(dirname "$0")"
 . tools/need.sh
@@ -26,6 +26,9 @@ echo "built in $(($(date +%s) - before)) s"
 say "tests, release"
 run_tests build "" ""
 [ "${1:-}" = quick ] && exit 0
+
+say "AArch64, cross-compiled, in an emulator"
+sh tests/aarch64.sh build
 
 need clang libclang-rt-14-dev llvm
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
 
 #include <cpuid.h>
 
@@ -89,13 +89,46 @@ qn_cpu_level qn__cpu_identify(char *name, size_t name_bytes, char *features, siz
 #else
 
 #include <sys/utsname.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
+/* FEATURE(name, word, bit, the level that needs it or -1): Linux's "ELF hwcaps" of arm64; word 1 is AT_HWCAP, 2 AT_HWCAP2. */
+#if defined(__aarch64__) && defined(__linux__)
+#define FEATURE_ROWS(FEATURE) \
+    FEATURE(asimd,   1,  1, QN_CPU_neon) \
+    FEATURE(fphp,    1,  9, -1) \
+    FEATURE(asimdhp, 1, 10, -1) \
+    FEATURE(asimddp, 1, 20, QN_CPU_dotprod) \
+    FEATURE(sve,     1, 22, -1) \
+    FEATURE(sve2,    2,  1, -1) \
+    FEATURE(i8mm,    2, 13, QN_CPU_i8mm) \
+    FEATURE(bf16,    2, 14, -1)
+static bool has_feature(int word, int bit) { return getauxval(word == 1 ? AT_HWCAP : AT_HWCAP2) >> bit & 1; }
+#else
+#define FEATURE_ROWS(FEATURE)
+#endif
 
 qn_cpu_level qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
 {
     struct utsname u;
+    bool known[QN_CPU_LEVEL_COUNT] = {[QN_CPU_ref] = true};
+    size_t n = 0;
     snprintf(name, name_bytes, "%.60s", uname(&u) == 0 ? u.machine : "unknown");
-    if (features_bytes > 0) features[0] = '\0';
-    return QN_CPU_ref;
+    features[0] = '\0';
+#define FEATURE(name_, word, bit, level_) \
+    if (has_feature(word, bit)) { \
+        if (n + sizeof #name_ < features_bytes) { \
+            n += (size_t)snprintf(features + n, features_bytes - n, "%s%s", n > 0 ? " " : "", #name_); \
+        } \
+        known[level_ >= 0 ? level_ : 0] = true; \
+    }
+    FEATURE_ROWS(FEATURE)
+#undef FEATURE
+    (void)n;
+    int level = QN_CPU_ref;
+    while (level + 1 < QN_CPU_LEVEL_COUNT && known[level + 1]) level++;
+    return (qn_cpu_level)level;
 }
 
 #endif

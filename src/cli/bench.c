@@ -2,6 +2,7 @@
 /* src/cli/bench.c -- quern bench: speed of prompt processing and decoding beside the machine's limit, for every combination of models and
  * option values. The limit's peaks are measured before and after each model's tests; the best counts. */
 #include "cli/bench.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +96,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
         {"batch", 'b', CLI_STRING, &batches, "LIST", "sequences that decode at once (default: 1)", 0, 0, NULL},
         {"repetitions", 'r', CLI_INT, &plan->repetitions, "N", "timed repetitions after one warm-up (default: 5)", 1, 1000, NULL},
         {"threads", 't', CLI_STRING, &threads, "LIST", "threads that compute (default: physical cores within the quota)", 0, 0, NULL},
-        {"cpu", 0, CLI_STRING, &levels, "LIST", "at most this level of instructions: ref, avx2, avx512", 0, 0, NULL},
+        {"cpu", 0, CLI_STRING, &levels, "LIST", "at most this level of instructions, as `quern doctor` names them", 0, 0, NULL},
         {"kv-type", 0, CLI_STRING, &kv_types, "LIST", "types of the KV cache: f32, f16 (default), bf16, q8_0", 0, 0, NULL},
         {"output", 'o', CLI_STRING, &format, "FORMAT", "md (default), csv or json", 0, 0, NULL},
         {"roofline", 0, CLI_FLAG, &plan->roofline, NULL, "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
@@ -111,7 +112,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
     if (status == CLI_OK) status = parse_ints("depth", depths, 0, 1 << 24, &plan->depths);
     if (status == CLI_OK) status = parse_ints("batch", batches, 1, 256, &plan->batches);
     if (status == CLI_OK && threads) status = parse_ints("threads", threads, 1, 256, &plan->threads);
-    if (status == CLI_OK && levels) status = parse_names("cpu", levels, is_level, "ref, avx2 and avx512", &plan->levels);
+    if (status == CLI_OK && levels) status = parse_names("cpu", levels, is_level, QN_CPU_LEVEL_NAMES, &plan->levels);
     if (status == CLI_OK) status = parse_names("kv-type", kv_types, is_kv_type, "f32, f16, bf16 and q8_0", &plan->kv_types);
     return status == CLI_OK ? -1 : status;
 }

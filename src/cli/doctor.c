@@ -21,7 +21,7 @@ static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const
 {
     printf("processor      %s\n", m->cpu_name);
     printf("features       %s\n", m->features);
-    printf("level          %s\n", qn_cpu_level_name(m->level));
+    printf("level          %s  (the highest here of %s)\n", qn_cpu_level_name(m->level), QN_CPU_LEVEL_NAMES);
     printf("cores          %d online, %d usable, %d physical", m->logical_cpus, m->usable_cpus, m->physical_cores);
     if (m->quota_cpus > 0) printf(", quota %.2f", m->quota_cpus);
     printf("\nthreads        %d by default\n", m->default_threads);

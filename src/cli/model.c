@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/model.c -- opening a model as the options say. */
 #include "cli/model.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ int cli_open_engine(const char *path, const cli_model_options *m, qn_engine **ou
     qn_place_rule rules[CLI_MAX_STRINGS];
     qn_cpu_level level;
     qn_error err;
-    if (m->cpu && !qn_cpu_level_find(m->cpu, &level)) return cli_bad_usage("--cpu: \"%.32s\" is no level; ref, avx2 and avx512 are", m->cpu);
+    if (m->cpu && !qn_cpu_level_find(m->cpu, &level)) return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", m->cpu, QN_CPU_LEVEL_NAMES);
     if (m->cpu && m->backends) return cli_bad_usage("--cpu and --backends exclude each other; name levels in the list, such as cpu:avx2,cpu:ref");
     if (m->cpu) snprintf(backends, sizeof(backends), "cpu:%s", qn_cpu_level_name(level));
     for (int i = 0; i < m->place.n; i++) {

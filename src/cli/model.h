@@ -16,7 +16,7 @@ typedef struct cli_model_options {
 /* Rows to put into a command's option table. */
 #define CLI_MODEL_OPTIONS(m) \
     {"threads", 't', CLI_INT, &(m).threads, "N", "threads that compute (default: physical cores within the quota)", 1, 256, NULL}, \
-    {"cpu", 0, CLI_STRING, &(m).cpu, "LEVEL", "at most this level of instructions: ref, avx2, avx512", 0, 0, NULL}, \
+    {"cpu", 0, CLI_STRING, &(m).cpu, "LEVEL", "at most this level of instructions, as `quern doctor` names them", 0, 0, NULL}, \
     {"kv-type", 0, CLI_STRING, &(m).kv_type, "TYPE", "type of the KV cache: f32, f16 (default), bf16, q8_0", 0, 0, NULL}, \
     {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
     {"place", 0, CLI_STRINGS, &(m).place, "PATTERN=I", "weights whose name matches go to backend number I (may be repeated)", 0, 0, NULL}, \

@@ -6,13 +6,9 @@
 
 typedef void (*init_fn)(qn_ukr *ukr);
 
-#if defined(__x86_64__)
 #define RUNG(name, needs) [QN_CPU_##name] = qn__ukr_init_##name,
 static const init_fn rungs[QN_CPU_LEVEL_COUNT] = {QN_CPU_LEVEL_ROWS(RUNG)};
 #undef RUNG
-#else
-static const init_fn rungs[QN_CPU_LEVEL_COUNT] = {[QN_CPU_ref] = qn__ukr_init_ref};
-#endif
 
 static qn_ukr tables[QN_CPU_LEVEL_COUNT];
 static qn_once once;
@@ -23,7 +19,7 @@ static void build(void)
     qn_machine_get(&machine);
     for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++) {
         if (l > 0) tables[l] = tables[l - 1];
-        if (l > (int)machine.level || !rungs[l]) continue;
+        if (l > (int)machine.level) continue;
         rungs[l](&tables[l]);
         tables[l].level = (qn_cpu_level)l;
     }

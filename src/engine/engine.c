@@ -30,7 +30,7 @@ static qn_status open_backend(qn_engine *e, const char *spec, size_t len, int n_
         return QN_FAIL(err, unsupported, "backend \"%s\" is not known; this build has %s", text, known);
     }
     if (level && !(options.level_set = qn_cpu_level_find(level, &options.level)))
-        return QN_FAIL(err, invalid, "cpu level \"%s\" is not known; ref, avx2 and avx512 are", level);
+        return QN_FAIL(err, invalid, "cpu level \"%s\" is not known; there are %s", level, QN_CPU_LEVEL_NAMES);
 
     qn_backend *be = NULL;
     QN_TRY(type->open(&options, &be, err));

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <quern/engine.h>
+#include <quern/machine.h>
 
 enum { N_TOKENS = 32, N_VOCAB = 512 };
 
@@ -85,7 +86,11 @@ static double nmse(const float *a, const float *b)
     return num / den;
 }
 
-static const char *const levels[] = {"cpu:ref", "cpu:avx2", "cpu:avx512"};
+static const char *const levels[] = {
+#define LEVEL(name, needs) "cpu:" #name,
+    QN_CPU_LEVEL_ROWS(LEVEL)
+#undef LEVEL
+};
 
 static int n_levels(void)
 {

@@ -3,25 +3,33 @@
 #include "base/machine.h"
 #include "failing.h"
 #include <stdio.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 static void levels_have_names(void **state)
 {
     (void)state;
     qn_cpu_level level = QN_CPU_ref;
     assert_string_equal(qn_cpu_level_name(QN_CPU_ref), "ref");
+#if defined(__x86_64__)
     assert_string_equal(qn_cpu_level_name(QN_CPU_avx512), "avx512");
+#elif defined(__aarch64__)
+    assert_string_equal(qn_cpu_level_name(QN_CPU_dotprod), "dotprod");
+#endif
     assert_string_equal(qn_cpu_level_name(QN_CPU_LEVEL_COUNT), "unknown");
     for (int i = 0; i < QN_CPU_LEVEL_COUNT; i++) {
         assert_true(qn_cpu_level_find(qn_cpu_level_name((qn_cpu_level)i), &level));
         assert_int_equal(level, i);
     }
-    level = QN_CPU_avx2;
+    level = QN_CPU_LEVEL_COUNT - 1;
     assert_false(qn_cpu_level_find("AVX2", &level));
+    assert_false(qn_cpu_level_find("Neon", &level));
     assert_false(qn_cpu_level_find("", &level));
-    assert_int_equal(level, QN_CPU_avx2);
+    assert_int_equal(level, QN_CPU_LEVEL_COUNT - 1);
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 static bool listed(const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -30,7 +38,33 @@ static bool listed(const char *list, const char *word)
     }
     return false;
 }
+#endif
 
+#if defined(__aarch64__)
+static uint64_t id_field(uint64_t reg, int shift) { return reg >> shift & 15; }
+
+/* Programs may read these registers where the kernel says so (HWCAP_CPUID), and it hides in them what it cannot serve. */
+static void agrees_with_the_registers(void **state)
+{
+    (void)state;
+    uint64_t isar0, isar1, pfr0;
+    if ((getauxval(AT_HWCAP) >> 11 & 1) == 0) skip();
+    __asm__("mrs %0, id_aa64isar0_el1" : "=r"(isar0));
+    __asm__("mrs %0, id_aa64isar1_el1" : "=r"(isar1));
+    __asm__("mrs %0, id_aa64pfr0_el1" : "=r"(pfr0));
+    const bool asimd = id_field(pfr0, 20) != 15, dotprod = id_field(isar0, 44) != 0, i8mm = id_field(isar1, 52) != 0;
+    qn_machine m;
+    qn_machine_get(&m);
+    assert_int_equal(listed(m.features, "asimd"), asimd);
+    assert_int_equal(listed(m.features, "asimddp"), dotprod);
+    assert_int_equal(listed(m.features, "i8mm"), i8mm);
+    assert_int_equal(listed(m.features, "asimdhp"), id_field(pfr0, 20) == 1);
+    assert_int_equal(listed(m.features, "bf16"), id_field(isar1, 44) != 0);
+    assert_int_equal(m.level, !asimd ? QN_CPU_ref : !dotprod ? QN_CPU_neon : !i8mm ? QN_CPU_dotprod : QN_CPU_i8mm);
+}
+#endif
+
+#if defined(__x86_64__)
 static void agrees_with_the_compiler(void **state)
 {
     (void)state;
@@ -117,6 +151,8 @@ int main(void)
         cmocka_unit_test(levels_have_names),
 #if defined(__x86_64__)
         cmocka_unit_test(agrees_with_the_compiler), cmocka_unit_test(agrees_with_the_kernel),
+#elif defined(__aarch64__)
+        cmocka_unit_test(agrees_with_the_registers),
 #endif
         cmocka_unit_test(short_buffers), cmocka_unit_test(makes_sense),
     };
