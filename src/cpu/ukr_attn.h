@@ -152,10 +152,17 @@ GATHER(gather_f16, HALF_REST(l_from_f16), n * 2, HALVES(l_from_f16))
 GATHER(gather_bf16, HALF_REST(l_from_bf16), n * 2, HALVES(l_from_bf16))
 GATHER(gather_q8_0, {}, n / 32 * 34, Q8_BLOCKS)
 
+#ifdef INT_SHAPES
+#include "cpu/ukr_attn_int.h"
+#endif
+
 void FN(attn_init)(qn_ukr *ukr)
 {
 #define SET(name) ukr->name = FN(name);
     SET(outer_f32) SET(transpose_f32) SET(attn_soften) SET(attn_add_some) SET(attn_merge) SET(gather_f16) SET(gather_bf16)
     SET(gather_q8_0)
+#ifdef INT_SHAPES
+    SET(outer_i16) SET(attn_pack_q) SET(attn_pack_k) SET(attn_pack_v) SET(attn_weigh) SET(attn_weigh_row)
+#endif
 #undef SET
 }

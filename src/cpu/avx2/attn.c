@@ -4,6 +4,8 @@
 #include "cpu/avx2/lanes.h"
 #include "cpu/ukr_exp.h"
 
+#include <string.h>
+
 typedef lanes some; /* all bits of a chosen lane are set */
 
 static inline __m256 in_half(__m256i at, const int32_t *begin, const int32_t *end)
@@ -51,6 +53,66 @@ static inline __attribute__((always_inline)) void turn(float *y, int64_t y_strid
         _mm256_storeu_ps(y + (4 + j) * y_stride, _mm256_permute2f128_ps(a[j], a[4 + j], 0x31));
     }
 }
+
+/* What ukr_attn_int.h asks for. */
+static inline ints i_load(const void *p) { return (ints){_mm256_loadu_si256(p), _mm256_loadu_si256((const __m256i *)p + 1)}; }
+static inline void i_store(void *p, ints x)
+{
+    _mm256_storeu_si256(p, x.a);
+    _mm256_storeu_si256((__m256i *)p + 1, x.b);
+}
+static inline ints i_pair(const int16_t *p)
+{
+    int32_t pair;
+    memcpy(&pair, p, 4);
+    return i_set(pair);
+}
+static inline ints i_dot(ints s, ints a, ints b)
+{
+    return (ints){_mm256_add_epi32(s.a, _mm256_madd_epi16(a.a, b.a)), _mm256_add_epi32(s.b, _mm256_madd_epi16(a.b, b.b))};
+}
+static inline lanes l_of_int(ints x) { return (lanes){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+static inline ints i_bits(lanes x) { return (ints){_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
+static inline ints i_and(ints x, int mask)
+{
+    return (ints){_mm256_and_si256(x.a, _mm256_set1_epi32(mask)), _mm256_and_si256(x.b, _mm256_set1_epi32(mask))};
+}
+static inline ints i_magnitude(lanes x) { return i_and(i_bits(x), 0x7fffffff); }
+static inline ints i_max(ints x, ints y) { return (ints){_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
+static inline int32_t i_highest(ints x)
+{
+    const __m256i e = _mm256_max_epi32(x.a, x.b);
+    const __m128i s = _mm_max_epi32(_mm256_castsi256_si128(e), _mm256_extracti128_si256(e, 1));
+    const __m128i t = _mm_max_epi32(s, _mm_unpackhi_epi64(s, s));
+    return _mm_cvtsi128_si32(_mm_max_epi32(t, _mm_shuffle_epi32(t, 0x55)));
+}
+static inline ints i_zero(void) { return i_set(0); }
+static inline void i_to_i16(int16_t *p, ints x)
+{
+    _mm256_storeu_si256((void *)p, _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8));
+}
+static inline void i_to_i16_2(int16_t *p, ints x, ints y)
+{
+    i_to_i16(p, x);
+    i_to_i16(p + 16, y);
+}
+static inline void i_low(int16_t *p, ints x)
+{
+    const ints low = i_and(x, 0xffff);
+    _mm256_storeu_si256((void *)p, _mm256_permute4x64_epi64(_mm256_packus_epi32(low.a, low.b), 0xd8));
+}
+static inline ints i_pairs(ints x, ints y)
+{
+    return (ints){_mm256_blend_epi16(x.a, _mm256_slli_epi32(y.a, 16), 0xaa), _mm256_blend_epi16(x.b, _mm256_slli_epi32(y.b, 16), 0xaa)};
+}
+static inline some some_between(int lo, int hi)
+{
+    const ints from = first(lo), to = first(hi);
+    return (some){_mm256_castsi256_ps(_mm256_andnot_si256(from.a, to.a)), _mm256_castsi256_ps(_mm256_andnot_si256(from.b, to.b))};
+}
+
+#define INT_VECTORS 1
+#define INT_SHAPES(SHAPE) SHAPE(1, 6) SHAPE(1, 3) SHAPE(1, 1)
 
 #define FN(name) qn__avx2_##name
 #include "cpu/ukr_attn.h"

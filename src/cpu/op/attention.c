@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/attention.c -- softmax(scale q k^T) v over the cells that a query sees, a tile of its list at a time: no longer row of
- * scores exists (Milakov and Gimelshein 2018; Dao et al. 2022). This file cuts the work; attention_tile.c computes one tile.
+ * scores exists (Milakov and Gimelshein 2018; Dao et al. 2022). This file cuts the work; attention_tile.c and attention_int.c compute
+ * one tile, in floats and in integers.
  *
  * What the result is, to the bit, at every level. A query's list is cut into tiles of TILE cells at multiples of TILE, from the
  * list's start; cells outside the query's span or window, and cell numbers out of range, are absent. For each tile with a cell, over
- * its cells c in list order:
+ * its cells c in list order, where K or V holds floats:
  *     s_c = (..fma(q'[1], k_c[1], fma(q'[0], k_c[0], 0))..)      q' = q * scale, rounded; one chain over the head
  *     s_c = softcap * tanh(s_c / softcap)                        where there is one
  *     m = max s_c;  p_c = exp(s_c - m);  sum = 0 + p_0 + p_1 ..  in order
  *     y[j] = one chain of fma(v_c[j], p_c, y[j]) from 0
- * and tiles meet in order, from M = -inf, S = 0, Y = 0:
+ * Where both hold less, products are of int16 with sums in int32: twice as fast, exact in any order, and closer to the truth than what
+ * those formats themselves have lost. A row of q' becomes integers of length 65000 or less, one of K length 2^14 to 2^15, one of V magnitudes up
+ * to 2^14, the latter two by powers of two, which leaves most halves of floats as they are (attn_pack_q, _k, _v; g, h_c, 2^-x_c are what
+ * one is worth). By Cauchy and Schwarz no sum leaves int32. What a row of V is worth goes into the exponent of its weight. Weights become
+ * integers by blocks of 16 cells, counted from the tile's start with cell numbers out of range left out, whose sum is at most 2^17:
+ *     s_c = fma(q.k_c, h_c g, z)                                 z = log(2^-x_c) in the first slice of 256 elements, then s_c of the one before
+ *     s_c = softcap * tanh(s_c / softcap) + log(2^-x_c)          where there is one, z = 0 then
+ *     m_b = max s_c of a block;  e_c = exp(s_c - m_b);  t = max(sum e_c / 131056, 1 / 32767);  p_c = rint(e_c / t)
+ *     m = max m_b;  w_b = exp(m_b - m)
+ *     sum = a tree over 16 chains of fma(e_c, 2^x_c w_b, sum), one for each place in a block
+ *     y[j] = one chain of fma(sum of p_c v_c[j] over a block, w_b t, y[j]) from 0
+ * Values come in slices of 256 elements, each with scales, weights and sums of its own. A row whose square leaves what floats hold makes
+ * the results that see it NaN as a whole. Tiles meet in order, from M = -inf, S = 0, Y = 0:
  *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  S = fma(sum, b, S a);  Y[j] = fma(y[j], b, Y[j] a)
  * and the result is Y[j] * (1 / S). So it depends on the query's own list, never on who else is computed or by whom.
  *
@@ -19,17 +32,19 @@
 #include "cpu/op/attention.h"
 #include "cpu/op/ops.h"
 
-#include <limits.h>
+#include <math.h>
 #include <string.h>
 
 enum {
     UNITS = 32,   /* fewer than that are split: 16 threads still find work then */
+    FEW_UNITS = 8, /* fewer than that, and units are made of less queries */
     PIECES = 64,  /* what units are split into, about */
 };
 static const uint64_t scratch_max = 16u << 20; /* bytes; larger nodes stay unsplit */
 
-/* How the node is cut. */
+/* How the node is cut, or would be with n_query queries. */
 typedef struct cut {
+    bool ints;
     int64_t n_query, n_head, n_kv, group, d, dv;
     int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
     int64_t units, splits, tiles; /* tiles of the longest list */
@@ -37,22 +52,29 @@ typedef struct cut {
 
 static uint64_t split_bytes(const cut *c)
 {
-    return (uint64_t)c->n_query * (uint64_t)c->n_head * (uint64_t)c->tiles * (uint64_t)(c->dv + 2) * 4;
+    return (uint64_t)c->n_query * (uint64_t)c->n_head * (uint64_t)c->tiles * (uint64_t)(c->dv + 2 * c->slices) * 4;
 }
 
-static cut cut_of(const qn_node *node)
+static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+static cut cut_for(const qn_node *node, int64_t n_query)
 {
-    cut c = {.n_query = node->src[0]->layout.dim[0], .n_head = node->src[0]->layout.dim[1], .n_kv = node->src[1]->layout.dim[1],
+    cut c = {.n_query = n_query, .n_head = node->src[0]->layout.dim[1], .n_kv = node->src[1]->layout.dim[1],
              .d = node->src[0]->layout.dim[2], .dv = node->src[2]->layout.dim[2]};
-    const int64_t lanes = qn__attn_lanes(c.d, c.dv);
+    c.ints = node->src[1]->dtype != QN_DTYPE_F32 && node->src[2]->dtype != QN_DTYPE_F32;
+    const int64_t rows = c.ints ? qn__attn_int_rows(c.d, c.dv) : qn__attn_lanes(c.d, c.dv);
     c.group = c.n_kv > 0 ? c.n_head / c.n_kv : 0;
-    c.heads = c.group < 1 ? 1 : c.group < lanes ? c.group : lanes;
-    c.head_blocks = (c.group + c.heads - 1) / c.heads;
-    c.queries = lanes / c.heads;
-    c.query_blocks = (c.n_query + c.queries - 1) / c.queries;
-    c.slices = (c.dv + QN_ATTN_SLICE - 1) / QN_ATTN_SLICE;
-    c.units = c.query_blocks * c.n_kv * c.head_blocks * c.slices;
-    c.tiles = (node->src[3]->layout.dim[1] + QN_ATTN_TILE - 1) / QN_ATTN_TILE;
+    c.heads = c.group < 1 ? 1 : c.group < rows ? c.group : rows;
+    c.head_blocks = blocks_of(c.group, c.heads);
+    c.slices = blocks_of(c.dv, QN_ATTN_SLICE);
+    c.queries = rows / c.heads;
+    const int64_t apart = c.n_kv * c.head_blocks * c.slices;
+    while (c.queries > 1 && c.queries * c.heads > QN_ATTN_LANES && apart * blocks_of(c.n_query, c.queries) < FEW_UNITS)
+        c.queries = (c.queries + 1) / 2;
+    c.query_blocks = blocks_of(c.n_query, c.queries);
+    if (c.ints && c.query_blocks > 0) c.queries = blocks_of(c.n_query, c.query_blocks); /* no small one at the end */
+    c.units = c.query_blocks * apart;
+    c.tiles = blocks_of(node->src[3]->layout.dim[1], QN_ATTN_TILE);
     c.splits = 1;
     if (c.units > 0 && c.units < UNITS && c.tiles > 1 && split_bytes(&c) <= scratch_max) {
         c.splits = (PIECES + c.units - 1) / c.units;
@@ -60,6 +82,8 @@ static cut cut_of(const qn_node *node)
     }
     return c;
 }
+
+static cut cut_of(const qn_node *node) { return cut_for(node, node->src[0]->layout.dim[0]); }
 
 static bool takes_kv(const qn_ukr *ukr, const qn_node *node, const char *what, const qn_node *kv, qn_error *err)
 {
@@ -78,8 +102,12 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 {
     (void)ukr;
-    const cut c = cut_of(node);
-    return c.splits > 1 ? split_bytes(&c) : 0;
+    /* Enough for fewer queries too, which may be split where these are not: what is reserved for a batch does for every smaller one. */
+    for (int64_t n = node->src[0]->layout.dim[0]; n > 0; n--) {
+        const cut c = cut_for(node, n);
+        if (c.splits > 1) return split_bytes(&c);
+    }
+    return 0;
 }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
@@ -92,15 +120,15 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return c.splits > 1 ? c.n_query * c.n_head : 0;
 }
 
-/* What a tile gave: [n_query, n_head, tiles] times max, sum, and after all of these times dv values. */
-static float *kept_sums(const qn_task *t, const cut *c, int64_t query, int64_t head)
+/* What a tile gave: [n_query, n_head, slices, tiles] times max, sum, and after all of these [n_query, n_head, tiles] times dv values. */
+static float *kept_sums(const qn_task *t, const cut *c, int64_t query, int64_t head, int64_t slice)
 {
-    return (float *)(void *)t->scratch + (query * c->n_head + head) * c->tiles * 2;
+    return (float *)(void *)t->scratch + ((query * c->n_head + head) * c->slices + slice) * c->tiles * 2;
 }
 
 static float *kept_values(const qn_task *t, const cut *c, int64_t query, int64_t head)
 {
-    return (float *)(void *)t->scratch + c->n_query * c->n_head * c->tiles * 2 + (query * c->n_head + head) * c->tiles * c->dv;
+    return kept_sums(t, c, c->n_query, 0, 0) + (query * c->n_head + head) * c->tiles * c->dv;
 }
 
 static float *result(const qn_task *t, const cut *c, int64_t query, int64_t head)
@@ -120,29 +148,42 @@ static int64_t span_of(const qn_task *t, int64_t query, int64_t *begin, int64_t 
     return *end > 0 ? list : -1;
 }
 
+static void merge(qn_attn *a)
+{
+    a->t->ukr->attn_merge(a->total, a->total_max, a->total_sum, a->y, a->max, a->sum, a->n_lanes, a->n_values);
+}
+
+/* Row r of y or total; in order, as sixteen rows are turned at a time, through the piece. */
+static float *row_of(qn_attn *a, const float *y, int64_t r)
+{
+    const int64_t n = a->n_rows - r < 16 ? a->n_rows - r : 16;
+    if (a->kept && a->few) return a->piece + r * a->n_pad;
+    if (r % 16 == 0) a->t->ukr->transpose_f32(a->piece, a->n_values, y + r, a->n_lanes, a->n_values, n);
+    return a->piece + r % 16 * a->n_values;
+}
+
 /* Puts what the tile gave where phase 1 finds it. */
 static void keep(qn_attn *a, const cut *c, int64_t tile)
 {
     const int64_t n = a->n_values;
-    float *rows = qn__attn_rows(a, a->y);
     for (int64_t r = 0; r < a->n_rows; r++) {
-        const int64_t query = a->first_query + r / a->n_heads, head = a->first_head + r % a->n_heads;
-        float *sums = kept_sums(a->t, c, query, head) + tile * 2;
-        if (a->first_value == 0) { /* they are the same for every slice of the values */
-            sums[0] = a->max[r];
-            sums[1] = a->sum[r];
-        }
-        if (a->sum[r] != 0) memcpy(kept_values(a->t, c, query, head) + tile * c->dv + a->first_value, rows + r * n, (size_t)n * 4);
+        const int64_t row = a->first_row + r, query = a->first_query + row / a->n_heads, head = a->first_head + row % a->n_heads;
+        float *sums = kept_sums(a->t, c, query, head, a->first_value / QN_ATTN_SLICE) + tile * 2;
+        const float *y = row_of(a, a->y, r);
+        sums[0] = a->max[r];
+        sums[1] = a->sum[r];
+        if (a->sum[r] != 0) memcpy(kept_values(a->t, c, query, head) + tile * c->dv + a->first_value, y, (size_t)n * 4);
     }
 }
 
 static void finish(qn_attn *a, const cut *c)
 {
     const int64_t n = a->n_values;
-    float *rows = qn__attn_rows(a, a->total);
     for (int64_t r = 0; r < a->n_rows; r++) {
-        float *y = result(a->t, c, a->first_query + r / a->n_heads, a->first_head + r % a->n_heads) + a->first_value;
-        if (a->total_sum[r] != 0) a->t->ukr->mul_scale_f32(y, rows + r * n, NULL, 1.0f / a->total_sum[r], n);
+        const int64_t row = a->first_row + r;
+        float *y = result(a->t, c, a->first_query + row / a->n_heads, a->first_head + row % a->n_heads) + a->first_value;
+        const float *from = row_of(a, a->total, r);
+        if (a->total_sum[r] != 0) a->t->ukr->mul_scale_f32(y, from, NULL, 1.0f / a->total_sum[r], n);
         else memset(y, 0, (size_t)n * 4);
     }
 }
@@ -159,18 +200,26 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
     const int64_t from = first + part * n / c->splits, to = first + (part + 1) * n / c->splits;
     if (c->splits > 1 && from == to) return;
 
-    qn__attn_start(a, list);
+    if (c->ints) qn__attn_int_start(a, list);
+    else qn__attn_start(a, list);
     for (int64_t tile = from; tile < to; tile++) {
-        qn__attn_tile(a, tile * QN_ATTN_TILE);
-        if (c->splits > 1) keep(a, c, tile);
-        else qn__attn_merge(a);
+        if (c->ints) qn__attn_int_tile(a, tile * QN_ATTN_TILE);
+        else qn__attn_tile(a, tile * QN_ATTN_TILE);
+        for (int64_t row = 0; row < a->all_rows; row += a->group_rows) {
+            if (c->ints) qn__attn_int_group(a, row);
+            if (c->splits > 1) keep(a, c, tile);
+            else merge(a);
+        }
     }
-    if (c->splits == 1) finish(a, c);
+    for (int64_t row = 0; row < a->all_rows && c->splits == 1; row += a->group_rows) {
+        if (c->ints) qn__attn_int_choose(a, row);
+        finish(a, c);
+    }
 }
 
 static void unit(const qn_task *t, const cut *c, int64_t item)
 {
-    qn_attn a = {.t = t, .attrs = t->attrs};
+    qn_attn a = {.t = t, .attrs = t->attrs, .kept = c->splits > 1};
     const int64_t u = item % c->units, block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
     a.kv_head = block / c->head_blocks % c->n_kv;
     a.first_head = a.kv_head * c->group + in_group;
@@ -190,29 +239,45 @@ static void unit(const qn_task *t, const cut *c, int64_t item)
     }
 }
 
-/* The tiles of one query and head meet. */
+/* The tiles of a slice of one query and head meet; exponentials some tiles at a time. */
+static void meet_slice(const qn_ukr *ukr, float *y, int64_t n, const float *sums, const float *values, int64_t stride, int64_t tile, int64_t end)
+{
+    enum { SOME = 32 };
+    float max = -QN_ATTN_INFINITY, sum = 0;
+    memset(y, 0, (size_t)n * 4);
+    while (tile < end) {
+        float factor[2 * SOME]; /* of what there was, and of the tile */
+        int64_t which[SOME];
+        int some = 0;
+        for (; some < SOME && tile < end; tile++) {
+            if (sums[tile * 2 + 1] == 0) continue;
+            const float m = max > sums[tile * 2] ? max : sums[tile * 2];
+            factor[some] = max - m;
+            factor[SOME + some] = sums[tile * 2] - m;
+            which[some++] = tile;
+            max = m;
+        }
+        ukr->exp_sum_f32(factor, factor, 0, some);
+        ukr->exp_sum_f32(factor + SOME, factor + SOME, 0, some);
+        for (int i = 0; i < some; i++) {
+            sum = fmaf(sums[which[i] * 2 + 1], factor[SOME + i], sum * factor[i]);
+            if (factor[i] != 1) ukr->mul_scale_f32(y, y, NULL, factor[i], n);
+            ukr->axpy_f32(y, factor[SOME + i], values + which[i] * stride, n);
+        }
+    }
+    if (sum != 0) ukr->mul_scale_f32(y, y, NULL, 1.0f / sum, n);
+}
+
 static void meet(const qn_task *t, const cut *c, int64_t query, int64_t head)
 {
     int64_t begin, end;
-    const int64_t list = span_of(t, query, &begin, &end);
-    const float *sums = kept_sums(t, c, query, head), *values = kept_values(t, c, query, head);
-    float *y = result(t, c, query, head), max = -QN_ATTN_INFINITY, sum = 0;
-
-    memset(y, 0, (size_t)c->dv * 4);
-    if (list < 0) return;
-    for (int64_t tile = begin / QN_ATTN_TILE; tile * QN_ATTN_TILE < end; tile++) {
-        if (sums[tile * 2 + 1] == 0) continue;
-        const float m = max > sums[tile * 2] ? max : sums[tile * 2];
-        float a = 1, b = 1; /* what exp(0) is; not for infinities, whose difference is no number */
-        if (max != m || m - m != 0) t->ukr->exp_sum_f32(&a, &max, m, 1);
-        if (sums[tile * 2] != m || m - m != 0) t->ukr->exp_sum_f32(&b, &sums[tile * 2], m, 1);
-        max = m;
-        t->ukr->mul_scale_f32(&sum, &sum, NULL, a, 1);
-        t->ukr->axpy_f32(&sum, b, &sums[tile * 2 + 1], 1);
-        t->ukr->mul_scale_f32(y, y, NULL, a, c->dv);
-        t->ukr->axpy_f32(y, b, values + tile * c->dv, c->dv);
+    if (span_of(t, query, &begin, &end) < 0) begin = end = 0;
+    const int64_t tile = begin / QN_ATTN_TILE, last = blocks_of(end, QN_ATTN_TILE);
+    for (int64_t slice = 0; slice < c->slices; slice++) {
+        const int64_t at = slice * QN_ATTN_SLICE, n = c->dv - at < QN_ATTN_SLICE ? c->dv - at : QN_ATTN_SLICE;
+        meet_slice(t->ukr, result(t, c, query, head) + at, n, kept_sums(t, c, query, head, slice), kept_values(t, c, query, head) + at, c->dv,
+                   tile, last);
     }
-    if (sum != 0) t->ukr->mul_scale_f32(y, y, NULL, 1.0f / sum, c->dv);
 }
 
 static void run(const qn_task *t)

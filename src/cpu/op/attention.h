@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention.h -- one tile of a list for a run of queries that read it: attention.c cuts, attention_tile.c computes. */
+/* src/cpu/op/attention.h -- one tile of a list for a run of queries that read it: attention.c cuts, attention_tile.c and attention_int.c
+ * compute, in the two ways that attention.c describes. */
 #ifndef QN_CPU_OP_ATTENTION_H
 #define QN_CPU_OP_ATTENTION_H
 
@@ -8,8 +9,9 @@
 #include <string.h>
 
 enum {
-    QN_ATTN_TILE = 256,   /* cells: part of what a result is, see attention.c */
+    QN_ATTN_TILE = 128,   /* cells: part of what a result is, see attention.c */
     QN_ATTN_LANES = 64,   /* (query, head) pairs at once, at most; four vectors of lanes by six cells fill the registers */
+    QN_ATTN_ROWS = 256,   /* such pairs of a unit, at most: in integers, groups of up to LANES share what is unpacked */
     QN_ATTN_SLICE = 256,  /* elements of a head at once */
     QN_ATTN_PIECE = 64,   /* cells unpacked at once, at most: with head size 64 they and the lanes' queries stay in L1 */
 };
@@ -21,34 +23,61 @@ typedef struct qn_attn {
     int64_t kv_head, first_head, n_heads;
     int64_t first_value, n_values;             /* the slice of the value rows */
     int64_t first_query, n_queries;            /* all see a part of the same list */
-    int64_t begin[QN_ATTN_LANES], end[QN_ATTN_LANES]; /* by query: the part of the list that counts */
+    int64_t begin[QN_ATTN_ROWS], end[QN_ATTN_ROWS]; /* by query: the part of the list that counts */
 
-    /* Set by qn__attn_start. Row r is query r / n_heads and head r % n_heads, and lane r. */
-    int64_t list, n_rows, n_lanes;
+    /* The group at hand; only integers know more than one. Lane l is row r = first_row + l: query r / n_heads and head r % n_heads. */
+    int64_t list, first_row, n_rows, n_lanes;
     int64_t n_piece;                           /* cells unpacked at once here */
     float *q;                                  /* [d, n_lanes] of a slice; few rows: [n_rows, d] */
     float *s;                                  /* [QN_ATTN_TILE, n_lanes] */
-    float *piece;                              /* [QN_ATTN_PIECE, slice] rows of K or V */
+    float *piece;                              /* rows of K or V; 16 results on their way */
     float *turned;                             /* [slice, QN_ATTN_PIECE], or any other rows in passing */
     /* What a tile gave, and what tiles gave so far: [n_values, n_lanes] and [n_lanes]. A row that saw nothing has sum 0. */
     float *y, *max, *sum;
     float *total, *total_max, *total_sum;
     int32_t *first, *last;                     /* [n_lanes] by row: the cells of the tile that it sees */
 
+    int64_t all_rows, group_rows;              /* group_rows: of every group but the last */
+
+    /* Integers only: the same of all groups, one behind the other. */
+    float *all_total, *all_total_max, *all_total_sum, *all_q_scale;
+    int32_t *all_first, *all_last;
+    int16_t *all_q16;
+    int64_t d_pad, n_pad;                      /* elements of a slice of K, and of V, as multiples of 16 */
+    int64_t first_block, end_block;            /* blocks of 16 cells of the tile that some row of the group sees */
+    bool few;                                  /* cells and elements of V in lanes instead of rows */
+    int16_t *q16;                              /* [d_pad / 2, n_lanes] pairs; few: [n_rows, d_pad] */
+    int64_t k_cells;                           /* cells of K at a time: all, or for one group some */
+    int16_t *k16;                              /* [k_cells, d_pad] */
+    int16_t *kt16;                             /* few: the same turned, [d_pad / 2, k_cells] pairs */
+    int16_t *v16;                              /* [QN_ATTN_TILE / 2, n_pad] pairs */
+    int16_t *p16;                              /* [QN_ATTN_TILE / 2, n_lanes] pairs; few: [n_rows, QN_ATTN_TILE] */
+    float *q_scale, *k_scale;                  /* by row, by cell */
+    float *log_scale, *weight;                 /* of V, by cell */
+    float *p_scale;                            /* [QN_ATTN_BLOCKS, n_lanes] */
+    float *ones;                               /* few: [n_pad] */
+    bool kept;                                 /* tiles are kept apart: where rows are few, y stays in the piece, as rows */
+
     int32_t cell[QN_ATTN_TILE];                /* of the tile, absent ones left out */
     int64_t n_cells;
     int64_t full_first, full_last;             /* what every row that sees any sees */
 } qn_attn;
 
-/* How many lanes fit into a thread's tile: 16 to 64. */
+/* How many rows of a unit fit into a thread's tile: 16 to QN_ATTN_LANES, or QN_ATTN_ROWS for integers. */
 int64_t qn__attn_lanes(int64_t d, int64_t dv);
+int64_t qn__attn_int_rows(int64_t d, int64_t dv);
 void qn__attn_start(qn_attn *a, int64_t list);
-/* The tile that starts at `at` in the list: fills y, max, sum. */
+void qn__attn_int_start(qn_attn *a, int64_t list);
+/* The tile that starts at `at` in the list: fills y, max, sum. In integers: what all groups share, then a group by its first
+ * row; `choose` only points to what is that group's. */
 void qn__attn_tile(qn_attn *a, int64_t at);
-/* y, max, sum into total, total_max, total_sum. */
-void qn__attn_merge(qn_attn *a);
-/* y or total as rows [n_rows, n_values]; valid until the next tile. */
-float *qn__attn_rows(qn_attn *a, const float *y);
+void qn__attn_int_tile(qn_attn *a, int64_t at);
+void qn__attn_int_choose(qn_attn *a, int64_t first_row);
+void qn__attn_int_group(qn_attn *a, int64_t first_row);
+/* Both: which cells the tile has, and which of them the rows [0, n_rows) see. */
+void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows);
+/* Elements [from, from + n) of `n_cells` rows of K or V into the piece; rows lie n apart, rounded up to 16, and end in zeros. */
+void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n);
 
 static inline int32_t qn__attn_int(const qn_view *v, int64_t i, int64_t j)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention_tile.c -- attention over one tile of cells, see attention.c for what the numbers are.
+/* src/cpu/op/attention_tile.c -- attention over one tile of cells in floats, see attention.c for what the numbers are; and what integers
+ * share with it.
  *
  * Scores and values are products of matrices (outer_f32), with (query, head) pairs in lanes: K and V rows are used as they lie, and
  * maxima, exponentials and sums are lane by lane. Where rows are few, that leaves most lanes empty; then cells stand in lanes for
@@ -57,7 +58,7 @@ void qn__attn_start(qn_attn *a, int64_t list)
     const int64_t d = head_size(a), widest = slice_of(d) > slice_of(a->n_values) ? slice_of(d) : slice_of(a->n_values);
     float *next = a->t->tile;
     a->list = list;
-    a->n_rows = a->n_queries * a->n_heads;
+    a->n_rows = a->all_rows = a->group_rows = a->n_queries * a->n_heads;
     a->n_lanes = whole_lanes(a->n_rows);
     a->n_piece = a->n_rows <= FEW_FOR_PIECE ? QN_ATTN_PIECE / 2 : QN_ATTN_PIECE;
 
@@ -87,8 +88,7 @@ void qn__attn_start(qn_attn *a, int64_t list)
 
 static int64_t within(int64_t x, int64_t hi) { return x < 0 ? 0 : x < hi ? x : hi; }
 
-/* Which cells the tile has, and which of them each row sees. */
-static void load_cells(qn_attn *a, int64_t at)
+void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows)
 {
     const qn_view *lists = &a->t->src[3];
     const int64_t exist = a->t->src[1].layout.dim[0], step = lists->layout.stride[1] * 4;
@@ -123,12 +123,11 @@ static void load_cells(qn_attn *a, int64_t at)
             a->last[q * a->n_heads + h] = last;
         }
     }
-    for (int64_t l = a->n_rows; l < a->n_lanes; l++) a->first[l] = a->last[l] = 0;
+    for (int64_t l = n_rows; l < whole_lanes(n_rows); l++) a->first[l] = a->last[l] = 0;
     if (a->full_first > a->full_last) a->full_first = a->full_last = 0;
 }
 
-/* Elements [from, from + n) of n_cells rows of K or V into the piece; rows lie whole_lanes(n) apart. */
-static void load_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n)
+void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n)
 {
     const qn_ukr *ukr = a->t->ukr;
     const int64_t stride = whole_lanes(n), cell_bytes = qn__elems_bytes(kv->dtype, kv->layout.stride[0]);
@@ -176,7 +175,7 @@ static void score(qn_attn *a)
         if (d > QN_ATTN_SLICE) load_queries(a, from, n);
         for (int64_t c = 0; c < a->n_cells; c += a->n_piece) {
             const int64_t n_cells = a->n_cells - c < a->n_piece ? a->n_cells - c : a->n_piece;
-            load_piece(a, &a->t->src[1], c, n_cells, from, n);
+            qn__attn_piece(a, &a->t->src[1], c, n_cells, from, n);
             if (few) {
                 score_few(a, c, n_cells, n, mode);
                 continue;
@@ -232,7 +231,7 @@ static void add_values(qn_attn *a)
     else memset(a->y, 0, (size_t)(a->n_values * a->n_lanes) * 4);
     for (int64_t c = 0; c < a->n_cells; c += a->n_piece) {
         const int64_t n_cells = a->n_cells - c < a->n_piece ? a->n_cells - c : a->n_piece;
-        load_piece(a, &a->t->src[2], c, n_cells, a->first_value, a->n_values);
+        qn__attn_piece(a, &a->t->src[2], c, n_cells, a->first_value, a->n_values);
         if (few) add_values_few(a, c, n_cells);
         else add_values_many(a, c, n_cells);
     }
@@ -241,7 +240,7 @@ static void add_values(qn_attn *a)
 
 void qn__attn_tile(qn_attn *a, int64_t at)
 {
-    load_cells(a, at);
+    qn__attn_cells(a, at, a->n_rows);
     if (a->n_cells > 0) {
         score(a);
         a->t->ukr->attn_soften(a->s, a->n_lanes, a->n_cells, a->full_first, a->full_last, a->first, a->last, a->max, a->sum);
@@ -249,16 +248,4 @@ void qn__attn_tile(qn_attn *a, int64_t at)
     }
     for (int64_t l = 0; l < a->n_lanes; l++)
         if (a->first[l] >= a->last[l]) a->sum[l] = 0;
-}
-
-void qn__attn_merge(qn_attn *a)
-{
-    a->t->ukr->attn_merge(a->total, a->total_max, a->total_sum, a->y, a->max, a->sum, a->n_lanes, a->n_values);
-}
-
-float *qn__attn_rows(qn_attn *a, const float *y)
-{
-    float *rows = a->s;
-    a->t->ukr->transpose_f32(rows, a->n_values, y, a->n_lanes, a->n_values, a->n_rows);
-    return rows;
 }

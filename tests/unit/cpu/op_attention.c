@@ -33,20 +33,25 @@ static double oracle(const attn_case *c, int64_t query, int64_t head, double *ou
     const int64_t begin = c->attrs.window && end > c->attrs.window ? end - c->attrs.window : 0;
     const int32_t *list = end > 0 ? ints_of(&c->lists) + span[0] * c->capacity : NULL;
     const float *q = c->q.value + (query * c->n_head + head) * c->d;
-    double *score = calloc((size_t)(end + 1), sizeof(double)), max = -INFINITY, sum = 0, reach = 0;
+    const bool ints = c->kt != QN_DTYPE_F32 && c->vt != QN_DTYPE_F32; /* then rows are rounded to integers, see attention.c */
+    double *score = calloc((size_t)(end + 1), sizeof(double)), max = -INFINITY, sum = 0, reach = 0, step = 0;
 
     for (int64_t j = begin; j < end; j++) {
         score[j] = -INFINITY;
         if (list[j] < 0 || list[j] >= c->n_cells) continue;
         const float *k = c->k.value + (list[j] * c->n_kv + kv) * c->d;
-        double s = 0, size = 0;
+        double s = 0, size = 0, qq = 0, kk = 0;
         for (int64_t i = 0; i < c->d; i++) {
             s += (double)q[i] * k[i];
             size += fabs((double)q[i] * k[i]);
+            qq += (double)q[i] * q[i];
+            kk += (double)k[i] * k[i];
         }
         score[j] = s * c->attrs.scale;
         if (c->attrs.softcap > 0) score[j] = c->attrs.softcap * tanh(score[j] / c->attrs.softcap);
         reach = fmax(reach, size * fabs((double)c->attrs.scale) * (double)(c->d + 2) * FLT_EPSILON);
+        /* half a step in each element, of either sign: four standard deviations of the two together */
+        step = fmax(step, 4 * sqrt(qq * kk / 12) * fabs((double)c->attrs.scale) * hypot(1 / 32767.0, 1 / 16384.0));
         max = fmax(max, score[j]);
     }
     for (int64_t j = begin; j < end; j++)
@@ -58,7 +63,7 @@ static double oracle(const attn_case *c, int64_t query, int64_t head, double *ou
         for (int64_t i = 0; i < c->dv; i++) out[i] += exp(score[j] - max) / sum * v[i];
     }
     free(score);
-    return 2 * reach + (double)(end - begin + 16) * FLT_EPSILON;
+    return 2 * reach + (double)(end - begin + 16) * FLT_EPSILON + (ints ? step + 2.0 / 8191 : 0);
 }
 
 static void check(const rig *r, const void *result, size_t bytes, void *ctx)
@@ -200,6 +205,56 @@ static void test_formats(void **state)
                          .kt = QN_DTYPE_F16, .vt = QN_DTYPE_BF16});
 }
 
+/* What both caches in less than floats change: other head sizes, groups of rows that share what is unpacked, windows, caps, holes. */
+static void test_integers(void **state)
+{
+    (void)state;
+    static const int16_t sizes[] = {1, 33, 64, 80, 96, 128, 192, 256, 300};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        for (int64_t n = 1; n <= 21; n += 10)
+            try_case((attn_case){.n = n, .n_head = 6, .n_kv = 1, .d = sizes[i], .dv = sizes[(i + n) % 9], .n_cells = 290, .n_lists = 1,
+                                 .capacity = 280, .kt = i % 2 ? QN_DTYPE_BF16 : QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+    try_case((attn_case){.n = 140, .n_head = 32, .n_kv = 4, .d = 32, .dv = 32, .n_cells = 420, .n_lists = 3, .capacity = 400,
+                         .kt = QN_DTYPE_Q8_0, .vt = QN_DTYPE_Q8_0});
+    try_case((attn_case){.n = 3, .n_head = 130, .n_kv = 1, .d = 16, .dv = 24, .n_cells = 64, .n_lists = 1, .capacity = 64,
+                         .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+    for (int32_t window = 1; window <= 400; window += 57) {
+        attn_case c = {.n = 40, .n_head = 16, .n_kv = 8, .d = 32, .dv = 32, .n_cells = 620, .n_lists = 2, .capacity = 620,
+                       .kt = QN_DTYPE_F16, .vt = QN_DTYPE_Q8_0, .attrs = {.window = window, .softcap = window % 2 ? 2.5f : 0}};
+        try_case(c);
+        c.n = 2;
+        try_case(c);
+    }
+    attn_case c = make((attn_case){.n = 8, .n_head = 4, .n_kv = 2, .d = 24, .dv = 24, .n_cells = 150, .n_lists = 2, .capacity = 200,
+                                   .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+    for (int64_t i = 0; i < c.lists.numel; i++)
+        if (rng_int(0, 3) == 0 || (i >= 64 && i < 128)) ints_of(&c.lists)[i] = i % 2 ? -1 : INT32_MAX;
+    for_levels(build, &c, check);
+    check_splits(&c);
+    drop(&c);
+}
+
+/* A row of K or V that holds no number makes the queries that see it no number, as a whole, and no others. */
+static void test_no_numbers(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++)
+        for (int64_t n = 6; n <= 30; n += 24) { /* few rows, and many */
+            attn_case c = make((attn_case){.n = n, .n_head = 1, .n_kv = 1, .d = 32, .dv = 32, .n_cells = 200, .n_lists = 1, .capacity = 200,
+                                           .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+            for (int64_t i = 0; i < n; i++) ints_of(&c.spans)[2 * i + 1] = (int32_t)(137 + i);
+            tensor *bad = which ? &c.v : &c.k;
+            ((uint16_t *)bad->data)[ints_of(&c.lists)[139] * 32 + 7] = 0x7e00; /* NaN, seen by queries from 3 on */
+            for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+                size_t bytes;
+                float *y = run_at((qn_cpu_level)level, build, &c, &bytes);
+                for (int64_t i = 0; i < n * 32; i++) assert_int_equal(isnan(y[i]) != 0, i / 32 >= 3);
+                free(y);
+            }
+            drop(&c);
+        }
+}
+
 static void test_window_and_cap(void **state)
 {
     (void)state;
@@ -277,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),        cmocka_unit_test(test_formats),       cmocka_unit_test(test_window_and_cap),
+        cmocka_unit_test(test_integers),      cmocka_unit_test(test_no_numbers),
         cmocka_unit_test(test_rising_scores), cmocka_unit_test(test_hostile_lists), cmocka_unit_test(test_cells_may_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

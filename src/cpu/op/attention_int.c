@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/op/attention_int.c -- attention over one tile of cells in integers, see attention.c for what the numbers are.
+ *
+ * As in attention_tile.c, scores and values are products of matrices with rows, that is (query, head) pairs, in lanes, or, where rows are
+ * few, cells and elements of V. What is unpacked serves all groups of rows of a unit: turning a cell into integers costs as much as 16 to
+ * 32 rows take to use it. */
+#include "cpu/op/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    FLOATS = QN_MM_TILE_BYTES / 4,
+    FEW = 8,       /* rows */
+    STEP = 16,     /* cells on their way to integers at once */
+    K_ELEMS = 16 * QN_ATTN_SLICE,
+};
+
+static int64_t whole_lanes(int64_t n) { return (n + 15) / 16 * 16; }
+static int64_t slice_of(int64_t d) { return whole_lanes(d < QN_ATTN_SLICE ? d : QN_ATTN_SLICE); }
+static int64_t at_least(int64_t x, int64_t y) { return x > y ? x : y; }
+static int64_t head_size(const qn_attn *a) { return a->t->src[0].layout.dim[2]; }
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+
+static int64_t group_of(int64_t rows)
+{
+    const int64_t groups = (rows + QN_ATTN_LANES - 1) / QN_ATTN_LANES;
+    return groups > 0 ? whole_lanes((rows + groups - 1) / groups) : 16;
+}
+
+/* Cells of K that are integers at a time: all of the tile where several groups want them. */
+static int64_t k_cells_of(bool one_group, int64_t d_pad)
+{
+    const int64_t n = K_ELEMS / d_pad / 16 * 16;
+    return !one_group || n > QN_ATTN_TILE ? QN_ATTN_TILE : n;
+}
+
+static int64_t floats_for(int64_t rows, int64_t d_pad, int64_t n_pad)
+{
+    const int64_t lanes = group_of(rows), all = whole_lanes(rows), k = k_cells_of(lanes == all, d_pad) * d_pad / 2;
+    return all * (d_pad / 2 + n_pad + 5) + lanes * (n_pad + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 2) + (rows <= FEW ? 2 * k : k) +
+           QN_ATTN_TILE * n_pad / 2 + 3 * QN_ATTN_TILE + n_pad + STEP * at_least(d_pad, n_pad);
+}
+
+int64_t qn__attn_int_rows(int64_t d, int64_t dv)
+{
+    int64_t rows = d <= QN_ATTN_SLICE ? QN_ATTN_ROWS : QN_ATTN_LANES; /* a head in slices is scored a slice at a time: one group */
+    while (rows > 16 && floats_for(rows, slice_of(d), slice_of(dv)) > FLOATS) rows -= 16;
+    return rows;
+}
+_Static_assert(16 * (QN_ATTN_SLICE * 5 / 2 + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 7) + K_ELEMS + QN_ATTN_TILE * QN_ATTN_SLICE / 2 +
+               3 * QN_ATTN_TILE + QN_ATTN_SLICE + STEP * QN_ATTN_SLICE <= FLOATS, "16 rows always fit");
+_Static_assert(FEW <= STEP && QN_ATTN_TILE == 16 * QN_ATTN_BLOCKS && STEP % 2 == 0, "rows pass through the piece; V goes in pairs of cells");
+
+void qn__attn_int_choose(qn_attn *a, int64_t first_row)
+{
+    a->first_row = first_row;
+    a->n_rows = a->all_rows - first_row < a->group_rows ? a->all_rows - first_row : a->group_rows;
+    a->n_lanes = whole_lanes(a->n_rows);
+    a->total = a->all_total + first_row * a->n_pad;
+    a->total_max = a->all_total_max + first_row;
+    a->total_sum = a->all_total_sum + first_row;
+    a->q16 = a->all_q16 + first_row * a->d_pad;
+    a->q_scale = a->all_q_scale + first_row;
+    a->first = a->all_first + first_row;
+    a->last = a->all_last + first_row;
+}
+
+/* ---- queries --------------------------------------------------------------------------------------------------------- */
+
+/* Elements [from, from + n) of the rows of the group at hand; sixteen at a time pass through the piece. */
+static void load_queries(qn_attn *a, int64_t from, int64_t n)
+{
+    const qn_ukr *ukr = a->t->ukr;
+    const qn_view *q = &a->t->src[0];
+    const int64_t width = whole_lanes(n);
+    for (int64_t l = 0; l < a->n_lanes; l++) {
+        int16_t *row = a->few ? a->q16 + l * a->d_pad : (int16_t *)(void *)a->piece + l % 16 * width;
+        a->q_scale[l] = 0;
+        if (l < a->n_rows) {
+            const int64_t r = a->first_row + l;
+            const float *x = (const float *)(const void *)q->data + (a->first_query + r / a->n_heads) * q->layout.stride[0] +
+                             (a->first_head + r % a->n_heads) * q->layout.stride[1];
+            a->q_scale[l] = ukr->attn_pack_q(row, x + from, a->attrs->scale, n);
+        } else if (!a->few) {
+            memset(row, 0, (size_t)width * 2);
+        }
+        if (l % 16 == 15 && !a->few)
+            ukr->transpose_f32((float *)(void *)a->q16 + l - 15, a->n_lanes, a->piece, width / 2, 16, width / 2);
+    }
+}
+
+void qn__attn_int_start(qn_attn *a, int64_t list)
+{
+    const int64_t d = head_size(a), d_pad = slice_of(d), n_pad = whole_lanes(a->n_values);
+    float *next = a->t->tile;
+    a->list = list;
+    a->all_rows = a->n_queries * a->n_heads;
+    a->group_rows = group_of(a->all_rows);
+    a->few = a->all_rows <= FEW;
+    a->d_pad = d_pad;
+    a->n_pad = n_pad;
+
+    a->k_cells = k_cells_of(a->group_rows >= a->all_rows, d_pad);
+
+    const int64_t all = whole_lanes(a->all_rows), lanes = a->group_rows, k = a->k_cells * d_pad / 2;
+#define TAKE(name, n) (a->name = (void *)next, next += (n))
+    TAKE(s, QN_ATTN_TILE * lanes);
+    TAKE(p16, QN_ATTN_TILE / 2 * lanes);
+    TAKE(piece, STEP * at_least(d_pad, n_pad));
+    TAKE(all_q16, d_pad / 2 * all);
+    TAKE(y, n_pad * lanes);
+    TAKE(all_total, n_pad * all);
+    TAKE(k_scale, QN_ATTN_TILE);
+    TAKE(log_scale, QN_ATTN_TILE);
+    TAKE(weight, QN_ATTN_TILE);
+    TAKE(ones, n_pad);
+    TAKE(p_scale, QN_ATTN_BLOCKS * lanes);
+    TAKE(max, lanes);
+    TAKE(sum, lanes);
+    TAKE(all_total_max, all);
+    TAKE(all_total_sum, all);
+    TAKE(all_q_scale, all);
+    TAKE(all_first, all);
+    TAKE(all_last, all);
+    TAKE(v16, QN_ATTN_TILE / 2 * n_pad);
+    TAKE(k16, k);
+    a->kt16 = (void *)next; /* where rows are few, and only then */
+#undef TAKE
+
+    memset(a->all_total, 0, (size_t)(n_pad * all) * 4);
+    memset(a->all_total_sum, 0, (size_t)all * 4);
+    for (int64_t l = 0; l < all; l++) a->all_total_max[l] = -INFINITY;
+    for (int64_t j = 0; j < n_pad; j++) a->ones[j] = 1;
+    for (int64_t row = 0; row < a->all_rows && d <= QN_ATTN_SLICE; row += a->group_rows) {
+        qn__attn_int_choose(a, row);
+        load_queries(a, 0, d);
+    }
+}
+
+/* ---- cells ----------------------------------------------------------------------------------------------------------- */
+
+/* `n_cells` cells of K as integers, from the tile's cell `first`. */
+static void load_k(qn_attn *a, int64_t first, int64_t n_cells, int64_t from, int64_t n)
+{
+    for (int64_t c = 0; c < n_cells; c += STEP) {
+        const int64_t cells = n_cells - c < STEP ? n_cells - c : STEP;
+        qn__attn_piece(a, &a->t->src[1], first + c, cells, from, n);
+        a->t->ukr->attn_pack_k(a->k16 + c * whole_lanes(n), a->k_scale + first + c, a->piece, cells, whole_lanes(n));
+    }
+}
+
+static void load_v(qn_attn *a)
+{
+    for (int64_t c = 0; c < a->n_cells; c += STEP) {
+        const int64_t cells = a->n_cells - c < STEP ? a->n_cells - c : STEP;
+        qn__attn_piece(a, &a->t->src[2], c, cells, a->first_value, a->n_values);
+        a->t->ukr->attn_pack_v(a->v16 + c * a->n_pad, a->log_scale + c, a->weight + c, a->piece, cells, a->n_pad);
+    }
+    for (int64_t c = a->n_cells; c < whole_lanes(a->n_cells); c++) a->k_scale[c] = a->log_scale[c] = a->weight[c] = 0;
+}
+
+void qn__attn_int_tile(qn_attn *a, int64_t at)
+{
+    a->first = a->all_first;
+    a->last = a->all_last;
+    qn__attn_cells(a, at, a->all_rows);
+    if (a->n_cells == 0) return;
+    load_v(a);
+    if (a->group_rows < a->all_rows) load_k(a, 0, a->n_cells, 0, head_size(a));
+}
+
+/* Of the cells, what some row of the group sees, and what all do that see any. */
+static void look(qn_attn *a)
+{
+    int32_t lo = (int32_t)a->n_cells, hi = 0, full_lo = 0, full_hi = (int32_t)a->n_cells;
+    for (int64_t l = 0; l < a->n_rows; l++) {
+        const int32_t first = a->first[l], last = a->last[l];
+        if (first >= last) continue;
+        lo = first < lo ? first : lo;
+        hi = last > hi ? last : hi;
+        full_lo = first > full_lo ? first : full_lo;
+        full_hi = last < full_hi ? last : full_hi;
+    }
+    a->first_block = lo / 16;
+    a->end_block = lo < hi ? (hi + 15) / 16 : a->first_block;
+    a->full_first = full_lo < full_hi ? full_lo : 0;
+    a->full_last = full_lo < full_hi ? full_hi : 0;
+}
+
+/* ---- scores ---------------------------------------------------------------------------------------------------------- */
+
+/* Cells [c, end) of the tile, which are integers from k16 on; s is [QN_ATTN_TILE, n_lanes]. */
+static void score(qn_attn *a, const int16_t *k16, int64_t c, int64_t end, int64_t n, bool starts)
+{
+    const int64_t pairs = whole_lanes(n) / 2, lanes = a->n_lanes;
+    const bool capped = a->attrs->softcap > 0;
+    if (starts && capped) memset(a->s + c * lanes, 0, (size_t)((end - c) * lanes) * 4);
+    a->t->ukr->outer_i16(&(qn_outer_i16){.y = a->s + c * lanes, .y_stride = lanes, .a = k16, .a_out = pairs, .a_in = 1, .b = a->q16,
+                                         .b_stride = lanes, .out_scale = a->k_scale + c,
+                                         .out_start = starts && !capped ? a->log_scale + c : NULL, .lane_scale = a->q_scale,
+                                         .n_lanes = lanes, .n_out = end - c, .n_in = pairs});
+}
+
+/* The same with cells in lanes; s is [n_rows, QN_ATTN_TILE]. */
+static void score_few(qn_attn *a, int64_t c, int64_t end, int64_t n, bool starts)
+{
+    const int64_t pairs = whole_lanes(n) / 2, lanes = whole_lanes(end - c);
+    const bool capped = a->attrs->softcap > 0;
+    memset(a->k16 + 2 * pairs * (end - c), 0, (size_t)(2 * pairs * (lanes - (end - c))) * 2);
+    a->t->ukr->transpose_f32((float *)(void *)a->kt16, lanes, (const float *)(const void *)a->k16, pairs, lanes, pairs);
+    for (int64_t r = 0; r < a->n_rows && starts; r++) {
+        if (capped) memset(a->s + r * QN_ATTN_TILE + c, 0, (size_t)lanes * 4);
+        else memcpy(a->s + r * QN_ATTN_TILE + c, a->log_scale + c, (size_t)lanes * 4);
+    }
+    a->t->ukr->outer_i16(&(qn_outer_i16){.y = a->s + c, .y_stride = QN_ATTN_TILE, .a = a->q16, .a_out = a->d_pad / 2, .a_in = 1, .b = a->kt16,
+                                         .b_stride = lanes, .out_scale = a->q_scale, .lane_scale = a->k_scale + c, .n_lanes = lanes,
+                                         .n_out = a->n_rows, .n_in = pairs});
+}
+
+static void cap(qn_attn *a, int64_t from, int64_t to)
+{
+    const float softcap = a->attrs->softcap;
+    const int64_t rows = a->few ? a->n_rows : a->n_lanes, row = a->few ? QN_ATTN_TILE : 1, step = a->few ? 1 : a->n_lanes;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = from; c < to; c++) {
+            float *s = a->s + r * row + c * step;
+            *s = softcap * tanhf(*s / softcap) + a->log_scale[c];
+        }
+}
+
+static void score_group(qn_attn *a)
+{
+    const int64_t d = head_size(a), from = 16 * a->first_block, to = a->end_block * 16 < a->n_cells ? a->end_block * 16 : a->n_cells;
+    if (a->group_rows < a->all_rows) {
+        score(a, a->k16 + from * a->d_pad, from, to, d, true);
+    } else {
+        for (int64_t e = 0; e < d || e == 0; e += QN_ATTN_SLICE) {
+            const int64_t n = d - e < QN_ATTN_SLICE ? d - e : QN_ATTN_SLICE;
+            if (d > QN_ATTN_SLICE) load_queries(a, e, n);
+            for (int64_t c = from, end; c < to; c = end) {
+                end = to - c < a->k_cells ? to : c + a->k_cells;
+                load_k(a, c, end - c, e, n);
+                if (a->few) score_few(a, c, end, n, e == 0);
+                else score(a, a->k16, c, end, n, e == 0);
+            }
+        }
+    }
+    if (a->attrs->softcap > 0) cap(a, from, to);
+}
+
+/* ---- values ---------------------------------------------------------------------------------------------------------- */
+
+static int64_t pairs_of(const qn_attn *a, int64_t block)
+{
+    return a->n_cells - 16 * block < 16 ? (a->n_cells - 16 * block + 1) / 2 : 8;
+}
+
+static void weigh_and_add(qn_attn *a)
+{
+    const qn_ukr *ukr = a->t->ukr;
+    const int64_t lanes = a->n_lanes, from = 16 * a->first_block, to = a->end_block * 16 < a->n_cells ? a->end_block * 16 : a->n_cells;
+    for (int64_t l = 0; l < lanes && from > 0; l++) { /* as the kernel counts */
+        a->first[l] -= (int32_t)from;
+        a->last[l] -= (int32_t)from;
+    }
+    ukr->attn_weigh(a->p16, a->p_scale, a->max, a->sum, a->s + from * lanes, a->weight + from, lanes, to - from,
+                    a->full_first < from ? 0 : a->full_first - from, a->full_last < from ? 0 : a->full_last - from, a->first, a->last);
+    for (int64_t l = 0; l < lanes && from > 0; l++) {
+        a->first[l] += (int32_t)from;
+        a->last[l] += (int32_t)from;
+    }
+    memset(a->y, 0, (size_t)(a->n_values * lanes) * 4);
+    for (int64_t b = a->first_block; b < a->end_block; b++)
+        ukr->outer_i16(&(qn_outer_i16){.y = a->y, .y_stride = lanes, .a = a->v16 + 16 * b * a->n_pad, .a_out = 1, .a_in = a->n_pad,
+                                       .b = a->p16 + 16 * (b - a->first_block) * lanes, .b_stride = lanes,
+                                       .lane_scale = a->p_scale + (b - a->first_block) * lanes, .n_lanes = lanes, .n_out = a->n_values,
+                                       .n_in = pairs_of(a, b)});
+}
+
+/* Rows of y pass through the piece. */
+static void weigh_and_add_few(qn_attn *a)
+{
+    const qn_ukr *ukr = a->t->ukr;
+    const int64_t lanes = a->n_lanes, from = 16 * a->first_block, to = a->end_block * 16 < a->n_cells ? a->end_block * 16 : a->n_cells;
+    for (int64_t r = 0; r < a->n_rows; r++) {
+        float scale[QN_ATTN_BLOCKS] = {0};
+        int16_t *p = a->p16 + r * QN_ATTN_TILE;
+        if (a->first[r] < a->last[r])
+            ukr->attn_weigh_row(p, scale, &a->max[r], &a->sum[r], a->s + r * QN_ATTN_TILE + from, a->weight + from, to - from,
+                                a->first[r] - (int32_t)from, a->last[r] - (int32_t)from);
+        else memset(p, 0, QN_ATTN_TILE * sizeof(*p));
+        for (int64_t b = 0; b < QN_ATTN_BLOCKS; b++) a->p_scale[b * lanes + r] = scale[b];
+    }
+    memset(a->piece, 0, (size_t)(a->n_rows * a->n_pad) * 4);
+    for (int64_t b = a->first_block; b < a->end_block; b++)
+        ukr->outer_i16(&(qn_outer_i16){.y = a->piece, .y_stride = a->n_pad, .a = a->p16 + 16 * (b - a->first_block), .a_out = QN_ATTN_TILE / 2,
+                                       .a_in = 1, .b = a->v16 + 16 * b * a->n_pad, .b_stride = a->n_pad,
+                                       .out_scale = a->p_scale + (b - a->first_block) * lanes, .lane_scale = a->ones, .n_lanes = a->n_pad,
+                                       .n_out = a->n_rows, .n_in = pairs_of(a, b)});
+    if (!a->kept) ukr->transpose_f32(a->y, lanes, a->piece, a->n_pad, a->n_rows, a->n_values);
+}
+
+void qn__attn_int_group(qn_attn *a, int64_t first_row)
+{
+    qn__attn_int_choose(a, first_row);
+    look(a);
+    if (a->first_block < a->end_block) {
+        score_group(a);
+        if (a->few) weigh_and_add_few(a);
+        else weigh_and_add(a);
+    }
+    for (int64_t l = 0; l < a->n_lanes; l++)
+        if (a->first[l] >= a->last[l]) a->sum[l] = 0;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/ukr_attn_int.h -- the kernels of attention in integers, written once; ukr_attn.h includes it where a level's attn.c defines
+ * INT_SHAPES and INT_VECTORS (as OUTER_SHAPES for outer_f32) and says what integers are, besides what ukr_attn.h asks for:
+ *   i_load, i_store       sixteen numbers of 32 bits, or pairs of int16     i_pair    one pair in every lane
+ *   i_dot(s, a, b)        s + a . b of pairs, exact                         l_of_int  to floats
+ *   i_bits(x)             the bits of floats     i_magnitude(x)  without signs     i_max     i_highest     i_zero
+ *   i_to_i16(p, x)        sixteen int16, saturated                          i_to_i16_2(p, x, y)  32 of them
+ *   i_low(p, x)           the low halves of sixteen
+ *   i_pairs(x, y)         the low halves of x below those of y
+ *   some_between(lo, hi)  lanes lo <= l < hi, both within 0 and 16
+ * and, if it has better than one by one, defines INT_SIXTEEN and
+ *   l_sums, i_highests    of each of sixteen: x[i] in lane i */
+
+/* ---- products -------------------------------------------------------------------------------------------------------- */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define INT_WATCHED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define INT_WATCHED
+#endif
+#if defined(INT_WATCHED)
+#define UNROLL_INT
+#elif defined(__clang__)
+#define UNROLL_INT _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL_INT _Pragma("GCC unroll 24")
+#endif
+
+enum { INT_TURN = 4 }; /* steps for which pointers move once */
+
+#define INT_EACH(WHAT)                                                                                                 \
+    do {                                                                                                               \
+        UNROLL_INT for (int o = 0; o < no; o++) {                                                                      \
+            UNROLL_INT for (int v = 0; v < nv; v++) WHAT;                                                              \
+        }                                                                                                              \
+    } while (0)
+#define INT_STEP(AT, B)                                                                                                \
+    do {                                                                                                               \
+        ints v_[4];                                                                                                    \
+        UNROLL_INT for (int v = 0; v < nv; v++) v_[v] = i_load((B) + 32 * v);                                          \
+        UNROLL_INT for (int o = 0; o < no; o++) {                                                                      \
+            const ints x_ = i_pair(AT(o));                                                                             \
+            UNROLL_INT for (int v = 0; v < nv; v++) acc[o][v] = i_dot(acc[o][v], x_, v_[v]);                           \
+        }                                                                                                              \
+    } while (0)
+
+/* A block of `no` outputs by `nv` vectors of lanes in registers, as in ukr_outer.h; strides here are in int16. */
+INLINE void int_block(const qn_outer_i16 *t, int64_t first_o, int64_t first_l, const int nv, const int no, const bool a_is_dense)
+{
+    ints acc[24][4];
+    const int64_t a_out = 2 * t->a_out, a_in = 2 * t->a_in, b_stride = 2 * t->b_stride, y_stride = t->y_stride;
+    const int16_t *a = t->a + first_o * a_out, *b = t->b + 2 * first_l;
+    float *y = t->y + first_o * y_stride + first_l;
+    const float *lane_scale = t->lane_scale + first_l;
+    int64_t i = t->n_in;
+
+    INT_EACH(acc[o][v] = i_zero());
+    if (a_is_dense) {
+        const int16_t *p[8];
+        for (int g = 0; g * 3 < no; g++) p[g] = a + g * 3 * a_out;
+#define AT(o) (p[(o) / 3] + ((o) % 3 * a_out + 2 * u))
+        for (; i >= INT_TURN; i -= INT_TURN) {
+            UNROLL_INT for (int u = 0; u < INT_TURN; u++) {
+                INT_STEP(AT, b);
+                b += b_stride;
+                __asm__("" : "+r"(b)); /* or there would be an address for each step, in memory */
+            }
+            for (int g = 0; g * 3 < no; g++) p[g] += 2 * INT_TURN;
+        }
+        for (; i > 0; i--, b += b_stride) {
+            enum { u = 0 };
+            INT_STEP(AT, b);
+            for (int g = 0; g * 3 < no; g++) p[g] += 2;
+        }
+#undef AT
+    } else {
+#define AT(o) (a + 2 * (o))
+        for (; i > 0; i--, a += a_in, b += b_stride) INT_STEP(AT, b);
+#undef AT
+    }
+    if (t->out_start) {
+        const float *out_scale = t->out_scale + first_o, *out_start = t->out_start + first_o;
+        INT_EACH(l_store(y + o * y_stride + 16 * v, l_fma(l_of_int(acc[o][v]), l_mul(l_set(out_scale[o]), l_load(lane_scale + 16 * v)),
+                                                          l_set(out_start[o]))));
+    } else if (t->out_scale) {
+        const float *out_scale = t->out_scale + first_o;
+        INT_EACH(l_store(y + o * y_stride + 16 * v, l_fma(l_of_int(acc[o][v]), l_mul(l_set(out_scale[o]), l_load(lane_scale + 16 * v)),
+                                                          l_load(y + o * y_stride + 16 * v))));
+    } else {
+        INT_EACH(l_store(y + o * y_stride + 16 * v, l_fma(l_of_int(acc[o][v]), l_load(lane_scale + 16 * v),
+                                                          l_load(y + o * y_stride + 16 * v))));
+    }
+}
+
+#define INT_BLOCKS(NV, NO)                                                                                             \
+    static int64_t int_blocks_##NV##_##NO(const qn_outer_i16 *t, int64_t l, int64_t o)                                 \
+    {                                                                                                                  \
+        if (t->a_out == 1)                                                                                             \
+            for (; o + (NO) <= t->n_out; o += (NO)) int_block(t, o, l, NV, NO, false);                                 \
+        else                                                                                                           \
+            for (; o + (NO) <= t->n_out; o += (NO)) int_block(t, o, l, NV, NO, true);                                  \
+        return o;                                                                                                      \
+    }
+INT_SHAPES(INT_BLOCKS)
+#undef INT_BLOCKS
+
+void FN(outer_i16)(const qn_outer_i16 *t)
+{
+    for (int64_t l = 0; l < t->n_lanes;) {
+        const int64_t left = (t->n_lanes - l) / 16;
+        const int nv = left < INT_VECTORS ? (int)left : INT_VECTORS;
+        int64_t o = 0;
+#define INT_BLOCKS(NV, NO)                                                                                             \
+        if (nv == (NV) && o + (NO) <= t->n_out && !((NO) == 6 && t->n_out - o == 8)) o = int_blocks_##NV##_##NO(t, l, o);
+        INT_SHAPES(INT_BLOCKS)
+#undef INT_BLOCKS
+        l += nv * 16;
+    }
+}
+
+/* ---- rows to integers ------------------------------------------------------------------------------------------------ */
+
+INLINE float two_to(int power)
+{
+    const int32_t u = (power + 127) << 23;
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+float FN(attn_pack_q)(int16_t *y, const float *x, float s, int64_t n)
+{
+    lanes sum = l_set(0);
+    ints highest = i_zero();
+    const lanes factor = l_set(s), zero = l_set(0);
+    for (int64_t i = 0; i < n; i += 16) {
+        const lanes v = l_mul(n - i < 16 ? l_load_n(x + i, (int)(n - i), zero) : l_load(x + i), factor);
+        sum = l_fma(v, v, sum);
+        highest = i_max(highest, i_magnitude(v));
+    }
+    const float square = l_sum(sum);
+    if (!(square < 0x1p126f)) {
+        memset(y, 0, (size_t)((n + 15) / 16 * 16) * 2);
+        return NAN;
+    }
+    const int32_t bits = i_highest(highest);
+    float high, g = sqrtf(square) * (1 / QN_ATTN_Q_LENGTH);
+    memcpy(&high, &bits, 4);
+    high *= 1 / 32767.0f;
+    g = g > high ? g : high;
+    g = g > 0x1p-60f ? g : 0x1p-60f;
+    const lanes inverse = l_set(1 / g);
+    for (int64_t i = 0; i < n; i += 16) {
+        const lanes v = l_mul(n - i < 16 ? l_load_n(x + i, (int)(n - i), zero) : l_load(x + i), factor);
+        i_to_i16(y + i, i_round(l_mul(v, inverse)));
+    }
+    return g;
+}
+
+#ifndef INT_SIXTEEN
+INLINE lanes l_sums(const lanes *x)
+{
+    float sum[16];
+    for (int i = 0; i < 16; i++) sum[i] = l_sum(x[i]);
+    return l_load(sum);
+}
+INLINE ints i_highests(const ints *x)
+{
+    int32_t highest[16];
+    for (int i = 0; i < 16; i++) highest[i] = i_highest(x[i]);
+    return i_load(highest);
+}
+#endif
+
+/* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once. */
+INLINE void pack_k_some(int16_t *y, float *scale, const float *x, int rows, int64_t n)
+{
+    lanes sum[16];
+    float square[16], up[16];
+    for (int c = 0; c < 16; c++) {
+        const float *row = x + (c < rows ? c : 0) * n;
+        lanes s = l_set(0);
+        for (int64_t i = 0; i < n; i += 16) s = l_fma(l_load(row + i), l_load(row + i), s);
+        sum[c] = s;
+    }
+    l_store(square, l_sums(sum));
+    for (int c = 0; c < rows; c++) {
+        int32_t bits;
+        memcpy(&bits, &square[c], 4);
+        const bool sane = square[c] < 0x1p126f;
+        const int power = sane ? (29 - ((bits >> 23) - 127)) >> 1 : 0;
+        scale[c] = sane ? two_to(-power) : NAN;
+        up[c] = two_to(power);
+    }
+    for (int c = 0; c < rows; c++, x += n, y += n) {
+        const lanes factor = l_set(up[c]);
+        int64_t i = 0;
+        for (; i + 32 <= n; i += 32)
+            i_to_i16_2(y + i, i_round(l_mul(l_load(x + i), factor)), i_round(l_mul(l_load(x + i + 16), factor)));
+        if (i < n) i_to_i16(y + i, i_round(l_mul(l_load(x + i), factor)));
+    }
+}
+
+void FN(attn_pack_k)(int16_t *y, float *scale, const float *x, int64_t n_cells, int64_t n)
+{
+    for (int64_t c = 0; c < n_cells; c += 16) pack_k_some(y + c * n, scale + c, x + c * n, n_cells - c < 16 ? (int)(n_cells - c) : 16, n);
+}
+
+INLINE void pack_v_some(int16_t *y, float *log_scale, float *weight, const float *x, int rows, int64_t n)
+{
+    ints highest[16];
+    int32_t bits[16];
+    float up[16];
+    for (int c = 0; c < 16; c++) {
+        const float *row = x + (c < rows ? c : 0) * n;
+        ints h = i_zero();
+        for (int64_t i = 0; i < n; i += 16) h = i_max(h, i_magnitude(l_load(row + i)));
+        highest[c] = h;
+    }
+    i_store(bits, i_highests(highest));
+    for (int c = 0; c < rows; c++) {
+        const int exponent = (bits[c] >> 23) - 127, power = exponent >= 64 ? 0 : exponent < -27 ? 40 : 13 - exponent;
+        up[c] = two_to(power);
+        weight[c] = exponent >= 64 ? NAN : up[c];
+        log_scale[c] = exponent >= 64 ? NAN : (float)-power * QN_ATTN_LN2;
+    }
+    for (int c = 0; c < rows; c += 2, x += 2 * n, y += 2 * n) {
+        const bool two = c + 1 < rows;
+        const lanes up0 = l_set(up[c]), up1 = l_set(two ? up[c + 1] : 0);
+        const float *x1 = two ? x + n : x;
+        for (int64_t i = 0; i < n; i += 16)
+            i_store(y + 2 * i, i_pairs(i_round(l_mul(l_load(x + i), up0)), two ? i_round(l_mul(l_load(x1 + i), up1)) : i_zero()));
+    }
+}
+
+void FN(attn_pack_v)(int16_t *y, float *log_scale, float *weight, const float *x, int64_t n_cells, int64_t n)
+{
+    for (int64_t c = 0; c < n_cells; c += 16)
+        pack_v_some(y + c * n, log_scale + c, weight + c, x + c * n, n_cells - c < 16 ? (int)(n_cells - c) : 16, n);
+}
+
+/* ---- weights --------------------------------------------------------------------------------------------------------- */
+
+INLINE lanes sum_of_chains(lanes *chain) /* the tree of ukr.h */
+{
+    for (int half = 8; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) chain[i] = l_add(chain[i], chain[i + half]);
+    return chain[0];
+}
+/* What one is worth in integers whose sum is limited. */
+INLINE lanes step_of(lanes sum) { return l_max(l_mul(sum, l_set(1 / QN_ATTN_P_SUM)), l_set(1 / QN_ATTN_P_MAX)); }
+/* e * up, rounded, in the low bits */
+INLINE ints to_p(lanes e, lanes up) { return i_bits(l_fma(e, up, l_set(0x1.8p23f))); }
+
+/* Sixteen lanes. */
+INLINE void weigh(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight, int64_t n_lanes, int64_t n,
+                  int64_t full_begin, int64_t full_end, const int32_t *begin, const int32_t *end)
+{
+    lanes m[QN_ATTN_BLOCKS], chain[16], top = l_set(-INFINITY);
+    const lanes zero = l_set(0);
+    for (int64_t b = 0; 16 * b < n; b++) {
+        const float *at = u + 16 * b * n_lanes;
+        lanes m0 = l_set(-INFINITY), m1 = m0;
+        if (16 * b >= full_begin && 16 * b + 16 <= full_end) {
+            UNROLL for (int i = 0; i < 16; i += 2) {
+                m0 = l_max(l_load(at + i * n_lanes), m0);
+                m1 = l_max(l_load(at + (i + 1) * n_lanes), m1);
+            }
+        } else {
+            for (int64_t c = 16 * b; c < 16 * b + 16 && c < n; c++)
+                m0 = pick(some_in(c, begin, end), l_max(l_load(u + c * n_lanes), m0), m0);
+        }
+        m[b] = l_add(l_max(m0, m1), zero); /* -0 becomes 0: chains meet in any order */
+        top = l_max(m[b], top);
+    }
+    l_store(max, top);
+
+    for (int i = 0; i < 16; i++) chain[i] = zero;
+    for (int64_t b = 0; 16 * b < n; b++, p += 16 * n_lanes) {
+        const float *at = u + 16 * b * n_lanes;
+        const lanes w = exp_down(l_sub(m[b], top)), highest = m[b];
+        const int rows = n - 16 * b < 16 ? (int)(n - 16 * b) : 16;
+        lanes e[16], tree[16];
+        if (16 * b >= full_begin && 16 * b + 16 <= full_end) {
+            UNROLL for (int i = 0; i < 16; i++) {
+                e[i] = exp_down(l_sub(l_load(at + i * n_lanes), highest));
+                chain[i] = l_fma(e[i], l_mul(l_set(weight[16 * b + i]), w), chain[i]);
+            }
+        } else {
+            for (int i = 0; i < 16; i++) {
+                e[i] = zero;
+                if (i >= rows) continue;
+                const some here = some_in(16 * b + i, begin, end);
+                e[i] = pick(here, exp_down(l_sub(l_load(at + i * n_lanes), highest)), zero);
+                chain[i] = pick(here, l_fma(e[i], l_mul(l_set(weight[16 * b + i]), w), chain[i]), chain[i]);
+            }
+        }
+        UNROLL for (int i = 0; i < 8; i++) tree[i] = l_add(e[i], e[i + 8]);
+        UNROLL for (int i = 0; i < 4; i++) tree[i] = l_add(tree[i], tree[i + 4]);
+        const lanes step = step_of(l_add(l_add(tree[0], tree[2]), l_add(tree[1], tree[3]))), up = l_div(l_set(1), step);
+        l_store(scale + b * n_lanes, l_mul(w, step));
+        if (rows == 16) {
+            UNROLL for (int i = 0; i < 16; i += 2) i_store(p + i * n_lanes, i_pairs(to_p(e[i], up), to_p(e[i + 1], up)));
+        } else {
+            for (int i = 0; i < rows; i += 2) i_store(p + i * n_lanes, i_pairs(to_p(e[i], up), to_p(e[i + 1], up)));
+        }
+    }
+    l_store(sum, sum_of_chains(chain));
+}
+
+void FN(attn_weigh)(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight, int64_t n_lanes, int64_t n,
+                    int64_t full_begin, int64_t full_end, const int32_t *begin, const int32_t *end)
+{
+    for (int64_t l = 0; l < n_lanes; l += 16)
+        weigh(p + 2 * l, scale + l, max + l, sum + l, u + l, weight, n_lanes, n, full_begin, full_end, begin + l, end + l);
+}
+
+void FN(attn_weigh_row)(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight, int64_t n, int32_t begin,
+                        int32_t end)
+{
+    float m[16], w[16], top = -INFINITY;
+    const lanes lowest = l_set(-INFINITY), zero = l_set(0);
+    lanes chain = zero;
+#define HERE(b) some_between(begin < 16 * (b) ? 0 : begin < 16 * (b) + 16 ? begin - 16 * (b) : 16, end < 16 * (b) ? 0 : end < 16 * (b) + 16 ? end - 16 * (b) : 16)
+    l_store(m, lowest);
+    for (int b = 0; 16 * b < n; b++) {
+        m[b] = l_highest(pick(HERE(b), l_max(l_load(u + 16 * b), lowest), lowest)) + 0.0f;
+        top = m[b] > top ? m[b] : top;
+    }
+    l_store(w, exp_down(l_sub(l_load(m), l_set(top))));
+    for (int b = 0; b < QN_ATTN_BLOCKS; b++) scale[b] = 0;
+    for (int b = 0; 16 * b < n; b++) {
+        const some here = HERE(b);
+        const lanes e = pick(here, exp_down(l_sub(l_load(u + 16 * b), l_set(m[b]))), zero);
+        chain = pick(here, l_fma(e, l_mul(l_load(weight + 16 * b), l_set(w[b])), chain), chain);
+        const float sum_e = l_sum(e) * (1 / QN_ATTN_P_SUM), step = sum_e > 1 / QN_ATTN_P_MAX ? sum_e : 1 / QN_ATTN_P_MAX;
+        scale[b] = w[b] * step;
+        i_low(p + 16 * b, to_p(e, l_set(1 / step)));
+    }
+#undef HERE
+    *max = top;
+    *sum = l_sum(chain);
+}
