@@ -218,6 +218,43 @@ qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint6
     return read_value(e, node, data, offset, bytes, err);
 }
 
+static bool written(const qn_node *n) { return (n->flags & (QN_NODE_mutable | QN_NODE_bound)) != 0; }
+
+qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t offset, qn_error *err)
+{
+    if (node->flags & QN_NODE_dead) return QN_OK; /* nothing reads it */
+    if (node->buffer == buffer && node->buffer_offset == offset) return QN_OK;
+    QN_TRY(check_idle(e, err));
+    QN_TRY(check_mine(e, "value", node, err));
+    if (node->op != QN_OP_param && !(node->flags & QN_NODE_bound))
+        return QN_FAIL(err, invalid, "\"%s\" is neither a param nor a bound output", title(node));
+    if (!buffer) {
+        node->buffer = NULL;
+        return QN_OK;
+    }
+    const uint64_t bytes = (uint64_t)qn__node_bytes(node);
+    if (buffer->backend != e->sched->backends[node->place])
+        return QN_FAIL(err, invalid, "\"%s\" lies on %s, the buffer on %s", title(node), e->sched->backends[node->place]->name,
+                       buffer->backend->name);
+    if (offset > buffer->bytes || bytes > buffer->bytes - offset)
+        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu of a buffer of %llu", title(node), (unsigned long long)bytes,
+                       (unsigned long long)offset, (unsigned long long)buffer->bytes);
+    if (buffer->read_only && written(node)) return QN_FAIL(err, invalid, "\"%s\" would be written into a read-only mapping", title(node));
+    node->buffer = buffer;
+    node->buffer_offset = offset;
+    e->rebound = true;
+    return QN_OK;
+}
+
+static void rebind_programs(qn_exec *e)
+{
+    for (int32_t i = 0; i < e->n_steps; i++) {
+        const qn_step *step = &e->steps[i];
+        if (step->program && type_at(e, step->place)->rebind) type_at(e, step->place)->rebind(step->program);
+    }
+    e->rebound = false;
+}
+
 /* ---- running --------------------------------------------------------------------------------------------------------- */
 
 static qn_status move(qn_exec *e, const qn_node *t, qn_error *err)
@@ -247,6 +284,7 @@ static qn_status run_step(qn_exec *e, const qn_step *step, const qn_run *run, qn
 qn_status qn__exec_run_now(qn_exec *e, const qn_run *run, qn_error *err)
 {
     qn_status status = QN_OK;
+    if (e->rebound) rebind_programs(e);
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) status = run_step(e, &e->steps[i], run, err);
     for (int p = 0; p < e->sched->n_backends; p++) type_at(e, p)->sync(e->sched->backends[p]);
     QN_COUNT(graph_runs, 1);

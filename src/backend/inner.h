@@ -47,6 +47,7 @@ struct qn_exec {
     qn_node **work;           /* compute and update nodes in order of the graph */
     qn_step *steps;
     int32_t n_steps, n_segments, n_transfers;
+    bool rebound;             /* since the last run */
     qn_activations *activations[QN_MAX_PLACES];
     qn_buffer *constants[QN_MAX_PLACES]; /* one a place, NULL where there are none */
     qn_run run;               /* of the asynchronous run */

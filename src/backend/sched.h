@@ -53,6 +53,10 @@ qn_status qn__exec_get(const qn_exec *e, const qn_node *output, void *data, uint
 /* Bytes of any value, views included if they are dense: for an eval callback, right after the node; later the memory may hold
  * something else. */
 qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint64_t offset, uint64_t bytes, qn_error *err);
+/* Another home for a param, or the home of a bound output (QN_NODE_bound), from the next run on: memory of the backend at node->place, large
+ * enough, and writable if the graph writes there. What one node is bound to must not overlap what another is. NULL unbinds: before a
+ * buffer goes whose graph may run again; then something else must be bound before it does. */
+qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t offset, qn_error *err);
 /* Runs to the end. No allocation. */
 qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err);
 /* The same in the background; wait gives the status. One run at a time a scheduler, and nothing else of it may be called meanwhile.

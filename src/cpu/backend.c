@@ -76,7 +76,7 @@ static qn_status buffer_wrap(qn_backend *be, const void *host, uint64_t bytes, q
 static void buffer_destroy(qn_buffer *buffer)
 {
     if (!buffer) return;
-    if (!buffer->read_only) qn__free(buffer->host);
+    if (!buffer->read_only && !buffer->borrowed) qn__free(buffer->host);
     qn__free(buffer);
 }
 
@@ -130,6 +130,7 @@ const qn_backend_type qn__backend_cpu = {
     .accepts = accepts,
     .scratch = scratch,
     .compile = qn__cpu_compile,
+    .rebind = qn__cpu_rebind,
     .program_destroy = qn__cpu_program_destroy,
     .run = qn__cpu_run,
     .sync = sync_nothing,

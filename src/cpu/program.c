@@ -33,6 +33,8 @@ static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const q
 {
     const qn_node *root = n->root;
     const qn_buffer *buffer = root->buffer ? root->buffer : segment->activations;
+    *out = NULL;
+    if (!root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound))) return QN_OK; /* bound before the run: see rebind */
     const bool lost = !root->buffer && root->place != user->place;
     if (lost || !buffer || !buffer->host || buffer->backend != &cpu->base)
         return QN_FAIL(err, invalid, "%s: %s \"%s\" needs \"%s\", which lies in %s: backends may not read each other's buffers",
@@ -59,7 +61,7 @@ static qn_status view_of(const qn_cpu *cpu, const qn_segment *segment, const qn_
     QN_TRY(memory_of(cpu, segment, user, n, &out->data, err));
     out->dtype = n->dtype;
     out->layout = n->layout;
-    out->data += n->layout.offset / d->block_elems * d->block_bytes;
+    if (out->data) out->data += n->layout.offset / d->block_elems * d->block_bytes;
     out->layout.offset = 0;
     return QN_OK;
 }
@@ -154,6 +156,23 @@ static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
             steps[i].phases[0].items = 0;
             QN_COUNT(inputs_shared, 1);
         }
+    }
+}
+
+static void rebind_view(qn_view *view, const qn_node *n)
+{
+    const qn_buffer *buffer = n->root->buffer;
+    if (!buffer) return;
+    const qn_dtype_info *d = qn_dtype_get(n->dtype);
+    view->data = (uint8_t *)buffer->host + n->root->buffer_offset + n->layout.offset / d->block_elems * d->block_bytes;
+}
+
+void qn__cpu_rebind(qn_program *program)
+{
+    for (int32_t i = 0; i < program->n_steps; i++) {
+        qn_task *t = &program->steps[i].task;
+        rebind_view(&t->dst, t->node);
+        for (int k = 0; k < t->n_src; k++) rebind_view(&t->src[k], t->node->src[k]);
     }
 }
 

@@ -33,6 +33,38 @@ typedef struct qn_outer {
     qn_outer_mode mode;
 } qn_outer;
 
+/* outer_i16: y[o][l] = fma((float)sum, out_scale[o] * lane_scale[l], z), sum = sum over i of a(o, i) . b[i][l], where both are pairs of int16
+ * and . is the sum of two products. The caller sees to it that no sum leaves int32, so that its order does not matter. */
+typedef struct qn_outer_i16 {
+    float *y;               /* [n_out, n_lanes] */
+    const int16_t *a;       /* a(o, i) is the pair at a + 2 * (o * a_out + i * a_in); one of the two is 1 */
+    const int16_t *b;       /* [n_in, n_lanes] pairs */
+    const float *out_scale; /* [n_out], or NULL for ones */
+    const float *out_start; /* [n_out]: z; NULL: z is the old y[o][l]. Only with an out_scale */
+    const float *lane_scale; /* [n_lanes] */
+    int64_t y_stride, a_out, a_in, b_stride; /* the last three in pairs */
+    int64_t n_lanes;        /* a multiple of 16 */
+    int64_t n_out, n_in;
+} qn_outer_i16;
+
+/* Attention in integers, see attn_pack_q and the rows after it: 65008 * 32776 and (QN_ATTN_P_SUM + 8) * 2^14 are below 2^31. */
+#define QN_ATTN_Q_LENGTH 65000.0f
+#define QN_ATTN_P_SUM 131056.0f
+#define QN_ATTN_P_MAX 32767.0f
+#define QN_ATTN_LN2 0x1.62e43p-1f /* ln 2, rounded */
+enum { QN_ATTN_BLOCKS = 8 }; /* of 16 cells */
+
+/* outer_f64: the same in double; a's strides may be anything. */
+typedef struct qn_outer_f64 {
+    double *y;              /* [n_out, n_lanes] */
+    const double *a;        /* a(o, i) = a[o * a_out + i * a_in] */
+    const double *b;        /* [n_in, n_lanes] */
+    int64_t y_stride, a_out, a_in, b_stride;
+    int64_t n_lanes;        /* a multiple of 8 */
+    int64_t n_out, n_in;
+    qn_outer_mode mode;
+} qn_outer_f64;
+
 /* y[c][r] for `rows` weight rows and `cols` columns. */
 typedef struct qn_mm_args {
     const uint8_t *w;       /* first weight row, any alignment */
@@ -83,8 +115,8 @@ typedef struct qn_ukr {
 const qn_ukr *qn__ukr_get(qn_cpu_level level);
 
 /* One function a rung, in its folder: replaces what it does better. */
-void qn__ukr_init_ref(qn_ukr *ukr);
-void qn__ukr_init_avx2(qn_ukr *ukr);
-void qn__ukr_init_avx512(qn_ukr *ukr);
+#define QN_CPU_LEVEL_INIT(name, needs) void qn__ukr_init_##name(qn_ukr *ukr);
+QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_INIT)
+#undef QN_CPU_LEVEL_INIT
 
 #endif

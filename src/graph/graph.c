@@ -24,8 +24,57 @@ qn_status qn__graph_create(qn_graph **out, qn_error *err)
     *bad = (qn_node){.op = QN_OP_input, .dtype = QN_DTYPE_F32, .attrs = &no_attrs, .root = bad, .layer = -1, .name = "",
                      .place = -1, .hint = -1};
     *g = (qn_graph){.arena = arena, .layer = -1, .hint = -1, .bad = bad};
+    g->start = qn__arena_get_mark(&g->arena);
     *out = g;
     QN_COUNT(graph_builds, 1);
+    return QN_OK;
+}
+
+void qn__graph_reset(qn_graph *g)
+{
+    qn__arena_reset(&g->arena, g->start);
+    g->arena.failed = false;
+    g->nodes = NULL;
+    g->n_nodes = g->cap_nodes = 0;
+    g->layer = g->hint = -1;
+    g->error = (qn_error){0};
+    g->owner = NULL;
+}
+
+static bool clone_node(qn_graph *to, const qn_node *n)
+{
+    const size_t attrs_bytes = qn__op_info(n->op)->attrs_bytes;
+    qn_node *c = qn__arena_alloc(&to->arena, sizeof *c);
+    void *attrs = n->attrs == &no_attrs ? NULL : qn__arena_alloc(&to->arena, attrs_bytes);
+    if (c == NULL || (attrs == NULL && n->attrs != &no_attrs)) return false;
+    *c = *n;
+    if (attrs != NULL) c->attrs = memcpy(attrs, n->attrs, attrs_bytes);
+    c->name = n->name[0] == '\0' ? "" : qn__arena_strdup(&to->arena, n->name);
+    for (int i = 0; i < n->n_src; i++) c->src[i] = to->nodes[n->src[i]->id];
+    c->root = n->root == n ? c : to->nodes[n->root->id];
+    if (n->host != NULL) {
+        const size_t bytes = (size_t)qn__node_bytes(n);
+        void *host = qn__arena_alloc_aligned(&to->arena, bytes, QN_ALIGN_CPU);
+        if (host == NULL) return false;
+        c->host = bytes > 0 ? memcpy(host, n->host, bytes) : host;
+    }
+    to->nodes[to->n_nodes++] = c;
+    return c->name != NULL;
+}
+
+qn_status qn__graph_clone(const qn_graph *g, qn_graph **out, qn_error *err)
+{
+    qn_graph *to;
+    QN_TRY(qn__graph_create(&to, err));
+    to->nodes = qn__arena_array(&to->arena, (size_t)g->n_nodes, sizeof *to->nodes);
+    bool good = to->nodes != NULL;
+    if (good) to->cap_nodes = g->n_nodes;
+    for (int32_t i = 0; i < g->n_nodes && good; i++) good = clone_node(to, g->nodes[i]);
+    if (!good) {
+        qn__graph_destroy(to);
+        return QN_FAIL(err, nomem, "out of memory: a copy of a graph of %d nodes", g->n_nodes);
+    }
+    *out = to;
     return QN_OK;
 }
 

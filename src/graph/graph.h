@@ -55,6 +55,8 @@ enum {
     QN_NODE_mutable = 1 << 1, /* a resident param: written by update nodes */
     QN_NODE_const = 1 << 2,   /* a param whose bytes never change and may be read at compile time: `host` is set */
     QN_NODE_dead = 1 << 3,    /* removed by a pass; qn__graph_compact drops it */
+    QN_NODE_bound = 1 << 4,   /* an output whose memory comes from outside: `buffer`, set before every run (qn__exec_bind) */
+    QN_NODE_owned = 1 << 5,   /* for the graph's builder; nothing here looks at it */
 };
 
 struct qn_node {
@@ -69,7 +71,7 @@ struct qn_node {
     uint32_t flags;
     int32_t layer;            /* -1 when outside layers */
     const char *name;         /* "" when unnamed; graph-owned */
-    /* param only: where it lives. `buffer` is a qn_buffer of the backend layer, opaque here. */
+    /* param and bound only: where it lives. `buffer` is a qn_buffer of the backend layer, opaque here. */
     void *buffer;
     uint64_t buffer_offset;   /* bytes */
     const void *host;         /* const params */
@@ -88,6 +90,8 @@ struct qn_graph {
     int32_t hint;             /* likewise */
     qn_error error;           /* sticky */
     qn_node *bad;             /* what builders return after a failure */
+    qn_arena_mark start;      /* of the empty graph */
+    void *owner;              /* whatever the graph's builder keeps with it, in its arena */
 };
 
 typedef struct qn_op_info {
@@ -104,6 +108,10 @@ const qn_op_info *qn__op_info(qn_op op);
 
 qn_status qn__graph_create(qn_graph **out, qn_error *err); /* counts a graph_build */
 void qn__graph_destroy(qn_graph *g);
+/* Empty again, errors forgotten; its memory stays for the next graph, so that building the same again allocates nothing. */
+void qn__graph_reset(qn_graph *g);
+/* The same nodes under the same ids in a graph of their own: what is compiled is consumed. Leaves keep their buffers; `owner` is NULL. */
+qn_status qn__graph_clone(const qn_graph *g, qn_graph **out, qn_error *err);
 /* The sticky error, or OK. Call once when building ends. */
 qn_status qn__graph_finish(qn_graph *g, qn_error *err);
 /* Stamps `layer` and a placement hint on nodes built from now on (-1, -1: none). */
@@ -191,5 +199,13 @@ typedef struct qn_print_options {
 } qn_print_options;
 qn_status qn__graph_print(const qn_graph *g, qn_graph_format format, const qn_print_options *options, qn_str *out,
                           qn_error *err);
+
+
+/* Builders of one family of operations each. */
+#include "graph/ops_pointwise.h"
+#include "graph/ops_reduce.h"
+#include "graph/ops_matmul.h"
+#include "graph/ops_index.h"
+#include "graph/ops_conv.h"
 
 #endif

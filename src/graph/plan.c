@@ -86,7 +86,7 @@ static void give(space *s, uint64_t offset, uint64_t size)
 /* ---- one node ---- */
 
 /* Does this node bring memory of its own into the activation buffer? */
-static bool takes_memory(const qn_node *n) { return n->root == n && n->op != QN_OP_param; }
+static bool takes_memory(const qn_node *n) { return n->root == n && n->op != QN_OP_param && !(n->flags & QN_NODE_bound); }
 static uint64_t laid_bytes(const planner *p, uint64_t bytes) { return (bytes + p->align - 1) & ~(p->align - 1); }
 
 static qn_status check_place(const planner *p, const qn_node *n, int n_places, qn_error *err)

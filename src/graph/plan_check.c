@@ -29,7 +29,7 @@ static int32_t last_use(const qn_graph *g, const qn_node *root)
 static int spans_of(const qn_graph *g, const qn_node *n, span out[2])
 {
     int count = 0;
-    if (n->root == n && n->op != QN_OP_param) {
+    if (n->root == n && n->op != QN_OP_param && !(n->flags & QN_NODE_bound)) {
         out[count++] = (span){n, false, n->op == QN_OP_input ? -1 : n->id, last_use(g, n), n->offset,
                               n->offset + (uint64_t)qn__node_bytes(n)};
     }

@@ -79,6 +79,59 @@ static void print_qn_attn_attrs(const void *attrs, qn_str *out)
     if (a->window != 0) qn__str_printf(out, " window=%d", a->window);
 }
 
+static void print_qn_value_attrs(const void *attrs, qn_str *out)
+{
+    qn__str_printf(out, " value=%.9g", ((const qn_value_attrs *)attrs)->value);
+}
+
+static void print_qn_clamp_attrs(const void *attrs, qn_str *out)
+{
+    const qn_clamp_attrs *a = attrs;
+    qn__str_printf(out, " min=%.9g max=%.9g", a->min, a->max);
+}
+
+static void print_qn_gelu_attrs(const void *attrs, qn_str *out)
+{
+    if (((const qn_gelu_attrs *)attrs)->tanh) qn__str_printf(out, " tanh");
+}
+
+static void print_qn_softplus_attrs(const void *attrs, qn_str *out)
+{
+    const qn_softplus_attrs *a = attrs;
+    qn__str_printf(out, " beta=%.9g threshold=%.9g", a->beta, a->threshold);
+}
+
+static void print_qn_full_attrs(const void *attrs, qn_str *out) /* dtype and shape are the result's */
+{
+    qn__str_printf(out, " value=%.9g", ((const qn_full_attrs *)attrs)->value);
+}
+
+static void print_qn_arange_attrs(const void *attrs, qn_str *out)
+{
+    const qn_arange_attrs *a = attrs;
+    qn__str_printf(out, " start=%.9g step=%.9g", a->start, a->step);
+}
+
+static void print_qn_reduce_attrs(const void *attrs, qn_str *out)
+{
+    const qn_reduce_attrs *a = attrs;
+    const char *comma = " dims=";
+    for (int i = 0; i < QN_MAX_RANK; i++) {
+        if ((a->dims >> i & 1) == 0) continue;
+        qn__str_printf(out, "%s%d", comma, i);
+        comma = ",";
+    }
+    if (a->keep) qn__str_printf(out, " keep");
+    if (a->value != 0) qn__str_printf(out, " value=%.9g", a->value);
+}
+
+static void print_qn_along_attrs(const void *attrs, qn_str *out)
+{
+    qn__str_printf(out, " dim=%d", ((const qn_along_attrs *)attrs)->dim);
+}
+
+#include "graph/print_attrs_ops.h"
+
 void qn__attrs_print(const qn_node *n, qn_str *out)
 {
     static void (*const printers[QN_OP_COUNT])(const void *, qn_str *) = {

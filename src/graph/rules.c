@@ -124,8 +124,9 @@ qn_status qn__rule_copy(qn_node *n, qn_error *err)
     QN_TRY(check_dtype(n, to, err));
     const qn_dtype_class class = qn_dtype_get(to)->class_;
     if (to != from) {
+        const bool scalars = class != QN_CLASS_block && class_of(n->src[0]) != QN_CLASS_block;
         const bool writable = class == QN_CLASS_real || (class == QN_CLASS_block && qn_dtype_can_pack(to));
-        if (!is_number(n->src[0]) || !writable) {
+        if (!scalars && (!is_number(n->src[0]) || !writable)) {
             return QN_FAIL(err, invalid, "copy: %s cannot be converted to %s", DTYPE(from), DTYPE(to));
         }
     }
@@ -175,18 +176,6 @@ qn_status qn__rule_norm(qn_node *n, qn_error *err)
         QN_TRY(want_shape(n, 1, "w", qn_shape_of(last_dim(n->src[0])), err));
     }
     const qn_shape shape = qn_layout_shape(&n->src[0]->layout);
-    return dense(n, QN_DTYPE_F32, &shape, err);
-}
-
-qn_status qn__rule_broadcast(qn_node *n, qn_error *err)
-{
-    QN_TRY(want_dtype(n, 0, "a", QN_DTYPE_F32, err));
-    QN_TRY(want_dtype(n, 1, "b", QN_DTYPE_F32, err));
-    const qn_shape a = qn_layout_shape(&n->src[0]->layout), b = qn_layout_shape(&n->src[1]->layout);
-    qn_shape shape;
-    if (qn_shape_broadcast(&a, &b, &shape, NULL) != QN_OK) {
-        return QN_FAIL(err, invalid, "%s: %s and %s do not broadcast", OP(n), SHAPE(n->src[0]), SHAPE(n->src[1]));
-    }
     return dense(n, QN_DTYPE_F32, &shape, err);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/swiglu.c -- y = silu(gate) * up. */
-#include "cpu/op/elementwise.h"
-
 #include "cpu/op/ops.h"
+#include "cpu/op/pointwise.h"
 
-static void swiglu(const qn_task *t, float *y, const float *a, const float *b, int64_t n) { t->ukr->swiglu_f32(y, a, b, n); }
-
-QN_EW_OP(swiglu, swiglu)
+static void swiglu(const qn_task *t, void *y, const void *const *x, int64_t n) { t->ukr->swiglu_f32(y, x[0], x[1], n); }
+static const qn_pw pw = {.fn = {swiglu}};
+QN_PW_DRIVER(swiglu, pw)

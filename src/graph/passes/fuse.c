@@ -21,6 +21,11 @@ static bool same_shape(const qn_node *inner, const qn_node *other)
     return qn_shape_equal(&a, &b);
 }
 
+static bool of_floats(const qn_node *inner, const qn_node *other)
+{
+    return inner->dtype == QN_DTYPE_F32 && same_shape(inner, other);
+}
+
 static bool last_dim_vector(const qn_node *inner, const qn_node *other)
 {
     const qn_layout *x = &inner->layout, *v = &other->layout;
@@ -28,7 +33,7 @@ static bool last_dim_vector(const qn_node *inner, const qn_node *other)
 }
 
 static const rule rules[] = {
-    {QN_OP_silu,     QN_OP_mul, QN_OP_swiglu,   1, same_shape,      false},
+    {QN_OP_silu,     QN_OP_mul, QN_OP_swiglu,   1, of_floats,       false},
     {QN_OP_rms_norm, QN_OP_mul, QN_OP_rms_norm, 1, last_dim_vector, true},
     {QN_OP_linear,   QN_OP_add, QN_OP_linear,   2, last_dim_vector, false},
 };

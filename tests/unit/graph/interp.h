@@ -222,13 +222,17 @@ static inline void eval_attention(const interp *m, const qn_node *n)
     }
 }
 
+/* The ops that the graphs of these tests are made of; tests/unit/cpu has oracles for all. */
 static inline void interp_node(const interp *m, const qn_node *n)
 {
-    static void (*const evals[])(const interp *, const qn_node *) = {
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, formula) eval_##name,
-#include "graph/ops.def"
-#undef QN_OP
+    static void (*const evals[QN_OP_COUNT])(const interp *, const qn_node *) = {
+        [QN_OP_input] = eval_input, [QN_OP_param] = eval_param, [QN_OP_view] = eval_view, [QN_OP_copy] = eval_copy,
+        [QN_OP_transfer] = eval_transfer, [QN_OP_get_rows] = eval_get_rows, [QN_OP_linear] = eval_linear,
+        [QN_OP_rms_norm] = eval_rms_norm, [QN_OP_add] = eval_add, [QN_OP_mul] = eval_mul, [QN_OP_scale] = eval_scale,
+        [QN_OP_silu] = eval_silu, [QN_OP_swiglu] = eval_swiglu, [QN_OP_rope] = eval_rope,
+        [QN_OP_set_rows] = eval_set_rows, [QN_OP_slice_update] = eval_slice_update, [QN_OP_attention] = eval_attention,
     };
+    if (evals[n->op] == NULL) fail_msg("%s is not interpreted", qn__op_info(n->op)->name);
     evals[n->op](m, n);
 }
 

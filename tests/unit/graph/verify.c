@@ -30,8 +30,8 @@ static void test_structure(void **state)
     verify_fails(g, "%3 add: source 1 is missing");
     g = small(), y->src[1] = x;
     verify_fails(g, "%1 silu \"y\" has something past its 1 sources");
-    g = small(), z->op = (qn_op)99;
-    verify_fails(g, "%3 has op 99, which does not exist");
+    g = small(), z->op = (qn_op)9999;
+    verify_fails(g, "%3 has op 9999, which does not exist");
     g = small(), z->attrs = NULL;
     verify_fails(g, "%3 lacks attributes or a name");
     g = small(), z->name = NULL;

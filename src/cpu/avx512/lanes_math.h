@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/avx512/lanes_math.h -- what ukr_math.h asks of a level beyond lanes.h. */
+#ifndef QN_CPU_AVX512_LANES_MATH_H
+#define QN_CPU_AVX512_LANES_MATH_H
+
+#include "cpu/avx512/lanes.h"
+#include "cpu/ukr_math_const.h"
+
+static inline lanes l_sqrt(lanes x) { return _mm512_sqrt_ps(x); }
+static inline lanes l_abs(lanes x) { return _mm512_abs_ps(x); }
+static inline lanes l_with_sign(lanes magnitude, lanes s) /* magnitude >= 0 */
+{
+    return _mm512_or_ps(magnitude, _mm512_and_ps(s, _mm512_set1_ps(-0.0f)));
+}
+/* x = m 2^e with m in [sqrt(1/2), sqrt(2)); x normal and positive */
+static inline lanes l_split(lanes x, lanes *e)
+{
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i n = _mm512_srai_epi32(_mm512_sub_epi32(bits, _mm512_set1_epi32(QN_LOG_BITS)), 23);
+    *e = _mm512_cvtepi32_ps(n);
+    return _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(n, 23)));
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/op/activation.c -- activations and clamping. */
+#include "cpu/op/ops.h"
+#include "cpu/op/pointwise.h"
+
+#include <math.h>
+
+#define DRIVER(name, i64)                                                                                              \
+    static const qn_pw pw_##name = {.fn = {name##_f32, name##_f64, i64}};                                              \
+    QN_PW_DRIVER(name, pw_##name)
+#define F32(name, call)                                                                                                \
+    static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) { call; }
+
+F32(silu, t->ukr->silu_f32(y, x[0], n))
+QN_PW_LOOP1(silu_f64, double, double, a / (1 + exp(-a)))
+DRIVER(silu, NULL)
+
+F32(relu, t->ukr->clamp_f32(y, x[0], 0, INFINITY, n))
+QN_PW_LOOP1(relu_f64, double, double, a > 0 || isnan(a) ? a : 0)
+QN_PW_LOOP1(relu_i64, int64_t, int64_t, a > 0 ? a : 0)
+DRIVER(relu, relu_i64)
+
+static double clamp(double a, double min, double max)
+{
+    const double up = a < min ? min : a; /* a max below min wins; NaN is neither below nor above */
+    return up > max ? max : up;
+}
+
+static int64_t clamp_int(int64_t a, double min, double max)
+{
+    /* beyond what int64_t holds, a bound binds nobody or everybody */
+    const int64_t lo = min >= 0x1p63 ? INT64_MAX : min > -0x1p63 ? (int64_t)ceil(min) : INT64_MIN;
+    const int64_t hi = max >= 0x1p63 ? INT64_MAX : max > -0x1p63 ? (int64_t)floor(max) : INT64_MIN;
+    const int64_t up = a < lo ? lo : a;
+    return up > hi ? hi : up;
+}
+
+#define CLAMP ((const qn_clamp_attrs *)t->attrs)
+F32(clamp, t->ukr->clamp_f32(y, x[0], (float)CLAMP->min, (float)CLAMP->max, n))
+QN_PW_LOOP1(clamp_f64, double, double, clamp(a, CLAMP->min, CLAMP->max))
+QN_PW_LOOP1(clamp_i64, int64_t, int64_t, clamp_int(a, CLAMP->min, CLAMP->max))
+DRIVER(clamp, clamp_i64)
+
+static double gelu_erf(double a) { return 0.5 * a * (1 + erf(a * 0.70710678118654752440)); }
+static double gelu_tanh(double a) { return 0.5 * a * (1 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a))); }
+
+static void gelu_f32(const qn_task *t, void *y, const void *const *x, int64_t n)
+{
+    if (((const qn_gelu_attrs *)t->attrs)->tanh) t->ukr->gelu_tanh_f32(y, x[0], n);
+    else t->ukr->gelu_f32(y, x[0], n);
+}
+QN_PW_LOOP1(gelu_f64, double, double, ((const qn_gelu_attrs *)t->attrs)->tanh ? gelu_tanh(a) : gelu_erf(a))
+DRIVER(gelu, NULL)
+
+#define VALUE(T) ((T)((const qn_value_attrs *)t->attrs)->value)
+QN_PW_LOOP1(elu_f32, float, float, a > 0 ? a : VALUE(float) * expm1f(a))
+QN_PW_LOOP1(elu_f64, double, double, a > 0 ? a : VALUE(double) * expm1(a))
+DRIVER(elu, NULL)
+
+QN_PW_LOOP1(leaky_relu_f32, float, float, a > 0 ? a : VALUE(float) * a)
+QN_PW_LOOP1(leaky_relu_f64, double, double, a > 0 ? a : VALUE(double) * a)
+DRIVER(leaky_relu, NULL)
+
+#define SOFT ((const qn_softplus_attrs *)t->attrs)
+QN_PW_LOOP1(softplus_f32, float, float,
+            a * (float)SOFT->beta > (float)SOFT->threshold ? a : log1pf(expf(a * (float)SOFT->beta)) / (float)SOFT->beta)
+QN_PW_LOOP1(softplus_f64, double, double, a * SOFT->beta > SOFT->threshold ? a : log1p(exp(a * SOFT->beta)) / SOFT->beta)
+DRIVER(softplus, NULL)

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/op/functions.c -- functions of one number: signs, roundings, powers, exponentials, logarithms, angles. What has a row in
+ * ukr.def is computed by it for F32; the rest is the C library's. */
+#include "cpu/op/ops.h"
+#include "cpu/op/pointwise.h"
+
+#include <math.h>
+
+#define DRIVER(name, i64)                                                                                              \
+    static const qn_pw pw_##name = {.fn = {name##_f32, name##_f64, i64}};                                              \
+    QN_PW_DRIVER(name, pw_##name)
+#define NUMBERS(name, f32, f64, i64)                                                                                   \
+    QN_PW_LOOP1(name##_f32, float, float, f32)                                                                         \
+    QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
+    QN_PW_LOOP1(name##_i64, int64_t, int64_t, i64)                                                                     \
+    DRIVER(name, name##_i64)
+#define REAL(name, f32, f64)                                                                                           \
+    QN_PW_LOOP1(name##_f32, float, float, f32)                                                                         \
+    QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
+    DRIVER(name, NULL)
+#define UKR(name, f64)                                                                                                 \
+    static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) { t->ukr->name##_f32(y, x[0], n); } \
+    QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
+    DRIVER(name, NULL)
+
+static int64_t wrap_neg(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
+
+NUMBERS(neg, -a, -a, wrap_neg(a))
+NUMBERS(abs, fabsf(a), fabs(a), a < 0 ? wrap_neg(a) : a)
+NUMBERS(sign, (float)((a > 0) - (a < 0)), (double)((a > 0) - (a < 0)), (a > 0) - (a < 0))
+NUMBERS(square, a * a, a * a, (int64_t)((uint64_t)a * (uint64_t)a))
+NUMBERS(floor, floorf(a), floor(a), a)
+NUMBERS(ceil, ceilf(a), ceil(a), a)
+NUMBERS(round, rintf(a), rint(a), a) /* half to even, the rounding that is in force */
+NUMBERS(trunc, truncf(a), trunc(a), a)
+REAL(frac, a - truncf(a), a - trunc(a))
+
+UKR(exp, exp(a))
+UKR(log, log(a))
+UKR(sqrt, sqrt(a))
+UKR(tanh, tanh(a))
+UKR(erf, erf(a))
+UKR(sigmoid, 1 / (1 + exp(-a)))
+REAL(expm1, expm1f(a), expm1(a))
+REAL(log1p, log1pf(a), log1p(a))
+REAL(log2, log2f(a), log2(a))
+REAL(log10, log10f(a), log10(a))
+REAL(rsqrt, 1.0f / sqrtf(a), 1.0 / sqrt(a))
+REAL(reciprocal, 1.0f / a, 1.0 / a)
+REAL(sin, sinf(a), sin(a))
+REAL(cos, cosf(a), cos(a))
+REAL(tan, tanf(a), tan(a))
+REAL(asin, asinf(a), asin(a))
+REAL(acos, acosf(a), acos(a))
+REAL(atan, atanf(a), atan(a))
+REAL(sinh, sinhf(a), sinh(a))
+REAL(cosh, coshf(a), cosh(a))
+REAL(asinh, asinhf(a), asinh(a))
+REAL(acosh, acoshf(a), acosh(a))
+REAL(atanh, atanhf(a), atanh(a))

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/ref/math.c -- functions of floats and sums over them, as ukr_math.h has them, one by one. */
+#include "cpu/ref/ref.h"
+#include "cpu/ukr_exp.h"
+#include "cpu/ukr_math_const.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define MAP1(name, expr)                                                                                               \
+    void qn__ref_##name(float *y, const float *x, int64_t n)                                                           \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) y[i] = expr;                                                                   \
+    }
+#define MAP2(name, expr)                                                                                               \
+    void qn__ref_##name(float *y, const float *a, const float *b, int64_t n)                                           \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) y[i] = expr;                                                                   \
+    }
+
+MAP2(sub_f32, a[i] - b[i])
+MAP2(div_f32, a[i] / b[i])
+MAP2(maximum_f32, a[i] > b[i] || isnan(a[i]) ? a[i] : b[i])
+MAP2(minimum_f32, a[i] < b[i] || isnan(a[i]) ? a[i] : b[i])
+MAP1(sqrt_f32, sqrtf(x[i]))
+
+void qn__ref_clamp_f32(float *y, const float *x, float lo, float hi, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float up = x[i] < lo ? lo : x[i];
+        y[i] = hi < up ? hi : up;
+    }
+}
+
+/* The sum of one exponential is the exponential. */
+static float exp_f32(float x)
+{
+    float y;
+    qn__ref_exp_sum_f32(&y, &x, 0, 1);
+    return y;
+}
+
+static float log_f32(float x)
+{
+    if (isnan(x) || x < 0) return NAN;
+    if (x == 0) return -INFINITY;
+    if (x > FLT_MAX) return x;
+    const bool tiny = x < QN_LOG_TINY;
+    const float up = tiny ? x * 0x1p23f : x;
+    int32_t bits;
+    memcpy(&bits, &up, 4);
+    const int32_t n = (bits - QN_LOG_BITS) >> 23, m_bits = (int32_t)((uint32_t)bits - ((uint32_t)n << 23));
+    const float e = tiny ? (float)n - 23 : (float)n;
+    float m;
+    memcpy(&m, &m_bits, 4);
+    const float f = m - 1, z = f * f;
+    static const float c[] = {QN_LOG_C7, QN_LOG_C6, QN_LOG_C5, QN_LOG_C4, QN_LOG_C3, QN_LOG_C2, QN_LOG_C1, QN_LOG_C0};
+    float p = QN_LOG_C8;
+    for (int k = 0; k < 8; k++) p = fmaf(p, f, c[k]);
+    p = fmaf(e, QN_LOG_LN2_LO, f * z * p);
+    p = f + fmaf(-0.5f, z, p);
+    return fmaf(e, QN_LOG_LN2_HI, p);
+}
+
+static float sigmoid_f32(float x) { return 1 / (1 + exp_f32(0 - x)); }
+
+static float tanh_f32(float x)
+{
+    const float a = fabsf(x), z = x * x;
+    if (isnan(x)) return x;
+    if (a >= QN_TANH_NEAR) return copysignf(1 - 2 / (exp_f32(a + a) + 1), x);
+    float p = fmaf(QN_TANH_C4, z, QN_TANH_C3);
+    p = fmaf(p, z, QN_TANH_C2);
+    p = fmaf(p, z, QN_TANH_C1);
+    p = fmaf(p, z, QN_TANH_C0);
+    return fmaf(p * z, x, x);
+}
+
+static float erf_f32(float x)
+{
+    const float t = fabsf(x), s = x * x;
+    if (isnan(x)) return x;
+    if (t > QN_ERF_NEAR) {
+        float r = fmaf(QN_ERF_F6, t, QN_ERF_F5);
+        r = fmaf(r, s, fmaf(QN_ERF_F4, t, QN_ERF_F3));
+        r = fmaf(r, t, QN_ERF_F2);
+        r = fmaf(r, t, QN_ERF_F1);
+        r = fmaf(r, t, QN_ERF_F0);
+        return copysignf(1 - exp_f32(t > QN_ERF_ONE ? -100 : fmaf(r, t, -t)), x);
+    }
+    float p = fmaf(QN_ERF_N5, s, QN_ERF_N4);
+    p = fmaf(p, s, QN_ERF_N3);
+    p = fmaf(p, s, QN_ERF_N2);
+    p = fmaf(p, s, QN_ERF_N1);
+    p = fmaf(p, s, QN_ERF_N0);
+    return fmaf(p, x, x);
+}
+
+static float gelu_tanh_f32(float x) { return x / (1 + exp_f32(x * fmaf(x * x, QN_GELU_C1, QN_GELU_C0))); }
+
+MAP1(exp_f32, exp_f32(x[i]))
+MAP1(log_f32, log_f32(x[i]))
+MAP1(sigmoid_f32, sigmoid_f32(x[i]))
+MAP1(tanh_f32, tanh_f32(x[i]))
+MAP1(erf_f32, erf_f32(x[i]))
+MAP1(gelu_f32, 0.5f * x[i] * (1 + erf_f32(x[i] * QN_SQRT1_2)))
+MAP1(gelu_tanh_f32, gelu_tanh_f32(x[i]))
+
+/* ---- over an array --------------------------------------------------------------------------------------------------- */
+
+static float chains_sum(const float chain[64])
+{
+    float lane[16];
+    for (int j = 0; j < 16; j++) lane[j] = (chain[j] + chain[32 + j]) + (chain[16 + j] + chain[48 + j]);
+    return qn__ref_sum16(lane);
+}
+
+float qn__ref_sum_f32(const float *x, int64_t n)
+{
+    float chain[64] = {0};
+    for (int64_t i = 0; i < n; i++) chain[i % 64] += x[i];
+    return chains_sum(chain);
+}
+
+float qn__ref_dev_sq_f32(const float *x, float mean, int64_t n)
+{
+    float chain[64] = {0};
+    for (int64_t i = 0; i < n; i++) chain[i % 64] = fmaf(x[i] - mean, x[i] - mean, chain[i % 64]);
+    return chains_sum(chain);
+}
+
+float qn__ref_highest_f32(const float *x, int64_t n)
+{
+    float best = -INFINITY, nan = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (x[i] > best) best = x[i];
+        if (isnan(x[i])) nan = x[i];
+    }
+    return best + nan;
+}
+
+float qn__ref_lowest_f32(const float *x, int64_t n)
+{
+    float best = INFINITY, nan = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (x[i] < best) best = x[i];
+        if (isnan(x[i])) nan = x[i];
+    }
+    return best + nan;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/check/math.c -- the rows of ukr_math.h: functions of floats against the C library's doubles, sums and extremes of arrays. */
+#include "check.h"
+
+/* ---- functions of one or two numbers --------------------------------------------------------------------------------- */
+
+/* One float in 4099 of all there are, every exponent and sign among them. */
+static void dense(check *t, const check_each *each)
+{
+    enum { N = 1024 };
+    float x[N], y[N];
+    check_where(t, "one float in 4099");
+    for (uint64_t bits = 0; bits >> 32 == 0;) {
+        int n = 0;
+        for (; n < N && bits >> 32 == 0; bits += 4099) {
+            const uint32_t u = (uint32_t)bits;
+            memcpy(&x[n++], &u, 4);
+        }
+        each->call(t->ukr, y, (const float *const[]){x}, n);
+        for (int i = 0; i < n; i++) {
+            double bound;
+            const double exact = each->want(&x[i], &bound);
+            check_close(t, y[i], exact, bound, i);
+        }
+    }
+}
+
+#define CALL1(name) \
+    static void call_##name(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->name(y, in[0], n); }
+#define CALL2(name) \
+    static void call_##name(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->name(y, in[0], in[1], n); }
+#define WANT1(name, value, limit)                                                                                      \
+    CALL1(name)                                                                                                        \
+    static double want_##name(const float *in, double *bound)                                                          \
+    {                                                                                                                  \
+        const double x = in[0], y = value;                                                                             \
+        (void)x;                                                                                                       \
+        *bound = limit;                                                                                                \
+        return y > FLT_MAX ? INFINITY : y;                                                                             \
+    }
+#define WANT2(name, value)                                                                                             \
+    CALL2(name)                                                                                                        \
+    static double want_##name(const float *in, double *bound)                                                          \
+    {                                                                                                                  \
+        const float a = in[0], b = in[1];                                                                              \
+        *bound = 0;                                                                                                    \
+        return (double)(value);                                                                                        \
+    }
+
+static void check1(check *t, const check_each *each)
+{
+    check_elements(t, each);
+    if (!t->bench) dense(t, each);
+}
+#define ONE(name) { check1(t, &(check_each){1, false, false, call_##name, want_##name}); }
+#define TWO(name) { check_elements(t, &(check_each){2, false, false, call_##name, want_##name}); }
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+WANT1(exp_f32, exp(x), 1e-7 * y + 1.2e-38)
+WANT1(log_f32, log(x), 1.5e-7 * fabs(y))
+WANT1(sigmoid_f32, sigmoid(x), 2e-7 * y + 1.2e-38)
+WANT1(tanh_f32, tanh(x), 2e-7 * fabs(y))
+WANT1(erf_f32, erf(x), 2e-7 * fabs(y) + 1e-45)
+WANT1(gelu_f32, 0.5 * x * (1 + erf(x / sqrt(2))), 3e-7 * fabs(x) + 1e-36)
+WANT1(gelu_tanh_f32, x * sigmoid(2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)), 3e-7 * fabs(x) + 1e-36)
+WANT1(sqrt_f32, (double)sqrtf(in[0]), 0) /* IEEE leaves no choice */
+WANT2(sub_f32, a - b)
+WANT2(div_f32, a / b)
+WANT2(maximum_f32, isnan(a) || a > b ? a : b)
+WANT2(minimum_f32, isnan(a) || a < b ? a : b)
+
+CHECK_UKR(exp_f32) ONE(exp_f32)
+CHECK_UKR(log_f32) ONE(log_f32)
+CHECK_UKR(sigmoid_f32) ONE(sigmoid_f32)
+CHECK_UKR(tanh_f32) ONE(tanh_f32)
+CHECK_UKR(erf_f32) ONE(erf_f32)
+CHECK_UKR(gelu_f32) ONE(gelu_f32)
+CHECK_UKR(gelu_tanh_f32) ONE(gelu_tanh_f32)
+CHECK_UKR(sqrt_f32) ONE(sqrt_f32)
+CHECK_UKR(sub_f32) TWO(sub_f32)
+CHECK_UKR(div_f32) TWO(div_f32)
+CHECK_UKR(maximum_f32) TWO(maximum_f32)
+CHECK_UKR(minimum_f32) TWO(minimum_f32)
+
+static const float limits[][2] = {{-1, 2}, {0, INFINITY}, {-INFINITY, 0.25f}, {3, -3}};
+static int limit; /* the pair that is tried */
+
+static void call_clamp(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+{
+    ukr->clamp_f32(y, in[0], limits[limit][0], limits[limit][1], n);
+}
+
+static double want_clamp(const float *in, double *bound)
+{
+    const double lo = limits[limit][0], hi = limits[limit][1], x = in[0];
+    *bound = 0;
+    return isnan(x) ? x : fmin(fmax(x, lo), hi);
+}
+
+CHECK_UKR(clamp_f32)
+{
+    for (limit = 0; limit < (int)(sizeof limits / sizeof limits[0]) - 3 * t->bench; limit++)
+        check_elements(t, &(check_each){1, false, false, call_clamp, want_clamp});
+}
+
+/* ---- one number of an array ------------------------------------------------------------------------------------------ */
+
+typedef float (*array_fn)(const qn_ukr *ukr, const float *x, int64_t n);
+typedef double (*array_want)(const float *x, int64_t n, double *bound);
+
+static void over_arrays(check *t, array_fn call, array_want want)
+{
+    if (t->bench) {
+        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
+        volatile float sink = 0;
+        check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
+        CHECK_BENCH(t, t->row, "GB/s", 4 * CHECK_BENCH_N, sink = call(t->ukr, x, CHECK_BENCH_N));
+        (void)sink;
+        return;
+    }
+    for (const int64_t *n = check_sizes; *n >= 0; n++)
+        for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
+            for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
+                float *x = check_floats(t, 0, *n, (check_place)place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_fill(t, x, *n, (check_fill_kind)fill);
+                const float got = call(t->ukr, x, *n), ref = call(t->ref, x, *n);
+                double bound = 0;
+                check_same(t, &got, &ref, 1, "at level ref");
+                check_intact(t);
+                const double exact = want(x, *n, &bound);
+                if (!isfinite(bound)) continue; /* partial sums may leave the floats */
+                check_close(t, got, exact, bound, -1);
+            }
+}
+
+static float call_sum(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->sum_f32(x, n); }
+static float call_dev_sq(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->dev_sq_f32(x, 0.25f, n); }
+static float call_highest(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->highest_f32(x, n); }
+static float call_lowest(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->lowest_f32(x, n); }
+
+static double want_sum(const float *x, int64_t n, double *bound)
+{
+    double sum = 0, size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += x[i];
+        size += fabs((double)x[i]);
+    }
+    *bound = size < FLT_MAX ? (double)(n / 64 + 8) * FLT_EPSILON * size : INFINITY;
+    return sum;
+}
+
+static double want_dev_sq(const float *x, int64_t n, double *bound)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += ((double)x[i] - 0.25) * ((double)x[i] - 0.25);
+    *bound = sum < FLT_MAX / 2 ? (double)(n / 64 + 10) * FLT_EPSILON * sum + 1e-44 : INFINITY;
+    return sum;
+}
+
+static double extreme(const float *x, int64_t n, float sign)
+{
+    float best = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(x[i])) return NAN;
+        if (sign * x[i] > best) best = sign * x[i];
+    }
+    return sign * best;
+}
+
+static double want_highest(const float *x, int64_t n, double *bound)
+{
+    *bound = 0;
+    return extreme(x, n, 1);
+}
+
+static double want_lowest(const float *x, int64_t n, double *bound)
+{
+    *bound = 0;
+    return extreme(x, n, -1);
+}
+
+CHECK_UKR(sum_f32) { over_arrays(t, call_sum, want_sum); }
+CHECK_UKR(dev_sq_f32) { over_arrays(t, call_dev_sq, want_dev_sq); }
+CHECK_UKR(highest_f32) { over_arrays(t, call_highest, want_highest); }
+CHECK_UKR(lowest_f32) { over_arrays(t, call_lowest, want_lowest); }
