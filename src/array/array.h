@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* src/array/array.h -- inside the tensor room.
+ *
+ * A qn_tensor is a layout over a qn_storage. A storage's latest value is in its memory, or is a node of the context's pending graph
+ * (`value`), or both: an update node of a param over that memory. Always holds:
+ *  - `value`, when not an update, is a computed node with memory of its own, row-major in the storage's shape, and the value of no other
+ *    storage; such a storage has no memory yet.
+ *  - `leaf` is the param that stands for the memory in the pending graph; the graph then holds a reference to the storage.
+ *  - Once there is memory, it stays: later values are updates of it. So addresses are stable, and a value nobody holds any more is
+ *    simply not computed.
+ * The pending graph is never given away: what is compiled is a copy, so a failure leaves every tensor as it was. */
+#ifndef QN_ARRAY_ARRAY_H
+#define QN_ARRAY_ARRAY_H
+
+#include "backend/sched.h"
+#include "grad/grad.h"
+#include <quern/array.h>
+
+/* ---- memory.c: buffers that come and go, kept by size so that a step that repeats itself allocates nothing ---- */
+#define QN_MEMORY_CLASSES 160 /* four sizes an octave, from 256 bytes on */
+typedef struct qn_memory qn_memory;
+struct qn_memory {
+    qn_buffer *buffer;
+    qn_memory *next;          /* while idle */
+    int32_t place, class_;    /* class -1: not ours to keep */
+    void (*deleter)(void *arg);
+    void *arg;
+};
+qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory **out, qn_error *err);
+void qn__memory_put(qn_context *ctx, qn_memory *m);
+void qn__memory_trim(qn_context *ctx, uint64_t keep_idle_bytes);
+
+/* Equal-sized objects, recycled. Zeroed only by whoever asks. */
+typedef struct qn_slab {
+    size_t size;
+    void *free;
+} qn_slab;
+
+/* ---- storages ---- */
+typedef struct qn_storage qn_storage;
+struct qn_storage {
+    qn_context *ctx;
+    qn_storage *prev, *next;  /* in the list of those with a pending value */
+    int32_t refs;             /* handles, tape entries, and the pending graph when there is a leaf */
+    uint32_t version;         /* counts writes */
+    uint32_t rebased;         /* counts writes that the tape noted */
+    qn_dtype dtype;
+    bool lost;                /* a run failed in the middle: nobody knows the value */
+    bool listed;
+    qn_layout layout;         /* row-major, offset 0 */
+    qn_memory *memory;
+    qn_node *value, *leaf;
+};
+
+/* ---- the autograd tape: see tape.c ---- */
+typedef struct qn_auto qn_auto;
+
+struct qn_tensor {
+    qn_context *ctx;
+    qn_storage *storage;
+    qn_auto *grad_fn;         /* how it was made, or the leaf that it is; NULL: gradients do not concern it */
+    qn_tensor *prev, *next;   /* in its scope */
+    struct qn_scope *scope;
+    int32_t refs;
+    uint32_t rebased;         /* the storage's count that grad_fn stands for */
+    uint32_t epoch;           /* of node and node_root */
+    qn_node *node, *node_root; /* the view recorded last, of what */
+    qn_layout layout;         /* over the storage */
+};
+
+typedef struct qn_scope {
+    qn_tensor *first;
+    struct qn_scope *outer;
+    int64_t n;
+} qn_scope;
+
+/* A param of the pending graph: a storage's memory, or a number that an operation was given. */
+typedef struct qn_leaf {
+    qn_node *node;
+    qn_storage *storage;      /* NULL for a number */
+    uint64_t offset;          /* of the number */
+} qn_leaf;
+
+/* Numbers are params, not attributes, so that a learning rate may change without a new graph. */
+#define QN_NUMBER_BYTES 16
+#define QN_MAX_NUMBERS 4096
+
+struct qn_context {
+    qn_backend *backend;
+    qn_sched *sched;
+    qn_graph *graph;          /* pending */
+    uint32_t epoch;           /* of the pending graph */
+    int32_t max_pending;
+    qn_error error;           /* the first since the last clear */
+    qn_error discard;         /* where the others go */
+    qn_error *latest;         /* one of the two */
+
+    qn_arena objects;         /* behind the slabs */
+    qn_slab tensors, storages, autos, memories, scope_slab;
+    qn_memory *idle[QN_MAX_PLACES][QN_MEMORY_CLASSES];
+    uint64_t idle_bytes, live_bytes;
+    int64_t n_tensors, n_storages;
+    uint64_t n_runs;
+
+    qn_scope outermost, kept; /* of handles outside of every scope; of those that qn_keep took */
+    qn_scope *scope;
+    qn_storage *pending;      /* oldest first */
+    qn_storage *pending_last;
+    qn_leaf *leaves;
+    int32_t n_leaves, cap_leaves;
+    qn_storage **outputs;     /* scratch of a flush */
+    qn_memory **output_memory;
+    int32_t cap_outputs;
+    uint8_t *numbers;         /* [QN_MAX_NUMBERS, QN_NUMBER_BYTES] */
+    qn_memory *number_memory;
+    int32_t n_numbers;
+
+    uint64_t seed, drawn;     /* of random numbers: what they follow from, and the counter for the next draw */
+    bool grad_off;
+    qn_auto *tape_newest, *tape_oldest;
+};
+
+/* ---- context.c ---- */
+/* Where a failing call puts its error: the context's first, or the bin. Use: QN_FAIL(qn__err(ctx), invalid, ...). */
+static inline qn_error *qn__err(qn_context *ctx)
+{
+    ctx->discard.status = QN_OK;
+    return ctx->latest = ctx->error.status == QN_OK ? &ctx->error : &ctx->discard;
+}
+/* What the call that failed just now left there. */
+static inline qn_status qn__status(const qn_context *ctx)
+{
+    return ctx->latest->status != QN_OK ? ctx->latest->status : QN_STATUS_internal;
+}
+void *qn__slab_get(qn_context *ctx, qn_slab *slab); /* contents undefined; NULL and the error when there is no memory */
+void qn__slab_put(qn_slab *slab, void *object);
+
+/* ---- storage.c ---- */
+/* Without memory or value; one reference. */
+qn_storage *qn__storage_new(qn_context *ctx, qn_dtype dtype, const qn_shape *shape);
+/* With memory of undefined contents. */
+qn_storage *qn__storage_new_resident(qn_context *ctx, qn_dtype dtype, const qn_shape *shape);
+void qn__storage_unref(qn_storage *s);
+static inline qn_storage *qn__storage_ref(qn_storage *s) { return s->refs++, s; }
+void qn__storage_list(qn_storage *s);   /* has a pending value from now on */
+void qn__storage_unlist(qn_storage *s);
+/* A handle in the present scope; takes over one reference of s, also on failure. */
+qn_tensor *qn__tensor_new(qn_context *ctx, qn_storage *s, const qn_layout *layout);
+/* Another handle of the same storage. */
+qn_tensor *qn__tensor_alias(const qn_tensor *t, const qn_layout *layout);
+static inline bool qn__is_whole(const qn_tensor *t)
+{
+    return t->layout.offset == 0 && qn_layout_is_contiguous(&t->layout) &&
+           qn_layout_numel(&t->layout) == qn_layout_numel(&t->storage->layout);
+}
+
+/* ---- record.c ---- */
+/* Nodes of the pending graph; NULL and the context's error on failure. */
+qn_node *qn__node_op(qn_context *ctx, qn_op op, const void *attrs, qn_node *const *src, int n_src);
+qn_node *qn__node_view(qn_context *ctx, qn_node *n, const qn_layout *layout); /* n itself when that is its layout */
+qn_node *qn__node_of(qn_tensor *t);
+qn_node *qn__node_at(qn_storage *s, const qn_layout *layout);
+qn_node *qn__node_number(qn_context *ctx, double value, qn_dtype dtype); /* 0-d */
+/* One element of that dtype, into at most QN_NUMBER_BYTES bytes. */
+bool qn__number_write(void *out, double value, qn_dtype dtype, qn_error *err);
+/* A new tensor of a node's value. The node was made for it. */
+qn_tensor *qn__tensor_of(qn_context *ctx, qn_node *n);
+/* t takes the value of y, of t's shape and dtype. Nothing has changed on failure. */
+bool qn__store(qn_tensor *t, qn_node *y);
+/* Runs what is pending when it has grown too long. */
+bool qn__make_room(qn_context *ctx);
+/* The context of all of them; NULL when one is NULL, or, with an error, when they differ. */
+qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n);
+/* An operation on tensors, types as the op wants them: recorded, with its tape entry. Nothing is run: who may be called often makes room
+ * first. */
+qn_tensor *qn__apply(qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
+/* The same in place: dst takes the value, converted to its dtype. Returns dst. */
+qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
+
+/* ---- flush.c ---- */
+qn_status qn__flush(qn_context *ctx);
+
+/* ---- promote.c: PyTorch's result types ---- */
+/* Of two dtypes; false when there is none (block formats). */
+bool qn__promote(qn_dtype a, qn_dtype b, qn_dtype *out);
+/* Of tensors, where 0-d ones count only for their class. */
+bool qn__result_type(const char *op, qn_tensor *const *t, int n, qn_dtype *out);
+/* Of a tensor and a number of that class. */
+qn_dtype qn__with_number(qn_dtype t, bool is_real);
+static inline bool qn__is_real(qn_dtype d) { return qn_dtype_get(d)->class_ == QN_CLASS_real; }
+
+/* ---- tape.c ---- */
+/* Notes how y was made, when gradients flow through it. False on failure. */
+bool qn__tape_record(qn_tensor *y, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
+/* Will the gradient of this operation need that source's value? */
+bool qn__tape_keeps(const qn_context *ctx, qn_op op, qn_tensor *const *src, int n_src, int source);
+bool qn__tape_wanted(const qn_context *ctx, qn_tensor *const *src, int n_src);
+void qn__tape_share(qn_tensor *to, const qn_tensor *from); /* `to` is another handle of `from` */
+/* May t be written now? Says why not. */
+bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src, int n_src);
+/* dst takes the value y of that operation, and its gradient goes where that comes from. */
+bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
+void qn__auto_unref(qn_auto *a);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* src/array/copies.c -- copies, conversions, and writes of whole values. */
+#include "array/apply.h"
+
+qn_tensor *qn_clone(qn_tensor *t)
+{
+    return t != NULL && qn__make_room(t->ctx) ? qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)t->storage->dtype}, &t, 1) : NULL;
+}
+
+/* The same tensor under another handle, gradient and all. */
+static qn_tensor *again(qn_tensor *t)
+{
+    qn_tensor *v = qn__tensor_alias(t, &t->layout);
+    if (v == NULL || t->grad_fn == NULL) return v;
+    qn__tape_share(v, t);
+    return v;
+}
+
+qn_tensor *qn_contiguous(qn_tensor *t) { return t == NULL ? NULL : qn_layout_is_contiguous(&t->layout) ? again(t) : qn_clone(t); }
+qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype)
+{
+    if (t == NULL) return NULL;
+    if (t->storage->dtype == dtype) return again(t);
+    return qn__make_room(t->ctx) ? qn__cast(t, dtype) : NULL;
+}
+
+qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src)
+{
+    qn_context *ctx = qn__same_context("copy_", (qn_tensor *[]){t, src}, 2);
+    if (ctx == NULL || !qn__make_room(ctx)) return NULL;
+    const qn_shape shape = qn_layout_shape(&t->layout), have = qn_layout_shape(&src->layout);
+    qn_tensor *wide = qn_shape_equal(&shape, &have) ? src : qn_expand(src, shape);
+    if (wide == NULL) {
+        (void)qn__prefix(ctx->latest, ctx->latest->status, "copy_");
+        return NULL;
+    }
+    const qn_copy_attrs attrs = {(int32_t)t->storage->dtype};
+    qn_tensor *done = qn__apply_into(t, true, QN_OP_copy, &attrs, &wide, 1);
+    if (wide != src) qn_release(wide);
+    return done;
+}
+
+qn_tensor *qn_fill_(qn_tensor *t, double value)
+{
+    if (t == NULL) return NULL;
+    qn_tensor *number = qn_full(t->ctx, QN_SCALAR, value, t->storage->dtype), *done = qn_copy_(t, number);
+    qn_release(number);
+    return done;
+}
+
+qn_tensor *qn_zero_(qn_tensor *t) { return qn_fill_(t, 0.0); }

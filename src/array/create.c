@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* src/array/create.c -- tensors from numbers and from memory. What the caller has in hand is in memory at once; nothing is recorded. */
+#include "array/array.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+#include <string.h>
+
+static qn_tensor *whole(qn_context *ctx, qn_storage *s) { return s != NULL ? qn__tensor_new(ctx, s, &s->layout) : NULL; }
+
+static int64_t bytes_of(const qn_storage *s)
+{
+    const qn_dtype_info *info = qn_dtype_get(s->dtype);
+    return qn_layout_numel(&s->layout) / info->block_elems * info->block_bytes;
+}
+
+qn_tensor *qn_empty(qn_context *ctx, qn_shape shape, qn_dtype dtype)
+{
+    return whole(ctx, qn__storage_new_resident(ctx, dtype, &shape));
+}
+
+qn_tensor *qn_from_data(qn_context *ctx, const void *data, qn_shape shape, qn_dtype dtype)
+{
+    qn_storage *s = qn__storage_new_resident(ctx, dtype, &shape);
+    if (s == NULL) return NULL;
+    const int64_t bytes = bytes_of(s);
+    if (bytes > 0 && s->memory->buffer->backend->type->upload(s->memory->buffer, 0, data, (uint64_t)bytes, qn__err(ctx)) != QN_OK) {
+        qn__storage_unref(s);
+        return NULL;
+    }
+    return whole(ctx, s);
+}
+
+/* ---- filled ---- */
+
+/* Elements made on the host one after the other; `make` writes element i. */
+typedef bool (*maker)(const double *p, int64_t i, void *out, qn_dtype dtype, qn_error *err);
+
+static qn_tensor *made(qn_context *ctx, const char *name, qn_shape shape, qn_dtype dtype, maker make, const double *p)
+{
+    qn_storage *s = qn__storage_new_resident(ctx, dtype, &shape);
+    if (s == NULL) return NULL;
+    const qn_dtype_info *info = qn_dtype_get(dtype);
+    qn_buffer *buffer = s->memory->buffer;
+    const size_t bytes = (size_t)bytes_of(s), unit = (size_t)info->block_bytes;
+    qn_error *err = qn__err(ctx);
+    bool good = info->block_elems == 1;
+    if (!good) (void)QN_FAIL(err, unsupported, "%s: %s is a packed format; pack a real tensor instead", name, info->name);
+    char *copy = buffer->host != NULL || !good ? NULL : qn__alloc(bytes), *at = buffer->host != NULL ? buffer->host : copy;
+    if (good && at == NULL) good = false, (void)QN_FAIL_NOMEM(err, bytes);
+    for (int64_t i = 0, n = qn_layout_numel(&s->layout); good && i < n; i++) good = make(p, i, at + (size_t)i * unit, dtype, err);
+    if (good && copy != NULL) good = buffer->backend->type->upload(buffer, 0, copy, bytes, err) == QN_OK;
+    qn__free(copy);
+    if (good) return whole(ctx, s);
+    qn__storage_unref(s);
+    return NULL;
+}
+
+static bool number_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_error *err)
+{
+    (void)i;
+    return qn__number_write(out, p[0], dtype, err);
+}
+
+/* start + i * step, exact for whole numbers. */
+static bool sequence_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_error *err)
+{
+    return qn__number_write(out, p[0] + (double)i * p[1], dtype, err);
+}
+
+/* From both ends to the middle, as PyTorch: symmetric sequences stay so, and the last element is `end` itself. */
+static bool linspace_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_error *err)
+{
+    const double n = p[2];
+    const double v = (double)i < n / 2 ? p[0] + p[3] * (double)i : p[1] - p[3] * (n - 1 - (double)i);
+    return qn__number_write(out, v, dtype, err);
+}
+
+static bool eye_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_error *err)
+{
+    const int64_t columns = (int64_t)p[0];
+    return qn__number_write(out, i / columns == i % columns ? 1.0 : 0.0, dtype, err);
+}
+
+static qn_tensor *filled(qn_context *ctx, const char *name, qn_shape shape, double value, qn_dtype dtype)
+{
+    return made(ctx, name, shape, dtype, number_at, &value);
+}
+
+qn_tensor *qn_zeros(qn_context *ctx, qn_shape shape, qn_dtype dtype)
+{
+    qn_storage *s = qn__storage_new_resident(ctx, dtype, &shape);
+    if (s == NULL) return NULL;
+    if (s->memory->buffer->host != NULL) {
+        memset(s->memory->buffer->host, 0, (size_t)bytes_of(s));
+        return whole(ctx, s);
+    }
+    qn__storage_unref(s);
+    return filled(ctx, "zeros", shape, 0.0, dtype);
+}
+
+qn_tensor *qn_ones(qn_context *ctx, qn_shape shape, qn_dtype dtype) { return filled(ctx, "ones", shape, 1.0, dtype); }
+qn_tensor *qn_full(qn_context *ctx, qn_shape shape, double value, qn_dtype dtype) { return filled(ctx, "full", shape, value, dtype); }
+qn_tensor *qn_scalar(qn_context *ctx, double value, qn_dtype dtype) { return filled(ctx, "scalar", QN_SCALAR, value, dtype); }
+
+qn_tensor *qn_empty_like(const qn_tensor *t) { return t != NULL ? qn_empty(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL; }
+qn_tensor *qn_zeros_like(const qn_tensor *t) { return t != NULL ? qn_zeros(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL; }
+qn_tensor *qn_ones_like(const qn_tensor *t) { return t != NULL ? qn_ones(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL; }
+
+qn_tensor *qn_full_like(const qn_tensor *t, double value)
+{
+    return t != NULL ? qn_full(t->ctx, qn_shape_get(t), value, t->storage->dtype) : NULL;
+}
+
+qn_tensor *qn_arange(qn_context *ctx, double start, double end, double step, qn_dtype dtype)
+{
+    const double n = ceil((end - start) / step);
+    if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0 || !(n >= 0) || n > 0x1p62) {
+        (void)QN_FAIL(qn__err(ctx), invalid, "arange: %g to %g by %g", start, end, step);
+        return NULL;
+    }
+    return made(ctx, "arange", qn_shape_of((int64_t)n), dtype, sequence_at, (const double[]){start, step});
+}
+
+qn_tensor *qn_linspace(qn_context *ctx, double start, double end, int64_t steps, qn_dtype dtype)
+{
+    if (steps < 0 || steps > INT64_C(1) << 53) {
+        (void)QN_FAIL(qn__err(ctx), invalid, "linspace: %lld steps", (long long)steps);
+        return NULL;
+    }
+    const double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0.0;
+    return made(ctx, "linspace", qn_shape_of(steps), dtype, linspace_at,
+                (const double[]){start, steps == 1 ? start : end, (double)steps, step});
+}
+
+qn_tensor *qn_eye(qn_context *ctx, int64_t rows, int64_t columns, qn_dtype dtype)
+{
+    return made(ctx, "eye", qn_shape_of(rows, columns), dtype, eye_at, (const double[]){(double)columns});
+}
+
+/* ---- memory of somebody else ---- */
+
+qn_tensor *qn_from_blob(qn_context *ctx, void *data, qn_shape shape, const int64_t *strides, qn_dtype dtype,
+                        void (*deleter)(void *arg), void *arg)
+{
+    qn_error *err = qn__err(ctx);
+    qn_layout layout;
+    if (qn_layout_contiguous(&shape, &layout, err) != QN_OK) return NULL;
+    const qn_dtype_info *info = qn_dtype_get(dtype);
+    if (strides != NULL) memcpy(layout.stride, strides, (size_t)layout.rank * sizeof layout.stride[0]);
+    if (qn__layout_check("from_blob", &layout, err) != QN_OK) return NULL;
+    int64_t begin, end;
+    qn_layout_range(&layout, &begin, &end);
+    const bool dense = qn_layout_is_contiguous(&layout);
+    if (begin < 0 || (!dense && info->block_elems > 1) || (data == NULL && end > 0) || ctx->backend->type->buffer_wrap == NULL) {
+        (void)QN_FAIL(err, invalid, "from_blob: %s", begin < 0 ? "strides reach before the start" : data == NULL ? "no memory" :
+                      "the strides or the backend do not allow it");
+        return NULL;
+    }
+    const qn_shape memory = dense ? shape : qn_shape_of(end);
+    qn_storage *s = qn__storage_new(ctx, dtype, &memory);
+    qn_memory *m = s != NULL ? qn__slab_get(ctx, &ctx->memories) : NULL;
+    if (m == NULL) {
+        if (s != NULL) qn__storage_unref(s);
+        return NULL;
+    }
+    *m = (qn_memory){.class_ = -1};
+    qn_tensor *t = NULL;
+    if (ctx->backend->type->buffer_wrap(ctx->backend, data, (uint64_t)bytes_of(s), &m->buffer, qn__err(ctx)) == QN_OK) {
+        m->buffer->read_only = false;
+        m->buffer->borrowed = true;
+        s->memory = m;
+        t = qn__tensor_new(ctx, s, &layout); /* takes s over in any case */
+        if (t != NULL) m->deleter = deleter, m->arg = arg;
+        return t;
+    }
+    qn__slab_put(&ctx->memories, m);
+    qn__storage_unref(s);
+    return NULL;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* src/grad/functions.c -- functions of one number: dx = dy times a slope, which is all that is written here. A function with branches takes
+ * the gradient by branch, so that what the other branch would give, infinite perhaps, is not looked at. */
+#include "grad/rows.h"
+#include <math.h>
+
+#define LN2 0.693147180559945309417
+#define LN10 2.302585092994045684018
+#define SQRT_2_OVER_PI 0.797884560802865355880
+#define TWO_OVER_SQRT_PI 1.128379167095512573896
+#define SQRT_HALF 0.707106781186547524401
+#define ONE_OVER_SQRT_2PI 0.398942280401432677940
+
+#define X (t->src[0])
+#define Y (t->y)
+
+/* ---- slopes ---- */
+
+#define SLOPE(op, ...) \
+    void qn__grad_##op(qn_grad_task *t) { t->dx[0] = mul(t, t->dy, __VA_ARGS__); }
+/* dx = dy / divisor, rather than times a reciprocal: one rounding */
+#define SLOPE_UNDER(op, ...) \
+    void qn__grad_##op(qn_grad_task *t) { t->dx[0] = divide(t, t->dy, __VA_ARGS__); }
+
+static qn_node *one_less(const qn_grad_task *t, qn_node *x) { return sub(t, number(t, 1.0), x); }
+
+SLOPE(abs, unary(t, QN_OP_sign, X))
+SLOPE(square, times(t, X, 2.0))
+SLOPE(exp, Y)
+SLOPE(expm1, plus(t, Y, 1.0))
+SLOPE_UNDER(log, X)
+SLOPE_UNDER(log1p, plus(t, X, 1.0))
+SLOPE_UNDER(log2, times(t, X, LN2))
+SLOPE_UNDER(log10, times(t, X, LN10))
+SLOPE_UNDER(sqrt, times(t, Y, 2.0))
+SLOPE(rsqrt, times(t, mul(t, square(t, Y), Y), -0.5))
+SLOPE(reciprocal, neg(t, square(t, Y)))
+SLOPE(sin, unary(t, QN_OP_cos, X))
+SLOPE(cos, neg(t, unary(t, QN_OP_sin, X)))
+SLOPE(tan, plus(t, square(t, Y), 1.0))
+SLOPE(asin, unary(t, QN_OP_rsqrt, one_less(t, square(t, X))))
+SLOPE(acos, neg(t, unary(t, QN_OP_rsqrt, one_less(t, square(t, X)))))
+SLOPE_UNDER(atan, plus(t, square(t, X), 1.0))
+SLOPE(sinh, unary(t, QN_OP_cosh, X))
+SLOPE(cosh, unary(t, QN_OP_sinh, X))
+SLOPE(tanh, one_less(t, square(t, Y)))
+SLOPE(asinh, unary(t, QN_OP_rsqrt, plus(t, square(t, X), 1.0)))
+SLOPE(acosh, unary(t, QN_OP_rsqrt, plus(t, square(t, X), -1.0)))
+SLOPE_UNDER(atanh, one_less(t, square(t, X)))
+SLOPE(erf, times(t, unary(t, QN_OP_exp, neg(t, square(t, X))), TWO_OVER_SQRT_PI))
+SLOPE(sigmoid, mul(t, Y, one_less(t, Y)))
+
+void qn__grad_neg(qn_grad_task *t) { t->dx[0] = neg(t, t->dy); }
+
+/* ---- steps: flat but where they jump ---- */
+
+#define FLAT(op) \
+    void qn__grad_##op(qn_grad_task *t) { t->dx[0] = zeros(t, 0); }
+FLAT(sign)
+FLAT(floor)
+FLAT(ceil)
+FLAT(round)
+FLAT(trunc)
+void qn__grad_frac(qn_grad_task *t) { t->dx[0] = t->dy; }
+
+/* ---- activations ---- */
+
+/* With s = sigmoid(x): d(x s) = s (1 + x (1 - s)) */
+static qn_node *slope_of_silu(const qn_grad_task *t, qn_node *x)
+{
+    qn_node *s = unary(t, QN_OP_sigmoid, x);
+    return mul(t, s, plus(t, mul(t, x, one_less(t, s)), 1.0));
+}
+
+SLOPE(silu, slope_of_silu(t, X))
+
+void qn__grad_swiglu(qn_grad_task *t)
+{
+    qn_node *gate = t->src[0], *up = t->src[1];
+    if (t->wanted[0]) t->dx[0] = mul(t, mul(t, t->dy, up), slope_of_silu(t, gate));
+    if (t->wanted[1]) t->dx[1] = mul(t, t->dy, unary(t, QN_OP_silu, gate));
+}
+
+/* Exact: P(x) + x p(x) with the normal distribution's P and p. By tanh: with u = sqrt(2/pi) (x + 0.044715 x^3) and h = tanh u,
+ * (1 + h) / 2 + x (1 - h^2) u' / 2. */
+static qn_node *slope_of_gelu(const qn_grad_task *t)
+{
+    qn_node *x = X, *sq = square(t, x);
+    if (((const qn_gelu_attrs *)t->attrs)->tanh == 0) {
+        qn_node *below = times(t, plus(t, unary(t, QN_OP_erf, times(t, x, SQRT_HALF)), 1.0), 0.5);
+        qn_node *density = times(t, unary(t, QN_OP_exp, times(t, sq, -0.5)), ONE_OVER_SQRT_2PI);
+        return add(t, below, mul(t, x, density));
+    }
+    const double cubic = 0.044715;
+    qn_node *h = unary(t, QN_OP_tanh, times(t, mul(t, x, plus(t, times(t, sq, cubic), 1.0)), SQRT_2_OVER_PI));
+    qn_node *du = times(t, plus(t, times(t, sq, 3.0 * cubic), 1.0), SQRT_2_OVER_PI);
+    qn_node *sum = add(t, plus(t, h, 1.0), mul(t, mul(t, x, one_less(t, square(t, h))), du));
+    return times(t, sum, 0.5);
+}
+
+SLOPE(gelu, slope_of_gelu(t))
+
+static qn_node *positive(const qn_grad_task *t, qn_node *x) { return binary(t, QN_OP_gt, x, number(t, 0.0)); }
+
+void qn__grad_relu(qn_grad_task *t) { t->dx[0] = only_where(t, positive(t, Y), t->dy); }
+
+void qn__grad_elu(qn_grad_task *t)
+{
+    const double alpha = ((const qn_value_attrs *)t->attrs)->value;
+    qn_node *below = times(t, mul(t, t->dy, unary(t, QN_OP_exp, X)), alpha);
+    t->dx[0] = qn__where(t->g, positive(t, X), t->dy, below);
+}
+
+void qn__grad_leaky_relu(qn_grad_task *t)
+{
+    const double slope = ((const qn_value_attrs *)t->attrs)->value;
+    t->dx[0] = qn__where(t->g, positive(t, X), t->dy, times(t, t->dy, slope));
+}
+
+void qn__grad_softplus(qn_grad_task *t)
+{
+    const qn_softplus_attrs *a = t->attrs;
+    qn_node *bx = times(t, X, a->beta);
+    qn_node *bent = mul(t, t->dy, unary(t, QN_OP_sigmoid, bx));
+    t->dx[0] = qn__where(t->g, binary(t, QN_OP_gt, bx, number(t, a->threshold)), t->dy, bent);
+}
+
+/* At the bounds the slope is 0, as in PyTorch 2.15. */
+void qn__grad_clamp(qn_grad_task *t)
+{
+    const qn_clamp_attrs *a = t->attrs;
+    qn_node *inside = NULL;
+    if (!isinf(a->min)) inside = binary(t, QN_OP_gt, X, number(t, a->min));
+    if (!isinf(a->max)) {
+        qn_node *below = binary(t, QN_OP_lt, X, number(t, a->max));
+        inside = inside == NULL ? below : binary(t, QN_OP_logical_and, inside, below);
+    }
+    t->dx[0] = inside == NULL ? t->dy : only_where(t, inside, t->dy);
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Gradients by PyTorch, in double precision, of the cases in tests/unit/array/gradient_cases.inc: writes gradient_figures.inc beside it.
+
+    python3 tests/oracle/gradients.py tests/unit/array
+
+A line of figures belongs to one source of one case: FIGURES(case, source, value, value, ..)."""
+import re
+import sys
+
+import torch
+import torch.nn.functional as F
+
+
+def unit(k, s):
+    return ((k * 37 + s * 11 + 5) % 101 + 0.3) / 101
+
+
+REAL = {"r": (-2, 4), "f": (-2, 4), "u": (-1, 2), "p": (0.3, 2), "g": (1.2, 2)}
+
+
+def fill(word, s):
+    kind, rest = word[0], word[1:]
+    shape, _, below = rest.partition(":")
+    shape = [int(d) for d in shape.split(",")] if shape else []
+    n = 1
+    for d in shape:
+        n *= d
+    if kind in REAL:
+        low, width = REAL[kind]
+        x = torch.tensor([low + width * unit(k, s) for k in range(n)], dtype=torch.float32).double()
+    elif kind == "z":
+        x = torch.tensor([(k * 5 + s) % 3 - 1 for k in range(n)]).double()
+    elif kind == "m":
+        x = torch.tensor([(k * 5 + s) % 3 == 0 for k in range(n)])
+    elif kind == "C":
+        x = torch.tensor([k * int(below) for k in range(n)])
+    elif kind == "P":
+        x = torch.tensor([k * 3 + 1 for k in range(n)])
+    else:
+        x = torch.tensor([(k * 7 + s * 3 + 1) % int(below) for k in range(n)])
+    x = x.reshape(shape)
+    return x.requires_grad_() if kind == "z" or kind in REAL else x
+
+
+def rope(x, pos, base):
+    """x [n, heads, d]: element i turns with element i + d/2."""
+    half = x.shape[2] // 2
+    angle = pos.double()[:, None] * base ** (-torch.arange(half).double() / half)
+    c, s = angle.cos()[:, None, :], angle.sin()[:, None, :]
+    lo, hi = x[..., :half], x[..., half:]
+    return torch.cat([lo * c - hi * s, lo * s + hi * c], -1)
+
+
+def main():
+    folder = sys.argv[1]
+    text = open(folder + "/gradient_cases.inc").read()
+    out = ["/* Made by tests/oracle/gradients.py with PyTorch %s. */" % torch.__version__.split("+")[0]]
+    for case, m in enumerate(re.finditer(r'^CASE\((\w+), "([^"]*)", "([^"]*)"', text, re.M)):
+        sources = [fill(w, s) for s, w in enumerate(m[2].split())]
+        y = eval(m[3], {"torch": torch, "F": F, "rope": rope, **dict(zip("abcd", sources))})
+        dy = torch.tensor([-2 + 4 * unit(k, 9) for k in range(y.numel())], dtype=torch.float32).double().reshape(y.shape)
+        if y.requires_grad:
+            y.backward(dy)
+        for s, x in enumerate(sources):
+            if x.requires_grad:
+                g = x.grad if x.grad is not None else torch.zeros_like(x)
+                out.append("FIGURES(%d, %d, %s)" % (case, s, ", ".join("%.9g" % v for v in g.flatten().tolist())))
+    open(folder + "/gradient_figures.inc", "w").write("\n".join(out) + "\n")
+
+
+main()

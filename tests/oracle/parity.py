@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The table behind tests/unit/array/parity.c: calls of the tensor functions beside what PyTorch gives for the same calls: dtype, shape,
+strides of views, values, or that the call is an error. Inputs come from a formula on both sides.
+Usage: parity.py > tests/unit/array/parity.inc   (needs torch)"""
+import math
+import torch
+import torch.nn.functional as F
+
+NAMES = {torch.float32: 'F32', torch.float64: 'F64', torch.int64: 'I64', torch.int32: 'I32', torch.int16: 'I16', torch.int8: 'I8',
+         torch.uint8: 'U8', torch.bool: 'BOOL', torch.float16: 'F16', torch.bfloat16: 'BF16'}
+TYPES = {v: k for k, v in NAMES.items()}
+F32, F64, I64, I32, I16, I8, U8, BOOL, F16, BF16 = (TYPES[n] for n in 'F32 F64 I64 I32 I16 I8 U8 BOOL F16 BF16'.split())
+
+
+def X(seed, dtype, *shape):
+    n = math.prod(shape)
+    i = torch.arange(n, dtype=torch.int64)
+    h = (i * 7919 + seed * 104729 + (i * i) % 131 * 31) % 257
+    if dtype.is_floating_point:
+        return (h.to(F64) / 64 - 2).to(dtype).reshape(shape)
+    return (h % 2 if dtype == BOOL else h % 7 if dtype == U8 else h % 7 - 3).to(dtype).reshape(shape)
+
+
+def ids(seed, n, *shape):
+    i = torch.arange(math.prod(shape), dtype=torch.int64)
+    return ((i * 7919 + seed * 104729 + (i * i) % 131 * 31) % n).reshape(shape)
+
+
+def number(v):
+    if isinstance(v, bool):
+        return str(int(v))
+    if isinstance(v, int):
+        return str(v) if abs(v) < 2 ** 31 else '%d.0' % v
+    return 'NAN' if math.isnan(v) else ('-' if v < 0 else '') + 'INFINITY' if math.isinf(v) else v.hex() if False else '%.17g' % v
+
+
+count = 0
+
+
+def case(c, fn, strides=False):
+    """One row. fn is called here; an exception makes the row one that expects an error."""
+    global count
+    count += 1
+    try:
+        y = fn()
+    except Exception:
+        print('ERROR(%s)' % c)
+        return
+    dims = list(y.shape)
+    steps = list(y.stride()) if strides else []
+    v = y.detach().double() if y.dtype.is_floating_point else y
+    if y.dtype == torch.float32:
+        values = ['%.9g' % x if math.isfinite(x) else number(x) for x in v.flatten().tolist()]
+    else:
+        values = [number(x) for x in v.flatten().tolist()]
+    print('ROW((%s), %s, LIST(%s), LIST(%s), LIST(%s))' % (c, NAMES[y.dtype], ', '.join(map(str, [len(dims)] + dims)),
+          ', '.join(map(str, [len(steps)] + steps)), ', '.join([str(len(values))] + values)))
+
+
+def t(e):
+    """The same text in C and in Python: X(..) is a tensor."""
+    return eval(e)
+
+
+REAL = 'X(1, F32, 2, 3)', 'X(1, F64, 3)', 'X(2, I32, 4)', 'X(1, BF16, 3)'
+# ---- one source ----
+for name in ('neg abs sign square floor ceil round trunc frac exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh '
+             'tanh asinh acosh atanh erf sigmoid relu logical_not isnan isinf isfinite').split():
+    for x in REAL[:3]:
+        if name == 'frac' and 'I32' in x:
+            continue
+        case('qn_%s(%s)' % (name, x), lambda: getattr(torch, name)(t(x)))
+for x in REAL[:2]:
+    case('qn_silu(%s)' % x, lambda: F.silu(t(x)))
+for x in 'X(2, I32, 4)', 'X(2, BOOL, 4)', 'X(2, U8, 4)', 'X(1, F32, 2)':
+    case('qn_bitwise_not(%s)' % x, lambda: torch.bitwise_not(t(x)))
+# ---- two sources ----
+TWO = [('X(1, F32, 2, 3)', 'X(2, F32, 3)'), ('X(1, F32, 2, 1)', 'X(2, F64, 3)'), ('X(1, I32, 3)', 'X(2, F32, 3)'),
+       ('X(1, I64, 2, 2)', 'X(3, I16, 2)'), ('X(1, F32, 2)', 'X(2, F32, 3)')]
+for name, theirs in (('add', 0), ('sub', 0), ('mul', 0), ('div', 0), ('floor_divide', 0), ('remainder', 0), ('fmod', 0), ('pow', 0), ('maximum', 0),
+                     ('minimum', 0), ('atan2', 0), ('eq', 0), ('ne', 0), ('lt', 0), ('le', 0), ('gt', 0), ('ge', 0), ('logical_and', 0),
+                     ('logical_or', 0), ('logical_xor', 0)):
+    for a, b in TWO:
+        if name in ('floor_divide', 'remainder', 'fmod', 'pow') and 'I16' in b:
+            b = 'X(3, U8, 1)' if name == 'pow' else 'qn_full(c, QN_SCALAR, 2, QN_DTYPE_I64)'
+            case('qn_%s(%s, %s)' % (name, a, b), lambda: getattr(torch, name)(t(a), t(b) if name == 'pow' else torch.tensor(2)))
+            continue
+        case('qn_%s(%s, %s)' % (name, a, b), lambda: getattr(torch, name)(t(a), t(b)))
+for name in 'bitwise_and bitwise_or bitwise_xor'.split():
+    for a, b in ('X(1, I32, 3)', 'X(2, I32, 3)'), ('X(1, BOOL, 3)', 'X(2, BOOL, 3)'), ('X(1, U8, 3)', 'X(2, I8, 3)'), ('X(1, F32, 3)', 'X(2, I32, 3)'):
+        case('qn_%s(%s, %s)' % (name, a, b), lambda: getattr(torch, name)(t(a), t(b)))
+# ---- promotion: every pair of types ----
+for a in NAMES.values():
+    for b in NAMES.values():
+        case('qn_add(X(1, %s, 2), X(2, %s, 2))' % (a, b), lambda: X(1, TYPES[a], 2) + X(2, TYPES[b], 2))
+for a in 'F32', 'F64', 'I32', 'U8', 'BF16':
+    for v in 2, 2.5:
+        case('qn_add_number(X(1, %s, 2), %s)' % (a, v), lambda: X(1, TYPES[a], 2) + v)
+        case('qn_div_number(X(1, %s, 2), %s)' % (a, v), lambda: X(1, TYPES[a], 2) / v)
+# ---- reductions ----
+DIMS = [('QN_ALL', None), ('QN_DIMS(0)', (0,)), ('QN_DIMS(-1)', (-1,)), ('QN_DIMS(0, 2)', (0, 2)), ('QN_DIMS(3)', (3,))]
+for name in 'sum mean amax amin logsumexp'.split():
+    for x in 'X(1, F32, 2, 3, 2)', 'X(1, F64, 2, 3, 2)', 'X(1, I32, 2, 3, 2)':
+        for c, d in DIMS:
+            for keep in (False, True):
+                if keep and 'F32' not in x:
+                    continue
+                every = d if d is not None else (0, 1, 2)
+                case('qn_%s(%s, %s, %s)' % (name, x, c, 'true' if keep else 'false'), lambda: getattr(torch, name)(t(x), every, keep))
+for c, d in DIMS:
+    every = d if d is not None else (0, 1, 2)
+    for corr in 0, 1:
+        case('qn_var(X(1, F64, 2, 3, 2), %s, %d, false)' % (c, corr), lambda: torch.var(X(1, F64, 2, 3, 2), every, correction=corr))
+        case('qn_std(X(1, F32, 2, 3, 2), %s, %d, true)' % (c, corr), lambda: torch.std(X(1, F32, 2, 3, 2), every, correction=corr, keepdim=True))
+    for p, cp in (1, '1'), (2, '2'), (3, '3'), (math.inf, 'INFINITY'), (0, '0'):
+        case('qn_norm(X(1, F64, 2, 3, 2), %s, %s, false)' % (cp, c), lambda: torch.linalg.vector_norm(X(1, F64, 2, 3, 2), p, every))
+for x in 'X(1, F32, 2, 3)', 'X(1, I32, 2, 3)', 'X(1, F64, 2, 3)':
+    for d in 0, 1, -1, 2:
+        for name in 'cumsum cumprod softmax log_softmax prod argmax argmin any all'.split():
+            if name in ('cumsum', 'cumprod', 'softmax', 'log_softmax'):
+                c = 'qn_%s(%s, %d)' % (name, x, d)
+            elif name in ('argmax', 'argmin'):
+                c = 'qn_%s(%s, %d, false)' % (name, x, d)
+            else:
+                c = 'qn_%s(%s, QN_DIMS(%d), false)' % (name, x, d)
+            case(c, lambda: getattr(torch, name)(t(x), d))
+        case('qn_max(%s, %d, true, NULL)' % (x, d), lambda: torch.max(t(x), d, True)[0])
+        case('qn_min(%s, %d, false, NULL)' % (x, d), lambda: torch.min(t(x), d)[0])
+        case('qn_sort(%s, %d, true, NULL)' % (x, d), lambda: torch.sort(t(x), d, True)[0])
+        case('qn_argsort(%s, %d, false)' % (x, d), lambda: torch.argsort(t(x), dim=d, stable=True))
+        case('qn_topk(%s, 2, %d, true, NULL)' % (x, d), lambda: torch.topk(t(x), 2, d)[0])
+# ---- products ----
+for a, b in ('2, 3', '3, 4'), ('3', '3'), ('3', '3, 2'), ('2, 3', '3'), ('2, 1, 2, 3', '2, 3, 2'), ('3', '2, 3, 2'), ('2, 2, 3', '3'), ('4, 3', '5, 2'), ('2, 3', '4'):
+    for d in 'F32', 'F64', 'I64':
+        A, B = 'X(1, %s, %s)' % (d, a), 'X(2, %s, %s)' % (d, b)
+        case('qn_matmul(%s, %s)' % (A, B), lambda: t(A) @ t(B))
+    case('qn_mm(%s, %s)' % (A, B), lambda: torch.mm(t(A), t(B)))
+    case('qn_bmm(%s, %s)' % (A, B), lambda: torch.bmm(t(A), t(B)))
+case('qn_bmm(X(1, F64, 2, 2, 3), X(2, F64, 2, 3, 2))', lambda: torch.bmm(X(1, F64, 2, 2, 3), X(2, F64, 2, 3, 2)))
+for shape in '2, 4', '4', '2, 1', '3':
+    case('qn_addmm(X(3, F64, %s), X(1, F64, 2, 3), X(2, F64, 3, 4), 0.5, -2)' % shape,
+         lambda: torch.addmm(t('X(3, F64, %s)' % shape), X(1, F64, 2, 3), X(2, F64, 3, 4), beta=0.5, alpha=-2))
+case('qn_linear(X(1, F32, 2, 3), X(2, F32, 4, 3), X(3, F32, 4))', lambda: F.linear(X(1, F32, 2, 3), X(2, F32, 4, 3), X(3, F32, 4)))
+case('qn_linear(X(1, F64, 2, 3), X(2, F64, 4, 3), X(3, F64, 4))', lambda: F.linear(X(1, F64, 2, 3), X(2, F64, 4, 3), X(3, F64, 4)))
+case('qn_linear(X(1, F64, 2, 3), X(2, F64, 4, 2), NULL)', lambda: F.linear(X(1, F64, 2, 3), X(2, F64, 4, 2)))
+# ---- with options ----
+for d in 'F32', 'F64':
+    x = 'X(1, %s, 2, 3)' % d
+    case('qn_gelu(%s, false)' % x, lambda: F.gelu(t(x)))
+    case('qn_gelu(%s, true)' % x, lambda: F.gelu(t(x), approximate='tanh'))
+    case('qn_elu(%s, 0.5)' % x, lambda: F.elu(t(x), 0.5))
+    case('qn_leaky_relu(%s, 0.25)' % x, lambda: F.leaky_relu(t(x), 0.25))
+    case('qn_softplus(%s, 2, 1)' % x, lambda: F.softplus(t(x), 2, 1))
+    case('qn_clamp(%s, -0.5, 1)' % x, lambda: torch.clamp(t(x), -0.5, 1))
+    case('qn_lerp(%s, X(2, %s, 3), X(3, %s, 2, 1))' % (x, d, d), lambda: torch.lerp(t(x), X(2, TYPES[d], 3), X(3, TYPES[d], 2, 1)))
+    case('qn_lerp_number(%s, X(2, %s, 3), 0.25)' % (x, d), lambda: torch.lerp(t(x), X(2, TYPES[d], 3), 0.25))
+    case('qn_addcmul(%s, X(2, %s, 3), X(3, %s, 3), 0.5)' % (x, d, d), lambda: torch.addcmul(t(x), X(2, TYPES[d], 3), X(3, TYPES[d], 3), value=0.5))
+    case('qn_masked_fill(%s, X(1, BOOL, 3), 7)' % x, lambda: t(x).masked_fill(X(1, BOOL, 3), 7))
+    case('qn_where(X(1, BOOL, 3), %s, X(2, I32, 3))' % x, lambda: torch.where(X(1, BOOL, 3), t(x), X(2, I32, 3)))
+case('qn_clamp(X(1, I32, 5), -1, 2)', lambda: torch.clamp(X(1, I32, 5), -1, 2))
+case('qn_gelu(X(1, I32, 3), false)', lambda: F.gelu(X(1, I32, 3)))
+case('qn_masked_fill(X(1, F32, 3), X(1, I32, 3), 1)', lambda: X(1, F32, 3).masked_fill(X(1, I32, 3), 1))
+# ---- joining, rearranging ----
+for d in 'F32', 'I64', 'BOOL', 'F16':
+    a, b = 'X(1, %s, 2, 3)' % d, 'X(2, F32, 2, 3)'
+    for dim in 0, 1, -1, 2, -3:
+        case('cat2(%s, %s, %d)' % (a, b, dim), lambda: torch.cat([t(a), t(b)], dim))
+        case('stack2(%s, %s, %d)' % (a, a, dim), lambda: torch.stack([t(a), t(a)], dim))
+        case('qn_roll(%s, 2, %d)' % (a, dim), lambda: torch.roll(t(a), 2, dim))
+        case('qn_flip(%s, QN_DIMS(%d))' % (a, dim), lambda: torch.flip(t(a), [dim]), True)
+    case('cat2(%s, X(2, F32, 2, 2), 0)' % a, lambda: torch.cat([t(a), X(2, F32, 2, 2)], 0))
+    case('qn_repeat(%s, qn_shape_of(2, 1, 2))' % a, lambda: t(a).repeat(2, 1, 2))
+    case('qn_repeat(%s, qn_shape_of(2))' % a, lambda: t(a).repeat(2))
+    for k in -1, 0, 1:
+        case('qn_tril(%s, %d)' % (a, k), lambda: torch.tril(t(a), k))
+        case('qn_triu(%s, %d)' % (a, k), lambda: torch.triu(t(a), k))
+        case('qn_diagonal(%s, %d, 0, 1)' % (a, k), lambda: torch.diagonal(t(a), k), True)
+for mode in 'constant', 'reflect', 'replicate', 'circular':
+    for pads in (1, 2), (2, 0, 1, 1), (1, 9):
+        case('pads(X(1, F32, 1, 2, 3, 4), "%s", %s)' % (mode, ', '.join(map(str, pads))), lambda: F.pad(X(1, F32, 1, 2, 3, 4), pads, mode)
+             if len(pads) == 4 or mode == 'constant' else F.pad(X(1, F32, 2, 3, 4).reshape(2, 3, 4), pads, mode).reshape(1, 2, 3, -1))
+# ---- views ----
+case('qn_transpose(X(1, F32, 2, 3), 0, 1)', lambda: X(1, F32, 2, 3).transpose(0, 1), True)
+case('qn_permute_to(X(1, F32, 2, 3, 4), 2, 0, 1)', lambda: X(1, F32, 2, 3, 4).permute(2, 0, 1), True)
+case('qn_expand(X(1, F32, 2, 1), qn_shape_of(3, -1, 4))', lambda: X(1, F32, 2, 1).expand(3, -1, 4), True)
+case('qn_slice(X(1, F32, 7), 0, 1, QN_END, 2)', lambda: X(1, F32, 7)[1::2], True)
+case('qn_select(X(1, F32, 2, 3), 1, -1)', lambda: X(1, F32, 2, 3).select(1, -1), True)
+case('qn_view_as(qn_transpose(X(1, F32, 2, 3), 0, 1), qn_shape_of(6))', lambda: X(1, F32, 2, 3).t().view(6))
+case('qn_narrow(X(1, F32, 5), 0, 3, 3)', lambda: X(1, F32, 5).narrow(0, 3, 3))
+# ---- indexing ----
+for d in 'F32', 'I32', 'F64':
+    x = 'X(1, %s, 4, 3)' % d
+    case('qn_gather(%s, 0, ids(2, 4, 2, 3))' % x, lambda: torch.gather(t(x), 0, ids(2, 4, 2, 3)))
+    case('qn_gather(%s, 1, ids(2, 3, 4, 5))' % x, lambda: torch.gather(t(x), 1, ids(2, 3, 4, 5)))
+    case('qn_scatter_add(%s, 0, ids(2, 4, 5, 3), X(3, %s, 5, 3))' % (x, d), lambda: t(x).scatter_add(0, ids(2, 4, 5, 3), X(3, TYPES[d], 5, 3)))
+    case('qn_index_select(%s, 1, ids(2, 3, 5))' % x, lambda: t(x).index_select(1, ids(2, 3, 5)))
+    case('qn_index_add(%s, 0, ids(2, 4, 5), X(3, %s, 5, 3), 2)' % (x, d), lambda: t(x).index_add(0, ids(2, 4, 5), X(3, TYPES[d], 5, 3), alpha=2))
+    case('index2(%s, ids(1, 4, 2, 1), ids(2, 3, 3))' % x, lambda: t(x)[ids(1, 4, 2, 1), ids(2, 3, 3)])
+    case('put1(%s, ids(1, 4, 2), X(2, %s, 3), true)' % (x, d), lambda: t(x).index_put((ids(1, 4, 2),), X(2, TYPES[d], 3), True))
+    case('qn_embedding(%s, ids(1, 4, 2, 2))' % x, lambda: F.embedding(ids(1, 4, 2, 2), t(x)))
+case('qn_gather(X(1, F32, 2, 2), 0, X(1, F32, 2, 2))', lambda: torch.gather(X(1, F32, 2, 2), 0, X(1, F32, 2, 2)))
+# ---- convolution and the like ----
+for d in 'F32', 'F64':
+    D = TYPES[d]
+    case('qn_conv1d(X(1, %s, 2, 2, 5), X(2, %s, 3, 2, 3), X(3, %s, 3), NULL)' % (d, d, d), lambda: F.conv1d(X(1, D, 2, 2, 5), X(2, D, 3, 2, 3), X(3, D, 3)))
+    case('qn_conv2d(X(1, %s, 4, 4, 5), X(2, %s, 2, 2, 3, 2), NULL, OPT(.stride = {2, 1}, .padding = {1, 1}, .groups = 2))' % (d, d),
+         lambda: F.conv2d(X(1, D, 4, 4, 5), X(2, D, 2, 2, 3, 2), None, (2, 1), (1, 1), 1, 2))
+    case('qn_conv_transpose2d(X(1, %s, 1, 2, 2, 3), X(2, %s, 2, 2, 2, 2), NULL, OPT(.stride = {2, 2}, .output_padding = {1, 0}))' % (d, d),
+         lambda: F.conv_transpose2d(X(1, D, 1, 2, 2, 3), X(2, D, 2, 2, 2, 2), None, 2, 0, (1, 0)))
+    case('qn_conv3d(X(1, %s, 1, 1, 2, 3, 3), X(2, %s, 1, 1, 2, 2, 2), NULL, NULL)' % (d, d), lambda: F.conv3d(X(1, D, 1, 1, 2, 3, 3), X(2, D, 1, 1, 2, 2, 2)))
+    case('qn_max_pool2d(X(1, %s, 1, 2, 4, 5), POOL(.kernel = {2, 3}, .stride = {1, 2}, .padding = {1, 1}))' % d,
+         lambda: F.max_pool2d(X(1, D, 1, 2, 4, 5), (2, 3), (1, 2), 1))
+    case('qn_avg_pool2d(X(1, %s, 2, 4, 5), POOL(.kernel = {2, 2}, .padding = {1, 1}, .exclude_pad = true, .ceil_mode = true))' % d,
+         lambda: F.avg_pool2d(X(1, D, 2, 4, 5), 2, None, 1, True, False))
+    case('qn_adaptive_avg_pool(X(1, %s, 1, 2, 5, 4), qn_shape_of(3, 2))' % d, lambda: F.adaptive_avg_pool2d(X(1, D, 1, 2, 5, 4), (3, 2)))
+    case('qn_interpolate(X(1, %s, 1, 1, 2, 3), qn_shape_of(3, 5), "bilinear", true)' % d,
+         lambda: F.interpolate(X(1, D, 1, 1, 2, 3), (3, 5), mode='bilinear', align_corners=True))
+    case('qn_interpolate(X(1, %s, 1, 1, 2, 3), qn_shape_of(3, 5), "nearest", false)' % d, lambda: F.interpolate(X(1, D, 1, 1, 2, 3), (3, 5)))
+case('qn_conv2d(X(1, F32, 1, 3, 4, 4), X(2, F32, 2, 2, 3, 3), NULL, NULL)', lambda: F.conv2d(X(1, F32, 1, 3, 4, 4), X(2, F32, 2, 2, 3, 3)))
+# ---- empty ----
+for name in 'sum prod mean'.split():
+    case('qn_%s(X(1, F32, 0, 3), QN_DIMS(0), false)' % name, lambda: getattr(torch, name)(X(1, F32, 0, 3), 0))
+case('qn_amax(X(1, F32, 0, 3), QN_DIMS(0), false)', lambda: torch.amax(X(1, F32, 0, 3), 0))
+case('qn_matmul(X(1, F32, 2, 0), X(1, F32, 0, 3))', lambda: X(1, F32, 2, 0) @ X(1, F32, 0, 3))
+import sys
+sys.stderr.write('%d rows\n' % count)

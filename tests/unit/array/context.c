@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/array/context.c -- ownership, errors, memory of others. */
+#include "rig.h"
+
+static int64_t alive(const qn_context *c)
+{
+    qn_context_info info;
+    qn_context_get_info(c, &info);
+    return info.n_tensors;
+}
+
+static int64_t storages(const qn_context *c)
+{
+    qn_context_info info;
+    qn_context_get_info(c, &info);
+    return info.n_storages;
+}
+
+static qn_tensor *twice_plus(qn_context *c, qn_tensor *x, double y)
+{
+    if (qn_scope_begin(c) != QN_OK) return NULL;
+    qn_tensor *sum = qn_add(x, x), *result = qn_add_number(sum, y);
+    return qn_scope_end(c, result);
+}
+
+static void scopes(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_full(c, qn_shape_of(2), 3, F32);
+    assert_int_equal(alive(c), 1);
+    OK(c, qn_scope_begin(c));
+    qn_tensor *kept = qn_keep(twice_plus(c, twice_plus(c, x, 1), 2));
+    assert_int_equal(alive(c), 3); /* x, the inner result, kept */
+    assert_null(qn_scope_end(c, NULL));
+    assert_int_equal(alive(c), 2);
+    EXPECT(kept, 16, 16);
+    qn_release(kept);
+    qn_tensor *again = qn_retain(qn_add(x, x));
+    qn_release(again);
+    EXPECT(again, 6, 6);
+    qn_release(again);
+    assert_int_equal(alive(c), 1);
+    assert_int_equal(storages(c), 1);
+    assert_null(qn_scope_end(c, NULL)); /* none is open */
+    assert_int_equal(qn_context_error(c)->status, QN_STATUS_state);
+    qn_context_clear(c);
+    context_end(c);
+}
+
+static void nobody_sees_it_nobody_computes_it(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_full(c, qn_shape_of(2), 3, F32);
+    qn_metrics before, after;
+    qn_metrics_snapshot(&before);
+    OK(c, qn_scope_begin(c));
+    for (int i = 0; i < 10; i++) (void)qn_add(x, x);
+    qn_tensor *y = qn_mul_number(x, 2);
+    (void)qn_scope_end(c, y);
+    qn_metrics_snapshot(&after);
+    assert_int_equal(after.kernel_tasks, before.kernel_tasks);
+    EXPECT(y, 6, 6);
+    qn_metrics_snapshot(&after);
+    assert_int_equal(after.kernel_tasks - before.kernel_tasks, 1);
+    context_end(c);
+}
+
+static void long_recordings_are_run_in_between(void **state)
+{
+    (void)state;
+    qn_context *c = NULL;
+    qn_error err;
+    assert_int_equal(qn_context_create(&(qn_context_options){.max_pending = 100}, &c, &err), QN_OK);
+    qn_tensor *x = qn_zeros(c, qn_shape_of(3), F32);
+    for (int i = 0; i < 1000; i++) {
+        GOOD(c, qn_add_number_(x, 1));
+        qn_context_info info;
+        qn_context_get_info(c, &info);
+        assert_true(info.n_pending < 110);
+    }
+    EXPECT(x, 1000, 1000, 1000);
+    context_end(c);
+}
+
+static void errors_say_what_was_wrong(void **state)
+{
+    (void)state;
+    qn_context *c = context_new(), *other = context_new();
+    qn_tensor *a = qn_ones(c, qn_shape_of(4, 3), F32), *b = qn_ones(c, qn_shape_of(5, 2), F32), *d = qn_ones(other, qn_shape_of(4, 3), F32);
+    REFUSED(c, qn_linear(a, b, NULL), "linear: [4,3] x [5,2]: inner sizes 3 and 2 differ");
+    REFUSED(c, qn_add(a, b), "[4,3]");
+    REFUSED(c, qn_add(a, b), "[5,2]");
+    REFUSED(c, qn_add(a, d), "add: tensor 1 belongs to another context");
+    REFUSED(c, qn_add_(qn_select(a, 0, 0), a), "add_: the result [4,3] does not fit [3]");
+    REFUSED(c, qn_add_out(b, a, a), "add_out: the result [4,3] does not fit [5,2]");
+    REFUSED(c, qn_from_data(c, NULL, (qn_shape){.rank = 1, .dim = {-1}}, F32), "[-1]");
+    REFUSED(c, qn_empty(c, qn_shape_of(3), QN_DTYPE_Q4_0), "Q4_0");
+    REFUSED(c, qn_full(c, qn_shape_of(3), NAN, QN_DTYPE_I32), "I32");
+    assert_null(qn_add(NULL, a)); /* passed on, no error of its own */
+    assert_int_equal(qn_context_error(c)->status, QN_OK);
+    assert_null(qn_add(qn_mul(a, b), a)); /* the first error is the one that is kept */
+    assert_null(qn_linear(a, b, NULL));
+    assert_non_null(strstr(qn_context_error(c)->text, "mul"));
+    qn_context_clear(c);
+    assert_true(isnan(qn_item(a)));
+    assert_non_null(strstr(qn_context_error(c)->text, "item"));
+    qn_context_clear(c);
+    EXPECT(qn_select(a, 0, 0), 1, 1, 1); /* as it was */
+    context_end(other);
+    context_end(c);
+}
+
+static int deleted;
+static void deleter(void *arg)
+{
+    assert_ptr_equal(arg, &deleted);
+    deleted++;
+}
+
+static void memory_of_others(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    float blob[6] = {1, 2, 3, 4, 5, 6};
+    deleted = 0;
+    qn_tensor *t = qn_from_blob(c, blob, qn_shape_of(2, 3), NULL, F32, deleter, &deleted), *row = qn_select(t, 0, 1);
+    GOOD(c, t);
+    assert_ptr_equal(qn_data(t), blob);
+    assert_ptr_equal(qn_data(row), blob + 3);
+    GOOD(c, qn_mul_number_(row, 10));
+    OK(c, qn_eval(t));
+    assert_true(blob[2] == 3 && blob[3] == 40 && blob[5] == 60);
+    blob[0] = 9;
+    EXPECT(qn_add(t, t), 18, 4, 6, 80, 100, 120);
+    qn_tensor *columns = qn_from_blob(c, blob, qn_shape_of(3, 2), (const int64_t[]){1, 3}, F32, NULL, NULL);
+    EXPECT(columns, 9, 40, 2, 50, 3, 60);
+    qn_release(t);
+    assert_int_equal(deleted, 0);
+    GOOD(c, qn_fill_(row, 0)); /* pending */
+    qn_release(row);
+    assert_int_equal(deleted, 0); /* the pending graph still writes there */
+    OK(c, qn_eval_all(c));
+    assert_int_equal(deleted, 1);
+    assert_true(blob[4] == 0);
+    REFUSED(c, qn_from_blob(c, NULL, qn_shape_of(2), NULL, F32, deleter, &deleted), "from_blob");
+    REFUSED(c, qn_from_blob(c, blob, qn_shape_of(2), (const int64_t[]){-1}, F32, deleter, &deleted), "from_blob");
+    qn_tensor *last = qn_keep(qn_from_blob(c, blob, qn_shape_of(1), NULL, F32, deleter, &deleted));
+    GOOD(c, last);
+    context_end(c);
+    assert_int_equal(deleted, 2); /* the context's end is the end of all */
+}
+
+static void numbers_do_not_compile(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_full(c, qn_shape_of(4), 1, F32);
+    qn_metrics before = {0}, after;
+    for (int i = 0; i < 5; i++) {
+        OK(c, qn_scope_begin(c));
+        EXPECT(qn_mul_number(qn_add_number(x, i), i), i * (i + 1), i * (i + 1), i * (i + 1), i * (i + 1));
+        (void)qn_scope_end(c, NULL);
+        if (i == 0) qn_metrics_snapshot(&before);
+    }
+    qn_metrics_snapshot(&after);
+    assert_int_equal(after.plan_cache_misses, before.plan_cache_misses);
+    assert_int_equal(after.allocs, before.allocs);
+    context_end(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scopes), cmocka_unit_test(nobody_sees_it_nobody_computes_it),
+        cmocka_unit_test(long_recordings_are_run_in_between), cmocka_unit_test(errors_say_what_was_wrong),
+        cmocka_unit_test(memory_of_others), cmocka_unit_test(numbers_do_not_compile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
