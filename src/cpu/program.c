@@ -125,7 +125,7 @@ static bool clear_of(const qn_view *v, const uint8_t *scratch, uint64_t bytes)
     const qn_dtype_info *d = qn_dtype_get(v->dtype);
     int64_t lo, hi;
     qn_layout_range(&v->layout, &lo, &hi);
-    if (hi <= lo) return true;
+    if (hi <= lo || !v->data) return true; /* memory bound later is nobody's scratch */
     lo = lo / d->block_elems * d->block_bytes;
     hi = (hi + d->block_elems - 1) / d->block_elems * d->block_bytes;
     return apart(v->data + lo, (uint64_t)(hi - lo), scratch, bytes);

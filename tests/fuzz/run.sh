@@ -18,11 +18,17 @@ one() {
     [ $status -eq 0 ] || { tail -n 40 "$work/$name.log"; touch "$work/failed"; }
 }
 rm -f "$work/failed"
-running=0
-for source in "$here"/fuzz_*.c; do
-    one "$(basename "$source" .c)" &
-    running=$((running + 1))
-    [ $running -ge "$jobs" ] && { wait; running=0; }
+# As many lines of work as jobs, each taking every n-th target.
+line=0
+while [ $line -lt "$jobs" ]; do
+    (
+        i=0
+        for source in "$here"/fuzz_*.c; do
+            [ $((i % jobs)) -ne $line ] || one "$(basename "$source" .c)"
+            i=$((i + 1))
+        done
+    ) &
+    line=$((line + 1))
 done
 wait
 [ ! -e "$work/failed" ]

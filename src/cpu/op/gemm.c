@@ -63,7 +63,7 @@ static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t st
                  int64_t lanes, float *spare)
 {
     const int64_t bytes = qn__elem_bytes(s->dtype);
-    const uint8_t *from = s->data + (k0 * s->k_stride + j0 * s->j_stride) * bytes;
+    const uint8_t *from = s->pack ? NULL : s->data + (k0 * s->k_stride + j0 * s->j_stride) * bytes;
     if (s->pack) {
         s->pack(s, dst, stride, k0, nk, j0, nj);
     } else if (s->k_stride == 1 && s->j_stride != 1 && s->dtype == QN_DTYPE_F32) {
