@@ -40,7 +40,7 @@ run_tests build-asan -LE timing
 
 say "tests, gcc, thread sanitizer"
 configure build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DQN_SANITIZE=thread -DQN_CHECKED=ON
-cmake --build build-tsan | tail -n 1
+cmake --build build-tsan --target tests_of_threads | tail -n 1
 run_tests build-tsan -L threads
 
 say "fuzzing"

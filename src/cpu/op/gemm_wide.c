@@ -13,10 +13,10 @@ _Static_assert(B_ROOM + A_ROOM + QN_GEMM_ROWS * PANEL <= ROOM, "one panel of a t
 
 static void pack_f64(const qn_gemm_side *s, double *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0, int64_t nj, int64_t lanes)
 {
-    const double *from = (const double *)(const void *)s->data + k0 * s->k_stride + j0 * s->j_stride;
+    const double *from = (const double *)(const void *)s->data; /* none with a pack of its own */
     if (s->pack) s->pack(s, dst, stride, k0, nk, j0, nj);
     else
-        for (int64_t k = 0; k < nk; k++) qn__move(8, dst + k * stride, 1, from + k * s->k_stride, s->j_stride, nj);
+        for (int64_t k = 0; k < nk; k++) qn__move(8, dst + k * stride, 1, from + (k0 + k) * s->k_stride + j0 * s->j_stride, s->j_stride, nj);
     if (nj < lanes)
         for (int64_t k = 0; k < nk; k++) memset(dst + k * stride + nj, 0, (size_t)(lanes - nj) * 8);
 }

@@ -161,11 +161,13 @@ static qn_node *build(rig *r, void *ctx)
     const one_case *c = ctx;
     qn_node *src[MAX_SRC];
     for (int i = 0; i < c->n_src; i++) src[i] = seen(r, &c->src[i]);
-    const qn_reduce_attrs reduce = {(uint32_t)(int64_t)c->attr[0], (int32_t)c->attr[1], c->attr[2]};
     const qn_value_attrs value = qn__value(c->attr[0]);
     if (qn__op_info(c->op)->rule == qn__op_info(QN_OP_softmax)->rule || qn__op_info(c->op)->rule == qn__op_info(QN_OP_cumsum)->rule)
         return qn__along(r->g, c->op, src[0], (int)c->attr[0]);
-    if (c->op >= QN_OP_sum && c->op <= QN_OP_count_nonzero) return qn__op(r->g, c->op, &reduce, src, 1);
+    if (c->op >= QN_OP_sum && c->op <= QN_OP_count_nonzero) {
+        const qn_reduce_attrs reduce = {(uint32_t)(int64_t)c->attr[0], (int32_t)c->attr[1], c->attr[2]};
+        return qn__op(r->g, c->op, &reduce, src, 1);
+    }
     if (c->op == QN_OP_gelu) return qn__gelu(r->g, src[0], c->attr[0] != 0);
     if (c->op == QN_OP_softplus) return qn__softplus(r->g, src[0], c->attr[0], c->attr[1]);
     if (c->op == QN_OP_clamp) return qn__clamp(r->g, src[0], c->attr[0], c->attr[1]);
