@@ -82,7 +82,7 @@ static qn_status read_info(qn_gguf_reader *r, uint64_t number, qn_gguf_info *inf
     const uint32_t id = qn__get_u32(&r->c);
     if (!qn_dtype_from_gguf(id, &t->dtype)) return unknown_type(r, id, type_at);
     QN_TRY(size_of(r, t, shape_at));
-    t->file_offset = qn__get_u64(&r->c); /* from data_start for now */
+    t->file_offset = qn__get_u64(&r->c); /* from data_start, until that is known */
     t->part = (int)(r->part - r->file->parts);
     if (t->file_offset % r->part->alignment != 0)
         return QN_READ_BAD(r, format, type_at + 4, "found its data at %llu after the start of the data, expected a multiple of "
