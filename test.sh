@@ -45,6 +45,6 @@ run_tests build-tsan -L threads
 
 say "fuzzing"
 configure build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DQN_SANITIZE=address,undefined -DQN_FUZZ=ON -DQN_TESTS=OFF
-cmake --build build-fuzz | tail -n 1
+cmake --build build-fuzz --target fuzz_targets | tail -n 1
 sh tests/fuzz/run.sh build-fuzz "${FUZZ_SECONDS:-60}" "$jobs"
 say "all passed"
