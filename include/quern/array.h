@@ -52,7 +52,7 @@ typedef struct qn_context_options {
 } qn_context_options;
 
 QN_API qn_status qn_context_create(const qn_context_options *options, qn_context **out, qn_error *err);
-/* Ends every tensor of it, kept ones too. */
+/* Ends every tensor of it, kept ones too. NULL is fine. */
 QN_API void qn_context_destroy(qn_context *ctx);
 /* The first error since the last clear; its status is QN_OK when there was none. Never NULL. */
 QN_API const qn_error *qn_context_error(const qn_context *ctx);
@@ -99,7 +99,8 @@ QN_API qn_tensor *qn_eye(qn_context *ctx, int64_t rows, int64_t columns, qn_dtyp
 /* Copies row-major elements of that dtype. */
 QN_API qn_tensor *qn_from_data(qn_context *ctx, const void *data, qn_shape shape, qn_dtype dtype);
 /* Uses the memory itself, no copy; strides in elements, NULL for row-major. The memory outlives every tensor over it and is read and
- * written by the operations on them. deleter (may be NULL) is called with arg exactly once, when the last one has ended; when this
+ * written by the operations on them; it is aligned for the dtype. Two tensors made over the same memory do not know of each other: look
+ * (qn_eval) at what one writes before the other is used. deleter (may be NULL) is called with arg exactly once, when the last one has ended; when this
  * function fails it is not called. */
 QN_API qn_tensor *qn_from_blob(qn_context *ctx, void *data, qn_shape shape, const int64_t *strides, qn_dtype dtype,
                                void (*deleter)(void *arg), void *arg);

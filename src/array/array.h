@@ -16,6 +16,8 @@
 #include "grad/grad.h"
 #include <quern/array.h>
 
+#include <stdatomic.h>
+
 /* ---- memory.c: buffers that come and go, kept by size so that a step that repeats itself allocates nothing ---- */
 #define QN_MEMORY_CLASSES 160 /* four sizes an octave, from 256 bytes on */
 typedef struct qn_memory qn_memory;
@@ -85,6 +87,8 @@ typedef struct qn_leaf {
 #define QN_NUMBER_BYTES 16
 #define QN_MAX_NUMBERS 4096
 
+typedef struct qn_export qn_export;
+
 struct qn_context {
     qn_backend *backend;
     qn_sched *sched;
@@ -118,6 +122,10 @@ struct qn_context {
     uint64_t seed, drawn;     /* of random numbers: what they follow from, and the counter for the next draw */
     bool grad_off;
     qn_auto *tape_newest, *tape_oldest;
+
+    _Atomic int64_t holders;  /* the owner, until qn_context_destroy, and every DLPack tensor that is out */
+    _Atomic(qn_export *) returned; /* of those, what came back since it was last looked */
+    _Atomic int64_t collecting; /* 0: nobody would look */
 };
 
 /* ---- context.c ---- */
@@ -135,6 +143,25 @@ static inline qn_status qn__status(const qn_context *ctx)
 void *qn__slab_get(qn_context *ctx, qn_slab *slab); /* contents undefined; NULL and the error when there is no memory */
 void qn__slab_put(qn_slab *slab, void *object);
 
+/* One of the holders goes; with the last one, all that there is. */
+void qn__context_let_go(qn_context *ctx);
+
+/* ---- dlpack.c ---- */
+/* Ends what came back. By the context's own thread. */
+void qn__exports_collect(qn_context *ctx);
+/* The same for the last time: from now on, what comes back ends there and then. */
+void qn__exports_end(qn_context *ctx);
+
+/* ---- create.c ---- */
+typedef struct qn_wrapped {
+    void *data;               /* where element [0,0,..] lies */
+    void (*deleter)(void *arg); /* may be NULL; called once, not when wrapping fails */
+    void *arg;
+    bool read_only;
+} qn_wrapped;
+/* A tensor over memory of somebody else. `layout` is relative to how->data, offset 0; its strides may be negative. */
+qn_tensor *qn__wrap(qn_context *ctx, const char *name, const qn_layout *layout, qn_dtype dtype, const qn_wrapped *how);
+
 /* ---- storage.c ---- */
 /* Without memory or value; one reference. */
 qn_storage *qn__storage_new(qn_context *ctx, qn_dtype dtype, const qn_shape *shape);
@@ -144,6 +171,7 @@ void qn__storage_unref(qn_storage *s);
 static inline qn_storage *qn__storage_ref(qn_storage *s) { return s->refs++, s; }
 void qn__storage_list(qn_storage *s);   /* has a pending value from now on */
 void qn__storage_unlist(qn_storage *s);
+static inline bool qn__is_read_only(const qn_storage *s) { return s->memory != NULL && s->memory->buffer->read_only; }
 /* A handle in the present scope; takes over one reference of s, also on failure. */
 qn_tensor *qn__tensor_new(qn_context *ctx, qn_storage *s, const qn_layout *layout);
 /* Another handle of the same storage. */

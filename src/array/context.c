@@ -79,6 +79,8 @@ qn_status qn_context_create(const qn_context_options *options, qn_context **out,
     ctx->memories.size = sizeof(qn_memory);
     ctx->scope_slab.size = sizeof(qn_scope);
     ctx->scope = &ctx->outermost;
+    atomic_init(&ctx->holders, 1);
+    atomic_init(&ctx->collecting, 1);
     ctx->epoch = 1;
     ctx->latest = &ctx->error;
     ctx->max_pending = o->max_pending > 0 ? o->max_pending : MAX_PENDING;
@@ -118,13 +120,9 @@ static void forget_pending(qn_context *ctx)
     ctx->n_leaves = 0;
 }
 
-void qn_context_destroy(qn_context *ctx)
+/* After the last holder nothing is alive but idle memory. */
+static void finish(qn_context *ctx)
 {
-    if (ctx == NULL) return;
-    for (qn_scope *s = ctx->scope; s != NULL; s = s->outer) end_scope(ctx, s);
-    end_scope(ctx, &ctx->kept);
-    forget_pending(ctx);
-    if (ctx->number_memory != NULL) qn__memory_put(ctx, ctx->number_memory);
     qn__sched_destroy(ctx->sched);
     if (ctx->backend != NULL) {
         qn__memory_trim(ctx, 0);
@@ -139,9 +137,32 @@ void qn_context_destroy(qn_context *ctx)
     qn__free(ctx);
 }
 
+void qn__context_let_go(qn_context *ctx)
+{
+    if (atomic_fetch_sub_explicit(&ctx->holders, 1, memory_order_acq_rel) == 1) finish(ctx);
+}
+
+void qn_context_destroy(qn_context *ctx)
+{
+    if (ctx == NULL) return;
+    for (qn_scope *s = ctx->scope; s != NULL; s = s->outer) end_scope(ctx, s);
+    end_scope(ctx, &ctx->kept);
+    forget_pending(ctx);
+    if (ctx->number_memory != NULL) qn__memory_put(ctx, ctx->number_memory);
+    if (ctx->backend != NULL) qn__memory_trim(ctx, 0);
+    qn__exports_end(ctx);
+    qn__context_let_go(ctx);
+}
+
 const qn_error *qn_context_error(const qn_context *ctx) { return &ctx->error; }
 void qn_context_clear(qn_context *ctx) { ctx->error = (qn_error){0}; }
-void qn_context_trim(qn_context *ctx) { qn__memory_trim(ctx, 0); }
+
+void qn_context_trim(qn_context *ctx)
+{
+    qn__exports_collect(ctx);
+    qn__memory_trim(ctx, 0);
+}
+
 
 void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
 {

@@ -140,24 +140,28 @@ qn_tensor *qn_eye(qn_context *ctx, int64_t rows, int64_t columns, qn_dtype dtype
 
 /* ---- memory of somebody else ---- */
 
-qn_tensor *qn_from_blob(qn_context *ctx, void *data, qn_shape shape, const int64_t *strides, qn_dtype dtype,
-                        void (*deleter)(void *arg), void *arg)
+qn_tensor *qn__wrap(qn_context *ctx, const char *name, const qn_layout *given, qn_dtype dtype, const qn_wrapped *how)
 {
     qn_error *err = qn__err(ctx);
-    qn_layout layout;
-    if (qn_layout_contiguous(&shape, &layout, err) != QN_OK) return NULL;
+    qn_layout layout = *given;
     const qn_dtype_info *info = qn_dtype_get(dtype);
-    if (strides != NULL) memcpy(layout.stride, strides, (size_t)layout.rank * sizeof layout.stride[0]);
-    if (qn__layout_check("from_blob", &layout, err) != QN_OK) return NULL;
+    if (qn__layout_check(name, &layout, err) != QN_OK) return NULL;
     int64_t begin, end;
     qn_layout_range(&layout, &begin, &end);
     const bool dense = qn_layout_is_contiguous(&layout);
-    if (begin < 0 || (!dense && info->block_elems > 1) || (data == NULL && end > 0) || ctx->backend->type->buffer_wrap == NULL) {
-        (void)QN_FAIL(err, invalid, "from_blob: %s", begin < 0 ? "strides reach before the start" : data == NULL ? "no memory" :
-                      "the strides or the backend do not allow it");
+    const size_t align = info->block_elems == 1 && info->block_bytes > 0 ? (size_t)info->block_bytes : 1;
+    if ((!dense && info->block_elems > 1) || (how->data == NULL && end > begin) || ctx->backend->type->buffer_wrap == NULL) {
+        (void)QN_FAIL(err, invalid, "%s: %s", name, how->data == NULL ? "no memory" : "the strides or the backend do not allow it");
         return NULL;
     }
-    const qn_shape memory = dense ? shape : qn_shape_of(end);
+    if ((uintptr_t)how->data % align != 0) {
+        (void)QN_FAIL(err, invalid, "%s: the address %p is no multiple of %zu, the size of %s", name, how->data, align, info->name);
+        return NULL;
+    }
+    /* What lies lowest comes first in the storage: negative strides reach there from the offset. */
+    const void *lowest = begin < 0 ? (const char *)how->data + begin * info->block_bytes : how->data;
+    layout.offset = begin < 0 ? -begin : 0;
+    const qn_shape memory = dense ? qn_layout_shape(&layout) : qn_shape_of(end - begin);
     qn_storage *s = qn__storage_new(ctx, dtype, &memory);
     qn_memory *m = s != NULL ? qn__slab_get(ctx, &ctx->memories) : NULL;
     if (m == NULL) {
@@ -165,16 +169,30 @@ qn_tensor *qn_from_blob(qn_context *ctx, void *data, qn_shape shape, const int64
         return NULL;
     }
     *m = (qn_memory){.class_ = -1};
-    qn_tensor *t = NULL;
-    if (ctx->backend->type->buffer_wrap(ctx->backend, data, (uint64_t)bytes_of(s), &m->buffer, qn__err(ctx)) == QN_OK) {
-        m->buffer->read_only = false;
+    if (ctx->backend->type->buffer_wrap(ctx->backend, lowest, (uint64_t)bytes_of(s), &m->buffer, qn__err(ctx)) == QN_OK) {
+        m->buffer->read_only = how->read_only;
         m->buffer->borrowed = true;
         s->memory = m;
-        t = qn__tensor_new(ctx, s, &layout); /* takes s over in any case */
-        if (t != NULL) m->deleter = deleter, m->arg = arg;
+        qn_tensor *t = qn__tensor_new(ctx, s, &layout); /* takes s over in any case */
+        if (t != NULL) m->deleter = how->deleter, m->arg = how->arg;
         return t;
     }
     qn__slab_put(&ctx->memories, m);
     qn__storage_unref(s);
     return NULL;
+}
+
+qn_tensor *qn_from_blob(qn_context *ctx, void *data, qn_shape shape, const int64_t *strides, qn_dtype dtype,
+                        void (*deleter)(void *arg), void *arg)
+{
+    qn_error *err = qn__err(ctx);
+    qn_layout layout;
+    if (qn_layout_contiguous(&shape, &layout, err) != QN_OK) return NULL;
+    if (strides != NULL) memcpy(layout.stride, strides, (size_t)layout.rank * sizeof layout.stride[0]);
+    for (int d = 0; d < layout.rank; d++) {
+        if (layout.stride[d] >= 0 || layout.dim[d] < 2) continue;
+        (void)QN_FAIL(err, invalid, "from_blob: strides reach before the start");
+        return NULL;
+    }
+    return qn__wrap(ctx, "from_blob", &layout, dtype, &(qn_wrapped){.data = data, .deleter = deleter, .arg = arg});
 }

@@ -21,6 +21,7 @@ static int class_of(uint64_t bytes, uint64_t *rounded)
 qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory **out, qn_error *err)
 {
     uint64_t size;
+    qn__exports_collect(ctx);
     if (bytes > INT64_MAX / 2) return QN_FAIL(err, nomem, "out of memory: %llu bytes were asked for", (unsigned long long)bytes);
     const int class = class_of(bytes, &size);
     if (class >= QN_MEMORY_CLASSES) return QN_FAIL(err, nomem, "out of memory: %llu bytes were asked for", (unsigned long long)bytes);

@@ -177,6 +177,10 @@ void qn__tape_share(qn_tensor *to, const qn_tensor *from)
 bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src, int n_src)
 {
     qn_context *ctx = t->ctx;
+    if (qn__is_read_only(t->storage)) {
+        (void)QN_FAIL(qn__err(ctx), state, "%s: the memory of this tensor is read-only", op);
+        return false;
+    }
     if (ctx->grad_off) return true;
     if (t->grad_fn != NULL && t->grad_fn->leaf) {
         (void)QN_FAIL(qn__err(ctx), state, "%s: a leaf that requires a gradient cannot be written in place while gradients are recorded", op);
