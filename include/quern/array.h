@@ -170,6 +170,13 @@ QN_API qn_status qn_print(qn_tensor *t);
 /* t = row-major elements of t's dtype. */
 QN_API qn_status qn_set_data(qn_tensor *t, const void *data, size_t bytes);
 
+/* ---- files: NumPy's .npy ---------------------------------------------------------------------------------------------- */
+
+/* Every dtype but packed ones; BF16 as the type V2. The file appears only when it is whole; "-" is standard output. */
+QN_API qn_status qn_save_npy(qn_tensor *t, const char *path);
+/* Either byte order; a file in Fortran order gives a tensor with such strides. Every size in the file is checked. */
+QN_API qn_tensor *qn_load_npy(qn_context *ctx, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

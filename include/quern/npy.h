@@ -12,7 +12,8 @@ extern "C" {
 
 /* The header goes out first, with the whole shape; then the elements stream through in row-major order, any number a call,
  * so memory stays bounded. Errors are sticky and come out of commit; the target appears only then, whole ("-" is standard
- * output). dtype: F32, I32 or I64. Rank 0 to 8; empty arrays are fine. */
+ * output). dtype: F16, F32, F64, BF16 (as two bytes
+ * of whatever, V2, for which NumPy has no name of its own), I8 to I64, U8 or BOOL. Rank 0 to 8; empty arrays are fine. */
 typedef struct qn_npy_writer qn_npy_writer;
 QN_API qn_status qn_npy_writer_open(const char *path, qn_dtype dtype, const qn_shape *shape, qn_npy_writer **out, qn_error *err);
 QN_API void qn_npy_write(qn_npy_writer *w, const void *values, uint64_t n_elements);

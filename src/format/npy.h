@@ -5,20 +5,40 @@
 
 #include <quern/npy.h>
 
-typedef struct qn_npy {
-    qn_dtype dtype;  /* F32, I32 or I64 */
+typedef struct qn_npy_header {
+    qn_dtype dtype;
     qn_shape shape;
-    void *data;      /* owned; row-major, this machine's byte order */
+    bool fortran;          /* the first dimension varies fastest; false where that makes no difference */
+    bool swap;             /* the other byte order than this machine's */
+    size_t offset, bytes;  /* of the data, all of which is there */
+} qn_npy_header;
+
+/* Reads the header of a whole file in memory: format versions 1 to 3, either order of bytes and of dimensions. `label` names it in messages;
+ * limit when the data takes more than max_bytes. */
+qn_status qn__npy_header_read(const void *file, size_t size, const char *label, size_t max_bytes, qn_npy_header *out, qn_error *err);
+/* The data of that file, h->bytes of it, in this machine's byte order. */
+void qn__npy_copy(const qn_npy_header *h, const void *file, void *dst);
+
+typedef struct qn_npy {
+    qn_dtype dtype;
+    qn_shape shape;
+    bool fortran;    /* as in the header */
+    void *data;      /* owned; this machine's byte order */
     size_t bytes;
 } qn_npy;
 
-/* Reads a whole array: format versions 1 to 3, C order, either byte order. limit when it takes more than max_bytes. */
+/* Reads a whole array. */
 qn_status qn__npy_read(const char *path, size_t max_bytes, qn_npy *out, qn_error *err);
-/* The same from the bytes of a file; `label` names it in messages. */
+/* The same from the bytes of a file. */
 qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_t max_bytes, qn_npy *out, qn_error *err);
 void qn__npy_deinit(qn_npy *npy);
 
-/* The letters that a descr has after the byte order ("f4"), or NULL for a dtype that .npy files are not read or written for. */
+/* The end of a path, as messages show it. */
+#define QN_NPY_LABEL 160
+void qn__npy_label(const char *path, char label[QN_NPY_LABEL]);
+
+/* What a descr says of a dtype after the byte order ("f4"), or NULL for one that .npy files have no letters for. */
 const char *qn__npy_kind(qn_dtype dtype);
+#define QN_NPY_KINDS "f2, f4, f8, i1, i2, i4, i8, u1, b1 or V2 (BF16)"
 
 #endif

@@ -19,11 +19,11 @@ typedef struct literal {
     qn_error *err;
 } literal;
 
-typedef struct header {
+typedef struct dictionary {
     char descr[16];
     bool has_descr, has_order, has_shape, fortran;
     qn_shape shape;
-} header;
+} dictionary;
 
 static qn_status unexpected(literal *l, const char *expected)
 {
@@ -104,7 +104,7 @@ static qn_status read_shape(literal *l, qn_shape *shape)
     return QN_OK;
 }
 
-static qn_status read_entry(literal *l, header *h)
+static qn_status read_entry(literal *l, dictionary *h)
 {
     char key[16];
     QN_TRY(read_string(l, key, sizeof key));
@@ -125,7 +125,7 @@ static qn_status read_entry(literal *l, header *h)
     return unexpected(l, "each of the keys descr, fortran_order and shape once");
 }
 
-static qn_status read_header(literal *l, header *h)
+static qn_status read_header(literal *l, dictionary *h)
 {
     if (!take(l, '{')) return unexpected(l, "a dictionary");
     while (!take(l, '}')) {
@@ -142,54 +142,48 @@ static qn_status read_header(literal *l, header *h)
     return QN_OK;
 }
 
-/* '<f4' and the like, to a dtype and whether its bytes must be turned. */
+/* '<f4' and the like, to a dtype and whether its bytes must be turned. Single bytes have no order, NumPy writes '|' for it. */
 static bool read_descr(const char *descr, qn_dtype *dtype, bool *swap)
 {
-    static const qn_dtype known[] = {QN_DTYPE_F32, QN_DTYPE_I32, QN_DTYPE_I64};
     const uint16_t probe = 1;
     const bool host_big = *(const uint8_t *)&probe == 0;
-    if (descr[0] != '<' && descr[0] != '>' && descr[0] != '=') return false;
-    *swap = descr[0] != '=' && (descr[0] == '>') != host_big;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(descr + 1, qn__npy_kind(known[i])) != 0) continue;
-        *dtype = known[i];
+    if (descr[0] == '\0' || strchr("<>=|", descr[0]) == NULL) return false;
+    for (int i = 0; i < QN_DTYPE_COUNT; i++) {
+        const char *kind = qn__npy_kind((qn_dtype)i);
+        if (kind == NULL || strcmp(descr + 1, kind) != 0) continue;
+        const bool ordered = qn_dtype_get((qn_dtype)i)->block_bytes > 1;
+        if (ordered && descr[0] == '|' && kind[0] != 'V') return false;
+        *dtype = (qn_dtype)i;
+        *swap = ordered && (descr[0] == '<' || descr[0] == '>') && (descr[0] == '>') != host_big;
         return true;
     }
     return false;
 }
 
-static qn_status load(const header *h, const char *label, const uint8_t *bytes, size_t size, size_t data_at, size_t max_bytes,
-                      qn_npy *out, qn_error *err)
+static qn_status check_size(const dictionary *d, const char *label, size_t size, size_t max_bytes, qn_npy_header *h, qn_error *err)
 {
-    qn_npy npy = {.shape = h->shape};
-    bool swap = false;
     char quoted[48], shape[200];
     qn_shape_print(&h->shape, shape, sizeof shape);
-    if (!read_descr(h->descr, &npy.dtype, &swap))
-        return QN_FAIL(err, unsupported, "%s: .npy header: found the type \"%s\", expected f4, i4 or i8 with a byte order", label,
-                       qn__str_quote(quoted, sizeof quoted, h->descr, strlen(h->descr)));
-    if (h->fortran && h->shape.rank > 1)
-        return QN_FAIL(err, unsupported, "%s: .npy header: found Fortran order, expected C order", label);
+    if (!read_descr(d->descr, &h->dtype, &h->swap))
+        return QN_FAIL(err, unsupported, "%s: .npy header: found the type \"%s\", expected a byte order and " QN_NPY_KINDS, label,
+                       qn__str_quote(quoted, sizeof quoted, d->descr, strlen(d->descr)));
     const int64_t numel = qn_shape_numel(&h->shape);
-    const size_t elem_bytes = (size_t)qn_dtype_get(npy.dtype)->block_bytes;
-    if (numel < 0 || !qn__mul_size((size_t)numel, elem_bytes, &npy.bytes))
+    if (numel < 0 || !qn__mul_size((size_t)numel, (size_t)qn_dtype_get(h->dtype)->block_bytes, &h->bytes))
         return QN_FAIL(err, format, "%s: .npy header: found the shape %s, expected fewer than 2^63 bytes", label, shape);
-    if (npy.bytes != size - data_at)
+    if (h->bytes != size - h->offset)
         return QN_FAIL(err, format, "%s: found %zu bytes of data at offset %zu, expected %zu for the shape %s of %s", label,
-                       size - data_at, data_at, npy.bytes, shape, h->descr + 1);
-    if (npy.bytes > max_bytes)
-        return QN_FAIL(err, limit, "%s: found %zu bytes of data, expected at most %zu", label, npy.bytes, max_bytes);
-    npy.data = qn__alloc(npy.bytes);
-    if (!npy.data) return QN_FAIL_NOMEM(err, npy.bytes);
-    if (npy.bytes > 0) memcpy(npy.data, bytes + data_at, npy.bytes);
-    if (swap) qn__swap_array(npy.data, (size_t)numel, elem_bytes);
-    *out = npy;
+                       size - h->offset, h->offset, h->bytes, shape, d->descr + 1);
+    if (h->bytes > max_bytes)
+        return QN_FAIL(err, limit, "%s: found %zu bytes of data, expected at most %zu", label, h->bytes, max_bytes);
+    int long_dims = 0;
+    for (int i = 0; i < h->shape.rank; i++) long_dims += h->shape.dim[i] != 1;
+    h->fortran = d->fortran && long_dims > 1 && numel > 0;
     return QN_OK;
 }
 
-qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_t max_bytes, qn_npy *out, qn_error *err)
+qn_status qn__npy_header_read(const void *file, size_t size, const char *label, size_t max_bytes, qn_npy_header *out, qn_error *err)
 {
-    const uint8_t *p = bytes;
+    const uint8_t *p = file;
     if (size < 12 || memcmp(p, "\x93NUMPY", 6) != 0)
         return QN_FAIL(err, format, "%s: offset 0: found no .npy magic in %zu bytes, expected \\x93NUMPY and a header", label,
                        size);
@@ -201,17 +195,45 @@ qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_
     if (len > room)
         return QN_FAIL(err, format, "%s: offset 8: found a header of %zu bytes, expected at most %zu", label, len, room);
     literal l = {.text = (const char *)p + start, .size = len, .label = label, .base = start, .err = err};
-    header h = {0};
-    QN_TRY(read_header(&l, &h));
-    return load(&h, label, p, size, start + len, max_bytes, out, err);
+    dictionary d = {0};
+    QN_TRY(read_header(&l, &d));
+    qn_npy_header h = {.shape = d.shape, .offset = start + len};
+    QN_TRY(check_size(&d, label, size, max_bytes, &h, err));
+    *out = h;
+    return QN_OK;
+}
+
+void qn__npy_copy(const qn_npy_header *h, const void *file, void *dst)
+{
+    const size_t unit = (size_t)qn_dtype_get(h->dtype)->block_bytes;
+    uint8_t *to = dst;
+    if (h->bytes > 0) memcpy(dst, (const uint8_t *)file + h->offset, h->bytes);
+    if (h->swap) qn__swap_array(dst, h->bytes / unit, unit);
+    for (size_t i = 0; h->dtype == QN_DTYPE_BOOL && i < h->bytes; i++) to[i] = to[i] != 0; /* kernels rely on 0 and 1 */
+}
+
+qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_t max_bytes, qn_npy *out, qn_error *err)
+{
+    qn_npy_header h;
+    QN_TRY(qn__npy_header_read(bytes, size, label, max_bytes, &h, err));
+    const qn_npy npy = {.dtype = h.dtype, .shape = h.shape, .fortran = h.fortran, .data = qn__alloc(h.bytes), .bytes = h.bytes};
+    if (!npy.data) return QN_FAIL_NOMEM(err, npy.bytes);
+    qn__npy_copy(&h, bytes, npy.data);
+    *out = npy;
+    return QN_OK;
+}
+
+void qn__npy_label(const char *path, char label[QN_NPY_LABEL])
+{
+    const size_t len = strlen(path), skip = len > 70 ? len - 70 : 0;
+    qn__str_quote(label, QN_NPY_LABEL, path + skip, len - skip);
 }
 
 qn_status qn__npy_read(const char *path, size_t max_bytes, qn_npy *out, qn_error *err)
 {
     qn_map map;
-    char label[160];
-    const size_t len = strlen(path), skip = len > 70 ? len - 70 : 0;
-    qn__str_quote(label, sizeof label, path + skip, len - skip);
+    char label[QN_NPY_LABEL];
+    qn__npy_label(path, label);
     QN_TRY(qn__map_open(path, &map, err));
     const qn_status status = qn__npy_parse(map.data, map.size, label, max_bytes, out, err);
     qn__map_close(&map);

@@ -14,14 +14,18 @@ struct qn_npy_writer {
 
 const char *qn__npy_kind(qn_dtype dtype)
 {
-    return dtype == QN_DTYPE_F32 ? "f4" : dtype == QN_DTYPE_I32 ? "i4" : dtype == QN_DTYPE_I64 ? "i8" : NULL;
+    static const char *const kinds[QN_DTYPE_COUNT] = { /* V2, two bytes of whatever: so NumPy saves arrays of the ml_dtypes package */
+        [QN_DTYPE_F16] = "f2", [QN_DTYPE_F32] = "f4", [QN_DTYPE_F64] = "f8", [QN_DTYPE_BF16] = "V2", [QN_DTYPE_I8] = "i1",
+        [QN_DTYPE_I16] = "i2", [QN_DTYPE_I32] = "i4", [QN_DTYPE_I64] = "i8", [QN_DTYPE_U8] = "u1",   [QN_DTYPE_BOOL] = "b1",
+    };
+    return (unsigned)dtype < QN_DTYPE_COUNT ? kinds[dtype] : NULL;
 }
 
 /* Magic, version 1.0, a 16-bit length that is little endian on every machine, and the dictionary. */
 static bool make_header(qn_str *s, const char *kind, const qn_shape *shape)
 {
     const uint16_t probe = 1;
-    const char order = *(const uint8_t *)&probe == 1 ? '<' : '>';
+    const char order = kind[1] == '1' ? '|' : *(const uint8_t *)&probe == 1 ? '<' : '>';
     qn__str_append(s, "\x93NUMPY\x01\x00\x00\x00", 10);
     qn__str_printf(s, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", order, kind);
     for (int i = 0; i < shape->rank; i++) qn__str_printf(s, i == 0 ? "%lld," : " %lld,", (long long)shape->dim[i]);
@@ -42,7 +46,8 @@ qn_status qn_npy_writer_open(const char *path, qn_dtype dtype, const qn_shape *s
     const int64_t numel = qn_shape_numel(shape);
     char text[200];
     if (!kind)
-        return QN_FAIL(err, unsupported, "found dtype %s for a .npy file, expected F32, I32 or I64", qn_dtype_get(dtype)->name);
+        return QN_FAIL(err, unsupported, "found dtype %s for a .npy file, expected F16, F32, F64, BF16, I8 to I64, U8 or BOOL",
+                       qn_dtype_get(dtype)->name);
     const int elem_bytes = qn_dtype_get(dtype)->block_bytes;
     if (numel < 0 || numel > INT64_MAX / elem_bytes)
         return QN_FAIL(err, invalid, "found the shape %s for a .npy file, expected fewer than 2^63 bytes",

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes unit/format/npy_files.h: whole .npy files as NumPy saves them, for tests/unit/format/npy.c. Needs numpy."""
+"""Writes unit/format/npy_files.h: whole .npy files as NumPy saves them, for tests/unit/format/npy.c. Needs numpy and ml_dtypes."""
 import io
 import os
 
+import ml_dtypes
 import numpy as np
 
 
@@ -29,8 +30,17 @@ def main():
         ("f32_empty", saved(np.zeros((3, 0, 2), "<f4"))),
         ("f32_rank8", saved(values.astype("<f4").reshape(1, 1, 2, 1, 3, 1, 1, 1))),
         ("fortran", saved(np.asfortranarray(values.astype("<f4").reshape(2, 3)))),
+        ("fortran_rank3", saved(np.asfortranarray(np.arange(24, dtype="<i2").reshape(2, 3, 4)))),
         ("f64", saved(values)),
-        ("bools", saved(np.array([True, False]))),
+        ("f64_big", saved(values.astype(">f8"))),
+        ("f16", saved(values.clip(-9, 9).astype("<f2"))),
+        ("bf16", saved(values.astype(ml_dtypes.bfloat16))),
+        ("i8", saved((whole % 251 - 100).astype("<i1"))),
+        ("i16", saved((whole % 30011).astype("<i2"))),
+        ("u8", saved((whole % 251).astype("u1"))),
+        ("bools", saved(np.array([True, False, False, True, True, True]))),
+        ("complex", saved(np.zeros(2, "<c8"))),
+        ("u2", saved(np.zeros(2, "<u2"))),
         ("record", saved(np.zeros(2, [("a", "<f4"), ("b", "<i4")]))),
         ("rank9", saved(np.zeros((1,) * 9, "<f4"))),
     ]

@@ -19,6 +19,12 @@ static const float f32_values[6] = {1.5f, -0.25f, 3e38f, 0, 7, -1};
 static const int32_t i32_values[6] = {1, -2, INT32_MAX, 0, INT32_MIN, 77};
 static const int64_t i64_values[6] = {1, -2, INT32_MAX, 0, INT32_MIN, 77};
 
+static const uint16_t f16_values[6] = {15872, 46080, 18560, 0, 18176, 48128}, bf16_values[6] = {0x3fc0, 0xbe80, 0x7f62, 0, 0x40e0, 0xbf80};
+static const double f64_values[6] = {1.5, -0.25, 3e38, 0, 7, -1};
+static const int8_t i8_values[6] = {-99, -107, 86, -100, -36, -23};
+static const int16_t i16_values[6] = {1, 30009, 16531, 0, 13479, 77};
+static const uint8_t u8_values[6] = {1, 249, 186, 0, 64, 77}, bool_values[6] = {1, 0, 0, 1, 1, 1};
+
 static const struct { const char *name; const uint8_t *bytes; size_t size; qn_dtype dtype; qn_shape shape; const void *values; size_t n;
                       bool as_we_write; } good[] = {
 #define FILE_OF(name) #name, npy_##name, sizeof npy_##name
@@ -33,6 +39,14 @@ static const struct { const char *name; const uint8_t *bytes; size_t size; qn_dt
     {FILE_OF(f32_scalar), QN_DTYPE_F32, {0, {0}}, (const float[]){2.5f}, 4, true},
     {FILE_OF(f32_empty), QN_DTYPE_F32, {3, {3, 0, 2}}, "", 0, true},
     {FILE_OF(f32_rank8), QN_DTYPE_F32, {8, {1, 1, 2, 1, 3, 1, 1, 1}}, f32_values, 24, true},
+    {FILE_OF(f64), QN_DTYPE_F64, {1, {6}}, f64_values, 48, true},
+    {FILE_OF(f64_big), QN_DTYPE_F64, {1, {6}}, f64_values, 48, false},
+    {FILE_OF(f16), QN_DTYPE_F16, {1, {6}}, f16_values, 12, true},
+    {FILE_OF(bf16), QN_DTYPE_BF16, {1, {6}}, bf16_values, 12, true},
+    {FILE_OF(i8), QN_DTYPE_I8, {1, {6}}, i8_values, 6, true},
+    {FILE_OF(i16), QN_DTYPE_I16, {1, {6}}, i16_values, 12, true},
+    {FILE_OF(u8), QN_DTYPE_U8, {1, {6}}, u8_values, 6, true},
+    {FILE_OF(bools), QN_DTYPE_BOOL, {1, {6}}, bool_values, 6, true},
 };
 
 static void test_read(void **state)
@@ -84,6 +98,16 @@ static void test_write(void **state)
     }
 }
 
+static void test_fortran(void **state)
+{
+    (void)state;
+    qn_npy npy;
+    assert_int_equal(qn__npy_parse(npy_fortran, sizeof npy_fortran, "fortran", 24, &npy, NULL), QN_OK);
+    assert_true(npy.fortran && qn_shape_equal(&npy.shape, &qn_shape_of(2, 3)));
+    for (int i = 0; i < 6; i++) assert_true(((float *)npy.data)[i] == f32_values[i % 2 * 3 + i / 2]);
+    qn__npy_deinit(&npy);
+}
+
 static void expect(const void *bytes, size_t size, qn_status status, const char *says)
 {
     qn_npy npy;
@@ -106,9 +130,10 @@ static void expect_header(const char *dictionary, size_t data, qn_status status,
 static void test_refused(void **state)
 {
     (void)state;
-    expect(npy_fortran, sizeof npy_fortran, QN_STATUS_unsupported, "Fortran order");
-    expect(npy_f64, sizeof npy_f64, QN_STATUS_unsupported, "\"<f8\", expected f4, i4 or i8");
-    expect(npy_bools, sizeof npy_bools, QN_STATUS_unsupported, "|b1");
+    expect(npy_complex, sizeof npy_complex, QN_STATUS_unsupported, "\"<c8\", expected a byte order and f2, f4, f8");
+    expect(npy_u2, sizeof npy_u2, QN_STATUS_unsupported, "<u2");
+    expect_header("{'descr': '|f4', 'fortran_order': False, 'shape': (1,)}", 4, QN_STATUS_unsupported, "|f4");
+    expect_header("{'descr': '', 'fortran_order': False, 'shape': (1,)}", 4, QN_STATUS_unsupported, "expected a byte order");
     expect(npy_record, sizeof npy_record, QN_STATUS_format, "expected a quoted string");
     expect(npy_rank9, sizeof npy_rank9, QN_STATUS_format, "at most 8 dimensions");
     expect(npy_i64_big, sizeof npy_i64_big, QN_STATUS_limit, "found 48 bytes of data, expected at most 24");
@@ -121,8 +146,13 @@ static void test_refused(void **state)
     qn_npy npy;
     const char odd[] = "\x93NUMPY\x01\x00\x3a\x00 {\"shape\":( 2 ,3, ) ,'fortran_order' : True,'descr':'<f4'}   ";
     const char one[] = "\x93NUMPY\x01\x00\x35\x00{'shape':(0,),'fortran_order':True,'descr':'=f4',}\n\n\n";
-    expect(odd, sizeof odd - 1, QN_STATUS_unsupported, "Fortran order");
-    assert_int_equal(qn__npy_parse(one, sizeof one - 1, "one", 0, &npy, NULL), QN_OK); /* rank 1 has no order */
+    expect(odd, sizeof odd - 1, QN_STATUS_format, "found 3 bytes of data at offset 68, expected 24 for the shape [2,3]");
+    assert_int_equal(qn__npy_parse(one, sizeof one - 1, "one", 0, &npy, NULL), QN_OK);
+    assert_false(npy.fortran); /* rank 1 has no order */
+    qn__npy_deinit(&npy);
+    const char lies[] = "\x93NUMPY\x01\x00\x36\x00{'descr':'|b1','fortran_order':False,'shape':(1,4),}  \0\1\2\xff";
+    assert_int_equal(qn__npy_parse(lies, sizeof lies - 1, "lies", 4, &npy, NULL), QN_OK);
+    assert_memory_equal(npy.data, "\0\1\1\1", 4); /* whatever a byte holds, a BOOL is 0 or 1 */
     qn__npy_deinit(&npy);
 
     static const struct { const char *dictionary; const char *says; } cases[] = {
@@ -193,7 +223,7 @@ static void test_material(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),          cmocka_unit_test(test_write),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_read),          cmocka_unit_test(test_write), cmocka_unit_test(test_fortran), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_material),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
