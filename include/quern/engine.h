@@ -71,6 +71,35 @@ QN_API const char *qn_engine_backend_name(const qn_engine *engine, int backend);
 /* The architectures this build knows, NULL-terminated. */
 QN_API const char *const *qn_architectures(void);
 
+/* ---- adapters --------------------------------------------------------------------------------------------------------- */
+
+/* A low-rank adapter (LoRA) of the engine's model, as `quern train --lora` and others write it (docs/FORMATS.md): sessions that use it add
+ * scale (x a^T) b^T to what linear layers yield. Loaded once, any number of sessions share it, each with a scale of its own. */
+typedef struct qn_lora qn_lora;
+#define QN_MAX_LORAS 16
+typedef struct qn_lora_use { qn_lora *lora; float scale; } qn_lora_use; /* scale 1 is as trained; 0 is without */
+
+/* format with the tensor's name and both shapes when the adapter does not fit the model. */
+QN_API qn_status qn_lora_open(qn_engine *engine, const char *path, qn_lora **out, qn_error *err);
+/* After all sessions that were ever given it. What is still open ends with the engine. */
+QN_API void qn_lora_close(qn_lora *lora);
+
+typedef struct qn_lora_info { int32_t n_pairs, max_rank; float alpha; uint64_t bytes; } qn_lora_info; /* bytes: of its tensors */
+QN_API void qn_lora_get_info(const qn_lora *lora, qn_lora_info *out);
+
+/* Adapters merged into their base model, w + scale b a, matrix by matrix in bounded memory: a model of its own, in the base's types or in
+ * another type or mix (as qn_synth_options.type). unsupported, with the tensor named, when an adapted one has a type that cannot be packed
+ * and none is given. */
+typedef struct qn_lora_file { const char *path; float scale; } qn_lora_file;
+typedef struct qn_lora_export_options {
+    const char *type;          /* of the result's matrices; NULL: each keeps its own */
+    int n_threads;             /* 0: qn_machine.default_threads; the result does not depend on it */
+    qn_progress_fn progress;   /* bytes of the base; false cancels */
+    void *progress_ctx;
+} qn_lora_export_options;
+QN_API qn_status qn_lora_export(const char *base, const qn_lora_file *loras, int n_loras, const char *out, const qn_lora_export_options *options,
+                                qn_error *err);
+
 /* ---- session --------------------------------------------------------------------------------------------------------- */
 
 typedef struct qn_session qn_session;
@@ -83,6 +112,8 @@ typedef struct qn_session_options {
     bool kv_type_set;
     int32_t n_logits;          /* rows of logits that one decode may ask for; 0: n_seq */
     bool no_plan_cache;        /* builds and compiles the graph for every decode; for comparing */
+    const qn_lora_use *loras;  /* as qn_session_set_loras; copied */
+    int32_t n_loras;
 } qn_session_options;
 
 QN_API qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err);
@@ -90,6 +121,10 @@ QN_API void qn_session_destroy(qn_session *session);
 QN_API const qn_engine *qn_session_engine(const qn_session *session);
 QN_API int32_t qn_session_n_ctx(const qn_session *session);
 QN_API int32_t qn_session_n_batch(const qn_session *session);
+/* The adapters that act from the next decode on, added in this order; at most QN_MAX_LORAS, all of the session's engine, each once. What the
+ * cache holds stays as it was computed. Graphs are kept for every combination: going back to one compiles nothing. On failure the
+ * session goes on as before. */
+QN_API qn_status qn_session_set_loras(qn_session *session, const qn_lora_use *loras, int32_t n_loras, qn_error *err);
 
 /* What qn_session_create allocates with these options and keeps, computed without allocating it. kv, activations and logits are exact to
  * the byte; tables is everything else, a few KiB over at most. Not counted: compiled graphs, one for each size of batch that is decoded

@@ -192,7 +192,7 @@ static int run_all(const bench_plan *plan, bench_progress *progress, bench_table
         for (int l = 0; l < plan->levels.n; l++)
             for (int j = 0; j < plan->threads.n && status == CLI_OK; j++) {
                 const char *level = plan->levels.v[l];
-                const cli_model_options m = {.threads = plan->threads.v[j], .cpu = *level ? level : NULL};
+                cli_model_options m = {.threads = plan->threads.v[j], .cpu = *level ? level : NULL};
                 qn_engine *engine = NULL;
                 status = cli_open_engine(plan->models[i], &m, &engine);
                 if (status == CLI_OK) status = run_engine(plan, plan->models[i], engine, progress, t);

@@ -14,7 +14,8 @@
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 typedef struct cli_command {
-    const char *name, *help;
+    char name[16];
+    const char *help;
     int (*run)(int argc, char **argv);
 } cli_command;
 

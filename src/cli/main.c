@@ -4,16 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cli_command commands[] = {
+static cli_command commands[] = {
 #define QN_COMMAND(name, help) {#name, help, cli_command_##name},
 #include "cli/commands.def"
 #undef QN_COMMAND
 };
 
+/* Rows are C names; users write a dash where those have an underscore. */
+static void spell_commands(void)
+{
+    for (int i = 0; i < CLI_N(commands); i++)
+        for (char *p = commands[i].name; *p; p++)
+            if (*p == '_') *p = '-';
+}
+
 static void print_help(FILE *out)
 {
     fprintf(out, "quern %s -- a tensor library and language-model runtime\n\nusage: quern COMMAND ...\n\n", qn_version());
-    for (int i = 0; i < CLI_N(commands); i++) fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+    for (int i = 0; i < CLI_N(commands); i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
     fprintf(out, "\n\"quern COMMAND --help\" tells a command's options. Example:\n  quern run model.gguf \"Once upon a time\"\n");
 }
 
@@ -33,6 +41,7 @@ int main(int argc, char **argv)
         if (strcmp(verbose, levels[i]) == 0) least = (qn_log_level)i;
     qn_set_log(show_log, &least);
 
+    spell_commands();
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;

@@ -19,7 +19,32 @@ static int parse_rule(const char *text, char *pattern, size_t size, qn_place_rul
     return CLI_OK;
 }
 
-int cli_open_engine(const char *path, const cli_model_options *m, qn_engine **out)
+int cli_parse_lora(const char *text, char *path, size_t size, float *scale)
+{
+    const char *colon = strrchr(text, ':');
+    double value = 1;
+    size_t len = strlen(text);
+    if (colon && cli_parse_float(colon + 1, -1e6, 1e6, &value)) len = (size_t)(colon - text); /* else the colon is part of the name */
+    if (len == 0 || len >= size) return cli_bad_usage("--lora: \"%.64s\" is not FILE or FILE:SCALE", text);
+    memcpy(path, text, len);
+    path[len] = '\0';
+    *scale = (float)value;
+    return CLI_OK;
+}
+
+static int open_loras(qn_engine *engine, cli_model_options *m)
+{
+    char path[4096];
+    qn_error err;
+    for (int i = 0; i < m->lora.n; i++) {
+        const int status = cli_parse_lora(m->lora.item[i], path, sizeof(path), &m->loras[i].scale);
+        if (status != CLI_OK) return status;
+        if (qn_lora_open(engine, path, &m->loras[i].lora, &err) != QN_OK) return cli_fail_error(&err);
+    }
+    return CLI_OK;
+}
+
+int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
 {
     char backends[64], patterns[CLI_MAX_STRINGS][128];
     qn_place_rule rules[CLI_MAX_STRINGS];
@@ -41,7 +66,7 @@ int cli_open_engine(const char *path, const cli_model_options *m, qn_engine **ou
     const qn_status status = qn_engine_open(path, &options, out, &err);
     cli_progress_end(&progress);
     if (status == QN_STATUS_cancelled && cli_interrupted()) return CLI_INTERRUPTED;
-    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
+    return status == QN_OK ? open_loras(*out, m) : cli_fail_error(&err);
 }
 
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out)
@@ -51,6 +76,8 @@ int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session
         options.kv_type_set = qn_dtype_find(m->kv_type, &options.kv_type);
         if (!options.kv_type_set) return cli_bad_usage("--kv-type: \"%.32s\" is no type; f32, f16, bf16 and q8_0 are", m->kv_type);
     }
+    options.loras = m->loras;
+    options.n_loras = m->lora.n;
     return qn_session_create(engine, &options, out, &err) == QN_OK ? CLI_OK : cli_fail_error(&err);
 }
 

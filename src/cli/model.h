@@ -10,6 +10,8 @@ typedef struct cli_model_options {
     int32_t threads;
     const char *cpu, *kv_type, *backends;
     cli_strings place;        /* PATTERN=BACKEND */
+    cli_strings lora;         /* FILE[:SCALE] */
+    qn_lora_use loras[CLI_MAX_STRINGS]; /* what cli_open_engine opened of them; the engine's */
     bool strict, populate;
 } cli_model_options;
 
@@ -20,12 +22,16 @@ typedef struct cli_model_options {
     {"kv-type", 0, CLI_STRING, &(m).kv_type, "TYPE", "type of the KV cache: f32, f16 (default), bf16, q8_0", 0, 0, NULL}, \
     {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
     {"place", 0, CLI_STRINGS, &(m).place, "PATTERN=I", "weights whose name matches go to backend number I (may be repeated)", 0, 0, NULL}, \
+    {"lora", 0, CLI_STRINGS, &(m).lora, "FILE[:SCALE]", "add a low-rank adapter, SCALE times (default: 1; may be repeated)", 0, 0, NULL}, \
     {"strict", 0, CLI_FLAG, &(m).strict, NULL, "fail when a node cannot run where it was placed", 0, 0, NULL}, \
     {"populate", 0, CLI_FLAG, &(m).populate, NULL, "read the whole file before starting instead of as it is needed", 0, 0, NULL}
 
 /* Both return CLI_OK or print a message. The session's other options come from the caller; kv_type is filled in. */
-int cli_open_engine(const char *path, const cli_model_options *m, qn_engine **out);
+int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out);
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out);
+
+/* "FILE[:SCALE]" into a path, which is cut out of the text into a buffer of `size`, and a scale, 1 unless there is one. */
+int cli_parse_lora(const char *text, char *path, size_t size, float *scale);
 
 /* --stats: counters since the process began, as JSON. Times are the command's own. */
 typedef struct cli_times { uint64_t prompt_tokens, decode_tokens, allocs_after_warmup; double prompt_seconds, decode_seconds; } cli_times;

@@ -88,27 +88,31 @@ static int place_of(const qn_engine_options *options, const char *name)
 }
 
 /* A copy in the backend's memory, turned to this machine's byte order on the way. */
-static qn_status copy_weight(qn_engine *e, qn_backend *be, const qn_weight *w, qn_buffer **out, qn_error *err)
+static qn_status copy_tensor(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out, qn_error *err)
 {
-    const uint64_t bytes = w->tensor->size_bytes;
+    const uint64_t bytes = t->size_bytes;
     QN_TRY(be->type->buffer_create(be, bytes, out, err));
     qn_status status = QN_OK;
-    if (qn__gguf_is_native(e->file)) {
-        status = be->type->upload(*out, 0, w->tensor->data, bytes, err);
+    if (qn__gguf_is_native(file)) {
+        status = be->type->upload(*out, 0, t->data, bytes, err);
     } else {
         void *native = qn__alloc(bytes);
         if (!native) status = QN_FAIL_NOMEM(err, bytes);
-        if (status == QN_OK) status = qn__gguf_tensor_native(e->file, w->tensor, native, err);
+        if (status == QN_OK) status = qn__gguf_tensor_native(file, t, native, err);
         if (status == QN_OK) status = be->type->upload(*out, 0, native, bytes, err);
         qn__free(native);
     }
-    if (status == QN_OK) {
-        e->info.copied_bytes += bytes;
-        return QN_OK;
-    }
+    if (status == QN_OK) return QN_OK;
     be->type->buffer_destroy(*out);
     *out = NULL;
     return status;
+}
+
+static bool used_in_place(const qn_gguf *file, const qn_backend *be) { return be->type->buffer_wrap && qn__gguf_is_native(file); }
+
+qn_status qn__engine_place(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out, qn_error *err)
+{
+    return used_in_place(file, be) ? be->type->buffer_wrap(be, t->data, t->size_bytes, out, err) : copy_tensor(file, t, be, out, err);
 }
 
 static qn_status place_weights(qn_engine *e, const qn_engine_options *options, qn_error *err)
@@ -120,10 +124,8 @@ static qn_status place_weights(qn_engine *e, const qn_engine_options *options, q
     for (int i = 0; i < m->n_weights; i++) {
         qn_weight *w = &m->weights[i];
         qn_backend *be = e->backends[place_of(options, w->name)];
-        if (be->type->buffer_wrap && qn__gguf_is_native(e->file))
-            QN_TRY(be->type->buffer_wrap(be, w->tensor->data, w->tensor->size_bytes, &e->buffers[i], err));
-        else
-            QN_TRY(copy_weight(e, be, w, &e->buffers[i], err));
+        QN_TRY(qn__engine_place(e->file, w->tensor, be, &e->buffers[i], err));
+        if (!used_in_place(e->file, be)) e->info.copied_bytes += w->tensor->size_bytes;
         w->buffer = e->buffers[i];
     }
     return QN_OK;
@@ -200,6 +202,7 @@ qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_
 void qn_engine_close(qn_engine *e)
 {
     if (!e) return;
+    while (e->loras) qn_lora_close(e->loras);
     for (int i = 0; e->buffers && i < e->model->n_weights; i++)
         if (e->buffers[i]) e->buffers[i]->backend->type->buffer_destroy(e->buffers[i]);
     for (int i = 0; i < e->n_backends; i++) e->backends[i]->type->close(e->backends[i]);

@@ -23,13 +23,30 @@ struct qn_engine {
     bool strict;
     uint32_t passes_off;
     qn_mutex lock;
+    qn_lora *loras;           /* open adapters, newest first; under lock */
+    int32_t last_lora_id;
     qn_engine_info info;
 };
+
+/* Nothing of it changes after open, but its place in the list. */
+struct qn_lora {
+    qn_arena arena;
+    qn_engine *engine;
+    qn_lora *next;
+    qn_gguf *file;
+    qn_adapter *adapter;
+    qn_buffer **buffers;      /* [2 * model->n_weights]: of a and b, where the weight that they are for lies */
+};
+
+/* Adapters at work in a session. */
+typedef struct qn_lora_set { qn_adapter_use use[QN_MAX_LORAS]; int32_t n; } qn_lora_set;
+qn_status qn__lora_set(const qn_engine *e, const qn_lora_use *loras, int32_t n, qn_lora_set *out, qn_error *err);
 
 /* Options with the defaults filled in and checked. */
 typedef struct qn_session_shape {
     int32_t n_ctx, n_batch, n_seq, n_logits;
     qn_dtype kv_type;
+    qn_lora_set loras;
     uint64_t k_row_bytes, v_row_bytes;    /* of one cell in one layer */
 } qn_session_shape;
 
@@ -66,6 +83,8 @@ struct qn_session {
     qn_session_stats stats;
 };
 
+/* Where a tensor of a file lies for a backend: in the mapping when it can use that, else a copy of its own (out). */
+qn_status qn__engine_place(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out, qn_error *err);
 qn_status qn__session_shape(const qn_engine *e, const qn_session_options *options, qn_session_shape *out, qn_error *err);
 /* Offsets of every layer's cache; arrays come from `arena`. */
 qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout, qn_kv_desc *kv, qn_error *err);

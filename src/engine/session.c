@@ -3,13 +3,37 @@
 #include "engine/engine.h"
 #include <string.h>
 
-/* What shapes a graph's topology: the key of the plan cache. No padding holes: compared as bytes. */
-typedef struct qn_decode_key { int32_t kind, n_tokens, n_out; } qn_decode_key;
+/* What shapes a graph: the key of the plan cache, of which the adapters in use are part. No padding holes: compared as bytes. */
+typedef struct qn_decode_key {
+    int32_t kind, n_tokens, n_out;
+    struct { int32_t id; float scale; } lora[QN_MAX_LORAS];
+} qn_decode_key;
 enum { KEY_DECODE = 1 };
+
+static size_t decode_key(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_decode_key *key)
+{
+    const qn_lora_set *set = &s->shape.loras;
+    *key = (qn_decode_key){.kind = KEY_DECODE, .n_tokens = n_tokens, .n_out = n_out};
+    for (int i = 0; i < set->n; i++) {
+        key->lora[i].id = set->use[i].adapter->id;
+        key->lora[i].scale = set->use[i].scale;
+    }
+    return offsetof(qn_decode_key, lora) + (size_t)set->n * sizeof(key->lora[0]);
+}
 
 static qn_status build(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err)
 {
-    return qn__build_decode(s->engine->model, &s->kv_desc, n_tokens, n_out, out, err);
+    const qn_decode_spec spec = {n_tokens, n_out, s->shape.loras.use, s->shape.loras.n};
+    return qn__build_decode(s->engine->model, &s->kv_desc, &spec, out, err);
+}
+
+/* The worst case. */
+static qn_status reserve(qn_session *s, qn_error *err)
+{
+    qn_graph *worst = NULL;
+    const int32_t n = s->shape.n_batch;
+    QN_TRY(build(s, n, s->shape.n_logits < n ? s->shape.n_logits : n, &worst, err));
+    return qn__sched_reserve(s->sched, worst, err);
 }
 
 /* ---- create, destroy ---- */
@@ -48,10 +72,7 @@ static qn_status create_sched(qn_session *s, qn_error *err)
     qn_engine *e = s->engine;
     const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off, .no_cache = s->no_plan_cache};
     QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &s->sched, err));
-    qn_graph *worst = NULL;
-    const int32_t n = s->shape.n_batch;
-    QN_TRY(build(s, n, s->shape.n_logits < n ? s->shape.n_logits : n, &worst, err));
-    return qn__sched_reserve(s->sched, worst, err);
+    return reserve(s, err);
 }
 
 qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err)
@@ -98,12 +119,23 @@ void qn_session_destroy(qn_session *s)
     qn__arena_deinit(&arena);
 }
 
+qn_status qn_session_set_loras(qn_session *s, const qn_lora_use *loras, int32_t n_loras, qn_error *err)
+{
+    const qn_lora_set was = s->shape.loras;
+    QN_TRY(qn__lora_set(s->engine, loras, n_loras, &s->shape.loras, err));
+    s->last = NULL; /* reserving may move what it ran in */
+    const qn_status status = reserve(s, err);
+    if (status != QN_OK) s->shape.loras = was;
+    return status;
+}
+
 /* ---- running a chunk ---- */
 
 qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_exec **out, qn_error *err)
 {
-    const qn_decode_key key = {KEY_DECODE, n_tokens, n_out};
-    *out = qn__sched_find(s->sched, &key, sizeof(key));
+    qn_decode_key key;
+    const size_t key_bytes = decode_key(s, n_tokens, n_out, &key);
+    *out = qn__sched_find(s->sched, &key, key_bytes);
     if (*out) {
         s->stats.plan_cache_hits++;
         return QN_OK;
@@ -113,7 +145,7 @@ qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_ex
     s->stats.graph_builds++;
     qn_graph *graph = NULL;
     QN_TRY(build(s, n_tokens, n_out, &graph, err));
-    return qn__sched_compile(s->sched, graph, &key, sizeof(key), out, err);
+    return qn__sched_compile(s->sched, graph, &key, key_bytes, out, err);
 }
 
 qn_status qn__session_upload_lists(qn_session *s, qn_error *err)

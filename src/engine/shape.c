@@ -31,6 +31,7 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
     if (!s.n_logits) s.n_logits = s.n_seq;
     if (s.n_logits < 1) return QN_FAIL(err, invalid, "%d rows of logits; at least 1 is needed, 0 is the default", s.n_logits);
     s.n_logits = least(s.n_logits, s.n_ctx);
+    QN_TRY(qn__lora_set(e, options->loras, options->n_loras, &s.loras, err));
     const bool known = s.kv_type == QN_DTYPE_F32 || s.kv_type == QN_DTYPE_F16 || s.kv_type == QN_DTYPE_BF16 || s.kv_type == QN_DTYPE_Q8_0;
     if (!known) return QN_FAIL(err, unsupported, "KV cache of type %s; F32, F16, BF16 and Q8_0 are supported", qn_dtype_get(s.kv_type)->name);
     const int block = qn_dtype_get(s.kv_type)->block_elems;
@@ -103,7 +104,8 @@ static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, c
     qn_plan plan;
     const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off};
     QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &sched, err));
-    qn_status status = qn__build_decode(e->model, kv, shape->n_batch, least(shape->n_batch, shape->n_logits), &graph, err);
+    const qn_decode_spec spec = {shape->n_batch, least(shape->n_batch, shape->n_logits), shape->loras.use, shape->loras.n};
+    qn_status status = qn__build_decode(e->model, kv, &spec, &graph, err);
     if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, err);
     qn__graph_destroy(graph);
     qn__sched_destroy(sched);

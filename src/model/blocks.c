@@ -20,9 +20,30 @@ qn_node *qn__norm(qn_build *b, qn_node *x, const qn_weight *w)
     return qn__rms_norm(b->g, x, qn__weight(b, w), b->hp->norm_eps);
 }
 
+static qn_node *half(qn_build *b, const qn_weight *w)
+{
+    return qn__param(b->g, w->name, w->dtype, &w->shape, w->buffer, w->offset, 0);
+}
+
+/* y + scale (x a^T) b^T for every adapter that has a pair for w: the product with r numbers in the middle is the small one to scale. */
+static qn_node *adapted(qn_build *b, qn_node *y, qn_node *x, const qn_weight *w)
+{
+    qn_graph *g = b->g;
+    for (int i = 0; i < b->n_loras; i++) {
+        const qn_adapter_use *use = &b->loras[i];
+        const qn_lora_pair *pair = &use->adapter->of[w->index];
+        if (!pair->a.tensor || use->scale == 0) continue;
+        qn_node *h = qn__linear(g, x, half(b, &pair->a), NULL);                   /* [n, r] */
+        h = qn__scale(g, h, use->scale * qn__adapter_factor(use->adapter, pair), 0);
+        y = qn__add(g, y, qn__linear(g, h, half(b, &pair->b), NULL));             /* [n, out] */
+    }
+    return y;
+}
+
 qn_node *qn__dense(qn_build *b, qn_node *x, const qn_weight *w, const qn_weight *bias)
 {
-    return qn__linear(b->g, x, qn__weight(b, w), qn__weight(b, bias));
+    qn_node *y = qn__linear(b->g, x, qn__weight(b, w), qn__weight(b, bias));
+    return b->n_loras ? adapted(b, y, x, w) : y;
 }
 
 qn_node *qn__self_attention(qn_build *b, qn_node *x, const qn_layer *l, int i, const qn_attn_spec *spec)

@@ -20,10 +20,13 @@ static qn_status end(qn_build *b, qn_graph **out, qn_error *err)
     return status;
 }
 
-qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err)
+qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_decode_spec *spec, qn_graph **out, qn_error *err)
 {
     qn_build build, *b = &build;
+    const int32_t n_tokens = spec->n_tokens, n_out = spec->n_out;
     QN_TRY(begin(b, m, kv, n_tokens, err));
+    b->loras = spec->loras;
+    b->n_loras = spec->n_loras;
     b->tokens = qn__input(b->g, "tokens", QN_DTYPE_I32, &qn_shape_of(n_tokens));
     b->pos = qn__input(b->g, "pos", QN_DTYPE_I32, &qn_shape_of(n_tokens));
     b->rows = qn__input(b->g, "rows", QN_DTYPE_I32, &qn_shape_of(n_tokens));

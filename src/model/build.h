@@ -5,7 +5,7 @@
 #ifndef QN_MODEL_BUILD_H
 #define QN_MODEL_BUILD_H
 
-#include "model/arch.h"
+#include "model/lora.h"
 
 /* Where the cache of one layer lives: set by the engine. */
 typedef struct qn_kv_layer {
@@ -25,6 +25,7 @@ struct qn_build {
     const qn_model *model;
     const qn_hparams *hp;
     const qn_kv_desc *kv;
+    const qn_adapter_use *loras; int32_t n_loras;
     int32_t n_tokens;
     qn_node **params;                      /* by weight index: made at first use */
     /* inputs of a decode graph */
@@ -35,8 +36,10 @@ struct qn_build {
     qn_node *out_ids;                      /* I32 [n_out] */
 };
 
-/* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab]. Inputs are named tokens, pos, rows, spans, out_ids. */
-qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err);
+/* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], with adapters added in their order. Inputs are named tokens, pos,
+ * rows, spans, out_ids. */
+typedef struct qn_decode_spec { int32_t n_tokens, n_out; const qn_adapter_use *loras; int32_t n_loras; } qn_decode_spec;
+qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_decode_spec *spec, qn_graph **out, qn_error *err);
 /* The graph that moves n cached cells: keys of cells `src` turned by `delta` positions are written to cells `dst`; values go along
  * when copy_v. Inputs: src, dst, delta, all I32 [n]. */
 qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bool copy_v, qn_graph **out, qn_error *err);

@@ -2,10 +2,12 @@
 /* A failing allocator at every allocation of the whole road: open, create, tokenize, first decode, sample, text; with every kind of
  * tokenizer, on two backends, and with the real model where it is. */
 #include "failing.h"
+#include "unit/engine/adapter.h"
 
 typedef struct road {
     const char *path;
     qn_engine_options options;
+    const char *adapter;      /* NULL: none */
 } road;
 
 static qn_status generate(qn_engine *e, qn_session *s, qn_sampler *sampler, qn_error *err)
@@ -36,6 +38,9 @@ static qn_status whole_road(void *ctx, qn_error *err)
     const qn_sampler_params params = {.seed = 1, .dry_multiplier = 0.5f, .repeat_penalty = 1.1f, .mirostat = 0};
     qn_status status = qn_engine_open(r->path, &r->options, &e, err);
     if (status == QN_OK) status = qn_session_create(e, &so, &s, err);
+    qn_lora_use lora = {NULL, 1};
+    if (status == QN_OK && r->adapter) status = qn_lora_open(e, r->adapter, &lora.lora, err);
+    if (status == QN_OK && r->adapter) status = qn_session_set_loras(s, &lora, 1, err);
     qn_engine_info info = {0};
     if (status == QN_OK) qn_engine_get_info(e, &info);
     if (status == QN_OK) status = qn_sampler_create(&params, info.n_vocab, qn_engine_tokenizer(e), &sampler, err);
@@ -52,7 +57,7 @@ static void every_tokenizer(void **state)
     static const char *const kinds[] = {"llama", "gpt2", "bert", "t5"};
     static const char *const archs[] = {"llama", "qwen2", "qwen3", "llama"};
     for (int k = 0; k < 4; k++) {
-        road r = {tiny_path("t.gguf"), {.n_threads = 1}};
+        road r = {.path = tiny_path("t.gguf"), .options = {.n_threads = 1}};
         MUST(tiny_write(r.path, &(tiny){.arch = archs[k], .tokenizer = kinds[k], .n_layer = 1}, err));
         fault_sweep(kinds[k], whole_road, NULL, &r);
     }
@@ -62,15 +67,33 @@ static void two_backends(void **state)
 {
     (void)state;
     static const qn_place_rule rules[] = {{"blk.1.*", 1}};
-    road r = {tiny_path("b.gguf"), {.n_threads = 2, .backends = "cpu,cpu:ref", .rules = rules, .n_rules = 1, .strict = true}};
+    road r = {.path = tiny_path("b.gguf"), .options = {.n_threads = 2, .backends = "cpu,cpu:ref", .rules = rules, .n_rules = 1, .strict = true}};
     MUST(tiny_write(r.path, &(tiny){0}, err));
     fault_sweep("two backends", whole_road, NULL, &r);
+}
+
+static qn_status merge(void *ctx, qn_error *err)
+{
+    const road *r = ctx;
+    return qn_lora_export(r->path, &(qn_lora_file){r->adapter, 1}, 1, tiny_path("m.gguf"), &(qn_lora_export_options){.type = "Q8_0", .n_threads = 2}, err);
+}
+
+static void adapters(void **state)
+{
+    (void)state;
+    static char base[768], path[768];
+    snprintf(base, sizeof(base), "%s", tiny_path("l.gguf"));
+    MUST(tiny_write(base, &(tiny){.n_layer = 1}, err));
+    snprintf(path, sizeof(path), "%s", adapter_write(&(adapter){.path = base, .alpha = 4}));
+    road r = {base, {.n_threads = 2}, path};
+    fault_sweep("an adapter", whole_road, NULL, &r);
+    fault_sweep("merging", merge, NULL, &r);
 }
 
 static void real_model(void **state)
 {
     (void)state;
-    road r = {QN_SHARED_DIR "/models/stories260K.gguf", {.n_threads = 1}};
+    road r = {.path = QN_SHARED_DIR "/models/stories260K.gguf", .options = {.n_threads = 1}};
     if (access(r.path, R_OK) != 0) {
         printf("%s is not there: skipped\n", r.path);
         skip();
@@ -80,7 +103,7 @@ static void real_model(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(two_backends),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(two_backends), cmocka_unit_test(adapters),
                                        cmocka_unit_test(real_model)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

@@ -186,7 +186,7 @@ static void graphs(void **state)
         MUST(tiny_write(path, &(tiny){.arch = *arch}, err));
         MUST(qn_gguf_open(path, NULL, &file, err));
         MUST(qn__model_load(file, 0, &m, err));
-        MUST(qn__build_decode(m, &kv, 7, 2, &g, err));
+        MUST(qn__build_decode(m, &kv, &(qn_decode_spec){.n_tokens = 7, .n_out = 2}, &g, err));
         MUST(qn__graph_verify(g, err));
         int n_weights = 0, n_updates = 0;
         const qn_node *logits = NULL;
