@@ -59,7 +59,7 @@ static int bad_value(const cli_option *o, const char *text)
     return cli_bad_usage("--%s: \"%.64s\" is no %s from %.10g to %.10g", o->name, text, o->kind == CLI_INT ? "whole number" : "number", o->lo, o->hi);
 }
 
-static int store(const cli_option *o, const char *text)
+int cli_store(const cli_option *o, const char *text)
 {
     int64_t i = 0;
     double f = 0;
@@ -139,12 +139,12 @@ static int parse_option(const cli_usage *u, const cli_option *options, int n, in
         if (o && text[2]) value = text + 2;
     }
     if (!o) return cli_bad_usage("\"%.64s\" is no option; \"quern %s --help\" lists them", text, u->command);
-    if (o->kind == CLI_FLAG) return value ? cli_bad_usage("--%s takes no value", o->name) : store(o, NULL);
+    if (o->kind == CLI_FLAG) return value ? cli_bad_usage("--%s takes no value", o->name) : cli_store(o, NULL);
     if (!value) {
         if (*at + 1 >= argc) return cli_bad_usage("--%s needs a value: %s", o->name, o->argument);
         value = argv[++*at];
     }
-    return store(o, value);
+    return cli_store(o, value);
 }
 
 int cli_parse(const cli_usage *u, const cli_option *options, int n, int argc, char **argv, const char **args, int *n_args)

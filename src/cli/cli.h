@@ -46,6 +46,11 @@ typedef struct cli_usage {
 /* Options may stand anywhere; `--` ends them; `--name=value` and `--name value`, `-n5` and `-n 5` are the same. args receives up to max_args
  * positional arguments. Returns -1 to go on, or the status to exit with (--help printed, or a message about what is wrong). */
 int cli_parse(const cli_usage *usage, const cli_option *options, int n_options, int argc, char **argv, const char **args, int *n_args);
+/* One option's value; NULL for a flag. -1 to go on, or the status to exit with. */
+int cli_store(const cli_option *option, const char *text);
+/* The same options from a file, one "name = value" a line; a flag's value is true or false, # begins a comment. -1 to go on, or the status
+ * to exit with. Strings stay in *text, which is freed with free when the options are no longer used. */
+int cli_parse_file(const char *path, const cli_option *options, int n_options, char **text);
 /* Whole-string numbers: false on empty, trailing characters, overflow, or outside [lo, hi]. */
 bool cli_parse_int(const char *text, double lo, double hi, int64_t *out);
 bool cli_parse_float(const char *text, double lo, double hi, double *out);

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/train.c -- quern train: texts to a model, step by step, with what can be seen of it on the way. */
+#include "cli/train.h"
+#include <errno.h>
+#include <math.h>
+#include <quern/machine.h>
+#include <quern/train.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_TEXT_BYTES ((size_t)512 << 20)
+enum { MAX_TEXTS = 1024 };
+
+static const cli_usage usage = {
+    "train", "TEXT...", "Trains a language model of Llama's architecture and its vocabulary from text, and writes it as GGUF.",
+    "The end of each text is held out; the weights of the best evaluation are written. A configuration file has the same options, one\n"
+    "\"name = value\" a line, and \"text = FILE\"; what stands on the command line counts more. The same options and texts give the same model,\n"
+    "whatever the threads and wherever a run with --checkpoint was interrupted and went on with --resume.", 0, MAX_TEXTS,
+};
+
+/* QN_TRAIN_ROWS in order: whether each was given. */
+enum {
+#define ROW(type, field, ...) GIVEN_##field,
+    QN_TRAIN_ROWS(ROW)
+#undef ROW
+    N_ROWS
+};
+
+typedef struct command {
+    qn_train_options train;
+    bool given[N_ROWS];
+    cli_strings texts;
+    const char *config, *out, *type, *name, *checkpoint, *log, *curve, *cpu;
+    int32_t checkpoint_every, eval_every, patience, threads;
+    bool resume;
+} command;
+
+typedef struct run {
+    const command *c;
+    qn_trainer *trainer;
+    qn_train_info info;
+    train_log log;
+    bool on_terminal, shown;
+    double peak;              /* operations a second; 0: not measured */
+    int64_t start_ns, shown_ns, pause_ns; /* pause: spent on evaluations and files */
+    int32_t first_step, shown_step;
+    double held;              /* the last evaluation */
+} run;
+
+/* ---- options ---- */
+
+static int fill_options(command *c, cli_option *o)
+{
+#define KIND_int CLI_INT
+#define KIND_float CLI_FLOAT
+#define KIND_flag CLI_FLAG
+#define ARG_int "N"
+#define ARG_float "X"
+#define ARG_flag NULL
+#define ROW(type, field, name, value, lo, hi, same, text) \
+    {name, 0, KIND_##type, &c->train.field, ARG_##type, (value) != 0 ? text " (default: " #value ")" : text, lo, hi, &c->given[GIVEN_##field]},
+    const cli_option rows[] = {
+        {"config", 0, CLI_STRING, &c->config, "FILE", "read options from a file", 0, 0, NULL},
+        {"text", 0, CLI_STRINGS, &c->texts, "FILE", "a text, as the arguments are", 0, 0, NULL},
+        {"output", 'o', CLI_STRING, &c->out, "OUT.gguf", "the model to write", 0, 0, NULL},
+        {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights: F32, F16, Q8_0, Q4_K_M ... (default: F16)", 0, 0, NULL},
+        {"name", 0, CLI_STRING, &c->name, "NAME", "the model's name", 0, 0, NULL},
+        QN_TRAIN_ROWS(ROW)
+        {"seed", 's', CLI_U64, &c->train.seed, "S", "of weights, order and dropout (default: 0)", 0, 0, NULL},
+        {"eval-every", 0, CLI_INT, &c->eval_every, "N", "steps between evaluations (default: a twentieth of all)", 1, 1e9, NULL},
+        {"patience", 0, CLI_INT, &c->patience, "N", "end after so many evaluations without a better one", 1, 1e9, NULL},
+        {"checkpoint", 0, CLI_STRING, &c->checkpoint, "FILE", "where to save what is needed to go on", 0, 0, NULL},
+        {"checkpoint-every", 0, CLI_INT, &c->checkpoint_every, "N", "steps between checkpoints (default: as evaluations)", 1, 1e9, NULL},
+        {"resume", 0, CLI_FLAG, &c->resume, NULL, "go on from the checkpoint if there is one", 0, 0, NULL},
+        {"log", 0, CLI_STRING, &c->log, "FILE", "every step as CSV", 0, 0, NULL},
+        {"curve", 0, CLI_STRING, &c->curve, "FILE", "the curve of the loss as SVG", 0, 0, NULL},
+        {"threads", 't', CLI_INT, &c->threads, "N", "threads (default: all that make sense)", 1, 256, NULL},
+        {"cpu", 0, CLI_STRING, &c->cpu, "LEVEL", "use at most this CPU level", 0, 0, NULL},
+    };
+#undef ROW
+    if (o) memcpy(o, rows, sizeof rows);
+    return CLI_N(rows);
+}
+enum { MAX_OPTIONS = N_ROWS + 20 };
+
+/* A 0 that was typed means 0, not the default: the options struct says that with a negative number. */
+static void say_zeros(command *c)
+{
+#define ZERO_int(field)
+#define ZERO_flag(field)
+#define ZERO_float(field) if (c->given[GIVEN_##field] && c->train.field == 0) c->train.field = -1;
+#define ROW(type, field, ...) ZERO_##type(field)
+    QN_TRAIN_ROWS(ROW)
+#undef ROW
+}
+
+static int parse(command *c, int argc, char **argv, const char **args, int *n_args, char **config_text)
+{
+    cli_option options[MAX_OPTIONS];
+    const int n = fill_options(c, options);
+    int status = cli_parse(&usage, options, n, argc, argv, args, n_args);
+    if (status >= 0) return status;
+    if (c->config) {
+        const char *config = c->config;
+        *c = (command){0};
+        status = cli_parse_file(config, options, n, config_text);
+        if (status < 0) status = cli_parse(&usage, options, n, argc, argv, args, n_args);
+        if (status >= 0) return status;
+    }
+    for (int i = 0; i < c->texts.n && *n_args < MAX_TEXTS; i++) args[(*n_args)++] = c->texts.item[i];
+    if (*n_args == 0) return cli_bad_usage("no text is given; usage: quern train TEXT... -o OUT.gguf");
+    if (!c->out) return cli_bad_usage("-o OUT.gguf is missing; usage: quern train TEXT... -o OUT.gguf");
+    if (c->resume && !c->checkpoint) return cli_bad_usage("--resume needs --checkpoint FILE");
+    qn_cpu_level level;
+    if (c->cpu && !qn_cpu_level_find(c->cpu, &level)) return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", c->cpu, QN_CPU_LEVEL_NAMES);
+    say_zeros(c);
+    return -1;
+}
+
+/* Hours of training must not end at a folder that is not there. */
+static int check_writable(const char *path)
+{
+    char folder[4096];
+    if (!path) return CLI_OK;
+    const char *slash = strrchr(path, '/');
+    if (strlen(path) >= sizeof folder) return cli_fail("%.64s...: the path is too long", path);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    return access(folder, W_OK) == 0 ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
+}
+
+/* ---- the trainer ---- */
+
+static int create(run *r, const char *const *paths, int n)
+{
+    qn_gguf_str *texts = calloc((size_t)n, sizeof *texts);
+    if (!texts) return cli_fail("out of memory");
+    int status = CLI_OK;
+    char backend[32];
+    qn_error err;
+    for (int i = 0; i < n && status == CLI_OK; i++) {
+        texts[i].data = cli_read_text(paths[i], MAX_TEXT_BYTES, &texts[i].len);
+        if (!texts[i].data) status = CLI_FAILED;
+        else if (texts[i].len == 0) status = cli_fail("%s is empty", paths[i]);
+    }
+    qn_train_options o = r->c->train;
+    o.n_threads = r->c->threads;
+    if (r->c->cpu) {
+        snprintf(backend, sizeof backend, "cpu:%s", r->c->cpu);
+        o.backend = backend;
+    }
+    if (status == CLI_OK && qn_trainer_create(&o, texts, (size_t)n, &r->trainer, &err) != QN_OK) status = cli_fail_error(&err);
+    for (int i = 0; i < n; i++) free((char *)texts[i].data);
+    free(texts);
+    if (status == CLI_OK && r->c->resume && access(r->c->checkpoint, F_OK) == 0 && qn_trainer_load(r->trainer, r->c->checkpoint, &err) != QN_OK)
+        status = cli_fail_error(&err);
+    return status;
+}
+
+/* ---- what is seen of it ---- */
+
+static void clear_line(run *r)
+{
+    if (r->shown) fprintf(stderr, "\r\033[K");
+    r->shown = false;
+}
+
+/* "12k", "3.4M" */
+static const char *count(char *buf, size_t size, double n)
+{
+    if (n < 1e4) snprintf(buf, size, "%.0f", n);
+    else if (n < 1e6) snprintf(buf, size, "%.1fk", n * 1e-3);
+    else snprintf(buf, size, "%.2fM", n * 1e-6);
+    return buf;
+}
+
+static void say_start(const run *r)
+{
+    const qn_train_info *i = &r->info;
+    const qn_train_options *o = qn_trainer_options(r->trainer);
+    char a[32], b[32], d[32];
+    fprintf(stderr, "%s parameters, vocabulary of %d; %s tokens to learn from, %s held out; %d steps of %d x %d tokens (%d an epoch)\n",
+            count(a, sizeof a, (double)i->n_params), i->n_vocab, count(b, sizeof b, (double)i->n_tokens), count(d, sizeof d, (double)i->n_held_tokens),
+            i->n_steps, o->n_batch * o->n_accum, o->n_ctx, i->steps_per_epoch);
+    if (i->step) fprintf(stderr, "going on after step %d\n", i->step);
+}
+
+static void say_step(run *r, const qn_train_step *s, bool plain)
+{
+    const int64_t now = cli_now_ns();
+    if (!plain && (!r->on_terminal || now - r->shown_ns < 100000000)) return;
+    const qn_train_options *o = qn_trainer_options(r->trainer);
+    const double seconds = (double)(now - r->start_ns - r->pause_ns) * 1e-9, steps = s->step - r->first_step;
+    const double rate = steps / fmax(seconds, 1e-9), left = (s->n_steps - s->step) / rate;
+    char tokens[32], bar[21] = "                    ", peak[32] = "";
+    memset(bar, '=', (size_t)((int64_t)s->step * 20 / s->n_steps));
+    if (r->peak > 0) snprintf(peak, sizeof peak, ", %.0f %% of peak", 100 * rate * r->info.flops_per_step / r->peak);
+    count(tokens, sizeof tokens, rate * o->n_batch * o->n_accum * o->n_ctx);
+    if (plain) clear_line(r);
+    fprintf(stderr, plain ? "step %d/%d %.0sloss %.4f" : "\rstep %d/%d [%s] loss %.3f", s->step, s->n_steps, bar, s->loss);
+    if (!isnan(r->held)) fprintf(stderr, plain ? ", held out %.4f bits/byte" : ", held out %.3f b/B", r->held);
+    fprintf(stderr, ", %s tokens/s%s, %d:%02d left%s", tokens, peak, (int)left / 60, (int)left % 60, plain ? "\n" : "\033[K");
+    fflush(stderr);
+    r->shown = !plain;
+    r->shown_ns = now;
+}
+
+/* ---- steps ---- */
+
+static int evaluate(run *r)
+{
+    qn_train_eval eval;
+    qn_error err;
+    if (qn_trainer_evaluate(r->trainer, &eval, &err) != QN_OK) return cli_fail_error(&err);
+    r->held = eval.bits_per_byte;
+    return CLI_OK;
+}
+
+static int save(run *r)
+{
+    qn_error err;
+    if (!r->c->checkpoint || qn_trainer_save(r->trainer, r->c->checkpoint, &err) == QN_OK) return CLI_OK;
+    return cli_fail_error(&err);
+}
+
+static int draw(run *r)
+{
+    char title[160];
+    const qn_train_info *i = &r->info;
+    if (!r->c->curve) return CLI_OK;
+    snprintf(title, sizeof title, "%s: %.2f M parameters, vocabulary of %d", r->c->name ? r->c->name : "training", (double)i->n_params * 1e-6, i->n_vocab);
+    return train_draw(&r->log, r->c->curve, title, (double)i->n_tokens / (double)i->n_bytes / log(2));
+}
+
+static int32_t eval_every(const run *r)
+{
+    return r->c->eval_every ? r->c->eval_every : (r->info.n_steps + 19) / 20;
+}
+
+/* One step and all that is due after it. */
+static int advance(run *r)
+{
+    const command *c = r->c;
+    const int32_t twentieth = (r->info.n_steps + 19) / 20, save_every = c->checkpoint_every ? c->checkpoint_every : eval_every(r);
+    qn_train_step s;
+    qn_error err;
+    if (qn_trainer_step(r->trainer, &s, &err) != QN_OK) return cli_fail_error(&err);
+    const int64_t before = cli_now_ns();
+    const bool last = s.step == s.n_steps, eval_due = r->info.n_held_tokens > 0 && (s.step % eval_every(r) == 0 || last);
+    int status = eval_due ? evaluate(r) : CLI_OK;
+    if (status == CLI_OK) status = train_log_add(&r->log, &(train_row){s.step, s.lr, s.loss, s.grad_norm, eval_due ? r->held : NAN});
+    if (status == CLI_OK && (s.step % save_every == 0 || last || cli_interrupted())) status = save(r);
+    if (status == CLI_OK && eval_due) status = draw(r);
+    r->pause_ns += cli_now_ns() - before;
+    if (status == CLI_OK) say_step(r, &s, eval_due || s.step % twentieth == 0 || last);
+    if (status == CLI_OK && cli_interrupted()) return CLI_INTERRUPTED;
+    return status;
+}
+
+/* From steps alone, so that a run that was interrupted ends where it would have. */
+static bool out_of_patience(const run *r)
+{
+    qn_train_info i;
+    qn_trainer_get_info(r->trainer, &i);
+    return r->c->patience && i.best_step && i.step / eval_every(r) - i.best_step / eval_every(r) >= r->c->patience;
+}
+
+static int train(run *r)
+{
+    const command *c = r->c;
+    int status = train_log_open(&r->log, c->log, r->info.step);
+    if (status != CLI_OK) return status;
+    qn_machine machine;
+    qn_machine_peaks peaks;
+    qn_machine_get(&machine);
+    qn_cpu_level level = machine.level;
+    if (c->cpu) (void)qn_cpu_level_find(c->cpu, &level);
+    if (qn_machine_measure(level, c->threads, 0.15, &peaks, NULL) == QN_OK) r->peak = peaks.f32_gflops * 1e9;
+    say_start(r);
+    r->start_ns = cli_now_ns();
+    r->first_step = r->info.step;
+    r->held = NAN;
+    for (int32_t step = r->info.step; step < r->info.n_steps && status == CLI_OK; step++) {
+        status = advance(r);
+        if (out_of_patience(r)) break;
+    }
+    clear_line(r);
+    if (status == CLI_OK) status = draw(r);
+    const int closed = train_log_close(&r->log);
+    return status == CLI_OK ? closed : status;
+}
+
+int cli_command_train(int argc, char **argv)
+{
+    static const char *paths[MAX_TEXTS + CLI_MAX_STRINGS];
+    command c = {0};
+    run r = {.c = &c, .on_terminal = isatty(STDERR_FILENO)};
+    char *config_text = NULL;
+    int n = 0;
+    qn_error err;
+    int status = parse(&c, argc, argv, paths, &n, &config_text);
+    const char *const written[] = {c.out, c.checkpoint, c.log, c.curve};
+    for (int i = 0; i < CLI_N(written) && status < 0; i++)
+        if (check_writable(written[i]) != CLI_OK) status = CLI_FAILED;
+    if (status < 0) {
+        status = create(&r, paths, n);
+        if (status == CLI_OK) {
+            qn_trainer_get_info(r.trainer, &r.info);
+            status = train(&r);
+        }
+        if (status == CLI_OK && qn_trainer_export(r.trainer, c.out, c.type ? c.type : "F16", c.name, &err) != QN_OK) status = cli_fail_error(&err);
+        if (status == CLI_OK) {
+            qn_trainer_get_info(r.trainer, &r.info);
+            if (r.info.best_step) fprintf(stderr, "%s: weights of step %d, %.4f bits per byte held out\n", c.out, r.info.best_step, r.info.best_bits_per_byte);
+            else fprintf(stderr, "%s: weights of step %d\n", c.out, r.info.step);
+        }
+        qn_trainer_destroy(r.trainer);
+    }
+    free(config_text);
+    return status;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* src/train/model.c -- the model that is trained: a Llama decoder, recorded with tensor operations, its weights named as in GGUF files. */
+#include "train/train.h"
+#include <math.h>
+#include <quern/autograd.h>
+#include <quern/ops.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NORM_EPS 1e-5
+
+typedef struct lm_layer {
+    qn_tensor *attn_norm, *ffn_norm;  /* [embd] */
+    qn_tensor *q, *k, *v, *o;         /* [head d, embd] [kv_head d, embd] x 2, [embd, head d] */
+    qn_tensor *gate, *up, *down;      /* [ff, embd] x 2, [embd, ff] */
+} lm_layer;
+
+struct qn_lm {
+    qn_tensor *embedding, *norm, *output;
+    qn_tensor *cosine, *sine;         /* [ctx, 1, d / 2] */
+    qn_tensor *mask;                  /* [ctx, ctx] */
+    lm_layer *layers;
+};
+
+int64_t qn__lm_count(const qn_train_options *o, int32_t n_vocab)
+{
+    const int64_t d = o->n_embd, kv = d / o->n_head * o->n_kv_head;
+    return (int64_t)o->n_layer * (2 * d + 2 * d * d + 2 * d * kv + 3 * d * o->n_ff) + d + (int64_t)n_vocab * d * (o->tied ? 1 : 2);
+}
+
+/* ---- weights ---- */
+
+static qn_tensor *weight(qn_trainer *t, int layer, const char *name, qn_shape shape, double deviation)
+{
+    char full[64];
+    qn_train_param *p = &t->params[t->n_params];
+    if (layer < 0) snprintf(full, sizeof full, "%s", name);
+    else snprintf(full, sizeof full, "blk.%d.%s", layer, name);
+    qn_tensor *value = deviation > 0 ? qn_normal(t->ctx, shape, 0, deviation, QN_DTYPE_F32) : qn_ones(t->ctx, shape, QN_DTYPE_F32);
+    p->name = qn__arena_strdup(&t->arena, full);
+    p->value = qn_requires_grad_(value, true);
+    p->m = qn_zeros(t->ctx, shape, QN_DTYPE_F32);
+    p->v = qn_zeros(t->ctx, shape, QN_DTYPE_F32);
+    p->decays = shape.rank > 1;
+    t->n_params++;
+    return p->value;
+}
+
+/* Angles as the run time turns them: pairs of neighbours, base^(-2i/d). */
+static void make_tables(qn_trainer *t)
+{
+    const int64_t n = t->o.n_ctx, half = t->o.n_embd / t->o.n_head / 2;
+    float *c = qn__arena_array(&t->arena, (size_t)(n * half), sizeof *c), *s = qn__arena_array(&t->arena, (size_t)(n * half), sizeof *s);
+    if (!c || !s) return;
+    for (int64_t i = 0; i < n * half; i++) {
+        const double angle = (double)(i / half) * pow((double)t->o.rope_base, -(double)(i % half) / (double)half);
+        c[i] = (float)cos(angle);
+        s[i] = (float)sin(angle);
+    }
+    t->lm->cosine = qn_from_data(t->ctx, c, qn_shape_of(n, 1, half), QN_DTYPE_F32);
+    t->lm->sine = qn_from_data(t->ctx, s, qn_shape_of(n, 1, half), QN_DTYPE_F32);
+    t->lm->mask = qn_triu(qn_full(t->ctx, qn_shape_of(n, n), -INFINITY, QN_DTYPE_F32), 1);
+}
+
+qn_status qn__lm_create(qn_trainer *t, qn_error *err)
+{
+    const qn_train_options *o = &t->o;
+    const int64_t d = o->n_embd, kv = d / o->n_head * o->n_kv_head, ff = o->n_ff, n_vocab = t->data.vocab->n_tokens;
+    const double normal = 0.02, residual = normal / sqrt(2.0 * o->n_layer); /* what is added 2 n_layer times */
+    qn_lm *m = t->lm = qn__arena_array(&t->arena, 1, sizeof *m);
+    t->params = qn__arena_array(&t->arena, (size_t)o->n_layer * 9 + 3, sizeof *t->params);
+    if (m) m->layers = qn__arena_array(&t->arena, (size_t)o->n_layer, sizeof *m->layers);
+    if (!m || !t->params || !m->layers) return QN_FAIL_NOMEM(err, (size_t)o->n_layer * sizeof(lm_layer));
+    qn_manual_seed(t->ctx, o->seed);
+    m->embedding = weight(t, -1, "token_embd", qn_shape_of(n_vocab, d), normal);
+    for (int32_t i = 0; i < o->n_layer; i++) {
+        lm_layer *l = &m->layers[i];
+        l->attn_norm = weight(t, i, "attn_norm", qn_shape_of(d), 0);
+        l->q = weight(t, i, "attn_q", qn_shape_of(d, d), normal);
+        l->k = weight(t, i, "attn_k", qn_shape_of(kv, d), normal);
+        l->v = weight(t, i, "attn_v", qn_shape_of(kv, d), normal);
+        l->o = weight(t, i, "attn_output", qn_shape_of(d, d), residual);
+        l->ffn_norm = weight(t, i, "ffn_norm", qn_shape_of(d), 0);
+        l->gate = weight(t, i, "ffn_gate", qn_shape_of(ff, d), normal);
+        l->up = weight(t, i, "ffn_up", qn_shape_of(ff, d), normal);
+        l->down = weight(t, i, "ffn_down", qn_shape_of(d, ff), residual);
+    }
+    m->norm = weight(t, -1, "output_norm", qn_shape_of(d), 0);
+    m->output = o->tied ? m->embedding : weight(t, -1, "output", qn_shape_of(n_vocab, d), normal);
+    make_tables(t);
+    if (t->arena.failed) return QN_FAIL_NOMEM(err, 64);
+    return qn_eval_all(t->ctx) == QN_OK && qn_context_error(t->ctx)->status == QN_OK ? QN_OK : qn__train_failed(t, err);
+}
+
+/* ---- the graph ---- */
+
+static qn_tensor *rms_norm(qn_tensor *x, qn_tensor *w)
+{
+    qn_tensor *mean = qn_mean(qn_square(x), QN_DIMS(-1), true);
+    return qn_mul(qn_mul(x, qn_rsqrt(qn_add_number(mean, NORM_EPS))), w);
+}
+
+/* x [batch, ctx, heads, d] */
+static qn_tensor *rope(const qn_lm *m, qn_tensor *x)
+{
+    const qn_shape s = qn_shape_get(x);
+    qn_tensor *pairs = qn_view_as(x, qn_shape_of(s.dim[0], s.dim[1], s.dim[2], s.dim[3] / 2, 2));
+    qn_tensor *a = qn_select(pairs, -1, 0), *b = qn_select(pairs, -1, 1);
+    qn_tensor *turned[] = {qn_sub(qn_mul(a, m->cosine), qn_mul(b, m->sine)), qn_add(qn_mul(a, m->sine), qn_mul(b, m->cosine))};
+    return qn_view_as(qn_stack(turned, 2, -1), s);
+}
+
+static qn_tensor *heads(qn_tensor *x, int32_t n_head, int32_t size)
+{
+    const qn_shape s = qn_shape_get(x);
+    return qn_view_as(x, qn_shape_of(s.dim[0], s.dim[1], n_head, size));
+}
+
+static qn_tensor *attention(const qn_trainer *t, const lm_layer *l, qn_tensor *x)
+{
+    const qn_train_options *o = &t->o;
+    const int32_t size = o->n_embd / o->n_head, group = o->n_head / o->n_kv_head;
+    qn_tensor *q = qn_linear(x, l->q, NULL), *k = qn_linear(x, l->k, NULL), *v = qn_linear(x, l->v, NULL);
+    if (!q || !k || !v) return NULL;
+    const qn_shape s = qn_shape_get(x);
+    q = qn_transpose(rope(t->lm, heads(q, o->n_head, size)), 1, 2);     /* [batch, heads, ctx, d] */
+    k = qn_transpose(rope(t->lm, heads(k, o->n_kv_head, size)), 1, 2);
+    v = qn_transpose(heads(v, o->n_kv_head, size), 1, 2);
+    if (group > 1) {
+        const qn_shape grouped = qn_shape_of(s.dim[0], o->n_kv_head, group, s.dim[1], size), flat = qn_shape_of(s.dim[0], o->n_head, s.dim[1], size);
+        k = qn_reshape(qn_expand(qn_unsqueeze(k, 2), grouped), flat);
+        v = qn_reshape(qn_expand(qn_unsqueeze(v, 2), grouped), flat);
+    }
+    qn_tensor *scores = qn_add(qn_mul_number(qn_matmul(q, qn_transpose(k, 2, 3)), 1 / sqrt((double)size)), t->lm->mask);
+    qn_tensor *y = qn_transpose(qn_matmul(qn_softmax(scores, -1), v), 1, 2);
+    return qn_linear(qn_reshape(y, s), l->o, NULL);
+}
+
+static qn_tensor *feed_forward(const lm_layer *l, qn_tensor *x)
+{
+    return qn_linear(qn_mul(qn_silu(qn_linear(x, l->gate, NULL)), qn_linear(x, l->up, NULL)), l->down, NULL);
+}
+
+qn_tensor *qn__lm_loss(qn_trainer *t, double divisor, bool training)
+{
+    const qn_lm *m = t->lm;
+    const double p = training ? (double)t->o.dropout : 0;
+    qn_tensor *x = qn_embedding(m->embedding, t->ids_in);
+    if (p > 0) x = qn_dropout(x, p, true);
+    for (int32_t i = 0; i < t->o.n_layer && x; i++) {
+        const lm_layer *l = &m->layers[i];
+        qn_tensor *h = attention(t, l, rms_norm(x, l->attn_norm));
+        x = qn_add(x, p > 0 ? qn_dropout(h, p, true) : h);
+        h = feed_forward(l, rms_norm(x, l->ffn_norm));
+        x = qn_add(x, p > 0 ? qn_dropout(h, p, true) : h);
+    }
+    qn_tensor *logits = qn_linear(rms_norm(x, m->norm), m->output, NULL); /* [batch, ctx, vocab] */
+    qn_tensor *right = qn_gather(qn_log_softmax(logits, -1), -1, qn_unsqueeze(t->targets_in, -1));
+    return qn_mul_number(qn_sum(right, QN_ALL, false), -1 / divisor);
+}

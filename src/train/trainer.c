@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* src/train/trainer.c -- steps and evaluations. A step is one compiled graph a batch: forward, backward, and after the last batch the update. */
+#include "train/train.h"
+#include <math.h>
+#include <quern/autograd.h>
+#include <quern/machine.h>
+#include <quern/ops.h>
+#include <string.h>
+
+qn_status qn__train_failed(qn_trainer *t, qn_error *err)
+{
+    const qn_error *why = qn_context_error(t->ctx);
+    const qn_status status = why->status != QN_OK ? why->status : QN_FAIL(err, internal, "training failed without a reason");
+    if (why->status != QN_OK && err) *err = *why;
+    qn_context_clear(t->ctx);
+    return status;
+}
+
+/* ---- creation ---- */
+
+/* Said before gigabytes are touched: weights, gradients, two averages, the best weights; and what backward needs of a batch at least. */
+static qn_status check_memory(const qn_trainer *t, qn_error *err)
+{
+    qn_machine machine;
+    qn_machine_get(&machine);
+    const qn_train_options *o = &t->o;
+    const double tokens = (double)o->n_batch * o->n_ctx, params = (double)qn__lm_count(o, t->data.vocab->n_tokens);
+    const double need = 20 * params + 4 * tokens * ((double)o->n_layer * (4.0 * o->n_embd + 2.0 * o->n_ff) + t->data.vocab->n_tokens);
+    const double have = (double)(machine.memory_limit_bytes ? machine.memory_limit_bytes : machine.memory_bytes);
+    if (have > 0 && need > have)
+        return QN_FAIL(err, limit, "training %.4g parameters with %.4g tokens a batch takes %.3g GB or more; this machine has %.3g GB", params, tokens,
+                       need * 1e-9, have * 1e-9);
+    return QN_OK;
+}
+
+static qn_status make_tensors(qn_trainer *t, qn_error *err)
+{
+    const qn_shape shape = qn_shape_of(t->o.n_batch, t->o.n_ctx);
+    QN_TRY(qn_context_create(&(qn_context_options){.backend = t->o.backend, .n_threads = t->o.n_threads}, &t->ctx, err));
+    const size_t n = (size_t)t->o.n_batch * (size_t)t->o.n_ctx;
+    t->ids = qn__arena_array(&t->arena, n, sizeof *t->ids);
+    t->targets = qn__arena_array(&t->arena, n, sizeof *t->targets);
+    if (!t->ids || !t->targets) return QN_FAIL_NOMEM(err, n * sizeof *t->ids);
+    t->ids_in = qn_zeros(t->ctx, shape, QN_DTYPE_I32);
+    t->targets_in = qn_zeros(t->ctx, shape, QN_DTYPE_I32);
+    return qn__lm_create(t, err);
+}
+
+static qn_status count_steps(qn_trainer *t, qn_error *err)
+{
+    const double windows = (double)t->o.n_batch * t->o.n_accum;
+    t->steps_per_epoch = (int32_t)fmax(1, floor((double)t->data.n_windows / windows));
+    const double steps = t->o.n_steps ? (double)t->o.n_steps : ceil((double)t->o.n_epochs * (double)t->data.n_windows / windows);
+    if (steps > 1e9) return QN_FAIL(err, invalid, "%g epochs are %.4g steps; at most 1e9 are possible", (double)t->o.n_epochs, steps);
+    t->n_steps = (int32_t)fmax(1, steps);
+    return QN_OK;
+}
+
+qn_status qn_trainer_create(const qn_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_trainer **out, qn_error *err)
+{
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    qn_trainer *t = qn__arena_array(&arena, 1, sizeof *t);
+    if (!t) return QN_FAIL_NOMEM(err, sizeof *t);
+    t->arena = arena;
+    qn_status status = qn__train_resolve(options, &t->o, err);
+    if (status == QN_OK) status = qn__train_data_init(&t->data, &t->o, options->n_vocab != 0, texts, n_texts, err);
+    if (status == QN_OK) status = count_steps(t, err);
+    if (status == QN_OK) status = check_memory(t, err);
+    if (status == QN_OK) status = make_tensors(t, err);
+    if (status == QN_OK) *out = t;
+    else qn_trainer_destroy(t);
+    return status;
+}
+
+void qn_trainer_destroy(qn_trainer *t)
+{
+    if (!t) return;
+    for (int32_t i = 0; i < t->n_params; i++) qn__free(t->params[i].best);
+    qn_context_destroy(t->ctx);
+    qn__train_data_deinit(&t->data);
+    qn_arena arena = t->arena;
+    qn__arena_deinit(&arena);
+}
+
+const qn_train_options *qn_trainer_options(const qn_trainer *t)
+{
+    return &t->o;
+}
+
+/* A multiplication and an addition for each weight of a product and each pair of a token and one that it sees; twice as many backward. */
+static double flops_per_token(const qn_trainer *t)
+{
+    const double weights = (double)qn__lm_count(&t->o, t->data.vocab->n_tokens) - (t->o.tied ? 0 : (double)t->data.vocab->n_tokens * t->o.n_embd);
+    const double pairs = (double)t->o.n_layer * t->o.n_embd * (t->o.n_ctx + 1);
+    return 3 * 2 * (weights + pairs);
+}
+
+void qn_trainer_get_info(const qn_trainer *t, qn_train_info *out)
+{
+    *out = (qn_train_info){
+        .n_params = qn__lm_count(&t->o, t->data.vocab->n_tokens), .n_vocab = t->data.vocab->n_tokens,
+        .n_tokens = t->data.n_tokens, .n_bytes = t->data.n_bytes,
+        .n_held_tokens = t->data.n_held, .n_held_bytes = t->data.n_held_bytes,
+        .step = t->step, .n_steps = t->n_steps, .steps_per_epoch = t->steps_per_epoch,
+        .flops_per_step = flops_per_token(t) * t->o.n_ctx * t->o.n_batch * t->o.n_accum,
+        .best_step = t->has_best ? t->best_step : 0, .best_bits_per_byte = t->has_best ? t->best_bits : 0,
+    };
+}
+
+/* ---- steps ---- */
+
+static qn_status feed(qn_trainer *t)
+{
+    const size_t bytes = (size_t)t->o.n_batch * (size_t)t->o.n_ctx * sizeof *t->ids;
+    const qn_status status = qn_set_data(t->ids_in, t->ids, bytes);
+    return status == QN_OK ? qn_set_data(t->targets_in, t->targets, bytes) : status;
+}
+
+/* Forward and backward of one batch, recorded; the loss, kept. */
+static qn_tensor *batch(qn_trainer *t, int64_t first)
+{
+    for (int32_t b = 0; b < t->o.n_batch; b++)
+        qn__train_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx, t->targets + (size_t)b * (size_t)t->o.n_ctx);
+    if (feed(t) != QN_OK) return NULL;
+    qn_tensor *loss = qn__lm_loss(t, (double)t->o.n_batch * t->o.n_ctx * t->o.n_accum, true);
+    return loss && qn_backward(loss) == QN_OK ? qn_keep(loss) : NULL;
+}
+
+static bool run_batch(qn_trainer *t, int32_t accum, double lr, double *loss, double *norm)
+{
+    if (qn_scope_begin(t->ctx) != QN_OK) return false;
+    const bool last = accum == t->o.n_accum - 1;
+    qn_tensor *l = batch(t, ((int64_t)t->step * t->o.n_accum + accum) * t->o.n_batch), *n = NULL;
+    if (l && last) n = qn_keep(qn__train_update(t, lr, t->step + 1));
+    qn_scope_end(t->ctx, NULL);
+    bool good = l && (n || !last);
+    if (good) *loss += qn_item(l);
+    if (good && last) *norm = qn_item(n);
+    qn_release(l);
+    qn_release(n);
+    return good && qn_context_error(t->ctx)->status == QN_OK;
+}
+
+qn_status qn_trainer_step(qn_trainer *t, qn_train_step *out, qn_error *err)
+{
+    if (t->step >= t->n_steps) return QN_FAIL(err, state, "all %d steps are done", t->n_steps);
+    const double lr = qn__train_rate(&t->o, t->n_steps, t->step + 1);
+    double loss = 0, norm = 0;
+    qn_manual_seed(t->ctx, t->o.seed + (uint64_t)(t->step + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    for (int32_t i = 0; i < t->o.n_accum; i++)
+        if (!run_batch(t, i, lr, &loss, &norm)) return qn__train_failed(t, err);
+    t->step++;
+    *out = (qn_train_step){.step = t->step, .n_steps = t->n_steps, .loss = loss, .grad_norm = norm, .lr = lr};
+    if (!isfinite(loss) || !isfinite(norm))
+        return QN_FAIL(err, invalid, "step %d: the loss is %g, its gradient's norm %g; a lower learning rate may help", t->step, loss, norm);
+    return QN_OK;
+}
+
+/* ---- evaluation ---- */
+
+static bool run_held(qn_trainer *t, int64_t first, double *loss)
+{
+    for (int32_t b = 0; b < t->o.n_batch; b++)
+        qn__held_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx, t->targets + (size_t)b * (size_t)t->o.n_ctx);
+    if (qn_scope_begin(t->ctx) != QN_OK) return false;
+    const bool was = qn_set_grad_enabled(t->ctx, false);
+    qn_tensor *l = feed(t) == QN_OK ? qn_keep(qn__lm_loss(t, 1, false)) : NULL;
+    qn_set_grad_enabled(t->ctx, was);
+    qn_scope_end(t->ctx, NULL);
+    if (l) *loss += qn_item(l);
+    qn_release(l);
+    return l && qn_context_error(t->ctx)->status == QN_OK;
+}
+
+qn_status qn__train_best_room(qn_trainer *t, qn_error *err)
+{
+    for (int32_t i = 0; i < t->n_params; i++) {
+        qn_train_param *p = &t->params[i];
+        const size_t bytes = (size_t)qn_numel(p->value) * sizeof(float);
+        if (!p->best && !(p->best = qn__alloc(bytes))) return QN_FAIL_NOMEM(err, bytes);
+    }
+    return QN_OK;
+}
+
+static qn_status keep_best(qn_trainer *t, double bits, qn_error *err)
+{
+    QN_TRY(qn__train_best_room(t, err));
+    for (int32_t i = 0; i < t->n_params; i++) {
+        const float *value = qn_data(t->params[i].value);
+        if (!value) return qn__train_failed(t, err);
+        memcpy(t->params[i].best, value, (size_t)qn_numel(t->params[i].value) * sizeof(float));
+    }
+    t->has_best = true;
+    t->best_bits = bits;
+    t->best_step = t->step;
+    return QN_OK;
+}
+
+qn_status qn_trainer_evaluate(qn_trainer *t, qn_train_eval *out, qn_error *err)
+{
+    if (t->data.n_held == 0) return QN_FAIL(err, state, "nothing is held out to evaluate on (eval-fraction is %g)", (double)t->o.eval_fraction);
+    double loss = 0;
+    for (int64_t i = 0; i * t->o.n_ctx < t->data.n_held; i += t->o.n_batch)
+        if (!run_held(t, i, &loss)) return qn__train_failed(t, err);
+    const double bits = loss / log(2) / (double)t->data.n_held_bytes;
+    const bool best = !t->has_best || bits < t->best_bits;
+    if (best && isfinite(bits)) QN_TRY(keep_best(t, bits, err));
+    *out = (qn_train_eval){.loss = loss / (double)t->data.n_held, .bits_per_byte = bits, .best = best};
+    return QN_OK;
+}

@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# quern train: text to a model that runs; killed at any moment and resumed it gives the same numbers; configuration files; mistakes.
+. "$1/tests/e2e/lib/common.sh"
+
+awk 'BEGIN { split("the cat sat on a mat every dog barks at night softly and sings to old moons", w, " "); s = 3
+    for (i = 0; i < 4000; i++) { s = (s * 75 + 74) % 65537; printf "%s%s", w[s % 16 + 1], s % 7 == 0 ? ".\n" : " " } }' >"$work/text"
+shape="--layers 2 --embd 32 --heads 4 --kv-heads 2 --ctx 24 --vocab-size 300 --batch 4 --lr 4e-3 --dropout 0.1 --seed 5 --eval-every 10"
+
+# The model runs, and the loss has fallen.
+expect 0 "$quern" train "$work/text" -o "$work/a.gguf" $shape --steps 60 -t 1 --log "$work/a.csv" --curve "$work/a.svg" --name "a <cat>"
+grep -q "step 60/60 loss" "$work/err" || { bad "no line of the last step:"; cat "$work/err"; }
+[ "$(wc -l <"$work/a.csv")" -eq 61 ] || bad "$(wc -l <"$work/a.csv") lines of CSV"
+awk -F, 'NR == 2 { first = $3 } END { exit !($3 < 0.75 * first && $5 > 0 && $5 < 3.5) }' "$work/a.csv" || { bad "the loss:"; sed -n '1,2p;$p' "$work/a.csv"; }
+grep -q '<polyline class="held" points="[0-9]' "$work/a.svg" && grep -q "a &lt;cat" "$work/a.svg" || bad "the curve"
+expect 0 "$quern" run "$work/a.gguf" "the cat" -n 20 -s 1
+[ "$(wc -c <"$work/out")" -gt 20 ] || bad "the model says nothing: $(cat "$work/out")"
+expect 0 "$quern" inspect "$work/a.gguf" --verify
+
+# Killed somewhere, three times, and resumed with another number of threads: the same log and the same file.
+for seconds in 0.08 0.15 0.22; do
+    "$quern" train "$work/text" -o "$work/b.gguf" $shape --steps 60 -t 2 --log "$work/b.csv" --checkpoint "$work/b.ckpt" --checkpoint-every 7 --resume \
+        --name "a <cat>" >/dev/null 2>&1 &
+    sleep $seconds
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+done
+expect 0 "$quern" train "$work/text" -o "$work/b.gguf" $shape --steps 60 -t 2 --log "$work/b.csv" --checkpoint "$work/b.ckpt" --checkpoint-every 7 --resume --name "a <cat>"
+cmp -s "$work/a.csv" "$work/b.csv" || { bad "the log of a resumed run differs"; diff "$work/a.csv" "$work/b.csv" | head -5; }
+cmp -s "$work/a.gguf" "$work/b.gguf" || bad "the model of a resumed run differs"
+
+# The same by a file of options; the command line counts more. Quantized: smaller.
+{ echo "# a comment"; echo "text = $work/text"; echo "output = $work/none.gguf"; echo "tied = true"; echo
+  echo "$shape --steps 12" | sed 's/--\([a-z-]*\) \([^ ]*\) */\1 = \2\n/g'; } >"$work/conf"
+expect 0 "$quern" train --config "$work/conf" -o "$work/c.gguf" --type Q8_0
+[ -e "$work/none.gguf" ] && bad "the configuration's output was written"
+expect 0 "$quern" train --config "$work/conf" -o "$work/d.gguf" --type F32
+[ $(($(wc -c <"$work/c.gguf") * 2)) -lt "$(wc -c <"$work/d.gguf")" ] || bad "Q8_0 is not smaller"
+expect 0 "$quern" run "$work/c.gguf" "the cat" -n 5 --temp 0
+
+# Mistakes: one line, 2 for usage, 1 for failures.
+: >"$work/empty"
+echo "two words" >"$work/short"
+expect 2 "$quern" train;                                                   one_line "no text"
+expect 2 "$quern" train "$work/text";                                      one_line "-o OUT.gguf"
+expect 2 "$quern" train "$work/text" -o x --layers 0;                      one_line "--layers" '"0"'
+expect 2 "$quern" train "$work/text" -o x --lr fast;                       one_line "--lr" "fast"
+expect 2 "$quern" train "$work/text" -o x --resume;                        one_line "--checkpoint"
+expect 1 "$quern" train "$work/none" -o "$work/x.gguf";                    one_line "$work/none" "No such file"
+expect 1 "$quern" train "$work/empty" -o "$work/x.gguf";                   one_line "empty"
+expect 1 "$quern" train "$work/short" -o "$work/x.gguf";                   one_line "ctx"
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" --embd 33;          one_line "embd is 33"
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" --vocab-size 90000; one_line "vocab-size is 90000"
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" --layers 256 --embd 16384 --ff 65536; one_line "this machine has"
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --steps 60 --heads 2 --checkpoint "$work/b.ckpt" --resume; one_line "heads is 2, 4 in the checkpoint"
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --checkpoint "$work/a.gguf" --resume; one_line "$work/a.gguf"
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --log "$work/text" --checkpoint "$work/b.ckpt" --resume --steps 60; one_line "no log"
+expect 1 "$quern" train --config "$work/none" -o x;                        one_line "No such file"
+echo "layers = many" >"$work/conf"
+expect 2 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "--layers" "many"
+echo "colour = red" >"$work/conf"
+expect 1 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "conf:1" "colour"
+echo "tied = maybe" >"$work/conf"
+expect 1 "$quern" train --config "$work/conf" "$work/text" -o x;           one_line "conf:1" "maybe"
+
+# A disk that is full, where the system has one to show; what cannot be written is said, and nothing is left.
+for what in "-o /dev/full" "-o $work/x.gguf --log /dev/full" "-o $work/x.gguf --checkpoint /nonexistent/x" "-o /nonexistent/x.gguf"; do
+    [ -e /dev/full ] || continue
+    "$quern" train "$work/text" $shape --steps 2 $what >/dev/null 2>"$work/err"
+    [ $? -eq 1 ] || bad "status with $what"
+    grep -cq "^quern train: " "$work/err" || { bad "no message with $what:"; cat "$work/err"; }
+done
+[ -e "$work/x.gguf" ] && bad "a file was left"
+ls "$work" | grep -q tmp && bad "temporary files: $(ls "$work")"
+finish

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/train/trainer.c -- training: the loss falls, the same losses come whatever the threads and wherever a run is interrupted, only
+ * the first steps allocate, and what is wrong is said. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <quern/gguf.h>
+#include <quern/train.h>
+
+enum { TEXT_BYTES = 12000 };
+
+/* Words that follow each other by rule: there is something to learn. */
+static qn_gguf_str make_text(void)
+{
+    static const char *const words[] = {"the ", "cat ", "sat ", "on a ", "mat. ", "every ", "dog ", "barks\n", "at night, ", "softly ", "and "};
+    static char text[TEXT_BYTES];
+    size_t n = 0;
+    uint32_t state = 5, at = 0;
+    while (n < TEXT_BYTES - 16) {
+        state = state * 1664525 + 1013904223;
+        at = (at * 3 + 1 + (state >> 30)) % 11;
+        n += (size_t)sprintf(text + n, "%s", words[at]);
+    }
+    return (qn_gguf_str){text, n};
+}
+
+static const qn_train_options tiny = {
+    .n_layer = 2, .n_embd = 32, .n_head = 4, .n_kv_head = 2, .n_ctx = 24, .n_vocab = 300, .n_batch = 4, .n_accum = 2, .n_steps = 12,
+    .dropout = 0.1f, .seed = 7, .n_threads = 1,
+};
+
+static qn_trainer *create(const qn_train_options *o)
+{
+    const qn_gguf_str text = make_text();
+    qn_trainer *t = NULL;
+    qn_error err;
+    if (qn_trainer_create(o, &text, 1, &t, &err) != QN_OK) fail_msg("%s", err.text);
+    return t;
+}
+
+static double step(qn_trainer *t)
+{
+    qn_train_step s;
+    qn_error err;
+    if (qn_trainer_step(t, &s, &err) != QN_OK) fail_msg("%s", err.text);
+    return s.loss + s.grad_norm;
+}
+
+static double evaluate(qn_trainer *t)
+{
+    qn_train_eval e;
+    qn_error err;
+    if (qn_trainer_evaluate(t, &e, &err) != QN_OK) fail_msg("%s", err.text);
+    return e.bits_per_byte;
+}
+
+static void learns(void **state)
+{
+    (void)state;
+    qn_train_options o = tiny;
+    o.n_steps = 60;
+    o.lr = 5e-3f;
+    o.dropout = 0;
+    o.tied = true;
+    qn_trainer *t = create(&o);
+    const double before = evaluate(t);
+    qn_metrics early, late;
+    for (int i = 0; i < 60; i++) {
+        if (i == 3) qn_metrics_snapshot(&early);
+        (void)step(t);
+    }
+    qn_metrics_snapshot(&late);
+    const double after = evaluate(t);
+    qn_train_info info;
+    qn_trainer_get_info(t, &info);
+    printf("%.3f -> %.3f bits per byte\n", before, after);
+    assert_true(before > 3 && after < before / 2);
+    assert_int_equal(late.allocs, early.allocs);
+    assert_int_equal(late.plan_cache_misses, early.plan_cache_misses);
+    assert_int_equal(info.best_step, 60);
+    assert_true(info.best_bits_per_byte == after);
+    assert_int_equal(info.n_held_bytes + info.n_bytes, (int64_t)make_text().len);
+    qn_error err;
+    qn_train_step s;
+    assert_int_equal(qn_trainer_step(t, &s, &err), QN_STATUS_state);
+    qn_trainer_destroy(t);
+}
+
+/* Three trainers: straight through, with three threads, and one that is left in the middle for another to go on. */
+static void same_losses(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/quern-train-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    qn_train_options o = tiny;
+    qn_trainer *a = create(&o), *c = create(&o);
+    o.n_threads = 3;
+    qn_trainer *b = create(&o), *d = NULL;
+    qn_error err;
+    for (int i = 0; i < 12; i++) {
+        if (i == 5) { /* in the middle of the second evaluation's stretch, with a best behind it */
+            if (qn_trainer_save(c, path, &err) != QN_OK) fail_msg("%s", err.text);
+            qn_trainer_destroy(c);
+            c = NULL;
+            d = create(&o);
+            if (qn_trainer_load(d, path, &err) != QN_OK) fail_msg("%s", err.text);
+        }
+        const double la = step(a), lb = step(b), lc = step(c ? c : d);
+        assert_true(la == lb);
+        assert_true(la == lc);
+        if (i % 4 == 3) {
+            const double ea = evaluate(a);
+            assert_true(ea == evaluate(b));
+            assert_true(ea == evaluate(c ? c : d));
+        }
+    }
+    qn_train_info ia, id;
+    qn_trainer_get_info(a, &ia);
+    qn_trainer_get_info(d, &id);
+    assert_int_equal(ia.best_step, id.best_step);
+    assert_true(ia.best_bits_per_byte == id.best_bits_per_byte && ia.best_step > 0);
+    assert_int_equal(ia.step, id.step);
+    qn_trainer_destroy(a);
+    qn_trainer_destroy(b);
+    qn_trainer_destroy(d);
+    unlink(path);
+}
+
+static void refused(const qn_train_options *o, const char *text, qn_status want, const char *words)
+{
+    const qn_gguf_str one = {text, strlen(text)};
+    qn_trainer *t = NULL;
+    qn_error err = {0};
+    assert_int_equal(qn_trainer_create(o, &one, 1, &t, &err), want);
+    assert_null(t);
+    if (!strstr(err.text, words)) fail_msg("\"%s\" lacks \"%s\"", err.text, words);
+}
+
+static void bad_options(void **state)
+{
+    (void)state;
+    const char *text = make_text().data;
+    qn_train_options o = tiny;
+    refused(&o, "", QN_STATUS_invalid, "empty");
+    o.n_vocab = 0;
+    refused(&o, "too short", QN_STATUS_invalid, "a window (ctx) is 24");
+    o.n_vocab = 5000;
+    refused(&o, text, QN_STATUS_invalid, "vocab-size is 5000");
+#define WITH(field_value, words) (o = tiny, o.field_value, refused(&o, text, QN_STATUS_invalid, words))
+    WITH(n_embd = 30, "embd is 30");
+    WITH(n_kv_head = 3, "kv-heads is 3");
+    WITH(n_layer = -1, "layers is -1");
+    WITH(n_layer = 1000, "layers is 1000");
+    WITH(lr = 100, "lr is 100");
+    WITH(lr = NAN, "lr is");
+    WITH(min_lr = 1, "min-lr is 1");
+    WITH(dropout = 1, "dropout is 1");
+    WITH(n_threads = 1000, "threads is 1000");
+    o = tiny;
+    o.n_embd = 16384, o.n_ff = 65536, o.n_layer = 256, o.n_head = 128, o.n_kv_head = 128;
+    refused(&o, text, QN_STATUS_limit, "this machine has");
+    o = tiny;
+    o.eval_fraction = -1;
+    qn_trainer *t = create(&o);
+    qn_train_eval e;
+    qn_error err;
+    assert_int_equal(qn_trainer_evaluate(t, &e, &err), QN_STATUS_state);
+    assert_int_equal(qn_trainer_export(t, "/nonexistent/x.gguf", NULL, NULL, &err), QN_STATUS_io);
+    assert_int_equal(qn_trainer_export(t, "/tmp/x.gguf", "Q9", NULL, &err), QN_STATUS_unsupported);
+    qn_trainer_destroy(t);
+}
+
+static void foreign_checkpoints(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/quern-train-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    qn_error err;
+    qn_train_options o = tiny;
+    qn_trainer *a = create(&o);
+    assert_int_equal(qn_trainer_save(a, path, &err), QN_OK);
+    o.n_head = 8;
+    qn_trainer *b = create(&o);
+    const double first = step(b);
+    assert_int_equal(qn_trainer_load(b, path, &err), QN_STATUS_invalid);
+    assert_non_null(strstr(err.text, "heads is 8, 4 in the checkpoint"));
+    o = tiny;
+    o.seed = 8;
+    qn_trainer *c = create(&o);
+    assert_int_equal(qn_trainer_load(c, path, &err), QN_STATUS_invalid);
+    assert_non_null(strstr(err.text, "seed is 8, 7 in the checkpoint"));
+    const qn_gguf_str text = make_text(), shorter = {text.data, text.len - 3};
+    qn_trainer *d = NULL, *e = create(&(qn_train_options){.n_layer = 2, .n_embd = 32, .n_head = 8, .n_kv_head = 2, .n_ctx = 24, .n_vocab = 300,
+        .n_batch = 4, .n_accum = 2, .n_steps = 12, .dropout = 0.1f, .seed = 7, .n_threads = 1});
+    assert_int_equal(qn_trainer_create(&tiny, &shorter, 1, &d, &err), QN_OK);
+    assert_int_equal(qn_trainer_load(d, path, &err), QN_STATUS_invalid);
+    assert_non_null(strstr(err.text, "another text"));
+    assert_true(step(e) == first); /* b's failed load left nothing behind in it, and e is what b was */
+    assert_true(step(e) == step(b));
+    if (truncate(path, 20000) != 0) fail_msg("truncate");
+    assert_int_equal(qn_trainer_load(a, path, &err), QN_STATUS_format);
+    assert_int_equal(qn_trainer_load(a, "/nonexistent", &err), QN_STATUS_io);
+    assert_int_equal(qn_trainer_save(a, "/nonexistent/x", &err), QN_STATUS_io);
+    close(fd);
+    unlink(path);
+    qn_trainer_destroy(a);
+    qn_trainer_destroy(b);
+    qn_trainer_destroy(c);
+    qn_trainer_destroy(d);
+    qn_trainer_destroy(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(learns), cmocka_unit_test(same_losses), cmocka_unit_test(bad_options), cmocka_unit_test(foreign_checkpoints),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
