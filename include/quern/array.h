@@ -24,7 +24,8 @@
  *
  * Errors. Functions that make a tensor return NULL when something is wrong, and pass NULL on: an expression needs one check at its
  * end. The context keeps the first error until qn_context_clear: qn_context_error says what was wrong, with the operation and the
- * shapes. Functions that return a qn_status leave their error there too. After an error every tensor is what it was before.
+ * shapes. Functions that return a qn_status leave their error there too. After an error every tensor is what it was before. Only an index
+ * that is out of range is found later, at the next look: see quern/functions.h.
  *
  * Dimensions count from the end when negative. Handles of a context are used by one thread at a time. Tensors of two contexts do not
  * mix. */

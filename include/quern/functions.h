@@ -6,8 +6,10 @@
  * Lists of dimensions are two arguments, written by a macro:
  *     qn_sum(x, QN_DIMS(0, -1), true)     over the first and the last, which stay with size 1
  *     qn_mean(x, QN_ALL, false)           over all of them: a scalar
- * Indices are I64 or I32. Since nothing is computed when an operation is recorded, an index out of range is no error: it reads as zero and
- * writes nothing. Negative ones count from the end in qn_index and qn_index_put only, as in PyTorch. */
+ * Indices are I64 or I32. Since nothing is computed when an operation is recorded, one that is out of range is found when somebody looks:
+ * that call fails, and the context's error names the operation, the index and the size. What was recorded before the operation was done, as
+ * it is written down; what came after was not, so tensors written in place after it are what they were, and new ones have no value.
+ * Negative indices count from the end in qn_index and qn_index_put only, as in PyTorch. */
 #ifndef QUERN_FUNCTIONS_H
 #define QUERN_FUNCTIONS_H
 

@@ -208,18 +208,19 @@ static qn_status bind_outputs(qn_context *ctx, qn_exec *e, qn_error *err)
     return QN_OK;
 }
 
-/* The pending graph is over, whether it ran well or not. */
-static void settle(qn_context *ctx, int32_t n_outputs, bool good)
+/* The pending graph is over. A run that stopped on the way computed what comes before `stopped`, as the program wrote it down, and nothing
+ * after: there memory holds what it held, and values that were still to have memory are lost. -1: nobody knows how far it came. */
+static void settle(qn_context *ctx, const qn_exec *e, int32_t n_outputs, int32_t stopped)
 {
     for (int32_t i = 0; i < n_outputs; i++) {
         qn_storage *s = ctx->outputs[i];
-        if (good) s->memory = ctx->output_memory[i];
-        s->lost = !good;
+        s->lost = ((const slots *)qn__exec_graph(e)->owner)->outputs[i]->id >= stopped;
+        if (!s->lost) s->memory = ctx->output_memory[i];
+        else qn__memory_put(ctx, ctx->output_memory[i]);
     }
-    if (!good) drop_memory(ctx, n_outputs);
     while (ctx->pending != NULL) {
         qn_storage *s = ctx->pending;
-        if (!good) s->lost = true;
+        if (stopped < 0) s->lost = true;
         s->value = NULL;
         qn__storage_unlist(s);
     }
@@ -240,7 +241,7 @@ qn_status qn__flush(qn_context *ctx)
     int32_t n_outputs;
     qn_exec *e = NULL;
     if (ctx->pending == NULL) { /* nobody sees anything of what was recorded */
-        settle(ctx, 0, true);
+        settle(ctx, NULL, 0, 0);
         return QN_OK;
     }
     QN_TRY(find_outputs(ctx, &n_outputs, err));
@@ -252,9 +253,11 @@ qn_status qn__flush(qn_context *ctx)
         unmark_outputs(ctx);
         return status;
     }
-    status = qn__exec_run(e, NULL, err);
+    int32_t stopped = INT32_MAX;
+    const qn_run run = {.stopped = &stopped};
+    status = qn__exec_run(e, &run, err);
     unbind(e);
     ctx->n_runs++;
-    settle(ctx, n_outputs, status == QN_OK);
+    settle(ctx, e, n_outputs, status != QN_OK && stopped == INT32_MAX ? -1 : stopped);
     return status;
 }

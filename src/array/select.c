@@ -4,48 +4,50 @@
 
 #include <string.h>
 
-static qn_tensor *by_index(qn_op op, qn_combine mode, bool in_place, int dim, qn_tensor *x, qn_tensor *index, qn_tensor *src, int n)
+/* `strict` is the public name of the operation. */
+static qn_tensor *by_index(qn_op op, qn_strict strict, qn_combine mode, bool in_place, int dim, qn_tensor *x, qn_tensor *index,
+                           qn_tensor *src, int n)
 {
-    const char *name = qn__op_info(op)->name;
+    const char *name = qn__strict_name((int32_t)strict);
     qn_tensor *all[] = {x, index, src};
     if (qn__same_context(name, all, n) == NULL) return NULL;
     const int d = qn__dim_of(name, x, dim);
     if (d < 0) return NULL;
-    const qn_index_attrs attrs = {.dim = d, .mode = (int32_t)mode};
+    const qn_index_attrs attrs = {.dim = d, .mode = (int32_t)mode, .strict = (int32_t)strict};
     return qn__plain(op, &attrs, (qn_target){in_place ? x : NULL, true}, all, n);
 }
 
-qn_tensor *qn_gather(qn_tensor *x, int dim, qn_tensor *index) { return by_index(QN_OP_gather, 0, false, dim, x, index, NULL, 2); }
+qn_tensor *qn_gather(qn_tensor *x, int dim, qn_tensor *index) { return by_index(QN_OP_gather, QN_STRICT_gather, 0, false, dim, x, index, NULL, 2); }
 
 qn_tensor *qn_scatter(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src)
 {
-    return by_index(QN_OP_scatter, QN_COMBINE_set, false, dim, x, index, src, 3);
+    return by_index(QN_OP_scatter, QN_STRICT_scatter, QN_COMBINE_set, false, dim, x, index, src, 3);
 }
 
 qn_tensor *qn_scatter_(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src)
 {
-    return by_index(QN_OP_scatter, QN_COMBINE_set, true, dim, x, index, src, 3);
+    return by_index(QN_OP_scatter, QN_STRICT_scatter, QN_COMBINE_set, true, dim, x, index, src, 3);
 }
 
 qn_tensor *qn_scatter_add(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src)
 {
-    return by_index(QN_OP_scatter, QN_COMBINE_add, false, dim, x, index, src, 3);
+    return by_index(QN_OP_scatter, QN_STRICT_scatter_add, QN_COMBINE_add, false, dim, x, index, src, 3);
 }
 
 qn_tensor *qn_scatter_add_(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src)
 {
-    return by_index(QN_OP_scatter, QN_COMBINE_add, true, dim, x, index, src, 3);
+    return by_index(QN_OP_scatter, QN_STRICT_scatter_add, QN_COMBINE_add, true, dim, x, index, src, 3);
 }
 
 qn_tensor *qn_index_select(qn_tensor *x, int dim, qn_tensor *index)
 {
-    return by_index(QN_OP_index_select, 0, false, dim, x, index, NULL, 2);
+    return by_index(QN_OP_index_select, QN_STRICT_index_select, 0, false, dim, x, index, NULL, 2);
 }
 
 static qn_tensor *index_add(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src, double alpha, bool in_place)
 {
     qn_tensor *scaled = alpha == 1 ? src : qn_mul_number(src, alpha);
-    qn_tensor *y = by_index(QN_OP_index_add, QN_COMBINE_add, in_place, dim, x, index, scaled, 3);
+    qn_tensor *y = by_index(QN_OP_index_add, QN_STRICT_index_add, QN_COMBINE_add, in_place, dim, x, index, scaled, 3);
     if (scaled != src) qn_release(scaled);
     return y;
 }
@@ -62,7 +64,7 @@ qn_tensor *qn_index_add_(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src
 
 qn_tensor *qn_index_copy(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src)
 {
-    return by_index(QN_OP_index_add, QN_COMBINE_set, false, dim, x, index, src, 3);
+    return by_index(QN_OP_index_add, QN_STRICT_index_copy, QN_COMBINE_set, false, dim, x, index, src, 3);
 }
 
 /* ---- several indices: one index into the first dimensions taken together ---- */
@@ -72,14 +74,15 @@ typedef struct places {
     qn_shape folded, result;  /* x with its first n dimensions as one; ids' shape and the others */
 } places;
 
-static bool find_places(const char *name, qn_tensor *x, qn_tensor *const *indices, int n, places *out)
+static bool find_places(qn_strict strict, qn_tensor *x, qn_tensor *const *indices, int n, places *out)
 {
+    const char *name = qn__strict_name((int32_t)strict);
     memset(out, 0, sizeof *out);
     if (x == NULL || n < 1 || n > QN_MAX_SRC || n > x->layout.rank) {
         if (x != NULL) (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: %d indices for %s", name, n, QN_TEXT_OF(x));
         return false;
     }
-    qn_flat_attrs attrs = {{0}};
+    qn_flat_attrs attrs = {.strict = (int32_t)strict};
     qn_shape *folded = &out->folded, *result = &out->result;
     folded->rank = 1 + x->layout.rank - n;
     folded->dim[0] = 1;
@@ -102,8 +105,8 @@ static bool find_places(const char *name, qn_tensor *x, qn_tensor *const *indice
 qn_tensor *qn_index(qn_tensor *x, qn_tensor *const *indices, int n)
 {
     places at;
-    if (!find_places("index", x, indices, n, &at)) return NULL;
-    qn_tensor *folded = qn_reshape(x, at.folded), *rows = qn_index_select(folded, 0, at.flat);
+    if (!find_places(QN_STRICT_index, x, indices, n, &at)) return NULL;
+    qn_tensor *folded = qn_reshape(x, at.folded), *rows = by_index(QN_OP_index_select, QN_STRICT_index, 0, false, 0, folded, at.flat, NULL, 2);
     qn_tensor *y = rows != NULL ? qn_view_as(rows, at.result) : NULL;
     qn_release(folded);
     qn_release(rows);
@@ -115,11 +118,11 @@ qn_tensor *qn_index(qn_tensor *x, qn_tensor *const *indices, int n)
 static qn_tensor *put(qn_tensor *x, qn_tensor *const *indices, int n, qn_tensor *values, bool accumulate)
 {
     places at;
-    if (!find_places("index_put", x, indices, n, &at)) return NULL;
+    if (!find_places(QN_STRICT_index_put, x, indices, n, &at)) return NULL;
     qn_shape rows_shape = at.folded;
     rows_shape.dim[0] = qn_numel(at.flat);
     qn_tensor *wide = qn_expand(values, at.result), *rows = qn_reshape(wide, rows_shape), *folded = qn_reshape(x, at.folded);
-    qn_tensor *done = by_index(QN_OP_index_add, accumulate ? QN_COMBINE_add : QN_COMBINE_set, false, 0, folded, at.flat, rows, 3);
+    qn_tensor *done = by_index(QN_OP_index_add, QN_STRICT_index_put, accumulate ? QN_COMBINE_add : QN_COMBINE_set, false, 0, folded, at.flat, rows, 3);
     qn_tensor *y = done != NULL ? qn_view_as(done, qn_layout_shape(&x->layout)) : NULL;
     qn_release(wide);
     qn_release(rows);
@@ -153,7 +156,7 @@ qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices)
         (void)QN_FAIL(qn__err(table->ctx), invalid, "embedding: indices %s, at most %d dimensions expected", QN_TEXT_OF(indices), QN_MAX_RANK - 1);
         return NULL;
     }
-    qn_tensor *flat = qn_reshape(indices, qn_shape_of(qn_numel(indices))), *rows = qn_index_select(table, 0, flat);
+    qn_tensor *flat = qn_reshape(indices, qn_shape_of(qn_numel(indices))), *rows = by_index(QN_OP_index_select, QN_STRICT_embedding, 0, false, 0, table, flat, NULL, 2);
     shape.dim[shape.rank++] = table->layout.dim[1];
     qn_tensor *y = rows != NULL ? qn_view_as(rows, shape) : NULL;
     qn_release(flat);

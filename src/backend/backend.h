@@ -47,6 +47,8 @@ typedef struct qn_run {
     qn__eval_fn eval;         /* NULL: none */
     void *eval_ctx;
     double *node_ns;          /* by node id: measured time is added; NULL: don't measure */
+    int32_t *stopped;         /* a run that fails: the id of the node where it ended; what comes before it was computed, nothing after
+                               * it was. Untouched by a run that succeeds; NULL: nobody asks */
 } qn_run;
 
 struct qn_backend_type {

@@ -17,6 +17,16 @@ typedef struct qn_view {
     qn_layout layout;         /* offset already applied */
 } qn_view;
 
+/* What a run found wrong with the values that it was given. Of the first node with such a value the least is kept, so that it does not
+ * depend on who came first. */
+typedef struct qn_fault {
+    _Atomic int32_t at;       /* qn_task.at; INT32_MAX: none */
+    _Atomic int32_t busy;
+    const char *call;
+    int64_t index, size;
+    int32_t dim;
+} qn_fault;
+
 typedef struct qn_task {
     const qn_node *node;
     const void *attrs;
@@ -25,6 +35,8 @@ typedef struct qn_task {
     uint8_t *scratch;         /* node's own, shared by the threads */
     float *tile;              /* this thread's QN_MM_TILE_BYTES */
     const qn_ukr *ukr;
+    qn_fault *fault;
+    int32_t at;               /* counts the phases of all steps of a program */
     int phase;                /* ops with several phases run them one after the other, a barrier between */
     int64_t begin, end;       /* items of this phase */
 } qn_task;
@@ -37,6 +49,9 @@ typedef struct qn_cpu_op {
     int64_t (*items)(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk); /* chunk: how many at once pay */
     void (*run)(const qn_task *task);
 } qn_cpu_op;
+/* A driver of a strict node has met this index. Nothing that comes after this will run. */
+void qn__bad_index(const qn_task *t, int32_t strict, int dim, int64_t index, int64_t size);
+
 /* NULL for leaves, views and transfers; every compute or update row of ops.def has one, or the program does not link. */
 const qn_cpu_op *qn__cpu_op(qn_op op);
 

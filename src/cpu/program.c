@@ -2,7 +2,10 @@
 /* src/cpu/program.c -- a segment compiled to a flat list of steps with every pointer resolved, and the walk over it.
  *
  * All members of the team walk the same list. A phase that is worth sharing is handed out in chunks, with a barrier behind it; small
- * phases are member 0's alone and need a barrier only where they meet shared ones, so that a chain of small nodes costs none. */
+ * phases are member 0's alone and need a barrier only where they meet shared ones, so that a chain of small nodes costs none.
+ *
+ * A phase that finds a fault is the last one: member 0 leaves out what it would do alone, and all part ways at the next barrier, where they
+ * agree on what came before it. */
 #include "cpu/program.h"
 
 #include <string.h>
@@ -24,6 +27,7 @@ struct qn_program {
     qn_cpu *cpu;
     int32_t n_steps;
     step *steps;
+    qn_fault fault;
 };
 
 /* ---- compiling ------------------------------------------------------------------------------------------------------- */
@@ -191,8 +195,10 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
     program->n_steps = segment->n_nodes;
     program->steps = qn__calloc((size_t)segment->n_nodes, sizeof(step));
     qn_status status = program->steps ? QN_OK : QN_FAIL_NOMEM(err, (size_t)segment->n_nodes * sizeof(step));
-    for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++)
+    for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++) {
         status = compile_step(program->cpu, segment, segment->nodes[i], &program->steps[i], err);
+        program->steps[i].task.fault = &program->fault;
+    }
     if (status != QN_OK) {
         qn__cpu_program_destroy(program);
         return status;
@@ -203,6 +209,25 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
 }
 
 /* ---- running --------------------------------------------------------------------------------------------------------- */
+
+void qn__bad_index(const qn_task *t, int32_t strict, int dim, int64_t index, int64_t size)
+{
+    qn_fault *f = t->fault;
+    int32_t expected = 0;
+    while (!atomic_compare_exchange_weak_explicit(&f->busy, &expected, 1, memory_order_acquire, memory_order_relaxed)) expected = 0;
+    const int32_t at = atomic_load_explicit(&f->at, memory_order_relaxed);
+    if (t->at < at || (t->at == at && (dim < f->dim || (dim == f->dim && index < f->index)))) {
+        f->call = qn__strict_name(strict);
+        f->dim = dim;
+        f->index = index;
+        f->size = size;
+        atomic_store_explicit(&f->at, t->at, memory_order_relaxed);
+    }
+    atomic_store_explicit(&f->busy, 0, memory_order_release);
+}
+
+/* Was a fault found in this phase or before it? After a barrier behind that phase all members see the same. */
+static bool faulty(const qn_fault *f, int32_t at) { return atomic_load_explicit(&f->at, memory_order_relaxed) <= at; }
 
 typedef struct walk {
     const qn_program *program;
@@ -216,7 +241,7 @@ static void run_phase(qn_team *team, const step *s, qn_task *t, int p, int membe
     t->phase = p;
     if (ph->shared) {
         while (qn__team_next(team, ph->items, ph->chunk, &t->begin, &t->end)) s->op->run(t);
-    } else if (member == 0) {
+    } else if (member == 0 && !faulty(t->fault, t->at)) {
         t->begin = 0;
         t->end = ph->items;
         s->op->run(t);
@@ -239,9 +264,16 @@ static void walk_steps(void *ctx, int member, int n_members)
         for (int p = 0; p < s->op->n_phases; p++) {
             const phase *ph = &s->phases[p];
             if (ph->items == 0) continue;
-            if (ph->shared && alone) qn__team_barrier(cpu->team);
+            t.at = i * QN_CPU_MAX_PHASES + p;
+            if (ph->shared && alone) {
+                qn__team_barrier(cpu->team);
+                if (faulty(t.fault, t.at - 1)) return; /* others may be at this phase already */
+            }
             run_phase(cpu->team, s, &t, p, member);
-            if (ph->shared) qn__team_barrier(cpu->team);
+            if (ph->shared) {
+                qn__team_barrier(cpu->team);
+                if (faulty(t.fault, t.at)) return;
+            }
             alone = !ph->shared;
         }
         if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
@@ -254,13 +286,23 @@ static void walk_range(qn_program *program, int32_t from, int32_t to, double *no
     qn__team_run(program->cpu->team, walk_steps, &w);
 }
 
+static qn_status fault_error(const qn_program *program, const qn_run *run, qn_error *err)
+{
+    const qn_fault *f = &program->fault;
+    if (run && run->stopped) *run->stopped = program->steps[atomic_load_explicit(&f->at, memory_order_relaxed) / QN_CPU_MAX_PHASES].task.node->id;
+    return QN_FAIL(err, invalid, "%s: index %lld is out of range for dimension %d of size %lld", f->call, (long long)f->index, f->dim,
+                   (long long)f->size);
+}
+
 qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
 {
     double *node_ns = run ? run->node_ns : NULL;
+    qn_fault *f = &program->fault;
+    atomic_store_explicit(&f->at, INT32_MAX, memory_order_relaxed);
     if (!run || !run->eval) {
         walk_range(program, 0, program->n_steps, node_ns);
         QN_COUNT(kernel_tasks, program->n_steps);
-        return QN_OK;
+        return faulty(f, INT32_MAX - 1) ? fault_error(program, run, err) : QN_OK;
     }
     for (int32_t i = 0; i < program->n_steps; i++) {
         const qn_node *n = program->steps[i].task.node;
@@ -268,8 +310,10 @@ qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
         if (go) {
             walk_range(program, i, i + 1, node_ns);
             QN_COUNT(kernel_tasks, 1);
+            if (faulty(f, INT32_MAX - 1)) return fault_error(program, run, err);
             go = run->eval(run->eval_ctx, n, true);
         }
+        if (!go && run->stopped) *run->stopped = n->id;
         if (!go) return QN_FAIL(err, cancelled, "stopped by a callback at node %d, %s \"%s\"", n->id, qn_node_op_name(n), n->name);
     }
     return QN_OK;

@@ -81,6 +81,7 @@ void qn__grad_embedding_bag(qn_grad_task *t)
     qn_graph *g = t->g;
     qn_bag_attrs a = *(const qn_bag_attrs *)t->attrs;
     a.n_rows = t->shape[0].dim[0];
+    a.strict = QN_STRICT_not; /* the forward run has looked */
     qn_node *weights = t->n_src > 3 ? t->src[3] : NULL;
     if (t->wanted[0]) {
         t->dx[0] = qn__embedding_bag_back(g, t->dy, t->src[1], t->src[2], weights, a.mode == QN_BAG_max ? t->src[0] : NULL, &a);

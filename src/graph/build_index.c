@@ -25,7 +25,7 @@ qn_node *qn__index_select(qn_graph *g, qn_node *x, int dim, qn_node *ids)
 
 qn_node *qn__flat_index(qn_graph *g, qn_node *const *ids, const int64_t *size, int n)
 {
-    qn_flat_attrs attrs = {{0}};
+    qn_flat_attrs attrs = {.strict = QN_STRICT_not};
     for (int i = 0; i < n && i < QN_MAX_SRC; i++) attrs.size[i] = size[i];
     return qn__op(g, QN_OP_flat_index, &attrs, ids, n);
 }

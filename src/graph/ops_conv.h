@@ -29,7 +29,7 @@ typedef struct qn_upsample_attrs {
 } qn_upsample_attrs;
 
 typedef enum qn_bag_mode { QN_BAG_sum, QN_BAG_mean, QN_BAG_max } qn_bag_mode;
-typedef struct qn_bag_attrs { int64_t n_rows, padding_idx; int32_t mode, include_last; } qn_bag_attrs; /* n_rows: embedding_bag_back */
+typedef struct qn_bag_attrs { int64_t n_rows, padding_idx; int32_t mode, include_last, strict, pad_; } qn_bag_attrs; /* n_rows: embedding_bag_back */
 
 /* x [n,c,in..], w [o,c/groups,k..], b [o] or NULL -> [n,o,out..]; out = (in + 2 padding - dilation (k - 1) - 1) / stride + 1 */
 qn_node *qn__conv(qn_graph *g, qn_node *x, qn_node *w, qn_node *b, const qn_conv_attrs *attrs);
@@ -47,7 +47,8 @@ qn_node *qn__upsample(qn_graph *g, qn_node *x, const qn_upsample_attrs *attrs);
 qn_node *qn__upsample_back(qn_graph *g, qn_node *y, const qn_upsample_attrs *attrs);
 
 /* table [rows,m], ids [k], offsets [bags] (or [bags + 1] with include_last), weights [k] (mode sum) or NULL -> [bags,m].
- * Ids equal to padding_idx (-1: none) are left out; an empty bag is 0. */
+ * Ids equal to padding_idx (-1: none) are left out; an empty bag is 0. strict as for
+ * indices, see ops_index.h: offsets too then lie in [0, k]. */
 qn_node *qn__embedding_bag(qn_graph *g, qn_node *table, qn_node *ids, qn_node *offsets, qn_node *weights, const qn_bag_attrs *attrs);
 /* y [bags,m]: the gradient of the result; table: for max only -> the gradient of the table [n_rows,m] */
 qn_node *qn__embedding_bag_back(qn_graph *g, qn_node *y, qn_node *ids, qn_node *offsets, qn_node *weights, qn_node *table,

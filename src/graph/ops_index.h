@@ -2,8 +2,8 @@
 /* src/graph/ops_index.h -- indexing, joining, sorting, padding, writing into parts, random numbers: attributes and builders.
  * Included by graph.h.
  *
- * Indices are I64 or I32, any strides. One that is out of range (a negative one is) reads as zero and writes nothing: kernels
- * cannot fail, so whoever has the indices in hand and wants an error checks them there. qn__flat_index gives negative indices
+ * Indices are I64 or I32, any strides. One that is out of range (a negative one is) reads as zero and writes nothing, unless the node is
+ * strict: then the run ends there with an error, and no later node is computed. qn__flat_index gives negative indices
  * their meaning from the end. Where several elements are written to one place, they are taken in the order of the index. */
 #ifndef QN_GRAPH_OPS_INDEX_H
 #define QN_GRAPH_OPS_INDEX_H
@@ -20,8 +20,21 @@ typedef enum qn_combine {
 } qn_combine;
 const char *qn__combine_name(int32_t mode);
 
-typedef struct qn_index_attrs { int32_t dim, mode; } qn_index_attrs;            /* mode: scatter and index_add only */
-typedef struct qn_flat_attrs { int64_t size[QN_MAX_SRC]; } qn_flat_attrs;
+/* On whose behalf a node is strict: the name in the error. */
+#define QN_STRICT_ROWS(ROW) \
+    ROW(gather) ROW(scatter) ROW(scatter_add) ROW(index_select) ROW(index_add) ROW(index_copy) ROW(index) ROW(index_put) ROW(embedding) \
+    ROW(embedding_bag)
+typedef enum qn_strict {
+    QN_STRICT_not,
+#define QN_STRICT_ENUM(name) QN_STRICT_##name,
+    QN_STRICT_ROWS(QN_STRICT_ENUM)
+#undef QN_STRICT_ENUM
+    QN_STRICT_COUNT
+} qn_strict;
+const char *qn__strict_name(int32_t strict);
+
+typedef struct qn_index_attrs { int32_t dim, mode, strict, pad_; } qn_index_attrs; /* mode: scatter and index_add only */
+typedef struct qn_flat_attrs { int64_t size[QN_MAX_SRC]; int32_t strict, pad_; } qn_flat_attrs;
 typedef struct qn_empty_attrs { int64_t dim[QN_MAX_RANK]; int32_t rank, dtype, serial, pad_; } qn_empty_attrs;
 typedef struct qn_strided_attrs { qn_layout layout; int32_t mode, pad_; } qn_strided_attrs;
 typedef struct qn_tri_attrs { int64_t diagonal; int32_t upper, pad_; } qn_tri_attrs;

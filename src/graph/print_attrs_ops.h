@@ -24,11 +24,14 @@ static void print_qn_index_attrs(const void *attrs, qn_str *out)
     const qn_index_attrs *a = attrs;
     qn__str_printf(out, " dim=%d", a->dim);
     if (a->mode != QN_COMBINE_set) qn__str_printf(out, " mode=%s", qn__combine_name(a->mode));
+    if (a->strict != QN_STRICT_not) qn__str_puts(out, " strict");
 }
 
 static void print_qn_flat_attrs(const void *attrs, qn_str *out)
 {
-    put_dims(out, "size", ((const qn_flat_attrs *)attrs)->size, QN_MAX_SRC);
+    const qn_flat_attrs *a = attrs;
+    put_dims(out, "size", a->size, QN_MAX_SRC);
+    if (a->strict != QN_STRICT_not) qn__str_puts(out, " strict");
 }
 
 static void print_qn_empty_attrs(const void *attrs, qn_str *out)
@@ -118,6 +121,7 @@ static void print_qn_bag_attrs(const void *attrs, qn_str *out)
     const qn_bag_attrs *a = attrs;
     qn__str_printf(out, " mode=%s", (uint32_t)a->mode <= QN_BAG_max ? modes[a->mode] : "?");
     if (a->padding_idx >= 0) qn__str_printf(out, " padding_idx=%lld", (long long)a->padding_idx);
+    if (a->strict != QN_STRICT_not) qn__str_puts(out, " strict");
 }
 
 #endif

@@ -95,7 +95,7 @@ qn_status qn__rule_conv_input(qn_node *n, qn_error *err)
     if (__builtin_mul_overflow(w->dim[1], (int64_t)a->groups, &shape.dim[1])) return QN_FAIL(err, limit, "conv_input: too many channels");
     QN_TRY(check_bias(n, shape.dim[1], err));
     for (int i = 0; i < a->n_spatial; i++) {
-        int64_t back;
+        int64_t back = 0;
         QN_TRY(conv_size(n, i, a->size[i], w->dim[2 + i], &back, err));
         if (back != y->dim[2 + i]) {
             return QN_FAIL(err, invalid, "conv_input: a result of size %lld in spatial dimension %d belongs to %lld, not to %s",
@@ -117,7 +117,7 @@ qn_status qn__rule_conv_weight(qn_node *n, qn_error *err)
     }
     qn_shape shape = {.rank = x->rank, .dim = {y->dim[1], x->dim[1] / a->groups}};
     for (int i = 0; i < a->n_spatial; i++) {
-        int64_t out;
+        int64_t out = 0;
         QN_TRY(conv_size(n, i, x->dim[2 + i], a->size[i], &out, err));
         if (out != y->dim[2 + i]) {
             return QN_FAIL(err, invalid, "conv_weight: spatial dimension %d gives %lld, y is %s", i, (long long)out, SHAPE(n->src[1]));

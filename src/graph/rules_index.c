@@ -14,6 +14,17 @@ const char *qn__combine_name(int32_t mode)
     return (uint32_t)mode < QN_COMBINE_COUNT ? names[mode] : "?";
 }
 
+const char *qn__strict_name(int32_t strict)
+{
+    static const char *const names[QN_STRICT_COUNT] = {
+        "?",
+#define QN_STRICT_NAME(name) #name,
+        QN_STRICT_ROWS(QN_STRICT_NAME)
+#undef QN_STRICT_NAME
+    };
+    return (uint32_t)strict < QN_STRICT_COUNT ? names[strict] : "?";
+}
+
 static qn_status check_mode(const qn_node *n, int32_t mode, qn_error *err)
 {
     if ((uint32_t)mode < QN_COMBINE_COUNT) return QN_OK;

@@ -39,6 +39,20 @@ static int64_t id_of(const bags *b, int64_t i)
     return id < 0 || id >= b->n_rows || id == b->a->padding_idx ? -1 : id;
 }
 
+/* Strict nodes: every offset and every id of the bag. */
+static void look_at(const qn_task *t, const bags *b, int64_t bag)
+{
+    const int64_t stride = b->offsets->layout.stride[0], last = b->a->include_last ? 1 : 0;
+    for (int64_t i = bag; i <= bag + last; i++) {
+        const int64_t at = qn__index_at(b->offsets, i * stride);
+        if (at < 0 || at > b->n_ids || (i == 0 && at != 0)) qn__bad_index(t, b->a->strict, 1, at, b->n_ids);
+    }
+    for (int64_t i = offset_of(b, bag), end = offset_of(b, bag + 1); i < end; i++) {
+        const int64_t id = qn__index_at(b->ids, i * b->ids->layout.stride[0]);
+        if (id < 0 || id >= b->n_rows) qn__bad_index(t, b->a->strict, 0, id, b->n_rows);
+    }
+}
+
 static int64_t count_of(const bags *b, int64_t from, int64_t end)
 {
     int64_t n = 0;
@@ -133,6 +147,7 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
 static void run(const qn_task *t)
 {
     const bags b = bags_of(t, t->n_src > 3 ? &t->src[3] : NULL, t->src[0].layout.dim[0]);
+    for (int64_t bag = t->begin; bag < t->end && b.a->strict; bag++) look_at(t, &b, bag);
     for (int64_t bag = t->begin; bag < t->end; bag++) table[t->dst.dtype].bag(&b, bag, &t->src[0], qn__row_at(&t->dst, bag));
 }
 

@@ -46,7 +46,10 @@ static void run_flat(const qn_task *t)
                 const int64_t step = in[s].rank ? in[s].stride[in[s].rank - 1] : 0, size = attrs->size[s];
                 int64_t id = qn__index_at(&t->src[s], start[s] + j * step);
                 if (id < 0 && id >= -size) id += size;
-                out = out || id < 0 || id >= size;
+                if (id < 0 || id >= size) {
+                    out = true;
+                    if (attrs->strict) qn__bad_index(t, attrs->strict, s, id, size);
+                }
                 flat = out ? 0 : flat * size + id;
             }
             y[j] = out ? -1 : flat;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/gather.c -- gather and index_select: elements as they are, by an index along one dimension; an index that is out of
- * range gives zero. An item is a row of the result. */
+ * range gives zero, and is told of by a strict node. An item is a row of the result. */
 #include "cpu/op/ops.h"
 #include "cpu/op/typed.h"
 
@@ -41,11 +41,9 @@ static void run_gather(const qn_task *t)
         uint8_t *y = qn__row_at(&t->dst, r);
         for (int64_t j = 0; j < n; j += RUN) {
             const int64_t m = n - j < RUN ? n - j : RUN;
+            if (qn__places(at, ids, id_row + j * id_step, id_step, m, size, 1) && attrs->strict)
+                qn__report_indices(t, attrs->strict, dim, ids, id_row + j * id_step, id_step, m, size);
             /* Offsets may be negative in a flipped view: they are counted from the lowest element. */
-            for (int64_t i = 0; i < m; i++) {
-                const int64_t id = qn__index_at(ids, id_row + (j + i) * id_step);
-                at[i] = id >= 0 && id < size ? id : -1;
-            }
             if (step == 0 && stride > 0) {
                 for (int64_t i = 0; i < m; i++) at[i] = at[i] < 0 ? -1 : at[i] * stride;
                 qn__pick(bytes, y + j * bytes, qn__elem_at(x, base), at, m);
@@ -80,14 +78,22 @@ static void run_select(const qn_task *t)
         uint8_t *y = qn__row_at(&t->dst, r);
         if (dim != rank - 1) {
             const int64_t id = qn__index_at(ids, place[dim] * id_step);
-            if (id >= 0 && id < size) qn__move(bytes, y, 1, qn__elem_at(x, base + id * stride), qn__row_step(&x->layout), n);
-            else memset(y, 0, (size_t)(n * bytes));
+            if (id >= 0 && id < size) {
+                qn__move(bytes, y, 1, qn__elem_at(x, base + id * stride), qn__row_step(&x->layout), n);
+                continue;
+            }
+            memset(y, 0, (size_t)(n * bytes));
+            if (attrs->strict) qn__bad_index(t, attrs->strict, dim, id, size);
             continue;
         }
         for (int64_t j = 0; j < n; j++) {
             const int64_t id = qn__index_at(ids, j * id_step);
-            if (id >= 0 && id < size) memcpy(y + j * bytes, qn__elem_at(x, base + id * stride), (size_t)bytes);
-            else memset(y + j * bytes, 0, (size_t)bytes);
+            if (id >= 0 && id < size) {
+                memcpy(y + j * bytes, qn__elem_at(x, base + id * stride), (size_t)bytes);
+                continue;
+            }
+            memset(y + j * bytes, 0, (size_t)bytes);
+            if (attrs->strict) qn__bad_index(t, attrs->strict, dim, id, size);
         }
     }
 }

@@ -96,20 +96,17 @@ static void run_scatter(const qn_task *t)
         if (along) {
             for (int64_t j = 0; j < n; j += RUN) {
                 const int64_t m = n - j < RUN ? n - j : RUN;
-                for (int64_t i = 0; i < m; i++) {
-                    const int64_t id = qn__index_at(ids, id0 + (j + i) * id_dim);
-                    at[i] = id >= 0 && id < size ? id * y_dim : -1;
-                }
+                if (qn__places(at, ids, id0 + j * id_dim, id_dim, m, size, y_dim) && attrs->strict)
+                    qn__report_indices(t, attrs->strict, dim, ids, id0 + j * id_dim, id_dim, m, size);
                 scatter(y, at, qn__elem_at(src, src0 + j * src_dim), src_dim, m);
             }
             continue;
         }
         const int64_t id_step = qn__row_step(w), src_step = qn__row_step(&src->layout);
         for (int64_t j = 0; j < n; j++) {
-            for (int64_t i = 0; i < s.n; i++) {
-                const int64_t id = qn__index_at(ids, id0 + j * id_dim + i * id_step);
-                at[i] = id >= 0 && id < size ? id * y_dim + i : -1;
-            }
+            if (qn__places(at, ids, id0 + j * id_dim, id_step, s.n, size, y_dim) && attrs->strict)
+                qn__report_indices(t, attrs->strict, dim, ids, id0 + j * id_dim, id_step, s.n, size);
+            for (int64_t i = 0; i < s.n; i++) at[i] += at[i] < 0 ? 0 : i;
             scatter(y, at, qn__elem_at(src, src0 + j * src_dim), src_step, s.n);
         }
     }
@@ -140,17 +137,18 @@ static void run_add(const qn_task *t)
         if (along) {
             for (int64_t j = 0; j < n; j += RUN) {
                 const int64_t m = n - j < RUN ? n - j : RUN;
-                for (int64_t i = 0; i < m; i++) {
-                    const int64_t id = qn__index_at(ids, (j + i) * id_step);
-                    at[i] = id >= 0 && id < size ? id * y_dim : -1;
-                }
+                if (qn__places(at, ids, j * id_step, id_step, m, size, y_dim) && attrs->strict)
+                    qn__report_indices(t, attrs->strict, dim, ids, j * id_step, id_step, m, size);
                 type->scatter[attrs->mode](qn__elem_at(&t->dst, y0), at, qn__elem_at(src, src0 + j * w->stride[dim]), w->stride[dim], m);
             }
             continue;
         }
         for (int64_t j = 0; j < n; j++) {
             const int64_t id = qn__index_at(ids, j * id_step);
-            if (id < 0 || id >= size) continue;
+            if (id < 0 || id >= size) {
+                if (attrs->strict) qn__bad_index(t, attrs->strict, dim, id, size);
+                continue;
+            }
             type->combine[attrs->mode](qn__elem_at(&t->dst, y0 + id * y_dim), 1, qn__elem_at(src, src0 + j * w->stride[dim]),
                                        qn__row_step(w), s.n);
         }

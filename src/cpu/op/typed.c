@@ -144,6 +144,14 @@ void qn__pick(int64_t elem_bytes, void *y, const void *x, const int64_t *at, int
     else PICK(uint8_t);
 }
 
+void qn__report_indices(const qn_task *t, int32_t strict, int dim, const qn_view *ids, int64_t start, int64_t step, int64_t n, int64_t size)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t id = qn__index_at(ids, start + i * step);
+        if (id < 0 || id >= size) qn__bad_index(t, strict, dim, id, size);
+    }
+}
+
 int64_t qn__copied_rows(const qn_node *node, int64_t *chunk)
 {
     *chunk = qn__chunk_of(16384, qn__row_size(&node->layout));

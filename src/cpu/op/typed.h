@@ -59,6 +59,21 @@ static inline int64_t qn__index_at(const qn_view *v, int64_t at)
     return i;
 }
 
+/* Tells of the first n elements' indices that are not in [0, size). Strict nodes only, and only when there is one. */
+void qn__report_indices(const qn_task *t, int32_t strict, int dim, const qn_view *ids, int64_t start, int64_t step, int64_t n, int64_t size);
+
+/* at[i] = index times scale, or -1 where the index is out of range. Is one? */
+static inline bool qn__places(int64_t *at, const qn_view *ids, int64_t start, int64_t step, int64_t n, int64_t size, int64_t scale)
+{
+    int64_t all = 0; /* negative when one is */
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t id = qn__index_at(ids, start + i * step);
+        at[i] = id >= 0 && id < size ? id * scale : -1;
+        all |= at[i];
+    }
+    return all < 0;
+}
+
 /* Rows of a result that starts as a copy of source 0, which may be the same memory: then there is nothing to do. */
 int64_t qn__copied_rows(const qn_node *node, int64_t *chunk);
 void qn__copy_rows(const qn_task *t);
