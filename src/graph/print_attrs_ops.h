@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/print_attrs_ops.h -- attributes of products, indexing and convolution as text. Part of print.c, which includes it once. */
+/* src/graph/print_attrs_ops.h -- attributes of products, indexing, convolution and attention as text. Part of print.c, which includes it once. */
 #ifndef QN_GRAPH_PRINT_ATTRS_OPS_H
 #define QN_GRAPH_PRINT_ATTRS_OPS_H
 
@@ -122,6 +122,14 @@ static void print_qn_bag_attrs(const void *attrs, qn_str *out)
     qn__str_printf(out, " mode=%s", (uint32_t)a->mode <= QN_BAG_max ? modes[a->mode] : "?");
     if (a->padding_idx >= 0) qn__str_printf(out, " padding_idx=%lld", (long long)a->padding_idx);
     if (a->strict != QN_STRICT_not) qn__str_puts(out, " strict");
+}
+
+static void print_qn_sdpa_attrs(const void *attrs, qn_str *out)
+{
+    const qn_sdpa_attrs *a = attrs;
+    qn__str_printf(out, " scale=%.9g%s%s%s", a->scale, a->causal ? " causal" : "", a->has_mask ? " mask" : "", a->has_sinks ? " sinks" : "");
+    if (a->softcap != 0) qn__str_printf(out, " softcap=%.9g", a->softcap);
+    if (a->window != 0) qn__str_printf(out, " window=%lld", (long long)a->window);
 }
 
 #endif

@@ -5,6 +5,7 @@
     python3 tests/oracle/gradients.py tests/unit/array
 
 A line of figures belongs to one source of one case: FIGURES(case, source, value, value, ..)."""
+import math
 import re
 import sys
 
@@ -52,13 +53,32 @@ def rope(x, pos, base):
     return torch.cat([lo * c - hi * s, lo * s + hi * c], -1)
 
 
+def sdpa(q, k, v, scale, mask=None, causal=False, softcap=0, sinks=None, window=0):
+    """Rows as [batch, n, heads, size], then the logarithms of the sums of exponentials, in one vector."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    s = q @ k.transpose(2, 3) * scale
+    if softcap:
+        s = softcap * (s / softcap).tanh()
+    n, m = s.shape[2:]
+    if causal:
+        mask = torch.ones(n, m).bool().tril()
+        mask = mask.triu(1 - window) if window else mask
+    if mask is not None:
+        s = s.masked_fill(~mask, -math.inf)
+    if sinks is not None:
+        s = torch.cat([s, sinks[None, :, None, None].expand(s.shape[0], -1, n, 1)], 3)
+    lse = s.logsumexp(3)
+    y = (s - lse[..., None]).exp()[..., :m] @ v
+    return torch.cat([y.transpose(1, 2).flatten(), lse.flatten()])
+
+
 def main():
     folder = sys.argv[1]
     text = open(folder + "/gradient_cases.inc").read()
     out = ["/* Made by tests/oracle/gradients.py with PyTorch %s. */" % torch.__version__.split("+")[0]]
     for case, m in enumerate(re.finditer(r'^CASE\((\w+), "([^"]*)", "([^"]*)"', text, re.M)):
         sources = [fill(w, s) for s, w in enumerate(m[2].split())]
-        y = eval(m[3], {"torch": torch, "F": F, "rope": rope, **dict(zip("abcd", sources))})
+        y = eval(m[3], {"torch": torch, "F": F, "rope": rope, "sdpa": sdpa, **dict(zip("abcdef", sources))})
         dy = torch.tensor([-2 + 4 * unit(k, 9) for k in range(y.numel())], dtype=torch.float32).double().reshape(y.shape)
         if y.requires_grad:
             y.backward(dy)

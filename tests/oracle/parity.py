@@ -218,6 +218,59 @@ for d in 'F32', 'F64':
          lambda: F.interpolate(X(1, D, 1, 1, 2, 3), (3, 5), mode='bilinear', align_corners=True))
     case('qn_interpolate(X(1, %s, 1, 1, 2, 3), qn_shape_of(3, 5), "nearest", false)' % d, lambda: F.interpolate(X(1, D, 1, 1, 2, 3), (3, 5)))
 case('qn_conv2d(X(1, F32, 1, 3, 4, 4), X(2, F32, 2, 2, 3, 3), NULL, NULL)', lambda: F.conv2d(X(1, F32, 1, 3, 4, 4), X(2, F32, 2, 2, 3, 3)))
+# ---- attention ----
+def attend(q, k, v, softcap=0, sinks=None, window=0, **options):
+    """PyTorch's own where it has it, else composed."""
+    if not softcap and sinks is None and not window:
+        return F.scaled_dot_product_attention(q, k, v, **options)
+    k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    s = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if softcap:
+        s = softcap * (s / softcap).tanh()
+    n, m = s.shape[-2:]
+    mask = options.get('attn_mask')
+    if options.get('is_causal'):
+        mask = torch.ones(n, m).bool().tril()
+        mask = mask.triu(1 - window) if window else mask
+    if mask is not None:
+        s = s.masked_fill(~mask, -math.inf) if mask.dtype == BOOL else s + mask
+    if sinks is not None:
+        s = torch.cat([s, sinks[:, None, None].expand(*s.shape[:-1], 1)], -1)
+    return s.softmax(-1)[..., :m] @ v
+
+
+def sdpa(q, k, v, text, **options):
+    case('sdpa(%s, %s, %s, %s)' % (q, k, v, text or '.scale = 0'), lambda: attend(t(q), t(k), t(v), **options))
+
+
+for d in 'F32', 'F64', 'BF16', 'F16':
+    q, k, v = 'X(1, %s, 2, 2, 3, 4)' % d, 'X(2, %s, 2, 2, 5, 4)' % d, 'X(3, %s, 2, 2, 5, 3)' % d
+    D = TYPES[d]
+    sdpa(q, k, v, '')
+    sdpa(q, k, v, '.is_causal = true', is_causal=True)
+    sdpa(q, k, v, '.scale = 0.25', scale=0.25)
+    sdpa(q, k, v, '.mask = X(4, BOOL, 3, 5)', attn_mask=X(4, BOOL, 3, 5))
+    sdpa(q, k, v, '.mask = X(4, %s, 2, 1, 3, 1)' % d, attn_mask=X(4, D, 2, 1, 3, 1))
+    sdpa(q, k, v, '.mask = X(4, F32, 3, 5)', attn_mask=X(4, F32, 3, 5))
+    sdpa(q, k, v, '.mask = X(4, F64, 3, 5)', attn_mask=X(4, F64, 3, 5))
+    sdpa(q, k, v, '.mask = X(4, BOOL, 3, 4)', attn_mask=X(4, BOOL, 3, 4))
+    sdpa(q, k, v, '.mask = X(4, BOOL, 3, 5), .is_causal = true', attn_mask=X(4, BOOL, 3, 5), is_causal=True)
+    sdpa(q, k, v, '.mask = X(4, I32, 3, 5)', attn_mask=X(4, I32, 3, 5))
+    if d in ('F32', 'F64'):
+        sdpa(q, k, v, '.is_causal = true, .window = 2', is_causal=True, window=2)
+        sdpa(q, k, v, '.softcap = 0.5, .mask = X(4, BOOL, 3, 5)', softcap=0.5, attn_mask=X(4, BOOL, 3, 5))
+        sdpa(q, k, v, '.sinks = X(5, %s, 2)' % d, sinks=X(5, D, 2))
+        sdpa(q, k, v, '.sinks = X(5, %s, 2), .mask = X(4, BOOL, 3, 5)' % d, sinks=X(5, D, 2), attn_mask=X(4, BOOL, 3, 5))
+for q, k, v in (('3, 4', '5, 4', '5, 2'), ('2, 3, 4', '2, 5, 4', '2, 5, 2'), ('2, 1, 2, 3, 4', '2, 2, 5, 4', '3, 2, 5, 2'), ('1, 3, 4', '2, 5, 4', '2, 5, 2'),
+                ('2, 3, 4', '5, 4', '5, 2'), ('2, 3, 4', '5, 3', '5, 2'), ('2, 3, 4', '2, 5, 4', '2, 6, 2'), ('4', '5, 4', '5, 4'), ('4, 3, 4', '2, 5, 4', '2, 5, 2'),
+                ('2, 2, 3, 4', '3, 2, 5, 4', '3, 2, 5, 2')):
+    sdpa('X(1, F32, %s)' % q, 'X(2, F32, %s)' % k, 'X(3, F32, %s)' % v, '')
+    sdpa('X(1, F32, %s)' % q, 'X(2, F32, %s)' % k, 'X(3, F32, %s)' % v, '.is_causal = true', is_causal=True)
+for kv in '1', '2', '3':
+    sdpa('X(1, F32, 4, 3, 4)', 'X(2, F32, %s, 5, 4)' % kv, 'X(3, F32, %s, 5, 2)' % kv, '.enable_gqa = true', enable_gqa=True)
+sdpa('X(1, F32, 2, 4, 3, 4)', 'X(2, F32, 2, 2, 5, 4)', 'X(3, F32, 2, 2, 5, 2)', '.enable_gqa = true, .softcap = 2, .is_causal = true', softcap=2, is_causal=True)
+sdpa('X(1, F32, 3, 4)', 'X(2, F64, 5, 4)', 'X(3, F32, 5, 4)', '')
+sdpa('X(1, I32, 3, 4)', 'X(2, I32, 5, 4)', 'X(3, I32, 5, 4)', '')
 # ---- empty ----
 for name in 'sum prod mean'.split():
     case('qn_%s(X(1, F32, 0, 3), QN_DIMS(0), false)' % name, lambda: getattr(torch, name)(X(1, F32, 0, 3), 0))

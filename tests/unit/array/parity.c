@@ -32,6 +32,7 @@ static qn_tensor *index_of(qn_context *c, int64_t seed, int64_t n, qn_shape shap
 #define pads(x, mode, ...) qn_pad(x, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), mode, 0)
 #define OPT(...) &(qn_conv_options){__VA_ARGS__}
 #define POOL(...) &(qn_pool_options){__VA_ARGS__}
+#define sdpa(q, k, v, ...) qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){__VA_ARGS__})
 #define LIST(...) (const double[]){__VA_ARGS__}
 
 static int n_bad, n_rows;
