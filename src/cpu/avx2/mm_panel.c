@@ -154,6 +154,9 @@ static inline __m256i word_of(const void *p)
     return _mm256_set1_epi32(w);
 }
 
+/* Compilers would add in another order, all products first: there are not enough registers for them, and the time goes to memory. */
+#define IN_ORDER(x) __asm__("" : "+x"(x))
+
 /* s[c] += w[i] q[c][4i ...] over n vectors; `pairs` results of maddubs are added in 16 bits, 0: weights are signed */
 INLINE void dot(__m256i *s, const __m256i *w, const int8_t *q, size_t q_stride, const int n, const int pairs, const int n_cols)
 {
@@ -163,6 +166,7 @@ INLINE void dot(__m256i *s, const __m256i *w, const int8_t *q, size_t q_stride, 
             UNROLL for (int c = 0; c < n_cols; c++) {
                 const __m256i x = _mm256_sign_epi8(word_of(q + (size_t)c * q_stride + 4 * i), v);
                 s[c] = _mm256_add_epi32(s[c], pairs_to_words(_mm256_maddubs_epi16(size, x)));
+                IN_ORDER(s[c]);
             }
         }
         return;
@@ -175,6 +179,7 @@ INLINE void dot(__m256i *s, const __m256i *w, const int8_t *q, size_t q_stride, 
             UNROLL for (int c = 0; c < n_cols; c++) {
                 const __m256i x = _mm256_maddubs_epi16(u, word_of(q + (size_t)c * q_stride + 4 * i));
                 t[c] = i == first ? x : _mm256_add_epi16(t[c], x);
+                IN_ORDER(t[c]);
             }
         }
         UNROLL for (int c = 0; c < n_cols; c++) s[c] = _mm256_add_epi32(s[c], pairs_to_words(t[c]));

@@ -78,7 +78,7 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
     return p.direct ? 0 : (uint64_t)p.groups * (uint64_t)p.group_bytes;
 }
 
-/* Few columns: long tiles, since a kernel reads rows far apart in its tile as streams of their own (avx512/mm_one.c), but some for
+/* Few columns: long tiles, since a kernel reads rows far apart in its tile as streams of their own (ukr_one_drive.h), but some for
  * each thread and for the slower one to leave to the others. */
 static int64_t tile_rows(const plan *p, const qn_node *node)
 {

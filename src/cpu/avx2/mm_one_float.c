@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+#include "cpu/avx2/one.h"
+#include "cpu/ukr_one_float.h"

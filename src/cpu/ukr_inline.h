@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/ukr_inline.h -- INLINE, for kernels that are made of many small functions and whose shifts and counts must become constants. */
+#ifndef QN_CPU_UKR_INLINE_H
+#define QN_CPU_UKR_INLINE_H
+
+/* Everything is unrolled and inlined into its kernel, so that the number of columns and every shift are constants. A
+ * sanitized build keeps loops and calls: with a check at each of so many accesses one file would take minutes to compile. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+#if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#undef UNROLL
+#define UNROLL
+#define INLINE __attribute__((unused)) static
+#else
+#define INLINE static inline __attribute__((always_inline))
+#endif
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/ukr_one.h -- products with one column or a few (decoding), written once: weights straight from the file's blocks, ROWS rows
+ * at a time. On AVX-512 one column takes weights as fast as memory gives them, four at 80 to 95 % of that, eight at 55 to 85 % (Q2_K, Q3_K,
+ * with the most arithmetic a byte: half and a third).
+ *
+ * A register holds four consecutive weights of ROWS rows, byte k % 4 of row r in lane r, so that integer sums, scales and the float chain
+ * of act.h are all by rows in lanes and nothing is ever added across. 16 bytes of each row come as 128-bit loads and are turned by
+ * two shuffles a register. Sums of weights (for the columns' zero points) cost as much as the products themselves: bytes are added first
+ * where they stay below 256.
+ *
+ * A level's one.h defines FN(name), ROWS, how many columns kernels take (ONE_COLS_FEW, ONE_COLS_MANY), from how many on a panel is faster
+ * (ONE_PANEL_FROM), DOT_MAX, the greatest byte whose products w_dot_8 adds exactly, and over its registers `words` and `reals` the functions
+ * w_... and r_... that the files ukr_one_*.h use; then it includes this. */
+#ifndef QN_CPU_UKR_ONE_H
+#define QN_CPU_UKR_ONE_H
+
+#include "cpu/ukr.h"
+#include "quant/blocks.h"
+
+#include <string.h>
+
+/* ROWS rows, `step` bytes apart, of n blocks, with the columns of the kernel: the columns' first blocks side
+ * by side, then their second ones. y: a register a column, row r in lane r. */
+typedef void (*qn_one_fn)(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y);
+
+typedef struct qn_one_kernel {
+    int block;          /* elements */
+    size_t act_bytes;   /* of a column's block */
+    qn_one_fn fn[3];    /* for 1, ONE_COLS_FEW and ONE_COLS_MANY columns */
+} qn_one_kernel;
+
+/* The whole of a `one` slot: columns taken together as far as there are kernels, rows shared out over the lanes. */
+void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel);
+
+/* Defines mm_NAME from a function one_NAME(nc, ...). */
+#define QN_ONE(name, block, act)                                                                                       \
+    static void one_##name##_1(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                      \
+    {                                                                                                                  \
+        one_##name(1, w, step, x, n, y);                                                                               \
+    }                                                                                                                  \
+    static void one_##name##_few(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                    \
+    {                                                                                                                  \
+        one_##name(ONE_COLS_FEW, w, step, x, n, y);                                                                    \
+    }                                                                                                                  \
+    static void one_##name##_many(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                   \
+    {                                                                                                                  \
+        one_##name(ONE_COLS_MANY, w, step, x, n, y);                                                                   \
+    }                                                                                                                  \
+    static void mm_##name(const qn_mm_args *a)                                                                         \
+    {                                                                                                                  \
+        static const qn_one_kernel kernel = {block, sizeof(act), {one_##name##_1, one_##name##_few, one_##name##_many}}; \
+        FN(one)(a, &kernel);                                                                                           \
+    }
+
+static inline void one_set(qn_mm *mm, qn_mm_fn fn)
+{
+    mm->one = fn;
+    mm->panel_cols = ONE_PANEL_FROM;
+}
+
+void FN(one_32_init)(qn_ukr *ukr);
+void FN(one_256_init)(qn_ukr *ukr);
+void FN(one_float_init)(qn_ukr *ukr);
+void FN(mm_one_init)(qn_ukr *ukr);
+
+/* Compilers would keep a pointer a row, most of them in memory: hidden, w and step give all addresses with six registers. */
+#define HIDE(x) __asm__("" : "+r"(x))
+
+INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
+{
+    return w + (size_t)(r % 4) * step + (size_t)(r / 4) * (4 * step);
+}
+
+/* Cache lines of a part of the rows, from L2 to L1: the processor's own prefetch brings them to L2. Addresses past the
+ * weight's end do no harm. A block of 32 has many instructions a byte, so the processor's window looks less far ahead:
+ * with this, 95 % of the read bandwidth; without, 72 (Q5_1) to 87 % (Q4_0). Super-blocks gain 5 % when it is spread over
+ * their sub-blocks. */
+enum { FETCH_AHEAD = 512 };
+INLINE void fetch_rows(const uint8_t *w, size_t step, int part, int parts, int lines)
+{
+    UNROLL for (int r = part * ROWS / parts; r < (part + 1) * ROWS / parts; r++)
+        UNROLL for (int i = 0; i < lines; i++)
+            _mm_prefetch((const char *)row_at(w, step, r) + FETCH_AHEAD + 64 * i, _MM_HINT_T0);
+}
+
+/* One field of all rows, by scalar moves: they cost the vector ports nothing. Left alone, compilers collect the values
+ * in vector registers, which costs more than the rest of a block of 32. */
+#define COPY_ROWS(type)                                                                                                \
+    INLINE void copy_##type(const uint8_t *w, size_t step, type to[ROWS])                                              \
+    {                                                                                                                  \
+        UNROLL for (int r = 0; r < ROWS; r++) {                                                                        \
+            memcpy(&to[r], row_at(w, step, r), sizeof(type));                                                          \
+            __asm__ volatile("" : "+m"(to[r]));                                                                        \
+        }                                                                                                              \
+    }
+COPY_ROWS(uint8_t)
+COPY_ROWS(uint16_t)
+COPY_ROWS(uint32_t)
+
+INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadcast from memory */
+{
+    int32_t v;
+    memcpy(&v, p, 4);
+    return w_set(v);
+}
+
+/* A kernel whose weights pass DOT_MAX adds products of u - 128 instead: what u is more than a weight is less by that much. */
+#define SHIFT(max) ((max) > DOT_MAX ? 128 : 0)
+
+#ifndef OWN_DOTS
+/* s[c] += sum of (u - SHIFT(max)) q over 4 n elements; column c's q stand c * stride bytes after those of column 0 */
+INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size_t stride, int n, int max)
+{
+    (void)max;
+    if (nc > 1 || n < 8) {
+        UNROLL for (int i = 0; i < n; i++)
+            UNROLL for (int c = 0; c < nc; c++) s[c] = w_dot_8(s[c], u[i], all_4(q + (size_t)c * stride + 4 * i));
+        return;
+    }
+    words other = w_zero(); /* two chains: the latency of eight in a row shows in blocks of 32 (10 %) */
+    UNROLL for (int i = 0; i < n; i += 2) {
+        s[0] = w_dot_8(s[0], u[i], all_4(q + 4 * i));
+        other = w_dot_8(other, u[i + 1], all_4(q + 4 * i + 4));
+    }
+    s[0] = w_add_32(s[0], other);
+}
+
+/* start + sum of u over 4 n elements, each at most `max` */
+INLINE words sum_n(words start, const words *u, int n, int max)
+{
+    const words ones = w_bytes(1);
+    const int group = 255 / max < n ? 255 / max : n;
+    UNROLL for (int i = 0; i < n; i += group) {
+        words bytes = u[i];
+        UNROLL for (int j = 1; j < group; j++)
+            if (i + j < n) bytes = w_add_8(bytes, u[i + j]);
+        start = w_dot_8(start, bytes, ones);
+    }
+    return start;
+}
+#endif
+
+INLINE words low_nibbles(words x) { return w_and(x, w_bytes(15)); }
+INLINE words high_nibbles(words x) { return low_nibbles(w_shr_16(x, 4)); }
+INLINE words table_16(const int8_t values[16], int off) /* value + off, in each 128 bits */
+{
+    const __m128i v = _mm_loadu_si128((const void *)values);
+    return w_fours(_mm_add_epi8(v, _mm_set1_epi8((char)off)));
+}
+
+#endif

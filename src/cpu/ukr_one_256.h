@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/ukr_one_256.h -- few columns in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its
+ * weights to unsigned bytes w + off, a sub-block at a time; offsets go into the start values of the integer sums.
+ *
+ * Z fits a float exactly at every step (at most 2^20), so it is a chain of fused multiply-adds beside T's. */
+/* Of a super-block so far; z is the weights' alone. */
+typedef struct sums { reals t[ONE_COLS_MANY], z; } sums;
+
+#define FOR_COLUMNS(c) UNROLL for (int c = 0; c < nc; c++)
+
+INLINE void clear(const int nc, reals *v) { FOR_COLUMNS(c) v[c] = r_zero(); }
+
+INLINE void clear_sums(const int nc, sums *a)
+{
+    clear(nc, a->t);
+    a->z = r_zero();
+}
+
+/* One sub-block: s[c] = sum w q, w = sum w. */
+INLINE void add_sub(const int nc, sums *a, const words *s, words w, reals scale)
+{
+    FOR_COLUMNS(c) a->t[c] = r_fma(r_from(s[c]), scale, a->t[c]);
+    a->z = r_fma(r_from(w), scale, a->z);
+}
+
+/* acc + d S of a super-block */
+INLINE reals add_super(reals acc, reals t, reals z, const qn_act256 *x, reals d)
+{
+    const reals s = r_fma(r_set((float)-x->zero), z, t);
+    return r_fma(s, r_mul(d, r_set(x->d)), acc);
+}
+
+INLINE void add_supers(const int nc, reals *acc, const sums *a, const qn_act256 *x, reals d)
+{
+    FOR_COLUMNS(c) acc[c] = add_super(acc[c], a->t[c], a->z, &x[c], d);
+}
+
+INLINE reals add_mins(reals acc, words m, const qn_act256 *x, reals dmin)
+{
+    return r_fnma(r_from(m), r_mul(dmin, r_set(x->d)), acc);
+}
+
+/* Byte j of each lane. */
+INLINE reals unsigned_byte(words x, int j)
+{
+    const words at = j > 0 ? w_shr_32(x, 8 * j) : x;
+    return r_from(j < 3 ? w_and(at, w_set(255)) : at);
+}
+
+INLINE reals signed_byte(words x, int j)
+{
+    return r_from(w_sra_32(j < 3 ? w_shl_32(x, 24 - 8 * j) : x, 24));
+}
+
+/* -off * sum of q over each 16 elements: where sums of (w + off) q start */
+INLINE void starts_of_16(const qn_act256 *x, int off, int32_t start[16])
+{
+    UNROLL for (int i = 0; i < 16; i += 8) {
+        const __m256i sum = _mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)(x->sum + i)));
+        const __m256i q = _mm256_add_epi32(sum, _mm256_set1_epi32(16 * x->zero));
+        _mm256_store_si256((__m256i *)(void *)(start + i), _mm256_mullo_epi32(q, _mm256_set1_epi32(-off)));
+    }
+}
+
+INLINE __m256i sums_of_32(const qn_act256 *x)
+{
+    return _mm256_madd_epi16(_mm256_loadu_si256((const void *)x->sum), _mm256_set1_epi16(1));
+}
+
+INLINE void starts_of_32(const qn_act256 *x, int off, int32_t start[8])
+{
+    const __m256i q = _mm256_add_epi32(sums_of_32(x), _mm256_set1_epi32(32 * x->zero));
+    _mm256_store_si256((__m256i *)(void *)start, _mm256_mullo_epi32(q, _mm256_set1_epi32(-off)));
+}
+
+/* m + sum over the four minima in each lane's bytes of min * sum; `sum` stands in the order 0 2 1 3 */
+INLINE words dot_mins(words m, words mins, const int16_t sum[4])
+{
+    const words even = w_set(0x00ff00ff);
+    m = w_dot_16(m, w_and(mins, even), all_4(sum));
+    return w_dot_16(m, w_and(w_shr_32(mins, 8), even), all_4(sum + 2));
+}
+
+#define ORDER_0213 0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15
+
+/* The fields of rows that don't come with 16 others: through memory, which has time to spare. */
+INLINE words load_dwords(const uint8_t *w, size_t step)
+{
+    uint32_t v[ROWS] __attribute__((aligned(64)));
+    copy_uint32_t(w, step, v);
+    return w_load(v);
+}
+
+INLINE reals load_f16(const uint8_t *w, size_t step)
+{
+    uint16_t v[ROWS] __attribute__((aligned(32)));
+    copy_uint16_t(w, step, v);
+    return r_from_f16(v);
+}
+
+INLINE void load_32(const uint8_t *w, size_t step, words out[8])
+{
+    load_16(w, step, out);
+    load_16(w + 16, step, out + 4);
+}
+
+/* Bits [from, from + n) of each byte of x at [to, to + n); what else the bytes hold is left to a mask. */
+INLINE words move_bits(words x, int from, int to)
+{
+    return from < to ? w_shl_16(x, to - from) : from > to ? w_shr_16(x, from - to) : x;
+}
+
+/* Bytes: the lowest n_low bits of p, above them n_high bits of h, which stand in their place already. */
+INLINE words join_bits(words p, int n_low, words h, int n_high)
+{
+    const words low = w_bytes((char)((1 << n_low) - 1));
+    return w_and(w_select(low, p, h), w_bytes((char)((1 << (n_low + n_high)) - 1)));
+}
+
+/* ---- Q4_K, Q5_K -------------------------------------------------------------------------------------------------- */
+
+typedef struct k4_head {
+    reals d, dmin;
+    words scale[2], min[2]; /* of sub-blocks 0 to 3 and 4 to 7 */
+} k4_head;
+
+INLINE k4_head k4_load(const uint8_t *w, size_t step)
+{
+    const words six = w_bytes(63), upper = w_bytes(48);
+    words v[4]; /* d and dmin, the twelve bytes of scales */
+    load_16(w, step, v);
+    return (k4_head){
+        .d = r_low_f16(v[0]),
+        .dmin = r_low_f16(w_shr_32(v[0], 16)),
+        .scale = {w_and(v[1], six),
+                  w_or(low_nibbles(v[3]), w_and(w_shr_16(v[1], 2), upper))},
+        .min = {w_and(v[2], six),
+                w_or(high_nibbles(v[3]), w_and(w_shr_16(v[2], 2), upper))},
+    };
+}
+
+INLINE words k4_mins(const k4_head *h, const qn_act256 *x)
+{
+    int16_t sum[8] __attribute__((aligned(16)));
+    const __m256i s = sums_of_32(x);
+    const __m128i v = _mm_packs_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    _mm_store_si128((__m128i *)(void *)sum, _mm_shuffle_epi8(v, _mm_setr_epi8(ORDER_0213)));
+    return dot_mins(dot_mins(w_zero(), h->min[0], sum), h->min[1], sum + 4);
+}
+
+INLINE void k4_sub(const int nc, sums *a, const k4_head *h, int j, const words u[8], int max, const qn_act256 *x)
+{
+    words s[ONE_COLS_MANY];
+    FOR_COLUMNS(c) s[c] = w_zero();
+    dots_n(nc, s, u, x->q + 32 * j, sizeof *x, 8, max);
+    add_sub(nc, a, s, sum_n(w_zero(), u, 8, max), unsigned_byte(h->scale[j / 4], j % 4));
+}
+
+INLINE void k4_end(const int nc, reals *acc, const sums *a, const k4_head *h, const qn_act256 *x)
+{
+    FOR_COLUMNS(c) {
+        acc[c] = add_super(acc[c], a->t[c], a->z, &x[c], h->d);
+        acc[c] = add_mins(acc[c], k4_mins(h, &x[c]), &x[c], h->dmin);
+    }
+}
+
+INLINE void one_Q4_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
+{
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q4_K)) {
+        HIDE(w);
+        const k4_head h = k4_load(w, step);
+        sums a;
+        clear_sums(nc, &a);
+        UNROLL for (int c = 0; c < 4; c++) {
+            words p[8], u[8];
+            fetch_rows(w, step, c, 4, 3);
+            load_32(w + 16 + 32 * c, step, p);
+            UNROLL for (int i = 0; i < 8; i++) u[i] = low_nibbles(p[i]);
+            k4_sub(nc, &a, &h, 2 * c, u, 15, x);
+            UNROLL for (int i = 0; i < 8; i++) u[i] = high_nibbles(p[i]);
+            k4_sub(nc, &a, &h, 2 * c + 1, u, 15, x);
+        }
+        k4_end(nc, acc, &a, &h, x);
+    }
+}
+
+INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
+{
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q5_K)) {
+        HIDE(w);
+        const k4_head h = k4_load(w, step);
+        sums a;
+        clear_sums(nc, &a);
+        words fifth[8], p[8], u[8];
+        load_32(w + 16, step, fifth);
+        UNROLL for (int j = 0; j < 8; j++) {
+            if (j % 2 == 0) load_32(w + 48 + 16 * j, step, p);
+            fetch_rows(w, step, j, 8, 3);
+            UNROLL for (int i = 0; i < 8; i++)
+                u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
+            k4_sub(nc, &a, &h, j, u, 31, x);
+        }
+        k4_end(nc, acc, &a, &h, x);
+    }
+}
+
+/* ---- sub-blocks of 16 -------------------------------------------------------------------------------------------- */
+
+INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
+{
+    int32_t start[ONE_COLS_MANY][16] __attribute__((aligned(64)));
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q6_K)) {
+        HIDE(w);
+        const reals d = load_f16(w + 208, step);
+        sums a;
+        clear_sums(nc, &a);
+        words scale[4], low[16], high[8], u[4], dot[ONE_COLS_MANY];
+        FOR_COLUMNS(c) starts_of_16(&x[c], 32, start[c]);
+        load_16(w + 192, step, scale);
+        UNROLL for (int s = 0; s < 16; s++) {
+            const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
+            fetch_rows(w, step, s, 16, 4);
+            if (s % 8 == 0) {
+                load_32(w + s * 8, step, low);
+                load_32(w + s * 8 + 32, step, low + 8);
+                load_32(w + 128 + s * 4, step, high);
+            }
+            UNROLL for (int i = 0; i < 4; i++)
+                u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4,
+                                 move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
+            FOR_COLUMNS(c) dot[c] = all_4(&start[c][s]);
+            dots_n(nc, dot, u, x->q + 16 * s, sizeof *x, 4, 63);
+            add_sub(nc, &a, dot, sum_n(w_set(-32 * 16), u, 4, 63), signed_byte(scale[s / 4], s % 4));
+        }
+        add_supers(nc, acc, &a, x, d);
+    }
+}
+
+/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums so small (at most 2^23) that T is exact in
+ * any order: four sub-blocks at a time, all in integers. */
+typedef struct exact_sums { words t[ONE_COLS_MANY], z; } exact_sums;
+
+/* Two sums of each row, below 2^15, as the halves of a lane. */
+INLINE words as_pairs(words low, words high)
+{
+    return w_odd_halves(low, w_shl_32(high, 16));
+}
+
+INLINE void clear_exact(const int nc, exact_sums *a)
+{
+    FOR_COLUMNS(c) a->t[c] = w_zero();
+    a->z = w_zero();
+}
+
+/* s[j][c]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is
+ * left to the caller. */
+INLINE void add_four(const int nc, exact_sums *a, words s[4][ONE_COLS_MANY], const words bytes[4], words scale)
+{
+    const words even = w_sra_16(w_shl_16(scale, 8), 8), odd = w_sra_16(scale, 8);
+    FOR_COLUMNS(c) {
+        a->t[c] = w_dot_16(a->t[c], as_pairs(s[0][c], s[2][c]), even);
+        a->t[c] = w_dot_16(a->t[c], as_pairs(s[1][c], s[3][c]), odd);
+    }
+    UNROLL for (int j = 0; j < 4; j++) {
+        const __m128i firsts = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+        const __m128i four_times = _mm_add_epi8(firsts, _mm_set1_epi8((char)j));
+        const words same = w_shuffle(scale, w_fours(four_times));
+        a->z = w_dot_8(a->z, bytes[j], same);
+    }
+}
+
+INLINE words add_bytes(const words u[4])
+{
+    return w_add_8(w_add_8(u[0], u[1]), w_add_8(u[2], u[3]));
+}
+
+INLINE void add_exact(const int nc, reals *acc, const exact_sums *a, const qn_act256 *x, reals d)
+{
+    FOR_COLUMNS(c) acc[c] = add_super(acc[c], r_from(a->t[c]), r_from(a->z), &x[c], d);
+}
+
+INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
+{
+    const words none = w_zero(), ones = w_bytes(1);
+    int32_t start[ONE_COLS_MANY][16] __attribute__((aligned(64)));
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q3_K)) {
+        HIDE(w);
+        const reals d = load_f16(w + 108, step);
+        exact_sums a;
+        clear_exact(nc, &a);
+        words v[4], low[8], high[8], u[4], s[4][ONE_COLS_MANY], bytes[4], sum_scales = none;
+        FOR_COLUMNS(c) starts_of_16(&x[c], 4, start[c]);
+        load_16(w + 92, step, v); /* v[1..3] are the twelve bytes of scales */
+        load_32(w, step, high);
+        UNROLL for (int i = 0; i < 16; i++) {
+            const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
+            if (i % 8 == 0) load_32(w + 32 + i * 4, step, low);
+            UNROLL for (int k = 0; k < 4; k++)
+                u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2,
+                                 move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
+            FOR_COLUMNS(c) s[i % 4][c] = all_4(&start[c][i]);
+            dots_n(nc, s[i % 4], u, x->q + 16 * i, sizeof *x, 4, 7);
+            bytes[i % 4] = add_bytes(u);
+            if (i % 4 < 3) continue;
+            const words six = join_bits(move_bits(v[1 + j % 2], j / 2 * 4, 0), 4, move_bits(v[3], 2 * j, 4), 2);
+            const words scale = w_sub_8(six, w_bytes(32));
+            add_four(nc, &a, s, bytes, scale);
+            sum_scales = w_dot_8(sum_scales, ones, scale);
+        }
+        a.z = w_sub_32(a.z, w_shl_32(sum_scales, 6)); /* 4 * 16 */
+        add_exact(nc, acc, &a, x, d);
+    }
+}
+
+INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
+{
+    const words none = w_zero();
+    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(ORDER_0213));
+    int16_t sum[16] __attribute__((aligned(32)));
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q2_K)) {
+        HIDE(w);
+        const words dd = load_dwords(w + 80, step);
+        exact_sums a;
+        clear_exact(nc, &a);
+        words v[4], p[8], u[4], s[4][ONE_COLS_MANY], bytes[4];
+        load_16(w, step, v); /* scales in low nibbles, minima in high ones */
+        UNROLL for (int i = 0; i < 16; i++) {
+            fetch_rows(w, step, i, 16, 2); /* 91 % of the read bandwidth, 89 without; Q3_K computes too much to gain by it */
+            if (i % 8 == 0) load_32(w + 16 + i * 4, step, p);
+            UNROLL for (int k = 0; k < 4; k++)
+                u[k] = w_and(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), w_bytes(3));
+            FOR_COLUMNS(c) s[i % 4][c] = none;
+            dots_n(nc, s[i % 4], u, x->q + 16 * i, sizeof *x, 4, 3);
+            bytes[i % 4] = add_bytes(u);
+            if (i % 4 < 3) continue;
+            add_four(nc, &a, s, bytes, low_nibbles(v[i / 4]));
+        }
+        add_exact(nc, acc, &a, x, r_low_f16(dd));
+        const reals dmin = r_low_f16(w_shr_32(dd, 16));
+        FOR_COLUMNS(c) {
+            words m = none;
+            const __m256i in_order = _mm256_loadu_si256((const void *)x[c].sum);
+            _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(in_order, order));
+            UNROLL for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
+            acc[c] = add_mins(acc[c], m, &x[c], dmin);
+        }
+    }
+}
+
+/* ---- IQ4_XS ------------------------------------------------------------------------------------------------------ */
+
+INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
+{
+    const words table = table_16(qn__iq4_values, 128);
+    int32_t start[ONE_COLS_MANY][8] __attribute__((aligned(32)));
+    clear(nc, acc);
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_IQ4_XS)) {
+        HIDE(w);
+        sums a;
+        clear_sums(nc, &a);
+        words v[4], p[4], u[8], dot[ONE_COLS_MANY]; /* v[0]: d, scales_h; v[1]: scales_l */
+        FOR_COLUMNS(c) starts_of_32(&x[c], 128 - SHIFT(255), start[c]);
+        load_16(w, step, v);
+        const words upper = w_shr_32(v[0], 16);
+        UNROLL for (int j = 0; j < 8; j++) {
+            const words low = w_shr_32(v[1], 4 * j);
+            const words high = j < 2 ? w_shl_32(upper, 4 - 2 * j) : w_shr_32(upper, 2 * j - 4);
+            const words six = w_and(w_select(w_set(15), low, high), w_set(63));
+            fetch_rows(w, step, j, 8, 3);
+            load_16(w + 8 + 16 * j, step, p);
+            UNROLL for (int i = 0; i < 4; i++) {
+                u[i] = w_shuffle(table, low_nibbles(p[i]));
+                u[i + 4] = w_shuffle(table, high_nibbles(p[i]));
+            }
+            FOR_COLUMNS(c) dot[c] = all_4(&start[c][j]);
+            dots_n(nc, dot, u, x->q + 32 * j, sizeof *x, 8, 255);
+            add_sub(nc, &a, dot, sum_n(w_set(-128 * 32), u, 8, 255),
+                    r_from(w_sub_32(six, w_set(32))));
+        }
+        add_supers(nc, acc, &a, x, r_low_f16(v[0]));
+    }
+}
+
+#define FORMATS(FORMAT) FORMAT(Q2_K) FORMAT(Q3_K) FORMAT(Q4_K) FORMAT(Q5_K) FORMAT(Q6_K) FORMAT(IQ4_XS)
+
+#define FORMAT(name) QN_ONE(name, 256, qn_act256)
+FORMATS(FORMAT)
+#undef FORMAT
+
+void FN(one_256_init)(qn_ukr *ukr)
+{
+#define FORMAT(name) one_set(&ukr->mm[QN_DTYPE_##name], mm_##name);
+    FORMATS(FORMAT)
+#undef FORMAT
+}
