@@ -58,6 +58,8 @@ QN_API void qn_context_destroy(qn_context *ctx);
 /* The first error since the last clear; its status is QN_OK when there was none. Never NULL. */
 QN_API const qn_error *qn_context_error(const qn_context *ctx);
 QN_API void qn_context_clear(qn_context *ctx);
+/* For functions built on these: leaves an error as the operations here do; gives the status back. */
+QN_API qn_status qn_context_fail(qn_context *ctx, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
 
 typedef struct qn_context_info {
     uint64_t live_bytes, idle_bytes; /* memory of storages; kept for the next ones */
@@ -149,6 +151,9 @@ QN_API qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype);                 /* likewi
 QN_API qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src);
 QN_API qn_tensor *qn_zero_(qn_tensor *t);
 QN_API qn_tensor *qn_fill_(qn_tensor *t, double value);
+/* t becomes another handle of what `from` is: of its storage, view and dtype, and the same leaf when it is one; its own gradient is given
+ * up. PyTorch's t.data = from. Operations recorded before keep what t was. Returns t. */
+QN_API qn_tensor *qn_become(qn_tensor *t, qn_tensor *from);
 
 /* ---- looking: computes whatever is needed ---------------------------------------------------------------------------- */
 

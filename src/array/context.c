@@ -163,6 +163,14 @@ void qn_context_trim(qn_context *ctx)
     qn__memory_trim(ctx, 0);
 }
 
+qn_status qn_context_fail(qn_context *ctx, qn_status status, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)qn__vfail(qn__err(ctx), status, __FILE__, __LINE__, fmt, args);
+    va_end(args);
+    return status;
+}
 
 void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
 {

@@ -49,3 +49,19 @@ qn_tensor *qn_fill_(qn_tensor *t, double value)
 }
 
 qn_tensor *qn_zero_(qn_tensor *t) { return qn_fill_(t, 0.0); }
+
+qn_tensor *qn_become(qn_tensor *t, qn_tensor *from)
+{
+    if (qn__same_context("become", (qn_tensor *[]){t, from}, 2) == NULL) return NULL;
+    if (t == from) return t;
+    qn_storage *const old = t->storage;
+    if (t->grad_fn != NULL) qn__auto_unref(t->grad_fn);
+    t->grad_fn = NULL;
+    t->storage = qn__storage_ref(from->storage);
+    qn__storage_unref(old);
+    t->layout = from->layout;
+    t->rebased = from->rebased;
+    t->epoch = 0; /* the view recorded last was of the other storage */
+    qn__tape_share(t, from);
+    return t;
+}
