@@ -155,6 +155,15 @@ QN_API qn_tensor *qn_fill_(qn_tensor *t, double value);
  * up. PyTorch's t.data = from. Operations recorded before keep what t was. Returns t. */
 QN_API qn_tensor *qn_become(qn_tensor *t, qn_tensor *from);
 
+/* ---- block formats ---------------------------------------------------------------------------------------------------- */
+
+/* Packed now, so that what cannot be packed (NaN, infinities) is said now; no gradient flows through. The last dimension is a multiple of the
+ * format's block. importance: NULL, or a real weight >= 0 for each column, [k], where the format's search takes one (qn_pack). Tensors of
+ * block formats can be copied, saved, narrowed to whole blocks, printed (as what they stand for), and used as the weight of qn_linear and
+ * the table of qn_embedding; with everything else, qn_dequantize first. */
+QN_API qn_tensor *qn_quantize(qn_tensor *t, qn_dtype dtype, qn_tensor *importance);
+QN_API qn_tensor *qn_dequantize(qn_tensor *t);                         /* in F32 */
+
 /* ---- looking: computes whatever is needed ---------------------------------------------------------------------------- */
 
 /* Everything that was recorded in the tensor's context, so far as a living tensor shows it. */

@@ -43,6 +43,10 @@ qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src)
 qn_tensor *qn_fill_(qn_tensor *t, double value)
 {
     if (t == NULL) return NULL;
+    if (qn_dtype_get(t->storage->dtype)->class_ == QN_CLASS_block) {
+        (void)QN_FAIL(qn__err(t->ctx), invalid, "fill_: %s is a block format; qn_quantize makes a new tensor of real numbers", qn_dtype_get(t->storage->dtype)->name);
+        return NULL;
+    }
     qn_tensor *number = qn_full(t->ctx, QN_SCALAR, value, t->storage->dtype), *done = qn_copy_(t, number);
     qn_release(number);
     return done;

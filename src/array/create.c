@@ -45,7 +45,7 @@ static qn_tensor *made(qn_context *ctx, const char *name, qn_shape shape, qn_dty
     const size_t bytes = (size_t)bytes_of(s), unit = (size_t)info->block_bytes;
     qn_error *err = qn__err(ctx);
     bool good = info->block_elems == 1;
-    if (!good) (void)QN_FAIL(err, unsupported, "%s: %s is a packed format; pack a real tensor instead", name, info->name);
+    if (!good) (void)QN_FAIL(err, unsupported, "%s: %s is a block format; qn_quantize makes it of real numbers", name, info->name);
     char *copy = buffer->host != NULL || !good ? NULL : qn__alloc(bytes), *at = buffer->host != NULL ? buffer->host : copy;
     if (good && at == NULL) good = false, (void)QN_FAIL_NOMEM(err, bytes);
     for (int64_t i = 0, n = qn_layout_numel(&s->layout); good && i < n; i++) good = make(p, i, at + (size_t)i * unit, dtype, err);

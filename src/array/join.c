@@ -69,7 +69,7 @@ static bool common_type(const char *name, qn_tensor *const *t, int n, qn_dtype *
     if (!qn__result_type(name, t, 1, out)) return false; /* here 0-d tensors count like others */
     for (int i = 1; i < n; i++) {
         if (qn__promote(*out, t[i]->storage->dtype, out)) continue;
-        (void)QN_FAIL(qn__err(t[i]->ctx), invalid, "%s: source %d is %s, a packed format; convert it first", name, i,
+        (void)QN_FAIL(qn__err(t[i]->ctx), invalid, "%s: source %d is %s, a block format; qn_dequantize makes numbers of it", name, i,
                       qn_dtype_get(t[i]->storage->dtype)->name);
         return false;
     }

@@ -121,7 +121,7 @@ static qn_status each_value(qn_tensor *t, double *doubles, int64_t *ints)
     void *copy;
     const qn_dtype_info *info = qn_dtype_get(t->storage->dtype);
     if (info->class_ == QN_CLASS_block) {
-        return QN_FAIL(qn__err(t->ctx), unsupported, "elements of %s are not numbers of their own; convert the tensor first", info->name);
+        return QN_FAIL(qn__err(t->ctx), unsupported, "elements of %s are not numbers of their own; qn_dequantize makes numbers of the tensor", info->name);
     }
     QN_TRY(qn__host_of(t, &host, &copy));
     const qn_layout *l = &t->layout;

@@ -13,6 +13,7 @@ enum { LINE = 80, EDGE = 3, LONG = 1000 };
 typedef struct printer {
     qn_str *out;
     const qn_tensor *t;
+    qn_dtype dtype;           /* to be told: of a block format whose numbers t holds, or t's own */
     const char *host;
     bool real, summarize, whole, powers; /* whole: every number shown is an integer */
     int width;
@@ -160,7 +161,7 @@ static void put_tensor(printer *p)
 {
     enum { INDENT = 7 }; /* "tensor(" */
     const qn_tensor *t = p->t;
-    const qn_dtype dtype = t->storage->dtype;
+    const qn_dtype dtype = p->dtype;
     char text[192], size[256];
     qn__str_puts(p->out, "tensor(");
     const bool empty = qn_layout_numel(&t->layout) == 0;
@@ -196,17 +197,17 @@ static void put_tensor(printer *p)
 
 /* ---- public ---- */
 
-static qn_status print_to(qn_tensor *t, qn_str *out)
+static qn_status print_to(qn_tensor *t, qn_dtype dtype, qn_str *out)
 {
     qn_context *ctx = t->ctx;
     const qn_dtype_class class = qn_dtype_get(t->storage->dtype)->class_;
     if (class == QN_CLASS_block) { /* what it stands for */
         qn_tensor *plain = qn_to(t, QN_DTYPE_F32);
-        const qn_status status = plain != NULL ? print_to(plain, out) : qn__status(ctx);
+        const qn_status status = plain != NULL ? print_to(plain, dtype, out) : qn__status(ctx);
         qn_release(plain);
         return status;
     }
-    printer p = {.out = out, .t = t, .real = class == QN_CLASS_real, .summarize = qn_layout_numel(&t->layout) > LONG};
+    printer p = {.out = out, .t = t, .dtype = dtype, .real = class == QN_CLASS_real, .summarize = qn_layout_numel(&t->layout) > LONG};
     void *copy;
     QN_TRY(qn__host_of(t, &p.host, &copy));
     put_tensor(&p);
@@ -218,7 +219,7 @@ char *qn_to_string(qn_tensor *t)
 {
     if (t == NULL) return NULL;
     qn_str out = {0};
-    const qn_status status = print_to(t, &out);
+    const qn_status status = print_to(t, t->storage->dtype, &out);
     char *text = status == QN_OK ? qn__str_take(&out, NULL) : NULL;
     qn__str_deinit(&out);
     return text;

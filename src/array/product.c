@@ -91,6 +91,11 @@ qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b)
     qn_tensor *src[] = {x, w, b};
     const int n = b != NULL ? 3 : 2;
     if (qn__same_context("linear", src, n) == NULL) return NULL;
+    if (x->storage->dtype != QN_DTYPE_F32 && qn_dtype_get(w->storage->dtype)->class_ == QN_CLASS_block) {
+        (void)QN_FAIL(qn__err(x->ctx), invalid, "linear: x is %s; with a weight in %s F32 is expected (qn_to)", qn_dtype_get(x->storage->dtype)->name,
+                      qn_dtype_get(w->storage->dtype)->name);
+        return NULL;
+    }
     if (x->storage->dtype == QN_DTYPE_F32 || w->layout.rank != 2) return qn__plain(QN_OP_linear, NULL, (qn_target){0}, src, n);
     if (x->layout.rank > 0 && x->layout.dim[x->layout.rank - 1] != w->layout.dim[1]) {
         (void)QN_FAIL(qn__err(x->ctx), invalid, "linear: x %s with weight %s: inner sizes %lld and %lld differ", QN_TEXT_OF(x), QN_TEXT_OF(w),

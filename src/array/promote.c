@@ -42,7 +42,7 @@ bool qn__result_type(const char *op, qn_tensor *const *t, int n, qn_dtype *out)
         const qn_dtype d = t[i]->storage->dtype;
         qn_dtype *into = t[i]->layout.rank > 0 ? &with_dims : &zero_d;
         if ((unsigned)d >= N) {
-            (void)QN_FAIL(qn__err(t[i]->ctx), invalid, "%s: source %d is %s, a packed format; convert it first", op, i, qn_dtype_get(d)->name);
+            (void)QN_FAIL(qn__err(t[i]->ctx), invalid, "%s: source %d is %s, a block format; qn_dequantize makes numbers of it", op, i, qn_dtype_get(d)->name);
             return false;
         }
         *into = *into == QN_DTYPE_COUNT ? d : (qn_dtype)table[*into][d];

@@ -144,6 +144,17 @@ qn_tensor *qn_index_put_(qn_tensor *x, qn_tensor *const *indices, int n, qn_tens
     return done;
 }
 
+/* Rows of a table in a block format, as F32; flat_index looks whether there are such rows. */
+static qn_tensor *unpacked_rows(qn_tensor *table, qn_tensor *indices)
+{
+    const qn_flat_attrs attrs = {.size = {table->layout.dim[0]}, .strict = QN_STRICT_embedding};
+    qn_tensor *checked = qn__plain(QN_OP_flat_index, &attrs, (qn_target){0}, &indices, 1), *ids = qn_to(checked, QN_DTYPE_I32), *rows = NULL;
+    if (ids != NULL) rows = qn__plain(QN_OP_get_rows, NULL, (qn_target){0}, (qn_tensor *[]){table, ids}, 2);
+    qn_release(checked);
+    qn_release(ids);
+    return rows;
+}
+
 qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices)
 {
     if (table == NULL || indices == NULL) return NULL;
@@ -156,7 +167,10 @@ qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices)
         (void)QN_FAIL(qn__err(table->ctx), invalid, "embedding: indices %s, at most %d dimensions expected", QN_TEXT_OF(indices), QN_MAX_RANK - 1);
         return NULL;
     }
-    qn_tensor *flat = qn_reshape(indices, qn_shape_of(qn_numel(indices))), *rows = by_index(QN_OP_index_select, QN_STRICT_embedding, 0, false, 0, table, flat, NULL, 2);
+    const bool packed = qn_dtype_get(table->storage->dtype)->class_ == QN_CLASS_block;
+    qn_tensor *flat = qn_reshape(indices, qn_shape_of(qn_numel(indices))), *rows;
+    if (packed) rows = unpacked_rows(table, flat);
+    else rows = by_index(QN_OP_index_select, QN_STRICT_embedding, 0, false, 0, table, flat, NULL, 2);
     shape.dim[shape.rank++] = table->layout.dim[1];
     qn_tensor *y = rows != NULL ? qn_view_as(rows, shape) : NULL;
     qn_release(flat);

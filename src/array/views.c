@@ -8,9 +8,22 @@
 
 #include <string.h>
 
+/* Blocks stay whole: rows of blocks side by side. */
+static bool cuts_blocks(const qn_tensor *t, const qn_layout *l)
+{
+    const int64_t block = qn_dtype_get(t->storage->dtype)->block_elems;
+    if (block == 1 || qn_layout_numel(l) == 0) return false;
+    bool whole = l->rank > 0 && l->offset % block == 0 && l->dim[l->rank - 1] % block == 0 && l->stride[l->rank - 1] == 1;
+    for (int i = 0; i + 1 < l->rank; i++) whole = whole && (l->dim[i] == 1 || l->stride[i] % block == 0);
+    if (!whole) (void)QN_FAIL(qn__err(t->ctx), invalid, "view: %s cannot be cut or turned inside its blocks of %lld; dequantize it first",
+                              qn_dtype_get(t->storage->dtype)->name, (long long)block);
+    return !whole;
+}
+
 /* Makes the view `layout` of t; `based` is the same view of a row-major base, wanted when a gradient flows. */
 static qn_tensor *make(qn_tensor *t, const qn_layout *layout, const qn_layout *based)
 {
+    if (cuts_blocks(t, layout)) return NULL;
     qn_tensor *v = qn__tensor_alias(t, layout);
     if (v == NULL || !qn__tape_wanted(t->ctx, &t, 1)) return v;
     qn_view_attrs attrs;

@@ -10,6 +10,7 @@
 /* The source that a node follows, when it is resident: its bytes outweigh everything else that would have to move. */
 static const int8_t follows[QN_OP_COUNT] = {
     [QN_OP_linear] = 1 + 1,    /* the weight */
+    [QN_OP_linear_input] = 1 + 1,
     [QN_OP_get_rows] = 1 + 0,  /* the table */
     [QN_OP_attention] = 1 + 1, /* the keys */
 };

@@ -2,7 +2,15 @@
 /* src/grad/matmul.c -- products of matrices. y = x w^T and y = alpha a b + beta c; a batch that one operand lacks is summed over. */
 #include "grad/rows.h"
 
-/* y = x w^T + b over rows: dx = dy w, dw = dy^T x, db = sum of dy. A packed weight is unpacked for dx. */
+/* dy w. A weight in fewer bits is read as it is; float32 by the faster product of plain matrices. */
+static qn_node *through_weight(const qn_grad_task *t, qn_node *dy, qn_node *w)
+{
+    if (w->dtype == dy->dtype) return qn__matmul(t->g, dy, w);
+    if (dy->dtype == QN_DTYPE_F32 && t->shape[1].dim[1] % 16 == 0) return qn__linear_input(t->g, qn__grad_dense(t->g, dy), w);
+    return qn__matmul(t->g, dy, qn__copy(t->g, w, dy->dtype));
+}
+
+/* y = x w^T + b over rows: dx = dy w, dw = dy^T x, db = sum of dy. */
 void qn__grad_linear(qn_grad_task *t)
 {
     qn_graph *g = t->g;
@@ -10,10 +18,7 @@ void qn__grad_linear(qn_grad_task *t)
     int64_t rows = 1;
     for (int i = 0; i < t->y_shape.rank - 1; i++) rows *= t->y_shape.dim[i];
     qn_node *dy = qn__grad_reshape(g, t->dy, &qn_shape_of(rows, m));
-    if (t->wanted[0]) {
-        qn_node *w = t->dtype[1] == dy->dtype ? t->src[1] : qn__copy(g, t->src[1], dy->dtype);
-        t->dx[0] = qn__grad_reshape(g, qn__matmul(g, dy, w), &t->shape[0]);
-    }
+    if (t->wanted[0]) t->dx[0] = qn__grad_reshape(g, through_weight(t, dy, t->src[1]), &t->shape[0]);
     if (t->wanted[1]) {
         qn_node *x = qn__grad_reshape(g, t->src[0], &qn_shape_of(rows, k));
         t->dx[1] = qn__matmul(g, qn__grad_transpose(g, dy, 0, 1), x);

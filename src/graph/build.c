@@ -129,6 +129,11 @@ qn_node *qn__linear(qn_graph *g, qn_node *x, qn_node *w, qn_node *b)
     return qn__op(g, QN_OP_linear, NULL, (qn_node *[]){x, w, b}, b != NULL ? 3 : 2);
 }
 
+qn_node *qn__linear_input(qn_graph *g, qn_node *y, qn_node *w)
+{
+    return qn__op(g, QN_OP_linear_input, NULL, (qn_node *[]){y, w}, 2);
+}
+
 qn_node *qn__rms_norm(qn_graph *g, qn_node *x, qn_node *w, float eps)
 {
     return qn__op(g, QN_OP_rms_norm, &(qn_norm_attrs){eps}, (qn_node *[]){x, w}, w != NULL ? 2 : 1);

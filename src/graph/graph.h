@@ -133,6 +133,7 @@ qn_node *qn__narrow(qn_graph *g, qn_node *x, int dim, int64_t start, int64_t len
 qn_node *qn__copy(qn_graph *g, qn_node *x, qn_dtype dtype);
 qn_node *qn__get_rows(qn_graph *g, qn_node *table, qn_node *ids);
 qn_node *qn__linear(qn_graph *g, qn_node *x, qn_node *w, qn_node *b);      /* b may be NULL */
+qn_node *qn__linear_input(qn_graph *g, qn_node *y, qn_node *w);            /* y w, the gradient of linear to x */
 qn_node *qn__rms_norm(qn_graph *g, qn_node *x, qn_node *w, float eps);     /* w may be NULL */
 qn_node *qn__add(qn_graph *g, qn_node *a, qn_node *b);
 qn_node *qn__mul(qn_graph *g, qn_node *a, qn_node *b);

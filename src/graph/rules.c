@@ -165,6 +165,22 @@ qn_status qn__rule_linear(qn_node *n, qn_error *err)
     return dense(n, QN_DTYPE_F32, &shape, err);
 }
 
+qn_status qn__rule_linear_input(qn_node *n, qn_error *err)
+{
+    const qn_node *y = n->src[0], *w = n->src[1];
+    QN_TRY(want_dtype(n, 0, "y", QN_DTYPE_F32, err));
+    QN_TRY(want_number(n, 1, "w", err));
+    QN_TRY(want_rank(n, 1, "w", 2, err));
+    if (y->layout.rank < 1) return QN_FAIL(err, invalid, "linear_input: y is a scalar, at least 1 dimension expected");
+    if (last_dim(y) != w->layout.dim[0]) {
+        return QN_FAIL(err, invalid, "linear_input: %s x %s: inner sizes %lld and %lld differ", SHAPE(y), SHAPE(w),
+                       (long long)last_dim(y), (long long)w->layout.dim[0]);
+    }
+    qn_shape shape = qn_layout_shape(&y->layout);
+    shape.dim[shape.rank - 1] = w->layout.dim[1];
+    return dense(n, QN_DTYPE_F32, &shape, err);
+}
+
 qn_status qn__rule_norm(qn_node *n, qn_error *err)
 {
     const float eps = ((const qn_norm_attrs *)n->attrs)->eps;

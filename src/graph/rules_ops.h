@@ -34,14 +34,15 @@ static inline qn_status rule_like(qn_node *n, const qn_node *like, qn_error *err
 static inline qn_status rule_real(const qn_node *n, int i, const char *what, qn_error *err)
 {
     if (rule_class(n->src[i]) == QN_CLASS_real) return QN_OK;
-    return QN_FAIL(err, invalid, "%s: %s is %s, a real type expected", OP(n), what, DTYPE(n->src[i]->dtype));
+    return QN_FAIL(err, invalid, "%s: %s is %s, a real type expected%s", OP(n), what, DTYPE(n->src[i]->dtype),
+                   rule_class(n->src[i]) == QN_CLASS_block ? "; dequantize it first" : "");
 }
 
 /* Not a block format: elements are elements. */
 static inline qn_status rule_plain(const qn_node *n, int i, const char *what, qn_error *err)
 {
     if (rule_class(n->src[i]) != QN_CLASS_block) return QN_OK;
-    return QN_FAIL(err, invalid, "%s: %s is %s, not a block format expected", OP(n), what, DTYPE(n->src[i]->dtype));
+    return QN_FAIL(err, invalid, "%s: %s is %s, not a block format expected; dequantize it first", OP(n), what, DTYPE(n->src[i]->dtype));
 }
 
 static inline qn_status rule_ids(const qn_node *n, int i, const char *what, qn_error *err)

@@ -128,6 +128,69 @@ static void test_columns_stand_alone(void **state)
     }
 }
 
+/* ---- the way back ---- */
+
+typedef struct back_case {
+    qn_dtype dtype;
+    int64_t cols, k, m, spare; /* spare: columns of the stored y behind those that count */
+    tensor y, w;
+} back_case;
+
+static qn_node *build_back(rig *r, void *ctx)
+{
+    back_case *c = ctx;
+    qn_node *y = rig_input(r, &c->y);
+    return qn__linear_input(r->g, c->spare ? qn__narrow(r->g, y, 1, 0, c->m) : y, rig_param(r, &c->w, 0));
+}
+
+static void check_back(const rig *r, const void *result, size_t bytes, void *ctx)
+{
+    const back_case *c = ctx;
+    const float *x = result;
+    (void)r;
+    assert_int_equal(bytes, c->cols * c->k * 4);
+    for (int64_t col = 0; col < c->cols; col++) {
+        for (int64_t i = 0; i < c->k; i++) {
+            double want = 0, size = 0;
+            for (int64_t row = 0; row < c->m; row++) {
+                const double term = (double)c->y.value[col * (c->m + c->spare) + row] * c->w.value[row * c->k + i];
+                want += term;
+                size += fabs(term);
+            }
+            close_to(x[col * c->k + i], want, (double)(c->m + 2) * FLT_EPSILON * size, qn_dtype_get(c->dtype)->name, col * c->k + i);
+        }
+    }
+}
+
+static void try_back(back_case c)
+{
+    c.y = tensor_random(QN_DTYPE_F32, qn_shape_of(c.cols, c.m + c.spare));
+    c.w = tensor_random(c.dtype, qn_shape_of(c.m, c.k));
+    for_levels(build_back, &c, check_back);
+    tensor_free(&c.y);
+    tensor_free(&c.w);
+}
+
+static void test_linear_input(void **state)
+{
+    (void)state;
+    for (int t = 0; t < QN_DTYPE_COUNT; t++) {
+        const qn_dtype_info *d = qn_dtype_get((qn_dtype)t);
+        if (!qn_dtype_can_pack((qn_dtype)t) || (d->class_ != QN_CLASS_real && d->class_ != QN_CLASS_block)) continue;
+        if (!qn__ukr_get(QN_CPU_ref)->mm[t].one) continue;
+        try_back((back_case){.dtype = (qn_dtype)t, .cols = 5, .k = d->block_elems <= 32 ? 96 : 512, .m = 19});
+    }
+    static const qn_dtype dtypes[] = {QN_DTYPE_F16, QN_DTYPE_Q8_0, QN_DTYPE_Q4_0};
+    for (int i = 0; i < 3; i++) {
+        const qn_dtype t = dtypes[i];
+        try_back((back_case){.dtype = t, .cols = 1, .k = 32, .m = 1});
+        try_back((back_case){.dtype = t, .cols = 150, .k = 288, .m = 70, .spare = 3}); /* several tiles of rows and columns */
+        try_back((back_case){.dtype = t, .cols = 2, .k = 32, .m = 600});               /* several slices */
+        try_back((back_case){.dtype = t, .cols = 0, .k = 32, .m = 9});
+        try_back((back_case){.dtype = t, .cols = 3, .k = 32, .m = 0});
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -146,6 +209,6 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats), cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_columns_stand_alone), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_columns_stand_alone), cmocka_unit_test(test_linear_input), cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
