@@ -74,13 +74,6 @@ static qn_node *slope_of_silu(const qn_grad_task *t, qn_node *x)
 
 SLOPE(silu, slope_of_silu(t, X))
 
-void qn__grad_swiglu(qn_grad_task *t)
-{
-    qn_node *gate = t->src[0], *up = t->src[1];
-    if (t->wanted[0]) t->dx[0] = mul(t, mul(t, t->dy, up), slope_of_silu(t, gate));
-    if (t->wanted[1]) t->dx[1] = mul(t, t->dy, unary(t, QN_OP_silu, gate));
-}
-
 /* Exact: P(x) + x p(x) with the normal distribution's P and p. By tanh: with u = sqrt(2/pi) (x + 0.044715 x^3) and h = tanh u,
  * (1 + h) / 2 + x (1 - h^2) u' / 2. */
 static qn_node *slope_of_gelu(const qn_grad_task *t)

@@ -11,7 +11,8 @@
 
 /* What of the forward run the gradient of a source needs. Only for sources whose gradient is wanted is it kept: less is less memory. */
 enum { QN_KEEP_none = 0, QN_KEEP_a = 1, QN_KEEP_b = 2, QN_KEEP_ab = 3, QN_KEEP_c = 4, QN_KEEP_ac = 5, QN_KEEP_bc = 6, QN_KEEP_abc = 7,
-       QN_KEEP_d = 8, QN_KEEP_abcd = 15, QN_KEEP_src = 63, QN_KEEP_y = 64, QN_KEEP_ay = 65, QN_KEEP_by = 66, QN_KEEP_aby = 67, QN_KEEP_all = 127 };
+       QN_KEEP_d = 8, QN_KEEP_abcd = 15, QN_KEEP_src = 63, QN_KEEP_y = 64, QN_KEEP_ay = 65, QN_KEEP_by = 66, QN_KEEP_aby = 67,
+       QN_KEEP_abcy = 71, QN_KEEP_all = 127 };
 
 typedef struct qn_grad_task {
     qn_graph *g;

@@ -209,5 +209,6 @@ qn_status qn__graph_print(const qn_graph *g, qn_graph_format format, const qn_pr
 #include "graph/ops_index.h"
 #include "graph/ops_conv.h"
 #include "graph/ops_sdpa.h"
+#include "graph/ops_layers.h"
 
 #endif

@@ -35,6 +35,8 @@ static inline qn_node *qn__root_of(qn_node *n)
 }
 static inline bool qn__is_param(const qn_node *n, uint32_t flag) { return n->op == QN_OP_param && (n->flags & flag) != 0; }
 
+/* Is that a rotation of heads of d elements? */
+qn_status qn__rope_check(const qn_rope_attrs *a, int64_t d, qn_error *err);
 /* The attributes of a node as text, "" or " scale=0.5 bias=0", from the row of its attribute struct. */
 void qn__attrs_print(const qn_node *n, qn_str *out);
 /* A node for messages: `%7 linear "attn_q"`; returns buf. */

@@ -131,6 +131,7 @@ static void print_qn_along_attrs(const void *attrs, qn_str *out)
 }
 
 #include "graph/print_attrs_ops.h"
+#include "graph/print_attrs_layers.h"
 
 void qn__attrs_print(const qn_node *n, qn_str *out)
 {

@@ -184,27 +184,28 @@ qn_status qn__rule_linear_input(qn_node *n, qn_error *err)
 qn_status qn__rule_norm(qn_node *n, qn_error *err)
 {
     const float eps = ((const qn_norm_attrs *)n->attrs)->eps;
-    QN_TRY(want_dtype(n, 0, "x", QN_DTYPE_F32, err));
+    const qn_dtype dtype = n->src[0]->dtype;
+    if (dtype != QN_DTYPE_F64) QN_TRY(want_dtype(n, 0, "x", QN_DTYPE_F32, err));
     if (n->src[0]->layout.rank < 1) return QN_FAIL(err, invalid, "%s: x is a scalar, at least 1 dimension expected", OP(n));
     if (!(eps >= 0.0f) || !isfinite(eps)) return QN_FAIL(err, invalid, "%s: eps is %g, 0 or more expected", OP(n), (double)eps);
     if (n->n_src > 1) {
-        QN_TRY(want_dtype(n, 1, "w", QN_DTYPE_F32, err));
+        QN_TRY(want_dtype(n, 1, "w", dtype, err));
         QN_TRY(want_shape(n, 1, "w", qn_shape_of(last_dim(n->src[0])), err));
     }
     const qn_shape shape = qn_layout_shape(&n->src[0]->layout);
-    return dense(n, QN_DTYPE_F32, &shape, err);
+    return dense(n, dtype, &shape, err);
 }
 
 qn_status qn__rule_same_shapes(qn_node *n, qn_error *err)
 {
     const qn_shape shape = qn_layout_shape(&n->src[0]->layout);
-    QN_TRY(want_dtype(n, 0, "gate", QN_DTYPE_F32, err));
-    QN_TRY(want_dtype(n, 1, "up", QN_DTYPE_F32, err));
+    if (class_of(n->src[0]) != QN_CLASS_real) QN_TRY(want_dtype(n, 0, "gate", QN_DTYPE_F32, err));
+    QN_TRY(want_dtype(n, 1, "up", n->src[0]->dtype, err));
     QN_TRY(want_shape(n, 1, "up", shape, err));
-    return dense(n, QN_DTYPE_F32, &shape, err);
+    return dense(n, n->src[0]->dtype, &shape, err);
 }
 
-static qn_status check_rope(const qn_rope_attrs *a, int64_t d, qn_error *err)
+qn_status qn__rope_check(const qn_rope_attrs *a, int64_t d, qn_error *err)
 {
     if (a->mode != QN_ROPE_NORM && a->mode != QN_ROPE_NEOX) {
         return QN_FAIL(err, invalid, "rope: mode %d, %d or %d expected", a->mode, QN_ROPE_NORM, QN_ROPE_NEOX);
@@ -234,7 +235,7 @@ qn_status qn__rule_rope(qn_node *n, qn_error *err)
     QN_TRY(want_rank(n, 0, "x", 3, err));
     QN_TRY(want_dtype(n, 1, "pos", QN_DTYPE_I32, err));
     QN_TRY(want_shape(n, 1, "pos", qn_shape_of(n->src[0]->layout.dim[0]), err));
-    QN_TRY(check_rope(attrs, last_dim(n->src[0]), err));
+    QN_TRY(qn__rope_check(attrs, last_dim(n->src[0]), err));
     if (n->n_src > 2) {
         QN_TRY(want_dtype(n, 2, "factors", QN_DTYPE_F32, err));
         QN_TRY(want_shape(n, 2, "factors", qn_shape_of(attrs->n_rot / 2), err));

@@ -17,7 +17,7 @@ def unit(k, s):
     return ((k * 37 + s * 11 + 5) % 101 + 0.3) / 101
 
 
-REAL = {"r": (-2, 4), "f": (-2, 4), "u": (-1, 2), "p": (0.3, 2), "g": (1.2, 2)}
+REAL = {"r": (-2, 4), "f": (-2, 4), "u": (-1, 2), "p": (0.3, 2), "g": (1.2, 2), "k": (0.3, 2)}
 
 
 def fill(word, s):
@@ -41,7 +41,7 @@ def fill(word, s):
     else:
         x = torch.tensor([(k * 7 + s * 3 + 1) % int(below) for k in range(n)])
     x = x.reshape(shape)
-    return x.requires_grad_() if kind == "z" or kind in REAL else x
+    return x.requires_grad_() if kind == "z" or kind in REAL and kind != "k" else x
 
 
 def rope(x, pos, base):
@@ -72,13 +72,29 @@ def sdpa(q, k, v, scale, mask=None, causal=False, softcap=0, sinks=None, window=
     return torch.cat([y.transpose(1, 2).flatten(), lse.flatten()])
 
 
+def turn(x, table, n_rot, neox):
+    """x [.., n, heads, d]: its first n_rot elements by cosines and sines, pair by pair."""
+    c, s = table[..., None, 0::2], table[..., None, 1::2]
+    y, rest = x[..., :n_rot], x[..., n_rot:]
+    if neox:
+        lo, hi = y[..., :n_rot // 2], y[..., n_rot // 2:]
+        return torch.cat([lo * c - hi * s, hi * c + lo * s, rest], -1)
+    lo, hi = y[..., 0::2], y[..., 1::2]
+    return torch.cat([torch.stack([lo * c - hi * s, hi * c + lo * s], -1).flatten(-2), rest], -1)
+
+
+def ce(x, ids, weight=None, **options):
+    """The losses, and behind them the logarithms of the sums."""
+    return torch.cat([F.cross_entropy(x, ids.long(), weight, **options).reshape(-1), x.logsumexp(1)])
+
+
 def main():
     folder = sys.argv[1]
     text = open(folder + "/gradient_cases.inc").read()
     out = ["/* Made by tests/oracle/gradients.py with PyTorch %s. */" % torch.__version__.split("+")[0]]
     for case, m in enumerate(re.finditer(r'^CASE\((\w+), "([^"]*)", "([^"]*)"', text, re.M)):
         sources = [fill(w, s) for s, w in enumerate(m[2].split())]
-        y = eval(m[3], {"torch": torch, "F": F, "rope": rope, "sdpa": sdpa, **dict(zip("abcdef", sources))})
+        y = eval(m[3], {"torch": torch, "F": F, "rope": rope, "sdpa": sdpa, "turn": turn, "ce": ce, **dict(zip("abcdef", sources))})
         dy = torch.tensor([-2 + 4 * unit(k, 9) for k in range(y.numel())], dtype=torch.float32).double().reshape(y.shape)
         if y.requires_grad:
             y.backward(dy)

@@ -35,6 +35,22 @@ def number(v):
     return 'NAN' if math.isnan(v) else ('-' if v < 0 else '') + 'INFINITY' if math.isinf(v) else v.hex() if False else '%.17g' % v
 
 
+def rope(x, pos, base=10000, neox=False, n_rot=None, first=False, freq=1, scale=1, factors=None):
+    """Pair i of the first n_rot elements of x [.., n, heads, d], or [.., heads, n, d], by pos * base^(-2i / n_rot)."""
+    n_rot = n_rot or x.shape[-1]
+    turn = freq * base ** (-torch.arange(0, n_rot, 2).double() / n_rot)
+    angle = pos.double()[..., None] * (turn if factors is None else turn / factors.double())
+    c, s = angle.cos() * scale, angle.sin() * scale
+    if not first:
+        c, s = c.unsqueeze(-2), s.unsqueeze(-2)
+    y = x.double()
+    y, rest = y[..., :n_rot], y[..., n_rot:]
+    a, b = (y[..., :n_rot // 2], y[..., n_rot // 2:]) if neox else (y[..., 0::2], y[..., 1::2])
+    a, b = a * c - b * s, b * c + a * s
+    y = torch.cat([a, b], -1) if neox else torch.stack([a, b], -1).flatten(-2)
+    return torch.cat([y, rest], -1).to(x.dtype)
+
+
 count = 0
 
 
@@ -271,6 +287,91 @@ for kv in '1', '2', '3':
 sdpa('X(1, F32, 2, 4, 3, 4)', 'X(2, F32, 2, 2, 5, 4)', 'X(3, F32, 2, 2, 5, 2)', '.enable_gqa = true, .softcap = 2, .is_causal = true', softcap=2, is_causal=True)
 sdpa('X(1, F32, 3, 4)', 'X(2, F64, 5, 4)', 'X(3, F32, 5, 4)', '')
 sdpa('X(1, I32, 3, 4)', 'X(2, I32, 5, 4)', 'X(3, I32, 5, 4)', '')
+# ---- layers and losses ----
+for d in 'F32', 'F64', 'BF16', 'F16':
+    D = TYPES[d]
+    x = 'X(1, %s, 2, 3, 4)' % d
+    case('qn_rms_norm(%s, X(2, %s, 4), 1e-5)' % (x, d), lambda: F.rms_norm(t(x), (4,), X(2, D, 4), 1e-5))
+    case('qn_rms_norm(qn_transpose(%s, 1, 2), NULL, 1e-6)' % x, lambda: F.rms_norm(t(x).transpose(1, 2), (3,), None, 1e-6))
+    case('qn_layer_norm(%s, 1, X(2, %s, 4), X(3, %s, 4), 1e-5)' % (x, d, d), lambda: F.layer_norm(t(x), (4,), X(2, D, 4), X(3, D, 4), 1e-5))
+    case('qn_layer_norm(%s, 2, X(2, %s, 3, 4), NULL, 1e-3)' % (x, d), lambda: F.layer_norm(t(x), (3, 4), X(2, D, 3, 4), None, 1e-3))
+    case('qn_layer_norm(%s, 3, NULL, X(2, %s, 2, 3, 4), 1e-5)' % (x, d), lambda: F.layer_norm(t(x), (2, 3, 4), None, X(2, D, 2, 3, 4), 1e-5))
+    case('qn_layer_norm(%s, 2, NULL, NULL, 1e-5)' % x, lambda: F.layer_norm(t(x), (3, 4), None, None, 1e-5))
+    case('qn_group_norm(X(1, %s, 2, 4, 3), 2, X(2, %s, 4), X(3, %s, 4), 1e-5)' % (d, d, d), lambda: F.group_norm(X(1, D, 2, 4, 3), 2, X(2, D, 4), X(3, D, 4), 1e-5))
+    case('qn_group_norm(X(1, %s, 2, 6, 2, 2), 3, NULL, NULL, 1e-5)' % d, lambda: F.group_norm(X(1, D, 2, 6, 2, 2), 3, None, None, 1e-5))
+    case('qn_group_norm(X(1, %s, 2, 4), 1, X(2, %s, 4), NULL, 1e-5)' % (d, d), lambda: F.group_norm(X(1, D, 2, 4), 1, X(2, D, 4), None, 1e-5))
+    case('qn_group_norm(X(1, %s, 2, 4), 2, NULL, X(2, %s, 4), 1e-5)' % (d, d), lambda: F.group_norm(X(1, D, 2, 4), 2, None, X(2, D, 4), 1e-5))
+    case('qn_swiglu(X(1, %s, 2, 5), X(2, %s, 2, 5))' % (d, d), lambda: F.silu(X(1, D, 2, 5)) * X(2, D, 2, 5))
+    case('qn_swiglu(qn_transpose(X(1, %s, 5, 2), 0, 1), X(2, %s, 2, 5))' % (d, d), lambda: F.silu(X(1, D, 5, 2).t()) * X(2, D, 2, 5))
+    for o, kw in (('.base = 100', dict(base=100)), ('.neox = true', dict(neox=True)), ('.n_rot = 4, .heads_first = true', dict(n_rot=4, first=True)),
+                  ('.neox = true, .n_rot = 2, .freq_scale = 0.5, .attn_factor = 2', dict(neox=True, n_rot=2, freq=0.5, scale=2))):
+        case('qn_rope(X(1, %s, 2, 3, 2, 6), ids(4, 50, %s), ROPE(%s))' % (d, 2 if 'first' in kw else 3, o),
+             lambda: rope(X(1, D, 2, 3, 2, 6), ids(4, 50, 2 if 'first' in kw else 3), **kw))
+    case('qn_rope(X(1, %s, 2, 3, 2, 4), ids(4, 50, 2, 3), NULL)' % d, lambda: rope(X(1, D, 2, 3, 2, 4), ids(4, 50, 2, 3)))
+    case('qn_rope(X(1, %s, 3, 2, 4), NULL, ROPE(.factors = qn_add_number(X(5, F32, 2), 3)))' % d,
+         lambda: rope(X(1, D, 3, 2, 4), torch.arange(3), factors=X(5, F32, 2) + 3))
+    for i, r in enumerate(('mean', 'sum', 'none')):
+        R = 'QN_REDUCTION_%s' % r.upper()
+        case('qn_cross_entropy(X(1, %s, 4, 5), ids(2, 5, 4), CE(.reduction = %s))' % (d, R), lambda: F.cross_entropy(X(1, D, 4, 5), ids(2, 5, 4), reduction=r))
+        case('qn_cross_entropy(X(1, %s, 4, 5), ids(2, 5, 4), CE(.reduction = %s, .label_smoothing = 0.1, .ignore_index = 3))' % (d, R),
+             lambda: F.cross_entropy(X(1, D, 4, 5), ids(2, 5, 4), reduction=r, label_smoothing=0.1, ignore_index=3))
+        case('qn_cross_entropy(X(1, %s, 2, 5, 3), ids(2, 5, 2, 3), CE(.reduction = %s, .label_smoothing = 0.2, .ignore_zero = true, .weight = qn_abs(X(3, %s, 5))))' % (d, R, d),
+             lambda: F.cross_entropy(X(1, D, 2, 5, 3), ids(2, 5, 2, 3), X(3, D, 5).abs(), reduction=r, label_smoothing=0.2, ignore_index=0))
+        case('qn_cross_entropy(X(1, %s, 3, 4), qn_softmax(X(2, %s, 3, 4), 1), CE(.reduction = %s, .label_smoothing = 0.1, .weight = qn_abs(X(3, %s, 4))))' % (d, d, R, d),
+             lambda: F.cross_entropy(X(1, D, 3, 4), X(2, D, 3, 4).softmax(1), X(3, D, 4).abs(), reduction=r, label_smoothing=0.1))
+        case('qn_nll_loss(X(1, %s, 4, 5), ids(2, 5, 4), CE(.reduction = %s, .ignore_index = 3, .weight = qn_abs(X(3, %s, 5))))' % (d, R, d),
+             lambda: F.nll_loss(X(1, D, 4, 5), ids(2, 5, 4), X(3, D, 5).abs(), reduction=r, ignore_index=3))
+        case('qn_nll_loss(X(1, %s, 2, 5, 3), ids(2, 5, 2, 3), CE(.reduction = %s))' % (d, R), lambda: F.nll_loss(X(1, D, 2, 5, 3), ids(2, 5, 2, 3), reduction=r))
+        for name in 'mse_loss', 'l1_loss':
+            case('qn_%s(X(1, %s, 2, 3), X(2, %s, 2, 3), %s)' % (name, d, d, R), lambda: getattr(F, name)(X(1, D, 2, 3), X(2, D, 2, 3), reduction=r))
+        case('qn_smooth_l1_loss(X(1, %s, 2, 3), X(2, %s, 2, 3), 0.75, %s)' % (d, d, R), lambda: F.smooth_l1_loss(X(1, D, 2, 3), X(2, D, 2, 3), reduction=r, beta=0.75))
+        case('qn_smooth_l1_loss(X(1, %s, 2, 3), X(2, %s, 2, 3), 0, %s)' % (d, d, R), lambda: F.smooth_l1_loss(X(1, D, 2, 3), X(2, D, 2, 3), reduction=r, beta=0))
+        case('qn_huber_loss(X(1, %s, 2, 3), X(2, %s, 2, 3), 0.75, %s)' % (d, d, R), lambda: F.huber_loss(X(1, D, 2, 3), X(2, D, 2, 3), reduction=r, delta=0.75))
+        if d in ('F32', 'F64'):
+            case('qn_binary_cross_entropy(qn_sigmoid(X(1, %s, 2, 3)), qn_sigmoid(X(2, %s, 2, 3)), X(3, %s, 3), %s)' % (d, d, d, R),
+                 lambda: F.binary_cross_entropy(X(1, D, 2, 3).sigmoid(), X(2, D, 2, 3).sigmoid(), X(3, D, 3), reduction=r))
+        case('qn_binary_cross_entropy_with_logits(qn_mul_number(X(1, %s, 2, 3), 20), qn_sigmoid(X(2, %s, 2, 3)), X(3, %s, 3), X(4, %s, 3), %s)' % (d, d, d, d, R),
+             lambda: F.binary_cross_entropy_with_logits(X(1, D, 2, 3) * 20, X(2, D, 2, 3).sigmoid(), X(3, D, 3), pos_weight=X(4, D, 3), reduction=r))
+        case('qn_kl_div(qn_log_softmax(X(1, %s, 2, 3), 1), qn_relu(X(2, %s, 2, 3)), false, %s)' % (d, d, R),
+             lambda: F.kl_div(X(1, D, 2, 3).log_softmax(1), X(2, D, 2, 3).relu(), reduction=r))
+    case('qn_kl_div(qn_log_softmax(X(1, %s, 2, 3), 1), qn_log_softmax(X(2, %s, 2, 3), 1), true, QN_REDUCTION_BATCHMEAN)' % (d, d),
+         lambda: F.kl_div(X(1, D, 2, 3).log_softmax(1), X(2, D, 2, 3).log_softmax(1), reduction='batchmean', log_target=True))
+case('qn_binary_cross_entropy(X(1, BOOL, 3), X(2, F32, 3), NULL, 0)', lambda: F.binary_cross_entropy(X(1, BOOL, 3), X(2, F32, 3)))
+case('qn_binary_cross_entropy(qn_to(X(1, BOOL, 4), QN_DTYPE_F32), qn_to(X(2, BOOL, 4), QN_DTYPE_F32), NULL, QN_REDUCTION_NONE)',
+     lambda: F.binary_cross_entropy(X(1, BOOL, 4).float(), X(2, BOOL, 4).float(), reduction='none'))
+case('qn_cross_entropy(X(1, F32, 5), qn_scalar(c, 2, QN_DTYPE_I64), NULL)', lambda: F.cross_entropy(X(1, F32, 5), torch.tensor(2)))
+case('qn_cross_entropy(X(1, F32, 3, 5), ids(2, 1, 3), CE(.ignore_zero = true))', lambda: F.cross_entropy(X(1, F32, 3, 5), ids(2, 1, 3), ignore_index=0))
+case('qn_cross_entropy(X(1, F32, 0, 5), ids(2, 5, 0), CE(.reduction = QN_REDUCTION_SUM))', lambda: F.cross_entropy(X(1, F32, 0, 5), ids(2, 5, 0), reduction='sum'))
+case('qn_cross_entropy(X(1, F32, 0, 5), ids(2, 5, 0), NULL)', lambda: F.cross_entropy(X(1, F32, 0, 5), ids(2, 5, 0)))
+case('qn_rms_norm(X(1, F32, 0, 5), X(2, F32, 5), 1e-5)', lambda: F.rms_norm(X(1, F32, 0, 5), (5,), X(2, F32, 5), 1e-5))
+case('qn_layer_norm(X(1, F32, 2, 0), 1, NULL, NULL, 1e-5)', lambda: F.layer_norm(X(1, F32, 2, 0), (0,), None, None, 1e-5))
+case('qn_layer_norm(X(1, F32, 1, 2, 1, 2, 3), 2, NULL, NULL, 1e-5)', lambda: F.layer_norm(X(1, F32, 1, 2, 1, 2, 3), (2, 3), None, None, 1e-5))
+for c, fn in (
+        ('qn_cross_entropy(X(1, F32, 4, 5), ids(2, 5, 3), NULL)', lambda: F.cross_entropy(X(1, F32, 4, 5), ids(2, 5, 3))),
+        ('qn_cross_entropy(X(1, F32, 4, 5), ids(2, 5, 4), CE(.weight = X(3, F32, 4)))', lambda: F.cross_entropy(X(1, F32, 4, 5), ids(2, 5, 4), X(3, F32, 4))),
+        ('qn_cross_entropy(X(1, F32, 4, 5), ids(2, 5, 4), CE(.label_smoothing = 1.5))', lambda: F.cross_entropy(X(1, F32, 4, 5), ids(2, 5, 4), label_smoothing=1.5)),
+        ('qn_cross_entropy(X(1, I64, 4, 5), ids(2, 5, 4), NULL)', lambda: F.cross_entropy(X(1, I64, 4, 5), ids(2, 5, 4))),
+        ('qn_cross_entropy(X(1, F32, 4, 5), X(2, F32, 4), NULL)', lambda: F.cross_entropy(X(1, F32, 4, 5), X(2, F32, 4))),
+        ('qn_nll_loss(X(1, F32, 4, 5), ids(2, 5, 3), NULL)', lambda: F.nll_loss(X(1, F32, 4, 5), ids(2, 5, 3))),
+        ('qn_rms_norm(X(1, F32, 2, 4), X(2, F32, 3), 1e-5)', lambda: F.rms_norm(X(1, F32, 2, 4), (4,), X(2, F32, 3), 1e-5)),
+        ('qn_rms_norm(X(1, I32, 2, 4), NULL, 1e-5)', lambda: F.rms_norm(X(1, I32, 2, 4), (4,), None, 1e-5)),
+        ('qn_layer_norm(X(1, F32, 2, 4), 1, X(2, F32, 3), NULL, 1e-5)', lambda: F.layer_norm(X(1, F32, 2, 4), (4,), X(2, F32, 3), None, 1e-5)),
+        ('qn_layer_norm(X(1, F32, 2, 4), 3, NULL, NULL, 1e-5)', lambda: F.layer_norm(X(1, F32, 2, 4), (1, 2, 4), None, None, 1e-5)),
+        ('qn_group_norm(X(1, F32, 2, 4), 3, NULL, NULL, 1e-5)', lambda: F.group_norm(X(1, F32, 2, 4), 3, None, None, 1e-5)),
+        ('qn_group_norm(X(1, F32, 2, 4), 2, X(2, F32, 2), NULL, 1e-5)', lambda: F.group_norm(X(1, F32, 2, 4), 2, X(2, F32, 2), None, 1e-5)),
+        ('qn_huber_loss(X(1, F32, 3), X(2, F32, 3), 0, QN_REDUCTION_MEAN)', lambda: F.huber_loss(X(1, F32, 3), X(2, F32, 3), delta=0)),
+        ('qn_smooth_l1_loss(X(1, F32, 3), X(2, F32, 3), -1, QN_REDUCTION_MEAN)', lambda: F.smooth_l1_loss(X(1, F32, 3), X(2, F32, 3), beta=-1)),
+        ('qn_mse_loss(X(1, F32, 3), X(2, F32, 2), QN_REDUCTION_MEAN)', lambda: F.mse_loss(X(1, F32, 3), X(2, F32, 2))),
+        ('qn_binary_cross_entropy(X(1, F32, 3), X(2, F32, 2), NULL, QN_REDUCTION_MEAN)', lambda: F.binary_cross_entropy(X(1, F32, 3), X(2, F32, 2))),
+        ('qn_binary_cross_entropy_with_logits(X(1, F32, 3), X(2, F32, 1), NULL, NULL, QN_REDUCTION_MEAN)', lambda: F.binary_cross_entropy_with_logits(X(1, F32, 3), X(2, F32, 1)))):
+    case(c, fn)
+# torch has no such functions: errors by our own rules
+for c in ('qn_rope(X(1, F32, 3, 2, 4), ids(1, 9, 2), NULL)', 'qn_rope(X(1, F32, 2, 4), NULL, NULL)', 'qn_rope(X(1, F32, 3, 2, 5), NULL, NULL)',
+          'qn_rope(X(1, F32, 3, 2, 4), X(1, F32, 3), NULL)', 'qn_rope(X(1, F32, 3, 2, 4), NULL, ROPE(.n_rot = 6))',
+          'qn_rope(X(1, F32, 3, 2, 4), NULL, ROPE(.factors = X(1, F32, 3)))', 'qn_rope(X(1, F32, 3, 2, 4), NULL, ROPE(.base = -1))',
+          'qn_swiglu(X(1, F32, 2, 3), X(2, F32, 3, 2))', 'qn_kl_div(X(1, F32, 2), X(2, I32, 2), false, QN_REDUCTION_MEAN)',
+          'qn_mse_loss(X(1, F32, 2), X(2, F32, 2), QN_REDUCTION_BATCHMEAN)', 'qn_nll_loss(X(1, F32, 4, 5), ids(2, 5, 4), CE(.label_smoothing = 0.5))'):
+    case(c, lambda: None.refused)
 # ---- empty ----
 for name in 'sum prod mean'.split():
     case('qn_%s(X(1, F32, 0, 3), QN_DIMS(0), false)' % name, lambda: getattr(torch, name)(X(1, F32, 0, 3), 0))

@@ -6,6 +6,7 @@ void qn__ukr_init_avx2(qn_ukr *ukr)
 {
     qn__avx2_vec_init(ukr);
     qn__avx2_math_init(ukr);
+    qn__avx2_layers_init(ukr);
     qn__avx2_attn_init(ukr);
     qn__avx2_mm_float_init(ukr);
     qn__avx2_mm_panel_init(ukr);

@@ -13,6 +13,7 @@
 /* Each puts its file's kernels into the table. */
 void qn__avx512_vec_init(qn_ukr *ukr);
 void qn__avx512_math_init(qn_ukr *ukr);
+void qn__avx512_layers_init(qn_ukr *ukr);
 void qn__avx512_attn_init(qn_ukr *ukr);
 void qn__avx512_mm_float_init(qn_ukr *ukr);
 void qn__avx512_mm_panel_init(qn_ukr *ukr);

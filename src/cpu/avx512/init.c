@@ -6,6 +6,7 @@ void qn__ukr_init_avx512(qn_ukr *ukr)
 {
     qn__avx512_vec_init(ukr);
     qn__avx512_math_init(ukr);
+    qn__avx512_layers_init(ukr);
     qn__avx512_attn_init(ukr);
     qn__avx512_mm_float_init(ukr);
     qn__avx512_mm_panel_init(ukr);

@@ -6,6 +6,7 @@ void qn__ukr_init_neon(qn_ukr *ukr)
 {
     qn__neon_vec_init(ukr);
     qn__neon_math_init(ukr);
+    qn__neon_layers_init(ukr);
     qn__neon_attn_init(ukr);
     qn__neon_mm_float_init(ukr);
     qn__neon_mm_one_init(ukr);

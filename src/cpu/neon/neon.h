@@ -16,6 +16,7 @@
 /* Each puts its file's kernels into the table. */
 void qn__neon_vec_init(qn_ukr *ukr);
 void qn__neon_math_init(qn_ukr *ukr);
+void qn__neon_layers_init(qn_ukr *ukr);
 void qn__neon_attn_init(qn_ukr *ukr);
 void qn__neon_mm_float_init(qn_ukr *ukr);
 void qn__neon_mm_one_init(qn_ukr *ukr);

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/rms_norm.c -- y = x / sqrt(mean(x*x) + eps) (* w).
  * One pass sums squares, one scales: a row (8-32 KiB) is still in L1/L2 the second time. */
+#include "cpu/op/norm.h"
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
-
-#include <math.h>
 
 static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 {
     (void)ukr;
     const qn_node *x = node->src[0], *w = node->n_src > 1 ? node->src[1] : NULL;
-    if (!qn__want_dtype(node, "x", x, QN_DTYPE_F32, err) || !qn__want_dense_rows(node, "x", x, err)) return false;
-    return !w || (qn__want_dtype(node, "the weight", w, QN_DTYPE_F32, err) && qn__want_dense_rows(node, "the weight", w, err));
+    return qn__want_dense_rows(node, "x", x, err) && (!w || qn__want_dense_rows(node, "the weight", w, err));
 }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
@@ -22,6 +20,15 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return qn__row_count(&node->layout);
 }
 
+static void row_f64(const qn_task *t, int64_t row, int64_t n)
+{
+    const double *x = (const double *)(const void *)qn__row_at(&t->src[0], row);
+    const double *w = t->n_src > 1 ? (const double *)(const void *)t->src[1].data : NULL;
+    double *y = (double *)(void *)qn__row_at(&t->dst, row);
+    const norm_f64 of = norm_of_f64(x, n, (double)((const qn_norm_attrs *)t->attrs)->eps, false);
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * of.scale * (w ? w[i] : 1);
+}
+
 static void run(const qn_task *t)
 {
     const qn_norm_attrs *attrs = t->attrs;
@@ -30,9 +37,12 @@ static void run(const qn_task *t)
     if (n == 0) return;
 
     for (int64_t r = t->begin; r < t->end; r++) { /* rows this worker owns */
+        if (t->dst.dtype == QN_DTYPE_F64) {
+            row_f64(t, r, n);
+            continue;
+        }
         const float *x = qn__row_f32(&t->src[0], r);
-        const float mean_sq = t->ukr->sum_sq_f32(x, n) / (float)n;
-        t->ukr->mul_scale_f32(qn__row_f32(&t->dst, r), x, w, 1.0f / sqrtf(mean_sq + attrs->eps), n);
+        t->ukr->mul_scale_f32(qn__row_f32(&t->dst, r), x, w, norm_of_f32(t->ukr, x, n, (double)attrs->eps, false).scale, n);
     }
 }
 

@@ -3,12 +3,14 @@
  *
  * Phase 0 fills a table of cosines and sines, n_rot/2 pairs a token, in double: the angle of position 10^6 is exact to 1e-10, and each
  * table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be off by 0.06 there.)
- * Phase 1 turns the heads. A token's result depends on its own position only. */
+ * Phase 1 turns the heads. A token's result depends on its own position only.
+ *
+ * Training has the two phases as two operations, rope_table and turn, with the same bits: many layers, forward and back, take the
+ * table of one node. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/typed.h"
 
 #include <math.h>
-#include <string.h>
 
 static const double PI = 3.14159265358979323846;
 
@@ -63,12 +65,11 @@ static blend blend_of(const qn_rope_attrs *a)
     return b;
 }
 
-static void fill_table(const qn_task *t)
+/* Rows [begin, end) of the table for positions `pos` of any layout; entries are floats, or doubles. */
+static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *factors, void *table, bool wide, int64_t begin, int64_t end)
 {
-    const qn_rope_attrs *a = t->attrs;
     const blend b = blend_of(a);
-    const int64_t n_pairs = a->n_rot / 2, pos_step = qn__row_step(&t->src[1].layout);
-    const float *factors = t->n_src > 2 ? (const float *)(const void *)t->src[2].data : NULL; /* [n_rot/2] */
+    const int64_t n_pairs = a->n_rot / 2, row = qn__row_size(&pos->layout), step = qn__row_step(&pos->layout);
 
     for (int64_t i = 0; i < n_pairs; i++) {
         const double frequency = pow(a->base, -2.0 * (double)i / a->n_rot) / (factors ? factors[i] : 1.0);
@@ -78,12 +79,17 @@ static void fill_table(const qn_task *t)
             const double keep = (1 - fmin(1, fmax(0, past))) * b.ext;
             turn = turn * (1 - keep) + frequency * keep;
         }
-        for (int64_t token = t->begin; token < t->end; token++) {
-            int32_t pos;
-            memcpy(&pos, t->src[1].data + token * pos_step * 4, 4);
-            float *cos_sin = (float *)(void *)t->scratch + (token * n_pairs + i) * 2;
-            cos_sin[0] = (float)(cos(pos * turn) * b.scale);
-            cos_sin[1] = (float)(sin(pos * turn) * b.scale);
+        for (int64_t token = begin; token < end; token++) {
+            const int64_t at = qn__index_at(pos, qn__row_start(&pos->layout, token / row) + token % row * step);
+            const double c = cos((double)at * turn) * b.scale, s = sin((double)at * turn) * b.scale;
+            const int64_t entry = (token * n_pairs + i) * 2;
+            if (wide) {
+                ((double *)table)[entry] = c;
+                ((double *)table)[entry + 1] = s;
+            } else {
+                ((float *)table)[entry] = (float)c;
+                ((float *)table)[entry + 1] = (float)s;
+            }
         }
     }
 }
@@ -104,8 +110,34 @@ static void turn_heads(const qn_task *t)
 
 static void run(const qn_task *t)
 {
-    if (t->phase == 0) fill_table(t);
+    const float *factors = t->n_src > 2 ? (const float *)(const void *)t->src[2].data : NULL; /* [n_rot/2] */
+    if (t->phase == 0) fill_table(t->attrs, &t->src[1], factors, t->scratch, false, t->begin, t->end);
     else turn_heads(t);
 }
 
 const qn_cpu_op qn__cpu_op_rope = {QN_OP_rope, accepts, scratch, 2, items, run};
+
+/* ---- the table alone ------------------------------------------------------------------------------------------------- */
+
+static bool accepts_table(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+{
+    (void)ukr;
+    return node->n_src < 2 || qn__want_dense_rows(node, "the frequency factors", node->src[1], err);
+}
+
+static int64_t table_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+{
+    (void)ukr;
+    (void)phase;
+    *chunk = 16;
+    return qn_layout_numel(&node->src[0]->layout);
+}
+
+static void run_table(const qn_task *t)
+{
+    const float *factors = t->n_src > 1 ? (const float *)(const void *)t->src[1].data : NULL; /* [n_rot/2] */
+    const qn_rope_table_attrs *a = t->attrs;
+    fill_table(&a->rope, &t->src[0], factors, t->dst.data, a->dtype == QN_DTYPE_F64, t->begin, t->end);
+}
+
+const qn_cpu_op qn__cpu_op_rope_table = {QN_OP_rope_table, accepts_table, NULL, 1, table_items, run_table};

@@ -33,6 +33,8 @@ static qn_tensor *index_of(qn_context *c, int64_t seed, int64_t n, qn_shape shap
 #define OPT(...) &(qn_conv_options){__VA_ARGS__}
 #define POOL(...) &(qn_pool_options){__VA_ARGS__}
 #define sdpa(q, k, v, ...) qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){__VA_ARGS__})
+#define ROPE(...) &(qn_rope_options){__VA_ARGS__}
+#define CE(...) &(qn_cross_entropy_options){__VA_ARGS__}
 #define LIST(...) (const double[]){__VA_ARGS__}
 
 static int n_bad, n_rows;

@@ -167,7 +167,7 @@ static void test_elementwise(void **state)
     REFUSED("scale: x is I32, F32 expected", qn__scale(g, t.ids2, 2, 0));
     REFUSED("scale: factor inf and bias 2, finite numbers expected", qn__scale(g, t.x43, INFINITY, 2));
     REFUSED("swiglu: up is [3,5], [4,3] expected", qn__swiglu(g, t.x43, t.x35));
-    REFUSED("swiglu: gate is F16, F32 expected", qn__swiglu(g, t.f16, t.x43));
+    REFUSED("swiglu: up is F32, F16 expected", qn__swiglu(g, t.f16, t.x43));
     REFUSED("rms_norm: w is [5], [3] expected", qn__rms_norm(g, t.x43, t.v5, 0));
     REFUSED("rms_norm: w is I32, F32 expected", qn__rms_norm(g, t.x43, t.ids2, 0));
     REFUSED("rms_norm: x is a scalar, at least 1 dimension expected", qn__rms_norm(g, t.scalar, NULL, 0));
