@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/attention.c -- bench_attention [threads [level]]: what one layer's attention costs, in the shape of a 1.1 B Llama (32 heads, 4
+/* bench/attention.c -- bench_attention [threads [level [shape [queries]]]]: what one layer's attention costs, in the shape of a 1.1 B Llama (32 heads, 4
  * KV heads, head size 64) and of an 8 B one (32, 8, 128), by depth, number of queries and format of the cache. The last query
- * sees the whole depth, every other one cell less than the next; cells lie in order. Medians of several runs, with the arithmetic (4 d
- * operations a query, head and cell) and the bytes of K and V that one pass reads as rates. */
+ * sees the whole depth, every other one cell less than the next; cells lie in order. As in a model there are so many layers that no cache
+ * holds their K and V. Medians of several runs, with the arithmetic (4 d operations a query, head and cell) and the bytes of K and V
+ * that one pass reads as rates. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,9 @@
 #include <quern/machine.h>
 
 extern const qn_backend_type qn__backend_cpu;
+
+enum { LAYERS = 32 };
+static const size_t all_bytes = 96u << 20; /* what all layers hold, about */
 
 typedef struct shape { const char *name; int64_t n_head, n_kv, d; } shape;
 
@@ -47,7 +51,7 @@ static void fill(uint8_t *data, size_t bytes, qn_dtype dtype)
     else if (dtype == QN_DTYPE_BF16) ukr->f32_to_bf16((uint16_t *)(void *)packed, row, 256);
     else if (dtype == QN_DTYPE_Q8_0) ukr->f32_to_q8_0(packed, row, 256);
     else memcpy(packed, row, n);
-    for (size_t at = 0; at < bytes; at++) data[at] = packed[at % n];
+    for (size_t at = 0; at < bytes; at += n) memcpy(data + at, packed, bytes - at < n ? bytes - at : n);
 }
 
 static qn_buffer *buffer_of(qn_backend *be, size_t bytes, qn_dtype dtype)
@@ -65,7 +69,8 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
     qn_exec *e;
     const int64_t cells = depth;
     const size_t kv_bytes = (size_t)(cells * s->n_kv) * (size_t)qn_dtype_row_bytes(dtype, s->d);
-    qn_buffer *kb = buffer_of(be, kv_bytes, dtype), *vb = buffer_of(be, kv_bytes, dtype);
+    const int layers = n > 16 || all_bytes / kv_bytes < 4 ? 1 : all_bytes / kv_bytes / 2 > LAYERS ? LAYERS : (int)(all_bytes / kv_bytes / 2);
+    qn_buffer *kb[LAYERS], *vb[LAYERS];
     float *q = malloc((size_t)(n * s->n_head * s->d) * 4);
     int32_t *list = malloc((size_t)cells * 4), *spans = malloc((size_t)n * 8);
     double ns[64];
@@ -82,8 +87,13 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
     const qn_shape list_shape = qn_shape_of(1, cells), span_shape = qn_shape_of(n, 2);
     qn_node *qn = qn__input(g, "q", QN_DTYPE_F32, &q_shape), *ln = qn__input(g, "list", QN_DTYPE_I32, &list_shape);
     qn_node *sn = qn__input(g, "spans", QN_DTYPE_I32, &span_shape);
-    qn_node *k = qn__param(g, "k", dtype, &kv_shape, kb, 0, 0), *v = qn__param(g, "v", dtype, &kv_shape, vb, 0, 0);
-    qn__output(g, qn__name(g, qn__attention(g, qn, k, v, ln, sn, &(qn_attn_attrs){.scale = 0.125f}), "y"));
+    for (int i = 0; i < layers; i++) {
+        kb[i] = buffer_of(be, kv_bytes, dtype);
+        vb[i] = buffer_of(be, kv_bytes, dtype);
+        qn_node *k = qn__param(g, "k", dtype, &kv_shape, kb[i], 0, 0), *v = qn__param(g, "v", dtype, &kv_shape, vb[i], 0, 0);
+        qn_node *y = qn__attention(g, qn, k, v, ln, sn, &(qn_attn_attrs){.scale = 0.125f});
+        qn__output(g, y);
+    }
     OK(qn__sched_compile(sched, g, NULL, 0, &e, err));
     OK(qn__exec_set(e, qn__exec_find(e, "q"), q, (size_t)(n * s->n_head * s->d) * 4, err));
     OK(qn__exec_set(e, qn__exec_find(e, "list"), list, (size_t)cells * 4, err));
@@ -91,7 +101,7 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
     for (int i = -1; i < runs; i++) {
         const int64_t begin = qn__now_ns();
         OK(qn__exec_run(e, NULL, err));
-        if (i >= 0) ns[i] = (double)(qn__now_ns() - begin);
+        if (i >= 0) ns[i] = (double)(qn__now_ns() - begin) / layers;
     }
     qsort(ns, (size_t)runs, sizeof(ns[0]), by_value);
     const double seen = (double)n * ((double)depth - (double)(n - 1) / 2), median = ns[runs / 2];
@@ -99,8 +109,10 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
            (long long)depth, (long long)n, median / 1e3, 4.0 * (double)(s->d * s->n_head) * seen / median, 2 * (double)kv_bytes / median);
     fflush(stdout);
     qn__sched_destroy(sched);
-    qn__backend_cpu.buffer_destroy(kb);
-    qn__backend_cpu.buffer_destroy(vb);
+    for (int i = 0; i < layers; i++) {
+        qn__backend_cpu.buffer_destroy(kb[i]);
+        qn__backend_cpu.buffer_destroy(vb[i]);
+    }
     free(q);
     free(list);
     free(spans);
@@ -115,10 +127,12 @@ int main(int argc, char **argv)
     qn_backend *be;
     if (argc > 2 && !qn_cpu_level_find(argv[2], &level)) return 2;
     OK(qn__backend_cpu.open(&(qn_backend_options){.n_threads = argc > 1 ? atoi(argv[1]) : 0, .level = level, .level_set = true}, &be, err));
-    for (size_t s = argc > 3 ? (size_t)atoi(argv[3]) : 0; s < 3; s++)
+    for (size_t s = 0; s < 3; s++) {
+        if (argc > 3 && strcmp(argv[3], "all") != 0 && strcmp(argv[3], shapes[s].name) != 0) continue;
         for (size_t t = 0; t < 2; t++)
             for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-                one(be, &shapes[s], sizes[i][0], sizes[i][1], dtypes[t], sizes[i][1] > 16 ? 5 : 31);
+                if (argc <= 4 || sizes[i][1] == atoi(argv[4])) one(be, &shapes[s], sizes[i][0], sizes[i][1], dtypes[t], sizes[i][1] > 16 ? 5 : 15);
+    }
     qn__backend_cpu.close(be);
     return 0;
 }
