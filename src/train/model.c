@@ -18,7 +18,6 @@ typedef struct lm_layer {
 struct qn_lm {
     qn_tensor *embedding, *norm, *output;
     qn_tensor *cosine, *sine;         /* [ctx, 1, d / 2] */
-    qn_tensor *mask;                  /* [ctx, ctx] */
     lm_layer *layers;
 };
 
@@ -59,7 +58,6 @@ static void make_tables(qn_trainer *t)
     }
     t->lm->cosine = qn_from_data(t->ctx, c, qn_shape_of(n, 1, half), QN_DTYPE_F32);
     t->lm->sine = qn_from_data(t->ctx, s, qn_shape_of(n, 1, half), QN_DTYPE_F32);
-    t->lm->mask = qn_triu(qn_full(t->ctx, qn_shape_of(n, n), -INFINITY, QN_DTYPE_F32), 1);
 }
 
 qn_status qn__lm_create(qn_trainer *t, qn_error *err)
@@ -119,21 +117,15 @@ static qn_tensor *heads(qn_tensor *x, int32_t n_head, int32_t size)
 static qn_tensor *attention(const qn_trainer *t, const lm_layer *l, qn_tensor *x)
 {
     const qn_train_options *o = &t->o;
-    const int32_t size = o->n_embd / o->n_head, group = o->n_head / o->n_kv_head;
+    const int32_t size = o->n_embd / o->n_head;
     qn_tensor *q = qn_linear(x, l->q, NULL), *k = qn_linear(x, l->k, NULL), *v = qn_linear(x, l->v, NULL);
     if (!q || !k || !v) return NULL;
     const qn_shape s = qn_shape_get(x);
     q = qn_transpose(rope(t->lm, heads(q, o->n_head, size)), 1, 2);     /* [batch, heads, ctx, d] */
     k = qn_transpose(rope(t->lm, heads(k, o->n_kv_head, size)), 1, 2);
     v = qn_transpose(heads(v, o->n_kv_head, size), 1, 2);
-    if (group > 1) {
-        const qn_shape grouped = qn_shape_of(s.dim[0], o->n_kv_head, group, s.dim[1], size), flat = qn_shape_of(s.dim[0], o->n_head, s.dim[1], size);
-        k = qn_reshape(qn_expand(qn_unsqueeze(k, 2), grouped), flat);
-        v = qn_reshape(qn_expand(qn_unsqueeze(v, 2), grouped), flat);
-    }
-    qn_tensor *scores = qn_add(qn_mul_number(qn_matmul(q, qn_transpose(k, 2, 3)), 1 / sqrt((double)size)), t->lm->mask);
-    qn_tensor *y = qn_transpose(qn_matmul(qn_softmax(scores, -1), v), 1, 2);
-    return qn_linear(qn_reshape(y, s), l->o, NULL);
+    qn_tensor *y = qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){.is_causal = true, .enable_gqa = true});
+    return qn_linear(qn_reshape(qn_transpose(y, 1, 2), s), l->o, NULL);
 }
 
 static qn_tensor *feed_forward(const lm_layer *l, qn_tensor *x)
@@ -155,6 +147,7 @@ qn_tensor *qn__lm_loss(qn_trainer *t, double divisor, bool training)
         x = qn_add(x, p > 0 ? qn_dropout(h, p, true) : h);
     }
     qn_tensor *logits = qn_linear(rms_norm(x, m->norm), m->output, NULL); /* [batch, ctx, vocab] */
-    qn_tensor *right = qn_gather(qn_log_softmax(logits, -1), -1, qn_unsqueeze(t->targets_in, -1));
+    qn_tensor *right = qn_gather(qn_log_softmax(logits, -1), -1, qn_unsqueeze(qn_clamp(t->targets_in, 0, INFINITY), -1));
+    if (!training) right = qn_mul(right, qn_unsqueeze(qn_ge_number(t->targets_in, 0), -1));
     return qn_mul_number(qn_sum(right, QN_ALL, false), -1 / divisor);
 }
