@@ -195,6 +195,12 @@ bool qn__number_write(void *out, double value, qn_dtype dtype, qn_error *err);
 qn_tensor *qn__tensor_of(qn_context *ctx, qn_node *n);
 /* t takes the value of y, of t's shape and dtype. Nothing has changed on failure. */
 bool qn__store(qn_tensor *t, qn_node *y);
+/* The same by an update op, which takes t and then the others. Who calls sees to the tape. */
+bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *others, int n_others);
+/* How much is recorded, and back to that: whoever had recorded more puts the values of storages back first. */
+typedef struct qn_mark { int32_t n_nodes, n_leaves, n_numbers; } qn_mark;
+qn_mark qn__mark(const qn_context *ctx);
+void qn__roll_back(qn_context *ctx, qn_mark m);
 /* Runs what is pending when it has grown too long. */
 bool qn__make_room(qn_context *ctx);
 /* The context of all of them; NULL when one is NULL, or, with an error, when they differ. */

@@ -6,25 +6,6 @@
 
 #include <string.h>
 
-/* ---- the pending graph as it was before ---- */
-
-typedef struct mark { int32_t n_nodes, n_leaves, n_numbers; } mark;
-
-static mark get_mark(const qn_context *ctx) { return (mark){ctx->graph->n_nodes, ctx->n_leaves, ctx->n_numbers}; }
-
-static void roll_back(qn_context *ctx, mark m)
-{
-    while (ctx->n_leaves > m.n_leaves) {
-        qn_storage *s = ctx->leaves[--ctx->n_leaves].storage;
-        if (s == NULL) continue;
-        s->leaf = NULL;
-        qn__storage_unref(s);
-    }
-    ctx->graph->n_nodes = m.n_nodes;
-    ctx->n_numbers = m.n_numbers;
-    ctx->epoch++; /* views remembered by handles may be gone */
-}
-
 /* ---- one entry ---- */
 
 static qn_status kept_value(qn_auto *a, const qn_edge *e, qn_node **out)
@@ -210,14 +191,14 @@ qn_status qn_backward_with(qn_tensor *t, qn_tensor *grad, bool retain_graph)
     qn_context *ctx = t->ctx;
     QN_TRY(check_root(t, grad));
     if (!qn__make_room(ctx)) return qn__status(ctx);
-    const mark m = get_mark(ctx);
+    const qn_mark m = qn__mark(ctx);
     qn_auto *root = t->grad_fn;
     root->dy = seed_of(t, grad);
     qn_status status = root->dy != NULL ? walk(root) : qn__status(ctx);
     if (status == QN_OK) status = deliver_all(ctx, root, m.n_nodes);
     if (status != QN_OK) {
         clean_up(root, false, false);
-        roll_back(ctx, m);
+        qn__roll_back(ctx, m);
         return status;
     }
     clean_up(root, true, !retain_graph);

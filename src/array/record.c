@@ -6,6 +6,23 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- the pending graph as it was before ---- */
+
+qn_mark qn__mark(const qn_context *ctx) { return (qn_mark){ctx->graph->n_nodes, ctx->n_leaves, ctx->n_numbers}; }
+
+void qn__roll_back(qn_context *ctx, qn_mark m)
+{
+    while (ctx->n_leaves > m.n_leaves) {
+        qn_storage *s = ctx->leaves[--ctx->n_leaves].storage;
+        if (s == NULL) continue;
+        s->leaf = NULL;
+        qn__storage_unref(s);
+    }
+    ctx->graph->n_nodes = m.n_nodes;
+    ctx->n_numbers = m.n_numbers;
+    ctx->epoch++; /* views remembered by handles may be gone */
+}
+
 /* ---- nodes ---- */
 
 /* A builder's failure is the context's error, and the graph goes on. */
@@ -178,14 +195,19 @@ qn_tensor *qn__tensor_of(qn_context *ctx, qn_node *n)
 
 /* ---- writing ---- */
 
-/* A write of x over all of dst, memory that lies in a storage: an update node. */
-static qn_node *write_over(qn_context *ctx, qn_storage *s, qn_node *dst, qn_node *x)
+/* An update of src[0], memory that lies in a storage. */
+static qn_node *update_node(qn_context *ctx, qn_storage *s, qn_op op, const void *attrs, qn_node *const *src, int n_src)
 {
     const bool was_mutable = (s->leaf->flags & QN_NODE_mutable) != 0;
     s->leaf->flags |= QN_NODE_mutable;
-    qn_node *u = qn__node_op(ctx, QN_OP_assign, NULL, (qn_node *[]){dst, x}, 2);
+    qn_node *u = qn__node_op(ctx, op, attrs, src, n_src);
     if (u == NULL && !was_mutable) s->leaf->flags &= ~(uint32_t)QN_NODE_mutable;
     return u;
+}
+
+static qn_node *write_over(qn_context *ctx, qn_storage *s, qn_node *dst, qn_node *x)
+{
+    return update_node(ctx, s, QN_OP_assign, NULL, (qn_node *[]){dst, x}, 2);
 }
 
 /* Gives a storage whose value is pending its memory now, and a node that writes the value there. */
@@ -228,6 +250,27 @@ bool qn__store(qn_tensor *t, qn_node *y)
     if (y->root == s->leaf) y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)y->dtype}, &y, 1); /* reads what it writes */
     qn_node *dst = y != NULL ? qn__node_of(t) : NULL;
     qn_node *u = dst != NULL && root_of(s) != NULL ? write_over(ctx, s, dst, y) : NULL;
+    if (u == NULL) return false;
+    s->value = u;
+    qn__storage_list(s);
+    s->version++;
+    return true;
+}
+
+bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *others, int n_others)
+{
+    qn_context *ctx = t->ctx;
+    qn_storage *s = t->storage;
+    qn_node *src[QN_MAX_SRC];
+    if (!land(s)) return false;
+    for (int i = 0; i < n_others; i++) {
+        qn_node *n = qn__node_of(others[i]);
+        if (n != NULL && n->root == s->leaf) n = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)n->dtype}, &n, 1);
+        if (n == NULL) return false;
+        src[i + 1] = n;
+    }
+    src[0] = qn__node_of(t);
+    qn_node *u = src[0] != NULL ? update_node(ctx, s, op, attrs, src, n_others + 1) : NULL;
     if (u == NULL) return false;
     s->value = u;
     qn__storage_list(s);

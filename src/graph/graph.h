@@ -207,6 +207,7 @@ qn_status qn__graph_print(const qn_graph *g, qn_graph_format format, const qn_pr
 #include "graph/ops_reduce.h"
 #include "graph/ops_matmul.h"
 #include "graph/ops_index.h"
+#include "graph/ops_optim.h"
 #include "graph/ops_conv.h"
 #include "graph/ops_sdpa.h"
 #include "graph/ops_layers.h"

@@ -115,6 +115,18 @@ static void print_qn_upsample_attrs(const void *attrs, qn_str *out)
     put_dims(out, "size", a->size, a->n_spatial);
 }
 
+static void print_qn_sum_squares_attrs(const void *attrs, qn_str *out)
+{
+    if (((const qn_sum_squares_attrs *)attrs)->carry) qn__str_puts(out, " carry");
+}
+
+static void print_qn_sgd_attrs(const void *attrs, qn_str *out)
+{
+    static const char *const names[QN_SGD_MODES] = {" mode=plain", " mode=buffered", " mode=nesterov"};
+    const int32_t mode = ((const qn_sgd_attrs *)attrs)->mode;
+    if ((uint32_t)mode < QN_SGD_MODES) qn__str_puts(out, names[mode]);
+}
+
 static void print_qn_bag_attrs(const void *attrs, qn_str *out)
 {
     static const char *const modes[] = {"sum", "mean", "max"};

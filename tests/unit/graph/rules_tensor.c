@@ -81,6 +81,16 @@ static void test_refused(void **state)
             qn__strided_update(g, X(3, 3), X(10), &(qn_layout){.rank = 1, .dim = {10}, .stride = {1}}, QN_COMBINE_set));
     qn_node *x;
     REFUSED("assign: the destination %0 input \"x\" is not a mutable param", x = X(2), qn__assign(g, x, x));
+    qn_node *p, *numbers, *one;
+#define OPTIM(op, attrs, g_or_state) \
+    (p = qn__param(g, "p", F32, &qn_shape_of(4), NULL, 0, QN_NODE_mutable), numbers = in(QN_DTYPE_F64, qn_shape_of(QN_OPTIM_NUMBERS)), \
+     one = in(QN_DTYPE_F64, (qn_shape){0}), qn__op(g, op, attrs, (qn_node *[]){p, g_or_state, numbers, one}, op == QN_OP_adam_step ? 3 : 4))
+    REFUSED("sgd_step: the gradient is [5] for a destination [4]", OPTIM(QN_OP_sgd_step, NULL, X(5)));
+    REFUSED("sgd_step: the gradient is F64 for a destination that is F32", OPTIM(QN_OP_sgd_step, NULL, in(QN_DTYPE_F64, qn_shape_of(4))));
+    REFUSED("sgd_step: 4 sources, 5 expected", OPTIM(QN_OP_sgd_step, &(qn_sgd_attrs){QN_SGD_nesterov}, X(4)));
+    REFUSED("adam_moments: the state is [4], 2 dimensions expected", OPTIM(QN_OP_adam_moments, NULL, X(4)));
+    REFUSED("adam_step: the state is [4,4], 2 or 3 rows expected", OPTIM(QN_OP_adam_step, NULL, X(4, 4)));
+    REFUSED("sum_squares: a source is I64, a real type expected", qn__op(g, QN_OP_sum_squares, NULL, (qn_node *[]){I(3)}, 1));
 }
 
 int main(void)

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* src/nn/optim_step.c -- one step, recorded for all parameters or for none: when something fails, what was recorded goes and every
+ * storage has the value that it had. */
+#include "nn/optim_step.h"
+
+static void remember(qn_optim_step *s, const qn_tensor *t)
+{
+    s->o->undo[s->n_undo++] = (qn_optim_undo){t->storage, t->storage->value};
+}
+
+bool qn__optim_update(qn_optim_step *s, qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
+{
+    remember(s, t);
+    if (qn__update(t, op, attrs, src, n_src)) return true;
+    s->n_undo--;
+    return false;
+}
+
+/* Latest first: a storage may have been written twice. */
+static void take_back(qn_optim_step *s)
+{
+    while (s->n_undo > 0) {
+        const qn_optim_undo *u = &s->o->undo[--s->n_undo];
+        u->storage->value = u->value;
+        u->storage->version--;
+        if (u->value == NULL) qn__storage_unlist(u->storage);
+    }
+}
+
+/* Numbers of the parameter's group for its next step: mostly those of the parameter before. */
+static bool numbers_for(qn_optim_step *s, const qn_optim_slot *slot)
+{
+    double numbers[QN_OPTIM_NUMBERS] = {0};
+    const qn_optimizer *o = s->o;
+    if (s->group == slot->group && s->step == slot->step + 1) return true;
+    o->method->numbers(o, &o->groups[slot->group], slot->step + 1, numbers);
+    s->numbers = qn_from_data(o->ctx, numbers, qn_shape_of(QN_OPTIM_NUMBERS), QN_DTYPE_F64);
+    s->group = slot->group;
+    s->step = slot->step + 1;
+    return s->numbers != NULL;
+}
+
+/* The parameter takes the value of its master copy. */
+static bool follow(qn_optim_step *s, qn_optim_slot *slot)
+{
+    if (slot->target == slot->param) return true;
+    qn_node *wide = qn__node_of(slot->target);
+    const qn_copy_attrs attrs = {(int32_t)slot->param->storage->dtype};
+    qn_node *narrow = wide != NULL ? qn__node_op(s->o->ctx, QN_OP_copy, &attrs, &wide, 1) : NULL;
+    remember(s, slot->param);
+    if (qn__store(slot->param, narrow)) return true;
+    s->n_undo--;
+    return false;
+}
+
+static bool record(qn_optim_step *s)
+{
+    qn_optimizer *o = s->o;
+    for (int i = 0; i < o->n_slots; i++) {
+        qn_optim_slot *slot = &o->slots[i];
+        qn_tensor *grad = qn_grad(slot->param);
+        if (grad == NULL) continue;
+        if (!numbers_for(s, slot) || !o->method->record(s, slot, grad) || !follow(s, slot)) return false;
+    }
+    return true;
+}
+
+void qn__optim_next(qn_optimizer *o)
+{
+    qn_release(o->factor);
+    o->factor = NULL;
+    o->unscale = 1;
+}
+
+qn_status qn_optimizer_step(qn_optimizer *o)
+{
+    qn_context *ctx = o->ctx;
+    if (!qn__make_room(ctx)) return qn__status(ctx);
+    QN_TRY(qn_scope_begin(ctx));
+    const qn_mark m = qn__mark(ctx);
+    qn_optim_step s = {.o = o, .factor = o->factor != NULL ? o->factor : o->one, .group = -1};
+    const bool good = record(&s);
+    const qn_status status = good ? QN_OK : qn__status(ctx);
+    (void)qn_scope_end(ctx, NULL);
+    if (!good) {
+        take_back(&s);
+        qn__roll_back(ctx, m);
+        return status;
+    }
+    for (int i = 0; i < o->n_slots; i++) o->slots[i].step += qn_grad(o->slots[i].param) != NULL;
+    qn__optim_next(o);
+    return QN_OK;
+}
