@@ -17,7 +17,6 @@ typedef struct lm_layer {
 
 struct qn_lm {
     qn_tensor *embedding, *norm, *output;
-    qn_tensor *cosine, *sine;         /* [ctx, 1, d / 2] */
     lm_layer *layers;
 };
 
@@ -45,21 +44,6 @@ static qn_tensor *weight(qn_trainer *t, int layer, const char *name, qn_shape sh
     return p->value;
 }
 
-/* Angles as the run time turns them: pairs of neighbours, base^(-2i/d). */
-static void make_tables(qn_trainer *t)
-{
-    const int64_t n = t->o.n_ctx, half = t->o.n_embd / t->o.n_head / 2;
-    float *c = qn__arena_array(&t->arena, (size_t)(n * half), sizeof *c), *s = qn__arena_array(&t->arena, (size_t)(n * half), sizeof *s);
-    if (!c || !s) return;
-    for (int64_t i = 0; i < n * half; i++) {
-        const double angle = (double)(i / half) * pow((double)t->o.rope_base, -(double)(i % half) / (double)half);
-        c[i] = (float)cos(angle);
-        s[i] = (float)sin(angle);
-    }
-    t->lm->cosine = qn_from_data(t->ctx, c, qn_shape_of(n, 1, half), QN_DTYPE_F32);
-    t->lm->sine = qn_from_data(t->ctx, s, qn_shape_of(n, 1, half), QN_DTYPE_F32);
-}
-
 qn_status qn__lm_create(qn_trainer *t, qn_error *err)
 {
     const qn_train_options *o = &t->o;
@@ -85,28 +69,11 @@ qn_status qn__lm_create(qn_trainer *t, qn_error *err)
     }
     m->norm = weight(t, -1, "output_norm", qn_shape_of(d), 0);
     m->output = o->tied ? m->embedding : weight(t, -1, "output", qn_shape_of(n_vocab, d), normal);
-    make_tables(t);
     if (t->arena.failed) return QN_FAIL_NOMEM(err, 64);
     return qn_eval_all(t->ctx) == QN_OK && qn_context_error(t->ctx)->status == QN_OK ? QN_OK : qn__train_failed(t, err);
 }
 
 /* ---- the graph ---- */
-
-static qn_tensor *rms_norm(qn_tensor *x, qn_tensor *w)
-{
-    qn_tensor *mean = qn_mean(qn_square(x), QN_DIMS(-1), true);
-    return qn_mul(qn_mul(x, qn_rsqrt(qn_add_number(mean, NORM_EPS))), w);
-}
-
-/* x [batch, ctx, heads, d] */
-static qn_tensor *rope(const qn_lm *m, qn_tensor *x)
-{
-    const qn_shape s = qn_shape_get(x);
-    qn_tensor *pairs = qn_view_as(x, qn_shape_of(s.dim[0], s.dim[1], s.dim[2], s.dim[3] / 2, 2));
-    qn_tensor *a = qn_select(pairs, -1, 0), *b = qn_select(pairs, -1, 1);
-    qn_tensor *turned[] = {qn_sub(qn_mul(a, m->cosine), qn_mul(b, m->sine)), qn_add(qn_mul(a, m->sine), qn_mul(b, m->cosine))};
-    return qn_view_as(qn_stack(turned, 2, -1), s);
-}
 
 static qn_tensor *heads(qn_tensor *x, int32_t n_head, int32_t size)
 {
@@ -120,9 +87,10 @@ static qn_tensor *attention(const qn_trainer *t, const lm_layer *l, qn_tensor *x
     const int32_t size = o->n_embd / o->n_head;
     qn_tensor *q = qn_linear(x, l->q, NULL), *k = qn_linear(x, l->k, NULL), *v = qn_linear(x, l->v, NULL);
     if (!q || !k || !v) return NULL;
+    const qn_rope_options rope = {.base = (double)o->rope_base};
     const qn_shape s = qn_shape_get(x);
-    q = qn_transpose(rope(t->lm, heads(q, o->n_head, size)), 1, 2);     /* [batch, heads, ctx, d] */
-    k = qn_transpose(rope(t->lm, heads(k, o->n_kv_head, size)), 1, 2);
+    q = qn_transpose(qn_rope(heads(q, o->n_head, size), NULL, &rope), 1, 2);     /* [batch, heads, ctx, d] */
+    k = qn_transpose(qn_rope(heads(k, o->n_kv_head, size), NULL, &rope), 1, 2);
     v = qn_transpose(heads(v, o->n_kv_head, size), 1, 2);
     qn_tensor *y = qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){.is_causal = true, .enable_gqa = true});
     return qn_linear(qn_reshape(qn_transpose(y, 1, 2), s), l->o, NULL);
@@ -130,7 +98,7 @@ static qn_tensor *attention(const qn_trainer *t, const lm_layer *l, qn_tensor *x
 
 static qn_tensor *feed_forward(const lm_layer *l, qn_tensor *x)
 {
-    return qn_linear(qn_mul(qn_silu(qn_linear(x, l->gate, NULL)), qn_linear(x, l->up, NULL)), l->down, NULL);
+    return qn_linear(qn_swiglu(qn_linear(x, l->gate, NULL), qn_linear(x, l->up, NULL)), l->down, NULL);
 }
 
 qn_tensor *qn__lm_loss(qn_trainer *t, double divisor, bool training)
@@ -141,13 +109,13 @@ qn_tensor *qn__lm_loss(qn_trainer *t, double divisor, bool training)
     if (p > 0) x = qn_dropout(x, p, true);
     for (int32_t i = 0; i < t->o.n_layer && x; i++) {
         const lm_layer *l = &m->layers[i];
-        qn_tensor *h = attention(t, l, rms_norm(x, l->attn_norm));
+        qn_tensor *h = attention(t, l, qn_rms_norm(x, l->attn_norm, NORM_EPS));
         x = qn_add(x, p > 0 ? qn_dropout(h, p, true) : h);
-        h = feed_forward(l, rms_norm(x, l->ffn_norm));
+        h = feed_forward(l, qn_rms_norm(x, l->ffn_norm, NORM_EPS));
         x = qn_add(x, p > 0 ? qn_dropout(h, p, true) : h);
     }
-    qn_tensor *logits = qn_linear(rms_norm(x, m->norm), m->output, NULL); /* [batch, ctx, vocab] */
-    qn_tensor *right = qn_gather(qn_log_softmax(logits, -1), -1, qn_unsqueeze(qn_clamp(t->targets_in, 0, INFINITY), -1));
-    if (!training) right = qn_mul(right, qn_unsqueeze(qn_ge_number(t->targets_in, 0), -1));
-    return qn_mul_number(qn_sum(right, QN_ALL, false), -1 / divisor);
+    qn_tensor *logits = qn_linear(qn_rms_norm(x, m->norm, NORM_EPS), m->output, NULL); /* [batch, ctx, vocab] */
+    qn_tensor *loss = qn_cross_entropy(qn_flatten(logits, 0, 1), qn_flatten(t->targets_in, 0, 1),
+                                       &(qn_cross_entropy_options){.ignore_index = -1, .reduction = QN_REDUCTION_SUM});
+    return qn_mul_number(loss, 1 / divisor);
 }
