@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bench/gemm.c -- products of float32 matrices as training does them: Gflop/s and the share of what fused multiply-adds reach at
- * best on this machine (probe_f32), for A B, A B^T and A^T B, each alone on 1 thread and on all.
+ * best on this machine (probe_f32), for A B, A B^T, A^T B, and A B^T as `linear` computes it, each alone on 1 thread and on all.
  *
  *     bench_gemm [level] [threads] [m n k]     avx512; one table for one thread, one for all */
 #include "backend/sched.h"
@@ -19,6 +19,7 @@ static const shape shapes[] = {
     {"square", 1, 64, 64, 64},        {"square", 1, 128, 128, 128},     {"square", 1, 256, 256, 256}, {"square", 1, 512, 512, 512},
     {"square", 1, 1024, 1024, 1024},  {"square", 1, 2048, 2048, 2048},  {"up", 1, 2048, 1024, 256},   {"down", 1, 2048, 256, 1024},
     {"logits", 1, 2048, 4096, 256},   {"weight", 1, 256, 1024, 2048},   {"scores", 64, 64, 64, 32},   {"scores", 32, 256, 256, 64},
+    {"q", 1, 2048, 256, 256},         {"gate", 1, 2048, 768, 256},      {"weight", 1, 768, 256, 2048},
     {"values", 32, 256, 64, 256},     {"odd", 1, 509, 509, 509},        {"thin", 1, 4096, 16, 4096},  {"row", 1, 1, 4096, 4096},
 };
 
@@ -49,13 +50,20 @@ static qn_node *operand(qn_graph *g, const char *name, int64_t batch, int64_t ro
     return qn__permute(g, qn__input(g, name, QN_DTYPE_F32, &qn_shape_of(batch, cols, rows)), (int[]){0, 2, 1}, 3);
 }
 
-static double measure(qn_sched *sched, const shape *s, bool turn_a, bool turn_b)
+static qn_node *by_linear(qn_graph *g, const shape *s)
+{
+    qn_node *a = qn__input(g, "a", QN_DTYPE_F32, &qn_shape_of(s->m, s->k));
+    return qn__linear(g, a, qn__input(g, "b", QN_DTYPE_F32, &qn_shape_of(s->n, s->k)), NULL);
+}
+
+static double measure(qn_sched *sched, const shape *s, bool turn_a, bool turn_b, bool linear)
 {
     qn_error err = {0};
     qn_graph *g;
     qn_exec *e;
     if (qn__graph_create(&g, &err) != QN_OK) die(&err);
-    qn__output(g, qn__matmul(g, operand(g, "a", s->batch, s->m, s->k, turn_a), operand(g, "b", s->batch, s->k, s->n, turn_b)));
+    if (linear) qn__output(g, by_linear(g, s));
+    else qn__output(g, qn__matmul(g, operand(g, "a", s->batch, s->m, s->k, turn_a), operand(g, "b", s->batch, s->k, s->n, turn_b)));
     if (qn__sched_compile(sched, g, NULL, 0, &e, &err) != QN_OK) die(&err);
     const char *const names[] = {"a", "b"};
     for (int i = 0; i < 2; i++) {
@@ -85,13 +93,13 @@ static void table(qn_cpu_level level, int threads, const shape *list, int n)
     qn_sched *sched;
     if (qn__backend_cpu.open(&(qn_backend_options){.level = level, .level_set = true, .n_threads = threads}, &be, &err) != QN_OK) die(&err);
     if (qn__sched_create(&be, 1, NULL, &sched, &err) != QN_OK) die(&err);
-    printf("%s, %d thread%s, peak %.0f Gflop/s a thread\n%-8s %22s %18s %18s %18s\n", qn_cpu_level_name(level), threads,
-           threads == 1 ? "" : "s", peak, "", "batch m n k", "A B", "A B^T", "A^T B");
+    printf("%s, %d thread%s, peak %.0f Gflop/s a thread\n%-8s %22s %18s %18s %18s %18s\n", qn_cpu_level_name(level), threads,
+           threads == 1 ? "" : "s", peak, "", "batch m n k", "A B", "A B^T", "A^T B", "linear");
     for (int i = 0; i < n; i++) {
         printf("%-8s %4lld %5lld %5lld %5lld", list[i].what, (long long)list[i].batch, (long long)list[i].m, (long long)list[i].n,
                (long long)list[i].k);
-        for (int way = 0; way < 3; way++) {
-            const double gflops = measure(sched, &list[i], way == 2, way == 1);
+        for (int way = 0; way < (list[i].batch == 1 ? 4 : 3); way++) {
+            const double gflops = measure(sched, &list[i], way == 2, way == 1, way == 3);
             printf("   %7.1f  %5.1f %%", gflops, 100 * gflops / (peak * threads));
         }
         printf("\n");
