@@ -38,7 +38,7 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 {
     (void)ukr;
     const qn_sdpa_geo g = geo_of(node);
-    return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * (k_floats(&g) + v_floats(&g))) * 4;
+    return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * (k_floats(&g) + v_floats(&g))) * 4 + 4; /* never none: pointers into it are made */
 }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)

@@ -44,7 +44,7 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 {
     (void)ukr;
     const qn_sdpa_geo g = geo_of(node);
-    return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * rooms_of(&g).all) * 4;
+    return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * rooms_of(&g).all) * 4 + 4; /* never none: pointers into it are made */
 }
 
 static int64_t delta_items(const qn_sdpa_geo *g) { return g->s.batch * g->s.heads * ((g->s.n + DELTAS - 1) / DELTAS); }
