@@ -86,7 +86,7 @@ QN_API qn_tensor *qn_lerp(qn_tensor *a, qn_tensor *b, qn_tensor *weight);
 QN_API qn_tensor *qn_lerp_number(qn_tensor *a, qn_tensor *b, double weight);
 QN_API qn_tensor *qn_addcmul(qn_tensor *x, qn_tensor *a, qn_tensor *b, double value); /* x + value a b */
 QN_API qn_tensor *qn_addcdiv(qn_tensor *x, qn_tensor *a, qn_tensor *b, double value); /* x + value a / b */
-QN_API qn_tensor *qn_masked_fill(qn_tensor *x, qn_tensor *mask, double value);        /* mask BOOL, broadcasts to x */
+QN_API qn_tensor *qn_masked_fill(qn_tensor *x, qn_tensor *mask, double value);        /* mask BOOL; both broadcast */
 QN_API qn_tensor *qn_masked_fill_(qn_tensor *x, qn_tensor *mask, double value);
 
 /* ---- joining and rearranging: new tensors ---- */
@@ -121,6 +121,17 @@ QN_API qn_tensor *qn_index_put(qn_tensor *x, qn_tensor *const *indices, int n, q
 QN_API qn_tensor *qn_index_put_(qn_tensor *x, qn_tensor *const *indices, int n, qn_tensor *values, bool accumulate);
 /* Rows of table [n,m] for indices of any shape -> [..,m]. */
 QN_API qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices);
+
+typedef struct qn_embedding_bag_options {
+    const char *mode;          /* "mean" (NULL), "sum" or "max" */
+    qn_tensor *offsets;        /* where each bag begins among indices [k]; NULL with indices [bags, n], whose rows are the bags */
+    qn_tensor *weights;        /* of each index, like indices, in the table's dtype; "sum" only; NULL: 1 */
+    bool include_last_offset;  /* the last offset is where the last bag ends */
+    bool has_padding_idx;
+    int64_t padding_idx;       /* this index counts for nothing; negative: from the table's end */
+} qn_embedding_bag_options;
+/* Rows of table [n,m] added up, or their mean or maximum, by bags -> [bags,m]; an empty bag gives 0. options may be NULL. */
+QN_API qn_tensor *qn_embedding_bag(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_options *options);
 
 /* ---- order: NaN is the greatest, equal elements stay in order ---- */
 

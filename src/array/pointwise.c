@@ -91,5 +91,16 @@ static qn_tensor *masked_fill(qn_tensor *x, qn_tensor *mask, double value, bool 
     return with_value(QN_OP_masked_fill, value, (qn_target){in_place ? x : NULL, true}, (qn_tensor *[]){x, mask}, 2);
 }
 
-qn_tensor *qn_masked_fill(qn_tensor *x, qn_tensor *mask, double value) { return masked_fill(x, mask, value, false); }
+/* Both broadcast; the op itself has x's shape. */
+qn_tensor *qn_masked_fill(qn_tensor *x, qn_tensor *mask, double value)
+{
+    if (qn__same_context("masked_fill", (qn_tensor *[]){x, mask}, 2) == NULL) return NULL;
+    const qn_shape have = qn_layout_shape(&x->layout), other = qn_layout_shape(&mask->layout);
+    qn_shape shape;
+    if (qn_shape_broadcast(&have, &other, &shape, NULL) != QN_OK || qn_shape_equal(&shape, &have)) return masked_fill(x, mask, value, false);
+    qn_tensor *wide = qn_expand(x, shape), *y = masked_fill(wide, mask, value, false);
+    qn_release(wide);
+    return y;
+}
+
 qn_tensor *qn_masked_fill_(qn_tensor *x, qn_tensor *mask, double value) { return masked_fill(x, mask, value, true); }

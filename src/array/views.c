@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/array/views.c -- views as tensor functions. The layout functions of quern/tensor.h say what is possible; applied to a row-major
  * base of the same shape they also say where gradients go. */
-#include "array/array.h"
+#include "array/apply.h"
 #include "tensor/shape.h"
 #include <quern/autograd.h>
 #include <quern/functions.h>
@@ -123,6 +123,16 @@ static qn_tensor *flipped(qn_tensor *t, int dim) { VIEW("flip", qn_layout_flip(i
 qn_tensor *qn_flip(qn_tensor *t, const int *dims, int n_dims)
 {
     if (t == NULL) return NULL;
+    uint32_t seen = 0;
+    for (int i = 0; i < n_dims; i++) {
+        const int d = qn__dim_of("flip", t, dims[i]);
+        if (d < 0) return NULL;
+        if (seen >> d & 1) {
+            (void)QN_FAIL(qn__err(t->ctx), invalid, "flip: dimension %d of %s is named twice", d, QN_TEXT_OF(t));
+            return NULL;
+        }
+        seen |= UINT32_C(1) << d;
+    }
     qn_tensor *v = qn_detach(t);
     if (v != NULL) qn__tape_share(v, t);
     for (int i = 0; i < n_dims && v != NULL; i++) {

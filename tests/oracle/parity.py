@@ -6,33 +6,7 @@ Usage: parity.py > tests/unit/array/parity.inc   (needs torch)"""
 import math
 import torch
 import torch.nn.functional as F
-
-NAMES = {torch.float32: 'F32', torch.float64: 'F64', torch.int64: 'I64', torch.int32: 'I32', torch.int16: 'I16', torch.int8: 'I8',
-         torch.uint8: 'U8', torch.bool: 'BOOL', torch.float16: 'F16', torch.bfloat16: 'BF16'}
-TYPES = {v: k for k, v in NAMES.items()}
-F32, F64, I64, I32, I16, I8, U8, BOOL, F16, BF16 = (TYPES[n] for n in 'F32 F64 I64 I32 I16 I8 U8 BOOL F16 BF16'.split())
-
-
-def X(seed, dtype, *shape):
-    n = math.prod(shape)
-    i = torch.arange(n, dtype=torch.int64)
-    h = (i * 7919 + seed * 104729 + (i * i) % 131 * 31) % 257
-    if dtype.is_floating_point:
-        return (h.to(F64) / 64 - 2).to(dtype).reshape(shape)
-    return (h % 2 if dtype == BOOL else h % 7 if dtype == U8 else h % 7 - 3).to(dtype).reshape(shape)
-
-
-def ids(seed, n, *shape):
-    i = torch.arange(math.prod(shape), dtype=torch.int64)
-    return ((i * 7919 + seed * 104729 + (i * i) % 131 * 31) % n).reshape(shape)
-
-
-def number(v):
-    if isinstance(v, bool):
-        return str(int(v))
-    if isinstance(v, int):
-        return str(v) if abs(v) < 2 ** 31 else '%d.0' % v
-    return 'NAN' if math.isnan(v) else ('-' if v < 0 else '') + 'INFINITY' if math.isinf(v) else v.hex() if False else '%.17g' % v
+from parity_rows import *
 
 
 def rope(x, pos, base=10000, neox=False, n_rot=None, first=False, freq=1, scale=1, factors=None):
@@ -49,34 +23,6 @@ def rope(x, pos, base=10000, neox=False, n_rot=None, first=False, freq=1, scale=
     a, b = a * c - b * s, b * c + a * s
     y = torch.cat([a, b], -1) if neox else torch.stack([a, b], -1).flatten(-2)
     return torch.cat([y, rest], -1).to(x.dtype)
-
-
-count = 0
-
-
-def case(c, fn, strides=False):
-    """One row. fn is called here; an exception makes the row one that expects an error."""
-    global count
-    count += 1
-    try:
-        y = fn()
-    except Exception:
-        print('ERROR(%s)' % c)
-        return
-    dims = list(y.shape)
-    steps = list(y.stride()) if strides else []
-    v = y.detach().double() if y.dtype.is_floating_point else y
-    if y.dtype == torch.float32:
-        values = ['%.9g' % x if math.isfinite(x) else number(x) for x in v.flatten().tolist()]
-    else:
-        values = [number(x) for x in v.flatten().tolist()]
-    print('ROW((%s), %s, LIST(%s), LIST(%s), LIST(%s))' % (c, NAMES[y.dtype], ', '.join(map(str, [len(dims)] + dims)),
-          ', '.join(map(str, [len(steps)] + steps)), ', '.join([str(len(values))] + values)))
-
-
-def t(e):
-    """The same text in C and in Python: X(..) is a tensor."""
-    return eval(e)
 
 
 REAL = 'X(1, F32, 2, 3)', 'X(1, F64, 3)', 'X(2, I32, 4)', 'X(1, BF16, 3)'
@@ -377,5 +323,4 @@ for name in 'sum prod mean'.split():
     case('qn_%s(X(1, F32, 0, 3), QN_DIMS(0), false)' % name, lambda: getattr(torch, name)(X(1, F32, 0, 3), 0))
 case('qn_amax(X(1, F32, 0, 3), QN_DIMS(0), false)', lambda: torch.amax(X(1, F32, 0, 3), 0))
 case('qn_matmul(X(1, F32, 2, 0), X(1, F32, 0, 3))', lambda: X(1, F32, 2, 0) @ X(1, F32, 0, 3))
-import sys
-sys.stderr.write('%d rows\n' % count)
+end()

@@ -2,6 +2,9 @@
 /* tests/unit/array/context.c -- ownership, errors, memory of others. */
 #include "rig.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 static int64_t alive(const qn_context *c)
 {
     qn_context_info info;
@@ -152,6 +155,72 @@ static void memory_of_others(void **state)
     assert_int_equal(deleted, 2); /* the context's end is the end of all */
 }
 
+static void looking(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_reshape(qn_arange(c, 0, 24, 1, QN_DTYPE_I32), qn_shape_of(2, 3, 4)), *p = qn_permute(x, (const int[]){2, 0, 1}, 3);
+    assert_ptr_equal(qn_context_of(p), c);
+    SHAPE(p, 4, 2, 3);
+    assert_true(qn_dim(p, -1) == 3 && qn_dim(p, 3) == -1 && qn_dim(p, -4) == -1);
+    REFUSED(c, qn_permute(x, (const int[]){0, 1}, 2), "permute");
+    int32_t host[24];
+    OK(c, qn_to_host(p, host, sizeof host));
+    for (int i = 0; i < 24; i++) assert_int_equal(host[i], i % 6 * 4 + i / 6);
+    assert_int_equal(qn_to_host(p, host, 4), QN_STATUS_invalid);
+    qn_context_clear(c);
+    assert_int_equal(qn_item_int(qn_select(qn_select(qn_select(p, 0, 3), 0, 1), 0, 2)), 23);
+    assert_int_equal(qn_item_int(p), 0);
+    assert_int_equal(qn_context_error(c)->status, QN_STATUS_invalid);
+    qn_context_clear(c);
+    for (int i = 0; i < 24; i++) host[i] = 100 + i;
+    OK(c, qn_set_data(p, host, sizeof host)); /* through the view, into x */
+    for (int i = 0; i < 24; i++) assert_int_equal(((const int32_t *)qn_data(x))[i], 100 + i % 4 * 6 + i / 4);
+    assert_int_equal(qn_set_data(p, host, 95), QN_STATUS_invalid);
+    qn_context_clear(c);
+    assert_true(qn_grad_enabled(c) && qn_set_grad_enabled(c, false) && !qn_grad_enabled(c) && !qn_set_grad_enabled(c, true));
+    assert_int_equal(qn_context_fail(c, QN_STATUS_limit, "mine: %d", 7), QN_STATUS_limit);
+    assert_int_equal(qn_context_fail(c, QN_STATUS_invalid, "another"), QN_STATUS_invalid);
+    assert_string_equal(qn_context_error(c)->text, "mine: 7");
+    qn_context_clear(c);
+    context_end(c);
+}
+
+static void becoming(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *t = f32(c, qn_shape_of(2), (float[]){1, 2}), *twice = qn_add(t, t), *other = f32(c, qn_shape_of(3), (float[]){5, 6, 7});
+    assert_ptr_equal(qn_become(t, other), t);
+    assert_true(qn_shares_storage(t, other));
+    GOOD(c, qn_add_number_(t, 1));
+    EXPECT(other, 6, 7, 8);
+    EXPECT(twice, 2, 4); /* of what t was */
+    context_end(c);
+}
+
+/* print writes what to_string gives, and a newline, to standard output. */
+static void printing(void **state)
+{
+    (void)state;
+    const char *path = QN_BUILD_DIR "/t_array_context.txt";
+    qn_context *c = context_new();
+    char found[64] = "";
+    fflush(stdout);
+    const int out = dup(1), file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+    assert_true(out >= 0 && file >= 0 && dup2(file, 1) == 1);
+    const qn_status status = qn_print(qn_eye(c, 2, 2, QN_DTYPE_I64));
+    fflush(stdout);
+    dup2(out, 1);
+    assert_int_equal(status, QN_OK);
+    assert_true(pread(file, found, sizeof found - 1, 0) > 0);
+    close(out);
+    close(file);
+    unlink(path);
+    assert_string_equal(found, "tensor([[1, 0],\n        [0, 1]])\n");
+    context_end(c);
+}
+
 static void numbers_do_not_compile(void **state)
 {
     (void)state;
@@ -175,7 +244,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scopes), cmocka_unit_test(nobody_sees_it_nobody_computes_it),
         cmocka_unit_test(long_recordings_are_run_in_between), cmocka_unit_test(errors_say_what_was_wrong),
-        cmocka_unit_test(memory_of_others), cmocka_unit_test(numbers_do_not_compile),
+        cmocka_unit_test(memory_of_others), cmocka_unit_test(looking), cmocka_unit_test(becoming), cmocka_unit_test(printing),
+        cmocka_unit_test(numbers_do_not_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
