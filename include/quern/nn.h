@@ -34,6 +34,7 @@
 #define QUERN_NN_H
 
 #include <quern/array.h>
+#include <quern/functional.h>
 #include <quern/functions.h>
 #include <quern/gguf.h>
 
@@ -180,6 +181,9 @@ QN_API bool qn_init_gain(const char *nonlinearity, double a, double *out);
 QN_API qn_module *qn_nn_linear(qn_context *c, int64_t in, int64_t out, bool bias); /* weight [out,in], bias [out]: x [..,in] -> [..,out] */
 /* weight [num,dim]: indices [..] -> [..,dim]. padding_idx: that row starts as zeros and gets no gradient; negative: none. */
 QN_API qn_module *qn_nn_embedding(qn_context *c, int64_t num, int64_t dim, int64_t padding_idx);
+QN_API qn_module *qn_nn_layer_norm(qn_context *c, qn_shape dims, double eps, bool affine, bool bias); /* weight, bias [dims]; eps 0: 1e-5 */
+QN_API qn_module *qn_nn_rms_norm(qn_context *c, int64_t dim, double eps);    /* weight [dim]; eps 0: 1e-5 */
+QN_API qn_module *qn_nn_group_norm(qn_context *c, int groups, int64_t channels, double eps, bool affine); /* weight, bias [channels] */
 
 /* weight [out, in / groups, kernel ..], bias [out]. options may be NULL. */
 QN_API qn_module *qn_nn_conv1d(qn_context *c, int64_t in, int64_t out, int64_t kernel, bool bias, const qn_conv_options *options);
@@ -217,6 +221,65 @@ QN_API qn_module *qn_nn_sequential(qn_context *c, qn_module *const *modules, int
 /* The same names, but no forward of its own: whoever holds it calls qn_module_child. */
 QN_API qn_module *qn_nn_module_list(qn_context *c, qn_module *const *modules, int n);
 QN_API qn_module *qn_module_append(qn_module *list, qn_module *m);           /* to either; gives m */
+
+/* ---- transformers ------------------------------------------------------------------------------------------------------ */
+
+/* Keys and values of earlier positions, for decoding a few tokens at a time: one cache goes with one run of `batch` sequences of equal
+ * length. Every step of as many tokens finds its graph compiled, but for one in 256 positions. No gradients. */
+typedef struct qn_kv_cache qn_kv_cache;
+typedef struct qn_kv_options {
+    int64_t n_layers, batch, heads, head_dim, capacity; /* heads: of the keys; capacity: positions */
+} qn_kv_options;
+QN_API qn_kv_cache *qn_kv_cache_create(qn_context *c, const qn_kv_options *options);
+QN_API void qn_kv_cache_destroy(qn_kv_cache *kv);
+QN_API int64_t qn_kv_cache_length(const qn_kv_cache *kv);
+QN_API void qn_kv_cache_truncate(qn_kv_cache *kv, int64_t length); /* forgets what comes after; 0: all */
+
+typedef struct qn_mha_options {
+    int64_t embd, heads;
+    int64_t kv_heads;         /* fewer heads for keys and values; 0: heads */
+    int64_t k_dim, v_dim;     /* size of key and value inputs; 0: embd */
+    bool bias;
+    bool is_causal;           /* row i sees keys 0 .. i, where no mask is given */
+    double dropout_p;         /* of the weights, while training */
+    const qn_rope_options *rope; /* NULL: none */
+} qn_mha_options;
+/* q_proj, k_proj, v_proj, out_proj: Linear. Inputs: query [..,n,embd], key [..,m,k_dim] (NULL: query), value (NULL: key), mask (NULL; as of
+ * qn_scaled_dot_product_attention: true takes part) -> [..,n,embd]. Batches come first. */
+QN_API qn_module *qn_nn_mha(qn_context *c, const qn_mha_options *options);
+/* x [batch,n,embd] are the next n positions: they see those in the cache and themselves. */
+QN_API qn_tensor *qn_mha_forward_cached(qn_module *m, qn_tensor *x, qn_kv_cache *cache, int layer);
+
+/* Inputs: x [..,n,heads,d], positions (NULL: 0, 1, ..): qn_rope. No parameters. */
+QN_API qn_module *qn_nn_rotary(qn_context *c, const qn_rope_options *options);
+
+typedef struct qn_ffn_options {
+    int64_t dim, hidden;
+    bool gated, bias;
+    const char *activation;   /* a name of QN_ACTIVATION_ROWS; NULL: silu */
+    double dropout_p;         /* of what goes into `down` */
+} qn_ffn_options;
+/* up, down, and with gated: gate: Linear. down(activation(up(x))), or down(activation(gate(x)) * up(x)). */
+QN_API qn_module *qn_nn_feed_forward(qn_context *c, const qn_ffn_options *options);
+
+typedef struct qn_llama_options {
+    int64_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_ff;
+    int64_t n_kv_head;        /* 0: n_head */
+    int64_t head_dim;         /* 0: n_embd / n_head */
+    double norm_eps, rope_base; /* 0: 1e-5, 10000 */
+    bool tied;                /* the token embedding is the output matrix too */
+    double dropout_p;         /* of embeddings and of what each half of a layer adds */
+    double deviation;         /* of first weights; 0: 0.02. What is added 2 n_layer times starts smaller by sqrt(2 n_layer) */
+} qn_llama_options;
+/* A Llama decoder: tokens [batch,n], I32 or I64 -> logits [batch,n,n_vocab]. Tensors have the names of GGUF files of the architecture
+ * "llama", and a GGUF that it is saved to has that metadata: with a vocabulary added, it is a model that the engine runs. */
+QN_API qn_module *qn_nn_llama(qn_context *c, const qn_llama_options *options);
+/* The next n tokens of a run: logits [batch,n,n_vocab]. */
+QN_API qn_tensor *qn_llama_decode(qn_module *m, qn_tensor *tokens, qn_kv_cache *cache);
+/* A cache that fits; capacity 0: n_ctx. */
+QN_API qn_kv_cache *qn_llama_cache(qn_module *m, int64_t batch, int64_t capacity);
+/* What a GGUF file of the architecture "llama" is, for qn_nn_llama and then qn_module_load. */
+QN_API qn_status qn_llama_options_read(const qn_gguf *file, qn_llama_options *out, qn_error *err);
 
 #ifdef __cplusplus
 }

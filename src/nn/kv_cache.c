@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* src/nn/kv_cache.c -- keys and values of what came before, for decoding a few tokens at a time. Tensors keep their shapes from step to step
+ * and positions are values, so that every step finds its graph compiled; only the length that is looked at grows, a page at a time. */
+#include "nn/attention.h"
+
+#include <string.h>
+
+#define PAGE 256 /* positions; a graph is compiled for each page reached, and at most so many are looked at in vain */
+
+struct qn_kv_cache {
+    qn_context *ctx;
+    qn_kv_options options;
+    qn_tensor **k, **v;       /* of each layer [capacity, batch, heads, d] */
+    int64_t n, n_more;        /* positions held; being added */
+    qn_tensor *positions;     /* I64 [n_more], while a step is on */
+    qn_tensor *mask;          /* BOOL [n_more, looked at] */
+};
+
+qn_kv_cache *qn_kv_cache_create(qn_context *c, const qn_kv_options *options)
+{
+    const qn_kv_options *o = options;
+    if (c == NULL) return NULL;
+    const int64_t sizes[] = {o->n_layers, o->batch, o->heads, o->capacity, o->head_dim};
+    if (!qn__sizes_fit(c, "kv_cache", sizes, 5)) return NULL;
+    qn_kv_cache *kv = qn__calloc(1, sizeof *kv);
+    if (kv == NULL) return (void)QN_FAIL_NOMEM(qn__err(c), sizeof *kv), NULL;
+    kv->ctx = c;
+    kv->options = *o;
+    kv->k = qn__calloc((size_t)o->n_layers, sizeof *kv->k);
+    kv->v = qn__calloc((size_t)o->n_layers, sizeof *kv->v);
+    bool good = kv->k != NULL && kv->v != NULL;
+    if (!good) (void)QN_FAIL_NOMEM(qn__err(c), (size_t)o->n_layers * sizeof *kv->k);
+    const qn_shape shape = qn_shape_of(o->capacity, o->batch, o->heads, o->head_dim);
+    for (int64_t i = 0; good && i < o->n_layers; i++) {
+        kv->k[i] = qn_keep(qn_zeros(c, shape, QN_DTYPE_F32));
+        kv->v[i] = qn_keep(qn_zeros(c, shape, QN_DTYPE_F32));
+        good = kv->k[i] != NULL && kv->v[i] != NULL;
+    }
+    if (good) return kv;
+    qn_kv_cache_destroy(kv);
+    return NULL;
+}
+
+void qn_kv_cache_destroy(qn_kv_cache *kv)
+{
+    if (kv == NULL) return;
+    for (int64_t i = 0; i < kv->options.n_layers; i++) {
+        if (kv->k != NULL) qn_release(kv->k[i]);
+        if (kv->v != NULL) qn_release(kv->v[i]);
+    }
+    qn__free(kv->k);
+    qn__free(kv->v);
+    qn__free(kv);
+}
+
+int64_t qn_kv_cache_length(const qn_kv_cache *kv) { return kv != NULL ? kv->n : 0; }
+
+void qn_kv_cache_truncate(qn_kv_cache *kv, int64_t length)
+{
+    if (kv != NULL && length >= 0 && length < kv->n) kv->n = length;
+}
+
+bool qn__kv_begin(qn_kv_cache *kv, int64_t n)
+{
+    const int64_t capacity = kv->options.capacity;
+    if (n > capacity - kv->n) {
+        (void)qn_context_fail(kv->ctx, QN_STATUS_limit, "kv_cache: %lld of %lld positions are taken, %lld more do not fit", (long long)kv->n,
+                              (long long)capacity, (long long)n);
+        return false;
+    }
+    const int64_t pages = (kv->n + n + PAGE - 1) / PAGE, seen = pages * PAGE < capacity ? pages * PAGE : capacity;
+    kv->n_more = n;
+    kv->positions = qn_arange(kv->ctx, (double)kv->n, (double)(kv->n + n), 1, QN_DTYPE_I64);
+    qn_tensor *all = qn_arange(kv->ctx, 0, (double)seen, 1, QN_DTYPE_I64);
+    kv->mask = kv->positions != NULL && all != NULL ? qn_le(all, qn_unsqueeze(kv->positions, 1)) : NULL;
+    return kv->mask != NULL;
+}
+
+void qn__kv_end(qn_kv_cache *kv, bool good)
+{
+    if (good) kv->n += kv->n_more;
+    kv->n_more = 0;
+    kv->positions = kv->mask = NULL;
+}
+
+/* Stores t [batch, n, heads, d] and gives what is looked at [batch, heads, seen, d]. */
+static qn_tensor *exchange(qn_kv_cache *kv, qn_tensor *stored, qn_tensor *t)
+{
+    qn_tensor *values = qn_transpose(qn_detach(t), 0, 1), *at[] = {kv->positions};
+    if (values == NULL || qn_index_put_(stored, at, 1, values, false) == NULL) return NULL;
+    return qn_permute_to(qn_narrow(stored, 0, 0, qn_dim(kv->mask, 1)), 1, 2, 0, 3);
+}
+
+/* ---- attention ---- */
+
+/* [.., heads d] -> [.., heads, d] */
+static qn_tensor *split(qn_tensor *x, int64_t heads)
+{
+    if (x == NULL) return NULL;
+    qn_shape s = qn_shape_get(x);
+    if (s.rank < 2 || s.rank >= QN_MAX_RANK || s.dim[s.rank - 1] % heads != 0) {
+        char text[192];
+        (void)qn_context_fail(qn_context_of(x), QN_STATUS_invalid, "attention: %s with %lld heads", qn_shape_print(&s, text, sizeof text),
+                              (long long)heads);
+        return NULL;
+    }
+    s.dim[s.rank] = s.dim[s.rank - 1] / heads;
+    s.dim[s.rank++ - 1] = heads;
+    return qn_reshape(x, s);
+}
+
+static bool cache_fits(const qn_kv_cache *kv, const qn_attend_spec *spec, const qn_tensor *k, const qn_tensor *v)
+{
+    const qn_kv_options *o = &kv->options;
+    const qn_shape want = qn_shape_of(o->batch, kv->n_more, o->heads, o->head_dim), a = qn_shape_get(k), b = qn_shape_get(v);
+    char t1[192], t2[192], t3[192];
+    if (spec->mask != NULL) {
+        (void)qn_context_fail(kv->ctx, QN_STATUS_unsupported, "attention: a mask together with a cache, which has its own");
+        return false;
+    }
+    if (spec->layer >= 0 && spec->layer < o->n_layers && qn_shape_equal(&a, &want) && qn_shape_equal(&b, &want)) return true;
+    (void)qn_context_fail(kv->ctx, QN_STATUS_invalid, "attention: keys %s and values %s of layer %d do not fit a cache of %d layers that takes %s",
+                          qn_shape_print(&a, t1, sizeof t1), qn_shape_print(&b, t2, sizeof t2), spec->layer, (int)o->n_layers,
+                          qn_shape_print(&want, t3, sizeof t3));
+    return false;
+}
+
+qn_tensor *qn__attend(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_attend_spec *spec)
+{
+    qn_kv_cache *kv = spec->cache;
+    qn_sdpa_options options = {.mask = spec->mask, .is_causal = spec->is_causal, .enable_gqa = spec->heads != spec->kv_heads,
+                               .dropout_p = spec->dropout_p};
+    q = split(q, spec->heads);
+    k = split(k, spec->kv_heads);
+    v = split(v, spec->kv_heads);
+    if (q != NULL && k != NULL && spec->rope != NULL) {
+        q = qn_rope(q, kv != NULL ? kv->positions : NULL, spec->rope);
+        k = qn_rope(k, kv != NULL ? kv->positions : NULL, spec->rope);
+    }
+    if (q == NULL || k == NULL || v == NULL) return NULL;
+    if (kv != NULL) {
+        if (!cache_fits(kv, spec, k, v)) return NULL;
+        k = exchange(kv, kv->k[spec->layer], k);
+        v = exchange(kv, kv->v[spec->layer], v);
+        options.mask = kv->mask;
+        options.is_causal = false;
+    } else {
+        k = qn_transpose(k, -3, -2);
+        v = qn_transpose(v, -3, -2);
+    }
+    qn_tensor *y = qn_scaled_dot_product_attention(qn_transpose(q, -3, -2), k, v, &options);
+    return y != NULL ? qn_flatten(qn_transpose(y, -3, -2), -2, -1) : NULL;
+}
