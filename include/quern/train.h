@@ -69,6 +69,18 @@ typedef struct qn_trainer qn_trainer;
 /* Trains the vocabulary, splits and tokenizes the texts, which are not needed afterwards, and gives the weights their first values. */
 QN_API qn_status qn_trainer_create(const qn_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_trainer **out,
                                    qn_error *err);
+/* The same for a low-rank adapter (LoRA) over a frozen base model of any type: in place of the vocabulary and the weights, those of the base
+ * are used, and for every linear layer that a pattern names a [rank, in] and b [out, rank] are learnt; b begins at 0. Options that the base
+ * decides (layers, embd, heads, kv-heads, ff, vocab-size, rope-base, tied) are 0. Export writes the adapter, in F32, F16 or BF16; it fits
+ * qn_lora_open. lora may be NULL: qn_trainer_create. */
+typedef struct qn_lora_options {
+    const char *base;         /* GGUF */
+    int32_t rank;             /* 0: 8 */
+    float alpha;              /* the layer adds alpha / rank times the product; 0: twice the rank */
+    const char *targets;      /* patterns of tensor names without ".weight", * any run, separated by commas; NULL: "blk.*" */
+} qn_lora_options;
+QN_API qn_status qn_trainer_create_lora(const qn_train_options *options, const qn_lora_options *lora, const qn_gguf_str *texts, size_t n_texts,
+                                        qn_trainer **out, qn_error *err);
 QN_API void qn_trainer_destroy(qn_trainer *trainer);
 
 typedef struct qn_train_info {

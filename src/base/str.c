@@ -250,3 +250,17 @@ uint64_t qn__hash(uint64_t h, const void *bytes, size_t n)
     for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
     return h;
 }
+
+/* `*` any run, `?` one character. Linear with one level of back-tracking, which is enough for globs. */
+bool qn__glob_match(const char *p, const char *s)
+{
+    const char *star = NULL, *from = NULL;
+    while (*s) {
+        if (*p == '*') star = p++, from = s;
+        else if (*p == '?' || *p == *s) p++, s++;
+        else if (star) p = star + 1, s = ++from;
+        else return false;
+    }
+    while (*p == '*') p++;
+    return *p == '\0';
+}

@@ -25,6 +25,7 @@ char *qn__str_take(qn_str *s, size_t *len); /* the caller frees with qn_free; NU
 /* vsnprintf in the C locale whatever the host program's locale is; buf is terminated when size > 0. */
 int qn__vformat(char *buf, size_t size, const char *fmt, va_list args) QN_PRINTF(3, 0);
 
+bool qn__glob_match(const char *pattern, const char *text); /* `*` any run, `?` one byte */
 /* Copies at most `size - 1` bytes of `text` with control bytes, quotes and invalid UTF-8 shown as \xNN, so that a hostile name
  * from a file cannot garble a terminal or a log. Cuts with "..." . Returns buf. */
 const char *qn__str_quote(char *buf, size_t size, const char *text, size_t n);

@@ -29,6 +29,7 @@ enum {
 
 typedef struct command {
     qn_train_options train;
+    qn_lora_options lora;     /* base is NULL: a model from nothing */
     bool given[N_ROWS];
     cli_strings texts;
     const char *config, *out, *type, *name, *checkpoint, *log, *curve, *cpu;
@@ -67,6 +68,10 @@ static int fill_options(command *c, cli_option *o)
         {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights: F32, F16, Q8_0, Q4_K_M ... (default: F16)", 0, 0, NULL},
         {"name", 0, CLI_STRING, &c->name, "NAME", "the model's name", 0, 0, NULL},
         QN_TRAIN_ROWS(ROW)
+        {"lora", 0, CLI_STRING, &c->lora.base, "BASE.gguf", "train a low-rank adapter for this model, of any type, and write that", 0, 0, NULL},
+        {"lora-r", 0, CLI_INT, &c->lora.rank, "N", "rank of its matrices (default: 8)", 1, 65536, NULL},
+        {"lora-alpha", 0, CLI_FLOAT, &c->lora.alpha, "X", "a layer adds X / rank times their product (default: twice the rank)", 1e-6, 1e6, NULL},
+        {"lora-targets", 0, CLI_STRING, &c->lora.targets, "LIST", "layers that get one, such as *.attn_q,*.attn_v (default: blk.*)", 0, 0, NULL},
         {"seed", 's', CLI_U64, &c->train.seed, "S", "of weights, order and dropout (default: 0)", 0, 0, NULL},
         {"eval-every", 0, CLI_INT, &c->eval_every, "N", "steps between evaluations (default: a twentieth of all)", 1, 1e9, NULL},
         {"patience", 0, CLI_INT, &c->patience, "N", "end after so many evaluations without a better one", 1, 1e9, NULL},
@@ -82,7 +87,7 @@ static int fill_options(command *c, cli_option *o)
     if (o) memcpy(o, rows, sizeof rows);
     return CLI_N(rows);
 }
-enum { MAX_OPTIONS = N_ROWS + 20 };
+enum { MAX_OPTIONS = N_ROWS + 24 };
 
 /* A 0 that was typed means 0, not the default: the options struct says that with a negative number. */
 static void say_zeros(command *c)
@@ -111,6 +116,10 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
     for (int i = 0; i < c->texts.n && *n_args < MAX_TEXTS; i++) args[(*n_args)++] = c->texts.item[i];
     if (*n_args == 0) return cli_bad_usage("no text is given; usage: quern train TEXT... -o OUT.gguf");
     if (!c->out) return cli_bad_usage("-o OUT.gguf is missing; usage: quern train TEXT... -o OUT.gguf");
+    if (!c->lora.base && (c->lora.rank || c->lora.alpha != 0 || c->lora.targets)) return cli_bad_usage("--lora-r, --lora-alpha and --lora-targets need --lora BASE.gguf");
+    qn_dtype type;
+    if (c->lora.base && c->type && (!qn_dtype_find(c->type, &type) || (type != QN_DTYPE_F32 && type != QN_DTYPE_F16 && type != QN_DTYPE_BF16)))
+        return cli_bad_usage("--type: \"%.32s\": an adapter is F32 (default), F16 or BF16", c->type);
     if (c->resume && !c->checkpoint) return cli_bad_usage("--resume needs --checkpoint FILE");
     qn_cpu_level level;
     if (c->cpu && !qn_cpu_level_find(c->cpu, &level)) return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", c->cpu, QN_CPU_LEVEL_NAMES);
@@ -149,7 +158,7 @@ static int create(run *r, const char *const *paths, int n)
         snprintf(backend, sizeof backend, "cpu:%s", r->c->cpu);
         o.backend = backend;
     }
-    if (status == CLI_OK && qn_trainer_create(&o, texts, (size_t)n, &r->trainer, &err) != QN_OK) status = cli_fail_error(&err);
+    if (status == CLI_OK && qn_trainer_create_lora(&o, r->c->lora.base ? &r->c->lora : NULL, texts, (size_t)n, &r->trainer, &err) != QN_OK) status = cli_fail_error(&err);
     for (int i = 0; i < n; i++) free((char *)texts[i].data);
     free(texts);
     if (status == CLI_OK && r->c->resume && access(r->c->checkpoint, F_OK) == 0 && qn_trainer_load(r->trainer, r->c->checkpoint, &err) != QN_OK)
@@ -308,7 +317,7 @@ int cli_command_train(int argc, char **argv)
             qn_trainer_get_info(r.trainer, &r.info);
             status = train(&r);
         }
-        if (status == CLI_OK && qn_trainer_export(r.trainer, c.out, c.type ? c.type : "F16", c.name, &err) != QN_OK) status = cli_fail_error(&err);
+        if (status == CLI_OK && qn_trainer_export(r.trainer, c.out, c.type || c.lora.base ? c.type : "F16", c.name, &err) != QN_OK) status = cli_fail_error(&err);
         if (status == CLI_OK) {
             qn_trainer_get_info(r.trainer, &r.info);
             if (r.info.best_step) fprintf(stderr, "%s: weights of step %d, %.4f bits per byte held out\n", c.out, r.info.best_step, r.info.best_bits_per_byte);

@@ -57,20 +57,6 @@ static qn_status open_backends(qn_engine *e, const qn_engine_options *options, q
 
 /* ---- weights ---- */
 
-/* `*` any run, `?` one character. Linear with one level of back-tracking, which is enough for globs. */
-static bool glob_match(const char *p, const char *s)
-{
-    const char *star = NULL, *from = NULL;
-    while (*s) {
-        if (*p == '*') star = p++, from = s;
-        else if (*p == '?' || *p == *s) p++, s++;
-        else if (star) p = star + 1, s = ++from;
-        else return false;
-    }
-    while (*p == '*') p++;
-    return *p == '\0';
-}
-
 static qn_status check_rules(const qn_engine *e, const qn_engine_options *options, qn_error *err)
 {
     for (int i = 0; i < options->n_rules; i++)
@@ -83,7 +69,7 @@ static qn_status check_rules(const qn_engine *e, const qn_engine_options *option
 static int place_of(const qn_engine_options *options, const char *name)
 {
     for (int i = 0; i < options->n_rules; i++)
-        if (glob_match(options->rules[i].pattern, name)) return options->rules[i].backend;
+        if (qn__glob_match(options->rules[i].pattern, name)) return options->rules[i].backend;
     return 0;
 }
 

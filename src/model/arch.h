@@ -97,6 +97,7 @@ typedef struct qn_arch {
     const qn_tensor_row *tensors; int n_tensors;
     qn_rope_mode rope_mode;
     qn_node *(*layer)(qn_build *b, const qn_layer *l, qn_node *x, int i); /* [n, n_embd] -> [n, n_embd] */
+    bool plain_decoder;                    /* layer is qn__decoder_layer, biases and norms of heads where they are: train/lora_model.c knows it too */
 } qn_arch;
 const qn_arch *const *qn__archs(int *n);
 const qn_arch *qn__arch_find(const char *name); /* NULL */

@@ -67,32 +67,43 @@ static qn_status train_vocab(qn_train_data *d, const qn_train_options *o, bool e
     return status;
 }
 
-static qn_status tokenize(qn_train_data *d, const qn_train_options *o, const qn_gguf_str *texts, size_t n_texts, qn_error *err)
+static qn_status tokenize(qn_train_data *d, const qn_train_options *o, const qn_tokenizer *tok, const qn_gguf_str *texts, size_t n_texts,
+                          qn_error *err)
 {
-    qn_tokenizer *tok = NULL;
-    QN_TRY(qn_vocab_tokenizer(d->vocab, &tok, err));
+    const qn_token bos = qn_tokenizer_bos(tok), eos = qn_tokenizer_eos(tok);
     qn_status status = QN_OK;
+    d->n_vocab = qn_tokenizer_n_tokens(tok);
+    d->begin = bos != QN_TOKEN_NONE ? bos : eos != QN_TOKEN_NONE ? eos : 0;
     for (size_t i = 0; i < n_texts && status == QN_OK; i++) {
         const size_t cut = cut_of(&texts[i], (double)o->eval_fraction), rest = texts[i].len - cut;
         if (cut == 0) continue;
-        status = append(tok, texts[i].data, cut, d->vocab->eos, &d->tokens, &d->n_tokens, err);
+        status = append(tok, texts[i].data, cut, eos, &d->tokens, &d->n_tokens, err);
         if (status == QN_OK && rest > 0) status = append(tok, texts[i].data + cut, rest, QN_TOKEN_NONE, &d->held, &d->n_held, err);
         d->n_bytes += (int64_t)cut;
         d->n_held_bytes += (int64_t)rest;
     }
+    return status;
+}
+
+static qn_status tokenize_own(qn_train_data *d, const qn_train_options *o, bool exact, const qn_gguf_str *texts, size_t n_texts, qn_error *err)
+{
+    qn_tokenizer *tok = NULL;
+    QN_TRY(train_vocab(d, o, exact, texts, n_texts, err));
+    QN_TRY(qn_vocab_tokenizer(d->vocab, &tok, err));
+    const qn_status status = tokenize(d, o, tok, texts, n_texts, err);
     qn_tokenizer_destroy(tok);
     return status;
 }
 
-qn_status qn__train_data_init(qn_train_data *d, const qn_train_options *o, bool exact_vocab, const qn_gguf_str *texts, size_t n_texts,
-                              qn_error *err)
+qn_status qn__train_data_init(qn_train_data *d, const qn_train_options *o, bool exact_vocab, const qn_tokenizer *tok, const qn_gguf_str *texts,
+                              size_t n_texts, qn_error *err)
 {
     *d = (qn_train_data){.n_ctx = o->n_ctx, .seed = o->seed, .epoch = -1};
     size_t bytes = 0;
     for (size_t i = 0; i < n_texts; i++) bytes += texts[i].len;
     if (bytes == 0) return QN_FAIL(err, invalid, "the text is empty");
-    QN_TRY(train_vocab(d, o, exact_vocab, texts, n_texts, err));
-    QN_TRY(tokenize(d, o, texts, n_texts, err));
+    if (tok) QN_TRY(tokenize(d, o, tok, texts, n_texts, err));
+    else QN_TRY(tokenize_own(d, o, exact_vocab, texts, n_texts, err));
     if (d->n_tokens < o->n_ctx)
         return QN_FAIL(err, invalid, "the text has %lld tokens to learn from; a window (ctx) is %d", (long long)d->n_tokens, o->n_ctx);
     d->n_windows = d->n_tokens / o->n_ctx;
@@ -132,7 +143,7 @@ void qn__train_window(qn_train_data *d, int64_t index, int32_t *ids, int32_t *ta
     int64_t at = (d->offset + (int64_t)d->order[index % d->n_windows] * d->n_ctx) % d->n_tokens;
     for (int32_t i = 0; i < d->n_ctx; i++) {
         targets[i] = d->tokens[at];
-        ids[i] = i ? targets[i - 1] : d->vocab->bos;
+        ids[i] = i ? targets[i - 1] : d->begin;
         if (++at == d->n_tokens) at = 0;
     }
 }
@@ -142,7 +153,7 @@ int64_t qn__held_window(const qn_train_data *d, int64_t index, int32_t *ids, int
     const int64_t at = index * d->n_ctx, left = at < d->n_held ? d->n_held - at : 0, n = left < d->n_ctx ? left : d->n_ctx;
     for (int32_t i = 0; i < d->n_ctx; i++) {
         targets[i] = i < n ? d->held[at + i] : -1;
-        ids[i] = i == 0 || i > n ? d->vocab->bos : targets[i - 1];
+        ids[i] = i == 0 || i > n ? d->begin : targets[i - 1];
     }
     return n;
 }

@@ -20,7 +20,9 @@ bool qn__train_describe(const qn_train_options *o, char *text, size_t size); /* 
 
 /* ---- data.c: texts as tokens, cut into windows ---- */
 typedef struct qn_train_data {
-    qn_vocab *vocab;
+    qn_vocab *vocab;          /* NULL with a tokenizer that was there before */
+    int32_t n_vocab;
+    qn_token begin;           /* what a window's first token is predicted from */
     qn_token *tokens, *held;  /* to learn from, each text ended by eos; held out */
     int64_t n_tokens, n_held, n_bytes, n_held_bytes;
     int64_t n_windows;        /* an epoch's */
@@ -29,8 +31,9 @@ typedef struct qn_train_data {
     int64_t epoch, offset;    /* that `order` is for; -1: none */
     int32_t *order;           /* [n_windows] */
 } qn_train_data;
-qn_status qn__train_data_init(qn_train_data *d, const qn_train_options *o, bool exact_vocab, const qn_gguf_str *texts, size_t n_texts,
-                              qn_error *err);
+/* tok: that of a base model; NULL: a vocabulary is trained from the texts. */
+qn_status qn__train_data_init(qn_train_data *d, const qn_train_options *o, bool exact_vocab, const qn_tokenizer *tok, const qn_gguf_str *texts,
+                              size_t n_texts, qn_error *err);
 void qn__train_data_deinit(qn_train_data *d);
 /* The index-th window since the beginning of training: n_ctx ids to feed, and the ids that follow each. */
 void qn__train_window(qn_train_data *d, int64_t index, int32_t *ids, int32_t *targets);
@@ -47,13 +50,15 @@ typedef struct qn_train_param {
 } qn_train_param;
 
 typedef struct qn_lm qn_lm;
+typedef struct qn_lora_base qn_lora_base;
 
 struct qn_trainer {
     qn_train_options o;
     qn_arena arena;
     qn_train_data data;
     qn_context *ctx;
-    qn_lm *lm;
+    qn_lm *lm;                /* one of the two */
+    qn_lora_base *lora;
     qn_train_param *params;
     int32_t n_params;
     int32_t *ids, *targets;   /* [n_batch, n_ctx] on their way to ids_in, targets_in */
@@ -69,6 +74,20 @@ int64_t qn__lm_count(const qn_train_options *o, int32_t n_vocab);  /* parameters
 qn_status qn__lm_create(qn_trainer *t, qn_error *err);
 /* Sum of -ln p over the targets that are not -1, divided by `divisor`: a 0-d tensor of the present scope. */
 qn_tensor *qn__lm_loss(qn_trainer *t, double divisor, bool training);
+
+/* ---- lora.c: a frozen base model and what is learnt beside it ---- */
+/* Opens the base, and fills in the options that it decides; the tokenizer is the base's. */
+qn_status qn__lora_open(qn_trainer *t, const qn_lora_options *lora, const qn_train_options *in, qn_train_options *out, qn_error *err);
+const qn_tokenizer *qn__lora_tokenizer(const qn_lora_base *base);
+/* Makes the base's tensors, t->params and their first values. */
+qn_status qn__lora_create(qn_trainer *t, qn_error *err);
+void qn__lora_close(qn_lora_base *base);   /* after the context */
+/* For counts that are shown: learnt parameters, and weights of products that a token passes. */
+double qn__lora_count(const qn_lora_base *base);
+double qn__lora_weights(const qn_lora_base *base);
+uint64_t qn__lora_hash(const qn_lora_base *base, uint64_t seed);
+qn_tensor *qn__lora_loss(qn_trainer *t, double divisor, bool training); /* as qn__lm_loss; lora_model.c */
+qn_status qn__lora_export(qn_trainer *t, const char *path, const char *type, const char *name, qn_error *err);
 
 /* ---- update.c ---- */
 /* Records clipping and AdamW's step for every parameter and takes the gradients away. The norm is a tensor of the present scope. */

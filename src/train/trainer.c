@@ -18,14 +18,24 @@ qn_status qn__train_failed(qn_trainer *t, qn_error *err)
 
 /* ---- creation ---- */
 
+static double count(const qn_trainer *t)
+{
+    return t->lora ? qn__lora_count(t->lora) : (double)qn__lm_count(&t->o, t->data.n_vocab);
+}
+
+static qn_tensor *loss_of(qn_trainer *t, double divisor, bool training)
+{
+    return t->lora ? qn__lora_loss(t, divisor, training) : qn__lm_loss(t, divisor, training);
+}
+
 /* Said before gigabytes are touched: weights, gradients, two averages, the best weights; and what backward needs of a batch at least. */
 static qn_status check_memory(const qn_trainer *t, qn_error *err)
 {
     qn_machine machine;
     qn_machine_get(&machine);
     const qn_train_options *o = &t->o;
-    const double tokens = (double)o->n_batch * o->n_ctx, params = (double)qn__lm_count(o, t->data.vocab->n_tokens);
-    const double need = 20 * params + 4 * tokens * ((double)o->n_layer * (4.0 * o->n_embd + 2.0 * o->n_ff) + t->data.vocab->n_tokens);
+    const double tokens = (double)o->n_batch * o->n_ctx, params = count(t);
+    const double need = 20 * params + 4 * tokens * ((double)o->n_layer * (4.0 * o->n_embd + 2.0 * o->n_ff) + t->data.n_vocab);
     const double have = (double)(machine.memory_limit_bytes ? machine.memory_limit_bytes : machine.memory_bytes);
     if (have > 0 && need > have)
         return QN_FAIL(err, limit, "training %.4g parameters with %.4g tokens a batch takes %.3g GB or more; this machine has %.3g GB", params, tokens,
@@ -43,7 +53,7 @@ static qn_status make_tensors(qn_trainer *t, qn_error *err)
     if (!t->ids || !t->targets) return QN_FAIL_NOMEM(err, n * sizeof *t->ids);
     t->ids_in = qn_zeros(t->ctx, shape, QN_DTYPE_I32);
     t->targets_in = qn_zeros(t->ctx, shape, QN_DTYPE_I32);
-    return qn__lm_create(t, err);
+    return t->lora ? qn__lora_create(t, err) : qn__lm_create(t, err);
 }
 
 static qn_status count_steps(qn_trainer *t, qn_error *err)
@@ -56,21 +66,36 @@ static qn_status count_steps(qn_trainer *t, qn_error *err)
     return QN_OK;
 }
 
-qn_status qn_trainer_create(const qn_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_trainer **out, qn_error *err)
+static qn_status create(qn_trainer *t, const qn_train_options *options, const qn_lora_options *lora, const qn_gguf_str *texts, size_t n_texts,
+                        qn_error *err)
+{
+    qn_train_options o = *options;
+    if (lora) QN_TRY(qn__lora_open(t, lora, options, &o, err));
+    QN_TRY(qn__train_resolve(&o, &t->o, err));
+    QN_TRY(qn__train_data_init(&t->data, &t->o, options->n_vocab != 0, t->lora ? qn__lora_tokenizer(t->lora) : NULL, texts, n_texts, err));
+    if (t->lora) t->data.hash = qn__lora_hash(t->lora, t->data.hash);
+    QN_TRY(count_steps(t, err));
+    QN_TRY(check_memory(t, err));
+    return make_tensors(t, err);
+}
+
+qn_status qn_trainer_create_lora(const qn_train_options *options, const qn_lora_options *lora, const qn_gguf_str *texts, size_t n_texts,
+                                 qn_trainer **out, qn_error *err)
 {
     qn_arena arena;
     qn__arena_init(&arena, 0);
     qn_trainer *t = qn__arena_array(&arena, 1, sizeof *t);
     if (!t) return QN_FAIL_NOMEM(err, sizeof *t);
     t->arena = arena;
-    qn_status status = qn__train_resolve(options, &t->o, err);
-    if (status == QN_OK) status = qn__train_data_init(&t->data, &t->o, options->n_vocab != 0, texts, n_texts, err);
-    if (status == QN_OK) status = count_steps(t, err);
-    if (status == QN_OK) status = check_memory(t, err);
-    if (status == QN_OK) status = make_tensors(t, err);
+    const qn_status status = create(t, options, lora, texts, n_texts, err);
     if (status == QN_OK) *out = t;
     else qn_trainer_destroy(t);
     return status;
+}
+
+qn_status qn_trainer_create(const qn_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_trainer **out, qn_error *err)
+{
+    return qn_trainer_create_lora(options, NULL, texts, n_texts, out, err);
 }
 
 void qn_trainer_destroy(qn_trainer *t)
@@ -78,6 +103,7 @@ void qn_trainer_destroy(qn_trainer *t)
     if (!t) return;
     for (int32_t i = 0; i < t->n_params; i++) qn__free(t->params[i].best);
     qn_context_destroy(t->ctx);
+    qn__lora_close(t->lora);
     qn__train_data_deinit(&t->data);
     qn_arena arena = t->arena;
     qn__arena_deinit(&arena);
@@ -91,15 +117,15 @@ const qn_train_options *qn_trainer_options(const qn_trainer *t)
 /* A multiplication and an addition for each weight of a product and each pair of a token and one that it sees; twice as many backward. */
 static double flops_per_token(const qn_trainer *t)
 {
-    const double weights = (double)qn__lm_count(&t->o, t->data.vocab->n_tokens) - (t->o.tied ? 0 : (double)t->data.vocab->n_tokens * t->o.n_embd);
+    const double weights = count(t) - (t->lora || t->o.tied ? 0 : (double)t->data.n_vocab * t->o.n_embd);
     const double pairs = (double)t->o.n_layer * t->o.n_embd * (t->o.n_ctx + 1);
-    return 3 * 2 * (weights + pairs);
+    return 3 * 2 * (weights + pairs) + (t->lora ? 2 * 2 * qn__lora_weights(t->lora) : 0); /* frozen weights have no gradient */
 }
 
 void qn_trainer_get_info(const qn_trainer *t, qn_train_info *out)
 {
     *out = (qn_train_info){
-        .n_params = qn__lm_count(&t->o, t->data.vocab->n_tokens), .n_vocab = t->data.vocab->n_tokens,
+        .n_params = (int64_t)count(t), .n_vocab = t->data.n_vocab,
         .n_tokens = t->data.n_tokens, .n_bytes = t->data.n_bytes,
         .n_held_tokens = t->data.n_held, .n_held_bytes = t->data.n_held_bytes,
         .step = t->step, .n_steps = t->n_steps, .steps_per_epoch = t->steps_per_epoch,
@@ -123,7 +149,7 @@ static qn_tensor *batch(qn_trainer *t, int64_t first)
     for (int32_t b = 0; b < t->o.n_batch; b++)
         qn__train_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx, t->targets + (size_t)b * (size_t)t->o.n_ctx);
     if (feed(t) != QN_OK) return NULL;
-    qn_tensor *loss = qn__lm_loss(t, (double)t->o.n_batch * t->o.n_ctx * t->o.n_accum, true);
+    qn_tensor *loss = loss_of(t, (double)t->o.n_batch * t->o.n_ctx * t->o.n_accum, true);
     return loss && qn_backward(loss) == QN_OK ? qn_keep(loss) : NULL;
 }
 
@@ -165,7 +191,7 @@ static bool run_held(qn_trainer *t, int64_t first, double *loss)
         qn__held_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx, t->targets + (size_t)b * (size_t)t->o.n_ctx);
     if (qn_scope_begin(t->ctx) != QN_OK) return false;
     const bool was = qn_set_grad_enabled(t->ctx, false);
-    qn_tensor *l = feed(t) == QN_OK ? qn_keep(qn__lm_loss(t, 1, false)) : NULL;
+    qn_tensor *l = feed(t) == QN_OK ? qn_keep(loss_of(t, 1, false)) : NULL;
     qn_set_grad_enabled(t->ctx, was);
     qn_scope_end(t->ctx, NULL);
     if (l) *loss += qn_item(l);

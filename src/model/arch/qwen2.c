@@ -17,5 +17,5 @@ static qn_node *layer(qn_build *b, const qn_layer *l, qn_node *x, int i)
 
 const qn_arch qn__arch_qwen2 = {
     .name = "qwen2", .hparams = hparams, .n_hparams = COUNT_OF(hparams), .tensors = tensors, .n_tensors = COUNT_OF(tensors),
-    .rope_mode = QN_ROPE_NEOX, .layer = layer,
+    .rope_mode = QN_ROPE_NEOX, .layer = layer, .plain_decoder = true,
 };
