@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/golden/module.c -- the Llama module and the engine are two programs for one model: a file that either writes, the other computes with
+ * the same logits. */
+#include "unit/model/tiny.h"
+
+#include <quern/autograd.h>
+#include <quern/nn.h>
+#include <quern/ops.h>
+
+enum { N = 24, VOCAB = 300 };
+
+static const qn_synth_options shapes[] = {
+    {.n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 3},
+    {.n_layer = 1, .n_embd = 48, .n_head = 2, .n_ff = 64, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 5, .tied = true, .n_embd_head = 32,
+     .rope_base = 5e5f},
+};
+
+static void story(qn_token *tokens)
+{
+    for (int i = 0; i < N; i++) tokens[i] = (qn_token)((i * 7919 + i * i * 31 + 5) % VOCAB);
+}
+
+/* Logits of all N tokens by the engine. */
+static void by_engine(const char *path, float *out)
+{
+    qn_engine *e = NULL;
+    qn_session *s = NULL;
+    qn_token tokens[N];
+    qn_batch_item items[N];
+    story(tokens);
+    for (int i = 0; i < N; i++) items[i] = (qn_batch_item){tokens[i], i, 0, true};
+    MUST(qn_engine_open(path, &(qn_engine_options){.n_threads = 1}, &e, err));
+    MUST(qn_session_create(e, &(qn_session_options){.n_ctx = 64, .n_logits = N, .kv_type = QN_DTYPE_F32, .kv_type_set = true}, &s, err));
+    MUST(qn_session_decode(s, items, N, err));
+    for (int i = 0; i < N; i++) memcpy(out + i * VOCAB, qn_session_logits(s, i), VOCAB * sizeof *out);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
+static void need(qn_context *c, const void *p)
+{
+    if (p == NULL) fail_msg("%s", qn_context_error(c)->text);
+}
+
+static void expect_close(const float *a, const float *b, double bound)
+{
+    double largest = 0, off = 0;
+    for (int i = 0; i < N * VOCAB; i++) {
+        largest = fmax(largest, fabs(b[i]));
+        off = fmax(off, fabs((double)a[i] - b[i]));
+    }
+    printf("logits up to %g, farthest off %g\n", largest, off);
+    assert_true(largest > 0.01 && off <= bound * largest);
+}
+
+static void add_vocabulary(void *file, qn_gguf_writer *w) { qn_gguf_write_kvs(w, file, "tokenizer."); }
+
+static void one(const qn_synth_options *shape, int number)
+{
+    char name[32];
+    snprintf(name, sizeof name, "made-%d.gguf", number);
+    const char *path = tiny_path(name);
+    MUST(qn_synth(path, shape, NULL, NULL, err));
+    qn_gguf *file = NULL;
+    qn_context *c = NULL;
+    qn_llama_options o;
+    MUST(qn_gguf_open(path, NULL, &file, err));
+    MUST(qn_context_create(NULL, &c, err));
+    MUST(qn_llama_options_read(file, &o, err));
+    qn_module *m = qn_nn_llama(c, &o);
+    need(c, m);
+    MUST(qn_module_load(m, path, NULL, err));
+
+    static float want[N * VOCAB], have[N * VOCAB], again[N * VOCAB];
+    qn_token tokens[N];
+    story(tokens);
+    by_engine(path, want);
+    qn_set_grad_enabled(c, false);
+    qn_tensor *x = qn_from_data(c, tokens, qn_shape_of(1, N), QN_DTYPE_I32), *y = qn_module_forward(m, x);
+    need(c, y);
+    assert_int_equal(qn_to_host(y, have, sizeof have), QN_OK);
+    expect_close(have, want, 2e-5);
+
+    /* in steps, with a cache: first 9 tokens, then one at a time */
+    qn_kv_cache *kv = qn_llama_cache(m, 1, 40);
+    need(c, kv);
+    qn_metrics before = {0}, after;
+    for (int at = 0; at < N; at += at == 0 ? 9 : 1) {
+        if (at == 11) qn_metrics_snapshot(&before); /* two steps have shown what a step is */
+        need(c, qn_scope_begin(c) == QN_OK ? c : NULL);
+        const int n = at == 0 ? 9 : 1;
+        qn_tensor *part = qn_llama_decode(m, qn_from_data(c, tokens + at, qn_shape_of(1, n), QN_DTYPE_I32), kv);
+        need(c, part);
+        assert_int_equal(qn_to_host(part, again + at * VOCAB, (size_t)n * VOCAB * sizeof *again), QN_OK);
+        (void)qn_scope_end(c, NULL);
+    }
+    qn_metrics_snapshot(&after);
+    expect_close(again, have, 1e-5);
+    assert_int_equal(qn_kv_cache_length(kv), N);
+    assert_int_equal(after.plan_cache_misses, before.plan_cache_misses);
+    assert_int_equal(after.allocs, before.allocs);
+    /* back to 20, and the same tokens again */
+    qn_kv_cache_truncate(kv, 20);
+    y = qn_llama_decode(m, qn_narrow(x, 1, 20, 4), kv);
+    need(c, y);
+    assert_int_equal(qn_to_host(y, again + 20 * VOCAB, 4 * VOCAB * sizeof *again), QN_OK);
+    expect_close(again, have, 1e-5);
+    assert_null(qn_llama_decode(m, x, kv));
+    assert_non_null(strstr(qn_context_error(c)->text, "module Llama: kv_cache: 24 of 40 positions are taken, 24 more do not fit"));
+    assert_int_equal(qn_kv_cache_length(kv), 24);
+    qn_context_clear(c);
+    qn_kv_cache_destroy(kv);
+
+    /* out again: the engine computes with it to the bit what it did */
+    snprintf(name, sizeof name, "saved-%d.gguf", number);
+    path = tiny_path(name);
+    MUST(qn_module_save(m, path, &(qn_save_options){.metadata = add_vocabulary, .arg = file}, err));
+    by_engine(path, again);
+    assert_memory_equal(again, want, sizeof want);
+    qn_module_destroy(m);
+    qn_context_destroy(c);
+    qn_gguf_close(file);
+}
+
+static void untied(void **state) { (void)state; one(&shapes[0], 0); }
+static void tied(void **state) { (void)state; one(&shapes[1], 1); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(untied), cmocka_unit_test(tied)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/nn/llama.c -- what a trainer counts on: names, first values, and a step that, once it has been seen, compiles and allocates
+ * nothing. What it computes is under test in parity.c and tests/golden/module.c. */
+#include "rig.h"
+
+#include <quern/autograd.h>
+
+static const qn_llama_options tiny = {.n_vocab = 40, .n_ctx = 16, .n_embd = 16, .n_layer = 2, .n_head = 4, .n_kv_head = 2, .n_ff = 24};
+
+typedef struct paths {
+    char text[2048];
+    double embd, down, norm;
+} paths;
+static double deviation_of(qn_tensor *t)
+{
+    return qn_item(qn_std(qn_detach(t), QN_ALL, 0, false));
+}
+static bool note(void *arg, const char *path, qn_tensor *t, qn_named_kind kind)
+{
+    paths *p = arg;
+    (void)kind;
+    snprintf(p->text + strlen(p->text), sizeof p->text - strlen(p->text), "%s ", path);
+    if (strcmp(path, "token_embd.weight") == 0) p->embd = deviation_of(t);
+    if (strcmp(path, "blk.1.ffn_down.weight") == 0) p->down = deviation_of(t);
+    if (strcmp(path, "blk.1.ffn_norm.weight") == 0) p->norm = qn_item(qn_amin(qn_detach(t), QN_ALL, false));
+    return true;
+}
+
+static void names(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_module *m = qn_nn_llama(c, &tiny);
+    GOOD(c, m);
+    paths p = {0};
+    OK(c, qn_module_each_tensor(m, note, &p));
+#define BLOCK(i) \
+    "blk." #i ".attn_norm.weight blk." #i ".attn_q.weight blk." #i ".attn_k.weight blk." #i ".attn_v.weight blk." #i ".attn_output.weight " \
+    "blk." #i ".ffn_norm.weight blk." #i ".ffn_gate.weight blk." #i ".ffn_up.weight blk." #i ".ffn_down.weight "
+    assert_string_equal(p.text, "token_embd.weight " BLOCK(0) BLOCK(1) "output_norm.weight output.weight ");
+    assert_true(fabs(p.embd - 0.02) < 0.002 && fabs(p.down - 0.01) < 0.0015 && p.norm == 1);
+    assert_int_equal(qn_module_n_elements(m, true), 2 * (16 * 16 * 2 + 8 * 16 * 2 + 3 * 16 * 24 + 2 * 16) + 2 * 40 * 16 + 16);
+    SHAPE(qn_module_tensor(m, "blk.1.attn_k.weight"), 8, 16);
+
+    qn_tensor *x = qn_from_data(c, (int32_t[]){1, 2, 3}, qn_shape_of(1, 3), QN_DTYPE_I32);
+    SHAPE(qn_module_forward(m, x), 1, 3, 40);
+    REFUSED(c, qn_module_forward(m, qn_ones(c, qn_shape_of(1, 3), F32)), "module token_embd Embedding: ");
+    qn_module *other = qn_module_retain(qn_module_find(m, "blk.1"));
+    qn_module_destroy(m);
+    REFUSED(c, qn_module_forward(other, qn_ones(c, qn_shape_of(1, 3, 16), F32)), "the model that this layer belongs to is gone");
+    REFUSED(c, qn_llama_decode(other, x, (qn_kv_cache *)other), "a Llama expected, this is a LlamaBlock");
+    qn_module_destroy(other);
+    qn_llama_options o = tiny;
+    o.n_kv_head = 3;
+    REFUSED(c, qn_nn_llama(c, &o), "4 heads of 4 elements, 3 of keys");
+    o = tiny, o.n_ff = 0;
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: size 6 is 0");
+    o = tiny, o.n_head = 3;
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: size 7 is 0");
+    context_end(c);
+}
+
+/* Learns to count: the loss falls to nearly nothing. */
+static void trains(void **state)
+{
+    (void)state;
+    enum { BATCH = 4, N = 12, STEPS = 60 };
+    qn_context *c = context_new();
+    qn_llama_options o = tiny;
+    o.tied = true;
+    o.dropout_p = 0.05;
+    qn_module *m = qn_nn_llama(c, &o);
+    GOOD(c, m);
+    qn_tensor *params[32], *moment[32];
+    const int64_t n = qn_module_parameters(m, params, 32);
+    assert_int_equal(n, 20);
+    for (int64_t i = 0; i < n; i++) moment[i] = qn_keep(qn_zeros_like(params[i]));
+    double first = 0, last = 0;
+    qn_metrics before = {0}, after;
+    for (int step = 0; step < STEPS; step++) {
+        if (step == 3) qn_metrics_snapshot(&before);
+        int64_t in[BATCH * N], out[BATCH * N];
+        for (int i = 0; i < BATCH * N; i++) {
+            in[i] = (i / N * 7 + i % N + step * 3) % 40;
+            out[i] = (in[i] + 1) % 40;
+        }
+        OK(c, qn_scope_begin(c));
+        qn_tensor *x = qn_from_data(c, in, qn_shape_of(BATCH, N), QN_DTYPE_I64), *y = qn_from_data(c, out, qn_shape_of(BATCH * N), QN_DTYPE_I64);
+        qn_tensor *loss = qn_cross_entropy(qn_view_as(qn_module_forward(m, x), qn_shape_of(BATCH * N, 40)), y, NULL);
+        GOOD(c, loss);
+        OK(c, qn_backward(loss));
+        const bool was = qn_set_grad_enabled(c, false);
+        for (int64_t i = 0; i < n; i++) { /* signs of averaged gradients: enough to learn with */
+            GOOD(c, qn_lerp_number(moment[i], qn_grad(params[i]), 0.1));
+            GOOD(c, qn_copy_(moment[i], qn_lerp_number(moment[i], qn_grad(params[i]), 0.1)));
+            GOOD(c, qn_add_(params[i], qn_mul_number(qn_sign(moment[i]), -0.01)));
+        }
+        qn_set_grad_enabled(c, was);
+        qn_module_zero_grad(m);
+        loss = qn_scope_end(c, loss);
+        last = qn_item(loss);
+        qn_release(loss);
+        if (step == 0) first = last;
+    }
+    qn_metrics_snapshot(&after);
+    printf("loss %g -> %g\n", first, last);
+    assert_true(first > 3.4 && last < 0.5);
+    assert_int_equal(after.plan_cache_misses, before.plan_cache_misses);
+    assert_int_equal(after.allocs, before.allocs);
+    for (int64_t i = 0; i < n; i++) qn_release(moment[i]);
+    qn_module_destroy(m);
+    context_end(c);
+}
+
+/* One attention module in steps, two sequences at once, against all at once. */
+static void cached_attention(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *factors = qn_from_data(c, (float[]){1, 2}, qn_shape_of(2), F32);
+    qn_module *m = qn_nn_mha(c, &(qn_mha_options){.embd = 16, .heads = 4, .kv_heads = 2, .is_causal = true, .bias = true,
+                                                 .rope = &(qn_rope_options){.factors = factors}});
+    GOOD(c, m);
+    const qn_kv_options room = {.n_layers = 1, .batch = 2, .heads = 2, .head_dim = 4, .capacity = 9};
+    qn_kv_cache *kv = qn_kv_cache_create(c, &room);
+    GOOD(c, kv);
+    qn_tensor *x = numbers(c, qn_shape_of(2, 9, 16), 1), *want = qn_detach(qn_module_forward(m, x));
+    SHAPE(want, 2, 9, 16);
+    for (int at = 0, n; at < 9; at += n) {
+        n = at == 0 ? 4 : at < 7 ? 3 : 2;
+        qn_tensor *y = qn_mha_forward_cached(m, qn_narrow(x, 1, at, n), kv, 0);
+        GOOD(c, y);
+        assert_true(qn_item(qn_amax(qn_abs(qn_sub(qn_detach(y), qn_narrow(want, 1, at, n))), QN_ALL, false)) < 1e-6);
+    }
+    REFUSED(c, qn_mha_forward_cached(m, qn_narrow(x, 1, 0, 1), kv, 0), "9 of 9 positions are taken, 1 more");
+    qn_kv_cache_truncate(kv, 0);
+    REFUSED(c, qn_mha_forward_cached(m, qn_narrow(x, 1, 0, 1), kv, 1), "keys [2,1,2,4] and values [2,1,2,4] of layer 1 do not fit a cache of 1 layers");
+    REFUSED(c, qn_mha_forward_cached(m, qn_narrow(qn_narrow(x, 0, 0, 1), 1, 0, 1), kv, 0), "that takes [2,1,2,4]");
+    assert_int_equal(qn_kv_cache_length(kv), 0);
+    qn_kv_cache_destroy(kv);
+    REFUSED(c, qn_kv_cache_create(c, &(qn_kv_options){.n_layers = 1, .batch = 2, .heads = 2, .head_dim = 4}), "kv_cache: size 3 is 0");
+    qn_module_destroy(m);
+    REFUSED(c, qn_nn_mha(c, (&(qn_mha_options){.embd = 10, .heads = 4})), "10 elements, 4 heads");
+    REFUSED(c, qn_nn_feed_forward(c, (&(qn_ffn_options){.dim = 4, .hidden = 6, .activation = "mish"})), "activation \"mish\" is not known");
+    REFUSED(c, qn_nn_group_norm(c, 4, 6, 0, true), "6 channels do not divide into 4 groups");
+    context_end(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names), cmocka_unit_test(trains), cmocka_unit_test(cached_attention)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
