@@ -27,8 +27,8 @@
  * shapes. Functions that return a qn_status leave their error there too. After an error every tensor is what it was before. Only an index
  * that is out of range is found later, at the next look: see quern/functions.h.
  *
- * Dimensions count from the end when negative. Handles of a context are used by one thread at a time. Tensors of two contexts do not
- * mix. */
+ * Dimensions count from the end when negative. Handles of a context are used by one thread at a time. A context has one backend. Tensors
+ * of two contexts do not mix; qn_to_context copies from one to the other. */
 #ifndef QUERN_ARRAY_H
 #define QUERN_ARRAY_H
 
@@ -55,6 +55,8 @@ typedef struct qn_context_options {
 QN_API qn_status qn_context_create(const qn_context_options *options, qn_context **out, qn_error *err);
 /* Ends every tensor of it, kept ones too. NULL is fine. */
 QN_API void qn_context_destroy(qn_context *ctx);
+/* "cpu:avx512": the backend that computes for this context. Borrowed. */
+QN_API const char *qn_context_backend(const qn_context *ctx);
 /* The first error since the last clear; its status is QN_OK when there was none. Never NULL. */
 QN_API const qn_error *qn_context_error(const qn_context *ctx);
 QN_API void qn_context_clear(qn_context *ctx);
@@ -147,6 +149,9 @@ QN_API int qn_split(qn_tensor *t, int64_t size, int dim, qn_tensor **out, int ca
 QN_API qn_tensor *qn_clone(qn_tensor *t);
 QN_API qn_tensor *qn_contiguous(qn_tensor *t);                         /* another handle of the same storage when it is that already */
 QN_API qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype);                 /* likewise */
+/* A copy in another context, so on its backend: how a tensor goes from one to the other. It is computed now, and must not require a
+ * gradient (detach it first). In t's own context: another handle. */
+QN_API qn_tensor *qn_to_context(qn_tensor *t, qn_context *ctx);
 /* t = src, broadcast and converted; returns t. */
 QN_API qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src);
 QN_API qn_tensor *qn_zero_(qn_tensor *t);

@@ -90,6 +90,7 @@ typedef struct qn_leaf {
 typedef struct qn_export qn_export;
 
 struct qn_context {
+    uint32_t serial;          /* of the process's contexts, from 1: its name in messages */
     qn_backend *backend;
     qn_sched *sched;
     qn_graph *graph;          /* pending */

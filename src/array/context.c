@@ -78,6 +78,8 @@ qn_status qn_context_create(const qn_context_options *options, qn_context **out,
     ctx->autos.size = sizeof(qn_auto);
     ctx->memories.size = sizeof(qn_memory);
     ctx->scope_slab.size = sizeof(qn_scope);
+    static _Atomic uint32_t n_made;
+    ctx->serial = 1 + atomic_fetch_add_explicit(&n_made, 1, memory_order_relaxed);
     ctx->scope = &ctx->outermost;
     atomic_init(&ctx->holders, 1);
     atomic_init(&ctx->collecting, 1);
@@ -155,6 +157,7 @@ void qn_context_destroy(qn_context *ctx)
 }
 
 const qn_error *qn_context_error(const qn_context *ctx) { return &ctx->error; }
+const char *qn_context_backend(const qn_context *ctx) { return ctx->backend->name; }
 void qn_context_clear(qn_context *ctx) { ctx->error = (qn_error){0}; }
 
 void qn_context_trim(qn_context *ctx)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/array/copies.c -- copies, conversions, and writes of whole values. */
 #include "array/apply.h"
+#include "array/look.h"
 
 qn_tensor *qn_clone(qn_tensor *t)
 {
@@ -22,6 +23,36 @@ qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype)
     if (t == NULL) return NULL;
     if (t->storage->dtype == dtype) return again(t);
     return qn__make_room(t->ctx) ? qn__cast(t, dtype) : NULL;
+}
+
+/* From memory to memory, by the host where both are elsewhere. */
+static bool carry(qn_tensor *to, qn_tensor *from)
+{
+    qn_buffer *buffer = to->storage->memory->buffer;
+    const int64_t bytes = qn__tensor_bytes(from);
+    if (buffer->host != NULL || bytes == 0) return qn_to_host(from, buffer->host, (size_t)bytes) == QN_OK;
+    void *copy = qn__alloc((size_t)bytes);
+    bool good = copy != NULL;
+    if (!good) (void)QN_FAIL_NOMEM(qn__err(from->ctx), bytes);
+    good = good && qn_to_host(from, copy, (size_t)bytes) == QN_OK;
+    good = good && buffer->backend->type->upload(buffer, 0, copy, (uint64_t)bytes, qn__err(from->ctx)) == QN_OK;
+    qn__free(copy);
+    return good;
+}
+
+qn_tensor *qn_to_context(qn_tensor *t, qn_context *ctx)
+{
+    if (t == NULL || ctx == NULL) return NULL;
+    if (t->ctx == ctx) return again(t);
+    if (t->grad_fn != NULL) {
+        (void)QN_FAIL(qn__err(t->ctx), unsupported, "to_context: the tensor requires a gradient, which cannot cross contexts; detach it first");
+        return NULL;
+    }
+    qn_tensor *copy = qn_empty(ctx, qn_shape_get(t), t->storage->dtype);
+    if (copy == NULL) *qn__err(t->ctx) = *ctx->latest; /* who asked looks there */
+    if (copy == NULL || carry(copy, t)) return copy;
+    qn_release(copy);
+    return NULL;
 }
 
 qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src)

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fault/tensors.c -- a training step with an allocation missing: an error, nothing leaked, and every tensor as it was. */
+/* tests/fault/tensors.c -- programs with an allocation missing: an error, nothing leaked, and every tensor as it was. One is a training
+ * step, the others use every group of functions. */
 #include "failing.h"
 
 #include <quern/autograd.h>
+#include <quern/dlpack.h>
 #include <quern/ops.h>
+
+#include "array/dlpack.h"
 
 typedef struct net {
     qn_context *ctx;
@@ -94,8 +98,178 @@ static void survivors(void **state)
     }
 }
 
+/* ---- a program for each group of functions; sources are a [4,6], b [6], i [3] of I64, w [4,6] that requires a gradient ---- */
+
+typedef struct things {
+    qn_context *c;
+    qn_tensor *a, *b, *i, *w;
+} things;
+
+typedef qn_tensor *(*group_fn)(const things *t);
+
+static qn_tensor *g_pointwise(const things *t)
+{
+    qn_tensor *x = qn_where(qn_gt(t->a, t->b), qn_exp(qn_neg(t->a)), qn_add_number(t->b, 0.5)), *out = qn_empty(t->c, qn_shape_of(4, 6), QN_DTYPE_F32);
+    qn_tensor *y = qn_clamp(qn_gelu(x, false), -1, 1), *z = qn_add_out(out, y, qn_masked_fill(x, qn_isnan(x), 0));
+    return qn_mul_number_(qn_lerp_number(z, qn_to(qn_to(x, QN_DTYPE_F16), QN_DTYPE_F32), 0.3), 2);
+}
+
+static qn_tensor *g_reductions(const things *t)
+{
+    qn_tensor *at = NULL, *most = qn_max(t->a, 1, true, &at), *order = NULL, *sorted = qn_sort(t->a, 0, true, &order);
+    qn_tensor *s = qn_add(qn_var(t->a, QN_DIMS(0), 1, true), qn_norm(t->a, 2, QN_DIMS(0), true)), *m = qn_mul(qn_softmax(t->a, 0), qn_cumsum(t->a, 1));
+    return qn_add(qn_add(most, sorted), qn_add(s, qn_add(m, qn_topk(t->a, 1, 1, true, NULL))));
+}
+
+static qn_tensor *g_products(const things *t)
+{
+    qn_tensor *p = qn_matmul(t->a, qn_transpose(t->a, 0, 1)), *q = qn_addmm(p, t->a, qn_transpose(t->w, 0, 1), 0.5, 2);
+    return qn_add(qn_linear(q, p, NULL), qn_bmm(qn_unsqueeze(p, 0), qn_unsqueeze(q, 0)));
+}
+
+static qn_tensor *g_indexing(const things *t)
+{
+    qn_tensor *rows = qn_index_select(t->a, 0, t->i), *e = qn_embedding(t->w, t->i), *picked = qn_index(t->a, (qn_tensor *[]){t->i, t->i}, 2);
+    qn_tensor *put = qn_index_put(t->a, (qn_tensor *[]){t->i}, 1, t->b, true), *bag = qn_embedding_bag(t->w, qn_unsqueeze(t->i, 1), NULL);
+    qn_tensor *s = qn_scatter_add(t->a, 0, qn_expand(qn_unsqueeze(t->i, 1), qn_shape_of(3, 6)), rows);
+    return qn_add(qn_add(qn_sum(qn_add(rows, qn_add(e, bag)), QN_ALL, false), qn_sum(picked, QN_ALL, false)), qn_add(put, s));
+}
+
+static qn_tensor *g_joining(const things *t)
+{
+    qn_tensor *parts[4];
+    const int n = qn_split(t->a, 2, 1, parts, 4);
+    qn_tensor *c = n > 0 ? qn_cat(parts, n, 0) : NULL, *s = qn_stack((qn_tensor *[]){t->a, t->w}, 2, 0), *r = qn_roll(qn_flip(t->a, QN_DIMS(0)), 1, 1);
+    qn_tensor *p = qn_pad(qn_tril(t->a, 0), (int64_t[]){1, 1}, 2, "reflect", 0);
+    return qn_add(qn_add(qn_sum(c, QN_ALL, false), qn_sum(s, QN_ALL, false)), qn_add(qn_sum(p, QN_ALL, false), qn_repeat(r, qn_shape_of(2, 1))));
+}
+
+static qn_tensor *g_windows(const things *t)
+{
+    qn_tensor *x = qn_view_as(qn_contiguous(t->a), qn_shape_of(1, 2, 3, 4)), *k = qn_view_as(qn_contiguous(t->w), qn_shape_of(2, 2, 2, 3));
+    qn_tensor *y = qn_conv2d(x, k, NULL, &(qn_conv_options){.padding = {1, 1}}), *p = qn_max_pool2d(y, &(qn_pool_options){.kernel = {2, 2}});
+    return qn_interpolate(qn_adaptive_avg_pool(p, qn_shape_of(2, 2)), qn_shape_of(3, 3), "bilinear", true);
+}
+
+static qn_tensor *g_random(const things *t)
+{
+    qn_tensor *n = qn_dropout(qn_randn(t->c, qn_shape_of(4, 6), QN_DTYPE_F32), 0.3, true), *p = qn_to(qn_randperm(t->c, 6), QN_DTYPE_F32);
+    return qn_add(qn_add(n, p), qn_bernoulli(qn_uniform(t->c, qn_shape_of(6), 0, 1, QN_DTYPE_F32)));
+}
+
+static qn_tensor *g_creation(const things *t)
+{
+    qn_tensor *e = qn_eye(t->c, 4, 6, QN_DTYPE_F32), *l = qn_linspace(t->c, 0, 1, 6, QN_DTYPE_F32), *s = qn_full_like(e, 3);
+    char *text = qn_to_string(t->a);
+    qn_free(text);
+    return text == NULL ? NULL : qn_add(qn_add(e, l), qn_add(s, qn_arange(t->c, 0, 6, 1, QN_DTYPE_F32)));
+}
+
+static qn_tensor *g_outside(const things *t)
+{
+    const char *path = QN_BUILD_DIR "/t_fault_tensors.npy";
+    struct DLManagedTensorVersioned *m = qn_to_dlpack_versioned(t->a);
+    qn_tensor *shared = m != NULL ? qn_from_dlpack_versioned(t->c, m) : NULL;
+    if (m != NULL && shared == NULL) m->deleter(m);
+    if (shared == NULL || qn_save_npy(qn_transpose(shared, 0, 1), path) != QN_OK) return NULL;
+    return qn_add(qn_transpose(qn_load_npy(t->c, path), 0, 1), qn_to_context(shared, t->c));
+}
+
+static qn_tensor *g_gradients(const things *t)
+{
+    qn_tensor *h = qn_softmax(qn_matmul(t->w, qn_transpose(t->a, 0, 1)), 1), *e = qn_embedding(t->w, t->i);
+    qn_tensor *loss = qn_add(qn_sum(qn_mul(h, h), QN_ALL, false), qn_mean(qn_silu(qn_mul(e, t->b)), QN_ALL, false));
+    if (loss == NULL || qn_backward(loss) != QN_OK) return NULL;
+    return qn_add(qn_grad(t->w), qn_detach(loss));
+}
+
+static const struct { const char *name; group_fn fn; } groups[] = {
+    {"pointwise", g_pointwise}, {"reductions", g_reductions}, {"products", g_products}, {"indexing", g_indexing}, {"joining", g_joining},
+    {"windows", g_windows},     {"random", g_random},         {"creation", g_creation}, {"outside", g_outside},   {"gradients", g_gradients},
+};
+
+static float source_at(int seed, int k) { return (float)((k * 7 + seed * 5) % 11) / 4 - 1; }
+
+static bool things_make(things *t)
+{
+    float v[24];
+    *t = (things){0};
+    if (qn_context_create(&(qn_context_options){.n_threads = 1}, &t->c, NULL) != QN_OK) return false;
+    for (int s = 0; s < 3; s++) {
+        for (int k = 0; k < 24; k++) v[k] = source_at(s, k);
+        qn_tensor **to = s == 0 ? &t->a : s == 1 ? &t->b : &t->w;
+        *to = qn_keep(qn_from_data(t->c, v, s == 1 ? qn_shape_of(6) : qn_shape_of(4, 6), QN_DTYPE_F32));
+    }
+    t->i = qn_keep(qn_from_data(t->c, (int64_t[]){2, 0, 3}, qn_shape_of(3), QN_DTYPE_I64));
+    return t->a && t->b && t->i && qn_requires_grad_(t->w, true) != NULL;
+}
+
+/* Computed to the end, or an error. */
+static qn_status run_group(const things *t, group_fn fn, double *sum)
+{
+    if (qn_scope_begin(t->c) != QN_OK) return qn_context_error(t->c)->status;
+    qn_tensor *y = fn(t), *flat = y != NULL ? qn_sum(qn_detach(y), QN_ALL, false) : NULL;
+    qn_status status = flat != NULL ? qn_to_doubles(flat, sum, 1) : qn_context_error(t->c)->status;
+    if (status == QN_OK) status = qn_context_error(t->c)->status; /* nothing on the way failed in silence */
+    (void)qn_scope_end(t->c, NULL);
+    qn_zero_grad(t->w);
+    return status;
+}
+
+static void check_source(const qn_tensor *x, int seed, const char *what, long at)
+{
+    double v[24];
+    const int n = (int)qn_numel(x);
+    assert_int_equal(qn_to_doubles((qn_tensor *)(uintptr_t)x, v, n), QN_OK);
+    for (int k = 0; k < n; k++) {
+        if (v[k] != (double)source_at(seed, k)) fail_msg("%s, allocation %ld: a source has changed", what, at);
+    }
+}
+
+static void every_group(void **state)
+{
+    (void)state;
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        double want = 0;
+        long n_failed = 0;
+        for (int all_after = 0; all_after < 2; all_after++) {
+            for (long at = -1;; at++) { /* -1: without failure, for the value */
+                things t;
+                double sum = 0;
+                const long before = hook.live;
+                assert_true(things_make(&t));
+                hook_arm(at, all_after);
+                const qn_status status = run_group(&t, groups[g].fn, &sum);
+                const bool through = at >= 0 && hook.n <= at;
+                hook_arm(-1, false);
+                const qn_error *err = qn_context_error(t.c);
+                if (at < 0 || through) {
+                    if (status != QN_OK) fail_msg("%s: %s", groups[g].name, err->text);
+                    if (at < 0) want = sum;
+                }
+                if (status == QN_OK && sum != want) fail_msg("%s, allocation %ld: %.17g, %.17g expected", groups[g].name, at, sum, want);
+                if (status != QN_OK && (status != QN_STATUS_nomem || err->text[0] == '\0'))
+                    fail_msg("%s, allocation %ld: %s, \"%s\"", groups[g].name, at, qn_status_name(status), err->text);
+                n_failed += status != QN_OK;
+                qn_context_clear(t.c);
+                check_source(t.a, 0, groups[g].name, at);
+                check_source(t.b, 1, groups[g].name, at);
+                check_source(qn_detach(t.w), 2, groups[g].name, at);
+                qn_manual_seed(t.c, 0);
+                if (run_group(&t, groups[g].fn, &sum) != QN_OK || sum != want)
+                    fail_msg("%s after allocation %ld: %.17g, %.17g expected: %s", groups[g].name, at, sum, want, qn_context_error(t.c)->text);
+                qn_context_destroy(t.c);
+                if (hook.live != before) fail_msg("%s, allocation %ld: %ld blocks leaked", groups[g].name, at, (long)hook.live - before);
+                if (through) break;
+            }
+        }
+        if (n_failed < 4) fail_msg("%s: only %ld failures", groups[g].name, n_failed);
+    }
+    unlink(QN_BUILD_DIR "/t_fault_tensors.npy");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors), cmocka_unit_test(every_group)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

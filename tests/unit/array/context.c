@@ -95,7 +95,10 @@ static void errors_say_what_was_wrong(void **state)
     REFUSED(c, qn_linear(a, b, NULL), "linear: [4,3] x [5,2]: inner sizes 3 and 2 differ");
     REFUSED(c, qn_add(a, b), "[4,3]");
     REFUSED(c, qn_add(a, b), "[5,2]");
-    REFUSED(c, qn_add(a, d), "add: tensor 1 belongs to another context");
+    REFUSED(c, qn_add(a, d), "add: tensor 0 belongs to context ");
+    char words[64];
+    snprintf(words, sizeof words, "(%s), tensor 1 to context ", qn_context_backend(c));
+    REFUSED(c, qn_add(a, d), words);
     REFUSED(c, qn_add_(qn_select(a, 0, 0), a), "add_: the result [4,3] does not fit [3]");
     REFUSED(c, qn_add_out(b, a, a), "add_out: the result [4,3] does not fit [5,2]");
     REFUSED(c, qn_from_data(c, NULL, (qn_shape){.rank = 1, .dim = {-1}}, F32), "[-1]");
@@ -186,6 +189,26 @@ static void looking(void **state)
     context_end(c);
 }
 
+static void between_contexts(void **state)
+{
+    (void)state;
+    qn_context *c = context_new(), *ref = NULL;
+    assert_int_equal(qn_context_create(&(qn_context_options){.backend = "cpu:ref", .n_threads = 1}, &ref, NULL), QN_OK);
+    assert_string_equal(qn_context_backend(ref), "cpu:ref");
+    qn_tensor *x = qn_transpose(f32(c, qn_shape_of(2, 3), (float[]){1, 2, 3, 4, 5, 6}), 0, 1), *y = qn_to_context(qn_add(x, x), ref);
+    GOOD(c, y);
+    assert_ptr_equal(qn_context_of(y), ref);
+    GOOD(c, qn_zero_(x)); /* a copy is a copy */
+    EXPECT(qn_mul(y, y), 4, 64, 16, 100, 36, 144);
+    REFUSED(ref, qn_add(y, x), "(cpu:ref), tensor 1 to context ");
+    EXPECT(qn_add(qn_to_context(y, c), x), 2, 8, 4, 10, 6, 12);
+    assert_true(qn_shares_storage(qn_to_context(x, c), x));
+    assert_int_equal(qn_numel(qn_to_context(qn_zeros(c, qn_shape_of(0, 2), F32), ref)), 0);
+    REFUSED(c, qn_to_context(qn_requires_grad_(qn_ones(c, qn_shape_of(2), F32), true), ref), "detach it first");
+    context_end(ref);
+    context_end(c);
+}
+
 static void becoming(void **state)
 {
     (void)state;
@@ -244,7 +267,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scopes), cmocka_unit_test(nobody_sees_it_nobody_computes_it),
         cmocka_unit_test(long_recordings_are_run_in_between), cmocka_unit_test(errors_say_what_was_wrong),
-        cmocka_unit_test(memory_of_others), cmocka_unit_test(looking), cmocka_unit_test(becoming), cmocka_unit_test(printing),
+        cmocka_unit_test(memory_of_others), cmocka_unit_test(looking), cmocka_unit_test(between_contexts),
+        cmocka_unit_test(becoming), cmocka_unit_test(printing),
         cmocka_unit_test(numbers_do_not_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
