@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/checkpoint.c -- a trainer as a safetensors file: NAME, NAME.m, NAME.v and NAME.best, all F32, and what else the next step
- * depends on as metadata. The order of windows and all random numbers follow from the seed and the step. */
+/* src/train/checkpoint.c -- a trainer as a safetensors file: the weights, the optimizer's state, the best weights, and what else the next
+ * step depends on as metadata. The order of windows and all random numbers follow from the seed and the step. */
 #include "base/str.h"
 #include "train/train.h"
 #include <inttypes.h>
@@ -8,13 +8,39 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum part { VALUE, FIRST, SECOND, BEST, N_PARTS } part;
-static const char *const suffixes[N_PARTS] = {"", ".m", ".v", ".best"};
+/* One tensor of the file, and where it lies here. */
+typedef struct entry {
+    char name[96];
+    qn_dtype dtype;
+    qn_shape shape;
+    size_t bytes;
+    void *data;
+} entry;
 
-static void *memory_of(const qn_train_param *p, part which)
+static int n_entries(const qn_trainer *t, bool best)
 {
-    if (which == BEST) return p->best;
-    return qn_data(which == VALUE ? p->value : which == FIRST ? p->m : p->v);
+    return t->n_params * (best ? 2 : 1) + qn_optimizer_n_state(t->optimizer);
+}
+
+static bool entry_get(qn_trainer *t, int i, entry *e)
+{
+    const int n_state = qn_optimizer_n_state(t->optimizer);
+    qn_tensor *tensor;
+    if (i >= t->n_params && i < t->n_params + n_state) {
+        const char *name;
+        tensor = qn_optimizer_state(t->optimizer, i - t->n_params, &name);
+        snprintf(e->name, sizeof e->name, "optimizer.%s", name);
+    } else {
+        const qn_train_param *p = &t->params[i < t->n_params ? i : i - t->n_params - n_state];
+        tensor = p->value;
+        snprintf(e->name, sizeof e->name, "%s%s", p->name, i < t->n_params ? "" : ".best");
+    }
+    if (!tensor) return false;
+    e->dtype = qn_dtype_of(tensor);
+    e->shape = qn_shape_get(tensor);
+    e->bytes = (size_t)qn_numel(tensor) * (size_t)qn_dtype_get(e->dtype)->block_bytes;
+    e->data = i < t->n_params + n_state ? qn_data(tensor) : t->params[i - t->n_params - n_state].best;
+    return e->data != NULL;
 }
 
 /* ---- save ---- */
@@ -37,29 +63,23 @@ static void write_meta(const qn_trainer *t, qn_safetensors_writer *w)
 
 qn_status qn_trainer_save(qn_trainer *t, const char *path, qn_error *err)
 {
-    const part end = t->has_best ? N_PARTS : BEST;
+    const int n = n_entries(t, t->has_best);
     qn_safetensors_writer *w = NULL;
     QN_TRY(qn_safetensors_writer_create(path, &w, err));
+    entry e;
+    bool good = true;
     write_meta(t, w);
-    for (int32_t i = 0; i < t->n_params; i++) {
-        const qn_shape shape = qn_shape_get(t->params[i].value);
-        for (part which = VALUE; which < end; which++) {
-            char name[80];
-            snprintf(name, sizeof name, "%s%s", t->params[i].name, suffixes[which]);
-            qn_safetensors_declare(w, name, QN_DTYPE_F32, &shape);
-        }
+    for (int i = 0; i < n && good; i++) {
+        good = entry_get(t, i, &e);
+        if (good) qn_safetensors_declare(w, e.name, e.dtype, &e.shape);
     }
-    for (int32_t i = 0; i < t->n_params; i++) {
-        for (part which = VALUE; which < end; which++) {
-            const void *data = memory_of(&t->params[i], which);
-            if (!data) {
-                qn_safetensors_writer_abort(w);
-                return qn__train_failed(t, err);
-            }
-            qn_safetensors_write_data(w, data, (size_t)qn_numel(t->params[i].value) * sizeof(float));
-        }
+    for (size_t i; good && (i = qn_safetensors_writer_next(w)) < (size_t)n;) {
+        good = entry_get(t, (int)i, &e);
+        if (good) qn_safetensors_write_data(w, e.data, e.bytes);
     }
-    return qn_safetensors_writer_commit(w, err);
+    if (good) return qn_safetensors_writer_commit(w, err);
+    qn_safetensors_writer_abort(w);
+    return qn__train_failed(t, err);
 }
 
 /* ---- load ---- */
@@ -89,24 +109,20 @@ static qn_status read_meta(const qn_trainer *t, const qn_safetensors *f, const c
     return QN_OK;
 }
 
-/* Checks that all is there (to NULL), or copies it. */
-static qn_status read_tensors(qn_trainer *t, const qn_safetensors *f, const char *path, part end, bool copy, qn_error *err)
+/* Checks that all is there, or copies it. */
+static qn_status read_tensors(qn_trainer *t, const qn_safetensors *f, const char *path, bool best, bool copy, qn_error *err)
 {
-    for (int32_t i = 0; i < t->n_params; i++) {
-        const qn_shape shape = qn_shape_get(t->params[i].value);
-        for (part which = VALUE; which < end; which++) {
-            char name[80], want[192], have[192];
-            snprintf(name, sizeof name, "%s%s", t->params[i].name, suffixes[which]);
-            const qn_safetensors_tensor *tensor = qn_safetensors_tensor_find(f, name);
-            if (!tensor) return QN_FAIL(err, format, "%s: tensor %s is missing", path, name);
-            if (tensor->dtype != QN_DTYPE_F32 || !qn_shape_equal(&tensor->shape, &shape))
-                return QN_FAIL(err, format, "%s: tensor %s is %s %s, F32 %s expected", path, name, tensor->type,
-                               qn_shape_print(&tensor->shape, have, sizeof have), qn_shape_print(&shape, want, sizeof want));
-            if (!copy) continue;
-            void *data = memory_of(&t->params[i], which);
-            if (!data) return qn__train_failed(t, err);
-            QN_TRY(qn_safetensors_read(f, tensor, data, err));
-        }
+    const int n = n_entries(t, best);
+    for (int i = 0; i < n; i++) {
+        entry e;
+        char want[192], have[192];
+        if (!entry_get(t, i, &e)) return qn__train_failed(t, err);
+        const qn_safetensors_tensor *tensor = qn_safetensors_tensor_find(f, e.name);
+        if (!tensor) return QN_FAIL(err, format, "%s: tensor %s is missing", path, e.name);
+        if (tensor->dtype != e.dtype || !qn_shape_equal(&tensor->shape, &e.shape))
+            return QN_FAIL(err, format, "%s: tensor %s is %s %s, %s %s expected", path, e.name, tensor->type,
+                           qn_shape_print(&tensor->shape, have, sizeof have), qn_dtype_get(e.dtype)->name, qn_shape_print(&e.shape, want, sizeof want));
+        if (copy) QN_TRY(qn_safetensors_read(f, tensor, e.data, err));
     }
     return QN_OK;
 }
@@ -117,10 +133,11 @@ qn_status qn_trainer_load(qn_trainer *t, const char *path, qn_error *err)
     qn_safetensors *f = NULL;
     QN_TRY(qn_safetensors_open(path, NULL, &f, err));
     qn_status status = read_meta(t, f, path, &made, err);
-    const part end = made.has_best ? N_PARTS : BEST;
-    if (status == QN_OK) status = read_tensors(t, f, path, end, false, err);
     if (status == QN_OK && made.has_best) status = qn__train_best_room(t, err);
-    if (status == QN_OK) status = read_tensors(t, f, path, end, true, err);
+    if (status == QN_OK) status = read_tensors(t, f, path, made.has_best, false, err);
+    if (status == QN_OK) status = read_tensors(t, f, path, made.has_best, true, err);
+    if (status == QN_OK && qn_optimizer_state_set(t->optimizer) != QN_OK) status = qn__train_failed(t, err);
+    if (status == QN_OK) qn__train_set_decay(t); /* not of the file, but of these options */
     if (status == QN_OK) {
         t->step = (int32_t)made.step;
         t->has_best = made.has_best;

@@ -37,9 +37,6 @@ static qn_tensor *weight(qn_trainer *t, int layer, const char *name, qn_shape sh
     qn_tensor *value = deviation > 0 ? qn_normal(t->ctx, shape, 0, deviation, QN_DTYPE_F32) : qn_ones(t->ctx, shape, QN_DTYPE_F32);
     p->name = qn__arena_strdup(&t->arena, full);
     p->value = qn_requires_grad_(value, true);
-    p->m = qn_zeros(t->ctx, shape, QN_DTYPE_F32);
-    p->v = qn_zeros(t->ctx, shape, QN_DTYPE_F32);
-    p->decays = shape.rank > 1;
     t->n_params++;
     return p->value;
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include <quern/array.h>
+#include <quern/optim.h>
 #include <quern/text.h>
 #include <quern/train.h>
 
@@ -44,9 +45,8 @@ uint64_t qn__train_random(uint64_t *state); /* splitmix64 */
 /* ---- model.c ---- */
 typedef struct qn_train_param {
     const char *name;         /* GGUF's, without ".weight" */
-    qn_tensor *value, *m, *v; /* m, v: AdamW's averages */
+    qn_tensor *value;
     float *best;              /* of the best evaluation; NULL before the first */
-    bool decays;
 } qn_train_param;
 
 typedef struct qn_lm qn_lm;
@@ -59,6 +59,7 @@ struct qn_trainer {
     qn_context *ctx;
     qn_lm *lm;                /* one of the two */
     qn_lora_base *lora;
+    qn_optimizer *optimizer;
     qn_train_param *params;
     int32_t n_params;
     int32_t *ids, *targets;   /* [n_batch, n_ctx] on their way to ids_in, targets_in */
@@ -90,9 +91,11 @@ qn_tensor *qn__lora_loss(qn_trainer *t, double divisor, bool training); /* as qn
 qn_status qn__lora_export(qn_trainer *t, const char *path, const char *type, const char *name, qn_error *err);
 
 /* ---- update.c ---- */
+qn_status qn__train_optimizer_create(qn_trainer *t, qn_error *err);
+void qn__train_set_decay(qn_trainer *t);
+double qn__train_rate(const qn_trainer *t); /* of the next step */
 /* Records clipping and AdamW's step for every parameter and takes the gradients away. The norm is a tensor of the present scope. */
-qn_tensor *qn__train_update(qn_trainer *t, double lr, int32_t step);
-double qn__train_rate(const qn_train_options *o, int32_t n_steps, int32_t step);
+qn_tensor *qn__train_update(qn_trainer *t);
 
 /* ---- trainer.c ---- */
 /* What the context says went wrong, which is cleared. */

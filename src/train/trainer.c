@@ -53,7 +53,8 @@ static qn_status make_tensors(qn_trainer *t, qn_error *err)
     if (!t->ids || !t->targets) return QN_FAIL_NOMEM(err, n * sizeof *t->ids);
     t->ids_in = qn_zeros(t->ctx, shape, QN_DTYPE_I32);
     t->targets_in = qn_zeros(t->ctx, shape, QN_DTYPE_I32);
-    return t->lora ? qn__lora_create(t, err) : qn__lm_create(t, err);
+    QN_TRY(t->lora ? qn__lora_create(t, err) : qn__lm_create(t, err));
+    return qn__train_optimizer_create(t, err);
 }
 
 static qn_status count_steps(qn_trainer *t, qn_error *err)
@@ -102,6 +103,7 @@ void qn_trainer_destroy(qn_trainer *t)
 {
     if (!t) return;
     for (int32_t i = 0; i < t->n_params; i++) qn__free(t->params[i].best);
+    qn_optimizer_destroy(t->optimizer);
     qn_context_destroy(t->ctx);
     qn__lora_close(t->lora);
     qn__train_data_deinit(&t->data);
@@ -153,12 +155,12 @@ static qn_tensor *batch(qn_trainer *t, int64_t first)
     return loss && qn_backward(loss) == QN_OK ? qn_keep(loss) : NULL;
 }
 
-static bool run_batch(qn_trainer *t, int32_t accum, double lr, double *loss, double *norm)
+static bool run_batch(qn_trainer *t, int32_t accum, double *loss, double *norm)
 {
     if (qn_scope_begin(t->ctx) != QN_OK) return false;
     const bool last = accum == t->o.n_accum - 1;
     qn_tensor *l = batch(t, ((int64_t)t->step * t->o.n_accum + accum) * t->o.n_batch), *n = NULL;
-    if (l && last) n = qn_keep(qn__train_update(t, lr, t->step + 1));
+    if (l && last) n = qn_keep(qn__train_update(t));
     qn_scope_end(t->ctx, NULL);
     bool good = l && (n || !last);
     if (good) *loss += qn_item(l);
@@ -171,11 +173,11 @@ static bool run_batch(qn_trainer *t, int32_t accum, double lr, double *loss, dou
 qn_status qn_trainer_step(qn_trainer *t, qn_train_step *out, qn_error *err)
 {
     if (t->step >= t->n_steps) return QN_FAIL(err, state, "all %d steps are done", t->n_steps);
-    const double lr = qn__train_rate(&t->o, t->n_steps, t->step + 1);
+    const double lr = qn__train_rate(t);
     double loss = 0, norm = 0;
     qn_manual_seed(t->ctx, t->o.seed + (uint64_t)(t->step + 1) * UINT64_C(0x9e3779b97f4a7c15));
     for (int32_t i = 0; i < t->o.n_accum; i++)
-        if (!run_batch(t, i, lr, &loss, &norm)) return qn__train_failed(t, err);
+        if (!run_batch(t, i, &loss, &norm)) return qn__train_failed(t, err);
     t->step++;
     *out = (qn_train_step){.step = t->step, .n_steps = t->n_steps, .loss = loss, .grad_norm = norm, .lr = lr};
     if (!isfinite(loss) || !isfinite(norm))

@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/update.c -- the learning rate's course, and AdamW with the gradient cut to a length. */
+/* src/train/update.c -- AdamW over the weights in two groups, matrices, which decay, and vectors, which don't; the gradient cut to a length. */
 #include "train/train.h"
 #include <math.h>
-#include <quern/autograd.h>
-#include <quern/ops.h>
 
-#define ADAM_EPS 1e-8
+enum { MATRICES, VECTORS };
 
-double qn__train_rate(const qn_train_options *o, int32_t n_steps, int32_t step)
+static float off(float value)
 {
-    const int32_t warmup = o->n_warmup ? o->n_warmup : (n_steps + 19) / 20;
-    const double high = (double)o->lr, low = (double)o->min_lr;
-    if (step <= warmup) return high * step / warmup;
-    const double part = n_steps > warmup ? (double)(step - warmup) / (n_steps - warmup) : 1;
-    return low + (high - low) * 0.5 * (1 + cos(3.14159265358979323846 * (part < 1 ? part : 1)));
+    return value == 0 ? -1 : value; /* to the optimizer 0 is its default */
 }
 
-qn_tensor *qn__train_update(qn_trainer *t, double lr, int32_t step)
+qn_status qn__train_optimizer_create(qn_trainer *t, qn_error *err)
 {
-    const double b1 = (double)t->o.beta1, b2 = (double)t->o.beta2, c1 = 1 - pow(b1, step), c2 = 1 - pow(b2, step);
-    const bool was = qn_set_grad_enabled(t->ctx, false);
-    qn_tensor *sum = NULL;
-    for (int32_t i = 0; i < t->n_params; i++) {
-        qn_tensor *part = qn_sum(qn_square(qn_grad(t->params[i].value)), QN_ALL, false);
-        sum = sum ? qn_add(sum, part) : part;
-    }
-    qn_tensor *norm = qn_sqrt(sum), *scale = NULL;
-    if (t->o.grad_clip > 0)
-        scale = qn_clamp(qn_mul_number(qn_reciprocal(qn_add_number(norm, 1e-6)), (double)t->o.grad_clip), 0, 1);
-    for (int32_t i = 0; i < t->n_params; i++) {
-        qn_train_param *p = &t->params[i];
-        qn_tensor *g = qn_grad(p->value);
-        if (scale) g = qn_mul(g, scale);
-        qn_add_(qn_mul_number_(p->m, b1), qn_mul_number(g, 1 - b1));
-        qn_add_(qn_mul_number_(p->v, b2), qn_mul_number(qn_square(g), 1 - b2));
-        if (p->decays && t->o.weight_decay > 0) qn_mul_number_(p->value, 1 - lr * (double)t->o.weight_decay);
-        qn_tensor *root = qn_add_number(qn_mul_number(qn_sqrt(p->v), 1 / sqrt(c2)), ADAM_EPS);
-        qn_add_(p->value, qn_mul_number(qn_div(p->m, root), -lr / c1));
-        qn_zero_grad(p->value);
-    }
-    qn_set_grad_enabled(t->ctx, was);
+    const qn_adam_options options = {.lr = (double)t->o.lr, .beta1 = (double)off(t->o.beta1), .beta2 = (double)off(t->o.beta2),
+                                     .weight_decay = (double)t->o.weight_decay};
+    qn_tensor **list = qn__arena_array(&t->arena, (size_t)t->n_params, sizeof *list);
+    if (!list) return QN_FAIL_NOMEM(err, (size_t)t->n_params * sizeof *list);
+    int n = 0;
+    for (int32_t i = 0; i < t->n_params; i++)
+        if (qn_rank(t->params[i].value) > 1) list[n++] = t->params[i].value;
+    QN_TRY(qn_adamw_create(&options, list, n, &t->optimizer, err));
+    n = 0;
+    for (int32_t i = 0; i < t->n_params; i++)
+        if (qn_rank(t->params[i].value) == 1) list[n++] = t->params[i].value;
+    return qn_optimizer_add_group(t->optimizer, list, n, (double)t->o.lr, 0, NULL) == QN_OK ? QN_OK : qn__train_failed(t, err);
+}
+
+void qn__train_set_decay(qn_trainer *t)
+{
+    (void)qn_optimizer_set_weight_decay(t->optimizer, MATRICES, (double)t->o.weight_decay);
+    (void)qn_optimizer_set_weight_decay(t->optimizer, VECTORS, 0);
+}
+
+double qn__train_rate(const qn_trainer *t)
+{
+    const qn_lr_schedule schedule = {.kind = QN_LR_cosine, .lr = (double)t->o.lr, .min_lr = (double)t->o.min_lr, .total = t->n_steps,
+                                     .warmup = t->o.n_warmup ? t->o.n_warmup : t->n_steps / 20};
+    return qn_lr_at(&schedule, t->step);
+}
+
+qn_tensor *qn__train_update(qn_trainer *t)
+{
+    qn_tensor *norm = qn_optimizer_clip(t->optimizer, t->o.grad_clip > 0 ? (double)t->o.grad_clip : (double)INFINITY);
+    if (!norm || qn_optimizer_set_lr(t->optimizer, QN_EVERY_GROUP, qn__train_rate(t)) != QN_OK) return NULL;
+    if (qn_optimizer_step(t->optimizer) != QN_OK) return NULL;
+    qn_optimizer_zero_grad(t->optimizer);
     return norm;
 }
