@@ -5,46 +5,23 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NORM_EPS 1e-5f
-
 static void write_metadata(const qn_trainer *t, qn_gguf_writer *w, const qn_mix *mix, const char *name)
 {
-    const qn_train_options *o = &t->o;
-    const uint32_t size = (uint32_t)(o->n_embd / o->n_head);
-    qn_gguf_write_str(w, "general.architecture", "llama");
+    qn_module_type_of(t->lm)->gguf(t->lm, w);
     if (name) qn_gguf_write_str(w, "general.name", name);
     qn_gguf_write_u32(w, "general.file_type", qn__mix_file_type(mix));
     qn_gguf_write_u32(w, "general.quantization_version", 2);
-    qn_gguf_write_u32(w, "llama.context_length", (uint32_t)o->n_ctx);
-    qn_gguf_write_u32(w, "llama.embedding_length", (uint32_t)o->n_embd);
-    qn_gguf_write_u32(w, "llama.block_count", (uint32_t)o->n_layer);
-    qn_gguf_write_u32(w, "llama.feed_forward_length", (uint32_t)o->n_ff);
-    qn_gguf_write_u32(w, "llama.attention.head_count", (uint32_t)o->n_head);
-    qn_gguf_write_u32(w, "llama.attention.head_count_kv", (uint32_t)o->n_kv_head);
-    qn_gguf_write_u32(w, "llama.attention.key_length", size);
-    qn_gguf_write_u32(w, "llama.attention.value_length", size);
-    qn_gguf_write_f32(w, "llama.attention.layer_norm_rms_epsilon", NORM_EPS);
-    qn_gguf_write_u32(w, "llama.rope.dimension_count", size);
-    qn_gguf_write_f32(w, "llama.rope.freq_base", o->rope_base);
-    qn_gguf_write_u32(w, "llama.vocab_size", (uint32_t)t->data.vocab->n_tokens);
     qn_vocab_write(t->data.vocab, w);
-}
-
-static const char *file_name(const qn_train_param *p, char *name, size_t size)
-{
-    snprintf(name, size, "%s.weight", p->name);
-    return name;
 }
 
 /* A tied embedding is the output matrix, and gets the type of one. */
 static qn_dtype dtype_of(const qn_trainer *t, const qn_mix *mix, const qn_train_param *p, const qn_shape *shape)
 {
-    char name[80];
     int layer = -1;
     if (shape->rank < 2) return QN_DTYPE_F32;
     (void)sscanf(p->name, "blk.%d.", &layer);
-    const bool is_output = t->o.tied && strcmp(p->name, "token_embd") == 0;
-    const qn_dtype dtype = qn__mix_dtype(mix, is_output ? "output.weight" : file_name(p, name, sizeof name), layer, t->o.n_layer);
+    const bool is_output = t->o.tied && strcmp(p->name, "token_embd.weight") == 0;
+    const qn_dtype dtype = qn__mix_dtype(mix, is_output ? "output.weight" : p->name, layer, t->o.n_layer);
     const int64_t k = shape->dim[1];
     if (k % qn_dtype_get(dtype)->block_elems == 0) return dtype;
     return k % 32 == 0 ? QN_DTYPE_Q8_0 : QN_DTYPE_F16;
@@ -80,9 +57,8 @@ qn_status qn_trainer_export(qn_trainer *t, const char *path, const char *type, c
     QN_TRY(qn_gguf_writer_create(path, &w, err));
     write_metadata(t, w, mix, name);
     for (int32_t i = 0; i < t->n_params; i++) {
-        char full[80];
         const qn_shape shape = qn_shape_get(t->params[i].value);
-        qn_gguf_declare(w, file_name(&t->params[i], full, sizeof full), dtype_of(t, mix, &t->params[i], &shape), &shape);
+        qn_gguf_declare(w, t->params[i].name, dtype_of(t, mix, &t->params[i], &shape), &shape);
     }
     qn_status status = qn_gguf_writer_status(w, err);
     for (int32_t i = 0; i < t->n_params && status == QN_OK; i++) {

@@ -165,8 +165,6 @@ static qn_tensor *learnt(qn_trainer *t, const qn_weight *w, bool is_a)
     qn_tensor *value = is_a ? qn_add_number(qn_mul_number(qn_rand(t->ctx, shape, QN_DTYPE_F32), 2 * most), -most) : qn_zeros(t->ctx, shape, QN_DTYPE_F32);
     if (open) qn_scope_end(t->ctx, value);
     p->value = qn_requires_grad_(value, true);
-    p->m = qn_zeros(t->ctx, shape, QN_DTYPE_F32);
-    p->v = qn_zeros(t->ctx, shape, QN_DTYPE_F32);
     t->n_params++;
     return p->value;
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include <quern/array.h>
+#include <quern/nn.h>
 #include <quern/optim.h>
 #include <quern/text.h>
 #include <quern/train.h>
@@ -44,12 +45,11 @@ uint64_t qn__train_random(uint64_t *state); /* splitmix64 */
 
 /* ---- model.c ---- */
 typedef struct qn_train_param {
-    const char *name;         /* GGUF's, without ".weight" */
+    const char *name;         /* GGUF's */
     qn_tensor *value;
     float *best;              /* of the best evaluation; NULL before the first */
 } qn_train_param;
 
-typedef struct qn_lm qn_lm;
 typedef struct qn_lora_base qn_lora_base;
 
 struct qn_trainer {
@@ -57,7 +57,7 @@ struct qn_trainer {
     qn_arena arena;
     qn_train_data data;
     qn_context *ctx;
-    qn_lm *lm;                /* one of the two */
+    qn_module *lm;            /* one of the two */
     qn_lora_base *lora;
     qn_optimizer *optimizer;
     qn_train_param *params;

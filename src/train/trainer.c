@@ -104,6 +104,7 @@ void qn_trainer_destroy(qn_trainer *t)
     if (!t) return;
     for (int32_t i = 0; i < t->n_params; i++) qn__free(t->params[i].best);
     qn_optimizer_destroy(t->optimizer);
+    qn_module_destroy(t->lm);
     qn_context_destroy(t->ctx);
     qn__lora_close(t->lora);
     qn__train_data_deinit(&t->data);
