@@ -21,7 +21,7 @@ qn_status qn__lm_create(qn_trainer *t, qn_error *err)
 {
     const qn_train_options *o = &t->o;
     const qn_llama_options options = {
-        .n_vocab = t->data.vocab->n_tokens, .n_ctx = o->n_ctx, .n_embd = o->n_embd, .n_layer = o->n_layer, .n_head = o->n_head,
+        .n_vocab = t->data.n_vocab, .n_ctx = o->n_ctx, .n_embd = o->n_embd, .n_layer = o->n_layer, .n_head = o->n_head,
         .n_kv_head = o->n_kv_head, .n_ff = o->n_ff, .rope_base = (double)o->rope_base, .tied = o->tied, .dropout_p = (double)o->dropout,
     };
     qn_manual_seed(t->ctx, o->seed);
