@@ -77,6 +77,7 @@ static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_
     out->n_vocab = (int32_t)hp->n_vocab;
     out->rope_base = hp->rope_base;
     out->tied = base->model->top.out == base->model->top.tok_embd;
+    if (out->weight_decay == 0) out->weight_decay = -1; /* none by default: a pair that shrinks forgets, the base is what regularizes */
     if (out->n_ctx > (int32_t)hp->n_ctx_train)
         return QN_FAIL(err, invalid, "ctx is %d; the base's context is %u", out->n_ctx, hp->n_ctx_train);
     if (!out->n_ctx) out->n_ctx = hp->n_ctx_train < 256 ? (int32_t)hp->n_ctx_train : 256;

@@ -3,6 +3,7 @@
  * tokenizer, on two backends, and with the real model where it is. */
 #include "failing.h"
 #include "unit/engine/adapter.h"
+#include <quern/train.h>
 
 typedef struct road {
     const char *path;
@@ -78,6 +79,20 @@ static qn_status merge(void *ctx, qn_error *err)
     return qn_lora_export(r->path, &(qn_lora_file){r->adapter, 1}, 1, tiny_path("m.gguf"), &(qn_lora_export_options){.type = "Q8_0", .n_threads = 2}, err);
 }
 
+static qn_status train(void *ctx, qn_error *err)
+{
+    const road *r = ctx;
+    const qn_train_options o = {.n_ctx = 2, .n_batch = 1, .n_steps = 1, .n_threads = 1};
+    const qn_gguf_str text = {"ka lo mi, ka lo mi, ka lo mi", 28};
+    qn_trainer *t = NULL;
+    qn_train_step step;
+    qn_status status = qn_trainer_create_lora(&o, &(qn_lora_options){.base = r->path, .rank = 2, .targets = "blk.0.attn_q"}, &text, 1, &t, err);
+    if (status == QN_OK) status = qn_trainer_step(t, &step, err);
+    if (status == QN_OK) status = qn_trainer_export(t, tiny_path("t.gguf"), "F16", NULL, err);
+    qn_trainer_destroy(t);
+    return status;
+}
+
 static void adapters(void **state)
 {
     (void)state;
@@ -88,6 +103,7 @@ static void adapters(void **state)
     road r = {base, {.n_threads = 2}, path};
     fault_sweep("an adapter", whole_road, NULL, &r);
     fault_sweep("merging", merge, NULL, &r);
+    fault_sweep("training", train, NULL, &r);
 }
 
 static void real_model(void **state)

@@ -268,8 +268,38 @@ static void every_group(void **state)
     unlink(QN_BUILD_DIR "/t_fault_tensors.npy");
 }
 
+/* Packed, read as a table, multiplied with, and gone back through. */
+static qn_status packed_life(void *arg, qn_error *err)
+{
+    qn_context *c = NULL;
+    (void)arg;
+    qn_status status = qn_context_create(&(qn_context_options){.n_threads = 1}, &c, err);
+    if (status != QN_OK) return status;
+    qn_tensor *half = qn_ones(c, qn_shape_of(3, 32), QN_DTYPE_F16), *q = qn_quantize(half, QN_DTYPE_Q4_0, qn_ones(c, qn_shape_of(32), QN_DTYPE_F32));
+    qn_tensor *x = qn_requires_grad_(qn_embedding(q, qn_zeros(c, qn_shape_of(2), QN_DTYPE_I64)), true), *y = qn_linear(x, q, NULL);
+    status = y ? qn_backward_with(y, qn_ones(c, qn_shape_of(2, 3), QN_DTYPE_F32), false) : QN_STATUS_nomem;
+    double dx[64];
+    if (status == QN_OK) status = qn_to_doubles(qn_grad(x), dx, 64);
+    if (status == QN_OK && dx[63] != 3) fail_msg("the gradient is %g", dx[63]);
+    char *text = status == QN_OK ? qn_to_string(q) : NULL;
+    if (status == QN_OK && !text) status = QN_STATUS_nomem;
+    qn_free(text);
+    if (status != QN_OK) { /* the first failure; those after it follow from a NULL */
+        *err = *qn_context_error(c);
+        status = err->status;
+    }
+    qn_context_destroy(c);
+    return status;
+}
+
+static void packed(void **state)
+{
+    (void)state;
+    fault_sweep("block formats", packed_life, NULL, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors), cmocka_unit_test(every_group)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors), cmocka_unit_test(every_group), cmocka_unit_test(packed)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }
