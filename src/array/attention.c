@@ -185,6 +185,7 @@ static qn_tensor *masked(const call *c, qn_tensor *s)
     if (c->attrs.causal) {
         seen = qn_tril(qn_ones(c->ctx, qn_shape_of(c->n, c->m), QN_DTYPE_BOOL), 0);
         if (c->attrs.window > 0) seen = qn_triu(seen, 1 - c->attrs.window);
+        if (seen == NULL) return NULL;
     }
     return seen != NULL ? qn_masked_fill(s, qn_logical_not(seen), -INFINITY) : s;
 }

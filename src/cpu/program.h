@@ -5,7 +5,7 @@
 
 #include "cpu/cpu.h"
 
-#define QN_CPU_MAX_PHASES 2
+#define QN_CPU_MAX_PHASES 3
 
 typedef struct qn_cpu {
     qn_backend base;

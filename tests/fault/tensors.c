@@ -35,7 +35,8 @@ static qn_status step(net *n, qn_error *err)
     qn_context_clear(c);
     qn_status status = qn_scope_begin(c);
     if (status == QN_OK) {
-        qn_tensor *y = qn_linear(n->x, n->w, n->b), *two = qn_mul(y, y);
+        qn_tensor *y = qn_linear(n->x, n->w, n->b), *z = qn_scaled_dot_product_attention(y, y, y, &(qn_sdpa_options){.is_causal = true});
+        qn_tensor *two = qn_mul(y, qn_scaled_dot_product_attention(z, y, y, &(qn_sdpa_options){.is_causal = true, .dropout_p = 0.25}));
         qn_tensor *flat = qn_reshape(two, qn_shape_of(1, 8)), *ones = qn_full(c, qn_shape_of(1, 8), 1, QN_DTYPE_F32);
         qn_tensor *loss = qn_linear(flat, ones, NULL);
         status = qn_backward(loss);

@@ -157,6 +157,7 @@ static void attend(const qn_task *t, const qn_sdpa_geo *g, block *b)
             .mode = begun ? QN_OUTER_go_on : QN_OUTER_set,
         });
     }
+    if (!begun) memset(b->y, 0, (size_t)(b->n * g->dvp) * 4); /* no keys: all weight is the sink's */
     finish(t, g, b);
 }
 

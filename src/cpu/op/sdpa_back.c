@@ -4,14 +4,20 @@
  * With p = exp(s - lse) and delta = dy . y, the gradient of a score is ds = p (dy . v - delta), and dq = ds k, dk = ds^T q, dv = p^T dy, dq and
  * dk times the scale. Scores are computed again, a tile at a time.
  * Phase 0 packs keys and values in panels, turned, and keys in rows of whole lanes, and sums the deltas. Phase 1: an item is a head of k
- * and v with all that reads it, so that one worker adds up dk and dv: over the heads of q, then blocks of rows, then rows. */
+ * and v with what reads it, so that one worker adds up dk and dv: over the heads of q, then blocks of rows, then rows. Where there are few
+ * heads their readers are cut into parts, whose sums phase 2 adds in order; the sizes alone say into how many. */
 #include "cpu/op/sdpa.h"
 
 #include "cpu/op/ops.h"
 
 #include <math.h>
 
-enum { ROWS = 48, DELTAS = 64 /* rows of an item of phase 0 */ };
+enum {
+    ROWS = 48,
+    DELTAS = 64,              /* rows of an item of phase 0 */
+    ITEMS = 16,               /* of phase 1, where they cost no more memory than MOST_PARTS times dk and dv */
+    MOST_PARTS = 8,
+};
 
 static int64_t floats_of_row(const qn_sdpa_geo *g) { return 2 * g->dp + g->dvp + 3 * QN_SDPA_TILE; }
 
@@ -24,19 +30,29 @@ static qn_sdpa_geo geo_of(const qn_node *node)
 
 static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err) { return qn__cpu_op_sdpa.accepts(ukr, node, err); }
 
+/* Into how many parts the blocks of rows that read a head are cut. */
+static int64_t parts_of(const qn_sdpa_geo *g)
+{
+    const int64_t heads = g->s.batch * g->s.kv_heads, blocks = g->group * g->blocks, want = heads > 0 ? (ITEMS + heads - 1) / heads : 1;
+    const int64_t most = blocks < MOST_PARTS ? blocks : MOST_PARTS;
+    return want < most ? want : most > 1 ? most : 1;
+}
+
 /* ---- scratch: for each head of k and v ---- */
 
-typedef struct rooms { int64_t k_turned, v_turned, k, dk, dv, all; } rooms; /* where each starts, in floats */
+typedef struct rooms { int64_t k_turned, v_turned, k, dk, dv, all; } rooms; /* where each starts, in floats; dk and dv: all parts */
 
-/* Gradients whose rows fill whole lanes are added up where they belong. */
+/* Sums whose rows fill whole lanes, and that are whole, are made where they belong. */
+static bool in_place(const qn_sdpa_geo *g, int64_t size) { return size % 16 == 0 && parts_of(g) == 1; }
+
 static rooms rooms_of(const qn_sdpa_geo *g)
 {
-    const int64_t padded = g->panels * QN_SDPA_PANEL, m = g->s.m;
+    const int64_t padded = g->panels * QN_SDPA_PANEL, m = g->s.m, parts = parts_of(g);
     rooms r = {.v_turned = padded * g->s.d};
     r.k = r.v_turned + padded * g->s.dv;
     r.dk = r.k + m * g->dp;
-    r.dv = r.dk + (g->dp != g->s.d ? m * g->dp : 0);
-    r.all = r.dv + (g->dvp != g->s.dv ? m * g->dvp : 0);
+    r.dv = r.dk + (in_place(g, g->s.d) ? 0 : parts * m * g->dp);
+    r.all = r.dv + (in_place(g, g->s.dv) ? 0 : parts * m * g->dvp);
     return r;
 }
 
@@ -54,8 +70,12 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     (void)ukr;
     const qn_sdpa_geo g = geo_of(node);
     *chunk = 1;
-    if (phase == 1) return g.s.batch * g.s.kv_heads;
-    if (node->dtype == QN_DTYPE_F64) return 0;
+    if (node->dtype == QN_DTYPE_F64) return phase == 1 ? g.s.batch * g.s.kv_heads : 0;
+    if (phase == 1) return g.s.batch * g.s.kv_heads * parts_of(&g);
+    if (phase == 2) {
+        *chunk = qn__chunk_of(8192, QN_SDPA_PANEL * (g.dp + g.dvp) * parts_of(&g));
+        return in_place(&g, g.s.d) && in_place(&g, g.s.dv) ? 0 : g.s.batch * g.s.kv_heads * g.panels;
+    }
     *chunk = qn__chunk_of(8192, QN_SDPA_PANEL * (g.s.d + g.s.dv));
     return g.s.batch * g.s.kv_heads * g.panels + delta_items(&g);
 }
@@ -201,39 +221,58 @@ static void clear_rows(float *y, int64_t stride, int64_t n, int64_t size)
     for (int64_t i = 0; i < n; i++) memset(y + i * stride, 0, (size_t)size * 4);
 }
 
-static void copy_rows(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t n, int64_t size)
+/* A head's first row of a part of the result. */
+static float *head_of(const qn_task *t, const qn_layout *l, int64_t batch, int64_t head)
 {
-    for (int64_t i = 0; i < n && y != x; i++) memcpy(y + i * y_stride, x + i * x_stride, (size_t)size * 4);
+    return (float *)(void *)t->dst.data + l->offset + batch * l->stride[0] + head * l->stride[1];
 }
 
-static void head_back(const qn_task *t, const qn_sdpa_geo *g, block *b, int64_t item)
+static void part_back(const qn_task *t, const qn_sdpa_geo *g, block *b, int64_t item)
 {
     const rooms at = rooms_of(g);
     const qn_layout *dk = &g->parts.dk, *dv = &g->parts.dv;
-    float *room = (float *)(void *)t->scratch + item * at.all;
-    b->batch = item / g->s.kv_heads;
-    const int64_t kv_head = item % g->s.kv_heads;
-    float *to_k = (float *)(void *)t->dst.data + dk->offset + b->batch * dk->stride[0] + kv_head * dk->stride[1];
-    float *to_v = (float *)(void *)t->dst.data + dv->offset + b->batch * dv->stride[0] + kv_head * dv->stride[1];
+    const int64_t parts = parts_of(g), part = item % parts, which = item / parts, kv_head = which % g->s.kv_heads, units = g->group * g->blocks;
+    float *room = (float *)(void *)t->scratch + which * at.all;
+    b->batch = which / g->s.kv_heads;
     b->k_turned = room;
     b->v_turned = room + at.v_turned;
     b->k = room + at.k;
-    b->dk = g->dp != g->s.d ? room + at.dk : to_k;
-    b->dv = g->dvp != g->s.dv ? room + at.dv : to_v;
-    b->dk_stride = g->dp != g->s.d ? g->dp : dk->stride[2];
-    b->dv_stride = g->dvp != g->s.dv ? g->dvp : dv->stride[2];
+    b->dk = in_place(g, g->s.d) ? head_of(t, dk, b->batch, kv_head) : room + at.dk + part * g->s.m * g->dp;
+    b->dv = in_place(g, g->s.dv) ? head_of(t, dv, b->batch, kv_head) : room + at.dv + part * g->s.m * g->dvp;
+    b->dk_stride = in_place(g, g->s.d) ? dk->stride[2] : g->dp;
+    b->dv_stride = in_place(g, g->s.dv) ? dv->stride[2] : g->dvp;
     clear_rows(b->dk, b->dk_stride, g->s.m, g->dp);
     clear_rows(b->dv, b->dv_stride, g->s.m, g->dvp);
-    for (int64_t h = 0; h < g->group; h++) {
-        b->head = kv_head * g->group + h;
-        for (int64_t i = 0; i < g->blocks; i++) {
-            b->first = i * g->rows;
-            b->n = g->s.n - b->first < g->rows ? g->s.n - b->first : g->rows;
-            block_back(t, g, b);
-        }
+    for (int64_t u = units * part / parts; u < units * (part + 1) / parts; u++) {
+        b->head = kv_head * g->group + u / g->blocks;
+        b->first = u % g->blocks * g->rows;
+        b->n = g->s.n - b->first < g->rows ? g->s.n - b->first : g->rows;
+        block_back(t, g, b);
     }
-    copy_rows(to_k, dk->stride[2], b->dk, b->dk_stride, g->s.m, g->s.d);
-    copy_rows(to_v, dv->stride[2], b->dv, b->dv_stride, g->s.m, g->s.dv);
+}
+
+/* ---- phase 2 ---- */
+
+/* Rows [first, first + n) of y = the sum of those of all parts, in order. */
+static void add_parts(const qn_task *t, const qn_sdpa_geo *g, float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t size, int64_t first,
+                      int64_t n)
+{
+    const int64_t parts = parts_of(g), apart = g->s.m * x_stride;
+    for (int64_t i = first; i < first + n; i++) {
+        memcpy(y + i * y_stride, x + i * x_stride, (size_t)size * 4);
+        for (int64_t p = 1; p < parts; p++) t->ukr->add_f32(y + i * y_stride, y + i * y_stride, x + p * apart + i * x_stride, size);
+    }
+}
+
+static void whole_back(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
+{
+    const rooms at = rooms_of(g);
+    const int64_t which = item / g->panels, first = item % g->panels * QN_SDPA_PANEL, batch = which / g->s.kv_heads, head = which % g->s.kv_heads;
+    const int64_t n = g->s.m - first < QN_SDPA_PANEL ? g->s.m - first : QN_SDPA_PANEL;
+    const float *room = (const float *)(const void *)t->scratch + which * at.all;
+    const qn_layout *dk = &g->parts.dk, *dv = &g->parts.dv;
+    if (!in_place(g, g->s.d)) add_parts(t, g, head_of(t, dk, batch, head), dk->stride[2], room + at.dk, g->dp, g->s.d, first, n);
+    if (!in_place(g, g->s.dv)) add_parts(t, g, head_of(t, dv, batch, head), dv->stride[2], room + at.dv, g->dvp, g->s.dv, first, n);
 }
 
 static void run(const qn_task *t)
@@ -251,13 +290,17 @@ static void run(const qn_task *t)
         }
         return;
     }
+    if (t->phase == 2) {
+        for (int64_t item = t->begin; item < t->end; item++) whole_back(t, &g, item);
+        return;
+    }
     block b = {.q = t->tile};
     b.dy = b.q + g.rows * g.dp;
     b.dq = b.dy + g.rows * g.dvp;
     b.p = b.dq + g.rows * g.dp;
     b.ds = b.p + g.rows * QN_SDPA_TILE;
     b.tanh = b.ds + g.rows * QN_SDPA_TILE;
-    for (int64_t item = t->begin; item < t->end; item++) head_back(t, &g, &b, item);
+    for (int64_t item = t->begin; item < t->end; item++) part_back(t, &g, &b, item);
 }
 
-const qn_cpu_op qn__cpu_op_sdpa_back = {QN_OP_sdpa_back, accepts, scratch, 2, items, run};
+const qn_cpu_op qn__cpu_op_sdpa_back = {QN_OP_sdpa_back, accepts, scratch, 3, items, run};

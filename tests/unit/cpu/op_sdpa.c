@@ -21,6 +21,8 @@ static const one_case cases[] = {
     {1, 1, 1, 300, 260, 32, 32, {.scale = 0.2, .causal = 1, .window = 20}, 0, false, false, true},
     {1, 2, 2, 1, 129, 128, 112, {.scale = 0.1}, 'w', false, false, false},
     {1, 1, 1, 3, 2, 600, 700, {.scale = 0.05}, 0, false, false, false}, /* fewer rows fit a block */
+    {1, 4, 2, 250, 70, 32, 20, {.scale = 0.2, .causal = 1}, 0, false, true, false}, /* parts of several heads, one width in place */
+    {3, 12, 6, 5, 20, 32, 48, {.scale = 0.2}, 0, false, true, false}, /* heads enough for no parts */
     {1, 1, 1, 4, 0, 8, 8, {.scale = 1}, 0, true, false, false},
     {1, 1, 1, 4, 0, 8, 8, {.scale = 1}, 0, false, false, false},
     {1, 2, 2, 0, 5, 8, 8, {.scale = 1, .causal = 1}, 0, false, false, false},
