@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The installed library serves a program by pkg-config and by find_package: examples/generate.c generates the expected text with both.
+# Every other example, and every program of the tutorial, builds and does what it says.
 . "$1/tests/e2e/lib/common.sh"
 grep -q '^QN_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt" && { echo "skipped: a sanitized library needs a sanitized program"; exit 77; }
 cmake --install "$build" --prefix "$work/usr" >"$work/log" 2>&1 || { cat "$work/log"; bad "install"; finish; }
@@ -30,5 +31,28 @@ if [ -e "$shared/models/stories260K.gguf" ]; then
         grep -q '^, there was a little girl named Lily. She loved to play' "$work/out" || { bad "$program:"; cat "$work/out"; }
     done
 fi
+
+for example in "$source"/examples/*.c; do
+    name=$(basename "$example" .c)
+    cc -std=c17 -Wall -Wextra -Werror -O1 "$example" -o "$work/$name" $(pkg-config --cflags --libs quern) -lm -Wl,-rpath,"$libdir" || bad "$name"
+done
+says() { grep -Eq "$1" "$work/out" || { bad "no \"$1\" in:"; cat "$work/out" "$work/err"; }; }
+expect 0 "$work/linear_regression";                         says '^w = tensor\(\[ ?(2\.99|3\.00)..?, -(1\.99|2\.00)'
+expect 0 "$work/mlp";                                       says '^accuracy (9[5-9]|100)\.'
+expect 0 "$work/convnet" "$work/convnet.safetensors";       says '^accuracy on new pictures (9[0-9]|100)\.'
+if [ -e "$shared/text/tinyshakespeare.txt" ]; then
+    expect 0 "$work/char_transformer" "$shared/text/tinyshakespeare.txt" 60; says '^step  59  loss 2\.'
+    expect 0 "$work/lora" "$shared/models/stories260K.gguf" "$shared/text/tinyshakespeare.txt" "$work/adapter.gguf" 10
+    says 'bits per byte before'
+    expect 0 "$quern" run "$shared/models/stories260K.gguf" "Once" -n 4 --lora "$work/adapter.gguf"
+fi
+mkdir "$work/tutorial"
+sh "$source/tests/e2e/lib/tutorial.sh" "$source/docs/TUTORIAL.md" "$work/tutorial"
+for program in "$work"/tutorial/*.c; do
+    name=${program%.c}
+    cc -std=c17 -Wall -Wextra -Werror "$program" -o "$name" $(pkg-config --cflags --libs quern) -lm -Wl,-rpath,"$libdir" || bad "$name"
+    (cd "$work" && expect 0 "$name"; diff "$name.want" "$work/out" >&2) || bad "the tutorial's program $(basename "$name") prints something else"
+done
+[ -e "$work/tutorial/3.c" ] || bad "the tutorial has lost its programs"
 [ "$(grep -c . "$source/examples/generate.c")" -le 60 ] || bad "the example is longer than a page"
 finish
