@@ -9,30 +9,31 @@
 extern "C" {
 #endif
 
-/* QN_CPU_LEVEL(name, "what it needs"): rungs of the CPU backend, lowest first. A level includes all below it; each kind of processor
+/* QN_CPU_LEVEL(name, base, "what it needs"): rungs of the CPU backend, from slow to fast; each includes its base. Each kind of processor
  * has its own ladder on top of `ref`. */
 #if defined(__x86_64__)
 #define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
-    QN_CPU_LEVEL(ref,     "nothing: portable C") \
-    QN_CPU_LEVEL(avx2,    "AVX2, FMA and F16C") \
-    QN_CPU_LEVEL(avx512,  "AVX-512 F, BW, DQ, VL and VNNI")
+    QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \
+    QN_CPU_LEVEL(avx2,    ref,     "AVX2, FMA and F16C") \
+    QN_CPU_LEVEL(avxvnni, avx2,    "AVX-VNNI: dot products of bytes without AVX-512") \
+    QN_CPU_LEVEL(avx512,  avx2,    "AVX-512 F, BW, DQ, VL and VNNI")
 #elif defined(__aarch64__)
 #define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
-    QN_CPU_LEVEL(ref,     "nothing: portable C") \
-    QN_CPU_LEVEL(neon,    "Advanced SIMD, which every AArch64 processor has") \
-    QN_CPU_LEVEL(dotprod, "dot products of bytes (ARMv8.4, optional from 8.2)") \
-    QN_CPU_LEVEL(i8mm,    "products of matrices of bytes (ARMv8.6, optional from 8.2)")
+    QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \
+    QN_CPU_LEVEL(neon,    ref,     "Advanced SIMD, which every AArch64 processor has") \
+    QN_CPU_LEVEL(dotprod, neon,    "dot products of bytes (ARMv8.4, optional from 8.2)") \
+    QN_CPU_LEVEL(i8mm,    dotprod, "products of matrices of bytes (ARMv8.6, optional from 8.2)")
 #else
 #define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
-    QN_CPU_LEVEL(ref,     "nothing: portable C")
+    QN_CPU_LEVEL(ref,     ref,     "nothing: portable C")
 #endif
 
 /* "ref, ..": the names of this processor's ladder. */
-#define QN_CPU_LEVEL_LISTED(name, needs) ", " #name
+#define QN_CPU_LEVEL_LISTED(name, base, needs) ", " #name
 #define QN_CPU_LEVEL_NAMES (&(QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_LISTED))[2])
 
 typedef enum qn_cpu_level {
-#define QN_CPU_LEVEL_ENUM(name, needs) QN_CPU_##name,
+#define QN_CPU_LEVEL_ENUM(name, base, needs) QN_CPU_##name,
     QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_ENUM)
 #undef QN_CPU_LEVEL_ENUM
     QN_CPU_LEVEL_COUNT
@@ -42,6 +43,7 @@ typedef struct qn_machine {
     char cpu_name[64];
     char features[128];       /* "avx2 fma f16c avx512f ..." */
     qn_cpu_level level;       /* the best this machine runs */
+    unsigned levels;          /* bit l: it runs level l */
     int logical_cpus;         /* online */
     int usable_cpus;          /* by the affinity mask */
     int physical_cores;       /* behind the usable ones */

@@ -7,6 +7,18 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Levels that lack nothing themselves and stand on one that runs. */
+static unsigned with_bases(const bool lacking[QN_CPU_LEVEL_COUNT])
+{
+#define BASE(name, base, needs) QN_CPU_##base,
+    static const qn_cpu_level bases[] = {QN_CPU_LEVEL_ROWS(BASE)};
+#undef BASE
+    unsigned levels = 1u << QN_CPU_ref;
+    for (int l = 1; l < QN_CPU_LEVEL_COUNT; l++)
+        if (!lacking[l] && levels >> bases[l] & 1) levels |= 1u << l;
+    return levels;
+}
+
 #if defined(__x86_64__)
 
 #include <cpuid.h>
@@ -21,7 +33,7 @@ enum { STATE_none = 0, STATE_ymm = 0x06, STATE_zmm = 0xe6, STATE_tile = 0x60000 
     FEATURE(f16c,       1, 0, ECX, 29, ymm,  QN_CPU_avx2) \
     FEATURE(bmi2,       7, 0, EBX,  8, none, QN_CPU_avx2) \
     FEATURE(avx2,       7, 0, EBX,  5, ymm,  QN_CPU_avx2) \
-    FEATURE(avxvnni,    7, 1, EAX,  4, ymm,  -1) \
+    FEATURE(avxvnni,    7, 1, EAX,  4, ymm,  QN_CPU_avxvnni) \
     FEATURE(avx512f,    7, 0, EBX, 16, zmm,  QN_CPU_avx512) \
     FEATURE(avx512bw,   7, 0, EBX, 30, zmm,  QN_CPU_avx512) \
     FEATURE(avx512dq,   7, 0, EBX, 17, zmm,  QN_CPU_avx512) \
@@ -64,7 +76,7 @@ static void brand(char *name, size_t size)
     for (size_t n = strlen(name); n > 0 && name[n - 1] == ' '; n--) name[n - 1] = '\0';
 }
 
-qn_cpu_level qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
+unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
 {
     const uint64_t saved = saved_state();
     bool lacking[QN_CPU_LEVEL_COUNT] = {false};
@@ -81,9 +93,7 @@ qn_cpu_level qn__cpu_identify(char *name, size_t name_bytes, char *features, siz
     FEATURE_ROWS(FEATURE)
 #undef FEATURE
     brand(name, name_bytes);
-    int level = QN_CPU_ref;
-    while (level + 1 < QN_CPU_LEVEL_COUNT && !lacking[level + 1]) level++;
-    return (qn_cpu_level)level;
+    return with_bases(lacking);
 }
 
 #else
@@ -109,26 +119,25 @@ static bool has_feature(int word, int bit) { return getauxval(word == 1 ? AT_HWC
 #define FEATURE_ROWS(FEATURE)
 #endif
 
-qn_cpu_level qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
+unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
 {
     struct utsname u;
-    bool known[QN_CPU_LEVEL_COUNT] = {[QN_CPU_ref] = true};
+    bool lacking[QN_CPU_LEVEL_COUNT];
     size_t n = 0;
     snprintf(name, name_bytes, "%.60s", uname(&u) == 0 ? u.machine : "unknown");
     features[0] = '\0';
+    for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++) lacking[l] = l != QN_CPU_ref;
 #define FEATURE(name_, word, bit, level_) \
     if (has_feature(word, bit)) { \
         if (n + sizeof #name_ < features_bytes) { \
             n += (size_t)snprintf(features + n, features_bytes - n, "%s%s", n > 0 ? " " : "", #name_); \
         } \
-        known[level_ >= 0 ? level_ : 0] = true; \
+        lacking[level_ >= 0 ? level_ : 0] = false; \
     }
     FEATURE_ROWS(FEATURE)
 #undef FEATURE
     (void)n;
-    int level = QN_CPU_ref;
-    while (level + 1 < QN_CPU_LEVEL_COUNT && known[level + 1]) level++;
-    return (qn_cpu_level)level;
+    return with_bases(lacking);
 }
 
 #endif
@@ -137,7 +146,9 @@ void qn_machine_get(qn_machine *out)
 {
     qn_cpu_set cpus;
     memset(out, 0, sizeof *out);
-    out->level = qn__cpu_identify(out->cpu_name, sizeof out->cpu_name, out->features, sizeof out->features);
+    out->levels = qn__cpu_identify(out->cpu_name, sizeof out->cpu_name, out->features, sizeof out->features);
+    for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++)
+        if (out->levels >> l & 1) out->level = (qn_cpu_level)l;
     qn__affinity_get(&cpus);
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     out->logical_cpus = online > 0 ? (int)online : 1;
@@ -165,7 +176,7 @@ void qn_machine_get(qn_machine *out)
 }
 
 static const char *const level_names[] = {
-#define ROW(name, needs) #name,
+#define ROW(name, base, needs) #name,
     QN_CPU_LEVEL_ROWS(ROW)
 #undef ROW
 };

@@ -27,7 +27,7 @@ void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_by
 uint64_t qn__meminfo_bytes(const char *root, const char *key);
 /* CPUs that can be busy with us at one time: by affinity and quota, at least 1. */
 int qn__cpus_at_once(void);
-/* What the processor and the system's saved register state allow; `features` is a list of words. */
-qn_cpu_level qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes);
+/* What the processor and the system's saved register state allow: a bit for each level; `features` is a list of words. */
+unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes);
 
 #endif

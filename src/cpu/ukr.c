@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr.c -- builds the tables, rung over rung, once. A level that this processor lacks is the best level it has. */
+/* src/cpu/ukr.c -- builds the tables, each rung over its base, once. A level that this processor lacks is the best it has below. */
 #include "cpu/ukr.h"
 
 #include "base/thread.h"
 
 typedef void (*init_fn)(qn_ukr *ukr);
 
-#define RUNG(name, needs) [QN_CPU_##name] = qn__ukr_init_##name,
-static const init_fn rungs[QN_CPU_LEVEL_COUNT] = {QN_CPU_LEVEL_ROWS(RUNG)};
+typedef struct rung {
+    qn_cpu_level base;
+    init_fn init;
+} rung;
+#define RUNG(name, base, needs) [QN_CPU_##name] = {QN_CPU_##base, qn__ukr_init_##name},
+static const rung rungs[QN_CPU_LEVEL_COUNT] = {QN_CPU_LEVEL_ROWS(RUNG)};
 #undef RUNG
 
 static qn_ukr tables[QN_CPU_LEVEL_COUNT];
@@ -18,9 +22,10 @@ static void build(void)
     qn_machine machine;
     qn_machine_get(&machine);
     for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++) {
-        if (l > 0) tables[l] = tables[l - 1];
-        if (l > (int)machine.level) continue;
-        rungs[l](&tables[l]);
+        const bool runs = machine.levels >> l & 1;
+        if (l > 0) tables[l] = tables[runs ? (int)rungs[l].base : l - 1];
+        if (!runs) continue;
+        rungs[l].init(&tables[l]);
         tables[l].level = (qn_cpu_level)l;
     }
 }

@@ -115,7 +115,7 @@ typedef struct qn_ukr {
 const qn_ukr *qn__ukr_get(qn_cpu_level level);
 
 /* One function a rung, in its folder: replaces what it does better. */
-#define QN_CPU_LEVEL_INIT(name, needs) void qn__ukr_init_##name(qn_ukr *ukr);
+#define QN_CPU_LEVEL_INIT(name, base, needs) void qn__ukr_init_##name(qn_ukr *ukr);
 QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_INIT)
 #undef QN_CPU_LEVEL_INIT
 

@@ -84,5 +84,7 @@ void FN(mm_one_init)(qn_ukr *ukr)
 {
     FN(one_32_init)(ukr);
     FN(one_256_init)(ukr);
+#ifndef ONE_BLOCKS_ONLY
     FN(one_float_init)(ukr);
+#endif
 }

@@ -87,7 +87,7 @@ static double nmse(const float *a, const float *b)
 }
 
 static const char *const levels[] = {
-#define LEVEL(name, needs) "cpu:" #name,
+#define LEVEL(name, base, needs) "cpu:" #name,
     QN_CPU_LEVEL_ROWS(LEVEL)
 #undef LEVEL
 };

@@ -7,6 +7,7 @@
 #include "cpu/avx2/one_lanes.h"
 
 #define FN(name) qn__avxvnni_##name
+#define ONE_BLOCKS_ONLY /* floats are avx2's */
 
 enum { ROWS = 8, ONE_COLS_FEW = 2, ONE_COLS_MANY = 4, ONE_PANEL_FROM = 9, DOT_MAX = 255 };
 
