@@ -98,7 +98,7 @@ typedef enum qn_named_kind { QN_NAMED_parameter, QN_NAMED_buffer } qn_named_kind
 typedef bool (*qn_named_fn)(void *arg, const char *path, qn_tensor *t, qn_named_kind kind);
 typedef bool (*qn_module_fn)(void *arg, const char *path, qn_module *m);
 QN_API qn_status qn_module_each_tensor(qn_module *m, qn_named_fn fn, void *arg);
-QN_API qn_status qn_module_each_module(qn_module *m, qn_module_fn fn, void *arg); /* m first, under "" */
+QN_API qn_status qn_module_each_module(qn_module *m, qn_module_fn fn, void *arg); /* PyTorch's apply; m first, under "" */
 /* The parameters, each once: at most `capacity` of them go to `out`; their number is returned, -1 on failure. */
 QN_API int64_t qn_module_parameters(qn_module *m, qn_tensor **out, int64_t capacity);
 /* Elements of all parameters, each once; those that require a gradient only; -1 on failure. */
@@ -149,7 +149,7 @@ typedef struct qn_load_options {
 } qn_load_options;
 
 /* GGUF or safetensors (or the index of a sharded model), by content. All names, shapes and types are checked before any tensor changes;
- * of a tied parameter one of its names suffices. */
+ * of a tied parameter one of its names suffices. Handles stay the same; gradients are given up. */
 QN_API qn_status qn_module_load(qn_module *m, const char *path, const qn_load_options *options, qn_error *err);
 /* The same from another module: values of the same paths. */
 QN_API qn_status qn_module_load_from(qn_module *m, qn_module *from, bool lenient, qn_error *err);

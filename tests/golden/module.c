@@ -13,6 +13,7 @@ static const qn_synth_options shapes[] = {
     {.n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 3},
     {.n_layer = 1, .n_embd = 48, .n_head = 2, .n_ff = 64, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 5, .tied = true, .n_embd_head = 32,
      .rope_base = 5e5f},
+    {.n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "Q8_0", .seed = 7},
 };
 
 static void story(qn_token *tokens)
@@ -69,7 +70,7 @@ static void one(const qn_synth_options *shape, int number)
     MUST(qn_llama_options_read(file, &o, err));
     qn_module *m = qn_nn_llama(c, &o);
     need(c, m);
-    MUST(qn_module_load(m, path, NULL, err));
+    MUST(qn_module_load(m, path, &(qn_load_options){.as_stored = true}, err));
 
     static float want[N * VOCAB], have[N * VOCAB], again[N * VOCAB];
     qn_token tokens[N];
@@ -124,9 +125,10 @@ static void one(const qn_synth_options *shape, int number)
 
 static void untied(void **state) { (void)state; one(&shapes[0], 0); }
 static void tied(void **state) { (void)state; one(&shapes[1], 1); }
+static void packed(void **state) { (void)state; one(&shapes[2], 2); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(untied), cmocka_unit_test(tied)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(untied), cmocka_unit_test(tied), cmocka_unit_test(packed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
