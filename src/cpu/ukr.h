@@ -47,9 +47,10 @@ typedef struct qn_outer_i16 {
     int64_t n_out, n_in;
 } qn_outer_i16;
 
-/* Attention in integers, see attn_pack_q and the rows after it: 65008 * 32776 and (QN_ATTN_P_SUM + 8) * 2^14 are below 2^31. */
+/* Attention in integers, see attn_pack_q and the rows after it: 65008 * 32776 and (QN_ATTN_P_SUM + 8) * 32767 are below 2^31.
+ * Weights of twice the sum with V of half the size cost half as much again in the logits of models. */
 #define QN_ATTN_Q_LENGTH 65000.0f
-#define QN_ATTN_P_SUM 131056.0f
+#define QN_ATTN_P_SUM 65528.0f
 #define QN_ATTN_P_MAX 32767.0f
 #define QN_ATTN_LN2 0x1.62e43p-1f /* ln 2, rounded */
 enum { QN_ATTN_BLOCKS = 8 }; /* of 16 cells */

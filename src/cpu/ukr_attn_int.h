@@ -221,7 +221,8 @@ INLINE void pack_v_some(int16_t *y, float *log_scale, float *weight, const float
     }
     i_store(bits, i_highests(highest));
     for (int c = 0; c < rows; c++) {
-        const int exponent = (bits[c] >> 23) - 127, power = exponent >= 64 ? 0 : exponent < -27 ? 40 : 13 - exponent;
+        const int exponent = (int)(((uint32_t)bits[c] + 0x100) >> 23) - 127; /* 2^15 - 1/2 would leave int16 */
+        const int power = exponent >= 64 ? 0 : exponent < -26 ? 40 : 14 - exponent;
         up[c] = two_to(power);
         weight[c] = exponent >= 64 ? NAN : up[c];
         log_scale[c] = exponent >= 64 ? NAN : (float)-power * QN_ATTN_LN2;

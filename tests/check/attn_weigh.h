@@ -32,7 +32,7 @@ static void weighed_check(check *t, const weighed *w)
             sum += in ? e * w->weight[c] : 0;
             total += p;
         }
-        if (total > 131072) check_fail(t, "block %d: the integers add up to %lld", (int)b, (long long)total);
+        if (total > 65536) check_fail(t, "block %d: the integers add up to %lld", (int)b, (long long)total);
         if (total > 0 && total < 16384) check_fail(t, "block %d: the integers add up to %lld only", (int)b, (long long)total);
     }
     double reach = 0;

@@ -12,12 +12,12 @@
  *     y[j] = one chain of fma(v_c[j], p_c, y[j]) from 0
  * Where both hold less, products are of int16 with sums in int32: twice as fast, exact in any order, and closer to the truth than what
  * those formats themselves have lost. A row of q' becomes integers of length 65000 or less, one of K length 2^14 to 2^15, one of V magnitudes up
- * to 2^14, the latter two by powers of two, which leaves most halves of floats as they are (attn_pack_q, _k, _v; g, h_c, 2^-x_c are what
+ * to 2^15, the latter two by powers of two, which leaves most halves of floats as they are (attn_pack_q, _k, _v; g, h_c, 2^-x_c are what
  * one is worth). By Cauchy and Schwarz no sum leaves int32. What a row of V is worth goes into the exponent of its weight. Weights become
- * integers by blocks of 16 cells, counted from the tile's start with cell numbers out of range left out, whose sum is at most 2^17:
+ * integers by blocks of 16 cells, counted from the tile's start with cell numbers out of range left out, whose sum is at most 2^16:
  *     s_c = fma(q.k_c, h_c g, z)                                 z = log(2^-x_c) in the first slice of 256 elements, then s_c of the one before
  *     s_c = softcap * tanh(s_c / softcap) + log(2^-x_c)          where there is one, z = 0 then
- *     m_b = max s_c of a block;  e_c = exp(s_c - m_b);  t = max(sum e_c / 131056, 1 / 32767);  p_c = rint(e_c / t)
+ *     m_b = max s_c of a block;  e_c = exp(s_c - m_b);  t = max(sum e_c / 65528, 1 / 32767);  p_c = rint(e_c / t)
  *     m = max m_b;  w_b = exp(m_b - m)
  *     sum = a tree over 16 chains of fma(e_c, 2^x_c w_b, sum), one for each place in a block
  *     y[j] = one chain of fma(sum of p_c v_c[j] over a block, w_b t, y[j]) from 0

@@ -73,7 +73,8 @@ void qn__ref_attn_pack_v(int16_t *y, float *log_scale, float *weight, const floa
             const uint32_t u = bits_of(fabsf(x[i]));
             highest = u > highest ? u : highest;
         }
-        const int exponent = (int)(highest >> 23) - 127, power = exponent >= 64 ? 0 : exponent < -27 ? 40 : 13 - exponent;
+        const int exponent = (int)((highest + 0x100) >> 23) - 127; /* 2^15 - 1/2 would leave int16 */
+        const int power = exponent >= 64 ? 0 : exponent < -26 ? 40 : 14 - exponent;
         weight[c] = exponent >= 64 ? NAN : ldexpf(1, power);
         log_scale[c] = exponent >= 64 ? NAN : (float)-power * QN_ATTN_LN2;
         for (int64_t i = 0; i < n; i++) to[2 * i] = to_i16(x[i] * ldexpf(1, power));
