@@ -235,7 +235,7 @@ static void combining_otherwise_is_refused(void **state)
 {
     (void)state;
     qn_context *c = context_new();
-    const grad_case of = {QN_OP_scatter, "r4,3 L2,3:4 r2,3", &(qn_index_attrs){0, QN_COMBINE_max}};
+    const grad_case of = {QN_OP_scatter, "r4,3 L2,3:4 r2,3", &(qn_index_attrs){.dim = 0, .mode = QN_COMBINE_max}};
     qn_tensor *leaves[QN_MAX_SRC];
     run r = run_of(c, &of, F32);
     qn_tensor *y = forward(&r, leaves);
