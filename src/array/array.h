@@ -39,6 +39,7 @@ typedef struct qn_slab {
 } qn_slab;
 
 /* ---- storages ---- */
+typedef struct qn_auto qn_auto; /* an entry of the autograd tape: see tape.h */
 typedef struct qn_storage qn_storage;
 struct qn_storage {
     qn_context *ctx;
@@ -46,6 +47,9 @@ struct qn_storage {
     int32_t refs;             /* handles, tape entries, and the pending graph when there is a leaf */
     uint32_t version;         /* counts writes */
     uint32_t rebased;         /* counts writes that the tape noted */
+    int32_t n_handles;
+    qn_auto *base_fn;         /* how the whole of it came to be when the tape noted a write last; let go with the last handle, since it
+                               * may keep this very storage */
     qn_dtype dtype;
     bool lost;                /* a run failed in the middle: nobody knows the value */
     bool listed;
@@ -54,8 +58,6 @@ struct qn_storage {
     qn_node *value, *leaf;
 };
 
-/* ---- the autograd tape: see tape.c ---- */
-typedef struct qn_auto qn_auto;
 
 struct qn_tensor {
     qn_context *ctx;
@@ -64,7 +66,8 @@ struct qn_tensor {
     qn_tensor *prev, *next;   /* in its scope */
     struct qn_scope *scope;
     int32_t refs;
-    uint32_t rebased;         /* the storage's count that grad_fn stands for */
+    uint32_t rebased;         /* the storage's count that grad_fn stands for: see rebase.c */
+    bool detached;            /* writes through other handles say nothing about this one's gradient */
     uint32_t epoch;           /* of node and node_root */
     qn_node *node, *node_root; /* the view recorded last, of what */
     qn_layout layout;         /* over the storage */
@@ -121,7 +124,8 @@ struct qn_context {
     int32_t n_numbers;
 
     uint64_t seed, drawn;     /* of random numbers: what they follow from, and the counter for the next draw */
-    bool grad_off;
+    bool grad_off, in_backward;
+    bool looked;              /* in backward, which cannot be */
     qn_auto *tape_newest, *tape_oldest;
 
     _Atomic int64_t holders;  /* the owner, until qn_context_destroy, and every DLPack tensor that is out */
@@ -170,6 +174,7 @@ qn_storage *qn__storage_new(qn_context *ctx, qn_dtype dtype, const qn_shape *sha
 qn_storage *qn__storage_new_resident(qn_context *ctx, qn_dtype dtype, const qn_shape *shape);
 void qn__storage_unref(qn_storage *s);
 static inline qn_storage *qn__storage_ref(qn_storage *s) { return s->refs++, s; }
+void qn__storage_drop_handle(qn_storage *s); /* one handle less; the caller's reference stays */
 void qn__storage_list(qn_storage *s);   /* has a pending value from now on */
 void qn__storage_unlist(qn_storage *s);
 static inline bool qn__is_read_only(const qn_storage *s) { return s->memory != NULL && s->memory->buffer->read_only; }
@@ -236,5 +241,10 @@ bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src
 /* dst takes the value y of that operation, and its gradient goes where that comes from. */
 bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
 void qn__auto_unref(qn_auto *a);
+
+/* ---- rebase.c ---- */
+/* grad_fn as it is after writes through other handles. False when there is no memory for it. */
+bool qn__tape_refresh(qn_tensor *t);
+static inline bool qn__tape_fresh(qn_tensor *t) { return t->rebased == t->storage->rebased || qn__tape_refresh(t); }
 
 #endif

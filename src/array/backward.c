@@ -8,7 +8,7 @@
 
 /* ---- one entry ---- */
 
-static qn_status kept_value(qn_auto *a, const qn_edge *e, qn_node **out)
+qn_status qn__auto_value(qn_auto *a, const qn_edge *e, qn_node **out)
 {
     qn_error *err = qn__err(a->ctx);
     const char *op = qn__op_info(a->op)->name;
@@ -22,33 +22,31 @@ static qn_status kept_value(qn_auto *a, const qn_edge *e, qn_node **out)
     return *out != NULL ? QN_OK : qn__status(a->ctx);
 }
 
-static void add_to(qn_context *ctx, qn_auto *to, qn_node *dx)
-{
-    to->dy = to->dy == NULL ? dx : qn__add(ctx->graph, to->dy, dx);
-}
+void qn__auto_add(qn_auto *to, qn_node *dx) { to->dy = to->dy == NULL ? dx : qn__add(to->ctx->graph, to->dy, dx); }
 
-static qn_status step(qn_auto *a)
+qn_status qn__auto_step(qn_auto *a)
 {
     qn_context *ctx = a->ctx;
     qn_error *err = qn__err(ctx);
     const qn_grad_row *row = qn__grad_row(a->op);
-    if (row->fn == NULL) return QN_FAIL(err, unsupported, "backward: %s has no gradient", qn__op_info(a->op)->name);
+    if (row->fn == NULL && !a->again) return QN_FAIL(err, unsupported, "backward: %s has no gradient", qn__op_info(a->op)->name);
     if (a->released) {
         return QN_FAIL(err, state, "backward: what the gradient of %s needs was let go by an earlier backward; keep it with retain_graph",
                        qn__op_info(a->op)->name);
     }
+    if (a->again) return qn__auto_again(a);
     qn_grad_task t = {.g = ctx->graph, .op = a->op, .attrs = a->attrs, .n_src = a->n_src, .dy = a->dy,
                       .y_shape = qn_layout_shape(&a->y.layout)};
     for (int i = 0; i < a->n_src; i++) {
         t.shape[i] = qn_layout_shape(&a->src[i].layout);
         t.dtype[i] = a->src[i].dtype;
         t.wanted[i] = a->src[i].to != NULL;
-        QN_TRY(kept_value(a, &a->src[i], &t.src[i]));
+        QN_TRY(qn__auto_value(a, &a->src[i], &t.src[i]));
     }
-    QN_TRY(kept_value(a, &a->y, &t.y));
+    QN_TRY(qn__auto_value(a, &a->y, &t.y));
     row->fn(&t);
     for (int i = 0; i < a->n_src; i++) {
-        if (t.wanted[i] && t.dx[i] != NULL) add_to(ctx, a->src[i].to, t.dx[i]);
+        if (t.wanted[i] && t.dx[i] != NULL) qn__auto_add(a->src[i].to, t.dx[i]);
     }
     qn_graph *g = ctx->graph;
     if (g->error.status == QN_OK) return QN_OK;
@@ -122,7 +120,7 @@ static qn_status walk(qn_auto *from)
 {
     for (qn_auto *a = from; a != NULL; a = a->older) {
         if (a->dy == NULL || a->leaf) continue;
-        QN_TRY(step(a));
+        QN_TRY(qn__auto_step(a));
     }
     return QN_OK;
 }
@@ -171,8 +169,9 @@ static qn_status check_root(qn_tensor *t, qn_tensor *grad)
     qn_error *err = qn__err(ctx);
     char a[192], b[192];
     const qn_shape shape = qn_layout_shape(&t->layout);
+    if (ctx->in_backward) return QN_FAIL(err, state, "backward: another one is running");
+    if (!qn__tape_fresh(t)) return qn__status(ctx);
     if (t->grad_fn == NULL) return QN_FAIL(err, state, "backward: the tensor does not require a gradient");
-    if (t->rebased != t->storage->rebased) return QN_FAIL(err, state, "backward: the tensor was changed in place through another one");
     if (grad == NULL) {
         if (qn_layout_numel(&t->layout) == 1) return QN_OK;
         return QN_FAIL(err, invalid, "backward: a gradient is needed for %s, only one of a single element is 1",
@@ -193,9 +192,11 @@ qn_status qn_backward_with(qn_tensor *t, qn_tensor *grad, bool retain_graph)
     if (!qn__make_room(ctx)) return qn__status(ctx);
     const qn_mark m = qn__mark(ctx);
     qn_auto *root = t->grad_fn;
+    ctx->in_backward = true;
     root->dy = seed_of(t, grad);
     qn_status status = root->dy != NULL ? walk(root) : qn__status(ctx);
     if (status == QN_OK) status = deliver_all(ctx, root, m.n_nodes);
+    ctx->in_backward = false;
     if (status != QN_OK) {
         clean_up(root, false, false);
         qn__roll_back(ctx, m);

@@ -147,6 +147,10 @@ void qn__context_let_go(qn_context *ctx)
 void qn_context_destroy(qn_context *ctx)
 {
     if (ctx == NULL) return;
+    for (qn_auto *a = ctx->tape_newest; a != NULL; a = a->older) { /* a kept tensor may outlive, on the tape, the gradient of a leaf */
+        if (a->grad != NULL) qn_release(a->grad);
+        a->grad = NULL;
+    }
     for (qn_scope *s = ctx->scope; s != NULL; s = s->outer) end_scope(ctx, s);
     end_scope(ctx, &ctx->kept);
     forget_pending(ctx);
@@ -255,6 +259,7 @@ void qn_release(qn_tensor *t)
     qn_context *ctx = t->ctx;
     unlink_handle(t);
     if (t->grad_fn != NULL) qn__auto_unref(t->grad_fn);
+    qn__storage_drop_handle(t->storage);
     qn__storage_unref(t->storage);
     ctx->n_tensors--;
     qn__slab_put(&ctx->tensors, t);
@@ -273,6 +278,9 @@ qn_tensor *qn__tensor_new(qn_context *ctx, qn_storage *s, const qn_layout *layou
     t->ctx = ctx;
     t->storage = s;
     t->grad_fn = NULL;
+    t->rebased = s->rebased;
+    t->detached = false;
+    s->n_handles++;
     t->refs = 1;
     t->epoch = 0;
     t->layout = *layout;
@@ -283,5 +291,7 @@ qn_tensor *qn__tensor_new(qn_context *ctx, qn_storage *s, const qn_layout *layou
 
 qn_tensor *qn__tensor_alias(const qn_tensor *t, const qn_layout *layout)
 {
-    return qn__tensor_new(t->ctx, qn__storage_ref(t->storage), layout);
+    qn_tensor *v = qn__tensor_new(t->ctx, qn__storage_ref(t->storage), layout);
+    if (v != NULL) v->detached = t->detached;
+    return v;
 }

@@ -11,7 +11,7 @@ qn_tensor *qn_clone(qn_tensor *t)
 /* The same tensor under another handle, gradient and all. */
 static qn_tensor *again(qn_tensor *t)
 {
-    qn_tensor *v = qn__tensor_alias(t, &t->layout);
+    qn_tensor *v = qn__tape_fresh(t) ? qn__tensor_alias(t, &t->layout) : NULL;
     if (v == NULL || t->grad_fn == NULL) return v;
     qn__tape_share(v, t);
     return v;
@@ -93,9 +93,12 @@ qn_tensor *qn_become(qn_tensor *t, qn_tensor *from)
     if (t->grad_fn != NULL) qn__auto_unref(t->grad_fn);
     t->grad_fn = NULL;
     t->storage = qn__storage_ref(from->storage);
+    t->storage->n_handles++;
+    qn__storage_drop_handle(old);
     qn__storage_unref(old);
     t->layout = from->layout;
     t->rebased = from->rebased;
+    t->detached = from->detached;
     t->epoch = 0; /* the view recorded last was of the other storage */
     qn__tape_share(t, from);
     return t;

@@ -240,6 +240,10 @@ qn_status qn__flush(qn_context *ctx)
     qn_error *err = qn__err(ctx);
     int32_t n_outputs;
     qn_exec *e = NULL;
+    if (ctx->in_backward) {
+        ctx->looked = true;
+        return QN_FAIL(err, state, "checkpoint: a value was looked at while the function was called again for backward");
+    }
     if (ctx->pending == NULL) { /* nobody sees anything of what was recorded */
         settle(ctx, NULL, 0, 0);
         return QN_OK;

@@ -280,12 +280,16 @@ bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *oth
 
 /* ---- operations on handles ---- */
 
-bool qn__make_room(qn_context *ctx) { return ctx->graph->n_nodes < ctx->max_pending || qn__flush(ctx) == QN_OK; }
+/* While backward records, its gradients are nodes of the graph that is pending. */
+bool qn__make_room(qn_context *ctx)
+{
+    return ctx->graph->n_nodes < ctx->max_pending || ctx->in_backward || qn__flush(ctx) == QN_OK;
+}
 
 qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (t[i] == NULL) return NULL;
+        if (t[i] == NULL || !qn__tape_fresh(t[i])) return NULL;
     }
     for (int i = 1; i < n; i++) {
         if (t[i]->ctx == t[0]->ctx) continue;
@@ -316,6 +320,22 @@ qn_tensor *qn__apply(qn_op op, const void *attrs, qn_tensor *const *src, int n_s
     return NULL;
 }
 
+/* Sources that the gradient will need as they are, and that the write changes, are copied first. */
+static bool save_sources(qn_context *ctx, const qn_tensor *dst, qn_op op, qn_tensor **src, int n_src, qn_tensor **made)
+{
+    memset(made, 0, (size_t)n_src * sizeof *made);
+    if (!qn__tape_wanted(ctx, src, n_src)) return true;
+    for (int i = 0; i < n_src; i++) {
+        if (src[i]->storage != dst->storage || !qn__tape_keeps(ctx, op, src, n_src, i)) continue;
+        made[i] = qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)src[i]->storage->dtype}, &src[i], 1);
+        if (made[i] == NULL) return false;
+        src[i] = made[i];
+    }
+    return true;
+}
+
+static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
+
 qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
 {
     const char *name = qn__op_info(op)->name;
@@ -323,6 +343,16 @@ qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *a
     for (int i = 0; i < n_src; i++) all[i + 1] = src[i];
     qn_context *ctx = qn__same_context(name, all, n_src + 1);
     if (ctx == NULL || !qn__tape_writable(dst, name, src, n_src)) return NULL;
+    qn_tensor *in[QN_MAX_SRC], *made[QN_MAX_SRC];
+    for (int i = 0; i < n_src; i++) in[i] = src[i];
+    qn_tensor *done = save_sources(ctx, dst, op, in, n_src, made) ? apply_into(ctx, dst, in_place, op, attrs, in, n_src) : NULL;
+    for (int i = 0; i < n_src; i++) qn_release(made[i]);
+    return done;
+}
+
+static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
+{
+    const char *name = qn__op_info(op)->name;
     qn_node *y = node_for(ctx, op, attrs, src, n_src);
     if (y == NULL) return NULL;
     const qn_shape have = qn_layout_shape(&y->layout), want = qn_layout_shape(&dst->layout);

@@ -64,6 +64,14 @@ void qn__storage_unlist(qn_storage *s)
     else ctx->pending_last = s->prev;
 }
 
+void qn__storage_drop_handle(qn_storage *s)
+{
+    qn_auto *a = s->base_fn;
+    if (--s->n_handles > 0 || a == NULL) return;
+    s->base_fn = NULL;
+    qn__auto_unref(a);
+}
+
 /* The memory of a storage with a leaf cannot be asked for: the graph's reference is among `refs`. */
 void qn__storage_unref(qn_storage *s)
 {

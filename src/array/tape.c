@@ -59,14 +59,14 @@ void qn__auto_unref(qn_auto *a)
     }
 }
 
-static qn_auto *new_entry(qn_context *ctx, qn_op op)
+qn_auto *qn__auto_new(qn_context *ctx, qn_op op)
 {
     qn_auto *a = qn__slab_get(ctx, &ctx->autos);
     if (a == NULL) return NULL;
     a->ctx = ctx;
     a->refs = 1;
     a->op = op;
-    a->leaf = a->released = a->retain = false;
+    a->leaf = a->released = a->retain = a->again = a->keeps_result = false;
     a->n_src = 0;
     a->dy = NULL;
     a->grad = NULL;
@@ -78,7 +78,7 @@ static qn_auto *new_entry(qn_context *ctx, qn_op op)
 
 qn_auto *qn__auto_leaf(qn_context *ctx, const qn_tensor *t)
 {
-    qn_auto *a = new_entry(ctx, QN_OP_input);
+    qn_auto *a = qn__auto_new(ctx, QN_OP_input);
     if (a == NULL) return NULL;
     a->leaf = true;
     a->y.dtype = t->storage->dtype;
@@ -86,7 +86,7 @@ qn_auto *qn__auto_leaf(qn_context *ctx, const qn_tensor *t)
     return a;
 }
 
-static void fill_edge(qn_edge *e, const qn_tensor *t, bool keep)
+void qn__auto_edge(qn_edge *e, const qn_tensor *t, bool keep)
 {
     e->to = t->grad_fn != NULL ? qn__auto_ref(t->grad_fn) : NULL;
     e->kept = keep ? qn__storage_ref(t->storage) : NULL;
@@ -120,18 +120,12 @@ static qn_auto *entry_of(qn_context *ctx, const qn_tensor *y, qn_op op, const vo
         (void)QN_FAIL(qn__err(ctx), internal, "%s: %zu bytes of attributes do not fit a tape entry", qn__op_info(op)->name, bytes);
         return NULL;
     }
-    for (int i = 0; i < n_src; i++) {
-        if (src[i]->grad_fn == NULL || src[i]->rebased == src[i]->storage->rebased) continue;
-        (void)QN_FAIL(qn__err(ctx), state, "%s: source %d was changed in place through another tensor; gradients cannot follow that",
-                      qn__op_info(op)->name, i);
-        return NULL;
-    }
-    qn_auto *a = new_entry(ctx, op);
+    qn_auto *a = qn__auto_new(ctx, op);
     if (a == NULL) return NULL;
     a->n_src = n_src;
     if (attrs != NULL) memcpy(a->attrs, attrs, bytes);
     else memset(a->attrs, 0, bytes);
-    for (int i = 0; i < n_src; i++) fill_edge(&a->src[i], src[i], kept >> i & 1);
+    for (int i = 0; i < n_src; i++) qn__auto_edge(&a->src[i], src[i], kept >> i & 1);
     a->y.dtype = y->storage->dtype;
     a->y.layout = y->layout;
     a->keeps_result = (kept & QN_KEEP_y) != 0;
@@ -186,11 +180,36 @@ bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src
         (void)QN_FAIL(qn__err(ctx), state, "%s: a leaf that requires a gradient cannot be written in place while gradients are recorded", op);
         return false;
     }
-    if ((t->grad_fn != NULL || qn__tape_wanted(ctx, src, n_src)) && !qn__is_whole(t)) {
-        (void)QN_FAIL(qn__err(ctx), unsupported, "%s: a write into a part of a tensor cannot carry a gradient", op);
+    if ((t->grad_fn == NULL && !qn__tape_wanted(ctx, src, n_src)) || qn__is_whole(t)) return true;
+    const qn_auto *root = qn__auto_root(t);
+    if (root != NULL && root->leaf) {
+        (void)QN_FAIL(qn__err(ctx), state, "%s: a view of a leaf that requires a gradient cannot be written in place while gradients are recorded", op);
         return false;
     }
-    return true;
+    const qn_layout *base = root != NULL ? &root->y.layout : &t->storage->layout;
+    if (!t->detached && base->offset == 0 && qn_layout_is_contiguous(base) && qn_layout_numel(base) == qn_layout_numel(&t->storage->layout)) return true;
+    (void)QN_FAIL(qn__err(ctx), unsupported, "%s: a write into a part of this tensor cannot carry a gradient; clone it first", op);
+    return false;
+}
+
+/* The storage's value came to be by `whole` from now on; dst has that of `a`. Takes over the references of both. */
+static void take_over(qn_tensor *dst, qn_auto *a, qn_auto *whole, bool part)
+{
+    qn_storage *s = dst->storage;
+    if (!dst->detached) {
+        qn_auto *before = s->base_fn;
+        s->base_fn = whole != NULL && !part ? qn__auto_ref(whole) : whole;
+        s->rebased++;
+        if (before != NULL) qn__auto_unref(before);
+    }
+    if (part) { /* dst is a view of the whole: made when somebody asks */
+        if (a != NULL) qn__auto_unref(a);
+        return;
+    }
+    qn_auto *before = dst->grad_fn;
+    dst->grad_fn = a;
+    dst->rebased = s->rebased;
+    if (before != NULL) qn__auto_unref(before);
 }
 
 bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
@@ -203,19 +222,19 @@ bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_
                       qn__op_info(op)->name);
         return false;
     }
+    const bool follows = wanted || (!ctx->grad_off && dst->grad_fn != NULL), part = follows && !qn__is_whole(dst);
     if (wanted) {
         a = entry_of(ctx, dst, op, attrs, src, n_src);
         if (a == NULL) return false;
     }
-    if (!qn__store(dst, y)) {
+    qn_auto *whole = part ? qn__auto_part(dst, a) : a;
+    if ((part && whole == NULL) || !qn__store(dst, y)) {
+        if (part && whole != NULL) qn__auto_unref(whole);
         if (a != NULL) qn__auto_unref(a);
         return false;
     }
     if (a != NULL) keep_result(a, dst);
-    if (ctx->grad_off || (a == NULL && dst->grad_fn == NULL)) return true;
-    if (dst->grad_fn != NULL) qn__auto_unref(dst->grad_fn);
-    dst->grad_fn = a;
-    dst->rebased = ++dst->storage->rebased;
+    if (follows) take_over(dst, a, whole, part);
     return true;
 }
 
@@ -229,13 +248,16 @@ bool qn_set_grad_enabled(qn_context *ctx, bool enabled)
 }
 
 bool qn_grad_enabled(const qn_context *ctx) { return !ctx->grad_off; }
-bool qn_requires_grad(const qn_tensor *t) { return t != NULL && t->grad_fn != NULL; }
-bool qn_is_leaf(const qn_tensor *t) { return t != NULL && (t->grad_fn == NULL || t->grad_fn->leaf); }
+/* A handle knows late what writes through others have made of it. */
+static const qn_auto *fn_of(const qn_tensor *t) { return t != NULL && qn__tape_fresh((qn_tensor *)(uintptr_t)t) ? t->grad_fn : NULL; }
+bool qn_requires_grad(const qn_tensor *t) { return fn_of(t) != NULL; }
+bool qn_is_leaf(const qn_tensor *t) { return t != NULL && (fn_of(t) == NULL || t->grad_fn->leaf); }
 qn_tensor *qn_grad(const qn_tensor *t) { return t != NULL && t->grad_fn != NULL ? t->grad_fn->grad : NULL; }
 
 qn_tensor *qn_requires_grad_(qn_tensor *t, bool requires_grad)
 {
-    if (t == NULL || (t->grad_fn != NULL) == requires_grad) return t;
+    if (t == NULL || !qn__tape_fresh(t)) return NULL;
+    if ((t->grad_fn != NULL) == requires_grad) return t;
     if (t->grad_fn != NULL) {
         if (!t->grad_fn->leaf) {
             (void)QN_FAIL(qn__err(t->ctx), state, "requires_grad_: only leaves can stop requiring a gradient; use detach");
@@ -256,11 +278,16 @@ qn_tensor *qn_requires_grad_(qn_tensor *t, bool requires_grad)
     return t;
 }
 
-qn_tensor *qn_detach(qn_tensor *t) { return t != NULL ? qn__tensor_alias(t, &t->layout) : NULL; }
+qn_tensor *qn_detach(qn_tensor *t)
+{
+    qn_tensor *v = t != NULL ? qn__tensor_alias(t, &t->layout) : NULL;
+    if (v != NULL) v->detached = true;
+    return v;
+}
 
 void qn_retain_grad(qn_tensor *t)
 {
-    if (t != NULL && t->grad_fn != NULL) t->grad_fn->retain = true;
+    if (fn_of(t) != NULL) t->grad_fn->retain = true;
 }
 
 void qn_zero_grad(qn_tensor *t)

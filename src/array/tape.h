@@ -26,6 +26,7 @@ struct qn_auto {
     int32_t refs;             /* handles and newer entries */
     qn_op op;
     bool leaf, released, retain, keeps_result;
+    bool again;               /* a checkpoint: attrs are a qn_again, and backward records the function again */
     int n_src;
     qn_node *dy, *before;     /* while backward runs: the gradient; the pending value of `grad` */
     qn_delivery delivery;
@@ -34,7 +35,27 @@ struct qn_auto {
     uint64_t attrs[QN_TAPE_ATTRS];
 };
 
+/* How to record a checkpoint again: the same random numbers come. */
+typedef struct qn_again {
+    qn_tensor *(*fn)(void *arg, qn_tensor *const *inputs, int n);
+    void *arg;
+    uint64_t seed, drawn;
+} qn_again;
+
+/* A new entry without edges, the newest; NULL and the context's error when there is no memory. */
+qn_auto *qn__auto_new(qn_context *ctx, qn_op op);
+void qn__auto_edge(qn_edge *e, const qn_tensor *t, bool keep);
+/* The entry after a write of what `value` (may be NULL: no gradient flows there) is about into a part of dst's storage. */
+qn_auto *qn__auto_part(const qn_tensor *dst, qn_auto *value);
+/* The entry of the whole storage that t shows a part of; NULL without. */
+qn_auto *qn__auto_root(const qn_tensor *t);
 void qn__auto_drop_kept(qn_auto *a);
+
+/* ---- while backward runs: backward.c, checkpoint.c ---- */
+qn_status qn__auto_step(qn_auto *a);                          /* the gradient of a to its sources */
+qn_status qn__auto_value(qn_auto *a, const qn_edge *e, qn_node **out); /* NULL for one that is not kept */
+void qn__auto_add(qn_auto *to, qn_node *dx);
+qn_status qn__auto_again(qn_auto *a);                         /* step of a checkpoint */
 qn_auto *qn__auto_leaf(qn_context *ctx, const qn_tensor *t);
 static inline qn_auto *qn__auto_ref(qn_auto *a) { return a->refs++, a; }
 

@@ -37,7 +37,7 @@ static qn_tensor *make(qn_tensor *t, const qn_layout *layout, const qn_layout *b
 /* `call` fills `out` from `in`: once for the tensor's own layout, once for the base. */
 #define VIEW(name, call) \
     do { \
-        if (t == NULL) return NULL; \
+        if (t == NULL || !qn__tape_fresh(t)) return NULL; \
         qn_layout layout, based; \
         const qn_layout *in = &t->layout; \
         qn_layout *out = &layout; \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/ops_optim.h -- the steps of optimizers, and the sum of squares of many gradients: attributes. Included by graph.h.
+/* src/graph/ops_optim.h -- the steps of optimizers, and the sum of squares of many gradients, and what training asks of a
+ * graph besides: attributes. Included by graph.h.
  *
  * A step is an update of a parameter, or of the state that goes with it, in place. What changes from step to step (rates, corrections) is
  * not an attribute but an element of `numbers`, F64 [QN_OPTIM_NUMBERS], so that the compiled graph stays. The gradient that a step
@@ -20,6 +21,8 @@ enum { QN_ADAM_beta1 = QN_OPTIM_decay + 1, QN_ADAM_beta2, QN_ADAM_rate, QN_ADAM_
 /* The largest state: m, v and the greatest v. */
 enum { QN_ADAM_ROWS = 3 };
 
+/* Makes a value that passes know nothing of from one they know: what is computed from it is computed again. */
+typedef struct qn_hold_attrs { int32_t serial; } qn_hold_attrs; /* unlike that of every other in the graph */
 typedef struct qn_sum_squares_attrs { int32_t carry; } qn_sum_squares_attrs; /* source 0 is a sum so far, 0-d F64 */
 /* plain: x is the gradient, taken as above; buffered: x is the momentum buffer, taken as it is; nesterov: x is the gradient, and the last
  * source the buffer b. */

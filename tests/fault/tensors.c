@@ -5,6 +5,7 @@
 
 #include <quern/autograd.h>
 #include <quern/dlpack.h>
+#include <quern/optim.h>
 #include <quern/ops.h>
 
 #include "array/dlpack.h"
@@ -299,8 +300,63 @@ static void packed(void **state)
     fault_sweep("block formats", packed_life, NULL, NULL);
 }
 
+/* ---- an optimizer, a write into a part, a checkpoint ---- */
+
+static qn_tensor *square_of(void *arg, qn_tensor *const *x, int n)
+{
+    (void)arg, (void)n;
+    return qn_square(x[0]);
+}
+
+static qn_status gradients_of(net *n, qn_error *err)
+{
+    qn_context *c = n->ctx;
+    qn_status status = qn_scope_begin(c);
+    if (status == QN_OK) {
+        qn_tensor *y = qn_linear(n->x, n->w, n->b), *z = qn_checkpoint(square_of, NULL, &y, 1);
+        if (z != NULL) (void)qn_mul_number_(qn_select(z, 0, 0), 2);
+        qn_tensor *loss = qn_mean(z, QN_ALL, false);
+        status = loss != NULL ? qn_backward(loss) : QN_STATUS_nomem;
+        (void)qn_scope_end(c, NULL);
+    }
+    if (status == QN_OK) return QN_OK;
+    *err = *qn_context_error(c);
+    return err->status != QN_OK ? err->status : QN_STATUS_internal;
+}
+
+/* A step happens for all parameters or for none. */
+static qn_status optimizer_life(void *ctx, qn_error *err)
+{
+    net n;
+    qn_optimizer *o = NULL;
+    double w[12], b[4];
+    (void)ctx;
+    qn_status status = build(&n, err);
+    if (status == QN_OK) status = qn_adamw_create(&(qn_adam_options){.lr = 0.125}, (qn_tensor *[]){n.w, n.b}, 2, &o, err);
+    if (status == QN_OK) status = gradients_of(&n, err);
+    if (status == QN_OK && (qn_optimizer_clip(o, 1) == NULL || qn_optimizer_step(o) != QN_OK)) {
+        *err = *qn_context_error(n.ctx);
+        status = err->status;
+    }
+    if (status == QN_OK && (qn_to_doubles(n.w, w, 12) != QN_OK || qn_to_doubles(n.b, b, 4) != QN_OK)) {
+        *err = *qn_context_error(n.ctx);
+        status = err->status;
+    }
+    if (status == QN_OK) assert_true(w[0] < 0.5 && b[0] < 0);
+    qn_optimizer_destroy(o);
+    qn_context_destroy(n.ctx);
+    return status;
+}
+
+static void optimizers(void **state)
+{
+    (void)state;
+    fault_sweep("an optimizer and a step", optimizer_life, NULL, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors), cmocka_unit_test(every_group), cmocka_unit_test(packed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors), cmocka_unit_test(every_group), cmocka_unit_test(packed),
+                                       cmocka_unit_test(optimizers)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

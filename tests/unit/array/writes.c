@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/array/writes.c -- gradients through writes into parts of tensors, by PyTorch's figures (tests/oracle/inplace_gradients.py), and
+ * checkpoints: the same gradients from less memory. */
+#include "rig.h"
+
+static qn_tensor *leaf(qn_context *c, qn_shape shape)
+{
+    qn_tensor *t = qn_view_as(qn_arange(c, 1, 1 + (double)qn_shape_numel(&shape), 1, F32), shape);
+    GOOD(c, t);
+    return qn_requires_grad_(t, true);
+}
+
+/* backward of the sum of 1, 2, 3 .. times y */
+static void back(qn_context *c, qn_tensor *y)
+{
+    GOOD(c, y);
+    qn_tensor *w = qn_view_as(qn_arange(c, 1, 1 + (double)qn_numel(y), 1, F32), qn_shape_get(y));
+    OK(c, qn_backward(qn_sum(qn_mul(y, w), QN_ALL, false)));
+}
+
+static void into_parts(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = leaf(c, qn_shape_of(2, 3)), *y = qn_mul(x, x);
+    GOOD(c, qn_fill_(qn_select(y, 0, 0), 1));
+    back(c, y);
+    EXPECT(qn_grad(x), 0, 0, 0, 32, 50, 72);
+    EXPECT(y, 1, 1, 1, 16, 25, 36);
+
+    x = leaf(c, qn_shape_of(2, 3)), y = qn_mul(x, x);
+    qn_tensor *z = leaf(c, qn_shape_of(2, 2));
+    GOOD(c, qn_mul_(qn_narrow(y, 1, 1, 2), z));
+    back(c, y);
+    EXPECT(qn_grad(x), 2, 8, 36, 32, 150, 288);
+    EXPECT(qn_grad(z), 8, 27, 125, 216);
+
+    x = leaf(c, qn_shape_of(2));
+    qn_tensor *b = qn_zeros(c, qn_shape_of(2, 3), F32);
+    GOOD(c, qn_copy_(qn_select(b, 1, 1), x));
+    assert_true(qn_requires_grad(b) && !qn_is_leaf(b));
+    back(c, qn_mul(b, b));
+    EXPECT(qn_grad(x), 4, 20);
+    context_end(c);
+}
+
+static void seen_by_all(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = leaf(c, qn_shape_of(2, 3)), *y = qn_mul(x, x), *v = qn_select(y, 0, 0), *u = qn_transpose(y, 0, 1);
+    GOOD(c, qn_sqrt_(v));
+    back(c, u);
+    EXPECT(qn_grad(x), 1, 3, 5, 16, 40, 72);
+
+    x = leaf(c, qn_shape_of(2, 3)), y = qn_mul(x, x);
+    GOOD(c, qn_mul_number_(qn_narrow(y, 0, 0, 1), 3));
+    GOOD(c, qn_add_(qn_select(y, 1, 0), qn_select(x, 1, 0)));
+    GOOD(c, qn_mul_(qn_select(y, 0, 1), qn_select(x, 0, 1)));
+    back(c, y);
+    EXPECT(qn_grad(x), 7, 24, 54, 224, 375, 648);
+
+    x = leaf(c, qn_shape_of(2, 3)), y = qn_mul(x, x);
+    GOOD(c, qn_mul_number_(qn_view_as(y, qn_shape_of(6)), 3)); /* the whole, through another handle */
+    back(c, y);
+    EXPECT(qn_grad(x), 6, 24, 54, 96, 150, 216);
+
+    x = leaf(c, qn_shape_of(2, 3)), y = qn_mul(x, x);
+    qn_tensor *a = qn_select(y, 0, 1), *two = qn_slice(y, 1, 0, QN_END, 2);
+    GOOD(c, qn_mul_number_(a, 2));
+    GOOD(c, qn_add_(two, qn_mul(qn_clone(qn_select(a, 0, 0)), qn_select(qn_select(x, 0, 0), 0, 0))));
+    GOOD(c, qn_mul_number_(a, 3));
+    back(c, y);
+    EXPECT(qn_grad(x), 1090, 8, 18, 736, 300, 432);
+
+    y = qn_mul(x, x);
+    qn_tensor *d = qn_detach(y);
+    GOOD(c, qn_mul_number_(qn_select(y, 0, 0), 2));
+    assert_false(qn_requires_grad(d)); /* it shares the values and nothing else */
+    EXPECT(d, 2, 8, 18, 16, 25, 36);
+    context_end(c);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = leaf(c, qn_shape_of(2, 3)), *y = qn_mul(x, x), *z = qn_mul(y, y);
+    REFUSED(c, qn_mul_number_(qn_select(x, 0, 0), 2), "view of a leaf");
+    GOOD(c, qn_mul_number_(qn_select(y, 0, 0), 2));
+    assert_int_equal(qn_backward(qn_sum(z, QN_ALL, false)), QN_STATUS_state); /* z needs y as it was */
+    assert_non_null(strstr(qn_context_error(c)->text, "changed in place"));
+    qn_context_clear(c);
+    REFUSED(c, qn_mul_(qn_select(qn_detach(y), 0, 0), x = leaf(c, qn_shape_of(3))), "cannot carry a gradient");
+    const bool was = qn_set_grad_enabled(c, false);
+    GOOD(c, qn_mul_number_(qn_select(x, 0, 0), 2)); /* nothing is noted now */
+    qn_set_grad_enabled(c, was);
+    EXPECT(x, 2, 2, 3);
+    context_end(c);
+}
+
+/* Storages whose gradient keeps them end all the same, in a loop that allocates nothing. */
+static void no_cycles(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = leaf(c, qn_shape_of(4, 4));
+    qn_context_info before = {0}, after;
+    for (int i = 0; i < 8; i++) {
+        OK(c, qn_scope_begin(c));
+        qn_tensor *y = qn_mul(x, x);
+        GOOD(c, qn_neg_(qn_narrow(y, 1, 0, 2)));
+        GOOD(c, qn_exp_(qn_select(y, 0, 1))); /* keeps its result: y's own storage */
+        qn_tensor *s = qn_sum(y, QN_ALL, false);
+        if (i % 2 == 0) OK(c, qn_backward(s));
+        GOOD(c, qn_data(s));
+        (void)qn_scope_end(c, NULL);
+        qn_zero_grad(x);
+        OK(c, qn_eval_all(c));
+        qn_context_get_info(c, &after);
+        if (i == 2) before = after;
+    }
+    assert_int_equal(after.n_storages, before.n_storages);
+    assert_int_equal(after.n_tensors, before.n_tensors);
+    assert_true(after.live_bytes == before.live_bytes);
+    context_end(c);
+}
+
+/* ---- checkpoints ---- */
+
+enum { LAYERS = 24, SIZE = 64, ROWS = 1536 };
+
+typedef struct net {
+    qn_tensor *w[LAYERS];
+    int layer;
+    double p;                 /* of dropout */
+} net;
+typedef struct layer { net *n; int i; } layer;
+
+static qn_tensor *forward(void *arg, qn_tensor *const *x, int n)
+{
+    const layer *l = arg;
+    (void)n;
+    qn_tensor *h = x[0];
+    for (int k = 0; k < 4; k++) h = qn_tanh(qn_add(qn_matmul(h, l->n->w[l->i]), x[0])); /* much that backward would keep */
+    return qn_dropout(h, l->n->p, l->n->p > 0);
+}
+
+/* Gradients of all layers; how many bytes were out at most. */
+static uint64_t train_once(bool with_checkpoints, double p, float *grads, float *loss)
+{
+    qn_context *c = context_new();
+    net n = {.p = p};
+    layer layers[LAYERS];
+    qn_manual_seed(c, 7);
+    for (int i = 0; i < LAYERS; i++) {
+        n.w[i] = qn_requires_grad_(qn_mul_number(qn_randn(c, qn_shape_of(SIZE, SIZE), F32), 0.1), true);
+        layers[i] = (layer){&n, i};
+    }
+    qn_tensor *x = qn_randn(c, qn_shape_of(ROWS, SIZE), F32);
+    OK(c, qn_eval_all(c));
+    qn_metrics_reset();
+    qn_metrics m;
+    OK(c, qn_scope_begin(c));
+    qn_tensor *h = qn_requires_grad_(qn_clone(x), true);
+    for (int i = 0; i < LAYERS; i++) h = with_checkpoints ? qn_checkpoint(forward, &layers[i], &h, 1) : forward(&layers[i], &h, 1);
+    qn_tensor *y = qn_keep(qn_mean(qn_square(h), QN_ALL, false));
+    GOOD(c, y);
+    OK(c, qn_backward(y));
+    (void)qn_scope_end(c, NULL);
+    *loss = (float)qn_item(y);
+    qn_metrics_snapshot(&m);
+    for (int i = 0; i < LAYERS; i++) OK(c, qn_to_host(qn_grad(n.w[i]), grads + i * SIZE * SIZE, SIZE * SIZE * sizeof *grads));
+    const double next = qn_item(qn_rand(c, QN_SCALAR, QN_DTYPE_F64));
+    *loss += (float)next; /* draws after it are not disturbed either */
+    context_end(c);
+    return m.peak_bytes;
+}
+
+static void checkpoints(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)LAYERS * SIZE * SIZE * sizeof(float);
+    float *a = malloc(bytes), *b = malloc(bytes), loss_a, loss_b;
+    for (int dropping = 0; dropping < 2; dropping++) {
+        const uint64_t all = train_once(false, dropping * 0.2, a, &loss_a), few = train_once(true, dropping * 0.2, b, &loss_b);
+        printf("peak: %.1f MB kept, %.1f MB recomputed\n", (double)all / 1e6, (double)few / 1e6);
+        assert_true(few * 2 < all);
+        assert_true(loss_a == loss_b);
+        assert_memory_equal(a, b, bytes);
+    }
+    free(a);
+    free(b);
+}
+
+static qn_tensor *grows(void *arg, qn_tensor *const *x, int n)
+{
+    int *calls = arg;
+    return n == 1 && ++*calls == 2 ? qn_cat((qn_tensor *[]){x[0], x[0]}, 2, 0) : qn_square(x[0]);
+}
+
+static qn_tensor *looks(void *arg, qn_tensor *const *x, int n)
+{
+    (void)arg, (void)n;
+    return qn_mul_number(x[0], isnan(qn_item(qn_sum(x[0], QN_ALL, false))) ? 2 : 3);
+}
+
+static qn_tensor *inner(void *arg, qn_tensor *const *x, int n) { return qn_mul(qn_square(x[0]), n == 2 ? x[1] : arg); }
+
+static qn_tensor *outer(void *arg, qn_tensor *const *x, int n)
+{
+    qn_tensor *y = qn_checkpoint(inner, arg, x, n);
+    return qn_add(qn_checkpoint(inner, arg, &y, 1), x[0]);
+}
+
+static void checkpoints_at_the_edges(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    int calls = 0;
+    qn_tensor *x = leaf(c, qn_shape_of(3)), *w = leaf(c, qn_shape_of(3)), *y = qn_checkpoint(grows, &calls, &x, 1);
+    assert_int_equal(qn_backward(qn_sum(y, QN_ALL, false)), QN_STATUS_state);
+    assert_non_null(strstr(qn_context_error(c)->text, "called again, F32 [6]"));
+    assert_null(qn_grad(x));
+    qn_context_clear(c);
+    y = qn_checkpoint(looks, NULL, &x, 1);
+    GOOD(c, y);
+    assert_int_equal(qn_backward(qn_sum(y, QN_ALL, false)), QN_STATUS_state);
+    qn_context_clear(c);
+    EXPECT(y, 3, 6, 9);
+    /* one within another, a parameter from outside: y = x^2 w, then y^2 w + x; two inputs */
+    y = qn_checkpoint(outer, w, (qn_tensor *[]){x, w}, 2);
+    back(c, y);
+    EXPECT(y, 1 + 1, 128 + 2, 2187 + 3); /* x^4 w^3 + x */
+    EXPECT(qn_grad(x), 1 * (4 + 1), 2 * (4 * 8 * 8 + 1), 3 * (4 * 27 * 27 + 1));
+    EXPECT(qn_grad(w), 3, 2 * (16 * 3 * 4), 3 * (81 * 3 * 9));
+    /* without gradients it is a call */
+    const bool was = qn_set_grad_enabled(c, false);
+    assert_false(qn_requires_grad(qn_checkpoint(inner, w, &x, 1)));
+    qn_set_grad_enabled(c, was);
+    context_end(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(into_parts), cmocka_unit_test(seen_by_all), cmocka_unit_test(refused),
+        cmocka_unit_test(no_cycles),  cmocka_unit_test(checkpoints), cmocka_unit_test(checkpoints_at_the_edges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
