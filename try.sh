@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ./try.sh MODEL.gguf "PROMPT" [quern run options] -- installs what is missing, builds, and generates text.
+# ./try.sh [MODEL.gguf "PROMPT" [quern run options]] -- installs what is missing, builds, and generates text: with the model of
+# models/ when none is named.
 set -eu
 cd "$(dirname "$0")"
 if [ $# -lt 1 ]; then
-    echo 'usage: ./try.sh MODEL.gguf "PROMPT" [options of quern run]' >&2
-    exit 2
+    set -- "$PWD/models/shakespeare.gguf" "ROMEO:
+" -n 200 --temp 0.7
 fi
 case $1 in
 /*) model=$1 ;;

@@ -286,6 +286,7 @@ static int train(run *r)
     if (c->cpu) (void)qn_cpu_level_find(c->cpu, &level);
     /* Of the float peak only where all products are of floats: those with a quantized base run faster than that on the way forward. */
     if (!c->lora.base && qn_machine_measure(level, c->threads, 0.15, &peaks, NULL) == QN_OK) r->peak = peaks.f32_gflops * 1e9;
+    qn_metrics_reset(); /* of memory, what training takes */
     say_start(r);
     r->start_ns = cli_now_ns();
     r->first_step = r->info.step;
@@ -321,8 +322,11 @@ int cli_command_train(int argc, char **argv)
         if (status == CLI_OK && qn_trainer_export(r.trainer, c.out, c.type || c.lora.base ? c.type : "F16", c.name, &err) != QN_OK) status = cli_fail_error(&err);
         if (status == CLI_OK) {
             qn_trainer_get_info(r.trainer, &r.info);
-            if (r.info.best_step) fprintf(stderr, "%s: weights of step %d, %.4f bits per byte held out\n", c.out, r.info.best_step, r.info.best_bits_per_byte);
-            else fprintf(stderr, "%s: weights of step %d\n", c.out, r.info.step);
+            qn_metrics metrics;
+            qn_metrics_snapshot(&metrics);
+            fprintf(stderr, "%s: weights of step %d", c.out, r.info.best_step ? r.info.best_step : r.info.step);
+            if (r.info.best_step) fprintf(stderr, ", %.4f bits per byte held out", r.info.best_bits_per_byte);
+            fprintf(stderr, "; %.0f MiB of memory at most\n", (double)metrics.peak_bytes / (1 << 20));
         }
         qn_trainer_destroy(r.trainer);
     }
