@@ -7,8 +7,9 @@
 #include "cpu/row.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { PIECE = 8192 };
+enum { PIECE = 8192, STRIP = 64, LEAST = 4 }; /* of lanes in a strip: a line of F32 holds 16, but a few pay already */
 _Static_assert((12 + 8 + 8) * PIECE <= QN_MM_TILE_BYTES, "a piece of the source, one of the result, and room to narrow it");
 
 typedef struct lane_state { double a, b; int64_t i; } lane_state;
@@ -42,6 +43,7 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     (void)phase;
     const int64_t n = length_of(node);
     *chunk = qn__chunk_of(8192, n);
+    if (*chunk < STRIP && node->layout.rank > 0 && ((const qn_along_attrs *)node->attrs)->dim < node->layout.rank - 1) *chunk = STRIP;
     return n > 0 ? qn_layout_numel(&node->layout) / n : 0;
 }
 
@@ -74,12 +76,66 @@ static void do_piece(const qn_task *t, const along *op, qn_walk *from, qn_walk *
     if (!direct) qn__walk_store(t->ukr, to, at, n, y, room + 8 * PIECE);
 }
 
+/* ---- lanes beside each other: where the dimension is not the last, a lane on its own would touch a line of memory for each element.
+ * A strip of neighbours is turned into the tile, a lane behind the other, done there, and turned back: the same operations on each lane, so
+ * the same bits. ---- */
+
+/* How many lanes from `lane` on one strip may take; less than LEAST: none. */
+static int64_t strip_of(const qn_task *t, int dim, int64_t length, int64_t pitch, int64_t lane, int64_t left)
+{
+    const qn_layout *x = &t->src[0].layout, *y = &t->dst.layout;
+    const int last = y->rank - 1;
+    if (dim >= last || t->src[0].dtype != t->dst.dtype || !qn__number_is(t->dst.dtype)) return 0;
+    if (x->stride[last] != 1 || y->stride[last] != 1 || length > PIECE / LEAST) return 0;
+    int64_t n = y->dim[last] - lane % y->dim[last];
+    n = n < left ? n : left;
+    n = n < STRIP ? n : STRIP;
+    return n < PIECE / pitch ? n : PIECE / pitch;
+}
+
+static void turn_strip(const qn_task *t, int64_t bytes, void *y, int64_t y_stride, const void *x, int64_t x_stride, int64_t rows, int64_t cols)
+{
+    if (bytes == 4) {
+        t->ukr->transpose_f32(y, y_stride, x, x_stride, rows, cols);
+        return;
+    }
+    for (int64_t c = 0; c < cols; c++) {
+        for (int64_t r = 0; r < rows; r++) memcpy((uint8_t *)y + (c * y_stride + r) * 8, (const uint8_t *)x + (r * x_stride + c) * 8, 8);
+    }
+}
+
+static void run_strip(const qn_task *t, const along *op, int dim, int64_t length, int64_t pitch, int64_t lane, int64_t n)
+{
+    const qn_number kind = qn__number_of(t->dst.dtype);
+    const int64_t bytes = qn__number_bytes(kind), x_step = t->src[0].layout.stride[dim], y_step = t->dst.layout.stride[dim];
+    const qn_walk from = lane_of(&t->src[0], dim, lane), to = lane_of(&t->dst, dim, lane);
+    uint8_t *tile = (uint8_t *)t->tile;
+    turn_strip(t, bytes, tile, pitch, from.data, x_step, length, n);
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t *at = tile + i * pitch * bytes;
+        lane_state s = op->start;
+        if (op->whole[kind]) {
+            op->whole[kind](t, at, at, length);
+            continue;
+        }
+        if (op->fold[kind]) op->fold[kind](t, at, length, &s);
+        op->apply[kind](t, at, at, length, &s);
+    }
+    turn_strip(t, bytes, (void *)(uintptr_t)to.data, y_step, tile, pitch, n, length);
+}
+
 static void run_lanes(const qn_task *t, const along *op)
 {
     const qn_number kind = qn__number_of(t->src[0].dtype);
     const int dim = ((const qn_along_attrs *)t->attrs)->dim;
-    const int64_t length = length_of(t->node);
+    const int64_t length = length_of(t->node), pitch = (length + 15) / 16 * 16 + 16; /* lanes of 2^k begin in different sets of the cache */
     for (int64_t i = t->begin; i < t->end; i++) {
+        const int64_t strip = strip_of(t, dim, length, pitch, i, t->end - i);
+        if (strip >= LEAST) {
+            run_strip(t, op, dim, length, pitch, i, strip);
+            i += strip - 1;
+            continue;
+        }
         qn_walk from = lane_of(&t->src[0], dim, i), to = lane_of(&t->dst, dim, i);
         lane_state s = op->start;
         const bool whole = op->whole[kind] && length <= PIECE;
