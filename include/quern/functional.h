@@ -79,7 +79,8 @@ typedef struct qn_cross_entropy_options {
     qn_reduction reduction;   /* the mean divides by the sum of the weights of the targets that count */
 } qn_cross_entropy_options;
 /* -log softmax(logits)[target]. logits [classes], [n, classes] or [n, classes, ..] with targets I32 or I64 of the same shape without
- * classes. Real targets of the logits' shape are probabilities. A target that is no class, and is not ignored, gives NaN. */
+ * classes. Real targets of the logits' shape are probabilities. A target that is no class, and is not ignored, is an error at the next look, as
+ * indices are: see quern/functions.h. */
 QN_API qn_tensor *qn_cross_entropy(qn_tensor *logits, qn_tensor *targets, const qn_cross_entropy_options *options);
 /* -log_probs[target]: cross_entropy behind log_softmax. label_smoothing is not for this one. */
 QN_API qn_tensor *qn_nll_loss(qn_tensor *log_probs, qn_tensor *targets, const qn_cross_entropy_options *options);

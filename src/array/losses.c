@@ -84,6 +84,7 @@ static qn_tensor *of_classes(qn_tensor *x, qn_tensor *targets, const qn_cross_en
     const qn_cross_entropy_attrs attrs = {
         .ignore = ignored_id(o),
         .smoothing = o != NULL ? o->label_smoothing : 0,
+        .strict = QN_STRICT_cross_entropy,
         .reduction = o == NULL || o->reduction == QN_REDUCTION_MEAN ? QN_LOSSES_mean : o->reduction == QN_REDUCTION_SUM ? QN_LOSSES_sum : QN_LOSSES_none,
     };
     qn_tensor *weight = o != NULL && o->weight != NULL ? qn_detach(o->weight) : NULL;

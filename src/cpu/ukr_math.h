@@ -112,6 +112,20 @@ static inline lanes gelu_tanh_lanes(lanes x) /* (1 + tanh u) / 2 = 1 / (1 + exp(
     return l_div(x, l_add(l_set(1), exp_lanes(u)));
 }
 
+static inline lanes gelu_slope_lanes(lanes x)
+{
+    const lanes below = l_mul(l_set(0.5f), l_add(l_set(1), erf_lanes(l_mul(x, l_set(QN_SQRT1_2)))));
+    const lanes density = l_mul(exp_lanes(l_mul(l_mul(x, x), l_set(-0.5f))), l_set(QN_1_SQRT2PI));
+    return l_fma(x, density, below);
+}
+
+static inline lanes gelu_tanh_slope_lanes(lanes x)
+{
+    const lanes z = l_mul(x, x), e = exp_lanes(l_mul(x, l_fma(z, l_set(QN_GELU_C1), l_set(QN_GELU_C0))));
+    const lanes s = l_div(l_set(1), l_add(l_set(1), e)), du = l_fma(z, l_set(-3 * QN_GELU_C1), l_set(-QN_GELU_C0));
+    return l_fma(l_mul(x, s), l_mul(l_mul(l_min(l_set(FLT_MAX), e), s), du), s);
+}
+
 #define EXP(LOAD, STORE) STORE(y, exp_lanes(LOAD(x)));
 #define LOG(LOAD, STORE) STORE(y, log_lanes(LOAD(x)));
 #define SIGMOID(LOAD, STORE) STORE(y, sigmoid_lanes(LOAD(x)));
@@ -126,6 +140,11 @@ MAP1(tanh_f32, TANH)
 MAP1(erf_f32, ERF)
 MAP1(gelu_f32, GELU)
 MAP1(gelu_tanh_f32, GELU_TANH)
+
+#define GELU_BACK(LOAD, STORE) STORE(y, l_mul(LOAD(dy), gelu_slope_lanes(LOAD(x))));
+#define GELU_TANH_BACK(LOAD, STORE) STORE(y, l_mul(LOAD(dy), gelu_tanh_slope_lanes(LOAD(x))));
+void FN(gelu_back_f32)(float *y, const float *dy, const float *x, int64_t n) { EACH(n, GELU_BACK); }
+void FN(gelu_tanh_back_f32)(float *y, const float *dy, const float *x, int64_t n) { EACH(n, GELU_TANH_BACK); }
 
 /* ---- over an array: element i goes to chain i mod 64 ----------------------------------------------------------------- */
 
@@ -202,7 +221,7 @@ void FN(math_init)(qn_ukr *ukr)
 {
 #define SET(name) ukr->name = FN(name);
     SET(sub_f32) SET(div_f32) SET(sqrt_f32) SET(maximum_f32) SET(minimum_f32) SET(clamp_f32)
-    SET(exp_f32) SET(log_f32) SET(sigmoid_f32) SET(tanh_f32) SET(erf_f32) SET(gelu_f32) SET(gelu_tanh_f32)
+    SET(exp_f32) SET(log_f32) SET(sigmoid_f32) SET(tanh_f32) SET(erf_f32) SET(gelu_f32) SET(gelu_tanh_f32) SET(gelu_back_f32) SET(gelu_tanh_back_f32)
     SET(sum_f32) SET(dev_sq_f32) SET(highest_f32) SET(lowest_f32)
 #undef SET
 }

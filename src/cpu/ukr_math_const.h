@@ -45,6 +45,7 @@
 #define QN_ERF_N5 -5.96761703e-4f
 
 #define QN_SQRT1_2 0x1.6a09e6p-1f
+#define QN_1_SQRT2PI 0x1.988454p-2f
 #define QN_GELU_C0 -0x1.988454p+0f /* -2 sqrt(2 / pi) */
 #define QN_GELU_C1 -0x1.24442p-4f  /* 0.044715 times that */
 

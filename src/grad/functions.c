@@ -6,10 +6,7 @@
 
 #define LN2 0.693147180559945309417
 #define LN10 2.302585092994045684018
-#define SQRT_2_OVER_PI 0.797884560802865355880
 #define TWO_OVER_SQRT_PI 1.128379167095512573896
-#define SQRT_HALF 0.707106781186547524401
-#define ONE_OVER_SQRT_2PI 0.398942280401432677940
 
 #define X (t->src[0])
 #define Y (t->y)
@@ -74,24 +71,7 @@ static qn_node *slope_of_silu(const qn_grad_task *t, qn_node *x)
 
 SLOPE(silu, slope_of_silu(t, X))
 
-/* Exact: P(x) + x p(x) with the normal distribution's P and p. By tanh: with u = sqrt(2/pi) (x + 0.044715 x^3) and h = tanh u,
- * (1 + h) / 2 + x (1 - h^2) u' / 2. */
-static qn_node *slope_of_gelu(const qn_grad_task *t)
-{
-    qn_node *x = X, *sq = square(t, x);
-    if (((const qn_gelu_attrs *)t->attrs)->tanh == 0) {
-        qn_node *below = times(t, plus(t, unary(t, QN_OP_erf, times(t, x, SQRT_HALF)), 1.0), 0.5);
-        qn_node *density = times(t, unary(t, QN_OP_exp, times(t, sq, -0.5)), ONE_OVER_SQRT_2PI);
-        return add(t, below, mul(t, x, density));
-    }
-    const double cubic = 0.044715;
-    qn_node *h = unary(t, QN_OP_tanh, times(t, mul(t, x, plus(t, times(t, sq, cubic), 1.0)), SQRT_2_OVER_PI));
-    qn_node *du = times(t, plus(t, times(t, sq, 3.0 * cubic), 1.0), SQRT_2_OVER_PI);
-    qn_node *sum = add(t, plus(t, h, 1.0), mul(t, mul(t, x, one_less(t, square(t, h))), du));
-    return times(t, sum, 0.5);
-}
-
-SLOPE(gelu, slope_of_gelu(t))
+void qn__grad_gelu(qn_grad_task *t) { t->dx[0] = qn__op(t->g, QN_OP_gelu_back, t->attrs, (qn_node *[]){t->dy, X}, 2); }
 
 static qn_node *positive(const qn_grad_task *t, qn_node *x) { return binary(t, QN_OP_gt, x, number(t, 0.0)); }
 

@@ -190,15 +190,27 @@ static qn_node *sum_along(const qn_grad_task *t, qn_node *x)
     return qn__op(t->g, QN_OP_sum, &(qn_reduce_attrs){.dims = 1u << along(t), .keep = 1}, &x, 1);
 }
 
+/* Over rows as they lie it is one node. */
+static bool as_rows(const qn_grad_task *t)
+{
+    const qn_dtype d = t->dy->dtype;
+    return (d == QN_DTYPE_F32 || d == QN_DTYPE_F64) && t->y_shape.rank > 0 && along(t) == t->y_shape.rank - 1;
+}
+
 void qn__grad_softmax(qn_grad_task *t)
 {
+    if (as_rows(t)) {
+        t->dx[0] = qn__softmax_back(t->g, qn__grad_dense(t->g, t->dy), qn__grad_dense(t->g, t->y), false);
+        return;
+    }
     qn_node *weighed = mul(t, t->dy, t->y);
     t->dx[0] = sub(t, weighed, mul(t, t->y, sum_along(t, weighed)));
 }
 
 void qn__grad_log_softmax(qn_grad_task *t)
 {
-    t->dx[0] = sub(t, t->dy, mul(t, unary(t, QN_OP_exp, t->y), sum_along(t, t->dy)));
+    if (as_rows(t)) t->dx[0] = qn__softmax_back(t->g, qn__grad_dense(t->g, t->dy), qn__grad_dense(t->g, t->y), true);
+    else t->dx[0] = sub(t, t->dy, mul(t, unary(t, QN_OP_exp, t->y), sum_along(t, t->dy)));
 }
 
 /* x[i] is in y[i] and all after: a sum from the other end. */

@@ -23,7 +23,7 @@ const char *qn__combine_name(int32_t mode);
 /* On whose behalf a node is strict: the name in the error. */
 #define QN_STRICT_ROWS(ROW) \
     ROW(gather) ROW(scatter) ROW(scatter_add) ROW(index_select) ROW(index_add) ROW(index_copy) ROW(index) ROW(index_put) ROW(embedding) \
-    ROW(embedding_bag)
+    ROW(embedding_bag) ROW(cross_entropy)
 typedef enum qn_strict {
     QN_STRICT_not,
 #define QN_STRICT_ENUM(name) QN_STRICT_##name,

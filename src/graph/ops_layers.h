@@ -25,14 +25,18 @@ typedef struct qn_turn_attrs {
     int32_t back;             /* by the negative angle */
 } qn_turn_attrs;
 
+typedef struct qn_softmax_back_attrs { int32_t log; } qn_softmax_back_attrs; /* of log_softmax */
+
 typedef enum qn_reduce_losses { QN_LOSSES_mean, QN_LOSSES_sum, QN_LOSSES_none } qn_reduce_losses;
 typedef struct qn_cross_entropy_attrs {
     int64_t ignore;           /* rows with that id count nothing */
     double smoothing;         /* that share of a target goes to all classes evenly */
     int32_t reduction;        /* qn_reduce_losses */
-    int32_t pad_;
+    int32_t strict;           /* qn_strict: an id that is no class is told of; else it gives NaN */
 } qn_cross_entropy_attrs;
 
+/* The gradient of softmax, or log_softmax, over the last dimension, from dy and the result y. */
+qn_node *qn__softmax_back(qn_graph *g, qn_node *dy, qn_node *y, bool log);
 /* x [..,n], w [n] or NULL, b [n] or NULL; b only with w */
 qn_node *qn__layer_norm(qn_graph *g, qn_node *x, qn_node *w, qn_node *b, double eps);
 /* dy and x of one shape, w as it was, NULL for none. One part wanted: a value of its shape; several: a vector of all. */
@@ -45,7 +49,7 @@ qn_node *qn__rope_table(qn_graph *g, qn_node *pos, qn_node *factors, const qn_ro
 qn_node *qn__turn(qn_graph *g, qn_node *x, qn_node *table, const qn_turn_attrs *attrs);
 /* logits [n,m], ids I32 or I64 [n], weight [m] or NULL -> [1 + n] or, for losses unreduced, [2 n]. A row's loss is
  *     -(1 - smoothing) weight[id] log p[id] - smoothing / m * sum of weight[c] log p[c]
- * and the mean divides their sum by the sum of weight[id]. An id outside of [0, m) gives NaN. */
+ * and the mean divides their sum by the sum of weight[id]. */
 qn_node *qn__cross_entropy(qn_graph *g, qn_node *logits, qn_node *ids, qn_node *weight, const qn_cross_entropy_attrs *attrs);
 /* y: what cross_entropy gave; dy: the gradient to it */
 qn_node *qn__cross_entropy_back(qn_graph *g, qn_node *logits, qn_node *ids, qn_node *y, qn_node *dy, qn_node *weight,

@@ -19,6 +19,11 @@ static void print_qn_norm_back_attrs(const void *attrs, qn_str *out)
 
 static void print_qn_rope_table_attrs(const void *attrs, qn_str *out) { print_qn_rope_attrs(&((const qn_rope_table_attrs *)attrs)->rope, out); }
 
+static void print_qn_softmax_back_attrs(const void *attrs, qn_str *out)
+{
+    qn__str_puts(out, ((const qn_softmax_back_attrs *)attrs)->log ? " of=log_softmax" : " of=softmax");
+}
+
 static void print_qn_turn_attrs(const void *attrs, qn_str *out)
 {
     const qn_turn_attrs *a = attrs;

@@ -57,6 +57,15 @@ qn_status qn__rule_norm_back(qn_node *n, qn_error *err)
 
 /* ---- gates and rotations ---- */
 
+qn_status qn__rule_softmax_back(qn_node *n, qn_error *err)
+{
+    const qn_shape shape = qn_layout_shape(&n->src[0]->layout);
+    QN_TRY(want_float(n, 0, "dy", err));
+    QN_TRY(rule_rank(n, 0, "dy", 1, QN_MAX_RANK, err));
+    QN_TRY(like_first(n, 1, "y", &shape, err));
+    return rule_like(n, n->src[0], err);
+}
+
 qn_status qn__rule_swiglu_back(qn_node *n, qn_error *err)
 {
     const qn_shape shape = qn_layout_shape(&n->src[0]->layout);

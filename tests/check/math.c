@@ -70,6 +70,27 @@ WANT2(div_f32, a / b)
 WANT2(maximum_f32, isnan(a) || a > b ? a : b)
 WANT2(minimum_f32, isnan(a) || a < b ? a : b)
 
+/* dy times a slope; what the slope is made of is near 1 at most. */
+static double want_gelu_back_f32(const float *in, double *bound)
+{
+    const double dy = in[0], x = in[1], xp = x * exp(-0.5 * x * x) / sqrt(2 * acos(-1));
+    *bound = 5e-7 * fabs(dy) * (1 + fabs(xp)) + 1e-36 * (1 + fabs(dy)) * (1 + fabs(x));
+    return dy * (0.5 * (1 + erf(x / sqrt(2))) + xp);
+}
+
+static double want_gelu_tanh_back_f32(const float *in, double *bound)
+{
+    const double dy = in[0], x = in[1], two_u = 2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x), s = sigmoid(two_u), rest = sigmoid(-two_u);
+    const double bend = s * rest == 0 ? 0 : x * s * rest * 2 * sqrt(2 / acos(-1)) * (1 + 3 * 0.044715 * x * x);
+    *bound = 5e-7 * fabs(dy) * (1 + fabs(bend)) + 1e-36 * (1 + fabs(dy));
+    return dy * (s + bend);
+}
+
+CALL2(gelu_back_f32)
+CALL2(gelu_tanh_back_f32)
+CHECK_UKR(gelu_back_f32) { check_elements(t, &(check_each){2, false, true, call_gelu_back_f32, want_gelu_back_f32}); }
+CHECK_UKR(gelu_tanh_back_f32) { check_elements(t, &(check_each){2, false, true, call_gelu_tanh_back_f32, want_gelu_tanh_back_f32}); }
+
 CHECK_UKR(exp_f32) ONE(exp_f32)
 CHECK_UKR(log_f32) ONE(log_f32)
 CHECK_UKR(sigmoid_f32) ONE(sigmoid_f32)

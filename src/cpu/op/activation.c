@@ -52,6 +52,24 @@ static void gelu_f32(const qn_task *t, void *y, const void *const *x, int64_t n)
 QN_PW_LOOP1(gelu_f64, double, double, ((const qn_gelu_attrs *)t->attrs)->tanh ? gelu_tanh(a) : gelu_erf(a))
 DRIVER(gelu, NULL)
 
+static void gelu_back_f32(const qn_task *t, void *y, const void *const *x, int64_t n)
+{
+    if (((const qn_gelu_attrs *)t->attrs)->tanh) t->ukr->gelu_tanh_back_f32(y, x[0], x[1], n);
+    else t->ukr->gelu_back_f32(y, x[0], x[1], n);
+}
+
+static double slope_erf(double a) { return 0.5 * (1 + erf(a * 0.70710678118654752440)) + a * exp(-0.5 * a * a) * 0.39894228040143267794; }
+
+/* With u = sqrt(2 / pi) (a + 0.044715 a^3) and h = tanh u: (1 + h) / 2 + a (1 - h^2) u' / 2 */
+static double slope_tanh(double a)
+{
+    const double h = tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a)), du = 0.79788456080286535588 * (1 + 3 * 0.044715 * a * a);
+    return 0.5 * (1 + h) + 0.5 * a * (1 - h * h) * du;
+}
+
+QN_PW_LOOP2(gelu_back_f64, double, double, a * (((const qn_gelu_attrs *)t->attrs)->tanh ? slope_tanh(b) : slope_erf(b)))
+DRIVER(gelu_back, NULL)
+
 #define VALUE(T) ((T)((const qn_value_attrs *)t->attrs)->value)
 QN_PW_LOOP1(elu_f32, float, float, a > 0 ? a : VALUE(float) * expm1f(a))
 QN_PW_LOOP1(elu_f64, double, double, a > 0 ? a : VALUE(double) * expm1(a))

@@ -108,7 +108,10 @@ static row_loss loss_of(const qn_task *t, int64_t row, double lse)
     const int64_t n = n_classes(t), id = id_of(t, row);
     const qn_view *w = t->n_src > 2 ? &t->src[2] : NULL;
     if (id == a->ignore) return (row_loss){0, 0};
-    if (id < 0 || id >= n) return (row_loss){NAN, NAN};
+    if (id < 0 || id >= n) {
+        if (a->strict) qn__bad_index(t, a->strict, 1, id, n);
+        return (row_loss){NAN, NAN};
+    }
     const qn_view x = {.data = qn__row_at(&t->src[0], row), .dtype = t->src[0].dtype};
     const double weight = weight_of(w, id);
     row_loss y = {(a->smoothing - 1) * weight * (value_at(&x, id) - lse), weight};

@@ -129,6 +129,7 @@ static void run_add(const qn_task *t)
     const bool along = dim == w->rank - 1;
     const int64_t size = yl->dim[dim], n = w->dim[dim], y_dim = yl->stride[dim], id_step = qn__row_step(&ids->layout);
     const qn_typed *type = qn__typed(t->dst.dtype);
+    const bool floats = t->dst.dtype == QN_DTYPE_F32 && attrs->mode == QN_COMBINE_add && qn__row_step(w) == 1; /* gradients of embeddings */
     int64_t at[RUN];
 
     for (int64_t item = t->begin; item < t->end; item++) {
@@ -149,8 +150,10 @@ static void run_add(const qn_task *t)
                 if (attrs->strict) qn__bad_index(t, attrs->strict, dim, id, size);
                 continue;
             }
-            type->combine[attrs->mode](qn__elem_at(&t->dst, y0 + id * y_dim), 1, qn__elem_at(src, src0 + j * w->stride[dim]),
-                                       qn__row_step(w), s.n);
+            uint8_t *y = qn__elem_at(&t->dst, y0 + id * y_dim);
+            const uint8_t *x = qn__elem_at(src, src0 + j * w->stride[dim]);
+            if (floats) t->ukr->add_f32((float *)(void *)y, (const float *)(void *)y, (const float *)(const void *)x, s.n);
+            else type->combine[attrs->mode](y, 1, x, qn__row_step(w), s.n);
         }
     }
 }

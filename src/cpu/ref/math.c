@@ -107,6 +107,28 @@ MAP1(erf_f32, erf_f32(x[i]))
 MAP1(gelu_f32, 0.5f * x[i] * (1 + erf_f32(x[i] * QN_SQRT1_2)))
 MAP1(gelu_tanh_f32, gelu_tanh_f32(x[i]))
 
+static float gelu_slope(float x)
+{
+    return fmaf(x, exp_f32(x * x * -0.5f) * QN_1_SQRT2PI, 0.5f * (1 + erf_f32(x * QN_SQRT1_2)));
+}
+
+static float gelu_tanh_slope(float x)
+{
+    const float z = x * x, e = exp_f32(x * fmaf(z, QN_GELU_C1, QN_GELU_C0)), s = 1 / (1 + e);
+    const float du = fmaf(z, -3 * QN_GELU_C1, -QN_GELU_C0);
+    return fmaf(x * s, (FLT_MAX < e ? FLT_MAX : e) * s * du, s);
+}
+
+void qn__ref_gelu_back_f32(float *y, const float *dy, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = dy[i] * gelu_slope(x[i]);
+}
+
+void qn__ref_gelu_tanh_back_f32(float *y, const float *dy, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = dy[i] * gelu_tanh_slope(x[i]);
+}
+
 /* ---- over an array --------------------------------------------------------------------------------------------------- */
 
 static float chains_sum(const float chain[64])

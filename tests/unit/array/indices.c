@@ -51,6 +51,8 @@ static void every_function(void **state)
         FOUND(c, qn_index(x, (qn_tensor *[]){low, high}, 2), "index: index 4 is out of range for dimension 1 of size 3");
         FOUND(c, qn_index(x, (qn_tensor *[]){i64(c, -5, 0)}, 1), "index: index -5 is out of range for dimension 0 of size 4");
         FOUND(c, qn_index_put(x, (qn_tensor *[]){high}, 1, src, true), "index_put: index 4 is out of range for dimension 0 of size 4");
+        FOUND(c, qn_cross_entropy(qn_narrow(x, 0, 0, 2), high, NULL), "cross_entropy: index 4 is out of range for dimension 1 of size 3");
+        FOUND(c, qn_nll_loss(qn_narrow(x, 0, 0, 2), low, NULL), "gather: index -1 is out of range for dimension 1 of size 3");
         EXPECT(qn_index(x, (qn_tensor *[]){low, low}, 2), 11, 0); /* from the end */
         EXPECT(x, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
         GOOD(c, qn_embedding(x, high)); /* nobody looks: it is not computed */

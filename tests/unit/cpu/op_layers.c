@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_layers.c -- layer_norm, norm_back, swiglu_back, rope_table, turn, cross_entropy and cross_entropy_back against sums in
+/* tests/unit/cpu/op_layers.c -- layer_norm, norm_back, swiglu_back, softmax_back, gelu_back, rope_table, turn, cross_entropy and cross_entropy_back against sums in
  * double, at every level and thread count, over sizes that take several blocks, pieces and strips. */
 #include "rig.h"
 
@@ -164,6 +164,64 @@ static void test_gates(void **state)
         tensor_free(&c.dy);
         tensor_free(&c.gate);
         tensor_free(&c.up);
+    }
+}
+
+/* ---- softmax_back and gelu_back: two sources, one result --------------------------------------------------------------------- */
+
+typedef struct slope_case {
+    int64_t rows, n;
+    qn_op op;
+    int32_t which;            /* log, or tanh */
+    tensor dy, x;
+} slope_case;
+
+static qn_node *build_slope(rig *r, void *ctx)
+{
+    slope_case *c = ctx;
+    return qn__op(r->g, c->op, &c->which, (qn_node *[]){rig_input(r, &c->dy), rig_input(r, &c->x)}, 2);
+}
+
+static double gelu_slope(double x, bool by_tanh)
+{
+    const double k = sqrt(2 / acos(-1)), h = tanh(k * (x + 0.044715 * x * x * x));
+    if (by_tanh) return 0.5 * (1 + h) + 0.5 * x * (1 - h * h) * k * (1 + 3 * 0.044715 * x * x);
+    return 0.5 * (1 + erf(x / sqrt(2))) + x * exp(-0.5 * x * x) / sqrt(2 * acos(-1));
+}
+
+static void check_slope(const rig *r, const void *result, size_t bytes, void *ctx)
+{
+    const slope_case *c = ctx;
+    const float *y = result;
+    (void)r;
+    assert_int_equal(bytes, (size_t)(c->rows * c->n) * 4);
+    for (int64_t row = 0; row < c->rows; row++) {
+        const float *dy = c->dy.value + row * c->n, *x = c->x.value + row * c->n;
+        double sum = 0, size = 0;
+        for (int64_t i = 0; i < c->n; i++) {
+            const double part = (double)dy[i] * (c->which ? 1 : (double)x[i]);
+            sum += part;
+            size += fabs(part);
+        }
+        for (int64_t i = 0; i < c->n; i++) {
+            const double d = (double)dy[i], v = (double)x[i], e = exp(v), bound = 1e-6 * (fabs(d) + size * (c->which ? e : fabs(v)) + fabs(d * v));
+            if (c->op == QN_OP_gelu_back) close_to(y[row * c->n + i], d * gelu_slope(v, c->which), 1e-6 * fabs(d), "gelu_back", i);
+            else close_to(y[row * c->n + i], c->which ? d - e * sum : v * (d - sum), bound, "softmax_back", i);
+        }
+    }
+}
+
+static void test_slopes(void **state)
+{
+    (void)state;
+    static const int16_t sizes[][2] = {{1, 1}, {37, 70}, {3, 9001}, {0, 4}};
+    for (int i = 0; i < 16; i++) {
+        slope_case c = {.rows = sizes[i / 4][0], .n = sizes[i / 4][1], .op = i & 1 ? QN_OP_gelu_back : QN_OP_softmax_back, .which = i >> 1 & 1};
+        c.dy = tensor_random(QN_DTYPE_F32, S(c.rows, c.n));
+        c.x = tensor_random(QN_DTYPE_F32, S(c.rows, c.n));
+        for_levels(build_slope, &c, check_slope);
+        tensor_free(&c.dy);
+        tensor_free(&c.x);
     }
 }
 
@@ -361,7 +419,7 @@ static void test_odd_targets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norms), cmocka_unit_test(test_gates), cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_norms), cmocka_unit_test(test_gates), cmocka_unit_test(test_slopes), cmocka_unit_test(test_turns),
         cmocka_unit_test(test_losses), cmocka_unit_test(test_odd_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
