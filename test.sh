@@ -36,7 +36,7 @@ export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:allocator_may_return_null=1 
 say "tests, clang, address and undefined-behaviour sanitizers, internal checks on"
 configure build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DQN_SANITIZE=address,undefined -DQN_CHECKED=ON
 cmake --build build-asan | tail -n 1
-run_tests build-asan -LE timing
+run_tests build-asan -LE "timing|lint"
 
 say "tests, gcc, thread sanitizer"
 configure build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DQN_SANITIZE=thread -DQN_CHECKED=ON

@@ -33,22 +33,23 @@ typedef struct qn_one_kernel {
 void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel);
 
 /* Defines mm_NAME from a function one_NAME(nc, ...). */
+#define QN_ONE_FOR(name, how, cols)                                                                                    \
+    static void one_##name##_##how(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                  \
+    {                                                                                                                  \
+        one_##name(cols, w, step, x, n, y);                                                                            \
+    }
+#if ONE_COLS_FEW == ONE_COLS_MANY
+#define QN_ONE_MANY(name) static const qn_one_fn one_##name##_many = one_##name##_few;
+#else
+#define QN_ONE_MANY(name) QN_ONE_FOR(name, many, ONE_COLS_MANY)
+#endif
 #define QN_ONE(name, block, act)                                                                                       \
-    static void one_##name##_1(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                      \
-    {                                                                                                                  \
-        one_##name(1, w, step, x, n, y);                                                                               \
-    }                                                                                                                  \
-    static void one_##name##_few(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                    \
-    {                                                                                                                  \
-        one_##name(ONE_COLS_FEW, w, step, x, n, y);                                                                    \
-    }                                                                                                                  \
-    static void one_##name##_many(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                   \
-    {                                                                                                                  \
-        one_##name(ONE_COLS_MANY, w, step, x, n, y);                                                                   \
-    }                                                                                                                  \
+    QN_ONE_FOR(name, 1, 1)                                                                                             \
+    QN_ONE_FOR(name, few, ONE_COLS_FEW)                                                                                \
+    QN_ONE_MANY(name)                                                                                                  \
     static void mm_##name(const qn_mm_args *a)                                                                         \
     {                                                                                                                  \
-        static const qn_one_kernel kernel = {block, sizeof(act), {one_##name##_1, one_##name##_few, one_##name##_many}}; \
+        const qn_one_kernel kernel = {block, sizeof(act), {one_##name##_1, one_##name##_few, one_##name##_many}};      \
         FN(one)(a, &kernel);                                                                                           \
     }
 

@@ -6,10 +6,17 @@ fail=0
 library=$(find src -name '*.[ch]' -not -path 'src/cli/*')
 # Comments and strings do not count.
 check() {
-    for file in $2; do
-        sed -e 's:"\(\\.\|[^"\\]\)*":"":g' -e 's:/\*.*\*/::g' -e 's://.*::' -e '/^ \* /d' -e '/^\/\*/d' "$file" |
-            grep -nE "(^|[^a-zA-Z0-9_.>])($1) *\(" | sed "s|^|$file:|" | grep . && fail=1
-    done
+    # shellcheck disable=SC2086
+    awk -v calls="(^|[^a-zA-Z0-9_.>])($1) *[(]" '
+        /^ \* / || /^\/\*/ { next }
+        {
+            line = $0
+            gsub(/"(\\.|[^"\\])*"/, "\"\"", line)
+            gsub(/\/\*.*\*\//, "", line)
+            sub(/\/\/.*/, "", line)
+            if (line ~ calls) { print FILENAME ":" FNR ":" $0; found = 1 }
+        }
+        END { exit !found }' $2 && fail=1
 }
 check 'exit|_exit|abort|printf|puts|putchar|fprintf|getenv|setlocale|strtok|rand|srand' "$library"
 check 'malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf|vasprintf' "$(echo "$library" | grep -v '^src/base/')"

@@ -12,7 +12,9 @@
 
 #define FN(name) qn__avx2_##name
 
-enum { ROWS = 8, ONE_COLS_FEW = 2, ONE_COLS_MANY = 4, ONE_PANEL_FROM = 9, DOT_MAX = 128 };
+#define ONE_COLS_FEW 4
+#define ONE_COLS_MANY 4
+enum { ROWS = 8, ONE_PANEL_FROM = 9, DOT_MAX = 128 };
 
 INLINE words pairs_to_words(words x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
 INLINE words w_dot_8(words s, words u, words q) { return w_add_32(s, pairs_to_words(_mm256_maddubs_epi16(u, q))); } /* s + four products of bytes, u at most DOT_MAX */

@@ -11,6 +11,7 @@
  * an unsigned and a signed byte in 16 bits and saturates. As many pairs are added in 16 bits as stay below 32768 with the format's
  * range; where that range is 8 bits wide, |w| meets q with w's sign: 2 * 128 * 127 at most. */
 #include "cpu/avx2/lanes.h"
+#include "cpu/ukr_inline.h"
 #include "cpu/ukr_ints.h"
 
 #include <string.h>
@@ -153,7 +154,6 @@ static void panel_256(const qn_ints *rows, int off, int sub, int with_min, void 
 
 /* ---- multiplying: n blocks of each panel with n_cols columns of a group; sums: [COLS][ROWS] --------------------------------- */
 
-#define INLINE static inline __attribute__((always_inline))
 #define FOR_SUMS(c, h, n_cols) UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < HALVES; h++)
 
 static inline __m256i word_of(const void *p)

@@ -9,7 +9,9 @@
 #define FN(name) qn__avxvnni_##name
 #define ONE_BLOCKS_ONLY /* floats are avx2's */
 
-enum { ROWS = 8, ONE_COLS_FEW = 2, ONE_COLS_MANY = 4, ONE_PANEL_FROM = 9, DOT_MAX = 255 };
+#define ONE_COLS_FEW 4
+#define ONE_COLS_MANY 4
+enum { ROWS = 8, ONE_PANEL_FROM = 9, DOT_MAX = 255 };
 
 INLINE words w_dot_8(words s, words u, words q) { return _mm256_dpbusd_avx_epi32(s, u, q); } /* s + four products of bytes, u without a sign */
 INLINE words w_dot_16(words s, words a, words b) { return _mm256_dpwssd_avx_epi32(s, a, b); } /* s + two products */
