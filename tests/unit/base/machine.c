@@ -75,7 +75,9 @@ static void agrees_with_the_compiler(void **state)
     AGREE("fma", "fma");
     AGREE("bmi2", "bmi2");
     AGREE("avx2", "avx2");
+#ifndef __clang__ /* clang 14 has no word for it; the kernel's list is asked below */
     AGREE("avxvnni", "avxvnni");
+#endif
     AGREE("avx512f", "avx512f");
     AGREE("avx512bw", "avx512bw");
     AGREE("avx512dq", "avx512dq");
@@ -86,7 +88,7 @@ static void agrees_with_the_compiler(void **state)
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512vnni");
-    const bool avxvnni = avx2 && __builtin_cpu_supports("avxvnni");
+    const bool avxvnni = avx2 && listed(m.features, "avxvnni");
     assert_int_equal(m.level, avx512 ? QN_CPU_avx512 : avxvnni ? QN_CPU_avxvnni : avx2 ? QN_CPU_avx2 : QN_CPU_ref);
     assert_int_equal(m.levels, 1u << QN_CPU_ref | (unsigned)avx2 << QN_CPU_avx2 | (unsigned)avxvnni << QN_CPU_avxvnni |
                                    (unsigned)avx512 << QN_CPU_avx512); /* AVX-512 without AVX-VNNI is common */
