@@ -22,7 +22,11 @@ build() { # DIR [CMAKE-OPTIONS...]: what it printed where it failed
     cmake --build "$dir" "$@" >"$dir.log" 2>&1 || { tail -n 60 "$dir.log"; exit 1; }
     rm -f "$dir.log"
 }
-run_tests() { ctest --test-dir "$1" --output-on-failure -j "$jobs" --no-tests=error $2 $3; }
+run_tests() { # DIR [CTEST-OPTIONS...]
+    dir=$1
+    shift
+    ctest --test-dir "$dir" --output-on-failure -j "$jobs" --no-tests=error "$@"
+}
 
 say "release build"
 before=$(date +%s)
@@ -30,7 +34,7 @@ configure build -DCMAKE_BUILD_TYPE=Release -DQN_TESTS=ON
 build build
 echo "built in $(($(date +%s) - before)) s"
 say "tests, release"
-run_tests build "" ""
+run_tests build
 [ "${1:-}" = quick ] && exit 0
 
 say "AArch64, cross-compiled, in an emulator"
@@ -47,7 +51,7 @@ run_tests build-asan -LE "timing|lint"
 say "tests, gcc, thread sanitizer"
 configure build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DQN_SANITIZE=thread -DQN_CHECKED=ON
 build build-tsan --target tests_of_threads
-run_tests build-tsan -L threads "-E t_cpu_measure"
+run_tests build-tsan -L threads -E t_cpu_measure
 
 say "fuzzing"
 configure build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DQN_SANITIZE=address,undefined -DQN_FUZZ=ON -DQN_TESTS=OFF
