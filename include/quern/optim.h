@@ -10,13 +10,15 @@
  *         qn_optimizer_set_lr(o, QN_EVERY_GROUP, qn_lr_at(&schedule, i));
  *         qn_optimizer_step(o);
  *         qn_optimizer_zero_grad(o);
- *         qn_eval_all(c);
  *         qn_scope_end(c, NULL);
+ *         qn_eval_all(c);
  *     }
  *     qn_optimizer_destroy(o);
  *
  * Formulas are PyTorch's. A step is recorded like every operation: forward, backward and step run as one compiled graph when somebody
- * looks, and rates, decays and the number of the step may change without a new one. Parameters change in place, keep their memory, and
+ * looks, and rates, decays and the number of the step may change without a new one. (Where everything before it was looked at already, the
+ * step runs at once.) So a loop that looks once a step, after it and best when the scope has ended, runs from the first step on
+ * the same graph, and from the second on it compiles and allocates nothing. Parameters change in place, keep their memory, and
  * nothing here is recorded for backward. Results do not depend on the number of threads.
  *
  * Parameters are leaves that are contiguous, F32, F64, F16 or BF16. For a 16-bit one the optimizer keeps a master copy in F32: that is what it

@@ -67,9 +67,10 @@ struct qn_backend_type {
     uint64_t (*scratch)(const qn_backend *be, const qn_node *node); /* bytes that the node needs beside its result */
     /* Everything that can fail or allocate happens here. Nodes and buffers outlive the program. */
     qn_status (*compile)(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err);
-    /* Buffers of params and of bound outputs have changed since it was compiled (qn__exec_bind): their addresses are read again from the
-     * nodes. Allocates nothing. NULL: this backend reads them at every run anyway. */
-    void (*rebind)(qn_program *program);
+    /* Buffers of params and of bound outputs have changed since it was compiled (qn__exec_bind), or activations lie in another buffer, which
+     * is no smaller: addresses are read again from the nodes. The old buffer of activations is still there. Allocates nothing. NULL:
+     * this backend reads addresses of params at every run anyway, and compiles again for other activations. */
+    void (*rebind)(qn_program *program, const qn_buffer *activations);
     void (*program_destroy)(qn_program *program);
     qn_status (*run)(qn_program *program, const qn_run *run, qn_error *err); /* returns when started or done; see sync */
     void (*sync)(qn_backend *be);                                           /* everything started is done */

@@ -88,6 +88,16 @@ static void drop_programs(const qn_exec *e, qn_program **programs)
     qn__free(programs);
 }
 
+static void adopt_buffers(qn_exec *e)
+{
+    for (int p = 0; p < e->sched->n_backends; p++) {
+        qn_activations *old = e->activations[p];
+        e->activations[p] = e->sched->activations[p];
+        if (e->activations[p]) e->activations[p]->users++;
+        qn__activations_release(old);
+    }
+}
+
 qn_status qn__exec_compile(qn_exec *e, qn_error *err)
 {
     qn_sched *s = e->sched;
@@ -111,13 +121,35 @@ qn_status qn__exec_compile(qn_exec *e, qn_error *err)
         programs[i] = old;
     }
     drop_programs(e, programs);
-    for (int p = 0; p < s->n_backends; p++) {
-        qn_activations *old = e->activations[p];
-        e->activations[p] = s->activations[p];
-        if (e->activations[p]) e->activations[p]->users++;
-        qn__activations_release(old);
-    }
+    adopt_buffers(e);
     return QN_OK;
+}
+
+static bool can_rebind(const qn_exec *e)
+{
+    for (int32_t i = 0; i < e->n_steps; i++)
+        if (e->steps[i].program && !type_at(e, e->steps[i].place)->rebind) return false;
+    return true;
+}
+
+static void rebind_programs(qn_exec *e, qn_activations *const *activations)
+{
+    for (int32_t i = 0; i < e->n_steps; i++) {
+        const qn_step *step = &e->steps[i];
+        if (step->program && type_at(e, step->place)->rebind)
+            type_at(e, step->place)->rebind(step->program, activations[step->place]->buffer);
+    }
+    e->rebound = false;
+}
+
+void qn__exec_refresh(qn_exec *e)
+{
+    if (!can_rebind(e)) {
+        (void)qn__exec_compile(e, NULL); /* when that fails, the old programs are as right as they were */
+        return;
+    }
+    rebind_programs(e, e->sched->activations);
+    adopt_buffers(e);
 }
 
 void qn__exec_destroy(void *exec)
@@ -246,15 +278,6 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
     return QN_OK;
 }
 
-static void rebind_programs(qn_exec *e)
-{
-    for (int32_t i = 0; i < e->n_steps; i++) {
-        const qn_step *step = &e->steps[i];
-        if (step->program && type_at(e, step->place)->rebind) type_at(e, step->place)->rebind(step->program);
-    }
-    e->rebound = false;
-}
-
 /* ---- running --------------------------------------------------------------------------------------------------------- */
 
 static qn_status move(qn_exec *e, const qn_node *t, qn_error *err)
@@ -284,7 +307,7 @@ static qn_status run_step(qn_exec *e, const qn_step *step, const qn_run *run, qn
 qn_status qn__exec_run_now(qn_exec *e, const qn_run *run, qn_error *err)
 {
     qn_status status = QN_OK;
-    if (e->rebound) rebind_programs(e);
+    if (e->rebound) rebind_programs(e, e->activations);
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) status = run_step(e, &e->steps[i], run, err);
     for (int p = 0; p < e->sched->n_backends; p++) type_at(e, p)->sync(e->sched->backends[p]);
     QN_COUNT(graph_runs, 1);

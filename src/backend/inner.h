@@ -10,7 +10,7 @@
 #include "base/thread.h"
 
 /* An activation buffer, shared by the execs that were compiled against it. When a larger one takes its place in the scheduler,
- * older execs keep theirs until they are compiled again or go, so a compiled pointer never dangles. */
+ * older execs keep theirs until they are found again or go, so a compiled pointer never dangles. */
 typedef struct qn_activations {
     qn_buffer *buffer;
     int32_t users;            /* execs, and the scheduler while it is the current one */
@@ -82,6 +82,7 @@ qn_status qn__exec_store_constants(qn_exec *e, qn_error *err);
 /* Compiles every segment against the scheduler's present buffers; on failure the exec is as it was. */
 qn_status qn__exec_compile(qn_exec *e, qn_error *err);
 bool qn__exec_is_stale(const qn_exec *e); /* the scheduler's buffers have grown since */
+void qn__exec_refresh(qn_exec *e);        /* uses those from now on, so that the smaller ones can go */
 void qn__exec_destroy(void *exec);
 qn_status qn__exec_run_now(qn_exec *e, const qn_run *run, qn_error *err);
 /* Where a value lies. */

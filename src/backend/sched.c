@@ -146,8 +146,7 @@ qn_exec *qn__sched_find(qn_sched *s, const void *key, size_t key_bytes)
         return NULL;
     }
     qn_exec *e = qn__cache_find(s->cache, key, key_bytes);
-    /* Against the larger buffers, so that the smaller ones can go. When that fails the old program is as right as it was. */
-    if (e && !s->running && qn__exec_is_stale(e)) (void)qn__exec_compile(e, NULL);
+    if (e && !s->running && qn__exec_is_stale(e)) qn__exec_refresh(e);
     return e;
 }
 

@@ -29,7 +29,8 @@ void qn__sched_destroy(qn_sched *s); /* waits for asynchronous runs; destroys ev
 /* Finds a compiled graph by key; NULL is a miss (counted). */
 qn_exec *qn__sched_find(qn_sched *s, const void *key, size_t key_bytes);
 /* Compiles `graph`, which the scheduler takes over on success and on failure, and keeps it under the key. An activation buffer that is
- * too small grows, and everything compiled before against it is compiled again when next found: reserve first.
+ * too small grows, and everything compiled before against it moves to the larger one when next found, which may mean compiling it again
+ * (qn_backend_type.rebind): reserve first.
  * The result is valid until evicted by later compiles (cache_capacity) or the scheduler ends; with an empty key, or no_cache, it is
  * kept outside the cache until the next such compile. */
 qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_t key_bytes, qn_exec **out, qn_error *err);

@@ -27,10 +27,14 @@ struct qn_program {
     qn_cpu *cpu;
     int32_t n_steps;
     step *steps;
+    const qn_buffer *activations; /* that addresses are of */
     qn_fault fault;
 };
 
 /* ---- compiling ------------------------------------------------------------------------------------------------------- */
+
+/* Memory of a param or an output that is bound before the run: see rebind. */
+static bool is_unbound(const qn_node *root) { return !root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound)); }
 
 static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const qn_node *user, const qn_node *n, uint8_t **out,
                            qn_error *err)
@@ -38,7 +42,7 @@ static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const q
     const qn_node *root = n->root;
     const qn_buffer *buffer = root->buffer ? root->buffer : segment->activations;
     *out = NULL;
-    if (!root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound))) return QN_OK; /* bound before the run: see rebind */
+    if (is_unbound(root)) return QN_OK;
     const bool lost = !root->buffer && root->place != user->place;
     if (lost || !buffer || !buffer->host || buffer->backend != &cpu->base)
         return QN_FAIL(err, invalid, "%s: %s \"%s\" needs \"%s\", which lies in %s: backends may not read each other's buffers",
@@ -163,21 +167,24 @@ static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
     }
 }
 
-static void rebind_view(qn_view *view, const qn_node *n)
+static void rebind_view(qn_view *view, const qn_node *n, const qn_buffer *activations)
 {
-    const qn_buffer *buffer = n->root->buffer;
-    if (!buffer) return;
+    const qn_node *root = n->root;
+    if (is_unbound(root)) return;
+    const qn_buffer *buffer = root->buffer ? root->buffer : activations;
     const qn_dtype_info *d = qn_dtype_get(n->dtype);
-    view->data = (uint8_t *)buffer->host + n->root->buffer_offset + n->layout.offset / d->block_elems * d->block_bytes;
+    view->data = (uint8_t *)buffer->host + (root->buffer ? root->buffer_offset : root->offset) + n->layout.offset / d->block_elems * d->block_bytes;
 }
 
-void qn__cpu_rebind(qn_program *program)
+void qn__cpu_rebind(qn_program *program, const qn_buffer *activations)
 {
     for (int32_t i = 0; i < program->n_steps; i++) {
         qn_task *t = &program->steps[i].task;
-        rebind_view(&t->dst, t->node);
-        for (int k = 0; k < t->n_src; k++) rebind_view(&t->src[k], t->node->src[k]);
+        rebind_view(&t->dst, t->node, activations);
+        for (int k = 0; k < t->n_src; k++) rebind_view(&t->src[k], t->node->src[k], activations);
+        if (t->scratch) t->scratch = (uint8_t *)activations->host + (t->scratch - (uint8_t *)program->activations->host);
     }
+    program->activations = activations;
 }
 
 void qn__cpu_program_destroy(qn_program *program)
@@ -193,6 +200,7 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
     if (!program) return QN_FAIL_NOMEM(err, sizeof(*program));
     program->cpu = (qn_cpu *)be;
     program->n_steps = segment->n_nodes;
+    program->activations = segment->activations;
     program->steps = qn__calloc((size_t)segment->n_nodes, sizeof(step));
     qn_status status = program->steps ? QN_OK : QN_FAIL_NOMEM(err, (size_t)segment->n_nodes * sizeof(step));
     for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++) {

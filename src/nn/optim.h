@@ -50,6 +50,7 @@ struct qn_optimizer {
     qn_tensor *one;           /* 0-d F64 */
     qn_tensor *factor;        /* 0-d F64 of the next step, NULL for 1 */
     double unscale;           /* the next step takes gradients times this too */
+    bool looked;              /* the gradients that it takes are computed */
     qn_tensor *steps, *settings; /* for qn_optimizer_state, NULL until asked for */
     qn_tensor *lent;          /* the row that qn_optimizer_state gave last */
     char name[64];

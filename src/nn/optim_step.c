@@ -70,6 +70,20 @@ void qn__optim_next(qn_optimizer *o)
     qn_release(o->factor);
     o->factor = NULL;
     o->unscale = 1;
+    o->looked = false;
+}
+
+/* Gradients that somebody looked at lie there, and at most a norm waits: then the step waits for nobody either. Left to the next look it
+ * would become part of the next step's graph, and the second graph of a loop would not be the first again. */
+static qn_status run_now(qn_optim_step *s, qn_mark m)
+{
+    qn_context *ctx = s->o->ctx;
+    const uint32_t epoch = ctx->epoch;
+    const qn_status status = qn__flush(ctx);
+    if (status == QN_OK || ctx->epoch != epoch) return status;
+    take_back(s);
+    qn__roll_back(ctx, m);
+    return status;
 }
 
 qn_status qn_optimizer_step(qn_optimizer *o)
@@ -87,6 +101,7 @@ qn_status qn_optimizer_step(qn_optimizer *o)
         qn__roll_back(ctx, m);
         return status;
     }
+    if (m.n_nodes == 0 || o->looked) QN_TRY(run_now(&s, m));
     for (int i = 0; i < o->n_slots; i++) o->slots[i].step += qn_grad(o->slots[i].param) != NULL;
     qn__optim_next(o);
     return QN_OK;

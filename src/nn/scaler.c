@@ -33,6 +33,7 @@ qn_status qn_loss_scaler_unscale(qn_loss_scaler *s, qn_optimizer *o)
         s->finite = isfinite(qn_item(sum));
         s->unscaled = true;
         o->unscale = 1 / s->scale;
+        o->looked = true;
     }
     (void)qn_scope_end(o->ctx, NULL);
     return status;

@@ -354,9 +354,47 @@ static void optimizers(void **state)
     fault_sweep("an optimizer and a step", optimizer_life, NULL, NULL);
 }
 
+/* Gradients are computed, so the step runs when it is called: one that fails has not happened, and the next one is the first. */
+static void steps_that_run(void **state)
+{
+    (void)state;
+    double want[16];
+    for (long at = -1;; at++) {
+        net n;
+        qn_error err = {0};
+        qn_optimizer *o = NULL;
+        double have[16];
+        assert_int_equal(build(&n, &err), QN_OK);
+        assert_int_equal(qn_adamw_create(&(qn_adam_options){.lr = 0.125}, (qn_tensor *[]){n.w, n.b}, 2, &o, &err), QN_OK);
+        assert_int_equal(gradients_of(&n, &err), QN_OK);
+        assert_true(qn_item(qn_optimizer_clip(o, 1)) > 0);
+        hook_arm(at, false);
+        const qn_status status = qn_optimizer_step(o);
+        const bool through = at >= 0 && hook.n <= at;
+        hook_arm(-1, false);
+        if (status != QN_OK) {
+            assert_int_equal(status, QN_STATUS_nomem);
+            assert_int_equal(qn_optimizer_n_steps(o), 0);
+            qn_context_clear(n.ctx);
+            assert_int_equal(qn_to_doubles(n.w, have, 12), QN_OK);
+            for (int i = 0; i < 12; i++) assert_true(have[i] == 0.5);
+            assert_int_equal(qn_optimizer_step(o), QN_OK);
+        }
+        assert_int_equal(qn_optimizer_n_steps(o), 1);
+        assert_int_equal(qn_to_doubles(n.w, have, 12), QN_OK);
+        assert_int_equal(qn_to_doubles(n.b, have + 12, 4), QN_OK);
+        if (at < 0) memcpy(want, have, sizeof want);
+        assert_memory_equal(want, have, sizeof want);
+        qn_optimizer_destroy(o);
+        qn_context_destroy(n.ctx);
+        if (through) break;
+    }
+    assert_true(want[0] < 0.5 && want[12] < 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors), cmocka_unit_test(every_group), cmocka_unit_test(packed),
-                                       cmocka_unit_test(optimizers)};
+                                       cmocka_unit_test(optimizers), cmocka_unit_test(steps_that_run)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }
