@@ -163,6 +163,7 @@ void FN(attn_init)(qn_ukr *ukr)
     SET(gather_q8_0)
 #ifdef INT_SHAPES
     SET(outer_i16) SET(attn_pack_q) SET(attn_pack_k) SET(attn_pack_v) SET(attn_weigh) SET(attn_weigh_row)
+    SET(attn_pack_k_f16) SET(attn_pack_k_bf16) SET(attn_pack_k_q8_0) SET(attn_pack_v_f16) SET(attn_pack_v_bf16) SET(attn_pack_v_q8_0)
 #endif
 #undef SET
 }

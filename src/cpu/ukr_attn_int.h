@@ -174,49 +174,55 @@ INLINE ints i_highests(const ints *x)
 }
 #endif
 
+/* Sixteen elements of a row, from element i on, a multiple of 16. */
+typedef lanes in_row(const uint8_t *row, int64_t i);
+INLINE lanes in_f32(const uint8_t *row, int64_t i) { return l_load((const float *)(const void *)row + i); }
+INLINE lanes in_f16(const uint8_t *row, int64_t i) { return l_from_f16((const uint16_t *)(const void *)row + i); }
+INLINE lanes in_bf16(const uint8_t *row, int64_t i) { return l_from_bf16((const uint16_t *)(const void *)row + i); }
+INLINE lanes in_q8_0(const uint8_t *row, int64_t i)
+{
+    const qn_block_Q8_0 *b = (const qn_block_Q8_0 *)(const void *)row + i / 32;
+    return l_mul(l_set(l_one_f16(b->d)), l_from_i8(b->qs + i % 32));
+}
+
 /* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once. */
-INLINE void pack_k_some(int16_t *y, float *scale, const float *x, int rows, int64_t n)
+INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *const *row, int rows, const int64_t n)
 {
     lanes sum[16];
     float square[16], up[16];
     for (int c = 0; c < 16; c++) {
-        const float *row = x + (c < rows ? c : 0) * n;
         lanes s = l_set(0);
-        for (int64_t i = 0; i < n; i += 16) s = l_fma(l_load(row + i), l_load(row + i), s);
+        for (int64_t i = 0; i < n; i += 16) {
+            const lanes x = in(row[c], i);
+            s = l_fma(x, x, s);
+        }
         sum[c] = s;
     }
     l_store(square, l_sums(sum));
-    for (int c = 0; c < rows; c++) {
+    for (int c = 0; c < 16; c++) {
         int32_t bits;
         memcpy(&bits, &square[c], 4);
         const bool sane = square[c] < 0x1p126f;
         const int power = sane ? (29 - ((bits >> 23) - 127)) >> 1 : 0;
-        scale[c] = sane ? two_to(-power) : NAN;
+        if (c < rows) scale[c] = sane ? two_to(-power) : NAN;
         up[c] = two_to(power);
     }
-    for (int c = 0; c < rows; c++, x += n, y += n) {
+    for (int c = 0; c < rows; c++, y += n) {
         const lanes factor = l_set(up[c]);
         int64_t i = 0;
-        for (; i + 32 <= n; i += 32)
-            i_to_i16_2(y + i, i_round(l_mul(l_load(x + i), factor)), i_round(l_mul(l_load(x + i + 16), factor)));
-        if (i < n) i_to_i16(y + i, i_round(l_mul(l_load(x + i), factor)));
+        for (; i + 32 <= n; i += 32) i_to_i16_2(y + i, i_round(l_mul(in(row[c], i), factor)), i_round(l_mul(in(row[c], i + 16), factor)));
+        if (i < n) i_to_i16(y + i, i_round(l_mul(in(row[c], i), factor)));
     }
 }
 
-void FN(attn_pack_k)(int16_t *y, float *scale, const float *x, int64_t n_cells, int64_t n)
-{
-    for (int64_t c = 0; c < n_cells; c += 16) pack_k_some(y + c * n, scale + c, x + c * n, n_cells - c < 16 ? (int)(n_cells - c) : 16, n);
-}
-
-INLINE void pack_v_some(int16_t *y, float *log_scale, float *weight, const float *x, int rows, int64_t n)
+INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight, const uint8_t *const *row, int rows, const int64_t n)
 {
     ints highest[16];
     int32_t bits[16];
     float up[16];
     for (int c = 0; c < 16; c++) {
-        const float *row = x + (c < rows ? c : 0) * n;
         ints h = i_zero();
-        for (int64_t i = 0; i < n; i += 16) h = i_max(h, i_magnitude(l_load(row + i)));
+        for (int64_t i = 0; i < n; i += 16) h = i_max(h, i_magnitude(in(row[c], i)));
         highest[c] = h;
     }
     i_store(bits, i_highests(highest));
@@ -227,19 +233,56 @@ INLINE void pack_v_some(int16_t *y, float *log_scale, float *weight, const float
         weight[c] = exponent >= 64 ? NAN : up[c];
         log_scale[c] = exponent >= 64 ? NAN : (float)-power * QN_ATTN_LN2;
     }
-    for (int c = 0; c < rows; c += 2, x += 2 * n, y += 2 * n) {
+    for (int c = 0; c < rows; c += 2, y += 2 * n) {
         const bool two = c + 1 < rows;
         const lanes up0 = l_set(up[c]), up1 = l_set(two ? up[c + 1] : 0);
-        const float *x1 = two ? x + n : x;
         for (int64_t i = 0; i < n; i += 16)
-            i_store(y + 2 * i, i_pairs(i_round(l_mul(l_load(x + i), up0)), two ? i_round(l_mul(l_load(x1 + i), up1)) : i_zero()));
+            i_store(y + 2 * i, i_pairs(i_round(l_mul(in(row[c], i), up0)), two ? i_round(l_mul(in(row[c + 1], i), up1)) : i_zero()));
     }
 }
 
+/* Rows of sixteen cells, the last one repeated where there are less. */
+INLINE int rows_of(const uint8_t **row, const void *base, int64_t bytes, const int32_t *cell, int64_t c, int64_t n_cells)
+{
+    const int rows = n_cells - c < 16 ? (int)(n_cells - c) : 16;
+    for (int i = 0; i < 16; i++) {
+        const int64_t at = c + (i < rows ? i : rows - 1);
+        row[i] = (const uint8_t *)base + (cell ? cell[at] : at) * bytes;
+    }
+    return rows;
+}
+/* The usual head sizes are constants, so that loops over a row unroll. */
+#define PACK_K(in, base, bytes, cell)                                                                                  \
+    for (int64_t c = 0; c < n_cells; c += 16) {                                                                        \
+        const uint8_t *row[16];                                                                                        \
+        const int rows = rows_of(row, base, bytes, cell, c, n_cells);                                                  \
+        if (n == 64) pack_k_some(in, y + c * n, scale + c, row, rows, 64);                                             \
+        else if (n == 128) pack_k_some(in, y + c * n, scale + c, row, rows, 128);                                      \
+        else pack_k_some(in, y + c * n, scale + c, row, rows, n);                                                      \
+    }
+#define PACK_V(in, base, bytes, cell)                                                                                  \
+    for (int64_t c = 0; c < n_cells; c += 16) {                                                                        \
+        const uint8_t *row[16];                                                                                        \
+        const int rows = rows_of(row, base, bytes, cell, c, n_cells);                                                  \
+        if (n == 64) pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 64);                             \
+        else if (n == 128) pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 128);                      \
+        else pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, n);                                      \
+    }
+#define PACK_CELLS(format)                                                                                             \
+    void FN(attn_pack_k_##format)(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell, \
+                                  int64_t n_cells, int64_t n) { PACK_K(in_##format, base, cell_bytes, cell) }          \
+    void FN(attn_pack_v_##format)(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes,   \
+                                  const int32_t *cell, int64_t n_cells, int64_t n) { PACK_V(in_##format, base, cell_bytes, cell) }
+PACK_CELLS(f16)
+PACK_CELLS(bf16)
+PACK_CELLS(q8_0)
+#undef PACK_CELLS
+
+void FN(attn_pack_k)(int16_t *y, float *scale, const float *x, int64_t n_cells, int64_t n) { PACK_K(in_f32, x, 4 * n, (const int32_t *)NULL) }
+
 void FN(attn_pack_v)(int16_t *y, float *log_scale, float *weight, const float *x, int64_t n_cells, int64_t n)
 {
-    for (int64_t c = 0; c < n_cells; c += 16)
-        pack_v_some(y + c * n, log_scale + c, weight + c, x + c * n, n_cells - c < 16 ? (int)(n_cells - c) : 16, n);
+    PACK_V(in_f32, x, 4 * n, (const int32_t *)NULL)
 }
 
 /* ---- weights --------------------------------------------------------------------------------------------------------- */

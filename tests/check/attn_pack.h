@@ -9,7 +9,7 @@ static inline void pack_same(check *t, const int16_t *got, const int16_t *want, 
 }
 
 /* `x` as integers times `step`, every `apart`th of y. */
-static void pack_near(check *t, const int16_t *y, int64_t apart, const float *x, double s, int64_t n, double step)
+static inline void pack_near(check *t, const int16_t *y, int64_t apart, const float *x, double s, int64_t n, double step)
 {
     for (int64_t i = 0; i < n; i++)
         check_close(t, y[i * apart] * step, x[i] * s, step * 0.501 + fabs(x[i] * s) * 4 * FLT_EPSILON + FLT_MIN, i);

@@ -28,7 +28,8 @@
  *
  * A unit is one KV head (or as many of its query heads as fit) and a block of consecutive queries; the queries of a block that share
  * a list share every unpacked K and V row. Where units are too few to keep threads busy, the tiles of a unit are shared out as well:
- * phase 0 leaves what each tile gives in scratch, and phase 1 lets the tiles meet. */
+ * phase 0 leaves what each tile gives in scratch, and phase 1 lets the tiles meet. With few rows, as when decoding, what counts is how memory
+ * is read: then each tile is a part of its own, and a worker takes several heads of it, whose rows lie side by side. */
 #include "cpu/op/attention.h"
 #include "cpu/op/ops.h"
 
@@ -39,6 +40,7 @@ enum {
     UNITS = 32,   /* fewer than that are split: 16 threads still find work then */
     FEW_UNITS = 8, /* fewer than that, and units are made of less queries */
     PIECES = 64,  /* what units are split into, about */
+    ITEMS = 32,   /* as many at least, where rows are few */
 };
 static const uint64_t scratch_max = 16u << 20; /* bytes; larger nodes stay unsplit */
 
@@ -48,6 +50,7 @@ typedef struct cut {
     int64_t n_query, n_head, n_kv, group, d, dv;
     int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
     int64_t units, splits, tiles; /* tiles of the longest list */
+    int64_t together, unit_blocks; /* units of an item, one after the other */
 } cut;
 
 static uint64_t split_bytes(const cut *c)
@@ -75,8 +78,14 @@ static cut cut_for(const qn_node *node, int64_t n_query)
     if (c.ints && c.query_blocks > 0) c.queries = blocks_of(c.n_query, c.query_blocks); /* no small one at the end */
     c.units = c.query_blocks * apart;
     c.tiles = blocks_of(node->src[3]->layout.dim[1], QN_ATTN_TILE);
-    c.splits = 1;
-    if (c.units > 0 && c.units < UNITS && c.tiles > 1 && split_bytes(&c) <= scratch_max) {
+    c.splits = c.together = 1;
+    c.unit_blocks = c.units;
+    if (c.ints && c.units > 0 && c.tiles > 1 && c.query_blocks == 1 && c.n_query * c.heads <= QN_ATTN_FEW && split_bytes(&c) <= scratch_max) {
+        c.splits = c.tiles;
+        c.together = c.units * c.tiles / ITEMS;
+        c.together = c.together < 1 ? 1 : c.together < c.units ? c.together : c.units;
+        c.unit_blocks = blocks_of(c.units, c.together);
+    } else if (c.units > 0 && c.units < UNITS && c.tiles > 1 && split_bytes(&c) <= scratch_max) {
         c.splits = (PIECES + c.units - 1) / c.units;
         if (c.splits > c.tiles) c.splits = c.tiles;
     }
@@ -115,7 +124,7 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     (void)ukr;
     const cut c = cut_of(node);
     *chunk = 1;
-    if (phase == 0) return c.units * c.splits;
+    if (phase == 0) return c.unit_blocks * c.splits;
     *chunk = qn__chunk_of(65536, c.tiles * c.dv);
     return c.splits > 1 ? c.n_query * c.n_head : 0;
 }
@@ -217,11 +226,15 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
     }
 }
 
-static void unit(const qn_task *t, const cut *c, int64_t item)
+static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
+
+/* Part `part` of unit u; the worker goes on with unit `next` in the same cells, where that is not u, and came from unit `before`. */
+static void unit(const qn_task *t, const cut *c, int64_t u, int64_t part, int64_t before, int64_t next)
 {
-    qn_attn a = {.t = t, .attrs = t->attrs, .kept = c->splits > 1};
-    const int64_t u = item % c->units, block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
-    a.kv_head = block / c->head_blocks % c->n_kv;
+    qn_attn a = {.t = t, .attrs = t->attrs, .kept = c->splits > 1, .kv_head = kv_head_of(c, u), .next_head = -1};
+    const int64_t block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
+    if (kv_head_of(c, next) != a.kv_head) a.next_head = kv_head_of(c, next);
+    a.asked = kv_head_of(c, before) != a.kv_head;
     a.first_head = a.kv_head * c->group + in_group;
     a.n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
     a.first_value = block / c->head_blocks / c->n_kv * QN_ATTN_SLICE;
@@ -235,7 +248,7 @@ static void unit(const qn_task *t, const cut *c, int64_t item)
         a.n_queries = 1;
         while (q + a.n_queries < last && span_of(t, q + a.n_queries, &a.begin[a.n_queries], &a.end[a.n_queries]) == list)
             a.n_queries++;
-        attend(&a, c, list, item / c->units);
+        attend(&a, c, list, part);
     }
 }
 
@@ -284,8 +297,10 @@ static void run(const qn_task *t)
 {
     const cut c = cut_of(t->node);
     for (int64_t item = t->begin; item < t->end; item++) {
-        if (t->phase == 0) unit(t, &c, item);
-        else meet(t, &c, item / c.n_head, item % c.n_head);
+        const int64_t first = item % c.unit_blocks * c.together, end = first + c.together < c.units ? first + c.together : c.units;
+        for (int64_t u = first; u < end && t->phase == 0; u++)
+            unit(t, &c, u, item / c.unit_blocks, u > first ? u - 1 : u, u + 1 < end ? u + 1 : u);
+        if (t->phase == 1) meet(t, &c, item / c.n_head, item % c.n_head);
     }
 }
 

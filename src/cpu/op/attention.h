@@ -13,6 +13,7 @@ enum {
     QN_ATTN_LANES = 64,   /* (query, head) pairs at once, at most; four vectors of lanes by six cells fill the registers */
     QN_ATTN_ROWS = 256,   /* such pairs of a unit, at most: in integers, groups of up to LANES share what is unpacked */
     QN_ATTN_SLICE = 256,  /* elements of a head at once */
+    QN_ATTN_FEW = 8,      /* pairs: integers put cells and elements of V in lanes instead */
     QN_ATTN_PIECE = 64,   /* cells unpacked at once, at most: with head size 64 they and the lanes' queries stay in L1 */
 };
 #define QN_ATTN_INFINITY __builtin_inff()
@@ -21,6 +22,8 @@ typedef struct qn_attn {
     const qn_task *t;
     const qn_attn_attrs *attrs;
     int64_t kv_head, first_head, n_heads;
+    int64_t next_head;                         /* the KV head whose rows the worker reads next in these cells, or -1 */
+    bool asked;                                /* memory was asked for the rows of this one */
     int64_t first_value, n_values;             /* the slice of the value rows */
     int64_t first_query, n_queries;            /* all see a part of the same list */
     int64_t begin[QN_ATTN_ROWS], end[QN_ATTN_ROWS]; /* by query: the part of the list that counts */

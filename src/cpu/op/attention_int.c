@@ -11,7 +11,6 @@
 
 enum {
     FLOATS = QN_MM_TILE_BYTES / 4,
-    FEW = 8,       /* rows */
     STEP = 16,     /* cells on their way to integers at once */
     K_ELEMS = 16 * QN_ATTN_SLICE,
 };
@@ -39,7 +38,7 @@ static int64_t k_cells_of(bool one_group, int64_t d_pad)
 static int64_t floats_for(int64_t rows, int64_t d_pad, int64_t n_pad)
 {
     const int64_t lanes = group_of(rows), all = whole_lanes(rows), k = k_cells_of(lanes == all, d_pad) * d_pad / 2;
-    return all * (d_pad / 2 + n_pad + 5) + lanes * (n_pad + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 2) + (rows <= FEW ? 2 * k : k) +
+    return all * (d_pad / 2 + n_pad + 5) + lanes * (n_pad + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 2) + (rows <= QN_ATTN_FEW ? 2 * k : k) +
            QN_ATTN_TILE * n_pad / 2 + 3 * QN_ATTN_TILE + n_pad + STEP * at_least(d_pad, n_pad);
 }
 
@@ -51,7 +50,7 @@ int64_t qn__attn_int_rows(int64_t d, int64_t dv)
 }
 _Static_assert(16 * (QN_ATTN_SLICE * 5 / 2 + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 7) + K_ELEMS + QN_ATTN_TILE * QN_ATTN_SLICE / 2 +
                3 * QN_ATTN_TILE + QN_ATTN_SLICE + STEP * QN_ATTN_SLICE <= FLOATS, "16 rows always fit");
-_Static_assert(FEW <= STEP && QN_ATTN_TILE == 16 * QN_ATTN_BLOCKS && STEP % 2 == 0, "rows pass through the piece; V goes in pairs of cells");
+_Static_assert((int)QN_ATTN_FEW <= (int)STEP && (int)QN_ATTN_TILE == 16 * (int)QN_ATTN_BLOCKS && STEP % 2 == 0, "rows pass through the piece; V goes in pairs of cells");
 
 void qn__attn_int_choose(qn_attn *a, int64_t first_row)
 {
@@ -98,7 +97,7 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
     a->list = list;
     a->all_rows = a->n_queries * a->n_heads;
     a->group_rows = group_of(a->all_rows);
-    a->few = a->all_rows <= FEW;
+    a->few = a->all_rows <= QN_ATTN_FEW;
     a->d_pad = d_pad;
     a->n_pad = n_pad;
 
@@ -129,7 +128,7 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
     a->kt16 = (void *)next; /* where rows are few, and only then */
 #undef TAKE
 
-    memset(a->all_total, 0, (size_t)(n_pad * all) * 4);
+    if (!a->kept) memset(a->all_total, 0, (size_t)(n_pad * all) * 4);
     memset(a->all_total_sum, 0, (size_t)all * 4);
     for (int64_t l = 0; l < all; l++) a->all_total_max[l] = -INFINITY;
     for (int64_t j = 0; j < n_pad; j++) a->ones[j] = 1;
@@ -141,39 +140,82 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
 
 /* ---- cells ----------------------------------------------------------------------------------------------------------- */
 
-/* Asks memory for elements [from, from + n) of the rows of some cells. Rows of one head lie far apart, which processors do not foresee,
- * and in a model they are in no cache: waiting for them took half of a decoding step's attention. */
-static void ask(const qn_attn *a, const qn_view *kv, const int32_t *cell, int64_t n_cells, int64_t from, int64_t n)
+static int64_t cell_bytes_of(const qn_view *kv) { return qn__elems_bytes(kv->dtype, kv->layout.stride[0]); }
+/* The row of cell 0, from element `from` on. */
+static const uint8_t *rows_of(const qn_view *kv, int64_t head, int64_t from)
 {
-    const int64_t cell_bytes = qn__elems_bytes(kv->dtype, kv->layout.stride[0]), bytes = qn__elems_bytes(kv->dtype, n);
-    const uint8_t *base = kv->data + qn__elems_bytes(kv->dtype, a->kv_head * kv->layout.stride[1] + from);
+    return kv->data + qn__elems_bytes(kv->dtype, head * kv->layout.stride[1] + from);
+}
+
+/* Asks memory for elements [from, from + n) of a head's rows of some cells. Rows of one head lie far apart, which processors do not foresee,
+ * and in a model they are in no cache: waiting for them took half of a decoding step's attention. */
+static void ask(const qn_view *kv, int64_t head, const int32_t *cell, int64_t n_cells, int64_t from, int64_t n)
+{
+    const int64_t cell_bytes = cell_bytes_of(kv), bytes = qn__elems_bytes(kv->dtype, n);
+    const uint8_t *base = rows_of(kv, head, from);
+    const bool whole_lines = (((uintptr_t)base | (uint64_t)cell_bytes | (uint64_t)bytes) & 63) == 0;
     for (int64_t c = 0; c < n_cells; c++) {
         const uint8_t *row = base + cell[c] * cell_bytes;
         for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
-        if (bytes > 0) __builtin_prefetch(row + bytes - 1);
+        if (!whole_lines && bytes > 0) __builtin_prefetch(row + bytes - 1);
     }
+}
+
+/* Rows in the formats that have kernels of their own become integers as they lie; others pass through the piece as floats. */
+static bool as_it_lies(const qn_attn *a, const qn_view *kv, int64_t from, int64_t n)
+{
+    const bool known = kv->dtype == QN_DTYPE_F16 || kv->dtype == QN_DTYPE_BF16 || kv->dtype == QN_DTYPE_Q8_0;
+    return known && n % 16 == 0 && (((uintptr_t)rows_of(kv, a->kv_head, from) | (uint64_t)cell_bytes_of(kv)) & 1) == 0;
 }
 
 /* `n_cells` cells of K as integers, from the tile's cell `first`. */
 static void load_k(qn_attn *a, int64_t first, int64_t n_cells, int64_t from, int64_t n)
 {
+    const qn_ukr *ukr = a->t->ukr;
+    const qn_view *k = &a->t->src[1];
+    int16_t *y = a->k16;
+    float *scale = a->k_scale + first;
+    if (a->next_head >= 0) ask(k, a->next_head, a->cell + first, n_cells, from, n);
+    if (as_it_lies(a, k, from, n)) {
+        const uint8_t *base = rows_of(k, a->kv_head, from);
+        const int64_t bytes = cell_bytes_of(k);
+        if (k->dtype == QN_DTYPE_F16) ukr->attn_pack_k_f16(y, scale, base, bytes, a->cell + first, n_cells, n);
+        else if (k->dtype == QN_DTYPE_BF16) ukr->attn_pack_k_bf16(y, scale, base, bytes, a->cell + first, n_cells, n);
+        else ukr->attn_pack_k_q8_0(y, scale, base, bytes, a->cell + first, n_cells, n);
+        return;
+    }
     for (int64_t c = 0; c < n_cells; c += STEP) {
         const int64_t cells = n_cells - c < STEP ? n_cells - c : STEP;
-        qn__attn_piece(a, &a->t->src[1], first + c, cells, from, n);
-        a->t->ukr->attn_pack_k(a->k16 + c * whole_lanes(n), a->k_scale + first + c, a->piece, cells, whole_lanes(n));
+        qn__attn_piece(a, k, first + c, cells, from, n);
+        ukr->attn_pack_k(y + c * whole_lanes(n), scale + c, a->piece, cells, whole_lanes(n));
     }
 }
 
-/* All of V is asked for at once, and K while V is read. */
+/* All of V is asked for at once, and K while V is read; the next head's V as well, and its K while this one's is read. */
 static void load_v(qn_attn *a)
 {
-    const int64_t d = head_size(a) < QN_ATTN_SLICE ? head_size(a) : QN_ATTN_SLICE;
-    ask(a, &a->t->src[2], a->cell, a->n_cells, a->first_value, a->n_values);
+    const qn_ukr *ukr = a->t->ukr;
+    const qn_view *v = &a->t->src[2];
+    const int64_t d = head_size(a) < QN_ATTN_SLICE ? head_size(a) : QN_ATTN_SLICE, n = a->n_values, bytes = cell_bytes_of(v);
+    const uint8_t *base = rows_of(v, a->kv_head, a->first_value);
+    const bool lies = as_it_lies(a, v, a->first_value, n);
+    if (!a->asked) ask(v, a->kv_head, a->cell, a->n_cells, a->first_value, n);
     for (int64_t c = 0; c < a->n_cells; c += STEP) {
         const int64_t cells = a->n_cells - c < STEP ? a->n_cells - c : STEP;
-        ask(a, &a->t->src[1], a->cell + c, cells, 0, d);
-        qn__attn_piece(a, &a->t->src[2], c, cells, a->first_value, a->n_values);
-        a->t->ukr->attn_pack_v(a->v16 + c * a->n_pad, a->log_scale + c, a->weight + c, a->piece, cells, a->n_pad);
+        int16_t *y = a->v16 + c * a->n_pad;
+        float *log_scale = a->log_scale + c, *weight = a->weight + c;
+        if (!a->asked) ask(&a->t->src[1], a->kv_head, a->cell + c, cells, 0, d);
+        if (a->next_head >= 0) ask(v, a->next_head, a->cell + c, cells, a->first_value, n);
+        if (lies && v->dtype == QN_DTYPE_F16) {
+            ukr->attn_pack_v_f16(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
+        } else if (lies && v->dtype == QN_DTYPE_BF16) {
+            ukr->attn_pack_v_bf16(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
+        } else if (lies) {
+            ukr->attn_pack_v_q8_0(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
+        } else {
+            qn__attn_piece(a, v, c, cells, a->first_value, n);
+            ukr->attn_pack_v(y, log_scale, weight, a->piece, cells, a->n_pad);
+        }
     }
     for (int64_t c = a->n_cells; c < whole_lanes(a->n_cells); c++) a->k_scale[c] = a->log_scale[c] = a->weight[c] = 0;
 }

@@ -88,6 +88,16 @@ void qn__attn_start(qn_attn *a, int64_t list)
 
 static int64_t within(int64_t x, int64_t hi) { return x < 0 ? 0 : x < hi ? x : hi; }
 
+/* Copies n entries of a list; are all of them cells? */
+static bool all_cells(int32_t *cell, const uint8_t *from, int64_t step, int64_t n, int64_t exist)
+{
+    uint32_t highest = 0;
+    if (step == 4) memcpy(cell, from, (size_t)n * 4);
+    else for (int64_t j = 0; j < n; j++) memcpy(&cell[j], from + j * step, 4);
+    for (int64_t j = 0; j < n; j++) highest = (uint32_t)cell[j] > highest ? (uint32_t)cell[j] : highest;
+    return highest < exist;
+}
+
 void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows)
 {
     const qn_view *lists = &a->t->src[3];
@@ -98,15 +108,18 @@ void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows)
     const uint8_t *from = lists->data + (a->list * lists->layout.stride[0] + at * lists->layout.stride[1]) * 4;
     int32_t before[QN_ATTN_TILE + 1]; /* how many exist in front of this place */
 
-    a->n_cells = 0;
-    for (int64_t j = 0; j < n; j++, from += step) {
-        int32_t cell;
-        memcpy(&cell, from, 4);
-        before[j] = (int32_t)a->n_cells;
-        a->cell[a->n_cells] = cell;
-        a->n_cells += cell >= 0 && cell < exist;
+    for (int32_t j = 0; j <= QN_ATTN_TILE; j++) before[j] = j;
+    a->n_cells = n;
+    if (!all_cells(a->cell, from, step, n, exist)) {
+        a->n_cells = 0;
+        for (int64_t j = 0; j < n; j++) {
+            const int32_t cell = a->cell[j];
+            before[j] = (int32_t)a->n_cells;
+            a->cell[a->n_cells] = cell;
+            a->n_cells += cell >= 0 && cell < exist;
+        }
+        before[n] = (int32_t)a->n_cells;
     }
-    before[n] = (int32_t)a->n_cells;
 
     a->full_first = 0;
     a->full_last = a->n_cells;

@@ -83,6 +83,30 @@ void qn__ref_attn_pack_v(int16_t *y, float *log_scale, float *weight, const floa
     }
 }
 
+#define PACK_CELLS(format)                                                                                             \
+    void qn__ref_attn_pack_k_##format(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell, \
+                                      int64_t n_cells, int64_t n)                                                      \
+    {                                                                                                                  \
+        float x[256];                                                                                                  \
+        for (int64_t c = 0; c < n_cells; c++) {                                                                        \
+            qn__ref_gather_##format(x, n, base, cell_bytes, cell + c, 1, n);                                           \
+            qn__ref_attn_pack_k(y + c * n, scale + c, x, 1, n);                                                        \
+        }                                                                                                              \
+    }                                                                                                                  \
+    void qn__ref_attn_pack_v_##format(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes, \
+                                      const int32_t *cell, int64_t n_cells, int64_t n)                                 \
+    {                                                                                                                  \
+        float x[2 * 256];                                                                                              \
+        for (int64_t c = 0; c < n_cells; c += 2) {                                                                     \
+            const int64_t two = n_cells - c < 2 ? 1 : 2;                                                               \
+            qn__ref_gather_##format(x, n, base, cell_bytes, cell + c, two, n);                                         \
+            qn__ref_attn_pack_v(y + c * n, log_scale + c, weight + c, x, two, n);                                      \
+        }                                                                                                              \
+    }
+PACK_CELLS(f16)
+PACK_CELLS(bf16)
+PACK_CELLS(q8_0)
+
 /* Lane l of attn_weigh: u, weight and the range are its own; p and scale lie far apart. */
 static void weigh(int16_t *p, int64_t p_step, int64_t pair_step, float *scale, int64_t scale_step, float *max, float *sum, const float *u,
                   int64_t u_step, const float *weight, int64_t n, int32_t begin, int32_t end)
