@@ -5,12 +5,11 @@
  * stays NaN; n stands in the low bits of t) and turns squares of SIDE by SIDE numbers (turn). */
 #include "cpu/ukr.h"
 #include "cpu/ukr_exp.h"
+#include "cpu/ukr_inline.h"
 #include "quant/blocks.h"
 
 #include <math.h>
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* exp as ukr_exp.h has it, for x <= 0 or NaN */
 INLINE lanes exp_down(lanes x)

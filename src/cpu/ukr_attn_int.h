@@ -13,36 +13,21 @@
 
 /* ---- products -------------------------------------------------------------------------------------------------------- */
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define INT_WATCHED
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define INT_WATCHED
-#endif
-#if defined(INT_WATCHED)
-#define UNROLL_INT
-#elif defined(__clang__)
-#define UNROLL_INT _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL_INT _Pragma("GCC unroll 24")
-#endif
-
 enum { INT_TURN = 4 }; /* steps for which pointers move once */
 
 #define INT_EACH(WHAT)                                                                                                 \
     do {                                                                                                               \
-        UNROLL_INT for (int o = 0; o < no; o++) {                                                                      \
-            UNROLL_INT for (int v = 0; v < nv; v++) WHAT;                                                              \
+        UNROLL_24 for (int o = 0; o < no; o++) {                                                                      \
+            UNROLL_24 for (int v = 0; v < nv; v++) WHAT;                                                              \
         }                                                                                                              \
     } while (0)
 #define INT_STEP(AT, B)                                                                                                \
     do {                                                                                                               \
         ints v_[4];                                                                                                    \
-        UNROLL_INT for (int v = 0; v < nv; v++) v_[v] = i_load((B) + 32 * v);                                          \
-        UNROLL_INT for (int o = 0; o < no; o++) {                                                                      \
+        UNROLL_24 for (int v = 0; v < nv; v++) v_[v] = i_load((B) + 32 * v);                                          \
+        UNROLL_24 for (int o = 0; o < no; o++) {                                                                      \
             const ints x_ = i_pair(AT(o));                                                                             \
-            UNROLL_INT for (int v = 0; v < nv; v++) acc[o][v] = i_dot(acc[o][v], x_, v_[v]);                           \
+            UNROLL_24 for (int v = 0; v < nv; v++) acc[o][v] = i_dot(acc[o][v], x_, v_[v]);                           \
         }                                                                                                              \
     } while (0)
 
@@ -62,7 +47,7 @@ INLINE void int_block(const qn_outer_i16 *t, int64_t first_o, int64_t first_l, c
         for (int g = 0; g * 3 < no; g++) p[g] = a + g * 3 * a_out;
 #define AT(o) (p[(o) / 3] + ((o) % 3 * a_out + 2 * u))
         for (; i >= INT_TURN; i -= INT_TURN) {
-            UNROLL_INT for (int u = 0; u < INT_TURN; u++) {
+            UNROLL_24 for (int u = 0; u < INT_TURN; u++) {
                 INT_STEP(AT, b);
                 b += b_stride;
                 __asm__("" : "+r"(b)); /* or there would be an address for each step, in memory */

@@ -8,6 +8,7 @@
  * columns; their sums stay beside it until the row ends, since y's own rows lie too far apart for a cache. What comes next is asked
  * for meanwhile. */
 #include "cpu/ukr.h"
+#include "cpu/ukr_inline.h"
 
 #include <string.h>
 
@@ -56,8 +57,8 @@ typedef struct ahead {
 
 /* sums[s][c] of sixteen rows: slice s of row r is w + (s * 16 + r) * ROOM, that of column c x[c] + s * SLICE. All slices have n
  * elements. */
-static inline __attribute__((always_inline)) void slices(const float *w, const float *const *x, const int n_slices, const int n_cols,
-                                                         int64_t n, const ahead *next, lanes (*sums)[FEW])
+INLINE void slices(const float *w, const float *const *x, const int n_slices, const int n_cols, int64_t n, const ahead *next,
+                   lanes (*sums)[FEW])
 {
     lanes acc[2][FEW];
     UNROLL for (int s = 0; s < n_slices; s++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_inline.h -- INLINE, for kernels that are made of many small functions and whose shifts and counts must become constants. */
+/* src/cpu/ukr_inline.h -- INLINE, for kernels that are made of many small functions and whose shifts and counts must become constants;
+ * UNROLL_24 is UNROLL for more steps. A level's lanes.h comes first. */
 #ifndef QN_CPU_UKR_INLINE_H
 #define QN_CPU_UKR_INLINE_H
 
@@ -13,8 +14,14 @@
 #if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #undef UNROLL
 #define UNROLL
+#define UNROLL_24
 #define INLINE __attribute__((unused)) static
 #else
+#ifdef __clang__
+#define UNROLL_24 _Pragma("clang loop unroll(full)") /* "unroll" comes too late for registers */
+#else
+#define UNROLL_24 _Pragma("GCC unroll 24")
+#endif
 #define INLINE static inline __attribute__((always_inline))
 #endif
 

@@ -4,24 +4,7 @@
  * level's outer.c defines FN(name), includes its lanes.h, says how many accumulators it has registers for (OUTER_ACCS), and
  * includes this. */
 #include "cpu/ukr.h"
-
-/* As UNROLL, for more steps; nothing where every access is watched: that would be minutes of compiling. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define OUTER_WATCHED
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define OUTER_WATCHED
-#endif
-#if defined(OUTER_WATCHED)
-#define UNROLL_24
-#elif defined(__clang__)
-#define UNROLL_24 _Pragma("clang loop unroll(full)") /* "unroll" comes too late for registers */
-#else
-#define UNROLL_24 _Pragma("GCC unroll 24")
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
+#include "cpu/ukr_inline.h"
 
 /* How many steps one turn of the loop takes: pointers move once a turn. */
 enum { TURN = 4 };

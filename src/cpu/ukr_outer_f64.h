@@ -2,8 +2,8 @@
 /* src/cpu/ukr_outer_f64.h -- outer_f64 over eight double lanes, written once. A level defines FN(name), the type `wide` and w_set,
  * w_load, w_store, w_add, w_fma, and includes this. */
 #include "cpu/ukr.h"
+#include "cpu/ukr_inline.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define EACH(WHAT)                                                                                                     \
     do {                                                                                                               \
         UNROLL for (int o = 0; o < no; o++) {                                                                          \

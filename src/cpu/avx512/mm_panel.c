@@ -13,6 +13,7 @@
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 #include "cpu/avx512/mm_panel.h"
+#include "cpu/ukr_inline.h"
 #include "quant/blocks.h"
 
 #include <string.h>
@@ -58,8 +59,6 @@ static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS
 
 /* ---- multiplying: n blocks of two panels with n_cols columns of a group; acc: [COLS][2]
  * ---------------------------------------- */
-
-#define INLINE static inline __attribute__((always_inline))
 
 static inline __m512i word_of(const void *p)
 {
