@@ -148,12 +148,12 @@ int main(int argc, char **argv)
     if (argc > 3 && !qn_cpu_level_find(argv[3], &level)) return 1;
     if (j->k <= 0 || j->cols <= 0) return 1;
     j->ukr = qn__ukr_get(level);
-    j->w = qn__alloc((size_t)(ROWS * j->k * 4));
+    j->w = qn__alloc((size_t)(ROWS * j->k * 8)); /* F64 is a weight too */
     j->x = qn__alloc((size_t)((j->cols + 32) * j->k * 4));
     j->columns = qn__alloc((size_t)(j->cols * j->k * 4));
     j->y = qn__alloc((size_t)(j->cols * ROWS * 4));
     if (!j->w || !j->x || !j->columns || !j->y) return 1;
-    memset(j->w, 0x35, (size_t)(ROWS * j->k * 4));
+    memset(j->w, 0x35, (size_t)(ROWS * j->k * 8));
     memset(j->x, 0, (size_t)((j->cols + 32) * j->k * 4));
     for (int64_t i = 0; i < j->cols * j->k; i++) j->columns[i] = (float)(i % 37 - 11);
     table(j, 1, argc > 4 ? argv[4] : NULL);

@@ -255,15 +255,25 @@ static void fetch(const qn_mm_args *a, int32_t first_row, int32_t first_col, int
     }
 }
 
+/* `n` blocks from `w` on of each of the rows [from, to) after it: the next slice comes from memory while this one is multiplied. */
+static void fetch_rows_ahead(const qn_mm_args *a, const format *f, const uint8_t *w, int64_t n, int32_t from, int32_t to)
+{
+    const size_t bytes = (size_t)n * f->block_bytes;
+    for (int32_t r = from; r < to; r++)
+        for (size_t at = 0; at < bytes + 63; at += 64) __builtin_prefetch(w + (size_t)r * a->w_row_bytes + at, 0, 2);
+}
+
 static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, int32_t first_col, int32_t n_cols)
 {
-    const int64_t n_blocks = a->k / f->block;
+    const int64_t n_blocks = a->k / f->block, n_most = n_blocks < f->slice ? n_blocks : f->slice;
     uint8_t *panels = (uint8_t *)a->tile;
     float *sums = (float *)(void *)(panels + PANELS_BYTES);
 
     for (int64_t b = 0; b < n_blocks || b == 0; b += f->slice) {
         const int64_t n = n_blocks - b < f->slice ? n_blocks - b : f->slice;
         const bool last = b + n == n_blocks;
+        const uint8_t *next = last ? a->w + (size_t)(first_row + ROWS) * a->w_row_bytes
+                                   : a->w + (size_t)first_row * a->w_row_bytes + (size_t)(b + n) * f->block_bytes;
         const uint8_t *group = (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
         unpack_slice(a, f, first_row, b, n, panels);
         for (int32_t c = 0; c < n_cols; c += COLS, group += a->x_row_bytes) {
@@ -271,6 +281,7 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
             const int some = n_cols - c < COLS ? n_cols - c : COLS;
             if (b == 0) memset(sum, 0, (size_t)some * ROWS * sizeof *sum);
             if (last) fetch(a, first_row, first_col + c, some);
+            fetch_rows_ahead(a, f, next, n_most, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
             f->macs[some - 1](panels, group, a->x_block_bytes, n, sum);
             if (last) store(a, first_row, first_col + c, some, sum);
         }
