@@ -33,8 +33,16 @@ qn_tensor *qn_from_data(qn_context *ctx, const void *data, qn_shape shape, qn_dt
 
 /* ---- filled ---- */
 
+enum { FILL = 8192 }; /* elements copied at once */
+
 /* Elements made on the host one after the other; `make` writes element i. */
 typedef bool (*maker)(const double *p, int64_t i, void *out, qn_dtype dtype, qn_error *err);
+
+static bool number_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_error *err)
+{
+    (void)i;
+    return qn__number_write(out, p[0], dtype, err);
+}
 
 static qn_tensor *made(qn_context *ctx, const char *name, qn_shape shape, qn_dtype dtype, maker make, const double *p)
 {
@@ -48,18 +56,18 @@ static qn_tensor *made(qn_context *ctx, const char *name, qn_shape shape, qn_dty
     if (!good) (void)QN_FAIL(err, unsupported, "%s: %s is a block format; qn_quantize makes it of real numbers", name, info->name);
     char *copy = buffer->host != NULL || !good ? NULL : qn__alloc(bytes), *at = buffer->host != NULL ? buffer->host : copy;
     if (good && at == NULL) good = false, (void)QN_FAIL_NOMEM(err, bytes);
-    for (int64_t i = 0, n = qn_layout_numel(&s->layout); good && i < n; i++) good = make(p, i, at + (size_t)i * unit, dtype, err);
+    const int64_t n = qn_layout_numel(&s->layout), own = make == number_at && n > 1 ? 1 : n; /* one number is copied */
+    for (int64_t i = 0; good && i < own; i++) good = make(p, i, at + (size_t)i * unit, dtype, err);
+    for (int64_t done = own, more; good && done < n; done += more) {
+        more = done < FILL ? done : FILL; /* what was copied last is still in the cache */
+        more = more < n - done ? more : n - done;
+        memcpy(at + (size_t)done * unit, at, (size_t)more * unit);
+    }
     if (good && copy != NULL) good = buffer->backend->type->upload(buffer, 0, copy, bytes, err) == QN_OK;
     qn__free(copy);
     if (good) return whole(ctx, s);
     qn__storage_unref(s);
     return NULL;
-}
-
-static bool number_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_error *err)
-{
-    (void)i;
-    return qn__number_write(out, p[0], dtype, err);
 }
 
 /* start + i * step, exact for whole numbers. */
