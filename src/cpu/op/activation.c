@@ -71,16 +71,45 @@ QN_PW_LOOP2(gelu_back_f64, double, double, a * (((const qn_gelu_attrs *)t->attrs
 DRIVER(gelu_back, NULL)
 
 #define VALUE(T) ((T)((const qn_value_attrs *)t->attrs)->value)
-QN_PW_LOOP1(elu_f32, float, float, a > 0 ? a : VALUE(float) * expm1f(a))
+static void elu_f32(const qn_task *t, void *y_, const void *const *x_, int64_t n)
+{
+    float below[QN_PW_RUN], *y = y_;
+    const float alpha = VALUE(float), *x = x_[0];
+    t->ukr->expm1_f32(below, x, n);
+    for (int64_t i = 0; i < n; i++) {
+        const float bent = alpha * below[i];
+        y[i] = x[i] > 0 ? x[i] : bent;
+    }
+}
 QN_PW_LOOP1(elu_f64, double, double, a > 0 ? a : VALUE(double) * expm1(a))
 DRIVER(elu, NULL)
 
-QN_PW_LOOP1(leaky_relu_f32, float, float, a > 0 ? a : VALUE(float) * a)
-QN_PW_LOOP1(leaky_relu_f64, double, double, a > 0 ? a : VALUE(double) * a)
+#define LEAKY(fn, T)                                                                                                   \
+    static void fn(const qn_task *t, void *y_, const void *const *x_, int64_t n)                                       \
+    {                                                                                                                  \
+        const T slope = VALUE(T), *x = x_[0];                                                                          \
+        T *y = y_;                                                                                                     \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const T below = slope * x[i];                                                                              \
+            y[i] = x[i] > 0 ? x[i] : below;                                                                            \
+        }                                                                                                              \
+    }
+LEAKY(leaky_relu_f32, float)
+LEAKY(leaky_relu_f64, double)
 DRIVER(leaky_relu, NULL)
 
 #define SOFT ((const qn_softplus_attrs *)t->attrs)
-QN_PW_LOOP1(softplus_f32, float, float,
-            a * (float)SOFT->beta > (float)SOFT->threshold ? a : log1pf(expf(a * (float)SOFT->beta)) / (float)SOFT->beta)
+static void softplus_f32(const qn_task *t, void *y_, const void *const *x_, int64_t n)
+{
+    float e[QN_PW_RUN], *y = y_;
+    const float beta = (float)SOFT->beta, threshold = (float)SOFT->threshold, *x = x_[0];
+    t->ukr->scale_f32(e, x, beta, 0, n);
+    t->ukr->exp_f32(e, e, n);
+    t->ukr->log1p_f32(e, e, n);
+    for (int64_t i = 0; i < n; i++) {
+        const float bent = e[i] / beta;
+        y[i] = x[i] * beta > threshold ? x[i] : bent;
+    }
+}
 QN_PW_LOOP1(softplus_f64, double, double, a * SOFT->beta > SOFT->threshold ? a : log1p(exp(a * SOFT->beta)) / SOFT->beta)
 DRIVER(softplus, NULL)

@@ -9,8 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 8192, STRIP = 64, LEAST = 4 }; /* of lanes in a strip: a line of F32 holds 16, but a few pay already */
+enum { PIECE = 8192, STRIP = 64, LEAST = 4, LINE = 16 }; /* of lanes in a strip: a line of F32 holds 16, but a few pay already */
+enum { STRIP_BYTES = QN_MM_TILE_BYTES - 4 * PIECE };     /* of a strip; behind it lies what log_softmax needs besides */
 _Static_assert((12 + 8 + 8) * PIECE <= QN_MM_TILE_BYTES, "a piece of the source, one of the result, and room to narrow it");
+_Static_assert((12 + 8) * PIECE <= STRIP_BYTES, "room of log_softmax behind a piece and its result");
 
 typedef struct lane_state { double a, b; int64_t i; } lane_state;
 typedef void (*whole_fn)(const qn_task *t, void *y, const void *x, int64_t n);
@@ -86,11 +88,12 @@ static int64_t strip_of(const qn_task *t, int dim, int64_t length, int64_t pitch
     const qn_layout *x = &t->src[0].layout, *y = &t->dst.layout;
     const int last = y->rank - 1;
     if (dim >= last || t->src[0].dtype != t->dst.dtype || !qn__number_is(t->dst.dtype)) return 0;
-    if (x->stride[last] != 1 || y->stride[last] != 1 || length > PIECE / LEAST) return 0;
+    if (x->stride[last] != 1 || y->stride[last] != 1 || length > PIECE) return 0;
+    int64_t room = STRIP_BYTES / (pitch * qn__number_bytes(qn__number_of(t->dst.dtype)));
+    room = room > STRIP ? STRIP : room > LINE ? room / LINE * LINE : room; /* a line of memory that two strips share is read twice */
     int64_t n = y->dim[last] - lane % y->dim[last];
     n = n < left ? n : left;
-    n = n < STRIP ? n : STRIP;
-    return n < PIECE / pitch ? n : PIECE / pitch;
+    return n < room ? n : room;
 }
 
 static void turn_strip(const qn_task *t, int64_t bytes, void *y, int64_t y_stride, const void *x, int64_t x_stride, int64_t rows, int64_t cols)
@@ -165,7 +168,7 @@ static void softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 
 static void log_softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 {
-    float *e = t->tile + 12 * PIECE / 4 + 8 * PIECE / 4; /* the room that only narrowing uses, later */
+    float *e = t->tile + STRIP_BYTES / 4; /* at most PIECE; neither pieces nor strips reach so far */
     const float max = t->ukr->max_f32(x, n), sum = t->ukr->exp_sum_f32(e, x, max, n);
     shift_f32(t, y, x, -max, n);
     shift_f32(t, y, y, -logf(sum), n);

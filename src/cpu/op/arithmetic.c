@@ -120,7 +120,18 @@ static int64_t int_pow(int64_t base, int64_t e)
     return y;
 }
 
-QN_PW_LOOP2(pow_f32, float, float, powf(a, b))
+QN_PW_LOOP2(pow_each_f32, float, float, powf(a, b))
+
+/* One exponent for all is often a square or a cube: products, as in PyTorch. */
+static void pow_f32(const qn_task *t, void *y_, const void *const *x, int64_t n)
+{
+    const float *a = x[0], *b = x[1];
+    const bool one = n > 0 && qn_layout_numel(&t->src[1].layout) == 1;
+    float *y = y_;
+    if (one && b[0] == 2) t->ukr->mul_f32(y, a, a, n);
+    else if (one && b[0] == 3) for (int64_t i = 0; i < n; i++) y[i] = a[i] * a[i] * a[i];
+    else pow_each_f32(t, y, x, n);
+}
 QN_PW_LOOP2(pow_f64, double, double, pow(a, b))
 QN_PW_LOOP2(pow_i64, int64_t, int64_t, int_pow(a, b))
 DRIVER(pow, pow_i64)

@@ -18,10 +18,17 @@
     QN_PW_LOOP1(name##_f32, float, float, f32)                                                                         \
     QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
     DRIVER(name, NULL)
+#define UKR_F32(name) \
+    static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) { t->ukr->name##_f32(y, x[0], n); }
 #define UKR(name, f64)                                                                                                 \
-    static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) { t->ukr->name##_f32(y, x[0], n); } \
+    UKR_F32(name)                                                                                                      \
     QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
     DRIVER(name, NULL)
+#define ROUNDED(name, f64)                                                                                             \
+    UKR_F32(name)                                                                                                      \
+    QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
+    QN_PW_LOOP1(name##_i64, int64_t, int64_t, a)                                                                       \
+    DRIVER(name, name##_i64)
 
 static int64_t wrap_neg(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
 
@@ -29,10 +36,10 @@ NUMBERS(neg, -a, -a, wrap_neg(a))
 NUMBERS(abs, fabsf(a), fabs(a), a < 0 ? wrap_neg(a) : a)
 NUMBERS(sign, (float)((a > 0) - (a < 0)), (double)((a > 0) - (a < 0)), (a > 0) - (a < 0))
 NUMBERS(square, a * a, a * a, (int64_t)((uint64_t)a * (uint64_t)a))
-NUMBERS(floor, floorf(a), floor(a), a)
-NUMBERS(ceil, ceilf(a), ceil(a), a)
-NUMBERS(round, rintf(a), rint(a), a) /* half to even, the rounding that is in force */
-NUMBERS(trunc, truncf(a), trunc(a), a)
+ROUNDED(floor, floor(a))
+ROUNDED(ceil, ceil(a))
+ROUNDED(round, rint(a)) /* half to even, the rounding that is in force */
+ROUNDED(trunc, trunc(a))
 REAL(frac, a - truncf(a), a - trunc(a))
 
 UKR(exp, exp(a))
@@ -41,18 +48,18 @@ UKR(sqrt, sqrt(a))
 UKR(tanh, tanh(a))
 UKR(erf, erf(a))
 UKR(sigmoid, 1 / (1 + exp(-a)))
-REAL(expm1, expm1f(a), expm1(a))
-REAL(log1p, log1pf(a), log1p(a))
-REAL(log2, log2f(a), log2(a))
+UKR(expm1, expm1(a))
+UKR(log1p, log1p(a))
+UKR(log2, log2(a))
 REAL(log10, log10f(a), log10(a))
 REAL(rsqrt, 1.0f / sqrtf(a), 1.0 / sqrt(a))
 REAL(reciprocal, 1.0f / a, 1.0 / a)
-REAL(sin, sinf(a), sin(a))
-REAL(cos, cosf(a), cos(a))
-REAL(tan, tanf(a), tan(a))
+UKR(sin, sin(a))
+UKR(cos, cos(a))
+UKR(tan, tan(a))
 REAL(asin, asinf(a), asin(a))
 REAL(acos, acosf(a), acos(a))
-REAL(atan, atanf(a), atan(a))
+UKR(atan, atan(a))
 REAL(sinh, sinhf(a), sinh(a))
 REAL(cosh, coshf(a), cosh(a))
 REAL(asinh, asinhf(a), asinh(a))

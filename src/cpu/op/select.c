@@ -14,14 +14,21 @@
     {                                                                                                                  \
         T *y = y_;                                                                                                     \
         const T *a = a_, *b = b_;                                                                                      \
-        for (int64_t i = 0; i < n; i++) y[i] = cond[i] ? a[i] : b[i];                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const T from_a = (T) - (T)(cond[i] != 0); /* by bits: what is true is often a matter of chance */          \
+            y[i] = (T)((a[i] & from_a) | (b[i] & ~from_a));                                                            \
+        }                                                                                                              \
     }                                                                                                                  \
     static void put_##bits(void *y_, const uint8_t *mask, const void *x_, const void *value_, int64_t n)               \
     {                                                                                                                  \
         T *y = y_, value;                                                                                              \
         const T *x = x_;                                                                                               \
         memcpy(&value, value_, sizeof value);                                                                          \
-        for (int64_t i = 0; i < n; i++) y[i] = !mask || mask[i] ? value : x[i];                                        \
+        for (int64_t i = 0; i < n && !mask; i++) y[i] = value;                                                         \
+        for (int64_t i = 0; i < n && mask; i++) {                                                                      \
+            const T kept = (T)((T)(mask[i] != 0) - 1);                                                                 \
+            y[i] = (T)((x[i] & kept) | (value & ~kept));                                                               \
+        }                                                                                                              \
     }
 CHOICES(uint8_t, 8)
 CHOICES(uint16_t, 16)

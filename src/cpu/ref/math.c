@@ -24,6 +24,10 @@ MAP2(div_f32, a[i] / b[i])
 MAP2(maximum_f32, a[i] > b[i] || isnan(a[i]) ? a[i] : b[i])
 MAP2(minimum_f32, a[i] < b[i] || isnan(a[i]) ? a[i] : b[i])
 MAP1(sqrt_f32, sqrtf(x[i]))
+MAP1(floor_f32, floorf(x[i]))
+MAP1(ceil_f32, ceilf(x[i]))
+MAP1(round_f32, rintf(x[i]))
+MAP1(trunc_f32, truncf(x[i]))
 
 void qn__ref_clamp_f32(float *y, const float *x, float lo, float hi, int64_t n)
 {
@@ -41,7 +45,8 @@ static float exp_f32(float x)
     return y;
 }
 
-static float log_f32(float x)
+/* log(m) / ln 2 is wanted of log2: then e comes in after the product */
+static float log_of(float x, bool base_2)
 {
     if (isnan(x) || x < 0) return NAN;
     if (x == 0) return -INFINITY;
@@ -58,9 +63,85 @@ static float log_f32(float x)
     static const float c[] = {QN_LOG_C7, QN_LOG_C6, QN_LOG_C5, QN_LOG_C4, QN_LOG_C3, QN_LOG_C2, QN_LOG_C1, QN_LOG_C0};
     float p = QN_LOG_C8;
     for (int k = 0; k < 8; k++) p = fmaf(p, f, c[k]);
-    p = fmaf(e, QN_LOG_LN2_LO, f * z * p);
+    p = f * z * p;
+    if (!base_2) p = fmaf(e, QN_LOG_LN2_LO, p);
     p = f + fmaf(-0.5f, z, p);
-    return fmaf(e, QN_LOG_LN2_HI, p);
+    return base_2 ? fmaf(p, QN_LOG2E, e) : fmaf(e, QN_LOG_LN2_HI, p);
+}
+
+static float log_f32(float x) { return log_of(x, false); }
+
+static float log1p_f32(float x)
+{
+    if (fabsf(x) < QN_LOG_TINY) return x;
+    const float u = 1 + x, log_u = log_f32(u);
+    return u < QN_LOG_LEAST || u > FLT_MAX ? log_u : log_u + (x - (u - 1)) / u;
+}
+
+static float expm1_f32(float x)
+{
+    if (isnan(x) || fabsf(x) < QN_LOG_TINY) return x;
+    if (fabsf(x) >= QN_EXPM1_NEAR) return exp_f32(x) - 1;
+    static const float c[] = {QN_EXPM1_C4, QN_EXPM1_C3, QN_EXPM1_C2, QN_EXPM1_C1, QN_EXPM1_C0, 0.5f};
+    float p = QN_EXPM1_C5;
+    for (int k = 0; k < 6; k++) p = fmaf(p, x, c[k]);
+    return fmaf(x * x, p, x);
+}
+
+/* ---- angles ---- */
+
+float qn__far_sin(float x) { return (float)sin((double)x); }
+float qn__far_cos(float x) { return (float)cos((double)x); }
+float qn__far_tan(float x) { return (float)tan((double)x); }
+
+/* x = n pi/2 + r */
+static float rest_of_angle(float x, uint32_t *n)
+{
+    const float t = fmaf(x, QN_2_PI, QN_EXP_MAGIC), whole = t - QN_EXP_MAGIC;
+    memcpy(n, &t, 4);
+    return fmaf(whole, -QN_PI_2_C, fmaf(whole, -QN_PI_2_B, fmaf(whole, -QN_PI_2_A, x)));
+}
+
+static float wave(float x, uint32_t turn)
+{
+    uint32_t n;
+    const float r = rest_of_angle(x, &n), z = r * r;
+    const uint32_t q = n + turn;
+    float y;
+    if (q & 1) y = fmaf(z * z, fmaf(fmaf(QN_COS_C2, z, QN_COS_C1), z, QN_COS_C0), fmaf(-0.5f, z, 1));
+    else y = fmaf(r * z, fmaf(fmaf(QN_SIN_C2, z, QN_SIN_C1), z, QN_SIN_C0), r);
+    return q & 2 ? -y : y;
+}
+
+static float sin_f32(float x)
+{
+    if (!(fabsf(x) < QN_FAR_ANGLE)) return qn__far_sin(x);
+    return fabsf(x) < QN_SMALL_ANGLE ? x : wave(x, 0);
+}
+
+static float cos_f32(float x) { return fabsf(x) < QN_FAR_ANGLE ? wave(x, 1) : qn__far_cos(x); }
+
+static float tan_f32(float x)
+{
+    if (!(fabsf(x) < QN_FAR_ANGLE)) return qn__far_tan(x);
+    if (fabsf(x) < QN_SMALL_ANGLE) return x;
+    static const float c[] = {QN_TAN_C4, QN_TAN_C3, QN_TAN_C2, QN_TAN_C1, QN_TAN_C0};
+    uint32_t n;
+    const float r = rest_of_angle(x, &n), z = r * r;
+    float p = QN_TAN_C5;
+    for (int k = 0; k < 5; k++) p = fmaf(p, z, c[k]);
+    p = fmaf(r * z, p, r);
+    return n & 1 ? -1 / p : p;
+}
+
+static float atan_f32(float x)
+{
+    if (isnan(x)) return x;
+    const float a = fabsf(x);
+    const bool high = a > QN_TAN_3PI_8, low = a > QN_TAN_PI_8;
+    const float v = high ? -1 / a : low ? (a - 1) / (a + 1) : a, base = high ? 2 * QN_PI_4 : low ? QN_PI_4 : 0, z = v * v;
+    const float p = fmaf(fmaf(fmaf(QN_ATAN_C3, z, QN_ATAN_C2), z, QN_ATAN_C1), z, QN_ATAN_C0);
+    return copysignf(base + fmaf(v * z, p, v), x);
 }
 
 static float sigmoid_f32(float x) { return 1 / (1 + exp_f32(0 - x)); }
@@ -101,6 +182,13 @@ static float gelu_tanh_f32(float x) { return x / (1 + exp_f32(x * fmaf(x * x, QN
 
 MAP1(exp_f32, exp_f32(x[i]))
 MAP1(log_f32, log_f32(x[i]))
+MAP1(log2_f32, log_of(x[i], true))
+MAP1(log1p_f32, log1p_f32(x[i]))
+MAP1(expm1_f32, expm1_f32(x[i]))
+MAP1(sin_f32, sin_f32(x[i]))
+MAP1(cos_f32, cos_f32(x[i]))
+MAP1(tan_f32, tan_f32(x[i]))
+MAP1(atan_f32, atan_f32(x[i]))
 MAP1(sigmoid_f32, sigmoid_f32(x[i]))
 MAP1(tanh_f32, tanh_f32(x[i]))
 MAP1(erf_f32, erf_f32(x[i]))
