@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/nn/llama.c -- what a trainer counts on: names, first values, and a step that, once it has been seen, compiles and allocates
- * nothing. What it computes is under test in parity.c and tests/golden/module.c. */
+ * nothing, in every precision. What it computes is under test in parity.c and tests/golden/module.c. */
 #include "rig.h"
 
 #include <quern/autograd.h>
+#include <quern/optim.h>
 
 static const qn_llama_options tiny = {.n_vocab = 40, .n_ctx = 16, .n_embd = 16, .n_layer = 2, .n_head = 4, .n_kv_head = 2, .n_ff = 24};
 
@@ -75,10 +76,11 @@ static void trains(void **state)
     const int64_t n = qn_module_parameters(m, params, 32);
     assert_int_equal(n, 20);
     for (int64_t i = 0; i < n; i++) moment[i] = qn_keep(qn_zeros_like(params[i]));
+    OK(c, qn_eval_all(c));
     double first = 0, last = 0;
     qn_metrics before = {0}, after;
     for (int step = 0; step < STEPS; step++) {
-        if (step == 3) qn_metrics_snapshot(&before);
+        if (step == 1) qn_metrics_snapshot(&before);
         int64_t in[BATCH * N], out[BATCH * N];
         for (int i = 0; i < BATCH * N; i++) {
             in[i] = (i / N * 7 + i % N + step * 3) % 40;
@@ -110,6 +112,93 @@ static void trains(void **state)
     for (int64_t i = 0; i < n; i++) qn_release(moment[i]);
     qn_module_destroy(m);
     context_end(c);
+}
+
+/* ---- weights of 16 bits, with masters in F32 ---- */
+
+enum { MIXED_BATCH = 4, MIXED_N = 12, MIXED_STEPS = 40 };
+
+/* First values as tests/oracle/mixed.py has them. */
+static bool mixed_value(void *arg, const char *path, qn_tensor *t, qn_named_kind kind)
+{
+    (void)kind;
+    const int rows = qn_rank(t);
+    int layer = 0, s = strcmp(path, "output.weight") == 0 ? 2 : 1;
+    static const char *const matrices[] = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+    for (int i = 0; i < 7; i++) {
+        if (sscanf(path, "blk.%d.", &layer) == 1 && strstr(path, matrices[i]) != NULL) s = 10 * (layer + 1) + i;
+    }
+    const bool was = qn_set_grad_enabled(arg, false);
+    qn_tensor *value = rows < 2 ? qn_ones_like(t) : qn_mul_number(numbers(arg, qn_shape_get(t), s), 0.3);
+    GOOD(arg, qn_copy_(t, value));
+    qn_set_grad_enabled(arg, was);
+    return true;
+}
+
+static qn_tensor *counting_loss(qn_context *c, qn_module *m, int step)
+{
+    int64_t in[MIXED_BATCH * MIXED_N], out[MIXED_BATCH * MIXED_N];
+    for (int i = 0; i < MIXED_BATCH * MIXED_N; i++) {
+        in[i] = (i / MIXED_N * 7 + i % MIXED_N + step * 3) % 40;
+        out[i] = (in[i] + 1) % 40;
+    }
+    qn_tensor *x = qn_from_data(c, in, qn_shape_of(MIXED_BATCH, MIXED_N), QN_DTYPE_I64);
+    qn_tensor *logits = qn_to(qn_view_as(qn_module_forward(m, x), qn_shape_of(MIXED_BATCH * MIXED_N, 40)), F32);
+    return qn_cross_entropy(logits, qn_from_data(c, out, qn_shape_of(MIXED_BATCH * MIXED_N), QN_DTYPE_I64), NULL);
+}
+
+/* One training: its losses, which follow PyTorch's. In F16 the loss is scaled. */
+static void mixed_case(qn_dtype dtype, const double *want, double tolerance)
+{
+    qn_context *c = context_new();
+    qn_module *m = qn_nn_llama(c, &tiny);
+    GOOD(c, m);
+    OK(c, qn_module_each_tensor(m, mixed_value, c));
+    OK(c, qn_module_to(m, dtype));
+    qn_tensor *params[32];
+    qn_optimizer *o = NULL;
+    qn_error err = {0};
+    const int n = (int)qn_module_parameters(m, params, 32);
+    const qn_adam_options options = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1};
+    if (qn_adamw_create(&options, params, n, &o, &err) != QN_OK) fail_msg("%s", err.text);
+    qn_loss_scaler scaler = {.scale = 1024};
+    qn_metrics first = {0}, last;
+    double most = 0;
+    for (int step = 0; step < MIXED_STEPS; step++) {
+        OK(c, qn_scope_begin(c));
+        qn_tensor *loss = counting_loss(c, m, step);
+        GOOD(c, loss);
+        assert_int_equal(qn_dtype_of(qn_module_tensor(m, "blk.0.attn_q.weight")), dtype);
+        OK(c, qn_backward(dtype == QN_DTYPE_F16 ? qn_loss_scaler_scale(&scaler, loss) : loss));
+        if (dtype == QN_DTYPE_F16) OK(c, qn_loss_scaler_unscale(&scaler, o));
+        GOOD(c, qn_optimizer_clip(o, 1));
+        OK(c, dtype == QN_DTYPE_F16 ? qn_loss_scaler_step(&scaler, o, NULL) : qn_optimizer_step(o));
+        qn_optimizer_zero_grad(o);
+        loss = qn_scope_end(c, loss);
+        const double have = qn_item(loss);
+        most = fmax(most, fabs(have - want[step]));
+        qn_release(loss);
+        if (step == 0) qn_metrics_snapshot(&first);
+    }
+    qn_metrics_snapshot(&last);
+    printf("%s: losses within %.2g of PyTorch's\n", qn_dtype_get(dtype)->name, most);
+    if (!(most <= tolerance)) fail_msg("%s: a loss is %g from PyTorch's, at most %g expected", qn_dtype_get(dtype)->name, most, tolerance);
+    assert_int_equal(last.plan_cache_misses, first.plan_cache_misses);
+    assert_int_equal(last.allocs, first.allocs);
+    qn_optimizer_destroy(o);
+    qn_module_destroy(m);
+    context_end(c);
+}
+
+#define VALUES(...) ((const double[MIXED_STEPS]){__VA_ARGS__})
+enum { TOLERANCE_F32 = 1, TOLERANCE_F16 = 300, TOLERANCE_BF16 = 600 }; /* in 1e-5; PyTorch's F16 and BF16 are 290 and 420 away from its F32 */
+
+static void mixed_precision(void **state)
+{
+    (void)state;
+#define MIXED(dtype, losses) mixed_case(QN_DTYPE_##dtype, losses, TOLERANCE_##dtype * 1e-5);
+#include "mixed_figures.inc"
+#undef MIXED
 }
 
 /* One attention module in steps, two sequences at once, against all at once. */
@@ -148,6 +237,8 @@ static void cached_attention(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names), cmocka_unit_test(trains), cmocka_unit_test(cached_attention)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names), cmocka_unit_test(trains), cmocka_unit_test(mixed_precision), cmocka_unit_test(cached_attention),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
