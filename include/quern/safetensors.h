@@ -71,7 +71,7 @@ typedef struct qn_safetensors_writer qn_safetensors_writer;
 QN_API qn_status qn_safetensors_writer_create(const char *path, qn_safetensors_writer **out, qn_error *err);
 QN_API void qn_safetensors_write_meta(qn_safetensors_writer *w, const char *key, const char *value);
 QN_API void qn_safetensors_declare(qn_safetensors_writer *w, const char *name, qn_dtype dtype, const qn_shape *shape);
-/* Which tensor's data comes next, by number of declaring; the number of tensors when all data is there or an error has
+/* Which tensor's data comes next, by number of declaring; the number of tensors when all data is there, SIZE_MAX once an error has
  * happened. The first call ends declaring. */
 QN_API size_t qn_safetensors_writer_next(qn_safetensors_writer *w);
 /* Appends bytes of that tensor, as they lie in a little-endian file; its size must come out exactly before the next begins. */

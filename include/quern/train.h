@@ -104,8 +104,8 @@ typedef struct qn_train_step {
     double grad_norm;       /* before clipping */
     double lr;
 } qn_train_step;
-/* One update. state when all steps are done; invalid when loss or gradient is no finite number: the weights are lost then, a checkpoint
- * and the best weights are not. */
+/* One update, which happens or does not: out of memory, it may be tried again. state when all steps are done; invalid when loss or gradient is
+ * no finite number: the weights are lost then, a checkpoint and the best weights are not. */
 QN_API qn_status qn_trainer_step(qn_trainer *trainer, qn_train_step *out, qn_error *err);
 
 typedef struct qn_train_eval {

@@ -219,6 +219,8 @@ qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *a
 
 /* ---- flush.c ---- */
 qn_status qn__flush(qn_context *ctx);
+/* Nothing of what is pending happens: memory holds what it held, and values that were still to have memory are lost. */
+void qn__discard(qn_context *ctx);
 
 /* ---- promote.c: PyTorch's result types ---- */
 /* Of two dtypes; false when there is none (block formats). */

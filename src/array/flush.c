@@ -235,6 +235,12 @@ static void settle(qn_context *ctx, const qn_exec *e, int32_t n_outputs, int32_t
     qn__graph_reset(ctx->graph);
 }
 
+void qn__discard(qn_context *ctx)
+{
+    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) s->lost = s->memory == NULL;
+    settle(ctx, NULL, 0, 0);
+}
+
 qn_status qn__flush(qn_context *ctx)
 {
     qn_error *err = qn__err(ctx);

@@ -260,7 +260,8 @@ static bool begin_data(qn_safetensors_writer *w)
 
 size_t qn_safetensors_writer_next(qn_safetensors_writer *w)
 {
-    return begin_data(w) && w->current < w->n_tensors ? w->order[w->current] : w->n_tensors;
+    if (!begin_data(w)) return SIZE_MAX;
+    return w->current < w->n_tensors ? w->order[w->current] : w->n_tensors;
 }
 
 void qn_safetensors_write_data(qn_safetensors_writer *w, const void *bytes, size_t n)

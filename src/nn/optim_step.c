@@ -102,7 +102,22 @@ qn_status qn_optimizer_step(qn_optimizer *o)
         return status;
     }
     if (m.n_nodes == 0 || o->looked) QN_TRY(run_now(&s, m));
-    for (int i = 0; i < o->n_slots; i++) o->slots[i].step += qn_grad(o->slots[i].param) != NULL;
+    for (int i = 0; i < o->n_slots; i++) {
+        qn_optim_slot *slot = &o->slots[i];
+        slot->stepped = qn_grad(slot->param) != NULL;
+        slot->step += slot->stepped;
+    }
+    o->step_epoch = ctx->epoch;
     qn__optim_next(o);
     return QN_OK;
+}
+
+void qn__optim_discard(qn_optimizer *o)
+{
+    for (int i = 0; i < o->n_slots && o->step_epoch == o->ctx->epoch; i++) {
+        o->slots[i].step -= o->slots[i].stepped;
+        o->slots[i].stepped = false;
+    }
+    qn__optim_next(o);
+    qn__discard(o->ctx);
 }

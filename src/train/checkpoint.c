@@ -109,20 +109,29 @@ static qn_status read_meta(const qn_trainer *t, const qn_safetensors *f, const c
     return QN_OK;
 }
 
-/* Checks that all is there, or copies it. */
-static qn_status read_tensors(qn_trainer *t, const qn_safetensors *f, const char *path, bool best, bool copy, qn_error *err)
+/* Checks that number i is there, or copies it. */
+static qn_status read_tensor(qn_trainer *t, const qn_safetensors *f, const char *path, int i, bool copy, qn_error *err)
 {
-    const int n = n_entries(t, best);
+    entry e;
+    char want[192], have[192];
+    if (!entry_get(t, i, &e)) return qn__train_failed(t, err);
+    const qn_safetensors_tensor *tensor = qn_safetensors_tensor_find(f, e.name);
+    if (!tensor) return QN_FAIL(err, format, "%s: tensor %s is missing", path, e.name);
+    if (tensor->dtype != e.dtype || !qn_shape_equal(&tensor->shape, &e.shape))
+        return QN_FAIL(err, format, "%s: tensor %s is %s %s, %s %s expected", path, e.name, tensor->type,
+                       qn_shape_print(&tensor->shape, have, sizeof have), qn_dtype_get(e.dtype)->name, qn_shape_print(&e.shape, want, sizeof want));
+    return copy ? qn_safetensors_read(f, tensor, e.data, err) : QN_OK;
+}
+
+/* Everything is looked at before anything is copied; and the optimizer's numbers come first, which may be refused. */
+static qn_status read_tensors(qn_trainer *t, const qn_safetensors *f, const char *path, bool best, qn_error *err)
+{
+    const int n = n_entries(t, best), numbers = t->n_params + qn_optimizer_n_state(t->optimizer) - 2; /* the last two of its tensors */
+    for (int i = 0; i < n; i++) QN_TRY(read_tensor(t, f, path, i, false, err));
+    for (int i = numbers; i < numbers + 2; i++) QN_TRY(read_tensor(t, f, path, i, true, err));
+    if (qn_optimizer_state_set(t->optimizer) != QN_OK) return qn__train_failed(t, err);
     for (int i = 0; i < n; i++) {
-        entry e;
-        char want[192], have[192];
-        if (!entry_get(t, i, &e)) return qn__train_failed(t, err);
-        const qn_safetensors_tensor *tensor = qn_safetensors_tensor_find(f, e.name);
-        if (!tensor) return QN_FAIL(err, format, "%s: tensor %s is missing", path, e.name);
-        if (tensor->dtype != e.dtype || !qn_shape_equal(&tensor->shape, &e.shape))
-            return QN_FAIL(err, format, "%s: tensor %s is %s %s, %s %s expected", path, e.name, tensor->type,
-                           qn_shape_print(&tensor->shape, have, sizeof have), qn_dtype_get(e.dtype)->name, qn_shape_print(&e.shape, want, sizeof want));
-        if (copy) QN_TRY(qn_safetensors_read(f, tensor, e.data, err));
+        if (i < numbers || i >= numbers + 2) QN_TRY(read_tensor(t, f, path, i, true, err));
     }
     return QN_OK;
 }
@@ -134,9 +143,7 @@ qn_status qn_trainer_load(qn_trainer *t, const char *path, qn_error *err)
     QN_TRY(qn_safetensors_open(path, NULL, &f, err));
     qn_status status = read_meta(t, f, path, &made, err);
     if (status == QN_OK && made.has_best) status = qn__train_best_room(t, err);
-    if (status == QN_OK) status = read_tensors(t, f, path, made.has_best, false, err);
-    if (status == QN_OK) status = read_tensors(t, f, path, made.has_best, true, err);
-    if (status == QN_OK && qn_optimizer_state_set(t->optimizer) != QN_OK) status = qn__train_failed(t, err);
+    if (status == QN_OK) status = read_tensors(t, f, path, made.has_best, err);
     if (status == QN_OK) qn__train_set_decay(t); /* not of the file, but of these options */
     if (status == QN_OK) {
         t->step = (int32_t)made.step;

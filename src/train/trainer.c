@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/train/trainer.c -- steps and evaluations. A step is one compiled graph a batch: forward, backward, and after the last batch the update. */
+#include "nn/optim.h"
 #include "train/train.h"
 #include <math.h>
 #include <quern/autograd.h>
@@ -163,12 +164,20 @@ static bool run_batch(qn_trainer *t, int32_t accum, double *loss, double *norm)
     qn_tensor *l = batch(t, ((int64_t)t->step * t->o.n_accum + accum) * t->o.n_batch), *n = NULL;
     if (l && last) n = qn_keep(qn__train_update(t));
     qn_scope_end(t->ctx, NULL);
-    bool good = l && (n || !last);
+    const bool good = l && (n || !last) && qn_eval(l) == QN_OK; /* one attempt: what fails is taken back */
     if (good) *loss += qn_item(l);
     if (good && last) *norm = qn_item(n);
     qn_release(l);
     qn_release(n);
     return good && qn_context_error(t->ctx)->status == QN_OK;
+}
+
+/* What could not be run has not happened, and may be tried again. */
+static qn_status forget(qn_trainer *t, qn_error *err)
+{
+    qn__optim_discard(t->optimizer);
+    qn_optimizer_zero_grad(t->optimizer);
+    return qn__train_failed(t, err);
 }
 
 qn_status qn_trainer_step(qn_trainer *t, qn_train_step *out, qn_error *err)
@@ -178,7 +187,7 @@ qn_status qn_trainer_step(qn_trainer *t, qn_train_step *out, qn_error *err)
     double loss = 0, norm = 0;
     qn_manual_seed(t->ctx, t->o.seed + (uint64_t)(t->step + 1) * UINT64_C(0x9e3779b97f4a7c15));
     for (int32_t i = 0; i < t->o.n_accum; i++)
-        if (!run_batch(t, i, &loss, &norm)) return qn__train_failed(t, err);
+        if (!run_batch(t, i, &loss, &norm)) return forget(t, err);
     t->step++;
     *out = (qn_train_step){.step = t->step, .n_steps = t->n_steps, .loss = loss, .grad_norm = norm, .lr = lr};
     if (!isfinite(loss) || !isfinite(norm))
@@ -231,7 +240,7 @@ qn_status qn_trainer_evaluate(qn_trainer *t, qn_train_eval *out, qn_error *err)
     if (t->data.n_held == 0) return QN_FAIL(err, state, "nothing is held out to evaluate on (eval-fraction is %g)", (double)t->o.eval_fraction);
     double loss = 0;
     for (int64_t i = 0; i * t->o.n_ctx < t->data.n_held; i += t->o.n_batch)
-        if (!run_held(t, i, &loss)) return qn__train_failed(t, err);
+        if (!run_held(t, i, &loss)) return forget(t, err);
     const double bits = loss / log(2) / (double)t->data.n_held_bytes;
     const bool best = !t->has_best || bits < t->best_bits;
     if (best && isfinite(bits)) QN_TRY(keep_best(t, bits, err));

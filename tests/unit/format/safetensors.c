@@ -277,6 +277,7 @@ REFUSED(after_the_last, {
 REFUSED(late, {
     (void)qn_safetensors_writer_next(w);
     qn_safetensors_declare(w, "late", QN_DTYPE_F32, &qn_shape_of(1));
+    assert_true(qn_safetensors_writer_next(w) == SIZE_MAX); /* a loop over what was to be written ends */
 })
 
 static void refusals(void **state)
