@@ -27,8 +27,11 @@
  * shapes. Functions that return a qn_status leave their error there too. After an error every tensor is what it was before. Only an index
  * that is out of range is found later, at the next look: see quern/functions.h.
  *
- * Dimensions count from the end when negative. Handles of a context are used by one thread at a time. A context has one backend. Tensors
- * of two contexts do not mix; qn_to_context copies from one to the other. */
+ * Dimensions count from the end when negative. Handles of a context are used by one thread at a time.
+ *
+ * Backends. A context computes on one backend, for good: it is what a device is in PyTorch, and what is made in it lies there. Tensors of two
+ * contexts do not mix, the error names both and their backends. PyTorch's x.to(device) is qn_to_context(x, context of that
+ * backend), module.to(device) is qn_module_load_from. */
 #ifndef QUERN_ARRAY_H
 #define QUERN_ARRAY_H
 
@@ -149,8 +152,8 @@ QN_API int qn_split(qn_tensor *t, int64_t size, int dim, qn_tensor **out, int ca
 QN_API qn_tensor *qn_clone(qn_tensor *t);
 QN_API qn_tensor *qn_contiguous(qn_tensor *t);                         /* another handle of the same storage when it is that already */
 QN_API qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype);                 /* likewise */
-/* A copy in another context, so on its backend: how a tensor goes from one to the other. It is computed now, and must not require a
- * gradient (detach it first). In t's own context: another handle. */
+/* PyTorch's to(device): a copy in another context, so on its backend. It is computed now, and must not require a gradient (detach it first).
+ * In t's own context: another handle. */
 QN_API qn_tensor *qn_to_context(qn_tensor *t, qn_context *ctx);
 /* t = src, broadcast and converted; returns t. */
 QN_API qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src);

@@ -177,7 +177,14 @@ static qn_status take_tensor(load_job *job, int64_t i, qn_tensor *values, qn_err
     const qn_shape shape = qn_shape_get(values);
     qn_dtype dtype;
     QN_TRY(target_dtype(job, item->path, t, qn_dtype_of(values), &shape, &dtype, err));
-    qn_tensor *plain = qn_detach(values), *y = plain != NULL ? dtype == qn_dtype_of(values) ? qn_clone(plain) : qn_to(plain, dtype) : NULL;
+    qn_tensor *plain = qn_detach(values), *here = qn_to_context(plain, ctx);
+    if (here == NULL) { /* the other context may be another one */
+        if (err != NULL) *err = *values->ctx->latest;
+        qn_release(plain);
+        return qn__prefix(err, qn__status(values->ctx), "tensor %s", item->path);
+    }
+    qn_tensor *y = dtype != qn_dtype_of(here) ? qn_to(here, dtype) : values->ctx == ctx ? qn_clone(here) : qn_retain(here);
+    qn_release(here);
     qn_release(plain);
     if (y != NULL && qn_requires_grad(t) && qn_requires_grad_(y, true) == NULL) {
         qn_release(y);
@@ -256,9 +263,8 @@ qn_status qn_module_load(qn_module *m, const char *path, const qn_load_options *
 qn_status qn_module_load_from(qn_module *m, qn_module *from, bool lenient, qn_error *err)
 {
     if (m == NULL || from == NULL) return QN_FAIL(err, invalid, "load_from: there is no module");
-    if (m->ctx != from->ctx) return QN_FAIL(err, invalid, "load_from: the modules belong to two contexts");
     load_job job = {.m = m, .lenient = lenient};
-    const qn_error was = qn__begin_errors(m->ctx);
+    const qn_error was = qn__begin_errors(m->ctx), others = from->ctx != m->ctx ? qn__begin_errors(from->ctx) : (qn_error){0};
     qn__arena_init(&job.list.arena, 0);
     qn__arena_init(&job.from.arena, 0);
     qn_status status = qn__listing_init(from, &job.from, err);
@@ -266,6 +272,7 @@ qn_status qn_module_load_from(qn_module *m, qn_module *from, bool lenient, qn_er
     if (status == QN_OK) status = match_module(&job, err);
     finish(&job, status == QN_OK);
     qn__listing_deinit(&job.from);
+    if (from->ctx != m->ctx) from->ctx->error = others;
     m->ctx->error = was;
     return status;
 }

@@ -70,7 +70,7 @@ static qn_status change(void *ctx, qn_error *err)
     qn_status status = QN_OK;
     qn_context_clear(s->c);
     if (s->what == 0) status = qn_module_load(s->m, path[0], NULL, err);
-    else if (s->what == 1) status = qn_module_load_from(s->m, s->other, false, err);
+    else if (s->what == 1 || s->what == 3) status = qn_module_load_from(s->m, s->other, false, err);
     else status = qn_module_to(s->m, QN_DTYPE_F64);
     if (status != QN_OK && s->what == 2) status = told(s->c, err);
     return status;
@@ -98,12 +98,14 @@ static void survivors(void **state)
 {
     (void)state;
     double one = 1, two = 2;
-    for (int what = 0; what < 3; what++) {
+    for (int what = 0; what < 4; what++) { /* 3: from a module of another context */
         for (long at = 0;; at++) {
             survivor s = {.what = what};
+            qn_context *there = NULL;
             qn_error err = {0};
             assert_int_equal(qn_context_create(&(qn_context_options){.n_threads = 1}, &s.c, &err), QN_OK);
-            s.m = model(s.c), s.other = model(s.c);
+            if (what == 3) assert_int_equal(qn_context_create(&(qn_context_options){.backend = "cpu:ref", .n_threads = 1}, &there, &err), QN_OK);
+            s.m = model(s.c), s.other = model(there ? there : s.c);
             assert_true(s.m != NULL && s.other != NULL);
             assert_int_equal(qn_module_each_tensor(s.other, fill, &two), QN_OK);
             assert_int_equal(qn_module_each_tensor(s.m, fill, what == 2 ? &two : &one), QN_OK);
@@ -120,6 +122,7 @@ static void survivors(void **state)
             qn_module_destroy(s.m);
             qn_module_destroy(s.other);
             qn_context_destroy(s.c);
+            qn_context_destroy(there);
             if (through) break;
         }
     }

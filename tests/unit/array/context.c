@@ -200,7 +200,17 @@ static void between_contexts(void **state)
     assert_ptr_equal(qn_context_of(y), ref);
     GOOD(c, qn_zero_(x)); /* a copy is a copy */
     EXPECT(qn_mul(y, y), 4, 64, 16, 100, 36, 144);
-    REFUSED(ref, qn_add(y, x), "(cpu:ref), tensor 1 to context ");
+    unsigned first, second;
+    char name[32], last[8] = "";
+    assert_null(qn_add(y, x));
+    assert_int_equal(sscanf(qn_context_error(ref)->text, "add: tensor 0 belongs to context %u (cpu:ref), tensor 1 to context %u (%31[^)]); qn_to_context %7s",
+                            &first, &second, name, last), 4);
+    assert_true(first != second && strcmp(name, qn_context_backend(c)) == 0 && strcmp(last, "copies") == 0);
+    REFUSED(ref, qn_linear(y, y, x), "linear: tensor 0 belongs to context ");
+    REFUSED(ref, qn_copy_(y, x), "copy_: tensor 0 belongs to context ");
+    REFUSED(ref, qn_where(qn_gt(y, y), y, x), "tensor 2 to context ");
+    REFUSED(ref, qn_cat((qn_tensor *[]){y, x}, 2, 0), "cat: tensor 0 belongs to context ");
+    REFUSED(ref, qn_index_select(y, 0, qn_to(qn_zeros_like(x), QN_DTYPE_I64)), "tensor 1 to context ");
     EXPECT(qn_add(qn_to_context(y, c), x), 2, 8, 4, 10, 6, 12);
     assert_true(qn_shares_storage(qn_to_context(x, c), x));
     assert_int_equal(qn_numel(qn_to_context(qn_zeros(c, qn_shape_of(0, 2), F32), ref)), 0);

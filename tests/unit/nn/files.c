@@ -119,6 +119,27 @@ static void between_modules(void **state)
     context_end(c);
 }
 
+/* PyTorch's module.to(device), there and back. */
+static void between_contexts(void **state)
+{
+    (void)state;
+    qn_context *c = context_new(), *ref = NULL;
+    qn_error err = {0};
+    assert_int_equal(qn_context_create(&(qn_context_options){.backend = "cpu:ref", .n_threads = 1}, &ref, &err), QN_OK);
+    qn_module *a = mixed(c, false), *b = mixed(ref, true), *back = mixed(c, true);
+    assert_int_equal(qn_module_load_from(b, a, false, &err), QN_OK);
+    assert_ptr_equal(qn_context_of(qn_module_tensor(b, "0.weight")), ref);
+    assert_true(qn_requires_grad(qn_module_tensor(b, "0.weight")) && qn_is_leaf(qn_module_tensor(b, "0.weight")));
+    assert_true(all_same(a, b));
+    assert_int_equal(qn_module_load_from(back, b, false, &err), QN_OK);
+    qn_module_destroy(b);
+    context_end(ref);
+    assert_true(all_same(a, back));
+    qn_module_destroy(a);
+    qn_module_destroy(back);
+    context_end(c);
+}
+
 /* One parameter with two names is stored once, and loads under either. */
 static void tied(void **state)
 {
@@ -293,7 +314,7 @@ static void placed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(identity),   cmocka_unit_test(between_modules), cmocka_unit_test(tied),
+        cmocka_unit_test(identity),   cmocka_unit_test(between_modules), cmocka_unit_test(between_contexts), cmocka_unit_test(tied),
         cmocka_unit_test(strictness), cmocka_unit_test(block_formats),   cmocka_unit_test(placed),
     };
     return cmocka_run_group_tests(tests, make_paths, remove_files);

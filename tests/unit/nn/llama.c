@@ -191,7 +191,7 @@ static void mixed_case(qn_dtype dtype, const double *want, double tolerance)
 }
 
 #define VALUES(...) ((const double[MIXED_STEPS]){__VA_ARGS__})
-enum { TOLERANCE_F32 = 1, TOLERANCE_F16 = 300, TOLERANCE_BF16 = 600 }; /* in 1e-5; PyTorch's F16 and BF16 are 290 and 420 away from its F32 */
+enum { TOLERANCE_F32 = 1, TOLERANCE_F16 = 300, TOLERANCE_BF16 = 600 }; /* in 1e-5; PyTorch's F16 and BF16 are 290 and 460 away from its F32 */
 
 static void mixed_precision(void **state)
 {
