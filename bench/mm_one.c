@@ -4,7 +4,7 @@
  * each member of the team on its own part; the processor time of a piece is what counts (lower quartile), so that other
  * programs on the machine disturb little.
  *
- *     bench_mm_one [k] [level] [MiB]     k = 2048, the highest, 600 MiB; one table for one thread, one for all */
+ *     bench_mm_one [k] [level] [MiB] [format ...]     k = 2048, the highest, 600 MiB, all; one table for one thread, one for all */
 #include "base/mem.h"
 #include "base/thread.h"
 #include "cpu/ukr.h"
@@ -98,7 +98,14 @@ static void fill(void *ctx, int id, int n)
     memset(j->w + begin, 0x35, (size_t)(j->bytes / n));
 }
 
-static void table(job *j, int n_threads)
+static bool wanted(const char *name, int n, char **names)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return n <= 0;
+}
+
+static void table(job *j, int n_threads, int n_names, char **names)
 {
     qn_team *team = NULL;
     qn_error err;
@@ -113,6 +120,7 @@ static void table(job *j, int n_threads)
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
         const bool floats = j->ukr->mm[d].act == QN_ACT_f32;
         if (!j->ukr->mm[d].one || (floats && d != QN_DTYPE_F32 && d != QN_DTYPE_F16 && d != QN_DTYPE_BF16)) continue;
+        if (!wanted(qn_dtype_get((qn_dtype)d)->name, n_names, names)) continue;
         j->dtype = (qn_dtype)d;
         if (floats) memcpy(j->x, j->column, (size_t)j->k * 4);
         else if (j->ukr->mm[d].act == QN_ACT_32) j->ukr->quantize_act32(j->x, j->column, j->k);
@@ -140,7 +148,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < QN_MAX_THREADS && i < 64; i++) j->y[i] = malloc(PIECE_BYTES);
     if (!j->w || j->k <= 0) return 1;
     for (int64_t i = 0; i < j->k; i++) j->column[i] = (float)(i % 37 - 11);
-    table(j, 1);
-    if (!getenv("ONE_THREAD")) table(j, 0);
+    table(j, 1, argc - 4, argv + 4);
+    if (!getenv("ONE_THREAD")) table(j, 0, argc - 4, argv + 4);
     return 0;
 }

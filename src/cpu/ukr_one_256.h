@@ -166,15 +166,16 @@ INLINE void k4_end(const int nc, reals *acc, const sums *a, const k4_head *h, co
 
 INLINE void one_Q4_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
 {
+    const uint8_t *ahead = w + ROWS * step;
     clear(nc, acc);
-    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q4_K)) {
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q4_K), ahead += ROWS * sizeof(qn_block_Q4_K)) {
         HIDE(w);
         const k4_head h = k4_load(w, step);
         sums a;
         clear_sums(nc, &a);
         UNROLL for (int c = 0; c < 4; c++) {
             words p[8], u[8];
-            fetch_rows(w, step, c, 4, 3);
+            FETCH(x, ahead, c, 4, sizeof(qn_block_Q4_K));
             load_32(w + 16 + 32 * c, step, p);
             UNROLL for (int i = 0; i < 8; i++) u[i] = low_nibbles(p[i]);
             k4_sub(nc, &a, &h, 2 * c, u, 15, x);
@@ -187,8 +188,9 @@ INLINE void one_Q4_K(const int nc, const uint8_t *w, size_t step, const qn_act25
 
 INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
 {
+    const uint8_t *ahead = w + ROWS * step;
     clear(nc, acc);
-    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q5_K)) {
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q5_K), ahead += ROWS * sizeof(qn_block_Q5_K)) {
         HIDE(w);
         const k4_head h = k4_load(w, step);
         sums a;
@@ -197,7 +199,7 @@ INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_32(w + 16, step, fifth);
         UNROLL for (int j = 0; j < 8; j++) {
             if (j % 2 == 0) load_32(w + 48 + 16 * j, step, p);
-            fetch_rows(w, step, j, 8, 3);
+            FETCH(x, ahead, j, 8, sizeof(qn_block_Q5_K));
             UNROLL for (int i = 0; i < 8; i++)
                 u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
             k4_sub(nc, &a, &h, j, u, 31, x);
@@ -211,8 +213,9 @@ INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act25
 INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
 {
     int32_t start[ONE_COLS_MANY][16] __attribute__((aligned(64)));
+    const uint8_t *ahead = w + ROWS * step;
     clear(nc, acc);
-    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q6_K)) {
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q6_K), ahead += ROWS * sizeof(qn_block_Q6_K)) {
         HIDE(w);
         const reals d = load_f16(w + 208, step);
         sums a;
@@ -222,12 +225,9 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_16(w + 192, step, scale);
         UNROLL for (int s = 0; s < 16; s++) {
             const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
-            fetch_rows(w, step, s, 16, 4);
-            if (s % 8 == 0) {
-                load_32(w + s * 8, step, low);
-                load_32(w + s * 8 + 32, step, low + 8);
-                load_32(w + 128 + s * 4, step, high);
-            }
+            FETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
+            if (s % 8 < 4) load_16(w + s / 8 * 64 + s % 4 * 16, step, low + s % 4 * 4);
+            if (s % 8 < 2) load_16(w + 128 + s / 8 * 32 + s % 2 * 16, step, high + s % 2 * 4);
             UNROLL for (int i = 0; i < 4; i++)
                 u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4,
                                  move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
@@ -286,8 +286,9 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
 {
     const words none = w_zero(), ones = w_bytes(1);
     int32_t start[ONE_COLS_MANY][16] __attribute__((aligned(64)));
+    const uint8_t *ahead = w + ROWS * step;
     clear(nc, acc);
-    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q3_K)) {
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q3_K), ahead += ROWS * sizeof(qn_block_Q3_K)) {
         HIDE(w);
         const reals d = load_f16(w + 108, step);
         exact_sums a;
@@ -298,13 +299,14 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_32(w, step, high);
         UNROLL for (int i = 0; i < 16; i++) {
             const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
-            if (i % 8 == 0) load_32(w + 32 + i * 4, step, low);
+            if (i % 8 < 2) load_16(w + 32 + i / 8 * 32 + i % 2 * 16, step, low + i % 2 * 4);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2,
                                  move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
             FOR_COLUMNS(c) s[i % 4][c] = all_4(&start[c][i]);
             dots_n(nc, s[i % 4], u, x->q + 16 * i, sizeof *x, 4, 7);
             bytes[i % 4] = add_bytes(u);
+            FETCH(x, ahead, i, 16, sizeof(qn_block_Q3_K));
             if (i % 4 < 3) continue;
             const words six = join_bits(move_bits(v[1 + j % 2], j / 2 * 4, 0), 4, move_bits(v[3], 2 * j, 4), 2);
             const words scale = w_sub_8(six, w_bytes(32));
@@ -321,8 +323,9 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
     const words none = w_zero();
     const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(ORDER_0213));
     int16_t sum[16] __attribute__((aligned(32)));
+    const uint8_t *ahead = w + ROWS * step;
     clear(nc, acc);
-    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q2_K)) {
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q2_K), ahead += ROWS * sizeof(qn_block_Q2_K)) {
         HIDE(w);
         const words dd = load_dwords(w + 80, step);
         exact_sums a;
@@ -330,8 +333,8 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         words v[4], p[8], u[4], s[4][ONE_COLS_MANY], bytes[4];
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
         UNROLL for (int i = 0; i < 16; i++) {
-            fetch_rows(w, step, i, 16, 2); /* 91 % of the read bandwidth, 89 without; Q3_K computes too much to gain by it */
-            if (i % 8 == 0) load_32(w + 16 + i * 4, step, p);
+            FETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
+            if (i % 8 < 2) load_16(w + 16 + i / 8 * 32 + i % 2 * 16, step, p + i % 2 * 4);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = w_and(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), w_bytes(3));
             FOR_COLUMNS(c) s[i % 4][c] = none;
@@ -358,8 +361,9 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
 {
     const words table = table_16(qn__iq4_values, 128);
     int32_t start[ONE_COLS_MANY][8] __attribute__((aligned(32)));
+    const uint8_t *ahead = w + ROWS * step;
     clear(nc, acc);
-    for (; n > 0; n--, x += nc, w += sizeof(qn_block_IQ4_XS)) {
+    for (; n > 0; n--, x += nc, w += sizeof(qn_block_IQ4_XS), ahead += ROWS * sizeof(qn_block_IQ4_XS)) {
         HIDE(w);
         sums a;
         clear_sums(nc, &a);
@@ -371,7 +375,7 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
             const words low = w_shr_32(v[1], 4 * j);
             const words high = j < 2 ? w_shl_32(upper, 4 - 2 * j) : w_shr_32(upper, 2 * j - 4);
             const words six = w_and(w_select(w_set(15), low, high), w_set(63));
-            fetch_rows(w, step, j, 8, 3);
+            FETCH(x, ahead, j, 8, sizeof(qn_block_IQ4_XS));
             load_16(w + 8 + 16 * j, step, p);
             UNROLL for (int i = 0; i < 4; i++) {
                 u[i] = w_shuffle(table, low_nibbles(p[i]));

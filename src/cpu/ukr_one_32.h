@@ -135,24 +135,27 @@ INLINE void dot_blocks(const int nc, const words u[8], int off, int max, const q
 _Static_assert(offsetof(qn_act32, sum) == offsetof(qn_act32, zero) + 2, "zero and sum are read as one pair");
 
 #define FORMAT(name, off, max, scale, with_min)                                                                        \
-    INLINE void one_##name(const int nc, const uint8_t *w, size_t step, const qn_act32 *x, int64_t n, reals *y)       \
+    INLINE void one_##name(const int nc, const uint8_t *w, size_t step, const qn_act32 *x, int64_t n, reals *y)        \
     {                                                                                                                  \
         heads ring[2] __attribute__((aligned(64)));                                                                    \
-        reals acc[ONE_COLS_MANY];                                                                                   \
-        UNROLL for (int c = 0; c < nc; c++) acc[c] = r_zero();                                              \
+        reals acc[ONE_COLS_MANY];                                                                                      \
+        const uint8_t *ahead = w + ROWS * step;                                                                        \
+        UNROLL for (int c = 0; c < nc; c++) acc[c] = r_zero();                                                         \
         if (n > 0) head_##name(w, step, &ring[0]);                                                                     \
         for (int64_t b = 0; b < n; b++, x += nc, w += sizeof(qn_block_##name)) {                                       \
             const heads *h = &ring[b % 2];                                                                             \
-            words u[8], s[ONE_COLS_MANY];                                                                          \
+            words u[8], s[ONE_COLS_MANY];                                                                              \
             HIDE(w);                                                                                                   \
-            if (b % 2 == 0) fetch_rows(w, step, 0, 1, 1);                                                             \
             if (b + 1 < n) head_##name(w + sizeof(qn_block_##name), step, &ring[(b + 1) % 2]);                         \
+            FETCH(x, ahead, 0, 2, sizeof(qn_block_##name));                                                            \
             quants_##name(w, step, h, u);                                                                              \
+            FETCH(x, ahead, 1, 2, sizeof(qn_block_##name));                                                            \
+            ahead += ROWS * sizeof(qn_block_##name);                                                                   \
             dot_blocks(nc, u, off, max, x, s);                                                                         \
-            const reals d = scale(h), m = with_min ? r_from_f16(h->m) : d;                                                  \
+            const reals d = scale(h), m = with_min ? r_from_f16(h->m) : d;                                             \
             UNROLL for (int c = 0; c < nc; c++) {                                                                      \
-                acc[c] = r_fma(r_from(s[c]), r_mul(d, r_set(x[c].d)), acc[c]);  \
-                if (with_min) acc[c] = r_fma(m, r_set(x[c].d * (float)x[c].sum), acc[c]);           \
+                acc[c] = r_fma(r_from(s[c]), r_mul(d, r_set(x[c].d)), acc[c]);                                         \
+                if (with_min) acc[c] = r_fma(m, r_set(x[c].d * (float)x[c].sum), acc[c]);                              \
             }                                                                                                          \
         }                                                                                                              \
         UNROLL for (int c = 0; c < nc; c++) y[c] = acc[c];                                                             \

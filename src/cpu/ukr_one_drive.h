@@ -2,23 +2,7 @@
 /* src/cpu/ukr_one_drive.h -- products with one column or a few, written once: which columns are taken, and which rows are read, together.
  * A level's mm_one.c defines FN(name) and includes this after its one.h.
  *
- * The lanes take rows that lie far apart, each a run of its own: sequential streams, one a lane, that the processor's
- * prefetcher follows by itself. Measured on 2 cores of Sapphire Rapids, Q4_K, weights from memory, share of the read
- * bandwidth: runs of 1 row 60 %, 3 rows 78 %, 9 rows 88 %, 33 rows 92 %, and with prefetch from L2 to L1 (ukr_one.h) 96 to
- * 100 %. Streams a multiple of 4 KiB apart would share the sets of the first-level cache (86 %). */
-
-enum { SETS_BYTES = 4096, TOO_CLOSE = 256 };
-
-/* The length of a run: rows between two lanes. */
-static int32_t run_of(int32_t rows, size_t row_bytes)
-{
-    const int32_t longest = rows / ROWS;
-    for (int32_t run = longest; run > 0 && run > longest - 4; run--) {
-        const size_t at = (size_t)run * row_bytes % SETS_BYTES;
-        if (at >= TOO_CLOSE && at <= SETS_BYTES - TOO_CLOSE) return run;
-    }
-    return longest;
-}
+ * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in ukr_one.h), from its first byte to its last. */
 
 /* Columns that one kernel takes: as many as `n`, and the rest of its room repeats the last. */
 typedef struct columns {
@@ -29,26 +13,26 @@ typedef struct columns {
     int64_t blocks;
 } columns;
 
-/* Rows first, first + apart, ... */
-static void some_rows(const qn_mm_args *a, const columns *x, int32_t first_row, int32_t apart)
+/* Rows first, first + 1, ..., or one row in all lanes. */
+static void some_rows(const qn_mm_args *a, const columns *x, int32_t first_row, bool all)
 {
     reals y[ONE_COLS_MANY];
-    x->fn(a->w + (size_t)first_row * a->w_row_bytes, (size_t)apart * a->w_row_bytes, x->x, x->blocks, y);
-    for (int c = 0; c < x->n; c++) r_scatter(a->y + (x->first + c) * a->y_stride + first_row, apart, y[c]);
+    x->fn(a->w + (size_t)first_row * a->w_row_bytes, all ? a->w_row_bytes : 0, x->x, x->blocks, y);
+    for (int c = 0; c < x->n; c++) {
+        float *to = a->y + (x->first + c) * a->y_stride + first_row;
+        if (all) r_store(to, y[c]);
+        else *to = r_first(y[c]);
+    }
 }
 
 /* Rows that do not fill the lanes are done again with their neighbours before, or, where there are none, each in all lanes. */
 static void all_rows(const qn_mm_args *a, const columns *x)
 {
     int32_t at = 0;
-    while (a->rows - at >= ROWS) {
-        const int32_t run = run_of(a->rows - at, a->w_row_bytes);
-        for (int32_t i = 0; i < run; i++) some_rows(a, x, at + i, run);
-        at += ROWS * run;
-    }
+    for (; a->rows - at >= ROWS; at += ROWS) some_rows(a, x, at, true);
     if (at == a->rows) return;
-    if (a->rows >= ROWS) some_rows(a, x, a->rows - ROWS, 1);
-    else for (; at < a->rows; at++) some_rows(a, x, at, 0);
+    if (a->rows >= ROWS) some_rows(a, x, a->rows - ROWS, true);
+    else for (; at < a->rows; at++) some_rows(a, x, at, false);
 }
 
 /* Blocks side by side in the tile, so that a kernel has one pointer to all its columns. */

@@ -13,6 +13,7 @@ INLINE words w_zero(void) { return _mm256_setzero_si256(); }
 INLINE words w_set(int x) { return _mm256_set1_epi32(x); }
 INLINE words w_bytes(int x) { return _mm256_set1_epi8((char)x); }
 INLINE words w_load(const void *p) { return _mm256_load_si256(p); }
+INLINE void w_store(void *p, words x) { _mm256_store_si256(p, x); }
 INLINE words w_fours(__m128i x) { return _mm256_broadcastsi128_si256(x); }
 INLINE words w_from_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)); }
 INLINE words w_and(words x, words y) { return _mm256_and_si256(x, y); }
@@ -64,17 +65,8 @@ INLINE reals r_low_f16(words x) /* binary16 in the low half of each lane */
     return low;
 }
 
-/* Lane r to to[r * apart]; apart 0: all lanes are the same, one is stored. */
-INLINE void r_scatter(float *to, int32_t apart, reals y)
-{
-    float lane[8];
-    if (apart == 1) _mm256_storeu_ps(to, y);
-    else if (apart == 0) *to = _mm256_cvtss_f32(y);
-    else {
-        _mm256_storeu_ps(lane, y);
-        for (int r = 0; r < 8; r++) to[(int64_t)r * apart] = lane[r];
-    }
-}
+INLINE void r_store(float *to, reals y) { _mm256_storeu_ps(to, y); }
+INLINE float r_first(reals y) { return _mm256_cvtss_f32(y); }
 
 INLINE words load_both(const uint8_t *p, size_t step)
 {

@@ -20,6 +20,7 @@ INLINE words w_zero(void) { return _mm512_setzero_si512(); }
 INLINE words w_set(int x) { return _mm512_set1_epi32(x); }
 INLINE words w_bytes(int x) { return _mm512_set1_epi8((char)x); }
 INLINE words w_load(const void *p) { return _mm512_load_si512(p); }
+INLINE void w_store(void *p, words x) { _mm512_store_si512(p, x); }
 INLINE words w_fours(__m128i x) { return _mm512_broadcast_i32x4(x); }
 INLINE words w_from_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)); }
 INLINE words w_and(words x, words y) { return _mm512_and_si512(x, y); }
@@ -71,14 +72,8 @@ INLINE void w_halves(words x, reals *low, reals *high)
     *high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(parted, 1));
 }
 
-/* Lane r to to[r * apart]; apart 0: all lanes are the same, one is stored. */
-INLINE void r_scatter(float *to, int32_t apart, reals y)
-{
-    const words lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    if (apart == 1) _mm512_storeu_ps(to, y);
-    else if (apart == 0) *to = _mm512_cvtss_f32(y);
-    else _mm512_i32scatter_ps(to, _mm512_mullo_epi32(w_set(apart), lane), y, 4);
-}
+INLINE void r_store(float *to, reals y) { _mm512_storeu_ps(to, y); }
+INLINE float r_first(reals y) { return _mm512_cvtss_f32(y); }
 
 INLINE words load_quarters(const uint8_t *p, size_t step)
 {

@@ -78,8 +78,8 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
     return p.direct ? 0 : (uint64_t)p.groups * (uint64_t)p.group_bytes;
 }
 
-/* Few columns: long tiles, since a kernel reads rows far apart in its tile as streams of their own (ukr_one_drive.h), but some for
- * each thread and for the slower one to leave to the others. */
+/* Few columns: some tiles for each thread, and for the slower one to leave to the others; not many, since nobody asked ahead for a tile's
+ * first rows (ukr_one.h). */
 static int64_t tile_rows(const plan *p, const qn_node *node)
 {
     if (p->panel) return p->mm->panel_rows > 0 ? p->mm->panel_rows : PANEL_ROWS;
