@@ -24,12 +24,14 @@ static qn_node *leaf(qn_graph *g, const char *name, const qn_shape *shape, qn_no
     const char *op = qn__op_info(proto->op)->name;
     char quoted[96];
     if (name == NULL) return refuse(g, "%s: a name is needed", op);
-    qn_error e = {0};
+    qn_error e;
+    e.status = QN_OK;
+    e.text[0] = '\0';
     if (qn_layout_contiguous(shape, &proto->layout, &e) != QN_OK) {
         (void)qn__prefix(&e, e.status, "%s \"%s\"", op, qn__str_quote(quoted, sizeof quoted, name, strlen(name)));
         return qn__stick(g, &e);
     }
-    proto->name = qn__arena_strdup(&g->arena, name);
+    proto->name = name[0] == '\0' ? "" : qn__arena_strdup(&g->arena, name);
     if (proto->name == NULL) {
         (void)QN_FAIL_NOMEM(&e, strlen(name) + 1);
         return qn__stick(g, &e);

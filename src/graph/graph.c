@@ -173,15 +173,13 @@ static qn_status check_sources(const qn_graph *g, const qn_node *proto, qn_error
     return QN_OK;
 }
 
-static qn_status try_record(qn_graph *g, const qn_node *proto, qn_node **out, qn_error *err)
+/* n lies in the graph's arena, and is filled in so far as a builder knows it. */
+static qn_status try_record(qn_graph *g, qn_node *n, qn_error *err)
 {
-    if ((unsigned)proto->op >= QN_OP_COUNT) return QN_FAIL(err, invalid, "op %d does not exist", (int)proto->op);
-    QN_TRY(check_sources(g, proto, err));
+    if ((unsigned)n->op >= QN_OP_COUNT) return QN_FAIL(err, invalid, "op %d does not exist", (int)n->op);
+    QN_TRY(check_sources(g, n, err));
     QN_TRY(grow(g, err));
-    qn_node *n = qn__arena_alloc(&g->arena, sizeof *n);
-    if (n == NULL) return QN_FAIL_NOMEM(err, sizeof *n);
-    *n = *proto;
-    n->attrs = keep_attrs(g, proto);
+    n->attrs = keep_attrs(g, n);
     if (n->attrs == NULL) return QN_FAIL_NOMEM(err, qn__op_info(n->op)->attrs_bytes);
     if (n->name == NULL) n->name = "";
     n->layer = g->layer;
@@ -191,33 +189,45 @@ static qn_status try_record(qn_graph *g, const qn_node *proto, qn_node **out, qn
     QN_TRY(qn__op_info(n->op)->rule(n, err));
     n->id = g->n_nodes;
     g->nodes[g->n_nodes++] = n;
-    *out = n;
     return QN_OK;
+}
+
+static qn_node *record(qn_graph *g, qn_node *n)
+{
+    qn_error e;
+    e.status = QN_OK; /* half a kilobyte of text that mostly nobody writes */
+    e.text[0] = '\0';
+    if (n == NULL) (void)QN_FAIL_NOMEM(&e, sizeof *n);
+    else if (try_record(g, n, &e) == QN_OK) return n;
+    return qn__stick(g, &e);
 }
 
 qn_node *qn__record(qn_graph *g, const qn_node *proto)
 {
     if (g->error.status != QN_OK) return g->bad;
+    qn_node *n = qn__arena_alloc(&g->arena, sizeof *n);
+    if (n != NULL) *n = *proto;
+    return record(g, n);
+}
+
+static qn_node *refuse_op(qn_graph *g, qn_op op, int n_src)
+{
     qn_error e = {0};
-    qn_node *n = NULL;
-    return try_record(g, proto, &n, &e) == QN_OK ? n : qn__stick(g, &e);
+    if (n_src < 0 || n_src > QN_MAX_SRC) (void)QN_FAIL(&e, invalid, "%s: %d sources, at most %d are possible", qn__op_info(op)->name, n_src, QN_MAX_SRC);
+    else (void)QN_FAIL(&e, invalid, "%s: leaves have builders of their own", qn__op_info(op)->name);
+    return qn__stick(g, &e);
 }
 
 qn_node *qn__op(qn_graph *g, qn_op op, const void *attrs, qn_node *const *src, int n_src)
 {
     if (g->error.status != QN_OK) return g->bad;
-    qn_node proto = {.op = op, .attrs = attrs, .n_src = n_src};
-    qn_error e = {0};
-    if (n_src < 0 || n_src > QN_MAX_SRC) {
-        (void)QN_FAIL(&e, invalid, "%s: %d sources, at most %d are possible", qn__op_info(op)->name, n_src, QN_MAX_SRC);
-        return qn__stick(g, &e);
+    if (n_src < 0 || n_src > QN_MAX_SRC || ((unsigned)op < QN_OP_COUNT && qn__op_info(op)->kind == QN_KIND_leaf)) return refuse_op(g, op, n_src);
+    qn_node *n = qn__arena_alloc(&g->arena, sizeof *n);
+    if (n != NULL) {
+        *n = (qn_node){.op = op, .attrs = attrs, .n_src = n_src};
+        for (int i = 0; i < n_src; i++) n->src[i] = src[i];
     }
-    if ((unsigned)op < QN_OP_COUNT && qn__op_info(op)->kind == QN_KIND_leaf) {
-        (void)QN_FAIL(&e, invalid, "%s: leaves have builders of their own", qn__op_info(op)->name);
-        return qn__stick(g, &e);
-    }
-    for (int i = 0; i < n_src; i++) proto.src[i] = src[i];
-    return qn__record(g, &proto);
+    return record(g, n);
 }
 
 /* ---- asking and tidying ---- */

@@ -3,6 +3,7 @@
  * sources broadcast. */
 #include "graph/rules_ops.h"
 #include <math.h>
+#include <string.h>
 
 enum { REAL = 1 << QN_CLASS_real, INTEGER = 1 << QN_CLASS_integer, BOOLEAN = 1 << QN_CLASS_boolean };
 
@@ -19,8 +20,25 @@ static qn_status want_class(const qn_node *n, int i, int classes, qn_error *err)
                    words[classes]);
 }
 
+/* All of one shape, as most are, and the first as a result lies. */
+static bool all_like_first(const qn_node *n)
+{
+    const qn_layout *a = &n->src[0]->layout;
+    bool same = n->src[0]->root == n->src[0];
+    for (int i = 1; i < n->n_src && same; i++) {
+        const qn_layout *b = &n->src[i]->layout;
+        same = a->rank == b->rank && memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0;
+    }
+    return same;
+}
+
 static qn_status broadcast(qn_node *n, qn_dtype dtype, qn_error *err)
 {
+    if (all_like_first(n) && qn_dtype_get(dtype)->block_bytes <= qn_dtype_get(n->src[0]->dtype)->block_bytes) { /* no larger than what there is */
+        n->dtype = dtype;
+        n->layout = n->src[0]->layout;
+        return QN_OK;
+    }
     qn_shape shape = qn_layout_shape(&n->src[0]->layout);
     for (int i = 1; i < n->n_src; i++) {
         const qn_shape other = qn_layout_shape(&n->src[i]->layout);

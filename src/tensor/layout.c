@@ -28,11 +28,7 @@ qn_shape qn_layout_shape(const qn_layout *layout)
     return s;
 }
 
-int64_t qn_layout_numel(const qn_layout *layout)
-{
-    const qn_shape s = qn_layout_shape(layout);
-    return qn_shape_numel(&s);
-}
+int64_t qn_layout_numel(const qn_layout *layout) { return qn__dims_product(layout->rank, layout->dim); }
 
 bool qn_layout_is_contiguous(const qn_layout *layout)
 {

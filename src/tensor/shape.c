@@ -16,18 +16,20 @@ bool qn__shape_ok(const qn_shape *s)
     return true;
 }
 
-int64_t qn_shape_numel(const qn_shape *shape)
+int64_t qn__dims_product(int rank, const int64_t *dim)
 {
-    if (shape->rank < 0 || shape->rank > QN_MAX_RANK) return -1;
+    if (rank < 0 || rank > QN_MAX_RANK) return -1;
     int64_t n = 1;
     bool overflow = false, empty = false;
-    for (int i = 0; i < shape->rank; i++) {
-        if (shape->dim[i] < 0) return -1;
-        if (shape->dim[i] == 0) empty = true;
-        else if (__builtin_mul_overflow(n, shape->dim[i], &n)) overflow = true;
+    for (int i = 0; i < rank; i++) {
+        if (dim[i] < 0) return -1;
+        if (dim[i] == 0) empty = true;
+        else if (__builtin_mul_overflow(n, dim[i], &n)) overflow = true;
     }
     return empty ? 0 : overflow ? -1 : n;
 }
+
+int64_t qn_shape_numel(const qn_shape *shape) { return qn__dims_product(shape->rank, shape->dim); }
 
 bool qn_shape_equal(const qn_shape *a, const qn_shape *b)
 {

@@ -8,6 +8,8 @@
 #define QN_MAX_NUMEL (INT64_C(1) << 62)
 #define QN_SHAPE_TEXT 192 /* eight 20-character numbers, commas, brackets, terminator, and some air */
 
+/* Of `rank` dimensions, as qn_shape_numel. */
+int64_t qn__dims_product(int rank, const int64_t *dim);
 /* Rank 0 to 8, no negative dimension, at most QN_MAX_NUMEL elements even when empty dimensions are read as 1. */
 bool qn__shape_ok(const qn_shape *s);
 
