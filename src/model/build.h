@@ -34,6 +34,7 @@ struct qn_build {
     qn_node *rows;                         /* I32 [n_tokens]: the cell each token is written to */
     qn_node *spans;                        /* I32 [n_tokens, 2] */
     qn_node *out_ids;                      /* I32 [n_out] */
+    qn_node *turns;                        /* rope_table of pos [n_tokens, n_rot]: one for all layers */
 };
 
 /* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], with adapters added in their order. Inputs are named tokens, pos,

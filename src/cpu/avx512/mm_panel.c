@@ -279,7 +279,7 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
         for (int32_t c = 0; c < n_cols; c += COLS, group += a->x_row_bytes) {
             float *sum = sums + (size_t)c * ROWS;
             const int some = n_cols - c < COLS ? n_cols - c : COLS;
-            if (b == 0) memset(sum, 0, (size_t)some * ROWS * sizeof *sum);
+            for (int i = 0; b == 0 && i < some * ROWS; i += 16) l_store(sum + i, l_set(0));
             if (last) fetch(a, first_row, first_col + c, some);
             fetch_rows_ahead(a, f, next, n_most, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
             f->macs[some - 1](panels, group, a->x_block_bytes, n, sum);

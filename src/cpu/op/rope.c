@@ -5,8 +5,8 @@
  * table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be off by 0.06 there.)
  * Phase 1 turns the heads. A token's result depends on its own position only.
  *
- * Training has the two phases as two operations, rope_table and turn, with the same bits: many layers, forward and back, take the
- * table of one node. */
+ * Models and training have the two phases as two operations, rope_table and turn, with the same bits: many layers, forward and back,
+ * take the table of one node. */
 #include "cpu/op/ops.h"
 #include "cpu/op/typed.h"
 
