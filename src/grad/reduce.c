@@ -119,8 +119,6 @@ void qn__grad_prod(qn_grad_task *t)
     t->dx[0] = mul(t, unreduced(t, t->dy), from_rows(g, &r, &t->shape[0], others));
 }
 
-/* dx[k] = (product before k) * sum over i >= k of dy[i] * (product of x[k+1] .. x[i]). The inner products are a matrix a row, which takes the
- * square of the row's length in memory; dividing by x instead would not survive a zero. */
 void qn__grad_cumprod(qn_grad_task *t)
 {
     qn_graph *g = t->g;
@@ -129,15 +127,16 @@ void qn__grad_cumprod(qn_grad_task *t)
         return;
     }
     const rows r = rows_of(&t->shape[0], 1u << ((const qn_along_attrs *)t->attrs)->dim);
-    const int64_t n = r.flat.dim[0], m = r.flat.dim[1];
-    const int last = -1;
-    qn_node *x = to_rows(g, &r, t->src[0]), *dy = to_rows(g, &r, t->dy);
-    qn_node *i = qn__arange(g, QN_DTYPE_I64, m, qn__value_int(0), qn__value_int(1));
-    qn_node *beyond = binary(t, QN_OP_gt, i, qn__reshape(g, i, qn_shape_of(m, 1))); /* [k, i]: i > k */
-    qn_node *factors = qn__where(g, beyond, qn__grad_reshape(g, x, &qn_shape_of(n, 1, m)), number(t, 1.0));
-    qn_node *inner = qn__tri(g, qn__along(g, QN_OP_cumprod, factors, 2), 0, true);
-    qn_node *sum = qn__reduce(g, QN_OP_sum, mul(t, inner, qn__grad_reshape(g, dy, &qn_shape_of(n, 1, m))), &last, 1, false, 0.0);
-    t->dx[0] = from_rows(g, &r, &t->shape[0], mul(t, product_before(t, x), sum));
+    const qn_dtype dtype = t->dy->dtype, wide = dtype == QN_DTYPE_F64 ? QN_DTYPE_F64 : QN_DTYPE_F32;
+    qn_node *src[2] = {t->dy, t->src[0]};
+    for (int i = 0; i < 2; i++) {
+        src[i] = to_rows(g, &r, src[i]);
+        if (src[i]->dtype != wide) src[i] = qn__copy(g, src[i], wide);
+        src[i] = qn__grad_dense(g, src[i]);
+    }
+    qn_node *dx = qn__cumprod_back(g, src[0], src[1]);
+    if (wide != dtype) dx = qn__copy(g, dx, dtype);
+    t->dx[0] = from_rows(g, &r, &t->shape[0], dx);
 }
 
 /* ---- extremes ---- */

@@ -2,6 +2,11 @@
 /* src/graph/build_layers.c -- builders of layers, losses and their gradients, see ops_layers.h. */
 #include "graph/graph.h"
 
+qn_node *qn__cumprod_back(qn_graph *g, qn_node *dy, qn_node *x)
+{
+    return qn__op(g, QN_OP_cumprod_back, NULL, (qn_node *[]){dy, x}, 2);
+}
+
 qn_node *qn__softmax_back(qn_graph *g, qn_node *dy, qn_node *y, bool log)
 {
     return qn__op(g, QN_OP_softmax_back, &(qn_softmax_back_attrs){log}, (qn_node *[]){dy, y}, 2);

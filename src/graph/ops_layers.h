@@ -37,6 +37,8 @@ typedef struct qn_cross_entropy_attrs {
 
 /* The gradient of softmax, or log_softmax, over the last dimension, from dy and the result y. */
 qn_node *qn__softmax_back(qn_graph *g, qn_node *dy, qn_node *y, bool log);
+/* The gradient of cumprod over the last dimension, from dy and the source x. */
+qn_node *qn__cumprod_back(qn_graph *g, qn_node *dy, qn_node *x);
 /* x [..,n], w [n] or NULL, b [n] or NULL; b only with w */
 qn_node *qn__layer_norm(qn_graph *g, qn_node *x, qn_node *w, qn_node *b, double eps);
 /* dy and x of one shape, w as it was, NULL for none. One part wanted: a value of its shape; several: a vector of all. */
