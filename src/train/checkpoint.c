@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/train/checkpoint.c -- a trainer as a safetensors file: the weights, the optimizer's state, the best weights, and what else the next
- * step depends on as metadata. The order of windows and all random numbers follow from the seed and the step. */
+ * step depends on as metadata (docs/FORMATS.md). The order of windows and all random numbers follow from the seed and the step. */
 #include "base/str.h"
 #include "train/train.h"
 #include <inttypes.h>

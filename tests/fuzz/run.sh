@@ -18,8 +18,8 @@ one() {
     [ $status -eq 0 ] || { tail -n 40 "$work/$name.log"; touch "$work/failed"; }
 }
 if [ "${4:-}" ]; then
-    case $4 in # a reader of one small header, and one of its user's own text: found out sooner
-    fuzz_safetensors | fuzz_bpe_train) seconds=$((seconds / 6)) ;;
+    case $4 in # readers of small headers, and one of its user's own text: found out sooner
+    fuzz_safetensors | fuzz_files | fuzz_bpe_train) seconds=$((seconds / 6)) ;;
     esac
     one "$4"
 else
