@@ -9,7 +9,7 @@
  *   i_pairs(x, y)         the low halves of x below those of y
  *   some_between(lo, hi)  lanes lo <= l < hi, both within 0 and 16
  * and, if it has better than one by one, defines INT_SIXTEEN and
- *   l_sums, i_highests    of each of sixteen: x[i] in lane i */
+ *   l_sums, l_highests, i_highests    of each of sixteen: x[i] in lane i */
 
 /* ---- products -------------------------------------------------------------------------------------------------------- */
 
@@ -346,9 +346,58 @@ void FN(attn_weigh)(int16_t *p, float *scale, float *max, float *sum, const floa
         weigh(p + 2 * l, scale + l, max + l, sum + l, u + l, weight, n_lanes, n, full_begin, full_end, begin + l, end + l);
 }
 
+/* Of each of eight, in lanes 0 to 7; no NaN among those whose highest is asked. */
+#ifdef INT_SIXTEEN
+#define OF_EIGHT(name, of_sixteen, of_one)                                                                             \
+    INLINE lanes name(const lanes *x)                                                                                  \
+    {                                                                                                                  \
+        const lanes twice[16] = {x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}; \
+        return of_sixteen(twice); /* compilers see that half of it is the same */                                      \
+    }
+#else
+#define OF_EIGHT(name, of_sixteen, of_one)                                                                             \
+    INLINE lanes name(const lanes *x)                                                                                  \
+    {                                                                                                                  \
+        float y[16] = {0};                                                                                             \
+        for (int i = 0; i < 8; i++) y[i] = of_one(x[i]);                                                               \
+        return l_load(y);                                                                                              \
+    }
+#endif
+OF_EIGHT(l_sums_of_8, l_sums, l_sum)
+OF_EIGHT(l_highests_of_8, l_highests, l_highest)
+#undef OF_EIGHT
+
+/* A row that sees all of a whole tile: what is long in coming is done for all blocks at once. */
+INLINE void weigh_whole_row(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight)
+{
+    lanes e[QN_ATTN_BLOCKS], chain = l_set(0);
+    float m[16], w[16], up[16], all_scales[16];
+    const lanes lowest = l_set(-INFINITY);
+    UNROLL for (int b = 0; b < QN_ATTN_BLOCKS; b++) e[b] = l_max(l_load(u + 16 * b), lowest);
+    const lanes highest = l_add(l_highests_of_8(e), l_set(0)); /* no -0 */
+    l_store(m, highest);
+    *max = l_highest(l_load_n(m, QN_ATTN_BLOCKS, lowest));
+    const lanes ws = exp_down(l_sub(highest, l_set(*max)));
+    l_store(w, ws);
+    UNROLL for (int b = 0; b < QN_ATTN_BLOCKS; b++) {
+        e[b] = exp_down(l_sub(l_load(u + 16 * b), l_set(m[b])));
+        chain = l_fma(e[b], l_mul(l_load(weight + 16 * b), l_set(w[b])), chain);
+    }
+    const lanes step = step_of(l_sums_of_8(e));
+    l_store(up, l_div(l_set(1), step));
+    l_store(all_scales, l_mul(ws, step));
+    memcpy(scale, all_scales, QN_ATTN_BLOCKS * sizeof(float));
+    UNROLL for (int b = 0; b < QN_ATTN_BLOCKS; b++) i_low(p + 16 * b, to_p(e[b], l_set(up[b])));
+    *sum = l_sum(chain);
+}
+
 void FN(attn_weigh_row)(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight, int64_t n, int32_t begin,
                         int32_t end)
 {
+    if (n == 16 * QN_ATTN_BLOCKS && begin <= 0 && end >= n) {
+        weigh_whole_row(p, scale, max, sum, u, weight);
+        return;
+    }
     float m[16], w[16], top = -INFINITY;
     const lanes lowest = l_set(-INFINITY), zero = l_set(0);
     lanes chain = zero;

@@ -96,6 +96,7 @@ static inline some some_between(int lo, int hi) { return (some)(first(hi) & ~fir
     }
 #define SAME(x) (x)
 SIXTEEN(l_sums, lanes, SAME, SAME, _mm512_add_ps)
+SIXTEEN(l_highests, lanes, SAME, SAME, _mm512_max_ps)
 SIXTEEN(i_highests, ints, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_max_epi32)
 #undef SAME
 #undef SIXTEEN
