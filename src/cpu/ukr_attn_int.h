@@ -3,7 +3,7 @@
  * INT_SHAPES and INT_VECTORS (as OUTER_SHAPES for outer_f32) and says what integers are, besides what ukr_attn.h asks for:
  *   i_load, i_store       sixteen numbers of 32 bits, or pairs of int16     i_pair    one pair in every lane
  *   i_dot(s, a, b)        s + a . b of pairs, exact                         l_of_int  to floats
- *   i_bits(x)             the bits of floats     i_magnitude(x)  without signs     i_max     i_highest     i_zero
+ *   i_and(x, mask)        i_bits(x)  the bits of floats     i_magnitude(x)  without signs     i_max     i_highest     i_zero
  *   i_to_i16(p, x)        sixteen int16, saturated                          i_to_i16_2(p, x, y)  32 of them
  *   i_low(p, x)           the low halves of sixteen
  *   i_pairs(x, y)         the low halves of x below those of y
@@ -107,14 +107,6 @@ void FN(outer_i16)(const qn_outer_i16 *t)
 
 /* ---- rows to integers ------------------------------------------------------------------------------------------------ */
 
-INLINE float two_to(int power)
-{
-    const int32_t u = (power + 127) << 23;
-    float x;
-    memcpy(&x, &u, 4);
-    return x;
-}
-
 float FN(attn_pack_q)(int16_t *y, const float *x, float s, int64_t n)
 {
     lanes sum = l_set(0);
@@ -170,11 +162,14 @@ INLINE lanes in_q8_0(const uint8_t *row, int64_t i)
     return l_mul(l_set(l_one_f16(b->d)), l_from_i8(b->qs + i % 32));
 }
 
+/* The exponents of numbers that are not negative, as they stand in the bits. */
+INLINE lanes exponents(ints bits) { return l_mul(l_of_int(i_and(bits, 0x7f800000)), l_set(0x1p-23f)); }
+
 /* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once. */
 INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *const *row, int rows, const int64_t n)
 {
     lanes sum[16];
-    float square[16], up[16];
+    float up[16];
     for (int c = 0; c < 16; c++) {
         lanes s = l_set(0);
         for (int64_t i = 0; i < n; i += 16) {
@@ -183,15 +178,12 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
         }
         sum[c] = s;
     }
-    l_store(square, l_sums(sum));
-    for (int c = 0; c < 16; c++) {
-        int32_t bits;
-        memcpy(&bits, &square[c], 4);
-        const bool sane = square[c] < 0x1p126f;
-        const int power = sane ? (29 - ((bits >> 23) - 127)) >> 1 : 0;
-        if (c < rows) scale[c] = sane ? two_to(-power) : NAN;
-        up[c] = two_to(power);
-    }
+    const lanes square = l_sums(sum), sane = l_set(0x1p126f), magic = l_set(QN_EXP_MAGIC);
+    /* 2^power for power = floor((29 - exponent) / 2), in the low bits of t */
+    const lanes half = l_fma(l_sub(l_set(29 + 127), exponents(i_bits(square))), l_set(0.5f), l_set(-0.25f));
+    const lanes t = l_if_less(square, sane, l_add(half, magic), magic), power = l_sub(t, magic);
+    l_store(up, l_scale_by(l_set(1), t));
+    l_store_n(scale, rows, l_if_less(square, sane, l_scale_by(l_set(1), l_sub(magic, power)), l_set(NAN)));
     for (int c = 0; c < rows; c++, y += n) {
         const lanes factor = l_set(up[c]);
         int64_t i = 0;
@@ -203,21 +195,19 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
 INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight, const uint8_t *const *row, int rows, const int64_t n)
 {
     ints highest[16];
-    int32_t bits[16];
     float up[16];
     for (int c = 0; c < 16; c++) {
         ints h = i_zero();
         for (int64_t i = 0; i < n; i += 16) h = i_max(h, i_magnitude(in(row[c], i)));
         highest[c] = h;
     }
-    i_store(bits, i_highests(highest));
-    for (int c = 0; c < rows; c++) {
-        const int exponent = (int)(((uint32_t)bits[c] + 0x100) >> 23) - 127; /* 2^15 - 1/2 would leave int16 */
-        const int power = exponent >= 64 ? 0 : exponent < -26 ? 40 : 14 - exponent;
-        up[c] = two_to(power);
-        weight[c] = exponent >= 64 ? NAN : up[c];
-        log_scale[c] = exponent >= 64 ? NAN : (float)-power * QN_ATTN_LN2;
-    }
+    /* 2^15 - 1/2 would leave int16: it counts as 2^15 */
+    const lanes exponent = exponents(i_add(i_within(i_highests(highest), 0, 0x7f800000), i_set(0x100))), too_high = l_set(64 + 127);
+    const lanes power = l_if_less(exponent, too_high, l_min(l_sub(l_set(14 + 127), exponent), l_set(40)), l_set(0));
+    const lanes ups = l_scale_by(l_set(1), l_add(power, l_set(QN_EXP_MAGIC)));
+    l_store(up, ups);
+    l_store_n(weight, rows, l_if_less(exponent, too_high, ups, l_set(NAN)));
+    l_store_n(log_scale, rows, l_if_less(exponent, too_high, l_mul(l_sub(l_set(0), power), l_set(QN_ATTN_LN2)), l_set(NAN)));
     for (int c = 0; c < rows; c += 2, y += 2 * n) {
         const bool two = c + 1 < rows;
         const lanes up0 = l_set(up[c]), up1 = l_set(two ? up[c + 1] : 0);

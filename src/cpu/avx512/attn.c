@@ -57,7 +57,8 @@ static inline ints i_dot(ints s, ints a, ints b) /* by hand: gcc 12 moves what i
 }
 static inline lanes l_of_int(ints x) { return _mm512_cvtepi32_ps(x); }
 static inline ints i_bits(lanes x) { return _mm512_castps_si512(x); }
-static inline ints i_magnitude(lanes x) { return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)); }
+static inline ints i_and(ints x, int mask) { return _mm512_and_si512(x, _mm512_set1_epi32(mask)); }
+static inline ints i_magnitude(lanes x) { return i_and(_mm512_castps_si512(x), 0x7fffffff); }
 static inline ints i_max(ints x, ints y) { return _mm512_max_epi32(x, y); }
 static inline int32_t i_highest(ints x) { return _mm512_reduce_max_epi32(x); }
 static inline ints i_zero(void) { return _mm512_setzero_si512(); }

@@ -61,6 +61,11 @@ static inline int32x4_t dot_pairs(int32x4_t s, int32x4_t a, int32x4_t b)
 static inline ints i_dot(ints s, ints a, ints b) { return (ints)EACH_3(dot_pairs, s, a, b); }
 static inline lanes l_of_int(ints x) { return (lanes)EACH_1(vcvtq_f32_s32, x); }
 static inline ints i_bits(lanes x) { return (ints)EACH_1(vreinterpretq_s32_f32, x); }
+static inline ints i_and(ints x, int mask)
+{
+    const ints m = i_set(mask);
+    return (ints)EACH_2(vandq_s32, x, m);
+}
 static inline ints i_magnitude(lanes x)
 {
     const lanes positive = (lanes)EACH_1(vabsq_f32, x);

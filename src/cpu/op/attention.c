@@ -229,26 +229,27 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
 static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
 
 /* Part `part` of unit u; the worker goes on with unit `next` in the same cells, where that is not u, and came from unit `before`. */
-static void unit(const qn_task *t, const cut *c, int64_t u, int64_t part, int64_t before, int64_t next)
+static void unit(qn_attn *a, const cut *c, int64_t u, int64_t part, int64_t before, int64_t next)
 {
-    qn_attn a = {.t = t, .attrs = t->attrs, .kept = c->splits > 1, .kv_head = kv_head_of(c, u), .next_head = -1};
+    const qn_task *t = a->t;
     const int64_t block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
-    if (kv_head_of(c, next) != a.kv_head) a.next_head = kv_head_of(c, next);
-    a.asked = kv_head_of(c, before) != a.kv_head;
-    a.first_head = a.kv_head * c->group + in_group;
-    a.n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
-    a.first_value = block / c->head_blocks / c->n_kv * QN_ATTN_SLICE;
-    a.n_values = c->dv - a.first_value < QN_ATTN_SLICE ? c->dv - a.first_value : QN_ATTN_SLICE;
+    a->kv_head = kv_head_of(c, u);
+    a->next_head = kv_head_of(c, next) != a->kv_head ? kv_head_of(c, next) : -1;
+    a->asked = kv_head_of(c, before) != a->kv_head;
+    a->first_head = a->kv_head * c->group + in_group;
+    a->n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
+    a->first_value = block / c->head_blocks / c->n_kv * QN_ATTN_SLICE;
+    a->n_values = c->dv - a->first_value < QN_ATTN_SLICE ? c->dv - a->first_value : QN_ATTN_SLICE;
 
     const int64_t first = u % c->query_blocks * c->queries;
     const int64_t last = c->n_query - first < c->queries ? c->n_query : first + c->queries;
-    for (int64_t q = first; q < last; q += a.n_queries) { /* runs of queries with the same list */
-        const int64_t list = span_of(t, q, &a.begin[0], &a.end[0]);
-        a.first_query = q;
-        a.n_queries = 1;
-        while (q + a.n_queries < last && span_of(t, q + a.n_queries, &a.begin[a.n_queries], &a.end[a.n_queries]) == list)
-            a.n_queries++;
-        attend(&a, c, list, part);
+    for (int64_t q = first; q < last; q += a->n_queries) { /* runs of queries with the same list */
+        const int64_t list = span_of(t, q, &a->begin[0], &a->end[0]);
+        a->first_query = q;
+        a->n_queries = 1;
+        while (q + a->n_queries < last && span_of(t, q + a->n_queries, &a->begin[a->n_queries], &a->end[a->n_queries]) == list)
+            a->n_queries++;
+        attend(a, c, list, part);
     }
 }
 
@@ -296,10 +297,11 @@ static void meet(const qn_task *t, const cut *c, int64_t query, int64_t head)
 static void run(const qn_task *t)
 {
     const cut c = cut_of(t->node);
+    qn_attn a = {.t = t, .attrs = t->attrs, .kept = c.splits > 1}; /* one for all items: zeroing it takes a while */
     for (int64_t item = t->begin; item < t->end; item++) {
         const int64_t first = item % c.unit_blocks * c.together, end = first + c.together < c.units ? first + c.together : c.units;
         for (int64_t u = first; u < end && t->phase == 0; u++)
-            unit(t, &c, u, item / c.unit_blocks, u > first ? u - 1 : u, u + 1 < end ? u + 1 : u);
+            unit(&a, &c, u, item / c.unit_blocks, u > first ? u - 1 : u, u + 1 < end ? u + 1 : u);
         if (t->phase == 1) meet(t, &c, item / c.n_head, item % c.n_head);
     }
 }
