@@ -179,18 +179,22 @@ static void multiply(check *t, const qn_ukr *ukr, const product *p, int32_t r, i
 
 static void verdict(check *t, const product *p)
 {
-    float *w = malloc((size_t)p->k * sizeof(float) + 1), *ref = malloc((size_t)p->rows * (size_t)p->cols * 4 + 1);
+    const size_t k = (size_t)p->k, n_x = k * (size_t)p->cols;
+    float *w = malloc(k * sizeof *w + 1), *ref = malloc((size_t)p->rows * (size_t)p->cols * 4 + 1);
+    double *w_size = malloc((k + 2 * n_x) * sizeof *w_size + 1), *x = w_size + k, *x_size = x + n_x;
     multiply(t, t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
     for (int32_t c = 0; c < p->cols; c++) check_same(t, p->y + c * p->y_stride, ref + c * p->rows, p->rows, "at level ref");
+    for (size_t i = 0; i < n_x; i++) x[i] = activation(p, (int32_t)(i / k), (int64_t)(i % k), &x_size[i]);
     for (int32_t r = 0; r < p->rows; r++) {
         const uint8_t *row = p->w + (size_t)r * p->w_bytes;
         qn__quant_get(p->dtype)->unpack(row, w, p->k);
+        for (size_t i = 0; i < k; i++) w_size[i] = fabs((double)w[i]) + 2 * minimum(p, row, (int64_t)i);
         for (int32_t c = 0; c < p->cols; c++) {
+            const double *with = x + (size_t)c * k, *with_size = x_size + (size_t)c * k;
             double want = 0, size = 0;
-            for (int64_t i = 0; i < p->k; i++) {
-                double x_size;
-                want += w[i] * activation(p, c, i, &x_size);
-                size += (fabs((double)w[i]) + 2 * minimum(p, row, i)) * x_size;
+            for (size_t i = 0; i < k; i++) {
+                want += w[i] * with[i];
+                size += w_size[i] * with_size[i];
             }
             const double n = (double)(p->act != QN_ACT_f32 ? p->k / 16 : p->k) + 4;
             check_close(t, p->y[c * p->y_stride + r], want, n * (FLT_EPSILON * size + FLT_TRUE_MIN), c * p->rows + r);
@@ -198,6 +202,7 @@ static void verdict(check *t, const product *p)
     }
     free(w);
     free(ref);
+    free(w_size);
 }
 
 /* Rows and columns by themselves, and in other company, have the same bits. */

@@ -43,12 +43,17 @@ float *check_floats(check *t, int slot, int64_t n, check_place place)
     return check_buffer(t, slot, (size_t)n * sizeof(float), sizeof(float), place);
 }
 
+/* Whether all bytes are the pattern: the first is, and each is what the next one is. */
+static bool is_pattern(const uint8_t *p, size_t n) { return n == 0 || (p[0] == 0xa5 && memcmp(p, p + 1, n - 1) == 0); }
+
 void check_intact(check *t)
 {
     t->n_checks++;
     for (int i = 0; i < CHECK_SLOTS; i++) {
         const check_slot *s = &t->slot[i];
         if (!s->map) continue;
+        const uint8_t *end = s->data + s->bytes;
+        if (is_pattern(s->low, (size_t)(s->data - s->low)) && is_pattern(end, (size_t)(s->high - end))) continue;
         for (const uint8_t *p = s->low; p < s->high; p++) {
             if (p == s->data) p += s->bytes;
             if (p == s->high || *p == 0xa5) continue;
@@ -145,6 +150,7 @@ void check_close(check *t, double got, double want, double bound, int64_t index)
 void check_same(check *t, const float *got, const float *want, int64_t n, const char *than)
 {
     t->n_checks++;
+    if (n > 0 && memcmp(got, want, (size_t)n * 4) == 0) return;
     for (int64_t i = 0; i < n; i++) {
         if (memcmp(&got[i], &want[i], 4) == 0 || (isnan(got[i]) && isnan(want[i]))) continue;
         check_fail(t, "element %lld is %a, %a %s", (long long)i, (double)got[i], (double)want[i], than);
