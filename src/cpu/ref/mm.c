@@ -9,32 +9,27 @@
 /* ---- integer
  * -------------------------------------------------------------------------------------------------------------- */
 
-static float add_32(const qn_ints *v, int sub, int with_min, const void *columns, int64_t b, float acc)
+/* sum_w: of each sub-block of v */
+static float add_32(const qn_ints *v, const int *sum_w, int sub, int with_min, const void *columns, int64_t b, float acc)
 {
     const qn_act32 *x = (const qn_act32 *)columns + b;
-    int s = 0, sum_w = 0;
+    int s = 0;
     (void)sub;
-    for (int i = 0; i < 32; i++) {
-        s += v->w[i] * x->q[i];
-        sum_w += v->w[i];
-    }
-    acc = fmaf((float)(s - x->zero * sum_w), v->d * x->d, acc);
+    for (int i = 0; i < 32; i++) s += v->w[i] * x->q[i];
+    acc = fmaf((float)(s - x->zero * sum_w[0]), v->d * x->d, acc);
     return with_min ? fmaf(v->m, x->d * (float)x->sum, acc) : acc;
 }
 
-static float add_256(const qn_ints *v, int sub, int with_min, const void *columns, int64_t b, float acc)
+static float add_256(const qn_ints *v, const int *sum_w, int sub, int with_min, const void *columns, int64_t b, float acc)
 {
     const qn_act256 *x = (const qn_act256 *)columns + b;
     float t = 0;
     int z = 0, m = 0;
     for (int j = 0; j < 256 / sub; j++) {
-        int s = 0, sum_w = 0;
-        for (int i = j * sub; i < (j + 1) * sub; i++) {
-            s += v->w[i] * x->q[i];
-            sum_w += v->w[i];
-        }
+        int s = 0;
+        for (int i = j * sub; i < (j + 1) * sub; i++) s += v->w[i] * x->q[i];
         t = fmaf((float)s, (float)v->scale[j], t);
-        z += v->scale[j] * sum_w;
+        z += v->scale[j] * sum_w[j];
         if (with_min)
             for (int i = j * sub; i < (j + 1) * sub; i += 16) m += v->min[j] * x->sum[i / 16];
     }
@@ -44,7 +39,7 @@ static float add_256(const qn_ints *v, int sub, int with_min, const void *column
 
 typedef struct family {
     int block;
-    float (*add)(const qn_ints *v, int sub, int with_min, const void *columns, int64_t b, float acc);
+    float (*add)(const qn_ints *v, const int *sum_w, int sub, int with_min, const void *columns, int64_t b, float acc);
 } family;
 static const family family_32 = {32, add_32}, family_256 = {256, add_256};
 
@@ -55,10 +50,12 @@ static void mm_ints(const qn_mm_args *a, const family *f, size_t block_bytes, qn
     for (int32_t r = 0; r < a->rows; r++) {
         for (int32_t c = 0; c < a->cols; c++) a->y[c * a->y_stride + r] = 0;
         for (int64_t b = 0; b < a->k / f->block; b++) {
+            int sum_w[16] = {0};
             unpack(a->w + (size_t)r * a->w_row_bytes + (size_t)b * block_bytes, &v);
+            for (int i = 0; i < f->block; i++) sum_w[i / sub] += v.w[i];
             for (int32_t c = 0; c < a->cols; c++) {
                 float *acc = &a->y[c * a->y_stride + r];
-                *acc = f->add(&v, sub, with_min, (const uint8_t *)a->x + (size_t)c * a->x_row_bytes, b, *acc);
+                *acc = f->add(&v, sum_w, sub, with_min, (const uint8_t *)a->x + (size_t)c * a->x_row_bytes, b, *acc);
             }
         }
     }

@@ -386,7 +386,7 @@ static void threads_do_not_show(void **state)
 
 static void resume_case(make_fn make, qn_dtype dtype)
 {
-    char path[] = "/tmp/quern_optim_XXXXXX";
+    char path[] = QN_BUILD_DIR "/t_nn_optim_XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
@@ -439,7 +439,7 @@ static void resumes_to_the_bit(void **state)
 static void wrong_files(void **state)
 {
     (void)state;
-    char path[] = "/tmp/quern_optim_XXXXXX";
+    char path[] = QN_BUILD_DIR "/t_nn_optim_XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);

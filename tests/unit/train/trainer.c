@@ -98,7 +98,7 @@ static void learns(void **state)
 /* The second step finds the first one's graphs and memory, also in a trainer that goes on from a file, and with evaluations between. */
 static void nothing_new_case(int n_accum, float dropout, float grad_clip, bool resumed)
 {
-    char path[] = "/tmp/quern-train-XXXXXX";
+    char path[] = QN_BUILD_DIR "/t_train_trainer_XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
@@ -148,7 +148,7 @@ static void nothing_new_from_step_2(void **state)
 static void same_losses(void **state)
 {
     (void)state;
-    char path[] = "/tmp/quern-train-XXXXXX";
+    char path[] = QN_BUILD_DIR "/t_train_trainer_XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
@@ -226,14 +226,14 @@ static void bad_options(void **state)
     qn_error err;
     assert_int_equal(qn_trainer_evaluate(t, &e, &err), QN_STATUS_state);
     assert_int_equal(qn_trainer_export(t, "/nonexistent/x.gguf", NULL, NULL, &err), QN_STATUS_io);
-    assert_int_equal(qn_trainer_export(t, "/tmp/x.gguf", "Q9", NULL, &err), QN_STATUS_unsupported);
+    assert_int_equal(qn_trainer_export(t, QN_BUILD_DIR "/t_train_trainer_x.gguf", "Q9", NULL, &err), QN_STATUS_unsupported);
     qn_trainer_destroy(t);
 }
 
 static void foreign_checkpoints(void **state)
 {
     (void)state;
-    char path[] = "/tmp/quern-train-XXXXXX";
+    char path[] = QN_BUILD_DIR "/t_train_trainer_XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     qn_error err;
