@@ -263,23 +263,35 @@ typedef struct qn_ffn_options {
 /* up, down, and with gated: gate: Linear. down(activation(up(x))), or down(activation(gate(x)) * up(x)). */
 QN_API qn_module *qn_nn_feed_forward(qn_context *c, const qn_ffn_options *options);
 
+/* QN_LLAMA(architecture, pairs of RoPE that lie half a head apart, a norm of every query and key head, default rope_base) */
+#define QN_LLAMA_ROWS(QN_LLAMA) \
+    QN_LLAMA(llama, false, false, 1e4) \
+    QN_LLAMA(qwen2, true,  false, 1e6) /* with qkv_bias */ \
+    QN_LLAMA(qwen3, true,  true,  1e6)
 typedef struct qn_llama_options {
     int64_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_ff;
     int64_t n_kv_head;        /* 0: n_head */
     int64_t head_dim;         /* 0: n_embd / n_head */
-    double norm_eps, rope_base; /* 0: 1e-5, 10000 */
+    double norm_eps, rope_base; /* 0: 1e-5, the architecture's */
     bool tied;                /* the token embedding is the output matrix too */
+    const char *arch;         /* a name of QN_LLAMA_ROWS; NULL: llama */
+    bool qkv_bias, out_bias, ff_bias; /* attn_q.bias, attn_k.bias, attn_v.bias; attn_output.bias; ffn_gate.bias, ffn_up.bias, ffn_down.bias */
+    bool rope_factors;        /* a buffer rope_freqs.weight [head_dim / 2] that frequencies are divided by; ones at first */
+    double rope_factor;       /* linear scaling: positions are divided by this; 0: 1 */
+    bool yarn;                /* YaRN with that factor instead */
+    double rope_attn_factor;  /* 0: 1 */
+    int64_t n_ctx_orig;       /* of YaRN: the context before it was stretched; 0: n_ctx */
     double dropout_p;         /* of embeddings and of what each half of a layer adds */
     double deviation;         /* of first weights; 0: 0.02. What is added 2 n_layer times starts smaller by sqrt(2 n_layer) */
 } qn_llama_options;
-/* A Llama decoder: tokens [batch,n], I32 or I64 -> logits [batch,n,n_vocab]. Tensors have the names of GGUF files of the architecture
- * "llama", and a GGUF that it is saved to has that metadata: with a vocabulary added, it is a model that the engine runs. */
+/* A Llama-like decoder: tokens [batch,n], I32 or I64 -> logits [batch,n,n_vocab]. Tensors have the names of GGUF files of the architecture,
+ * and a GGUF that it is saved to has its metadata: with a vocabulary added, it is a model that the engine runs. */
 QN_API qn_module *qn_nn_llama(qn_context *c, const qn_llama_options *options);
 /* The next n tokens of a run: logits [batch,n,n_vocab]. */
 QN_API qn_tensor *qn_llama_decode(qn_module *m, qn_tensor *tokens, qn_kv_cache *cache);
 /* A cache that fits; capacity 0: n_ctx. */
 QN_API qn_kv_cache *qn_llama_cache(qn_module *m, int64_t batch, int64_t capacity);
-/* What a GGUF file of the architecture "llama" is, for qn_nn_llama and then qn_module_load. */
+/* What a GGUF file of one of these architectures is, for qn_nn_llama and then qn_module_load. */
 QN_API qn_status qn_llama_options_read(const qn_gguf *file, qn_llama_options *out, qn_error *err);
 
 #ifdef __cplusplus

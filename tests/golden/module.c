@@ -14,6 +14,9 @@ static const qn_synth_options shapes[] = {
     {.n_layer = 1, .n_embd = 48, .n_head = 2, .n_ff = 64, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 5, .tied = true, .n_embd_head = 32,
      .rope_base = 5e5f},
     {.n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "Q8_0", .seed = 7},
+    {.arch = "qwen2", .n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 9},
+    {.arch = "qwen3", .n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 11,
+     .n_embd_head = 24, .tied = true},
 };
 
 static void story(qn_token *tokens)
@@ -56,12 +59,9 @@ static void expect_close(const float *a, const float *b, double bound)
 
 static void add_vocabulary(void *file, qn_gguf_writer *w) { qn_gguf_write_kvs(w, file, "tokenizer."); }
 
-static void one(const qn_synth_options *shape, int number)
+/* A file by the engine, by the module, and by the engine again from what the module saved. */
+static void both_ways(const char *path)
 {
-    char name[32];
-    snprintf(name, sizeof name, "made-%d.gguf", number);
-    const char *path = tiny_path(name);
-    MUST(qn_synth(path, shape, NULL, NULL, err));
     qn_gguf *file = NULL;
     qn_context *c = NULL;
     qn_llama_options o;
@@ -113,8 +113,7 @@ static void one(const qn_synth_options *shape, int number)
     qn_kv_cache_destroy(kv);
 
     /* out again: the engine computes with it to the bit what it did */
-    snprintf(name, sizeof name, "saved-%d.gguf", number);
-    path = tiny_path(name);
+    path = tiny_path("saved.gguf");
     MUST(qn_module_save(m, path, &(qn_save_options){.metadata = add_vocabulary, .arg = file}, err));
     by_engine(path, again);
     assert_memory_equal(again, want, sizeof want);
@@ -123,12 +122,71 @@ static void one(const qn_synth_options *shape, int number)
     qn_gguf_close(file);
 }
 
-static void untied(void **state) { (void)state; one(&shapes[0], 0); }
-static void tied(void **state) { (void)state; one(&shapes[1], 1); }
-static void packed(void **state) { (void)state; one(&shapes[2], 2); }
+static const char *synthesized(int number)
+{
+    char name[32];
+    snprintf(name, sizeof name, "made-%d.gguf", number);
+    const char *path = tiny_path(name);
+    MUST(qn_synth(path, &shapes[number], NULL, NULL, err));
+    return path;
+}
+
+static void untied(void **state) { (void)state; both_ways(synthesized(0)); }
+static void tied(void **state) { (void)state; both_ways(synthesized(1)); }
+static void packed(void **state) { (void)state; both_ways(synthesized(2)); }
+static void qwen2(void **state) { (void)state; both_ways(synthesized(3)); }
+static void qwen3(void **state) { (void)state; both_ways(synthesized(4)); }
+
+/* ---- what no synthetic model has: biases everywhere, RoPE scaled in each way ---- */
+
+static bool fill(void *arg, const char *path, qn_tensor *t, qn_named_kind kind)
+{
+    qn_context *c = arg;
+    if (strstr(path, ".bias") != NULL) need(c, qn_init_normal_(t, 0, 0.3));
+    if (kind == QN_NAMED_buffer) need(c, qn_copy_(t, qn_linspace(c, 1, 4, qn_numel(t), QN_DTYPE_F32)));
+    return true;
+}
+
+static void scaled(void **state)
+{
+    (void)state;
+    const qn_llama_options base = {.n_vocab = VOCAB, .n_ctx = 64, .n_embd = 64, .n_layer = 2, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .deviation = 0.1};
+    qn_gguf *vocabulary = NULL;
+    MUST(qn_gguf_open(synthesized(0), NULL, &vocabulary, err));
+    for (int what = 0; what < 5; what++) {
+        qn_llama_options o = base;
+        if (what == 0 || what == 4) o.qkv_bias = o.out_bias = o.ff_bias = true;
+        if (what == 1) o.rope_factor = 4;
+        if (what == 2) o.yarn = true, o.rope_factor = 4, o.n_ctx_orig = 16, o.rope_attn_factor = 0.9;
+        if (what >= 3) o.rope_factors = true;
+        if (what == 4) o.arch = "qwen2", o.rope_factor = 2;
+        qn_context *c = NULL;
+        MUST(qn_context_create(NULL, &c, err));
+        qn_manual_seed(c, 17 + (uint64_t)what);
+        qn_module *m = qn_nn_llama(c, &o);
+        need(c, m);
+        assert_int_equal(qn_module_each_tensor(m, fill, c), QN_OK);
+        const char *path = tiny_path("scaled.gguf");
+        MUST(qn_module_save(m, path, &(qn_save_options){.metadata = add_vocabulary, .arg = vocabulary}, err));
+        qn_module_destroy(m);
+        qn_context_destroy(c);
+        qn_gguf *saved = NULL;
+        qn_llama_options back;
+        MUST(qn_gguf_open(path, NULL, &saved, err));
+        MUST(qn_llama_options_read(saved, &back, err));
+        qn_gguf_close(saved);
+        assert_string_equal(back.arch, o.arch ? o.arch : "llama");
+        assert_true(back.qkv_bias == o.qkv_bias && back.out_bias == o.out_bias && back.ff_bias == o.ff_bias);
+        assert_true(back.yarn == o.yarn && back.rope_factors == o.rope_factors && back.rope_factor == o.rope_factor);
+        assert_true(back.n_ctx_orig == (o.rope_factor > 0 ? o.yarn ? 16 : 64 : 0));
+        both_ways(path);
+    }
+    qn_gguf_close(vocabulary);
+}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(untied), cmocka_unit_test(tied), cmocka_unit_test(packed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(untied), cmocka_unit_test(tied), cmocka_unit_test(packed), cmocka_unit_test(qwen2),
+                                       cmocka_unit_test(qwen3), cmocka_unit_test(scaled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

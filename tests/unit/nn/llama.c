@@ -58,6 +58,27 @@ static void names(void **state)
     REFUSED(c, qn_nn_llama(c, &o), "Llama: size 6 is 0");
     o = tiny, o.n_head = 3;
     REFUSED(c, qn_nn_llama(c, &o), "Llama: size 7 is 0");
+    o = tiny, o.arch = "gpt2";
+    REFUSED(c, qn_nn_llama(c, &o), "architecture \"gpt2\" is not known");
+    o = tiny, o.yarn = true, o.rope_factor = 0.5;
+    REFUSED(c, qn_nn_llama(c, &o), "factor 0.5");
+    o = tiny, o.rope_factor = NAN;
+    REFUSED(c, qn_nn_llama(c, &o), "factor nan");
+    o = tiny, o.arch = "qwen3", o.qkv_bias = o.rope_factors = true;
+    m = qn_nn_llama(c, &o);
+    GOOD(c, m);
+    EXPECT(qn_module_tensor(m, "rope_freqs.weight"), 1, 1);
+    EXPECT(qn_module_tensor(m, "blk.1.attn_k.bias"), 0, 0, 0, 0, 0, 0, 0, 0);
+    EXPECT(qn_module_tensor(m, "blk.0.attn_q_norm.weight"), 1, 1, 1, 1);
+    assert_false(qn_requires_grad(qn_module_tensor(m, "rope_freqs.weight")));
+    REFUSED(c, qn_module_forward(qn_module_find(m, "rope_freqs"), x), "compute nothing");
+    qn_tensor *loss = qn_sum(qn_module_forward(m, x), QN_ALL, false);
+    GOOD(c, loss);
+    OK(c, qn_backward(loss));
+    SHAPE(qn_grad(qn_module_tensor(m, "blk.1.attn_k.bias")), 8);
+    assert_true(qn_item(qn_norm(qn_grad(qn_module_tensor(m, "blk.0.attn_v.bias")), 2, QN_ALL, false)) > 0);
+    assert_true(qn_item(qn_norm(qn_grad(qn_module_tensor(m, "blk.0.attn_q_norm.weight")), 2, QN_ALL, false)) > 0);
+    qn_module_destroy(m);
     context_end(c);
 }
 
