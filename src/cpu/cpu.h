@@ -39,6 +39,7 @@ typedef struct qn_task {
     int32_t at;               /* counts the phases of all steps of a program */
     int phase;                /* ops with several phases run them one after the other, a barrier between */
     int64_t begin, end;       /* items of this phase */
+    int n_members;            /* threads that share it; nothing that is computed may depend on it */
 } qn_task;
 
 typedef struct qn_cpu_op {

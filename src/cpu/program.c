@@ -262,12 +262,12 @@ static void walk_steps(void *ctx, int member, int n_members)
     qn_cpu *cpu = w->program->cpu;
     bool alone = false; /* member 0 has worked alone since the last barrier */
     qn_task t;
-    (void)n_members;
 
     for (int32_t i = w->from; i < w->to; i++) {
         const step *s = &w->program->steps[i];
         const int64_t start = w->node_ns && member == 0 ? qn__now_ns() : 0;
         t = s->task;
+        t.n_members = n_members;
         t.tile = (float *)(void *)(cpu->tiles + (size_t)member * QN_MM_TILE_BYTES);
         for (int p = 0; p < s->op->n_phases; p++) {
             const phase *ph = &s->phases[p];
