@@ -20,14 +20,14 @@ static qn_status want_class(const qn_node *n, int i, int classes, qn_error *err)
                    words[classes]);
 }
 
-/* All of one shape, as most are, and the first as a result lies. */
+/* All of one shape, as most are, or numbers after the first, which lies as a result does. */
 static bool all_like_first(const qn_node *n)
 {
     const qn_layout *a = &n->src[0]->layout;
     bool same = n->src[0]->root == n->src[0];
     for (int i = 1; i < n->n_src && same; i++) {
         const qn_layout *b = &n->src[i]->layout;
-        same = a->rank == b->rank && memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0;
+        same = b->rank == 0 || (a->rank == b->rank && memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0);
     }
     return same;
 }
