@@ -25,76 +25,102 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return (qn_layout_numel(&node->layout) + RUN - 1) / RUN;
 }
 
-static void philox(uint32_t c[4], uint32_t k0, uint32_t k1)
+enum { BATCH = 32 }; /* blocks side by side: what the compiler makes lanes of */
+
+/* The words of blocks `block` to block + n - 1, one behind the other. */
+static void philox(uint32_t *words, uint64_t block, int64_t n, uint32_t stream, uint64_t seed)
 {
-    for (int round = 0; round < 10; round++) {
-        const uint64_t p0 = UINT64_C(0xd2511f53) * c[0], p1 = UINT64_C(0xcd9e8d57) * c[2];
-        const uint32_t x0 = (uint32_t)(p1 >> 32) ^ c[1] ^ k0, x2 = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
-        c[0] = x0;
-        c[1] = (uint32_t)p1;
-        c[2] = x2;
-        c[3] = (uint32_t)p0;
-        k0 += 0x9e3779b9; /* the golden ratio */
-        k1 += 0xbb67ae85; /* the square root of 3, less 1 */
+    for (int64_t at = 0; at < n; at += BATCH) {
+        uint32_t c[4][BATCH], k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+        for (int i = 0; i < BATCH; i++) {
+            const uint64_t own = block + (uint64_t)(at + i);
+            c[0][i] = (uint32_t)own;
+            c[1][i] = (uint32_t)(own >> 32);
+            c[2][i] = stream;
+            c[3][i] = 0;
+        }
+        for (int round = 0; round < 10; round++) {
+            for (int i = 0; i < BATCH; i++) {
+                const uint64_t p0 = UINT64_C(0xd2511f53) * c[0][i], p1 = UINT64_C(0xcd9e8d57) * c[2][i];
+                c[0][i] = (uint32_t)(p1 >> 32) ^ c[1][i] ^ k0;
+                c[2][i] = (uint32_t)(p0 >> 32) ^ c[3][i] ^ k1;
+                c[1][i] = (uint32_t)p1;
+                c[3][i] = (uint32_t)p0;
+            }
+            k0 += 0x9e3779b9; /* the golden ratio */
+            k1 += 0xbb67ae85; /* the square root of 3, less 1 */
+        }
+        for (int64_t i = 0; i < BATCH && at + i < n; i++)
+            for (int k = 0; k < 4; k++) words[4 * (at + i) + k] = c[k][i];
     }
 }
 
-/* Where a block's elements come from: words as they are, or two to an element. */
-static uint64_t word64(const uint32_t w[4], int i) { return (uint64_t)w[2 * i + 1] << 32 | w[2 * i]; }
+/* Element i: a word as it is, or two to an element. */
+static uint64_t word64(const uint32_t *w, int64_t i) { return (uint64_t)w[2 * i + 1] << 32 | w[2 * i]; }
 static double unit24(uint32_t w) { return (double)(w >> 8) * 0x1p-24; }
 static double unit53(uint64_t w) { return (double)(w >> 11) * 0x1p-53; }
 
-static double kept_below(double x, double a, double b) /* rounding must not reach the open end */
+/* The elements of n words as doubles, or of 2 n, which make n wide ones. n is even. */
+static void reals(const qn_random_attrs *a, const uint32_t *w, bool wide, double *x, int64_t n)
 {
-    return x < b || a >= b ? x : nextafter(b, a);
-}
-
-/* The elements of one block as doubles; returns how many. */
-static int block_of_reals(const qn_random_attrs *a, const uint32_t w[4], bool wide, double *x)
-{
-    const int n = wide ? 2 : 4;
-    for (int i = 0; i < n; i++) x[i] = wide ? unit53(word64(w, i)) : unit24(w[i]);
+    for (int64_t i = 0; i < n && wide; i++) x[i] = unit53(word64(w, i));
+    for (int64_t i = 0; i < n && !wide; i++) x[i] = (double)(int32_t)(w[i] >> 8) * 0x1p-24;
     if (a->kind == QN_RANDOM_uniform) {
-        for (int i = 0; i < n; i++) x[i] = kept_below(a->a + (a->b - a->a) * x[i], a->a, a->b);
+        const double from = a->a, size = a->b - a->a, end = a->b > from ? a->b : INFINITY, last = nextafter(a->b, from);
+        for (int64_t i = 0; i < n; i++) {
+            const double v = from + size * x[i];
+            x[i] = v < end ? v : last; /* rounding must not reach the open end */
+        }
     } else if (a->kind == QN_RANDOM_bernoulli) {
-        for (int i = 0; i < n; i++) x[i] = x[i] < a->a ? a->b : 0;
+        const double chance = a->a, value = a->b;
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] < chance ? value : 0;
     } else {
-        for (int i = 0; i < n; i += 2) {
+        for (int64_t i = 0; i < n; i += 2) {
             const double tiny = wide ? 0x1p-53 : 0x1p-24;
             const double r = sqrt(-2 * log(x[i] + tiny)), turn = 6.283185307179586477 * x[i + 1]; /* (0, 1] has a logarithm */
             x[i] = a->a + a->b * (r * cos(turn));
             x[i + 1] = a->a + a->b * (r * sin(turn));
         }
     }
-    return n;
 }
 
 /* A number below `span` from 64 bits: the high half of their product, off by less than 2^-11 of the chance of each. */
 static int64_t below(uint64_t word, uint64_t span) { return (int64_t)(uint64_t)(((unsigned __int128)word * span) >> 64); }
 
-static int block_of_ints(const qn_random_attrs *a, const uint32_t w[4], bool wide, int64_t *x)
+static void ints(const qn_random_attrs *a, const uint32_t *w, bool wide, int64_t *x, int64_t n)
 {
-    const int n = wide ? 2 : 4;
     const uint64_t span = (uint64_t)((int64_t)a->b - (int64_t)a->a);
-    for (int i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         if (a->kind == QN_RANDOM_bits) x[i] = wide ? (int64_t)word64(w, i) : (int64_t)w[i];
         else if (a->kind == QN_RANDOM_bernoulli) x[i] = (wide ? unit53(word64(w, i)) : unit24(w[i])) < a->a ? (int64_t)a->b : 0;
         else x[i] = (int64_t)a->a + below(wide ? word64(w, i) : (uint64_t)w[i] << 32, span);
     }
-    return n;
 }
 
-static void store(const qn_task *t, int64_t at, const double *x, const int64_t *ints, int64_t n)
+/* Narrowing rounds up to b now and then: then it is a. */
+static void store_f32(const qn_random_attrs *a, float *y, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = (float)x[i];
+    if (a->kind != QN_RANDOM_uniform || a->a >= a->b) return;
+    const float least = (float)a->a;
+    for (int64_t i = 0; i < n; i++) y[i] = (double)y[i] >= a->b ? least : y[i];
+}
+
+static void store(const qn_task *t, int64_t at, const double *x, const int64_t *whole, int64_t n)
 {
     const qn_dtype d = t->dst.dtype;
     uint8_t *y = qn__elem_at(&t->dst, at);
-    if (ints && qn_dtype_get(d)->class_ != QN_CLASS_real) {
-        qn__typed(d)->narrow(y, ints, n);
+    if (whole && qn_dtype_get(d)->class_ != QN_CLASS_real) {
+        qn__typed(d)->narrow(y, whole, n);
+        return;
+    }
+    if (!whole && d == QN_DTYPE_F32) {
+        store_f32(t->attrs, (float *)(void *)y, x, n);
         return;
     }
     const int64_t bytes = qn__elem_bytes(d);
     const qn_random_attrs *a = t->attrs;
-    for (int64_t i = 0; i < n; i++) qn__typed(d)->put(y + i * bytes, ints ? (double)ints[i] : x[i]);
+    for (int64_t i = 0; i < n; i++) qn__typed(d)->put(y + i * bytes, whole ? (double)whole[i] : x[i]);
     if (a->kind != QN_RANDOM_uniform || d == QN_DTYPE_F64 || a->a >= a->b) return;
     for (int64_t i = 0; i < n; i++) { /* narrowing rounds up to b now and then: then it is a */
         float f;
@@ -110,21 +136,18 @@ static void run(const qn_task *t)
     const uint64_t seed = (uint64_t)qn__index_at(&t->src[0], 0), offset = (uint64_t)qn__index_at(&t->src[0], step);
     const qn_dtype_class class = qn_dtype_get(t->dst.dtype)->class_;
     const bool wide = qn__elem_bytes(t->dst.dtype) == 8;
-    const bool ints = class != QN_CLASS_real || a->kind == QN_RANDOM_integer;
+    const bool as_ints = class != QN_CLASS_real || a->kind == QN_RANDOM_integer;
     const int64_t each = wide ? 2 : 4;
 
     for (int64_t item = t->begin; item < t->end; item++) {
+        uint32_t words[2 * RUN];
         double x[RUN];
         int64_t whole[RUN];
-        const int64_t at = item * RUN, n = total - at < RUN ? total - at : RUN;
-        for (int64_t i = 0; i < n; i += each) {
-            const uint64_t block = offset + (uint64_t)((at + i) / each);
-            uint32_t w[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)a->stream, 0};
-            philox(w, (uint32_t)seed, (uint32_t)(seed >> 32));
-            if (ints) block_of_ints(a, w, wide, whole + i);
-            else block_of_reals(a, w, wide, x + i);
-        }
-        store(t, at, x, ints ? whole : NULL, n);
+        const int64_t at = item * RUN, n = total - at < RUN ? total - at : RUN, blocks = (n + each - 1) / each;
+        philox(words, offset + (uint64_t)(at / each), blocks, (uint32_t)a->stream, seed);
+        if (as_ints) ints(a, words, wide, whole, n);
+        else reals(a, words, wide, x, blocks * each);
+        store(t, at, x, as_ints ? whole : NULL, n);
     }
 }
 
