@@ -360,7 +360,8 @@ qn_status qn_llama_options_read(const qn_gguf *file, qn_llama_options *out, qn_e
     if (kv != NULL) QN_TRY(qn_gguf_get_str(file, kv, 0, &name, err));
     const llama_arch *arch = find_arch(name.data, name.len);
     if (arch == NULL) {
-        return QN_FAIL(err, unsupported, "general.architecture is \"%s\", llama, qwen2 or qwen3 expected",
+#define LLAMA_NAME(name, neox, qk_norm, rope_base) #name " "
+        return QN_FAIL(err, unsupported, "general.architecture is \"%s\", one of " QN_LLAMA_ROWS(LLAMA_NAME) "expected",
                        qn__str_quote(quoted, sizeof quoted, name.data, name.len));
     }
     o.arch = arch->name;

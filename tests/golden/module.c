@@ -184,9 +184,51 @@ static void scaled(void **state)
     qn_gguf_close(vocabulary);
 }
 
+/* ---- what no module can be made of ---- */
+
+static void refused(const char *arch, const char *scaling, double factor, const char *words)
+{
+    const char *path = tiny_path("refused.gguf");
+    qn_gguf_writer *w = NULL;
+    qn_gguf *file = NULL;
+    qn_llama_options o;
+    qn_error why = {0};
+    MUST(qn_gguf_writer_create(path, &w, err));
+    qn_gguf_write_str(w, "general.architecture", arch);
+    if (scaling != NULL) qn_gguf_write_str(w, "llama.rope.scaling.type", scaling);
+    qn_gguf_write_f32(w, "llama.rope.scaling.factor", (float)factor);
+    for (const char *const *key = (const char *const[]){"context_length", "embedding_length", "block_count", "feed_forward_length",
+                                                        "attention.head_count", "vocab_size", NULL}; *key != NULL; key++) {
+        char full[64];
+        snprintf(full, sizeof full, "llama.%s", *key);
+        qn_gguf_write_u32(w, full, 2 + 2 * (key[0][0] == 'e'));
+    }
+    MUST(qn_gguf_writer_commit(w, err));
+    MUST(qn_gguf_open(path, NULL, &file, err));
+    if (qn_llama_options_read(file, &o, &why) == QN_OK) {
+        qn_context *c = NULL;
+        MUST(qn_context_create(NULL, &c, err));
+        assert_null(qn_nn_llama(c, &o));
+        why = *qn_context_error(c);
+        qn_context_destroy(c);
+    }
+    if (strstr(why.text, words) == NULL) fail_msg("\"%s\" lacks \"%s\"", why.text, words);
+    qn_gguf_close(file);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    refused("gpt2", NULL, 1, "general.architecture is \"gpt2\", one of llama qwen2 qwen3 expected");
+    refused("llama", "longrope", 1, "llama.rope.scaling.type is \"longrope\"; none, linear and yarn are supported");
+    refused("llama", "yarn", 0.5, "factor 0.5");
+    refused("llama", "linear", -3, "factor -3");
+    refused("llama", NULL, INFINITY, "factor inf");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(untied), cmocka_unit_test(tied), cmocka_unit_test(packed), cmocka_unit_test(qwen2),
-                                       cmocka_unit_test(qwen3), cmocka_unit_test(scaled)};
+                                       cmocka_unit_test(qwen3), cmocka_unit_test(scaled), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
