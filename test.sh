@@ -44,7 +44,7 @@ need clang libclang-rt-14-dev llvm lld
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
 say "tests, clang, address and undefined-behaviour sanitizers, internal checks on"
-configure build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DQN_SANITIZE=address,undefined -DQN_CHECKED=ON \
+configure build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DQN_SANITIZE=address,undefined -DQN_CHECKED=ON -DQN_FUZZ=ON \
     -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld # links 140 programs in less than half the time
 build build-asan
 run_tests build-asan -LE "timing|lint"
@@ -55,7 +55,5 @@ build build-tsan --target tests_of_threads
 run_tests build-tsan -L threads -E t_cpu_measure
 
 say "fuzzing"
-configure build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DQN_SANITIZE=address,undefined -DQN_FUZZ=ON -DQN_TESTS=OFF
-build build-fuzz --target fuzz_targets
-sh tests/fuzz/run.sh build-fuzz "${FUZZ_SECONDS:-60}" "$jobs"
+sh tests/fuzz/run.sh build-asan "${FUZZ_SECONDS:-60}" "$jobs"
 say "all passed"
