@@ -129,11 +129,57 @@ static qn_gemm_cut cut_of(const qn_conv_geo *g)
     return qn__gemm_cut(g->o / g->groups, g->n_out, g->c / g->groups * g->n_k, g->n * g->groups, g->dtype != QN_DTYPE_F32);
 }
 
+/* ---- groups of one result: a product with one row, whose packing would cost more than itself. Runs of x are added up where they lie, tap by
+ * tap in the order of the product's sum. ---- */
+
+static bool by_runs(const qn_conv_geo *g)
+{
+    return g->dtype == QN_DTYPE_F32 && g->o == g->groups && g->c / g->groups * g->n_k <= QN_MM_SLICE && g->stride[2] == 1 && g->x.at[2] == 1 &&
+           g->out[2] >= 4;
+}
+
+/* A row of the result, at [o0, o1] of its plane. x, w: of the group. */
+static void row_by_runs(const qn_conv_geo *g, float *y, const float *x, const float *w, int64_t o0, int64_t o1)
+{
+    memset(y, 0, (size_t)g->out[2] * sizeof *y);
+    for (int64_t k = 0; k < g->c / g->groups * g->n_k; k++) {
+        int64_t at[3];
+        split(g->k, k % g->n_k, at);
+        const int64_t d = o0 * g->stride[0] - g->pad[0] + at[0] * g->dilation[0], h = o1 * g->stride[1] - g->pad[1] + at[1] * g->dilation[1];
+        if (d < 0 || d >= g->in[0] || h < 0 || h >= g->in[1]) continue;
+        const int64_t shift = at[2] * g->dilation[2] - g->pad[2], low = shift < 0 ? -shift : 0;
+        const int64_t high = g->in[2] - shift < g->out[2] ? g->in[2] - shift : g->out[2], c = k / g->n_k;
+        if (high <= low) continue;
+        const float tap = w[c * g->w_in + at[0] * g->w_at[0] + at[1] * g->w_at[1] + at[2] * g->w_at[2]];
+        g->t->ukr->axpy_f32(y + low, tap, x + c * g->x.channel + d * g->x.at[0] + h * g->x.at[1] + low + shift, high - low);
+    }
+}
+
+static void run_by_runs(const qn_conv_geo *g)
+{
+    const qn_task *t = g->t;
+    const int64_t rows = g->out[0] * g->out[1];
+    for (int64_t item = t->begin; item < t->end; item++) {
+        const int64_t batch = item / g->o, group = item % g->o;
+        const float *x = (const float *)(const void *)t->src[0].data + batch * g->x.batch + group * (g->c / g->groups) * g->x.channel;
+        const float *w = (const float *)(const void *)t->src[1].data + group * g->w_out;
+        float *y = (float *)(void *)t->dst.data + item * g->n_out;
+        for (int64_t r = 0; r < rows; r++) row_by_runs(g, y + r * g->out[2], x, w, r / g->out[1], r % g->out[1]);
+        if (t->n_src < 3) continue;
+        const float bias = ((const float *)(const void *)t->src[2].data)[group * qn__row_step(&t->src[2].layout)];
+        t->ukr->scale_f32(y, y, 1, bias, g->n_out);
+    }
+}
+
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
 {
     (void)ukr;
     (void)phase;
     const qn_conv_geo g = geo_of(node);
+    if (by_runs(&g)) {
+        *chunk = qn__chunk_of(16384, g.n_out * g.n_k);
+        return qn_layout_numel(&node->layout) > 0 ? g.n * g.o : 0;
+    }
     const qn_gemm_cut cut = cut_of(&g);
     *chunk = qn__gemm_chunk(&cut, g.c / g.groups * g.n_k);
     return qn_layout_numel(&node->layout) > 0 ? g.n * g.groups * qn__gemm_tiles(&cut) : 0;
@@ -152,9 +198,13 @@ static bool taps_are_dense(const qn_conv_geo *g)
 static void run(const qn_task *t)
 {
     qn_conv_geo geo = geo_of(t->node);
+    geo.t = t;
+    if (by_runs(&geo)) {
+        run_by_runs(&geo);
+        return;
+    }
     const qn_gemm_cut cut = cut_of(&geo);
     const int64_t tiles = qn__gemm_tiles(&cut), bytes = qn__elem_bytes(geo.dtype), o = geo.o / geo.groups, c = geo.c / geo.groups;
-    geo.t = t;
     geo.x.data = t->src[0].data;
     qn_gemm g = {
         .a = {.dtype = geo.dtype, .k_stride = 1, .j_stride = geo.w_out, .pack = taps_are_dense(&geo) ? NULL : pack_w, .ctx = &geo},
