@@ -18,6 +18,7 @@ from xml.sax.saxutils import escape
 
 WIDTH, LEFT, RIGHT = 880, 64, 16
 TITLE, LEGEND, HEAD, PLOT, FOOT = 34, 26, 26, 190, 34   # heights: the first two once, the others in each panel
+LETTER, DIGIT = 6.5, 6      # widths in the two sizes of text, about
 COLORS = ["#3f7fd0", "#e08a2c", "#4a9c5d", "#b3548f", "#8a7a4e", "#5aa7b0", "#c9534f", "#7d6bc0"]
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #24292f }
@@ -98,6 +99,19 @@ def text(x, y, content, kind="", anchor="middle"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"' + (f' class="{kind}"' if kind else "") + f">{escape(content)}</text>"
 
 
+def upright(x, y, content, kind, anchor):
+    """Text that runs upwards, for bars that are narrower than their number."""
+    return (f'<text transform="translate({x + 3.5:.1f} {y:.1f}) rotate(-90)" text-anchor="{anchor}" class="{kind}">{escape(content)}</text>')
+
+
+def under(x, y, content, wide):
+    """The name of a group: in two lines, at a space, where names are too wide for one."""
+    first, _, second = content.partition(" ")
+    if not wide or not second:
+        return [text(x, y, content)]
+    return [text(x, y - 2, first), text(x, y + 11, second)]
+
+
 def line(x1, x2, y, kind):
     return f'<line x1="{x1:.1f}" x2="{x2:.1f}" y1="{y:.1f}" y2="{y:.1f}" class="{kind}"/>'
 
@@ -115,6 +129,8 @@ def draw_panel(name, bars, groups, series, unit, top):
         out += [line(LEFT, WIDTH - RIGHT, y, "grid"), text(LEFT - 6, y + 4, f"{tick:g}", "tick", "end")]
     slot = (WIDTH - LEFT - RIGHT) / len(groups)
     bar = min(48.0, slot * 0.8 / len(series))
+    wide = any(len(group) * LETTER > slot for group in groups)
+    narrow = any(len(label(v)) * DIGIT > bar - 2 for v, _ in bars.values() if v is not None)
     for i, group in enumerate(groups):
         left = LEFT + slot * (i + 0.5) - bar * len(series) / 2
         for j, one in enumerate(series):
@@ -125,11 +141,17 @@ def draw_panel(name, bars, groups, series, unit, top):
                 what = escape(f"{group}, {one}: {value:g} {unit}")
                 out.append(f'<rect x="{x + 1:.1f}" y="{base - height:.1f}" width="{bar - 2:.1f}" height="{height:.1f}" '
                            f'fill="{colors[one]}"><title>{what}</title></rect>')
-                inside = height > 18    # where the line of a limit cannot cross it
-                out.append(text(x + bar / 2, base - height + (13 if inside else -4), label(value), "value inside" if inside else "value"))
+                shown = label(value)
+                if not narrow:
+                    inside = height > 18    # where the line of a limit cannot cross it
+                    out.append(text(x + bar / 2, base - height + (13 if inside else -4), shown, "value inside" if inside else "value"))
+                else:
+                    inside = height > len(shown) * DIGIT + 6
+                    out.append(upright(x + bar / 2, base - height + (4 if inside else -4), shown, "value inside" if inside else "value",
+                                       "end" if inside else "start"))
             if limit is not None:
                 out.append(line(x, x + bar, base - PLOT * limit / scale[-1], "limit"))
-        out.append(text(LEFT + slot * (i + 0.5), base + 18, group))
+        out += under(LEFT + slot * (i + 0.5), base + 18, group, wide)
     return out
 
 
