@@ -6,13 +6,13 @@
 #include <quern/safetensors.h>
 #include <unistd.h>
 
-static char path[2][64]; /* one of each format */
+static char path[2][sizeof QN_BUILD_DIR + 64]; /* one of each format */
 
 static int make_paths(void **state)
 {
     (void)state;
-    snprintf(path[0], sizeof path[0], "/tmp/quern-nn-%d.safetensors", (int)getpid());
-    snprintf(path[1], sizeof path[1], "/tmp/quern-nn-%d.gguf", (int)getpid());
+    snprintf(path[0], sizeof path[0], QN_BUILD_DIR "/t_nn_files_%d.safetensors", (int)getpid());
+    snprintf(path[1], sizeof path[1], QN_BUILD_DIR "/t_nn_files_%d.gguf", (int)getpid());
     return 0;
 }
 
@@ -210,10 +210,10 @@ static void strictness(void **state)
     qn_context *c = context_new();
     qn_module *a = qn_nn_linear(c, 3, 4, true);
     qn_error err = {0};
-    NOT_LOADED(a, "/tmp/quern-there-is-no-such-file.gguf", NULL, "No such file");
-    assert_int_equal(qn_module_save(a, "/tmp/quern-nn.bin", NULL, &err), QN_STATUS_invalid);
+    NOT_LOADED(a, QN_BUILD_DIR "/there-is-no-such-file.gguf", NULL, "No such file");
+    assert_int_equal(qn_module_save(a, QN_BUILD_DIR "/t_nn_files.bin", NULL, &err), QN_STATUS_invalid);
     assert_non_null(strstr(err.text, "ends in .gguf or .safetensors"));
-    assert_int_equal(qn_module_save(a, "/tmp/quern-no-such-folder/x.gguf", NULL, &err), QN_STATUS_io);
+    assert_int_equal(qn_module_save(a, QN_BUILD_DIR "/no-such-folder/x.gguf", NULL, &err), QN_STATUS_io);
     qn_module_destroy(a);
     context_end(c);
 }
