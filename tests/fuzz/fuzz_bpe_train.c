@@ -7,13 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUIRE(x) \
-    do { \
-        if (!(x)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-            __builtin_trap(); \
-        } \
-    } while (0)
+#include "require.h"
 
 static void check_vocab(const qn_vocab *v, const qn_bpe_train_options *o)
 {

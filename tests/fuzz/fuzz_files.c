@@ -8,6 +8,7 @@
 #include <quern/npy.h>
 #include <quern/train.h>
 
+#include "require.h"
 #include "format/npy.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -15,14 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define REQUIRE(x) \
-    do { \
-        if (!(x)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-            __builtin_trap(); \
-        } \
-    } while (0)
 
 enum { SIZE_LIMIT = 1 << 20 };
 typedef struct bytes { uint8_t *data; size_t size; } bytes;

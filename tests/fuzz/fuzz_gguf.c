@@ -8,13 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUIRE(x) \
-    do { \
-        if (!(x)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-            __builtin_trap(); \
-        } \
-    } while (0)
+#include "require.h"
 
 static volatile uint64_t sink;
 

@@ -4,6 +4,7 @@
  * Even: the rest is text, for a small vocabulary of each family (second byte) and the options (third). Ids must be in range,
  * text must come back where the family promises it, and token by token it must be the same as all at once, repaired.
  * Odd: the rest is a GGUF file whose tokenizer is made, and used on fixed texts if it can be. */
+#include "require.h"
 #include "../unit/text/vocab_file.h"
 #include "../unit/text/sentencepiece_figures.inc"
 #include "../unit/text/wordpiece_figures.inc"
@@ -11,14 +12,6 @@
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
 #define KEY "tokenizer.ggml."
-#define REQUIRE(x) \
-    do { \
-        if (!(x)) { \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-            __builtin_trap(); \
-        } \
-    } while (0)
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- vocabularies ---- */
