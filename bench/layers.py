@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What bench/layers.c times, in PyTorch, eager: layers.py [THREADS]   (needs torch)"""
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
+
+from torch_timing import measure
 
 torch.set_num_threads(int(sys.argv[1]) if len(sys.argv) > 1 else 2)
 BATCH, CONTEXT, EMBD, FF, VOCAB, HEADS = 8, 256, 256, 768, 2048, 8
@@ -39,22 +40,8 @@ ROWS = [('rms_norm', lambda: F.rms_norm(x, (EMBD,), w, 1e-5)), ('layer_norm', la
         ('mse_loss', lambda: F.mse_loss(h, h2)), ('softmax', lambda: logits.softmax(-1))]
 
 
-def measure(fn, dy):
-    best = 1e9
-    for _ in range(30):
-        begin = time.perf_counter()
-        if dy is None:
-            with torch.no_grad():
-                fn()
-        else:
-            fn().backward(dy)
-        best = min(best, time.perf_counter() - begin)
-        for t in x, w, b, h, h2, logits, table, heads:
-            t.grad = None
-    return best * 1e6
-
-
 print('%-16s %10s %10s' % ('us', 'forward', 'both'))
+LEAVES = (x, w, b, h, h2, logits, table, heads)
 for name, fn in ROWS:
     dy = torch.randn_like(fn()) if fn().dim() else torch.tensor(1.0)
-    print('%-16s %10.0f %10.0f' % (name, measure(fn, None), measure(fn, dy)))
+    print('%-16s %10.0f %10.0f' % (name, measure(fn, None, LEAVES), measure(fn, dy, LEAVES)))

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What bench/tensors.c times, in PyTorch, eager: tensors.py [THREADS [PART]]   (needs torch)"""
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
+
+from torch_timing import measure
 
 torch.set_num_threads(int(sys.argv[1]) if len(sys.argv) > 1 else 2)
 PART = sys.argv[2] if len(sys.argv) > 2 else ''
@@ -78,27 +79,12 @@ ROWS = dict(
     ones=lambda: torch.ones(1024, 1024), arange=lambda: torch.arange(0, 1 << 20, 1, dtype=torch.float32), small_add=lambda: small + small)
 
 
-def measure(fn, dy):
-    best = 1e9
-    for _ in range(30):
-        begin = time.perf_counter()
-        if dy is None:
-            with torch.no_grad():
-                fn()
-        else:
-            fn().backward(dy)
-        best = min(best, time.perf_counter() - begin)
-        for t in LEAVES:
-            t.grad = None
-    return best * 1e6
-
-
 print('%-22s %10s %10s' % ('us', 'forward', 'both'))
 for name, fn in ROWS.items():
     if PART not in name:
         continue
     y = fn()
-    line = '%-22s %10.0f' % (name, measure(fn, None))
+    line = '%-22s %10.0f' % (name, measure(fn, None, LEAVES))
     if y.requires_grad:
-        line += ' %10.0f' % measure(fn, torch.randn_like(y))
+        line += ' %10.0f' % measure(fn, torch.randn_like(y), LEAVES)
     print(line)

@@ -293,8 +293,8 @@ qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
     }
     for (int i = 1; i < n; i++) {
         if (t[i]->ctx == t[0]->ctx) continue;
-        (void)QN_FAIL(qn__err(t[0]->ctx), invalid, "%s: tensor 0 belongs to context %u (%s), tensor %d to context %u (%s); qn_to_context copies", op, t[0]->ctx->serial,
-                      t[0]->ctx->backend->name, i, t[i]->ctx->serial, t[i]->ctx->backend->name);
+        (void)QN_FAIL(qn__err(t[0]->ctx), invalid, "%s: tensor 0 belongs to context %u (%s), tensor %d to context %u (%s); "
+                      "qn_to_context copies", op, t[0]->ctx->serial, t[0]->ctx->backend->name, i, t[i]->ctx->serial, t[i]->ctx->backend->name);
         return NULL;
     }
     return t[0]->ctx;
