@@ -104,11 +104,16 @@ QN_API qn_status qn_lora_export(const char *base, const qn_lora_file *loras, int
 
 typedef struct qn_session qn_session;
 
+/* What a cache can hold: ROW(NAME), the most exact first. Blocks are of 32, and so heads must be a multiple of that. */
+#define QN_KV_TYPE_ROWS(ROW) ROW(F32) ROW(F16) ROW(BF16) ROW(Q8_0) ROW(Q5_1) ROW(Q5_0) ROW(Q4_1) ROW(IQ4_NL) ROW(Q4_0)
+#define QN_KV_TYPE_LISTED(name) ", " #name
+#define QN_KV_TYPE_NAMES (&(QN_KV_TYPE_ROWS(QN_KV_TYPE_LISTED))[2]) /* "F32, F16, .." */
+
 typedef struct qn_session_options {
     int32_t n_ctx;             /* KV cells, shared by all sequences; 0: the model's training context, at most 8192 */
     int32_t n_batch;           /* tokens computed at once; 0: 512, never more than n_ctx */
     int32_t n_seq;             /* sequences 0 .. n_seq-1; 0: 1, at most 256 */
-    qn_dtype kv_type;          /* F32 F16 BF16 or Q8_0; meaningful with kv_type_set, else F16 */
+    qn_dtype kv_type;          /* one of QN_KV_TYPE_ROWS; meaningful with kv_type_set, else F16 */
     bool kv_type_set;
     int32_t n_logits;          /* rows of logits that one decode may ask for; 0: n_seq */
     bool no_plan_cache;        /* builds and compiles the graph for every decode; for comparing */

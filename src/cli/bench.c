@@ -97,7 +97,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
         {"repetitions", 'r', CLI_INT, &plan->repetitions, "N", "timed repetitions after one warm-up (default: 5)", 1, 1000, NULL},
         {"threads", 't', CLI_STRING, &threads, "LIST", "threads that compute (default: physical cores within the quota)", 0, 0, NULL},
         {"cpu", 0, CLI_STRING, &levels, "LIST", "at most this level of instructions, as `quern doctor` names them", 0, 0, NULL},
-        {"kv-type", 0, CLI_STRING, &kv_types, "LIST", "types of the KV cache: f32, f16 (default), bf16, q8_0", 0, 0, NULL},
+        {"kv-type", 0, CLI_STRING, &kv_types, "LIST", "types of the KV cache (default: F16):" CLI_KV_TYPES, 0, 0, NULL},
         {"output", 'o', CLI_STRING, &format, "FORMAT", "md (default), csv or json", 0, 0, NULL},
         {"roofline", 0, CLI_FLAG, &plan->roofline, NULL, "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
     };
@@ -113,7 +113,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
     if (status == CLI_OK) status = parse_ints("batch", batches, 1, 256, &plan->batches);
     if (status == CLI_OK && threads) status = parse_ints("threads", threads, 1, 256, &plan->threads);
     if (status == CLI_OK && levels) status = parse_names("cpu", levels, is_level, QN_CPU_LEVEL_NAMES, &plan->levels);
-    if (status == CLI_OK) status = parse_names("kv-type", kv_types, is_kv_type, "f32, f16, bf16 and q8_0", &plan->kv_types);
+    if (status == CLI_OK) status = parse_names("kv-type", kv_types, is_kv_type, QN_KV_TYPE_NAMES, &plan->kv_types);
     return status == CLI_OK ? -1 : status;
 }
 

@@ -74,7 +74,7 @@ int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session
     qn_error err;
     if (m->kv_type) {
         options.kv_type_set = qn_dtype_find(m->kv_type, &options.kv_type);
-        if (!options.kv_type_set) return cli_bad_usage("--kv-type: \"%.32s\" is no type; f32, f16, bf16 and q8_0 are", m->kv_type);
+        if (!options.kv_type_set) return cli_bad_usage("--kv-type: \"%.32s\" is no type; there are %s", m->kv_type, QN_KV_TYPE_NAMES);
     }
     options.loras = m->loras;
     options.n_loras = m->lora.n;

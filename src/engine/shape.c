@@ -12,6 +12,13 @@ static int32_t least(int64_t a, int64_t b)
     return (int32_t)(a < b ? a : b);
 }
 
+static bool caches(qn_dtype type)
+{
+#define SAME(name) type == QN_DTYPE_##name ||
+    return QN_KV_TYPE_ROWS(SAME) false;
+#undef SAME
+}
+
 qn_status qn__session_shape(const qn_engine *e, const qn_session_options *options, qn_session_shape *out, qn_error *err)
 {
     static const qn_session_options defaults;
@@ -32,8 +39,8 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
     if (s.n_logits < 1) return QN_FAIL(err, invalid, "%d rows of logits; at least 1 is needed, 0 is the default", s.n_logits);
     s.n_logits = least(s.n_logits, s.n_ctx);
     QN_TRY(qn__lora_set(e, options->loras, options->n_loras, &s.loras, err));
-    const bool known = s.kv_type == QN_DTYPE_F32 || s.kv_type == QN_DTYPE_F16 || s.kv_type == QN_DTYPE_BF16 || s.kv_type == QN_DTYPE_Q8_0;
-    if (!known) return QN_FAIL(err, unsupported, "KV cache of type %s; F32, F16, BF16 and Q8_0 are supported", qn_dtype_get(s.kv_type)->name);
+    if (!caches(s.kv_type))
+        return QN_FAIL(err, unsupported, "KV cache of type %s; there are %s", qn_dtype_get(s.kv_type)->name, QN_KV_TYPE_NAMES);
     const int block = qn_dtype_get(s.kv_type)->block_elems;
     if (hp->n_embd_head_k % (uint32_t)block || hp->n_embd_head_v % (uint32_t)block)
         return QN_FAIL(err, unsupported, "KV cache of type %s needs a head size that is a multiple of %d; this model's is %u", qn_dtype_get(s.kv_type)->name,

@@ -11,7 +11,8 @@ import sys
 
 import gguf
 import numpy as np
-from gguf.quants import dequantize
+from gguf import GGMLQuantizationType as Type
+from gguf.quants import dequantize, quantize
 
 F32 = np.float32
 
@@ -55,6 +56,14 @@ def kv_q8_0(x):
     d = np.abs(b).max(-1, keepdims=True) / F32(127)
     q = np.rint(b * divide(np.ones_like(d), d))
     return (q * d.astype(np.float16).astype(F32)).astype(np.float64).reshape(x.shape)
+
+
+def kv_blocks(name):
+    """As the gguf package packs and unpacks blocks of that type."""
+    def f(x):
+        rows = x.reshape(x.shape[0], -1).astype(F32)
+        return dequantize(quantize(rows, Type[name]), Type[name]).astype(np.float64).reshape(x.shape)
+    return f
 
 
 class Model:
@@ -115,7 +124,7 @@ def main():
     folder = sys.argv[1]
     same = lambda x: x
     model = Model(folder, "llama-gqa-F16")
-    for name, kv in (("F32", same), ("F16", kv_f16), ("BF16", kv_bf16), ("Q8_0", kv_q8_0)):
+    for name, kv in (("F32", same), ("F16", kv_f16), ("BF16", kv_bf16), ("Q8_0", kv_q8_0), *((t, kv_blocks(t)) for t in ("Q5_1", "Q5_0", "Q4_1", "Q4_0"))):
         print(f"KV {name:5} {model.nmse(same, kv):.3g}")
     print("\nmodel    symmetric 256          32          16  asymmetric 256      32")
     for name in ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "IQ4_XS", "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K"):

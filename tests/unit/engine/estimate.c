@@ -173,8 +173,8 @@ static void largest_batch(void **state)
     int32_t n = 5;
     REFUSED(invalid, qn_engine_fit_batch(e, &(qn_session_options){.n_ctx = -3}, 1 << 20, &n, err), "-3");
     REFUSED(unsupported,
-            qn_engine_fit_ctx(e, &(qn_session_options){.kv_type = QN_DTYPE_Q4_0, .kv_type_set = true}, 1 << 20, &n, err),
-            "Q4_0");
+            qn_engine_fit_ctx(e, &(qn_session_options){.kv_type = QN_DTYPE_Q4_K, .kv_type_set = true}, 1 << 20, &n, err),
+            "Q4_K");
     assert_int_equal(n, 5);
     qn_engine_close(e);
 }
