@@ -330,6 +330,7 @@ static void set(qn_mm *slot, qn_mm_fn fn, const qn_mm_pack *pack)
     slot->panel = fn;
     slot->pack = pack;
     slot->panel_cols = 1;
+    slot->panel_rows = 0;
 }
 
 void qn__avx512_mm_panel_init(qn_ukr *ukr)
