@@ -106,10 +106,21 @@ INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadc
     return w_set(v);
 }
 
+#ifndef OWN_FRONT
+/* The same for a field that 16 bytes of the block follow. */
+#define front_uint8_t copy_uint8_t
+#define front_uint16_t copy_uint16_t
+#define front_uint32_t copy_uint32_t
+#endif
+
 /* A kernel whose weights pass DOT_MAX adds products of u - 128 instead: what u is more than a weight is less by that much. */
 #define SHIFT(max) ((max) > DOT_MAX ? 128 : 0)
 
+/* Quants of ROWS rows, 16 bytes of each in four registers: dword i of all rows in register i, or as a level's OWN_DOTS like them. Only
+ * the functions up to the #endif know how they lie. */
 #ifndef OWN_DOTS
+INLINE void load_quants(const uint8_t *w, size_t step, words out[4]) { load_16(w, step, out); }
+
 /* s[c] += sum of (u - SHIFT(max)) q over 4 n elements; column c's q stand c * stride bytes after those of column 0 */
 INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size_t stride, int n, int max)
 {
@@ -139,6 +150,29 @@ INLINE words sum_n(words start, const words *u, int n, int max)
         start = w_dot_8(start, bytes, ones);
     }
     return start;
+}
+
+/* In the lanes of the rows: four bytes whose sum is that of u over 16 elements. */
+INLINE words add_bytes(const words u[4])
+{
+    return w_add_8(w_add_8(u[0], u[1]), w_add_8(u[2], u[3]));
+}
+
+/* Bit 4 i + j of a row's 32 goes above the nibble in byte j of u[i]. */
+INLINE void add_fifth(words bits, words u[8])
+{
+    UNROLL for (int i = 0; i < 8; i++) {
+        const words at = w_fours(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
+        const words byte = w_shuffle(bits, w_add_8(at, w_bytes((char)(i / 2))));
+        u[i] = w_or_where(u[i], byte, w_set(i % 2 ? (int)0x80402010 : 0x08040201), w_bytes(16));
+    }
+}
+
+/* Bytes: the lowest n_low bits of p, above them n_high bits of h, which stand in their place already. */
+INLINE words join_bits(words p, int n_low, words h, int n_high)
+{
+    const words low = w_bytes((char)((1 << n_low) - 1));
+    return w_and(w_select(low, p, h), w_bytes((char)((1 << (n_low + n_high)) - 1)));
 }
 #endif
 

@@ -100,21 +100,14 @@ INLINE reals load_f16(const uint8_t *w, size_t step)
 
 INLINE void load_32(const uint8_t *w, size_t step, words out[8])
 {
-    load_16(w, step, out);
-    load_16(w + 16, step, out + 4);
+    load_quants(w, step, out);
+    load_quants(w + 16, step, out + 4);
 }
 
 /* Bits [from, from + n) of each byte of x at [to, to + n); what else the bytes hold is left to a mask. */
 INLINE words move_bits(words x, int from, int to)
 {
     return from < to ? w_shl_16(x, to - from) : from > to ? w_shr_16(x, from - to) : x;
-}
-
-/* Bytes: the lowest n_low bits of p, above them n_high bits of h, which stand in their place already. */
-INLINE words join_bits(words p, int n_low, words h, int n_high)
-{
-    const words low = w_bytes((char)((1 << n_low) - 1));
-    return w_and(w_select(low, p, h), w_bytes((char)((1 << (n_low + n_high)) - 1)));
 }
 
 /* ---- Q4_K, Q5_K -------------------------------------------------------------------------------------------------- */
@@ -226,8 +219,8 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         UNROLL for (int s = 0; s < 16; s++) {
             const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
             FETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
-            if (s % 8 < 4) load_16(w + s / 8 * 64 + s % 4 * 16, step, low + s % 4 * 4);
-            if (s % 8 < 2) load_16(w + 128 + s / 8 * 32 + s % 2 * 16, step, high + s % 2 * 4);
+            if (s % 8 < 4) load_quants(w + s / 8 * 64 + s % 4 * 16, step, low + s % 4 * 4);
+            if (s % 8 < 2) load_quants(w + 128 + s / 8 * 32 + s % 2 * 16, step, high + s % 2 * 4);
             UNROLL for (int i = 0; i < 4; i++)
                 u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4,
                                  move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
@@ -272,11 +265,6 @@ INLINE void add_four(const int nc, exact_sums *a, words s[4][ONE_COLS_MANY], con
     }
 }
 
-INLINE words add_bytes(const words u[4])
-{
-    return w_add_8(w_add_8(u[0], u[1]), w_add_8(u[2], u[3]));
-}
-
 INLINE void add_exact(const int nc, reals *acc, const exact_sums *a, const qn_act256 *x, reals d)
 {
     FOR_COLUMNS(c) acc[c] = add_super(acc[c], r_from(a->t[c]), r_from(a->z), &x[c], d);
@@ -299,7 +287,7 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_32(w, step, high);
         UNROLL for (int i = 0; i < 16; i++) {
             const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
-            if (i % 8 < 2) load_16(w + 32 + i / 8 * 32 + i % 2 * 16, step, low + i % 2 * 4);
+            if (i % 8 < 2) load_quants(w + 32 + i / 8 * 32 + i % 2 * 16, step, low + i % 2 * 4);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2,
                                  move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
@@ -334,7 +322,7 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
         UNROLL for (int i = 0; i < 16; i++) {
             FETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
-            if (i % 8 < 2) load_16(w + 16 + i / 8 * 32 + i % 2 * 16, step, p + i % 2 * 4);
+            if (i % 8 < 2) load_quants(w + 16 + i / 8 * 32 + i % 2 * 16, step, p + i % 2 * 4);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = w_and(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), w_bytes(3));
             FOR_COLUMNS(c) s[i % 4][c] = none;
@@ -376,7 +364,7 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
             const words high = j < 2 ? w_shl_32(upper, 4 - 2 * j) : w_shr_32(upper, 2 * j - 4);
             const words six = w_and(w_select(w_set(15), low, high), w_set(63));
             FETCH(x, ahead, j, 8, sizeof(qn_block_IQ4_XS));
-            load_16(w + 8 + 16 * j, step, p);
+            load_quants(w + 8 + 16 * j, step, p);
             UNROLL for (int i = 0; i < 4; i++) {
                 u[i] = w_shuffle(table, low_nibbles(p[i]));
                 u[i + 4] = w_shuffle(table, high_nibbles(p[i]));

@@ -17,21 +17,10 @@ typedef struct heads {
 INLINE void nibbles(const uint8_t *w, size_t step, words u[8])
 {
     words p[4];
-    load_16(w, step, p);
+    load_quants(w, step, p);
     UNROLL for (int i = 0; i < 4; i++) {
         u[i] = low_nibbles(p[i]);
         u[i + 4] = high_nibbles(p[i]);
-    }
-}
-
-/* Bit 4 i + j of a row's 32 goes above the nibble in byte j of u[i]. */
-INLINE void add_fifth(const heads *h, words u[8])
-{
-    const words bits = w_load(h->bits);
-    UNROLL for (int i = 0; i < 8; i++) {
-        const words at = w_fours(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
-        const words byte = w_shuffle(bits, w_add_8(at, w_bytes((char)(i / 2))));
-        u[i] = w_or_where(u[i], byte, w_set(i % 2 ? (int)0x80402010 : 0x08040201), w_bytes(16));
     }
 }
 
@@ -40,7 +29,7 @@ INLINE void look_up(words table, words u[8])
     UNROLL for (int i = 0; i < 8; i++) u[i] = w_shuffle(table, u[i]);
 }
 
-INLINE void head_Q4_0(const uint8_t *w, size_t step, heads *h) { copy_uint16_t(w, step, h->d); }
+INLINE void head_Q4_0(const uint8_t *w, size_t step, heads *h) { front_uint16_t(w, step, h->d); }
 INLINE void quants_Q4_0(const uint8_t *w, size_t step, const heads *h, words u[8])
 {
     (void)h;
@@ -49,8 +38,8 @@ INLINE void quants_Q4_0(const uint8_t *w, size_t step, const heads *h, words u[8
 
 INLINE void head_Q4_1(const uint8_t *w, size_t step, heads *h)
 {
-    copy_uint16_t(w, step, h->d);
-    copy_uint16_t(w + 2, step, h->m);
+    front_uint16_t(w, step, h->d);
+    front_uint16_t(w + 2, step, h->m);
 }
 INLINE void quants_Q4_1(const uint8_t *w, size_t step, const heads *h, words u[8])
 {
@@ -60,37 +49,37 @@ INLINE void quants_Q4_1(const uint8_t *w, size_t step, const heads *h, words u[8
 
 INLINE void head_Q5_0(const uint8_t *w, size_t step, heads *h)
 {
-    copy_uint16_t(w, step, h->d);
-    copy_uint32_t(w + 2, step, h->bits);
+    front_uint16_t(w, step, h->d);
+    front_uint32_t(w + 2, step, h->bits);
 }
 INLINE void quants_Q5_0(const uint8_t *w, size_t step, const heads *h, words u[8])
 {
     nibbles(w + 6, step, u);
-    add_fifth(h, u);
+    add_fifth(w_load(h->bits), u);
 }
 
 INLINE void head_Q5_1(const uint8_t *w, size_t step, heads *h)
 {
-    copy_uint16_t(w, step, h->d);
-    copy_uint16_t(w + 2, step, h->m);
-    copy_uint32_t(w + 4, step, h->bits);
+    front_uint16_t(w, step, h->d);
+    front_uint16_t(w + 2, step, h->m);
+    front_uint32_t(w + 4, step, h->bits);
 }
 INLINE void quants_Q5_1(const uint8_t *w, size_t step, const heads *h, words u[8])
 {
     nibbles(w + 8, step, u);
-    add_fifth(h, u);
+    add_fifth(w_load(h->bits), u);
 }
 
-INLINE void head_Q8_0(const uint8_t *w, size_t step, heads *h) { copy_uint16_t(w, step, h->d); }
+INLINE void head_Q8_0(const uint8_t *w, size_t step, heads *h) { front_uint16_t(w, step, h->d); }
 INLINE void quants_Q8_0(const uint8_t *w, size_t step, const heads *h, words u[8])
 {
     (void)h;
-    load_16(w + 2, step, u);
-    load_16(w + 18, step, u + 4);
+    load_quants(w + 2, step, u);
+    load_quants(w + 18, step, u + 4);
     UNROLL for (int i = 0; i < 8; i++) u[i] = w_xor(u[i], w_bytes(-128));
 }
 
-INLINE void head_IQ4_NL(const uint8_t *w, size_t step, heads *h) { copy_uint16_t(w, step, h->d); }
+INLINE void head_IQ4_NL(const uint8_t *w, size_t step, heads *h) { front_uint16_t(w, step, h->d); }
 INLINE void quants_IQ4_NL(const uint8_t *w, size_t step, const heads *h, words u[8])
 {
     (void)h;
@@ -98,7 +87,7 @@ INLINE void quants_IQ4_NL(const uint8_t *w, size_t step, const heads *h, words u
     look_up(table_16(qn__iq4_values, 128), u);
 }
 
-INLINE void head_MXFP4(const uint8_t *w, size_t step, heads *h) { copy_uint8_t(w, step, h->e); }
+INLINE void head_MXFP4(const uint8_t *w, size_t step, heads *h) { front_uint8_t(w, step, h->e); }
 INLINE void quants_MXFP4(const uint8_t *w, size_t step, const heads *h, words u[8])
 {
     (void)h;

@@ -23,39 +23,67 @@ INLINE words w_dot_16(words s, words a, words b) { return w_add_32(s, _mm256_mad
 /* Compilers would add in another order, all products first, for which there are not enough registers. */
 #define IN_ORDER(x) __asm__("" : "+x"(x))
 
+/* Quants are turned by half: a register holds eight consecutive weights of four rows, 0, 1 | 4, 5 or 2, 3 | 6, 7, and what is added in it is
+ * two sums of each row. Three instructions bring two such registers to sums by rows in lanes. That is as much as the other half of turning
+ * would take for 16 weights, but a broadcast of eight activations meets both registers, and sums of weights are psadbw's. */
 #define OWN_DOTS
-INLINE words four_at(const int8_t *p)
+INLINE void load_quants(const uint8_t *w, size_t step, words out[4])
 {
-    int32_t v;
-    memcpy(&v, p, 4);
-    return w_set(v);
+    const words a = load_both(w, 4 * step), b = load_both(w + step, 4 * step);
+    const words c = load_both(w + 2 * step, 4 * step), d = load_both(w + 3 * step, 4 * step);
+    out[0] = _mm256_unpacklo_epi64(a, b);
+    out[1] = _mm256_unpackhi_epi64(a, b);
+    out[2] = _mm256_unpacklo_epi64(c, d);
+    out[3] = _mm256_unpackhi_epi64(c, d);
+}
+
+/* The dwords at `odd` (0 or 1) of each row's two in a and b, by rows in lanes. */
+INLINE words dwords_of(words a, words b, const int odd)
+{
+    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), odd ? 0xdd : 0x88));
+}
+
+INLINE words eight_at(const int8_t *p)
+{
+    int64_t v;
+    memcpy(&v, p, 8);
+    return _mm256_set1_epi64x(v);
 }
 
 /* s[c] += sum of (u - SHIFT(max)) q over 4 n elements; column c's q stand c * stride bytes after those of column 0 */
 INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size_t stride, int n, int max)
 {
     if (max > DOT_MAX) {
-        UNROLL for (int i = 0; i < n; i++) {
-            const words v = w_xor(u[i], w_bytes(-128)), size = _mm256_abs_epi8(v);
-            UNROLL for (int c = 0; c < nc; c++) {
-                const words x = _mm256_sign_epi8(four_at(q + (size_t)c * stride + 4 * i), v);
-                s[c] = w_add_32(s[c], pairs_to_words(_mm256_maddubs_epi16(size, x)));
-                IN_ORDER(s[c]);
+        UNROLL for (int c = 0; c < nc; c++) {
+            words t[2] = {w_zero(), w_zero()};
+            UNROLL for (int i = 0; i < n; i++) {
+                const words v = w_xor(u[i], w_bytes(-128)), x = eight_at(q + (size_t)c * stride + i / 4 * 16 + i % 2 * 8);
+                t[i / 2 % 2] = w_add_32(t[i / 2 % 2], pairs_to_words(_mm256_maddubs_epi16(_mm256_abs_epi8(v), _mm256_sign_epi8(x, v))));
+                IN_ORDER(t[i / 2 % 2]);
             }
+            s[c] = w_add_32(s[c], w_add_32(dwords_of(t[0], t[1], 0), dwords_of(t[0], t[1], 1)));
         }
         return;
     }
-    const int fit = 32767 / (2 * max * 127), step = fit < n ? fit : n;
-    UNROLL for (int first = 0; first < n; first += step) {
-        UNROLL for (int c = 0; c < nc; c++) {
-            const int8_t *at = q + (size_t)c * stride;
-            words t = _mm256_maddubs_epi16(u[first], four_at(at + 4 * first));
-            UNROLL for (int i = first + 1; i < first + step; i++) {
-                if (i >= n) break;
-                t = _mm256_add_epi16(t, _mm256_maddubs_epi16(u[i], four_at(at + 4 * i)));
-                IN_ORDER(t);
+    const int fit = 32767 / (2 * max * 127); /* products that are added in 16 bits */
+    UNROLL for (int c = 0; c < nc; c++) {
+        words t[2];
+        UNROLL for (int i = 0; i < n; i += 4) {
+            UNROLL for (int half = 0; half < 2; half++) {
+                const words x = eight_at(q + (size_t)c * stride + 4 * i + 8 * half);
+                UNROLL for (int j = 0; j < 2; j++) {
+                    const words p = _mm256_maddubs_epi16(u[i + 2 * j + half], x);
+                    t[j] = i + half == 0 ? p : _mm256_add_epi16(t[j], p);
+                    IN_ORDER(t[j]);
+                }
             }
-            s[c] = w_add_32(s[c], pairs_to_words(t));
+        }
+        if (fit >= n) {
+            s[c] = w_add_32(s[c], pairs_to_words(_mm256_add_epi16(dwords_of(t[0], t[1], 0), dwords_of(t[0], t[1], 1))));
+        } else {
+            t[0] = pairs_to_words(t[0]);
+            t[1] = pairs_to_words(t[1]);
+            s[c] = w_add_32(s[c], w_add_32(dwords_of(t[0], t[1], 0), dwords_of(t[0], t[1], 1)));
         }
     }
 }
@@ -63,15 +91,74 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
 /* start + sum of u over 4 n elements, each at most `max` */
 INLINE words sum_n(words start, const words *u, int n, int max)
 {
-    const int group = 255 / max < n ? 255 / max : n;
-    words sum = w_zero();
-    UNROLL for (int i = 0; i < n; i += group) {
-        words bytes = u[i];
-        UNROLL for (int j = 1; j < group; j++)
-            if (i + j < n) bytes = w_add_8(bytes, u[i + j]);
-        sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(bytes, w_bytes(1)));
+    const bool fits = max * n / 2 <= 255;
+    words sum[2];
+    UNROLL for (int j = 0; j < 2; j++) {
+        UNROLL for (int i = 0; i < n / 2; i++) {
+            const words v = u[i / 2 * 4 + 2 * j + i % 2], here = fits ? v : _mm256_sad_epu8(v, w_zero());
+            sum[j] = i == 0 ? here : fits ? w_add_8(sum[j], here) : w_add_32(sum[j], here);
+        }
+        if (fits) sum[j] = _mm256_sad_epu8(sum[j], w_zero());
     }
-    return w_add_32(start, pairs_to_words(sum));
+    return w_add_32(start, dwords_of(sum[0], sum[1], 0));
+}
+
+/* In the lanes of the rows: four bytes whose sum is that of u over 16 elements. */
+INLINE words add_bytes(const words u[4])
+{
+    const words a = w_add_8(u[0], u[1]), b = w_add_8(u[2], u[3]);
+    return w_add_8(dwords_of(a, b, 0), dwords_of(a, b, 1));
+}
+
+/* Bits of a row's 32 go above the nibbles in u. */
+INLINE void add_fifth(words bits, words u[8])
+{
+    UNROLL for (int i = 0; i < 8; i++) {
+        const words at = w_fours(_mm_set_epi64x(0x0404040404040404, 0));
+        const words byte = w_shuffle(bits, w_add_8(at, w_bytes(i / 2 % 2 * 8 + i / 4 * 2 + i % 2)));
+        u[i] = w_or_where(u[i], byte, _mm256_set1_epi64x((int64_t)0x8040201008040201), w_bytes(16));
+    }
+}
+
+/* Bytes: the lowest n_low bits of p, above them n_high bits of h, which stand in their place already. */
+INLINE words join_bits(words p, int n_low, words h, int n_high)
+{
+    return w_or(w_and(p, w_bytes((1 << n_low) - 1)), w_and(h, w_bytes((1 << (n_low + n_high)) - (1 << n_low))));
+}
+
+/* A field of all rows that 16 bytes of the block follow. */
+#define OWN_FRONT
+INLINE __m128i load_front(const uint8_t *w, size_t step, int r)
+{
+    return _mm_loadu_si128((const void *)(w + (size_t)(r % 4) * step + (size_t)(r / 4) * (4 * step)));
+}
+INLINE void front_uint32_t(const uint8_t *w, size_t step, uint32_t to[8])
+{
+    UNROLL for (int r = 0; r < 8; r += 4) {
+        const __m128i a = _mm_unpacklo_epi32(load_front(w, step, r), load_front(w, step, r + 1));
+        const __m128i b = _mm_unpacklo_epi32(load_front(w, step, r + 2), load_front(w, step, r + 3));
+        _mm_store_si128((__m128i *)(void *)(to + r), _mm_unpacklo_epi64(a, b));
+    }
+}
+INLINE void front_uint16_t(const uint8_t *w, size_t step, uint16_t to[8])
+{
+    __m128i v[2];
+    UNROLL for (int r = 0; r < 8; r += 4) {
+        const __m128i a = _mm_unpacklo_epi16(load_front(w, step, r), load_front(w, step, r + 1));
+        const __m128i b = _mm_unpacklo_epi16(load_front(w, step, r + 2), load_front(w, step, r + 3));
+        v[r / 4] = _mm_unpacklo_epi32(a, b);
+    }
+    _mm_store_si128((__m128i *)(void *)to, _mm_unpacklo_epi64(v[0], v[1]));
+}
+INLINE void front_uint8_t(const uint8_t *w, size_t step, uint8_t to[8])
+{
+    __m128i v[2];
+    UNROLL for (int r = 0; r < 8; r += 4) {
+        const __m128i a = _mm_unpacklo_epi8(load_front(w, step, r), load_front(w, step, r + 1));
+        const __m128i b = _mm_unpacklo_epi8(load_front(w, step, r + 2), load_front(w, step, r + 3));
+        v[r / 4] = _mm_unpacklo_epi16(a, b);
+    }
+    _mm_storel_epi64((__m128i *)(void *)to, _mm_unpacklo_epi32(v[0], v[1]));
 }
 
 #include "cpu/ukr_one.h"
