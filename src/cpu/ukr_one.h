@@ -32,7 +32,7 @@ typedef struct qn_one_kernel {
 /* The whole of a `one` slot: columns taken together as far as there are kernels, rows shared out over the lanes. */
 void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel);
 
-/* Defines mm_NAME from a function one_NAME(nc, ...). */
+/* Defines mm_NAME from a function one_NAME(nc, ...); QN_ONE_BESIDE: with another one for a single column. */
 #define QN_ONE_FOR(name, how, cols)                                                                                    \
     static void one_##name##_##how(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                  \
     {                                                                                                                  \
@@ -43,13 +43,13 @@ void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel);
 #else
 #define QN_ONE_MANY(name) QN_ONE_FOR(name, many, ONE_COLS_MANY)
 #endif
-#define QN_ONE(name, block, act)                                                                                       \
-    QN_ONE_FOR(name, 1, 1)                                                                                             \
+#define QN_ONE(name, block, act) QN_ONE_FOR(name, 1, 1) QN_ONE_BESIDE(name, block, act, one_##name##_1)
+#define QN_ONE_BESIDE(name, block, act, single)                                                                        \
     QN_ONE_FOR(name, few, ONE_COLS_FEW)                                                                                \
     QN_ONE_MANY(name)                                                                                                  \
     static void mm_##name(const qn_mm_args *a)                                                                         \
     {                                                                                                                  \
-        const qn_one_kernel kernel = {block, sizeof(act), {one_##name##_1, one_##name##_few, one_##name##_many}};      \
+        const qn_one_kernel kernel = {block, sizeof(act), {single, one_##name##_few, one_##name##_many}};              \
         FN(one)(a, &kernel);                                                                                           \
     }
 
@@ -116,8 +116,8 @@ INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadc
 /* A kernel whose weights pass DOT_MAX adds products of u - 128 instead: what u is more than a weight is less by that much. */
 #define SHIFT(max) ((max) > DOT_MAX ? 128 : 0)
 
-/* Quants of ROWS rows, 16 bytes of each in four registers: dword i of all rows in register i, or as a level's OWN_DOTS like them. Only
- * the functions up to the #endif know how they lie. */
+/* Quants of ROWS rows, 16 bytes of each in four registers: dword i of all rows in register i, or as a level with OWN_DOTS likes it.
+ * Only the functions up to the #endif know. */
 #ifndef OWN_DOTS
 INLINE void load_quants(const uint8_t *w, size_t step, words out[4]) { load_16(w, step, out); }
 

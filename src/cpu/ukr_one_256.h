@@ -378,10 +378,19 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
     }
 }
 
-#define FORMATS(FORMAT) FORMAT(Q2_K) FORMAT(Q3_K) FORMAT(Q4_K) FORMAT(Q5_K) FORMAT(Q6_K) FORMAT(IQ4_XS)
+#ifdef OWN_SINGLE_256 /* a level's file with other kernels for one column: single_NAME of those in SINGLES */
+#include OWN_SINGLE_256
+#else
+#define SINGLES(FORMAT)
+#define OTHERS(FORMAT) FORMAT(Q2_K) FORMAT(Q3_K) FORMAT(Q4_K) FORMAT(Q5_K) FORMAT(Q6_K) FORMAT(IQ4_XS)
+#endif
+#define FORMATS(FORMAT) SINGLES(FORMAT) OTHERS(FORMAT)
 
+#define FORMAT(name) QN_ONE_BESIDE(name, 256, qn_act256, single_##name)
+SINGLES(FORMAT)
+#undef FORMAT
 #define FORMAT(name) QN_ONE(name, 256, qn_act256)
-FORMATS(FORMAT)
+OTHERS(FORMAT)
 #undef FORMAT
 
 void FN(one_256_init)(qn_ukr *ukr)
