@@ -128,7 +128,17 @@ static void few_rows(const weights *t, int64_t first_row, int64_t first_col, int
 
 /* ---- many columns ---------------------------------------------------------------------------------------------------- */
 
-/* A slice of up to 64 rows as the panel that outer_f32 takes: [n, n_lanes]. */
+/* A slice of up to 64 rows as the panel that outer_f32 takes: [n, n_lanes], or, where registers hold PANEL_STRIP lanes at a time, such
+ * strips of them one behind the other: each is then a piece of L1, not a part of every fourth line. */
+#ifdef PANEL_STRIP
+#define EACH_STRIP(l, n_lanes) for (int64_t l = 0; l < (n_lanes); l += PANEL_STRIP)
+#define STRIP_WIDTH(n_lanes) PANEL_STRIP
+#define STRIP_AT(n, lane) ((n) * (lane))
+#else
+#define EACH_STRIP(l, n_lanes) for (int64_t l = 0; l < 1; l++)
+#define STRIP_WIDTH(n_lanes) (n_lanes)
+#define STRIP_AT(n, lane) (lane)
+#endif
 static void fill_panel(const weights *t, int64_t first_row, int64_t rows, int64_t at, int64_t n, float *panel, float *room)
 {
     const qn_mm_args *a = t->a;
@@ -139,7 +149,7 @@ static void fill_panel(const weights *t, int64_t first_row, int64_t rows, int64_
         const float *from = t->floats ? (const float *)(const void *)place(t, first_row + r, at) : room;
         const int64_t stride = t->floats ? (int64_t)(a->w_row_bytes / 4) : ROOM;
         for (int64_t i = 0; i < some && !t->floats; i++) load_row(t, first_row + r + i, at, n, room + i * ROOM);
-        FN(transpose_f32)(panel + r, n_lanes, from, stride, some, n);
+        FN(transpose_f32)(panel + STRIP_AT(n, r), STRIP_WIDTH(n_lanes), from, stride, some, n);
     }
 }
 
@@ -172,9 +182,11 @@ static void many_rows(const weights *t, int64_t first_row, int64_t first_col, in
             const int64_t some = n_cols - c < PIECE_COLS ? n_cols - c : PIECE_COLS;
             fetch_rows_ahead(next, a->w_row_bytes, bytes, PANEL_ROWS * c / n_cols, PANEL_ROWS * (c + some) / n_cols);
             if (end == a->k) fetch_y(a, first_row, rows, first_col + c, some);
-            FN(outer_f32)(&(qn_outer){.y = sums + c * n_lanes, .y_stride = n_lanes, .a = column(a, first_col + c) + at,
-                                      .a_out = (int64_t)(a->x_row_bytes / 4), .a_in = 1, .b = panel, .b_stride = n_lanes,
-                                      .n_lanes = n_lanes, .n_out = some, .n_in = n, .mode = at ? QN_OUTER_add : QN_OUTER_set});
+            EACH_STRIP(l, n_lanes)
+                FN(outer_f32)(&(qn_outer){.y = sums + c * n_lanes + l, .y_stride = n_lanes, .a = column(a, first_col + c) + at,
+                                          .a_out = (int64_t)(a->x_row_bytes / 4), .a_in = 1, .b = panel + STRIP_AT(n, l),
+                                          .b_stride = STRIP_WIDTH(n_lanes), .n_lanes = STRIP_WIDTH(n_lanes), .n_out = some, .n_in = n,
+                                          .mode = at ? QN_OUTER_add : QN_OUTER_set});
             if (end < a->k) continue;
             for (int64_t i = c; i < c + some; i++)
                 memcpy(a->y + (first_col + i) * a->y_stride + first_row, sums + i * n_lanes, (size_t)rows * 4);

@@ -26,6 +26,7 @@ static inline __attribute__((always_inline)) void chunk4(const float *row, lanes
     UNROLL for (int j = 0; j < 4; j++) v[j] = (lanes){a[j], b[j]};
 }
 
+#define PANEL_STRIP 16
 #define FN(name) qn__avx2_##name
 #include "cpu/ukr_float.h"
 
