@@ -2,6 +2,9 @@
 /* src/cpu/avx2/single_256.h -- one column in blocks of 256, where the kernels of ukr_one_256.h would keep more than the sixteen registers hold:
  * a sub-block's quants are made, multiplied and counted one register after another, and rows are read by four pointers. */
 
+/* What was stored is read as it lies, part by part: compilers would rather take it out of registers again. */
+#define STAYS(array) __asm__("" : "+m"(array))
+
 /* Four rows, and the fourth one after each. */
 typedef struct rows { const uint8_t *r[4]; size_t four; } rows;
 
@@ -16,6 +19,7 @@ INLINE void go_on(rows *w, size_t bytes)
         w->r[i] += bytes;
         HIDE(w->r[i]);
     }
+    HIDE(w->four);
 }
 
 INLINE void quants_at(const rows *w, int at, words out[4])
@@ -109,6 +113,14 @@ static void single_Q5_K(const uint8_t *w, size_t step, const void *x, int64_t n,
 
 /* ---- Q6_K -------------------------------------------------------------------------------------------------------- */
 
+INLINE void finish(const both *a, const int32_t *start, words *product, words *weight)
+{
+    *product = w_add_32(products_of(a, false), all_4(start));
+    IN_ORDER(*product);
+    *weight = weights_of(a);
+    IN_ORDER(*weight);
+}
+
 /* Sub-blocks with quants in common are computed together, and added in their order. */
 static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int64_t n, reals *acc)
 {
@@ -124,6 +136,7 @@ static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int6
         words scale[4], sum_scales = w_zero();
         sums a = {.t = {r_zero()}};
         starts_of_16(x, 32, start);
+        STAYS(start);
         load_16(w + 192, step, scale);
         UNROLL for (int i = 0; i < 4; i++) sum_scales = _mm256_add_epi16(sum_scales, _mm256_maddubs_epi16(w_bytes(1), scale[i]));
         a.z = r_from(_mm256_madd_epi16(sum_scales, _mm256_set1_epi16(-32 * 16)));
@@ -139,11 +152,9 @@ static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int6
 #define LOW(i) join_bits(p[i], 4, move_bits(h[i], 2 * k, 4), 2)
 #define HIGH(i) join_bits(move_bits(p[i], 4, 0), 4, move_bits(h[i], 4 + 2 * k, 4), 2)
                     ADD_16(&low, LOW, x->q + 128 * half + 16 * s, true)
-                    product[s] = w_add_32(products_of(&low, false), all_4(&start[8 * half + s]));
-                    weight[s] = weights_of(&low);
+                    finish(&low, &start[8 * half + s], &product[s], &weight[s]);
                     ADD_16(&high, HIGH, x->q + 128 * half + 16 * s + 64, true)
-                    product[s + 4] = w_add_32(products_of(&high, false), all_4(&start[8 * half + s + 4]));
-                    weight[s + 4] = weights_of(&high);
+                    finish(&high, &start[8 * half + s + 4], &product[s + 4], &weight[s + 4]);
 #undef LOW
 #undef HIGH
                 }
@@ -191,6 +202,7 @@ static void single_Q2_K(const uint8_t *w, size_t step, const void *columns, int6
         const words dd = load_dwords(w + 80, step), minus_zero = w_bytes(-x->zero);
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
         _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
+        STAYS(sum);
         UNROLL for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
         UNROLL for (int j = 0; j < 4; j++) v[j] = low_nibbles(v[j]);
         UNROLL for (int k = 0; k < 4; k++) { /* sub-blocks s, s + 2, s + 4, s + 6 */
@@ -223,6 +235,7 @@ static void single_Q3_K(const uint8_t *w, size_t step, const void *columns, int6
         const words minus_zero = w_bytes(-x->zero);
         load_16(w + 92, step, v); /* v[1..3] are the twelve bytes of scales: nibbles of v[1], v[2], and bit pairs of v[3] */
         _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
+        STAYS(sum);
         UNROLL for (int j = 0; j < 4; j++) {
             const words six = join_bits(move_bits(v[1 + j % 2], j / 2 * 4, 0), 4, move_bits(v[3], 2 * j, 4), 2);
             scale[j] = w_sub_8(six, w_bytes(32));
