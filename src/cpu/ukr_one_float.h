@@ -43,6 +43,13 @@ INLINE void add8(const int nc, reals *acc, const reals v[8], const act8 *x)
 #define SLICE_LINES(bytes) (QN_MM_SLICE * (bytes) / 64)
 enum { LINE_WORDS = 16 };
 
+#ifdef OWN_SINGLE_FLOAT /* a level's file with other kernels for one column: single_F32, single_F16, single_BF16 */
+#include OWN_SINGLE_FLOAT
+#define ONE_FLOAT(name) QN_ONE_BESIDE(name, EIGHT, act8, single_##name)
+#else
+#define ONE_FLOAT(name) QN_ONE(name, EIGHT, act8)
+#endif
+
 #define FORMAT(name, bytes, panel_from)                                                                                \
     INLINE void add_slices_##name(const int nc, const int ns, const uint8_t *w, size_t step, const uint8_t *ahead,     \
                                   const act8 *x, reals *acc)                                                           \
@@ -96,7 +103,7 @@ enum { LINE_WORDS = 16 };
             FOR_COLUMNS(c) y[c] = at == 0 ? acc[c] : r_add(y[c], acc[c]);                                              \
         }                                                                                                              \
     }                                                                                                                  \
-    QN_ONE(name, EIGHT, act8)                                                                                          \
+    ONE_FLOAT(name)                                                                                                    \
     static qn_mm_fn any_##name; /* of the general kernels, for rows that are no multiple of eight */                   \
     static void mm_eights_##name(const qn_mm_args *a)                                                                  \
     {                                                                                                                  \
