@@ -161,7 +161,7 @@ void FN(attn_init)(qn_ukr *ukr)
     SET(outer_f32) SET(transpose_f32) SET(attn_soften) SET(attn_add_some) SET(attn_merge) SET(gather_f16) SET(gather_bf16)
     SET(gather_q8_0)
 #ifdef INT_SHAPES
-    SET(outer_i16) SET(attn_pack_q) SET(attn_pack_k) SET(attn_pack_v) SET(attn_weigh) SET(attn_weigh_row)
+    SET(outer_i16) SET(attn_pack_q) SET(attn_pack_k) SET(attn_pack_v) SET(attn_weigh) SET(attn_weigh_row) SET(attn_score_few)
     SET(attn_pack_k_f16) SET(attn_pack_k_bf16) SET(attn_pack_k_q8_0) SET(attn_pack_v_f16) SET(attn_pack_v_bf16) SET(attn_pack_v_q8_0)
 #endif
 #undef SET

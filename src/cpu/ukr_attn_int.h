@@ -9,7 +9,12 @@
  *   i_pairs(x, y)         the low halves of x below those of y
  *   some_between(lo, hi)  lanes lo <= l < hi, both within 0 and 16
  * and, if it has better than one by one, defines INT_SIXTEEN and
- *   l_sums, l_highests, i_highests    of each of sixteen: x[i] in lane i */
+ *   l_sums, l_highests, i_highests    of each of sixteen: x[i] in lane i
+ * and where registers are few, INT_FROM_MEMORY and
+ *   i_dot_at(s, a, p)     i_dot(s, a, i_load(p)), which reads p as part of the product
+ * INT_KEEP where reading sixteen floats is cheaper than making them of bytes or bfloat16; INT_HALVES and
+ *   h_highest(p, n)       the highest of n halves without their signs
+ * INT_ROWS and an attn_score_few of its own. */
 
 /* ---- products -------------------------------------------------------------------------------------------------------- */
 
@@ -21,6 +26,13 @@ enum { INT_TURN = 4 }; /* steps for which pointers move once */
             UNROLL_24 for (int v = 0; v < nv; v++) WHAT;                                                              \
         }                                                                                                              \
     } while (0)
+#ifdef INT_FROM_MEMORY
+#define INT_STEP(AT, B)                                                                                                \
+    UNROLL_24 for (int o = 0; o < no; o++) {                                                                          \
+        const ints x_ = i_pair(AT(o));                                                                                 \
+        UNROLL_24 for (int v = 0; v < nv; v++) acc[o][v] = i_dot_at(acc[o][v], x_, (B) + 32 * v);                     \
+    }
+#else
 #define INT_STEP(AT, B)                                                                                                \
     do {                                                                                                               \
         ints v_[4];                                                                                                    \
@@ -30,6 +42,7 @@ enum { INT_TURN = 4 }; /* steps for which pointers move once */
             UNROLL_24 for (int v = 0; v < nv; v++) acc[o][v] = i_dot(acc[o][v], x_, v_[v]);                           \
         }                                                                                                              \
     } while (0)
+#endif
 
 /* A block of `no` outputs by `nv` vectors of lanes in registers, as in ukr_outer.h; strides here are in int16. */
 INLINE void int_block(const qn_outer_i16 *t, int64_t first_o, int64_t first_l, const int nv, const int no, const bool a_is_dense)
@@ -105,6 +118,18 @@ void FN(outer_i16)(const qn_outer_i16 *t)
     }
 }
 
+#ifndef INT_ROWS
+void FN(attn_score_few)(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale, int64_t n_rows, int16_t *k,
+                        const float *k_scale, int16_t *turned, int64_t n_cells, int64_t n)
+{
+    const int64_t all = (n_cells + 15) / 16 * 16;
+    memset(k + n * n_cells, 0, (size_t)(n * (all - n_cells)) * 2);
+    FN(transpose_f32)((float *)(void *)turned, all, (const float *)(const void *)k, n / 2, all, n / 2);
+    FN(outer_i16)(&(qn_outer_i16){.y = s, .y_stride = s_stride, .a = q, .a_out = q_stride / 2, .a_in = 1, .b = turned, .b_stride = all,
+                                  .out_scale = q_scale, .lane_scale = k_scale, .n_lanes = all, .n_out = n_rows, .n_in = n / 2});
+}
+#endif
+
 /* ---- rows to integers ------------------------------------------------------------------------------------------------ */
 
 float FN(attn_pack_q)(int16_t *y, const float *x, float s, int64_t n)
@@ -165,15 +190,35 @@ INLINE lanes in_q8_0(const uint8_t *row, int64_t i)
 /* The exponents of numbers that are not negative, as they stand in the bits. */
 INLINE lanes exponents(ints bits) { return l_mul(l_of_int(i_and(bits, 0x7f800000)), l_set(0x1p-23f)); }
 
+/* A row is read twice. Where INT_KEEP, what it took to make floats of it is done once: [16, n] of them, n at most 256. One instruction makes
+ * them of halves, which is as fast as to keep them. */
+#ifdef INT_KEEP
+enum { KEPT = 16 * 256 };
+INLINE lanes in_first(in_row *in, float *kept, const uint8_t *row, int64_t i)
+{
+    const lanes x = in(row, i);
+    if (in != in_f32 && in != in_f16) l_store(kept + i, x);
+    return x;
+}
+INLINE lanes in_again(in_row *in, const float *kept, const uint8_t *row, int64_t i)
+{
+    return in == in_f32 || in == in_f16 ? in(row, i) : l_load(kept + i);
+}
+#else
+enum { KEPT = 1 };
+INLINE lanes in_first(in_row *in, float *kept, const uint8_t *row, int64_t i) { return (void)kept, in(row, i); }
+INLINE lanes in_again(in_row *in, const float *kept, const uint8_t *row, int64_t i) { return (void)kept, in(row, i); }
+#endif
+
 /* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once. */
 INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *const *row, int rows, const int64_t n)
 {
     lanes sum[16];
-    float up[16];
+    float up[16], kept[KEPT];
     for (int c = 0; c < 16; c++) {
         lanes s = l_set(0);
         for (int64_t i = 0; i < n; i += 16) {
-            const lanes x = in(row[c], i);
+            const lanes x = in_first(in, kept + c * n, row[c], i);
             s = l_fma(x, x, s);
         }
         sum[c] = s;
@@ -187,22 +232,38 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
     for (int c = 0; c < rows; c++, y += n) {
         const lanes factor = l_set(up[c]);
         int64_t i = 0;
-        for (; i + 32 <= n; i += 32) i_to_i16_2(y + i, i_round(l_mul(in(row[c], i), factor)), i_round(l_mul(in(row[c], i + 16), factor)));
-        if (i < n) i_to_i16(y + i, i_round(l_mul(in(row[c], i), factor)));
+#define INTEGERS(i) i_round(l_mul(in_again(in, kept + c * n, row[c], i), factor))
+        for (; i + 32 <= n; i += 32) i_to_i16_2(y + i, INTEGERS(i), INTEGERS(i + 16));
+        if (i < n) i_to_i16(y + i, INTEGERS(i));
+#undef INTEGERS
     }
+}
+
+/* The bits of the highest magnitude of each of sixteen rows. */
+INLINE ints highest_of_rows(in_row *in, float *kept, const uint8_t *const *row, const int64_t n)
+{
+    ints highest[16];
+#ifdef INT_HALVES
+    if (in == in_f16 || in == in_bf16) { /* halves are in the order of their bits too */
+        uint16_t half[16];
+        for (int c = 0; c < 16; c++) half[c] = h_highest((const uint16_t *)(const void *)row[c], n);
+        return i_magnitude(in((const uint8_t *)half, 0));
+    }
+#endif
+    for (int c = 0; c < 16; c++) {
+        ints h = i_zero();
+        for (int64_t i = 0; i < n; i += 16) h = i_max(h, i_magnitude(in_first(in, kept + c * n, row[c], i)));
+        highest[c] = h;
+    }
+    return i_highests(highest);
 }
 
 INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight, const uint8_t *const *row, int rows, const int64_t n)
 {
-    ints highest[16];
-    float up[16];
-    for (int c = 0; c < 16; c++) {
-        ints h = i_zero();
-        for (int64_t i = 0; i < n; i += 16) h = i_max(h, i_magnitude(in(row[c], i)));
-        highest[c] = h;
-    }
+    float up[16], kept[KEPT];
+    const ints highest = highest_of_rows(in, kept, row, n);
     /* 2^15 - 1/2 would leave int16: it counts as 2^15 */
-    const lanes exponent = exponents(i_add(i_within(i_highests(highest), 0, 0x7f800000), i_set(0x100))), too_high = l_set(64 + 127);
+    const lanes exponent = exponents(i_add(i_within(highest, 0, 0x7f800000), i_set(0x100))), too_high = l_set(64 + 127);
     const lanes power = l_if_less(exponent, too_high, l_min(l_sub(l_set(14 + 127), exponent), l_set(40)), l_set(0));
     const lanes ups = l_scale_by(l_set(1), l_add(power, l_set(QN_EXP_MAGIC)));
     l_store(up, ups);
@@ -211,8 +272,16 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
     for (int c = 0; c < rows; c += 2, y += 2 * n) {
         const bool two = c + 1 < rows;
         const lanes up0 = l_set(up[c]), up1 = l_set(two ? up[c + 1] : 0);
+#ifdef INT_HALVES /* of halves nothing was kept; a product with a power of two is exact, so that a sum may round it, into the low half */
+#define AGAIN(c, i) (in == in_f16 || in == in_bf16 ? in(row[c], i) : in_again(in, kept + (c) * n, row[c], i))
+#define INTEGERS(c, factor, i) i_bits(l_fma(AGAIN(c, i), factor, l_set(0x1.8p23f)))
+#else
+#define INTEGERS(c, factor, i) i_round(l_mul(in_again(in, kept + (c) * n, row[c], i), factor))
+#endif
         for (int64_t i = 0; i < n; i += 16)
-            i_store(y + 2 * i, i_pairs(i_round(l_mul(in(row[c], i), up0)), two ? i_round(l_mul(in(row[c + 1], i), up1)) : i_zero()));
+            i_store(y + 2 * i, i_pairs(INTEGERS(c, up0, i), two ? INTEGERS(c + 1, up1, i) : i_zero()));
+#undef INTEGERS
+#undef AGAIN
     }
 }
 

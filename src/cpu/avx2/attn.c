@@ -67,13 +67,19 @@ static inline ints i_pair(const int16_t *p)
     memcpy(&pair, p, 4);
     return i_set(pair);
 }
-static inline __m256i dot_pairs(__m256i s, __m256i a, __m256i b) /* by hand: gcc 12 would add products of several steps first, in memory */
+/* By hand: gcc 12 would add products of several steps first, in memory, and load once what is cheaper to read with each product. */
+static inline __m256i dot_pairs(__m256i s, __m256i a, const __m256i_u *b)
 {
     __m256i product;
-    __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(s), "=&x"(product) : "x"(a), "x"(b));
+    __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(s), "=&x"(product) : "x"(a), "m"(*b));
     return s;
 }
-static inline ints i_dot(ints s, ints a, ints b) { return (ints){dot_pairs(s.a, a.a, b.a), dot_pairs(s.b, a.b, b.b)}; }
+#define INT_FROM_MEMORY
+static inline ints i_dot_at(ints s, ints a, const void *p)
+{
+    const __m256i_u *b = p;
+    return (ints){dot_pairs(s.a, a.a, b), dot_pairs(s.b, a.b, b + 1)};
+}
 static inline lanes l_of_int(ints x) { return (lanes){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
 static inline ints i_bits(lanes x) { return (ints){_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
 static inline ints i_and(ints x, int mask)
@@ -114,8 +120,86 @@ static inline some some_between(int lo, int hi)
     return (some){_mm256_castsi256_ps(_mm256_andnot_si256(from.a, to.a)), _mm256_castsi256_ps(_mm256_andnot_si256(from.b, to.b))};
 }
 
-#define INT_VECTORS 1
-#define INT_SHAPES(SHAPE) SHAPE(1, 6) SHAPE(1, 4) SHAPE(1, 2) SHAPE(1, 1)
+#define INT_SIXTEEN
+/* A tree for eight at once: each step adds up what two registers hold, and puts both into one. The order of ukr.h. */
+#define SIXTEEN(name, type, from, to, op)                                                                              \
+    static inline __m256 name##_half(const type *x)                                                                    \
+    {                                                                                                                  \
+        __m256 a[8];                                                                                                   \
+        UNROLL for (int i = 0; i < 8; i++) a[i] = from(op(x[i].a, x[i].b)); /* lanes j and j + 8 */                    \
+        UNROLL for (int i = 0; i < 4; i++) { /* and 4 */                                                               \
+            const __m256 p = a[2 * i], q = a[2 * i + 1];                                                               \
+            a[i] = from(op(to(_mm256_permute2f128_ps(p, q, 0x20)), to(_mm256_permute2f128_ps(p, q, 0x31))));           \
+        }                                                                                                              \
+        UNROLL for (int i = 0; i < 2; i++) { /* and 2 */                                                               \
+            const __m256 p = a[2 * i], q = a[2 * i + 1];                                                               \
+            a[i] = from(op(to(_mm256_shuffle_ps(p, q, 0x44)), to(_mm256_shuffle_ps(p, q, 0xee))));                     \
+        }                                                                                                              \
+        a[0] = from(op(to(_mm256_shuffle_ps(a[0], a[1], 0x88)), to(_mm256_shuffle_ps(a[0], a[1], 0xdd))));             \
+        return _mm256_permutevar8x32_ps(a[0], _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)); /* odd ones are above */     \
+    }                                                                                                                  \
+    static inline type name(const type *x) { return (type){to(name##_half(x)), to(name##_half(x + 8))}; }
+#define SAME(x) (x)
+SIXTEEN(l_sums, lanes, SAME, SAME, _mm256_add_ps)
+SIXTEEN(l_highests, lanes, SAME, SAME, _mm256_max_ps)
+SIXTEEN(i_highests, ints, _mm256_castsi256_ps, _mm256_castps_si256, _mm256_max_epi32)
+#undef SAME
+#undef SIXTEEN
+
+#define INT_KEEP
+#define INT_HALVES
+static inline uint16_t h_highest(const uint16_t *p, int64_t n)
+{
+    const __m256i magnitude = _mm256_set1_epi16(0x7fff); /* what is below it, as there is an instruction for the lowest of eight */
+    __m256i lowest = magnitude;
+    for (int64_t i = 0; i < n; i += 16)
+        lowest = _mm256_min_epu16(lowest, _mm256_andnot_si256(_mm256_loadu_si256((const void *)(p + i)), magnitude));
+    const __m128i eight = _mm_min_epu16(_mm256_castsi256_si128(lowest), _mm256_extracti128_si256(lowest, 1));
+    return (uint16_t)(0x7fff - _mm_extract_epi16(_mm_minpos_epu16(eight), 0));
+}
+
+#define INT_ROWS
+/* Scores of eight cells for one row: K is used as it lies, and what eight registers hold meets in a tree. */
+static inline __attribute__((always_inline)) void score_8(float *s, const int16_t *q, float q_scale, const int16_t *k, const float *k_scale,
+                                                          const int64_t n)
+{
+    __m256i a[8], x = _mm256_loadu_si256((const void *)q);
+    UNROLL for (int c = 0; c < 8; c++) a[c] = _mm256_madd_epi16(x, _mm256_loadu_si256((const void *)(k + c * n)));
+    for (int64_t i = 16; i < n; i += 16) {
+        x = _mm256_loadu_si256((const void *)(q + i));
+        UNROLL for (int c = 0; c < 8; c++) a[c] = dot_pairs(a[c], x, (const __m256i_u *)(const void *)(k + c * n + i));
+    }
+    UNROLL for (int i = 0; i < 4; i++)
+        a[i] = _mm256_add_epi32(_mm256_unpacklo_epi32(a[2 * i], a[2 * i + 1]), _mm256_unpackhi_epi32(a[2 * i], a[2 * i + 1]));
+    UNROLL for (int i = 0; i < 2; i++)
+        a[i] = _mm256_add_epi32(_mm256_unpacklo_epi64(a[2 * i], a[2 * i + 1]), _mm256_unpackhi_epi64(a[2 * i], a[2 * i + 1]));
+    const __m256i sum = _mm256_add_epi32(_mm256_permute2x128_si256(a[0], a[1], 0x20), _mm256_permute2x128_si256(a[0], a[1], 0x31));
+    const __m256 scale = _mm256_mul_ps(_mm256_set1_ps(q_scale), _mm256_loadu_ps(k_scale));
+    _mm256_storeu_ps(s, _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), scale, _mm256_loadu_ps(s)));
+}
+
+static inline __attribute__((always_inline)) void score_rows(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride,
+                                                             const float *q_scale, int64_t n_rows, const int16_t *k, const float *k_scale,
+                                                             int64_t n_cells, const int64_t n)
+{
+    for (int64_t c = 0; c < n_cells; c += 8, k += 8 * n)
+        for (int64_t r = 0; r < n_rows; r++) {
+            __asm__("" : "+r"(k)); /* or there would be an address for each product, in memory */
+            score_8(s + r * s_stride + c, q + r * q_stride, q_scale[r], k, k_scale + c, n);
+        }
+}
+
+void qn__avx2_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale, int64_t n_rows, int16_t *k,
+                             const float *k_scale, int16_t *turned, int64_t n_cells, int64_t n)
+{
+    (void)turned;
+    if (n == 64) score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 64);
+    else if (n == 128) score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 128);
+    else score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, n);
+}
+
+#define INT_VECTORS 2
+#define INT_SHAPES(SHAPE) SHAPE(2, 3) SHAPE(2, 2) SHAPE(2, 1) SHAPE(1, 6) SHAPE(1, 4) SHAPE(1, 2) SHAPE(1, 1)
 
 #define FN(name) qn__avx2_##name
 #include "cpu/ukr_attn.h"

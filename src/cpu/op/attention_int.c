@@ -262,20 +262,16 @@ static void score(qn_attn *a, const int16_t *k16, int64_t c, int64_t end, int64_
                                          .n_lanes = lanes, .n_out = end - c, .n_in = pairs});
 }
 
-/* The same with cells in lanes; s is [n_rows, QN_ATTN_TILE]. */
+/* The same for few rows; s is [n_rows, QN_ATTN_TILE]. */
 static void score_few(qn_attn *a, int64_t c, int64_t end, int64_t n, bool starts)
 {
-    const int64_t pairs = whole_lanes(n) / 2, lanes = whole_lanes(end - c);
-    const bool capped = a->attrs->softcap > 0;
-    memset(a->k16 + 2 * pairs * (end - c), 0, (size_t)(2 * pairs * (lanes - (end - c))) * 2);
-    a->t->ukr->transpose_f32((float *)(void *)a->kt16, lanes, (const float *)(const void *)a->k16, pairs, lanes, pairs);
+    const int64_t lanes = whole_lanes(end - c);
     for (int64_t r = 0; r < a->n_rows && starts; r++) {
-        if (capped) memset(a->s + r * QN_ATTN_TILE + c, 0, (size_t)lanes * 4);
+        if (a->attrs->softcap > 0) memset(a->s + r * QN_ATTN_TILE + c, 0, (size_t)lanes * 4);
         else memcpy(a->s + r * QN_ATTN_TILE + c, a->log_scale + c, (size_t)lanes * 4);
     }
-    a->t->ukr->outer_i16(&(qn_outer_i16){.y = a->s + c, .y_stride = QN_ATTN_TILE, .a = a->q16, .a_out = a->d_pad / 2, .a_in = 1, .b = a->kt16,
-                                         .b_stride = lanes, .out_scale = a->q_scale, .lane_scale = a->k_scale + c, .n_lanes = lanes,
-                                         .n_out = a->n_rows, .n_in = pairs});
+    a->t->ukr->attn_score_few(a->s + c, QN_ATTN_TILE, a->q16, a->d_pad, a->q_scale, a->n_rows, a->k16, a->k_scale + c, a->kt16, end - c,
+                              whole_lanes(n));
 }
 
 static void cap(qn_attn *a, int64_t from, int64_t to)

@@ -38,6 +38,18 @@ void qn__ref_outer_i16(const qn_outer_i16 *t)
         }
 }
 
+void qn__ref_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale, int64_t n_rows, int16_t *k, const float *k_scale,
+                            int16_t *turned, int64_t n_cells, int64_t n)
+{
+    (void)turned;
+    for (int64_t c = 0; c < n_cells; c++)
+        for (int64_t r = 0; r < n_rows; r++) {
+            uint32_t sum = 0; /* unsigned as above */
+            for (int64_t i = 0; i < n; i++) sum += (uint32_t)(q[r * q_stride + i] * k[c * n + i]);
+            s[r * s_stride + c] = fmaf((float)(int32_t)sum, q_scale[r] * k_scale[c], s[r * s_stride + c]);
+        }
+}
+
 float qn__ref_attn_pack_q(int16_t *y, const float *x, float s, int64_t n)
 {
     float lane[16] = {0}, highest = 0;
