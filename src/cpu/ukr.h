@@ -109,6 +109,7 @@ typedef struct qn_ukr {
 #include "cpu/ukr.def"
 #undef QN_UKR
     qn_mm mm[QN_DTYPE_COUNT];
+    int outer_lanes;        /* how wide outer_f32 likes b: rows of as many lanes one behind the other; 16 or 64 */
     qn_unpack_fn unpack[QN_DTYPE_COUNT]; /* quant's, or a faster one with the same bits; NULL for integers and booleans */
 } qn_ukr;
 

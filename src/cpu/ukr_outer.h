@@ -72,6 +72,9 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
 #undef AT
     } else { /* outputs touch */
 #define AT(o) a[o]
+        if (b_is_strip)
+            for (; i >= TURN; i -= TURN, b += TURN * b_stride)
+                UNROLL_24 for (int u = 0; u < TURN; u++, a += a_in) STEP(AT, b + u * b_stride);
         for (; i > 0; i--, a += a_in, b += b_stride) STEP(AT, b);
 #undef AT
     }

@@ -11,6 +11,7 @@ void qn__ukr_init_avx2(qn_ukr *ukr)
     qn__avx2_mm_float_init(ukr);
     qn__avx2_mm_panel_init(ukr);
     qn__avx2_mm_one_init(ukr);
+    ukr->outer_lanes = 16;
     ukr->outer_f64 = qn__avx2_outer_f64;
     ukr->probe_read = qn__avx2_probe_read;
     ukr->probe_int8 = qn__avx2_probe_int8;

@@ -2,7 +2,8 @@
 /* src/cpu/op/gemm.c -- a tile of a product in float32, see gemm.h.
  *
  * A slice of k of the right matrix is packed in panels of PANEL columns, and each runs against all rows of the tile: a panel of 256 x 64
- * floats stays in L2 and streams through L1, and 6 rows x 64 columns of sums stay in registers (outer_f32). The left matrix is read
+ * floats stays in L2 and streams through L1, and 6 rows x 64 columns of sums stay in registers (outer_f32). Levels that have registers for
+ * 6 x 16 get it as strips, which stay in L1 for BLOCK rows. The left matrix is read
  * where it lies when it is float32 and one of its strides is 1 and the other not large, else packed BLOCK rows at a time. Columns that
  * do not fill the last panel, and results that are not float32 rows, are summed in a tile of their own and stored from there. */
 #include "cpu/op/gemm.h"
@@ -16,7 +17,7 @@ enum {
     B_ROOM = SLICE * QN_GEMM_COLS,     /* floats */
     A_ROOM = SLICE * BLOCK,
     Y_ROOM = QN_MM_TILE_BYTES / 4 - B_ROOM - A_ROOM,
-    FAR = 512,                         /* elements between neighbours in k: farther apart, pages and cache sets run out */
+    FAR = 8,                           /* times outer_lanes between neighbours in k: farther apart, pages and cache sets run out */
     FEW_ROWS = 24,                     /* so few rows do not pay for packing */
 };
 _Static_assert(Y_ROOM >= QN_GEMM_ROWS * PANEL, "the last panel of a tile");
@@ -81,6 +82,22 @@ static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t st
         for (int64_t k = 0; k < nk; k++) memset(dst + k * stride + nj, 0, (size_t)(lanes - nj) * 4);
 }
 
+/* The same as strips of `strip` lanes one behind the other, each [nk, strip]. */
+static void pack_strips(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t strip, int64_t k0, int64_t nk, int64_t j0, int64_t nj,
+                        float *spare)
+{
+    int64_t l = 0;
+    if (s->dtype == QN_DTYPE_F32 && s->j_stride == 1 && strip == 16) { /* a row at once: the next lies on another page */
+        const float *from = (const float *)(const void *)s->data + k0 * s->k_stride + j0;
+        for (int64_t k = 0; k < nk; k++)
+            for (l = 0; l + 16 <= nj; l += 16) memcpy(dst + l * nk + k * 16, from + k * s->k_stride + l, 64);
+    }
+    for (; l < nj; l += strip) {
+        const int64_t n = nj - l < strip ? nj - l : strip;
+        pack(t, s, dst + l * nk, strip, k0, nk, j0 + l, n, up(n, 16), spare);
+    }
+}
+
 /* ---- storing --------------------------------------------------------------------------------------------------------- */
 
 /* One row of finished sums: the epilogue, then to where it belongs. `line` has room for the row. */
@@ -119,10 +136,16 @@ typedef struct place {
     int64_t panels, direct;   /* panels of the tile; of these, written straight to y */
 } place;
 
+static bool left_in_place(const qn_task *t, const qn_gemm_side *a)
+{
+    return a->dtype == QN_DTYPE_F32 && !a->pack &&
+           (a->k_stride == 1 || (a->j_stride == 1 && a->k_stride <= FAR * t->ukr->outer_lanes));
+}
+
 /* Rows [i, i + n) of the left matrix for k from k0 on, as outer_f32 takes them. */
 static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k0, int64_t nk, int64_t i, int64_t n, qn_outer *o)
 {
-    if (a->dtype == QN_DTYPE_F32 && !a->pack && (a->k_stride == 1 || (a->j_stride == 1 && a->k_stride <= FAR))) {
+    if (left_in_place(t, a)) {
         o->a = (const float *)(const void *)a->data + k0 * a->k_stride + i * a->j_stride;
         o->a_out = a->k_stride == 1 ? a->j_stride : 1;
         o->a_in = a->k_stride;
@@ -134,17 +157,16 @@ static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k
             load(t, a->dtype, a->data + ((i + r) * a->j_stride + k0) * qn__elem_bytes(a->dtype), 1, nk, room + r * SLICE);
         o->a_out = SLICE;
         o->a_in = 1;
+    } else if (a->dtype == QN_DTYPE_F32 && !a->pack && a->j_stride == 1 && t->ukr->outer_lanes < PANEL) { /* each strip reads them: dense */
+        t->ukr->transpose_f32(room, SLICE, (const float *)(const void *)a->data + k0 * a->k_stride + i, a->k_stride, nk, n);
+        o->a_out = SLICE;
+        o->a_in = 1;
     } else {
         pack(t, a, room, BLOCK, k0, nk, i, n, n, NULL);
         o->a_out = 1;
         o->a_in = BLOCK;
     }
     o->a = room;
-}
-
-static bool left_in_place(const qn_gemm_side *a)
-{
-    return a->dtype == QN_DTYPE_F32 && !a->pack && (a->k_stride == 1 || (a->j_stride == 1 && a->k_stride <= FAR));
 }
 
 /* The right matrix needs no packing: rows of floats that fill their lanes, and too few rows on the left to make up for it. */
@@ -156,12 +178,13 @@ static bool right_in_place(const qn_gemm_side *b, int64_t rows, int64_t cols)
 static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0, int64_t nk, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
 {
     qn_outer o = {.n_in = nk, .mode = k0 == 0 ? QN_OUTER_set : QN_OUTER_add};
-    const bool b_there = right_in_place(&g->b, i1 - i0, j1 - j0), a_there = left_in_place(&g->a);
-    const int64_t step = a_there ? i1 - i0 : BLOCK;
+    const bool b_there = right_in_place(&g->b, i1 - i0, j1 - j0), a_there = left_in_place(t, &g->a);
+    const int64_t strip = g->b.dtype == QN_DTYPE_F32 && !g->b.pack ? t->ukr->outer_lanes : PANEL;
+    const int64_t step = a_there && (b_there || strip == PANEL) ? i1 - i0 : BLOCK; /* all strips meet a step's rows, in L2 */
     if (!b_there) {
         for (int64_t panel = 0; panel < p->panels; panel++) {
             const int64_t j = j0 + panel * PANEL, nj = j1 - j < PANEL ? j1 - j : PANEL;
-            pack(t, &g->b, p->b + panel * SLICE * PANEL, PANEL, k0, nk, j, nj, up(nj, 16), p->a);
+            pack_strips(t, &g->b, p->b + panel * SLICE * PANEL, strip, k0, nk, j, nj, p->a);
         }
     }
     for (int64_t i = i0; i < i1; i += step) {
@@ -169,9 +192,8 @@ static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0
         left(t, &g->a, p->a, k0, nk, i, o.n_out, &o);
         for (int64_t panel = 0; panel < p->panels; panel++) {
             const int64_t j = j0 + panel * PANEL, nj = j1 - j < PANEL ? j1 - j : PANEL;
-            o.n_lanes = up(nj, 16);
             o.b = b_there ? (const float *)(const void *)g->b.data + k0 * g->b.k_stride + j : p->b + panel * SLICE * PANEL;
-            o.b_stride = b_there ? g->b.k_stride : PANEL;
+            o.b_stride = b_there ? g->b.k_stride : strip;
             if (panel < p->direct) {
                 o.y = (float *)(void *)g->y + i * g->y_stride + j;
                 o.y_stride = g->y_stride;
@@ -179,7 +201,11 @@ static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0
                 o.y_stride = (p->panels - p->direct) * PANEL;
                 o.y = p->y + (i - i0) * o.y_stride + (panel - p->direct) * PANEL;
             }
-            t->ukr->outer_f32(&o);
+            const int64_t lanes = up(nj, 16), width = b_there ? lanes : strip;
+            for (int64_t l = 0; l < lanes; l += width, o.y += width, o.b += width * nk) {
+                o.n_lanes = lanes - l < width ? lanes - l : width;
+                t->ukr->outer_f32(&o);
+            }
         }
     }
 }

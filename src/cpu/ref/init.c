@@ -4,7 +4,7 @@
 
 void qn__ukr_init_ref(qn_ukr *ukr)
 {
-    *ukr = (qn_ukr){.level = QN_CPU_ref};
+    *ukr = (qn_ukr){.level = QN_CPU_ref, .outer_lanes = 64};
 #define QN_UKR(name, bound, ret, params) ukr->name = qn__ref_##name;
 #include "cpu/ukr.def"
 #undef QN_UKR
