@@ -282,6 +282,29 @@ static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row
     }
 }
 
+/* The sums of a column. Not a memset, which compilers make a call of. */
+static void clear(float *sums)
+{
+    for (int i = 0; i < ROWS; i += HALF) {
+        __m256 none = _mm256_setzero_ps();
+        IN_ORDER(none);
+        _mm256_store_ps(sums + i, none);
+    }
+}
+
+static void store(float *y, int32_t n_rows, const float *sums)
+{
+    if (n_rows < ROWS) memcpy(y, sums, (size_t)n_rows * sizeof *sums);
+    else for (int i = 0; i < ROWS; i += HALF) _mm256_storeu_ps(y + i, _mm256_load_ps(sums + i));
+}
+
+/* Columns of y lie far apart, so that each store would wait for its line. */
+static void fetch(const float *y, int32_t n_rows)
+{
+    for (int32_t r = 0; r < n_rows; r += 16) __builtin_prefetch(y + r, 1);
+    __builtin_prefetch(y + n_rows - 1, 1);
+}
+
 static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, int32_t first_col, int32_t n_cols)
 {
     const int32_t n_rows = a->rows - first_row < ROWS ? a->rows - first_row : ROWS;
@@ -290,18 +313,21 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
     uint8_t *panels = (uint8_t *)a->tile;
     float *sums = (float *)(void *)(panels + PANELS_BYTES);
 
-    memset(sums, 0, (size_t)n_cols * ROWS * sizeof *sums);
-    for (int64_t b = 0; b < n_blocks; b += f->slice) {
+    for (int64_t b = 0; b < n_blocks || b == 0; b += f->slice) {
         const int64_t n = n_blocks - b < f->slice ? n_blocks - b : f->slice;
+        const bool last = b + n == n_blocks;
         unpack_slice(a, f, first_row, n_panels, b, n, panels);
         const uint8_t *group = (const uint8_t *)a->x + (size_t)(first_col / f->cols) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
-        group += f->columns_at;
-        for (int32_t c = 0; c < n_cols; group += a->x_row_bytes)
-            for (int i = 0; i < f->cols && c < n_cols; i++, c++)
-                f->macs[n_panels - 1](panels, group + (size_t)i * f->column_bytes, a->x_block_bytes, n, sums + (size_t)c * ROWS);
+        for (int32_t c = 0; c < n_cols; c++) {
+            const int at = c % f->cols;
+            float *sum = sums + (size_t)c * ROWS, *y = a->y + (first_col + c) * a->y_stride + first_row;
+            if (b == 0) clear(sum);
+            if (last) fetch(y, n_rows);
+            f->macs[n_panels - 1](panels, group + f->columns_at + (size_t)at * f->column_bytes, a->x_block_bytes, n, sum);
+            if (last) store(y, n_rows, sum);
+            if (at == f->cols - 1) group += a->x_row_bytes;
+        }
     }
-    for (int32_t c = 0; c < n_cols; c++)
-        memcpy(a->y + (first_col + c) * a->y_stride + first_row, sums + (size_t)c * ROWS, (size_t)n_rows * sizeof *sums);
 }
 
 static void mm(const qn_mm_args *a, const format *f)
