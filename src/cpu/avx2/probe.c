@@ -26,23 +26,26 @@ uint64_t qn__avx2_probe_read(const void *x, int64_t n)
     return sum;
 }
 
-/* As the products of nibbles do it: byte products added in 16 bits four times, then widened. */
+/* As the products of nibbles do it: byte products added in 16 bits eight times, then widened. */
 int64_t qn__avx2_probe_int8(int64_t n)
 {
     const __m256i ones = _mm256_set1_epi16(1);
-    __m256i acc[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, w[4];
+    __m256i acc = _mm256_setzero_si256(), w[4];
     for (int j = 0; j < 4; j++) w[j] = _mm256_set1_epi8(1);
-    for (int64_t i = 0; i < n; i += 256)
-        for (int half = 0; half < 2; half++) {
+    for (int64_t i = 0; i < n; i += 256) {
+        __m256i half[2];
+        for (int j = 0; j < 2; j++) {
             __asm__ volatile("" : "+x"(w[0]), "+x"(w[1]), "+x"(w[2]), "+x"(w[3]));
             const __m256i s = _mm256_add_epi16(_mm256_maddubs_epi16(w[0], w[1]), _mm256_maddubs_epi16(w[1], w[2]));
             const __m256i t = _mm256_add_epi16(_mm256_maddubs_epi16(w[2], w[3]), _mm256_maddubs_epi16(w[3], w[0]));
-            acc[half] = _mm256_add_epi32(acc[half], _mm256_madd_epi16(_mm256_add_epi16(s, t), ones));
+            half[j] = _mm256_add_epi16(s, t);
         }
+        acc = _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_add_epi16(half[0], half[1]), ones));
+    }
 
     int32_t lane[8];
     int64_t total = 0;
-    _mm256_storeu_si256((__m256i *)(void *)lane, _mm256_add_epi32(acc[0], acc[1]));
+    _mm256_storeu_si256((__m256i *)(void *)lane, acc);
     for (int j = 0; j < 8; j++) total += lane[j];
     return total;
 }
