@@ -57,15 +57,18 @@ INLINE words eight_at(const int8_t *p)
 INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size_t stride, int n, int max)
 {
     if (max > DOT_MAX) {
-        UNROLL for (int c = 0; c < nc; c++) {
-            words t[2] = {w_zero(), w_zero()};
-            UNROLL for (int i = 0; i < n; i++) {
-                const words v = w_xor(u[i], w_bytes(-128)), x = eight_at(q + (size_t)c * stride + i / 4 * 16 + i % 2 * 8);
-                t[i / 2 % 2] = w_add_32(t[i / 2 % 2], pairs_to_words(_mm256_maddubs_epi16(_mm256_abs_epi8(v), _mm256_sign_epi8(x, v))));
-                IN_ORDER(t[i / 2 % 2]);
+        words t[ONE_COLS_MANY][2];
+        UNROLL for (int i = 0; i < n; i++) {
+            const words v = w_xor(u[i], w_bytes(-128)), size = _mm256_abs_epi8(v);
+            UNROLL for (int c = 0; c < nc; c++) {
+                words *to = &t[c][i / 2 % 2];
+                const words x = _mm256_sign_epi8(eight_at(q + (size_t)c * stride + i / 4 * 16 + i % 2 * 8), v);
+                const words p = pairs_to_words(_mm256_maddubs_epi16(size, x));
+                *to = i < 4 && i % 2 == 0 ? p : w_add_32(*to, p);
+                IN_ORDER(*to);
             }
-            s[c] = w_add_32(s[c], w_add_32(dwords_of(t[0], t[1], 0), dwords_of(t[0], t[1], 1)));
         }
+        UNROLL for (int c = 0; c < nc; c++) s[c] = w_add_32(s[c], w_add_32(dwords_of(t[c][0], t[c][1], 0), dwords_of(t[c][0], t[c][1], 1)));
         return;
     }
     const int fit = 32767 / (2 * max * 127); /* products that are added in 16 bits */
