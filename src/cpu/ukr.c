@@ -14,6 +14,13 @@ typedef struct rung {
 static const rung rungs[QN_CPU_LEVEL_COUNT] = {QN_CPU_LEVEL_ROWS(RUNG)};
 #undef RUNG
 
+static void fill_kv(qn_ukr *ukr)
+{
+#define KV(dtype, name) ukr->kv[QN_DTYPE_##dtype] = (qn_kv_rows){ukr->gather_##name, ukr->attn_pack_k_##name, ukr->attn_pack_v_##name};
+    KV(F16, f16) KV(BF16, bf16) KV(Q8_0, q8_0)
+#undef KV
+}
+
 static qn_ukr tables[QN_CPU_LEVEL_COUNT];
 static qn_once once;
 
@@ -26,6 +33,7 @@ static void build(void)
         if (l > 0) tables[l] = tables[runs ? (int)rungs[l].base : l - 1];
         if (!runs) continue;
         rungs[l].init(&tables[l]);
+        fill_kv(&tables[l]);
         tables[l].level = (qn_cpu_level)l;
     }
 }

@@ -103,6 +103,14 @@ typedef struct qn_mm {
     int panel_rows;         /* how many rows `panel` wants at a time; 0: as the driver likes */
 } qn_mm;
 
+/* How attention reads a cache's rows of one format: the kernels of these names. */
+typedef struct qn_kv_rows {
+    void (*gather)(float *y, int64_t y_stride, const void *base, int64_t cell_bytes, const int32_t *cell, int64_t n_cells, int64_t n);
+    void (*pack_k)(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell, int64_t n_cells, int64_t n);
+    void (*pack_v)(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes, const int32_t *cell, int64_t n_cells,
+                   int64_t n);
+} qn_kv_rows;
+
 typedef struct qn_ukr {
     qn_cpu_level level;
 #define QN_UKR(name, bound, ret, params) ret (*name) params;
@@ -110,6 +118,7 @@ typedef struct qn_ukr {
 #undef QN_UKR
     qn_mm mm[QN_DTYPE_COUNT];
     int outer_lanes;        /* how wide outer_f32 likes b: rows of as many lanes one behind the other; 16 or 64 */
+    qn_kv_rows kv[QN_DTYPE_COUNT];       /* NULL where rows are unpacked one by one */
     qn_unpack_fn unpack[QN_DTYPE_COUNT]; /* quant's, or a faster one with the same bits; NULL for integers and booleans */
 } qn_ukr;
 

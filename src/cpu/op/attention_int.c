@@ -164,8 +164,7 @@ static void ask(const qn_view *kv, int64_t head, const int32_t *cell, int64_t n_
 /* Rows in the formats that have kernels of their own become integers as they lie; others pass through the piece as floats. */
 static bool as_it_lies(const qn_attn *a, const qn_view *kv, int64_t from, int64_t n)
 {
-    const bool known = kv->dtype == QN_DTYPE_F16 || kv->dtype == QN_DTYPE_BF16 || kv->dtype == QN_DTYPE_Q8_0;
-    return known && n % 16 == 0 && (((uintptr_t)rows_of(kv, a->kv_head, from) | (uint64_t)cell_bytes_of(kv)) & 1) == 0;
+    return a->t->ukr->kv[kv->dtype].pack_k && n % 16 == 0 && (((uintptr_t)rows_of(kv, a->kv_head, from) | (uint64_t)cell_bytes_of(kv)) & 1) == 0;
 }
 
 /* `n_cells` cells of K as integers, from the tile's cell `first`. */
@@ -177,11 +176,7 @@ static void load_k(qn_attn *a, int64_t first, int64_t n_cells, int64_t from, int
     float *scale = a->k_scale + first;
     if (a->next_head >= 0) ask(k, a->next_head, a->cell + first, n_cells, from, n);
     if (as_it_lies(a, k, from, n)) {
-        const uint8_t *base = rows_of(k, a->kv_head, from);
-        const int64_t bytes = cell_bytes_of(k);
-        if (k->dtype == QN_DTYPE_F16) ukr->attn_pack_k_f16(y, scale, base, bytes, a->cell + first, n_cells, n);
-        else if (k->dtype == QN_DTYPE_BF16) ukr->attn_pack_k_bf16(y, scale, base, bytes, a->cell + first, n_cells, n);
-        else ukr->attn_pack_k_q8_0(y, scale, base, bytes, a->cell + first, n_cells, n);
+        ukr->kv[k->dtype].pack_k(y, scale, rows_of(k, a->kv_head, from), cell_bytes_of(k), a->cell + first, n_cells, n);
         return;
     }
     for (int64_t c = 0; c < n_cells; c += STEP) {
@@ -206,12 +201,8 @@ static void load_v(qn_attn *a)
         float *log_scale = a->log_scale + c, *weight = a->weight + c;
         if (!a->asked) ask(&a->t->src[1], a->kv_head, a->cell + c, cells, 0, d);
         if (a->next_head >= 0) ask(v, a->next_head, a->cell + c, cells, a->first_value, n);
-        if (lies && v->dtype == QN_DTYPE_F16) {
-            ukr->attn_pack_v_f16(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
-        } else if (lies && v->dtype == QN_DTYPE_BF16) {
-            ukr->attn_pack_v_bf16(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
-        } else if (lies) {
-            ukr->attn_pack_v_q8_0(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
+        if (lies) {
+            ukr->kv[v->dtype].pack_v(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
         } else {
             qn__attn_piece(a, v, c, cells, a->first_value, n);
             ukr->attn_pack_v(y, log_scale, weight, a->piece, cells, a->n_pad);

@@ -147,12 +147,8 @@ void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t 
     const uint8_t *base = kv->data + qn__elems_bytes(kv->dtype, a->kv_head * kv->layout.stride[1] + from);
     const bool even = (((uintptr_t)base | (uint64_t)cell_bytes) & 1) == 0;
 
-    if (kv->dtype == QN_DTYPE_F16 && even) {
-        ukr->gather_f16(a->piece, stride, base, cell_bytes, a->cell + first, n_cells, n);
-    } else if (kv->dtype == QN_DTYPE_BF16 && even) {
-        ukr->gather_bf16(a->piece, stride, base, cell_bytes, a->cell + first, n_cells, n);
-    } else if (kv->dtype == QN_DTYPE_Q8_0) {
-        ukr->gather_q8_0(a->piece, stride, base, cell_bytes, a->cell + first, n_cells, n);
+    if (ukr->kv[kv->dtype].gather && even) {
+        ukr->kv[kv->dtype].gather(a->piece, stride, base, cell_bytes, a->cell + first, n_cells, n);
     } else {
         for (int64_t c = 0; c < n_cells; c++)
             ukr->unpack[kv->dtype](base + a->cell[first + c] * cell_bytes, a->piece + c * stride, n);
