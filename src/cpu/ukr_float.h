@@ -12,13 +12,16 @@
 
 #include <string.h>
 
+#ifndef MANY_FROM
+#define MANY_FROM 6
+#endif
 enum {
     SLICE = QN_MM_SLICE,
     PANEL_ROWS = 64,
     CHUNK_COLS = 640,                 /* columns whose sums fit beside a panel: 160 KiB */
     PIECE_COLS = 48,                  /* between two looks ahead; a multiple of what outer_f32 takes at once */
     FEW = 4,                          /* columns at once: accumulators of two slices, and what turning takes */
-    MANY = 6,                         /* from here on turning through memory pays */
+    MANY = MANY_FROM,                 /* from here on turning through memory pays */
 };
 _Static_assert((PANEL_ROWS * SLICE + CHUNK_COLS * PANEL_ROWS + 16 * ROOM) * 4 <= QN_MM_TILE_BYTES, "panel, sums and rows");
 _Static_assert(2 * 16 * ROOM * 4 <= QN_MM_TILE_BYTES, "rows of two slices");

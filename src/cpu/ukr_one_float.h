@@ -112,7 +112,9 @@ enum { LINE_WORDS = 16 };
     }
 /* From how many columns on a panel is faster: 12 and 16 columns, Gflop/s of one thread here and there: F16 66, 71 and 70, 75; BF16 79, 93
  * and 62, 79. */
+#ifndef FORMATS
 #define FORMATS FORMAT(F32, 4, 17) FORMAT(F16, 2, 9) FORMAT(BF16, 2, 17)
+#endif
 FORMATS
 #undef FORMAT
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/gemm.c -- a tile of a product in float32, see gemm.h.
  *
- * A slice of k of the right matrix is packed in panels of PANEL columns, and each runs against all rows of the tile: a panel of 256 x 64
- * floats stays in L2 and streams through L1, and 6 rows x 64 columns of sums stay in registers (outer_f32). Levels that have registers for
- * 6 x 16 get it as strips, which stay in L1 for BLOCK rows. The left matrix is read
- * where it lies when it is float32 and one of its strides is 1 and the other not large, else packed BLOCK rows at a time. Columns that
- * do not fill the last panel, and results that are not float32 rows, are summed in a tile of their own and stored from there. */
+ * A slice of k of the right matrix is packed in panels of PANEL columns, and each runs against all rows of the tile: a panel of
+ * 256 x 64 floats stays in L2 and streams through L1, and 6 rows x 64 columns of sums stay in registers (outer_f32). Levels that have
+ * registers for 6 x 16 get it as strips, which stay in L1 for BLOCK rows. The left matrix is read where it lies when it is float32 and
+ * one of its strides is 1 and the other not large, else packed BLOCK rows at a time. Columns that do not fill the last panel, and
+ * results that are not float32 rows, are summed in a tile of their own and stored from there. */
 #include "cpu/op/gemm.h"
 
 #include "cpu/op/ops.h"
@@ -83,8 +83,8 @@ static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t st
 }
 
 /* The same as strips of `strip` lanes one behind the other, each [nk, strip]. */
-static void pack_strips(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t strip, int64_t k0, int64_t nk, int64_t j0, int64_t nj,
-                        float *spare)
+static void pack_strips(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t strip, int64_t k0, int64_t nk, int64_t j0,
+                        int64_t nj, float *spare)
 {
     int64_t l = 0;
     if (s->dtype == QN_DTYPE_F32 && s->j_stride == 1 && strip == 16) { /* a row at once: the next lies on another page */
@@ -157,7 +157,7 @@ static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k
             load(t, a->dtype, a->data + ((i + r) * a->j_stride + k0) * qn__elem_bytes(a->dtype), 1, nk, room + r * SLICE);
         o->a_out = SLICE;
         o->a_in = 1;
-    } else if (a->dtype == QN_DTYPE_F32 && !a->pack && a->j_stride == 1 && t->ukr->outer_lanes < PANEL) { /* each strip reads them: dense */
+    } else if (a->dtype == QN_DTYPE_F32 && !a->pack && a->j_stride == 1 && t->ukr->outer_lanes < PANEL) { /* dense for each strip */
         t->ukr->transpose_f32(room, SLICE, (const float *)(const void *)a->data + k0 * a->k_stride + i, a->k_stride, nk, n);
         o->a_out = SLICE;
         o->a_in = 1;
@@ -180,7 +180,7 @@ static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0
     qn_outer o = {.n_in = nk, .mode = k0 == 0 ? QN_OUTER_set : QN_OUTER_add};
     const bool b_there = right_in_place(&g->b, i1 - i0, j1 - j0), a_there = left_in_place(t, &g->a);
     const int64_t strip = g->b.dtype == QN_DTYPE_F32 && !g->b.pack ? t->ukr->outer_lanes : PANEL;
-    const int64_t step = a_there && (b_there || strip == PANEL) ? i1 - i0 : BLOCK; /* all strips meet a step's rows, in L2 */
+    const int64_t step = a_there && (b_there || strip == PANEL) ? i1 - i0 : BLOCK; /* strips meet a step's rows in L2 */
     if (!b_there) {
         for (int64_t panel = 0; panel < p->panels; panel++) {
             const int64_t j = j0 + panel * PANEL, nj = j1 - j < PANEL ? j1 - j : PANEL;
