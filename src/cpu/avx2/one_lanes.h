@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/one_lanes.h -- what ukr_one.h asks of a level with registers of 32 bytes, sums of products apart: eight rows in the lanes. */
+/* src/cpu/avx2/one_lanes.h -- what ukr_one.h and ukr_panel_unpack.h ask of registers of 32 bytes, sums of products apart: eight
+ * rows in the lanes. */
 #ifndef QN_CPU_AVX2_ONE_LANES_H
 #define QN_CPU_AVX2_ONE_LANES_H
 
@@ -24,6 +25,7 @@ INLINE words w_add_8(words x, words y) { return _mm256_add_epi8(x, y); }
 INLINE words w_sub_8(words x, words y) { return _mm256_sub_epi8(x, y); }
 INLINE words w_add_32(words x, words y) { return _mm256_add_epi32(x, y); }
 INLINE words w_sub_32(words x, words y) { return _mm256_sub_epi32(x, y); }
+INLINE words w_mul_32(words x, words y) { return _mm256_mullo_epi32(x, y); }
 INLINE words w_shl_16(words x, int n) { return _mm256_slli_epi16(x, n); }
 INLINE words w_shr_16(words x, int n) { return _mm256_srli_epi16(x, n); }
 INLINE words w_sra_16(words x, int n) { return _mm256_srai_epi16(x, n); }
@@ -60,18 +62,29 @@ INLINE void w_halves(words x, reals *low, reals *high)
 }
 INLINE reals r_low_f16(words x) /* binary16 in the low half of each lane */
 {
-    reals low, high;
-    w_halves(x, &low, &high);
-    return low;
+    const words low = w_and(x, w_set(0xffff));
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08)));
 }
 
 INLINE void r_store(float *to, reals y) { _mm256_storeu_ps(to, y); }
 INLINE float r_first(reals y) { return _mm256_cvtss_f32(y); }
 
-INLINE words load_both(const uint8_t *p, size_t step)
+INLINE words two_halves(const uint8_t *p0, const uint8_t *p1)
 {
-    const words low = _mm256_castsi128_si256(_mm_loadu_si128((const void *)p));
-    return _mm256_inserti128_si256(low, _mm_loadu_si128((const void *)(p + step)), 1);
+    const words low = _mm256_castsi128_si256(_mm_loadu_si128((const void *)p0));
+    return _mm256_inserti128_si256(low, _mm_loadu_si128((const void *)p1), 1);
+}
+INLINE words load_both(const uint8_t *p, size_t step) { return two_halves(p, p + step); }
+
+/* out[i]: dwords i of a, b, c and d, in each 128 bits */
+INLINE void w_turn(words a, words b, words c, words d, words out[4])
+{
+    const words ab_lo = _mm256_unpacklo_epi32(a, b), ab_hi = _mm256_unpackhi_epi32(a, b);
+    const words cd_lo = _mm256_unpacklo_epi32(c, d), cd_hi = _mm256_unpackhi_epi32(c, d);
+    out[0] = _mm256_unpacklo_epi64(ab_lo, cd_lo);
+    out[1] = _mm256_unpackhi_epi64(ab_lo, cd_lo);
+    out[2] = _mm256_unpacklo_epi64(ab_hi, cd_hi);
+    out[3] = _mm256_unpackhi_epi64(ab_hi, cd_hi);
 }
 
 /* out[i] lane r: dword i of the 16 bytes at w of row r */
@@ -79,12 +92,7 @@ INLINE void load_16(const uint8_t *w, size_t step, words out[4])
 {
     const words a = load_both(w, 4 * step), b = load_both(w + step, 4 * step);
     const words c = load_both(w + 2 * step, 4 * step), d = load_both(w + 3 * step, 4 * step);
-    const words ab_lo = _mm256_unpacklo_epi32(a, b), ab_hi = _mm256_unpackhi_epi32(a, b);
-    const words cd_lo = _mm256_unpacklo_epi32(c, d), cd_hi = _mm256_unpackhi_epi32(c, d);
-    out[0] = _mm256_unpacklo_epi64(ab_lo, cd_lo);
-    out[1] = _mm256_unpackhi_epi64(ab_lo, cd_lo);
-    out[2] = _mm256_unpacklo_epi64(ab_hi, cd_hi);
-    out[3] = _mm256_unpackhi_epi64(ab_hi, cd_hi);
+    w_turn(a, b, c, d, out);
 }
 
 #endif
