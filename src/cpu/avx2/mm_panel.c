@@ -268,15 +268,20 @@ enum {
 _Static_assert(PANELS * SLICE_32 * sizeof(qn_words32) <= PANELS_BYTES && sizeof(qn_panel256) <= sizeof(qn_words256), "panels of any kind");
 _Static_assert(PANELS * SLICE_32 * sizeof(qn_panel32) <= PANELS_BYTES && PANELS_BYTES % 32 == 0, "panels of any kind");
 
-/* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. */
+/* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. The slice after it is asked for meanwhile: with few columns
+ * it is wanted soon (eight sequences of a Q4_K_M model: 6 to 70 % faster). */
 static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int n_panels, int64_t b, int64_t n, uint8_t *panels)
 {
+    const int64_t from = (b + n) * (int64_t)f->block_bytes, rest = a->k / f->block - (b + n);
+    const int64_t to = from + (rest < n ? rest : n) * (int64_t)f->block_bytes;
     for (int p = 0; p < n_panels; p++) {
         const uint8_t *row[HALF];
         for (int r = 0; r < HALF; r++) {
             const int32_t at = first_row + p * HALF + r;
             row[r] = a->w + (size_t)(at < a->rows ? at : a->rows - 1) * a->w_row_bytes;
         }
+        for (int r = 0; r < HALF; r++)
+            for (int64_t at = from; at < to; at += 64) __builtin_prefetch(row[r] + at, 0, 2);
         for (int64_t i = 0; i < n; i++)
             f->unpack(row, (size_t)(b + i) * f->block_bytes, panels + (size_t)(i * n_panels + p) * f->panel_bytes);
     }

@@ -12,12 +12,12 @@
 
 #define FN(name) qn__avx2_##name
 
-/* In cache, panels pass these kernels at five columns, in blocks of 256 at three (GB/s of weights with 3, 4, 5 columns here and there: Q4_0 8.9, 8.8,
- * 6.0 and 7.7, 6.9, 6.2; Q4_K 8.4, 8.4, 6.0 and 9.5, 8.3, 7.3), but what is not in cache comes to them late: decoding a Q4_K_M model with 4, 8, 12
- * sequences runs at 27, 29, 26 tokens a second here and 13, 22, 30 there. */
+/* Panels pass these kernels at five columns (GB/s of weights in cache with 3, 4, 5 columns here and there: Q4_0 8.9, 8.8, 6.0 and 7.7, 6.9, 6.2;
+ * Q4_K 8.4, 8.4, 6.0 and 9.5, 8.3, 7.3); from memory too, since they ask ahead for it: decoding a Q4_K_M model with 6, 8, 12, 16
+ * sequences runs at 50, 56, 52, 50 tokens a second here and 57, 66, 79, 93 there. */
 #define ONE_COLS_FEW 2
 #define ONE_COLS_MANY 4
-enum { ROWS = 8, ONE_PANEL_FROM = 9, DOT_MAX = 128 };
+enum { ROWS = 8, ONE_PANEL_FROM = 5, DOT_MAX = 128 };
 
 INLINE words pairs_to_words(words x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
 INLINE words w_dot_8(words s, words u, words q) { return w_add_32(s, pairs_to_words(_mm256_maddubs_epi16(u, q))); } /* s + four products of bytes, u at most DOT_MAX */
