@@ -14,8 +14,15 @@ static inline words w_rows(const uint8_t *const *row, size_t at) { return two_ha
 static inline words halves(int x) { return _mm256_set1_epi16((short)x); }
 static inline words both_halves(words x) { return w_odd_halves(x, w_shl_32(x, 16)); } /* the low 16 bits of each lane, twice */
 
-/* Sums of the two elements that stand in each 16-bit lane, over n vectors; of all four */
+/* Sums of the two elements that stand in each 16-bit lane, over the n vectors of a sub-block; of all four. Panels of bytes hold such small weights
+ * that n of them fit a byte: 8 of [-16, 15], 4 of [-32, 31]. */
 static inline words half_sums(const words *w, int n)
+{
+    words s = w[0];
+    for (int i = 1; i < n; i++) s = w_add_8(s, w[i]);
+    return _mm256_maddubs_epi16(w_bytes(1), s);
+}
+static inline words half_sums_wide(const words *w, int n)
 {
     words s = w_zero();
     for (int i = 0; i < n; i++) s = _mm256_add_epi16(s, _mm256_maddubs_epi16(w_bytes(1), w[i]));
@@ -48,7 +55,7 @@ static inline void finish_wide_32(wide32 *p, const words *w) { widen(w, 8, p->w)
 static inline words sub_wide_256(wide256 *p, int j, const words *w)
 {
     widen(w, 8, p->w + j * 16);
-    return whole_sums(half_sums(w, 8));
+    return whole_sums(half_sums_wide(w, 8));
 }
 
 static inline words sub_256(qn_panel256 *p, int j, const int n, const int off)
