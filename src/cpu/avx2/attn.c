@@ -55,7 +55,6 @@ static inline __attribute__((always_inline)) void turn(float *y, int64_t y_strid
 }
 
 /* What ukr_attn_int.h asks for. */
-static inline ints i_load(const void *p) { return (ints){_mm256_loadu_si256(p), _mm256_loadu_si256((const __m256i *)p + 1)}; }
 static inline void i_store(void *p, ints x)
 {
     _mm256_storeu_si256(p, x.a);

@@ -43,7 +43,8 @@ INLINE void load_quants(const uint8_t *w, size_t step, words out[4])
 /* The dwords at `odd` (0 or 1) of each row's two in a and b, by rows in lanes. */
 INLINE words dwords_of(words a, words b, const int odd)
 {
-    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), odd ? 0xdd : 0x88));
+    const __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
+    return _mm256_castps_si256(odd ? _mm256_shuffle_ps(x, y, 0xdd) : _mm256_shuffle_ps(x, y, 0x88));
 }
 
 INLINE words eight_at(const int8_t *p)
