@@ -254,7 +254,8 @@ static void single_Q3_K(const uint8_t *w, size_t step, const void *columns, int6
                 add_exact_16(t, u, x->q + 16 * j, minus_zero, scale[j / 4], j);
             }
         }
-        acc[0] = r_fma(r_from(w_sub_32(w_sra_32(exact_sum(t), 8), w_shl_32(off, 2))), r_mul(d, r_set(x->d)), acc[0]);
+        UNROLL for (int i = 0; i < 2; i++) t[i] = w_sra_32(t[i], 8); /* both sums of a row would be too much for 32 bits */
+        acc[0] = r_fma(r_from(w_sub_32(exact_sum(t), w_shl_32(off, 2))), r_mul(d, r_set(x->d)), acc[0]);
     }
 }
 
