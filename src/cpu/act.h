@@ -13,16 +13,16 @@
  *     S = sum w q - zero * sum w                                 exact in int32
  *     acc = fma((float)S, d_w * d, acc)                          d_w: the block's scale, widened exactly to float
  *     and where value = d q + m (Q4_1 Q5_1):                     acc = fma(m_w, d * (float)sum, acc)
- * Blocks of 256 (Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS), super-block s in file order, its sub-blocks j of 16 or 32 elements in order:
- *     T = 0;  T = fma((float)(sum w q over j), (float)scale_j, T)
- *     S = fma((float)-zero, (float)Z, T)                         Z = sum over j of scale_j * (sum w over j), exact in int32
+ * Blocks of 256 (Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS), super-block s in file order, its sub-blocks j of 16 or 32 elements:
+ *     T = (float)(sum over j of scale_j * (sum w q over j))      exact in int32 (below 2^27), then rounded once
+ *     S = fma((float)-zero, (float)Z, T)                         Z = sum over j of scale_j * (sum w over j), at most 2^20
  *     acc = fma(S, d_w * d, acc)
  *     and where value = d scale q - dmin min (Q2_K Q4_K Q5_K):   M = sum over j of min_j * sum_j, exact in int32
  *                                                                acc = fma((float)M, -(dmin_w * d), acc)
  *
  * Asymmetric blocks halve the squared error of symmetric ones: NMSE of a Q8_0 model's logits 2.2e-4 against 3.1e-4 (the reference engine:
  * 3.2e-4). Blocks of 256 under super-blocks give 5.8e-4 for Q4_K_M (the reference engine: 7.9e-4); blocks of 32 would give 2.2e-4,
- * but at three more vector instructions for eight dot products: 61 % of the arithmetic peak at best instead of 71 %
+ * but at three more vector instructions for eight dot products: 61 % of the arithmetic peak at best instead of 70 %
  * (figures: tests/oracle/golden_sim.py). */
 #ifndef QN_CPU_ACT_H
 #define QN_CPU_ACT_H

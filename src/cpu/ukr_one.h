@@ -138,18 +138,24 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
     s[0] = w_add_32(s[0], other);
 }
 
-/* start + sum of u over 4 n elements, each at most `max` */
-INLINE words sum_n(words start, const words *u, int n, int max)
+/* start + by * sum of u over 4 n elements, each at most `max`; by: in each byte of a lane, with a sign */
+INLINE words sum_by(words start, const words *u, int n, int max, words by)
 {
-    const words ones = w_bytes(1);
     const int group = 255 / max < n ? 255 / max : n;
     UNROLL for (int i = 0; i < n; i += group) {
         words bytes = u[i];
         UNROLL for (int j = 1; j < group; j++)
             if (i + j < n) bytes = w_add_8(bytes, u[i + j]);
-        start = w_dot_8(start, bytes, ones);
+        start = w_dot_8(start, bytes, by);
     }
     return start;
+}
+INLINE words sum_n(words start, const words *u, int n, int max) { return sum_by(start, u, n, max, w_bytes(1)); }
+
+/* The same, apart from `start` where it takes more than one step: the latency of a super-block's would show. */
+INLINE words sum_scaled(words start, const words *u, int n, int max, words scale)
+{
+    return max * n <= 255 ? sum_by(start, u, n, max, scale) : w_add_32(start, sum_by(w_zero(), u, n, max, scale));
 }
 
 /* In the lanes of the rows: four bytes whose sum is that of u over 16 elements. */

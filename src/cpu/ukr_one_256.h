@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/ukr_one_256.h -- few columns in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its
- * weights to unsigned bytes w + off, a sub-block at a time; offsets go into the start values of the integer sums.
- *
- * Z fits a float exactly at every step (at most 2^20), so it is a chain of fused multiply-adds beside T's. */
-/* Of a super-block so far; z is the weights' alone. */
-typedef struct sums { reals t[ONE_COLS_MANY], z; } sums;
+ * weights to unsigned bytes w + off, a sub-block at a time; offsets go into the start values of the sums of products, and are taken off Z
+ * at the end. */
+/* T and Z of a super-block so far, and sub-blocks that are to be added to T. */
+typedef struct sums {
+    words t[ONE_COLS_MANY], z;
+    reals chain[ONE_COLS_MANY];
+} sums;
 
 #define FOR_COLUMNS(c) UNROLL for (int c = 0; c < nc; c++)
 
@@ -12,27 +14,56 @@ INLINE void clear(const int nc, reals *v) { FOR_COLUMNS(c) v[c] = r_zero(); }
 
 INLINE void clear_sums(const int nc, sums *a)
 {
-    clear(nc, a->t);
-    a->z = r_zero();
+    FOR_COLUMNS(c) a->t[c] = w_zero();
+    a->z = w_zero();
 }
 
-/* One sub-block: s[c] = sum w q, w = sum w. */
-INLINE void add_sub(const int nc, sums *a, const words *s, words w, reals scale)
+/* Byte j of each lane, four times. */
+INLINE words four_times(words x, int j)
 {
-    FOR_COLUMNS(c) a->t[c] = r_fma(r_from(s[c]), scale, a->t[c]);
-    a->z = r_fma(r_from(w), scale, a->z);
+    const __m128i firsts = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    return w_shuffle(x, w_fours(_mm_add_epi8(firsts, _mm_set1_epi8((char)j))));
+}
+
+/* One sub-block: s[c] = sum w q; z gets that of u, 4 n elements; scale: four times in each lane. */
+INLINE void add_sub(const int nc, sums *a, const words *s, const words *u, int n, int max, words scale)
+{
+    FOR_COLUMNS(c) a->t[c] = w_add_32(a->t[c], w_mul_32(s[c], w_sra_32(scale, 24)));
+    a->z = sum_scaled(a->z, u, n, max, scale);
+}
+
+/* The same for sub-block j of a format whose sums of two are below 2^24. With several columns these are added in floats, exactly and with
+ * five instructions where integers take six (AVX-512, 8 columns: Q5_K 8 % faster, Q6_K 13): the sums of even ones start at FLOATS more,
+ * which makes them floats as they are. */
+enum { FLOATS = 0x4b400000 }; /* the bits of 0x1.8p23f */
+#define IN_PAIRS (ONE_PAIRS && nc > 1)
+
+INLINE words start_of(const int nc, int j) { return w_set(IN_PAIRS && j % 2 == 0 ? FLOATS : 0); }
+
+INLINE void add_of_pair(const int nc, sums *a, int j, const words *s, const words *u, int n, int max, words scale)
+{
+    if (!IN_PAIRS) {
+        add_sub(nc, a, s, u, n, max, scale);
+        return;
+    }
+    const reals number = r_from(w_sra_32(scale, 24)), more = r_mul(number, r_set(-0x1.8p23f));
+    FOR_COLUMNS(c) {
+        a->chain[c] = j % 2 == 0 ? r_fma(r_bits(s[c]), number, more) : r_fma(r_from(s[c]), number, a->chain[c]);
+        if (j % 2) a->t[c] = w_add_32(a->t[c], r_to_words(a->chain[c]));
+    }
+    a->z = sum_scaled(a->z, u, n, max, scale);
 }
 
 /* acc + d S of a super-block */
-INLINE reals add_super(reals acc, reals t, reals z, const qn_act256 *x, reals d)
+INLINE reals add_super(reals acc, reals t, words z, const qn_act256 *x, reals d)
 {
-    const reals s = r_fma(r_set((float)-x->zero), z, t);
+    const reals s = r_fma(r_set((float)-x->zero), r_from(z), t);
     return r_fma(s, r_mul(d, r_set(x->d)), acc);
 }
 
 INLINE void add_supers(const int nc, reals *acc, const sums *a, const qn_act256 *x, reals d)
 {
-    FOR_COLUMNS(c) acc[c] = add_super(acc[c], a->t[c], a->z, &x[c], d);
+    FOR_COLUMNS(c) acc[c] = add_super(acc[c], r_from(a->t[c]), a->z, &x[c], d);
 }
 
 INLINE reals add_mins(reals acc, words m, const qn_act256 *x, reals dmin)
@@ -40,25 +71,14 @@ INLINE reals add_mins(reals acc, words m, const qn_act256 *x, reals dmin)
     return r_fnma(r_from(m), r_mul(dmin, r_set(x->d)), acc);
 }
 
-/* Byte j of each lane. */
-INLINE reals unsigned_byte(words x, int j)
+/* -off * sum of q over each 16 elements: where sums of (w + off) q start; `floats`: those of even ones at FLOATS more */
+INLINE void starts_of_16(const qn_act256 *x, int off, bool floats, int32_t start[16])
 {
-    const words at = j > 0 ? w_shr_32(x, 8 * j) : x;
-    return r_from(j < 3 ? w_and(at, w_set(255)) : at);
-}
-
-INLINE reals signed_byte(words x, int j)
-{
-    return r_from(w_sra_32(j < 3 ? w_shl_32(x, 24 - 8 * j) : x, 24));
-}
-
-/* -off * sum of q over each 16 elements: where sums of (w + off) q start */
-INLINE void starts_of_16(const qn_act256 *x, int off, int32_t start[16])
-{
+    const __m256i more = _mm256_set1_epi64x(floats ? FLOATS : 0);
     UNROLL for (int i = 0; i < 16; i += 8) {
         const __m256i sum = _mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)(x->sum + i)));
         const __m256i q = _mm256_add_epi32(sum, _mm256_set1_epi32(16 * x->zero));
-        _mm256_store_si256((__m256i *)(void *)(start + i), _mm256_mullo_epi32(q, _mm256_set1_epi32(-off)));
+        _mm256_store_si256((__m256i *)(void *)(start + i), _mm256_add_epi32(_mm256_mullo_epi32(q, _mm256_set1_epi32(-off)), more));
     }
 }
 
@@ -141,20 +161,30 @@ INLINE words k4_mins(const k4_head *h, const qn_act256 *x)
     return dot_mins(dot_mins(w_zero(), h->min[0], sum), h->min[1], sum + 4);
 }
 
-INLINE void k4_sub(const int nc, sums *a, const k4_head *h, int j, const words u[8], int max, const qn_act256 *x)
+INLINE void k4_dots(const int nc, words *s, words start, int j, const words u[8], int max, const qn_act256 *x)
 {
-    words s[ONE_COLS_MANY];
-    FOR_COLUMNS(c) s[c] = w_zero();
+    FOR_COLUMNS(c) s[c] = start;
     dots_n(nc, s, u, x->q + 32 * j, sizeof *x, 8, max);
-    add_sub(nc, a, s, sum_n(w_zero(), u, 8, max), unsigned_byte(h->scale[j / 4], j % 4));
 }
 
-INLINE void k4_end(const int nc, reals *acc, const sums *a, const k4_head *h, const qn_act256 *x)
+INLINE void k4_end(const int nc, reals *acc, const reals *t, words z, const k4_head *h, const qn_act256 *x)
 {
     FOR_COLUMNS(c) {
-        acc[c] = add_super(acc[c], a->t[c], a->z, &x[c], h->d);
+        acc[c] = add_super(acc[c], t[c], z, &x[c], h->d);
         acc[c] = add_mins(acc[c], k4_mins(h, &x[c]), &x[c], h->dmin);
     }
+}
+
+/* Half of a super-block stays below 2^24 (4 * 63 * 32 * 15 * 127): floats that are added to are exact, and cost less than integers. The
+ * halves' sum is rounded once. */
+INLINE void q4_sub(const int nc, reals *t, words *z, const k4_head *h, int j, const words u[8], const qn_act256 *x)
+{
+    const words scale = four_times(h->scale[j / 4], j % 4);
+    const reals number = r_from(w_shr_32(scale, 24));
+    words s[ONE_COLS_MANY];
+    k4_dots(nc, s, w_zero(), j, u, 15, x);
+    FOR_COLUMNS(c) t[c] = j % 4 == 0 ? r_mul(r_from(s[c]), number) : r_fma(r_from(s[c]), number, t[c]);
+    *z = sum_scaled(*z, u, 8, 15, scale);
 }
 
 INLINE void one_Q4_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
@@ -164,18 +194,19 @@ INLINE void one_Q4_K(const int nc, const uint8_t *w, size_t step, const qn_act25
     for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q4_K), ahead += ROWS * sizeof(qn_block_Q4_K)) {
         HIDE(w);
         const k4_head h = k4_load(w, step);
-        sums a;
-        clear_sums(nc, &a);
+        reals t[2][ONE_COLS_MANY];
+        words z = w_zero();
         UNROLL for (int c = 0; c < 4; c++) {
             words p[8], u[8];
             FETCH(x, ahead, c, 4, sizeof(qn_block_Q4_K));
             load_32(w + 16 + 32 * c, step, p);
             UNROLL for (int i = 0; i < 8; i++) u[i] = low_nibbles(p[i]);
-            k4_sub(nc, &a, &h, 2 * c, u, 15, x);
+            q4_sub(nc, t[c / 2], &z, &h, 2 * c, u, x);
             UNROLL for (int i = 0; i < 8; i++) u[i] = high_nibbles(p[i]);
-            k4_sub(nc, &a, &h, 2 * c + 1, u, 15, x);
+            q4_sub(nc, t[c / 2], &z, &h, 2 * c + 1, u, x);
         }
-        k4_end(nc, acc, &a, &h, x);
+        FOR_COLUMNS(c) t[0][c] = r_add(t[0][c], t[1][c]);
+        k4_end(nc, acc, t[0], z, &h, x);
     }
 }
 
@@ -188,16 +219,19 @@ INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         const k4_head h = k4_load(w, step);
         sums a;
         clear_sums(nc, &a);
-        words fifth[8], p[8], u[8];
+        words fifth[8], p[8], u[8], s[ONE_COLS_MANY];
+        reals t[ONE_COLS_MANY];
         load_32(w + 16, step, fifth);
         UNROLL for (int j = 0; j < 8; j++) {
             if (j % 2 == 0) load_32(w + 48 + 16 * j, step, p);
             FETCH(x, ahead, j, 8, sizeof(qn_block_Q5_K));
             UNROLL for (int i = 0; i < 8; i++)
                 u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
-            k4_sub(nc, &a, &h, j, u, 31, x);
+            k4_dots(nc, s, start_of(nc, j), j, u, 31, x);
+            add_of_pair(nc, &a, j, s, u, 8, 31, four_times(h.scale[j / 4], j % 4));
         }
-        k4_end(nc, acc, &a, &h, x);
+        FOR_COLUMNS(c) t[c] = r_from(a.t[c]);
+        k4_end(nc, acc, t, a.z, &h, x);
     }
 }
 
@@ -213,9 +247,10 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         const reals d = load_f16(w + 208, step);
         sums a;
         clear_sums(nc, &a);
-        words scale[4], low[16], high[8], u[4], dot[ONE_COLS_MANY];
-        FOR_COLUMNS(c) starts_of_16(&x[c], 32, start[c]);
+        words scale[4], low[16], high[8], u[4], dot[ONE_COLS_MANY], sum_scales = w_zero();
+        FOR_COLUMNS(c) starts_of_16(&x[c], 32, IN_PAIRS, start[c]);
         load_16(w + 192, step, scale);
+        UNROLL for (int i = 0; i < 4; i++) sum_scales = w_dot_8(sum_scales, w_bytes(1), scale[i]);
         UNROLL for (int s = 0; s < 16; s++) {
             const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
             FETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
@@ -226,15 +261,14 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
                                  move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
             FOR_COLUMNS(c) dot[c] = all_4(&start[c][s]);
             dots_n(nc, dot, u, x->q + 16 * s, sizeof *x, 4, 63);
-            add_sub(nc, &a, dot, sum_n(w_set(-32 * 16), u, 4, 63), signed_byte(scale[s / 4], s % 4));
+            add_of_pair(nc, &a, s, dot, u, 4, 63, four_times(scale[s / 4], s % 4));
         }
+        a.z = w_sub_32(a.z, w_shl_32(sum_scales, 9)); /* 32 * 16 */
         add_supers(nc, acc, &a, x, d);
     }
 }
 
-/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums so small (at most 2^23) that T is exact in
- * any order: four sub-blocks at a time, all in integers. */
-typedef struct exact_sums { words t[ONE_COLS_MANY], z; } exact_sums;
+/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums that fit 16 bits: four sub-blocks at a time. */
 
 /* Two sums of each row, below 2^15, as the halves of a lane. */
 INLINE words as_pairs(words low, words high)
@@ -242,32 +276,16 @@ INLINE words as_pairs(words low, words high)
     return w_odd_halves(low, w_shl_32(high, 16));
 }
 
-INLINE void clear_exact(const int nc, exact_sums *a)
-{
-    FOR_COLUMNS(c) a->t[c] = w_zero();
-    a->z = w_zero();
-}
-
 /* s[j][c]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is
  * left to the caller. */
-INLINE void add_four(const int nc, exact_sums *a, words s[4][ONE_COLS_MANY], const words bytes[4], words scale)
+INLINE void add_four(const int nc, sums *a, words s[4][ONE_COLS_MANY], const words bytes[4], words scale)
 {
     const words even = w_sra_16(w_shl_16(scale, 8), 8), odd = w_sra_16(scale, 8);
     FOR_COLUMNS(c) {
         a->t[c] = w_dot_16(a->t[c], as_pairs(s[0][c], s[2][c]), even);
         a->t[c] = w_dot_16(a->t[c], as_pairs(s[1][c], s[3][c]), odd);
     }
-    UNROLL for (int j = 0; j < 4; j++) {
-        const __m128i firsts = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
-        const __m128i four_times = _mm_add_epi8(firsts, _mm_set1_epi8((char)j));
-        const words same = w_shuffle(scale, w_fours(four_times));
-        a->z = w_dot_8(a->z, bytes[j], same);
-    }
-}
-
-INLINE void add_exact(const int nc, reals *acc, const exact_sums *a, const qn_act256 *x, reals d)
-{
-    FOR_COLUMNS(c) acc[c] = add_super(acc[c], r_from(a->t[c]), r_from(a->z), &x[c], d);
+    UNROLL for (int j = 0; j < 4; j++) a->z = w_dot_8(a->z, bytes[j], four_times(scale, j));
 }
 
 INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
@@ -279,10 +297,10 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
     for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q3_K), ahead += ROWS * sizeof(qn_block_Q3_K)) {
         HIDE(w);
         const reals d = load_f16(w + 108, step);
-        exact_sums a;
-        clear_exact(nc, &a);
+        sums a;
+        clear_sums(nc, &a);
         words v[4], low[8], high[8], u[4], s[4][ONE_COLS_MANY], bytes[4], sum_scales = none;
-        FOR_COLUMNS(c) starts_of_16(&x[c], 4, start[c]);
+        FOR_COLUMNS(c) starts_of_16(&x[c], 4, false, start[c]);
         load_16(w + 92, step, v); /* v[1..3] are the twelve bytes of scales */
         load_32(w, step, high);
         UNROLL for (int i = 0; i < 16; i++) {
@@ -302,7 +320,7 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
             sum_scales = w_dot_8(sum_scales, ones, scale);
         }
         a.z = w_sub_32(a.z, w_shl_32(sum_scales, 6)); /* 4 * 16 */
-        add_exact(nc, acc, &a, x, d);
+        add_supers(nc, acc, &a, x, d);
     }
 }
 
@@ -316,8 +334,8 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
     for (; n > 0; n--, x += nc, w += sizeof(qn_block_Q2_K), ahead += ROWS * sizeof(qn_block_Q2_K)) {
         HIDE(w);
         const words dd = load_dwords(w + 80, step);
-        exact_sums a;
-        clear_exact(nc, &a);
+        sums a;
+        clear_sums(nc, &a);
         words v[4], p[8], u[4], s[4][ONE_COLS_MANY], bytes[4];
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
         UNROLL for (int i = 0; i < 16; i++) {
@@ -331,7 +349,7 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
             if (i % 4 < 3) continue;
             add_four(nc, &a, s, bytes, low_nibbles(v[i / 4]));
         }
-        add_exact(nc, acc, &a, x, r_low_f16(dd));
+        add_supers(nc, acc, &a, x, r_low_f16(dd));
         const reals dmin = r_low_f16(w_shr_32(dd, 16));
         FOR_COLUMNS(c) {
             words m = none;
@@ -345,6 +363,19 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
 
 /* ---- IQ4_XS ------------------------------------------------------------------------------------------------------ */
 
+/* scale[e]: of sub-blocks e, e + 2, e + 4 and e + 6. */
+INLINE void iq4_xs_scales(words first, words low, words scale[2])
+{
+    const words even = w_set(0x00ff00ff);
+    const __m128i two_each = _mm_setr_epi8(2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15);
+    const words high = w_shuffle(first, w_fours(two_each)); /* the upper bits of four sub-blocks in each byte */
+    const words upper[2] = {w_select(even, w_shl_16(high, 4), high), w_select(even, w_shl_16(high, 2), w_shr_16(high, 2))};
+    UNROLL for (int e = 0; e < 2; e++) {
+        const words six = w_and(w_select(w_bytes(15), e ? w_shr_16(low, 4) : low, upper[e]), w_bytes(63));
+        scale[e] = w_sub_8(six, w_bytes(32));
+    }
+}
+
 INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
 {
     const words table = table_16(qn__iq4_values, 128);
@@ -355,14 +386,12 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
         HIDE(w);
         sums a;
         clear_sums(nc, &a);
-        words v[4], p[4], u[8], dot[ONE_COLS_MANY]; /* v[0]: d, scales_h; v[1]: scales_l */
+        words v[4], scale[2], p[4], u[8], dot[ONE_COLS_MANY], sum_scales = w_zero(); /* v[0]: d, scales_h; v[1]: scales_l */
         FOR_COLUMNS(c) starts_of_32(&x[c], 128 - SHIFT(255), start[c]);
         load_16(w, step, v);
-        const words upper = w_shr_32(v[0], 16);
+        iq4_xs_scales(v[0], v[1], scale);
+        UNROLL for (int e = 0; e < 2; e++) sum_scales = w_dot_8(sum_scales, w_bytes(1), scale[e]);
         UNROLL for (int j = 0; j < 8; j++) {
-            const words low = w_shr_32(v[1], 4 * j);
-            const words high = j < 2 ? w_shl_32(upper, 4 - 2 * j) : w_shr_32(upper, 2 * j - 4);
-            const words six = w_and(w_select(w_set(15), low, high), w_set(63));
             FETCH(x, ahead, j, 8, sizeof(qn_block_IQ4_XS));
             load_quants(w + 8 + 16 * j, step, p);
             UNROLL for (int i = 0; i < 4; i++) {
@@ -371,9 +400,9 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
             }
             FOR_COLUMNS(c) dot[c] = all_4(&start[c][j]);
             dots_n(nc, dot, u, x->q + 32 * j, sizeof *x, 8, 255);
-            add_sub(nc, &a, dot, sum_n(w_set(-128 * 32), u, 8, 255),
-                    r_from(w_sub_32(six, w_set(32))));
+            add_sub(nc, &a, dot, u, 8, 255, four_times(scale[j % 2], j / 2));
         }
+        a.z = w_sub_32(a.z, w_shl_32(sum_scales, 12)); /* 128 * 32 */
         add_supers(nc, acc, &a, x, r_low_f16(v[0]));
     }
 }

@@ -8,8 +8,10 @@
  *   w_rows(row, at)              16 bytes at `at` of rows 0, 4, 8 ..., one in each 128 bits
  *   finish_32(p, off, plain)     from the format's w + off to the rest but d and m; plain: |w| <= 8
  *   finish_wide_32(p, w)         all but d
- *   sub_256(p, j, n, off)        sub-block j of n: from w + off to the rest but scale; returns the sum of the format's w
- *   sub_wide_256(p, j, w)        sub-block j of 8, all but scale; returns the sum of w
+ *   sub_256(p, j, n, off, scale) sub-block j of n: from w + off and its scale to the rest; returns the sum of the format's w
+ *   sub_wide_256(p, j, w, scale) sub-block j of 8; returns the sum of w
+ *   wide_chained(p)              chained(p, 8, 1) for these
+ *   chained(p, n, chain)         the rest for levels that add chains of sub-blocks in floats, as long as they are exact
  *   finish_exact(p, scale, sign) sixteen sub-blocks, scales too; sign of what a panel may hold for scale * w in a byte */
 #include "quant/blocks.h"
 
@@ -146,14 +148,12 @@ void FN(panel_MXFP4)(row_ptrs row, size_t at, void *panel)
 /* ---- super-blocks ---------------------------------------------------------------------------------------------------- */
 
 /* From w + off and integer scales of n sub-blocks to the rest. */
-static inline void finish_256(qn_panel256 *p, const words *scale, const int n, const int off)
+static inline void finish_256(qn_panel256 *p, const words *scale, const int n, const int off, const int chain)
 {
     words z = w_zero();
-    for (int j = 0; j < n; j++) {
-        p->scale[j] = r_from(scale[j]);
-        z = w_add_32(z, w_mul_32(scale[j], sub_256(p, j, n, off)));
-    }
+    for (int j = 0; j < n; j++) z = w_add_32(z, w_mul_32(scale[j], sub_256(p, j, n, off, scale[j])));
     p->z = r_from(z);
+    chained(p, n, chain);
 }
 
 static inline void pair_minima(qn_panel256 *p, const words *min, int n)
@@ -186,7 +186,7 @@ void FN(panel_Q4_K)(row_ptrs row, size_t at, void *panel)
         turn2(row, at + offsetof(qn_block_Q4_K, qs) + (size_t)two * 32, raw);
         for (int i = 0; i < 16; i++) p->w[two * 16 + i] = bits(raw[i % 8], i / 8 * 4, 4);
     }
-    finish_256(p, scale, 8, 0);
+    finish_256(p, scale, 8, 0, 4);
 }
 
 void FN(panel_Q5_K)(row_ptrs row, size_t at, void *panel)
@@ -202,7 +202,7 @@ void FN(panel_Q5_K)(row_ptrs row, size_t at, void *panel)
             p->w[two * 16 + i] = w_or(bits(raw[i % 8], i / 8 * 4, 4), w_shl_32(top, 4));
         }
     }
-    finish_256(p, scale, 8, 16);
+    finish_256(p, scale, 8, 16, 2);
 }
 
 void FN(panel_Q2_K)(row_ptrs row, size_t at, void *panel)
@@ -266,7 +266,7 @@ void FN(panel_Q6_K)(row_ptrs row, size_t at, void *panel)
             p->w[half * 32 + i] = w_sub_8(q, w_bytes(32));
         }
     }
-    finish_256(p, scale, 16, 0);
+    finish_256(p, scale, 16, 0, 2);
 }
 
 void FN(panel_IQ4_XS)(row_ptrs row, size_t at, void *panel)
@@ -280,8 +280,8 @@ void FN(panel_IQ4_XS)(row_ptrs row, size_t at, void *panel)
         const words scale = w_sub_32(w_or(low, w_shl_32(top, 4)), w_set(32));
         nibbles(row, at + offsetof(qn_block_IQ4_XS, qs) + (size_t)j * 16, w);
         levels(qn__iq4_values, w, 8);
-        p->scale[j] = r_from(scale);
-        z = w_add_32(z, w_mul_32(scale, sub_wide_256(p, j, w)));
+        z = w_add_32(z, w_mul_32(scale, sub_wide_256(p, j, w, scale)));
     }
     p->z = r_from(z);
+    wide_chained(p);
 }

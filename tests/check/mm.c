@@ -4,7 +4,7 @@
  * code and sub-scale occurs. */
 #include "check.h"
 
-#include "quant/blocks.h"
+#include "cpu/ukr_ints.h"
 
 #include <stddef.h>
 
@@ -270,6 +270,75 @@ static void one_case(check *t, product *p, bits kind, check_fill_kind fill, chec
     if (t->ukr->mm[p->dtype].panel) packed(t, p, each_column || place == CHECK_AT_END);
 }
 
+/* ---- large sums ------------------------------------------------------------------------------------------------------- */
+
+/* What act.h defines for one super-block after acc, read once more: T in whole numbers. */
+static float one_super(const qn_ints *v, int sub, bool with_min, const qn_act256 *x, float acc, int64_t *largest)
+{
+    int64_t t = 0, z = 0, m = 0;
+    for (int i = 0; i < 256; i++) {
+        t += v->scale[i / sub] * v->w[i] * x->q[i];
+        z += v->scale[i / sub] * v->w[i];
+        if (with_min && i % 16 == 0) m += v->min[i / sub] * x->sum[i / 16];
+        if (llabs(t) > *largest) *largest = llabs(t);
+    }
+    acc = fmaf(fmaf((float)-x->zero, (float)z, (float)t), v->d * x->d, acc);
+    return with_min ? fmaf((float)m, -(v->m * x->d), acc) : acc;
+}
+
+/* Nearly all bits of weights are ones, scales positive where they have a sign, quanta near the highest: sums of a super-block pass 2^24,
+ * where floats that were added to sub-block by sub-block would have been rounded more than once. */
+static void large_sums(check *t, qn_dtype dtype)
+{
+    static const struct { qn_ints_fn ints; int sub; bool with_min; } format[QN_DTYPE_COUNT] = {
+#define FORMAT(name, sub, with_min, lo, hi) [QN_DTYPE_##name] = {qn__ints_##name, sub, with_min},
+        QN_INTS_256(FORMAT)
+#undef FORMAT
+    };
+    if (!format[dtype].ints) return;
+    enum { BLOCKS = 3, ROWS = 37, COLS = 64 };
+    product p = {.dtype = dtype, .k = BLOCKS * 256, .rows = ROWS, .cols = COLS};
+    const size_t bytes = (size_t)qn_dtype_get(dtype)->block_bytes;
+    const float tops[] = {1, -1, 0.5f};
+    int64_t largest = 0;
+    float *want = malloc(ROWS * COLS * sizeof *want);
+    check_where(t, "large sums");
+    setup(t, &p, CHECK_AT_END);
+    for (size_t at = 0; at < ROWS * p.w_bytes; at += bytes) {
+        for (size_t i = 0; i < bytes; i++) p.w[at + i] = (uint8_t)(check_random(t) | check_random(t) | check_random(t));
+        if (dtype == QN_DTYPE_Q6_K)
+            for (size_t i = 0; i < 16; i++) p.w[at + offsetof(qn_block_Q6_K, scales) + i] &= 0x7f;
+        ordinary_scales(dtype, p.w + at);
+    }
+    for (int32_t c = 0; c < COLS; c++) {
+        float *x = p.source + c * p.k;
+        for (int64_t i = 0; i < p.k; i++) x[i] = tops[c % 3] * (float)check_uniform(t, 0.8, 1);
+        to_act(t, p.act, p.x + (size_t)c * p.x_bytes, x, p.k);
+    }
+    for (int32_t r = 0; r < ROWS; r++)
+        for (int32_t c = 0; c < COLS; c++) {
+            const qn_act256 *x = (const qn_act256 *)(const void *)(p.x + (size_t)c * p.x_bytes);
+            float *y = &want[c * ROWS + r];
+            *y = 0;
+            for (int64_t b = 0; b < BLOCKS; b++) {
+                qn_ints v;
+                format[dtype].ints(p.w + (size_t)r * p.w_bytes + (size_t)b * bytes, &v);
+                *y = one_super(&v, format[dtype].sub, format[dtype].with_min, x + b, *y, &largest);
+            }
+        }
+    t->n_checks++;
+    if (largest < 1 << 24 && dtype != QN_DTYPE_Q2_K && dtype != QN_DTYPE_Q3_K) check_fail(t, "no sum passes 2^24");
+    static const int32_t some[] = {1, 2, 3, 4, 5, 8, COLS};
+    for (int way = 0; way < (t->ukr->mm[dtype].panel ? 2 : 1); way++)
+        for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+            for (int32_t c = 0; c + some[i] <= COLS; c += some[i]) {
+                p.panel = way == 1;
+                multiply(t, t->ukr, &p, 0, ROWS, c, some[i], p.y, ROWS);
+                check_same(t, p.y, want + c * ROWS, (int64_t)some[i] * ROWS, way ? "by the definition, panel" : "by the definition");
+            }
+    free(want);
+}
+
 /* A NaN or an infinity in a column is seen in all its results and in no other column's. */
 static void damaged(check *t, product *p)
 {
@@ -385,6 +454,7 @@ void check_mm(check *t, qn_dtype dtype)
     one_case(t, &p, BITS_random, CHECK_FILL_random, CHECK_AT_END, false);
     p = (product){.dtype = dtype, .k = block == 1 ? 50 : 2 * block, .rows = 19, .cols = 6};
     damaged(t, &p);
+    large_sums(t, dtype);
 }
 
 /* ---- unpacking

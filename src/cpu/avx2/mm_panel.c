@@ -32,7 +32,7 @@ typedef struct group32 {    /* one for all formats, so that products that stand 
 } group32;
 typedef struct column256 {
     uint8_t q[256];         /* q + 127 */
-    int32_t sum_q[8];       /* 16 times those of 32 */
+    int16_t sum_q[8];       /* 8 times those of 32 */
     int16_t sum16[16], sum32[8];
     float d, zero;          /* zero: -zero */
 } column256;
@@ -65,7 +65,7 @@ static void put256(void *group, size_t stride, int col, const void *blocks, int6
         memcpy(to->sum16, x->sum, sizeof to->sum16);
         for (int i = 0; i < 8; i++) {
             to->sum32[i] = (int16_t)(x->sum[2 * i] + x->sum[2 * i + 1]);
-            to->sum_q[i] = 16 * (to->sum32[i] + 32 * x->zero);
+            to->sum_q[i] = (int16_t)(8 * (to->sum32[i] + 32 * x->zero));
         }
         to->d = x->d;
         to->zero = (float)-x->zero;
@@ -113,14 +113,15 @@ INLINE void dot(__m256i *t, const __m256i *w, const size_t w_stride, const uint8
     }
 }
 
-/* s[r] = the same over words, n vectors of two elements, in 32 bits */
-INLINE void dot_words(__m256i *s, const __m256i *w, const size_t w_stride, const int16_t *q, const int n, const int n_panels)
+/* s[r] += the same over words, n vectors of two elements, in 32 bits; `first`: from 0 */
+INLINE void dot_words(__m256i *s, const __m256i *w, const size_t w_stride, const int16_t *q, const int n, const int n_panels,
+                      const bool first)
 {
     UNROLL for (int i = 0; i < n; i++) {
         const __m256i x = word_of(q + 2 * i);
         EACH(r) {
             const __m256i p = _mm256_madd_epi16(x, w[(size_t)r * w_stride + (size_t)i]);
-            s[r] = i == 0 ? p : _mm256_add_epi32(s[r], p);
+            s[r] = first && i == 0 ? p : _mm256_add_epi32(s[r], p);
             IN_ORDER(s[r]);
         }
     }
@@ -162,7 +163,7 @@ INLINE void mac_words32(const void *panels, const void *column, size_t stride, i
     for (const qn_words32 *p = panels; n > 0; n--, p += n_panels, column = (const uint8_t *)column + stride) {
         const column_words32 *c = column;
         __m256i s[PANELS];
-        dot_words(s, p->w, VECTORS(qn_words32), c->q, 16, n_panels);
+        dot_words(s, p->w, VECTORS(qn_words32), c->q, 16, n_panels, true);
         const __m256 d = real_of(&c->d);
         EACH(r) acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s[r]), _mm256_mul_ps(p[r].d, d), acc[r]);
     }
@@ -170,16 +171,24 @@ INLINE void mac_words32(const void *panels, const void *column, size_t stride, i
 }
 
 /* acc + (t - zero z) d_w d */
-INLINE __m256 whole(const float *sum, __m256 t, __m256 zero, __m256 z, __m256 d_w, __m256 d)
+INLINE __m256 whole(const float *sum, __m256i t, __m256 zero, __m256 z, __m256 d_w, __m256 d)
 {
-    return _mm256_fmadd_ps(_mm256_fmadd_ps(zero, z, t), _mm256_mul_ps(d_w, d), _mm256_load_ps(sum));
+    const __m256 s = _mm256_fmadd_ps(zero, z, _mm256_cvtepi32_ps(t));
+    return _mm256_fmadd_ps(s, _mm256_mul_ps(d_w, d), _mm256_load_ps(sum));
 }
 
-/* acc - M dmin_w d; n pairs of sub-blocks */
+/* Sums of n pairs of sub-blocks with a panel's values of those. */
+INLINE __m256i dot_pairs(const int16_t *sums, const __m256i *pairs, const int n)
+{
+    __m256i m = _mm256_madd_epi16(word_of(sums), pairs[0]);
+    UNROLL for (int i = 1; i < n; i++) m = _mm256_add_epi32(m, _mm256_madd_epi16(word_of(sums + 2 * i), pairs[i]));
+    return m;
+}
+
+/* acc - M dmin_w d */
 INLINE __m256 less_minima(__m256 acc, const qn_panel256 *p, const int16_t *sums, const int n, __m256 d)
 {
-    __m256i m = _mm256_madd_epi16(word_of(sums), p->min[0]);
-    UNROLL for (int i = 1; i < n; i++) m = _mm256_add_epi32(m, _mm256_madd_epi16(word_of(sums + 2 * i), p->min[i]));
+    const __m256i m = dot_pairs(sums, p->min, n);
     return _mm256_fnmadd_ps(_mm256_cvtepi32_ps(m), _mm256_mul_ps(p->m, d), acc);
 }
 
@@ -187,18 +196,13 @@ INLINE void mac_super(const void *panels, const void *column, size_t stride, int
 {
     for (const qn_panel256 *p = panels; n > 0; n--, p += n_panels, column = (const uint8_t *)column + stride) {
         const column256 *c = column;
-        __m256 T[PANELS];
-        EACH(r) T[r] = _mm256_setzero_ps();
+        __m256i T[PANELS];
+        EACH(r) T[r] = f.off ? dot_pairs(c->sum_q, p[r].pair, 4) : _mm256_setzero_si256();
         for (int j = 0; j < 256 / f.sub; j++) {
             __m256i t[PANELS];
             EACH(r) t[r] = p[r].start[j];
             dot(t, p->w + j * (f.sub / 4), VECTORS(qn_panel256), c->q + j * f.sub, f.sub / 4, n_panels);
-            const __m256i more = word_of(&c->sum_q[f.sub == 32 ? j : 0]);
-            EACH(r) {
-                __m256i s = pairs_to_words(t[r]);
-                if (f.off) s = _mm256_add_epi32(s, more);
-                T[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s), p[r].scale[j], T[r]);
-            }
+            EACH(r) T[r] = _mm256_add_epi32(T[r], _mm256_madd_epi16(t[r], p[r].scale[j]));
         }
         const __m256 d = real_of(&c->d), zero = real_of(&c->zero);
         EACH(r) {
@@ -221,12 +225,12 @@ INLINE void mac_exact(const void *panels, const void *column, size_t stride, int
             const __m256i x = word_of(c->q + j * 16);
             EACH(r) t[r] = _mm256_maddubs_epi16(x, p[r].w[j * 4]);
             dot(t, p->w + j * 4 + 1, VECTORS(qn_panel256), c->q + j * 16 + 4, 3, n_panels);
-            EACH(r) T[r] = _mm256_add_epi32(T[r], _mm256_madd_epi16(t[r], _mm256_castps_si256(p[r].scale[j])));
+            EACH(r) T[r] = _mm256_add_epi32(T[r], _mm256_madd_epi16(t[r], p[r].scale[j]));
         }
         const __m256 d = real_of(&c->d), zero = real_of(&c->zero);
         EACH(r) {
             float *sum = sums + r * HALF;
-            __m256 acc = whole(sum, _mm256_cvtepi32_ps(T[r]), zero, p[r].z, p[r].d, d);
+            __m256 acc = whole(sum, T[r], zero, p[r].z, p[r].d, d);
             if (f.with_min) acc = less_minima(acc, p + r, c->sum16, 8, d);
             _mm256_store_ps(sum, acc);
         }
@@ -238,13 +242,9 @@ INLINE void mac_words256(const void *panels, const void *column, size_t stride, 
     (void)f;
     for (const qn_words256 *p = panels; n > 0; n--, p += n_panels, column = (const uint8_t *)column + stride) {
         const column_words256 *c = column;
-        __m256 T[PANELS];
-        EACH(r) T[r] = _mm256_setzero_ps();
-        for (int j = 0; j < 8; j++) {
-            __m256i s[PANELS];
-            dot_words(s, p->w + j * 16, VECTORS(qn_words256), c->q + j * 32, 16, n_panels);
-            EACH(r) T[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s[r]), p[r].scale[j], T[r]);
-        }
+        __m256i T[PANELS];
+        EACH(r) T[r] = _mm256_setzero_si256();
+        for (int j = 0; j < 8; j++) dot_words(T, p->w + j * 16, VECTORS(qn_words256), c->q + j * 32, 16, n_panels, false);
         const __m256 d = real_of(&c->d), zero = real_of(&c->zero);
         EACH(r) _mm256_store_ps(sums + r * HALF, whole(sums + r * HALF, T[r], zero, p[r].z, p[r].d, d));
     }
@@ -262,11 +262,12 @@ typedef struct format {
 } format;
 
 enum {
-    PANELS_BYTES = PANELS * SLICE_256 * sizeof(qn_words256),
+    PANELS_BYTES = PANELS * SLICE_32 * sizeof(qn_words32),
     COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
 };
-_Static_assert(PANELS * SLICE_32 * sizeof(qn_words32) <= PANELS_BYTES && sizeof(qn_panel256) <= sizeof(qn_words256), "panels of any kind");
-_Static_assert(PANELS * SLICE_32 * sizeof(qn_panel32) <= PANELS_BYTES && PANELS_BYTES % 32 == 0, "panels of any kind");
+_Static_assert(sizeof(qn_panel32) <= sizeof(qn_words32) && PANELS_BYTES % 32 == 0, "panels of any kind");
+_Static_assert(PANELS * SLICE_256 * sizeof(qn_words256) <= PANELS_BYTES, "panels of any kind");
+_Static_assert(sizeof(qn_panel256) <= sizeof(qn_words256), "panels of any kind");
 
 /* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. The slice after it is asked for meanwhile: with few columns
  * it is wanted soon (eight sequences of a Q4_K_M model: 6 to 70 % faster). */

@@ -30,14 +30,14 @@ typedef struct qn_words32 {
 typedef struct qn_panel256 {
     __m256i w[64];
     __m256i start[16];  /* of each sub-block; EXACT: of all in start[0], in 32 bits */
-    __m256 scale[16];   /* EXACT: 16-bit integers, each twice */
+    __m256i scale[16];  /* 16 bits, twice */
     __m256i min[8];     /* of sub-blocks 2i and 2i + 1, 16 bits each */
+    __m256i pair[4];    /* of formats with `off`: twice their scales */
     __m256 z;           /* sum over j of scale_j (sum of the format's w over j) */
     __m256 d, m;
 } qn_panel256;
 typedef struct qn_words256 {
-    __m256i w[128];
-    __m256 scale[8];
+    __m256i w[128];     /* scale_j w: 16 bits hold it */
     __m256 z, d;
 } qn_words256;
 
@@ -48,7 +48,7 @@ typedef void (*qn_panel_fn)(const uint8_t *const *row, size_t at, void *panel);
 #define QN_PANEL_FORMATS_32(FORMAT)                                                                                    \
     FORMAT(Q4_0, 32, 0, 0, 1) FORMAT(Q4_1, 32, 1, 0, 0) FORMAT(Q5_0, 32, 0, 0, 0) FORMAT(Q5_1, 32, 1, 16, 0) FORMAT(MXFP4, 32, 0, 0, 0)
 #define QN_PANEL_FORMATS_256(FORMAT) FORMAT(Q4_K, 32, 1, 0, 0) FORMAT(Q5_K, 32, 1, 16, 0) FORMAT(Q6_K, 16, 0, 0, 0)
-/* EXACT: act.h's T is at most 2^23, so that it is the same in integers. */
+/* EXACT: sums of a sub-block fit 16 bits before anything is taken off. */
 #define QN_PANEL_FORMATS_EXACT(FORMAT) FORMAT(Q2_K, 16, 1, 0, 0) FORMAT(Q3_K, 16, 0, 0, 0)
 #define QN_WORDS_FORMATS_32(FORMAT) FORMAT(Q8_0, 32, 0, 0, 0) FORMAT(IQ4_NL, 32, 0, 0, 0)
 #define QN_WORDS_FORMATS_256(FORMAT) FORMAT(IQ4_XS, 32, 0, 0, 0)

@@ -52,20 +52,27 @@ static inline void widen(const words *w, int n, words *to)
     }
 }
 static inline void finish_wide_32(wide32 *p, const words *w) { widen(w, 8, p->w); }
-static inline words sub_wide_256(wide256 *p, int j, const words *w)
+static inline words sub_wide_256(wide256 *p, int j, const words *w, words scale)
 {
+    const words s = both_halves(scale);
     widen(w, 8, p->w + j * 16);
+    for (int i = j * 16; i < j * 16 + 16; i++) p->w[i] = _mm256_mullo_epi16(p->w[i], s);
     return whole_sums(half_sums_wide(w, 8));
 }
 
-static inline words sub_256(qn_panel256 *p, int j, const int n, const int off)
+static inline words sub_256(qn_panel256 *p, int j, const int n, const int off, words scale)
 {
     words *w = p->w + j * (64 / n);
     for (int i = 0; i < (off ? 64 / n : 0); i++) w[i] = w_sub_8(w[i], w_bytes(off));
     const words half = half_sums(w, 64 / n);
     p->start[j] = _mm256_mullo_epi16(half, halves(-127));
+    p->scale[j] = both_halves(scale);
+    if (off && j % 2) p->pair[j / 2] = w_shl_16(w_odd_halves(p->scale[j - 1], p->scale[j]), 1);
     return w_add_32(whole_sums(half), w_set(256 / n * off));
 }
+
+static inline void wide_chained(wide256 *p) { (void)p; }
+static inline void chained(qn_panel256 *p, int n, int chain) { (void)p, (void)n, (void)chain; }
 
 static inline void finish_exact(qn_panel256 *p, const words *scale, int sign)
 {
@@ -73,7 +80,7 @@ static inline void finish_exact(qn_panel256 *p, const words *scale, int sign)
     words z = w_zero();
     for (int j = 0; j < 16; j++) {
         const words s = both_halves(scale[j]);
-        p->scale[j] = r_bits(s);
+        p->scale[j] = s;
         z = w_add_32(z, _mm256_madd_epi16(half_sums(p->w + j * 4, 4), s));
     }
     p->start[0] = w_mul_32(z, w_set(-127));

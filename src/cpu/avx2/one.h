@@ -17,7 +17,7 @@
  * sequences runs at 50, 56, 52, 50 tokens a second here and 57, 66, 79, 93 there. */
 #define ONE_COLS_FEW 2
 #define ONE_COLS_MANY 4
-enum { ROWS = 8, ONE_PANEL_FROM = 5, DOT_MAX = 128 };
+enum { ROWS = 8, ONE_PANEL_FROM = 5, DOT_MAX = 128, ONE_PAIRS = 0 };
 
 INLINE words pairs_to_words(words x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
 INLINE words w_dot_8(words s, words u, words q) { return w_add_32(s, pairs_to_words(_mm256_maddubs_epi16(u, q))); } /* s + four products of bytes, u at most DOT_MAX */
@@ -108,6 +108,12 @@ INLINE words sum_n(words start, const words *u, int n, int max)
         if (fits) sum[j] = _mm256_sad_epu8(sum[j], w_zero());
     }
     return w_add_32(start, dwords_of(sum[0], sum[1], 0));
+}
+
+/* start + scale * that sum, which is below 2^15; scale: in each byte of a lane, with a sign */
+INLINE words sum_scaled(words start, const words *u, int n, int max, words scale)
+{
+    return w_dot_16(start, sum_n(w_zero(), u, n, max), w_sra_32(scale, 24));
 }
 
 /* In the lanes of the rows: four bytes whose sum is that of u over 16 elements. */

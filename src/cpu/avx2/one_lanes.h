@@ -45,6 +45,7 @@ INLINE words w_or_where(words u, words x, words bits, words more)
 INLINE reals r_zero(void) { return _mm256_setzero_ps(); }
 INLINE reals r_set(float x) { return _mm256_set1_ps(x); }
 INLINE reals r_from(words x) { return _mm256_cvtepi32_ps(x); }
+INLINE words r_to_words(reals x) { return _mm256_cvtps_epi32(x); }
 INLINE reals r_bits(words x) { return _mm256_castsi256_ps(x); }
 INLINE reals r_from_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p)); }
 INLINE reals r_add(reals x, reals y) { return _mm256_add_ps(x, y); }

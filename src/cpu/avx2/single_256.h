@@ -48,23 +48,31 @@ typedef struct both { words t[2], sum[2]; } both;
         }                                                                                                              \
     }
 
-/* The sum of products; `room`: two more can be added in 16 bits. */
-INLINE words products_of(const both *a, bool room)
+/* T and Z of act.h as they are added up: two sums of each row, four rows a register. */
+typedef struct parts { words t[2], z[2]; } parts;
+
+/* In t[i]'s places: bytes `at` of each row's lane as 16 bits, low byte first; 0x80 is a zero. */
+INLINE words in_places(words x, int i, int at)
 {
-    if (room) return pairs_to_words(_mm256_add_epi16(dwords_of(a->t[0], a->t[1], 0), dwords_of(a->t[0], a->t[1], 1)));
-    const words t[2] = {pairs_to_words(a->t[0]), pairs_to_words(a->t[1])};
+    const __m128i second = _mm_setr_epi16(0, 0, 0, 0, 0x404, 0x404, 0x404, 0x404);
+    return w_shuffle(x, w_fours(_mm_add_epi16(_mm_set1_epi16((short)(at + 0x808 * i)), second)));
+}
+
+/* One sub-block; in_places of `scale` and `at` is its scale. */
+INLINE void add_both(parts *a, const both *b, words scale, int at)
+{
+    UNROLL for (int i = 0; i < 2; i++) {
+        const words by = in_places(scale, i, at);
+        a->t[i] = w_add_32(a->t[i], _mm256_madd_epi16(b->t[i], by));
+        IN_ORDER(a->t[i]);
+        a->z[i] = w_add_32(a->z[i], _mm256_madd_epi16(_mm256_sad_epu8(b->sum[i], w_zero()), by));
+        IN_ORDER(a->z[i]);
+    }
+}
+
+INLINE words whole_sum(const words t[2])
+{
     return w_add_32(dwords_of(t[0], t[1], 0), dwords_of(t[0], t[1], 1));
-}
-
-INLINE words weights_of(const both *a)
-{
-    return dwords_of(_mm256_sad_epu8(a->sum[0], w_zero()), _mm256_sad_epu8(a->sum[1], w_zero()), 0);
-}
-
-INLINE void add_both(sums *a, const both *b, bool room, reals scale)
-{
-    const words s = products_of(b, room);
-    add_sub(1, a, &s, weights_of(b), scale);
 }
 
 /* ---- Q4_K, Q5_K -------------------------------------------------------------------------------------------------- */
@@ -78,8 +86,7 @@ INLINE void single_K4(const uint8_t *w, size_t step, const qn_act256 *x, int64_t
         HIDE(w);
         const k4_head h = k4_load(w, step);
         words fifth[2][4];
-        sums a;
-        clear_sums(1, &a);
+        parts a = {{w_zero(), w_zero()}, {w_zero(), w_zero()}};
         if (five) UNROLL for (int i = 0; i < 2; i++) quants_at(&at, 16 + 16 * i, fifth[i]);
         UNROLL for (int c = 0; c < 4; c++) {
             both low, high;
@@ -94,10 +101,11 @@ INLINE void single_K4(const uint8_t *w, size_t step, const qn_act256 *x, int64_t
 #undef LOW
 #undef HIGH
             }
-            add_both(&a, &low, !five, unsigned_byte(h.scale[c / 2], c % 2 * 2));
-            add_both(&a, &high, !five, unsigned_byte(h.scale[c / 2], c % 2 * 2 + 1));
+            add_both(&a, &low, h.scale[c / 2], 0x8000 + c % 2 * 2);
+            add_both(&a, &high, h.scale[c / 2], 0x8000 + c % 2 * 2 + 1);
         }
-        k4_end(1, acc, &a, &h, x);
+        const reals t = r_from(whole_sum(a.t));
+        k4_end(1, acc, &t, dwords_of(a.z[0], a.z[1], 0), &h, x);
     }
 }
 
@@ -113,33 +121,31 @@ static void single_Q5_K(const uint8_t *w, size_t step, const void *x, int64_t n,
 
 /* ---- Q6_K -------------------------------------------------------------------------------------------------------- */
 
-INLINE void finish(const both *a, const int32_t *start, words *product, words *weight)
-{
-    *product = w_add_32(products_of(a, false), all_4(start));
-    IN_ORDER(*product);
-    *weight = weights_of(a);
-    IN_ORDER(*weight);
-}
-
-/* Sub-blocks with quants in common are computed together, and added in their order. */
 static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int64_t n, reals *acc)
 {
     const qn_act256 *x = columns;
-    int32_t start[16] __attribute__((aligned(64)));
-    words product[8], weight[8];
+    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(ORDER_0213));
+    int16_t sum[16] __attribute__((aligned(32)));
     const uint8_t *ahead = w + ROWS * step;
     rows at = rows_at(w, step);
     acc[0] = r_zero();
     for (; n > 0; n--, x++, w += sizeof(qn_block_Q6_K), go_on(&at, sizeof(qn_block_Q6_K)), ahead += ROWS * sizeof(qn_block_Q6_K)) {
         HIDE(w);
         const reals d = load_f16(w + 208, step);
-        words scale[4], sum_scales = w_zero();
-        sums a = {.t = {r_zero()}};
-        starts_of_16(x, 32, start);
-        STAYS(start);
-        load_16(w + 192, step, scale);
-        UNROLL for (int i = 0; i < 4; i++) sum_scales = _mm256_add_epi16(sum_scales, _mm256_maddubs_epi16(w_bytes(1), scale[i]));
-        a.z = r_from(_mm256_madd_epi16(sum_scales, _mm256_set1_epi16(-32 * 16)));
+        words bytes[4], scale[4][2], off = w_zero(), sum_scales = w_zero(); /* scale: of even and odd sub-blocks, 16 bits each */
+        parts a = {{w_zero(), w_zero()}, {w_zero(), w_zero()}};
+        const __m256i sum_q = _mm256_add_epi16(_mm256_loadu_si256((const void *)x->sum), _mm256_set1_epi16((short)(16 * x->zero)));
+        _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(sum_q, order));
+        STAYS(sum);
+        load_16(w + 192, step, bytes);
+        UNROLL for (int i = 0; i < 4; i++) {
+            scale[i][0] = w_sra_16(w_shl_16(bytes[i], 8), 8);
+            scale[i][1] = w_sra_16(bytes[i], 8);
+            off = w_dot_16(off, scale[i][0], all_4(sum + 4 * i));
+            off = w_dot_16(off, scale[i][1], all_4(sum + 4 * i + 2));
+            sum_scales = _mm256_add_epi16(sum_scales, _mm256_add_epi16(scale[i][0], scale[i][1]));
+        }
+        STAYS(scale);
         UNROLL for (int half = 0; half < 2; half++) {
             UNROLL for (int odd = 0; odd < 2; odd++) {
                 words h[4], p[4];
@@ -152,16 +158,17 @@ static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int6
 #define LOW(i) join_bits(p[i], 4, move_bits(h[i], 2 * k, 4), 2)
 #define HIGH(i) join_bits(move_bits(p[i], 4, 0), 4, move_bits(h[i], 4 + 2 * k, 4), 2)
                     ADD_16(&low, LOW, x->q + 128 * half + 16 * s, true)
-                    finish(&low, &start[8 * half + s], &product[s], &weight[s]);
+                    add_both(&a, &low, scale[2 * half][odd], k ? 0x302 : 0x100);
                     ADD_16(&high, HIGH, x->q + 128 * half + 16 * s + 64, true)
-                    finish(&high, &start[8 * half + s + 4], &product[s + 4], &weight[s + 4]);
+                    add_both(&a, &high, scale[2 * half + 1][odd], k ? 0x302 : 0x100);
 #undef LOW
 #undef HIGH
                 }
             }
-            UNROLL for (int s = 0; s < 8; s++) add_sub(1, &a, &product[s], weight[s], signed_byte(scale[2 * half + s / 4], s % 4));
         }
-        add_supers(1, acc, &a, x, d);
+        const words t = w_sub_32(whole_sum(a.t), w_shl_32(off, 5));
+        const words z = w_sub_32(dwords_of(a.z[0], a.z[1], 0), w_shl_32(pairs_to_words(sum_scales), 9)); /* 32 * 16 */
+        acc[0] = add_super(acc[0], r_from(t), z, x, d);
     }
 }
 
@@ -176,16 +183,9 @@ INLINE void add_exact_16(words t[2], const words u[4], const int8_t *q, words mi
         words s = _mm256_maddubs_epi16(w_add_8(u[2 * i], u[2 * i + 1]), minus_zero);
         s = _mm256_add_epi16(s, _mm256_maddubs_epi16(u[2 * i], x[0]));
         s = _mm256_add_epi16(s, _mm256_maddubs_epi16(u[2 * i + 1], x[1]));
-        const int row = 0x80 + (8 * i + j % 4) * 0x100; /* its scale as the upper byte of 16 bits, four times; then the next row's */
-        const __m128i four = _mm_add_epi16(_mm_set1_epi16((short)row), _mm_setr_epi16(0, 0, 0, 0, 0x400, 0x400, 0x400, 0x400));
-        t[i] = w_add_32(t[i], _mm256_madd_epi16(s, w_shuffle(scale, w_fours(four))));
+        t[i] = w_add_32(t[i], _mm256_madd_epi16(s, in_places(scale, i, 0x80 + j % 4 * 0x100)));
         IN_ORDER(t[i]);
     }
-}
-
-INLINE words exact_sum(const words t[2])
-{
-    return w_add_32(dwords_of(t[0], t[1], 0), dwords_of(t[0], t[1], 1));
 }
 
 static void single_Q2_K(const uint8_t *w, size_t step, const void *columns, int64_t n, reals *acc)
@@ -215,7 +215,7 @@ static void single_Q2_K(const uint8_t *w, size_t step, const void *columns, int6
                 add_exact_16(t, u, x->q + 16 * j, minus_zero, v[j / 4], j);
             }
         }
-        acc[0] = r_fma(r_from(w_sra_32(exact_sum(t), 8)), r_mul(r_low_f16(dd), r_set(x->d)), acc[0]);
+        acc[0] = r_fma(r_from(w_sra_32(whole_sum(t), 8)), r_mul(r_low_f16(dd), r_set(x->d)), acc[0]);
         acc[0] = add_mins(acc[0], m, x, r_low_f16(w_shr_32(dd, 16)));
     }
 }
@@ -255,7 +255,7 @@ static void single_Q3_K(const uint8_t *w, size_t step, const void *columns, int6
             }
         }
         UNROLL for (int i = 0; i < 2; i++) t[i] = w_sra_32(t[i], 8); /* both sums of a row would be too much for 32 bits */
-        acc[0] = r_fma(r_from(w_sub_32(exact_sum(t), w_shl_32(off, 2))), r_mul(d, r_set(x->d)), acc[0]);
+        acc[0] = r_fma(r_from(w_sub_32(whole_sum(t), w_shl_32(off, 2))), r_mul(d, r_set(x->d)), acc[0]);
     }
 }
 

@@ -4,12 +4,14 @@
  * Every 512-bit instruction competes for the same two ports, so what counts is how many there are for the 64 dot products of
  * 16 rows x 256 elements x 1 column. 32 rows x 6 columns have their integer and float sums, 24 registers, at hand; weights
  * and broadcast activations come from L1 without an instruction of their own there (8 loads for 12 dot products).
- *   256, sub-blocks of 32, with minima:  64 + 8 (convert, fma) + 3 + 4 + 3 = 90, 71 % of the peak
- *   256, sub-blocks of 16:               64 + 16 (convert, fma) + 3 = 99, 65 %
- *   256, T exact (Q2_K, Q3_K):           64 + 5 (+ 8 + 3 with minima) = 69 (80), 93 % (80 %)
- *   32:                                  64 + 8 (zero, convert, scale, fma) = 96, 67 %
- * Zen 5 converts on ports of its own: 79 %, 77 %, 96 % (83 %) and 73 % there, of which the products alone, panels in L1, reach 76 %, 75 %,
- * 92 % (80 %) and 68 %.
+ *   Q4_K:        64 + 8 * 2 (convert, fma) + 1 + 3 + 4 + 3 = 91, 70 % of the peak
+ *   Q5_K:        64 + 4 * 5 (fma, convert, fma, convert, add) + 1 + 3 + 4 + 3 = 95, 67 %
+ *   Q6_K:        64 + 8 * 5 + 1 + 3 = 108, 59 %
+ *   IQ4_XS:      64 + 8 * 3 (fma, convert, add) + 1 + 3 = 92, 70 %
+ *   Q2_K, Q3_K:  64 + 5 (+ 8 + 3 with minima) = 69 (80), 93 % (80 %)
+ *   32:          64 + 8 * 4 (zero, convert, scale, fma) = 96, 67 %
+ * Zen 5 converts and adds on ports of its own: 79 %, 79 %, 77 %, 85 %, 96 % (83 %) and 73 % there; Q2_K and Q3_K, panels in L1,
+ * reach 80 and 92 %, blocks of 32 68 %.
  * A slice of 512 elements of 32 rows is unpacked into L1 (28 KiB) and meets all columns before the next; columns come by from
  * L2, 3 bytes a cycle, and so do their sums. */
 #include "cpu/avx512/avx512.h"
@@ -117,70 +119,106 @@ INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t 
     UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) _mm512_store_ps(sums + c * ROWS + h * 16, acc[c][h]);
 }
 
-INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
-                   const int n_cols)
+#define EACH(c, h) UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++)
+
+/* A super-block's T to the columns' sums. */
+INLINE void add_supers(const qn_panel256 *const half[2], const group256 *g, __m512 (*t)[2], float *sums, const int sub, const int with_min,
+                       const int n_cols)
 {
-    const qn_panel256 *p = panels;
-    for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
-        const group256 *g = group;
-        const qn_panel256 *const half[2] = {p, p + SLICE_256};
-        __m512 t[COLS][2];
-        UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) t[c][h] = _mm512_setzero_ps();
-        for (int j = 0; j < 256 / sub; j++) {
-            __m512i s[COLS][2];
-            const int at = j * sub / 4;
-            UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) s[c][h] = loaded(&half[h]->start[j]);
-            dot(s, half[0]->w + at, half[1]->w + at, g->q[0] + 4 * at, sizeof g->q[0], sub / 4, n_cols);
-            UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++)
-                t[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), half[h]->scale[j], t[c][h]);
+    UNROLL for (int c = 0; c < n_cols; c++) {
+        const uint8_t *pairs = sub == 16 ? (const uint8_t *)g->sum16[c] : (const uint8_t *)g->sum32[c];
+        const __m512 d = _mm512_set1_ps(g->d[c]), zero = _mm512_set1_ps(g->zero[c]);
+        __m512i m[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        for (int i = 0; i < (with_min ? 128 / sub : 0); i++) {
+            const __m512i x = word_of(pairs + 4 * i);
+            UNROLL for (int h = 0; h < 2; h++) m[h] = _mm512_dpwssd_epi32(m[h], half[h]->min[i], x);
         }
-        UNROLL for (int c = 0; c < n_cols; c++) {
-            const uint8_t *pairs = sub == 16 ? (const uint8_t *)g->sum16[c] : (const uint8_t *)g->sum32[c];
-            const __m512 d = _mm512_set1_ps(g->d[c]), zero = _mm512_set1_ps(g->zero[c]);
-            __m512i m[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-            for (int i = 0; i < (with_min ? 128 / sub : 0); i++) {
-                const __m512i x = word_of(pairs + 4 * i);
-                for (int h = 0; h < 2; h++) m[h] = _mm512_dpwssd_epi32(m[h], half[h]->min[i], x);
-            }
-            UNROLL for (int h = 0; h < 2; h++) {
-                float *sum = sums + c * ROWS + h * 16;
-                const __m512 s = _mm512_fmadd_ps(zero, half[h]->z, t[c][h]);
-                __m512 acc = _mm512_fmadd_ps(s, _mm512_mul_ps(half[h]->d, d), _mm512_load_ps(sum));
-                if (with_min) acc = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(m[h]), _mm512_mul_ps(half[h]->m, d), acc);
-                _mm512_store_ps(sum, acc);
-            }
+        UNROLL for (int h = 0; h < 2; h++) {
+            float *sum = sums + c * ROWS + h * 16;
+            const __m512 s = _mm512_fmadd_ps(zero, half[h]->z, t[c][h]);
+            __m512 acc = _mm512_fmadd_ps(s, _mm512_mul_ps(half[h]->d, d), _mm512_load_ps(sum));
+            if (with_min) acc = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(m[h]), _mm512_mul_ps(half[h]->m, d), acc);
+            _mm512_store_ps(sum, acc);
         }
     }
 }
 
-/* Of Q2_K (with minima) and Q3_K (sign turned); sub is 16. */
+/* s = sum w q over sub-block j */
+INLINE void dot_sub(__m512i (*s)[2], const qn_panel256 *const half[2], const group256 *g, int j, const int sub, const int n_cols)
+{
+    const int at = j * sub / 4;
+    EACH(c, h) s[c][h] = loaded(&half[h]->start[j]);
+    dot(s, half[0]->w + at, half[1]->w + at, g->q[0] + 4 * at, sizeof g->q[0], sub / 4, n_cols);
+}
+
+/* `chain` sub-blocks (1 or 2) at a time in floats: three and five instructions. The first one's sums start so that they are floats already,
+ * FLOATS too much, which `more` takes off. */
+INLINE void mac_chains(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
+                       const int chain, const int n_cols)
+{
+    const qn_panel256 *p = panels;
+    for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
+        const qn_panel256 *const half[2] = {p, p + SLICE_256};
+        __m512i s[COLS][2], t[COLS][2];
+        __m512 T[COLS][2];
+        EACH(c, h) t[c][h] = _mm512_setzero_si512();
+        for (int j = 0; j < 256 / sub; j += chain) {
+            dot_sub(s, half, group, j, sub, n_cols);
+            EACH(c, h) T[c][h] = _mm512_fmadd_ps(_mm512_castsi512_ps(s[c][h]), half[h]->scale[j], half[h]->more[j / chain]);
+            if (chain > 1) dot_sub(s, half, group, j + 1, sub, n_cols);
+            EACH(c, h) {
+                if (chain > 1) T[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), half[h]->scale[j + 1], T[c][h]);
+                t[c][h] = _mm512_add_epi32(t[c][h], _mm512_cvtps_epi32(T[c][h]));
+            }
+        }
+        EACH(c, h) T[c][h] = _mm512_cvtepi32_ps(t[c][h]);
+        add_supers(half, group, T, sums, sub, with_min, n_cols);
+    }
+}
+#define MAC_CHAINS(name, chain)                                                                                        \
+    INLINE void name(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,      \
+                     const int with_min, const int n_cols)                                                             \
+    {                                                                                                                  \
+        mac_chains(panels, group, stride, n, sums, sub, with_min, chain, n_cols);                                      \
+    }
+MAC_CHAINS(mac_singles, 1)
+MAC_CHAINS(mac_pairs, 2)
+
+/* Four sub-blocks at a time in floats: one rounding, when both halves are added. */
+INLINE void mac_halves(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
+                       const int n_cols)
+{
+    const qn_panel256 *p = panels;
+    for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
+        const qn_panel256 *const half[2] = {p, p + SLICE_256};
+        __m512i s[COLS][2];
+        __m512 t[2][COLS][2];
+        UNROLL for (int i = 0; i < 2; i++) {
+            EACH(c, h) t[i][c][h] = _mm512_setzero_ps();
+            for (int j = 4 * i; j < 4 * i + 4; j++) {
+                dot_sub(s, half, group, j, sub, n_cols);
+                EACH(c, h) t[i][c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), half[h]->scale[j], t[i][c][h]);
+            }
+        }
+        EACH(c, h) t[1][c][h] = _mm512_add_ps(t[0][c][h], t[1][c][h]);
+        add_supers(half, group, t[1], sums, sub, with_min, n_cols);
+    }
+}
+
+/* Of Q2_K (with minima) and Q3_K (sign turned). */
 INLINE void mac_exact(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
                       const int n_cols)
 {
     const qn_panel256 *p = panels;
-    (void)sub;
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
         const group256 *g = group;
         const qn_panel256 *const half[2] = {p, p + SLICE_256};
         __m512i s[COLS][2];
-        UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) s[c][h] = loaded(&half[h]->start[0]);
+        __m512 T[COLS][2];
+        EACH(c, h) s[c][h] = loaded(&half[h]->start[0]);
         for (int at = 0; at < 64; at += 8) dot(s, half[0]->w + at, half[1]->w + at, g->q[0] + 4 * at, sizeof g->q[0], 8, n_cols);
-        UNROLL for (int c = 0; c < n_cols; c++) {
-            const __m512 d = _mm512_set1_ps(g->d[c]), zero = _mm512_set1_ps(g->zero[c]);
-            __m512i m[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-            for (int i = 0; i < (with_min ? 8 : 0); i++) {
-                const __m512i x = word_of((const uint8_t *)g->sum16[c] + 4 * i);
-                UNROLL for (int h = 0; h < 2; h++) m[h] = _mm512_dpwssd_epi32(m[h], half[h]->min[i], x);
-            }
-            UNROLL for (int h = 0; h < 2; h++) {
-                float *sum = sums + c * ROWS + h * 16;
-                const __m512 t = _mm512_cvtepi32_ps(with_min ? s[c][h] : _mm512_sub_epi32(_mm512_setzero_si512(), s[c][h]));
-                const __m512 whole = _mm512_fmadd_ps(zero, half[h]->z, t);
-                __m512 acc = _mm512_fmadd_ps(whole, _mm512_mul_ps(half[h]->d, d), _mm512_load_ps(sum));
-                if (with_min) acc = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(m[h]), _mm512_mul_ps(half[h]->m, d), acc);
-                _mm512_store_ps(sum, acc);
-            }
-        }
+        EACH(c, h) T[c][h] = _mm512_cvtepi32_ps(with_min ? s[c][h] : _mm512_sub_epi32(_mm512_setzero_si512(), s[c][h]));
+        add_supers(half, group, T, sums, sub, with_min, n_cols);
     }
 }
 
@@ -200,9 +238,10 @@ typedef void (*mac_fn)(const void *panels, const void *group, size_t stride, int
     };
 MACS(mac32, 32, 0)
 MACS(mac32, 32, 1)
-MACS(mac256, 32, 0)
-MACS(mac256, 32, 1)
-MACS(mac256, 16, 0)
+MACS(mac_singles, 32, 0)
+MACS(mac_halves, 32, 1)
+MACS(mac_pairs, 32, 1)
+MACS(mac_pairs, 16, 0)
 MACS(mac_exact, 16, 0)
 MACS(mac_exact, 16, 1)
 
@@ -318,7 +357,12 @@ static void mm(const qn_mm_args *a, const format *f)
 #define FORMAT(name, sub, with_min) FN(name, 32, mac32, sub, with_min)
 QN_PANEL_FORMATS_32(FORMAT)
 #undef FORMAT
-#define FORMAT(name, sub, with_min) FN(name, 256, mac256, sub, with_min)
+#define MAC_Q4_K mac_halves
+#define MAC_Q5_K mac_pairs
+#define MAC_Q6_K mac_pairs
+#define MAC_IQ4_XS mac_singles
+#define FN_256(name, mac, sub, with_min) FN(name, 256, mac, sub, with_min)
+#define FORMAT(name, sub, with_min) FN_256(name, MAC_##name, sub, with_min)
 QN_PANEL_FORMATS_256(FORMAT)
 #undef FORMAT
 #define FORMAT(name, sub, with_min) FN(name, 256, mac_exact, sub, with_min)

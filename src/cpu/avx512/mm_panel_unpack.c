@@ -35,18 +35,29 @@ static inline void finish_wide_32(wide32 *p, const words *w)
     finish_32(p, 0, false);
 }
 
-static inline words sub_256(qn_panel256 *p, int j, const int n, const int off)
+static inline words sub_256(qn_panel256 *p, int j, const int n, const int off, words scale)
 {
     (void)off;
     const words sum = sum_w(p->w + j * (64 / n), 64 / n);
     p->start[j] = w_sub_32(w_zero(), w_shl_32(sum, 7));
+    p->scale[j] = r_from(scale);
     return sum;
 }
-static inline words sub_wide_256(wide256 *p, int j, const words *w)
+static inline words sub_wide_256(wide256 *p, int j, const words *w, words scale)
 {
     for (int i = 0; i < 8; i++) p->w[j * 8 + i] = w[i];
-    return sub_256(p, j, 8, 0);
+    return sub_256(p, j, 8, 0, scale);
 }
+
+static inline void chained(qn_panel256 *p, int n, int chain)
+{
+    for (int j = 0; j < n && chain <= 2; j += chain) {
+        p->start[j] = w_add_32(p->start[j], _mm512_castps_si512(r_set(QN_PANEL_FLOATS)));
+        p->more[j / chain] = r_mul(p->scale[j], r_set(-QN_PANEL_FLOATS));
+    }
+}
+
+static inline void wide_chained(wide256 *p) { chained(p, 8, 1); }
 
 /* From w and integer scales of sixteen sub-blocks to one whole; sign: of what w holds then (mm_panel.h). */
 static inline void finish_exact(qn_panel256 *p, const words *scale, const int sign)

@@ -46,6 +46,7 @@ INLINE words w_or_where(words u, words x, words bits, words more)
 INLINE reals r_zero(void) { return _mm512_setzero_ps(); }
 INLINE reals r_set(float x) { return _mm512_set1_ps(x); }
 INLINE reals r_from(words x) { return _mm512_cvtepi32_ps(x); }
+INLINE words r_to_words(reals x) { return _mm512_cvtps_epi32(x); }
 INLINE reals r_bits(words x) { return _mm512_castsi512_ps(x); }
 INLINE reals r_from_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 INLINE reals r_low_f16(words x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)); } /* binary16 in the low half of each lane */

@@ -21,8 +21,7 @@ typedef struct panel32 {
 } panel32;
 typedef struct panel256 {
     __m256i w[64];
-    __m256 scale[16];
-    __m256i min[8];         /* of sub-blocks 2i and 2i + 1, 16 bits each */
+    __m256i scale[16], min[8];         /* of sub-blocks 2i and 2i + 1, 16 bits each */
     __m256 z, d, m;         /* z: sum over j of scale_j (sum w over j) */
 } panel256;
 
@@ -130,7 +129,7 @@ static void panel_256(const qn_ints *rows, int off, int sub, int with_min, void 
         __m256i scale;
         LANES(scale, int32_t, _mm256_loadu_si256, rows[r].scale[j]);
         z = _mm256_add_epi32(z, _mm256_mullo_epi32(scale, sum_w(p->w + j * sub / 4, sub / 4)));
-        p->scale[j] = _mm256_cvtepi32_ps(scale);
+        p->scale[j] = scale;
     }
     add_off(p->w, 64, off);
     p->z = _mm256_cvtepi32_ps(z);
@@ -203,19 +202,20 @@ INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
         const group256 *g = group;
         const panel256 *const half[HALVES] = {p, p + SLICE_256};
-        __m256 t[COLS][HALVES];
-        FOR_SUMS(c, h, n_cols) t[c][h] = _mm256_setzero_ps();
+        __m256i t[COLS][HALVES];
+        FOR_SUMS(c, h, n_cols) t[c][h] = _mm256_setzero_si256();
         for (int j = 0; j < 256 / f.sub; j++) {
             __m256i s[COLS][HALVES];
             const int at = j * f.sub / 4;
             UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < HALVES; h++) s[c][h] = start(g, c, j, f);
             const __m256i *const w[HALVES] = {half[0]->w + at, half[HALVES - 1]->w + at};
             dot(s, w, g->q[0] + j * f.sub, sizeof g->q[0], f.sub / 4, n_cols);
-            FOR_SUMS(c, h, n_cols) t[c][h] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s[c][h]), half[h]->scale[j], t[c][h]);
+            FOR_SUMS(c, h, n_cols) t[c][h] = _mm256_add_epi32(t[c][h], _mm256_mullo_epi32(s[c][h], half[h]->scale[j]));
         }
         FOR_SUMS(c, h, n_cols) {
             float *sum = sums + c * ROWS + h * HALF;
-            const __m256 d = _mm256_set1_ps(g->d[c]), s = _mm256_fmadd_ps(_mm256_set1_ps(g->zero[c]), half[h]->z, t[c][h]);
+            const __m256 d = _mm256_set1_ps(g->d[c]), zero = _mm256_set1_ps(g->zero[c]);
+            const __m256 s = _mm256_fmadd_ps(zero, half[h]->z, _mm256_cvtepi32_ps(t[c][h]));
             __m256 acc = _mm256_fmadd_ps(s, _mm256_mul_ps(half[h]->d, d), _mm256_load_ps(sum));
             if (f.with_min) {
                 const uint8_t *pairs = f.sub == 16 ? (const uint8_t *)g->sum16[c] : (const uint8_t *)g->sum32[c];

@@ -251,17 +251,17 @@ HEAD_DM(Q2_K) HEAD_D(Q3_K) HEAD_DM(Q4_K) HEAD_DM(Q5_K) HEAD_D(Q6_K) HEAD_D(IQ4_X
 #undef HEAD_DM
 
 /* Lane r of out[j]: byte j of v[r]. */
-INLINE void rows_to_lanes(const int8x16_t v[4], float32x4_t out[16])
+INLINE void rows_to_lanes(const int8x16_t v[4], int32x4_t out[16])
 {
     const int8x16_t even0 = vzip1q_s8(v[0], v[2]), odd0 = vzip1q_s8(v[1], v[3]);
     const int8x16_t even1 = vzip2q_s8(v[0], v[2]), odd1 = vzip2q_s8(v[1], v[3]);
     const int8x16_t all[4] = {vzip1q_s8(even0, odd0), vzip2q_s8(even0, odd0), vzip1q_s8(even1, odd1), vzip2q_s8(even1, odd1)};
     UNROLL for (int i = 0; i < 4; i++) {
         const int16x8_t low = vmovl_s8(vget_low_s8(all[i])), high = vmovl_high_s8(all[i]);
-        out[4 * i] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(low)));
-        out[4 * i + 1] = vcvtq_f32_s32(vmovl_high_s16(low));
-        out[4 * i + 2] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(high)));
-        out[4 * i + 3] = vcvtq_f32_s32(vmovl_high_s16(high));
+        out[4 * i] = vmovl_s16(vget_low_s16(low));
+        out[4 * i + 1] = vmovl_high_s16(low);
+        out[4 * i + 2] = vmovl_s16(vget_low_s16(high));
+        out[4 * i + 3] = vmovl_high_s16(high);
     }
 }
 

@@ -6,8 +6,8 @@
  * and includes this.
  *
  * A row's products stay in its own lanes, and three pairwise additions bring those of four rows into the lanes of one register:
- * turning the weights instead would cost eight instructions for what these three do. Everything after that, the float chain of act.h,
- * is by rows in lanes. Four rows are four streams from memory; more columns than one read the weights again, from the second on out
+ * turning the weights instead would cost eight instructions for what these three do. Everything after that is by rows in
+ * lanes. Four rows are four streams from memory; more columns than one read the weights again, from the second on out
  * of the cache: two pass over them about as fast as the panel kernel packs them. */
 #include "cpu/neon/bytes.h"
 #include "cpu/ukr.h"
@@ -70,25 +70,26 @@ INLINE int32x4_t dot_mins(int8x16_t min, const act_sums *sums, const int sub)
     return vmlal_high_s16(vmlal_s16(m, vget_low_s16(high), vget_low_s16(second)), high, second);
 }
 
-/* T and Z of act.h; Z is at most 2^20, so a float holds it exactly at every step. */
-typedef struct chains { float32x4_t t, z; } chains;
+/* T and Z of act.h */
+typedef struct totals { int32x4_t t, z; } totals;
 
-INLINE void add_sub(chains *a, const int32x4_t dots[4], const int32x4_t sums[4], float32x4_t scale)
+INLINE void add_sub(totals *a, const int32x4_t dots[4], const int32x4_t sums[4], int32x4_t scale)
 {
-    a->t = vfmaq_f32(a->t, vcvtq_f32_s32(sum_each(dots)), scale);
-    a->z = vfmaq_f32(a->z, vcvtq_f32_s32(sum_each(sums)), scale);
+    a->t = vmlaq_s32(a->t, sum_each(dots), scale);
+    a->z = vmlaq_s32(a->z, sum_each(sums), scale);
 }
 
 #define ONE_256(name, sub, wide, with_min)                                                                             \
     static float32x4_t one_##name(const uint8_t *w, size_t step, const void *column, int64_t n)                        \
     {                                                                                                                  \
-        float32x4_t acc = vdupq_n_f32(0), scale[16];                                                                   \
+        float32x4_t acc = vdupq_n_f32(0);                                                                              \
+        int32x4_t scale[16];                                                                                           \
         for (const qn_act256 *x = column; n > 0; n--, x++, w += sizeof(qn_block_##name)) {                             \
             const act_sums act = sums_of(x);                                                                           \
             int8x16_t scales[4];                                                                                       \
             int32x4_t mins[4];                                                                                         \
             head32 h;                                                                                                  \
-            chains a = {vdupq_n_f32(0), vdupq_n_f32(0)};                                                               \
+            totals a = {vdupq_n_s32(0), vdupq_n_s32(0)};                                                               \
             for (size_t at = 0; at < sizeof(qn_block_##name); at += 64) fetch(w + at, step);                           \
             head_##name(w, step, &h);                                                                                  \
             UNROLL for (int r = 0; r < 4; r++) {                                                                       \
@@ -115,8 +116,8 @@ INLINE void add_sub(chains *a, const int32x4_t dots[4], const int32x4_t sums[4],
                     if (sub == 16) add_sub(&a, s[1], z[1], scale[2 * j + 1]);                                          \
                 }                                                                                                      \
             }                                                                                                          \
-            a.t = vfmaq_n_f32(a.t, a.z, (float)-x->zero);                                                              \
-            acc = vfmaq_f32(acc, a.t, vmulq_n_f32(h.d, x->d));                                                         \
+            const float32x4_t s = vfmaq_n_f32(vcvtq_f32_s32(a.t), vcvtq_f32_s32(a.z), (float)-x->zero);                \
+            acc = vfmaq_f32(acc, s, vmulq_n_f32(h.d, x->d));                                                           \
             if (with_min) acc = vfmsq_f32(acc, vcvtq_f32_s32(sum_each(mins)), vmulq_n_f32(h.m, x->d));                 \
         }                                                                                                              \
         return acc;                                                                                                    \

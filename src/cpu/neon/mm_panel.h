@@ -25,7 +25,7 @@ typedef struct panel32 {
 } panel32;
 typedef struct panel256 {
     int8_t w[16 * ROW_UNIT], min[ROW_UNIT];
-    float scale[16][RV][4], d[RV][4], m[RV][4], z[RV][4]; /* z: sum over j of scale_j (sum of w over j) */
+    float scale[16][RV][4], d[RV][4], m[RV][4], z[RV][4]; /* scale: integers; z: sum over j of scale_j (sum of w over j) */
 } panel256;
 
 /* One block of a group of columns. Sums of 16 (or 32, and then zeros) elements are two bytes each that multiply like q:
@@ -117,7 +117,7 @@ static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS
     {                                                                                                                  \
         panel256 *p = panel;                                                                                           \
         int8x16_t scales[4], mins[4];                                                                                  \
-        float32x4_t scale[16], z = vdupq_n_f32(0);                                                                     \
+        int32x4_t scale[16], z = vdupq_n_s32(0);                                                                       \
         head32 h;                                                                                                      \
         head_##name(w, step, &h);                                                                                      \
         row_values(p->d, v, h.d);                                                                                      \
@@ -130,7 +130,7 @@ static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS
         }                                                                                                              \
         if (with_min) arrange(p->min, v, mins);                                                                        \
         rows_to_lanes(scales, scale);                                                                                  \
-        for (int j = 0; j < 256 / sub; j++) row_values(p->scale[j], v, scale[j]);                                      \
+        for (int j = 0; j < 256 / sub; j++) row_values(p->scale[j], v, vreinterpretq_f32_s32(scale[j]));               \
         for (int c = 0; c < 8 / STEP_##name; c++)                                                                      \
             UNROLL for (int i = 0; i < STEP_##name; i++) {                                                             \
                 const int j = c * STEP_##name + i;                                                                     \
@@ -146,10 +146,10 @@ static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS
                 }                                                                                                      \
                 arrange(p->w + 2 * j * ROW_UNIT, v, x[0]);                                                             \
                 arrange(p->w + (2 * j + 1) * ROW_UNIT, v, x[1]);                                                       \
-                z = vfmaq_f32(z, vcvtq_f32_s32(sum_each(sums[0])), scale[j * 32 / sub]);                               \
-                if (sub == 16) z = vfmaq_f32(z, vcvtq_f32_s32(sum_each(sums[1])), scale[2 * j + 1]);                   \
+                z = vmlaq_s32(z, sum_each(sums[0]), scale[j * 32 / sub]);                                              \
+                if (sub == 16) z = vmlaq_s32(z, sum_each(sums[1]), scale[2 * j + 1]);                                  \
             }                                                                                                          \
-        row_values(p->z, v, z);                                                                                        \
+        row_values(p->z, v, vcvtq_f32_s32(z));                                                                         \
     }
 
 /* ---- multiplying: n blocks of a panel with those of a group of columns ---------------------------------------------------- */
@@ -186,18 +186,18 @@ INLINE void mac256(const panel256 *p, const uint8_t *group, size_t stride, int64
     for (; n > 0; n--, p++, group += stride) {
         const group256 *g = (const void *)group;
         const int units = sub / 16;
-        float32x4_t t[RV][CV];
-        int32x4_t s[RV][CV];
-        TILE(v, c) t[v][c] = vdupq_n_f32(0);
+        int32x4_t t[RV][CV], s[RV][CV];
+        float32x4_t acc[RV][CV];
+        TILE(v, c) t[v][c] = vdupq_n_s32(0);
         for (int j = 0; j < 16 / units; j++) {
             TILE(v, c) s[v][c] = vdupq_n_s32(0);
             dot(s, p->w + j * units * ROW_UNIT, g->q + j * units * COL_UNIT, units, wide);
-            TILE(v, c) t[v][c] = vfmaq_f32(t[v][c], vcvtq_f32_s32(s[v][c]), vld1q_f32(p->scale[j][v]));
+            TILE(v, c) t[v][c] = vmlaq_s32(t[v][c], s[v][c], vreinterpretq_s32_f32(vld1q_f32(p->scale[j][v])));
         }
         const float32x4_t col_d = vld1q_f32(g->d), col_zero = vld1q_f32(g->zero);
         TILE(v, c) {
-            const float32x4_t all = vfmaq_f32(t[v][c], vld1q_f32(p->z[v]), col_values(col_zero, c));
-            t[v][c] = vfmaq_f32(vld1q_f32(total[v][c]), all, vmulq_f32(vld1q_f32(p->d[v]), col_values(col_d, c)));
+            const float32x4_t all = vfmaq_f32(vcvtq_f32_s32(t[v][c]), vld1q_f32(p->z[v]), col_values(col_zero, c));
+            acc[v][c] = vfmaq_f32(vld1q_f32(total[v][c]), all, vmulq_f32(vld1q_f32(p->d[v]), col_values(col_d, c)));
         }
         if (with_min) {
             TILE(v, c) s[v][c] = vdupq_n_s32(0);
@@ -205,9 +205,9 @@ INLINE void mac256(const panel256 *p, const uint8_t *group, size_t stride, int64
             TILE(v, c) s[v][c] = vshlq_n_s32(s[v][c], 7);
             dot(s, p->min, sub == 16 ? g->low16 : g->low32, 1, false);
             TILE(v, c)
-                t[v][c] = vfmsq_f32(t[v][c], vcvtq_f32_s32(s[v][c]), vmulq_f32(vld1q_f32(p->m[v]), col_values(col_d, c)));
+                acc[v][c] = vfmsq_f32(acc[v][c], vcvtq_f32_s32(s[v][c]), vmulq_f32(vld1q_f32(p->m[v]), col_values(col_d, c)));
         }
-        TILE(v, c) vst1q_f32(total[v][c], t[v][c]);
+        TILE(v, c) vst1q_f32(total[v][c], acc[v][c]);
     }
 }
 

@@ -23,17 +23,16 @@ static float add_32(const qn_ints *v, const int *sum_w, int sub, int with_min, c
 static float add_256(const qn_ints *v, const int *sum_w, int sub, int with_min, const void *columns, int64_t b, float acc)
 {
     const qn_act256 *x = (const qn_act256 *)columns + b;
-    float t = 0;
-    int z = 0, m = 0;
+    int t = 0, z = 0, m = 0;
     for (int j = 0; j < 256 / sub; j++) {
         int s = 0;
         for (int i = j * sub; i < (j + 1) * sub; i++) s += v->w[i] * x->q[i];
-        t = fmaf((float)s, (float)v->scale[j], t);
+        t += v->scale[j] * s;
         z += v->scale[j] * sum_w[j];
         if (with_min)
             for (int i = j * sub; i < (j + 1) * sub; i += 16) m += v->min[j] * x->sum[i / 16];
     }
-    acc = fmaf(fmaf((float)-x->zero, (float)z, t), v->d * x->d, acc);
+    acc = fmaf(fmaf((float)-x->zero, (float)z, (float)t), v->d * x->d, acc);
     return with_min ? fmaf((float)m, -(v->m * x->d), acc) : acc;
 }
 
