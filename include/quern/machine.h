@@ -16,7 +16,8 @@ extern "C" {
     QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \
     QN_CPU_LEVEL(avx2,    ref,     "AVX2, FMA and F16C") \
     QN_CPU_LEVEL(avxvnni, avx2,    "AVX-VNNI: dot products of bytes without AVX-512") \
-    QN_CPU_LEVEL(avx512,  avx2,    "AVX-512 F, BW, DQ, VL and VNNI")
+    QN_CPU_LEVEL(avx512,  avx2,    "AVX-512 F, BW, DQ, VL and VNNI") \
+    QN_CPU_LEVEL(amx,     avx512,  "AMX-INT8: products of matrices of bytes, and the system's leave to use its tiles")
 #elif defined(__aarch64__)
 #define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
     QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \

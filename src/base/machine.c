@@ -22,6 +22,9 @@ static unsigned with_bases(const bool lacking[QN_CPU_LEVEL_COUNT])
 #if defined(__x86_64__)
 
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 enum { EAX, EBX, ECX, EDX };
 enum { STATE_none = 0, STATE_ymm = 0x06, STATE_zmm = 0xe6, STATE_tile = 0x60000 }; /* bits of XCR0 */
@@ -41,7 +44,8 @@ enum { STATE_none = 0, STATE_ymm = 0x06, STATE_zmm = 0xe6, STATE_tile = 0x60000 
     FEATURE(avx512vnni, 7, 0, ECX, 11, zmm,  QN_CPU_avx512) \
     FEATURE(avx512bf16, 7, 1, EAX,  5, zmm,  -1) \
     FEATURE(avx512fp16, 7, 0, EDX, 23, zmm,  -1) \
-    FEATURE(amx_int8,   7, 0, EDX, 25, tile, -1) \
+    FEATURE(amx_tile,   7, 0, EDX, 24, tile, QN_CPU_amx) \
+    FEATURE(amx_int8,   7, 0, EDX, 25, tile, QN_CPU_amx) \
     FEATURE(amx_bf16,   7, 0, EDX, 22, tile, -1)
 
 static uint64_t saved_state(void)
@@ -52,9 +56,22 @@ static uint64_t saved_state(void)
     return (uint64_t)d << 32 | a;
 }
 
+/* Linux wants to be asked before a process touches the 8 KiB of tiles (Documentation/arch/x86/xstate.rst); its threads and children
+ * inherit the leave. It says no where a thread's alternate signal stack is too small to save them. */
+static bool tiles_allowed(void)
+{
+#if defined(__linux__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+#else
+    return false;
+#endif
+}
+
 static bool has_feature(unsigned leaf, unsigned subleaf, int reg, int bit, uint64_t state, uint64_t saved)
 {
     unsigned r[4];
+    if (state == STATE_tile && ((saved & state) != state || !tiles_allowed())) return false;
     if (leaf == 7 && subleaf > 0) { /* leaf 7 says how many subleaves it has */
         if (!__get_cpuid_count(7, 0, &r[EAX], &r[EBX], &r[ECX], &r[EDX]) || r[EAX] < subleaf) return false;
     }

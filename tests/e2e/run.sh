@@ -7,7 +7,7 @@ model=$shared/models/stories260K.gguf
 
 # The expected text is the quotation in the README beside the model.
 sed -n 's/^> \{0,1\}//p' "$shared/models/README.md" >"$work/want"
-for level in ref avx2 avxvnni avx512; do
+for level in ref avx2 avxvnni avx512 amx; do
     for threads in 1 2 3; do
         expect 0 "$quern" run "$model" "Once upon a time" -n 120 --temp 0 --cpu $level -t $threads
         cmp -s "$work/out" "$work/want" || { bad "text differs at $level, $threads threads"; diff "$work/out" "$work/want"; }

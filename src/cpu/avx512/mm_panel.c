@@ -15,14 +15,14 @@
  * A slice of 512 elements of 32 rows is unpacked into L1 (28 KiB) and meets all columns before the next; columns come by from
  * L2, 3 bytes a cycle, and so do their sums. */
 #include "cpu/avx512/avx512.h"
-#include "cpu/avx512/lanes.h"
 #include "cpu/avx512/mm_panel.h"
+#include "cpu/avx512/panel_drive.h"
 #include "cpu/ukr_inline.h"
 #include "quant/blocks.h"
 
 #include <string.h>
 
-enum { ROWS = 32, COLS = 6, SLICE_32 = 16, SLICE_256 = 2 };
+enum { ROWS = PANEL_ROWS, COLS = 6, SLICE_32 = 16, SLICE_256 = 2 };
 
 /* One block of a group of columns. */
 typedef struct group32 {
@@ -262,56 +262,15 @@ enum {
 };
 _Static_assert(2 * SLICE_32 * sizeof(qn_panel32) <= PANELS_BYTES && PANELS_BYTES % 64 == 0, "panels of either kind");
 
-/* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. */
+/* `n` blocks from block `b` on */
 static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int64_t b, int64_t n, uint8_t *panels)
 {
     for (int h = 0; h < 2; h++) {
         const uint8_t *row[16];
-        for (int r = 0; r < 16; r++) {
-            const int32_t at = first_row + h * 16 + r;
-            row[r] = a->w + (size_t)(at < a->rows ? at : a->rows - 1) * a->w_row_bytes;
-        }
+        panel_rows(a, first_row + h * 16, row);
         for (int64_t i = 0; i < n; i++)
             f->unpack(row, (size_t)(b + i) * f->block_bytes, panels + (size_t)(h * f->slice + i) * f->panel_bytes);
     }
-}
-
-/* The sums of a group. Not a memset: compilers make rep stos of one as short as this, which took 18 % of the driver's time. */
-static void clear(float *sums)
-{
-    for (int i = 0; i < COLS * ROWS; i += 16) {
-        lanes none = l_set(0);
-        __asm__("" : "+v"(none));
-        l_store(sums + i, none);
-    }
-}
-
-static void store(const qn_mm_args *a, int32_t first_row, int32_t first_col, int n_cols, const float *sums)
-{
-    const int32_t n_rows = a->rows - first_row;
-    for (int c = 0; c < n_cols; c++, sums += ROWS) {
-        float *y = a->y + (first_col + c) * a->y_stride + first_row;
-        l_store_n(y, n_rows < 16 ? n_rows : 16, l_load(sums));
-        if (n_rows > 16) l_store_n(y + 16, n_rows < 32 ? n_rows - 16 : 16, l_load(sums + 16));
-    }
-}
-
-/* Columns of y lie far apart, so that each store would wait for its line. */
-static void fetch(const qn_mm_args *a, int32_t first_row, int32_t first_col, int n_cols)
-{
-    for (int c = 0; c < n_cols; c++) {
-        const float *y = a->y + (first_col + c) * a->y_stride + first_row;
-        __builtin_prefetch(y, 1);
-        __builtin_prefetch(y + (a->rows - first_row > 16 ? 16 : 0), 1);
-    }
-}
-
-/* `n` blocks from `w` on of each of the rows [from, to) after it: the next slice comes from memory while this one is multiplied. */
-static void fetch_rows_ahead(const qn_mm_args *a, const format *f, const uint8_t *w, int64_t n, int32_t from, int32_t to)
-{
-    const size_t bytes = (size_t)n * f->block_bytes;
-    for (int32_t r = from; r < to; r++)
-        for (size_t at = 0; at < bytes + 63; at += 64) __builtin_prefetch(w + (size_t)r * a->w_row_bytes + at, 0, 2);
 }
 
 static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, int32_t first_col, int32_t n_cols)
@@ -330,11 +289,11 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
         for (int32_t c = 0; c < n_cols; c += COLS, group += a->x_row_bytes) {
             float *sum = sums + (size_t)c * ROWS;
             const int some = n_cols - c < COLS ? n_cols - c : COLS;
-            if (b == 0) clear(sum);
-            if (last) fetch(a, first_row, first_col + c, some);
-            fetch_rows_ahead(a, f, next, n_most, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
+            if (b == 0) panel_clear(sum, COLS * ROWS);
+            if (last) panel_fetch_y(a, first_row, first_col + c, some);
+            panel_fetch_rows(a, next, (size_t)n_most * f->block_bytes, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
             f->macs[some - 1](panels, group, a->x_block_bytes, n, sum);
-            if (last) store(a, first_row, first_col + c, some, sum);
+            if (last) panel_store(a, first_row, first_col + c, some, sum);
         }
     }
 }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/amx/amx.h -- what the files of this level share. A tile is 16 rows of 64 bytes. QN_TILE_DOT adds to 16 x 16 sums C[m][n] of int32 the
+ * products of A[m][k] and B[k / 4][4 n + k % 4], 64 k at a time: B is a panel of avx512/mm_panel.h as it lies, A is columns of bytes.
+ *
+ * The instructions are written out because compilers' intrinsics don't say which memory they touch. Tiles 0 to 3 are sums here, 4 is
+ * A, the others B. A thread that has configured tiles releases them before it returns: a context switch saves 8 KiB more until then. */
+#ifndef QN_CPU_AMX_AMX_H
+#define QN_CPU_AMX_AMX_H
+
+#include "cpu/ukr.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define QN_TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::: "memory")
+#define QN_TILE_LOAD(tile, p, stride)                                                                                  \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(p), "r"((size_t)(stride)) : "memory")
+#define QN_TILE_STORE(tile, p, stride)                                                                                 \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(p), "r"((size_t)(stride)) : "memory")
+#define QN_TILE_DOT(c, a, b) __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* both with signs */
+#define QN_TILE_DOT_U(c, a, b) __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* B without */
+#define QN_TILE_RELEASE() __asm__ volatile("tilerelease" ::: "memory")
+
+/* Tiles 0 to 3 and A with so many rows; B and rows of all of 64 bytes. */
+static inline void qn__tile_config(int a_rows)
+{
+    struct {
+        uint8_t palette, start_row, none[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = 64;
+        config.rows[i] = (uint8_t)(i < 5 ? a_rows : 16);
+    }
+    __asm__ volatile("ldtilecfg %0" ::"m"(config) : "memory");
+}
+
+void qn__amx_mm_panel_init(qn_ukr *ukr);
+int64_t qn__amx_probe_int8(int64_t n);
+
+#endif
