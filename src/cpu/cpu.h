@@ -50,6 +50,16 @@ typedef struct qn_cpu_op {
     int64_t (*items)(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk); /* chunk: how many at once pay */
     void (*run)(const qn_task *task);
 } qn_cpu_op;
+
+/* Items of n in another order. Threads at the same pace take items in turn; so each has a stretch of neighbours of its own, and may ask memory
+ * ahead for what its next item reads. An item has its neighbour before it in its stretch unless item < n_members. */
+static inline int64_t qn__in_stretches(int64_t item, int64_t n, int n_members)
+{
+    const int64_t each = n / n_members, more = n % n_members;
+    const int64_t round = each > 0 && item < each * n_members ? item / n_members : each, member = item - round * n_members;
+    return member * each + (member < more ? member : more) + round;
+}
+
 /* A driver of a strict node has met this index. Nothing that comes after this will run. */
 void qn__bad_index(const qn_task *t, int32_t strict, int dim, int64_t index, int64_t size);
 

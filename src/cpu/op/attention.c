@@ -51,6 +51,7 @@ typedef struct cut {
     int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
     int64_t units, splits, tiles; /* tiles of the longest list */
     int64_t together, unit_blocks; /* units of an item, one after the other */
+    bool in_stretches; /* a worker's items are neighbours: it knows what it reads next */
 } cut;
 
 static uint64_t split_bytes(const cut *c)
@@ -82,6 +83,7 @@ static cut cut_for(const qn_node *node, int64_t n_query)
     c.unit_blocks = c.units;
     if (c.ints && c.units > 0 && c.tiles > 1 && c.query_blocks == 1 && c.n_query * c.heads <= QN_ATTN_FEW && split_bytes(&c) <= scratch_max) {
         c.splits = c.tiles;
+        c.in_stretches = true;
         c.together = c.units * c.tiles / ITEMS;
         c.together = c.together < 1 ? 1 : c.together < c.units ? c.together : c.units;
         c.unit_blocks = blocks_of(c.units, c.together);
@@ -208,6 +210,7 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
     const int64_t first = hi > 0 ? lo / QN_ATTN_TILE : 0, n = hi > 0 ? (hi + QN_ATTN_TILE - 1) / QN_ATTN_TILE - first : 0;
     const int64_t from = first + part * n / c->splits, to = first + (part + 1) * n / c->splits;
     if (c->splits > 1 && from == to) return;
+    a->next_at = a->next_part < 0 ? -1 : (first + a->next_part * n / c->splits) * QN_ATTN_TILE;
 
     if (c->ints) qn__attn_int_start(a, list);
     else qn__attn_start(a, list);
@@ -228,14 +231,24 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
 
 static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
 
-/* Part `part` of unit u; the worker goes on with unit `next` in the same cells, where that is not u, and came from unit `before`. */
-static void unit(qn_attn *a, const cut *c, int64_t u, int64_t part, int64_t before, int64_t next)
+/* A unit's part, and which one it is. */
+typedef struct piece { int64_t unit, part; } piece;
+
+static piece piece_of(const cut *c, int64_t index)
+{
+    return (piece){index % c->unit_blocks * c->together, index / c->unit_blocks};
+}
+
+/* What the worker goes on with, and whether it asked for this one while it did the one before; next.unit < 0: nobody knows. */
+static void unit(qn_attn *a, const cut *c, piece this, piece next, bool asked)
 {
     const qn_task *t = a->t;
+    const int64_t u = this.unit, part = this.part;
     const int64_t block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
     a->kv_head = kv_head_of(c, u);
-    a->next_head = kv_head_of(c, next) != a->kv_head ? kv_head_of(c, next) : -1;
-    a->asked = kv_head_of(c, before) != a->kv_head;
+    a->next_head = next.unit < 0 ? -1 : kv_head_of(c, next.unit);
+    a->next_part = next.unit < 0 || (a->next_head == a->kv_head && next.part == part) ? -1 : next.part;
+    a->asked = asked;
     a->first_head = a->kv_head * c->group + in_group;
     a->n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
     a->first_value = block / c->head_blocks / c->n_kv * QN_ATTN_SLICE;
@@ -299,10 +312,19 @@ static void run(const qn_task *t)
     const cut c = cut_of(t->node);
     qn_attn a = {.t = t, .attrs = t->attrs, .kept = c.splits > 1}; /* one for all items: zeroing it takes a while */
     for (int64_t item = t->begin; item < t->end; item++) {
-        const int64_t first = item % c.unit_blocks * c.together, end = first + c.together < c.units ? first + c.together : c.units;
-        for (int64_t u = first; u < end && t->phase == 0; u++)
-            unit(&a, &c, u, item / c.unit_blocks, u > first ? u - 1 : u, u + 1 < end ? u + 1 : u);
-        if (t->phase == 1) meet(t, &c, item / c.n_head, item % c.n_head);
+        if (t->phase == 1) {
+            meet(t, &c, item / c.n_head, item % c.n_head);
+            continue;
+        }
+        const int64_t n = c.unit_blocks * c.splits, index = c.in_stretches ? qn__in_stretches(item, n, t->n_members) : item;
+        const piece first = piece_of(&c, index);
+        const int64_t end = first.unit + c.together < c.units ? first.unit + c.together : c.units;
+        for (piece p = first; p.unit < end; p.unit++) {
+            piece next = {p.unit + 1, p.part};
+            if (p.unit + 1 == end) next = index + 1 < n ? piece_of(&c, index + 1) : (piece){-1, -1};
+            if (!c.in_stretches) next.unit = -1;
+            unit(&a, &c, p, next, c.in_stretches && (p.unit > first.unit || item >= t->n_members));
+        }
     }
 }
 

@@ -22,8 +22,8 @@ typedef struct qn_attn {
     const qn_task *t;
     const qn_attn_attrs *attrs;
     int64_t kv_head, first_head, n_heads;
-    int64_t next_head;                         /* the KV head whose rows the worker reads next in these cells, or -1 */
-    bool asked;                                /* memory was asked for the rows of this one */
+    int64_t next_head, next_part;              /* the KV head and the part of the tiles that the worker reads next, or -1 */
+    bool asked;                                /* memory was asked for the rows of these */
     int64_t first_value, n_values;             /* the slice of the value rows */
     int64_t first_query, n_queries;            /* all see a part of the same list */
     int64_t begin[QN_ATTN_ROWS], end[QN_ATTN_ROWS]; /* by query: the part of the list that counts */
@@ -63,6 +63,8 @@ typedef struct qn_attn {
 
     int32_t cell[QN_ATTN_TILE];                /* of the tile, absent ones left out */
     int64_t n_cells;
+    int32_t next_cell[QN_ATTN_TILE];           /* whose rows are read next, and how many of them memory was asked for */
+    int64_t n_next, n_asked, next_at;          /* next_at: where that tile starts in the list, or -1 */
     int64_t full_first, full_last;             /* what every row that sees any sees */
 } qn_attn;
 
@@ -79,6 +81,8 @@ void qn__attn_int_choose(qn_attn *a, int64_t first_row);
 void qn__attn_int_group(qn_attn *a, int64_t first_row);
 /* Both: which cells the tile has, and which of them the rows [0, n_rows) see. */
 void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows);
+/* The cells of the tile at `at`, absent ones left out; returns how many. */
+int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE]);
 /* Elements [from, from + n) of `n_cells` rows of K or V into the piece; rows lie n apart, rounded up to 16, and end in zeros. */
 void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n);
 

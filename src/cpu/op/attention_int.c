@@ -13,6 +13,7 @@ enum {
     FLOATS = QN_MM_TILE_BYTES / 4,
     STEP = 16,     /* cells on their way to integers at once */
     K_ELEMS = 16 * QN_ATTN_SLICE,
+    NEXT = 5,      /* cells asked for between two steps, of which a tile has about 30 */
 };
 
 static int64_t whole_lanes(int64_t n) { return (n + 15) / 16 * 16; }
@@ -161,6 +162,19 @@ static void ask(const qn_view *kv, int64_t head, const int32_t *cell, int64_t n_
     }
 }
 
+/* What is read next is asked for evenly between the steps of what is computed now: a few cells' K and V each time. Memory takes some lines at
+ * once, and whoever asks for more waits. */
+static void ask_some(qn_attn *a, int64_t n)
+{
+    const int64_t d = head_size(a) < QN_ATTN_SLICE ? head_size(a) : QN_ATTN_SLICE;
+    if (n > a->n_next - a->n_asked) n = a->n_next - a->n_asked;
+    if (n <= 0) return;
+    ask(&a->t->src[2], a->next_head, a->next_cell + a->n_asked, n, a->first_value, a->n_values);
+    ask(&a->t->src[1], a->next_head, a->next_cell + a->n_asked, n, 0, d);
+    a->n_asked += n;
+}
+static void ask_next(qn_attn *a) { ask_some(a, NEXT); }
+
 /* Rows in the formats that have kernels of their own become integers as they lie; others pass through the piece as floats. */
 static bool as_it_lies(const qn_attn *a, const qn_view *kv, int64_t from, int64_t n)
 {
@@ -174,19 +188,21 @@ static void load_k(qn_attn *a, int64_t first, int64_t n_cells, int64_t from, int
     const qn_view *k = &a->t->src[1];
     int16_t *y = a->k16;
     float *scale = a->k_scale + first;
-    if (a->next_head >= 0) ask(k, a->next_head, a->cell + first, n_cells, from, n);
-    if (as_it_lies(a, k, from, n)) {
-        ukr->kv[k->dtype].pack_k(y, scale, rows_of(k, a->kv_head, from), cell_bytes_of(k), a->cell + first, n_cells, n);
-        return;
-    }
+    const bool lies = as_it_lies(a, k, from, n);
+    const uint8_t *base = rows_of(k, a->kv_head, from);
     for (int64_t c = 0; c < n_cells; c += STEP) {
         const int64_t cells = n_cells - c < STEP ? n_cells - c : STEP;
+        ask_next(a);
+        if (lies) {
+            ukr->kv[k->dtype].pack_k(y + c * n, scale + c, base, cell_bytes_of(k), a->cell + first + c, cells, n);
+            continue;
+        }
         qn__attn_piece(a, k, first + c, cells, from, n);
         ukr->attn_pack_k(y + c * whole_lanes(n), scale + c, a->piece, cells, whole_lanes(n));
     }
 }
 
-/* All of V is asked for at once, and K while V is read; the next head's V as well, and its K while this one's is read. */
+/* All of V is asked for at once, and K while V is read, unless that was done before. */
 static void load_v(qn_attn *a)
 {
     const qn_ukr *ukr = a->t->ukr;
@@ -200,7 +216,7 @@ static void load_v(qn_attn *a)
         int16_t *y = a->v16 + c * a->n_pad;
         float *log_scale = a->log_scale + c, *weight = a->weight + c;
         if (!a->asked) ask(&a->t->src[1], a->kv_head, a->cell + c, cells, 0, d);
-        if (a->next_head >= 0) ask(v, a->next_head, a->cell + c, cells, a->first_value, n);
+        ask_next(a);
         if (lies) {
             ukr->kv[v->dtype].pack_v(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
         } else {
@@ -216,6 +232,8 @@ void qn__attn_int_tile(qn_attn *a, int64_t at)
     a->first = a->all_first;
     a->last = a->all_last;
     qn__attn_cells(a, at, a->all_rows);
+    a->n_next = a->next_at >= 0 ? qn__attn_list(a, a->next_at, a->next_cell) : 0;
+    a->n_asked = 0;
     if (a->n_cells == 0) return;
     load_v(a);
     if (a->group_rows < a->all_rows) load_k(a, 0, a->n_cells, 0, head_size(a));
@@ -333,6 +351,7 @@ static void weigh_and_add_few(qn_attn *a)
     for (int64_t r = 0; r < a->n_rows; r++) {
         float scale[QN_ATTN_BLOCKS] = {0};
         int16_t *p = a->p16 + r * QN_ATTN_TILE;
+        ask_next(a);
         if (a->first[r] < a->last[r])
             ukr->attn_weigh_row(p, scale, &a->max[r], &a->sum[r], a->s + r * QN_ATTN_TILE + from, a->weight + from, to - from,
                                 a->first[r] - (int32_t)from, a->last[r] - (int32_t)from);
@@ -340,11 +359,14 @@ static void weigh_and_add_few(qn_attn *a)
         for (int64_t b = 0; b < QN_ATTN_BLOCKS; b++) a->p_scale[b * lanes + r] = scale[b];
     }
     memset(a->piece, 0, (size_t)(a->n_rows * a->n_pad) * 4);
-    for (int64_t b = a->first_block; b < a->end_block; b++)
+    for (int64_t b = a->first_block; b < a->end_block; b++) {
+        ask_next(a);
         ukr->outer_i16(&(qn_outer_i16){.y = a->piece, .y_stride = a->n_pad, .a = a->p16 + 16 * (b - a->first_block), .a_out = QN_ATTN_TILE / 2,
                                        .a_in = 1, .b = a->v16 + 16 * b * a->n_pad, .b_stride = a->n_pad,
                                        .out_scale = a->p_scale + (b - a->first_block) * lanes, .lane_scale = a->ones, .n_lanes = a->n_pad,
                                        .n_out = a->n_rows, .n_in = pairs_of(a, b)});
+    }
+    ask_some(a, QN_ATTN_TILE);
     if (!a->kept) ukr->transpose_f32(a->y, lanes, a->piece, a->n_pad, a->n_rows, a->n_values);
 }
 

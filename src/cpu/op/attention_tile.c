@@ -98,6 +98,23 @@ static bool all_cells(int32_t *cell, const uint8_t *from, int64_t step, int64_t 
     return highest < exist;
 }
 
+int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE])
+{
+    const qn_view *lists = &a->t->src[3];
+    const int64_t exist = a->t->src[1].layout.dim[0], step = lists->layout.stride[1] * 4;
+    int64_t hi = 0, n_cells = 0;
+    for (int64_t q = 0; q < a->n_queries; q++) hi = a->end[q] > hi ? a->end[q] : hi;
+    const int64_t n = hi - at < QN_ATTN_TILE ? hi - at : QN_ATTN_TILE;
+    if (n <= 0) return 0;
+    if (all_cells(cell, lists->data + (a->list * lists->layout.stride[0] + at * lists->layout.stride[1]) * 4, step, n, exist)) return n;
+    for (int64_t j = 0; j < n; j++) {
+        const int32_t c = cell[j];
+        cell[n_cells] = c;
+        n_cells += c >= 0 && c < exist;
+    }
+    return n_cells;
+}
+
 void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows)
 {
     const qn_view *lists = &a->t->src[3];

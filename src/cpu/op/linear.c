@@ -150,15 +150,6 @@ static void add_bias(const qn_task *t, int64_t row, int64_t rows, int64_t cols, 
     }
 }
 
-/* Which tile an item is, of n. Threads at the same pace take items in turn; so each reads a stretch of the weight of its own, and has asked
- * ahead for the first rows of its next tile. */
-static int64_t tile_of(int64_t item, int64_t n, int n_members)
-{
-    const int64_t each = n / n_members, more = n % n_members;
-    const int64_t round = each > 0 && item < each * n_members ? item / n_members : each, member = item - round * n_members;
-    return member * each + (member < more ? member : more) + round;
-}
-
 static void product(const qn_task *t)
 {
     const plan p = plan_of(t->ukr, t->node);
@@ -167,7 +158,7 @@ static void product(const qn_task *t)
     const int64_t w_row_bytes = m > 1 ? qn__elems_bytes(w->dtype, w->layout.stride[0]) : qn_dtype_row_bytes(w->dtype, p.k);
 
     for (int64_t item = t->begin; item < t->end; item++) {
-        const int64_t tile = p.panel ? item : tile_of(item, (m + rows - 1) / rows, t->n_members);
+        const int64_t tile = p.panel ? item : qn__in_stretches(item, (m + rows - 1) / rows, t->n_members);
         const int64_t first = tile * rows, n = m - first < rows ? m - first : rows;
         float *y = (float *)(void *)t->dst.data + first; /* [cols, m] from row `first` on */
         const qn_mm_args args = {
