@@ -118,11 +118,13 @@ INLINE reals load_f16(const uint8_t *w, size_t step)
     return r_from_f16(v);
 }
 
+#ifndef OWN_LOAD_32
 INLINE void load_32(const uint8_t *w, size_t step, words out[8])
 {
     load_quants(w, step, out);
     load_quants(w + 16, step, out + 4);
 }
+#endif
 
 /* Bits [from, from + n) of each byte of x at [to, to + n); what else the bytes hold is left to a mask. */
 INLINE words move_bits(words x, int from, int to)
