@@ -36,7 +36,14 @@ static inline void qn__tile_config(int a_rows)
     __asm__ volatile("ldtilecfg %0" ::"m"(config) : "memory");
 }
 
+/* Where k is 0. */
+static inline void qn__amx_zeros(const qn_mm_args *a)
+{
+    for (int32_t c = 0; c < a->cols; c++) memset(a->y + c * a->y_stride, 0, (size_t)a->rows * 4);
+}
+
 void qn__amx_mm_panel_init(qn_ukr *ukr);
+void qn__amx_mm_panel_32_init(qn_ukr *ukr);
 int64_t qn__amx_probe_int8(int64_t n);
 
 #endif

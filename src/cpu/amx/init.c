@@ -5,5 +5,6 @@
 void qn__ukr_init_amx(qn_ukr *ukr)
 {
     qn__amx_mm_panel_init(ukr);
+    qn__amx_mm_panel_32_init(ukr);
     ukr->probe_int8 = qn__amx_probe_int8;
 }

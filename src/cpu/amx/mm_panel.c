@@ -5,10 +5,7 @@
  * leaves for memory in 12 to 15, and on a core whose other thread is busy nothing of that overlaps. So as much as possible is one sum: T of
  * a super-block as a whole, of bytes scale * w, or, where that does not fit a byte, of two planes, scale * w = w[0] + 2^shift w[1]. Vector
  * instructions turn sums into floats while tiles multiply what comes next. Two threads of a shared Sapphire Rapids, beside avx512's panels:
- * prompts of Q4_K_M 1.3 x, of Q3_K_M 2.2 x as fast.
- *
- * Blocks of 32 have a sum each, for half a tile product: 16 cycles of products and 36 of tiles coming and going for what VNNI does in 96
- * cycles at its full clock. That was 1.15 x (Q8_0) and 0.85 x (Q4_0) as fast and is not here. */
+ * prompts of Q4_K_M 1.3 x, of Q3_K_M 2.2 x as fast. mm_panel_32.c has blocks of 32. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
@@ -245,7 +242,7 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
             n++;
         }
         f->step(NULL, &pair[~n & 1], n_cols % COLS ? n_cols % COLS : COLS);
-        if (n_cols % COLS && n_cols > COLS) qn__tile_config(16);
+        if (n_cols % COLS && n_cols > COLS) qn__tile_config(COLS);
     }
     for (int32_t c = 0; c < n_cols; c += 8) {
         const int some = n_cols - c < 8 ? n_cols - c : 8;
@@ -255,16 +252,13 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
     }
 }
 
-/* k is 0 */
-static void zeros(const qn_mm_args *a)
-{
-    for (int32_t c = 0; c < a->cols; c++) memset(a->y + c * a->y_stride, 0, (size_t)a->rows * 4);
-}
-
 static void mm(const qn_mm_args *a, const format *f)
 {
-    if (a->k == 0) return zeros(a);
-    qn__tile_config(16);
+    if (a->k == 0) {
+        qn__amx_zeros(a);
+        return;
+    }
+    qn__tile_config(COLS);
     for (int64_t c = 0; c < a->cols; c += COLS_MAX) {
         const int64_t n_cols = a->cols - c < COLS_MAX ? a->cols - c : COLS_MAX;
         for (int64_t r = 0; r < a->rows; r += ROWS) row_panel(a, f, (int32_t)r, (int32_t)c, (int32_t)n_cols);
