@@ -14,6 +14,19 @@ INLINE void pair_BF16(words u, reals *v)
 }
 INLINE void pair_F16(words u, reals *v) { w_halves(u, &v[0], &v[1]); }
 
+/* The same by way of memory: what is stored of a word, and the elements from there. */
+#ifdef OWN_HALVES
+INLINE words stored_F16(words u) { return w_part(u); }
+INLINE void pair_at_F16(const words *p, reals *v) { r_parted(p, &v[0], &v[1]); }
+#else
+INLINE words stored_F16(words u) { return u; }
+INLINE void pair_at_F16(const words *p, reals *v) { pair_F16(*p, v); }
+#endif
+INLINE words stored_F32(words u) { return u; }
+INLINE void pair_at_F32(const words *p, reals *v) { pair_F32(*p, v); }
+INLINE words stored_BF16(words u) { return u; }
+INLINE void pair_at_BF16(const words *p, reals *v) { pair_BF16(*p, v); }
+
 /* v[i]: element i of each row */
 #define LOAD8(name, bytes)                                                                                             \
     INLINE void load8_##name(const uint8_t *w, size_t step, reals v[8])                                                \
@@ -63,13 +76,13 @@ enum { LINE_WORDS = 16 };
                 load_16(w + 16 * i, step, u + 4 * i);                                                                  \
                 FETCH(w, ahead, i, 4, 32);                                                                             \
             }                                                                                                          \
-            UNROLL for (int i = 0; i < LINE_WORDS; i++) w_store(&turned[l * LINE_WORDS + i], u[i]);                    \
+            UNROLL for (int i = 0; i < LINE_WORDS; i++) w_store(&turned[l * LINE_WORDS + i], stored_##name(u[i]));     \
         }                                                                                                              \
         for (int l = 0; l < SLICE_LINES(bytes); l++, ahead += ROWS * 32 * ns)                                          \
             UNROLL for (int i = 0; i < LINE_WORDS; i++) {                                                              \
                 UNROLL for (int s = 0; s < ns; s++) {                                                                  \
                     reals v[2];                                                                                        \
-                    pair_##name(turned[(s * SLICE_LINES(bytes) + l) * LINE_WORDS + i], v);                             \
+                    pair_at_##name(&turned[(s * SLICE_LINES(bytes) + l) * LINE_WORDS + i], v);                         \
                     UNROLL for (int e = 0; e < 4 / (bytes); e++) {                                                     \
                         const int at = l * 64 / (bytes) + i * 4 / (bytes) + e;                                         \
                         const act8 *from = x + (s * SLICE_EIGHTS + at / 8) * nc;                                       \

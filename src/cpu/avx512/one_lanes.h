@@ -55,16 +55,30 @@ INLINE reals r_mul(reals x, reals y) { return _mm512_mul_ps(x, y); }
 INLINE reals r_fma(reals x, reals y, reals z) { return _mm512_fmadd_ps(x, y, z); }
 INLINE reals r_fnma(reals x, reals y, reals z) { return _mm512_fnmadd_ps(x, y, z); }
 
-/* Both halves of each lane as floats: 0, 2, 4 ... of the sixteen pairs, then 1, 3, 5 ... */
-INLINE void w_halves(words x, reals *low, reals *high)
+/* The low halves of all lanes, then the high ones. */
+INLINE words w_part(words x)
 {
     const words even = _mm512_set_epi32(0x001e001c, 0x001a0018, 0x00160014, 0x00120010, 0x000e000c, 0x000a0008, 0x00060004,
                                         0x00020000, 0, 0, 0, 0, 0, 0, 0, 0);
     const words order = _mm512_add_epi16(_mm512_shuffle_i64x2(even, even, 0xee),
                                          _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(1), 1));
-    const words parted = _mm512_permutexvar_epi16(order, x);
+    return _mm512_permutexvar_epi16(order, x);
+}
+
+/* Both halves of each lane as floats. */
+INLINE void w_halves(words x, reals *low, reals *high)
+{
+    const words parted = w_part(x);
     *low = _mm512_cvtph_ps(_mm512_castsi512_si256(parted));
     *high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(parted, 1));
+}
+
+/* The same of what w_part gave and memory holds: half the instructions, since conversions read their half from there. */
+#define OWN_HALVES
+INLINE void r_parted(const words *p, reals *low, reals *high)
+{
+    *low = _mm512_cvtph_ps(_mm256_load_si256((const void *)p));
+    *high = _mm512_cvtph_ps(_mm256_load_si256((const void *)((const uint8_t *)p + 32)));
 }
 
 INLINE void r_store(float *to, reals y) { _mm512_storeu_ps(to, y); }
