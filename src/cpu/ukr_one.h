@@ -99,6 +99,10 @@ COPY_ROWS(uint8_t)
 COPY_ROWS(uint16_t)
 COPY_ROWS(uint32_t)
 
+/* What was stored is read as it lies, part by part: compilers would rather take it out of registers again, two or three instructions for a
+ * broadcast that needs none. */
+#define STAYS(array) __asm__("" : "+m"(array))
+
 INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadcast from memory */
 {
     int32_t v;

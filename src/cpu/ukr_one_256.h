@@ -80,6 +80,7 @@ INLINE void starts_of_16(const qn_act256 *x, int off, bool floats, int32_t start
         const __m256i q = _mm256_add_epi32(sum, _mm256_set1_epi32(16 * x->zero));
         _mm256_store_si256((__m256i *)(void *)(start + i), _mm256_add_epi32(_mm256_mullo_epi32(q, _mm256_set1_epi32(-off)), more));
     }
+    STAYS(*(int32_t(*)[16])start);
 }
 
 INLINE __m256i sums_of_32(const qn_act256 *x)
@@ -91,6 +92,7 @@ INLINE void starts_of_32(const qn_act256 *x, int off, int32_t start[8])
 {
     const __m256i q = _mm256_add_epi32(sums_of_32(x), _mm256_set1_epi32(32 * x->zero));
     _mm256_store_si256((__m256i *)(void *)start, _mm256_mullo_epi32(q, _mm256_set1_epi32(-off)));
+    STAYS(*(int32_t(*)[8])start);
 }
 
 /* m + sum over the four minima in each lane's bytes of min * sum; `sum` stands in the order 0 2 1 3 */
@@ -160,6 +162,7 @@ INLINE words k4_mins(const k4_head *h, const qn_act256 *x)
     const __m256i s = sums_of_32(x);
     const __m128i v = _mm_packs_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
     _mm_store_si128((__m128i *)(void *)sum, _mm_shuffle_epi8(v, _mm_setr_epi8(ORDER_0213)));
+    STAYS(sum);
     return dot_mins(dot_mins(w_zero(), h->min[0], sum), h->min[1], sum + 4);
 }
 
@@ -256,8 +259,8 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         UNROLL for (int s = 0; s < 16; s++) {
             const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
             FETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
-            if (s % 8 < 4) load_quants(w + s / 8 * 64 + s % 4 * 16, step, low + s % 4 * 4);
-            if (s % 8 < 2) load_quants(w + 128 + s / 8 * 32 + s % 2 * 16, step, high + s % 2 * 4);
+            if (s % 8 == 0 || s % 8 == 2) load_32(w + s / 8 * 64 + s % 4 * 16, step, low + s % 4 * 4);
+            if (s % 8 == 0) load_32(w + 128 + s / 8 * 32, step, high);
             UNROLL for (int i = 0; i < 4; i++)
                 u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4,
                                  move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
@@ -307,7 +310,7 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_32(w, step, high);
         UNROLL for (int i = 0; i < 16; i++) {
             const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
-            if (i % 8 < 2) load_quants(w + 32 + i / 8 * 32 + i % 2 * 16, step, low + i % 2 * 4);
+            if (i % 8 == 0) load_32(w + 32 + 4 * i, step, low);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2,
                                  move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
@@ -342,7 +345,7 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
         UNROLL for (int i = 0; i < 16; i++) {
             FETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
-            if (i % 8 < 2) load_quants(w + 16 + i / 8 * 32 + i % 2 * 16, step, p + i % 2 * 4);
+            if (i % 8 == 0) load_32(w + 16 + 4 * i, step, p);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = w_and(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), w_bytes(3));
             FOR_COLUMNS(c) s[i % 4][c] = none;
@@ -357,6 +360,7 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
             words m = none;
             const __m256i in_order = _mm256_loadu_si256((const void *)x[c].sum);
             _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(in_order, order));
+            STAYS(sum);
             UNROLL for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
             acc[c] = add_mins(acc[c], m, &x[c], dmin);
         }

@@ -2,9 +2,6 @@
 /* src/cpu/avx2/single_256.h -- one column in blocks of 256, where the kernels of ukr_one_256.h would keep more than the sixteen registers hold:
  * a sub-block's quants are made, multiplied and counted one register after another, and rows are read by four pointers. */
 
-/* What was stored is read as it lies, part by part: compilers would rather take it out of registers again. */
-#define STAYS(array) __asm__("" : "+m"(array))
-
 /* Four rows, and the fourth one after each. */
 typedef struct rows { const uint8_t *r[4]; size_t four; } rows;
 

@@ -3,9 +3,6 @@
  * 2^23), so it is one integer sum: the column's zero goes into the sums of sub-blocks, by one more product with the sum of their weights.
  * Weights stay in their byte where they stand, as multiples of 4 or 16, and lose that when sums become 16 bits wide. */
 
-/* What was stored is read by broadcasts: compilers would rather take it out of registers again, two instructions for none. */
-#define STAYS(array) __asm__("" : "+m"(array))
-
 /* -zero in every byte */
 INLINE words minus_zero(const qn_act256 *x) { return w_bytes((char)-x->zero); }
 
