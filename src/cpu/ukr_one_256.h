@@ -126,6 +126,13 @@ INLINE void load_32(const uint8_t *w, size_t step, words out[8])
     load_quants(w, step, out);
     load_quants(w + 16, step, out + 4);
 }
+/* The i-th 16 bytes, when their turn comes: elsewhere there are too few registers for those after them. */
+INLINE void load_turn(const uint8_t *w, size_t step, int i, words *out) { load_quants(w + 16 * i, step, out + 4 * i); }
+#else
+INLINE void load_turn(const uint8_t *w, size_t step, int i, words *out)
+{
+    if (i % 2 == 0) load_32(w + 16 * i, step, out + 4 * i);
+}
 #endif
 
 /* Bits [from, from + n) of each byte of x at [to, to + n); what else the bytes hold is left to a mask. */
@@ -259,8 +266,8 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         UNROLL for (int s = 0; s < 16; s++) {
             const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
             FETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
-            if (s % 8 == 0 || s % 8 == 2) load_32(w + s / 8 * 64 + s % 4 * 16, step, low + s % 4 * 4);
-            if (s % 8 == 0) load_32(w + 128 + s / 8 * 32, step, high);
+            if (s % 8 < 4) load_turn(w + s / 8 * 64, step, s % 4, low);
+            if (s % 8 < 2) load_turn(w + 128 + s / 8 * 32, step, s % 2, high);
             UNROLL for (int i = 0; i < 4; i++)
                 u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4,
                                  move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
@@ -310,7 +317,7 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_32(w, step, high);
         UNROLL for (int i = 0; i < 16; i++) {
             const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
-            if (i % 8 == 0) load_32(w + 32 + 4 * i, step, low);
+            if (i % 8 < 2) load_turn(w + 32 + i / 8 * 32, step, i % 2, low);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2,
                                  move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
@@ -345,7 +352,7 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
         UNROLL for (int i = 0; i < 16; i++) {
             FETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
-            if (i % 8 == 0) load_32(w + 16 + 4 * i, step, p);
+            if (i % 8 < 2) load_turn(w + 16 + i / 8 * 32, step, i % 2, p);
             UNROLL for (int k = 0; k < 4; k++)
                 u[k] = w_and(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), w_bytes(3));
             FOR_COLUMNS(c) s[i % 4][c] = none;
