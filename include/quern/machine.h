@@ -54,6 +54,8 @@ typedef struct qn_machine {
     uint64_t memory_bytes, memory_free_bytes, memory_limit_bytes; /* the limit is the cgroup's, 0 none */
 } qn_machine;
 
+/* On a Linux processor with AMX the first call asks the kernel to let this process use tiles (arch_prctl, ARCH_REQ_XCOMP_PERM): signals of a
+ * thread that is just using them then take 8 KiB more of its stack. Where the kernel refuses, `amx` is not among the levels. */
 QN_API void qn_machine_get(qn_machine *out);
 QN_API const char *qn_cpu_level_name(qn_cpu_level level);
 QN_API bool qn_cpu_level_find(const char *name, qn_cpu_level *out);
