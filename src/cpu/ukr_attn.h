@@ -104,6 +104,9 @@ void FN(attn_merge)(float *y, float *max, float *sum, const float *y1, const flo
 
 /* ---- moving ---------------------------------------------------------------------------------------------------------- */
 
+/* Pairs of int16 are moved as floats, and lie at even addresses. */
+static inline void move_one(float *to, const void *from) { memcpy(to, from, 4); }
+
 void FN(transpose_f32)(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t rows, int64_t cols)
 {
     int64_t r = 0;
@@ -111,10 +114,10 @@ void FN(transpose_f32)(float *y, int64_t y_stride, const float *x, int64_t x_str
         int64_t c = 0;
         for (; c + SIDE <= cols; c += SIDE) turn(y + c * y_stride + r, y_stride, x + r * x_stride + c, x_stride);
         for (; c < cols; c++)
-            for (int64_t i = r; i < r + SIDE; i++) y[c * y_stride + i] = x[i * x_stride + c];
+            for (int64_t i = r; i < r + SIDE; i++) move_one(&y[c * y_stride + i], &x[i * x_stride + c]);
     }
     for (; r < rows; r++)
-        for (int64_t c = 0; c < cols; c++) y[c * y_stride + r] = x[r * x_stride + c];
+        for (int64_t c = 0; c < cols; c++) move_one(&y[c * y_stride + r], &x[r * x_stride + c]);
 }
 
 /* Cells come from memory in jumps that the processor does not foresee in every case. */

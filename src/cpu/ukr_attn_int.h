@@ -194,20 +194,20 @@ INLINE lanes exponents(ints bits) { return l_mul(l_of_int(i_and(bits, 0x7f800000
  * them of halves, which is as fast as to keep them. */
 #ifdef INT_KEEP
 enum { KEPT = 16 * 256 };
-INLINE lanes in_first(in_row *in, float *kept, const uint8_t *row, int64_t i)
+INLINE lanes in_first(in_row *in, float *kept, int64_t at, const uint8_t *row, int64_t i)
 {
     const lanes x = in(row, i);
-    if (in != in_f32 && in != in_f16) l_store(kept + i, x);
+    if (in != in_f32 && in != in_f16) l_store(kept + at + i, x);
     return x;
 }
-INLINE lanes in_again(in_row *in, const float *kept, const uint8_t *row, int64_t i)
+INLINE lanes in_again(in_row *in, const float *kept, int64_t at, const uint8_t *row, int64_t i)
 {
-    return in == in_f32 || in == in_f16 ? in(row, i) : l_load(kept + i);
+    return in == in_f32 || in == in_f16 ? in(row, i) : l_load(kept + at + i);
 }
 #else
 enum { KEPT = 1 };
-INLINE lanes in_first(in_row *in, float *kept, const uint8_t *row, int64_t i) { return (void)kept, in(row, i); }
-INLINE lanes in_again(in_row *in, const float *kept, const uint8_t *row, int64_t i) { return (void)kept, in(row, i); }
+INLINE lanes in_first(in_row *in, float *kept, int64_t at, const uint8_t *row, int64_t i) { return (void)kept, (void)at, in(row, i); }
+INLINE lanes in_again(in_row *in, const float *kept, int64_t at, const uint8_t *row, int64_t i) { return (void)kept, (void)at, in(row, i); }
 #endif
 
 /* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once. */
@@ -218,7 +218,7 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
     for (int c = 0; c < 16; c++) {
         lanes s = l_set(0);
         for (int64_t i = 0; i < n; i += 16) {
-            const lanes x = in_first(in, kept + c * n, row[c], i);
+            const lanes x = in_first(in, kept, c * n, row[c], i);
             s = l_fma(x, x, s);
         }
         sum[c] = s;
@@ -232,7 +232,7 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
     for (int c = 0; c < rows; c++, y += n) {
         const lanes factor = l_set(up[c]);
         int64_t i = 0;
-#define INTEGERS(i) i_round(l_mul(in_again(in, kept + c * n, row[c], i), factor))
+#define INTEGERS(i) i_round(l_mul(in_again(in, kept, c * n, row[c], i), factor))
         for (; i + 32 <= n; i += 32) i_to_i16_2(y + i, INTEGERS(i), INTEGERS(i + 16));
         if (i < n) i_to_i16(y + i, INTEGERS(i));
 #undef INTEGERS
@@ -252,7 +252,7 @@ INLINE ints highest_of_rows(in_row *in, float *kept, const uint8_t *const *row, 
 #endif
     for (int c = 0; c < 16; c++) {
         ints h = i_zero();
-        for (int64_t i = 0; i < n; i += 16) h = i_max(h, i_magnitude(in_first(in, kept + c * n, row[c], i)));
+        for (int64_t i = 0; i < n; i += 16) h = i_max(h, i_magnitude(in_first(in, kept, c * n, row[c], i)));
         highest[c] = h;
     }
     return i_highests(highest);
@@ -273,10 +273,10 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
         const bool two = c + 1 < rows;
         const lanes up0 = l_set(up[c]), up1 = l_set(two ? up[c + 1] : 0);
 #ifdef INT_HALVES /* of halves nothing was kept; a product with a power of two is exact, so that a sum may round it, into the low half */
-#define AGAIN(c, i) (in == in_f16 || in == in_bf16 ? in(row[c], i) : in_again(in, kept + (c) * n, row[c], i))
+#define AGAIN(c, i) (in == in_f16 || in == in_bf16 ? in(row[c], i) : in_again(in, kept, (c) * n, row[c], i))
 #define INTEGERS(c, factor, i) i_bits(l_fma(AGAIN(c, i), factor, l_set(0x1.8p23f)))
 #else
-#define INTEGERS(c, factor, i) i_round(l_mul(in_again(in, kept + (c) * n, row[c], i), factor))
+#define INTEGERS(c, factor, i) i_round(l_mul(in_again(in, kept, (c) * n, row[c], i), factor))
 #endif
         for (int64_t i = 0; i < n; i += 16)
             i_store(y + 2 * i, i_pairs(INTEGERS(c, up0, i), two ? INTEGERS(c + 1, up1, i) : i_zero()));
