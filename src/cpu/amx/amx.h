@@ -36,10 +36,18 @@ static inline void qn__tile_config(int a_rows)
     __asm__ volatile("ldtilecfg %0" ::"m"(config) : "memory");
 }
 
-/* Where k is 0. */
-static inline void qn__amx_zeros(const qn_mm_args *a)
+/* A product, `cols_max` columns and `rows` rows at a time. */
+typedef void (*qn_amx_rows_fn)(const qn_mm_args *a, const void *format, int32_t first_row, int32_t first_col, int32_t n_cols);
+static inline void qn__amx_mm(const qn_mm_args *a, const void *format, qn_amx_rows_fn some_rows, int32_t rows, int64_t cols_max)
 {
-    for (int32_t c = 0; c < a->cols; c++) memset(a->y + c * a->y_stride, 0, (size_t)a->rows * 4);
+    for (int32_t c = 0; a->k == 0 && c < a->cols; c++) memset(a->y + c * a->y_stride, 0, (size_t)a->rows * 4);
+    if (a->k == 0) return;
+    qn__tile_config(16);
+    for (int64_t c = 0; c < a->cols; c += cols_max) {
+        const int64_t n_cols = a->cols - c < cols_max ? a->cols - c : cols_max;
+        for (int64_t r = 0; r < a->rows; r += rows) some_rows(a, format, (int32_t)r, (int32_t)c, (int32_t)n_cols);
+    }
+    QN_TILE_RELEASE();
 }
 
 void qn__amx_mm_panel_init(qn_ukr *ukr);

@@ -105,8 +105,9 @@ static void unpack(const format *f, const uint8_t *const *row, size_t at, panel 
     if (f->macs == macs_1) to->m = p.m;
 }
 
-static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, int32_t first_col, int32_t n_cols)
+static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row, int32_t first_col, int32_t n_cols)
 {
+    const format *f = which;
     const int64_t n_blocks = a->k / 32, n_most = n_blocks < SLICE ? n_blocks : SLICE;
     panel *panels = (void *)a->tile;
     float *y = (float *)(void *)((uint8_t *)a->tile + PANELS_BYTES);
@@ -135,19 +136,7 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
     }
 }
 
-static void mm(const qn_mm_args *a, const format *f)
-{
-    if (a->k == 0) {
-        qn__amx_zeros(a);
-        return;
-    }
-    qn__tile_config(COLS);
-    for (int64_t c = 0; c < a->cols; c += COLS_MAX) {
-        const int64_t n_cols = a->cols - c < COLS_MAX ? a->cols - c : COLS_MAX;
-        for (int64_t r = 0; r < a->rows; r += ROWS) row_panel(a, f, (int32_t)r, (int32_t)c, (int32_t)n_cols);
-    }
-    QN_TILE_RELEASE();
-}
+static void mm(const qn_mm_args *a, const format *f) { qn__amx_mm(a, f, row_panel, ROWS, COLS_MAX); }
 
 #define FORMAT(name, sub, with_min)                                                                                    \
     static void mm_##name(const qn_mm_args *a)                                                                         \

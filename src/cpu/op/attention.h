@@ -81,8 +81,8 @@ void qn__attn_int_choose(qn_attn *a, int64_t first_row);
 void qn__attn_int_group(qn_attn *a, int64_t first_row);
 /* Both: which cells the tile has, and which of them the rows [0, n_rows) see. */
 void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows);
-/* The cells of the tile at `at`, absent ones left out; returns how many. */
-int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE]);
+/* The cells of the tile at `at`, absent ones left out; returns how many. before, or NULL: how many are in front of each of the `places`. */
+int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], int32_t before[QN_ATTN_TILE + 1], int64_t *places);
 /* Elements [from, from + n) of `n_cells` rows of K or V into the piece; rows lie n apart, rounded up to 16, and end in zeros. */
 void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n);
 

@@ -232,7 +232,7 @@ void qn__attn_int_tile(qn_attn *a, int64_t at)
     a->first = a->all_first;
     a->last = a->all_last;
     qn__attn_cells(a, at, a->all_rows);
-    a->n_next = a->next_at >= 0 ? qn__attn_list(a, a->next_at, a->next_cell) : 0;
+    a->n_next = a->next_at >= 0 ? qn__attn_list(a, a->next_at, a->next_cell, NULL, NULL) : 0;
     a->n_asked = 0;
     if (a->n_cells == 0) return;
     load_v(a);

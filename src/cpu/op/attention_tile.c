@@ -98,45 +98,33 @@ static bool all_cells(int32_t *cell, const uint8_t *from, int64_t step, int64_t 
     return highest < exist;
 }
 
-int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE])
+int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], int32_t before[QN_ATTN_TILE + 1], int64_t *places)
 {
     const qn_view *lists = &a->t->src[3];
     const int64_t exist = a->t->src[1].layout.dim[0], step = lists->layout.stride[1] * 4;
     int64_t hi = 0, n_cells = 0;
     for (int64_t q = 0; q < a->n_queries; q++) hi = a->end[q] > hi ? a->end[q] : hi;
-    const int64_t n = hi - at < QN_ATTN_TILE ? hi - at : QN_ATTN_TILE;
-    if (n <= 0) return 0;
-    if (all_cells(cell, lists->data + (a->list * lists->layout.stride[0] + at * lists->layout.stride[1]) * 4, step, n, exist)) return n;
+    const int64_t left = hi > at ? hi - at : 0, n = left < QN_ATTN_TILE ? left : QN_ATTN_TILE;
+    const uint8_t *from = lists->data + (a->list * lists->layout.stride[0] + at * lists->layout.stride[1]) * 4;
+
+    for (int32_t j = 0; before && j <= QN_ATTN_TILE; j++) before[j] = j;
+    if (places) *places = n;
+    if (all_cells(cell, from, step, n, exist)) return n;
     for (int64_t j = 0; j < n; j++) {
         const int32_t c = cell[j];
+        if (before) before[j] = (int32_t)n_cells;
         cell[n_cells] = c;
         n_cells += c >= 0 && c < exist;
     }
+    if (before) before[n] = (int32_t)n_cells;
     return n_cells;
 }
 
 void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows)
 {
-    const qn_view *lists = &a->t->src[3];
-    const int64_t exist = a->t->src[1].layout.dim[0], step = lists->layout.stride[1] * 4;
-    int64_t hi = 0;
-    for (int64_t q = 0; q < a->n_queries; q++) hi = a->end[q] > hi ? a->end[q] : hi;
-    const int64_t n = hi - at < QN_ATTN_TILE ? hi - at : QN_ATTN_TILE;
-    const uint8_t *from = lists->data + (a->list * lists->layout.stride[0] + at * lists->layout.stride[1]) * 4;
-    int32_t before[QN_ATTN_TILE + 1]; /* how many exist in front of this place */
-
-    for (int32_t j = 0; j <= QN_ATTN_TILE; j++) before[j] = j;
-    a->n_cells = n;
-    if (!all_cells(a->cell, from, step, n, exist)) {
-        a->n_cells = 0;
-        for (int64_t j = 0; j < n; j++) {
-            const int32_t cell = a->cell[j];
-            before[j] = (int32_t)a->n_cells;
-            a->cell[a->n_cells] = cell;
-            a->n_cells += cell >= 0 && cell < exist;
-        }
-        before[n] = (int32_t)a->n_cells;
-    }
+    int32_t before[QN_ATTN_TILE + 1];
+    int64_t n;
+    a->n_cells = qn__attn_list(a, at, a->cell, before, &n);
 
     a->full_first = 0;
     a->full_last = a->n_cells;
