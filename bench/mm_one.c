@@ -49,9 +49,11 @@ static double quartile(double *v, int n)
 
 static void product(const job *j, const uint8_t *w, int64_t rows, float *y)
 {
+    static _Thread_local float tile[QN_MM_TILE_BYTES / 4] __attribute__((aligned(64)));
     const size_t row_bytes = (size_t)qn_dtype_row_bytes(j->dtype, j->k);
     const qn_mm_args args = {
         .w = w, .w_row_bytes = row_bytes, .x = j->x, .y = y, .y_stride = rows, .k = j->k, .rows = (int32_t)rows, .cols = 1,
+        .tile = tile,
     };
     j->ukr->mm[j->dtype].one(&args);
 }
@@ -118,13 +120,11 @@ static void table(job *j, int n_threads, int n_names, char **names)
     printf("%d thread%s, k = %lld\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->k);
     printf("%-8s %8s %8s %6s %14s\n", "format", "GB/s", "read", "", "cached/thread");
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
-        const bool floats = j->ukr->mm[d].act == QN_ACT_f32;
-        if (!j->ukr->mm[d].one || (floats && d != QN_DTYPE_F32 && d != QN_DTYPE_F16 && d != QN_DTYPE_BF16)) continue;
+        const qn_act_kind act = j->ukr->mm[d].act;
+        if (!j->ukr->mm[d].one || (act == QN_ACT_f32 && d != QN_DTYPE_F32 && d != QN_DTYPE_F16 && d != QN_DTYPE_BF16)) continue;
         if (!wanted(qn_dtype_get((qn_dtype)d)->name, n_names, names)) continue;
         j->dtype = (qn_dtype)d;
-        if (floats) memcpy(j->x, j->column, (size_t)j->k * 4);
-        else if (j->ukr->mm[d].act == QN_ACT_32) j->ukr->quantize_act32(j->x, j->column, j->k);
-        else j->ukr->quantize_act256(j->x, j->column, j->k);
+        qn__act_put(j->ukr, act, j->x, j->column, j->k);
         qn__team_run(team, member, j);
         const double mm = total(j->mm, n_threads), read = total(j->read, n_threads);
         printf("%-8s %8.2f %8.2f %5.0f%% %14.2f\n", qn_dtype_get(j->dtype)->name, mm, read, 100 * mm / read,

@@ -45,36 +45,29 @@ static double upper_quartile(double *v, int n)
     return v[n * 3 / 4];
 }
 
-static void quantize(const job *j, const float *from, void *to)
-{
-    if (j->mm->act == QN_ACT_32) j->ukr->quantize_act32(to, from, j->k);
-    else j->ukr->quantize_act256(to, from, j->k);
-}
-
 /* The columns as the kernel takes them; returns the arguments that say so. */
 static qn_mm_args prepare(job *j)
 {
     const qn_mm_pack *pack = j->cols >= j->mm->panel_cols ? j->mm->pack : NULL;
-    const int64_t block = j->mm->act == QN_ACT_256 ? 256 : 32;
-    const size_t column = (size_t)(j->k / block) * (block == 256 ? sizeof(qn_act256) : sizeof(qn_act32));
+    const int64_t blocks = qn__act_blocks(j->mm->act, j->k);
+    const size_t column_bytes = (size_t)(blocks * qn__act_block_bytes(j->mm->act));
     qn_mm_args a = {.k = j->k, .cols = (int32_t)j->cols, .y_stride = ROWS, .w_row_bytes = (size_t)qn_dtype_row_bytes(j->dtype, j->k)};
     a.x = j->x;
-    a.x_row_bytes = column;
+    a.x_row_bytes = column_bytes;
     if (j->mm->act == QN_ACT_f32) {
         a.x = j->columns;
-        a.x_row_bytes = (size_t)j->k * 4;
     } else if (pack) {
         const int64_t groups = (j->cols + pack->cols - 1) / pack->cols;
-        void *blocks = malloc(column);
+        void *column = malloc(column_bytes);
         a.x_row_bytes = pack->block_bytes;
         a.x_block_bytes = (size_t)groups * pack->block_bytes;
         for (int64_t c = 0; c < j->cols; c++) {
-            quantize(j, j->columns + c * j->k, blocks);
-            pack->put(j->x + (size_t)(c / pack->cols) * pack->block_bytes, a.x_block_bytes, (int)(c % pack->cols), blocks, j->k / block);
+            qn__act_put(j->ukr, j->mm->act, column, j->columns + c * j->k, j->k);
+            pack->put(j->x + (size_t)(c / pack->cols) * pack->block_bytes, a.x_block_bytes, (int)(c % pack->cols), column, blocks);
         }
-        free(blocks);
+        free(column);
     } else {
-        for (int64_t c = 0; c < j->cols; c++) quantize(j, j->columns + c * j->k, j->x + (size_t)c * column);
+        for (int64_t c = 0; c < j->cols; c++) qn__act_put(j->ukr, j->mm->act, j->x + (size_t)c * column_bytes, j->columns + c * j->k, j->k);
     }
     return a;
 }
@@ -99,7 +92,9 @@ static void member(void *ctx, int id, int n)
         }
         product[turn] = (double)(end - begin) * (double)j->k * (double)j->cols / (now() - start);
         start = now();
-        const int64_t done = j->mm->act == QN_ACT_f32 ? j->ukr->probe_f32(100000000) : j->ukr->probe_int8(400000000);
+        const int64_t done = j->mm->act == QN_ACT_f32    ? j->ukr->probe_f32(100000000)
+                             : j->mm->act == QN_ACT_bf16 ? j->ukr->probe_bf16(400000000) / 2
+                                                         : j->ukr->probe_int8(400000000);
         peak[turn] = (double)done / (now() - start);
     }
     qn__free(a.tile);

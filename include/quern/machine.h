@@ -17,7 +17,7 @@ extern "C" {
     QN_CPU_LEVEL(avx2,    ref,     "AVX2, FMA and F16C") \
     QN_CPU_LEVEL(avxvnni, avx2,    "AVX-VNNI: dot products of bytes without AVX-512") \
     QN_CPU_LEVEL(avx512,  avx2,    "AVX-512 F, BW, DQ, VL and VNNI") \
-    QN_CPU_LEVEL(amx,     avx512,  "AMX-INT8: products of matrices of bytes, and the system's leave to use its tiles")
+    QN_CPU_LEVEL(amx,     avx512,  "AMX: products of matrices of bytes and of bfloat16, and the system's leave to use its tiles")
 #elif defined(__aarch64__)
 #define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
     QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \
@@ -65,6 +65,7 @@ typedef struct qn_machine_peaks {
     double read_gb_s;    /* sequential reads of a buffer far larger than the caches, 1 GB = 1e9 bytes */
     double int8_gops;    /* 8-bit multiply-adds at the level, counted as 2 operations each */
     double f32_gflops;   /* fused multiply-adds, 2 operations each */
+    double bf16_gflops;  /* the same with weights of BF16: more where the level has products of bfloat16 */
 } qn_machine_peaks;
 
 /* Measures for about `seconds` in all (0 means 1.0) with `threads` (0: default) at `level`. */

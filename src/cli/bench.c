@@ -148,6 +148,7 @@ static int measure_peaks(bench_machine *m)
     if (now.read_gb_s > m->peaks.read_gb_s) m->peaks.read_gb_s = now.read_gb_s;
     if (now.int8_gops > m->peaks.int8_gops) m->peaks.int8_gops = now.int8_gops;
     if (now.f32_gflops > m->peaks.f32_gflops) m->peaks.f32_gflops = now.f32_gflops;
+    if (now.bf16_gflops > m->peaks.bf16_gflops) m->peaks.bf16_gflops = now.bf16_gflops;
     return CLI_OK;
 }
 

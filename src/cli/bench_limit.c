@@ -2,7 +2,7 @@
 /* src/cli/bench_limit.c -- how fast a test could be on this machine: a roofline over what must be read and multiplied at least.
  *
  * Reading: all weights once for each chunk of a prompt or step of a decode, and the keys and values of every position that its sequences
- * see. Arithmetic: two operations for each weight and token, at the 8-bit peak for block types and the float peak for others; attention's
+ * see. Arithmetic: two operations for each weight and token, at the 8-bit peak for block types and the peak of their own for others; attention's
  * own products are left out. The larger of the two times bounds the chunk or step. Whatever else is done only lowers the share. */
 #include "cli/bench.h"
 #include <string.h>
@@ -20,6 +20,7 @@ static void count(bench_part *part, const qn_gguf_tensor *t)
     if (t->shape.rank < 2) return; /* a norm's weight or a bias: read, but no product over a row */
     const double n = (double)qn_shape_numel(&t->shape);
     if (qn_dtype_get(t->dtype)->class_ == QN_CLASS_block) part->int8_macs += n;
+    else if (t->dtype == QN_DTYPE_BF16) part->bf16_macs += n;
     else part->f32_macs += n;
 }
 
@@ -37,19 +38,23 @@ void bench_count_weights(const qn_gguf *file, bench_weights *out)
 
 /* ---- the limit ---- */
 
-typedef struct bench_cost { double bytes, int8_ops, f32_ops; } bench_cost;
+typedef struct bench_cost { double bytes, ops, seconds; } bench_cost; /* seconds: of arithmetic */
 
-static void add_part(bench_cost *cost, const bench_part *part, double n_tokens)
+static void add_part(bench_cost *cost, const bench_part *part, double n_tokens, const qn_machine_peaks *peaks)
 {
     if (n_tokens <= 0) return;
     cost->bytes += part->bytes;
-    cost->int8_ops += 2 * part->int8_macs * n_tokens;
-    cost->f32_ops += 2 * part->f32_macs * n_tokens;
+    const struct { double macs, peak; } kind[] = {{part->int8_macs, peaks->int8_gops}, {part->f32_macs, peaks->f32_gflops},
+                                                  {part->bf16_macs, peaks->bf16_gflops}};
+    for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++) {
+        cost->ops += 2 * kind[i].macs * n_tokens;
+        cost->seconds += 2 * kind[i].macs * n_tokens / (at_least_tiny(kind[i].peak) * 1e9);
+    }
 }
 
 bench_limit bench_limit_of(const bench_row *row, const qn_machine_peaks *peaks)
 {
-    const double read = at_least_tiny(peaks->read_gb_s) * 1e9, int8 = at_least_tiny(peaks->int8_gops) * 1e9, f32 = at_least_tiny(peaks->f32_gflops) * 1e9;
+    const double read = at_least_tiny(peaks->read_gb_s) * 1e9;
     const int32_t chunk = row->prompt ? row->chunk : 1;
     double seconds = 0, reading = 0, computing = 0;
     bench_limit limit = {0};
@@ -58,14 +63,14 @@ bench_limit bench_limit_of(const bench_row *row, const qn_machine_peaks *peaks)
         const double n_tokens = (double)n * row->batch, seen = (double)row->depth + at + n;
         const bool logits = !row->prompt || at + n == row->n;
         bench_cost cost = {.bytes = row->batch * seen * row->cell_bytes};
-        add_part(&cost, &row->weights.body, n_tokens);
-        add_part(&cost, &row->weights.out, !logits ? 0 : row->prompt ? 1 : n_tokens);
-        const double to_read = cost.bytes / read, to_compute = cost.int8_ops / int8 + cost.f32_ops / f32;
+        add_part(&cost, &row->weights.body, n_tokens, peaks);
+        add_part(&cost, &row->weights.out, !logits ? 0 : row->prompt ? 1 : n_tokens, peaks);
+        const double to_read = cost.bytes / read, to_compute = cost.seconds;
         seconds += to_read > to_compute ? to_read : to_compute;
         reading += to_read;
         computing += to_compute;
         limit.bytes += cost.bytes;
-        limit.ops += cost.int8_ops + cost.f32_ops;
+        limit.ops += cost.ops;
     }
     limit.by_memory = reading >= computing;
     limit.tokens_per_second = (double)row->n * row->batch / at_least_tiny(seconds);

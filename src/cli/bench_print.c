@@ -90,8 +90,9 @@ static int print_md(const bench_table *t, int repetitions, bool roofline)
     printf("%s\n\n", machine.cpu_name);
     for (int i = 0; i < t->n_machines; i++) {
         const qn_machine_peaks *p = &t->machines[i].peaks;
-        printf("* %d thread%s at %s: reads %.1f GB/s, int8 %.0f Gop/s, f32 %.0f Gflop/s, measured in this run\n", p->threads, p->threads == 1 ? "" : "s",
-               t->machines[i].cpu_level, p->read_gb_s, p->int8_gops, p->f32_gflops);
+        printf("* %d thread%s at %s: reads %.1f GB/s, int8 %.0f Gop/s, f32 %.0f Gflop/s, bf16 %.0f, measured in this run\n",
+               p->threads, p->threads == 1 ? "" : "s",
+               t->machines[i].cpu_level, p->read_gb_s, p->int8_gops, p->f32_gflops, p->bf16_gflops);
     }
     putchar('\n');
     for (int r = 0; r < t->n_rows + 2; r++) md_print(lines[r], width, roofline);
@@ -107,16 +108,16 @@ static int print_csv(const bench_table *t, int repetitions, bool roofline)
 {
     (void)roofline; /* always all columns */
     puts("model,test,depth,batch,kv_type,tokens_per_second,spread,limit_share,peak_bytes,load_seconds,threads,cpu_level,limit_tokens_per_second,"
-         "limited_by,read_gb_s,int8_gops,f32_gflops,repetitions");
+         "limited_by,read_gb_s,int8_gops,f32_gflops,repetitions,bf16_gflops");
     for (int i = 0; i < t->n_rows; i++) {
         const bench_row *row = &t->rows[i];
         const bench_machine *m = &t->machines[row->machine];
         const bench_limit limit = limit_of(t, row);
         cli_put_csv(row->model);
-        printf(",%s%d,%d,%d,%s,%.6g,%.4g,%.4g,%llu,%.4g,%d,%s,%.6g,%s,%.6g,%.6g,%.6g,%d\n", TEST_NAME(row), row->depth, row->batch, row->kv_type,
+        printf(",%s%d,%d,%d,%s,%.6g,%.4g,%.4g,%llu,%.4g,%d,%s,%.6g,%s,%.6g,%.6g,%.6g,%d,%.6g\n", TEST_NAME(row), row->depth, row->batch, row->kv_type,
                row->tokens_per_second, row->spread, row->tokens_per_second / limit.tokens_per_second, (unsigned long long)row->peak_bytes,
                row->load_seconds, m->peaks.threads, m->cpu_level, limit.tokens_per_second, bound_of(&limit), m->peaks.read_gb_s, m->peaks.int8_gops,
-               m->peaks.f32_gflops, repetitions);
+               m->peaks.f32_gflops, repetitions, m->peaks.bf16_gflops);
     }
     return CLI_OK;
 }
@@ -125,8 +126,8 @@ static int print_csv(const bench_table *t, int repetitions, bool roofline)
 
 static json_t *machine_json(const bench_machine *m)
 {
-    return json_pack("{s:f, s:f, s:f, s:i, s:s}", "read_gb_s", m->peaks.read_gb_s, "int8_gops", m->peaks.int8_gops, "f32_gflops", m->peaks.f32_gflops,
-                     "threads", m->peaks.threads, "cpu_level", m->cpu_level);
+    return json_pack("{s:f, s:f, s:f, s:i, s:s, s:f}", "read_gb_s", m->peaks.read_gb_s, "int8_gops", m->peaks.int8_gops, "f32_gflops", m->peaks.f32_gflops,
+                     "threads", m->peaks.threads, "cpu_level", m->cpu_level, "bf16_gflops", m->peaks.bf16_gflops);
 }
 
 static json_t *row_json(const bench_table *t, const bench_row *row)

@@ -29,20 +29,20 @@ static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const
            (unsigned long long)(m->l3_bytes >> 10));
     printf("memory         %.1f GiB, %.1f GiB available", gib(m->memory_bytes), gib(m->memory_free_bytes));
     if (m->memory_limit_bytes) printf(", limited to %.1f GiB", gib(m->memory_limit_bytes));
-    printf("\nread bandwidth %.1f GB/s\nint8 peak      %.0f Gop/s\nf32 peak       %.0f Gflop/s  (measured with %d threads)\n", peaks->read_gb_s,
-           peaks->int8_gops, peaks->f32_gflops, peaks->threads);
+    printf("\nread bandwidth %.1f GB/s\nint8 peak      %.0f Gop/s\nf32 peak       %.0f Gflop/s, with weights of bf16 %.0f  (measured with %d threads)\n", peaks->read_gb_s,
+           peaks->int8_gops, peaks->f32_gflops, peaks->bf16_gflops, peaks->threads);
     printf("libraries      PCRE2 %s, utf8proc %s, jansson %s\n", pcre, utf8proc_version(), JANSSON_VERSION);
 }
 
 static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const char *pcre)
 {
-    json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:i, s:{s:s, s:s, s:s}}",
+    json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:{s:s, s:s, s:s}}",
         "cpu_name", m->cpu_name, "features", m->features, "cpu_level", qn_cpu_level_name(m->level), "logical_cpus", m->logical_cpus,
         "usable_cpus", m->usable_cpus, "physical_cores", m->physical_cores, "quota_cpus", m->quota_cpus, "default_threads", m->default_threads,
         "l1d_bytes", (json_int_t)m->l1d_bytes, "l2_bytes", (json_int_t)m->l2_bytes, "l3_bytes", (json_int_t)m->l3_bytes,
         "memory_bytes", (json_int_t)m->memory_bytes, "memory_free_bytes", (json_int_t)m->memory_free_bytes,
         "memory_limit_bytes", (json_int_t)m->memory_limit_bytes, "read_gb_s", peaks->read_gb_s, "int8_gops", peaks->int8_gops,
-        "f32_gflops", peaks->f32_gflops, "threads", peaks->threads,
+        "f32_gflops", peaks->f32_gflops, "bf16_gflops", peaks->bf16_gflops, "threads", peaks->threads,
         "libraries", "pcre2", pcre, "utf8proc", utf8proc_version(), "jansson", JANSSON_VERSION);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);

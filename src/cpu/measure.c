@@ -21,8 +21,8 @@ typedef struct peak_job {
     const qn_ukr *ukr;
     uint8_t *buffer;
     int64_t bytes;
-    int64_t ns;                      /* for each of the three */
-    double rate[3][QN_MAX_THREADS];  /* units a second, by member */
+    int64_t ns;                      /* for each */
+    double rate[4][QN_MAX_THREADS];  /* units a second, by member */
     uint64_t seen[QN_MAX_THREADS];   /* results end here: nothing is computed for nobody */
 } peak_job;
 
@@ -90,6 +90,13 @@ static void f32_all(void *ctx, int member, int n_members)
     job->rate[2][member] = work_rate(job, member, job->ukr->probe_f32);
 }
 
+static void bf16_all(void *ctx, int member, int n_members)
+{
+    (void)n_members;
+    peak_job *job = ctx;
+    job->rate[3][member] = work_rate(job, member, job->ukr->probe_bf16);
+}
+
 static double total_of(const peak_job *job, int which, int n)
 {
     double sum = 0;
@@ -107,6 +114,8 @@ static int64_t buffer_bytes(void)
     return room < BUFFER_MIN ? BUFFER_MIN : (int64_t)(room / PIECE * PIECE);
 }
 
+static bool has_bf16(const qn_ukr *ukr) { return ukr->mm[QN_DTYPE_BF16].act == QN_ACT_bf16; }
+
 qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn_machine_peaks *out, qn_error *err)
 {
     if ((unsigned)level >= QN_CPU_LEVEL_COUNT) return QN_FAIL(err, invalid, "measure: no CPU level %d", (int)level);
@@ -123,7 +132,7 @@ qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn
         return QN_FAIL_NOMEM(err, job ? (size_t)bytes : sizeof *job);
     }
     *job = (peak_job){.ukr = qn__ukr_get(level), .buffer = buffer, .bytes = bytes};
-    job->ns = (int64_t)((seconds > 0 ? seconds : 1.0) * 1e9 / 3);
+    job->ns = (int64_t)((seconds > 0 ? seconds : 1.0) * 1e9 / (has_bf16(job->ukr) ? 4 : 3));
 
     const qn_status status = qn__team_create(&(qn_team_options){.n_threads = threads}, &team, err);
     if (status == QN_OK) {
@@ -132,7 +141,11 @@ qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn
         qn__team_run(team, read_all, job);
         qn__team_run(team, int8_all, job);
         qn__team_run(team, f32_all, job);
-        *out = (qn_machine_peaks){n, total_of(job, 0, n), total_of(job, 1, n), total_of(job, 2, n)};
+        *out = (qn_machine_peaks){n, total_of(job, 0, n), total_of(job, 1, n), total_of(job, 2, n), total_of(job, 2, n)};
+        if (has_bf16(job->ukr)) { /* a weight takes two products (act.h) */
+            qn__team_run(team, bf16_all, job);
+            out->bf16_gflops = total_of(job, 3, n) / 2;
+        }
         qn__team_destroy(team);
     }
     qn__free(buffer);

@@ -7,6 +7,8 @@
  * What a product is, at every level and for any number of columns (so that neither threads nor batch size change a bit):
  *  - F32, F16, BF16 weights, and formats without a kernel of their own (unpacked a row-tile at a time): k is cut into slices of
  *    QN_MM_SLICE; a slice is one chain sum = fma(x[k], w[k], sum) from 0 in the order of k, and slices are added in order.
+ *  - BF16 weights at a level whose row says QN_ACT_bf16: the columns are split once, into two bfloat16; act.h. There
+ *    levels differ, in the last bits: what it buys is twice the speed and more.
  *  - Block formats with a kernel: the columns are quantized once, to blocks of 32 or 256; act.h says what the product is, to
  *    the bit. */
 #ifndef QN_CPU_UKR_H
@@ -16,6 +18,8 @@
 #include "quant/quant.h"
 #include <quern/machine.h>
 #include <quern/tensor.h>
+
+#include <string.h>
 
 /* outer_f32: y[o][l] = sum over i of a(o, i) * b[i][l], one chain of fused multiply-adds in the order of i for each (o, l). */
 typedef enum qn_outer_mode {
@@ -89,11 +93,11 @@ typedef void (*qn_mm_fn)(const struct qn_mm_args *args);
 typedef struct qn_mm_pack {
     int cols;               /* columns of a group; in the last one of a product some may stay empty */
     size_t block_bytes;     /* one block of a whole group, a multiple of 4 */
-    /* Blocks [0, n) of one column, from qn_act32 or qn_act256, to column `col` of a group, `stride` bytes apart. */
+    /* Blocks [0, n) of one column, from qn_act32, qn_act256 or qn_act_bf16, to column `col` of a group, `stride` bytes apart. */
     void (*put)(void *group, size_t stride, int col, const void *blocks, int64_t n);
 } qn_mm_pack;
 
-/* The product of one weight format. Columns are float[k], qn_act32[k / 32] or qn_act256[k / 256]. */
+/* The product of one weight format. Columns are float[k], qn_act32[k / 32], qn_act256[k / 256] or qn_act_bf16[(k + 31) / 32]. */
 typedef struct qn_mm {
     qn_act_kind act;
     qn_mm_fn one;           /* columns one behind the other; right for any number of them. NULL for dtypes that are no weights */
@@ -101,6 +105,7 @@ typedef struct qn_mm {
     const qn_mm_pack *pack; /* how `panel` takes its columns; NULL: as `one` does */
     int panel_cols;
     int panel_rows;         /* how many rows `panel` wants at a time; 0: as the driver likes */
+    int panel_streams;      /* for fewer columns than these `panel` takes rows as `one` does: it waits for memory */
 } qn_mm;
 
 /* How attention reads a cache's rows of one format: the kernels of these names. */
@@ -121,6 +126,15 @@ typedef struct qn_ukr {
     qn_kv_rows kv[QN_DTYPE_COUNT];       /* NULL where rows are unpacked one by one */
     qn_unpack_fn unpack[QN_DTYPE_COUNT]; /* quant's, or a faster one with the same bits; NULL for integers and booleans */
 } qn_ukr;
+
+/* n elements of a column in the form `act`, as act.h defines it; n a multiple of its block, or less at the column's end where that may be. */
+static inline void qn__act_put(const qn_ukr *ukr, qn_act_kind act, void *to, const float *x, int64_t n)
+{
+    if (act == QN_ACT_32) ukr->quantize_act32(to, x, n);
+    else if (act == QN_ACT_256) ukr->quantize_act256(to, x, n);
+    else if (act == QN_ACT_bf16) ukr->split_act_bf16(to, x, n);
+    else if (n > 0) memcpy(to, x, (size_t)n * sizeof *x);
+}
 
 /* The table of a level, built once; levels that the machine lacks give the best it has. Thread-safe. */
 const qn_ukr *qn__ukr_get(qn_cpu_level level);

@@ -96,20 +96,13 @@ static double minimum(const product *p, const uint8_t *row, int64_t i)
 
 static size_t column_bytes(qn_act_kind act, int64_t k)
 {
-    return act == QN_ACT_32 ? (size_t)k / 32 * sizeof(qn_act32) : act == QN_ACT_256 ? (size_t)k / 256 * sizeof(qn_act256) : (size_t)k * 4;
-}
-
-static void to_act(check *t, qn_act_kind act, void *to, const float *x, int64_t k)
-{
-    if (act == QN_ACT_32) t->ukr->quantize_act32(to, x, k);
-    else if (act == QN_ACT_256) t->ukr->quantize_act256(to, x, k);
-    else if (k > 0) memcpy(to, x, (size_t)k * 4);
+    return (size_t)(qn__act_blocks(act, k) * qn__act_block_bytes(act));
 }
 
 static void prepare(check *t, product *p, check_fill_kind fill)
 {
     check_fill(t, p->source, p->k * p->cols, fill);
-    for (int32_t c = 0; c < p->cols; c++) to_act(t, p->act, p->x + (size_t)c * p->x_bytes, p->source + c * p->k, p->k);
+    for (int32_t c = 0; c < p->cols; c++) qn__act_put(t->ukr, p->act, p->x + (size_t)c * p->x_bytes, p->source + c * p->k, p->k);
 }
 
 /* Element i of column c, and in *size how large the numbers are that it is the difference of. */
@@ -119,6 +112,10 @@ static double activation(const product *p, int32_t c, int64_t i, double *size)
     double v;
     if (p->act == QN_ACT_f32) {
         v = ((const float *)(const void *)x)[i];
+        *size = fabs(v);
+    } else if (p->act == QN_ACT_bf16) {
+        const uint16_t(*both)[2] = ((const qn_act_bf16 *)(const void *)x)[i / 32].x[i % 32 / 2];
+        v = (double)qn__bf16_to_f32(both[0][i % 2]) + (double)qn__bf16_to_f32(both[1][i % 2]);
         *size = fabs(v);
     } else if (p->act == QN_ACT_32) {
         const qn_act32 *a = (const qn_act32 *)(const void *)x + i / 32;
@@ -149,7 +146,7 @@ static void setup(check *t, product *p, check_place place)
 /* Columns [c, c + cols) in groups; sets x and its strides. */
 static void put_in_groups(check *t, const product *p, const qn_mm_pack *pack, int32_t c, int32_t cols, qn_mm_args *args)
 {
-    const int64_t blocks = p->k / (p->act == QN_ACT_256 ? 256 : p->act == QN_ACT_32 ? 32 : 1);
+    const int64_t blocks = qn__act_blocks(p->act, p->k);
     args->x_row_bytes = pack->block_bytes;
     args->x_block_bytes = (size_t)((cols + pack->cols - 1) / pack->cols) * pack->block_bytes;
     uint8_t *groups = check_buffer(t, SLOT_GROUPS, (size_t)blocks * args->x_block_bytes, 64, CHECK_AT_END);
@@ -174,6 +171,29 @@ static void multiply(check *t, const qn_ukr *ukr, const product *p, int32_t r, i
     else mm->one(&args);
 }
 
+/* ---- columns of bfloat16 ----------------------------------------------------------------------------------------------------- */
+
+static float or_0(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x; }
+
+/* What act.h defines, read once more. */
+static float by_definition(const product *p, int32_t r, int32_t c)
+{
+    const qn_act_bf16 *x = (const qn_act_bf16 *)(const void *)(p->x + (size_t)c * p->x_bytes);
+    const uint8_t *row = p->w + (size_t)r * p->w_bytes;
+    float sum[2] = {0, 0};
+    for (int64_t at = 0; at < p->k; at += 32, x++) {
+        float w[32] = {0};
+        qn__quant_get(p->dtype)->unpack(row + 2 * at, w, p->k - at < 32 ? p->k - at : 32);
+        for (int part = 0; part < 2; part++) {
+            float chain[2] = {0, 0};
+            for (int i = 0; i < 32; i++)
+                chain[i % 2] = or_0(fmaf(or_0(w[i]), or_0(qn__bf16_to_f32(x->x[i / 2][part][i % 2])), chain[i % 2]));
+            sum[part] = or_0(sum[part] + or_0(chain[0] + chain[1]));
+        }
+    }
+    return sum[0] + sum[1];
+}
+
 /* ---- verdicts
  * ------------------------------------------------------------------------------------------------------------- */
 
@@ -182,8 +202,11 @@ static void verdict(check *t, const product *p)
     const size_t k = (size_t)p->k, n_x = k * (size_t)p->cols;
     float *w = malloc(k * sizeof *w + 1), *ref = malloc((size_t)p->rows * (size_t)p->cols * 4 + 1);
     double *w_size = malloc((k + 2 * n_x) * sizeof *w_size + 1), *x = w_size + k, *x_size = x + n_x;
-    multiply(t, t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
-    for (int32_t c = 0; c < p->cols; c++) check_same(t, p->y + c * p->y_stride, ref + c * p->rows, p->rows, "at level ref");
+    if (p->act == QN_ACT_bf16)
+        for (int32_t i = 0; i < p->rows * p->cols; i++) ref[i] = by_definition(p, i % p->rows, i / p->rows);
+    else multiply(t, t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
+    for (int32_t c = 0; c < p->cols; c++)
+        check_same(t, p->y + c * p->y_stride, ref + c * p->rows, p->rows, p->act == QN_ACT_bf16 ? "by the definition" : "at level ref");
     for (size_t i = 0; i < n_x; i++) x[i] = activation(p, (int32_t)(i / k), (int64_t)(i % k), &x_size[i]);
     for (int32_t r = 0; r < p->rows; r++) {
         const uint8_t *row = p->w + (size_t)r * p->w_bytes;
@@ -196,8 +219,9 @@ static void verdict(check *t, const product *p)
                 want += w[i] * with[i];
                 size += w_size[i] * with_size[i];
             }
-            const double n = (double)(p->act != QN_ACT_f32 ? p->k / 16 : p->k) + 4;
-            check_close(t, p->y[c * p->y_stride + r], want, n * (FLT_EPSILON * size + FLT_TRUE_MIN), c * p->rows + r);
+            const bool blocks = p->act == QN_ACT_32 || p->act == QN_ACT_256;
+            const double n = (double)(blocks ? p->k / 16 : p->k) + 4, least = p->act == QN_ACT_bf16 ? 8 * FLT_MIN : FLT_TRUE_MIN;
+            check_close(t, p->y[c * p->y_stride + r], want, n * (FLT_EPSILON * size + least), c * p->rows + r);
         }
     }
     free(w);
@@ -313,7 +337,7 @@ static void large_sums(check *t, qn_dtype dtype)
     for (int32_t c = 0; c < COLS; c++) {
         float *x = p.source + c * p.k;
         for (int64_t i = 0; i < p.k; i++) x[i] = tops[c % 3] * (float)check_uniform(t, 0.8, 1);
-        to_act(t, p.act, p.x + (size_t)c * p.x_bytes, x, p.k);
+        qn__act_put(t->ukr, p.act, p.x + (size_t)c * p.x_bytes, x, p.k);
     }
     for (int32_t r = 0; r < ROWS; r++)
         for (int32_t c = 0; c < COLS; c++) {
@@ -350,7 +374,7 @@ static void damaged(check *t, product *p)
     for (int i = 0; i < 3; i++) {
         float *x = p->source + p->k; /* column 1 */
         x[17 % p->k] = bad[i];
-        to_act(t, p->act, p->x + p->x_bytes, x, p->k);
+        qn__act_put(t->ukr, p->act, p->x + p->x_bytes, x, p->k);
         for (int way = 0; way < 2; way++) {
             p->panel = way == 1;
             multiply(t, t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
@@ -441,7 +465,7 @@ void check_mm(check *t, qn_dtype dtype)
     p.rows = 5;
     for (p.cols = 1; p.cols <= 3; p.cols += 2) one_case(t, &p, BITS_random, CHECK_FILL_random, CHECK_AT_END, false);
     for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
-        for (int kind = 0; kind < (t->ukr->mm[dtype].act != QN_ACT_f32 ? BITS_COUNT : 1); kind++) {
+        for (int kind = 0; kind < (block > 1 && t->ukr->mm[dtype].act != QN_ACT_f32 ? BITS_COUNT : 1); kind++) {
             p = (product){.dtype = dtype, .k = block == 1 ? 77 : block == 32 ? 96 : block, .rows = 9, .cols = 11};
             one_case(t, &p, (bits)kind, (check_fill_kind)fill, CHECK_SHIFTED, false);
         }

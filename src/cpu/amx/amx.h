@@ -3,7 +3,7 @@
  * products of A[m][k] and B[k / 4][4 n + k % 4], 64 k at a time: B is a panel of avx512/mm_panel.h as it lies, A is columns of bytes.
  *
  * The instructions are written out because compilers' intrinsics don't say which memory they touch. Tiles 0 to 3 are sums here, 4 is
- * A, the others B. A thread that has configured tiles releases them before it returns: a context switch saves 8 KiB more until then. */
+ * A, the others B. QN_TILE_DOT_BF16 does it with floats and pairs of bfloat16 (act.h). A thread that has configured tiles releases them before it returns: a context switch saves 8 KiB more until then. */
 #ifndef QN_CPU_AMX_AMX_H
 #define QN_CPU_AMX_AMX_H
 
@@ -19,10 +19,11 @@
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(p), "r"((size_t)(stride)) : "memory")
 #define QN_TILE_DOT(c, a, b) __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* both with signs */
 #define QN_TILE_DOT_U(c, a, b) __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* B without */
+#define QN_TILE_DOT_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory")
 #define QN_TILE_RELEASE() __asm__ volatile("tilerelease" ::: "memory")
 
-/* Tiles 0 to 3 and A with so many rows; B and rows of all of 64 bytes. */
-static inline void qn__tile_config(int a_rows)
+/* Tile i has rows[i] rows of row_bytes[i] bytes. */
+static inline void qn__tile_shapes(const uint8_t rows[8], const uint8_t row_bytes[8])
 {
     struct {
         uint8_t palette, start_row, none[14];
@@ -30,10 +31,24 @@ static inline void qn__tile_config(int a_rows)
         uint8_t rows[16];
     } config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
-        config.row_bytes[i] = 64;
-        config.rows[i] = (uint8_t)(i < 5 ? a_rows : 16);
+        config.row_bytes[i] = row_bytes[i];
+        config.rows[i] = rows[i];
     }
     __asm__ volatile("ldtilecfg %0" ::"m"(config) : "memory");
+}
+
+/* Tiles 0 to 3 and A with so many rows; B and rows of all of 64 bytes. */
+static inline void qn__tile_config(int a_rows)
+{
+    const uint8_t n = (uint8_t)a_rows;
+    qn__tile_shapes((const uint8_t[]){n, n, n, n, n, 16, 16, 16}, (const uint8_t[]){64, 64, 64, 64, 64, 64, 64, 64});
+}
+
+/* Tiles 4 and 5 are As, rows of Bs and of sums have n bytes. */
+static inline void qn__tile_config_narrow(int n_bytes)
+{
+    const uint8_t n = (uint8_t)n_bytes;
+    qn__tile_shapes((const uint8_t[]){16, 16, 16, 16, 16, 16, 16, 16}, (const uint8_t[]){n, n, n, n, 64, 64, n, n});
 }
 
 /* A product, `cols_max` columns and `rows` rows at a time. */
@@ -50,8 +65,11 @@ static inline void qn__amx_mm(const qn_mm_args *a, const void *format, qn_amx_ro
     QN_TILE_RELEASE();
 }
 
+void qn__amx_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n);
+void qn__amx_mm_bf16_init(qn_ukr *ukr);
 void qn__amx_mm_panel_init(qn_ukr *ukr);
 void qn__amx_mm_panel_32_init(qn_ukr *ukr);
 int64_t qn__amx_probe_int8(int64_t n);
+int64_t qn__amx_probe_bf16(int64_t n);
 
 #endif

@@ -29,14 +29,7 @@ typedef struct plan {
     int64_t group_bytes, stride; /* group_bytes: of all its blocks */
 } plan;
 
-static int64_t blocks_bytes(qn_act_kind act, int64_t k)
-{
-    static const struct { int64_t elems, bytes; } block[] = {
-        [QN_ACT_f32] = {1, 4}, [QN_ACT_32] = {32, sizeof(qn_act32)}, [QN_ACT_256] = {256, sizeof(qn_act256)},
-    };
-    return k / block[act].elems * block[act].bytes;
-}
-static int64_t block_elems(qn_act_kind act) { return act == QN_ACT_256 ? 256 : act == QN_ACT_32 ? 32 : 1; }
+static int64_t blocks_bytes(qn_act_kind act, int64_t k) { return qn__act_blocks(act, k) * qn__act_block_bytes(act); }
 
 static plan plan_of(const qn_ukr *ukr, const qn_node *node)
 {
@@ -47,7 +40,7 @@ static plan plan_of(const qn_ukr *ukr, const qn_node *node)
     p.pack = p.panel ? p.mm->pack : NULL;
     p.direct = p.mm->act == QN_ACT_f32 && !p.pack && qn__row_step(x) == 1 && qn__rows_uniform(x, &p.stride);
     p.groups = p.pack ? (p.cols + p.pack->cols - 1) / p.pack->cols : p.cols;
-    p.group_bytes = p.pack ? p.k / block_elems(p.mm->act) * (int64_t)p.pack->block_bytes : blocks_bytes(p.mm->act, p.k);
+    p.group_bytes = p.pack ? qn__act_blocks(p.mm->act, p.k) * (int64_t)p.pack->block_bytes : blocks_bytes(p.mm->act, p.k);
     return p;
 }
 
@@ -78,11 +71,14 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
     return p.direct ? 0 : (uint64_t)p.groups * (uint64_t)p.group_bytes;
 }
 
+/* Weights come from memory as fast as they can: rows in large tiles. */
+static bool streams(const plan *p) { return !p->panel || p->cols < p->mm->panel_streams; }
+
 /* Few columns: some tiles for each thread, and for the slower one to leave to the others; not many, since nobody asked ahead for a tile's
  * first rows (ukr_one.h). */
 static int64_t tile_rows(const plan *p, const qn_node *node)
 {
-    if (p->panel) return p->mm->panel_rows > 0 ? p->mm->panel_rows : PANEL_ROWS;
+    if (!streams(p)) return p->mm->panel_rows > 0 ? p->mm->panel_rows : PANEL_ROWS;
     const int64_t rows = (node->src[1]->layout.dim[0] + TILES * 16 - 1) / (TILES * 16) * 16;
     return rows < TILE_ROWS_MIN ? TILE_ROWS_MIN : rows > TILE_ROWS_MAX ? TILE_ROWS_MAX : rows;
 }
@@ -101,14 +97,6 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return p.cols > 0 ? (m + rows - 1) / rows : 0;
 }
 
-/* n float elements of a column to `to`, in the form that the kernel takes (before packing). `from` may be in the tile. */
-static void convert(const qn_task *t, qn_act_kind act, const float *from, int64_t n, void *to)
-{
-    if (act == QN_ACT_f32) memcpy(to, from, (size_t)n * 4);
-    else if (act == QN_ACT_32) t->ukr->quantize_act32(to, from, n);
-    else t->ukr->quantize_act256(to, from, n);
-}
-
 /* Elements [at, at + n) of column c. */
 static void prepare_part(const qn_task *t, const plan *p, int64_t c, int64_t at, int64_t n)
 {
@@ -120,14 +108,13 @@ static void prepare_part(const qn_task *t, const plan *p, int64_t c, int64_t at,
         from = t->tile;
     }
     if (!p->pack) {
-        convert(t, p->mm->act, from, n, t->scratch + c * p->group_bytes + blocks_bytes(p->mm->act, at));
+        qn__act_put(t->ukr, p->mm->act, t->scratch + c * p->group_bytes + blocks_bytes(p->mm->act, at), from, n);
         return;
     }
-    const int64_t block = block_elems(p->mm->act);
-    uint8_t *group = t->scratch + (at / block * p->groups + c / p->pack->cols) * (int64_t)p->pack->block_bytes;
+    uint8_t *group = t->scratch + (qn__act_blocks(p->mm->act, at) * p->groups + c / p->pack->cols) * (int64_t)p->pack->block_bytes;
     void *blocks = t->tile + PREPARE;
-    convert(t, p->mm->act, from, n, blocks);
-    p->pack->put(group, (size_t)p->groups * p->pack->block_bytes, (int)(c % p->pack->cols), blocks, n / block);
+    qn__act_put(t->ukr, p->mm->act, blocks, from, n);
+    p->pack->put(group, (size_t)p->groups * p->pack->block_bytes, (int)(c % p->pack->cols), blocks, qn__act_blocks(p->mm->act, n));
 }
 _Static_assert(2 * PREPARE * 4 <= QN_MM_TILE_BYTES, "a part as floats, and quantized");
 
@@ -158,7 +145,7 @@ static void product(const qn_task *t)
     const int64_t w_row_bytes = m > 1 ? qn__elems_bytes(w->dtype, w->layout.stride[0]) : qn_dtype_row_bytes(w->dtype, p.k);
 
     for (int64_t item = t->begin; item < t->end; item++) {
-        const int64_t tile = p.panel ? item : qn__in_stretches(item, (m + rows - 1) / rows, t->n_members);
+        const int64_t tile = !streams(&p) ? item : qn__in_stretches(item, (m + rows - 1) / rows, t->n_members);
         const int64_t first = tile * rows, n = m - first < rows ? m - first : rows;
         float *y = (float *)(void *)t->dst.data + first; /* [cols, m] from row `first` on */
         const qn_mm_args args = {

@@ -57,3 +57,5 @@ int64_t qn__ref_probe_f32(int64_t n)
     }
     return total;
 }
+
+int64_t qn__ref_probe_bf16(int64_t n) { return qn__ref_probe_f32(n); } /* portable C has none */

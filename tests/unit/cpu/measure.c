@@ -25,6 +25,7 @@ static void test_figures(void **state)
         assert_true(p.read_gb_s > 0.01 && p.read_gb_s < 1e5); /* a valgrind run is slow, no machine is faster */
         assert_true(p.int8_gops > 0.01 && p.int8_gops < 1e6);
         assert_true(p.f32_gflops > 0.01 && p.f32_gflops < 1e6);
+        assert_true(p.bf16_gflops > 0.01 && p.bf16_gflops < 1e6);
     }
 }
 
