@@ -58,26 +58,34 @@ INLINE void add(const panel *p, const group *g, const sums *s, __m512 *acc, cons
     }
 }
 
-/* n blocks of a panel with a group, tiles a block ahead of vectors; y: [n_cols][ROWS] */
-INLINE void mac(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const int with_min, const int n_cols)
+/* A block of a group that is multiplied later. */
+INLINE void fetch_group(const uint8_t *x)
+{
+    UNROLL for (size_t at = 0; at < sizeof(group); at += 64) _mm_prefetch((const char *)x + at, _MM_HINT_T0);
+}
+
+/* n blocks of a panel with a group, tiles a block ahead of vectors; y: [n_cols][ROWS]. next: n blocks that are brought to L1 meanwhile, or NULL */
+INLINE void mac(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const uint8_t *next, const int with_min, const int n_cols)
 {
     sums s[2] __attribute__((aligned(64)));
     __m512 acc[COLS];
     UNROLL for (int c = 0; c < n_cols; c++) acc[c] = _mm512_load_ps(y + c * ROWS);
     dot(p, (const void *)x, &s[0]);
+    if (next) fetch_group(next);
     for (int64_t i = 1; i < n; i++, p++, x += stride) {
         dot(p + 1, (const void *)(x + stride), &s[i & 1]);
+        if (next) fetch_group(next += stride);
         add(p, (const void *)x, (const sums *)&s[~i & 1], acc, with_min, n_cols);
     }
     add(p, (const void *)x, (const sums *)&s[~n & 1], acc, with_min, n_cols);
     UNROLL for (int c = 0; c < n_cols; c++) _mm512_store_ps(y + c * ROWS, acc[c]);
 }
 
-typedef void (*mac_fn)(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y);
+typedef void (*mac_fn)(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const uint8_t *next);
 #define MAC(with_min, n_cols)                                                                                          \
-    static void mac_##with_min##_##n_cols(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y)        \
+    static void mac_##with_min##_##n_cols(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const uint8_t *next) \
     {                                                                                                                  \
-        mac(p, x, stride, n, y, with_min, n_cols);                                                                     \
+        mac(p, x, stride, n, y, next, with_min, n_cols);                                                                     \
     }
 #define MACS(with_min)                                                                                                 \
     MAC(with_min, 4) MAC(with_min, 8) MAC(with_min, 12) MAC(with_min, 16)                                              \
@@ -129,7 +137,8 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
             panel_fetch_rows(a, next, (size_t)n_most * f->block_bytes, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
             if (some < COLS) qn__tile_config(some);
             for (int h = 0; h < 2; h++)
-                f->macs[(some - 1) / 4](panels + h * SLICE, x, a->x_block_bytes, n, y + (size_t)c * ROWS + h * LANES);
+                f->macs[(some - 1) / 4](panels + h * SLICE, x, a->x_block_bytes, n, y + (size_t)c * ROWS + h * LANES,
+                                        h > 0 ? x + a->x_row_bytes : NULL);
             if (some < COLS && n_cols > COLS) qn__tile_config(COLS);
             if (last) panel_store(a, first_row, first_col + c, some, y + (size_t)c * ROWS);
         }
