@@ -77,6 +77,24 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
  * prefetch follows. It takes that evenly, a few lines at a time between instructions that need the memory pipes for little: what a kernel
  * does next is made to depend on x and `ahead`, or compilers would ask for all of them first. Two threads of Zen 5, Q6_K, 2048 columns, share
  * of the read bandwidth: evenly 82 %, all at once 53; a stream for each row, 512 bytes ahead, 62. */
+#ifdef ASKED_AHEAD /* of rows w that stand apart (ukr_one_drive.h): so many bytes ahead in each */
+#define FETCH_ROWS(x, ahead, part, parts, bytes, from, rows)                                                           \
+    do {                                                                                                               \
+        UNROLL for (int i_ = (part) * (rows) / (parts); i_ < ((part) + 1) * (rows) / (parts); i_++)                    \
+            UNROLL for (int at_ = 0; at_ < (int)(bytes); at_ += 64)                                                    \
+                _mm_prefetch((const char *)row_at(from, step, i_) + ASKED_AHEAD + at_, _MM_HINT_T0);                   \
+        __asm__ volatile("" : "+r"(x), "+r"(ahead));                                                                   \
+    } while (0)
+#define FETCH(x, ahead, part, parts, bytes) FETCH_ROWS(x, ahead, part, parts, bytes, w, ROWS)
+/* Block b of several in a line of memory: some rows with each. */
+#define FETCH_SMALL(x, ahead, part, parts, bytes, b)                                                                   \
+    do {                                                                                                               \
+        enum { TURNS_ = (bytes) <= 20 ? 4 : 2 };                                                                       \
+        const uint8_t *from_ = w + (size_t)((b) % TURNS_) * (ROWS / TURNS_) * step;                                    \
+        FETCH_ROWS(x, ahead, part, parts, bytes, from_, ROWS / TURNS_);                                                \
+    } while (0)
+#else
+#define FETCH_SMALL(x, ahead, part, parts, bytes, b) FETCH(x, ahead, part, parts, bytes)
 #define FETCH(x, ahead, part, parts, bytes)                                                                            \
     do {                                                                                                               \
         const int lines_ = (ROWS * (int)(bytes) + 63) / 64;                                                            \
@@ -84,6 +102,7 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
             _mm_prefetch((const char *)(ahead) + 64 * i_, _MM_HINT_T0);                                                \
         __asm__ volatile("" : "+r"(x), "+r"(ahead));                                                                   \
     } while (0)
+#endif
 
 /* One field of all rows, by scalar moves: they cost the vector ports nothing. Left alone, compilers collect the values
  * in vector registers, which costs more than the rest of a block of 32. */

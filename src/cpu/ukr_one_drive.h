@@ -2,7 +2,11 @@
 /* src/cpu/ukr_one_drive.h -- products with one column or a few, written once: which columns are taken, and which rows are read, together.
  * A level's mm_one.c defines FN(name) and includes this after its one.h.
  *
- * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in ukr_one.h), from its first byte to its last. */
+ * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in ukr_one.h), from its first byte to its last; or, where a
+ * level defines ROWS_APART, rows up to that far from each other, each the head of a stream of its own. */
+#ifndef ROWS_APART
+#define ROWS_APART 1
+#endif
 
 /* Columns that one kernel takes: as many as `n`, and the rest of its room repeats the last. */
 typedef struct columns {
@@ -13,26 +17,43 @@ typedef struct columns {
     int64_t blocks;
 } columns;
 
-/* Rows first, first + 1, ..., or one row in all lanes. */
-static void some_rows(const qn_mm_args *a, const columns *x, int32_t first_row, bool all)
+/* Rows first, first + apart, ..., or, 0 apart, one row in all lanes. */
+static void some_rows(const qn_mm_args *a, const columns *x, int32_t first_row, int32_t apart)
 {
     reals y[ONE_COLS_MANY];
-    x->fn(a->w + (size_t)first_row * a->w_row_bytes, all ? a->w_row_bytes : 0, x->x, x->blocks, y);
+    x->fn(a->w + (size_t)first_row * a->w_row_bytes, (size_t)apart * a->w_row_bytes, x->x, x->blocks, y);
     for (int c = 0; c < x->n; c++) {
-        float *to = a->y + (x->first + c) * a->y_stride + first_row;
-        if (all) r_store(to, y[c]);
-        else *to = r_first(y[c]);
+        float *to = a->y + (x->first + c) * a->y_stride + first_row, row[ROWS];
+        if (apart == 1) {
+            r_store(to, y[c]);
+        } else if (apart == 0) {
+            *to = r_first(y[c]);
+        } else {
+            r_store(row, y[c]);
+            for (int r = 0; r < ROWS; r++) to[r * apart] = row[r];
+        }
     }
+}
+
+/* How far apart the rows of one kernel stand where `groups` times as many are left. An even number of pages would put all of them into a few
+ * parts of a cache. */
+static int32_t apart_of(const qn_mm_args *a, int32_t groups)
+{
+    const int32_t apart = groups < ROWS_APART ? groups : ROWS_APART;
+    return apart > 1 && apart % 2 == 0 && a->w_row_bytes % 4096 == 0 ? apart - 1 : apart;
 }
 
 /* Rows that do not fill the lanes are done again with their neighbours before, or, where there are none, each in all lanes. */
 static void all_rows(const qn_mm_args *a, const columns *x)
 {
-    int32_t at = 0;
-    for (; a->rows - at >= ROWS; at += ROWS) some_rows(a, x, at, true);
+    int32_t at = 0, apart;
+    for (; a->rows - at >= ROWS; at += apart * ROWS) {
+        apart = apart_of(a, (a->rows - at) / ROWS);
+        for (int32_t r = at; r < at + apart; r++) some_rows(a, x, r, apart);
+    }
     if (at == a->rows) return;
-    if (a->rows >= ROWS) some_rows(a, x, a->rows - ROWS, true);
-    else for (; at < a->rows; at++) some_rows(a, x, at, false);
+    if (a->rows >= ROWS) some_rows(a, x, a->rows - ROWS, 1);
+    else for (; at < a->rows; at++) some_rows(a, x, at, 0);
 }
 
 /* Blocks side by side in the tile, so that a kernel has one pointer to all its columns. */

@@ -3,7 +3,7 @@
  *
  * A tile of 16 rows of weights, as they lie, meets 8 columns, both parts of each side by side. Rows come in pairs of tiles, which two groups of
  * columns share. A shared Sapphire Rapids beside avx512: 256 columns 2.0 to 2.3 x, 8 columns 2.8 to 3.7 x as fast; one column runs from
- * cache at 30 to 40 GB/s a thread (13 to 18), and at 90 % of what memory gives (84).
+ * cache at 30 to 40 GB/s a thread (13 to 18).
  *
  * F16 in two tiles, its first 8 bits and its rest, was 1.5 to 2.1 x as fast with 256 columns, but one column 0.8 x: parting the bits takes as
  * long as all the products. */
@@ -12,8 +12,17 @@
 #include "cpu/avx512/panel_drive.h"
 #include "cpu/ukr_inline.h"
 
-/* TILE: bytes; ROWS: of a pair of tiles; GROUPS: that a pair meets at a time; SLICE: blocks of 32 elements that lie side by side for many columns */
-enum { TILE = 1024, COLS = 8, ROWS = PANEL_ROWS, GROUPS = 2, SLICE = 8 };
+enum {
+    TILE = 1024, /* bytes */
+    COLS = 8,
+    ROWS = PANEL_ROWS, /* of a pair of tiles */
+    GROUPS = 2,        /* that a pair meets at a time */
+    SLICE = 8,         /* blocks of 32 elements that many columns meet at a time */
+    /* Few columns read rows that stand APART, each the head of a stream of its own (one.h), and ask for what comes AHEAD bytes later. One column of
+     * 2048, GB/s from memory: 1, 2, 4, 7, 8 apart: 17, 21.5, 23.8, 24.2, 22.6. An even number of pages would put all rows into a few parts of L2. */
+    APART = 7,
+    AHEAD = 1024,
+};
 
 static void put(void *to, size_t stride, int col, const void *blocks, int64_t n)
 {
@@ -54,9 +63,9 @@ INLINE void fetch_group(const uint8_t *x)
     UNROLL for (int i = 0; i < TILE / 64; i++) _mm_prefetch((const char *)x + 64 * i, _MM_HINT_T0);
 }
 
-INLINE void ask(const uint8_t **ahead)
+INLINE void ask(const uint8_t *row, size_t row_bytes)
 {
-    UNROLL for (int i = 0; i < ROWS / 2; i++, *ahead += 64) _mm_prefetch((const char *)*ahead, _MM_HINT_T1);
+    UNROLL for (int i = 0; i < ROWS / 2; i++) _mm_prefetch((const char *)row + (size_t)i * row_bytes, _MM_HINT_T0);
 }
 
 #define SUM(i) (sums + (i) * 16 * (row_bytes / 4))
@@ -68,9 +77,9 @@ INLINE void ask(const uint8_t **ahead)
         QN_TILE_DOT_BF16(sum1, 5, x_tile);                                                                             \
     } while (0)
 
-/* n pairs of tiles with one or two groups. sums: of a group, 32 rows of row_bytes each; they start here if `first`. As many bytes of memory as the
- * pairs have are asked for from `ahead` on, unless it is NULL. */
-INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool first, const uint8_t *ahead, const int n_groups)
+/* n pairs of tiles with one or two groups. sums: of a group, 32 rows of row_bytes each; they start here if `first`. `asks`: the rows come from
+ * memory. */
+INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool asks, const int n_groups)
 {
     const size_t row_bytes = at->row_bytes, group_bytes = at->group_bytes, block_bytes = at->block_bytes;
     const uint8_t *x = at->x, *w = from->w;
@@ -87,11 +96,11 @@ INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool 
     }
     for (; n > 0; n--, w += from->step, x += block_bytes) {
         QN_TILE_LOAD(4, w, from->row_bytes);
-        if (ahead) ask(&ahead);
+        if (asks) ask(w + AHEAD, from->row_bytes);
         QN_TILE_LOAD(5, w + from->second, from->row_bytes);
         GROUP(0, 6, 0, 1);
         if (n_groups > 1) GROUP(1, 7, 2, 3);
-        if (ahead) ask(&ahead);
+        if (asks) ask(w + from->second + AHEAD, from->row_bytes);
     }
     QN_TILE_STORE(0, SUM(0), row_bytes);
     QN_TILE_STORE(1, SUM(1), row_bytes);
@@ -99,20 +108,20 @@ INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool 
     if (n_groups > 1) QN_TILE_STORE(3, SUM(3), row_bytes);
 }
 
-static void mac1(const pairs *from, const cols *at, int64_t n, float *sums, bool first, const uint8_t *ahead)
+static void mac1(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool asks)
 {
-    mac(from, at, n, sums, first, ahead, 1);
+    mac(from, at, n, sums, first, asks, 1);
 }
 
-static void mac2(const pairs *from, const cols *at, int64_t n, float *sums, bool first, const uint8_t *ahead)
+static void mac2(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool asks)
 {
-    mac(from, at, n, sums, first, ahead, 2);
+    mac(from, at, n, sums, first, asks, 2);
 }
 
 /* Elements [at, at + n) of 32 rows, to pairs, 0 after them; past the end the last row repeats. */
-static void copy(const qn_mm_args *a, int32_t first_row, int64_t at, int64_t n, uint8_t *to)
+static void copy(const qn_mm_args *a, int32_t first_row, int32_t apart, int64_t at, int64_t n, uint8_t *to)
 {
-    for (int32_t r = first_row; r < first_row + ROWS; r++, to += 64) {
+    for (int32_t r = first_row; r < first_row + ROWS * apart; r += apart, to += 64) {
         const uint8_t *w = a->w + (size_t)(r < a->rows ? r : a->rows - 1) * a->w_row_bytes + 2 * at;
         uint8_t *line = to;
         int64_t left = n;
@@ -130,13 +139,14 @@ enum {
     STREAMS = 32,                  /* columns that are many */
 };
 
-/* y[c][r] = the sum of both parts. */
-static void finish(const qn_mm_args *a, int32_t first_row, int32_t first_col, int n_groups, const float *sums)
+/* y[c][r] = the sum of both parts; rows first_row, first_row + apart, ... */
+static void finish(const qn_mm_args *a, int32_t first_row, int32_t apart, int32_t first_col, int n_groups, const float *sums)
 {
     float y[ROWS][2 * COLS] __attribute__((aligned(64))), both[2 * COLS];
-    const int n_rows = a->rows - first_row < ROWS ? a->rows - first_row : ROWS;
+    const int32_t left = (a->rows - first_row + apart - 1) / apart, n_rows = left < ROWS ? left : ROWS;
     for (int g = 0; g < n_groups; g += 2, first_col += 2 * COLS) {
         const int n_cols = a->cols - first_col < 2 * COLS ? a->cols - first_col : 2 * COLS;
+        float *to = a->y + first_col * a->y_stride + first_row;
         for (int h = 0; h < 2 && g + h < n_groups; h++)
             for (int r = 0; r < ROWS; r += 2, sums += 4 * COLS) {
                 lanes p1, p2;
@@ -145,18 +155,16 @@ static void finish(const qn_mm_args *a, int32_t first_row, int32_t first_col, in
                 memcpy(y[r] + h * COLS, both, COLS * 4);
                 memcpy(y[r + 1] + h * COLS, both + COLS, COLS * 4);
             }
-        qn__avx512_transpose_f32(a->y + first_col * a->y_stride + first_row, a->y_stride, y[0], 2 * COLS, n_rows, n_cols);
+        if (apart == 1) qn__avx512_transpose_f32(to, a->y_stride, y[0], 2 * COLS, n_rows, n_cols);
+        for (int c = 0; c < n_cols && apart > 1; c++)
+            for (int r = 0; r < n_rows; r++) to[c * a->y_stride + r * apart] = y[r][c];
     }
 }
 
 /* A column by itself is two numbers a row. */
-static void finish_one(const qn_mm_args *a, int32_t first_row, const float *sums, float *y)
+static void finish_one(const qn_mm_args *a, int32_t first_row, int32_t apart, const float *sums, float *y)
 {
-    for (int32_t r = first_row; r < first_row + ROWS && r < a->rows; r += 16, sums += 32) {
-        lanes p1, p2;
-        l_part(l_load(sums), l_load(sums + 16), &p1, &p2);
-        l_store_n(y + r, a->rows - r < 16 ? a->rows - r : 16, l_add(p1, p2));
-    }
+    for (int32_t r = first_row, i = 0; i < ROWS && r < a->rows; i++, r += apart) y[r] = sums[2 * i] + sums[2 * i + 1];
 }
 
 /* Many columns: 32 rows at a time meet all of them before the next come, and what comes next is asked for between groups. */
@@ -174,43 +182,51 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
                                         : a->w + (size_t)first_row * a->w_row_bytes + 2 * (size_t)(32 * b + n);
         cols at = {(const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes, 64, a->x_block_bytes,
                    a->x_row_bytes};
-        copy(a, first_row, 32 * b, n, tiles);
+        copy(a, first_row, 1, 32 * b, n, tiles);
         for (int g = 0; g < n_groups; g += GROUPS, at.x += GROUPS * a->x_row_bytes) {
             const int some = n_groups - g < GROUPS ? n_groups - g : GROUPS;
             panel_fetch_rows(a, next, 64 * SLICE, ROWS * g / n_groups, ROWS * (g + some) / n_groups);
-            (some > 1 ? mac2 : mac1)(&from, &at, (n + 31) / 32, sums + g * SUMS_FLOATS, b == 0, NULL);
+            (some > 1 ? mac2 : mac1)(&from, &at, (n + 31) / 32, sums + g * SUMS_FLOATS, b == 0, false);
         }
     }
-    finish(a, first_row, first_col, n_groups, sums);
+    finish(a, first_row, 1, first_col, n_groups, sums);
 }
 
 /* 32 rows with few groups, blocks [b, b + n). */
-static void groups(const pairs *from, const cols *columns, int n_groups, int64_t b, int64_t n, float *sums, const uint8_t *ahead)
+static void groups(const pairs *from, const cols *columns, int n_groups, int64_t b, int64_t n, float *sums, bool asks)
 {
     cols at = *columns;
     at.x += (size_t)b * at.block_bytes;
     for (int g = 0; g < n_groups; g += GROUPS, at.x += GROUPS * at.group_bytes)
-        (n_groups - g > 1 ? mac2 : mac1)(from, &at, n, sums + g * ROWS * (int64_t)(at.row_bytes / 4), b == 0, g == 0 ? ahead : NULL);
+        (n_groups - g > 1 ? mac2 : mac1)(from, &at, n, sums + g * ROWS * (int64_t)(at.row_bytes / 4), b == 0, asks && g == 0);
 }
 
-/* Few columns, or one for `y`: the weights are one stream from memory, asked for evenly between tiles, 32 rows ahead. Rows are tiles as they lie,
- * but for their rest and the last of them. */
-static void stream(const qn_mm_args *a, const cols *columns, int n_groups, float *y)
+/* Rows r, r + apart, ... with few columns, or one for `y`: tiles as they lie, but for their rest; past the end all are copied. */
+static void few_rows(const qn_mm_args *a, const cols *columns, int n_groups, float *y, int32_t r, int32_t apart)
 {
     uint8_t *tiles = (uint8_t *)a->tile;
     float *sums = (float *)(void *)(tiles + PAIRS_BYTES);
-    const pairs rest = copied(tiles);
-    for (int32_t r = 0; r < a->rows; r += ROWS) {
-        const pairs rows = {a->w + (size_t)r * a->w_row_bytes, 64, 16 * a->w_row_bytes, a->w_row_bytes};
-        const int64_t whole = r + ROWS <= a->rows ? a->k / 32 : 0;
-        if (whole > 0) groups(&rows, columns, n_groups, 0, whole, sums, rows.w + ROWS * a->w_row_bytes);
-        for (int64_t b = whole; 32 * b < a->k; b += SLICE) {
-            const int64_t left = a->k - 32 * b, n = left < 32 * SLICE ? left : 32 * SLICE;
-            copy(a, r, 32 * b, n, tiles);
-            groups(&rest, columns, n_groups, b, (n + 31) / 32, sums, NULL);
-        }
-        if (y) finish_one(a, r, sums, y);
-        else finish(a, r, 0, n_groups, sums);
+    const size_t row_bytes = (size_t)apart * a->w_row_bytes;
+    const pairs rows = {a->w + (size_t)r * a->w_row_bytes, 64, 16 * row_bytes, row_bytes}, rest = copied(tiles);
+    const int64_t whole = r + (ROWS - 1) * apart < a->rows ? a->k / 32 : 0;
+    if (whole > 0) groups(&rows, columns, n_groups, 0, whole, sums, true);
+    for (int64_t b = whole; 32 * b < a->k; b += SLICE) {
+        const int64_t left = a->k - 32 * b, n = left < 32 * SLICE ? left : 32 * SLICE;
+        copy(a, r, apart, 32 * b, n, tiles);
+        groups(&rest, columns, n_groups, b, (n + 31) / 32, sums, false);
+    }
+    if (y) finish_one(a, r, apart, sums, y);
+    else finish(a, r, apart, 0, n_groups, sums);
+}
+
+static void stream(const qn_mm_args *a, const cols *columns, int n_groups, float *y)
+{
+    int32_t apart;
+    for (int32_t r = 0; r < a->rows; r += apart * ROWS) {
+        const int32_t most = (a->rows - r) / ROWS;
+        apart = most < 1 ? 1 : most < APART ? most : APART;
+        if (apart > 1 && apart % 2 == 0 && a->w_row_bytes % 4096 == 0) apart--;
+        for (int32_t i = 0; i < apart; i++) few_rows(a, columns, n_groups, y, r + i, apart);
     }
 }
 

@@ -6,7 +6,9 @@
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/one_lanes.h"
 
+#ifndef FN /* amx has these kernels too */
 #define FN(name) qn__avx512_##name
+#endif
 
 /* Panels from 17 columns: Q4_K, 16 columns take 4.6 GB/s of weights here and 4.3 there, 20 columns 3.5 and 3.7. */
 #define ONE_COLS_FEW 4

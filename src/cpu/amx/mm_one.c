@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+#include "cpu/amx/one.h"
+#include "cpu/ukr_one_drive.h"
