@@ -39,7 +39,8 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
 {
     const lin_case *c = ctx;
     const float *y = result;
-    const bool quantized = r->ukr->mm[c->dtype].act != QN_ACT_f32;
+    const qn_act_kind act = r->ukr->mm[c->dtype].act;
+    const bool quantized = act == QN_ACT_32 || act == QN_ACT_256;
     assert_int_equal(bytes, c->cols * c->m * 4);
     for (int64_t col = 0; col < c->cols; col++) {
         for (int64_t row = 0; row < c->m; row++) {
@@ -49,6 +50,7 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
                 want += w * x;
                 size += fabs(w * x);
                 if (quantized) bound += fabs(w) * step_of(c, col, i) * 0.6;
+                if (act == QN_ACT_bf16) bound += fabs(w * x) * 0x1p-17; /* act.h */
             }
             close_to(y[col * c->m + row], want, bound + (double)(c->k + 2) * FLT_EPSILON * size, qn_dtype_get(c->dtype)->name,
                      col * c->m + row);
