@@ -76,8 +76,10 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
  * The rows of a kernel stand one behind the other, and so do the lines it asks for: one sequential stream, which the processor's own
  * prefetch follows. It takes that evenly, a few lines at a time between instructions that need the memory pipes for little: what a kernel
  * does next is made to depend on x and `ahead`, or compilers would ask for all of them first. Two threads of Zen 5, Q6_K, 2048 columns, share
- * of the read bandwidth: evenly 82 %, all at once 53; a stream for each row, 512 bytes ahead, 62. */
-#ifdef ASKED_AHEAD /* of rows w that stand apart (ukr_one_drive.h): so many bytes ahead in each */
+ * of the read bandwidth: evenly 82 %, all at once 53; a stream for each row, 512 bytes ahead, 62.
+ *
+ * A level whose rows w stand apart (ukr_one_drive.h) defines ASKED_AHEAD: so many bytes ahead are asked for in each. */
+#ifdef ASKED_AHEAD
 #define FETCH_ROWS(x, ahead, part, parts, bytes, from, rows)                                                           \
     do {                                                                                                               \
         UNROLL for (int i_ = (part) * (rows) / (parts); i_ < ((part) + 1) * (rows) / (parts); i_++)                    \

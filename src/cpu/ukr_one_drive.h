@@ -35,20 +35,12 @@ static void some_rows(const qn_mm_args *a, const columns *x, int32_t first_row, 
     }
 }
 
-/* How far apart the rows of one kernel stand where `groups` times as many are left. An even number of pages would put all of them into a few
- * parts of a cache. */
-static int32_t apart_of(const qn_mm_args *a, int32_t groups)
-{
-    const int32_t apart = groups < ROWS_APART ? groups : ROWS_APART;
-    return apart > 1 && apart % 2 == 0 && a->w_row_bytes % 4096 == 0 ? apart - 1 : apart;
-}
-
 /* Rows that do not fill the lanes are done again with their neighbours before, or, where there are none, each in all lanes. */
 static void all_rows(const qn_mm_args *a, const columns *x)
 {
     int32_t at = 0, apart;
     for (; a->rows - at >= ROWS; at += apart * ROWS) {
-        apart = apart_of(a, (a->rows - at) / ROWS);
+        apart = qn__rows_apart(a, (a->rows - at) / ROWS, ROWS_APART);
         for (int32_t r = at; r < at + apart; r++) some_rows(a, x, r, apart);
     }
     if (at == a->rows) return;

@@ -19,7 +19,7 @@ enum {
     GROUPS = 2,        /* that a pair meets at a time */
     SLICE = 8,         /* blocks of 32 elements that many columns meet at a time */
     /* Few columns read rows that stand APART, each the head of a stream of its own (one.h), and ask for what comes AHEAD bytes later. One column of
-     * 2048, GB/s from memory: 1, 2, 4, 7, 8 apart: 17, 21.5, 23.8, 24.2, 22.6. An even number of pages would put all rows into a few parts of L2. */
+     * 2048, GB/s from memory: 1, 2, 4, 7, 8 apart: 17, 21.5, 23.8, 24.2, 22.6. */
     APART = 7,
     AHEAD = 1024,
 };
@@ -223,9 +223,7 @@ static void stream(const qn_mm_args *a, const cols *columns, int n_groups, float
 {
     int32_t apart;
     for (int32_t r = 0; r < a->rows; r += apart * ROWS) {
-        const int32_t most = (a->rows - r) / ROWS;
-        apart = most < 1 ? 1 : most < APART ? most : APART;
-        if (apart > 1 && apart % 2 == 0 && a->w_row_bytes % 4096 == 0) apart--;
+        apart = qn__rows_apart(a, (a->rows - r) / ROWS, APART);
         for (int32_t i = 0; i < apart; i++) few_rows(a, columns, n_groups, y, r + i, apart);
     }
 }

@@ -10,7 +10,8 @@
 
 #define FN(name) qn__amx_##name
 #define ROWS_APART 16 /* 8: Q4_K 20.3, Q6_K 17.5 */
-#define ASKED_AHEAD 512 /* bytes of a row; medians of 3: 256, 512, 768, 1024: Q8_0 20.6 26.9 27.7 25.8, Q6_K 23.7 24.3 23.6 22.9, Q3_K 18.1 18.9 17.9 17.5; nothing: Q6_K 18.5 */
+/* Bytes of a row. 256, 512, 768, 1024: Q8_0 20.6 26.9 27.7 25.8, Q6_K 23.7 24.3 23.6 22.9, Q3_K 18.1 18.9 17.9 17.5; nothing: Q6_K 18.5 */
+#define ASKED_AHEAD 512
 #include "cpu/avx512/one.h"
 
 #endif
