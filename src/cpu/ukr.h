@@ -83,6 +83,11 @@ typedef struct qn_mm_args {
     int32_t rows, cols;     /* 0 is nothing to do */
     float *tile;            /* QN_MM_TILE_BYTES of this thread's own, aligned to 64 bytes */
 } qn_mm_args;
+#define QN_MM_TILE_BYTES (256 * 1024)
+/* Elements of k that float products sum in one chain; a multiple of every block. */
+#define QN_MM_SLICE 256
+typedef void (*qn_mm_fn)(const struct qn_mm_args *args);
+
 /* How far apart the rows of one kernel may stand, `most` at most, where `groups` times as many are left. An even number of pages would put all of
  * them into a few parts of a cache. */
 static inline int32_t qn__rows_apart(const qn_mm_args *a, int32_t groups, int32_t most)
@@ -90,10 +95,6 @@ static inline int32_t qn__rows_apart(const qn_mm_args *a, int32_t groups, int32_
     const int32_t apart = groups < 1 ? 1 : groups < most ? groups : most;
     return apart > 1 && apart % 2 == 0 && a->w_row_bytes % 4096 == 0 ? apart - 1 : apart;
 }
-#define QN_MM_TILE_BYTES (256 * 1024)
-/* Elements of k that float products sum in one chain; a multiple of every block. */
-#define QN_MM_SLICE 256
-typedef void (*qn_mm_fn)(const struct qn_mm_args *args);
 
 /* How a level's panel kernels want many columns to lie: groups of `cols` columns, side by side; all groups' first blocks, then all
  * their second ones: a kernel that takes a few blocks at a time reads straight on. */

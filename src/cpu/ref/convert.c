@@ -108,6 +108,15 @@ void qn__ref_quantize_act32(qn_act32 *y, const float *x, int64_t n)
     }
 }
 
+void qn__ref_quantize_act256(qn_act256 *y, const float *x, int64_t n)
+{
+    for (; n > 0; y++, n -= 256, x += 256) {
+        int zero;
+        block_act(x, 256, &y->d, &zero, y->q, y->sum);
+        y->zero = zero;
+    }
+}
+
 static uint16_t bf16_or_0(float x) { return fabsf(x) < FLT_MIN ? (uint16_t)(signbit(x) ? 0x8000 : 0) : qn__f32_to_bf16(x); }
 
 void qn__ref_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n)
@@ -117,14 +126,5 @@ void qn__ref_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n)
         uint16_t(*to)[2] = y[i / 32].x[i % 32 / 2];
         to[0][i % 2] = bf16_or_0(v);
         to[1][i % 2] = bf16_or_0(v - qn__bf16_to_f32(to[0][i % 2]));
-    }
-}
-
-void qn__ref_quantize_act256(qn_act256 *y, const float *x, int64_t n)
-{
-    for (; n > 0; y++, n -= 256, x += 256) {
-        int zero;
-        block_act(x, 256, &y->d, &zero, y->q, y->sum);
-        y->zero = zero;
     }
 }
