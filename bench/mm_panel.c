@@ -94,6 +94,7 @@ static void member(void *ctx, int id, int n)
         start = now();
         const int64_t done = j->mm->act == QN_ACT_f32    ? j->ukr->probe_f32(100000000)
                              : j->mm->act == QN_ACT_bf16 ? j->ukr->probe_bf16(400000000) / 2
+                             : j->mm->act == QN_ACT_512  ? j->ukr->probe_bf16(400000000) / 3
                                                          : j->ukr->probe_int8(400000000);
         peak[turn] = (double)done / (now() - start);
     }

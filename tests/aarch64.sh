@@ -58,7 +58,7 @@ one_model() { # TYPE KV-TYPE
     "$native/quern" synth --arch llama --layers 2 --embd 256 --heads 4 --kv-heads 2 --ff 512 --vocab-size 300 --type "$1" "$model"
     tokens=$(awk 'BEGIN { for (i = 0; i < 40; i++) printf "%s%d", i ? "," : "", (i * 37 + 5) % 300 }')
     level=
-    case $1 in BF16) level="--cpu ref" ;; esac # not every level has ref's bits there (src/cpu/ukr.h)
+    case $1 in F16 | BF16) level="--cpu ref" ;; esac # not every level has ref's bits there (src/cpu/ukr.h)
     # shellcheck disable=SC2086
     "$native/quern" eval "$model" --tokens "$tokens" --kv-type "$2" $level -o "$work/want.npy"
     for how in neon:7 dotprod:1 dotprod:40 i8mm:40; do

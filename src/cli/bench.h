@@ -7,7 +7,7 @@
 
 /* What one step must read and multiply at least, counted from the file's tensors. The body is everything but the embedding table and the
  * output matrix: the table is only looked up, the output is read and multiplied for tokens whose logits are wanted (a tied table is both). */
-typedef struct bench_part { double bytes, int8_macs, f32_macs, bf16_macs; } bench_part; /* multiply-adds a token, by the peak that bounds the type */
+typedef struct bench_part { double bytes, int8_macs, f32_macs, bf16_macs, f16_macs; } bench_part; /* multiply-adds a token, by the peak that bounds the type */
 typedef struct bench_weights { bench_part body, out; } bench_weights;
 
 /* What was measured of the machine for one number of threads at one level: the best of all measurements of this run. */

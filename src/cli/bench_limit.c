@@ -21,6 +21,7 @@ static void count(bench_part *part, const qn_gguf_tensor *t)
     const double n = (double)qn_shape_numel(&t->shape);
     if (qn_dtype_get(t->dtype)->class_ == QN_CLASS_block) part->int8_macs += n;
     else if (t->dtype == QN_DTYPE_BF16) part->bf16_macs += n;
+    else if (t->dtype == QN_DTYPE_F16) part->f16_macs += n;
     else part->f32_macs += n;
 }
 
@@ -44,8 +45,10 @@ static void add_part(bench_cost *cost, const bench_part *part, double n_tokens, 
 {
     if (n_tokens <= 0) return;
     cost->bytes += part->bytes;
+    const double f16_by_bf16 = peaks->bf16_gflops * 2 / 3; /* three products of bfloat16 where BF16 takes two (cpu/act.h) */
     const struct { double macs, peak; } kind[] = {{part->int8_macs, peaks->int8_gops}, {part->f32_macs, peaks->f32_gflops},
-                                                  {part->bf16_macs, peaks->bf16_gflops}};
+                                                  {part->bf16_macs, peaks->bf16_gflops},
+                                                  {part->f16_macs, f16_by_bf16 > peaks->f32_gflops ? f16_by_bf16 : peaks->f32_gflops}};
     for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++) {
         cost->ops += 2 * kind[i].macs * n_tokens;
         cost->seconds += 2 * kind[i].macs * n_tokens / (at_least_tiny(kind[i].peak) * 1e9);

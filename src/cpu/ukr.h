@@ -7,7 +7,7 @@
  * What a product is, at every level and for any number of columns (so that neither threads nor batch size change a bit):
  *  - F32, F16, BF16 weights, and formats without a kernel of their own (unpacked a row-tile at a time): k is cut into slices of
  *    QN_MM_SLICE; a slice is one chain sum = fma(x[k], w[k], sum) from 0 in the order of k, and slices are added in order.
- *  - BF16 weights at a level whose row says QN_ACT_bf16: the columns are split once, into two bfloat16; act.h. There
+ *  - BF16 and F16 weights at a level whose row says QN_ACT_bf16 or QN_ACT_512: the columns are split once, into two bfloat16; act.h. There
  *    levels differ, in the last bits: what it buys is twice the speed and more.
  *  - Block formats with a kernel: the columns are quantized once, to blocks of 32 or 256; act.h says what the product is, to
  *    the bit. */
@@ -101,11 +101,12 @@ static inline int32_t qn__rows_apart(const qn_mm_args *a, int32_t groups, int32_
 typedef struct qn_mm_pack {
     int cols;               /* columns of a group; in the last one of a product some may stay empty */
     size_t block_bytes;     /* one block of a whole group, a multiple of 4 */
-    /* Blocks [0, n) of one column, from qn_act32, qn_act256 or qn_act_bf16, to column `col` of a group, `stride` bytes apart. */
+    /* Blocks [0, n) of one column, from qn_act32 or one of its like, to column `col` of a group, `stride` bytes apart. */
     void (*put)(void *group, size_t stride, int col, const void *blocks, int64_t n);
 } qn_mm_pack;
 
-/* The product of one weight format. Columns are float[k], qn_act32[k / 32], qn_act256[k / 256] or qn_act_bf16[(k + 31) / 32]. */
+/* The product of one weight format. Columns are float[k], qn_act32[k / 32], qn_act256[k / 256],
+ * qn_act_bf16[(k + 31) / 32] or qn_act512[(k + 511) / 512]. */
 typedef struct qn_mm {
     qn_act_kind act;
     qn_mm_fn one;           /* columns one behind the other; right for any number of them. NULL for dtypes that are no weights */
@@ -141,6 +142,7 @@ static inline void qn__act_put(const qn_ukr *ukr, qn_act_kind act, void *to, con
     if (act == QN_ACT_32) ukr->quantize_act32(to, x, n);
     else if (act == QN_ACT_256) ukr->quantize_act256(to, x, n);
     else if (act == QN_ACT_bf16) ukr->split_act_bf16(to, x, n);
+    else if (act == QN_ACT_512) ukr->split_act512(to, x, n);
     else if (n > 0) memcpy(to, x, (size_t)n * sizeof *x);
 }
 

@@ -117,6 +117,10 @@ static double activation(const product *p, int32_t c, int64_t i, double *size)
         const uint16_t(*both)[2] = ((const qn_act_bf16 *)(const void *)x)[i / 32].x[i % 32 / 2];
         v = (double)qn__bf16_to_f32(both[0][i % 2]) + (double)qn__bf16_to_f32(both[1][i % 2]);
         *size = fabs(v);
+    } else if (p->act == QN_ACT_512) {
+        const qn_act512 *a = (const qn_act512 *)(const void *)x + i / 512;
+        v = (double)a->x[0][i % 512] + (double)a->x[1][i % 512];
+        *size = fabs(v);
     } else if (p->act == QN_ACT_32) {
         const qn_act32 *a = (const qn_act32 *)(const void *)x + i / 32;
         v = (double)a->d * (a->q[i % 32] - a->zero);
@@ -176,8 +180,35 @@ static void multiply(check *t, const qn_ukr *ukr, const product *p, int32_t r, i
 static float or_0(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x; }
 
 /* What act.h defines, read once more. */
+static float by_definition_512(const product *p, int32_t r, int32_t c)
+{
+    const qn_act512 *x = (const qn_act512 *)(const void *)(p->x + (size_t)c * p->x_bytes);
+    const uint8_t *row = p->w + (size_t)r * p->w_bytes;
+    float y = 0;
+    for (int64_t at = 0; at < p->k; at += 512, x++) {
+        float w[512] = {0}, part[2][512];
+        qn__quant_get(p->dtype)->unpack(row + 2 * at, w, p->k - at < 512 ? p->k - at : 512);
+        for (int i = 0; i < 512; i++) {
+            uint32_t u;
+            memcpy(&u, &w[i], 4);
+            u &= 0xffff0000u;
+            memcpy(&part[0][i], &u, 4);
+            part[1][i] = w[i] - part[0][i];
+        }
+        for (int lane = 0; lane < 16; lane++)
+            for (int p3 = 0; p3 < 3; p3++) {
+                const float *w_part = part[p3 == 1], *x_part = x->x[p3 == 2];
+                float chain[2] = {0, 0};
+                for (int i = lane; i < 512; i += 16) chain[i / 16 % 2] = or_0(fmaf(w_part[i], or_0(x_part[i]), chain[i / 16 % 2]));
+                y = or_0(y + or_0(chain[0] + chain[1]));
+            }
+    }
+    return y;
+}
+
 static float by_definition(const product *p, int32_t r, int32_t c)
 {
+    if (p->act == QN_ACT_512) return by_definition_512(p, r, c);
     const qn_act_bf16 *x = (const qn_act_bf16 *)(const void *)(p->x + (size_t)c * p->x_bytes);
     const uint8_t *row = p->w + (size_t)r * p->w_bytes;
     float sum[2] = {0, 0};
@@ -202,11 +233,12 @@ static void verdict(check *t, const product *p)
     const size_t k = (size_t)p->k, n_x = k * (size_t)p->cols;
     float *w = malloc(k * sizeof *w + 1), *ref = malloc((size_t)p->rows * (size_t)p->cols * 4 + 1);
     double *w_size = malloc((k + 2 * n_x) * sizeof *w_size + 1), *x = w_size + k, *x_size = x + n_x;
-    if (p->act == QN_ACT_bf16)
+    const bool split = p->act == QN_ACT_bf16 || p->act == QN_ACT_512;
+    if (split)
         for (int32_t i = 0; i < p->rows * p->cols; i++) ref[i] = by_definition(p, i % p->rows, i / p->rows);
     else multiply(t, t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
     for (int32_t c = 0; c < p->cols; c++)
-        check_same(t, p->y + c * p->y_stride, ref + c * p->rows, p->rows, p->act == QN_ACT_bf16 ? "by the definition" : "at level ref");
+        check_same(t, p->y + c * p->y_stride, ref + c * p->rows, p->rows, split ? "by the definition" : "at level ref");
     for (size_t i = 0; i < n_x; i++) x[i] = activation(p, (int32_t)(i / k), (int64_t)(i % k), &x_size[i]);
     for (int32_t r = 0; r < p->rows; r++) {
         const uint8_t *row = p->w + (size_t)r * p->w_bytes;
@@ -220,8 +252,9 @@ static void verdict(check *t, const product *p)
                 size += w_size[i] * with_size[i];
             }
             const bool blocks = p->act == QN_ACT_32 || p->act == QN_ACT_256;
-            const double n = (double)(blocks ? p->k / 16 : p->k) + 4, least = p->act == QN_ACT_bf16 ? 8 * FLT_MIN : FLT_TRUE_MIN;
-            check_close(t, p->y[c * p->y_stride + r], want, n * (FLT_EPSILON * size + least), c * p->rows + r);
+            const double n = (double)(blocks ? p->k / 16 : p->k) + 4, least = split ? 8 * FLT_MIN : FLT_TRUE_MIN;
+            const double cut = p->act == QN_ACT_512 ? 0x1p-15 * size : 0; /* w2 x2 */
+            check_close(t, p->y[c * p->y_stride + r], want, n * (FLT_EPSILON * size + least) + cut, c * p->rows + r);
         }
     }
     free(w);

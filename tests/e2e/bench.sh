@@ -22,9 +22,10 @@ for file in "$model" "$work/tied.gguf"; do
     expect 0 "$quern" inspect "$file" --csv
     awk -F, -v file="$file" '
         NR == FNR { if (FNR == 1) next; macs = $7 > 1 ? $8 * $9 : 0; n++
-                    peak[n] = $4 ~ /^Q/ ? 16 : $4 == "BF16" ? 19 : 17; name[n] = $1; bytes[n] = $3; mul[n] = macs; if ($1 == "output.weight") has_out = 1; next }
+                    type[n] = $4; name[n] = $1; bytes[n] = $3; mul[n] = macs; if ($1 == "output.weight") has_out = 1; next }
         FNR == 1 || $1 != file { next }
         { steps = substr($2, 3) + 0; prompt = substr($2, 1, 2) == "pp"; cell = $5 == "f16" ? 2 * 2 * 64 * 2 : 2 * 2 * 68
+          rate["F32"] = $17; rate["BF16"] = $19; rate["F16"] = $19 * 2 / 3 > $17 ? $19 * 2 / 3 : $17
           seconds = 0; width = prompt ? ($3 + steps < 512 ? $3 + steps : 512) : 1
           for (at = 0; at < steps; at += width) {
               len = steps - at < width ? steps - at : width
@@ -34,7 +35,7 @@ for file in "$model" "$work/tied.gguf"; do
                   if (name[i] == "token_embd.weight" && has_out) continue
                   if (out && prompt && at + len < steps) continue
                   read += bytes[i]
-                  c += 2 * mul[i] * (out && prompt ? 1 : len * $4) / $peak[i] / 1e9
+                  c += 2 * mul[i] * (out && prompt ? 1 : len * $4) / (type[i] ~ /^Q/ ? $16 : rate[type[i]]) / 1e9
               }
               r = read / $15 / 1e9
               seconds += r > c ? r : c

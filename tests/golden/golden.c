@@ -177,12 +177,12 @@ static void every_kv_type(void **state)
     }
 }
 
-/* The highest level that multiplies this model's weights as `ref` does, to the bit: with BF16 not every one does (cpu/ukr.h). */
+/* The highest level that multiplies this model's weights as `ref` does, to the bit: with F16 and BF16 not every one does (cpu/ukr.h). */
 static int like_ref(int m)
 {
-    const bool bf16 = strstr(models[m].name, "BF16");
+    const qn_dtype dtype = strstr(models[m].name, "BF16") ? QN_DTYPE_BF16 : strstr(models[m].name, "16") ? QN_DTYPE_F16 : QN_DTYPE_F32;
     int l = n_levels() - 1;
-    while (bf16 && qn__ukr_get((qn_cpu_level)l)->mm[QN_DTYPE_BF16].act != qn__ukr_get(QN_CPU_ref)->mm[QN_DTYPE_BF16].act) l--;
+    while (qn__ukr_get((qn_cpu_level)l)->mm[dtype].act != qn__ukr_get(QN_CPU_ref)->mm[dtype].act) l--;
     return l;
 }
 

@@ -66,8 +66,10 @@ static inline void qn__amx_mm(const qn_mm_args *a, const void *format, qn_amx_ro
 }
 
 void qn__amx_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n);
+void qn__amx_split_act512(qn_act512 *y, const float *x, int64_t n);
 void qn__amx_mm_one_init(qn_ukr *ukr);
 void qn__amx_mm_bf16_init(qn_ukr *ukr);
+void qn__amx_mm_f16_init(qn_ukr *ukr);
 void qn__amx_mm_panel_init(qn_ukr *ukr);
 void qn__amx_mm_panel_32_init(qn_ukr *ukr);
 int64_t qn__amx_probe_int8(int64_t n);

@@ -6,6 +6,7 @@ void qn__ukr_init_amx(qn_ukr *ukr)
 {
     qn__amx_mm_one_init(ukr);
     qn__amx_mm_bf16_init(ukr);
+    qn__amx_mm_f16_init(ukr);
     qn__amx_mm_panel_init(ukr);
     qn__amx_mm_panel_32_init(ukr);
     ukr->probe_read = qn__amx_probe_read;

@@ -14,7 +14,7 @@
  * 8 tiles 80 %, 4 tiles 71 %). A panel kernel takes PANEL_ROWS at a time and
  * computes enough on them for the finest cut. */
 enum { TILES = 8, TILE_ROWS_MIN = 64, TILE_ROWS_MAX = 1024, PANEL_ROWS = 32 };
-enum { PREPARE = 2048 }; /* elements of a column prepared at once; a multiple of 256 */
+enum { PREPARE = 2048 }; /* elements of a column prepared at once; a multiple of every block of act.h */
 
 static int64_t n_columns(const qn_node *node) { return qn__row_count(&node->src[0]->layout); }
 
@@ -116,7 +116,7 @@ static void prepare_part(const qn_task *t, const plan *p, int64_t c, int64_t at,
     qn__act_put(t->ukr, p->mm->act, blocks, from, n);
     p->pack->put(group, (size_t)p->groups * p->pack->block_bytes, (int)(c % p->pack->cols), blocks, qn__act_blocks(p->mm->act, n));
 }
-_Static_assert(2 * PREPARE * 4 <= QN_MM_TILE_BYTES, "a part as floats, and quantized");
+_Static_assert(3 * PREPARE * 4 <= QN_MM_TILE_BYTES, "a part as floats, and in any of the forms of act.h");
 
 static void prepare(const qn_task *t)
 {

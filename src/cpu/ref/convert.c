@@ -119,6 +119,15 @@ void qn__ref_quantize_act256(qn_act256 *y, const float *x, int64_t n)
 
 static uint16_t bf16_or_0(float x) { return fabsf(x) < FLT_MIN ? (uint16_t)(signbit(x) ? 0x8000 : 0) : qn__f32_to_bf16(x); }
 
+void qn__ref_split_act512(qn_act512 *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < (n + 511) / 512 * 512; i++) {
+        const float v = i < n ? x[i] : 0, x1 = qn__bf16_to_f32(bf16_or_0(v));
+        y[i / 512].x[0][i % 512] = x1;
+        y[i / 512].x[1][i % 512] = qn__bf16_to_f32(bf16_or_0(v - x1));
+    }
+}
+
 void qn__ref_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < (n + 31) / 32 * 32; i++) {

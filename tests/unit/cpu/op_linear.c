@@ -51,6 +51,7 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
                 size += fabs(w * x);
                 if (quantized) bound += fabs(w) * step_of(c, col, i) * 0.6;
                 if (act == QN_ACT_bf16) bound += fabs(w * x) * 0x1p-17; /* act.h */
+                if (act == QN_ACT_512) bound += fabs(w * x) * (0x1p-17 + 0x1p-15);
             }
             close_to(y[col * c->m + row], want, bound + (double)(c->k + 2) * FLT_EPSILON * size, qn_dtype_get(c->dtype)->name,
                      col * c->m + row);
