@@ -43,7 +43,7 @@ enum { STATE_none = 0, STATE_ymm = 0x06, STATE_zmm = 0xe6, STATE_tile = 0x60000 
     FEATURE(avx512vl,   7, 0, EBX, 31, zmm,  QN_CPU_avx512) \
     FEATURE(avx512vnni, 7, 0, ECX, 11, zmm,  QN_CPU_avx512) \
     FEATURE(avx512bf16, 7, 1, EAX,  5, zmm,  QN_CPU_amx) \
-    FEATURE(avx512fp16, 7, 0, EDX, 23, zmm,  -1) \
+    FEATURE(avx512fp16, 7, 0, EDX, 23, zmm,  QN_CPU_amx) \
     FEATURE(amx_tile,   7, 0, EDX, 24, tile, QN_CPU_amx) \
     FEATURE(amx_int8,   7, 0, EDX, 25, tile, QN_CPU_amx) \
     FEATURE(amx_bf16,   7, 0, EDX, 22, tile, QN_CPU_amx)

@@ -67,6 +67,10 @@ static inline void qn__amx_mm(const qn_mm_args *a, const void *format, qn_amx_ro
 
 void qn__amx_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n);
 void qn__amx_split_act512(qn_act512 *y, const float *x, int64_t n);
+void qn__amx_attn_pack_k_f16(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell, int64_t n_cells, int64_t n);
+void qn__amx_attn_pack_v_f16(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes, const int32_t *cell,
+                             int64_t n_cells, int64_t n);
+void qn__amx_attn_init(qn_ukr *ukr);
 void qn__amx_mm_one_init(qn_ukr *ukr);
 void qn__amx_mm_bf16_init(qn_ukr *ukr);
 void qn__amx_mm_f16_init(qn_ukr *ukr);

@@ -4,6 +4,7 @@
 
 void qn__ukr_init_amx(qn_ukr *ukr)
 {
+    qn__amx_attn_init(ukr);
     qn__amx_mm_one_init(ukr);
     qn__amx_mm_bf16_init(ukr);
     qn__amx_mm_f16_init(ukr);

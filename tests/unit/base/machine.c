@@ -89,8 +89,8 @@ static void agrees_with_the_compiler(void **state)
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512vnni");
     const bool avxvnni = avx2 && listed(m.features, "avxvnni");
-    const bool amx = avx512 && listed(m.features, "avx512bf16") && listed(m.features, "amx_tile") && listed(m.features, "amx_int8") &&
-                     listed(m.features, "amx_bf16");
+    const bool amx = avx512 && listed(m.features, "avx512bf16") && listed(m.features, "avx512fp16") && listed(m.features, "amx_tile") &&
+                     listed(m.features, "amx_int8") && listed(m.features, "amx_bf16");
     assert_int_equal(m.level, amx ? QN_CPU_amx : avx512 ? QN_CPU_avx512 : avxvnni ? QN_CPU_avxvnni : avx2 ? QN_CPU_avx2 : QN_CPU_ref);
     assert_int_equal(m.levels, 1u << QN_CPU_ref | (unsigned)avx2 << QN_CPU_avx2 | (unsigned)avxvnni << QN_CPU_avxvnni |
                                    (unsigned)avx512 << QN_CPU_avx512 | (unsigned)amx << QN_CPU_amx); /* AVX-512 without AVX-VNNI is common */
