@@ -59,10 +59,9 @@ INLINE __m512 rounded(__m512 x)
 
 void qn__amx_split_act512(qn_act512 *y, const float *x, int64_t n)
 {
-    for (; n > 0; n -= 512, y++)
-        for (int i = 0; i < 512; i += 16, x += 16) {
-            const int64_t left = n - i;
-            const __m512 v = left >= 16 ? _mm512_loadu_ps(x) : left > 0 ? l_load_n(x, (int)left, l_set(0)) : l_set(0), high = rounded(v);
+    for (; n > 0; n -= 512, x += 512, y++)
+        for (int i = 0; i < 512; i += 16) {
+            const __m512 zero = l_set(0), v = n - i >= 16 ? l_load(x + i) : n > i ? l_load_n(x + i, (int)(n - i), zero) : zero, high = rounded(v);
             _mm512_storeu_ps(y->x[0] + i, high);
             _mm512_storeu_ps(y->x[1] + i, rounded(l_sub(v, high)));
         }
@@ -86,7 +85,7 @@ INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x
         for (int i = 0; i < STEPS; i++)
             UNROLL for (int h = 0; h < n_halves; h++) {
                 const int at = 32 * i + 16 * (start + h);
-                __m512 w1[8], w2[8];
+                __m512 w1[4], w2[4];
                 UNROLL for (int r = 0; r < n_rows; r++) {
                     const uint8_t *from = w + (size_t)(row + r) * row_bytes + 2 * at;
                     if (start + h == 0) _mm_prefetch((const char *)from + AHEAD, _MM_HINT_T0);
@@ -118,11 +117,11 @@ INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x
 
 /* y: of each column, rows in lanes */
 typedef void (*block_fn)(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y);
-#define BLOCK(n_rows, n_cols, n_halves)                                                                                          \
+#define BLOCK(n_rows, n_cols, n_halves)                                                                                \
     static void block_##n_cols(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y)              \
     {                                                                                                                  \
         ends e[n_cols] __attribute__((aligned(64)));                                                                   \
-        for (int r = 0; r < ROWS; r += n_rows) chains(w, row_bytes, x, e, r, n_rows, n_cols, n_halves);                          \
+        for (int r = 0; r < ROWS; r += n_rows) chains(w, row_bytes, x, e, r, n_rows, n_cols, n_halves);                \
         for (int c = 0; c < n_cols; c++) y[c] = all_lanes(y[c], &e[c]);                                                \
     }
 
