@@ -3,10 +3,8 @@
  *
  * A tile of 16 rows of weights, as they lie, meets 8 columns, both parts of each side by side. Rows come in pairs of tiles, which two groups of
  * columns share. A shared Sapphire Rapids beside avx512: 256 columns 2.0 to 2.3 x, 8 columns 2.8 to 3.7 x as fast; one column runs from
- * cache at 30 to 40 GB/s a thread (13 to 18).
- *
- * F16 in two tiles, its first 8 bits and its rest, was 1.5 to 2.1 x as fast with 256 columns, but one column 0.8 x: parting the bits takes as
- * long as all the products. */
+ * cache at 30 to 40 GB/s a thread (13 to 18). F16, whose bits have to be parted, has chains in another order, that one column may do without tiles
+ * (mm_f16.c). */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/panel_drive.h"
