@@ -16,6 +16,8 @@
 
 enum { PIECE_BYTES = 4 << 20, PIECES_MAX = 4096, CACHED_ROWS = 128 };
 
+enum { WAY_one, WAY_apart, WAY_read, N_WAYS }; /* rows as neighbours, as streams of their own (ukr_one_apart.h), plain reads */
+
 typedef struct job {
     const qn_ukr *ukr;
     qn_dtype dtype;
@@ -24,7 +26,7 @@ typedef struct job {
     float *column;
     void *x;
     float *y[QN_MAX_THREADS];
-    double mm[QN_MAX_THREADS], read[QN_MAX_THREADS], cached[QN_MAX_THREADS]; /* GB/s, by member */
+    double rate[N_WAYS][QN_MAX_THREADS], cached[QN_MAX_THREADS]; /* GB/s, by member */
     uint64_t seen[QN_MAX_THREADS];
 } job;
 
@@ -47,7 +49,7 @@ static double quartile(double *v, int n)
     return n > 0 ? v[n / 4] : 0;
 }
 
-static void product(const job *j, const uint8_t *w, int64_t rows, float *y)
+static void product(const job *j, qn_mm_fn fn, const uint8_t *w, int64_t rows, float *y)
 {
     static _Thread_local float tile[QN_MM_TILE_BYTES / 4] __attribute__((aligned(64)));
     const size_t row_bytes = (size_t)qn_dtype_row_bytes(j->dtype, j->k);
@@ -55,35 +57,36 @@ static void product(const job *j, const uint8_t *w, int64_t rows, float *y)
         .w = w, .w_row_bytes = row_bytes, .x = j->x, .y = y, .y_stride = rows, .k = j->k, .rows = (int32_t)rows, .cols = 1,
         .tile = tile,
     };
-    j->ukr->mm[j->dtype].one(&args);
+    fn(&args);
 }
 
 static void member(void *ctx, int id, int n)
 {
     job *j = ctx;
-    static _Thread_local double mm[PIECES_MAX], read[PIECES_MAX];
+    static _Thread_local double took[N_WAYS][PIECES_MAX];
+    const qn_mm *mm = &j->ukr->mm[j->dtype];
     const int64_t row_bytes = qn_dtype_row_bytes(j->dtype, j->k), rows = PIECE_BYTES / row_bytes, piece = rows * row_bytes;
     const int64_t begin = j->bytes / n * id, end = begin + j->bytes / n;
-    int n_mm = 0, n_read = 0;
-    for (int turn = 0; turn < 2; turn++) {
+    int n_took[N_WAYS] = {0};
+    for (int turn = 0; turn < N_WAYS; turn++) {
         int64_t i = turn;
         for (int64_t at = begin; at + piece <= end && i < PIECES_MAX; at += piece, i++) {
+            const int way = (int)(i % N_WAYS);
             const double start = now();
-            if (i % 2) j->seen[id] ^= j->ukr->probe_read(j->w + at, piece / 8);
-            else product(j, j->w + at, rows, j->y[id]);
-            if (i % 2) read[n_read++] = now() - start;
-            else mm[n_mm++] = now() - start;
+            if (way == WAY_read) j->seen[id] ^= j->ukr->probe_read(j->w + at, piece / 8);
+            else product(j, way == WAY_apart && mm->apart ? mm->apart : mm->one, j->w + at, rows, j->y[id]);
+            took[way][n_took[way]++] = now() - start;
         }
     }
-    j->mm[id] = (double)piece / quartile(mm, n_mm) * 1e-9;
-    j->read[id] = (double)piece / quartile(read, n_read) * 1e-9;
+    for (int way = 0; way < N_WAYS; way++) j->rate[way][id] = (double)piece / quartile(took[way], n_took[way]) * 1e-9;
 
-    for (n_mm = 0; n_mm < 100; n_mm++) {
+    int n_cached;
+    for (n_cached = 0; n_cached < 100; n_cached++) {
         const double start = now();
-        product(j, j->w + begin, CACHED_ROWS, j->y[id]);
-        mm[n_mm] = now() - start;
+        product(j, mm->one, j->w + begin, CACHED_ROWS, j->y[id]);
+        took[0][n_cached] = now() - start;
     }
-    j->cached[id] = (double)(CACHED_ROWS * row_bytes) / quartile(mm, n_mm) * 1e-9;
+    j->cached[id] = (double)(CACHED_ROWS * row_bytes) / quartile(took[0], n_cached) * 1e-9;
 }
 
 static double total(const double *v, int n)
@@ -118,7 +121,7 @@ static void table(job *j, int n_threads, int n_names, char **names)
     n_threads = qn__team_size(team);
     qn__team_run(team, fill, j);
     printf("%d thread%s, k = %lld\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->k);
-    printf("%-8s %8s %8s %6s %14s\n", "format", "GB/s", "read", "", "cached/thread");
+    printf("%-8s %8s %8s %8s %6s %14s\n", "format", "GB/s", "apart", "read", "", "cached/thread");
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
         const qn_act_kind act = j->ukr->mm[d].act;
         if (!j->ukr->mm[d].one || (act == QN_ACT_f32 && d != QN_DTYPE_F32 && d != QN_DTYPE_F16 && d != QN_DTYPE_BF16)) continue;
@@ -126,9 +129,10 @@ static void table(job *j, int n_threads, int n_names, char **names)
         j->dtype = (qn_dtype)d;
         qn__act_put(j->ukr, act, j->x, j->column, j->k);
         qn__team_run(team, member, j);
-        const double mm = total(j->mm, n_threads), read = total(j->read, n_threads);
-        printf("%-8s %8.2f %8.2f %5.0f%% %14.2f\n", qn_dtype_get(j->dtype)->name, mm, read, 100 * mm / read,
-               total(j->cached, n_threads) / n_threads);
+        const double one = total(j->rate[WAY_one], n_threads), apart = total(j->rate[WAY_apart], n_threads);
+        const double read = total(j->rate[WAY_read], n_threads);
+        printf("%-8s %8.2f %8.2f %8.2f %5.0f%% %14.2f\n", qn_dtype_get(j->dtype)->name, one, apart, read,
+               100 * (one > apart ? one : apart) / read, total(j->cached, n_threads) / n_threads);
         fflush(stdout);
     }
     qn__team_destroy(team);

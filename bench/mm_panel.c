@@ -76,7 +76,7 @@ static void member(void *ctx, int id, int n)
 {
     job *j = ctx;
     qn_mm_args a = j->args;
-    const qn_mm_fn fn = j->mm->panel && j->cols >= j->mm->panel_cols ? j->mm->panel : j->mm->one;
+    const qn_mm_fn fn = j->mm->panel && j->cols >= j->mm->panel_cols ? j->mm->panel : qn__mm_one(j->ukr, j->mm);
     const int64_t step = fn == j->mm->panel ? (j->mm->panel_rows ? j->mm->panel_rows : 32) : 128;
     const int64_t begin = ROWS / n * id, end = begin + ROWS / n;
     double product[TURNS], peak[TURNS];

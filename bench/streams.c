@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bench/streams.c -- how fast threads read memory in one sequential stream or in several at a time, each in a part of a megabyte of its own, and
- * whether asking ahead in each helps: what decides how a level's kernels of few columns should walk through a weight (src/cpu/amx/one.h).
+ * whether asking ahead in each helps: what decides how a level's kernels of few columns should walk through a weight (src/cpu/ukr_one_apart.h).
  * build/bench_streams [THREADS] [MIB] */
 #include "base/thread.h"
 #include "cpu/ukr.h"

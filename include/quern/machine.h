@@ -50,6 +50,7 @@ typedef struct qn_machine {
     int physical_cores;       /* behind the usable ones */
     double quota_cpus;        /* cgroup limit, 0 when there is none */
     int default_threads;      /* what Quern starts unless told */
+    bool many_streams;        /* a thread reads memory fastest as several streams at once: Intel's processors (bench/streams.c shows yours) */
     uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance; 0 unknown */
     uint64_t memory_bytes, memory_free_bytes, memory_limit_bytes; /* the limit is the cgroup's, 0 none */
 } qn_machine;

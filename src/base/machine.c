@@ -79,6 +79,15 @@ static bool has_feature(unsigned leaf, unsigned subleaf, int reg, int bit, uint6
     return (r[reg] >> bit & 1) != 0 && (saved & state) == state;
 }
 
+/* The maker's name is in EBX, EDX, ECX. */
+static bool many_streams(void)
+{
+    unsigned r[4], text[3];
+    if (!__get_cpuid(0, &r[EAX], &r[EBX], &r[ECX], &r[EDX])) return false;
+    memcpy(text, (unsigned[]){r[EBX], r[EDX], r[ECX]}, sizeof text);
+    return memcmp(text, "GenuineIntel", sizeof text) == 0;
+}
+
 static void brand(char *name, size_t size)
 {
     unsigned r[12] = {0};
@@ -119,6 +128,8 @@ unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t 
 #if defined(__linux__)
 #include <sys/auxv.h>
 #endif
+
+static bool many_streams(void) { return false; } /* not measured */
 
 /* FEATURE(name, word, bit, the level that needs it or -1): Linux's "ELF hwcaps" of arm64; word 1 is AT_HWCAP, 2 AT_HWCAP2. */
 #if defined(__aarch64__) && defined(__linux__)
@@ -166,6 +177,7 @@ void qn_machine_get(qn_machine *out)
     out->levels = qn__cpu_identify(out->cpu_name, sizeof out->cpu_name, out->features, sizeof out->features);
     for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++)
         if (out->levels >> l & 1) out->level = (qn_cpu_level)l;
+    out->many_streams = many_streams();
     qn__affinity_get(&cpus);
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     out->logical_cpus = online > 0 ? (int)online : 1;

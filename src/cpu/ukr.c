@@ -32,6 +32,7 @@ static void build(void)
         const bool runs = machine.levels >> l & 1;
         if (l > 0) tables[l] = tables[runs ? (int)rungs[l].base : l - 1];
         if (!runs) continue;
+        tables[l].many_streams = machine.many_streams;
         rungs[l].init(&tables[l]);
         fill_kv(&tables[l]);
         tables[l].level = (qn_cpu_level)l;

@@ -110,6 +110,7 @@ typedef struct qn_mm_pack {
 typedef struct qn_mm {
     qn_act_kind act;
     qn_mm_fn one;           /* columns one behind the other; right for any number of them. NULL for dtypes that are no weights */
+    qn_mm_fn apart;         /* the same with rows of a weight as streams of their own (ukr_one_apart.h), or NULL */
     qn_mm_fn panel;         /* for `panel_cols` columns and more; NULL: `one` does them all */
     const qn_mm_pack *pack; /* how `panel` takes its columns; NULL: as `one` does */
     int panel_cols;
@@ -131,6 +132,7 @@ typedef struct qn_ukr {
 #include "cpu/ukr.def"
 #undef QN_UKR
     qn_mm mm[QN_DTYPE_COUNT];
+    bool many_streams;      /* qn_machine's: `apart` before `one` */
     int outer_lanes;        /* how wide outer_f32 likes b: rows of as many lanes one behind the other; 16 or 64 */
     qn_kv_rows kv[QN_DTYPE_COUNT];       /* NULL where rows are unpacked one by one */
     qn_unpack_fn unpack[QN_DTYPE_COUNT]; /* quant's, or a faster one with the same bits; NULL for integers and booleans */
@@ -145,6 +147,9 @@ static inline void qn__act_put(const qn_ukr *ukr, qn_act_kind act, void *to, con
     else if (act == QN_ACT_512) ukr->split_act512(to, x, n);
     else if (n > 0) memcpy(to, x, (size_t)n * sizeof *x);
 }
+
+/* The product with few columns that this machine likes. */
+static inline qn_mm_fn qn__mm_one(const qn_ukr *ukr, const qn_mm *mm) { return ukr->many_streams && mm->apart ? mm->apart : mm->one; }
 
 /* The table of a level, built once; levels that the machine lacks give the best it has. Thread-safe. */
 const qn_ukr *qn__ukr_get(qn_cpu_level level);

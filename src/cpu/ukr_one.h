@@ -55,8 +55,12 @@ void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel);
 
 static inline void one_set(qn_mm *mm, qn_mm_fn fn)
 {
+#ifdef ROWS_APART
+    mm->apart = fn;
+#else
     mm->one = fn;
     mm->panel_cols = ONE_PANEL_FROM;
+#endif
 }
 
 void FN(one_32_init)(qn_ukr *ukr);
@@ -78,7 +82,7 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
  * does next is made to depend on x and `ahead`, or compilers would ask for all of them first. Two threads of Zen 5, Q6_K, 2048 columns, share
  * of the read bandwidth: evenly 82 %, all at once 53; a stream for each row, 512 bytes ahead, 62.
  *
- * A level whose rows w stand apart (ukr_one_drive.h) defines ASKED_AHEAD: so many bytes ahead are asked for in each. */
+ * Where rows w stand apart (ukr_one_apart.h), ASKED_AHEAD bytes ahead are asked for in each. */
 #ifdef ASKED_AHEAD
 #define FETCH_ROWS(x, ahead, part, parts, bytes, from, rows)                                                           \
     do {                                                                                                               \

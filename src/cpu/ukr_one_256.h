@@ -426,7 +426,7 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
 #define SINGLES(FORMAT)
 #define OTHERS(FORMAT) FORMAT(Q2_K) FORMAT(Q3_K) FORMAT(Q4_K) FORMAT(Q5_K) FORMAT(Q6_K) FORMAT(IQ4_XS)
 #endif
-#define FORMATS(FORMAT) SINGLES(FORMAT) OTHERS(FORMAT)
+#define FORMATS_256(FORMAT) SINGLES(FORMAT) OTHERS(FORMAT)
 
 #define FORMAT(name) QN_ONE_BESIDE(name, 256, qn_act256, single_##name)
 SINGLES(FORMAT)
@@ -438,6 +438,6 @@ OTHERS(FORMAT)
 void FN(one_256_init)(qn_ukr *ukr)
 {
 #define FORMAT(name) one_set(&ukr->mm[QN_DTYPE_##name], mm_##name);
-    FORMATS(FORMAT)
+    FORMATS_256(FORMAT)
 #undef FORMAT
 }

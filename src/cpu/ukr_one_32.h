@@ -106,20 +106,20 @@ INLINE reals scale_e8m0(const heads *h) /* 2^(e - 128): a normal number from e =
 /* ---- the product ------------------------------------------------------------------------------------------------- */
 
 /* FORMAT(name, off, greatest u, scale, value = d w + m) */
-#define FORMATS(FORMAT)                                                                                                \
+#define FORMATS_32(FORMAT)                                                                                                \
     FORMAT(Q4_0, 8, 15, scale_f16, false) FORMAT(Q4_1, 0, 15, scale_f16, true) FORMAT(Q5_0, 16, 31, scale_f16, false)  \
     FORMAT(Q5_1, 0, 31, scale_f16, true) FORMAT(Q8_0, 128, 255, scale_f16, false)                                      \
     FORMAT(IQ4_NL, 128, 255, scale_f16, false) FORMAT(MXFP4, 12, 24, scale_e8m0, false)
 
-/* One block: sums[c] = S. (sum of w + rest, rest) times (zero, sum) is one instruction: both fit 16 bits. */
-INLINE void dot_blocks(const int nc, const words u[8], int off, int max, const qn_act32 *x, words *sums)
+/* One block: to[c] = S. (sum of w + rest, rest) times (zero, sum) is one instruction: both fit 16 bits. */
+INLINE void dot_blocks(const int nc, const words u[8], int off, int max, const qn_act32 *x, words *to)
 {
     const int rest = off - SHIFT(max);
     words pair = sum_n(w_set(SHIFT(max) ? -32 * SHIFT(max) : rest << 16), u, 8, max);
     if (SHIFT(max)) pair = w_or(w_and(pair, w_set(0xffff)), w_set((int)((uint32_t)rest << 16)));
-    UNROLL for (int c = 0; c < nc; c++) sums[c] = w_zero();
-    dots_n(nc, sums, u, x->q, sizeof *x, 8, max);
-    UNROLL for (int c = 0; c < nc; c++) sums[c] = w_sub_32(sums[c], w_dot_16(w_zero(), pair, all_4(&x[c].zero)));
+    UNROLL for (int c = 0; c < nc; c++) to[c] = w_zero();
+    dots_n(nc, to, u, x->q, sizeof *x, 8, max);
+    UNROLL for (int c = 0; c < nc; c++) to[c] = w_sub_32(to[c], w_dot_16(w_zero(), pair, all_4(&x[c].zero)));
 }
 _Static_assert(offsetof(qn_act32, sum) == offsetof(qn_act32, zero) + 2, "zero and sum are read as one pair");
 
@@ -150,12 +150,12 @@ _Static_assert(offsetof(qn_act32, sum) == offsetof(qn_act32, zero) + 2, "zero an
         UNROLL for (int c = 0; c < nc; c++) y[c] = acc[c];                                                             \
     }                                                                                                                  \
     QN_ONE(name, 32, qn_act32)
-FORMATS(FORMAT)
+FORMATS_32(FORMAT)
 #undef FORMAT
 
 void FN(one_32_init)(qn_ukr *ukr)
 {
 #define FORMAT(name, off, max, scale, with_min) one_set(&ukr->mm[QN_DTYPE_##name], mm_##name);
-    FORMATS(FORMAT)
+    FORMATS_32(FORMAT)
 #undef FORMAT
 }

@@ -2,23 +2,23 @@
 /* src/cpu/ukr_one_drive.h -- products with one column or a few, written once: which columns are taken, and which rows are read, together.
  * A level's mm_one.c defines FN(name) and includes this after its one.h.
  *
- * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in ukr_one.h), from its first byte to its last; or, where a
- * level defines ROWS_APART, rows up to that far from each other, each the head of a stream of its own. */
+ * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in ukr_one.h), from its first byte to its last; or, where
+ * ROWS_APART is defined (ukr_one_apart.h), rows up to that far from each other, each the head of a stream of its own. */
 #ifndef ROWS_APART
 #define ROWS_APART 1
 #endif
 
 /* Columns that one kernel takes: as many as `n`, and the rest of its room repeats the last. */
-typedef struct columns {
+typedef struct col_set {
     const void *x;
     qn_one_fn fn;
     int n;
     int32_t first;
     int64_t blocks;
-} columns;
+} col_set;
 
 /* Rows first, first + apart, ..., or, 0 apart, one row in all lanes. */
-static void some_rows(const qn_mm_args *a, const columns *x, int32_t first_row, int32_t apart)
+static void some_rows(const qn_mm_args *a, const col_set *x, int32_t first_row, int32_t apart)
 {
     reals y[ONE_COLS_MANY];
     x->fn(a->w + (size_t)first_row * a->w_row_bytes, (size_t)apart * a->w_row_bytes, x->x, x->blocks, y);
@@ -36,7 +36,7 @@ static void some_rows(const qn_mm_args *a, const columns *x, int32_t first_row, 
 }
 
 /* Rows that do not fill the lanes are done again with their neighbours before, or, where there are none, each in all lanes. */
-static void all_rows(const qn_mm_args *a, const columns *x)
+static void all_rows(const qn_mm_args *a, const col_set *x)
 {
     int32_t at = 0, apart;
     for (; a->rows - at >= ROWS; at += apart * ROWS) {
@@ -49,7 +49,7 @@ static void all_rows(const qn_mm_args *a, const columns *x)
 }
 
 /* Blocks side by side in the tile, so that a kernel has one pointer to all its columns. */
-static void interleave(const qn_mm_args *a, const qn_one_kernel *kernel, const columns *x, int room)
+static void interleave(const qn_mm_args *a, const qn_one_kernel *kernel, const col_set *x, int room)
 {
     const size_t bytes = kernel->act_bytes;
     for (int c = 0; c < room; c++) {
@@ -70,7 +70,7 @@ void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel)
         const int64_t left = a->cols - c;
         const int which = left > ONE_COLS_FEW && fit >= ONE_COLS_MANY ? 2 : left > 1 && fit >= ONE_COLS_FEW ? 1 : 0;
         n = left < room[which] ? left : room[which];
-        columns x = {a->tile, kernel->fn[which], (int)n, (int32_t)c, blocks};
+        col_set x = {a->tile, kernel->fn[which], (int)n, (int32_t)c, blocks};
         if (which == 0) x.x = (const uint8_t *)a->x + (size_t)c * a->x_row_bytes;
         else interleave(a, kernel, &x, room[which]);
         all_rows(a, &x);

@@ -125,10 +125,10 @@ enum { LINE_WORDS = 16 };
     }
 /* From how many columns on a panel is faster: 12 and 16 columns, Gflop/s of one thread here and there: F16 66, 71 and 70, 75; BF16 79, 93
  * and 62, 79. */
-#ifndef FORMATS
-#define FORMATS FORMAT(F32, 4, 17) FORMAT(F16, 2, 9) FORMAT(BF16, 2, 17)
+#ifndef FLOAT_FORMATS
+#define FLOAT_FORMATS FORMAT(F32, 4, 17) FORMAT(F16, 2, 9) FORMAT(BF16, 2, 17)
 #endif
-FORMATS
+FLOAT_FORMATS
 #undef FORMAT
 
 void FN(one_float_init)(qn_ukr *ukr)
@@ -137,6 +137,6 @@ void FN(one_float_init)(qn_ukr *ukr)
     any_##name = ukr->mm[QN_DTYPE_##name].one;                                                                         \
     one_set(&ukr->mm[QN_DTYPE_##name], mm_eights_##name);                                                              \
     ukr->mm[QN_DTYPE_##name].panel_cols = panel_from;
-    FORMATS
+    FLOAT_FORMATS
 #undef FORMAT
 }

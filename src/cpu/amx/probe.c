@@ -2,9 +2,7 @@
 /* src/cpu/amx/probe.c -- the arithmetic peak of this level: four independent sums hide the latency. All operands are ones, so that the
  * sums count the work. */
 #include "cpu/amx/amx.h"
-#include "cpu/avx512/avx512.h"
 
-#include <immintrin.h>
 
 /* count_NAME: n steps of four products of tiles, then n_rows products of one row. */
 #define COUNT(name, sum_type, DOT)                                                                                     \
@@ -61,24 +59,4 @@ int64_t qn__amx_probe_bf16(int64_t n)
     for (int i = 0; i < 512; i++) ones[i] = 0x3f80;
     const int64_t steps = n / (ROWS * ROW_BF16);
     return count_bf16(steps, (n - steps * ROWS * ROW_BF16 + ROW_BF16 - 1) / ROW_BF16, ones);
-}
-
-/* Eight streams: one alone is not the most that memory gives (one.h). The rest is another level's. */
-uint64_t qn__amx_probe_read(const void *x, int64_t n)
-{
-    enum { STREAMS = 8, AHEAD = 1024 };
-    const int64_t bytes = n * 8 / STREAMS / 64 * 64;
-    __m512i a[STREAMS];
-    for (int s = 0; s < STREAMS; s++) a[s] = _mm512_setzero_si512();
-    for (int64_t at = 0; at < bytes; at += 64)
-        for (int s = 0; s < STREAMS; s++) {
-            const uint8_t *p = (const uint8_t *)x + s * bytes + at;
-            _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
-            a[s] = _mm512_xor_si512(a[s], _mm512_loadu_si512(p));
-        }
-    uint64_t word[8], sum = qn__avx512_probe_read((const uint8_t *)x + STREAMS * bytes, n - STREAMS * bytes / 8);
-    for (int s = 1; s < STREAMS; s++) a[0] = _mm512_xor_si512(a[0], a[s]);
-    _mm512_storeu_si512(word, a[0]);
-    for (int j = 0; j < 8; j++) sum ^= word[j];
-    return sum;
 }

@@ -18,5 +18,6 @@ void qn__avx2_attn_init(qn_ukr *ukr);
 void qn__avx2_mm_float_init(qn_ukr *ukr);
 void qn__avx2_mm_panel_init(qn_ukr *ukr);
 void qn__avx2_mm_one_init(qn_ukr *ukr);
+void qn__avx2_apart_mm_one_init(qn_ukr *ukr);
 
 #endif

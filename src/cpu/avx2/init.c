@@ -10,6 +10,7 @@ void qn__ukr_init_avx2(qn_ukr *ukr)
     qn__avx2_attn_init(ukr);
     qn__avx2_mm_float_init(ukr);
     qn__avx2_mm_panel_init(ukr);
+    qn__avx2_apart_mm_one_init(ukr);
     qn__avx2_mm_one_init(ukr);
     ukr->outer_lanes = 16;
     ukr->outer_f64 = qn__avx2_outer_f64;

@@ -10,7 +10,9 @@
 
 #include <string.h>
 
+#ifndef FN
 #define FN(name) qn__avx2_##name
+#endif
 
 /* Panels pass these kernels at five columns (GB/s of weights in cache with 3, 4, 5 columns here and there: Q4_0 8.9, 8.8, 6.0 and 7.7, 6.9, 6.2;
  * Q4_K 8.4, 8.4, 6.0 and 9.5, 8.3, 7.3); from memory too, since they ask ahead for it: decoding a Q4_K_M model with 6, 8, 12, 16

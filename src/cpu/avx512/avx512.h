@@ -18,5 +18,6 @@ void qn__avx512_attn_init(qn_ukr *ukr);
 void qn__avx512_mm_float_init(qn_ukr *ukr);
 void qn__avx512_mm_panel_init(qn_ukr *ukr);
 void qn__avx512_mm_one_init(qn_ukr *ukr);
+void qn__avx512_apart_mm_one_init(qn_ukr *ukr);
 
 #endif

@@ -10,6 +10,7 @@ void qn__ukr_init_avx512(qn_ukr *ukr)
     qn__avx512_attn_init(ukr);
     qn__avx512_mm_float_init(ukr);
     qn__avx512_mm_panel_init(ukr);
+    qn__avx512_apart_mm_one_init(ukr);
     qn__avx512_mm_one_init(ukr);
     ukr->outer_lanes = 64;
     ukr->outer_f64 = qn__avx512_outer_f64;

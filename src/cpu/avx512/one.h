@@ -6,7 +6,7 @@
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/one_lanes.h"
 
-#ifndef FN /* amx has these kernels too */
+#ifndef FN /* mm_one_apart.c has these kernels too */
 #define FN(name) qn__avx512_##name
 #endif
 

@@ -8,6 +8,7 @@
 int64_t qn__avxvnni_probe_int8(int64_t n);
 /* Each puts its file's kernels into the table. */
 void qn__avxvnni_mm_one_init(qn_ukr *ukr);
+void qn__avxvnni_apart_mm_one_init(qn_ukr *ukr);
 void qn__avxvnni_mm_panel_init(qn_ukr *ukr);
 
 #endif

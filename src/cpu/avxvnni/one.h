@@ -6,7 +6,9 @@
 #include "cpu/avxvnni/avxvnni.h"
 #include "cpu/avx2/one_lanes.h"
 
+#ifndef FN
 #define FN(name) qn__avxvnni_##name
+#endif
 #define ONE_BLOCKS_ONLY /* floats are avx2's */
 
 #define ONE_COLS_FEW 4

@@ -36,7 +36,7 @@ static plan plan_of(const qn_ukr *ukr, const qn_node *node)
     const qn_layout *x = &node->src[0]->layout;
     plan p = {.mm = &ukr->mm[node->src[1]->dtype], .k = qn__row_size(x), .cols = n_columns(node)};
     p.panel = p.mm->panel && p.cols >= p.mm->panel_cols;
-    p.fn = p.panel ? p.mm->panel : p.mm->one;
+    p.fn = p.panel ? p.mm->panel : qn__mm_one(ukr, p.mm);
     p.pack = p.panel ? p.mm->pack : NULL;
     p.direct = p.mm->act == QN_ACT_f32 && !p.pack && qn__row_step(x) == 1 && qn__rows_uniform(x, &p.stride);
     p.groups = p.pack ? (p.cols + p.pack->cols - 1) / p.pack->cols : p.cols;

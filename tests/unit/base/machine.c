@@ -84,6 +84,7 @@ static void agrees_with_the_compiler(void **state)
     AGREE("avx512vl", "avx512vl");
     AGREE("avx512vnni", "avx512vnni");
 #undef AGREE
+    assert_int_equal(m.many_streams, __builtin_cpu_is("intel") != 0);
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
