@@ -18,6 +18,12 @@ enum {
 };
 #define QN_ATTN_INFINITY __builtin_inff()
 
+/* A part of a head's rows of K or V: where cell 0 has it, from a cell to the next, and its length, in bytes. */
+typedef struct qn_attn_rows {
+    const uint8_t *base;
+    int64_t cell_bytes, bytes;
+} qn_attn_rows;
+
 typedef struct qn_attn {
     const qn_task *t;
     const qn_attn_attrs *attrs;
@@ -63,8 +69,10 @@ typedef struct qn_attn {
 
     int32_t cell[QN_ATTN_TILE];                /* of the tile, absent ones left out */
     int64_t n_cells;
-    int32_t next_cell[QN_ATTN_TILE];           /* whose rows are read next, and how many of them memory was asked for */
-    int64_t n_next, n_asked, next_at;          /* next_at: where that tile starts in the list, or -1 */
+    const int32_t *next_cell;                  /* whose rows are read next: of the same tile, or in next_list */
+    int32_t next_list[QN_ATTN_TILE];
+    qn_attn_rows next_k, next_v;
+    int64_t n_next, n_asked, next_at;          /* of these; memory was asked for so many; where that tile starts in the list, or -1 */
     int64_t full_first, full_last;             /* what every row that sees any sees */
 } qn_attn;
 

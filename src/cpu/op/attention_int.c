@@ -142,23 +142,37 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
 /* ---- cells ----------------------------------------------------------------------------------------------------------- */
 
 static int64_t cell_bytes_of(const qn_view *kv) { return qn__elems_bytes(kv->dtype, kv->layout.stride[0]); }
+static int64_t first_slice(const qn_attn *a) { return head_size(a) < QN_ATTN_SLICE ? head_size(a) : QN_ATTN_SLICE; }
 /* The row of cell 0, from element `from` on. */
 static const uint8_t *rows_of(const qn_view *kv, int64_t head, int64_t from)
 {
     return kv->data + qn__elems_bytes(kv->dtype, head * kv->layout.stride[1] + from);
 }
 
-/* Asks memory for elements [from, from + n) of a head's rows of some cells. Rows of one head lie far apart, which processors do not foresee,
- * and in a model they are in no cache: waiting for them took half of a decoding step's attention. */
-static void ask(const qn_view *kv, int64_t head, const int32_t *cell, int64_t n_cells, int64_t from, int64_t n)
+/* Elements [from, from + n) of a head's rows. */
+static qn_attn_rows part_of_rows(const qn_view *kv, int64_t head, int64_t from, int64_t n)
 {
-    const int64_t cell_bytes = cell_bytes_of(kv), bytes = qn__elems_bytes(kv->dtype, n);
-    const uint8_t *base = rows_of(kv, head, from);
-    const bool whole_lines = (((uintptr_t)base | (uint64_t)cell_bytes | (uint64_t)bytes) & 63) == 0;
-    for (int64_t c = 0; c < n_cells; c++) {
-        const uint8_t *row = base + cell[c] * cell_bytes;
-        for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
-        if (!whole_lines && bytes > 0) __builtin_prefetch(row + bytes - 1);
+    return (qn_attn_rows){rows_of(kv, head, from), cell_bytes_of(kv), qn__elems_bytes(kv->dtype, n)};
+}
+
+/* Asks memory for them, of some cells. Rows of one head lie far apart, which processors do not foresee, and in a model they are in no cache:
+ * waiting for them took half of a decoding step's attention. */
+static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
+{
+    const qn_attn_rows r = *rows;
+    __asm__ volatile(""); /* gcc takes a function that only asks for one without effects, and leaves out the calls */
+    if (r.bytes == 128 && (((uintptr_t)r.base | (uint64_t)r.cell_bytes) & 63) == 0) { /* 64 elements of 16 bits */
+        for (int64_t c = 0; c < n_cells; c++) {
+            const uint8_t *row = r.base + cell[c] * r.cell_bytes;
+            __builtin_prefetch(row);
+            __builtin_prefetch(row + 64);
+        }
+        return;
+    }
+    for (int64_t c = 0; c < n_cells && r.bytes > 0; c++) {
+        const uint8_t *row = r.base + cell[c] * r.cell_bytes;
+        for (int64_t at = 0; at < r.bytes; at += 64) __builtin_prefetch(row + at);
+        __builtin_prefetch(row + r.bytes - 1); /* where it does not start with a line */
     }
 }
 
@@ -166,11 +180,10 @@ static void ask(const qn_view *kv, int64_t head, const int32_t *cell, int64_t n_
  * once, and whoever asks for more waits. */
 static void ask_some(qn_attn *a, int64_t n)
 {
-    const int64_t d = head_size(a) < QN_ATTN_SLICE ? head_size(a) : QN_ATTN_SLICE;
     if (n > a->n_next - a->n_asked) n = a->n_next - a->n_asked;
     if (n <= 0) return;
-    ask(&a->t->src[2], a->next_head, a->next_cell + a->n_asked, n, a->first_value, a->n_values);
-    ask(&a->t->src[1], a->next_head, a->next_cell + a->n_asked, n, 0, d);
+    ask(&a->next_v, a->next_cell + a->n_asked, n);
+    ask(&a->next_k, a->next_cell + a->n_asked, n);
     a->n_asked += n;
 }
 static void ask_next(qn_attn *a) { ask_some(a, NEXT); }
@@ -189,12 +202,12 @@ static void load_k(qn_attn *a, int64_t first, int64_t n_cells, int64_t from, int
     int16_t *y = a->k16;
     float *scale = a->k_scale + first;
     const bool lies = as_it_lies(a, k, from, n);
-    const uint8_t *base = rows_of(k, a->kv_head, from);
+    const qn_attn_rows rows = part_of_rows(k, a->kv_head, from, n);
     for (int64_t c = 0; c < n_cells; c += STEP) {
         const int64_t cells = n_cells - c < STEP ? n_cells - c : STEP;
         ask_next(a);
         if (lies) {
-            ukr->kv[k->dtype].pack_k(y + c * n, scale + c, base, cell_bytes_of(k), a->cell + first + c, cells, n);
+            ukr->kv[k->dtype].pack_k(y + c * n, scale + c, rows.base, rows.cell_bytes, a->cell + first + c, cells, n);
             continue;
         }
         qn__attn_piece(a, k, first + c, cells, from, n);
@@ -207,18 +220,18 @@ static void load_v(qn_attn *a)
 {
     const qn_ukr *ukr = a->t->ukr;
     const qn_view *v = &a->t->src[2];
-    const int64_t d = head_size(a) < QN_ATTN_SLICE ? head_size(a) : QN_ATTN_SLICE, n = a->n_values, bytes = cell_bytes_of(v);
-    const uint8_t *base = rows_of(v, a->kv_head, a->first_value);
+    const int64_t n = a->n_values;
+    const qn_attn_rows rows = part_of_rows(v, a->kv_head, a->first_value, n), k = part_of_rows(&a->t->src[1], a->kv_head, 0, first_slice(a));
     const bool lies = as_it_lies(a, v, a->first_value, n);
-    if (!a->asked) ask(v, a->kv_head, a->cell, a->n_cells, a->first_value, n);
+    if (!a->asked) ask(&rows, a->cell, a->n_cells);
     for (int64_t c = 0; c < a->n_cells; c += STEP) {
         const int64_t cells = a->n_cells - c < STEP ? a->n_cells - c : STEP;
         int16_t *y = a->v16 + c * a->n_pad;
         float *log_scale = a->log_scale + c, *weight = a->weight + c;
-        if (!a->asked) ask(&a->t->src[1], a->kv_head, a->cell + c, cells, 0, d);
+        if (!a->asked) ask(&k, a->cell + c, cells);
         ask_next(a);
         if (lies) {
-            ukr->kv[v->dtype].pack_v(y, log_scale, weight, base, bytes, a->cell + c, cells, n);
+            ukr->kv[v->dtype].pack_v(y, log_scale, weight, rows.base, rows.cell_bytes, a->cell + c, cells, n);
         } else {
             qn__attn_piece(a, v, c, cells, a->first_value, n);
             ukr->attn_pack_v(y, log_scale, weight, a->piece, cells, a->n_pad);
@@ -232,8 +245,13 @@ void qn__attn_int_tile(qn_attn *a, int64_t at)
     a->first = a->all_first;
     a->last = a->all_last;
     qn__attn_cells(a, at, a->all_rows);
-    a->n_next = a->next_at >= 0 ? qn__attn_list(a, a->next_at, a->next_cell, NULL, NULL) : 0;
-    a->n_asked = 0;
+    a->n_next = a->n_asked = 0;
+    if (a->next_at >= 0) { /* most often another head of the same cells */
+        a->next_cell = a->next_at == at ? a->cell : a->next_list;
+        a->n_next = a->next_at == at ? a->n_cells : qn__attn_list(a, a->next_at, a->next_list, NULL, NULL);
+        a->next_k = part_of_rows(&a->t->src[1], a->next_head, 0, first_slice(a));
+        a->next_v = part_of_rows(&a->t->src[2], a->next_head, a->first_value, a->n_values);
+    }
     if (a->n_cells == 0) return;
     load_v(a);
     if (a->group_rows < a->all_rows) load_k(a, 0, a->n_cells, 0, head_size(a));
