@@ -15,6 +15,7 @@ esac
 shift
 . tools/need.sh
 need_build
+[ -x build/quern ] || echo "Building: two minutes on two cores, the first time" >&2
 { cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DQN_TESTS=OFF >/dev/null && cmake --build build >/dev/null; } ||
     { cmake --build build >&2; exit 1; }
 exec build/quern run "$model" "$@"
