@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/measure.c -- the peaks that a program on this machine is measured against: reading memory (in one stream a thread
- * or in several, whichever is faster), 8-bit products, float products, with all threads at once. Each member works for its share of the time and counts what it did; a rate is the sum
- * of the members'. */
+/* src/cpu/measure.c -- the peaks that a program on this machine is measured against: reading memory (in one stream a thread or in several,
+ * whichever is faster), 8-bit products, float products, with all threads at once. Each member works for its share of the time and counts
+ * what it did; a rate is the sum of the members'. */
 #include "cpu/ukr.h"
 
 #include "base/error.h"

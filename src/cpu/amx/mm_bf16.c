@@ -16,7 +16,7 @@ enum {
     ROWS = PANEL_ROWS, /* of a pair of tiles */
     GROUPS = 2,        /* that a pair meets at a time */
     SLICE = 8,         /* blocks of 32 elements that many columns meet at a time */
-    /* Few columns read rows that stand APART, each the head of a stream of its own (one.h), and ask for what comes AHEAD bytes later. One column of
+    /* Few columns read rows that stand APART, each the head of a stream of its own (ukr_one_apart.h), and ask for what comes AHEAD bytes later. One column of
      * 2048, GB/s from memory: 1, 2, 4, 7, 8 apart: 17, 21.5, 23.8, 24.2, 22.6. */
     APART = 7,
     AHEAD = 1024,

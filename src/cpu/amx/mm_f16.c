@@ -21,7 +21,7 @@ enum {
     STEPS = 16,   /* and their pairs */
     FEW = 4,      /* columns at once without tiles */
     PANEL_FROM = 5, /* 4 columns: as fast; 6: 1.6 x */
-    APART = 16,   /* rows that few columns read at a time (one.h): a model's decode with 1, 4, 7, 16: 5.2, 7.0, 7.9, 8.6 tokens/s */
+    APART = 16,   /* rows that few columns read at a time (ukr_one_apart.h): a model's decode with 1, 4, 7, 16: 5.2, 7.0, 7.9, 8.6 tokens/s */
     AHEAD = 1024, /* bytes; 512, 2048: 0.92, 0.95 x */
 };
 

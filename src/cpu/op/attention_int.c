@@ -161,7 +161,8 @@ static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
 {
     const qn_attn_rows r = *rows;
     __asm__ volatile(""); /* gcc takes a function that only asks for one without effects, and leaves out the calls */
-    if (r.bytes == 128 && (((uintptr_t)r.base | (uint64_t)r.cell_bytes) & 63) == 0) { /* 64 elements of 16 bits */
+    const bool whole_lines = (((uintptr_t)r.base | (uint64_t)r.cell_bytes | (uint64_t)r.bytes) & 63) == 0;
+    if (r.bytes == 128 && whole_lines) { /* 64 elements of 16 bits */
         for (int64_t c = 0; c < n_cells; c++) {
             const uint8_t *row = r.base + cell[c] * r.cell_bytes;
             __builtin_prefetch(row);
@@ -172,7 +173,7 @@ static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
     for (int64_t c = 0; c < n_cells && r.bytes > 0; c++) {
         const uint8_t *row = r.base + cell[c] * r.cell_bytes;
         for (int64_t at = 0; at < r.bytes; at += 64) __builtin_prefetch(row + at);
-        __builtin_prefetch(row + r.bytes - 1); /* where it does not start with a line */
+        if (!whole_lines) __builtin_prefetch(row + r.bytes - 1);
     }
 }
 
