@@ -6,6 +6,10 @@
  *     h_highest_pairs(p, n)            sixteen numbers, the highest of which is the highest of n halves without their signs
  *     h_to_i16(y, p, power)            y = rint(p 2^power), whose magnitude is below 2^15; power: binary16
  *     h_to_pairs(y, p, power, p1, power1)    the same of two rows, pair by pair; p1 may be NULL for zeros
+ *   INT_Q8 and                         rows of Q8_0 by their blocks' integers
+ *     i_squares(p)                     sixteen numbers whose sum is that of the squares of 32 int8; not where INT_KEEP
+ *     q8_has_127(p, met)               is 127 a magnitude of 32 int8? met, q8_bytes from q8_none() on, meets them
+ *     q8_met_128(met)                  was 128 among any?
  *   PACK_F16_ONLY where the other formats are those of the level below */
 
 #ifndef INT_SIXTEEN
@@ -57,20 +61,89 @@ INLINE lanes in_first(in_row *in, float *kept, int64_t at, const uint8_t *row, i
 INLINE lanes in_again(in_row *in, const float *kept, int64_t at, const uint8_t *row, int64_t i) { return (void)kept, (void)at, in(row, i); }
 #endif
 
+#if defined INT_Q8 && !defined PACK_F16_ONLY
+#define Q8_HERE
+/* A power of two is all that depends on a row as a whole. Here it comes from scales and integers instead of the elements as floats; or it does
+ * not, then false, and the general way finds it. by: [n / 32, 16] scales of the rows' blocks. */
+enum { Q8_BLOCK = 32, Q8_MOST = 256 / Q8_BLOCK };
+INLINE const int8_t *q8_quants(const uint8_t *row, int64_t block) { return ((const qn_block_Q8_0 *)(const void *)row + block)->qs; }
+
+INLINE lanes q8_scales(const uint8_t *const *row, int64_t block)
+{
+    uint16_t d[16];
+    for (int c = 0; c < 16; c++) memcpy(&d[c], row[c] + block * (int64_t)sizeof(qn_block_Q8_0), 2);
+    return l_from_f16(d);
+}
+
+#ifndef INT_KEEP
+/* The sums of squares but for their last bits: neither these nor the chains of pack_k_some are off by more than 20 roundings of 2^-24, so the
+ * exponents are the same where none is within 64 steps of the next. */
+INLINE bool q8_squares(lanes *square, float by[Q8_MOST][16], const uint8_t *const *row, const int64_t n)
+{
+    lanes sum[16];
+    float squared[Q8_MOST][16];
+    for (int64_t b = 0; b < n / Q8_BLOCK; b++) {
+        const lanes d = q8_scales(row, b);
+        l_store(by[b], d);
+        l_store(squared[b], l_mul(d, d));
+    }
+    for (int c = 0; c < 16; c++) {
+        sum[c] = l_set(0);
+        for (int64_t b = 0; b < n / Q8_BLOCK; b++)
+            sum[c] = l_fma(l_of_int(i_squares(q8_quants(row[c], b))), l_set(squared[b][c]), sum[c]);
+    }
+    *square = l_sums(sum);
+    return l_all_finite(*square) && l_lowest(l_of_int(i_and(i_add(i_bits(*square), i_set(64)), 0x7fffff))) >= 128;
+}
+
+#endif
+
+/* The highest magnitudes where that of every block is 127 times its scale, as quantizing makes it. */
+INLINE bool q8_highest(ints *highest, float by[Q8_MOST][16], const uint8_t *const *row, const int64_t n)
+{
+    lanes most = l_set(0), all = most;
+    q8_bytes met = q8_none();
+    bool usual = true;
+    for (int64_t b = 0; b < n / Q8_BLOCK; b++) {
+        const lanes d = q8_scales(row, b), size = l_max(d, l_sub(l_set(0), d));
+        l_store(by[b], d);
+        most = l_max(most, size);
+        all = l_add(all, size);
+        for (int c = 0; c < 16; c++) usual &= q8_has_127(q8_quants(row[c], b), &met);
+    }
+    *highest = i_bits(l_mul(most, l_set(127)));
+    return usual && !q8_met_128(met) && l_all_finite(all);
+}
+
+INLINE void q8_times(float by[Q8_MOST][16], lanes power, const int64_t n)
+{
+    for (int64_t b = 0; b < n / Q8_BLOCK; b++) l_store(by[b], l_mul(l_load(by[b]), power));
+}
+#endif
+
 /* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once. */
 INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *const *row, int rows, const int64_t n)
 {
-    lanes sum[16];
+    lanes sum[16], square;
     float up[16], kept[KEPT];
-    for (int c = 0; c < 16; c++) {
-        lanes s = l_set(0);
-        for (int64_t i = 0; i < n; i += 16) {
-            const lanes x = in_first(in, kept, c * n, row[c], i);
-            s = l_fma(x, x, s);
+#if defined Q8_HERE && !defined INT_KEEP /* which is as fast, as what it keeps is used again */
+    float by[Q8_MOST][16];
+    const bool q8 = in == in_q8_0 && q8_squares(&square, by, row, n);
+#else
+    const bool q8 = false;
+#endif
+    if (!q8) {
+        for (int c = 0; c < 16; c++) {
+            lanes s = l_set(0);
+            for (int64_t i = 0; i < n; i += 16) {
+                const lanes x = in_first(in, kept, c * n, row[c], i);
+                s = l_fma(x, x, s);
+            }
+            sum[c] = s;
         }
-        sum[c] = s;
+        square = l_sums(sum);
     }
-    const lanes square = l_sums(sum), sane = l_set(0x1p126f), magic = l_set(QN_EXP_MAGIC);
+    const lanes sane = l_set(0x1p126f), magic = l_set(QN_EXP_MAGIC);
     /* 2^power for power = floor((29 - exponent) / 2), in the low bits of t */
     const lanes half = l_fma(l_sub(l_set(29 + 127), exponents(i_bits(square))), l_set(0.5f), l_set(-0.25f));
     const lanes t = l_if_less(square, sane, l_add(half, magic), magic), power = l_sub(t, magic);
@@ -82,6 +155,18 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
         l_to_f16(by, power);
         for (int c = 0; c < rows; c++, y += n)
             for (int64_t i = 0; i < n; i += 32) h_to_i16(y + i, row[c] + 2 * i, by[c]);
+        return;
+    }
+#endif
+#if defined Q8_HERE && !defined INT_KEEP
+    if (q8) {
+        q8_times(by, l_load(up), n);
+        for (int c = 0; c < rows; c++)
+            for (int64_t b = 0; b < n / Q8_BLOCK; b++, y += Q8_BLOCK) {
+                const int8_t *q = q8_quants(row[c], b);
+                const lanes factor = l_set(by[b][c]);
+                i_to_i16_2(y, i_round(l_mul(l_from_i8(q), factor)), i_round(l_mul(l_from_i8(q + 16), factor)));
+            }
         return;
     }
 #endif
@@ -125,7 +210,14 @@ INLINE ints highest_of_rows(in_row *in, float *kept, const uint8_t *const *row, 
 INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight, const uint8_t *const *row, int rows, const int64_t n)
 {
     float up[16], kept[KEPT];
-    const ints highest = highest_of_rows(in, kept, row, n);
+    ints highest;
+#ifdef Q8_HERE
+    float by[Q8_MOST][16];
+    const bool q8 = in == in_q8_0 && q8_highest(&highest, by, row, n);
+#else
+    const bool q8 = false;
+#endif
+    if (!q8) highest = highest_of_rows(in, kept, row, n);
     /* 2^15 - 1/2 would leave int16: it counts as 2^15 */
     const lanes exponent = exponents(i_add(i_within(highest, 0, 0x7f800000), i_set(0x100))), too_high = l_set(64 + 127);
     const lanes power = l_if_less(exponent, too_high, l_min(l_sub(l_set(14 + 127), exponent), l_set(40)), l_set(0));
@@ -140,6 +232,19 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
         for (int c = 0; c < rows; c += 2, y += 2 * n)
             for (int64_t i = 0; i < n; i += 32)
                 h_to_pairs(y + 2 * i, row[c] + 2 * i, by[c], c + 1 < rows ? row[c + 1] + 2 * i : NULL, by[c + 1]);
+        return;
+    }
+#endif
+#ifdef Q8_HERE
+    if (q8) {
+        q8_times(by, ups, n);
+        for (int c = 0; c < rows; c += 2)
+            for (int64_t i = 0; i < n; i += 16, y += 32) {
+                const int64_t b = i / Q8_BLOCK, at = i % Q8_BLOCK;
+#define INTEGERS(c) i_bits(l_fma(l_from_i8(q8_quants(row[c], b) + at), l_set(by[b][c]), l_set(0x1.8p23f)))
+                i_store(y, i_pairs(INTEGERS(c), c + 1 < rows ? INTEGERS(c + 1) : i_zero()));
+#undef INTEGERS
+            }
         return;
     }
 #endif

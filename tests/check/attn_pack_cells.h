@@ -12,7 +12,55 @@ typedef struct cells_case {
     float *x; /* the same rows as floats */
 } cells_case;
 
-static inline cells_case cells_start(check *t, qn_dtype dtype, int64_t n, int32_t n_cells, bool any_bytes, check_place place)
+typedef enum cells_kind { CELLS_NUMBERS, CELLS_ANY_BYTES, CELLS_EDGES, CELLS_KIND_COUNT } cells_kind;
+
+/* 32 numbers of which the squares add up to `sum`, which is below 2^14: what random ones leave over is that of four squares (Lagrange). */
+static inline void numbers_of_square(check *t, int8_t q[32], int sum)
+{
+    for (int i = 0; i < 28; i++) {
+        const int most = sum < 28 * 400 ? sum / 32 < 1 ? 0 : 1 + sum / 512 : 24, x = most ? (int)(check_random(t) % (unsigned)most) : 0;
+        q[i] = (int8_t)(x * x > sum ? 0 : x);
+        sum -= q[i] * q[i];
+    }
+    for (int a = 0; a * a <= sum && a < 128; a++)
+        for (int b = 0; b <= a && a * a + b * b <= sum; b++)
+            for (int c = 0; c <= b && a * a + b * b + c * c <= sum; c++)
+                for (int d = 0; d <= c; d++)
+                    if (a * a + b * b + c * c + d * d == sum) {
+                        q[28] = (int8_t)a, q[29] = (int8_t)b, q[30] = (int8_t)c, q[31] = (int8_t)d;
+                        return;
+                    }
+}
+
+/* Rows of Q8_0 whose sum of squares is 2^14 but for what rounding makes of it (two blocks and more), or with 127 in every block, and in
+ * some -128 too. */
+static inline void edge_row(check *t, uint8_t *row, int64_t n, int e)
+{
+    static const uint16_t scale[] = {0x3c00, 0xbc01, 0x0001, 0x7bff, 0x2e66}; /* 1, about -1, 2^-24, 65504, about 0.1 */
+    for (int64_t b = 0; b < n / 32; b++) {
+        uint16_t d = scale[check_random(t) % 5];
+        int8_t q[32];
+        if (e % 2 || n < 64) {
+            for (int i = 0; i < 32; i++) q[i] = (int8_t)((int)(check_random(t) % 255) - 127);
+            q[check_random(t) % 32] = check_random(t) % 2 ? 127 : -127;
+            if (e % 8 == 7 && b == n / 32 - 1) q[check_random(t) % 32] = -128;
+        } else if (b == 0) {
+            d = 0x3c00;
+            numbers_of_square(t, q, (1 << 14) - 1);
+        } else if (b == 1) {
+            d = (uint16_t)(0x2800 + check_random(t) % 0x400); /* 2^-5 to 2^-4 */
+            const float size = ldexpf(1 + (float)(d & 0x3ff) / 1024, -5);
+            numbers_of_square(t, q, (int)lrintf(1 / (size * size)));
+        } else {
+            d = 0;
+            memset(q, 0, sizeof(q));
+        }
+        memcpy(row + b * 34, &d, 2);
+        memcpy(row + b * 34 + 2, q, 32);
+    }
+}
+
+static inline cells_case cells_start(check *t, qn_dtype dtype, int64_t n, int32_t n_cells, cells_kind kind, check_place place)
 {
     static float x[CELLS_MAX * CELLS_N];
     cells_case c = {.n = n, .row_bytes = qn_dtype_row_bytes(dtype, n), .n_cells = n_cells, .x = x};
@@ -20,9 +68,10 @@ static inline cells_case cells_start(check *t, qn_dtype dtype, int64_t n, int32_
     const size_t bytes = (size_t)((CELLS_EXIST - 1) * c.cell_bytes + c.row_bytes);
     c.base = check_buffer(t, 0, bytes, 2, place);
     c.cell = check_buffer(t, 1, (size_t)n_cells * 4, 4, CHECK_AT_END);
-    check_where(t, "n %lld, %d cells, %s, place %d", (long long)n, n_cells, any_bytes ? "any bytes" : "numbers", place);
+    check_where(t, "n %lld, %d cells, %s, place %d", (long long)n, n_cells, kind == CELLS_NUMBERS ? "numbers" : kind == CELLS_EDGES ? "edges" : "any bytes", place);
     for (size_t i = 0; i < bytes; i++) c.base[i] = (uint8_t)check_random(t);
-    for (int e = 0; e < CELLS_EXIST && !any_bytes; e++) {
+    for (int e = 0; e < CELLS_EXIST && kind == CELLS_EDGES; e++) edge_row(t, c.base + e * c.cell_bytes, n, e);
+    for (int e = 0; e < CELLS_EXIST && kind == CELLS_NUMBERS; e++) {
         float row[CELLS_N];
         const float size = ldexpf(1, e % 4 == 0 ? -e : e % 9);
         for (int64_t i = 0; i < n; i++) row[i] = e % 7 == 6 ? 0 : size * ((float)(check_random(t) % 2001) / 1000 - 1);
@@ -40,8 +89,8 @@ static inline cells_case cells_start(check *t, qn_dtype dtype, int64_t n, int32_
     for (int64_t n_ = qn_dtype_get(dtype)->block_elems > 16 ? 32 : 16; n_ <= CELLS_N; n_ += n_ < 128 ? n_ < 64 ? 16 + 16 * (n_ % 32 == 0) : 32 : 128) \
         for (int32_t cells_ = 0; cells_ <= CELLS_MAX; cells_ += cells_ < 2 ? 1 : cells_ == 2 ? 14 : 3)                 \
             for (int place_ = 0; place_ < CHECK_PLACE_COUNT; place_++)                                                 \
-                for (int any_ = 0; any_ < 2; any_++) {                                                                 \
-                    const cells_case c = cells_start(t, dtype, n_, cells_, any_ != 0, (check_place)place_);            \
+                for (int kind_ = 0; kind_ < ((dtype) == QN_DTYPE_Q8_0 ? CELLS_KIND_COUNT : CELLS_EDGES); kind_++) {      \
+                    const cells_case c = cells_start(t, dtype, n_, cells_, (cells_kind)kind_, (check_place)place_);    \
                     WITH;                                                                                              \
                 }
 

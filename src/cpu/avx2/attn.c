@@ -157,6 +157,17 @@ static inline uint16_t h_highest(const uint16_t *p, int64_t n)
     return (uint16_t)(0x7fff - _mm_extract_epi16(_mm_minpos_epu16(eight), 0));
 }
 
+#define INT_Q8
+typedef __m256i q8_bytes;
+static inline q8_bytes q8_none(void) { return _mm256_setzero_si256(); }
+static inline bool q8_has_127(const int8_t *p, q8_bytes *met)
+{
+    const __m256i magnitude = _mm256_abs_epi8(_mm256_loadu_si256((const void *)p));
+    *met = _mm256_or_si256(*met, magnitude);
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi8(magnitude, _mm256_set1_epi8(127))) != 0;
+}
+static inline bool q8_met_128(q8_bytes met) { return _mm256_movemask_epi8(met) != 0; }
+
 #define INT_ROWS
 /* Scores of eight cells for one row: K is used as it lies, and what eight registers hold meets in a tree. */
 static inline __attribute__((always_inline)) void score_8(float *s, const int16_t *q, float q_scale, const int16_t *k, const float *k_scale,

@@ -36,6 +36,22 @@ static inline void i_to_i16_2(int16_t *p, ints x, ints y)
 static inline void i_low(int16_t *p, ints x) { _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(x)); }
 static inline ints i_pairs(ints x, ints y) { return _mm512_mask_blend_epi16(0xaaaaaaaa, x, _mm512_slli_epi32(y, 16)); }
 
+#define INT_Q8
+static inline ints i_squares(const int8_t *p)
+{
+    const __m512i x = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const void *)p));
+    return _mm512_madd_epi16(x, x);
+}
+typedef __m256i q8_bytes;
+static inline q8_bytes q8_none(void) { return _mm256_setzero_si256(); }
+static inline bool q8_has_127(const int8_t *p, q8_bytes *met)
+{
+    const __m256i magnitude = _mm256_abs_epi8(_mm256_loadu_si256((const void *)p));
+    *met = _mm256_or_si256(*met, magnitude);
+    return _mm256_cmpeq_epi8_mask(magnitude, _mm256_set1_epi8(127)) != 0;
+}
+static inline bool q8_met_128(q8_bytes met) { return _mm256_movemask_epi8(met) != 0; }
+
 #define INT_SIXTEEN
 /* A tree for sixteen at once: each step adds up what two registers hold, and puts both into one. The order of ukr.h. */
 #define SIXTEEN(name, type, from, to, op)                                                                      \
