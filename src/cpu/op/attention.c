@@ -29,7 +29,7 @@
  * A unit is one KV head (or as many of its query heads as fit) and a block of consecutive queries; the queries of a block that share
  * a list share every unpacked K and V row. Where units are too few to keep threads busy, the tiles of a unit are shared out as well:
  * phase 0 leaves what each tile gives in scratch, and phase 1 lets the tiles meet. With few rows, as when decoding, what counts is how memory
- * is read: then each tile is a part of its own, and a worker takes several heads of it, whose rows lie side by side. */
+ * is read: then each tile is a part of its own, and a worker reads the rows of several KV heads abreast, as they lie side by side. */
 #include "cpu/op/attention.h"
 #include "cpu/op/ops.h"
 
@@ -40,7 +40,7 @@ enum {
     UNITS = 32,   /* fewer than that are split: 16 threads still find work then */
     FEW_UNITS = 8, /* fewer than that, and units are made of less queries */
     PIECES = 64,  /* what units are split into, about */
-    ITEMS = 32,   /* as many at least, where rows are few */
+    ITEMS = 16,   /* as many at least, where rows are few; 32 left two of four KV heads abreast: 8 to 11 % slower at depth 2048 */
 };
 static const uint64_t scratch_max = 16u << 20; /* bytes; larger nodes stay unsplit */
 
@@ -50,7 +50,7 @@ typedef struct cut {
     int64_t n_query, n_head, n_kv, group, d, dv;
     int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
     int64_t units, splits, tiles; /* tiles of the longest list */
-    int64_t together, unit_blocks; /* units of an item, one after the other */
+    int64_t abreast, unit_blocks; /* units of an item, which are KV heads where it is more than one */
     bool in_stretches; /* a worker's items are neighbours: it knows what it reads next */
 } cut;
 
@@ -79,14 +79,16 @@ static cut cut_for(const qn_node *node, int64_t n_query)
     if (c.ints && c.query_blocks > 0) c.queries = blocks_of(c.n_query, c.query_blocks); /* no small one at the end */
     c.units = c.query_blocks * apart;
     c.tiles = blocks_of(node->src[3]->layout.dim[1], QN_ATTN_TILE);
-    c.splits = c.together = 1;
+    c.splits = c.abreast = 1;
     c.unit_blocks = c.units;
     if (c.ints && c.units > 0 && c.tiles > 1 && c.query_blocks == 1 && c.n_query * c.heads <= QN_ATTN_FEW && split_bytes(&c) <= scratch_max) {
+        const int64_t most = qn__attn_int_abreast(c.d, c.dv);
         c.splits = c.tiles;
         c.in_stretches = true;
-        c.together = c.units * c.tiles / ITEMS;
-        c.together = c.together < 1 ? 1 : c.together < c.units ? c.together : c.units;
-        c.unit_blocks = blocks_of(c.units, c.together);
+        c.abreast = c.units * c.tiles / ITEMS;
+        c.abreast = c.abreast < 1 ? 1 : c.abreast < most ? c.abreast : most;
+        c.unit_blocks = blocks_of(c.units, c.abreast);
+        c.abreast = blocks_of(c.units, c.unit_blocks);
     } else if (c.units > 0 && c.units < UNITS && c.tiles > 1 && split_bytes(&c) <= scratch_max) {
         c.splits = (PIECES + c.units - 1) / c.units;
         if (c.splits > c.tiles) c.splits = c.tiles;
@@ -217,37 +219,40 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
     for (int64_t tile = from; tile < to; tile++) {
         if (c->ints) qn__attn_int_tile(a, tile * QN_ATTN_TILE);
         else qn__attn_tile(a, tile * QN_ATTN_TILE);
-        for (int64_t row = 0; row < a->all_rows; row += a->group_rows) {
-            if (c->ints) qn__attn_int_group(a, row);
-            if (c->splits > 1) keep(a, c, tile);
-            else merge(a);
-        }
+        for (int64_t h = 0; h < a->n_abreast; h++)
+            for (int64_t row = 0; row < a->all_rows; row += a->group_rows) {
+                if (c->ints) qn__attn_int_group(a, h, row);
+                if (c->splits > 1) keep(a, c, tile);
+                else merge(a);
+            }
     }
     for (int64_t row = 0; row < a->all_rows && c->splits == 1; row += a->group_rows) {
-        if (c->ints) qn__attn_int_choose(a, row);
+        if (c->ints) qn__attn_int_choose(a, 0, row);
         finish(a, c);
     }
 }
 
-static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
-
-/* A unit's part, and which one it is. */
-typedef struct piece { int64_t unit, part; } piece;
+/* Units [unit, unit + n), and which part of their tiles. */
+typedef struct piece { int64_t unit, n, part; } piece;
 
 static piece piece_of(const cut *c, int64_t index)
 {
-    return (piece){index % c->unit_blocks * c->together, index / c->unit_blocks};
+    const int64_t unit = index % c->unit_blocks * c->abreast;
+    return (piece){unit, c->units - unit < c->abreast ? c->units - unit : c->abreast, index / c->unit_blocks};
 }
 
-/* What the worker goes on with, and whether it asked for this one while it did the one before; next.unit < 0: nobody knows. */
-static void unit(qn_attn *a, const cut *c, piece this, piece next, bool asked)
+static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
+
+/* next: what the worker goes on with, part -1 where nobody knows; asked: it asked for this one while it did the one before. */
+static void do_piece(qn_attn *a, const cut *c, piece this, piece next, bool asked)
 {
     const qn_task *t = a->t;
-    const int64_t u = this.unit, part = this.part;
-    const int64_t block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
-    a->kv_head = kv_head_of(c, u);
-    a->next_head = next.unit < 0 ? -1 : kv_head_of(c, next.unit);
-    a->next_part = next.unit < 0 || (a->next_head == a->kv_head && next.part == part) ? -1 : next.part;
+    const int64_t u = this.unit, block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
+    a->kv_head = a->first_kv = kv_head_of(c, u);
+    a->n_abreast = this.n;
+    a->next_kv = kv_head_of(c, next.unit);
+    a->next_abreast = next.n;
+    a->next_part = next.part;
     a->asked = asked;
     a->first_head = a->kv_head * c->group + in_group;
     a->n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
@@ -262,7 +267,7 @@ static void unit(qn_attn *a, const cut *c, piece this, piece next, bool asked)
         a->n_queries = 1;
         while (q + a->n_queries < last && span_of(t, q + a->n_queries, &a->begin[a->n_queries], &a->end[a->n_queries]) == list)
             a->n_queries++;
-        attend(a, c, list, part);
+        attend(a, c, list, this.part);
     }
 }
 
@@ -317,14 +322,8 @@ static void run(const qn_task *t)
             continue;
         }
         const int64_t n = c.unit_blocks * c.splits, index = c.in_stretches ? qn__in_stretches(item, n, t->n_members) : item;
-        const piece first = piece_of(&c, index);
-        const int64_t end = first.unit + c.together < c.units ? first.unit + c.together : c.units;
-        for (piece p = first; p.unit < end; p.unit++) {
-            piece next = {p.unit + 1, p.part};
-            if (p.unit + 1 == end) next = index + 1 < n ? piece_of(&c, index + 1) : (piece){-1, -1};
-            if (!c.in_stretches) next.unit = -1;
-            unit(&a, &c, p, next, c.in_stretches && (p.unit > first.unit || item >= t->n_members));
-        }
+        const bool known = c.in_stretches && index + 1 < n;
+        do_piece(&a, &c, piece_of(&c, index), known ? piece_of(&c, index + 1) : (piece){.part = -1}, c.in_stretches && item >= t->n_members);
     }
 }
 

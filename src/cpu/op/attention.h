@@ -27,8 +27,9 @@ typedef struct qn_attn_rows {
 typedef struct qn_attn {
     const qn_task *t;
     const qn_attn_attrs *attrs;
-    int64_t kv_head, first_head, n_heads;
-    int64_t next_head, next_part;              /* the KV head and the part of the tiles that the worker reads next, or -1 */
+    int64_t kv_head, first_head, n_heads;      /* query heads [first_head, + n_heads) read it */
+    int64_t first_kv, n_abreast;               /* KV heads whose rows are read side by side; more than one only where rows are few */
+    int64_t next_kv, next_abreast, next_part;  /* such, and the part of the tiles, that the worker reads next; next_part -1: nobody knows */
     bool asked;                                /* memory was asked for the rows of these */
     int64_t first_value, n_values;             /* the slice of the value rows */
     int64_t first_query, n_queries;            /* all see a part of the same list */
@@ -49,9 +50,9 @@ typedef struct qn_attn {
     int64_t all_rows, group_rows;              /* group_rows: of every group but the last */
 
     /* Integers only: the same of all groups, one behind the other. */
-    float *all_total, *all_total_max, *all_total_sum, *all_q_scale;
+    float *all_total, *all_total_max, *all_total_sum;
     int32_t *all_first, *all_last;
-    int16_t *all_q16;
+    float *heads;                              /* of each KV head abreast: s, log_scale, weight, v16, q_scale, q16 */
     int64_t d_pad, n_pad;                      /* elements of a slice of K, and of V, as multiples of 16 */
     int64_t first_block, end_block;            /* blocks of 16 cells of the tile that some row of the group sees */
     bool few;                                  /* cells and elements of V in lanes instead of rows */
@@ -73,6 +74,7 @@ typedef struct qn_attn {
     int32_t next_list[QN_ATTN_TILE];
     qn_attn_rows next_k, next_v;
     int64_t n_next, n_asked, next_at;          /* of these; memory was asked for so many; where that tile starts in the list, or -1 */
+    int64_t due, due_a_step;                   /* for how many it should have been by now, and what a step adds to that, in 1 / 256 */
     int64_t full_first, full_last;             /* what every row that sees any sees */
 } qn_attn;
 
@@ -81,12 +83,14 @@ int64_t qn__attn_lanes(int64_t d, int64_t dv);
 int64_t qn__attn_int_rows(int64_t d, int64_t dv);
 void qn__attn_start(qn_attn *a, int64_t list);
 void qn__attn_int_start(qn_attn *a, int64_t list);
-/* The tile that starts at `at` in the list: fills y, max, sum. In integers: what all groups share, then a group by its first
- * row; `choose` only points to what is that group's. */
+/* How many KV heads may be read side by side where rows are few; 1 where a head comes in slices. */
+int64_t qn__attn_int_abreast(int64_t d, int64_t dv);
+/* The tile that starts at `at` in the list: fills y, max, sum. In integers: what all heads and groups share, then of a KV head abreast a group by
+ * its first row; `choose` only points to what is theirs. */
 void qn__attn_tile(qn_attn *a, int64_t at);
 void qn__attn_int_tile(qn_attn *a, int64_t at);
-void qn__attn_int_choose(qn_attn *a, int64_t first_row);
-void qn__attn_int_group(qn_attn *a, int64_t first_row);
+void qn__attn_int_choose(qn_attn *a, int64_t abreast, int64_t first_row);
+void qn__attn_int_group(qn_attn *a, int64_t abreast, int64_t first_row);
 /* Both: which cells the tile has, and which of them the rows [0, n_rows) see. */
 void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows);
 /* The cells of the tile at `at`, absent ones left out; returns how many. before, or NULL: how many are in front of each of the `places`. */

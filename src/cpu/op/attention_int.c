@@ -13,7 +13,6 @@ enum {
     FLOATS = QN_MM_TILE_BYTES / 4,
     STEP = 16,     /* cells on their way to integers at once */
     K_ELEMS = 16 * QN_ATTN_SLICE,
-    NEXT = 5,      /* cells asked for between two steps, of which a tile has about 30 */
 };
 
 static int64_t whole_lanes(int64_t n) { return (n + 15) / 16 * 16; }
@@ -36,35 +35,61 @@ static int64_t k_cells_of(bool one_group, int64_t d_pad)
     return !one_group || n > QN_ATTN_TILE ? QN_ATTN_TILE : n;
 }
 
-static int64_t floats_for(int64_t rows, int64_t d_pad, int64_t n_pad)
+/* What a KV head has of its own: s, log_scale, weight, v16, q_scale, q16. */
+static int64_t head_floats(int64_t rows, int64_t d_pad, int64_t n_pad)
+{
+    const bool few = rows <= QN_ATTN_FEW;
+    return QN_ATTN_TILE * (few ? QN_ATTN_FEW : group_of(rows)) + 2 * QN_ATTN_TILE + QN_ATTN_TILE * n_pad / 2 + whole_lanes(rows) +
+           (few ? QN_ATTN_FEW : whole_lanes(rows)) * d_pad / 2;
+}
+
+static int64_t floats_for(int64_t rows, int64_t d_pad, int64_t n_pad, int64_t abreast)
 {
     const int64_t lanes = group_of(rows), all = whole_lanes(rows), k = k_cells_of(lanes == all, d_pad) * d_pad / 2;
-    return all * (d_pad / 2 + n_pad + 5) + lanes * (n_pad + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 2) + (rows <= QN_ATTN_FEW ? 2 * k : k) +
-           QN_ATTN_TILE * n_pad / 2 + 3 * QN_ATTN_TILE + n_pad + STEP * at_least(d_pad, n_pad);
+    return abreast * head_floats(rows, d_pad, n_pad) + all * (n_pad + 4) + lanes * (n_pad + QN_ATTN_TILE / 2 + QN_ATTN_BLOCKS + 2) +
+           (rows <= QN_ATTN_FEW ? 2 * k : k) + QN_ATTN_TILE + n_pad + STEP * at_least(d_pad, n_pad);
+}
+
+int64_t qn__attn_int_abreast(int64_t d, int64_t dv)
+{
+    int64_t n = 1;
+    while (d <= QN_ATTN_SLICE && dv <= QN_ATTN_SLICE && floats_for(QN_ATTN_FEW, slice_of(d), slice_of(dv), n + 1) <= FLOATS) n++;
+    return n;
 }
 
 int64_t qn__attn_int_rows(int64_t d, int64_t dv)
 {
     int64_t rows = d <= QN_ATTN_SLICE ? QN_ATTN_ROWS : QN_ATTN_LANES; /* a head in slices is scored a slice at a time: one group */
-    while (rows > 16 && floats_for(rows, slice_of(d), slice_of(dv)) > FLOATS) rows -= 16;
+    while (rows > 16 && floats_for(rows, slice_of(d), slice_of(dv), 1) > FLOATS) rows -= 16;
     return rows;
 }
 _Static_assert(16 * (QN_ATTN_SLICE * 5 / 2 + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 7) + K_ELEMS + QN_ATTN_TILE * QN_ATTN_SLICE / 2 +
                3 * QN_ATTN_TILE + QN_ATTN_SLICE + STEP * QN_ATTN_SLICE <= FLOATS, "16 rows always fit");
 _Static_assert((int)QN_ATTN_FEW <= (int)STEP && (int)QN_ATTN_TILE == 16 * (int)QN_ATTN_BLOCKS && STEP % 2 == 0, "rows pass through the piece; V goes in pairs of cells");
 
-void qn__attn_int_choose(qn_attn *a, int64_t first_row)
+void qn__attn_int_choose(qn_attn *a, int64_t abreast, int64_t first_row)
 {
+    const int64_t all = whole_lanes(a->all_rows);
+    float *next = a->heads + abreast * head_floats(a->all_rows, a->d_pad, a->n_pad);
+    a->first_head += (a->first_kv + abreast - a->kv_head) * a->n_heads;
+    a->kv_head = a->first_kv + abreast;
     a->first_row = first_row;
     a->n_rows = a->all_rows - first_row < a->group_rows ? a->all_rows - first_row : a->group_rows;
     a->n_lanes = whole_lanes(a->n_rows);
     a->total = a->all_total + first_row * a->n_pad;
     a->total_max = a->all_total_max + first_row;
     a->total_sum = a->all_total_sum + first_row;
-    a->q16 = a->all_q16 + first_row * a->d_pad;
-    a->q_scale = a->all_q_scale + first_row;
     a->first = a->all_first + first_row;
     a->last = a->all_last + first_row;
+#define TAKE(name, n) (a->name = (void *)next, next += (n))
+    TAKE(s, QN_ATTN_TILE * (a->few ? QN_ATTN_FEW : a->group_rows));
+    TAKE(log_scale, QN_ATTN_TILE);
+    TAKE(weight, QN_ATTN_TILE);
+    TAKE(v16, QN_ATTN_TILE * a->n_pad / 2);
+    TAKE(q_scale, all);
+    TAKE(q16, a->d_pad / 2 * (a->few ? QN_ATTN_FEW : all));
+    a->q_scale += first_row;
+    a->q16 += first_row * a->d_pad;
 }
 
 /* ---- queries --------------------------------------------------------------------------------------------------------- */
@@ -105,26 +130,20 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
     a->k_cells = k_cells_of(a->group_rows >= a->all_rows, d_pad);
 
     const int64_t all = whole_lanes(a->all_rows), lanes = a->group_rows, k = a->k_cells * d_pad / 2;
-#define TAKE(name, n) (a->name = (void *)next, next += (n))
-    TAKE(s, QN_ATTN_TILE * lanes);
+    TAKE(heads, a->n_abreast * head_floats(a->all_rows, d_pad, n_pad));
     TAKE(p16, QN_ATTN_TILE / 2 * lanes);
     TAKE(piece, STEP * at_least(d_pad, n_pad));
-    TAKE(all_q16, d_pad / 2 * all);
     TAKE(y, n_pad * lanes);
     TAKE(all_total, n_pad * all);
     TAKE(k_scale, QN_ATTN_TILE);
-    TAKE(log_scale, QN_ATTN_TILE);
-    TAKE(weight, QN_ATTN_TILE);
     TAKE(ones, n_pad);
     TAKE(p_scale, QN_ATTN_BLOCKS * lanes);
     TAKE(max, lanes);
     TAKE(sum, lanes);
     TAKE(all_total_max, all);
     TAKE(all_total_sum, all);
-    TAKE(all_q_scale, all);
     TAKE(all_first, all);
     TAKE(all_last, all);
-    TAKE(v16, QN_ATTN_TILE / 2 * n_pad);
     TAKE(k16, k);
     a->kt16 = (void *)next; /* where rows are few, and only then */
 #undef TAKE
@@ -133,10 +152,11 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
     memset(a->all_total_sum, 0, (size_t)all * 4);
     for (int64_t l = 0; l < all; l++) a->all_total_max[l] = -INFINITY;
     for (int64_t j = 0; j < n_pad; j++) a->ones[j] = 1;
-    for (int64_t row = 0; row < a->all_rows && d <= QN_ATTN_SLICE; row += a->group_rows) {
-        qn__attn_int_choose(a, row);
-        load_queries(a, 0, d);
-    }
+    for (int64_t h = 0; h < a->n_abreast && d <= QN_ATTN_SLICE; h++)
+        for (int64_t row = 0; row < a->all_rows; row += a->group_rows) {
+            qn__attn_int_choose(a, h, row);
+            load_queries(a, 0, d);
+        }
 }
 
 /* ---- cells ----------------------------------------------------------------------------------------------------------- */
@@ -155,8 +175,15 @@ static qn_attn_rows part_of_rows(const qn_view *kv, int64_t head, int64_t from, 
     return (qn_attn_rows){rows_of(kv, head, from), cell_bytes_of(kv), qn__elems_bytes(kv->dtype, n)};
 }
 
-/* Asks memory for them, of some cells. Rows of one head lie far apart, which processors do not foresee, and in a model they are in no cache:
- * waiting for them took half of a decoding step's attention. */
+/* The same of several heads, from the first to the last byte; of the first one where they don't lie side by side. */
+static qn_attn_rows rows_abreast(const qn_view *kv, int64_t head, int64_t n_heads, int64_t from, int64_t n)
+{
+    const int64_t step = kv->layout.stride[1];
+    return part_of_rows(kv, head, from, step > 0 && step <= 2 * n ? (n_heads - 1) * step + n : n);
+}
+
+/* Asks memory for them, of some cells. A row is too short for processors to foresee the next one in every case, and in a model they are in no
+ * cache: waiting for them took half of a decoding step's attention. */
 static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
 {
     const qn_attn_rows r = *rows;
@@ -179,15 +206,27 @@ static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
 
 /* What is read next is asked for evenly between the steps of what is computed now: a few cells' K and V each time. Memory takes some lines at
  * once, and whoever asks for more waits. */
-static void ask_some(qn_attn *a, int64_t n)
+static void ask_until(qn_attn *a, int64_t n)
 {
-    if (n > a->n_next - a->n_asked) n = a->n_next - a->n_asked;
+    n = (n < a->n_next ? n : a->n_next) - a->n_asked;
     if (n <= 0) return;
     ask(&a->next_v, a->next_cell + a->n_asked, n);
     ask(&a->next_k, a->next_cell + a->n_asked, n);
     a->n_asked += n;
 }
-static void ask_next(qn_attn *a) { ask_some(a, NEXT); }
+static void ask_next(qn_attn *a) { ask_until(a, (a->due += a->due_a_step) / 256); }
+
+static void find_next(qn_attn *a, int64_t at)
+{
+    a->n_next = a->n_asked = a->due = 0;
+    if (a->next_at < 0) return;
+    a->next_cell = a->next_at == at ? a->cell : a->next_list; /* other heads of the same cells, or others */
+    a->n_next = a->next_at == at ? a->n_cells : qn__attn_list(a, a->next_at, a->next_list, NULL, NULL);
+    a->next_k = rows_abreast(&a->t->src[1], a->next_kv, a->next_abreast, 0, first_slice(a));
+    a->next_v = rows_abreast(&a->t->src[2], a->next_kv, a->next_abreast, a->first_value, a->n_values);
+    const int64_t steps = a->n_abreast * (3 * ((a->n_cells + 15) / 16) + a->all_rows); /* K, V, weights by row, values by block */
+    a->due_a_step = steps > 0 ? 256 * a->n_next / steps + 1 : 0;
+}
 
 /* Rows in the formats that have kernels of their own become integers as they lie; others pass through the piece as floats. */
 static bool as_it_lies(const qn_attn *a, const qn_view *kv, int64_t from, int64_t n)
@@ -222,40 +261,31 @@ static void load_v(qn_attn *a)
     const qn_ukr *ukr = a->t->ukr;
     const qn_view *v = &a->t->src[2];
     const int64_t n = a->n_values;
-    const qn_attn_rows rows = part_of_rows(v, a->kv_head, a->first_value, n), k = part_of_rows(&a->t->src[1], a->kv_head, 0, first_slice(a));
-    const bool lies = as_it_lies(a, v, a->first_value, n);
-    if (!a->asked) ask(&rows, a->cell, a->n_cells);
+    const qn_attn_rows all_v = rows_abreast(v, a->first_kv, a->n_abreast, a->first_value, n);
+    const qn_attn_rows all_k = rows_abreast(&a->t->src[1], a->first_kv, a->n_abreast, 0, first_slice(a));
+    if (!a->asked) ask(&all_v, a->cell, a->n_cells);
     for (int64_t c = 0; c < a->n_cells; c += STEP) {
         const int64_t cells = a->n_cells - c < STEP ? a->n_cells - c : STEP;
-        int16_t *y = a->v16 + c * a->n_pad;
-        float *log_scale = a->log_scale + c, *weight = a->weight + c;
-        if (!a->asked) ask(&k, a->cell + c, cells);
-        ask_next(a);
-        if (lies) {
-            ukr->kv[v->dtype].pack_v(y, log_scale, weight, rows.base, rows.cell_bytes, a->cell + c, cells, n);
-        } else {
-            qn__attn_piece(a, v, c, cells, a->first_value, n);
-            ukr->attn_pack_v(y, log_scale, weight, a->piece, cells, a->n_pad);
+        if (!a->asked) ask(&all_k, a->cell + c, cells);
+        for (int64_t h = 0; h < a->n_abreast; h++) {
+            qn__attn_int_choose(a, h, 0);
+            const qn_attn_rows rows = part_of_rows(v, a->kv_head, a->first_value, n);
+            int16_t *y = a->v16 + c * a->n_pad;
+            float *log_scale = a->log_scale + c, *weight = a->weight + c;
+            ask_next(a);
+            if (as_it_lies(a, v, a->first_value, n)) {
+                ukr->kv[v->dtype].pack_v(y, log_scale, weight, rows.base, rows.cell_bytes, a->cell + c, cells, n);
+            } else {
+                qn__attn_piece(a, v, c, cells, a->first_value, n);
+                ukr->attn_pack_v(y, log_scale, weight, a->piece, cells, a->n_pad);
+            }
         }
     }
-    for (int64_t c = a->n_cells; c < whole_lanes(a->n_cells); c++) a->k_scale[c] = a->log_scale[c] = a->weight[c] = 0;
-}
-
-void qn__attn_int_tile(qn_attn *a, int64_t at)
-{
-    a->first = a->all_first;
-    a->last = a->all_last;
-    qn__attn_cells(a, at, a->all_rows);
-    a->n_next = a->n_asked = 0;
-    if (a->next_at >= 0) { /* most often another head of the same cells */
-        a->next_cell = a->next_at == at ? a->cell : a->next_list;
-        a->n_next = a->next_at == at ? a->n_cells : qn__attn_list(a, a->next_at, a->next_list, NULL, NULL);
-        a->next_k = part_of_rows(&a->t->src[1], a->next_head, 0, first_slice(a));
-        a->next_v = part_of_rows(&a->t->src[2], a->next_head, a->first_value, a->n_values);
+    for (int64_t h = 0; h < a->n_abreast; h++) {
+        qn__attn_int_choose(a, h, 0);
+        for (int64_t c = a->n_cells; c < whole_lanes(a->n_cells); c++) a->log_scale[c] = a->weight[c] = 0;
     }
-    if (a->n_cells == 0) return;
-    load_v(a);
-    if (a->group_rows < a->all_rows) load_k(a, 0, a->n_cells, 0, head_size(a));
+    for (int64_t c = a->n_cells; c < whole_lanes(a->n_cells); c++) a->k_scale[c] = 0;
 }
 
 /* Of the cells, what some row of the group sees, and what all do that see any. */
@@ -313,24 +343,43 @@ static void cap(qn_attn *a, int64_t from, int64_t to)
         }
 }
 
-static void score_group(qn_attn *a)
+/* Cells that some row sees, of all heads abreast where there is one group, which needs K only once. */
+static void score_cells(qn_attn *a, int64_t from, int64_t to)
 {
-    const int64_t d = head_size(a), from = 16 * a->first_block, to = a->end_block * 16 < a->n_cells ? a->end_block * 16 : a->n_cells;
-    if (a->group_rows < a->all_rows) {
-        score(a, a->k16 + from * a->d_pad, from, to, d, true);
-    } else {
-        for (int64_t e = 0; e < d || e == 0; e += QN_ATTN_SLICE) {
-            const int64_t n = d - e < QN_ATTN_SLICE ? d - e : QN_ATTN_SLICE;
-            if (d > QN_ATTN_SLICE) load_queries(a, e, n);
-            for (int64_t c = from, end; c < to; c = end) {
-                end = to - c < a->k_cells ? to : c + a->k_cells;
+    const int64_t d = head_size(a);
+    for (int64_t e = 0; e < d || e == 0; e += QN_ATTN_SLICE) {
+        const int64_t n = d - e < QN_ATTN_SLICE ? d - e : QN_ATTN_SLICE;
+        if (d > QN_ATTN_SLICE) load_queries(a, e, n);
+        for (int64_t c = from, end; c < to; c = end) {
+            end = to - c < a->k_cells ? to : c + a->k_cells;
+            for (int64_t h = 0; h < a->n_abreast; h++) {
+                qn__attn_int_choose(a, h, 0);
                 load_k(a, c, end - c, e, n);
                 if (a->few) score_few(a, c, end, n, e == 0);
                 else score(a, a->k16, c, end, n, e == 0);
             }
         }
     }
-    if (a->attrs->softcap > 0) cap(a, from, to);
+}
+
+static int64_t seen_from(const qn_attn *a) { return 16 * a->first_block; }
+static int64_t seen_to(const qn_attn *a) { return a->end_block * 16 < a->n_cells ? a->end_block * 16 : a->n_cells; }
+
+void qn__attn_int_tile(qn_attn *a, int64_t at)
+{
+    a->first = a->all_first;
+    a->last = a->all_last;
+    qn__attn_cells(a, at, a->all_rows);
+    find_next(a, at);
+    if (a->n_cells == 0) return;
+    load_v(a);
+    if (a->group_rows < a->all_rows) {
+        load_k(a, 0, a->n_cells, 0, head_size(a));
+    } else {
+        qn__attn_int_choose(a, 0, 0);
+        look(a);
+        score_cells(a, seen_from(a), seen_to(a));
+    }
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------------------- */
@@ -343,7 +392,7 @@ static int64_t pairs_of(const qn_attn *a, int64_t block)
 static void weigh_and_add(qn_attn *a)
 {
     const qn_ukr *ukr = a->t->ukr;
-    const int64_t lanes = a->n_lanes, from = 16 * a->first_block, to = a->end_block * 16 < a->n_cells ? a->end_block * 16 : a->n_cells;
+    const int64_t lanes = a->n_lanes, from = seen_from(a), to = seen_to(a);
     for (int64_t l = 0; l < lanes && from > 0; l++) { /* as the kernel counts */
         a->first[l] -= (int32_t)from;
         a->last[l] -= (int32_t)from;
@@ -366,7 +415,7 @@ static void weigh_and_add(qn_attn *a)
 static void weigh_and_add_few(qn_attn *a)
 {
     const qn_ukr *ukr = a->t->ukr;
-    const int64_t lanes = a->n_lanes, from = 16 * a->first_block, to = a->end_block * 16 < a->n_cells ? a->end_block * 16 : a->n_cells;
+    const int64_t lanes = a->n_lanes, from = seen_from(a), to = seen_to(a);
     for (int64_t r = 0; r < a->n_rows; r++) {
         float scale[QN_ATTN_BLOCKS] = {0};
         int16_t *p = a->p16 + r * QN_ATTN_TILE;
@@ -385,19 +434,20 @@ static void weigh_and_add_few(qn_attn *a)
                                        .out_scale = a->p_scale + (b - a->first_block) * lanes, .lane_scale = a->ones, .n_lanes = a->n_pad,
                                        .n_out = a->n_rows, .n_in = pairs_of(a, b)});
     }
-    ask_some(a, QN_ATTN_TILE);
     if (!a->kept) ukr->transpose_f32(a->y, lanes, a->piece, a->n_pad, a->n_rows, a->n_values);
 }
 
-void qn__attn_int_group(qn_attn *a, int64_t first_row)
+void qn__attn_int_group(qn_attn *a, int64_t abreast, int64_t first_row)
 {
-    qn__attn_int_choose(a, first_row);
+    qn__attn_int_choose(a, abreast, first_row);
     look(a);
     if (a->first_block < a->end_block) {
-        score_group(a);
+        if (a->group_rows < a->all_rows) score(a, a->k16 + seen_from(a) * a->d_pad, seen_from(a), seen_to(a), head_size(a), true);
+        if (a->attrs->softcap > 0) cap(a, seen_from(a), seen_to(a));
         if (a->few) weigh_and_add_few(a);
         else weigh_and_add(a);
     }
+    if (abreast == a->n_abreast - 1) ask_until(a, QN_ATTN_TILE);
     for (int64_t l = 0; l < a->n_lanes; l++)
         if (a->first[l] >= a->last[l]) a->sum[l] = 0;
 }

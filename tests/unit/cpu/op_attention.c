@@ -218,6 +218,13 @@ static void test_integers(void **state)
                          .kt = QN_DTYPE_Q8_0, .vt = QN_DTYPE_Q8_0});
     try_case((attn_case){.n = 3, .n_head = 130, .n_kv = 1, .d = 16, .dv = 24, .n_cells = 64, .n_lists = 1, .capacity = 64,
                          .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+    /* KV heads abreast: not all at once, as many as there is room for, with lists of their own */
+    try_case((attn_case){.n = 1, .n_head = 10, .n_kv = 5, .d = 64, .dv = 32, .n_cells = 1300, .n_lists = 1, .capacity = 1200,
+                         .kt = QN_DTYPE_Q8_0, .vt = QN_DTYPE_F16});
+    try_case((attn_case){.n = 1, .n_head = 7, .n_kv = 7, .d = 256, .dv = 256, .n_cells = 900, .n_lists = 1, .capacity = 900,
+                         .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+    try_case((attn_case){.n = 4, .n_head = 14, .n_kv = 7, .d = 96, .dv = 64, .n_cells = 1000, .n_lists = 3, .capacity = 900,
+                         .kt = QN_DTYPE_BF16, .vt = QN_DTYPE_Q8_0});
     for (int32_t window = 1; window <= 400; window += 57) {
         attn_case c = {.n = 40, .n_head = 16, .n_kv = 8, .d = 32, .dv = 32, .n_cells = 620, .n_lists = 2, .capacity = 620,
                        .kt = QN_DTYPE_F16, .vt = QN_DTYPE_Q8_0, .attrs = {.window = window, .softcap = window % 2 ? 2.5f : 0}};
