@@ -63,7 +63,7 @@ QN_API bool qn_cpu_level_find(const char *name, qn_cpu_level *out);
 
 typedef struct qn_machine_peaks {
     int threads;
-    double read_gb_s;    /* reads of a buffer far larger than the caches, in one stream or, at amx, in eight; 1 GB = 1e9 bytes */
+    double read_gb_s;    /* reads of a buffer far larger than the caches, in one stream or in eight, the better; 1 GB = 1e9 bytes */
     double int8_gops;    /* 8-bit multiply-adds at the level, counted as 2 operations each */
     double f32_gflops;   /* fused multiply-adds, 2 operations each */
     double bf16_gflops;  /* the same with weights of BF16: more where the level has products of bfloat16 */

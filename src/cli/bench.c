@@ -13,12 +13,13 @@
 #define PEAK_SECONDS 0.6 /* 0.2 s a peak: long beside a scheduler's time slice, short beside any test that tells something */
 
 static const cli_usage usage = {
-    "bench", "MODEL...", "Measures tokens a second of prompt processing and decoding, each beside the share of what this machine could do at most.",
+    "bench", "[MODEL...]", "Measures tokens a second of prompt processing and decoding, each beside the share of what this machine could do at most.",
     "Options with LIST take several values, such as -b 1,4,8; every combination with every model is a row. Tests: ppN computes a prompt of N tokens\n"
     "(logits of the last), tgN decodes N steps of one token for each of the batch's sequences; -p 0 or -n 0 leaves one out. At depth D each sequence\n"
     "holds D tokens before the clock starts. Speeds are medians; spread is the interquartile range over the median. The limit comes from read\n"
-    "bandwidth and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it.",
-    1, MAX_MODELS,
+    "bandwidth and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it. --roofline without a MODEL\n"
+    "measures these alone.",
+    0, MAX_MODELS,
 };
 
 typedef struct bench_ints { int32_t v[MAX_VALUES]; int n; } bench_ints;
@@ -103,6 +104,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
     };
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, plan->models, &plan->n_models);
     if (status >= 0) return status;
+    if (plan->n_models == 0 && !plan->roofline) return cli_bad_usage("an argument is missing; usage: quern bench MODEL..., or quern bench --roofline");
     plan->print = bench_find_format(format);
     if (!plan->print) return cli_bad_usage("--output: \"%.64s\" is no format; md, csv and json are", format);
     plan->threads = (bench_ints){{0}, 1}; /* 0 and "": the defaults */
@@ -152,23 +154,23 @@ static int measure_peaks(bench_machine *m)
     return CLI_OK;
 }
 
-/* The entry of this engine's level and threads; a new one when it is the first such. */
-static int machine_of(bench_table *t, const qn_engine *engine)
+/* The entry of a level and threads; a new one when it is the first such. */
+static int machine_of(bench_table *t, const char *level, int threads)
 {
-    qn_engine_info info;
-    qn_engine_get_info(engine, &info);
     for (int i = 0; i < t->n_machines; i++)
-        if (t->machines[i].peaks.threads == info.n_threads && strcmp(t->machines[i].cpu_level, info.cpu_level) == 0) return i;
+        if (t->machines[i].peaks.threads == threads && strcmp(t->machines[i].cpu_level, level) == 0) return i;
     bench_machine *m = &t->machines[t->n_machines];
-    m->peaks.threads = info.n_threads;
-    snprintf(m->cpu_level, sizeof(m->cpu_level), "%s", info.cpu_level);
+    m->peaks.threads = threads;
+    snprintf(m->cpu_level, sizeof(m->cpu_level), "%s", level);
     return t->n_machines++;
 }
 
 /* All tests of an open engine. Rows count as they are finished. */
 static int run_engine(const bench_plan *plan, const char *model, qn_engine *engine, bench_progress *progress, bench_table *t)
 {
-    bench_row base = {.model = model, .machine = machine_of(t, engine)};
+    qn_engine_info info;
+    qn_engine_get_info(engine, &info);
+    bench_row base = {.model = model, .machine = machine_of(t, info.cpu_level, info.n_threads)};
     bench_machine *machine = &t->machines[base.machine];
     bench_count_weights(qn_engine_file(engine), &base.weights);
     int status = measure_peaks(machine);
@@ -184,6 +186,24 @@ static int run_engine(const bench_plan *plan, const char *model, qn_engine *engi
             }
         }
     return status == CLI_OK ? measure_peaks(machine) : status;
+}
+
+/* The peaks alone, of the levels and threads that engines would have. */
+static int run_peaks(const bench_plan *plan, bench_table *t)
+{
+    qn_machine here;
+    int status = CLI_OK;
+    qn_machine_get(&here);
+    for (int l = 0; l < plan->levels.n; l++) {
+        qn_cpu_level level = here.level;
+        if (*plan->levels.v[l]) qn_cpu_level_find(plan->levels.v[l], &level);
+        while (!(here.levels >> level & 1)) level--; /* every machine runs the lowest */
+        for (int i = 0; i < plan->threads.n && status == CLI_OK; i++) {
+            const int threads = plan->threads.v[i] ? plan->threads.v[i] : here.default_threads;
+            status = measure_peaks(&t->machines[machine_of(t, qn_cpu_level_name(level), threads)]);
+        }
+    }
+    return status;
 }
 
 static int run_all(const bench_plan *plan, bench_progress *progress, bench_table *t)
@@ -208,7 +228,7 @@ int cli_command_bench(int argc, char **argv)
     int status = parse(argc, argv, &plan);
     if (status >= 0) return status;
     const int n_tests = list_tests(&plan, NULL, NULL);
-    const int64_t n_engines = (int64_t)plan.n_models * plan.levels.n * plan.threads.n;
+    const int64_t n_engines = (int64_t)(plan.n_models ? plan.n_models : 1) * plan.levels.n * plan.threads.n;
     const int64_t n_rows = n_engines * plan.kv_types.n * plan.depths.n * n_tests; /* below 2^42 */
     if (n_tests == 0) return cli_bad_usage("nothing to test: both --prompt and --predict are 0");
     if (n_rows > MAX_TESTS) return cli_bad_usage("%lld combinations of models and options; %d are possible", (long long)n_rows, MAX_TESTS);
@@ -216,10 +236,11 @@ int cli_command_bench(int argc, char **argv)
     bench_table table = {.rows = calloc((size_t)n_rows, sizeof(*table.rows)), .machines = calloc((size_t)n_engines, sizeof(*table.machines))};
     bench_progress progress = {.total = (uint64_t)n_rows * (uint64_t)(plan.repetitions + 1)};
     cli_progress_init(&progress.bar, "bench");
-    status = table.rows && table.machines ? run_all(&plan, &progress, &table) : cli_fail("out of memory for %lld tests", (long long)n_rows);
+    if (!table.rows || !table.machines) status = cli_fail("out of memory for %lld tests", (long long)n_rows);
+    else status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
     cli_progress_end(&progress.bar);
     /* What was measured before a failure or an interruption is shown all the same; the status tells. */
-    if (table.n_rows > 0) {
+    if (table.n_rows > 0 || (plan.n_models == 0 && status == CLI_OK)) {
         const int printed = plan.print(&table, plan.repetitions, plan.roofline);
         const int flushed = printed == CLI_OK ? cli_finish_output() : printed;
         if (status == CLI_OK) status = flushed;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/bench_print.c -- a table of results as Markdown, CSV or JSON. The three hold the same figures; Markdown rounds them. */
+/* src/cli/bench_print.c -- a table of results as Markdown, CSV or JSON. The three hold the same figures; Markdown rounds them. A table without rows
+ * is one of machines. */
 #include "cli/bench.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -94,9 +95,11 @@ static int print_md(const bench_table *t, int repetitions, bool roofline)
                p->threads, p->threads == 1 ? "" : "s",
                t->machines[i].cpu_level, p->read_gb_s, p->int8_gops, p->f32_gflops, p->bf16_gflops);
     }
-    putchar('\n');
-    for (int r = 0; r < t->n_rows + 2; r++) md_print(lines[r], width, roofline);
-    printf("\ntokens/s: median of %d after one warm-up; spread: interquartile range / median; of limit: share of what reading the weights and the\n"
+    for (int r = 0; r < t->n_rows + 2 && t->n_rows > 0; r++) {
+        if (r == 0) putchar('\n');
+        md_print(lines[r], width, roofline);
+    }
+    if (t->n_rows > 0) printf("\ntokens/s: median of %d after one warm-up; spread: interquartile range / median; of limit: share of what reading the weights and the\n"
            "cache once, or multiplying them, allows at the measured peaks; memory: most allocated at a time beside the mapped file.\n", repetitions);
     free(lines);
     return CLI_OK;
@@ -107,6 +110,14 @@ static int print_md(const bench_table *t, int repetitions, bool roofline)
 static int print_csv(const bench_table *t, int repetitions, bool roofline)
 {
     (void)roofline; /* always all columns */
+    if (t->n_rows == 0) {
+        puts("threads,cpu_level,read_gb_s,int8_gops,f32_gflops,bf16_gflops");
+        for (int i = 0; i < t->n_machines; i++) {
+            const bench_machine *m = &t->machines[i];
+            printf("%d,%s,%.6g,%.6g,%.6g,%.6g\n", m->peaks.threads, m->cpu_level, m->peaks.read_gb_s, m->peaks.int8_gops, m->peaks.f32_gflops, m->peaks.bf16_gflops);
+        }
+        return CLI_OK;
+    }
     puts("model,test,depth,batch,kv_type,tokens_per_second,spread,limit_share,peak_bytes,load_seconds,threads,cpu_level,limit_tokens_per_second,"
          "limited_by,read_gb_s,int8_gops,f32_gflops,repetitions,bf16_gflops");
     for (int i = 0; i < t->n_rows; i++) {

@@ -54,6 +54,15 @@ grep -q "limited by" "$work/out" && bad "Markdown: limits without --roofline"
 expect 0 "$quern" bench "$model" -p 0 -n 4 -r 1 -t 1 --roofline
 for word in "limit tokens/s" "limited by" "Gop/s"; do grep -q "$word" "$work/out" || bad "--roofline: no $word"; done
 
+# Without a model the peaks alone, in every format; a level that the machine lacks is the next lower one.
+expect 0 "$quern" bench --roofline -t 1 --cpu ref
+for word in "1 thread at ref" "reads" "int8" "f32"; do grep -q "$word" "$work/out" || bad "--roofline alone: no $word"; done
+grep -q "^|" "$work/out" && bad "--roofline alone: a table without rows"
+expect 0 "$quern" bench --roofline -t 1,2 --cpu ref -o csv
+[ "$(grep -c '^[12],ref,[0-9]' "$work/out")" -eq 2 ] || bad "--roofline alone: CSV"
+expect 0 "$quern" bench --roofline -t 1 -o json
+grep -q '"tests": \[\]' "$work/out" && grep -q '"read_gb_s"' "$work/out" || bad "--roofline alone: JSON"
+
 # JSON, and a second machine entry for a second level.
 expect 0 "$quern" bench "$model" -p 0 -n 4 -r 3 -t 1 --cpu ref,avx2 -o json
 cp "$work/out" "$work/speed.json"
