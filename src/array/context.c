@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/array/context.c -- contexts: what they own, errors, scopes. */
 #include "array/array.h"
-#include "array/tape.h"
+#include "array/autograd/tape.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/backend/exec.c -- a compiled graph: made ready, compiled against buffers, given inputs, run, asked for outputs.
  * Setting, running and getting allocate nothing. */
-#include "backend/inner.h"
+#include "backend/internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/backend/fold.c -- computes a node of constants at compile time, on the road that every node takes: buffers, compile, run, download. */
-#include "backend/inner.h"
+#include "backend/internal.h"
 
 #include "base/mem.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/backend/place.c -- which backend computes each node; the rules are in sched.h. One pass in graph order; nothing here depends on
  * anything but the graph, the backends and their order, so the same graph is placed the same way every time. */
-#include "backend/inner.h"
+#include "backend/internal.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/backend/sched.c -- the scheduler as an object: its backends, buffers and compiled graphs. */
-#include "backend/inner.h"
+#include "backend/internal.h"
 
 #include <string.h>
 

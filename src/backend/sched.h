@@ -10,7 +10,7 @@
 #define QN_BACKEND_SCHED_H
 
 #include "backend/backend.h"
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 
 typedef struct qn_sched qn_sched;
 typedef struct qn_exec qn_exec; /* a compiled graph */

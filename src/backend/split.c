@@ -5,7 +5,7 @@
  * computed before, since nothing else runs meanwhile. A value is copied once to a place, however many nodes read it there. Resident
  * memory changes from update to update, but each update is a node of its own and so a value of its own: a reader of a later
  * state gets a later copy, and one of an earlier state was copied before the update, because its stretch began before it. */
-#include "backend/inner.h"
+#include "backend/internal.h"
 
 #include <string.h>
 

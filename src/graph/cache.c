@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/graph/cache.c -- a map from bytes to values with a fixed number of entries; the least recently used leaves first.
  * Entries are in one hash chain and in one list by time of use. Finding allocates nothing. */
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 #include "base/metrics.h"
 #include <string.h>
 

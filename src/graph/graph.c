@@ -2,7 +2,7 @@
 /* src/graph/graph.c -- a graph as an object: its arena, its list of nodes, the recorder under every builder, and the
  * sticky error. Always holds: nodes[i]->id == i, sources come before their users, and a node that is in the list has
  * passed its op's rule. */
-#include "graph/inner.h"
+#include "graph/internal.h"
 #include "base/metrics.h"
 #include <stdio.h>
 #include <string.h>

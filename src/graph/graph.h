@@ -203,13 +203,13 @@ qn_status qn__graph_print(const qn_graph *g, qn_graph_format format, const qn_pr
 
 
 /* Builders of one family of operations each. */
-#include "graph/ops_pointwise.h"
-#include "graph/ops_reduce.h"
-#include "graph/ops_matmul.h"
-#include "graph/ops_index.h"
-#include "graph/ops_optim.h"
-#include "graph/ops_conv.h"
-#include "graph/ops_sdpa.h"
-#include "graph/ops_layers.h"
+#include "graph/ops/pointwise.h"
+#include "graph/ops/reduce.h"
+#include "graph/ops/matmul.h"
+#include "graph/ops/index.h"
+#include "graph/ops/optim.h"
+#include "graph/ops/conv.h"
+#include "graph/ops/sdpa.h"
+#include "graph/ops/layers.h"
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/graph/ops.c -- the op table, generated from ops.def, and the public questions about a node. */
-#include "graph/inner.h"
+#include "graph/internal.h"
 
 static const qn_op_info table[QN_OP_COUNT] = {
 #define QN_OP(name, kind, min, max, attrs, rule, inplace, formula) \

@@ -2,7 +2,7 @@
 /* src/graph/verify.c -- is this list of nodes a graph? Order, arities, rules again, whose memory is whose, and that nobody
  * reads a resident tensor as it was before an update. Linear in the size of the graph but for the last part, which walks
  * the updates of one tensor that came after the version being read: none in a graph that reads through results. */
-#include "graph/inner.h"
+#include "graph/internal.h"
 #include <stdlib.h>
 #include <string.h>
 

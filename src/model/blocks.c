@@ -2,7 +2,7 @@
 /* src/model/blocks.c -- the blocks that architectures are made of. x is [n_tokens, n_embd] throughout. */
 #include "model/build.h"
 
-#include "graph/ops_layers.h"
+#include "graph/ops/layers.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 /* src/model/build.c -- whole graphs: decoding a batch, and moving cached cells. Symbolic: nothing is computed here. */
 #include "model/build.h"
 
-#include "graph/ops_layers.h"
+#include "graph/ops/layers.h"
 
 static qn_status begin(qn_build *b, const qn_model *m, const qn_kv_desc *kv, int32_t n_tokens, qn_error *err)
 {

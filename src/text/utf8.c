@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/utf8.c -- see utf8.h. Table 3-7 of the Unicode standard decides what is well-formed. */
-#include "utf8.h"
+#include "text/utf8.h"
 
 /* Allowed range of the second byte for a first byte; the third and fourth are always 80..BF. */
 static int sequence(unsigned char first, unsigned char *lo, unsigned char *hi)

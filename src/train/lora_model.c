@@ -2,7 +2,7 @@
 /* src/train/lora_model.c -- the base's layers recorded with tensor operations: what qn__decoder_layer builds for running, with attention over a
  * whole window instead of a cache, and x a^T b^T beside the layers that learn. Only the pairs have gradients; what comes before the first
  * of them is computed without a tape. */
-#include "array/apply.h"
+#include "array/ops/apply.h"
 #include "train/lora.h"
 #include <math.h>
 #include <quern/ops.h>

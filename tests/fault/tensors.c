@@ -8,7 +8,7 @@
 #include <quern/optim.h>
 #include <quern/ops.h>
 
-#include "array/dlpack.h"
+#include "array/io/dlpack.h"
 
 typedef struct net {
     qn_context *ctx;

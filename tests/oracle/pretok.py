@@ -3,7 +3,7 @@
 """Writes tests/unit/text/pretok_figures.inc: how each pre-tokenizer cuts a set of torture strings.
 
 The witness is the `regex` package for Python, run on the patterns as the models' own tokenizer files spell them: possessive and
-inline-flag forms, set intersections and look-aheads included, where src/text/pretok.def has cheaper forms of its own.
+inline-flag forms, set intersections and look-aheads included, where src/text/tokenizer/pretok.def has cheaper forms of its own.
 
     python3 tests/oracle/pretok.py > tests/unit/text/pretok_figures.inc
 

@@ -11,7 +11,7 @@
 #ifndef QN_GRAPH_PASSES_H
 #define QN_GRAPH_PASSES_H
 
-#include "graph/inner.h"
+#include "graph/internal.h"
 
 typedef struct qn_pass_ctx {
     qn_graph *g;

@@ -3,7 +3,7 @@
  * deleter is called once. */
 #include "rig.h"
 
-#include "array/dlpack.h"
+#include "array/io/dlpack.h"
 #include "base/thread.h"
 #include <quern/dlpack.h>
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "graph/graph.h"
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 
 #define F32 QN_DTYPE_F32
 #define I32 QN_DTYPE_I32

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "text/pretok.h"
+#include "text/tokenizer/pretok.h"
 #include "text/utf8.h"
 #include "pretok_figures.inc"
 

@@ -3,7 +3,7 @@
  * tests/oracle/sampler.py: a program that shares no code with the library and computes from the definitions in double
  * precision. */
 #include "sampler_common.h"
-#include "text/sampler.h"
+#include "text/sampler/sampler.h"
 
 typedef struct vector_case {
     const char *name;

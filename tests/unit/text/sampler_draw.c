@@ -2,7 +2,7 @@
 /* tests/unit/text/sampler_draw.c -- the random stream, the distribution of draws, the arithmetic beneath, what survives from
  * call to call, and logits that make no sense. */
 #include "sampler_common.h"
-#include "text/sampler.h"
+#include "text/sampler/sampler.h"
 
 /* The first outputs that the generator's authors' code gives for the state {1, 2, 3, 4}, and splitmix64's for 1234567. */
 static void stream(void **state)

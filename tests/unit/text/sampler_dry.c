@@ -2,7 +2,7 @@
 /* tests/unit/text/sampler_dry.c -- DRY's breakers against real vocabularies: which tokens break, and after which tails. The
  * penalties themselves are checked by the vectors of sampler.c. Skipped where the vocabularies are absent. */
 #include "sampler_common.h"
-#include "text/sampler.h"
+#include "text/sampler/sampler.h"
 #include "unit/base/failing.h"
 
 #include <stdio.h>

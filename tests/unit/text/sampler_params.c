@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/text/sampler_params.c -- defaults, ranges and their messages, order strings, allocation failures. */
 #include "sampler_common.h"
-#include "text/sampler.h"
+#include "text/sampler/sampler.h"
 #include "unit/base/failing.h"
 
 /* The text of the error of a create call that must be refused. */

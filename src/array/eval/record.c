@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/* src/array/eval/record.c -- recording: handles to nodes of the pending graph and back. An operation whose node no rule or backend takes
+ * leaves the graph as it was, so what is recorded can be run. */
+#include "array/array.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the pending graph as it was before ---- */
+
+qn_mark qn__mark(const qn_context *ctx) { return (qn_mark){ctx->graph->n_nodes, ctx->n_leaves, ctx->n_numbers}; }
+
+void qn__roll_back(qn_context *ctx, qn_mark m)
+{
+    while (ctx->n_leaves > m.n_leaves) {
+        qn_storage *s = ctx->leaves[--ctx->n_leaves].storage;
+        if (s == NULL) continue;
+        s->leaf = NULL;
+        qn__storage_unref(s);
+    }
+    ctx->graph->n_nodes = m.n_nodes;
+    ctx->n_numbers = m.n_numbers;
+    ctx->epoch++; /* views remembered by handles may be gone */
+}
+
+/* ---- nodes ---- */
+
+/* A builder's failure is the context's error, and the graph goes on. */
+static qn_node *failed(qn_context *ctx)
+{
+    *qn__err(ctx) = ctx->graph->error;
+    ctx->graph->error = (qn_error){0};
+    ctx->graph->arena.failed = false;
+    return NULL;
+}
+
+qn_node *qn__node_op(qn_context *ctx, qn_op op, const void *attrs, qn_node *const *src, int n_src)
+{
+    qn_graph *g = ctx->graph;
+    qn_node *n = qn__op(g, op, attrs, src, n_src);
+    if (g->error.status != QN_OK) return failed(ctx);
+    if (qn__op_info(op)->kind == QN_KIND_view) return n;
+    if (ctx->backend->type->accepts(ctx->backend, n, &g->error)) return n;
+    if (g->error.status == QN_OK) g->error = (qn_error){.status = QN_STATUS_unsupported, .text = "no backend takes this"};
+    g->n_nodes--; /* it was the last */
+    return failed(ctx);
+}
+
+qn_node *qn__node_view(qn_context *ctx, qn_node *n, const qn_layout *layout)
+{
+    if (n->layout.rank == layout->rank && n->layout.offset == layout->offset) {
+        const size_t bytes = (size_t)layout->rank * sizeof layout->dim[0];
+        if (memcmp(n->layout.dim, layout->dim, bytes) == 0 && memcmp(n->layout.stride, layout->stride, bytes) == 0) return n;
+    }
+    const qn_view_attrs attrs = {.layout = *layout};
+    return qn__node_op(ctx, QN_OP_view, &attrs, &n, 1);
+}
+
+static bool grow_leaves(qn_context *ctx)
+{
+    if (ctx->n_leaves < ctx->cap_leaves) return true;
+    const int32_t cap = ctx->cap_leaves > 0 ? ctx->cap_leaves * 2 : 64;
+    qn_leaf *leaves = qn__realloc(ctx->leaves, (size_t)cap * sizeof *leaves);
+    if (leaves == NULL) {
+        (void)QN_FAIL_NOMEM(qn__err(ctx), (size_t)cap * sizeof *leaves);
+        return false;
+    }
+    ctx->leaves = leaves;
+    ctx->cap_leaves = cap;
+    return true;
+}
+
+static qn_node *new_leaf(qn_context *ctx, qn_dtype dtype, const qn_shape *shape, qn_leaf leaf)
+{
+    if (!grow_leaves(ctx)) return NULL;
+    leaf.node = qn__param(ctx->graph, "", dtype, shape, NULL, 0, 0);
+    if (ctx->graph->error.status != QN_OK) return failed(ctx);
+    ctx->leaves[ctx->n_leaves++] = leaf;
+    return leaf.node;
+}
+
+/* The node of a storage's latest value, in whatever layout. */
+static qn_node *root_of(qn_storage *s)
+{
+    if (s->value != NULL) return s->value;
+    if (s->leaf != NULL) return s->leaf;
+    if (s->lost || s->memory == NULL) {
+        (void)QN_FAIL(qn__err(s->ctx), state, "the value of a tensor was lost when a run failed");
+        return NULL;
+    }
+    const qn_shape shape = qn_layout_shape(&s->layout);
+    s->leaf = new_leaf(s->ctx, s->dtype, &shape, (qn_leaf){.storage = s});
+    if (s->leaf != NULL) s->refs++;
+    return s->leaf;
+}
+
+qn_node *qn__node_at(qn_storage *s, const qn_layout *layout)
+{
+    qn_node *root = root_of(s);
+    return root != NULL ? qn__node_view(s->ctx, root, layout) : NULL;
+}
+
+qn_node *qn__node_of(qn_tensor *t)
+{
+    qn_node *root = root_of(t->storage);
+    if (root == NULL) return NULL;
+    if (t->epoch == t->ctx->epoch && t->node_root == root) return t->node;
+    qn_node *n = qn__node_view(t->ctx, root, &t->layout);
+    if (n == NULL) return NULL;
+    t->epoch = t->ctx->epoch;
+    t->node_root = root;
+    t->node = n;
+    return n;
+}
+
+/* ---- numbers ---- */
+
+bool qn__number_write(void *out, double value, qn_dtype dtype, qn_error *err)
+{
+    const float f = (float)value;
+    const qn_dtype_info *info = qn_dtype_get(dtype);
+    if (info->class_ == QN_CLASS_real) {
+        if (dtype == QN_DTYPE_F64) memcpy(out, &value, sizeof value);
+        else if (dtype == QN_DTYPE_F32) memcpy(out, &f, sizeof f);
+        else if (isfinite(f)) return qn_pack(dtype, &f, out, 1, 1, NULL, err) == QN_OK;
+        else memcpy(out, (char *)&f + 2, 2); /* the upper half is right for BF16; F16 below */
+        if (dtype == QN_DTYPE_F16) memcpy(out, &(uint16_t){isnan(f) ? 0x7e00 : f > 0 ? 0x7c00 : 0xfc00}, 2);
+        return true;
+    }
+    if (info->class_ == QN_CLASS_boolean) {
+        memcpy(out, &(uint8_t){value != 0.0}, 1);
+        return true;
+    }
+    if (info->class_ != QN_CLASS_integer || !(value >= -0x1p63) || !(value < 0x1p63)) {
+        (void)QN_FAIL(err, invalid, "the number %g cannot be stored in %s", value, info->name);
+        return false;
+    }
+    const int64_t i = (int64_t)value; /* little-endian: the low bytes come first */
+    memcpy(out, &i, (size_t)info->block_bytes);
+    return true;
+}
+
+qn_node *qn__node_number(qn_context *ctx, double value, qn_dtype dtype)
+{
+    if (ctx->n_numbers == QN_MAX_NUMBERS) { /* graphs with more are rare: each takes a storage of its own */
+        qn_storage *s = qn__storage_new_resident(ctx, dtype, &QN_SCALAR);
+        if (s == NULL) return NULL;
+        uint8_t bytes[QN_NUMBER_BYTES];
+        const bool good = qn__number_write(bytes, value, dtype, qn__err(ctx)) &&
+                          ctx->backend->type->upload(s->memory->buffer, 0, bytes, (uint64_t)qn_dtype_get(dtype)->block_bytes,
+                                                     qn__err(ctx)) == QN_OK;
+        qn_node *n = good ? root_of(s) : NULL;
+        qn__storage_unref(s);
+        return n;
+    }
+    const uint64_t offset = (uint64_t)ctx->n_numbers * QN_NUMBER_BYTES;
+    if (!qn__number_write(ctx->numbers + offset, value, dtype, qn__err(ctx))) return NULL;
+    qn_node *n = new_leaf(ctx, dtype, &QN_SCALAR, (qn_leaf){.offset = offset});
+    if (n != NULL) ctx->n_numbers++;
+    return n;
+}
+
+/* ---- values ---- */
+
+/* Can this node be the value of a storage, as it is? */
+static bool is_free_value(const qn_node *n)
+{
+    return n->root == n && qn__op_info(n->op)->kind == QN_KIND_compute && !(n->flags & QN_NODE_owned);
+}
+
+static qn_node *as_value(qn_context *ctx, qn_node *n)
+{
+    if (!is_free_value(n)) n = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)n->dtype}, &n, 1);
+    return n;
+}
+
+static void set_value(qn_storage *s, qn_node *n)
+{
+    n->flags |= QN_NODE_owned;
+    s->value = n;
+    qn__storage_list(s);
+}
+
+qn_tensor *qn__tensor_of(qn_context *ctx, qn_node *n)
+{
+    if (n == NULL) return NULL;
+    n = as_value(ctx, n);
+    qn_storage *s = n != NULL ? qn__slab_get(ctx, &ctx->storages) : NULL;
+    if (s == NULL) return NULL;
+    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = n->dtype, .layout = n->layout};
+    ctx->n_storages++;
+    set_value(s, n);
+    return qn__tensor_new(ctx, s, &n->layout);
+}
+
+/* ---- writing ---- */
+
+/* An update of src[0], memory that lies in a storage. */
+static qn_node *update_node(qn_context *ctx, qn_storage *s, qn_op op, const void *attrs, qn_node *const *src, int n_src)
+{
+    const bool was_mutable = (s->leaf->flags & QN_NODE_mutable) != 0;
+    s->leaf->flags |= QN_NODE_mutable;
+    qn_node *u = qn__node_op(ctx, op, attrs, src, n_src);
+    if (u == NULL && !was_mutable) s->leaf->flags &= ~(uint32_t)QN_NODE_mutable;
+    return u;
+}
+
+static qn_node *write_over(qn_context *ctx, qn_storage *s, qn_node *dst, qn_node *x)
+{
+    return update_node(ctx, s, QN_OP_assign, NULL, (qn_node *[]){dst, x}, 2);
+}
+
+/* Gives a storage whose value is pending its memory now, and a node that writes the value there. */
+static bool land(qn_storage *s)
+{
+    if (s->memory != NULL) return root_of(s) != NULL;
+    qn_context *ctx = s->ctx;
+    qn_node *value = s->value;
+    const uint64_t bytes = (uint64_t)qn__node_bytes(value);
+    qn_memory *m;
+    if (qn__memory_get(ctx, 0, bytes, &m, qn__err(ctx)) != QN_OK) return false;
+    s->memory = m;
+    s->value = NULL;
+    qn_node *leaf = root_of(s), *u = leaf != NULL ? write_over(ctx, s, leaf, value) : NULL;
+    if (u == NULL) { /* an unused leaf may stay; it goes with the graph */
+        s->value = value;
+        if (leaf == NULL) {
+            s->memory = NULL;
+            qn__memory_put(ctx, m);
+        }
+        return u != NULL;
+    }
+    s->value = u;
+    return true;
+}
+
+bool qn__store(qn_tensor *t, qn_node *y)
+{
+    qn_context *ctx = t->ctx;
+    qn_storage *s = t->storage;
+    if (y == NULL) return false;
+    if (qn__is_whole(t) && s->memory == NULL) {
+        y = as_value(ctx, y);
+        if (y == NULL) return false;
+        set_value(s, y);
+        s->version++;
+        return true;
+    }
+    if (!land(s)) return false;
+    if (y->root == s->leaf) y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)y->dtype}, &y, 1); /* reads what it writes */
+    qn_node *dst = y != NULL ? qn__node_of(t) : NULL;
+    qn_node *u = dst != NULL && root_of(s) != NULL ? write_over(ctx, s, dst, y) : NULL;
+    if (u == NULL) return false;
+    s->value = u;
+    qn__storage_list(s);
+    s->version++;
+    return true;
+}
+
+bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *others, int n_others)
+{
+    qn_context *ctx = t->ctx;
+    qn_storage *s = t->storage;
+    qn_node *src[QN_MAX_SRC];
+    if (!land(s)) return false;
+    for (int i = 0; i < n_others; i++) {
+        qn_node *n = qn__node_of(others[i]);
+        if (n != NULL && n->root == s->leaf) n = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)n->dtype}, &n, 1);
+        if (n == NULL) return false;
+        src[i + 1] = n;
+    }
+    src[0] = qn__node_of(t);
+    qn_node *u = src[0] != NULL ? update_node(ctx, s, op, attrs, src, n_others + 1) : NULL;
+    if (u == NULL) return false;
+    s->value = u;
+    qn__storage_list(s);
+    s->version++;
+    return true;
+}
+
+/* ---- operations on handles ---- */
+
+/* While backward records, its gradients are nodes of the graph that is pending. */
+bool qn__make_room(qn_context *ctx)
+{
+    return ctx->graph->n_nodes < ctx->max_pending || ctx->in_backward || qn__flush(ctx) == QN_OK;
+}
+
+qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (t[i] == NULL || !qn__tape_fresh(t[i])) return NULL;
+    }
+    for (int i = 1; i < n; i++) {
+        if (t[i]->ctx == t[0]->ctx) continue;
+        (void)QN_FAIL(qn__err(t[0]->ctx), invalid, "%s: tensor 0 belongs to context %u (%s), tensor %d to context %u (%s); "
+                      "qn_to_context copies", op, t[0]->ctx->serial, t[0]->ctx->backend->name, i, t[i]->ctx->serial, t[i]->ctx->backend->name);
+        return NULL;
+    }
+    return t[0]->ctx;
+}
+
+static qn_node *node_for(qn_context *ctx, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
+{
+    qn_node *nodes[QN_MAX_SRC];
+    for (int i = 0; i < n_src; i++) {
+        nodes[i] = qn__node_of(src[i]);
+        if (nodes[i] == NULL) return NULL;
+    }
+    return qn__node_op(ctx, op, attrs, nodes, n_src);
+}
+
+qn_tensor *qn__apply(qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
+{
+    qn_context *ctx = qn__same_context(qn__op_info(op)->name, src, n_src);
+    if (ctx == NULL) return NULL;
+    qn_tensor *y = qn__tensor_of(ctx, node_for(ctx, op, attrs, src, n_src));
+    if (y == NULL || !qn__tape_wanted(ctx, src, n_src) || qn__tape_record(y, op, attrs, src, n_src)) return y;
+    qn_release(y);
+    return NULL;
+}
+
+/* Sources that the gradient will need as they are, and that the write changes, are copied first. */
+static bool save_sources(qn_context *ctx, const qn_tensor *dst, qn_op op, qn_tensor **src, int n_src, qn_tensor **made)
+{
+    memset(made, 0, (size_t)n_src * sizeof *made);
+    if (!qn__tape_wanted(ctx, src, n_src)) return true;
+    for (int i = 0; i < n_src; i++) {
+        if (src[i]->storage != dst->storage || !qn__tape_keeps(ctx, op, src, n_src, i)) continue;
+        made[i] = qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)src[i]->storage->dtype}, &src[i], 1);
+        if (made[i] == NULL) return false;
+        src[i] = made[i];
+    }
+    return true;
+}
+
+static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
+
+qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
+{
+    const char *name = qn__op_info(op)->name;
+    qn_tensor *all[QN_MAX_SRC + 1] = {dst};
+    for (int i = 0; i < n_src; i++) all[i + 1] = src[i];
+    qn_context *ctx = qn__same_context(name, all, n_src + 1);
+    if (ctx == NULL || !qn__tape_writable(dst, name, src, n_src)) return NULL;
+    qn_tensor *in[QN_MAX_SRC], *made[QN_MAX_SRC];
+    for (int i = 0; i < n_src; i++) in[i] = src[i];
+    qn_tensor *done = save_sources(ctx, dst, op, in, n_src, made) ? apply_into(ctx, dst, in_place, op, attrs, in, n_src) : NULL;
+    for (int i = 0; i < n_src; i++) qn_release(made[i]);
+    return done;
+}
+
+static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
+{
+    const char *name = qn__op_info(op)->name;
+    qn_node *y = node_for(ctx, op, attrs, src, n_src);
+    if (y == NULL) return NULL;
+    const qn_shape have = qn_layout_shape(&y->layout), want = qn_layout_shape(&dst->layout);
+    if (!qn_shape_equal(&have, &want)) {
+        char a[192], b[192];
+        (void)QN_FAIL(qn__err(ctx), invalid, "%s%s: the result %s does not fit %s", name, in_place ? "_" : "_out",
+                      qn_shape_print(&have, a, sizeof a), qn_shape_print(&want, b, sizeof b));
+        return NULL;
+    }
+    if (y->dtype != dst->storage->dtype) {
+        if (qn_dtype_get(y->dtype)->class_ != qn_dtype_get(dst->storage->dtype)->class_ &&
+            qn__is_real(y->dtype)) { /* as PyTorch: a real result is not cut down to integers behind one's back */
+            (void)QN_FAIL(qn__err(ctx), invalid, "%s%s: the result is %s and cannot be stored in %s", name, in_place ? "_" : "_out",
+                          qn_dtype_get(y->dtype)->name, qn_dtype_get(dst->storage->dtype)->name);
+            return NULL;
+        }
+        y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)dst->storage->dtype}, &y, 1);
+        if (y == NULL) return NULL;
+    }
+    return qn__tape_store(dst, y, op, attrs, src, n_src) ? dst : NULL;
+}

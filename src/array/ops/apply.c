@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* src/array/ops/apply.c -- operations by their rows: which type they compute in, conversions, numbers. */
+#include "array/ops/apply.h"
+
+#include <math.h>
+#include <string.h>
+
+qn_tensor *qn__cast(qn_tensor *t, qn_dtype dtype)
+{
+    if (t == NULL || t->storage->dtype == dtype) return t;
+    return qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)dtype}, &t, 1);
+}
+
+bool qn__convert(qn_tensor **src, int n, qn_dtype dtype, qn_tensor **made)
+{
+    memset(made, 0, (size_t)n * sizeof *made);
+    for (int i = 0; i < n; i++) {
+        qn_tensor *t = qn__cast(src[i], dtype);
+        if (t == NULL) {
+            while (i-- > 0) qn_release(made[i]);
+            return false;
+        }
+        if (t != src[i]) src[i] = made[i] = t;
+    }
+    return true;
+}
+
+/* The dtype in which an op of that row computes sources of the common dtype `d`. */
+static qn_dtype computing_type(qn_types types, qn_dtype d)
+{
+    const qn_dtype_class class = qn_dtype_get(d)->class_;
+    const bool needs_real = types == QN_TYPES_divide || types == QN_TYPES_real;
+    if (needs_real && class != QN_CLASS_real) return QN_DTYPE_F32;
+    return d;
+}
+
+qn_tensor *qn__compute(qn_op op, qn_types types, const void *attrs, qn_target target, qn_tensor *const *src, int n_src)
+{
+    const char *name = qn__op_info(op)->name;
+    qn_tensor *in[QN_MAX_SRC], *made[QN_MAX_SRC];
+    qn_dtype dtype;
+    qn_context *ctx = qn__same_context(name, src, n_src);
+    if (ctx == NULL || !qn__make_room(ctx) || !qn__result_type(name, src, n_src, &dtype)) return NULL;
+    memcpy(in, src, (size_t)n_src * sizeof *in);
+    if (!qn__convert(in, n_src, computing_type(types, dtype), made)) return NULL;
+    qn_tensor *y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, in, n_src) : qn__apply(op, attrs, in, n_src);
+    for (int i = 0; i < n_src; i++) qn_release(made[i]);
+    return y;
+}
+
+qn_tensor *qn__plain(qn_op op, const void *attrs, qn_target target, qn_tensor *const *src, int n_src)
+{
+    qn_context *ctx = qn__same_context(qn__op_info(op)->name, src, n_src);
+    if (ctx == NULL || !qn__make_room(ctx)) return NULL;
+    return target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, src, n_src) : qn__apply(op, attrs, src, n_src);
+}
+
+qn_tensor *qn__source(qn_context *ctx, qn_op op, const void *attrs)
+{
+    return qn__make_room(ctx) ? qn__tensor_of(ctx, qn__node_op(ctx, op, attrs, NULL, 0)) : NULL;
+}
+
+const char *qn__text_of(const qn_tensor *t, char *text)
+{
+    const qn_shape shape = qn_layout_shape(&t->layout);
+    return qn_shape_print(&shape, text, 192);
+}
+
+int qn__dim_of(const char *name, const qn_tensor *t, int dim)
+{
+    const int rank = t->layout.rank > 0 ? t->layout.rank : 1;
+    if (dim >= -rank && dim < rank) return dim < 0 ? dim + rank : dim;
+    (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: dimension %d of %s does not exist", name, dim, QN_TEXT_OF(t));
+    return -1;
+}
+
+/* A number stands in the graph as a 0-d param; a tensor over that node lives until the op is recorded. One that a gradient will need
+ * outlives the graph and has memory. */
+static qn_tensor *number_tensor(qn_context *ctx, double value, qn_dtype dtype, bool kept)
+{
+    if (kept) return qn_scalar(ctx, value, dtype);
+    qn_storage *s = qn__slab_get(ctx, &ctx->storages);
+    if (s == NULL) return NULL;
+    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = dtype};
+    ctx->n_storages++;
+    s->leaf = qn__node_number(ctx, value, dtype);
+    if (s->leaf != NULL) return qn__tensor_new(ctx, s, &s->layout);
+    qn__storage_unref(s);
+    return NULL;
+}
+
+qn_tensor *qn__compute_number(qn_op op, qn_types types, const void *attrs, qn_target target, qn_tensor *a, double b)
+{
+    if (a == NULL) return NULL;
+    qn_context *ctx = a->ctx;
+    const char *name = qn__op_info(op)->name;
+    qn_dtype dtype;
+    if (!qn__make_room(ctx) || !qn__result_type(name, &a, 1, &dtype)) return NULL;
+    dtype = computing_type(types, qn__with_number(dtype, b != floor(b) || isinf(b)));
+    const bool kept = qn__tape_keeps(ctx, op, &a, 1, 1);
+    qn_tensor *x = qn__cast(a, dtype), *n = x != NULL ? number_tensor(ctx, b, dtype, kept) : NULL, *y = NULL;
+    qn_tensor *src[2] = {x, n};
+    if (n != NULL) y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, src, 2) : qn__apply(op, attrs, src, 2);
+    if (x != a) qn_release(x);
+    qn_release(n);
+    return y;
+}

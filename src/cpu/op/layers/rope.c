@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/op/layers/rope.c -- rotates pairs of each head of x [n,heads,d] by an angle that grows with the position.
+ *
+ * Phase 0 fills a table of cosines and sines, n_rot/2 pairs a token, in double: the angle of position 10^6 is exact to 1e-10, and each
+ * table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be off by 0.06 there.)
+ * Phase 1 turns the heads. A token's result depends on its own position only.
+ *
+ * Models and training have the two phases as two operations, rope_table and turn, with the same bits: many layers, forward and back,
+ * take the table of one node. */
+#include "cpu/op/ops.h"
+#include "cpu/op/pointwise/typed.h"
+
+#include <math.h>
+
+static const double PI = 3.14159265358979323846;
+
+static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+{
+    (void)ukr;
+    const qn_rope_attrs *a = node->attrs;
+    const qn_node *x = node->src[0], *factors = node->n_src > 2 ? node->src[2] : NULL;
+    if (!qn__want_dtype(node, "x", x, QN_DTYPE_F32, err) || !qn__want_dense_rows(node, "x", x, err)) return false;
+    if (!qn__want_dtype(node, "the positions", node->src[1], QN_DTYPE_I32, err)) return false;
+    if (a->n_rot < 0 || a->n_rot % 2 || a->n_rot > qn__row_size(&x->layout)) {
+        QN_FAIL(err, unsupported, "rope: %d rotated elements of %lld, an even number of at most as many expected", (int)a->n_rot,
+                (long long)qn__row_size(&x->layout));
+        return false;
+    }
+    return !factors || (qn__want_dtype(node, "the frequency factors", factors, QN_DTYPE_F32, err) &&
+                        qn__want_dense_rows(node, "the frequency factors", factors, err));
+}
+
+static int64_t n_tokens(const qn_node *node) { return node->src[0]->layout.dim[0]; }
+
+static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+{
+    (void)ukr;
+    const qn_rope_attrs *a = node->attrs;
+    return (uint64_t)n_tokens(node) * (uint64_t)a->n_rot * sizeof(float);
+}
+
+static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+{
+    (void)ukr;
+    *chunk = phase == 0 ? 16 : qn__chunk_of(8192, qn__row_size(&node->layout));
+    return phase == 0 ? n_tokens(node) : qn__row_count(&node->layout);
+}
+
+/* YaRN (Peng et al. 2023) keeps fast pairs as they were trained and stretches slow ones; between the pairs that turn beta_fast and
+ * beta_slow times over the training context it blends linearly. `low` and `high` are these pairs' numbers. */
+typedef struct blend { double low, high, ext, scale; } blend;
+
+static double pair_that_turns(const qn_rope_attrs *a, double turns)
+{
+    return a->n_rot * log(a->n_ctx_orig / (turns * 2 * PI)) / (2 * log((double)a->base));
+}
+
+static blend blend_of(const qn_rope_attrs *a)
+{
+    blend b = {0, 0, a->ext_factor, a->attn_factor};
+    if (a->ext_factor == 0) return b;
+    b.low = fmax(0, floor(pair_that_turns(a, a->beta_fast)));
+    b.high = fmin(a->n_rot - 1, ceil(pair_that_turns(a, a->beta_slow)));
+    b.scale *= 1 + 0.1 * log(1.0 / a->freq_scale); /* the attention temperature that the paper fits */
+    return b;
+}
+
+/* Rows [begin, end) of the table for positions `pos` of any layout; entries are floats, or doubles. */
+static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *factors, void *table, bool wide, int64_t begin, int64_t end)
+{
+    const blend b = blend_of(a);
+    const int64_t n_pairs = a->n_rot / 2, row = qn__row_size(&pos->layout), step = qn__row_step(&pos->layout);
+
+    for (int64_t i = 0; i < n_pairs; i++) {
+        const double frequency = pow(a->base, -2.0 * (double)i / a->n_rot) / (factors ? factors[i] : 1.0);
+        double turn = frequency * a->freq_scale;
+        if (b.ext != 0) {
+            const double past = ((double)i - b.low) / fmax(0.001, b.high - b.low);
+            const double keep = (1 - fmin(1, fmax(0, past))) * b.ext;
+            turn = turn * (1 - keep) + frequency * keep;
+        }
+        for (int64_t token = begin; token < end; token++) {
+            const int64_t at = qn__index_at(pos, qn__row_start(&pos->layout, token / row) + token % row * step);
+            const double c = cos((double)at * turn) * b.scale, s = sin((double)at * turn) * b.scale;
+            const int64_t entry = (token * n_pairs + i) * 2;
+            if (wide) {
+                ((double *)table)[entry] = c;
+                ((double *)table)[entry + 1] = s;
+            } else {
+                ((float *)table)[entry] = (float)c;
+                ((float *)table)[entry + 1] = (float)s;
+            }
+        }
+    }
+}
+
+static void turn_heads(const qn_task *t)
+{
+    const qn_rope_attrs *a = t->attrs;
+    const int64_t d = qn__row_size(&t->dst.layout), n_heads = t->dst.layout.dim[1], rest = d - a->n_rot;
+
+    for (int64_t r = t->begin; r < t->end; r++) {
+        const float *x = qn__row_f32(&t->src[0], r);
+        const float *cos_sin = (const float *)(const void *)t->scratch + r / n_heads * a->n_rot;
+        float *y = qn__row_f32(&t->dst, r);
+        (a->mode == QN_ROPE_NEOX ? t->ukr->rope_neox_f32 : t->ukr->rope_norm_f32)(y, x, cos_sin, a->n_rot / 2);
+        if (rest > 0 && y != x) memcpy(y + a->n_rot, x + a->n_rot, (size_t)rest * 4);
+    }
+}
+
+static void run(const qn_task *t)
+{
+    const float *factors = t->n_src > 2 ? (const float *)(const void *)t->src[2].data : NULL; /* [n_rot/2] */
+    if (t->phase == 0) fill_table(t->attrs, &t->src[1], factors, t->scratch, false, t->begin, t->end);
+    else turn_heads(t);
+}
+
+const qn_cpu_op qn__cpu_op_rope = {QN_OP_rope, accepts, scratch, 2, items, run};
+
+/* ---- the table alone ------------------------------------------------------------------------------------------------- */
+
+static bool accepts_table(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+{
+    (void)ukr;
+    return node->n_src < 2 || qn__want_dense_rows(node, "the frequency factors", node->src[1], err);
+}
+
+static int64_t table_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+{
+    (void)ukr;
+    (void)phase;
+    *chunk = 16;
+    return qn_layout_numel(&node->src[0]->layout);
+}
+
+static void run_table(const qn_task *t)
+{
+    const float *factors = t->n_src > 1 ? (const float *)(const void *)t->src[1].data : NULL; /* [n_rot/2] */
+    const qn_rope_table_attrs *a = t->attrs;
+    fill_table(&a->rope, &t->src[0], factors, t->dst.data, a->dtype == QN_DTYPE_F64, t->begin, t->end);
+}
+
+const qn_cpu_op qn__cpu_op_rope_table = {QN_OP_rope_table, accepts_table, NULL, 1, table_items, run_table};

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/op/memory/barrier.c -- y = x, mostly in the memory that x had. */
+#include "cpu/op/ops.h"
+#include "cpu/op/pointwise/typed.h"
+
+static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+{
+    (void)ukr;
+    return qn__want_plain(node, "x", node->src[0], err);
+}
+
+static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+{
+    (void)ukr;
+    (void)phase;
+    return qn__copied_rows(node, chunk);
+}
+
+const qn_cpu_op qn__cpu_op_hold = {QN_OP_hold, accepts, NULL, 1, items, qn__copy_rows};
