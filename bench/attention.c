@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/attention.c -- bench_attention [threads [level [shape [queries]]]]: what one layer's attention costs, in the shape of a 1.1 B Llama (32 heads, 4
- * KV heads, head size 64) and of an 8 B one (32, 8, 128), by depth, number of queries and format of the cache. The last query
- * sees the whole depth, every other one cell less than the next; cells lie in order. As in a model there are so many layers that no cache
- * holds their K and V. Medians of several runs, with the arithmetic (4 d operations a query, head and cell) and the bytes of K and V
- * that one pass reads as rates. */
+/* bench/attention.c -- bench_attention [threads [level [shape [queries]]]]: what one layer's attention costs, in the
+ * shape of a 1.1 B Llama (32 heads, 4 KV heads, head size 64) and of an 8 B one (32, 8, 128), by depth, number of
+ * queries and format of the cache. The last query sees the whole depth, every other one cell less than the next; cells
+ * lie in order. As in a model there are so many layers that no cache holds their K and V. Medians of several runs, with
+ * the arithmetic (4 d operations a query, head and cell) and the bytes of K and V that one pass reads as rates. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,10 @@ extern const qn_backend_type qn__backend_cpu;
 enum { LAYERS = 32 };
 static const size_t all_bytes = 96u << 20; /* what all layers hold, about */
 
-typedef struct shape { const char *name; int64_t n_head, n_kv, d; } shape;
+typedef struct shape {
+    const char *name;
+    int64_t n_head, n_kv, d;
+} shape;
 
 static void must(qn_status status, const qn_error *err)
 {
@@ -26,10 +29,10 @@ static void must(qn_status status, const qn_error *err)
     fprintf(stderr, "bench_attention: %s\n", err->text);
     exit(1);
 }
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        qn_error e_ = {0}, *err = &e_;                                                                                 \
-        must(call, err);                                                                                               \
+#define OK(call) \
+    do { \
+        qn_error e_ = {0}, *err = &e_; \
+        must(call, err); \
     } while (0)
 
 static int by_value(const void *a, const void *b)
@@ -47,10 +50,14 @@ static void fill(uint8_t *data, size_t bytes, qn_dtype dtype)
     for (int i = 0; i < 256; i++) row[i] = (float)((seed = seed * 1664525 + 1013904223) >> 20) / 4096.0f - 0.5f;
     const size_t n = (size_t)qn_dtype_row_bytes(dtype, 256);
     qn_ukr const *ukr = qn__ukr_get(QN_CPU_ref);
-    if (dtype == QN_DTYPE_F16) ukr->f32_to_f16((uint16_t *)(void *)packed, row, 256);
-    else if (dtype == QN_DTYPE_BF16) ukr->f32_to_bf16((uint16_t *)(void *)packed, row, 256);
-    else if (dtype == QN_DTYPE_Q8_0) ukr->f32_to_q8_0(packed, row, 256);
-    else memcpy(packed, row, n);
+    if (dtype == QN_DTYPE_F16)
+        ukr->f32_to_f16((uint16_t *)(void *)packed, row, 256);
+    else if (dtype == QN_DTYPE_BF16)
+        ukr->f32_to_bf16((uint16_t *)(void *)packed, row, 256);
+    else if (dtype == QN_DTYPE_Q8_0)
+        ukr->f32_to_q8_0(packed, row, 256);
+    else
+        memcpy(packed, row, n);
     for (size_t at = 0; at < bytes; at += n) memcpy(data + at, packed, bytes - at < n ? bytes - at : n);
 }
 
@@ -69,7 +76,9 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
     qn_exec *e;
     const int64_t cells = depth;
     const size_t kv_bytes = (size_t)(cells * s->n_kv) * (size_t)qn_dtype_row_bytes(dtype, s->d);
-    const int layers = n > 16 || all_bytes / kv_bytes < 4 ? 1 : all_bytes / kv_bytes / 2 > LAYERS ? LAYERS : (int)(all_bytes / kv_bytes / 2);
+    const int layers = n > 16 || all_bytes / kv_bytes < 4  ? 1
+                       : all_bytes / kv_bytes / 2 > LAYERS ? LAYERS
+                                                           : (int)(all_bytes / kv_bytes / 2);
     qn_buffer *kb[LAYERS], *vb[LAYERS];
     float *q = malloc((size_t)(n * s->n_head * s->d) * 4);
     int32_t *list = malloc((size_t)cells * 4), *spans = malloc((size_t)n * 8);
@@ -90,7 +99,8 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
     for (int i = 0; i < layers; i++) {
         kb[i] = buffer_of(be, kv_bytes, dtype);
         vb[i] = buffer_of(be, kv_bytes, dtype);
-        qn_node *k = qn__param(g, "k", dtype, &kv_shape, kb[i], 0, 0), *v = qn__param(g, "v", dtype, &kv_shape, vb[i], 0, 0);
+        qn_node *k = qn__param(g, "k", dtype, &kv_shape, kb[i], 0, 0),
+                *v = qn__param(g, "v", dtype, &kv_shape, vb[i], 0, 0);
         qn_node *y = qn__attention(g, qn, k, v, ln, sn, &(qn_attn_attrs){.scale = 0.125f});
         qn__output(g, y);
     }
@@ -105,8 +115,9 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
     }
     qsort(ns, (size_t)runs, sizeof(ns[0]), by_value);
     const double seen = (double)n * ((double)depth - (double)(n - 1) / 2), median = ns[runs / 2];
-    printf("%-6s %-5s depth %5lld, %4lld queries: %9.1f us, %6.1f Gflop/s, %5.1f GB/s\n", s->name, qn_dtype_get(dtype)->name,
-           (long long)depth, (long long)n, median / 1e3, 4.0 * (double)(s->d * s->n_head) * seen / median, 2 * (double)kv_bytes / median);
+    printf("%-6s %-5s depth %5lld, %4lld queries: %9.1f us, %6.1f Gflop/s, %5.1f GB/s\n", s->name,
+           qn_dtype_get(dtype)->name, (long long)depth, (long long)n, median / 1e3,
+           4.0 * (double)(s->d * s->n_head) * seen / median, 2 * (double)kv_bytes / median);
     fflush(stdout);
     qn__sched_destroy(sched);
     for (int i = 0; i < layers; i++) {
@@ -122,16 +133,19 @@ int main(int argc, char **argv)
 {
     static const shape shapes[] = {{"1.1B", 32, 4, 64}, {"8B", 32, 8, 128}, {"mha", 16, 16, 64}};
     static const qn_dtype dtypes[] = {QN_DTYPE_F16, QN_DTYPE_Q8_0};
-    static const int64_t sizes[][2] = {{256, 1}, {2048, 1}, {8192, 1}, {2048, 2}, {2048, 4}, {2048, 8}, {2048, 16}, {2048, 33}, {2048, 63}, {512, 512}, {2560, 512}};
+    static const int64_t sizes[][2] = {{256, 1},   {2048, 1},  {8192, 1},  {2048, 2},  {2048, 4},  {2048, 8},
+                                       {2048, 16}, {2048, 33}, {2048, 63}, {512, 512}, {2560, 512}};
     qn_cpu_level level = QN_CPU_LEVEL_COUNT - 1;
     qn_backend *be;
     if (argc > 2 && !qn_cpu_level_find(argv[2], &level)) return 2;
-    OK(qn__backend_cpu.open(&(qn_backend_options){.n_threads = argc > 1 ? atoi(argv[1]) : 0, .level = level, .level_set = true}, &be, err));
+    OK(qn__backend_cpu.open(
+        &(qn_backend_options){.n_threads = argc > 1 ? atoi(argv[1]) : 0, .level = level, .level_set = true}, &be, err));
     for (size_t s = 0; s < 3; s++) {
         if (argc > 3 && strcmp(argv[3], "all") != 0 && strcmp(argv[3], shapes[s].name) != 0) continue;
         for (size_t t = 0; t < 2; t++)
             for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-                if (argc <= 4 || sizes[i][1] == atoi(argv[4])) one(be, &shapes[s], sizes[i][0], sizes[i][1], dtypes[t], sizes[i][1] > 16 ? 5 : 15);
+                if (argc <= 4 || sizes[i][1] == atoi(argv[4]))
+                    one(be, &shapes[s], sizes[i][0], sizes[i][1], dtypes[t], sizes[i][1] > 16 ? 5 : 15);
     }
     qn__backend_cpu.close(be);
     return 0;

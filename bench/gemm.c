@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/gemm.c -- products of float32 matrices as training does them: Gflop/s and the share of what fused multiply-adds reach at
- * best on this machine (probe_f32), for A B, A B^T, A^T B, and A B^T as `linear` computes it, each alone on 1 thread and on all.
+/* bench/gemm.c -- products of float32 matrices as training does them: Gflop/s and the share of what fused multiply-adds
+ * reach at best on this machine (probe_f32), for A B, A B^T, A^T B, and A B^T as `linear` computes it, each alone on 1
+ * thread and on all.
  *
  *     bench_gemm [level] [threads] [m n k]     avx512; one table for one thread, one for all */
 #include "backend/sched.h"
@@ -14,14 +15,23 @@
 
 extern const qn_backend_type qn__backend_cpu;
 
-typedef struct shape { const char *what; int64_t batch, m, n, k; } shape;
+typedef struct shape {
+    const char *what;
+    int64_t batch, m, n, k;
+} shape;
+/* clang-format off */
 static const shape shapes[] = {
-    {"square", 1, 64, 64, 64},        {"square", 1, 128, 128, 128},     {"square", 1, 256, 256, 256}, {"square", 1, 512, 512, 512},
-    {"square", 1, 1024, 1024, 1024},  {"square", 1, 2048, 2048, 2048},  {"up", 1, 2048, 1024, 256},   {"down", 1, 2048, 256, 1024},
-    {"logits", 1, 2048, 4096, 256},   {"weight", 1, 256, 1024, 2048},   {"scores", 64, 64, 64, 32},   {"scores", 32, 256, 256, 64},
+    {"square", 1, 64, 64, 64},        {"square", 1, 128, 128, 128},     {"square", 1, 256, 256, 256},
+    {"square", 1, 512, 512, 512},
+    {"square", 1, 1024, 1024, 1024},  {"square", 1, 2048, 2048, 2048},  {"up", 1, 2048, 1024, 256},
+    {"down", 1, 2048, 256, 1024},
+    {"logits", 1, 2048, 4096, 256},   {"weight", 1, 256, 1024, 2048},   {"scores", 64, 64, 64, 32},
+    {"scores", 32, 256, 256, 64},
     {"q", 1, 2048, 256, 256},         {"gate", 1, 2048, 768, 256},      {"weight", 1, 768, 256, 2048},
-    {"values", 32, 256, 64, 256},     {"odd", 1, 509, 509, 509},        {"thin", 1, 4096, 16, 4096},  {"row", 1, 1, 4096, 4096},
+    {"values", 32, 256, 64, 256},     {"odd", 1, 509, 509, 509},        {"thin", 1, 4096, 16, 4096},
+    {"row", 1, 1, 4096, 4096},
 };
+/* clang-format on */
 
 static double peak; /* of one thread */
 
@@ -62,8 +72,11 @@ static double measure(qn_sched *sched, const shape *s, bool turn_a, bool turn_b,
     qn_graph *g;
     qn_exec *e;
     if (qn__graph_create(&g, &err) != QN_OK) die(&err);
-    if (linear) qn__output(g, by_linear(g, s));
-    else qn__output(g, qn__matmul(g, operand(g, "a", s->batch, s->m, s->k, turn_a), operand(g, "b", s->batch, s->k, s->n, turn_b)));
+    if (linear)
+        qn__output(g, by_linear(g, s));
+    else
+        qn__output(g, qn__matmul(g, operand(g, "a", s->batch, s->m, s->k, turn_a),
+                                 operand(g, "b", s->batch, s->k, s->n, turn_b)));
     if (qn__sched_compile(sched, g, NULL, 0, &e, &err) != QN_OK) die(&err);
     const char *const names[] = {"a", "b"};
     for (int i = 0; i < 2; i++) {
@@ -91,13 +104,15 @@ static void table(qn_cpu_level level, int threads, const shape *list, int n)
     qn_error err = {0};
     qn_backend *be;
     qn_sched *sched;
-    if (qn__backend_cpu.open(&(qn_backend_options){.level = level, .level_set = true, .n_threads = threads}, &be, &err) != QN_OK) die(&err);
+    if (qn__backend_cpu.open(&(qn_backend_options){.level = level, .level_set = true, .n_threads = threads}, &be,
+                             &err) != QN_OK)
+        die(&err);
     if (qn__sched_create(&be, 1, NULL, &sched, &err) != QN_OK) die(&err);
-    printf("%s, %d thread%s, peak %.0f Gflop/s a thread\n%-8s %22s %18s %18s %18s %18s\n", qn_cpu_level_name(level), threads,
-           threads == 1 ? "" : "s", peak, "", "batch m n k", "A B", "A B^T", "A^T B", "linear");
+    printf("%s, %d thread%s, peak %.0f Gflop/s a thread\n%-8s %22s %18s %18s %18s %18s\n", qn_cpu_level_name(level),
+           threads, threads == 1 ? "" : "s", peak, "", "batch m n k", "A B", "A B^T", "A^T B", "linear");
     for (int i = 0; i < n; i++) {
-        printf("%-8s %4lld %5lld %5lld %5lld", list[i].what, (long long)list[i].batch, (long long)list[i].m, (long long)list[i].n,
-               (long long)list[i].k);
+        printf("%-8s %4lld %5lld %5lld %5lld", list[i].what, (long long)list[i].batch, (long long)list[i].m,
+               (long long)list[i].n, (long long)list[i].k);
         for (int way = 0; way < (list[i].batch == 1 ? 4 : 3); way++) {
             const double gflops = measure(sched, &list[i], way == 2, way == 1, way == 3);
             printf("   %7.1f  %5.1f %%", gflops, 100 * gflops / (peak * threads));
@@ -114,7 +129,8 @@ int main(int argc, char **argv)
     if (argc > 1 && !qn_cpu_level_find(argv[1], &level)) return 2;
     level = qn__ukr_get(level)->level;
     peak = probe(qn__ukr_get(level));
-    const shape own = {"given", 1, argc > 5 ? atoll(argv[3]) : 0, argc > 5 ? atoll(argv[4]) : 0, argc > 5 ? atoll(argv[5]) : 0};
+    const shape own = {"given", 1, argc > 5 ? atoll(argv[3]) : 0, argc > 5 ? atoll(argv[4]) : 0,
+                       argc > 5 ? atoll(argv[5]) : 0};
     const shape *list = argc > 5 ? &own : shapes;
     const int n = argc > 5 ? 1 : (int)(sizeof shapes / sizeof shapes[0]), only = argc > 2 ? atoi(argv[2]) : 0;
     if (only != 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* bench/graph.c -- what a new batch shape costs before it can run: building the graph, all passes, placing, planning
- * (and printing one layer, which is next to nothing). Usage: bench_graph MODEL.gguf [MODEL.gguf ...]; prints the median of 50. Models
- * of more layers show that the time grows with the graph:
- *     quern synth deep.gguf --layers 512 --embd 64 --heads 4 --ff 96 --vocab-size 500. */
+ * (and printing one layer, which is next to nothing). Usage: bench_graph MODEL.gguf [MODEL.gguf ...]; prints the median
+ * of 50. Models of more layers show that the time grows with the graph: quern synth deep.gguf --layers 512 --embd 64
+ * --heads 4 --ff 96 --vocab-size 500. */
 #include <quern/engine.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,8 @@ static int time_model(const char *path)
     if (status == QN_OK) {
         qn_engine_get_info(engine, &info);
         qsort(ms, ROUNDS, sizeof(*ms), by_value);
-        printf("%-32s %5d layers %8.3f ms %8.3f us a layer\n", path, info.n_layer, ms[ROUNDS / 2], ms[ROUNDS / 2] * 1e3 / info.n_layer);
+        printf("%-32s %5d layers %8.3f ms %8.3f us a layer\n", path, info.n_layer, ms[ROUNDS / 2],
+               ms[ROUNDS / 2] * 1e3 / info.n_layer);
     } else {
         fprintf(stderr, "%s\n", err.text);
     }

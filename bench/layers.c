@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/layers.c -- what a step of training a small language model is made of besides attention: forward, and forward with gradients, in
- * microseconds, as tensor programs run them. bench/layers.py times the same in PyTorch.
+/* bench/layers.c -- what a step of training a small language model is made of besides attention: forward, and forward
+ * with gradients, in microseconds, as tensor programs run them. bench/layers.py times the same in PyTorch.
  *
  *     bench_layers [THREADS]     the best of 30 each */
 #include "base/thread.h"
@@ -12,9 +12,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH = 8, CONTEXT = 256, TOKENS = BATCH * CONTEXT, EMBD = 256, FF = 768, VOCAB = 2048, HEADS = 8, D = EMBD / HEADS };
+enum {
+    BATCH = 8,
+    CONTEXT = 256,
+    TOKENS = BATCH * CONTEXT,
+    EMBD = 256,
+    FF = 768,
+    VOCAB = 2048,
+    HEADS = 8,
+    D = EMBD / HEADS
+};
 
-typedef struct inputs { qn_tensor *x, *w, *b, *h, *h2, *logits, *ids, *table, *heads; } inputs;
+typedef struct inputs {
+    qn_tensor *x, *w, *b, *h, *h2, *logits, *ids, *table, *heads;
+} inputs;
 
 static qn_tensor *rms_norm(const inputs *in) { return qn_rms_norm(in->x, in->w, 1e-5); }
 static qn_tensor *layer_norm(const inputs *in) { return qn_layer_norm(in->x, 1, in->w, in->b, 1e-5); }
@@ -28,9 +39,21 @@ static qn_tensor *add(const inputs *in) { return qn_add(in->x, in->x); }
 static qn_tensor *mse(const inputs *in) { return qn_mse_loss(in->h, in->h2, QN_REDUCTION_MEAN); }
 static qn_tensor *softmax(const inputs *in) { return qn_softmax(in->logits, -1); }
 
-static const struct { const char *name; qn_tensor *(*run)(const inputs *in); } table[] = {
-    {"rms_norm", rms_norm}, {"layer_norm", layer_norm}, {"rope", rope}, {"rope neox", rope_neox}, {"swiglu", swiglu}, {"gelu", gelu},
-    {"cross_entropy", cross_entropy}, {"embedding", embedding}, {"add", add}, {"mse_loss", mse}, {"softmax", softmax},
+static const struct {
+    const char *name;
+    qn_tensor *(*run)(const inputs *in);
+} table[] = {
+    {"rms_norm", rms_norm},
+    {"layer_norm", layer_norm},
+    {"rope", rope},
+    {"rope neox", rope_neox},
+    {"swiglu", swiglu},
+    {"gelu", gelu},
+    {"cross_entropy", cross_entropy},
+    {"embedding", embedding},
+    {"add", add},
+    {"mse_loss", mse},
+    {"softmax", softmax},
 };
 
 static qn_context *c;
@@ -92,7 +115,8 @@ int main(int argc, char **argv)
     check(qn_eval_all(c) == QN_OK);
     printf("%-16s %10s %10s\n", "us", "forward", "both");
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        qn_tensor *y = table[i].run(&in), *dy = qn_keep(qn_randn(c, y != NULL ? qn_shape_get(y) : QN_SCALAR, QN_DTYPE_F32));
+        qn_tensor *y = table[i].run(&in),
+                  *dy = qn_keep(qn_randn(c, y != NULL ? qn_shape_get(y) : QN_SCALAR, QN_DTYPE_F32));
         check(y != NULL && qn_eval_all(c) == QN_OK);
         qn_release(y);
         const double forward = measure(table[i].run, &in, dy, false), both = measure(table[i].run, &in, dy, true);

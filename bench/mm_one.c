@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/mm_one.c -- products with one column (decoding), weights from memory: GB/s of floats and every block format that
- * has a kernel, beside what plain reads of the same memory reach. Pieces of a few megabytes are read and multiplied in turn,
- * each member of the team on its own part; the processor time of a piece is what counts (lower quartile), so that other
- * programs on the machine disturb little.
+/* bench/mm_one.c -- products with one column (decoding), weights from memory: GB/s of floats and every block format
+ * that has a kernel, beside what plain reads of the same memory reach. Pieces of a few megabytes are read and
+ * multiplied in turn, each member of the team on its own part; the processor time of a piece is what counts (lower
+ * quartile), so that other programs on the machine disturb little.
  *
- *     bench_mm_one [k] [level] [MiB] [format ...]     k = 2048, the highest, 600 MiB, all; one table for one thread, one for all */
+ *     bench_mm_one [k] [level] [MiB] [format ...]     k = 2048, the highest, 600 MiB, all; one table for one thread,
+ * one for all */
 #include "base/mem.h"
 #include "base/thread.h"
 #include "cpu/ukr.h"
@@ -16,7 +17,8 @@
 
 enum { PIECE_BYTES = 4 << 20, PIECES_MAX = 4096, CACHED_ROWS = 128 };
 
-enum { WAY_one, WAY_apart, WAY_read, N_WAYS }; /* rows as neighbours, as streams of their own (ukr_one_apart.h), plain reads */
+/* rows as neighbours, as streams of their own (ukr_one_apart.h), plain reads */
+enum { WAY_one, WAY_apart, WAY_read, N_WAYS };
 
 typedef struct job {
     const qn_ukr *ukr;
@@ -54,7 +56,14 @@ static void product(const job *j, qn_mm_fn fn, const uint8_t *w, int64_t rows, f
     static _Thread_local float tile[QN_MM_TILE_BYTES / 4] __attribute__((aligned(64)));
     const size_t row_bytes = (size_t)qn_dtype_row_bytes(j->dtype, j->k);
     const qn_mm_args args = {
-        .w = w, .w_row_bytes = row_bytes, .x = j->x, .y = y, .y_stride = rows, .k = j->k, .rows = (int32_t)rows, .cols = 1,
+        .w = w,
+        .w_row_bytes = row_bytes,
+        .x = j->x,
+        .y = y,
+        .y_stride = rows,
+        .k = j->k,
+        .rows = (int32_t)rows,
+        .cols = 1,
         .tile = tile,
     };
     fn(&args);
@@ -65,7 +74,8 @@ static void member(void *ctx, int id, int n)
     job *j = ctx;
     static _Thread_local double took[N_WAYS][PIECES_MAX];
     const qn_mm *mm = &j->ukr->mm[j->dtype];
-    const int64_t row_bytes = qn_dtype_row_bytes(j->dtype, j->k), rows = PIECE_BYTES / row_bytes, piece = rows * row_bytes;
+    const int64_t row_bytes = qn_dtype_row_bytes(j->dtype, j->k), rows = PIECE_BYTES / row_bytes,
+                  piece = rows * row_bytes;
     const int64_t begin = j->bytes / n * id, end = begin + j->bytes / n;
     int n_took[N_WAYS] = {0};
     for (int turn = 0; turn < N_WAYS; turn++) {
@@ -73,8 +83,10 @@ static void member(void *ctx, int id, int n)
         for (int64_t at = begin; at + piece <= end && i < PIECES_MAX; at += piece, i++) {
             const int way = (int)(i % N_WAYS);
             const double start = now();
-            if (way == WAY_read) j->seen[id] ^= j->ukr->probe_read(j->w + at, piece / 8);
-            else product(j, way == WAY_apart && mm->apart ? mm->apart : mm->one, j->w + at, rows, j->y[id]);
+            if (way == WAY_read)
+                j->seen[id] ^= j->ukr->probe_read(j->w + at, piece / 8);
+            else
+                product(j, way == WAY_apart && mm->apart ? mm->apart : mm->one, j->w + at, rows, j->y[id]);
             took[way][n_took[way]++] = now() - start;
         }
     }
@@ -124,7 +136,8 @@ static void table(job *j, int n_threads, int n_names, char **names)
     printf("%-8s %8s %8s %8s %6s %14s\n", "format", "GB/s", "apart", "read", "", "cached/thread");
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
         const qn_act_kind act = j->ukr->mm[d].act;
-        if (!j->ukr->mm[d].one || (act == QN_ACT_f32 && d != QN_DTYPE_F32 && d != QN_DTYPE_F16 && d != QN_DTYPE_BF16)) continue;
+        if (!j->ukr->mm[d].one || (act == QN_ACT_f32 && d != QN_DTYPE_F32 && d != QN_DTYPE_F16 && d != QN_DTYPE_BF16))
+            continue;
         if (!wanted(qn_dtype_get((qn_dtype)d)->name, n_names, names)) continue;
         j->dtype = (qn_dtype)d;
         qn__act_put(j->ukr, act, j->x, j->column, j->k);

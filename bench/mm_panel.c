@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/mm_panel.c -- products with many columns (prompt processing): every format's speed beside the arithmetic peak of the same
- * seconds. Each thread computes all columns of tiles of its own rows, as op/linear.c hands them out; the processor time of a
- * product counts, at its lower quartile, and peaks are measured between products, so that other programs disturb little.
+/* bench/mm_panel.c -- products with many columns (prompt processing): every format's speed beside the arithmetic peak
+ * of the same seconds. Each thread computes all columns of tiles of its own rows, as op/linear.c hands them out; the
+ * processor time of a product counts, at its lower quartile, and peaks are measured between products, so that other
+ * programs disturb little.
  *
- *     bench_mm_panel [columns] [k] [level] [format]     512, 2048, avx512, all; one table for one thread, one for all */
+ *     bench_mm_panel [columns] [k] [level] [format]     512, 2048, avx512, all; one table for one thread, one for all
+ */
 #include "base/mem.h"
 #include "base/thread.h"
 #include "cpu/ukr.h"
@@ -51,7 +53,10 @@ static qn_mm_args prepare(job *j)
     const qn_mm_pack *pack = j->cols >= j->mm->panel_cols ? j->mm->pack : NULL;
     const int64_t blocks = qn__act_blocks(j->mm->act, j->k);
     const size_t column_bytes = (size_t)(blocks * qn__act_block_bytes(j->mm->act));
-    qn_mm_args a = {.k = j->k, .cols = (int32_t)j->cols, .y_stride = ROWS, .w_row_bytes = (size_t)qn_dtype_row_bytes(j->dtype, j->k)};
+    qn_mm_args a = {.k = j->k,
+                    .cols = (int32_t)j->cols,
+                    .y_stride = ROWS,
+                    .w_row_bytes = (size_t)qn_dtype_row_bytes(j->dtype, j->k)};
     a.x = j->x;
     a.x_row_bytes = column_bytes;
     if (j->mm->act == QN_ACT_f32) {
@@ -63,11 +68,13 @@ static qn_mm_args prepare(job *j)
         a.x_block_bytes = (size_t)groups * pack->block_bytes;
         for (int64_t c = 0; c < j->cols; c++) {
             qn__act_put(j->ukr, j->mm->act, column, j->columns + c * j->k, j->k);
-            pack->put(j->x + (size_t)(c / pack->cols) * pack->block_bytes, a.x_block_bytes, (int)(c % pack->cols), column, blocks);
+            pack->put(j->x + (size_t)(c / pack->cols) * pack->block_bytes, a.x_block_bytes, (int)(c % pack->cols),
+                      column, blocks);
         }
         free(column);
     } else {
-        for (int64_t c = 0; c < j->cols; c++) qn__act_put(j->ukr, j->mm->act, j->x + (size_t)c * column_bytes, j->columns + c * j->k, j->k);
+        for (int64_t c = 0; c < j->cols; c++)
+            qn__act_put(j->ukr, j->mm->act, j->x + (size_t)c * column_bytes, j->columns + c * j->k, j->k);
     }
     return a;
 }
@@ -119,7 +126,8 @@ static void table(job *j, int n_threads, const char *only)
         exit(1);
     }
     n_threads = qn__team_size(team);
-    printf("%d thread%s, %lld columns, k = %lld\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->cols, (long long)j->k);
+    printf("%d thread%s, %lld columns, k = %lld\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->cols,
+           (long long)j->k);
     printf("%-8s %8s %8s\n", "format", "Gop/s", "of peak");
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
         j->mm = &j->ukr->mm[d];

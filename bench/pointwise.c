@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/pointwise.c -- how fast operations element by element and reductions run as graphs of one node: bench_pointwise [THREADS].
- * GB/s counts what is read and written once. */
+/* bench/pointwise.c -- how fast operations element by element and reductions run as graphs of one node: bench_pointwise
+ * [THREADS]. GB/s counts what is read and written once. */
 #include "backend/sched.h"
 #include "base/thread.h"
 #include "cpu/ukr.h"
@@ -15,10 +15,11 @@ typedef struct row {
     qn_op op;
     int64_t rows, cols;
     int n_src;
-    bool row_vector;          /* source 1 is one row */
-    int dim;                  /* of reductions and scans */
+    bool row_vector; /* source 1 is one row */
+    int dim;         /* of reductions and scans */
 } row;
 
+/* clang-format off */
 static const row table[] = {
     {"add 1M", QN_OP_add, 1024, 1024, 2, false, 0},         {"add 4k x 256 + row", QN_OP_add, 4096, 256, 2, true, 0},
     {"div 1M", QN_OP_div, 1024, 1024, 2, false, 0},         {"lt 1M", QN_OP_lt, 1024, 1024, 2, false, 0},
@@ -29,9 +30,11 @@ static const row table[] = {
     {"sum columns", QN_OP_sum, 4096, 256, 1, false, 1},     {"sum all", QN_OP_sum, 4096, 256, 1, false, 3},
     {"var rows", QN_OP_var, 4096, 256, 1, false, 2},        {"amax columns", QN_OP_amax, 4096, 256, 1, false, 1},
     {"argmax rows", QN_OP_argmax, 4096, 256, 1, false, 2},  {"softmax rows", QN_OP_softmax, 4096, 256, 1, false, 1},
-    {"log_softmax rows", QN_OP_log_softmax, 256, 4096, 1, false, 1}, {"cumsum rows", QN_OP_cumsum, 4096, 256, 1, false, 1},
+    {"log_softmax rows", QN_OP_log_softmax, 256, 4096, 1, false, 1},
+    {"cumsum rows", QN_OP_cumsum, 4096, 256, 1, false, 1},
     {"softmax columns", QN_OP_softmax, 256, 4096, 1, false, 0},
 };
+/* clang-format on */
 
 static int fail(const qn_error *err)
 {
@@ -42,7 +45,8 @@ static int fail(const qn_error *err)
 static qn_node *node_of(qn_graph *g, const row *r, qn_node *const *src)
 {
     if (r->op == QN_OP_gelu) return qn__gelu(g, src[0], false);
-    if (r->op == QN_OP_softmax || r->op == QN_OP_log_softmax || r->op == QN_OP_cumsum) return qn__along(g, r->op, src[0], r->dim);
+    if (r->op == QN_OP_softmax || r->op == QN_OP_log_softmax || r->op == QN_OP_cumsum)
+        return qn__along(g, r->op, src[0], r->dim);
     if (r->dim == 0) return qn__op(g, r->op, NULL, src, r->n_src);
     return qn__op(g, r->op, &(qn_reduce_attrs){(uint32_t)r->dim, 0, 0}, src, 1);
 }
@@ -51,13 +55,15 @@ static qn_status measure(qn_sched *sched, const row *r, const float *data, qn_er
 {
     qn_graph *g;
     qn_exec *e;
-    const qn_shape shapes[2] = {qn_shape_of(r->rows, r->cols), r->row_vector ? qn_shape_of(r->cols) : qn_shape_of(r->rows, r->cols)};
+    const qn_shape shapes[2] = {qn_shape_of(r->rows, r->cols),
+                                r->row_vector ? qn_shape_of(r->cols) : qn_shape_of(r->rows, r->cols)};
     qn_node *src[2];
     QN_TRY(qn__graph_create(&g, err));
     for (int i = 0; i < r->n_src; i++) src[i] = qn__input(g, i ? "b" : "a", QN_DTYPE_F32, &shapes[i]);
     qn_node *y = node_of(g, r, src);
     qn__output(g, qn__name(g, y, "y"));
-    const double bytes = 4.0 * (double)(qn_shape_numel(&shapes[0]) + (r->n_src > 1 ? qn_shape_numel(&shapes[1]) : 0)) + (double)qn__node_bytes(y);
+    const double bytes = 4.0 * (double)(qn_shape_numel(&shapes[0]) + (r->n_src > 1 ? qn_shape_numel(&shapes[1]) : 0)) +
+                         (double)qn__node_bytes(y);
     QN_TRY(qn__sched_compile(sched, g, NULL, 0, &e, err));
     for (int i = 0; i < r->n_src; i++)
         QN_TRY(qn__exec_set(e, qn__exec_find(e, i ? "b" : "a"), data, (uint64_t)(4 * qn_shape_numel(&shapes[i])), err));

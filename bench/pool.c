@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/pool.c -- what a hit of the size-class pool saves against malloc and memset. Both sides touch every page of the buffer, as a user
- * of it would; a hit hands out memory whose pages are there already. Prints median microseconds of one get, touch, put. */
+/* bench/pool.c -- what a hit of the size-class pool saves against malloc and memset. Both sides touch every page of the
+ * buffer, as a user of it would; a hit hands out memory whose pages are there already. Prints median microseconds of
+ * one get, touch, put. */
 #include "base/mem.h"
 #include "base/thread.h"
 

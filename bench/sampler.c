@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/sampler.c -- what a sampled token costs: median microseconds of one qn_sampler_sample and qn_sampler_accept, for two
- * vocabulary sizes and a row of configurations. Logits look like a language model's: a wide bell, a few tokens far above. */
+/* bench/sampler.c -- what a sampled token costs: median microseconds of one qn_sampler_sample and qn_sampler_accept,
+ * for two vocabulary sizes and a row of configurations. Logits look like a language model's: a wide bell, a few tokens
+ * far above. */
 #include <quern/text.h>
 
 #include <math.h>
@@ -8,12 +9,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define ROUNDS 301
+#define ROUNDS   301
 #define NO_TOP_K .top_k = -1
 #define NO_TOP_P .top_p = 1
 #define NO_MIN_P .min_p = -1
-#define NONE NO_TOP_K, NO_TOP_P, NO_MIN_P
+#define NONE     NO_TOP_K, NO_TOP_P, NO_MIN_P
 
+/* clang-format off */
 static const struct { const char *name; bool with_candidates; qn_sampler_params p; } configs[] = {
     {"greedy",                         false, {.greedy = true}},
     {"default",                        false, {0}},
@@ -32,6 +34,7 @@ static const struct { const char *name; bool with_candidates; qn_sampler_params 
     {"mirostat 1",                     false, {.mirostat = 1}},
     {"mirostat 2",                     false, {.mirostat = 2}},
 };
+/* clang-format on */
 
 static double now_us(void)
 {
@@ -93,7 +96,8 @@ int main(void)
 
     printf("%-32s %8s %10s\n", "configuration", "tokens", "median us");
     for (size_t v = 0; v < sizeof sizes / sizeof *sizes; v++) {
-        float *logits = malloc(4 * (size_t)sizes[v] * sizeof *logits); /* four vectors in turn: caches shall not be too kind */
+        /* four vectors in turn: caches shall not be too kind */
+        float *logits = malloc(4 * (size_t)sizes[v] * sizeof *logits);
         if (!logits) return 1;
         fill(logits, 4 * sizes[v], &state);
         for (size_t c = 0; c < sizeof configs / sizeof *configs; c++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/streams.c -- how fast threads read memory in one sequential stream or in several at a time, each in a part of a megabyte of its own, and
- * whether asking ahead in each helps: what decides how a level's kernels of few columns should walk through a weight (src/cpu/ukr_one_apart.h).
- * build/bench_streams [THREADS] [MIB] */
+/* bench/streams.c -- how fast threads read memory in one sequential stream or in several at a time, each in a part of a
+ * megabyte of its own, and whether asking ahead in each helps: what decides how a level's kernels of few columns should
+ * walk through a weight (src/cpu/ukr_one_apart.h). build/bench_streams [THREADS] [MIB] */
 #include "base/thread.h"
 #include "cpu/ukr.h"
 
@@ -18,7 +18,7 @@ typedef struct job {
     const uint8_t *memory;
     int64_t bytes;
     int n_streams, ahead;
-    double rate[QN_MAX_THREADS];   /* GB/s, of the best turn */
+    double rate[QN_MAX_THREADS]; /* GB/s, of the best turn */
     uint64_t seen[QN_MAX_THREADS];
 } job;
 
@@ -61,7 +61,8 @@ int main(int argc, char **argv)
     qn_error err;
     const int64_t bytes = (argc > 2 ? atoll(argv[2]) : 512) << 20;
     uint8_t *memory = bytes > 0 ? malloc((size_t)bytes + PART) : NULL;
-    if (!memory || qn__team_create(&(qn_team_options){.n_threads = argc > 1 ? atoi(argv[1]) : 0}, &team, &err) != QN_OK) return 1;
+    if (!memory || qn__team_create(&(qn_team_options){.n_threads = argc > 1 ? atoi(argv[1]) : 0}, &team, &err) != QN_OK)
+        return 1;
     memset(memory, 1, (size_t)bytes + PART);
     printf("GB/s of %d threads     not asked", qn__team_size(team));
     for (int a = 1; a < N_AHEAD; a++) printf("  %4d bytes ahead", ahead[a]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bench/team.c -- what working together costs: a barrier, a round of shared work (every member asks until nothing is left, then a
- * barrier), and starting and ending a team's run. Prints median nanoseconds for 1, 2 .. threads; more than the machine's cores make
- * no sense here. */
+/* bench/team.c -- what working together costs: a barrier, a round of shared work (every member asks until nothing is
+ * left, then a barrier), and starting and ending a team's run. Prints median nanoseconds for 1, 2 .. threads; more than
+ * the machine's cores make no sense here. */
 #include "base/thread.h"
 
 #include <stdio.h>
@@ -15,7 +15,9 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-typedef struct work { qn_team *team; } work;
+typedef struct work {
+    qn_team *team;
+} work;
 
 static void nothing(void *ctx, int member, int n_members)
 {
@@ -68,8 +70,8 @@ int main(void)
             fprintf(stderr, "%s\n", err.text);
             return 1;
         }
-        printf("%7d   %10.0f   %15.0f   %6.0f\n", n, median_ns(team, barriers, 1, TIMES), median_ns(team, rounds, 1, TIMES),
-               median_ns(team, nothing, TIMES, TIMES));
+        printf("%7d   %10.0f   %15.0f   %6.0f\n", n, median_ns(team, barriers, 1, TIMES),
+               median_ns(team, rounds, 1, TIMES), median_ns(team, nothing, TIMES, TIMES));
         qn__team_destroy(team);
     }
     return 0;

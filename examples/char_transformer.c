@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* char_transformer.c -- a character-level transformer, written out: data, training, and text from a cache of keys and values.
- *     cc char_transformer.c -o char_transformer $(pkg-config --cflags --libs quern) && ./char_transformer TEXT.txt [STEPS]
- * For models that other programs run, with a vocabulary of word pieces, see `quern train`. */
+/* char_transformer.c -- a character-level transformer, written out: data, training, and text from a cache of keys and
+ * values. cc char_transformer.c -o char_transformer $(pkg-config --cflags --libs quern) && ./char_transformer TEXT.txt
+ * [STEPS] For models that other programs run, with a vocabulary of word pieces, see `quern train`. */
 #include <quern/nn.h>
 #include <quern/ops.h>
 #include <quern/optim.h>
@@ -12,8 +12,8 @@
 enum { CTX = 64, BATCH = 16, WRITE = 200 };
 
 static char text[2000000];
-static int vocabulary[256], n_vocab;     /* byte -> number, 0 for bytes that do not occur */
-static unsigned char bytes[257];         /* number -> byte */
+static int vocabulary[256], n_vocab; /* byte -> number, 0 for bytes that do not occur */
+static unsigned char bytes[257];     /* number -> byte */
 
 static void random_windows(size_t length, int64_t (*in)[CTX], int64_t (*out)[CTX])
 {
@@ -54,24 +54,38 @@ int main(int argc, char **argv)
     const size_t length = f ? fread(text, 1, sizeof text, f) : 0;
     const int steps = argc > 2 ? atoi(argv[2]) : 300;
     if (f) fclose(f);
-    if (length < 2 * CTX) { fprintf(stderr, "usage: %s TEXT.txt [STEPS], with a text of some length\n", argv[0]); return 2; }
+    if (length < 2 * CTX) {
+        fprintf(stderr, "usage: %s TEXT.txt [STEPS], with a text of some length\n", argv[0]);
+        return 2;
+    }
     for (size_t i = 0; i < length; i++) {
         const unsigned char byte = (unsigned char)text[i];
-        if (!vocabulary[byte]) { vocabulary[byte] = ++n_vocab; bytes[n_vocab] = byte; }
+        if (!vocabulary[byte]) {
+            vocabulary[byte] = ++n_vocab;
+            bytes[n_vocab] = byte;
+        }
     }
     n_vocab++;
 
     qn_context *c;
     qn_error err = {0};
-    if (qn_context_create(NULL, &c, &err) != QN_OK) { fprintf(stderr, "%s\n", err.text); return 1; }
+    if (qn_context_create(NULL, &c, &err) != QN_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
     qn_manual_seed(c, 3);
-    qn_module *model = qn_nn_llama(c, &(qn_llama_options){.n_vocab = n_vocab, .n_ctx = CTX, .n_embd = 64, .n_layer = 2, .n_head = 4, .n_ff = 192});
+    qn_module *model = qn_nn_llama(
+        c, &(qn_llama_options){.n_vocab = n_vocab, .n_ctx = CTX, .n_embd = 64, .n_layer = 2, .n_head = 4, .n_ff = 192});
     qn_tensor *params[64];
     const int n_params = (int)qn_module_parameters(model, params, 64);
     qn_optimizer *opt = NULL;
-    const qn_lr_schedule rate = {.kind = QN_LR_cosine, .lr = 3e-3, .min_lr = 3e-4, .warmup = steps / 20, .total = steps};
-    if (n_params <= 0 || qn_adamw_create(&(qn_adam_options){.weight_decay = 0.01}, params, n_params, &opt, &err) != QN_OK) goto failed;
-    printf("%zu characters, %d different ones; %lld parameters\n", length, n_vocab - 1, (long long)qn_module_n_elements(model, true));
+    const qn_lr_schedule rate = {
+        .kind = QN_LR_cosine, .lr = 3e-3, .min_lr = 3e-4, .warmup = steps / 20, .total = steps};
+    if (n_params <= 0 ||
+        qn_adamw_create(&(qn_adam_options){.weight_decay = 0.01}, params, n_params, &opt, &err) != QN_OK)
+        goto failed;
+    printf("%zu characters, %d different ones; %lld parameters\n", length, n_vocab - 1,
+           (long long)qn_module_n_elements(model, true));
 
     for (int step = 0; step < steps; step++) {
         static int64_t in[BATCH][CTX], out[BATCH][CTX];

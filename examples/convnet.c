@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* convnet.c -- a convolutional network that sees whether a noisy 12 x 12 picture shows a bar lying, a bar standing or a cross. It is
- * measured on pictures that it has not been trained on, and its weights are saved and loaded again.
- *     cc convnet.c -o convnet $(pkg-config --cflags --libs quern) && ./convnet [WEIGHTS.safetensors] */
+/* convnet.c -- a convolutional network that sees whether a noisy 12 x 12 picture shows a bar lying, a bar standing or a
+ * cross. It is measured on pictures that it has not been trained on, and its weights are saved and loaded again. cc
+ * convnet.c -o convnet $(pkg-config --cflags --libs quern) && ./convnet [WEIGHTS.safetensors] */
 #include <quern/nn.h>
 #include <quern/ops.h>
 #include <quern/optim.h>
@@ -10,11 +10,15 @@
 
 enum { SIDE = 12, BATCH = 64, STEPS = 60, CLASSES = 3 };
 
-static float noise(unsigned *state) { return (float)((*state = *state * 1664525u + 1013904223u) >> 8) / 0x1p24f - 0.5f; }
+static float noise(unsigned *state)
+{
+    return (float)((*state = *state * 1664525u + 1013904223u) >> 8) / 0x1p24f - 0.5f;
+}
 
 static void draw(unsigned *state, float *picture, int64_t *class)
 {
-    const int at = 2 + (int)((noise(state) + 0.5f) * (SIDE - 4)), across = 2 + (int)((noise(state) + 0.5f) * (SIDE - 4));
+    const int at = 2 + (int)((noise(state) + 0.5f) * (SIDE - 4)),
+              across = 2 + (int)((noise(state) + 0.5f) * (SIDE - 4));
     *class = (int64_t)((noise(state) + 0.5f) * CLASSES);
     for (int i = 0; i < SIDE * SIDE; i++) {
         const int on = (*class != 1 && i / SIDE == at) || (*class != 0 && i % SIDE == across);
@@ -35,9 +39,10 @@ static qn_module *network(qn_context *c)
 {
     const qn_conv_options same = {.padding = {1, 1}};
     const qn_pool_options halve = {.kernel = {2, 2}};
-    return qn_nn_sequential(c, QN_MODULES(qn_nn_conv2d(c, 1, 8, 3, 3, true, &same), qn_nn_relu(c), qn_nn_max_pool2d(c, &halve),
-                                          qn_nn_conv2d(c, 8, 16, 3, 3, true, &same), qn_nn_relu(c), qn_nn_max_pool2d(c, &halve),
-                                          qn_nn_flatten(c, 1, -1), qn_nn_linear(c, 16 * 9, CLASSES, true)));
+    return qn_nn_sequential(c, QN_MODULES(qn_nn_conv2d(c, 1, 8, 3, 3, true, &same), qn_nn_relu(c),
+                                          qn_nn_max_pool2d(c, &halve), qn_nn_conv2d(c, 8, 16, 3, 3, true, &same),
+                                          qn_nn_relu(c), qn_nn_max_pool2d(c, &halve), qn_nn_flatten(c, 1, -1),
+                                          qn_nn_linear(c, 16 * 9, CLASSES, true)));
 }
 
 static double accuracy(qn_context *c, qn_module *net, unsigned state)
@@ -59,7 +64,10 @@ int main(int argc, char **argv)
     unsigned state = 1;
     qn_context *c;
     qn_error err = {0};
-    if (qn_context_create(NULL, &c, &err) != QN_OK) { fprintf(stderr, "%s\n", err.text); return 1; }
+    if (qn_context_create(NULL, &c, &err) != QN_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
 
     qn_module *net = network(c), *copy = network(c);
     qn_tensor *params[16];
@@ -79,7 +87,8 @@ int main(int argc, char **argv)
         qn_scope_end(c, NULL);
     }
     if (qn_module_save(net, file, NULL, &err) != QN_OK || qn_module_load(copy, file, NULL, &err) != QN_OK) goto failed;
-    printf("accuracy on new pictures %.1f %%, after loading %s %.1f %%\n", 100 * accuracy(c, net, 99), file, 100 * accuracy(c, copy, 99));
+    printf("accuracy on new pictures %.1f %%, after loading %s %.1f %%\n", 100 * accuracy(c, net, 99), file,
+           100 * accuracy(c, copy, 99));
     if (qn_context_error(c)->status != QN_OK) goto failed;
     qn_optimizer_destroy(opt);
     qn_module_destroy(copy);

@@ -7,11 +7,18 @@
 #include <string.h>
 
 static qn_error err;
-#define CHECK(call) if ((call) != QN_OK) { fprintf(stderr, "%s\n", err.text); return 1; }
+#define CHECK(call) \
+    if ((call) != QN_OK) { \
+        fprintf(stderr, "%s\n", err.text); \
+        return 1; \
+    }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) { fprintf(stderr, "usage: %s MODEL.gguf PROMPT [TOKENS]\n", argv[0]); return 2; }
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s MODEL.gguf PROMPT [TOKENS]\n", argv[0]);
+        return 2;
+    }
     int n_predict = argc > 3 ? atoi(argv[3]) : 100;
 
     qn_engine *engine;

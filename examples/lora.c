@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* lora.c -- teaches a quantized model a text without touching its weights: a low-rank adapter, which `quern run --lora` and other engines
- * take beside the model.
- *     cc lora.c -o lora $(pkg-config --cflags --libs quern) && ./lora BASE.gguf TEXT.txt ADAPTER.gguf [STEPS] */
+/* lora.c -- teaches a quantized model a text without touching its weights: a low-rank adapter, which `quern run --lora`
+ * and other engines take beside the model. cc lora.c -o lora $(pkg-config --cflags --libs quern) && ./lora BASE.gguf
+ * TEXT.txt ADAPTER.gguf [STEPS] */
 #include <quern/train.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +10,22 @@ static char text[4000000];
 
 int main(int argc, char **argv)
 {
-    if (argc < 4) { fprintf(stderr, "usage: %s BASE.gguf TEXT.txt ADAPTER.gguf [STEPS]\n", argv[0]); return 2; }
+    if (argc < 4) {
+        fprintf(stderr, "usage: %s BASE.gguf TEXT.txt ADAPTER.gguf [STEPS]\n", argv[0]);
+        return 2;
+    }
     FILE *f = fopen(argv[2], "rb");
-    if (!f) { perror(argv[2]); return 1; }
+    if (!f) {
+        perror(argv[2]);
+        return 1;
+    }
     const qn_gguf_str text_read = {text, fread(text, 1, sizeof text, f)};
     fclose(f);
 
     qn_error err = {0};
     qn_trainer *trainer = NULL;
-    const qn_train_options options = {.n_steps = argc > 4 ? atoi(argv[4]) : 40, .n_ctx = 64, .n_batch = 4, .lr = 3e-3f, .n_warmup = 2};
+    const qn_train_options options = {
+        .n_steps = argc > 4 ? atoi(argv[4]) : 40, .n_ctx = 64, .n_batch = 4, .lr = 3e-3f, .n_warmup = 2};
     const qn_lora_options lora = {.base = argv[1], .rank = 8, .targets = "blk.*.attn_*,blk.*.ffn_*"};
     if (qn_trainer_create_lora(&options, &lora, &text_read, 1, &trainer, &err) != QN_OK) goto failed;
 

@@ -13,7 +13,10 @@ int main(void)
 {
     qn_context *c;
     qn_error err = {0};
-    if (qn_context_create(NULL, &c, &err) != QN_OK) { fprintf(stderr, "%s\n", err.text); return 1; }
+    if (qn_context_create(NULL, &c, &err) != QN_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
     qn_manual_seed(c, 7);
 
     static float points[POINTS][2];
@@ -27,8 +30,9 @@ int main(void)
     qn_tensor *x = qn_from_data(c, points, qn_shape_of(POINTS, 2), QN_DTYPE_F32);
     qn_tensor *y = qn_from_data(c, arms, qn_shape_of(POINTS), QN_DTYPE_I64);
 
-    qn_module *net = qn_nn_sequential(c, QN_MODULES(qn_nn_linear(c, 2, 32, true), qn_nn_tanh(c), qn_nn_linear(c, 32, 32, true),
-                                                    qn_nn_tanh(c), qn_nn_linear(c, 32, 2, true)));
+    qn_module *net =
+        qn_nn_sequential(c, QN_MODULES(qn_nn_linear(c, 2, 32, true), qn_nn_tanh(c), qn_nn_linear(c, 32, 32, true),
+                                       qn_nn_tanh(c), qn_nn_linear(c, 32, 2, true)));
     qn_tensor *params[16];
     const int n_params = (int)qn_module_parameters(net, params, 16);
     qn_optimizer *opt = NULL;

@@ -7,31 +7,34 @@
  *     qn_print(qn_matmul(a, qn_transpose(a, 0, 1)));
  *     qn_context_destroy(c);
  *
- * Values. A tensor is a view (shape, strides, offset) of a storage that other tensors may share: what is written through one is seen in
- * all. Operations check shapes and types at once and record; nothing is computed until somebody looks (qn_item, qn_data, qn_print,
- * qn_eval ...). Then all that was recorded runs as one compiled graph; a program that records the same again finds that graph compiled
- * and allocates nothing. Semantics, promotion of types and broadcasting are PyTorch's, a trailing _ means in place.
+ * Values. A tensor is a view (shape, strides, offset) of a storage that other tensors may share: what is written
+ * through one is seen in all. Operations check shapes and types at once and record; nothing is computed until somebody
+ * looks (qn_item, qn_data, qn_print, qn_eval ...). Then all that was recorded runs as one compiled graph; a program
+ * that records the same again finds that graph compiled and allocates nothing. Semantics, promotion of types and
+ * broadcasting are PyTorch's, a trailing _ means in place.
  *
- * Ownership. Every function that makes a tensor gives a new handle, which belongs to the innermost scope that is open (qn_scope_begin)
- * and ends with it; the context is the outermost scope. So expressions nest freely:
+ * Ownership. Every function that makes a tensor gives a new handle, which belongs to the innermost scope that is open
+ * (qn_scope_begin) and ends with it; the context is the outermost scope. So expressions nest freely:
  *
  *     qn_scope_begin(c);
  *     qn_tensor *y = qn_relu(qn_add(qn_matmul(x, w), b));
  *     return qn_scope_end(c, y);       y moves to the scope around, everything else ends here
  *
- * qn_keep takes a tensor out of all scopes, until qn_release; qn_release ends any handle early. Handles in a scope that is still open
- * when something is looked at are computed then and kept in memory; those that have ended are not: look after a scope's end.
+ * qn_keep takes a tensor out of all scopes, until qn_release; qn_release ends any handle early. Handles in a scope that
+ * is still open when something is looked at are computed then and kept in memory; those that have ended are not: look
+ * after a scope's end.
  *
- * Errors. Functions that make a tensor return NULL when something is wrong, and pass NULL on: an expression needs one check at its
- * end. The context keeps the first error until qn_context_clear: qn_context_error says what was wrong, with the operation and the
- * shapes. Functions that return a qn_status leave their error there too. After an error every tensor is what it was before. Only an index
- * that is out of range is found later, at the next look: see quern/functions.h.
+ * Errors. Functions that make a tensor return NULL when something is wrong, and pass NULL on: an expression needs one
+ * check at its end. The context keeps the first error until qn_context_clear: qn_context_error says what was wrong,
+ * with the operation and the shapes. Functions that return a qn_status leave their error there too. After an error
+ * every tensor is what it was before. Only an index that is out of range is found later, at the next look: see
+ * quern/functions.h.
  *
  * Dimensions count from the end when negative. Handles of a context are used by one thread at a time.
  *
- * Backends. A context computes on one backend, for good: it is what a device is in PyTorch, and what is made in it lies there. Tensors of two
- * contexts do not mix, the error names both and their backends. PyTorch's x.to(device) is qn_to_context(x, context of that
- * backend), module.to(device) is qn_module_load_from. */
+ * Backends. A context computes on one backend, for good: it is what a device is in PyTorch, and what is made in it lies
+ * there. Tensors of two contexts do not mix, the error names both and their backends. PyTorch's x.to(device) is
+ * qn_to_context(x, context of that backend), module.to(device) is qn_module_load_from. */
 #ifndef QUERN_ARRAY_H
 #define QUERN_ARRAY_H
 
@@ -46,13 +49,13 @@ extern "C" {
 typedef struct qn_context qn_context;
 typedef struct qn_tensor qn_tensor;
 
-/* ---- contexts -------------------------------------------------------------------------------------------------------- */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 typedef struct qn_context_options {
-    const char *backend;      /* "cpu", "cpu:avx2" (at most that level); NULL: the best */
-    int n_threads;            /* 0: all that make sense */
-    int plan_cache;           /* compiled graphs kept; 0: 64 */
-    int max_pending;          /* operations recorded before they are run unasked; 0: 16384 */
+    const char *backend; /* "cpu", "cpu:avx2" (at most that level); NULL: the best */
+    int n_threads;       /* 0: all that make sense */
+    int plan_cache;      /* compiled graphs kept; 0: 64 */
+    int max_pending;     /* operations recorded before they are run unasked; 0: 16384 */
 } qn_context_options;
 
 QN_API qn_status qn_context_create(const qn_context_options *options, qn_context **out, qn_error *err);
@@ -76,18 +79,19 @@ QN_API void qn_context_get_info(const qn_context *ctx, qn_context_info *out);
 /* Gives memory that nobody uses back to the system. */
 QN_API void qn_context_trim(qn_context *ctx);
 
-/* ---- ownership ------------------------------------------------------------------------------------------------------- */
+/* ---- ownership ------------------------------------------------------------------------------- */
 
 /* Scopes nest to any depth. state when there is no memory for another one. */
 QN_API qn_status qn_scope_begin(qn_context *ctx);
-/* Ends the innermost scope. `result` (may be NULL), when it was made in it, goes on in the scope around; returned as it is. */
+/* Ends the innermost scope. `result` (may be NULL), when it was made in it, goes on in the scope around; returned as it
+ * is. */
 QN_API qn_tensor *qn_scope_end(qn_context *ctx, qn_tensor *result);
 QN_API qn_tensor *qn_keep(qn_tensor *t);
 QN_API void qn_release(qn_tensor *t);
 /* One more qn_release is needed than before; scopes count as one. */
 QN_API qn_tensor *qn_retain(qn_tensor *t);
 
-/* ---- creation -------------------------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 #define QN_SCALAR ((qn_shape){0}) /* the shape of a 0-d tensor */
 
@@ -106,28 +110,29 @@ QN_API qn_tensor *qn_linspace(qn_context *ctx, double start, double end, int64_t
 QN_API qn_tensor *qn_eye(qn_context *ctx, int64_t rows, int64_t columns, qn_dtype dtype);
 /* Copies row-major elements of that dtype. */
 QN_API qn_tensor *qn_from_data(qn_context *ctx, const void *data, qn_shape shape, qn_dtype dtype);
-/* Uses the memory itself, no copy; strides in elements, NULL for row-major. The memory outlives every tensor over it and is read and
- * written by the operations on them; it is aligned for the dtype. Two tensors made over the same memory do not know of each other: look
- * (qn_eval) at what one writes before the other is used. deleter (may be NULL) is called with arg exactly once, when the last one has ended; when this
- * function fails it is not called. */
+/* Uses the memory itself, no copy; strides in elements, NULL for row-major. The memory outlives every tensor over it
+ * and is read and written by the operations on them; it is aligned for the dtype. Two tensors made over the same memory
+ * do not know of each other: look (qn_eval) at what one writes before the other is used. deleter (may be NULL) is
+ * called with arg exactly once, when the last one has ended; when this function fails it is not called. */
 QN_API qn_tensor *qn_from_blob(qn_context *ctx, void *data, qn_shape shape, const int64_t *strides, qn_dtype dtype,
                                void (*deleter)(void *arg), void *arg);
 
-/* ---- what a tensor is ------------------------------------------------------------------------------------------------ */
+/* ---- what a tensor is ------------------------------------------------------------------------ */
 
 QN_API qn_context *qn_context_of(const qn_tensor *t);
 QN_API qn_dtype qn_dtype_of(const qn_tensor *t);
 QN_API qn_shape qn_shape_get(const qn_tensor *t);
 QN_API qn_layout qn_layout_get(const qn_tensor *t);
 QN_API int qn_rank(const qn_tensor *t);
-QN_API int64_t qn_dim(const qn_tensor *t, int dim);   /* -1 when there is no such dimension */
+QN_API int64_t qn_dim(const qn_tensor *t, int dim); /* -1 when there is no such dimension */
 QN_API int64_t qn_numel(const qn_tensor *t);
 QN_API bool qn_is_contiguous(const qn_tensor *t);
 QN_API bool qn_shares_storage(const qn_tensor *a, const qn_tensor *b);
 
-/* ---- views: a new handle over the same storage ----------------------------------------------------------------------- */
+/* ---- views: a new handle over the same storage ----------------------------------------------- */
 
-QN_API qn_tensor *qn_view_as(qn_tensor *t, qn_shape shape);            /* PyTorch's view: fails when strides forbid it; one -1 is inferred */
+/* PyTorch's view: fails when strides forbid it; one -1 is inferred */
+QN_API qn_tensor *qn_view_as(qn_tensor *t, qn_shape shape);
 QN_API qn_tensor *qn_permute(qn_tensor *t, const int *dims, int n_dims); /* out[i] = in[dims[i]] */
 #define qn_permute_to(t, ...) \
     qn_permute((t), (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
@@ -135,50 +140,54 @@ QN_API qn_tensor *qn_transpose(qn_tensor *t, int dim0, int dim1);
 QN_API qn_tensor *qn_squeeze(qn_tensor *t, int dim);
 QN_API qn_tensor *qn_squeeze_all(qn_tensor *t);
 QN_API qn_tensor *qn_unsqueeze(qn_tensor *t, int dim);
-QN_API qn_tensor *qn_expand(qn_tensor *t, qn_shape shape);             /* stride 0; -1 keeps a dimension */
+QN_API qn_tensor *qn_expand(qn_tensor *t, qn_shape shape); /* stride 0; -1 keeps a dimension */
 QN_API qn_tensor *qn_narrow(qn_tensor *t, int dim, int64_t start, int64_t length);
 QN_API qn_tensor *qn_select(qn_tensor *t, int dim, int64_t index);
 #define QN_END INT64_MAX
-QN_API qn_tensor *qn_slice(qn_tensor *t, int dim, int64_t start, int64_t stop, int64_t step); /* Python's start:stop:step, step > 0 */
-QN_API qn_tensor *qn_flatten(qn_tensor *t, int first, int last);       /* a copy when strides forbid a view, as reshape */
+/* Python's start:stop:step, step > 0 */
+QN_API qn_tensor *qn_slice(qn_tensor *t, int dim, int64_t start, int64_t stop, int64_t step);
+/* a copy when strides forbid a view, as reshape */
+QN_API qn_tensor *qn_flatten(qn_tensor *t, int first, int last);
 QN_API qn_tensor *qn_reshape(qn_tensor *t, qn_shape shape);
-/* At most n parts of ceil(dim / n), as PyTorch cuts; parts of `size`, the last one smaller. `out` has room for `capacity` handles; the
- * number made is returned, -1 on failure, when none is. */
+/* At most n parts of ceil(dim / n), as PyTorch cuts; parts of `size`, the last one smaller. `out` has room for
+ * `capacity` handles; the number made is returned, -1 on failure, when none is. */
 QN_API int qn_chunk(qn_tensor *t, int n, int dim, qn_tensor **out, int capacity);
 QN_API int qn_split(qn_tensor *t, int64_t size, int dim, qn_tensor **out, int capacity);
 
-/* ---- copies ---------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 QN_API qn_tensor *qn_clone(qn_tensor *t);
-QN_API qn_tensor *qn_contiguous(qn_tensor *t);                         /* another handle of the same storage when it is that already */
-QN_API qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype);                 /* likewise */
-/* PyTorch's to(device): a copy in another context, so on its backend. It is computed now, and must not require a gradient (detach it first).
- * In t's own context: another handle. */
+/* another handle of the same storage when it is that already */
+QN_API qn_tensor *qn_contiguous(qn_tensor *t);
+QN_API qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype); /* likewise */
+/* PyTorch's to(device): a copy in another context, so on its backend. It is computed now, and must not require a
+ * gradient (detach it first). In t's own context: another handle. */
 QN_API qn_tensor *qn_to_context(qn_tensor *t, qn_context *ctx);
 /* t = src, broadcast and converted; returns t. */
 QN_API qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src);
 QN_API qn_tensor *qn_zero_(qn_tensor *t);
 QN_API qn_tensor *qn_fill_(qn_tensor *t, double value);
-/* t becomes another handle of what `from` is: of its storage, view and dtype, and the same leaf when it is one; its own gradient is given
- * up. PyTorch's t.data = from. Operations recorded before keep what t was. Returns t. */
+/* t becomes another handle of what `from` is: of its storage, view and dtype, and the same leaf when it is one; its own
+ * gradient is given up. PyTorch's t.data = from. Operations recorded before keep what t was. Returns t. */
 QN_API qn_tensor *qn_become(qn_tensor *t, qn_tensor *from);
 
-/* ---- block formats ---------------------------------------------------------------------------------------------------- */
+/* ---- block formats --------------------------------------------------------------------------- */
 
-/* Packed now, so that what cannot be packed (NaN, infinities) is said now; no gradient flows through. The last dimension is a multiple of the
- * format's block. importance: NULL, or a real weight >= 0 for each column, [k], where the format's search takes one (qn_pack). Tensors of
- * block formats can be copied, saved, narrowed to whole blocks, printed (as what they stand for), and used as the weight of qn_linear and
- * the table of qn_embedding; with everything else, qn_dequantize first. */
+/* Packed now, so that what cannot be packed (NaN, infinities) is said now; no gradient flows through. The last
+ * dimension is a multiple of the format's block. importance: NULL, or a real weight >= 0 for each column, [k], where
+ * the format's search takes one (qn_pack). Tensors of block formats can be copied, saved, narrowed to whole blocks,
+ * printed (as what they stand for), and used as the weight of qn_linear and the table of qn_embedding; with everything
+ * else, qn_dequantize first. */
 QN_API qn_tensor *qn_quantize(qn_tensor *t, qn_dtype dtype, qn_tensor *importance);
-QN_API qn_tensor *qn_dequantize(qn_tensor *t);                         /* in F32 */
+QN_API qn_tensor *qn_dequantize(qn_tensor *t); /* in F32 */
 
-/* ---- looking: computes whatever is needed ---------------------------------------------------------------------------- */
+/* ---- looking: computes whatever is needed ---------------------------------------------------- */
 
 /* Everything that was recorded in the tensor's context, so far as a living tensor shows it. */
 QN_API qn_status qn_eval(qn_tensor *t);
 QN_API qn_status qn_eval_all(qn_context *ctx);
-/* Where element [0,0,..] lies; NULL on failure, and for memory that the host cannot reach. The address stays the same for the life of the
- * storage, in-place operations included. Values written there count from the next operation on. */
+/* Where element [0,0,..] lies; NULL on failure, and for memory that the host cannot reach. The address stays the same
+ * for the life of the storage, in-place operations included. Values written there count from the next operation on. */
 QN_API void *qn_data(qn_tensor *t);
 /* The only element, converted; NaN or 0 on failure, and the context has the error. */
 QN_API double qn_item(qn_tensor *t);
@@ -187,13 +196,14 @@ QN_API int64_t qn_item_int(qn_tensor *t);
 QN_API qn_status qn_to_doubles(qn_tensor *t, double *out, int64_t n);
 QN_API qn_status qn_to_ints(qn_tensor *t, int64_t *out, int64_t n);
 QN_API qn_status qn_to_host(qn_tensor *t, void *out, size_t bytes);
-/* PyTorch's look: tensor([[1., 2.], ...]). The text is freed with qn_free; NULL on failure. print writes it and a newline to standard output. */
+/* PyTorch's look: tensor([[1., 2.], ...]). The text is freed with qn_free; NULL on failure. print writes it and a
+ * newline to standard output. */
 QN_API char *qn_to_string(qn_tensor *t);
 QN_API qn_status qn_print(qn_tensor *t);
 /* t = row-major elements of t's dtype. */
 QN_API qn_status qn_set_data(qn_tensor *t, const void *data, size_t bytes);
 
-/* ---- files: NumPy's .npy ---------------------------------------------------------------------------------------------- */
+/* ---- files: NumPy's .npy --------------------------------------------------------------------- */
 
 /* Every dtype but packed ones; BF16 as the type V2. The file appears only when it is whole; "-" is standard output. */
 QN_API qn_status qn_save_npy(qn_tensor *t, const char *path);

@@ -8,11 +8,12 @@
  *     qn_set_grad_enabled(c, was);
  *     qn_zero_grad(w);
  *
- * Semantics are PyTorch's. Leaves are tensors on which qn_requires_grad_ was called; gradients add up in them until qn_zero_grad.
- * backward records: forward, backward and the step of the optimizer become one compiled graph, run when somebody looks. What a
- * gradient needs is kept from when the operation was recorded until backward; it may not be changed in place in between, which
- * backward reports. A write into a part of a tensor, through a view, carries gradients too: those of the part go where the new value came
- * from, those of the rest where the old one did, and all handles over that storage know. */
+ * Semantics are PyTorch's. Leaves are tensors on which qn_requires_grad_ was called; gradients add up in them until
+ * qn_zero_grad. backward records: forward, backward and the step of the optimizer become one compiled graph, run when
+ * somebody looks. What a gradient needs is kept from when the operation was recorded until backward; it may not be
+ * changed in place in between, which backward reports. A write into a part of a tensor, through a view, carries
+ * gradients too: those of the part go where the new value came from, those of the rest where the old one did, and all
+ * handles over that storage know. */
 #ifndef QUERN_AUTOGRAD_H
 #define QUERN_AUTOGRAD_H
 
@@ -33,21 +34,23 @@ QN_API qn_tensor *qn_detach(qn_tensor *t);
 QN_API bool qn_set_grad_enabled(qn_context *ctx, bool enabled);
 QN_API bool qn_grad_enabled(const qn_context *ctx);
 
-/* y = fn(arg, inputs), of which nothing but the inputs and y is kept for backward: fn is called again then, on tensors of the same values,
- * and has to do the same. Random numbers come the same again. It may use other tensors than its inputs, parameters above all, but not
- * look at values when it is called again, and what arg points to has to live until backward. At most 6 inputs. */
+/* y = fn(arg, inputs), of which nothing but the inputs and y is kept for backward: fn is called again then, on tensors
+ * of the same values, and has to do the same. Random numbers come the same again. It may use other tensors than its
+ * inputs, parameters above all, but not look at values when it is called again, and what arg points to has to live
+ * until backward. At most 6 inputs. */
 typedef qn_tensor *(*qn_checkpoint_fn)(void *arg, qn_tensor *const *inputs, int n);
 QN_API qn_tensor *qn_checkpoint(qn_checkpoint_fn fn, void *arg, qn_tensor *const *inputs, int n);
 
 /* Adds d t / d leaf to the gradient of every leaf. t has one element. */
 QN_API qn_status qn_backward(qn_tensor *t);
-/* With the gradient of t given (NULL: 1); retain_graph keeps what another backward through the same operations needs. */
+/* With the gradient of t given (NULL: 1); retain_graph keeps what another backward through the same operations needs.
+ */
 QN_API qn_status qn_backward_with(qn_tensor *t, qn_tensor *grad, bool retain_graph);
 /* Borrowed; NULL while there is none. */
 QN_API qn_tensor *qn_grad(const qn_tensor *t);
-QN_API void qn_zero_grad(qn_tensor *t);             /* takes it away, as set_to_none */
+QN_API void qn_zero_grad(qn_tensor *t);                      /* takes it away, as set_to_none */
 QN_API qn_status qn_set_grad(qn_tensor *t, qn_tensor *grad); /* shares the storage of grad */
-QN_API void qn_retain_grad(qn_tensor *t);           /* a tensor that is no leaf keeps its gradient too */
+QN_API void qn_retain_grad(qn_tensor *t);                    /* a tensor that is no leaf keeps its gradient too */
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* quern/base.h -- what every other Quern header stands on: statuses, errors, the allocator hook, the log hook and counters.
+/* quern/base.h -- what every other Quern header stands on: statuses, errors, the allocator hook, the log hook and
+ * counters.
  *
  * Conventions that hold in every public header:
- *  - A function that can fail returns a `qn_status` and takes a `qn_error *err` as its last parameter. `err` belongs to the
- *    caller, may be NULL, and is written only on failure. Output parameters are untouched on failure unless said otherwise.
- *  - Verbs carry ownership: open/close an OS resource, create/destroy a handle, init/deinit the caller's storage; get and
- *    find borrow (the result lives as long as the object asked). Every close/destroy/deinit accepts NULL or a zeroed object.
+ *  - A function that can fail returns a `qn_status` and takes a `qn_error *err` as its last parameter. `err` belongs to
+ * the caller, may be NULL, and is written only on failure. Output parameters are untouched on failure unless said
+ * otherwise.
+ *  - Verbs carry ownership: open/close an OS resource, create/destroy a handle, init/deinit the caller's storage; get
+ * and find borrow (the result lives as long as the object asked). Every close/destroy/deinit accepts NULL or a zeroed
+ * object.
  *  - An options struct whose bytes are all zero means "all defaults".
  *  - Shapes are outermost dimension first. `n_` counts things, `_bytes` sizes memory, strides are in elements.
  *  - Text is UTF-8 and NUL-terminated where a `const char *` is passed without a length.
@@ -36,9 +39,10 @@ extern "C" {
 /* "0.1.0" */
 QN_API const char *qn_version(void);
 
-/* ---- status and error ------------------------------------------------------------------------------------------------ */
+/* ---- status and error ------------------------------------------------------------------------ */
 
 /* QN_STATUS(name, "what it means to a user"); row order is enum order and never changes. */
+/* clang-format off */
 #define QN_STATUS_ROWS(QN_STATUS) \
     QN_STATUS(ok,          "success") \
     QN_STATUS(nomem,       "out of memory") \
@@ -50,12 +54,15 @@ QN_API const char *qn_version(void);
     QN_STATUS(state,       "the object is not in a state that allows this") \
     QN_STATUS(cancelled,   "a callback asked to stop") \
     QN_STATUS(internal,    "a bug in Quern")
+/* clang-format on */
 
 typedef enum qn_status {
+/* clang-format off */
 #define QN_STATUS_ENUM(name, text) QN_STATUS_##name,
     QN_STATUS_ROWS(QN_STATUS_ENUM)
 #undef QN_STATUS_ENUM
     QN_STATUS_COUNT
+    /* clang-format on */
 } qn_status;
 #define QN_OK QN_STATUS_ok
 
@@ -71,11 +78,11 @@ typedef struct qn_error {
 QN_API const char *qn_status_name(qn_status status);
 QN_API const char *qn_status_text(qn_status status);
 
-/* ---- allocator hook -------------------------------------------------------------------------------------------------- */
+/* ---- allocator hook -------------------------------------------------------------------------- */
 
-/* All of Quern's memory, that of the libraries under it included where they offer a hook, comes from here. `alloc` returns
- * memory aligned to `align` (a power of two, at least 16) or NULL; `release` gets the same size back. Both may be called
- * from any thread. */
+/* All of Quern's memory, that of the libraries under it included where they offer a hook, comes from here. `alloc`
+ * returns memory aligned to `align` (a power of two, at least 16) or NULL; `release` gets the same size back. Both may
+ * be called from any thread. */
 typedef struct qn_allocator {
     void *(*alloc)(void *ctx, size_t size, size_t align);
     void (*release)(void *ctx, void *ptr, size_t size);
@@ -88,18 +95,20 @@ QN_API void qn_set_allocator(const qn_allocator *allocator);
 /* Buffers that Quern hands over to the caller ("free with qn_free") come from the hook too. NULL is fine. */
 QN_API void qn_free(void *ptr);
 
-/* ---- log hook -------------------------------------------------------------------------------------------------------- */
+/* ---- log hook -------------------------------------------------------------------------------- */
 
 typedef enum qn_log_level { QN_LOG_debug, QN_LOG_info, QN_LOG_warn, QN_LOG_error } qn_log_level;
 
-/* `line` has no newline and lives only during the call, which may come from any thread. Without a hook the library is silent. */
+/* `line` has no newline and lives only during the call, which may come from any thread. Without a hook the library is
+ * silent. */
 typedef void (*qn_log_fn)(void *ctx, qn_log_level level, const char *line);
 QN_API void qn_set_log(qn_log_fn fn, void *ctx);
 
-/* ---- counters -------------------------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
-/* QN_METRIC(name, "what it counts"): process-wide, monotone unless the text says otherwise, relaxed atomics: recording is
- * tens of nanoseconds and never allocates. */
+/* QN_METRIC(name, "what it counts"): process-wide, monotone unless the text says otherwise, relaxed atomics: recording
+ * is tens of nanoseconds and never allocates. */
+/* clang-format off */
 #define QN_METRIC_ROWS(QN_METRIC) \
     QN_METRIC(gguf_parses,       "GGUF headers parsed from start to end") \
     QN_METRIC(sched_created,     "schedulers created") \
@@ -116,6 +125,7 @@ QN_API void qn_set_log(qn_log_fn fn, void *ctx);
     QN_METRIC(mapped_bytes,      "bytes of files mapped at present (a gauge)") \
     QN_METRIC(read_bytes,        "bytes read from files by copying, mappings not counted") \
     QN_METRIC(pool_hits,         "pool requests served without the allocator")
+/* clang-format on */
 
 typedef struct qn_metrics {
 #define QN_METRIC_FIELD(name, text) uint64_t name;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* quern/engine.h -- loading a language model and computing with it.
  *
- * An engine is a loaded model: mapped weights, their placement on backends, the tokenizer. It is immutable; any number of sessions and
- * threads share it. A session is one context: a KV cache that holds one or several sequences, the scheduler, and what the last decode
- * produced. Sessions of one engine may live in different threads; their computations take turns on the engine's backends.
+ * An engine is a loaded model: mapped weights, their placement on backends, the tokenizer. It is immutable; any number
+ * of sessions and threads share it. A session is one context: a KV cache that holds one or several sequences, the
+ * scheduler, and what the last decode produced. Sessions of one engine may live in different threads; their
+ * computations take turns on the engine's backends.
  *
  * A whole program (examples/generate.c is the complete one):
  *
@@ -26,28 +27,32 @@
 extern "C" {
 #endif
 
-/* ---- engine ---------------------------------------------------------------------------------------------------------- */
+/* ---- engine ---------------------------------------------------------------------------------- */
 
 typedef struct qn_engine qn_engine;
 
-/* Weights whose name matches `pattern` (* any run of characters, ? one) go to backend number `backend`. First match wins;
- * weights without a match go to backend 0. A layer's KV cache goes where its attn_k weight is. */
-typedef struct qn_place_rule { const char *pattern; int backend; } qn_place_rule;
+/* Weights whose name matches `pattern` (* any run of characters, ? one) go to backend number `backend`. First match
+ * wins; weights without a match go to backend 0. A layer's KV cache goes where its attn_k weight is. */
+typedef struct qn_place_rule {
+    const char *pattern;
+    int backend;
+} qn_place_rule;
 
 typedef struct qn_engine_options {
-    const char *backends;      /* comma-separated list, at most 8: "cpu" or "cpu:LEVEL"; NULL is "cpu" at the best level */
-    int n_threads;             /* of each backend; 0: qn_machine.default_threads; at most 256 */
+    /* comma-separated list, at most 8: "cpu" or "cpu:LEVEL"; NULL is "cpu" at the best level */
+    const char *backends;
+    int n_threads; /* of each backend; 0: qn_machine.default_threads; at most 256 */
     const qn_place_rule *rules;
     int n_rules;
-    bool strict;               /* a node that falls back to another backend than the rules say is an error */
-    uint32_t passes_off;       /* bit i switches graph pass i off: fold 1, layout 2, cse 4, fuse 8, dce 16 */
-    qn_gguf_policy policy;     /* lazy by default */
-    qn_progress_fn progress;   /* bytes while a policy reads the file; false cancels */
+    bool strict;             /* a node that falls back to another backend than the rules say is an error */
+    uint32_t passes_off;     /* bit i switches graph pass i off: fold 1, layout 2, cse 4, fuse 8, dce 16 */
+    qn_gguf_policy policy;   /* lazy by default */
+    qn_progress_fn progress; /* bytes while a policy reads the file; false cancels */
     void *progress_ctx;
 } qn_engine_options;
 
-/* The path is a GGUF file (or the first part of a split one) of a known architecture, or the error names the architecture, tokenizer,
- * tensor or type and what is supported. */
+/* The path is a GGUF file (or the first part of a split one) of a known architecture, or the error names the
+ * architecture, tokenizer, tensor or type and what is supported. */
 QN_API qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_engine **out, qn_error *err);
 /* After all its sessions. */
 QN_API void qn_engine_close(qn_engine *engine);
@@ -58,12 +63,13 @@ QN_API const qn_gguf *qn_engine_file(const qn_engine *engine);
 typedef struct qn_engine_info {
     char arch[64], name[128];
     int32_t n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_kv_head, n_embd_head, n_ff;
-    uint64_t n_params;         /* elements of all weights */
-    uint64_t weight_bytes;     /* of all weights, as stored */
-    uint64_t copied_bytes;     /* of these, not used in place but copied (a foreign byte order, a backend with its own memory) */
+    uint64_t n_params;     /* elements of all weights */
+    uint64_t weight_bytes; /* of all weights, as stored */
+    /* of these, not used in place but copied (a foreign byte order, a backend with its own memory) */
+    uint64_t copied_bytes;
     double load_seconds;
     int n_threads, n_backends;
-    char cpu_level[16];        /* of backend 0 */
+    char cpu_level[16]; /* of backend 0 */
 } qn_engine_info;
 QN_API void qn_engine_get_info(const qn_engine *engine, qn_engine_info *out);
 QN_API const char *qn_engine_backend_name(const qn_engine *engine, int backend); /* "cpu:avx512"; NULL past the last */
@@ -71,90 +77,117 @@ QN_API const char *qn_engine_backend_name(const qn_engine *engine, int backend);
 /* The architectures this build knows, NULL-terminated. */
 QN_API const char *const *qn_architectures(void);
 
-/* ---- adapters --------------------------------------------------------------------------------------------------------- */
+/* ---- adapters -------------------------------------------------------------------------------- */
 
-/* A low-rank adapter (LoRA) of the engine's model, as `quern train --lora` and others write it (docs/FORMATS.md): sessions that use it add
- * scale (x a^T) b^T to what linear layers yield. Loaded once, any number of sessions share it, each with a scale of its own. */
+/* A low-rank adapter (LoRA) of the engine's model, as `quern train --lora` and others write it (docs/FORMATS.md):
+ * sessions that use it add scale (x a^T) b^T to what linear layers yield. Loaded once, any number of sessions share it,
+ * each with a scale of its own. */
 typedef struct qn_lora qn_lora;
 #define QN_MAX_LORAS 16
-typedef struct qn_lora_use { qn_lora *lora; float scale; } qn_lora_use; /* scale 1 is as trained; 0 is without */
+typedef struct qn_lora_use {
+    qn_lora *lora;
+    float scale;
+} qn_lora_use; /* scale 1 is as trained; 0 is without */
 
 /* format with the tensor's name and both shapes when the adapter does not fit the model. */
 QN_API qn_status qn_lora_open(qn_engine *engine, const char *path, qn_lora **out, qn_error *err);
 /* After all sessions that were ever given it. What is still open ends with the engine. */
 QN_API void qn_lora_close(qn_lora *lora);
 
-typedef struct qn_lora_info { int32_t n_pairs, max_rank; float alpha; uint64_t bytes; } qn_lora_info; /* bytes: of its tensors */
+/* bytes: of its tensors */
+typedef struct qn_lora_info {
+    int32_t n_pairs, max_rank;
+    float alpha;
+    uint64_t bytes;
+} qn_lora_info;
 QN_API void qn_lora_get_info(const qn_lora *lora, qn_lora_info *out);
 
-/* Adapters merged into their base model, w + scale b a, matrix by matrix in bounded memory: a model of its own, in the base's types or in
- * another type or mix (as qn_synth_options.type). unsupported, with the tensor named, when an adapted one has a type that cannot be packed
- * and none is given. */
-typedef struct qn_lora_file { const char *path; float scale; } qn_lora_file;
+/* Adapters merged into their base model, w + scale b a, matrix by matrix in bounded memory: a model of its own, in the
+ * base's types or in another type or mix (as qn_synth_options.type). unsupported, with the tensor named, when an
+ * adapted one has a type that cannot be packed and none is given. */
+typedef struct qn_lora_file {
+    const char *path;
+    float scale;
+} qn_lora_file;
 typedef struct qn_lora_export_options {
-    const char *type;          /* of the result's matrices; NULL: each keeps its own */
-    int n_threads;             /* 0: qn_machine.default_threads; the result does not depend on it */
-    qn_progress_fn progress;   /* bytes of the base; false cancels */
+    const char *type;        /* of the result's matrices; NULL: each keeps its own */
+    int n_threads;           /* 0: qn_machine.default_threads; the result does not depend on it */
+    qn_progress_fn progress; /* bytes of the base; false cancels */
     void *progress_ctx;
 } qn_lora_export_options;
-QN_API qn_status qn_lora_export(const char *base, const qn_lora_file *loras, int n_loras, const char *out, const qn_lora_export_options *options,
-                                qn_error *err);
+QN_API qn_status qn_lora_export(const char *base, const qn_lora_file *loras, int n_loras, const char *out,
+                                const qn_lora_export_options *options, qn_error *err);
 
-/* ---- session --------------------------------------------------------------------------------------------------------- */
+/* ---- session --------------------------------------------------------------------------------- */
 
 typedef struct qn_session qn_session;
 
 /* What a cache can hold: ROW(NAME), the most exact first. Blocks are of 32, and so heads must be a multiple of that. */
-#define QN_KV_TYPE_ROWS(ROW) ROW(F32) ROW(F16) ROW(BF16) ROW(Q8_0) ROW(Q5_1) ROW(Q5_0) ROW(Q4_1) ROW(IQ4_NL) ROW(Q4_0)
+/* clang-format off */
+#define QN_KV_TYPE_ROWS(ROW) \
+    ROW(F32) ROW(F16) ROW(BF16) ROW(Q8_0) ROW(Q5_1) ROW(Q5_0) ROW(Q4_1) ROW(IQ4_NL) ROW(Q4_0)
+/* clang-format on */
 #define QN_KV_TYPE_LISTED(name) ", " #name
-#define QN_KV_TYPE_NAMES (&(QN_KV_TYPE_ROWS(QN_KV_TYPE_LISTED))[2]) /* "F32, F16, .." */
+#define QN_KV_TYPE_NAMES        (&(QN_KV_TYPE_ROWS(QN_KV_TYPE_LISTED))[2]) /* "F32, F16, .." */
 
 typedef struct qn_session_options {
-    int32_t n_ctx;             /* KV cells, shared by all sequences; 0: the model's training context, at most 8192 */
-    int32_t n_batch;           /* tokens computed at once; 0: 512, never more than n_ctx */
-    int32_t n_seq;             /* sequences 0 .. n_seq-1; 0: 1, at most 256 */
-    qn_dtype kv_type;          /* one of QN_KV_TYPE_ROWS; meaningful with kv_type_set, else F16 */
+    int32_t n_ctx;    /* KV cells, shared by all sequences; 0: the model's training context, at most 8192 */
+    int32_t n_batch;  /* tokens computed at once; 0: 512, never more than n_ctx */
+    int32_t n_seq;    /* sequences 0 .. n_seq-1; 0: 1, at most 256 */
+    qn_dtype kv_type; /* one of QN_KV_TYPE_ROWS; meaningful with kv_type_set, else F16 */
     bool kv_type_set;
-    int32_t n_logits;          /* rows of logits that one decode may ask for; 0: n_seq */
-    bool no_plan_cache;        /* builds and compiles the graph for every decode; for comparing */
-    const qn_lora_use *loras;  /* as qn_session_set_loras; copied */
+    int32_t n_logits;         /* rows of logits that one decode may ask for; 0: n_seq */
+    bool no_plan_cache;       /* builds and compiles the graph for every decode; for comparing */
+    const qn_lora_use *loras; /* as qn_session_set_loras; copied */
     int32_t n_loras;
 } qn_session_options;
 
-QN_API qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err);
+QN_API qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out,
+                                   qn_error *err);
 QN_API void qn_session_destroy(qn_session *session);
 QN_API const qn_engine *qn_session_engine(const qn_session *session);
 QN_API int32_t qn_session_n_ctx(const qn_session *session);
 QN_API int32_t qn_session_n_batch(const qn_session *session);
-/* The adapters that act from the next decode on, added in this order; at most QN_MAX_LORAS, all of the session's engine, each once. What the
- * cache holds stays as it was computed. Graphs are kept for every combination: going back to one compiles nothing. On failure the
- * session goes on as before. */
+/* The adapters that act from the next decode on, added in this order; at most QN_MAX_LORAS, all of the session's
+ * engine, each once. What the cache holds stays as it was computed. Graphs are kept for every combination: going back
+ * to one compiles nothing. On failure the session goes on as before. */
 QN_API qn_status qn_session_set_loras(qn_session *session, const qn_lora_use *loras, int32_t n_loras, qn_error *err);
 
-/* What qn_session_create allocates with these options and keeps, computed without allocating it. kv, activations and logits are exact to
- * the byte; tables is everything else, a few KiB over at most. Not counted: compiled graphs, one for each size of batch that is decoded
- * (some 40 KiB a layer; the plan cache keeps 32). */
-typedef struct qn_estimate { uint64_t kv_bytes, activation_bytes, logits_bytes, table_bytes, total_bytes; } qn_estimate;
-QN_API qn_status qn_engine_estimate(qn_engine *engine, const qn_session_options *options, qn_estimate *out, qn_error *err);
-/* The largest n_ctx (or n_batch) whose estimate is at most `bytes` with the other options as given; 0 when not even 1 fits.
- * Monotone in `bytes`. */
-QN_API qn_status qn_engine_fit_ctx(qn_engine *engine, const qn_session_options *options, uint64_t bytes, int32_t *n_ctx, qn_error *err);
-QN_API qn_status qn_engine_fit_batch(qn_engine *engine, const qn_session_options *options, uint64_t bytes, int32_t *n_batch, qn_error *err);
+/* What qn_session_create allocates with these options and keeps, computed without allocating it. kv, activations and
+ * logits are exact to the byte; tables is everything else, a few KiB over at most. Not counted: compiled graphs, one
+ * for each size of batch that is decoded (some 40 KiB a layer; the plan cache keeps 32). */
+typedef struct qn_estimate {
+    uint64_t kv_bytes, activation_bytes, logits_bytes, table_bytes, total_bytes;
+} qn_estimate;
+QN_API qn_status qn_engine_estimate(qn_engine *engine, const qn_session_options *options, qn_estimate *out,
+                                    qn_error *err);
+/* The largest n_ctx (or n_batch) whose estimate is at most `bytes` with the other options as given; 0 when not even 1
+ * fits. Monotone in `bytes`. */
+QN_API qn_status qn_engine_fit_ctx(qn_engine *engine, const qn_session_options *options, uint64_t bytes, int32_t *n_ctx,
+                                   qn_error *err);
+QN_API qn_status qn_engine_fit_batch(qn_engine *engine, const qn_session_options *options, uint64_t bytes,
+                                     int32_t *n_batch, qn_error *err);
 
-/* One token to compute: position in its sequence (0-based, any order as long as none is taken twice), which sequence, and whether its
- * logits are wanted. */
-typedef struct qn_batch_item { qn_token token; int32_t pos; int32_t seq; bool logits; } qn_batch_item;
+/* One token to compute: position in its sequence (0-based, any order as long as none is taken twice), which sequence,
+ * and whether its logits are wanted. */
+typedef struct qn_batch_item {
+    qn_token token;
+    int32_t pos;
+    int32_t seq;
+    bool logits;
+} qn_batch_item;
 
-/* Computes all items, in chunks of n_batch. A token sees its own sequence up to its own position, the items of this call included.
- * A token's logits are bit-identical whatever the thread count, the chunks and the other items are. limit when there are not enough
- * free cells (the message says how many are needed and free), invalid for a token, position or sequence out of range or a position
- * that is taken. On failure no item of the failing chunk is left in the cache; earlier chunks stay. */
+/* Computes all items, in chunks of n_batch. A token sees its own sequence up to its own position, the items of this
+ * call included. A token's logits are bit-identical whatever the thread count, the chunks and the other items are.
+ * limit when there are not enough free cells (the message says how many are needed and free), invalid for a token,
+ * position or sequence out of range or a position that is taken. On failure no item of the failing chunk is left in the
+ * cache; earlier chunks stay. */
 QN_API qn_status qn_session_decode(qn_session *session, const qn_batch_item *items, int32_t n, qn_error *err);
 /* The usual case: appends tokens to a sequence after its last position; logits of the last one only. */
 QN_API qn_status qn_session_feed(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, qn_error *err);
 
-/* n_vocab floats of the index-th item (counted among those of the last call that wanted logits; negative from the end); NULL when there
- * is none. Valid until the next decode. */
+/* n_vocab floats of the index-th item (counted among those of the last call that wanted logits; negative from the end);
+ * NULL when there is none. Valid until the next decode. */
 QN_API const float *qn_session_logits(const qn_session *session, int32_t index);
 QN_API int32_t qn_session_n_logits(const qn_session *session);
 
@@ -165,17 +198,20 @@ QN_API int32_t qn_session_seq_pos_max(const qn_session *session, int32_t seq); /
 QN_API int32_t qn_session_free_cells(const qn_session *session);
 QN_API qn_status qn_session_seq_remove(qn_session *session, int32_t seq, int32_t p0, int32_t p1, qn_error *err);
 /* dst then shares src's cells in the range (no memory moves); what dst had is dropped first. */
-QN_API qn_status qn_session_seq_copy(qn_session *session, int32_t src, int32_t dst, int32_t p0, int32_t p1, qn_error *err);
+QN_API qn_status qn_session_seq_copy(qn_session *session, int32_t src, int32_t dst, int32_t p0, int32_t p1,
+                                     qn_error *err);
 QN_API qn_status qn_session_seq_keep(qn_session *session, int32_t seq, qn_error *err); /* removes all others */
-/* Moves positions by delta and turns the cached keys with them; cells shared with other sequences are copied first. invalid when a
- * position would become negative or collide. */
-QN_API qn_status qn_session_seq_shift(qn_session *session, int32_t seq, int32_t p0, int32_t p1, int32_t delta, qn_error *err);
-/* Prefix reuse: keeps the longest common prefix of `tokens` and what the sequence holds at positions 0.., removes the rest, and says how
- * many tokens are kept. At most n-1, so that the last token is computed again and gives logits. */
-QN_API qn_status qn_session_reuse(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, size_t *kept, qn_error *err);
+/* Moves positions by delta and turns the cached keys with them; cells shared with other sequences are copied first.
+ * invalid when a position would become negative or collide. */
+QN_API qn_status qn_session_seq_shift(qn_session *session, int32_t seq, int32_t p0, int32_t p1, int32_t delta,
+                                      qn_error *err);
+/* Prefix reuse: keeps the longest common prefix of `tokens` and what the sequence holds at positions 0.., removes the
+ * rest, and says how many tokens are kept. At most n-1, so that the last token is computed again and gives logits. */
+QN_API qn_status qn_session_reuse(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, size_t *kept,
+                                  qn_error *err);
 
-/* Saves and restores all sequences. A restored state continues bit-identically. The file names the model's shape and KV types; another
- * model's state is refused (format) and leaves the session as it was. */
+/* Saves and restores all sequences. A restored state continues bit-identically. The file names the model's shape and KV
+ * types; another model's state is refused (format) and leaves the session as it was. */
 QN_API qn_status qn_session_save(qn_session *session, const char *path, qn_error *err);
 QN_API qn_status qn_session_restore(qn_session *session, const char *path, qn_error *err);
 
@@ -184,40 +220,45 @@ QN_API qn_status qn_session_restore(qn_session *session, const char *path, qn_er
 typedef bool (*qn_eval_fn)(void *ctx, const qn_node *node, bool after);
 QN_API void qn_session_set_eval(qn_session *session, qn_eval_fn fn, void *ctx);
 /* Inside the callback, after: the node's values as float32, row-major. bytes = 4 * elements. */
-QN_API qn_status qn_session_read_node(qn_session *session, const qn_node *node, float *dst, uint64_t bytes, qn_error *err);
+QN_API qn_status qn_session_read_node(qn_session *session, const qn_node *node, float *dst, uint64_t bytes,
+                                      qn_error *err);
 
 typedef struct qn_session_stats {
     uint64_t graph_builds, plan_cache_hits, plan_cache_misses;
-    uint64_t kv_bytes, reserved_bytes;      /* activation buffers */
-    uint64_t tokens;                        /* computed since create */
-    int32_t n_splits, n_transfers;          /* of the graph that ran last */
-    double seconds;                         /* spent computing */
+    uint64_t kv_bytes, reserved_bytes; /* activation buffers */
+    uint64_t tokens;                   /* computed since create */
+    int32_t n_splits, n_transfers;     /* of the graph that ran last */
+    double seconds;                    /* spent computing */
 } qn_session_stats;
 QN_API void qn_session_get_stats(const qn_session *session, qn_session_stats *out);
 
-/* The graph that computes n_tokens at once, optimized and placed, printed; layer -1 prints all. *out is freed with qn_free. */
-QN_API qn_status qn_session_print_graph(qn_session *session, int32_t n_tokens, int layer, qn_graph_format format, char **out, qn_error *err);
-/* The graph that ran last, as it ran. While timing is on, runs measure each node (a step then waits for every node: some percent slower)
- * and the picture is coloured by time. state when nothing ran since the last change of graphs. */
+/* The graph that computes n_tokens at once, optimized and placed, printed; layer -1 prints all. *out is freed with
+ * qn_free. */
+QN_API qn_status qn_session_print_graph(qn_session *session, int32_t n_tokens, int layer, qn_graph_format format,
+                                        char **out, qn_error *err);
+/* The graph that ran last, as it ran. While timing is on, runs measure each node (a step then waits for every node:
+ * some percent slower) and the picture is coloured by time. state when nothing ran since the last change of graphs. */
 QN_API void qn_session_set_timing(qn_session *session, bool on);
-QN_API qn_status qn_session_print_last(qn_session *session, int layer, qn_graph_format format, char **out, qn_error *err);
+QN_API qn_status qn_session_print_last(qn_session *session, int layer, qn_graph_format format, char **out,
+                                       qn_error *err);
 /* The memory plan and "node -> backend" of the graph of n_tokens, as text. */
 QN_API qn_status qn_session_print_plan(qn_session *session, int32_t n_tokens, char **out, qn_error *err);
 
-/* ---- synthetic models ------------------------------------------------------------------------------------------------- */
+/* ---- synthetic models ------------------------------------------------------------------------ */
 
 /* A random-weight model in a real model's shape, for tests and benchmarks: written quickly and in bounded memory. */
 typedef struct qn_synth_options {
-    const char *preset;        /* a name of qn_synth_presets, or NULL with the fields below */
-    const char *arch;          /* NULL: llama; fields that are 0 take the preset's value, or are an error without one */
+    const char *preset; /* a name of qn_synth_presets, or NULL with the fields below */
+    const char *arch;   /* NULL: llama; fields that are 0 take the preset's value, or are an error without one */
     int32_t n_layer, n_embd, n_head, n_kv_head, n_ff, n_vocab, n_ctx, n_embd_head;
     float rope_base;
-    bool tied;                 /* no output.weight; presets know their own */
-    const char *type;          /* a dtype name or a mix (Q4_K_M, Q5_K_M, Q3_K_M); NULL: F16 */
-    const char *vocab;         /* a GGUF file whose tokenizer is copied; NULL makes one up */
+    bool tied;         /* no output.weight; presets know their own */
+    const char *type;  /* a dtype name or a mix (Q4_K_M, Q5_K_M, Q3_K_M); NULL: F16 */
+    const char *vocab; /* a GGUF file whose tokenizer is copied; NULL makes one up */
     uint64_t seed;
 } qn_synth_options;
-QN_API qn_status qn_synth(const char *path, const qn_synth_options *options, qn_progress_fn progress, void *ctx, qn_error *err);
+QN_API qn_status qn_synth(const char *path, const qn_synth_options *options, qn_progress_fn progress, void *ctx,
+                          qn_error *err);
 QN_API const char *const *qn_synth_presets(void); /* NULL-terminated */
 
 #ifdef __cplusplus

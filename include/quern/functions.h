@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* quern/functions.h -- operations with options: reductions, products, indexing, joining, order, random numbers, convolution.
+/* quern/functions.h -- operations with options: reductions, products, indexing, joining, order, random numbers,
+ * convolution.
  *
- * Included by quern/ops.h, whose rules hold. Names and semantics are PyTorch's; a trailing _ writes into the first tensor and returns it.
+ * Included by quern/ops.h, whose rules hold. Names and semantics are PyTorch's; a trailing _ writes into the first
+ * tensor and returns it.
  *
  * Lists of dimensions are two arguments, written by a macro:
  *     qn_sum(x, QN_DIMS(0, -1), true)     over the first and the last, which stay with size 1
  *     qn_mean(x, QN_ALL, false)           over all of them: a scalar
- * Indices are I64 or I32. Since nothing is computed when an operation is recorded, one that is out of range is found when somebody looks:
- * that call fails, and the context's error names the operation, the index and the size. What was recorded before the operation was done, as
- * it is written down; what came after was not, so tensors written in place after it are what they were, and new ones have no value.
- * Negative indices count from the end in qn_index and qn_index_put only, as in PyTorch. */
+ * Indices are I64 or I32. Since nothing is computed when an operation is recorded, one that is out of range is found
+ * when somebody looks: that call fails, and the context's error names the operation, the index and the size. What was
+ * recorded before the operation was done, as it is written down; what came after was not, so tensors written in place
+ * after it are what they were, and new ones have no value. Negative indices count from the end in qn_index and
+ * qn_index_put only, as in PyTorch. */
 #ifndef QUERN_FUNCTIONS_H
 #define QUERN_FUNCTIONS_H
 
@@ -21,13 +24,16 @@
 extern "C" {
 #endif
 
+/* clang-format off */
 #define QN_DIMS(...) (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
+/* clang-format on */
 #define QN_ALL NULL, 0
 
 /* ---- reductions ---- */
 
-/* QN_REDUCE(name, types, "what it gives"): qn_name(x, dims, n_dims, keepdim). Types: any = every dtype; real = real ones only;
- * convert = integers become F32. */
+/* QN_REDUCE(name, types, "what it gives"): qn_name(x, dims, n_dims, keepdim). Types: any = every dtype; real = real
+ * ones only; convert = integers become F32. */
+/* clang-format off */
 #define QN_REDUCE_ROWS(QN_REDUCE) \
     QN_REDUCE(sum,           any,     "the sum; of integers and BOOL as I64") \
     QN_REDUCE(prod,          any,     "the product; of integers and BOOL as I64") \
@@ -38,7 +44,9 @@ extern "C" {
     QN_REDUCE(any,           any,     "is one not 0, as BOOL") \
     QN_REDUCE(all,           any,     "is none 0, as BOOL") \
     QN_REDUCE(count_nonzero, any,     "how many are not 0, as I64")
-#define QN_REDUCE_DECLARE(name, types, text) QN_API qn_tensor *qn_##name(qn_tensor *x, const int *dims, int n_dims, bool keepdim);
+/* clang-format on */
+#define QN_REDUCE_DECLARE(name, types, text) \
+    QN_API qn_tensor *qn_##name(qn_tensor *x, const int *dims, int n_dims, bool keepdim);
 QN_REDUCE_ROWS(QN_REDUCE_DECLARE)
 #undef QN_REDUCE_DECLARE
 
@@ -78,7 +86,7 @@ QN_API qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b);
 QN_API qn_tensor *qn_where(qn_tensor *cond, qn_tensor *a, qn_tensor *b); /* cond BOOL: a where true */
 QN_API qn_tensor *qn_clamp(qn_tensor *x, double min, double max);        /* infinite for no bound */
 QN_API qn_tensor *qn_clamp_(qn_tensor *x, double min, double max);
-QN_API qn_tensor *qn_gelu(qn_tensor *x, bool tanh);                      /* tanh: the approximation; else exact */
+QN_API qn_tensor *qn_gelu(qn_tensor *x, bool tanh); /* tanh: the approximation; else exact */
 QN_API qn_tensor *qn_elu(qn_tensor *x, double alpha);
 QN_API qn_tensor *qn_leaky_relu(qn_tensor *x, double slope);
 QN_API qn_tensor *qn_softplus(qn_tensor *x, double beta, double threshold);
@@ -91,7 +99,7 @@ QN_API qn_tensor *qn_masked_fill_(qn_tensor *x, qn_tensor *mask, double value);
 
 /* ---- joining and rearranging: new tensors ---- */
 
-QN_API qn_tensor *qn_cat(qn_tensor *const *t, int n, int dim);           /* brought to a common dtype */
+QN_API qn_tensor *qn_cat(qn_tensor *const *t, int n, int dim); /* brought to a common dtype */
 QN_API qn_tensor *qn_stack(qn_tensor *const *t, int n, int dim);
 QN_API qn_tensor *qn_repeat(qn_tensor *t, qn_shape times);
 QN_API qn_tensor *qn_roll(qn_tensor *t, int64_t shift, int dim);
@@ -99,8 +107,8 @@ QN_API qn_tensor *qn_flip(qn_tensor *t, const int *dims, int n_dims);
 QN_API qn_tensor *qn_tril(qn_tensor *t, int64_t diagonal);
 QN_API qn_tensor *qn_triu(qn_tensor *t, int64_t diagonal);
 QN_API qn_tensor *qn_diagonal(qn_tensor *t, int64_t offset, int dim0, int dim1); /* a view */
-/* PyTorch's order: before and after of the last dimension, then of the one before it, ..; negative counts crop. mode: "constant" (NULL),
- * "reflect", "replicate", "circular". */
+/* PyTorch's order: before and after of the last dimension, then of the one before it, ..; negative counts crop. mode:
+ * "constant" (NULL), "reflect", "replicate", "circular". */
 QN_API qn_tensor *qn_pad(qn_tensor *t, const int64_t *pads, int n_pads, const char *mode, double value);
 
 /* ---- indexing ---- */
@@ -123,14 +131,16 @@ QN_API qn_tensor *qn_index_put_(qn_tensor *x, qn_tensor *const *indices, int n, 
 QN_API qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices);
 
 typedef struct qn_embedding_bag_options {
-    const char *mode;          /* "mean" (NULL), "sum" or "max" */
-    qn_tensor *offsets;        /* where each bag begins among indices [k]; NULL with indices [bags, n], whose rows are the bags */
-    qn_tensor *weights;        /* of each index, like indices, in the table's dtype; "sum" only; NULL: 1 */
-    bool include_last_offset;  /* the last offset is where the last bag ends */
+    const char *mode; /* "mean" (NULL), "sum" or "max" */
+    /* where each bag begins among indices [k]; NULL with indices [bags, n], whose rows are the bags */
+    qn_tensor *offsets;
+    qn_tensor *weights;       /* of each index, like indices, in the table's dtype; "sum" only; NULL: 1 */
+    bool include_last_offset; /* the last offset is where the last bag ends */
     bool has_padding_idx;
-    int64_t padding_idx;       /* this index counts for nothing; negative: from the table's end */
+    int64_t padding_idx; /* this index counts for nothing; negative: from the table's end */
 } qn_embedding_bag_options;
-/* Rows of table [n,m] added up, or their mean or maximum, by bags -> [bags,m]; an empty bag gives 0. options may be NULL. */
+/* Rows of table [n,m] added up, or their mean or maximum, by bags -> [bags,m]; an empty bag gives 0. options may be
+ * NULL. */
 QN_API qn_tensor *qn_embedding_bag(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_options *options);
 
 /* ---- order: NaN is the greatest, equal elements stay in order ---- */
@@ -142,25 +152,29 @@ QN_API qn_tensor *qn_topk(qn_tensor *x, int64_t k, int dim, bool largest, qn_ten
 
 /* ---- random numbers: of a seed, the same whatever the threads ---- */
 
-QN_API void qn_manual_seed(qn_context *ctx, uint64_t seed);              /* a new context has seed 0 */
+QN_API void qn_manual_seed(qn_context *ctx, uint64_t seed);                  /* a new context has seed 0 */
 QN_API qn_tensor *qn_rand(qn_context *ctx, qn_shape shape, qn_dtype dtype);  /* [0, 1) */
 QN_API qn_tensor *qn_randn(qn_context *ctx, qn_shape shape, qn_dtype dtype); /* mean 0, deviation 1 */
 QN_API qn_tensor *qn_uniform(qn_context *ctx, qn_shape shape, double from, double to, qn_dtype dtype);
 QN_API qn_tensor *qn_normal(qn_context *ctx, qn_shape shape, double mean, double deviation, qn_dtype dtype);
-QN_API qn_tensor *qn_randint(qn_context *ctx, int64_t low, int64_t high, qn_shape shape, qn_dtype dtype); /* low .. high - 1 */
-QN_API qn_tensor *qn_randperm(qn_context *ctx, int64_t n);               /* 0 .. n - 1 in some order, I64 */
-QN_API qn_tensor *qn_bernoulli(qn_tensor *probability);                  /* 1 with that probability, else 0; of its dtype */
-QN_API qn_tensor *qn_dropout(qn_tensor *x, double p, bool training);     /* 0 with probability p, the others / (1 - p) */
+/* low .. high - 1 */
+QN_API qn_tensor *qn_randint(qn_context *ctx, int64_t low, int64_t high, qn_shape shape, qn_dtype dtype);
+QN_API qn_tensor *qn_randperm(qn_context *ctx, int64_t n); /* 0 .. n - 1 in some order, I64 */
+/* 1 with that probability, else 0; of its dtype */
+QN_API qn_tensor *qn_bernoulli(qn_tensor *probability);
+/* 0 with probability p, the others / (1 - p) */
+QN_API qn_tensor *qn_dropout(qn_tensor *x, double p, bool training);
 
 /* ---- convolution, pooling, resizing: x [batch, channels, spatial ..], or without the batch ---- */
 
 /* Zero is the default: stride and dilation 1, groups 1. Entries count spatial dimensions. */
 typedef struct qn_conv_options {
     int64_t stride[3], padding[3], dilation[3];
-    int64_t output_padding[3];  /* conv_transpose only */
+    int64_t output_padding[3]; /* conv_transpose only */
     int groups;
 } qn_conv_options;
-QN_API qn_tensor *qn_conv1d(qn_tensor *x, qn_tensor *w, qn_tensor *b, const qn_conv_options *options); /* b, options may be NULL */
+/* b, options may be NULL */
+QN_API qn_tensor *qn_conv1d(qn_tensor *x, qn_tensor *w, qn_tensor *b, const qn_conv_options *options);
 QN_API qn_tensor *qn_conv2d(qn_tensor *x, qn_tensor *w, qn_tensor *b, const qn_conv_options *options);
 QN_API qn_tensor *qn_conv3d(qn_tensor *x, qn_tensor *w, qn_tensor *b, const qn_conv_options *options);
 QN_API qn_tensor *qn_conv_transpose1d(qn_tensor *x, qn_tensor *w, qn_tensor *b, const qn_conv_options *options);
@@ -168,9 +182,10 @@ QN_API qn_tensor *qn_conv_transpose2d(qn_tensor *x, qn_tensor *w, qn_tensor *b, 
 QN_API qn_tensor *qn_conv_transpose3d(qn_tensor *x, qn_tensor *w, qn_tensor *b, const qn_conv_options *options);
 
 typedef struct qn_pool_options {
-    int64_t kernel[3], stride[3], padding[3], dilation[3]; /* stride 0: the kernel's size; dilation 0: 1, for max only */
-    int64_t divisor;                                       /* avg: divides by this instead; 0: by the window */
-    bool ceil_mode, exclude_pad;                           /* avg: padding does not count */
+    /* stride 0: the kernel's size; dilation 0: 1, for max only */
+    int64_t kernel[3], stride[3], padding[3], dilation[3];
+    int64_t divisor;             /* avg: divides by this instead; 0: by the window */
+    bool ceil_mode, exclude_pad; /* avg: padding does not count */
 } qn_pool_options;
 QN_API qn_tensor *qn_max_pool1d(qn_tensor *x, const qn_pool_options *options);
 QN_API qn_tensor *qn_max_pool2d(qn_tensor *x, const qn_pool_options *options);

@@ -9,68 +9,79 @@
 extern "C" {
 #endif
 
-/* QN_CPU_LEVEL(name, base, "what it needs"): rungs of the CPU backend, from slow to fast; each includes its base. Each kind of processor
- * has its own ladder on top of `ref`. */
+/* QN_CPU_LEVEL(name, base, "what it needs"): rungs of the CPU backend, from slow to fast; each includes its base. Each
+ * kind of processor has its own ladder on top of `ref`. */
 #if defined(__x86_64__)
+/* clang-format off */
 #define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
     QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \
     QN_CPU_LEVEL(avx2,    ref,     "AVX2, FMA and F16C") \
     QN_CPU_LEVEL(avxvnni, avx2,    "AVX-VNNI: dot products of bytes without AVX-512") \
     QN_CPU_LEVEL(avx512,  avx2,    "AVX-512 F, BW, DQ, VL and VNNI") \
-    QN_CPU_LEVEL(amx,     avx512,  "AMX: products of matrices of bytes and of bfloat16, and the system's leave to use its tiles")
+    QN_CPU_LEVEL(amx,     avx512, \
+        "AMX: products of matrices of bytes and of bfloat16, and the system's leave to use its tiles")
+/* clang-format on */
 #elif defined(__aarch64__)
+/* clang-format off */
 #define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
     QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \
     QN_CPU_LEVEL(neon,    ref,     "Advanced SIMD, which every AArch64 processor has") \
     QN_CPU_LEVEL(dotprod, neon,    "dot products of bytes (ARMv8.4, optional from 8.2)") \
     QN_CPU_LEVEL(i8mm,    dotprod, "products of matrices of bytes (ARMv8.6, optional from 8.2)")
+/* clang-format on */
 #else
-#define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
-    QN_CPU_LEVEL(ref,     ref,     "nothing: portable C")
+#define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) QN_CPU_LEVEL(ref, ref, "nothing: portable C")
 #endif
 
 /* "ref, ..": the names of this processor's ladder. */
 #define QN_CPU_LEVEL_LISTED(name, base, needs) ", " #name
-#define QN_CPU_LEVEL_NAMES (&(QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_LISTED))[2])
+#define QN_CPU_LEVEL_NAMES                     (&(QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_LISTED))[2])
 
 typedef enum qn_cpu_level {
+/* clang-format off */
 #define QN_CPU_LEVEL_ENUM(name, base, needs) QN_CPU_##name,
     QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_ENUM)
 #undef QN_CPU_LEVEL_ENUM
     QN_CPU_LEVEL_COUNT
+    /* clang-format on */
 } qn_cpu_level;
 
 typedef struct qn_machine {
     char cpu_name[64];
-    char features[128];       /* "avx2 fma f16c avx512f ..." */
-    qn_cpu_level level;       /* the best this machine runs */
-    unsigned levels;          /* bit l: it runs level l */
-    int logical_cpus;         /* online */
-    int usable_cpus;          /* by the affinity mask */
-    int physical_cores;       /* behind the usable ones */
-    double quota_cpus;        /* cgroup limit, 0 when there is none */
-    int default_threads;      /* what Quern starts unless told */
-    bool many_streams;        /* a thread reads memory fastest as several streams at once: Intel's processors (bench/streams.c shows yours) */
-    uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance; 0 unknown */
+    char features[128];  /* "avx2 fma f16c avx512f ..." */
+    qn_cpu_level level;  /* the best this machine runs */
+    unsigned levels;     /* bit l: it runs level l */
+    int logical_cpus;    /* online */
+    int usable_cpus;     /* by the affinity mask */
+    int physical_cores;  /* behind the usable ones */
+    double quota_cpus;   /* cgroup limit, 0 when there is none */
+    int default_threads; /* what Quern starts unless told */
+    /* a thread reads memory fastest as several streams at once: Intel's processors (bench/streams.c shows
+     * yours) */
+    bool many_streams;
+    uint64_t l1d_bytes, l2_bytes, l3_bytes;                       /* of one instance; 0 unknown */
     uint64_t memory_bytes, memory_free_bytes, memory_limit_bytes; /* the limit is the cgroup's, 0 none */
 } qn_machine;
 
-/* On a Linux processor with AMX the first call asks the kernel to let this process use tiles (arch_prctl, ARCH_REQ_XCOMP_PERM): signals of a
- * thread that is just using them then take 8 KiB more of its stack. Where the kernel refuses, `amx` is not among the levels. */
+/* On a Linux processor with AMX the first call asks the kernel to let this process use tiles (arch_prctl,
+ * ARCH_REQ_XCOMP_PERM): signals of a thread that is just using them then take 8 KiB more of its stack. Where
+ * the kernel refuses, `amx` is not among the levels. */
 QN_API void qn_machine_get(qn_machine *out);
 QN_API const char *qn_cpu_level_name(qn_cpu_level level);
 QN_API bool qn_cpu_level_find(const char *name, qn_cpu_level *out);
 
 typedef struct qn_machine_peaks {
     int threads;
-    double read_gb_s;    /* reads of a buffer far larger than the caches, in one stream or in eight, the better; 1 GB = 1e9 bytes */
-    double int8_gops;    /* 8-bit multiply-adds at the level, counted as 2 operations each */
-    double f32_gflops;   /* fused multiply-adds, 2 operations each */
-    double bf16_gflops;  /* the same with weights of BF16: more where the level has products of bfloat16 */
+    /* reads of a buffer far larger than the caches, in one stream or in eight, the better; 1 GB = 1e9 bytes */
+    double read_gb_s;
+    double int8_gops;   /* 8-bit multiply-adds at the level, counted as 2 operations each */
+    double f32_gflops;  /* fused multiply-adds, 2 operations each */
+    double bf16_gflops; /* the same with weights of BF16: more where the level has products of bfloat16 */
 } qn_machine_peaks;
 
 /* Measures for about `seconds` in all (0 means 1.0) with `threads` (0: default) at `level`. */
-QN_API qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn_machine_peaks *out, qn_error *err);
+QN_API qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn_machine_peaks *out,
+                                    qn_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* quern/nn.h -- modules: parameters with names, in trees, that compute; the modules everybody needs; files of weights.
  *
- *     qn_module *net = qn_nn_sequential(c, QN_MODULES(qn_nn_linear(c, 2, 8, true), qn_nn_tanh(c), qn_nn_linear(c, 8, 1, true)));
- *     qn_tensor *y = qn_module_forward(net, x);
- *     qn_module_save(net, "net.safetensors", NULL, &err);      0.weight, 0.bias, 2.weight, 2.bias
- *     qn_module_destroy(net);
+ *     qn_module *net = qn_nn_sequential(c, QN_MODULES(qn_nn_linear(c, 2, 8, true), qn_nn_tanh(c), qn_nn_linear(c, 8, 1,
+ * true))); qn_tensor *y = qn_module_forward(net, x); qn_module_save(net, "net.safetensors", NULL, &err);      0.weight,
+ * 0.bias, 2.weight, 2.bias qn_module_destroy(net);
  *
  * Semantics, names of parameters, shapes and first values are PyTorch's torch.nn unless said otherwise.
  *
- * Ownership. A module belongs to whoever created it until it is given to another one (qn_module_add_module, qn_nn_sequential ..), which
- * takes it over, also when it fails; qn_module_retain asks for one more qn_module_destroy. Parameters and buffers belong to the module,
- * outside of all scopes. Modules end before their context.
+ * Ownership. A module belongs to whoever created it until it is given to another one (qn_module_add_module,
+ * qn_nn_sequential ..), which takes it over, also when it fails; qn_module_retain asks for one more qn_module_destroy.
+ * Parameters and buffers belong to the module, outside of all scopes. Modules end before their context.
  *
- * Errors. Functions that make a module return NULL when something is wrong and pass NULL on, so that constructors nest freely; the text
- * is in the context (qn_context_error), as with tensors. What goes wrong in forward is told with the path of the module.
+ * Errors. Functions that make a module return NULL when something is wrong and pass NULL on, so that constructors nest
+ * freely; the text is in the context (qn_context_error), as with tensors. What goes wrong in forward is told with the
+ * path of the module.
  *
- * What a module is. A type (a constant struct of functions), state of that type's own, and by name: parameters, buffers, modules. Names
- * are not empty and have no dot; "blk.0.attn_q.weight" is a path. To make one of your own:
+ * What a module is. A type (a constant struct of functions), state of that type's own, and by name: parameters,
+ * buffers, modules. Names are not empty and have no dot; "blk.0.attn_q.weight" is a path. To make one of your own:
  *
  *     static qn_tensor *mlp_forward(qn_module *m, qn_tensor *const *x, int n)
  *     {
@@ -44,20 +44,21 @@ extern "C" {
 
 typedef struct qn_module qn_module;
 
-/* ---- making modules ---------------------------------------------------------------------------------------------------- */
+/* ---- making modules -------------------------------------------------------------------------- */
 
 #define QN_MODULE_INPUTS 8
 typedef struct qn_module_type {
-    const char *name;             /* "Linear": in errors and listings */
-    /* Tensors made here end with the call, but for the result. x has max_inputs entries; the first min_inputs are there, the others may be
-     * NULL, and are from the n-th on. NULL on failure, with the context's error set (by the operation that failed, or qn_context_fail). */
+    const char *name; /* "Linear": in errors and listings */
+    /* Tensors made here end with the call, but for the result. x has max_inputs entries; the first min_inputs are
+     * there, the others may be NULL, and are from the n-th on. NULL on failure, with the context's error set (by the
+     * operation that failed, or qn_context_fail). */
     qn_tensor *(*forward)(qn_module *m, qn_tensor *const *x, int n);
     void (*destroy)(qn_module *m); /* may be NULL: before parameters and modules end */
     /* May be NULL: a few words about the options, "in=4, out=2", of at most size bytes. */
     void (*describe)(const qn_module *m, char *text, size_t size);
     void (*gguf)(const qn_module *m, qn_gguf_writer *w); /* may be NULL: metadata that a GGUF of this module has */
-    size_t state_bytes;           /* of qn_module_state, zeroed at first */
-    int min_inputs, max_inputs;   /* both 0: exactly one */
+    size_t state_bytes;                                  /* of qn_module_state, zeroed at first */
+    int min_inputs, max_inputs;                          /* both 0: exactly one */
 } qn_module_type;
 
 QN_API qn_module *qn_module_create(qn_context *ctx, const qn_module_type *type);
@@ -66,27 +67,28 @@ QN_API qn_module *qn_module_ready(qn_module *m);
 QN_API qn_module *qn_module_retain(qn_module *m);
 QN_API void qn_module_destroy(qn_module *m);
 
-/* Each gives back what was added, NULL on failure, which qn_module_ready will tell. A tensor goes over to the module from the scope that it
- * lives in; one outside of scopes (kept, or a parameter already) is shared. A parameter requires a gradient from now on, unless it is of a
- * block format; in several modules it is one parameter with several names (tied weights). A buffer is saved, but not trained. */
+/* Each gives back what was added, NULL on failure, which qn_module_ready will tell. A tensor goes over to the module
+ * from the scope that it lives in; one outside of scopes (kept, or a parameter already) is shared. A parameter requires
+ * a gradient from now on, unless it is of a block format; in several modules it is one parameter with several names
+ * (tied weights). A buffer is saved, but not trained. */
 QN_API qn_tensor *qn_module_add_parameter(qn_module *m, const char *name, qn_tensor *t);
 QN_API qn_tensor *qn_module_add_buffer(qn_module *m, const char *name, qn_tensor *t);
 QN_API qn_module *qn_module_add_module(qn_module *m, const char *name, qn_module *child);
 /* Puts t in the place of the parameter or buffer at that path: so are weights tied. */
 QN_API qn_status qn_module_set_tensor(qn_module *m, const char *path, qn_tensor *t);
 
-/* ---- computing --------------------------------------------------------------------------------------------------------- */
+/* ---- computing ------------------------------------------------------------------------------- */
 
 QN_API qn_tensor *qn_module_forward(qn_module *m, qn_tensor *x);
 QN_API qn_tensor *qn_module_forward_n(qn_module *m, qn_tensor *const *x, int n);
 
-/* ---- looking around ---------------------------------------------------------------------------------------------------- */
+/* ---- looking around -------------------------------------------------------------------------- */
 
 QN_API qn_context *qn_module_context(const qn_module *m);
 QN_API const qn_module_type *qn_module_type_of(const qn_module *m);
 QN_API void *qn_module_state(const qn_module *m);
-/* By path, "" being m itself; NULL (and no error) when there is none. Borrowed. A name is found by comparing it with its neighbours: quick
- * enough for forward. */
+/* By path, "" being m itself; NULL (and no error) when there is none. Borrowed. A name is found by comparing it with
+ * its neighbours: quick enough for forward. */
 QN_API qn_module *qn_module_find(const qn_module *m, const char *path);
 QN_API qn_tensor *qn_module_tensor(const qn_module *m, const char *path);
 /* By number, in order of adding; NULL past the end. */
@@ -98,7 +100,8 @@ typedef enum qn_named_kind { QN_NAMED_parameter, QN_NAMED_buffer } qn_named_kind
 typedef bool (*qn_named_fn)(void *arg, const char *path, qn_tensor *t, qn_named_kind kind);
 typedef bool (*qn_module_fn)(void *arg, const char *path, qn_module *m);
 QN_API qn_status qn_module_each_tensor(qn_module *m, qn_named_fn fn, void *arg);
-QN_API qn_status qn_module_each_module(qn_module *m, qn_module_fn fn, void *arg); /* PyTorch's apply; m first, under "" */
+/* PyTorch's apply; m first, under "" */
+QN_API qn_status qn_module_each_module(qn_module *m, qn_module_fn fn, void *arg);
 /* The parameters, each once: at most `capacity` of them go to `out`; their number is returned, -1 on failure. */
 QN_API int64_t qn_module_parameters(qn_module *m, qn_tensor **out, int64_t capacity);
 /* Elements of all parameters, each once; those that require a gradient only; -1 on failure. */
@@ -106,9 +109,9 @@ QN_API int64_t qn_module_n_elements(qn_module *m, bool trainable_only);
 /* PyTorch's look: "Sequential(\n  (0): Linear(in=2, out=8)\n ..". Freed with qn_free; NULL on failure. */
 QN_API char *qn_module_to_string(qn_module *m);
 
-/* ---- modes ------------------------------------------------------------------------------------------------------------- */
+/* ---- modes ----------------------------------------------------------------------------------- */
 
-QN_API void qn_module_train(qn_module *m, bool training);     /* false: eval(). A new module trains */
+QN_API void qn_module_train(qn_module *m, bool training); /* false: eval(). A new module trains */
 QN_API bool qn_module_is_training(const qn_module *m);
 /* Of all parameters; false freezes them. Frozen block formats stay so. */
 QN_API qn_status qn_module_requires_grad_(qn_module *m, bool requires_grad);
@@ -116,86 +119,100 @@ QN_API void qn_module_zero_grad(qn_module *m);
 /* Real parameters and buffers get that real dtype. Handles stay the same; gradients are given up. */
 QN_API qn_status qn_module_to(qn_module *m, qn_dtype dtype);
 
-/* ---- weights in files -------------------------------------------------------------------------------------------------- */
+/* ---- weights in files ------------------------------------------------------------------------ */
 
 typedef struct qn_save_options {
     /* What a tensor is stored as: a real dtype, or a block format of GGUF. NULL: as it is. */
     qn_dtype (*dtype_of)(void *arg, const char *path, const qn_tensor *t);
-    /* GGUF: writes metadata besides that of the module's type. Without a general.architecture from either it is "module". */
+    /* GGUF: writes metadata besides that of the module's type. Without a general.architecture from either it is
+     * "module". */
     void (*metadata)(void *arg, qn_gguf_writer *w);
     void *arg;
 } qn_save_options;
 
-/* Parameters and buffers under their paths, shared ones once. A path that ends in ".gguf" is written as GGUF, ".safetensors" as that;
- * anything else is refused. The file appears whole or not at all. */
+/* Parameters and buffers under their paths, shared ones once. A path that ends in ".gguf" is written as GGUF,
+ * ".safetensors" as that; anything else is refused. The file appears whole or not at all. */
 QN_API qn_status qn_module_save(qn_module *m, const char *path, const qn_save_options *options, qn_error *err);
 
 typedef enum qn_load_note { QN_LOAD_missing, QN_LOAD_unexpected } qn_load_note;
 typedef struct qn_tensor_info {
-    qn_dtype dtype;               /* in the file */
+    qn_dtype dtype; /* in the file */
     qn_shape shape;
     uint64_t size_bytes;
 } qn_tensor_info;
 typedef struct qn_load_options {
-    bool lenient;                 /* names that only the module or only the file has are no error */
-    /* Parameters become what the file has, with its type; block formats are frozen. Otherwise values are converted to what the parameter is. */
+    bool lenient; /* names that only the module or only the file has are no error */
+    /* Parameters become what the file has, with its type; block formats are frozen. Otherwise values are converted to
+     * what the parameter is. */
     bool as_stored;
-    void (*note)(void *arg, qn_load_note note, const char *path); /* may be NULL: called for each such name, strict or not */
-    /* May be NULL. The backend that a tensor shall lie on: asked once for each tensor that is loaded; NULL for the context's own. */
+    /* may be NULL: called for each such name, strict or not */
+    void (*note)(void *arg, qn_load_note note, const char *path);
+    /* May be NULL. The backend that a tensor shall lie on: asked once for each tensor that is loaded; NULL for the
+     * context's own. */
     const char *(*place)(void *arg, const char *path, const qn_tensor_info *info);
-    /* May be NULL. The name that the file has for a path, written to text or static; NULL: no such tensor in the file. */
+    /* May be NULL. The name that the file has for a path, written to text or static; NULL: no such tensor in the file.
+     */
     const char *(*name_in_file)(void *arg, const char *path, char *text, size_t size);
     void *arg;
 } qn_load_options;
 
-/* GGUF or safetensors (or the index of a sharded model), by content. All names, shapes and types are checked before any tensor changes;
- * of a tied parameter one of its names suffices. Handles stay the same; gradients are given up. */
+/* GGUF or safetensors (or the index of a sharded model), by content. All names, shapes and types are checked before any
+ * tensor changes; of a tied parameter one of its names suffices. Handles stay the same; gradients are given up. */
 QN_API qn_status qn_module_load(qn_module *m, const char *path, const qn_load_options *options, qn_error *err);
-/* The same from another module: values of the same paths. It may belong to another context: PyTorch's module.to(device) is a module made alike
- * in the context of that backend, and this. */
+/* The same from another module: values of the same paths. It may belong to another context: PyTorch's module.to(device)
+ * is a module made alike in the context of that backend, and this. */
 QN_API qn_status qn_module_load_from(qn_module *m, qn_module *from, bool lenient, qn_error *err);
 
-/* ---- first values ------------------------------------------------------------------------------------------------------ */
+/* ---- first values ---------------------------------------------------------------------------- */
 
 /* In place, no gradient recorded; t is returned, NULL on failure. Names and formulas are torch.nn.init's. */
 QN_API qn_tensor *qn_init_constant_(qn_tensor *t, double value);
 QN_API qn_tensor *qn_init_zeros_(qn_tensor *t);
 QN_API qn_tensor *qn_init_ones_(qn_tensor *t);
-QN_API qn_tensor *qn_init_eye_(qn_tensor *t);                                /* a matrix */
+QN_API qn_tensor *qn_init_eye_(qn_tensor *t); /* a matrix */
 QN_API qn_tensor *qn_init_uniform_(qn_tensor *t, double from, double to);
 QN_API qn_tensor *qn_init_normal_(qn_tensor *t, double mean, double deviation);
 /* Normal, but never outside [min, max]. */
 QN_API qn_tensor *qn_init_trunc_normal_(qn_tensor *t, double mean, double deviation, double min, double max);
-QN_API qn_tensor *qn_init_xavier_uniform_(qn_tensor *t, double gain);        /* gain 0: 1 */
+QN_API qn_tensor *qn_init_xavier_uniform_(qn_tensor *t, double gain); /* gain 0: 1 */
 QN_API qn_tensor *qn_init_xavier_normal_(qn_tensor *t, double gain);
 /* nonlinearity: as of qn_init_gain; NULL: leaky_relu with slope a. */
 QN_API qn_tensor *qn_init_kaiming_uniform_(qn_tensor *t, double a, bool fan_out, const char *nonlinearity);
 QN_API qn_tensor *qn_init_kaiming_normal_(qn_tensor *t, double a, bool fan_out, const char *nonlinearity);
-QN_API qn_tensor *qn_init_orthogonal_(qn_tensor *t, double gain);            /* rows, or columns, orthonormal times gain; gain 0: 1 */
-/* "linear", "conv1d" .., "sigmoid", "tanh", "relu", "leaky_relu" (slope `a`), "selu". False when it is none of these. */
+/* rows, or columns, orthonormal times gain; gain 0: 1 */
+QN_API qn_tensor *qn_init_orthogonal_(qn_tensor *t, double gain);
+/* "linear", "conv1d" .., "sigmoid", "tanh", "relu", "leaky_relu" (slope `a`), "selu". False when it is none of these.
+ */
 QN_API bool qn_init_gain(const char *nonlinearity, double a, double *out);
 
-/* ---- layers ------------------------------------------------------------------------------------------------------------ */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
-#define QN_MODULES(...) (qn_module *const[]){__VA_ARGS__}, (int)(sizeof((qn_module *const[]){__VA_ARGS__}) / sizeof(qn_module *))
+#define QN_MODULES(...) \
+    (qn_module *const[]){__VA_ARGS__}, (int)(sizeof((qn_module *const[]){__VA_ARGS__}) / sizeof(qn_module *))
 
-QN_API qn_module *qn_nn_linear(qn_context *c, int64_t in, int64_t out, bool bias); /* weight [out,in], bias [out]: x [..,in] -> [..,out] */
-/* weight [num,dim]: indices [..] -> [..,dim]. padding_idx: that row starts as zeros and gets no gradient; negative: none. */
+/* weight [out,in], bias [out]: x [..,in] -> [..,out] */
+QN_API qn_module *qn_nn_linear(qn_context *c, int64_t in, int64_t out, bool bias);
+/* weight [num,dim]: indices [..] -> [..,dim]. padding_idx: that row starts as zeros and gets no gradient; negative:
+ * none. */
 QN_API qn_module *qn_nn_embedding(qn_context *c, int64_t num, int64_t dim, int64_t padding_idx);
-QN_API qn_module *qn_nn_layer_norm(qn_context *c, qn_shape dims, double eps, bool affine, bool bias); /* weight, bias [dims]; eps 0: 1e-5 */
-QN_API qn_module *qn_nn_rms_norm(qn_context *c, int64_t dim, double eps);    /* weight [dim]; eps 0: 1e-5 */
-QN_API qn_module *qn_nn_group_norm(qn_context *c, int groups, int64_t channels, double eps, bool affine); /* weight, bias [channels] */
+/* weight, bias [dims]; eps 0: 1e-5 */
+QN_API qn_module *qn_nn_layer_norm(qn_context *c, qn_shape dims, double eps, bool affine, bool bias);
+QN_API qn_module *qn_nn_rms_norm(qn_context *c, int64_t dim, double eps); /* weight [dim]; eps 0: 1e-5 */
+/* weight, bias [channels] */
+QN_API qn_module *qn_nn_group_norm(qn_context *c, int groups, int64_t channels, double eps, bool affine);
 
 /* weight [out, in / groups, kernel ..], bias [out]. options may be NULL. */
-QN_API qn_module *qn_nn_conv1d(qn_context *c, int64_t in, int64_t out, int64_t kernel, bool bias, const qn_conv_options *options);
+QN_API qn_module *qn_nn_conv1d(qn_context *c, int64_t in, int64_t out, int64_t kernel, bool bias,
+                               const qn_conv_options *options);
 QN_API qn_module *qn_nn_conv2d(qn_context *c, int64_t in, int64_t out, int64_t kernel_h, int64_t kernel_w, bool bias,
                                const qn_conv_options *options);
 QN_API qn_module *qn_nn_max_pool2d(qn_context *c, const qn_pool_options *options);
 QN_API qn_module *qn_nn_avg_pool2d(qn_context *c, const qn_pool_options *options);
-QN_API qn_module *qn_nn_flatten(qn_context *c, int first, int last);         /* PyTorch's default is 1, -1 */
-QN_API qn_module *qn_nn_dropout(qn_context *c, double p);                    /* while training */
+QN_API qn_module *qn_nn_flatten(qn_context *c, int first, int last); /* PyTorch's default is 1, -1 */
+QN_API qn_module *qn_nn_dropout(qn_context *c, double p);            /* while training */
 
 /* QN_ACTIVATION(name, "Name", what of x): qn_nn_name(c), a module without parameters. */
+/* clang-format off */
 #define QN_ACTIVATION_ROWS(QN_ACTIVATION) \
     QN_ACTIVATION(identity, "Identity", qn_to(x, qn_dtype_of(x))) \
     QN_ACTIVATION(relu,     "ReLU",     qn_relu(x)) \
@@ -209,24 +226,26 @@ QN_API qn_module *qn_nn_dropout(qn_context *c, double p);                    /* 
     QN_ACTIVATION(leaky_relu, "LeakyReLU", qn_leaky_relu(x, 0.01)) \
     QN_ACTIVATION(softmax,  "Softmax",  qn_softmax(x, -1)) \
     QN_ACTIVATION(log_softmax, "LogSoftmax", qn_log_softmax(x, -1))
+/* clang-format on */
 #define QN_ACTIVATION_DECLARE(name, type, of_x) QN_API qn_module *qn_nn_##name(qn_context *c);
 QN_ACTIVATION_ROWS(QN_ACTIVATION_DECLARE)
 #undef QN_ACTIVATION_DECLARE
 /* A function of one tensor as a module: fn is called with arg. */
 QN_API qn_module *qn_nn_function(qn_context *c, const char *name, qn_tensor *(*fn)(void *arg, qn_tensor *x), void *arg);
 
-/* ---- containers -------------------------------------------------------------------------------------------------------- */
+/* ---- containers ------------------------------------------------------------------------------ */
 
 /* One after the other; names "0", "1", .. The modules are taken over. */
 QN_API qn_module *qn_nn_sequential(qn_context *c, qn_module *const *modules, int n);
 /* The same names, but no forward of its own: whoever holds it calls qn_module_child. */
 QN_API qn_module *qn_nn_module_list(qn_context *c, qn_module *const *modules, int n);
-QN_API qn_module *qn_module_append(qn_module *list, qn_module *m);           /* to either; gives m */
+QN_API qn_module *qn_module_append(qn_module *list, qn_module *m); /* to either; gives m */
 
-/* ---- transformers ------------------------------------------------------------------------------------------------------ */
+/* ---- transformers ---------------------------------------------------------------------------- */
 
-/* Keys and values of earlier positions, for decoding a few tokens at a time: one cache goes with one run of `batch` sequences of equal
- * length. Every step of as many tokens finds its graph compiled, but for one in 256 positions. No gradients. */
+/* Keys and values of earlier positions, for decoding a few tokens at a time: one cache goes with one run of `batch`
+ * sequences of equal length. Every step of as many tokens finds its graph compiled, but for one in 256 positions. No
+ * gradients. */
 typedef struct qn_kv_cache qn_kv_cache;
 typedef struct qn_kv_options {
     int64_t n_layers, batch, heads, head_dim, capacity; /* heads: of the keys; capacity: positions */
@@ -238,15 +257,15 @@ QN_API void qn_kv_cache_truncate(qn_kv_cache *kv, int64_t length); /* forgets wh
 
 typedef struct qn_mha_options {
     int64_t embd, heads;
-    int64_t kv_heads;         /* fewer heads for keys and values; 0: heads */
-    int64_t k_dim, v_dim;     /* size of key and value inputs; 0: embd */
+    int64_t kv_heads;     /* fewer heads for keys and values; 0: heads */
+    int64_t k_dim, v_dim; /* size of key and value inputs; 0: embd */
     bool bias;
-    bool is_causal;           /* row i sees keys 0 .. i, where no mask is given */
-    double dropout_p;         /* of the weights, while training */
+    bool is_causal;              /* row i sees keys 0 .. i, where no mask is given */
+    double dropout_p;            /* of the weights, while training */
     const qn_rope_options *rope; /* NULL: none */
 } qn_mha_options;
-/* q_proj, k_proj, v_proj, out_proj: Linear. Inputs: query [..,n,embd], key [..,m,k_dim] (NULL: query), value (NULL: key), mask (NULL; as of
- * qn_scaled_dot_product_attention: true takes part) -> [..,n,embd]. Batches come first. */
+/* q_proj, k_proj, v_proj, out_proj: Linear. Inputs: query [..,n,embd], key [..,m,k_dim] (NULL: query), value (NULL:
+ * key), mask (NULL; as of qn_scaled_dot_product_attention: true takes part) -> [..,n,embd]. Batches come first. */
 QN_API qn_module *qn_nn_mha(qn_context *c, const qn_mha_options *options);
 /* x [batch,n,embd] are the next n positions: they see those in the cache and themselves. */
 QN_API qn_tensor *qn_mha_forward_cached(qn_module *m, qn_tensor *x, qn_kv_cache *cache, int layer);
@@ -257,35 +276,42 @@ QN_API qn_module *qn_nn_rotary(qn_context *c, const qn_rope_options *options);
 typedef struct qn_ffn_options {
     int64_t dim, hidden;
     bool gated, bias;
-    const char *activation;   /* a name of QN_ACTIVATION_ROWS; NULL: silu */
-    double dropout_p;         /* of what goes into `down` */
+    const char *activation; /* a name of QN_ACTIVATION_ROWS; NULL: silu */
+    double dropout_p;       /* of what goes into `down` */
 } qn_ffn_options;
 /* up, down, and with gated: gate: Linear. down(activation(up(x))), or down(activation(gate(x)) * up(x)). */
 QN_API qn_module *qn_nn_feed_forward(qn_context *c, const qn_ffn_options *options);
 
-/* QN_LLAMA(architecture, pairs of RoPE that lie half a head apart, a norm of every query and key head, default rope_base) */
+/* QN_LLAMA(architecture, pairs of RoPE that lie half a head apart, a norm of every query and key head, default
+ * rope_base) */
+/* clang-format off */
 #define QN_LLAMA_ROWS(QN_LLAMA) \
     QN_LLAMA(llama, false, false, 1e4) \
     QN_LLAMA(qwen2, true,  false, 1e6) /* with qkv_bias */ \
     QN_LLAMA(qwen3, true,  true,  1e6)
+/* clang-format on */
 typedef struct qn_llama_options {
     int64_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_ff;
-    int64_t n_kv_head;        /* 0: n_head */
-    int64_t head_dim;         /* 0: n_embd / n_head */
+    int64_t n_kv_head;          /* 0: n_head */
+    int64_t head_dim;           /* 0: n_embd / n_head */
     double norm_eps, rope_base; /* 0: 1e-5, the architecture's */
-    bool tied;                /* the token embedding is the output matrix too */
-    const char *arch;         /* a name of QN_LLAMA_ROWS; NULL: llama */
-    bool qkv_bias, out_bias, ff_bias; /* attn_q.bias, attn_k.bias, attn_v.bias; attn_output.bias; ffn_gate.bias, ffn_up.bias, ffn_down.bias */
-    bool rope_factors;        /* a buffer rope_freqs.weight [head_dim / 2] that frequencies are divided by; ones at first */
-    double rope_factor;       /* linear scaling: positions are divided by this; 0: 1 */
-    bool yarn;                /* YaRN with that factor instead */
-    double rope_attn_factor;  /* 0: 1 */
-    int64_t n_ctx_orig;       /* of YaRN: the context before it was stretched; 0: n_ctx */
-    double dropout_p;         /* of embeddings and of what each half of a layer adds */
-    double deviation;         /* of first weights; 0: 0.02. What is added 2 n_layer times starts smaller by sqrt(2 n_layer) */
+    bool tied;                  /* the token embedding is the output matrix too */
+    const char *arch;           /* a name of QN_LLAMA_ROWS; NULL: llama */
+    /* attn_q.bias, attn_k.bias, attn_v.bias; attn_output.bias; ffn_gate.bias, ffn_up.bias, ffn_down.bias */
+    bool qkv_bias, out_bias, ff_bias;
+    /* a buffer rope_freqs.weight [head_dim / 2] that frequencies are divided by; ones at first */
+    bool rope_factors;
+    double rope_factor;      /* linear scaling: positions are divided by this; 0: 1 */
+    bool yarn;               /* YaRN with that factor instead */
+    double rope_attn_factor; /* 0: 1 */
+    int64_t n_ctx_orig;      /* of YaRN: the context before it was stretched; 0: n_ctx */
+    double dropout_p;        /* of embeddings and of what each half of a layer adds */
+    /* of first weights; 0: 0.02. What is added 2 n_layer times starts smaller by sqrt(2 n_layer) */
+    double deviation;
 } qn_llama_options;
-/* A Llama-like decoder: tokens [batch,n], I32 or I64 -> logits [batch,n,n_vocab]. Tensors have the names of GGUF files of the architecture,
- * and a GGUF that it is saved to has its metadata: with a vocabulary added, it is a model that the engine runs. */
+/* A Llama-like decoder: tokens [batch,n], I32 or I64 -> logits [batch,n,n_vocab]. Tensors have the names of GGUF files
+ * of the architecture, and a GGUF that it is saved to has its metadata: with a vocabulary added, it is a model that the
+ * engine runs. */
 QN_API qn_module *qn_nn_llama(qn_context *c, const qn_llama_options *options);
 /* The next n tokens of a run: logits [batch,n,n_vocab]. */
 QN_API qn_tensor *qn_llama_decode(qn_module *m, qn_tensor *tokens, qn_kv_cache *cache);

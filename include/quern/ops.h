@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* quern/ops.h -- what can be computed with tensors.
  *
- * Rules that hold everywhere: see quern/array.h for ownership and errors. Sources broadcast as NumPy's do and are brought to a common
- * dtype by PyTorch's rules; any strides will do. For most operations there are three functions:
- *     y = qn_add(a, b)              a new tensor
- *     qn_add_(a, b)                 in place: a = a + b, in a's dtype and memory; returns a
- *     qn_add_out(out, a, b)         out = a + b, in out's memory; returns out, whose shape must be that of the result
- * and for those of two sources also qn_add_number(a, 2.5) and qn_add_number_(a, 2.5). A number that is whole counts as an integer, any other
- * as real, when types are found. Numbers may change from run to run without a new graph being compiled. */
+ * Rules that hold everywhere: see quern/array.h for ownership and errors. Sources broadcast as NumPy's do and are
+ * brought to a common dtype by PyTorch's rules; any strides will do. For most operations there are three functions: y =
+ * qn_add(a, b)              a new tensor qn_add_(a, b)                 in place: a = a + b, in a's dtype and memory;
+ * returns a qn_add_out(out, a, b)         out = a + b, in out's memory; returns out, whose shape must be that of the
+ * result and for those of two sources also qn_add_number(a, 2.5) and qn_add_number_(a, 2.5). A number that is whole
+ * counts as an integer, any other as real, when types are found. Numbers may change from run to run without a new graph
+ * being compiled. */
 #ifndef QUERN_OPS_H
 #define QUERN_OPS_H
 
@@ -19,8 +19,9 @@
 extern "C" {
 #endif
 
-/* QN_BINARY(name, types, "what it computes"). Types: arith = the common type; divide = likewise, but integers become F32;
- * compare = in the common type, the result is BOOL; bits = integers or BOOL. */
+/* QN_BINARY(name, types, "what it computes"). Types: arith = the common type; divide = likewise, but integers become
+ * F32; compare = in the common type, the result is BOOL; bits = integers or BOOL. */
+/* clang-format off */
 #define QN_BINARY_ROWS(QN_BINARY) \
     QN_BINARY(add,          arith,   "a + b") \
     QN_BINARY(sub,          arith,   "a - b") \
@@ -48,8 +49,11 @@ extern "C" {
     QN_BINARY(bitwise_xor,  bits,    "a ^ b") \
     QN_BINARY(shift_left,   bits,    "a << b") \
     QN_BINARY(shift_right,  bits,    "a >> b")
+/* clang-format on */
 
-/* QN_UNARY(name, types, "what it computes"). Types: same = x's own; real = integers become F32; truth = the result is BOOL. */
+/* QN_UNARY(name, types, "what it computes"). Types: same = x's own; real = integers become F32; truth = the result is
+ * BOOL. */
+/* clang-format off */
 #define QN_UNARY_ROWS(QN_UNARY) \
     QN_UNARY(neg,         same,  "-x") \
     QN_UNARY(abs,         same,  "|x|") \
@@ -90,6 +94,7 @@ extern "C" {
     QN_UNARY(isinf,       truth, "is x infinite") \
     QN_UNARY(isfinite,    truth, "is x neither") \
     QN_UNARY(bitwise_not, same,  "~x; of BOOL: not x")
+/* clang-format on */
 
 #define QN_BINARY_DECLARE(name, types, text) \
     QN_API qn_tensor *qn_##name(qn_tensor *a, qn_tensor *b); \

@@ -15,11 +15,12 @@ extern "C" {
 
 #define QN_MAX_RANK 8
 
-/* ---- data types ------------------------------------------------------------------------------------------------------ */
+/* ---- data types ------------------------------------------------------------------------------ */
 
-/* QN_DTYPE(name, id in a GGUF file or -1, elements a block, bytes a block, class); row order is enum order, append only.
- * Classes: real = IEEE-like scalars, integer, boolean, block = a packed group of elements along the last dimension.
- * Sizes and ids: the GGUF specification and the ggml type table. */
+/* QN_DTYPE(name, id in a GGUF file or -1, elements a block, bytes a block, class); row order is enum order, append
+ * only. Classes: real = IEEE-like scalars, integer, boolean, block = a packed group of elements along the last
+ * dimension. Sizes and ids: the GGUF specification and the ggml type table. */
+/* clang-format off */
 #define QN_DTYPE_ROWS(QN_DTYPE) \
     QN_DTYPE(F32,      0,   1,   4, real) \
     QN_DTYPE(F16,      1,   1,   2, real) \
@@ -54,20 +55,23 @@ extern "C" {
     QN_DTYPE(TQ2_0,   35, 256,  66, block) \
     QN_DTYPE(MXFP4,   39,  32,  17, block) \
     QN_DTYPE(NVFP4,   40,  64,  36, block)
+/* clang-format on */
 
 typedef enum qn_dtype {
+/* clang-format off */
 #define QN_DTYPE_ENUM(name, id, block, bytes, class) QN_DTYPE_##name,
     QN_DTYPE_ROWS(QN_DTYPE_ENUM)
 #undef QN_DTYPE_ENUM
     QN_DTYPE_COUNT
+    /* clang-format on */
 } qn_dtype;
 
 typedef enum qn_dtype_class { QN_CLASS_real, QN_CLASS_integer, QN_CLASS_boolean, QN_CLASS_block } qn_dtype_class;
 
 typedef struct qn_dtype_info {
-    const char *name;      /* "Q4_K" */
-    int gguf_id;           /* -1: cannot be stored in a GGUF file */
-    int block_elems;       /* elements a block along the last dimension; 1 for scalars */
+    const char *name; /* "Q4_K" */
+    int gguf_id;      /* -1: cannot be stored in a GGUF file */
+    int block_elems;  /* elements a block along the last dimension; 1 for scalars */
     int block_bytes;
     qn_dtype_class class_;
 } qn_dtype_info;
@@ -80,7 +84,7 @@ QN_API bool qn_dtype_from_gguf(uint32_t gguf_id, qn_dtype *out);
 /* Bytes of one row of `n` elements; 0 when n is negative, not a multiple of the block, or the size overflows int64. */
 QN_API int64_t qn_dtype_row_bytes(qn_dtype dtype, int64_t n);
 
-/* ---- shapes ---------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 typedef struct qn_shape {
     int rank;
@@ -88,10 +92,10 @@ typedef struct qn_shape {
 } qn_shape;
 
 /* qn_shape_of(2, 3, 4) is [2,3,4]; no argument list for rank 0: use (qn_shape){0}. */
-#define qn_shape_of(...) \
-    ((qn_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#define qn_shape_of(...) ((qn_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 
-/* Product of the dimensions, 1 for rank 0; -1 when a dimension is negative, the rank is out of range or it overflows. */
+/* Product of the dimensions, 1 for rank 0; -1 when a dimension is negative, the rank is out of range or it overflows.
+ */
 QN_API int64_t qn_shape_numel(const qn_shape *shape);
 QN_API bool qn_shape_equal(const qn_shape *a, const qn_shape *b);
 /* NumPy broadcasting of two shapes; invalid when they don't fit (the message names both). */
@@ -106,7 +110,8 @@ typedef struct qn_layout {
     int64_t offset;              /* of the first element, in elements */
 } qn_layout;
 
-/* Row-major and dense, offset 0. invalid when the shape is (negative dimension, rank above 8, more than 2^62 elements). */
+/* Row-major and dense, offset 0. invalid when the shape is (negative dimension, rank above 8, more than 2^62 elements).
+ */
 QN_API qn_status qn_layout_contiguous(const qn_shape *shape, qn_layout *out, qn_error *err);
 QN_API bool qn_layout_is_contiguous(const qn_layout *layout);
 QN_API int64_t qn_layout_numel(const qn_layout *layout);
@@ -114,33 +119,36 @@ QN_API qn_shape qn_layout_shape(const qn_layout *layout);
 /* Lowest and one past the highest element touched, relative to the storage; both 0 for an empty layout. */
 QN_API void qn_layout_range(const qn_layout *layout, int64_t *begin, int64_t *end);
 
-/* Views. `in` and `out` may be the same object. Semantics are PyTorch's: view fails when strides don't allow it and infers
- * one -1; permute is out[i] = in[dims[i]]; squeeze leaves a dimension that is not 1 alone; expand gives stride 0 and accepts
- * -1 for "keep"; narrow and select clamp nothing and fail out of range, a negative start or index counts from the end;
- * slice takes Python's start:stop:step with step > 0 and clamps as Python does (INT64_MAX for "to the end"). */
+/* Views. `in` and `out` may be the same object. Semantics are PyTorch's: view fails when strides don't allow it and
+ * infers one -1; permute is out[i] = in[dims[i]]; squeeze leaves a dimension that is not 1 alone; expand gives stride 0
+ * and accepts -1 for "keep"; narrow and select clamp nothing and fail out of range, a negative start or index counts
+ * from the end; slice takes Python's start:stop:step with step > 0 and clamps as Python does (INT64_MAX for "to the
+ * end"). */
 QN_API qn_status qn_layout_view(const qn_layout *in, const qn_shape *shape, qn_layout *out, qn_error *err);
 QN_API qn_status qn_layout_permute(const qn_layout *in, const int *dims, int n_dims, qn_layout *out, qn_error *err);
 QN_API qn_status qn_layout_transpose(const qn_layout *in, int dim0, int dim1, qn_layout *out, qn_error *err);
 QN_API qn_status qn_layout_squeeze(const qn_layout *in, int dim, qn_layout *out, qn_error *err);
 QN_API qn_status qn_layout_unsqueeze(const qn_layout *in, int dim, qn_layout *out, qn_error *err);
 QN_API qn_status qn_layout_expand(const qn_layout *in, const qn_shape *shape, qn_layout *out, qn_error *err);
-QN_API qn_status qn_layout_narrow(const qn_layout *in, int dim, int64_t start, int64_t length, qn_layout *out, qn_error *err);
+QN_API qn_status qn_layout_narrow(const qn_layout *in, int dim, int64_t start, int64_t length, qn_layout *out,
+                                  qn_error *err);
 QN_API qn_status qn_layout_select(const qn_layout *in, int dim, int64_t index, qn_layout *out, qn_error *err);
-QN_API qn_status qn_layout_slice(const qn_layout *in, int dim, int64_t start, int64_t stop, int64_t step, qn_layout *out,
-                                 qn_error *err);
+QN_API qn_status qn_layout_slice(const qn_layout *in, int dim, int64_t start, int64_t stop, int64_t step,
+                                 qn_layout *out, qn_error *err);
 QN_API qn_status qn_layout_flip(const qn_layout *in, int dim, qn_layout *out, qn_error *err);
 
-/* ---- packing --------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* Unpacks `n` elements (a multiple of the block) of one row to float32: exactly the value that the block stands for.
  * Every real and block dtype unpacks. `src` needs no alignment. */
 QN_API qn_status qn_unpack(qn_dtype dtype, const void *src, float *dst, int64_t n, qn_error *err);
 
-/* Packs n_rows rows of n elements each, round to nearest or the format's own search; `importance` (n weights, one a column,
- * all >= 0) steers the search of formats that take one and may be NULL. unsupported when the format only unpacks.
- * NaN and infinities are refused with invalid and the row named. `dst` holds n_rows * qn_dtype_row_bytes(dtype, n). */
-QN_API qn_status qn_pack(qn_dtype dtype, const float *src, void *dst, int64_t n_rows, int64_t n, const float *importance,
-                         qn_error *err);
+/* Packs n_rows rows of n elements each, round to nearest or the format's own search; `importance` (n weights, one a
+ * column, all >= 0) steers the search of formats that take one and may be NULL. unsupported when the format only
+ * unpacks. NaN and infinities are refused with invalid and the row named. `dst` holds n_rows *
+ * qn_dtype_row_bytes(dtype, n). */
+QN_API qn_status qn_pack(qn_dtype dtype, const float *src, void *dst, int64_t n_rows, int64_t n,
+                         const float *importance, qn_error *err);
 QN_API bool qn_dtype_can_pack(qn_dtype dtype);
 
 #ifdef __cplusplus

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* src/array/array.h -- inside the tensor room.
  *
- * A qn_tensor is a layout over a qn_storage. A storage's latest value is in its memory, or is a node of the context's pending graph
+ * A qn_tensor is a layout over a qn_storage. A storage's latest value is in its memory, or is a node of the context's
+ * pending graph
  * (`value`), or both: an update node of a param over that memory. Always holds:
- *  - `value`, when not an update, is a computed node with memory of its own, row-major in the storage's shape, and the value of no other
- *    storage; such a storage has no memory yet.
- *  - `leaf` is the param that stands for the memory in the pending graph; the graph then holds a reference to the storage.
- *  - Once there is memory, it stays: later values are updates of it. So addresses are stable, and a value nobody holds any more is
- *    simply not computed.
- * The pending graph is never given away: what is compiled is a copy, so a failure leaves every tensor as it was. */
+ *  - `value`, when not an update, is a computed node with memory of its own, row-major in the storage's shape, and the
+ * value of no other storage; such a storage has no memory yet.
+ *  - `leaf` is the param that stands for the memory in the pending graph; the graph then holds a reference to the
+ * storage.
+ *  - Once there is memory, it stays: later values are updates of it. So addresses are stable, and a value nobody holds
+ * any more is simply not computed. The pending graph is never given away: what is compiled is a copy, so a failure
+ * leaves every tensor as it was. */
 #ifndef QN_ARRAY_ARRAY_H
 #define QN_ARRAY_ARRAY_H
 
@@ -23,8 +25,8 @@
 typedef struct qn_memory qn_memory;
 struct qn_memory {
     qn_buffer *buffer;
-    qn_memory *next;          /* while idle */
-    int32_t place, class_;    /* class -1: not ours to keep */
+    qn_memory *next;       /* while idle */
+    int32_t place, class_; /* class -1: not ours to keep */
     void (*deleter)(void *arg);
     void *arg;
 };
@@ -43,34 +45,33 @@ typedef struct qn_auto qn_auto; /* an entry of the autograd tape: see tape.h */
 typedef struct qn_storage qn_storage;
 struct qn_storage {
     qn_context *ctx;
-    qn_storage *prev, *next;  /* in the list of those with a pending value */
-    int32_t refs;             /* handles, tape entries, and the pending graph when there is a leaf */
-    uint32_t version;         /* counts writes */
-    uint32_t rebased;         /* counts writes that the tape noted */
+    qn_storage *prev, *next; /* in the list of those with a pending value */
+    int32_t refs;            /* handles, tape entries, and the pending graph when there is a leaf */
+    uint32_t version;        /* counts writes */
+    uint32_t rebased;        /* counts writes that the tape noted */
     int32_t n_handles;
-    qn_auto *base_fn;         /* how the whole of it came to be when the tape noted a write last; let go with the last handle, since it
-                               * may keep this very storage */
+    qn_auto *base_fn; /* how the whole of it came to be when the tape noted a write last; let go with the last handle,
+                       * since it may keep this very storage */
     qn_dtype dtype;
-    bool lost;                /* a run failed in the middle: nobody knows the value */
+    bool lost; /* a run failed in the middle: nobody knows the value */
     bool listed;
-    qn_layout layout;         /* row-major, offset 0 */
+    qn_layout layout; /* row-major, offset 0 */
     qn_memory *memory;
     qn_node *value, *leaf;
 };
 
-
 struct qn_tensor {
     qn_context *ctx;
     qn_storage *storage;
-    qn_auto *grad_fn;         /* how it was made, or the leaf that it is; NULL: gradients do not concern it */
-    qn_tensor *prev, *next;   /* in its scope */
+    qn_auto *grad_fn;       /* how it was made, or the leaf that it is; NULL: gradients do not concern it */
+    qn_tensor *prev, *next; /* in its scope */
     struct qn_scope *scope;
     int32_t refs;
-    uint32_t rebased;         /* the storage's count that grad_fn stands for: see rebase.c */
-    bool detached;            /* writes through other handles say nothing about this one's gradient */
-    uint32_t epoch;           /* of node and node_root */
+    uint32_t rebased;          /* the storage's count that grad_fn stands for: see rebase.c */
+    bool detached;             /* writes through other handles say nothing about this one's gradient */
+    uint32_t epoch;            /* of node and node_root */
     qn_node *node, *node_root; /* the view recorded last, of what */
-    qn_layout layout;         /* over the storage */
+    qn_layout layout;          /* over the storage */
 };
 
 typedef struct qn_scope {
@@ -82,28 +83,28 @@ typedef struct qn_scope {
 /* A param of the pending graph: a storage's memory, or a number that an operation was given. */
 typedef struct qn_leaf {
     qn_node *node;
-    qn_storage *storage;      /* NULL for a number */
-    uint64_t offset;          /* of the number */
+    qn_storage *storage; /* NULL for a number */
+    uint64_t offset;     /* of the number */
 } qn_leaf;
 
 /* Numbers are params, not attributes, so that a learning rate may change without a new graph. */
 #define QN_NUMBER_BYTES 16
-#define QN_MAX_NUMBERS 4096
+#define QN_MAX_NUMBERS  4096
 
 typedef struct qn_export qn_export;
 
 struct qn_context {
-    uint32_t serial;          /* of the process's contexts, from 1: its name in messages */
+    uint32_t serial; /* of the process's contexts, from 1: its name in messages */
     qn_backend *backend;
     qn_sched *sched;
-    qn_graph *graph;          /* pending */
-    uint32_t epoch;           /* of the pending graph */
+    qn_graph *graph; /* pending */
+    uint32_t epoch;  /* of the pending graph */
     int32_t max_pending;
-    qn_error error;           /* the first since the last clear */
-    qn_error discard;         /* where the others go */
-    qn_error *latest;         /* one of the two */
+    qn_error error;   /* the first since the last clear */
+    qn_error discard; /* where the others go */
+    qn_error *latest; /* one of the two */
 
-    qn_arena objects;         /* behind the slabs */
+    qn_arena objects; /* behind the slabs */
     qn_slab tensors, storages, autos, memories, scope_slab;
     qn_memory *idle[QN_MAX_PLACES][QN_MEMORY_CLASSES];
     uint64_t idle_bytes, live_bytes;
@@ -112,25 +113,25 @@ struct qn_context {
 
     qn_scope outermost, kept; /* of handles outside of every scope; of those that qn_keep took */
     qn_scope *scope;
-    qn_storage *pending;      /* oldest first */
+    qn_storage *pending; /* oldest first */
     qn_storage *pending_last;
     qn_leaf *leaves;
     int32_t n_leaves, cap_leaves;
-    qn_storage **outputs;     /* scratch of a flush */
+    qn_storage **outputs; /* scratch of a flush */
     qn_memory **output_memory;
     int32_t cap_outputs;
-    uint8_t *numbers;         /* [QN_MAX_NUMBERS, QN_NUMBER_BYTES] */
+    uint8_t *numbers; /* [QN_MAX_NUMBERS, QN_NUMBER_BYTES] */
     qn_memory *number_memory;
     int32_t n_numbers;
 
-    uint64_t seed, drawn;     /* of random numbers: what they follow from, and the counter for the next draw */
+    uint64_t seed, drawn; /* of random numbers: what they follow from, and the counter for the next draw */
     bool grad_off, in_backward;
-    bool looked;              /* in backward, which cannot be */
+    bool looked; /* in backward, which cannot be */
     qn_auto *tape_newest, *tape_oldest;
 
-    _Atomic int64_t holders;  /* the owner, until qn_context_destroy, and every DLPack tensor that is out */
+    _Atomic int64_t holders;       /* the owner, until qn_context_destroy, and every DLPack tensor that is out */
     _Atomic(qn_export *) returned; /* of those, what came back since it was last looked */
-    _Atomic int64_t collecting; /* 0: nobody would look */
+    _Atomic int64_t collecting;    /* 0: nobody would look */
 };
 
 /* ---- context.c ---- */
@@ -159,7 +160,7 @@ void qn__exports_end(qn_context *ctx);
 
 /* ---- create.c ---- */
 typedef struct qn_wrapped {
-    void *data;               /* where element [0,0,..] lies */
+    void *data;                 /* where element [0,0,..] lies */
     void (*deleter)(void *arg); /* may be NULL; called once, not when wrapping fails */
     void *arg;
     bool read_only;
@@ -175,7 +176,7 @@ qn_storage *qn__storage_new_resident(qn_context *ctx, qn_dtype dtype, const qn_s
 void qn__storage_unref(qn_storage *s);
 static inline qn_storage *qn__storage_ref(qn_storage *s) { return s->refs++, s; }
 void qn__storage_drop_handle(qn_storage *s); /* one handle less; the caller's reference stays */
-void qn__storage_list(qn_storage *s);   /* has a pending value from now on */
+void qn__storage_list(qn_storage *s);        /* has a pending value from now on */
 void qn__storage_unlist(qn_storage *s);
 static inline bool qn__is_read_only(const qn_storage *s) { return s->memory != NULL && s->memory->buffer->read_only; }
 /* A handle in the present scope; takes over one reference of s, also on failure. */
@@ -204,15 +205,17 @@ bool qn__store(qn_tensor *t, qn_node *y);
 /* The same by an update op, which takes t and then the others. Who calls sees to the tape. */
 bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *others, int n_others);
 /* How much is recorded, and back to that: whoever had recorded more puts the values of storages back first. */
-typedef struct qn_mark { int32_t n_nodes, n_leaves, n_numbers; } qn_mark;
+typedef struct qn_mark {
+    int32_t n_nodes, n_leaves, n_numbers;
+} qn_mark;
 qn_mark qn__mark(const qn_context *ctx);
 void qn__roll_back(qn_context *ctx, qn_mark m);
 /* Runs what is pending when it has grown too long. */
 bool qn__make_room(qn_context *ctx);
 /* The context of all of them; NULL when one is NULL, or, with an error, when they differ. */
 qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n);
-/* An operation on tensors, types as the op wants them: recorded, with its tape entry. Nothing is run: who may be called often makes room
- * first. */
+/* An operation on tensors, types as the op wants them: recorded, with its tape entry. Nothing is run: who may be called
+ * often makes room first. */
 qn_tensor *qn__apply(qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
 /* The same in place: dst takes the value, converted to its dtype. Returns dst. */
 qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);

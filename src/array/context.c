@@ -49,7 +49,8 @@ static qn_status open_backend(const qn_context_options *o, qn_backend **out, qn_
     }
     const qn_backend_type *type = qn__backend_find(name);
     if (type == NULL) {
-        return QN_FAIL(err, unsupported, "backend \"%s\" is not known", qn__str_quote(quoted, sizeof quoted, spec, strlen(spec)));
+        return QN_FAIL(err, unsupported, "backend \"%s\" is not known",
+                       qn__str_quote(quoted, sizeof quoted, spec, strlen(spec)));
     }
     return type->open(&options, out, err);
 }
@@ -69,7 +70,8 @@ qn_status qn_context_create(const qn_context_options *options, qn_context **out,
 {
     static const qn_context_options defaults;
     const qn_context_options *o = options != NULL ? options : &defaults;
-    if (o->max_pending < 0 || o->max_pending > 1 << 22) return QN_FAIL(err, invalid, "max_pending is %d", o->max_pending);
+    if (o->max_pending < 0 || o->max_pending > 1 << 22)
+        return QN_FAIL(err, invalid, "max_pending is %d", o->max_pending);
     qn_context *ctx = qn__calloc(1, sizeof *ctx);
     if (ctx == NULL) return QN_FAIL_NOMEM(err, sizeof *ctx);
     qn__arena_init(&ctx->objects, 64 * 1024);
@@ -147,7 +149,8 @@ void qn__context_let_go(qn_context *ctx)
 void qn_context_destroy(qn_context *ctx)
 {
     if (ctx == NULL) return;
-    for (qn_auto *a = ctx->tape_newest; a != NULL; a = a->older) { /* a kept tensor may outlive, on the tape, the gradient of a leaf */
+    /* a kept tensor may outlive, on the tape, the gradient of a leaf */
+    for (qn_auto *a = ctx->tape_newest; a != NULL; a = a->older) {
         if (a->grad != NULL) qn_release(a->grad);
         a->grad = NULL;
     }
@@ -181,8 +184,12 @@ qn_status qn_context_fail(qn_context *ctx, qn_status status, const char *fmt, ..
 
 void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
 {
-    *out = (qn_context_info){.live_bytes = ctx->live_bytes, .idle_bytes = ctx->idle_bytes, .n_tensors = ctx->n_tensors,
-                             .n_storages = ctx->n_storages, .n_pending = ctx->graph->n_nodes, .n_runs = ctx->n_runs};
+    *out = (qn_context_info){.live_bytes = ctx->live_bytes,
+                             .idle_bytes = ctx->idle_bytes,
+                             .n_tensors = ctx->n_tensors,
+                             .n_storages = ctx->n_storages,
+                             .n_pending = ctx->graph->n_nodes,
+                             .n_runs = ctx->n_runs};
 }
 
 /* ---- scopes ---- */
@@ -190,8 +197,10 @@ void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
 static void unlink_handle(qn_tensor *t)
 {
     qn_scope *s = t->scope;
-    if (t->prev != NULL) t->prev->next = t->next;
-    else s->first = t->next;
+    if (t->prev != NULL)
+        t->prev->next = t->next;
+    else
+        s->first = t->next;
     if (t->next != NULL) t->next->prev = t->prev;
 }
 

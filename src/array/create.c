@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/create.c -- tensors from numbers and from memory. What the caller has in hand is in memory at once; nothing is recorded. */
+/* src/array/create.c -- tensors from numbers and from memory. What the caller has in hand is in memory at once; nothing
+ * is recorded. */
 #include "array/array.h"
 #include "tensor/shape.h"
 
 #include <math.h>
 #include <string.h>
 
-static qn_tensor *whole(qn_context *ctx, qn_storage *s) { return s != NULL ? qn__tensor_new(ctx, s, &s->layout) : NULL; }
+static qn_tensor *whole(qn_context *ctx, qn_storage *s)
+{
+    return s != NULL ? qn__tensor_new(ctx, s, &s->layout) : NULL;
+}
 
 static int64_t bytes_of(const qn_storage *s)
 {
@@ -24,7 +28,8 @@ qn_tensor *qn_from_data(qn_context *ctx, const void *data, qn_shape shape, qn_dt
     qn_storage *s = qn__storage_new_resident(ctx, dtype, &shape);
     if (s == NULL) return NULL;
     const int64_t bytes = bytes_of(s);
-    if (bytes > 0 && s->memory->buffer->backend->type->upload(s->memory->buffer, 0, data, (uint64_t)bytes, qn__err(ctx)) != QN_OK) {
+    if (bytes > 0 &&
+        s->memory->buffer->backend->type->upload(s->memory->buffer, 0, data, (uint64_t)bytes, qn__err(ctx)) != QN_OK) {
         qn__storage_unref(s);
         return NULL;
     }
@@ -53,8 +58,11 @@ static qn_tensor *made(qn_context *ctx, const char *name, qn_shape shape, qn_dty
     const size_t bytes = (size_t)bytes_of(s), unit = (size_t)info->block_bytes;
     qn_error *err = qn__err(ctx);
     bool good = info->block_elems == 1;
-    if (!good) (void)QN_FAIL(err, unsupported, "%s: %s is a block format; qn_quantize makes it of real numbers", name, info->name);
-    char *copy = buffer->host != NULL || !good ? NULL : qn__alloc(bytes), *at = buffer->host != NULL ? buffer->host : copy;
+    if (!good)
+        (void)QN_FAIL(err, unsupported, "%s: %s is a block format; qn_quantize makes it of real numbers", name,
+                      info->name);
+    char *copy = buffer->host != NULL || !good ? NULL : qn__alloc(bytes),
+         *at = buffer->host != NULL ? buffer->host : copy;
     if (good && at == NULL) good = false, (void)QN_FAIL_NOMEM(err, bytes);
     const int64_t n = qn_layout_numel(&s->layout), own = make == number_at && n > 1 ? 1 : n; /* one number is copied */
     for (int64_t i = 0; good && i < own; i++) good = make(p, i, at + (size_t)i * unit, dtype, err);
@@ -108,12 +116,27 @@ qn_tensor *qn_zeros(qn_context *ctx, qn_shape shape, qn_dtype dtype)
 }
 
 qn_tensor *qn_ones(qn_context *ctx, qn_shape shape, qn_dtype dtype) { return filled(ctx, "ones", shape, 1.0, dtype); }
-qn_tensor *qn_full(qn_context *ctx, qn_shape shape, double value, qn_dtype dtype) { return filled(ctx, "full", shape, value, dtype); }
-qn_tensor *qn_scalar(qn_context *ctx, double value, qn_dtype dtype) { return filled(ctx, "scalar", QN_SCALAR, value, dtype); }
+qn_tensor *qn_full(qn_context *ctx, qn_shape shape, double value, qn_dtype dtype)
+{
+    return filled(ctx, "full", shape, value, dtype);
+}
+qn_tensor *qn_scalar(qn_context *ctx, double value, qn_dtype dtype)
+{
+    return filled(ctx, "scalar", QN_SCALAR, value, dtype);
+}
 
-qn_tensor *qn_empty_like(const qn_tensor *t) { return t != NULL ? qn_empty(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL; }
-qn_tensor *qn_zeros_like(const qn_tensor *t) { return t != NULL ? qn_zeros(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL; }
-qn_tensor *qn_ones_like(const qn_tensor *t) { return t != NULL ? qn_ones(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL; }
+qn_tensor *qn_empty_like(const qn_tensor *t)
+{
+    return t != NULL ? qn_empty(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL;
+}
+qn_tensor *qn_zeros_like(const qn_tensor *t)
+{
+    return t != NULL ? qn_zeros(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL;
+}
+qn_tensor *qn_ones_like(const qn_tensor *t)
+{
+    return t != NULL ? qn_ones(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL;
+}
 
 qn_tensor *qn_full_like(const qn_tensor *t, double value)
 {
@@ -158,12 +181,15 @@ qn_tensor *qn__wrap(qn_context *ctx, const char *name, const qn_layout *given, q
     qn_layout_range(&layout, &begin, &end);
     const bool dense = qn_layout_is_contiguous(&layout);
     const size_t align = info->block_elems == 1 && info->block_bytes > 0 ? (size_t)info->block_bytes : 1;
-    if ((!dense && info->block_elems > 1) || (how->data == NULL && end > begin) || ctx->backend->type->buffer_wrap == NULL) {
-        (void)QN_FAIL(err, invalid, "%s: %s", name, how->data == NULL ? "no memory" : "the strides or the backend do not allow it");
+    if ((!dense && info->block_elems > 1) || (how->data == NULL && end > begin) ||
+        ctx->backend->type->buffer_wrap == NULL) {
+        (void)QN_FAIL(err, invalid, "%s: %s", name,
+                      how->data == NULL ? "no memory" : "the strides or the backend do not allow it");
         return NULL;
     }
     if ((uintptr_t)how->data % align != 0) {
-        (void)QN_FAIL(err, invalid, "%s: the address %p is no multiple of %zu, the size of %s", name, how->data, align, info->name);
+        (void)QN_FAIL(err, invalid, "%s: the address %p is no multiple of %zu, the size of %s", name, how->data, align,
+                      info->name);
         return NULL;
     }
     /* What lies lowest comes first in the storage: negative strides reach there from the offset. */
@@ -177,7 +203,8 @@ qn_tensor *qn__wrap(qn_context *ctx, const char *name, const qn_layout *given, q
         return NULL;
     }
     *m = (qn_memory){.class_ = -1};
-    if (ctx->backend->type->buffer_wrap(ctx->backend, lowest, (uint64_t)bytes_of(s), &m->buffer, qn__err(ctx)) == QN_OK) {
+    if (ctx->backend->type->buffer_wrap(ctx->backend, lowest, (uint64_t)bytes_of(s), &m->buffer, qn__err(ctx)) ==
+        QN_OK) {
         m->buffer->read_only = how->read_only;
         m->buffer->borrowed = true;
         s->memory = m;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/backend/backend.h -- what a backend is: one small table of functions, and the objects they pass around.
- * What a backend accepts and what it runs come from the same table row inside the backend and cannot disagree. A backend may touch only
- * memory of its own buffers; the scheduler moves values between backends. */
+ * What a backend accepts and what it runs come from the same table row inside the backend and cannot disagree. A
+ * backend may touch only memory of its own buffers; the scheduler moves values between backends. */
 #ifndef QN_BACKEND_BACKEND_H
 #define QN_BACKEND_BACKEND_H
 
@@ -14,41 +14,41 @@ typedef struct qn_program qn_program; /* defined by each backend */
 /* First member of every backend's own struct. */
 typedef struct qn_backend {
     const qn_backend_type *type;
-    char name[32];            /* "cpu:avx512"; unique within a scheduler, set by open */
-    size_t alignment;         /* of values in its buffers */
+    char name[32];    /* "cpu:avx512"; unique within a scheduler, set by open */
+    size_t alignment; /* of values in its buffers */
 } qn_backend;
 
 /* First member of every backend's own buffer struct. */
 typedef struct qn_buffer {
     qn_backend *backend;
     uint64_t bytes;
-    void *host;               /* where the host may read and write it directly; NULL for device memory */
-    bool read_only;           /* wraps a mapping */
-    bool borrowed;            /* wraps memory of somebody else, who allows writing: set by whoever wrapped it */
+    void *host;     /* where the host may read and write it directly; NULL for device memory */
+    bool read_only; /* wraps a mapping */
+    bool borrowed;  /* wraps memory of somebody else, who allows writing: set by whoever wrapped it */
 } qn_buffer;
 
 typedef struct qn_backend_options {
-    qn_cpu_level level;       /* cap; meaningful with level_set */
+    qn_cpu_level level; /* cap; meaningful with level_set */
     bool level_set;
-    int n_threads;            /* 0: default */
-    const char *name;         /* NULL: the type's own choice */
+    int n_threads;    /* 0: default */
+    const char *name; /* NULL: the type's own choice */
 } qn_backend_options;
 
 /* A run of consecutive nodes of one backend. Leaves and views are listed nowhere: they need no work. */
 typedef struct qn_segment {
     qn_node *const *nodes;
     int32_t n_nodes;
-    qn_buffer *activations;   /* node->offset and scratch_offset count from its start */
+    qn_buffer *activations; /* node->offset and scratch_offset count from its start */
 } qn_segment;
 
 /* Before (after == false) and after each compute node; a false result stops the run with cancelled. */
 typedef bool (*qn__eval_fn)(void *ctx, const qn_node *node, bool after);
 typedef struct qn_run {
-    qn__eval_fn eval;         /* NULL: none */
+    qn__eval_fn eval; /* NULL: none */
     void *eval_ctx;
-    double *node_ns;          /* by node id: measured time is added; NULL: don't measure */
-    int32_t *stopped;         /* a run that fails: the id of the node where it ended; what comes before it was computed, nothing after
-                               * it was. Untouched by a run that succeeds; NULL: nobody asks */
+    double *node_ns;  /* by node id: measured time is added; NULL: don't measure */
+    int32_t *stopped; /* a run that fails: the id of the node where it ended; what comes before it was computed, nothing
+                       * after it was. Untouched by a run that succeeds; NULL: nobody asks */
 } qn_run;
 
 struct qn_backend_type {
@@ -57,7 +57,8 @@ struct qn_backend_type {
     void (*close)(qn_backend *be);
     /* Contents undefined. The owner destroys buffers before the backend. */
     qn_status (*buffer_create)(qn_backend *be, uint64_t bytes, qn_buffer **out, qn_error *err);
-    /* Uses host memory in place (a mapped file); NULL member when the backend cannot. The memory outlives the buffer. */
+    /* Uses host memory in place (a mapped file); NULL member when the backend cannot. The memory outlives the buffer.
+     */
     qn_status (*buffer_wrap)(qn_backend *be, const void *host, uint64_t bytes, qn_buffer **out, qn_error *err);
     void (*buffer_destroy)(qn_buffer *buffer);
     qn_status (*upload)(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
@@ -67,16 +68,19 @@ struct qn_backend_type {
     uint64_t (*scratch)(const qn_backend *be, const qn_node *node); /* bytes that the node needs beside its result */
     /* Everything that can fail or allocate happens here. Nodes and buffers outlive the program. */
     qn_status (*compile)(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err);
-    /* Buffers of params and of bound outputs have changed since it was compiled (qn__exec_bind), or activations lie in another buffer, which
-     * is no smaller: addresses are read again from the nodes. The old buffer of activations is still there. Allocates nothing. NULL:
-     * this backend reads addresses of params at every run anyway, and compiles again for other activations. */
+    /* Buffers of params and of bound outputs have changed since it was compiled (qn__exec_bind), or activations lie in
+     * another buffer, which is no smaller: addresses are read again from the nodes. The old buffer of activations is
+     * still there. Allocates nothing. NULL: this backend reads addresses of params at every run anyway, and compiles
+     * again for other activations. */
     void (*rebind)(qn_program *program, const qn_buffer *activations);
     void (*program_destroy)(qn_program *program);
-    qn_status (*run)(qn_program *program, const qn_run *run, qn_error *err); /* returns when started or done; see sync */
-    void (*sync)(qn_backend *be);                                           /* everything started is done */
+    /* returns when started or done; see sync */
+    qn_status (*run)(qn_program *program, const qn_run *run, qn_error *err);
+    void (*sync)(qn_backend *be); /* everything started is done */
 };
 
-/* The registry: one row a backend type (src/backend/backends.def). The tables themselves live in the backends' folders. */
+/* The registry: one row a backend type (src/backend/backends.def). The tables themselves live in the backends' folders.
+ */
 const qn_backend_type *const *qn__backend_types(int *n);
 const qn_backend_type *qn__backend_find(const char *name);
 

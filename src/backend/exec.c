@@ -11,7 +11,7 @@
 static const char *title(const qn_node *n) { return n->name[0] ? n->name : qn_node_op_name(n); }
 static const qn_backend_type *type_at(const qn_exec *e, int32_t place) { return e->sched->backends[place]->type; }
 
-/* ---- making ready ---------------------------------------------------------------------------------------------------- */
+/* ---- making ready ---------------------------------------------------------------------------- */
 
 qn_status qn__exec_prepare(qn_sched *s, qn_exec *e, bool dry, qn_error *err)
 {
@@ -65,7 +65,7 @@ qn_status qn__exec_store_constants(qn_exec *e, qn_error *err)
     return QN_OK;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 void qn__activations_release(qn_activations *a)
 {
@@ -107,7 +107,8 @@ qn_status qn__exec_compile(qn_exec *e, qn_error *err)
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) {
         const qn_step *step = &e->steps[i];
         if (step->transfer) continue;
-        const qn_segment segment = {.nodes = e->work + step->first, .n_nodes = step->n_nodes,
+        const qn_segment segment = {.nodes = e->work + step->first,
+                                    .n_nodes = step->n_nodes,
                                     .activations = s->activations[step->place]->buffer};
         status = type_at(e, step->place)->compile(s->backends[step->place], &segment, &programs[i], err);
     }
@@ -166,7 +167,7 @@ void qn__exec_destroy(void *exec)
     qn__free(e);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 const qn_graph *qn__exec_graph(const qn_exec *e) { return e->graph; }
 const qn_plan *qn__exec_plan(const qn_exec *e) { return &e->plan; }
@@ -183,13 +184,14 @@ const qn_node *qn__exec_find(const qn_exec *e, const char *name)
     return NULL;
 }
 
-/* ---- inputs and outputs ---------------------------------------------------------------------------------------------- */
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 qn_buffer *qn__exec_memory(const qn_exec *e, const qn_node *n, uint64_t *offset)
 {
     const qn_dtype_info *d = qn_dtype_get(n->dtype);
     const qn_node *root = n->root;
-    *offset = (root->buffer ? root->buffer_offset : root->offset) + (uint64_t)(n->layout.offset / d->block_elems * d->block_bytes);
+    *offset = (root->buffer ? root->buffer_offset : root->offset) +
+              (uint64_t)(n->layout.offset / d->block_elems * d->block_bytes);
     return root->buffer ? root->buffer : e->activations[root->place]->buffer;
 }
 
@@ -211,36 +213,41 @@ qn_status qn__exec_set(qn_exec *e, const qn_node *input, const void *data, uint6
 {
     QN_TRY(check_idle(e, err));
     QN_TRY(check_mine(e, "input", input, err));
-    if (input->op != QN_OP_input) return QN_FAIL(err, invalid, "\"%s\" is a %s, no input", title(input), qn_node_op_name(input));
+    if (input->op != QN_OP_input)
+        return QN_FAIL(err, invalid, "\"%s\" is a %s, no input", title(input), qn_node_op_name(input));
     const uint64_t want = (uint64_t)qn__node_bytes(input);
     if (bytes != want)
-        return QN_FAIL(err, invalid, "input \"%s\": %llu bytes given, %llu expected", title(input), (unsigned long long)bytes,
-                       (unsigned long long)want);
+        return QN_FAIL(err, invalid, "input \"%s\": %llu bytes given, %llu expected", title(input),
+                       (unsigned long long)bytes, (unsigned long long)want);
     uint64_t at;
     qn_buffer *buffer = qn__exec_memory(e, input, &at);
     return bytes ? buffer->backend->type->upload(buffer, at, data, bytes, err) : QN_OK;
 }
 
-static qn_status read_value(const qn_exec *e, const qn_node *n, void *data, uint64_t offset, uint64_t bytes, qn_error *err)
+static qn_status read_value(const qn_exec *e, const qn_node *n, void *data, uint64_t offset, uint64_t bytes,
+                            qn_error *err)
 {
     const uint64_t has = (uint64_t)qn__node_bytes(n);
     if (offset > has || bytes > has - offset)
-        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu wanted, it has %llu", title(n), (unsigned long long)bytes,
-                       (unsigned long long)offset, (unsigned long long)has);
+        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu wanted, it has %llu", title(n),
+                       (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)has);
     uint64_t at;
     qn_buffer *buffer = qn__exec_memory(e, n, &at);
     return bytes ? buffer->backend->type->download(buffer, at + offset, data, bytes, err) : QN_OK;
 }
 
-qn_status qn__exec_get(const qn_exec *e, const qn_node *output, void *data, uint64_t offset, uint64_t bytes, qn_error *err)
+qn_status qn__exec_get(const qn_exec *e, const qn_node *output, void *data, uint64_t offset, uint64_t bytes,
+                       qn_error *err)
 {
     QN_TRY(check_idle(e, err));
     QN_TRY(check_mine(e, "output", output, err));
-    if (!(output->flags & QN_NODE_output)) return QN_FAIL(err, invalid, "\"%s\" is not marked as an output", title(output));
+    if (!(output->flags & QN_NODE_output))
+        return QN_FAIL(err, invalid, "\"%s\" is not marked as an output", title(output));
     return read_value(e, output, data, offset, bytes, err);
 }
 
-qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint64_t offset, uint64_t bytes, qn_error *err)
+qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint64_t offset, uint64_t bytes,
+                        qn_error *err)
 {
     QN_TRY(check_mine(e, "node", node, err));
     qn_layout l = node->layout;
@@ -266,19 +273,20 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
     }
     const uint64_t bytes = (uint64_t)qn__node_bytes(node);
     if (buffer->backend != e->sched->backends[node->place])
-        return QN_FAIL(err, invalid, "\"%s\" lies on %s, the buffer on %s", title(node), e->sched->backends[node->place]->name,
-                       buffer->backend->name);
+        return QN_FAIL(err, invalid, "\"%s\" lies on %s, the buffer on %s", title(node),
+                       e->sched->backends[node->place]->name, buffer->backend->name);
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
-        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu of a buffer of %llu", title(node), (unsigned long long)bytes,
-                       (unsigned long long)offset, (unsigned long long)buffer->bytes);
-    if (buffer->read_only && written(node)) return QN_FAIL(err, invalid, "\"%s\" would be written into a read-only mapping", title(node));
+        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu of a buffer of %llu", title(node),
+                       (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->bytes);
+    if (buffer->read_only && written(node))
+        return QN_FAIL(err, invalid, "\"%s\" would be written into a read-only mapping", title(node));
     node->buffer = buffer;
     node->buffer_offset = offset;
     e->rebound = true;
     return QN_OK;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static qn_status move(qn_exec *e, const qn_node *t, qn_error *err)
 {
@@ -346,7 +354,7 @@ qn_status qn__exec_wait(qn_exec *e, qn_error *err)
     return e->status;
 }
 
-/* ---- printing -------------------------------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_step(const qn_exec *e, int32_t i, int *n_split, qn_str *out)
 {
@@ -369,7 +377,8 @@ qn_status qn__exec_print_places(const qn_exec *e, qn_str *out, qn_error *err)
     int n_split = 0;
     for (int32_t i = 0; i < e->graph->n_nodes; i++) {
         const qn_node *n = e->graph->nodes[i];
-        qn__str_printf(out, "%%%d %s \"%s\" -> %s\n", n->id, qn_node_op_name(n), n->name, e->sched->backends[n->place]->name);
+        qn__str_printf(out, "%%%d %s \"%s\" -> %s\n", n->id, qn_node_op_name(n), n->name,
+                       e->sched->backends[n->place]->name);
     }
     for (int32_t i = 0; i < e->n_steps; i++) print_step(e, i, &n_split, out);
     return out->failed ? QN_FAIL_NOMEM(err, out->cap * 2) : QN_OK;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* src/backend/fold.c -- computes a node of constants at compile time, on the road that every node takes: buffers, compile, run, download. */
+/* src/backend/fold.c -- computes a node of constants at compile time, on the road that every node takes: buffers,
+ * compile, run, download. */
 #include "backend/internal.h"
 
 #include "base/mem.h"
 
 typedef struct fold {
     qn_backend *be;
-    qn_node node;                  /* the node, alone: its sources are the copies below */
+    qn_node node; /* the node, alone: its sources are the copies below */
     qn_node src[QN_MAX_SRC];
     qn_buffer *buffer[QN_MAX_SRC];
     qn_buffer *activations;

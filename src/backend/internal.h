@@ -1,41 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /* src/backend/internal.h -- what the scheduler's files share.
  *
- * The road of a graph: place.c says which backend computes each node; split.c brings values to where they are needed and cuts the order
- * into segments; the planner (graph/plan.h) lays values out; exec.c compiles the segments against real buffers and runs them. */
+ * The road of a graph: place.c says which backend computes each node; split.c brings values to where they are needed
+ * and cuts the order into segments; the planner (graph/plan.h) lays values out; exec.c compiles the segments against
+ * real buffers and runs them. */
 #ifndef QN_BACKEND_INNER_H
 #define QN_BACKEND_INNER_H
 
 #include "backend/sched.h"
 #include "base/thread.h"
 
-/* An activation buffer, shared by the execs that were compiled against it. When a larger one takes its place in the scheduler,
- * older execs keep theirs until they are found again or go, so a compiled pointer never dangles. */
+/* An activation buffer, shared by the execs that were compiled against it. When a larger one takes its place in the
+ * scheduler, older execs keep theirs until they are found again or go, so a compiled pointer never dangles. */
 typedef struct qn_activations {
     qn_buffer *buffer;
-    int32_t users;            /* execs, and the scheduler while it is the current one */
+    int32_t users; /* execs, and the scheduler while it is the current one */
 } qn_activations;
 
 struct qn_sched {
     qn_backend *backends[QN_MAX_PLACES];
     int n_backends;
     qn_sched_options options;
-    uint64_t align;           /* the strictest backend's */
+    uint64_t align;                             /* the strictest backend's */
     qn_activations *activations[QN_MAX_PLACES]; /* NULL until needed */
-    uint8_t *staging;         /* for transfers between two memories that the host can't touch */
+    uint8_t *staging;                           /* for transfers between two memories that the host can't touch */
     uint64_t staging_bytes;
     qn_cache *cache;
-    qn_exec *loose;           /* the last exec that is not in the cache */
+    qn_exec *loose;                          /* the last exec that is not in the cache */
     bool logged[QN_OP_COUNT][QN_MAX_PLACES]; /* fall-backs reported so far */
-    qn_worker *worker;        /* from the first asynchronous run on */
-    qn_exec *running;         /* asynchronously; wait takes it away */
+    qn_worker *worker;                       /* from the first asynchronous run on */
+    qn_exec *running;                        /* asynchronously; wait takes it away */
 };
 
 /* What one step of a run does: some nodes of one backend, or one transfer. */
 typedef struct qn_step {
-    int32_t place;            /* of the segment; of the transfer's result */
-    int32_t first, n_nodes;   /* into exec->work; 0 nodes for a transfer */
-    const qn_node *transfer;  /* NULL for a segment */
+    int32_t place;           /* of the segment; of the transfer's result */
+    int32_t first, n_nodes;  /* into exec->work; 0 nodes for a transfer */
+    const qn_node *transfer; /* NULL for a segment */
     qn_program *program;
 } qn_step;
 
@@ -44,13 +45,13 @@ struct qn_exec {
     qn_graph *graph;
     qn_plan plan;
     qn_pass_stats passes[QN_PASS_COUNT];
-    qn_node **work;           /* compute and update nodes in order of the graph */
+    qn_node **work; /* compute and update nodes in order of the graph */
     qn_step *steps;
     int32_t n_steps, n_segments, n_transfers;
-    bool rebound;             /* since the last run */
+    bool rebound; /* since the last run */
     qn_activations *activations[QN_MAX_PLACES];
     qn_buffer *constants[QN_MAX_PLACES]; /* one a place, NULL where there are none */
-    qn_run run;               /* of the asynchronous run */
+    qn_run run;                          /* of the asynchronous run */
     qn_status status;
     qn_error error;
 };
@@ -59,7 +60,10 @@ struct qn_exec {
 /* Gives every node a place. `dry`: params without a buffer take their hint or place 0 instead of being an error. */
 qn_status qn__place_nodes(qn_sched *s, qn_graph *g, bool dry, qn_error *err);
 /* A constant without a buffer: the scheduler stores it wherever it is needed. */
-static inline bool qn__is_loose_const(const qn_node *n) { return n->op == QN_OP_param && (n->flags & QN_NODE_const) && !n->buffer; }
+static inline bool qn__is_loose_const(const qn_node *n)
+{
+    return n->op == QN_OP_param && (n->flags & QN_NODE_const) && !n->buffer;
+}
 static inline bool qn__computes(const qn_node *n)
 {
     const qn_op_kind kind = qn__op_info(n->op)->kind;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/backend/place.c -- which backend computes each node; the rules are in sched.h. One pass in graph order; nothing here depends on
- * anything but the graph, the backends and their order, so the same graph is placed the same way every time. */
+/* src/backend/place.c -- which backend computes each node; the rules are in sched.h. One pass in graph order; nothing
+ * here depends on anything but the graph, the backends and their order, so the same graph is placed the same way every
+ * time. */
 #include "backend/internal.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 /* The source that a node follows, when it is resident: its bytes outweigh everything else that would have to move. */
 static const int8_t follows[QN_OP_COUNT] = {
-    [QN_OP_linear] = 1 + 1,    /* the weight */
+    [QN_OP_linear] = 1 + 1, /* the weight */
     [QN_OP_linear_input] = 1 + 1,
     [QN_OP_get_rows] = 1 + 0,  /* the table */
     [QN_OP_attention] = 1 + 1, /* the keys */
@@ -36,11 +37,12 @@ static qn_status place_leaf(const qn_sched *s, qn_node *n, bool dry, qn_error *e
     const qn_backend *be = ((const qn_buffer *)n->buffer)->backend;
     n->place = index_of(s, be);
     if (n->place < 0)
-        return QN_FAIL(err, invalid, "param \"%s\" lies in a buffer of %s, which this scheduler does not have", title(n), be->name);
+        return QN_FAIL(err, invalid, "param \"%s\" lies in a buffer of %s, which this scheduler does not have",
+                       title(n), be->name);
     const uint64_t bytes = (uint64_t)qn__node_bytes(n), has = ((const qn_buffer *)n->buffer)->bytes;
     if (n->buffer_offset > has || bytes > has - n->buffer_offset)
-        return QN_FAIL(err, invalid, "param \"%s\": %llu bytes at %llu of a buffer of %llu", title(n), (unsigned long long)bytes,
-                       (unsigned long long)n->buffer_offset, (unsigned long long)has);
+        return QN_FAIL(err, invalid, "param \"%s\": %llu bytes at %llu of a buffer of %llu", title(n),
+                       (unsigned long long)bytes, (unsigned long long)n->buffer_offset, (unsigned long long)has);
     return QN_OK;
 }
 
@@ -75,17 +77,18 @@ static qn_status fall_back(qn_sched *s, qn_node *n, int32_t wanted, const qn_err
 {
     const char *op = qn_node_op_name(n), *from = s->backends[wanted]->name;
     if (qn__op_info(n->op)->kind == QN_KIND_update)
-        return QN_FAIL(err, unsupported, "%s \"%s\" must run on %s, where its memory is, which does not take it: %s", op, title(n),
-                       from, why->text);
+        return QN_FAIL(err, unsupported, "%s \"%s\" must run on %s, where its memory is, which does not take it: %s",
+                       op, title(n), from, why->text);
     if (s->options.strict)
-        return QN_FAIL(err, unsupported, "%s \"%s\" belongs on %s, which does not take it, and strict forbids another backend: %s", op,
+        return QN_FAIL(err, unsupported,
+                       "%s \"%s\" belongs on %s, which does not take it, and strict forbids another backend: %s", op,
                        title(n), from, why->text);
     for (int32_t i = 0; i < s->n_backends; i++) {
         if (i == wanted || !takes(s, i, n, NULL)) continue;
         n->place = i;
         if (!s->logged[n->op][wanted])
-            qn__log(QN_LOG_warn, "%s \"%s\" runs on %s because %s does not take it: %s (said once for this operation)", op, title(n),
-                    s->backends[i]->name, from, why->text);
+            qn__log(QN_LOG_warn, "%s \"%s\" runs on %s because %s does not take it: %s (said once for this operation)",
+                    op, title(n), s->backends[i]->name, from, why->text);
         s->logged[n->op][wanted] = true;
         return QN_OK;
     }
@@ -109,10 +112,13 @@ qn_status qn__place_nodes(qn_sched *s, qn_graph *g, bool dry, qn_error *err)
     for (int32_t i = 0; i < g->n_nodes; i++) {
         qn_node *n = g->nodes[i];
         if (n->hint >= s->n_backends)
-            return QN_FAIL(err, invalid, "%s \"%s\" asks for backend %d of %d", qn_node_op_name(n), title(n), n->hint, s->n_backends);
+            return QN_FAIL(err, invalid, "%s \"%s\" asks for backend %d of %d", qn_node_op_name(n), title(n), n->hint,
+                           s->n_backends);
         n->place = -1;
-        if (qn__op_info(n->op)->kind == QN_KIND_leaf) QN_TRY(place_leaf(s, n, dry, err));
-        else if (qn__computes(n)) QN_TRY(place_node(s, n, err));
+        if (qn__op_info(n->op)->kind == QN_KIND_leaf)
+            QN_TRY(place_leaf(s, n, dry, err));
+        else if (qn__computes(n))
+            QN_TRY(place_node(s, n, err));
     }
     for (int32_t i = 0; i < g->n_nodes; i++) { /* unused leaves; then views, which are where their memory is */
         qn_node *n = g->nodes[i];

@@ -20,7 +20,8 @@ static qn_status check_backends(qn_backend *const *backends, int n, qn_error *er
     return QN_OK;
 }
 
-qn_status qn__sched_create(qn_backend *const *backends, int n_backends, const qn_sched_options *options, qn_sched **out, qn_error *err)
+qn_status qn__sched_create(qn_backend *const *backends, int n_backends, const qn_sched_options *options, qn_sched **out,
+                           qn_error *err)
 {
     QN_TRY(check_backends(backends, n_backends, err));
     qn_sched *s = qn__calloc(1, sizeof(*s));
@@ -54,7 +55,7 @@ void qn__sched_destroy(qn_sched *s)
     qn__free(s);
 }
 
-/* ---- buffers --------------------------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static qn_status grow_activations(qn_sched *s, int place, uint64_t bytes, qn_error *err)
 {
@@ -110,7 +111,7 @@ uint64_t qn__sched_reserved_bytes(const qn_sched *s)
     return bytes;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 static qn_status check_idle(const qn_sched *s, qn_error *err)
 {
@@ -150,7 +151,8 @@ qn_exec *qn__sched_find(qn_sched *s, const void *key, size_t key_bytes)
     return e;
 }
 
-qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_t key_bytes, qn_exec **out, qn_error *err)
+qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_t key_bytes, qn_exec **out,
+                            qn_error *err)
 {
     qn_exec *e;
     QN_TRY(exec_create(s, graph, &e, err));

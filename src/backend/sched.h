@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/backend/sched.h -- the scheduler: places a graph's nodes on backends, splits it, inserts copies, plans and compiles it, keeps what
- * it compiled, and runs it. Created once a model context; counters prove it.
+/* src/backend/sched.h -- the scheduler: places a graph's nodes on backends, splits it, inserts copies, plans and
+ * compiles it, keeps what it compiled, and runs it. Created once a model context; counters prove it.
  *
- * Placement: a param is where its buffer is. An update and an attention go where their resident memory is. A linear or get_rows goes
- * where its weight is. Everything else takes its hint, or else the place of its first computed source. When the chosen backend does not
- * accept the node, the next one in order that does takes it, and that is logged once (strict: unsupported). The same graph is placed the
- * same way on every run. */
+ * Placement: a param is where its buffer is. An update and an attention go where their resident memory is. A linear or
+ * get_rows goes where its weight is. Everything else takes its hint, or else the place of its first computed source.
+ * When the chosen backend does not accept the node, the next one in order that does takes it, and that is logged once
+ * (strict: unsupported). The same graph is placed the same way on every run. */
 #ifndef QN_BACKEND_SCHED_H
 #define QN_BACKEND_SCHED_H
 
@@ -16,28 +16,31 @@ typedef struct qn_sched qn_sched;
 typedef struct qn_exec qn_exec; /* a compiled graph */
 
 typedef struct qn_sched_options {
-    bool strict;              /* a fall-back to another backend is an error */
-    uint32_t passes_off;      /* see qn_pass_options */
-    int cache_capacity;       /* compiled graphs kept; 0 means 32 */
-    bool no_cache;            /* nothing is kept (for comparing) */
+    bool strict;         /* a fall-back to another backend is an error */
+    uint32_t passes_off; /* see qn_pass_options */
+    int cache_capacity;  /* compiled graphs kept; 0 means 32 */
+    bool no_cache;       /* nothing is kept (for comparing) */
 } qn_sched_options;
 
 /* Backends are borrowed and outlive the scheduler; at most QN_MAX_PLACES. */
-qn_status qn__sched_create(qn_backend *const *backends, int n_backends, const qn_sched_options *options, qn_sched **out, qn_error *err);
+qn_status qn__sched_create(qn_backend *const *backends, int n_backends, const qn_sched_options *options, qn_sched **out,
+                           qn_error *err);
 void qn__sched_destroy(qn_sched *s); /* waits for asynchronous runs; destroys every exec */
 
 /* Finds a compiled graph by key; NULL is a miss (counted). */
 qn_exec *qn__sched_find(qn_sched *s, const void *key, size_t key_bytes);
-/* Compiles `graph`, which the scheduler takes over on success and on failure, and keeps it under the key. An activation buffer that is
- * too small grows, and everything compiled before against it moves to the larger one when next found, which may mean compiling it again
- * (qn_backend_type.rebind): reserve first.
- * The result is valid until evicted by later compiles (cache_capacity) or the scheduler ends; with an empty key, or no_cache, it is
- * kept outside the cache until the next such compile. */
-qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_t key_bytes, qn_exec **out, qn_error *err);
+/* Compiles `graph`, which the scheduler takes over on success and on failure, and keeps it under the key. An activation
+ * buffer that is too small grows, and everything compiled before against it moves to the larger one when next found,
+ * which may mean compiling it again (qn_backend_type.rebind): reserve first. The result is valid until evicted by later
+ * compiles (cache_capacity) or the scheduler ends; with an empty key, or no_cache, it is kept outside the cache until
+ * the next such compile. */
+qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_t key_bytes, qn_exec **out,
+                            qn_error *err);
 /* Worst case: sizes the activation buffers for this graph, which the scheduler takes over and discards. */
 qn_status qn__sched_reserve(qn_sched *s, qn_graph *graph, qn_error *err);
 uint64_t qn__sched_reserved_bytes(const qn_sched *s);
-/* Plans without allocating or compiling: prints memory and placement. `graph` stays the caller's but is optimized and placed. */
+/* Plans without allocating or compiling: prints memory and placement. `graph` stays the caller's but is optimized and
+ * placed. */
 qn_status qn__sched_dry_run(qn_sched *s, qn_graph *graph, qn_plan *plan, qn_str *text, qn_error *err);
 
 const qn_graph *qn__exec_graph(const qn_exec *e);
@@ -47,21 +50,25 @@ int qn__exec_n_segments(const qn_exec *e);
 int qn__exec_n_transfers(const qn_exec *e);
 /* Inputs and outputs by name; NULL when there is none (an input that no node reads may be gone). */
 const qn_node *qn__exec_find(const qn_exec *e, const char *name);
-/* Whole-value copies; bytes must match exactly. Any number before a run. Inputs and outputs keep their values until another exec of this
- * scheduler is set or run: execs share their activation buffers. */
+/* Whole-value copies; bytes must match exactly. Any number before a run. Inputs and outputs keep their values until
+ * another exec of this scheduler is set or run: execs share their activation buffers. */
 qn_status qn__exec_set(qn_exec *e, const qn_node *input, const void *data, uint64_t bytes, qn_error *err);
-qn_status qn__exec_get(const qn_exec *e, const qn_node *output, void *data, uint64_t offset, uint64_t bytes, qn_error *err);
-/* Bytes of any value, views included if they are dense: for an eval callback, right after the node; later the memory may hold
- * something else. */
-qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint64_t offset, uint64_t bytes, qn_error *err);
-/* Another home for a param, or the home of a bound output (QN_NODE_bound), from the next run on: memory of the backend at node->place, large
- * enough, and writable if the graph writes there. What one node is bound to must not overlap what another is. NULL unbinds: before a
- * buffer goes whose graph may run again; then something else must be bound before it does. */
+qn_status qn__exec_get(const qn_exec *e, const qn_node *output, void *data, uint64_t offset, uint64_t bytes,
+                       qn_error *err);
+/* Bytes of any value, views included if they are dense: for an eval callback, right after the node; later the memory
+ * may hold something else. */
+qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint64_t offset, uint64_t bytes,
+                        qn_error *err);
+/* Another home for a param, or the home of a bound output (QN_NODE_bound), from the next run on: memory of the backend
+ * at node->place, large enough, and writable if the graph writes there. What one node is bound to must not overlap what
+ * another is. NULL unbinds: before a buffer goes whose graph may run again; then something else must be bound before it
+ * does. */
 qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t offset, qn_error *err);
 /* Runs to the end. No allocation. */
 qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err);
-/* The same in the background; wait gives the status. One run at a time a scheduler, and nothing else of it may be called meanwhile.
- * `run` may be NULL and is copied. The first such run starts a thread and allocates for it; later ones do not. */
+/* The same in the background; wait gives the status. One run at a time a scheduler, and nothing else of it may be
+ * called meanwhile. `run` may be NULL and is copied. The first such run starts a thread and allocates for it; later
+ * ones do not. */
 qn_status qn__exec_run_async(qn_exec *e, const qn_run *run, qn_error *err);
 qn_status qn__exec_wait(qn_exec *e, qn_error *err);
 /* "node -> backend", one line each, and the splits with their copies. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* src/backend/split.c -- brings every value to where it is needed, and cuts the order of nodes into steps.
  *
- * Consecutive nodes of one backend are a stretch. What a stretch needs from elsewhere is copied before its first node: all of it was
- * computed before, since nothing else runs meanwhile. A value is copied once to a place, however many nodes read it there. Resident
- * memory changes from update to update, but each update is a node of its own and so a value of its own: a reader of a later
- * state gets a later copy, and one of an earlier state was copied before the update, because its stretch began before it. */
+ * Consecutive nodes of one backend are a stretch. What a stretch needs from elsewhere is copied before its first node:
+ * all of it was computed before, since nothing else runs meanwhile. A value is copied once to a place, however many
+ * nodes read it there. Resident memory changes from update to update, but each update is a node of its own and so a
+ * value of its own: a reader of a later state gets a later copy, and one of an earlier state was copied before the
+ * update, because its stretch began before it. */
 #include "backend/internal.h"
 
 #include <string.h>
@@ -12,19 +13,19 @@
 #include "base/mem.h"
 
 typedef struct moved {
-    qn_node *dense;                /* a row-major copy of a strided view, at home */
-    qn_node *at[QN_MAX_PLACES];    /* the value in other places */
-    uint32_t soon;                 /* by place: it will be moved there before the present stretch */
+    qn_node *dense;             /* a row-major copy of a strided view, at home */
+    qn_node *at[QN_MAX_PLACES]; /* the value in other places */
+    uint32_t soon;              /* by place: it will be moved there before the present stretch */
     bool listed;
 } moved;
 
 typedef struct split {
     qn_sched *s;
     qn_graph *g;
-    qn_node **old;                 /* the order so far, [n_old]; ids are indices */
+    qn_node **old; /* the order so far, [n_old]; ids are indices */
     int32_t n_old;
-    moved *moved;                  /* [n_old] */
-    qn_node **order;               /* the new order */
+    moved *moved;    /* [n_old] */
+    qn_node **order; /* the new order */
     int32_t n_order, cap_order;
     bool failed;
 } split;
@@ -100,8 +101,8 @@ static bool must_be_packed(const qn_node *n)
     return !qn_layout_is_contiguous(&l);
 }
 
-/* The value that a view looks at, if the view can look at a dense copy of it just as well, and that copy is there already or costs no
- * more than one of the view itself; else NULL. */
+/* The value that a view looks at, if the view can look at a dense copy of it just as well, and that copy is there
+ * already or costs no more than one of the view itself; else NULL. */
 static qn_node *seen_through(const split *p, qn_node *view, int32_t place)
 {
     qn_node *u = view;
@@ -154,7 +155,8 @@ static void announce(split *p, qn_node *user, qn_node **src)
 static void copy_at_home(split *p, qn_node *user, qn_node **src)
 {
     qn_node *n = *src;
-    if (must_be_packed(n) && !qn__is_loose_const(n->root) && !p->moved[n->id].at[user->place] && !seen_through(p, n, user->place))
+    if (must_be_packed(n) && !qn__is_loose_const(n->root) && !p->moved[n->id].at[user->place] &&
+        !seen_through(p, n, user->place))
         dense_copy(p, n);
 }
 
@@ -227,7 +229,7 @@ qn_status qn__split_graph(qn_sched *s, qn_graph *g, qn_error *err)
     return status;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 qn_status qn__cut_steps(qn_exec *e, qn_error *err)
 {

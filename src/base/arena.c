@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/arena.c -- bump allocation in blocks. Blocks form a stack from newest to oldest; only the newest is bumped. What a
- * reset empties stays in `spare`, oldest first, so that a program that repeats itself finds the same blocks in the same
- * order. Bytes beyond a block's `used` are poisoned in checked builds. */
+/* src/base/arena.c -- bump allocation in blocks. Blocks form a stack from newest to oldest; only the newest is bumped.
+ * What a reset empties stays in `spare`, oldest first, so that a program that repeats itself finds the same blocks in
+ * the same order. Bytes beyond a block's `used` are poisoned in checked builds. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/poison.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BLOCK_BYTES 16384 /* one allocation in some hundreds of small objects, yet little waste in a small arena */
-#define ALIGN 16
+#define ALIGN       16
 
 struct qn_arena_block {
     qn_arena_block *next; /* older, or the next spare */

@@ -4,10 +4,7 @@
 #include "base/error.h"
 #include <string.h>
 
-void qn__cursor_init(qn_cursor *c, const void *base, size_t size)
-{
-    *c = (qn_cursor){.base = base, .size = size};
-}
+void qn__cursor_init(qn_cursor *c, const void *base, size_t size) { *c = (qn_cursor){.base = base, .size = size}; }
 
 static bool fail(qn_cursor *c, size_t pos, uint64_t need)
 {

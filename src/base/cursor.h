@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/cursor.h -- reading a hostile byte range. Every get checks the bounds; the first failure is sticky, later gets
- * return 0 and do not move. Positions are from the start of the file, for messages. */
+/* src/base/cursor.h -- reading a hostile byte range. Every get checks the bounds; the first failure is sticky, later
+ * gets return 0 and do not move. Positions are from the start of the file, for messages. */
 #ifndef QN_BASE_CURSOR_H
 #define QN_BASE_CURSOR_H
 
@@ -9,7 +9,7 @@
 typedef struct qn_cursor {
     const uint8_t *base;
     size_t size, pos;
-    bool swap;      /* the file has the other byte order than this machine */
+    bool swap; /* the file has the other byte order than this machine */
     bool failed;
     size_t fail_pos, fail_need; /* where the first failed get stood and how many bytes it wanted */
 } qn_cursor;

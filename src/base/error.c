@@ -7,8 +7,12 @@
 
 const char *qn_version(void) { return QN_VERSION; }
 
-static const struct { const char *name, *text; } rows[] = {
+static const struct {
+    const char *name, *text;
+} rows[] = {
+/* clang-format off */
 #define ROW(name, text) {#name, text},
+    /* clang-format on */
     QN_STATUS_ROWS(ROW)
 #undef ROW
 };

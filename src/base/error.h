@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/error.h -- raising errors. `return QN_FAIL(err, invalid, "n is %d, at least 1 expected", n);` fills the caller's
- * qn_error (which may be NULL), remembers where, and yields the status. */
+/* src/base/error.h -- raising errors. `return QN_FAIL(err, invalid, "n is %d, at least 1 expected", n);` fills the
+ * caller's qn_error (which may be NULL), remembers where, and yields the status. */
 #ifndef QN_BASE_ERROR_H
 #define QN_BASE_ERROR_H
 

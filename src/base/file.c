@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/file.c -- writers and whole-file reads. A writer's target is untouched until commit renames the finished temporary
- * file over it; only a target that is no regular file (a device, a pipe, standard output) is written in place. The first
- * error number is kept and everything after it is dropped. */
+/* src/base/file.c -- writers and whole-file reads. A writer's target is untouched until commit renames the finished
+ * temporary file over it; only a target that is no regular file (a device, a pipe, standard output) is written in
+ * place. The first error number is kept and everything after it is dropped. */
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_kind.h"
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES ((size_t)256 << 10) /* past this a larger write gains nothing on a local disk */
-#define READ_STEP ((size_t)64 << 10)
+#define READ_STEP    ((size_t)64 << 10)
 
 const char *qn__path_quote(char buf[QN_PATH_QUOTED], const char *path)
 {
@@ -28,9 +28,13 @@ const char *qn__path_quote(char buf[QN_PATH_QUOTED], const char *path)
 
 const char *qn__file_kind(mode_t mode)
 {
-    return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a named pipe" : S_ISSOCK(mode) ? "a socket"
-         : S_ISCHR(mode) ? "a character device" : S_ISBLK(mode) ? "a block device" : S_ISREG(mode) ? "a regular file"
-         : "not a file";
+    return S_ISDIR(mode)    ? "a directory"
+           : S_ISFIFO(mode) ? "a named pipe"
+           : S_ISSOCK(mode) ? "a socket"
+           : S_ISCHR(mode)  ? "a character device"
+           : S_ISBLK(mode)  ? "a block device"
+           : S_ISREG(mode)  ? "a regular file"
+                            : "not a file";
 }
 
 int qn__open_retry(const char *path, int flags, mode_t mode)
@@ -57,9 +61,9 @@ qn_status qn__fail_open(qn_error *err, const char *path, const char *verb, int e
 
 struct qn_writer {
     int fd;
-    int error;          /* errno of the first failure, 0 while all is well */
+    int error; /* errno of the first failure, 0 while all is well */
     bool owns_fd;
-    char *path;         /* as the caller named it, for messages */
+    char *path;          /* as the caller named it, for messages */
     char *target, *temp; /* NULL when written in place */
     uint64_t put;
     size_t n_buffered;
@@ -74,7 +78,8 @@ static void writer_free(qn_writer *w)
     qn__free(w);
 }
 
-/* A name nobody uses beside the target: same directory, hence same file system, hence an atomic rename. O_EXCL decides. */
+/* A name nobody uses beside the target: same directory, hence same file system, hence an atomic rename. O_EXCL decides.
+ */
 static qn_status open_temp(qn_writer *w, mode_t mode, bool existed, qn_error *err)
 {
     static _Atomic unsigned serial;
@@ -263,8 +268,10 @@ qn_status qn__read_all(const char *path, size_t max_bytes, char **out, size_t *s
     if (fstat(fd, &st) == 0) {
         if (S_ISDIR(st.st_mode)) status = QN_FAIL(err, invalid, "%s is a directory, a file was expected", name);
         if (S_ISREG(st.st_mode) && st.st_size > 0) {
-            if ((uintmax_t)st.st_size > max_bytes) status = too_long(name, max_bytes, err);
-            else expected = (size_t)st.st_size + 1; /* one more, so that the end is seen without growing */
+            if ((uintmax_t)st.st_size > max_bytes)
+                status = too_long(name, max_bytes, err);
+            else
+                expected = (size_t)st.st_size + 1; /* one more, so that the end is seen without growing */
         }
     }
     if (status == QN_OK) status = read_fd(fd, name, max_bytes, expected, &s, err);

@@ -1,38 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/file.h -- files: read-only mappings, positioned reads, and writers that never leave a half-written file behind. */
+/* src/base/file.h -- files: read-only mappings, positioned reads, and writers that never leave a half-written file
+ * behind. */
 #ifndef QN_BASE_FILE_H
 #define QN_BASE_FILE_H
 
 #include <quern/base.h>
 
-/* A whole regular file, mapped read-only and private. Opening touches no page. Anything but a regular file is refused with
- * its kind named ("is a directory"). An empty file maps to size 0 and data NULL. */
+/* A whole regular file, mapped read-only and private. Opening touches no page. Anything but a regular file is refused
+ * with its kind named ("is a directory"). An empty file maps to size 0 and data NULL. */
 typedef struct qn_map {
     const uint8_t *data;
     size_t size;
-    int fd;      /* kept open for page-cache queries and pread; -1 when closed */
-    char *path;  /* owned copy */
+    int fd;     /* kept open for page-cache queries and pread; -1 when closed */
+    char *path; /* owned copy */
 } qn_map;
 qn_status qn__map_open(const char *path, qn_map *out, qn_error *err);
 void qn__map_close(qn_map *map);
 typedef enum qn_map_advice { QN_ADVICE_normal, QN_ADVICE_random, QN_ADVICE_willneed, QN_ADVICE_dontneed } qn_map_advice;
 void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_advice advice);
-/* Reads every page of the range once (populate) and calls `progress` (may be NULL) about every 64 MiB; false from it stops. */
-qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size, bool (*progress)(void *ctx, size_t done, size_t total),
-                           void *ctx, qn_error *err);
+/* Reads every page of the range once (populate) and calls `progress` (may be NULL) about every 64 MiB; false from it
+ * stops. */
+qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,
+                           bool (*progress)(void *ctx, size_t done, size_t total), void *ctx, qn_error *err);
 qn_status qn__map_lock(const qn_map *map, size_t offset, size_t size, qn_error *err);
 /* How many bytes of the range are in memory now (mincore). */
 size_t qn__map_resident(const qn_map *map, size_t offset, size_t size);
 
-/* Writes go to a temporary name beside the target and are renamed over it by commit, so a full disk or a crash leaves the
- * old file whole. "-" as path writes to standard output without renaming. Write errors are sticky and reported by commit. */
+/* Writes go to a temporary name beside the target and are renamed over it by commit, so a full disk or a crash leaves
+ * the old file whole. "-" as path writes to standard output without renaming. Write errors are sticky and reported by
+ * commit. */
 typedef struct qn_writer qn_writer;
 qn_status qn__writer_open(const char *path, qn_writer **out, qn_error *err);
 void qn__writer_put(qn_writer *w, const void *bytes, size_t n);
 uint64_t qn__writer_tell(const qn_writer *w);
-qn_status qn__writer_commit(qn_writer *w, qn_error *err);  /* flushes, renames and closes; w is gone on success and failure */
-void qn__writer_abort(qn_writer *w);                       /* removes the temporary file and closes; NULL is fine */
-bool qn__writer_failed(const qn_writer *w);                /* a write already failed: long jobs may stop early */
+/* flushes, renames and closes; w is gone on success and failure */
+qn_status qn__writer_commit(qn_writer *w, qn_error *err);
+void qn__writer_abort(qn_writer *w);        /* removes the temporary file and closes; NULL is fine */
+bool qn__writer_failed(const qn_writer *w); /* a write already failed: long jobs may stop early */
 
 /* The whole of a file or of standard input ("-"), NUL-terminated beyond `size`; limit when it is larger than max_bytes.
  * The caller frees with qn_free. */

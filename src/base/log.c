@@ -13,7 +13,7 @@ static void *hook_ctx;
 
 static void take(void)
 {
-    while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire)) { }
+    while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire)) {}
 }
 
 static void give(void) { atomic_flag_clear_explicit(&lock, memory_order_release); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/machine.c -- the processor: its name, its features, and the rung of the CPU backend that it can run. A feature
- * counts only when the operating system also saves the registers that it uses (XCR0). */
+/* src/base/machine.c -- the processor: its name, its features, and the rung of the CPU backend that it can run. A
+ * feature counts only when the operating system also saves the registers that it uses (XCR0). */
 #include "base/machine.h"
 #include "base/thread.h"
 #include <stdio.h>
@@ -29,7 +29,9 @@ static unsigned with_bases(const bool lacking[QN_CPU_LEVEL_COUNT])
 enum { EAX, EBX, ECX, EDX };
 enum { STATE_none = 0, STATE_ymm = 0x06, STATE_zmm = 0xe6, STATE_tile = 0x60000 }; /* bits of XCR0 */
 
-/* FEATURE(name, leaf, subleaf, register, bit, state, the level that needs it or -1): Intel's and AMD's manuals, CPUID. */
+/* FEATURE(name, leaf, subleaf, register, bit, state, the level that needs it or -1): Intel's and AMD's manuals, CPUID.
+ */
+/* clang-format off */
 #define FEATURE_ROWS(FEATURE) \
     FEATURE(avx,        1, 0, ECX, 28, ymm,  -1) \
     FEATURE(fma,        1, 0, ECX, 12, ymm,  QN_CPU_avx2) \
@@ -47,6 +49,7 @@ enum { STATE_none = 0, STATE_ymm = 0x06, STATE_zmm = 0xe6, STATE_tile = 0x60000 
     FEATURE(amx_tile,   7, 0, EDX, 24, tile, QN_CPU_amx) \
     FEATURE(amx_int8,   7, 0, EDX, 25, tile, QN_CPU_amx) \
     FEATURE(amx_bf16,   7, 0, EDX, 22, tile, QN_CPU_amx)
+/* clang-format on */
 
 static uint64_t saved_state(void)
 {
@@ -56,8 +59,8 @@ static uint64_t saved_state(void)
     return (uint64_t)d << 32 | a;
 }
 
-/* Linux wants to be asked before a process touches the 8 KiB of tiles (Documentation/arch/x86/xstate.rst); its threads and children
- * inherit the leave. It says no where a thread's alternate signal stack is too small to save them. */
+/* Linux wants to be asked before a process touches the 8 KiB of tiles (Documentation/arch/x86/xstate.rst); its threads
+ * and children inherit the leave. It says no where a thread's alternate signal stack is too small to save them. */
 static bool tiles_allowed(void)
 {
 #if defined(__linux__)
@@ -131,8 +134,10 @@ unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t 
 
 static bool many_streams(void) { return false; } /* not measured */
 
-/* FEATURE(name, word, bit, the level that needs it or -1): Linux's "ELF hwcaps" of arm64; word 1 is AT_HWCAP, 2 AT_HWCAP2. */
+/* FEATURE(name, word, bit, the level that needs it or -1): Linux's "ELF hwcaps" of arm64; word 1 is AT_HWCAP, 2
+ * AT_HWCAP2. */
 #if defined(__aarch64__) && defined(__linux__)
+/* clang-format off */
 #define FEATURE_ROWS(FEATURE) \
     FEATURE(asimd,   1,  1, QN_CPU_neon) \
     FEATURE(fphp,    1,  9, -1) \
@@ -142,6 +147,7 @@ static bool many_streams(void) { return false; } /* not measured */
     FEATURE(sve2,    2,  1, -1) \
     FEATURE(i8mm,    2, 13, QN_CPU_i8mm) \
     FEATURE(bf16,    2, 14, -1)
+/* clang-format on */
 static bool has_feature(int word, int bit) { return getauxval(word == 1 ? AT_HWCAP : AT_HWCAP2) >> bit & 1; }
 #else
 #define FEATURE_ROWS(FEATURE)
@@ -192,15 +198,19 @@ void qn_machine_get(qn_machine *out)
     out->l2_bytes = qn__cache_bytes("", first, 2);
     out->l3_bytes = qn__cache_bytes("", first, 3);
 #ifdef _SC_LEVEL1_DCACHE_SIZE
-    if (out->l1d_bytes == 0 && sysconf(_SC_LEVEL1_DCACHE_SIZE) > 0) out->l1d_bytes = (uint64_t)sysconf(_SC_LEVEL1_DCACHE_SIZE);
-    if (out->l2_bytes == 0 && sysconf(_SC_LEVEL2_CACHE_SIZE) > 0) out->l2_bytes = (uint64_t)sysconf(_SC_LEVEL2_CACHE_SIZE);
-    if (out->l3_bytes == 0 && sysconf(_SC_LEVEL3_CACHE_SIZE) > 0) out->l3_bytes = (uint64_t)sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (out->l1d_bytes == 0 && sysconf(_SC_LEVEL1_DCACHE_SIZE) > 0)
+        out->l1d_bytes = (uint64_t)sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    if (out->l2_bytes == 0 && sysconf(_SC_LEVEL2_CACHE_SIZE) > 0)
+        out->l2_bytes = (uint64_t)sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (out->l3_bytes == 0 && sysconf(_SC_LEVEL3_CACHE_SIZE) > 0)
+        out->l3_bytes = (uint64_t)sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
 
     out->memory_bytes = qn__meminfo_bytes("", "MemTotal");
     out->memory_free_bytes = qn__meminfo_bytes("", "MemAvailable");
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    if (out->memory_bytes == 0 && pages > 0 && page_bytes > 0) out->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+    if (out->memory_bytes == 0 && pages > 0 && page_bytes > 0)
+        out->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
     if (out->memory_limit_bytes >= out->memory_bytes) out->memory_limit_bytes = 0; /* it binds nothing */
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/machine.h -- the pieces of quern/machine.h that read the system's files, with the root of the file system as an
- * argument ("" is the real one), so that tests can show them machines that they do not run on. */
+/* src/base/machine.h -- the pieces of quern/machine.h that read the system's files, with the root of the file system as
+ * an argument ("" is the real one), so that tests can show them machines that they do not run on. */
 #ifndef QN_BASE_MACHINE_H
 #define QN_BASE_MACHINE_H
 
 #include <quern/machine.h>
 
 #define QN_MAX_CPUS 8192 /* Linux's own ceiling on x86-64 */
-typedef struct qn_cpu_set { uint64_t word[QN_MAX_CPUS / 64]; } qn_cpu_set;
+typedef struct qn_cpu_set {
+    uint64_t word[QN_MAX_CPUS / 64];
+} qn_cpu_set;
 
 static inline bool qn__cpu_has(const qn_cpu_set *s, int cpu) { return s->word[cpu / 64] >> (cpu % 64) & 1; }
 static inline void qn__cpu_add(qn_cpu_set *s, int cpu) { s->word[cpu / 64] |= UINT64_C(1) << (cpu % 64); }
@@ -27,7 +29,8 @@ void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_by
 uint64_t qn__meminfo_bytes(const char *root, const char *key);
 /* CPUs that can be busy with us at one time: by affinity and quota, at least 1. */
 int qn__cpus_at_once(void);
-/* What the processor and the system's saved register state allow: a bit for each level; `features` is a list of words. */
+/* What the processor and the system's saved register state allow: a bit for each level; `features` is a list of words.
+ */
 unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes);
 
 #endif

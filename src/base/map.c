@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/map.c -- read-only mappings of regular files. `path` says whether a map is open; a zeroed or closed map has none.
- * A file that somebody truncates while it is mapped cannot be guarded against here: touching the lost pages is a SIGBUS. */
+/* src/base/map.c -- read-only mappings of regular files. `path` says whether a map is open; a zeroed or closed map has
+ * none. A file that somebody truncates while it is mapped cannot be guarded against here: touching the lost pages is a
+ * SIGBUS. */
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_kind.h"
@@ -54,7 +55,8 @@ qn_status qn__map_open(const char *path, qn_map *out, qn_error *err)
             const int e = errno;
             close(fd);
             qn__free(map.path);
-            return QN_FAIL(err, io, "cannot map the %zu bytes of '%s': %s", map.size, qn__path_quote(quoted, path), strerror(e));
+            return QN_FAIL(err, io, "cannot map the %zu bytes of '%s': %s", map.size, qn__path_quote(quoted, path),
+                           strerror(e));
         }
         map.data = p;
     }
@@ -89,8 +91,10 @@ static void *at(const qn_map *map, size_t offset) { return (void *)(uintptr_t)(m
 void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_advice advice)
 {
     static const int native[] = {
-        [QN_ADVICE_normal] = MADV_NORMAL, [QN_ADVICE_random] = MADV_RANDOM,
-        [QN_ADVICE_willneed] = MADV_WILLNEED, [QN_ADVICE_dontneed] = MADV_DONTNEED,
+        [QN_ADVICE_normal] = MADV_NORMAL,
+        [QN_ADVICE_random] = MADV_RANDOM,
+        [QN_ADVICE_willneed] = MADV_WILLNEED,
+        [QN_ADVICE_dontneed] = MADV_DONTNEED,
     };
     QN_ASSERT((unsigned)advice < sizeof native / sizeof native[0]);
     if (clip(map, &offset, &size)) madvise(at(map, offset), size, native[advice]); /* advice: failure changes nothing */
@@ -113,8 +117,8 @@ by_hand:;
     return 0;
 }
 
-qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size, bool (*progress)(void *ctx, size_t done, size_t total),
-                           void *ctx, qn_error *err)
+qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,
+                           bool (*progress)(void *ctx, size_t done, size_t total), void *ctx, qn_error *err)
 {
     if (!clip(map, &offset, &size)) return QN_OK;
     char quoted[QN_PATH_QUOTED];
@@ -122,13 +126,13 @@ qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size, bool (
         const size_t step = size - done < POPULATE_STEP ? size - done : POPULATE_STEP;
         const int e = populate(map, offset + done, step);
         if (e != 0) {
-            return QN_FAIL(err, io, "cannot read '%s' at offset %zu: %s", qn__path_quote(quoted, map->path), offset + done,
-                           strerror(e));
+            return QN_FAIL(err, io, "cannot read '%s' at offset %zu: %s", qn__path_quote(quoted, map->path),
+                           offset + done, strerror(e));
         }
         done += step;
         if (progress != NULL && !progress(ctx, done, size)) {
-            return QN_FAIL(err, cancelled, "reading '%s' was stopped after %zu of %zu bytes", qn__path_quote(quoted, map->path),
-                           done, size);
+            return QN_FAIL(err, cancelled, "reading '%s' was stopped after %zu of %zu bytes",
+                           qn__path_quote(quoted, map->path), done, size);
         }
     }
     return QN_OK;
@@ -139,8 +143,8 @@ qn_status qn__map_lock(const qn_map *map, size_t offset, size_t size, qn_error *
     if (!clip(map, &offset, &size) || mlock(at(map, offset), size) == 0) return QN_OK;
     const int e = errno;
     char quoted[QN_PATH_QUOTED];
-    return QN_FAIL(err, io, "cannot lock %zu bytes of '%s' in memory: %s%s", size, qn__path_quote(quoted, map->path), strerror(e),
-                   e == ENOMEM || e == EPERM || e == EAGAIN ? " (the limit is shown by 'ulimit -l')" : "");
+    return QN_FAIL(err, io, "cannot lock %zu bytes of '%s' in memory: %s%s", size, qn__path_quote(quoted, map->path),
+                   strerror(e), e == ENOMEM || e == EPERM || e == EAGAIN ? " (the limit is shown by 'ulimit -l')" : "");
 }
 
 size_t qn__map_resident(const qn_map *map, size_t offset, size_t size)

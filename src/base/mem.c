@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/mem.c -- the allocator hook. Every block carries a header just before the pointer that the caller sees; what the
- * hook gave out is `lead` bytes earlier, so any alignment costs no more than one extra unit of it. Counted bytes are what
- * the hook was asked for, headers included: the figures that an operating system would agree with. */
+/* src/base/mem.c -- the allocator hook. Every block carries a header just before the pointer that the caller sees; what
+ * the hook gave out is `lead` bytes earlier, so any alignment costs no more than one extra unit of it. Counted bytes
+ * are what the hook was asked for, headers included: the figures that an operating system would agree with. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -60,7 +60,7 @@ static void count_alloc(size_t total)
     const uint64_t live = atomic_fetch_add_explicit(&qn__metrics.live_bytes, total, memory_order_relaxed) + total;
     uint64_t peak = QN_METRIC_READ(peak_bytes);
     while (live > peak && !atomic_compare_exchange_weak_explicit(&qn__metrics.peak_bytes, &peak, live,
-                                                                 memory_order_relaxed, memory_order_relaxed)) { }
+                                                                 memory_order_relaxed, memory_order_relaxed)) {}
 }
 
 static header *header_of(void *ptr) { return (header *)((char *)ptr - sizeof(header)); }

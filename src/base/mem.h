@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* src/base/mem.h -- the only way to memory: the allocator hook, arenas, and the size-class pool.
- * Nothing above base/ calls malloc. Every size that comes from a file or a user passes through the overflow-checked forms. */
+ * Nothing above base/ calls malloc. Every size that comes from a file or a user passes through the overflow-checked
+ * forms. */
 #ifndef QN_BASE_MEM_H
 #define QN_BASE_MEM_H
 
 #include <quern/base.h>
 
-#define QN_ALIGN_CPU 64   /* one cache line and one AVX-512 register */
-#define QN_ALIGN_GPU 256  /* CUDA's and OpenCL's transfer and binding granularity */
+#define QN_ALIGN_CPU 64  /* one cache line and one AVX-512 register */
+#define QN_ALIGN_GPU 256 /* CUDA's and OpenCL's transfer and binding granularity */
 
 static inline size_t qn__align_up(size_t n, size_t align) { return (n + align - 1) & ~(align - 1); }
 /* False on overflow; *out untouched then. */
@@ -27,29 +28,38 @@ char *qn__strdup(const char *s);
 /* ---- arena: many small objects with one lifetime. The owner of an arena is usually its first allocation. ---- */
 typedef struct qn_arena_block qn_arena_block;
 typedef struct qn_arena {
-    qn_arena_block *head;   /* newest block */
-    qn_arena_block *spare;  /* blocks that a reset emptied, kept for reuse: scratch in a steady state allocates nothing */
-    size_t block_bytes;     /* size of a fresh block; 0 means 16 KiB */
-    size_t used_bytes;      /* sum over live allocations, alignment included */
-    bool failed;            /* sticky: set when an allocation failed, for builders that check once at the end */
+    qn_arena_block *head; /* newest block */
+    /* blocks that a reset emptied, kept for reuse: scratch in a steady state allocates nothing */
+    qn_arena_block *spare;
+    size_t block_bytes; /* size of a fresh block; 0 means 16 KiB */
+    size_t used_bytes;  /* sum over live allocations, alignment included */
+    bool failed;        /* sticky: set when an allocation failed, for builders that check once at the end */
 } qn_arena;
-typedef struct qn_arena_mark { qn_arena_block *head; size_t used; size_t used_bytes; } qn_arena_mark;
+typedef struct qn_arena_mark {
+    qn_arena_block *head;
+    size_t used;
+    size_t used_bytes;
+} qn_arena_mark;
 
 void qn__arena_init(qn_arena *arena, size_t block_bytes);
 void qn__arena_deinit(qn_arena *arena);
-void *qn__arena_alloc(qn_arena *arena, size_t size);                /* 16-byte aligned, zeroed; NULL on failure */
+void *qn__arena_alloc(qn_arena *arena, size_t size); /* 16-byte aligned, zeroed; NULL on failure */
 void *qn__arena_alloc_aligned(qn_arena *arena, size_t size, size_t align);
-void *qn__arena_array(qn_arena *arena, size_t count, size_t size);  /* zeroed; NULL on overflow too */
+void *qn__arena_array(qn_arena *arena, size_t count, size_t size); /* zeroed; NULL on overflow too */
 char *qn__arena_strdup(qn_arena *arena, const char *s);
 char *qn__arena_strndup(qn_arena *arena, const char *s, size_t n);
 char *qn__arena_printf(qn_arena *arena, const char *fmt, ...) QN_PRINTF(2, 3);
 qn_arena_mark qn__arena_get_mark(const qn_arena *arena);
-void qn__arena_reset(qn_arena *arena, qn_arena_mark mark);          /* ends what came after; poisoned in checked builds */
+/* ends what came after; poisoned in checked builds */
+void qn__arena_reset(qn_arena *arena, qn_arena_mark mark);
 
-/* ---- pool: large buffers that come and go, kept in size classes 128 KiB, 512 KiB, 1 MiB, 4 MiB; larger ones go straight
- * to the hook. Thread-safe. A returned buffer is not zeroed. ---- */
+/* ---- pool: large buffers that come and go, kept in size classes 128 KiB, 512 KiB, 1 MiB, 4 MiB; larger ones go
+ * straight to the hook. Thread-safe. A returned buffer is not zeroed. ---- */
 typedef struct qn_pool qn_pool;
-typedef struct qn_pool_stats { uint64_t hits, misses, direct; uint64_t idle_bytes; } qn_pool_stats;
+typedef struct qn_pool_stats {
+    uint64_t hits, misses, direct;
+    uint64_t idle_bytes;
+} qn_pool_stats;
 qn_pool *qn__pool_create(size_t max_idle_bytes); /* how much it may keep when nobody uses it; 0 means 64 MiB */
 void qn__pool_destroy(qn_pool *pool);
 void *qn__pool_get(qn_pool *pool, size_t size);

@@ -12,7 +12,7 @@ typedef struct qn_metrics_atomic {
 } qn_metrics_atomic;
 extern qn_metrics_atomic qn__metrics;
 
-#define QN_COUNT(name, n) ((void)atomic_fetch_add_explicit(&qn__metrics.name, (uint64_t)(n), memory_order_relaxed))
-#define QN_UNCOUNT(name, n) ((void)atomic_fetch_sub_explicit(&qn__metrics.name, (uint64_t)(n), memory_order_relaxed))
+#define QN_COUNT(name, n)    ((void)atomic_fetch_add_explicit(&qn__metrics.name, (uint64_t)(n), memory_order_relaxed))
+#define QN_UNCOUNT(name, n)  ((void)atomic_fetch_sub_explicit(&qn__metrics.name, (uint64_t)(n), memory_order_relaxed))
 #define QN_METRIC_READ(name) atomic_load_explicit(&qn__metrics.name, memory_order_relaxed)
 #endif

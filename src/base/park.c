@@ -12,25 +12,24 @@
 
 _Static_assert(sizeof(_Atomic int) == 4, "a futex is a 32-bit word");
 
-void qn__park(_Atomic int *word, int old)
-{
-    syscall(SYS_futex, (void *)word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
-}
+void qn__park(_Atomic int *word, int old) { syscall(SYS_futex, (void *)word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0); }
 
-void qn__unpark_all(_Atomic int *word)
-{
-    syscall(SYS_futex, (void *)word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
+void qn__unpark_all(_Atomic int *word) { syscall(SYS_futex, (void *)word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 
 #else
 
 #include <pthread.h>
 #include <stdint.h>
 
-/* The word is read under the bucket's mutex and every waker takes that mutex after its change: no wake-up is lost. Words
- * that share a bucket wake each other in vain, which is allowed. */
-static struct bucket { pthread_mutex_t mutex; pthread_cond_t cond; } buckets[8] = {
+/* The word is read under the bucket's mutex and every waker takes that mutex after its change: no wake-up is lost.
+ * Words that share a bucket wake each other in vain, which is allowed. */
+static struct bucket {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+} buckets[8] = {
+/* clang-format off */
 #define BUCKET {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER}
+    /* clang-format on */
     BUCKET, BUCKET, BUCKET, BUCKET, BUCKET, BUCKET, BUCKET, BUCKET,
 #undef BUCKET
 };

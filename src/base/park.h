@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/park.h -- sleeping until a word changes. Linux: a futex. Elsewhere: condition variables shared by address. Only
- * park.c knows which; the atomics at the call sites carry all the ordering. */
+/* src/base/park.h -- sleeping until a word changes. Linux: a futex. Elsewhere: condition variables shared by address.
+ * Only park.c knows which; the atomics at the call sites carry all the ordering. */
 #ifndef QN_BASE_PARK_H
 #define QN_BASE_PARK_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/poison.h -- marking memory that nobody may touch, in checked builds: filled with a telling byte, and shown to
- * AddressSanitizer where that is on. In Release all of it is nothing. */
+/* src/base/poison.h -- marking memory that nobody may touch, in checked builds: filled with a telling byte, and shown
+ * to AddressSanitizer where that is on. In Release all of it is nothing. */
 #ifndef QN_BASE_POISON_H
 #define QN_BASE_POISON_H
 

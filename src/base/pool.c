@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/pool.c -- large buffers kept between uses. Idle buffers of a class form a last-in first-out list threaded through
- * the buffers themselves: the one handed out is the one most likely still in the cache, and a hit costs a lock, a pop and a
- * count. Memory freshly mapped by the system costs a page fault every 4 KiB at its first touch; a hit saves those. */
+/* src/base/pool.c -- large buffers kept between uses. Idle buffers of a class form a last-in first-out list threaded
+ * through the buffers themselves: the one handed out is the one most likely still in the cache, and a hit costs a lock,
+ * a pop and a count. Memory freshly mapped by the system costs a page fault every 4 KiB at its first touch; a hit saves
+ * those. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -13,7 +14,9 @@
 static const size_t class_bytes[] = {(size_t)128 << 10, (size_t)512 << 10, (size_t)1 << 20, (size_t)4 << 20};
 #define N_CLASSES (sizeof class_bytes / sizeof class_bytes[0])
 
-typedef struct idle { struct idle *next; } idle;
+typedef struct idle {
+    struct idle *next;
+} idle;
 
 struct qn_pool {
     qn_mutex mutex;
@@ -83,7 +86,8 @@ void qn__pool_put(qn_pool *pool, void *ptr, size_t size)
         idle *b = ptr;
         qn__poison((char *)ptr + sizeof *b, class_bytes[c] - sizeof *b);
         qn__mutex_lock(&pool->mutex);
-        kept = class_bytes[c] <= pool->max_idle_bytes && pool->stats.idle_bytes <= pool->max_idle_bytes - class_bytes[c];
+        kept =
+            class_bytes[c] <= pool->max_idle_bytes && pool->stats.idle_bytes <= pool->max_idle_bytes - class_bytes[c];
         if (kept) {
             b->next = pool->idle[c];
             pool->idle[c] = b;

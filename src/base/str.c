@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/str.c -- growable strings and text helpers. Nothing here depends on the process's locale: a host program that
- * sets a decimal comma must not change what Quern prints or parses. */
+/* src/base/str.c -- growable strings and text helpers. Nothing here depends on the process's locale: a host program
+ * that sets a decimal comma must not change what Quern prints or parses. */
 #include "base/str.h"
 #include "base/mem.h"
 #include <locale.h>
@@ -136,7 +136,8 @@ static size_t printable_utf8(const unsigned char *p, size_t n)
     }
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) || c < 0xa0) return 0;
-    if (c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069)) return 0;
+    if (c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
+        return 0;
     return len;
 }
 
@@ -217,7 +218,8 @@ static const char *skip_digits(const char *p, bool *any)
     return p;
 }
 
-/* [+-] digits [. digits] [e [+-] digits], with a digit before the exponent. strtod alone takes blanks, hex and "inf". */
+/* [+-] digits [. digits] [e [+-] digits], with a digit before the exponent. strtod alone takes blanks, hex and "inf".
+ */
 static bool is_decimal(const char *p)
 {
     bool any = false;
@@ -256,10 +258,14 @@ bool qn__glob_match(const char *p, const char *s)
 {
     const char *star = NULL, *from = NULL;
     while (*s) {
-        if (*p == '*') star = p++, from = s;
-        else if (*p == '?' || *p == *s) p++, s++;
-        else if (star) p = star + 1, s = ++from;
-        else return false;
+        if (*p == '*')
+            star = p++, from = s;
+        else if (*p == '?' || *p == *s)
+            p++, s++;
+        else if (star)
+            p = star + 1, s = ++from;
+        else
+            return false;
     }
     while (*p == '*') p++;
     return *p == '\0';

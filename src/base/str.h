@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/str.h -- a growable byte string with a sticky failure, and small text helpers. After any failed append `failed`
- * is set, further appends do nothing, and the content so far stays valid and terminated. */
+/* src/base/str.h -- a growable byte string with a sticky failure, and small text helpers. After any failed append
+ * `failed` is set, further appends do nothing, and the content so far stays valid and terminated. */
 #ifndef QN_BASE_STR_H
 #define QN_BASE_STR_H
 
@@ -26,8 +26,8 @@ char *qn__str_take(qn_str *s, size_t *len); /* the caller frees with qn_free; NU
 int qn__vformat(char *buf, size_t size, const char *fmt, va_list args) QN_PRINTF(3, 0);
 
 bool qn__glob_match(const char *pattern, const char *text); /* `*` any run, `?` one byte */
-/* Copies at most `size - 1` bytes of `text` with control bytes, quotes and invalid UTF-8 shown as \xNN, so that a hostile name
- * from a file cannot garble a terminal or a log. Cuts with "..." . Returns buf. */
+/* Copies at most `size - 1` bytes of `text` with control bytes, quotes and invalid UTF-8 shown as \xNN, so that a
+ * hostile name from a file cannot garble a terminal or a log. Cuts with "..." . Returns buf. */
 const char *qn__str_quote(char *buf, size_t size, const char *text, size_t n);
 /* 1536 -> "1.5 KiB". Returns buf; 32 bytes do. */
 const char *qn__str_bytes(char *buf, size_t size, uint64_t bytes);

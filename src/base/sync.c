@@ -42,7 +42,8 @@ void qn__once(qn_once *once, void (*fn)(void))
         qn__unpark_all(&once->state);
         return;
     }
-    while (atomic_load_explicit(&once->state, memory_order_acquire) == ONCE_RUNNING) qn__park(&once->state, ONCE_RUNNING);
+    while (atomic_load_explicit(&once->state, memory_order_acquire) == ONCE_RUNNING)
+        qn__park(&once->state, ONCE_RUNNING);
 }
 
 /* ---- threads ---- */

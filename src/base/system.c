@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/system.c -- what the operating system says about cores, caches, memory and limits. Whatever cannot be read counts
- * as unknown or unlimited: this file never fails, it only knows less. Nothing here allocates. */
+/* src/base/system.c -- what the operating system says about cores, caches, memory and limits. Whatever cannot be read
+ * counts as unknown or unlimited: this file never fails, it only knows less. Nothing here allocates. */
 #include "base/machine.h"
 #include "base/str.h"
 #include "base/thread.h"
@@ -96,7 +96,8 @@ int qn__physical_cores(const char *root, const qn_cpu_set *cpus)
     int n = 0;
     for (int cpu = 0; cpu < QN_MAX_CPUS; cpu++) {
         if (!qn__cpu_has(cpus, cpu) || qn__cpu_has(&covered, cpu)) continue;
-        static const char *const names[] = {"core_cpus_list", "thread_siblings_list"}; /* new and old name of one thing */
+        /* new and old name of one thing */
+        static const char *const names[] = {"core_cpus_list", "thread_siblings_list"};
         n++;
         for (size_t i = 0; i < 2; i++) {
             char path[PATH_BYTES], text[1024];
@@ -198,9 +199,10 @@ static void read_v1_cpu(const char *dir, limits *l)
 
 static void read_v1_memory(const char *dir, limits *l) { lower_memory(l, read_number(dir, "memory.limit_in_bytes")); }
 
-/* Every group from the process's own up to the root of the hierarchy binds. Inside a container the path may be the host's
- * and not exist here; the loop then simply arrives at the root, which is the container's own group. */
-static void walk_up(const char *root, const char *mount, const char *group, void (*read)(const char *, limits *), limits *l)
+/* Every group from the process's own up to the root of the hierarchy binds. Inside a container the path may be the
+ * host's and not exist here; the loop then simply arrives at the root, which is the container's own group. */
+static void walk_up(const char *root, const char *mount, const char *group, void (*read)(const char *, limits *),
+                    limits *l)
 {
     char dir[PATH_BYTES];
     const int base = snprintf(dir, sizeof dir, "%s/sys/fs/cgroup%s", root, mount);
@@ -225,8 +227,8 @@ static bool has_word(const char *list, size_t n, const char *word)
     return false;
 }
 
-/* Lines of /proc/self/cgroup: "0::/group" for version 2, "5:cpu,cpuacct:/group" for version 1. Where the hierarchies are
- * mounted is custom, the same on every distribution. */
+/* Lines of /proc/self/cgroup: "0::/group" for version 2, "5:cpu,cpuacct:/group" for version 1. Where the hierarchies
+ * are mounted is custom, the same on every distribution. */
 void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_bytes)
 {
     limits l = {0};

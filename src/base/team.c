@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/team.c -- a team of threads. Three gates carry everything: `go` opens when there is work, `done` when the last
- * member has finished, `bar` when the last member has come to the barrier. A gate is a word that only ever counts up and a
- * count of sleepers; who waits reads the word first, then does what makes the opening possible, then waits for a change, so
- * an opening is never missed and no gate needs a second phase. */
+/* src/base/team.c -- a team of threads. Three gates carry everything: `go` opens when there is work, `done` when the
+ * last member has finished, `bar` when the last member has come to the barrier. A gate is a word that only ever counts
+ * up and a count of sleepers; who waits reads the word first, then does what makes the opening possible, then waits for
+ * a change, so an opening is never missed and no gate needs a second phase. */
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/mem.h"
@@ -12,11 +12,11 @@
 #include <sched.h>
 #include <string.h>
 
-#define SPIN_US 50         /* longer than the gap between two operators of a small model, far shorter than a token */
+#define SPIN_US       50   /* longer than the gap between two operators of a small model, far shorter than a token */
 #define PAUSES_A_LOOK 32   /* pauses between two readings of the clock: a microsecond or so */
-#define PAUSE_NS 1000      /* of the spin without yielding; see gate_wait */
-#define YIELDS 4           /* before parking: enough when the other members only wait for a core */
-#define LINE 64
+#define PAUSE_NS      1000 /* of the spin without yielding; see gate_wait */
+#define YIELDS        4    /* before parking: enough when the other members only wait for a core */
+#define LINE          64
 
 typedef struct gate {
     _Alignas(LINE) _Atomic int word;
@@ -36,9 +36,9 @@ struct qn_team {
     void *ctx;
     bool stop;
     gate go, done, bar;
-    _Alignas(LINE) _Atomic int n_running;  /* members other than the caller that have not finished this run */
-    _Alignas(LINE) _Atomic int n_arrived;  /* at the barrier */
-    _Alignas(LINE) _Atomic int64_t next;   /* first element that nobody has taken */
+    _Alignas(LINE) _Atomic int n_running; /* members other than the caller that have not finished this run */
+    _Alignas(LINE) _Atomic int n_arrived; /* at the barrier */
+    _Alignas(LINE) _Atomic int64_t next;  /* first element that nobody has taken */
     _Alignas(LINE) member members[];
 };
 
@@ -57,9 +57,9 @@ static void gate_open(gate *g)
 
 static bool opened(gate *g, int old) { return atomic_load_explicit(&g->word, memory_order_acquire) != old; }
 
-/* First pauses only, then yields between looks, then sleep: whoever is waited for may need the core that a spinner holds,
- * because other programs want cores too. Two members on two cores, a barrier: 0.2 us on an idle machine either way; next to
- * a load of 4, 100 us without yields, 12 us with yields after 5 us, 2.5 us with yields after 1 us. */
+/* First pauses only, then yields between looks, then sleep: whoever is waited for may need the core that a spinner
+ * holds, because other programs want cores too. Two members on two cores, a barrier: 0.2 us on an idle machine either
+ * way; next to a load of 4, 100 us without yields, 12 us with yields after 5 us, 2.5 us with yields after 1 us. */
 static void gate_wait(gate *g, int old, int64_t spin_ns)
 {
     int64_t now = spin_ns > 0 ? qn__now_ns() : 0;
@@ -121,7 +121,8 @@ qn_status qn__team_create(const qn_team_options *options, qn_team **out, qn_erro
     for (int i = 1; i < n; i++) {
         team->members[i].team = team;
         team->members[i].index = i;
-        const qn_status status = qn__thread_start(&team->members[i].thread, member_main, &team->members[i], i + 1, n, err);
+        const qn_status status =
+            qn__thread_start(&team->members[i].thread, member_main, &team->members[i], i + 1, n, err);
         if (status != QN_OK) {
             stop_members(team, i);
             qn__free(team);
@@ -185,7 +186,8 @@ static bool next_hostile(qn_team *team, uint64_t seed, int64_t total, int64_t ch
         if ((h & 7) == 0) sched_yield();
         size = 1 + (int64_t)((h >> 3) % (2 * (uint64_t)chunk));
         if (size > total - at) size = total - at;
-    } while (!atomic_compare_exchange_weak_explicit(&team->next, &at, at + size, memory_order_relaxed, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&team->next, &at, at + size, memory_order_relaxed,
+                                                    memory_order_relaxed));
     *begin = at;
     *end = at + size;
     return true;

@@ -2,7 +2,8 @@
 /* src/base/thread.h -- a team of threads that run one function together, and the clock.
  *
  * A team of n has n-1 threads of its own; the thread that calls qn__team_run is member 0. Members spin briefly for work
- * (spin_us), then park on a futex or condition variable, so an idle team costs nothing. No call after create allocates. */
+ * (spin_us), then park on a futex or condition variable, so an idle team costs nothing. No call after create allocates.
+ */
 #ifndef QN_BASE_THREAD_H
 #define QN_BASE_THREAD_H
 
@@ -15,8 +16,8 @@ typedef struct qn_team qn_team;
 typedef void (*qn_team_fn)(void *ctx, int member, int n_members);
 
 typedef struct qn_team_options {
-    int n_threads;  /* 0: qn__default_threads() */
-    int spin_us;    /* before parking; 0 means 50, negative parks at once */
+    int n_threads; /* 0: qn__default_threads() */
+    int spin_us;   /* before parking; 0 means 50, negative parks at once */
 } qn_team_options;
 
 qn_status qn__team_create(const qn_team_options *options, qn_team **out, qn_error *err);
@@ -26,30 +27,38 @@ int qn__team_size(const qn_team *team);
 void qn__team_run(qn_team *team, qn_team_fn fn, void *ctx);
 /* Only from inside fn, by every member: nobody leaves before all have come. Memory written before is visible after. */
 void qn__team_barrier(qn_team *team);
-/* Dynamic work sharing inside fn: hands out [begin,end) chunks of [0,total). Reset happens by itself at the next barrier
- * or run, so every member must have drained it before. Returns false when nothing is left. */
+/* Dynamic work sharing inside fn: hands out [begin,end) chunks of [0,total). Reset happens by itself at the next
+ * barrier or run, so every member must have drained it before. Returns false when nothing is left. */
 bool qn__team_next(qn_team *team, int64_t total, int64_t chunk, int64_t *begin, int64_t *end);
 
 #ifdef QN_CHECKED
-/* Not 0: qn__team_next cuts pieces of 1 to 2*chunk elements that depend on this seed, so a test can show that results do not
- * depend on slicing. Test builds only; set it while no team runs. */
+/* Not 0: qn__team_next cuts pieces of 1 to 2*chunk elements that depend on this seed, so a test can show that results
+ * do not depend on slicing. Test builds only; set it while no team runs. */
 extern _Atomic uint64_t qn__team_hostile;
 #endif
 
-/* Compute threads that make sense here: the smallest of the affinity mask, the cgroup CPU quota (rounded up) and the number
- * of physical cores behind the mask; at least 1, at most QN_MAX_THREADS. */
+/* Compute threads that make sense here: the smallest of the affinity mask, the cgroup CPU quota (rounded up) and the
+ * number of physical cores behind the mask; at least 1, at most QN_MAX_THREADS. */
 int qn__default_threads(void);
 int64_t qn__now_ns(void); /* monotonic */
 
 /* A mutex and a once, so that nothing above base names pthreads. */
-typedef struct qn_mutex { union { char bytes[64]; void *align; } u; } qn_mutex;
+typedef struct qn_mutex {
+    union {
+        char bytes[64];
+        void *align;
+    } u;
+} qn_mutex;
 void qn__mutex_init(qn_mutex *m);
 void qn__mutex_deinit(qn_mutex *m);
 void qn__mutex_lock(qn_mutex *m);
 void qn__mutex_unlock(qn_mutex *m);
-typedef struct qn_once { _Atomic int state; } qn_once; /* zero-initialised */
+typedef struct qn_once {
+    _Atomic int state;
+} qn_once; /* zero-initialised */
 void qn__once(qn_once *once, void (*fn)(void));
-/* One background thread that runs submitted jobs in order (asynchronous execution); submit fails when a job is pending. */
+/* One background thread that runs submitted jobs in order (asynchronous execution); submit fails when a job is pending.
+ */
 typedef struct qn_worker qn_worker;
 qn_status qn__worker_create(qn_worker **out, qn_error *err);
 void qn__worker_destroy(qn_worker *worker); /* waits for the job */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/args.c -- options by table. Every number is checked against its row's range; what is wrong is said with the option's name. */
+/* src/cli/args.c -- options by table. Every number is checked against its row's range; what is wrong is said with the
+ * option's name. */
 #include "cli/cli.h"
 #include <errno.h>
 #include <math.h>
@@ -56,7 +57,8 @@ static bool parse_u64(const char *text, uint64_t *out)
 static int bad_value(const cli_option *o, const char *text)
 {
     if (o->kind == CLI_U64) return cli_bad_usage("--%s: \"%.64s\" is no whole number from 0 up", o->name, text);
-    return cli_bad_usage("--%s: \"%.64s\" is no %s from %.10g to %.10g", o->name, text, o->kind == CLI_INT ? "whole number" : "number", o->lo, o->hi);
+    return cli_bad_usage("--%s: \"%.64s\" is no %s from %.10g to %.10g", o->name, text,
+                         o->kind == CLI_INT ? "whole number" : "number", o->lo, o->hi);
 }
 
 int cli_store(const cli_option *o, const char *text)
@@ -65,22 +67,17 @@ int cli_store(const cli_option *o, const char *text)
     double f = 0;
     if (o->set) *o->set = true;
     switch (o->kind) {
-    case CLI_FLAG:
-        *(bool *)o->at = true;
-        return -1;
+    case CLI_FLAG: *(bool *)o->at = true; return -1;
     case CLI_INT:
         if (!cli_parse_int(text, o->lo, o->hi, &i)) return bad_value(o, text);
         *(int32_t *)o->at = (int32_t)i;
         return -1;
-    case CLI_U64:
-        return parse_u64(text, o->at) ? -1 : bad_value(o, text);
+    case CLI_U64: return parse_u64(text, o->at) ? -1 : bad_value(o, text);
     case CLI_FLOAT:
         if (!cli_parse_float(text, o->lo, o->hi, &f)) return bad_value(o, text);
         *(float *)o->at = (float)f;
         return -1;
-    case CLI_STRING:
-        *(const char **)o->at = text;
-        return -1;
+    case CLI_STRING: *(const char **)o->at = text; return -1;
     case CLI_STRINGS: {
         cli_strings *list = o->at;
         if (list->n == CLI_MAX_STRINGS) return cli_bad_usage("--%s: more than %d times", o->name, CLI_MAX_STRINGS);
@@ -97,7 +94,8 @@ static void print_usage(const cli_usage *u, const cli_option *options, int n)
     for (int i = 0; i < n; i++) {
         char left[64], letter[8] = "    ";
         if (options[i].letter) snprintf(letter, sizeof(letter), "-%c, ", options[i].letter);
-        snprintf(left, sizeof(left), "%s--%s%s%s", letter, options[i].name, options[i].argument ? " " : "", options[i].argument ? options[i].argument : "");
+        snprintf(left, sizeof(left), "%s--%s%s%s", letter, options[i].name, options[i].argument ? " " : "",
+                 options[i].argument ? options[i].argument : "");
         printf("  %-28s %s\n", left, options[i].help);
     }
     printf("  %-28s %s\n", "-h, --help", "this text");
@@ -147,7 +145,8 @@ static int parse_option(const cli_usage *u, const cli_option *options, int n, in
     return cli_store(o, value);
 }
 
-int cli_parse(const cli_usage *u, const cli_option *options, int n, int argc, char **argv, const char **args, int *n_args)
+int cli_parse(const cli_usage *u, const cli_option *options, int n, int argc, char **argv, const char **args,
+              int *n_args)
 {
     bool ended = false;
     *n_args = 0;
@@ -159,10 +158,13 @@ int cli_parse(const cli_usage *u, const cli_option *options, int n, int argc, ch
             const int status = parse_option(u, options, n, argc, argv, &i);
             if (status >= 0) return status;
         } else {
-            if (*n_args == u->max_args) return cli_bad_usage("\"%.64s\" is one argument too many; usage: quern %s %s", text, u->command, u->arguments);
+            if (*n_args == u->max_args)
+                return cli_bad_usage("\"%.64s\" is one argument too many; usage: quern %s %s", text, u->command,
+                                     u->arguments);
             args[(*n_args)++] = text;
         }
     }
-    if (*n_args < u->min_args) return cli_bad_usage("an argument is missing; usage: quern %s %s", u->command, u->arguments);
+    if (*n_args < u->min_args)
+        return cli_bad_usage("an argument is missing; usage: quern %s %s", u->command, u->arguments);
     return -1;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/bench.c -- quern bench: speed of prompt processing and decoding beside the machine's limit, for every combination of models and
- * option values. The limit's peaks are measured before and after each model's tests; the best counts. */
+/* src/cli/bench.c -- quern bench: speed of prompt processing and decoding beside the machine's limit, for every
+ * combination of models and option values. The limit's peaks are measured before and after each model's tests; the best
+ * counts. */
 #include "cli/bench.h"
 
 #include <ctype.h>
@@ -9,21 +10,36 @@
 
 #define MAX_MODELS 64
 #define MAX_VALUES 32
-#define MAX_TESTS 10000
-#define PEAK_SECONDS 0.6 /* 0.2 s a peak: long beside a scheduler's time slice, short beside any test that tells something */
+#define MAX_TESTS  10000
+#define PEAK_SECONDS \
+    0.6 /* 0.2 s a peak: long beside a scheduler's time slice, short beside any test that tells something */
 
 static const cli_usage usage = {
-    "bench", "[MODEL...]", "Measures tokens a second of prompt processing and decoding, each beside the share of what this machine could do at most.",
-    "Options with LIST take several values, such as -b 1,4,8; every combination with every model is a row. Tests: ppN computes a prompt of N tokens\n"
-    "(logits of the last), tgN decodes N steps of one token for each of the batch's sequences; -p 0 or -n 0 leaves one out. At depth D each sequence\n"
-    "holds D tokens before the clock starts. Speeds are medians; spread is the interquartile range over the median. The limit comes from read\n"
-    "bandwidth and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it. --roofline without a MODEL\n"
+    "bench",
+    "[MODEL...]",
+    "Measures tokens a second of prompt processing and decoding, each beside the share of what this machine could do "
+    "at most.",
+    "Options with LIST take several values, such as -b 1,4,8; every combination with every model is a row. Tests: ppN "
+    "computes a prompt of N tokens\n"
+    "(logits of the last), tgN decodes N steps of one token for each of the batch's sequences; -p 0 or -n 0 leaves one "
+    "out. At depth D each sequence\n"
+    "holds D tokens before the clock starts. Speeds are medians; spread is the interquartile range over the median. "
+    "The limit comes from read\n"
+    "bandwidth and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it. "
+    "--roofline without a MODEL\n"
     "measures these alone.",
-    0, MAX_MODELS,
+    0,
+    MAX_MODELS,
 };
 
-typedef struct bench_ints { int32_t v[MAX_VALUES]; int n; } bench_ints;
-typedef struct bench_names { char v[MAX_VALUES][16]; int n; } bench_names; /* "" is the default */
+typedef struct bench_ints {
+    int32_t v[MAX_VALUES];
+    int n;
+} bench_ints;
+typedef struct bench_names {
+    char v[MAX_VALUES][16];
+    int n;
+} bench_names; /* "" is the default */
 
 typedef struct bench_plan {
     const char *models[MAX_MODELS];
@@ -48,7 +64,8 @@ static int parse_ints(const char *option, const char *text, int32_t lo, int32_t 
         len = strcspn(p, ",");
         snprintf(number, sizeof(number), "%.*s", (int)(len < sizeof(number) ? len : sizeof(number)), p);
         if (len >= sizeof(number) || !cli_parse_int(number, lo, hi, &value))
-            return cli_bad_usage("--%s: \"%.64s\" is no list of whole numbers from %d to %d, such as %d,%d", option, text, lo, hi, lo + 1, lo + 2);
+            return cli_bad_usage("--%s: \"%.64s\" is no list of whole numbers from %d to %d, such as %d,%d", option,
+                                 text, lo, hi, lo + 1, lo + 2);
         if (out->n == MAX_VALUES) return cli_bad_usage("--%s: more than %d values", option, MAX_VALUES);
         out->v[out->n++] = (int32_t)value;
         p += len + 1;
@@ -68,7 +85,8 @@ static bool is_kv_type(const char *name)
     return qn_dtype_find(name, &dtype);
 }
 
-static int parse_names(const char *option, const char *text, bool (*known)(const char *), const char *all, bench_names *out)
+static int parse_names(const char *option, const char *text, bool (*known)(const char *), const char *all,
+                       bench_names *out)
 {
     const char *p = text;
     size_t len = 0;
@@ -79,7 +97,8 @@ static int parse_names(const char *option, const char *text, bool (*known)(const
         len = strcspn(p, ",");
         snprintf(name, sizeof(out->v[0]), "%.*s", (int)(len < sizeof(out->v[0]) ? len : 0), p);
         for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
-        if (!known(name)) return cli_bad_usage("--%s: \"%.*s\" is none of %s", option, len > 64 ? 64 : (int)len, p, all);
+        if (!known(name))
+            return cli_bad_usage("--%s: \"%.*s\" is none of %s", option, len > 64 ? 64 : (int)len, p, all);
         out->n++;
         p += len + 1;
     } while (p[-1]);
@@ -88,23 +107,29 @@ static int parse_names(const char *option, const char *text, bool (*known)(const
 
 static int parse(int argc, char **argv, bench_plan *plan)
 {
-    const char *prompts = "512", *steps = "128", *depths = "0", *batches = "1", *threads = NULL, *kv_types = "f16", *levels = NULL, *format = "md";
+    const char *prompts = "512", *steps = "128", *depths = "0", *batches = "1", *threads = NULL, *kv_types = "f16",
+               *levels = NULL, *format = "md";
     plan->repetitions = 5;
     const cli_option options[] = {
         {"prompt", 'p', CLI_STRING, &prompts, "LIST", "tokens of a prompt (default: 512; 0: no such test)", 0, 0, NULL},
         {"predict", 'n', CLI_STRING, &steps, "LIST", "decoding steps (default: 128; 0: no such test)", 0, 0, NULL},
         {"depth", 'd', CLI_STRING, &depths, "LIST", "tokens in the cache before (default: 0)", 0, 0, NULL},
         {"batch", 'b', CLI_STRING, &batches, "LIST", "sequences that decode at once (default: 1)", 0, 0, NULL},
-        {"repetitions", 'r', CLI_INT, &plan->repetitions, "N", "timed repetitions after one warm-up (default: 5)", 1, 1000, NULL},
-        {"threads", 't', CLI_STRING, &threads, "LIST", "threads that compute (default: physical cores within the quota)", 0, 0, NULL},
-        {"cpu", 0, CLI_STRING, &levels, "LIST", "at most this level of instructions, as `quern doctor` names them", 0, 0, NULL},
+        {"repetitions", 'r', CLI_INT, &plan->repetitions, "N", "timed repetitions after one warm-up (default: 5)", 1,
+         1000, NULL},
+        {"threads", 't', CLI_STRING, &threads, "LIST",
+         "threads that compute (default: physical cores within the quota)", 0, 0, NULL},
+        {"cpu", 0, CLI_STRING, &levels, "LIST", "at most this level of instructions, as `quern doctor` names them", 0,
+         0, NULL},
         {"kv-type", 0, CLI_STRING, &kv_types, "LIST", "types of the KV cache (default: F16):" CLI_KV_TYPES, 0, 0, NULL},
         {"output", 'o', CLI_STRING, &format, "FORMAT", "md (default), csv or json", 0, 0, NULL},
-        {"roofline", 0, CLI_FLAG, &plan->roofline, NULL, "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
+        {"roofline", 0, CLI_FLAG, &plan->roofline, NULL,
+         "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
     };
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, plan->models, &plan->n_models);
     if (status >= 0) return status;
-    if (plan->n_models == 0 && !plan->roofline) return cli_bad_usage("an argument is missing; usage: quern bench MODEL..., or quern bench --roofline");
+    if (plan->n_models == 0 && !plan->roofline)
+        return cli_bad_usage("an argument is missing; usage: quern bench MODEL..., or quern bench --roofline");
     plan->print = bench_find_format(format);
     if (!plan->print) return cli_bad_usage("--output: \"%.64s\" is no format; md, csv and json are", format);
     plan->threads = (bench_ints){{0}, 1}; /* 0 and "": the defaults */
@@ -121,7 +146,8 @@ static int parse(int argc, char **argv, bench_plan *plan)
 
 /* ---- tests ---- */
 
-/* The tests of one model with one engine, KV type and depth into rows; returns how many there are. rows may be NULL to count. */
+/* The tests of one model with one engine, KV type and depth into rows; returns how many there are. rows may be NULL to
+ * count. */
 static int list_tests(const bench_plan *plan, const bench_row *base, bench_row *rows)
 {
     int n = 0;
@@ -137,7 +163,10 @@ static int list_tests(const bench_plan *plan, const bench_row *base, bench_row *
 }
 
 /* How much of the table is done, in repetitions. */
-typedef struct bench_progress { cli_progress bar; uint64_t done, total; } bench_progress;
+typedef struct bench_progress {
+    cli_progress bar;
+    uint64_t done, total;
+} bench_progress;
 
 /* Measures, and keeps the best seen: a neighbour on a shared machine only ever makes a peak look lower. */
 static int measure_peaks(bench_machine *m)
@@ -166,7 +195,8 @@ static int machine_of(bench_table *t, const char *level, int threads)
 }
 
 /* All tests of an open engine. Rows count as they are finished. */
-static int run_engine(const bench_plan *plan, const char *model, qn_engine *engine, bench_progress *progress, bench_table *t)
+static int run_engine(const bench_plan *plan, const char *model, qn_engine *engine, bench_progress *progress,
+                      bench_table *t)
 {
     qn_engine_info info;
     qn_engine_get_info(engine, &info);
@@ -181,7 +211,8 @@ static int run_engine(const bench_plan *plan, const char *model, qn_engine *engi
             base.depth = plan->depths.v[d];
             const int n = list_tests(plan, &base, t->rows + t->n_rows);
             for (int i = 0; i < n && status == CLI_OK; i++) {
-                status = bench_run(engine, &m, plan->repetitions, &progress->bar, &progress->done, progress->total, &t->rows[t->n_rows]);
+                status = bench_run(engine, &m, plan->repetitions, &progress->bar, &progress->done, progress->total,
+                                   &t->rows[t->n_rows]);
                 if (status == CLI_OK) t->n_rows++;
             }
         }
@@ -231,13 +262,17 @@ int cli_command_bench(int argc, char **argv)
     const int64_t n_engines = (int64_t)(plan.n_models ? plan.n_models : 1) * plan.levels.n * plan.threads.n;
     const int64_t n_rows = n_engines * plan.kv_types.n * plan.depths.n * n_tests; /* below 2^42 */
     if (n_tests == 0) return cli_bad_usage("nothing to test: both --prompt and --predict are 0");
-    if (n_rows > MAX_TESTS) return cli_bad_usage("%lld combinations of models and options; %d are possible", (long long)n_rows, MAX_TESTS);
+    if (n_rows > MAX_TESTS)
+        return cli_bad_usage("%lld combinations of models and options; %d are possible", (long long)n_rows, MAX_TESTS);
 
-    bench_table table = {.rows = calloc((size_t)n_rows, sizeof(*table.rows)), .machines = calloc((size_t)n_engines, sizeof(*table.machines))};
+    bench_table table = {.rows = calloc((size_t)n_rows, sizeof(*table.rows)),
+                         .machines = calloc((size_t)n_engines, sizeof(*table.machines))};
     bench_progress progress = {.total = (uint64_t)n_rows * (uint64_t)(plan.repetitions + 1)};
     cli_progress_init(&progress.bar, "bench");
-    if (!table.rows || !table.machines) status = cli_fail("out of memory for %lld tests", (long long)n_rows);
-    else status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
+    if (!table.rows || !table.machines)
+        status = cli_fail("out of memory for %lld tests", (long long)n_rows);
+    else
+        status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
     cli_progress_end(&progress.bar);
     /* What was measured before a failure or an interruption is shown all the same; the status tells. */
     if (table.n_rows > 0 || (plan.n_models == 0 && status == CLI_OK)) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/bench_limit.c -- how fast a test could be on this machine: a roofline over what must be read and multiplied at least.
+/* src/cli/bench_limit.c -- how fast a test could be on this machine: a roofline over what must be read and multiplied
+ * at least.
  *
- * Reading: all weights once for each chunk of a prompt or step of a decode, and the keys and values of every position that its sequences
- * see. Arithmetic: two operations for each weight and token, at the 8-bit peak for block types and the peak of their own for others; attention's
- * own products are left out. The larger of the two times bounds the chunk or step. Whatever else is done only lowers the share. */
+ * Reading: all weights once for each chunk of a prompt or step of a decode, and the keys and values of every position
+ * that its sequences see. Arithmetic: two operations for each weight and token, at the 8-bit peak for block types and
+ * the peak of their own for others; attention's own products are left out. The larger of the two times bounds the chunk
+ * or step. Whatever else is done only lowers the share. */
 #include "cli/bench.h"
 #include <string.h>
 
@@ -19,10 +21,14 @@ static void count(bench_part *part, const qn_gguf_tensor *t)
     part->bytes += (double)t->size_bytes;
     if (t->shape.rank < 2) return; /* a norm's weight or a bias: read, but no product over a row */
     const double n = (double)qn_shape_numel(&t->shape);
-    if (qn_dtype_get(t->dtype)->class_ == QN_CLASS_block) part->int8_macs += n;
-    else if (t->dtype == QN_DTYPE_BF16) part->bf16_macs += n;
-    else if (t->dtype == QN_DTYPE_F16) part->f16_macs += n;
-    else part->f32_macs += n;
+    if (qn_dtype_get(t->dtype)->class_ == QN_CLASS_block)
+        part->int8_macs += n;
+    else if (t->dtype == QN_DTYPE_BF16)
+        part->bf16_macs += n;
+    else if (t->dtype == QN_DTYPE_F16)
+        part->f16_macs += n;
+    else
+        part->f32_macs += n;
 }
 
 void bench_count_weights(const qn_gguf *file, bench_weights *out)
@@ -39,16 +45,22 @@ void bench_count_weights(const qn_gguf *file, bench_weights *out)
 
 /* ---- the limit ---- */
 
-typedef struct bench_cost { double bytes, ops, seconds; } bench_cost; /* seconds: of arithmetic */
+typedef struct bench_cost {
+    double bytes, ops, seconds;
+} bench_cost; /* seconds: of arithmetic */
 
 static void add_part(bench_cost *cost, const bench_part *part, double n_tokens, const qn_machine_peaks *peaks)
 {
     if (n_tokens <= 0) return;
     cost->bytes += part->bytes;
-    const double f16_by_bf16 = peaks->bf16_gflops * 2 / 3; /* three products of bfloat16 where BF16 takes two (cpu/act.h) */
-    const struct { double macs, peak; } kind[] = {{part->int8_macs, peaks->int8_gops}, {part->f32_macs, peaks->f32_gflops},
-                                                  {part->bf16_macs, peaks->bf16_gflops},
-                                                  {part->f16_macs, f16_by_bf16 > peaks->f32_gflops ? f16_by_bf16 : peaks->f32_gflops}};
+    /* three products of bfloat16 where BF16 takes two (cpu/act.h) */
+    const double f16_by_bf16 = peaks->bf16_gflops * 2 / 3;
+    const struct {
+        double macs, peak;
+    } kind[] = {{part->int8_macs, peaks->int8_gops},
+                {part->f32_macs, peaks->f32_gflops},
+                {part->bf16_macs, peaks->bf16_gflops},
+                {part->f16_macs, f16_by_bf16 > peaks->f32_gflops ? f16_by_bf16 : peaks->f32_gflops}};
     for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++) {
         cost->ops += 2 * kind[i].macs * n_tokens;
         cost->seconds += 2 * kind[i].macs * n_tokens / (at_least_tiny(kind[i].peak) * 1e9);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/bench_print.c -- a table of results as Markdown, CSV or JSON. The three hold the same figures; Markdown rounds them. A table without rows
- * is one of machines. */
+/* src/cli/bench_print.c -- a table of results as Markdown, CSV or JSON. The three hold the same figures; Markdown
+ * rounds them. A table without rows is one of machines. */
 #include "cli/bench.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -13,21 +13,23 @@ static bench_limit limit_of(const bench_table *t, const bench_row *row)
     return bench_limit_of(row, &t->machines[row->machine].peaks);
 }
 
-static const char *bound_of(const bench_limit *limit)
-{
-    return limit->by_memory ? "memory" : "arithmetic";
-}
+static const char *bound_of(const bench_limit *limit) { return limit->by_memory ? "memory" : "arithmetic"; }
 
 /* ---- Markdown ---- */
 
-typedef struct md_column { const char *title; bool left, roofline; } md_column;
+typedef struct md_column {
+    const char *title;
+    bool left, roofline;
+} md_column;
 
+/* clang-format off */
 static const md_column columns[] = {
     {"model", true, false},  {"test", true, false},          {"depth", false, false},     {"batch", false, false},
     {"KV", true, false},     {"threads", false, false},      {"tokens/s", false, false},  {"spread", false, false},
     {"of limit", false, false}, {"limit tokens/s", false, true}, {"limited by", true, true}, {"GB/s", false, true},
     {"Gop/s", false, true},  {"memory", false, false},       {"load", false, false},
 };
+/* clang-format on */
 enum { N_COLUMNS = CLI_N(columns), CELL = 80 };
 typedef char md_line[N_COLUMNS][CELL];
 
@@ -91,16 +93,21 @@ static int print_md(const bench_table *t, int repetitions, bool roofline)
     printf("%s\n\n", machine.cpu_name);
     for (int i = 0; i < t->n_machines; i++) {
         const qn_machine_peaks *p = &t->machines[i].peaks;
-        printf("* %d thread%s at %s: reads %.1f GB/s, int8 %.0f Gop/s, f32 %.0f Gflop/s, bf16 %.0f, measured in this run\n",
-               p->threads, p->threads == 1 ? "" : "s",
-               t->machines[i].cpu_level, p->read_gb_s, p->int8_gops, p->f32_gflops, p->bf16_gflops);
+        printf("* %d thread%s at %s: reads %.1f GB/s, int8 %.0f Gop/s, f32 %.0f Gflop/s, bf16 %.0f, measured in this "
+               "run\n",
+               p->threads, p->threads == 1 ? "" : "s", t->machines[i].cpu_level, p->read_gb_s, p->int8_gops,
+               p->f32_gflops, p->bf16_gflops);
     }
     for (int r = 0; r < t->n_rows + 2 && t->n_rows > 0; r++) {
         if (r == 0) putchar('\n');
         md_print(lines[r], width, roofline);
     }
-    if (t->n_rows > 0) printf("\ntokens/s: median of %d after one warm-up; spread: interquartile range / median; of limit: share of what reading the weights and the\n"
-           "cache once, or multiplying them, allows at the measured peaks; memory: most allocated at a time beside the mapped file.\n", repetitions);
+    if (t->n_rows > 0)
+        printf("\ntokens/s: median of %d after one warm-up; spread: interquartile range / median; of limit: share of "
+               "what reading the weights and the\n"
+               "cache once, or multiplying them, allows at the measured peaks; memory: most allocated at a time beside "
+               "the mapped file.\n",
+               repetitions);
     free(lines);
     return CLI_OK;
 }
@@ -114,21 +121,24 @@ static int print_csv(const bench_table *t, int repetitions, bool roofline)
         puts("threads,cpu_level,read_gb_s,int8_gops,f32_gflops,bf16_gflops");
         for (int i = 0; i < t->n_machines; i++) {
             const bench_machine *m = &t->machines[i];
-            printf("%d,%s,%.6g,%.6g,%.6g,%.6g\n", m->peaks.threads, m->cpu_level, m->peaks.read_gb_s, m->peaks.int8_gops, m->peaks.f32_gflops, m->peaks.bf16_gflops);
+            printf("%d,%s,%.6g,%.6g,%.6g,%.6g\n", m->peaks.threads, m->cpu_level, m->peaks.read_gb_s,
+                   m->peaks.int8_gops, m->peaks.f32_gflops, m->peaks.bf16_gflops);
         }
         return CLI_OK;
     }
-    puts("model,test,depth,batch,kv_type,tokens_per_second,spread,limit_share,peak_bytes,load_seconds,threads,cpu_level,limit_tokens_per_second,"
+    puts("model,test,depth,batch,kv_type,tokens_per_second,spread,limit_share,peak_bytes,load_seconds,threads,cpu_"
+         "level,limit_tokens_per_second,"
          "limited_by,read_gb_s,int8_gops,f32_gflops,repetitions,bf16_gflops");
     for (int i = 0; i < t->n_rows; i++) {
         const bench_row *row = &t->rows[i];
         const bench_machine *m = &t->machines[row->machine];
         const bench_limit limit = limit_of(t, row);
         cli_put_csv(row->model);
-        printf(",%s%d,%d,%d,%s,%.6g,%.4g,%.4g,%llu,%.4g,%d,%s,%.6g,%s,%.6g,%.6g,%.6g,%d,%.6g\n", TEST_NAME(row), row->depth, row->batch, row->kv_type,
-               row->tokens_per_second, row->spread, row->tokens_per_second / limit.tokens_per_second, (unsigned long long)row->peak_bytes,
-               row->load_seconds, m->peaks.threads, m->cpu_level, limit.tokens_per_second, bound_of(&limit), m->peaks.read_gb_s, m->peaks.int8_gops,
-               m->peaks.f32_gflops, repetitions, m->peaks.bf16_gflops);
+        printf(",%s%d,%d,%d,%s,%.6g,%.4g,%.4g,%llu,%.4g,%d,%s,%.6g,%s,%.6g,%.6g,%.6g,%d,%.6g\n", TEST_NAME(row),
+               row->depth, row->batch, row->kv_type, row->tokens_per_second, row->spread,
+               row->tokens_per_second / limit.tokens_per_second, (unsigned long long)row->peak_bytes, row->load_seconds,
+               m->peaks.threads, m->cpu_level, limit.tokens_per_second, bound_of(&limit), m->peaks.read_gb_s,
+               m->peaks.int8_gops, m->peaks.f32_gflops, repetitions, m->peaks.bf16_gflops);
     }
     return CLI_OK;
 }
@@ -137,8 +147,9 @@ static int print_csv(const bench_table *t, int repetitions, bool roofline)
 
 static json_t *machine_json(const bench_machine *m)
 {
-    return json_pack("{s:f, s:f, s:f, s:i, s:s, s:f}", "read_gb_s", m->peaks.read_gb_s, "int8_gops", m->peaks.int8_gops, "f32_gflops", m->peaks.f32_gflops,
-                     "threads", m->peaks.threads, "cpu_level", m->cpu_level, "bf16_gflops", m->peaks.bf16_gflops);
+    return json_pack("{s:f, s:f, s:f, s:i, s:s, s:f}", "read_gb_s", m->peaks.read_gb_s, "int8_gops", m->peaks.int8_gops,
+                     "f32_gflops", m->peaks.f32_gflops, "threads", m->peaks.threads, "cpu_level", m->cpu_level,
+                     "bf16_gflops", m->peaks.bf16_gflops);
 }
 
 static json_t *row_json(const bench_table *t, const bench_row *row)
@@ -149,21 +160,24 @@ static json_t *row_json(const bench_table *t, const bench_row *row)
     json_t *model = json_string(row->model);
     if (!model) model = json_string("(a path that is not UTF-8)");
     snprintf(test, sizeof(test), "%s%d", TEST_NAME(row));
-    return json_pack("{s:o, s:s, s:i, s:i, s:s, s:f, s:f, s:f, s:I, s:f, s:i, s:s, s:f, s:s}", "model", model, "test", test, "depth", row->depth,
-                     "batch", row->batch, "kv_type", row->kv_type, "tokens_per_second", row->tokens_per_second, "spread", row->spread,
-                     "limit_share", row->tokens_per_second / limit.tokens_per_second, "peak_bytes", (json_int_t)row->peak_bytes,
+    return json_pack("{s:o, s:s, s:i, s:i, s:s, s:f, s:f, s:f, s:I, s:f, s:i, s:s, s:f, s:s}", "model", model, "test",
+                     test, "depth", row->depth, "batch", row->batch, "kv_type", row->kv_type, "tokens_per_second",
+                     row->tokens_per_second, "spread", row->spread, "limit_share",
+                     row->tokens_per_second / limit.tokens_per_second, "peak_bytes", (json_int_t)row->peak_bytes,
                      "load_seconds", row->load_seconds, "threads", m->peaks.threads, "cpu_level", m->cpu_level,
                      "limit_tokens_per_second", limit.tokens_per_second, "limited_by", bound_of(&limit));
 }
 
-/* "machine" is the first of "machines": there are more only where several numbers of threads or levels were asked for. */
+/* "machine" is the first of "machines": there are more only where several numbers of threads or levels were asked for.
+ */
 static int print_json(const bench_table *t, int repetitions, bool roofline)
 {
     (void)roofline;
     json_t *root = json_object(), *tests = json_array(), *machines = json_array();
     bool made = json_object_set_new(root, "machine", machine_json(&t->machines[0])) == 0;
     for (int i = 0; i < t->n_rows; i++) made = json_array_append_new(tests, row_json(t, &t->rows[i])) == 0 && made;
-    for (int i = 0; i < t->n_machines; i++) made = json_array_append_new(machines, machine_json(&t->machines[i])) == 0 && made;
+    for (int i = 0; i < t->n_machines; i++)
+        made = json_array_append_new(machines, machine_json(&t->machines[i])) == 0 && made;
     made = json_object_set_new(root, "tests", tests) == 0 && made;
     made = json_object_set_new(root, "repetitions", json_integer(repetitions)) == 0 && made;
     made = json_object_set_new(root, "machines", machines) == 0 && made;
@@ -177,7 +191,10 @@ static int print_json(const bench_table *t, int repetitions, bool roofline)
 
 /* ---- formats ---- */
 
-static const struct { const char *name; bench_print_fn print; } formats[] = {{"md", print_md}, {"csv", print_csv}, {"json", print_json}};
+static const struct {
+    const char *name;
+    bench_print_fn print;
+} formats[] = {{"md", print_md}, {"csv", print_csv}, {"json", print_json}};
 
 bench_print_fn bench_find_format(const char *name)
 {

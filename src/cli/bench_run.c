@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/bench_run.c -- one test: a session of the right size, its cache filled to the depth, one warm-up, timed repetitions. Only the
- * decodes are timed: filling, and taking out again what a repetition added, is not. */
+/* src/cli/bench_run.c -- one test: a session of the right size, its cache filled to the depth, one warm-up, timed
+ * repetitions. Only the decodes are timed: filling, and taking out again what a repetition added, is not. */
 #include "cli/bench.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define FILL_CHUNK 512
-#define MAX_CELLS (1 << 28)
+#define MAX_CELLS  (1 << 28)
 
 typedef struct bench_run_state {
     qn_session *session;
     const bench_row *row;
-    int32_t *tokens;          /* [n_tokens] any ids of the vocabulary: what they are changes no speed */
+    int32_t *tokens; /* [n_tokens] any ids of the vocabulary: what they are changes no speed */
     int32_t n_tokens;
-    qn_batch_item *items;     /* [batch] */
+    qn_batch_item *items; /* [batch] */
     qn_error err;
 } bench_run_state;
 
@@ -33,15 +33,16 @@ static bool make_tokens(bench_run_state *s, int32_t n_vocab)
     return true;
 }
 
-/* Positions 0 .. depth-1 of sequence 0 are computed; the others get cells of their own with the same content: a shift by one moves what is
- * shared into copies, and what stands at a position changes no speed. */
+/* Positions 0 .. depth-1 of sequence 0 are computed; the others get cells of their own with the same content: a shift
+ * by one moves what is shared into copies, and what stands at a position changes no speed. */
 static int fill(bench_run_state *s)
 {
     const int32_t depth = s->row->depth;
     qn_status status = QN_OK;
     for (int32_t at = 0; at < depth && status == QN_OK; at += FILL_CHUNK) {
         if (cli_interrupted()) return CLI_INTERRUPTED;
-        status = qn_session_feed(s->session, 0, s->tokens, (size_t)(depth - at < FILL_CHUNK ? depth - at : FILL_CHUNK), &s->err);
+        status = qn_session_feed(s->session, 0, s->tokens, (size_t)(depth - at < FILL_CHUNK ? depth - at : FILL_CHUNK),
+                                 &s->err);
     }
     for (int32_t seq = 1; seq < s->row->batch && depth > 0 && status == QN_OK; seq++) {
         status = qn_session_seq_copy(s->session, 0, seq, 0, -1, &s->err);
@@ -59,7 +60,8 @@ static int32_t start_of(const bench_run_state *s, int32_t seq)
 
 static int compute_prompt(bench_run_state *s)
 {
-    return qn_session_feed(s->session, 0, s->tokens, (size_t)s->row->n, &s->err) == QN_OK ? CLI_OK : cli_fail_error(&s->err);
+    return qn_session_feed(s->session, 0, s->tokens, (size_t)s->row->n, &s->err) == QN_OK ? CLI_OK
+                                                                                          : cli_fail_error(&s->err);
 }
 
 static int compute_steps(bench_run_state *s)
@@ -83,7 +85,8 @@ static int repeat(bench_run_state *s, double *seconds)
     *seconds = (double)(cli_now_ns() - start) * 1e-9;
     if (status != CLI_OK) return status;
     for (int32_t seq = 0; seq < s->row->batch; seq++)
-        if (qn_session_seq_remove(s->session, seq, start_of(s, seq), -1, &s->err) != QN_OK) return cli_fail_error(&s->err);
+        if (qn_session_seq_remove(s->session, seq, start_of(s, seq), -1, &s->err) != QN_OK)
+            return cli_fail_error(&s->err);
     return cli_interrupted() ? CLI_INTERRUPTED : CLI_OK;
 }
 
@@ -103,7 +106,8 @@ static double quantile(const double *v, int n, double q)
     return i + 1 < n ? v[i] + (at - i) * (v[i + 1] - v[i]) : v[n - 1];
 }
 
-static int measure(bench_run_state *s, int repetitions, cli_progress *progress, uint64_t *done, uint64_t total, bench_row *row)
+static int measure(bench_run_state *s, int repetitions, cli_progress *progress, uint64_t *done, uint64_t total,
+                   bench_row *row)
 {
     double warm_up = 0, *speeds = malloc((size_t)repetitions * sizeof(*speeds));
     if (!speeds) return cli_fail("out of memory");
@@ -118,7 +122,8 @@ static int measure(bench_run_state *s, int repetitions, cli_progress *progress, 
     if (status == CLI_OK) {
         qsort(speeds, (size_t)repetitions, sizeof(*speeds), compare);
         row->tokens_per_second = quantile(speeds, repetitions, 0.5);
-        row->spread = (quantile(speeds, repetitions, 0.75) - quantile(speeds, repetitions, 0.25)) / row->tokens_per_second;
+        row->spread =
+            (quantile(speeds, repetitions, 0.75) - quantile(speeds, repetitions, 0.25)) / row->tokens_per_second;
     }
     free(speeds);
     return status;
@@ -126,7 +131,8 @@ static int measure(bench_run_state *s, int repetitions, cli_progress *progress, 
 
 /* ---- the test ---- */
 
-int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cli_progress *progress, uint64_t *done, uint64_t total, bench_row *row)
+int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cli_progress *progress, uint64_t *done,
+              uint64_t total, bench_row *row)
 {
     qn_engine_info info;
     qn_session_stats stats;
@@ -134,11 +140,12 @@ int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cl
     qn_engine_get_info(engine, &info);
     const int64_t cells = ((int64_t)row->depth + row->n) * row->batch;
     if (cells > MAX_CELLS)
-        return cli_fail("%s: %d sequences of depth %d and %d tokens more need %lld cells; %d are possible", row->model, row->batch, row->depth, row->n,
-                        (long long)cells, MAX_CELLS);
+        return cli_fail("%s: %d sequences of depth %d and %d tokens more need %lld cells; %d are possible", row->model,
+                        row->batch, row->depth, row->n, (long long)cells, MAX_CELLS);
     bench_run_state s = {.row = row};
     qn_metrics_reset(); /* the peak becomes what the engine holds */
-    int status = cli_create_session(engine, m, (qn_session_options){.n_ctx = (int32_t)cells, .n_seq = row->batch}, &s.session);
+    int status =
+        cli_create_session(engine, m, (qn_session_options){.n_ctx = (int32_t)cells, .n_seq = row->batch}, &s.session);
     if (status == CLI_OK) {
         qn_session_get_stats(s.session, &stats);
         row->cell_bytes = (double)stats.kv_bytes / (double)cells;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/cli.h -- what commands share: options, messages, progress, output. Commands see the public headers and this.
  *
- * Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Messages go to standard error, one line each; results to standard output. */
+ * Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Messages go to standard error, one line each; results
+ * to standard output. */
 #ifndef QN_CLI_CLI_H
 #define QN_CLI_CLI_H
 
@@ -22,18 +23,21 @@ typedef struct cli_command {
 /* ---- options ---- */
 typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_FLOAT, CLI_STRING, CLI_STRINGS } cli_kind;
 #define CLI_MAX_STRINGS 16
-typedef struct cli_strings { const char *item[CLI_MAX_STRINGS]; int n; } cli_strings;
+typedef struct cli_strings {
+    const char *item[CLI_MAX_STRINGS];
+    int n;
+} cli_strings;
 
-/* One option, one row; `at` points to a bool, int32_t, uint64_t, float, const char * or cli_strings by kind. `set`, when given, says
- * whether the option stood on the command line. */
+/* One option, one row; `at` points to a bool, int32_t, uint64_t, float, const char * or cli_strings by kind. `set`,
+ * when given, says whether the option stood on the command line. */
 typedef struct cli_option {
-    const char *name;        /* without the dashes */
-    char letter;             /* 0: none */
+    const char *name; /* without the dashes */
+    char letter;      /* 0: none */
     cli_kind kind;
     void *at;
-    const char *argument;    /* "N": how help shows the value */
+    const char *argument; /* "N": how help shows the value */
     const char *help;
-    double lo, hi;           /* of numbers, both ends in */
+    double lo, hi; /* of numbers, both ends in */
     bool *set;
 } cli_option;
 
@@ -43,13 +47,16 @@ typedef struct cli_usage {
     int min_args, max_args;
 } cli_usage;
 
-/* Options may stand anywhere; `--` ends them; `--name=value` and `--name value`, `-n5` and `-n 5` are the same. args receives up to max_args
- * positional arguments. Returns -1 to go on, or the status to exit with (--help printed, or a message about what is wrong). */
-int cli_parse(const cli_usage *usage, const cli_option *options, int n_options, int argc, char **argv, const char **args, int *n_args);
+/* Options may stand anywhere; `--` ends them; `--name=value` and `--name value`, `-n5` and `-n 5` are the same. args
+ * receives up to max_args positional arguments. Returns -1 to go on, or the status to exit with (--help printed, or a
+ * message about what is wrong). */
+int cli_parse(const cli_usage *usage, const cli_option *options, int n_options, int argc, char **argv,
+              const char **args, int *n_args);
 /* One option's value; NULL for a flag. -1 to go on, or the status to exit with. */
 int cli_store(const cli_option *option, const char *text);
-/* The same options from a file, one "name = value" a line; a flag's value is true or false, # begins a comment. -1 to go on, or the status
- * to exit with. Strings stay in *text, which is freed with free when the options are no longer used. */
+/* The same options from a file, one "name = value" a line; a flag's value is true or false, # begins a comment. -1 to
+ * go on, or the status to exit with. Strings stay in *text, which is freed with free when the options are no longer
+ * used. */
 int cli_parse_file(const char *path, const cli_option *options, int n_options, char **text);
 /* Whole-string numbers: false on empty, trailing characters, overflow, or outside [lo, hi]. */
 bool cli_parse_int(const char *text, double lo, double hi, int64_t *out);
@@ -62,10 +69,15 @@ int cli_fail(const char *fmt, ...) QN_PRINTF(1, 2);
 int cli_fail_error(const qn_error *err);
 int cli_bad_usage(const char *fmt, ...) QN_PRINTF(1, 2);
 void cli_note(const char *fmt, ...) QN_PRINTF(1, 2);
-extern const char *cli_name;         /* of the running command */
+extern const char *cli_name; /* of the running command */
 
 /* ---- progress: a bar on standard error, on a terminal only ---- */
-typedef struct cli_progress { const char *what; bool on, shown; int64_t last_ns, start_ns; int last_percent; } cli_progress;
+typedef struct cli_progress {
+    const char *what;
+    bool on, shown;
+    int64_t last_ns, start_ns;
+    int last_percent;
+} cli_progress;
 void cli_progress_init(cli_progress *p, const char *what);
 /* A qn_progress_fn when ctx is a cli_progress; false once the user interrupted. */
 bool cli_progress_step(void *ctx, uint64_t done, uint64_t total);

@@ -33,10 +33,7 @@ int cli_fail(const char *fmt, ...)
     return CLI_FAILED;
 }
 
-int cli_fail_error(const qn_error *err)
-{
-    return cli_fail("%s", err->text);
-}
+int cli_fail_error(const qn_error *err) { return cli_fail("%s", err->text); }
 
 int cli_bad_usage(const char *fmt, ...)
 {
@@ -75,7 +72,8 @@ bool cli_progress_step(void *ctx, uint64_t done, uint64_t total)
     const int percent = total ? (int)(100.0 * (double)done / (double)total) : 100;
     const int64_t now = cli_now_ns();
     /* Nothing for what is over in a moment; then ten times a second at most. */
-    if (p->on && now - p->start_ns > 300000000 && percent != p->last_percent && (now - p->last_ns > 100000000 || done == total)) {
+    if (p->on && now - p->start_ns > 300000000 && percent != p->last_percent &&
+        (now - p->last_ns > 100000000 || done == total)) {
         char bar[41];
         memset(bar, ' ', 40);
         memset(bar, '=', (size_t)(percent * 40 / 100));
@@ -136,8 +134,10 @@ char *cli_read_text(const char *path, size_t max_bytes, size_t *len)
         }
     }
     const bool failed = !file || !text || ferror(file);
-    if (failed) cli_fail("cannot read %s: %s", strcmp(path, "-") == 0 ? "standard input" : path, strerror(errno));
-    else if (too_long) cli_fail("%s is longer than %zu bytes", path, max_bytes);
+    if (failed)
+        cli_fail("cannot read %s: %s", strcmp(path, "-") == 0 ? "standard input" : path, strerror(errno));
+    else if (too_long)
+        cli_fail("%s is longer than %zu bytes", path, max_bytes);
     if (file && file != stdin) fclose(file);
     if (failed || too_long) {
         free(text);
@@ -156,7 +156,8 @@ int cli_write_text(const char *path, const char *text, size_t len)
     }
     struct stat st;
     char temporary[4096];
-    const bool in_place = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* a device or a pipe must not be replaced by a file */
+    /* a device or a pipe must not be replaced by a file */
+    const bool in_place = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     const int n = in_place ? snprintf(temporary, sizeof(temporary), "%s", path)
                            : snprintf(temporary, sizeof(temporary), "%s.tmp-%ld", path, (long)getpid());
     if (n < 0 || (size_t)n >= sizeof(temporary)) return cli_fail("%.64s...: the path is too long", path);
@@ -183,7 +184,8 @@ static void on_interrupt(int signal_number)
 /* A mapped file that shrinks under us raises SIGBUS at the next touch: nothing can be saved, but it can be said. */
 static void on_bus_error(int signal_number)
 {
-    static const char text[] = "quern: a mapped file can no longer be read: it was cut short or its disk failed; try again with the whole file\n";
+    static const char text[] = "quern: a mapped file can no longer be read: it was cut short or its disk failed; try "
+                               "again with the whole file\n";
     (void)signal_number;
     (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
     _exit(CLI_FAILED);
@@ -196,10 +198,7 @@ void cli_catch_signals(void)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error, reported as one */
 }
 
-bool cli_interrupted(void)
-{
-    return interrupted;
-}
+bool cli_interrupted(void) { return interrupted; }
 
 /* ---- token lists ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/config.c -- options from a file: every line becomes an argument, so that both roads accept and refuse the same. */
+/* src/cli/config.c -- options from a file: every line becomes an argument, so that both roads accept and refuse the
+ * same. */
 #include "cli/cli.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,8 @@ static int apply(const char *path, int number, char *line, const cli_option *opt
     if (!o) return cli_fail("%s:%d: \"%.64s\" is no option", path, number, name);
     if (o->kind != CLI_FLAG) return cli_store(o, value);
     const bool on = strcmp(value, "true") == 0;
-    if (!on && strcmp(value, "false") != 0) return cli_fail("%s:%d: %s is \"%.64s\"; true or false is expected", path, number, name, value);
+    if (!on && strcmp(value, "false") != 0)
+        return cli_fail("%s:%d: %s is \"%.64s\"; true or false is expected", path, number, name, value);
     return on ? cli_store(o, NULL) : -1;
 }
 

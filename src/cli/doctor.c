@@ -9,13 +9,16 @@
 #include <utf8proc.h>
 
 static const cli_usage usage = {
-    "doctor", "", "Shows what this machine offers: processor level, cores and quota, caches, memory, measured bandwidth and arithmetic.", NULL, 0, 0,
+    "doctor",
+    "",
+    "Shows what this machine offers: processor level, cores and quota, caches, memory, measured bandwidth and "
+    "arithmetic.",
+    NULL,
+    0,
+    0,
 };
 
-static double gib(uint64_t bytes)
-{
-    return (double)bytes / (1024.0 * 1024.0 * 1024.0);
-}
+static double gib(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0 * 1024.0); }
 
 static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const char *pcre)
 {
@@ -25,25 +28,29 @@ static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const
     printf("cores          %d online, %d usable, %d physical", m->logical_cpus, m->usable_cpus, m->physical_cores);
     if (m->quota_cpus > 0) printf(", quota %.2f", m->quota_cpus);
     printf("\nthreads        %d by default\n", m->default_threads);
-    printf("caches         L1d %llu KiB, L2 %llu KiB, L3 %llu KiB\n", (unsigned long long)(m->l1d_bytes >> 10), (unsigned long long)(m->l2_bytes >> 10),
-           (unsigned long long)(m->l3_bytes >> 10));
+    printf("caches         L1d %llu KiB, L2 %llu KiB, L3 %llu KiB\n", (unsigned long long)(m->l1d_bytes >> 10),
+           (unsigned long long)(m->l2_bytes >> 10), (unsigned long long)(m->l3_bytes >> 10));
     printf("memory         %.1f GiB, %.1f GiB available", gib(m->memory_bytes), gib(m->memory_free_bytes));
     if (m->memory_limit_bytes) printf(", limited to %.1f GiB", gib(m->memory_limit_bytes));
-    printf("\nread bandwidth %.1f GB/s\nint8 peak      %.0f Gop/s\nf32 peak       %.0f Gflop/s, with weights of bf16 %.0f  (measured with %d threads)\n", peaks->read_gb_s,
-           peaks->int8_gops, peaks->f32_gflops, peaks->bf16_gflops, peaks->threads);
+    printf("\nread bandwidth %.1f GB/s\nint8 peak      %.0f Gop/s\nf32 peak       %.0f Gflop/s, with weights of bf16 "
+           "%.0f  (measured with %d threads)\n",
+           peaks->read_gb_s, peaks->int8_gops, peaks->f32_gflops, peaks->bf16_gflops, peaks->threads);
     printf("libraries      PCRE2 %s, utf8proc %s, jansson %s\n", pcre, utf8proc_version(), JANSSON_VERSION);
 }
 
 static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const char *pcre)
 {
-    json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:i, s:{s:s, s:s, s:s}}",
-        "cpu_name", m->cpu_name, "features", m->features, "cpu_level", qn_cpu_level_name(m->level), "logical_cpus", m->logical_cpus,
-        "usable_cpus", m->usable_cpus, "physical_cores", m->physical_cores, "quota_cpus", m->quota_cpus, "default_threads", m->default_threads,
-        "l1d_bytes", (json_int_t)m->l1d_bytes, "l2_bytes", (json_int_t)m->l2_bytes, "l3_bytes", (json_int_t)m->l3_bytes,
-        "memory_bytes", (json_int_t)m->memory_bytes, "memory_free_bytes", (json_int_t)m->memory_free_bytes,
-        "memory_limit_bytes", (json_int_t)m->memory_limit_bytes, "read_gb_s", peaks->read_gb_s, "int8_gops", peaks->int8_gops,
-        "f32_gflops", peaks->f32_gflops, "bf16_gflops", peaks->bf16_gflops, "threads", peaks->threads,
-        "libraries", "pcre2", pcre, "utf8proc", utf8proc_version(), "jansson", JANSSON_VERSION);
+    json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, "
+                             "s:f, s:i, s:{s:s, s:s, s:s}}",
+                             "cpu_name", m->cpu_name, "features", m->features, "cpu_level", qn_cpu_level_name(m->level),
+                             "logical_cpus", m->logical_cpus, "usable_cpus", m->usable_cpus, "physical_cores",
+                             m->physical_cores, "quota_cpus", m->quota_cpus, "default_threads", m->default_threads,
+                             "l1d_bytes", (json_int_t)m->l1d_bytes, "l2_bytes", (json_int_t)m->l2_bytes, "l3_bytes",
+                             (json_int_t)m->l3_bytes, "memory_bytes", (json_int_t)m->memory_bytes, "memory_free_bytes",
+                             (json_int_t)m->memory_free_bytes, "memory_limit_bytes", (json_int_t)m->memory_limit_bytes,
+                             "read_gb_s", peaks->read_gb_s, "int8_gops", peaks->int8_gops, "f32_gflops",
+                             peaks->f32_gflops, "bf16_gflops", peaks->bf16_gflops, "threads", peaks->threads,
+                             "libraries", "pcre2", pcre, "utf8proc", utf8proc_version(), "jansson", JANSSON_VERSION);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (!text) return cli_fail("out of memory");
@@ -71,7 +78,9 @@ int cli_command_doctor(int argc, char **argv)
     (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre); /* under 64 bytes by its manual */
     qn_machine_get(&machine);
     if (qn_machine_measure(machine.level, threads, 1.5, &peaks, &err) != QN_OK) return cli_fail_error(&err);
-    if (json) status = print_json(&machine, &peaks, pcre);
-    else print_text(&machine, &peaks, pcre), status = CLI_OK;
+    if (json)
+        status = print_json(&machine, &peaks, pcre);
+    else
+        print_text(&machine, &peaks, pcre), status = CLI_OK;
     return status == CLI_OK ? cli_finish_output() : status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/eval.c -- quern eval: logits of every position of a token list, as a float32 .npy of shape [n_tokens, n_vocab]. */
+/* src/cli/eval.c -- quern eval: logits of every position of a token list, as a float32 .npy of shape [n_tokens,
+ * n_vocab]. */
 #include "cli/model.h"
 #include <quern/npy.h>
 #include <stdlib.h>
@@ -8,8 +9,12 @@
 #define MAX_LIST_BYTES ((size_t)256 << 20)
 
 static const cli_usage usage = {
-    "eval", "MODEL", "Computes the logits of every token of a list and writes them as float32 [n_tokens, n_vocab].",
-    "The list is 1,2,3 or a JSON array, or @FILE with either in it.", 1, 1,
+    "eval",
+    "MODEL",
+    "Computes the logits of every token of a list and writes them as float32 [n_tokens, n_vocab].",
+    "The list is 1,2,3 or a JSON array, or @FILE with either in it.",
+    1,
+    1,
 };
 
 static int32_t *read_tokens(const char *text, size_t *n)
@@ -49,8 +54,10 @@ static int write_logits(qn_session *session, const int32_t *ids, size_t n, const
     }
     cli_progress_end(&progress);
     free(items);
-    if (status == QN_OK && !cli_interrupted()) status = qn_npy_writer_commit(w, &err);
-    else if (w) qn_npy_writer_abort(w);
+    if (status == QN_OK && !cli_interrupted())
+        status = qn_npy_writer_commit(w, &err);
+    else if (w)
+        qn_npy_writer_abort(w);
     if (status != QN_OK) return cli_fail_error(&err);
     return cli_interrupted() ? CLI_INTERRUPTED : CLI_OK;
 }
@@ -70,7 +77,9 @@ int cli_command_eval(int argc, char **argv)
     int n_args = 0;
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &model, &n_args);
     if (status >= 0) return status;
-    if (!tokens || !out) return cli_bad_usage("%s is missing; usage: quern eval MODEL --tokens 1,2,3 -o OUT.npy", tokens ? "-o FILE" : "--tokens LIST");
+    if (!tokens || !out)
+        return cli_bad_usage("%s is missing; usage: quern eval MODEL --tokens 1,2,3 -o OUT.npy",
+                             tokens ? "-o FILE" : "--tokens LIST");
     size_t n = 0;
     int32_t *ids = read_tokens(tokens, &n);
     if (!ids) return CLI_FAILED;
@@ -83,10 +92,15 @@ int cli_command_eval(int argc, char **argv)
     const int64_t start = cli_now_ns();
     status = cli_open_engine(model, &m, &engine);
     const int32_t n_batch = batch < (int32_t)n ? batch : (int32_t)n;
-    if (status == CLI_OK) status = cli_create_session(engine, &m, (qn_session_options){.n_ctx = (int32_t)n, .n_batch = n_batch, .n_logits = n_batch}, &session);
+    if (status == CLI_OK)
+        status = cli_create_session(engine, &m,
+                                    (qn_session_options){.n_ctx = (int32_t)n, .n_batch = n_batch, .n_logits = n_batch},
+                                    &session);
     if (status == CLI_OK) status = write_logits(session, ids, n, out);
     if (status == CLI_OK && stats)
-        status = cli_write_stats(stats, session, &(cli_times){.prompt_tokens = n, .prompt_seconds = (double)(cli_now_ns() - start) * 1e-9});
+        status =
+            cli_write_stats(stats, session,
+                            &(cli_times){.prompt_tokens = n, .prompt_seconds = (double)(cli_now_ns() - start) * 1e-9});
     free(ids);
     qn_session_destroy(session);
     qn_engine_close(engine);

@@ -4,9 +4,14 @@
 #include <string.h>
 
 static const cli_usage usage = {
-    "export-lora", "BASE.gguf ADAPTER.gguf[:SCALE] OUT.gguf", "Writes the model that the base is with the adapter added, which then needs no adapter.",
-    "Matrices keep their types unless --type names another one or a mix (F16, Q8_0, Q4_K_M ...): rounding to few bits loses part of what the\n"
-    "adapter changed. More adapters are added by --lora.", 3, 3,
+    "export-lora",
+    "BASE.gguf ADAPTER.gguf[:SCALE] OUT.gguf",
+    "Writes the model that the base is with the adapter added, which then needs no adapter.",
+    "Matrices keep their types unless --type names another one or a mix (F16, Q8_0, Q4_K_M ...): rounding to few bits "
+    "loses part of what the\n"
+    "adapter changed. More adapters are added by --lora.",
+    3,
+    3,
 };
 
 int cli_command_export_lora(int argc, char **argv)
@@ -17,9 +22,11 @@ int cli_command_export_lora(int argc, char **argv)
     static char paths[CLI_MAX_STRINGS][4096];
     qn_lora_file loras[CLI_MAX_STRINGS];
     const cli_option options[] = {
-        {"type", 0, CLI_STRING, &o.type, "TYPE", "type of the result's matrices (default: each keeps its own)", 0, 0, NULL},
+        {"type", 0, CLI_STRING, &o.type, "TYPE", "type of the result's matrices (default: each keeps its own)", 0, 0,
+         NULL},
         {"lora", 0, CLI_STRINGS, &more, "FILE[:SCALE]", "one more adapter (may be repeated)", 0, 0, NULL},
-        {"threads", 't', CLI_INT, &o.n_threads, "N", "threads that compute (default: physical cores within the quota)", 1, 256, NULL},
+        {"threads", 't', CLI_INT, &o.n_threads, "N", "threads that compute (default: physical cores within the quota)",
+         1, 256, NULL},
     };
     int n_args = 0, n = 0;
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);

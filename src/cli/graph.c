@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/graph.c -- quern graph: the graph that computes a prompt or one token, as text, DOT or SVG; or its memory plan. */
+/* src/cli/graph.c -- quern graph: the graph that computes a prompt or one token, as text, DOT or SVG; or its memory
+ * plan. */
 #include "cli/model.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const cli_usage usage = {
-    "graph", "MODEL", "Prints the graph that a model is computed by, as it runs: after all passes, placed on backends.",
-    "SVG opens in any browser; DOT is for Graphviz.", 1, 1,
+    "graph",
+    "MODEL",
+    "Prints the graph that a model is computed by, as it runs: after all passes, placed on backends.",
+    "SVG opens in any browser; DOT is for Graphviz.",
+    1,
+    1,
 };
 
 int cli_command_graph(int argc, char **argv)
@@ -16,7 +21,8 @@ int cli_command_graph(int argc, char **argv)
     int32_t layer = -1, n_tokens = 0;
     bool text = false, dot = false, svg = false, plan = false;
     const cli_option options[] = {
-        {"phase", 0, CLI_STRING, &phase, "PHASE", "prompt (many tokens at once) or decode (one; the default)", 0, 0, NULL},
+        {"phase", 0, CLI_STRING, &phase, "PHASE", "prompt (many tokens at once) or decode (one; the default)", 0, 0,
+         NULL},
         {"tokens", 0, CLI_INT, &n_tokens, "N", "tokens computed at once (default: 512 for prompt)", 1, 1 << 20, NULL},
         {"layer", 0, CLI_INT, &layer, "N", "only this layer", 0, 4095, NULL},
         {"text", 0, CLI_FLAG, &text, NULL, "one line a node (the default)", 0, 0, NULL},
@@ -30,7 +36,8 @@ int cli_command_graph(int argc, char **argv)
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &model, &n_args);
     if (status >= 0) return status;
     const bool prompt = strcmp(phase, "prompt") == 0;
-    if (!prompt && strcmp(phase, "decode") != 0) return cli_bad_usage("--phase: \"%.32s\" is neither prompt nor decode", phase);
+    if (!prompt && strcmp(phase, "decode") != 0)
+        return cli_bad_usage("--phase: \"%.32s\" is neither prompt nor decode", phase);
     if (text + dot + svg + plan > 1) return cli_bad_usage("--text, --dot, --svg and --plan exclude each other");
 
     qn_engine *engine = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/inspect.c -- quern inspect: metadata and tensors of a GGUF file, as text, JSON or CSV, and verification. Touches no tensor
- * page unless asked to verify. */
+/* src/cli/inspect.c -- quern inspect: metadata and tensors of a GGUF file, as text, JSON or CSV, and verification.
+ * Touches no tensor page unless asked to verify. */
 #include "cli/cli.h"
 #include <jansson.h>
 #include <quern/gguf.h>
@@ -8,20 +8,25 @@
 #include <string.h>
 
 static const cli_usage usage = {
-    "inspect", "MODEL.gguf", "Shows the metadata and the tensors of a GGUF file; --verify reads all of it and looks for damage.",
-    "CSV columns: name, file_offset, size_bytes, type, layer, component, n_dims, dim0.. (outermost first); expert tensors have one row an expert.\n"
-    "Exit status 1 when --verify finds something.", 1, 1,
+    "inspect",
+    "MODEL.gguf",
+    "Shows the metadata and the tensors of a GGUF file; --verify reads all of it and looks for damage.",
+    "CSV columns: name, file_offset, size_bytes, type, layer, component, n_dims, dim0.. (outermost first); expert "
+    "tensors have one row an expert.\n"
+    "Exit status 1 when --verify finds something.",
+    1,
+    1,
 };
 
 /* ---- rows: a tensor, or one expert of it ---- */
 
 typedef struct tensor_row {
     const qn_gguf_tensor *t;
-    int64_t expert;              /* -1: not split */
+    int64_t expert; /* -1: not split */
     uint64_t offset, bytes;
     qn_shape shape;
-    int layer;                   /* -1 outside layers */
-    char component[80];          /* the name without "blk.N." and ".weight" */
+    int layer;          /* -1 outside layers */
+    char component[80]; /* the name without "blk.N." and ".weight" */
 } tensor_row;
 
 static bool is_experts(const qn_gguf_tensor *t)
@@ -31,11 +36,14 @@ static bool is_experts(const qn_gguf_tensor *t)
 
 static void describe(const qn_gguf_tensor *t, int64_t expert, tensor_row *row)
 {
-    *row = (tensor_row){.t = t, .expert = expert, .offset = t->file_offset, .bytes = t->size_bytes, .shape = t->shape, .layer = -1};
+    *row = (tensor_row){
+        .t = t, .expert = expert, .offset = t->file_offset, .bytes = t->size_bytes, .shape = t->shape, .layer = -1};
     const char *name = t->name;
     int end = 0;
-    if (sscanf(name, "blk.%d.%n", &row->layer, &end) == 1 && end > 0) name += end;
-    else row->layer = -1;
+    if (sscanf(name, "blk.%d.%n", &row->layer, &end) == 1 && end > 0)
+        name += end;
+    else
+        row->layer = -1;
     size_t len = strlen(name);
     if (len > 7 && strcmp(name + len - 7, ".weight") == 0) len -= 7;
     snprintf(row->component, sizeof(row->component), "%.*s", (int)len, name);
@@ -69,7 +77,8 @@ static int csv_row(void *ctx, const tensor_row *row)
     (void)ctx;
     cli_put_csv(row->t->name);
     if (row->expert >= 0) printf("[%lld]", (long long)row->expert);
-    printf(",%llu,%llu,%s,", (unsigned long long)row->offset, (unsigned long long)row->bytes, qn_dtype_get(row->t->dtype)->name);
+    printf(",%llu,%llu,%s,", (unsigned long long)row->offset, (unsigned long long)row->bytes,
+           qn_dtype_get(row->t->dtype)->name);
     if (row->layer >= 0) printf("%d", row->layer);
     putchar(',');
     cli_put_csv(row->component);
@@ -88,8 +97,9 @@ static int text_row(void *ctx, const tensor_row *row)
 {
     (void)ctx;
     char shape[128];
-    printf("%-36s %-8s %-20s %12llu bytes at %llu\n", row->t->name, qn_dtype_get(row->t->dtype)->name, qn_shape_print(&row->shape, shape, sizeof(shape)),
-           (unsigned long long)row->bytes, (unsigned long long)row->offset);
+    printf("%-36s %-8s %-20s %12llu bytes at %llu\n", row->t->name, qn_dtype_get(row->t->dtype)->name,
+           qn_shape_print(&row->shape, shape, sizeof(shape)), (unsigned long long)row->bytes,
+           (unsigned long long)row->offset);
     return CLI_OK;
 }
 
@@ -99,10 +109,14 @@ static void put_string(const char *s, size_t n, size_t max)
     putchar('"');
     for (size_t i = 0; i < n && i < max; i++) {
         const unsigned char c = (unsigned char)s[i];
-        if (c == '\n') fputs("\\n", stdout);
-        else if (c < 32 || c == 127) printf("\\x%02x", c);
-        else if (c == '"' || c == '\\') printf("\\%c", c);
-        else putchar(c);
+        if (c == '\n')
+            fputs("\\n", stdout);
+        else if (c < 32 || c == 127)
+            printf("\\x%02x", c);
+        else if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else
+            putchar(c);
     }
     fputs(n > max ? "\"..." : "\"", stdout);
 }
@@ -139,8 +153,10 @@ static int print_metadata(const qn_gguf *file)
     for (size_t k = 0; k < qn_gguf_n_kv(file); k++) {
         const qn_gguf_kv *kv = qn_gguf_kv_get(file, k);
         const bool array = kv->type == QN_GGUF_arr;
-        if (array) printf("%-44s %s[%llu] = [", kv->key, qn_gguf_type_name(kv->elem), (unsigned long long)kv->count);
-        else printf("%-44s %s = ", kv->key, qn_gguf_type_name(kv->type));
+        if (array)
+            printf("%-44s %s[%llu] = [", kv->key, qn_gguf_type_name(kv->elem), (unsigned long long)kv->count);
+        else
+            printf("%-44s %s = ", kv->key, qn_gguf_type_name(kv->type));
         for (uint64_t i = 0; i < kv->count && i < 6; i++) {
             if (i) fputs(", ", stdout);
             const int status = print_value(file, kv, i);
@@ -161,12 +177,15 @@ static void print_summary(const qn_gguf *file)
         count[t->dtype]++;
         params += (uint64_t)qn_shape_numel(&t->shape);
     }
-    printf("GGUF version %u, %s-endian, alignment %u, %llu bytes", qn_gguf_version(file), qn_gguf_big_endian(file) ? "big" : "little",
-           qn_gguf_alignment(file), (unsigned long long)qn_gguf_file_bytes(file));
+    printf("GGUF version %u, %s-endian, alignment %u, %llu bytes", qn_gguf_version(file),
+           qn_gguf_big_endian(file) ? "big" : "little", qn_gguf_alignment(file),
+           (unsigned long long)qn_gguf_file_bytes(file));
     if (qn_gguf_n_parts(file) > 1) printf(" in %d parts", qn_gguf_n_parts(file));
     printf("\n%zu tensors, %.3f M parameters\n", qn_gguf_n_tensors(file), (double)params * 1e-6);
     for (int d = 0; d < QN_DTYPE_COUNT; d++)
-        if (count[d]) printf("  %-8s %5d tensors %14llu bytes\n", qn_dtype_get((qn_dtype)d)->name, count[d], (unsigned long long)bytes[d]);
+        if (count[d])
+            printf("  %-8s %5d tensors %14llu bytes\n", qn_dtype_get((qn_dtype)d)->name, count[d],
+                   (unsigned long long)bytes[d]);
 }
 
 /* ---- JSON ---- */
@@ -184,10 +203,12 @@ static json_t *json_value(const qn_gguf *file, const qn_gguf_kv *kv, uint64_t in
         if (text) return text;
         /* Not UTF-8 (a vocabulary may hold anything): its bytes as numbers. */
         json_t *array = json_array();
-        for (size_t k = 0; array && k < str.len; k++) json_array_append_new(array, json_integer((unsigned char)str.data[k]));
+        for (size_t k = 0; array && k < str.len; k++)
+            json_array_append_new(array, json_integer((unsigned char)str.data[k]));
         return array;
     }
-    if (kv->elem == QN_GGUF_bool) return qn_gguf_get_bool(file, kv, index, &b, NULL) == QN_OK ? json_boolean(b) : json_null();
+    if (kv->elem == QN_GGUF_bool)
+        return qn_gguf_get_bool(file, kv, index, &b, NULL) == QN_OK ? json_boolean(b) : json_null();
     if (kv->elem == QN_GGUF_f32 || kv->elem == QN_GGUF_f64) {
         json_t *real = qn_gguf_get_f64(file, kv, index, &f, NULL) == QN_OK ? json_real(f) : NULL;
         return real ? real : json_null(); /* JSON has no NaN and no infinity */
@@ -203,7 +224,8 @@ static json_t *json_metadata(const qn_gguf *file)
     for (size_t k = 0; metadata && k < qn_gguf_n_kv(file); k++) {
         const qn_gguf_kv *kv = qn_gguf_kv_get(file, k);
         json_t *value = kv->type == QN_GGUF_arr ? json_array() : json_value(file, kv, 0);
-        for (uint64_t i = 0; value && kv->type == QN_GGUF_arr && i < kv->count; i++) json_array_append_new(value, json_value(file, kv, i));
+        for (uint64_t i = 0; value && kv->type == QN_GGUF_arr && i < kv->count; i++)
+            json_array_append_new(value, json_value(file, kv, i));
         if (!value || json_object_set_new_nocheck(metadata, kv->key, value) != 0) {
             json_decref(metadata);
             return NULL;
@@ -216,8 +238,9 @@ static int json_row(void *ctx, const tensor_row *row)
 {
     json_t *shape = json_array(), *tensor = NULL;
     for (int i = 0; shape && i < row->shape.rank; i++) json_array_append_new(shape, json_integer(row->shape.dim[i]));
-    tensor = json_pack("{s:s, s:s, s:o, s:I, s:I, s:i, s:s}", "name", row->t->name, "type", qn_dtype_get(row->t->dtype)->name, "shape", shape,
-                       "file_offset", (json_int_t)row->offset, "size_bytes", (json_int_t)row->bytes, "part", row->t->part, "component", row->component);
+    tensor = json_pack("{s:s, s:s, s:o, s:I, s:I, s:i, s:s}", "name", row->t->name, "type",
+                       qn_dtype_get(row->t->dtype)->name, "shape", shape, "file_offset", (json_int_t)row->offset,
+                       "size_bytes", (json_int_t)row->bytes, "part", row->t->part, "component", row->component);
     if (!tensor) return cli_fail("out of memory");
     if (row->layer >= 0) json_object_set_new(tensor, "layer", json_integer(row->layer));
     if (row->expert >= 0) json_object_set_new(tensor, "expert", json_integer(row->expert));
@@ -228,10 +251,12 @@ static int print_json(const qn_gguf *file)
 {
     json_t *tensors = json_array(), *metadata = json_metadata(file);
     int status = tensors && metadata ? each_row(file, true, json_row, tensors) : cli_fail("out of memory");
-    json_t *root = json_pack("{s:i, s:b, s:i, s:i, s:I, s:o, s:o}", "version", (int)qn_gguf_version(file), "big_endian", qn_gguf_big_endian(file),
-                             "alignment", (int)qn_gguf_alignment(file), "parts", qn_gguf_n_parts(file), "file_bytes",
-                             (json_int_t)qn_gguf_file_bytes(file), "metadata", metadata, "tensors", tensors);
-    if (status == CLI_OK && (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)) status = cli_fail("cannot write the JSON text");
+    json_t *root =
+        json_pack("{s:i, s:b, s:i, s:i, s:I, s:o, s:o}", "version", (int)qn_gguf_version(file), "big_endian",
+                  qn_gguf_big_endian(file), "alignment", (int)qn_gguf_alignment(file), "parts", qn_gguf_n_parts(file),
+                  "file_bytes", (json_int_t)qn_gguf_file_bytes(file), "metadata", metadata, "tensors", tensors);
+    if (status == CLI_OK && (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0))
+        status = cli_fail("cannot write the JSON text");
     if (status == CLI_OK) putchar('\n');
     json_decref(root);
     return status;
@@ -276,8 +301,10 @@ int cli_command_inspect(int argc, char **argv)
         status = CLI_OK;
     }
     if (status == CLI_OK && verify) {
-        if (qn_gguf_verify(file, print_finding, NULL, &err) != QN_OK) status = cli_fail_error(&err);
-        else if (!json && !csv) printf("%s: no damage found in %zu tensors\n", path, qn_gguf_n_tensors(file));
+        if (qn_gguf_verify(file, print_finding, NULL, &err) != QN_OK)
+            status = cli_fail_error(&err);
+        else if (!json && !csv)
+            printf("%s: no damage found in %zu tensors\n", path, qn_gguf_n_tensors(file));
     }
     if (status == CLI_OK) status = cli_finish_output();
     qn_gguf_close(file);

@@ -5,7 +5,9 @@
 #include <string.h>
 
 static cli_command commands[] = {
+/* clang-format off */
 #define QN_COMMAND(name, help) {#name, help, cli_command_##name},
+/* clang-format on */
 #include "cli/commands.def"
 #undef QN_COMMAND
 };
@@ -20,9 +22,11 @@ static void spell_commands(void)
 
 static void print_help(FILE *out)
 {
-    fprintf(out, "quern %s -- a tensor library and language-model runtime\n\nusage: quern COMMAND ...\n\n", qn_version());
+    fprintf(out, "quern %s -- a tensor library and language-model runtime\n\nusage: quern COMMAND ...\n\n",
+            qn_version());
     for (int i = 0; i < CLI_N(commands); i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\n\"quern COMMAND --help\" tells a command's options. Example:\n  quern run model.gguf \"Once upon a time\"\n");
+    fprintf(out, "\n\"quern COMMAND --help\" tells a command's options. Example:\n  quern run model.gguf \"Once upon a "
+                 "time\"\n");
 }
 
 /* Warnings always, the rest only on request: standard error is for people. */

@@ -24,7 +24,8 @@ int cli_parse_lora(const char *text, char *path, size_t size, float *scale)
     const char *colon = strrchr(text, ':');
     double value = 1;
     size_t len = strlen(text);
-    if (colon && cli_parse_float(colon + 1, -1e6, 1e6, &value)) len = (size_t)(colon - text); /* else the colon is part of the name */
+    /* else the colon is part of the name */
+    if (colon && cli_parse_float(colon + 1, -1e6, 1e6, &value)) len = (size_t)(colon - text);
     if (len == 0 || len >= size) return cli_bad_usage("--lora: \"%.64s\" is not FILE or FILE:SCALE", text);
     memcpy(path, text, len);
     path[len] = '\0';
@@ -50,8 +51,11 @@ int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
     qn_place_rule rules[CLI_MAX_STRINGS];
     qn_cpu_level level;
     qn_error err;
-    if (m->cpu && !qn_cpu_level_find(m->cpu, &level)) return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", m->cpu, QN_CPU_LEVEL_NAMES);
-    if (m->cpu && m->backends) return cli_bad_usage("--cpu and --backends exclude each other; name levels in the list, such as cpu:avx2,cpu:ref");
+    if (m->cpu && !qn_cpu_level_find(m->cpu, &level))
+        return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", m->cpu, QN_CPU_LEVEL_NAMES);
+    if (m->cpu && m->backends)
+        return cli_bad_usage(
+            "--cpu and --backends exclude each other; name levels in the list, such as cpu:avx2,cpu:ref");
     if (m->cpu) snprintf(backends, sizeof(backends), "cpu:%s", qn_cpu_level_name(level));
     for (int i = 0; i < m->place.n; i++) {
         const int status = parse_rule(m->place.item[i], patterns[i], sizeof(patterns[i]), &rules[i]);
@@ -60,8 +64,14 @@ int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
     cli_progress progress;
     cli_progress_init(&progress, "loading");
     const qn_engine_options options = {
-        .backends = m->cpu ? backends : m->backends, .n_threads = m->threads, .rules = rules, .n_rules = m->place.n, .strict = m->strict,
-        .policy = m->populate ? QN_GGUF_populate : QN_GGUF_lazy, .progress = cli_progress_step, .progress_ctx = &progress,
+        .backends = m->cpu ? backends : m->backends,
+        .n_threads = m->threads,
+        .rules = rules,
+        .n_rules = m->place.n,
+        .strict = m->strict,
+        .policy = m->populate ? QN_GGUF_populate : QN_GGUF_lazy,
+        .progress = cli_progress_step,
+        .progress_ctx = &progress,
     };
     const qn_status status = qn_engine_open(path, &options, out, &err);
     cli_progress_end(&progress);
@@ -74,7 +84,8 @@ int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session
     qn_error err;
     if (m->kv_type) {
         options.kv_type_set = qn_dtype_find(m->kv_type, &options.kv_type);
-        if (!options.kv_type_set) return cli_bad_usage("--kv-type: \"%.32s\" is no type; there are %s", m->kv_type, QN_KV_TYPE_NAMES);
+        if (!options.kv_type_set)
+            return cli_bad_usage("--kv-type: \"%.32s\" is no type; there are %s", m->kv_type, QN_KV_TYPE_NAMES);
     }
     options.loras = m->loras;
     options.n_loras = m->lora.n;
@@ -89,15 +100,16 @@ int cli_write_stats(const char *path, const qn_session *session, const cli_times
     qn_metrics_snapshot(&metrics);
     qn_session_get_stats(session, &stats);
     qn_engine_get_info(qn_session_engine(session), &info);
-    json_t *root = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:I, s:f, s:i, s:s}",
-        "gguf_parses", (json_int_t)metrics.gguf_parses, "sched_created", (json_int_t)metrics.sched_created,
-        "graph_builds", (json_int_t)metrics.graph_builds, "plan_cache_hits", (json_int_t)metrics.plan_cache_hits,
-        "plan_cache_misses", (json_int_t)metrics.plan_cache_misses, "allocs_after_warmup", (json_int_t)times->allocs_after_warmup,
-        "reserved_bytes", (json_int_t)stats.reserved_bytes, "peak_bytes", (json_int_t)metrics.peak_bytes,
-        "load_seconds", info.load_seconds, "load_bytes", (json_int_t)info.weight_bytes,
-        "prompt_tokens", (json_int_t)times->prompt_tokens, "prompt_seconds", times->prompt_seconds,
-        "decode_tokens", (json_int_t)times->decode_tokens, "decode_seconds", times->decode_seconds,
-        "threads", info.n_threads, "cpu_level", info.cpu_level);
+    json_t *root =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:I, s:f, s:i, s:s}", "gguf_parses",
+                  (json_int_t)metrics.gguf_parses, "sched_created", (json_int_t)metrics.sched_created, "graph_builds",
+                  (json_int_t)metrics.graph_builds, "plan_cache_hits", (json_int_t)metrics.plan_cache_hits,
+                  "plan_cache_misses", (json_int_t)metrics.plan_cache_misses, "allocs_after_warmup",
+                  (json_int_t)times->allocs_after_warmup, "reserved_bytes", (json_int_t)stats.reserved_bytes,
+                  "peak_bytes", (json_int_t)metrics.peak_bytes, "load_seconds", info.load_seconds, "load_bytes",
+                  (json_int_t)info.weight_bytes, "prompt_tokens", (json_int_t)times->prompt_tokens, "prompt_seconds",
+                  times->prompt_seconds, "decode_tokens", (json_int_t)times->decode_tokens, "decode_seconds",
+                  times->decode_seconds, "threads", info.n_threads, "cpu_level", info.cpu_level);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (!text) return cli_fail("out of memory while writing statistics");

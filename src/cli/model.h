@@ -9,35 +9,55 @@
 typedef struct cli_model_options {
     int32_t threads;
     const char *cpu, *kv_type, *backends;
-    cli_strings place;        /* PATTERN=BACKEND */
-    cli_strings lora;         /* FILE[:SCALE] */
+    cli_strings place;                  /* PATTERN=BACKEND */
+    cli_strings lora;                   /* FILE[:SCALE] */
     qn_lora_use loras[CLI_MAX_STRINGS]; /* what cli_open_engine opened of them; the engine's */
     bool strict, populate;
 } cli_model_options;
 
 /* Rows to put into a command's option table. */
 #define CLI_MODEL_OPTIONS(m) \
-    {"threads", 't', CLI_INT, &(m).threads, "N", "threads that compute (default: physical cores within the quota)", 1, 256, NULL}, \
-    {"cpu", 0, CLI_STRING, &(m).cpu, "LEVEL", "at most this level of instructions, as `quern doctor` names them", 0, 0, NULL}, \
-    {"kv-type", 0, CLI_STRING, &(m).kv_type, "TYPE", "type of the KV cache (default: F16):" CLI_KV_TYPES, 0, 0, NULL}, \
-    {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
-    {"place", 0, CLI_STRINGS, &(m).place, "PATTERN=I", "weights whose name matches go to backend number I (may be repeated)", 0, 0, NULL}, \
-    {"lora", 0, CLI_STRINGS, &(m).lora, "FILE[:SCALE]", "add a low-rank adapter, SCALE times (default: 1; may be repeated)", 0, 0, NULL}, \
-    {"strict", 0, CLI_FLAG, &(m).strict, NULL, "fail when a node cannot run where it was placed", 0, 0, NULL}, \
-    {"populate", 0, CLI_FLAG, &(m).populate, NULL, "read the whole file before starting instead of as it is needed", 0, 0, NULL}
+    {"threads", 't', CLI_INT, &(m).threads, "N", "threads that compute (default: physical cores within the quota)", \
+     1,         256, NULL}, \
+        {"cpu", 0, CLI_STRING, &(m).cpu, "LEVEL", "at most this level of instructions, as `quern doctor` names them", \
+         0,     0, NULL}, \
+        {"kv-type", 0, CLI_STRING, &(m).kv_type, "TYPE", "type of the KV cache (default: F16):" CLI_KV_TYPES, \
+         0,         0, NULL}, \
+        {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
+        {"place",    0,           CLI_STRINGS, \
+         &(m).place, "PATTERN=I", "weights whose name matches go to backend number I (may be repeated)", \
+         0,          0,           NULL}, \
+        {"lora", \
+         0, \
+         CLI_STRINGS, \
+         &(m).lora, \
+         "FILE[:SCALE]", \
+         "add a low-rank adapter, SCALE times (default: 1; may be repeated)", \
+         0, \
+         0, \
+         NULL}, \
+        {"strict", 0, CLI_FLAG, &(m).strict, NULL, "fail when a node cannot run where it was placed", 0, 0, NULL}, \
+    { \
+        "populate", 0, CLI_FLAG, &(m).populate, NULL, \
+            "read the whole file before starting instead of as it is needed", 0, 0, NULL \
+    }
 
 #define CLI_KV_TYPE(name) " " #name
-#define CLI_KV_TYPES QN_KV_TYPE_ROWS(CLI_KV_TYPE) /* " F32 F16 .." */
+#define CLI_KV_TYPES      QN_KV_TYPE_ROWS(CLI_KV_TYPE) /* " F32 F16 .." */
 
 /* Both return CLI_OK or print a message. The session's other options come from the caller; kv_type is filled in. */
 int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out);
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out);
 
-/* "FILE[:SCALE]" into a path, which is cut out of the text into a buffer of `size`, and a scale, 1 unless there is one. */
+/* "FILE[:SCALE]" into a path, which is cut out of the text into a buffer of `size`, and a scale, 1 unless there is one.
+ */
 int cli_parse_lora(const char *text, char *path, size_t size, float *scale);
 
 /* --stats: counters since the process began, as JSON. Times are the command's own. */
-typedef struct cli_times { uint64_t prompt_tokens, decode_tokens, allocs_after_warmup; double prompt_seconds, decode_seconds; } cli_times;
+typedef struct cli_times {
+    uint64_t prompt_tokens, decode_tokens, allocs_after_warmup;
+    double prompt_seconds, decode_seconds;
+} cli_times;
 int cli_write_stats(const char *path, const qn_session *session, const cli_times *times);
 
 #endif

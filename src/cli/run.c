@@ -23,7 +23,7 @@ typedef struct run_options {
 typedef struct run_state {
     run_options o;
     const char *model, *prompt;
-    char *prompt_file;            /* owned text of the prompt when read */
+    char *prompt_file; /* owned text of the prompt when read */
     size_t prompt_len;
     qn_engine *engine;
     const qn_tokenizer *tok;
@@ -38,37 +38,63 @@ typedef struct run_state {
 } run_state;
 
 static const cli_usage usage = {
-    "run", "MODEL [PROMPT]", "Generates text that continues the prompt. The prompt is an argument, a file (-f), or standard input (- or a pipe).",
-    "The text goes to standard output, everything else to standard error. Penalties, top-k and so on apply in the order of --samplers:\n"
-    "e penalties, d DRY, s top-n-sigma, k top-k, y typical, p top-p, m min-p, x XTC, t temperature.", 1, 2,
+    "run",
+    "MODEL [PROMPT]",
+    "Generates text that continues the prompt. The prompt is an argument, a file (-f), or standard input (- or a "
+    "pipe).",
+    "The text goes to standard output, everything else to standard error. Penalties, top-k and so on apply in the "
+    "order of --samplers:\n"
+    "e penalties, d DRY, s top-n-sigma, k top-k, y typical, p top-p, m min-p, x XTC, t temperature.",
+    1,
+    2,
 };
 
 static int parse(run_state *s, int argc, char **argv)
 {
     run_options *o = &s->o;
-    *o = (run_options){.n_predict = 512, .temp = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .typical_p = 1, .repeat_penalty = 1,
+    *o = (run_options){.n_predict = 512,
+                       .temp = 0.8f,
+                       .top_k = 40,
+                       .top_p = 0.95f,
+                       .min_p = 0.05f,
+                       .typical_p = 1,
+                       .repeat_penalty = 1,
                        .repeat_last_n = 64};
     const cli_option options[] = {
-        {"predict", 'n', CLI_INT, &o->n_predict, "N", "tokens to generate at most; -1: until the context is full (default: 512)", -1, 1 << 30, NULL},
-        {"ctx-size", 'c', CLI_INT, &o->n_ctx, "N", "context in tokens (default: the model's, at most 8192)", 1, 1 << 28, NULL},
-        {"batch-size", 'b', CLI_INT, &o->n_batch, "N", "tokens of the prompt computed at once (default: 512)", 1, 1 << 20, NULL},
+        {"predict", 'n', CLI_INT, &o->n_predict, "N",
+         "tokens to generate at most; -1: until the context is full (default: 512)", -1, 1 << 30, NULL},
+        {"ctx-size", 'c', CLI_INT, &o->n_ctx, "N", "context in tokens (default: the model's, at most 8192)", 1, 1 << 28,
+         NULL},
+        {"batch-size", 'b', CLI_INT, &o->n_batch, "N", "tokens of the prompt computed at once (default: 512)", 1,
+         1 << 20, NULL},
         {"seed", 's', CLI_U64, &o->seed, "S", "seed of the draws; 0: another one each time", 0, 0, NULL},
         {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
-        {"temp", 0, CLI_FLOAT, &o->temp, "T", "temperature; 0 takes the most likely token (default: 0.8)", 0, 1000, &o->temp_set},
-        {"top-k", 0, CLI_INT, &o->top_k, "K", "keep the K most likely; 0: all (default: 40)", 0, 1 << 30, &o->top_k_set},
-        {"top-p", 0, CLI_FLOAT, &o->top_p, "P", "keep the most likely that make up P; 1: all (default: 0.95)", 0, 1, &o->top_p_set},
-        {"min-p", 0, CLI_FLOAT, &o->min_p, "P", "keep those at least P times the most likely; 0: all (default: 0.05)", 0, 1, &o->min_p_set},
+        {"temp", 0, CLI_FLOAT, &o->temp, "T", "temperature; 0 takes the most likely token (default: 0.8)", 0, 1000,
+         &o->temp_set},
+        {"top-k", 0, CLI_INT, &o->top_k, "K", "keep the K most likely; 0: all (default: 40)", 0, 1 << 30,
+         &o->top_k_set},
+        {"top-p", 0, CLI_FLOAT, &o->top_p, "P", "keep the most likely that make up P; 1: all (default: 0.95)", 0, 1,
+         &o->top_p_set},
+        {"min-p", 0, CLI_FLOAT, &o->min_p, "P", "keep those at least P times the most likely; 0: all (default: 0.05)",
+         0, 1, &o->min_p_set},
         {"typical", 0, CLI_FLOAT, &o->typical_p, "P", "locally typical sampling; 1: off (default: 1)", 0, 1, NULL},
-        {"repeat-penalty", 0, CLI_FLOAT, &o->repeat_penalty, "X", "divide logits of recent tokens; 1: off (default: 1)", 0.01, 100, NULL},
-        {"repeat-last-n", 0, CLI_INT, &o->repeat_last_n, "N", "how many tokens are recent; 0: none, -1: the context (default: 64)", -1, 1 << 28, NULL},
-        {"frequency-penalty", 0, CLI_FLOAT, &o->frequency_penalty, "X", "subtract X for each recent occurrence (default: 0)", -100, 100, NULL},
-        {"presence-penalty", 0, CLI_FLOAT, &o->presence_penalty, "X", "subtract X from recent tokens (default: 0)", -100, 100, NULL},
-        {"samplers", 0, CLI_STRING, &o->order, "LETTERS", "which samplers and in which order (default: edskypmxt)", 0, 0, NULL},
+        {"repeat-penalty", 0, CLI_FLOAT, &o->repeat_penalty, "X", "divide logits of recent tokens; 1: off (default: 1)",
+         0.01, 100, NULL},
+        {"repeat-last-n", 0, CLI_INT, &o->repeat_last_n, "N",
+         "how many tokens are recent; 0: none, -1: the context (default: 64)", -1, 1 << 28, NULL},
+        {"frequency-penalty", 0, CLI_FLOAT, &o->frequency_penalty, "X",
+         "subtract X for each recent occurrence (default: 0)", -100, 100, NULL},
+        {"presence-penalty", 0, CLI_FLOAT, &o->presence_penalty, "X", "subtract X from recent tokens (default: 0)",
+         -100, 100, NULL},
+        {"samplers", 0, CLI_STRING, &o->order, "LETTERS", "which samplers and in which order (default: edskypmxt)", 0,
+         0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
         {"ignore-eos", 0, CLI_FLAG, &o->ignore_eos, NULL, "go on past the end-of-text token", 0, 0, NULL},
         {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
-        {"stats", 0, CLI_STRING, &o->stats, "FILE", "write counters and times as JSON; - is standard output", 0, 0, NULL},
-        {"graph-dir", 0, CLI_STRING, &o->graph_dir, "DIR", "write each step's graph, coloured by measured time, to DIR/token_00000.dot ...", 0, 0, NULL},
+        {"stats", 0, CLI_STRING, &o->stats, "FILE", "write counters and times as JSON; - is standard output", 0, 0,
+         NULL},
+        {"graph-dir", 0, CLI_STRING, &o->graph_dir, "DIR",
+         "write each step's graph, coloured by measured time, to DIR/token_00000.dot ...", 0, 0, NULL},
         {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
         CLI_MODEL_OPTIONS(o->model),
     };
@@ -77,7 +103,8 @@ static int parse(run_state *s, int argc, char **argv)
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
     s->model = args[0];
     s->prompt = args[1];
-    if (status < 0 && s->prompt && o->file) return cli_bad_usage("a prompt was given twice: as an argument and by --file");
+    if (status < 0 && s->prompt && o->file)
+        return cli_bad_usage("a prompt was given twice: as an argument and by --file");
     return status;
 }
 
@@ -88,7 +115,8 @@ static int read_prompt(run_state *s)
         s->prompt_len = strlen(s->prompt);
         return CLI_OK;
     }
-    if (!path && !s->prompt && isatty(STDIN_FILENO)) return cli_bad_usage("no prompt: give one as an argument, with -f FILE, or on standard input");
+    if (!path && !s->prompt && isatty(STDIN_FILENO))
+        return cli_bad_usage("no prompt: give one as an argument, with -f FILE, or on standard input");
     s->prompt_file = cli_read_text(path ? path : "-", MAX_PROMPT_BYTES, &s->prompt_len);
     s->prompt = s->prompt_file;
     return s->prompt ? CLI_OK : CLI_FAILED;
@@ -110,10 +138,20 @@ static int create_sampler(run_state *s)
         if (!ban) return cli_fail("out of memory");
     }
     const qn_sampler_params params = {
-        .seed = o->seed, .greedy = o->temp == 0, .temperature = o->temp, .order = o->order,
-        .top_k = o->top_k ? o->top_k : -1, .top_p = o->top_p, .min_p = o->min_p > 0 ? o->min_p : -1, .typical_p = o->typical_p,
-        .repeat_penalty = o->repeat_penalty, .frequency_penalty = o->frequency_penalty, .presence_penalty = o->presence_penalty,
-        .penalty_last_n = o->repeat_last_n ? o->repeat_last_n : -2, .logit_bias = ban, .n_logit_bias = n_ban,
+        .seed = o->seed,
+        .greedy = o->temp == 0,
+        .temperature = o->temp,
+        .order = o->order,
+        .top_k = o->top_k ? o->top_k : -1,
+        .top_p = o->top_p,
+        .min_p = o->min_p > 0 ? o->min_p : -1,
+        .typical_p = o->typical_p,
+        .repeat_penalty = o->repeat_penalty,
+        .frequency_penalty = o->frequency_penalty,
+        .presence_penalty = o->presence_penalty,
+        .penalty_last_n = o->repeat_last_n ? o->repeat_last_n : -2,
+        .logit_bias = ban,
+        .n_logit_bias = n_ban,
     };
     const qn_status status = qn_sampler_create(&params, n_vocab, s->tok, &s->sampler, &err);
     free(ban);
@@ -126,13 +164,15 @@ static int set_up(run_state *s)
     int status = cli_open_engine(s->model, &s->o.model, &s->engine);
     if (status != CLI_OK) return status;
     s->tok = qn_engine_tokenizer(s->engine);
-    if (qn_tokenize(s->tok, s->prompt, s->prompt_len, NULL, &s->ids, &s->n_ids, &err) != QN_OK) return cli_fail_error(&err);
+    if (qn_tokenize(s->tok, s->prompt, s->prompt_len, NULL, &s->ids, &s->n_ids, &err) != QN_OK)
+        return cli_fail_error(&err);
     if (s->n_ids == 0) return cli_fail("the prompt is empty and the model has no token to begin with; give some text");
-    status = cli_create_session(s->engine, &s->o.model, (qn_session_options){.n_ctx = s->o.n_ctx, .n_batch = s->o.n_batch}, &s->session);
+    status = cli_create_session(s->engine, &s->o.model,
+                                (qn_session_options){.n_ctx = s->o.n_ctx, .n_batch = s->o.n_batch}, &s->session);
     if (status != CLI_OK) return status;
     if (s->n_ids > (size_t)qn_session_n_ctx(s->session))
-        return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu", s->n_ids, qn_session_n_ctx(s->session),
-                        s->n_ids + 256);
+        return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu",
+                        s->n_ids, qn_session_n_ctx(s->session), s->n_ids + 256);
     if ((status = create_sampler(s)) != CLI_OK) return status;
     qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
@@ -179,7 +219,8 @@ static int write_graph(run_state *s, int32_t step)
     char path[4096], *text = NULL;
     qn_error err;
     if (!s->o.graph_dir) return CLI_OK;
-    if ((size_t)snprintf(path, sizeof(path), "%s/token_%05d.dot", s->o.graph_dir, step) >= sizeof(path)) return cli_fail("--graph-dir: the path is too long");
+    if ((size_t)snprintf(path, sizeof(path), "%s/token_%05d.dot", s->o.graph_dir, step) >= sizeof(path))
+        return cli_fail("--graph-dir: the path is too long");
     if (qn_session_print_last(s->session, -1, QN_GRAPH_dot, &text, &err) != QN_OK) return cli_fail_error(&err);
     const int status = cli_write_text(path, text, strlen(text));
     qn_free(text);
@@ -198,7 +239,8 @@ static int generate(run_state *s)
         qn_token id = 0;
         if (cli_interrupted()) break;
         if (write_graph(s, n) != CLI_OK) return CLI_FAILED;
-        if (qn_sampler_sample(s->sampler, qn_session_logits(s->session, -1), &id, &err) != QN_OK) return cli_fail_error(&err);
+        if (qn_sampler_sample(s->sampler, qn_session_logits(s->session, -1), &id, &err) != QN_OK)
+            return cli_fail_error(&err);
         if (qn_tokenizer_is_eog(s->tok, id) && !s->o.ignore_eos) break;
         qn_sampler_accept(s->sampler, id);
         if (!put(s, s->piece, qn_detok_push(&detok, s->tok, id, s->piece, s->piece_size))) break;

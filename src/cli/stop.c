@@ -56,7 +56,8 @@ static int match_at(const cli_stop *s, size_t at)
 bool cli_stop_push(cli_stop *s, const char *text, size_t len)
 {
     s->n_out = 0;
-    if (s->hit || !reserve(&s->held, &s->cap, s->n_held + len) || !reserve(&s->out, &s->out_cap, s->n_held + len)) return false;
+    if (s->hit || !reserve(&s->held, &s->cap, s->n_held + len) || !reserve(&s->out, &s->out_cap, s->n_held + len))
+        return false;
     memcpy(s->held + s->n_held, text, len);
     s->n_held += len;
     size_t at = 0;

@@ -10,11 +10,11 @@ typedef struct cli_stop {
     const char *const *strings;
     int n_strings;
     size_t longest;
-    char *held;              /* text not yet passed on */
+    char *held; /* text not yet passed on */
     size_t n_held, cap;
-    char *out;               /* what the last push or finish passed on; n_out bytes, valid until the next */
+    char *out; /* what the last push or finish passed on; n_out bytes, valid until the next */
     size_t n_out, out_cap;
-    bool hit;                /* a stop string came: nothing follows */
+    bool hit; /* a stop string came: nothing follows */
 } cli_stop;
 
 /* The strings are borrowed; empty ones are left out of account. False when out of memory. */

@@ -4,9 +4,14 @@
 #include <quern/engine.h>
 
 static const cli_usage usage = {
-    "synth", "OUT.gguf", "Writes a model with random weights in a real model's shape, for tests and benchmarks.",
-    "Presets: tinyllama-1.1b llama-3.2-1b llama-3-8b qwen2.5-0.5b qwen2.5-7b qwen3-0.6b qwen3-8b. Options after a preset change it.\n"
-    "Types: any that can be packed (F16, Q8_0, Q4_K ...) or a mix (Q4_K_M, Q5_K_M, Q3_K_M).", 1, 1,
+    "synth",
+    "OUT.gguf",
+    "Writes a model with random weights in a real model's shape, for tests and benchmarks.",
+    "Presets: tinyllama-1.1b llama-3.2-1b llama-3-8b qwen2.5-0.5b qwen2.5-7b qwen3-0.6b qwen3-8b. Options after a "
+    "preset change it.\n"
+    "Types: any that can be packed (F16, Q8_0, Q4_K ...) or a mix (Q4_K_M, Q5_K_M, Q3_K_M).",
+    1,
+    1,
 };
 
 int cli_command_synth(int argc, char **argv)

@@ -9,8 +9,12 @@
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 
 static const cli_usage usage = {
-    "tokenize", "MODEL [TEXT|-]", "Prints the token ids of a text as a JSON array; with --decode, the text of a list of ids.",
-    "The text is an argument or standard input.", 1, 2,
+    "tokenize",
+    "MODEL [TEXT|-]",
+    "Prints the token ids of a text as a JSON array; with --decode, the text of a list of ids.",
+    "The text is an argument or standard input.",
+    1,
+    2,
 };
 
 static int encode(const qn_tokenizer *tok, const char *text, size_t len, const qn_tokenize_options *options)
@@ -46,7 +50,8 @@ int cli_command_tokenize(int argc, char **argv)
     bool no_bos = false, no_special = false, back = false;
     const cli_option options[] = {
         {"no-bos", 0, CLI_FLAG, &no_bos, NULL, "add no special token at the ends", 0, 0, NULL},
-        {"no-special", 0, CLI_FLAG, &no_special, NULL, "treat <|x|> in the text as text; with --decode, hide control tokens", 0, 0, NULL},
+        {"no-special", 0, CLI_FLAG, &no_special, NULL,
+         "treat <|x|> in the text as text; with --decode, hide control tokens", 0, 0, NULL},
         {"decode", 'd', CLI_FLAG, &back, NULL, "the input is token ids; print their text", 0, 0, NULL},
     };
     const char *args[2] = {0};
@@ -65,10 +70,14 @@ int cli_command_tokenize(int argc, char **argv)
     qn_tokenizer *tok = NULL;
     qn_error err;
     const qn_status opened = qn_gguf_open(args[0], &(qn_gguf_options){.metadata_only = true}, &file, &err);
-    if (opened != QN_OK) status = cli_fail_error(&err);
-    else if (qn_tokenizer_create(file, &tok, &err) != QN_OK) status = cli_fail("%s: %s", args[0], err.text);
-    else if (back) status = decode(tok, text, &(qn_detokenize_options){.show_special = !no_special});
-    else status = encode(tok, text, len, &(qn_tokenize_options){.no_bos = no_bos, .no_special = no_special});
+    if (opened != QN_OK)
+        status = cli_fail_error(&err);
+    else if (qn_tokenizer_create(file, &tok, &err) != QN_OK)
+        status = cli_fail("%s: %s", args[0], err.text);
+    else if (back)
+        status = decode(tok, text, &(qn_detokenize_options){.show_special = !no_special});
+    else
+        status = encode(tok, text, len, &(qn_tokenize_options){.no_bos = no_bos, .no_special = no_special});
     qn_tokenizer_destroy(tok);
     qn_gguf_close(file);
     free(read);

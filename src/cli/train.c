@@ -13,23 +13,31 @@
 enum { MAX_TEXTS = 1024 };
 
 static const cli_usage usage = {
-    "train", "TEXT...", "Trains a language model of Llama's architecture and its vocabulary from text, and writes it as GGUF.",
-    "The end of each text is held out; the weights of the best evaluation are written. A configuration file has the same options, one\n"
-    "\"name = value\" a line, and \"text = FILE\"; what stands on the command line counts more. The same options and texts give the same model,\n"
-    "whatever the threads and wherever a run with --checkpoint was interrupted and went on with --resume.", 0, MAX_TEXTS,
+    "train",
+    "TEXT...",
+    "Trains a language model of Llama's architecture and its vocabulary from text, and writes it as GGUF.",
+    "The end of each text is held out; the weights of the best evaluation are written. A configuration file has the "
+    "same options, one\n"
+    "\"name = value\" a line, and \"text = FILE\"; what stands on the command line counts more. The same options and "
+    "texts give the same model,\n"
+    "whatever the threads and wherever a run with --checkpoint was interrupted and went on with --resume.",
+    0,
+    MAX_TEXTS,
 };
 
 /* QN_TRAIN_ROWS in order: whether each was given. */
 enum {
+/* clang-format off */
 #define ROW(type, field, ...) GIVEN_##field,
     QN_TRAIN_ROWS(ROW)
 #undef ROW
     N_ROWS
+    /* clang-format on */
 };
 
 typedef struct command {
     qn_train_options train;
-    qn_lora_options lora;     /* base is NULL: a model from nothing */
+    qn_lora_options lora; /* base is NULL: a model from nothing */
     bool given[N_ROWS];
     cli_strings texts;
     const char *config, *out, *type, *name, *checkpoint, *log, *curve, *cpu;
@@ -43,40 +51,53 @@ typedef struct run {
     qn_train_info info;
     train_log log;
     bool on_terminal, shown;
-    double peak;              /* operations a second; 0: not measured */
+    double peak;                          /* operations a second; 0: not measured */
     int64_t start_ns, shown_ns, pause_ns; /* pause: spent on evaluations and files */
     int32_t first_step, shown_step;
-    double held;              /* the last evaluation */
+    double held; /* the last evaluation */
 } run;
 
 /* ---- options ---- */
 
 static int fill_options(command *c, cli_option *o)
 {
-#define KIND_int CLI_INT
+#define KIND_int   CLI_INT
 #define KIND_float CLI_FLOAT
-#define KIND_flag CLI_FLAG
-#define ARG_int "N"
-#define ARG_float "X"
-#define ARG_flag NULL
+#define KIND_flag  CLI_FLAG
+#define ARG_int    "N"
+#define ARG_float  "X"
+#define ARG_flag   NULL
 #define ROW(type, field, name, value, lo, hi, same, text) \
-    {name, 0, KIND_##type, &c->train.field, ARG_##type, (value) != 0 ? text " (default: " #value ")" : text, lo, hi, &c->given[GIVEN_##field]},
+    {name, \
+     0, \
+     KIND_##type, \
+     &c->train.field, \
+     ARG_##type, \
+     (value) != 0 ? text " (default: " #value ")" : text, \
+     lo, \
+     hi, \
+     &c->given[GIVEN_##field]},
     const cli_option rows[] = {
         {"config", 0, CLI_STRING, &c->config, "FILE", "read options from a file", 0, 0, NULL},
         {"text", 0, CLI_STRINGS, &c->texts, "FILE", "a text, as the arguments are", 0, 0, NULL},
         {"output", 'o', CLI_STRING, &c->out, "OUT.gguf", "the model to write", 0, 0, NULL},
-        {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights: F32, F16, Q8_0, Q4_K_M ... (default: F16)", 0, 0, NULL},
+        {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights: F32, F16, Q8_0, Q4_K_M ... (default: F16)", 0,
+         0, NULL},
         {"name", 0, CLI_STRING, &c->name, "NAME", "the model's name", 0, 0, NULL},
-        QN_TRAIN_ROWS(ROW)
-        {"lora", 0, CLI_STRING, &c->lora.base, "BASE.gguf", "train a low-rank adapter for this model, of any type, and write that", 0, 0, NULL},
+        QN_TRAIN_ROWS(ROW){"lora", 0, CLI_STRING, &c->lora.base, "BASE.gguf",
+                           "train a low-rank adapter for this model, of any type, and write that", 0, 0, NULL},
         {"lora-r", 0, CLI_INT, &c->lora.rank, "N", "rank of its matrices (default: 8)", 1, 65536, NULL},
-        {"lora-alpha", 0, CLI_FLOAT, &c->lora.alpha, "X", "a layer adds X / rank times their product (default: twice the rank)", 1e-6, 1e6, NULL},
-        {"lora-targets", 0, CLI_STRING, &c->lora.targets, "LIST", "layers that get one, such as *.attn_q,*.attn_v (default: blk.*)", 0, 0, NULL},
+        {"lora-alpha", 0, CLI_FLOAT, &c->lora.alpha, "X",
+         "a layer adds X / rank times their product (default: twice the rank)", 1e-6, 1e6, NULL},
+        {"lora-targets", 0, CLI_STRING, &c->lora.targets, "LIST",
+         "layers that get one, such as *.attn_q,*.attn_v (default: blk.*)", 0, 0, NULL},
         {"seed", 's', CLI_U64, &c->train.seed, "S", "of weights, order and dropout (default: 0)", 0, 0, NULL},
-        {"eval-every", 0, CLI_INT, &c->eval_every, "N", "steps between evaluations (default: a twentieth of all)", 1, 1e9, NULL},
+        {"eval-every", 0, CLI_INT, &c->eval_every, "N", "steps between evaluations (default: a twentieth of all)", 1,
+         1e9, NULL},
         {"patience", 0, CLI_INT, &c->patience, "N", "end after so many evaluations without a better one", 1, 1e9, NULL},
         {"checkpoint", 0, CLI_STRING, &c->checkpoint, "FILE", "where to save what is needed to go on", 0, 0, NULL},
-        {"checkpoint-every", 0, CLI_INT, &c->checkpoint_every, "N", "steps between checkpoints (default: as evaluations)", 1, 1e9, NULL},
+        {"checkpoint-every", 0, CLI_INT, &c->checkpoint_every, "N",
+         "steps between checkpoints (default: as evaluations)", 1, 1e9, NULL},
         {"resume", 0, CLI_FLAG, &c->resume, NULL, "go on from the checkpoint if there is one", 0, 0, NULL},
         {"log", 0, CLI_STRING, &c->log, "FILE", "every step as CSV", 0, 0, NULL},
         {"curve", 0, CLI_STRING, &c->curve, "FILE", "the curve of the loss as SVG", 0, 0, NULL},
@@ -94,7 +115,8 @@ static void say_zeros(command *c)
 {
 #define ZERO_int(field)
 #define ZERO_flag(field)
-#define ZERO_float(field) if (c->given[GIVEN_##field] && c->train.field == 0) c->train.field = -1;
+#define ZERO_float(field) \
+    if (c->given[GIVEN_##field] && c->train.field == 0) c->train.field = -1;
 #define ROW(type, field, ...) ZERO_##type(field)
     QN_TRAIN_ROWS(ROW)
 #undef ROW
@@ -116,13 +138,16 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
     for (int i = 0; i < c->texts.n && *n_args < MAX_TEXTS; i++) args[(*n_args)++] = c->texts.item[i];
     if (*n_args == 0) return cli_bad_usage("no text is given; usage: quern train TEXT... -o OUT.gguf");
     if (!c->out) return cli_bad_usage("-o OUT.gguf is missing; usage: quern train TEXT... -o OUT.gguf");
-    if (!c->lora.base && (c->lora.rank || c->lora.alpha != 0 || c->lora.targets)) return cli_bad_usage("--lora-r, --lora-alpha and --lora-targets need --lora BASE.gguf");
+    if (!c->lora.base && (c->lora.rank || c->lora.alpha != 0 || c->lora.targets))
+        return cli_bad_usage("--lora-r, --lora-alpha and --lora-targets need --lora BASE.gguf");
     qn_dtype type;
-    if (c->lora.base && c->type && (!qn_dtype_find(c->type, &type) || (type != QN_DTYPE_F32 && type != QN_DTYPE_F16 && type != QN_DTYPE_BF16)))
+    if (c->lora.base && c->type &&
+        (!qn_dtype_find(c->type, &type) || (type != QN_DTYPE_F32 && type != QN_DTYPE_F16 && type != QN_DTYPE_BF16)))
         return cli_bad_usage("--type: \"%.32s\": an adapter is F32 (default), F16 or BF16", c->type);
     if (c->resume && !c->checkpoint) return cli_bad_usage("--resume needs --checkpoint FILE");
     qn_cpu_level level;
-    if (c->cpu && !qn_cpu_level_find(c->cpu, &level)) return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", c->cpu, QN_CPU_LEVEL_NAMES);
+    if (c->cpu && !qn_cpu_level_find(c->cpu, &level))
+        return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", c->cpu, QN_CPU_LEVEL_NAMES);
     say_zeros(c);
     return -1;
 }
@@ -149,8 +174,10 @@ static int create(run *r, const char *const *paths, int n)
     qn_error err;
     for (int i = 0; i < n && status == CLI_OK; i++) {
         texts[i].data = cli_read_text(paths[i], MAX_TEXT_BYTES, &texts[i].len);
-        if (!texts[i].data) status = CLI_FAILED;
-        else if (texts[i].len == 0) status = cli_fail("%s is empty", paths[i]);
+        if (!texts[i].data)
+            status = CLI_FAILED;
+        else if (texts[i].len == 0)
+            status = cli_fail("%s is empty", paths[i]);
     }
     qn_train_options o = r->c->train;
     o.n_threads = r->c->threads;
@@ -158,10 +185,13 @@ static int create(run *r, const char *const *paths, int n)
         snprintf(backend, sizeof backend, "cpu:%s", r->c->cpu);
         o.backend = backend;
     }
-    if (status == CLI_OK && qn_trainer_create_lora(&o, r->c->lora.base ? &r->c->lora : NULL, texts, (size_t)n, &r->trainer, &err) != QN_OK) status = cli_fail_error(&err);
+    if (status == CLI_OK &&
+        qn_trainer_create_lora(&o, r->c->lora.base ? &r->c->lora : NULL, texts, (size_t)n, &r->trainer, &err) != QN_OK)
+        status = cli_fail_error(&err);
     for (int i = 0; i < n; i++) free((char *)texts[i].data);
     free(texts);
-    if (status == CLI_OK && r->c->resume && access(r->c->checkpoint, F_OK) == 0 && qn_trainer_load(r->trainer, r->c->checkpoint, &err) != QN_OK)
+    if (status == CLI_OK && r->c->resume && access(r->c->checkpoint, F_OK) == 0 &&
+        qn_trainer_load(r->trainer, r->c->checkpoint, &err) != QN_OK)
         status = cli_fail_error(&err);
     return status;
 }
@@ -177,9 +207,12 @@ static void clear_line(run *r)
 /* "12k", "3.4M" */
 static const char *count(char *buf, size_t size, double n)
 {
-    if (n < 1e4) snprintf(buf, size, "%.0f", n);
-    else if (n < 1e6) snprintf(buf, size, "%.1fk", n * 1e-3);
-    else snprintf(buf, size, "%.2fM", n * 1e-6);
+    if (n < 1e4)
+        snprintf(buf, size, "%.0f", n);
+    else if (n < 1e6)
+        snprintf(buf, size, "%.1fk", n * 1e-3);
+    else
+        snprintf(buf, size, "%.2fM", n * 1e-6);
     return buf;
 }
 
@@ -188,9 +221,12 @@ static void say_start(const run *r)
     const qn_train_info *i = &r->info;
     const qn_train_options *o = qn_trainer_options(r->trainer);
     char a[32], b[32], d[32];
-    fprintf(stderr, "%s parameters, vocabulary of %d; %s tokens to learn from, %s held out; %d steps of %d x %d tokens (%d an epoch)\n",
-            count(a, sizeof a, (double)i->n_params), i->n_vocab, count(b, sizeof b, (double)i->n_tokens), count(d, sizeof d, (double)i->n_held_tokens),
-            i->n_steps, o->n_batch * o->n_accum, o->n_ctx, i->steps_per_epoch);
+    fprintf(stderr,
+            "%s parameters, vocabulary of %d; %s tokens to learn from, %s held out; %d steps of %d x %d tokens (%d an "
+            "epoch)\n",
+            count(a, sizeof a, (double)i->n_params), i->n_vocab, count(b, sizeof b, (double)i->n_tokens),
+            count(d, sizeof d, (double)i->n_held_tokens), i->n_steps, o->n_batch * o->n_accum, o->n_ctx,
+            i->steps_per_epoch);
     if (i->step) fprintf(stderr, "going on after step %d\n", i->step);
 }
 
@@ -206,9 +242,11 @@ static void say_step(run *r, const qn_train_step *s, bool plain)
     if (r->peak > 0) snprintf(peak, sizeof peak, ", %.0f %% of peak", 100 * rate * r->info.flops_per_step / r->peak);
     count(tokens, sizeof tokens, rate * o->n_batch * o->n_accum * o->n_ctx);
     if (plain) clear_line(r);
-    fprintf(stderr, plain ? "step %d/%d %.0sloss %.4f" : "\rstep %d/%d [%s] loss %.3f", s->step, s->n_steps, bar, s->loss);
+    fprintf(stderr, plain ? "step %d/%d %.0sloss %.4f" : "\rstep %d/%d [%s] loss %.3f", s->step, s->n_steps, bar,
+            s->loss);
     if (!isnan(r->held)) fprintf(stderr, plain ? ", held out %.4f bits/byte" : ", held out %.3f b/B", r->held);
-    fprintf(stderr, ", %s tokens/s%s, %d:%02d left%s", tokens, peak, (int)left / 60, (int)left % 60, plain ? "\n" : "\033[K");
+    fprintf(stderr, ", %s tokens/s%s, %d:%02d left%s", tokens, peak, (int)left / 60, (int)left % 60,
+            plain ? "\n" : "\033[K");
     fflush(stderr);
     r->shown = !plain;
     r->shown_ns = now;
@@ -237,27 +275,28 @@ static int draw(run *r)
     char title[160];
     const qn_train_info *i = &r->info;
     if (!r->c->curve) return CLI_OK;
-    snprintf(title, sizeof title, "%s: %.2f M parameters, vocabulary of %d", r->c->name ? r->c->name : "training", (double)i->n_params * 1e-6, i->n_vocab);
+    snprintf(title, sizeof title, "%s: %.2f M parameters, vocabulary of %d", r->c->name ? r->c->name : "training",
+             (double)i->n_params * 1e-6, i->n_vocab);
     return train_draw(&r->log, r->c->curve, title, (double)i->n_tokens / (double)i->n_bytes / log(2));
 }
 
-static int32_t eval_every(const run *r)
-{
-    return r->c->eval_every ? r->c->eval_every : (r->info.n_steps + 19) / 20;
-}
+static int32_t eval_every(const run *r) { return r->c->eval_every ? r->c->eval_every : (r->info.n_steps + 19) / 20; }
 
 /* One step and all that is due after it. */
 static int advance(run *r)
 {
     const command *c = r->c;
-    const int32_t twentieth = (r->info.n_steps + 19) / 20, save_every = c->checkpoint_every ? c->checkpoint_every : eval_every(r);
+    const int32_t twentieth = (r->info.n_steps + 19) / 20,
+                  save_every = c->checkpoint_every ? c->checkpoint_every : eval_every(r);
     qn_train_step s;
     qn_error err;
     if (qn_trainer_step(r->trainer, &s, &err) != QN_OK) return cli_fail_error(&err);
     const int64_t before = cli_now_ns();
-    const bool last = s.step == s.n_steps, eval_due = r->info.n_held_tokens > 0 && (s.step % eval_every(r) == 0 || last);
+    const bool last = s.step == s.n_steps,
+               eval_due = r->info.n_held_tokens > 0 && (s.step % eval_every(r) == 0 || last);
     int status = eval_due ? evaluate(r) : CLI_OK;
-    if (status == CLI_OK) status = train_log_add(&r->log, &(train_row){s.step, s.lr, s.loss, s.grad_norm, eval_due ? r->held : NAN});
+    if (status == CLI_OK)
+        status = train_log_add(&r->log, &(train_row){s.step, s.lr, s.loss, s.grad_norm, eval_due ? r->held : NAN});
     if (status == CLI_OK && (s.step % save_every == 0 || last || cli_interrupted())) status = save(r);
     if (status == CLI_OK && eval_due) status = draw(r);
     r->pause_ns += cli_now_ns() - before;
@@ -284,8 +323,10 @@ static int train(run *r)
     qn_machine_get(&machine);
     qn_cpu_level level = machine.level;
     if (c->cpu) (void)qn_cpu_level_find(c->cpu, &level);
-    /* Of the float peak only where all products are of floats: those with a quantized base run faster than that on the way forward. */
-    if (!c->lora.base && qn_machine_measure(level, c->threads, 0.15, &peaks, NULL) == QN_OK) r->peak = peaks.f32_gflops * 1e9;
+    /* Of the float peak only where all products are of floats: those with a quantized base run faster than that on the
+     * way forward. */
+    if (!c->lora.base && qn_machine_measure(level, c->threads, 0.15, &peaks, NULL) == QN_OK)
+        r->peak = peaks.f32_gflops * 1e9;
     qn_metrics_reset(); /* of memory, what training takes */
     say_start(r);
     r->start_ns = cli_now_ns();
@@ -319,7 +360,9 @@ int cli_command_train(int argc, char **argv)
             qn_trainer_get_info(r.trainer, &r.info);
             status = train(&r);
         }
-        if (status == CLI_OK && qn_trainer_export(r.trainer, c.out, c.type || c.lora.base ? c.type : "F16", c.name, &err) != QN_OK) status = cli_fail_error(&err);
+        if (status == CLI_OK &&
+            qn_trainer_export(r.trainer, c.out, c.type || c.lora.base ? c.type : "F16", c.name, &err) != QN_OK)
+            status = cli_fail_error(&err);
         if (status == CLI_OK) {
             qn_trainer_get_info(r.trainer, &r.info);
             qn_metrics metrics;

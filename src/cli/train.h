@@ -6,18 +6,22 @@
 #include "cli/cli.h"
 
 /* held: bits per byte of the text held out; NaN where no evaluation followed the step. */
-typedef struct train_row { int32_t step; double lr, loss, grad_norm, held; } train_row;
+typedef struct train_row {
+    int32_t step;
+    double lr, loss, grad_norm, held;
+} train_row;
 
-/* One row a step, kept for the curve and written as it comes: numbers to the bit and no times, so two runs can be compared. */
+/* One row a step, kept for the curve and written as it comes: numbers to the bit and no times, so two runs can be
+ * compared. */
 typedef struct train_log {
     train_row *rows;
     int32_t n, cap;
-    const char *path;  /* NULL: no file */
+    const char *path; /* NULL: no file */
     FILE *file;
 } train_log;
 
-/* Begins the file anew, or, when `step` is not 0, after the row of that step; what a run that was killed wrote later goes. CLI_OK or a
- * message's status. */
+/* Begins the file anew, or, when `step` is not 0, after the row of that step; what a run that was killed wrote later
+ * goes. CLI_OK or a message's status. */
 int train_log_open(train_log *log, const char *path, int32_t step);
 int train_log_add(train_log *log, const train_row *row);
 int train_log_close(train_log *log);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/train_draw.c -- the curve of a training as SVG: every step thinly, their running mean, and the evaluations. */
+/* src/cli/train_draw.c -- the curve of a training as SVG: every step thinly, their running mean, and the evaluations.
+ */
 #include "cli/train.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +8,9 @@
 
 enum { WIDTH = 760, HEIGHT = 440, LEFT = 60, RIGHT = 20, TOP = 46, BOTTOM = 48, MAX_POINTS = 2000 };
 
-typedef struct frame { double x0, x1, y0, y1; } frame; /* the data's ranges */
+typedef struct frame {
+    double x0, x1, y0, y1;
+} frame; /* the data's ranges */
 
 static double at_x(const frame *f, double x) { return LEFT + (x - f->x0) / (f->x1 - f->x0) * (WIDTH - LEFT - RIGHT); }
 static double at_y(const frame *f, double y) { return TOP + (f->y1 - y) / (f->y1 - f->y0) * (HEIGHT - TOP - BOTTOM); }
@@ -23,15 +26,21 @@ static void draw_axes(FILE *out, const frame *f)
 {
     const double dx = tick(f->x1 - f->x0), dy = tick(f->y1 - f->y0);
     for (double x = ceil(f->x0 / dx) * dx; x <= f->x1 + dx * 1e-6; x += dx) {
-        fprintf(out, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>", at_x(f, x), TOP, at_x(f, x), HEIGHT - BOTTOM);
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n", at_x(f, x), HEIGHT - BOTTOM + 17, x);
+        fprintf(out, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>", at_x(f, x), TOP, at_x(f, x),
+                HEIGHT - BOTTOM);
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n", at_x(f, x), HEIGHT - BOTTOM + 17,
+                x);
     }
     for (double y = ceil(f->y0 / dy) * dy; y <= f->y1 + dy * 1e-6; y += dy) {
-        fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, at_y(f, y), WIDTH - RIGHT, at_y(f, y));
-        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 6, at_y(f, y) + 4, fabs(y) < dy * 1e-6 ? 0 : y);
+        fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, at_y(f, y),
+                WIDTH - RIGHT, at_y(f, y));
+        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 6, at_y(f, y) + 4,
+                fabs(y) < dy * 1e-6 ? 0 : y);
     }
-    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12);
-    fprintf(out, "<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">bits per byte</text>\n", (TOP + HEIGHT - BOTTOM) / 2);
+    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n", (LEFT + WIDTH - RIGHT) / 2,
+            HEIGHT - 12);
+    fprintf(out, "<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">bits per byte</text>\n",
+            (TOP + HEIGHT - BOTTOM) / 2);
 }
 
 /* What is drawn of a row: its loss, the running mean, or its evaluation. */
@@ -73,15 +82,19 @@ static frame frame_of(const train_log *log, double bits)
 static void put_xml(FILE *out, const char *text)
 {
     for (; *text; text++) {
-        if (*text == '<') fputs("&lt;", out);
-        else if (*text == '&') fputs("&amp;", out);
-        else if ((unsigned char)*text >= 32) fputc(*text, out);
+        if (*text == '<')
+            fputs("&lt;", out);
+        else if (*text == '&')
+            fputs("&amp;", out);
+        else if ((unsigned char)*text >= 32)
+            fputc(*text, out);
     }
 }
 
 static void legend(FILE *out, int x, const char *class, const char *text)
 {
-    fprintf(out, "<line class=\"%s\" x1=\"%d\" y1=\"36\" x2=\"%d\" y2=\"36\"/><text x=\"%d\" y=\"40\">%s</text>\n", class, x, x + 22, x + 28, text);
+    fprintf(out, "<line class=\"%s\" x1=\"%d\" y1=\"36\" x2=\"%d\" y2=\"36\"/><text x=\"%d\" y=\"40\">%s</text>\n",
+            class, x, x + 22, x + 28, text);
 }
 
 int train_draw(const train_log *log, const char *path, const char *title, double bits)
@@ -92,10 +105,15 @@ int train_draw(const train_log *log, const char *path, const char *title, double
     FILE *out = open_memstream(&text, &len);
     if (!out) return cli_fail("out of memory");
     const frame f = frame_of(log, bits);
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
-    fputs("<style>text{font:12px sans-serif;fill:#333}.grid{stroke:#ddd}.each,.mean,.held{fill:none}.each{stroke:#9ec5e8;stroke-width:1}"
-          ".mean{stroke:#1f6fb2;stroke-width:2}.held{stroke:#c8501e;stroke-width:2}</style>\n", out);
-    fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"18\" style=\"font-weight:bold\">", WIDTH, HEIGHT, LEFT);
+    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n", WIDTH,
+            HEIGHT, WIDTH, HEIGHT);
+    fputs("<style>text{font:12px "
+          "sans-serif;fill:#333}.grid{stroke:#ddd}.each,.mean,.held{fill:none}.each{stroke:#9ec5e8;stroke-width:1}"
+          ".mean{stroke:#1f6fb2;stroke-width:2}.held{stroke:#c8501e;stroke-width:2}</style>\n",
+          out);
+    fprintf(out,
+            "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"18\" style=\"font-weight:bold\">",
+            WIDTH, HEIGHT, LEFT);
     put_xml(out, title);
     fputs("</text>\n", out);
     legend(out, LEFT, "each", "a step's batch");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER "step,lr,loss,grad_norm,held_out_bits_per_byte\n"
+#define HEADER        "step,lr,loss,grad_norm,held_out_bits_per_byte\n"
 #define MAX_LOG_BYTES ((size_t)1 << 30)
 
 static int keep(train_log *log, const train_row *row)

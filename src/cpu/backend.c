@@ -20,7 +20,8 @@ static qn_status cpu_open(const qn_backend_options *options, qn_backend **out, q
     static const qn_backend_options none;
     if (!options) options = &none;
     if (options->n_threads < 0 || options->n_threads > QN_MAX_THREADS)
-        return QN_FAIL(err, invalid, "cpu: %d threads, 1 to %d expected, or 0 for the default", options->n_threads, QN_MAX_THREADS);
+        return QN_FAIL(err, invalid, "cpu: %d threads, 1 to %d expected, or 0 for the default", options->n_threads,
+                       QN_MAX_THREADS);
     if (options->level_set && (unsigned)options->level >= QN_CPU_LEVEL_COUNT)
         return QN_FAIL(err, invalid, "cpu: level %d, 0 to %d expected", (int)options->level, QN_CPU_LEVEL_COUNT - 1);
     qn_cpu *cpu = qn__calloc(1, sizeof(*cpu));
@@ -29,8 +30,10 @@ static qn_status cpu_open(const qn_backend_options *options, qn_backend **out, q
     cpu->base.type = &qn__backend_cpu;
     cpu->base.alignment = QN_ALIGN_CPU;
     cpu->ukr = qn__ukr_get(options->level_set ? options->level : QN_CPU_LEVEL_COUNT - 1);
-    if (options->name) snprintf(cpu->base.name, sizeof(cpu->base.name), "%s", options->name);
-    else snprintf(cpu->base.name, sizeof(cpu->base.name), "cpu:%s", qn_cpu_level_name(cpu->ukr->level));
+    if (options->name)
+        snprintf(cpu->base.name, sizeof(cpu->base.name), "%s", options->name);
+    else
+        snprintf(cpu->base.name, sizeof(cpu->base.name), "cpu:%s", qn_cpu_level_name(cpu->ukr->level));
 
     const qn_status status = qn__team_create(&(qn_team_options){.n_threads = options->n_threads}, &cpu->team, err);
     if (status != QN_OK) {
@@ -83,14 +86,15 @@ static void buffer_destroy(qn_buffer *buffer)
 static qn_status check_range(const qn_buffer *buffer, uint64_t offset, uint64_t bytes, qn_error *err)
 {
     if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return QN_OK;
-    return QN_FAIL(err, invalid, "%s: bytes %llu to %llu of a buffer of %llu", buffer->backend->name, (unsigned long long)offset,
-                   (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
+    return QN_FAIL(err, invalid, "%s: bytes %llu to %llu of a buffer of %llu", buffer->backend->name,
+                   (unsigned long long)offset, (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
 }
 
 static qn_status upload(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err)
 {
     QN_TRY(check_range(buffer, offset, bytes, err));
-    if (buffer->read_only) return QN_FAIL(err, invalid, "%s: this buffer is a read-only mapping", buffer->backend->name);
+    if (buffer->read_only)
+        return QN_FAIL(err, invalid, "%s: this buffer is a read-only mapping", buffer->backend->name);
     if (bytes > 0) memcpy((uint8_t *)buffer->host + offset, src, (size_t)bytes);
     return QN_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/measure.c -- the peaks that a program on this machine is measured against: reading memory (in one stream a thread or in several,
- * whichever is faster), 8-bit products, float products, with all threads at once. Each member works for its share of the time and counts
- * what it did; a rate is the sum of the members'. */
+/* src/cpu/measure.c -- the peaks that a program on this machine is measured against: reading memory (in one stream a
+ * thread or in several, whichever is faster), 8-bit products, float products, with all threads at once. Each member
+ * works for its share of the time and counts what it did; a rate is the sum of the members'. */
 #include "cpu/ukr.h"
 
 #include "base/error.h"
@@ -13,20 +13,20 @@
 enum {
     BUFFER_MAX = 512 << 20, /* larger than any last-level cache share seen; smaller only where memory is short */
     BUFFER_MIN = 16 << 20,
-    PIECE = 256 << 10,      /* bytes between looks at the clock */
-    STEPS = 4 << 20,        /* multiply-adds between looks at the clock */
-    STREAMS = 8,            /* as far as Sapphire Rapids gets faster (bench/streams.c) */
-    CHUNK = 512,            /* of a stream, before the next one's turn */
-    AHEAD = 1024,           /* bytes of a stream that are asked for before their turn */
+    PIECE = 256 << 10, /* bytes between looks at the clock */
+    STEPS = 4 << 20,   /* multiply-adds between looks at the clock */
+    STREAMS = 8,       /* as far as Sapphire Rapids gets faster (bench/streams.c) */
+    CHUNK = 512,       /* of a stream, before the next one's turn */
+    AHEAD = 1024,      /* bytes of a stream that are asked for before their turn */
 };
 
 typedef struct peak_job {
     const qn_ukr *ukr;
     uint8_t *buffer;
     int64_t bytes;
-    int64_t ns;                      /* for each */
-    double rate[4][QN_MAX_THREADS];  /* units a second, by member */
-    uint64_t seen[QN_MAX_THREADS];   /* results end here: nothing is computed for nobody */
+    int64_t ns;                     /* for each */
+    double rate[4][QN_MAX_THREADS]; /* units a second, by member */
+    uint64_t seen[QN_MAX_THREADS];  /* results end here: nothing is computed for nobody */
 } peak_job;
 
 /* A member's part of the buffer, whole cache lines. */
@@ -139,7 +139,8 @@ qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn
     if ((unsigned)level >= QN_CPU_LEVEL_COUNT) return QN_FAIL(err, invalid, "measure: no CPU level %d", (int)level);
     if (threads < 0 || threads > QN_MAX_THREADS)
         return QN_FAIL(err, invalid, "measure: %d threads, 0 to %d expected", threads, QN_MAX_THREADS);
-    if (!(seconds >= 0 && seconds <= 3600)) return QN_FAIL(err, invalid, "measure: %g seconds, 0 to 3600 expected", seconds);
+    if (!(seconds >= 0 && seconds <= 3600))
+        return QN_FAIL(err, invalid, "measure: %g seconds, 0 to 3600 expected", seconds);
 
     qn_team *team = NULL;
     peak_job *job = qn__calloc(1, sizeof *job);
@@ -159,7 +160,8 @@ qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn
         qn__team_run(team, read_all, job);
         qn__team_run(team, int8_all, job);
         qn__team_run(team, f32_all, job);
-        *out = (qn_machine_peaks){n, total_of(job, 0, n), total_of(job, 1, n), total_of(job, 2, n), total_of(job, 2, n)};
+        *out =
+            (qn_machine_peaks){n, total_of(job, 0, n), total_of(job, 1, n), total_of(job, 2, n), total_of(job, 2, n)};
         if (has_bf16(job->ukr)) { /* a weight takes two products (act.h) */
             qn__team_run(team, bf16_all, job);
             out->bf16_gflops = total_of(job, 3, n) / 2;

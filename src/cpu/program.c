@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/program.c -- a segment compiled to a flat list of steps with every pointer resolved, and the walk over it.
  *
- * All members of the team walk the same list. A phase that is worth sharing is handed out in chunks, with a barrier behind it; small
- * phases are member 0's alone and need a barrier only where they meet shared ones, so that a chain of small nodes costs none.
+ * All members of the team walk the same list. A phase that is worth sharing is handed out in chunks, with a barrier
+ * behind it; small phases are member 0's alone and need a barrier only where they meet shared ones, so that a chain of
+ * small nodes costs none.
  *
- * A phase that finds a fault is the last one: member 0 leaves out what it would do alone, and all part ways at the next barrier, where they
- * agree on what came before it. */
+ * A phase that finds a fault is the last one: member 0 leaves out what it would do alone, and all part ways at the next
+ * barrier, where they agree on what came before it. */
 #include "cpu/program.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ typedef struct phase {
 } phase;
 
 typedef struct step {
-    qn_task task;             /* tile, phase, begin and end are the worker's */
+    qn_task task; /* tile, phase, begin and end are the worker's */
     const qn_cpu_op *op;
     phase phases[QN_CPU_MAX_PHASES];
 } step;
@@ -31,13 +32,16 @@ struct qn_program {
     qn_fault fault;
 };
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 /* Memory of a param or an output that is bound before the run: see rebind. */
-static bool is_unbound(const qn_node *root) { return !root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound)); }
+static bool is_unbound(const qn_node *root)
+{
+    return !root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound));
+}
 
-static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const qn_node *user, const qn_node *n, uint8_t **out,
-                           qn_error *err)
+static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const qn_node *user, const qn_node *n,
+                           uint8_t **out, qn_error *err)
 {
     const qn_node *root = n->root;
     const qn_buffer *buffer = root->buffer ? root->buffer : segment->activations;
@@ -45,7 +49,8 @@ static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const q
     if (is_unbound(root)) return QN_OK;
     const bool lost = !root->buffer && root->place != user->place;
     if (lost || !buffer || !buffer->host || buffer->backend != &cpu->base)
-        return QN_FAIL(err, invalid, "%s: %s \"%s\" needs \"%s\", which lies in %s: backends may not read each other's buffers",
+        return QN_FAIL(err, invalid,
+                       "%s: %s \"%s\" needs \"%s\", which lies in %s: backends may not read each other's buffers",
                        cpu->base.name, qn_node_op_name(user), user->name, n->name[0] ? n->name : qn_node_op_name(n),
                        lost || !buffer ? "another backend's activations" : buffer->backend->name);
 
@@ -62,8 +67,8 @@ static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const q
     return QN_OK;
 }
 
-static qn_status view_of(const qn_cpu *cpu, const qn_segment *segment, const qn_node *user, const qn_node *n, qn_view *out,
-                         qn_error *err)
+static qn_status view_of(const qn_cpu *cpu, const qn_segment *segment, const qn_node *user, const qn_node *n,
+                         qn_view *out, qn_error *err)
 {
     const qn_dtype_info *d = qn_dtype_get(n->dtype);
     QN_TRY(memory_of(cpu, segment, user, n, &out->data, err));
@@ -102,7 +107,8 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
 
     const uint64_t need = s->op->scratch ? s->op->scratch(cpu->ukr, n) : 0;
     const qn_buffer *buffer = segment->activations;
-    if (need > n->scratch_bytes || (need > 0 && (!buffer || n->scratch_offset > buffer->bytes || need > buffer->bytes - n->scratch_offset)))
+    if (need > n->scratch_bytes ||
+        (need > 0 && (!buffer || n->scratch_offset > buffer->bytes || need > buffer->bytes - n->scratch_offset)))
         return QN_FAIL(err, invalid, "%s: \"%s\" needs %llu bytes of scratch, %llu planned", cpu->base.name, n->name,
                        (unsigned long long)need, (unsigned long long)n->scratch_bytes);
     t->scratch = need > 0 ? (uint8_t *)buffer->host + n->scratch_offset : NULL;
@@ -118,10 +124,11 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
     return QN_OK;
 }
 
-/* ---- steps that prepare the same --------------------------------------------------------------------------------------
- * Neighbours that read one source, such as the products for queries, keys and values, prepare it once, in the scratch of the last of
- * them. Nothing else that outlives the first lies there: what is alive at the last one does not by the plan, and what dies before
- * is a source or a result of the others, which is looked at here. */
+/* ---- steps that prepare the same
+ * -------------------------------------------------------------------------------------- Neighbours that read one
+ * source, such as the products for queries, keys and values, prepare it once, in the scratch of the last of them.
+ * Nothing else that outlives the first lies there: what is alive at the last one does not by the plan, and what dies
+ * before is a source or a result of the others, which is looked at here. */
 
 static bool apart(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
 {
@@ -173,7 +180,8 @@ static void rebind_view(qn_view *view, const qn_node *n, const qn_buffer *activa
     if (is_unbound(root)) return;
     const qn_buffer *buffer = root->buffer ? root->buffer : activations;
     const qn_dtype_info *d = qn_dtype_get(n->dtype);
-    view->data = (uint8_t *)buffer->host + (root->buffer ? root->buffer_offset : root->offset) + n->layout.offset / d->block_elems * d->block_bytes;
+    view->data = (uint8_t *)buffer->host + (root->buffer ? root->buffer_offset : root->offset) +
+                 n->layout.offset / d->block_elems * d->block_bytes;
 }
 
 void qn__cpu_rebind(qn_program *program, const qn_buffer *activations)
@@ -182,7 +190,8 @@ void qn__cpu_rebind(qn_program *program, const qn_buffer *activations)
         qn_task *t = &program->steps[i].task;
         rebind_view(&t->dst, t->node, activations);
         for (int k = 0; k < t->n_src; k++) rebind_view(&t->src[k], t->node->src[k], activations);
-        if (t->scratch) t->scratch = (uint8_t *)activations->host + (t->scratch - (uint8_t *)program->activations->host);
+        if (t->scratch)
+            t->scratch = (uint8_t *)activations->host + (t->scratch - (uint8_t *)program->activations->host);
     }
     program->activations = activations;
 }
@@ -216,13 +225,14 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
     return QN_OK;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 void qn__bad_index(const qn_task *t, int32_t strict, int dim, int64_t index, int64_t size)
 {
     qn_fault *f = t->fault;
     int32_t expected = 0;
-    while (!atomic_compare_exchange_weak_explicit(&f->busy, &expected, 1, memory_order_acquire, memory_order_relaxed)) expected = 0;
+    while (!atomic_compare_exchange_weak_explicit(&f->busy, &expected, 1, memory_order_acquire, memory_order_relaxed))
+        expected = 0;
     const int32_t at = atomic_load_explicit(&f->at, memory_order_relaxed);
     if (t->at < at || (t->at == at && (dim < f->dim || (dim == f->dim && index < f->index)))) {
         f->call = qn__strict_name(strict);
@@ -239,7 +249,7 @@ static bool faulty(const qn_fault *f, int32_t at) { return atomic_load_explicit(
 
 typedef struct walk {
     const qn_program *program;
-    int32_t from, to;         /* steps */
+    int32_t from, to; /* steps */
     double *node_ns;
 } walk;
 
@@ -297,9 +307,11 @@ static void walk_range(qn_program *program, int32_t from, int32_t to, double *no
 static qn_status fault_error(const qn_program *program, const qn_run *run, qn_error *err)
 {
     const qn_fault *f = &program->fault;
-    if (run && run->stopped) *run->stopped = program->steps[atomic_load_explicit(&f->at, memory_order_relaxed) / QN_CPU_MAX_PHASES].task.node->id;
-    return QN_FAIL(err, invalid, "%s: index %lld is out of range for dimension %d of size %lld", f->call, (long long)f->index, f->dim,
-                   (long long)f->size);
+    if (run && run->stopped)
+        *run->stopped =
+            program->steps[atomic_load_explicit(&f->at, memory_order_relaxed) / QN_CPU_MAX_PHASES].task.node->id;
+    return QN_FAIL(err, invalid, "%s: index %lld is out of range for dimension %d of size %lld", f->call,
+                   (long long)f->index, f->dim, (long long)f->size);
 }
 
 qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
@@ -322,7 +334,9 @@ qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
             go = run->eval(run->eval_ctx, n, true);
         }
         if (!go && run->stopped) *run->stopped = n->id;
-        if (!go) return QN_FAIL(err, cancelled, "stopped by a callback at node %d, %s \"%s\"", n->id, qn_node_op_name(n), n->name);
+        if (!go)
+            return QN_FAIL(err, cancelled, "stopped by a callback at node %d, %s \"%s\"", n->id, qn_node_op_name(n),
+                           n->name);
     }
     return QN_OK;
 }

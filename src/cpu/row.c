@@ -30,8 +30,10 @@ bool qn__rows_uniform(const qn_layout *l, int64_t *stride)
     int64_t step = 0, reach = 0; /* reach: where the next outer dimension has to step to */
     for (int i = l->rank - 2; i >= 0; i--) {
         if (l->dim[i] == 1) continue;
-        if (reach == 0) step = l->stride[i];
-        else if (l->stride[i] != reach) return false;
+        if (reach == 0)
+            step = l->stride[i];
+        else if (l->stride[i] != reach)
+            return false;
         reach = l->stride[i] * l->dim[i];
         if (reach == 0) return false; /* a broadcast dimension: distance 0, which means "one row" here */
     }
@@ -53,7 +55,8 @@ static void gather_f32(const uint8_t *row, int64_t step, int64_t n, float *dst)
     for (int64_t i = 0; i < n; i++) memcpy(dst + i, row + i * step * 4, 4);
 }
 
-void qn__row_load(const qn_ukr *ukr, qn_dtype dtype, const uint8_t *row, int64_t step, int64_t first, int64_t n, float *dst)
+void qn__row_load(const qn_ukr *ukr, qn_dtype dtype, const uint8_t *row, int64_t step, int64_t first, int64_t n,
+                  float *dst)
 {
     row += qn__elems_bytes(dtype, first * step);
     if (dtype == QN_DTYPE_I32) {
@@ -117,8 +120,10 @@ void qn__row_store(const qn_ukr *ukr, qn_dtype dtype, uint8_t *row, float *x, in
         store_ints(row, x, n);
     } else {
         for (int64_t i = 0; i < n; i++) x[i] = isfinite(x[i]) ? x[i] : 0;
-        if (dtype == QN_DTYPE_Q8_0) ukr->f32_to_q8_0(row, x, n);
-        else qn__quant_get(dtype)->pack(x, row, n, NULL);
+        if (dtype == QN_DTYPE_Q8_0)
+            ukr->f32_to_q8_0(row, x, n);
+        else
+            qn__quant_get(dtype)->pack(x, row, n, NULL);
     }
 }
 
@@ -126,8 +131,10 @@ void qn__row_move(qn_dtype dtype, uint8_t *dst, const uint8_t *row, int64_t step
 {
     const int64_t bytes = qn_dtype_get(dtype)->block_bytes;
     if (n == 0) return;
-    if (step == 1) memcpy(dst, row, (size_t)qn__elems_bytes(dtype, n));
-    else for (int64_t i = 0; i < n; i++) memcpy(dst + i * bytes, row + i * step * bytes, (size_t)bytes);
+    if (step == 1)
+        memcpy(dst, row, (size_t)qn__elems_bytes(dtype, n));
+    else
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * bytes, row + i * step * bytes, (size_t)bytes);
 }
 
 bool qn__want_dtype(const qn_node *user, const char *what, const qn_node *n, qn_dtype dtype, qn_error *err)

@@ -26,13 +26,18 @@ static inline uint8_t *qn__row_at(const qn_view *v, int64_t row)
 {
     return v->data + qn__elems_bytes(v->dtype, qn__row_start(&v->layout, row));
 }
-static inline float *qn__row_f32(const qn_view *v, int64_t row) { return (float *)(void *)v->data + qn__row_start(&v->layout, row); }
+static inline float *qn__row_f32(const qn_view *v, int64_t row)
+{
+    return (float *)(void *)v->data + qn__row_start(&v->layout, row);
+}
 
-/* Elements [first, first + n) of a row as float32; `row` points at its element 0. Blocks: step is 1, first and n multiples. */
-void qn__row_load(const qn_ukr *ukr, qn_dtype dtype, const uint8_t *row, int64_t step, int64_t first, int64_t n, float *dst);
+/* Elements [first, first + n) of a row as float32; `row` points at its element 0. Blocks: step is 1, first and n
+ * multiples. */
+void qn__row_load(const qn_ukr *ukr, qn_dtype dtype, const uint8_t *row, int64_t step, int64_t first, int64_t n,
+                  float *dst);
 bool qn__row_loads(const qn_ukr *ukr, qn_dtype dtype);
-/* n float32 values into a dense row of `dtype`. I32 truncates and saturates. In block formats what is not finite becomes 0,
- * since one such value would take 31 others with it. `x` may be changed. */
+/* n float32 values into a dense row of `dtype`. I32 truncates and saturates. In block formats what is not finite
+ * becomes 0, since one such value would take 31 others with it. `x` may be changed. */
 void qn__row_store(const qn_ukr *ukr, qn_dtype dtype, uint8_t *row, float *x, int64_t n);
 bool qn__row_stores(qn_dtype dtype);
 

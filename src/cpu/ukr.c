@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr.c -- builds the tables, each rung over its base, once. A level that this processor lacks is the best it has below. */
+/* src/cpu/ukr.c -- builds the tables, each rung over its base, once. A level that this processor lacks is the best it
+ * has below. */
 #include "cpu/ukr.h"
 
 #include "base/thread.h"
@@ -16,8 +17,11 @@ static const rung rungs[QN_CPU_LEVEL_COUNT] = {QN_CPU_LEVEL_ROWS(RUNG)};
 
 static void fill_kv(qn_ukr *ukr)
 {
-#define KV(dtype, name) ukr->kv[QN_DTYPE_##dtype] = (qn_kv_rows){ukr->gather_##name, ukr->attn_pack_k_##name, ukr->attn_pack_v_##name};
+#define KV(dtype, name) \
+    ukr->kv[QN_DTYPE_##dtype] = (qn_kv_rows){ukr->gather_##name, ukr->attn_pack_k_##name, ukr->attn_pack_v_##name};
+    /* clang-format off */
     KV(F16, f16) KV(BF16, bf16) KV(Q8_0, q8_0)
+    /* clang-format on */
 #undef KV
 }
 

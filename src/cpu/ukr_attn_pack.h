@@ -3,8 +3,8 @@
  *   INT_KEEP where reading sixteen floats is cheaper than making them of bytes or bfloat16
  *   INT_HALVES and h_highest(p, n)     the highest of n halves without their signs
  *   INT_FP16 and                       binary16, 32 at a time, where rows are finite and have a multiple of 32
- *     h_highest_pairs(p, n)            sixteen numbers, the highest of which is the highest of n halves without their signs
- *     h_to_i16(y, p, power)            y = rint(p 2^power), whose magnitude is below 2^15; power: binary16
+ *     h_highest_pairs(p, n)            sixteen numbers, the highest of which is the highest of n halves without their
+ * signs h_to_i16(y, p, power)            y = rint(p 2^power), whose magnitude is below 2^15; power: binary16
  *     h_to_pairs(y, p, power, p1, power1)    the same of two rows, pair by pair; p1 may be NULL for zeros
  *   INT_Q8 and                         rows of Q8_0 by their blocks' integers
  *     i_squares(p)                     sixteen numbers whose sum is that of the squares of 32 int8; not where INT_KEEP
@@ -41,8 +41,8 @@ INLINE lanes in_q8_0(const uint8_t *row, int64_t i)
 /* The exponents of numbers that are not negative, as they stand in the bits. */
 INLINE lanes exponents(ints bits) { return l_mul(l_of_int(i_and(bits, 0x7f800000)), l_set(0x1p-23f)); }
 
-/* A row is read twice. Where INT_KEEP, what it took to make floats of it is done once: [16, n] of them, n at most 256. One instruction makes
- * them of halves, which is as fast as to keep them. */
+/* A row is read twice. Where INT_KEEP, what it took to make floats of it is done once: [16, n] of them, n at most 256.
+ * One instruction makes them of halves, which is as fast as to keep them. */
 #ifdef INT_KEEP
 enum { KEPT = 16 * 256 };
 INLINE lanes in_first(in_row *in, float *kept, int64_t at, const uint8_t *row, int64_t i)
@@ -57,16 +57,26 @@ INLINE lanes in_again(in_row *in, const float *kept, int64_t at, const uint8_t *
 }
 #else
 enum { KEPT = 1 };
-INLINE lanes in_first(in_row *in, float *kept, int64_t at, const uint8_t *row, int64_t i) { return (void)kept, (void)at, in(row, i); }
-INLINE lanes in_again(in_row *in, const float *kept, int64_t at, const uint8_t *row, int64_t i) { return (void)kept, (void)at, in(row, i); }
+INLINE lanes in_first(in_row *in, float *kept, int64_t at, const uint8_t *row, int64_t i)
+{
+    return (void)kept, (void)at, in(row, i);
+}
+INLINE lanes in_again(in_row *in, const float *kept, int64_t at, const uint8_t *row, int64_t i)
+{
+    return (void)kept, (void)at, in(row, i);
+}
 #endif
 
 #if defined INT_Q8 && !defined PACK_F16_ONLY
 #define Q8_HERE
-/* A power of two is all that depends on a row as a whole. Here it comes from scales and integers instead of the elements as floats; or it does
- * not, then false, and the general way finds it. by: [n / 32, 16] scales of the rows' blocks. */
+/* A power of two is all that depends on a row as a whole. Here it comes from scales and integers instead of the
+ * elements as floats; or it does not, then false, and the general way finds it. by: [n / 32, 16] scales of the rows'
+ * blocks. */
 enum { Q8_BLOCK = 32, Q8_MOST = 256 / Q8_BLOCK };
-INLINE const int8_t *q8_quants(const uint8_t *row, int64_t block) { return ((const qn_block_Q8_0 *)(const void *)row + block)->qs; }
+INLINE const int8_t *q8_quants(const uint8_t *row, int64_t block)
+{
+    return ((const qn_block_Q8_0 *)(const void *)row + block)->qs;
+}
 
 INLINE lanes q8_scales(const uint8_t *const *row, int64_t block)
 {
@@ -76,8 +86,8 @@ INLINE lanes q8_scales(const uint8_t *const *row, int64_t block)
 }
 
 #ifndef INT_KEEP
-/* The sums of squares but for their last bits: neither these nor the chains of pack_k_some are off by more than 20 roundings of 2^-24, so the
- * exponents are the same where none is within 64 steps of the next. */
+/* The sums of squares but for their last bits: neither these nor the chains of pack_k_some are off by more than 20
+ * roundings of 2^-24, so the exponents are the same where none is within 64 steps of the next. */
 INLINE bool q8_squares(lanes *square, float by[Q8_MOST][16], const uint8_t *const *row, const int64_t n)
 {
     lanes sum[16];
@@ -121,7 +131,8 @@ INLINE void q8_times(float by[Q8_MOST][16], lanes power, const int64_t n)
 }
 #endif
 
-/* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once. */
+/* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once.
+ */
 INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *const *row, int rows, const int64_t n)
 {
     lanes sum[16], square;
@@ -173,7 +184,7 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
     for (int c = 0; c < rows; c++, y += n) {
         const lanes factor = l_set(up[c]);
         int64_t i = 0;
-#define INTEGERS(i) i_round(l_mul(in_again(in, kept, c * n, row[c], i), factor))
+#define INTEGERS(i) i_round(l_mul(in_again(in, kept, c *n, row[c], i), factor))
         for (; i + 32 <= n; i += 32) i_to_i16_2(y + i, INTEGERS(i), INTEGERS(i + 16));
         if (i < n) i_to_i16(y + i, INTEGERS(i));
 #undef INTEGERS
@@ -207,7 +218,8 @@ INLINE ints highest_of_rows(in_row *in, float *kept, const uint8_t *const *row, 
     return i_highests(highest);
 }
 
-INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight, const uint8_t *const *row, int rows, const int64_t n)
+INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight, const uint8_t *const *row, int rows,
+                        const int64_t n)
 {
     float up[16], kept[KEPT];
     ints highest;
@@ -224,7 +236,8 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
     const lanes ups = l_scale_by(l_set(1), l_add(power, l_set(QN_EXP_MAGIC)));
     l_store(up, ups);
     l_store_n(weight, rows, l_if_less(exponent, too_high, ups, l_set(NAN)));
-    l_store_n(log_scale, rows, l_if_less(exponent, too_high, l_mul(l_sub(l_set(0), power), l_set(QN_ATTN_LN2)), l_set(NAN)));
+    l_store_n(log_scale, rows,
+              l_if_less(exponent, too_high, l_mul(l_sub(l_set(0), power), l_set(QN_ATTN_LN2)), l_set(NAN)));
 #ifdef INT_FP16
     if (in == in_f16 && n % 32 == 0 && i_highest(highest) < 0x7f800000) {
         uint16_t by[17];
@@ -251,11 +264,12 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
     for (int c = 0; c < rows; c += 2, y += 2 * n) {
         const bool two = c + 1 < rows;
         const lanes up0 = l_set(up[c]), up1 = l_set(two ? up[c + 1] : 0);
-#ifdef INT_HALVES /* of halves nothing was kept; a product with a power of two is exact, so that a sum may round it, into the low half */
-#define AGAIN(c, i) (in == in_f16 || in == in_bf16 ? in(row[c], i) : in_again(in, kept, (c) * n, row[c], i))
+#ifdef INT_HALVES /* of halves nothing was kept; a product with a power of two is exact, so that a sum may round it, \
+                     into the low half */
+#define AGAIN(c, i)            (in == in_f16 || in == in_bf16 ? in(row[c], i) : in_again(in, kept, (c)*n, row[c], i))
 #define INTEGERS(c, factor, i) i_bits(l_fma(AGAIN(c, i), factor, l_set(0x1.8p23f)))
 #else
-#define INTEGERS(c, factor, i) i_round(l_mul(in_again(in, kept, (c) * n, row[c], i), factor))
+#define INTEGERS(c, factor, i) i_round(l_mul(in_again(in, kept, (c)*n, row[c], i), factor))
 #endif
         for (int64_t i = 0; i < n; i += 16)
             i_store(y + 2 * i, i_pairs(INTEGERS(c, up0, i), two ? INTEGERS(c + 1, up1, i) : i_zero()));
@@ -265,7 +279,8 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
 }
 
 /* Rows of sixteen cells, the last one repeated where there are less. */
-INLINE int rows_of(const uint8_t **row, const void *base, int64_t bytes, const int32_t *cell, int64_t c, int64_t n_cells)
+INLINE int rows_of(const uint8_t **row, const void *base, int64_t bytes, const int32_t *cell, int64_t c,
+                   int64_t n_cells)
 {
     const int rows = n_cells - c < 16 ? (int)(n_cells - c) : 16;
     for (int i = 0; i < 16; i++) {
@@ -275,34 +290,49 @@ INLINE int rows_of(const uint8_t **row, const void *base, int64_t bytes, const i
     return rows;
 }
 /* The usual head sizes are constants, so that loops over a row unroll. */
-#define PACK_K(in, base, bytes, cell)                                                                                  \
-    for (int64_t c = 0; c < n_cells; c += 16) {                                                                        \
-        const uint8_t *row[16];                                                                                        \
-        const int rows = rows_of(row, base, bytes, cell, c, n_cells);                                                  \
-        if (n == 64) pack_k_some(in, y + c * n, scale + c, row, rows, 64);                                             \
-        else if (n == 128) pack_k_some(in, y + c * n, scale + c, row, rows, 128);                                      \
-        else pack_k_some(in, y + c * n, scale + c, row, rows, n);                                                      \
+#define PACK_K(in, base, bytes, cell) \
+    for (int64_t c = 0; c < n_cells; c += 16) { \
+        const uint8_t *row[16]; \
+        const int rows = rows_of(row, base, bytes, cell, c, n_cells); \
+        if (n == 64) \
+            pack_k_some(in, y + c * n, scale + c, row, rows, 64); \
+        else if (n == 128) \
+            pack_k_some(in, y + c * n, scale + c, row, rows, 128); \
+        else \
+            pack_k_some(in, y + c * n, scale + c, row, rows, n); \
     }
-#define PACK_V(in, base, bytes, cell)                                                                                  \
-    for (int64_t c = 0; c < n_cells; c += 16) {                                                                        \
-        const uint8_t *row[16];                                                                                        \
-        const int rows = rows_of(row, base, bytes, cell, c, n_cells);                                                  \
-        if (n == 64) pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 64);                             \
-        else if (n == 128) pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 128);                      \
-        else pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, n);                                      \
+#define PACK_V(in, base, bytes, cell) \
+    for (int64_t c = 0; c < n_cells; c += 16) { \
+        const uint8_t *row[16]; \
+        const int rows = rows_of(row, base, bytes, cell, c, n_cells); \
+        if (n == 64) \
+            pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 64); \
+        else if (n == 128) \
+            pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 128); \
+        else \
+            pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, n); \
     }
-#define PACK_CELLS(format)                                                                                             \
-    void FN(attn_pack_k_##format)(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell, \
-                                  int64_t n_cells, int64_t n) { PACK_K(in_##format, base, cell_bytes, cell) }          \
-    void FN(attn_pack_v_##format)(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes,   \
-                                  const int32_t *cell, int64_t n_cells, int64_t n) { PACK_V(in_##format, base, cell_bytes, cell) }
+#define PACK_CELLS(format) \
+    void FN(attn_pack_k_##format)(int16_t * y, float *scale, const void *base, int64_t cell_bytes, \
+                                  const int32_t *cell, int64_t n_cells, int64_t n) \
+    { \
+        PACK_K(in_##format, base, cell_bytes, cell) \
+    } \
+    void FN(attn_pack_v_##format)(int16_t * y, float *log_scale, float *weight, const void *base, int64_t cell_bytes, \
+                                  const int32_t *cell, int64_t n_cells, int64_t n) \
+    { \
+        PACK_V(in_##format, base, cell_bytes, cell) \
+    }
 PACK_CELLS(f16)
 #ifndef PACK_F16_ONLY
 PACK_CELLS(bf16)
 PACK_CELLS(q8_0)
 #undef PACK_CELLS
 
-void FN(attn_pack_k)(int16_t *y, float *scale, const float *x, int64_t n_cells, int64_t n) { PACK_K(in_f32, x, 4 * n, (const int32_t *)NULL) }
+void FN(attn_pack_k)(int16_t *y, float *scale, const float *x, int64_t n_cells, int64_t n)
+{
+    PACK_K(in_f32, x, 4 * n, (const int32_t *)NULL)
+}
 
 void FN(attn_pack_v)(int16_t *y, float *log_scale, float *weight, const float *x, int64_t n_cells, int64_t n)
 {

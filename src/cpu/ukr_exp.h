@@ -9,16 +9,16 @@
 #ifndef QN_CPU_UKR_EXP_H
 #define QN_CPU_UKR_EXP_H
 
-#define QN_EXP_MIN -87.3365f /* exp is 2^-126 just above */
-#define QN_EXP_MAX 88.72283f /* the largest float whose exp is finite */
-#define QN_EXP_LOG2E 0x1.715476p+0f
-#define QN_EXP_MAGIC 0x1.8p+23f
+#define QN_EXP_MIN    -87.3365f /* exp is 2^-126 just above */
+#define QN_EXP_MAX    88.72283f /* the largest float whose exp is finite */
+#define QN_EXP_LOG2E  0x1.715476p+0f
+#define QN_EXP_MAGIC  0x1.8p+23f
 #define QN_EXP_LN2_HI 0x1.62e4p-1f
 #define QN_EXP_LN2_LO 0x1.7f7d1cp-20f
-#define QN_EXP_C0 0x1.fffffcp-2f
-#define QN_EXP_C1 0x1.555492p-3f
-#define QN_EXP_C2 0x1.5558f2p-5f
-#define QN_EXP_C3 0x1.123a2p-7f
-#define QN_EXP_C4 0x1.6a23dp-10f
+#define QN_EXP_C0     0x1.fffffcp-2f
+#define QN_EXP_C1     0x1.555492p-3f
+#define QN_EXP_C2     0x1.5558f2p-5f
+#define QN_EXP_C3     0x1.123a2p-7f
+#define QN_EXP_C4     0x1.6a23dp-10f
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_inline.h -- INLINE, for kernels that are made of many small functions and whose shifts and counts must become constants;
- * UNROLL_24 is UNROLL for more steps. A level's lanes.h comes first. */
+/* src/cpu/ukr_inline.h -- INLINE, for kernels that are made of many small functions and whose shifts and counts must
+ * become constants; UNROLL_24 is UNROLL for more steps. A level's lanes.h comes first. */
 #ifndef QN_CPU_UKR_INLINE_H
 #define QN_CPU_UKR_INLINE_H
 
 /* Everything is unrolled and inlined into its kernel, so that the number of columns and every shift are constants. A
- * sanitized build keeps loops and calls: with a check at each of so many accesses one file would take minutes to compile. */
+ * sanitized build keeps loops and calls: with a check at each of so many accesses one file would take minutes to
+ * compile. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED

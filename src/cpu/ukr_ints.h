@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_ints.h -- a block of any format that multiplies as integers (act.h), as plain integers: one function a format,
- * and a row of its list. Compiled by each file that includes it, for that file's level. */
+/* src/cpu/ukr_ints.h -- a block of any format that multiplies as integers (act.h), as plain integers: one function a
+ * format, and a row of its list. Compiled by each file that includes it, for that file's level. */
 #ifndef QN_CPU_UKR_INTS_H
 #define QN_CPU_UKR_INTS_H
 
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* value[i] = d * scale[i / sub] * w[i] - m * min[i / sub] in super-blocks; d * w[i] + m in blocks of 32. What a format does not
- * have is not written. */
+/* value[i] = d * scale[i / sub] * w[i] - m * min[i / sub] in super-blocks; d * w[i] + m in blocks of 32. What a format
+ * does not have is not written. */
 typedef struct qn_ints {
     float d, m;
     int16_t scale[16], min[16];
@@ -20,12 +20,14 @@ typedef struct qn_ints {
 typedef void (*qn_ints_fn)(const void *block, qn_ints *out);
 
 /* FORMAT(name, elements of a sub-block; 32 in QN_INTS_32, has a minimum, lowest w, highest w) */
-#define QN_INTS_32(FORMAT)                                                                                             \
-    FORMAT(Q4_0, 32, 0, -8, 7) FORMAT(Q4_1, 32, 1, 0, 15) FORMAT(Q5_0, 32, 0, -16, 15) FORMAT(Q5_1, 32, 1, 0, 31)      \
+/* clang-format off */
+#define QN_INTS_32(FORMAT) \
+    FORMAT(Q4_0, 32, 0, -8, 7) FORMAT(Q4_1, 32, 1, 0, 15) FORMAT(Q5_0, 32, 0, -16, 15) FORMAT(Q5_1, 32, 1, 0, 31) \
     FORMAT(Q8_0, 32, 0, -128, 127) FORMAT(IQ4_NL, 32, 0, -127, 113) FORMAT(MXFP4, 32, 0, -12, 12)
-#define QN_INTS_256(FORMAT)                                                                                            \
-    FORMAT(Q2_K, 16, 1, 0, 3) FORMAT(Q3_K, 16, 0, -4, 3) FORMAT(Q4_K, 32, 1, 0, 15) FORMAT(Q5_K, 32, 1, 0, 31)         \
+#define QN_INTS_256(FORMAT) \
+    FORMAT(Q2_K, 16, 1, 0, 3) FORMAT(Q3_K, 16, 0, -4, 3) FORMAT(Q4_K, 32, 1, 0, 15) FORMAT(Q5_K, 32, 1, 0, 31) \
     FORMAT(Q6_K, 16, 0, -32, 31) FORMAT(IQ4_XS, 32, 0, -127, 113)
+/* clang-format on */
 
 static inline void qn__ints_nibbles(const uint8_t *qs, int off, int8_t *w)
 {
@@ -155,7 +157,8 @@ static inline void qn__ints_Q6_K(const void *block, qn_ints *out)
     out->d = qn__f16_to_f32(b->d);
     for (int j = 0; j < 8; j++)
         for (int i = 0; i < 32; i++) {
-            const int low = b->ql[j / 4 * 64 + j % 2 * 32 + i] >> j / 2 % 2 * 4 & 15, high = b->qh[j / 4 * 32 + i] >> j % 4 * 2 & 3;
+            const int low = b->ql[j / 4 * 64 + j % 2 * 32 + i] >> j / 2 % 2 * 4 & 15,
+                      high = b->qh[j / 4 * 32 + i] >> j % 4 * 2 & 3;
             out->w[j * 32 + i] = (int8_t)((low | high << 4) - 32);
         }
     for (int j = 0; j < 16; j++) out->scale[j] = b->scales[j];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_lanes.h -- what the files that write rows of ukr.def over sixteen lanes share: the loop over an array, and exp. Comes after
- * a level's lanes.h. */
+/* src/cpu/ukr_lanes.h -- what the files that write rows of ukr.def over sixteen lanes share: the loop over an array,
+ * and exp. Comes after a level's lanes.h. */
 #ifndef QN_CPU_UKR_LANES_H
 #define QN_CPU_UKR_LANES_H
 
@@ -8,18 +8,18 @@
 
 #include <math.h>
 
-/* Full blocks: BODY with loads and stores as they are; the rest: with the masked ones. `LOAD(p)` and `STORE(p, x)` act at
- * index i. */
-#define EACH(n, BODY)                                                                                                  \
-    do {                                                                                                               \
-        int64_t i = 0;                                                                                                 \
-        for (; i + 16 <= (n); i += 16) { BODY(LOAD_ALL, STORE_ALL) }                                                   \
-        const int rest = (int)((n) - i);                                                                               \
-        if (rest > 0) { BODY(LOAD_REST, STORE_REST) }                                                                  \
+/* Full blocks: BODY with loads and stores as they are; the rest: with the masked ones. `LOAD(p)` and `STORE(p, x)` act
+ * at index i. */
+#define EACH(n, BODY) \
+    do { \
+        int64_t i = 0; \
+        for (; i + 16 <= (n); i += 16) { BODY(LOAD_ALL, STORE_ALL) } \
+        const int rest = (int)((n)-i); \
+        if (rest > 0) { BODY(LOAD_REST, STORE_REST) } \
     } while (0)
-#define LOAD_ALL(p) l_load((p) + i)
-#define STORE_ALL(p, x) l_store((p) + i, x)
-#define LOAD_REST(p) l_load_n((p) + i, rest, l_set(0))
+#define LOAD_ALL(p)      l_load((p) + i)
+#define STORE_ALL(p, x)  l_store((p) + i, x)
+#define LOAD_REST(p)     l_load_n((p) + i, rest, l_set(0))
 #define STORE_REST(p, x) l_store_n((p) + i, rest, x)
 
 static inline lanes exp_lanes(lanes x)

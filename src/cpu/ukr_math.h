@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_math.h -- functions of floats and sums over them, in sixteen lanes, written once. A level's math.c defines FN(name) and
- * includes its lanes.h, its lanes_math.h and then this. The constants are ukr_math_const.h's; ref/math.c does the same one by one. */
+/* src/cpu/ukr_math.h -- functions of floats and sums over them, in sixteen lanes, written once. A level's math.c
+ * defines FN(name) and includes its lanes.h, its lanes_math.h and then this. The constants are ukr_math_const.h's;
+ * ref/math.c does the same one by one. */
 #include "cpu/ukr.h"
 #include "cpu/ukr_lanes.h"
 #include "cpu/ukr_math_const.h"
@@ -8,27 +9,31 @@
 #include <float.h>
 #include <stdbool.h>
 
-#define MAP1(name, expr)                                                                                               \
+#define MAP1(name, expr) \
     void FN(name)(float *y, const float *x, int64_t n) { EACH(n, expr); }
-#define MAP2(name, expr)                                                                                               \
+#define MAP2(name, expr) \
     void FN(name)(float *y, const float *a, const float *b, int64_t n) { EACH(n, expr); }
 
-/* ---- one rounding or none -------------------------------------------------------------------------------------------- */
+/* ---- one rounding or none -------------------------------------------------------------------- */
 
-#define SUB(LOAD, STORE) STORE(y, l_sub(LOAD(a), LOAD(b)));
-#define DIV(LOAD, STORE) STORE(y, l_div(LOAD(a), LOAD(b)));
-#define SQRT(LOAD, STORE) STORE(y, l_sqrt(LOAD(x)));
+#define SUB(LOAD, STORE)   STORE(y, l_sub(LOAD(a), LOAD(b)));
+#define DIV(LOAD, STORE)   STORE(y, l_div(LOAD(a), LOAD(b)));
+#define SQRT(LOAD, STORE)  STORE(y, l_sqrt(LOAD(x)));
+/* clang-format off */
 MAP2(sub_f32, SUB)
 MAP2(div_f32, DIV)
 MAP1(sqrt_f32, SQRT)
+/* clang-format on */
 #define FLOOR(LOAD, STORE) STORE(y, l_floor(LOAD(x)));
-#define CEIL(LOAD, STORE) STORE(y, l_ceil(LOAD(x)));
+#define CEIL(LOAD, STORE)  STORE(y, l_ceil(LOAD(x)));
 #define ROUND(LOAD, STORE) STORE(y, l_rint(LOAD(x)));
 #define TRUNC(LOAD, STORE) STORE(y, l_trunc(LOAD(x)));
+/* clang-format off */
 MAP1(floor_f32, FLOOR)
 MAP1(ceil_f32, CEIL)
 MAP1(round_f32, ROUND)
 MAP1(trunc_f32, TRUNC)
+/* clang-format on */
 
 /* l_max and l_min give their second operand where either is NaN */
 static inline lanes either_max(lanes a, lanes b) { return l_keep_nan(a, l_max(a, b)); }
@@ -41,14 +46,14 @@ MAP2(minimum_f32, MIN)
 void FN(clamp_f32)(float *y, const float *x, float lo, float hi, int64_t n)
 {
     const lanes low = l_set(lo), high = l_set(hi);
-#define BODY(LOAD, STORE)                                                                                              \
-    const lanes v = LOAD(x), up = l_if_less(v, low, low, v);                                                           \
+#define BODY(LOAD, STORE) \
+    const lanes v = LOAD(x), up = l_if_less(v, low, low, v); \
     STORE(y, l_if_less(high, up, high, up));
     EACH(n, BODY);
 #undef BODY
 }
 
-/* ---- exponentials and their kin -------------------------------------------------------------------------------------- */
+/* ---- exponentials and their kin -------------------------------------------------------------- */
 
 /* log(m) / ln 2 is wanted of log2: then e comes in after the product */
 static inline lanes log_of(lanes x, bool base_2)
@@ -97,7 +102,7 @@ static inline lanes expm1_lanes(lanes x)
     return l_keep_nan(x, l_if_less(a, l_set(QN_EXPM1_NEAR), near, l_sub(exp_lanes(x), l_set(1))));
 }
 
-/* ---- angles ---------------------------------------------------------------------------------------------------------- */
+/* ---- angles ---------------------------------------------------------------------------------- */
 
 /* x = n pi/2 + r; n in the lowest bits of *t */
 static inline lanes rest_of_angle(lanes x, lanes *t)
@@ -157,28 +162,29 @@ static void mend_far(float *y, const float *x, int64_t n, float (*far)(float))
     }
 }
 /* y may be x, so x is looked at before. */
-#define ANGLE(name, expr)                                                                                              \
-    void FN(name##_f32)(float *y, const float *x, int64_t n)                                                           \
-    {                                                                                                                  \
-        for (int64_t i = 0; i < n; i += 16) {                                                                          \
-            const int rest = n - i < 16 ? (int)(n - i) : 16;                                                           \
-            const lanes v = rest == 16 ? l_load(x + i) : l_load_n(x + i, rest, l_set(0)), made = expr(v);              \
-            float own[16];                                                                                             \
-            const bool far = !l_all_finite(l_mul(v, l_set(QN_FAR_TO_MAX)));                                            \
-            if (far) l_store(own, v);                                                                                  \
-            if (rest == 16) l_store(y + i, made);                                                                      \
-            else l_store_n(y + i, rest, made);                                                                         \
-            if (far) mend_far(y + i, own, rest, qn__far_##name);                                                       \
-        }                                                                                                              \
+#define ANGLE(name, expr) \
+    void FN(name##_f32)(float *y, const float *x, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n; i += 16) { \
+            const int rest = n - i < 16 ? (int)(n - i) : 16; \
+            const lanes v = rest == 16 ? l_load(x + i) : l_load_n(x + i, rest, l_set(0)), made = expr(v); \
+            float own[16]; \
+            const bool far = !l_all_finite(l_mul(v, l_set(QN_FAR_TO_MAX))); \
+            if (far) l_store(own, v); \
+            if (rest == 16) \
+                l_store(y + i, made); \
+            else \
+                l_store_n(y + i, rest, made); \
+            if (far) mend_far(y + i, own, rest, qn__far_##name); \
+        } \
     }
+/* clang-format off */
 ANGLE(sin, sin_lanes)
 ANGLE(cos, cos_lanes)
 ANGLE(tan, tan_lanes)
+/* clang-format on */
 
-static inline lanes sigmoid_lanes(lanes x)
-{
-    return l_div(l_set(1), l_add(l_set(1), exp_lanes(l_sub(l_set(0), x))));
-}
+static inline lanes sigmoid_lanes(lanes x) { return l_div(l_set(1), l_add(l_set(1), exp_lanes(l_sub(l_set(0), x)))); }
 
 static inline lanes tanh_lanes(lanes x)
 {
@@ -236,17 +242,18 @@ static inline lanes gelu_tanh_slope_lanes(lanes x)
     return l_fma(l_mul(x, s), l_mul(l_mul(l_min(l_set(FLT_MAX), e), s), du), s);
 }
 
-#define EXP(LOAD, STORE) STORE(y, exp_lanes(LOAD(x)));
-#define LOG(LOAD, STORE) STORE(y, log_lanes(LOAD(x)));
-#define LOG2(LOAD, STORE) STORE(y, log_of(LOAD(x), true));
-#define LOG1P(LOAD, STORE) STORE(y, log1p_lanes(LOAD(x)));
-#define EXPM1(LOAD, STORE) STORE(y, expm1_lanes(LOAD(x)));
-#define ATAN(LOAD, STORE) STORE(y, atan_lanes(LOAD(x)));
-#define SIGMOID(LOAD, STORE) STORE(y, sigmoid_lanes(LOAD(x)));
-#define TANH(LOAD, STORE) STORE(y, tanh_lanes(LOAD(x)));
-#define ERF(LOAD, STORE) STORE(y, erf_lanes(LOAD(x)));
-#define GELU(LOAD, STORE) STORE(y, gelu_lanes(LOAD(x)));
-#define GELU_TANH(LOAD, STORE) STORE(y, gelu_tanh_lanes(LOAD(x)));
+#define EXP(LOAD, STORE)            STORE(y, exp_lanes(LOAD(x)));
+#define LOG(LOAD, STORE)            STORE(y, log_lanes(LOAD(x)));
+#define LOG2(LOAD, STORE)           STORE(y, log_of(LOAD(x), true));
+#define LOG1P(LOAD, STORE)          STORE(y, log1p_lanes(LOAD(x)));
+#define EXPM1(LOAD, STORE)          STORE(y, expm1_lanes(LOAD(x)));
+#define ATAN(LOAD, STORE)           STORE(y, atan_lanes(LOAD(x)));
+#define SIGMOID(LOAD, STORE)        STORE(y, sigmoid_lanes(LOAD(x)));
+#define TANH(LOAD, STORE)           STORE(y, tanh_lanes(LOAD(x)));
+#define ERF(LOAD, STORE)            STORE(y, erf_lanes(LOAD(x)));
+#define GELU(LOAD, STORE)           STORE(y, gelu_lanes(LOAD(x)));
+#define GELU_TANH(LOAD, STORE)      STORE(y, gelu_tanh_lanes(LOAD(x)));
+/* clang-format off */
 MAP1(exp_f32, EXP)
 MAP1(log_f32, LOG)
 MAP1(log2_f32, LOG2)
@@ -258,15 +265,19 @@ MAP1(tanh_f32, TANH)
 MAP1(erf_f32, ERF)
 MAP1(gelu_f32, GELU)
 MAP1(gelu_tanh_f32, GELU_TANH)
+/* clang-format on */
 
-#define GELU_BACK(LOAD, STORE) STORE(y, l_mul(LOAD(dy), gelu_slope_lanes(LOAD(x))));
+#define GELU_BACK(LOAD, STORE)      STORE(y, l_mul(LOAD(dy), gelu_slope_lanes(LOAD(x))));
 #define GELU_TANH_BACK(LOAD, STORE) STORE(y, l_mul(LOAD(dy), gelu_tanh_slope_lanes(LOAD(x))));
 void FN(gelu_back_f32)(float *y, const float *dy, const float *x, int64_t n) { EACH(n, GELU_BACK); }
 void FN(gelu_tanh_back_f32)(float *y, const float *dy, const float *x, int64_t n) { EACH(n, GELU_TANH_BACK); }
 
-/* ---- over an array: element i goes to chain i mod 64 ----------------------------------------------------------------- */
+/* ---- over an array: element i goes to chain i mod 64 ----------------------------------------- */
 
-static inline float chains_sum(const lanes acc[4]) { return l_sum(l_add(l_add(acc[0], acc[2]), l_add(acc[1], acc[3]))); }
+static inline float chains_sum(const lanes acc[4])
+{
+    return l_sum(l_add(l_add(acc[0], acc[2]), l_add(acc[1], acc[3])));
+}
 
 float FN(sum_f32)(const float *x, int64_t n)
 {
@@ -338,10 +349,13 @@ float FN(lowest_f32)(const float *x, int64_t n)
 void FN(math_init)(qn_ukr *ukr)
 {
 #define SET(name) ukr->name = FN(name);
+    /* clang-format off */
     SET(sub_f32) SET(div_f32) SET(sqrt_f32) SET(maximum_f32) SET(minimum_f32) SET(clamp_f32)
     SET(floor_f32) SET(ceil_f32) SET(round_f32) SET(trunc_f32) SET(log2_f32) SET(log1p_f32) SET(expm1_f32)
     SET(sin_f32) SET(cos_f32) SET(tan_f32) SET(atan_f32)
-    SET(exp_f32) SET(log_f32) SET(sigmoid_f32) SET(tanh_f32) SET(erf_f32) SET(gelu_f32) SET(gelu_tanh_f32) SET(gelu_back_f32) SET(gelu_tanh_back_f32)
+    SET(exp_f32) SET(log_f32) SET(sigmoid_f32) SET(tanh_f32) SET(erf_f32) SET(gelu_f32) SET(gelu_tanh_f32)
+    SET(gelu_back_f32) SET(gelu_tanh_back_f32)
     SET(sum_f32) SET(dev_sq_f32) SET(highest_f32) SET(lowest_f32)
+    /* clang-format on */
 #undef SET
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_one.h -- products with one column or a few (decoding), written once: weights straight from the file's blocks, ROWS rows
- * at a time. On AVX-512 one column takes weights about as fast as memory gives them, four at 80 to 95 % of that, eight at 55 to 85 % (Q2_K,
- * Q3_K, with the most arithmetic a byte: half and a third).
+/* src/cpu/ukr_one.h -- products with one column or a few (decoding), written once: weights straight from the file's
+ * blocks, ROWS rows at a time. On AVX-512 one column takes weights about as fast as memory gives them, four at 80 to 95
+ * % of that, eight at 55 to 85 % (Q2_K, Q3_K, with the most arithmetic a byte: half and a third).
  *
- * A register holds four consecutive weights of ROWS rows, byte k % 4 of row r in lane r, so that integer sums, scales and the float chain
- * of act.h are all by rows in lanes and nothing is ever added across. 16 bytes of each row come as 128-bit loads and are turned by
- * two shuffles a register. Sums of weights (for the columns' zero points) cost as much as the products themselves: bytes are added first
- * where they stay below 256.
+ * A register holds four consecutive weights of ROWS rows, byte k % 4 of row r in lane r, so that integer sums, scales
+ * and the float chain of act.h are all by rows in lanes and nothing is ever added across. 16 bytes of each row come as
+ * 128-bit loads and are turned by two shuffles a register. Sums of weights (for the columns' zero points) cost as much
+ * as the products themselves: bytes are added first where they stay below 256.
  *
- * A level's one.h defines FN(name), ROWS, how many columns kernels take (ONE_COLS_FEW, ONE_COLS_MANY), from how many on a panel is faster
- * (ONE_PANEL_FROM), DOT_MAX, the greatest byte whose products w_dot_8 adds exactly, and over its registers `words` and `reals` the functions
- * w_... and r_... that the files ukr_one_*.h use; then it includes this. */
+ * A level's one.h defines FN(name), ROWS, how many columns kernels take (ONE_COLS_FEW, ONE_COLS_MANY), from how many on
+ * a panel is faster (ONE_PANEL_FROM), DOT_MAX, the greatest byte whose products w_dot_8 adds exactly, and over its
+ * registers `words` and `reals` the functions w_... and r_... that the files ukr_one_*.h use; then it includes this. */
 #ifndef QN_CPU_UKR_ONE_H
 #define QN_CPU_UKR_ONE_H
 
@@ -24,19 +24,19 @@
 typedef void (*qn_one_fn)(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y);
 
 typedef struct qn_one_kernel {
-    int block;          /* elements */
-    size_t act_bytes;   /* of a column's block */
-    qn_one_fn fn[3];    /* for 1, ONE_COLS_FEW and ONE_COLS_MANY columns */
+    int block;        /* elements */
+    size_t act_bytes; /* of a column's block */
+    qn_one_fn fn[3];  /* for 1, ONE_COLS_FEW and ONE_COLS_MANY columns */
 } qn_one_kernel;
 
 /* The whole of a `one` slot: columns taken together as far as there are kernels, rows shared out over the lanes. */
 void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel);
 
 /* Defines mm_NAME from a function one_NAME(nc, ...); QN_ONE_BESIDE: with another one for a single column. */
-#define QN_ONE_FOR(name, how, cols)                                                                                    \
-    static void one_##name##_##how(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y)                  \
-    {                                                                                                                  \
-        one_##name(cols, w, step, x, n, y);                                                                            \
+#define QN_ONE_FOR(name, how, cols) \
+    static void one_##name##_##how(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y) \
+    { \
+        one_##name(cols, w, step, x, n, y); \
     }
 #if ONE_COLS_FEW == ONE_COLS_MANY
 #define QN_ONE_MANY(name) static const qn_one_fn one_##name##_many = one_##name##_few;
@@ -44,13 +44,13 @@ void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel);
 #define QN_ONE_MANY(name) QN_ONE_FOR(name, many, ONE_COLS_MANY)
 #endif
 #define QN_ONE(name, block, act) QN_ONE_FOR(name, 1, 1) QN_ONE_BESIDE(name, block, act, one_##name##_1)
-#define QN_ONE_BESIDE(name, block, act, single)                                                                        \
-    QN_ONE_FOR(name, few, ONE_COLS_FEW)                                                                                \
-    QN_ONE_MANY(name)                                                                                                  \
-    static void mm_##name(const qn_mm_args *a)                                                                         \
-    {                                                                                                                  \
-        const qn_one_kernel kernel = {block, sizeof(act), {single, one_##name##_few, one_##name##_many}};              \
-        FN(one)(a, &kernel);                                                                                           \
+#define QN_ONE_BESIDE(name, block, act, single) \
+    QN_ONE_FOR(name, few, ONE_COLS_FEW) \
+    QN_ONE_MANY(name) \
+    static void mm_##name(const qn_mm_args *a) \
+    { \
+        const qn_one_kernel kernel = {block, sizeof(act), {single, one_##name##_few, one_##name##_many}}; \
+        FN(one)(a, &kernel); \
     }
 
 static inline void one_set(qn_mm *mm, qn_mm_fn fn)
@@ -68,7 +68,8 @@ void FN(one_256_init)(qn_ukr *ukr);
 void FN(one_float_init)(qn_ukr *ukr);
 void FN(mm_one_init)(qn_ukr *ukr);
 
-/* Compilers would keep a pointer a row, most of them in memory: hidden, w and step give all addresses with six registers. */
+/* Compilers would keep a pointer a row, most of them in memory: hidden, w and step give all addresses with six
+ * registers. */
 #define HIDE(x) __asm__("" : "+r"(x))
 
 INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
@@ -76,56 +77,62 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
     return w + (size_t)(r % 4) * step + (size_t)(r / 4) * (4 * step);
 }
 
-/* Cache lines of the rows that come next, asked for while these are computed: from `ahead` on, part of as many as ROWS times `bytes` fill.
- * The rows of a kernel stand one behind the other, and so do the lines it asks for: one sequential stream, which the processor's own
- * prefetch follows. It takes that evenly, a few lines at a time between instructions that need the memory pipes for little: what a kernel
- * does next is made to depend on x and `ahead`, or compilers would ask for all of them first. Two threads of Zen 5, Q6_K, 2048 columns, share
- * of the read bandwidth: evenly 82 %, all at once 53; a stream for each row, 512 bytes ahead, 62.
+/* Cache lines of the rows that come next, asked for while these are computed: from `ahead` on, part of as many as ROWS
+ * times `bytes` fill. The rows of a kernel stand one behind the other, and so do the lines it asks for: one sequential
+ * stream, which the processor's own prefetch follows. It takes that evenly, a few lines at a time between instructions
+ * that need the memory pipes for little: what a kernel does next is made to depend on x and `ahead`, or compilers would
+ * ask for all of them first. Two threads of Zen 5, Q6_K, 2048 columns, share of the read bandwidth: evenly 82 %, all at
+ * once 53; a stream for each row, 512 bytes ahead, 62.
  *
  * Where rows w stand apart (ukr_one_apart.h), ASKED_AHEAD bytes ahead are asked for in each. */
 #ifdef ASKED_AHEAD
-#define FETCH_ROWS(x, ahead, part, parts, bytes, from, rows)                                                           \
-    do {                                                                                                               \
-        UNROLL for (int i_ = (part) * (rows) / (parts); i_ < ((part) + 1) * (rows) / (parts); i_++)                    \
-            UNROLL for (int at_ = 0; at_ < (int)(bytes); at_ += 64)                                                    \
-                _mm_prefetch((const char *)row_at(from, step, i_) + ASKED_AHEAD + at_, _MM_HINT_T0);                   \
-        __asm__ volatile("" : "+r"(x), "+r"(ahead));                                                                   \
+#define FETCH_ROWS(x, ahead, part, parts, bytes, from, rows) \
+    do { \
+        UNROLL \
+        for (int i_ = (part) * (rows) / (parts); i_ < ((part) + 1) * (rows) / (parts); i_++) UNROLL \
+        for (int at_ = 0; at_ < (int)(bytes); at_ += 64) \
+            _mm_prefetch((const char *)row_at(from, step, i_) + ASKED_AHEAD + at_, _MM_HINT_T0); \
+        __asm__ volatile("" : "+r"(x), "+r"(ahead)); \
     } while (0)
 #define FETCH(x, ahead, part, parts, bytes) FETCH_ROWS(x, ahead, part, parts, bytes, w, ROWS)
 /* Block b of several in a line of memory: some rows with each. */
-#define FETCH_SMALL(x, ahead, part, parts, bytes, b)                                                                   \
-    do {                                                                                                               \
-        enum { TURNS_ = (bytes) <= 20 ? 4 : 2 };                                                                       \
-        const uint8_t *from_ = w + (size_t)((b) % TURNS_) * (ROWS / TURNS_) * step;                                    \
-        FETCH_ROWS(x, ahead, part, parts, bytes, from_, ROWS / TURNS_);                                                \
+#define FETCH_SMALL(x, ahead, part, parts, bytes, b) \
+    do { \
+        enum { TURNS_ = (bytes) <= 20 ? 4 : 2 }; \
+        const uint8_t *from_ = w + (size_t)((b) % TURNS_) * (ROWS / TURNS_) * step; \
+        FETCH_ROWS(x, ahead, part, parts, bytes, from_, ROWS / TURNS_); \
     } while (0)
 #else
 #define FETCH_SMALL(x, ahead, part, parts, bytes, b) FETCH(x, ahead, part, parts, bytes)
-#define FETCH(x, ahead, part, parts, bytes)                                                                            \
-    do {                                                                                                               \
-        const int lines_ = (ROWS * (int)(bytes) + 63) / 64;                                                            \
-        UNROLL for (int i_ = (part) * lines_ / (parts); i_ < ((part) + 1) * lines_ / (parts); i_++)                    \
-            _mm_prefetch((const char *)(ahead) + 64 * i_, _MM_HINT_T0);                                                \
-        __asm__ volatile("" : "+r"(x), "+r"(ahead));                                                                   \
+#define FETCH(x, ahead, part, parts, bytes) \
+    do { \
+        const int lines_ = (ROWS * (int)(bytes) + 63) / 64; \
+        UNROLL \
+        for (int i_ = (part)*lines_ / (parts); i_ < ((part) + 1) * lines_ / (parts); i_++) \
+            _mm_prefetch((const char *)(ahead) + 64 * i_, _MM_HINT_T0); \
+        __asm__ volatile("" : "+r"(x), "+r"(ahead)); \
     } while (0)
 #endif
 
 /* One field of all rows, by scalar moves: they cost the vector ports nothing. Left alone, compilers collect the values
  * in vector registers, which costs more than the rest of a block of 32. */
-#define COPY_ROWS(type)                                                                                                \
-    INLINE void copy_##type(const uint8_t *w, size_t step, type to[ROWS])                                              \
-    {                                                                                                                  \
-        UNROLL for (int r = 0; r < ROWS; r++) {                                                                        \
-            memcpy(&to[r], row_at(w, step, r), sizeof(type));                                                          \
-            __asm__ volatile("" : "+m"(to[r]));                                                                        \
-        }                                                                                                              \
+#define COPY_ROWS(type) \
+    INLINE void copy_##type(const uint8_t *w, size_t step, type to[ROWS]) \
+    { \
+        UNROLL \
+        for (int r = 0; r < ROWS; r++) { \
+            memcpy(&to[r], row_at(w, step, r), sizeof(type)); \
+            __asm__ volatile("" : "+m"(to[r])); \
+        } \
     }
+/* clang-format off */
 COPY_ROWS(uint8_t)
 COPY_ROWS(uint16_t)
 COPY_ROWS(uint32_t)
+/* clang-format on */
 
-/* What was stored is read as it lies, part by part: compilers would rather take it out of registers again, two or three instructions for a
- * broadcast that needs none. */
+/* What was stored is read as it lies, part by part: compilers would rather take it out of registers again, two or three
+ * instructions for a broadcast that needs none. */
 #define STAYS(array) __asm__("" : "+m"(array))
 
 INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadcast from memory */
@@ -137,16 +144,17 @@ INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadc
 
 #ifndef OWN_FRONT
 /* The same for a field that 16 bytes of the block follow. */
-#define front_uint8_t copy_uint8_t
+#define front_uint8_t  copy_uint8_t
 #define front_uint16_t copy_uint16_t
 #define front_uint32_t copy_uint32_t
 #endif
 
-/* A kernel whose weights pass DOT_MAX adds products of u - 128 instead: what u is more than a weight is less by that much. */
+/* A kernel whose weights pass DOT_MAX adds products of u - 128 instead: what u is more than a weight is less by that
+ * much. */
 #define SHIFT(max) ((max) > DOT_MAX ? 128 : 0)
 
-/* Quants of ROWS rows, 16 bytes of each in four registers: dword i of all rows in register i, or as a level with OWN_DOTS likes it.
- * Only the functions up to the #endif know. */
+/* Quants of ROWS rows, 16 bytes of each in four registers: dword i of all rows in register i, or as a level with
+ * OWN_DOTS likes it. Only the functions up to the #endif know. */
 #ifndef OWN_DOTS
 INLINE void load_quants(const uint8_t *w, size_t step, words out[4]) { load_16(w, step, out); }
 
@@ -155,12 +163,14 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
 {
     (void)max;
     if (nc > 1 || n < 8) {
-        UNROLL for (int i = 0; i < n; i++)
-            UNROLL for (int c = 0; c < nc; c++) s[c] = w_dot_8(s[c], u[i], all_4(q + (size_t)c * stride + 4 * i));
+        UNROLL
+        for (int i = 0; i < n; i++) UNROLL
+        for (int c = 0; c < nc; c++) s[c] = w_dot_8(s[c], u[i], all_4(q + (size_t)c * stride + 4 * i));
         return;
     }
     words other = w_zero(); /* two chains: the latency of eight in a row shows in blocks of 32 (10 %) */
-    UNROLL for (int i = 0; i < n; i += 2) {
+    UNROLL
+    for (int i = 0; i < n; i += 2) {
         s[0] = w_dot_8(s[0], u[i], all_4(q + 4 * i));
         other = w_dot_8(other, u[i + 1], all_4(q + 4 * i + 4));
     }
@@ -171,9 +181,11 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
 INLINE words sum_by(words start, const words *u, int n, int max, words by)
 {
     const int group = 255 / max < n ? 255 / max : n;
-    UNROLL for (int i = 0; i < n; i += group) {
+    UNROLL
+    for (int i = 0; i < n; i += group) {
         words bytes = u[i];
-        UNROLL for (int j = 1; j < group; j++)
+        UNROLL
+        for (int j = 1; j < group; j++)
             if (i + j < n) bytes = w_add_8(bytes, u[i + j]);
         start = w_dot_8(start, bytes, by);
     }
@@ -188,15 +200,13 @@ INLINE words sum_scaled(words start, const words *u, int n, int max, words scale
 }
 
 /* In the lanes of the rows: four bytes whose sum is that of u over 16 elements. */
-INLINE words add_bytes(const words u[4])
-{
-    return w_add_8(w_add_8(u[0], u[1]), w_add_8(u[2], u[3]));
-}
+INLINE words add_bytes(const words u[4]) { return w_add_8(w_add_8(u[0], u[1]), w_add_8(u[2], u[3])); }
 
 /* Bit 4 i + j of a row's 32 goes above the nibble in byte j of u[i]. */
 INLINE void add_fifth(words bits, words u[8])
 {
-    UNROLL for (int i = 0; i < 8; i++) {
+    UNROLL
+    for (int i = 0; i < 8; i++) {
         const words at = w_fours(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
         const words byte = w_shuffle(bits, w_add_8(at, w_bytes((char)(i / 2))));
         u[i] = w_or_where(u[i], byte, w_set(i % 2 ? (int)0x80402010 : 0x08040201), w_bytes(16));

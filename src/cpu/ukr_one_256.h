@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/ukr_one_256.h -- few columns in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its
- * weights to unsigned bytes w + off, a sub-block at a time; offsets go into the start values of the sums of products, and are taken off Z
- * at the end. */
+ * weights to unsigned bytes w + off, a sub-block at a time; offsets go into the start values of the sums of products,
+ * and are taken off Z at the end. */
 /* T and Z of a super-block so far, and sub-blocks that are to be added to T. */
 typedef struct sums {
     words t[ONE_COLS_MANY], z;
     reals chain[ONE_COLS_MANY];
 } sums;
 
-#define FOR_COLUMNS(c) UNROLL for (int c = 0; c < nc; c++)
+#define FOR_COLUMNS(c) \
+    UNROLL \
+    for (int c = 0; c < nc; c++)
 
-INLINE void clear(const int nc, reals *v) { FOR_COLUMNS(c) v[c] = r_zero(); }
+INLINE void clear(const int nc, reals *v)
+{
+    FOR_COLUMNS(c) v[c] = r_zero();
+}
 
 INLINE void clear_sums(const int nc, sums *a)
 {
@@ -32,9 +37,9 @@ INLINE void add_sub(const int nc, sums *a, const words *s, const words *u, int n
     a->z = sum_scaled(a->z, u, n, max, scale);
 }
 
-/* The same for sub-block j of a format whose sums of two are below 2^24. With several columns these are added in floats, exactly and with
- * five instructions where integers take six (AVX-512, 8 columns: Q5_K 8 % faster, Q6_K 13): the sums of even ones start at FLOATS more,
- * which makes them floats as they are. */
+/* The same for sub-block j of a format whose sums of two are below 2^24. With several columns these are added in
+ * floats, exactly and with five instructions where integers take six (AVX-512, 8 columns: Q5_K 8 % faster, Q6_K 13):
+ * the sums of even ones start at FLOATS more, which makes them floats as they are. */
 enum { FLOATS = 0x4b400000 }; /* the bits of 0x1.8p23f */
 #define IN_PAIRS (ONE_PAIRS && nc > 1)
 
@@ -71,14 +76,17 @@ INLINE reals add_mins(reals acc, words m, const qn_act256 *x, reals dmin)
     return r_fnma(r_from(m), r_mul(dmin, r_set(x->d)), acc);
 }
 
-/* -off * sum of q over each 16 elements: where sums of (w + off) q start; `floats`: those of even ones at FLOATS more */
+/* -off * sum of q over each 16 elements: where sums of (w + off) q start; `floats`: those of even ones at FLOATS more
+ */
 INLINE void starts_of_16(const qn_act256 *x, int off, bool floats, int32_t start[16])
 {
     const __m256i more = _mm256_set1_epi64x(floats ? FLOATS : 0);
-    UNROLL for (int i = 0; i < 16; i += 8) {
+    UNROLL
+    for (int i = 0; i < 16; i += 8) {
         const __m256i sum = _mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)(x->sum + i)));
         const __m256i q = _mm256_add_epi32(sum, _mm256_set1_epi32(16 * x->zero));
-        _mm256_store_si256((__m256i *)(void *)(start + i), _mm256_add_epi32(_mm256_mullo_epi32(q, _mm256_set1_epi32(-off)), more));
+        _mm256_store_si256((__m256i *)(void *)(start + i),
+                           _mm256_add_epi32(_mm256_mullo_epi32(q, _mm256_set1_epi32(-off)), more));
     }
     STAYS(*(int32_t(*)[16])start);
 }
@@ -141,7 +149,7 @@ INLINE words move_bits(words x, int from, int to)
     return from < to ? w_shl_16(x, to - from) : from > to ? w_shr_16(x, from - to) : x;
 }
 
-/* ---- Q4_K, Q5_K -------------------------------------------------------------------------------------------------- */
+/* ---- Q4_K, Q5_K ------------------------------------------------------------------------------ */
 
 typedef struct k4_head {
     reals d, dmin;
@@ -156,10 +164,8 @@ INLINE k4_head k4_load(const uint8_t *w, size_t step)
     return (k4_head){
         .d = r_low_f16(v[0]),
         .dmin = r_low_f16(w_shr_32(v[0], 16)),
-        .scale = {w_and(v[1], six),
-                  w_or(low_nibbles(v[3]), w_and(w_shr_16(v[1], 2), upper))},
-        .min = {w_and(v[2], six),
-                w_or(high_nibbles(v[3]), w_and(w_shr_16(v[2], 2), upper))},
+        .scale = {w_and(v[1], six), w_or(low_nibbles(v[3]), w_and(w_shr_16(v[1], 2), upper))},
+        .min = {w_and(v[2], six), w_or(high_nibbles(v[3]), w_and(w_shr_16(v[2], 2), upper))},
     };
 }
 
@@ -187,8 +193,8 @@ INLINE void k4_end(const int nc, reals *acc, const reals *t, words z, const k4_h
     }
 }
 
-/* Half of a super-block stays below 2^24 (4 * 63 * 32 * 15 * 127): floats that are added to are exact, and cost less than integers. The
- * halves' sum is rounded once. */
+/* Half of a super-block stays below 2^24 (4 * 63 * 32 * 15 * 127): floats that are added to are exact, and cost less
+ * than integers. The halves' sum is rounded once. */
 INLINE void q4_sub(const int nc, reals *t, words *z, const k4_head *h, int j, const words u[8], const qn_act256 *x)
 {
     const words scale = four_times(h->scale[j / 4], j % 4);
@@ -208,13 +214,16 @@ INLINE void one_Q4_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         const k4_head h = k4_load(w, step);
         reals t[2][ONE_COLS_MANY];
         words z = w_zero();
-        UNROLL for (int c = 0; c < 4; c++) {
+        UNROLL
+        for (int c = 0; c < 4; c++) {
             words p[8], u[8];
             FETCH(x, ahead, c, 4, sizeof(qn_block_Q4_K));
             load_32(w + 16 + 32 * c, step, p);
-            UNROLL for (int i = 0; i < 8; i++) u[i] = low_nibbles(p[i]);
+            UNROLL
+            for (int i = 0; i < 8; i++) u[i] = low_nibbles(p[i]);
             q4_sub(nc, t[c / 2], &z, &h, 2 * c, u, x);
-            UNROLL for (int i = 0; i < 8; i++) u[i] = high_nibbles(p[i]);
+            UNROLL
+            for (int i = 0; i < 8; i++) u[i] = high_nibbles(p[i]);
             q4_sub(nc, t[c / 2], &z, &h, 2 * c + 1, u, x);
         }
         FOR_COLUMNS(c) t[0][c] = r_add(t[0][c], t[1][c]);
@@ -234,10 +243,12 @@ INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         words fifth[8], p[8], u[8], s[ONE_COLS_MANY];
         reals t[ONE_COLS_MANY];
         load_32(w + 16, step, fifth);
-        UNROLL for (int j = 0; j < 8; j++) {
+        UNROLL
+        for (int j = 0; j < 8; j++) {
             if (j % 2 == 0) load_32(w + 48 + 16 * j, step, p);
             FETCH(x, ahead, j, 8, sizeof(qn_block_Q5_K));
-            UNROLL for (int i = 0; i < 8; i++)
+            UNROLL
+            for (int i = 0; i < 8; i++)
                 u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
             k4_dots(nc, s, start_of(nc, j), j, u, 31, x);
             add_of_pair(nc, &a, j, s, u, 8, 31, four_times(h.scale[j / 4], j % 4));
@@ -247,7 +258,7 @@ INLINE void one_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act25
     }
 }
 
-/* ---- sub-blocks of 16 -------------------------------------------------------------------------------------------- */
+/* ---- sub-blocks of 16 ------------------------------------------------------------------------ */
 
 INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
 {
@@ -262,13 +273,16 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         words scale[4], low[16], high[8], u[4], dot[ONE_COLS_MANY], sum_scales = w_zero();
         FOR_COLUMNS(c) starts_of_16(&x[c], 32, IN_PAIRS, start[c]);
         load_16(w + 192, step, scale);
-        UNROLL for (int i = 0; i < 4; i++) sum_scales = w_dot_8(sum_scales, w_bytes(1), scale[i]);
-        UNROLL for (int s = 0; s < 16; s++) {
+        UNROLL
+        for (int i = 0; i < 4; i++) sum_scales = w_dot_8(sum_scales, w_bytes(1), scale[i]);
+        UNROLL
+        for (int s = 0; s < 16; s++) {
             const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
             FETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
             if (s % 8 < 4) load_turn(w + s / 8 * 64, step, s % 4, low);
             if (s % 8 < 2) load_turn(w + 128 + s / 8 * 32, step, s % 2, high);
-            UNROLL for (int i = 0; i < 4; i++)
+            UNROLL
+            for (int i = 0; i < 4; i++)
                 u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4,
                                  move_bits(high[at % 8 + i], at / 8 * 2, 4), 2);
             FOR_COLUMNS(c) dot[c] = all_4(&start[c][s]);
@@ -280,13 +294,11 @@ INLINE void one_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act25
     }
 }
 
-/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums that fit 16 bits: four sub-blocks at a time. */
+/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums that fit 16 bits: four sub-blocks at a
+ * time. */
 
 /* Two sums of each row, below 2^15, as the halves of a lane. */
-INLINE words as_pairs(words low, words high)
-{
-    return w_odd_halves(low, w_shl_32(high, 16));
-}
+INLINE words as_pairs(words low, words high) { return w_odd_halves(low, w_shl_32(high, 16)); }
 
 /* s[j][c]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is
  * left to the caller. */
@@ -297,7 +309,8 @@ INLINE void add_four(const int nc, sums *a, words s[4][ONE_COLS_MANY], const wor
         a->t[c] = w_dot_16(a->t[c], as_pairs(s[0][c], s[2][c]), even);
         a->t[c] = w_dot_16(a->t[c], as_pairs(s[1][c], s[3][c]), odd);
     }
-    UNROLL for (int j = 0; j < 4; j++) a->z = w_dot_8(a->z, bytes[j], four_times(scale, j));
+    UNROLL
+    for (int j = 0; j < 4; j++) a->z = w_dot_8(a->z, bytes[j], four_times(scale, j));
 }
 
 INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc)
@@ -315,10 +328,12 @@ INLINE void one_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         FOR_COLUMNS(c) starts_of_16(&x[c], 4, false, start[c]);
         load_16(w + 92, step, v); /* v[1..3] are the twelve bytes of scales */
         load_32(w, step, high);
-        UNROLL for (int i = 0; i < 16; i++) {
+        UNROLL
+        for (int i = 0; i < 16; i++) {
             const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
             if (i % 8 < 2) load_turn(w + 32 + i / 8 * 32, step, i % 2, low);
-            UNROLL for (int k = 0; k < 4; k++)
+            UNROLL
+            for (int k = 0; k < 4; k++)
                 u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2,
                                  move_bits(high[i % 2 * 4 + k], i / 2, 2), 1);
             FOR_COLUMNS(c) s[i % 4][c] = all_4(&start[c][i]);
@@ -350,11 +365,12 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
         clear_sums(nc, &a);
         words v[4], p[8], u[4], s[4][ONE_COLS_MANY], bytes[4];
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
-        UNROLL for (int i = 0; i < 16; i++) {
+        UNROLL
+        for (int i = 0; i < 16; i++) {
             FETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
             if (i % 8 < 2) load_turn(w + 16 + i / 8 * 32, step, i % 2, p);
-            UNROLL for (int k = 0; k < 4; k++)
-                u[k] = w_and(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), w_bytes(3));
+            UNROLL
+            for (int k = 0; k < 4; k++) u[k] = w_and(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), w_bytes(3));
             FOR_COLUMNS(c) s[i % 4][c] = none;
             dots_n(nc, s[i % 4], u, x->q + 16 * i, sizeof *x, 4, 3);
             bytes[i % 4] = add_bytes(u);
@@ -368,13 +384,14 @@ INLINE void one_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act25
             const __m256i in_order = _mm256_loadu_si256((const void *)x[c].sum);
             _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(in_order, order));
             STAYS(sum);
-            UNROLL for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
+            UNROLL
+            for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
             acc[c] = add_mins(acc[c], m, &x[c], dmin);
         }
     }
 }
 
-/* ---- IQ4_XS ------------------------------------------------------------------------------------------------------ */
+/* ---- IQ4_XS ---------------------------------------------------------------------------------- */
 
 /* scale[e]: of sub-blocks e, e + 2, e + 4 and e + 6. */
 INLINE void iq4_xs_scales(words first, words low, words scale[2])
@@ -382,8 +399,10 @@ INLINE void iq4_xs_scales(words first, words low, words scale[2])
     const words even = w_set(0x00ff00ff);
     const __m128i two_each = _mm_setr_epi8(2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15);
     const words high = w_shuffle(first, w_fours(two_each)); /* the upper bits of four sub-blocks in each byte */
-    const words upper[2] = {w_select(even, w_shl_16(high, 4), high), w_select(even, w_shl_16(high, 2), w_shr_16(high, 2))};
-    UNROLL for (int e = 0; e < 2; e++) {
+    const words upper[2] = {w_select(even, w_shl_16(high, 4), high),
+                            w_select(even, w_shl_16(high, 2), w_shr_16(high, 2))};
+    UNROLL
+    for (int e = 0; e < 2; e++) {
         const words six = w_and(w_select(w_bytes(15), e ? w_shr_16(low, 4) : low, upper[e]), w_bytes(63));
         scale[e] = w_sub_8(six, w_bytes(32));
     }
@@ -399,15 +418,19 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
         HIDE(w);
         sums a;
         clear_sums(nc, &a);
-        words v[4], scale[2], p[4], u[8], dot[ONE_COLS_MANY], sum_scales = w_zero(); /* v[0]: d, scales_h; v[1]: scales_l */
+        /* v[0]: d, scales_h; v[1]: scales_l */
+        words v[4], scale[2], p[4], u[8], dot[ONE_COLS_MANY], sum_scales = w_zero();
         FOR_COLUMNS(c) starts_of_32(&x[c], 128 - SHIFT(255), start[c]);
         load_16(w, step, v);
         iq4_xs_scales(v[0], v[1], scale);
-        UNROLL for (int e = 0; e < 2; e++) sum_scales = w_dot_8(sum_scales, w_bytes(1), scale[e]);
-        UNROLL for (int j = 0; j < 8; j++) {
+        UNROLL
+        for (int e = 0; e < 2; e++) sum_scales = w_dot_8(sum_scales, w_bytes(1), scale[e]);
+        UNROLL
+        for (int j = 0; j < 8; j++) {
             FETCH(x, ahead, j, 8, sizeof(qn_block_IQ4_XS));
             load_quants(w + 8 + 16 * j, step, p);
-            UNROLL for (int i = 0; i < 4; i++) {
+            UNROLL
+            for (int i = 0; i < 4; i++) {
                 u[i] = w_shuffle(table, low_nibbles(p[i]));
                 u[i + 4] = w_shuffle(table, high_nibbles(p[i]));
             }
@@ -428,7 +451,7 @@ INLINE void one_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_act
 #endif
 #define FORMATS_256(FORMAT) SINGLES(FORMAT) OTHERS(FORMAT)
 
-#define FORMAT(name) QN_ONE_BESIDE(name, 256, qn_act256, single_##name)
+#define FORMAT(name)        QN_ONE_BESIDE(name, 256, qn_act256, single_##name)
 SINGLES(FORMAT)
 #undef FORMAT
 #define FORMAT(name) QN_ONE(name, 256, qn_act256)

@@ -12,13 +12,14 @@ typedef struct heads {
     uint8_t e[64];
 } heads; /* aligned to 64, and so is the next */
 
-/* ---- formats: what stands beside the quants, and the quants ------------------------------------------------------ */
+/* ---- formats: what stands beside the quants, and the quants ---------------------------------- */
 
 INLINE void nibbles(const uint8_t *w, size_t step, words u[8])
 {
     words p[4];
     load_quants(w, step, p);
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
         u[i] = low_nibbles(p[i]);
         u[i + 4] = high_nibbles(p[i]);
     }
@@ -26,7 +27,8 @@ INLINE void nibbles(const uint8_t *w, size_t step, words u[8])
 
 INLINE void look_up(words table, words u[8])
 {
-    UNROLL for (int i = 0; i < 8; i++) u[i] = w_shuffle(table, u[i]);
+    UNROLL
+    for (int i = 0; i < 8; i++) u[i] = w_shuffle(table, u[i]);
 }
 
 INLINE void head_Q4_0(const uint8_t *w, size_t step, heads *h) { front_uint16_t(w, step, h->d); }
@@ -76,7 +78,8 @@ INLINE void quants_Q8_0(const uint8_t *w, size_t step, const heads *h, words u[8
     (void)h;
     load_quants(w + 2, step, u);
     load_quants(w + 18, step, u + 4);
-    UNROLL for (int i = 0; i < 8; i++) u[i] = w_xor(u[i], w_bytes(-128));
+    UNROLL
+    for (int i = 0; i < 8; i++) u[i] = w_xor(u[i], w_bytes(-128));
 }
 
 INLINE void head_IQ4_NL(const uint8_t *w, size_t step, heads *h) { front_uint16_t(w, step, h->d); }
@@ -103,13 +106,15 @@ INLINE reals scale_e8m0(const heads *h) /* 2^(e - 128): a normal number from e =
     return r_bits(w_where_less(e, w_set(2), small, normal));
 }
 
-/* ---- the product ------------------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 /* FORMAT(name, off, greatest u, scale, value = d w + m) */
-#define FORMATS_32(FORMAT)                                                                                                \
-    FORMAT(Q4_0, 8, 15, scale_f16, false) FORMAT(Q4_1, 0, 15, scale_f16, true) FORMAT(Q5_0, 16, 31, scale_f16, false)  \
-    FORMAT(Q5_1, 0, 31, scale_f16, true) FORMAT(Q8_0, 128, 255, scale_f16, false)                                      \
+/* clang-format off */
+#define FORMATS_32(FORMAT) \
+    FORMAT(Q4_0, 8, 15, scale_f16, false) FORMAT(Q4_1, 0, 15, scale_f16, true) FORMAT(Q5_0, 16, 31, scale_f16, false) \
+    FORMAT(Q5_1, 0, 31, scale_f16, true) FORMAT(Q8_0, 128, 255, scale_f16, false) \
     FORMAT(IQ4_NL, 128, 255, scale_f16, false) FORMAT(MXFP4, 12, 24, scale_e8m0, false)
+/* clang-format on */
 
 /* One block: to[c] = S. (sum of w + rest, rest) times (zero, sum) is one instruction: both fit 16 bits. */
 INLINE void dot_blocks(const int nc, const words u[8], int off, int max, const qn_act32 *x, words *to)
@@ -117,38 +122,43 @@ INLINE void dot_blocks(const int nc, const words u[8], int off, int max, const q
     const int rest = off - SHIFT(max);
     words pair = sum_n(w_set(SHIFT(max) ? -32 * SHIFT(max) : rest << 16), u, 8, max);
     if (SHIFT(max)) pair = w_or(w_and(pair, w_set(0xffff)), w_set((int)((uint32_t)rest << 16)));
-    UNROLL for (int c = 0; c < nc; c++) to[c] = w_zero();
+    UNROLL
+    for (int c = 0; c < nc; c++) to[c] = w_zero();
     dots_n(nc, to, u, x->q, sizeof *x, 8, max);
-    UNROLL for (int c = 0; c < nc; c++) to[c] = w_sub_32(to[c], w_dot_16(w_zero(), pair, all_4(&x[c].zero)));
+    UNROLL
+    for (int c = 0; c < nc; c++) to[c] = w_sub_32(to[c], w_dot_16(w_zero(), pair, all_4(&x[c].zero)));
 }
 _Static_assert(offsetof(qn_act32, sum) == offsetof(qn_act32, zero) + 2, "zero and sum are read as one pair");
 
-#define FORMAT(name, off, max, scale, with_min)                                                                        \
-    INLINE void one_##name(const int nc, const uint8_t *w, size_t step, const qn_act32 *x, int64_t n, reals *y)        \
-    {                                                                                                                  \
-        heads ring[2] __attribute__((aligned(64)));                                                                    \
-        reals acc[ONE_COLS_MANY];                                                                                      \
-        const uint8_t *ahead = w + ROWS * step;                                                                        \
-        UNROLL for (int c = 0; c < nc; c++) acc[c] = r_zero();                                                         \
-        if (n > 0) head_##name(w, step, &ring[0]);                                                                     \
-        for (int64_t b = 0; b < n; b++, x += nc, w += sizeof(qn_block_##name)) {                                       \
-            const heads *h = &ring[b % 2];                                                                             \
-            words u[8], s[ONE_COLS_MANY];                                                                              \
-            HIDE(w);                                                                                                   \
-            if (b + 1 < n) head_##name(w + sizeof(qn_block_##name), step, &ring[(b + 1) % 2]);                         \
-            FETCH_SMALL(x, ahead, 0, 2, sizeof(qn_block_##name), b);                                                   \
-            quants_##name(w, step, h, u);                                                                              \
-            FETCH_SMALL(x, ahead, 1, 2, sizeof(qn_block_##name), b);                                                   \
-            ahead += ROWS * sizeof(qn_block_##name);                                                                   \
-            dot_blocks(nc, u, off, max, x, s);                                                                         \
-            const reals d = scale(h), m = with_min ? r_from_f16(h->m) : d;                                             \
-            UNROLL for (int c = 0; c < nc; c++) {                                                                      \
-                acc[c] = r_fma(r_from(s[c]), r_mul(d, r_set(x[c].d)), acc[c]);                                         \
-                if (with_min) acc[c] = r_fma(m, r_set(x[c].d * (float)x[c].sum), acc[c]);                              \
-            }                                                                                                          \
-        }                                                                                                              \
-        UNROLL for (int c = 0; c < nc; c++) y[c] = acc[c];                                                             \
-    }                                                                                                                  \
+#define FORMAT(name, off, max, scale, with_min) \
+    INLINE void one_##name(const int nc, const uint8_t *w, size_t step, const qn_act32 *x, int64_t n, reals *y) \
+    { \
+        heads ring[2] __attribute__((aligned(64))); \
+        reals acc[ONE_COLS_MANY]; \
+        const uint8_t *ahead = w + ROWS * step; \
+        UNROLL \
+        for (int c = 0; c < nc; c++) acc[c] = r_zero(); \
+        if (n > 0) head_##name(w, step, &ring[0]); \
+        for (int64_t b = 0; b < n; b++, x += nc, w += sizeof(qn_block_##name)) { \
+            const heads *h = &ring[b % 2]; \
+            words u[8], s[ONE_COLS_MANY]; \
+            HIDE(w); \
+            if (b + 1 < n) head_##name(w + sizeof(qn_block_##name), step, &ring[(b + 1) % 2]); \
+            FETCH_SMALL(x, ahead, 0, 2, sizeof(qn_block_##name), b); \
+            quants_##name(w, step, h, u); \
+            FETCH_SMALL(x, ahead, 1, 2, sizeof(qn_block_##name), b); \
+            ahead += ROWS * sizeof(qn_block_##name); \
+            dot_blocks(nc, u, off, max, x, s); \
+            const reals d = scale(h), m = with_min ? r_from_f16(h->m) : d; \
+            UNROLL \
+            for (int c = 0; c < nc; c++) { \
+                acc[c] = r_fma(r_from(s[c]), r_mul(d, r_set(x[c].d)), acc[c]); \
+                if (with_min) acc[c] = r_fma(m, r_set(x[c].d * (float)x[c].sum), acc[c]); \
+            } \
+        } \
+        UNROLL \
+        for (int c = 0; c < nc; c++) y[c] = acc[c]; \
+    } \
     QN_ONE(name, 32, qn_act32)
 FORMATS_32(FORMAT)
 #undef FORMAT

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_one_drive.h -- products with one column or a few, written once: which columns are taken, and which rows are read, together.
- * A level's mm_one.c defines FN(name) and includes this after its one.h.
+/* src/cpu/ukr_one_drive.h -- products with one column or a few, written once: which columns are taken, and which rows
+ * are read, together. A level's mm_one.c defines FN(name) and includes this after its one.h.
  *
- * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in ukr_one.h), from its first byte to its last; or, where
- * ROWS_APART is defined (ukr_one_apart.h), rows up to that far from each other, each the head of a stream of its own. */
+ * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in ukr_one.h), from its first byte
+ * to its last; or, where ROWS_APART is defined (ukr_one_apart.h), rows up to that far from each other, each the head of
+ * a stream of its own. */
 #ifndef ROWS_APART
 #define ROWS_APART 1
 #endif
@@ -35,7 +36,8 @@ static void some_rows(const qn_mm_args *a, const col_set *x, int32_t first_row, 
     }
 }
 
-/* Rows that do not fill the lanes are done again with their neighbours before, or, where there are none, each in all lanes. */
+/* Rows that do not fill the lanes are done again with their neighbours before, or, where there are none, each in all
+ * lanes. */
 static void all_rows(const qn_mm_args *a, const col_set *x)
 {
     int32_t at = 0, apart;
@@ -44,8 +46,10 @@ static void all_rows(const qn_mm_args *a, const col_set *x)
         for (int32_t r = at; r < at + apart; r++) some_rows(a, x, r, apart);
     }
     if (at == a->rows) return;
-    if (a->rows >= ROWS) some_rows(a, x, a->rows - ROWS, 1);
-    else for (; at < a->rows; at++) some_rows(a, x, at, 0);
+    if (a->rows >= ROWS)
+        some_rows(a, x, a->rows - ROWS, 1);
+    else
+        for (; at < a->rows; at++) some_rows(a, x, at, 0);
 }
 
 /* Blocks side by side in the tile, so that a kernel has one pointer to all its columns. */
@@ -71,8 +75,10 @@ void FN(one)(const qn_mm_args *a, const qn_one_kernel *kernel)
         const int which = left > ONE_COLS_FEW && fit >= ONE_COLS_MANY ? 2 : left > 1 && fit >= ONE_COLS_FEW ? 1 : 0;
         n = left < room[which] ? left : room[which];
         col_set x = {a->tile, kernel->fn[which], (int)n, (int32_t)c, blocks};
-        if (which == 0) x.x = (const uint8_t *)a->x + (size_t)c * a->x_row_bytes;
-        else interleave(a, kernel, &x, room[which]);
+        if (which == 0)
+            x.x = (const uint8_t *)a->x + (size_t)c * a->x_row_bytes;
+        else
+            interleave(a, kernel, &x, room[which]);
         all_rows(a, &x);
     }
 }

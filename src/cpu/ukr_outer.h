@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_outer.h -- outer_f32 over sixteen float lanes, written once: a block of NO outputs by NV vectors of lanes stays in
- * registers while i runs, so that a step loads NV vectors of b and broadcasts NO numbers of a for NO * NV fused multiply-adds. A
- * level's outer.c defines FN(name), includes its lanes.h, says how many accumulators it has registers for (OUTER_ACCS), and
- * includes this. */
+/* src/cpu/ukr_outer.h -- outer_f32 over sixteen float lanes, written once: a block of NO outputs by NV vectors of lanes
+ * stays in registers while i runs, so that a step loads NV vectors of b and broadcasts NO numbers of a for NO * NV
+ * fused multiply-adds. A level's outer.c defines FN(name), includes its lanes.h, says how many accumulators it has
+ * registers for (OUTER_ACCS), and includes this. */
 #include "cpu/ukr.h"
 #include "cpu/ukr_inline.h"
 
 /* How many steps one turn of the loop takes: pointers move once a turn. */
 enum { TURN = 4 };
 
-/* A level may have its own. OUTER_STRIPS: its registers hold sixteen lanes at a time, so that b is best in strips of as many. */
+/* A level may have its own. OUTER_STRIPS: its registers hold sixteen lanes at a time, so that b is best in strips of as
+ * many. */
 #ifdef OUTER_STRIPS
 #define IS_STRIP(t) ((t)->b_stride == 16)
 #else
@@ -23,26 +24,25 @@ enum { TURN = 4 };
 #endif
 
 /* Branches stay outside: clang would leave a loop with one in it as it is, and all accumulators in memory. */
-#define EACH(WHAT)                                                                                                     \
-    do {                                                                                                               \
-        UNROLL_24 for (int o = 0; o < no; o++) {                                                                       \
-            UNROLL_24 for (int v = 0; v < nv; v++) WHAT;                                                               \
-        }                                                                                                              \
+#define EACH(WHAT) \
+    do { \
+        UNROLL_24 for (int o = 0; o < no; o++) { UNROLL_24 for (int v = 0; v < nv; v++) WHAT; } \
     } while (0)
 
 /* One step; `at` is where a(o, i) lies: AT(o). */
-#define STEP(AT, B)                                                                                                    \
-    do {                                                                                                               \
-        lanes v_[4];                                                                                                   \
-        UNROLL_24 for (int v = 0; v < nv; v++) v_[v] = l_load((B) + 16 * v);                                           \
-        UNROLL_24 for (int o = 0; o < no; o++) {                                                                       \
-            const lanes x_ = l_set(AT(o));                                                                             \
-            UNROLL_24 for (int v = 0; v < nv; v++) OUTER_ADD(acc[o][v], x_, v_[v]);                                    \
-        }                                                                                                              \
+#define STEP(AT, B) \
+    do { \
+        lanes v_[4]; \
+        UNROLL_24 for (int v = 0; v < nv; v++) v_[v] = l_load((B) + 16 * v); \
+        UNROLL_24 for (int o = 0; o < no; o++) \
+        { \
+            const lanes x_ = l_set(AT(o)); \
+            UNROLL_24 for (int v = 0; v < nv; v++) OUTER_ADD(acc[o][v], x_, v_[v]); \
+        } \
     } while (0)
 
-INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, const int nv, const int no, const bool a_is_dense,
-                  const bool b_is_strip)
+INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, const int nv, const int no,
+                  const bool a_is_dense, const bool b_is_strip)
 {
     lanes acc[24][4];
     const int64_t y_stride = t->y_stride, b_stride = b_is_strip ? 16 : t->b_stride, a_out = t->a_out, a_in = t->a_in;
@@ -58,7 +58,8 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
         for (int g = 0; g * 3 < no; g++) p[g] = a + g * 3 * a_out;
 #define AT(o) p[(o) / 3][(o) % 3 * far + u]
         for (; i >= TURN; i -= TURN, b += TURN * b_stride) {
-            UNROLL_24 for (int u = 0; u < TURN; u++) {
+            UNROLL_24 for (int u = 0; u < TURN; u++)
+            {
                 OUTER_HIDE(far);
                 STEP(AT, b + u * b_stride);
             }
@@ -83,17 +84,21 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
 }
 
 /* Outputs [o, n_out), `no` at a time as long as they last. */
-#define RUN(NV, NO, A_OUT, A_IS_DENSE, B_IS_STRIP)                                                                     \
-    for (; o + (NO) <= t->n_out; o += (NO))                                                                            \
-        block(t, t->y + o * t->y_stride + l, t->a + o * (A_OUT), t->b + l, NV, NO, A_IS_DENSE, B_IS_STRIP)
-#define BLOCKS(NV, NO)                                                                                                 \
-    static int64_t blocks_##NV##_##NO(const qn_outer *t, int64_t l, int64_t o)                                         \
-    {                                                                                                                  \
-        if (t->a_out == 1 && IS_STRIP(t)) RUN(NV, NO, 1, false, true);                                                 \
-        else if (t->a_out == 1) RUN(NV, NO, 1, false, false);                                                          \
-        else if (IS_STRIP(t)) RUN(NV, NO, t->a_out, true, true);                                                       \
-        else RUN(NV, NO, t->a_out, true, false);                                                                       \
-        return o;                                                                                                      \
+#define RUN(NV, NO, A_OUT, A_IS_DENSE, B_IS_STRIP) \
+    for (; o + (NO) <= t->n_out; o += (NO)) \
+    block(t, t->y + o * t->y_stride + l, t->a + o * (A_OUT), t->b + l, NV, NO, A_IS_DENSE, B_IS_STRIP)
+#define BLOCKS(NV, NO) \
+    static int64_t blocks_##NV##_##NO(const qn_outer *t, int64_t l, int64_t o) \
+    { \
+        if (t->a_out == 1 && IS_STRIP(t)) \
+            RUN(NV, NO, 1, false, true); \
+        else if (t->a_out == 1) \
+            RUN(NV, NO, 1, false, false); \
+        else if (IS_STRIP(t)) \
+            RUN(NV, NO, t->a_out, true, true); \
+        else \
+            RUN(NV, NO, t->a_out, true, false); \
+        return o; \
     }
 OUTER_SHAPES(BLOCKS)
 #undef BLOCKS
@@ -109,8 +114,8 @@ void FN(outer_f32)(const qn_outer *t)
         const int64_t left = (t->n_lanes - l) / 16;
         const int nv = left < OUTER_VECTORS ? (int)left : OUTER_VECTORS;
         int64_t o = 0;
-#define BLOCKS(NV, NO)                                                                                                 \
-        if (nv == (NV) && o + (NO) <= t->n_out) o = blocks_##NV##_##NO(t, l, o);
+#define BLOCKS(NV, NO) \
+    if (nv == (NV) && o + (NO) <= t->n_out) o = blocks_##NV##_##NO(t, l, o);
         OUTER_SHAPES(BLOCKS)
 #undef BLOCKS
         l += nv * 16;
@@ -118,8 +123,8 @@ void FN(outer_f32)(const qn_outer *t)
 }
 
 #ifdef OUTER_STRIPS
-/* Sixteen lanes of b are a line a step, and lines a power of two apart share a few sets of the first-level cache: where they fill more than half
- * of those, and outputs are enough to pay for it, a strip is made of them. */
+/* Sixteen lanes of b are a line a step, and lines a power of two apart share a few sets of the first-level cache: where
+ * they fill more than half of those, and outputs are enough to pay for it, a strip is made of them. */
 enum { STRIP_OUTPUTS = 24, SETS = 64, HALF_OF_WAYS = 4 };
 
 static bool worth_strips(const qn_outer *t)

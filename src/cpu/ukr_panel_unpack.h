@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ukr_panel_unpack.h -- from the bytes of a format to a panel, written once, one function a format. 16 bytes of as many
- * rows as a register has lanes are turned on their side with two shuffles a register; bits are taken apart after that, where
- * it is cheapest. All columns share the cost.
+/* src/cpu/ukr_panel_unpack.h -- from the bytes of a format to a panel, written once, one function a format. 16 bytes of
+ * as many rows as a register has lanes are turned on their side with two shuffles a register; bits are taken apart
+ * after that, where it is cheapest. All columns share the cost.
  *
- * A level's mm_panel_unpack.c includes its mm_panel.h and one_lanes.h, defines FN(name), wide32 and wide256 (the panels of
- * formats with 8-bit weights) and these functions, then includes this:
- *   w_rows(row, at)              16 bytes at `at` of rows 0, 4, 8 ..., one in each 128 bits
- *   finish_32(p, off, plain)     from the format's w + off to the rest but d and m; plain: |w| <= 8
- *   finish_wide_32(p, w)         all but d
- *   sub_256(p, j, n, off, scale) sub-block j of n: from w + off and its scale to the rest; returns the sum of the format's w
- *   sub_wide_256(p, j, w, scale) sub-block j of 8; returns the sum of w
- *   wide_chained(p)              chained(p, 8, 1) for these
- *   chained(p, n, chain)         the rest for levels that add chains of sub-blocks in floats, as long as they are exact
- *   finish_exact(p, scale, sign) sixteen sub-blocks, scales too; sign of what a panel may hold for scale * w in a byte */
+ * A level's mm_panel_unpack.c includes its mm_panel.h and one_lanes.h, defines FN(name), wide32 and wide256 (the panels
+ * of formats with 8-bit weights) and these functions, then includes this: w_rows(row, at)              16 bytes at `at`
+ * of rows 0, 4, 8 ..., one in each 128 bits finish_32(p, off, plain)     from the format's w + off to the rest but d
+ * and m; plain: |w| <= 8 finish_wide_32(p, w)         all but d sub_256(p, j, n, off, scale) sub-block j of n: from w +
+ * off and its scale to the rest; returns the sum of the format's w sub_wide_256(p, j, w, scale) sub-block j of 8;
+ * returns the sum of w wide_chained(p)              chained(p, 8, 1) for these chained(p, n, chain)         the rest
+ * for levels that add chains of sub-blocks in floats, as long as they are exact finish_exact(p, scale, sign) sixteen
+ * sub-blocks, scales too; sign of what a panel may hold for scale * w in a byte */
 #include "quant/blocks.h"
 
 typedef const uint8_t *const *row_ptrs;
@@ -46,7 +44,7 @@ static inline void levels(const int8_t *values, words *w, int n)
     for (int i = 0; i < n; i++) w[i] = w_shuffle(table, w[i]);
 }
 
-/* ---- blocks of 32: nibbles of elements i and i + 16 share a byte -------------------------------------------------------- */
+/* ---- blocks of 32: nibbles of elements i and i + 16 share a byte ----------------------------- */
 
 static inline void nibbles(row_ptrs row, size_t at, words w[8])
 {
@@ -145,7 +143,7 @@ void FN(panel_MXFP4)(row_ptrs row, size_t at, void *panel)
     finish_32(p, 0, false);
 }
 
-/* ---- super-blocks ---------------------------------------------------------------------------------------------------- */
+/* ---- super-blocks ---------------------------------------------------------------------------- */
 
 /* From w + off and integer scales of n sub-blocks to the rest. */
 static inline void finish_256(qn_panel256 *p, const words *scale, const int n, const int off, const int chain)
@@ -276,7 +274,8 @@ void FN(panel_IQ4_XS)(row_ptrs row, size_t at, void *panel)
     turn(row, at, head); /* d and scales_h, scales_l */
     p->d = f16_low(head[0]);
     for (int j = 0; j < 8; j++) {
-        const words low = w_and(w_shr_32(head[1], 4 * j), w_set(15)), top = w_and(w_shr_32(head[0], 16 + 2 * j), w_set(3));
+        const words low = w_and(w_shr_32(head[1], 4 * j), w_set(15)),
+                    top = w_and(w_shr_32(head[0], 16 + 2 * j), w_set(3));
         const words scale = w_sub_32(w_or(low, w_shl_32(top, 4)), w_set(32));
         nibbles(row, at + offsetof(qn_block_IQ4_XS, qs) + (size_t)j * 16, w);
         levels(qn__iq4_values, w, 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/ukr_vec.h -- the rows of ukr.def over sixteen float lanes, written once. A level's vec.c defines FN(name),
- * includes its lanes.h and then this. Tails are the same vector code with lanes masked off, so a value never depends on its
- * index. */
+ * includes its lanes.h and then this. Tails are the same vector code with lanes masked off, so a value never depends on
+ * its index. */
 #include "cpu/ukr.h"
 #include "cpu/ukr_lanes.h"
 #include "quant/blocks.h"
@@ -18,18 +18,17 @@ float FN(dot_f32)(const float *x, const float *y, int64_t n)
     return l_sum(acc);
 }
 
-float FN(sum_sq_f32)(const float *x, int64_t n)
-{
-    return FN(dot_f32)(x, x, n);
-}
+float FN(sum_sq_f32)(const float *x, int64_t n) { return FN(dot_f32)(x, x, n); }
 
 void FN(mul_scale_f32)(float *y, const float *x, const float *w, float s, int64_t n)
 {
     const lanes scale = l_set(s);
-#define BODY(LOAD, STORE) STORE(y, l_mul(LOAD(x), scale));
+#define BODY(LOAD, STORE)   STORE(y, l_mul(LOAD(x), scale));
 #define BODY_W(LOAD, STORE) STORE(y, l_mul(l_mul(LOAD(x), scale), LOAD(w)));
-    if (w) EACH(n, BODY_W);
-    else EACH(n, BODY);
+    if (w)
+        EACH(n, BODY_W);
+    else
+        EACH(n, BODY);
 #undef BODY
 #undef BODY_W
 }
@@ -73,10 +72,7 @@ float FN(max_f32)(const float *x, int64_t n)
     return l_highest(max) + 0.0f;
 }
 
-static inline lanes silu_lanes(lanes x)
-{
-    return l_div(x, l_add(l_set(1), exp_lanes(l_sub(l_set(0), x))));
-}
+static inline lanes silu_lanes(lanes x) { return l_div(x, l_add(l_set(1), exp_lanes(l_sub(l_set(0), x)))); }
 
 void FN(silu_f32)(float *y, const float *x, int64_t n)
 {
@@ -145,31 +141,30 @@ void FN(rope_neox_f32)(float *y, const float *x, const float *cos_sin, int64_t n
     }
 }
 
-/* ---- conversions
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- conversions ----------------------------------------------------------------------------- */
 
-#define WIDEN(name, from)                                                                                              \
-    void FN(name)(float *y, const uint16_t *x, int64_t n)                                                              \
-    {                                                                                                                  \
-        int64_t i = 0;                                                                                                 \
-        for (; i + 16 <= n; i += 16) l_store(y + i, from(x + i));                                                      \
-        if (i == n) return;                                                                                            \
-        uint16_t rest[16] = {0};                                                                                       \
-        memcpy(rest, x + i, (size_t)(n - i) * 2);                                                                      \
-        l_store_n(y + i, (int)(n - i), from(rest));                                                                    \
+#define WIDEN(name, from) \
+    void FN(name)(float *y, const uint16_t *x, int64_t n) \
+    { \
+        int64_t i = 0; \
+        for (; i + 16 <= n; i += 16) l_store(y + i, from(x + i)); \
+        if (i == n) return; \
+        uint16_t rest[16] = {0}; \
+        memcpy(rest, x + i, (size_t)(n - i) * 2); \
+        l_store_n(y + i, (int)(n - i), from(rest)); \
     }
 WIDEN(f16_to_f32, l_from_f16)
 WIDEN(bf16_to_f32, l_from_bf16)
 
-#define NARROW(name, to)                                                                                               \
-    void FN(name)(uint16_t *y, const float *x, int64_t n)                                                              \
-    {                                                                                                                  \
-        int64_t i = 0;                                                                                                 \
-        for (; i + 16 <= n; i += 16) to(y + i, l_load(x + i));                                                         \
-        if (i == n) return;                                                                                            \
-        uint16_t rest[16];                                                                                             \
-        to(rest, l_load_n(x + i, (int)(n - i), l_set(0)));                                                             \
-        memcpy(y + i, rest, (size_t)(n - i) * 2);                                                                      \
+#define NARROW(name, to) \
+    void FN(name)(uint16_t * y, const float *x, int64_t n) \
+    { \
+        int64_t i = 0; \
+        for (; i + 16 <= n; i += 16) to(y + i, l_load(x + i)); \
+        if (i == n) return; \
+        uint16_t rest[16]; \
+        to(rest, l_load_n(x + i, (int)(n - i), l_set(0))); \
+        memcpy(y + i, rest, (size_t)(n - i) * 2); \
     }
 NARROW(f32_to_f16, l_to_f16)
 NARROW(f32_to_bf16, l_to_bf16)
@@ -275,35 +270,38 @@ void FN(quantize_act256)(qn_act256 *y, const float *x, int64_t n)
 }
 #endif
 
-/* ---- in the form of quant's unpack
- * ---------------------------------------------------------------------------------------- */
+/* ---- in the form of quant's unpack ----------------------------------------------------------- */
 
 static void unpack_F16(const void *src, float *dst, int64_t n)
 {
-    if (((uintptr_t)src & 1) == 0) FN(f16_to_f32)(dst, src, n);
-    else qn__quant_get(QN_DTYPE_F16)->unpack(src, dst, n);
+    if (((uintptr_t)src & 1) == 0)
+        FN(f16_to_f32)(dst, src, n);
+    else
+        qn__quant_get(QN_DTYPE_F16)->unpack(src, dst, n);
 }
 
 static void unpack_BF16(const void *src, float *dst, int64_t n)
 {
-    if (((uintptr_t)src & 1) == 0) FN(bf16_to_f32)(dst, src, n);
-    else qn__quant_get(QN_DTYPE_BF16)->unpack(src, dst, n);
+    if (((uintptr_t)src & 1) == 0)
+        FN(bf16_to_f32)(dst, src, n);
+    else
+        qn__quant_get(QN_DTYPE_BF16)->unpack(src, dst, n);
 }
 
-static void unpack_Q8_0(const void *src, float *dst, int64_t n)
-{
-    FN(q8_0_to_f32)(dst, src, n);
-}
+static void unpack_Q8_0(const void *src, float *dst, int64_t n) { FN(q8_0_to_f32)(dst, src, n); }
 
 void FN(vec_init)(qn_ukr *ukr)
 {
 #define SET(name) ukr->name = FN(name);
+    /* clang-format off */
     SET(dot_f32) SET(sum_sq_f32) SET(mul_scale_f32) SET(add_f32) SET(mul_f32) SET(scale_f32) SET(axpy_f32) SET(max_f32)
     SET(silu_f32) SET(swiglu_f32) SET(exp_sum_f32) SET(rope_norm_f32) SET(rope_neox_f32)
-    SET(f16_to_f32) SET(bf16_to_f32) SET(f32_to_f16) SET(f32_to_bf16) SET(q8_0_to_f32) SET(f32_to_q8_0) SET(quantize_act32)
+    SET(f16_to_f32) SET(bf16_to_f32) SET(f32_to_f16) SET(f32_to_bf16) SET(q8_0_to_f32) SET(f32_to_q8_0)
+    SET(quantize_act32)
     SET(quantize_act256)
+    /* clang-format on */
 #undef SET
-    ukr->unpack[QN_DTYPE_F16] = unpack_F16;
+                ukr->unpack[QN_DTYPE_F16] = unpack_F16;
     ukr->unpack[QN_DTYPE_BF16] = unpack_BF16;
     ukr->unpack[QN_DTYPE_Q8_0] = unpack_Q8_0;
 }

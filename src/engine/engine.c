@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/engine.c -- opening a model: file, tokenizer, architecture, backends, and every weight in its place. Weights are used where
- * the file is mapped; only a backend with memory of its own, or a file of the other byte order, makes a copy. */
+/* src/engine/engine.c -- opening a model: file, tokenizer, architecture, backends, and every weight in its place.
+ * Weights are used where the file is mapped; only a backend with memory of its own, or a file of the other byte order,
+ * makes a copy. */
 #include "engine/engine.h"
 #include "base/log.h"
 #include "format/native.h"
@@ -13,7 +14,8 @@ static qn_status open_backend(qn_engine *e, const char *spec, size_t len, int n_
 {
     char text[48], name[32];
     if (len == 0 || len >= sizeof(text))
-        return QN_FAIL(err, invalid, "backend list: an entry is empty or too long; expected names like cpu or cpu:avx2");
+        return QN_FAIL(err, invalid,
+                       "backend list: an entry is empty or too long; expected names like cpu or cpu:avx2");
     memcpy(text, spec, len);
     text[len] = '\0';
     if (e->n_backends == QN_MAX_PLACES) return QN_FAIL(err, limit, "more than %d backends", QN_MAX_PLACES);
@@ -26,7 +28,8 @@ static qn_status open_backend(qn_engine *e, const char *spec, size_t len, int n_
         int n = 0;
         char known[128] = "";
         const qn_backend_type *const *types = qn__backend_types(&n);
-        for (int i = 0; i < n; i++) snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", types[i]->name);
+        for (int i = 0; i < n; i++)
+            snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", types[i]->name);
         return QN_FAIL(err, unsupported, "backend \"%s\" is not known; this build has %s", text, known);
     }
     if (level && !(options.level_set = qn_cpu_level_find(level, &options.level)))
@@ -37,7 +40,8 @@ static qn_status open_backend(qn_engine *e, const char *spec, size_t len, int n_
     /* Names are unique within an engine: they stand in listings and graphs. */
     snprintf(name, sizeof(name), "%s", be->name);
     for (int i = 0; i < e->n_backends; i++)
-        if (strcmp(e->backends[i]->name, name) == 0) snprintf(be->name, sizeof(be->name), "%.16s#%d", name, e->n_backends & 7);
+        if (strcmp(e->backends[i]->name, name) == 0)
+            snprintf(be->name, sizeof(be->name), "%.16s#%d", name, e->n_backends & 7);
     e->backends[e->n_backends++] = be;
     return QN_OK;
 }
@@ -45,7 +49,8 @@ static qn_status open_backend(qn_engine *e, const char *spec, size_t len, int n_
 static qn_status open_backends(qn_engine *e, const qn_engine_options *options, qn_error *err)
 {
     if (options->n_threads < 0 || options->n_threads > QN_MAX_THREADS)
-        return QN_FAIL(err, invalid, "%d threads; 1 to %d are possible, 0 is the default", options->n_threads, QN_MAX_THREADS);
+        return QN_FAIL(err, invalid, "%d threads; 1 to %d are possible, 0 is the default", options->n_threads,
+                       QN_MAX_THREADS);
     const char *spec = options->backends ? options->backends : "cpu";
     for (;;) {
         const size_t len = strcspn(spec, ",");
@@ -61,8 +66,8 @@ static qn_status check_rules(const qn_engine *e, const qn_engine_options *option
 {
     for (int i = 0; i < options->n_rules; i++)
         if (options->rules[i].backend < 0 || options->rules[i].backend >= e->n_backends)
-            return QN_FAIL(err, invalid, "placement rule \"%s\" names backend %d; there are backends 0 to %d", options->rules[i].pattern,
-                           options->rules[i].backend, e->n_backends - 1);
+            return QN_FAIL(err, invalid, "placement rule \"%s\" names backend %d; there are backends 0 to %d",
+                           options->rules[i].pattern, options->rules[i].backend, e->n_backends - 1);
     return QN_OK;
 }
 
@@ -74,7 +79,8 @@ static int place_of(const qn_engine_options *options, const char *name)
 }
 
 /* A copy in the backend's memory, turned to this machine's byte order on the way. */
-static qn_status copy_tensor(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out, qn_error *err)
+static qn_status copy_tensor(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out,
+                             qn_error *err)
 {
     const uint64_t bytes = t->size_bytes;
     QN_TRY(be->type->buffer_create(be, bytes, out, err));
@@ -94,11 +100,15 @@ static qn_status copy_tensor(const qn_gguf *file, const qn_gguf_tensor *t, qn_ba
     return status;
 }
 
-static bool used_in_place(const qn_gguf *file, const qn_backend *be) { return be->type->buffer_wrap && qn__gguf_is_native(file); }
+static bool used_in_place(const qn_gguf *file, const qn_backend *be)
+{
+    return be->type->buffer_wrap && qn__gguf_is_native(file);
+}
 
 qn_status qn__engine_place(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out, qn_error *err)
 {
-    return used_in_place(file, be) ? be->type->buffer_wrap(be, t->data, t->size_bytes, out, err) : copy_tensor(file, t, be, out, err);
+    return used_in_place(file, be) ? be->type->buffer_wrap(be, t->data, t->size_bytes, out, err)
+                                   : copy_tensor(file, t, be, out, err);
 }
 
 static qn_status place_weights(qn_engine *e, const qn_engine_options *options, qn_error *err)
@@ -159,8 +169,8 @@ static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_opt
     e->info.n_threads = options->n_threads ? options->n_threads : qn__default_threads();
     fill_info(e);
     e->info.load_seconds = (double)(qn__now_ns() - start) * 1e-9;
-    qn__log(QN_LOG_info, "loaded %s: %s, %d layers, %llu bytes of weights in %.3f s", path, e->info.arch, e->info.n_layer,
-            (unsigned long long)e->info.weight_bytes, e->info.load_seconds);
+    qn__log(QN_LOG_info, "loaded %s: %s, %d layers, %llu bytes of weights in %.3f s", path, e->info.arch,
+            e->info.n_layer, (unsigned long long)e->info.weight_bytes, e->info.load_seconds);
     return QN_OK;
 }
 
@@ -200,20 +210,11 @@ void qn_engine_close(qn_engine *e)
     qn__arena_deinit(&arena);
 }
 
-const qn_tokenizer *qn_engine_tokenizer(const qn_engine *engine)
-{
-    return engine->tok;
-}
+const qn_tokenizer *qn_engine_tokenizer(const qn_engine *engine) { return engine->tok; }
 
-const qn_gguf *qn_engine_file(const qn_engine *engine)
-{
-    return engine->file;
-}
+const qn_gguf *qn_engine_file(const qn_engine *engine) { return engine->file; }
 
-void qn_engine_get_info(const qn_engine *engine, qn_engine_info *out)
-{
-    *out = engine->info;
-}
+void qn_engine_get_info(const qn_engine *engine, qn_engine_info *out) { *out = engine->info; }
 
 const char *qn_engine_backend_name(const qn_engine *engine, int backend)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/engine.h -- inside the engine room: the two objects, and what their files share.
  *
- * The engine owns file, tokenizer, model, backends and weight buffers; nothing of it changes after open. `lock` is held while a
- * session computes, because backends have one team of threads each. */
+ * The engine owns file, tokenizer, model, backends and weight buffers; nothing of it changes after open. `lock` is held
+ * while a session computes, because backends have one team of threads each. */
 #ifndef QN_ENGINE_ENGINE_H
 #define QN_ENGINE_ENGINE_H
 
@@ -19,11 +19,11 @@ struct qn_engine {
     qn_model *model;
     qn_backend *backends[QN_MAX_PLACES];
     int n_backends;
-    qn_buffer **buffers;      /* of weights: [model->n_weights] */
+    qn_buffer **buffers; /* of weights: [model->n_weights] */
     bool strict;
     uint32_t passes_off;
     qn_mutex lock;
-    qn_lora *loras;           /* open adapters, newest first; under lock */
+    qn_lora *loras; /* open adapters, newest first; under lock */
     int32_t last_lora_id;
     qn_engine_info info;
 };
@@ -35,11 +35,14 @@ struct qn_lora {
     qn_lora *next;
     qn_gguf *file;
     qn_adapter *adapter;
-    qn_buffer **buffers;      /* [2 * model->n_weights]: of a and b, where the weight that they are for lies */
+    qn_buffer **buffers; /* [2 * model->n_weights]: of a and b, where the weight that they are for lies */
 };
 
 /* Adapters at work in a session. */
-typedef struct qn_lora_set { qn_adapter_use use[QN_MAX_LORAS]; int32_t n; } qn_lora_set;
+typedef struct qn_lora_set {
+    qn_adapter_use use[QN_MAX_LORAS];
+    int32_t n;
+} qn_lora_set;
 qn_status qn__lora_set(const qn_engine *e, const qn_lora_use *loras, int32_t n, qn_lora_set *out, qn_error *err);
 
 /* Options with the defaults filled in and checked. */
@@ -47,12 +50,12 @@ typedef struct qn_session_shape {
     int32_t n_ctx, n_batch, n_seq, n_logits;
     qn_dtype kv_type;
     qn_lora_set loras;
-    uint64_t k_row_bytes, v_row_bytes;    /* of one cell in one layer */
+    uint64_t k_row_bytes, v_row_bytes; /* of one cell in one layer */
 } qn_session_shape;
 
 /* Where the cache goes: bytes a backend, and each layer's offsets in its backend's buffer. */
 typedef struct qn_kv_layout {
-    int32_t *place;           /* [n_layer] backend of the layer's cache */
+    int32_t *place; /* [n_layer] backend of the layer's cache */
     uint64_t bytes[QN_MAX_PLACES];
     uint64_t total_bytes;
 } qn_kv_layout;
@@ -65,29 +68,32 @@ struct qn_session {
     qn_kv kv;
     qn_kv_layout layout;
     qn_kv_desc kv_desc;
-    qn_buffer *kv_buffers[QN_MAX_PLACES];   /* NULL where no layer's cache lives */
+    qn_buffer *kv_buffers[QN_MAX_PLACES]; /* NULL where no layer's cache lives */
     qn_buffer *list_buffers[QN_MAX_PLACES];
     /* inputs of one chunk: [n_batch], spans [n_batch, 2] */
     int32_t *tokens, *pos, *rows, *spans, *out_ids;
-    qn_batch_item *items;     /* [n_batch], of feed */
-    float *logits;            /* [n_logits, n_vocab] */
-    int32_t n_logits;         /* rows valid now */
+    qn_batch_item *items; /* [n_batch], of feed */
+    float *logits;        /* [n_logits, n_vocab] */
+    int32_t n_logits;     /* rows valid now */
     bool no_plan_cache;
     qn_eval_fn eval;
     void *eval_ctx;
-    qn_exec *running;         /* while a run is under way, for read_node */
-    qn_exec *last;            /* what ran last, for printing; NULL once it may be gone */
+    qn_exec *running; /* while a run is under way, for read_node */
+    qn_exec *last;    /* what ran last, for printing; NULL once it may be gone */
     bool timing, last_timed;
-    double *node_ns;          /* measured by the last run, by node */
+    double *node_ns; /* measured by the last run, by node */
     int32_t cap_node_ns;
     qn_session_stats stats;
 };
 
 /* Where a tensor of a file lies for a backend: in the mapping when it can use that, else a copy of its own (out). */
-qn_status qn__engine_place(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out, qn_error *err);
-qn_status qn__session_shape(const qn_engine *e, const qn_session_options *options, qn_session_shape *out, qn_error *err);
+qn_status qn__engine_place(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out,
+                           qn_error *err);
+qn_status qn__session_shape(const qn_engine *e, const qn_session_options *options, qn_session_shape *out,
+                            qn_error *err);
 /* Offsets of every layer's cache; arrays come from `arena`. */
-qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout, qn_kv_desc *kv, qn_error *err);
+qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout,
+                        qn_kv_desc *kv, qn_error *err);
 /* Buffers are indexed by place. */
 void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_layer, qn_buffer *const *kv_buffers,
                         qn_buffer *const *list_buffers);

@@ -88,11 +88,14 @@ qn_status qn__lora_set(const qn_engine *e, const qn_lora_use *loras, int32_t n, 
     qn_lora_set set = {.n = n};
     for (int i = 0; i < n; i++) {
         const float scale = loras[i].scale;
-        if (!loras[i].lora || loras[i].lora->engine != e) return QN_FAIL(err, invalid, "adapter %d is not one of this session's engine", i);
-        if (!(scale >= -1e6f && scale <= 1e6f)) return QN_FAIL(err, invalid, "adapter %d has scale %g; -1e6 to 1e6 are possible", i, (double)scale);
+        if (!loras[i].lora || loras[i].lora->engine != e)
+            return QN_FAIL(err, invalid, "adapter %d is not one of this session's engine", i);
+        if (!(scale >= -1e6f && scale <= 1e6f))
+            return QN_FAIL(err, invalid, "adapter %d has scale %g; -1e6 to 1e6 are possible", i, (double)scale);
         set.use[i] = (qn_adapter_use){loras[i].lora->adapter, scale};
         for (int j = 0; j < i; j++)
-            if (set.use[j].adapter == set.use[i].adapter) return QN_FAIL(err, invalid, "adapters %d and %d are the same one", j, i);
+            if (set.use[j].adapter == set.use[i].adapter)
+                return QN_FAIL(err, invalid, "adapters %d and %d are the same one", j, i);
     }
     *out = set;
     return QN_OK;

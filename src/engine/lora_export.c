@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/lora_export.c -- adapters merged into a base model: every adapted matrix is unpacked, w + scale b a, packed again. Tensors are
- * streamed a few MiB at a time; what neither an adapter nor a new type touches is copied as it lies in the file. In memory are the chunk
- * and the a of one tensor. Rows are independent, so the file does not depend on the number of threads. */
+/* src/engine/lora_export.c -- adapters merged into a base model: every adapted matrix is unpacked, w + scale b a,
+ * packed again. Tensors are streamed a few MiB at a time; what neither an adapter nor a new type touches is copied as
+ * it lies in the file. In memory are the chunk and the a of one tensor. Rows are independent, so the file does not
+ * depend on the number of threads. */
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "format/native.h"
@@ -11,9 +12,9 @@
 
 #define CHUNK_BYTES ((size_t)4 << 20)
 
-typedef struct merge_part {         /* of one adapter in one tensor */
-    float *a;                       /* [r, in], times scale */
-    const uint8_t *b;               /* [out, r] as in the file, of this machine's byte order */
+typedef struct merge_part { /* of one adapter in one tensor */
+    float *a;               /* [r, in], times scale */
+    const uint8_t *b;       /* [out, r] as in the file, of this machine's byte order */
     qn_dtype b_type;
     int64_t r;
 } merge_part;
@@ -24,7 +25,7 @@ typedef struct merge_job {
     qn_adapter *adapters[QN_MAX_LORAS];
     const qn_lora_file *loras;
     int n;
-    const qn_mix *mix;              /* NULL: every tensor keeps its type */
+    const qn_mix *mix; /* NULL: every tensor keeps its type */
     qn_gguf_writer *w;
     qn_team *team;
     qn_progress_fn progress;
@@ -35,10 +36,10 @@ typedef struct merge_job {
     int n_parts;
     qn_dtype from, to;
     int64_t k, first, n_rows, n_scratch;
-    const uint8_t *src;             /* rows from `first` on */
+    const uint8_t *src; /* rows from `first` on */
     uint8_t *dst;
-    float *scratch;                 /* n_scratch a member */
-    qn_status *status;              /* by member */
+    float *scratch;    /* n_scratch a member */
+    qn_status *status; /* by member */
     qn_error *error;
 } merge_job;
 
@@ -73,7 +74,9 @@ static qn_status declare(merge_job *j, qn_error *err)
 {
     for (size_t i = 0; i < qn_gguf_n_kv(j->base); i++) {
         const qn_gguf_kv *kv = qn_gguf_kv_get(j->base, i);
-        if (!strcmp(kv->key, "general.alignment") || !strncmp(kv->key, "split.", 6) || (j->mix && !strcmp(kv->key, "general.file_type"))) continue;
+        if (!strcmp(kv->key, "general.alignment") || !strncmp(kv->key, "split.", 6) ||
+            (j->mix && !strcmp(kv->key, "general.file_type")))
+            continue;
         qn_gguf_write_kv(j->w, j->base, kv);
     }
     if (j->mix) qn_gguf_write_u32(j->w, "general.file_type", qn__mix_file_type(j->mix));
@@ -81,8 +84,10 @@ static qn_status declare(merge_job *j, qn_error *err)
         const qn_gguf_tensor *t = qn_gguf_tensor_get(j->base, i);
         const qn_dtype dtype = new_type(j, t);
         if (!qn_dtype_can_pack(dtype) && is_adapted(j, weight_of(j, t)))
-            return QN_FAIL(err, unsupported, "tensor %s is %s, which can be read but not written; name another type for the result (--type)", t->name,
-                           qn_dtype_get(dtype)->name);
+            return QN_FAIL(
+                err, unsupported,
+                "tensor %s is %s, which can be read but not written; name another type for the result (--type)",
+                t->name, qn_dtype_get(dtype)->name);
         qn_gguf_declare(j->w, t->name, dtype, &t->shape);
         j->total += t->size_bytes;
     }
@@ -97,7 +102,8 @@ static qn_status merge_row(const merge_job *j, int64_t row, float *x, float *b, 
     QN_TRY(qn_unpack(j->from, j->src + row * from_bytes, x, j->k, err));
     for (int p = 0; p < j->n_parts; p++) {
         const merge_part *part = &j->part[p];
-        QN_TRY(qn_unpack(part->b_type, part->b + (j->first + row) * qn_dtype_row_bytes(part->b_type, part->r), b, part->r, err));
+        QN_TRY(qn_unpack(part->b_type, part->b + (j->first + row) * qn_dtype_row_bytes(part->b_type, part->r), b,
+                         part->r, err));
         for (int64_t i = 0; i < part->r; i++)
             for (int64_t c = 0; c < j->k; c++) x[c] += b[i] * part->a[i * j->k + c];
     }
@@ -120,12 +126,14 @@ static qn_status report(merge_job *j, uint64_t bytes, qn_error *err)
     QN_TRY(qn_gguf_writer_status(j->w, err)); /* a full disk ends it now, not after gigabytes */
     j->done += bytes;
     if (!j->progress || j->progress(j->progress_ctx, j->done, j->total)) return QN_OK;
-    return QN_FAIL(err, cancelled, "cancelled after %llu of %llu bytes", (unsigned long long)j->done, (unsigned long long)j->total);
+    return QN_FAIL(err, cancelled, "cancelled after %llu of %llu bytes", (unsigned long long)j->done,
+                   (unsigned long long)j->total);
 }
 
 static qn_status merge_chunks(merge_job *j, const qn_gguf_tensor *t, const uint8_t *data, qn_error *err)
 {
-    const int64_t rows = qn_shape_numel(&t->shape) / j->k, to_bytes = qn_dtype_row_bytes(j->to, j->k), from_bytes = qn_dtype_row_bytes(j->from, j->k);
+    const int64_t rows = qn_shape_numel(&t->shape) / j->k, to_bytes = qn_dtype_row_bytes(j->to, j->k),
+                  from_bytes = qn_dtype_row_bytes(j->from, j->k);
     const int64_t most = (int64_t)CHUNK_BYTES / to_bytes + 1;
     j->dst = qn__alloc((size_t)(most < rows ? most : rows) * (size_t)to_bytes);
     qn_status status = j->dst ? QN_OK : QN_FAIL_NOMEM(err, (size_t)(most * to_bytes));
@@ -150,7 +158,8 @@ static qn_status merge_chunks(merge_job *j, const qn_gguf_tensor *t, const uint8
 /* ---- one tensor ---- */
 
 /* A tensor's bytes in this machine's order: in the mapping, or a copy that goes to *copy. */
-static qn_status native_bytes(const qn_gguf *file, const qn_gguf_tensor *t, void **copy, const void **out, qn_error *err)
+static qn_status native_bytes(const qn_gguf *file, const qn_gguf_tensor *t, void **copy, const void **out,
+                              qn_error *err)
 {
     *copy = NULL;
     *out = t->data;
@@ -224,13 +233,18 @@ static qn_status merge_tensor(merge_job *j, const qn_gguf_tensor *t, qn_error *e
 
 static qn_status open_all(merge_job *j, const char *base, const qn_lora_export_options *o, qn_error *err)
 {
-    if (j->n < 1 || j->n > QN_MAX_LORAS) return QN_FAIL(err, invalid, "%d adapters to merge; 1 to %d are possible", j->n, QN_MAX_LORAS);
-    if (o->type && !(j->mix = qn__mix_find(o->type))) return QN_FAIL(err, invalid, "type \"%.32s\" is none that can be written, such as F16, Q8_0 or Q4_K_M", o->type);
+    if (j->n < 1 || j->n > QN_MAX_LORAS)
+        return QN_FAIL(err, invalid, "%d adapters to merge; 1 to %d are possible", j->n, QN_MAX_LORAS);
+    if (o->type && !(j->mix = qn__mix_find(o->type)))
+        return QN_FAIL(err, invalid, "type \"%.32s\" is none that can be written, such as F16, Q8_0 or Q4_K_M",
+                       o->type);
     QN_TRY(qn_gguf_open(base, NULL, &j->base, err));
     QN_TRY(qn__prefix(err, qn__model_load(j->base, 0, &j->model, err), "%s", base));
     for (int i = 0; i < j->n; i++) {
         const float scale = j->loras[i].scale;
-        if (!(scale >= -1e6f && scale <= 1e6f)) return QN_FAIL(err, invalid, "adapter %s has scale %g; -1e6 to 1e6 are possible", j->loras[i].path, (double)scale);
+        if (!(scale >= -1e6f && scale <= 1e6f))
+            return QN_FAIL(err, invalid, "adapter %s has scale %g; -1e6 to 1e6 are possible", j->loras[i].path,
+                           (double)scale);
         QN_TRY(qn_gguf_open(j->loras[i].path, NULL, &j->files[i], err));
         QN_TRY(qn__prefix(err, qn__adapter_load(j->model, j->files[i], &j->adapters[i], err), "%s", j->loras[i].path));
     }
@@ -244,14 +258,16 @@ static qn_status write_all(merge_job *j, const char *out, qn_error *err)
 {
     QN_TRY(qn_gguf_writer_create(out, &j->w, err));
     qn_status status = declare(j, err);
-    for (size_t i = 0; i < qn_gguf_n_tensors(j->base) && status == QN_OK; i++) status = merge_tensor(j, qn_gguf_tensor_get(j->base, i), err);
+    for (size_t i = 0; i < qn_gguf_n_tensors(j->base) && status == QN_OK; i++)
+        status = merge_tensor(j, qn_gguf_tensor_get(j->base, i), err);
     /* Ending the file is what tells why a write failed. */
     if (status == QN_OK || qn_gguf_writer_status(j->w, NULL) != QN_OK) return qn_gguf_writer_commit(j->w, err);
     qn_gguf_writer_abort(j->w);
     return status;
 }
 
-qn_status qn_lora_export(const char *base, const qn_lora_file *loras, int n, const char *out, const qn_lora_export_options *options, qn_error *err)
+qn_status qn_lora_export(const char *base, const qn_lora_file *loras, int n, const char *out,
+                         const qn_lora_export_options *options, qn_error *err)
 {
     static const qn_lora_export_options defaults;
     const qn_lora_export_options *o = options ? options : &defaults;

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/session.c -- a session's life, and decoding. After create and the first decode of a shape nothing allocates. */
+/* src/engine/session.c -- a session's life, and decoding. After create and the first decode of a shape nothing
+ * allocates. */
 #include "engine/engine.h"
 #include <string.h>
 
-/* What shapes a graph: the key of the plan cache, of which the adapters in use are part. No padding holes: compared as bytes. */
+/* What shapes a graph: the key of the plan cache, of which the adapters in use are part. No padding holes: compared as
+ * bytes. */
 typedef struct qn_decode_key {
     int32_t kind, n_tokens, n_out;
-    struct { int32_t id; float scale; } lora[QN_MAX_LORAS];
+    struct {
+        int32_t id;
+        float scale;
+    } lora[QN_MAX_LORAS];
 } qn_decode_key;
 enum { KEY_DECODE = 1 };
 
@@ -59,7 +64,8 @@ static qn_status create_tables(qn_session *s, qn_error *err)
     s->items = qn__calloc(n, sizeof(*s->items));
     s->logits = qn__alloc((size_t)s->shape.n_logits * s->engine->model->hp.n_vocab * sizeof(float));
     if (!s->tokens || !s->items || !s->logits)
-        return QN_FAIL(err, nomem, "out of memory for %d rows of %u logits", s->shape.n_logits, s->engine->model->hp.n_vocab);
+        return QN_FAIL(err, nomem, "out of memory for %d rows of %u logits", s->shape.n_logits,
+                       s->engine->model->hp.n_vocab);
     s->pos = s->tokens + n;
     s->rows = s->pos + n;
     s->out_ids = s->rows + n;
@@ -157,7 +163,9 @@ qn_status qn__session_upload_lists(qn_session *s, qn_error *err)
         const uint64_t at = ((uint64_t)q * (uint64_t)kv->n_cells + (uint64_t)lo) * sizeof(int32_t);
         for (int p = 0; p < s->engine->n_backends; p++) {
             qn_buffer *buffer = s->list_buffers[p];
-            if (buffer) QN_TRY(buffer->backend->type->upload(buffer, at, qn__kv_list(kv, q) + lo, (uint64_t)(hi - lo) * sizeof(int32_t), err));
+            if (buffer)
+                QN_TRY(buffer->backend->type->upload(buffer, at, qn__kv_list(kv, q) + lo,
+                                                     (uint64_t)(hi - lo) * sizeof(int32_t), err));
         }
         kv->dirty_lo[q] = kv->dirty_hi[q] = 0;
     }
@@ -167,7 +175,8 @@ qn_status qn__session_upload_lists(qn_session *s, qn_error *err)
 static qn_status set_input(qn_exec *e, const char *name, const int32_t *values, int64_t n, qn_error *err)
 {
     const qn_node *node = qn__exec_find(e, name);
-    return node ? qn__exec_set(e, node, values, (uint64_t)n * sizeof(int32_t), err) : QN_OK; /* an input that nothing reads is gone */
+    /* an input that nothing reads is gone */
+    return node ? qn__exec_set(e, node, values, (uint64_t)n * sizeof(int32_t), err) : QN_OK;
 }
 
 static bool call_eval(void *ctx, const qn_node *node, bool after)
@@ -258,7 +267,8 @@ static qn_status check_token(const qn_session *s, int64_t i, qn_token token, qn_
 {
     const int32_t n_vocab = (int32_t)s->engine->model->hp.n_vocab;
     if (token >= 0 && token < n_vocab) return QN_OK;
-    return QN_FAIL(err, invalid, "token %lld of the batch is %d; 0 to %d are in the vocabulary", (long long)i, token, n_vocab - 1);
+    return QN_FAIL(err, invalid, "token %lld of the batch is %d; 0 to %d are in the vocabulary", (long long)i, token,
+                   n_vocab - 1);
 }
 
 static qn_status check_items(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
@@ -267,18 +277,22 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
     int64_t n_logits = 0;
     if (n < 1) return QN_FAIL(err, invalid, "%d tokens to decode; at least 1 is needed", n);
     if (n > free_cells)
-        return QN_FAIL(err, limit, "%d tokens do not fit: %d of the context's %d cells are free", n, free_cells, s->kv.n_cells);
+        return QN_FAIL(err, limit, "%d tokens do not fit: %d of the context's %d cells are free", n, free_cells,
+                       s->kv.n_cells);
     for (int32_t i = 0; i < n; i++) {
         const qn_batch_item *item = &items[i];
         QN_TRY(check_token(s, i, item->token, err));
         if (item->pos < 0 || item->pos > MAX_POS)
-            return QN_FAIL(err, invalid, "token %d of the batch has position %d; 0 to %d are possible", i, item->pos, MAX_POS);
+            return QN_FAIL(err, invalid, "token %d of the batch has position %d; 0 to %d are possible", i, item->pos,
+                           MAX_POS);
         if (item->seq < 0 || item->seq >= s->kv.n_seq)
-            return QN_FAIL(err, invalid, "token %d of the batch is of sequence %d; this session has 0 to %d", i, item->seq, s->kv.n_seq - 1);
+            return QN_FAIL(err, invalid, "token %d of the batch is of sequence %d; this session has 0 to %d", i,
+                           item->seq, s->kv.n_seq - 1);
         n_logits += item->logits;
     }
     if (n_logits > s->shape.n_logits)
-        return QN_FAIL(err, limit, "logits of %lld tokens are wanted; this session keeps %d rows (n_logits)", (long long)n_logits, s->shape.n_logits);
+        return QN_FAIL(err, limit, "logits of %lld tokens are wanted; this session keeps %d rows (n_logits)",
+                       (long long)n_logits, s->shape.n_logits);
     return QN_OK;
 }
 
@@ -301,17 +315,22 @@ qn_status qn_session_decode(qn_session *s, const qn_batch_item *items, int32_t n
 
 qn_status qn_session_feed(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, qn_error *err)
 {
-    if (seq < 0 || seq >= s->kv.n_seq) return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->kv.n_seq - 1);
+    if (seq < 0 || seq >= s->kv.n_seq)
+        return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->kv.n_seq - 1);
     const int32_t free_cells = s->kv.n_cells - s->kv.n_used;
     if (n == 0) return QN_FAIL(err, invalid, "no tokens to decode");
     if (n > (size_t)free_cells)
-        return QN_FAIL(err, limit, "%zu tokens do not fit: %d of the context's %d cells are free", n, free_cells, s->kv.n_cells);
+        return QN_FAIL(err, limit, "%zu tokens do not fit: %d of the context's %d cells are free", n, free_cells,
+                       s->kv.n_cells);
     const int32_t first = qn_session_seq_pos_max(s, seq) + 1;
-    if (n > (size_t)(MAX_POS + 1 - first)) return QN_FAIL(err, limit, "%zu tokens after position %d; the last possible one is %d", n, first - 1, MAX_POS);
-    for (size_t i = 0; i < n; i++) QN_TRY(check_token(s, (int64_t)i, tokens[i], err)); /* before the first is computed */
+    if (n > (size_t)(MAX_POS + 1 - first))
+        return QN_FAIL(err, limit, "%zu tokens after position %d; the last possible one is %d", n, first - 1, MAX_POS);
+    /* before the first is computed */
+    for (size_t i = 0; i < n; i++) QN_TRY(check_token(s, (int64_t)i, tokens[i], err));
     for (size_t i = 0; i < n;) {
         int32_t k = 0;
-        for (; k < s->shape.n_batch && i < n; k++, i++) s->items[k] = (qn_batch_item){tokens[i], first + (int32_t)i, seq, i + 1 == n};
+        for (; k < s->shape.n_batch && i < n; k++, i++)
+            s->items[k] = (qn_batch_item){tokens[i], first + (int32_t)i, seq, i + 1 == n};
         QN_TRY(qn_session_decode(s, s->items, k, err));
     }
     return QN_OK;

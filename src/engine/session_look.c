@@ -15,8 +15,8 @@ qn_status qn_session_read_node(qn_session *s, const qn_node *node, float *dst, u
     const int64_t n = qn_layout_numel(&node->layout);
     const qn_dtype_info *info = qn_dtype_get(node->dtype);
     if (bytes != (uint64_t)n * sizeof(float))
-        return QN_FAIL(err, invalid, "node %s has %lld values; %llu bytes were offered, 4 each are expected", node->name, (long long)n,
-                       (unsigned long long)bytes);
+        return QN_FAIL(err, invalid, "node %s has %lld values; %llu bytes were offered, 4 each are expected",
+                       node->name, (long long)n, (unsigned long long)bytes);
     if (!qn_layout_is_contiguous(&node->layout) || (info->class_ != QN_CLASS_real && info->class_ != QN_CLASS_block))
         return QN_FAIL(err, unsupported, "node %s is a strided view or of type %s", node->name, info->name);
     if (node->dtype == QN_DTYPE_F32) return qn__exec_peek(s->running, node, dst, 0, bytes, err);
@@ -36,10 +36,12 @@ void qn_session_get_stats(const qn_session *s, qn_session_stats *out)
 }
 
 /* The graph as it would run, without compiling it. */
-static qn_status refined_graph(qn_session *s, int32_t n_tokens, qn_graph **graph, qn_plan *plan, qn_str *places, qn_error *err)
+static qn_status refined_graph(qn_session *s, int32_t n_tokens, qn_graph **graph, qn_plan *plan, qn_str *places,
+                               qn_error *err)
 {
     if (n_tokens < 1 || n_tokens > s->shape.n_batch)
-        return QN_FAIL(err, invalid, "a graph of %d tokens; 1 to the batch of %d are possible", n_tokens, s->shape.n_batch);
+        return QN_FAIL(err, invalid, "a graph of %d tokens; 1 to the batch of %d are possible", n_tokens,
+                       s->shape.n_batch);
     const qn_decode_spec spec = {n_tokens, 1, s->shape.loras.use, s->shape.loras.n};
     QN_TRY(qn__build_decode(s->engine->model, &s->kv_desc, &spec, graph, err));
     const qn_status status = qn__sched_dry_run(s->sched, *graph, plan, places, err);
@@ -58,19 +60,19 @@ static qn_status take(qn_str *text, qn_status status, char **out, qn_error *err)
     return QN_OK;
 }
 
-void qn_session_set_timing(qn_session *s, bool on)
-{
-    s->timing = on;
-}
+void qn_session_set_timing(qn_session *s, bool on) { s->timing = on; }
 
 /* Prints with the backends' names and, when given, measured times. */
-static qn_status print(const qn_session *s, const qn_graph *graph, int layer, const double *node_ns, qn_graph_format format, char **out,
-                       qn_error *err)
+static qn_status print(const qn_session *s, const qn_graph *graph, int layer, const double *node_ns,
+                       qn_graph_format format, char **out, qn_error *err)
 {
     const char *names[QN_MAX_PLACES] = {0};
     qn_str text = {0};
     for (int p = 0; p < s->engine->n_backends; p++) names[p] = s->engine->backends[p]->name;
-    const qn_print_options options = {.layer = layer, .by_layer_only = layer >= 0, .node_ns = node_ns, .place_names = names,
+    const qn_print_options options = {.layer = layer,
+                                      .by_layer_only = layer >= 0,
+                                      .node_ns = node_ns,
+                                      .place_names = names,
                                       .title = s->engine->info.name};
     const qn_status status = qn__graph_print(graph, format, &options, &text, err);
     return take(&text, status, out, err);
@@ -90,7 +92,8 @@ qn_status qn_session_print_last(qn_session *s, int layer, qn_graph_format format
     return print(s, qn__exec_graph(s->last), layer, s->last_timed ? s->node_ns : NULL, format, out, err);
 }
 
-qn_status qn_session_print_graph(qn_session *s, int32_t n_tokens, int layer, qn_graph_format format, char **out, qn_error *err)
+qn_status qn_session_print_graph(qn_session *s, int32_t n_tokens, int layer, qn_graph_format format, char **out,
+                                 qn_error *err)
 {
     qn_graph *graph = NULL;
     qn_plan plan;

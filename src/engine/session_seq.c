@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/session_seq.c -- sequences: asking, removing, sharing, shifting, reusing a prefix. Only a shift moves data. */
+/* src/engine/session_seq.c -- sequences: asking, removing, sharing, shifting, reusing a prefix. Only a shift moves
+ * data. */
 #include "engine/engine.h"
 
-typedef struct qn_shift_key { int32_t kind, n, copy_v; } qn_shift_key;
+typedef struct qn_shift_key {
+    int32_t kind, n, copy_v;
+} qn_shift_key;
 enum { KEY_SHIFT = 2 };
 
 static qn_status check_seq(const qn_session *s, int32_t seq, qn_error *err)
@@ -19,25 +22,13 @@ static qn_status check_range(const qn_session *s, int32_t seq, int32_t p0, int32
     return QN_OK;
 }
 
-const qn_engine *qn_session_engine(const qn_session *s)
-{
-    return s->engine;
-}
+const qn_engine *qn_session_engine(const qn_session *s) { return s->engine; }
 
-int32_t qn_session_n_ctx(const qn_session *s)
-{
-    return s->shape.n_ctx;
-}
+int32_t qn_session_n_ctx(const qn_session *s) { return s->shape.n_ctx; }
 
-int32_t qn_session_n_batch(const qn_session *s)
-{
-    return s->shape.n_batch;
-}
+int32_t qn_session_n_batch(const qn_session *s) { return s->shape.n_batch; }
 
-int32_t qn_session_n_logits(const qn_session *s)
-{
-    return s->n_logits;
-}
+int32_t qn_session_n_logits(const qn_session *s) { return s->n_logits; }
 
 const float *qn_session_logits(const qn_session *s, int32_t index)
 {
@@ -56,10 +47,7 @@ int32_t qn_session_seq_pos_max(const qn_session *s, int32_t seq)
     return len ? s->kv.pos[qn__kv_list(&s->kv, seq)[len - 1]] : -1;
 }
 
-int32_t qn_session_free_cells(const qn_session *s)
-{
-    return s->kv.n_cells - s->kv.n_used;
-}
+int32_t qn_session_free_cells(const qn_session *s) { return s->kv.n_cells - s->kv.n_used; }
 
 qn_status qn_session_seq_remove(qn_session *s, int32_t seq, int32_t p0, int32_t p1, qn_error *err)
 {
@@ -105,7 +93,8 @@ static qn_status shift_exec(qn_session *s, int32_t n, bool copy_v, qn_exec **out
 }
 
 /* One run over up to `size` cells; entries past n write nothing. */
-static qn_status run_shift(qn_exec *e, qn_session *s, int32_t n, int32_t size, const int32_t *src, const int32_t *dst, int32_t delta, qn_error *err)
+static qn_status run_shift(qn_exec *e, qn_session *s, int32_t n, int32_t size, const int32_t *src, const int32_t *dst,
+                           int32_t delta, qn_error *err)
 {
     for (int32_t i = 0; i < size; i++) {
         s->tokens[i] = i < n ? src[i] : 0;
@@ -120,14 +109,16 @@ static qn_status run_shift(qn_exec *e, qn_session *s, int32_t n, int32_t size, c
 }
 
 /* Everything that can fail comes before the tables change; what follows only computes. */
-static qn_status shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32_t delta, int32_t n, int32_t *src, int32_t *dst, qn_error *err)
+static qn_status shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32_t delta, int32_t n, int32_t *src,
+                       int32_t *dst, qn_error *err)
 {
     const bool copy_v = qn__kv_shared(&s->kv, seq, p0, p1) > 0;
     const int32_t size = shift_size(s, n);
     qn_exec *e = NULL;
     QN_TRY(shift_exec(s, size, copy_v, &e, err));
     n = qn__kv_shift(&s->kv, seq, p0, p1, delta, src, dst);
-    for (int32_t i = 0; i < n; i += size) QN_TRY(run_shift(e, s, n - i < size ? n - i : size, size, src + i, dst + i, delta, err));
+    for (int32_t i = 0; i < n; i += size)
+        QN_TRY(run_shift(e, s, n - i < size ? n - i : size, size, src + i, dst + i, delta, err));
     return QN_OK;
 }
 
@@ -137,10 +128,14 @@ qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p
     const int32_t n = qn__kv_lower(&s->kv, seq, p1) - qn__kv_lower(&s->kv, seq, p0);
     if (n <= 0 || delta == 0) return QN_OK;
     if (!qn__kv_can_shift(&s->kv, seq, p0, p1, delta))
-        return QN_FAIL(err, invalid, "positions %d to %d of sequence %d cannot move by %d: they would become negative or meet others", p0, p1, seq, delta);
+        return QN_FAIL(err, invalid,
+                       "positions %d to %d of sequence %d cannot move by %d: they would become negative or meet others",
+                       p0, p1, seq, delta);
     const int32_t shared = qn__kv_shared(&s->kv, seq, p0, p1), free_cells = s->kv.n_cells - s->kv.n_used;
     if (shared > free_cells)
-        return QN_FAIL(err, limit, "%d cells are shared with other sequences and must be copied to move, but only %d are free", shared, free_cells);
+        return QN_FAIL(err, limit,
+                       "%d cells are shared with other sequences and must be copied to move, but only %d are free",
+                       shared, free_cells);
     int32_t *cells = qn__alloc((size_t)n * 2 * sizeof(*cells));
     if (!cells) return QN_FAIL_NOMEM(err, (size_t)n * 2 * sizeof(*cells));
     qn__mutex_lock(&s->engine->lock);
@@ -156,7 +151,8 @@ qn_status qn_session_reuse(qn_session *s, int32_t seq, const qn_token *tokens, s
     const qn_kv *kv = &s->kv;
     const int32_t *list = qn__kv_list(kv, seq);
     size_t k = 0;
-    while (k + 1 < n && k < (size_t)kv->len[seq] && kv->pos[list[k]] == (int32_t)k && kv->token[list[k]] == tokens[k]) k++;
+    while (k + 1 < n && k < (size_t)kv->len[seq] && kv->pos[list[k]] == (int32_t)k && kv->token[list[k]] == tokens[k])
+        k++;
     qn__kv_remove(&s->kv, seq, (int32_t)k, INT32_MAX);
     *kept = k;
     return QN_OK;

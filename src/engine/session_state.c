@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/session_state.c -- saving and restoring all sequences.
  *
- * File, in this machine's byte order: header; then the tables: for each used cell its position and token, for each sequence its length
- * and its cells (numbered among the used ones) in order of position; then for each layer the key rows and the value rows of the used
- * cells. Everything is checked before the session changes, the exact size first. The header's hash covers itself and the tables, where
- * a flipped bit would be a wrong continuation; rows are only as safe as the disk. */
+ * File, in this machine's byte order: header; then the tables: for each used cell its position and token, for each
+ * sequence its length and its cells (numbered among the used ones) in order of position; then for each layer the key
+ * rows and the value rows of the used cells. Everything is checked before the session changes, the exact size first.
+ * The header's hash covers itself and the tables, where a flipped bit would be a wrong continuation; rows are only as
+ * safe as the disk. */
 #include "engine/engine.h"
 #include "base/file.h"
 #include <string.h>
 
-#define STATE_MAGIC UINT32_C(0x54534e51) /* "QNST" */
+#define STATE_MAGIC   UINT32_C(0x54534e51) /* "QNST" */
 #define STATE_VERSION 1
 
 typedef struct qn_state_header {
     uint32_t magic, version;
-    uint64_t model;            /* hash of what the cache's content depends on */
+    uint64_t model; /* hash of what the cache's content depends on */
     uint32_t kv_type, n_layer;
     uint64_t k_row_bytes, v_row_bytes;
     uint32_t n_used, n_seq;
-    uint64_t n_entries;        /* cells listed in all sequences together */
-    uint64_t check;            /* hash of this header, with 0 here, and the tables */
+    uint64_t n_entries; /* cells listed in all sequences together */
+    uint64_t check;     /* hash of this header, with 0 here, and the tables */
 } qn_state_header;
 _Static_assert(sizeof(qn_state_header) == 64, "no holes: the header is hashed and written as bytes");
 
-/* Shape and parameters, and a few bytes out of the middle of each weight: two trainings of one shape differ everywhere. */
+/* Shape and parameters, and a few bytes out of the middle of each weight: two trainings of one shape differ everywhere.
+ */
 static uint64_t model_hash(const qn_session *s)
 {
     enum { SAMPLE = 64 };
@@ -42,9 +44,15 @@ static uint64_t model_hash(const qn_session *s)
 static qn_state_header make_header(const qn_session *s)
 {
     qn_state_header h = {
-        .magic = STATE_MAGIC, .version = STATE_VERSION, .model = model_hash(s), .kv_type = (uint32_t)s->shape.kv_type,
-        .n_layer = s->engine->model->hp.n_layer, .k_row_bytes = s->shape.k_row_bytes, .v_row_bytes = s->shape.v_row_bytes,
-        .n_used = (uint32_t)s->kv.n_used, .n_seq = (uint32_t)s->kv.n_seq,
+        .magic = STATE_MAGIC,
+        .version = STATE_VERSION,
+        .model = model_hash(s),
+        .kv_type = (uint32_t)s->shape.kv_type,
+        .n_layer = s->engine->model->hp.n_layer,
+        .k_row_bytes = s->shape.k_row_bytes,
+        .v_row_bytes = s->shape.v_row_bytes,
+        .n_used = (uint32_t)s->kv.n_used,
+        .n_seq = (uint32_t)s->kv.n_seq,
     };
     for (int32_t q = 0; q < s->kv.n_seq; q++) h.n_entries += (uint64_t)s->kv.len[q];
     return h;
@@ -63,21 +71,27 @@ static qn_status put_rows(qn_buffer *buffer, uint64_t offset, void *at, uint64_t
     return buffer->backend->type->upload(buffer, offset, at, bytes, err);
 }
 
-static qn_status move_rows(move_fn move, qn_buffer *buffer, uint64_t offset, uint64_t row_bytes, const int32_t *cells, int32_t n, char *at,
-                           qn_error *err)
+static qn_status move_rows(move_fn move, qn_buffer *buffer, uint64_t offset, uint64_t row_bytes, const int32_t *cells,
+                           int32_t n, char *at, qn_error *err)
 {
     for (int32_t i = 0, run; i < n; i += run) {
         for (run = 1; i + run < n && cells[i + run] == cells[i] + run; run++) {}
-        QN_TRY(move(buffer, offset + (uint64_t)cells[i] * row_bytes, at + (uint64_t)i * row_bytes, (uint64_t)run * row_bytes, err));
+        QN_TRY(move(buffer, offset + (uint64_t)cells[i] * row_bytes, at + (uint64_t)i * row_bytes,
+                    (uint64_t)run * row_bytes, err));
     }
     return QN_OK;
 }
 
 /* ---- save ---- */
 
-typedef struct qn_state_tables { int32_t *cells, *number; char *rows; } qn_state_tables; /* used cells; cell -> its number; one tensor */
+/* used cells; cell -> its number; one tensor */
+typedef struct qn_state_tables {
+    int32_t *cells, *number;
+    char *rows;
+} qn_state_tables;
 
-/* Writes a number, or without a writer only hashes it: the header, which comes first, needs the hash of what follows. */
+/* Writes a number, or without a writer only hashes it: the header, which comes first, needs the hash of what follows.
+ */
 static void put_number(qn_writer *w, uint64_t *check, const int32_t *number)
 {
     *check = qn__hash(*check, number, sizeof(*number));
@@ -135,12 +149,16 @@ qn_status qn_session_save(qn_session *s, const char *path, qn_error *err)
         .number = qn__calloc((size_t)s->kv.n_cells, sizeof(int32_t)),
         .rows = qn__alloc((size_t)s->kv.n_used * widest_row(s)),
     };
-    qn_status status = t.cells && t.number && t.rows ? QN_OK : QN_FAIL(err, nomem, "out of memory while saving %d cells", s->kv.n_used);
+    qn_status status = t.cells && t.number && t.rows
+                           ? QN_OK
+                           : QN_FAIL(err, nomem, "out of memory while saving %d cells", s->kv.n_used);
     if (status == QN_OK) status = qn__writer_open(path, &w, err);
     if (status == QN_OK) {
         status = write_state(s, &t, w, err);
-        if (status == QN_OK) status = qn__writer_commit(w, err);
-        else qn__writer_abort(w);
+        if (status == QN_OK)
+            status = qn__writer_commit(w, err);
+        else
+            qn__writer_abort(w);
     }
     qn__free(t.cells);
     qn__free(t.number);
@@ -152,28 +170,32 @@ qn_status qn_session_save(qn_session *s, const char *path, qn_error *err)
 
 typedef struct qn_state_file {
     const qn_state_header *header;
-    const int32_t *cells;      /* [n_used, 2] position, token */
-    const int32_t *lists;      /* for each sequence: length, entries */
+    const int32_t *cells; /* [n_used, 2] position, token */
+    const int32_t *lists; /* for each sequence: length, entries */
     const char *rows;
 } qn_state_file;
 
 static qn_status check_header(const qn_session *s, const qn_map *map, qn_state_file *f, qn_error *err)
 {
     const qn_state_header want = make_header(s), *h = (const qn_state_header *)map->data;
-    if (map->size < sizeof(*h) || h->magic != STATE_MAGIC) return QN_FAIL(err, format, "this is no session state (%zu bytes)", map->size);
-    if (h->version != STATE_VERSION) return QN_FAIL(err, unsupported, "state version %u; %d is supported", h->version, STATE_VERSION);
-    if (h->model != want.model || h->n_layer != want.n_layer) return QN_FAIL(err, format, "the state is of another model");
+    if (map->size < sizeof(*h) || h->magic != STATE_MAGIC)
+        return QN_FAIL(err, format, "this is no session state (%zu bytes)", map->size);
+    if (h->version != STATE_VERSION)
+        return QN_FAIL(err, unsupported, "state version %u; %d is supported", h->version, STATE_VERSION);
+    if (h->model != want.model || h->n_layer != want.n_layer)
+        return QN_FAIL(err, format, "the state is of another model");
     if (h->kv_type != want.kv_type || h->k_row_bytes != want.k_row_bytes || h->v_row_bytes != want.v_row_bytes)
-        return QN_FAIL(err, format, "the state's KV type is %s; this session's is %s", qn_dtype_get((qn_dtype)h->kv_type)->name,
-                       qn_dtype_get(s->shape.kv_type)->name);
+        return QN_FAIL(err, format, "the state's KV type is %s; this session's is %s",
+                       qn_dtype_get((qn_dtype)h->kv_type)->name, qn_dtype_get(s->shape.kv_type)->name);
     if (h->n_used > (uint32_t)s->kv.n_cells)
         return QN_FAIL(err, limit, "the state holds %u cells; this session's context has %d", h->n_used, s->kv.n_cells);
-    if (h->n_seq > (uint32_t)s->kv.n_seq) return QN_FAIL(err, limit, "the state holds %u sequences; this session has %d", h->n_seq, s->kv.n_seq);
+    if (h->n_seq > (uint32_t)s->kv.n_seq)
+        return QN_FAIL(err, limit, "the state holds %u sequences; this session has %d", h->n_seq, s->kv.n_seq);
     size_t rows, expect;
     const bool sane = h->n_entries <= (uint64_t)h->n_used * h->n_seq; /* < 2^36, and with it the tables */
     const size_t tables = sizeof(*h) + ((size_t)h->n_used * 2 + h->n_seq + (sane ? h->n_entries : 0)) * sizeof(int32_t);
-    if (!sane || !qn__mul_size((size_t)(h->k_row_bytes + h->v_row_bytes), h->n_used, &rows) || !qn__mul_size(rows, h->n_layer, &rows) ||
-        !qn__add_size(tables, rows, &expect) || expect != map->size)
+    if (!sane || !qn__mul_size((size_t)(h->k_row_bytes + h->v_row_bytes), h->n_used, &rows) ||
+        !qn__mul_size(rows, h->n_layer, &rows) || !qn__add_size(tables, rows, &expect) || expect != map->size)
         return QN_FAIL(err, format, "the state has %zu bytes; its header does not agree", map->size);
     f->header = h;
     f->cells = (const int32_t *)(h + 1);
@@ -199,7 +221,8 @@ static qn_status check_lists(const qn_session *s, const qn_state_file *f, uint8_
         if (len < 0 || len > end - p) return QN_FAIL(err, format, "the state's sequence %u claims %d cells", q, len);
         for (int32_t i = 0; i < len; i++) {
             const int32_t cell = *p++;
-            if (cell < 0 || (uint32_t)cell >= h->n_used) return QN_FAIL(err, format, "the state's sequence %u names cell %d of %u", q, cell, h->n_used);
+            if (cell < 0 || (uint32_t)cell >= h->n_used)
+                return QN_FAIL(err, format, "the state's sequence %u names cell %d of %u", q, cell, h->n_used);
             const int32_t pos = f->cells[2 * cell], token = f->cells[2 * cell + 1];
             if (pos <= last || pos > INT32_MAX - 2 || token < 0 || token >= n_vocab)
                 return QN_FAIL(err, format, "the state's sequence %u holds token %d at position %d", q, token, pos);

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/shape.c -- a session's sizes: options checked, the cache laid out, memory estimated, all before anything is allocated. */
+/* src/engine/shape.c -- a session's sizes: options checked, the cache laid out, memory estimated, all before anything
+ * is allocated. */
 #include "engine/engine.h"
 #include <string.h>
 
-#define MAX_SEQ 256
-#define DEFAULT_CTX 8192   /* F16 keys and values of an 8 B Llama: 1 GiB */
+#define MAX_SEQ       256
+#define DEFAULT_CTX   8192 /* F16 keys and values of an 8 B Llama: 1 GiB */
 #define DEFAULT_BATCH 512  /* prompt processing gains little beyond it, activations grow with it */
 
-static int32_t least(int64_t a, int64_t b)
-{
-    return (int32_t)(a < b ? a : b);
-}
+static int32_t least(int64_t a, int64_t b) { return (int32_t)(a < b ? a : b); }
 
 static bool caches(qn_dtype type)
 {
@@ -31,20 +29,26 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
         .n_logits = options->n_logits,
         .kv_type = options->kv_type_set ? options->kv_type : QN_DTYPE_F16,
     };
-    if (s.n_ctx < 1 || s.n_ctx > 1 << 28) return QN_FAIL(err, invalid, "context of %d tokens; 1 to %d are possible, 0 is the default", s.n_ctx, 1 << 28);
-    if (s.n_seq < 1 || s.n_seq > MAX_SEQ) return QN_FAIL(err, invalid, "%d sequences; 1 to %d are possible", s.n_seq, MAX_SEQ);
-    if (s.n_batch < 1) return QN_FAIL(err, invalid, "batch of %d tokens; at least 1 is needed, 0 is the default", s.n_batch);
+    if (s.n_ctx < 1 || s.n_ctx > 1 << 28)
+        return QN_FAIL(err, invalid, "context of %d tokens; 1 to %d are possible, 0 is the default", s.n_ctx, 1 << 28);
+    if (s.n_seq < 1 || s.n_seq > MAX_SEQ)
+        return QN_FAIL(err, invalid, "%d sequences; 1 to %d are possible", s.n_seq, MAX_SEQ);
+    if (s.n_batch < 1)
+        return QN_FAIL(err, invalid, "batch of %d tokens; at least 1 is needed, 0 is the default", s.n_batch);
     s.n_batch = least(s.n_batch, s.n_ctx);
     if (!s.n_logits) s.n_logits = s.n_seq;
-    if (s.n_logits < 1) return QN_FAIL(err, invalid, "%d rows of logits; at least 1 is needed, 0 is the default", s.n_logits);
+    if (s.n_logits < 1)
+        return QN_FAIL(err, invalid, "%d rows of logits; at least 1 is needed, 0 is the default", s.n_logits);
     s.n_logits = least(s.n_logits, s.n_ctx);
     QN_TRY(qn__lora_set(e, options->loras, options->n_loras, &s.loras, err));
     if (!caches(s.kv_type))
-        return QN_FAIL(err, unsupported, "KV cache of type %s; there are %s", qn_dtype_get(s.kv_type)->name, QN_KV_TYPE_NAMES);
+        return QN_FAIL(err, unsupported, "KV cache of type %s; there are %s", qn_dtype_get(s.kv_type)->name,
+                       QN_KV_TYPE_NAMES);
     const int block = qn_dtype_get(s.kv_type)->block_elems;
     if (hp->n_embd_head_k % (uint32_t)block || hp->n_embd_head_v % (uint32_t)block)
-        return QN_FAIL(err, unsupported, "KV cache of type %s needs a head size that is a multiple of %d; this model's is %u", qn_dtype_get(s.kv_type)->name,
-                       block, hp->n_embd_head_k);
+        return QN_FAIL(err, unsupported,
+                       "KV cache of type %s needs a head size that is a multiple of %d; this model's is %u",
+                       qn_dtype_get(s.kv_type)->name, block, hp->n_embd_head_k);
     s.k_row_bytes = (uint64_t)qn_dtype_row_bytes(s.kv_type, (int64_t)hp->n_kv_head * hp->n_embd_head_k);
     s.v_row_bytes = (uint64_t)qn_dtype_row_bytes(s.kv_type, (int64_t)hp->n_kv_head * hp->n_embd_head_v);
     *out = s;
@@ -56,13 +60,17 @@ uint64_t qn__list_bytes(const qn_session_shape *shape)
     return (uint64_t)shape->n_seq * (uint64_t)shape->n_ctx * sizeof(int32_t);
 }
 
-qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout, qn_kv_desc *kv, qn_error *err)
+qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout,
+                        qn_kv_desc *kv, qn_error *err)
 {
     const qn_model *m = e->model;
     *layout = (qn_kv_layout){.place = qn__arena_array(arena, m->hp.n_layer, sizeof(int32_t))};
-    *kv = (qn_kv_desc){.layers = qn__arena_array(arena, m->hp.n_layer, sizeof(*kv->layers)), .type = shape->kv_type, .n_cells = shape->n_ctx,
+    *kv = (qn_kv_desc){.layers = qn__arena_array(arena, m->hp.n_layer, sizeof(*kv->layers)),
+                       .type = shape->kv_type,
+                       .n_cells = shape->n_ctx,
                        .n_seq = shape->n_seq};
-    if (!layout->place || !kv->layers) return QN_FAIL(err, nomem, "out of memory while laying out the cache of %u layers", m->hp.n_layer);
+    if (!layout->place || !kv->layers)
+        return QN_FAIL(err, nomem, "out of memory while laying out the cache of %u layers", m->hp.n_layer);
 
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const qn_backend *be = ((qn_buffer *)m->layers[i].attn_k->buffer)->backend;
@@ -74,7 +82,8 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
         for (int j = 0; j < 2; j++) {
             *at[j] = layout->bytes[place];
             const uint64_t bytes = rows[j] * (uint64_t)shape->n_ctx; /* rows < 2^36, n_ctx <= 2^28: no overflow */
-            if (layout->bytes[place] > (UINT64_MAX >> 1) - bytes) return QN_FAIL(err, limit, "the KV cache of %d cells exceeds 2^63 bytes", shape->n_ctx);
+            if (layout->bytes[place] > (UINT64_MAX >> 1) - bytes)
+                return QN_FAIL(err, limit, "the KV cache of %d cells exceeds 2^63 bytes", shape->n_ctx);
             layout->bytes[place] += qn__align_up(bytes, QN_ALIGN_GPU);
         }
     }
@@ -95,8 +104,8 @@ void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_l
 /* ---- estimates ---- */
 
 /* Plans the session's worst graph over buffers that exist in name only. */
-static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout, qn_kv_desc *kv, uint64_t *bytes,
-                                  qn_error *err)
+static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout,
+                                  qn_kv_desc *kv, uint64_t *bytes, qn_error *err)
 {
     qn_buffer stand_in[2 * QN_MAX_PLACES], *kv_buffers[QN_MAX_PLACES], *list_buffers[QN_MAX_PLACES];
     for (int p = 0; p < e->n_backends; p++) {
@@ -111,7 +120,8 @@ static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, c
     qn_plan plan;
     const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off};
     QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &sched, err));
-    const qn_decode_spec spec = {shape->n_batch, least(shape->n_batch, shape->n_logits), shape->loras.use, shape->loras.n};
+    const qn_decode_spec spec = {shape->n_batch, least(shape->n_batch, shape->n_logits), shape->loras.use,
+                                 shape->loras.n};
     qn_status status = qn__build_decode(e->model, kv, &spec, &graph, err);
     if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, err);
     qn__graph_destroy(graph);
@@ -125,9 +135,10 @@ static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, c
     return QN_OK;
 }
 
-/* Objects without a size of their own in the options: session, scheduler, index of the plan cache, headers of blocks. */
-#define OBJECT_BYTES (20 << 10)         /* measured: 18.3 KiB, of which the session's arena is 16 */
-#define OBJECT_BYTES_A_BACKEND (1 << 10) /* measured: 0.6 KiB */
+/* Objects without a size of their own in the options: session, scheduler, index of the plan cache, headers of blocks.
+ */
+#define OBJECT_BYTES           (20 << 10) /* measured: 18.3 KiB, of which the session's arena is 16 */
+#define OBJECT_BYTES_A_BACKEND (1 << 10)  /* measured: 0.6 KiB */
 
 static qn_status estimate(qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_estimate *out, qn_error *err)
 {
@@ -137,7 +148,8 @@ static qn_status estimate(qn_engine *e, const qn_session_shape *shape, qn_arena 
     qn_estimate est = {.kv_bytes = layout.total_bytes};
     QN_TRY(plan_activations(e, shape, &layout, &kv, &est.activation_bytes, err));
     est.logits_bytes = (uint64_t)shape->n_logits * e->model->hp.n_vocab * sizeof(float);
-    est.table_bytes = qn__kv_bytes(shape->n_ctx, shape->n_seq) + (uint64_t)shape->n_batch * (6 * sizeof(int32_t) + sizeof(qn_batch_item));
+    est.table_bytes = qn__kv_bytes(shape->n_ctx, shape->n_seq) +
+                      (uint64_t)shape->n_batch * (6 * sizeof(int32_t) + sizeof(qn_batch_item));
     for (int p = 0; p < e->n_backends; p++)
         if (layout.bytes[p]) est.table_bytes += qn__list_bytes(shape);
     est.table_bytes += OBJECT_BYTES + (uint64_t)e->n_backends * OBJECT_BYTES_A_BACKEND;
@@ -163,8 +175,10 @@ qn_status qn_engine_estimate(qn_engine *e, const qn_session_options *options, qn
     return estimate_shape(e, &shape, out, err);
 }
 
-/* Largest value in [1, hi] of `field`, a member of `options`, whose estimate fits; memory grows with either field, so halving the interval finds it. */
-static qn_status fit(qn_engine *e, const qn_session_options *options, int32_t *field, int32_t hi, uint64_t bytes, int32_t *out, qn_error *err)
+/* Largest value in [1, hi] of `field`, a member of `options`, whose estimate fits; memory grows with either field, so
+ * halving the interval finds it. */
+static qn_status fit(qn_engine *e, const qn_session_options *options, int32_t *field, int32_t hi, uint64_t bytes,
+                     int32_t *out, qn_error *err)
 {
     int32_t lo = 0;
     while (lo < hi) {
@@ -178,21 +192,25 @@ static qn_status fit(qn_engine *e, const qn_session_options *options, int32_t *f
             if (err) *err = why;
             return status;
         }
-        if (status == QN_OK && est.total_bytes <= bytes) lo = *field;
-        else hi = *field - 1;
+        if (status == QN_OK && est.total_bytes <= bytes)
+            lo = *field;
+        else
+            hi = *field - 1;
     }
     *out = lo;
     return QN_OK;
 }
 
-qn_status qn_engine_fit_ctx(qn_engine *e, const qn_session_options *options, uint64_t bytes, int32_t *n_ctx, qn_error *err)
+qn_status qn_engine_fit_ctx(qn_engine *e, const qn_session_options *options, uint64_t bytes, int32_t *n_ctx,
+                            qn_error *err)
 {
     qn_session_options o = options ? *options : (qn_session_options){0};
     if (!o.n_batch) o.n_batch = DEFAULT_BATCH;
     return fit(e, &o, &o.n_ctx, 1 << 28, bytes, n_ctx, err);
 }
 
-qn_status qn_engine_fit_batch(qn_engine *e, const qn_session_options *options, uint64_t bytes, int32_t *n_batch, qn_error *err)
+qn_status qn_engine_fit_batch(qn_engine *e, const qn_session_options *options, uint64_t bytes, int32_t *n_batch,
+                              qn_error *err)
 {
     qn_session_shape shape = {0};
     QN_TRY(qn__session_shape(e, options, &shape, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_copy.c -- metadata from an open file into a writer, turned to little endian on the way. The values were
- * checked when the file was opened; the cursor checks their bounds again, because a mapped file can change. */
+/* src/format/gguf_copy.c -- metadata from an open file into a writer, turned to little endian on the way. The values
+ * were checked when the file was opened; the cursor checks their bounds again, because a mapped file can change. */
 #include "format/gguf_writer.h"
 #include <string.h>
 
@@ -17,10 +17,13 @@ static void copy_scalars(qn_gguf_writer *w, qn_cursor *c, bool big_endian, int b
 {
     size_t total;
     const uint8_t *p = qn__mul_size((size_t)count, (size_t)bytes, &total) ? qn__get_bytes(c, total) : NULL;
-    if (!p) c->failed = true;
-    else if (!big_endian) qn__str_append(&w->kv, p, total);
+    if (!p)
+        c->failed = true;
+    else if (!big_endian)
+        qn__str_append(&w->kv, p, total);
     else
-        for (size_t i = 0; i < total; i += (size_t)bytes) qn__gguf_put_le(&w->kv, qn__gguf_load(p + i, bytes, true), bytes);
+        for (size_t i = 0; i < total; i += (size_t)bytes)
+            qn__gguf_put_le(&w->kv, qn__gguf_load(p + i, bytes, true), bytes);
 }
 
 static void copy_array(qn_gguf_writer *w, qn_cursor *c, bool big_endian, int depth)
@@ -36,8 +39,10 @@ static void copy_array(qn_gguf_writer *w, qn_cursor *c, bool big_endian, int dep
     }
     if (depth > QN_GGUF_MAX_NESTING) c->failed = true;
     for (uint64_t i = 0; i < count && !c->failed && !w->kv.failed; i++) {
-        if (elem == QN_GGUF_str) copy_string(w, c);
-        else copy_array(w, c, big_endian, depth + 1);
+        if (elem == QN_GGUF_str)
+            copy_string(w, c);
+        else
+            copy_array(w, c, big_endian, depth + 1);
     }
 }
 
@@ -56,11 +61,15 @@ void qn_gguf_write_kv(qn_gguf_writer *w, const qn_gguf *from, const qn_gguf_kv *
     qn__cursor_init(&c, part->data, (size_t)entry->end);
     c.swap = part->swap;
     qn__cursor_seek(&c, kv->offset);
-    if (kv->type == QN_GGUF_arr) copy_array(w, &c, part->big_endian, 1);
-    else if (kv->type == QN_GGUF_str) copy_string(w, &c);
-    else copy_scalars(w, &c, part->big_endian, qn__gguf_type_bytes(kv->type), 1);
+    if (kv->type == QN_GGUF_arr)
+        copy_array(w, &c, part->big_endian, 1);
+    else if (kv->type == QN_GGUF_str)
+        copy_string(w, &c);
+    else
+        copy_scalars(w, &c, part->big_endian, qn__gguf_type_bytes(kv->type), 1);
     if (c.failed)
-        QN_WRITER_FAIL(w, format, "key \"%.100s\": its value changed while it was copied, expected a file that nobody rewrites",
+        QN_WRITER_FAIL(w, format,
+                       "key \"%.100s\": its value changed while it was copied, expected a file that nobody rewrites",
                        kv->key);
     qn__gguf_end_kv(w);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/format/gguf_kv.c -- metadata values of an open file: found by name, decoded when asked for, never cached.
  *
- * A value lies in the mapping in the file's byte order. Its place was checked when the file was opened; strings are checked
- * once more here, because a file that someone rewrites while it is mapped changes under us. */
+ * A value lies in the mapping in the file's byte order. Its place was checked when the file was opened; strings are
+ * checked once more here, because a file that someone rewrites while it is mapped changes under us. */
 #include "format/gguf_file.h"
 #include <string.h>
 
@@ -27,13 +27,14 @@ static const uint8_t kind_of[] = {
 #undef KIND_ROW
 };
 
-static qn_status wrong(const qn_gguf_part *part, const qn_gguf_kv *kv, uint64_t offset, const char *expected, qn_error *err)
+static qn_status wrong(const qn_gguf_part *part, const qn_gguf_kv *kv, uint64_t offset, const char *expected,
+                       qn_error *err)
 {
     char subject[QN_GGUF_SUBJECT_BYTES];
     qn__gguf_subject(subject, "key", kv->key, strlen(kv->key));
     const char *of = kv->type == QN_GGUF_arr ? "an array of " : "";
-    return QN_GGUF_BAD(err, format, part->label, subject, offset, "found %s%s, expected %s", of, qn_gguf_type_name(kv->elem),
-                       expected);
+    return QN_GGUF_BAD(err, format, part->label, subject, offset, "found %s%s, expected %s", of,
+                       qn_gguf_type_name(kv->elem), expected);
 }
 
 static qn_status out_of_range(const qn_gguf_part *part, const qn_gguf_kv *kv, uint64_t index, qn_error *err)
@@ -45,16 +46,22 @@ static qn_status out_of_range(const qn_gguf_part *part, const qn_gguf_kv *kv, ui
 }
 
 /* A fixed-size element: its bits, and where it lies. */
-typedef struct scalar { uint64_t bits; uint64_t offset; value_kind kind; int bytes; } scalar;
+typedef struct scalar {
+    uint64_t bits;
+    uint64_t offset;
+    value_kind kind;
+    int bytes;
+} scalar;
 
-static qn_status get_scalar(const qn_gguf_part *part, const qn_gguf_kv *kv, uint64_t index, const char *expected, scalar *out,
-                            qn_error *err)
+static qn_status get_scalar(const qn_gguf_part *part, const qn_gguf_kv *kv, uint64_t index, const char *expected,
+                            scalar *out, qn_error *err)
 {
     const int bytes = qn__gguf_type_bytes(kv->elem);
     if (bytes == 0) return wrong(part, kv, kv->offset, expected, err);
     if (index >= kv->count) return out_of_range(part, kv, index, err);
     const uint64_t offset = kv->offset + (kv->type == QN_GGUF_arr ? 12 : 0) + index * (uint64_t)bytes;
-    *out = (scalar){qn__gguf_load(part->data + offset, bytes, part->big_endian), offset, (value_kind)kind_of[kv->elem], bytes};
+    *out = (scalar){qn__gguf_load(part->data + offset, bytes, part->big_endian), offset, (value_kind)kind_of[kv->elem],
+                    bytes};
     return QN_OK;
 }
 
@@ -70,13 +77,14 @@ static qn_status does_not_fit(const qn_gguf_part *part, const qn_gguf_kv *kv, co
     char subject[QN_GGUF_SUBJECT_BYTES];
     qn__gguf_subject(subject, "key", kv->key, strlen(kv->key));
     if (s->kind == KIND_signed)
-        return QN_GGUF_BAD(err, format, part->label, subject, s->offset, "found %lld, expected %s", (long long)sign_extend(s),
-                           expected);
-    return QN_GGUF_BAD(err, format, part->label, subject, s->offset, "found %llu, expected %s", (unsigned long long)s->bits,
-                       expected);
+        return QN_GGUF_BAD(err, format, part->label, subject, s->offset, "found %lld, expected %s",
+                           (long long)sign_extend(s), expected);
+    return QN_GGUF_BAD(err, format, part->label, subject, s->offset, "found %llu, expected %s",
+                       (unsigned long long)s->bits, expected);
 }
 
-qn_status qn__gguf_part_u64(const qn_gguf_part *part, const qn_gguf_kv *kv, uint64_t index, uint64_t *out, qn_error *err)
+qn_status qn__gguf_part_u64(const qn_gguf_part *part, const qn_gguf_kv *kv, uint64_t index, uint64_t *out,
+                            qn_error *err)
 {
     scalar s = {0};
     QN_TRY(get_scalar(part, kv, index, "an integer", &s, err));
@@ -151,8 +159,10 @@ qn_status qn_gguf_get_str(const qn_gguf *file, const qn_gguf_kv *kv, uint64_t in
     if (len > entry->end - at - 8) {
         char subject[QN_GGUF_SUBJECT_BYTES];
         qn__gguf_subject(subject, "key", kv->key, strlen(kv->key));
-        return QN_GGUF_BAD(err, format, part->label, subject, at, "found a string of %llu bytes, expected at most %llu: the file "
-                           "has changed since it was opened", (unsigned long long)len, (unsigned long long)(entry->end - at - 8));
+        return QN_GGUF_BAD(err, format, part->label, subject, at,
+                           "found a string of %llu bytes, expected at most %llu: the file "
+                           "has changed since it was opened",
+                           (unsigned long long)len, (unsigned long long)(entry->end - at - 8));
     }
     *out = (qn_gguf_str){(const char *)part->data + at + 8, (size_t)len};
     return QN_OK;
@@ -166,10 +176,7 @@ const qn_gguf_kv *qn__gguf_part_find(const qn_gguf_part *part, const char *key)
     return item < 0 ? NULL : &part->kv[item].pub;
 }
 
-size_t qn_gguf_n_kv(const qn_gguf *file)
-{
-    return file->parts[0].n_kv;
-}
+size_t qn_gguf_n_kv(const qn_gguf *file) { return file->parts[0].n_kv; }
 
 const qn_gguf_kv *qn_gguf_kv_get(const qn_gguf *file, size_t index)
 {
@@ -181,10 +188,7 @@ const qn_gguf_kv *qn_gguf_kv_find(const qn_gguf *file, const char *key)
     return qn__gguf_part_find(&file->parts[0], key);
 }
 
-size_t qn_gguf_n_tensors(const qn_gguf *file)
-{
-    return file->n_tensors;
-}
+size_t qn_gguf_n_tensors(const qn_gguf *file) { return file->n_tensors; }
 
 const qn_gguf_tensor *qn_gguf_tensor_get(const qn_gguf *file, size_t index)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_memory.c -- a GGUF writer without a file, for metadata that is read again at once: the same calls declare it. */
+/* src/format/gguf_memory.c -- a GGUF writer without a file, for metadata that is read again at once: the same calls
+ * declare it. */
 #include "format/gguf_writer.h"
 
 qn_status qn__gguf_writer_create_memory(qn_gguf_writer **out, qn_error *err)

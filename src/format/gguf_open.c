@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_open.c -- opening and closing GGUF files, facts about them, and how their tensor bytes come into memory. */
+/* src/format/gguf_open.c -- opening and closing GGUF files, facts about them, and how their tensor bytes come into
+ * memory. */
 #include "format/gguf_file.h"
 #include "base/metrics.h"
 #include <string.h>
@@ -36,14 +37,15 @@ static qn_status create(const qn_gguf_options *options, const char *path, qn_ggu
 static qn_status name_tensors(qn_gguf *file, qn_error *err)
 {
     uint32_t first, second;
-    QN_TRY(qn__names_build(&file->tensor_index, &file->arena, file->tensors, sizeof *file->tensors, file->n_tensors, err));
+    QN_TRY(
+        qn__names_build(&file->tensor_index, &file->arena, file->tensors, sizeof *file->tensors, file->n_tensors, err));
     if (!qn__names_twice(&file->tensor_index, &first, &second)) return QN_OK;
     const qn_gguf_info *a = &file->tensors[first], *b = &file->tensors[second];
     char subject[QN_GGUF_SUBJECT_BYTES];
     qn__gguf_subject(subject, "tensor", b->pub.name, strlen(b->pub.name));
     return QN_GGUF_BAD(err, format, file->parts[b->pub.part].label, subject, b->at,
-                       "found the same name as at offset %llu of part %d, expected each name once", (unsigned long long)a->at,
-                       a->pub.part + 1);
+                       "found the same name as at offset %llu of part %d, expected each name once",
+                       (unsigned long long)a->at, a->pub.part + 1);
 }
 
 static qn_status read_file(qn_gguf *file, qn_error *err)
@@ -61,20 +63,25 @@ qn_status qn_gguf_open(const char *path, const qn_gguf_options *options, qn_gguf
     QN_TRY(create(options, path, &file, err));
     qn_status status = qn__gguf_map_part(file, &file->parts[0], path, err);
     if (status == QN_OK) status = read_file(file, err);
-    if (status != QN_OK) qn_gguf_close(file);
-    else *out = file;
+    if (status != QN_OK)
+        qn_gguf_close(file);
+    else
+        *out = file;
     return status;
 }
 
-qn_status qn_gguf_open_memory(const void *data, size_t size, const qn_gguf_options *options, qn_gguf **out, qn_error *err)
+qn_status qn_gguf_open_memory(const void *data, size_t size, const qn_gguf_options *options, qn_gguf **out,
+                              qn_error *err)
 {
     qn_gguf *file;
     QN_TRY(create(options, "", &file, err));
     file->parts[0].data = data;
     file->parts[0].size = size;
     const qn_status status = read_file(file, err);
-    if (status != QN_OK) qn_gguf_close(file);
-    else *out = file;
+    if (status != QN_OK)
+        qn_gguf_close(file);
+    else
+        *out = file;
     return status;
 }
 
@@ -129,7 +136,8 @@ qn_status qn_gguf_load(const qn_gguf *file, qn_gguf_policy policy, qn_progress_f
     load_state state = {.progress = progress, .ctx = ctx};
     for (int i = 0; i < file->n_parts; i++) {
         if (!file->parts[i].mapped)
-            return QN_FAIL(err, unsupported, "a loading policy was asked for, expected a file: memory is loaded already");
+            return QN_FAIL(err, unsupported,
+                           "a loading policy was asked for, expected a file: memory is loaded already");
         state.total += data_bytes(&file->parts[i]);
     }
     for (int i = 0; i < file->n_parts; i++) {

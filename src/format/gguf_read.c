@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_read.c -- reading the header of one GGUF file: magic, version, byte order, counts, and the metadata table.
+/* src/format/gguf_read.c -- reading the header of one GGUF file: magic, version, byte order, counts, and the metadata
+ * table.
  *
- * Nothing is believed before it is checked: a count is compared with the bytes that are left, tables grow with the entries
- * that were really read, and strings are walked once before anything is allocated for them. So memory stays in proportion
- * to the header bytes that exist, and the time too, whatever the counts claim. */
+ * Nothing is believed before it is checked: a count is compared with the bytes that are left, tables grow with the
+ * entries that were really read, and strings are walked once before anything is allocated for them. So memory stays in
+ * proportion to the header bytes that exist, and the time too, whatever the counts claim. */
 #include "format/gguf_file.h"
 #include "base/str.h"
 #include <stdio.h>
@@ -20,10 +21,7 @@ static const char *const type_names[] = {
 #undef TYPE_NAME
 };
 
-int qn__gguf_type_bytes(uint32_t type)
-{
-    return type < QN_GGUF_TYPE_COUNT ? type_bytes[type] : 0;
-}
+int qn__gguf_type_bytes(uint32_t type) { return type < QN_GGUF_TYPE_COUNT ? type_bytes[type] : 0; }
 
 const char *qn_gguf_type_name(qn_gguf_type type)
 {
@@ -37,8 +35,8 @@ qn_status qn__gguf_need(qn_gguf_reader *r, uint64_t n, const char *what)
     if (r->c.size < r->part->size)
         return QN_READ_BAD(r, limit, r->c.pos, "found a header of more than %llu bytes, expected at most that",
                            (unsigned long long)QN_GGUF_MAX_HEADER);
-    return QN_READ_BAD(r, format, r->c.pos, "found the end of the file (%zu bytes left), expected %llu bytes of %s", left,
-                       (unsigned long long)n, what);
+    return QN_READ_BAD(r, format, r->c.pos, "found the end of the file (%zu bytes left), expected %llu bytes of %s",
+                       left, (unsigned long long)n, what);
 }
 
 qn_status qn__gguf_grow(void **items, size_t *cap, size_t n, size_t item_bytes, qn_error *err)
@@ -66,8 +64,8 @@ qn_status qn__gguf_read_name(qn_gguf_reader *r, const char *what, uint64_t numbe
     const char *fault = qn__gguf_name_fault(name, len, max);
     if (len > 0) qn__gguf_subject(r->subject, what, name, (size_t)len);
     if (fault)
-        return QN_READ_BAD(r, format, at, "found %s in its name (%llu bytes), expected 1 to %llu bytes of UTF-8 text", fault,
-                           (unsigned long long)len, (unsigned long long)max);
+        return QN_READ_BAD(r, format, at, "found %s in its name (%llu bytes), expected 1 to %llu bytes of UTF-8 text",
+                           fault, (unsigned long long)len, (unsigned long long)max);
     *out = qn__arena_strndup(&r->file->arena, name, (size_t)len);
     return *out ? QN_OK : QN_FAIL_NOMEM(r->err, len + 1);
 }
@@ -89,8 +87,8 @@ static qn_status check_string(qn_gguf_reader *r, int64_t index)
     if (!bytes)
         return QN_READ_BAD(r, format, at, "found a string of %llu bytes%s, expected at most the %llu bytes left",
                            (unsigned long long)len, where, (unsigned long long)left);
-    return QN_READ_BAD(r, format, at + 8 + good, "found byte 0x%02x in a string of %llu bytes%s, expected UTF-8", bytes[good],
-                       (unsigned long long)len, where);
+    return QN_READ_BAD(r, format, at + 8 + good, "found byte 0x%02x in a string of %llu bytes%s, expected UTF-8",
+                       bytes[good], (unsigned long long)len, where);
 }
 
 static qn_status check_bools(qn_gguf_reader *r, uint64_t count)
@@ -98,8 +96,7 @@ static qn_status check_bools(qn_gguf_reader *r, uint64_t count)
     const uint64_t at = r->c.pos;
     const uint8_t *bytes = qn__get_bytes(&r->c, count);
     for (uint64_t i = 0; i < count; i++)
-        if (bytes[i] > 1)
-            return QN_READ_BAD(r, format, at + i, "found %d in a bool, expected 0 or 1", bytes[i]);
+        if (bytes[i] > 1) return QN_READ_BAD(r, format, at + i, "found %d in a bool, expected 0 or 1", bytes[i]);
     return QN_OK;
 }
 
@@ -124,19 +121,21 @@ static qn_status check_array(qn_gguf_reader *r, int depth, uint32_t *elem_out, u
     const int least = fixed ? fixed : elem == QN_GGUF_str ? 8 : 12;
     const uint64_t room = left / (uint64_t)least;
     if (count > room)
-        return QN_READ_BAD(r, format, at + 4, "found an array of %llu %s, expected at most %llu (%d bytes each in the %llu left)",
-                           (unsigned long long)count, qn_gguf_type_name((qn_gguf_type)elem), (unsigned long long)room, least,
-                           (unsigned long long)left);
+        return QN_READ_BAD(r, format, at + 4,
+                           "found an array of %llu %s, expected at most %llu (%d bytes each in the %llu left)",
+                           (unsigned long long)count, qn_gguf_type_name((qn_gguf_type)elem), (unsigned long long)room,
+                           least, (unsigned long long)left);
     if (elem == QN_GGUF_bool) return check_bools(r, count);
     if (fixed) {
         qn__cursor_skip(&r->c, count * (uint64_t)fixed);
         return QN_OK;
     }
     if (elem == QN_GGUF_str && count > QN_GGUF_MAX_STRINGS)
-        return QN_READ_BAD(r, limit, at + 4, "found an array of %llu strings, expected at most %llu", (unsigned long long)count,
-                           (unsigned long long)QN_GGUF_MAX_STRINGS);
+        return QN_READ_BAD(r, limit, at + 4, "found an array of %llu strings, expected at most %llu",
+                           (unsigned long long)count, (unsigned long long)QN_GGUF_MAX_STRINGS);
     if (elem == QN_GGUF_arr && depth >= QN_GGUF_MAX_NESTING)
-        return QN_READ_BAD(r, limit, at, "found arrays nested more than %d deep, expected at most that", QN_GGUF_MAX_NESTING);
+        return QN_READ_BAD(r, limit, at, "found arrays nested more than %d deep, expected at most that",
+                           QN_GGUF_MAX_NESTING);
     for (uint64_t i = 0; i < count; i++) {
         uint32_t inner;
         uint64_t inner_count;
@@ -248,7 +247,8 @@ static qn_status read_version(qn_gguf_reader *r)
     r->c.swap = part->swap;
     if (part->version == 2 || part->version == 3) return QN_OK;
     if (part->version == 1)
-        return QN_READ_BAD(r, unsupported, 4, "found GGUF version 1, expected 2 or 3 (version 1 was in use for weeks in 2023; "
+        return QN_READ_BAD(r, unsupported, 4,
+                           "found GGUF version 1, expected 2 or 3 (version 1 was in use for weeks in 2023; "
                            "convert the model again)");
     return QN_READ_BAD(r, unsupported, 4, "found GGUF version %u, expected 2 or 3", part->version);
 }
@@ -257,20 +257,22 @@ static qn_status check_counts(qn_gguf_reader *r, uint64_t n_tensors, uint64_t n_
 {
     const uint64_t left = qn__cursor_left(&r->c);
     if (n_kv > left / QN_GGUF_MIN_KV_BYTES)
-        return QN_READ_BAD(r, format, 16, "found a count of %llu keys, expected at most %llu (%d bytes each in the %llu left)",
-                           (unsigned long long)n_kv, (unsigned long long)(left / QN_GGUF_MIN_KV_BYTES), QN_GGUF_MIN_KV_BYTES,
-                           (unsigned long long)left);
+        return QN_READ_BAD(r, format, 16,
+                           "found a count of %llu keys, expected at most %llu (%d bytes each in the %llu left)",
+                           (unsigned long long)n_kv, (unsigned long long)(left / QN_GGUF_MIN_KV_BYTES),
+                           QN_GGUF_MIN_KV_BYTES, (unsigned long long)left);
     const uint64_t room = (left - n_kv * QN_GGUF_MIN_KV_BYTES) / QN_GGUF_MIN_TENSOR_BYTES;
     if (n_tensors > room)
-        return QN_READ_BAD(r, format, 8, "found a count of %llu tensors, expected at most %llu (%d bytes each in the %llu left)",
+        return QN_READ_BAD(r, format, 8,
+                           "found a count of %llu tensors, expected at most %llu (%d bytes each in the %llu left)",
                            (unsigned long long)n_tensors, (unsigned long long)room, QN_GGUF_MIN_TENSOR_BYTES,
                            (unsigned long long)left);
     if (n_kv > QN_GGUF_MAX_KV)
         return QN_READ_BAD(r, limit, 16, "found a count of %llu keys, expected at most %llu", (unsigned long long)n_kv,
                            (unsigned long long)QN_GGUF_MAX_KV);
     if (n_tensors > QN_GGUF_MAX_TENSORS)
-        return QN_READ_BAD(r, limit, 8, "found a count of %llu tensors, expected at most %llu", (unsigned long long)n_tensors,
-                           (unsigned long long)QN_GGUF_MAX_TENSORS);
+        return QN_READ_BAD(r, limit, 8, "found a count of %llu tensors, expected at most %llu",
+                           (unsigned long long)n_tensors, (unsigned long long)QN_GGUF_MAX_TENSORS);
     return QN_OK;
 }
 

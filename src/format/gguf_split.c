@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_split.c -- models split over files NAME-00001-of-0000N.gguf. The first part carries the metadata; every part
- * carries split.no (from 0), split.count and split.tensors.count, and a header and data section of its own. */
+/* src/format/gguf_split.c -- models split over files NAME-00001-of-0000N.gguf. The first part carries the metadata;
+ * every part carries split.no (from 0), split.count and split.tensors.count, and a header and data section of its own.
+ */
 #include "format/gguf_file.h"
 #include <stdio.h>
 #include <string.h>
 
 #define SUFFIX_BYTES 20 /* "-00001-of-00003.gguf" */
 
-static qn_status part_bad(const qn_gguf_part *part, const char *key, const char *found, uint64_t value, const char *expected,
-                          qn_error *err)
+static qn_status part_bad(const qn_gguf_part *part, const char *key, const char *found, uint64_t value,
+                          const char *expected, qn_error *err)
 {
     const qn_gguf_kv *kv = qn__gguf_part_find(part, key);
     char subject[QN_GGUF_SUBJECT_BYTES];
@@ -29,7 +30,8 @@ static qn_status required_u64(const qn_gguf_part *part, const char *key, uint64_
     if (qn__gguf_part_find(part, key)) return optional_u64(part, key, out, err);
     char subject[QN_GGUF_SUBJECT_BYTES];
     qn__gguf_subject(subject, "key", key, strlen(key));
-    return QN_GGUF_BAD(err, format, part->label, subject, 0, "found no such key, expected it in every part of a split file");
+    return QN_GGUF_BAD(err, format, part->label, subject, 0,
+                       "found no such key, expected it in every part of a split file");
 }
 
 /* The number of five digits at s, or -1. */
@@ -90,8 +92,10 @@ static qn_status check_part(const qn_gguf *file, int index, uint64_t count, qn_e
     snprintf(expected, sizeof expected, "%llu as in the first part", (unsigned long long)count);
     if (own_count != count) return part_bad(part, "split.count", "a count of", own_count, expected, err);
     if (part->big_endian != file->parts[0].big_endian)
-        return QN_GGUF_BAD(err, format, part->label, "header", 4, "found %s-endian numbers, expected the byte order of the first "
-                           "part", part->big_endian ? "big" : "little");
+        return QN_GGUF_BAD(err, format, part->label, "header", 4,
+                           "found %s-endian numbers, expected the byte order of the first "
+                           "part",
+                           part->big_endian ? "big" : "little");
     return QN_OK;
 }
 
@@ -138,11 +142,13 @@ qn_status qn__gguf_read_split(qn_gguf *file, qn_error *err)
     snprintf(expected, sizeof expected, "1 to %d parts", QN_GGUF_MAX_PARTS);
     if (count > QN_GGUF_MAX_PARTS) return part_bad(first, "split.count", "a count of", count, expected, err);
     if (count > 1 && !first->mapped)
-        return part_bad(first, "split.count", "a count of", count, "1: the parts of a split file open only by path", err);
+        return part_bad(first, "split.count", "a count of", count, "1: the parts of a split file open only by path",
+                        err);
     QN_TRY(required_u64(first, "split.tensors.count", &n_tensors, err));
     if (count > 1) QN_TRY(read_others(file, count, err));
     first = &file->parts[0];
     snprintf(expected, sizeof expected, "the %zu that the parts hold", file->n_tensors);
-    if (n_tensors != file->n_tensors) return part_bad(first, "split.tensors.count", "a count of", n_tensors, expected, err);
+    if (n_tensors != file->n_tensors)
+        return part_bad(first, "split.tensors.count", "a count of", n_tensors, expected, err);
     return QN_OK;
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_tensors.c -- reading the tensor table of one GGUF file. When it returns, every tensor has a known type, a
- * size that is right for its shape, and bytes that lie inside the file, aligned, and belong to it alone. */
+/* src/format/gguf_tensors.c -- reading the tensor table of one GGUF file. When it returns, every tensor has a known
+ * type, a size that is right for its shape, and bytes that lie inside the file, aligned, and belong to it alone. */
 #include "format/gguf_file.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Ids that were or are in use elsewhere and have no row in QN_DTYPE_ROWS: named so that the message says what the file has.
- * (Removed from the format, only ever used inside computations, or newer than this table.) */
-static const struct { uint32_t id; const char *name; } foreign[] = {
-    {4, "Q4_2"},      {5, "Q4_3"},      {9, "Q8_1"},        {15, "Q8_K"},       {31, "Q4_0_4_4"},  {32, "Q4_0_4_8"},
-    {33, "Q4_0_8_8"}, {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"}, {41, "Q1_0"},      {42, "Q2_0"},
+/* Ids that were or are in use elsewhere and have no row in QN_DTYPE_ROWS: named so that the message says what the file
+ * has. (Removed from the format, only ever used inside computations, or newer than this table.) */
+static const struct {
+    uint32_t id;
+    const char *name;
+} foreign[] = {
+    {4, "Q4_2"},      {5, "Q4_3"},        {9, "Q8_1"},        {15, "Q8_K"},       {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"},
+    {33, "Q4_0_8_8"}, {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"}, {41, "Q1_0"},     {42, "Q2_0"},
 };
 
 static qn_status unknown_type(qn_gguf_reader *r, uint32_t id, uint64_t at)
@@ -57,8 +60,8 @@ static qn_status size_of(qn_gguf_reader *r, qn_gguf_tensor *t, uint64_t at)
     const qn_dtype_info *info = qn_dtype_get(t->dtype);
     const int64_t row = t->shape.dim[t->shape.rank - 1];
     if (row % info->block_elems != 0)
-        return QN_READ_BAD(r, format, at, "found rows of %lld elements of type %s, expected a multiple of %d", (long long)row,
-                           info->name, info->block_elems);
+        return QN_READ_BAD(r, format, at, "found rows of %lld elements of type %s, expected a multiple of %d",
+                           (long long)row, info->name, info->block_elems);
     const int64_t row_bytes = qn_dtype_row_bytes(t->dtype, row), rows = qn_shape_numel(&t->shape) / row;
     size_t bytes;
     if (row_bytes <= 0 || !qn__mul_size((size_t)row_bytes, (size_t)rows, &bytes) || bytes > INT64_MAX) {
@@ -85,8 +88,10 @@ static qn_status read_info(qn_gguf_reader *r, uint64_t number, qn_gguf_info *inf
     t->file_offset = qn__get_u64(&r->c); /* from data_start, until that is known */
     t->part = (int)(r->part - r->file->parts);
     if (t->file_offset % r->part->alignment != 0)
-        return QN_READ_BAD(r, format, type_at + 4, "found its data at %llu after the start of the data, expected a multiple of "
-                           "the alignment %u", (unsigned long long)t->file_offset, r->part->alignment);
+        return QN_READ_BAD(r, format, type_at + 4,
+                           "found its data at %llu after the start of the data, expected a multiple of "
+                           "the alignment %u",
+                           (unsigned long long)t->file_offset, r->part->alignment);
     return QN_OK;
 }
 
@@ -96,12 +101,15 @@ static qn_status place(qn_gguf_reader *r, qn_gguf_info *info)
     qn_gguf_tensor *t = &info->pub;
     qn_gguf_part *part = r->part;
     const uint64_t relative = t->file_offset;
-    const bool sane = relative <= INT64_MAX - part->data_start && t->size_bytes <= INT64_MAX - part->data_start - relative;
+    const bool sane =
+        relative <= INT64_MAX - part->data_start && t->size_bytes <= INT64_MAX - part->data_start - relative;
     const bool inside = sane && part->data_start + relative + t->size_bytes <= part->size;
     if (!sane || (!inside && !r->file->metadata_only)) {
         qn__gguf_subject(r->subject, "tensor", t->name, strlen(t->name));
-        return QN_READ_BAD(r, format, info->at, "found its data at %llu + %llu, %llu bytes long, expected it to end by the end "
-                           "of the file at %llu", (unsigned long long)part->data_start, (unsigned long long)relative,
+        return QN_READ_BAD(r, format, info->at,
+                           "found its data at %llu + %llu, %llu bytes long, expected it to end by the end "
+                           "of the file at %llu",
+                           (unsigned long long)part->data_start, (unsigned long long)relative,
                            (unsigned long long)t->size_bytes, (unsigned long long)part->size);
     }
     t->file_offset = part->data_start + relative;
@@ -109,7 +117,10 @@ static qn_status place(qn_gguf_reader *r, qn_gguf_info *info)
     return QN_OK;
 }
 
-typedef struct by_offset { const qn_gguf_info *tensors; uint32_t *order; } by_offset;
+typedef struct by_offset {
+    const qn_gguf_info *tensors;
+    uint32_t *order;
+} by_offset;
 
 static bool offset_less(const void *ctx, size_t a, size_t b)
 {
@@ -133,7 +144,8 @@ static qn_status check_overlap(qn_gguf_reader *r, const qn_gguf_info *first, con
     char other[QN_GGUF_SUBJECT_BYTES];
     qn__gguf_subject(other, "tensor", first->pub.name, strlen(first->pub.name));
     qn__gguf_subject(r->subject, "tensor", second->pub.name, strlen(second->pub.name));
-    return QN_READ_BAD(r, format, second->at, "found its data at %llu, overlapping %s at %llu to %llu, expected no overlap",
+    return QN_READ_BAD(r, format, second->at,
+                       "found its data at %llu, overlapping %s at %llu to %llu, expected no overlap",
                        (unsigned long long)second->pub.file_offset, other, (unsigned long long)first->pub.file_offset,
                        (unsigned long long)end);
 }

@@ -5,15 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-qn_status qn__gguf_raise(qn_error *err, qn_status status, const char *file, int line, const char *label, const char *subject,
-                         uint64_t offset, const char *fmt, ...)
+qn_status qn__gguf_raise(qn_error *err, qn_status status, const char *file, int line, const char *label,
+                         const char *subject, uint64_t offset, const char *fmt, ...)
 {
     char message[400];
     va_list args;
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
-    return qn__fail(err, status, file, line, "%s%s, offset %llu: %s", label, subject, (unsigned long long)offset, message);
+    return qn__fail(err, status, file, line, "%s%s, offset %llu: %s", label, subject, (unsigned long long)offset,
+                    message);
 }
 
 const char *qn__gguf_subject(char buf[QN_GGUF_SUBJECT_BYTES], const char *kind, const char *name, size_t n)
@@ -32,7 +33,8 @@ const char *qn__file_label(qn_arena *arena, const char *path)
     return qn__arena_printf(arena, "%s%s: ", skip > 0 ? "..." : "", quoted);
 }
 
-/* Length of the well-formed sequence at p, 0 when there is none: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Length of the well-formed sequence at p, 0 when there is none: no overlong forms, no surrogates, nothing above
+ * U+10FFFF. */
 static size_t utf8_sequence(const uint8_t *p, size_t left)
 {
     const uint8_t lead = p[0];

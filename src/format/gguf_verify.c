@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/format/gguf_verify.c -- reading every tensor once, looking for numbers that are not finite.
  *
- * Blocks are unpacked chunk by chunk, so a NaN or infinite scale shows as the elements that it spoils, in any format and
- * either byte order. Overlaps and bounds were settled when the file was opened. */
+ * Blocks are unpacked chunk by chunk, so a NaN or infinite scale shows as the elements that it spoils, in any format
+ * and either byte order. Overlaps and bounds were settled when the file was opened. */
 #include "format/gguf_file.h"
 #include "format/native.h"
 #include <math.h>
@@ -20,7 +20,10 @@ typedef struct verifier {
 } verifier;
 
 /* What was seen in one tensor. */
-typedef struct tally { int64_t nan, inf, first; bool first_is_nan; } tally;
+typedef struct tally {
+    int64_t nan, inf, first;
+    bool first_is_nan;
+} tally;
 
 static void report(verifier *v, const qn_gguf_tensor *t, const char *text)
 {
@@ -36,8 +39,10 @@ static void count_f32(tally *seen, const float *x, int64_t n, int64_t base)
             seen->first = base + i;
             seen->first_is_nan = isnan(x[i]);
         }
-        if (isnan(x[i])) seen->nan++;
-        else seen->inf++;
+        if (isnan(x[i]))
+            seen->nan++;
+        else
+            seen->inf++;
     }
 }
 
@@ -67,8 +72,10 @@ static qn_status scan(const qn_gguf_part *part, const qn_gguf_tensor *t, tally *
             qn__swap_blocks(t->dtype, raw, blocks);
             chunk = raw;
         }
-        if (t->dtype == QN_DTYPE_F64) narrow_f64(chunk, x, n);
-        else QN_TRY(qn_unpack(t->dtype, chunk, x, n, err));
+        if (t->dtype == QN_DTYPE_F64)
+            narrow_f64(chunk, x, n);
+        else
+            QN_TRY(qn_unpack(t->dtype, chunk, x, n, err));
         count_f32(seen, x, n, done);
         src += bytes;
     }
@@ -104,7 +111,8 @@ static qn_status verify_tensor(verifier *v, const qn_gguf_tensor *t, qn_error *e
     const uint64_t block = (uint64_t)(seen.first / info->block_elems) * (uint64_t)info->block_bytes;
     snprintf(text, sizeof text, "%lld NaN and %lld infinite of %lld elements, the first %s at %s (offset %llu)",
              (long long)seen.nan, (long long)seen.inf, (long long)qn_shape_numel(&t->shape),
-             seen.first_is_nan ? "a NaN" : "an infinity", print_position(&t->shape, seen.first, position, sizeof position),
+             seen.first_is_nan ? "a NaN" : "an infinity",
+             print_position(&t->shape, seen.first, position, sizeof position),
              (unsigned long long)(t->file_offset + block));
     report(v, t, text);
     return QN_OK;
@@ -115,6 +123,7 @@ qn_status qn_gguf_verify(const qn_gguf *file, qn_gguf_found_fn found, void *ctx,
     verifier v = {file, found, ctx, 0};
     for (size_t i = 0; i < file->n_tensors; i++) QN_TRY(verify_tensor(&v, &file->tensors[i].pub, err));
     if (v.n_found == 0) return QN_OK;
-    return QN_FAIL(err, format, "found %llu tensors with missing data or values that are not finite, expected none of %zu",
+    return QN_FAIL(err, format,
+                   "found %llu tensors with missing data or values that are not finite, expected none of %zu",
                    (unsigned long long)v.n_found, file->n_tensors);
 }

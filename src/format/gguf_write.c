@@ -2,15 +2,12 @@
 /* src/format/gguf_write.c -- writing GGUF: version 3, little endian, whatever machine this is.
  *
  * Everything is declared first and kept as the bytes of the header (memory in proportion to the metadata, never to the
- * tensors), then tensor data streams through in the order declared. The first error sticks and comes out of commit; what the
- * writer accepts, the reader opens. */
+ * tensors), then tensor data streams through in the order declared. The first error sticks and comes out of commit;
+ * what the writer accepts, the reader opens. */
 #include "format/gguf_writer.h"
 #include <string.h>
 
-static bool healthy(const qn_gguf_writer *w)
-{
-    return w->error.status == QN_OK;
-}
+static bool healthy(const qn_gguf_writer *w) { return w->error.status == QN_OK; }
 
 qn_status qn_gguf_writer_create(const char *path, qn_gguf_writer **out, qn_error *err)
 {
@@ -60,9 +57,11 @@ static void put_string(qn_gguf_writer *w, const char *key, const char *text, siz
         return;
     }
     qn__gguf_subject(subject, "key", key, strlen(key));
-    if (!text) QN_WRITER_FAIL(w, invalid, "%s: found no string (NULL), expected UTF-8 text", subject);
-    else QN_WRITER_FAIL(w, invalid, "%s: found byte 0x%02x at %zu of a string, expected UTF-8", subject,
-                        (unsigned char)text[good], good);
+    if (!text)
+        QN_WRITER_FAIL(w, invalid, "%s: found no string (NULL), expected UTF-8 text", subject);
+    else
+        QN_WRITER_FAIL(w, invalid, "%s: found byte 0x%02x at %zu of a string, expected UTF-8", subject,
+                       (unsigned char)text[good], good);
 }
 
 /* Keys and names alike: usable, not too late. */
@@ -130,9 +129,18 @@ void qn__gguf_write_scalar(qn_gguf_writer *w, const char *key, qn_gguf_type type
     qn__gguf_end_kv(w);
 }
 
-void qn_gguf_write_u32(qn_gguf_writer *w, const char *key, uint32_t value) { qn__gguf_write_scalar(w, key, QN_GGUF_u32, value); }
-void qn_gguf_write_u64(qn_gguf_writer *w, const char *key, uint64_t value) { qn__gguf_write_scalar(w, key, QN_GGUF_u64, value); }
-void qn_gguf_write_bool(qn_gguf_writer *w, const char *key, bool value) { qn__gguf_write_scalar(w, key, QN_GGUF_bool, value); }
+void qn_gguf_write_u32(qn_gguf_writer *w, const char *key, uint32_t value)
+{
+    qn__gguf_write_scalar(w, key, QN_GGUF_u32, value);
+}
+void qn_gguf_write_u64(qn_gguf_writer *w, const char *key, uint64_t value)
+{
+    qn__gguf_write_scalar(w, key, QN_GGUF_u64, value);
+}
+void qn_gguf_write_bool(qn_gguf_writer *w, const char *key, bool value)
+{
+    qn__gguf_write_scalar(w, key, QN_GGUF_bool, value);
+}
 
 void qn_gguf_write_f32(qn_gguf_writer *w, const char *key, float value)
 {
@@ -152,8 +160,8 @@ void qn_gguf_write_strs(qn_gguf_writer *w, const char *key, const qn_gguf_str *v
 {
     if (!qn__gguf_begin_kv(w, key, QN_GGUF_arr)) return;
     if (count > QN_GGUF_MAX_STRINGS)
-        QN_WRITER_FAIL(w, limit, "key \"%.100s\": found %llu strings, expected at most %llu", key, (unsigned long long)count,
-                       (unsigned long long)QN_GGUF_MAX_STRINGS);
+        QN_WRITER_FAIL(w, limit, "key \"%.100s\": found %llu strings, expected at most %llu", key,
+                       (unsigned long long)count, (unsigned long long)QN_GGUF_MAX_STRINGS);
     qn__gguf_put_le(&w->kv, QN_GGUF_str, 4);
     qn__gguf_put_le(&w->kv, count, 8);
     for (uint64_t i = 0; i < count && healthy(w); i++) {
@@ -171,8 +179,9 @@ void qn_gguf_write_array(qn_gguf_writer *w, const char *key, qn_gguf_type elem, 
     const bool host_big = *(const uint8_t *)&probe == 0;
     if (!qn__gguf_begin_kv(w, key, QN_GGUF_arr)) return;
     if (bytes == 0 || count > QN_GGUF_MAX_HEADER / (uint64_t)bytes) {
-        QN_WRITER_FAIL(w, invalid, "key \"%.100s\": found an array of %llu %s, expected a fixed-size type and at most 256 MiB",
-                       key, (unsigned long long)count, qn_gguf_type_name(elem));
+        QN_WRITER_FAIL(w, invalid,
+                       "key \"%.100s\": found an array of %llu %s, expected a fixed-size type and at most 256 MiB", key,
+                       (unsigned long long)count, qn_gguf_type_name(elem));
         return;
     }
     qn__gguf_put_le(&w->kv, elem, 4);
@@ -196,20 +205,23 @@ static bool storable(qn_gguf_writer *w, const char *name, qn_dtype dtype, const 
     size_t total;
     qn__gguf_subject(subject, "tensor", name, strlen(name));
     if (info->gguf_id < 0) {
-        QN_WRITER_FAIL(w, unsupported, "%s: found type %s, expected one that a GGUF file can hold", subject, info->name);
+        QN_WRITER_FAIL(w, unsupported, "%s: found type %s, expected one that a GGUF file can hold", subject,
+                       info->name);
         return false;
     }
     bool good = shape->rank >= 1 && shape->rank <= QN_MAX_RANK;
     for (int i = 0; good && i < shape->rank; i++) good = shape->dim[i] >= 1;
     const int64_t numel = good ? qn_shape_numel(shape) : -1;
     const int64_t row = numel > 0 ? shape->dim[shape->rank - 1] : 1, row_bytes = qn_dtype_row_bytes(dtype, row);
-    if (numel > 0 && row_bytes > 0 && qn__mul_size((size_t)row_bytes, (size_t)(numel / row), &total) && total <= INT64_MAX) {
+    if (numel > 0 && row_bytes > 0 && qn__mul_size((size_t)row_bytes, (size_t)(numel / row), &total) &&
+        total <= INT64_MAX) {
         *bytes = total;
         return true;
     }
-    QN_WRITER_FAIL(w, invalid, "%s: found the shape %s of type %s, expected 1 to %d dimensions of at least 1, rows of a multiple "
-                   "of %d, fewer than 2^63 bytes", subject, qn_shape_print(shape, text, sizeof text), info->name, QN_MAX_RANK,
-                   info->block_elems);
+    QN_WRITER_FAIL(w, invalid,
+                   "%s: found the shape %s of type %s, expected 1 to %d dimensions of at least 1, rows of a multiple "
+                   "of %d, fewer than 2^63 bytes",
+                   subject, qn_shape_print(shape, text, sizeof text), info->name, QN_MAX_RANK, info->block_elems);
     return false;
 }
 
@@ -221,8 +233,10 @@ void qn_gguf_declare(qn_gguf_writer *w, const char *name, qn_dtype dtype, const 
     if (qn__gguf_grow(&items, &w->cap_tensors, w->n_tensors, sizeof *w->tensors, &w->error) != QN_OK) return;
     w->tensors = items;
     const char *copy = qn__arena_strdup(&w->arena, name);
-    if (!copy) QN_WRITER_FAIL(w, nomem, "out of memory: a name of %zu bytes", strlen(name));
-    else w->tensors[w->n_tensors++] = (qn_gguf_declared){copy, dtype, *shape, bytes, 0};
+    if (!copy)
+        QN_WRITER_FAIL(w, nomem, "out of memory: a name of %zu bytes", strlen(name));
+    else
+        w->tensors[w->n_tensors++] = (qn_gguf_declared){copy, dtype, *shape, bytes, 0};
 }
 
 static void check_twice(qn_gguf_writer *w, const char *what, const void *items, size_t stride, size_t n)
@@ -288,8 +302,8 @@ static bool begin_data(qn_gguf_writer *w)
     check_twice(w, "tensor", w->tensors, sizeof *w->tensors, w->n_tensors);
     lay_out(w);
     if (w->n_keys > QN_GGUF_MAX_KV || w->n_tensors > QN_GGUF_MAX_TENSORS)
-        QN_WRITER_FAIL(w, limit, "found %zu keys and %zu tensors, expected at most %llu and %llu", w->n_keys, w->n_tensors,
-                       (unsigned long long)QN_GGUF_MAX_KV, (unsigned long long)QN_GGUF_MAX_TENSORS);
+        QN_WRITER_FAIL(w, limit, "found %zu keys and %zu tensors, expected at most %llu and %llu", w->n_keys,
+                       w->n_tensors, (unsigned long long)QN_GGUF_MAX_KV, (unsigned long long)QN_GGUF_MAX_TENSORS);
     if (!healthy(w)) return false;
     qn_str header = {0};
     qn__str_append(&header, "GGUF", 4);
@@ -314,15 +328,16 @@ void qn_gguf_write_data(qn_gguf_writer *w, const void *bytes, size_t n)
 {
     if (!begin_data(w) || n == 0) return;
     if (w->current == w->n_tensors) {
-        QN_WRITER_FAIL(w, state, "found %zu bytes of data after the last of %zu tensors, expected none", n, w->n_tensors);
+        QN_WRITER_FAIL(w, state, "found %zu bytes of data after the last of %zu tensors, expected none", n,
+                       w->n_tensors);
         return;
     }
     const qn_gguf_declared *t = &w->tensors[w->current];
     if (n > t->size_bytes - w->written) {
         char subject[QN_GGUF_SUBJECT_BYTES];
         QN_WRITER_FAIL(w, invalid, "%s: found %llu bytes of data or more, expected %llu",
-                       qn__gguf_subject(subject, "tensor", t->name, strlen(t->name)), (unsigned long long)(w->written + n),
-                       (unsigned long long)t->size_bytes);
+                       qn__gguf_subject(subject, "tensor", t->name, strlen(t->name)),
+                       (unsigned long long)(w->written + n), (unsigned long long)t->size_bytes);
         return;
     }
     qn__writer_put(w->out, bytes, n);

@@ -12,14 +12,14 @@ typedef struct qn_gguf_declared {
     qn_dtype dtype;
     qn_shape shape;
     uint64_t size_bytes;
-    uint64_t offset;  /* from the start of the data */
+    uint64_t offset; /* from the start of the data */
 } qn_gguf_declared;
 
 struct qn_gguf_writer {
-    qn_arena arena;   /* this struct is its first allocation */
+    qn_arena arena; /* this struct is its first allocation */
     qn_writer *out;
-    qn_error error;   /* the first one; status ok while there is none */
-    qn_str kv;        /* the metadata table as it will lie in the file */
+    qn_error error; /* the first one; status ok while there is none */
+    qn_str kv;      /* the metadata table as it will lie in the file */
     const char **keys;
     size_t n_keys, cap_keys;
     qn_gguf_declared *tensors;
@@ -46,7 +46,8 @@ void qn__gguf_write_scalar(qn_gguf_writer *w, const char *key, qn_gguf_type type
 void qn__gguf_put_le(qn_str *s, uint64_t value, int bytes);
 bool qn__gguf_is_alignment(const char *key);
 
-/* A writer without a file, for keys alone; take_header ends it and gives the bytes, which open again (qn_gguf_open_memory). */
+/* A writer without a file, for keys alone; take_header ends it and gives the bytes, which open again
+ * (qn_gguf_open_memory). */
 qn_status qn__gguf_writer_create_memory(qn_gguf_writer **out, qn_error *err);
 qn_status qn__gguf_writer_take_header(qn_gguf_writer *w, qn_str *out, qn_error *err);
 

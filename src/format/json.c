@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/json.c -- the JSON walker. Position only moves forward, each byte is looked at a bounded number of times, and the
- * only recursion, skipping, stops at a fixed depth. */
+/* src/format/json.c -- the JSON walker. Position only moves forward, each byte is looked at a bounded number of times,
+ * and the only recursion, skipping, stops at a fixed depth. */
 #include "format/json.h"
 #include "base/str.h"
 #include <string.h>
@@ -55,14 +55,18 @@ qn_status qn__json_next(qn_json *j, char bracket, bool *more)
     j->first = false; /* true again only behind an opening bracket; a container that ends is not its parent's first */
     *more = !take(j, bracket == '{' ? '}' : ']');
     if (!*more || first || take(j, ',')) return QN_OK;
-    return qn__json_unexpected(j, bracket == '{' ? "a comma or the end of the object" : "a comma or the end of the array");
+    return qn__json_unexpected(j,
+                               bracket == '{' ? "a comma or the end of the object" : "a comma or the end of the array");
 }
 
 /* ---- strings ---- */
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* The value of uXXXX at p, or -1. */

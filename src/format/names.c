@@ -46,7 +46,8 @@ static void slot_swap(void *ctx, size_t a, size_t b)
     slot[b] = tmp;
 }
 
-qn_status qn__names_build(qn_name_index *index, qn_arena *arena, const void *items, size_t stride, size_t n, qn_error *err)
+qn_status qn__names_build(qn_name_index *index, qn_arena *arena, const void *items, size_t stride, size_t n,
+                          qn_error *err)
 {
     *index = (qn_name_index){0};
     if (n == 0) return QN_OK;
@@ -81,8 +82,10 @@ int64_t qn__names_find(const qn_name_index *index, const char *name)
         const size_t mid = low + (high - low) / 2;
         const int order = slot_order(&index->slot[mid], &want);
         if (order == 0) return index->slot[mid].item;
-        if (order < 0) low = mid + 1;
-        else high = mid;
+        if (order < 0)
+            low = mid + 1;
+        else
+            high = mid;
     }
     return -1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/format/native.h -- tensor bytes in this machine's byte order.
  *
- * qn_gguf_tensor.data is the mapping: right for use only where qn__gguf_is_native says so (nearly every file). A tensor of
- * a file of the other order is copied and turned with qn__gguf_tensor_native into a buffer of size_bytes. */
+ * qn_gguf_tensor.data is the mapping: right for use only where qn__gguf_is_native says so (nearly every file). A tensor
+ * of a file of the other order is copied and turned with qn__gguf_tensor_native into a buffer of size_bytes. */
 #ifndef QN_FORMAT_NATIVE_H
 #define QN_FORMAT_NATIVE_H
 

@@ -8,29 +8,31 @@
 typedef struct qn_npy_header {
     qn_dtype dtype;
     qn_shape shape;
-    bool fortran;          /* the first dimension varies fastest; false where that makes no difference */
-    bool swap;             /* the other byte order than this machine's */
-    size_t offset, bytes;  /* of the data, all of which is there */
+    bool fortran;         /* the first dimension varies fastest; false where that makes no difference */
+    bool swap;            /* the other byte order than this machine's */
+    size_t offset, bytes; /* of the data, all of which is there */
 } qn_npy_header;
 
-/* Reads the header of a whole file in memory: format versions 1 to 3, either order of bytes and of dimensions. `label` names it in messages;
- * limit when the data takes more than max_bytes. */
-qn_status qn__npy_header_read(const void *file, size_t size, const char *label, size_t max_bytes, qn_npy_header *out, qn_error *err);
+/* Reads the header of a whole file in memory: format versions 1 to 3, either order of bytes and of dimensions. `label`
+ * names it in messages; limit when the data takes more than max_bytes. */
+qn_status qn__npy_header_read(const void *file, size_t size, const char *label, size_t max_bytes, qn_npy_header *out,
+                              qn_error *err);
 /* The data of that file, h->bytes of it, in this machine's byte order. */
 void qn__npy_copy(const qn_npy_header *h, const void *file, void *dst);
 
 typedef struct qn_npy {
     qn_dtype dtype;
     qn_shape shape;
-    bool fortran;    /* as in the header */
-    void *data;      /* owned; this machine's byte order */
+    bool fortran; /* as in the header */
+    void *data;   /* owned; this machine's byte order */
     size_t bytes;
 } qn_npy;
 
 /* Reads a whole array. */
 qn_status qn__npy_read(const char *path, size_t max_bytes, qn_npy *out, qn_error *err);
 /* The same from the bytes of a file. */
-qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_t max_bytes, qn_npy *out, qn_error *err);
+qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_t max_bytes, qn_npy *out,
+                        qn_error *err);
 void qn__npy_deinit(qn_npy *npy);
 
 /* The end of a path, as messages show it. */

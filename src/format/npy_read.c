@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/npy_read.c -- .npy files in. The header is a Python dictionary with three keys; this reads exactly the literals
- * that NumPy writes (strings, True, False, a tuple of integers) in any order and spacing, and refuses everything else. */
+/* src/format/npy_read.c -- .npy files in. The header is a Python dictionary with three keys; this reads exactly the
+ * literals that NumPy writes (strings, True, False, a tuple of integers) in any order and spacing, and refuses
+ * everything else. */
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -15,7 +16,7 @@ typedef struct literal {
     const char *text;
     size_t pos, size;
     const char *label;
-    size_t base;     /* of text in the file, for messages */
+    size_t base; /* of text in the file, for messages */
     qn_error *err;
 } literal;
 
@@ -29,8 +30,8 @@ static qn_status unexpected(literal *l, const char *expected)
 {
     char found[24] = "the end of the header";
     if (l->pos < l->size) qn__str_quote(found, 8, l->text + l->pos, 1);
-    return QN_FAIL(l->err, format, "%s: .npy header, offset %zu: found %s, expected %s", l->label, l->base + l->pos, found,
-                   expected);
+    return QN_FAIL(l->err, format, "%s: .npy header, offset %zu: found %s, expected %s", l->label, l->base + l->pos,
+                   found, expected);
 }
 
 static void skip_space(literal *l)
@@ -142,7 +143,8 @@ static qn_status read_header(literal *l, dictionary *h)
     return QN_OK;
 }
 
-/* '<f4' and the like, to a dtype and whether its bytes must be turned. Single bytes have no order, NumPy writes '|' for it. */
+/* '<f4' and the like, to a dtype and whether its bytes must be turned. Single bytes have no order, NumPy writes '|' for
+ * it. */
 static bool read_descr(const char *descr, qn_dtype *dtype, bool *swap)
 {
     const uint16_t probe = 1;
@@ -160,19 +162,22 @@ static bool read_descr(const char *descr, qn_dtype *dtype, bool *swap)
     return false;
 }
 
-static qn_status check_size(const dictionary *d, const char *label, size_t size, size_t max_bytes, qn_npy_header *h, qn_error *err)
+static qn_status check_size(const dictionary *d, const char *label, size_t size, size_t max_bytes, qn_npy_header *h,
+                            qn_error *err)
 {
     char quoted[48], shape[200];
     qn_shape_print(&h->shape, shape, sizeof shape);
     if (!read_descr(d->descr, &h->dtype, &h->swap))
-        return QN_FAIL(err, unsupported, "%s: .npy header: found the type \"%s\", expected a byte order and " QN_NPY_KINDS, label,
+        return QN_FAIL(err, unsupported,
+                       "%s: .npy header: found the type \"%s\", expected a byte order and " QN_NPY_KINDS, label,
                        qn__str_quote(quoted, sizeof quoted, d->descr, strlen(d->descr)));
     const int64_t numel = qn_shape_numel(&h->shape);
     if (numel < 0 || !qn__mul_size((size_t)numel, (size_t)qn_dtype_get(h->dtype)->block_bytes, &h->bytes))
-        return QN_FAIL(err, format, "%s: .npy header: found the shape %s, expected fewer than 2^63 bytes", label, shape);
+        return QN_FAIL(err, format, "%s: .npy header: found the shape %s, expected fewer than 2^63 bytes", label,
+                       shape);
     if (h->bytes != size - h->offset)
-        return QN_FAIL(err, format, "%s: found %zu bytes of data at offset %zu, expected %zu for the shape %s of %s", label,
-                       size - h->offset, h->offset, h->bytes, shape, d->descr + 1);
+        return QN_FAIL(err, format, "%s: found %zu bytes of data at offset %zu, expected %zu for the shape %s of %s",
+                       label, size - h->offset, h->offset, h->bytes, shape, d->descr + 1);
     if (h->bytes > max_bytes)
         return QN_FAIL(err, limit, "%s: found %zu bytes of data, expected at most %zu", label, h->bytes, max_bytes);
     int long_dims = 0;
@@ -181,19 +186,22 @@ static qn_status check_size(const dictionary *d, const char *label, size_t size,
     return QN_OK;
 }
 
-qn_status qn__npy_header_read(const void *file, size_t size, const char *label, size_t max_bytes, qn_npy_header *out, qn_error *err)
+qn_status qn__npy_header_read(const void *file, size_t size, const char *label, size_t max_bytes, qn_npy_header *out,
+                              qn_error *err)
 {
     const uint8_t *p = file;
     if (size < 12 || memcmp(p, "\x93NUMPY", 6) != 0)
-        return QN_FAIL(err, format, "%s: offset 0: found no .npy magic in %zu bytes, expected \\x93NUMPY and a header", label,
-                       size);
+        return QN_FAIL(err, format, "%s: offset 0: found no .npy magic in %zu bytes, expected \\x93NUMPY and a header",
+                       label, size);
     if (p[6] < 1 || p[6] > 3)
-        return QN_FAIL(err, unsupported, "%s: offset 6: found .npy version %d.%d, expected 1.0 to 3.0", label, p[6], p[7]);
+        return QN_FAIL(err, unsupported, "%s: offset 6: found .npy version %d.%d, expected 1.0 to 3.0", label, p[6],
+                       p[7]);
     const size_t start = p[6] == 1 ? 10 : 12;
     const size_t len = p[8] | (size_t)p[9] << 8 | (p[6] == 1 ? 0 : (size_t)p[10] << 16 | (size_t)p[11] << 24);
     const size_t room = size - start < MAX_HEADER ? size - start : MAX_HEADER;
     if (len > room)
-        return QN_FAIL(err, format, "%s: offset 8: found a header of %zu bytes, expected at most %zu", label, len, room);
+        return QN_FAIL(err, format, "%s: offset 8: found a header of %zu bytes, expected at most %zu", label, len,
+                       room);
     literal l = {.text = (const char *)p + start, .size = len, .label = label, .base = start, .err = err};
     dictionary d = {0};
     QN_TRY(read_header(&l, &d));
@@ -216,7 +224,8 @@ qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_
 {
     qn_npy_header h;
     QN_TRY(qn__npy_header_read(bytes, size, label, max_bytes, &h, err));
-    const qn_npy npy = {.dtype = h.dtype, .shape = h.shape, .fortran = h.fortran, .data = qn__alloc(h.bytes), .bytes = h.bytes};
+    const qn_npy npy = {
+        .dtype = h.dtype, .shape = h.shape, .fortran = h.fortran, .data = qn__alloc(h.bytes), .bytes = h.bytes};
     if (!npy.data) return QN_FAIL_NOMEM(err, npy.bytes);
     qn__npy_copy(&h, bytes, npy.data);
     *out = npy;

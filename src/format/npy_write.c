@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/npy_write.c -- .npy files out: the header is a Python literal padded so that the data starts at a multiple of 64. */
+/* src/format/npy_write.c -- .npy files out: the header is a Python literal padded so that the data starts at a multiple
+ * of 64. */
 #include "base/error.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -14,9 +15,11 @@ struct qn_npy_writer {
 
 const char *qn__npy_kind(qn_dtype dtype)
 {
-    static const char *const kinds[QN_DTYPE_COUNT] = { /* V2, two bytes of whatever: so NumPy saves arrays of the ml_dtypes package */
-        [QN_DTYPE_F16] = "f2", [QN_DTYPE_F32] = "f4", [QN_DTYPE_F64] = "f8", [QN_DTYPE_BF16] = "V2", [QN_DTYPE_I8] = "i1",
-        [QN_DTYPE_I16] = "i2", [QN_DTYPE_I32] = "i4", [QN_DTYPE_I64] = "i8", [QN_DTYPE_U8] = "u1",   [QN_DTYPE_BOOL] = "b1",
+    /* V2, two bytes of whatever: so NumPy saves arrays of the ml_dtypes package */
+    static const char *const kinds[QN_DTYPE_COUNT] = {
+        [QN_DTYPE_F16] = "f2", [QN_DTYPE_F32] = "f4",  [QN_DTYPE_F64] = "f8", [QN_DTYPE_BF16] = "V2",
+        [QN_DTYPE_I8] = "i1",  [QN_DTYPE_I16] = "i2",  [QN_DTYPE_I32] = "i4", [QN_DTYPE_I64] = "i8",
+        [QN_DTYPE_U8] = "u1",  [QN_DTYPE_BOOL] = "b1",
     };
     return (unsigned)dtype < QN_DTYPE_COUNT ? kinds[dtype] : NULL;
 }
@@ -40,13 +43,15 @@ static bool make_header(qn_str *s, const char *kind, const qn_shape *shape)
     return true;
 }
 
-qn_status qn_npy_writer_open(const char *path, qn_dtype dtype, const qn_shape *shape, qn_npy_writer **out, qn_error *err)
+qn_status qn_npy_writer_open(const char *path, qn_dtype dtype, const qn_shape *shape, qn_npy_writer **out,
+                             qn_error *err)
 {
     const char *kind = qn__npy_kind(dtype);
     const int64_t numel = qn_shape_numel(shape);
     char text[200];
     if (!kind)
-        return QN_FAIL(err, unsupported, "found dtype %s for a .npy file, expected F16, F32, F64, BF16, I8 to I64, U8 or BOOL",
+        return QN_FAIL(err, unsupported,
+                       "found dtype %s for a .npy file, expected F16, F32, F64, BF16, I8 to I64, U8 or BOOL",
                        qn_dtype_get(dtype)->name);
     const int elem_bytes = qn_dtype_get(dtype)->block_bytes;
     if (numel < 0 || numel > INT64_MAX / elem_bytes)
@@ -56,11 +61,14 @@ qn_status qn_npy_writer_open(const char *path, qn_dtype dtype, const qn_shape *s
     if (!w) return QN_FAIL_NOMEM(err, sizeof *w);
     *w = (qn_npy_writer){.total = (uint64_t)numel, .elem_bytes = elem_bytes};
     qn_str header = {0};
-    qn_status status = make_header(&header, kind, shape) ? qn__writer_open(path, &w->out, err) : QN_FAIL_NOMEM(err, 256);
+    qn_status status =
+        make_header(&header, kind, shape) ? qn__writer_open(path, &w->out, err) : QN_FAIL_NOMEM(err, 256);
     if (status == QN_OK) qn__writer_put(w->out, header.data, header.len);
     qn__str_deinit(&header);
-    if (status != QN_OK) qn__free(w);
-    else *out = w;
+    if (status != QN_OK)
+        qn__free(w);
+    else
+        *out = w;
     return status;
 }
 
@@ -77,8 +85,8 @@ qn_status qn_npy_writer_commit(qn_npy_writer *w, qn_error *err)
     if (w->written == w->total) {
         status = qn__writer_commit(w->out, err);
     } else {
-        status = QN_FAIL(err, state, "found %llu elements written to a .npy file, expected %llu", (unsigned long long)w->written,
-                         (unsigned long long)w->total);
+        status = QN_FAIL(err, state, "found %llu elements written to a .npy file, expected %llu",
+                         (unsigned long long)w->written, (unsigned long long)w->total);
         qn__writer_abort(w->out);
     }
     qn__free(w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/format/safetensors_file.h -- what the safetensors_*.c files share.
  *
- * Always true of an open file: the data of each part is its tensors one after the other from the first byte to the last, as
- * the format demands: no overlap, no hole. Names are unique over all parts; sizes fit shapes and types. */
+ * Always true of an open file: the data of each part is its tensors one after the other from the first byte to the
+ * last, as the format demands: no overlap, no hole. Names are unique over all parts; sizes fit shapes and types. */
 #ifndef QN_FORMAT_SAFETENSORS_FILE_H
 #define QN_FORMAT_SAFETENSORS_FILE_H
 
@@ -27,21 +27,22 @@ int qn__safetensors_type_of(qn_dtype dtype);
 const qn_safetensors_type *qn__safetensors_type_get(int row);
 
 typedef struct qn_safetensors_info {
-    qn_safetensors_tensor pub; /* first, so that a pointer to it is a pointer to the entry; pub.name first for the name index */
-    uint64_t begin;            /* from the start of the part's data */
-    uint64_t at;               /* where its entry starts in the header */
+    /* first, so that a pointer to it is a pointer to the entry; pub.name first for the name index */
+    qn_safetensors_tensor pub;
+    uint64_t begin; /* from the start of the part's data */
+    uint64_t at;    /* where its entry starts in the header */
 } qn_safetensors_info;
 
 typedef struct qn_safetensors_part {
-    qn_map map;                /* all zero for memory */
+    qn_map map; /* all zero for memory */
     bool mapped;
-    const char *label;         /* "NAME: " for messages, "" for memory */
-    const uint8_t *data;       /* the whole part */
+    const char *label;   /* "NAME: " for messages, "" for memory */
+    const uint8_t *data; /* the whole part */
     uint64_t size;
 } qn_safetensors_part;
 
 struct qn_safetensors {
-    qn_arena arena;            /* this struct is its first allocation */
+    qn_arena arena; /* this struct is its first allocation */
     bool keep_unsupported;
     int n_parts;
     qn_safetensors_part *parts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/safetensors_index.c -- sharded models: NAME.safetensors.index.json has an object "weight_map" that gives for each
- * tensor the file it lies in. The files are opened from the index's own folder and nowhere else. */
+/* src/format/safetensors_index.c -- sharded models: NAME.safetensors.index.json has an object "weight_map" that gives
+ * for each tensor the file it lies in. The files are opened from the index's own folder and nowhere else. */
 #include "format/json.h"
 #include "format/safetensors_file.h"
 #include "base/str.h"
@@ -43,8 +43,9 @@ static qn_status intern_shard(index_file *x, const qn_json_str *s, const char **
     if (!name) return QN_FAIL_NOMEM(x->j.err, s->n + 1);
     const char *fault = shard_fault(name, len);
     if (fault)
-        return QN_JSON_BAD(&x->j, format, s->at, "found %s in the file name \"%s\", expected the name of a file beside the index",
-                           fault, qn__str_quote(quoted, sizeof quoted, name, len));
+        return QN_JSON_BAD(&x->j, format, s->at,
+                           "found %s in the file name \"%s\", expected the name of a file beside the index", fault,
+                           qn__str_quote(quoted, sizeof quoted, name, len));
     for (int i = 0; i < x->n_shards; i++) { /* the same, spelled with escapes */
         if (strcmp(x->shards[i], name) != 0) continue;
         *out = x->shards[i];
@@ -70,10 +71,12 @@ static qn_status read_weight(index_file *x, const qn_json_str *key)
     qn__gguf_subject(x->j.subject, "tensor", w->name, len < 200 ? len : 200);
     const char *fault = qn__gguf_name_fault(w->name, len, QN_SAFETENSORS_MAX_NAME);
     if (fault)
-        return QN_JSON_BAD(&x->j, format, key->at, "found %s in its name (%zu bytes), expected 1 to %d bytes of UTF-8 text", fault,
-                           len, QN_SAFETENSORS_MAX_NAME);
+        return QN_JSON_BAD(&x->j, format, key->at,
+                           "found %s in its name (%zu bytes), expected 1 to %d bytes of UTF-8 text", fault, len,
+                           QN_SAFETENSORS_MAX_NAME);
     if (x->n_weights == QN_SAFETENSORS_MAX_TENSORS)
-        return QN_JSON_BAD(&x->j, limit, key->at, "found more tensors, expected at most %zu", QN_SAFETENSORS_MAX_TENSORS);
+        return QN_JSON_BAD(&x->j, limit, key->at, "found more tensors, expected at most %zu",
+                           QN_SAFETENSORS_MAX_TENSORS);
     QN_TRY(qn__json_string(&x->j, &value));
     QN_TRY(intern_shard(x, &value, &w->shard));
     x->n_weights++;
@@ -161,8 +164,8 @@ static qn_status check_weights(index_file *x)
         const qn_safetensors_tensor *t = qn_safetensors_tensor_find(x->file, w->name);
         if (t && strcmp(x->shards[t->part], w->shard) == 0) continue;
         qn__gguf_subject(x->j.subject, "tensor", w->name, strlen(w->name));
-        return QN_JSON_BAD(&x->j, format, w->at, "found it in %.80s%s, expected it in %.80s", t ? "" : "none of the files",
-                           t ? x->shards[t->part] : "", w->shard);
+        return QN_JSON_BAD(&x->j, format, w->at, "found it in %.80s%s, expected it in %.80s",
+                           t ? "" : "none of the files", t ? x->shards[t->part] : "", w->shard);
     }
     return QN_OK;
 }
@@ -171,7 +174,8 @@ static qn_status read_text(index_file *x, const char *path)
 {
     const size_t good = qn__utf8_valid(x->j.text, x->j.size);
     if (good != x->j.size)
-        return QN_JSON_BAD(&x->j, format, (uint64_t)good, "found byte 0x%02x, expected UTF-8", (unsigned char)x->j.text[good]);
+        return QN_JSON_BAD(&x->j, format, (uint64_t)good, "found byte 0x%02x, expected UTF-8",
+                           (unsigned char)x->j.text[good]);
     QN_TRY(read_object(x));
     QN_TRY(open_shards(x, path));
     return check_weights(x);

@@ -35,14 +35,15 @@ qn_status qn__safetensors_add_part(qn_safetensors *file, const char *path, qn_er
 qn_status qn__safetensors_name(qn_safetensors *file, qn_error *err)
 {
     uint32_t first, second;
-    QN_TRY(qn__names_build(&file->tensor_index, &file->arena, file->tensors, sizeof *file->tensors, file->n_tensors, err));
+    QN_TRY(
+        qn__names_build(&file->tensor_index, &file->arena, file->tensors, sizeof *file->tensors, file->n_tensors, err));
     if (!qn__names_twice(&file->tensor_index, &first, &second)) return QN_OK;
     const qn_safetensors_info *a = &file->tensors[first], *b = &file->tensors[second];
     char subject[QN_GGUF_SUBJECT_BYTES];
     qn__gguf_subject(subject, "tensor", b->pub.name, strlen(b->pub.name));
     return QN_GGUF_BAD(err, format, file->parts[b->pub.part].label, subject, b->at,
-                       "found the same name as at offset %llu of part %d, expected each name once", (unsigned long long)a->at,
-                       a->pub.part + 1);
+                       "found the same name as at offset %llu of part %d, expected each name once",
+                       (unsigned long long)a->at, a->pub.part + 1);
 }
 
 static bool is_index(const char *path)
@@ -51,20 +52,23 @@ static bool is_index(const char *path)
     return n >= 5 && strcmp(path + n - 5, ".json") == 0;
 }
 
-qn_status qn_safetensors_open(const char *path, const qn_safetensors_options *options, qn_safetensors **out, qn_error *err)
+qn_status qn_safetensors_open(const char *path, const qn_safetensors_options *options, qn_safetensors **out,
+                              qn_error *err)
 {
     qn_safetensors *file = NULL;
     const bool index = is_index(path);
     QN_TRY(create(options, index ? QN_SAFETENSORS_MAX_PARTS : 1, &file, err));
     qn_status status = index ? qn__safetensors_read_index(file, path, err) : qn__safetensors_add_part(file, path, err);
     if (status == QN_OK && !index) status = qn__safetensors_name(file, err);
-    if (status != QN_OK) qn_safetensors_close(file);
-    else *out = file;
+    if (status != QN_OK)
+        qn_safetensors_close(file);
+    else
+        *out = file;
     return status;
 }
 
-qn_status qn_safetensors_open_memory(const void *data, size_t size, const qn_safetensors_options *options, qn_safetensors **out,
-                                     qn_error *err)
+qn_status qn_safetensors_open_memory(const void *data, size_t size, const qn_safetensors_options *options,
+                                     qn_safetensors **out, qn_error *err)
 {
     qn_safetensors *file = NULL;
     QN_TRY(create(options, 1, &file, err));
@@ -72,8 +76,10 @@ qn_status qn_safetensors_open_memory(const void *data, size_t size, const qn_saf
     file->n_parts = 1;
     qn_status status = qn__safetensors_read_part(file, 0, err);
     if (status == QN_OK) status = qn__safetensors_name(file, err);
-    if (status != QN_OK) qn_safetensors_close(file);
-    else *out = file;
+    if (status != QN_OK)
+        qn_safetensors_close(file);
+    else
+        *out = file;
     return status;
 }
 

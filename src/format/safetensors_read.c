@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/safetensors_read.c -- a safetensors header to a table of tensors: 8 bytes of length, a JSON object, then data.
- * Work and memory are in proportion to the header that exists; no byte of data is touched. */
+/* src/format/safetensors_read.c -- a safetensors header to a table of tensors: 8 bytes of length, a JSON object, then
+ * data. Work and memory are in proportion to the header that exists; no byte of data is touched. */
 #include "format/json.h"
 #include "format/safetensors_file.h"
 #include "base/str.h"
@@ -10,7 +10,9 @@
 #define BAD(j, status, offset, ...) QN_JSON_BAD((j), status, (offset), __VA_ARGS__)
 
 static const qn_safetensors_type types[] = {
+/* clang-format off */
 #define QN_SAFETENSORS_TYPE(name, bits, dtype) {#name, bits, QN_DTYPE_##dtype},
+/* clang-format on */
 #include "format/safetensors_types.def"
 #undef QN_SAFETENSORS_TYPE
 };
@@ -56,8 +58,10 @@ static qn_status read_type(qn_json *j, const qn_safetensors *file, entry *e)
     e->info->pub.type = types[e->type].name;
     e->info->pub.dtype = types[e->type].dtype;
     if (e->info->pub.dtype == QN_DTYPE_COUNT && !file->keep_unsupported)
-        return BAD(j, unsupported, s.at, "found type %s, expected one that Quern computes with (F64 F32 F16 BF16 I64 I32 I16 I8 U8 "
-                   "BOOL)", name);
+        return BAD(j, unsupported, s.at,
+                   "found type %s, expected one that Quern computes with (F64 F32 F16 BF16 I64 I32 I16 I8 U8 "
+                   "BOOL)",
+                   name);
     return QN_OK;
 }
 
@@ -74,8 +78,9 @@ static qn_status read_shape(qn_json *j, qn_shape *shape)
         if (shape->rank == QN_MAX_RANK)
             return BAD(j, limit, j->base + j->pos, "found more dimensions, expected at most %d", QN_MAX_RANK);
         QN_TRY(qn__json_u64(j, &dim));
-        if (dim > INT64_MAX) return BAD(j, format, j->base + at, "found a dimension of %llu, expected below 2^63",
-                                        (unsigned long long)dim);
+        if (dim > INT64_MAX)
+            return BAD(j, format, j->base + at, "found a dimension of %llu, expected below 2^63",
+                       (unsigned long long)dim);
         shape->dim[shape->rank++] = (int64_t)dim;
     }
     return QN_OK;
@@ -118,7 +123,8 @@ static qn_status check_tensor(qn_json *j, const entry *e, uint64_t data_bytes, q
     if (bits % 8 != 0)
         return BAD(j, format, t->at, "found the shape %s of %s, expected whole bytes", shape, t->pub.type);
     if (e->begin > e->end || e->end > data_bytes)
-        return BAD(j, format, e->offsets_at, "found data offsets %llu and %llu, expected them in order and at most %llu",
+        return BAD(j, format, e->offsets_at,
+                   "found data offsets %llu and %llu, expected them in order and at most %llu",
                    (unsigned long long)e->begin, (unsigned long long)e->end, (unsigned long long)data_bytes);
     if (e->end - e->begin != bits / 8)
         return BAD(j, format, e->offsets_at, "found %llu bytes of data, expected %llu for the shape %s of %s",
@@ -127,7 +133,8 @@ static qn_status check_tensor(qn_json *j, const entry *e, uint64_t data_bytes, q
     return QN_OK;
 }
 
-static qn_status read_tensor(qn_json *j, const qn_safetensors *file, const qn_safetensors_part *part, qn_safetensors_info *t)
+static qn_status read_tensor(qn_json *j, const qn_safetensors *file, const qn_safetensors_part *part,
+                             qn_safetensors_info *t)
 {
     entry e = {.info = t};
     bool more;
@@ -152,7 +159,9 @@ static qn_status read_tensor(qn_json *j, const qn_safetensors *file, const qn_sa
     }
     if (!e.has_type || !e.has_shape || !e.has_offsets)
         return BAD(j, format, t->at, "found no \"%s\", expected dtype, shape and data_offsets",
-                   !e.has_type ? "dtype" : !e.has_shape ? "shape" : "data_offsets");
+                   !e.has_type    ? "dtype"
+                   : !e.has_shape ? "shape"
+                                  : "data_offsets");
     const uint64_t start = j->base + j->size;
     QN_TRY(check_tensor(j, &e, part->size - start, t));
     t->begin = e.begin;
@@ -170,8 +179,8 @@ static qn_status take_name(qn_json *j, qn_arena *arena, const char *what, const 
     qn__gguf_subject(j->subject, what, name, len < 200 ? len : 200);
     const char *fault = qn__gguf_name_fault(name, len, QN_SAFETENSORS_MAX_NAME);
     if (fault)
-        return BAD(j, format, s->at, "found %s in its name (%zu bytes), expected 1 to %d bytes of UTF-8 text", fault, len,
-                   QN_SAFETENSORS_MAX_NAME);
+        return BAD(j, format, s->at, "found %s in its name (%zu bytes), expected 1 to %d bytes of UTF-8 text", fault,
+                   len, QN_SAFETENSORS_MAX_NAME);
     *out = name;
     return QN_OK;
 }
@@ -221,7 +230,8 @@ static qn_status read_meta(qn_json *j, qn_safetensors *file, bool keep)
     QN_TRY(qn__names_build(&file->meta_index, &file->arena, file->meta, sizeof *file->meta, file->n_meta, j->err));
     if (!qn__names_twice(&file->meta_index, &first, &second)) return QN_OK;
     qn__gguf_subject(j->subject, "__metadata__", file->meta[first].key, strlen(file->meta[first].key));
-    return BAD(j, format, j->base, "found this key as number %u and again as number %u, expected it once", first, second);
+    return BAD(j, format, j->base, "found this key as number %u and again as number %u, expected it once", first,
+               second);
 }
 
 /* ---- the whole ---- */
@@ -252,7 +262,8 @@ static qn_status check_layout(qn_json *j, qn_safetensors_info *t, size_t n, uint
         if (t[i].begin == end) continue;
         qn__gguf_subject(j->subject, "tensor", t[i].pub.name, strlen(t[i].pub.name));
         if (t[i].begin > end)
-            return BAD(j, format, t[i].at, "found its data at %llu, expected it at %llu, where the data before it ends (no holes)",
+            return BAD(j, format, t[i].at,
+                       "found its data at %llu, expected it at %llu, where the data before it ends (no holes)",
                        (unsigned long long)t[i].begin, (unsigned long long)end);
         return BAD(j, format, t[i].at, "found its data at %llu, inside that of \"%.100s\", expected no overlap",
                    (unsigned long long)t[i].begin, t[i - 1].pub.name);
@@ -300,12 +311,15 @@ qn_status qn__safetensors_read_part(qn_safetensors *file, int index, qn_error *e
     const size_t first = file->n_tensors;
     const uint64_t length = part->size >= 8 ? qn__gguf_load(part->data, 8, false) : 0;
     if (part->size < 10)
-        return QN_GGUF_BAD(err, format, part->label, "header", (uint64_t)0, "found %llu bytes, expected a length of 8 bytes and an "
-                           "object behind it", (unsigned long long)part->size);
+        return QN_GGUF_BAD(err, format, part->label, "header", (uint64_t)0,
+                           "found %llu bytes, expected a length of 8 bytes and an "
+                           "object behind it",
+                           (unsigned long long)part->size);
     if (length > QN_SAFETENSORS_MAX_HEADER || length > part->size - 8) {
         const uint64_t room = part->size - 8 < QN_SAFETENSORS_MAX_HEADER ? part->size - 8 : QN_SAFETENSORS_MAX_HEADER;
-        return QN_GGUF_BAD(err, format, part->label, "header", (uint64_t)0, "found a length of %llu bytes, expected at most %llu",
-                           (unsigned long long)length, (unsigned long long)room);
+        return QN_GGUF_BAD(err, format, part->label, "header", (uint64_t)0,
+                           "found a length of %llu bytes, expected at most %llu", (unsigned long long)length,
+                           (unsigned long long)room);
     }
     qn_json j;
     const char *text = (const char *)part->data + 8;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/safetensors_write.c -- writing safetensors: the header as JSON padded with spaces to a multiple of 8, then the data
- * of the tensors without holes. The first error sticks and comes out of commit; what the writer accepts, the reader opens. */
+/* src/format/safetensors_write.c -- writing safetensors: the header as JSON padded with spaces to a multiple of 8, then
+ * the data of the tensors without holes. The first error sticks and comes out of commit; what the writer accepts, the
+ * reader opens. */
 #include "format/safetensors_file.h"
 #include "base/str.h"
 #include <string.h>
@@ -13,14 +14,14 @@ typedef struct declared {
 } declared;
 
 typedef struct meta {
-    const char *key;  /* first, for the name index */
+    const char *key; /* first, for the name index */
     const char *value;
 } meta;
 
 struct qn_safetensors_writer {
-    qn_arena arena;   /* this struct is its first allocation */
+    qn_arena arena; /* this struct is its first allocation */
     qn_writer *out;
-    qn_error error;   /* the first one; status ok while there is none */
+    qn_error error; /* the first one; status ok while there is none */
     meta *metas;
     size_t n_metas, cap_metas;
     declared *tensors;
@@ -77,8 +78,8 @@ static const char *accept_name(qn_safetensors_writer *w, const char *what, const
     const char *fault = qn__gguf_name_fault(name, n, QN_SAFETENSORS_MAX_NAME);
     qn__gguf_subject(subject, what, name ? name : "", n < 200 ? n : 200);
     if (fault)
-        WRITER_FAIL(w, invalid, "%s: found %s in its name (%zu bytes), expected 1 to %d bytes of UTF-8 text", subject, fault, n,
-                    QN_SAFETENSORS_MAX_NAME);
+        WRITER_FAIL(w, invalid, "%s: found %s in its name (%zu bytes), expected 1 to %d bytes of UTF-8 text", subject,
+                    fault, n, QN_SAFETENSORS_MAX_NAME);
     if (w->order) WRITER_FAIL(w, state, "%s: declared after tensor data began, expected before", subject);
     if (!healthy(w)) return NULL;
     const char *copy = qn__arena_strdup(&w->arena, name);
@@ -95,14 +96,17 @@ void qn_safetensors_write_meta(qn_safetensors_writer *w, const char *key, const 
     const size_t n = value ? strlen(value) : 0, good = qn__utf8_valid(value, n);
     if (!value || good != n) {
         WRITER_FAIL(w, invalid, "%s: found %s, expected UTF-8 text",
-                    qn__gguf_subject(subject, "__metadata__", key, strlen(key)), value ? "other bytes in its value" : "no value");
+                    qn__gguf_subject(subject, "__metadata__", key, strlen(key)),
+                    value ? "other bytes in its value" : "no value");
         return;
     }
     if (qn__gguf_grow(&items, &w->cap_metas, w->n_metas, sizeof *w->metas, &w->error) != QN_OK) return;
     w->metas = items;
     const char *copy = qn__arena_strdup(&w->arena, value);
-    if (!copy) WRITER_FAIL(w, nomem, "out of memory: a value of %zu bytes", n);
-    else w->metas[w->n_metas++] = (meta){name, copy};
+    if (!copy)
+        WRITER_FAIL(w, nomem, "out of memory: a value of %zu bytes", n);
+    else
+        w->metas[w->n_metas++] = (meta){name, copy};
 }
 
 void qn_safetensors_declare(qn_safetensors_writer *w, const char *name, qn_dtype dtype, const qn_shape *shape)
@@ -116,8 +120,10 @@ void qn_safetensors_declare(qn_safetensors_writer *w, const char *name, qn_dtype
     uint64_t bytes = 0;
     qn__gguf_subject(subject, "tensor", name, strlen(name));
     if (type < 0)
-        WRITER_FAIL(w, unsupported, "%s: found type %s, expected one that a safetensors file can hold (F64 F32 F16 BF16 I64 I32 I16 "
-                    "I8 U8 BOOL)", subject, qn_dtype_get(dtype)->name);
+        WRITER_FAIL(w, unsupported,
+                    "%s: found type %s, expected one that a safetensors file can hold (F64 F32 F16 BF16 I64 I32 I16 "
+                    "I8 U8 BOOL)",
+                    subject, qn_dtype_get(dtype)->name);
     else if (numel < 0 || __builtin_mul_overflow((uint64_t)numel, (uint64_t)qn_dtype_get(dtype)->block_bytes, &bytes) ||
              bytes > INT64_MAX / 8)
         WRITER_FAIL(w, invalid, "%s: found the shape %s of %s, expected fewer than 2^60 bytes", subject,
@@ -126,7 +132,8 @@ void qn_safetensors_declare(qn_safetensors_writer *w, const char *name, qn_dtype
         WRITER_FAIL(w, invalid, "%s: found a name that the format keeps for itself, expected another", subject);
     else if (w->n_tensors == QN_SAFETENSORS_MAX_TENSORS)
         WRITER_FAIL(w, limit, "%s: found more tensors, expected at most %zu", subject, QN_SAFETENSORS_MAX_TENSORS);
-    if (!healthy(w) || qn__gguf_grow(&items, &w->cap_tensors, w->n_tensors, sizeof *w->tensors, &w->error) != QN_OK) return;
+    if (!healthy(w) || qn__gguf_grow(&items, &w->cap_tensors, w->n_tensors, sizeof *w->tensors, &w->error) != QN_OK)
+        return;
     w->tensors = items;
     w->tensors[w->n_tensors++] = (declared){copy, type, *shape, bytes};
 }
@@ -150,16 +157,19 @@ static void put_json(qn_str *s, const char *text)
 {
     qn__str_putc(s, '"');
     for (const char *p = text; *p; p++) {
-        const size_t plain = strcspn(p, "\"\\\x01\x02\x03\x04\x05\x06\x07\b\t\n\x0b\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19"
-                                        "\x1a\x1b\x1c\x1d\x1e\x1f");
+        const size_t plain =
+            strcspn(p, "\"\\\x01\x02\x03\x04\x05\x06\x07\b\t\n\x0b\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19"
+                       "\x1a\x1b\x1c\x1d\x1e\x1f");
         qn__str_append(s, p, plain);
         p += plain;
         if (!*p) break;
         static const char short_form[] = "\"\"\\\\\bb\ff\nn\rr\tt";
         const char *form = short_form;
         while (*form && *form != *p) form += 2;
-        if (*form) qn__str_printf(s, "\\%c", form[1]);
-        else qn__str_printf(s, "\\u%04x", (unsigned)*p);
+        if (*form)
+            qn__str_printf(s, "\\%c", form[1]);
+        else
+            qn__str_printf(s, "\\u%04x", (unsigned)*p);
     }
     qn__str_putc(s, '"');
 }
@@ -183,7 +193,8 @@ static void put_tensor(qn_str *s, const declared *t, uint64_t begin)
     put_json(s, t->name);
     qn__str_printf(s, ":{\"dtype\":\"%s\",\"shape\":[", qn__safetensors_type_get(t->type)->name);
     for (int d = 0; d < t->shape.rank; d++) qn__str_printf(s, d > 0 ? ",%lld" : "%lld", (long long)t->shape.dim[d]);
-    qn__str_printf(s, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin, (unsigned long long)(begin + t->size_bytes));
+    qn__str_printf(s, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
+                   (unsigned long long)(begin + t->size_bytes));
 }
 
 /* By type, last row first, and as declared within one: a counting pass a row. */
@@ -222,8 +233,7 @@ static void put_header(qn_safetensors_writer *w)
     }
     qn__str_putc(&s, '}');
     while (!s.failed && s.len % 8 != 0) qn__str_putc(&s, ' ');
-    if (s.failed)
-        WRITER_FAIL(w, nomem, "out of memory: a header of more than %zu bytes", s.len);
+    if (s.failed) WRITER_FAIL(w, nomem, "out of memory: a header of more than %zu bytes", s.len);
     if (s.len > QN_SAFETENSORS_MAX_HEADER)
         WRITER_FAIL(w, limit, "found a header of %zu bytes, expected at most %llu", s.len,
                     (unsigned long long)QN_SAFETENSORS_MAX_HEADER);

@@ -16,4 +16,7 @@ void qn__grad_mul(qn_grad_task *t)
     }
 }
 
-void qn__grad_scale(qn_grad_task *t) { t->dx[0] = qn__scale(t->g, t->dy, ((const qn_scale_attrs *)t->attrs)->scale, 0.0f); }
+void qn__grad_scale(qn_grad_task *t)
+{
+    t->dx[0] = qn__scale(t->g, t->dy, ((const qn_scale_attrs *)t->attrs)->scale, 0.0f);
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/grad/conv.c -- convolution and its two adjoints, which are each other's gradients; pooling, resizing, bags of embeddings. */
+/* src/grad/conv.c -- convolution and its two adjoints, which are each other's gradients; pooling, resizing, bags of
+ * embeddings. */
 #include "grad/rows.h"
 #include <string.h>
 
@@ -72,7 +73,8 @@ static qn_node *bag_of_ids(const qn_grad_task *t)
     qn_node *at = qn__arange(g, t->dtype[2], k, qn__value_int(0), qn__value_int(1));
     qn_node *begun = binary(t, QN_OP_ge, qn__reshape(g, at, qn_shape_of(k, 1)), t->src[2]);
     const int last = -1;
-    return sub(t, qn__reduce(g, QN_OP_sum, begun, &last, 1, false, 0.0), qn__full(g, QN_DTYPE_I64, &(qn_shape){0}, qn__value_int(1)));
+    return sub(t, qn__reduce(g, QN_OP_sum, begun, &last, 1, false, 0.0),
+               qn__full(g, QN_DTYPE_I64, &(qn_shape){0}, qn__value_int(1)));
 }
 
 /* sources: table, ids, offsets, weights. A weight's gradient is its row times the gradient of its bag. */
@@ -84,11 +86,13 @@ void qn__grad_embedding_bag(qn_grad_task *t)
     a.strict = QN_STRICT_not; /* the forward run has looked */
     qn_node *weights = t->n_src > 3 ? t->src[3] : NULL;
     if (t->wanted[0]) {
-        t->dx[0] = qn__embedding_bag_back(g, t->dy, t->src[1], t->src[2], weights, a.mode == QN_BAG_max ? t->src[0] : NULL, &a);
+        t->dx[0] = qn__embedding_bag_back(g, t->dy, t->src[1], t->src[2], weights,
+                                          a.mode == QN_BAG_max ? t->src[0] : NULL, &a);
     }
     if (t->n_src <= 3 || !t->wanted[3]) return;
     const int last = -1;
     qn_node *rows = mul(t, qn__index_select(g, t->src[0], 0, t->src[1]), qn__index_select(g, t->dy, 0, bag_of_ids(t)));
     qn_node *padding = qn__full(g, t->dtype[1], &(qn_shape){0}, qn__value_int(a.padding_idx));
-    t->dx[3] = except_where(t, binary(t, QN_OP_eq, t->src[1], padding), qn__reduce(g, QN_OP_sum, rows, &last, 1, false, 0.0));
+    t->dx[3] =
+        except_where(t, binary(t, QN_OP_eq, t->src[1], padding), qn__reduce(g, QN_OP_sum, rows, &last, 1, false, 0.0));
 }

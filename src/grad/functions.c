@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/grad/functions.c -- functions of one number: dx = dy times a slope, which is all that is written here. A function with branches takes
- * the gradient by branch, so that what the other branch would give, infinite perhaps, is not looked at. */
+/* src/grad/functions.c -- functions of one number: dx = dy times a slope, which is all that is written here. A function
+ * with branches takes the gradient by branch, so that what the other branch would give, infinite perhaps, is not looked
+ * at. */
 #include "grad/rows.h"
 #include <math.h>
 
-#define LN2 0.693147180559945309417
-#define LN10 2.302585092994045684018
+#define LN2              0.693147180559945309417
+#define LN10             2.302585092994045684018
 #define TWO_OVER_SQRT_PI 1.128379167095512573896
 
-#define X (t->src[0])
-#define Y (t->y)
+#define X                (t->src[0])
+#define Y                (t->y)
 
 /* ---- slopes ---- */
 
@@ -21,6 +22,7 @@
 
 static qn_node *one_less(const qn_grad_task *t, qn_node *x) { return sub(t, number(t, 1.0), x); }
 
+/* clang-format off */
 SLOPE(abs, unary(t, QN_OP_sign, X))
 SLOPE(square, times(t, X, 2.0))
 SLOPE(exp, Y)
@@ -30,6 +32,7 @@ SLOPE_UNDER(log1p, plus(t, X, 1.0))
 SLOPE_UNDER(log2, times(t, X, LN2))
 SLOPE_UNDER(log10, times(t, X, LN10))
 SLOPE_UNDER(sqrt, times(t, Y, 2.0))
+/* clang-format on */
 SLOPE(rsqrt, times(t, mul(t, square(t, Y), Y), -0.5))
 SLOPE(reciprocal, neg(t, square(t, Y)))
 SLOPE(sin, unary(t, QN_OP_cos, X))
@@ -53,11 +56,13 @@ void qn__grad_neg(qn_grad_task *t) { t->dx[0] = neg(t, t->dy); }
 
 #define FLAT(op) \
     void qn__grad_##op(qn_grad_task *t) { t->dx[0] = zeros(t, 0); }
+/* clang-format off */
 FLAT(sign)
 FLAT(floor)
 FLAT(ceil)
 FLAT(round)
 FLAT(trunc)
+/* clang-format on */
 void qn__grad_frac(qn_grad_task *t) { t->dx[0] = t->dy; }
 
 /* ---- activations ---- */

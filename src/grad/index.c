@@ -6,7 +6,8 @@
 static bool plain_mode(const qn_grad_task *t, int32_t mode)
 {
     if (mode == QN_COMBINE_set || mode == QN_COMBINE_add) return true;
-    if (t->g->error.status == QN_OK) (void)QN_FAIL(&t->g->error, unsupported, "mode %s has no gradient", qn__combine_name(mode));
+    if (t->g->error.status == QN_OK)
+        (void)QN_FAIL(&t->g->error, unsupported, "mode %s has no gradient", qn__combine_name(mode));
     return false;
 }
 
@@ -30,10 +31,7 @@ void qn__grad_index_select(qn_grad_task *t)
     t->dx[0] = qn__index_add(t->g, zeros(t, 0), a->dim, t->src[1], t->dy, QN_COMBINE_add);
 }
 
-void qn__grad_tri(qn_grad_task *t)
-{
-    t->dx[0] = qn__op(t->g, QN_OP_tri, t->attrs, &t->dy, 1);
-}
+void qn__grad_tri(qn_grad_task *t) { t->dx[0] = qn__op(t->g, QN_OP_tri, t->attrs, &t->dy, 1); }
 
 void qn__grad_pad(qn_grad_task *t)
 {
@@ -48,8 +46,8 @@ void qn__grad_pad(qn_grad_task *t)
 
 /* ---- writing ---- */
 
-/* sources: x, ids, src; src may be larger than ids: what lies outside takes no part. Where several were set in one place, each gets the
- * gradient of that place, as in PyTorch. */
+/* sources: x, ids, src; src may be larger than ids: what lies outside takes no part. Where several were set in one
+ * place, each gets the gradient of that place, as in PyTorch. */
 void qn__grad_scatter(qn_grad_task *t)
 {
     qn_graph *g = t->g;

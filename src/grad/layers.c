@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/grad/layers.c -- normalization, gates, rotation and cross entropy, as language models have them: each is one node, whose parts are
- * views. */
+/* src/grad/layers.c -- normalization, gates, rotation and cross entropy, as language models have them: each is one
+ * node, whose parts are views. */
 #include "grad/rows.h"
 
 /* Neighbours in a row touch: x, or a copy. */
@@ -76,7 +76,8 @@ void qn__grad_turn(qn_grad_task *t)
 void qn__grad_cross_entropy(qn_grad_task *t)
 {
     if (t->wanted[0]) {
-        t->dx[0] = qn__cross_entropy_back(t->g, dense_rows(t, t->src[0]), t->src[1], t->y, t->dy, t->n_src > 2 ? t->src[2] : NULL, t->attrs);
+        t->dx[0] = qn__cross_entropy_back(t->g, dense_rows(t, t->src[0]), t->src[1], t->y, t->dy,
+                                          t->n_src > 2 ? t->src[2] : NULL, t->attrs);
     }
     if (t->n_src > 2 && t->wanted[2]) refuse(t, "cross_entropy has no gradient to the weights of classes");
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* src/grad/matmul.c -- products of matrices. y = x w^T and y = alpha a b + beta c; a batch that one operand lacks is summed over. */
+/* src/grad/matmul.c -- products of matrices. y = x w^T and y = alpha a b + beta c; a batch that one operand lacks is
+ * summed over. */
 #include "grad/rows.h"
 
 /* dy w. A weight in fewer bits is read as it is; float32 by the faster product of plain matrices. */
 static qn_node *through_weight(const qn_grad_task *t, qn_node *dy, qn_node *w)
 {
     if (w->dtype == dy->dtype) return qn__matmul(t->g, dy, w);
-    if (dy->dtype == QN_DTYPE_F32 && t->shape[1].dim[1] % 16 == 0) return qn__linear_input(t->g, qn__grad_dense(t->g, dy), w);
+    if (dy->dtype == QN_DTYPE_F32 && t->shape[1].dim[1] % 16 == 0)
+        return qn__linear_input(t->g, qn__grad_dense(t->g, dy), w);
     return qn__matmul(t->g, dy, qn__copy(t->g, w, dy->dtype));
 }
 
@@ -41,7 +43,8 @@ void qn__grad_matmul(qn_grad_task *t)
     qn_node *a = t->src[0], *b = t->src[1], *dy = t->dy;
     const int rank = t->y_shape.rank;
     if (t->wanted[0]) give(t, 0, product(t, dy, qn__grad_transpose(g, b, -2, -1)));
-    if (t->wanted[1] && t->shape[1].rank == 2 && rank > 2) { /* one matrix for the whole batch: one long product sums over it */
+    /* one matrix for the whole batch: one long product sums over it */
+    if (t->wanted[1] && t->shape[1].rank == 2 && rank > 2) {
         const int64_t n = t->y_shape.dim[rank - 1], k = t->shape[1].dim[0];
         int64_t rows = 1;
         for (int i = 0; i < rank - 1; i++) rows *= t->y_shape.dim[i];

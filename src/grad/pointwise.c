@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/grad/pointwise.c -- operations of two and three sources element by element. Where two sources are equal, maximum and minimum give each
- * half, as PyTorch does. */
+/* src/grad/pointwise.c -- operations of two and three sources element by element. Where two sources are equal, maximum
+ * and minimum give each half, as PyTorch does. */
 #include "grad/rows.h"
 
 void qn__grad_sub(qn_grad_task *t)
@@ -45,7 +45,8 @@ void qn__grad_pow(qn_grad_task *t)
         give(t, 0, except_where(t, binary(t, QN_OP_eq, b, number(t, 0.0)), mul(t, t->dy, slope)));
     }
     if (t->wanted[1]) {
-        qn_node *flat = binary(t, QN_OP_logical_and, binary(t, QN_OP_eq, a, number(t, 0.0)), binary(t, QN_OP_ge, b, number(t, 0.0)));
+        qn_node *flat = binary(t, QN_OP_logical_and, binary(t, QN_OP_eq, a, number(t, 0.0)),
+                               binary(t, QN_OP_ge, b, number(t, 0.0)));
         give(t, 1, except_where(t, flat, mul(t, t->dy, mul(t, t->y, unary(t, QN_OP_log, a)))));
     }
 }

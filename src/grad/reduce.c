@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/grad/reduce.c -- reductions, softmax and scans. Values of the result's shape come back to the source's by unreduced(): the reduced
- * dimensions stand there with size 1 and broadcast. */
+/* src/grad/reduce.c -- reductions, softmax and scans. Values of the result's shape come back to the source's by
+ * unreduced(): the reduced dimensions stand there with size 1 and broadcast. */
 #include "grad/rows.h"
 #include <math.h>
 
@@ -52,7 +52,10 @@ static void spread(qn_grad_task *t, qn_node *d)
     t->dx[0] = mul(t, unreduced(t, d), sub(t, x, reduce(t, QN_OP_mean, x)));
 }
 
-static double freedom(const qn_grad_task *t) { return fmax(0.0, count_of(t) - ((const qn_reduce_attrs *)t->attrs)->value); }
+static double freedom(const qn_grad_task *t)
+{
+    return fmax(0.0, count_of(t) - ((const qn_reduce_attrs *)t->attrs)->value);
+}
 
 void qn__grad_var(qn_grad_task *t) { spread(t, divide(t, times(t, t->dy, 2.0), number(t, freedom(t)))); }
 
@@ -76,7 +79,10 @@ static qn_node *product_before(const qn_grad_task *t, qn_node *x)
 }
 
 /* The source's dimensions in another order, `dims` last, as [all others, those]; and the way back. */
-typedef struct rows { int order[QN_MAX_RANK], back[QN_MAX_RANK], n; qn_shape flat; } rows;
+typedef struct rows {
+    int order[QN_MAX_RANK], back[QN_MAX_RANK], n;
+    qn_shape flat;
+} rows;
 
 static rows rows_of(const qn_shape *shape, uint32_t dims)
 {
@@ -104,7 +110,8 @@ static qn_node *from_rows(qn_graph *g, const rows *r, const qn_shape *shape, qn_
     return qn__permute(g, qn__grad_reshape(g, x, &moved), r->back, r->n);
 }
 
-/* The product of the others is that of those before times that of those after: zeros among the factors need no exception. */
+/* The product of the others is that of those before times that of those after: zeros among the factors need no
+ * exception. */
 void qn__grad_prod(qn_grad_task *t)
 {
     qn_graph *g = t->g;
@@ -208,8 +215,10 @@ void qn__grad_softmax(qn_grad_task *t)
 
 void qn__grad_log_softmax(qn_grad_task *t)
 {
-    if (as_rows(t)) t->dx[0] = qn__softmax_back(t->g, qn__grad_dense(t->g, t->dy), qn__grad_dense(t->g, t->y), true);
-    else t->dx[0] = sub(t, t->dy, mul(t, unary(t, QN_OP_exp, t->y), sum_along(t, t->dy)));
+    if (as_rows(t))
+        t->dx[0] = qn__softmax_back(t->g, qn__grad_dense(t->g, t->dy), qn__grad_dense(t->g, t->y), true);
+    else
+        t->dx[0] = sub(t, t->dy, mul(t, unary(t, QN_OP_exp, t->y), sum_along(t, t->dy)));
 }
 
 /* x[i] is in y[i] and all after: a sum from the other end. */

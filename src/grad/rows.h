@@ -16,21 +16,39 @@ static inline qn_node *number(const qn_grad_task *t, double v)
 }
 
 /* Zeros like source i. */
-static inline qn_node *zeros(const qn_grad_task *t, int i) { return qn__full(t->g, t->dtype[i], &t->shape[i], qn__value(0.0)); }
+static inline qn_node *zeros(const qn_grad_task *t, int i)
+{
+    return qn__full(t->g, t->dtype[i], &t->shape[i], qn__value(0.0));
+}
 
 static inline qn_node *unary(const qn_grad_task *t, qn_op op, qn_node *x) { return qn__unary(t->g, op, x); }
-static inline qn_node *binary(const qn_grad_task *t, qn_op op, qn_node *a, qn_node *b) { return qn__binary(t->g, op, a, b); }
+static inline qn_node *binary(const qn_grad_task *t, qn_op op, qn_node *a, qn_node *b)
+{
+    return qn__binary(t->g, op, a, b);
+}
 static inline qn_node *add(const qn_grad_task *t, qn_node *a, qn_node *b) { return qn__add(t->g, a, b); }
 static inline qn_node *sub(const qn_grad_task *t, qn_node *a, qn_node *b) { return qn__binary(t->g, QN_OP_sub, a, b); }
 static inline qn_node *mul(const qn_grad_task *t, qn_node *a, qn_node *b) { return qn__mul(t->g, a, b); }
-static inline qn_node *divide(const qn_grad_task *t, qn_node *a, qn_node *b) { return qn__binary(t->g, QN_OP_div, a, b); }
+static inline qn_node *divide(const qn_grad_task *t, qn_node *a, qn_node *b)
+{
+    return qn__binary(t->g, QN_OP_div, a, b);
+}
 static inline qn_node *neg(const qn_grad_task *t, qn_node *a) { return qn__unary(t->g, QN_OP_neg, a); }
 static inline qn_node *square(const qn_grad_task *t, qn_node *a) { return qn__unary(t->g, QN_OP_square, a); }
-static inline qn_node *times(const qn_grad_task *t, qn_node *a, double v) { return v == 1.0 ? a : qn__mul(t->g, a, number(t, v)); }
+static inline qn_node *times(const qn_grad_task *t, qn_node *a, double v)
+{
+    return v == 1.0 ? a : qn__mul(t->g, a, number(t, v));
+}
 static inline qn_node *plus(const qn_grad_task *t, qn_node *a, double v) { return qn__add(t->g, a, number(t, v)); }
 /* cond ? a : 0 and cond ? 0 : a; a may be infinite or NaN where it is not taken. */
-static inline qn_node *only_where(const qn_grad_task *t, qn_node *cond, qn_node *a) { return qn__where(t->g, cond, a, number(t, 0.0)); }
-static inline qn_node *except_where(const qn_grad_task *t, qn_node *cond, qn_node *a) { return qn__where(t->g, cond, number(t, 0.0), a); }
+static inline qn_node *only_where(const qn_grad_task *t, qn_node *cond, qn_node *a)
+{
+    return qn__where(t->g, cond, a, number(t, 0.0));
+}
+static inline qn_node *except_where(const qn_grad_task *t, qn_node *cond, qn_node *a)
+{
+    return qn__where(t->g, cond, number(t, 0.0), a);
+}
 /* The gradient of source i, summed over what broadcasting had stretched it by. */
 static inline void give(qn_grad_task *t, int i, qn_node *dx) { t->dx[i] = qn__grad_sum_to(t->g, dx, &t->shape[i]); }
 

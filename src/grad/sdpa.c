@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/grad/sdpa.c -- attention over whole tensors: one node gives the gradients of q, k and v; that of the sinks is made of its deltas. */
+/* src/grad/sdpa.c -- attention over whole tensors: one node gives the gradients of q, k and v; that of the sinks is
+ * made of its deltas. */
 #include "grad/rows.h"
 
 static qn_node *part(const qn_grad_task *t, qn_node *x, const qn_layout *layout)
@@ -13,7 +14,9 @@ void qn__grad_sdpa(qn_grad_task *t)
     const qn_sdpa_attrs *a = t->attrs;
     qn_layout q, k, v;
     if (t->g->error.status != QN_OK || qn_layout_contiguous(&t->shape[0], &q, &t->g->error) != QN_OK ||
-        qn_layout_contiguous(&t->shape[1], &k, &t->g->error) != QN_OK || qn_layout_contiguous(&t->shape[2], &v, &t->g->error) != QN_OK) return;
+        qn_layout_contiguous(&t->shape[1], &k, &t->g->error) != QN_OK ||
+        qn_layout_contiguous(&t->shape[2], &v, &t->g->error) != QN_OK)
+        return;
     const qn_sdpa_sizes s = qn__sdpa_sizes(&q, &k, &v);
     const qn_sdpa_parts parts = qn__sdpa_parts(&s);
     const int sinks = 3 + (a->has_mask != 0);
@@ -23,12 +26,14 @@ void qn__grad_sdpa(qn_grad_task *t)
         (void)QN_FAIL(&t->g->error, unsupported, "sdpa: the mask has no gradient");
         return;
     }
-    qn_node *back = qn__sdpa_back(t->g, t->src[0], t->src[1], t->src[2], result, t->dy, a->has_mask ? t->src[3] : NULL, a);
+    qn_node *back =
+        qn__sdpa_back(t->g, t->src[0], t->src[1], t->src[2], result, t->dy, a->has_mask ? t->src[3] : NULL, a);
     if (t->wanted[0]) t->dx[0] = part(t, back, &parts.dq);
     if (t->wanted[1]) t->dx[1] = part(t, back, &parts.dk);
     if (t->wanted[2]) t->dx[2] = part(t, back, &parts.dv);
     if (!a->has_sinks || !t->wanted[sinks]) return;
-    qn_node *sink = qn__grad_expand(t->g, qn__grad_reshape(t->g, t->src[sinks], &qn_shape_of(1, s.heads, 1)), &qn_shape_of(s.batch, s.heads, s.n));
+    qn_node *sink = qn__grad_expand(t->g, qn__grad_reshape(t->g, t->src[sinks], &qn_shape_of(1, s.heads, 1)),
+                                    &qn_shape_of(s.batch, s.heads, s.n));
     qn_node *share = unary(t, QN_OP_exp, sub(t, sink, part(t, t->y->root, &parts.lse)));
     qn_node *sum = qn__grad_sum_to(t->g, mul(t, share, part(t, back, &parts.delta)), &qn_shape_of(1, s.heads, 1));
     t->dx[sinks] = qn__grad_reshape(t->g, neg(t, sum), &t->shape[sinks]);

@@ -17,7 +17,10 @@ static qn_node *view(qn_graph *g, qn_node *x, const qn_layout *layout)
     return qn__op(g, QN_OP_view, &(qn_view_attrs){.layout = *layout}, &x, 1);
 }
 
-qn_node *qn__grad_dense(qn_graph *g, qn_node *x) { return qn_layout_is_contiguous(&x->layout) ? x : qn__copy(g, x, x->dtype); }
+qn_node *qn__grad_dense(qn_graph *g, qn_node *x)
+{
+    return qn_layout_is_contiguous(&x->layout) ? x : qn__copy(g, x, x->dtype);
+}
 
 qn_node *qn__grad_reshape(qn_graph *g, qn_node *x, const qn_shape *shape)
 {
@@ -92,8 +95,8 @@ static bool covers(const qn_layout *l, int64_t n, int *order)
     return want == n;
 }
 
-/* attrs: the view of a row-major base of the source's shape. Elements that the view shows several times add up; those that it does not
- * show get zero. */
+/* attrs: the view of a row-major base of the source's shape. Elements that the view shows several times add up; those
+ * that it does not show get zero. */
 void qn__grad_view(qn_grad_task *t)
 {
     qn_graph *g = t->g;

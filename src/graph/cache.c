@@ -5,12 +5,12 @@
 #include "base/metrics.h"
 #include <string.h>
 
-#define MAX_CAPACITY (1 << 20)  /* the index is allocated whole */
-#define MAX_KEY (1 << 20)       /* a key is a few dozen numbers */
+#define MAX_CAPACITY (1 << 20) /* the index is allocated whole */
+#define MAX_KEY      (1 << 20) /* a key is a few dozen numbers */
 
 typedef struct entry entry;
 struct entry {
-    entry *chain;               /* next in the same bucket */
+    entry *chain; /* next in the same bucket */
     entry *newer, *older;
     void *value;
     uint64_t hash;
@@ -51,18 +51,24 @@ void qn__cache_destroy(qn_cache *cache)
 
 static void unlink_use(qn_cache *c, entry *e)
 {
-    if (e->newer != NULL) e->newer->older = e->older;
-    else c->newest = e->older;
-    if (e->older != NULL) e->older->newer = e->newer;
-    else c->oldest = e->newer;
+    if (e->newer != NULL)
+        e->newer->older = e->older;
+    else
+        c->newest = e->older;
+    if (e->older != NULL)
+        e->older->newer = e->newer;
+    else
+        c->oldest = e->newer;
 }
 
 static void link_newest(qn_cache *c, entry *e)
 {
     e->newer = NULL;
     e->older = c->newest;
-    if (c->newest != NULL) c->newest->newer = e;
-    else c->oldest = e;
+    if (c->newest != NULL)
+        c->newest->newer = e;
+    else
+        c->oldest = e;
     c->newest = e;
 }
 
@@ -110,7 +116,8 @@ void *qn__cache_find(qn_cache *cache, const void *key, size_t key_bytes)
 static qn_status put(qn_cache *c, const void *key, size_t key_bytes, void *value, qn_error *err)
 {
     if (value == NULL) return QN_FAIL(err, invalid, "a cache cannot hold NULL: that is what a miss looks like");
-    if (key_bytes > MAX_KEY) return QN_FAIL(err, limit, "a cache key of %zu bytes, at most %d expected", key_bytes, MAX_KEY);
+    if (key_bytes > MAX_KEY)
+        return QN_FAIL(err, limit, "a cache key of %zu bytes, at most %d expected", key_bytes, MAX_KEY);
     const uint64_t hash = qn__hash(QN_HASH_INIT, key, key_bytes);
     entry *old = lookup(c, hash, key, key_bytes);
     if (old != NULL && old->value == value) { /* dropping the old entry would destroy it */
@@ -122,8 +129,10 @@ static qn_status put(qn_cache *c, const void *key, size_t key_bytes, void *value
     *e = (entry){.value = value, .hash = hash, .key_bytes = key_bytes};
     if (key_bytes > 0) memcpy(e->key, key, key_bytes);
 
-    if (old != NULL) drop(c, old);
-    else if (c->n_entries == c->capacity) drop(c, c->oldest);
+    if (old != NULL)
+        drop(c, old);
+    else if (c->n_entries == c->capacity)
+        drop(c, c->oldest);
     e->chain = c->buckets[hash & c->mask];
     c->buckets[hash & c->mask] = e;
     link_newest(c, e);

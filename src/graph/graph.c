@@ -21,8 +21,14 @@ qn_status qn__graph_create(qn_graph **out, qn_error *err)
         qn__arena_deinit(&arena);
         return QN_FAIL_NOMEM(err, sizeof *g + sizeof *bad);
     }
-    *bad = (qn_node){.op = QN_OP_input, .dtype = QN_DTYPE_F32, .attrs = &no_attrs, .root = bad, .layer = -1, .name = "",
-                     .place = -1, .hint = -1};
+    *bad = (qn_node){.op = QN_OP_input,
+                     .dtype = QN_DTYPE_F32,
+                     .attrs = &no_attrs,
+                     .root = bad,
+                     .layer = -1,
+                     .name = "",
+                     .place = -1,
+                     .hint = -1};
     *g = (qn_graph){.arena = arena, .layer = -1, .hint = -1, .bad = bad};
     g->start = qn__arena_get_mark(&g->arena);
     *out = g;
@@ -87,7 +93,8 @@ void qn__graph_destroy(qn_graph *g)
 
 qn_status qn__graph_finish(qn_graph *g, qn_error *err)
 {
-    if (g->error.status == QN_OK && g->arena.failed) (void)QN_FAIL(&g->error, nomem, "out of memory while a graph was built");
+    if (g->error.status == QN_OK && g->arena.failed)
+        (void)QN_FAIL(&g->error, nomem, "out of memory while a graph was built");
     if (g->error.status != QN_OK && err != NULL) *err = g->error;
     return g->error.status;
 }
@@ -152,8 +159,10 @@ static const void *keep_attrs(qn_graph *g, const qn_node *proto)
     if (proto->attrs == NULL && info->attrs_bytes == sizeof no_attrs) return &no_attrs;
     void *attrs = qn__arena_alloc(&g->arena, info->attrs_bytes);
     if (attrs == NULL || proto->attrs == NULL) return attrs;
-    if (info->kind == QN_KIND_view) qn__layout_canonical(attrs, &((const qn_view_attrs *)proto->attrs)->layout);
-    else memcpy(attrs, proto->attrs, info->attrs_bytes);
+    if (info->kind == QN_KIND_view)
+        qn__layout_canonical(attrs, &((const qn_view_attrs *)proto->attrs)->layout);
+    else
+        memcpy(attrs, proto->attrs, info->attrs_bytes);
     return attrs;
 }
 
@@ -161,7 +170,8 @@ static qn_status check_sources(const qn_graph *g, const qn_node *proto, qn_error
 {
     const qn_op_info *info = qn__op_info(proto->op);
     if (proto->n_src < info->min_src || proto->n_src > info->max_src) {
-        return QN_FAIL(err, invalid, "%s: %d sources, %d to %d expected", info->name, proto->n_src, info->min_src, info->max_src);
+        return QN_FAIL(err, invalid, "%s: %d sources, %d to %d expected", info->name, proto->n_src, info->min_src,
+                       info->max_src);
     }
     for (int i = 0; i < proto->n_src; i++) {
         const qn_node *s = proto->src[i];
@@ -197,8 +207,10 @@ static qn_node *record(qn_graph *g, qn_node *n)
     qn_error e;
     e.status = QN_OK; /* half a kilobyte of text that mostly nobody writes */
     e.text[0] = '\0';
-    if (n == NULL) (void)QN_FAIL_NOMEM(&e, sizeof *n);
-    else if (try_record(g, n, &e) == QN_OK) return n;
+    if (n == NULL)
+        (void)QN_FAIL_NOMEM(&e, sizeof *n);
+    else if (try_record(g, n, &e) == QN_OK)
+        return n;
     return qn__stick(g, &e);
 }
 
@@ -213,15 +225,18 @@ qn_node *qn__record(qn_graph *g, const qn_node *proto)
 static qn_node *refuse_op(qn_graph *g, qn_op op, int n_src)
 {
     qn_error e = {0};
-    if (n_src < 0 || n_src > QN_MAX_SRC) (void)QN_FAIL(&e, invalid, "%s: %d sources, at most %d are possible", qn__op_info(op)->name, n_src, QN_MAX_SRC);
-    else (void)QN_FAIL(&e, invalid, "%s: leaves have builders of their own", qn__op_info(op)->name);
+    if (n_src < 0 || n_src > QN_MAX_SRC)
+        (void)QN_FAIL(&e, invalid, "%s: %d sources, at most %d are possible", qn__op_info(op)->name, n_src, QN_MAX_SRC);
+    else
+        (void)QN_FAIL(&e, invalid, "%s: leaves have builders of their own", qn__op_info(op)->name);
     return qn__stick(g, &e);
 }
 
 qn_node *qn__op(qn_graph *g, qn_op op, const void *attrs, qn_node *const *src, int n_src)
 {
     if (g->error.status != QN_OK) return g->bad;
-    if (n_src < 0 || n_src > QN_MAX_SRC || ((unsigned)op < QN_OP_COUNT && qn__op_info(op)->kind == QN_KIND_leaf)) return refuse_op(g, op, n_src);
+    if (n_src < 0 || n_src > QN_MAX_SRC || ((unsigned)op < QN_OP_COUNT && qn__op_info(op)->kind == QN_KIND_leaf))
+        return refuse_op(g, op, n_src);
     qn_node *n = qn__arena_alloc(&g->arena, sizeof *n);
     if (n != NULL) {
         *n = (qn_node){.op = op, .attrs = attrs, .n_src = n_src};
@@ -237,7 +252,8 @@ int64_t qn__layout_bytes(qn_dtype dtype, const qn_layout *layout)
     const qn_dtype_info *info = qn_dtype_get(dtype);
     const int64_t n = qn_layout_numel(layout);
     int64_t bytes;
-    if (n < 0 || n % info->block_elems != 0 || __builtin_mul_overflow(n / info->block_elems, (int64_t)info->block_bytes, &bytes)) {
+    if (n < 0 || n % info->block_elems != 0 ||
+        __builtin_mul_overflow(n / info->block_elems, (int64_t)info->block_bytes, &bytes)) {
         return -1;
     }
     return bytes;
@@ -302,8 +318,10 @@ uint64_t qn__graph_hash(const qn_graph *g)
 const char *qn__node_text(const qn_node *n, char buf[QN_NODE_TEXT])
 {
     char quoted[96];
-    if (n->name[0] == '\0') snprintf(buf, QN_NODE_TEXT, "%%%d %s", n->id, qn__op_info(n->op)->name);
-    else snprintf(buf, QN_NODE_TEXT, "%%%d %s \"%s\"", n->id, qn__op_info(n->op)->name,
-                  qn__str_quote(quoted, sizeof quoted, n->name, strlen(n->name)));
+    if (n->name[0] == '\0')
+        snprintf(buf, QN_NODE_TEXT, "%%%d %s", n->id, qn__op_info(n->op)->name);
+    else
+        snprintf(buf, QN_NODE_TEXT, "%%%d %s \"%s\"", n->id, qn__op_info(n->op)->name,
+                 qn__str_quote(quoted, sizeof quoted, n->name, strlen(n->name)));
     return buf;
 }

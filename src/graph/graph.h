@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/graph.h -- the one intermediate representation: a list of nodes in an order in which every source precedes its
- * user.
+/* src/graph/graph.h -- the one intermediate representation: a list of nodes in an order in which every source precedes
+ * its user.
  *
- * Building is symbolic: a builder checks shapes and dtypes, records a node, and computes nothing. Errors are sticky: after
- * the first, builders keep returning a harmless node, and qn__graph_finish reports it. A graph owns all its nodes (one
- * arena). Values are float32 unless said otherwise; weights may be any real or block dtype; ids, positions and spans are
- * I32. */
+ * Building is symbolic: a builder checks shapes and dtypes, records a node, and computes nothing. Errors are sticky:
+ * after the first, builders keep returning a harmless node, and qn__graph_finish reports it. A graph owns all its nodes
+ * (one arena). Values are float32 unless said otherwise; weights may be any real or block dtype; ids, positions and
+ * spans are I32. */
 #ifndef QN_GRAPH_GRAPH_H
 #define QN_GRAPH_GRAPH_H
 
@@ -26,27 +26,45 @@ typedef enum qn_op {
 
 typedef enum qn_op_kind { QN_KIND_leaf, QN_KIND_view, QN_KIND_compute, QN_KIND_update, QN_KIND_transfer } qn_op_kind;
 
-/* ---- attributes: one struct an op family; compared and hashed as bytes, so builders zero them first (no padding holes) ---- */
-typedef struct qn_no_attrs { int32_t none; } qn_no_attrs;
-typedef struct qn_view_attrs { qn_layout layout; int32_t pad_; int32_t pad2_; } qn_view_attrs; /* relative to the root's memory */
-typedef struct qn_copy_attrs { int32_t dtype; } qn_copy_attrs;
-typedef struct qn_norm_attrs { float eps; } qn_norm_attrs;
-typedef struct qn_scale_attrs { float scale, bias; } qn_scale_attrs; /* no bias is -0: adding that changes no bit */
+/* ---- attributes: one struct an op family; compared and hashed as bytes, so builders zero them first (no padding
+ * holes) ---- */
+typedef struct qn_no_attrs {
+    int32_t none;
+} qn_no_attrs;
+/* relative to the root's memory */
+typedef struct qn_view_attrs {
+    qn_layout layout;
+    int32_t pad_;
+    int32_t pad2_;
+} qn_view_attrs;
+typedef struct qn_copy_attrs {
+    int32_t dtype;
+} qn_copy_attrs;
+typedef struct qn_norm_attrs {
+    float eps;
+} qn_norm_attrs;
+typedef struct qn_scale_attrs {
+    float scale, bias;
+} qn_scale_attrs;                                                      /* no bias is -0: adding that changes no bit */
 typedef enum qn_rope_mode { QN_ROPE_NORM, QN_ROPE_NEOX } qn_rope_mode; /* pairs (2i, 2i+1), or (i, i + n_rot/2) */
 typedef struct qn_rope_attrs {
-    int32_t mode, n_rot;      /* only the first n_rot of a head's elements turn */
-    float base;               /* 10000 */
-    float freq_scale;         /* 1; 1/factor for linear scaling */
-    float ext_factor;         /* 0; 1 for YaRN (Peng et al. 2023) */
-    float attn_factor;        /* 1: scales sine and cosine */
+    int32_t mode, n_rot;        /* only the first n_rot of a head's elements turn */
+    float base;                 /* 10000 */
+    float freq_scale;           /* 1; 1/factor for linear scaling */
+    float ext_factor;           /* 0; 1 for YaRN (Peng et al. 2023) */
+    float attn_factor;          /* 1: scales sine and cosine */
     float beta_fast, beta_slow; /* 32, 1 */
-    int32_t n_ctx_orig;       /* of training, for YaRN */
+    int32_t n_ctx_orig;         /* of training, for YaRN */
 } qn_rope_attrs;
-typedef struct qn_slice_attrs { int32_t dim; int32_t accumulate; int64_t start; } qn_slice_attrs;
+typedef struct qn_slice_attrs {
+    int32_t dim;
+    int32_t accumulate;
+    int64_t start;
+} qn_slice_attrs;
 typedef struct qn_attn_attrs {
-    float scale;              /* of q.k; usually 1/sqrt(d) */
-    float softcap;            /* 0 none; else s = cap * tanh(s / cap) */
-    int32_t window;           /* 0 none; else only the last `window` of the visible cells count */
+    float scale;    /* of q.k; usually 1/sqrt(d) */
+    float softcap;  /* 0 none; else s = cap * tanh(s / cap) */
+    int32_t window; /* 0 none; else only the last `window` of the visible cells count */
 } qn_attn_attrs;
 
 /* ---- nodes ---- */
@@ -55,8 +73,9 @@ enum {
     QN_NODE_mutable = 1 << 1, /* a resident param: written by update nodes */
     QN_NODE_const = 1 << 2,   /* a param whose bytes never change and may be read at compile time: `host` is set */
     QN_NODE_dead = 1 << 3,    /* removed by a pass; qn__graph_compact drops it */
-    QN_NODE_bound = 1 << 4,   /* an output whose memory comes from outside: `buffer`, set before every run (qn__exec_bind) */
-    QN_NODE_owned = 1 << 5,   /* for the graph's builder; nothing here looks at it */
+    /* an output whose memory comes from outside: `buffer`, set before every run (qn__exec_bind) */
+    QN_NODE_bound = 1 << 4,
+    QN_NODE_owned = 1 << 5, /* for the graph's builder; nothing here looks at it */
 };
 
 struct qn_node {
@@ -66,32 +85,32 @@ struct qn_node {
     const void *attrs;        /* the op's struct */
     qn_node *src[QN_MAX_SRC]; /* NULL past n_src */
     int32_t n_src;
-    int32_t id;               /* position in graph->nodes */
-    qn_node *root;            /* whose memory this is: itself, or for views and updates the source's root */
+    int32_t id;    /* position in graph->nodes */
+    qn_node *root; /* whose memory this is: itself, or for views and updates the source's root */
     uint32_t flags;
-    int32_t layer;            /* -1 when outside layers */
-    const char *name;         /* "" when unnamed; graph-owned */
+    int32_t layer;    /* -1 when outside layers */
+    const char *name; /* "" when unnamed; graph-owned */
     /* param and bound only: where it lives. `buffer` is a qn_buffer of the backend layer, opaque here. */
     void *buffer;
-    uint64_t buffer_offset;   /* bytes */
-    const void *host;         /* const params */
+    uint64_t buffer_offset; /* bytes */
+    const void *host;       /* const params */
     /* filled in later */
-    int32_t place;            /* backend index, -1 undecided; written by the scheduler */
-    int32_t hint;             /* backend index asked for by the builder, -1 none */
-    uint64_t offset;          /* bytes into the place's activation buffer; written by the planner; roots only */
+    int32_t place;   /* backend index, -1 undecided; written by the scheduler */
+    int32_t hint;    /* backend index asked for by the builder, -1 none */
+    uint64_t offset; /* bytes into the place's activation buffer; written by the planner; roots only */
     uint64_t scratch_offset, scratch_bytes; /* of this node while it runs */
 };
 
 struct qn_graph {
     qn_arena arena;
-    qn_node **nodes;          /* topological order */
+    qn_node **nodes; /* topological order */
     int32_t n_nodes, cap_nodes;
-    int32_t layer;            /* stamped on nodes built now */
-    int32_t hint;             /* likewise */
-    qn_error error;           /* sticky */
-    qn_node *bad;             /* what builders return after a failure */
-    qn_arena_mark start;      /* of the empty graph */
-    void *owner;              /* whatever the graph's builder keeps with it, in its arena */
+    int32_t layer;       /* stamped on nodes built now */
+    int32_t hint;        /* likewise */
+    qn_error error;      /* sticky */
+    qn_node *bad;        /* what builders return after a failure */
+    qn_arena_mark start; /* of the empty graph */
+    void *owner;         /* whatever the graph's builder keeps with it, in its arena */
 };
 
 typedef struct qn_op_info {
@@ -99,7 +118,8 @@ typedef struct qn_op_info {
     qn_op_kind kind;
     int min_src, max_src;
     size_t attrs_bytes;
-    /* Fills n->dtype and n->layout from sources and attrs; says what does not fit ("linear: [4,3] x [5,2]: inner sizes ..."). */
+    /* Fills n->dtype and n->layout from sources and attrs; says what does not fit ("linear: [4,3] x [5,2]: inner sizes
+     * ..."). */
     qn_status (*rule)(qn_node *n, qn_error *err);
     bool inplace;
     const char *formula;
@@ -108,9 +128,11 @@ const qn_op_info *qn__op_info(qn_op op);
 
 qn_status qn__graph_create(qn_graph **out, qn_error *err); /* counts a graph_build */
 void qn__graph_destroy(qn_graph *g);
-/* Empty again, errors forgotten; its memory stays for the next graph, so that building the same again allocates nothing. */
+/* Empty again, errors forgotten; its memory stays for the next graph, so that building the same again allocates
+ * nothing. */
 void qn__graph_reset(qn_graph *g);
-/* The same nodes under the same ids in a graph of their own: what is compiled is consumed. Leaves keep their buffers; `owner` is NULL. */
+/* The same nodes under the same ids in a graph of their own: what is compiled is consumed. Leaves keep their buffers;
+ * `owner` is NULL. */
 qn_status qn__graph_clone(const qn_graph *g, qn_graph **out, qn_error *err);
 /* The sticky error, or OK. Call once when building ends. */
 qn_status qn__graph_finish(qn_graph *g, qn_error *err);
@@ -125,16 +147,18 @@ qn_node *qn__op(qn_graph *g, qn_op op, const void *attrs, qn_node *const *src, i
 /* ---- builders ---- */
 qn_node *qn__input(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape *shape);
 qn_node *qn__param(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape *shape, void *buffer, uint64_t offset,
-                   uint32_t flags);                                      /* mutable and output are possible */
-qn_node *qn__const(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape *shape, const void *host); /* bytes are copied */
-qn_node *qn__reshape(qn_graph *g, qn_node *x, qn_shape shape);             /* a view; -1 infers; sticky error when strides forbid it */
-qn_node *qn__permute(qn_graph *g, qn_node *x, const int *dims, int n_dims); /* a view */
+                   uint32_t flags); /* mutable and output are possible */
+/* bytes are copied */
+qn_node *qn__const(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape *shape, const void *host);
+/* a view; -1 infers; sticky error when strides forbid it */
+qn_node *qn__reshape(qn_graph *g, qn_node *x, qn_shape shape);
+qn_node *qn__permute(qn_graph *g, qn_node *x, const int *dims, int n_dims);           /* a view */
 qn_node *qn__narrow(qn_graph *g, qn_node *x, int dim, int64_t start, int64_t length); /* a view */
 qn_node *qn__copy(qn_graph *g, qn_node *x, qn_dtype dtype);
 qn_node *qn__get_rows(qn_graph *g, qn_node *table, qn_node *ids);
-qn_node *qn__linear(qn_graph *g, qn_node *x, qn_node *w, qn_node *b);      /* b may be NULL */
-qn_node *qn__linear_input(qn_graph *g, qn_node *y, qn_node *w);            /* y w, the gradient of linear to x */
-qn_node *qn__rms_norm(qn_graph *g, qn_node *x, qn_node *w, float eps);     /* w may be NULL */
+qn_node *qn__linear(qn_graph *g, qn_node *x, qn_node *w, qn_node *b);  /* b may be NULL */
+qn_node *qn__linear_input(qn_graph *g, qn_node *y, qn_node *w);        /* y w, the gradient of linear to x */
+qn_node *qn__rms_norm(qn_graph *g, qn_node *x, qn_node *w, float eps); /* w may be NULL */
 qn_node *qn__add(qn_graph *g, qn_node *a, qn_node *b);
 qn_node *qn__mul(qn_graph *g, qn_node *a, qn_node *b);
 qn_node *qn__scale(qn_graph *g, qn_node *x, float scale, float bias);
@@ -149,41 +173,50 @@ qn_node *qn__slice_update(qn_graph *g, qn_node *dst, qn_node *x, int dim, int64_
  *   q      [n, n_head, d] f32      k [n_cells, n_kv_head, d], v [n_cells, n_kv_head, dv]: any KV dtype, resident
  *   lists  I32 [n_lists, capacity]: cell numbers of a sequence in order of position
  *   spans  I32 [n, 2]: for each query (list row, number of visible cells, a prefix of that list; 0 gives zeros)
- * -> [n, n_head * dv] f32. Head h reads KV head h / (n_head / n_kv_head). Keys are taken in list order in tiles of a fixed
- * size, so a query's result depends on nothing but its own list. */
+ * -> [n, n_head * dv] f32. Head h reads KV head h / (n_head / n_kv_head). Keys are taken in list order in tiles of a
+ * fixed size, so a query's result depends on nothing but its own list. */
 qn_node *qn__attention(qn_graph *g, qn_node *q, qn_node *k, qn_node *v, qn_node *lists, qn_node *spans,
                        const qn_attn_attrs *attrs);
 
 /* ---- checking, refining ---- */
 /* Order, arities, shapes by rule again, root and alias consistency; no read of what an update of a resident has
- * overwritten since (an update writes all that its destination covers), an update reads nothing of what it writes, and no
- * mutable param shares memory of its buffer with another param. */
+ * overwritten since (an update writes all that its destination covers), an update reads nothing of what it writes, and
+ * no mutable param shares memory of its buffer with another param. */
 qn_status qn__graph_verify(const qn_graph *g, qn_error *err);
-uint64_t qn__graph_hash(const qn_graph *g); /* topology: ops, attrs, shapes, dtypes, edges, flags; not names, not buffers */
-void qn__graph_compact(qn_graph *g);        /* drops dead nodes, renumbers ids */
-int64_t qn__node_bytes(const qn_node *n);   /* of the root's memory for roots, of the elements for views */
-bool qn__node_is_view(const qn_node *n);    /* shares memory and computes nothing */
+/* topology: ops, attrs, shapes, dtypes, edges, flags; not names, not buffers */
+uint64_t qn__graph_hash(const qn_graph *g);
+void qn__graph_compact(qn_graph *g);      /* drops dead nodes, renumbers ids */
+int64_t qn__node_bytes(const qn_node *n); /* of the root's memory for roots, of the elements for views */
+bool qn__node_is_view(const qn_node *n);  /* shares memory and computes nothing */
 
-/* Passes. A graph goes in and comes out; numerics unchanged (bit for bit). Rows in pass order; each can be switched off. */
+/* Passes. A graph goes in and comes out; numerics unchanged (bit for bit). Rows in pass order; each can be switched
+ * off. */
+/* clang-format off */
 #define QN_PASS_ROWS(QN_PASS) \
     QN_PASS(fold,   "scale of scale, scale by one, and nodes of constants only are computed now") \
     QN_PASS(layout, "views of views become one view; copies that change nothing go") \
     QN_PASS(cse,    "equal nodes over equal sources become one") \
     QN_PASS(fuse,   "silu*mul -> swiglu, rms_norm*weight -> rms_norm, linear+bias -> linear") \
     QN_PASS(dce,    "what no output or update needs goes")
+/* clang-format on */
 typedef enum qn_pass {
+/* clang-format off */
 #define QN_PASS_ENUM(name, text) QN_PASS_##name,
     QN_PASS_ROWS(QN_PASS_ENUM)
 #undef QN_PASS_ENUM
     QN_PASS_COUNT
+    /* clang-format on */
 } qn_pass;
-typedef struct qn_pass_stats { int32_t nodes_before, nodes_after, changed; int64_t ns; } qn_pass_stats;
-/* Computes one node whose sources are all const params, row-major, into dst (row-major, node dtype). Node and sources live
- * only during the call. unsupported leaves the node as it is; any other failure is that of optimize. */
+typedef struct qn_pass_stats {
+    int32_t nodes_before, nodes_after, changed;
+    int64_t ns;
+} qn_pass_stats;
+/* Computes one node whose sources are all const params, row-major, into dst (row-major, node dtype). Node and sources
+ * live only during the call. unsupported leaves the node as it is; any other failure is that of optimize. */
 typedef qn_status (*qn_fold_fn)(void *ctx, const qn_node *n, void *dst, qn_error *err);
 typedef struct qn_pass_options {
-    uint32_t off;             /* bit 1 << QN_PASS_x switches x off */
-    qn_fold_fn fold;          /* NULL: constants are not computed, only rearranged */
+    uint32_t off;    /* bit 1 << QN_PASS_x switches x off */
+    qn_fold_fn fold; /* NULL: constants are not computed, only rearranged */
     void *fold_ctx;
 } qn_pass_options;
 /* stats: QN_PASS_COUNT rows or NULL. Verifies between passes in checked builds. After a failure the graph is fit to be
@@ -192,15 +225,14 @@ qn_status qn__graph_optimize(qn_graph *g, const qn_pass_options *options, qn_pas
 
 /* ---- printing: see quern/graph.h for the formats ---- */
 typedef struct qn_print_options {
-    int layer;                /* only this layer; -1 the whole graph */
-    bool by_layer_only;       /* use `layer` */
-    const double *node_ns;    /* n_nodes measured times for colouring, or NULL: coloured by backend */
+    int layer;                      /* only this layer; -1 the whole graph */
+    bool by_layer_only;             /* use `layer` */
+    const double *node_ns;          /* n_nodes measured times for colouring, or NULL: coloured by backend */
     const char *const *place_names; /* indexed by place; NULL prints numbers */
     const char *title;
 } qn_print_options;
 qn_status qn__graph_print(const qn_graph *g, qn_graph_format format, const qn_print_options *options, qn_str *out,
                           qn_error *err);
-
 
 /* Builders of one family of operations each. */
 #include "graph/ops/pointwise.h"

@@ -7,15 +7,15 @@
 #include "tensor/shape.h"
 
 /* More nodes than any graph of ours by three orders; keeps every id and every count of edges inside int32. */
-#define QN_MAX_NODES (1 << 24)
+#define QN_MAX_NODES                                               (1 << 24)
 
 /* One function a shape rule; several rows of ops.def may name the same. A row without its rule does not link. */
 #define QN_OP(name, kind, min, max, attrs, rule, inplace, formula) qn_status qn__rule_##rule(qn_node *n, qn_error *err);
 #include "graph/ops.def"
 #undef QN_OP
 
-/* Appends a copy of `proto` (op, dtype and layout for leaves, attrs, src, n_src, flags) after its rule has passed. Gives
- * g->bad and keeps the error when something is wrong. */
+/* Appends a copy of `proto` (op, dtype and layout for leaves, attrs, src, n_src, flags) after its rule has passed.
+ * Gives g->bad and keeps the error when something is wrong. */
 qn_node *qn__record(qn_graph *g, const qn_node *proto);
 /* Keeps the first error; `text` comes from a status-returning function that filled `e`. Returns g->bad. */
 qn_node *qn__stick(qn_graph *g, const qn_error *e);
@@ -33,7 +33,10 @@ static inline qn_node *qn__root_of(qn_node *n)
     const qn_op_kind kind = qn__op_info(n->op)->kind;
     return kind == QN_KIND_view || kind == QN_KIND_update ? n->src[0]->root : n;
 }
-static inline bool qn__is_param(const qn_node *n, uint32_t flag) { return n->op == QN_OP_param && (n->flags & flag) != 0; }
+static inline bool qn__is_param(const qn_node *n, uint32_t flag)
+{
+    return n->op == QN_OP_param && (n->flags & flag) != 0;
+}
 
 /* Is that a rotation of heads of d elements? */
 qn_status qn__rope_check(const qn_rope_attrs *a, int64_t d, qn_error *err);

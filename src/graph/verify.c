@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/verify.c -- is this list of nodes a graph? Order, arities, rules again, whose memory is whose, and that nobody
- * reads a resident tensor as it was before an update. Linear in the size of the graph but for the last part, which walks
- * the updates of one tensor that came after the version being read: none in a graph that reads through results. */
+/* src/graph/verify.c -- is this list of nodes a graph? Order, arities, rules again, whose memory is whose, and that
+ * nobody reads a resident tensor as it was before an update. Linear in the size of the graph but for the last part,
+ * which walks the updates of one tensor that came after the version being read: none in a graph that reads through
+ * results. */
 #include "graph/internal.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct checker {
     const qn_graph *g;
-    int32_t *last;  /* by id of a root: its latest update so far, -1 none */
-    int32_t *prev;  /* by id of an update: the update of the same root before it, -1 none */
+    int32_t *last; /* by id of a root: its latest update so far, -1 none */
+    int32_t *prev; /* by id of an update: the update of the same root before it, -1 none */
 } checker;
 
 #define TEXT(n) qn__node_text((n), (char[QN_NODE_TEXT]){0})
@@ -20,7 +21,8 @@ static qn_status check_edges(const qn_graph *g, const qn_node *n, qn_error *err)
 {
     const qn_op_info *info = qn__op_info(n->op);
     if (n->n_src < info->min_src || n->n_src > info->max_src) {
-        return QN_FAIL(err, invalid, "%s has %d sources, %d to %d expected", TEXT(n), n->n_src, info->min_src, info->max_src);
+        return QN_FAIL(err, invalid, "%s has %d sources, %d to %d expected", TEXT(n), n->n_src, info->min_src,
+                       info->max_src);
     }
     for (int k = 0; k < QN_MAX_SRC; k++) {
         const qn_node *s = n->src[k];
@@ -29,7 +31,8 @@ static qn_status check_edges(const qn_graph *g, const qn_node *n, qn_error *err)
             continue;
         }
         if (s == NULL) return QN_FAIL(err, invalid, "%s: source %d is missing", TEXT(n), k);
-        if (s->flags & QN_NODE_dead) return QN_FAIL(err, invalid, "%s: source %d, %s, was removed", TEXT(n), k, TEXT(s));
+        if (s->flags & QN_NODE_dead)
+            return QN_FAIL(err, invalid, "%s: source %d, %s, was removed", TEXT(n), k, TEXT(s));
         if (s->id < 0 || s->id >= g->n_nodes || g->nodes[s->id] != s) {
             return QN_FAIL(err, invalid, "%s: source %d is not in the graph", TEXT(n), k);
         }
@@ -46,7 +49,8 @@ static qn_status check_memory(qn_node *n, qn_error *err)
         return QN_FAIL(err, invalid, "%s is no param, but mutable or const", TEXT(n));
     }
     if ((n->flags & both) == both) return QN_FAIL(err, invalid, "%s is mutable and const", TEXT(n));
-    if ((n->flags & QN_NODE_const) && n->host == NULL) return QN_FAIL(err, invalid, "%s is const without its bytes", TEXT(n));
+    if ((n->flags & QN_NODE_const) && n->host == NULL)
+        return QN_FAIL(err, invalid, "%s is const without its bytes", TEXT(n));
     return QN_OK;
 }
 
@@ -58,7 +62,8 @@ static qn_status check_rule(const qn_node *n, qn_error *err)
     if (again.dtype != n->dtype || !qn__layout_same(&again.layout, &n->layout)) {
         char have[QN_SHAPE_TEXT], want[QN_SHAPE_TEXT];
         return QN_FAIL(err, invalid, "%s is %s %s, its op gives %s %s", TEXT(n), qn_dtype_get(n->dtype)->name,
-                       qn__layout_print(&n->layout, have), qn_dtype_get(again.dtype)->name, qn__layout_print(&again.layout, want));
+                       qn__layout_print(&n->layout, have), qn_dtype_get(again.dtype)->name,
+                       qn__layout_print(&again.layout, want));
     }
     return QN_OK;
 }
@@ -66,8 +71,10 @@ static qn_status check_rule(const qn_node *n, qn_error *err)
 static qn_status check_node(const qn_graph *g, int32_t i, qn_error *err)
 {
     qn_node *n = g->nodes[i];
-    if (n == NULL || n->id != i) return QN_FAIL(err, invalid, "node %d of the list has the id %d", i, n != NULL ? n->id : -1);
-    if ((unsigned)n->op >= QN_OP_COUNT) return QN_FAIL(err, invalid, "%%%d has op %d, which does not exist", i, (int)n->op);
+    if (n == NULL || n->id != i)
+        return QN_FAIL(err, invalid, "node %d of the list has the id %d", i, n != NULL ? n->id : -1);
+    if ((unsigned)n->op >= QN_OP_COUNT)
+        return QN_FAIL(err, invalid, "%%%d has op %d, which does not exist", i, (int)n->op);
     if (n->attrs == NULL || n->name == NULL) return QN_FAIL(err, invalid, "%%%d lacks attributes or a name", i);
     QN_TRY(check_edges(g, n, err));
     QN_TRY(check_memory(n, err));
@@ -100,8 +107,8 @@ static qn_status check_read(const checker *c, const qn_node *s, const qn_node *r
         const qn_node *update = c->g->nodes[u];
         if (!overlap(s, update)) continue;
         if (reader == NULL) return QN_FAIL(err, invalid, "output %s is changed by the later %s", TEXT(s), TEXT(update));
-        return QN_FAIL(err, invalid, "%s reads %s as it was before %s; read the update's result, or read earlier", TEXT(reader),
-                       TEXT(s->root), TEXT(update));
+        return QN_FAIL(err, invalid, "%s reads %s as it was before %s; read the update's result, or read earlier",
+                       TEXT(reader), TEXT(s->root), TEXT(update));
     }
     return QN_OK;
 }
@@ -116,7 +123,8 @@ static qn_status check_updates(const checker *c, qn_error *err)
         if (kind != QN_KIND_update) continue;
         for (int k = 1; k < n->n_src; k++) {
             if (n->src[k]->root == n->root && overlap(n->src[k], n)) {
-                return QN_FAIL(err, invalid, "%s reads the memory that it writes through source %d; copy that first", TEXT(n), k);
+                return QN_FAIL(err, invalid, "%s reads the memory that it writes through source %d; copy that first",
+                               TEXT(n), k);
             }
         }
         c->prev[i] = c->last[n->root->id];
@@ -158,7 +166,8 @@ static qn_status check_overlaps(const qn_graph *g, qn_node **params, qn_error *e
         const bool is_mutable = (p->flags & QN_NODE_mutable) != 0;
         uint64_t end;
         if (__builtin_add_overflow(p->buffer_offset, (uint64_t)qn__node_bytes(p), &end)) {
-            return QN_FAIL(err, invalid, "%s lies at %llu, beyond any buffer", TEXT(p), (unsigned long long)p->buffer_offset);
+            return QN_FAIL(err, invalid, "%s lies at %llu, beyond any buffer", TEXT(p),
+                           (unsigned long long)p->buffer_offset);
         }
         if (i == 0 || p->buffer != params[i - 1]->buffer) any_end = written_end = 0;
         if (p->buffer_offset < (is_mutable ? any_end : written_end)) {

@@ -27,10 +27,7 @@ const qn_arch *const *qn__archs(int *n)
     return archs;
 }
 
-const char *const *qn_architectures(void)
-{
-    return names;
-}
+const char *const *qn_architectures(void) { return names; }
 
 const qn_arch *qn__arch_find(const char *name)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/build.h -- from weights to a graph: the builder's context and the blocks that architectures share.
  *
- * Errors are sticky in the graph, so architecture files are free of checks. Blocks take spec structs: a new option is a field. */
+ * Errors are sticky in the graph, so architecture files are free of checks. Blocks take spec structs: a new option is a
+ * field. */
 #ifndef QN_MODEL_BUILD_H
 #define QN_MODEL_BUILD_H
 
@@ -9,13 +10,13 @@
 
 /* Where the cache of one layer lives: set by the engine. */
 typedef struct qn_kv_layer {
-    void *k_buffer, *v_buffer;             /* of a backend */
+    void *k_buffer, *v_buffer; /* of a backend */
     uint64_t k_offset, v_offset;
-    void *list_buffer;                     /* the lists of cells on the same backend */
+    void *list_buffer; /* the lists of cells on the same backend */
 } qn_kv_layer;
 
 typedef struct qn_kv_desc {
-    qn_kv_layer *layers;                   /* n_layer */
+    qn_kv_layer *layers; /* n_layer */
     qn_dtype type;
     int32_t n_cells, n_seq;
 } qn_kv_desc;
@@ -25,33 +26,40 @@ struct qn_build {
     const qn_model *model;
     const qn_hparams *hp;
     const qn_kv_desc *kv;
-    const qn_adapter_use *loras; int32_t n_loras;
+    const qn_adapter_use *loras;
+    int32_t n_loras;
     int32_t n_tokens;
-    qn_node **params;                      /* by weight index: made at first use */
+    qn_node **params; /* by weight index: made at first use */
     /* inputs of a decode graph */
-    qn_node *tokens;                       /* I32 [n_tokens] */
-    qn_node *pos;                          /* I32 [n_tokens] */
-    qn_node *rows;                         /* I32 [n_tokens]: the cell each token is written to */
-    qn_node *spans;                        /* I32 [n_tokens, 2] */
-    qn_node *out_ids;                      /* I32 [n_out] */
-    qn_node *turns;                        /* rope_table of pos [n_tokens, n_rot]: one for all layers */
+    qn_node *tokens;  /* I32 [n_tokens] */
+    qn_node *pos;     /* I32 [n_tokens] */
+    qn_node *rows;    /* I32 [n_tokens]: the cell each token is written to */
+    qn_node *spans;   /* I32 [n_tokens, 2] */
+    qn_node *out_ids; /* I32 [n_out] */
+    qn_node *turns;   /* rope_table of pos [n_tokens, n_rot]: one for all layers */
 };
 
-/* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], with adapters added in their order. Inputs are named tokens, pos,
- * rows, spans, out_ids. */
-typedef struct qn_decode_spec { int32_t n_tokens, n_out; const qn_adapter_use *loras; int32_t n_loras; } qn_decode_spec;
-qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_decode_spec *spec, qn_graph **out, qn_error *err);
-/* The graph that moves n cached cells: keys of cells `src` turned by `delta` positions are written to cells `dst`; values go along
- * when copy_v. Inputs: src, dst, delta, all I32 [n]. */
-qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bool copy_v, qn_graph **out, qn_error *err);
+/* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], with adapters added in their order. Inputs
+ * are named tokens, pos, rows, spans, out_ids. */
+typedef struct qn_decode_spec {
+    int32_t n_tokens, n_out;
+    const qn_adapter_use *loras;
+    int32_t n_loras;
+} qn_decode_spec;
+qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_decode_spec *spec, qn_graph **out,
+                           qn_error *err);
+/* The graph that moves n cached cells: keys of cells `src` turned by `delta` positions are written to cells `dst`;
+ * values go along when copy_v. Inputs: src, dst, delta, all I32 [n]. */
+qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bool copy_v, qn_graph **out,
+                          qn_error *err);
 
 /* ---- shared blocks ---- */
-qn_node *qn__weight(qn_build *b, const qn_weight *w);                  /* NULL for NULL */
-qn_node *qn__norm(qn_build *b, qn_node *x, const qn_weight *w);        /* RMSNorm with the model's epsilon */
+qn_node *qn__weight(qn_build *b, const qn_weight *w);           /* NULL for NULL */
+qn_node *qn__norm(qn_build *b, qn_node *x, const qn_weight *w); /* RMSNorm with the model's epsilon */
 qn_node *qn__dense(qn_build *b, qn_node *x, const qn_weight *w, const qn_weight *bias);
 
 typedef struct qn_attn_spec {
-    bool qk_norm;                          /* RMSNorm on every query and key head before RoPE */
+    bool qk_norm; /* RMSNorm on every query and key head before RoPE */
 } qn_attn_spec;
 qn_node *qn__self_attention(qn_build *b, qn_node *x, const qn_layer *l, int i, const qn_attn_spec *spec);
 qn_node *qn__ffn_swiglu(qn_build *b, qn_node *x, const qn_layer *l);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* A value, or an array of one value repeated (some writers give one number a layer). */
-static qn_status read_number(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, double *out, qn_error *err)
+static qn_status read_number(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, double *out,
+                             qn_error *err)
 {
     for (uint64_t i = 0; i < kv->count; i++) {
         double value = 0;
@@ -18,26 +19,31 @@ static qn_status read_number(const qn_gguf *file, const qn_gguf_kv *kv, const qn
             QN_TRY(qn_gguf_get_f64(file, kv, i, &value, err));
         }
         if (i > 0 && value != *out)
-            return QN_FAIL(err, unsupported, "%s differs between layers (%g and %g); only models with alike layers are supported", kv->key,
-                           *out, value);
+            return QN_FAIL(err, unsupported,
+                           "%s differs between layers (%g and %g); only models with alike layers are supported",
+                           kv->key, *out, value);
         *out = value;
     }
-    if (kv->count == 0) return QN_FAIL(err, format, "%s at offset %llu is an empty array, a number expected", kv->key, (unsigned long long)kv->offset);
+    if (kv->count == 0)
+        return QN_FAIL(err, format, "%s at offset %llu is an empty array, a number expected", kv->key,
+                       (unsigned long long)kv->offset);
     return QN_OK;
 }
 
-static qn_status read_row(const qn_gguf *file, const qn_arch *arch, const qn_hparam_row *row, qn_hparams *hp, qn_error *err)
+static qn_status read_row(const qn_gguf *file, const qn_arch *arch, const qn_hparam_row *row, qn_hparams *hp,
+                          qn_error *err)
 {
     char key[192];
     snprintf(key, sizeof(key), "%s.%s", arch->name, row->key);
     const qn_gguf_kv *kv = qn_gguf_kv_find(file, key);
     double value = row->fallback;
-    if (!kv && row->required) return QN_FAIL(err, format, "%s is missing; a number from %g to %g is expected", key, row->lo, row->hi);
+    if (!kv && row->required)
+        return QN_FAIL(err, format, "%s is missing; a number from %g to %g is expected", key, row->lo, row->hi);
     if (kv) {
         QN_TRY(read_number(file, kv, row, &value, err));
         if (!(value >= row->lo && value <= row->hi))
-            return QN_FAIL(err, format, "%s at offset %llu is %g; from %g to %g is expected", key, (unsigned long long)kv->offset, value,
-                           row->lo, row->hi);
+            return QN_FAIL(err, format, "%s at offset %llu is %g; from %g to %g is expected", key,
+                           (unsigned long long)kv->offset, value, row->lo, row->hi);
     }
     char *field = (char *)hp + row->field;
     if (row->kind == QN_HPARAM_u32) {
@@ -84,7 +90,8 @@ static qn_status read_rope(const qn_gguf *file, const qn_arch *arch, qn_hparams 
     }
     float factor = hp->rope_factor > 0.0f ? hp->rope_factor : 1.0f;
     if (yarn && factor < 1.0f)
-        return QN_FAIL(err, format, "%s.rope.scaling.factor is %g; YaRN stretches a context, so at least 1 is expected", arch->name, (double)factor);
+        return QN_FAIL(err, format, "%s.rope.scaling.factor is %g; YaRN stretches a context, so at least 1 is expected",
+                       arch->name, (double)factor);
     if (linear || yarn) rope->freq_scale = 1.0f / factor;
     if (yarn) rope->ext_factor = 1.0f; /* the op brings YaRN's attention temperature along */
     return QN_OK;
@@ -96,20 +103,24 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
     for (int i = 0; i < arch->n_hparams; i++) QN_TRY(read_row(file, arch, &arch->hparams[i], hp, err));
 
     if (hp->n_expert)
-        return QN_FAIL(err, unsupported, "%s.expert_count is %u; mixtures of experts are not supported yet", arch->name, hp->n_expert);
+        return QN_FAIL(err, unsupported, "%s.expert_count is %u; mixtures of experts are not supported yet", arch->name,
+                       hp->n_expert);
     if (!hp->n_kv_head) hp->n_kv_head = hp->n_head;
     if (hp->n_head % hp->n_kv_head)
-        return QN_FAIL(err, format, "%s.attention.head_count %u is not a multiple of head_count_kv %u", arch->name, hp->n_head, hp->n_kv_head);
+        return QN_FAIL(err, format, "%s.attention.head_count %u is not a multiple of head_count_kv %u", arch->name,
+                       hp->n_head, hp->n_kv_head);
     if (!hp->n_embd_head_k || !hp->n_embd_head_v) {
         if (hp->n_embd % hp->n_head)
-            return QN_FAIL(err, format, "%s.embedding_length %u is not a multiple of attention.head_count %u, and attention.key_length is not given",
+            return QN_FAIL(err, format,
+                           "%s.embedding_length %u is not a multiple of attention.head_count %u, and "
+                           "attention.key_length is not given",
                            arch->name, hp->n_embd, hp->n_head);
         if (!hp->n_embd_head_k) hp->n_embd_head_k = hp->n_embd / hp->n_head;
         if (!hp->n_embd_head_v) hp->n_embd_head_v = hp->n_embd / hp->n_head;
     }
     if (!hp->n_rot) hp->n_rot = hp->n_embd_head_k;
     if (hp->n_rot > hp->n_embd_head_k || hp->n_rot % 2)
-        return QN_FAIL(err, format, "%s.rope.dimension_count is %u; an even number up to the head size %u is expected", arch->name, hp->n_rot,
-                       hp->n_embd_head_k);
+        return QN_FAIL(err, format, "%s.rope.dimension_count is %u; an even number up to the head size %u is expected",
+                       arch->name, hp->n_rot, hp->n_embd_head_k);
     return read_rope(file, arch, hp, err);
 }

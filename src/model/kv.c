@@ -22,8 +22,8 @@ qn_status qn__kv_init(qn_kv *kv, int32_t n_cells, int32_t n_seq, qn_error *err)
     kv->dirty_hi = qn__calloc((size_t)n_seq, sizeof(*kv->dirty_hi));
     if (kv->pos && kv->token && kv->refs && kv->list && kv->len && kv->dirty_lo && kv->dirty_hi) return QN_OK;
     qn__kv_deinit(kv);
-    return QN_FAIL(err, nomem, "out of memory for the tables of %d KV cells and %d sequences (%llu bytes)", n_cells, n_seq,
-                   (unsigned long long)qn__kv_bytes(n_cells, n_seq));
+    return QN_FAIL(err, nomem, "out of memory for the tables of %d KV cells and %d sequences (%llu bytes)", n_cells,
+                   n_seq, (unsigned long long)qn__kv_bytes(n_cells, n_seq));
 }
 
 void qn__kv_deinit(qn_kv *kv)
@@ -60,7 +60,8 @@ static void drop_ref(qn_kv *kv, int32_t cell)
     if (--kv->refs[cell] == 0) kv->n_used--;
 }
 
-/* The next free cell from where the last search ended, so that a sequence's cells mostly follow each other in memory. */
+/* The next free cell from where the last search ended, so that a sequence's cells mostly follow each other in memory.
+ */
 static int32_t take_cell(qn_kv *kv)
 {
     if (kv->n_used == kv->n_cells) return -1;
@@ -78,8 +79,10 @@ int32_t qn__kv_lower(const qn_kv *kv, int32_t seq, int32_t pos)
     int32_t lo = 0, hi = kv->len[seq];
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo) / 2;
-        if (kv->pos[list[mid]] < pos) lo = mid + 1;
-        else hi = mid;
+        if (kv->pos[list[mid]] < pos)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }

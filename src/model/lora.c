@@ -26,19 +26,19 @@ static qn_status read_metadata(qn_adapter *a, const qn_model *m, qn_error *err)
     QN_TRY(want_text(a->file, "general.architecture", m->arch->name, err));
     const qn_gguf_kv *kv = qn_gguf_kv_find(a->file, "adapter.lora.alpha");
     if (kv) QN_TRY(qn_gguf_get_f64(a->file, kv, 0, &alpha, err));
-    if (!(alpha >= 0 && alpha <= 1e6)) return QN_FAIL(err, format, "adapter.lora.alpha is %g; from 0 to 1e6 is expected", alpha);
+    if (!(alpha >= 0 && alpha <= 1e6))
+        return QN_FAIL(err, format, "adapter.lora.alpha is %g; from 0 to 1e6 is expected", alpha);
     a->alpha = (float)alpha;
     return qn_gguf_kv_find(a->file, "adapter.alora.invocation_tokens")
-               ? QN_FAIL(err, unsupported, "the adapter acts from certain tokens on (adapter.alora.invocation_tokens); only those that always act are supported")
+               ? QN_FAIL(err, unsupported,
+                         "the adapter acts from certain tokens on (adapter.alora.invocation_tokens); only those that "
+                         "always act are supported")
                : QN_OK;
 }
 
 /* ---- pairs ---- */
 
-bool qn__adapter_fits(const qn_model *m, const qn_weight *w)
-{
-    return w->shape.rank == 2 && w != m->top.tok_embd;
-}
+bool qn__adapter_fits(const qn_model *m, const qn_weight *w) { return w->shape.rank == 2 && w != m->top.tok_embd; }
 
 /* The weight that a tensor of the adapter is for, and which half it is. */
 static qn_status find_weight(const qn_model *m, const qn_gguf_tensor *t, const qn_weight **w, bool *is_a, qn_error *err)
@@ -51,9 +51,12 @@ static qn_status find_weight(const qn_model *m, const qn_gguf_tensor *t, const q
         *w = &m->weights[i];
         if (strlen((*w)->name) != len - 7 || memcmp((*w)->name, t->name, len - 7) != 0) continue;
         if (qn__adapter_fits(m, *w)) return QN_OK;
-        return QN_FAIL(err, unsupported, "tensor %s: %s is not the matrix of a linear layer, which is all that adapters may change", t->name, (*w)->name);
+        return QN_FAIL(err, unsupported,
+                       "tensor %s: %s is not the matrix of a linear layer, which is all that adapters may change",
+                       t->name, (*w)->name);
     }
-    return QN_FAIL(err, format, "tensor %s: the model has no %.*s; is the adapter another model's?", t->name, (int)(len - 7), t->name);
+    return QN_FAIL(err, format, "tensor %s: the model has no %.*s; is the adapter another model's?", t->name,
+                   (int)(len - 7), t->name);
 }
 
 /* a [r, in] and b [out, r]; r is checked when both are there. */
@@ -63,20 +66,26 @@ static qn_status check_half(const qn_gguf_tensor *t, const qn_weight *w, bool is
     const qn_dtype_info *info = qn_dtype_get(t->dtype);
     const bool real = t->dtype == QN_DTYPE_F32 || t->dtype == QN_DTYPE_F16 || t->dtype == QN_DTYPE_BF16;
     if (!real && info->class_ != QN_CLASS_block)
-        return QN_FAIL(err, unsupported, "tensor %s is %s; F32, F16, BF16 or a block type is expected", t->name, info->name);
+        return QN_FAIL(err, unsupported, "tensor %s is %s; F32, F16, BF16 or a block type is expected", t->name,
+                       info->name);
     if (t->shape.rank == 2 && t->shape.dim[is_a] == w->shape.dim[is_a]) return QN_OK;
-    return QN_FAIL(err, format, "tensor %s has shape %s; for %s of %s %s%lld%s is expected", t->name, qn_shape_print(&t->shape, found, sizeof(found)),
-                   w->name, qn_shape_print(&w->shape, base, sizeof(base)), is_a ? "[r," : "[", (long long)w->shape.dim[is_a], is_a ? "]" : ",r]");
+    return QN_FAIL(err, format, "tensor %s has shape %s; for %s of %s %s%lld%s is expected", t->name,
+                   qn_shape_print(&t->shape, found, sizeof(found)), w->name,
+                   qn_shape_print(&w->shape, base, sizeof(base)), is_a ? "[r," : "[", (long long)w->shape.dim[is_a],
+                   is_a ? "]" : ",r]");
 }
 
 static qn_status check_pair(const qn_lora_pair *pair, const qn_weight *w, qn_error *err)
 {
     char a[128], b[128];
     const qn_weight *half = pair->a.tensor ? &pair->a : &pair->b;
-    if (!pair->a.tensor || !pair->b.tensor) return QN_FAIL(err, format, "tensor %s: its other half %s.lora_%c is missing", half->name, w->name, pair->a.tensor ? 'b' : 'a');
+    if (!pair->a.tensor || !pair->b.tensor)
+        return QN_FAIL(err, format, "tensor %s: its other half %s.lora_%c is missing", half->name, w->name,
+                       pair->a.tensor ? 'b' : 'a');
     if (pair->a.shape.dim[0] == pair->b.shape.dim[1]) return QN_OK;
-    return QN_FAIL(err, format, "%s.lora_a has shape %s and lora_b %s; the rank, the first of a and the last of b, must agree", w->name,
-                   qn_shape_print(&pair->a.shape, a, sizeof(a)), qn_shape_print(&pair->b.shape, b, sizeof(b)));
+    return QN_FAIL(err, format,
+                   "%s.lora_a has shape %s and lora_b %s; the rank, the first of a and the last of b, must agree",
+                   w->name, qn_shape_print(&pair->a.shape, a, sizeof(a)), qn_shape_print(&pair->b.shape, b, sizeof(b)));
 }
 
 static qn_status bind(qn_adapter *a, const qn_model *m, qn_error *err)
@@ -92,14 +101,17 @@ static qn_status bind(qn_adapter *a, const qn_model *m, qn_error *err)
         QN_TRY(find_weight(m, t, &w, &is_a, err));
         QN_TRY(check_half(t, w, is_a, err));
         qn_lora_pair *pair = &a->of[w->index];
-        *(is_a ? &pair->a : &pair->b) = (qn_weight){.name = t->name, .dtype = t->dtype, .shape = t->shape, .tensor = t, .index = -1};
+        *(is_a ? &pair->a : &pair->b) =
+            (qn_weight){.name = t->name, .dtype = t->dtype, .shape = t->shape, .tensor = t, .index = -1};
     }
     for (int i = 0; i < m->n_weights; i++) {
         const qn_lora_pair *pair = &a->of[i];
         if (!pair->a.tensor && !pair->b.tensor) continue;
         QN_TRY(check_pair(pair, &m->weights[i], err));
         a->n_pairs++;
-        if (pair->a.shape.dim[0] > INT32_MAX) return QN_FAIL(err, limit, "%s has rank %lld; %d at most", pair->a.name, (long long)pair->a.shape.dim[0], INT32_MAX);
+        if (pair->a.shape.dim[0] > INT32_MAX)
+            return QN_FAIL(err, limit, "%s has rank %lld; %d at most", pair->a.name, (long long)pair->a.shape.dim[0],
+                           INT32_MAX);
         if (pair->a.shape.dim[0] > a->max_rank) a->max_rank = (int32_t)pair->a.shape.dim[0];
     }
     return a->n_pairs ? QN_OK : QN_FAIL(err, format, "the adapter has no tensors");
@@ -117,8 +129,10 @@ qn_status qn__adapter_load(const qn_model *m, const qn_gguf *file, qn_adapter **
     a->arena = arena;
     a->file = file;
     const qn_status status = bind(a, m, err);
-    if (status == QN_OK) *out = a;
-    else qn__adapter_free(a);
+    if (status == QN_OK)
+        *out = a;
+    else
+        qn__adapter_free(a);
     return status;
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* src/model/model.c -- binding a file's tensors to an architecture's slots. Reads the header only; no tensor byte is touched. */
+/* src/model/model.c -- binding a file's tensors to an architecture's slots. Reads the header only; no tensor byte is
+ * touched. */
 #include "model/arch.h"
 #include <stdio.h>
 #include <string.h>
 
 qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp)
 {
-    const int64_t size[] = {
-        0,
+    const int64_t size[] = {0,
 #define QN_DIM_SIZE(name, value) (int64_t)(value),
-        QN_DIM_ROWS(QN_DIM_SIZE)
+                            QN_DIM_ROWS(QN_DIM_SIZE)
 #undef QN_DIM_SIZE
     };
     qn_shape shape = {0};
@@ -38,22 +38,26 @@ static qn_status check_tensor(const qn_tensor_row *row, const qn_gguf_tensor *t,
 {
     char found[128], expected[128];
     if (!qn_shape_equal(&t->shape, want))
-        return QN_FAIL(err, format, "tensor %s has shape %s; %s is expected", t->name, qn_shape_print(&t->shape, found, sizeof(found)),
+        return QN_FAIL(err, format, "tensor %s has shape %s; %s is expected", t->name,
+                       qn_shape_print(&t->shape, found, sizeof(found)),
                        qn_shape_print(want, expected, sizeof(expected)));
     const qn_dtype_info *info = qn_dtype_get(t->dtype);
     const bool real = t->dtype == QN_DTYPE_F32 || t->dtype == QN_DTYPE_F16 || t->dtype == QN_DTYPE_BF16;
     if ((row->flags & W_VECTOR) && !real)
         return QN_FAIL(err, unsupported, "tensor %s is %s; norms and biases are F32, F16 or BF16", t->name, info->name);
     if (!real && info->class_ != QN_CLASS_block)
-        return QN_FAIL(err, unsupported, "tensor %s is %s; a weight is F32, F16, BF16 or a block type", t->name, info->name);
+        return QN_FAIL(err, unsupported, "tensor %s is %s; a weight is F32, F16, BF16 or a block type", t->name,
+                       info->name);
     return QN_OK;
 }
 
 static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_error *err)
 {
     char name[96];
-    if (row->layer) snprintf(name, sizeof(name), row->name, layer);
-    else snprintf(name, sizeof(name), "%s", row->name);
+    if (row->layer)
+        snprintf(name, sizeof(name), row->name, layer);
+    else
+        snprintf(name, sizeof(name), "%s", row->name);
     qn_weight **slot = (qn_weight **)((row->layer ? (char *)&m->layers[layer] : (char *)&m->top) + row->slot);
     const qn_shape want = qn__tensor_row_shape(row, &m->hp);
     const qn_gguf_tensor *t = qn_gguf_tensor_find(m->file, name);
@@ -85,8 +89,8 @@ static qn_status read_n_vocab(qn_model *m, int32_t n_tokens, qn_error *err)
                        qn_shape_print(&t->shape, text, sizeof(text)), m->hp.n_embd);
     }
     if (n_tokens > t->shape.dim[0])
-        return QN_FAIL(err, format, "tokenizer.ggml.tokens has %d entries, but token_embd.weight only %lld rows", n_tokens,
-                       (long long)t->shape.dim[0]);
+        return QN_FAIL(err, format, "tokenizer.ggml.tokens has %d entries, but token_embd.weight only %lld rows",
+                       n_tokens, (long long)t->shape.dim[0]);
     m->hp.n_vocab = (uint32_t)t->shape.dim[0];
     return QN_OK;
 }
@@ -96,12 +100,15 @@ static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
     QN_TRY(find_arch(m->file, &m->arch, err));
     QN_TRY(qn__hparams_read(m->file, m->arch, &m->hp, err));
     QN_TRY(read_n_vocab(m, n_tokens, err));
-    /* A file with fewer tensors than layers cannot be right; saying so early bounds what is allocated by the file's size. */
+    /* A file with fewer tensors than layers cannot be right; saying so early bounds what is allocated by the file's
+     * size. */
     if (m->hp.n_layer > qn_gguf_n_tensors(m->file))
-        return QN_FAIL(err, format, "%s.block_count is %u, but the file has only %zu tensors", m->arch->name, m->hp.n_layer,
-                       qn_gguf_n_tensors(m->file));
+        return QN_FAIL(err, format, "%s.block_count is %u, but the file has only %zu tensors", m->arch->name,
+                       m->hp.n_layer, qn_gguf_n_tensors(m->file));
     m->layers = qn__arena_array(&m->arena, m->hp.n_layer, sizeof(*m->layers));
-    m->weights = qn__arena_array(&m->arena, (size_t)m->hp.n_layer * (size_t)m->arch->n_tensors + (size_t)m->arch->n_tensors, sizeof(*m->weights));
+    m->weights =
+        qn__arena_array(&m->arena, (size_t)m->hp.n_layer * (size_t)m->arch->n_tensors + (size_t)m->arch->n_tensors,
+                        sizeof(*m->weights));
     if (!m->layers || !m->weights) return QN_FAIL(err, nomem, "out of memory while binding %u layers", m->hp.n_layer);
     for (int r = 0; r < m->arch->n_tensors; r++)
         if (!m->arch->tensors[r].layer) QN_TRY(bind_row(m, &m->arch->tensors[r], -1, err));

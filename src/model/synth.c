@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/model/synth.c -- random-weight models in real models' shapes: an architecture's rows say what to write. Bounded memory: one
- * pool of packed numbers a type, and one megabyte on its way to the file. */
+/* src/model/synth.c -- random-weight models in real models' shapes: an architecture's rows say what to write. Bounded
+ * memory: one pool of packed numbers a type, and one megabyte on its way to the file. */
 #include "model/synth.h"
 #include <stdio.h>
 #include <string.h>
@@ -24,15 +24,14 @@ typedef struct qn_synth_job {
 
 /* ---- what is asked for ---- */
 
-static int32_t pick(int32_t asked, int32_t preset)
-{
-    return asked ? asked : preset;
-}
+static int32_t pick(int32_t asked, int32_t preset) { return asked ? asked : preset; }
 
 static qn_status need(const char *what, int64_t value, int64_t lo, int64_t hi, qn_error *err)
 {
     if (value == 0) return QN_FAIL(err, invalid, "%s is not given and there is no preset to take it from", what);
-    if (value < lo || value > hi) return QN_FAIL(err, invalid, "%s is %lld; %lld to %lld are possible", what, (long long)value, (long long)lo, (long long)hi);
+    if (value < lo || value > hi)
+        return QN_FAIL(err, invalid, "%s is %lld; %lld to %lld are possible", what, (long long)value, (long long)lo,
+                       (long long)hi);
     return QN_OK;
 }
 
@@ -57,7 +56,8 @@ static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error 
     if (o->vocab) {
         QN_TRY(qn_gguf_open(o->vocab, &(qn_gguf_options){.metadata_only = true}, &job->vocab, err));
         const qn_gguf_kv *kv = qn_gguf_kv_find(job->vocab, "tokenizer.ggml.tokens");
-        if (!kv || kv->type != QN_GGUF_arr) return QN_FAIL(err, format, "%s: tokenizer.ggml.tokens is missing", o->vocab);
+        if (!kv || kv->type != QN_GGUF_arr)
+            return QN_FAIL(err, format, "%s: tokenizer.ggml.tokens is missing", o->vocab);
         n_vocab = (int64_t)kv->count;
     }
     const int64_t n_head = pick(o->n_head, p->n_head), n_embd = pick(o->n_embd, p->n_embd);
@@ -70,16 +70,28 @@ static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error 
     QN_TRY(need("vocabulary", n_vocab, 260, 1 << 24, err));
     QN_TRY(need("context length", pick(o->n_ctx, p->n_ctx), 1, 1 << 28, err));
     int64_t head = o->n_embd_head ? o->n_embd_head : !o->n_embd && !o->n_head ? p->n_embd_head : 0;
-    if (!head && n_embd % n_head) return QN_FAIL(err, invalid, "embedding length %lld is not a multiple of %lld heads", (long long)n_embd, (long long)n_head);
+    if (!head && n_embd % n_head)
+        return QN_FAIL(err, invalid, "embedding length %lld is not a multiple of %lld heads", (long long)n_embd,
+                       (long long)n_head);
     if (!head) head = n_embd / n_head;
     QN_TRY(need("head size", head, 2, 65536, err));
-    if (n_head % n_kv || head % 2) return QN_FAIL(err, invalid, "%lld heads of size %lld over %lld KV heads do not divide evenly", (long long)n_head, (long long)head, (long long)n_kv);
+    if (n_head % n_kv || head % 2)
+        return QN_FAIL(err, invalid, "%lld heads of size %lld over %lld KV heads do not divide evenly",
+                       (long long)n_head, (long long)head, (long long)n_kv);
 
     job->hp = (qn_hparams){
-        .n_vocab = (uint32_t)n_vocab, .n_ctx_train = (uint32_t)pick(o->n_ctx, p->n_ctx), .n_embd = (uint32_t)n_embd,
-        .n_layer = (uint32_t)pick(o->n_layer, p->n_layer), .n_head = (uint32_t)n_head, .n_kv_head = (uint32_t)n_kv,
-        .n_embd_head_k = (uint32_t)head, .n_embd_head_v = (uint32_t)head, .n_ff = (uint32_t)pick(o->n_ff, p->n_ff), .n_rot = (uint32_t)head,
-        .norm_eps = 1e-5f, .rope_base = o->rope_base > 0 ? o->rope_base : p->rope_base,
+        .n_vocab = (uint32_t)n_vocab,
+        .n_ctx_train = (uint32_t)pick(o->n_ctx, p->n_ctx),
+        .n_embd = (uint32_t)n_embd,
+        .n_layer = (uint32_t)pick(o->n_layer, p->n_layer),
+        .n_head = (uint32_t)n_head,
+        .n_kv_head = (uint32_t)n_kv,
+        .n_embd_head_k = (uint32_t)head,
+        .n_embd_head_v = (uint32_t)head,
+        .n_ff = (uint32_t)pick(o->n_ff, p->n_ff),
+        .n_rot = (uint32_t)head,
+        .norm_eps = 1e-5f,
+        .rope_base = o->rope_base > 0 ? o->rope_base : p->rope_base,
     };
     job->state = o->seed + UINT64_C(0x51ed2701);
     return QN_OK;
@@ -122,8 +134,10 @@ static void write_metadata(qn_synth_job *job, const qn_synth_options *o)
     write_u32(job, "rope.dimension_count", hp->n_rot);
     write_f32(job, "rope.freq_base", hp->rope_base);
     write_u32(job, "vocab_size", hp->n_vocab);
-    if (job->vocab) qn_gguf_write_kvs(job->w, job->vocab, "tokenizer.");
-    else qn__synth_vocab(job->w, (int32_t)hp->n_vocab, &job->arena);
+    if (job->vocab)
+        qn_gguf_write_kvs(job->w, job->vocab, "tokenizer.");
+    else
+        qn__synth_vocab(job->w, (int32_t)hp->n_vocab, &job->arena);
 }
 
 /* ---- tensors ---- */
@@ -134,7 +148,8 @@ static bool written(const qn_synth_job *job, const qn_tensor_row *row)
 }
 
 /* The mix's type where the row's length permits; K-quants need 256, the others 32. */
-static qn_dtype dtype_of(const qn_synth_job *job, const qn_tensor_row *row, const char *name, int layer, const qn_shape *shape)
+static qn_dtype dtype_of(const qn_synth_job *job, const qn_tensor_row *row, const char *name, int layer,
+                         const qn_shape *shape)
 {
     if (row->flags & W_VECTOR) return QN_DTYPE_F32;
     const qn_dtype dtype = qn__mix_dtype(job->mix, name, layer, (int)job->hp.n_layer);
@@ -144,7 +159,8 @@ static qn_dtype dtype_of(const qn_synth_job *job, const qn_tensor_row *row, cons
 }
 
 /* Walks what will be written, in file order; `visit` once for declaring, once for the data. */
-typedef qn_status (*visit_fn)(qn_synth_job *job, const qn_tensor_row *row, const char *name, qn_dtype dtype, const qn_shape *shape, qn_error *err);
+typedef qn_status (*visit_fn)(qn_synth_job *job, const qn_tensor_row *row, const char *name, qn_dtype dtype,
+                              const qn_shape *shape, qn_error *err);
 
 static qn_status each_tensor(qn_synth_job *job, visit_fn visit, qn_error *err)
 {
@@ -153,8 +169,10 @@ static qn_status each_tensor(qn_synth_job *job, visit_fn visit, qn_error *err)
             const qn_tensor_row *row = &job->arch->tensors[r];
             if (row->layer != (layer >= 0) || !written(job, row)) continue;
             char name[96];
-            if (row->layer) snprintf(name, sizeof(name), row->name, layer);
-            else snprintf(name, sizeof(name), "%s", row->name);
+            if (row->layer)
+                snprintf(name, sizeof(name), row->name, layer);
+            else
+                snprintf(name, sizeof(name), "%s", row->name);
             const qn_shape shape = qn__tensor_row_shape(row, &job->hp);
             QN_TRY(visit(job, row, name, dtype_of(job, row, name, layer, &shape), &shape, err));
         }
@@ -162,11 +180,13 @@ static qn_status each_tensor(qn_synth_job *job, visit_fn visit, qn_error *err)
     return QN_OK;
 }
 
-static qn_status declare(qn_synth_job *job, const qn_tensor_row *row, const char *name, qn_dtype dtype, const qn_shape *shape, qn_error *err)
+static qn_status declare(qn_synth_job *job, const qn_tensor_row *row, const char *name, qn_dtype dtype,
+                         const qn_shape *shape, qn_error *err)
 {
     (void)row;
     qn_gguf_declare(job->w, name, dtype, shape);
-    job->total += (uint64_t)qn_dtype_row_bytes(dtype, shape->dim[shape->rank - 1]) * (uint64_t)(shape->rank == 2 ? shape->dim[0] : 1);
+    job->total += (uint64_t)qn_dtype_row_bytes(dtype, shape->dim[shape->rank - 1]) *
+                  (uint64_t)(shape->rank == 2 ? shape->dim[0] : 1);
     return qn_gguf_writer_status(job->w, err);
 }
 
@@ -177,7 +197,8 @@ static qn_status put(qn_synth_job *job, const void *bytes, size_t n, qn_error *e
     QN_TRY(qn_gguf_writer_status(job->w, err));
     job->done += n;
     if (!job->progress || job->progress(job->progress_ctx, job->done, job->total)) return QN_OK;
-    return QN_FAIL(err, cancelled, "cancelled after %llu of %llu bytes", (unsigned long long)job->done, (unsigned long long)job->total);
+    return QN_FAIL(err, cancelled, "cancelled after %llu of %llu bytes", (unsigned long long)job->done,
+                   (unsigned long long)job->total);
 }
 
 static qn_status write_vector(qn_synth_job *job, const qn_tensor_row *row, int64_t n, qn_error *err)
@@ -194,12 +215,14 @@ static qn_status write_vector(qn_synth_job *job, const qn_tensor_row *row, int64
     return QN_OK;
 }
 
-static qn_status write_tensor(qn_synth_job *job, const qn_tensor_row *row, const char *name, qn_dtype dtype, const qn_shape *shape, qn_error *err)
+static qn_status write_tensor(qn_synth_job *job, const qn_tensor_row *row, const char *name, qn_dtype dtype,
+                              const qn_shape *shape, qn_error *err)
 {
     (void)name;
     if (row->flags & W_VECTOR) return write_vector(job, row, shape->dim[0], err);
     /* One spread for all: 0.02 is what such models start their training from. */
-    if (!job->pools[dtype]) QN_TRY(qn__random_pool_create(dtype, 0.02f, qn__synth_random(&job->state), &job->pools[dtype], err));
+    if (!job->pools[dtype])
+        QN_TRY(qn__random_pool_create(dtype, 0.02f, qn__synth_random(&job->state), &job->pools[dtype], err));
     const size_t block = (size_t)qn_dtype_get(dtype)->block_bytes;
     uint64_t left = (uint64_t)qn_dtype_row_bytes(dtype, shape->dim[1]) * (uint64_t)shape->dim[0];
     while (left) {
@@ -223,13 +246,16 @@ qn_status qn_synth(const char *path, const qn_synth_options *options, qn_progres
     if (status == QN_OK) status = qn_gguf_writer_create(path, &job.w, err);
     if (status == QN_OK) {
         write_metadata(&job, options);
-        status = job.arena.failed ? QN_FAIL(err, nomem, "out of memory while making a vocabulary") : qn_gguf_writer_status(job.w, err);
+        status = job.arena.failed ? QN_FAIL(err, nomem, "out of memory while making a vocabulary")
+                                  : qn_gguf_writer_status(job.w, err);
         if (status == QN_OK) status = each_tensor(&job, declare, err);
         if (status == QN_OK) status = each_tensor(&job, write_tensor, err);
         /* Ending the file is what tells why a write failed. */
         const bool lost = qn_gguf_writer_status(job.w, NULL) != QN_OK;
-        if (status == QN_OK || lost) status = qn_gguf_writer_commit(job.w, err);
-        else qn_gguf_writer_abort(job.w);
+        if (status == QN_OK || lost)
+            status = qn_gguf_writer_commit(job.w, err);
+        else
+            qn_gguf_writer_abort(job.w);
     }
     for (int i = 0; i < QN_DTYPE_COUNT; i++) qn__random_pool_destroy(job.pools[i]);
     qn__free(job.chunk);

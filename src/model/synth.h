@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/model/synth.h -- what the parts of synth share: presets, type mixes, and the pool that random weights are cut from. */
+/* src/model/synth.h -- what the parts of synth share: presets, type mixes, and the pool that random weights are cut
+ * from. */
 #ifndef QN_MODEL_SYNTH_H
 #define QN_MODEL_SYNTH_H
 
@@ -21,8 +22,8 @@ const qn_mix *qn__mix_find(const char *name); /* a mix's name or a packable dtyp
 qn_dtype qn__mix_dtype(const qn_mix *mix, const char *tensor, int layer, int n_layer);
 uint32_t qn__mix_file_type(const qn_mix *mix); /* general.file_type */
 
-/* Packed random rows of one dtype: tensors are cut from it at random block boundaries, so writing runs at the speed of memory
- * whatever packing costs, and memory stays bounded. */
+/* Packed random rows of one dtype: tensors are cut from it at random block boundaries, so writing runs at the speed of
+ * memory whatever packing costs, and memory stays bounded. */
 typedef struct qn_random_pool qn_random_pool;
 qn_status qn__random_pool_create(qn_dtype dtype, float stddev, uint64_t seed, qn_random_pool **out, qn_error *err);
 void qn__random_pool_destroy(qn_random_pool *pool);

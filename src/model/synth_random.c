@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define POOL_ELEMS (1 << 19)   /* packed once a dtype: 0.1 s for the slowest packer */
-#define RUN_BYTES (16 << 10)   /* cut this long from the pool: long enough for memcpy, short enough that rows differ */
+#define POOL_ELEMS (1 << 19)  /* packed once a dtype: 0.1 s for the slowest packer */
+#define RUN_BYTES  (16 << 10) /* cut this long from the pool: long enough for memcpy, short enough that rows differ */
 
 uint64_t qn__synth_random(uint64_t *state)
 {
@@ -24,7 +24,8 @@ struct qn_random_pool {
 /* Sum of four uniform 16-bit numbers: near enough to normal, and the same on every machine. */
 static float near_normal(uint64_t bits)
 {
-    const uint32_t sum = (uint32_t)(bits & 0xffff) + (uint32_t)(bits >> 16 & 0xffff) + (uint32_t)(bits >> 32 & 0xffff) + (uint32_t)(bits >> 48);
+    const uint32_t sum = (uint32_t)(bits & 0xffff) + (uint32_t)(bits >> 16 & 0xffff) + (uint32_t)(bits >> 32 & 0xffff) +
+                         (uint32_t)(bits >> 48);
     return ((float)sum - 131070.0f) * (1.0f / 37837.0f); /* standard deviation of the sum: 65536 * sqrt(4 / 12) */
 }
 
@@ -44,8 +45,10 @@ qn_status qn__random_pool_create(qn_dtype dtype, float stddev, uint64_t seed, qn
         pool->block_bytes = (size_t)qn_dtype_get(dtype)->block_bytes;
     }
     qn__free(values);
-    if (status == QN_OK) *out = pool;
-    else qn__random_pool_destroy(pool);
+    if (status == QN_OK)
+        *out = pool;
+    else
+        qn__random_pool_destroy(pool);
     return status;
 }
 
@@ -71,11 +74,12 @@ void qn__random_pool_fill(qn_random_pool *pool, uint64_t *state, void *dst, size
 
 /* ---- vocabulary ---- */
 
-/* Words count upwards in a base of syllables, so none comes twice. Two letters each: a tokenizer builds a word by merging pairs, and
- * every step on the way must be a word too. */
+/* Words count upwards in a base of syllables, so none comes twice. Two letters each: a tokenizer builds a word by
+ * merging pairs, and every step on the way must be a word too. */
 static int make_word(char *buf, size_t size, uint32_t number)
 {
-    static const char *const syllables[] = {"ka", "lo", "mi", "te", "na", "su", "ro", "ve", "da", "pi", "hu", "ge", "to", "wa", "ri", "bo"};
+    static const char *const syllables[] = {"ka", "lo", "mi", "te", "na", "su", "ro", "ve",
+                                            "da", "pi", "hu", "ge", "to", "wa", "ri", "bo"};
     size_t len = (size_t)snprintf(buf, size, "%s", number % 2 ? "\xe2\x96\x81" : "");
     for (number /= 2; len + 4 < size; number /= 16) {
         len += (size_t)snprintf(buf + len, size - len, "%s", syllables[number % 16]);
@@ -96,10 +100,15 @@ void qn__synth_vocab(qn_gguf_writer *w, int32_t n, qn_arena *arena)
         int len = 0;
         types[i] = i == 0 ? QN_TOKEN_unknown : i < 3 ? QN_TOKEN_control : i < 259 ? QN_TOKEN_byte : QN_TOKEN_normal;
         scores[i] = i < 259 ? 0.0f : -(float)(i - 259);
-        if (i < 3) len = snprintf(text, sizeof(text), "%s", special[i]);
-        else if (i < 259) len = snprintf(text, sizeof(text), "<0x%02X>", (unsigned)(i - 3));
-        else if (i == 259) len = snprintf(text, sizeof(text), "%s", "\xe2\x96\x81"); /* the blank, so that no text needs it as bytes */
-        else len = make_word(text, sizeof(text), (uint32_t)(i - 260));
+        if (i < 3)
+            len = snprintf(text, sizeof(text), "%s", special[i]);
+        else if (i < 259)
+            len = snprintf(text, sizeof(text), "<0x%02X>", (unsigned)(i - 3));
+        /* the blank, so that no text needs it as bytes */
+        else if (i == 259)
+            len = snprintf(text, sizeof(text), "%s", "\xe2\x96\x81");
+        else
+            len = make_word(text, sizeof(text), (uint32_t)(i - 260));
         char *copy = qn__arena_strndup(arena, text, (size_t)len);
         if (!copy) return;
         pieces[i] = (qn_gguf_str){copy, (size_t)len};

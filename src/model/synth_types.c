@@ -6,6 +6,7 @@
 
 /* Shapes from the models' published configurations.
  *     QN_PRESET(name,         arch,    layers embd heads kv  head ff     vocab   ctx     rope  tied) */
+/* clang-format off */
 #define QN_PRESET_ROWS(QN_PRESET) \
     QN_PRESET("tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64,  5632,  32000,  2048,   1e4f, false) \
     QN_PRESET("llama-3.2-1b",   "llama", 16, 2048, 32, 8, 64,  8192,  128256, 131072, 5e5f, true) \
@@ -14,9 +15,12 @@
     QN_PRESET("qwen2.5-7b",     "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768,  1e6f, false) \
     QN_PRESET("qwen3-0.6b",     "qwen3", 28, 1024, 16, 8, 128, 3072,  151936, 40960,  1e6f, true) \
     QN_PRESET("qwen3-8b",       "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960,  1e6f, false)
+/* clang-format on */
 
 static const qn_preset presets[] = {
+/* clang-format off */
 #define QN_PRESET(...) {__VA_ARGS__},
+    /* clang-format on */
     QN_PRESET_ROWS(QN_PRESET)
 #undef QN_PRESET
 };
@@ -35,19 +39,20 @@ const char *const *qn_synth_presets(void)
 #define QN_PRESET(name, ...) name,
         QN_PRESET_ROWS(QN_PRESET)
 #undef QN_PRESET
-        NULL,
+            NULL,
     };
     return names;
 }
 
-/* The mixes of the llama.cpp quantizer: a base type, a better one for the output and for the values and down projections of some
- * layers. `file_type` is the number that general.file_type stores. */
+/* The mixes of the llama.cpp quantizer: a base type, a better one for the output and for the values and down
+ * projections of some layers. `file_type` is the number that general.file_type stores. */
 struct qn_mix {
     const char *name;
     qn_dtype base, output, sensitive;
     uint32_t file_type;
 };
 
+/* clang-format off */
 static const qn_mix mixes[] = {
     {"Q2_K",   QN_DTYPE_Q2_K, QN_DTYPE_Q6_K, QN_DTYPE_Q3_K, 10},
     {"Q3_K_M", QN_DTYPE_Q3_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 12},
@@ -71,6 +76,7 @@ static const qn_mix mixes[] = {
     {"IQ4_XS", QN_DTYPE_IQ4_XS, QN_DTYPE_Q6_K, QN_DTYPE_IQ4_XS, 30},
     {"MXFP4",  QN_DTYPE_MXFP4, QN_DTYPE_Q8_0, QN_DTYPE_MXFP4, 38},
 };
+/* clang-format on */
 
 const qn_mix *qn__mix_find(const char *name)
 {
@@ -79,10 +85,7 @@ const qn_mix *qn__mix_find(const char *name)
     return NULL;
 }
 
-uint32_t qn__mix_file_type(const qn_mix *mix)
-{
-    return mix->file_type;
-}
+uint32_t qn__mix_file_type(const qn_mix *mix) { return mix->file_type; }
 
 /* The first and last eighth of the layers, and every third between them, get more bits. */
 static bool sensitive_layer(int layer, int n_layer)

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* ---- whose gradients --------------------------------------------------------------------------------------------------- */
+/* ---- whose gradients ------------------------------------------------------------------------- */
 
 typedef struct grads {
     qn_context *ctx;
@@ -18,7 +18,7 @@ typedef struct grads {
 static qn_tensor *grad_at(const grads *g, int i) { return qn_grad(g->o != NULL ? g->o->slots[i].param : g->params[i]); }
 static grads of_optimizer(const qn_optimizer *o) { return (grads){.ctx = o->ctx, .o = o, .n = o->n_slots}; }
 
-/* ---- the norm ---------------------------------------------------------------------------------------------------------- */
+/* ---- the norm -------------------------------------------------------------------------------- */
 
 /* A chain of nodes, each of which takes the sum so far and as many gradients as a node has room for. */
 typedef struct chain {
@@ -82,7 +82,7 @@ static qn_status check_bound(qn_context *ctx, const char *what, double bound)
     return QN_FAIL(qn__err(ctx), invalid, "%s: a bound of %g, at least 0 expected", what, bound);
 }
 
-/* ---- for the next step of an optimizer ----------------------------------------------------------------------------------- */
+/* ---- for the next step of an optimizer ------------------------------------------------------- */
 
 qn_tensor *qn_optimizer_clip(qn_optimizer *o, double max_norm)
 {
@@ -102,14 +102,15 @@ qn_tensor *qn_optimizer_clip(qn_optimizer *o, double max_norm)
     return norm;
 }
 
-/* ---- of the gradients themselves ----------------------------------------------------------------------------------------- */
+/* ---- of the gradients themselves ------------------------------------------------------------- */
 
 static qn_context *context_of(const char *what, qn_tensor *const *params, int n)
 {
     if (n <= 0 || params == NULL || params[0] == NULL) return NULL;
     for (int i = 0; i < n; i++) {
         if (params[i] != NULL && params[i]->ctx == params[0]->ctx) continue;
-        (void)QN_FAIL(qn__err(params[0]->ctx), invalid, "%s: parameter %d is %s", what, i, params[i] == NULL ? "NULL" : "of another context");
+        (void)QN_FAIL(qn__err(params[0]->ctx), invalid, "%s: parameter %d is %s", what, i,
+                      params[i] == NULL ? "NULL" : "of another context");
         return NULL;
     }
     return params[0]->ctx;
@@ -127,7 +128,9 @@ static bool scale(const grads *g, qn_tensor *factor)
 qn_tensor *qn_clip_grad_norm_(qn_tensor *const *params, int n, double max_norm, double p)
 {
     qn_context *ctx = context_of("clip_grad_norm_", params, n);
-    if (ctx == NULL || check_bound(ctx, "clip_grad_norm_", max_norm) != QN_OK || !qn__make_room(ctx) || qn_scope_begin(ctx) != QN_OK) return NULL;
+    if (ctx == NULL || check_bound(ctx, "clip_grad_norm_", max_norm) != QN_OK || !qn__make_room(ctx) ||
+        qn_scope_begin(ctx) != QN_OK)
+        return NULL;
     const grads g = {.ctx = ctx, .params = params, .n = n};
     const bool was = qn_set_grad_enabled(ctx, false);
     qn_tensor *norm = norm_of(&g, p), *factor = factor_of(norm, max_norm);
@@ -143,7 +146,8 @@ qn_status qn_clip_grad_value_(qn_tensor *const *params, int n, double value)
     QN_TRY(check_bound(ctx, "clip_grad_value_", value));
     const bool was = qn_set_grad_enabled(ctx, false);
     bool good = qn__make_room(ctx);
-    for (int i = 0; i < n && good; i++) good = qn_grad(params[i]) == NULL || qn_clamp_(qn_grad(params[i]), -value, value) != NULL;
+    for (int i = 0; i < n && good; i++)
+        good = qn_grad(params[i]) == NULL || qn_clamp_(qn_grad(params[i]), -value, value) != NULL;
     qn_set_grad_enabled(ctx, was);
     return good ? QN_OK : qn__status(ctx);
 }

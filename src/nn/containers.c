@@ -40,5 +40,11 @@ static qn_module *filled(qn_module *list, qn_module *const *modules, int n)
     return qn_module_ready(list);
 }
 
-qn_module *qn_nn_sequential(qn_context *c, qn_module *const *modules, int n) { return filled(qn_module_create(c, &sequential_type), modules, n); }
-qn_module *qn_nn_module_list(qn_context *c, qn_module *const *modules, int n) { return filled(qn_module_create(c, &list_type), modules, n); }
+qn_module *qn_nn_sequential(qn_context *c, qn_module *const *modules, int n)
+{
+    return filled(qn_module_create(c, &sequential_type), modules, n);
+}
+qn_module *qn_nn_module_list(qn_context *c, qn_module *const *modules, int n)
+{
+    return filled(qn_module_create(c, &list_type), modules, n);
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/init.c -- first values: torch.nn.init's formulas. Everything here writes through `put`, so nothing of it is recorded for backward. */
+/* src/nn/init.c -- first values: torch.nn.init's formulas. Everything here writes through `put`, so nothing of it is
+ * recorded for backward. */
 #include "nn/module.h"
 
 #include <math.h>
@@ -20,11 +21,15 @@ static bool real(const qn_tensor *t, const char *name)
 {
     if (t == NULL) return false;
     if (qn__is_real(qn_dtype_of(t))) return true;
-    (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_%s: a tensor of %s, a real dtype expected", name, qn_dtype_get(qn_dtype_of(t))->name);
+    (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_%s: a tensor of %s, a real dtype expected", name,
+                          qn_dtype_get(qn_dtype_of(t))->name);
     return false;
 }
 
-qn_tensor *qn_init_constant_(qn_tensor *t, double value) { return t != NULL ? put(t, qn_full(t->ctx, QN_SCALAR, value, qn_dtype_of(t))) : NULL; }
+qn_tensor *qn_init_constant_(qn_tensor *t, double value)
+{
+    return t != NULL ? put(t, qn_full(t->ctx, QN_SCALAR, value, qn_dtype_of(t))) : NULL;
+}
 qn_tensor *qn_init_zeros_(qn_tensor *t) { return qn_init_constant_(t, 0); }
 qn_tensor *qn_init_ones_(qn_tensor *t) { return qn_init_constant_(t, 1); }
 
@@ -54,7 +59,8 @@ static bool fans(const qn_tensor *t, const char *name, double *in, double *out)
     if (qn_rank(t) < 2 || qn_numel(t) == 0) {
         char text[192];
         const qn_shape shape = qn_shape_get(t);
-        (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_%s: %s, at least 2 dimensions expected, and none of size 0", name,
+        (void)qn_context_fail(t->ctx, QN_STATUS_invalid,
+                              "init_%s: %s, at least 2 dimensions expected, and none of size 0", name,
                               qn_shape_print(&shape, text, sizeof text));
         return false;
     }
@@ -81,9 +87,16 @@ qn_tensor *qn_init_xavier_normal_(qn_tensor *t, double gain) { return xavier(t, 
 
 bool qn_init_gain(const char *nonlinearity, double a, double *out)
 {
-    static const struct { const char *name; double gain; } rows[] = {
-        {"linear", 1}, {"conv1d", 1}, {"conv2d", 1}, {"conv3d", 1}, {"conv_transpose1d", 1}, {"conv_transpose2d", 1},
-        {"conv_transpose3d", 1}, {"sigmoid", 1}, {"tanh", 5.0 / 3}, {"relu", 1.4142135623730951}, {"selu", 0.75},
+    static const struct {
+        const char *name;
+        double gain;
+    } rows[] = {
+        {"linear", 1},           {"conv1d", 1},
+        {"conv2d", 1},           {"conv3d", 1},
+        {"conv_transpose1d", 1}, {"conv_transpose2d", 1},
+        {"conv_transpose3d", 1}, {"sigmoid", 1},
+        {"tanh", 5.0 / 3},       {"relu", 1.4142135623730951},
+        {"selu", 0.75},
     };
     if (strcmp(nonlinearity, "leaky_relu") == 0) return *out = sqrt(2 / (1 + a * a)), true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -92,7 +105,8 @@ bool qn_init_gain(const char *nonlinearity, double a, double *out)
     return false;
 }
 
-static qn_tensor *kaiming(qn_tensor *t, const char *name, double a, bool fan_out, const char *nonlinearity, bool uniform)
+static qn_tensor *kaiming(qn_tensor *t, const char *name, double a, bool fan_out, const char *nonlinearity,
+                          bool uniform)
 {
     double in, out, gain;
     if (!fans(t, name, &in, &out)) return NULL;
@@ -124,7 +138,8 @@ static double *drawn(qn_tensor *t, bool normal, double low, double high)
     double *p = qn__alloc(((size_t)n + 1) * sizeof *p);
     if (p == NULL) return (void)QN_FAIL_NOMEM(qn__err(t->ctx), ((size_t)n + 1) * sizeof *p), NULL;
     const qn_shape flat = qn_shape_of(n);
-    qn_tensor *u = normal ? qn_normal(t->ctx, flat, 0, 1, QN_DTYPE_F64) : qn_uniform(t->ctx, flat, low, high, QN_DTYPE_F64);
+    qn_tensor *u =
+        normal ? qn_normal(t->ctx, flat, 0, 1, QN_DTYPE_F64) : qn_uniform(t->ctx, flat, low, high, QN_DTYPE_F64);
     const bool good = u != NULL && qn_to_doubles(u, p, n) == QN_OK;
     qn_release(u);
     if (good) return p;
@@ -160,7 +175,8 @@ qn_tensor *qn_init_trunc_normal_(qn_tensor *t, double mean, double deviation, do
 {
     if (!real(t, "trunc_normal")) return NULL;
     if (!(deviation > 0 && min < max)) {
-        (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_trunc_normal: deviation %g, from %g to %g", deviation, min, max);
+        (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_trunc_normal: deviation %g, from %g to %g", deviation,
+                              min, max);
         return NULL;
     }
     const double low = normal_below((min - mean) / deviation), high = normal_below((max - mean) / deviation);
@@ -172,7 +188,8 @@ qn_tensor *qn_init_trunc_normal_(qn_tensor *t, double mean, double deviation, do
     return put(t, doubles(t, p, qn_shape_get(t)));
 }
 
-/* Gram-Schmidt over n rows, twice: once loses digits when rows are nearly parallel, twice is enough (Kahan, Parlett). */
+/* Gram-Schmidt over n rows, twice: once loses digits when rows are nearly parallel, twice is enough (Kahan, Parlett).
+ */
 static void orthonormal(double *p, int64_t n, int64_t length)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -193,11 +210,13 @@ qn_tensor *qn_init_orthogonal_(qn_tensor *t, double gain)
 {
     double in, out;
     if (t == NULL || !fans(t, "orthogonal", &in, &out)) return NULL;
-    const int64_t rows = qn_dim(t, 0), columns = qn_numel(t) / rows, n = rows < columns ? rows : columns, length = qn_numel(t) / n;
+    const int64_t rows = qn_dim(t, 0), columns = qn_numel(t) / rows, n = rows < columns ? rows : columns,
+                  length = qn_numel(t) / n;
     double *p = drawn(t, true, 0, 0);
     if (p != NULL) orthonormal(p, n, length);
     for (int64_t i = 0; p != NULL && gain != 0 && i < n * length; i++) p[i] *= gain;
-    qn_tensor *values = doubles(t, p, qn_shape_of(n, length)), *turned = n < rows ? qn_transpose(values, 0, 1) : qn_detach(values);
+    qn_tensor *values = doubles(t, p, qn_shape_of(n, length)),
+              *turned = n < rows ? qn_transpose(values, 0, 1) : qn_detach(values);
     qn_tensor *shaped = turned != NULL ? qn_reshape(turned, qn_shape_get(t)) : NULL;
     qn_release(turned);
     qn_release(values);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/kv_cache.c -- keys and values of what came before, for decoding a few tokens at a time. Tensors keep their shapes from step to step
- * and positions are values, so that every step finds its graph compiled; only the length that is looked at grows, a page at a time. */
+/* src/nn/kv_cache.c -- keys and values of what came before, for decoding a few tokens at a time. Tensors keep their
+ * shapes from step to step and positions are values, so that every step finds its graph compiled; only the length that
+ * is looked at grows, a page at a time. */
 #include "nn/attention.h"
 
 #include <string.h>
@@ -10,10 +11,10 @@
 struct qn_kv_cache {
     qn_context *ctx;
     qn_kv_options options;
-    qn_tensor **k, **v;       /* of each layer [capacity, batch, heads, d] */
-    int64_t n, n_more;        /* positions held; being added */
-    qn_tensor *positions;     /* I64 [n_more], while a step is on */
-    qn_tensor *mask;          /* BOOL [n_more, looked at] */
+    qn_tensor **k, **v;   /* of each layer [capacity, batch, heads, d] */
+    int64_t n, n_more;    /* positions held; being added */
+    qn_tensor *positions; /* I64 [n_more], while a step is on */
+    qn_tensor *mask;      /* BOOL [n_more, looked at] */
 };
 
 qn_kv_cache *qn_kv_cache_create(qn_context *c, const qn_kv_options *options)
@@ -64,7 +65,8 @@ bool qn__kv_begin(qn_kv_cache *kv, int64_t n)
 {
     const int64_t capacity = kv->options.capacity;
     if (n > capacity - kv->n) {
-        (void)qn_context_fail(kv->ctx, QN_STATUS_limit, "kv_cache: %lld of %lld positions are taken, %lld more do not fit", (long long)kv->n,
+        (void)qn_context_fail(kv->ctx, QN_STATUS_limit,
+                              "kv_cache: %lld of %lld positions are taken, %lld more do not fit", (long long)kv->n,
                               (long long)capacity, (long long)n);
         return false;
     }
@@ -100,8 +102,8 @@ static qn_tensor *split(qn_tensor *x, int64_t heads)
     qn_shape s = qn_shape_get(x);
     if (s.rank < 2 || s.rank >= QN_MAX_RANK || s.dim[s.rank - 1] % heads != 0) {
         char text[192];
-        (void)qn_context_fail(qn_context_of(x), QN_STATUS_invalid, "attention: %s with %lld heads", qn_shape_print(&s, text, sizeof text),
-                              (long long)heads);
+        (void)qn_context_fail(qn_context_of(x), QN_STATUS_invalid, "attention: %s with %lld heads",
+                              qn_shape_print(&s, text, sizeof text), (long long)heads);
         return NULL;
     }
     s.dim[s.rank] = s.dim[s.rank - 1] / heads;
@@ -112,23 +114,29 @@ static qn_tensor *split(qn_tensor *x, int64_t heads)
 static bool cache_fits(const qn_kv_cache *kv, const qn_attend_spec *spec, const qn_tensor *k, const qn_tensor *v)
 {
     const qn_kv_options *o = &kv->options;
-    const qn_shape want = qn_shape_of(o->batch, kv->n_more, o->heads, o->head_dim), a = qn_shape_get(k), b = qn_shape_get(v);
+    const qn_shape want = qn_shape_of(o->batch, kv->n_more, o->heads, o->head_dim), a = qn_shape_get(k),
+                   b = qn_shape_get(v);
     char t1[192], t2[192], t3[192];
     if (spec->mask != NULL) {
-        (void)qn_context_fail(kv->ctx, QN_STATUS_unsupported, "attention: a mask together with a cache, which has its own");
+        (void)qn_context_fail(kv->ctx, QN_STATUS_unsupported,
+                              "attention: a mask together with a cache, which has its own");
         return false;
     }
-    if (spec->layer >= 0 && spec->layer < o->n_layers && qn_shape_equal(&a, &want) && qn_shape_equal(&b, &want)) return true;
-    (void)qn_context_fail(kv->ctx, QN_STATUS_invalid, "attention: keys %s and values %s of layer %d do not fit a cache of %d layers that takes %s",
-                          qn_shape_print(&a, t1, sizeof t1), qn_shape_print(&b, t2, sizeof t2), spec->layer, (int)o->n_layers,
-                          qn_shape_print(&want, t3, sizeof t3));
+    if (spec->layer >= 0 && spec->layer < o->n_layers && qn_shape_equal(&a, &want) && qn_shape_equal(&b, &want))
+        return true;
+    (void)qn_context_fail(kv->ctx, QN_STATUS_invalid,
+                          "attention: keys %s and values %s of layer %d do not fit a cache of %d layers that takes %s",
+                          qn_shape_print(&a, t1, sizeof t1), qn_shape_print(&b, t2, sizeof t2), spec->layer,
+                          (int)o->n_layers, qn_shape_print(&want, t3, sizeof t3));
     return false;
 }
 
 qn_tensor *qn__attend(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_attend_spec *spec)
 {
     qn_kv_cache *kv = spec->cache;
-    qn_sdpa_options options = {.mask = spec->mask, .is_causal = spec->is_causal, .enable_gqa = spec->heads != spec->kv_heads,
+    qn_sdpa_options options = {.mask = spec->mask,
+                               .is_causal = spec->is_causal,
+                               .enable_gqa = spec->heads != spec->kv_heads,
                                .dropout_p = spec->dropout_p};
     q = split(q, spec->heads);
     k = split(k, spec->kv_heads);

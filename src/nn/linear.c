@@ -11,7 +11,8 @@ bool qn__sizes_fit(qn_context *c, const char *name, const int64_t *sizes, int n)
 {
     for (int i = 0; i < n; i++) {
         if (sizes[i] > 0) continue;
-        (void)qn_context_fail(c, QN_STATUS_invalid, "%s: size %d is %lld, at least 1 expected", name, i, (long long)sizes[i]);
+        (void)qn_context_fail(c, QN_STATUS_invalid, "%s: size %d is %lld, at least 1 expected", name, i,
+                              (long long)sizes[i]);
         return false;
     }
     return true;
@@ -22,7 +23,8 @@ void qn__init_affine(qn_module *m, qn_tensor *w, qn_tensor *b)
 {
     if (m == NULL || w == NULL) return;
     const double bound = 1 / sqrt((double)(qn_numel(w) / qn_dim(w, 0)));
-    if (qn_init_uniform_(w, -bound, bound) == NULL || (b != NULL && qn_init_uniform_(b, -bound, bound) == NULL)) m->failed = true;
+    if (qn_init_uniform_(w, -bound, bound) == NULL || (b != NULL && qn_init_uniform_(b, -bound, bound) == NULL))
+        m->failed = true;
 }
 
 /* ---- Linear ---- */
@@ -36,7 +38,8 @@ static qn_tensor *linear(qn_module *m, qn_tensor *const *x, int n)
 static void describe_linear(const qn_module *m, char *text, size_t size)
 {
     const qn_tensor *w = qn__own(m, WEIGHT);
-    snprintf(text, size, "in=%lld, out=%lld%s", (long long)qn_dim(w, 1), (long long)qn_dim(w, 0), m->n_tensors > BIAS ? "" : ", bias=false");
+    snprintf(text, size, "in=%lld, out=%lld%s", (long long)qn_dim(w, 1), (long long)qn_dim(w, 0),
+             m->n_tensors > BIAS ? "" : ", bias=false");
 }
 
 static const qn_module_type linear_type = {.name = "Linear", .forward = linear, .describe = describe_linear};
@@ -54,7 +57,7 @@ qn_module *qn_nn_linear(qn_context *c, int64_t in, int64_t out, bool bias)
 /* ---- Embedding ---- */
 
 typedef struct embedding_state {
-    int64_t padding_idx;      /* negative: none */
+    int64_t padding_idx; /* negative: none */
 } embedding_state;
 
 /* Rows of the padding index come detached: that row of the table gets no gradient. */
@@ -73,18 +76,23 @@ static void describe_embedding(const qn_module *m, char *text, size_t size)
     const embedding_state *s = m->state;
     const qn_tensor *w = qn__own(m, WEIGHT);
     const int at = snprintf(text, size, "%lld, %lld", (long long)qn_dim(w, 0), (long long)qn_dim(w, 1));
-    if (s->padding_idx >= 0 && at > 0 && (size_t)at < size) snprintf(text + at, size - (size_t)at, ", padding_idx=%lld", (long long)s->padding_idx);
+    if (s->padding_idx >= 0 && at > 0 && (size_t)at < size)
+        snprintf(text + at, size - (size_t)at, ", padding_idx=%lld", (long long)s->padding_idx);
 }
 
 static const qn_module_type embedding_type = {
-    .name = "Embedding", .forward = embedding, .describe = describe_embedding, .state_bytes = sizeof(embedding_state),
+    .name = "Embedding",
+    .forward = embedding,
+    .describe = describe_embedding,
+    .state_bytes = sizeof(embedding_state),
 };
 
 qn_module *qn_nn_embedding(qn_context *c, int64_t num, int64_t dim, int64_t padding_idx)
 {
     if (c == NULL || !qn__sizes_fit(c, "Embedding", (const int64_t[]){num, dim}, 2)) return NULL;
     if (padding_idx >= num) {
-        (void)qn_context_fail(c, QN_STATUS_invalid, "Embedding: padding index %lld of %lld rows", (long long)padding_idx, (long long)num);
+        (void)qn_context_fail(c, QN_STATUS_invalid, "Embedding: padding index %lld of %lld rows",
+                              (long long)padding_idx, (long long)num);
         return NULL;
     }
     qn_module *m = qn_module_create(c, &embedding_type);

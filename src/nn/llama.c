@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/llama.c -- Llama-like decoders: pre-norm attention with RoPE and a gated feed-forward, as src/model/arch computes them. Children lie
- * flat in each block, named as in GGUF files. */
+/* src/nn/llama.c -- Llama-like decoders: pre-norm attention with RoPE and a gated feed-forward, as src/model/arch
+ * computes them. Children lie flat in each block, named as in GGUF files. */
 #include "nn/attention.h"
 
 #include <math.h>
@@ -14,7 +14,9 @@ typedef struct llama_arch {
 } llama_arch;
 
 static const llama_arch archs[] = {
+/* clang-format off */
 #define LLAMA_ARCH(name, neox, qk_norm, rope_base) {#name, neox, qk_norm, rope_base},
+    /* clang-format on */
     QN_LLAMA_ROWS(LLAMA_ARCH)
 #undef LLAMA_ARCH
 };
@@ -28,10 +30,10 @@ static const llama_arch *find_arch(const char *name, size_t len)
 }
 
 typedef struct llama_state {
-    qn_llama_options o;       /* defaults filled in */
+    qn_llama_options o; /* defaults filled in */
     const llama_arch *arch;
-    qn_tensor *factors;       /* the buffer of a child; NULL without */
-    qn_kv_cache *cache;       /* during one call */
+    qn_tensor *factors; /* the buffer of a child; NULL without */
+    qn_kv_cache *cache; /* during one call */
 } llama_state;
 
 /* ---- a layer ---- */
@@ -39,11 +41,14 @@ typedef struct llama_state {
 enum { ATTN_NORM, ATTN_Q, ATTN_K, ATTN_V, ATTN_OUTPUT, FFN_NORM, FFN_GATE, FFN_UP, FFN_DOWN, ATTN_Q_NORM, ATTN_K_NORM };
 
 typedef struct block_state {
-    llama_state *model;       /* NULL when it is gone */
+    llama_state *model; /* NULL when it is gone */
     int layer;
 } block_state;
 
-static qn_tensor *child(const qn_module *m, int i, qn_tensor *x) { return x != NULL ? qn_module_forward(m->children[i].module, x) : NULL; }
+static qn_tensor *child(const qn_module *m, int i, qn_tensor *x)
+{
+    return x != NULL ? qn_module_forward(m->children[i].module, x) : NULL;
+}
 
 /* x + what half a layer makes of it */
 static qn_tensor *residual(const qn_module *m, const llama_state *s, qn_tensor *x, qn_tensor *y)
@@ -55,8 +60,13 @@ static qn_tensor *residual(const qn_module *m, const llama_state *s, qn_tensor *
 static qn_rope_options rope_of(const llama_state *s)
 {
     const qn_llama_options *o = &s->o;
-    return (qn_rope_options){.base = o->rope_base, .neox = s->arch->neox, .factors = s->factors, .freq_scale = 1 / o->rope_factor,
-                             .attn_factor = o->rope_attn_factor, .ext_factor = o->yarn, .n_ctx_orig = (int)o->n_ctx_orig};
+    return (qn_rope_options){.base = o->rope_base,
+                             .neox = s->arch->neox,
+                             .factors = s->factors,
+                             .freq_scale = 1 / o->rope_factor,
+                             .attn_factor = o->rope_attn_factor,
+                             .ext_factor = o->yarn,
+                             .n_ctx_orig = (int)o->n_ctx_orig};
 }
 
 /* The norm of every head of x [.., n, heads d]. */
@@ -78,7 +88,12 @@ static qn_tensor *block(qn_module *m, qn_tensor *const *inputs, int n)
     qn_tensor *x = inputs[0], *h = child(m, ATTN_NORM, x);
     const qn_rope_options rope = rope_of(s);
     const qn_attend_spec spec = {
-        .heads = s->o.n_head, .kv_heads = s->o.n_kv_head, .is_causal = true, .rope = &rope, .cache = s->cache, .layer = b->layer,
+        .heads = s->o.n_head,
+        .kv_heads = s->o.n_kv_head,
+        .is_causal = true,
+        .rope = &rope,
+        .cache = s->cache,
+        .layer = b->layer,
     };
     (void)n;
     qn_tensor *q = child(m, ATTN_Q, h), *k = child(m, ATTN_K, h), *v = child(m, ATTN_V, h);
@@ -140,8 +155,10 @@ static qn_tensor *llama(qn_module *m, qn_tensor *const *inputs, int n)
     const qn_module *blocks = m->children[BLOCKS].module;
     for (int i = 0; i < blocks->n_children; i++) x = child(blocks, i, x);
     x = child(m, OUTPUT_NORM, x);
-    if (s->o.tied) x = x != NULL ? qn_linear(x, qn__own(m->children[TOKEN_EMBD].module, 0), NULL) : NULL;
-    else x = child(m, OUTPUT, x);
+    if (s->o.tied)
+        x = x != NULL ? qn_linear(x, qn__own(m->children[TOKEN_EMBD].module, 0), NULL) : NULL;
+    else
+        x = child(m, OUTPUT, x);
     if (s->cache != NULL) qn__kv_end(s->cache, x != NULL);
     return x;
 }
@@ -149,11 +166,13 @@ static qn_tensor *llama(qn_module *m, qn_tensor *const *inputs, int n)
 static void describe(const qn_module *m, char *text, size_t size)
 {
     const llama_state *s = m->state;
-    snprintf(text, size, "vocab=%lld, ctx=%lld, heads=%lld, kv_heads=%lld%s", (long long)s->o.n_vocab, (long long)s->o.n_ctx,
-             (long long)s->o.n_head, (long long)s->o.n_kv_head, s->o.tied ? ", tied" : "");
+    snprintf(text, size, "vocab=%lld, ctx=%lld, heads=%lld, kv_heads=%lld%s", (long long)s->o.n_vocab,
+             (long long)s->o.n_ctx, (long long)s->o.n_head, (long long)s->o.n_kv_head, s->o.tied ? ", tied" : "");
 }
 
-/* One row for each number that a file has, behind the name of the architecture: written by saving, read by qn_llama_options_read. */
+/* One row for each number that a file has, behind the name of the architecture: written by saving, read by
+ * qn_llama_options_read. */
+/* clang-format off */
 #define LLAMA_NUMBER_ROWS(NUMBER, REAL) \
     NUMBER("vocab_size", n_vocab) \
     NUMBER("context_length", n_ctx) \
@@ -167,11 +186,14 @@ static void describe(const qn_module *m, char *text, size_t size)
     NUMBER("rope.dimension_count", head_dim) \
     REAL("attention.layer_norm_rms_epsilon", norm_eps) \
     REAL("rope.freq_base", rope_base)
+/* clang-format on */
 /* The same where RoPE is stretched. */
+/* clang-format off */
 #define LLAMA_SCALING_ROWS(NUMBER, REAL) \
     REAL("rope.scaling.factor", rope_factor) \
     REAL("rope.scaling.attn_factor", rope_attn_factor) \
     NUMBER("rope.scaling.original_context_length", n_ctx_orig)
+/* clang-format on */
 
 static const char *key_of(const llama_arch *arch, const char *key, char text[96])
 {
@@ -185,7 +207,7 @@ static void gguf(const qn_module *m, qn_gguf_writer *w)
     char text[96];
     qn_gguf_write_str(w, "general.architecture", s->arch->name);
 #define WRITE_NUMBER(key, field) qn_gguf_write_u32(w, key_of(s->arch, key, text), (uint32_t)s->o.field);
-#define WRITE_REAL(key, field) qn_gguf_write_f32(w, key_of(s->arch, key, text), (float)s->o.field);
+#define WRITE_REAL(key, field)   qn_gguf_write_f32(w, key_of(s->arch, key, text), (float)s->o.field);
     LLAMA_NUMBER_ROWS(WRITE_NUMBER, WRITE_REAL)
     if (!s->o.yarn && s->o.rope_factor == 1 && s->o.rope_attn_factor == 1) return;
     qn_gguf_write_str(w, key_of(s->arch, "rope.scaling.type", text), s->o.yarn ? "yarn" : "linear");
@@ -198,12 +220,18 @@ static void destroy(qn_module *m)
     const qn_module *blocks = m->n_children > BLOCKS ? m->children[BLOCKS].module : NULL;
     for (int i = 0; blocks != NULL && i < blocks->n_children; i++) {
         qn_module *b = blocks->children[i].module;
-        if (b->type == &block_type && ((block_state *)b->state)->model == m->state) ((block_state *)b->state)->model = NULL;
+        if (b->type == &block_type && ((block_state *)b->state)->model == m->state)
+            ((block_state *)b->state)->model = NULL;
     }
 }
 
 static const qn_module_type llama_type = {
-    .name = "Llama", .forward = llama, .destroy = destroy, .describe = describe, .gguf = gguf, .state_bytes = sizeof(llama_state),
+    .name = "Llama",
+    .forward = llama,
+    .destroy = destroy,
+    .describe = describe,
+    .gguf = gguf,
+    .state_bytes = sizeof(llama_state),
 };
 
 static qn_tensor *no_forward(qn_module *m, qn_tensor *const *inputs, int n)
@@ -226,11 +254,13 @@ static qn_tensor *add_factors(qn_module *m, int64_t n)
 static bool check_rope(qn_context *c, const qn_llama_options *o)
 {
     const double least = o->yarn ? 1 : 1e-6;
-    if (o->rope_factor >= least && o->rope_factor <= 1e6 && o->rope_attn_factor > 0 && o->rope_attn_factor <= 1e3 && o->rope_base >= 1 &&
-        o->n_ctx_orig >= 1 && o->n_ctx_orig <= 1 << 28)
+    if (o->rope_factor >= least && o->rope_factor <= 1e6 && o->rope_attn_factor > 0 && o->rope_attn_factor <= 1e3 &&
+        o->rope_base >= 1 && o->n_ctx_orig >= 1 && o->n_ctx_orig <= 1 << 28)
         return true;
-    (void)qn_context_fail(c, QN_STATUS_invalid, "Llama: RoPE of base %g, factor %g, attention factor %g, from a context of %lld, is not possible",
-                          o->rope_base, o->rope_factor, o->rope_attn_factor, (long long)o->n_ctx_orig);
+    (void)qn_context_fail(
+        c, QN_STATUS_invalid,
+        "Llama: RoPE of base %g, factor %g, attention factor %g, from a context of %lld, is not possible", o->rope_base,
+        o->rope_factor, o->rope_attn_factor, (long long)o->n_ctx_orig);
     return false;
 }
 
@@ -253,14 +283,18 @@ static const llama_arch *resolve(qn_context *c, const qn_llama_options *o, qn_ll
     if (out->rope_attn_factor == 0) out->rope_attn_factor = 1;
     if (out->n_ctx_orig == 0) out->n_ctx_orig = o->n_ctx;
     if (out->deviation == 0) out->deviation = 0.02;
-    const int64_t sizes[] = {out->n_vocab, out->n_ctx, out->n_embd, out->n_layer, out->n_head, out->n_kv_head, out->n_ff, out->head_dim};
+    const int64_t sizes[] = {out->n_vocab, out->n_ctx,     out->n_embd, out->n_layer,
+                             out->n_head,  out->n_kv_head, out->n_ff,   out->head_dim};
     if (!qn__sizes_fit(c, "Llama", sizes, 8)) return NULL;
-    bool good = out->n_head % out->n_kv_head == 0 && out->head_dim % 2 == 0 && out->dropout_p >= 0 && out->dropout_p <= 1 && out->deviation > 0;
+    bool good = out->n_head % out->n_kv_head == 0 && out->head_dim % 2 == 0 && out->dropout_p >= 0 &&
+                out->dropout_p <= 1 && out->deviation > 0;
     for (int i = 0; i < 8; i++) good = good && sizes[i] <= 1 << 28;
     good = good && out->n_head <= 65536 && out->n_layer <= 4096 && out->head_dim <= 65536;
     if (good) return check_rope(c, out) ? arch : NULL;
-    (void)qn_context_fail(c, QN_STATUS_invalid, "Llama: %lld heads of %lld elements, %lld of keys, %lld layers, dropout %g are not possible",
-                          (long long)out->n_head, (long long)out->head_dim, (long long)out->n_kv_head, (long long)out->n_layer, out->dropout_p);
+    (void)qn_context_fail(c, QN_STATUS_invalid,
+                          "Llama: %lld heads of %lld elements, %lld of keys, %lld layers, dropout %g are not possible",
+                          (long long)out->n_head, (long long)out->head_dim, (long long)out->n_kv_head,
+                          (long long)out->n_layer, out->dropout_p);
     return NULL;
 }
 
@@ -308,8 +342,11 @@ qn_kv_cache *qn_llama_cache(qn_module *m, int64_t batch, int64_t capacity)
 {
     const llama_state *s = state_of(m, "llama_cache");
     if (s == NULL) return NULL;
-    return qn_kv_cache_create(m->ctx, &(qn_kv_options){.n_layers = s->o.n_layer, .batch = batch, .heads = s->o.n_kv_head,
-                                                       .head_dim = s->o.head_dim, .capacity = capacity > 0 ? capacity : s->o.n_ctx});
+    return qn_kv_cache_create(m->ctx, &(qn_kv_options){.n_layers = s->o.n_layer,
+                                                       .batch = batch,
+                                                       .heads = s->o.n_kv_head,
+                                                       .head_dim = s->o.head_dim,
+                                                       .capacity = capacity > 0 ? capacity : s->o.n_ctx});
 }
 
 /* ---- from a file ---- */
@@ -320,7 +357,8 @@ static qn_status read_number(const qn_gguf *file, const char *key, int64_t *out,
     uint64_t value;
     if (kv == NULL) return QN_OK;
     QN_TRY(qn_gguf_get_u64(file, kv, 0, &value, err));
-    if (value > 1 << 28) return QN_FAIL(err, format, "%s is %llu, at most %d expected", key, (unsigned long long)value, 1 << 28);
+    if (value > 1 << 28)
+        return QN_FAIL(err, format, "%s is %llu, at most %d expected", key, (unsigned long long)value, 1 << 28);
     if (*out != 0 && *out != (int64_t)value) {
         return QN_FAIL(err, unsupported, "%s is %llu, %lld expected", key, (unsigned long long)value, (long long)*out);
     }
@@ -334,7 +372,10 @@ static qn_status read_real(const qn_gguf *file, const char *key, double *out, qn
     return kv != NULL ? qn_gguf_get_f64(file, kv, 0, out, err) : QN_OK;
 }
 
-static bool is(qn_gguf_str text, const char *word) { return text.len == strlen(word) && memcmp(text.data, word, text.len) == 0; }
+static bool is(qn_gguf_str text, const char *word)
+{
+    return text.len == strlen(word) && memcmp(text.data, word, text.len) == 0;
+}
 
 /* As src/model/hparams.c: older files name only the factor. */
 static qn_status read_scaling(const qn_gguf *file, const llama_arch *arch, qn_llama_options *o, qn_error *err)
@@ -345,7 +386,8 @@ static qn_status read_scaling(const qn_gguf *file, const llama_arch *arch, qn_ll
     if (kv != NULL) QN_TRY(qn_gguf_get_str(file, kv, 0, &type, err));
     o->yarn = is(type, "yarn");
     if (!o->yarn && !is(type, "linear") && !is(type, "none")) {
-        return QN_FAIL(err, unsupported, "%s is \"%s\"; none, linear and yarn are supported", text, qn__str_quote(quoted, sizeof quoted, type.data, type.len));
+        return QN_FAIL(err, unsupported, "%s is \"%s\"; none, linear and yarn are supported", text,
+                       qn__str_quote(quoted, sizeof quoted, type.data, type.len));
     }
     if (is(type, "none")) o->rope_factor = 0;
     return QN_OK;
@@ -372,7 +414,7 @@ qn_status qn_llama_options_read(const qn_gguf *file, qn_llama_options *out, qn_e
     const qn_gguf_tensor *table = qn_gguf_tensor_find(file, "token_embd.weight");
     if (table != NULL && table->shape.rank == 2) o.n_vocab = table->shape.dim[0];
 #define READ_NUMBER(key, field) QN_TRY(read_number(file, key_of(arch, key, text), &o.field, err));
-#define READ_REAL(key, field) QN_TRY(read_real(file, key_of(arch, key, text), &o.field, err));
+#define READ_REAL(key, field)   QN_TRY(read_real(file, key_of(arch, key, text), &o.field, err));
     LLAMA_NUMBER_ROWS(READ_NUMBER, READ_REAL)
     LLAMA_SCALING_ROWS(READ_NUMBER, READ_REAL)
     QN_TRY(read_scaling(file, arch, &o, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/load.c -- parameters and buffers from a file, or from another module. First everything is looked at and made, then, when nothing
- * can fail any more, tensors become what was made: a module is never half loaded. */
+/* src/nn/load.c -- parameters and buffers from a file, or from another module. First everything is looked at and made,
+ * then, when nothing can fail any more, tensors become what was made: a module is never half loaded. */
 #include "nn/module.h"
 #include "nn/stored.h"
 
@@ -10,10 +10,11 @@
 typedef struct load_job {
     qn_module *m;
     qn_listing list;
-    qn_tensor **made;         /* what each listed tensor becomes; NULL: stays. Of a shared one only where it is listed first */
+    /* what each listed tensor becomes; NULL: stays. Of a shared one only where it is listed first */
+    qn_tensor **made;
     const qn_load_options *options;
     qn_stored_file file;
-    qn_listing from;          /* of the module that is loaded from, instead of a file */
+    qn_listing from; /* of the module that is loaded from, instead of a file */
     bool lenient;
     int64_t n_missing, n_unexpected;
     char missing[64], unexpected[64]; /* the first of them, for the message */
@@ -30,12 +31,14 @@ static void note(load_job *job, qn_load_note what, const char *path)
 static qn_status verdict(const load_job *job, qn_error *err)
 {
     if (job->lenient || (job->n_missing == 0 && job->n_unexpected == 0)) return QN_OK;
-    if (job->n_unexpected == 0) return QN_FAIL(err, invalid, "%lld missing (the first is \"%s\")", (long long)job->n_missing, job->missing);
+    if (job->n_unexpected == 0)
+        return QN_FAIL(err, invalid, "%lld missing (the first is \"%s\")", (long long)job->n_missing, job->missing);
     if (job->n_missing == 0) {
-        return QN_FAIL(err, invalid, "%lld not in the module (the first is \"%s\")", (long long)job->n_unexpected, job->unexpected);
+        return QN_FAIL(err, invalid, "%lld not in the module (the first is \"%s\")", (long long)job->n_unexpected,
+                       job->unexpected);
     }
-    return QN_FAIL(err, invalid, "%lld missing (the first is \"%s\"), %lld not in the module (the first is \"%s\")", (long long)job->n_missing,
-                   job->missing, (long long)job->n_unexpected, job->unexpected);
+    return QN_FAIL(err, invalid, "%lld missing (the first is \"%s\"), %lld not in the module (the first is \"%s\")",
+                   (long long)job->n_missing, job->missing, (long long)job->n_unexpected, job->unexpected);
 }
 
 /* A scalar may come as one element: GGUF has no other way. */
@@ -46,21 +49,24 @@ static bool same_shape(const qn_tensor *t, const qn_shape *shape)
 }
 
 /* The dtype that t shall have when the file has `stored`. */
-static qn_status target_dtype(const load_job *job, const char *path, const qn_tensor *t, qn_dtype stored, const qn_shape *shape, qn_dtype *out,
-                              qn_error *err)
+static qn_status target_dtype(const load_job *job, const char *path, const qn_tensor *t, qn_dtype stored,
+                              const qn_shape *shape, qn_dtype *out, qn_error *err)
 {
     const qn_dtype have = qn_dtype_of(t);
     const qn_dtype_class from = qn_dtype_get(stored)->class_, to = qn_dtype_get(have)->class_;
     char a[192], b[192];
     const qn_shape own = qn_shape_get(t);
     if (!same_shape(t, shape)) {
-        return QN_FAIL(err, invalid, "tensor %s: %s, %s expected", path, qn_shape_print(shape, a, sizeof a), qn_shape_print(&own, b, sizeof b));
+        return QN_FAIL(err, invalid, "tensor %s: %s, %s expected", path, qn_shape_print(shape, a, sizeof a),
+                       qn_shape_print(&own, b, sizeof b));
     }
     const bool as_stored = job->options != NULL && job->options->as_stored;
     *out = as_stored ? stored : have;
-    const bool unpacks = from == QN_CLASS_real || from == QN_CLASS_block, floats = to == QN_CLASS_real || to == QN_CLASS_block;
+    const bool unpacks = from == QN_CLASS_real || from == QN_CLASS_block,
+               floats = to == QN_CLASS_real || to == QN_CLASS_block;
     if (stored == have || (unpacks && floats && (as_stored || to == QN_CLASS_real))) return QN_OK;
-    return QN_FAIL(err, invalid, "tensor %s: %s, %s expected", path, qn_dtype_get(stored)->name, qn_dtype_get(have)->name);
+    return QN_FAIL(err, invalid, "tensor %s: %s, %s expected", path, qn_dtype_get(stored)->name,
+                   qn_dtype_get(have)->name);
 }
 
 /* ---- values from a file ---- */
@@ -68,13 +74,15 @@ static qn_status target_dtype(const load_job *job, const char *path, const qn_te
 static qn_status backend_suits(const load_job *job, const char *path, const qn_stored *s, qn_error *err)
 {
     if (job->options == NULL || job->options->place == NULL) return QN_OK;
-    const char *name = job->options->place(job->options->arg, path, &(qn_tensor_info){s->dtype, s->shape, s->size_bytes});
+    const char *name =
+        job->options->place(job->options->arg, path, &(qn_tensor_info){s->dtype, s->shape, s->size_bytes});
     const qn_backend *own = job->m->ctx->backend;
     char quoted[64], type[32];
     if (name == NULL || strcmp(name, own->type->name) == 0 || strcmp(name, own->name) == 0) return QN_OK;
     snprintf(type, sizeof type, "%.*s", (int)strcspn(name, ":"), name); /* "cpu:avx2" is of the type "cpu" */
     const bool known = qn__backend_find(type) != NULL;
-    return QN_FAIL(err, unsupported, "tensor %s: backend \"%s\" %s", path, qn__str_quote(quoted, sizeof quoted, name, strlen(name)),
+    return QN_FAIL(err, unsupported, "tensor %s: backend \"%s\" %s", path,
+                   qn__str_quote(quoted, sizeof quoted, name, strlen(name)),
                    known ? "is not the one of the module's context" : "is not known");
 }
 
@@ -96,7 +104,8 @@ static qn_tensor *leaf_of(const load_job *job, const qn_tensor *t, const qn_stor
     qn_context *ctx = job->m->ctx;
     const bool block = qn_dtype_get(s->dtype)->class_ == QN_CLASS_block;
     qn_tensor *raw = block && dtype != s->dtype ? unpacked(ctx, s, data) : qn_from_data(ctx, data, s->shape, s->dtype);
-    qn_tensor *as = raw != NULL ? qn_to(raw, dtype) : NULL, *y = as != NULL && qn_rank(t) != qn_rank(as) ? qn_reshape(as, QN_SCALAR) : qn_retain(as);
+    qn_tensor *as = raw != NULL ? qn_to(raw, dtype) : NULL,
+              *y = as != NULL && qn_rank(t) != qn_rank(as) ? qn_reshape(as, QN_SCALAR) : qn_retain(as);
     qn_release(raw);
     qn_release(as);
     if (y == NULL || !qn_requires_grad(t) || !qn__is_real(dtype) || qn_requires_grad_(y, true) != NULL) return y;
@@ -183,7 +192,9 @@ static qn_status take_tensor(load_job *job, int64_t i, qn_tensor *values, qn_err
         qn_release(plain);
         return qn__prefix(err, qn__status(values->ctx), "tensor %s", item->path);
     }
-    qn_tensor *y = dtype != qn_dtype_of(here) ? qn_to(here, dtype) : values->ctx == ctx ? qn_clone(here) : qn_retain(here);
+    qn_tensor *y = dtype != qn_dtype_of(here) ? qn_to(here, dtype)
+                   : values->ctx == ctx       ? qn_clone(here)
+                                              : qn_retain(here);
     qn_release(here);
     qn_release(plain);
     if (y != NULL && qn_requires_grad(t) && qn_requires_grad_(y, true) == NULL) {
@@ -216,7 +227,8 @@ static qn_status match_module(load_job *job, qn_error *err)
         if (job->list.items[i].first == i && job->made[i] == NULL) note(job, QN_LOAD_missing, job->list.items[i].path);
     }
     for (int64_t k = 0; k < job->from.n; k++) {
-        if (index_of(&job->list, job->from.items[k].path) == job->list.n) note(job, QN_LOAD_unexpected, job->from.items[k].path);
+        if (index_of(&job->list, job->from.items[k].path) == job->list.n)
+            note(job, QN_LOAD_unexpected, job->from.items[k].path);
     }
     return verdict(job, err);
 }
@@ -252,7 +264,8 @@ qn_status qn_module_load(qn_module *m, const char *path, const qn_load_options *
         char quoted[192];
         status = prepare(&job, err);
         if (status == QN_OK) status = match_file(&job, err);
-        if (status != QN_OK) (void)qn__prefix(err, status, "%s", qn__str_quote(quoted, sizeof quoted, path, strlen(path)));
+        if (status != QN_OK)
+            (void)qn__prefix(err, status, "%s", qn__str_quote(quoted, sizeof quoted, path, strlen(path)));
     }
     finish(&job, status == QN_OK);
     qn__stored_close(&job.file);
@@ -264,7 +277,8 @@ qn_status qn_module_load_from(qn_module *m, qn_module *from, bool lenient, qn_er
 {
     if (m == NULL || from == NULL) return QN_FAIL(err, invalid, "load_from: there is no module");
     load_job job = {.m = m, .lenient = lenient};
-    const qn_error was = qn__begin_errors(m->ctx), others = from->ctx != m->ctx ? qn__begin_errors(from->ctx) : (qn_error){0};
+    const qn_error was = qn__begin_errors(m->ctx),
+                   others = from->ctx != m->ctx ? qn__begin_errors(from->ctx) : (qn_error){0};
     qn__arena_init(&job.list.arena, 0);
     qn__arena_init(&job.from.arena, 0);
     qn_status status = qn__listing_init(from, &job.from, err);

@@ -45,8 +45,8 @@ qn_status qn_module_to(qn_module *m, qn_dtype dtype)
 {
     if (m == NULL) return QN_STATUS_invalid;
     if (!qn__is_real(dtype)) {
-        return qn_context_fail(m->ctx, QN_STATUS_invalid, "%s: modules convert to real dtypes, not to %s", m->type->name,
-                               qn_dtype_get(dtype)->name);
+        return qn_context_fail(m->ctx, QN_STATUS_invalid, "%s: modules convert to real dtypes, not to %s",
+                               m->type->name, qn_dtype_get(dtype)->name);
     }
     qn_listing l;
     qn_status status = qn__listing_init(m, &l, qn__err(m->ctx));

@@ -11,8 +11,8 @@ qn_module *qn_module_create(qn_context *ctx, const qn_module_type *type)
 {
     if (ctx == NULL) return NULL;
     if (type->min_inputs < 0 || type->min_inputs > type->max_inputs || type->max_inputs > QN_MODULE_INPUTS) {
-        (void)QN_FAIL(qn__err(ctx), invalid, "%s: %d to %d inputs, at most %d are possible", type->name, type->min_inputs, type->max_inputs,
-                      QN_MODULE_INPUTS);
+        (void)QN_FAIL(qn__err(ctx), invalid, "%s: %d to %d inputs, at most %d are possible", type->name,
+                      type->min_inputs, type->max_inputs, QN_MODULE_INPUTS);
         return NULL;
     }
     const size_t head = qn__align_up(sizeof(qn_module), QN_ALIGN_CPU);
@@ -66,7 +66,9 @@ qn_module *qn_module_ready(qn_module *m)
 static bool name_is_free(const qn_module *m, const char *what, const char *name)
 {
     char quoted[96];
-    const char *fault = name == NULL || *name == '\0' ? "the name is empty" : strchr(name, '.') != NULL ? "the name has a dot" : NULL;
+    const char *fault = name == NULL || *name == '\0' ? "the name is empty"
+                        : strchr(name, '.') != NULL   ? "the name has a dot"
+                                                      : NULL;
     for (int i = 0; fault == NULL && i < m->n_tensors; i++) {
         if (strcmp(m->tensors[i].name, name) == 0) fault = "there is a tensor of that name";
     }
@@ -75,7 +77,8 @@ static bool name_is_free(const qn_module *m, const char *what, const char *name)
     }
     if (fault == NULL) return true;
     QN_MODULE_FAIL(m, invalid, "%s: %s \"%s\": %s", m->type->name, what,
-                   qn__str_quote(quoted, sizeof quoted, name != NULL ? name : "", name != NULL ? strlen(name) : 0), fault);
+                   qn__str_quote(quoted, sizeof quoted, name != NULL ? name : "", name != NULL ? strlen(name) : 0),
+                   fault);
     return false;
 }
 
@@ -100,15 +103,18 @@ static char *make_room(qn_module *m, const char *name, void **entries, int n, in
 /* One reference of ours: that of the scope t lives in, or one more when it lives outside of scopes. */
 static void take(qn_tensor *t)
 {
-    if (t->scope == &t->ctx->kept) (void)qn_retain(t);
-    else (void)qn_keep(t);
+    if (t->scope == &t->ctx->kept)
+        (void)qn_retain(t);
+    else
+        (void)qn_keep(t);
 }
 
 /* May t be that kind of tensor in m? Makes a parameter want its gradient. */
 static bool suits(qn_module *m, const char *name, qn_tensor *t, qn_named_kind kind)
 {
     if (t == NULL) return false; /* the error is there */
-    if (t->ctx != m->ctx) return QN_MODULE_FAIL(m, invalid, "%s: \"%s\" belongs to another context", m->type->name, name), false;
+    if (t->ctx != m->ctx)
+        return QN_MODULE_FAIL(m, invalid, "%s: \"%s\" belongs to another context", m->type->name, name), false;
     if (!qn_is_leaf(t)) {
         QN_MODULE_FAIL(m, state, "%s: \"%s\" was computed from a leaf; detach it first", m->type->name, name);
         return false;
@@ -116,8 +122,8 @@ static bool suits(qn_module *m, const char *name, qn_tensor *t, qn_named_kind ki
     const qn_dtype_class class_ = qn_dtype_get(qn_dtype_of(t))->class_;
     if (kind == QN_NAMED_buffer || class_ == QN_CLASS_block) return true;
     if (class_ == QN_CLASS_real) return qn_requires_grad_(t, true) != NULL;
-    QN_MODULE_FAIL(m, invalid, "%s: the parameter \"%s\" is %s, a real dtype or a block format expected", m->type->name, name,
-                   qn_dtype_get(qn_dtype_of(t))->name);
+    QN_MODULE_FAIL(m, invalid, "%s: the parameter \"%s\" is %s, a real dtype or a block format expected", m->type->name,
+                   name, qn_dtype_get(qn_dtype_of(t))->name);
     return false;
 }
 
@@ -140,8 +146,14 @@ static qn_tensor *add_tensor(qn_module *m, const char *name, qn_tensor *t, qn_na
     return t;
 }
 
-qn_tensor *qn_module_add_parameter(qn_module *m, const char *name, qn_tensor *t) { return add_tensor(m, name, t, QN_NAMED_parameter); }
-qn_tensor *qn_module_add_buffer(qn_module *m, const char *name, qn_tensor *t) { return add_tensor(m, name, t, QN_NAMED_buffer); }
+qn_tensor *qn_module_add_parameter(qn_module *m, const char *name, qn_tensor *t)
+{
+    return add_tensor(m, name, t, QN_NAMED_parameter);
+}
+qn_tensor *qn_module_add_buffer(qn_module *m, const char *name, qn_tensor *t)
+{
+    return add_tensor(m, name, t, QN_NAMED_buffer);
+}
 
 qn_tensor *qn__add_empty(qn_module *m, const char *name, qn_shape shape)
 {
@@ -162,9 +174,12 @@ qn_module *qn_module_add_module(qn_module *m, const char *name, qn_module *child
     char *copy = NULL;
     if (m != NULL && child != NULL && name_is_free(m, "module", name)) {
         void *entries = m->children;
-        if (child->ctx != m->ctx) QN_MODULE_FAIL(m, invalid, "%s: module \"%s\" belongs to another context", m->type->name, name);
-        else if (holds(child, m)) QN_MODULE_FAIL(m, invalid, "%s: module \"%s\" holds the module that it is added to", m->type->name, name);
-        else if (child->failed) QN_MODULE_FAIL(m, state, "%s: module \"%s\" could not be made", m->type->name, name);
+        if (child->ctx != m->ctx)
+            QN_MODULE_FAIL(m, invalid, "%s: module \"%s\" belongs to another context", m->type->name, name);
+        else if (holds(child, m))
+            QN_MODULE_FAIL(m, invalid, "%s: module \"%s\" holds the module that it is added to", m->type->name, name);
+        else if (child->failed)
+            QN_MODULE_FAIL(m, state, "%s: module \"%s\" could not be made", m->type->name, name);
         else {
             copy = make_room(m, name, &entries, m->n_children, &m->cap_children, sizeof(qn_child));
             m->children = entries;
@@ -237,7 +252,8 @@ static bool inputs_fit(const qn_module *m, qn_tensor *const *x, int n)
     if (m->failed) return QN_MODULE_FAIL(m, state, "something could not be added to this module"), false;
     if (n < least || n > most) return QN_MODULE_FAIL(m, invalid, "%d inputs, %d to %d expected", n, least, most), false;
     for (int i = 0; i < n; i++) {
-        if (x[i] != NULL && x[i]->ctx != m->ctx) return QN_MODULE_FAIL(m, invalid, "input %d belongs to another context", i), false;
+        if (x[i] != NULL && x[i]->ctx != m->ctx)
+            return QN_MODULE_FAIL(m, invalid, "input %d belongs to another context", i), false;
     }
     return true;
 }
@@ -254,7 +270,8 @@ qn_tensor *qn_module_forward_n(qn_module *m, qn_tensor *const *x, int n)
     if (inputs_fit(m, x, n) && qn_scope_begin(ctx) == QN_OK) {
         memcpy(all, x, (size_t)n * sizeof *all);
         y = m->type->forward(m, all, n);
-        if (y != NULL && y->scope != ctx->scope) y = qn_to(y, qn_dtype_of(y)); /* an input, a parameter: a handle of its own */
+        /* an input, a parameter: a handle of its own */
+        if (y != NULL && y->scope != ctx->scope) y = qn_to(y, qn_dtype_of(y));
         y = qn_scope_end(ctx, y);
     }
     if (y == NULL && !had) blame(m);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/module.h -- inside the room of modules. Always holds: every tensor in the tree is one reference of ours, and so is every child; a
- * module is in the tree beneath itself never; `parent` is the first that took it over, while that lives, and only serves messages. */
+/* src/nn/module.h -- inside the room of modules. Always holds: every tensor in the tree is one reference of ours, and
+ * so is every child; a module is in the tree beneath itself never; `parent` is the first that took it over, while that
+ * lives, and only serves messages. */
 #ifndef QN_NN_MODULE_H
 #define QN_NN_MODULE_H
 
@@ -25,10 +26,12 @@ struct qn_module {
     const qn_module_type *type;
     qn_module *parent;
     int32_t refs;
-    bool failed;              /* something could not be added: unusable */
+    bool failed; /* something could not be added: unusable */
     bool training;
-    qn_named *tensors; int n_tensors, cap_tensors;
-    qn_child *children; int n_children, cap_children;
+    qn_named *tensors;
+    int n_tensors, cap_tensors;
+    qn_child *children;
+    int n_children, cap_children;
     void *state;
 };
 
@@ -43,8 +46,8 @@ qn_tensor *qn__add_empty(qn_module *m, const char *name, qn_shape shape);
 /* Leaves an error of that module in the context, with its path; NULL for handing on. */
 #define QN_MODULE_FAIL(m, status, ...) (void)qn_context_fail((m)->ctx, QN_STATUS_##status, __VA_ARGS__)
 
-/* For functions that tell through a qn_error: what goes wrong with tensors in between is not the context's to keep. Gives what the context
- * had, to be put back. */
+/* For functions that tell through a qn_error: what goes wrong with tensors in between is not the context's to keep.
+ * Gives what the context had, to be put back. */
 static inline qn_error qn__begin_errors(qn_context *ctx)
 {
     const qn_error was = ctx->error;
@@ -61,8 +64,8 @@ void qn__init_affine(qn_module *m, qn_tensor *w, qn_tensor *b);
 /* ---- listing.c: all tensors of a tree, by path ---- */
 typedef struct qn_listed {
     const char *path;
-    qn_named *slot;           /* in its module */
-    int64_t first;            /* where the same tensor is listed first; its own index when that is here */
+    qn_named *slot; /* in its module */
+    int64_t first;  /* where the same tensor is listed first; its own index when that is here */
 } qn_listed;
 
 typedef struct qn_listing {

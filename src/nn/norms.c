@@ -7,14 +7,15 @@
 enum { WEIGHT, BIAS };
 
 typedef struct norm_state {
-    int count;                /* LayerNorm: of dimensions; GroupNorm: of groups */
+    int count; /* LayerNorm: of dimensions; GroupNorm: of groups */
     double eps;
 } norm_state;
 
 static double eps_or_default(double eps) { return eps > 0 ? eps : 1e-5; }
 
 /* weight of ones and bias of zeros, of that shape, as asked for. */
-static qn_module *norm(qn_context *c, const qn_module_type *type, qn_shape shape, norm_state state, bool weight, bool bias)
+static qn_module *norm(qn_context *c, const qn_module_type *type, qn_shape shape, norm_state state, bool weight,
+                       bool bias)
 {
     qn_module *m = qn_module_create(c, type);
     if (m == NULL) return NULL;
@@ -40,13 +41,17 @@ static void describe_layer_norm(const qn_module *m, char *text, size_t size)
 }
 
 static const qn_module_type layer_norm_type = {
-    .name = "LayerNorm", .forward = layer_norm, .describe = describe_layer_norm, .state_bytes = sizeof(norm_state),
+    .name = "LayerNorm",
+    .forward = layer_norm,
+    .describe = describe_layer_norm,
+    .state_bytes = sizeof(norm_state),
 };
 
 qn_module *qn_nn_layer_norm(qn_context *c, qn_shape dims, double eps, bool affine, bool bias)
 {
     if (c == NULL || !qn__sizes_fit(c, "LayerNorm", dims.dim, dims.rank)) return NULL;
-    if (dims.rank < 1) return (void)qn_context_fail(c, QN_STATUS_invalid, "LayerNorm: no dimensions, at least 1 expected"), NULL;
+    if (dims.rank < 1)
+        return (void)qn_context_fail(c, QN_STATUS_invalid, "LayerNorm: no dimensions, at least 1 expected"), NULL;
     return norm(c, &layer_norm_type, dims, (norm_state){dims.rank, eps_or_default(eps)}, affine, affine && bias);
 }
 
@@ -66,7 +71,10 @@ static void describe_rms_norm(const qn_module *m, char *text, size_t size)
 }
 
 static const qn_module_type rms_norm_type = {
-    .name = "RMSNorm", .forward = rms_norm, .describe = describe_rms_norm, .state_bytes = sizeof(norm_state),
+    .name = "RMSNorm",
+    .forward = rms_norm,
+    .describe = describe_rms_norm,
+    .state_bytes = sizeof(norm_state),
 };
 
 qn_module *qn_nn_rms_norm(qn_context *c, int64_t dim, double eps)
@@ -91,14 +99,18 @@ static void describe_group_norm(const qn_module *m, char *text, size_t size)
 }
 
 static const qn_module_type group_norm_type = {
-    .name = "GroupNorm", .forward = group_norm, .describe = describe_group_norm, .state_bytes = sizeof(norm_state),
+    .name = "GroupNorm",
+    .forward = group_norm,
+    .describe = describe_group_norm,
+    .state_bytes = sizeof(norm_state),
 };
 
 qn_module *qn_nn_group_norm(qn_context *c, int groups, int64_t channels, double eps, bool affine)
 {
     if (c == NULL || !qn__sizes_fit(c, "GroupNorm", (const int64_t[]){groups, channels}, 2)) return NULL;
     if (channels % groups != 0) {
-        (void)qn_context_fail(c, QN_STATUS_invalid, "GroupNorm: %lld channels do not divide into %d groups", (long long)channels, groups);
+        (void)qn_context_fail(c, QN_STATUS_invalid, "GroupNorm: %lld channels do not divide into %d groups",
+                              (long long)channels, groups);
         return NULL;
     }
     return norm(c, &group_norm_type, qn_shape_of(channels), (norm_state){groups, eps_or_default(eps)}, affine, affine);

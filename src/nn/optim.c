@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/optim.c -- optimizers: made, given parameters, asked. A state is made with its parameter and lies in memory from then on, so that
- * the first step records what every later one does. */
+/* src/nn/optim.c -- optimizers: made, given parameters, asked. A state is made with its parameter and lies in memory
+ * from then on, so that the first step records what every later one does. */
 #include "nn/optim.h"
 
 #include "base/mem.h"
 
 #include <math.h>
 
-/* ---- options --------------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static qn_status check_rates(double lr, double weight_decay, qn_error *err)
 {
-    if (!(lr >= 0) || !isfinite(lr)) return QN_FAIL(err, invalid, "optimizer: a learning rate of %g, a finite one of at least 0 expected", lr);
+    if (!(lr >= 0) || !isfinite(lr))
+        return QN_FAIL(err, invalid, "optimizer: a learning rate of %g, a finite one of at least 0 expected", lr);
     if (!(weight_decay >= 0) || !isfinite(weight_decay)) {
-        return QN_FAIL(err, invalid, "optimizer: a weight decay of %g, a finite one of at least 0 expected", weight_decay);
+        return QN_FAIL(err, invalid, "optimizer: a weight decay of %g, a finite one of at least 0 expected",
+                       weight_decay);
     }
     return QN_OK;
 }
@@ -22,19 +24,27 @@ static double or_default(double value, double usual) { return value == 0 ? usual
 
 static qn_status sgd_rules(const qn_sgd_options *o, qn_optim_rules *out, qn_error *err)
 {
-    *out = (qn_optim_rules){.momentum = o->momentum, .dampening = o->dampening, .nesterov = o->nesterov, .maximize = o->maximize};
+    *out = (qn_optim_rules){.momentum = o->momentum,
+                            .dampening = o->dampening,
+                            .nesterov = o->nesterov,
+                            .maximize = o->maximize};
     if (!(o->momentum >= 0)) return QN_FAIL(err, invalid, "sgd: a momentum of %g, at least 0 expected", o->momentum);
     if (o->dampening != o->dampening) return QN_FAIL(err, invalid, "sgd: the dampening is NaN");
     if (!o->nesterov || (o->momentum > 0 && o->dampening == 0)) return QN_OK;
-    return QN_FAIL(err, invalid, "sgd: Nesterov's momentum wants a momentum and no dampening, not %g and %g", o->momentum, o->dampening);
+    return QN_FAIL(err, invalid, "sgd: Nesterov's momentum wants a momentum and no dampening, not %g and %g",
+                   o->momentum, o->dampening);
 }
 
 static qn_status adam_rules(const qn_adam_options *o, qn_optim_rules *out, qn_error *err)
 {
-    *out = (qn_optim_rules){.beta1 = or_default(o->beta1, 0.9), .beta2 = or_default(o->beta2, 0.999), .eps = or_default(o->eps, 1e-8),
-                            .amsgrad = o->amsgrad, .maximize = o->maximize};
+    *out = (qn_optim_rules){.beta1 = or_default(o->beta1, 0.9),
+                            .beta2 = or_default(o->beta2, 0.999),
+                            .eps = or_default(o->eps, 1e-8),
+                            .amsgrad = o->amsgrad,
+                            .maximize = o->maximize};
     if (out->beta1 < 1 && out->beta2 < 1 && out->eps >= 0) return QN_OK;
-    return QN_FAIL(err, invalid, "adam: betas %g and %g, eps %g: betas below 1 expected", out->beta1, out->beta2, out->eps);
+    return QN_FAIL(err, invalid, "adam: betas %g and %g, eps %g: betas below 1 expected", out->beta1, out->beta2,
+                   out->eps);
 }
 
 /* What a call on the context that failed just now left there. */
@@ -47,9 +57,12 @@ static qn_status context_failed(const qn_context *ctx, qn_error *err)
     return status;
 }
 
-static qn_status compute(qn_tensor *t, qn_error *err) { return qn_eval(t) == QN_OK ? QN_OK : context_failed(t->ctx, err); }
+static qn_status compute(qn_tensor *t, qn_error *err)
+{
+    return qn_eval(t) == QN_OK ? QN_OK : context_failed(t->ctx, err);
+}
 
-/* ---- parameters ------------------------------------------------------------------------------------------------------ */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static qn_status check_param(const qn_optimizer *o, const qn_tensor *p, int index, qn_error *err)
 {
@@ -60,7 +73,8 @@ static qn_status check_param(const qn_optimizer *o, const qn_tensor *p, int inde
     }
     if (!qn_is_contiguous(p)) return QN_FAIL(err, invalid, "optimizer: parameter %d is not contiguous", index);
     for (int i = 0; i < o->n_slots; i++) {
-        if (o->slots[i].param->grad_fn == p->grad_fn) return QN_FAIL(err, invalid, "optimizer: parameter %d is there already, as number %d", index, i);
+        if (o->slots[i].param->grad_fn == p->grad_fn)
+            return QN_FAIL(err, invalid, "optimizer: parameter %d is there already, as number %d", index, i);
     }
     return QN_OK;
 }
@@ -125,7 +139,8 @@ static qn_status fill_slots(qn_optimizer *o, qn_tensor *const *params, int n, qn
     return QN_OK;
 }
 
-static qn_status add_params(qn_optimizer *o, qn_tensor *const *params, int n, double lr, double weight_decay, qn_error *err)
+static qn_status add_params(qn_optimizer *o, qn_tensor *const *params, int n, double lr, double weight_decay,
+                            qn_error *err)
 {
     const int32_t before = o->n_slots;
     if (n < 0 || (n > 0 && params == NULL)) return QN_FAIL(err, invalid, "optimizer: %d parameters", n);
@@ -144,17 +159,19 @@ static qn_status add_params(qn_optimizer *o, qn_tensor *const *params, int n, do
     return QN_OK;
 }
 
-/* ---- making and ending ----------------------------------------------------------------------------------------------- */
+/* ---- making and ending ----------------------------------------------------------------------- */
 
 static qn_status create(const qn_optim_method *method, const qn_optim_rules *rules, double lr, double weight_decay,
                         qn_tensor *const *params, int n, qn_optimizer **out, qn_error *err)
 {
-    if (n <= 0 || params == NULL || params[0] == NULL) return QN_FAIL(err, invalid, "%s: there are no parameters", method->name);
+    if (n <= 0 || params == NULL || params[0] == NULL)
+        return QN_FAIL(err, invalid, "%s: there are no parameters", method->name);
     qn_optimizer *o = qn__calloc(1, sizeof *o);
     if (o == NULL) return QN_FAIL_NOMEM(err, sizeof *o);
     *o = (qn_optimizer){.ctx = params[0]->ctx, .method = method, .rules = *rules, .unscale = 1};
     o->one = qn_keep(qn_from_data(o->ctx, &(double){1}, QN_SCALAR, QN_DTYPE_F64));
-    const qn_status status = o->one != NULL ? add_params(o, params, n, lr == 0 ? 1e-3 : lr, weight_decay, err) : context_failed(o->ctx, err);
+    const qn_status status =
+        o->one != NULL ? add_params(o, params, n, lr == 0 ? 1e-3 : lr, weight_decay, err) : context_failed(o->ctx, err);
     if (status != QN_OK) {
         qn_optimizer_destroy(o);
         return status;
@@ -163,7 +180,8 @@ static qn_status create(const qn_optim_method *method, const qn_optim_rules *rul
     return QN_OK;
 }
 
-qn_status qn_sgd_create(const qn_sgd_options *options, qn_tensor *const *params, int n, qn_optimizer **out, qn_error *err)
+qn_status qn_sgd_create(const qn_sgd_options *options, qn_tensor *const *params, int n, qn_optimizer **out,
+                        qn_error *err)
 {
     const qn_sgd_options o = options != NULL ? *options : (qn_sgd_options){0};
     qn_optim_rules rules;
@@ -171,8 +189,8 @@ qn_status qn_sgd_create(const qn_sgd_options *options, qn_tensor *const *params,
     return create(&qn__method_sgd, &rules, o.lr, o.weight_decay, params, n, out, err);
 }
 
-static qn_status create_adam(const qn_optim_method *method, const qn_adam_options *options, qn_tensor *const *params, int n,
-                             qn_optimizer **out, qn_error *err)
+static qn_status create_adam(const qn_optim_method *method, const qn_adam_options *options, qn_tensor *const *params,
+                             int n, qn_optimizer **out, qn_error *err)
 {
     const qn_adam_options o = options != NULL ? *options : (qn_adam_options){0};
     qn_optim_rules rules;
@@ -180,12 +198,14 @@ static qn_status create_adam(const qn_optim_method *method, const qn_adam_option
     return create(method, &rules, o.lr, o.weight_decay, params, n, out, err);
 }
 
-qn_status qn_adam_create(const qn_adam_options *options, qn_tensor *const *params, int n, qn_optimizer **out, qn_error *err)
+qn_status qn_adam_create(const qn_adam_options *options, qn_tensor *const *params, int n, qn_optimizer **out,
+                         qn_error *err)
 {
     return create_adam(&qn__method_adam, options, params, n, out, err);
 }
 
-qn_status qn_adamw_create(const qn_adam_options *options, qn_tensor *const *params, int n, qn_optimizer **out, qn_error *err)
+qn_status qn_adamw_create(const qn_adam_options *options, qn_tensor *const *params, int n, qn_optimizer **out,
+                          qn_error *err)
 {
     return create_adam(&qn__method_adamw, options, params, n, out, err);
 }
@@ -205,7 +225,8 @@ void qn_optimizer_destroy(qn_optimizer *o)
     qn__free(o);
 }
 
-qn_status qn_optimizer_add_group(qn_optimizer *o, qn_tensor *const *params, int n, double lr, double weight_decay, int *group)
+qn_status qn_optimizer_add_group(qn_optimizer *o, qn_tensor *const *params, int n, double lr, double weight_decay,
+                                 int *group)
 {
     qn_error err = {0};
     const qn_status status = add_params(o, params, n, lr, weight_decay, &err);
@@ -214,7 +235,7 @@ qn_status qn_optimizer_add_group(qn_optimizer *o, qn_tensor *const *params, int 
     return status;
 }
 
-/* ---- questions and settings ------------------------------------------------------------------------------------------ */
+/* ---- questions and settings ------------------------------------------------------------------ */
 
 int qn_optimizer_n_groups(const qn_optimizer *o) { return o->n_groups; }
 int qn_optimizer_n_params(const qn_optimizer *o) { return o->n_slots; }
@@ -226,12 +247,16 @@ qn_tensor *qn_optimizer_param(const qn_optimizer *o, int index)
 
 static bool has_group(const qn_optimizer *o, int group) { return group >= 0 && group < o->n_groups; }
 double qn_optimizer_lr(const qn_optimizer *o, int group) { return has_group(o, group) ? o->groups[group].lr : NAN; }
-double qn_optimizer_weight_decay(const qn_optimizer *o, int group) { return has_group(o, group) ? o->groups[group].weight_decay : NAN; }
+double qn_optimizer_weight_decay(const qn_optimizer *o, int group)
+{
+    return has_group(o, group) ? o->groups[group].weight_decay : NAN;
+}
 
 static qn_status set(qn_optimizer *o, int group, double value, bool decay)
 {
     qn_error *err = qn__err(o->ctx);
-    if (group != QN_EVERY_GROUP && !has_group(o, group)) return QN_FAIL(err, invalid, "optimizer: group %d of %d", group, o->n_groups);
+    if (group != QN_EVERY_GROUP && !has_group(o, group))
+        return QN_FAIL(err, invalid, "optimizer: group %d of %d", group, o->n_groups);
     QN_TRY(check_rates(decay ? 0 : value, decay ? value : 0, err));
     for (int i = 0; i < o->n_groups; i++) {
         if (group != QN_EVERY_GROUP && group != i) continue;
@@ -241,7 +266,10 @@ static qn_status set(qn_optimizer *o, int group, double value, bool decay)
 }
 
 qn_status qn_optimizer_set_lr(qn_optimizer *o, int group, double lr) { return set(o, group, lr, false); }
-qn_status qn_optimizer_set_weight_decay(qn_optimizer *o, int group, double weight_decay) { return set(o, group, weight_decay, true); }
+qn_status qn_optimizer_set_weight_decay(qn_optimizer *o, int group, double weight_decay)
+{
+    return set(o, group, weight_decay, true);
+}
 
 int64_t qn_optimizer_n_steps(const qn_optimizer *o)
 {

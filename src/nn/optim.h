@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/optim.h -- inside the optimizers. Numbers that change from step to step are elements of a small tensor made for the step;
- * everything else about a method is in its row. */
+/* src/nn/optim.h -- inside the optimizers. Numbers that change from step to step are elements of a small tensor made
+ * for the step; everything else about a method is in its row. */
 #ifndef QN_NN_OPTIM_H
 #define QN_NN_OPTIM_H
 
@@ -16,29 +16,34 @@ typedef struct qn_optim_rules {
 } qn_optim_rules;
 
 typedef struct qn_optim_slot {
-    qn_tensor *param;         /* retained */
-    qn_tensor *target;        /* what is stepped: the parameter, or its master copy in F32 */
-    qn_tensor *state;         /* [rows, elements] of the target's dtype; NULL when there are no rows */
-    int64_t step;             /* steps taken */
+    qn_tensor *param;  /* retained */
+    qn_tensor *target; /* what is stepped: the parameter, or its master copy in F32 */
+    qn_tensor *state;  /* [rows, elements] of the target's dtype; NULL when there are no rows */
+    int64_t step;      /* steps taken */
     int32_t group;
-    bool stepped;             /* by the last step */
+    bool stepped; /* by the last step */
 } qn_optim_slot;
 
-typedef struct qn_optim_group { double lr, weight_decay; } qn_optim_group;
+typedef struct qn_optim_group {
+    double lr, weight_decay;
+} qn_optim_group;
 
 typedef struct qn_optim_step qn_optim_step; /* see optim_step.c */
 typedef struct qn_optim_method {
     const char *name;
-    const char *states[QN_OPTIM_STATES];                   /* names of the rows, as PyTorch has them */
-    int (*rows)(const qn_optim_rules *r);                  /* of a state */
-    bool coupled;                                          /* weight decay is part of the gradient */
+    const char *states[QN_OPTIM_STATES];  /* names of the rows, as PyTorch has them */
+    int (*rows)(const qn_optim_rules *r); /* of a state */
+    bool coupled;                         /* weight decay is part of the gradient */
     void (*numbers)(const qn_optimizer *o, const qn_optim_group *g, int64_t step, double *out); /* of step 1, 2, .. */
     bool (*record)(qn_optim_step *s, qn_optim_slot *slot, qn_tensor *grad);
 } qn_optim_method;
 extern const qn_optim_method qn__method_sgd, qn__method_adam, qn__method_adamw;
 
 /* The value of a storage before a step wrote it. */
-typedef struct qn_optim_undo { qn_storage *storage; qn_node *value; } qn_optim_undo;
+typedef struct qn_optim_undo {
+    qn_storage *storage;
+    qn_node *value;
+} qn_optim_undo;
 
 struct qn_optimizer {
     qn_context *ctx;
@@ -46,21 +51,22 @@ struct qn_optimizer {
     qn_optim_rules rules;
     qn_optim_group *groups;
     qn_optim_slot *slots;
-    qn_optim_undo *undo;      /* [3 * n_slots] */
+    qn_optim_undo *undo; /* [3 * n_slots] */
     int32_t n_groups, n_slots, cap_groups, cap_slots;
-    uint32_t step_epoch;      /* of the pending graph that the last step was recorded in */
-    qn_tensor *one;           /* 0-d F64 */
-    qn_tensor *factor;        /* 0-d F64 of the next step, NULL for 1 */
-    double unscale;           /* the next step takes gradients times this too */
-    bool looked;              /* the gradients that it takes are computed */
+    uint32_t step_epoch;         /* of the pending graph that the last step was recorded in */
+    qn_tensor *one;              /* 0-d F64 */
+    qn_tensor *factor;           /* 0-d F64 of the next step, NULL for 1 */
+    double unscale;              /* the next step takes gradients times this too */
+    bool looked;                 /* the gradients that it takes are computed */
     qn_tensor *steps, *settings; /* for qn_optimizer_state, NULL until asked for */
-    qn_tensor *lent;          /* the row that qn_optimizer_state gave last */
+    qn_tensor *lent;             /* the row that qn_optimizer_state gave last */
     char name[64];
 };
 
 /* Ends what holds for one step only. */
 void qn__optim_next(qn_optimizer *o);
-/* Nothing of what is pending in the context happens, the last step among it: for whoever recorded all of it, and could not run it. */
+/* Nothing of what is pending in the context happens, the last step among it: for whoever recorded all of it, and could
+ * not run it. */
 void qn__optim_discard(qn_optimizer *o);
 /* The sum of squares of the gradients that are there, 0-d F64; NULL on failure. */
 qn_tensor *qn__optim_sum_of_squares(const qn_optimizer *o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/optim_state.c -- all that an optimizer knows, as named tensors, and in a file. Names count parameters in the order in which they were
- * added: "3.exp_avg" has the shape of parameter 3, "3.master" is its copy in F32. */
+/* src/nn/optim_state.c -- all that an optimizer knows, as named tensors, and in a file. Names count parameters in the
+ * order in which they were added: "3.exp_avg" has the shape of parameter 3, "3.master" is its copy in F32. */
 #include "nn/optim.h"
 
 #include "base/mem.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the list: rows and a master of each parameter, then "steps" and "groups" ------------------------------------------- */
+/* ---- the list: rows and a master of each parameter, then "steps" and "groups" ---------------- */
 
 static int rows_of(const qn_optimizer *o) { return o->method->rows(&o->rules); }
 static bool has_master(const qn_optim_slot *s) { return s->target != s->param; }
@@ -54,7 +54,7 @@ static qn_tensor *groups_of(qn_optimizer *o)
     return renew(o, &o->settings, o->groups, qn_shape_of(o->n_groups, 2), QN_DTYPE_F64);
 }
 
-/* ---- one of them: a view that lives until the next is asked for --------------------------------------------------------- */
+/* ---- one of them: a view that lives until the next is asked for ------------------------------ */
 
 static qn_tensor *lend(qn_optimizer *o, qn_tensor *t)
 {
@@ -92,16 +92,19 @@ qn_tensor *qn_optimizer_state(qn_optimizer *o, int index, const char **name)
 static qn_status read_numbers(qn_optimizer *o, int64_t *steps, double *groups)
 {
     qn_error *err = qn__err(o->ctx);
-    if (o->steps == NULL || o->settings == NULL || qn_numel(o->steps) != o->n_slots || qn_numel(o->settings) != 2 * (int64_t)o->n_groups) {
+    if (o->steps == NULL || o->settings == NULL || qn_numel(o->steps) != o->n_slots ||
+        qn_numel(o->settings) != 2 * (int64_t)o->n_groups) {
         return QN_FAIL(err, state, "optimizer: its state has not been asked for since parameters were added");
     }
     QN_TRY(qn_to_ints(o->steps, steps, o->n_slots));
     QN_TRY(qn_to_doubles(o->settings, groups, 2 * (int64_t)o->n_groups));
     for (int i = 0; i < o->n_slots; i++) {
-        if (steps[i] < 0) return QN_FAIL(err, format, "optimizer: parameter %d has taken %lld steps", i, (long long)steps[i]);
+        if (steps[i] < 0)
+            return QN_FAIL(err, format, "optimizer: parameter %d has taken %lld steps", i, (long long)steps[i]);
     }
     for (int i = 0; i < 2 * o->n_groups; i++) {
-        if (!(groups[i] >= 0) || groups[i] > 1e300) return QN_FAIL(err, format, "optimizer: group %d has a rate or decay of %g", i / 2, groups[i]);
+        if (!(groups[i] >= 0) || groups[i] > 1e300)
+            return QN_FAIL(err, format, "optimizer: group %d has a rate or decay of %g", i / 2, groups[i]);
     }
     return QN_OK;
 }
@@ -114,12 +117,13 @@ qn_status qn_optimizer_state_set(qn_optimizer *o)
     double *groups = (double *)(void *)(steps + o->n_slots);
     const qn_status status = read_numbers(o, steps, groups);
     for (int i = 0; i < o->n_slots && status == QN_OK; i++) o->slots[i].step = steps[i];
-    for (int i = 0; i < o->n_groups && status == QN_OK; i++) o->groups[i] = (qn_optim_group){groups[2 * i], groups[2 * i + 1]};
+    for (int i = 0; i < o->n_groups && status == QN_OK; i++)
+        o->groups[i] = (qn_optim_group){groups[2 * i], groups[2 * i + 1]};
     qn__free(steps);
     return status;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* What the context says went wrong, as the caller's error. */
 static qn_status said(const qn_optimizer *o, qn_error *err)
@@ -165,7 +169,8 @@ static qn_status check_file(qn_optimizer *o, const qn_safetensors *file, const c
     const qn_safetensors_meta *kind = qn_safetensors_meta_find(file, "optimizer");
     char a[192], b[192];
     if (kind == NULL || strcmp(kind->value, o->method->name) != 0) {
-        return QN_FAIL(err, invalid, "%s: the state of %s, %s expected", path, kind == NULL ? "no optimizer" : "another optimizer", o->method->name);
+        return QN_FAIL(err, invalid, "%s: the state of %s, %s expected", path,
+                       kind == NULL ? "no optimizer" : "another optimizer", o->method->name);
     }
     if (qn_safetensors_n_tensors(file) != (size_t)n) {
         return QN_FAIL(err, invalid, "%s: %zu tensors, %d expected", path, qn_safetensors_n_tensors(file), n);
@@ -178,13 +183,15 @@ static qn_status check_file(qn_optimizer *o, const qn_safetensors *file, const c
         if (in == NULL) return QN_FAIL(err, invalid, "%s: there is no %s", path, name);
         const qn_shape shape = qn_shape_get(t);
         if (in->dtype == qn_dtype_of(t) && qn_shape_equal(&in->shape, &shape)) continue;
-        return QN_FAIL(err, invalid, "%s: %s is %s %s, %s %s expected", path, name, in->type, qn_shape_print(&in->shape, a, sizeof a),
-                       qn_dtype_get(qn_dtype_of(t))->name, qn_shape_print(&shape, b, sizeof b));
+        return QN_FAIL(err, invalid, "%s: %s is %s %s, %s %s expected", path, name, in->type,
+                       qn_shape_print(&in->shape, a, sizeof a), qn_dtype_get(qn_dtype_of(t))->name,
+                       qn_shape_print(&shape, b, sizeof b));
     }
     return QN_OK;
 }
 
-/* Number i, from the file. The tensor lies in memory and nothing is pending: no more can go wrong here than in asking for it. */
+/* Number i, from the file. The tensor lies in memory and nothing is pending: no more can go wrong here than in asking
+ * for it. */
 static qn_status take(qn_optimizer *o, const qn_safetensors *file, int i, qn_error *err)
 {
     const char *name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/optim_step.c -- one step, recorded for all parameters or for none: when something fails, what was recorded goes and every
- * storage has the value that it had. */
+/* src/nn/optim_step.c -- one step, recorded for all parameters or for none: when something fails, what was recorded
+ * goes and every storage has the value that it had. */
 #include "nn/optim_step.h"
 
 static void remember(qn_optim_step *s, const qn_tensor *t)
@@ -73,8 +73,9 @@ void qn__optim_next(qn_optimizer *o)
     o->looked = false;
 }
 
-/* Gradients that somebody looked at lie there, and at most a norm waits: then the step waits for nobody either. Left to the next look it
- * would become part of the next step's graph, and the second graph of a loop would not be the first again. */
+/* Gradients that somebody looked at lie there, and at most a norm waits: then the step waits for nobody either. Left to
+ * the next look it would become part of the next step's graph, and the second graph of a loop would not be the first
+ * again. */
 static qn_status run_now(qn_optim_step *s, qn_mark m)
 {
     qn_context *ctx = s->o->ctx;

@@ -9,8 +9,8 @@ struct qn_optim_step {
     qn_optimizer *o;
     qn_tensor *numbers, *factor;
     int32_t n_undo;
-    int32_t group;            /* whose numbers they are, -1 nobody's */
-    int64_t step;             /* and of which step */
+    int32_t group; /* whose numbers they are, -1 nobody's */
+    int64_t step;  /* and of which step */
 };
 
 /* t = op(t, src ..) in place, remembered so that a step that fails later can take it back. */

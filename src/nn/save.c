@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/save.c -- parameters and buffers to a file, one tensor in memory at a time. GGUF has no tensors without dimensions: a scalar is
- * stored as one element, and comes back as a scalar. */
+/* src/nn/save.c -- parameters and buffers to a file, one tensor in memory at a time. GGUF has no tensors without
+ * dimensions: a scalar is stored as one element, and comes back as a scalar. */
 #include "format/gguf_writer.h"
 #include "nn/module.h"
 #include <quern/safetensors.h>
@@ -10,9 +10,9 @@
 typedef struct save_job {
     qn_module *m;
     qn_listing list;
-    qn_dtype *dtypes;         /* what each listed tensor is stored as */
+    qn_dtype *dtypes; /* what each listed tensor is stored as */
     const qn_save_options *options;
-    qn_gguf_writer *gguf;     /* one of the two */
+    qn_gguf_writer *gguf; /* one of the two */
     qn_safetensors_writer *st;
 } save_job;
 
@@ -35,12 +35,15 @@ static qn_status choose(save_job *job, const qn_listed *item, qn_dtype *out, qn_
     const qn_shape shape = qn_shape_get(t);
     *out = want;
     if (want == have) return QN_OK;
-    if ((unsigned)want >= QN_DTYPE_COUNT || !qn__is_real(have) || (to->class_ != QN_CLASS_real && to->class_ != QN_CLASS_block)) {
-        return QN_FAIL(err, unsupported, "tensor %s: %s cannot be stored as %s", item->path, qn_dtype_get(have)->name, to->name);
+    if ((unsigned)want >= QN_DTYPE_COUNT || !qn__is_real(have) ||
+        (to->class_ != QN_CLASS_real && to->class_ != QN_CLASS_block)) {
+        return QN_FAIL(err, unsupported, "tensor %s: %s cannot be stored as %s", item->path, qn_dtype_get(have)->name,
+                       to->name);
     }
     const int64_t row = shape.rank > 0 ? shape.dim[shape.rank - 1] : 1;
     if (to->class_ == QN_CLASS_real) return QN_OK;
-    if (!qn_dtype_can_pack(want)) return QN_FAIL(err, unsupported, "tensor %s: %s can only be unpacked", item->path, to->name);
+    if (!qn_dtype_can_pack(want))
+        return QN_FAIL(err, unsupported, "tensor %s: %s can only be unpacked", item->path, to->name);
     if (row % to->block_elems == 0) return QN_OK;
     return QN_FAIL(err, invalid, "tensor %s: rows of %s do not divide into blocks of %d for %s", item->path,
                    qn_shape_print(&shape, text, sizeof text), to->block_elems, to->name);
@@ -80,7 +83,8 @@ static qn_status pack(qn_tensor *t, qn_dtype dtype, char **out, size_t *size, qn
     const size_t bytes = (size_t)(n / info->block_elems * info->block_bytes);
     char *p = qn__alloc(bytes + 1);
     qn_status status = p != NULL ? QN_OK : QN_FAIL_NOMEM(err, bytes);
-    if (status == QN_OK && n > 0) status = qn_pack(dtype, (const float *)(const void *)values, p, n / row, row, NULL, err);
+    if (status == QN_OK && n > 0)
+        status = qn_pack(dtype, (const float *)(const void *)values, p, n / row, row, NULL, err);
     qn__free(values);
     if (status == QN_OK) {
         *out = p;
@@ -95,8 +99,9 @@ static qn_status stored_bytes(const save_job *job, int64_t i, char **out, size_t
 {
     qn_tensor *t = job->list.items[i].slot->tensor;
     const qn_dtype want = job->dtypes[i];
-    const qn_status status = qn_dtype_get(want)->class_ == QN_CLASS_block && qn_dtype_of(t) != want ? pack(t, want, out, size, err)
-                                                                                                    : bytes_of(t, want, out, size, err);
+    const qn_status status = qn_dtype_get(want)->class_ == QN_CLASS_block && qn_dtype_of(t) != want
+                                 ? pack(t, want, out, size, err)
+                                 : bytes_of(t, want, out, size, err);
     return status == QN_OK ? status : qn__prefix(err, status, "tensor %s", job->list.items[i].path);
 }
 
@@ -139,7 +144,8 @@ static qn_status write_gguf(save_job *job, qn_error *err)
 static qn_status write_safetensors(save_job *job, qn_error *err)
 {
     size_t n = 0, next;
-    int64_t *declared = qn__alloc(((size_t)job->list.n + 1) * sizeof *declared); /* which listed tensor each declared one is */
+    /* which listed tensor each declared one is */
+    int64_t *declared = qn__alloc(((size_t)job->list.n + 1) * sizeof *declared);
     if (declared == NULL) return QN_FAIL_NOMEM(err, ((size_t)job->list.n + 1) * sizeof *declared);
     for (int64_t i = 0; i < job->list.n; i++) {
         if (job->list.items[i].first != i) continue;
@@ -165,10 +171,12 @@ static qn_status write_safetensors(save_job *job, qn_error *err)
 static qn_status finish(save_job *job, qn_status status, qn_error *err)
 {
     if (job->gguf != NULL) {
-        if (status == QN_OK || qn_gguf_writer_status(job->gguf, NULL) != QN_OK) return qn_gguf_writer_commit(job->gguf, err);
+        if (status == QN_OK || qn_gguf_writer_status(job->gguf, NULL) != QN_OK)
+            return qn_gguf_writer_commit(job->gguf, err);
         qn_gguf_writer_abort(job->gguf);
     } else if (job->st != NULL) {
-        if (status == QN_OK || qn_safetensors_writer_status(job->st, NULL) != QN_OK) return qn_safetensors_writer_commit(job->st, err);
+        if (status == QN_OK || qn_safetensors_writer_status(job->st, NULL) != QN_OK)
+            return qn_safetensors_writer_commit(job->st, err);
         qn_safetensors_writer_abort(job->st);
     }
     return status;
@@ -188,8 +196,10 @@ static qn_status save(save_job *job, const char *path, qn_error *err)
     for (int64_t i = 0; i < job->list.n; i++) {
         if (job->list.items[i].first == i) QN_TRY(choose(job, &job->list.items[i], &job->dtypes[i], err));
     }
-    if (gguf) QN_TRY(qn_gguf_writer_create(path, &job->gguf, err));
-    else QN_TRY(qn_safetensors_writer_create(path, &job->st, err));
+    if (gguf)
+        QN_TRY(qn_gguf_writer_create(path, &job->gguf, err));
+    else
+        QN_TRY(qn_safetensors_writer_create(path, &job->st, err));
     return finish(job, gguf ? write_gguf(job, err) : write_safetensors(job, err), err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/nn/scaler.c -- loss scaling. The step divides as it reads, so gradients stay as they are; whether they are finite shows in the sum of
- * their squares, computed in double, which no finite gradients overflow. */
+/* src/nn/scaler.c -- loss scaling. The step divides as it reads, so gradients stay as they are; whether they are finite
+ * shows in the sum of their squares, computed in double, which no finite gradients overflow. */
 #include "nn/optim.h"
 
 #include <quern/ops.h>
@@ -43,8 +43,10 @@ qn_status qn_loss_scaler_step(qn_loss_scaler *s, qn_optimizer *o, bool *stepped)
 {
     if (!s->unscaled) QN_TRY(qn_loss_scaler_unscale(s, o));
     const bool finite = s->finite;
-    if (finite) QN_TRY(qn_optimizer_step(o));
-    else qn__optim_next(o);
+    if (finite)
+        QN_TRY(qn_optimizer_step(o));
+    else
+        qn__optim_next(o);
     if (stepped != NULL) *stepped = finite;
     s->unscaled = false;
     s->good = finite ? s->good + 1 : 0;

@@ -18,7 +18,10 @@ static double rate_constant(const qn_lr_schedule *s, double t, double n)
 
 static double part_of(double t, double n) { return n <= 0 || t >= n ? 1 : t / n; }
 
-static double rate_linear(const qn_lr_schedule *s, double t, double n) { return s->lr + (s->min_lr - s->lr) * part_of(t, n); }
+static double rate_linear(const qn_lr_schedule *s, double t, double n)
+{
+    return s->lr + (s->min_lr - s->lr) * part_of(t, n);
+}
 
 static double rate_cosine(const qn_lr_schedule *s, double t, double n)
 {

@@ -37,7 +37,10 @@ static void describe_dropout(const qn_module *m, char *text, size_t size)
 }
 
 static const qn_module_type dropout_type = {
-    .name = "Dropout", .forward = dropout, .describe = describe_dropout, .state_bytes = sizeof(dropout_state),
+    .name = "Dropout",
+    .forward = dropout,
+    .describe = describe_dropout,
+    .state_bytes = sizeof(dropout_state),
 };
 
 qn_module *qn_nn_dropout(qn_context *c, double p)
@@ -72,7 +75,10 @@ static void describe_flatten(const qn_module *m, char *text, size_t size)
 }
 
 static const qn_module_type flatten_type = {
-    .name = "Flatten", .forward = flatten, .describe = describe_flatten, .state_bytes = sizeof(flatten_state),
+    .name = "Flatten",
+    .forward = flatten,
+    .describe = describe_flatten,
+    .state_bytes = sizeof(flatten_state),
 };
 
 qn_module *qn_nn_flatten(qn_context *c, int first, int last)
@@ -104,7 +110,10 @@ static void describe_function(const qn_module *m, char *text, size_t size)
 }
 
 static const qn_module_type function_type = {
-    .name = "Function", .forward = call, .describe = describe_function, .state_bytes = sizeof(function_state),
+    .name = "Function",
+    .forward = call,
+    .describe = describe_function,
+    .state_bytes = sizeof(function_state),
 };
 
 qn_module *qn_nn_function(qn_context *c, const char *name, qn_tensor *(*fn)(void *arg, qn_tensor *x), void *arg)

@@ -7,7 +7,7 @@
 #include <quern/safetensors.h>
 
 typedef struct qn_stored_file {
-    qn_gguf *gguf;            /* one of the two */
+    qn_gguf *gguf; /* one of the two */
     qn_safetensors *st;
 } qn_stored_file;
 
@@ -16,7 +16,7 @@ typedef struct qn_stored {
     qn_dtype dtype;
     qn_shape shape;
     uint64_t size_bytes;
-    const void *data;         /* as this machine reads it; NULL: qn__stored_read makes a copy that is */
+    const void *data; /* as this machine reads it; NULL: qn__stored_read makes a copy that is */
     const qn_gguf_tensor *gguf;
     const qn_safetensors_tensor *st;
 } qn_stored;

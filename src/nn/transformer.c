@@ -15,7 +15,7 @@ typedef struct mha_state {
     double dropout_p;
     bool is_causal, has_rope;
     qn_rope_options rope;
-    qn_kv_cache *cache;       /* during one call */
+    qn_kv_cache *cache; /* during one call */
     int layer;
 } mha_state;
 
@@ -28,8 +28,14 @@ static qn_tensor *mha(qn_module *m, qn_tensor *const *x, int n)
     qn_tensor *key = x[1] != NULL ? x[1] : x[0], *value = x[2] != NULL ? x[2] : key, *y = NULL;
     if (s->cache != NULL && !qn__kv_begin(s->cache, qn_dim(key, -2))) return NULL;
     const qn_attend_spec spec = {
-        .heads = s->heads, .kv_heads = s->kv_heads, .is_causal = s->is_causal && x[3] == NULL, .dropout_p = m->training ? s->dropout_p : 0,
-        .mask = x[3], .rope = s->has_rope ? &rope : NULL, .cache = s->cache, .layer = s->layer,
+        .heads = s->heads,
+        .kv_heads = s->kv_heads,
+        .is_causal = s->is_causal && x[3] == NULL,
+        .dropout_p = m->training ? s->dropout_p : 0,
+        .mask = x[3],
+        .rope = s->has_rope ? &rope : NULL,
+        .cache = s->cache,
+        .layer = s->layer,
     };
     qn_tensor *q = qn_module_forward(m->children[Q].module, x[0]), *k = qn_module_forward(m->children[K].module, key);
     qn_tensor *v = qn_module_forward(m->children[V].module, value);
@@ -41,11 +47,17 @@ static qn_tensor *mha(qn_module *m, qn_tensor *const *x, int n)
 static void describe_mha(const qn_module *m, char *text, size_t size)
 {
     const mha_state *s = m->state;
-    snprintf(text, size, "heads=%lld, kv_heads=%lld%s", (long long)s->heads, (long long)s->kv_heads, s->is_causal ? ", causal" : "");
+    snprintf(text, size, "heads=%lld, kv_heads=%lld%s", (long long)s->heads, (long long)s->kv_heads,
+             s->is_causal ? ", causal" : "");
 }
 
 static const qn_module_type mha_type = {
-    .name = "MultiheadAttention", .forward = mha, .describe = describe_mha, .state_bytes = sizeof(mha_state), .min_inputs = 1, .max_inputs = 4,
+    .name = "MultiheadAttention",
+    .forward = mha,
+    .describe = describe_mha,
+    .state_bytes = sizeof(mha_state),
+    .min_inputs = 1,
+    .max_inputs = 4,
 };
 
 qn_tensor *qn_mha_forward_cached(qn_module *m, qn_tensor *x, qn_kv_cache *cache, int layer)
@@ -84,15 +96,21 @@ qn_module *qn_nn_mha(qn_context *c, const qn_mha_options *options)
     const int64_t k_dim = o->k_dim > 0 ? o->k_dim : embd, v_dim = o->v_dim > 0 ? o->v_dim : embd;
     if (!qn__sizes_fit(c, "MultiheadAttention", (const int64_t[]){embd, heads}, 2)) return NULL;
     if (embd % heads != 0 || heads % kv_heads != 0 || !(o->dropout_p >= 0 && o->dropout_p <= 1)) {
-        (void)qn_context_fail(c, QN_STATUS_invalid, "MultiheadAttention: %lld elements, %lld heads, %lld of keys, dropout %g do not go together",
-                              (long long)embd, (long long)heads, (long long)kv_heads, o->dropout_p);
+        (void)qn_context_fail(
+            c, QN_STATUS_invalid,
+            "MultiheadAttention: %lld elements, %lld heads, %lld of keys, dropout %g do not go together",
+            (long long)embd, (long long)heads, (long long)kv_heads, o->dropout_p);
         return NULL;
     }
     const int64_t d = embd / heads;
     qn_module *m = qn_module_create(c, &mha_type);
     if (m == NULL) return NULL;
     mha_state *s = m->state;
-    *s = (mha_state){.heads = heads, .kv_heads = kv_heads, .dropout_p = o->dropout_p, .is_causal = o->is_causal, .has_rope = o->rope != NULL};
+    *s = (mha_state){.heads = heads,
+                     .kv_heads = kv_heads,
+                     .dropout_p = o->dropout_p,
+                     .is_causal = o->is_causal,
+                     .has_rope = o->rope != NULL};
     if (o->rope != NULL) s->rope = *o->rope;
     if (o->rope != NULL && o->rope->factors != NULL) (void)qn_module_add_buffer(m, "rope_factors", o->rope->factors);
     (void)qn_module_add_module(m, "q_proj", qn_nn_linear(c, embd, heads * d, o->bias));
@@ -120,7 +138,11 @@ static void describe_rotary(const qn_module *m, char *text, size_t size)
 }
 
 static const qn_module_type rotary_type = {
-    .name = "RotaryEmbedding", .forward = rotary, .describe = describe_rotary, .state_bytes = sizeof(qn_rope_options), .min_inputs = 1,
+    .name = "RotaryEmbedding",
+    .forward = rotary,
+    .describe = describe_rotary,
+    .state_bytes = sizeof(qn_rope_options),
+    .min_inputs = 1,
     .max_inputs = 2,
 };
 
@@ -138,12 +160,14 @@ qn_module *qn_nn_rotary(qn_context *c, const qn_rope_options *options)
 enum { UP, DOWN, GATE };
 
 typedef qn_tensor *(*activation_fn)(qn_tensor *x);
-#define ACTIVATION_FN(word, type_name, of_x) static qn_tensor *word##_of(qn_tensor *x) { return of_x; }
+#define ACTIVATION_FN(word, type_name, of_x) \
+    static qn_tensor *word##_of(qn_tensor *x) { return of_x; }
 QN_ACTIVATION_ROWS(ACTIVATION_FN)
 
 static activation_fn activation_named(const char *name)
 {
-#define ACTIVATION_FIND(word, type_name, of_x) if (strcmp(name, #word) == 0) return word##_of;
+#define ACTIVATION_FIND(word, type_name, of_x) \
+    if (strcmp(name, #word) == 0) return word##_of;
     QN_ACTIVATION_ROWS(ACTIVATION_FIND)
     return NULL;
 }
@@ -170,7 +194,9 @@ static qn_tensor *feed_forward(qn_module *m, qn_tensor *const *x, int n)
     return h != NULL ? qn_module_forward(m->children[DOWN].module, h) : NULL;
 }
 
-static const qn_module_type ffn_type = {.name = "FeedForward", .forward = feed_forward, .state_bytes = sizeof(ffn_state)};
+static const qn_module_type ffn_type = {.name = "FeedForward",
+                                        .forward = feed_forward,
+                                        .state_bytes = sizeof(ffn_state)};
 
 qn_module *qn_nn_feed_forward(qn_context *c, const qn_ffn_options *options)
 {
@@ -181,7 +207,8 @@ qn_module *qn_nn_feed_forward(qn_context *c, const qn_ffn_options *options)
     char quoted[64];
     if (!qn__sizes_fit(c, "FeedForward", (const int64_t[]){o->dim, o->hidden}, 2)) return NULL;
     if (activation == NULL || !(o->dropout_p >= 0 && o->dropout_p <= 1)) {
-        (void)qn_context_fail(c, QN_STATUS_invalid, "FeedForward: activation \"%s\"%s, dropout %g", qn__str_quote(quoted, sizeof quoted, name, strlen(name)),
+        (void)qn_context_fail(c, QN_STATUS_invalid, "FeedForward: activation \"%s\"%s, dropout %g",
+                              qn__str_quote(quoted, sizeof quoted, name, strlen(name)),
                               activation == NULL ? " is not known" : "", o->dropout_p);
         return NULL;
     }

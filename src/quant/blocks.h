@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/blocks.h -- how the block formats lie in memory: one struct a block dtype, named after its row. All are packed, so
- * that a pointer to one needs no alignment; all fields are little-endian, as in a GGUF file. `d`, `dmin` and `m` are binary16.
+/* src/quant/blocks.h -- how the block formats lie in memory: one struct a block dtype, named after its row. All are
+ * packed, so that a pointer to one needs no alignment; all fields are little-endian, as in a GGUF file. `d`, `dmin` and
+ * `m` are binary16.
  *
  * Sizes and fields: the ggml type table, which the GGUF specification refers to. */
 #ifndef QN_QUANT_BLOCKS_H
@@ -14,40 +15,162 @@
 
 #define QN_BLOCK(name) typedef struct __attribute__((packed)) qn_block_##name
 
-/* ---- one scale for 32 elements; element j and j + 16 share a byte of qs, the lower one in the low nibble --------------- */
+/* ---- one scale for 32 elements; element j and j + 16 share a byte of qs, the lower one in the low nibble --- */
 
-QN_BLOCK(Q4_0) { uint16_t d; uint8_t qs[16]; } qn_block_Q4_0;                             /* d (q - 8) */
-QN_BLOCK(Q4_1) { uint16_t d, m; uint8_t qs[16]; } qn_block_Q4_1;                          /* d q + m */
-QN_BLOCK(Q5_0) { uint16_t d; uint32_t qh; uint8_t qs[16]; } qn_block_Q5_0;                /* d (q - 16), bit j of qh tops q[j] */
-QN_BLOCK(Q5_1) { uint16_t d, m; uint32_t qh; uint8_t qs[16]; } qn_block_Q5_1;             /* d q + m */
-QN_BLOCK(Q8_0) { uint16_t d; int8_t qs[32]; } qn_block_Q8_0;                              /* d q */
-QN_BLOCK(IQ4_NL) { uint16_t d; uint8_t qs[16]; } qn_block_IQ4_NL;                         /* d qn__iq4_values[q] */
-QN_BLOCK(MXFP4) { uint8_t e; uint8_t qs[16]; } qn_block_MXFP4;                            /* 2^(e-128) qn__fp4_values[q] */
+QN_BLOCK(Q4_0)
+{
+    uint16_t d;
+    uint8_t qs[16];
+}
+qn_block_Q4_0; /* d (q - 8) */
+QN_BLOCK(Q4_1)
+{
+    uint16_t d, m;
+    uint8_t qs[16];
+}
+qn_block_Q4_1; /* d q + m */
+/* d (q - 16), bit j of qh tops q[j] */
+QN_BLOCK(Q5_0)
+{
+    uint16_t d;
+    uint32_t qh;
+    uint8_t qs[16];
+}
+qn_block_Q5_0;
+QN_BLOCK(Q5_1)
+{
+    uint16_t d, m;
+    uint32_t qh;
+    uint8_t qs[16];
+}
+qn_block_Q5_1; /* d q + m */
+QN_BLOCK(Q8_0)
+{
+    uint16_t d;
+    int8_t qs[32];
+}
+qn_block_Q8_0; /* d q */
+QN_BLOCK(IQ4_NL)
+{
+    uint16_t d;
+    uint8_t qs[16];
+}
+qn_block_IQ4_NL; /* d qn__iq4_values[q] */
+/* 2^(e-128) qn__fp4_values[q] */
+QN_BLOCK(MXFP4)
+{
+    uint8_t e;
+    uint8_t qs[16];
+}
+qn_block_MXFP4;
 
-/* ---- four scales for 64 elements --------------------------------------------------------------------------------------- */
+/* ---- four scales for 64 elements ------------------------------------------------------------- */
 
-QN_BLOCK(NVFP4) { uint8_t d[4]; uint8_t qs[32]; } qn_block_NVFP4;                         /* d: UE4M3, one for 16 elements */
+/* d: UE4M3, one for 16 elements */
+QN_BLOCK(NVFP4)
+{
+    uint8_t d[4];
+    uint8_t qs[32];
+}
+qn_block_NVFP4;
 
-/* ---- super-blocks of 256 elements: sub-blocks have integer scales (and minima) that d (and dmin) multiply ---------------- */
+/* ---- super-blocks of 256 elements: sub-blocks have integer scales (and minima) that d (and dmin) multiply --- */
 
-QN_BLOCK(Q2_K) { uint8_t scales[16], qs[64]; uint16_t d, dmin; } qn_block_Q2_K;           /* d (sc & 15) q - dmin (sc >> 4) */
-QN_BLOCK(Q3_K) { uint8_t hmask[32], qs[64], scales[12]; uint16_t d; } qn_block_Q3_K;      /* d (sc - 32) (q - 4) */
-QN_BLOCK(Q4_K) { uint16_t d, dmin; uint8_t scales[12], qs[128]; } qn_block_Q4_K;          /* d sc q - dmin m */
-QN_BLOCK(Q5_K) { uint16_t d, dmin; uint8_t scales[12], qh[32], qs[128]; } qn_block_Q5_K;  /* d sc q - dmin m */
-QN_BLOCK(Q6_K) { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; } qn_block_Q6_K; /* d sc (q - 32) */
-QN_BLOCK(IQ4_XS) { uint16_t d, scales_h; uint8_t scales_l[4], qs[128]; } qn_block_IQ4_XS; /* d (sc - 32) qn__iq4_values[q] */
-QN_BLOCK(TQ1_0) { uint8_t qs[48], qh[4]; uint16_t d; } qn_block_TQ1_0;                    /* d (q - 1), 5 trits to a byte */
-QN_BLOCK(TQ2_0) { uint8_t qs[64]; uint16_t d; } qn_block_TQ2_0;                           /* d (q - 1) */
+/* d (sc & 15) q - dmin (sc >> 4) */
+QN_BLOCK(Q2_K)
+{
+    uint8_t scales[16], qs[64];
+    uint16_t d, dmin;
+}
+qn_block_Q2_K;
+QN_BLOCK(Q3_K)
+{
+    uint8_t hmask[32], qs[64], scales[12];
+    uint16_t d;
+}
+qn_block_Q3_K; /* d (sc - 32) (q - 4) */
+QN_BLOCK(Q4_K)
+{
+    uint16_t d, dmin;
+    uint8_t scales[12], qs[128];
+}
+qn_block_Q4_K; /* d sc q - dmin m */
+QN_BLOCK(Q5_K)
+{
+    uint16_t d, dmin;
+    uint8_t scales[12], qh[32], qs[128];
+}
+qn_block_Q5_K; /* d sc q - dmin m */
+QN_BLOCK(Q6_K)
+{
+    uint8_t ql[128], qh[64];
+    int8_t scales[16];
+    uint16_t d;
+}
+qn_block_Q6_K; /* d sc (q - 32) */
+/* d (sc - 32) qn__iq4_values[q] */
+QN_BLOCK(IQ4_XS)
+{
+    uint16_t d, scales_h;
+    uint8_t scales_l[4], qs[128];
+}
+qn_block_IQ4_XS;
+/* d (q - 1), 5 trits to a byte */
+QN_BLOCK(TQ1_0)
+{
+    uint8_t qs[48], qh[4];
+    uint16_t d;
+}
+qn_block_TQ1_0;
+QN_BLOCK(TQ2_0)
+{
+    uint8_t qs[64];
+    uint16_t d;
+}
+qn_block_TQ2_0; /* d (q - 1) */
 
-/* ---- super-blocks that index a grid of vectors (iq_grids.h) --------------------------------------------------------------- */
+/* ---- super-blocks that index a grid of vectors (iq_grids.h) ---------------------------------- */
 
-QN_BLOCK(IQ2_XXS) { uint16_t d, qs[32]; } qn_block_IQ2_XXS;
-QN_BLOCK(IQ2_XS) { uint16_t d, qs[32]; uint8_t scales[8]; } qn_block_IQ2_XS;
-QN_BLOCK(IQ2_S) { uint16_t d; uint8_t qs[32], signs[32], qh[8], scales[8]; } qn_block_IQ2_S;
-QN_BLOCK(IQ3_XXS) { uint16_t d; uint8_t qs[64]; uint32_t scales_signs[8]; } qn_block_IQ3_XXS;
-QN_BLOCK(IQ3_S) { uint16_t d; uint8_t qs[64], qh[8], signs[32], scales[4]; } qn_block_IQ3_S;
-QN_BLOCK(IQ1_S) { uint16_t d; uint8_t qs[32]; uint16_t qh[8]; } qn_block_IQ1_S;
-QN_BLOCK(IQ1_M) { uint8_t qs[32], qh[16]; uint16_t scales[4]; } qn_block_IQ1_M;
+QN_BLOCK(IQ2_XXS) { uint16_t d, qs[32]; }
+qn_block_IQ2_XXS;
+QN_BLOCK(IQ2_XS)
+{
+    uint16_t d, qs[32];
+    uint8_t scales[8];
+}
+qn_block_IQ2_XS;
+QN_BLOCK(IQ2_S)
+{
+    uint16_t d;
+    uint8_t qs[32], signs[32], qh[8], scales[8];
+}
+qn_block_IQ2_S;
+QN_BLOCK(IQ3_XXS)
+{
+    uint16_t d;
+    uint8_t qs[64];
+    uint32_t scales_signs[8];
+}
+qn_block_IQ3_XXS;
+QN_BLOCK(IQ3_S)
+{
+    uint16_t d;
+    uint8_t qs[64], qh[8], signs[32], scales[4];
+}
+qn_block_IQ3_S;
+QN_BLOCK(IQ1_S)
+{
+    uint16_t d;
+    uint8_t qs[32];
+    uint16_t qh[8];
+}
+qn_block_IQ1_S;
+QN_BLOCK(IQ1_M)
+{
+    uint8_t qs[32], qh[16];
+    uint16_t scales[4];
+}
+qn_block_IQ1_M;
 
 #define QN_BLOCK_SIZE_real(name, bytes)
 #define QN_BLOCK_SIZE_integer(name, bytes)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/fp4.c -- MXFP4: 32 elements of E2M1 under a power of two (OCP microscaling formats 1.0); NVFP4: 64 elements of E2M1,
- * an unsigned E4M3 scale for every 16. The tables hold twice the value of E2M1, so scales are halved where they are decoded. */
+/* src/quant/fp4.c -- MXFP4: 32 elements of E2M1 under a power of two (OCP microscaling formats 1.0); NVFP4: 64 elements
+ * of E2M1, an unsigned E4M3 scale for every 16. The tables hold twice the value of E2M1, so scales are halved where
+ * they are decoded. */
 #include "quant/blocks.h"
 #include "quant/lanes.h"
 #include "quant/quant.h"
@@ -35,7 +36,7 @@ static void unpack_nibbles(const uint8_t *qs, int n_bytes, float scale, float *d
     }
 }
 
-/* ---- packing, four groups with a scale of their own at a time ------------------------------------------------------------ */
+/* ---- packing, four groups with a scale of their own at a time -------------------------------- */
 
 static const qn_codes codes = {-12, 12, QN_CODE_fp4};
 #define GROUP_MAX 32
@@ -44,7 +45,7 @@ typedef struct groups {
     qn_lanes a;
     qn_lane x[GROUP_MAX], w[GROUP_MAX], q[GROUP_MAX]; /* q: twice the value of the code */
     qn_lane err;
-    int scale[QN_LANES];                              /* whatever the format numbers its scales with */
+    int scale[QN_LANES]; /* whatever the format numbers its scales with */
 } groups;
 
 static void load(groups *g, int n, int count, const float *x, const float *importance)
@@ -83,7 +84,8 @@ static void put_nibbles(uint8_t *qs, const groups *g, int lane)
 {
     const int n_bytes = g->a.n / 2;
 
-    for (int j = 0; j < n_bytes; j++) qs[j] = (uint8_t)(index_of(g->q[j][lane]) | index_of(g->q[j + n_bytes][lane]) << 4);
+    for (int j = 0; j < n_bytes; j++)
+        qs[j] = (uint8_t)(index_of(g->q[j][lane]) | index_of(g->q[j + n_bytes][lane]) << 4);
 }
 
 static float largest_magnitude(const float *x, int n)
@@ -94,14 +96,16 @@ static float largest_magnitude(const float *x, int n)
     return a;
 }
 
-/* ---- MXFP4 --------------------------------------------------------------------------------------------------------------- */
+/* ---- MXFP4 ----------------------------------------------------------------------------------- */
 
 static void mxfp4_unpack(const void *src, float *dst, int64_t n)
 {
-    for (const qn_block_MXFP4 *b = src; n > 0; b++, n -= 32, dst += 32) unpack_nibbles(b->qs, 16, qn__e8m0_half(b->e), dst);
+    for (const qn_block_MXFP4 *b = src; n > 0; b++, n -= 32, dst += 32)
+        unpack_nibbles(b->qs, 16, qn__e8m0_half(b->e), dst);
 }
 
-/* The exponent that puts the largest magnitude between 4 and 8, where 6 is the last value; 0 for a block that is next to 0. */
+/* The exponent that puts the largest magnitude between 4 and 8, where 6 is the last value; 0 for a block that is next
+ * to 0. */
 static int usual_exponent(const float *x)
 {
     const float a = largest_magnitude(x, 32);
@@ -112,8 +116,8 @@ static int usual_exponent(const float *x)
     return exponent - 3 + 127;
 }
 
-/* A block is scaled by its usual exponent first, exactly; then that, twice it and half of it are tried. 252 is the last under
- * which 6 is finite. */
+/* A block is scaled by its usual exponent first, exactly; then that, twice it and half of it are tried. 252 is the last
+ * under which 6 is finite. */
 static void mxfp4_pack_blocks(qn_block_MXFP4 *b, int count, const float *src, const float *importance)
 {
     static const int steps[] = {0, 1, -1};
@@ -152,7 +156,7 @@ static void mxfp4_pack(const float *src, void *dst, int64_t n, const float *impo
     }
 }
 
-/* ---- NVFP4 --------------------------------------------------------------------------------------------------------------- */
+/* ---- NVFP4 ----------------------------------------------------------------------------------- */
 
 static void nvfp4_unpack(const void *src, float *dst, int64_t n)
 {

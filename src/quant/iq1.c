@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/iq1.c -- IQ1_S, IQ1_M: groups of 8 elements are an entry of a grid of -1, 0, 1 (11 bits of index), moved by 1/8 up
- * or down, times d (1 + 2 scale) with a scale of 3 bits. Unpacking only. */
+/* src/quant/iq1.c -- IQ1_S, IQ1_M: groups of 8 elements are an entry of a grid of -1, 0, 1 (11 bits of index), moved by
+ * 1/8 up or down, times d (1 + 2 scale) with a scale of 3 bits. Unpacking only. */
 #include "quant/blocks.h"
 #include "quant/iq_grids.h"
 #include "quant/quant.h"
@@ -26,13 +26,13 @@ static void iq1_s_unpack(const void *src, float *dst, int64_t n)
     }
 }
 
-/* A nibble of qh serves a group: 3 bits of index, 1 for the move. scales[s] holds four 3-bit scales, each for 16 elements, under
- * four bits of d, which has no field of its own. */
+/* A nibble of qh serves a group: 3 bits of index, 1 for the move. scales[s] holds four 3-bit scales, each for 16
+ * elements, under four bits of d, which has no field of its own. */
 static void iq1_m_unpack(const void *src, float *dst, int64_t n)
 {
     for (const qn_block_IQ1_M *b = src; n > 0; b++, n -= 256) {
-        const float d = qn__f16_to_f32((uint16_t)(b->scales[0] >> 12 | (b->scales[1] >> 12) << 4 | (b->scales[2] >> 12) << 8 |
-                                                  (b->scales[3] >> 12) << 12));
+        const float d = qn__f16_to_f32((uint16_t)(b->scales[0] >> 12 | (b->scales[1] >> 12) << 4 |
+                                                  (b->scales[2] >> 12) << 8 | (b->scales[3] >> 12) << 12));
 
         for (int g = 0; g < 32; g++, dst += 8) {
             const unsigned qh = b->qh[g / 2] >> 4 * (g % 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/iq2.c -- IQ2_XXS, IQ2_XS, IQ2_S: groups of 8 elements are an entry of a grid, eight signs and a 4-bit scale that 32
- * or 16 elements share; the value is d (scale + 1/2) / 4 times the grid's. Unpacking only: packing is a search through a
- * grid's neighbourhoods that nothing here does yet better than the K formats of that size. */
+/* src/quant/iq2.c -- IQ2_XXS, IQ2_XS, IQ2_S: groups of 8 elements are an entry of a grid, eight signs and a 4-bit scale
+ * that 32 or 16 elements share; the value is d (scale + 1/2) / 4 times the grid's. Unpacking only: packing is a search
+ * through a grid's neighbourhoods that nothing here does yet better than the K formats of that size. */
 #include "quant/blocks.h"
 #include "quant/iq_grids.h"
 #include "quant/quant.h"
@@ -14,10 +14,7 @@ static void group(float *y, float scale, unsigned entry, unsigned signs)
     }
 }
 
-static float sub_scale(float d, unsigned code)
-{
-    return d * (0.5f + (float)(code & 15)) * 0.25f;
-}
+static float sub_scale(float d, unsigned code) { return d * (0.5f + (float)(code & 15)) * 0.25f; }
 
 /* 32 elements take 64 bits: four grid indices of 8 bits, four times 7 signs, the scale. */
 static void iq2_xxs_unpack(const void *src, float *dst, int64_t n)

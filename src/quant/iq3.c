@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/iq3.c -- IQ3_XXS, IQ3_S: groups of 4 elements are an entry of a grid; 32 elements share a 4-bit scale. The value is
- * d (scale + 1/2) / 2 times the grid's for XXS, d (1 + 2 scale) times the grid's for S. Unpacking only. */
+/* src/quant/iq3.c -- IQ3_XXS, IQ3_S: groups of 4 elements are an entry of a grid; 32 elements share a 4-bit scale. The
+ * value is d (scale + 1/2) / 2 times the grid's for XXS, d (1 + 2 scale) times the grid's for S. Unpacking only. */
 #include "quant/blocks.h"
 #include "quant/iq_grids.h"
 #include "quant/quant.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/iq4.c -- IQ4_NL: 32 elements, d v[q] with sixteen uneven levels v; IQ4_XS: 8 sub-blocks of 32, d (sc - 32) v[q] with
- * 6-bit sc, four bits in scales_l and two in scales_h. Elements j and j + 16 share a byte. */
+/* src/quant/iq4.c -- IQ4_NL: 32 elements, d v[q] with sixteen uneven levels v; IQ4_XS: 8 sub-blocks of 32, d (sc - 32)
+ * v[q] with 6-bit sc, four bits in scales_l and two in scales_h. Elements j and j + 16 share a byte. */
 #include "quant/blocks.h"
 #include "quant/plain.h"
 #include "quant/quant.h"
@@ -33,7 +33,9 @@ static void put_32(uint8_t *qs, const int8_t *levels)
     for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(index_of(levels[j]) | index_of(levels[j + 16]) << 4);
 }
 
+/* clang-format off */
 #define CODES {-127, 113, QN_CODE_iq4}
+/* clang-format on */
 
 static void iq4_nl_unpack(const void *src, float *dst, int64_t n)
 {
@@ -52,8 +54,12 @@ static void iq4_nl_put(void *block, uint16_t d, uint16_t m, const int8_t *q)
 static void iq4_nl_pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_plain_spec spec = {
-        .n = 32, .block_bytes = sizeof(qn_block_IQ4_NL), .codes = CODES,
-        .affine = false, .starts = &qn__starts_levels, .put = iq4_nl_put,
+        .n = 32,
+        .block_bytes = sizeof(qn_block_IQ4_NL),
+        .codes = CODES,
+        .affine = false,
+        .starts = &qn__starts_levels,
+        .put = iq4_nl_put,
     };
 
     qn__plain_pack(&spec, src, dst, n, importance);
@@ -90,8 +96,14 @@ static void iq4_xs_put(void *block, const qn_super_packed *p)
 static void iq4_xs_pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_super_spec spec = {
-        .sub = 32, .block_bytes = sizeof(qn_block_IQ4_XS), .codes = CODES, .scale_lo = -32, .scale_hi = 31,
-        .affine = false, .starts = &qn__starts_levels, .put = iq4_xs_put,
+        .sub = 32,
+        .block_bytes = sizeof(qn_block_IQ4_XS),
+        .codes = CODES,
+        .scale_lo = -32,
+        .scale_hi = 31,
+        .affine = false,
+        .starts = &qn__starts_levels,
+        .put = iq4_xs_put,
     };
 
     qn__super_pack(&spec, src, dst, n, importance);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/lanes.c -- see lanes.h. The searches sum errors from residuals in units of a code, e = x/s - q, where |e| is at most
- * 1/2 unless clipped: the least-squares refit of s to the codes then loses nothing to cancellation. */
+/* src/quant/lanes.c -- see lanes.h. The searches sum errors from residuals in units of a code, e = x/s - q, where |e|
+ * is at most 1/2 unless clipped: the least-squares refit of s to the codes then loses nothing to cancellation. */
 #include "quant/lanes.h"
 
 #include <stddef.h>
@@ -12,16 +12,18 @@
 
 #define EACH_LANE(l) for (int l = 0; l < QN_LANES; l++)
 
-/* Largest magnitude that is told apart: no format with a binary16 scale reaches 2^28. Keeps squares and their sums finite. */
-#define LARGEST 0x1p40f
+/* Largest magnitude that is told apart: no format with a binary16 scale reaches 2^28. Keeps squares and their sums
+ * finite. */
+#define LARGEST      0x1p40f
 /* Magnitudes and scales that count as zero: binary16 ends at 2^-24. Keeps their reciprocals finite. */
-#define TINY 0x1p-60f
+#define TINY         0x1p-60f
 /* A candidate must be better than this share of the best so far: keeps ties, and noise between ties, with the first. */
-#define BETTER 0.999999f
-/* What a refit takes from an error is only known to this share of it: no refit is better than a start that was exact. */
-#define NOISE 1e-6f
+#define BETTER       0.999999f
+/* What a refit takes from an error is only known to this share of it: no refit is better than a start that was exact.
+ */
+#define NOISE        1e-6f
 /* Rounds of "codes for the scale, scale for the codes" after the best start; a third gains less than 0.1 %. */
-#define N_REFITS 2
+#define N_REFITS     2
 
 /* Each is one instruction; gcc finds it in the loop only where the mood takes it. */
 static inline qn_lane lane_max(qn_lane a, qn_lane b)
@@ -51,10 +53,7 @@ static inline qn_lane lane_select(qn_lane_int mask, qn_lane yes, qn_lane no)
     return (qn_lane)((mask & (qn_lane_int)yes) | (~mask & (qn_lane_int)no));
 }
 
-static inline qn_lane lane_all(float v)
-{
-    return (qn_lane){v, v, v, v};
-}
+static inline qn_lane lane_all(float v) { return (qn_lane){v, v, v, v}; }
 
 void qn__lanes_load(qn_lane *x, int n, int n_groups, const float *src)
 {
@@ -85,14 +84,14 @@ void qn__lanes_load_importance(qn_lane *w, int n, int n_groups, const float *imp
     }
 }
 
-/* ---- codes ------------------------------------------------------------------------------------------------------------- */
+/* ---- codes ----------------------------------------------------------------------------------- */
 
 /* The level of IQ4 that is nearest to k/2 - 127: midpoints of levels are whole or half numbers. */
 static const int8_t nearest_level[481] = {
-    [0 ... 22] = -127, [23 ... 66] = -104, [67 ... 105] = -83, [106 ... 139] = -65, [140 ... 169] = -49,
-    [170 ... 196] = -35, [197 ... 221] = -22, [222 ... 244] = -10, [245 ... 267] = 1, [268 ... 291] = 13,
-    [292 ... 316] = 25, [317 ... 344] = 38, [345 ... 375] = 53, [376 ... 411] = 69, [412 ... 455] = 89,
-    [456 ... 480] = 113,
+    [0 ... 22] = -127,   [23 ... 66] = -104,  [67 ... 105] = -83,  [106 ... 139] = -65,
+    [140 ... 169] = -49, [170 ... 196] = -35, [197 ... 221] = -22, [222 ... 244] = -10,
+    [245 ... 267] = 1,   [268 ... 291] = 13,  [292 ... 316] = 25,  [317 ... 344] = 38,
+    [345 ... 375] = 53,  [376 ... 411] = 69,  [412 ... 455] = 89,  [456 ... 480] = 113,
 };
 
 static inline qn_lane level_of(qn_lane t)
@@ -104,10 +103,7 @@ static inline qn_lane level_of(qn_lane t)
 }
 
 /* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, for |t| < 2^22. */
-static inline qn_lane round_lane(qn_lane t)
-{
-    return (t + 12582912.0f) - 12582912.0f;
-}
+static inline qn_lane round_lane(qn_lane t) { return (t + 12582912.0f) - 12582912.0f; }
 
 /* 0 to 4 in steps of 1, to 8 in steps of 2, to 12 in steps of 4, and the same below 0. */
 static inline qn_lane fp4_of(qn_lane t)
@@ -124,7 +120,8 @@ static inline qn_lane code_of(qn_lane t, qn_codes codes, qn_code_kind kind)
     return kind == QN_CODE_iq4 ? level_of(t) : kind == QN_CODE_fp4 ? fp4_of(t) : round_lane(t);
 }
 
-static inline qn_residuals residuals(const qn_lanes *a, qn_codes codes, qn_code_kind kind, qn_lane s, qn_lane o, qn_lane *q)
+static inline qn_residuals residuals(const qn_lanes *a, qn_codes codes, qn_code_kind kind, qn_lane s, qn_lane o,
+                                     qn_lane *q)
 {
     const qn_lane inv = lane_select((s > TINY) | (s < -TINY), 1 / s, lane_all(0));
     qn_residuals r = {0};
@@ -149,7 +146,7 @@ qn_residuals qn__lanes_residuals(const qn_lanes *a, qn_codes codes, qn_lane s, q
     return residuals(a, codes, QN_CODE_integer, s, o, q);
 }
 
-/* ---- searches ---------------------------------------------------------------------------------------------------------- */
+/* ---- searches -------------------------------------------------------------------------------- */
 
 typedef struct fit {
     qn_lane s, o, err;
@@ -208,10 +205,7 @@ float qn__code_from_end(qn_codes codes, int j)
     return -codes.lo > codes.hi ? codes.lo + (float)j : codes.hi - (float)j;
 }
 
-qn_lane qn__lanes_plain_scale(const qn_lanes *a, qn_codes codes, float code)
-{
-    return find_extreme(a, codes) / code;
-}
+qn_lane qn__lanes_plain_scale(const qn_lanes *a, qn_codes codes, float code) { return find_extreme(a, codes) / code; }
 
 /* Where codes of an affine group begin and end: at 0, if that is as far as the offset may go. */
 static inline range find_affine_range(const qn_lanes *a, bool below)
@@ -235,20 +229,24 @@ qn_lane qn__lanes_fit_scale(const qn_lanes *a, qn_codes codes, const qn_starts *
 
     for (int k = 0; k < starts->n + N_REFITS; k++) {
         const qn_lane inv = lane_select(zero, lane_all(1), k < starts->n ? starts->at[k].codes / ext : 1 / best.s);
-        if (codes.kind == QN_CODE_iq4) keep_better(&best, scale_pass(a, codes, QN_CODE_iq4, inv));
-        else keep_better(&best, scale_pass(a, codes, QN_CODE_integer, inv));
+        if (codes.kind == QN_CODE_iq4)
+            keep_better(&best, scale_pass(a, codes, QN_CODE_iq4, inv));
+        else
+            keep_better(&best, scale_pass(a, codes, QN_CODE_integer, inv));
     }
     return lane_select(zero, lane_all(0), best.s);
 }
 
-/* With codes taken at (x - o) * inv: the least-squares s and o for them. Where `below` forbids an o above 0, it becomes 0. */
+/* With codes taken at (x - o) * inv: the least-squares s and o for them. Where `below` forbids an o above 0, it becomes
+ * 0. */
 static inline fit affine_pass(const qn_lanes *a, qn_codes codes, qn_lane inv, qn_lane o, qn_lane sw, bool below)
 {
     const qn_code_kind kind = QN_CODE_integer; /* no format has uneven codes and a minimum */
     qn_lane se = {0}, ee = {0}, eq = {0}, sq = {0}, qq = {0};
 
     for (int i = 0; i < a->n; i++) {
-        const qn_lane t = (a->x[i] - o) * inv, q = code_of(t, codes, kind), e = t - q, we = a->w[i] * e, wq = a->w[i] * q;
+        const qn_lane t = (a->x[i] - o) * inv, q = code_of(t, codes, kind), e = t - q, we = a->w[i] * e,
+                      wq = a->w[i] * q;
         ee += we * e;
         se += we;
         eq += we * q;
@@ -256,7 +254,8 @@ static inline fit affine_pass(const qn_lanes *a, qn_codes codes, qn_lane inv, qn
         qq += wq * q;
     }
     const qn_lane unit = 1 / inv, det = sw * qq - sq * sq;
-    const qn_lane_int solvable = det > 1e-4f * sw * qq; /* det is known to 1e-6 of that; codes that are all alike give 0 */
+    /* det is known to 1e-6 of that; codes that are all alike give 0 */
+    const qn_lane_int solvable = det > 1e-4f * sw * qq;
     qn_lane slope = lane_select(solvable, (sw * eq - sq * se) / det, lane_all(0));
     qn_lane shift = lane_select(solvable, (qq * se - sq * eq) / det, se / sw);
     qn_lane err = ee - slope * eq - shift * se;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* src/quant/lanes.h -- the search for scales, four groups of elements at a time.
  *
- * A group is what shares one scale: a block, or a sub-block of a super-block. Four groups lie side by side, element i of each
- * in one vector x[i], so that no sum crosses lanes: the loops are vector code on any machine, and a result depends on nothing
- * but its own group. Every search minimises sum w (x - y)^2 over the codes and the scale at once. */
+ * A group is what shares one scale: a block, or a sub-block of a super-block. Four groups lie side by side, element i
+ * of each in one vector x[i], so that no sum crosses lanes: the loops are vector code on any machine, and a result
+ * depends on nothing but its own group. Every search minimises sum w (x - y)^2 over the codes and the scale at once. */
 #ifndef QN_QUANT_LANES_H
 #define QN_QUANT_LANES_H
 
@@ -22,8 +22,9 @@ typedef struct qn_lanes {
 
 /* Turns n_groups (1 to 4) groups of n consecutive elements into vectors; lanes left over are zeros. */
 void qn__lanes_load(qn_lane *x, int n, int n_groups, const float *src);
-/* The same for the importance of any number of groups, four after four, scaled so that the largest becomes 1: the largest of its
- * group or, with `joint`, because the groups share a super-block, of all. Where that is 0, or importance NULL, all are 1. */
+/* The same for the importance of any number of groups, four after four, scaled so that the largest becomes 1: the
+ * largest of its group or, with `joint`, because the groups share a super-block, of all. Where that is 0, or importance
+ * NULL, all are 1. */
 void qn__lanes_load_importance(qn_lane *w, int n, int n_groups, const float *importance, bool joint);
 
 /* What a code may be: an integer from lo to hi, one of the sixteen numbers of IQ4, or one of the fifteen of FP4. */
@@ -33,8 +34,8 @@ typedef struct qn_codes {
     qn_code_kind kind;
 } qn_codes;
 
-/* Where a search begins: the smallest value (affine) or 0 (scale) is put at code `shift`, and the largest value or magnitude
- * `codes` above it. The first is the usual one: ties go to it. Lists and how they were found: starts.c. */
+/* Where a search begins: the smallest value (affine) or 0 (scale) is put at code `shift`, and the largest value or
+ * magnitude `codes` above it. The first is the usual one: ties go to it. Lists and how they were found: starts.c. */
 typedef struct qn_start {
     float codes, shift;
 } qn_start;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/plain.c -- see plain.h. What the search finds is rounded to binary16, and every element gets the code that is
- * nearest under the rounded numbers. Where that rounding is much of the error, other scales are tried as well. */
+/* src/quant/plain.c -- see plain.h. What the search finds is rounded to binary16, and every element gets the code that
+ * is nearest under the rounded numbers. Where that rounding is much of the error, other scales are tried as well. */
 #include "quant/plain.h"
 
 #include "quant/quant.h"
@@ -8,12 +8,12 @@
 #define EACH_LANE(l) for (int l = 0; l < QN_LANES; l++)
 
 /* An error under this share of the energy is the scale's rounding (2^-12 of it at most), not the codes'. */
-#define EXACT 0x1p-18f
+#define EXACT        0x1p-18f
 /* Scales under this are subnormal in binary16 and lose bits; LSB is what they are multiples of. */
-#define COARSE 0x1p-14f
-#define LSB 0x1p-24f
+#define COARSE       0x1p-14f
+#define LSB          0x1p-24f
 /* Other codes for the largest magnitude that are tried when the scale's rounding matters. */
-#define N_ENDS 8
+#define N_ENDS       8
 
 typedef struct choice {
     qn_lane s, o, err;
@@ -39,7 +39,8 @@ static void settle(const qn_lanes *a, const qn_plain_spec *spec, qn_lane s, qn_l
 }
 
 /* In lanes where `allowed` is set. */
-static void try_scale(const qn_lanes *a, const qn_plain_spec *spec, qn_lane_int allowed, qn_lane s, qn_lane o, choice *best)
+static void try_scale(const qn_lanes *a, const qn_plain_spec *spec, qn_lane_int allowed, qn_lane s, qn_lane o,
+                      choice *best)
 {
     choice c;
 
@@ -114,8 +115,10 @@ void qn__plain_pack(const qn_plain_spec *spec, const float *src, void *dst, int6
 
         qn__lanes_load(x, spec->n, count, src + first * spec->n);
         qn__lanes_load_importance(w, spec->n, count, importance ? importance + first * spec->n : NULL, false);
-        if (spec->affine) fit_affine(&a, spec, &best);
-        else fit_scaled(&a, spec, &best);
+        if (spec->affine)
+            fit_affine(&a, spec, &best);
+        else
+            fit_scaled(&a, spec, &best);
         for (int l = 0; l < count; l++, block += spec->block_bytes) {
             for (int i = 0; i < spec->n; i++) q[i] = (int8_t)best.q[i][l];
             spec->put(block, qn__f32_to_f16(best.s[l]), qn__f32_to_f16(best.o[l]), q);

@@ -8,10 +8,10 @@
 #define QN_PLAIN_MAX 256
 
 typedef struct qn_plain_spec {
-    int n;            /* elements a block, at most QN_PLAIN_MAX */
+    int n; /* elements a block, at most QN_PLAIN_MAX */
     int block_bytes;
     qn_codes codes;
-    bool affine;      /* y = d q + m, else y = d q */
+    bool affine; /* y = d q + m, else y = d q */
     const qn_starts *starts;
     /* Writes one block; d and m are binary16, q are codes or the levels themselves. */
     void (*put)(void *block, uint16_t d, uint16_t m, const int8_t *q);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/q2_k.c -- Q2_K: 16 sub-blocks of 16, d sc q - dmin m with 2-bit q, 4-bit sc and m. Byte l of a half's 32 bytes of qs
- * holds elements l, l + 32, l + 64 and l + 96 of that half, the first in the lowest bits. */
+/* src/quant/q2_k.c -- Q2_K: 16 sub-blocks of 16, d sc q - dmin m with 2-bit q, 4-bit sc and m. Byte l of a half's 32
+ * bytes of qs holds elements l, l + 32, l + 64 and l + 96 of that half, the first in the lowest bits. */
 #include "quant/blocks.h"
 #include "quant/quant.h"
 #include "quant/starts.h"
@@ -37,8 +37,14 @@ static void put(void *block, const qn_super_packed *p)
 static void pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_super_spec spec = {
-        .sub = 16, .block_bytes = sizeof(qn_block_Q2_K), .codes = {0, 3, QN_CODE_integer}, .scale_lo = 0, .scale_hi = 15,
-        .affine = true, .starts = &qn__starts_affine_2, .put = put,
+        .sub = 16,
+        .block_bytes = sizeof(qn_block_Q2_K),
+        .codes = {0, 3, QN_CODE_integer},
+        .scale_lo = 0,
+        .scale_hi = 15,
+        .affine = true,
+        .starts = &qn__starts_affine_2,
+        .put = put,
     };
 
     qn__super_pack(&spec, src, dst, n, importance);

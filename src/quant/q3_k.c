@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/q3_k.c -- Q3_K: 16 sub-blocks of 16, d (sc - 32) (q - 4) with 3-bit q and 6-bit sc. qs is laid out as in Q2_K and
- * holds the low two bits; bit k of hmask[l] is the third bit of element 32 k + l. */
+/* src/quant/q3_k.c -- Q3_K: 16 sub-blocks of 16, d (sc - 32) (q - 4) with 3-bit q and 6-bit sc. qs is laid out as in
+ * Q2_K and holds the low two bits; bit k of hmask[l] is the third bit of element 32 k + l. */
 #include "quant/blocks.h"
 #include "quant/quant.h"
 #include "quant/starts.h"
@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* The low four bits of scales 0 to 7 lie in low nibbles, of 8 to 15 in high ones; the upper two bits in the last four bytes. */
+/* The low four bits of scales 0 to 7 lie in low nibbles, of 8 to 15 in high ones; the upper two bits in the last four
+ * bytes. */
 int qn__q3_k_scale(const uint8_t scales[12], int j)
 {
     const int low = j < 8 ? scales[j] & 15 : scales[j - 8] >> 4, high = scales[8 + j % 4] >> j / 4 * 2 & 3;
@@ -53,8 +54,14 @@ static void put(void *block, const qn_super_packed *p)
 static void pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_super_spec spec = {
-        .sub = 16, .block_bytes = sizeof(qn_block_Q3_K), .codes = {-4, 3, QN_CODE_integer}, .scale_lo = -32, .scale_hi = 31,
-        .affine = false, .starts = &qn__starts_scale_3, .put = put,
+        .sub = 16,
+        .block_bytes = sizeof(qn_block_Q3_K),
+        .codes = {-4, 3, QN_CODE_integer},
+        .scale_lo = -32,
+        .scale_hi = 31,
+        .affine = false,
+        .starts = &qn__starts_scale_3,
+        .put = put,
     };
 
     qn__super_pack(&spec, src, dst, n, importance);

@@ -29,8 +29,12 @@ static void put(void *block, uint16_t d, uint16_t m, const int8_t *q)
 static void pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_plain_spec spec = {
-        .n = 32, .block_bytes = sizeof(qn_block_Q4_1), .codes = {0, 15, QN_CODE_integer},
-        .affine = true, .starts = &qn__starts_affine_4, .put = put,
+        .n = 32,
+        .block_bytes = sizeof(qn_block_Q4_1),
+        .codes = {0, 15, QN_CODE_integer},
+        .affine = true,
+        .starts = &qn__starts_affine_4,
+        .put = put,
     };
 
     qn__plain_pack(&spec, src, dst, n, importance);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/q4_k.c -- Q4_K and Q5_K: 8 sub-blocks of 32, d sc q - dmin m with 6-bit sc and m. Two sub-blocks share 32 bytes of
- * qs, the first in the low nibbles; bit s of qh[l] is the fifth bit of element l of sub-block s. */
+/* src/quant/q4_k.c -- Q4_K and Q5_K: 8 sub-blocks of 32, d sc q - dmin m with 6-bit sc and m. Two sub-blocks share 32
+ * bytes of qs, the first in the low nibbles; bit s of qh[l] is the fifth bit of element l of sub-block s. */
 #include "quant/blocks.h"
 #include "quant/quant.h"
 #include "quant/starts.h"
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Sub-blocks 0 to 3 have their six bits in one byte; 4 to 7 have four bits in the last four bytes (scale low, minimum high) and
- * two above those of 0 to 3. */
+/* Sub-blocks 0 to 3 have their six bits in one byte; 4 to 7 have four bits in the last four bytes (scale low, minimum
+ * high) and two above those of 0 to 3. */
 void qn__k4_scale_min(const uint8_t scales[12], int j, int *scale, int *min)
 {
     if (j < 4) {
@@ -64,8 +64,14 @@ static void q4_k_put(void *block, const qn_super_packed *p)
 static void q4_k_pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_super_spec spec = {
-        .sub = 32, .block_bytes = sizeof(qn_block_Q4_K), .codes = {0, 15, QN_CODE_integer}, .scale_lo = 0, .scale_hi = 63,
-        .affine = true, .starts = &qn__starts_affine_4, .put = q4_k_put,
+        .sub = 32,
+        .block_bytes = sizeof(qn_block_Q4_K),
+        .codes = {0, 15, QN_CODE_integer},
+        .scale_lo = 0,
+        .scale_hi = 63,
+        .affine = true,
+        .starts = &qn__starts_affine_4,
+        .put = q4_k_put,
     };
 
     qn__super_pack(&spec, src, dst, n, importance);
@@ -105,8 +111,14 @@ static void q5_k_put(void *block, const qn_super_packed *p)
 static void q5_k_pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_super_spec spec = {
-        .sub = 32, .block_bytes = sizeof(qn_block_Q5_K), .codes = {0, 31, QN_CODE_integer}, .scale_lo = 0, .scale_hi = 63,
-        .affine = true, .starts = &qn__starts_affine_5, .put = q5_k_put,
+        .sub = 32,
+        .block_bytes = sizeof(qn_block_Q5_K),
+        .codes = {0, 31, QN_CODE_integer},
+        .scale_lo = 0,
+        .scale_hi = 63,
+        .affine = true,
+        .starts = &qn__starts_affine_5,
+        .put = q5_k_put,
     };
 
     qn__super_pack(&spec, src, dst, n, importance);

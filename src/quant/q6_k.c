@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/q6_k.c -- Q6_K: 16 sub-blocks of 16, d sc (q - 32) with 6-bit q and 8-bit sc. In each half of 128, the nibbles of
- * ql[l] are elements l and l + 64 for l < 64; byte l of qh's 32 has the upper two bits of l, l + 32, l + 64 and l + 96. */
+/* src/quant/q6_k.c -- Q6_K: 16 sub-blocks of 16, d sc (q - 32) with 6-bit q and 8-bit sc. In each half of 128, the
+ * nibbles of ql[l] are elements l and l + 64 for l < 64; byte l of qh's 32 has the upper two bits of l, l + 32, l + 64
+ * and l + 96. */
 #include "quant/blocks.h"
 #include "quant/quant.h"
 #include "quant/starts.h"
@@ -34,7 +35,8 @@ static void put(void *block, const qn_super_packed *p)
 
         for (int l = 0; l < 64; l++) ql[l] = (uint8_t)(((q[l] + 32) & 15) | (q[l + 64] + 32) << 4);
         for (int l = 0; l < 32; l++) {
-            const int a = (q[l] + 32) >> 4, c = (q[l + 32] + 32) >> 4, e = (q[l + 64] + 32) >> 4, g = (q[l + 96] + 32) >> 4;
+            const int a = (q[l] + 32) >> 4, c = (q[l + 32] + 32) >> 4, e = (q[l + 64] + 32) >> 4,
+                      g = (q[l + 96] + 32) >> 4;
             qh[l] = (uint8_t)(a | c << 2 | e << 4 | g << 6);
         }
     }
@@ -43,8 +45,14 @@ static void put(void *block, const qn_super_packed *p)
 static void pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_super_spec spec = {
-        .sub = 16, .block_bytes = sizeof(qn_block_Q6_K), .codes = {-32, 31, QN_CODE_integer}, .scale_lo = -128, .scale_hi = 127,
-        .affine = false, .starts = &qn__starts_scale_6, .put = put,
+        .sub = 16,
+        .block_bytes = sizeof(qn_block_Q6_K),
+        .codes = {-32, 31, QN_CODE_integer},
+        .scale_lo = -128,
+        .scale_hi = 127,
+        .affine = false,
+        .starts = &qn__starts_scale_6,
+        .put = put,
     };
 
     qn__super_pack(&spec, src, dst, n, importance);

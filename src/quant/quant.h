@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/quant.h -- block formats: one row a dtype, one file a format family. Rows come from QN_DTYPE_ROWS, so a dtype of
- * class real or block without an unpack function does not link. */
+/* src/quant/quant.h -- block formats: one row a dtype, one file a format family. Rows come from QN_DTYPE_ROWS, so a
+ * dtype of class real or block without an unpack function does not link. */
 #ifndef QN_QUANT_H
 #define QN_QUANT_H
 
@@ -18,7 +18,7 @@ typedef struct qn_quant_row {
 /* Never NULL: a dtype that is out of range, integer or boolean gives an empty row. */
 const qn_quant_row *qn__quant_get(qn_dtype dtype);
 
-#define QN_QUANT_EXTERN_real(name) extern const qn_quant_row qn__quant_##name;
+#define QN_QUANT_EXTERN_real(name)  extern const qn_quant_row qn__quant_##name;
 #define QN_QUANT_EXTERN_block(name) extern const qn_quant_row qn__quant_##name;
 #define QN_QUANT_EXTERN_integer(name)
 #define QN_QUANT_EXTERN_boolean(name)

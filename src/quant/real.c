@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/real.c -- the scalar formats. binary16 and bfloat16 convert in integer arithmetic, so that neither the rounding
- * mode nor flush-to-zero nor the machine's own instructions change a bit. The results equal those of F16C: round to nearest
- * even, subnormals kept, overflow to infinity, a NaN keeps its sign and the top of its payload and comes out quiet (widening
- * bfloat16 is a shift and keeps every bit). Elements need no alignment, hence the copies. */
+/* src/quant/real.c -- the scalar formats. binary16 and bfloat16 convert in integer arithmetic, so that neither the
+ * rounding mode nor flush-to-zero nor the machine's own instructions change a bit. The results equal those of F16C:
+ * round to nearest even, subnormals kept, overflow to infinity, a NaN keeps its sign and the top of its payload and
+ * comes out quiet (widening bfloat16 is a shift and keeps every bit). Elements need no alignment, hence the copies. */
 #include "quant/quant.h"
 
 #include <string.h>
@@ -25,9 +25,9 @@ static inline float float_of(uint32_t u)
 static inline float f16_to_f32(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, em = h & 0x7fff;
-    const uint32_t normal = (em << 13) + (112u << 23);                          /* exponent bias 15 to 127 */
+    const uint32_t normal = (em << 13) + (112u << 23); /* exponent bias 15 to 127 */
     const uint32_t special = (em << 13) | 0x7f800000 | (em > 0x7c00 ? 0x400000 : 0);
-    const uint32_t subnormal = bits_of((float)(int32_t)em * 0x1p-24f);          /* a small integer: exact */
+    const uint32_t subnormal = bits_of((float)(int32_t)em * 0x1p-24f); /* a small integer: exact */
 
     return float_of(sign | (em < 0x400 ? subnormal : em < 0x7c00 ? normal : special));
 }
@@ -38,9 +38,10 @@ static inline uint16_t f32_to_f16(float f)
     const uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
 
     if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
-    if (a >= 0x477ff000) return sign | 0x7c00;                                  /* 65520 is the first to round to infinity */
+    /* 65520 is the first to round to infinity */
+    if (a >= 0x477ff000) return sign | 0x7c00;
     if (a >= 0x38800000) return (uint16_t)(sign | ((a - (112u << 23) + 0xfff + (a >> 13 & 1)) >> 13));
-    if (a < 0x33000000) return sign;                                            /* under 2^-25 */
+    if (a < 0x33000000) return sign; /* under 2^-25 */
 
     /* Subnormal: the significand in units of 2^-24, with the bits shifted out deciding the rounding. */
     const uint32_t shift = 126 - (a >> 23), m = (a & 0x7fffff) | 0x800000;
@@ -48,10 +49,7 @@ static inline uint16_t f32_to_f16(float f)
     return (uint16_t)(sign | (whole + (rest > half || (rest == half && (whole & 1)))));
 }
 
-static inline float bf16_to_f32(uint16_t h)
-{
-    return float_of((uint32_t)h << 16);
-}
+static inline float bf16_to_f32(uint16_t h) { return float_of((uint32_t)h << 16); }
 
 static inline uint16_t f32_to_bf16(float f)
 {
@@ -61,25 +59,13 @@ static inline uint16_t f32_to_bf16(float f)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-float qn__f16_to_f32(uint16_t h)
-{
-    return f16_to_f32(h);
-}
+float qn__f16_to_f32(uint16_t h) { return f16_to_f32(h); }
 
-uint16_t qn__f32_to_f16(float f)
-{
-    return f32_to_f16(f);
-}
+uint16_t qn__f32_to_f16(float f) { return f32_to_f16(f); }
 
-float qn__bf16_to_f32(uint16_t h)
-{
-    return bf16_to_f32(h);
-}
+float qn__bf16_to_f32(uint16_t h) { return bf16_to_f32(h); }
 
-uint16_t qn__f32_to_bf16(float f)
-{
-    return f32_to_bf16(f);
-}
+uint16_t qn__f32_to_bf16(float f) { return f32_to_bf16(f); }
 
 /* Every element is rounded by itself: importance has nothing to steer. */
 #define SCALAR_ROW(name, type, widen, narrow) \
@@ -103,7 +89,9 @@ uint16_t qn__f32_to_bf16(float f)
     } \
     const qn_quant_row qn__quant_##name = {name##_unpack, name##_pack};
 
+/* clang-format off */
 SCALAR_ROW(F32, float, , )
 SCALAR_ROW(F16, uint16_t, f16_to_f32, f32_to_f16)
 SCALAR_ROW(BF16, uint16_t, bf16_to_f32, f32_to_bf16)
 SCALAR_ROW(F64, double, (float), (double))
+/* clang-format on */

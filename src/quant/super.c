@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/super.c -- see super.h. Sub-blocks are fitted on their own first (lanes.h); then d, or d and dmin, are chosen so
- * that rounding the scales costs least, every element gets the code that is nearest under what is stored, the scales'
- * neighbours are tried, and d and dmin are fitted again to all codes. The least error seen wins: no step makes it worse. */
+/* src/quant/super.c -- see super.h. Sub-blocks are fitted on their own first (lanes.h); then d, or d and dmin, are
+ * chosen so that rounding the scales costs least, every element gets the code that is nearest under what is stored, the
+ * scales' neighbours are tried, and d and dmin are fitted again to all codes. The least error seen wins: no step makes
+ * it worse. */
 #include "quant/super.h"
 
 #include "quant/quant.h"
 
 #define EACH_LANE(l) for (int l = 0; l < QN_LANES; l++)
-#define MAX_QUADS 4 /* 16 sub-blocks, four side by side */
+#define MAX_QUADS    4 /* 16 sub-blocks, four side by side */
 
-/* Places for the largest scale, at the largest code and under it by this share of it or, where one scale is like the other, by
- * whole codes: one of the places suits the rounding. */
-#define N_PLACES 12
-#define PLACE_STEP 0.012f
+/* Places for the largest scale, at the largest code and under it by this share of it or, where one scale is like the
+ * other, by whole codes: one of the places suits the rounding. */
+#define N_PLACES     12
+#define PLACE_STEP   0.012f
 /* Fits of d and dmin to all codes. */
-#define N_REFITS 2
-/* An error under this share of the energy is the scales' rounding, not the elements'; then other codes for the largest element
- * are tried as well. */
-#define EXACT 0x1p-18f
-#define N_ENDS 8
+#define N_REFITS     2
+/* An error under this share of the energy is the scales' rounding, not the elements'; then other codes for the largest
+ * element are tried as well. */
+#define EXACT        0x1p-18f
+#define N_ENDS       8
 
 typedef struct super {
     int n_quads;
@@ -34,16 +35,10 @@ typedef struct choice {
     qn_lane q[QN_SUPER_ELEMS / QN_LANES];
 } choice;
 
-static float sum(qn_lane v)
-{
-    return (v[0] + v[1]) + (v[2] + v[3]);
-}
+static float sum(qn_lane v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 
 /* The nearest finite binary16. */
-static float half(float f)
-{
-    return qn__f16_to_f32(qn__f32_to_f16(f > 65504 ? 65504 : f < -65504 ? -65504 : f));
-}
+static float half(float f) { return qn__f16_to_f32(qn__f32_to_f16(f > 65504 ? 65504 : f < -65504 ? -65504 : f)); }
 
 static inline qn_lane round_code(qn_lane v, float lo, float hi)
 {
@@ -57,10 +52,11 @@ static inline qn_lane round_code(qn_lane v, float lo, float hi)
     return r;
 }
 
-/* ---- scales to codes --------------------------------------------------------------------------------------------------- */
+/* ---- scales to codes ------------------------------------------------------------------------- */
 
 /* Codes for v under unit, and what the rounding costs. A unit of 0 leaves code 0. */
-static float round_all(int n_quads, const qn_lane *v, const qn_lane *cost, float unit, float lo, float hi, qn_lane *codes)
+static float round_all(int n_quads, const qn_lane *v, const qn_lane *cost, float unit, float lo, float hi,
+                       qn_lane *codes)
 {
     const float inv = unit != 0 ? 1 / unit : 0;
     qn_lane total = {0};
@@ -73,15 +69,15 @@ static float round_all(int n_quads, const qn_lane *v, const qn_lane *cost, float
     return sum(total);
 }
 
-/* The binary16 unit whose multiples by codes in [lo, hi] are cheapest for v, whose value farthest from 0 lands on the end of the
- * range that is farther from 0, or inside by places `step` apart. */
-static float fit_unit(int n_quads, const qn_lane *v, const qn_lane *cost, float lo, float hi, float step, qn_lane *codes)
+/* The binary16 unit whose multiples by codes in [lo, hi] are cheapest for v, whose value farthest from 0 lands on the
+ * end of the range that is farther from 0, or inside by places `step` apart. */
+static float fit_unit(int n_quads, const qn_lane *v, const qn_lane *cost, float lo, float hi, float step,
+                      qn_lane *codes)
 {
     const float end = -lo > hi ? lo : hi;
     float ext = 0, best = 0, best_cost = 0;
 
-    for (int k = 0; k < n_quads; k++)
-        EACH_LANE(l) if (v[k][l] * v[k][l] > ext * ext) ext = v[k][l];
+    for (int k = 0; k < n_quads; k++) EACH_LANE(l) if (v[k][l] * v[k][l] > ext * ext) ext = v[k][l];
     for (int p = 0; p < N_PLACES; p++) {
         const float unit = half(ext / (end * (1 - step * (float)p)));
         const float c = round_all(n_quads, v, cost, unit, lo, hi, codes);
@@ -94,7 +90,7 @@ static float fit_unit(int n_quads, const qn_lane *v, const qn_lane *cost, float 
     return best;
 }
 
-/* ---- choices ----------------------------------------------------------------------------------------------------------- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
 /* Gives every element its code under c's d, dmin, scale and min, and c its error. */
 static void settle(const super *s, const qn_super_spec *spec, choice *c)
@@ -141,8 +137,8 @@ static void merge_better(const super *s, choice *c, const choice *t)
     c->err = sum(err);
 }
 
-/* Tries every scale one code higher, one lower, and as it is with the minimum that suits it best. What rounding a scale costs
- * is only known for codes that stay: a scale that was rounded down clips, one that was rounded up does not. */
+/* Tries every scale one code higher, one lower, and as it is with the minimum that suits it best. What rounding a scale
+ * costs is only known for codes that stay: a scale that was rounded down clips, one that was rounded up does not. */
 static void try_neighbours(const super *s, const qn_super_spec *spec, choice *c)
 {
     static const float steps[] = {1, -1, 0};
@@ -170,7 +166,7 @@ static bool is_exact(const super *s, const choice *c)
     return c->err < EXACT * sum(energy) && c->err > 0;
 }
 
-/* ---- y = d scale q ----------------------------------------------------------------------------------------------------- */
+/* ---- y = d scale q --------------------------------------------------------------------------- */
 
 static void choose_scaled(const super *s, const qn_super_spec *spec, const qn_lane *wanted, float step, choice *c)
 {
@@ -216,11 +212,12 @@ static void fit_scaled(const super *s, const qn_super_spec *spec, choice *best)
     }
 }
 
-/* ---- y = d scale q - dmin min ------------------------------------------------------------------------------------------ */
+/* ---- y = d scale q - dmin min ---------------------------------------------------------------- */
 
-/* Chooses scales for those wanted, then minima for these scales: where a scale was rounded up the minimum makes up for it. */
-static void choose_affine(const super *s, const qn_super_spec *spec, const qn_lane *scale, const qn_lane *offset, float step,
-                          choice *c)
+/* Chooses scales for those wanted, then minima for these scales: where a scale was rounded up the minimum makes up for
+ * it. */
+static void choose_affine(const super *s, const qn_super_spec *spec, const qn_lane *scale, const qn_lane *offset,
+                          float step, choice *c)
 {
     qn_residuals r[MAX_QUADS];
     qn_lane cost[MAX_QUADS], min[MAX_QUADS];
@@ -293,7 +290,7 @@ static void fit_affine(const super *s, const qn_super_spec *spec, choice *best)
     }
 }
 
-/* ---- all blocks of a row ----------------------------------------------------------------------------------------------- */
+/* ---- all blocks of a row --------------------------------------------------------------------- */
 
 static void load(super *s, int n, const float *x, const float *importance)
 {
@@ -330,8 +327,10 @@ void qn__super_pack(const qn_super_spec *spec, const float *src, void *dst, int6
 
     for (int64_t i = 0; i < n; i += QN_SUPER_ELEMS, block += spec->block_bytes) {
         load(&s, spec->sub, src + i, importance ? importance + i : NULL);
-        if (spec->affine) fit_affine(&s, spec, &best);
-        else fit_scaled(&s, spec, &best);
+        if (spec->affine)
+            fit_affine(&s, spec, &best);
+        else
+            fit_scaled(&s, spec, &best);
         emit(&s, &best, &packed);
         spec->put(block, &packed);
     }

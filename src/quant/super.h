@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/super.h -- packing of super-blocks: 256 elements in 16 or 8 sub-blocks, whose scales (and minima) are themselves
- * integer codes of one or two binary16 numbers. What comes out here, a format only has to put into its bits. */
+/* src/quant/super.h -- packing of super-blocks: 256 elements in 16 or 8 sub-blocks, whose scales (and minima) are
+ * themselves integer codes of one or two binary16 numbers. What comes out here, a format only has to put into its bits.
+ */
 #ifndef QN_QUANT_SUPER_H
 #define QN_QUANT_SUPER_H
 
@@ -15,7 +16,7 @@ typedef struct qn_super_packed {
 } qn_super_packed;
 
 typedef struct qn_super_spec {
-    int sub;                  /* elements a sub-block: 16 or 32 */
+    int sub; /* elements a sub-block: 16 or 32 */
     int block_bytes;
     qn_codes codes;           /* of elements */
     float scale_lo, scale_hi; /* codes of scales and of minima */

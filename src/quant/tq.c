@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/quant/tq.c -- TQ1_0 and TQ2_0: 256 elements of -d, 0 or d. TQ2_0 spends two bits on each, laid out as in Q2_K. TQ1_0 puts
- * five trits, the first most significant, into a byte as the fraction trits / 243 of 256, rounded up: a multiplication by 3
- * then moves the next trit out at the top. */
+/* src/quant/tq.c -- TQ1_0 and TQ2_0: 256 elements of -d, 0 or d. TQ2_0 spends two bits on each, laid out as in Q2_K.
+ * TQ1_0 puts five trits, the first most significant, into a byte as the fraction trits / 243 of 256, rounded up: a
+ * multiplication by 3 then moves the next trit out at the top. */
 #include "quant/blocks.h"
 #include "quant/plain.h"
 #include "quant/quant.h"
@@ -73,8 +73,12 @@ static void tq2_0_put(void *block, uint16_t d, uint16_t m, const int8_t *q)
 static void tq1_0_pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_plain_spec spec = {
-        .n = 256, .block_bytes = sizeof(qn_block_TQ1_0), .codes = {-1, 1, QN_CODE_integer},
-        .affine = false, .starts = &qn__starts_trits, .put = tq1_0_put,
+        .n = 256,
+        .block_bytes = sizeof(qn_block_TQ1_0),
+        .codes = {-1, 1, QN_CODE_integer},
+        .affine = false,
+        .starts = &qn__starts_trits,
+        .put = tq1_0_put,
     };
 
     qn__plain_pack(&spec, src, dst, n, importance);
@@ -83,8 +87,12 @@ static void tq1_0_pack(const float *src, void *dst, int64_t n, const float *impo
 static void tq2_0_pack(const float *src, void *dst, int64_t n, const float *importance)
 {
     static const qn_plain_spec spec = {
-        .n = 256, .block_bytes = sizeof(qn_block_TQ2_0), .codes = {-1, 1, QN_CODE_integer},
-        .affine = false, .starts = &qn__starts_trits, .put = tq2_0_put,
+        .n = 256,
+        .block_bytes = sizeof(qn_block_TQ2_0),
+        .codes = {-1, 1, QN_CODE_integer},
+        .affine = false,
+        .starts = &qn__starts_trits,
+        .put = tq2_0_put,
     };
 
     qn__plain_pack(&spec, src, dst, n, importance);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 static const qn_dtype_info rows[] = {
+/* clang-format off */
 #define ROW(name, id, block, bytes, class) {#name, id, block, bytes, QN_CLASS_##class},
+    /* clang-format on */
     QN_DTYPE_ROWS(ROW)
 #undef ROW
 };
@@ -50,6 +52,7 @@ int64_t qn_dtype_row_bytes(qn_dtype dtype, int64_t n)
 {
     const qn_dtype_info *t = qn_dtype_get(dtype);
     int64_t bytes;
-    if (n < 0 || n % t->block_elems != 0 || __builtin_mul_overflow(n / t->block_elems, t->block_bytes, &bytes)) return 0;
+    if (n < 0 || n % t->block_elems != 0 || __builtin_mul_overflow(n / t->block_elems, t->block_bytes, &bytes))
+        return 0;
     return bytes;
 }

@@ -7,8 +7,10 @@ qn_status qn_layout_contiguous(const qn_shape *shape, qn_layout *out, qn_error *
 {
     if (!qn__shape_ok(shape)) {
         char text[QN_SHAPE_TEXT];
-        return QN_FAIL(err, invalid, "%s of rank %d is no shape: rank 0 to %d, no negative dimension and at most 2^62 elements "
-                       "were expected", qn_shape_print(shape, text, sizeof text), shape->rank, QN_MAX_RANK);
+        return QN_FAIL(err, invalid,
+                       "%s of rank %d is no shape: rank 0 to %d, no negative dimension and at most 2^62 elements "
+                       "were expected",
+                       qn_shape_print(shape, text, sizeof text), shape->rank, QN_MAX_RANK);
     }
     qn_layout r = {.rank = shape->rank};
     int64_t stride = 1;
@@ -58,8 +60,10 @@ void qn_layout_range(const qn_layout *layout, int64_t *begin, int64_t *end)
         return;
     }
     for (int i = 0; i < layout->rank && i < QN_MAX_RANK; i++) {
-        if (layout->stride[i] < 0) low = qn__add_reach(low, layout->dim[i] - 1, layout->stride[i]);
-        else high = qn__add_reach(high, layout->dim[i] - 1, layout->stride[i]);
+        if (layout->stride[i] < 0)
+            low = qn__add_reach(low, layout->dim[i] - 1, layout->stride[i]);
+        else
+            high = qn__add_reach(high, layout->dim[i] - 1, layout->stride[i]);
     }
     *begin = low;
     *end = high < INT64_MAX ? high + 1 : INT64_MAX;
@@ -84,7 +88,8 @@ qn_status qn__layout_check(const char *op, const qn_layout *in, qn_error *err)
         return QN_FAIL(err, invalid, "%s: the strides of the input %s reach beyond 2^63 elements", op,
                        qn_shape_print(&s, text, sizeof text));
     }
-    return QN_FAIL(err, invalid, "%s: the input %s of rank %d is no tensor", op, qn_shape_print(&s, text, sizeof text), in->rank);
+    return QN_FAIL(err, invalid, "%s: the input %s of rank %d is no tensor", op, qn_shape_print(&s, text, sizeof text),
+                   in->rank);
 }
 
 qn_status qn__dim_index(const char *op, const qn_layout *in, int dim, bool scalar_ok, int *out, qn_error *err)

@@ -11,7 +11,8 @@ bool qn__shape_ok(const qn_shape *s)
     if (s->rank < 0 || s->rank > QN_MAX_RANK) return false;
     int64_t n = 1; /* with zeros read as ones, because the strides of an empty tensor are made like that */
     for (int i = 0; i < s->rank; i++) {
-        if (s->dim[i] < 0 || __builtin_mul_overflow(n, s->dim[i] > 0 ? s->dim[i] : 1, &n) || n > QN_MAX_NUMEL) return false;
+        if (s->dim[i] < 0 || __builtin_mul_overflow(n, s->dim[i] > 0 ? s->dim[i] : 1, &n) || n > QN_MAX_NUMEL)
+            return false;
     }
     return true;
 }
@@ -23,8 +24,10 @@ int64_t qn__dims_product(int rank, const int64_t *dim)
     bool overflow = false, empty = false;
     for (int i = 0; i < rank; i++) {
         if (dim[i] < 0) return -1;
-        if (dim[i] == 0) empty = true;
-        else if (__builtin_mul_overflow(n, dim[i], &n)) overflow = true;
+        if (dim[i] == 0)
+            empty = true;
+        else if (__builtin_mul_overflow(n, dim[i], &n))
+            overflow = true;
     }
     return empty ? 0 : overflow ? -1 : n;
 }

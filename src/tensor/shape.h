@@ -5,7 +5,7 @@
 
 #include <quern/tensor.h>
 
-#define QN_MAX_NUMEL (INT64_C(1) << 62)
+#define QN_MAX_NUMEL  (INT64_C(1) << 62)
 #define QN_SHAPE_TEXT 192 /* eight 20-character numbers, commas, brackets, terminator, and some air */
 
 /* Of `rank` dimensions, as qn_shape_numel. */
@@ -13,7 +13,8 @@ int64_t qn__dims_product(int rank, const int64_t *dim);
 /* Rank 0 to 8, no negative dimension, at most QN_MAX_NUMEL elements even when empty dimensions are read as 1. */
 bool qn__shape_ok(const qn_shape *s);
 
-/* A dimension argument brought into 0 .. rank-1 (a scalar has one imaginary dimension, as in PyTorch, when scalar_ok). */
+/* A dimension argument brought into 0 .. rank-1 (a scalar has one imaginary dimension, as in PyTorch, when scalar_ok).
+ */
 qn_status qn__dim_index(const char *op, const qn_layout *in, int dim, bool scalar_ok, int *out, qn_error *err);
 /* base + steps * stride, saturating: a bounds check must fail, not wrap, for strides that somebody made up. */
 int64_t qn__add_reach(int64_t base, int64_t steps, int64_t stride);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/tensor/view.c -- views: a new layout over the same elements. Every function works on a copy and writes `out` last, so
- * `in` and `out` may be one object and a failure leaves `out` as it was. */
+/* src/tensor/view.c -- views: a new layout over the same elements. Every function works on a copy and writes `out`
+ * last, so `in` and `out` may be one object and a failure leaves `out` as it was. */
 #include "base/error.h"
 #include "tensor/shape.h"
 #include <string.h>
@@ -33,15 +33,17 @@ static qn_status infer(const qn_layout *in, const qn_shape *shape, qn_shape *out
     if (unknown >= 0 && want > 0 && have % want == 0) {
         r.dim[unknown] = have / want;
     } else if (want != have) {
-        return QN_FAIL(err, invalid, "view: %s with %lld elements cannot become %s", qn__layout_print(in, from), (long long)have,
-                       qn_shape_print(shape, to, sizeof to));
+        return QN_FAIL(err, invalid, "view: %s with %lld elements cannot become %s", qn__layout_print(in, from),
+                       (long long)have, qn_shape_print(shape, to, sizeof to));
     }
     *out = r;
     return QN_OK;
 }
 
 /* A run: neighbouring dimensions that together step through memory evenly, as one dimension of `size` would. */
-typedef struct run { int64_t size, stride; } run;
+typedef struct run {
+    int64_t size, stride;
+} run;
 
 /* Runs from the innermost outwards; dimensions of size 1 vanish. */
 static int find_runs(const qn_layout *in, run runs[QN_MAX_RANK])
@@ -71,7 +73,8 @@ static bool cut_runs(const run *runs, int n_runs, const qn_shape *shape, int64_t
             taken = 1;
         }
         if (r == n_runs) { /* only ones are left: any stride does, a dense one looks best */
-            if (n_runs == 0 || __builtin_mul_overflow(runs[n_runs - 1].size, runs[n_runs - 1].stride, &stride[i])) stride[i] = 1;
+            if (n_runs == 0 || __builtin_mul_overflow(runs[n_runs - 1].size, runs[n_runs - 1].stride, &stride[i]))
+                stride[i] = 1;
             continue;
         }
         if (runs[r].size / taken % d != 0) return false;
@@ -97,7 +100,8 @@ qn_status qn_layout_view(const qn_layout *in, const qn_shape *shape, qn_layout *
             qn_shape strides = {.rank = in->rank};
             memcpy(strides.dim, in->stride, sizeof strides.dim);
             return QN_FAIL(err, invalid, "view: %s with strides %s cannot become %s without a copy, use reshape",
-                           qn__layout_print(in, a), qn_shape_print(&strides, b, sizeof b), qn_shape_print(&to, c, sizeof c));
+                           qn__layout_print(in, a), qn_shape_print(&strides, b, sizeof b),
+                           qn_shape_print(&to, c, sizeof c));
         }
     }
     *out = r;
@@ -111,15 +115,16 @@ qn_status qn_layout_permute(const qn_layout *in, const int *dims, int n_dims, qn
     char text[QN_SHAPE_TEXT];
     QN_TRY(qn__layout_check("permute", in, err));
     if (n_dims != in->rank) {
-        return QN_FAIL(err, invalid, "permute: %d dimensions were given for %s of rank %d", n_dims, qn__layout_print(in, text),
-                       in->rank);
+        return QN_FAIL(err, invalid, "permute: %d dimensions were given for %s of rank %d", n_dims,
+                       qn__layout_print(in, text), in->rank);
     }
     qn_layout r = {.rank = in->rank, .offset = in->offset};
     bool seen[QN_MAX_RANK] = {false};
     for (int i = 0; i < n_dims; i++) {
         int d;
         QN_TRY(qn__dim_index("permute", in, dims[i], false, &d, err));
-        if (seen[d]) return QN_FAIL(err, invalid, "permute: dimension %d of %s is named twice", d, qn__layout_print(in, text));
+        if (seen[d])
+            return QN_FAIL(err, invalid, "permute: dimension %d of %s is named twice", d, qn__layout_print(in, text));
         seen[d] = true;
         r.dim[i] = in->dim[d];
         r.stride[i] = in->stride[d];
@@ -208,7 +213,8 @@ qn_status qn_layout_expand(const qn_layout *in, const qn_shape *shape, qn_layout
     }
     const qn_shape s = qn_layout_shape(&r);
     if (!ok || !qn__shape_ok(&s)) {
-        return QN_FAIL(err, invalid, "expand: %s cannot become %s, only dimensions of size 1 stretch and new ones go in front",
+        return QN_FAIL(err, invalid,
+                       "expand: %s cannot become %s, only dimensions of size 1 stretch and new ones go in front",
                        qn__layout_print(in, from), qn_shape_print(shape, to, sizeof to));
     }
     *out = r;
@@ -259,7 +265,8 @@ static int64_t clamp_index(int64_t i, int64_t size)
     return i > size ? size : i;
 }
 
-qn_status qn_layout_slice(const qn_layout *in, int dim, int64_t start, int64_t stop, int64_t step, qn_layout *out, qn_error *err)
+qn_status qn_layout_slice(const qn_layout *in, int dim, int64_t start, int64_t stop, int64_t step, qn_layout *out,
+                          qn_error *err)
 {
     int d;
     QN_TRY(qn__layout_check("slice", in, err));

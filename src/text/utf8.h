@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 #define QN_UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
-#define QN_UTF8_BLOCK "\xE2\x96\x81"       /* U+2581, SentencePiece's visible space */
+#define QN_UTF8_BLOCK       "\xE2\x96\x81" /* U+2581, SentencePiece's visible space */
 
 /* Bytes of the sequence at s and its code point; 0 when the bytes are not a whole valid sequence. */
 int qn__utf8_decode(const char *s, size_t n, uint32_t *cp);
@@ -20,13 +20,14 @@ static inline size_t qn__utf8_len(const char *s, size_t n)
     const size_t len = by_high_bits[(unsigned char)*s >> 4];
     return len < n ? len : n;
 }
-/* How many bytes at s form the beginning of a valid sequence that ends too early (a maximal subpart), or 1 for a byte that
- * begins none. Call it where qn__utf8_decode gave 0. *may_grow: bytes behind the end of the buffer could complete it. */
+/* How many bytes at s form the beginning of a valid sequence that ends too early (a maximal subpart), or 1 for a byte
+ * that begins none. Call it where qn__utf8_decode gave 0. *may_grow: bytes behind the end of the buffer could complete
+ * it. */
 size_t qn__utf8_broken(const char *s, size_t n, bool *may_grow);
 /* The position of the first byte that is not part of a valid sequence; n when all are. */
 size_t qn__utf8_valid_prefix(const char *s, size_t n);
-/* Appends s with every byte of an invalid sequence replaced by U+FFFD, one for each byte (not one for each sequence: that is
- * what the byte-level tokenizers' reference does, and ids depend on it). False when memory runs out. */
+/* Appends s with every byte of an invalid sequence replaced by U+FFFD, one for each byte (not one for each sequence:
+ * that is what the byte-level tokenizers' reference does, and ids depend on it). False when memory runs out. */
 bool qn__utf8_repair(qn_str *out, const char *s, size_t n);
 
 /* Unicode's White_Space property. PCRE2's \s adds U+180E, so patterns don't use it (see pretok.c). */

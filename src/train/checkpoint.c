@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/checkpoint.c -- a trainer as a safetensors file: the weights, the optimizer's state, the best weights, and what else the next
- * step depends on as metadata (docs/FORMATS.md). The order of windows and all random numbers follow from the seed and the step. */
+/* src/train/checkpoint.c -- a trainer as a safetensors file: the weights, the optimizer's state, the best weights, and
+ * what else the next step depends on as metadata (docs/FORMATS.md). The order of windows and all random numbers follow
+ * from the seed and the step. */
 #include "base/str.h"
 #include "train/train.h"
 #include <inttypes.h>
@@ -90,21 +91,30 @@ static const char *meta(const qn_safetensors *f, const char *key)
     return m && strlen(m->value) == m->len ? m->value : NULL;
 }
 
-typedef struct progress_made { int64_t step, best_step; double best_bits; bool has_best; } progress_made;
+typedef struct progress_made {
+    int64_t step, best_step;
+    double best_bits;
+    bool has_best;
+} progress_made;
 
-static qn_status read_meta(const qn_trainer *t, const qn_safetensors *f, const char *path, progress_made *out, qn_error *err)
+static qn_status read_meta(const qn_trainer *t, const qn_safetensors *f, const char *path, progress_made *out,
+                           qn_error *err)
 {
-    const char *format = meta(f, "format"), *options = meta(f, "options"), *text = meta(f, "text"), *step = meta(f, "step");
+    const char *format = meta(f, "format"), *options = meta(f, "options"), *text = meta(f, "text"),
+               *step = meta(f, "step");
     const char *best_step = meta(f, "best_step"), *bits = meta(f, "best_bits_per_byte");
     char hash[24], why[256];
     if (!format || strcmp(format, "quern training checkpoint") != 0 || !options || !text || !step)
-        return QN_FAIL(err, format, "%s is no checkpoint of a training: its metadata lack format, options, text or step", path);
-    if (qn__train_differs(&t->o, options, why, sizeof why)) return QN_FAIL(err, invalid, "%s belongs to other options: %s", path, why);
+        return QN_FAIL(err, format,
+                       "%s is no checkpoint of a training: its metadata lack format, options, text or step", path);
+    if (qn__train_differs(&t->o, options, why, sizeof why))
+        return QN_FAIL(err, invalid, "%s belongs to other options: %s", path, why);
     snprintf(hash, sizeof hash, "%016" PRIx64, t->data.hash);
     if (strcmp(hash, text) != 0) return QN_FAIL(err, invalid, "%s belongs to another text", path);
     out->has_best = best_step != NULL;
     if (!qn__parse_i64(step, 0, INT32_MAX, &out->step) ||
-        (best_step && (!qn__parse_i64(best_step, 0, out->step, &out->best_step) || !bits || !qn__parse_f64(bits, 0, 1e9, &out->best_bits))))
+        (best_step && (!qn__parse_i64(best_step, 0, out->step, &out->best_step) || !bits ||
+                       !qn__parse_f64(bits, 0, 1e9, &out->best_bits))))
         return QN_FAIL(err, format, "%s: step \"%.32s\" or its best is no number in range", path, step);
     return QN_OK;
 }
@@ -119,14 +129,16 @@ static qn_status read_tensor(qn_trainer *t, const qn_safetensors *f, const char 
     if (!tensor) return QN_FAIL(err, format, "%s: tensor %s is missing", path, e.name);
     if (tensor->dtype != e.dtype || !qn_shape_equal(&tensor->shape, &e.shape))
         return QN_FAIL(err, format, "%s: tensor %s is %s %s, %s %s expected", path, e.name, tensor->type,
-                       qn_shape_print(&tensor->shape, have, sizeof have), qn_dtype_get(e.dtype)->name, qn_shape_print(&e.shape, want, sizeof want));
+                       qn_shape_print(&tensor->shape, have, sizeof have), qn_dtype_get(e.dtype)->name,
+                       qn_shape_print(&e.shape, want, sizeof want));
     return copy ? qn_safetensors_read(f, tensor, e.data, err) : QN_OK;
 }
 
 /* Everything is looked at before anything is copied; and the optimizer's numbers come first, which may be refused. */
 static qn_status read_tensors(qn_trainer *t, const qn_safetensors *f, const char *path, bool best, qn_error *err)
 {
-    const int n = n_entries(t, best), numbers = t->n_params + qn_optimizer_n_state(t->optimizer) - 2; /* the last two of its tensors */
+    /* the last two of its tensors */
+    const int n = n_entries(t, best), numbers = t->n_params + qn_optimizer_n_state(t->optimizer) - 2;
     for (int i = 0; i < n; i++) QN_TRY(read_tensor(t, f, path, i, false, err));
     for (int i = numbers; i < numbers + 2; i++) QN_TRY(read_tensor(t, f, path, i, true, err));
     if (qn_optimizer_state_set(t->optimizer) != QN_OK) return qn__train_failed(t, err);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/data.c -- the text: a part held out, a vocabulary of the rest, tokens, and the windows of an epoch in their order. The tokens
- * are a ring: an epoch begins at a random place in it, so that windows are cut differently each time. */
+/* src/train/data.c -- the text: a part held out, a vocabulary of the rest, tokens, and the windows of an epoch in their
+ * order. The tokens are a ring: an epoch begins at a random place in it, so that windows are cut differently each time.
+ */
 #include "base/str.h"
 #include "train/train.h"
 #include <string.h>
 
+/* clang-format off */
 #define WHOLE_TEXT (qn_tokenize_options){.no_bos = true, .no_special = true}
+/* clang-format on */
 
 uint64_t qn__train_random(uint64_t *state)
 {
@@ -34,7 +37,8 @@ static size_t cut_of(const qn_gguf_str *text, double fraction)
 }
 
 /* Appends a text's tokens to an array. */
-static qn_status append(const qn_tokenizer *tok, const char *text, size_t len, qn_token end, qn_token **to, int64_t *n, qn_error *err)
+static qn_status append(const qn_tokenizer *tok, const char *text, size_t len, qn_token end, qn_token **to, int64_t *n,
+                        qn_error *err)
 {
     qn_token *ids;
     size_t count;
@@ -51,10 +55,12 @@ static qn_status append(const qn_tokenizer *tok, const char *text, size_t len, q
     return more ? QN_OK : QN_FAIL_NOMEM(err, bytes);
 }
 
-static qn_status train_vocab(qn_train_data *d, const qn_train_options *o, bool exact, const qn_gguf_str *texts, size_t n_texts, qn_error *err)
+static qn_status train_vocab(qn_train_data *d, const qn_train_options *o, bool exact, const qn_gguf_str *texts,
+                             size_t n_texts, qn_error *err)
 {
     qn_bpe_trainer *bpe = NULL;
-    /* No space before the text: a prompt's first word is then the same token as that word at the beginning of a line. */
+    /* No space before the text: a prompt's first word is then the same token as that word at the beginning of a line.
+     */
     const qn_bpe_train_options options = {.n_tokens = o->n_vocab, .whole_text = true, .no_space_prefix = true};
     QN_TRY(qn_bpe_trainer_create(&options, &bpe, err));
     qn_status status = QN_OK;
@@ -63,12 +69,13 @@ static qn_status train_vocab(qn_train_data *d, const qn_train_options *o, bool e
     if (status == QN_OK) status = qn_bpe_trainer_run(bpe, &d->vocab, err);
     qn_bpe_trainer_destroy(bpe);
     if (status == QN_OK && exact && d->vocab->n_tokens < o->n_vocab)
-        status = QN_FAIL(err, invalid, "vocab-size is %d; the text has pairs of pieces for %d tokens", o->n_vocab, d->vocab->n_tokens);
+        status = QN_FAIL(err, invalid, "vocab-size is %d; the text has pairs of pieces for %d tokens", o->n_vocab,
+                         d->vocab->n_tokens);
     return status;
 }
 
-static qn_status tokenize(qn_train_data *d, const qn_train_options *o, const qn_tokenizer *tok, const qn_gguf_str *texts, size_t n_texts,
-                          qn_error *err)
+static qn_status tokenize(qn_train_data *d, const qn_train_options *o, const qn_tokenizer *tok,
+                          const qn_gguf_str *texts, size_t n_texts, qn_error *err)
 {
     const qn_token bos = qn_tokenizer_bos(tok), eos = qn_tokenizer_eos(tok);
     qn_status status = QN_OK;
@@ -78,14 +85,16 @@ static qn_status tokenize(qn_train_data *d, const qn_train_options *o, const qn_
         const size_t cut = cut_of(&texts[i], (double)o->eval_fraction), rest = texts[i].len - cut;
         if (cut == 0) continue;
         status = append(tok, texts[i].data, cut, eos, &d->tokens, &d->n_tokens, err);
-        if (status == QN_OK && rest > 0) status = append(tok, texts[i].data + cut, rest, QN_TOKEN_NONE, &d->held, &d->n_held, err);
+        if (status == QN_OK && rest > 0)
+            status = append(tok, texts[i].data + cut, rest, QN_TOKEN_NONE, &d->held, &d->n_held, err);
         d->n_bytes += (int64_t)cut;
         d->n_held_bytes += (int64_t)rest;
     }
     return status;
 }
 
-static qn_status tokenize_own(qn_train_data *d, const qn_train_options *o, bool exact, const qn_gguf_str *texts, size_t n_texts, qn_error *err)
+static qn_status tokenize_own(qn_train_data *d, const qn_train_options *o, bool exact, const qn_gguf_str *texts,
+                              size_t n_texts, qn_error *err)
 {
     qn_tokenizer *tok = NULL;
     QN_TRY(train_vocab(d, o, exact, texts, n_texts, err));
@@ -95,19 +104,24 @@ static qn_status tokenize_own(qn_train_data *d, const qn_train_options *o, bool 
     return status;
 }
 
-qn_status qn__train_data_init(qn_train_data *d, const qn_train_options *o, bool exact_vocab, const qn_tokenizer *tok, const qn_gguf_str *texts,
-                              size_t n_texts, qn_error *err)
+qn_status qn__train_data_init(qn_train_data *d, const qn_train_options *o, bool exact_vocab, const qn_tokenizer *tok,
+                              const qn_gguf_str *texts, size_t n_texts, qn_error *err)
 {
     *d = (qn_train_data){.n_ctx = o->n_ctx, .seed = o->seed, .epoch = -1};
     size_t bytes = 0;
     for (size_t i = 0; i < n_texts; i++) bytes += texts[i].len;
     if (bytes == 0) return QN_FAIL(err, invalid, "the text is empty");
-    if (tok) QN_TRY(tokenize(d, o, tok, texts, n_texts, err));
-    else QN_TRY(tokenize_own(d, o, exact_vocab, texts, n_texts, err));
+    if (tok)
+        QN_TRY(tokenize(d, o, tok, texts, n_texts, err));
+    else
+        QN_TRY(tokenize_own(d, o, exact_vocab, texts, n_texts, err));
     if (d->n_tokens < o->n_ctx)
-        return QN_FAIL(err, invalid, "the text has %lld tokens to learn from; a window (ctx) is %d", (long long)d->n_tokens, o->n_ctx);
+        return QN_FAIL(err, invalid, "the text has %lld tokens to learn from; a window (ctx) is %d",
+                       (long long)d->n_tokens, o->n_ctx);
     d->n_windows = d->n_tokens / o->n_ctx;
-    if (d->n_windows > INT32_MAX) return QN_FAIL(err, limit, "the text has %lld windows; at most %d are possible", (long long)d->n_windows, INT32_MAX);
+    if (d->n_windows > INT32_MAX)
+        return QN_FAIL(err, limit, "the text has %lld windows; at most %d are possible", (long long)d->n_windows,
+                       INT32_MAX);
     d->order = qn__alloc((size_t)d->n_windows * sizeof *d->order);
     if (!d->order) return QN_FAIL_NOMEM(err, (size_t)d->n_windows * sizeof *d->order);
     d->hash = qn__hash(QN_HASH_INIT, d->tokens, (size_t)d->n_tokens * sizeof *d->tokens);
@@ -150,7 +164,8 @@ void qn__train_window(qn_train_data *d, int64_t index, int32_t *ids, int32_t *ta
 
 int64_t qn__held_window(const qn_train_data *d, int64_t index, int32_t *ids, int32_t *targets)
 {
-    const int64_t at = index * d->n_ctx, left = at < d->n_held ? d->n_held - at : 0, n = left < d->n_ctx ? left : d->n_ctx;
+    const int64_t at = index * d->n_ctx, left = at < d->n_held ? d->n_held - at : 0,
+                  n = left < d->n_ctx ? left : d->n_ctx;
     for (int32_t i = 0; i < d->n_ctx; i++) {
         targets[i] = i < n ? d->held[at + i] : -1;
         ids[i] = i == 0 || i > n ? d->begin : targets[i - 1];

@@ -27,7 +27,8 @@ static qn_dtype dtype_of(const qn_trainer *t, const qn_mix *mix, const qn_train_
     return k % 32 == 0 ? QN_DTYPE_Q8_0 : QN_DTYPE_F16;
 }
 
-static qn_status write_tensor(qn_trainer *t, qn_gguf_writer *w, const qn_mix *mix, const qn_train_param *p, qn_error *err)
+static qn_status write_tensor(qn_trainer *t, qn_gguf_writer *w, const qn_mix *mix, const qn_train_param *p,
+                              qn_error *err)
 {
     const qn_shape shape = qn_shape_get(p->value);
     const qn_dtype dtype = dtype_of(t, mix, p, &shape);
@@ -42,8 +43,10 @@ static qn_status write_tensor(qn_trainer *t, qn_gguf_writer *w, const qn_mix *mi
     void *packed = qn__alloc(bytes);
     if (!packed) return QN_FAIL_NOMEM(err, bytes);
     qn_status status = qn_pack(dtype, values, packed, rows, k, NULL, err);
-    if (status != QN_OK) status = qn__prefix(err, status, "%s", p->name);
-    else qn_gguf_write_data(w, packed, bytes);
+    if (status != QN_OK)
+        status = qn__prefix(err, status, "%s", p->name);
+    else
+        qn_gguf_write_data(w, packed, bytes);
     qn__free(packed);
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/lora.c -- adapters: the base opened, its weights as tensors where they lie in the file, the pairs that are learnt, and their file. */
+/* src/train/lora.c -- adapters: the base opened, its weights as tensors where they lie in the file, the pairs that are
+ * learnt, and their file. */
 #include "train/lora.h"
 #include "base/str.h"
 #include "format/native.h"
@@ -33,8 +34,10 @@ static qn_status choose(qn_trainer *t, const qn_lora_options *lora, qn_error *er
     qn_lora_base *base = t->lora;
     const qn_model *m = base->model;
     const char *patterns = lora->targets ? lora->targets : "blk.*";
-    if (lora->rank < 0 || lora->rank > 65536) return QN_FAIL(err, invalid, "rank is %d; 1 to 65536 are possible, 0 is 8", lora->rank);
-    if (!(lora->alpha >= 0 && lora->alpha <= 1e6f)) return QN_FAIL(err, invalid, "alpha is %g; up to 1e6 is possible, 0 is twice the rank", (double)lora->alpha);
+    if (lora->rank < 0 || lora->rank > 65536)
+        return QN_FAIL(err, invalid, "rank is %d; 1 to 65536 are possible, 0 is 8", lora->rank);
+    if (!(lora->alpha >= 0 && lora->alpha <= 1e6f))
+        return QN_FAIL(err, invalid, "alpha is %g; up to 1e6 is possible, 0 is twice the rank", (double)lora->alpha);
     base->rank = lora->rank ? lora->rank : 8;
     base->alpha = lora->alpha > 0 ? lora->alpha : 2 * (float)base->rank;
     base->target = qn__arena_array(&t->arena, (size_t)m->n_weights, sizeof *base->target);
@@ -44,23 +47,33 @@ static qn_status choose(qn_trainer *t, const qn_lora_options *lora, qn_error *er
         base->target[i] = qn__adapter_fits(m, &m->weights[i]) && is_target(patterns, &m->weights[i]);
         base->n_targets += base->target[i];
     }
-    return base->n_targets ? QN_OK : QN_FAIL(err, invalid, "no linear layer of the base matches \"%.200s\"; names are such as blk.0.attn_q, output", patterns);
+    return base->n_targets
+               ? QN_OK
+               : QN_FAIL(err, invalid,
+                         "no linear layer of the base matches \"%.200s\"; names are such as blk.0.attn_q, output",
+                         patterns);
 }
 
 /* ---- the base ---- */
 
 static qn_status decided_by_base(const qn_train_options *in, qn_error *err)
 {
-    const struct { const char *name; bool given; } rows[] = {
-        {"layers", in->n_layer != 0}, {"embd", in->n_embd != 0}, {"heads", in->n_head != 0}, {"kv-heads", in->n_kv_head != 0},
-        {"ff", in->n_ff != 0}, {"vocab-size", in->n_vocab != 0}, {"rope-base", in->rope_base != 0}, {"tied", in->tied},
+    const struct {
+        const char *name;
+        bool given;
+    } rows[] = {
+        {"layers", in->n_layer != 0},      {"embd", in->n_embd != 0}, {"heads", in->n_head != 0},
+        {"kv-heads", in->n_kv_head != 0},  {"ff", in->n_ff != 0},     {"vocab-size", in->n_vocab != 0},
+        {"rope-base", in->rope_base != 0}, {"tied", in->tied},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].given) return QN_FAIL(err, invalid, "%s is the base's in training an adapter, and cannot be given", rows[i].name);
+        if (rows[i].given)
+            return QN_FAIL(err, invalid, "%s is the base's in training an adapter, and cannot be given", rows[i].name);
     return QN_OK;
 }
 
-static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_train_options *in, qn_train_options *out, qn_error *err)
+static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_train_options *in,
+                           qn_train_options *out, qn_error *err)
 {
     qn_lora_base *base = t->lora;
     QN_TRY(qn_tokenizer_create(base->file, &base->tok, err));
@@ -77,14 +90,16 @@ static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_
     out->n_vocab = (int32_t)hp->n_vocab;
     out->rope_base = hp->rope_base;
     out->tied = base->model->top.out == base->model->top.tok_embd;
-    if (out->weight_decay == 0) out->weight_decay = -1; /* none by default: a pair that shrinks forgets, the base is what regularizes */
+    /* none by default: a pair that shrinks forgets, the base is what regularizes */
+    if (out->weight_decay == 0) out->weight_decay = -1;
     if (out->n_ctx > (int32_t)hp->n_ctx_train)
         return QN_FAIL(err, invalid, "ctx is %d; the base's context is %u", out->n_ctx, hp->n_ctx_train);
     if (!out->n_ctx) out->n_ctx = hp->n_ctx_train < 256 ? (int32_t)hp->n_ctx_train : 256;
     return choose(t, lora, err);
 }
 
-qn_status qn__lora_open(qn_trainer *t, const qn_lora_options *lora, const qn_train_options *in, qn_train_options *out, qn_error *err)
+qn_status qn__lora_open(qn_trainer *t, const qn_lora_options *lora, const qn_train_options *in, qn_train_options *out,
+                        qn_error *err)
 {
     QN_TRY(decided_by_base(in, err));
     if (!lora->base) return QN_FAIL(err, invalid, "an adapter needs a base model");
@@ -108,7 +123,9 @@ double qn__lora_count(const qn_lora_base *base)
 {
     double n = 0;
     for (int i = 0; i < base->model->n_weights; i++)
-        if (base->target[i]) n += (double)base->rank * (double)(base->model->weights[i].shape.dim[0] + base->model->weights[i].shape.dim[1]);
+        if (base->target[i])
+            n += (double)base->rank *
+                 (double)(base->model->weights[i].shape.dim[0] + base->model->weights[i].shape.dim[1]);
     return n;
 }
 
@@ -117,7 +134,8 @@ double qn__lora_weights(const qn_lora_base *base)
     double n = 0;
     for (int i = 0; i < base->model->n_weights; i++) {
         const qn_weight *w = &base->model->weights[i];
-        if (w->shape.rank == 2 && (w != base->model->top.tok_embd || w == base->model->top.out)) n += (double)qn_shape_numel(&w->shape);
+        if (w->shape.rank == 2 && (w != base->model->top.tok_embd || w == base->model->top.out))
+            n += (double)qn_shape_numel(&w->shape);
     }
     return n;
 }
@@ -128,7 +146,8 @@ uint64_t qn__lora_hash(const qn_lora_base *base, uint64_t seed)
     const uint64_t bytes = qn_gguf_file_bytes(base->file);
     uint64_t h = qn__hash(seed, &base->alpha, sizeof base->alpha);
     h = qn__hash(h, &bytes, sizeof bytes);
-    const qn_weight *norm = base->model->top.out_norm; /* a model's last norm tells models of one shape apart, and is quickly read */
+    /* a model's last norm tells models of one shape apart, and is quickly read */
+    const qn_weight *norm = base->model->top.out_norm;
     return qn__hash(h, norm->tensor->data, norm->tensor->size_bytes);
 }
 
@@ -157,13 +176,15 @@ static qn_tensor *learnt(qn_trainer *t, const qn_weight *w, bool is_a)
 {
     const qn_lora_base *base = t->lora;
     const qn_shape shape = is_a ? qn_shape_of(base->rank, w->shape.dim[1]) : qn_shape_of(w->shape.dim[0], base->rank);
-    const double most = 1 / sqrt((double)w->shape.dim[1]); /* Kaiming's uniform distribution with a = sqrt 5, as PEFT begins */
+    /* Kaiming's uniform distribution with a = sqrt 5, as PEFT begins */
+    const double most = 1 / sqrt((double)w->shape.dim[1]);
     char name[300];
     qn_train_param *p = &t->params[t->n_params];
     snprintf(name, sizeof name, "%s.lora_%c", w->name, is_a ? 'a' : 'b');
     p->name = qn__arena_strdup(&t->arena, name);
     const bool open = qn_scope_begin(t->ctx) == QN_OK;
-    qn_tensor *value = is_a ? qn_add_number(qn_mul_number(qn_rand(t->ctx, shape, QN_DTYPE_F32), 2 * most), -most) : qn_zeros(t->ctx, shape, QN_DTYPE_F32);
+    qn_tensor *value = is_a ? qn_add_number(qn_mul_number(qn_rand(t->ctx, shape, QN_DTYPE_F32), 2 * most), -most)
+                            : qn_zeros(t->ctx, shape, QN_DTYPE_F32);
     if (open) qn_scope_end(t->ctx, value);
     p->value = qn_requires_grad_(value, true);
     t->n_params++;
@@ -188,7 +209,8 @@ qn_status qn__lora_create(qn_trainer *t, qn_error *err)
     qn_manual_seed(t->ctx, t->o.seed);
     for (int i = 0; i < m->n_weights; i++) {
         qn_lora_layer *l = &base->layers[i];
-        if (!(l->w = base_tensor(t, &m->weights[i], err))) return err && err->status != QN_OK ? err->status : QN_STATUS_nomem;
+        if (!(l->w = base_tensor(t, &m->weights[i], err)))
+            return err && err->status != QN_OK ? err->status : QN_STATUS_nomem;
         if (!base->target[i]) continue;
         l->a = learnt(t, &m->weights[i], true);
         l->b = learnt(t, &m->weights[i], false);
@@ -222,7 +244,8 @@ qn_status qn__lora_export(qn_trainer *t, const char *path, const char *type, con
 {
     const qn_lora_base *base = t->lora;
     qn_dtype dtype = QN_DTYPE_F32;
-    if (type && (!qn_dtype_find(type, &dtype) || (dtype != QN_DTYPE_F32 && dtype != QN_DTYPE_F16 && dtype != QN_DTYPE_BF16)))
+    if (type &&
+        (!qn_dtype_find(type, &dtype) || (dtype != QN_DTYPE_F32 && dtype != QN_DTYPE_F16 && dtype != QN_DTYPE_BF16)))
         return QN_FAIL(err, unsupported, "type \"%.64s\": an adapter is F32, F16 or BF16", type);
     qn_gguf_writer *w = NULL;
     QN_TRY(qn_gguf_writer_create(path, &w, err));

@@ -7,8 +7,8 @@
 #include "train/train.h"
 
 typedef struct qn_lora_layer {
-    qn_tensor *w;             /* of the base, over the file's memory */
-    qn_tensor *a, *b;         /* [r, in], [out, r]; NULL where nothing is learnt */
+    qn_tensor *w;     /* of the base, over the file's memory */
+    qn_tensor *a, *b; /* [r, in], [out, r]; NULL where nothing is learnt */
 } qn_lora_layer;
 
 struct qn_lora_base {
@@ -17,10 +17,10 @@ struct qn_lora_base {
     qn_model *model;
     int32_t rank;
     float alpha;
-    bool *target;             /* [model->n_weights] */
+    bool *target; /* [model->n_weights] */
     int32_t n_targets;
-    qn_lora_layer *layers;    /* [model->n_weights], by qn_weight.index */
-    qn_tensor *pos;           /* I32 [batch * ctx] */
+    qn_lora_layer *layers; /* [model->n_weights], by qn_weight.index */
+    qn_tensor *pos;        /* I32 [batch * ctx] */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/lora_model.c -- the base's layers recorded with tensor operations: what qn__decoder_layer builds for running, with attention over a
- * whole window instead of a cache, and x a^T b^T beside the layers that learn. Only the pairs have gradients; what comes before the first
- * of them is computed without a tape. */
+/* src/train/lora_model.c -- the base's layers recorded with tensor operations: what qn__decoder_layer builds for
+ * running, with attention over a whole window instead of a cache, and x a^T b^T beside the layers that learn. Only the
+ * pairs have gradients; what comes before the first of them is computed without a tape. */
 #include "array/ops/apply.h"
 #include "train/lora.h"
 #include <math.h>
@@ -45,16 +45,20 @@ static qn_tensor *attention(qn_trainer *t, qn_tensor *x, const qn_layer *l, bool
     qn_tensor *q = heads(t, dense(t, x, l->attn_q, l->attn_q_bias, training), hp->n_head, l->attn_q_norm, true);
     qn_tensor *k = heads(t, dense(t, x, l->attn_k, l->attn_k_bias, training), hp->n_kv_head, l->attn_k_norm, true);
     qn_tensor *v = heads(t, dense(t, x, l->attn_v, l->attn_v_bias, training), hp->n_kv_head, NULL, false);
-    const qn_sdpa_options options = {.is_causal = true, .enable_gqa = true, .scale = 1 / sqrt((double)hp->n_embd_head_k)};
+    const qn_sdpa_options options = {.is_causal = true,
+                                     .enable_gqa = true,
+                                     .scale = 1 / sqrt((double)hp->n_embd_head_k)};
     qn_tensor *y = qn_scaled_dot_product_attention(q, k, v, &options);
     if (!y) return NULL;
-    y = qn_reshape(qn_transpose(y, 1, 2), qn_shape_of(t->o.n_batch, t->o.n_ctx, (int64_t)hp->n_head * hp->n_embd_head_v));
+    y = qn_reshape(qn_transpose(y, 1, 2),
+                   qn_shape_of(t->o.n_batch, t->o.n_ctx, (int64_t)hp->n_head * hp->n_embd_head_v));
     return dense(t, y, l->attn_out, l->attn_out_bias, training);
 }
 
 static qn_tensor *feed_forward(qn_trainer *t, qn_tensor *x, const qn_layer *l, bool training)
 {
-    qn_tensor *gate = dense(t, x, l->ffn_gate, l->ffn_gate_bias, training), *up = dense(t, x, l->ffn_up, l->ffn_up_bias, training);
+    qn_tensor *gate = dense(t, x, l->ffn_gate, l->ffn_gate_bias, training),
+              *up = dense(t, x, l->ffn_up, l->ffn_up_bias, training);
     return dense(t, qn_swiglu(gate, up), l->ffn_down, l->ffn_down_bias, training);
 }
 
@@ -69,10 +73,12 @@ qn_tensor *qn__lora_loss(qn_trainer *t, double divisor, bool training)
         x = x ? qn_add(feed_forward(t, norm(t->lora, x, l->ffn_norm), l, training), x) : NULL;
     }
     if (!x) return NULL;
-    qn_tensor *logits = dense(t, norm(t->lora, x, m->top.out_norm), m->top.out, NULL, training); /* [batch, ctx, vocab] */
+    /* [batch, ctx, vocab] */
+    qn_tensor *logits = dense(t, norm(t->lora, x, m->top.out_norm), m->top.out, NULL, training);
     const int64_t n = (int64_t)t->o.n_batch * t->o.n_ctx;
     if (!logits) return NULL;
-    qn_tensor *sum = qn_cross_entropy(qn_view_as(logits, qn_shape_of(n, m->hp.n_vocab)), qn_view_as(t->targets_in, qn_shape_of(n)),
-                                      &(qn_cross_entropy_options){.ignore_index = -1, .reduction = QN_REDUCTION_SUM});
+    qn_tensor *sum =
+        qn_cross_entropy(qn_view_as(logits, qn_shape_of(n, m->hp.n_vocab)), qn_view_as(t->targets_in, qn_shape_of(n)),
+                         &(qn_cross_entropy_options){.ignore_index = -1, .reduction = QN_REDUCTION_SUM});
     return qn_mul_number(sum, 1 / divisor);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/model.c -- the model that is trained: quern/nn.h's Llama decoder, whose weights are named as in GGUF files, and its loss. */
+/* src/train/model.c -- the model that is trained: quern/nn.h's Llama decoder, whose weights are named as in GGUF files,
+ * and its loss. */
 #include "train/train.h"
 #include <quern/ops.h>
 
 int64_t qn__lm_count(const qn_train_options *o, int32_t n_vocab)
 {
     const int64_t d = o->n_embd, kv = d / o->n_head * o->n_kv_head;
-    return (int64_t)o->n_layer * (2 * d + 2 * d * d + 2 * d * kv + 3 * d * o->n_ff) + d + (int64_t)n_vocab * d * (o->tied ? 1 : 2);
+    return (int64_t)o->n_layer * (2 * d + 2 * d * d + 2 * d * kv + 3 * d * o->n_ff) + d +
+           (int64_t)n_vocab * d * (o->tied ? 1 : 2);
 }
 
 static bool add_param(void *arg, const char *path, qn_tensor *tensor, qn_named_kind kind)
@@ -21,8 +23,16 @@ qn_status qn__lm_create(qn_trainer *t, qn_error *err)
 {
     const qn_train_options *o = &t->o;
     const qn_llama_options options = {
-        .n_vocab = t->data.n_vocab, .n_ctx = o->n_ctx, .n_embd = o->n_embd, .n_layer = o->n_layer, .n_head = o->n_head,
-        .n_kv_head = o->n_kv_head, .n_ff = o->n_ff, .rope_base = (double)o->rope_base, .tied = o->tied, .dropout_p = (double)o->dropout,
+        .n_vocab = t->data.n_vocab,
+        .n_ctx = o->n_ctx,
+        .n_embd = o->n_embd,
+        .n_layer = o->n_layer,
+        .n_head = o->n_head,
+        .n_kv_head = o->n_kv_head,
+        .n_ff = o->n_ff,
+        .rope_base = (double)o->rope_base,
+        .tied = o->tied,
+        .dropout_p = (double)o->dropout,
     };
     qn_manual_seed(t->ctx, o->seed);
     t->lm = qn_nn_llama(t->ctx, &options);

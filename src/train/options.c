@@ -13,16 +13,21 @@ static qn_status out_of_range(const char *name, double value, double lo, double 
 
 static qn_status resolve_int(const char *name, int32_t *value, double normal, double lo, double hi, qn_error *err)
 {
-    if (*value == 0) *value = (int32_t)normal;
-    else if (*value < lo || *value > hi) return out_of_range(name, *value, lo, hi, err);
+    if (*value == 0)
+        *value = (int32_t)normal;
+    else if (*value < lo || *value > hi)
+        return out_of_range(name, *value, lo, hi, err);
     return QN_OK;
 }
 
 static qn_status resolve_float(const char *name, float *value, double normal, double lo, double hi, qn_error *err)
 {
-    if (*value == 0) *value = (float)normal;
-    else if (*value < 0 && lo == 0) *value = 0;
-    else if (!(*value >= (float)lo && *value <= (float)hi)) return out_of_range(name, (double)*value, lo, hi, err);
+    if (*value == 0)
+        *value = (float)normal;
+    else if (*value < 0 && lo == 0)
+        *value = 0;
+    else if (!(*value >= (float)lo && *value <= (float)hi))
+        return out_of_range(name, (double)*value, lo, hi, err);
     return QN_OK;
 }
 
@@ -36,30 +41,33 @@ qn_status qn__train_resolve(const qn_train_options *in, qn_train_options *out, q
 {
     qn_train_options o = *in;
     const bool least_rate_given = o.min_lr != 0;
-#define QN_TRAIN_RESOLVE(type, field, name, value, lo, hi, same, text) QN_TRY(resolve_##type(name, &o.field, value, lo, hi, err));
+#define QN_TRAIN_RESOLVE(type, field, name, value, lo, hi, same, text) \
+    QN_TRY(resolve_##type(name, &o.field, value, lo, hi, err));
     QN_TRAIN_ROWS(QN_TRAIN_RESOLVE)
 #undef QN_TRAIN_RESOLVE
     if (o.n_kv_head == 0) o.n_kv_head = o.n_head;
     if (o.n_ff == 0) o.n_ff = (int32_t)((o.n_embd * 8 / 3 + 31) / 32 * 32);
     if (!least_rate_given) o.min_lr = o.lr / 10;
-    if (o.min_lr > o.lr) return QN_FAIL(err, invalid, "min-lr is %g, more than lr, which is %g", (double)o.min_lr, (double)o.lr);
+    if (o.min_lr > o.lr)
+        return QN_FAIL(err, invalid, "min-lr is %g, more than lr, which is %g", (double)o.min_lr, (double)o.lr);
     if (o.n_embd % o.n_head || o.n_embd / o.n_head % 2)
         return QN_FAIL(err, invalid, "embd is %d; a multiple of 2 x %d heads is expected", o.n_embd, o.n_head);
     if (o.n_head % o.n_kv_head)
         return QN_FAIL(err, invalid, "kv-heads is %d; a divisor of the %d heads is expected", o.n_kv_head, o.n_head);
-    if (o.n_threads < 0 || o.n_threads > 256) return QN_FAIL(err, invalid, "threads is %d; 0 to 256 are possible", o.n_threads);
+    if (o.n_threads < 0 || o.n_threads > 256)
+        return QN_FAIL(err, invalid, "threads is %d; 0 to 256 are possible", o.n_threads);
     *out = o;
     return QN_OK;
 }
 
 /* ---- in a checkpoint: "layers=4\nembd=128\n", numbers to the bit ---- */
 
-#define PRINT_int "%d"
+#define PRINT_int   "%d"
 #define PRINT_float "%.9g"
-#define PRINT_flag "%d"
-#define AS_int(v) (v)
+#define PRINT_flag  "%d"
+#define AS_int(v)   (v)
 #define AS_float(v) ((double)(v))
-#define AS_flag(v) ((int)(v))
+#define AS_flag(v)  ((int)(v))
 
 bool qn__train_describe(const qn_train_options *o, char *text, size_t size)
 {
@@ -83,7 +91,8 @@ bool qn__train_differs(const qn_train_options *mine, const char *theirs, char *t
             const size_t name = strcspn(a, "=\n"), value = name < n ? name + 1 : n;
             const bool same_name = m > name && memcmp(a, b, name) == 0 && b[name] == '=';
             qn__str_quote(shown, sizeof shown, same_name ? b + name + 1 : b, same_name ? m - name - 1 : m);
-            snprintf(text, size, "%.*s is %.*s, %s in the checkpoint", (int)name, a, (int)(n - value), a + value, shown);
+            snprintf(text, size, "%.*s is %.*s, %s in the checkpoint", (int)name, a, (int)(n - value), a + value,
+                     shown);
             return true;
         }
         a += n + (a[n] == '\n');

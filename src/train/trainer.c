@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/trainer.c -- steps and evaluations. A step is one compiled graph a batch: forward, backward, and after the last batch the update. */
+/* src/train/trainer.c -- steps and evaluations. A step is one compiled graph a batch: forward, backward, and after the
+ * last batch the update. */
 #include "nn/optim.h"
 #include "train/train.h"
 #include <math.h>
@@ -11,7 +12,8 @@
 qn_status qn__train_failed(qn_trainer *t, qn_error *err)
 {
     const qn_error *why = qn_context_error(t->ctx);
-    const qn_status status = why->status != QN_OK ? why->status : QN_FAIL(err, internal, "training failed without a reason");
+    const qn_status status =
+        why->status != QN_OK ? why->status : QN_FAIL(err, internal, "training failed without a reason");
     if (why->status != QN_OK && err) *err = *why;
     qn_context_clear(t->ctx);
     return status;
@@ -29,25 +31,30 @@ static qn_tensor *loss_of(qn_trainer *t, double divisor, bool training)
     return t->lora ? qn__lora_loss(t, divisor, training) : qn__lm_loss(t, divisor, training);
 }
 
-/* Said before gigabytes are touched: weights, gradients, two averages, the best weights; and what backward needs of a batch at least. */
+/* Said before gigabytes are touched: weights, gradients, two averages, the best weights; and what backward needs of a
+ * batch at least. */
 static qn_status check_memory(const qn_trainer *t, qn_error *err)
 {
     qn_machine machine;
     qn_machine_get(&machine);
     const qn_train_options *o = &t->o;
     const double tokens = (double)o->n_batch * o->n_ctx, params = count(t);
-    const double need = 20 * params + 4 * tokens * ((double)o->n_layer * (4.0 * o->n_embd + 2.0 * o->n_ff) + t->data.n_vocab);
+    const double need =
+        20 * params + 4 * tokens * ((double)o->n_layer * (4.0 * o->n_embd + 2.0 * o->n_ff) + t->data.n_vocab);
     const double have = (double)(machine.memory_limit_bytes ? machine.memory_limit_bytes : machine.memory_bytes);
     if (have > 0 && need > have)
-        return QN_FAIL(err, limit, "training %.4g parameters with %.4g tokens a batch takes %.3g GB or more; this machine has %.3g GB", params, tokens,
-                       need * 1e-9, have * 1e-9);
+        return QN_FAIL(
+            err, limit,
+            "training %.4g parameters with %.4g tokens a batch takes %.3g GB or more; this machine has %.3g GB", params,
+            tokens, need * 1e-9, have * 1e-9);
     return QN_OK;
 }
 
 static qn_status make_tensors(qn_trainer *t, qn_error *err)
 {
     const qn_shape shape = qn_shape_of(t->o.n_batch, t->o.n_ctx);
-    QN_TRY(qn_context_create(&(qn_context_options){.backend = t->o.backend, .n_threads = t->o.n_threads}, &t->ctx, err));
+    QN_TRY(
+        qn_context_create(&(qn_context_options){.backend = t->o.backend, .n_threads = t->o.n_threads}, &t->ctx, err));
     const size_t n = (size_t)t->o.n_batch * (size_t)t->o.n_ctx;
     t->ids = qn__arena_array(&t->arena, n, sizeof *t->ids);
     t->targets = qn__arena_array(&t->arena, n, sizeof *t->targets);
@@ -62,27 +69,31 @@ static qn_status count_steps(qn_trainer *t, qn_error *err)
 {
     const double windows = (double)t->o.n_batch * t->o.n_accum;
     t->steps_per_epoch = (int32_t)fmax(1, floor((double)t->data.n_windows / windows));
-    const double steps = t->o.n_steps ? (double)t->o.n_steps : ceil((double)t->o.n_epochs * (double)t->data.n_windows / windows);
-    if (steps > 1e9) return QN_FAIL(err, invalid, "%g epochs are %.4g steps; at most 1e9 are possible", (double)t->o.n_epochs, steps);
+    const double steps =
+        t->o.n_steps ? (double)t->o.n_steps : ceil((double)t->o.n_epochs * (double)t->data.n_windows / windows);
+    if (steps > 1e9)
+        return QN_FAIL(err, invalid, "%g epochs are %.4g steps; at most 1e9 are possible", (double)t->o.n_epochs,
+                       steps);
     t->n_steps = (int32_t)fmax(1, steps);
     return QN_OK;
 }
 
-static qn_status create(qn_trainer *t, const qn_train_options *options, const qn_lora_options *lora, const qn_gguf_str *texts, size_t n_texts,
-                        qn_error *err)
+static qn_status create(qn_trainer *t, const qn_train_options *options, const qn_lora_options *lora,
+                        const qn_gguf_str *texts, size_t n_texts, qn_error *err)
 {
     qn_train_options o = *options;
     if (lora) QN_TRY(qn__lora_open(t, lora, options, &o, err));
     QN_TRY(qn__train_resolve(&o, &t->o, err));
-    QN_TRY(qn__train_data_init(&t->data, &t->o, options->n_vocab != 0, t->lora ? qn__lora_tokenizer(t->lora) : NULL, texts, n_texts, err));
+    QN_TRY(qn__train_data_init(&t->data, &t->o, options->n_vocab != 0, t->lora ? qn__lora_tokenizer(t->lora) : NULL,
+                               texts, n_texts, err));
     if (t->lora) t->data.hash = qn__lora_hash(t->lora, t->data.hash);
     QN_TRY(count_steps(t, err));
     QN_TRY(check_memory(t, err));
     return make_tensors(t, err);
 }
 
-qn_status qn_trainer_create_lora(const qn_train_options *options, const qn_lora_options *lora, const qn_gguf_str *texts, size_t n_texts,
-                                 qn_trainer **out, qn_error *err)
+qn_status qn_trainer_create_lora(const qn_train_options *options, const qn_lora_options *lora, const qn_gguf_str *texts,
+                                 size_t n_texts, qn_trainer **out, qn_error *err)
 {
     qn_arena arena;
     qn__arena_init(&arena, 0);
@@ -90,12 +101,15 @@ qn_status qn_trainer_create_lora(const qn_train_options *options, const qn_lora_
     if (!t) return QN_FAIL_NOMEM(err, sizeof *t);
     t->arena = arena;
     const qn_status status = create(t, options, lora, texts, n_texts, err);
-    if (status == QN_OK) *out = t;
-    else qn_trainer_destroy(t);
+    if (status == QN_OK)
+        *out = t;
+    else
+        qn_trainer_destroy(t);
     return status;
 }
 
-qn_status qn_trainer_create(const qn_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_trainer **out, qn_error *err)
+qn_status qn_trainer_create(const qn_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_trainer **out,
+                            qn_error *err)
 {
     return qn_trainer_create_lora(options, NULL, texts, n_texts, out, err);
 }
@@ -113,28 +127,33 @@ void qn_trainer_destroy(qn_trainer *t)
     qn__arena_deinit(&arena);
 }
 
-const qn_train_options *qn_trainer_options(const qn_trainer *t)
-{
-    return &t->o;
-}
+const qn_train_options *qn_trainer_options(const qn_trainer *t) { return &t->o; }
 
-/* A multiplication and an addition for each weight of a product and each pair of a token and one that it sees; twice as many backward. */
+/* A multiplication and an addition for each weight of a product and each pair of a token and one that it sees; twice as
+ * many backward. */
 static double flops_per_token(const qn_trainer *t)
 {
     const double weights = count(t) - (t->lora || t->o.tied ? 0 : (double)t->data.n_vocab * t->o.n_embd);
     const double pairs = (double)t->o.n_layer * t->o.n_embd * (t->o.n_ctx + 1);
-    return 3 * 2 * (weights + pairs) + (t->lora ? 2 * 2 * qn__lora_weights(t->lora) : 0); /* frozen weights have no gradient */
+    /* frozen weights have no gradient */
+    return 3 * 2 * (weights + pairs) + (t->lora ? 2 * 2 * qn__lora_weights(t->lora) : 0);
 }
 
 void qn_trainer_get_info(const qn_trainer *t, qn_train_info *out)
 {
     *out = (qn_train_info){
-        .n_params = (int64_t)count(t), .n_vocab = t->data.n_vocab,
-        .n_tokens = t->data.n_tokens, .n_bytes = t->data.n_bytes,
-        .n_held_tokens = t->data.n_held, .n_held_bytes = t->data.n_held_bytes,
-        .step = t->step, .n_steps = t->n_steps, .steps_per_epoch = t->steps_per_epoch,
+        .n_params = (int64_t)count(t),
+        .n_vocab = t->data.n_vocab,
+        .n_tokens = t->data.n_tokens,
+        .n_bytes = t->data.n_bytes,
+        .n_held_tokens = t->data.n_held,
+        .n_held_bytes = t->data.n_held_bytes,
+        .step = t->step,
+        .n_steps = t->n_steps,
+        .steps_per_epoch = t->steps_per_epoch,
         .flops_per_step = flops_per_token(t) * t->o.n_ctx * t->o.n_batch * t->o.n_accum,
-        .best_step = t->has_best ? t->best_step : 0, .best_bits_per_byte = t->has_best ? t->best_bits : 0,
+        .best_step = t->has_best ? t->best_step : 0,
+        .best_bits_per_byte = t->has_best ? t->best_bits : 0,
     };
 }
 
@@ -151,7 +170,8 @@ static qn_status feed(qn_trainer *t)
 static qn_tensor *batch(qn_trainer *t, int64_t first)
 {
     for (int32_t b = 0; b < t->o.n_batch; b++)
-        qn__train_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx, t->targets + (size_t)b * (size_t)t->o.n_ctx);
+        qn__train_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx,
+                         t->targets + (size_t)b * (size_t)t->o.n_ctx);
     if (feed(t) != QN_OK) return NULL;
     qn_tensor *loss = loss_of(t, (double)t->o.n_batch * t->o.n_ctx * t->o.n_accum, true);
     return loss && qn_backward(loss) == QN_OK ? qn_keep(loss) : NULL;
@@ -191,7 +211,8 @@ qn_status qn_trainer_step(qn_trainer *t, qn_train_step *out, qn_error *err)
     t->step++;
     *out = (qn_train_step){.step = t->step, .n_steps = t->n_steps, .loss = loss, .grad_norm = norm, .lr = lr};
     if (!isfinite(loss) || !isfinite(norm))
-        return QN_FAIL(err, invalid, "step %d: the loss is %g, its gradient's norm %g; a lower learning rate may help", t->step, loss, norm);
+        return QN_FAIL(err, invalid, "step %d: the loss is %g, its gradient's norm %g; a lower learning rate may help",
+                       t->step, loss, norm);
     return QN_OK;
 }
 
@@ -200,7 +221,8 @@ qn_status qn_trainer_step(qn_trainer *t, qn_train_step *out, qn_error *err)
 static bool run_held(qn_trainer *t, int64_t first, double *loss)
 {
     for (int32_t b = 0; b < t->o.n_batch; b++)
-        qn__held_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx, t->targets + (size_t)b * (size_t)t->o.n_ctx);
+        qn__held_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx,
+                        t->targets + (size_t)b * (size_t)t->o.n_ctx);
     if (qn_scope_begin(t->ctx) != QN_OK) return false;
     const bool was = qn_set_grad_enabled(t->ctx, false);
     qn_tensor *l = feed(t) == QN_OK ? qn_keep(loss_of(t, 1, false)) : NULL;
@@ -237,7 +259,9 @@ static qn_status keep_best(qn_trainer *t, double bits, qn_error *err)
 
 qn_status qn_trainer_evaluate(qn_trainer *t, qn_train_eval *out, qn_error *err)
 {
-    if (t->data.n_held == 0) return QN_FAIL(err, state, "nothing is held out to evaluate on (eval-fraction is %g)", (double)t->o.eval_fraction);
+    if (t->data.n_held == 0)
+        return QN_FAIL(err, state, "nothing is held out to evaluate on (eval-fraction is %g)",
+                       (double)t->o.eval_fraction);
     double loss = 0;
     for (int64_t i = 0; i * t->o.n_ctx < t->data.n_held; i += t->o.n_batch)
         if (!run_held(t, i, &loss)) return forget(t, err);

@@ -2,10 +2,7 @@
 /* tests/check/add_f32.c -- y = a + b: one rounding, and that the right one. */
 #include "check.h"
 
-static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
-{
-    ukr->add_f32(y, in[0], in[1], n);
-}
+static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->add_f32(y, in[0], in[1], n); }
 
 static double want(const float *in, double *bound)
 {
@@ -13,7 +10,4 @@ static double want(const float *in, double *bound)
     return in[0] + in[1]; /* IEEE leaves no choice */
 }
 
-CHECK_UKR(add_f32)
-{
-    check_elements(t, &(check_each){2, false, false, call, want});
-}
+CHECK_UKR(add_f32) { check_elements(t, &(check_each){2, false, false, call, want}); }

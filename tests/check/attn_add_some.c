@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/attn_add_some.c -- fused multiply-adds for some lanes; the others keep their bits, even where the product is no number. */
+/* tests/check/attn_add_some.c -- fused multiply-adds for some lanes; the others keep their bits, even where the product
+ * is no number. */
 #include "check.h"
 
 CHECK_UKR(attn_add_some)
@@ -20,7 +21,8 @@ CHECK_UKR(attn_add_some)
                 float *p = check_floats(t, 2, lanes, CHECK_AT_END), old[N * LANES], ref[N * LANES];
                 int32_t *begin = check_buffer(t, 3, (size_t)lanes * 4, 4, CHECK_AT_END);
                 int32_t *end = check_buffer(t, 4, (size_t)lanes * 4, 4, CHECK_AT_END);
-                check_where(t, "%lld lanes, n %lld, fill %s", (long long)lanes, (long long)n, check_fill_name((check_fill_kind)fill));
+                check_where(t, "%lld lanes, n %lld, fill %s", (long long)lanes, (long long)n,
+                            check_fill_name((check_fill_kind)fill));
                 check_fill(t, old, n * lanes, CHECK_FILL_random);
                 check_fill(t, v, n, (check_fill_kind)fill);
                 check_fill(t, p, lanes, CHECK_FILL_random);
@@ -37,10 +39,12 @@ CHECK_UKR(attn_add_some)
                 for (int64_t i = 0; i < n * lanes; i++) {
                     const int64_t l = i % lanes;
                     const bool in = begin[l] <= 2 && 2 < end[l];
-                    if (!in) check_same(t, y + i, old + i, 1, "before");
+                    if (!in)
+                        check_same(t, y + i, old + i, 1, "before");
                     else if (check_fill_finite((check_fill_kind)fill)) {
                         const double x = (double)v[i / lanes] * p[l];
-                        check_close(t, y[i], old[i] + x, 2 * FLT_EPSILON * (fabs(x) + fabs((double)old[i])) + FLT_TRUE_MIN, i);
+                        check_close(t, y[i], old[i] + x,
+                                    2 * FLT_EPSILON * (fabs(x) + fabs((double)old[i])) + FLT_TRUE_MIN, i);
                     }
                 }
             }

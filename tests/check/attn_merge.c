@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/attn_merge.c -- two weighted sums with their highest scores become one; lanes with nothing to add keep their bits. */
+/* tests/check/attn_merge.c -- two weighted sums with their highest scores become one; lanes with nothing to add keep
+ * their bits. */
 #include "check.h"
 
 enum { LANES = 48, N = 20 };
@@ -10,7 +11,8 @@ static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, f
     float *max = check_floats(t, 2, lanes, CHECK_AT_END), *sum = check_floats(t, 3, lanes, CHECK_AT_END);
     float *max1 = check_floats(t, 4, lanes, CHECK_AT_END), *sum1 = check_floats(t, 5, lanes, CHECK_AT_END);
     float old[N * LANES], old_max[LANES], old_sum[LANES], ref[N * LANES], ref_max[LANES], ref_sum[LANES];
-    check_where(t, "%lld lanes, n %lld, fill %s, spread %g", (long long)lanes, (long long)n, check_fill_name(fill), (double)spread);
+    check_where(t, "%lld lanes, n %lld, fill %s, spread %g", (long long)lanes, (long long)n, check_fill_name(fill),
+                (double)spread);
     check_fill(t, old, n * lanes, CHECK_FILL_random);
     check_fill(t, y1, n * lanes, fill);
     check_fill(t, old_max, lanes, CHECK_FILL_random);
@@ -45,7 +47,8 @@ static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, f
             const double m = fmax((double)old_max[l], (double)max1[l]);
             const double a = exp((double)(old_max[l] - (float)m)), b = exp((double)(max1[l] - (float)m));
             const double x = a * old[i], x1 = b * y1[i], room = 2e-7 + 2 * FLT_EPSILON;
-            check_close(t, y[i], x + x1, room * (fabs(x) + fabs(x1)) + 2.4e-38 * (1 + fabs((double)y1[i]) + fabs((double)old[i])), i);
+            check_close(t, y[i], x + x1,
+                        room * (fabs(x) + fabs(x1)) + 2.4e-38 * (1 + fabs((double)y1[i]) + fabs((double)old[i])), i);
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/attn_pack.h -- rows of floats as int16: what the integers are worth is within half a step of the row, the step is as small as
- * the row's contract allows, and every bit is the reference level's. */
+/* tests/check/attn_pack.h -- rows of floats as int16: what the integers are worth is within half a step of the row, the
+ * step is as small as the row's contract allows, and every bit is the reference level's. */
 #include "check.h"
 
 static inline void pack_same(check *t, const int16_t *got, const int16_t *want, int64_t n)
@@ -9,7 +9,8 @@ static inline void pack_same(check *t, const int16_t *got, const int16_t *want, 
 }
 
 /* `x` as integers times `step`, every `apart`th of y. */
-static inline void pack_near(check *t, const int16_t *y, int64_t apart, const float *x, double s, int64_t n, double step)
+static inline void pack_near(check *t, const int16_t *y, int64_t apart, const float *x, double s, int64_t n,
+                             double step)
 {
     for (int64_t i = 0; i < n; i++)
         check_close(t, y[i * apart] * step, x[i] * s, step * 0.501 + fabs(x[i] * s) * 4 * FLT_EPSILON + FLT_MIN, i);

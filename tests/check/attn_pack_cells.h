@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/attn_pack_cells.h -- rows of a cache as int16: what attn_pack_k and attn_pack_v of the reference level make of the same rows
- * as floats, whatever their bytes are. */
+/* tests/check/attn_pack_cells.h -- rows of a cache as int16: what attn_pack_k and attn_pack_v of the reference level
+ * make of the same rows as floats, whatever their bytes are. */
 #include "attn_pack.h"
 
 enum { CELLS_N = 256, CELLS_MAX = 19, CELLS_EXIST = 24 };
@@ -14,11 +14,13 @@ typedef struct cells_case {
 
 typedef enum cells_kind { CELLS_NUMBERS, CELLS_ANY_BYTES, CELLS_EDGES, CELLS_KIND_COUNT } cells_kind;
 
-/* 32 numbers of which the squares add up to `sum`, which is below 2^14: what random ones leave over is that of four squares (Lagrange). */
+/* 32 numbers of which the squares add up to `sum`, which is below 2^14: what random ones leave over is that of four
+ * squares (Lagrange). */
 static inline void numbers_of_square(check *t, int8_t q[32], int sum)
 {
     for (int i = 0; i < 28; i++) {
-        const int most = sum < 28 * 400 ? sum / 32 < 1 ? 0 : 1 + sum / 512 : 24, x = most ? (int)(check_random(t) % (unsigned)most) : 0;
+        const int most = sum < 28 * 400 ? sum / 32 < 1 ? 0 : 1 + sum / 512 : 24,
+                  x = most ? (int)(check_random(t) % (unsigned)most) : 0;
         q[i] = (int8_t)(x * x > sum ? 0 : x);
         sum -= q[i] * q[i];
     }
@@ -32,8 +34,8 @@ static inline void numbers_of_square(check *t, int8_t q[32], int sum)
                     }
 }
 
-/* Rows of Q8_0 whose sum of squares is 2^14 but for what rounding makes of it (two blocks and more), or with 127 in every block, and in
- * some -128 too. */
+/* Rows of Q8_0 whose sum of squares is 2^14 but for what rounding makes of it (two blocks and more), or with 127 in
+ * every block, and in some -128 too. */
 static inline void edge_row(check *t, uint8_t *row, int64_t n, int e)
 {
     static const uint16_t scale[] = {0x3c00, 0xbc01, 0x0001, 0x7bff, 0x2e66}; /* 1, about -1, 2^-24, 65504, about 0.1 */
@@ -60,7 +62,8 @@ static inline void edge_row(check *t, uint8_t *row, int64_t n, int e)
     }
 }
 
-static inline cells_case cells_start(check *t, qn_dtype dtype, int64_t n, int32_t n_cells, cells_kind kind, check_place place)
+static inline cells_case cells_start(check *t, qn_dtype dtype, int64_t n, int32_t n_cells, cells_kind kind,
+                                     check_place place)
 {
     static float x[CELLS_MAX * CELLS_N];
     cells_case c = {.n = n, .row_bytes = qn_dtype_row_bytes(dtype, n), .n_cells = n_cells, .x = x};
@@ -68,7 +71,11 @@ static inline cells_case cells_start(check *t, qn_dtype dtype, int64_t n, int32_
     const size_t bytes = (size_t)((CELLS_EXIST - 1) * c.cell_bytes + c.row_bytes);
     c.base = check_buffer(t, 0, bytes, 2, place);
     c.cell = check_buffer(t, 1, (size_t)n_cells * 4, 4, CHECK_AT_END);
-    check_where(t, "n %lld, %d cells, %s, place %d", (long long)n, n_cells, kind == CELLS_NUMBERS ? "numbers" : kind == CELLS_EDGES ? "edges" : "any bytes", place);
+    check_where(t, "n %lld, %d cells, %s, place %d", (long long)n, n_cells,
+                kind == CELLS_NUMBERS ? "numbers"
+                : kind == CELLS_EDGES ? "edges"
+                                      : "any bytes",
+                place);
     for (size_t i = 0; i < bytes; i++) c.base[i] = (uint8_t)check_random(t);
     for (int e = 0; e < CELLS_EXIST && kind == CELLS_EDGES; e++) edge_row(t, c.base + e * c.cell_bytes, n, e);
     for (int e = 0; e < CELLS_EXIST && kind == CELLS_NUMBERS; e++) {
@@ -85,18 +92,20 @@ static inline cells_case cells_start(check *t, qn_dtype dtype, int64_t n, int32_
 }
 
 /* Calls WITH for every shape, as `c`. */
-#define CELLS_EACH(t, dtype, WITH)                                                                                     \
-    for (int64_t n_ = qn_dtype_get(dtype)->block_elems > 16 ? 32 : 16; n_ <= CELLS_N; n_ += n_ < 128 ? n_ < 64 ? 16 + 16 * (n_ % 32 == 0) : 32 : 128) \
-        for (int32_t cells_ = 0; cells_ <= CELLS_MAX; cells_ += cells_ < 2 ? 1 : cells_ == 2 ? 14 : 3)                 \
-            for (int place_ = 0; place_ < CHECK_PLACE_COUNT; place_++)                                                 \
-                for (int kind_ = 0; kind_ < ((dtype) == QN_DTYPE_Q8_0 ? CELLS_KIND_COUNT : CELLS_EDGES); kind_++) {      \
-                    const cells_case c = cells_start(t, dtype, n_, cells_, (cells_kind)kind_, (check_place)place_);    \
-                    WITH;                                                                                              \
+#define CELLS_EACH(t, dtype, WITH) \
+    for (int64_t n_ = qn_dtype_get(dtype)->block_elems > 16 ? 32 : 16; n_ <= CELLS_N; \
+         n_ += n_ < 128 ? n_ < 64 ? 16 + 16 * (n_ % 32 == 0) : 32 : 128) \
+        for (int32_t cells_ = 0; cells_ <= CELLS_MAX; cells_ += cells_ < 2 ? 1 : cells_ == 2 ? 14 : 3) \
+            for (int place_ = 0; place_ < CHECK_PLACE_COUNT; place_++) \
+                for (int kind_ = 0; kind_ < ((dtype) == QN_DTYPE_Q8_0 ? CELLS_KIND_COUNT : CELLS_EDGES); kind_++) { \
+                    const cells_case c = cells_start(t, dtype, n_, cells_, (cells_kind)kind_, (check_place)place_); \
+                    WITH; \
                 }
 
-typedef void (*pack_k_cells_fn)(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell, int64_t n_cells, int64_t n);
-typedef void (*pack_v_cells_fn)(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes, const int32_t *cell,
+typedef void (*pack_k_cells_fn)(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell,
                                 int64_t n_cells, int64_t n);
+typedef void (*pack_v_cells_fn)(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes,
+                                const int32_t *cell, int64_t n_cells, int64_t n);
 
 static inline void pack_k_cells_case(check *t, pack_k_cells_fn fn, const cells_case *c)
 {
@@ -116,7 +125,8 @@ static inline void pack_v_cells_case(check *t, pack_v_cells_fn fn, const cells_c
     static int16_t want[(CELLS_MAX + 1) * CELLS_N];
     const int64_t n = c->n;
     float want_log[CELLS_MAX + 1], want_weight[CELLS_MAX + 1];
-    float *log_scale = check_floats(t, 3, c->n_cells, CHECK_AT_END), *weight = check_floats(t, 4, c->n_cells, CHECK_AT_END);
+    float *log_scale = check_floats(t, 3, c->n_cells, CHECK_AT_END),
+          *weight = check_floats(t, 4, c->n_cells, CHECK_AT_END);
     int16_t *y = check_buffer(t, 2, (size_t)((c->n_cells + 1) / 2 * 2 * n) * 2, 2, CHECK_AT_END);
     fn(y, log_scale, weight, c->base, c->cell_bytes, c->cell, c->n_cells, n);
     check_intact(t);
@@ -130,27 +140,31 @@ static inline void pack_v_cells_case(check *t, pack_v_cells_fn fn, const cells_c
         }
 }
 
-#define CELLS_BENCH(t, dtype, ...)                                                                                     \
-    do {                                                                                                               \
-        const int64_t bytes_ = qn_dtype_row_bytes(dtype, 64);                                                          \
-        uint8_t *base = check_buffer(t, 0, (size_t)(64 * bytes_), 2, CHECK_AT_START);                                  \
-        int16_t *y = check_buffer(t, 1, 64 * 64 * 2, 2, CHECK_AT_START);                                               \
-        int32_t cell[64];                                                                                              \
-        float scale[64], weight[64];                                                                                   \
-        memset(base, 0, (size_t)(64 * bytes_));                                                                        \
-        (void)weight;                                                                                                  \
-        for (int i = 0; i < 64; i++) cell[i] = i;                                                                      \
-        CHECK_BENCH(t, t->row, "G elements/s", 64 * 64, __VA_ARGS__);                                                  \
+#define CELLS_BENCH(t, dtype, ...) \
+    do { \
+        const int64_t bytes_ = qn_dtype_row_bytes(dtype, 64); \
+        uint8_t *base = check_buffer(t, 0, (size_t)(64 * bytes_), 2, CHECK_AT_START); \
+        int16_t *y = check_buffer(t, 1, 64 * 64 * 2, 2, CHECK_AT_START); \
+        int32_t cell[64]; \
+        float scale[64], weight[64]; \
+        memset(base, 0, (size_t)(64 * bytes_)); \
+        (void)weight; \
+        for (int i = 0; i < 64; i++) cell[i] = i; \
+        CHECK_BENCH(t, t->row, "G elements/s", 64 * 64, __VA_ARGS__); \
     } while (0)
 
 static inline void pack_k_cells_check(check *t, pack_k_cells_fn fn, qn_dtype dtype)
 {
-    if (t->bench) CELLS_BENCH(t, dtype, fn(y, scale, base, bytes_, cell, 64, 64));
-    else CELLS_EACH(t, dtype, pack_k_cells_case(t, fn, &c));
+    if (t->bench)
+        CELLS_BENCH(t, dtype, fn(y, scale, base, bytes_, cell, 64, 64));
+    else
+        CELLS_EACH(t, dtype, pack_k_cells_case(t, fn, &c));
 }
 
 static inline void pack_v_cells_check(check *t, pack_v_cells_fn fn, qn_dtype dtype)
 {
-    if (t->bench) CELLS_BENCH(t, dtype, fn(y, scale, weight, base, bytes_, cell, 64, 64));
-    else CELLS_EACH(t, dtype, pack_v_cells_case(t, fn, &c));
+    if (t->bench)
+        CELLS_BENCH(t, dtype, fn(y, scale, weight, base, bytes_, cell, 64, 64));
+    else
+        CELLS_EACH(t, dtype, pack_v_cells_case(t, fn, &c));
 }

@@ -15,9 +15,11 @@ CHECK_UKR(attn_pack_k)
     for (int64_t n = 16; n <= N; n += n < 80 ? 16 : 176)
         for (int64_t cells = 0; cells <= CELLS; cells++)
             for (int fill = 0; fill < CHECK_FILL_COUNT; fill++) {
-                float *x = check_floats(t, 0, cells * n, CHECK_AT_END), *scale = check_floats(t, 2, cells, CHECK_AT_END), ref_scale[CELLS];
+                float *x = check_floats(t, 0, cells * n, CHECK_AT_END),
+                      *scale = check_floats(t, 2, cells, CHECK_AT_END), ref_scale[CELLS];
                 int16_t *y = check_buffer(t, 1, (size_t)(cells * n) * 2, 2, CHECK_AT_END), ref[CELLS * N];
-                check_where(t, "n %lld, %lld cells, fill %s", (long long)n, (long long)cells, check_fill_name((check_fill_kind)fill));
+                check_where(t, "n %lld, %lld cells, fill %s", (long long)n, (long long)cells,
+                            check_fill_name((check_fill_kind)fill));
                 check_fill(t, x, cells * n, (check_fill_kind)fill);
                 t->ukr->attn_pack_k(y, scale, x, cells, n);
                 check_intact(t);
@@ -30,7 +32,8 @@ CHECK_UKR(attn_pack_k)
                     int exponent;
                     const double length = pack_length(x + c * n, 1, n) / scale[c];
                     if (frexp(scale[c], &exponent) != 0.5) check_fail(t, "scale %g is no power of two", scale[c]);
-                    if (length > 32768.1 || (length < 16383 && exponent > -77)) check_fail(t, "cell %d: length %g", (int)c, length);
+                    if (length > 32768.1 || (length < 16383 && exponent > -77))
+                        check_fail(t, "cell %d: length %g", (int)c, length);
                 }
             }
 }

@@ -17,9 +17,11 @@ CHECK_UKR(attn_pack_v)
             for (int fill = 0; fill < CHECK_FILL_COUNT; fill++) {
                 const int64_t n_y = (cells + 1) / 2 * 2 * n;
                 float *x = check_floats(t, 0, cells * n, CHECK_AT_END), ref_log[CELLS], ref_weight[CELLS];
-                float *log_scale = check_floats(t, 2, cells, CHECK_AT_END), *weight = check_floats(t, 3, cells, CHECK_AT_END);
+                float *log_scale = check_floats(t, 2, cells, CHECK_AT_END),
+                      *weight = check_floats(t, 3, cells, CHECK_AT_END);
                 int16_t *y = check_buffer(t, 1, (size_t)n_y * 2, 2, CHECK_AT_END), ref[(CELLS + 1) * N];
-                check_where(t, "n %lld, %lld cells, fill %s", (long long)n, (long long)cells, check_fill_name((check_fill_kind)fill));
+                check_where(t, "n %lld, %lld cells, fill %s", (long long)n, (long long)cells,
+                            check_fill_name((check_fill_kind)fill));
                 check_fill(t, x, cells * n, (check_fill_kind)fill);
                 t->ukr->attn_pack_v(y, log_scale, weight, x, cells, n);
                 check_intact(t);
@@ -31,7 +33,8 @@ CHECK_UKR(attn_pack_v)
                     const int16_t *row = y + c / 2 * 2 * n + c % 2, *ref_row = ref + c / 2 * 2 * n + c % 2;
                     int highest = 0;
                     for (int64_t i = 0; i < n; i++) {
-                        if (row[2 * i] != ref_row[2 * i]) check_fail(t, "cell %d: %d, %d at level ref", (int)c, row[2 * i], ref_row[2 * i]);
+                        if (row[2 * i] != ref_row[2 * i])
+                            check_fail(t, "cell %d: %d, %d at level ref", (int)c, row[2 * i], ref_row[2 * i]);
                         highest = abs(row[2 * i]) > highest ? abs(row[2 * i]) : highest;
                     }
                     pack_near(t, row, 2, x + c * n, 1, n, 1.0 / weight[c]);

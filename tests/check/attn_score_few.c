@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/attn_score_few.c -- scores of few rows: exact sums, so the bits of sums made here in 64 bits; what lies between the rows stays. */
+/* tests/check/attn_score_few.c -- scores of few rows: exact sums, so the bits of sums made here in 64 bits; what lies
+ * between the rows stays. */
 #include "check.h"
 
 #include <math.h>
@@ -15,8 +16,10 @@ static void one_case(check *t, int64_t rows, int64_t cells, int64_t n, check_pla
 {
     static float want[SCORE_ROWS * (SCORE_CELLS + 3)];
     const int64_t lanes = (cells + 15) / 16 * 16, s_stride = lanes + 3, q_stride = n + 16, n_s = rows * s_stride;
-    float *s = check_floats(t, 0, n_s, place), *q_scale = check_floats(t, 1, rows, place), *k_scale = check_floats(t, 2, lanes, place);
-    int16_t *q = check_buffer(t, 3, (size_t)(rows * q_stride) * 2, 2, place), *k = check_buffer(t, 4, (size_t)(lanes * n) * 2, 2, place);
+    float *s = check_floats(t, 0, n_s, place), *q_scale = check_floats(t, 1, rows, place),
+          *k_scale = check_floats(t, 2, lanes, place);
+    int16_t *q = check_buffer(t, 3, (size_t)(rows * q_stride) * 2, 2, place),
+            *k = check_buffer(t, 4, (size_t)(lanes * n) * 2, 2, place);
     int16_t *turned = check_buffer(t, 5, (size_t)(lanes * n) * 2, 4, place);
     check_where(t, "%lld rows, %lld cells, %lld elements", (long long)rows, (long long)cells, (long long)n);
     fill_halves(t, q, rows * q_stride);
@@ -44,9 +47,11 @@ CHECK_UKR(attn_score_few)
 {
     if (t->bench) {
         enum { ROWS = 8, N = 64 };
-        float *s = check_floats(t, 0, ROWS * SCORE_CELLS, CHECK_AT_END), *q_scale = check_floats(t, 1, ROWS, CHECK_AT_END);
+        float *s = check_floats(t, 0, ROWS * SCORE_CELLS, CHECK_AT_END),
+              *q_scale = check_floats(t, 1, ROWS, CHECK_AT_END);
         float *k_scale = check_floats(t, 2, SCORE_CELLS, CHECK_AT_END);
-        int16_t *q = check_buffer(t, 3, ROWS * N * 2, 2, CHECK_AT_END), *k = check_buffer(t, 4, SCORE_CELLS * N * 2, 2, CHECK_AT_END);
+        int16_t *q = check_buffer(t, 3, ROWS * N * 2, 2, CHECK_AT_END),
+                *k = check_buffer(t, 4, SCORE_CELLS * N * 2, 2, CHECK_AT_END);
         int16_t *turned = check_buffer(t, 5, SCORE_CELLS * N * 2, 4, CHECK_AT_END);
         fill_halves(t, q, ROWS * N);
         fill_halves(t, k, SCORE_CELLS * N);

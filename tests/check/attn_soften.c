@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/attn_soften.c -- highest score, exponentials and their sum, lane by lane over ranges: near the exact ones, the
- * reference level's bits; lanes without a range may hold anything and disturb nobody. */
+/* tests/check/attn_soften.c -- highest score, exponentials and their sum, lane by lane over ranges: near the exact
+ * ones, the reference level's bits; lanes without a range may hold anything and disturb nobody. */
 #include "check.h"
 
 enum { LANES = 48, CELLS = 70 };
@@ -30,16 +30,19 @@ static ranges random_ranges(check *t, int64_t n, bool common)
 static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, bool common)
 {
     ranges g = random_ranges(t, n, common);
-    float *s = check_floats(t, 0, n * lanes, CHECK_AT_END), *old = malloc((size_t)(n * lanes) * 4 + 4), ref[CELLS * LANES];
+    float *s = check_floats(t, 0, n * lanes, CHECK_AT_END), *old = malloc((size_t)(n * lanes) * 4 + 4),
+          ref[CELLS * LANES];
     float *max = check_floats(t, 1, lanes, CHECK_AT_END), *sum = check_floats(t, 2, lanes, CHECK_AT_END);
     float ref_max[LANES] = {0}, ref_sum[LANES] = {0};
-    int32_t *begin = check_buffer(t, 3, (size_t)lanes * 4, 4, CHECK_AT_END), *end = check_buffer(t, 4, (size_t)lanes * 4, 4, CHECK_AT_END);
-    check_where(t, "%lld lanes, %lld cells, fill %s, full %lld to %lld", (long long)lanes, (long long)n, check_fill_name(fill),
-                (long long)g.full_begin, (long long)g.full_end);
+    int32_t *begin = check_buffer(t, 3, (size_t)lanes * 4, 4, CHECK_AT_END),
+            *end = check_buffer(t, 4, (size_t)lanes * 4, 4, CHECK_AT_END);
+    check_where(t, "%lld lanes, %lld cells, fill %s, full %lld to %lld", (long long)lanes, (long long)n,
+                check_fill_name(fill), (long long)g.full_begin, (long long)g.full_end);
     memcpy(begin, g.begin, (size_t)lanes * 4);
     memcpy(end, g.end, (size_t)lanes * 4);
     check_fill(t, old, n * lanes, fill);
-    for (int64_t i = 0; i < n * lanes && fill == CHECK_FILL_random; i++) old[i] *= (float)(1 + i % 40); /* some vanish */
+    /* some vanish */
+    for (int64_t i = 0; i < n * lanes && fill == CHECK_FILL_random; i++) old[i] *= (float)(1 + i % 40);
     if (n) memcpy(s, old, (size_t)(n * lanes) * 4);
     memcpy(ref, old, (size_t)(n * lanes) * 4);
     t->ukr->attn_soften(s, lanes, n, g.full_begin, g.full_end, begin, end, max, sum);

@@ -5,13 +5,13 @@
 typedef struct weighed {
     int64_t n;
     int32_t begin, end;
-    const float *u;        /* [n], `u_step` apart */
+    const float *u; /* [n], `u_step` apart */
     int64_t u_step;
-    const float *weight;   /* [n] */
-    float max, sum;        /* what the kernel gave */
-    const int16_t *p;      /* p(c) = p[c / 2 * pair_step + c % 2 * p_step] */
+    const float *weight; /* [n] */
+    float max, sum;      /* what the kernel gave */
+    const int16_t *p;    /* p(c) = p[c / 2 * pair_step + c % 2 * p_step] */
     int64_t p_step, pair_step;
-    const float *scale;    /* [blocks], `scale_step` apart */
+    const float *scale; /* [blocks], `scale_step` apart */
     int64_t scale_step;
 } weighed;
 
@@ -33,7 +33,8 @@ static void weighed_check(check *t, const weighed *w)
             total += p;
         }
         if (total > 65536) check_fail(t, "block %d: the integers add up to %lld", (int)b, (long long)total);
-        if (total > 0 && total < 16384) check_fail(t, "block %d: the integers add up to %lld only", (int)b, (long long)total);
+        if (total > 0 && total < 16384)
+            check_fail(t, "block %d: the integers add up to %lld only", (int)b, (long long)total);
     }
     double reach = 0;
     for (int64_t c = w->begin; c < w->end; c++) reach = fmax(reach, fabs(w->u[c * w->u_step]));

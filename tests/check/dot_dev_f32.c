@@ -6,8 +6,10 @@ static const float mean = 0.3f;
 
 static void one(check *t, int64_t n, check_fill_kind fill, check_place place, bool weighed)
 {
-    float *a = check_floats(t, 0, n, place), *x = check_floats(t, 1, n, place), *w = weighed ? check_floats(t, 2, n, place) : NULL;
-    check_where(t, "n %lld, fill %s, place %d, %s", (long long)n, check_fill_name(fill), place, weighed ? "weighed" : "alone");
+    float *a = check_floats(t, 0, n, place), *x = check_floats(t, 1, n, place),
+          *w = weighed ? check_floats(t, 2, n, place) : NULL;
+    check_where(t, "n %lld, fill %s, place %d, %s", (long long)n, check_fill_name(fill), place,
+                weighed ? "weighed" : "alone");
     check_fill(t, a, n, fill);
     check_fill(t, x, n, fill);
     if (w) check_fill(t, w, n, fill);
@@ -26,7 +28,8 @@ static void one(check *t, int64_t n, check_fill_kind fill, check_place place, bo
 CHECK_UKR(dot_dev_f32)
 {
     if (t->bench) {
-        float *a = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START), *x = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
+        float *a = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START),
+              *x = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         volatile float sink = 0;
         check_fill(t, a, CHECK_BENCH_N, CHECK_FILL_random);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
@@ -37,5 +40,6 @@ CHECK_UKR(dot_dev_f32)
     for (const int64_t *n = check_sizes; *n >= 0; n++)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++)
-                for (int weighed = 0; weighed < 2; weighed++) one(t, *n, (check_fill_kind)fill, (check_place)place, weighed != 0);
+                for (int weighed = 0; weighed < 2; weighed++)
+                    one(t, *n, (check_fill_kind)fill, (check_place)place, weighed != 0);
 }

@@ -2,10 +2,7 @@
 /* tests/check/dot_f32.c -- sum of x y: near the exact sum, in the one order that every level has. */
 #include "check.h"
 
-static float call(const qn_ukr *ukr, const float *x, const float *y, int64_t n)
-{
-    return ukr->dot_f32(x, y, n);
-}
+static float call(const qn_ukr *ukr, const float *x, const float *y, int64_t n) { return ukr->dot_f32(x, y, n); }
 
 /* Every product rounds to -0: the zeros past the end of a tail still turn their lanes to 0. */
 static void vanishing(check *t)
@@ -25,7 +22,8 @@ static void vanishing(check *t)
 CHECK_UKR(dot_f32)
 {
     if (t->bench) {
-        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START), *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
+        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START),
+              *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         volatile float sink = 0;
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
         check_fill(t, y, CHECK_BENCH_N, CHECK_FILL_random);
@@ -37,7 +35,8 @@ CHECK_UKR(dot_f32)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
                 float *x = check_floats(t, 0, *n, (check_place)place), *y = check_floats(t, 1, *n, (check_place)place);
-                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 check_fill(t, x, *n, (check_fill_kind)fill);
                 check_fill(t, y, *n, (check_fill_kind)fill);
                 const float got = call(t->ukr, x, y, *n), ref = call(t->ref, x, y, *n);

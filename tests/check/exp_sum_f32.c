@@ -67,7 +67,8 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
 CHECK_UKR(exp_sum_f32)
 {
     if (t->bench) {
-        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START), *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
+        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START),
+              *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
         CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, t->ukr->exp_sum_f32(y, x, 4, CHECK_BENCH_N));
         return;
@@ -75,7 +76,8 @@ CHECK_UKR(exp_sum_f32)
     for (const int64_t *n = check_sizes; *n >= 0; n++)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
-                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 one_case(t, *n, (check_fill_kind)fill, (check_place)place);
             }
     dense(t);

@@ -13,7 +13,8 @@ static uint16_t nearest(float x)
     int e = a > 0 ? ilogb(a) : EMIN;
     if (e < EMIN) e = EMIN;
     const double units = nearbyint(ldexp(a, BITS - e)); /* up to 2^(BITS + 1) */
-    const int64_t bits = ((int64_t)(e - EMIN) << BITS) + (int64_t)units; /* a carry runs into the exponent, as it should */
+    /* a carry runs into the exponent, as it should */
+    const int64_t bits = ((int64_t)(e - EMIN) << BITS) + (int64_t)units;
     return (uint16_t)(sign | (bits < INF ? bits : INF));
 }
 
@@ -71,7 +72,8 @@ CHECK_UKR(f32_to_f16)
     for (const int64_t *n = check_sizes; *n >= 0; n++)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
-                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 one_case(t, *n, (check_fill_kind)fill, (check_place)place);
             }
     dense(t);

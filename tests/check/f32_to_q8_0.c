@@ -19,8 +19,10 @@ static void verdict(check *t, const float *x, const uint8_t *block)
     }
     for (int i = 0; i < 32; i++) {
         const double q = (int8_t)block[2 + i], limit = 127 * d;
-        if (!finite || d == 0) check_close(t, q, 0, 0, i);
-        else check_close(t, d * q, fmax(-limit, fmin(limit, x[i])), 0.5001 * d, i);
+        if (!finite || d == 0)
+            check_close(t, q, 0, 0, i);
+        else
+            check_close(t, d * q, fmax(-limit, fmin(limit, x[i])), 0.5001 * d, i);
     }
 }
 
@@ -49,7 +51,8 @@ CHECK_UKR(f32_to_q8_0)
     for (const int64_t *n = check_sizes_32; *n >= 0; n++)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
-                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 one_case(t, *n, (check_fill_kind)fill, (check_place)place);
             }
 }

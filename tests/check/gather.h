@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/gather.h -- rows of numbers from scattered cells: the bits that the plain conversion gives, nothing else written. */
+/* tests/check/gather.h -- rows of numbers from scattered cells: the bits that the plain conversion gives, nothing else
+ * written. */
 #include "check.h"
 
-typedef void (*gather_fn)(float *y, int64_t y_stride, const void *base, int64_t cell_bytes, const int32_t *cell, int64_t n_cells,
-                          int64_t n);
+typedef void (*gather_fn)(float *y, int64_t y_stride, const void *base, int64_t cell_bytes, const int32_t *cell,
+                          int64_t n_cells, int64_t n);
 
 static void gather_case(check *t, gather_fn fn, qn_dtype dtype, int64_t n, int32_t cells, check_place place)
 {
@@ -42,5 +43,6 @@ static void gather_check(check *t, gather_fn fn, qn_dtype dtype)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int32_t cells = 0; cells <= 39; cells += cells < 2 ? 1 : 37)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++)
-                if (block == 1 || place != CHECK_SHIFTED) gather_case(t, fn, dtype, sizes[i] * (block == 1 ? 1 : block), cells, (check_place)place);
+                if (block == 1 || place != CHECK_SHIFTED)
+                    gather_case(t, fn, dtype, sizes[i] * (block == 1 ? 1 : block), cells, (check_place)place);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/main.c -- check [--bench] [--filter STR] [--level L] [--seed N]: runs the check of every row of ukr.def, and
- * of the product of every weight format, at every level that this machine has; with --bench it times them instead. The last
- * line says how many (row, level) pairs passed and failed. */
+/* tests/check/main.c -- check [--bench] [--filter STR] [--level L] [--seed N]: runs the check of every row of ukr.def,
+ * and of the product of every weight format, at every level that this machine has; with --bench it times them instead.
+ * The last line says how many (row, level) pairs passed and failed. */
 #include "check.h"
 
 #include <signal.h>
@@ -21,8 +21,9 @@ static check *running; /* for the handler */
 static void crashed(int signal_number)
 {
     char text[320];
-    const int n = snprintf(text, sizeof text, "  %s %s, %s: signal %d\n", running ? qn_cpu_level_name(running->ukr->level) : "",
-                           running ? running->row : "", running ? running->where : "", signal_number);
+    const int n =
+        snprintf(text, sizeof text, "  %s %s, %s: signal %d\n", running ? qn_cpu_level_name(running->ukr->level) : "",
+                 running ? running->row : "", running ? running->where : "", signal_number);
     if (write(STDOUT_FILENO, text, (size_t)n) < 0) _exit(3);
     _exit(1);
 }
@@ -43,8 +44,10 @@ static void run_one(const options *o, qn_cpu_level level, const char *name, void
         if (t.slot[i].map) check_buffer(&t, i, 0, 0, CHECK_AT_START);
     running = &t;
     const double begin = check_now();
-    if (fn) fn(&t);
-    else by_dtype(&t, dtype);
+    if (fn)
+        fn(&t);
+    else
+        by_dtype(&t, dtype);
     running = NULL;
     if (o->bench) return;
     if (t.n_checks == 0) check_fail(&t, "nothing was checked");
@@ -52,8 +55,10 @@ static void run_one(const options *o, qn_cpu_level level, const char *name, void
     printf("%-4s %-8s %-16s %10lld checks %7.2f s\n", t.n_failures ? "FAIL" : "ok", qn_cpu_level_name(level), name,
            (long long)t.n_checks, check_now() - begin);
     fflush(stdout);
-    if (t.n_failures) n_failed++;
-    else n_passed++;
+    if (t.n_failures)
+        n_failed++;
+    else
+        n_passed++;
 }
 
 static void run_level(const options *o, qn_cpu_level level)
@@ -100,7 +105,8 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i - 1], "--level") == 0) {
             if (!qn_cpu_level_find(value, &o.first)) return usage(argv[0]);
             if (o.first > machine.level) {
-                fprintf(stderr, "check: this machine has no %s, its best level is %s\n", value, qn_cpu_level_name(machine.level));
+                fprintf(stderr, "check: this machine has no %s, its best level is %s\n", value,
+                        qn_cpu_level_name(machine.level));
                 return 2;
             }
             o.last = o.first;

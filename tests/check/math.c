@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/math.c -- the rows of ukr_math.h: functions of floats against the C library's doubles, sums and extremes of arrays. */
+/* tests/check/math.c -- the rows of ukr_math.h: functions of floats against the C library's doubles, sums and extremes
+ * of arrays. */
 #include "check.h"
 
-/* ---- functions of one or two numbers --------------------------------------------------------------------------------- */
+/* ---- functions of one or two numbers --------------------------------------------------------- */
 
 /* One float in 4099 of all there are, every exponent and sign among them. */
 static void dense(check *t, const check_each *each)
@@ -28,23 +29,26 @@ static void dense(check *t, const check_each *each)
 #define CALL1(name) \
     static void call_##name(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->name(y, in[0], n); }
 #define CALL2(name) \
-    static void call_##name(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->name(y, in[0], in[1], n); }
-#define WANT1(name, value, limit)                                                                                      \
-    CALL1(name)                                                                                                        \
-    static double want_##name(const float *in, double *bound)                                                          \
-    {                                                                                                                  \
-        const double x = in[0], y = value;                                                                             \
-        (void)x;                                                                                                       \
-        *bound = limit;                                                                                                \
-        return y > FLT_MAX ? INFINITY : y;                                                                             \
+    static void call_##name(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) \
+    { \
+        ukr->name(y, in[0], in[1], n); \
     }
-#define WANT2(name, value)                                                                                             \
-    CALL2(name)                                                                                                        \
-    static double want_##name(const float *in, double *bound)                                                          \
-    {                                                                                                                  \
-        const float a = in[0], b = in[1];                                                                              \
-        *bound = 0;                                                                                                    \
-        return (double)(value);                                                                                        \
+#define WANT1(name, value, limit) \
+    CALL1(name) \
+    static double want_##name(const float *in, double *bound) \
+    { \
+        const double x = in[0], y = value; \
+        (void)x; \
+        *bound = limit; \
+        return y > FLT_MAX ? INFINITY : y; \
+    }
+#define WANT2(name, value) \
+    CALL2(name) \
+    static double want_##name(const float *in, double *bound) \
+    { \
+        const float a = in[0], b = in[1]; \
+        *bound = 0; \
+        return (double)(value); \
     }
 
 static void check1(check *t, const check_each *each)
@@ -52,11 +56,14 @@ static void check1(check *t, const check_each *each)
     check_elements(t, each);
     if (!t->bench) dense(t, each);
 }
+/* clang-format off */
 #define ONE(name) { check1(t, &(check_each){1, false, false, call_##name, want_##name}); }
 #define TWO(name) { check_elements(t, &(check_each){2, false, false, call_##name, want_##name}); }
+/* clang-format on */
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
+/* clang-format off */
 WANT1(exp_f32, exp(x), 1e-7 * y + 1.2e-38)
 WANT1(log_f32, log(x), 1.5e-7 * fabs(y))
 WANT1(log2_f32, log2(x), 1.5e-7 * fabs(y))
@@ -73,13 +80,16 @@ WANT1(trunc_f32, trunc(x), 0)
 WANT1(sigmoid_f32, sigmoid(x), 2e-7 * y + 1.2e-38)
 WANT1(tanh_f32, tanh(x), 2e-7 * fabs(y))
 WANT1(erf_f32, erf(x), 2e-7 * fabs(y) + 1e-45)
+/* clang-format on */
 WANT1(gelu_f32, 0.5 * x * (1 + erf(x / sqrt(2))), 3e-7 * fabs(x) + 1e-36)
-WANT1(gelu_tanh_f32, x * sigmoid(2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)), 3e-7 * fabs(x) + 1e-36)
+WANT1(gelu_tanh_f32, x *sigmoid(2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)), 3e-7 * fabs(x) + 1e-36)
 WANT1(sqrt_f32, (double)sqrtf(in[0]), 0) /* IEEE leaves no choice */
+/* clang-format off */
 WANT2(sub_f32, a - b)
 WANT2(div_f32, a / b)
 WANT2(maximum_f32, isnan(a) || a > b ? a : b)
 WANT2(minimum_f32, isnan(a) || a < b ? a : b)
+/* clang-format on */
 
 /* dy times a slope; what the slope is made of is near 1 at most. */
 static double want_gelu_back_f32(const float *in, double *bound)
@@ -91,7 +101,8 @@ static double want_gelu_back_f32(const float *in, double *bound)
 
 static double want_gelu_tanh_back_f32(const float *in, double *bound)
 {
-    const double dy = in[0], x = in[1], two_u = 2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x), s = sigmoid(two_u), rest = sigmoid(-two_u);
+    const double dy = in[0], x = in[1], two_u = 2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x), s = sigmoid(two_u),
+                 rest = sigmoid(-two_u);
     const double bend = s * rest == 0 ? 0 : x * s * rest * 2 * sqrt(2 / acos(-1)) * (1 + 3 * 0.044715 * x * x);
     *bound = 5e-7 * fabs(dy) * (1 + fabs(bend)) + 1e-36 * (1 + fabs(dy));
     return dy * (s + bend);
@@ -100,8 +111,12 @@ static double want_gelu_tanh_back_f32(const float *in, double *bound)
 CALL2(gelu_back_f32)
 CALL2(gelu_tanh_back_f32)
 CHECK_UKR(gelu_back_f32) { check_elements(t, &(check_each){2, false, true, call_gelu_back_f32, want_gelu_back_f32}); }
-CHECK_UKR(gelu_tanh_back_f32) { check_elements(t, &(check_each){2, false, true, call_gelu_tanh_back_f32, want_gelu_tanh_back_f32}); }
+CHECK_UKR(gelu_tanh_back_f32)
+{
+    check_elements(t, &(check_each){2, false, true, call_gelu_tanh_back_f32, want_gelu_tanh_back_f32});
+}
 
+/* clang-format off */
 CHECK_UKR(exp_f32) ONE(exp_f32)
 CHECK_UKR(log_f32) ONE(log_f32)
 CHECK_UKR(sigmoid_f32) ONE(sigmoid_f32)
@@ -125,8 +140,9 @@ CHECK_UKR(sub_f32) TWO(sub_f32)
 CHECK_UKR(div_f32) TWO(div_f32)
 CHECK_UKR(maximum_f32) TWO(maximum_f32)
 CHECK_UKR(minimum_f32) TWO(minimum_f32)
+    /* clang-format on */
 
-static const float limits[][2] = {{-1, 2}, {0, INFINITY}, {-INFINITY, 0.25f}, {3, -3}};
+    static const float limits[][2] = {{-1, 2}, {0, INFINITY}, {-INFINITY, 0.25f}, {3, -3}};
 static int limit; /* the pair that is tried */
 
 static void call_clamp(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
@@ -147,7 +163,7 @@ CHECK_UKR(clamp_f32)
         check_elements(t, &(check_each){1, false, false, call_clamp, want_clamp});
 }
 
-/* ---- one number of an array ------------------------------------------------------------------------------------------ */
+/* ---- one number of an array ------------------------------------------------------------------ */
 
 typedef float (*array_fn)(const qn_ukr *ukr, const float *x, int64_t n);
 typedef double (*array_want)(const float *x, int64_t n, double *bound);
@@ -166,7 +182,8 @@ static void over_arrays(check *t, array_fn call, array_want want)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
                 float *x = check_floats(t, 0, *n, (check_place)place);
-                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 check_fill(t, x, *n, (check_fill_kind)fill);
                 const float got = call(t->ukr, x, *n), ref = call(t->ref, x, *n);
                 double bound = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/mm.c -- the product of every weight format: near the exact one, the reference level's bits, and the same bits
- * whatever other rows and columns are computed in the call, one by one or packed in groups. Weights are random bits, so every
- * code and sub-scale occurs. */
+/* tests/check/mm.c -- the product of every weight format: near the exact one, the reference level's bits, and the same
+ * bits whatever other rows and columns are computed in the call, one by one or packed in groups. Weights are random
+ * bits, so every code and sub-scale occurs. */
 #include "check.h"
 
 #include "cpu/ukr_ints.h"
@@ -16,28 +16,29 @@ static const char *const ways[] = {"", ", apart", ", panel"};
 typedef struct product {
     qn_dtype dtype;
     qn_act_kind act;
-    mm_way way;                /* the kernel that is used; `one` where the level has no such */
+    mm_way way; /* the kernel that is used; `one` where the level has no such */
     int64_t k;
     int32_t rows, cols;
-    size_t w_bytes, x_bytes;   /* of a row, of a column; columns lie a little apart */
+    size_t w_bytes, x_bytes; /* of a row, of a column; columns lie a little apart */
     uint8_t *w, *x;
-    float *y, *tile, *source;  /* source: the columns as floats [cols, k] */
+    float *y, *tile, *source; /* source: the columns as floats [cols, k] */
     int64_t y_stride;
 } product;
 
-/* ---- weights
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 typedef enum bits { BITS_random, BITS_00, BITS_ff, BITS_80, BITS_7f, BITS_COUNT } bits;
 
 /* Where the binary16 scale of a format with a kernel of its own lies, and its second scale, that of minima. */
-typedef struct scales { int d, m; } scales;
+typedef struct scales {
+    int d, m;
+} scales;
 static const scales scales_of[QN_DTYPE_COUNT] = {
-#define AT(name, field) (int)offsetof(qn_block_##name, field)
-#define SCALE(name) [QN_DTYPE_##name] = {AT(name, d), AT(name, d)}
+#define AT(name, field)         (int)offsetof(qn_block_##name, field)
+#define SCALE(name)             [QN_DTYPE_##name] = {AT(name, d), AT(name, d)}
 #define SCALE_MIN(name, second) [QN_DTYPE_##name] = {AT(name, d), AT(name, second)}
-    SCALE(Q4_0), SCALE_MIN(Q4_1, m), SCALE(Q5_0), SCALE_MIN(Q5_1, m), SCALE(Q8_0), SCALE(IQ4_NL), SCALE_MIN(Q2_K, dmin), SCALE(Q3_K),
-    SCALE_MIN(Q4_K, dmin), SCALE_MIN(Q5_K, dmin), SCALE(Q6_K), SCALE(IQ4_XS),
+    SCALE(Q4_0),           SCALE_MIN(Q4_1, m), SCALE(Q5_0),           SCALE_MIN(Q5_1, m),    SCALE(Q8_0), SCALE(IQ4_NL),
+    SCALE_MIN(Q2_K, dmin), SCALE(Q3_K),        SCALE_MIN(Q4_K, dmin), SCALE_MIN(Q5_K, dmin), SCALE(Q6_K), SCALE(IQ4_XS),
 #undef AT
 #undef SCALE
 #undef SCALE_MIN
@@ -83,7 +84,8 @@ static void fill_weights(check *t, const product *p, bits kind)
     }
 }
 
-/* How much larger than the value itself the terms may be that it is made of: the largest minimum, where blocks have them. */
+/* How much larger than the value itself the terms may be that it is made of: the largest minimum, where blocks have
+ * them. */
 static double minimum(const product *p, const uint8_t *row, int64_t i)
 {
     const scales at = scales_of[p->dtype];
@@ -94,8 +96,7 @@ static double minimum(const product *p, const uint8_t *row, int64_t i)
     return fabs((double)qn__f16_to_f32(m)) * (info->block_elems == 32 ? 1 : p->dtype == QN_DTYPE_Q2_K ? 15 : 63);
 }
 
-/* ---- columns
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static size_t column_bytes(qn_act_kind act, int64_t k)
 {
@@ -105,7 +106,8 @@ static size_t column_bytes(qn_act_kind act, int64_t k)
 static void prepare(check *t, product *p, check_fill_kind fill)
 {
     check_fill(t, p->source, p->k * p->cols, fill);
-    for (int32_t c = 0; c < p->cols; c++) qn__act_put(t->ukr, p->act, p->x + (size_t)c * p->x_bytes, p->source + c * p->k, p->k);
+    for (int32_t c = 0; c < p->cols; c++)
+        qn__act_put(t->ukr, p->act, p->x + (size_t)c * p->x_bytes, p->source + c * p->k, p->k);
 }
 
 /* Element i of column c, and in *size how large the numbers are that it is the difference of. */
@@ -131,7 +133,8 @@ static double activation(const product *p, int32_t c, int64_t i, double *size)
     } else {
         const qn_act256 *a = (const qn_act256 *)(const void *)x + i / 256;
         v = (double)a->d * (a->q[i % 256] - a->zero);
-        *size = a->d * (fabs((double)a->q[i % 256]) + fabs((double)a->zero)); /* the zero comes off at the end of the block */
+        *size = a->d *
+                (fabs((double)a->q[i % 256]) + fabs((double)a->zero)); /* the zero comes off at the end of the block */
     }
     return v;
 }
@@ -163,24 +166,34 @@ static void put_in_groups(check *t, const product *p, const qn_mm_pack *pack, in
     args->x = groups;
 }
 
-static qn_mm_fn kernel_of(const qn_mm *mm, mm_way way) { return way == WAY_panel ? mm->panel : way == WAY_apart ? mm->apart : mm->one; }
+static qn_mm_fn kernel_of(const qn_mm *mm, mm_way way)
+{
+    return way == WAY_panel ? mm->panel : way == WAY_apart ? mm->apart : mm->one;
+}
 
 /* Rows [r, r + rows) and columns [c, c + cols) into y, `stride` apart. */
-static void multiply(check *t, const qn_ukr *ukr, const product *p, int32_t r, int32_t rows, int32_t c, int32_t cols, float *y,
-                     int64_t stride)
+static void multiply(check *t, const qn_ukr *ukr, const product *p, int32_t r, int32_t rows, int32_t c, int32_t cols,
+                     float *y, int64_t stride)
 {
     const qn_mm *mm = &ukr->mm[p->dtype];
     qn_mm_args args = {
-        .w = p->w + (size_t)r * p->w_bytes, .w_row_bytes = p->w_bytes,
-        .x = p->x + (size_t)c * p->x_bytes, .x_row_bytes = p->x_bytes,
-        .y = y, .y_stride = stride, .k = p->k, .rows = rows, .cols = cols, .tile = p->tile,
+        .w = p->w + (size_t)r * p->w_bytes,
+        .w_row_bytes = p->w_bytes,
+        .x = p->x + (size_t)c * p->x_bytes,
+        .x_row_bytes = p->x_bytes,
+        .y = y,
+        .y_stride = stride,
+        .k = p->k,
+        .rows = rows,
+        .cols = cols,
+        .tile = p->tile,
     };
     const qn_mm_fn fn = kernel_of(mm, p->way);
     if (fn && p->way == WAY_panel && mm->pack) put_in_groups(t, p, mm->pack, c, cols, &args);
     (fn ? fn : mm->one)(&args);
 }
 
-/* ---- columns of bfloat16 ----------------------------------------------------------------------------------------------------- */
+/* ---- columns of bfloat16 --------------------------------------------------------------------- */
 
 static float or_0(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x; }
 
@@ -204,7 +217,8 @@ static float by_definition_512(const product *p, int32_t r, int32_t c)
             for (int p3 = 0; p3 < 3; p3++) {
                 const float *w_part = part[p3 == 1], *x_part = x->x[p3 == 2];
                 float chain[2] = {0, 0};
-                for (int i = lane; i < 512; i += 16) chain[i / 16 % 2] = or_0(fmaf(w_part[i], or_0(x_part[i]), chain[i / 16 % 2]));
+                for (int i = lane; i < 512; i += 16)
+                    chain[i / 16 % 2] = or_0(fmaf(w_part[i], or_0(x_part[i]), chain[i / 16 % 2]));
                 y = or_0(y + or_0(chain[0] + chain[1]));
             }
     }
@@ -230,8 +244,7 @@ static float by_definition(const product *p, int32_t r, int32_t c)
     return sum[0] + sum[1];
 }
 
-/* ---- verdicts
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 static void verdict(check *t, const product *p)
 {
@@ -239,11 +252,13 @@ static void verdict(check *t, const product *p)
     float *w = malloc(k * sizeof *w + 1), *ref = malloc((size_t)p->rows * (size_t)p->cols * 4 + 1);
     double *w_size = malloc((k + 2 * n_x) * sizeof *w_size + 1), *x = w_size + k, *x_size = x + n_x;
     const bool split = p->act == QN_ACT_bf16 || p->act == QN_ACT_512;
-    /* Where a block's d_w * d is subnormal it is off by FLT_TRUE_MIN / 2 for each of S < 2^20 (blocks of 32), 2^27: by this for 16 elements. */
+    /* Where a block's d_w * d is subnormal it is off by FLT_TRUE_MIN / 2 for each of S < 2^20 (blocks of 32), 2^27: by
+     * this for 16 elements. */
     const double lost = p->act == QN_ACT_32 ? 0x1p18 : 0x1p22;
     if (split)
         for (int32_t i = 0; i < p->rows * p->cols; i++) ref[i] = by_definition(p, i % p->rows, i / p->rows);
-    else multiply(t, t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
+    else
+        multiply(t, t->ref, p, 0, p->rows, 0, p->cols, ref, p->rows);
     for (int32_t c = 0; c < p->cols; c++)
         check_same(t, p->y + c * p->y_stride, ref + c * p->rows, p->rows, split ? "by the definition" : "at level ref");
     for (size_t i = 0; i < n_x; i++) x[i] = activation(p, (int32_t)(i / k), (int64_t)(i % k), &x_size[i]);
@@ -259,7 +274,9 @@ static void verdict(check *t, const product *p)
                 size += w_size[i] * with_size[i];
             }
             const bool blocks = p->act == QN_ACT_32 || p->act == QN_ACT_256;
-            const double n = (double)(blocks ? p->k / 16 : p->k) + 4, least = split ? 8 * FLT_MIN : blocks ? lost * FLT_TRUE_MIN : FLT_TRUE_MIN;
+            const double n = (double)(blocks ? p->k / 16 : p->k) + 4, least = split    ? 8 * FLT_MIN
+                                                                              : blocks ? lost * FLT_TRUE_MIN
+                                                                                       : FLT_TRUE_MIN;
             const double cut = p->act == QN_ACT_512 ? 0x1p-15 * size : 0; /* w2 x2 */
             check_close(t, p->y[c * p->y_stride + r], want, n * (FLT_EPSILON * size + least) + cut, c * p->rows + r);
         }
@@ -278,11 +295,13 @@ static void company(check *t, const product *p, bool each_column)
         check_same(t, y, p->y + c * p->y_stride, p->rows, "among all columns");
     }
     for (int times = 0; times < 3; times++) {
-        const int32_t r = (int32_t)(check_random(t) % (uint64_t)p->rows), c = (int32_t)(check_random(t) % (uint64_t)p->cols);
+        const int32_t r = (int32_t)(check_random(t) % (uint64_t)p->rows),
+                      c = (int32_t)(check_random(t) % (uint64_t)p->cols);
         const int32_t rows = 1 + (int32_t)(check_random(t) % (uint64_t)(p->rows - r));
         const int32_t cols = 1 + (int32_t)(check_random(t) % (uint64_t)(p->cols - c));
         multiply(t, t->ukr, p, r, rows, c, cols, y, rows);
-        for (int32_t i = 0; i < cols; i++) check_same(t, y + i * rows, p->y + (c + i) * p->y_stride + r, rows, "among all rows");
+        for (int32_t i = 0; i < cols; i++)
+            check_same(t, y + i * rows, p->y + (c + i) * p->y_stride + r, rows, "among all rows");
     }
     free(y);
 }
@@ -295,7 +314,8 @@ static void gaps(check *t, const product *p)
         for (int64_t r = p->rows; r < p->y_stride; r++) {
             uint32_t u;
             memcpy(&u, &p->y[c * p->y_stride + r], 4);
-            if (u != 0xa5a5a5a5) check_fail(t, "row %lld of column %d was written, there are %d rows", (long long)r, c, p->rows);
+            if (u != 0xa5a5a5a5)
+                check_fail(t, "row %lld of column %d was written, there are %d rows", (long long)r, c, p->rows);
         }
 }
 
@@ -310,7 +330,8 @@ static void other(check *t, product *p, mm_way way, bool in_company)
     multiply(t, t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
     check_intact(t);
     gaps(t, p);
-    for (int32_t c = 0; c < p->cols; c++) check_same(t, p->y + c * p->y_stride, one + c * p->y_stride, p->rows, "column by column");
+    for (int32_t c = 0; c < p->cols; c++)
+        check_same(t, p->y + c * p->y_stride, one + c * p->y_stride, p->rows, "column by column");
     if (in_company) company(t, p, false);
     check_intact(t);
     free(one);
@@ -335,7 +356,7 @@ static void one_case(check *t, product *p, bits kind, check_fill_kind fill, chec
         if (kernel_of(&t->ukr->mm[p->dtype], way)) other(t, p, way, each_column || place == CHECK_AT_END);
 }
 
-/* ---- large sums ------------------------------------------------------------------------------------------------------- */
+/* ---- large sums ------------------------------------------------------------------------------ */
 
 /* What act.h defines for one super-block after acc, read once more: T in whole numbers. */
 static float one_super(const qn_ints *v, int sub, bool with_min, const qn_act256 *x, float acc, int64_t *largest)
@@ -351,11 +372,16 @@ static float one_super(const qn_ints *v, int sub, bool with_min, const qn_act256
     return with_min ? fmaf((float)m, -(v->m * x->d), acc) : acc;
 }
 
-/* Nearly all bits of weights are ones, scales positive where they have a sign, quanta near the highest: sums of a super-block pass 2^24,
- * where floats that were added to sub-block by sub-block would have been rounded more than once. */
+/* Nearly all bits of weights are ones, scales positive where they have a sign, quanta near the highest: sums of a
+ * super-block pass 2^24, where floats that were added to sub-block by sub-block would have been rounded more than once.
+ */
 static void large_sums(check *t, qn_dtype dtype)
 {
-    static const struct { qn_ints_fn ints; int sub; bool with_min; } format[QN_DTYPE_COUNT] = {
+    static const struct {
+        qn_ints_fn ints;
+        int sub;
+        bool with_min;
+    } format[QN_DTYPE_COUNT] = {
 #define FORMAT(name, sub, with_min, lo, hi) [QN_DTYPE_##name] = {qn__ints_##name, sub, with_min},
         QN_INTS_256(FORMAT)
 #undef FORMAT
@@ -448,13 +474,15 @@ static void bench(check *t, qn_dtype dtype)
     product p = {.dtype = dtype, .k = k, .rows = slow ? 64 : (int32_t)big, .cols = 1};
     setup(t, &p, CHECK_AT_START);
     bench_weights(t, &p, 16);
-    for (int32_t r = 16; r < p.rows; r++) memcpy(p.w + (size_t)r * p.w_bytes, p.w + (size_t)(r % 16) * p.w_bytes, p.w_bytes);
+    for (int32_t r = 16; r < p.rows; r++)
+        memcpy(p.w + (size_t)r * p.w_bytes, p.w + (size_t)(r % 16) * p.w_bytes, p.w_bytes);
     prepare(t, &p, CHECK_FILL_random);
     char what[64];
     for (p.way = WAY_one; p.way < WAY_panel; p.way++) {
         if (!kernel_of(&t->ukr->mm[dtype], p.way)) continue;
         snprintf(what, sizeof what, "%s, 1 column%s", t->row, ways[p.way]);
-        CHECK_BENCH(t, what, "GB/s of weights", (double)row_bytes * p.rows, multiply(t, t->ukr, &p, 0, p.rows, 0, 1, p.y, p.y_stride));
+        CHECK_BENCH(t, what, "GB/s of weights", (double)row_bytes * p.rows,
+                    multiply(t, t->ukr, &p, 0, p.rows, 0, 1, p.y, p.y_stride));
     }
 
     static const int32_t many[] = {4, 16, 128, 512};
@@ -467,8 +495,16 @@ static void bench(check *t, qn_dtype dtype)
         for (mm_way way = WAY_one; way < WAY_COUNT; way++) {
             const qn_mm *mm = &t->ukr->mm[dtype];
             qn_mm_args args = {
-                .w = p.w, .w_row_bytes = p.w_bytes, .x = p.x, .x_row_bytes = p.x_bytes, .y = p.y, .y_stride = p.y_stride, .k = k,
-                .rows = p.rows, .cols = p.cols, .tile = p.tile,
+                .w = p.w,
+                .w_row_bytes = p.w_bytes,
+                .x = p.x,
+                .x_row_bytes = p.x_bytes,
+                .y = p.y,
+                .y_stride = p.y_stride,
+                .k = k,
+                .rows = p.rows,
+                .cols = p.cols,
+                .tile = p.tile,
             };
             if (!kernel_of(mm, way) || (way < WAY_panel && p.cols > 16 && mm->panel)) continue; /* nobody would */
             if (way == WAY_panel && mm->pack) put_in_groups(t, &p, mm->pack, 0, p.cols, &args);
@@ -478,10 +514,7 @@ static void bench(check *t, qn_dtype dtype)
     }
 }
 
-static check_fill_kind any_finite(check *t)
-{
-    return (check_fill_kind)(check_random(t) % CHECK_FILL_huge);
-}
+static check_fill_kind any_finite(check *t) { return (check_fill_kind)(check_random(t) % CHECK_FILL_huge); }
 
 void check_mm(check *t, qn_dtype dtype)
 {
@@ -489,7 +522,8 @@ void check_mm(check *t, qn_dtype dtype)
         bench(t, dtype);
         return;
     }
-    static const int32_t shapes[][2] = {{0, 3}, {3, 0}, {1, 1}, {3, 2}, {4, 7}, {8, 3}, {15, 1}, {16, 1}, {17, 5}, {33, 9}, {5, 19}};
+    static const int32_t shapes[][2] = {{0, 3},  {3, 0},  {1, 1},  {3, 2},  {4, 7}, {8, 3},
+                                        {15, 1}, {16, 1}, {17, 5}, {33, 9}, {5, 19}};
     static const int64_t sizes[] = {0, 1, 2, 7, 15, 16, 17, 31, 33, 100, 257, 1000};
     const int64_t block = qn_dtype_get(dtype)->block_elems;
     product p = {.dtype = dtype};
@@ -523,8 +557,7 @@ void check_mm(check *t, qn_dtype dtype)
     large_sums(t, dtype);
 }
 
-/* ---- unpacking
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- unpacking ------------------------------------------------------------------------------- */
 
 void check_unpack(check *t, qn_dtype dtype)
 {
@@ -542,7 +575,8 @@ void check_unpack(check *t, qn_dtype dtype)
             const int64_t n = *blocks * info->block_elems;
             const size_t bytes = (size_t)(*blocks * info->block_bytes);
             uint8_t *w = check_buffer(t, SLOT_W, bytes, 1, (check_place)place);
-            float *y = check_floats(t, SLOT_Y, n, (check_place)place), *want = check_floats(t, SLOT_X, n, (check_place)place);
+            float *y = check_floats(t, SLOT_Y, n, (check_place)place),
+                  *want = check_floats(t, SLOT_X, n, (check_place)place);
             check_where(t, "%lld blocks, place %d", (long long)*blocks, place);
             for (size_t i = 0; i < bytes; i++) w[i] = (uint8_t)check_random(t); /* NaN and infinite scales too */
             t->ukr->unpack[dtype](w, y, n);

@@ -4,8 +4,14 @@
 
 static const float mean = 0.3f, p = 0.7f, q = -0.2f, r = 0.01f;
 
-static void with_w(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->norm_back_f32(y, in[0], in[1], in[2], mean, p, q, r, n); }
-static void alone(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->norm_back_f32(y, in[0], NULL, in[1], mean, p, q, r, n); }
+static void with_w(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+{
+    ukr->norm_back_f32(y, in[0], in[1], in[2], mean, p, q, r, n);
+}
+static void alone(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+{
+    ukr->norm_back_f32(y, in[0], NULL, in[1], mean, p, q, r, n);
+}
 
 static double want(double a, double w, double x, double *bound)
 {

@@ -4,9 +4,18 @@
 
 static const float mean = 0.3f, scale = 0.37f;
 
-static void alone(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->normalize_f32(y, in[0], mean, scale, NULL, NULL, n); }
-static void with_w(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->normalize_f32(y, in[0], mean, scale, in[1], NULL, n); }
-static void with_b(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->normalize_f32(y, in[0], mean, scale, in[1], in[2], n); }
+static void alone(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+{
+    ukr->normalize_f32(y, in[0], mean, scale, NULL, NULL, n);
+}
+static void with_w(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+{
+    ukr->normalize_f32(y, in[0], mean, scale, in[1], NULL, n);
+}
+static void with_b(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+{
+    ukr->normalize_f32(y, in[0], mean, scale, in[1], in[2], n);
+}
 
 static double want(const float *in, double w, double b, double *bound)
 {

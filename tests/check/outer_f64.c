@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/outer_f64.c -- a product of two matrices of doubles: near the one in long double, the reference level's bits, any strides
- * of a; nothing outside y is written. */
+/* tests/check/outer_f64.c -- a product of two matrices of doubles: near the one in long double, the reference level's
+ * bits, any strides of a; nothing outside y is written. */
 #include "check.h"
 
 static void fill(check *t, double *x, int64_t n)
@@ -8,20 +8,31 @@ static void fill(check *t, double *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] = check_uniform(t, -2, 2);
 }
 
-static void one_case(check *t, int64_t lanes, int64_t out, int64_t in, int64_t a_out, int64_t a_in, qn_outer_mode mode, check_place place)
+static void one_case(check *t, int64_t lanes, int64_t out, int64_t in, int64_t a_out, int64_t a_in, qn_outer_mode mode,
+                     check_place place)
 {
     const int64_t y_stride = lanes + 3, b_stride = lanes + 5, n_y = out * y_stride, n_b = in * b_stride;
     const int64_t n_a = out > 0 && in > 0 ? (out - 1) * a_out + (in - 1) * a_in + 1 : 0;
     double *y = check_buffer(t, 0, (size_t)n_y * 8, 8, place), *a = check_buffer(t, 1, (size_t)n_a * 8, 8, place);
-    double *b = check_buffer(t, 2, (size_t)n_b * 8, 8, place), *old = malloc((size_t)n_y * 8 + 8), *ref = malloc((size_t)n_y * 8 + 8);
+    double *b = check_buffer(t, 2, (size_t)n_b * 8, 8, place), *old = malloc((size_t)n_y * 8 + 8),
+           *ref = malloc((size_t)n_y * 8 + 8);
     check_where(t, "%lld lanes, %lld out, %lld in, mode %d", (long long)lanes, (long long)out, (long long)in, mode);
     fill(t, a, n_a);
     fill(t, b, n_b);
     fill(t, old, n_y);
     if (n_y) memcpy(y, old, (size_t)n_y * 8);
     memcpy(ref, old, (size_t)n_y * 8);
-    qn_outer_f64 args = {.y = y, .a = a, .b = b, .y_stride = y_stride, .a_out = a_out, .a_in = a_in, .b_stride = b_stride, .n_lanes = lanes,
-                         .n_out = out, .n_in = in, .mode = mode};
+    qn_outer_f64 args = {.y = y,
+                         .a = a,
+                         .b = b,
+                         .y_stride = y_stride,
+                         .a_out = a_out,
+                         .a_in = a_in,
+                         .b_stride = b_stride,
+                         .n_lanes = lanes,
+                         .n_out = out,
+                         .n_in = in,
+                         .mode = mode};
     t->ukr->outer_f64(&args);
     check_intact(t);
     args.y = ref;
@@ -35,7 +46,8 @@ static void one_case(check *t, int64_t lanes, int64_t out, int64_t in, int64_t a
                 want += x;
                 size += x < 0 ? -x : x;
             }
-            check_close(t, y[o * y_stride + l], (double)want, (double)(in + 1) * DBL_EPSILON * (double)size, o * y_stride + l);
+            check_close(t, y[o * y_stride + l], (double)want, (double)(in + 1) * DBL_EPSILON * (double)size,
+                        o * y_stride + l);
         }
     free(old);
     free(ref);
@@ -44,11 +56,20 @@ static void one_case(check *t, int64_t lanes, int64_t out, int64_t in, int64_t a
 CHECK_UKR(outer_f64)
 {
     if (t->bench) {
-        double *y = check_buffer(t, 0, 64 * 48 * 8, 8, CHECK_AT_START), *a = check_buffer(t, 1, 64 * 128 * 8, 8, CHECK_AT_START);
+        double *y = check_buffer(t, 0, 64 * 48 * 8, 8, CHECK_AT_START),
+               *a = check_buffer(t, 1, 64 * 128 * 8, 8, CHECK_AT_START);
         double *b = check_buffer(t, 2, 128 * 48 * 8, 8, CHECK_AT_START);
         fill(t, a, 64 * 128);
         fill(t, b, 128 * 48);
-        const qn_outer_f64 args = {.y = y, .a = a, .b = b, .y_stride = 48, .a_out = 128, .a_in = 1, .b_stride = 48, .n_lanes = 48, .n_out = 64,
+        const qn_outer_f64 args = {.y = y,
+                                   .a = a,
+                                   .b = b,
+                                   .y_stride = 48,
+                                   .a_out = 128,
+                                   .a_in = 1,
+                                   .b_stride = 48,
+                                   .n_lanes = 48,
+                                   .n_out = 64,
                                    .n_in = 128};
         CHECK_BENCH(t, "outer_f64, 48 x 64 x 128", "Gflop/s", 2.0 * 48 * 64 * 128, t->ukr->outer_f64(&args));
         return;
@@ -58,8 +79,8 @@ CHECK_UKR(outer_f64)
         for (size_t o = 0; o < sizeof outs; o++)
             for (size_t i = 0; i < sizeof ins; i++) {
                 const bool dense = (lanes / 8 + (int64_t)o + (int64_t)i) % 2;
-                one_case(t, lanes, outs[o], ins[i], dense ? ins[i] + 2 : 1, dense ? 1 : outs[o] + 3, (qn_outer_mode)((o + i) % 3),
-                         (check_place)((o * 3 + i) % CHECK_PLACE_COUNT));
+                one_case(t, lanes, outs[o], ins[i], dense ? ins[i] + 2 : 1, dense ? 1 : outs[o] + 3,
+                         (qn_outer_mode)((o + i) % 3), (check_place)((o * 3 + i) % CHECK_PLACE_COUNT));
             }
     one_case(t, 16, 9, 17, 2, 40, QN_OUTER_set, CHECK_AT_END);
     one_case(t, 24, 6, 5, 0, 0, QN_OUTER_add, CHECK_AT_END);

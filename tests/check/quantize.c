@@ -21,8 +21,10 @@ static void verdict(check *t, const quantize_row *row, const float *x, const qua
         const int q = a->q[i] - a->zero;
         sum[i / row->summed] += q;
         check_close(t, a->q[i], 0, 127, i);
-        if (zeros) check_close(t, q, 0, 0, i);
-        else check_close(t, a->d * (double)q, x[i], (0.5 + 1e-4) * d, i);
+        if (zeros)
+            check_close(t, q, 0, 0, i);
+        else
+            check_close(t, a->d * (double)q, x[i], (0.5 + 1e-4) * d, i);
         if (x[i] == 0) check_close(t, q, 0, 0, i);
     }
     for (int i = 0; i < row->block / row->summed; i++) check_close(t, a->sum[i], sum[i], 0, -3 - i);
@@ -55,7 +57,8 @@ void check_quantize(check *t, const quantize_row *row)
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
         uint8_t *y = check_buffer(t, 1, CHECK_BENCH_N / (size_t)row->block * row->bytes, 4, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * (4 + (double)row->bytes / row->block), row->quantize(t->ukr, y, x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * (4 + (double)row->bytes / row->block),
+                    row->quantize(t->ukr, y, x, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes_32; *n >= 0; n++)
@@ -63,7 +66,8 @@ void check_quantize(check *t, const quantize_row *row)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++)
                 for (int times = 0; times < 4; times++) {
                     const int64_t blocks = *n / 32 * row->block > 4096 ? *n / row->block : *n / 32;
-                    check_where(t, "%lld blocks, fill %s, place %d", (long long)blocks, check_fill_name((check_fill_kind)fill), place);
+                    check_where(t, "%lld blocks, fill %s, place %d", (long long)blocks,
+                                check_fill_name((check_fill_kind)fill), place);
                     one_case(t, row, blocks * row->block, (check_fill_kind)fill, (check_place)place);
                 }
 }

@@ -13,8 +13,8 @@ typedef struct quantized {
 } quantized;
 
 typedef struct quantize_row {
-    int block, summed;      /* elements of a block, of a sum */
-    size_t bytes;           /* of a block */
+    int block, summed; /* elements of a block, of a sum */
+    size_t bytes;      /* of a block */
     void (*quantize)(const qn_ukr *ukr, void *y, const float *x, int64_t n);
     void (*read)(const void *block, quantized *out);
 } quantize_row;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/quantize_act256.c -- activations in blocks of 256, with a sum for each 16; otherwise as quantize_act32.c. */
+/* tests/check/quantize_act256.c -- activations in blocks of 256, with a sum for each 16; otherwise as quantize_act32.c.
+ */
 #include "quantize.h"
 
 static void quantize(const qn_ukr *ukr, void *y, const float *x, int64_t n) { ukr->quantize_act256(y, x, n); }

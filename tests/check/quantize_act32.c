@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/quantize_act32.c -- activations in blocks of 32: within half a step, 0 exactly 0, sums that are sums; damaged
- * blocks stay visible. */
+/* tests/check/quantize_act32.c -- activations in blocks of 32: within half a step, 0 exactly 0, sums that are sums;
+ * damaged blocks stay visible. */
 #include "quantize.h"
 
 static void quantize(const qn_ukr *ukr, void *y, const float *x, int64_t n) { ukr->quantize_act32(y, x, n); }

@@ -40,7 +40,8 @@ CHECK_UKR(rope_norm_f32)
     for (const int64_t *n = check_sizes; *n >= 0; n++)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
-                check_where(t, "%lld pairs, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "%lld pairs, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 one_case(t, *n, (check_fill_kind)fill, (check_place)place);
             }
 }

@@ -14,7 +14,4 @@ static double want(const float *in, double *bound)
     return x + -0.3f;
 }
 
-CHECK_UKR(scale_f32)
-{
-    check_elements(t, &(check_each){1, false, true, call, want});
-}
+CHECK_UKR(scale_f32) { check_elements(t, &(check_each){1, false, true, call, want}); }

@@ -2,10 +2,7 @@
 /* tests/check/silu_f32.c -- x / (1 + exp(-x)). */
 #include "check.h"
 
-static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
-{
-    ukr->silu_f32(y, in[0], n);
-}
+static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->silu_f32(y, in[0], n); }
 
 static double want(const float *in, double *bound)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/split_act.h -- columns as two bfloat16: within 2^-17 of what they were, zeros after their end, damage stays visible. */
+/* tests/check/split_act.h -- columns as two bfloat16: within 2^-17 of what they were, zeros after their end, damage
+ * stays visible. */
 #ifndef QN_CHECK_SPLIT_ACT_H
 #define QN_CHECK_SPLIT_ACT_H
 
@@ -38,7 +39,8 @@ static inline void split_check(check *t, const split_kind *kind)
 {
     if (t->bench) {
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
-        void *y = check_buffer(t, 1, (CHECK_BENCH_N / (size_t)kind->block + 1) * kind->bytes, kind->align, CHECK_AT_START);
+        void *y =
+            check_buffer(t, 1, (CHECK_BENCH_N / (size_t)kind->block + 1) * kind->bytes, kind->align, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
         CHECK_BENCH(t, t->row, "G elements/s", CHECK_BENCH_N, kind->split(t->ukr, y, x, CHECK_BENCH_N));
         return;
@@ -46,7 +48,8 @@ static inline void split_check(check *t, const split_kind *kind)
     for (const int64_t *n = check_sizes; *n >= 0; n++)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
-                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 split_case(t, kind, *n, (check_fill_kind)fill, (check_place)place);
             }
 }

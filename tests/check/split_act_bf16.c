@@ -3,7 +3,10 @@
 #include "split_act.h"
 
 static void split(const qn_ukr *ukr, void *y, const float *x, int64_t n) { ukr->split_act_bf16(y, x, n); }
-static double part(const void *y, int64_t i, int p) { return (double)qn__bf16_to_f32(((const qn_act_bf16 *)y)[i / 32].x[i % 32 / 2][p][i % 2]); }
+static double part(const void *y, int64_t i, int p)
+{
+    return (double)qn__bf16_to_f32(((const qn_act_bf16 *)y)[i / 32].x[i % 32 / 2][p][i % 2]);
+}
 static void copy(void *to, const void *from, int64_t i, int p)
 {
     ((qn_act_bf16 *)to)[i / 32].x[i % 32 / 2][p][i % 2] = ((const qn_act_bf16 *)from)[i / 32].x[i % 32 / 2][p][i % 2];

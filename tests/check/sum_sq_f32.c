@@ -2,10 +2,7 @@
 /* tests/check/sum_sq_f32.c -- sum of x x: near the exact sum, in the one order that every level has. */
 #include "check.h"
 
-static float call(const qn_ukr *ukr, const float *x, int64_t n)
-{
-    return ukr->sum_sq_f32(x, n);
-}
+static float call(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->sum_sq_f32(x, n); }
 
 CHECK_UKR(sum_sq_f32)
 {
@@ -21,7 +18,8 @@ CHECK_UKR(sum_sq_f32)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
                 float *x = check_floats(t, 0, *n, (check_place)place);
-                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 check_fill(t, x, *n, (check_fill_kind)fill);
                 const float got = call(t->ukr, x, *n), ref = call(t->ref, x, *n);
                 check_same(t, &got, &ref, 1, "at level ref");

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/support.c -- guarded buffers, fills, comparisons and the harness of rows that compute element by element. */
+/* tests/check/support.c -- guarded buffers, fills, comparisons and the harness of rows that compute element by element.
+ */
 #include "check.h"
 
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-const int64_t check_sizes[] = {0,   1,   2,   3,   4,   5,   7,   8,    9,    11,   15,   16,   17,   23,   24,   31, 32,
-                               33,  47,  48,  63,  64,  65,  100, 127,  128,  129,  255,  256,  257,  511,  1000, 1023,
-                               1024, 1025, 2049, 4095, 4096, 4099, -1};
+const int64_t check_sizes[] = {0,   1,   2,   3,    4,    5,    7,    8,    9,    11,   15,   16,  17,  23,
+                               24,  31,  32,  33,   47,   48,   63,   64,   65,   100,  127,  128, 129, 255,
+                               256, 257, 511, 1000, 1023, 1024, 1025, 2049, 4095, 4096, 4099, -1};
 const int64_t check_sizes_32[] = {0, 32, 64, 96, 128, 160, 256, 288, 1024, 4096 + 32, -1};
 
-/* ---- buffers
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static size_t page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
@@ -63,8 +63,7 @@ void check_intact(check *t)
     }
 }
 
-/* ---- fills
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- fills ----------------------------------------------------------------------------------- */
 
 uint64_t check_random(check *t) /* splitmix64 */
 {
@@ -119,8 +118,7 @@ bool check_fill_finite(check_fill_kind kind)
     return finites[kind];
 }
 
-/* ---- verdicts
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 void check_where(check *t, const char *fmt, ...)
 {
@@ -169,13 +167,13 @@ void check_same_bytes(check *t, const void *got, const void *want, size_t n, con
     }
 }
 
-/* ---- rows that compute element by element
- * --------------------------------------------------------------------------------- */
+/* ---- rows that compute element by element ---------------------------------------------------- */
 
 enum { SLOT_Y = 4, SLOT_REF = 5, MAX_IN = 4 };
 
 /* A value does not depend on its index or on n. */
-static void sub_ranges(check *t, const check_each *each, const float *y, const float *old, const float *const *in, int64_t n)
+static void sub_ranges(check *t, const check_each *each, const float *y, const float *old, const float *const *in,
+                       int64_t n)
 {
     float part[64];
     for (int times = 0; times < 4 && n > 0; times++) {
@@ -196,8 +194,10 @@ static void one_case(check *t, const check_each *each, int64_t n, check_fill_kin
     for (int i = 0; i < each->n_in + each->adds; i++) {
         float *x = check_floats(t, i, n, place);
         check_fill(t, x, n, fill);
-        if (i < each->n_in) in[i] = x;
-        else old = x;
+        if (i < each->n_in)
+            in[i] = x;
+        else
+            old = x;
     }
     float *y = check_floats(t, SLOT_Y, n, place), *want = check_floats(t, SLOT_REF, n, place);
     if (each->adds) {
@@ -238,19 +238,20 @@ void check_elements(check *t, const check_each *each)
         }
         float *y = check_floats(t, SLOT_Y, CHECK_BENCH_N, CHECK_AT_START);
         memset(y, 0, CHECK_BENCH_N * 4);
-        CHECK_BENCH(t, t->row, "GB/s", (each->n_in + 1 + each->adds) * 4 * CHECK_BENCH_N, each->call(t->ukr, y, in, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", (each->n_in + 1 + each->adds) * 4 * CHECK_BENCH_N,
+                    each->call(t->ukr, y, in, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes; *n >= 0; n++)
         for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
             for (int place = 0; place < CHECK_PLACE_COUNT; place++) {
-                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill), place);
+                check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
+                            place);
                 one_case(t, each, *n, (check_fill_kind)fill, (check_place)place);
             }
 }
 
-/* ---- time
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 double check_now(void)
 {

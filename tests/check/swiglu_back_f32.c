@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/swiglu_back_f32.c -- the two slopes of silu(gate) up. Each result is looked at in turn; the other goes aside. */
+/* tests/check/swiglu_back_f32.c -- the two slopes of silu(gate) up. Each result is looked at in turn; the other goes
+ * aside. */
 #include "check.h"
 
 static float aside[8192];
 
-static void gate(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->swiglu_back_f32(y, aside, in[0], in[1], in[2], n); }
-static void up(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->swiglu_back_f32(aside, y, in[0], in[1], in[2], n); }
+static void gate(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+{
+    ukr->swiglu_back_f32(y, aside, in[0], in[1], in[2], n);
+}
+static void up(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+{
+    ukr->swiglu_back_f32(aside, y, in[0], in[1], in[2], n);
+}
 
 /* What the silu row allows, for each term; exponentials that overflow leave 0. */
 static double want_gate(const float *in, double *bound)

@@ -14,7 +14,4 @@ static double want(const float *in, double *bound)
     return y;
 }
 
-CHECK_UKR(swiglu_f32)
-{
-    check_elements(t, &(check_each){2, false, true, call, want});
-}
+CHECK_UKR(swiglu_f32) { check_elements(t, &(check_each){2, false, true, call, want}); }

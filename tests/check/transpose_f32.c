@@ -21,7 +21,8 @@ static void one_case(check *t, int64_t rows, int64_t cols, check_place place)
 CHECK_UKR(transpose_f32)
 {
     if (t->bench) {
-        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START), *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
+        float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START),
+              *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
         CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, t->ukr->transpose_f32(y, 64, x, 64, 64, 64));
         return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Training adapters and running them: what the trainer computes is what the engine computes, before the first step and after the last; the loss
- * falls over bases of every kind; from the second step on nothing is allocated; threads and an interruption change no bit. */
+/* Training adapters and running them: what the trainer computes is what the engine computes, before the first step and
+ * after the last; the loss falls over bases of every kind; from the second step on nothing is allocated; threads and an
+ * interruption change no bit. */
 #include "unit/engine/adapter.h"
 #include <quern/train.h>
 
@@ -11,7 +12,8 @@ static void write_text(void)
 {
     size_t n = 0;
     for (int i = 0; n + 80 < sizeof text; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, i % 3 ? "the cat sat on the mat.\n" : "a dog ran to the old house.\n");
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              i % 3 ? "the cat sat on the mat.\n" : "a dog ran to the old house.\n");
 }
 
 static qn_gguf_str whole_text(void) { return (qn_gguf_str){text, strlen(text)}; }
@@ -21,9 +23,16 @@ enum { CTX = 32, FRACTION = 5 }; /* one part in five is held out */
 static qn_trainer *trainer_of(const char *base, int n_threads, const char *targets)
 {
     qn_trainer *t = NULL;
-    const qn_train_options o = {.n_ctx = CTX, .n_batch = 3, .n_steps = 24, .lr = 2e-2f, .eval_fraction = 1.0f / FRACTION, .seed = 3, .n_threads = n_threads};
+    const qn_train_options o = {.n_ctx = CTX,
+                                .n_batch = 3,
+                                .n_steps = 24,
+                                .lr = 2e-2f,
+                                .eval_fraction = 1.0f / FRACTION,
+                                .seed = 3,
+                                .n_threads = n_threads};
     const qn_gguf_str texts[] = {whole_text()};
-    MUST(qn_trainer_create_lora(&o, &(qn_lora_options){.base = base, .rank = 4, .alpha = 6, .targets = targets}, texts, 1, &t, err));
+    MUST(qn_trainer_create_lora(&o, &(qn_lora_options){.base = base, .rank = 4, .alpha = 6, .targets = targets}, texts,
+                                1, &t, err));
     return t;
 }
 
@@ -36,19 +45,26 @@ static double engine_loss(const char *base, const char *adapter_path)
     qn_lora_use use = {NULL, 1};
     MUST(qn_engine_open(base, &(qn_engine_options){.n_threads = 1}, &e, err));
     if (adapter_path) MUST(qn_lora_open(e, adapter_path, &use.lora, err));
-    const qn_session_options o = {.n_ctx = CTX, .n_batch = CTX, .n_logits = CTX, .kv_type = QN_DTYPE_F32, .kv_type_set = true, .loras = &use,
+    const qn_session_options o = {.n_ctx = CTX,
+                                  .n_batch = CTX,
+                                  .n_logits = CTX,
+                                  .kv_type = QN_DTYPE_F32,
+                                  .kv_type_set = true,
+                                  .loras = &use,
                                   .n_loras = adapter_path != NULL};
     qn_session *s = rig_session(e, o);
     const char *held = strchr(text + (size_t)((double)strlen(text) * (1 - (double)(1.0f / FRACTION))), '\n') + 1;
     const qn_tokenizer *tok = qn_engine_tokenizer(e);
     qn_engine_info info;
     qn_engine_get_info(e, &info);
-    MUST(qn_tokenize(tok, held, strlen(held), &(qn_tokenize_options){.no_bos = true, .no_special = true}, &ids, &n, err));
+    MUST(qn_tokenize(tok, held, strlen(held), &(qn_tokenize_options){.no_bos = true, .no_special = true}, &ids, &n,
+                     err));
     double sum = 0;
     for (size_t at = 0; at < n; at += CTX) {
         const int k = n - at < CTX ? (int)(n - at) : CTX;
         qn_batch_item items[CTX];
-        for (int i = 0; i < k; i++) items[i] = (qn_batch_item){i ? ids[at + (size_t)i - 1] : qn_tokenizer_bos(tok), i, 0, true};
+        for (int i = 0; i < k; i++)
+            items[i] = (qn_batch_item){i ? ids[at + (size_t)i - 1] : qn_tokenizer_bos(tok), i, 0, true};
         MUST(qn_session_seq_remove(s, 0, 0, -1, err));
         rig_decode(s, items, k);
         for (int i = 0; i < k; i++) {
@@ -76,7 +92,8 @@ static double held_loss(qn_trainer *t)
     return eval.loss;
 }
 
-/* The base alone, then the adapter: the trainer's loss is the engine's. `most`: what a base in few bits costs by rounding activations apart. */
+/* The base alone, then the adapter: the trainer's loss is the engine's. `most`: what a base in few bits costs by
+ * rounding activations apart. */
 static void learns(const char *what, const tiny *model, const char *targets, double most)
 {
     static char base[768];
@@ -117,14 +134,16 @@ static void trainer_and_engine_agree(void **state)
     learns("qwen3, tied", &(tiny){.arch = "qwen3", .tied = true}, NULL, 1e-5);
     learns("F16", &(tiny){.type = QN_DTYPE_F16}, "*.ffn_*", 1e-4);
     learns("Q8_0", &(tiny){.type = QN_DTYPE_Q8_0, .n_ff = 64}, NULL, 5e-3);
-    learns("Q4_K", &(tiny){.type = QN_DTYPE_Q4_K, .n_layer = 1, .n_embd = 256, .head = 64, .n_ff = 256}, "blk.*.attn_*", 5e-3);
+    learns("Q4_K", &(tiny){.type = QN_DTYPE_Q4_K, .n_layer = 1, .n_embd = 256, .head = 64, .n_ff = 256}, "blk.*.attn_*",
+           5e-3);
 }
 
 /* One run on one thread; one on three, interrupted in the middle: the same losses and the same file. */
 static void the_same_bits(void **state)
 {
     (void)state;
-    const char *base = tiny_path("base.gguf"), *saved = tiny_path("saved.safetensors"), *outs[2] = {tiny_path("a.gguf"), tiny_path("b.gguf")};
+    const char *base = tiny_path("base.gguf"), *saved = tiny_path("saved.safetensors"),
+               *outs[2] = {tiny_path("a.gguf"), tiny_path("b.gguf")};
     double losses[24];
     MUST(tiny_write(base, &(tiny){.type = QN_DTYPE_Q8_0, .n_ff = 64}, err));
     for (int run = 0; run < 2; run++) {
@@ -153,7 +172,8 @@ static void the_same_bits(void **state)
     }
     for (int i = 0; i < 2; i++) qn_gguf_close(f[i]);
     qn_trainer *other = NULL;
-    const qn_train_options o = {.n_ctx = CTX, .n_batch = 3, .n_steps = 24, .lr = 2e-2f, .eval_fraction = 1.0f / FRACTION, .seed = 3};
+    const qn_train_options o = {
+        .n_ctx = CTX, .n_batch = 3, .n_steps = 24, .lr = 2e-2f, .eval_fraction = 1.0f / FRACTION, .seed = 3};
     const qn_gguf_str texts[] = {whole_text()};
     MUST(qn_trainer_create_lora(&o, &(qn_lora_options){.base = base, .rank = 4, .alpha = 7}, texts, 1, &other, err));
     REFUSED(invalid, qn_trainer_load(other, saved, err), "another text");
@@ -167,8 +187,11 @@ static void refused(void **state)
     const qn_gguf_str texts[] = {whole_text()};
     qn_trainer *t = NULL;
     MUST(tiny_write(base, &(tiny){0}, err));
-#define WITH(options, lora) qn_trainer_create_lora(&(qn_train_options)options, &(qn_lora_options)lora, texts, 1, &t, err)
+#define WITH(options, lora) \
+    qn_trainer_create_lora(&(qn_train_options)options, &(qn_lora_options)lora, texts, 1, &t, err)
+/* clang-format off */
 #define ARGS(...) {__VA_ARGS__}
+    /* clang-format on */
     REFUSED(invalid, WITH(ARGS(.n_layer = 3), ARGS(.base = base)), "layers is the base's");
     REFUSED(invalid, WITH(ARGS(.n_vocab = 300), ARGS(.base = base)), "vocab-size is the base's");
     REFUSED(invalid, WITH(ARGS(.tied = true), ARGS(.base = base)), "tied is the base's");
@@ -181,10 +204,13 @@ static void refused(void **state)
     REFUSED(io, WITH(ARGS(0), ARGS(.base = "/nonexistent/base.gguf")), "base.gguf");
     const char *adapter_file = adapter_write(&(adapter){.path = base});
     qn_error error = {0};
-    assert_int_not_equal(qn_trainer_create_lora(&(qn_train_options){0}, &(qn_lora_options){.base = adapter_file}, texts, 1, &t, &error), QN_OK);
+    assert_int_not_equal(qn_trainer_create_lora(&(qn_train_options){0}, &(qn_lora_options){.base = adapter_file}, texts,
+                                                1, &t, &error),
+                         QN_OK);
     assert_non_null(strstr(error.text, "adapter-"));
     qn_lora_options only = {.base = base, .rank = 2, .targets = "output,*.1.attn_?"};
-    MUST(qn_trainer_create_lora(&(qn_train_options){.n_ctx = CTX, .n_batch = 1, .n_steps = 1}, &only, texts, 1, &t, err));
+    MUST(qn_trainer_create_lora(&(qn_train_options){.n_ctx = CTX, .n_batch = 1, .n_steps = 1}, &only, texts, 1, &t,
+                                err));
     qn_train_info info;
     qn_trainer_get_info(t, &info);
     assert_int_equal(info.n_params, 2 * ((300 + 32) + (32 + 32) + 2 * (16 + 32)));
@@ -195,6 +221,7 @@ static void refused(void **state)
 int main(void)
 {
     write_text();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(trainer_and_engine_agree), cmocka_unit_test(the_same_bits), cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trainer_and_engine_agree), cmocka_unit_test(the_same_bits),
+                                       cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Resident memory of `quern inspect` on a 1.1 B Q4_K_M file stays under 30 MB: no tensor page is touched. The file is written here,
- * at full size, by synth. */
+/* Resident memory of `quern inspect` on a 1.1 B Q4_K_M file stays under 30 MB: no tensor page is touched. The file is
+ * written here, at full size, by synth. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,9 @@ static long peak_kib(const char *command, const char *option)
         execl(QN_BUILD_DIR "/quern", "quern", command, path, option, (char *)NULL);
         _exit(127);
     }
-    return pid > 0 && wait4(pid, &status, 0, &usage) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? usage.ru_maxrss : -1;
+    return pid > 0 && wait4(pid, &status, 0, &usage) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0
+               ? usage.ru_maxrss
+               : -1;
 }
 
 static void inspect_stays_small(void **state)

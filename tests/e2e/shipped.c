@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/e2e/shipped.c -- the model in models/: it loads, speaks, and its bits per byte on the part of the text that it has not seen are
- * what models/README.md says. With a file as argument: prints those of that file. */
+/* tests/e2e/shipped.c -- the model in models/: it loads, speaks, and its bits per byte on the part of the text that it
+ * has not seen are what models/README.md says. With a file as argument: prints those of that file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,9 +14,9 @@
 
 #include <quern/engine.h>
 
-#define MODEL QN_TESTS_DIR "/../models/shakespeare.gguf"
+#define MODEL  QN_TESTS_DIR "/../models/shakespeare.gguf"
 #define README QN_TESTS_DIR "/../models/README.md"
-#define TEXT QN_SHARED_DIR "/text/tinyshakespeare.txt"
+#define TEXT   QN_SHARED_DIR "/text/tinyshakespeare.txt"
 
 static char *read_file(const char *path, size_t *len)
 {
@@ -45,8 +45,8 @@ static double surprise(const float *logits, int32_t n, qn_token right)
     return top + log(sum) - (double)logits[right];
 }
 
-/* As quern train evaluates: the text from the first line that begins in its last tenth on, in windows of the model's context, each after
- * a beginning-of-sequence token. */
+/* As quern train evaluates: the text from the first line that begins in its last tenth on, in windows of the model's
+ * context, each after a beginning-of-sequence token. */
 static double bits_per_byte(const char *path, const char *text, size_t len)
 {
     qn_engine *engine = open_model(path);
@@ -58,17 +58,25 @@ static double bits_per_byte(const char *path, const char *text, size_t len)
     qn_token *ids;
     size_t n;
     qn_error err;
-    if (qn_tokenize(tok, held, bytes, &(qn_tokenize_options){.no_bos = true, .no_special = true}, &ids, &n, &err) != QN_OK) fail_msg("%s", err.text);
+    if (qn_tokenize(tok, held, bytes, &(qn_tokenize_options){.no_bos = true, .no_special = true}, &ids, &n, &err) !=
+        QN_OK)
+        fail_msg("%s", err.text);
     const int32_t window = info.n_ctx_train;
     qn_session *session;
-    if (qn_session_create(engine, &(qn_session_options){.n_ctx = window, .n_batch = window, .n_logits = window}, &session, &err) != QN_OK) fail_msg("%s", err.text);
+    if (qn_session_create(engine, &(qn_session_options){.n_ctx = window, .n_batch = window, .n_logits = window},
+                          &session, &err) != QN_OK)
+        fail_msg("%s", err.text);
     qn_batch_item *items = calloc((size_t)window, sizeof *items);
     double sum = 0;
     for (size_t at = 0; at < n; at += (size_t)window) {
         const int32_t k = n - at < (size_t)window ? (int32_t)(n - at) : window;
-        for (int32_t i = 0; i < k; i++) items[i] = (qn_batch_item){i ? ids[at + (size_t)i - 1] : qn_tokenizer_bos(tok), i, 0, true};
-        if (qn_session_seq_remove(session, 0, 0, -1, &err) != QN_OK || qn_session_decode(session, items, k, &err) != QN_OK) fail_msg("%s", err.text);
-        for (int32_t i = 0; i < k; i++) sum += surprise(qn_session_logits(session, i), info.n_vocab, ids[at + (size_t)i]);
+        for (int32_t i = 0; i < k; i++)
+            items[i] = (qn_batch_item){i ? ids[at + (size_t)i - 1] : qn_tokenizer_bos(tok), i, 0, true};
+        if (qn_session_seq_remove(session, 0, 0, -1, &err) != QN_OK ||
+            qn_session_decode(session, items, k, &err) != QN_OK)
+            fail_msg("%s", err.text);
+        for (int32_t i = 0; i < k; i++)
+            sum += surprise(qn_session_logits(session, i), info.n_vocab, ids[at + (size_t)i]);
     }
     free(items);
     qn_free(ids);
@@ -90,7 +98,8 @@ static void speaks(void **state)
     qn_token said[64];
     char *text;
     if (qn_session_create(engine, NULL, &session, &err) != QN_OK) fail_msg("%s", err.text);
-    if (qn_sampler_create(&(qn_sampler_params){.seed = 1}, qn_tokenizer_n_tokens(tok), tok, &sampler, &err) != QN_OK) fail_msg("%s", err.text);
+    if (qn_sampler_create(&(qn_sampler_params){.seed = 1}, qn_tokenizer_n_tokens(tok), tok, &sampler, &err) != QN_OK)
+        fail_msg("%s", err.text);
     if (qn_tokenize(tok, "ROMEO:\n", 7, NULL, &prompt, &n, &err) != QN_OK) fail_msg("%s", err.text);
     if (qn_session_feed(session, 0, prompt, n, &err) != QN_OK) fail_msg("%s", err.text);
     for (int i = 0; i < 64; i++) {
@@ -102,8 +111,11 @@ static void speaks(void **state)
     if (qn_detokenize(tok, said, 64, NULL, &text, &n_text, &err) != QN_OK) fail_msg("%s", err.text);
     printf("%s\n", text);
     int letters = 0, spaces = 0;
-    for (size_t i = 0; i < n_text; i++) letters += (text[i] | 32) >= 'a' && (text[i] | 32) <= 'z', spaces += text[i] == ' ' || text[i] == '\n';
-    assert_true(n_text > 100 && letters * 10 > (int)n_text * 6 && spaces * 10 > (int)n_text && spaces * 3 < (int)n_text); /* words of a language */
+    for (size_t i = 0; i < n_text; i++)
+        letters += (text[i] | 32) >= 'a' && (text[i] | 32) <= 'z', spaces += text[i] == ' ' || text[i] == '\n';
+    /* words of a language */
+    assert_true(n_text > 100 && letters * 10 > (int)n_text * 6 && spaces * 10 > (int)n_text &&
+                spaces * 3 < (int)n_text);
     qn_free(text);
     qn_free(prompt);
     qn_sampler_destroy(sampler);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A failing allocator at every allocation of the whole road: open, create, tokenize, first decode, sample, text; with every kind of
- * tokenizer, on two backends, and with the real model where it is. */
+/* A failing allocator at every allocation of the whole road: open, create, tokenize, first decode, sample, text; with
+ * every kind of tokenizer, on two backends, and with the real model where it is. */
 #include "failing.h"
 #include "unit/engine/adapter.h"
 #include <quern/train.h>
@@ -8,7 +8,7 @@
 typedef struct road {
     const char *path;
     qn_engine_options options;
-    const char *adapter;      /* NULL: none */
+    const char *adapter; /* NULL: none */
 } road;
 
 static qn_status generate(qn_engine *e, qn_session *s, qn_sampler *sampler, qn_error *err)
@@ -68,7 +68,8 @@ static void two_backends(void **state)
 {
     (void)state;
     static const qn_place_rule rules[] = {{"blk.1.*", 1}};
-    road r = {.path = tiny_path("b.gguf"), .options = {.n_threads = 2, .backends = "cpu,cpu:ref", .rules = rules, .n_rules = 1, .strict = true}};
+    road r = {.path = tiny_path("b.gguf"),
+              .options = {.n_threads = 2, .backends = "cpu,cpu:ref", .rules = rules, .n_rules = 1, .strict = true}};
     MUST(tiny_write(r.path, &(tiny){0}, err));
     fault_sweep("two backends", whole_road, NULL, &r);
 }
@@ -76,7 +77,8 @@ static void two_backends(void **state)
 static qn_status merge(void *ctx, qn_error *err)
 {
     const road *r = ctx;
-    return qn_lora_export(r->path, &(qn_lora_file){r->adapter, 1}, 1, tiny_path("m.gguf"), &(qn_lora_export_options){.type = "Q8_0", .n_threads = 2}, err);
+    return qn_lora_export(r->path, &(qn_lora_file){r->adapter, 1}, 1, tiny_path("m.gguf"),
+                          &(qn_lora_export_options){.type = "Q8_0", .n_threads = 2}, err);
 }
 
 static qn_status train(void *ctx, qn_error *err)
@@ -86,7 +88,9 @@ static qn_status train(void *ctx, qn_error *err)
     const qn_gguf_str text = {"ka lo mi, ka lo mi, ka lo mi", 28};
     qn_trainer *t = NULL;
     qn_train_step step;
-    qn_status status = qn_trainer_create_lora(&o, &(qn_lora_options){.base = r->path, .rank = 2, .targets = "blk.0.attn_q"}, &text, 1, &t, err);
+    qn_status status =
+        qn_trainer_create_lora(&o, &(qn_lora_options){.base = r->path, .rank = 2, .targets = "blk.0.attn_q"}, &text, 1,
+                               &t, err);
     if (status == QN_OK) status = qn_trainer_step(t, &step, err);
     if (status == QN_OK) status = qn_trainer_export(t, tiny_path("t.gguf"), "F16", NULL, err);
     qn_trainer_destroy(t);
@@ -119,7 +123,7 @@ static void real_model(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(two_backends), cmocka_unit_test(adapters),
-                                       cmocka_unit_test(real_model)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(two_backends),
+                                       cmocka_unit_test(adapters), cmocka_unit_test(real_model)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

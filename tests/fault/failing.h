@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fault/failing.h -- the N-th allocation fails, for every N until the operation gets through without meeting it: once alone, as
- * after a moment's shortage, and once with all that follow, so that cleaning up gets nothing either. Each failure must be a clean
- * nomem with a message, and give back every block. */
+/* tests/fault/failing.h -- the N-th allocation fails, for every N until the operation gets through without meeting it:
+ * once alone, as after a moment's shortage, and once with all that follow, so that cleaning up gets nothing either.
+ * Each failure must be a clean nomem with a message, and give back every block. */
 #ifndef QN_TEST_FAULT_FAILING_H
 #define QN_TEST_FAULT_FAILING_H
 
@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 
 static struct {
-    _Atomic long n;           /* allocations asked for since the last arming */
-    _Atomic long live;        /* blocks out at present */
-    long fail_at;             /* -1: none */
+    _Atomic long n;    /* allocations asked for since the last arming */
+    _Atomic long live; /* blocks out at present */
+    long fail_at;      /* -1: none */
     bool all_after;
 } hook = {.fail_at = -1};
 
@@ -71,11 +71,11 @@ static inline void fault_sweep(const char *what, fault_fn fn, fault_check check,
             through = hook.n <= at;
             hook_arm(-1, false);
             if (hook.live != before)
-                fail_msg("%s, allocation %ld%s: %ld blocks are out, %ld before (%s)", what, at, all_after ? " and after" : "",
-                         (long)hook.live, before, err.text);
+                fail_msg("%s, allocation %ld%s: %ld blocks are out, %ld before (%s)", what, at,
+                         all_after ? " and after" : "", (long)hook.live, before, err.text);
             const bool survived = status == QN_OK && (through || !all_after);
-            const bool clean = !through && status == QN_STATUS_nomem && err.status == status && err.text[0] &&
-                               !strchr(err.text, '\n');
+            const bool clean =
+                !through && status == QN_STATUS_nomem && err.status == status && err.text[0] && !strchr(err.text, '\n');
             if (!survived && !clean)
                 fail_msg("%s, allocation %ld%s: %s, \"%s\" (%s:%d)", what, at, all_after ? " and after" : "",
                          qn_status_name(status), err.text, err.file, err.line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A failing allocator under everything that reads and writes files: no half-written file, no temporary one, and what stood there before
- * still stands. */
+/* A failing allocator under everything that reads and writes files: no half-written file, no temporary one, and what
+ * stood there before still stands. */
 #include "failing.h"
 #include <quern/npy.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fault/modules.c -- modules with an allocation missing: made, saved, loaded and computed cleanly or not at all, and a module that lives
- * on has the values it had. */
+/* tests/fault/modules.c -- modules with an allocation missing: made, saved, loaded and computed cleanly or not at all,
+ * and a module that lives on has the values it had. */
 #include "failing.h"
 
 #include <quern/autograd.h>
@@ -17,8 +17,10 @@ static qn_status told(const qn_context *c, qn_error *err)
 
 static qn_module *model(qn_context *c)
 {
-    return qn_nn_sequential(c, QN_MODULES(qn_nn_embedding(c, 5, 8, 1), qn_nn_mha(c, &(qn_mha_options){.embd = 8, .heads = 2, .bias = true}),
-                                          qn_nn_layer_norm(c, qn_shape_of(8), 0, true, true), qn_nn_linear(c, 8, 2, true)));
+    return qn_nn_sequential(c, QN_MODULES(qn_nn_embedding(c, 5, 8, 1),
+                                          qn_nn_mha(c, &(qn_mha_options){.embd = 8, .heads = 2, .bias = true}),
+                                          qn_nn_layer_norm(c, qn_shape_of(8), 0, true, true),
+                                          qn_nn_linear(c, 8, 2, true)));
 }
 
 static qn_status whole_life(void *ctx, qn_error *err)
@@ -28,19 +30,25 @@ static qn_status whole_life(void *ctx, qn_error *err)
     qn_context *c = NULL;
     qn_status status = qn_context_create(&(qn_context_options){.n_threads = 1}, &c, err);
     if (status != QN_OK) return status;
-    qn_module *m = model(c), *l = m != NULL ? qn_nn_llama(c, &(qn_llama_options){.n_vocab = 5, .n_ctx = 4, .n_embd = 8, .n_layer = 1, .n_head = 2, .n_ff = 8}) : NULL;
+    qn_module *m = model(c),
+              *l = m != NULL
+                       ? qn_nn_llama(c,
+                                     &(qn_llama_options){
+                                         .n_vocab = 5, .n_ctx = 4, .n_embd = 8, .n_layer = 1, .n_head = 2, .n_ff = 8})
+                       : NULL;
     char *text = l != NULL ? qn_module_to_string(m) : NULL;
     if (text == NULL) status = told(c, err);
     qn_free(text);
     if (status == QN_OK) status = qn_module_save(m, path[format], NULL, err);
     if (status == QN_OK) status = qn_module_load(m, path[format], NULL, err);
     if (status == QN_OK) {
-        qn_tensor *x = qn_from_data(c, tokens, qn_shape_of(1, 3), QN_DTYPE_I64), *y = qn_module_forward(m, x), *z = qn_module_forward(l, x);
+        qn_tensor *x = qn_from_data(c, tokens, qn_shape_of(1, 3), QN_DTYPE_I64), *y = qn_module_forward(m, x),
+                  *z = qn_module_forward(l, x);
         qn_kv_cache *kv = qn_llama_cache(l, 1, 0);
         qn_tensor *d = qn_llama_decode(l, x, kv);
         qn_tensor *loss = qn_add(qn_sum(y, QN_ALL, false), qn_sum(z, QN_ALL, false));
-        if (d == NULL || loss == NULL || qn_backward(loss) != QN_OK || qn_eval(loss) != QN_OK || qn_module_n_elements(m, false) < 0 ||
-            qn_module_to(m, QN_DTYPE_F64) != QN_OK)
+        if (d == NULL || loss == NULL || qn_backward(loss) != QN_OK || qn_eval(loss) != QN_OK ||
+            qn_module_n_elements(m, false) < 0 || qn_module_to(m, QN_DTYPE_F64) != QN_OK)
             status = told(c, err);
         qn_kv_cache_destroy(kv);
     }
@@ -53,7 +61,8 @@ static qn_status whole_life(void *ctx, qn_error *err)
 static void life(void **state)
 {
     (void)state;
-    for (int format = 0; format < 2; format++) fault_sweep(format ? "a life, with GGUF" : "a life, with safetensors", whole_life, NULL, &format);
+    for (int format = 0; format < 2; format++)
+        fault_sweep(format ? "a life, with GGUF" : "a life, with safetensors", whole_life, NULL, &format);
 }
 
 /* ---- a module that lives on ---- */
@@ -69,9 +78,12 @@ static qn_status change(void *ctx, qn_error *err)
     survivor *s = ctx;
     qn_status status = QN_OK;
     qn_context_clear(s->c);
-    if (s->what == 0) status = qn_module_load(s->m, path[0], NULL, err);
-    else if (s->what == 1 || s->what == 3) status = qn_module_load_from(s->m, s->other, false, err);
-    else status = qn_module_to(s->m, QN_DTYPE_F64);
+    if (s->what == 0)
+        status = qn_module_load(s->m, path[0], NULL, err);
+    else if (s->what == 1 || s->what == 3)
+        status = qn_module_load_from(s->m, s->other, false, err);
+    else
+        status = qn_module_to(s->m, QN_DTYPE_F64);
     if (status != QN_OK && s->what == 2) status = told(s->c, err);
     return status;
 }
@@ -82,7 +94,8 @@ static bool all_are(void *arg, const char *name, qn_tensor *t, qn_named_kind kin
     (void)name, (void)kind;
     assert_int_equal(qn_to_doubles(t, x, qn_numel(t)), QN_OK);
     for (int64_t i = 0; i < qn_numel(t); i++) {
-        if (x[i] != *(double *)arg) fail_msg("%s: element %lld is %g, %g expected", name, (long long)i, x[i], *(double *)arg);
+        if (x[i] != *(double *)arg)
+            fail_msg("%s: element %lld is %g, %g expected", name, (long long)i, x[i], *(double *)arg);
     }
     return true;
 }
@@ -104,7 +117,10 @@ static void survivors(void **state)
             qn_context *there = NULL;
             qn_error err = {0};
             assert_int_equal(qn_context_create(&(qn_context_options){.n_threads = 1}, &s.c, &err), QN_OK);
-            if (what == 3) assert_int_equal(qn_context_create(&(qn_context_options){.backend = "cpu:ref", .n_threads = 1}, &there, &err), QN_OK);
+            if (what == 3)
+                assert_int_equal(qn_context_create(&(qn_context_options){.backend = "cpu:ref", .n_threads = 1}, &there,
+                                                   &err),
+                                 QN_OK);
             s.m = model(s.c), s.other = model(there ? there : s.c);
             assert_true(s.m != NULL && s.other != NULL);
             assert_int_equal(qn_module_each_tensor(s.other, fill, &two), QN_OK);
@@ -118,7 +134,8 @@ static void survivors(void **state)
                 fail_msg("%d, allocation %ld: %s \"%s\"", what, at, qn_status_name(status), err.text);
             qn_context_clear(s.c);
             assert_int_equal(qn_module_each_tensor(s.m, all_are, status == QN_OK || what == 2 ? &two : &one), QN_OK);
-            assert_int_equal(qn_dtype_of(qn_module_tensor(s.m, "0.weight")), what == 2 && status == QN_OK ? QN_DTYPE_F64 : QN_DTYPE_F32);
+            assert_int_equal(qn_dtype_of(qn_module_tensor(s.m, "0.weight")),
+                             what == 2 && status == QN_OK ? QN_DTYPE_F64 : QN_DTYPE_F32);
             qn_module_destroy(s.m);
             qn_module_destroy(s.other);
             qn_context_destroy(s.c);

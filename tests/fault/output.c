@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The program's files: a disk that is full, a folder that is not there, a pipe or a device that must stay one, an old file that stands
- * until the new one is whole. */
+/* The program's files: a disk that is full, a folder that is not there, a pipe or a device that must stay one, an old
+ * file that stands until the new one is whole. */
 #include "unit/model/tiny.h"
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -80,7 +80,8 @@ static void reads_up_to_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaces_whole_files), cmocka_unit_test(keeps_pipes_and_devices),
+        cmocka_unit_test(replaces_whole_files),
+        cmocka_unit_test(keeps_pipes_and_devices),
         cmocka_unit_test(reads_up_to_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

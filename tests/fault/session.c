@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A failing allocator under a session in use: whatever fails, the session is as it was, and goes on to the bit as if nothing had been. */
+/* A failing allocator under a session in use: whatever fails, the session is as it was, and goes on to the bit as if
+ * nothing had been. */
 #include "failing.h"
 
 typedef struct work {
     qn_engine *engine;
     qn_session *s;
-    rig_row want[3];          /* what each sequence says next */
+    rig_row want[3]; /* what each sequence says next */
     int len[3], last[3], free_cells;
     const char *path;
 } work;
@@ -38,7 +39,8 @@ static void begin(work *w, bool no_plan_cache)
     qn_token tokens[40];
     *w = (work){.path = tiny_path("s.state")};
     w->engine = rig_open(&(tiny){.arch = "qwen3"}, &(qn_engine_options){.n_threads = 1});
-    w->s = rig_session(w->engine, (qn_session_options){.n_seq = 3, .n_ctx = 200, .n_batch = 16, .no_plan_cache = no_plan_cache});
+    w->s = rig_session(w->engine,
+                       (qn_session_options){.n_seq = 3, .n_ctx = 200, .n_batch = 16, .no_plan_cache = no_plan_cache});
     rig_story(0, tokens, 40);
     rig_feed(w->s, 0, tokens, 30);
     MUST(qn_session_seq_copy(w->s, 0, 1, 0, 21, err));
@@ -115,7 +117,8 @@ static bool read_it(void *ctx, const qn_node *node, bool after)
     qn_error err;
     const qn_shape shape = qn_node_shape(node);
     if (!after) return true;
-    const qn_status status = qn_session_read_node(w->s, node, x, (uint64_t)qn_shape_numel(&shape) * sizeof(float), &err);
+    const qn_status status =
+        qn_session_read_node(w->s, node, x, (uint64_t)qn_shape_numel(&shape) * sizeof(float), &err);
     if (status != QN_OK) assert_int_equal(status, QN_STATUS_nomem);
     return true;
 }
@@ -145,7 +148,8 @@ static void nothing_is_lost(void **state)
     end(&w);
 }
 
-/* Inside a callback an allocation may fail without the run failing: no status to expect, but nothing may leak or be spoilt. */
+/* Inside a callback an allocation may fail without the run failing: no status to expect, but nothing may leak or be
+ * spoilt. */
 static void reading_nodes(void **state)
 {
     (void)state;
@@ -252,8 +256,8 @@ static void creating(void **state)
     end(&w);
 }
 
-/* While timing is on a decode allocates once more, after its graph has taken the place of the last one: what is printed then must not be
- * what is gone. */
+/* While timing is on a decode allocates once more, after its graph has taken the place of the last one: what is printed
+ * then must not be what is gone. */
 static void timing(void **state)
 {
     (void)state;
@@ -283,9 +287,8 @@ static void timing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost), cmocka_unit_test(reading_nodes),
-        cmocka_unit_test(shifting), cmocka_unit_test(plan_cache),
-        cmocka_unit_test(creating), cmocka_unit_test(timing),
+        cmocka_unit_test(nothing_is_lost), cmocka_unit_test(reading_nodes), cmocka_unit_test(shifting),
+        cmocka_unit_test(plan_cache),      cmocka_unit_test(creating),      cmocka_unit_test(timing),
     };
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fault/tensors.c -- programs with an allocation missing: an error, nothing leaked, and every tensor as it was. One is a training
- * step, the others use every group of functions. */
+/* tests/fault/tensors.c -- programs with an allocation missing: an error, nothing leaked, and every tensor as it was.
+ * One is a training step, the others use every group of functions. */
 #include "failing.h"
 
 #include <quern/autograd.h>
@@ -36,8 +36,11 @@ static qn_status step(net *n, qn_error *err)
     qn_context_clear(c);
     qn_status status = qn_scope_begin(c);
     if (status == QN_OK) {
-        qn_tensor *y = qn_linear(n->x, n->w, n->b), *z = qn_scaled_dot_product_attention(y, y, y, &(qn_sdpa_options){.is_causal = true});
-        qn_tensor *two = qn_mul(y, qn_scaled_dot_product_attention(z, y, y, &(qn_sdpa_options){.is_causal = true, .dropout_p = 0.25}));
+        qn_tensor *y = qn_linear(n->x, n->w, n->b),
+                  *z = qn_scaled_dot_product_attention(y, y, y, &(qn_sdpa_options){.is_causal = true});
+        qn_tensor *two =
+            qn_mul(y,
+                   qn_scaled_dot_product_attention(z, y, y, &(qn_sdpa_options){.is_causal = true, .dropout_p = 0.25}));
         qn_tensor *flat = qn_reshape(two, qn_shape_of(1, 8)), *ones = qn_full(c, qn_shape_of(1, 8), 1, QN_DTYPE_F32);
         qn_tensor *loss = qn_linear(flat, ones, NULL);
         status = qn_backward(loss);
@@ -100,7 +103,8 @@ static void survivors(void **state)
     }
 }
 
-/* ---- a program for each group of functions; sources are a [4,6], b [6], i [3] of I64, w [4,6] that requires a gradient ---- */
+/* ---- a program for each group of functions; sources are a [4,6], b [6], i [3] of I64, w [4,6] that requires a
+ * gradient ---- */
 
 typedef struct things {
     qn_context *c;
@@ -111,7 +115,8 @@ typedef qn_tensor *(*group_fn)(const things *t);
 
 static qn_tensor *g_pointwise(const things *t)
 {
-    qn_tensor *x = qn_where(qn_gt(t->a, t->b), qn_exp(qn_neg(t->a)), qn_add_number(t->b, 0.5)), *out = qn_empty(t->c, qn_shape_of(4, 6), QN_DTYPE_F32);
+    qn_tensor *x = qn_where(qn_gt(t->a, t->b), qn_exp(qn_neg(t->a)), qn_add_number(t->b, 0.5)),
+              *out = qn_empty(t->c, qn_shape_of(4, 6), QN_DTYPE_F32);
     qn_tensor *y = qn_clamp(qn_gelu(x, false), -1, 1), *z = qn_add_out(out, y, qn_masked_fill(x, qn_isnan(x), 0));
     return qn_mul_number_(qn_lerp_number(z, qn_to(qn_to(x, QN_DTYPE_F16), QN_DTYPE_F32), 0.3), 2);
 }
@@ -119,7 +124,8 @@ static qn_tensor *g_pointwise(const things *t)
 static qn_tensor *g_reductions(const things *t)
 {
     qn_tensor *at = NULL, *most = qn_max(t->a, 1, true, &at), *order = NULL, *sorted = qn_sort(t->a, 0, true, &order);
-    qn_tensor *s = qn_add(qn_var(t->a, QN_DIMS(0), 1, true), qn_norm(t->a, 2, QN_DIMS(0), true)), *m = qn_mul(qn_softmax(t->a, 0), qn_cumsum(t->a, 1));
+    qn_tensor *s = qn_add(qn_var(t->a, QN_DIMS(0), 1, true), qn_norm(t->a, 2, QN_DIMS(0), true)),
+              *m = qn_mul(qn_softmax(t->a, 0), qn_cumsum(t->a, 1));
     return qn_add(qn_add(most, sorted), qn_add(s, qn_add(m, qn_topk(t->a, 1, 1, true, NULL))));
 }
 
@@ -131,37 +137,46 @@ static qn_tensor *g_products(const things *t)
 
 static qn_tensor *g_indexing(const things *t)
 {
-    qn_tensor *rows = qn_index_select(t->a, 0, t->i), *e = qn_embedding(t->w, t->i), *picked = qn_index(t->a, (qn_tensor *[]){t->i, t->i}, 2);
-    qn_tensor *put = qn_index_put(t->a, (qn_tensor *[]){t->i}, 1, t->b, true), *bag = qn_embedding_bag(t->w, qn_unsqueeze(t->i, 1), NULL);
+    qn_tensor *rows = qn_index_select(t->a, 0, t->i), *e = qn_embedding(t->w, t->i),
+              *picked = qn_index(t->a, (qn_tensor *[]){t->i, t->i}, 2);
+    qn_tensor *put = qn_index_put(t->a, (qn_tensor *[]){t->i}, 1, t->b, true),
+              *bag = qn_embedding_bag(t->w, qn_unsqueeze(t->i, 1), NULL);
     qn_tensor *s = qn_scatter_add(t->a, 0, qn_expand(qn_unsqueeze(t->i, 1), qn_shape_of(3, 6)), rows);
-    return qn_add(qn_add(qn_sum(qn_add(rows, qn_add(e, bag)), QN_ALL, false), qn_sum(picked, QN_ALL, false)), qn_add(put, s));
+    return qn_add(qn_add(qn_sum(qn_add(rows, qn_add(e, bag)), QN_ALL, false), qn_sum(picked, QN_ALL, false)),
+                  qn_add(put, s));
 }
 
 static qn_tensor *g_joining(const things *t)
 {
     qn_tensor *parts[4];
     const int n = qn_split(t->a, 2, 1, parts, 4);
-    qn_tensor *c = n > 0 ? qn_cat(parts, n, 0) : NULL, *s = qn_stack((qn_tensor *[]){t->a, t->w}, 2, 0), *r = qn_roll(qn_flip(t->a, QN_DIMS(0)), 1, 1);
+    qn_tensor *c = n > 0 ? qn_cat(parts, n, 0) : NULL, *s = qn_stack((qn_tensor *[]){t->a, t->w}, 2, 0),
+              *r = qn_roll(qn_flip(t->a, QN_DIMS(0)), 1, 1);
     qn_tensor *p = qn_pad(qn_tril(t->a, 0), (int64_t[]){1, 1}, 2, "reflect", 0);
-    return qn_add(qn_add(qn_sum(c, QN_ALL, false), qn_sum(s, QN_ALL, false)), qn_add(qn_sum(p, QN_ALL, false), qn_repeat(r, qn_shape_of(2, 1))));
+    return qn_add(qn_add(qn_sum(c, QN_ALL, false), qn_sum(s, QN_ALL, false)),
+                  qn_add(qn_sum(p, QN_ALL, false), qn_repeat(r, qn_shape_of(2, 1))));
 }
 
 static qn_tensor *g_windows(const things *t)
 {
-    qn_tensor *x = qn_view_as(qn_contiguous(t->a), qn_shape_of(1, 2, 3, 4)), *k = qn_view_as(qn_contiguous(t->w), qn_shape_of(2, 2, 2, 3));
-    qn_tensor *y = qn_conv2d(x, k, NULL, &(qn_conv_options){.padding = {1, 1}}), *p = qn_max_pool2d(y, &(qn_pool_options){.kernel = {2, 2}});
+    qn_tensor *x = qn_view_as(qn_contiguous(t->a), qn_shape_of(1, 2, 3, 4)),
+              *k = qn_view_as(qn_contiguous(t->w), qn_shape_of(2, 2, 2, 3));
+    qn_tensor *y = qn_conv2d(x, k, NULL, &(qn_conv_options){.padding = {1, 1}}),
+              *p = qn_max_pool2d(y, &(qn_pool_options){.kernel = {2, 2}});
     return qn_interpolate(qn_adaptive_avg_pool(p, qn_shape_of(2, 2)), qn_shape_of(3, 3), "bilinear", true);
 }
 
 static qn_tensor *g_random(const things *t)
 {
-    qn_tensor *n = qn_dropout(qn_randn(t->c, qn_shape_of(4, 6), QN_DTYPE_F32), 0.3, true), *p = qn_to(qn_randperm(t->c, 6), QN_DTYPE_F32);
+    qn_tensor *n = qn_dropout(qn_randn(t->c, qn_shape_of(4, 6), QN_DTYPE_F32), 0.3, true),
+              *p = qn_to(qn_randperm(t->c, 6), QN_DTYPE_F32);
     return qn_add(qn_add(n, p), qn_bernoulli(qn_uniform(t->c, qn_shape_of(6), 0, 1, QN_DTYPE_F32)));
 }
 
 static qn_tensor *g_creation(const things *t)
 {
-    qn_tensor *e = qn_eye(t->c, 4, 6, QN_DTYPE_F32), *l = qn_linspace(t->c, 0, 1, 6, QN_DTYPE_F32), *s = qn_full_like(e, 3);
+    qn_tensor *e = qn_eye(t->c, 4, 6, QN_DTYPE_F32), *l = qn_linspace(t->c, 0, 1, 6, QN_DTYPE_F32),
+              *s = qn_full_like(e, 3);
     char *text = qn_to_string(t->a);
     qn_free(text);
     return text == NULL ? NULL : qn_add(qn_add(e, l), qn_add(s, qn_arange(t->c, 0, 6, 1, QN_DTYPE_F32)));
@@ -185,9 +200,13 @@ static qn_tensor *g_gradients(const things *t)
     return qn_add(qn_grad(t->w), qn_detach(loss));
 }
 
-static const struct { const char *name; group_fn fn; } groups[] = {
-    {"pointwise", g_pointwise}, {"reductions", g_reductions}, {"products", g_products}, {"indexing", g_indexing}, {"joining", g_joining},
-    {"windows", g_windows},     {"random", g_random},         {"creation", g_creation}, {"outside", g_outside},   {"gradients", g_gradients},
+static const struct {
+    const char *name;
+    group_fn fn;
+} groups[] = {
+    {"pointwise", g_pointwise}, {"reductions", g_reductions}, {"products", g_products}, {"indexing", g_indexing},
+    {"joining", g_joining},     {"windows", g_windows},       {"random", g_random},     {"creation", g_creation},
+    {"outside", g_outside},     {"gradients", g_gradients},
 };
 
 static float source_at(int seed, int k) { return (float)((k * 7 + seed * 5) % 11) / 4 - 1; }
@@ -249,7 +268,8 @@ static void every_group(void **state)
                     if (status != QN_OK) fail_msg("%s: %s", groups[g].name, err->text);
                     if (at < 0) want = sum;
                 }
-                if (status == QN_OK && sum != want) fail_msg("%s, allocation %ld: %.17g, %.17g expected", groups[g].name, at, sum, want);
+                if (status == QN_OK && sum != want)
+                    fail_msg("%s, allocation %ld: %.17g, %.17g expected", groups[g].name, at, sum, want);
                 if (status != QN_OK && (status != QN_STATUS_nomem || err->text[0] == '\0'))
                     fail_msg("%s, allocation %ld: %s, \"%s\"", groups[g].name, at, qn_status_name(status), err->text);
                 n_failed += status != QN_OK;
@@ -259,9 +279,11 @@ static void every_group(void **state)
                 check_source(qn_detach(t.w), 2, groups[g].name, at);
                 qn_manual_seed(t.c, 0);
                 if (run_group(&t, groups[g].fn, &sum) != QN_OK || sum != want)
-                    fail_msg("%s after allocation %ld: %.17g, %.17g expected: %s", groups[g].name, at, sum, want, qn_context_error(t.c)->text);
+                    fail_msg("%s after allocation %ld: %.17g, %.17g expected: %s", groups[g].name, at, sum, want,
+                             qn_context_error(t.c)->text);
                 qn_context_destroy(t.c);
-                if (hook.live != before) fail_msg("%s, allocation %ld: %ld blocks leaked", groups[g].name, at, (long)hook.live - before);
+                if (hook.live != before)
+                    fail_msg("%s, allocation %ld: %ld blocks leaked", groups[g].name, at, (long)hook.live - before);
                 if (through) break;
             }
         }
@@ -277,8 +299,10 @@ static qn_status packed_life(void *arg, qn_error *err)
     (void)arg;
     qn_status status = qn_context_create(&(qn_context_options){.n_threads = 1}, &c, err);
     if (status != QN_OK) return status;
-    qn_tensor *half = qn_ones(c, qn_shape_of(3, 32), QN_DTYPE_F16), *q = qn_quantize(half, QN_DTYPE_Q4_0, qn_ones(c, qn_shape_of(32), QN_DTYPE_F32));
-    qn_tensor *x = qn_requires_grad_(qn_embedding(q, qn_zeros(c, qn_shape_of(2), QN_DTYPE_I64)), true), *y = qn_linear(x, q, NULL);
+    qn_tensor *half = qn_ones(c, qn_shape_of(3, 32), QN_DTYPE_F16),
+              *q = qn_quantize(half, QN_DTYPE_Q4_0, qn_ones(c, qn_shape_of(32), QN_DTYPE_F32));
+    qn_tensor *x = qn_requires_grad_(qn_embedding(q, qn_zeros(c, qn_shape_of(2), QN_DTYPE_I64)), true),
+              *y = qn_linear(x, q, NULL);
     status = y ? qn_backward_with(y, qn_ones(c, qn_shape_of(2, 3), QN_DTYPE_F32), false) : QN_STATUS_nomem;
     double dx[64];
     if (status == QN_OK) status = qn_to_doubles(qn_grad(x), dx, 64);
@@ -332,7 +356,8 @@ static qn_status optimizer_life(void *ctx, qn_error *err)
     double w[12], b[4];
     (void)ctx;
     qn_status status = build(&n, err);
-    if (status == QN_OK) status = qn_adamw_create(&(qn_adam_options){.lr = 0.125}, (qn_tensor *[]){n.w, n.b}, 2, &o, err);
+    if (status == QN_OK)
+        status = qn_adamw_create(&(qn_adam_options){.lr = 0.125}, (qn_tensor *[]){n.w, n.b}, 2, &o, err);
     if (status == QN_OK) status = gradients_of(&n, err);
     if (status == QN_OK && (qn_optimizer_clip(o, 1) == NULL || qn_optimizer_step(o) != QN_OK)) {
         *err = *qn_context_error(n.ctx);
@@ -354,7 +379,8 @@ static void optimizers(void **state)
     fault_sweep("an optimizer and a step", optimizer_life, NULL, NULL);
 }
 
-/* Gradients are computed, so the step runs when it is called: one that fails has not happened, and the next one is the first. */
+/* Gradients are computed, so the step runs when it is called: one that fails has not happened, and the next one is the
+ * first. */
 static void steps_that_run(void **state)
 {
     (void)state;
@@ -365,7 +391,8 @@ static void steps_that_run(void **state)
         qn_optimizer *o = NULL;
         double have[16];
         assert_int_equal(build(&n, &err), QN_OK);
-        assert_int_equal(qn_adamw_create(&(qn_adam_options){.lr = 0.125}, (qn_tensor *[]){n.w, n.b}, 2, &o, &err), QN_OK);
+        assert_int_equal(qn_adamw_create(&(qn_adam_options){.lr = 0.125}, (qn_tensor *[]){n.w, n.b}, 2, &o, &err),
+                         QN_OK);
         assert_int_equal(gradients_of(&n, &err), QN_OK);
         assert_true(qn_item(qn_optimizer_clip(o, 1)) > 0);
         hook_arm(at, false);
@@ -394,7 +421,8 @@ static void steps_that_run(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors), cmocka_unit_test(every_group), cmocka_unit_test(packed),
-                                       cmocka_unit_test(optimizers), cmocka_unit_test(steps_that_run)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(life),        cmocka_unit_test(survivors),
+                                       cmocka_unit_test(every_group), cmocka_unit_test(packed),
+                                       cmocka_unit_test(optimizers),  cmocka_unit_test(steps_that_run)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

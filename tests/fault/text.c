@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A failing allocator under tokenizers of every kind and samplers: creating, cutting text, joining it, drawing. The survivor gives the
- * same ids and text as before. */
+/* A failing allocator under tokenizers of every kind and samplers: creating, cutting text, joining it, drawing. The
+ * survivor gives the same ids and text as before. */
 #include "failing.h"
 
 typedef struct work {
@@ -46,8 +46,10 @@ static qn_status detokenize(void *ctx, qn_error *err)
     char *text = NULL;
     size_t len = 0;
     const qn_status status = qn_detokenize(w->tok, w->want, w->n_want, NULL, &text, &len, err);
-    if (status == QN_OK) assert_string_equal(text, w->back);
-    else assert_null(text);
+    if (status == QN_OK)
+        assert_string_equal(text, w->back);
+    else
+        assert_null(text);
     qn_free(text);
     return status;
 }
@@ -62,8 +64,8 @@ static void same_ids(void *ctx)
 static void sweep(const char *name, const char *path)
 {
     /* Words, digits, emoji, bad UTF-8, a run that merges often, and a control token's text. */
-    static const char text[] =
-        "ka lo  mi'll 12345 \xf0\x9f\x90\x88\xff\xc3 kalokalokalokalokalokalokalokalokalokalokalokalokalo\n\n</s><|end|> na";
+    static const char text[] = "ka lo  mi'll 12345 \xf0\x9f\x90\x88\xff\xc3 "
+                               "kalokalokalokalokalokalokalokalokalokalokalokalokalo\n\n</s><|end|> na";
     work w = {.text = text, .len = sizeof(text) - 1};
     char what[96];
     size_t n = 0;
@@ -118,13 +120,25 @@ static const char *const breakers[] = {"\n", "ka", "lo mi", NULL};
 static const qn_sampler_params params[] = {
     {.seed = 5},
     {.seed = 5, .greedy = true},
-    {.seed = 5, .dry_multiplier = 0.8f, .dry_breakers = breakers, .repeat_penalty = 1.2f, .frequency_penalty = 0.1f, .logit_bias = biases, .n_logit_bias = 2,
-     .xtc_probability = 0.5f, .typical_p = 0.9f, .top_n_sigma = 1, .dynatemp_range = 0.3f},
+    {.seed = 5,
+     .dry_multiplier = 0.8f,
+     .dry_breakers = breakers,
+     .repeat_penalty = 1.2f,
+     .frequency_penalty = 0.1f,
+     .logit_bias = biases,
+     .n_logit_bias = 2,
+     .xtc_probability = 0.5f,
+     .typical_p = 0.9f,
+     .top_n_sigma = 1,
+     .dynatemp_range = 0.3f},
     {.seed = 5, .mirostat = 1},
     {.seed = 5, .mirostat = 2, .n_history = 128},
 };
 
-typedef struct drawer { qn_tokenizer *tok; const qn_sampler_params *p; } drawer;
+typedef struct drawer {
+    qn_tokenizer *tok;
+    const qn_sampler_params *p;
+} drawer;
 
 static qn_status draw(void *ctx, qn_error *err)
 {

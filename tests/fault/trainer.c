@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* A failing allocator under training: made whole or not at all; a step, an evaluation, a checkpoint, a resumption or an export that fails has not
- * happened, and tried again gives what it would have given. */
+/* A failing allocator under training: made whole or not at all; a step, an evaluation, a checkpoint, a resumption or an
+ * export that fails has not happened, and tried again gives what it would have given. */
 #include "failing.h"
 #include <quern/train.h>
 
 enum { STEPS = 4, DENSE = 120 };
 
 static const qn_train_options options = {
-    .n_layer = 1, .n_embd = 8, .n_head = 2, .n_kv_head = 1, .n_ff = 8, .n_ctx = 6, .n_vocab = 290, .n_batch = 2, .n_accum = 2, .n_steps = STEPS,
-    .dropout = 0.1f, .seed = 3, .n_threads = 1,
+    .n_layer = 1,
+    .n_embd = 8,
+    .n_head = 2,
+    .n_kv_head = 1,
+    .n_ff = 8,
+    .n_ctx = 6,
+    .n_vocab = 290,
+    .n_batch = 2,
+    .n_accum = 2,
+    .n_steps = STEPS,
+    .dropout = 0.1f,
+    .seed = 3,
+    .n_threads = 1,
 };
-static const char words[] = "the cat sat on a mat, and the dog sat on the cat; the mat was flat.\n the cat went, and so did that rat on the mat.\n"
-                            "a cat that sat on a rat that sat on a mat had a hat, and the hat was flat.\nthat was that, said the cat.\n";
+static const char words[] =
+    "the cat sat on a mat, and the dog sat on the cat; the mat was flat.\n the cat went, and so did that rat on the "
+    "mat.\n"
+    "a cat that sat on a rat that sat on a mat had a hat, and the hat was flat.\nthat was that, said the cat.\n";
 
 static qn_status make(qn_trainer **t, const char *base, qn_error *err)
 {
@@ -19,7 +32,8 @@ static qn_status make(qn_trainer **t, const char *base, qn_error *err)
     qn_train_options o = options;
     if (!base) return qn_trainer_create(&o, &text, 1, t, err);
     o.n_layer = o.n_embd = o.n_head = o.n_kv_head = o.n_ff = o.n_vocab = 0;
-    return qn_trainer_create_lora(&o, &(qn_lora_options){.base = base, .rank = 2, .targets = "blk.0.attn_*"}, &text, 1, t, err);
+    return qn_trainer_create_lora(&o, &(qn_lora_options){.base = base, .rank = 2, .targets = "blk.0.attn_*"}, &text, 1,
+                                  t, err);
 }
 
 /* Most allocations come early, and are alike later: beyond DENSE, some are tried. */
@@ -54,10 +68,14 @@ static void lives(const char *what, const char *base)
             through = hook.n <= at;
             n = hook.n;
             hook_arm(-1, false);
-            if (hook.live != before) fail_msg("%s, allocation %ld: %ld blocks are out, %ld before (%s)", what, at, (long)hook.live, before, err.text);
+            if (hook.live != before)
+                fail_msg("%s, allocation %ld: %ld blocks are out, %ld before (%s)", what, at, (long)hook.live, before,
+                         err.text);
             if (status != QN_OK && (status != QN_STATUS_nomem || err.status != status || !err.text[0]))
-                fail_msg("%s, allocation %ld: %s, \"%s\" (%s:%d)", what, at, qn_status_name(status), err.text, err.file, err.line);
-            if (status == QN_OK && !through && all_after) fail_msg("%s, allocation %ld and after: nothing failed", what, at);
+                fail_msg("%s, allocation %ld: %s, \"%s\" (%s:%d)", what, at, qn_status_name(status), err.text, err.file,
+                         err.line);
+            if (status == QN_OK && !through && all_after)
+                fail_msg("%s, allocation %ld and after: nothing failed", what, at);
             n_failed += status != QN_OK;
         }
         assert_true(n_failed > 50);
@@ -82,18 +100,26 @@ static qn_status do_work(qn_trainer *t, work w, const char *base, double *out, q
     qn_train_step step = {0};
     qn_train_eval eval = {0};
     qn_status status = QN_OK;
-    if (w == STEP) status = qn_trainer_step(t, &step, err);
-    else if (w == EVALUATE) status = qn_trainer_evaluate(t, &eval, err);
-    else if (w == SAVE) status = qn_trainer_save(t, tiny_path("new.safetensors"), err);
-    else if (w == LOAD) status = qn_trainer_load(t, tiny_path("one.safetensors"), err);
-    else status = qn_trainer_export(t, tiny_path("new.gguf"), base ? "F16" : "Q8_0", "n", err);
+    if (w == STEP)
+        status = qn_trainer_step(t, &step, err);
+    else if (w == EVALUATE)
+        status = qn_trainer_evaluate(t, &eval, err);
+    else if (w == SAVE)
+        status = qn_trainer_save(t, tiny_path("new.safetensors"), err);
+    else if (w == LOAD)
+        status = qn_trainer_load(t, tiny_path("one.safetensors"), err);
+    else
+        status = qn_trainer_export(t, tiny_path("new.gguf"), base ? "F16" : "Q8_0", "n", err);
     *out = step.loss + step.grad_norm + eval.loss;
     return status;
 }
 
-typedef struct outcome { double out, steps[3]; } outcome;
+typedef struct outcome {
+    double out, steps[3];
+} outcome;
 
-/* What the work gives and the steps after it, with that allocation missing at first; -1: none. False when it got through without. */
+/* What the work gives and the steps after it, with that allocation missing at first; -1: none. False when it got
+ * through without. */
 static bool try_work(work w, const char *base, long at, bool all_after, const double after_none[2], outcome *o)
 {
     qn_trainer *t = NULL;
@@ -108,7 +134,8 @@ static bool try_work(work w, const char *base, long at, bool all_after, const do
     hook_arm(-1, false);
     if (status != QN_OK) {
         if (status != QN_STATUS_nomem || !why.text[0])
-            fail_msg("%s, allocation %ld: %s, \"%s\" (%s:%d)", work_names[w], at, qn_status_name(status), why.text, why.file, why.line);
+            fail_msg("%s, allocation %ld: %s, \"%s\" (%s:%d)", work_names[w], at, qn_status_name(status), why.text,
+                     why.file, why.line);
         qn_trainer_get_info(t, &after);
         assert_int_equal(after.step, before.step);
         if (at % 2 && w == LOAD) { /* as if nobody had tried */
@@ -138,8 +165,10 @@ static void survivors(const char *base)
             long at = all_after;
             for (have = (outcome){0}; try_work(w, base, at, all_after, none, &have); at = next(at) + 1) {
                 if (memcmp(&have, &want, sizeof want) != 0)
-                    fail_msg("%s, allocation %ld: %.9g, then %.9g %.9g %.9g, where %.9g, then %.9g %.9g %.9g are expected", work_names[w], at, have.out,
-                             have.steps[0], have.steps[1], have.steps[2], want.out, want.steps[0], want.steps[1], want.steps[2]);
+                    fail_msg(
+                        "%s, allocation %ld: %.9g, then %.9g %.9g %.9g, where %.9g, then %.9g %.9g %.9g are expected",
+                        work_names[w], at, have.out, have.steps[0], have.steps[1], have.steps[2], want.out,
+                        want.steps[0], want.steps[1], want.steps[2]);
             }
             assert_true(at > 2);
         }

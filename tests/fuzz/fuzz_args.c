@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fuzz/fuzz_args.c -- the bytes, split at zeros, as a command line: parsed against a table with an option of every kind; each
- * argument as a number, against strtoll and strtod; the whole as a list of tokens; and as stop strings and a text cut in pieces, against
- * a search through the whole. Broken promises trap; leaks and bad accesses are the sanitizers' business. */
+/* tests/fuzz/fuzz_args.c -- the bytes, split at zeros, as a command line: parsed against a table with an option of
+ * every kind; each argument as a number, against strtoll and strtod; the whole as a list of tokens; and as stop strings
+ * and a text cut in pieces, against a search through the whole. Broken promises trap; leaks and bad accesses are the
+ * sanitizers' business. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,8 @@ static void require_at(int line, const char *what)
 static FILE *sink;
 #undef stdout
 #undef stderr
-#define stdout sink
-#define stderr sink
+#define stdout      sink
+#define stderr      sink
 #define printf(...) fprintf(sink, __VA_ARGS__)
 #include "cli/args.c"
 #include "cli/common.c"
@@ -100,8 +101,10 @@ static void check_int(const char *text, double lo, double hi)
     const long long want = strtoll(text, NULL, 10);
     /* Both ends of 64 bits may be refused; nothing else that is a number in range, and nothing that isn't may pass. */
     const bool fits = digits && errno == 0 && want < INT64_MAX - 10 && want > INT64_MIN + 10;
-    if (ok) REQUIRE(digits && errno == 0 && got == want && (double)got >= lo && (double)got <= hi);
-    else REQUIRE(got == 424242 && !(fits && (double)want >= lo && (double)want <= hi));
+    if (ok)
+        REQUIRE(digits && errno == 0 && got == want && (double)got >= lo && (double)got <= hi);
+    else
+        REQUIRE(got == 424242 && !(fits && (double)want >= lo && (double)want <= hi));
 }
 
 static void check_float(const char *text, double lo, double hi)
@@ -110,8 +113,10 @@ static void check_float(const char *text, double lo, double hi)
     const bool ok = cli_parse_float(text, lo, hi, &got);
     char *end = NULL;
     const double want = strtod(text, &end);
-    if (ok) REQUIRE(*text && !*end && got == want && isfinite(got) && got >= lo && got <= hi);
-    else REQUIRE(got == 0.125);
+    if (ok)
+        REQUIRE(*text && !*end && got == want && isfinite(got) && got >= lo && got <= hi);
+    else
+        REQUIRE(got == 0.125);
     if (*text && strspn(text, "0123456789") == strlen(text) && want >= lo && want <= hi) REQUIRE(ok);
 }
 

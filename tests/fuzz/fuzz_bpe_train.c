@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fuzz/fuzz_bpe_train.c -- the first two bytes are options, the third how often the rest, which is the text, comes in two
- * portions. Whatever the text is, the vocabulary makes a tokenizer, all pieces differ, no piece crosses a space or a newline, and the
- * text goes through the tokenizer. Broken promises trap; leaks and bad accesses are the sanitizers' business. */
+/* tests/fuzz/fuzz_bpe_train.c -- the first two bytes are options, the third how often the rest, which is the text,
+ * comes in two portions. Whatever the text is, the vocabulary makes a tokenizer, all pieces differ, no piece crosses a
+ * space or a newline, and the text goes through the tokenizer. Broken promises trap; leaks and bad accesses are the
+ * sanitizers' business. */
 #include <quern/text.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fuzz/fuzz_files.c -- files that programs are handed besides models: .npy arrays, LoRA adapters for a small model, checkpoints of a
- * small training. The first byte says what: n, a, c are a good file of that kind with the edits that the rest describes, N, A, C the rest as
- * it is. What opens is used; what does not leaves one line and everything as it was. Broken promises trap; leaks and bad accesses are the
- * sanitizers' business. */
+/* tests/fuzz/fuzz_files.c -- files that programs are handed besides models: .npy arrays, LoRA adapters for a small
+ * model, checkpoints of a small training. The first byte says what: n, a, c are a good file of that kind with the edits
+ * that the rest describes, N, A, C the rest as it is. What opens is used; what does not leaves one line and everything
+ * as it was. Broken promises trap; leaks and bad accesses are the sanitizers' business. */
 #include <quern/array.h>
 #include <quern/engine.h>
 #include <quern/npy.h>
@@ -18,7 +18,10 @@
 #include <unistd.h>
 
 enum { SIZE_LIMIT = 1 << 20 };
-typedef struct bytes { uint8_t *data; size_t size; } bytes;
+typedef struct bytes {
+    uint8_t *data;
+    size_t size;
+} bytes;
 
 static struct {
     qn_context *ctx;
@@ -60,9 +63,17 @@ static void must(qn_status status, const qn_error *err)
 
 static void make_all(void)
 {
-    static const char *const words[] = {"the ", "cat ", "sat ", "on a ", "mat. ", "every ", "dog ", "barks\n", "at night, ", "softly ", "and "};
+    static const char *const words[] = {"the ", "cat ",    "sat ",       "on a ",   "mat. ", "every ",
+                                        "dog ", "barks\n", "at night, ", "softly ", "and "};
     static char text[4096];
-    const qn_train_options tiny = {.n_layer = 1, .n_embd = 16, .n_head = 2, .n_ctx = 8, .n_vocab = 288, .n_batch = 2, .n_steps = 4, .n_threads = 1};
+    const qn_train_options tiny = {.n_layer = 1,
+                                   .n_embd = 16,
+                                   .n_head = 2,
+                                   .n_ctx = 8,
+                                   .n_vocab = 288,
+                                   .n_batch = 2,
+                                   .n_steps = 4,
+                                   .n_threads = 1};
     const qn_train_options more = {.n_ctx = 8, .n_batch = 2, .n_steps = 4, .n_threads = 1};
     qn_error err = {0};
     qn_trainer *lora;
@@ -166,7 +177,8 @@ static bytes edited(bytes from, const uint8_t *edits, size_t size)
     REQUIRE(b.data);
     memcpy(b.data, from.data, from.size);
     for (size_t i = 0; i + 4 <= size && i < 4 * 32 && b.size > 0; i += 4) {
-        const size_t at = ((size_t)edits[i] << 8 | edits[i + 1]) % b.size, rest = b.size - at, cut = edits[i + 3] < rest ? edits[i + 3] : rest;
+        const size_t at = ((size_t)edits[i] << 8 | edits[i + 1]) % b.size, rest = b.size - at,
+                     cut = edits[i + 3] < rest ? edits[i + 3] : rest;
         switch (edits[i + 2] % 4) {
         case 0: b.data[at] = edits[i + 3]; break;
         case 1:
@@ -192,14 +204,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int kind = tolower(data[0]);
     const bytes *good = kind == 'n' ? &made.npy : kind == 'a' ? &made.adapter : kind == 'c' ? &made.checkpoint : NULL;
     if (!good) return 0;
-    bytes b = data[0] == kind ? edited(*good, data + 1, size - 1) : edited((bytes){(uint8_t *)(uintptr_t)(data + 1), size - 1}, NULL, 0);
+    bytes b = data[0] == kind ? edited(*good, data + 1, size - 1)
+                              : edited((bytes){(uint8_t *)(uintptr_t)(data + 1), size - 1}, NULL, 0);
     char path[32];
     const int fd = memfd_create("fuzz", 0);
     REQUIRE(fd >= 0 && write(fd, b.data, b.size) == (ssize_t)b.size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (kind == 'n') use_npy(b.data, b.size, path);
-    else if (kind == 'a') use_adapter(path);
-    else use_checkpoint(path);
+    if (kind == 'n')
+        use_npy(b.data, b.size, path);
+    else if (kind == 'a')
+        use_adapter(path);
+    else
+        use_checkpoint(path);
     close(fd);
     free(b.data);
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fuzz/fuzz_gguf.c -- the bytes as a GGUF file: opened from memory with and without its data, and what opens is used in
- * full: every getter on every value, every lookup, every tensor's bytes, verification. Broken promises trap; leaks and bad
- * accesses are the sanitizers' business. */
+/* tests/fuzz/fuzz_gguf.c -- the bytes as a GGUF file: opened from memory with and without its data, and what opens is
+ * used in full: every getter on every value, every lookup, every tensor's bytes, verification. Broken promises trap;
+ * leaks and bad accesses are the sanitizers' business. */
 #include <quern/gguf.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -78,7 +78,8 @@ static qn_status open_and_use(const uint8_t *data, size_t size, bool metadata_on
 {
     qn_gguf *file = NULL;
     qn_error err = {0};
-    const qn_status status = qn_gguf_open_memory(data, size, &(qn_gguf_options){.metadata_only = metadata_only}, &file, &err);
+    const qn_status status =
+        qn_gguf_open_memory(data, size, &(qn_gguf_options){.metadata_only = metadata_only}, &file, &err);
     if (status != QN_OK) {
         check_error(status, &err);
         REQUIRE(!file);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fuzz/fuzz_safetensors.c -- the bytes as a safetensors file: opened from memory with and without types that Quern does not
- * know; what opens is used in full: lookups, metadata, every tensor's bytes, in place and copied. The bytes as a JSON text
- * too: skipped as a whole, and string by string. Broken promises trap; leaks and bad accesses are the sanitizers' business. */
+/* tests/fuzz/fuzz_safetensors.c -- the bytes as a safetensors file: opened from memory with and without types that
+ * Quern does not know; what opens is used in full: lookups, metadata, every tensor's bytes, in place and copied. The
+ * bytes as a JSON text too: skipped as a whole, and string by string. Broken promises trap; leaks and bad accesses are
+ * the sanitizers' business. */
 #include "require.h"
 #include "format/json.h"
 #include <quern/safetensors.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/fuzz/fuzz_tokenizer.c -- two programs in one; the first byte chooses.
  *
- * Even: the rest is text, for a small vocabulary of each family (second byte) and the options (third). Ids must be in range,
- * text must come back where the family promises it, and token by token it must be the same as all at once, repaired.
- * Odd: the rest is a GGUF file whose tokenizer is made, and used on fixed texts if it can be. */
+ * Even: the rest is text, for a small vocabulary of each family (second byte) and the options (third). Ids must be in
+ * range, text must come back where the family promises it, and token by token it must be the same as all at once,
+ * repaired. Odd: the rest is a GGUF file whose tokenizer is made, and used on fixed texts if it can be. */
 #include "require.h"
 #include "../unit/text/vocab_file.h"
 #include "../unit/text/sentencepiece_figures.inc"
@@ -11,7 +11,7 @@
 #include "text/utf8.h"
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
-#define KEY "tokenizer.ggml."
+#define KEY    "tokenizer.ggml."
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- vocabularies ---- */
@@ -61,10 +61,10 @@ static void add_wordpiece(vocab_file *f)
 
 static void add_bpe(vocab_file *f, const char *pre)
 {
-    static const char *const more[] = {"he", "th", "the", "\304\240t", "\304\240the", "aa", "aaaa", "12", "\304\212\304\212",
-                                       "\303\203\302\251"};
-    static const char *const merges[] = {"h e", "t h", "th e", "\304\240 t", "\304\240t he", "a a", "aa aa", "1 2",
-                                         "\304\212 \304\212", "\303\203 \302\251"};
+    static const char *const more[] = {"he", "th",   "the", "\304\240t",        "\304\240the",
+                                       "aa", "aaaa", "12",  "\304\212\304\212", "\303\203\302\251"};
+    static const char *const merges[] = {"h e", "t h",   "th e", "\304\240 t",        "\304\240t he",
+                                         "a a", "aa aa", "1 2",  "\304\212 \304\212", "\303\203 \302\251"};
     char letter[4];
     vf_str(f, KEY "model", "gpt2");
     vf_str(f, KEY "pre", pre);
@@ -77,7 +77,8 @@ static void add_bpe(vocab_file *f, const char *pre)
 /* Pieces in UTF-8 and all byte tokens. */
 static void add_raw(vocab_file *f, const char *model)
 {
-    static const char *const more[] = {"a", "b", "\342\226\201", "\342\226\201a", "ab", "\n", "\n\n", "\303\251", "<turn|>"};
+    static const char *const more[] = {"a",  "b",    "\342\226\201", "\342\226\201a", "ab",
+                                       "\n", "\n\n", "\303\251",     "<turn|>"};
     static const char *const merges[] = {"\342\226\201 a", "a b"};
     vf_str(f, KEY "model", model);
     vf_str(f, KEY "pre", "whitespace");
@@ -106,10 +107,14 @@ static void add_rwkv(vocab_file *f)
     for (size_t i = 0; i < LEN(more); i++) vf_text(f, more[i], strlen(more[i]));
 }
 
+/* clang-format off */
 #define BPE_ROWS(X) \
-    X("default") X("gpt-2") X("llama-bpe") X("qwen35") X("jais-2") X("deepseek-llm") X("deepseek-coder") X("deepseek-v3") \
-    X("youtu") X("viking") X("tekken") X("chameleon") X("gpt-4o") X("tiny_aya") X("kimi-k2") X("superbpe") X("bailingmoe") \
+    X("default") X("gpt-2") X("llama-bpe") X("qwen35") X("jais-2") X("deepseek-llm") X("deepseek-coder") \
+    X("deepseek-v3") \
+    X("youtu") X("viking") X("tekken") X("chameleon") X("gpt-4o") X("tiny_aya") X("kimi-k2") X("superbpe") \
+    X("bailingmoe") \
     X("seed-coder") X("afmoe") X("laguna") X("exaone-moe") X("minicpm5") X("falcon") X("starcoder")
+/* clang-format on */
 
 static vocab vocabs[64];
 static int n_vocabs;
@@ -270,7 +275,9 @@ static void use_file(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!n_vocabs) make_vocabs();
-    if (size && data[0] % 2) use_file(data + 1, size - 1);
-    else if (size >= 3) use_text(&vocabs[data[1] % n_vocabs], (const char *)data + 3, size - 3, data[2]);
+    if (size && data[0] % 2)
+        use_file(data + 1, size - 1);
+    else if (size >= 3)
+        use_text(&vocabs[data[1] % n_vocabs], (const char *)data + 3, size - 3, data[2]);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fuzz/replay.c -- a main for fuzz targets built without libFuzzer: runs the target once on each file given, and on every
- * file below each directory given, in the order of their names. Fails when there was none: a corpus that is gone tests nothing. */
+/* tests/fuzz/replay.c -- a main for fuzz targets built without libFuzzer: runs the target once on each file given, and
+ * on every file below each directory given, in the order of their names. Fails when there was none: a corpus that is
+ * gone tests nothing. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The models of shared/golden against their exact logits (made by an independent engine in float32): NMSE at every CPU level under
- * the table's reference error; bit-identical for 1, 2 and 3 threads and for batches of 1, 5 and 32, alone and beside neighbours. */
+/* The models of shared/golden against their exact logits (made by an independent engine in float32): NMSE at every CPU
+ * level under the table's reference error; bit-identical for 1, 2 and 3 threads and for batches of 1, 5 and 32, alone
+ * and beside neighbours. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,17 +19,21 @@
 enum { N_TOKENS = 32, N_VOCAB = 512 };
 
 /* Reference errors from the table beside the models; for 16-bit weights the tighter of the table and 5e-6. */
-static const struct { const char *name; double limit; } models[] = {
-    {"llama-gqa-BF16", 5.0e-6}, {"llama-gqa-F16", 3.5e-7}, {"llama-gqa-IQ4_NL", 3.8e-4}, {"llama-gqa-IQ4_XS", 7.7e-4},
-    {"llama-gqa-Q2_K", 8.2e-4}, {"llama-gqa-Q3_K_M", 8.6e-4}, {"llama-gqa-Q4_0", 3.5e-4}, {"llama-gqa-Q4_1", 3.4e-4},
-    {"llama-gqa-Q4_K_M", 7.9e-4}, {"llama-gqa-Q5_0", 3.6e-4}, {"llama-gqa-Q5_1", 3.7e-4}, {"llama-gqa-Q5_K_M", 7.3e-4},
-    {"llama-gqa-Q6_K", 7.2e-4}, {"llama-gqa-Q8_0", 3.2e-4}, {"llama3-tied-f16", 3.2e-7}, {"qwen2-gqa-f16", 3.1e-7},
-    {"qwen3-gqa-f16", 2.6e-7},
+static const struct {
+    const char *name;
+    double limit;
+} models[] = {
+    {"llama-gqa-BF16", 5.0e-6},   {"llama-gqa-F16", 3.5e-7},  {"llama-gqa-IQ4_NL", 3.8e-4},
+    {"llama-gqa-IQ4_XS", 7.7e-4}, {"llama-gqa-Q2_K", 8.2e-4}, {"llama-gqa-Q3_K_M", 8.6e-4},
+    {"llama-gqa-Q4_0", 3.5e-4},   {"llama-gqa-Q4_1", 3.4e-4}, {"llama-gqa-Q4_K_M", 7.9e-4},
+    {"llama-gqa-Q5_0", 3.6e-4},   {"llama-gqa-Q5_1", 3.7e-4}, {"llama-gqa-Q5_K_M", 7.3e-4},
+    {"llama-gqa-Q6_K", 7.2e-4},   {"llama-gqa-Q8_0", 3.2e-4}, {"llama3-tied-f16", 3.2e-7},
+    {"qwen2-gqa-f16", 3.1e-7},    {"qwen3-gqa-f16", 2.6e-7},
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 
-static const qn_token tokens[N_TOKENS] = {1,  317, 44, 501, 23,  260, 111, 7,  90, 433, 12,  388, 276, 305, 499, 31,
-                                          2,  77,  150, 203, 480, 66,  19,  350, 401, 409, 58, 222, 137, 264, 99,  410};
+static const qn_token tokens[N_TOKENS] = {1, 317, 44,  501, 23,  260, 111, 7,   90,  433, 12, 388, 276, 305, 499, 31,
+                                          2, 77,  150, 203, 480, 66,  19,  350, 401, 409, 58, 222, 137, 264, 99,  410};
 
 static float logits[N_TOKENS * N_VOCAB];
 
@@ -43,14 +48,16 @@ static bool read_exact(const char *name, float *out)
     snprintf(path, sizeof(path), "%s/golden/%s.logits.npy", QN_SHARED_DIR, name);
     FILE *file = fopen(path, "rb");
     if (!file) return false;
-    const bool ok = fread(magic, 1, 10, file) == 10 && fseek(file, 10 + (unsigned char)magic[8] + 256 * (unsigned char)magic[9], SEEK_SET) == 0 &&
+    const bool ok = fread(magic, 1, 10, file) == 10 &&
+                    fseek(file, 10 + (unsigned char)magic[8] + 256 * (unsigned char)magic[9], SEEK_SET) == 0 &&
                     fread(out, sizeof(float), N_TOKENS * N_VOCAB, file) == N_TOKENS * N_VOCAB;
     fclose(file);
     return ok;
 }
 
 /* Logits of all tokens in batches of `batch`; with `noise`, other sequences are computed in the same batches. */
-static void eval(const char *name, const char *backends, int threads, int batch, bool noise, qn_dtype kv_type, float *out)
+static void eval(const char *name, const char *backends, int threads, int batch, bool noise, qn_dtype kv_type,
+                 float *out)
 {
     char path[512];
     qn_error err;
@@ -59,8 +66,14 @@ static void eval(const char *name, const char *backends, int threads, int batch,
     qn_batch_item items[3 * N_TOKENS];
     const qn_place_rule rules[] = {{"blk.1.*", 1}, {"output*", 1}};
     const bool two = strchr(backends, ',') != NULL;
-    const qn_engine_options eo = {.backends = backends, .n_threads = threads, .rules = rules, .n_rules = two ? 2 : 0, .strict = true};
-    const qn_session_options so = {.n_ctx = 256, .n_batch = 3 * N_TOKENS, .n_seq = 3, .n_logits = 3 * N_TOKENS, .kv_type = kv_type, .kv_type_set = true};
+    const qn_engine_options eo = {
+        .backends = backends, .n_threads = threads, .rules = rules, .n_rules = two ? 2 : 0, .strict = true};
+    const qn_session_options so = {.n_ctx = 256,
+                                   .n_batch = 3 * N_TOKENS,
+                                   .n_seq = 3,
+                                   .n_logits = 3 * N_TOKENS,
+                                   .kv_type = kv_type,
+                                   .kv_type_set = true};
     snprintf(path, sizeof(path), "%s/golden/%s.gguf", QN_SHARED_DIR, name);
     must(qn_engine_open(path, &eo, &engine, &err), &err);
     must(qn_session_create(engine, &so, &session, &err), &err);
@@ -72,7 +85,8 @@ static void eval(const char *name, const char *backends, int threads, int batch,
             if (noise && j % 2) items[n++] = (qn_batch_item){(j * 37) % N_VOCAB, j, 2, false};
         }
         must(qn_session_decode(session, items, n, &err), &err);
-        memcpy(out + (size_t)i * N_VOCAB, qn_session_logits(session, 0), (size_t)qn_session_n_logits(session) * N_VOCAB * sizeof(float));
+        memcpy(out + (size_t)i * N_VOCAB, qn_session_logits(session, 0),
+               (size_t)qn_session_n_logits(session) * N_VOCAB * sizeof(float));
     }
     qn_session_destroy(session);
     qn_engine_close(engine);
@@ -101,7 +115,8 @@ static int n_levels(void)
     return (int)machine.level + 1;
 }
 
-/* Every combination of threads and batch where that is quick: not at the level without vectors, not under a sanitizer. */
+/* Every combination of threads and batch where that is quick: not at the level without vectors, not under a sanitizer.
+ */
 static bool full(int level)
 {
 #ifdef QN_CHECKED
@@ -157,15 +172,20 @@ static void bit_identical(void **state)
     }
 }
 
-/* Rounding keys and values costs 1.3e-13, 7.3e-8, 4.4e-6, 5.6e-5, then 2.4e-3, 2.9e-3, 1.2e-2 and 1.6e-2 for Q4_0 in an independent simulation
- * (tests/oracle/golden_sim.py), which has no IQ4_NL: it must be closer than Q4_0 of that simulation. */
+/* Rounding keys and values costs 1.3e-13, 7.3e-8, 4.4e-6, 5.6e-5, then 2.4e-3, 2.9e-3, 1.2e-2 and 1.6e-2 for Q4_0 in an
+ * independent simulation (tests/oracle/golden_sim.py), which has no IQ4_NL: it must be closer than Q4_0 of that
+ * simulation. */
 static void every_kv_type(void **state)
 {
     (void)state;
     static float exact[N_TOKENS * N_VOCAB], other[N_TOKENS * N_VOCAB];
-    static const struct { qn_dtype type; double limit; } types[] = {
-        {QN_DTYPE_F32, 1e-9}, {QN_DTYPE_F16, 1e-7}, {QN_DTYPE_BF16, 5e-6}, {QN_DTYPE_Q8_0, 6.5e-5}, {QN_DTYPE_Q5_1, 2.8e-3},
-        {QN_DTYPE_Q5_0, 3.4e-3}, {QN_DTYPE_Q4_1, 1.4e-2}, {QN_DTYPE_IQ4_NL, 1.6e-2}, {QN_DTYPE_Q4_0, 1.8e-2},
+    static const struct {
+        qn_dtype type;
+        double limit;
+    } types[] = {
+        {QN_DTYPE_F32, 1e-9},    {QN_DTYPE_F16, 1e-7},      {QN_DTYPE_BF16, 5e-6},
+        {QN_DTYPE_Q8_0, 6.5e-5}, {QN_DTYPE_Q5_1, 2.8e-3},   {QN_DTYPE_Q5_0, 3.4e-3},
+        {QN_DTYPE_Q4_1, 1.4e-2}, {QN_DTYPE_IQ4_NL, 1.6e-2}, {QN_DTYPE_Q4_0, 1.8e-2},
     };
     assert_true(read_exact("llama-gqa-F16", exact));
     for (size_t k = 0; k < sizeof(types) / sizeof(types[0]); k++) {
@@ -177,10 +197,13 @@ static void every_kv_type(void **state)
     }
 }
 
-/* The highest level that multiplies this model's weights as `ref` does, to the bit: with F16 and BF16 not every one does (cpu/ukr.h). */
+/* The highest level that multiplies this model's weights as `ref` does, to the bit: with F16 and BF16 not every one
+ * does (cpu/ukr.h). */
 static int like_ref(int m)
 {
-    const qn_dtype dtype = strstr(models[m].name, "BF16") ? QN_DTYPE_BF16 : strstr(models[m].name, "16") ? QN_DTYPE_F16 : QN_DTYPE_F32;
+    const qn_dtype dtype = strstr(models[m].name, "BF16") ? QN_DTYPE_BF16
+                           : strstr(models[m].name, "16") ? QN_DTYPE_F16
+                                                          : QN_DTYPE_F32;
     int l = n_levels() - 1;
     while (qn__ukr_get((qn_cpu_level)l)->mm[dtype].act != qn__ukr_get(QN_CPU_ref)->mm[dtype].act) l--;
     return l;
@@ -196,7 +219,8 @@ static void split_over_two_backends(void **state)
         char backends[40];
         snprintf(backends, sizeof backends, "%s,cpu:ref", levels[like_ref(m)]);
         eval(models[m].name, backends, 1, N_TOKENS, false, QN_DTYPE_F16, other);
-        if (memcmp(whole, other, sizeof(other)) != 0) fail_msg("%s differs when split, NMSE %g", models[m].name, nmse(other, whole));
+        if (memcmp(whole, other, sizeof(other)) != 0)
+            fail_msg("%s differs when split, NMSE %g", models[m].name, nmse(other, whole));
         eval(models[m].name, backends, 2, 5, true, QN_DTYPE_F16, other);
         assert_memory_equal(whole, other, sizeof(other));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/golden/module.c -- the Llama module and the engine are two programs for one model: a file that either writes, the other computes with
- * the same logits. */
+/* tests/golden/module.c -- the Llama module and the engine are two programs for one model: a file that either writes,
+ * the other computes with the same logits. */
 #include "unit/model/tiny.h"
 
 #include <quern/autograd.h>
@@ -10,13 +10,57 @@
 enum { N = 24, VOCAB = 300 };
 
 static const qn_synth_options shapes[] = {
-    {.n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 3},
-    {.n_layer = 1, .n_embd = 48, .n_head = 2, .n_ff = 64, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 5, .tied = true, .n_embd_head = 32,
+    {.n_layer = 2,
+     .n_embd = 64,
+     .n_head = 4,
+     .n_kv_head = 2,
+     .n_ff = 96,
+     .n_vocab = VOCAB,
+     .n_ctx = 64,
+     .type = "F32",
+     .seed = 3},
+    {.n_layer = 1,
+     .n_embd = 48,
+     .n_head = 2,
+     .n_ff = 64,
+     .n_vocab = VOCAB,
+     .n_ctx = 64,
+     .type = "F32",
+     .seed = 5,
+     .tied = true,
+     .n_embd_head = 32,
      .rope_base = 5e5f},
-    {.n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "Q8_0", .seed = 7},
-    {.arch = "qwen2", .n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 9},
-    {.arch = "qwen3", .n_layer = 2, .n_embd = 64, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .n_vocab = VOCAB, .n_ctx = 64, .type = "F32", .seed = 11,
-     .n_embd_head = 24, .tied = true},
+    {.n_layer = 2,
+     .n_embd = 64,
+     .n_head = 4,
+     .n_kv_head = 2,
+     .n_ff = 96,
+     .n_vocab = VOCAB,
+     .n_ctx = 64,
+     .type = "Q8_0",
+     .seed = 7},
+    {.arch = "qwen2",
+     .n_layer = 2,
+     .n_embd = 64,
+     .n_head = 4,
+     .n_kv_head = 2,
+     .n_ff = 96,
+     .n_vocab = VOCAB,
+     .n_ctx = 64,
+     .type = "F32",
+     .seed = 9},
+    {.arch = "qwen3",
+     .n_layer = 2,
+     .n_embd = 64,
+     .n_head = 4,
+     .n_kv_head = 2,
+     .n_ff = 96,
+     .n_vocab = VOCAB,
+     .n_ctx = 64,
+     .type = "F32",
+     .seed = 11,
+     .n_embd_head = 24,
+     .tied = true},
 };
 
 static void story(qn_token *tokens)
@@ -34,7 +78,8 @@ static void by_engine(const char *path, float *out)
     story(tokens);
     for (int i = 0; i < N; i++) items[i] = (qn_batch_item){tokens[i], i, 0, true};
     MUST(qn_engine_open(path, &(qn_engine_options){.n_threads = 1}, &e, err));
-    MUST(qn_session_create(e, &(qn_session_options){.n_ctx = 64, .n_logits = N, .kv_type = QN_DTYPE_F32, .kv_type_set = true}, &s, err));
+    MUST(qn_session_create(
+        e, &(qn_session_options){.n_ctx = 64, .n_logits = N, .kv_type = QN_DTYPE_F32, .kv_type_set = true}, &s, err));
     MUST(qn_session_decode(s, items, N, err));
     for (int i = 0; i < N; i++) memcpy(out + i * VOCAB, qn_session_logits(s, i), VOCAB * sizeof *out);
     qn_session_destroy(s);
@@ -107,7 +152,8 @@ static void both_ways(const char *path)
     assert_int_equal(qn_to_host(y, again + 20 * VOCAB, 4 * VOCAB * sizeof *again), QN_OK);
     expect_close(again, have, 1e-5);
     assert_null(qn_llama_decode(m, x, kv));
-    assert_non_null(strstr(qn_context_error(c)->text, "module Llama: kv_cache: 24 of 40 positions are taken, 24 more do not fit"));
+    assert_non_null(
+        strstr(qn_context_error(c)->text, "module Llama: kv_cache: 24 of 40 positions are taken, 24 more do not fit"));
     assert_int_equal(qn_kv_cache_length(kv), 24);
     qn_context_clear(c);
     qn_kv_cache_destroy(kv);
@@ -131,11 +177,31 @@ static const char *synthesized(int number)
     return path;
 }
 
-static void untied(void **state) { (void)state; both_ways(synthesized(0)); }
-static void tied(void **state) { (void)state; both_ways(synthesized(1)); }
-static void packed(void **state) { (void)state; both_ways(synthesized(2)); }
-static void qwen2(void **state) { (void)state; both_ways(synthesized(3)); }
-static void qwen3(void **state) { (void)state; both_ways(synthesized(4)); }
+static void untied(void **state)
+{
+    (void)state;
+    both_ways(synthesized(0));
+}
+static void tied(void **state)
+{
+    (void)state;
+    both_ways(synthesized(1));
+}
+static void packed(void **state)
+{
+    (void)state;
+    both_ways(synthesized(2));
+}
+static void qwen2(void **state)
+{
+    (void)state;
+    both_ways(synthesized(3));
+}
+static void qwen3(void **state)
+{
+    (void)state;
+    both_ways(synthesized(4));
+}
 
 /* ---- what no synthetic model has: biases everywhere, RoPE scaled in each way ---- */
 
@@ -150,7 +216,14 @@ static bool fill(void *arg, const char *path, qn_tensor *t, qn_named_kind kind)
 static void scaled(void **state)
 {
     (void)state;
-    const qn_llama_options base = {.n_vocab = VOCAB, .n_ctx = 64, .n_embd = 64, .n_layer = 2, .n_head = 4, .n_kv_head = 2, .n_ff = 96, .deviation = 0.1};
+    const qn_llama_options base = {.n_vocab = VOCAB,
+                                   .n_ctx = 64,
+                                   .n_embd = 64,
+                                   .n_layer = 2,
+                                   .n_head = 4,
+                                   .n_kv_head = 2,
+                                   .n_ff = 96,
+                                   .deviation = 0.1};
     qn_gguf *vocabulary = NULL;
     MUST(qn_gguf_open(synthesized(0), NULL, &vocabulary, err));
     for (int what = 0; what < 5; what++) {
@@ -197,8 +270,10 @@ static void refused(const char *arch, const char *scaling, double factor, const 
     qn_gguf_write_str(w, "general.architecture", arch);
     if (scaling != NULL) qn_gguf_write_str(w, "llama.rope.scaling.type", scaling);
     qn_gguf_write_f32(w, "llama.rope.scaling.factor", (float)factor);
-    for (const char *const *key = (const char *const[]){"context_length", "embedding_length", "block_count", "feed_forward_length",
-                                                        "attention.head_count", "vocab_size", NULL}; *key != NULL; key++) {
+    for (const char *const *key =
+             (const char *const[]){"context_length", "embedding_length", "block_count", "feed_forward_length",
+                                   "attention.head_count", "vocab_size", NULL};
+         *key != NULL; key++) {
         char full[64];
         snprintf(full, sizeof full, "llama.%s", *key);
         qn_gguf_write_u32(w, full, 2 + 2 * (key[0][0] == 'e'));
@@ -228,7 +303,8 @@ static void refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(untied), cmocka_unit_test(tied), cmocka_unit_test(packed), cmocka_unit_test(qwen2),
-                                       cmocka_unit_test(qwen3), cmocka_unit_test(scaled), cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(untied),  cmocka_unit_test(tied),  cmocka_unit_test(packed),
+                                       cmocka_unit_test(qwen2),   cmocka_unit_test(qwen3), cmocka_unit_test(scaled),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

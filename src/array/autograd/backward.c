@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/autograd/backward.c -- gradients: one walk over the tape from newest to oldest, appending nodes to the pending graph. A gradient is
- * a node until the walk is over; then those of leaves become tensors, all or none. */
+/* src/array/autograd/backward.c -- gradients: one walk over the tape from newest to oldest, appending nodes to the
+ * pending graph. A gradient is a node until the walk is over; then those of leaves become tensors, all or none. */
 #include "array/autograd/tape.h"
 #include <quern/autograd.h>
 
@@ -15,8 +15,11 @@ qn_status qn__auto_value(qn_auto *a, const qn_edge *e, qn_node **out)
     *out = NULL;
     if (e->kept == NULL) return QN_OK;
     if (e->kept->version != e->version) {
-        return QN_FAIL(err, state, "backward: a value that the gradient of %s needs was changed in place after it was used (it is at "
-                       "version %u, %u expected)", op, e->kept->version, e->version);
+        return QN_FAIL(
+            err, state,
+            "backward: a value that the gradient of %s needs was changed in place after it was used (it is at "
+            "version %u, %u expected)",
+            op, e->kept->version, e->version);
     }
     *out = qn__node_at(e->kept, &e->layout);
     return *out != NULL ? QN_OK : qn__status(a->ctx);
@@ -29,13 +32,20 @@ qn_status qn__auto_step(qn_auto *a)
     qn_context *ctx = a->ctx;
     qn_error *err = qn__err(ctx);
     const qn_grad_row *row = qn__grad_row(a->op);
-    if (row->fn == NULL && !a->again) return QN_FAIL(err, unsupported, "backward: %s has no gradient", qn__op_info(a->op)->name);
+    if (row->fn == NULL && !a->again)
+        return QN_FAIL(err, unsupported, "backward: %s has no gradient", qn__op_info(a->op)->name);
     if (a->released) {
-        return QN_FAIL(err, state, "backward: what the gradient of %s needs was let go by an earlier backward; keep it with retain_graph",
-                       qn__op_info(a->op)->name);
+        return QN_FAIL(
+            err, state,
+            "backward: what the gradient of %s needs was let go by an earlier backward; keep it with retain_graph",
+            qn__op_info(a->op)->name);
     }
     if (a->again) return qn__auto_again(a);
-    qn_grad_task t = {.g = ctx->graph, .op = a->op, .attrs = a->attrs, .n_src = a->n_src, .dy = a->dy,
+    qn_grad_task t = {.g = ctx->graph,
+                      .op = a->op,
+                      .attrs = a->attrs,
+                      .n_src = a->n_src,
+                      .dy = a->dy,
                       .y_shape = qn_layout_shape(&a->y.layout)};
     for (int i = 0; i < a->n_src; i++) {
         t.shape[i] = qn_layout_shape(&a->src[i].layout);
@@ -102,7 +112,8 @@ static void take_back(qn_auto *a)
     }
 }
 
-/* Nodes that backward's rows recorded were taken by rules; a backend must take them too, or the graph could not be run. */
+/* Nodes that backward's rows recorded were taken by rules; a backend must take them too, or the graph could not be run.
+ */
 static qn_status check_accepted(qn_context *ctx, int32_t from)
 {
     const qn_graph *g = ctx->graph;
@@ -180,8 +191,9 @@ static qn_status check_root(qn_tensor *t, qn_tensor *grad)
     const qn_shape have = qn_layout_shape(&grad->layout);
     if (grad->ctx != ctx) return QN_FAIL(err, invalid, "backward: the gradient belongs to another context");
     if (qn_shape_equal(&shape, &have) && grad->storage->dtype == t->storage->dtype) return QN_OK;
-    return QN_FAIL(err, invalid, "backward: the gradient is %s %s, %s %s expected", qn_dtype_get(grad->storage->dtype)->name,
-                   qn_shape_print(&have, a, sizeof a), qn_dtype_get(t->storage->dtype)->name, qn_shape_print(&shape, b, sizeof b));
+    return QN_FAIL(err, invalid, "backward: the gradient is %s %s, %s %s expected",
+                   qn_dtype_get(grad->storage->dtype)->name, qn_shape_print(&have, a, sizeof a),
+                   qn_dtype_get(t->storage->dtype)->name, qn_shape_print(&shape, b, sizeof b));
 }
 
 qn_status qn_backward_with(qn_tensor *t, qn_tensor *grad, bool retain_graph)

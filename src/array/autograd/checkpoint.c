@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/autograd/checkpoint.c -- parts of a program that are recorded twice, so that nothing of their inside is kept in between: once without the
- * tape, and once more when backward comes there, on inputs that the passes cannot take for those of the first time (QN_OP_hold). */
+/* src/array/autograd/checkpoint.c -- parts of a program that are recorded twice, so that nothing of their inside is
+ * kept in between: once without the tape, and once more when backward comes there, on inputs that the passes cannot
+ * take for those of the first time (QN_OP_hold). */
 #include "array/autograd/tape.h"
 #include <quern/autograd.h>
 
@@ -36,7 +37,8 @@ qn_tensor *qn_checkpoint(qn_checkpoint_fn fn, void *arg, qn_tensor *const *input
 {
     if (n < 1 || inputs == NULL || inputs[0] == NULL) return NULL;
     if (n > QN_MAX_SRC) {
-        (void)QN_FAIL(qn__err(inputs[0]->ctx), invalid, "checkpoint: %d inputs, at most %d are possible", n, QN_MAX_SRC);
+        (void)QN_FAIL(qn__err(inputs[0]->ctx), invalid, "checkpoint: %d inputs, at most %d are possible", n,
+                      QN_MAX_SRC);
         return NULL;
     }
     qn_context *ctx = qn__same_context("checkpoint", inputs, n);
@@ -72,11 +74,13 @@ static qn_status check_same(const qn_auto *a, const qn_tensor *y)
     const qn_shape was = qn_layout_shape(&a->y.layout), is = qn_layout_shape(&y->layout);
     if (y->ctx == ctx && y->storage->dtype == a->y.dtype && qn_shape_equal(&was, &is)) return QN_OK;
     char before[192], now[192];
-    return QN_FAIL(qn__err(ctx), state, "checkpoint: the function gave %s %s and, called again, %s %s", qn_dtype_get(a->y.dtype)->name,
-                   qn_shape_print(&was, before, sizeof before), qn_dtype_get(y->storage->dtype)->name, qn_shape_print(&is, now, sizeof now));
+    return QN_FAIL(qn__err(ctx), state, "checkpoint: the function gave %s %s and, called again, %s %s",
+                   qn_dtype_get(a->y.dtype)->name, qn_shape_print(&was, before, sizeof before),
+                   qn_dtype_get(y->storage->dtype)->name, qn_shape_print(&is, now, sizeof now));
 }
 
-/* Entries that the function made lie between the newest and `mark`; what they lead to outside only collects its gradient. */
+/* Entries that the function made lie between the newest and `mark`; what they lead to outside only collects its
+ * gradient. */
 static qn_status walk_inside(qn_auto *a, qn_tensor *y, const qn_auto *mark)
 {
     qn_context *ctx = a->ctx;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/autograd/rebase.c -- writes through one handle, and what they mean for the gradients of others over the same storage.
+/* src/array/autograd/rebase.c -- writes through one handle, and what they mean for the gradients of others over the
+ * same storage.
  *
- * A write into a part is, to the tape, a strided_update: the whole as it was, with the new value in that part. It becomes the storage's
- * base_fn; every other handle finds out when it is used next, by the count of writes, and is from then on a view of that. */
+ * A write into a part is, to the tape, a strided_update: the whole as it was, with the new value in that part. It
+ * becomes the storage's base_fn; every other handle finds out when it is used next, by the count of writes, and is from
+ * then on a view of that. */
 #include "array/autograd/tape.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/autograd/tape.c -- recording how values were made. Values that a gradient needs are kept by a reference to their storage, with the
- * version they had: what is overwritten before backward is found out there, as in PyTorch. */
+/* src/array/autograd/tape.c -- recording how values were made. Values that a gradient needs are kept by a reference to
+ * their storage, with the version they had: what is overwritten before backward is found out there, as in PyTorch. */
 #include "array/autograd/tape.h"
 #include <quern/autograd.h>
 
@@ -13,18 +13,24 @@ static void link_newest(qn_auto *a)
     qn_context *ctx = a->ctx;
     a->newer = NULL;
     a->older = ctx->tape_newest;
-    if (a->older != NULL) a->older->newer = a;
-    else ctx->tape_oldest = a;
+    if (a->older != NULL)
+        a->older->newer = a;
+    else
+        ctx->tape_oldest = a;
     ctx->tape_newest = a;
 }
 
 static void unlink_entry(qn_auto *a)
 {
     qn_context *ctx = a->ctx;
-    if (a->newer != NULL) a->newer->older = a->older;
-    else ctx->tape_newest = a->older;
-    if (a->older != NULL) a->older->newer = a->newer;
-    else ctx->tape_oldest = a->newer;
+    if (a->newer != NULL)
+        a->newer->older = a->older;
+    else
+        ctx->tape_newest = a->older;
+    if (a->older != NULL)
+        a->older->newer = a->newer;
+    else
+        ctx->tape_oldest = a->newer;
 }
 
 void qn__auto_drop_kept(qn_auto *a)
@@ -112,19 +118,23 @@ bool qn__tape_keeps(const qn_context *ctx, qn_op op, qn_tensor *const *src, int 
 }
 
 /* The entry of an operation whose result is y's shape and dtype. */
-static qn_auto *entry_of(qn_context *ctx, const qn_tensor *y, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
+static qn_auto *entry_of(qn_context *ctx, const qn_tensor *y, qn_op op, const void *attrs, qn_tensor *const *src,
+                         int n_src)
 {
     const size_t bytes = qn__op_info(op)->attrs_bytes;
     const uint32_t kept = keeps(op, src, n_src);
     if (bytes > sizeof((qn_auto *)0)->attrs) {
-        (void)QN_FAIL(qn__err(ctx), internal, "%s: %zu bytes of attributes do not fit a tape entry", qn__op_info(op)->name, bytes);
+        (void)QN_FAIL(qn__err(ctx), internal, "%s: %zu bytes of attributes do not fit a tape entry",
+                      qn__op_info(op)->name, bytes);
         return NULL;
     }
     qn_auto *a = qn__auto_new(ctx, op);
     if (a == NULL) return NULL;
     a->n_src = n_src;
-    if (attrs != NULL) memcpy(a->attrs, attrs, bytes);
-    else memset(a->attrs, 0, bytes);
+    if (attrs != NULL)
+        memcpy(a->attrs, attrs, bytes);
+    else
+        memset(a->attrs, 0, bytes);
     for (int i = 0; i < n_src; i++) qn__auto_edge(&a->src[i], src[i], kept >> i & 1);
     a->y.dtype = y->storage->dtype;
     a->y.layout = y->layout;
@@ -177,18 +187,26 @@ bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src
     }
     if (ctx->grad_off) return true;
     if (t->grad_fn != NULL && t->grad_fn->leaf) {
-        (void)QN_FAIL(qn__err(ctx), state, "%s: a leaf that requires a gradient cannot be written in place while gradients are recorded", op);
+        (void)QN_FAIL(qn__err(ctx), state,
+                      "%s: a leaf that requires a gradient cannot be written in place while gradients are recorded",
+                      op);
         return false;
     }
     if ((t->grad_fn == NULL && !qn__tape_wanted(ctx, src, n_src)) || qn__is_whole(t)) return true;
     const qn_auto *root = qn__auto_root(t);
     if (root != NULL && root->leaf) {
-        (void)QN_FAIL(qn__err(ctx), state, "%s: a view of a leaf that requires a gradient cannot be written in place while gradients are recorded", op);
+        (void)QN_FAIL(
+            qn__err(ctx), state,
+            "%s: a view of a leaf that requires a gradient cannot be written in place while gradients are recorded",
+            op);
         return false;
     }
     const qn_layout *base = root != NULL ? &root->y.layout : &t->storage->layout;
-    if (!t->detached && base->offset == 0 && qn_layout_is_contiguous(base) && qn_layout_numel(base) == qn_layout_numel(&t->storage->layout)) return true;
-    (void)QN_FAIL(qn__err(ctx), unsupported, "%s: a write into a part of this tensor cannot carry a gradient; clone it first", op);
+    if (!t->detached && base->offset == 0 && qn_layout_is_contiguous(base) &&
+        qn_layout_numel(base) == qn_layout_numel(&t->storage->layout))
+        return true;
+    (void)QN_FAIL(qn__err(ctx), unsupported,
+                  "%s: a write into a part of this tensor cannot carry a gradient; clone it first", op);
     return false;
 }
 
@@ -218,8 +236,8 @@ bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_
     qn_auto *a = NULL;
     const bool wanted = qn__tape_wanted(ctx, src, n_src) && qn__is_real(dst->storage->dtype);
     if (wanted && y->op == QN_OP_copy && op != QN_OP_copy) { /* the result was converted on its way */
-        (void)QN_FAIL(qn__err(ctx), unsupported, "%s: a result that is converted as it is stored cannot carry a gradient",
-                      qn__op_info(op)->name);
+        (void)QN_FAIL(qn__err(ctx), unsupported,
+                      "%s: a result that is converted as it is stored cannot carry a gradient", qn__op_info(op)->name);
         return false;
     }
     const bool follows = wanted || (!ctx->grad_off && dst->grad_fn != NULL), part = follows && !qn__is_whole(dst);
@@ -249,7 +267,10 @@ bool qn_set_grad_enabled(qn_context *ctx, bool enabled)
 
 bool qn_grad_enabled(const qn_context *ctx) { return !ctx->grad_off; }
 /* A handle knows late what writes through others have made of it. */
-static const qn_auto *fn_of(const qn_tensor *t) { return t != NULL && qn__tape_fresh((qn_tensor *)(uintptr_t)t) ? t->grad_fn : NULL; }
+static const qn_auto *fn_of(const qn_tensor *t)
+{
+    return t != NULL && qn__tape_fresh((qn_tensor *)(uintptr_t)t) ? t->grad_fn : NULL;
+}
 bool qn_requires_grad(const qn_tensor *t) { return fn_of(t) != NULL; }
 bool qn_is_leaf(const qn_tensor *t) { return t != NULL && (fn_of(t) == NULL || t->grad_fn->leaf); }
 qn_tensor *qn_grad(const qn_tensor *t) { return t != NULL && t->grad_fn != NULL ? t->grad_fn->grad : NULL; }
@@ -260,7 +281,8 @@ qn_tensor *qn_requires_grad_(qn_tensor *t, bool requires_grad)
     if ((t->grad_fn != NULL) == requires_grad) return t;
     if (t->grad_fn != NULL) {
         if (!t->grad_fn->leaf) {
-            (void)QN_FAIL(qn__err(t->ctx), state, "requires_grad_: only leaves can stop requiring a gradient; use detach");
+            (void)QN_FAIL(qn__err(t->ctx), state,
+                          "requires_grad_: only leaves can stop requiring a gradient; use detach");
             return NULL;
         }
         qn__auto_unref(t->grad_fn);
@@ -304,9 +326,11 @@ qn_status qn_set_grad(qn_tensor *t, qn_tensor *grad)
     if (ctx == NULL) return QN_STATUS_invalid;
     const qn_shape a = qn_layout_shape(&t->layout), b = qn_layout_shape(&grad->layout);
     if (t->grad_fn == NULL || !qn_shape_equal(&a, &b) || t->storage->dtype != grad->storage->dtype) {
-        return QN_FAIL(qn__err(ctx), invalid, "set_grad: the tensor must require a gradient, and the gradient have its shape and dtype");
+        return QN_FAIL(qn__err(ctx), invalid,
+                       "set_grad: the tensor must require a gradient, and the gradient have its shape and dtype");
     }
-    qn_tensor *own = qn__is_whole(grad) ? qn_detach(grad) : qn__tensor_of(ctx, qn__node_of(grad)); /* always whole: backward counts on it */
+    /* always whole: backward counts on it */
+    qn_tensor *own = qn__is_whole(grad) ? qn_detach(grad) : qn__tensor_of(ctx, qn__node_of(grad));
     if (own == NULL) return qn__status(ctx);
     qn_zero_grad(t);
     t->grad_fn->grad = qn_keep(own);

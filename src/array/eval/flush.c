@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/eval/flush.c -- running what is pending: the storages that somebody can see become outputs, the graph's topology is the key of
- * the compiled graph, and the memory of this time is bound to it. Nothing changes unless the run begins. */
+/* src/array/eval/flush.c -- running what is pending: the storages that somebody can see become outputs, the graph's
+ * topology is the key of the compiled graph, and the memory of this time is bound to it. Nothing changes unless the run
+ * begins. */
 #include "array/array.h"
 
 #include <string.h>
@@ -11,10 +12,12 @@ typedef struct slots {
     qn_node **leaves, **outputs;
 } slots;
 
-/* ---- the key: 128 bits of a hash of everything that shapes the graph. Two programs of a process would have to meet by chance with
- * odds of 2^-64 a pair per half; addresses, names and numbers are not in it. ---- */
+/* ---- the key: 128 bits of a hash of everything that shapes the graph. Two programs of a process would have to meet by
+ * chance with odds of 2^-64 a pair per half; addresses, names and numbers are not in it. ---- */
 
-typedef struct key { uint64_t a, b; } key;
+typedef struct key {
+    uint64_t a, b;
+} key;
 
 static inline uint64_t fold_product(uint64_t x, uint64_t y)
 {
@@ -59,9 +62,13 @@ static key key_of(const qn_graph *g)
         const qn_op_info *info = qn__op_info(n->op);
         mix(&k, (uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_src << 32 | (uint64_t)n->flags << 40);
         for (int s = 0; s < n->n_src; s++) mix(&k, (uint64_t)(i - n->src[s]->id));
-        if (info->kind == QN_KIND_leaf || info->kind == QN_KIND_view) mix_layout(&k, &n->layout); /* others have theirs of these */
-        else if (info->attrs_bytes > sizeof(qn_no_attrs)) mix_bytes(&k, n->attrs, info->attrs_bytes);
-        else mix(&k, *(const uint32_t *)n->attrs);
+        /* others have theirs of these */
+        if (info->kind == QN_KIND_leaf || info->kind == QN_KIND_view)
+            mix_layout(&k, &n->layout);
+        else if (info->attrs_bytes > sizeof(qn_no_attrs))
+            mix_bytes(&k, n->attrs, info->attrs_bytes);
+        else
+            mix(&k, *(const uint32_t *)n->attrs);
         if (n->host != NULL) mix_bytes(&k, n->host, (size_t)qn__node_bytes(n));
     }
     return k;
@@ -85,7 +92,8 @@ static qn_status grow_outputs(qn_context *ctx, int32_t n, qn_error *err)
     return QN_OK;
 }
 
-/* Every storage with a pending value that is no update is seen by somebody, or it would be gone. Lists them by id of their nodes. */
+/* Every storage with a pending value that is no update is seen by somebody, or it would be gone. Lists them by id of
+ * their nodes. */
 static qn_status find_outputs(qn_context *ctx, int32_t *n_outputs, qn_error *err)
 {
     int32_t n = 0, at = 0;
@@ -208,15 +216,18 @@ static qn_status bind_outputs(qn_context *ctx, qn_exec *e, qn_error *err)
     return QN_OK;
 }
 
-/* The pending graph is over. A run that stopped on the way computed what comes before `stopped`, as the program wrote it down, and nothing
- * after: there memory holds what it held, and values that were still to have memory are lost. -1: nobody knows how far it came. */
+/* The pending graph is over. A run that stopped on the way computed what comes before `stopped`, as the program wrote
+ * it down, and nothing after: there memory holds what it held, and values that were still to have memory are lost. -1:
+ * nobody knows how far it came. */
 static void settle(qn_context *ctx, const qn_exec *e, int32_t n_outputs, int32_t stopped)
 {
     for (int32_t i = 0; i < n_outputs; i++) {
         qn_storage *s = ctx->outputs[i];
         s->lost = ((const slots *)qn__exec_graph(e)->owner)->outputs[i]->id >= stopped;
-        if (!s->lost) s->memory = ctx->output_memory[i];
-        else qn__memory_put(ctx, ctx->output_memory[i]);
+        if (!s->lost)
+            s->memory = ctx->output_memory[i];
+        else
+            qn__memory_put(ctx, ctx->output_memory[i]);
     }
     while (ctx->pending != NULL) {
         qn_storage *s = ctx->pending;
@@ -248,7 +259,8 @@ qn_status qn__flush(qn_context *ctx)
     qn_exec *e = NULL;
     if (ctx->in_backward) {
         ctx->looked = true;
-        return QN_FAIL(err, state, "checkpoint: a value was looked at while the function was called again for backward");
+        return QN_FAIL(err, state,
+                       "checkpoint: a value was looked at while the function was called again for backward");
     }
     if (ctx->pending == NULL) { /* nobody sees anything of what was recorded */
         settle(ctx, NULL, 0, 0);

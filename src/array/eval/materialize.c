@@ -12,7 +12,10 @@ qn_layout qn_layout_get(const qn_tensor *t) { return t->layout; }
 int qn_rank(const qn_tensor *t) { return t->layout.rank; }
 int64_t qn_numel(const qn_tensor *t) { return qn_layout_numel(&t->layout); }
 bool qn_is_contiguous(const qn_tensor *t) { return qn_layout_is_contiguous(&t->layout); }
-bool qn_shares_storage(const qn_tensor *a, const qn_tensor *b) { return a != NULL && b != NULL && a->storage == b->storage; }
+bool qn_shares_storage(const qn_tensor *a, const qn_tensor *b)
+{
+    return a != NULL && b != NULL && a->storage == b->storage;
+}
 
 int64_t qn_dim(const qn_tensor *t, int dim)
 {
@@ -78,7 +81,8 @@ qn_status qn__host_of(qn_tensor *t, const char **host, void **copy)
     const qn_buffer *buffer = t->storage->memory->buffer;
     *host = buffer->host;
     if (*host != NULL) return QN_OK;
-    const uint64_t bytes = (uint64_t)(qn_layout_numel(&t->storage->layout) * qn_dtype_get(t->storage->dtype)->block_bytes);
+    const uint64_t bytes =
+        (uint64_t)(qn_layout_numel(&t->storage->layout) * qn_dtype_get(t->storage->dtype)->block_bytes);
     *copy = qn__alloc((size_t)bytes);
     *host = *copy;
     if (*copy == NULL) return QN_FAIL_NOMEM(qn__err(t->ctx), bytes);
@@ -100,11 +104,14 @@ double qn__element(qn_dtype dtype, const char *host, int64_t at, int64_t *whole)
 {
     const qn_dtype_info *info = qn_dtype_get(dtype);
     const char *p = host + at * info->block_bytes;
-    if (info->class_ != QN_CLASS_real) return load_integer(p, (size_t)info->block_bytes, dtype == QN_DTYPE_U8 || dtype == QN_DTYPE_BOOL, whole);
+    if (info->class_ != QN_CLASS_real)
+        return load_integer(p, (size_t)info->block_bytes, dtype == QN_DTYPE_U8 || dtype == QN_DTYPE_BOOL, whole);
     double d;
     float f;
-    if (dtype == QN_DTYPE_F64) memcpy(&d, p, sizeof d);
-    else (void)qn_unpack(dtype, p, &f, 1, NULL), d = (double)f;
+    if (dtype == QN_DTYPE_F64)
+        memcpy(&d, p, sizeof d);
+    else
+        (void)qn_unpack(dtype, p, &f, 1, NULL), d = (double)f;
     *whole = d >= -0x1p63 && d < 0x1p63 ? (int64_t)d : isnan(d) ? 0 : d < 0 ? INT64_MIN : INT64_MAX;
     return d;
 }
@@ -121,7 +128,9 @@ static qn_status each_value(qn_tensor *t, double *doubles, int64_t *ints)
     void *copy;
     const qn_dtype_info *info = qn_dtype_get(t->storage->dtype);
     if (info->class_ == QN_CLASS_block) {
-        return QN_FAIL(qn__err(t->ctx), unsupported, "elements of %s are not numbers of their own; qn_dequantize makes numbers of the tensor", info->name);
+        return QN_FAIL(qn__err(t->ctx), unsupported,
+                       "elements of %s are not numbers of their own; qn_dequantize makes numbers of the tensor",
+                       info->name);
     }
     QN_TRY(qn__host_of(t, &host, &copy));
     const qn_layout *l = &t->layout;
@@ -131,8 +140,10 @@ static qn_status each_value(qn_tensor *t, double *doubles, int64_t *ints)
         for (int64_t i = 0; i < n; i++, at++) {
             int64_t whole;
             const double d = qn__element(t->storage->dtype, host, w.at + i * step, &whole);
-            if (doubles != NULL) doubles[at] = d;
-            else ints[at] = whole;
+            if (doubles != NULL)
+                doubles[at] = d;
+            else
+                ints[at] = whole;
         }
     }
     qn__free(copy);
@@ -159,8 +170,8 @@ static qn_status one(qn_tensor *t)
     if (qn_numel(t) == 1) return QN_OK;
     char text[192];
     const qn_shape shape = qn_shape_get(t);
-    return QN_FAIL(qn__err(t->ctx), invalid, "item: %s has %lld elements, one expected", qn_shape_print(&shape, text, sizeof text),
-                   (long long)qn_numel(t));
+    return QN_FAIL(qn__err(t->ctx), invalid, "item: %s has %lld elements, one expected",
+                   qn_shape_print(&shape, text, sizeof text), (long long)qn_numel(t));
 }
 
 double qn_item(qn_tensor *t)
@@ -193,8 +204,8 @@ qn_status qn_to_host(qn_tensor *t, void *out, size_t bytes)
     if (qn_layout_is_contiguous(l)) {
         QN_TRY(qn_eval(t));
         const qn_buffer *buffer = t->storage->memory->buffer;
-        return buffer->backend->type->download(buffer, (uint64_t)(l->offset / info->block_elems * info->block_bytes), out, bytes,
-                                               qn__err(t->ctx));
+        return buffer->backend->type->download(buffer, (uint64_t)(l->offset / info->block_elems * info->block_bytes),
+                                               out, bytes, qn__err(t->ctx));
     }
     const char *host;
     void *copy;

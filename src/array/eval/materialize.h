@@ -5,7 +5,8 @@
 
 #include "array/autograd/tape.h"
 
-/* Evaluates t and gives the start of its storage's memory; `copy`, when it is a device's, is to be freed with qn__free. */
+/* Evaluates t and gives the start of its storage's memory; `copy`, when it is a device's, is to be freed with qn__free.
+ */
 qn_status qn__host_of(qn_tensor *t, const char **host, void **copy);
 /* Element `at` of memory of a scalar dtype, as both kinds of number. */
 double qn__element(qn_dtype dtype, const char *host, int64_t at, int64_t *whole);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/eval/memory.c -- memory of storages. What is given back waits, by size, for the next storage of that size; what waits never
- * exceeds what is in use by more than IDLE_BYTES, so a context holds at most about twice what it needs. */
+/* src/array/eval/memory.c -- memory of storages. What is given back waits, by size, for the next storage of that size;
+ * what waits never exceeds what is in use by more than IDLE_BYTES, so a context holds at most about twice what it
+ * needs. */
 #include "array/array.h"
 
 #define IDLE_BYTES (UINT64_C(64) << 20)
@@ -12,7 +13,7 @@ static int class_of(uint64_t bytes, uint64_t *rounded)
         *rounded = 256;
         return 0;
     }
-    const int octave = 63 - __builtin_clzll(bytes - 1); /* 8 or more */
+    const int octave = 63 - __builtin_clzll(bytes - 1);   /* 8 or more */
     const uint64_t quarter = (bytes - 1) >> (octave - 2); /* 4 to 7 */
     *rounded = (quarter + 1) << (octave - 2);
     return (octave - 8) * 4 + (int)(quarter - 4) + 1;
@@ -22,9 +23,11 @@ qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory *
 {
     uint64_t size;
     qn__exports_collect(ctx);
-    if (bytes > INT64_MAX / 2) return QN_FAIL(err, nomem, "out of memory: %llu bytes were asked for", (unsigned long long)bytes);
+    if (bytes > INT64_MAX / 2)
+        return QN_FAIL(err, nomem, "out of memory: %llu bytes were asked for", (unsigned long long)bytes);
     const int class = class_of(bytes, &size);
-    if (class >= QN_MEMORY_CLASSES) return QN_FAIL(err, nomem, "out of memory: %llu bytes were asked for", (unsigned long long)bytes);
+    if (class >= QN_MEMORY_CLASSES)
+        return QN_FAIL(err, nomem, "out of memory: %llu bytes were asked for", (unsigned long long)bytes);
     qn_memory *m = ctx->idle[place][class];
     if (m != NULL) {
         ctx->idle[place][class] = m->next;

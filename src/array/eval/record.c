@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/eval/record.c -- recording: handles to nodes of the pending graph and back. An operation whose node no rule or backend takes
- * leaves the graph as it was, so what is recorded can be run. */
+/* src/array/eval/record.c -- recording: handles to nodes of the pending graph and back. An operation whose node no rule
+ * or backend takes leaves the graph as it was, so what is recorded can be run. */
 #include "array/array.h"
 
 #include <math.h>
@@ -41,7 +41,8 @@ qn_node *qn__node_op(qn_context *ctx, qn_op op, const void *attrs, qn_node *cons
     if (g->error.status != QN_OK) return failed(ctx);
     if (qn__op_info(op)->kind == QN_KIND_view) return n;
     if (ctx->backend->type->accepts(ctx->backend, n, &g->error)) return n;
-    if (g->error.status == QN_OK) g->error = (qn_error){.status = QN_STATUS_unsupported, .text = "no backend takes this"};
+    if (g->error.status == QN_OK)
+        g->error = (qn_error){.status = QN_STATUS_unsupported, .text = "no backend takes this"};
     g->n_nodes--; /* it was the last */
     return failed(ctx);
 }
@@ -50,7 +51,8 @@ qn_node *qn__node_view(qn_context *ctx, qn_node *n, const qn_layout *layout)
 {
     if (n->layout.rank == layout->rank && n->layout.offset == layout->offset) {
         const size_t bytes = (size_t)layout->rank * sizeof layout->dim[0];
-        if (memcmp(n->layout.dim, layout->dim, bytes) == 0 && memcmp(n->layout.stride, layout->stride, bytes) == 0) return n;
+        if (memcmp(n->layout.dim, layout->dim, bytes) == 0 && memcmp(n->layout.stride, layout->stride, bytes) == 0)
+            return n;
     }
     const qn_view_attrs attrs = {.layout = *layout};
     return qn__node_op(ctx, QN_OP_view, &attrs, &n, 1);
@@ -120,10 +122,14 @@ bool qn__number_write(void *out, double value, qn_dtype dtype, qn_error *err)
     const float f = (float)value;
     const qn_dtype_info *info = qn_dtype_get(dtype);
     if (info->class_ == QN_CLASS_real) {
-        if (dtype == QN_DTYPE_F64) memcpy(out, &value, sizeof value);
-        else if (dtype == QN_DTYPE_F32) memcpy(out, &f, sizeof f);
-        else if (isfinite(f)) return qn_pack(dtype, &f, out, 1, 1, NULL, err) == QN_OK;
-        else memcpy(out, (char *)&f + 2, 2); /* the upper half is right for BF16; F16 below */
+        if (dtype == QN_DTYPE_F64)
+            memcpy(out, &value, sizeof value);
+        else if (dtype == QN_DTYPE_F32)
+            memcpy(out, &f, sizeof f);
+        else if (isfinite(f))
+            return qn_pack(dtype, &f, out, 1, 1, NULL, err) == QN_OK;
+        else
+            memcpy(out, (char *)&f + 2, 2); /* the upper half is right for BF16; F16 below */
         if (dtype == QN_DTYPE_F16) memcpy(out, &(uint16_t){isnan(f) ? 0x7e00 : f > 0 ? 0x7c00 : 0xfc00}, 2);
         return true;
     }
@@ -147,8 +153,8 @@ qn_node *qn__node_number(qn_context *ctx, double value, qn_dtype dtype)
         if (s == NULL) return NULL;
         uint8_t bytes[QN_NUMBER_BYTES];
         const bool good = qn__number_write(bytes, value, dtype, qn__err(ctx)) &&
-                          ctx->backend->type->upload(s->memory->buffer, 0, bytes, (uint64_t)qn_dtype_get(dtype)->block_bytes,
-                                                     qn__err(ctx)) == QN_OK;
+                          ctx->backend->type->upload(s->memory->buffer, 0, bytes,
+                                                     (uint64_t)qn_dtype_get(dtype)->block_bytes, qn__err(ctx)) == QN_OK;
         qn_node *n = good ? root_of(s) : NULL;
         qn__storage_unref(s);
         return n;
@@ -247,7 +253,8 @@ bool qn__store(qn_tensor *t, qn_node *y)
         return true;
     }
     if (!land(s)) return false;
-    if (y->root == s->leaf) y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)y->dtype}, &y, 1); /* reads what it writes */
+    /* reads what it writes */
+    if (y->root == s->leaf) y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)y->dtype}, &y, 1);
     qn_node *dst = y != NULL ? qn__node_of(t) : NULL;
     qn_node *u = dst != NULL && root_of(s) != NULL ? write_over(ctx, s, dst, y) : NULL;
     if (u == NULL) return false;
@@ -265,7 +272,8 @@ bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *oth
     if (!land(s)) return false;
     for (int i = 0; i < n_others; i++) {
         qn_node *n = qn__node_of(others[i]);
-        if (n != NULL && n->root == s->leaf) n = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)n->dtype}, &n, 1);
+        if (n != NULL && n->root == s->leaf)
+            n = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)n->dtype}, &n, 1);
         if (n == NULL) return false;
         src[i + 1] = n;
     }
@@ -293,8 +301,10 @@ qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
     }
     for (int i = 1; i < n; i++) {
         if (t[i]->ctx == t[0]->ctx) continue;
-        (void)QN_FAIL(qn__err(t[0]->ctx), invalid, "%s: tensor 0 belongs to context %u (%s), tensor %d to context %u (%s); "
-                      "qn_to_context copies", op, t[0]->ctx->serial, t[0]->ctx->backend->name, i, t[i]->ctx->serial, t[i]->ctx->backend->name);
+        (void)QN_FAIL(qn__err(t[0]->ctx), invalid,
+                      "%s: tensor 0 belongs to context %u (%s), tensor %d to context %u (%s); "
+                      "qn_to_context copies",
+                      op, t[0]->ctx->serial, t[0]->ctx->backend->name, i, t[i]->ctx->serial, t[i]->ctx->backend->name);
         return NULL;
     }
     return t[0]->ctx;
@@ -334,7 +344,8 @@ static bool save_sources(qn_context *ctx, const qn_tensor *dst, qn_op op, qn_ten
     return true;
 }
 
-static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
+static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs,
+                             qn_tensor *const *src, int n_src);
 
 qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
 {
@@ -345,12 +356,14 @@ qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *a
     if (ctx == NULL || !qn__tape_writable(dst, name, src, n_src)) return NULL;
     qn_tensor *in[QN_MAX_SRC], *made[QN_MAX_SRC];
     for (int i = 0; i < n_src; i++) in[i] = src[i];
-    qn_tensor *done = save_sources(ctx, dst, op, in, n_src, made) ? apply_into(ctx, dst, in_place, op, attrs, in, n_src) : NULL;
+    qn_tensor *done =
+        save_sources(ctx, dst, op, in, n_src, made) ? apply_into(ctx, dst, in_place, op, attrs, in, n_src) : NULL;
     for (int i = 0; i < n_src; i++) qn_release(made[i]);
     return done;
 }
 
-static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
+static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs,
+                             qn_tensor *const *src, int n_src)
 {
     const char *name = qn__op_info(op)->name;
     qn_node *y = node_for(ctx, op, attrs, src, n_src);
@@ -365,8 +378,9 @@ static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_
     if (y->dtype != dst->storage->dtype) {
         if (qn_dtype_get(y->dtype)->class_ != qn_dtype_get(dst->storage->dtype)->class_ &&
             qn__is_real(y->dtype)) { /* as PyTorch: a real result is not cut down to integers behind one's back */
-            (void)QN_FAIL(qn__err(ctx), invalid, "%s%s: the result is %s and cannot be stored in %s", name, in_place ? "_" : "_out",
-                          qn_dtype_get(y->dtype)->name, qn_dtype_get(dst->storage->dtype)->name);
+            (void)QN_FAIL(qn__err(ctx), invalid, "%s%s: the result is %s and cannot be stored in %s", name,
+                          in_place ? "_" : "_out", qn_dtype_get(y->dtype)->name,
+                          qn_dtype_get(dst->storage->dtype)->name);
             return NULL;
         }
         y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)dst->storage->dtype}, &y, 1);

@@ -14,7 +14,8 @@ qn_storage *qn__storage_new(qn_context *ctx, qn_dtype dtype, const qn_shape *sha
     const qn_dtype_info *info = qn_dtype_get(dtype);
     char text[192];
     const int64_t last = layout.rank > 0 ? layout.dim[layout.rank - 1] : 1;
-    if (last % info->block_elems != 0 || qn_layout_numel(&layout) / info->block_elems > INT64_MAX / 2 / info->block_bytes) {
+    if (last % info->block_elems != 0 ||
+        qn_layout_numel(&layout) / info->block_elems > INT64_MAX / 2 / info->block_bytes) {
         (void)QN_FAIL(err, invalid, "%s of %s: %s", info->name, qn_shape_print(shape, text, sizeof text),
                       last % info->block_elems != 0 ? "rows do not divide into blocks" : "more bytes than there are");
         return NULL;
@@ -48,8 +49,10 @@ void qn__storage_list(qn_storage *s)
     s->listed = true;
     s->prev = ctx->pending_last;
     s->next = NULL;
-    if (s->prev != NULL) s->prev->next = s;
-    else ctx->pending = s;
+    if (s->prev != NULL)
+        s->prev->next = s;
+    else
+        ctx->pending = s;
     ctx->pending_last = s;
 }
 
@@ -58,10 +61,14 @@ void qn__storage_unlist(qn_storage *s)
     if (!s->listed) return;
     qn_context *ctx = s->ctx;
     s->listed = false;
-    if (s->prev != NULL) s->prev->next = s->next;
-    else ctx->pending = s->next;
-    if (s->next != NULL) s->next->prev = s->prev;
-    else ctx->pending_last = s->prev;
+    if (s->prev != NULL)
+        s->prev->next = s->next;
+    else
+        ctx->pending = s->next;
+    if (s->next != NULL)
+        s->next->prev = s->prev;
+    else
+        ctx->pending_last = s->prev;
 }
 
 void qn__storage_drop_handle(qn_storage *s)

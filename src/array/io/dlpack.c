@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/io/dlpack.c -- tensors to and from other libraries. What goes out holds a reference to its storage. It may come back on any
- * thread, so it is only put on a list there, which the context empties when it next asks for memory; and it may come back after the
- * context was destroyed, so what is out holds the context as well. */
+/* src/array/io/dlpack.c -- tensors to and from other libraries. What goes out holds a reference to its storage. It may
+ * come back on any thread, so it is only put on a list there, which the context empties when it next asks for memory;
+ * and it may come back after the context was destroyed, so what is out holds the context as well. */
 #include "array/io/dlpack.h"
 #include "array/array.h"
 #include "array/eval/materialize.h"
@@ -11,12 +11,18 @@
 
 /* ---- element types ---- */
 
-typedef struct type_row { uint8_t code, bits, dtype; } type_row;
+typedef struct type_row {
+    uint8_t code, bits, dtype;
+} type_row;
+/* clang-format off */
 static const type_row types[] = {
-    {QN_DL_FLOAT, 16, QN_DTYPE_F16}, {QN_DL_FLOAT, 32, QN_DTYPE_F32}, {QN_DL_FLOAT, 64, QN_DTYPE_F64}, {QN_DL_BFLOAT, 16, QN_DTYPE_BF16},
-    {QN_DL_INT, 8, QN_DTYPE_I8},     {QN_DL_INT, 16, QN_DTYPE_I16},   {QN_DL_INT, 32, QN_DTYPE_I32},   {QN_DL_INT, 64, QN_DTYPE_I64},
+    {QN_DL_FLOAT, 16, QN_DTYPE_F16}, {QN_DL_FLOAT, 32, QN_DTYPE_F32}, {QN_DL_FLOAT, 64, QN_DTYPE_F64},
+    {QN_DL_BFLOAT, 16, QN_DTYPE_BF16},
+    {QN_DL_INT, 8, QN_DTYPE_I8},     {QN_DL_INT, 16, QN_DTYPE_I16},   {QN_DL_INT, 32, QN_DTYPE_I32},
+    {QN_DL_INT, 64, QN_DTYPE_I64},
     {QN_DL_UINT, 8, QN_DTYPE_U8},    {QN_DL_BOOL, 8, QN_DTYPE_BOOL},
 };
+/* clang-format on */
 enum { N_TYPES = sizeof types / sizeof *types };
 
 /* ---- out ---- */
@@ -28,7 +34,7 @@ struct qn_export {
     } u;
     int64_t shape[QN_MAX_RANK], strides[QN_MAX_RANK];
     qn_storage *storage;
-    qn_export *next;          /* among those that came back */
+    qn_export *next; /* among those that came back */
 };
 
 void qn__exports_collect(qn_context *ctx)
@@ -43,8 +49,9 @@ void qn__exports_collect(qn_context *ctx)
     }
 }
 
-/* The owner is the collector until the context is destroyed; then whoever finds nobody at it. Ending a storage may bring back another
- * export, on this very thread, so the collector looks again when somebody came by in the meantime. */
+/* The owner is the collector until the context is destroyed; then whoever finds nobody at it. Ending a storage may
+ * bring back another export, on this very thread, so the collector looks again when somebody came by in the meantime.
+ */
 void qn__exports_end(qn_context *ctx)
 {
     int64_t seen;
@@ -74,8 +81,9 @@ static qn_export *export_of(qn_tensor *t, qn_dl_tensor *out)
     int row = 0;
     while (row < N_TYPES && types[row].dtype != dtype) row++;
     if (row == N_TYPES || t->grad_fn != NULL) {
-        (void)QN_FAIL(qn__err(ctx), unsupported, "to_dlpack: %s", row == N_TYPES ? "DLPack has no packed formats; convert the tensor first" :
-                      "the tensor requires a gradient; detach it first");
+        (void)QN_FAIL(qn__err(ctx), unsupported, "to_dlpack: %s",
+                      row == N_TYPES ? "DLPack has no packed formats; convert the tensor first"
+                                     : "the tensor requires a gradient; detach it first");
         return NULL;
     }
     void *data = qn_data(t);
@@ -89,8 +97,12 @@ static qn_export *export_of(qn_tensor *t, qn_dl_tensor *out)
     memcpy(x->strides, t->layout.stride, sizeof x->strides);
     x->storage = qn__storage_ref(t->storage);
     atomic_fetch_add_explicit(&ctx->holders, 1, memory_order_relaxed);
-    *out = (qn_dl_tensor){.data = data, .device = {QN_DL_CPU, 0}, .ndim = t->layout.rank,
-                          .dtype = {types[row].code, types[row].bits, 1}, .shape = x->shape, .strides = x->strides};
+    *out = (qn_dl_tensor){.data = data,
+                          .device = {QN_DL_CPU, 0},
+                          .ndim = t->layout.rank,
+                          .dtype = {types[row].code, types[row].bits, 1},
+                          .shape = x->shape,
+                          .strides = x->strides};
     return x;
 }
 
@@ -98,7 +110,8 @@ struct DLManagedTensor *qn_to_dlpack(qn_tensor *t)
 {
     qn_dl_tensor tensor;
     if (t != NULL && qn__is_read_only(t->storage)) { /* this form cannot say so */
-        (void)QN_FAIL(qn__err(t->ctx), unsupported, "to_dlpack: the memory is read-only; use the versioned form, or clone the tensor");
+        (void)QN_FAIL(qn__err(t->ctx), unsupported,
+                      "to_dlpack: the memory is read-only; use the versioned form, or clone the tensor");
         return NULL;
     }
     qn_export *x = export_of(t, &tensor);
@@ -112,9 +125,11 @@ struct DLManagedTensorVersioned *qn_to_dlpack_versioned(qn_tensor *t)
     qn_dl_tensor tensor;
     qn_export *x = export_of(t, &tensor);
     if (x == NULL) return NULL;
-    x->u.versioned = (struct DLManagedTensorVersioned){
-        .version = {QN_DL_MAJOR, QN_DL_MINOR}, .manager_ctx = x, .deleter = versioned_deleter,
-        .flags = qn__is_read_only(t->storage) ? QN_DL_READ_ONLY : 0, .dl_tensor = tensor};
+    x->u.versioned = (struct DLManagedTensorVersioned){.version = {QN_DL_MAJOR, QN_DL_MINOR},
+                                                       .manager_ctx = x,
+                                                       .deleter = versioned_deleter,
+                                                       .flags = qn__is_read_only(t->storage) ? QN_DL_READ_ONLY : 0,
+                                                       .dl_tensor = tensor};
     return &x->u.versioned;
 }
 
@@ -127,8 +142,8 @@ static bool find_type(const qn_dl_tensor *d, qn_dtype *out, qn_error *err)
         *out = (qn_dtype)types[i].dtype;
         return true;
     }
-    (void)QN_FAIL(err, unsupported, "from_dlpack: elements of code %d, %d bits, %d lanes have no dtype here", d->dtype.code, d->dtype.bits,
-                  d->dtype.lanes);
+    (void)QN_FAIL(err, unsupported, "from_dlpack: elements of code %d, %d bits, %d lanes have no dtype here",
+                  d->dtype.code, d->dtype.bits, d->dtype.lanes);
     return false;
 }
 
@@ -143,7 +158,8 @@ static qn_tensor *import(qn_context *ctx, const qn_dl_tensor *d, qn_wrapped how)
         return NULL;
     }
     if (d->ndim < 0 || d->ndim > QN_MAX_RANK || (d->ndim > 0 && d->shape == NULL)) {
-        (void)QN_FAIL(err, invalid, "from_dlpack: rank %d%s, 0 to %d expected", d->ndim, d->shape == NULL ? " without a shape" : "", QN_MAX_RANK);
+        (void)QN_FAIL(err, invalid, "from_dlpack: rank %d%s, 0 to %d expected", d->ndim,
+                      d->shape == NULL ? " without a shape" : "", QN_MAX_RANK);
         return NULL;
     }
     if (!find_type(d, &dtype, err)) return NULL;
@@ -176,10 +192,12 @@ qn_tensor *qn_from_dlpack_versioned(qn_context *ctx, struct DLManagedTensorVersi
 {
     if (managed == NULL) return NULL;
     if (managed->version.major != QN_DL_MAJOR) { /* nothing after the version can be relied on */
-        (void)QN_FAIL(qn__err(ctx), unsupported, "from_dlpack: version %u.%u, %d expected", managed->version.major, managed->version.minor,
-                      QN_DL_MAJOR);
+        (void)QN_FAIL(qn__err(ctx), unsupported, "from_dlpack: version %u.%u, %d expected", managed->version.major,
+                      managed->version.minor, QN_DL_MAJOR);
         return NULL;
     }
     return import(ctx, &managed->dl_tensor,
-                  (qn_wrapped){.deleter = end_versioned, .arg = managed, .read_only = (managed->flags & QN_DL_READ_ONLY) != 0});
+                  (qn_wrapped){.deleter = end_versioned,
+                               .arg = managed,
+                               .read_only = (managed->flags & QN_DL_READ_ONLY) != 0});
 }

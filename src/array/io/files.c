@@ -68,7 +68,8 @@ qn_tensor *qn_load_npy(qn_context *ctx, const char *path)
     qn__npy_label(path, label);
     if (qn__map_open(path, &map, qn__err(ctx)) != QN_OK) return NULL;
     qn_tensor *t = NULL;
-    if (qn__npy_header_read(map.data, map.size, label, INT64_MAX, &h, qn__err(ctx)) == QN_OK) t = load(ctx, &h, map.data);
+    if (qn__npy_header_read(map.data, map.size, label, INT64_MAX, &h, qn__err(ctx)) == QN_OK)
+        t = load(ctx, &h, map.data);
     qn__map_close(&map);
     return t;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/io/print.c -- tensors as text, in PyTorch's look: four digits, columns of one width, the middle of what is long left out, numbers
- * of very different size as powers of ten. Only the numbers that are shown are read. */
+/* src/array/io/print.c -- tensors as text, in PyTorch's look: four digits, columns of one width, the middle of what is
+ * long left out, numbers of very different size as powers of ten. Only the numbers that are shown are read. */
 #include "array/eval/materialize.h"
 #include "base/str.h"
 
@@ -13,7 +13,7 @@ enum { LINE = 80, EDGE = 3, LONG = 1000 };
 typedef struct printer {
     qn_str *out;
     const qn_tensor *t;
-    qn_dtype dtype;           /* to be told: of a block format whose numbers t holds, or t's own */
+    qn_dtype dtype; /* to be told: of a block format whose numbers t holds, or t's own */
     const char *host;
     bool real, summarize, whole, powers; /* whole: every number shown is an integer */
     int width;
@@ -34,7 +34,8 @@ static int put_number(const printer *p, int64_t at, char text[48])
 }
 
 /* Calls `see` for every element that will be shown. */
-static void each_shown(printer *p, int dim, int64_t at, void (*see)(printer *p, int64_t at, double *range), double *range)
+static void each_shown(printer *p, int dim, int64_t at, void (*see)(printer *p, int64_t at, double *range),
+                       double *range)
 {
     const qn_layout *l = &p->t->layout;
     if (dim == l->rank) {
@@ -105,8 +106,10 @@ static void put_vector(const printer *p, int64_t at, int indent)
     int shown = 0;
     qn__str_putc(p->out, '[');
     for (int64_t i = 0; i < n; i++, shown++) {
-        if (shown > 0 && shown % a_line == 0) new_line(p->out, 1, indent + 1);
-        else if (shown > 0) qn__str_puts(p->out, ", ");
+        if (shown > 0 && shown % a_line == 0)
+            new_line(p->out, 1, indent + 1);
+        else if (shown > 0)
+            qn__str_puts(p->out, ", ");
         if (p->summarize && n > 2 * EDGE && i == EDGE) {
             qn__str_puts(p->out, " ...");
             i = n - EDGE - 1;
@@ -169,8 +172,10 @@ static void put_tensor(printer *p)
         qn__str_puts(p->out, "[]");
     } else {
         choose_format(p);
-        if (t->layout.rank == 0) put_aligned(p, t->layout.offset);
-        else put_part(p, 0, t->layout.offset, INDENT);
+        if (t->layout.rank == 0)
+            put_aligned(p, t->layout.offset);
+        else
+            put_part(p, 0, t->layout.offset, INDENT);
     }
     int line = last_line(p->out);
     if (empty && t->layout.rank != 1) {
@@ -207,7 +212,11 @@ static qn_status print_to(qn_tensor *t, qn_dtype dtype, qn_str *out)
         qn_release(plain);
         return status;
     }
-    printer p = {.out = out, .t = t, .dtype = dtype, .real = class == QN_CLASS_real, .summarize = qn_layout_numel(&t->layout) > LONG};
+    printer p = {.out = out,
+                 .t = t,
+                 .dtype = dtype,
+                 .real = class == QN_CLASS_real,
+                 .summarize = qn_layout_numel(&t->layout) > LONG};
     void *copy;
     QN_TRY(qn__host_of(t, &p.host, &copy));
     put_tensor(&p);

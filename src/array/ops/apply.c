@@ -43,7 +43,8 @@ qn_tensor *qn__compute(qn_op op, qn_types types, const void *attrs, qn_target ta
     if (ctx == NULL || !qn__make_room(ctx) || !qn__result_type(name, src, n_src, &dtype)) return NULL;
     memcpy(in, src, (size_t)n_src * sizeof *in);
     if (!qn__convert(in, n_src, computing_type(types, dtype), made)) return NULL;
-    qn_tensor *y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, in, n_src) : qn__apply(op, attrs, in, n_src);
+    qn_tensor *y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, in, n_src)
+                                      : qn__apply(op, attrs, in, n_src);
     for (int i = 0; i < n_src; i++) qn_release(made[i]);
     return y;
 }
@@ -52,7 +53,8 @@ qn_tensor *qn__plain(qn_op op, const void *attrs, qn_target target, qn_tensor *c
 {
     qn_context *ctx = qn__same_context(qn__op_info(op)->name, src, n_src);
     if (ctx == NULL || !qn__make_room(ctx)) return NULL;
-    return target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, src, n_src) : qn__apply(op, attrs, src, n_src);
+    return target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, src, n_src)
+                              : qn__apply(op, attrs, src, n_src);
 }
 
 qn_tensor *qn__source(qn_context *ctx, qn_op op, const void *attrs)
@@ -74,8 +76,8 @@ int qn__dim_of(const char *name, const qn_tensor *t, int dim)
     return -1;
 }
 
-/* A number stands in the graph as a 0-d param; a tensor over that node lives until the op is recorded. One that a gradient will need
- * outlives the graph and has memory. */
+/* A number stands in the graph as a 0-d param; a tensor over that node lives until the op is recorded. One that a
+ * gradient will need outlives the graph and has memory. */
 static qn_tensor *number_tensor(qn_context *ctx, double value, qn_dtype dtype, bool kept)
 {
     if (kept) return qn_scalar(ctx, value, dtype);
@@ -100,7 +102,9 @@ qn_tensor *qn__compute_number(qn_op op, qn_types types, const void *attrs, qn_ta
     const bool kept = qn__tape_keeps(ctx, op, &a, 1, 1);
     qn_tensor *x = qn__cast(a, dtype), *n = x != NULL ? number_tensor(ctx, b, dtype, kept) : NULL, *y = NULL;
     qn_tensor *src[2] = {x, n};
-    if (n != NULL) y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, src, 2) : qn__apply(op, attrs, src, 2);
+    if (n != NULL)
+        y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, src, 2)
+                               : qn__apply(op, attrs, src, 2);
     if (x != a) qn_release(x);
     qn_release(n);
     return y;

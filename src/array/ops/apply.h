@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/apply.h -- what the public operations are made of: conversion to the type that an op computes in, then qn__apply. */
+/* src/array/ops/apply.h -- what the public operations are made of: conversion to the type that an op computes in, then
+ * qn__apply. */
 #ifndef QN_ARRAY_APPLY_H
 #define QN_ARRAY_APPLY_H
 
 #include "array/array.h"
 #include <quern/ops.h>
 
-typedef enum qn_types { QN_TYPES_arith, QN_TYPES_divide, QN_TYPES_compare, QN_TYPES_bits,
-                        QN_TYPES_same, QN_TYPES_real, QN_TYPES_truth } qn_types;
+typedef enum qn_types {
+    QN_TYPES_arith,
+    QN_TYPES_divide,
+    QN_TYPES_compare,
+    QN_TYPES_bits,
+    QN_TYPES_same,
+    QN_TYPES_real,
+    QN_TYPES_truth
+} qn_types;
 
 /* How a result is delivered: into `out`, in place or not, or as a new tensor when `out` is NULL. */
-typedef struct qn_target { qn_tensor *out; bool in_place; } qn_target;
+typedef struct qn_target {
+    qn_tensor *out;
+    bool in_place;
+} qn_target;
 
 /* src[i] in that dtype: itself, or a conversion that goes to made[i], to be released after use. False on failure. */
 bool qn__convert(qn_tensor **src, int n, qn_dtype dtype, qn_tensor **made);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/attention.c -- scaled dot product attention on handles: one node forward, one backward. What that node does not do,
- * dropout and the gradient of a mask, is composed of other operations and does hold a matrix of all scores. */
+/* src/array/ops/attention.c -- scaled dot product attention on handles: one node forward, one backward. What that node
+ * does not do, dropout and the gradient of a mask, is composed of other operations and does hold a matrix of all
+ * scores. */
 #include "array/ops/apply.h"
 #include <quern/autograd.h>
 #include <quern/functional.h>
@@ -14,9 +15,9 @@ static const char name[] = "scaled_dot_product_attention";
 typedef struct call {
     qn_context *ctx;
     qn_tensor *q, *k, *v, *mask, *sinks;
-    qn_shape lead;            /* the batch dimensions as the caller has them */
+    qn_shape lead; /* the batch dimensions as the caller has them */
     int64_t batch, heads, kv_heads, n, m, d, dv;
-    qn_dtype dtype;           /* of the result */
+    qn_dtype dtype; /* of the result */
     int rank;
     const qn_sdpa_options *options;
     qn_sdpa_attrs attrs;
@@ -24,11 +25,15 @@ typedef struct call {
 
 /* ---- what was given ---- */
 
-static int64_t dim_back(const qn_tensor *t, int back) { return t->layout.rank >= back ? t->layout.dim[t->layout.rank - back] : 1; }
+static int64_t dim_back(const qn_tensor *t, int back)
+{
+    return t->layout.rank >= back ? t->layout.dim[t->layout.rank - back] : 1;
+}
 
 static bool no(const call *c, const char *what)
 {
-    (void)QN_FAIL(qn__err(c->ctx), invalid, "%s: q %s, k %s, v %s: %s", name, QN_TEXT_OF(c->q), QN_TEXT_OF(c->k), QN_TEXT_OF(c->v), what);
+    (void)QN_FAIL(qn__err(c->ctx), invalid, "%s: q %s, k %s, v %s: %s", name, QN_TEXT_OF(c->q), QN_TEXT_OF(c->k),
+                  QN_TEXT_OF(c->v), what);
     return false;
 }
 
@@ -42,8 +47,10 @@ static bool check_options(const call *c)
 {
     const qn_sdpa_options *o = c->options;
     if (!(o->dropout_p >= 0 && o->dropout_p <= 1)) return wrong(c, "dropout_p must be from 0 to 1");
-    if (!isfinite(o->scale) || !(o->softcap >= 0) || !isfinite(o->softcap)) return wrong(c, "scale and softcap must be finite, and the softcap not below 0");
-    if (o->window < 0 || (o->window > 0 && !o->is_causal)) return wrong(c, "a window must not be below 0, and goes with is_causal");
+    if (!isfinite(o->scale) || !(o->softcap >= 0) || !isfinite(o->softcap))
+        return wrong(c, "scale and softcap must be finite, and the softcap not below 0");
+    if (o->window < 0 || (o->window > 0 && !o->is_causal))
+        return wrong(c, "a window must not be below 0, and goes with is_causal");
     if (o->mask != NULL && o->is_causal) return wrong(c, "a mask and is_causal exclude each other");
     return true;
 }
@@ -51,7 +58,8 @@ static bool check_options(const call *c)
 static bool check_types(call *c)
 {
     c->dtype = c->q->storage->dtype;
-    if (!qn__is_real(c->dtype) || c->k->storage->dtype != c->dtype || c->v->storage->dtype != c->dtype) return no(c, "one real dtype expected");
+    if (!qn__is_real(c->dtype) || c->k->storage->dtype != c->dtype || c->v->storage->dtype != c->dtype)
+        return no(c, "one real dtype expected");
     if (c->sinks != NULL && c->sinks->storage->dtype != c->dtype) return wrong(c, "the sinks must have the dtype of q");
     const qn_dtype mask = c->mask != NULL ? c->mask->storage->dtype : QN_DTYPE_BOOL;
     if (mask == QN_DTYPE_BOOL || mask == QN_DTYPE_F32 || mask == c->dtype) return true;
@@ -74,7 +82,8 @@ static bool check_shapes(call *c)
         const qn_shape lead = lead_of(all[i]);
         qn_shape both;
         if (all[i]->layout.rank < 2) return no(c, "at least 2 dimensions expected");
-        if (qn_shape_broadcast(&c->lead, &lead, &both, NULL) != QN_OK) return no(c, "batch dimensions do not broadcast");
+        if (qn_shape_broadcast(&c->lead, &lead, &both, NULL) != QN_OK)
+            return no(c, "batch dimensions do not broadcast");
         c->lead = both;
         if (all[i]->layout.rank > c->rank) c->rank = all[i]->layout.rank;
     }
@@ -91,7 +100,8 @@ static bool check_shapes(call *c)
     if (hv != c->kv_heads && hv != 1) return no(c, "k and v differ in heads");
     if (c->heads == c->kv_heads || c->kv_heads == 1) return true;
     if (!c->options->enable_gqa) return no(c, "heads differ; enable_gqa lets heads of q share those of k and v");
-    return (c->kv_heads > 0 && c->heads % c->kv_heads == 0) || no(c, "heads of q must be a multiple of those of k and v");
+    return (c->kv_heads > 0 && c->heads % c->kv_heads == 0) ||
+           no(c, "heads of q must be a multiple of those of k and v");
 }
 
 /* ---- the shapes that the operation takes ---- */
@@ -108,19 +118,21 @@ static qn_tensor *four(const call *c, qn_tensor *t, int64_t heads, int64_t rows,
     return qn_reshape(qn_expand(t, wide), qn_shape_of(c->batch, heads, rows, size));
 }
 
-/* Any shape that broadcasts to [.., heads, n, m]. Leading dimensions of 1 stay so where that can be said in four dimensions. */
+/* Any shape that broadcasts to [.., heads, n, m]. Leading dimensions of 1 stay so where that can be said in four
+ * dimensions. */
 static qn_tensor *four_of_mask(const call *c, qn_tensor *t)
 {
     const int64_t want[] = {c->m, c->n, c->heads};
     bool fits = t->layout.rank <= c->lead.rank + 3, alone = true;
     for (int back = 1; back <= t->layout.rank && fits; back++) {
-        const int64_t have = dim_back(t, back), most = back <= 3 ? want[back - 1] : c->lead.dim[c->lead.rank - back + 3];
+        const int64_t have = dim_back(t, back),
+                      most = back <= 3 ? want[back - 1] : c->lead.dim[c->lead.rank - back + 3];
         fits = have == most || have == 1;
         if (back > 3 && have != 1) alone = false;
     }
     if (!fits) {
-        (void)QN_FAIL(qn__err(c->ctx), invalid, "%s: the mask %s does not broadcast to %lld heads of [%lld,%lld]", name, QN_TEXT_OF(t),
-                      (long long)c->heads, (long long)c->n, (long long)c->m);
+        (void)QN_FAIL(qn__err(c->ctx), invalid, "%s: the mask %s does not broadcast to %lld heads of [%lld,%lld]", name,
+                      QN_TEXT_OF(t), (long long)c->heads, (long long)c->n, (long long)c->m);
         return NULL;
     }
     if (alone) return qn_reshape(t, qn_shape_of(1, dim_back(t, 3), dim_back(t, 2), dim_back(t, 1)));
@@ -141,14 +153,16 @@ static bool bring(call *c)
         if (c->mask == NULL) return false;
     }
     if (c->sinks == NULL) return true;
-    if (c->sinks->layout.rank != 1 || c->sinks->layout.dim[0] != c->heads) return wrong(c, "the sinks must be one number a head of q");
+    if (c->sinks->layout.rank != 1 || c->sinks->layout.dim[0] != c->heads)
+        return wrong(c, "the sinks must be one number a head of q");
     c->sinks = qn__cast(c->sinks, compute);
     return c->sinks != NULL;
 }
 
 /* ---- by one node ---- */
 
-/* The rows are a part of what the node gives; the tape notes them as if they were all, so that backward finds the rest behind them. */
+/* The rows are a part of what the node gives; the tape notes them as if they were all, so that backward finds the rest
+ * behind them. */
 static qn_tensor *fused(const call *c)
 {
     qn_tensor *src[5] = {c->q, c->k, c->v};
@@ -175,7 +189,8 @@ static qn_tensor *for_all_heads(const call *c, qn_tensor *t, int64_t size)
 {
     const int64_t group = c->kv_heads > 0 ? c->heads / c->kv_heads : 1;
     if (group == 1) return t;
-    return qn_reshape(qn_expand(qn_unsqueeze(t, 2), qn_shape_of(c->batch, c->kv_heads, group, c->m, size)), qn_shape_of(c->batch, c->heads, c->m, size));
+    return qn_reshape(qn_expand(qn_unsqueeze(t, 2), qn_shape_of(c->batch, c->kv_heads, group, c->m, size)),
+                      qn_shape_of(c->batch, c->heads, c->m, size));
 }
 
 static qn_tensor *masked(const call *c, qn_tensor *s)
@@ -197,7 +212,8 @@ static qn_tensor *composed(const call *c)
     s = s != NULL ? masked(c, s) : NULL;
     qn_tensor *p;
     if (c->sinks != NULL) {
-        qn_tensor *column = qn_expand(qn_view_as(c->sinks, qn_shape_of(1, c->heads, 1, 1)), qn_shape_of(c->batch, c->heads, c->n, 1));
+        qn_tensor *column =
+            qn_expand(qn_view_as(c->sinks, qn_shape_of(1, c->heads, 1, 1)), qn_shape_of(c->batch, c->heads, c->n, 1));
         qn_tensor *parts[] = {s, column};
         p = s != NULL && column != NULL ? qn_narrow(qn_softmax(qn_cat(parts, 2, 3), 3), 3, 0, c->m) : NULL;
     } else { /* rows that see nothing become 0 */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/conv.c -- convolution, pooling and resizing on handles. Sources may lack the batch: they get one, and the result loses it. */
+/* src/array/ops/conv.c -- convolution, pooling and resizing on handles. Sources may lack the batch: they get one, and
+ * the result loses it. */
 #include "array/ops/apply.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 static bool check_rank(const char *name, const qn_tensor *x, int n_spatial)
 {
     if (x->layout.rank == n_spatial + 2 || x->layout.rank == n_spatial + 1) return true;
-    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: x is %s, %d or %d dimensions expected", name, QN_TEXT_OF(x), n_spatial + 1, n_spatial + 2);
+    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: x is %s, %d or %d dimensions expected", name, QN_TEXT_OF(x),
+                  n_spatial + 1, n_spatial + 2);
     return false;
 }
 
@@ -39,7 +41,8 @@ static void conv_attrs(const qn_conv_options *o, int n_spatial, qn_conv_attrs *o
     }
 }
 
-static qn_tensor *conv(const char *name, int n_spatial, qn_tensor *x, qn_tensor *w, qn_tensor *b, const qn_conv_options *o)
+static qn_tensor *conv(const char *name, int n_spatial, qn_tensor *x, qn_tensor *w, qn_tensor *b,
+                       const qn_conv_options *o)
 {
     qn_tensor *src[] = {x, w, b};
     const int n = b != NULL ? 3 : 2;
@@ -54,14 +57,17 @@ static bool back_size(const qn_conv_attrs *a, int i, int64_t in, int64_t kernel,
 {
     int64_t size, reach;
     if (in < 1 || kernel < 1 || more < 0 || (more >= a->stride[i] && more >= a->dilation[i])) return false;
-    if (__builtin_mul_overflow(in - 1, a->stride[i], &size) || __builtin_mul_overflow(kernel - 1, a->dilation[i], &reach)) return false;
+    if (__builtin_mul_overflow(in - 1, a->stride[i], &size) ||
+        __builtin_mul_overflow(kernel - 1, a->dilation[i], &reach))
+        return false;
     if (__builtin_add_overflow(size, reach, &size) || __builtin_add_overflow(size, more + 1, &size)) return false;
     if (a->padding[i] < 0 || a->padding[i] > size / 2) return false;
     *out = size - 2 * a->padding[i];
     return *out > 0;
 }
 
-static qn_tensor *conv_transpose(const char *name, int n_spatial, qn_tensor *x, qn_tensor *w, qn_tensor *b, const qn_conv_options *o)
+static qn_tensor *conv_transpose(const char *name, int n_spatial, qn_tensor *x, qn_tensor *w, qn_tensor *b,
+                                 const qn_conv_options *o)
 {
     qn_tensor *src[] = {x, w, b};
     const int n = b != NULL ? 3 : 2;
@@ -69,9 +75,11 @@ static qn_tensor *conv_transpose(const char *name, int n_spatial, qn_tensor *x, 
     if (qn__same_context(name, src, n) == NULL || !check_rank(name, x, n_spatial)) return NULL;
     conv_attrs(o, n_spatial, &attrs);
     for (int i = 0; i < n_spatial; i++) {
-        const int64_t in = x->layout.dim[x->layout.rank - n_spatial + i], kernel = w->layout.rank == n_spatial + 2 ? w->layout.dim[2 + i] : 0;
+        const int64_t in = x->layout.dim[x->layout.rank - n_spatial + i],
+                      kernel = w->layout.rank == n_spatial + 2 ? w->layout.dim[2 + i] : 0;
         if (back_size(&attrs, i, in, kernel, o != NULL ? o->output_padding[i] : 0, &attrs.size[i])) continue;
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: %s with a weight %s gives nothing in spatial dimension %d with these options", name,
+        (void)QN_FAIL(qn__err(x->ctx), invalid,
+                      "%s: %s with a weight %s gives nothing in spatial dimension %d with these options", name,
                       QN_TEXT_OF(x), QN_TEXT_OF(w), i);
         return NULL;
     }
@@ -87,9 +95,11 @@ static qn_tensor *conv_transpose(const char *name, int n_spatial, qn_tensor *x, 
     { \
         return conv_transpose("conv_transpose" #n "d", n, x, w, b, options); \
     }
+/* clang-format off */
 CONV(1)
 CONV(2)
 CONV(3)
+/* clang-format on */
 
 /* ---- pooling ---- */
 
@@ -113,11 +123,19 @@ static qn_tensor *pool(const char *name, qn_pool_kind kind, int n_spatial, qn_te
 }
 
 #define POOL(n) \
-    qn_tensor *qn_max_pool##n##d(qn_tensor *x, const qn_pool_options *options) { return pool("max_pool" #n "d", QN_POOL_max, n, x, options); } \
-    qn_tensor *qn_avg_pool##n##d(qn_tensor *x, const qn_pool_options *options) { return pool("avg_pool" #n "d", QN_POOL_avg, n, x, options); }
+    qn_tensor *qn_max_pool##n##d(qn_tensor *x, const qn_pool_options *options) \
+    { \
+        return pool("max_pool" #n "d", QN_POOL_max, n, x, options); \
+    } \
+    qn_tensor *qn_avg_pool##n##d(qn_tensor *x, const qn_pool_options *options) \
+    { \
+        return pool("avg_pool" #n "d", QN_POOL_avg, n, x, options); \
+    }
+/* clang-format off */
 POOL(1)
 POOL(2)
 POOL(3)
+/* clang-format on */
 
 static bool check_size(const char *name, qn_tensor *x, const qn_shape *size)
 {
@@ -138,8 +156,14 @@ static qn_tensor *adaptive(const char *name, qn_pool_kind kind, qn_tensor *x, co
     return run(QN_OP_pool, &attrs, size->rank, &x, 1);
 }
 
-qn_tensor *qn_adaptive_avg_pool(qn_tensor *x, qn_shape size) { return adaptive("adaptive_avg_pool", QN_POOL_avg, x, &size); }
-qn_tensor *qn_adaptive_max_pool(qn_tensor *x, qn_shape size) { return adaptive("adaptive_max_pool", QN_POOL_max, x, &size); }
+qn_tensor *qn_adaptive_avg_pool(qn_tensor *x, qn_shape size)
+{
+    return adaptive("adaptive_avg_pool", QN_POOL_avg, x, &size);
+}
+qn_tensor *qn_adaptive_max_pool(qn_tensor *x, qn_shape size)
+{
+    return adaptive("adaptive_max_pool", QN_POOL_max, x, &size);
+}
 
 /* ---- resizing ---- */
 
@@ -149,7 +173,8 @@ qn_tensor *qn_interpolate(qn_tensor *x, qn_shape size, const char *mode, bool al
     if (x == NULL || !check_size("interpolate", x, &size)) return NULL;
     const bool nearest = mode == NULL || strcmp(mode, "nearest") == 0;
     if (!nearest && strcmp(mode, linear[size.rank - 1]) != 0) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "interpolate: mode \"%s\", nearest or %s expected", mode, linear[size.rank - 1]);
+        (void)QN_FAIL(qn__err(x->ctx), invalid, "interpolate: mode \"%s\", nearest or %s expected", mode,
+                      linear[size.rank - 1]);
         return NULL;
     }
     if (nearest && align_corners) {

@@ -5,7 +5,9 @@
 
 qn_tensor *qn_clone(qn_tensor *t)
 {
-    return t != NULL && qn__make_room(t->ctx) ? qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)t->storage->dtype}, &t, 1) : NULL;
+    return t != NULL && qn__make_room(t->ctx)
+               ? qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)t->storage->dtype}, &t, 1)
+               : NULL;
 }
 
 /* The same tensor under another handle, gradient and all. */
@@ -17,7 +19,10 @@ static qn_tensor *again(qn_tensor *t)
     return v;
 }
 
-qn_tensor *qn_contiguous(qn_tensor *t) { return t == NULL ? NULL : qn_layout_is_contiguous(&t->layout) ? again(t) : qn_clone(t); }
+qn_tensor *qn_contiguous(qn_tensor *t)
+{
+    return t == NULL ? NULL : qn_layout_is_contiguous(&t->layout) ? again(t) : qn_clone(t);
+}
 qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype)
 {
     if (t == NULL) return NULL;
@@ -45,7 +50,8 @@ qn_tensor *qn_to_context(qn_tensor *t, qn_context *ctx)
     if (t == NULL || ctx == NULL) return NULL;
     if (t->ctx == ctx) return again(t);
     if (t->grad_fn != NULL) {
-        (void)QN_FAIL(qn__err(t->ctx), unsupported, "to_context: the tensor requires a gradient, which cannot cross contexts; detach it first");
+        (void)QN_FAIL(qn__err(t->ctx), unsupported,
+                      "to_context: the tensor requires a gradient, which cannot cross contexts; detach it first");
         return NULL;
     }
     qn_tensor *copy = qn_empty(ctx, qn_shape_get(t), t->storage->dtype);
@@ -75,7 +81,9 @@ qn_tensor *qn_fill_(qn_tensor *t, double value)
 {
     if (t == NULL) return NULL;
     if (qn_dtype_get(t->storage->dtype)->class_ == QN_CLASS_block) {
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "fill_: %s is a block format; qn_quantize makes a new tensor of real numbers", qn_dtype_get(t->storage->dtype)->name);
+        (void)QN_FAIL(qn__err(t->ctx), invalid,
+                      "fill_: %s is a block format; qn_quantize makes a new tensor of real numbers",
+                      qn_dtype_get(t->storage->dtype)->name);
         return NULL;
     }
     qn_tensor *number = qn_full(t->ctx, QN_SCALAR, value, t->storage->dtype), *done = qn_copy_(t, number);

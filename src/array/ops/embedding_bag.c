@@ -24,16 +24,20 @@ static bool check(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_o
     qn_error *err = qn__err(ctx);
     if (!find_mode(ctx, o->mode, &attrs->mode)) return false;
     if (table->layout.rank != 2) {
-        return (void)QN_FAIL(err, invalid, "embedding_bag: the table is %s, a matrix expected", QN_TEXT_OF(table)), false;
+        return (void)QN_FAIL(err, invalid, "embedding_bag: the table is %s, a matrix expected", QN_TEXT_OF(table)),
+               false;
     }
     const int rank = indices->layout.rank;
     if (rank != (o->offsets != NULL ? 1 : 2)) {
         return (void)QN_FAIL(err, invalid, "embedding_bag: indices %s %s offsets, %s expected", QN_TEXT_OF(indices),
-                             o->offsets != NULL ? "with" : "without", o->offsets != NULL ? "a vector" : "a matrix"), false;
+                             o->offsets != NULL ? "with" : "without", o->offsets != NULL ? "a vector" : "a matrix"),
+               false;
     }
     const qn_shape shape = qn_shape_get(indices), weights = o->weights != NULL ? qn_shape_get(o->weights) : shape;
     if (!qn_shape_equal(&shape, &weights)) {
-        return (void)QN_FAIL(err, invalid, "embedding_bag: weights %s for indices %s", QN_TEXT_OF(o->weights), QN_TEXT_OF(indices)), false;
+        return (void)QN_FAIL(err, invalid, "embedding_bag: weights %s for indices %s", QN_TEXT_OF(o->weights),
+                             QN_TEXT_OF(indices)),
+               false;
     }
     if (o->include_last_offset && o->offsets == NULL) {
         return (void)QN_FAIL(err, invalid, "embedding_bag: include_last_offset without offsets"), false;
@@ -42,7 +46,9 @@ static bool check(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_o
     attrs->padding_idx = -1;
     if (!o->has_padding_idx) return true;
     if (o->padding_idx < -rows || o->padding_idx >= rows) {
-        return (void)QN_FAIL(err, invalid, "embedding_bag: padding_idx %lld for a table %s", (long long)o->padding_idx, QN_TEXT_OF(table)), false;
+        return (void)QN_FAIL(err, invalid, "embedding_bag: padding_idx %lld for a table %s", (long long)o->padding_idx,
+                             QN_TEXT_OF(table)),
+               false;
     }
     attrs->padding_idx = o->padding_idx < 0 ? o->padding_idx + rows : o->padding_idx;
     return true;
@@ -52,7 +58,8 @@ static bool check(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_o
 static qn_tensor *even_offsets(const qn_tensor *indices)
 {
     const int64_t bags = indices->layout.dim[0], n = indices->layout.dim[1];
-    qn_tensor *numbers = qn_arange(indices->ctx, 0, (double)bags, 1, QN_DTYPE_I64), *at = qn_mul_number(numbers, (double)n);
+    qn_tensor *numbers = qn_arange(indices->ctx, 0, (double)bags, 1, QN_DTYPE_I64),
+              *at = qn_mul_number(numbers, (double)n);
     qn_release(numbers);
     return at;
 }
@@ -76,7 +83,8 @@ qn_tensor *qn_embedding_bag(qn_tensor *table, qn_tensor *indices, const qn_embed
     qn_tensor *offsets = o->offsets != NULL ? qn_retain(o->offsets) : even_offsets(indices);
     qn_tensor *y = NULL;
     if (ids != NULL && offsets != NULL && (weights != NULL || o->weights == NULL)) {
-        y = qn__plain(QN_OP_embedding_bag, &attrs, (qn_target){0}, (qn_tensor *[]){table, ids, offsets, weights}, weights != NULL ? 4 : 3);
+        y = qn__plain(QN_OP_embedding_bag, &attrs, (qn_target){0}, (qn_tensor *[]){table, ids, offsets, weights},
+                      weights != NULL ? 4 : 3);
     }
     qn_release(ids);
     qn_release(weights);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/functional.c -- normalization, rotation and gates on handles: one operation each, in F64 for F64 and in F32 for all else. */
+/* src/array/ops/functional.c -- normalization, rotation and gates on handles: one operation each, in F64 for F64 and in
+ * F32 for all else. */
 #include "array/ops/apply.h"
 #include "array/ops/functional.h"
 
@@ -10,7 +11,8 @@ qn_dtype qn__fused_dtype(const qn_tensor *x) { return x->storage->dtype == QN_DT
 bool qn__is_real_tensor(const char *name, const char *what, const qn_tensor *t)
 {
     if (qn__is_real(t->storage->dtype)) return true;
-    (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: %s is %s, a real type expected", name, what, qn_dtype_get(t->storage->dtype)->name);
+    (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: %s is %s, a real type expected", name, what,
+                  qn_dtype_get(t->storage->dtype)->name);
     return false;
 }
 
@@ -63,7 +65,8 @@ qn_tensor *qn_rms_norm(qn_tensor *x, qn_tensor *weight, double eps)
     const int n = weight != NULL ? 2 : 1;
     if (qn__same_context("rms_norm", src, n) == NULL || !qn__is_real_tensor("rms_norm", "x", x)) return NULL;
     if (weight != NULL && !qn__is_real_tensor("rms_norm", "weight", weight)) return NULL;
-    return qn__given(qn__fused(QN_OP_rms_norm, &(qn_norm_attrs){(float)eps}, src, n, qn__fused_dtype(x)), x->storage->dtype);
+    return qn__given(qn__fused(QN_OP_rms_norm, &(qn_norm_attrs){(float)eps}, src, n, qn__fused_dtype(x)),
+                     x->storage->dtype);
 }
 
 /* x with its last n dimensions as one. */
@@ -72,8 +75,10 @@ static qn_shape folded(const qn_tensor *x, int n)
     qn_shape shape = {.rank = x->layout.rank - n + 1};
     int64_t size = 1;
     for (int i = 0; i < x->layout.rank; i++) {
-        if (i < x->layout.rank - n) shape.dim[i] = x->layout.dim[i];
-        else size *= x->layout.dim[i];
+        if (i < x->layout.rank - n)
+            shape.dim[i] = x->layout.dim[i];
+        else
+            size *= x->layout.dim[i];
     }
     shape.dim[shape.rank - 1] = size;
     return shape;
@@ -82,12 +87,14 @@ static qn_shape folded(const qn_tensor *x, int n)
 static qn_tensor *layer_norm(qn_tensor *x, int n_dims, qn_tensor *weight, qn_tensor *bias, double eps)
 {
     const qn_dtype dtype = qn__fused_dtype(x);
-    const qn_shape shape = qn_layout_shape(&x->layout), rows = folded(x, n_dims), row = qn_shape_of(rows.dim[rows.rank - 1]);
+    const qn_shape shape = qn_layout_shape(&x->layout), rows = folded(x, n_dims),
+                   row = qn_shape_of(rows.dim[rows.rank - 1]);
     const int n = bias != NULL ? 3 : weight != NULL ? 2 : 1;
     if (bias != NULL && weight == NULL) weight = qn_ones(x->ctx, row, dtype); /* a bias comes after a weight */
     qn_tensor *src[] = {x, weight, bias};
     for (int i = 0; i < n && n_dims > 1; i++) src[i] = qn_reshape(src[i], i == 0 ? rows : row);
-    qn_tensor *y = qn__given(qn__fused(QN_OP_layer_norm, &(qn_layer_norm_attrs){eps}, src, n, dtype), x->storage->dtype);
+    qn_tensor *y =
+        qn__given(qn__fused(QN_OP_layer_norm, &(qn_layer_norm_attrs){eps}, src, n, dtype), x->storage->dtype);
     return n_dims > 1 ? qn_view_as(y, shape) : y;
 }
 
@@ -107,7 +114,9 @@ qn_tensor *qn_layer_norm(qn_tensor *x, int n_dims, qn_tensor *weight, qn_tensor 
     if (!qn__is_real_tensor("layer_norm", names[0], x)) return NULL;
     for (int i = 1; i < 3; i++) {
         if (given[i] == NULL) continue;
-        if (qn__same_context("layer_norm", (qn_tensor *[]){x, given[i]}, 2) == NULL || !has_shape("layer_norm", names[i], given[i], &normal)) return NULL;
+        if (qn__same_context("layer_norm", (qn_tensor *[]){x, given[i]}, 2) == NULL ||
+            !has_shape("layer_norm", names[i], given[i], &normal))
+            return NULL;
     }
     if (qn_scope_begin(ctx) != QN_OK) return NULL;
     return qn_scope_end(ctx, layer_norm(x, n_dims, weight, bias, eps));
@@ -129,10 +138,14 @@ static qn_tensor *group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_ten
     for (int i = 2; i < shape.rank; i++) size *= shape.dim[i];
     qn_tensor *rows = qn_reshape(x, qn_shape_of(shape.dim[0], groups, size));
     qn_tensor *y = qn_view_as(qn__fused(QN_OP_layer_norm, &(qn_layer_norm_attrs){eps}, &rows, 1, dtype), shape);
-    qn_tensor *w = weight != NULL ? over_channels(weight, x, dtype) : NULL, *b = bias != NULL ? over_channels(bias, x, dtype) : NULL;
-    if (weight != NULL && bias != NULL) y = qn_addcmul(b, y, w, 1);
-    else if (weight != NULL) y = qn_mul(y, w);
-    else if (bias != NULL) y = qn_add(y, b);
+    qn_tensor *w = weight != NULL ? over_channels(weight, x, dtype) : NULL,
+              *b = bias != NULL ? over_channels(bias, x, dtype) : NULL;
+    if (weight != NULL && bias != NULL)
+        y = qn_addcmul(b, y, w, 1);
+    else if (weight != NULL)
+        y = qn_mul(y, w);
+    else if (bias != NULL)
+        y = qn_add(y, b);
     return qn__given(y, x->storage->dtype);
 }
 
@@ -143,7 +156,8 @@ qn_tensor *qn_group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_tensor 
     if (x == NULL || !qn__is_real_tensor("group_norm", "x", x)) return NULL;
     qn_context *ctx = x->ctx;
     if (x->layout.rank < 2 || groups < 1 || x->layout.dim[1] % groups != 0) {
-        (void)QN_FAIL(qn__err(ctx), invalid, "group_norm: %d groups of the channels, dimension 1, of %s", groups, QN_TEXT_OF(x));
+        (void)QN_FAIL(qn__err(ctx), invalid, "group_norm: %d groups of the channels, dimension 1, of %s", groups,
+                      QN_TEXT_OF(x));
         return NULL;
     }
     for (int i = 0; i < 2; i++) {
@@ -191,18 +205,22 @@ static bool positions_fit(const qn_tensor *x, const qn_tensor *positions, int he
         if (at == heads) at--;
         fits = at >= 0 && p->dim[i] == l->dim[at];
     }
-    if (!fits) (void)QN_FAIL(qn__err(x->ctx), invalid, "rope: positions %s do not fit x %s", QN_TEXT_OF(positions), QN_TEXT_OF(x));
+    if (!fits)
+        (void)QN_FAIL(qn__err(x->ctx), invalid, "rope: positions %s do not fit x %s", QN_TEXT_OF(positions),
+                      QN_TEXT_OF(x));
     return fits;
 }
 
-static qn_tensor *rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, const qn_rope_attrs *attrs, bool heads_first)
+static qn_tensor *rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, const qn_rope_attrs *attrs,
+                       bool heads_first)
 {
     const qn_dtype dtype = qn__fused_dtype(x);
     const int rank = x->layout.rank;
     qn_rope_table_attrs of_table = {.rope = *attrs, .dtype = (int32_t)dtype};
     if (positions == NULL) positions = counting(x->ctx, x->layout.dim[heads_first ? rank - 2 : rank - 3]);
     if (positions == NULL || !positions_fit(x, positions, heads_first ? rank - 3 : rank - 2)) return NULL;
-    qn_tensor *table = qn__fused(QN_OP_rope_table, &of_table, (qn_tensor *[]){positions, factors}, factors != NULL ? 2 : 1, QN_DTYPE_F32);
+    qn_tensor *table = qn__fused(QN_OP_rope_table, &of_table, (qn_tensor *[]){positions, factors},
+                                 factors != NULL ? 2 : 1, QN_DTYPE_F32);
     const qn_turn_attrs turn = {.mode = attrs->mode, .n_rot = attrs->n_rot, .heads_first = heads_first};
     return qn__given(qn__fused(QN_OP_turn, &turn, (qn_tensor *[]){x, table}, 2, dtype), x->storage->dtype);
 }
@@ -218,8 +236,8 @@ qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *op
     }
     const qn_rope_attrs attrs = rope_attrs(options, x->layout.dim[rank - 1]);
     if (attrs.n_rot < 2 || attrs.n_rot % 2 != 0 || attrs.n_rot > x->layout.dim[rank - 1]) {
-        (void)QN_FAIL(qn__err(ctx), invalid, "rope: %d elements of %s turn, an even number from 2 to %lld expected", attrs.n_rot, QN_TEXT_OF(x),
-                      (long long)x->layout.dim[rank - 1]);
+        (void)QN_FAIL(qn__err(ctx), invalid, "rope: %d elements of %s turn, an even number from 2 to %lld expected",
+                      attrs.n_rot, QN_TEXT_OF(x), (long long)x->layout.dim[rank - 1]);
         return NULL;
     }
     qn_tensor *factors = options != NULL ? options->factors : NULL;

@@ -27,7 +27,8 @@ static qn_tensor *placed(qn_tensor *y, qn_tensor *x, const qn_layout *part)
     memcpy(attrs.layout.dim, part->dim, (size_t)part->rank * sizeof part->dim[0]);
     memcpy(attrs.layout.stride, part->stride, (size_t)part->rank * sizeof part->stride[0]);
     attrs.mode = QN_COMBINE_set;
-    qn_tensor *in = qn__cast(x, y->storage->dtype), *z = qn__plain(QN_OP_strided_update, &attrs, (qn_target){0}, (qn_tensor *[]){y, in}, 2);
+    qn_tensor *in = qn__cast(x, y->storage->dtype),
+              *z = qn__plain(QN_OP_strided_update, &attrs, (qn_target){0}, (qn_tensor *[]){y, in}, 2);
     if (in != x) qn_release(in);
     qn_release(y);
     return z;
@@ -57,8 +58,10 @@ static bool cat_shape(qn_context *ctx, qn_tensor *const *t, int n, int dim, int 
     shape->dim[*d] = 0;
     for (int i = 0; i < n; i++) {
         if (is_nothing(t[i])) continue;
-        if (fits(first, t[i], *d) && !__builtin_add_overflow(shape->dim[*d], t[i]->layout.dim[*d], &shape->dim[*d])) continue;
-        (void)QN_FAIL(qn__err(ctx), invalid, "cat: %s and %s differ in more than dimension %d", QN_TEXT_OF(first), QN_TEXT_OF(t[i]), *d);
+        if (fits(first, t[i], *d) && !__builtin_add_overflow(shape->dim[*d], t[i]->layout.dim[*d], &shape->dim[*d]))
+            continue;
+        (void)QN_FAIL(qn__err(ctx), invalid, "cat: %s and %s differ in more than dimension %d", QN_TEXT_OF(first),
+                      QN_TEXT_OF(t[i]), *d);
         return false;
     }
     return true;
@@ -69,7 +72,8 @@ static bool common_type(const char *name, qn_tensor *const *t, int n, qn_dtype *
     if (!qn__result_type(name, t, 1, out)) return false; /* here 0-d tensors count like others */
     for (int i = 1; i < n; i++) {
         if (qn__promote(*out, t[i]->storage->dtype, out)) continue;
-        (void)QN_FAIL(qn__err(t[i]->ctx), invalid, "%s: source %d is %s, a block format; qn_dequantize makes numbers of it", name, i,
+        (void)QN_FAIL(qn__err(t[i]->ctx), invalid,
+                      "%s: source %d is %s, a block format; qn_dequantize makes numbers of it", name, i,
                       qn_dtype_get(t[i]->storage->dtype)->name);
         return false;
     }
@@ -82,7 +86,9 @@ qn_tensor *qn_cat(qn_tensor *const *t, int n, int dim)
     qn_shape shape;
     int d;
     qn_context *ctx = n > 0 ? qn__same_context("cat", t, n) : NULL;
-    if (ctx == NULL || !qn__make_room(ctx) || !common_type("cat", t, n, &dtype) || !cat_shape(ctx, t, n, dim, &d, &shape)) return NULL;
+    if (ctx == NULL || !qn__make_room(ctx) || !common_type("cat", t, n, &dtype) ||
+        !cat_shape(ctx, t, n, dim, &d, &shape))
+        return NULL;
     qn_tensor *y = undefined(ctx, dtype, &shape);
     int64_t at = 0;
     for (int i = 0; i < n && y != NULL; i++) {
@@ -105,7 +111,8 @@ qn_tensor *qn_stack(qn_tensor *const *t, int n, int dim)
     if (ctx == NULL || !qn__make_room(ctx) || !common_type("stack", t, n, &dtype)) return NULL;
     for (int i = 1; i < n; i++) {
         if (fits(t[0], t[i], -1)) continue;
-        (void)QN_FAIL(qn__err(ctx), invalid, "stack: %s and %s, equal shapes expected", QN_TEXT_OF(t[0]), QN_TEXT_OF(t[i]));
+        (void)QN_FAIL(qn__err(ctx), invalid, "stack: %s and %s, equal shapes expected", QN_TEXT_OF(t[0]),
+                      QN_TEXT_OF(t[i]));
         return NULL;
     }
     err = qn__err(ctx);
@@ -157,8 +164,8 @@ qn_tensor *qn_repeat(qn_tensor *t, qn_shape times)
     for (int i = 0; i < n && good; i++) good = !__builtin_mul_overflow(after.dim[i], times.dim[i], &after.dim[i]);
     if (!good || qn_shape_numel(&after) < 0) {
         char text[192];
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "repeat: %s times %s: a count of 0 or more for each dimension expected", QN_TEXT_OF(t),
-                      qn_shape_print(&times, text, sizeof text));
+        (void)QN_FAIL(qn__err(t->ctx), invalid, "repeat: %s times %s: a count of 0 or more for each dimension expected",
+                      QN_TEXT_OF(t), qn_shape_print(&times, text, sizeof text));
         return NULL;
     }
     qn_tensor *y = qn_clone(t); /* from the last dimension on: what is repeated is small at first */
@@ -208,7 +215,10 @@ static qn_tensor *pad_like(qn_tensor *t, const qn_pad_attrs *pads, qn_pad_mode m
     qn_tensor *y = qn_clone(t);
     for (int i = 0; i < t->layout.rank && y != NULL; i++) {
         if (pads->before[i] == 0 && pads->after[i] == 0) continue;
-        const qn_pad_index_attrs attrs = {.n = t->layout.dim[i], .before = pads->before[i], .after = pads->after[i], .mode = (int32_t)mode};
+        const qn_pad_index_attrs attrs = {.n = t->layout.dim[i],
+                                          .before = pads->before[i],
+                                          .after = pads->after[i],
+                                          .mode = (int32_t)mode};
         qn_tensor *at = qn__source(t->ctx, QN_OP_pad_index, &attrs), *z = qn_index_select(y, i, at);
         qn_release(at);
         qn_release(y);
@@ -219,11 +229,13 @@ static qn_tensor *pad_like(qn_tensor *t, const qn_pad_attrs *pads, qn_pad_mode m
 
 qn_tensor *qn_pad(qn_tensor *t, const int64_t *pads, int n_pads, const char *mode, double value)
 {
-    static const char *const names[] = {[QN_PAD_reflect] = "reflect", [QN_PAD_replicate] = "replicate", [QN_PAD_circular] = "circular"};
+    static const char *const names[] = {
+        [QN_PAD_reflect] = "reflect", [QN_PAD_replicate] = "replicate", [QN_PAD_circular] = "circular"};
     if (t == NULL) return NULL;
     const int rank = t->layout.rank;
     if (n_pads < 0 || n_pads % 2 != 0 || n_pads / 2 > rank) {
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "pad: %d counts for %s, two a dimension expected", n_pads, QN_TEXT_OF(t));
+        (void)QN_FAIL(qn__err(t->ctx), invalid, "pad: %d counts for %s, two a dimension expected", n_pads,
+                      QN_TEXT_OF(t));
         return NULL;
     }
     qn_pad_attrs attrs;
@@ -237,6 +249,7 @@ qn_tensor *qn_pad(qn_tensor *t, const int64_t *pads, int n_pads, const char *mod
     for (int i = 0; i < 3; i++) {
         if (strcmp(mode, names[i]) == 0) return pad_like(t, &attrs, (qn_pad_mode)i);
     }
-    (void)QN_FAIL(qn__err(t->ctx), invalid, "pad: mode \"%s\", constant, reflect, replicate or circular expected", mode);
+    (void)QN_FAIL(qn__err(t->ctx), invalid, "pad: mode \"%s\", constant, reflect, replicate or circular expected",
+                  mode);
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/losses.c -- losses on handles. Cross entropy is an operation of its own; the others are made of those of quern/ops.h. Each opens
- * a scope, so that nothing but its result stays. */
+/* src/array/ops/losses.c -- losses on handles. Cross entropy is an operation of its own; the others are made of those
+ * of quern/ops.h. Each opens a scope, so that nothing but its result stays. */
 #include "array/ops/apply.h"
 #include "array/ops/functional.h"
 #include <quern/autograd.h>
@@ -30,7 +30,7 @@ static qn_tensor *reduced(const char *name, qn_tensor *losses, qn_reduction redu
 /* Logits as rows [n, classes], targets as [n]. */
 typedef struct class_rows {
     qn_tensor *x, *ids;
-    qn_shape shape;           /* of the targets, and of losses that are not reduced */
+    qn_shape shape; /* of the targets, and of losses that are not reduced */
 } class_rows;
 
 static bool known_reduction(const char *name, const qn_tensor *x, qn_reduction r)
@@ -85,10 +85,13 @@ static qn_tensor *of_classes(qn_tensor *x, qn_tensor *targets, const qn_cross_en
         .ignore = ignored_id(o),
         .smoothing = o != NULL ? o->label_smoothing : 0,
         .strict = QN_STRICT_cross_entropy,
-        .reduction = o == NULL || o->reduction == QN_REDUCTION_MEAN ? QN_LOSSES_mean : o->reduction == QN_REDUCTION_SUM ? QN_LOSSES_sum : QN_LOSSES_none,
+        .reduction = o == NULL || o->reduction == QN_REDUCTION_MEAN ? QN_LOSSES_mean
+                     : o->reduction == QN_REDUCTION_SUM             ? QN_LOSSES_sum
+                                                                    : QN_LOSSES_none,
     };
     qn_tensor *weight = o != NULL && o->weight != NULL ? qn_detach(o->weight) : NULL;
-    qn_tensor *y = qn__fused(QN_OP_cross_entropy, &attrs, (qn_tensor *[]){rows.x, rows.ids, weight}, weight != NULL ? 3 : 2, dtype);
+    qn_tensor *y = qn__fused(QN_OP_cross_entropy, &attrs, (qn_tensor *[]){rows.x, rows.ids, weight},
+                             weight != NULL ? 3 : 2, dtype);
     y = attrs.reduction == QN_LOSSES_none ? qn_view_as(qn_narrow(y, 0, 0, n), rows.shape) : qn_select(y, 0, 0);
     return qn__given(y, x->storage->dtype);
 }
@@ -107,7 +110,8 @@ static qn_tensor *of_probabilities(qn_tensor *x, qn_tensor *targets, const qn_cr
     }
     const int64_t classes = a.dim[at];
     qn_tensor *logs = qn_log_softmax(x, at), *q = targets;
-    if (o->label_smoothing != 0) q = qn_add_number(qn_mul_number(q, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
+    if (o->label_smoothing != 0)
+        q = qn_add_number(qn_mul_number(q, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
     if (o->weight != NULL) {
         qn_shape shape = {.rank = rank - at, .dim = {classes}};
         for (int i = 1; i < shape.rank; i++) shape.dim[i] = 1;
@@ -126,10 +130,13 @@ static bool options_fit(const char *name, qn_tensor *x, const qn_cross_entropy_o
     }
     if (!known_reduction(name, x, o->reduction)) return false;
     if (o->weight == NULL) return true;
-    if (qn__same_context(name, (qn_tensor *[]){x, o->weight}, 2) == NULL || !qn__is_real_tensor(name, "weight", o->weight)) return false;
+    if (qn__same_context(name, (qn_tensor *[]){x, o->weight}, 2) == NULL ||
+        !qn__is_real_tensor(name, "weight", o->weight))
+        return false;
     const int64_t classes = x->layout.rank < 1 ? -1 : x->layout.dim[x->layout.rank > 1 ? 1 : 0];
     if (o->weight->layout.rank == 1 && o->weight->layout.dim[0] == classes) return true;
-    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: weight %s for %s, one a class expected", name, QN_TEXT_OF(o->weight), QN_TEXT_OF(x));
+    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: weight %s for %s, one a class expected", name, QN_TEXT_OF(o->weight),
+                  QN_TEXT_OF(x));
     return false;
 }
 
@@ -137,7 +144,8 @@ qn_tensor *qn_cross_entropy(qn_tensor *logits, qn_tensor *targets, const qn_cros
 {
     if (qn__same_context("cross_entropy", (qn_tensor *[]){logits, targets}, 2) == NULL) return NULL;
     if (!options_fit("cross_entropy", logits, options)) return NULL;
-    IN_SCOPE(logits, qn__is_real(targets->storage->dtype) ? of_probabilities(logits, targets, options) : of_classes(logits, targets, options));
+    IN_SCOPE(logits, qn__is_real(targets->storage->dtype) ? of_probabilities(logits, targets, options)
+                                                          : of_classes(logits, targets, options));
 }
 
 static qn_tensor *nll(qn_tensor *x, qn_tensor *targets, const qn_cross_entropy_options *o)
@@ -184,7 +192,8 @@ qn_tensor *qn_l1_loss(qn_tensor *x, qn_tensor *y, qn_reduction reduction)
 }
 
 /* With m the lesser of d and delta: m (d - m / 2). The slope of m is 0 from delta on. */
-static qn_tensor *huber(const char *name, qn_tensor *x, qn_tensor *y, double delta, double divisor, qn_reduction reduction)
+static qn_tensor *huber(const char *name, qn_tensor *x, qn_tensor *y, double delta, double divisor,
+                        qn_reduction reduction)
 {
     qn_tensor *d = qn_abs(qn_sub(x, y)), *m = qn_clamp(d, -INFINITY, delta);
     qn_tensor *loss = qn_mul(m, qn_sub(d, qn_mul_number(m, 0.5)));
@@ -247,7 +256,8 @@ qn_tensor *qn_binary_cross_entropy(qn_tensor *p, qn_tensor *y, qn_tensor *weight
 }
 
 /* (1 - y) x + (1 + (pos_weight - 1) y) log(1 + e^-x) */
-static qn_tensor *bce_with_logits(qn_tensor *x, qn_tensor *y, qn_tensor *weight, qn_tensor *pos_weight, qn_reduction reduction)
+static qn_tensor *bce_with_logits(qn_tensor *x, qn_tensor *y, qn_tensor *weight, qn_tensor *pos_weight,
+                                  qn_reduction reduction)
 {
     const double most = x->storage->dtype == QN_DTYPE_F64 ? 700 : 80; /* whose exponential is finite */
     qn_tensor *bent = qn_softplus(qn_neg(x), 1, most);
@@ -257,7 +267,8 @@ static qn_tensor *bce_with_logits(qn_tensor *x, qn_tensor *y, qn_tensor *weight,
     return reduced("binary_cross_entropy_with_logits", losses, reduction);
 }
 
-qn_tensor *qn_binary_cross_entropy_with_logits(qn_tensor *x, qn_tensor *y, qn_tensor *weight, qn_tensor *pos_weight, qn_reduction reduction)
+qn_tensor *qn_binary_cross_entropy_with_logits(qn_tensor *x, qn_tensor *y, qn_tensor *weight, qn_tensor *pos_weight,
+                                               qn_reduction reduction)
 {
     if (qn__same_context("binary_cross_entropy_with_logits", (qn_tensor *[]){x, y}, 2) == NULL) return NULL;
     if (!same_shapes("binary_cross_entropy_with_logits", x, y)) return NULL;

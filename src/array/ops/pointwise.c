@@ -11,7 +11,9 @@ qn_tensor *qn_where(qn_tensor *cond, qn_tensor *a, qn_tensor *b)
     qn_tensor *in[] = {a, b}, *made[2];
     qn_dtype dtype;
     qn_context *ctx = qn__same_context("where", (qn_tensor *[]){cond, a, b}, 3);
-    if (ctx == NULL || !qn__make_room(ctx) || !qn__result_type("where", in, 2, &dtype) || !qn__convert(in, 2, dtype, made)) return NULL;
+    if (ctx == NULL || !qn__make_room(ctx) || !qn__result_type("where", in, 2, &dtype) ||
+        !qn__convert(in, 2, dtype, made))
+        return NULL;
     qn_tensor *y = qn__plain(QN_OP_where, NULL, (qn_target){0}, (qn_tensor *[]){cond, in[0], in[1]}, 3);
     qn_release(made[0]);
     qn_release(made[1]);
@@ -35,7 +37,10 @@ static qn_tensor *clamp(qn_tensor *x, double min, double max, bool in_place)
 qn_tensor *qn_clamp(qn_tensor *x, double min, double max) { return clamp(x, min, max, false); }
 qn_tensor *qn_clamp_(qn_tensor *x, double min, double max) { return clamp(x, min, max, true); }
 
-qn_tensor *qn_gelu(qn_tensor *x, bool tanh) { return qn__plain(QN_OP_gelu, &(qn_gelu_attrs){tanh}, (qn_target){0}, &x, 1); }
+qn_tensor *qn_gelu(qn_tensor *x, bool tanh)
+{
+    return qn__plain(QN_OP_gelu, &(qn_gelu_attrs){tanh}, (qn_target){0}, &x, 1);
+}
 
 static qn_tensor *with_value(qn_op op, double value, qn_target target, qn_tensor *const *src, int n)
 {
@@ -44,7 +49,10 @@ static qn_tensor *with_value(qn_op op, double value, qn_target target, qn_tensor
 }
 
 qn_tensor *qn_elu(qn_tensor *x, double alpha) { return with_value(QN_OP_elu, alpha, (qn_target){0}, &x, 1); }
-qn_tensor *qn_leaky_relu(qn_tensor *x, double slope) { return with_value(QN_OP_leaky_relu, slope, (qn_target){0}, &x, 1); }
+qn_tensor *qn_leaky_relu(qn_tensor *x, double slope)
+{
+    return with_value(QN_OP_leaky_relu, slope, (qn_target){0}, &x, 1);
+}
 
 qn_tensor *qn_softplus(qn_tensor *x, double beta, double threshold)
 {
@@ -85,7 +93,8 @@ static qn_tensor *masked_fill(qn_tensor *x, qn_tensor *mask, double value, bool 
 {
     if (x == NULL) return NULL;
     if (!qn__is_real(x->storage->dtype) && !(value == floor(value) && isfinite(value))) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "masked_fill: the number %g cannot be stored in %s", value, qn_dtype_get(x->storage->dtype)->name);
+        (void)QN_FAIL(qn__err(x->ctx), invalid, "masked_fill: the number %g cannot be stored in %s", value,
+                      qn_dtype_get(x->storage->dtype)->name);
         return NULL;
     }
     return with_value(QN_OP_masked_fill, value, (qn_target){in_place ? x : NULL, true}, (qn_tensor *[]){x, mask}, 2);
@@ -97,7 +106,8 @@ qn_tensor *qn_masked_fill(qn_tensor *x, qn_tensor *mask, double value)
     if (qn__same_context("masked_fill", (qn_tensor *[]){x, mask}, 2) == NULL) return NULL;
     const qn_shape have = qn_layout_shape(&x->layout), other = qn_layout_shape(&mask->layout);
     qn_shape shape;
-    if (qn_shape_broadcast(&have, &other, &shape, NULL) != QN_OK || qn_shape_equal(&shape, &have)) return masked_fill(x, mask, value, false);
+    if (qn_shape_broadcast(&have, &other, &shape, NULL) != QN_OK || qn_shape_equal(&shape, &have))
+        return masked_fill(x, mask, value, false);
     qn_tensor *wide = qn_expand(x, shape), *y = masked_fill(wide, mask, value, false);
     qn_release(wide);
     return y;

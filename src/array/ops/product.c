@@ -16,8 +16,8 @@ static bool inner_fits(const char *name, const qn_tensor *a, const qn_tensor *b)
     const qn_layout *la = &a->layout, *lb = &b->layout;
     const int64_t k = la->dim[la->rank - 1], k2 = lb->dim[lb->rank > 1 ? lb->rank - 2 : 0];
     if (k == k2) return true;
-    (void)QN_FAIL(qn__err(a->ctx), invalid, "%s: %s x %s: inner sizes %lld and %lld differ", name, QN_TEXT_OF(a), QN_TEXT_OF(b),
-                  (long long)k, (long long)k2);
+    (void)QN_FAIL(qn__err(a->ctx), invalid, "%s: %s x %s: inner sizes %lld and %lld differ", name, QN_TEXT_OF(a),
+                  QN_TEXT_OF(b), (long long)k, (long long)k2);
     return false;
 }
 
@@ -48,7 +48,8 @@ qn_tensor *qn_matmul(qn_tensor *a, qn_tensor *b)
 static qn_tensor *of_rank(const char *name, qn_tensor *a, qn_tensor *b, int rank)
 {
     if (qn__same_context(name, (qn_tensor *[]){a, b}, 2) == NULL) return NULL;
-    if (a->layout.rank != rank || b->layout.rank != rank) return refuse(name, a, b, rank == 2 ? "matrices expected" : "3 dimensions expected");
+    if (a->layout.rank != rank || b->layout.rank != rank)
+        return refuse(name, a, b, rank == 2 ? "matrices expected" : "3 dimensions expected");
     if (rank == 3 && a->layout.dim[0] != b->layout.dim[0]) return refuse(name, a, b, "batches of one size expected");
     if (!inner_fits(name, a, b)) return NULL;
     return qn__plain(QN_OP_matmul, &(qn_matmul_attrs){.alpha = 1}, (qn_target){0}, (qn_tensor *[]){a, b}, 2);
@@ -62,7 +63,8 @@ static qn_tensor *addmm(qn_target target, qn_tensor *c, qn_tensor *a, qn_tensor 
     if (qn__same_context("addmm", (qn_tensor *[]){c, a, b}, 3) == NULL) return NULL;
     if (a->layout.rank != 2 || b->layout.rank != 2) return refuse("addmm", a, b, "matrices expected");
     if (!inner_fits("addmm", a, b)) return NULL;
-    return qn__plain(QN_OP_matmul, &(qn_matmul_attrs){.alpha = alpha, .beta = beta}, target, (qn_tensor *[]){a, b, c}, 3);
+    return qn__plain(QN_OP_matmul, &(qn_matmul_attrs){.alpha = alpha, .beta = beta}, target, (qn_tensor *[]){a, b, c},
+                     3);
 }
 
 qn_tensor *qn_addmm(qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha)
@@ -92,14 +94,16 @@ qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b)
     const int n = b != NULL ? 3 : 2;
     if (qn__same_context("linear", src, n) == NULL) return NULL;
     if (x->storage->dtype != QN_DTYPE_F32 && qn_dtype_get(w->storage->dtype)->class_ == QN_CLASS_block) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "linear: x is %s; with a weight in %s F32 is expected (qn_to)", qn_dtype_get(x->storage->dtype)->name,
-                      qn_dtype_get(w->storage->dtype)->name);
+        (void)QN_FAIL(qn__err(x->ctx), invalid, "linear: x is %s; with a weight in %s F32 is expected (qn_to)",
+                      qn_dtype_get(x->storage->dtype)->name, qn_dtype_get(w->storage->dtype)->name);
         return NULL;
     }
-    if (x->storage->dtype == QN_DTYPE_F32 || w->layout.rank != 2) return qn__plain(QN_OP_linear, NULL, (qn_target){0}, src, n);
+    if (x->storage->dtype == QN_DTYPE_F32 || w->layout.rank != 2)
+        return qn__plain(QN_OP_linear, NULL, (qn_target){0}, src, n);
     if (x->layout.rank > 0 && x->layout.dim[x->layout.rank - 1] != w->layout.dim[1]) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "linear: x %s with weight %s: inner sizes %lld and %lld differ", QN_TEXT_OF(x), QN_TEXT_OF(w),
-                      (long long)x->layout.dim[x->layout.rank - 1], (long long)w->layout.dim[1]);
+        (void)QN_FAIL(qn__err(x->ctx), invalid, "linear: x %s with weight %s: inner sizes %lld and %lld differ",
+                      QN_TEXT_OF(x), QN_TEXT_OF(w), (long long)x->layout.dim[x->layout.rank - 1],
+                      (long long)w->layout.dim[1]);
         return NULL;
     }
     return linear_as_matmul(x, w, b);

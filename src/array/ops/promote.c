@@ -1,14 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/promote.c -- PyTorch's result types (torch.result_type, and the lattice in its documentation on type promotion): classes
- * rank boolean < integer < real. Tensors with dimensions decide; 0-d ones, and plain numbers after them, only when their class is
- * higher. */
+/* src/array/ops/promote.c -- PyTorch's result types (torch.result_type, and the lattice in its documentation on type
+ * promotion): classes rank boolean < integer < real. Tensors with dimensions decide; 0-d ones, and plain numbers after
+ * them, only when their class is higher. */
 #include "array/array.h"
 
-enum { BOOL = QN_DTYPE_BOOL, U8 = QN_DTYPE_U8, I8 = QN_DTYPE_I8, I16 = QN_DTYPE_I16, I32 = QN_DTYPE_I32, I64 = QN_DTYPE_I64,
-       F16 = QN_DTYPE_F16, BF16 = QN_DTYPE_BF16, F32 = QN_DTYPE_F32, F64 = QN_DTYPE_F64 };
+enum {
+    BOOL = QN_DTYPE_BOOL,
+    U8 = QN_DTYPE_U8,
+    I8 = QN_DTYPE_I8,
+    I16 = QN_DTYPE_I16,
+    I32 = QN_DTYPE_I32,
+    I64 = QN_DTYPE_I64,
+    F16 = QN_DTYPE_F16,
+    BF16 = QN_DTYPE_BF16,
+    F32 = QN_DTYPE_F32,
+    F64 = QN_DTYPE_F64
+};
 
 #define N QN_DTYPE_BOOL + 1
 /* Rows and columns in enum order: F32 F16 BF16 F64 I8 I16 I32 I64 U8 BOOL. */
+/* clang-format off */
 static const uint8_t table[N][N] = {
     [QN_DTYPE_F32]  = {F32, F32,  F32,  F64, F32,  F32,  F32,  F32,  F32,  F32},
     [QN_DTYPE_F16]  = {F32, F16,  F32,  F64, F16,  F16,  F16,  F16,  F16,  F16},
@@ -21,6 +32,7 @@ static const uint8_t table[N][N] = {
     [QN_DTYPE_U8]   = {F32, F16,  BF16, F64, I16,  I16,  I32,  I64,  U8,   U8},
     [QN_DTYPE_BOOL] = {F32, F16,  BF16, F64, I8,   I16,  I32,  I64,  U8,   BOOL},
 };
+/* clang-format on */
 
 bool qn__promote(qn_dtype a, qn_dtype b, qn_dtype *out)
 {
@@ -42,14 +54,19 @@ bool qn__result_type(const char *op, qn_tensor *const *t, int n, qn_dtype *out)
         const qn_dtype d = t[i]->storage->dtype;
         qn_dtype *into = t[i]->layout.rank > 0 ? &with_dims : &zero_d;
         if ((unsigned)d >= N) {
-            (void)QN_FAIL(qn__err(t[i]->ctx), invalid, "%s: source %d is %s, a block format; qn_dequantize makes numbers of it", op, i, qn_dtype_get(d)->name);
+            (void)QN_FAIL(qn__err(t[i]->ctx), invalid,
+                          "%s: source %d is %s, a block format; qn_dequantize makes numbers of it", op, i,
+                          qn_dtype_get(d)->name);
             return false;
         }
         *into = *into == QN_DTYPE_COUNT ? d : (qn_dtype)table[*into][d];
     }
-    if (with_dims == QN_DTYPE_COUNT) *out = zero_d;
-    else if (zero_d == QN_DTYPE_COUNT || rank_of(zero_d) <= rank_of(with_dims)) *out = with_dims;
-    else *out = (qn_dtype)table[with_dims][zero_d];
+    if (with_dims == QN_DTYPE_COUNT)
+        *out = zero_d;
+    else if (zero_d == QN_DTYPE_COUNT || rank_of(zero_d) <= rank_of(with_dims))
+        *out = with_dims;
+    else
+        *out = (qn_dtype)table[with_dims][zero_d];
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/quantize.c -- packing to block formats, at once and with a search: what cannot be packed is said where it stands. Unpacking is a
- * conversion like others. */
+/* src/array/ops/quantize.c -- packing to block formats, at once and with a search: what cannot be packed is said where
+ * it stands. Unpacking is a conversion like others. */
 #include "array/ops/apply.h"
 #include "array/eval/materialize.h"
 #include "base/thread.h"
@@ -24,7 +24,9 @@ static void pack_rows(void *ctx, int member, int n_members)
     const int64_t bytes = qn_dtype_row_bytes(j->dtype, j->k);
     int64_t begin, end;
     while (qn__team_next(j->team, j->rows, 1 + 4096 / j->k, &begin, &end)) {
-        if (qn_pack(j->dtype, j->src + begin * j->k, j->dst + begin * bytes, end - begin, j->k, j->importance, NULL) != QN_OK) j->failed = true;
+        if (qn_pack(j->dtype, j->src + begin * j->k, j->dst + begin * bytes, end - begin, j->k, j->importance, NULL) !=
+            QN_OK)
+            j->failed = true;
     }
 }
 
@@ -49,13 +51,17 @@ static bool may_quantize(const qn_tensor *t, qn_dtype dtype, const qn_tensor *im
     else if (!qn_dtype_can_pack(dtype))
         (void)QN_FAIL(err, unsupported, "quantize: %s can be read but not written", to->name);
     else if (!qn__is_real(t->storage->dtype))
-        (void)QN_FAIL(err, invalid, "quantize: %s of %s to %s: a real tensor expected%s", QN_TEXT_OF(t), qn_dtype_get(t->storage->dtype)->name, to->name,
+        (void)QN_FAIL(err, invalid, "quantize: %s of %s to %s: a real tensor expected%s", QN_TEXT_OF(t),
+                      qn_dtype_get(t->storage->dtype)->name, to->name,
                       qn_dtype_get(t->storage->dtype)->class_ == QN_CLASS_block ? "; qn_dequantize makes one" : "");
     else if (t->layout.rank < 1 || k % to->block_elems != 0)
-        (void)QN_FAIL(err, invalid, "quantize: %s to %s: a last dimension that is a multiple of %d expected", QN_TEXT_OF(t), to->name, to->block_elems);
-    else if (importance != NULL && (importance->layout.rank != 1 || importance->layout.dim[0] != k || !qn__is_real(importance->storage->dtype)))
-        (void)QN_FAIL(err, invalid, "quantize: importance %s of %s for %s: one real number a column expected, [%lld]", QN_TEXT_OF(importance),
-                      qn_dtype_get(importance->storage->dtype)->name, QN_TEXT_OF(t), (long long)k);
+        (void)QN_FAIL(err, invalid, "quantize: %s to %s: a last dimension that is a multiple of %d expected",
+                      QN_TEXT_OF(t), to->name, to->block_elems);
+    else if (importance != NULL && (importance->layout.rank != 1 || importance->layout.dim[0] != k ||
+                                    !qn__is_real(importance->storage->dtype)))
+        (void)QN_FAIL(err, invalid, "quantize: importance %s of %s for %s: one real number a column expected, [%lld]",
+                      QN_TEXT_OF(importance), qn_dtype_get(importance->storage->dtype)->name, QN_TEXT_OF(t),
+                      (long long)k);
     else
         return true;
     return false;
@@ -80,9 +86,12 @@ static bool fill(qn_storage *s, qn_tensor *t, qn_tensor *importance)
     qn_buffer *buffer = s->memory->buffer;
     qn_tensor *held[2] = {0};
     void *copy[2] = {0};
-    const size_t bytes = (size_t)(qn_layout_numel(&s->layout) / qn_dtype_get(s->dtype)->block_elems * qn_dtype_get(s->dtype)->block_bytes);
+    const size_t bytes = (size_t)(qn_layout_numel(&s->layout) / qn_dtype_get(s->dtype)->block_elems *
+                                  qn_dtype_get(s->dtype)->block_bytes);
     char *packed = buffer->host != NULL ? NULL : qn__alloc(bytes);
-    pack_job j = {.dtype = s->dtype, .dst = packed != NULL ? packed : buffer->host, .k = s->layout.dim[s->layout.rank - 1]};
+    pack_job j = {.dtype = s->dtype,
+                  .dst = packed != NULL ? packed : buffer->host,
+                  .k = s->layout.dim[s->layout.rank - 1]};
     j.rows = j.k > 0 ? qn_layout_numel(&s->layout) / j.k : 0;
     j.src = dense_floats(t, &held[0], &copy[0]);
     bool good = j.src != NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/random.c -- random numbers on handles. A draw takes its numbers from the counter that the draws before it have moved on, so
- * results follow from the seed and the order of the calls alone. Seed and counter are memory, not attributes: a program that draws in
- * every step records the same graph in every step. */
+/* src/array/ops/random.c -- random numbers on handles. A draw takes its numbers from the counter that the draws before
+ * it have moved on, so results follow from the seed and the order of the calls alone. Seed and counter are memory, not
+ * attributes: a program that draws in every step records the same graph in every step. */
 #include "array/ops/apply.h"
 #include <quern/autograd.h>
 
@@ -14,7 +14,8 @@ void qn_manual_seed(qn_context *ctx, uint64_t seed)
     ctx->drawn = 0;
 }
 
-static qn_tensor *draw(qn_context *ctx, const char *name, qn_random_kind kind, qn_dtype dtype, const qn_shape *shape, double a, double b)
+static qn_tensor *draw(qn_context *ctx, const char *name, qn_random_kind kind, qn_dtype dtype, const qn_shape *shape,
+                       double a, double b)
 {
     qn_random_attrs attrs;
     const int64_t n = qn_shape_numel(shape);
@@ -31,10 +32,13 @@ static qn_tensor *draw(qn_context *ctx, const char *name, qn_random_kind kind, q
     attrs.kind = (int32_t)kind;
     memcpy(attrs.dim, shape->dim, (size_t)shape->rank * sizeof attrs.dim[0]);
     const uint64_t key[] = {ctx->seed, ctx->drawn};
-    qn_tensor *state = qn_from_data(ctx, key, qn_shape_of(2), QN_DTYPE_I64), *y = qn__plain(QN_OP_random, &attrs, (qn_target){0}, &state, 1);
+    qn_tensor *state = qn_from_data(ctx, key, qn_shape_of(2), QN_DTYPE_I64),
+              *y = qn__plain(QN_OP_random, &attrs, (qn_target){0}, &state, 1);
     qn_release(state);
-    if (y != NULL) ctx->drawn += (uint64_t)n / 2 + 1; /* enough for elements of any size */
-    else (void)qn__prefix(ctx->latest, ctx->latest->status, "%s", name);
+    if (y != NULL)
+        ctx->drawn += (uint64_t)n / 2 + 1; /* enough for elements of any size */
+    else
+        (void)qn__prefix(ctx->latest, ctx->latest->status, "%s", name);
     return y;
 }
 
@@ -56,8 +60,14 @@ qn_tensor *qn_normal(qn_context *ctx, qn_shape shape, double mean, double deviat
     return draw(ctx, "normal", QN_RANDOM_normal, dtype, &shape, mean, deviation);
 }
 
-qn_tensor *qn_rand(qn_context *ctx, qn_shape shape, qn_dtype dtype) { return draw(ctx, "rand", QN_RANDOM_uniform, dtype, &shape, 0, 1); }
-qn_tensor *qn_randn(qn_context *ctx, qn_shape shape, qn_dtype dtype) { return draw(ctx, "randn", QN_RANDOM_normal, dtype, &shape, 0, 1); }
+qn_tensor *qn_rand(qn_context *ctx, qn_shape shape, qn_dtype dtype)
+{
+    return draw(ctx, "rand", QN_RANDOM_uniform, dtype, &shape, 0, 1);
+}
+qn_tensor *qn_randn(qn_context *ctx, qn_shape shape, qn_dtype dtype)
+{
+    return draw(ctx, "randn", QN_RANDOM_normal, dtype, &shape, 0, 1);
+}
 
 qn_tensor *qn_randint(qn_context *ctx, int64_t low, int64_t high, qn_shape shape, qn_dtype dtype)
 {
@@ -66,7 +76,8 @@ qn_tensor *qn_randint(qn_context *ctx, int64_t low, int64_t high, qn_shape shape
 
 qn_tensor *qn_randperm(qn_context *ctx, int64_t n)
 {
-    qn_tensor *keys = draw(ctx, "randperm", QN_RANDOM_bits, QN_DTYPE_I64, &qn_shape_of(n), 0, 0), *y = qn_argsort(keys, 0, false);
+    qn_tensor *keys = draw(ctx, "randperm", QN_RANDOM_bits, QN_DTYPE_I64, &qn_shape_of(n), 0, 0),
+              *y = qn_argsort(keys, 0, false);
     qn_release(keys);
     return y;
 }
@@ -76,7 +87,8 @@ qn_tensor *qn_bernoulli(qn_tensor *probability)
     if (probability == NULL) return NULL;
     const qn_shape shape = qn_layout_shape(&probability->layout);
     const qn_dtype dtype = probability->storage->dtype;
-    qn_tensor *p = qn_detach(probability), *u = draw(probability->ctx, "bernoulli", QN_RANDOM_uniform, dtype, &shape, 0, 1), *hit = qn_lt(u, p);
+    qn_tensor *p = qn_detach(probability),
+              *u = draw(probability->ctx, "bernoulli", QN_RANDOM_uniform, dtype, &shape, 0, 1), *hit = qn_lt(u, p);
     qn_tensor *y = hit != NULL ? qn_to(hit, dtype) : NULL;
     qn_release(p);
     qn_release(u);
@@ -88,13 +100,16 @@ qn_tensor *qn_dropout(qn_tensor *x, double p, bool training)
 {
     if (x == NULL) return NULL;
     if (!(p >= 0 && p <= 1) || !qn__is_real(x->storage->dtype)) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "dropout: probability %g of a tensor of %s, 0 to 1 of a real one expected", p,
+        (void)QN_FAIL(qn__err(x->ctx), invalid,
+                      "dropout: probability %g of a tensor of %s, 0 to 1 of a real one expected", p,
                       qn_dtype_get(x->storage->dtype)->name);
         return NULL;
     }
     if (!training || p == 0) return qn_to(x, x->storage->dtype);
     const qn_shape shape = qn_layout_shape(&x->layout);
-    qn_tensor *mask = draw(x->ctx, "dropout", QN_RANDOM_bernoulli, x->storage->dtype, &shape, 1 - p, p < 1 ? 1 / (1 - p) : 0), *y = qn_mul(x, mask);
+    qn_tensor *mask = draw(x->ctx, "dropout", QN_RANDOM_bernoulli, x->storage->dtype, &shape, 1 - p,
+                           p < 1 ? 1 / (1 - p) : 0),
+              *y = qn_mul(x, mask);
     qn_release(mask);
     return y;
 }

@@ -14,7 +14,8 @@ static bool which(const char *name, const qn_tensor *x, const int *dims, int n_d
         const int d = qn__dim_of(name, x, dims[i]);
         if (d < 0) return false;
         if (*out >> d & 1) {
-            (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: dimension %d of %s is named twice", name, dims[i], QN_TEXT_OF(x));
+            (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: dimension %d of %s is named twice", name, dims[i],
+                          QN_TEXT_OF(x));
             return false;
         }
         *out |= 1u << d;
@@ -93,8 +94,14 @@ static qn_tensor *extreme(qn_op op, qn_tensor *x, int dim, bool keep, qn_tensor 
     return y;
 }
 
-qn_tensor *qn_max(qn_tensor *x, int dim, bool keepdim, qn_tensor **indices) { return extreme(QN_OP_argmax, x, dim, keepdim, indices); }
-qn_tensor *qn_min(qn_tensor *x, int dim, bool keepdim, qn_tensor **indices) { return extreme(QN_OP_argmin, x, dim, keepdim, indices); }
+qn_tensor *qn_max(qn_tensor *x, int dim, bool keepdim, qn_tensor **indices)
+{
+    return extreme(QN_OP_argmax, x, dim, keepdim, indices);
+}
+qn_tensor *qn_min(qn_tensor *x, int dim, bool keepdim, qn_tensor **indices)
+{
+    return extreme(QN_OP_argmin, x, dim, keepdim, indices);
+}
 
 /* ---- along one dimension ---- */
 

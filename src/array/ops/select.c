@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* `strict` is the public name of the operation. */
-static qn_tensor *by_index(qn_op op, qn_strict strict, qn_combine mode, bool in_place, int dim, qn_tensor *x, qn_tensor *index,
-                           qn_tensor *src, int n)
+static qn_tensor *by_index(qn_op op, qn_strict strict, qn_combine mode, bool in_place, int dim, qn_tensor *x,
+                           qn_tensor *index, qn_tensor *src, int n)
 {
     const char *name = qn__strict_name((int32_t)strict);
     qn_tensor *all[] = {x, index, src};
@@ -17,7 +17,10 @@ static qn_tensor *by_index(qn_op op, qn_strict strict, qn_combine mode, bool in_
     return qn__plain(op, &attrs, (qn_target){in_place ? x : NULL, true}, all, n);
 }
 
-qn_tensor *qn_gather(qn_tensor *x, int dim, qn_tensor *index) { return by_index(QN_OP_gather, QN_STRICT_gather, 0, false, dim, x, index, NULL, 2); }
+qn_tensor *qn_gather(qn_tensor *x, int dim, qn_tensor *index)
+{
+    return by_index(QN_OP_gather, QN_STRICT_gather, 0, false, dim, x, index, NULL, 2);
+}
 
 qn_tensor *qn_scatter(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src)
 {
@@ -70,8 +73,8 @@ qn_tensor *qn_index_copy(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src
 /* ---- several indices: one index into the first dimensions taken together ---- */
 
 typedef struct places {
-    qn_tensor *flat;          /* the places as a vector */
-    qn_shape folded, result;  /* x with its first n dimensions as one; ids' shape and the others */
+    qn_tensor *flat;         /* the places as a vector */
+    qn_shape folded, result; /* x with its first n dimensions as one; ids' shape and the others */
 } places;
 
 static bool find_places(qn_strict strict, qn_tensor *x, qn_tensor *const *indices, int n, places *out)
@@ -92,7 +95,8 @@ static bool find_places(qn_strict strict, qn_tensor *x, qn_tensor *const *indice
     if (flat == NULL) return false;
     *result = qn_layout_shape(&flat->layout);
     if (result->rank + folded->rank - 1 > QN_MAX_RANK) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: %s indexed with %s has more than %d dimensions", name, QN_TEXT_OF(x), QN_TEXT_OF(flat), QN_MAX_RANK);
+        (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: %s indexed with %s has more than %d dimensions", name,
+                      QN_TEXT_OF(x), QN_TEXT_OF(flat), QN_MAX_RANK);
         qn_release(flat);
         return false;
     }
@@ -106,7 +110,8 @@ qn_tensor *qn_index(qn_tensor *x, qn_tensor *const *indices, int n)
 {
     places at;
     if (!find_places(QN_STRICT_index, x, indices, n, &at)) return NULL;
-    qn_tensor *folded = qn_reshape(x, at.folded), *rows = by_index(QN_OP_index_select, QN_STRICT_index, 0, false, 0, folded, at.flat, NULL, 2);
+    qn_tensor *folded = qn_reshape(x, at.folded),
+              *rows = by_index(QN_OP_index_select, QN_STRICT_index, 0, false, 0, folded, at.flat, NULL, 2);
     qn_tensor *y = rows != NULL ? qn_view_as(rows, at.result) : NULL;
     qn_release(folded);
     qn_release(rows);
@@ -121,8 +126,10 @@ static qn_tensor *put(qn_tensor *x, qn_tensor *const *indices, int n, qn_tensor 
     if (!find_places(QN_STRICT_index_put, x, indices, n, &at)) return NULL;
     qn_shape rows_shape = at.folded;
     rows_shape.dim[0] = qn_numel(at.flat);
-    qn_tensor *wide = qn_expand(values, at.result), *rows = qn_reshape(wide, rows_shape), *folded = qn_reshape(x, at.folded);
-    qn_tensor *done = by_index(QN_OP_index_add, QN_STRICT_index_put, accumulate ? QN_COMBINE_add : QN_COMBINE_set, false, 0, folded, at.flat, rows, 3);
+    qn_tensor *wide = qn_expand(values, at.result), *rows = qn_reshape(wide, rows_shape),
+              *folded = qn_reshape(x, at.folded);
+    qn_tensor *done = by_index(QN_OP_index_add, QN_STRICT_index_put, accumulate ? QN_COMBINE_add : QN_COMBINE_set,
+                               false, 0, folded, at.flat, rows, 3);
     qn_tensor *y = done != NULL ? qn_view_as(done, qn_layout_shape(&x->layout)) : NULL;
     qn_release(wide);
     qn_release(rows);
@@ -148,7 +155,8 @@ qn_tensor *qn_index_put_(qn_tensor *x, qn_tensor *const *indices, int n, qn_tens
 static qn_tensor *unpacked_rows(qn_tensor *table, qn_tensor *indices)
 {
     const qn_flat_attrs attrs = {.size = {table->layout.dim[0]}, .strict = QN_STRICT_embedding};
-    qn_tensor *checked = qn__plain(QN_OP_flat_index, &attrs, (qn_target){0}, &indices, 1), *ids = qn_to(checked, QN_DTYPE_I32), *rows = NULL;
+    qn_tensor *checked = qn__plain(QN_OP_flat_index, &attrs, (qn_target){0}, &indices, 1),
+              *ids = qn_to(checked, QN_DTYPE_I32), *rows = NULL;
     if (ids != NULL) rows = qn__plain(QN_OP_get_rows, NULL, (qn_target){0}, (qn_tensor *[]){table, ids}, 2);
     qn_release(checked);
     qn_release(ids);
@@ -164,13 +172,16 @@ qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices)
     }
     qn_shape shape = qn_layout_shape(&indices->layout);
     if (shape.rank >= QN_MAX_RANK) {
-        (void)QN_FAIL(qn__err(table->ctx), invalid, "embedding: indices %s, at most %d dimensions expected", QN_TEXT_OF(indices), QN_MAX_RANK - 1);
+        (void)QN_FAIL(qn__err(table->ctx), invalid, "embedding: indices %s, at most %d dimensions expected",
+                      QN_TEXT_OF(indices), QN_MAX_RANK - 1);
         return NULL;
     }
     const bool packed = qn_dtype_get(table->storage->dtype)->class_ == QN_CLASS_block;
     qn_tensor *flat = qn_reshape(indices, qn_shape_of(qn_numel(indices))), *rows;
-    if (packed) rows = unpacked_rows(table, flat);
-    else rows = by_index(QN_OP_index_select, QN_STRICT_embedding, 0, false, 0, table, flat, NULL, 2);
+    if (packed)
+        rows = unpacked_rows(table, flat);
+    else
+        rows = by_index(QN_OP_index_select, QN_STRICT_embedding, 0, false, 0, table, flat, NULL, 2);
     shape.dim[shape.rank++] = table->layout.dim[1];
     qn_tensor *y = rows != NULL ? qn_view_as(rows, shape) : NULL;
     qn_release(flat);
@@ -183,7 +194,8 @@ qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices)
 static qn_tensor *places_of(qn_op op, const char *name, qn_tensor *x, int64_t k, int dim, bool descending)
 {
     const int d = x != NULL ? qn__dim_of(name, x, dim) : -1;
-    return d < 0 ? NULL : qn__plain(op, &(qn_sort_attrs){.k = k, .dim = d, .descending = descending}, (qn_target){0}, &x, 1);
+    return d < 0 ? NULL
+                 : qn__plain(op, &(qn_sort_attrs){.k = k, .dim = d, .descending = descending}, (qn_target){0}, &x, 1);
 }
 
 /* The values at those places, which go to *indices or end. */
@@ -191,12 +203,17 @@ static qn_tensor *values_at(qn_tensor *x, int dim, qn_tensor *at, qn_tensor **in
 {
     if (indices != NULL) *indices = NULL;
     qn_tensor *y = qn_gather(x, dim, at);
-    if (y != NULL && indices != NULL) *indices = at;
-    else qn_release(at);
+    if (y != NULL && indices != NULL)
+        *indices = at;
+    else
+        qn_release(at);
     return y;
 }
 
-qn_tensor *qn_argsort(qn_tensor *x, int dim, bool descending) { return places_of(QN_OP_argsort, "argsort", x, 0, dim, descending); }
+qn_tensor *qn_argsort(qn_tensor *x, int dim, bool descending)
+{
+    return places_of(QN_OP_argsort, "argsort", x, 0, dim, descending);
+}
 
 qn_tensor *qn_sort(qn_tensor *x, int dim, bool descending, qn_tensor **indices)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/array/ops/views.c -- views as tensor functions. The layout functions of quern/tensor.h say what is possible; applied to a row-major
- * base of the same shape they also say where gradients go. */
+/* src/array/ops/views.c -- views as tensor functions. The layout functions of quern/tensor.h say what is possible;
+ * applied to a row-major base of the same shape they also say where gradients go. */
 #include "array/ops/apply.h"
 #include "tensor/shape.h"
 #include <quern/autograd.h>
@@ -13,10 +13,13 @@ static bool cuts_blocks(const qn_tensor *t, const qn_layout *l)
 {
     const int64_t block = qn_dtype_get(t->storage->dtype)->block_elems;
     if (block == 1 || qn_layout_numel(l) == 0) return false;
-    bool whole = l->rank > 0 && l->offset % block == 0 && l->dim[l->rank - 1] % block == 0 && l->stride[l->rank - 1] == 1;
+    bool whole =
+        l->rank > 0 && l->offset % block == 0 && l->dim[l->rank - 1] % block == 0 && l->stride[l->rank - 1] == 1;
     for (int i = 0; i + 1 < l->rank; i++) whole = whole && (l->dim[i] == 1 || l->stride[i] % block == 0);
-    if (!whole) (void)QN_FAIL(qn__err(t->ctx), invalid, "view: %s cannot be cut or turned inside its blocks of %lld; dequantize it first",
-                              qn_dtype_get(t->storage->dtype)->name, (long long)block);
+    if (!whole)
+        (void)QN_FAIL(qn__err(t->ctx), invalid,
+                      "view: %s cannot be cut or turned inside its blocks of %lld; dequantize it first",
+                      qn_dtype_get(t->storage->dtype)->name, (long long)block);
     return !whole;
 }
 
@@ -60,12 +63,21 @@ static qn_tensor *refuse(qn_error *err, const char *name)
 }
 
 qn_tensor *qn_view_as(qn_tensor *t, qn_shape shape) { VIEW("view", qn_layout_view(in, &shape, out, err)); }
-qn_tensor *qn_permute(qn_tensor *t, const int *dims, int n_dims) { VIEW("permute", qn_layout_permute(in, dims, n_dims, out, err)); }
-qn_tensor *qn_transpose(qn_tensor *t, int dim0, int dim1) { VIEW("transpose", qn_layout_transpose(in, dim0, dim1, out, err)); }
+qn_tensor *qn_permute(qn_tensor *t, const int *dims, int n_dims)
+{
+    VIEW("permute", qn_layout_permute(in, dims, n_dims, out, err));
+}
+qn_tensor *qn_transpose(qn_tensor *t, int dim0, int dim1)
+{
+    VIEW("transpose", qn_layout_transpose(in, dim0, dim1, out, err));
+}
 qn_tensor *qn_squeeze(qn_tensor *t, int dim) { VIEW("squeeze", qn_layout_squeeze(in, dim, out, err)); }
 qn_tensor *qn_unsqueeze(qn_tensor *t, int dim) { VIEW("unsqueeze", qn_layout_unsqueeze(in, dim, out, err)); }
 qn_tensor *qn_expand(qn_tensor *t, qn_shape shape) { VIEW("expand", qn_layout_expand(in, &shape, out, err)); }
-qn_tensor *qn_select(qn_tensor *t, int dim, int64_t index) { VIEW("select", qn_layout_select(in, dim, index, out, err)); }
+qn_tensor *qn_select(qn_tensor *t, int dim, int64_t index)
+{
+    VIEW("select", qn_layout_select(in, dim, index, out, err));
+}
 
 qn_tensor *qn_narrow(qn_tensor *t, int dim, int64_t start, int64_t length)
 {
@@ -104,9 +116,12 @@ static qn_status diagonal(const qn_layout *in, int64_t offset, int dim0, int dim
         l.stride[l.rank++] = in->stride[i];
     }
     int64_t rows = in->dim[d0], columns = in->dim[d1];
-    if (offset < -rows || offset > columns) rows = 0;
-    else if (offset < 0) rows += offset;
-    else columns -= offset;
+    if (offset < -rows || offset > columns)
+        rows = 0;
+    else if (offset < 0)
+        rows += offset;
+    else
+        columns -= offset;
     const int64_t size = rows < columns ? rows : columns;
     l.dim[l.rank] = size;
     l.stride[l.rank++] = in->stride[d0] + in->stride[d1];
@@ -115,7 +130,10 @@ static qn_status diagonal(const qn_layout *in, int64_t offset, int dim0, int dim
     return QN_OK;
 }
 
-qn_tensor *qn_diagonal(qn_tensor *t, int64_t offset, int dim0, int dim1) { VIEW("diagonal", diagonal(in, offset, dim0, dim1, out, err)); }
+qn_tensor *qn_diagonal(qn_tensor *t, int64_t offset, int dim0, int dim1)
+{
+    VIEW("diagonal", diagonal(in, offset, dim0, dim1, out, err));
+}
 
 static qn_tensor *flipped(qn_tensor *t, int dim) { VIEW("flip", qn_layout_flip(in, dim, out, err)); }
 
@@ -149,7 +167,8 @@ qn_tensor *qn_reshape(qn_tensor *t, qn_shape shape)
 {
     if (t == NULL) return NULL;
     qn_layout l;
-    if (qn_layout_view(&t->layout, &shape, &l, NULL) == QN_OK || qn_layout_is_contiguous(&t->layout)) return qn_view_as(t, shape);
+    if (qn_layout_view(&t->layout, &shape, &l, NULL) == QN_OK || qn_layout_is_contiguous(&t->layout))
+        return qn_view_as(t, shape);
     qn_tensor *dense = qn_contiguous(t), *v = qn_view_as(dense, shape);
     qn_release(dense);
     return v;
@@ -163,7 +182,8 @@ qn_tensor *qn_flatten(qn_tensor *t, int first, int last)
     if (from < 0 || from >= rank || to < from || to >= rank) {
         char text[192];
         const qn_shape have = qn_layout_shape(&t->layout);
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "flatten: dimensions %d to %d of %s", first, last, qn_shape_print(&have, text, sizeof text));
+        (void)QN_FAIL(qn__err(t->ctx), invalid, "flatten: dimensions %d to %d of %s", first, last,
+                      qn_shape_print(&have, text, sizeof text));
         return NULL;
     }
     qn_shape shape = {0};
@@ -184,8 +204,8 @@ static int cut(const char *name, qn_tensor *t, int64_t size, int dim, qn_tensor 
     if (have < 0 || size < 0 || (size == 0 && have > 0)) {
         char text[192];
         const qn_shape shape = qn_layout_shape(&t->layout);
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: parts of %lld along dimension %d of %s", name, (long long)size, dim,
-                      qn_shape_print(&shape, text, sizeof text));
+        (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: parts of %lld along dimension %d of %s", name, (long long)size,
+                      dim, qn_shape_print(&shape, text, sizeof text));
         return -1;
     }
     const int64_t n = have == 0 ? 1 : (have - 1) / size + 1;
@@ -215,7 +235,8 @@ int qn_chunk(qn_tensor *t, int n, int dim, qn_tensor **out, int capacity)
     if (n < 1 || have < 0) {
         char text[192];
         const qn_shape shape = qn_layout_shape(&t->layout);
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "chunk: %d parts along dimension %d of %s", n, dim, qn_shape_print(&shape, text, sizeof text));
+        (void)QN_FAIL(qn__err(t->ctx), invalid, "chunk: %d parts along dimension %d of %s", n, dim,
+                      qn_shape_print(&shape, text, sizeof text));
         return -1;
     }
     if (have > 0) return cut("chunk", t, (have - 1) / n + 1, dim, out, capacity);

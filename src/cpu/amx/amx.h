@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/amx/amx.h -- what the files of this level share. A tile is 16 rows of 64 bytes. QN_TILE_DOT adds to 16 x 16 sums C[m][n] of int32 the
- * products of A[m][k] and B[k / 4][4 n + k % 4], 64 k at a time: B is a panel of avx512/mm_panel.h as it lies, A is columns of bytes.
+/* src/cpu/amx/amx.h -- what the files of this level share. A tile is 16 rows of 64 bytes. QN_TILE_DOT adds to 16 x 16
+ * sums C[m][n] of int32 the products of A[m][k] and B[k / 4][4 n + k % 4], 64 k at a time: B is a panel of
+ * avx512/mm_panel.h as it lies, A is columns of bytes.
  *
- * The instructions are written out because compilers' intrinsics don't say which memory they touch. Tiles 0 to 3 are sums here, 4 is
- * A, the others B. QN_TILE_DOT_BF16 does it with floats and pairs of bfloat16 (act.h). A thread that has configured tiles releases them before it returns: a context switch saves 8 KiB more until then. */
+ * The instructions are written out because compilers' intrinsics don't say which memory they touch. Tiles 0 to 3 are
+ * sums here, 4 is A, the others B. QN_TILE_DOT_BF16 does it with floats and pairs of bfloat16 (act.h). A thread that
+ * has configured tiles releases them before it returns: a context switch saves 8 KiB more until then. */
 #ifndef QN_CPU_AMX_AMX_H
 #define QN_CPU_AMX_AMX_H
 
@@ -13,14 +15,16 @@
 #include <string.h>
 
 #define QN_TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile ::: "memory")
-#define QN_TILE_LOAD(tile, p, stride)                                                                                  \
+#define QN_TILE_LOAD(tile, p, stride) \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(p), "r"((size_t)(stride)) : "memory")
-#define QN_TILE_STORE(tile, p, stride)                                                                                 \
+#define QN_TILE_STORE(tile, p, stride) \
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(p), "r"((size_t)(stride)) : "memory")
-#define QN_TILE_DOT(c, a, b) __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* both with signs */
-#define QN_TILE_DOT_U(c, a, b) __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* B without */
+#define QN_TILE_DOT(c, a, b) \
+    __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* both with signs */
+#define QN_TILE_DOT_U(c, a, b) \
+    __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* B without */
 #define QN_TILE_DOT_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory")
-#define QN_TILE_RELEASE() __asm__ volatile("tilerelease" ::: "memory")
+#define QN_TILE_RELEASE()         __asm__ volatile("tilerelease" ::: "memory")
 
 /* Tile i has rows[i] rows of row_bytes[i] bytes. */
 static inline void qn__tile_shapes(const uint8_t rows[8], const uint8_t row_bytes[8])
@@ -52,8 +56,10 @@ static inline void qn__tile_config_narrow(int n_bytes)
 }
 
 /* A product, `cols_max` columns and `rows` rows at a time. */
-typedef void (*qn_amx_rows_fn)(const qn_mm_args *a, const void *format, int32_t first_row, int32_t first_col, int32_t n_cols);
-static inline void qn__amx_mm(const qn_mm_args *a, const void *format, qn_amx_rows_fn some_rows, int32_t rows, int64_t cols_max)
+typedef void (*qn_amx_rows_fn)(const qn_mm_args *a, const void *format, int32_t first_row, int32_t first_col,
+                               int32_t n_cols);
+static inline void qn__amx_mm(const qn_mm_args *a, const void *format, qn_amx_rows_fn some_rows, int32_t rows,
+                              int64_t cols_max)
 {
     for (int32_t c = 0; a->k == 0 && c < a->cols; c++) memset(a->y + c * a->y_stride, 0, (size_t)a->rows * 4);
     if (a->k == 0) return;
@@ -67,9 +73,10 @@ static inline void qn__amx_mm(const qn_mm_args *a, const void *format, qn_amx_ro
 
 void qn__amx_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n);
 void qn__amx_split_act512(qn_act512 *y, const float *x, int64_t n);
-void qn__amx_attn_pack_k_f16(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell, int64_t n_cells, int64_t n);
-void qn__amx_attn_pack_v_f16(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes, const int32_t *cell,
+void qn__amx_attn_pack_k_f16(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell,
                              int64_t n_cells, int64_t n);
+void qn__amx_attn_pack_v_f16(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes,
+                             const int32_t *cell, int64_t n_cells, int64_t n);
 void qn__amx_attn_init(qn_ukr *ukr);
 void qn__amx_mm_bf16_init(qn_ukr *ukr);
 void qn__amx_mm_f16_init(qn_ukr *ukr);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/amx/mm_bf16.c -- products of BF16 weights with columns split into two bfloat16 (act.h), by tiles.
  *
- * A tile of 16 rows of weights, as they lie, meets 8 columns, both parts of each side by side. Rows come in pairs of tiles, which two groups of
- * columns share. A shared Sapphire Rapids beside avx512: 256 columns 2.0 to 2.3 x, 8 columns 2.8 to 3.7 x as fast; one column runs from
- * cache at 30 to 40 GB/s a thread (13 to 18). F16, whose bits have to be parted, has chains in another order, that one column may do without tiles
- * (mm_f16.c). */
+ * A tile of 16 rows of weights, as they lie, meets 8 columns, both parts of each side by side. Rows come in pairs of
+ * tiles, which two groups of columns share. A shared Sapphire Rapids beside avx512: 256 columns 2.0 to 2.3 x, 8
+ * columns 2.8 to 3.7 x as fast; one column runs from cache at 30 to 40 GB/s a thread (13 to 18). F16, whose bits have
+ * to be parted, has chains in another order, that one column may do without tiles (mm_f16.c). */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/panel_drive.h"
@@ -16,15 +16,16 @@ enum {
     ROWS = PANEL_ROWS, /* of a pair of tiles */
     GROUPS = 2,        /* that a pair meets at a time */
     SLICE = 8,         /* blocks of 32 elements that many columns meet at a time */
-    /* Few columns read rows that stand APART, each the head of a stream of its own (ukr_one_apart.h), and ask for what comes AHEAD bytes later. One column of
-     * 2048, GB/s from memory: 1, 2, 4, 7, 8 apart: 17, 21.5, 23.8, 24.2, 22.6. */
+    /* Few columns read rows that stand APART, each the head of a stream of its own (ukr_one_apart.h), and ask for what
+     * comes AHEAD bytes later. One column of 2048, GB/s from memory: 1, 2, 4, 7, 8 apart: 17, 21.5, 23.8, 24.2, 22.6.
+     */
     APART = 7,
     AHEAD = 1024,
 };
 
 static void put(void *to, size_t stride, int col, const void *blocks, int64_t n)
 {
-    uint32_t (*group)[COLS][2] = to; /* of a pair of elements: all columns, two parts each */
+    uint32_t(*group)[COLS][2] = to; /* of a pair of elements: all columns, two parts each */
     for (const qn_act_bf16 *x = blocks; n > 0; n--, x++, group = (void *)((uint8_t *)group + stride))
         for (int i = 0; i < 16; i++) memcpy(group[i][col], x->x[i], sizeof x->x[i]);
 }
@@ -35,48 +36,64 @@ void qn__amx_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n)
 {
     const __m512i pair = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     for (; n > 0; n -= 32, x += 32, y++) {
-        const lanes v0 = l_load_n(x, n < 16 ? (int)n : 16, l_set(0)), v1 = l_load_n(x + 16, n < 16 ? 0 : n < 32 ? (int)n - 16 : 16, l_set(0));
+        const lanes v0 = l_load_n(x, n < 16 ? (int)n : 16, l_set(0)), v1 = l_load_n(x + 16,
+                                                                                    n < 16   ? 0
+                                                                                    : n < 32 ? (int)n - 16
+                                                                                             : 16,
+                                                                                    l_set(0));
         const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(v1, v0);
         const __m512i h0 = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(high)), 16);
         const __m512i h1 = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(high, 1)), 16);
-        const __m512i low = (__m512i)_mm512_cvtne2ps_pbh(l_sub(v1, _mm512_castsi512_ps(h1)), l_sub(v0, _mm512_castsi512_ps(h0)));
+        const __m512i low =
+            (__m512i)_mm512_cvtne2ps_pbh(l_sub(v1, _mm512_castsi512_ps(h1)), l_sub(v0, _mm512_castsi512_ps(h0)));
         _mm512_storeu_si512(y->x[0], _mm512_permutex2var_epi32(high, pair, low));
-        _mm512_storeu_si512(y->x[8], _mm512_permutex2var_epi32(high, _mm512_add_epi32(pair, _mm512_set1_epi32(8)), low));
+        _mm512_storeu_si512(y->x[8],
+                            _mm512_permutex2var_epi32(high, _mm512_add_epi32(pair, _mm512_set1_epi32(8)), low));
     }
 }
 
-/* ---- a pair of tiles with groups --------------------------------------------------------------------------------------- */
+/* ---- a pair of tiles with groups ------------------------------------------------------------- */
 
-/* How pairs of tiles lie: from one to the next, from a pair's first tile to its second, from a tile's row to the next. */
-typedef struct pairs { const uint8_t *w; size_t step, second, row_bytes; } pairs;
+/* How pairs of tiles lie: from one to the next, from a pair's first tile to its second, from a tile's row to the next.
+ */
+typedef struct pairs {
+    const uint8_t *w;
+    size_t step, second, row_bytes;
+} pairs;
 
 static pairs copied(const uint8_t *w) { return (pairs){w, 2 * TILE, TILE, 64}; }
 
 /* How columns lie: `one` takes one of them, the panel groups. */
-typedef struct cols { const uint8_t *x; size_t row_bytes, block_bytes, group_bytes; } cols;
+typedef struct cols {
+    const uint8_t *x;
+    size_t row_bytes, block_bytes, group_bytes;
+} cols;
 
-/* A group's next block comes from L2, and a tile that waits for it stops those behind it: prompts are 1.5 x as fast so. */
+/* A group's next block comes from L2, and a tile that waits for it stops those behind it: prompts are 1.5 x as fast so.
+ */
 INLINE void fetch_group(const uint8_t *x)
 {
-    UNROLL for (int i = 0; i < TILE / 64; i++) _mm_prefetch((const char *)x + 64 * i, _MM_HINT_T0);
+    UNROLL
+    for (int i = 0; i < TILE / 64; i++) _mm_prefetch((const char *)x + 64 * i, _MM_HINT_T0);
 }
 
 INLINE void ask(const uint8_t *row, size_t row_bytes)
 {
-    UNROLL for (int i = 0; i < ROWS / 2; i++) _mm_prefetch((const char *)row + (size_t)i * row_bytes, _MM_HINT_T0);
+    UNROLL
+    for (int i = 0; i < ROWS / 2; i++) _mm_prefetch((const char *)row + (size_t)i * row_bytes, _MM_HINT_T0);
 }
 
-#define SUM(i) (sums + (i) * 16 * (row_bytes / 4))
-#define GROUP(g, x_tile, sum0, sum1)                                                                                   \
-    do {                                                                                                               \
-        QN_TILE_LOAD(x_tile, x + g * group_bytes, row_bytes);                                                          \
-        if (row_bytes == 64) fetch_group(x + g * group_bytes + block_bytes);                                           \
-        QN_TILE_DOT_BF16(sum0, 4, x_tile);                                                                             \
-        QN_TILE_DOT_BF16(sum1, 5, x_tile);                                                                             \
+#define SUM(i) (sums + (i)*16 * (row_bytes / 4))
+#define GROUP(g, x_tile, sum0, sum1) \
+    do { \
+        QN_TILE_LOAD(x_tile, x + g * group_bytes, row_bytes); \
+        if (row_bytes == 64) fetch_group(x + g * group_bytes + block_bytes); \
+        QN_TILE_DOT_BF16(sum0, 4, x_tile); \
+        QN_TILE_DOT_BF16(sum1, 5, x_tile); \
     } while (0)
 
-/* n pairs of tiles with one or two groups. sums: of a group, 32 rows of row_bytes each; they start here if `first`. `asks`: the rows come from
- * memory. */
+/* n pairs of tiles with one or two groups. sums: of a group, 32 rows of row_bytes each; they start here if `first`.
+ * `asks`: the rows come from memory. */
 INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool asks, const int n_groups)
 {
     const size_t row_bytes = at->row_bytes, group_bytes = at->group_bytes, block_bytes = at->block_bytes;
@@ -128,17 +145,18 @@ static void copy(const qn_mm_args *a, int32_t first_row, int32_t apart, int64_t 
     }
 }
 
-/* ---- the product ------------------------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 enum {
     PAIRS_BYTES = SLICE * 2 * TILE,
     SUMS_FLOATS = ROWS * 2 * COLS, /* of a group */
     GROUPS_MAX = (QN_MM_TILE_BYTES - PAIRS_BYTES) / (SUMS_FLOATS * 4) / GROUPS * GROUPS,
-    STREAMS = 32,                  /* columns that are many */
+    STREAMS = 32, /* columns that are many */
 };
 
 /* y[c][r] = the sum of both parts; rows first_row, first_row + apart, ... */
-static void finish(const qn_mm_args *a, int32_t first_row, int32_t apart, int32_t first_col, int n_groups, const float *sums)
+static void finish(const qn_mm_args *a, int32_t first_row, int32_t apart, int32_t first_col, int n_groups,
+                   const float *sums)
 {
     float y[ROWS][2 * COLS] __attribute__((aligned(64))), both[2 * COLS];
     const int32_t left = (a->rows - first_row + apart - 1) / apart, n_rows = left < ROWS ? left : ROWS;
@@ -165,7 +183,8 @@ static void finish_one(const qn_mm_args *a, int32_t first_row, int32_t apart, co
     for (int32_t r = first_row, i = 0; i < ROWS && r < a->rows; i++, r += apart) y[r] = sums[2 * i] + sums[2 * i + 1];
 }
 
-/* Many columns: 32 rows at a time meet all of them before the next come, and what comes next is asked for between groups. */
+/* Many columns: 32 rows at a time meet all of them before the next come, and what comes next is asked for between
+ * groups. */
 static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, int32_t first_col, int32_t n_cols)
 {
     uint8_t *tiles = (uint8_t *)a->tile;
@@ -178,8 +197,8 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
         const int64_t left = a->k - 32 * b, n = left < 32 * SLICE ? left : 32 * SLICE;
         const uint8_t *next = n == left ? a->w + (size_t)(first_row + ROWS) * a->w_row_bytes
                                         : a->w + (size_t)first_row * a->w_row_bytes + 2 * (size_t)(32 * b + n);
-        cols at = {(const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes, 64, a->x_block_bytes,
-                   a->x_row_bytes};
+        cols at = {(const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes,
+                   64, a->x_block_bytes, a->x_row_bytes};
         copy(a, first_row, 1, 32 * b, n, tiles);
         for (int g = 0; g < n_groups; g += GROUPS, at.x += GROUPS * a->x_row_bytes) {
             const int some = n_groups - g < GROUPS ? n_groups - g : GROUPS;
@@ -196,10 +215,12 @@ static void groups(const pairs *from, const cols *columns, int n_groups, int64_t
     cols at = *columns;
     at.x += (size_t)b * at.block_bytes;
     for (int g = 0; g < n_groups; g += GROUPS, at.x += GROUPS * at.group_bytes)
-        (n_groups - g > 1 ? mac2 : mac1)(from, &at, n, sums + g * ROWS * (int64_t)(at.row_bytes / 4), b == 0, asks && g == 0);
+        (n_groups - g > 1 ? mac2 : mac1)(from, &at, n, sums + g * ROWS * (int64_t)(at.row_bytes / 4), b == 0,
+                                         asks && g == 0);
 }
 
-/* Rows r, r + apart, ... with few columns, or one for `y`: tiles as they lie, but for their rest; past the end all are copied. */
+/* Rows r, r + apart, ... with few columns, or one for `y`: tiles as they lie, but for their rest; past the end all are
+ * copied. */
 static void few_rows(const qn_mm_args *a, const cols *columns, int n_groups, float *y, int32_t r, int32_t apart)
 {
     uint8_t *tiles = (uint8_t *)a->tile;
@@ -213,8 +234,10 @@ static void few_rows(const qn_mm_args *a, const cols *columns, int n_groups, flo
         copy(a, r, apart, 32 * b, n, tiles);
         groups(&rest, columns, n_groups, b, (n + 31) / 32, sums, false);
     }
-    if (y) finish_one(a, r, apart, sums, y);
-    else finish(a, r, apart, 0, n_groups, sums);
+    if (y)
+        finish_one(a, r, apart, sums, y);
+    else
+        finish(a, r, apart, 0, n_groups, sums);
 }
 
 static void stream(const qn_mm_args *a, const cols *columns, int n_groups, float *y)
@@ -255,6 +278,11 @@ static void one(const qn_mm_args *a)
 void qn__amx_mm_bf16_init(qn_ukr *ukr)
 {
     ukr->split_act_bf16 = qn__amx_split_act_bf16;
-    ukr->mm[QN_DTYPE_BF16] = (qn_mm){.act = QN_ACT_bf16, .one = one, .panel = panel, .pack = &pack,
-                                     .panel_cols = 2, .panel_rows = ROWS, .panel_streams = STREAMS};
+    ukr->mm[QN_DTYPE_BF16] = (qn_mm){.act = QN_ACT_bf16,
+                                     .one = one,
+                                     .panel = panel,
+                                     .pack = &pack,
+                                     .panel_cols = 2,
+                                     .panel_rows = ROWS,
+                                     .panel_streams = STREAMS};
 }

@@ -1,34 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/amx/mm_f16.c -- products of F16 weights with columns of two bfloat16 (QN_ACT_512 of act.h).
  *
- * A weight is two bfloat16 as well, its first eight bits and its last three; tiles multiply three of the four combinations. The chains
- * of a block of 512 run through it 32 elements apart, so that few columns need no tiles and nothing turned: a register takes 16 weights as
- * they lie, each lane a chain, and only the ends of chains are turned. For tiles, weights are turned once for all columns.
+ * A weight is two bfloat16 as well, its first eight bits and its last three; tiles multiply three of the four
+ * combinations. The chains of a block of 512 run through it 32 elements apart, so that few columns need no tiles and
+ * nothing turned: a register takes 16 weights as they lie, each lane a chain, and only the ends of chains are turned.
+ * For tiles, weights are turned once for all columns.
  *
- * Two threads of a shared Sapphire Rapids beside avx512's products of floats: 256 columns 1.6 to 3 x, 8 columns 0.9 x, 4 columns 0.7 x, one
- * column (from memory) 1.05 to 1.1 x as fast. Vector instructions of one column for 64 bytes: 4 convert, 4 part, 6 multiply. */
+ * Two threads of a shared Sapphire Rapids beside avx512's products of floats: 256 columns 1.6 to 3 x, 8 columns 0.9 x,
+ * 4 columns 0.7 x, one column (from memory) 1.05 to 1.1 x as fast. Vector instructions of one column for 64 bytes: 4
+ * convert, 4 part, 6 multiply. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/one_lanes.h"
 #include "cpu/avx512/panel_drive.h"
 
 enum {
-    TILE = 1024,  /* bytes */
-    COLS = 16,    /* of a group */
+    TILE = 1024, /* bytes */
+    COLS = 16,   /* of a group */
     ROWS = 16,
-    GROUPS = 2,   /* that a panel meets at a time */
-    LANES = 16,   /* chains of a block */
-    STEPS = 16,   /* and their pairs */
-    FEW = 4,      /* columns at once without tiles */
+    GROUPS = 2,     /* that a panel meets at a time */
+    LANES = 16,     /* chains of a block */
+    STEPS = 16,     /* and their pairs */
+    FEW = 4,        /* columns at once without tiles */
     PANEL_FROM = 5, /* 4 columns: as fast; 6: 1.6 x */
-    APART = 16,   /* rows that few columns read at a time (ukr_one_apart.h): a model's decode with 1, 4, 7, 16: 5.2, 7.0, 7.9, 8.6 tokens/s */
+    /* rows that few columns read at a time (ukr_one_apart.h): a model's decode with 1, 4, 7, 16: 5.2, 7.0, 7.9, 8.6
+       tokens/s */
+    APART = 16,
     AHEAD = 1024, /* bytes; 512, 2048: 0.92, 0.95 x */
 };
 
-/* ---- columns --------------------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 /* One block of a group: x1 and x2 of a lane are tiles. */
-typedef struct group { uint32_t x[LANES][2][STEPS][COLS]; } group;
+typedef struct group {
+    uint32_t x[LANES][2][STEPS][COLS];
+} group;
 
 /* Two vectors of bfloat16 as floats, pair by pair. */
 INLINE __m512i paired(__m512 first, __m512 second)
@@ -43,7 +49,8 @@ static void put(void *to, size_t stride, int col, const void *blocks, int64_t n)
         for (int part = 0; part < 2; part++)
             for (int i = 0; i < STEPS; i++) {
                 uint32_t pair[LANES];
-                _mm512_storeu_si512(pair, paired(_mm512_loadu_ps(x->x[part] + 32 * i), _mm512_loadu_ps(x->x[part] + 32 * i + 16)));
+                _mm512_storeu_si512(pair, paired(_mm512_loadu_ps(x->x[part] + 32 * i),
+                                                 _mm512_loadu_ps(x->x[part] + 32 * i + 16)));
                 for (int l = 0; l < LANES; l++) g->x[l][part][i][col] = pair[l];
             }
     }
@@ -61,68 +68,81 @@ void qn__amx_split_act512(qn_act512 *y, const float *x, int64_t n)
 {
     for (; n > 0; n -= 512, x += 512, y++)
         for (int i = 0; i < 512; i += 16) {
-            const __m512 zero = l_set(0), v = n - i >= 16 ? l_load(x + i) : n > i ? l_load_n(x + i, (int)(n - i), zero) : zero, high = rounded(v);
+            const __m512 zero = l_set(0),
+                         v = n - i >= 16 ? l_load(x + i)
+                             : n > i     ? l_load_n(x + i, (int)(n - i), zero)
+                                         : zero,
+                         high = rounded(v);
             _mm512_storeu_ps(y->x[0] + i, high);
             _mm512_storeu_ps(y->x[1] + i, rounded(l_sub(v, high)));
         }
 }
 
-/* ---- few columns ------------------------------------------------------------------------------------------------------- */
+/* ---- few columns ----------------------------------------------------------------------------- */
 
 /* The ends of chains, of each column: w1 x1, w2 x1, w1 x2 of each row. */
 typedef float ends[3][ROWS][LANES];
 
 /* n_rows rows of a block with n_cols columns: n_halves of the pairs at a time, as registers hold 24 chains. */
-INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, ends *to, const int row, const int n_rows, const int n_cols,
-                   const int n_halves)
+INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, ends *to, const int row,
+                   const int n_rows, const int n_cols, const int n_halves)
 {
     const __m512 upper = _mm512_castsi512_ps(_mm512_set1_epi32((int)0xffff0000u));
-    UNROLL for (int start = 0; start < 2; start += n_halves) {
+    UNROLL
+    for (int start = 0; start < 2; start += n_halves) {
         __m512 acc[8][3][2];
-        UNROLL for (int i = 0; i < n_rows * n_cols; i++)
-            UNROLL for (int p = 0; p < 3; p++)
-                UNROLL for (int h = 0; h < n_halves; h++) acc[i][p][h] = _mm512_setzero_ps();
-        for (int i = 0; i < STEPS; i++)
-            UNROLL for (int h = 0; h < n_halves; h++) {
-                const int at = 32 * i + 16 * (start + h);
-                __m512 w1[4], w2[4];
-                UNROLL for (int r = 0; r < n_rows; r++) {
-                    const uint8_t *from = w + (size_t)(row + r) * row_bytes + 2 * at;
-                    if (start + h == 0) _mm_prefetch((const char *)from + AHEAD, _MM_HINT_T0);
-                    const __m512 v = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
-                    w1[r] = _mm512_and_ps(v, upper);
-                    w2[r] = _mm512_sub_ps(v, w1[r]);
-                }
-                UNROLL for (int c = 0; c < n_cols; c++) {
-                    const __m512 x1 = _mm512_loadu_ps(x[c]->x[0] + at), x2 = _mm512_loadu_ps(x[c]->x[1] + at);
-                    UNROLL for (int r = 0; r < n_rows; r++) {
-                        __m512(*a)[2] = acc[r * n_cols + c];
-                        a[0][h] = _mm512_fmadd_ps(w1[r], x1, a[0][h]);
-                        a[1][h] = _mm512_fmadd_ps(w2[r], x1, a[1][h]);
-                        a[2][h] = _mm512_fmadd_ps(w1[r], x2, a[2][h]);
-                    }
-                    if (n_cols > 1) __asm__ volatile("" ::: "memory"); /* or columns would be loaded first, and sums kept in memory */
-                }
+        UNROLL
+        for (int i = 0; i < n_rows * n_cols; i++) UNROLL
+        for (int p = 0; p < 3; p++) UNROLL
+        for (int h = 0; h < n_halves; h++) acc[i][p][h] = _mm512_setzero_ps();
+        for (int i = 0; i < STEPS; i++) UNROLL
+        for (int h = 0; h < n_halves; h++) {
+            const int at = 32 * i + 16 * (start + h);
+            __m512 w1[4], w2[4];
+            UNROLL
+            for (int r = 0; r < n_rows; r++) {
+                const uint8_t *from = w + (size_t)(row + r) * row_bytes + 2 * at;
+                if (start + h == 0) _mm_prefetch((const char *)from + AHEAD, _MM_HINT_T0);
+                const __m512 v = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
+                w1[r] = _mm512_and_ps(v, upper);
+                w2[r] = _mm512_sub_ps(v, w1[r]);
             }
-        UNROLL for (int r = 0; r < n_rows; r++)
-            UNROLL for (int c = 0; c < n_cols; c++)
-                UNROLL for (int p = 0; p < 3; p++) {
-                    const __m512 *a = acc[r * n_cols + c][p];
-                    float *end = to[c][p][row + r];
-                    if (n_halves == 2) _mm512_store_ps(end, _mm512_add_ps(a[0], a[1]));
-                    else _mm512_store_ps(end, start == 0 ? a[0] : _mm512_add_ps(_mm512_load_ps(end), a[0]));
+            UNROLL
+            for (int c = 0; c < n_cols; c++) {
+                const __m512 x1 = _mm512_loadu_ps(x[c]->x[0] + at), x2 = _mm512_loadu_ps(x[c]->x[1] + at);
+                UNROLL
+                for (int r = 0; r < n_rows; r++) {
+                    __m512(*a)[2] = acc[r * n_cols + c];
+                    a[0][h] = _mm512_fmadd_ps(w1[r], x1, a[0][h]);
+                    a[1][h] = _mm512_fmadd_ps(w2[r], x1, a[1][h]);
+                    a[2][h] = _mm512_fmadd_ps(w1[r], x2, a[2][h]);
                 }
+                /* or columns would be loaded first, and sums kept in memory */
+                if (n_cols > 1) __asm__ volatile("" ::: "memory");
+            }
+        }
+        UNROLL
+        for (int r = 0; r < n_rows; r++) UNROLL
+        for (int c = 0; c < n_cols; c++) UNROLL
+        for (int p = 0; p < 3; p++) {
+            const __m512 *a = acc[r * n_cols + c][p];
+            float *end = to[c][p][row + r];
+            if (n_halves == 2)
+                _mm512_store_ps(end, _mm512_add_ps(a[0], a[1]));
+            else
+                _mm512_store_ps(end, start == 0 ? a[0] : _mm512_add_ps(_mm512_load_ps(end), a[0]));
+        }
     }
 }
 
 /* y: of each column, rows in lanes */
 typedef void (*block_fn)(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y);
-#define BLOCK(n_rows, n_cols, n_halves)                                                                                \
-    static void block_##n_cols(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y)              \
-    {                                                                                                                  \
-        ends e[n_cols] __attribute__((aligned(64)));                                                                   \
-        for (int r = 0; r < ROWS; r += n_rows) chains(w, row_bytes, x, e, r, n_rows, n_cols, n_halves);                \
-        for (int c = 0; c < n_cols; c++) y[c] = all_lanes(y[c], &e[c]);                                                \
+#define BLOCK(n_rows, n_cols, n_halves) \
+    static void block_##n_cols(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y) \
+    { \
+        ends e[n_cols] __attribute__((aligned(64))); \
+        for (int r = 0; r < ROWS; r += n_rows) chains(w, row_bytes, x, e, r, n_rows, n_cols, n_halves); \
+        for (int c = 0; c < n_cols; c++) y[c] = all_lanes(y[c], &e[c]); \
     }
 
 /* y after the ends of all chains, in the order of lanes. */
@@ -130,17 +150,21 @@ INLINE __m512 all_lanes(__m512 y, const ends *e)
 {
     for (int l = 0; l < LANES; l += 4) {
         words v[3][4];
-        UNROLL for (int p = 0; p < 3; p++) load_16((const uint8_t *)&(*e)[p][0][l], sizeof (*e)[p][0], v[p]);
-        UNROLL for (int i = 0; i < 4; i++)
-            UNROLL for (int p = 0; p < 3; p++) y = _mm512_add_ps(y, _mm512_castsi512_ps(v[p][i]));
+        UNROLL
+        for (int p = 0; p < 3; p++) load_16((const uint8_t *)&(*e)[p][0][l], sizeof(*e)[p][0], v[p]);
+        UNROLL
+        for (int i = 0; i < 4; i++) UNROLL
+        for (int p = 0; p < 3; p++) y = _mm512_add_ps(y, _mm512_castsi512_ps(v[p][i]));
     }
     return y;
 }
 
+/* clang-format off */
 BLOCK(4, 1, 2) BLOCK(2, 2, 2) BLOCK(2, 3, 1) BLOCK(2, 4, 1)
+    /* clang-format on */
 
-/* Elements [at, k) of sixteen rows, 0 after them; past the end the last row repeats. */
-static void copy_rest(const qn_mm_args *a, int32_t first_row, int32_t apart, int64_t at, uint8_t *to)
+    /* Elements [at, k) of sixteen rows, 0 after them; past the end the last row repeats. */
+    static void copy_rest(const qn_mm_args *a, int32_t first_row, int32_t apart, int64_t at, uint8_t *to)
 {
     const int64_t n = a->k - at < 512 ? a->k - at : 512;
     for (int32_t i = 0; i < ROWS; i++, to += TILE) {
@@ -187,15 +211,18 @@ static void one(const qn_mm_args *a)
     for (int32_t r = 0; r < a->rows; r += apart * ROWS) {
         apart = qn__rows_apart(a, (a->rows - r) / ROWS, APART);
         for (int32_t i = 0; i < apart; i++)
-            for (int32_t c = 0; c < a->cols; c += FEW) few_rows(a, r + i, apart, c, a->cols - c < FEW ? a->cols - c : FEW);
+            for (int32_t c = 0; c < a->cols; c += FEW)
+                few_rows(a, r + i, apart, c, a->cols - c < FEW ? a->cols - c : FEW);
     }
     _mm_setcsr(state);
 }
 
-/* ---- many columns -------------------------------------------------------------------------------------------------------- */
+/* ---- many columns ---------------------------------------------------------------------------- */
 
 /* One block of sixteen rows: w1 and w2 of a lane are tiles. */
-typedef struct panel { __m512i w[LANES][2][ROWS]; } panel;
+typedef struct panel {
+    __m512i w[LANES][2][ROWS];
+} panel;
 
 enum {
     SUMS_FLOATS = ROWS * COLS, /* of a group */
@@ -219,19 +246,22 @@ static void fill(const uint8_t *w, size_t row_bytes, panel *to)
             for (int l = 0; l < LANES; l += 4) {
                 words v[4];
                 load_16((const uint8_t *)step[part] + 4 * l, 64, v);
-                UNROLL for (int i = 0; i < 4; i++) to->w[l + i][part][r] = v[i];
+                UNROLL
+                for (int i = 0; i < 4; i++) to->w[l + i][part][r] = v[i];
             }
     }
 }
 
 INLINE void fetch_lane(const void *tiles)
 {
-    UNROLL for (int i = 0; i < 2 * TILE / 64; i++) _mm_prefetch((const char *)tiles + 64 * i, _MM_HINT_T0);
+    UNROLL
+    for (int i = 0; i < 2 * TILE / 64; i++) _mm_prefetch((const char *)tiles + 64 * i, _MM_HINT_T0);
 }
 
 #define GROUP_AT(x) ((const group *)(const void *)(x))
 
-/* A panel with one or two groups. What a lane takes next comes to L1 meanwhile: 1.4 x as fast so; the same with four groups, 0.8 x. */
+/* A panel with one or two groups. What a lane takes next comes to L1 meanwhile: 1.4 x as fast so; the same with four
+ * groups, 0.8 x. */
 INLINE void mac(const panel *p, const uint8_t *x, size_t group_bytes, float *sums, bool first, const int n_groups)
 {
     const group *g = GROUP_AT(x), *h = GROUP_AT(x + group_bytes);
@@ -262,8 +292,14 @@ INLINE void mac(const panel *p, const uint8_t *x, size_t group_bytes, float *sum
     if (n_groups > 1) QN_TILE_STORE(1, sums + SUMS_FLOATS, 64);
 }
 
-static void mac1(const panel *p, const uint8_t *x, size_t group_bytes, float *sums, bool first) { mac(p, x, group_bytes, sums, first, 1); }
-static void mac2(const panel *p, const uint8_t *x, size_t group_bytes, float *sums, bool first) { mac(p, x, group_bytes, sums, first, 2); }
+static void mac1(const panel *p, const uint8_t *x, size_t group_bytes, float *sums, bool first)
+{
+    mac(p, x, group_bytes, sums, first, 1);
+}
+static void mac2(const panel *p, const uint8_t *x, size_t group_bytes, float *sums, bool first)
+{
+    mac(p, x, group_bytes, sums, first, 2);
+}
 
 static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, int32_t first_col, int32_t n_cols)
 {
@@ -290,8 +326,9 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
     }
     for (int g = 0; g < n_groups; g++) {
         const int some = n_cols - g * COLS < COLS ? n_cols - g * COLS : COLS;
-        qn__avx512_transpose_f32(a->y + (first_col + g * COLS) * a->y_stride + first_row, a->y_stride, sums + g * SUMS_FLOATS, COLS,
-                                 a->rows - first_row < ROWS ? a->rows - first_row : ROWS, some);
+        qn__avx512_transpose_f32(a->y + (first_col + g * COLS) * a->y_stride + first_row, a->y_stride,
+                                 sums + g * SUMS_FLOATS, COLS, a->rows - first_row < ROWS ? a->rows - first_row : ROWS,
+                                 some);
     }
 }
 
@@ -300,5 +337,6 @@ static void many(const qn_mm_args *a) { qn__amx_mm(a, NULL, some_rows, ROWS, GRO
 void qn__amx_mm_f16_init(qn_ukr *ukr)
 {
     ukr->split_act512 = qn__amx_split_act512;
-    ukr->mm[QN_DTYPE_F16] = (qn_mm){.act = QN_ACT_512, .one = one, .panel = many, .pack = &pack, .panel_cols = PANEL_FROM, .panel_rows = ROWS};
+    ukr->mm[QN_DTYPE_F16] = (qn_mm){
+        .act = QN_ACT_512, .one = one, .panel = many, .pack = &pack, .panel_cols = PANEL_FROM, .panel_rows = ROWS};
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/amx/mm_panel.c -- products of super-blocks with many quantized columns (act.h), by tiles.
  *
- * A product of tiles, 16 columns x 16 rows x 64 bytes, takes 16 cycles where VNNI takes 128. Bringing a tile takes 8 to 12 more, a tile of sums
- * leaves for memory in 12 to 15, and on a core whose other thread is busy nothing of that overlaps. So as much as possible is one sum: T of
- * a super-block as a whole, of bytes scale * w, or, where that does not fit a byte, of two planes, scale * w = w[0] + 2^shift w[1]. Vector
- * instructions turn sums into floats while tiles multiply what comes next. Two threads of a shared Sapphire Rapids, beside avx512's panels:
- * prompts of Q4_K_M 1.3 x, of Q3_K_M 2.2 x as fast. mm_panel_32.c has blocks of 32. */
+ * A product of tiles, 16 columns x 16 rows x 64 bytes, takes 16 cycles where VNNI takes 128. Bringing a tile takes 8 to
+ * 12 more, a tile of sums leaves for memory in 12 to 15, and on a core whose other thread is busy nothing of that
+ * overlaps. So as much as possible is one sum: T of a super-block as a whole, of bytes scale * w, or, where that does
+ * not fit a byte, of two planes, scale * w = w[0] + 2^shift w[1]. Vector instructions turn sums into floats while tiles
+ * multiply what comes next. Two threads of a shared Sapphire Rapids, beside avx512's panels: prompts of Q4_K_M 1.3 x,
+ * of Q3_K_M 2.2 x as fast. mm_panel_32.c has blocks of 32. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
@@ -16,8 +17,8 @@ enum { ROWS = PANEL_ROWS, LANES = 16, COLS = 16 };
 
 /* One super-block of a group of columns. */
 typedef struct group {
-    int8_t q[4][COLS][64];      /* 64 elements of all columns, then the next */
-    float d[COLS], zero[COLS];  /* zero: -zero */
+    int8_t q[4][COLS][64];     /* 64 elements of all columns, then the next */
+    float d[COLS], zero[COLS]; /* zero: -zero */
     int16_t sum16[COLS][16], sum32[COLS][8];
 } group;
 
@@ -42,7 +43,7 @@ static inline __m512i word_of(const void *p)
     return _mm512_set1_epi32(w);
 }
 
-/* ---- super-blocks: two panels with a group ------------------------------------------------------------------------------- */
+/* ---- super-blocks: two panels with a group --------------------------------------------------- */
 
 /* A super-block of sixteen rows in two planes. */
 typedef struct planes {
@@ -63,13 +64,15 @@ typedef struct unit {
 
 /* Elements [64 i, 64 i + 64) of one or two panels; w1, w3: second planes or NULL. */
 INLINE void dot(const group *g, const int i, const __m512i *w0, const __m512i *w1, const __m512i *w2, const __m512i *w3,
-                   const int is_unsigned)
+                const int is_unsigned)
 {
-#define DOT(c, b)                                                                                                      \
-    do {                                                                                                               \
-        if (i == 0) QN_TILE_ZERO(c);                                                                                   \
-        if (is_unsigned) QN_TILE_DOT_U(c, 4, b);                                                                       \
-        else QN_TILE_DOT(c, 4, b);                                                                                     \
+#define DOT(c, b) \
+    do { \
+        if (i == 0) QN_TILE_ZERO(c); \
+        if (is_unsigned) \
+            QN_TILE_DOT_U(c, 4, b); \
+        else \
+            QN_TILE_DOT(c, 4, b); \
     } while (0)
     QN_TILE_LOAD(4, g->q[i], 64);
     QN_TILE_LOAD(5, w0 + 16 * i, 64);
@@ -103,20 +106,25 @@ INLINE void add(const __m512i t[2], const scales w[2], const group *g, int c, fl
     const __m512 d = _mm512_set1_ps(g->d[c]), zero = _mm512_set1_ps(g->zero[c]);
     __m512 acc[2];
     __m512i m[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-    UNROLL for (int h = 0; h < 2; h++) {
+    UNROLL
+    for (int h = 0; h < 2; h++) {
         const __m512 s = _mm512_fmadd_ps(zero, w[h].z, _mm512_cvtepi32_ps(t[h]));
         acc[h] = _mm512_fmadd_ps(s, _mm512_mul_ps(w[h].d, d), _mm512_load_ps(y + h * LANES));
     }
     if (n_min > 0) {
         const uint8_t *pairs = n_min == 8 ? (const uint8_t *)g->sum16[c] : (const uint8_t *)g->sum32[c];
-        UNROLL for (int i = 0; i < n_min; i++) {
+        UNROLL
+        for (int i = 0; i < n_min; i++) {
             const __m512i x = word_of(pairs + 4 * i);
-            UNROLL for (int h = 0; h < 2; h++) m[h] = _mm512_dpwssd_epi32(m[h], w[h].min[i], x);
+            UNROLL
+            for (int h = 0; h < 2; h++) m[h] = _mm512_dpwssd_epi32(m[h], w[h].min[i], x);
         }
-        UNROLL for (int h = 0; h < 2; h++)
+        UNROLL
+        for (int h = 0; h < 2; h++)
             acc[h] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(m[h]), _mm512_mul_ps(w[h].m, d), acc[h]);
     }
-    UNROLL for (int h = 0; h < 2; h++) _mm512_store_ps(y + h * LANES, acc[h]);
+    UNROLL
+    for (int h = 0; h < 2; h++) _mm512_store_ps(y + h * LANES, acc[h]);
 }
 
 INLINE __m512i planes_t(const sums *s, int h, int c, const int shift)
@@ -134,45 +142,48 @@ INLINE __m512i panels_t(const sums *s, int h, int c, const int sign)
 /* A column's share of a group. */
 INLINE void fetch_column(const group *g, int c, const int n_min)
 {
-    UNROLL for (int i = 0; i < 4; i++) __builtin_prefetch(g->q[i][c]);
+    UNROLL
+    for (int i = 0; i < 4; i++) __builtin_prefetch(g->q[i][c]);
     if (n_min == 8 && c % 2 == 0) __builtin_prefetch(g->sum16[c]);
     if (n_min == 4 && c % 4 == 0) __builtin_prefetch(g->sum32[c]);
 }
 
 /* Defines step_NAME(unit or NULL, the unit before or NULL): tiles multiply the one while vectors add the other. */
-#define STEP(name, type, W0, W1, n_planes, is_unsigned, made, arg, n_min)                                              \
-    static void step_##name(const unit *u, const unit *before, int n_cols)                                       \
-    {                                                                                                                  \
-        scales w[2];                                                                                                \
-        const type *p = u ? u->panels : before->panels;                                                                \
-        UNROLL for (int h = 0; h < 2; h++) {                                                                           \
-            w[h].z = p[h].z;                                                                                           \
-            w[h].d = p[h].d;                                                                                           \
-            if (n_min > 0) w[h].m = p[h].m;                                                                            \
-            UNROLL for (int i = 0; i < n_min; i++) w[h].min[i] = p[h].min[i];                                          \
-        }                                                                                                              \
-        UNROLL for (int i = 0; i < 4; i++) {                                                                           \
-            if (u) dot(u->g, i, p[0].W0, W1(p[0]), p[1].W0, W1(p[1]), is_unsigned);                                 \
-            for (int c = 4 * i; before && c < 4 * i + 4 && c < n_cols; c++) {                                          \
-                __m512i t[2];                                                                                          \
-                if (u) fetch_column(u->g + 1, c, n_min);                                                               \
-                UNROLL for (int h = 0; h < 2; h++) t[h] = made##_t((const sums *)before->s, h, c, arg);             \
-                add(t, w, before->g, c, before->y + c * ROWS, n_min);                                               \
-            }                                                                                                          \
-        }                                                                                                              \
-        if (u) leave(u->s, n_planes);                                                                               \
+#define STEP(name, type, W0, W1, n_planes, is_unsigned, made, arg, n_min) \
+    static void step_##name(const unit *u, const unit *before, int n_cols) \
+    { \
+        scales w[2]; \
+        const type *p = u ? u->panels : before->panels; \
+        UNROLL \
+        for (int h = 0; h < 2; h++) { \
+            w[h].z = p[h].z; \
+            w[h].d = p[h].d; \
+            if (n_min > 0) w[h].m = p[h].m; \
+            UNROLL \
+            for (int i = 0; i < n_min; i++) w[h].min[i] = p[h].min[i]; \
+        } \
+        UNROLL \
+        for (int i = 0; i < 4; i++) { \
+            if (u) dot(u->g, i, p[0].W0, W1(p[0]), p[1].W0, W1(p[1]), is_unsigned); \
+            for (int c = 4 * i; before && c < 4 * i + 4 && c < n_cols; c++) { \
+                __m512i t[2]; \
+                if (u) fetch_column(u->g + 1, c, n_min); \
+                UNROLL \
+                for (int h = 0; h < 2; h++) t[h] = made##_t((const sums *)before->s, h, c, arg); \
+                add(t, w, before->g, c, before->y + c * ROWS, n_min); \
+            } \
+        } \
+        if (u) leave(u->s, n_planes); \
     }
 #define SECOND(p) (p).w[1]
-#define NONE(p) NULL
+#define NONE(p)   NULL
 
-/* ---- planes ------------------------------------------------------------------------------------------------------------ */
+/* ---- planes ---------------------------------------------------------------------------------- */
 
-INLINE __m512i scale_of(const qn_panel256 *p, int j)
-{
-    return _mm512_cvtps_epi32(p->scale[j]);
-}
+INLINE __m512i scale_of(const qn_panel256 *p, int j) { return _mm512_cvtps_epi32(p->scale[j]); }
 
-/* w of 5 bits at most, 6-bit scales without a sign: planes of w times three bits of the scale, products below 256 in both bytes of a word. */
+/* w of 5 bits at most, 6-bit scales without a sign: planes of w times three bits of the scale, products below 256 in
+ * both bytes of a word. */
 static void planes_unsigned(const qn_panel256 *p, planes *to)
 {
     for (int j = 0; j < 8; j++) {
@@ -190,9 +201,11 @@ static void planes_signed(const qn_panel256 *p, planes *to, const int sub)
 {
     const __m512i low8 = _mm512_set1_epi16(0xff), low7 = _mm512_set1_epi8(127);
     for (int j = 0; j < 256 / sub; j++) {
-        const __m512i scale = scale_of(p, j), both = _mm512_mask_mov_epi16(scale, 0xaaaaaaaa, _mm512_slli_epi32(scale, 16));
+        const __m512i scale = scale_of(p, j),
+                      both = _mm512_mask_mov_epi16(scale, 0xaaaaaaaa, _mm512_slli_epi32(scale, 16));
         for (int i = sub / 4 * j; i < sub / 4 * (j + 1); i++) {
-            const __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(p->w[i], 8), 8), odd = _mm512_srai_epi16(p->w[i], 8);
+            const __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(p->w[i], 8), 8),
+                          odd = _mm512_srai_epi16(p->w[i], 8);
             const __m512i x = _mm512_mullo_epi16(even, both), y = _mm512_mullo_epi16(odd, both);
             to->w[0][i] = _mm512_and_si512(_mm512_ternarylogic_epi32(low8, x, _mm512_slli_epi16(y, 8), 0xca), low7);
             to->w[1][i] = _mm512_ternarylogic_epi32(low8, _mm512_srai_epi16(x, 7), _mm512_slli_epi16(y, 1), 0xca);
@@ -200,7 +213,7 @@ static void planes_signed(const qn_panel256 *p, planes *to, const int sub)
     }
 }
 
-/* ---- the product --------------------------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 typedef struct format {
     size_t block_bytes;
@@ -224,9 +237,11 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
     panel_clear(y, (int64_t)n_cols * ROWS);
 
     for (int64_t b = 0; b < n_blocks; b++) {
-        const uint8_t *next = b + 1 == n_blocks ? a->w + (size_t)(first_row + ROWS) * a->w_row_bytes
-                                                : a->w + (size_t)first_row * a->w_row_bytes + (size_t)(b + 1) * f->block_bytes;
-        const uint8_t *x = (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
+        const uint8_t *next = b + 1 == n_blocks
+                                  ? a->w + (size_t)(first_row + ROWS) * a->w_row_bytes
+                                  : a->w + (size_t)first_row * a->w_row_bytes + (size_t)(b + 1) * f->block_bytes;
+        const uint8_t *x =
+            (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
         unit pair[2];
         int n = 0; /* units begun */
         for (int h = 0; h < 2; h++) f->unpack(row[h], (size_t)b * f->block_bytes, a->tile, h);
@@ -255,41 +270,43 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
 
 static void mm(const qn_mm_args *a, const format *f) { qn__amx_mm(a, f, row_panel, ROWS, COLS_MAX); }
 
-#define PLANES(name, make, is_unsigned, shift, n_min)                                                                  \
-    static void unpack_##name(const uint8_t *const *row, size_t at, void *panels, int half)                            \
-    {                                                                                                                  \
-        qn_panel256 p;                                                                                                 \
-        planes *to = (planes *)panels + half;                                                                    \
-        qn__avx512_panel_##name(row, at, &p);                                                                          \
-        make;                                                                                                          \
-        for (int i = 0; i < n_min; i++) to->min[i] = p.min[i];                                                         \
-        to->z = p.z;                                                                                                   \
-        to->d = p.d;                                                                                                   \
-        if (n_min > 0) to->m = p.m;                                                                                    \
-    }                                                                                                                  \
-    STEP(name, planes, w[0], SECOND, 2, is_unsigned, planes, shift, n_min)                                          \
-    static const format format_##name = {sizeof(qn_block_##name), unpack_##name, step_##name};                      \
+#define PLANES(name, make, is_unsigned, shift, n_min) \
+    static void unpack_##name(const uint8_t *const *row, size_t at, void *panels, int half) \
+    { \
+        qn_panel256 p; \
+        planes *to = (planes *)panels + half; \
+        qn__avx512_panel_##name(row, at, &p); \
+        make; \
+        for (int i = 0; i < n_min; i++) to->min[i] = p.min[i]; \
+        to->z = p.z; \
+        to->d = p.d; \
+        if (n_min > 0) to->m = p.m; \
+    } \
+    STEP(name, planes, w[0], SECOND, 2, is_unsigned, planes, shift, n_min) \
+    static const format format_##name = {sizeof(qn_block_##name), unpack_##name, step_##name}; \
     static void mm_##name(const qn_mm_args *a) { mm(a, &format_##name); }
+/* clang-format off */
 PLANES(Q4_K, planes_unsigned(&p, to), 1, 3, 4)
 PLANES(Q5_K, planes_unsigned(&p, to), 1, 3, 4)
 PLANES(Q6_K, planes_signed(&p, to, 16), 0, 7, 0)
 PLANES(IQ4_XS, planes_signed(&p, to, 32), 0, 7, 0)
+/* clang-format on */
 
-#define EXACT(name, sign, n_min)                                                                                       \
-    static void unpack_##name(const uint8_t *const *row, size_t at, void *panels, int half)                            \
-    {                                                                                                                  \
-        qn__avx512_panel_##name(row, at, (qn_panel256 *)panels + half);                                                \
-    }                                                                                                                  \
-    STEP(name, qn_panel256, w, NONE, 1, 0, panels, sign, n_min)                                                        \
-    static const format format_##name = {sizeof(qn_block_##name), unpack_##name, step_##name};                      \
+#define EXACT(name, sign, n_min) \
+    static void unpack_##name(const uint8_t *const *row, size_t at, void *panels, int half) \
+    { \
+        qn__avx512_panel_##name(row, at, (qn_panel256 *)panels + half); \
+    } \
+    STEP(name, qn_panel256, w, NONE, 1, 0, panels, sign, n_min) \
+    static const format format_##name = {sizeof(qn_block_##name), unpack_##name, step_##name}; \
     static void mm_##name(const qn_mm_args *a) { mm(a, &format_##name); }
 EXACT(Q2_K, 1, 8)
 EXACT(Q3_K, -1, 0)
 
 void qn__amx_mm_panel_init(qn_ukr *ukr)
 {
-#define FORMAT(name, sub, with_min)                                                                                    \
-    ukr->mm[QN_DTYPE_##name].panel = mm_##name;                                                                        \
+#define FORMAT(name, sub, with_min) \
+    ukr->mm[QN_DTYPE_##name].panel = mm_##name; \
     ukr->mm[QN_DTYPE_##name].pack = &pack;
     QN_PANEL_FORMATS_256(FORMAT)
     QN_PANEL_FORMATS_EXACT(FORMAT)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/amx/mm_panel_32.c -- products of blocks of 32 with many quantized columns (act.h), by tiles. Each block has a sum of its own, for which
- * half a tile product would do; the other half multiplies w with -zero, so that what leaves is all of S. Three vector instructions a
- * column then add it up, where VNNI takes twelve for everything. Beside avx512's panels, two threads of a shared Sapphire Rapids: 0.84 to
- * 1.48 x, median 1.1, where busy neighbours leave tiles no time of their own. Two groups with two panels at once, so that each tile that
- * comes serves twice, have their sums in memory: 0.94 x of this. */
+/* src/cpu/amx/mm_panel_32.c -- products of blocks of 32 with many quantized columns (act.h), by tiles. Each block has a
+ * sum of its own, for which half a tile product would do; the other half multiplies w with -zero, so that what leaves
+ * is all of S. Three vector instructions a column then add it up, where VNNI takes twelve for everything. Beside
+ * avx512's panels, two threads of a shared Sapphire Rapids: 0.84 to 1.48 x, median 1.1, where busy neighbours leave
+ * tiles no time of their own. Two groups with two panels at once, so that each tile that comes serves twice, have their
+ * sums in memory: 0.94 x of this. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
@@ -51,7 +52,8 @@ INLINE void dot(const panel *p, const group *g, sums *s)
 INLINE void add(const panel *p, const group *g, const sums *s, __m512 *acc, const int with_min, const int n_cols)
 {
     const __m512 d = p->d, m = p->m;
-    UNROLL for (int c = 0; c < n_cols; c++) {
+    UNROLL
+    for (int c = 0; c < n_cols; c++) {
         const __m512 dd = _mm512_mul_ps(d, _mm512_set1_ps(g->d[c]));
         acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512((*s)[c])), dd, acc[c]);
         if (with_min) acc[c] = _mm512_fmadd_ps(m, _mm512_set1_ps(g->d_sum[c]), acc[c]);
@@ -61,15 +63,19 @@ INLINE void add(const panel *p, const group *g, const sums *s, __m512 *acc, cons
 /* A block of a group that is multiplied later. */
 INLINE void fetch_group(const uint8_t *x)
 {
-    UNROLL for (size_t at = 0; at < sizeof(group); at += 64) _mm_prefetch((const char *)x + at, _MM_HINT_T0);
+    UNROLL
+    for (size_t at = 0; at < sizeof(group); at += 64) _mm_prefetch((const char *)x + at, _MM_HINT_T0);
 }
 
-/* n blocks of a panel with a group, tiles a block ahead of vectors; y: [n_cols][ROWS]. next: n blocks that are brought to L1 meanwhile, or NULL */
-INLINE void mac(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const uint8_t *next, const int with_min, const int n_cols)
+/* n blocks of a panel with a group, tiles a block ahead of vectors; y: [n_cols][ROWS]. next: n blocks that are brought
+ * to L1 meanwhile, or NULL */
+INLINE void mac(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const uint8_t *next,
+                const int with_min, const int n_cols)
 {
     sums s[2] __attribute__((aligned(64)));
     __m512 acc[COLS];
-    UNROLL for (int c = 0; c < n_cols; c++) acc[c] = _mm512_load_ps(y + c * ROWS);
+    UNROLL
+    for (int c = 0; c < n_cols; c++) acc[c] = _mm512_load_ps(y + c * ROWS);
     dot(p, (const void *)x, &s[0]);
     if (next) fetch_group(next);
     for (int64_t i = 1; i < n; i++, p++, x += stride) {
@@ -78,18 +84,24 @@ INLINE void mac(const panel *p, const uint8_t *x, size_t stride, int64_t n, floa
         add(p, (const void *)x, (const sums *)&s[~i & 1], acc, with_min, n_cols);
     }
     add(p, (const void *)x, (const sums *)&s[~n & 1], acc, with_min, n_cols);
-    UNROLL for (int c = 0; c < n_cols; c++) _mm512_store_ps(y + c * ROWS, acc[c]);
+    UNROLL
+    for (int c = 0; c < n_cols; c++) _mm512_store_ps(y + c * ROWS, acc[c]);
 }
 
 typedef void (*mac_fn)(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const uint8_t *next);
-#define MAC(with_min, n_cols)                                                                                          \
-    static void mac_##with_min##_##n_cols(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const uint8_t *next) \
-    {                                                                                                                  \
-        mac(p, x, stride, n, y, next, with_min, n_cols);                                                                     \
+#define MAC(with_min, n_cols) \
+    static void mac_##with_min##_##n_cols(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, \
+                                          const uint8_t *next) \
+    { \
+        mac(p, x, stride, n, y, next, with_min, n_cols); \
     }
-#define MACS(with_min)                                                                                                 \
-    MAC(with_min, 4) MAC(with_min, 8) MAC(with_min, 12) MAC(with_min, 16)                                              \
-    static const mac_fn macs_##with_min[] = {mac_##with_min##_4, mac_##with_min##_8, mac_##with_min##_12, mac_##with_min##_16};
+#define MACS(with_min) \
+    MAC(with_min, 4) \
+    MAC(with_min, 8) \
+    MAC(with_min, 12) \
+    MAC(with_min, 16) \
+    static const mac_fn macs_##with_min[] = {mac_##with_min##_4, mac_##with_min##_8, mac_##with_min##_12, \
+                                             mac_##with_min##_16};
 MACS(0)
 MACS(1)
 
@@ -128,7 +140,8 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
         const bool last = b + n == n_blocks;
         const uint8_t *next = last ? a->w + (size_t)(first_row + ROWS) * a->w_row_bytes
                                    : a->w + (size_t)first_row * a->w_row_bytes + (size_t)(b + n) * f->block_bytes;
-        const uint8_t *x = (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
+        const uint8_t *x =
+            (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
         for (int h = 0; h < 2; h++)
             for (int64_t i = 0; i < n; i++) unpack(f, row[h], (size_t)(b + i) * f->block_bytes, panels + h * SLICE + i);
         for (int32_t c = 0; c < n_cols; c += COLS, x += a->x_row_bytes) {
@@ -147,19 +160,19 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
 
 static void mm(const qn_mm_args *a, const format *f) { qn__amx_mm(a, f, row_panel, ROWS, COLS_MAX); }
 
-#define FORMAT(name, sub, with_min)                                                                                    \
-    static void mm_##name(const qn_mm_args *a)                                                                         \
-    {                                                                                                                  \
-        static const format f = {sizeof(qn_block_##name), qn__avx512_panel_##name, macs_##with_min};                   \
-        mm(a, &f);                                                                                                     \
+#define FORMAT(name, sub, with_min) \
+    static void mm_##name(const qn_mm_args *a) \
+    { \
+        static const format f = {sizeof(qn_block_##name), qn__avx512_panel_##name, macs_##with_min}; \
+        mm(a, &f); \
     }
 QN_PANEL_FORMATS_32(FORMAT)
 #undef FORMAT
 
 void qn__amx_mm_panel_32_init(qn_ukr *ukr)
 {
-#define FORMAT(name, sub, with_min)                                                                                    \
-    ukr->mm[QN_DTYPE_##name].panel = mm_##name;                                                                        \
+#define FORMAT(name, sub, with_min) \
+    ukr->mm[QN_DTYPE_##name].panel = mm_##name; \
     ukr->mm[QN_DTYPE_##name].pack = &pack;
     QN_PANEL_FORMATS_32(FORMAT)
 #undef FORMAT

@@ -37,18 +37,22 @@ enum { SIDE = 8 };
 static inline __attribute__((always_inline)) void turn(float *y, int64_t y_stride, const float *x, int64_t x_stride)
 {
     __m256 a[8], b[8];
-    UNROLL for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(x + i * x_stride);
-    UNROLL for (int i = 0; i < 8; i += 2) {
+    UNROLL
+    for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(x + i * x_stride);
+    UNROLL
+    for (int i = 0; i < 8; i += 2) {
         b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
         b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
     }
-    UNROLL for (int i = 0; i < 8; i += 4) { /* a[i + j]: column 4h + j of rows i to i + 3 in half h */
+    UNROLL
+    for (int i = 0; i < 8; i += 4) { /* a[i + j]: column 4h + j of rows i to i + 3 in half h */
         a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
         a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
         a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
         a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
     }
-    UNROLL for (int j = 0; j < 4; j++) {
+    UNROLL
+    for (int j = 0; j < 4; j++) {
         _mm256_storeu_ps(y + j * y_stride, _mm256_permute2f128_ps(a[j], a[4 + j], 0x20));
         _mm256_storeu_ps(y + (4 + j) * y_stride, _mm256_permute2f128_ps(a[j], a[4 + j], 0x31));
     }
@@ -66,7 +70,8 @@ static inline ints i_pair(const int16_t *p)
     memcpy(&pair, p, 4);
     return i_set(pair);
 }
-/* By hand: gcc 12 would add products of several steps first, in memory, and load once what is cheaper to read with each product. */
+/* By hand: gcc 12 would add products of several steps first, in memory, and load once what is cheaper to read with each
+ * product. */
 static inline __m256i dot_pairs(__m256i s, __m256i a, const __m256i_u *b)
 {
     __m256i product;
@@ -111,37 +116,44 @@ static inline void i_low(int16_t *p, ints x)
 }
 static inline ints i_pairs(ints x, ints y)
 {
-    return (ints){_mm256_blend_epi16(x.a, _mm256_slli_epi32(y.a, 16), 0xaa), _mm256_blend_epi16(x.b, _mm256_slli_epi32(y.b, 16), 0xaa)};
+    return (ints){_mm256_blend_epi16(x.a, _mm256_slli_epi32(y.a, 16), 0xaa),
+                  _mm256_blend_epi16(x.b, _mm256_slli_epi32(y.b, 16), 0xaa)};
 }
 static inline some some_between(int lo, int hi)
 {
     const ints from = first(lo), to = first(hi);
-    return (some){_mm256_castsi256_ps(_mm256_andnot_si256(from.a, to.a)), _mm256_castsi256_ps(_mm256_andnot_si256(from.b, to.b))};
+    return (some){_mm256_castsi256_ps(_mm256_andnot_si256(from.a, to.a)),
+                  _mm256_castsi256_ps(_mm256_andnot_si256(from.b, to.b))};
 }
 
 #define INT_SIXTEEN
 /* A tree for eight at once: each step adds up what two registers hold, and puts both into one. The order of ukr.h. */
-#define SIXTEEN(name, type, from, to, op)                                                                              \
-    static inline __m256 name##_half(const type *x)                                                                    \
-    {                                                                                                                  \
-        __m256 a[8];                                                                                                   \
-        UNROLL for (int i = 0; i < 8; i++) a[i] = from(op(x[i].a, x[i].b)); /* lanes j and j + 8 */                    \
-        UNROLL for (int i = 0; i < 4; i++) { /* and 4 */                                                               \
-            const __m256 p = a[2 * i], q = a[2 * i + 1];                                                               \
-            a[i] = from(op(to(_mm256_permute2f128_ps(p, q, 0x20)), to(_mm256_permute2f128_ps(p, q, 0x31))));           \
-        }                                                                                                              \
-        UNROLL for (int i = 0; i < 2; i++) { /* and 2 */                                                               \
-            const __m256 p = a[2 * i], q = a[2 * i + 1];                                                               \
-            a[i] = from(op(to(_mm256_shuffle_ps(p, q, 0x44)), to(_mm256_shuffle_ps(p, q, 0xee))));                     \
-        }                                                                                                              \
-        a[0] = from(op(to(_mm256_shuffle_ps(a[0], a[1], 0x88)), to(_mm256_shuffle_ps(a[0], a[1], 0xdd))));             \
-        return _mm256_permutevar8x32_ps(a[0], _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)); /* odd ones are above */     \
-    }                                                                                                                  \
+#define SIXTEEN(name, type, from, to, op) \
+    static inline __m256 name##_half(const type *x) \
+    { \
+        __m256 a[8]; \
+        UNROLL \
+        for (int i = 0; i < 8; i++) a[i] = from(op(x[i].a, x[i].b)); /* lanes j and j + 8 */ \
+        UNROLL \
+        for (int i = 0; i < 4; i++) { /* and 4 */ \
+            const __m256 p = a[2 * i], q = a[2 * i + 1]; \
+            a[i] = from(op(to(_mm256_permute2f128_ps(p, q, 0x20)), to(_mm256_permute2f128_ps(p, q, 0x31)))); \
+        } \
+        UNROLL \
+        for (int i = 0; i < 2; i++) { /* and 2 */ \
+            const __m256 p = a[2 * i], q = a[2 * i + 1]; \
+            a[i] = from(op(to(_mm256_shuffle_ps(p, q, 0x44)), to(_mm256_shuffle_ps(p, q, 0xee)))); \
+        } \
+        a[0] = from(op(to(_mm256_shuffle_ps(a[0], a[1], 0x88)), to(_mm256_shuffle_ps(a[0], a[1], 0xdd)))); \
+        return _mm256_permutevar8x32_ps(a[0], _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)); /* odd ones are above */ \
+    } \
     static inline type name(const type *x) { return (type){to(name##_half(x)), to(name##_half(x + 8))}; }
 #define SAME(x) (x)
+/* clang-format off */
 SIXTEEN(l_sums, lanes, SAME, SAME, _mm256_add_ps)
 SIXTEEN(l_highests, lanes, SAME, SAME, _mm256_max_ps)
 SIXTEEN(i_highests, ints, _mm256_castsi256_ps, _mm256_castps_si256, _mm256_max_epi32)
+/* clang-format on */
 #undef SAME
 #undef SIXTEEN
 
@@ -149,7 +161,8 @@ SIXTEEN(i_highests, ints, _mm256_castsi256_ps, _mm256_castps_si256, _mm256_max_e
 #define INT_HALVES
 static inline uint16_t h_highest(const uint16_t *p, int64_t n)
 {
-    const __m256i magnitude = _mm256_set1_epi16(0x7fff); /* what is below it, as there is an instruction for the lowest of eight */
+    /* what is below it, as there is an instruction for the lowest of eight */
+    const __m256i magnitude = _mm256_set1_epi16(0x7fff);
     __m256i lowest = magnitude;
     for (int64_t i = 0; i < n; i += 16)
         lowest = _mm256_min_epu16(lowest, _mm256_andnot_si256(_mm256_loadu_si256((const void *)(p + i)), magnitude));
@@ -170,27 +183,35 @@ static inline bool q8_met_128(q8_bytes met) { return _mm256_movemask_epi8(met) !
 
 #define INT_ROWS
 /* Scores of eight cells for one row: K is used as it lies, and what eight registers hold meets in a tree. */
-static inline __attribute__((always_inline)) void score_8(float *s, const int16_t *q, float q_scale, const int16_t *k, const float *k_scale,
-                                                          const int64_t n)
+static inline __attribute__((always_inline)) void score_8(float *s, const int16_t *q, float q_scale, const int16_t *k,
+                                                          const float *k_scale, const int64_t n)
 {
     __m256i a[8], x = _mm256_loadu_si256((const void *)q);
-    UNROLL for (int c = 0; c < 8; c++) a[c] = _mm256_madd_epi16(x, _mm256_loadu_si256((const void *)(k + c * n)));
+    UNROLL
+    for (int c = 0; c < 8; c++) a[c] = _mm256_madd_epi16(x, _mm256_loadu_si256((const void *)(k + c * n)));
     for (int64_t i = 16; i < n; i += 16) {
         x = _mm256_loadu_si256((const void *)(q + i));
-        UNROLL for (int c = 0; c < 8; c++) a[c] = dot_pairs(a[c], x, (const __m256i_u *)(const void *)(k + c * n + i));
+        UNROLL
+        for (int c = 0; c < 8; c++) a[c] = dot_pairs(a[c], x, (const __m256i_u *)(const void *)(k + c * n + i));
     }
-    UNROLL for (int i = 0; i < 4; i++)
-        a[i] = _mm256_add_epi32(_mm256_unpacklo_epi32(a[2 * i], a[2 * i + 1]), _mm256_unpackhi_epi32(a[2 * i], a[2 * i + 1]));
-    UNROLL for (int i = 0; i < 2; i++)
-        a[i] = _mm256_add_epi32(_mm256_unpacklo_epi64(a[2 * i], a[2 * i + 1]), _mm256_unpackhi_epi64(a[2 * i], a[2 * i + 1]));
-    const __m256i sum = _mm256_add_epi32(_mm256_permute2x128_si256(a[0], a[1], 0x20), _mm256_permute2x128_si256(a[0], a[1], 0x31));
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm256_add_epi32(_mm256_unpacklo_epi32(a[2 * i], a[2 * i + 1]),
+                                _mm256_unpackhi_epi32(a[2 * i], a[2 * i + 1]));
+    UNROLL
+    for (int i = 0; i < 2; i++)
+        a[i] = _mm256_add_epi32(_mm256_unpacklo_epi64(a[2 * i], a[2 * i + 1]),
+                                _mm256_unpackhi_epi64(a[2 * i], a[2 * i + 1]));
+    const __m256i sum =
+        _mm256_add_epi32(_mm256_permute2x128_si256(a[0], a[1], 0x20), _mm256_permute2x128_si256(a[0], a[1], 0x31));
     const __m256 scale = _mm256_mul_ps(_mm256_set1_ps(q_scale), _mm256_loadu_ps(k_scale));
     _mm256_storeu_ps(s, _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), scale, _mm256_loadu_ps(s)));
 }
 
-static inline __attribute__((always_inline)) void score_rows(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride,
-                                                             const float *q_scale, int64_t n_rows, const int16_t *k, const float *k_scale,
-                                                             int64_t n_cells, const int64_t n)
+static inline __attribute__((always_inline)) void score_rows(float *s, int64_t s_stride, const int16_t *q,
+                                                             int64_t q_stride, const float *q_scale, int64_t n_rows,
+                                                             const int16_t *k, const float *k_scale, int64_t n_cells,
+                                                             const int64_t n)
 {
     for (int64_t c = 0; c < n_cells; c += 8, k += 8 * n)
         for (int64_t r = 0; r < n_rows; r++) {
@@ -199,17 +220,21 @@ static inline __attribute__((always_inline)) void score_rows(float *s, int64_t s
         }
 }
 
-void qn__avx2_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale, int64_t n_rows, int16_t *k,
-                             const float *k_scale, int16_t *turned, int64_t n_cells, int64_t n)
+void qn__avx2_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
+                             int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
+                             int64_t n)
 {
     (void)turned;
-    if (n == 64) score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 64);
-    else if (n == 128) score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 128);
-    else score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, n);
+    if (n == 64)
+        score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 64);
+    else if (n == 128)
+        score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 128);
+    else
+        score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, n);
 }
 
-#define INT_VECTORS 2
+#define INT_VECTORS       2
 #define INT_SHAPES(SHAPE) SHAPE(2, 3) SHAPE(2, 2) SHAPE(2, 1) SHAPE(1, 6) SHAPE(1, 4) SHAPE(1, 2) SHAPE(1, 1)
 
-#define FN(name) qn__avx2_##name
+#define FN(name)          qn__avx2_##name
 #include "cpu/ukr_attn.h"

@@ -14,8 +14,12 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-typedef struct lanes { __m256 a, b; } lanes; /* lanes 0 to 7, 8 to 15 */
-typedef struct ints { __m256i a, b; } ints;
+typedef struct lanes {
+    __m256 a, b;
+} lanes; /* lanes 0 to 7, 8 to 15 */
+typedef struct ints {
+    __m256i a, b;
+} ints;
 
 static inline ints first(int n)
 {
@@ -92,7 +96,10 @@ static inline __m256 scale_by(__m256 p, __m256 t)
 /* p * 2^n for the n in the low bits of t */
 static inline lanes l_scale_by(lanes p, lanes t) { return (lanes){scale_by(p.a, t.a), scale_by(p.b, t.b)}; }
 
-static inline lanes l_swap_pairs(lanes x) { return (lanes){_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1)}; }
+static inline lanes l_swap_pairs(lanes x)
+{
+    return (lanes){_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1)};
+}
 static inline lanes l_evens_twice(lanes x) { return (lanes){_mm256_moveldup_ps(x.a), _mm256_moveldup_ps(x.b)}; }
 static inline lanes l_odds_twice(lanes x) { return (lanes){_mm256_movehdup_ps(x.a), _mm256_movehdup_ps(x.b)}; }
 static inline __m256 in_order(__m256 x) /* after shuffle_ps, quarters stand 0 2 1 3 */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/avx2/mm_panel.c -- products of block formats with quantized columns (act.h), many columns at a time.
  *
- * Six panels of eight rows (mm_panel.h) meet one column at a time: what counts here is the number of micro-operations, since no port is
- * as busy as the front end, and a product of 8 rows x 4 elements costs two, maddubs with the weights in memory and an addition, and a sixth
- * of a broadcast. With weights in registers it would be a load for each column group more. Panels meet all columns before the next
- * are made. */
+ * Six panels of eight rows (mm_panel.h) meet one column at a time: what counts here is the number of micro-operations,
+ * since no port is as busy as the front end, and a product of 8 rows x 4 elements costs two, maddubs with the weights
+ * in memory and an addition, and a sixth of a broadcast. With weights in registers it would be a load for each column
+ * group more. Panels meet all columns before the next are made. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 #include "cpu/avx2/mm_panel.h"
@@ -17,24 +17,24 @@ enum { HALF = 8, PANELS = 6, ROWS = PANELS * HALF, COLS = 4, SLICE_32 = 8, SLICE
 
 /* One block of a column. */
 typedef struct column32 {
-    uint8_t q[32];          /* q + 127 */
-    int16_t shift[2];       /* -(zero + 127), twice */
+    uint8_t q[32];    /* q + 127 */
+    int16_t shift[2]; /* -(zero + 127), twice */
     int16_t zero_sum[2];
     float d, d_sum;
 } column32;
 typedef struct column_words32 {
-    int16_t q[32];          /* q - zero */
+    int16_t q[32]; /* q - zero */
     float d;
 } column_words32;
-typedef struct group32 {    /* one for all formats, so that products that stand side by side share their input */
+typedef struct group32 { /* one for all formats, so that products that stand side by side share their input */
     column32 bytes[COLS];
     column_words32 words[COLS];
 } group32;
 typedef struct column256 {
-    uint8_t q[256];         /* q + 127 */
-    int16_t sum_q[8];       /* 8 times those of 32 */
+    uint8_t q[256];   /* q + 127 */
+    int16_t sum_q[8]; /* 8 times those of 32 */
     int16_t sum16[16], sum32[8];
-    float d, zero;          /* zero: -zero */
+    float d, zero; /* zero: -zero */
 } column256;
 typedef struct column_words256 {
     int16_t q[256];
@@ -86,7 +86,7 @@ static void put_words256(void *group, size_t stride, int col, const void *blocks
 static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {1, sizeof(column256), put256},
                         pack_words256 = {1, sizeof(column_words256), put_words256};
 
-/* ---- multiplying: n blocks of a column with n_panels panels; sums: [n_panels][HALF] ------------------------------------------ */
+/* ---- multiplying: n blocks of a column with n_panels panels; sums: [n_panels][HALF] ---------- */
 
 static inline __m256i word_of(const void *p)
 {
@@ -97,16 +97,22 @@ static inline __m256i word_of(const void *p)
 static inline __m256 real_of(const float *p) { return _mm256_broadcast_ss(p); }
 static inline __m256i pairs_to_words(__m256i x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
 
-/* Compilers would add in another order, all products first: there are not enough registers for them, and the time goes to memory. */
+/* Compilers would add in another order, all products first: there are not enough registers for them, and the time goes
+ * to memory. */
 #define IN_ORDER(x) __asm__("" : "+x"(x))
-#define EACH(r) UNROLL for (int r = 0; r < n_panels; r++)
+#define EACH(r) \
+    UNROLL \
+    for (int r = 0; r < n_panels; r++)
 
-/* t[r] += sum over n vectors of w q, in 16 bits; `w` is the first of panel 0, those of the next are w_stride vectors on */
+/* t[r] += sum over n vectors of w q, in 16 bits; `w` is the first of panel 0, those of the next are w_stride vectors on
+ */
 INLINE void dot(__m256i *t, const __m256i *w, const size_t w_stride, const uint8_t *q, const int n, const int n_panels)
 {
-    UNROLL for (int i = 0; i < n; i++) {
+    UNROLL
+    for (int i = 0; i < n; i++) {
         const __m256i x = word_of(q + 4 * i);
-        EACH(r) {
+        EACH(r)
+        {
             t[r] = _mm256_add_epi16(t[r], _mm256_maddubs_epi16(x, w[(size_t)r * w_stride + (size_t)i]));
             IN_ORDER(t[r]);
         }
@@ -114,12 +120,14 @@ INLINE void dot(__m256i *t, const __m256i *w, const size_t w_stride, const uint8
 }
 
 /* s[r] += the same over words, n vectors of two elements, in 32 bits; `first`: from 0 */
-INLINE void dot_words(__m256i *s, const __m256i *w, const size_t w_stride, const int16_t *q, const int n, const int n_panels,
-                      const bool first)
+INLINE void dot_words(__m256i *s, const __m256i *w, const size_t w_stride, const int16_t *q, const int n,
+                      const int n_panels, const bool first)
 {
-    UNROLL for (int i = 0; i < n; i++) {
+    UNROLL
+    for (int i = 0; i < n; i++) {
         const __m256i x = word_of(q + 2 * i);
-        EACH(r) {
+        EACH(r)
+        {
             const __m256i p = _mm256_madd_epi16(x, w[(size_t)r * w_stride + (size_t)i]);
             s[r] = first && i == 0 ? p : _mm256_add_epi32(s[r], p);
             IN_ORDER(s[r]);
@@ -133,7 +141,8 @@ typedef struct family {
 
 #define VECTORS(type) (sizeof(type) / sizeof(__m256i))
 
-INLINE void mac_pair(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f, const int n_panels)
+INLINE void mac_pair(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f,
+                     const int n_panels)
 {
     __m256 acc[PANELS];
     EACH(r) acc[r] = _mm256_load_ps(sums + r * HALF);
@@ -145,7 +154,8 @@ INLINE void mac_pair(const void *panels, const void *column, size_t stride, int6
         dot(t, p->w, VECTORS(qn_panel32), c->q, 8, n_panels);
         const __m256i zero_sum = word_of(c->zero_sum);
         const __m256 d = real_of(&c->d), d_sum = real_of(&c->d_sum);
-        EACH(r) {
+        EACH(r)
+        {
             __m256i s = pairs_to_words(t[r]);
             if (!f.plain) s = _mm256_add_epi32(s, _mm256_madd_epi16(zero_sum, p[r].pair));
             acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s), _mm256_mul_ps(p[r].d, d), acc[r]);
@@ -155,7 +165,8 @@ INLINE void mac_pair(const void *panels, const void *column, size_t stride, int6
     EACH(r) _mm256_store_ps(sums + r * HALF, acc[r]);
 }
 
-INLINE void mac_words32(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f, const int n_panels)
+INLINE void mac_words32(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f,
+                        const int n_panels)
 {
     (void)f;
     __m256 acc[PANELS];
@@ -181,7 +192,8 @@ INLINE __m256 whole(const float *sum, __m256i t, __m256 zero, __m256 z, __m256 d
 INLINE __m256i dot_pairs(const int16_t *sums, const __m256i *pairs, const int n)
 {
     __m256i m = _mm256_madd_epi16(word_of(sums), pairs[0]);
-    UNROLL for (int i = 1; i < n; i++) m = _mm256_add_epi32(m, _mm256_madd_epi16(word_of(sums + 2 * i), pairs[i]));
+    UNROLL
+    for (int i = 1; i < n; i++) m = _mm256_add_epi32(m, _mm256_madd_epi16(word_of(sums + 2 * i), pairs[i]));
     return m;
 }
 
@@ -192,7 +204,8 @@ INLINE __m256 less_minima(__m256 acc, const qn_panel256 *p, const int16_t *sums,
     return _mm256_fnmadd_ps(_mm256_cvtepi32_ps(m), _mm256_mul_ps(p->m, d), acc);
 }
 
-INLINE void mac_super(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f, const int n_panels)
+INLINE void mac_super(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f,
+                      const int n_panels)
 {
     for (const qn_panel256 *p = panels; n > 0; n--, p += n_panels, column = (const uint8_t *)column + stride) {
         const column256 *c = column;
@@ -205,7 +218,8 @@ INLINE void mac_super(const void *panels, const void *column, size_t stride, int
             EACH(r) T[r] = _mm256_add_epi32(T[r], _mm256_madd_epi16(t[r], p[r].scale[j]));
         }
         const __m256 d = real_of(&c->d), zero = real_of(&c->zero);
-        EACH(r) {
+        EACH(r)
+        {
             float *sum = sums + r * HALF;
             __m256 acc = whole(sum, T[r], zero, p[r].z, p[r].d, d);
             if (f.with_min) acc = less_minima(acc, p + r, f.sub == 16 ? c->sum16 : c->sum32, 128 / f.sub, d);
@@ -214,7 +228,8 @@ INLINE void mac_super(const void *panels, const void *column, size_t stride, int
     }
 }
 
-INLINE void mac_exact(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f, const int n_panels)
+INLINE void mac_exact(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f,
+                      const int n_panels)
 {
     for (const qn_panel256 *p = panels; n > 0; n--, p += n_panels, column = (const uint8_t *)column + stride) {
         const column256 *c = column;
@@ -228,7 +243,8 @@ INLINE void mac_exact(const void *panels, const void *column, size_t stride, int
             EACH(r) T[r] = _mm256_add_epi32(T[r], _mm256_madd_epi16(t[r], p[r].scale[j]));
         }
         const __m256 d = real_of(&c->d), zero = real_of(&c->zero);
-        EACH(r) {
+        EACH(r)
+        {
             float *sum = sums + r * HALF;
             __m256 acc = whole(sum, T[r], zero, p[r].z, p[r].d, d);
             if (f.with_min) acc = less_minima(acc, p + r, c->sum16, 8, d);
@@ -237,14 +253,16 @@ INLINE void mac_exact(const void *panels, const void *column, size_t stride, int
     }
 }
 
-INLINE void mac_words256(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f, const int n_panels)
+INLINE void mac_words256(const void *panels, const void *column, size_t stride, int64_t n, float *sums, const family f,
+                         const int n_panels)
 {
     (void)f;
     for (const qn_words256 *p = panels; n > 0; n--, p += n_panels, column = (const uint8_t *)column + stride) {
         const column_words256 *c = column;
         __m256i T[PANELS];
         EACH(r) T[r] = _mm256_setzero_si256();
-        for (int j = 0; j < 8; j++) dot_words(T, p->w + j * 16, VECTORS(qn_words256), c->q + j * 32, 16, n_panels, false);
+        for (int j = 0; j < 8; j++)
+            dot_words(T, p->w + j * 16, VECTORS(qn_words256), c->q + j * 32, 16, n_panels, false);
         const __m256 d = real_of(&c->d), zero = real_of(&c->zero);
         EACH(r) _mm256_store_ps(sums + r * HALF, whole(sums + r * HALF, T[r], zero, p[r].z, p[r].d, d));
     }
@@ -252,13 +270,13 @@ INLINE void mac_words256(const void *panels, const void *column, size_t stride, 
 
 typedef void (*mac_fn)(const void *panels, const void *column, size_t stride, int64_t n, float *sums);
 
-/* ---- the product ------------------------------------------------------------------------------------------------------ */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 typedef struct format {
-    int block, slice, cols; /* elements; blocks of a slice; columns of a group */
+    int block, slice, cols;                                    /* elements; blocks of a slice; columns of a group */
     size_t block_bytes, panel_bytes, column_bytes, columns_at; /* the last: in a group */
     qn_panel_fn unpack;
-    const mac_fn *macs;     /* of 1 to PANELS panels */
+    const mac_fn *macs; /* of 1 to PANELS panels */
 } format;
 
 enum {
@@ -266,12 +284,13 @@ enum {
     COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
 };
 _Static_assert(sizeof(qn_panel32) <= sizeof(qn_words32) && PANELS_BYTES % 32 == 0, "panels of any kind");
-_Static_assert(PANELS * SLICE_256 * sizeof(qn_words256) <= PANELS_BYTES, "panels of any kind");
+_Static_assert(PANELS *SLICE_256 * sizeof(qn_words256) <= PANELS_BYTES, "panels of any kind");
 _Static_assert(sizeof(qn_panel256) <= sizeof(qn_words256), "panels of any kind");
 
-/* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. The slice after it is asked for meanwhile: with few columns
- * it is wanted soon (eight sequences of a Q4_K_M model: 6 to 70 % faster). */
-static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int n_panels, int64_t b, int64_t n, uint8_t *panels)
+/* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. The slice after it is asked for
+ * meanwhile: with few columns it is wanted soon (eight sequences of a Q4_K_M model: 6 to 70 % faster). */
+static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int n_panels, int64_t b, int64_t n,
+                         uint8_t *panels)
 {
     const int64_t from = (b + n) * (int64_t)f->block_bytes, rest = a->k / f->block - (b + n);
     const int64_t to = from + (rest < n ? rest : n) * (int64_t)f->block_bytes;
@@ -300,8 +319,10 @@ static void clear(float *sums)
 
 static void store(float *y, int32_t n_rows, const float *sums)
 {
-    if (n_rows < ROWS) memcpy(y, sums, (size_t)n_rows * sizeof *sums);
-    else for (int i = 0; i < ROWS; i += HALF) _mm256_storeu_ps(y + i, _mm256_load_ps(sums + i));
+    if (n_rows < ROWS)
+        memcpy(y, sums, (size_t)n_rows * sizeof *sums);
+    else
+        for (int i = 0; i < ROWS; i += HALF) _mm256_storeu_ps(y + i, _mm256_load_ps(sums + i));
 }
 
 /* Columns of y lie far apart, so that each store would wait for its line. */
@@ -323,13 +344,15 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
         const int64_t n = n_blocks - b < f->slice ? n_blocks - b : f->slice;
         const bool last = b + n == n_blocks;
         unpack_slice(a, f, first_row, n_panels, b, n, panels);
-        const uint8_t *group = (const uint8_t *)a->x + (size_t)(first_col / f->cols) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
+        const uint8_t *group =
+            (const uint8_t *)a->x + (size_t)(first_col / f->cols) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
         for (int32_t c = 0; c < n_cols; c++) {
             const int at = c % f->cols;
             float *sum = sums + (size_t)c * ROWS, *y = a->y + (first_col + c) * a->y_stride + first_row;
             if (b == 0) clear(sum);
             if (last) fetch(y, n_rows);
-            f->macs[n_panels - 1](panels, group + f->columns_at + (size_t)at * f->column_bytes, a->x_block_bytes, n, sum);
+            f->macs[n_panels - 1](panels, group + f->columns_at + (size_t)at * f->column_bytes, a->x_block_bytes, n,
+                                  sum);
             if (last) store(y, n_rows, sum);
             if (at == f->cols - 1) group += a->x_row_bytes;
         }
@@ -344,21 +367,23 @@ static void mm(const qn_mm_args *a, const format *f)
     }
 }
 
-#define MAC(name, mac, n_panels)                                                                                       \
+#define MAC(name, mac, n_panels) \
     static void mac_##name##_##n_panels(const void *panels, const void *column, size_t stride, int64_t n, float *sums) \
-    {                                                                                                                  \
-        mac(panels, column, stride, n, sums, family_##name, n_panels);                                                 \
+    { \
+        mac(panels, column, stride, n, sums, family_##name, n_panels); \
     }
-#define PRODUCT(name, kind, panel, column, n_cols, columns_at, mac, ...)                                               \
-    static const family family_##name = {__VA_ARGS__};                                                                 \
-    MAC(name, mac, 1) MAC(name, mac, 2) MAC(name, mac, 3) MAC(name, mac, 4) MAC(name, mac, 5) MAC(name, mac, 6)        \
-    static void mm_##name(const qn_mm_args *a)                                                                         \
-    {                                                                                                                  \
-        static const mac_fn macs[PANELS] = {mac_##name##_1, mac_##name##_2, mac_##name##_3,                            \
-                                            mac_##name##_4, mac_##name##_5, mac_##name##_6};                           \
-        static const format f = {kind, SLICE_##kind, n_cols, sizeof(qn_block_##name), sizeof(panel), sizeof(column),   \
-                                 columns_at, qn__avx2_panel_##name, macs};                                             \
-        mm(a, &f);                                                                                                     \
+#define PRODUCT(name, kind, panel, column, n_cols, columns_at, mac, ...) \
+    static const family family_##name = {__VA_ARGS__}; \
+    MAC(name, mac, 1) \
+    MAC(name, mac, 2) \
+    MAC(name, mac, 3) MAC(name, mac, 4) MAC(name, mac, 5) MAC(name, mac, 6) static void mm_##name(const qn_mm_args *a) \
+    { \
+        static const mac_fn macs[PANELS] = {mac_##name##_1, mac_##name##_2, mac_##name##_3, \
+                                            mac_##name##_4, mac_##name##_5, mac_##name##_6}; \
+        static const format f = {kind,          SLICE_##kind,   n_cols,     sizeof(qn_block_##name), \
+                                 sizeof(panel), sizeof(column), columns_at, qn__avx2_panel_##name, \
+                                 macs}; \
+        mm(a, &f); \
     }
 #define FORMAT(name, ...) PRODUCT(name, 32, qn_panel32, column32, COLS, 0, mac_pair, __VA_ARGS__)
 QN_PANEL_FORMATS_32(FORMAT)
@@ -369,7 +394,8 @@ QN_PANEL_FORMATS_256(FORMAT)
 #define FORMAT(name, ...) PRODUCT(name, 256, qn_panel256, column256, 1, 0, mac_exact, __VA_ARGS__)
 QN_PANEL_FORMATS_EXACT(FORMAT)
 #undef FORMAT
-#define FORMAT(name, ...) PRODUCT(name, 32, qn_words32, column_words32, COLS, offsetof(group32, words), mac_words32, __VA_ARGS__)
+#define FORMAT(name, ...) \
+    PRODUCT(name, 32, qn_words32, column_words32, COLS, offsetof(group32, words), mac_words32, __VA_ARGS__)
 QN_WORDS_FORMATS_32(FORMAT)
 #undef FORMAT
 #define FORMAT(name, ...) PRODUCT(name, 256, qn_words256, column_words256, 1, 0, mac_words256, __VA_ARGS__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/mm_panel_unpack.c -- panels of eight rows (mm_panel.h): turning costs 16 vector instructions for 8 rows x
- * 16 bytes. */
+/* src/cpu/avx2/mm_panel_unpack.c -- panels of eight rows (mm_panel.h): turning costs 16 vector instructions for 8 rows
+ * x 16 bytes. */
 #include "cpu/avx2/mm_panel.h"
 
 #include "cpu/avx2/one_lanes.h"
@@ -12,10 +12,13 @@ typedef qn_words256 wide256;
 static inline words w_rows(const uint8_t *const *row, size_t at) { return two_halves(row[0] + at, row[4] + at); }
 
 static inline words halves(int x) { return _mm256_set1_epi16((short)x); }
-static inline words both_halves(words x) { return w_odd_halves(x, w_shl_32(x, 16)); } /* the low 16 bits of each lane, twice */
+static inline words both_halves(words x)
+{
+    return w_odd_halves(x, w_shl_32(x, 16));
+} /* the low 16 bits of each lane, twice */
 
-/* Sums of the two elements that stand in each 16-bit lane, over the n vectors of a sub-block; of all four. Panels of bytes hold such small weights
- * that n of them fit a byte: 8 of [-16, 15], 4 of [-32, 31]. */
+/* Sums of the two elements that stand in each 16-bit lane, over the n vectors of a sub-block; of all four. Panels of
+ * bytes hold such small weights that n of them fit a byte: 8 of [-16, 15], 4 of [-32, 31]. */
 static inline words half_sums(const words *w, int n)
 {
     words s = w[0];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/one.h -- what ukr_one.h asks of this level. There is no exact product of bytes here: maddubs adds two products of an
- * unsigned and a signed byte in 16 bits and saturates. Bytes to DOT_MAX never do, and products of small ones are added in 16 bits as far
- * as they fit; for greater ones |v| meets q with v's sign, v = u - 128: 2 * 128 * 127 at most. */
+/* src/cpu/avx2/one.h -- what ukr_one.h asks of this level. There is no exact product of bytes here: maddubs adds two
+ * products of an unsigned and a signed byte in 16 bits and saturates. Bytes to DOT_MAX never do, and products of small
+ * ones are added in 16 bits as far as they fit; for greater ones |v| meets q with v's sign, v = u - 128: 2 * 128 * 127
+ * at most. */
 #ifndef QN_CPU_AVX2_ONE_H
 #define QN_CPU_AVX2_ONE_H
 
@@ -14,23 +15,28 @@
 #define FN(name) qn__avx2_##name
 #endif
 
-/* Panels pass these kernels at five columns (GB/s of weights in cache with 3, 4, 5 columns here and there: Q4_0 8.9, 8.8, 6.0 and 7.7, 6.9, 6.2;
- * Q4_K 8.4, 8.4, 6.0 and 9.5, 8.3, 7.3); from memory too, since they ask ahead for it: decoding a Q4_K_M model with 6, 8, 12, 16
- * sequences runs at 50, 56, 52, 50 tokens a second here and 57, 66, 79, 93 there. */
-#define ONE_COLS_FEW 2
+/* Panels pass these kernels at five columns (GB/s of weights in cache with 3, 4, 5 columns here and there:
+ * Q4_0 8.9, 8.8, 6.0 and 7.7, 6.9, 6.2; Q4_K 8.4, 8.4, 6.0 and 9.5, 8.3, 7.3); from memory too, since they ask ahead
+ * for it: decoding a Q4_K_M model with 6, 8, 12, 16 sequences runs at 50, 56, 52, 50 tokens a second here and 57, 66,
+ * 79, 93 there. */
+#define ONE_COLS_FEW  2
 #define ONE_COLS_MANY 4
 enum { ROWS = 8, ONE_PANEL_FROM = 5, DOT_MAX = 128, ONE_PAIRS = 0 };
 
 INLINE words pairs_to_words(words x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
-INLINE words w_dot_8(words s, words u, words q) { return w_add_32(s, pairs_to_words(_mm256_maddubs_epi16(u, q))); } /* s + four products of bytes, u at most DOT_MAX */
+INLINE words w_dot_8(words s, words u, words q)
+{
+    return w_add_32(s, pairs_to_words(_mm256_maddubs_epi16(u, q)));
+} /* s + four products of bytes, u at most DOT_MAX */
 INLINE words w_dot_16(words s, words a, words b) { return w_add_32(s, _mm256_madd_epi16(a, b)); } /* s + two products */
 
 /* Compilers would add in another order, all products first, for which there are not enough registers. */
 #define IN_ORDER(x) __asm__("" : "+x"(x))
 
-/* Quants are turned by half: a register holds eight consecutive weights of four rows, 0, 1 | 4, 5 or 2, 3 | 6, 7, and what is added in it is
- * two sums of each row. Three instructions bring two such registers to sums by rows in lanes. That is as much as the other half of turning
- * would take for 16 weights, but a broadcast of eight activations meets both registers, and sums of weights are psadbw's. */
+/* Quants are turned by half: a register holds eight consecutive weights of four rows, 0, 1 | 4, 5 or 2, 3 | 6, 7, and
+ * what is added in it is two sums of each row. Three instructions bring two such registers to sums by rows in lanes.
+ * That is as much as the other half of turning would take for 16 weights, but a broadcast of eight activations meets
+ * both registers, and sums of weights are psadbw's. */
 #define OWN_DOTS
 INLINE void load_quants(const uint8_t *w, size_t step, words out[4])
 {
@@ -61,9 +67,11 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
 {
     if (max > DOT_MAX) {
         words t[ONE_COLS_MANY][2];
-        UNROLL for (int i = 0; i < n; i++) {
+        UNROLL
+        for (int i = 0; i < n; i++) {
             const words v = w_xor(u[i], w_bytes(-128)), size = _mm256_abs_epi8(v);
-            UNROLL for (int c = 0; c < nc; c++) {
+            UNROLL
+            for (int c = 0; c < nc; c++) {
                 words *to = &t[c][i / 2 % 2];
                 const words x = _mm256_sign_epi8(eight_at(q + (size_t)c * stride + i / 4 * 16 + i % 2 * 8), v);
                 const words p = pairs_to_words(_mm256_maddubs_epi16(size, x));
@@ -71,16 +79,22 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
                 IN_ORDER(*to);
             }
         }
-        UNROLL for (int c = 0; c < nc; c++) s[c] = w_add_32(s[c], w_add_32(dwords_of(t[c][0], t[c][1], 0), dwords_of(t[c][0], t[c][1], 1)));
+        UNROLL
+        for (int c = 0; c < nc; c++)
+            s[c] = w_add_32(s[c], w_add_32(dwords_of(t[c][0], t[c][1], 0), dwords_of(t[c][0], t[c][1], 1)));
         return;
     }
     const int fit = 32767 / (2 * max * 127); /* products that are added in 16 bits */
-    UNROLL for (int c = 0; c < nc; c++) {
+    UNROLL
+    for (int c = 0; c < nc; c++) {
         words t[2];
-        UNROLL for (int i = 0; i < n; i += 4) {
-            UNROLL for (int half = 0; half < 2; half++) {
+        UNROLL
+        for (int i = 0; i < n; i += 4) {
+            UNROLL
+            for (int half = 0; half < 2; half++) {
                 const words x = eight_at(q + (size_t)c * stride + 4 * i + 8 * half);
-                UNROLL for (int j = 0; j < 2; j++) {
+                UNROLL
+                for (int j = 0; j < 2; j++) {
                     const words p = _mm256_maddubs_epi16(u[i + 2 * j + half], x);
                     t[j] = i + half == 0 ? p : _mm256_add_epi16(t[j], p);
                     IN_ORDER(t[j]);
@@ -102,8 +116,10 @@ INLINE words sum_n(words start, const words *u, int n, int max)
 {
     const bool fits = max * n / 2 <= 255;
     words sum[2];
-    UNROLL for (int j = 0; j < 2; j++) {
-        UNROLL for (int i = 0; i < n / 2; i++) {
+    UNROLL
+    for (int j = 0; j < 2; j++) {
+        UNROLL
+        for (int i = 0; i < n / 2; i++) {
             const words v = u[i / 2 * 4 + 2 * j + i % 2], here = fits ? v : _mm256_sad_epu8(v, w_zero());
             sum[j] = i == 0 ? here : fits ? w_add_8(sum[j], here) : w_add_32(sum[j], here);
         }
@@ -128,7 +144,8 @@ INLINE words add_bytes(const words u[4])
 /* Bits of a row's 32 go above the nibbles in u. */
 INLINE void add_fifth(words bits, words u[8])
 {
-    UNROLL for (int i = 0; i < 8; i++) {
+    UNROLL
+    for (int i = 0; i < 8; i++) {
         const words at = w_fours(_mm_set_epi64x(0x0404040404040404, 0));
         const words byte = w_shuffle(bits, w_add_8(at, w_bytes(i / 2 % 2 * 8 + i / 4 * 2 + i % 2)));
         u[i] = w_or_where(u[i], byte, _mm256_set1_epi64x((int64_t)0x8040201008040201), w_bytes(16));
@@ -149,7 +166,8 @@ INLINE __m128i load_front(const uint8_t *w, size_t step, int r)
 }
 INLINE void front_uint32_t(const uint8_t *w, size_t step, uint32_t to[8])
 {
-    UNROLL for (int r = 0; r < 8; r += 4) {
+    UNROLL
+    for (int r = 0; r < 8; r += 4) {
         const __m128i a = _mm_unpacklo_epi32(load_front(w, step, r), load_front(w, step, r + 1));
         const __m128i b = _mm_unpacklo_epi32(load_front(w, step, r + 2), load_front(w, step, r + 3));
         _mm_store_si128((__m128i *)(void *)(to + r), _mm_unpacklo_epi64(a, b));
@@ -158,7 +176,8 @@ INLINE void front_uint32_t(const uint8_t *w, size_t step, uint32_t to[8])
 INLINE void front_uint16_t(const uint8_t *w, size_t step, uint16_t to[8])
 {
     __m128i v[2];
-    UNROLL for (int r = 0; r < 8; r += 4) {
+    UNROLL
+    for (int r = 0; r < 8; r += 4) {
         const __m128i a = _mm_unpacklo_epi16(load_front(w, step, r), load_front(w, step, r + 1));
         const __m128i b = _mm_unpacklo_epi16(load_front(w, step, r + 2), load_front(w, step, r + 3));
         v[r / 4] = _mm_unpacklo_epi32(a, b);
@@ -168,7 +187,8 @@ INLINE void front_uint16_t(const uint8_t *w, size_t step, uint16_t to[8])
 INLINE void front_uint8_t(const uint8_t *w, size_t step, uint8_t to[8])
 {
     __m128i v[2];
-    UNROLL for (int r = 0; r < 8; r += 4) {
+    UNROLL
+    for (int r = 0; r < 8; r += 4) {
         const __m128i a = _mm_unpacklo_epi8(load_front(w, step, r), load_front(w, step, r + 1));
         const __m128i b = _mm_unpacklo_epi8(load_front(w, step, r + 2), load_front(w, step, r + 3));
         v[r / 4] = _mm_unpacklo_epi16(a, b);

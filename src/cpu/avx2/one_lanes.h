@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/one_lanes.h -- what ukr_one.h and ukr_panel_unpack.h ask of registers of 32 bytes, sums of products apart: eight
- * rows in the lanes. */
+/* src/cpu/avx2/one_lanes.h -- what ukr_one.h and ukr_panel_unpack.h ask of registers of 32 bytes, sums of products
+ * apart: eight rows in the lanes. */
 #ifndef QN_CPU_AVX2_ONE_LANES_H
 #define QN_CPU_AVX2_ONE_LANES_H
 
@@ -20,7 +20,10 @@ INLINE words w_from_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl
 INLINE words w_and(words x, words y) { return _mm256_and_si256(x, y); }
 INLINE words w_or(words x, words y) { return _mm256_or_si256(x, y); }
 INLINE words w_xor(words x, words y) { return _mm256_xor_si256(x, y); }
-INLINE words w_select(words mask, words a, words b) { return w_or(w_and(mask, a), _mm256_andnot_si256(mask, b)); } /* bits of a where mask has ones, of b elsewhere */
+INLINE words w_select(words mask, words a, words b)
+{
+    return w_or(w_and(mask, a), _mm256_andnot_si256(mask, b));
+} /* bits of a where mask has ones, of b elsewhere */
 INLINE words w_add_8(words x, words y) { return _mm256_add_epi8(x, y); }
 INLINE words w_sub_8(words x, words y) { return _mm256_sub_epi8(x, y); }
 INLINE words w_add_32(words x, words y) { return _mm256_add_epi32(x, y); }
@@ -33,9 +36,12 @@ INLINE words w_shl_32(words x, int n) { return _mm256_slli_epi32(x, n); }
 INLINE words w_shr_32(words x, int n) { return _mm256_srli_epi32(x, n); }
 INLINE words w_sra_32(words x, int n) { return _mm256_srai_epi32(x, n); }
 INLINE words w_shl_each(words x, words n) { return _mm256_sllv_epi32(x, n); }
-INLINE words w_shuffle(words x, words at) { return _mm256_shuffle_epi8(x, at); } /* in each 128 bits */
+INLINE words w_shuffle(words x, words at) { return _mm256_shuffle_epi8(x, at); }                 /* in each 128 bits */
 INLINE words w_odd_halves(words even, words odd) { return _mm256_blend_epi16(even, odd, 0xaa); } /* 16 bits each */
-INLINE words w_where_less(words x, words y, words yes, words no) { return _mm256_blendv_epi8(no, yes, _mm256_cmpgt_epi32(y, x)); }
+INLINE words w_where_less(words x, words y, words yes, words no)
+{
+    return _mm256_blendv_epi8(no, yes, _mm256_cmpgt_epi32(y, x));
+}
 /* u, with the bits of `more` added in the bytes where x has the bit of `bits`, which u has not */
 INLINE words w_or_where(words u, words x, words bits, words more)
 {

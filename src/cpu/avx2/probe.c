@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/probe.c -- peaks of this level: enough independent chains to hide every latency, operands that the compiler
- * cannot see through. All operands are ones, so the accumulators count the work. */
+/* src/cpu/avx2/probe.c -- peaks of this level: enough independent chains to hide every latency, operands that the
+ * compiler cannot see through. All operands are ones, so the accumulators count the work. */
 #include "cpu/avx2/avx2.h"
 
 #include <immintrin.h>
@@ -14,10 +14,12 @@ uint64_t qn__avx2_probe_read(const void *x, int64_t n)
     __m256i a[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     int64_t i = 0;
     for (; i + 32 <= n; i += 32, p += 256)
-        for (int j = 0; j < 8; j++) a[j % 4] = _mm256_xor_si256(a[j % 4], _mm256_loadu_si256((const void *)(p + 32 * j)));
+        for (int j = 0; j < 8; j++)
+            a[j % 4] = _mm256_xor_si256(a[j % 4], _mm256_loadu_si256((const void *)(p + 32 * j)));
 
     uint64_t word[4], sum = 0;
-    _mm256_storeu_si256((__m256i *)(void *)word, _mm256_xor_si256(_mm256_xor_si256(a[0], a[1]), _mm256_xor_si256(a[2], a[3])));
+    _mm256_storeu_si256((__m256i *)(void *)word,
+                        _mm256_xor_si256(_mm256_xor_si256(a[0], a[1]), _mm256_xor_si256(a[2], a[3])));
     for (int j = 0; j < 4; j++) sum ^= word[j];
     for (; i < n; i++, p += 8) {
         memcpy(word, p, 8);

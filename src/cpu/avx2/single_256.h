@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/single_256.h -- one column in blocks of 256, where the kernels of ukr_one_256.h would keep more than the sixteen registers hold:
- * a sub-block's quants are made, multiplied and counted one register after another, and rows are read by four pointers. */
+/* src/cpu/avx2/single_256.h -- one column in blocks of 256, where the kernels of ukr_one_256.h would keep more than the
+ * sixteen registers hold: a sub-block's quants are made, multiplied and counted one register after another, and rows
+ * are read by four pointers. */
 
 /* Four rows, and the fourth one after each. */
-typedef struct rows { const uint8_t *r[4]; size_t four; } rows;
+typedef struct rows {
+    const uint8_t *r[4];
+    size_t four;
+} rows;
 
 INLINE rows rows_at(const uint8_t *w, size_t step)
 {
@@ -12,7 +16,8 @@ INLINE rows rows_at(const uint8_t *w, size_t step)
 
 INLINE void go_on(rows *w, size_t bytes)
 {
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
         w->r[i] += bytes;
         HIDE(w->r[i]);
     }
@@ -30,23 +35,29 @@ INLINE void quants_at(const rows *w, int at, words out[4])
 }
 
 /* Of a sub-block: products with the column, and weights. */
-typedef struct both { words t[2], sum[2]; } both;
+typedef struct both {
+    words t[2], sum[2];
+} both;
 
 /* Sixteen elements; quant(i): register i of what load_quants gives. */
-#define ADD_16(a, quant, q, first)                                                                                     \
-    UNROLL for (int half_ = 0; half_ < 2; half_++) {                                                                   \
-        const words x_ = eight_at((q) + 8 * half_);                                                                    \
-        UNROLL for (int j_ = 0; j_ < 2; j_++) {                                                                        \
-            const words u_ = quant(2 * j_ + half_), p_ = _mm256_maddubs_epi16(u_, x_);                                 \
-            (a)->t[j_] = (first) && half_ == 0 ? p_ : _mm256_add_epi16((a)->t[j_], p_);                                \
-            (a)->sum[j_] = (first) && half_ == 0 ? u_ : w_add_8((a)->sum[j_], u_);                                     \
-            IN_ORDER((a)->t[j_]);                                                                                      \
-            IN_ORDER((a)->sum[j_]);                                                                                    \
-        }                                                                                                              \
+#define ADD_16(a, quant, q, first) \
+    UNROLL \
+    for (int half_ = 0; half_ < 2; half_++) { \
+        const words x_ = eight_at((q) + 8 * half_); \
+        UNROLL \
+        for (int j_ = 0; j_ < 2; j_++) { \
+            const words u_ = quant(2 * j_ + half_), p_ = _mm256_maddubs_epi16(u_, x_); \
+            (a)->t[j_] = (first) && half_ == 0 ? p_ : _mm256_add_epi16((a)->t[j_], p_); \
+            (a)->sum[j_] = (first) && half_ == 0 ? u_ : w_add_8((a)->sum[j_], u_); \
+            IN_ORDER((a)->t[j_]); \
+            IN_ORDER((a)->sum[j_]); \
+        } \
     }
 
 /* T and Z of act.h as they are added up: two sums of each row, four rows a register. */
-typedef struct parts { words t[2], z[2]; } parts;
+typedef struct parts {
+    words t[2], z[2];
+} parts;
 
 /* In t[i]'s places: bytes `at` of each row's lane as 16 bits, low byte first; 0x80 is a zero. */
 INLINE words in_places(words x, int i, int at)
@@ -58,7 +69,8 @@ INLINE words in_places(words x, int i, int at)
 /* One sub-block; in_places of `scale` and `at` is its scale. */
 INLINE void add_both(parts *a, const both *b, words scale, int at)
 {
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL
+    for (int i = 0; i < 2; i++) {
         const words by = in_places(scale, i, at);
         a->t[i] = w_add_32(a->t[i], _mm256_madd_epi16(b->t[i], by));
         IN_ORDER(a->t[i]);
@@ -67,14 +79,12 @@ INLINE void add_both(parts *a, const both *b, words scale, int at)
     }
 }
 
-INLINE words whole_sum(const words t[2])
-{
-    return w_add_32(dwords_of(t[0], t[1], 0), dwords_of(t[0], t[1], 1));
-}
+INLINE words whole_sum(const words t[2]) { return w_add_32(dwords_of(t[0], t[1], 0), dwords_of(t[0], t[1], 1)); }
 
-/* ---- Q4_K, Q5_K -------------------------------------------------------------------------------------------------- */
+/* ---- Q4_K, Q5_K ------------------------------------------------------------------------------ */
 
-INLINE void single_K4(const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc, size_t bytes, int quants, bool five)
+INLINE void single_K4(const uint8_t *w, size_t step, const qn_act256 *x, int64_t n, reals *acc, size_t bytes,
+                      int quants, bool five)
 {
     const uint8_t *ahead = w + ROWS * step;
     rows at = rows_at(w, step);
@@ -84,15 +94,19 @@ INLINE void single_K4(const uint8_t *w, size_t step, const qn_act256 *x, int64_t
         const k4_head h = k4_load(w, step);
         words fifth[2][4];
         parts a = {{w_zero(), w_zero()}, {w_zero(), w_zero()}};
-        if (five) UNROLL for (int i = 0; i < 2; i++) quants_at(&at, 16 + 16 * i, fifth[i]);
-        UNROLL for (int c = 0; c < 4; c++) {
+        if (five) UNROLL
+        for (int i = 0; i < 2; i++) quants_at(&at, 16 + 16 * i, fifth[i]);
+        UNROLL
+        for (int c = 0; c < 4; c++) {
             both low, high;
             FETCH(x, ahead, c, 4, bytes);
-            UNROLL for (int i = 0; i < 2; i++) {
+            UNROLL
+            for (int i = 0; i < 2; i++) {
                 words p[4];
                 quants_at(&at, quants + 32 * c + 16 * i, p);
 #define LOW(k) (five ? join_bits(p[k], 4, move_bits(fifth[i][k], 2 * c, 4), 1) : low_nibbles(p[k]))
-#define HIGH(k) (five ? join_bits(move_bits(p[k], 4, 0), 4, move_bits(fifth[i][k], 2 * c + 1, 4), 1) : high_nibbles(p[k]))
+#define HIGH(k) \
+    (five ? join_bits(move_bits(p[k], 4, 0), 4, move_bits(fifth[i][k], 2 * c + 1, 4), 1) : high_nibbles(p[k]))
                 ADD_16(&low, LOW, x->q + 64 * c + 16 * i, i == 0)
                 ADD_16(&high, HIGH, x->q + 64 * c + 32 + 16 * i, i == 0)
 #undef LOW
@@ -116,7 +130,7 @@ static void single_Q5_K(const uint8_t *w, size_t step, const void *x, int64_t n,
     single_K4(w, step, x, n, y, sizeof(qn_block_Q5_K), 48, true);
 }
 
-/* ---- Q6_K -------------------------------------------------------------------------------------------------------- */
+/* ---- Q6_K ------------------------------------------------------------------------------------ */
 
 static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int64_t n, reals *acc)
 {
@@ -126,16 +140,20 @@ static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int6
     const uint8_t *ahead = w + ROWS * step;
     rows at = rows_at(w, step);
     acc[0] = r_zero();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_Q6_K), go_on(&at, sizeof(qn_block_Q6_K)), ahead += ROWS * sizeof(qn_block_Q6_K)) {
+    for (; n > 0; n--, x++, w += sizeof(qn_block_Q6_K), go_on(&at, sizeof(qn_block_Q6_K)),
+                  ahead += ROWS * sizeof(qn_block_Q6_K)) {
         HIDE(w);
         const reals d = load_f16(w + 208, step);
-        words bytes[4], scale[4][2], off = w_zero(), sum_scales = w_zero(); /* scale: of even and odd sub-blocks, 16 bits each */
+        /* scale: of even and odd sub-blocks, 16 bits each */
+        words bytes[4], scale[4][2], off = w_zero(), sum_scales = w_zero();
         parts a = {{w_zero(), w_zero()}, {w_zero(), w_zero()}};
-        const __m256i sum_q = _mm256_add_epi16(_mm256_loadu_si256((const void *)x->sum), _mm256_set1_epi16((short)(16 * x->zero)));
+        const __m256i sum_q =
+            _mm256_add_epi16(_mm256_loadu_si256((const void *)x->sum), _mm256_set1_epi16((short)(16 * x->zero)));
         _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(sum_q, order));
         STAYS(sum);
         load_16(w + 192, step, bytes);
-        UNROLL for (int i = 0; i < 4; i++) {
+        UNROLL
+        for (int i = 0; i < 4; i++) {
             scale[i][0] = w_sra_16(w_shl_16(bytes[i], 8), 8);
             scale[i][1] = w_sra_16(bytes[i], 8);
             off = w_dot_16(off, scale[i][0], all_4(sum + 4 * i));
@@ -143,16 +161,19 @@ static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int6
             sum_scales = _mm256_add_epi16(sum_scales, _mm256_add_epi16(scale[i][0], scale[i][1]));
         }
         STAYS(scale);
-        UNROLL for (int half = 0; half < 2; half++) {
-            UNROLL for (int odd = 0; odd < 2; odd++) {
+        UNROLL
+        for (int half = 0; half < 2; half++) {
+            UNROLL
+            for (int odd = 0; odd < 2; odd++) {
                 words h[4], p[4];
                 quants_at(&at, 128 + 32 * half + 16 * odd, h);
-                UNROLL for (int k = 0; k < 2; k++) { /* sub-blocks s and s + 4 */
+                UNROLL
+                for (int k = 0; k < 2; k++) { /* sub-blocks s and s + 4 */
                     const int s = odd + 2 * k;
                     both low, high;
                     FETCH(x, ahead, 4 * half + 2 * odd + k, 8, sizeof(qn_block_Q6_K));
                     quants_at(&at, 64 * half + 16 * s, p);
-#define LOW(i) join_bits(p[i], 4, move_bits(h[i], 2 * k, 4), 2)
+#define LOW(i)  join_bits(p[i], 4, move_bits(h[i], 2 * k, 4), 2)
 #define HIGH(i) join_bits(move_bits(p[i], 4, 0), 4, move_bits(h[i], 4 + 2 * k, 4), 2)
                     ADD_16(&low, LOW, x->q + 128 * half + 16 * s, true)
                     add_both(&a, &low, scale[2 * half][odd], k ? 0x302 : 0x100);
@@ -169,14 +190,16 @@ static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int6
     }
 }
 
-/* ---- Q2_K, Q3_K -------------------------------------------------------------------------------------------------- */
+/* ---- Q2_K, Q3_K ------------------------------------------------------------------------------ */
 
-/* All is exact in integers, so S needs no Z: X = sum over j of scale_j (sum w (q - zero)), and what is added in a register stays two sums of
- * each row to the end. t += 256 X of sub-block j without offset; scale: the four of each row, of sub-blocks j / 4 * 4 and up. */
+/* All is exact in integers, so S needs no Z: X = sum over j of scale_j (sum w (q - zero)), and what is added in a
+ * register stays two sums of each row to the end. t += 256 X of sub-block j without offset; scale: the four of each
+ * row, of sub-blocks j / 4 * 4 and up. */
 INLINE void add_exact_16(words t[2], const words u[4], const int8_t *q, words minus_zero, words scale, int j)
 {
     const words x[2] = {eight_at(q), eight_at(q + 8)};
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL
+    for (int i = 0; i < 2; i++) {
         words s = _mm256_maddubs_epi16(w_add_8(u[2 * i], u[2 * i + 1]), minus_zero);
         s = _mm256_add_epi16(s, _mm256_maddubs_epi16(u[2 * i], x[0]));
         s = _mm256_add_epi16(s, _mm256_maddubs_epi16(u[2 * i + 1], x[1]));
@@ -193,22 +216,29 @@ static void single_Q2_K(const uint8_t *w, size_t step, const void *columns, int6
     const uint8_t *ahead = w + ROWS * step;
     rows at = rows_at(w, step);
     acc[0] = r_zero();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_Q2_K), go_on(&at, sizeof(qn_block_Q2_K)), ahead += ROWS * sizeof(qn_block_Q2_K)) {
+    for (; n > 0; n--, x++, w += sizeof(qn_block_Q2_K), go_on(&at, sizeof(qn_block_Q2_K)),
+                  ahead += ROWS * sizeof(qn_block_Q2_K)) {
         HIDE(w);
         words t[2] = {w_zero(), w_zero()}, v[4], m = w_zero();
         const words dd = load_dwords(w + 80, step), minus_zero = w_bytes(-x->zero);
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
-        _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
+        _mm256_store_si256((__m256i *)(void *)sum,
+                           _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
         STAYS(sum);
-        UNROLL for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
-        UNROLL for (int j = 0; j < 4; j++) v[j] = low_nibbles(v[j]);
-        UNROLL for (int k = 0; k < 4; k++) { /* sub-blocks s, s + 2, s + 4, s + 6 */
+        UNROLL
+        for (int j = 0; j < 4; j++) m = dot_mins(m, high_nibbles(v[j]), sum + 4 * j);
+        UNROLL
+        for (int j = 0; j < 4; j++) v[j] = low_nibbles(v[j]);
+        UNROLL
+        for (int k = 0; k < 4; k++) { /* sub-blocks s, s + 2, s + 4, s + 6 */
             const int s = k / 2 * 8 + k % 2;
             words p[4], u[4];
             FETCH(x, ahead, k, 4, sizeof(qn_block_Q2_K));
             quants_at(&at, 16 + 16 * k, p);
-            UNROLL for (int j = s; j < s + 8; j += 2) {
-                UNROLL for (int i = 0; i < 4; i++) u[i] = w_and(move_bits(p[i], j % 8 / 2 * 2, 0), w_bytes(3));
+            UNROLL
+            for (int j = s; j < s + 8; j += 2) {
+                UNROLL
+                for (int i = 0; i < 4; i++) u[i] = w_and(move_bits(p[i], j % 8 / 2 * 2, 0), w_bytes(3));
                 add_exact_16(t, u, x->q + 16 * j, minus_zero, v[j / 4], j);
             }
         }
@@ -225,36 +255,46 @@ static void single_Q3_K(const uint8_t *w, size_t step, const void *columns, int6
     const uint8_t *ahead = w + ROWS * step;
     rows at = rows_at(w, step);
     acc[0] = r_zero();
-    for (; n > 0; n--, x++, w += sizeof(qn_block_Q3_K), go_on(&at, sizeof(qn_block_Q3_K)), ahead += ROWS * sizeof(qn_block_Q3_K)) {
+    for (; n > 0; n--, x++, w += sizeof(qn_block_Q3_K), go_on(&at, sizeof(qn_block_Q3_K)),
+                  ahead += ROWS * sizeof(qn_block_Q3_K)) {
         HIDE(w);
         words t[2] = {w_zero(), w_zero()}, v[4], scale[4], high[2][4], off = w_zero();
         const reals d = load_f16(w + 108, step);
         const words minus_zero = w_bytes(-x->zero);
-        load_16(w + 92, step, v); /* v[1..3] are the twelve bytes of scales: nibbles of v[1], v[2], and bit pairs of v[3] */
-        _mm256_store_si256((__m256i *)(void *)sum, _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
+        /* v[1..3] are the twelve bytes of scales: nibbles of v[1], v[2], and bit pairs of v[3] */
+        load_16(w + 92, step, v);
+        _mm256_store_si256((__m256i *)(void *)sum,
+                           _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
         STAYS(sum);
-        UNROLL for (int j = 0; j < 4; j++) {
+        UNROLL
+        for (int j = 0; j < 4; j++) {
             const words six = join_bits(move_bits(v[1 + j % 2], j / 2 * 4, 0), 4, move_bits(v[3], 2 * j, 4), 2);
             scale[j] = w_sub_8(six, w_bytes(32));
             off = w_dot_16(off, w_sra_16(w_shl_16(scale[j], 8), 8), all_4(sum + 4 * j));
             off = w_dot_16(off, w_sra_16(scale[j], 8), all_4(sum + 4 * j + 2));
         }
-        UNROLL for (int i = 0; i < 2; i++) quants_at(&at, 16 * i, high[i]);
-        UNROLL for (int k = 0; k < 4; k++) { /* sub-blocks s, s + 2, s + 4, s + 6 */
+        UNROLL
+        for (int i = 0; i < 2; i++) quants_at(&at, 16 * i, high[i]);
+        UNROLL
+        for (int k = 0; k < 4; k++) { /* sub-blocks s, s + 2, s + 4, s + 6 */
             const int s = k / 2 * 8 + k % 2;
             words p[4], u[4];
             FETCH(x, ahead, k, 4, sizeof(qn_block_Q3_K));
             quants_at(&at, 32 + 16 * k, p);
-            UNROLL for (int j = s; j < s + 8; j += 2) {
-                UNROLL for (int i = 0; i < 4; i++)
+            UNROLL
+            for (int j = s; j < s + 8; j += 2) {
+                UNROLL
+                for (int i = 0; i < 4; i++)
                     u[i] = join_bits(move_bits(p[i], j % 8 / 2 * 2, 0), 2, move_bits(high[k % 2][i], j / 2, 2), 1);
                 add_exact_16(t, u, x->q + 16 * j, minus_zero, scale[j / 4], j);
             }
         }
-        UNROLL for (int i = 0; i < 2; i++) t[i] = w_sra_32(t[i], 8); /* both sums of a row would be too much for 32 bits */
+        /* both sums of a row would be too much for 32 bits */
+        UNROLL
+        for (int i = 0; i < 2; i++) t[i] = w_sra_32(t[i], 8);
         acc[0] = r_fma(r_from(w_sub_32(whole_sum(t), w_shl_32(off, 2))), r_mul(d, r_set(x->d)), acc[0]);
     }
 }
 
 #define SINGLES(FORMAT) FORMAT(Q2_K) FORMAT(Q3_K) FORMAT(Q4_K) FORMAT(Q5_K) FORMAT(Q6_K)
-#define OTHERS(FORMAT) FORMAT(IQ4_XS)
+#define OTHERS(FORMAT)  FORMAT(IQ4_XS)

@@ -11,7 +11,8 @@ typedef __mmask16 some;
 static inline some some_in(int64_t c, const int32_t *begin, const int32_t *end)
 {
     const __m512i at = _mm512_set1_epi32((int32_t)c);
-    return _mm512_mask_cmpgt_epi32_mask(_mm512_cmple_epi32_mask(_mm512_loadu_si512(begin), at), _mm512_loadu_si512(end), at);
+    return _mm512_mask_cmpgt_epi32_mask(_mm512_cmple_epi32_mask(_mm512_loadu_si512(begin), at), _mm512_loadu_si512(end),
+                                        at);
 }
 static inline some some_nonzero(lanes x) { return _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
 static inline some some_between(int lo, int hi) { return (some)(first(hi) & ~first(lo)); }
@@ -25,16 +26,20 @@ static inline lanes power(lanes x, lanes p, lanes n, lanes t)
 enum { SIDE = 16 };
 static inline __attribute__((always_inline)) void turn(float *y, int64_t y_stride, const float *x, int64_t x_stride)
 {
-    UNROLL for (int q = 0; q < 4; q++, x += 4, y += 4 * y_stride) {
+    UNROLL
+    for (int q = 0; q < 4; q++, x += 4, y += 4 * y_stride) {
         __m512 a[4]; /* loads put rows e, 4 + e, 8 + e, 12 + e into the quarters of one register: half the shuffles */
-        UNROLL for (int e = 0; e < 4; e++) {
+        UNROLL
+        for (int e = 0; e < 4; e++) {
             a[e] = _mm512_castps128_ps512(_mm_loadu_ps(x + e * x_stride));
             a[e] = _mm512_mask_broadcast_f32x4(a[e], 0x00f0, _mm_loadu_ps(x + (4 + e) * x_stride));
             a[e] = _mm512_mask_broadcast_f32x4(a[e], 0x0f00, _mm_loadu_ps(x + (8 + e) * x_stride));
             a[e] = _mm512_mask_broadcast_f32x4(a[e], 0xf000, _mm_loadu_ps(x + (12 + e) * x_stride));
         }
-        const __m512d lo0 = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1])), hi0 = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1]));
-        const __m512d lo1 = _mm512_castps_pd(_mm512_unpacklo_ps(a[2], a[3])), hi1 = _mm512_castps_pd(_mm512_unpackhi_ps(a[2], a[3]));
+        const __m512d lo0 = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1])),
+                      hi0 = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1]));
+        const __m512d lo1 = _mm512_castps_pd(_mm512_unpacklo_ps(a[2], a[3])),
+                      hi1 = _mm512_castps_pd(_mm512_unpackhi_ps(a[2], a[3]));
         _mm512_storeu_ps(y, _mm512_castpd_ps(_mm512_unpacklo_pd(lo0, lo1)));
         _mm512_storeu_ps(y + y_stride, _mm512_castpd_ps(_mm512_unpackhi_pd(lo0, lo1)));
         _mm512_storeu_ps(y + 2 * y_stride, _mm512_castpd_ps(_mm512_unpacklo_pd(hi0, hi1)));
@@ -43,9 +48,11 @@ static inline __attribute__((always_inline)) void turn(float *y, int64_t y_strid
 }
 
 #define INT_VECTORS 4
-#define INT_SHAPES(SHAPE)                                                                                              \
-    SHAPE(4, 6) SHAPE(4, 4) SHAPE(4, 2) SHAPE(4, 1) SHAPE(3, 8) SHAPE(3, 4) SHAPE(3, 2) SHAPE(3, 1)                    \
+/* clang-format off */
+#define INT_SHAPES(SHAPE) \
+    SHAPE(4, 6) SHAPE(4, 4) SHAPE(4, 2) SHAPE(4, 1) SHAPE(3, 8) SHAPE(3, 4) SHAPE(3, 2) SHAPE(3, 1) \
     SHAPE(2, 12) SHAPE(2, 8) SHAPE(2, 4) SHAPE(2, 2) SHAPE(2, 1) SHAPE(1, 24) SHAPE(1, 12) SHAPE(1, 4) SHAPE(1, 1)
+/* clang-format on */
 
-#define FN(name) qn__avx512_##name
+#define FN(name)    qn__avx512_##name
 #include "cpu/ukr_attn.h"

@@ -15,7 +15,8 @@ static inline ints i_pair(const int16_t *p)
     memcpy(&pair, p, 4);
     return _mm512_set1_epi32(pair);
 }
-static inline ints i_dot(ints s, ints a, ints b) /* by hand: gcc 12 moves what its builtin adds to from register to register */
+static inline ints i_dot(ints s, ints a,
+                         ints b) /* by hand: gcc 12 moves what its builtin adds to from register to register */
 {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
     return s;
@@ -54,31 +55,36 @@ static inline bool q8_met_128(q8_bytes met) { return _mm256_movemask_epi8(met) !
 
 #define INT_SIXTEEN
 /* A tree for sixteen at once: each step adds up what two registers hold, and puts both into one. The order of ukr.h. */
-#define SIXTEEN(name, type, from, to, op)                                                                      \
-    static inline type name(const type *x)                                                                             \
-    {                                                                                                                  \
-        type a[8];                                                                                                     \
-        UNROLL for (int i = 0; i < 8; i++) { /* lanes j and j + 8 */                                                   \
-            const __m512 p = to(x[2 * i]), q = to(x[2 * i + 1]);                                                       \
-            a[i] = op(from(_mm512_shuffle_f32x4(p, q, 0x44)), from(_mm512_shuffle_f32x4(p, q, 0xee)));                 \
-        }                                                                                                              \
-        UNROLL for (int i = 0; i < 4; i++) { /* and 4 */                                                               \
-            const __m512 p = to(a[2 * i]), q = to(a[2 * i + 1]);                                                       \
-            a[i] = op(from(_mm512_shuffle_f32x4(p, q, 0x88)), from(_mm512_shuffle_f32x4(p, q, 0xdd)));                 \
-        }                                                                                                              \
-        UNROLL for (int i = 0; i < 2; i++) { /* and 2 */                                                               \
-            const __m512 p = to(a[2 * i]), q = to(a[2 * i + 1]);                                                       \
-            a[i] = op(from(_mm512_shuffle_ps(p, q, 0x44)), from(_mm512_shuffle_ps(p, q, 0xee)));                       \
-        }                                                                                                              \
-        const __m512 p = to(a[0]), q = to(a[1]);                                                                       \
-        const __m512 s = to(op(from(_mm512_shuffle_ps(p, q, 0x88)), from(_mm512_shuffle_ps(p, q, 0xdd))));             \
-        /* quarter i holds 0, 4, 8, 12 of i: p came from 0 to 7 */                                                     \
+#define SIXTEEN(name, type, from, to, op) \
+    static inline type name(const type *x) \
+    { \
+        type a[8]; \
+        UNROLL \
+        for (int i = 0; i < 8; i++) { /* lanes j and j + 8 */ \
+            const __m512 p = to(x[2 * i]), q = to(x[2 * i + 1]); \
+            a[i] = op(from(_mm512_shuffle_f32x4(p, q, 0x44)), from(_mm512_shuffle_f32x4(p, q, 0xee))); \
+        } \
+        UNROLL \
+        for (int i = 0; i < 4; i++) { /* and 4 */ \
+            const __m512 p = to(a[2 * i]), q = to(a[2 * i + 1]); \
+            a[i] = op(from(_mm512_shuffle_f32x4(p, q, 0x88)), from(_mm512_shuffle_f32x4(p, q, 0xdd))); \
+        } \
+        UNROLL \
+        for (int i = 0; i < 2; i++) { /* and 2 */ \
+            const __m512 p = to(a[2 * i]), q = to(a[2 * i + 1]); \
+            a[i] = op(from(_mm512_shuffle_ps(p, q, 0x44)), from(_mm512_shuffle_ps(p, q, 0xee))); \
+        } \
+        const __m512 p = to(a[0]), q = to(a[1]); \
+        const __m512 s = to(op(from(_mm512_shuffle_ps(p, q, 0x88)), from(_mm512_shuffle_ps(p, q, 0xdd)))); \
+        /* quarter i holds 0, 4, 8, 12 of i: p came from 0 to 7 */ \
         return from(_mm512_permutexvar_ps(_mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0), s)); \
     }
 #define SAME(x) (x)
+/* clang-format off */
 SIXTEEN(l_sums, lanes, SAME, SAME, _mm512_add_ps)
 SIXTEEN(l_highests, lanes, SAME, SAME, _mm512_max_ps)
 SIXTEEN(i_highests, ints, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_max_epi32)
+/* clang-format on */
 #undef SAME
 #undef SIXTEEN
 

@@ -40,7 +40,10 @@ static inline lanes l_if_less(lanes a, lanes b, lanes yes, lanes no)
 {
     return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), yes);
 }
-static inline lanes l_keep_nan(lanes x, lanes no) { return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x); }
+static inline lanes l_keep_nan(lanes x, lanes no)
+{
+    return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
+}
 static inline bool l_all_finite(lanes x)
 {
     return _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(__builtin_inff()), _CMP_LT_OQ) == 0xffff;
@@ -103,7 +106,10 @@ static inline lanes l_from_i8(const int8_t *p)
 static inline ints i_set(int x) { return _mm512_set1_epi32(x); }
 static inline ints i_round(lanes x) { return _mm512_cvtps_epi32(x); }
 static inline ints i_add(ints a, ints b) { return _mm512_add_epi32(a, b); }
-static inline ints i_within(ints x, int lo, int hi) { return _mm512_max_epi32(_mm512_min_epi32(x, i_set(hi)), i_set(lo)); }
+static inline ints i_within(ints x, int lo, int hi)
+{
+    return _mm512_max_epi32(_mm512_min_epi32(x, i_set(hi)), i_set(lo));
+}
 static inline int i_sum(ints x) { return _mm512_reduce_add_epi32(x); }
 static inline void i_to_i8(int8_t *p, ints x) { _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(x)); }
 

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/avx512/mm_panel.c -- products of block formats with many quantized columns (act.h).
  *
- * Every 512-bit instruction competes for the same two ports, so what counts is how many there are for the 64 dot products of
- * 16 rows x 256 elements x 1 column. 32 rows x 6 columns have their integer and float sums, 24 registers, at hand; weights
- * and broadcast activations come from L1 without an instruction of their own there (8 loads for 12 dot products).
- *   Q4_K:        64 + 8 * 2 (convert, fma) + 1 + 3 + 4 + 3 = 91, 70 % of the peak
- *   Q5_K:        64 + 4 * 5 (fma, convert, fma, convert, add) + 1 + 3 + 4 + 3 = 95, 67 %
- *   Q6_K:        64 + 8 * 5 + 1 + 3 = 108, 59 %
- *   IQ4_XS:      64 + 8 * 3 (fma, convert, add) + 1 + 3 = 92, 70 %
- *   Q2_K, Q3_K:  64 + 5 (+ 8 + 3 with minima) = 69 (80), 93 % (80 %)
- *   32:          64 + 8 * 4 (zero, convert, scale, fma) = 96, 67 %
- * Zen 5 converts and adds on ports of its own: 79 %, 79 %, 77 %, 85 %, 96 % (83 %) and 73 % there; Q2_K and Q3_K, panels in L1,
- * reach 80 and 92 %, blocks of 32 68 %.
- * A slice of 512 elements of 32 rows is unpacked into L1 (28 KiB) and meets all columns before the next; columns come by from
- * L2, 3 bytes a cycle, and so do their sums. */
+ * Every 512-bit instruction competes for the same two ports, so what counts is how many there are for the 64 dot
+ * products of 16 rows x 256 elements x 1 column. 32 rows x 6 columns have their integer and float sums, 24 registers,
+ * at hand; weights and broadcast activations come from L1 without an instruction of their own there (8 loads for 12 dot
+ * products). Q4_K:        64 + 8 * 2 (convert, fma) + 1 + 3 + 4 + 3 = 91, 70 % of the peak Q5_K:        64 + 4 * 5
+ * (fma, convert, fma, convert, add) + 1 + 3 + 4 + 3 = 95, 67 % Q6_K:        64 + 8 * 5 + 1 + 3 = 108, 59 % IQ4_XS: 64 +
+ * 8 * 3 (fma, convert, add) + 1 + 3 = 92, 70 % Q2_K, Q3_K:  64 + 5 (+ 8 + 3 with minima) = 69 (80), 93 % (80 %) 32: 64
+ * + 8 * 4 (zero, convert, scale, fma) = 96, 67 % Zen 5 converts and adds on ports of its own: 79 %, 79 %, 77 %, 85 %,
+ * 96 % (83 %) and 73 % there; Q2_K and Q3_K, panels in L1, reach 80 and 92 %, blocks of 32 68 %. A slice of 512
+ * elements of 32 rows is unpacked into L1 (28 KiB) and meets all columns before the next; columns come by from L2, 3
+ * bytes a cycle, and so do their sums. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
@@ -26,8 +23,8 @@ enum { ROWS = PANEL_ROWS, COLS = 6, SLICE_32 = 16, SLICE_256 = 2 };
 
 /* One block of a group of columns. */
 typedef struct group32 {
-    uint8_t q[COLS][32];    /* q + 128 */
-    int32_t zero[COLS];     /* -(zero + 128) in the low half */
+    uint8_t q[COLS][32]; /* q + 128 */
+    int32_t zero[COLS];  /* -(zero + 128) in the low half */
     float d[COLS], d_sum[COLS];
 } group32;
 typedef struct group256 {
@@ -61,8 +58,7 @@ static void put256(void *group, size_t stride, int col, const void *blocks, int6
 
 static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS, sizeof(group256), put256};
 
-/* ---- multiplying: n blocks of two panels with n_cols columns of a group; acc: [COLS][2]
- * ---------------------------------------- */
+/* ---- multiplying: n blocks of two panels with n_cols columns of a group; acc: [COLS][2] ------ */
 
 static inline __m512i word_of(const void *p)
 {
@@ -80,11 +76,14 @@ static inline __m512i loaded(const __m512i *p)
 }
 
 /* s[c][h] += w[h][i] q[c][4i ...] over n vectors */
-INLINE void dot(__m512i (*s)[2], const __m512i *w0, const __m512i *w1, const uint8_t *q, size_t q_stride, const int n, const int n_cols)
+INLINE void dot(__m512i (*s)[2], const __m512i *w0, const __m512i *w1, const uint8_t *q, size_t q_stride, const int n,
+                const int n_cols)
 {
-    UNROLL for (int i = 0; i < n; i++) {
+    UNROLL
+    for (int i = 0; i < n; i++) {
         const __m512i u0 = w0[i], u1 = w1[i];
-        UNROLL for (int c = 0; c < n_cols; c++) {
+        UNROLL
+        for (int c = 0; c < n_cols; c++) {
             const __m512i x = word_of(q + (size_t)c * q_stride + 4 * i);
             s[c][0] = _mm512_dpbusd_epi32(s[c][0], x, u0);
             s[c][1] = _mm512_dpbusd_epi32(s[c][1], x, u1);
@@ -92,48 +91,62 @@ INLINE void dot(__m512i (*s)[2], const __m512i *w0, const __m512i *w1, const uin
     }
 }
 
-INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
-                  const int n_cols)
+INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
+                  const int with_min, const int n_cols)
 {
     const qn_panel32 *p = panels;
     __m512 acc[COLS][2];
     (void)sub;
-    UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) acc[c][h] = _mm512_load_ps(sums + c * ROWS + h * 16);
+    UNROLL
+    for (int c = 0; c < n_cols; c++) UNROLL
+    for (int h = 0; h < 2; h++) acc[c][h] = _mm512_load_ps(sums + c * ROWS + h * 16);
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
         const group32 *g = group;
         const qn_panel32 *const half[2] = {p, p + SLICE_32};
         __m512i s[COLS][2];
-        UNROLL for (int c = 0; c < n_cols; c++) {
+        UNROLL
+        for (int c = 0; c < n_cols; c++) {
             const __m512i zero = _mm512_set1_epi32(g->zero[c]);
-            UNROLL for (int h = 0; h < 2; h++) s[c][h] = _mm512_madd_epi16(half[h]->sum_w, zero);
+            UNROLL
+            for (int h = 0; h < 2; h++) s[c][h] = _mm512_madd_epi16(half[h]->sum_w, zero);
         }
         dot(s, half[0]->w, half[1]->w, g->q[0], sizeof g->q[0], 8, n_cols);
-        UNROLL for (int c = 0; c < n_cols; c++) {
+        UNROLL
+        for (int c = 0; c < n_cols; c++) {
             const __m512 d = _mm512_set1_ps(g->d[c]);
-            UNROLL for (int h = 0; h < 2; h++) {
+            UNROLL
+            for (int h = 0; h < 2; h++) {
                 acc[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), _mm512_mul_ps(half[h]->d, d), acc[c][h]);
                 if (with_min) acc[c][h] = _mm512_fmadd_ps(half[h]->m, _mm512_set1_ps(g->d_sum[c]), acc[c][h]);
             }
         }
     }
-    UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++) _mm512_store_ps(sums + c * ROWS + h * 16, acc[c][h]);
+    UNROLL
+    for (int c = 0; c < n_cols; c++) UNROLL
+    for (int h = 0; h < 2; h++) _mm512_store_ps(sums + c * ROWS + h * 16, acc[c][h]);
 }
 
-#define EACH(c, h) UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < 2; h++)
+#define EACH(c, h) \
+    UNROLL \
+    for (int c = 0; c < n_cols; c++) UNROLL \
+    for (int h = 0; h < 2; h++)
 
 /* A super-block's T to the columns' sums. */
-INLINE void add_supers(const qn_panel256 *const half[2], const group256 *g, __m512 (*t)[2], float *sums, const int sub, const int with_min,
-                       const int n_cols)
+INLINE void add_supers(const qn_panel256 *const half[2], const group256 *g, __m512 (*t)[2], float *sums, const int sub,
+                       const int with_min, const int n_cols)
 {
-    UNROLL for (int c = 0; c < n_cols; c++) {
+    UNROLL
+    for (int c = 0; c < n_cols; c++) {
         const uint8_t *pairs = sub == 16 ? (const uint8_t *)g->sum16[c] : (const uint8_t *)g->sum32[c];
         const __m512 d = _mm512_set1_ps(g->d[c]), zero = _mm512_set1_ps(g->zero[c]);
         __m512i m[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
         for (int i = 0; i < (with_min ? 128 / sub : 0); i++) {
             const __m512i x = word_of(pairs + 4 * i);
-            UNROLL for (int h = 0; h < 2; h++) m[h] = _mm512_dpwssd_epi32(m[h], half[h]->min[i], x);
+            UNROLL
+            for (int h = 0; h < 2; h++) m[h] = _mm512_dpwssd_epi32(m[h], half[h]->min[i], x);
         }
-        UNROLL for (int h = 0; h < 2; h++) {
+        UNROLL
+        for (int h = 0; h < 2; h++) {
             float *sum = sums + c * ROWS + h * 16;
             const __m512 s = _mm512_fmadd_ps(zero, half[h]->z, t[c][h]);
             __m512 acc = _mm512_fmadd_ps(s, _mm512_mul_ps(half[h]->d, d), _mm512_load_ps(sum));
@@ -144,17 +157,18 @@ INLINE void add_supers(const qn_panel256 *const half[2], const group256 *g, __m5
 }
 
 /* s = sum w q over sub-block j */
-INLINE void dot_sub(__m512i (*s)[2], const qn_panel256 *const half[2], const group256 *g, int j, const int sub, const int n_cols)
+INLINE void dot_sub(__m512i (*s)[2], const qn_panel256 *const half[2], const group256 *g, int j, const int sub,
+                    const int n_cols)
 {
     const int at = j * sub / 4;
     EACH(c, h) s[c][h] = loaded(&half[h]->start[j]);
     dot(s, half[0]->w + at, half[1]->w + at, g->q[0] + 4 * at, sizeof g->q[0], sub / 4, n_cols);
 }
 
-/* `chain` sub-blocks (1 or 2) at a time in floats: three and five instructions. The first one's sums start so that they are floats already,
- * FLOATS too much, which `more` takes off. */
-INLINE void mac_chains(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
-                       const int chain, const int n_cols)
+/* `chain` sub-blocks (1 or 2) at a time in floats: three and five instructions. The first one's sums start so that they
+ * are floats already, FLOATS too much, which `more` takes off. */
+INLINE void mac_chains(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
+                       const int with_min, const int chain, const int n_cols)
 {
     const qn_panel256 *p = panels;
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
@@ -164,9 +178,11 @@ INLINE void mac_chains(const void *panels, const void *group, size_t stride, int
         EACH(c, h) t[c][h] = _mm512_setzero_si512();
         for (int j = 0; j < 256 / sub; j += chain) {
             dot_sub(s, half, group, j, sub, n_cols);
-            EACH(c, h) T[c][h] = _mm512_fmadd_ps(_mm512_castsi512_ps(s[c][h]), half[h]->scale[j], half[h]->more[j / chain]);
+            EACH(c, h)
+            T[c][h] = _mm512_fmadd_ps(_mm512_castsi512_ps(s[c][h]), half[h]->scale[j], half[h]->more[j / chain]);
             if (chain > 1) dot_sub(s, half, group, j + 1, sub, n_cols);
-            EACH(c, h) {
+            EACH(c, h)
+            {
                 if (chain > 1) T[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), half[h]->scale[j + 1], T[c][h]);
                 t[c][h] = _mm512_add_epi32(t[c][h], _mm512_cvtps_epi32(T[c][h]));
             }
@@ -175,25 +191,26 @@ INLINE void mac_chains(const void *panels, const void *group, size_t stride, int
         add_supers(half, group, T, sums, sub, with_min, n_cols);
     }
 }
-#define MAC_CHAINS(name, chain)                                                                                        \
-    INLINE void name(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,      \
-                     const int with_min, const int n_cols)                                                             \
-    {                                                                                                                  \
-        mac_chains(panels, group, stride, n, sums, sub, with_min, chain, n_cols);                                      \
+#define MAC_CHAINS(name, chain) \
+    INLINE void name(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, \
+                     const int with_min, const int n_cols) \
+    { \
+        mac_chains(panels, group, stride, n, sums, sub, with_min, chain, n_cols); \
     }
 MAC_CHAINS(mac_singles, 1)
 MAC_CHAINS(mac_pairs, 2)
 
 /* Four sub-blocks at a time in floats: one rounding, when both halves are added. */
-INLINE void mac_halves(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
-                       const int n_cols)
+INLINE void mac_halves(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
+                       const int with_min, const int n_cols)
 {
     const qn_panel256 *p = panels;
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
         const qn_panel256 *const half[2] = {p, p + SLICE_256};
         __m512i s[COLS][2];
         __m512 t[2][COLS][2];
-        UNROLL for (int i = 0; i < 2; i++) {
+        UNROLL
+        for (int i = 0; i < 2; i++) {
             EACH(c, h) t[i][c][h] = _mm512_setzero_ps();
             for (int j = 4 * i; j < 4 * i + 4; j++) {
                 dot_sub(s, half, group, j, sub, n_cols);
@@ -206,8 +223,8 @@ INLINE void mac_halves(const void *panels, const void *group, size_t stride, int
 }
 
 /* Of Q2_K (with minima) and Q3_K (sign turned). */
-INLINE void mac_exact(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub, const int with_min,
-                      const int n_cols)
+INLINE void mac_exact(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
+                      const int with_min, const int n_cols)
 {
     const qn_panel256 *p = panels;
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
@@ -216,7 +233,8 @@ INLINE void mac_exact(const void *panels, const void *group, size_t stride, int6
         __m512i s[COLS][2];
         __m512 T[COLS][2];
         EACH(c, h) s[c][h] = loaded(&half[h]->start[0]);
-        for (int at = 0; at < 64; at += 8) dot(s, half[0]->w + at, half[1]->w + at, g->q[0] + 4 * at, sizeof g->q[0], 8, n_cols);
+        for (int at = 0; at < 64; at += 8)
+            dot(s, half[0]->w + at, half[1]->w + at, g->q[0] + 4 * at, sizeof g->q[0], 8, n_cols);
         EACH(c, h) T[c][h] = _mm512_cvtepi32_ps(with_min ? s[c][h] : _mm512_sub_epi32(_mm512_setzero_si512(), s[c][h]));
         add_supers(half, group, T, sums, sub, with_min, n_cols);
     }
@@ -224,17 +242,19 @@ INLINE void mac_exact(const void *panels, const void *group, size_t stride, int6
 
 typedef void (*mac_fn)(const void *panels, const void *group, size_t stride, int64_t n, float *sums);
 
-#define MAC(mac, sub, with_min, n_cols)                                                                                \
-    static void mac##_##sub##_##with_min##_##n_cols(const void *panels, const void *group, size_t stride, int64_t n, float *sums)     \
-    {                                                                                                                  \
-        mac(panels, group, stride, n, sums, sub, with_min, n_cols);                                                            \
+#define MAC(mac, sub, with_min, n_cols) \
+    static void mac##_##sub##_##with_min##_##n_cols(const void *panels, const void *group, size_t stride, int64_t n, \
+                                                    float *sums) \
+    { \
+        mac(panels, group, stride, n, sums, sub, with_min, n_cols); \
     }
-#define MACS(mac, sub, with_min)                                                                                       \
-    MAC(mac, sub, with_min, 1) MAC(mac, sub, with_min, 2) MAC(mac, sub, with_min, 3)                                   \
-    MAC(mac, sub, with_min, 4) MAC(mac, sub, with_min, 5) MAC(mac, sub, with_min, 6)                                   \
-    static const mac_fn mac##_##sub##_##with_min[COLS] = {                                                             \
-        mac##_##sub##_##with_min##_1, mac##_##sub##_##with_min##_2, mac##_##sub##_##with_min##_3,                      \
-        mac##_##sub##_##with_min##_4, mac##_##sub##_##with_min##_5, mac##_##sub##_##with_min##_6,                      \
+/* clang-format off */
+#define MACS(mac, sub, with_min) \
+    MAC(mac, sub, with_min, 1) MAC(mac, sub, with_min, 2) MAC(mac, sub, with_min, 3) \
+    MAC(mac, sub, with_min, 4) MAC(mac, sub, with_min, 5) MAC(mac, sub, with_min, 6) \
+    static const mac_fn mac##_##sub##_##with_min[COLS] = { \
+        mac##_##sub##_##with_min##_1, mac##_##sub##_##with_min##_2, mac##_##sub##_##with_min##_3, \
+        mac##_##sub##_##with_min##_4, mac##_##sub##_##with_min##_5, mac##_##sub##_##with_min##_6, \
     };
 MACS(mac32, 32, 0)
 MACS(mac32, 32, 1)
@@ -244,14 +264,14 @@ MACS(mac_pairs, 32, 1)
 MACS(mac_pairs, 16, 0)
 MACS(mac_exact, 16, 0)
 MACS(mac_exact, 16, 1)
+/* clang-format on */
 
-/* ---- the product
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 typedef struct format {
-    int block;              /* elements */
+    int block; /* elements */
     size_t block_bytes, panel_bytes;
-    int slice;              /* blocks of a slice */
+    int slice; /* blocks of a slice */
     qn_panel_fn unpack;
     const mac_fn *macs;
 } format;
@@ -284,7 +304,8 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
         const bool last = b + n == n_blocks;
         const uint8_t *next = last ? a->w + (size_t)(first_row + ROWS) * a->w_row_bytes
                                    : a->w + (size_t)first_row * a->w_row_bytes + (size_t)(b + n) * f->block_bytes;
-        const uint8_t *group = (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
+        const uint8_t *group =
+            (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
         unpack_slice(a, f, first_row, b, n, panels);
         for (int32_t c = 0; c < n_cols; c += COLS, group += a->x_row_bytes) {
             float *sum = sums + (size_t)c * ROWS;
@@ -306,22 +327,22 @@ static void mm(const qn_mm_args *a, const format *f)
     }
 }
 
-#define FN(name, kind, mac, sub, with_min)                                                                             \
-    static void mm_##name(const qn_mm_args *a)                                                                         \
-    {                                                                                                                  \
-        static const format f = {kind, sizeof(qn_block_##name), sizeof(qn_panel##kind),                                \
-                                 SLICE_##kind, qn__avx512_panel_##name, mac##_##sub##_##with_min};                     \
-        mm(a, &f);                                                                                                     \
+#define FN(name, kind, mac, sub, with_min) \
+    static void mm_##name(const qn_mm_args *a) \
+    { \
+        static const format f = {kind,         sizeof(qn_block_##name), sizeof(qn_panel##kind), \
+                                 SLICE_##kind, qn__avx512_panel_##name, mac##_##sub##_##with_min}; \
+        mm(a, &f); \
     }
 #define FORMAT(name, sub, with_min) FN(name, 32, mac32, sub, with_min)
 QN_PANEL_FORMATS_32(FORMAT)
 #undef FORMAT
-#define MAC_Q4_K mac_halves
-#define MAC_Q5_K mac_pairs
-#define MAC_Q6_K mac_pairs
-#define MAC_IQ4_XS mac_singles
+#define MAC_Q4_K                         mac_halves
+#define MAC_Q5_K                         mac_pairs
+#define MAC_Q6_K                         mac_pairs
+#define MAC_IQ4_XS                       mac_singles
 #define FN_256(name, mac, sub, with_min) FN(name, 256, mac, sub, with_min)
-#define FORMAT(name, sub, with_min) FN_256(name, MAC_##name, sub, with_min)
+#define FORMAT(name, sub, with_min)      FN_256(name, MAC_##name, sub, with_min)
 QN_PANEL_FORMATS_256(FORMAT)
 #undef FORMAT
 #define FORMAT(name, sub, with_min) FN(name, 256, mac_exact, sub, with_min)

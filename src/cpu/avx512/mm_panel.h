@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_panel.h -- sixteen weight rows turned on their side. Vector i of a panel's w holds elements 4i to 4i+3 of
- * every row, lane r row r, so that one dot-product instruction with four broadcast activations adds to sixteen rows at once
- * and no sum ever crosses lanes. Weights are the format's signed integers; activations are unsigned there (q + 128). What
- * that adds, 128 sum w, is taken off in what the sums start from. */
+/* src/cpu/avx512/mm_panel.h -- sixteen weight rows turned on their side. Vector i of a panel's w holds elements 4i to
+ * 4i+3 of every row, lane r row r, so that one dot-product instruction with four broadcast activations adds to sixteen
+ * rows at once and no sum ever crosses lanes. Weights are the format's signed integers; activations are unsigned there
+ * (q + 128). What that adds, 128 sum w, is taken off in what the sums start from. */
 #ifndef QN_CPU_AVX512_MM_PANEL_H
 #define QN_CPU_AVX512_MM_PANEL_H
 
@@ -13,7 +13,7 @@
 /* One block of 32. */
 typedef struct qn_panel32 {
     __m512i w[8];
-    __m512i sum_w;      /* 16 bits in the low half of each lane, 0 above */
+    __m512i sum_w; /* 16 bits in the low half of each lane, 0 above */
     __m512 d, m;
 } qn_panel32;
 
@@ -23,11 +23,12 @@ typedef struct qn_panel32 {
 /* One super-block of 256; arrays of sub-blocks of 32 use the first half. */
 typedef struct qn_panel256 {
     __m512i w[64];
-    __m512i start[16];  /* -128 sum w, of each sub-block */
+    __m512i start[16]; /* -128 sum w, of each sub-block */
     __m512 scale[16];
-    __m512 more[8];     /* -FLOATS scale, of sub-blocks that begin a chain of one or two: their start has FLOATS added */
-    __m512i min[8];     /* of sub-blocks 2i and 2i + 1, 16 bits each */
-    __m512 z;           /* sum over j of scale_j (sum w over j) */
+    /* -FLOATS scale, of sub-blocks that begin a chain of one or two: their start has FLOATS added */
+    __m512 more[8];
+    __m512i min[8]; /* of sub-blocks 2i and 2i + 1, 16 bits each */
+    __m512 z;       /* sum over j of scale_j (sum w over j) */
     __m512 d, m;
 } qn_panel256;
 
@@ -35,21 +36,24 @@ typedef struct qn_panel256 {
 typedef void (*qn_panel_fn)(const uint8_t *const *row, size_t at, void *panel);
 
 /* FORMAT(name, elements of a sub-block; 32 in FORMATS_32, has a minimum) */
-#define QN_PANEL_FORMATS_32(FORMAT)                                                                                    \
-    FORMAT(Q4_0, 32, 0) FORMAT(Q4_1, 32, 1) FORMAT(Q5_0, 32, 0) FORMAT(Q5_1, 32, 1) FORMAT(Q8_0, 32, 0)                \
+/* clang-format off */
+#define QN_PANEL_FORMATS_32(FORMAT) \
+    FORMAT(Q4_0, 32, 0) FORMAT(Q4_1, 32, 1) FORMAT(Q5_0, 32, 0) FORMAT(Q5_1, 32, 1) FORMAT(Q8_0, 32, 0) \
     FORMAT(IQ4_NL, 32, 0) FORMAT(MXFP4, 32, 0)
-/* Floats hold what is below 2^24 exactly: chains of four sub-blocks of Q4_K (4 * 63 * 32 * 15 * 127), of two of Q5_K and Q6_K
- * (2 * 63 * 32 * 31 * 127, 2 * 128 * 16 * 32 * 127), one of IQ4_XS (32 * 32 * 127 * 127). */
-#define QN_PANEL_FORMATS_256(FORMAT)                                                                                   \
-    FORMAT(Q4_K, 32, 1) FORMAT(Q5_K, 32, 1) FORMAT(Q6_K, 16, 0) FORMAT(IQ4_XS, 32, 0)
-/* scale_j w fits a byte: a super-block is one sum. w holds scale_j w, which is -96 to 128 of Q3_K with its sign turned; start[0] and z are
- * of the whole super-block, scale is not there. */
+/* clang-format on */
+/* Floats hold what is below 2^24 exactly: chains of four sub-blocks of Q4_K (4 * 63 * 32 * 15 * 127), of two of Q5_K
+ * and Q6_K (2 * 63 * 32 * 31 * 127, 2 * 128 * 16 * 32 * 127), one of IQ4_XS (32 * 32 * 127 * 127). */
+#define QN_PANEL_FORMATS_256(FORMAT)   FORMAT(Q4_K, 32, 1) FORMAT(Q5_K, 32, 1) FORMAT(Q6_K, 16, 0) FORMAT(IQ4_XS, 32, 0)
+/* scale_j w fits a byte: a super-block is one sum. w holds scale_j w, which is -96 to 128 of Q3_K with its sign turned;
+ * start[0] and z are of the whole super-block, scale is not there. */
 #define QN_PANEL_FORMATS_EXACT(FORMAT) FORMAT(Q2_K, 16, 1) FORMAT(Q3_K, 16, 0)
 
-#define FORMAT(name, sub, with_min) void qn__avx512_panel_##name(const uint8_t *const *row, size_t at, void *panel);
+#define FORMAT(name, sub, with_min)    void qn__avx512_panel_##name(const uint8_t *const *row, size_t at, void *panel);
+/* clang-format off */
 QN_PANEL_FORMATS_32(FORMAT)
 QN_PANEL_FORMATS_256(FORMAT)
 QN_PANEL_FORMATS_EXACT(FORMAT)
+/* clang-format on */
 #undef FORMAT
 
 #endif

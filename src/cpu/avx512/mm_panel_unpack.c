@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_panel_unpack.c -- panels of sixteen rows (mm_panel.h): turning costs 20 vector instructions for 16 rows x
- * 16 bytes. Weights of all formats stay bytes, with the format's own values. */
+/* src/cpu/avx512/mm_panel_unpack.c -- panels of sixteen rows (mm_panel.h): turning costs 20 vector instructions for 16
+ * rows x 16 bytes. Weights of all formats stay bytes, with the format's own values. */
 #include "cpu/avx512/mm_panel.h"
 
 #include "cpu/avx512/one_lanes.h"
@@ -67,7 +67,8 @@ static inline void finish_exact(qn_panel256 *p, const words *scale, const int si
         const words one = w_and(sign < 0 ? w_sub_32(w_zero(), scale[j]) : scale[j], w_set(0xffff));
         const words s = w_or(one, w_shl_32(one, 16));
         for (int i = 4 * j; i < 4 * j + 4; i++) {
-            const words even = _mm512_mullo_epi16(p->w[i], s), odd = _mm512_mullo_epi16(_mm512_andnot_si512(low, p->w[i]), s);
+            const words even = _mm512_mullo_epi16(p->w[i], s),
+                        odd = _mm512_mullo_epi16(_mm512_andnot_si512(low, p->w[i]), s);
             p->w[i] = w_select(low, even, odd);
         }
     }

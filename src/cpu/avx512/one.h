@@ -11,7 +11,7 @@
 #endif
 
 /* Panels from 17 columns: Q4_K, 16 columns take 4.6 GB/s of weights here and 4.3 there, 20 columns 3.5 and 3.7. */
-#define ONE_COLS_FEW 4
+#define ONE_COLS_FEW  4
 #define ONE_COLS_MANY 8
 enum { ROWS = 16, ONE_PANEL_FROM = 17, DOT_MAX = 255, ONE_PAIRS = 1 };
 

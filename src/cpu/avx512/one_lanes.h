@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/one_lanes.h -- what ukr_one.h and ukr_panel_unpack.h ask of registers of 64 bytes: sixteen rows in the lanes. */
+/* src/cpu/avx512/one_lanes.h -- what ukr_one.h and ukr_panel_unpack.h ask of registers of 64 bytes: sixteen rows in the
+ * lanes. */
 #ifndef QN_CPU_AVX512_ONE_LANES_H
 #define QN_CPU_AVX512_ONE_LANES_H
 
@@ -19,7 +20,10 @@ INLINE words w_from_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu
 INLINE words w_and(words x, words y) { return _mm512_and_si512(x, y); }
 INLINE words w_or(words x, words y) { return _mm512_or_si512(x, y); }
 INLINE words w_xor(words x, words y) { return _mm512_xor_si512(x, y); }
-INLINE words w_select(words mask, words a, words b) { return _mm512_ternarylogic_epi32(mask, a, b, 0xca); } /* bits of a where mask has ones, of b elsewhere */
+INLINE words w_select(words mask, words a, words b)
+{
+    return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
+} /* bits of a where mask has ones, of b elsewhere */
 INLINE words w_add_8(words x, words y) { return _mm512_add_epi8(x, y); }
 INLINE words w_sub_8(words x, words y) { return _mm512_sub_epi8(x, y); }
 INLINE words w_add_32(words x, words y) { return _mm512_add_epi32(x, y); }
@@ -33,10 +37,19 @@ INLINE words w_shr_32(words x, int n) { return _mm512_srli_epi32(x, (unsigned)n)
 INLINE words w_sra_32(words x, int n) { return _mm512_srai_epi32(x, (unsigned)n); }
 INLINE words w_shl_each(words x, words n) { return _mm512_sllv_epi32(x, n); }
 INLINE words w_shuffle(words x, words at) { return _mm512_shuffle_epi8(x, at); } /* in each 128 bits */
-INLINE words w_dot_8(words s, words u, words q) { return _mm512_dpbusd_epi32(s, u, q); } /* s + four products of bytes, u without a sign */
+INLINE words w_dot_8(words s, words u, words q)
+{
+    return _mm512_dpbusd_epi32(s, u, q);
+} /* s + four products of bytes, u without a sign */
 INLINE words w_dot_16(words s, words a, words b) { return _mm512_dpwssd_epi32(s, a, b); } /* s + two products */
-INLINE words w_odd_halves(words even, words odd) { return _mm512_mask_mov_epi16(even, 0xaaaaaaaa, odd); } /* 16 bits each */
-INLINE words w_where_less(words x, words y, words yes, words no) { return _mm512_mask_mov_epi32(no, _mm512_cmplt_epi32_mask(x, y), yes); }
+INLINE words w_odd_halves(words even, words odd)
+{
+    return _mm512_mask_mov_epi16(even, 0xaaaaaaaa, odd);
+} /* 16 bits each */
+INLINE words w_where_less(words x, words y, words yes, words no)
+{
+    return _mm512_mask_mov_epi32(no, _mm512_cmplt_epi32_mask(x, y), yes);
+}
 /* u, with the bits of `more` added in the bytes where x has a bit of `bits`, which u has not */
 INLINE words w_or_where(words u, words x, words bits, words more)
 {
@@ -49,7 +62,10 @@ INLINE reals r_from(words x) { return _mm512_cvtepi32_ps(x); }
 INLINE words r_to_words(reals x) { return _mm512_cvtps_epi32(x); }
 INLINE reals r_bits(words x) { return _mm512_castsi512_ps(x); }
 INLINE reals r_from_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
-INLINE reals r_low_f16(words x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)); } /* binary16 in the low half of each lane */
+INLINE reals r_low_f16(words x)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x));
+} /* binary16 in the low half of each lane */
 INLINE reals r_add(reals x, reals y) { return _mm512_add_ps(x, y); }
 INLINE reals r_mul(reals x, reals y) { return _mm512_mul_ps(x, y); }
 INLINE reals r_fma(reals x, reals y, reals z) { return _mm512_fmadd_ps(x, y, z); }
@@ -58,8 +74,8 @@ INLINE reals r_fnma(reals x, reals y, reals z) { return _mm512_fnmadd_ps(x, y, z
 /* The low halves of all lanes, then the high ones. */
 INLINE words w_part(words x)
 {
-    const words even = _mm512_set_epi32(0x001e001c, 0x001a0018, 0x00160014, 0x00120010, 0x000e000c, 0x000a0008, 0x00060004,
-                                        0x00020000, 0, 0, 0, 0, 0, 0, 0, 0);
+    const words even = _mm512_set_epi32(0x001e001c, 0x001a0018, 0x00160014, 0x00120010, 0x000e000c, 0x000a0008,
+                                        0x00060004, 0x00020000, 0, 0, 0, 0, 0, 0, 0, 0);
     const words order = _mm512_add_epi16(_mm512_shuffle_i64x2(even, even, 0xee),
                                          _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(1), 1));
     return _mm512_permutexvar_epi16(order, x);
@@ -73,7 +89,8 @@ INLINE void w_halves(words x, reals *low, reals *high)
     *high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(parted, 1));
 }
 
-/* The same of what w_part gave and memory holds: half the instructions, since conversions read their half from there. */
+/* The same of what w_part gave and memory holds: half the instructions, since conversions read their half from there.
+ */
 #define OWN_HALVES
 INLINE void r_parted(const words *p, reals *low, reals *high)
 {
@@ -122,12 +139,14 @@ INLINE words load_halves(const uint8_t *p, size_t step)
 INLINE void load_32(const uint8_t *w, size_t step, words out[8])
 {
     words half[2][4]; /* rows 0 to 7 and 8 to 15; dwords i and i + 4, of four rows each, in turn */
-    UNROLL for (int i = 0; i < 2; i++, w += 8 * step) {
+    UNROLL
+    for (int i = 0; i < 2; i++, w += 8 * step) {
         const words a = load_halves(w, 4 * step), b = load_halves(w + step, 4 * step);
         const words c = load_halves(w + 2 * step, 4 * step), d = load_halves(w + 3 * step, 4 * step);
         w_turn(a, b, c, d, half[i]);
     }
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
         out[i] = _mm512_shuffle_i32x4(half[0][i], half[1][i], 0x88);
         out[i + 4] = _mm512_shuffle_i32x4(half[0][i], half[1][i], 0xdd);
     }

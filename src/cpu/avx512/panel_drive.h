@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/panel_drive.h -- what drivers of panels of 32 rows share, here and in amx: sums of a column lie side by side until all of k
- * has been. */
+/* src/cpu/avx512/panel_drive.h -- what drivers of panels of 32 rows share, here and in amx: sums of a column lie side
+ * by side until all of k has been. */
 #ifndef QN_CPU_AVX512_PANEL_DRIVE_H
 #define QN_CPU_AVX512_PANEL_DRIVE_H
 
@@ -18,7 +18,8 @@ static inline void panel_rows(const qn_mm_args *a, int32_t first_row, const uint
     }
 }
 
-/* Not a memset: compilers make rep stos of one as short as this, which took 18 % of the driver's time. n: a multiple of 16 */
+/* Not a memset: compilers make rep stos of one as short as this, which took 18 % of the driver's time. n: a multiple of
+ * 16 */
 static inline void panel_clear(float *sums, int64_t n)
 {
     for (int64_t i = 0; i < n; i += 16) {
@@ -49,7 +50,8 @@ static inline void panel_fetch_y(const qn_mm_args *a, int32_t first_row, int32_t
     }
 }
 
-/* `bytes` from `w` on of each of the rows [from, to) after it: the next slice comes from memory while this one is multiplied. */
+/* `bytes` from `w` on of each of the rows [from, to) after it: the next slice comes from memory while this one is
+ * multiplied. */
 static inline void panel_fetch_rows(const qn_mm_args *a, const uint8_t *w, size_t bytes, int32_t from, int32_t to)
 {
     for (int32_t r = from; r < to; r++)

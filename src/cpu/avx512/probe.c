@@ -48,7 +48,8 @@ int64_t qn__avx512_probe_f32(int64_t n)
         for (int j = 0; j < CHAINS; j++) acc[j] = _mm512_fmadd_ps(u, w, acc[j]);
 
     int64_t total = 0;
-    for (int j = 0; j < CHAINS; j++) total += _mm512_reduce_add_epi64(_mm512_cvtps_epi64(_mm512_castps512_ps256(acc[j]))) +
-                                              _mm512_reduce_add_epi64(_mm512_cvtps_epi64(_mm512_extractf32x8_ps(acc[j], 1)));
+    for (int j = 0; j < CHAINS; j++)
+        total += _mm512_reduce_add_epi64(_mm512_cvtps_epi64(_mm512_castps512_ps256(acc[j]))) +
+                 _mm512_reduce_add_epi64(_mm512_cvtps_epi64(_mm512_extractf32x8_ps(acc[j], 1)));
     return total;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/quantize.c -- activations to 8 bits (act.h), 64 elements at a time: what ukr_vec.h says, to the bit, at a
- * third of its cost. Blocks that count as zeros or are damaged go the general way. */
+/* src/cpu/avx512/quantize.c -- activations to 8 bits (act.h), 64 elements at a time: what ukr_vec.h says, to the bit,
+ * at a third of its cost. Blocks that count as zeros or are damaged go the general way. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 
@@ -31,8 +31,8 @@ static void any_block(const float *x, int n16, float *d, int *zero, int8_t *q, i
     }
 }
 
-/* 64 elements as bytes, in order: rint(x * inverse[i]) + zero within 127; inverse and zero may differ between the first and the
- * second 32 elements. */
+/* 64 elements as bytes, in order: rint(x * inverse[i]) + zero within 127; inverse and zero may differ between the first
+ * and the second 32 elements. */
 static inline __m512i sixty_four(const float *x, __m512 inverse0, __m512 inverse1, __m512i zeros16)
 {
     const __m512i a = i_round(l_mul(l_load(x), inverse0)), b = i_round(l_mul(l_load(x + 16), inverse0));
@@ -51,8 +51,7 @@ static inline __m512i sums_of_8(__m512i q)
     return _mm512_sad_epu8(_mm512_xor_si512(q, _mm512_set1_epi8((char)0x80)), _mm512_setzero_si512());
 }
 
-/* ---- blocks of 256
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- blocks of 256 --------------------------------------------------------------------------- */
 
 void qn__avx512_quantize_act256(qn_act256 *y, const float *x, int64_t n)
 {
@@ -84,15 +83,15 @@ void qn__avx512_quantize_act256(qn_act256 *y, const float *x, int64_t n)
             const __m512i q = sixty_four(x + 64 * i, scale, scale, zeros), s = sums_of_8(q);
             _mm512_storeu_si512(y->q + 64 * i, q);
             const __m256i pairs = _mm512_cvtepi64_epi32(_mm512_add_epi64(s, _mm512_permutex_epi64(s, 0xb1)));
-            const __m128i four = _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(pairs, _mm256_set_epi32(0, 0, 0, 0, 6, 4, 2, 0)));
+            const __m128i four =
+                _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(pairs, _mm256_set_epi32(0, 0, 0, 0, 6, 4, 2, 0)));
             const __m128i sums = _mm_sub_epi32(four, off);
             _mm_storel_epi64((__m128i *)(void *)(y->sum + 4 * i), _mm_packs_epi32(sums, sums));
         }
     }
 }
 
-/* ---- blocks of 32, sixteen at a time
- * --------------------------------------------------------------------------------------- */
+/* ---- blocks of 32, sixteen at a time --------------------------------------------------------- */
 
 /* lane i: the highest of v[i] */
 static inline __m512 highest_of_each(__m512 v[16])
@@ -132,7 +131,8 @@ static void sixteen_blocks(qn_act32 *y, const float *x)
     }
     const __m512 hi = highest_of_each(high), lo = l_sub(none, highest_of_each(low)), range = l_sub(hi, lo);
     const __m512 inf = l_set(INFINITY);
-    const __mmask16 usual = _mm512_cmp_ps_mask(range, l_set(0x1p-100f), _CMP_GE_OQ) & _mm512_cmp_ps_mask(hi, inf, _CMP_LT_OQ) &
+    const __mmask16 usual = _mm512_cmp_ps_mask(range, l_set(0x1p-100f), _CMP_GE_OQ) &
+                            _mm512_cmp_ps_mask(hi, inf, _CMP_LT_OQ) &
                             _mm512_cmp_ps_mask(lo, l_sub(none, inf), _CMP_GT_OQ);
     if (unordered || usual != 0xffff) {
         for (int b = 0; b < 16; b++) one_block(y + b, x + 32 * b);
@@ -146,7 +146,8 @@ static void sixteen_blocks(qn_act32 *y, const float *x)
     l_store(inverse, inv);
     _mm512_storeu_si512(zero, i_within(i_round(l_sub(l_set(-127), l_mul(lo, inv))), -127, 127));
     for (int b = 0; b < 16; b += 2, y += 2) {
-        const __m512i zeros = _mm512_inserti64x4(_mm512_set1_epi16((short)zero[b]), _mm256_set1_epi16((short)zero[b + 1]), 1);
+        const __m512i zeros =
+            _mm512_inserti64x4(_mm512_set1_epi16((short)zero[b]), _mm256_set1_epi16((short)zero[b + 1]), 1);
         const __m512i q = sixty_four(x + 32 * b, l_set(inverse[b]), l_set(inverse[b + 1]), zeros);
         __m512i s = sums_of_8(q);
         s = _mm512_add_epi64(s, _mm512_permutex_epi64(s, 0xb1));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avxvnni/avxvnni.h -- what the files of this level share: products of bytes, exact in one instruction. All else is avx2's. */
+/* src/cpu/avxvnni/avxvnni.h -- what the files of this level share: products of bytes, exact in one instruction. All
+ * else is avx2's. */
 #ifndef QN_CPU_AVXVNNI_AVXVNNI_H
 #define QN_CPU_AVXVNNI_AVXVNNI_H
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avxvnni/mm_panel.c -- products of block formats with quantized columns (act.h): eight weight rows in the lanes of a register.
+/* src/cpu/avxvnni/mm_panel.c -- products of block formats with quantized columns (act.h): eight weight rows in the
+ * lanes of a register.
  *
- * Eight rows are brought to bytes and turned on their side: vector i of a panel's w holds elements 4i to 4i+3 of every row, so
- * that four broadcast activations meet eight rows at once and no sum crosses lanes. Two panels meet four columns at a time: 6 loads
- * for 8 products, where one panel's 5 for 4 would bound them (10 % slower, with 6 columns too). Panels meet all columns before the next
- * are made. Weights are unsigned, u = w + off with off = -(lowest w). */
+ * Eight rows are brought to bytes and turned on their side: vector i of a panel's w holds elements 4i to 4i+3 of every
+ * row, so that four broadcast activations meet eight rows at once and no sum crosses lanes. Two panels meet four
+ * columns at a time: 6 loads for 8 products, where one panel's 5 for 4 would bound them (10 % slower, with 6 columns
+ * too). Panels meet all columns before the next are made. Weights are unsigned, u = w + off with off = -(lowest w). */
 #include "cpu/avxvnni/avxvnni.h"
 #include "cpu/avx2/lanes.h"
 #include "cpu/ukr_inline.h"
@@ -16,13 +17,13 @@ enum { HALVES = 2, HALF = 8, ROWS = HALVES * HALF, COLS = 4, SLICE_32 = 16, SLIC
 
 typedef struct panel32 {
     __m256i w[8];
-    __m256i pair;           /* 16-bit factors of a column's (zero, sum): -sum u, -off */
+    __m256i pair; /* 16-bit factors of a column's (zero, sum): -sum u, -off */
     __m256 d, m;
 } panel32;
 typedef struct panel256 {
     __m256i w[64];
-    __m256i scale[16], min[8];         /* of sub-blocks 2i and 2i + 1, 16 bits each */
-    __m256 z, d, m;         /* z: sum over j of scale_j (sum w over j) */
+    __m256i scale[16], min[8]; /* of sub-blocks 2i and 2i + 1, 16 bits each */
+    __m256 z, d, m;            /* z: sum over j of scale_j (sum w over j) */
 } panel256;
 
 /* One block of a group of columns. */
@@ -66,7 +67,7 @@ static void put256(void *group, size_t stride, int col, const void *blocks, int6
 
 static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS, sizeof(group256), put256};
 
-/* ---- unpacking ------------------------------------------------------------------------------------------------------- */
+/* ---- unpacking ------------------------------------------------------------------------------- */
 
 static inline __m128i load16(const void *p) { return _mm_loadu_si128(p); }
 
@@ -98,14 +99,15 @@ static inline __m256i sum_w(const __m256i *w, int n)
 
 static inline void add_off(__m256i *w, int n, int off)
 {
-    if (off) for (int i = 0; i < n; i++) w[i] = _mm256_add_epi8(w[i], _mm256_set1_epi8((char)off));
+    if (off)
+        for (int i = 0; i < n; i++) w[i] = _mm256_add_epi8(w[i], _mm256_set1_epi8((char)off));
 }
 
-#define LANES(out, type, set, expr)                                                                                    \
-    do {                                                                                                               \
-        type lane_[HALF];                                                                                              \
-        for (int r = 0; r < HALF; r++) lane_[r] = (expr);                                                              \
-        (out) = set((const void *)lane_);                                                                              \
+#define LANES(out, type, set, expr) \
+    do { \
+        type lane_[HALF]; \
+        for (int r = 0; r < HALF; r++) lane_[r] = (expr); \
+        (out) = set((const void *)lane_); \
     } while (0)
 
 static void panel_32(const qn_ints *rows, int off, int sub, int with_min, void *panel)
@@ -113,7 +115,8 @@ static void panel_32(const qn_ints *rows, int off, int sub, int with_min, void *
     panel32 *p = panel;
     (void)sub;
     turn(rows->w, sizeof *rows, p->w);
-    const __m256i minus = _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_add_epi32(sum_w(p->w, 8), _mm256_set1_epi32(32 * off)));
+    const __m256i minus =
+        _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_add_epi32(sum_w(p->w, 8), _mm256_set1_epi32(32 * off)));
     p->pair = _mm256_blend_epi16(minus, _mm256_set1_epi16((short)-off), 0xaa);
     add_off(p->w, 8, off);
     LANES(p->d, float, _mm256_loadu_ps, rows[r].d);
@@ -136,12 +139,16 @@ static void panel_256(const qn_ints *rows, int off, int sub, int with_min, void 
     LANES(p->d, float, _mm256_loadu_ps, rows[r].d);
     if (!with_min) return;
     LANES(p->m, float, _mm256_loadu_ps, rows[r].m);
-    for (int i = 0; i < 128 / sub; i++) LANES(p->min[i], int32_t, _mm256_loadu_si256, rows[r].min[2 * i] | rows[r].min[2 * i + 1] << 16);
+    for (int i = 0; i < 128 / sub; i++)
+        LANES(p->min[i], int32_t, _mm256_loadu_si256, rows[r].min[2 * i] | rows[r].min[2 * i + 1] << 16);
 }
 
-/* ---- multiplying: n blocks of each panel with n_cols columns of a group; sums: [COLS][ROWS] --------------------------------- */
+/* ---- multiplying: n blocks of each panel with n_cols columns of a group; sums: [COLS][ROWS] --- */
 
-#define FOR_SUMS(c, h, n_cols) UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < HALVES; h++)
+#define FOR_SUMS(c, h, n_cols) \
+    UNROLL \
+    for (int c = 0; c < n_cols; c++) UNROLL \
+    for (int h = 0; h < HALVES; h++)
 
 static inline __m256i word_of(const void *p)
 {
@@ -151,13 +158,17 @@ static inline __m256i word_of(const void *p)
 }
 
 /* s[c][h] += w[h][i] q[c][4i ...] over n vectors */
-INLINE void dot(__m256i (*s)[HALVES], const __m256i *const w[HALVES], const int8_t *q, size_t q_stride, const int n, const int n_cols)
+INLINE void dot(__m256i (*s)[HALVES], const __m256i *const w[HALVES], const int8_t *q, size_t q_stride, const int n,
+                const int n_cols)
 {
-    UNROLL for (int i = 0; i < n; i++) {
+    UNROLL
+    for (int i = 0; i < n; i++) {
         const __m256i u[HALVES] = {w[0][i], w[HALVES - 1][i]};
-        UNROLL for (int c = 0; c < n_cols; c++) {
+        UNROLL
+        for (int c = 0; c < n_cols; c++) {
             const __m256i x = word_of(q + (size_t)c * q_stride + 4 * i);
-            UNROLL for (int h = 0; h < HALVES; h++) s[c][h] = _mm256_dpbusd_avx_epi32(s[c][h], u[h], x);
+            UNROLL
+            for (int h = 0; h < HALVES; h++) s[c][h] = _mm256_dpbusd_avx_epi32(s[c][h], u[h], x);
         }
     }
 }
@@ -166,7 +177,8 @@ typedef struct family {
     int sub, with_min, off;
 } family;
 
-INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const family f, const int n_cols)
+INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const family f,
+                  const int n_cols)
 {
     const panel32 *p = panels;
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
@@ -176,7 +188,8 @@ INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t 
         FOR_SUMS(c, h, n_cols) s[c][h] = _mm256_madd_epi16(half[h]->pair, word_of(g->zero_sum[c]));
         const __m256i *const w[HALVES] = {half[0]->w, half[HALVES - 1]->w};
         dot(s, w, g->q[0], sizeof g->q[0], 8, n_cols);
-        FOR_SUMS(c, h, n_cols) {
+        FOR_SUMS(c, h, n_cols)
+        {
             float *sum = sums + c * ROWS + h * HALF;
             __m256 acc = _mm256_load_ps(sum);
             acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s[c][h]), _mm256_mul_ps(half[h]->d, _mm256_set1_ps(g->d[c])), acc);
@@ -189,14 +202,16 @@ INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t 
 /* Where integer sums of sub-block j start: -off * sum of q. */
 INLINE __m256i start(const group256 *g, int c, int j, const family f)
 {
-    const __m256i off = _mm256_set1_epi32((int)((uint32_t)(-f.off * 16) << 16 | (uint16_t)-f.off)); /* meets (sum, zero) of 16 */
+    /* meets (sum, zero) of 16 */
+    const __m256i off = _mm256_set1_epi32((int)((uint32_t)(-f.off * 16) << 16 | (uint16_t)-f.off));
     if (f.off == 0) return _mm256_setzero_si256();
     if (f.sub == 16) return _mm256_madd_epi16(off, word_of(g->sum_zero[c][j]));
     const __m256i first = _mm256_madd_epi16(off, word_of(g->sum_zero[c][2 * j]));
     return _mm256_add_epi32(first, _mm256_madd_epi16(off, word_of(g->sum_zero[c][2 * j + 1])));
 }
 
-INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const family f, const int n_cols)
+INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const family f,
+                   const int n_cols)
 {
     const panel256 *p = panels;
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
@@ -207,12 +222,15 @@ INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t
         for (int j = 0; j < 256 / f.sub; j++) {
             __m256i s[COLS][HALVES];
             const int at = j * f.sub / 4;
-            UNROLL for (int c = 0; c < n_cols; c++) UNROLL for (int h = 0; h < HALVES; h++) s[c][h] = start(g, c, j, f);
+            UNROLL
+            for (int c = 0; c < n_cols; c++) UNROLL
+            for (int h = 0; h < HALVES; h++) s[c][h] = start(g, c, j, f);
             const __m256i *const w[HALVES] = {half[0]->w + at, half[HALVES - 1]->w + at};
             dot(s, w, g->q[0] + j * f.sub, sizeof g->q[0], f.sub / 4, n_cols);
             FOR_SUMS(c, h, n_cols) t[c][h] = _mm256_add_epi32(t[c][h], _mm256_mullo_epi32(s[c][h], half[h]->scale[j]));
         }
-        FOR_SUMS(c, h, n_cols) {
+        FOR_SUMS(c, h, n_cols)
+        {
             float *sum = sums + c * ROWS + h * HALF;
             const __m256 d = _mm256_set1_ps(g->d[c]), zero = _mm256_set1_ps(g->zero[c]);
             const __m256 s = _mm256_fmadd_ps(zero, half[h]->z, _mm256_cvtepi32_ps(t[c][h]));
@@ -220,7 +238,8 @@ INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t
             if (f.with_min) {
                 const uint8_t *pairs = f.sub == 16 ? (const uint8_t *)g->sum16[c] : (const uint8_t *)g->sum32[c];
                 __m256i m = _mm256_setzero_si256();
-                for (int i = 0; i < 128 / f.sub; i++) m = _mm256_add_epi32(m, _mm256_madd_epi16(half[h]->min[i], word_of(pairs + 4 * i)));
+                for (int i = 0; i < 128 / f.sub; i++)
+                    m = _mm256_add_epi32(m, _mm256_madd_epi16(half[h]->min[i], word_of(pairs + 4 * i)));
                 acc = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(m), _mm256_mul_ps(half[h]->m, d), acc);
             }
             _mm256_store_ps(sum, acc);
@@ -230,20 +249,23 @@ INLINE void mac256(const void *panels, const void *group, size_t stride, int64_t
 
 typedef void (*mac_fn)(const void *panels, const void *group, size_t stride, int64_t n, float *sums);
 
-#define MAC(kind, name, n_cols)                                                                                        \
-    static void mac_##name##_##n_cols(const void *panels, const void *group, size_t stride, int64_t n, float *sums)                   \
-    {                                                                                                                  \
-        mac##kind(panels, group, stride, n, sums, family_##name, n_cols);                                                      \
+#define MAC(kind, name, n_cols) \
+    static void mac_##name##_##n_cols(const void *panels, const void *group, size_t stride, int64_t n, float *sums) \
+    { \
+        mac##kind(panels, group, stride, n, sums, family_##name, n_cols); \
     }
-#define MACS(kind, name, sub, with_min, lo, hi)                                                                        \
-    static const family family_##name = {sub, with_min, -(lo)};                                   \
-    MAC(kind, name, 1) MAC(kind, name, 2) MAC(kind, name, 3) MAC(kind, name, 4)                                        \
+#define MACS(kind, name, sub, with_min, lo, hi) \
+    static const family family_##name = {sub, with_min, -(lo)}; \
+    MAC(kind, name, 1) \
+    MAC(kind, name, 2) \
+    MAC(kind, name, 3) \
+    MAC(kind, name, 4) \
     static const mac_fn macs_##name[COLS] = {mac_##name##_1, mac_##name##_2, mac_##name##_3, mac_##name##_4};
 
-/* ---- the product ------------------------------------------------------------------------------------------------------ */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 typedef struct format {
-    int block, slice;       /* elements; blocks of a slice */
+    int block, slice; /* elements; blocks of a slice */
     size_t block_bytes, panel_bytes;
     qn_ints_fn ints;
     void (*panel)(const qn_ints *rows, int off, int sub, int with_min, void *panel);
@@ -255,7 +277,7 @@ enum {
     PANELS_BYTES = HALVES * SLICE_256 * sizeof(panel256),
     COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
 };
-_Static_assert(HALVES * SLICE_32 * sizeof(panel32) <= PANELS_BYTES && PANELS_BYTES % 32 == 0, "panels of either kind");
+_Static_assert(HALVES *SLICE_32 * sizeof(panel32) <= PANELS_BYTES && PANELS_BYTES % 32 == 0, "panels of either kind");
 
 /* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. */
 static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int64_t b, int64_t n, uint8_t *panels)
@@ -267,7 +289,8 @@ static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row
                 const int32_t row = first_row + h * HALF + r, at = row < a->rows ? row : a->rows - 1;
                 f->ints(a->w + (size_t)at * a->w_row_bytes + (size_t)(b + i) * f->block_bytes, &rows[r]);
             }
-            f->panel(rows, f->family->off, f->family->sub, f->family->with_min, panels + (size_t)(h * f->slice + i) * f->panel_bytes);
+            f->panel(rows, f->family->off, f->family->sub, f->family->with_min,
+                     panels + (size_t)(h * f->slice + i) * f->panel_bytes);
         }
 }
 
@@ -282,12 +305,15 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
     for (int64_t b = 0; b < n_blocks; b += f->slice) {
         const int64_t n = n_blocks - b < f->slice ? n_blocks - b : f->slice;
         unpack_slice(a, f, first_row, b, n, panels);
-        const uint8_t *group = (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
+        const uint8_t *group =
+            (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
         for (int32_t c = 0; c < n_cols; c += COLS, group += a->x_row_bytes)
-            f->macs[n_cols - c < COLS ? n_cols - c - 1 : COLS - 1](panels, group, a->x_block_bytes, n, sums + (size_t)c * ROWS);
+            f->macs[n_cols - c < COLS ? n_cols - c - 1 : COLS - 1](panels, group, a->x_block_bytes, n,
+                                                                   sums + (size_t)c * ROWS);
     }
     for (int32_t c = 0; c < n_cols; c++)
-        memcpy(a->y + (first_col + c) * a->y_stride + first_row, sums + (size_t)c * ROWS, (size_t)n_rows * sizeof *sums);
+        memcpy(a->y + (first_col + c) * a->y_stride + first_row, sums + (size_t)c * ROWS,
+               (size_t)n_rows * sizeof *sums);
 }
 
 static void mm(const qn_mm_args *a, const format *f)
@@ -298,15 +324,15 @@ static void mm(const qn_mm_args *a, const format *f)
     }
 }
 
-#define PRODUCT(name, kind, sub, with_min, lo, hi)                                                                          \
-    MACS(kind, name, sub, with_min, lo, hi)                                                                            \
-    static void mm_##name(const qn_mm_args *a)                                                                         \
-    {                                                                                                                  \
-        static const format f = {                                                                                      \
-            kind, SLICE_##kind, sizeof(qn_block_##name), sizeof(panel##kind),                     \
-            qn__ints_##name, panel_##kind, &family_##name, macs_##name,                                                \
-        };                                                                                                             \
-        mm(a, &f);                                                                                                     \
+#define PRODUCT(name, kind, sub, with_min, lo, hi) \
+    MACS(kind, name, sub, with_min, lo, hi) \
+    static void mm_##name(const qn_mm_args *a) \
+    { \
+        static const format f = { \
+            kind,           SLICE_##kind, sizeof(qn_block_##name), sizeof(panel##kind), qn__ints_##name, panel_##kind, \
+            &family_##name, macs_##name, \
+        }; \
+        mm(a, &f); \
     }
 #define FORMAT(name, sub, with_min, lo, hi) PRODUCT(name, 32, sub, with_min, lo, hi)
 QN_INTS_32(FORMAT)

@@ -11,11 +11,14 @@
 #endif
 #define ONE_BLOCKS_ONLY /* floats are avx2's */
 
-#define ONE_COLS_FEW 4
-#define ONE_COLS_MANY 4
+#define ONE_COLS_FEW    4
+#define ONE_COLS_MANY   4
 enum { ROWS = 8, ONE_PANEL_FROM = 9, DOT_MAX = 255, ONE_PAIRS = 0 };
 
-INLINE words w_dot_8(words s, words u, words q) { return _mm256_dpbusd_avx_epi32(s, u, q); } /* s + four products of bytes, u without a sign */
+INLINE words w_dot_8(words s, words u, words q)
+{
+    return _mm256_dpbusd_avx_epi32(s, u, q);
+} /* s + four products of bytes, u without a sign */
 INLINE words w_dot_16(words s, words a, words b) { return _mm256_dpwssd_avx_epi32(s, a, b); } /* s + two products */
 
 #include "cpu/ukr_one.h"

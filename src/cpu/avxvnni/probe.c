@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avxvnni/probe.c -- the peak of dot products of bytes: 32 multiply-adds an instruction, enough chains to hide its latency. */
+/* src/cpu/avxvnni/probe.c -- the peak of dot products of bytes: 32 multiply-adds an instruction, enough chains to hide
+ * its latency. */
 #include "cpu/avxvnni/avxvnni.h"
 
 #include <immintrin.h>

@@ -4,7 +4,9 @@
 #include "cpu/neon/lanes.h"
 #include "cpu/ukr_exp.h"
 
-typedef struct some { uint32x4_t a, b, c, d; } some; /* all bits of a chosen lane are set */
+typedef struct some {
+    uint32x4_t a, b, c, d;
+} some; /* all bits of a chosen lane are set */
 
 static inline uint32x4_t in4(int32x4_t at, const int32_t *begin, const int32_t *end)
 {
@@ -13,7 +15,8 @@ static inline uint32x4_t in4(int32x4_t at, const int32_t *begin, const int32_t *
 static inline some some_in(int64_t c, const int32_t *begin, const int32_t *end)
 {
     const int32x4_t at = vdupq_n_s32((int32_t)c);
-    return (some){in4(at, begin, end), in4(at, begin + 4, end + 4), in4(at, begin + 8, end + 8), in4(at, begin + 12, end + 12)};
+    return (some){in4(at, begin, end), in4(at, begin + 4, end + 4), in4(at, begin + 8, end + 8),
+                  in4(at, begin + 12, end + 12)};
 }
 static inline uint32x4_t nonzero4(float32x4_t x) { return vmvnq_u32(vceqzq_f32(x)); } /* NaN is not 0 */
 static inline some some_nonzero(lanes x) { return (some)EACH_1(nonzero4, x); }
@@ -28,9 +31,11 @@ enum { SIDE = 4 };
 static inline __attribute__((always_inline)) void turn(float *y, int64_t y_stride, const float *x, int64_t x_stride)
 {
     float32x4_t v[4];
-    UNROLL for (int i = 0; i < 4; i++) v[i] = vld1q_f32(x + i * x_stride);
+    UNROLL
+    for (int i = 0; i < 4; i++) v[i] = vld1q_f32(x + i * x_stride);
     turn4(v);
-    UNROLL for (int i = 0; i < 4; i++) vst1q_f32(y + i * y_stride, v[i]);
+    UNROLL
+    for (int i = 0; i < 4; i++) vst1q_f32(y + i * y_stride, v[i]);
 }
 
 /* What ukr_attn_int.h asks for. */
@@ -100,8 +105,8 @@ static inline some some_between(int lo, int hi)
 }
 
 /* A product of pairs is four instructions here: sixteen accumulators, and room for what they take. */
-#define INT_VECTORS 1
+#define INT_VECTORS       1
 #define INT_SHAPES(SHAPE) SHAPE(1, 4) SHAPE(1, 2) SHAPE(1, 1)
 
-#define FN(name) qn__neon_##name
+#define FN(name)          qn__neon_##name
 #include "cpu/ukr_attn.h"

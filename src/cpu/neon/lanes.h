@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/lanes.h -- sixteen floats as four registers; what ukr_vec.h, ukr_attn.h, ukr_float.h and ukr_outer.h ask of a level.
- * Everything here is in the first version of ARMv8. Maxima and minima are a comparison and a choice: the instructions that have the
- * name treat NaN and zeros of both signs otherwise than the other levels do. */
+/* src/cpu/neon/lanes.h -- sixteen floats as four registers; what ukr_vec.h, ukr_attn.h, ukr_float.h and ukr_outer.h ask
+ * of a level. Everything here is in the first version of ARMv8. Maxima and minima are a comparison and a choice: the
+ * instructions that have the name treat NaN and zeros of both signs otherwise than the other levels do. */
 #ifndef QN_CPU_NEON_LANES_H
 #define QN_CPU_NEON_LANES_H
 
@@ -17,19 +17,29 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-typedef struct lanes { float32x4_t a, b, c, d; } lanes; /* lanes 0 to 3, 4 to 7, 8 to 11, 12 to 15 */
-typedef struct ints { int32x4_t a, b, c, d; } ints;
+typedef struct lanes {
+    float32x4_t a, b, c, d;
+} lanes; /* lanes 0 to 3, 4 to 7, 8 to 11, 12 to 15 */
+typedef struct ints {
+    int32x4_t a, b, c, d;
+} ints;
 
+/* clang-format off */
 #define EACH_1(f, x) {f((x).a), f((x).b), f((x).c), f((x).d)}
 #define EACH_2(f, x, y) {f((x).a, (y).a), f((x).b, (y).b), f((x).c, (y).c), f((x).d, (y).d)}
-#define EACH_3(f, x, y, z) {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b), f((x).c, (y).c, (z).c), f((x).d, (y).d, (z).d)}
+#define EACH_3(f, x, y, z) {f((x).a, (y).a, (z).a), f((x).b, (y).b, (z).b), f((x).c, (y).c, (z).c), f((x).d, (y).d, \
+    (z).d)}
+/* clang-format on */
 
 static inline lanes l_set(float x)
 {
     const float32x4_t v = vdupq_n_f32(x);
     return (lanes){v, v, v, v};
 }
-static inline lanes l_load(const float *p) { return (lanes){vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8), vld1q_f32(p + 12)}; }
+static inline lanes l_load(const float *p)
+{
+    return (lanes){vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8), vld1q_f32(p + 12)};
+}
 static inline void l_store(float *p, lanes x)
 {
     vst1q_f32(p, x.a);
@@ -119,14 +129,19 @@ static inline float l_sum(lanes x) /* the tree of ukr.h: halves of 8, of 4, of 2
     const float32x2_t t = vadd_f32(vget_low_f32(s), vget_high_f32(s));
     return vget_lane_f32(t, 0) + vget_lane_f32(t, 1);
 }
-static inline float l_highest(lanes x) { return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.a, x.b), vmaxq_f32(x.c, x.d))); } /* no NaN inside */
+static inline float l_highest(lanes x)
+{
+    return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.a, x.b), vmaxq_f32(x.c, x.d)));
+} /* no NaN inside */
 static inline float l_lowest(lanes x) { return vminvq_f32(vminq_f32(vminq_f32(x.a, x.b), vminq_f32(x.c, x.d))); }
 
-/* Numbers below the normal ones are widened and rounded to like all others: FPCR keeps them unless a program asks otherwise. */
+/* Numbers below the normal ones are widened and rounded to like all others: FPCR keeps them unless a program asks
+ * otherwise. */
 static inline lanes l_from_f16(const uint16_t *p)
 {
     const float16x8_t x = vreinterpretq_f16_u16(vld1q_u16(p)), y = vreinterpretq_f16_u16(vld1q_u16(p + 8));
-    return (lanes){vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x), vcvt_f32_f16(vget_low_f16(y)), vcvt_high_f32_f16(y)};
+    return (lanes){vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x), vcvt_f32_f16(vget_low_f16(y)),
+                   vcvt_high_f32_f16(y)};
 }
 static inline void l_to_f16(uint16_t *p, lanes x)
 {
@@ -137,12 +152,14 @@ static inline float32x4_t upper_half(uint16x4_t x) { return vreinterpretq_f32_u3
 static inline lanes l_from_bf16(const uint16_t *p)
 {
     const uint16x8_t x = vld1q_u16(p), y = vld1q_u16(p + 8);
-    return (lanes){upper_half(vget_low_u16(x)), upper_half(vget_high_u16(x)), upper_half(vget_low_u16(y)), upper_half(vget_high_u16(y))};
+    return (lanes){upper_half(vget_low_u16(x)), upper_half(vget_high_u16(x)), upper_half(vget_low_u16(y)),
+                   upper_half(vget_high_u16(y))};
 }
 static inline uint32x4_t to_bf16(float32x4_t x) /* in the high half of each lane */
 {
     const uint32x4_t u = vreinterpretq_u32_f32(x), odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
-    const uint32x4_t rounded = vaddq_u32(vaddq_u32(u, vdupq_n_u32(0x7fff)), odd), quiet = vorrq_u32(u, vdupq_n_u32(0x400000));
+    const uint32x4_t rounded = vaddq_u32(vaddq_u32(u, vdupq_n_u32(0x7fff)), odd),
+                     quiet = vorrq_u32(u, vdupq_n_u32(0x400000));
     return vbslq_u32(vceqq_f32(x, x), rounded, quiet);
 }
 static inline void l_to_bf16(uint16_t *p, lanes x)
@@ -150,7 +167,10 @@ static inline void l_to_bf16(uint16_t *p, lanes x)
     vst1q_u16(p, vshrn_high_n_u32(vshrn_n_u32(to_bf16(x.a), 16), to_bf16(x.b), 16));
     vst1q_u16(p + 8, vshrn_high_n_u32(vshrn_n_u32(to_bf16(x.c), 16), to_bf16(x.d), 16));
 }
-static inline float l_one_f16(uint16_t h) { return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h))), 0); }
+static inline float l_one_f16(uint16_t h)
+{
+    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h))), 0);
+}
 static inline lanes l_from_i8(const int8_t *p)
 {
     const int8x16_t x = vld1q_s8(p);
@@ -178,13 +198,15 @@ static inline void i_to_i8(int8_t *p, ints x) /* within int8 already */
     vst1q_s8(p, vmovn_high_s16(vmovn_s16(low), high));
 }
 
-/* ---- squares ---------------------------------------------------------------------------------------------------------- */
+/* ---- squares --------------------------------------------------------------------------------- */
 
 /* Lane r of v[j] becomes lane j of v[r]. */
 static inline __attribute__((always_inline)) void turn4(float32x4_t v[4])
 {
-    const float64x2_t lo0 = vreinterpretq_f64_f32(vzip1q_f32(v[0], v[1])), hi0 = vreinterpretq_f64_f32(vzip2q_f32(v[0], v[1]));
-    const float64x2_t lo1 = vreinterpretq_f64_f32(vzip1q_f32(v[2], v[3])), hi1 = vreinterpretq_f64_f32(vzip2q_f32(v[2], v[3]));
+    const float64x2_t lo0 = vreinterpretq_f64_f32(vzip1q_f32(v[0], v[1])),
+                      hi0 = vreinterpretq_f64_f32(vzip2q_f32(v[0], v[1]));
+    const float64x2_t lo1 = vreinterpretq_f64_f32(vzip1q_f32(v[2], v[3])),
+                      hi1 = vreinterpretq_f64_f32(vzip2q_f32(v[2], v[3]));
     v[0] = vreinterpretq_f32_f64(vzip1q_f64(lo0, lo1));
     v[1] = vreinterpretq_f32_f64(vzip2q_f64(lo0, lo1));
     v[2] = vreinterpretq_f32_f64(vzip1q_f64(hi0, hi1));

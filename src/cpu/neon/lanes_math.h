@@ -8,8 +8,14 @@
 
 static inline lanes l_sqrt(lanes x) { return (lanes)EACH_1(vsqrtq_f32, x); }
 static inline lanes l_abs(lanes x) { return (lanes)EACH_1(vabsq_f32, x); }
-static inline float32x4_t with_sign(float32x4_t magnitude, float32x4_t s) { return vbslq_f32(vdupq_n_u32(0x80000000u), s, magnitude); }
-static inline lanes l_with_sign(lanes magnitude, lanes s) { return (lanes)EACH_2(with_sign, magnitude, s); } /* magnitude >= 0 */
+static inline float32x4_t with_sign(float32x4_t magnitude, float32x4_t s)
+{
+    return vbslq_f32(vdupq_n_u32(0x80000000u), s, magnitude);
+}
+static inline lanes l_with_sign(lanes magnitude, lanes s)
+{
+    return (lanes)EACH_2(with_sign, magnitude, s);
+} /* magnitude >= 0 */
 static inline lanes l_floor(lanes x) { return (lanes)EACH_1(vrndmq_f32, x); }
 static inline lanes l_ceil(lanes x) { return (lanes)EACH_1(vrndpq_f32, x); }
 static inline lanes l_rint(lanes x) { return (lanes)EACH_1(vrndnq_f32, x); }
@@ -21,7 +27,8 @@ static inline float32x4_t if_odd(float32x4_t t, float32x4_t yes, float32x4_t no)
 /* by the lowest bits of t: `yes` where bit 0 is set; -x where bit 1 is */
 static inline lanes l_if_odd(lanes t, lanes yes, lanes no)
 {
-    return (lanes){if_odd(t.a, yes.a, no.a), if_odd(t.b, yes.b, no.b), if_odd(t.c, yes.c, no.c), if_odd(t.d, yes.d, no.d)};
+    return (lanes){if_odd(t.a, yes.a, no.a), if_odd(t.b, yes.b, no.b), if_odd(t.c, yes.c, no.c),
+                   if_odd(t.d, yes.d, no.d)};
 }
 static inline float32x4_t negate_by(float32x4_t x, float32x4_t t)
 {

@@ -8,17 +8,17 @@ enum { ROOM = QN_MM_SLICE + 16 }; /* floats between rows: a power of two would p
 static inline __attribute__((always_inline)) void chunk4(const float *row, lanes *v)
 {
     float32x4_t q[4][4];
-    UNROLL for (int g = 0; g < 4; g++) {
-        UNROLL for (int e = 0; e < 4; e++) q[g][e] = vld1q_f32(row + (4 * g + e) * ROOM);
+    UNROLL
+    for (int g = 0; g < 4; g++) {
+        UNROLL
+        for (int e = 0; e < 4; e++) q[g][e] = vld1q_f32(row + (4 * g + e) * ROOM);
         turn4(q[g]);
     }
-    UNROLL for (int j = 0; j < 4; j++) v[j] = (lanes){q[0][j], q[1][j], q[2][j], q[3][j]};
+    UNROLL
+    for (int j = 0; j < 4; j++) v[j] = (lanes){q[0][j], q[1][j], q[2][j], q[3][j]};
 }
 
 #define FN(name) qn__neon_##name
 #include "cpu/ukr_float.h"
 
-void qn__neon_mm_float_init(qn_ukr *ukr)
-{
-    mm_init(ukr);
-}
+void qn__neon_mm_float_init(qn_ukr *ukr) { mm_init(ukr); }

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/mm_panel.h -- products of block formats with quantized columns (act.h), eight rows with four columns at a time,
- * written once. Eight rows are unpacked to signed bytes, a slice of blocks at a time, and that panel meets all columns before the next
- * is made. A level's mm_panel.c says how sixteen bytes of each row and column lie, and multiplies them:
- *     RUN                        bytes of one column that touch
- *     RV, CV                     the 32 sums of a tile stand in RV x CV vectors
- *     arrange(unit, v, rows)     16 bytes of each of rows 4v to 4v + 3 into a unit of eight rows (128 bytes)
- *     row_values(out, v, x)      values of rows 4v to 4v + 3 to where vectors of sums have their rows: out[RV][4]
- *     col_values(x, c)           those of four columns, as column vector c has them
- *     dot(s, w, q, n, wide)      s[RV][CV] += products over n units of rows and of columns; wide: see bytes.h
- *     tile_out(s, out)           out[column][row] of the sums
- * and defines FN(name) and includes this. */
+/* src/cpu/neon/mm_panel.h -- products of block formats with quantized columns (act.h), eight rows with four columns at
+ * a time, written once. Eight rows are unpacked to signed bytes, a slice of blocks at a time, and that panel meets all
+ * columns before the next is made. A level's mm_panel.c says how sixteen bytes of each row and column lie, and
+ * multiplies them: RUN                        bytes of one column that touch RV, CV                     the 32 sums of
+ * a tile stand in RV x CV vectors arrange(unit, v, rows)     16 bytes of each of rows 4v to 4v + 3 into a unit of eight
+ * rows (128 bytes) row_values(out, v, x)      values of rows 4v to 4v + 3 to where vectors of sums have their rows:
+ * out[RV][4] col_values(x, c)           those of four columns, as column vector c has them dot(s, w, q, n, wide)
+ * s[RV][CV] += products over n units of rows and of columns; wide: see bytes.h tile_out(s, out) out[column][row] of the
+ * sums and defines FN(name) and includes this. */
 #include "cpu/neon/bytes.h"
 #include "cpu/ukr.h"
 
 enum {
-    ROWS = 8, COLS = 4,
-    ROW_UNIT = ROWS * 16, COL_UNIT = COLS * 16,
-    SLICE_32 = 16, SLICE_256 = 2,   /* blocks of a panel: it and a group's blocks fit a first-level cache of 32 KiB */
+    ROWS = 8,
+    COLS = 4,
+    ROW_UNIT = ROWS * 16,
+    COL_UNIT = COLS * 16,
+    SLICE_32 = 16,
+    SLICE_256 = 2, /* blocks of a panel: it and a group's blocks fit a first-level cache of 32 KiB */
 };
 
 typedef struct panel32 {
@@ -25,7 +26,8 @@ typedef struct panel32 {
 } panel32;
 typedef struct panel256 {
     int8_t w[16 * ROW_UNIT], min[ROW_UNIT];
-    float scale[16][RV][4], d[RV][4], m[RV][4], z[RV][4]; /* scale: integers; z: sum over j of scale_j (sum of w over j) */
+    /* scale: integers; z: sum over j of scale_j (sum of w over j) */
+    float scale[16][RV][4], d[RV][4], m[RV][4], z[RV][4];
 } panel256;
 
 /* One block of a group of columns. Sums of 16 (or 32, and then zeros) elements are two bytes each that multiply like q:
@@ -39,7 +41,7 @@ typedef struct group256 {
     float d[COLS], zero[COLS];
 } group256;
 
-/* ---- packing columns ----------------------------------------------------------------------------------------------------- */
+/* ---- packing columns ------------------------------------------------------------------------- */
 
 /* Element k of column `col` in units of four columns. */
 static inline size_t place(int col, size_t k) { return k / RUN * (COLS * RUN) + (size_t)col * RUN + k % RUN; }
@@ -62,9 +64,11 @@ static void put32(void *group, size_t stride, int col, const void *blocks, int64
 
 static void put_sums(int8_t *high, int8_t *low, int col, int16x8_t a, int16x8_t b)
 {
-    const int16x8_t half = vdupq_n_s16(64), ha = vshrq_n_s16(vaddq_s16(a, half), 7), hb = vshrq_n_s16(vaddq_s16(b, half), 7);
+    const int16x8_t half = vdupq_n_s16(64), ha = vshrq_n_s16(vaddq_s16(a, half), 7),
+                    hb = vshrq_n_s16(vaddq_s16(b, half), 7);
     const int8x16_t h = vcombine_s8(vmovn_s16(ha), vmovn_s16(hb));
-    const int8x16_t l = vcombine_s8(vmovn_s16(vsubq_s16(a, vshlq_n_s16(ha, 7))), vmovn_s16(vsubq_s16(b, vshlq_n_s16(hb, 7))));
+    const int8x16_t l =
+        vcombine_s8(vmovn_s16(vsubq_s16(a, vshlq_n_s16(ha, 7))), vmovn_s16(vsubq_s16(b, vshlq_n_s16(hb, 7))));
     int8_t bytes[2][16];
     vst1q_s8(bytes[0], h);
     vst1q_s8(bytes[1], l);
@@ -87,78 +91,85 @@ static void put256(void *group, size_t stride, int col, const void *blocks, int6
 
 static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS, sizeof(group256), put256};
 
-/* ---- unpacking rows ------------------------------------------------------------------------------------------------------ */
+/* ---- unpacking rows -------------------------------------------------------------------------- */
 
 /* Four rows of a panel, `step` bytes apart. */
-#define PANEL_32(name, wide, with_min)                                                                                 \
-    static void panel_##name(const uint8_t *w, size_t step, void *panel, int v)                                        \
-    {                                                                                                                  \
-        panel32 *p = panel;                                                                                            \
-        int8x16_t x[2][4];                                                                                             \
-        int32x4_t sums[4];                                                                                             \
-        head32 h;                                                                                                      \
-        head_##name(w, step, &h);                                                                                      \
-        UNROLL for (int r = 0; r < 4; r++) {                                                                           \
-            int8x16_t u[2];                                                                                            \
-            w32_##name(w + (size_t)r * step, u);                                                                       \
-            x[0][r] = u[0];                                                                                            \
-            x[1][r] = u[1];                                                                                            \
-            sums[r] = wide ? sums_32(u) : sums_16(vaddq_s8(u[0], u[1]));                                               \
-        }                                                                                                              \
-        arrange(p->w, v, x[0]);                                                                                        \
-        arrange(p->w + ROW_UNIT, v, x[1]);                                                                             \
-        row_values(p->d, v, h.d);                                                                                      \
-        if (with_min) row_values(p->m, v, h.m);                                                                        \
-        row_values(p->z, v, vcvtq_f32_s32(sum_each(sums)));                                                            \
+#define PANEL_32(name, wide, with_min) \
+    static void panel_##name(const uint8_t *w, size_t step, void *panel, int v) \
+    { \
+        panel32 *p = panel; \
+        int8x16_t x[2][4]; \
+        int32x4_t sums[4]; \
+        head32 h; \
+        head_##name(w, step, &h); \
+        UNROLL \
+        for (int r = 0; r < 4; r++) { \
+            int8x16_t u[2]; \
+            w32_##name(w + (size_t)r * step, u); \
+            x[0][r] = u[0]; \
+            x[1][r] = u[1]; \
+            sums[r] = wide ? sums_32(u) : sums_16(vaddq_s8(u[0], u[1])); \
+        } \
+        arrange(p->w, v, x[0]); \
+        arrange(p->w + ROW_UNIT, v, x[1]); \
+        row_values(p->d, v, h.d); \
+        if (with_min) row_values(p->m, v, h.m); \
+        row_values(p->z, v, vcvtq_f32_s32(sum_each(sums))); \
     }
 
-#define PANEL_256(name, sub, wide, with_min)                                                                           \
-    static void panel_##name(const uint8_t *w, size_t step, void *panel, int v)                                        \
-    {                                                                                                                  \
-        panel256 *p = panel;                                                                                           \
-        int8x16_t scales[4], mins[4];                                                                                  \
-        int32x4_t scale[16], z = vdupq_n_s32(0);                                                                       \
-        head32 h;                                                                                                      \
-        head_##name(w, step, &h);                                                                                      \
-        row_values(p->d, v, h.d);                                                                                      \
-        if (with_min) row_values(p->m, v, h.m);                                                                        \
-        UNROLL for (int r = 0; r < 4; r++) {                                                                           \
-            subs s;                                                                                                    \
-            subs_##name(w + (size_t)r * step, &s);                                                                     \
-            scales[r] = s.scale;                                                                                       \
-            if (with_min) mins[r] = s.min;                                                                             \
-        }                                                                                                              \
-        if (with_min) arrange(p->min, v, mins);                                                                        \
-        rows_to_lanes(scales, scale);                                                                                  \
-        for (int j = 0; j < 256 / sub; j++) row_values(p->scale[j], v, vreinterpretq_f32_s32(scale[j]));               \
-        for (int c = 0; c < 8 / STEP_##name; c++)                                                                      \
-            UNROLL for (int i = 0; i < STEP_##name; i++) {                                                             \
-                const int j = c * STEP_##name + i;                                                                     \
-                int8x16_t x[2][4];                                                                                     \
-                int32x4_t sums[2][4];                                                                                  \
-                UNROLL for (int r = 0; r < 4; r++) {                                                                   \
-                    int8x16_t u[2];                                                                                    \
-                    w32_##name(w + (size_t)r * step, c, i, u);                                                         \
-                    x[0][r] = u[0];                                                                                    \
-                    x[1][r] = u[1];                                                                                    \
-                    sums[0][r] = sub == 16 ? sums_16(u[0]) : wide ? sums_32(u) : sums_16(vaddq_s8(u[0], u[1]));        \
-                    if (sub == 16) sums[1][r] = sums_16(u[1]);                                                         \
-                }                                                                                                      \
-                arrange(p->w + 2 * j * ROW_UNIT, v, x[0]);                                                             \
-                arrange(p->w + (2 * j + 1) * ROW_UNIT, v, x[1]);                                                       \
-                z = vmlaq_s32(z, sum_each(sums[0]), scale[j * 32 / sub]);                                              \
-                if (sub == 16) z = vmlaq_s32(z, sum_each(sums[1]), scale[2 * j + 1]);                                  \
-            }                                                                                                          \
-        row_values(p->z, v, vcvtq_f32_s32(z));                                                                         \
+#define PANEL_256(name, sub, wide, with_min) \
+    static void panel_##name(const uint8_t *w, size_t step, void *panel, int v) \
+    { \
+        panel256 *p = panel; \
+        int8x16_t scales[4], mins[4]; \
+        int32x4_t scale[16], z = vdupq_n_s32(0); \
+        head32 h; \
+        head_##name(w, step, &h); \
+        row_values(p->d, v, h.d); \
+        if (with_min) row_values(p->m, v, h.m); \
+        UNROLL \
+        for (int r = 0; r < 4; r++) { \
+            subs s; \
+            subs_##name(w + (size_t)r * step, &s); \
+            scales[r] = s.scale; \
+            if (with_min) mins[r] = s.min; \
+        } \
+        if (with_min) arrange(p->min, v, mins); \
+        rows_to_lanes(scales, scale); \
+        for (int j = 0; j < 256 / sub; j++) row_values(p->scale[j], v, vreinterpretq_f32_s32(scale[j])); \
+        for (int c = 0; c < 8 / STEP_##name; c++) UNROLL \
+        for (int i = 0; i < STEP_##name; i++) { \
+            const int j = c * STEP_##name + i; \
+            int8x16_t x[2][4]; \
+            int32x4_t sums[2][4]; \
+            UNROLL \
+            for (int r = 0; r < 4; r++) { \
+                int8x16_t u[2]; \
+                w32_##name(w + (size_t)r * step, c, i, u); \
+                x[0][r] = u[0]; \
+                x[1][r] = u[1]; \
+                sums[0][r] = sub == 16 ? sums_16(u[0]) : wide ? sums_32(u) : sums_16(vaddq_s8(u[0], u[1])); \
+                if (sub == 16) sums[1][r] = sums_16(u[1]); \
+            } \
+            arrange(p->w + 2 * j * ROW_UNIT, v, x[0]); \
+            arrange(p->w + (2 * j + 1) * ROW_UNIT, v, x[1]); \
+            z = vmlaq_s32(z, sum_each(sums[0]), scale[j * 32 / sub]); \
+            if (sub == 16) z = vmlaq_s32(z, sum_each(sums[1]), scale[2 * j + 1]); \
+        } \
+        row_values(p->z, v, vcvtq_f32_s32(z)); \
     }
 
-/* ---- multiplying: n blocks of a panel with those of a group of columns ---------------------------------------------------- */
+/* ---- multiplying: n blocks of a panel with those of a group of columns ----------------------- */
 
-#define TILE(v, c) UNROLL for (int v = 0; v < RV; v++) UNROLL for (int c = 0; c < CV; c++)
+#define TILE(v, c) \
+    UNROLL \
+    for (int v = 0; v < RV; v++) UNROLL \
+    for (int c = 0; c < CV; c++)
 
 typedef float tile_sums[RV][CV][4]; /* of a tile */
 
-INLINE void mac32(const panel32 *p, const uint8_t *group, size_t stride, int64_t n, tile_sums total, const int wide, const int with_min)
+INLINE void mac32(const panel32 *p, const uint8_t *group, size_t stride, int64_t n, tile_sums total, const int wide,
+                  const int with_min)
 {
     float32x4_t acc[RV][CV];
     TILE(v, c) acc[v][c] = vld1q_f32(total[v][c]);
@@ -168,7 +179,8 @@ INLINE void mac32(const panel32 *p, const uint8_t *group, size_t stride, int64_t
         int32x4_t s[RV][CV];
         TILE(v, c) s[v][c] = vdupq_n_s32(0);
         dot(s, p->w, g->q, 2, wide);
-        TILE(v, c) { /* S stays below 2^24: floats have it exactly */
+        TILE(v, c)
+        { /* S stays below 2^24: floats have it exactly */
             const float32x4_t all = vfmaq_f32(vcvtq_f32_s32(s[v][c]), vld1q_f32(p->z[v]), col_values(col_zero, c));
             acc[v][c] = vfmaq_f32(acc[v][c], all, vmulq_f32(vld1q_f32(p->d[v]), col_values(col_d, c)));
         }
@@ -180,8 +192,8 @@ INLINE void mac32(const panel32 *p, const uint8_t *group, size_t stride, int64_t
     TILE(v, c) vst1q_f32(total[v][c], acc[v][c]);
 }
 
-INLINE void mac256(const panel256 *p, const uint8_t *group, size_t stride, int64_t n, tile_sums total, const int sub, const int wide,
-                   const int with_min)
+INLINE void mac256(const panel256 *p, const uint8_t *group, size_t stride, int64_t n, tile_sums total, const int sub,
+                   const int wide, const int with_min)
 {
     for (; n > 0; n--, p++, group += stride) {
         const group256 *g = (const void *)group;
@@ -195,7 +207,8 @@ INLINE void mac256(const panel256 *p, const uint8_t *group, size_t stride, int64
             TILE(v, c) t[v][c] = vmlaq_s32(t[v][c], s[v][c], vreinterpretq_s32_f32(vld1q_f32(p->scale[j][v])));
         }
         const float32x4_t col_d = vld1q_f32(g->d), col_zero = vld1q_f32(g->zero);
-        TILE(v, c) {
+        TILE(v, c)
+        {
             const float32x4_t all = vfmaq_f32(vcvtq_f32_s32(t[v][c]), vld1q_f32(p->z[v]), col_values(col_zero, c));
             acc[v][c] = vfmaq_f32(vld1q_f32(total[v][c]), all, vmulq_f32(vld1q_f32(p->d[v]), col_values(col_d, c)));
         }
@@ -205,29 +218,32 @@ INLINE void mac256(const panel256 *p, const uint8_t *group, size_t stride, int64
             TILE(v, c) s[v][c] = vshlq_n_s32(s[v][c], 7);
             dot(s, p->min, sub == 16 ? g->low16 : g->low32, 1, false);
             TILE(v, c)
-                acc[v][c] = vfmsq_f32(acc[v][c], vcvtq_f32_s32(s[v][c]), vmulq_f32(vld1q_f32(p->m[v]), col_values(col_d, c)));
+            acc[v][c] =
+                vfmsq_f32(acc[v][c], vcvtq_f32_s32(s[v][c]), vmulq_f32(vld1q_f32(p->m[v]), col_values(col_d, c)));
         }
         TILE(v, c) vst1q_f32(total[v][c], acc[v][c]);
     }
 }
 
-/* ---- the product --------------------------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 typedef struct format {
-    int block, slice;       /* elements; blocks of a slice */
+    int block, slice; /* elements; blocks of a slice */
     size_t block_bytes, panel_bytes;
     void (*panel)(const uint8_t *w, size_t step, void *panel, int v);
     void (*mac)(const void *panels, const uint8_t *group, size_t stride, int64_t n, tile_sums total);
 } format;
 
 enum {
-    BYTES_32 = SLICE_32 * sizeof(panel32), BYTES_256 = SLICE_256 * sizeof(panel256),
+    BYTES_32 = SLICE_32 * sizeof(panel32),
+    BYTES_256 = SLICE_256 * sizeof(panel256),
     PANELS_BYTES = ((BYTES_32 > BYTES_256 ? BYTES_32 : BYTES_256) + 63) / 64 * 64,
     GROUPS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / sizeof(tile_sums), /* groups whose sums the tile holds */
 };
 _Static_assert(PANELS_BYTES < QN_MM_TILE_BYTES / 8, "most of the tile is for sums");
 
-/* Blocks [b, b + n) of eight rows from `first_row` on. Fours that the last rows don't fill repeat the last one, which is not stored. */
+/* Blocks [b, b + n) of eight rows from `first_row` on. Fours that the last rows don't fill repeat the last one, which
+ * is not stored. */
 static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int64_t b, int64_t n, uint8_t *panels)
 {
     uint8_t few[4][sizeof(qn_block_Q6_K)];
@@ -240,11 +256,13 @@ static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row
                 continue;
             }
             for (int32_t r = 0; r < 4; r++)
-                memcpy(few[r], w + (size_t)(row + r < a->rows ? row + r : a->rows - 1) * a->w_row_bytes, f->block_bytes);
+                memcpy(few[r], w + (size_t)(row + r < a->rows ? row + r : a->rows - 1) * a->w_row_bytes,
+                       f->block_bytes);
             f->panel(few[0], sizeof few[0], panels, v);
         }
 }
-_Static_assert(sizeof(qn_block_Q6_K) >= sizeof(qn_block_Q5_K) && sizeof(qn_block_Q6_K) >= sizeof(qn_block_IQ4_XS), "the largest block");
+_Static_assert(sizeof(qn_block_Q6_K) >= sizeof(qn_block_Q5_K) && sizeof(qn_block_Q6_K) >= sizeof(qn_block_IQ4_XS),
+               "the largest block");
 
 static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, int32_t first_col, int32_t n_cols)
 {
@@ -257,8 +275,10 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
     for (int64_t b = 0; b < n_blocks; b += f->slice) {
         const int64_t n = n_blocks - b < f->slice ? n_blocks - b : f->slice;
         unpack_slice(a, f, first_row, b, n, panels);
-        const uint8_t *group = (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
-        for (int64_t i = 0; i < n_groups; i++, group += a->x_row_bytes) f->mac(panels, group, a->x_block_bytes, n, total[i]);
+        const uint8_t *group =
+            (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
+        for (int64_t i = 0; i < n_groups; i++, group += a->x_row_bytes)
+            f->mac(panels, group, a->x_block_bytes, n, total[i]);
     }
     for (int32_t c = 0; c < n_cols; c += COLS) {
         float out[COLS][ROWS];
@@ -276,27 +296,28 @@ static void mm(const qn_mm_args *a, const format *f)
             row_panel(a, f, (int32_t)r, (int32_t)c, (int32_t)(a->cols - c < some ? a->cols - c : some));
 }
 
-#define MM(name, kind)                                                                                                 \
-    static void mm_##name(const qn_mm_args *a)                                                                         \
-    {                                                                                                                  \
-        static const format f = {kind, SLICE_##kind, sizeof(qn_block_##name), sizeof(panel##kind), panel_##name, mac_##name}; \
-        mm(a, &f);                                                                                                     \
+#define MM(name, kind) \
+    static void mm_##name(const qn_mm_args *a) \
+    { \
+        static const format f = {kind,         SLICE_##kind, sizeof(qn_block_##name), sizeof(panel##kind), \
+                                 panel_##name, mac_##name}; \
+        mm(a, &f); \
     }
-#define FORMAT(name, sub, with_min, lo, hi)                                                                            \
-    PANEL_32(name, WIDE(lo, hi), with_min)                                                                             \
-    static void mac_##name(const void *panels, const uint8_t *group, size_t stride, int64_t n, tile_sums total)             \
-    {                                                                                                                  \
-        mac32(panels, group, stride, n, total, WIDE(lo, hi), with_min);                                                \
-    }                                                                                                                  \
+#define FORMAT(name, sub, with_min, lo, hi) \
+    PANEL_32(name, WIDE(lo, hi), with_min) \
+    static void mac_##name(const void *panels, const uint8_t *group, size_t stride, int64_t n, tile_sums total) \
+    { \
+        mac32(panels, group, stride, n, total, WIDE(lo, hi), with_min); \
+    } \
     MM(name, 32)
 QN_INTS_32(FORMAT)
 #undef FORMAT
-#define FORMAT(name, sub, with_min, lo, hi)                                                                            \
-    PANEL_256(name, sub, WIDE(lo, hi), with_min)                                                                       \
-    static void mac_##name(const void *panels, const uint8_t *group, size_t stride, int64_t n, tile_sums total)             \
-    {                                                                                                                  \
-        mac256(panels, group, stride, n, total, sub, WIDE(lo, hi), with_min);                                          \
-    }                                                                                                                  \
+#define FORMAT(name, sub, with_min, lo, hi) \
+    PANEL_256(name, sub, WIDE(lo, hi), with_min) \
+    static void mac_##name(const void *panels, const uint8_t *group, size_t stride, int64_t n, tile_sums total) \
+    { \
+        mac256(panels, group, stride, n, total, sub, WIDE(lo, hi), with_min); \
+    } \
     MM(name, 256)
 QN_INTS_256(FORMAT)
 #undef FORMAT

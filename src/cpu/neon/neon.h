@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/neon.h -- what the files of the three levels for AArch64 share: `neon` (this folder) is what every such processor has,
- * `dotprod` and `i8mm` (folders in this one) replace products of bytes. Any row of ukr.def may have an implementation here,
- * qn__neon_NAME.
+/* src/cpu/neon/neon.h -- what the files of the three levels for AArch64 share: `neon` (this folder) is what every such
+ * processor has, `dotprod` and `i8mm` (folders in this one) replace products of bytes. Any row of ukr.def may have an
+ * implementation here, qn__neon_NAME.
  *
  * No machine to measure on was at hand: what comments here say of cost is counted in instructions, not measured. */
 #ifndef QN_CPU_NEON_NEON_H

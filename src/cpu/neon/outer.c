@@ -3,8 +3,8 @@
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 
-#define FN(name) qn__neon_##name
-#define OUTER_VECTORS 1
+#define FN(name)            qn__neon_##name
+#define OUTER_VECTORS       1
 /* SHAPE(vectors of lanes, outputs), the largest first */
 #define OUTER_SHAPES(SHAPE) SHAPE(1, 6) SHAPE(1, 3) SHAPE(1, 1)
 #include "cpu/ukr_outer.h"

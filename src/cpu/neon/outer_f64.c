@@ -3,13 +3,18 @@
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 
-typedef struct wide { float64x2_t a, b, c, d; } wide;
+typedef struct wide {
+    float64x2_t a, b, c, d;
+} wide;
 static inline wide w_set(double x)
 {
     const float64x2_t v = vdupq_n_f64(x);
     return (wide){v, v, v, v};
 }
-static inline wide w_load(const double *p) { return (wide){vld1q_f64(p), vld1q_f64(p + 2), vld1q_f64(p + 4), vld1q_f64(p + 6)}; }
+static inline wide w_load(const double *p)
+{
+    return (wide){vld1q_f64(p), vld1q_f64(p + 2), vld1q_f64(p + 4), vld1q_f64(p + 6)};
+}
 static inline void w_store(double *p, wide x)
 {
     vst1q_f64(p, x.a);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/ops.h -- the drivers' tables, one row a compute or update op of ops.def; a row without a driver does not link. */
+/* src/cpu/op/ops.h -- the drivers' tables, one row a compute or update op of ops.def; a row without a driver does not
+ * link. */
 #ifndef QN_CPU_OP_OPS_H
 #define QN_CPU_OP_OPS_H
 
@@ -8,8 +9,8 @@
 #define QN_CPU_OP_DECL_leaf(name)
 #define QN_CPU_OP_DECL_view(name)
 #define QN_CPU_OP_DECL_transfer(name)
-#define QN_CPU_OP_DECL_compute(name) extern const qn_cpu_op qn__cpu_op_##name;
-#define QN_CPU_OP_DECL_update(name) extern const qn_cpu_op qn__cpu_op_##name;
+#define QN_CPU_OP_DECL_compute(name)                               extern const qn_cpu_op qn__cpu_op_##name;
+#define QN_CPU_OP_DECL_update(name)                                extern const qn_cpu_op qn__cpu_op_##name;
 #define QN_OP(name, kind, min, max, attrs, rule, inplace, formula) QN_CPU_OP_DECL_##kind(name)
 #include "graph/ops.def"
 #undef QN_OP

@@ -14,8 +14,8 @@ static float exp_of(float x)
 
 static float higher(float x, float y) { return x > y ? x : y; } /* y where either is NaN */
 
-void qn__ref_attn_soften(float *s, int64_t n_lanes, int64_t n, int64_t full_begin, int64_t full_end, const int32_t *begin,
-                         const int32_t *end, float *max, float *sum)
+void qn__ref_attn_soften(float *s, int64_t n_lanes, int64_t n, int64_t full_begin, int64_t full_end,
+                         const int32_t *begin, const int32_t *end, float *max, float *sum)
 {
     (void)full_begin;
     (void)full_end;
@@ -32,15 +32,16 @@ void qn__ref_attn_soften(float *s, int64_t n_lanes, int64_t n, int64_t full_begi
     }
 }
 
-void qn__ref_attn_add_some(float *y, int64_t n, const float *v, const float *p, int64_t n_lanes, int64_t c, const int32_t *begin,
-                           const int32_t *end)
+void qn__ref_attn_add_some(float *y, int64_t n, const float *v, const float *p, int64_t n_lanes, int64_t c,
+                           const int32_t *begin, const int32_t *end)
 {
     for (int64_t l = 0; l < n_lanes; l++)
-        for (int64_t j = 0; j < n && begin[l] <= c && c < end[l]; j++) y[j * n_lanes + l] = fmaf(v[j], p[l], y[j * n_lanes + l]);
+        for (int64_t j = 0; j < n && begin[l] <= c && c < end[l]; j++)
+            y[j * n_lanes + l] = fmaf(v[j], p[l], y[j * n_lanes + l]);
 }
 
-void qn__ref_attn_merge(float *y, float *max, float *sum, const float *y1, const float *max1, const float *sum1, int64_t n_lanes,
-                        int64_t n)
+void qn__ref_attn_merge(float *y, float *max, float *sum, const float *y1, const float *max1, const float *sum1,
+                        int64_t n_lanes, int64_t n)
 {
     for (int64_t l = 0; l < n_lanes; l++) {
         if (sum1[l] == 0) continue;
@@ -57,13 +58,15 @@ void qn__ref_transpose_f32(float *y, int64_t y_stride, const float *x, int64_t x
         for (int64_t c = 0; c < cols; c++) y[c * y_stride + r] = x[r * x_stride + c];
 }
 
-#define GATHER(name, widen)                                                                                            \
-    void qn__ref_##name(float *y, int64_t y_stride, const void *base, int64_t cell_bytes, const int32_t *cell, int64_t n_cells, \
-                        int64_t n)                                                                                     \
-    {                                                                                                                  \
-        for (int64_t c = 0; c < n_cells; c++)                                                                          \
-            widen(y + c * y_stride, (const void *)((const uint8_t *)base + cell[c] * cell_bytes), n);                  \
+#define GATHER(name, widen) \
+    void qn__ref_##name(float *y, int64_t y_stride, const void *base, int64_t cell_bytes, const int32_t *cell, \
+                        int64_t n_cells, int64_t n) \
+    { \
+        for (int64_t c = 0; c < n_cells; c++) \
+            widen(y + c * y_stride, (const void *)((const uint8_t *)base + cell[c] * cell_bytes), n); \
     }
+/* clang-format off */
 GATHER(gather_f16, qn__ref_f16_to_f32)
 GATHER(gather_bf16, qn__ref_bf16_to_f32)
 GATHER(gather_q8_0, qn__ref_q8_0_to_f32)
+/* clang-format on */

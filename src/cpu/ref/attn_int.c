@@ -14,7 +14,10 @@ static float exp_of(float x)
 
 static float higher(float x, float y) { return x > y ? x : y; } /* y where either is NaN */
 
-static int16_t to_i16(float x) { return x >= 32767 ? 32767 : x >= -32768 ? (int16_t)rintf(x) : -32768; } /* NaN: -32768 */
+static int16_t to_i16(float x)
+{
+    return x >= 32767 ? 32767 : x >= -32768 ? (int16_t)rintf(x) : -32768;
+} /* NaN: -32768 */
 
 static uint32_t bits_of(float x)
 {
@@ -38,8 +41,9 @@ void qn__ref_outer_i16(const qn_outer_i16 *t)
         }
 }
 
-void qn__ref_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale, int64_t n_rows, int16_t *k, const float *k_scale,
-                            int16_t *turned, int64_t n_cells, int64_t n)
+void qn__ref_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
+                            int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
+                            int64_t n)
 {
     (void)turned;
     for (int64_t c = 0; c < n_cells; c++)
@@ -95,33 +99,36 @@ void qn__ref_attn_pack_v(int16_t *y, float *log_scale, float *weight, const floa
     }
 }
 
-#define PACK_CELLS(format)                                                                                             \
-    void qn__ref_attn_pack_k_##format(int16_t *y, float *scale, const void *base, int64_t cell_bytes, const int32_t *cell, \
-                                      int64_t n_cells, int64_t n)                                                      \
-    {                                                                                                                  \
-        float x[256];                                                                                                  \
-        for (int64_t c = 0; c < n_cells; c++) {                                                                        \
-            qn__ref_gather_##format(x, n, base, cell_bytes, cell + c, 1, n);                                           \
-            qn__ref_attn_pack_k(y + c * n, scale + c, x, 1, n);                                                        \
-        }                                                                                                              \
-    }                                                                                                                  \
-    void qn__ref_attn_pack_v_##format(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes, \
-                                      const int32_t *cell, int64_t n_cells, int64_t n)                                 \
-    {                                                                                                                  \
-        float x[2 * 256];                                                                                              \
-        for (int64_t c = 0; c < n_cells; c += 2) {                                                                     \
-            const int64_t two = n_cells - c < 2 ? 1 : 2;                                                               \
-            qn__ref_gather_##format(x, n, base, cell_bytes, cell + c, two, n);                                         \
-            qn__ref_attn_pack_v(y + c * n, log_scale + c, weight + c, x, two, n);                                      \
-        }                                                                                                              \
+#define PACK_CELLS(format) \
+    void qn__ref_attn_pack_k_##format(int16_t *y, float *scale, const void *base, int64_t cell_bytes, \
+                                      const int32_t *cell, int64_t n_cells, int64_t n) \
+    { \
+        float x[256]; \
+        for (int64_t c = 0; c < n_cells; c++) { \
+            qn__ref_gather_##format(x, n, base, cell_bytes, cell + c, 1, n); \
+            qn__ref_attn_pack_k(y + c * n, scale + c, x, 1, n); \
+        } \
+    } \
+    void qn__ref_attn_pack_v_##format(int16_t *y, float *log_scale, float *weight, const void *base, \
+                                      int64_t cell_bytes, const int32_t *cell, int64_t n_cells, int64_t n) \
+    { \
+        float x[2 * 256]; \
+        for (int64_t c = 0; c < n_cells; c += 2) { \
+            const int64_t two = n_cells - c < 2 ? 1 : 2; \
+            qn__ref_gather_##format(x, n, base, cell_bytes, cell + c, two, n); \
+            qn__ref_attn_pack_v(y + c * n, log_scale + c, weight + c, x, two, n); \
+        } \
     }
+/* clang-format off */
 PACK_CELLS(f16)
 PACK_CELLS(bf16)
 PACK_CELLS(q8_0)
+/* clang-format on */
 
 /* Lane l of attn_weigh: u, weight and the range are its own; p and scale lie far apart. */
-static void weigh(int16_t *p, int64_t p_step, int64_t pair_step, float *scale, int64_t scale_step, float *max, float *sum, const float *u,
-                  int64_t u_step, const float *weight, int64_t n, int32_t begin, int32_t end)
+static void weigh(int16_t *p, int64_t p_step, int64_t pair_step, float *scale, int64_t scale_step, float *max,
+                  float *sum, const float *u, int64_t u_step, const float *weight, int64_t n, int32_t begin,
+                  int32_t end)
 {
     float m[QN_ATTN_BLOCKS], lane[16] = {0};
     const int64_t blocks = (n + 15) / 16;
@@ -143,23 +150,25 @@ static void weigh(int16_t *p, int64_t p_step, int64_t pair_step, float *scale, i
         }
         const float step = higher(qn__ref_sum16(e) * (1 / QN_ATTN_P_SUM), 1 / QN_ATTN_P_MAX), up = 1 / step;
         scale[b * scale_step] = w * step;
-        for (int64_t c = 16 * b; c < 16 * b + 16 && c < (n + 1) / 2 * 2; c++)
-            p[c / 2 * pair_step + c % 2 * p_step] = (int16_t)bits_of(fmaf(e[c % 16], up, 0x1.8p23f)); /* rounds, in the low bits */
+        for (int64_t c = 16 * b; c < 16 * b + 16 && c < (n + 1) / 2 * 2; c++) /* rounds, in the low bits */
+            p[c / 2 * pair_step + c % 2 * p_step] = (int16_t)bits_of(fmaf(e[c % 16], up, 0x1.8p23f));
     }
     *sum = qn__ref_sum16(lane);
 }
 
-void qn__ref_attn_weigh(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight, int64_t n_lanes, int64_t n,
-                        int64_t full_begin, int64_t full_end, const int32_t *begin, const int32_t *end)
+void qn__ref_attn_weigh(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight,
+                        int64_t n_lanes, int64_t n, int64_t full_begin, int64_t full_end, const int32_t *begin,
+                        const int32_t *end)
 {
     (void)full_begin;
     (void)full_end;
     for (int64_t l = 0; l < n_lanes; l++)
-        weigh(p + 2 * l, 1, 2 * n_lanes, scale + l, n_lanes, max + l, sum + l, u + l, n_lanes, weight, n, begin[l], end[l]);
+        weigh(p + 2 * l, 1, 2 * n_lanes, scale + l, n_lanes, max + l, sum + l, u + l, n_lanes, weight, n, begin[l],
+              end[l]);
 }
 
-void qn__ref_attn_weigh_row(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight, int64_t n, int32_t begin,
-                            int32_t end)
+void qn__ref_attn_weigh_row(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight,
+                            int64_t n, int32_t begin, int32_t end)
 {
     memset(p, 0, (size_t)((n + 15) / 16 * 16) * 2);
     memset(scale, 0, QN_ATTN_BLOCKS * sizeof(float));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/convert.c -- between float32 and the formats that values (not weights) take: halves, Q8_0 of the KV cache,
- * and quantized activations. Halves are quant's own arithmetic. */
+/* src/cpu/ref/convert.c -- between float32 and the formats that values (not weights) take: halves, Q8_0 of the KV
+ * cache, and quantized activations. Halves are quant's own arithmetic. */
 #include "cpu/ref/ref.h"
 #include "quant/blocks.h"
 
@@ -117,7 +117,10 @@ void qn__ref_quantize_act256(qn_act256 *y, const float *x, int64_t n)
     }
 }
 
-static uint16_t bf16_or_0(float x) { return fabsf(x) < FLT_MIN ? (uint16_t)(signbit(x) ? 0x8000 : 0) : qn__f32_to_bf16(x); }
+static uint16_t bf16_or_0(float x)
+{
+    return fabsf(x) < FLT_MIN ? (uint16_t)(signbit(x) ? 0x8000 : 0) : qn__f32_to_bf16(x);
+}
 
 void qn__ref_split_act512(qn_act512 *y, const float *x, int64_t n)
 {

@@ -21,7 +21,8 @@ float qn__ref_dot_dev_f32(const float *a, const float *w, const float *x, float 
     return qn__ref_sum16(lane);
 }
 
-void qn__ref_norm_back_f32(float *y, const float *a, const float *w, const float *x, float mean, float p, float q, float r, int64_t n)
+void qn__ref_norm_back_f32(float *y, const float *a, const float *w, const float *x, float mean, float p, float q,
+                           float r, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) y[i] = fmaf(p, w ? a[i] * w[i] : a[i], fmaf(q, x[i] - mean, r));
 }

@@ -8,17 +8,18 @@
 #include <math.h>
 #include <string.h>
 
-#define MAP1(name, expr)                                                                                               \
-    void qn__ref_##name(float *y, const float *x, int64_t n)                                                           \
-    {                                                                                                                  \
-        for (int64_t i = 0; i < n; i++) y[i] = expr;                                                                   \
+#define MAP1(name, expr) \
+    void qn__ref_##name(float *y, const float *x, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n; i++) y[i] = expr; \
     }
-#define MAP2(name, expr)                                                                                               \
-    void qn__ref_##name(float *y, const float *a, const float *b, int64_t n)                                           \
-    {                                                                                                                  \
-        for (int64_t i = 0; i < n; i++) y[i] = expr;                                                                   \
+#define MAP2(name, expr) \
+    void qn__ref_##name(float *y, const float *a, const float *b, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n; i++) y[i] = expr; \
     }
 
+/* clang-format off */
 MAP2(sub_f32, a[i] - b[i])
 MAP2(div_f32, a[i] / b[i])
 MAP2(maximum_f32, a[i] > b[i] || isnan(a[i]) ? a[i] : b[i])
@@ -28,6 +29,7 @@ MAP1(floor_f32, floorf(x[i]))
 MAP1(ceil_f32, ceilf(x[i]))
 MAP1(round_f32, rintf(x[i]))
 MAP1(trunc_f32, truncf(x[i]))
+/* clang-format on */
 
 void qn__ref_clamp_f32(float *y, const float *x, float lo, float hi, int64_t n)
 {
@@ -108,8 +110,10 @@ static float wave(float x, uint32_t turn)
     const float r = rest_of_angle(x, &n), z = r * r;
     const uint32_t q = n + turn;
     float y;
-    if (q & 1) y = fmaf(z * z, fmaf(fmaf(QN_COS_C2, z, QN_COS_C1), z, QN_COS_C0), fmaf(-0.5f, z, 1));
-    else y = fmaf(r * z, fmaf(fmaf(QN_SIN_C2, z, QN_SIN_C1), z, QN_SIN_C0), r);
+    if (q & 1)
+        y = fmaf(z * z, fmaf(fmaf(QN_COS_C2, z, QN_COS_C1), z, QN_COS_C0), fmaf(-0.5f, z, 1));
+    else
+        y = fmaf(r * z, fmaf(fmaf(QN_SIN_C2, z, QN_SIN_C1), z, QN_SIN_C0), r);
     return q & 2 ? -y : y;
 }
 
@@ -139,7 +143,13 @@ static float atan_f32(float x)
     if (isnan(x)) return x;
     const float a = fabsf(x);
     const bool high = a > QN_TAN_3PI_8, low = a > QN_TAN_PI_8;
-    const float v = high ? -1 / a : low ? (a - 1) / (a + 1) : a, base = high ? 2 * QN_PI_4 : low ? QN_PI_4 : 0, z = v * v;
+    const float v = high  ? -1 / a
+                    : low ? (a - 1) / (a + 1)
+                          : a,
+                base = high  ? 2 * QN_PI_4
+                       : low ? QN_PI_4
+                             : 0,
+                z = v * v;
     const float p = fmaf(fmaf(fmaf(QN_ATAN_C3, z, QN_ATAN_C2), z, QN_ATAN_C1), z, QN_ATAN_C0);
     return copysignf(base + fmaf(v * z, p, v), x);
 }
@@ -180,6 +190,7 @@ static float erf_f32(float x)
 
 static float gelu_tanh_f32(float x) { return x / (1 + exp_f32(x * fmaf(x * x, QN_GELU_C1, QN_GELU_C0))); }
 
+/* clang-format off */
 MAP1(exp_f32, exp_f32(x[i]))
 MAP1(log_f32, log_f32(x[i]))
 MAP1(log2_f32, log_of(x[i], true))
@@ -192,6 +203,7 @@ MAP1(atan_f32, atan_f32(x[i]))
 MAP1(sigmoid_f32, sigmoid_f32(x[i]))
 MAP1(tanh_f32, tanh_f32(x[i]))
 MAP1(erf_f32, erf_f32(x[i]))
+/* clang-format on */
 MAP1(gelu_f32, 0.5f * x[i] * (1 + erf_f32(x[i] * QN_SQRT1_2)))
 MAP1(gelu_tanh_f32, gelu_tanh_f32(x[i]))
 
@@ -217,7 +229,7 @@ void qn__ref_gelu_tanh_back_f32(float *y, const float *dy, const float *x, int64
     for (int64_t i = 0; i < n; i++) y[i] = dy[i] * gelu_tanh_slope(x[i]);
 }
 
-/* ---- over an array --------------------------------------------------------------------------------------------------- */
+/* ---- over an array --------------------------------------------------------------------------- */
 
 static float chains_sum(const float chain[64])
 {

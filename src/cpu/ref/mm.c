@@ -6,11 +6,11 @@
 
 #include <math.h>
 
-/* ---- integer
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- integer --------------------------------------------------------------------------------- */
 
 /* sum_w: of each sub-block of v */
-static float add_32(const qn_ints *v, const int *sum_w, int sub, int with_min, const void *columns, int64_t b, float acc)
+static float add_32(const qn_ints *v, const int *sum_w, int sub, int with_min, const void *columns, int64_t b,
+                    float acc)
 {
     const qn_act32 *x = (const qn_act32 *)columns + b;
     int s = 0;
@@ -20,7 +20,8 @@ static float add_32(const qn_ints *v, const int *sum_w, int sub, int with_min, c
     return with_min ? fmaf(v->m, x->d * (float)x->sum, acc) : acc;
 }
 
-static float add_256(const qn_ints *v, const int *sum_w, int sub, int with_min, const void *columns, int64_t b, float acc)
+static float add_256(const qn_ints *v, const int *sum_w, int sub, int with_min, const void *columns, int64_t b,
+                     float acc)
 {
     const qn_act256 *x = (const qn_act256 *)columns + b;
     int t = 0, z = 0, m = 0;
@@ -60,10 +61,10 @@ static void mm_ints(const qn_mm_args *a, const family *f, size_t block_bytes, qn
     }
 }
 
-#define FN_INTS(name, family, sub, with_min)                                                                           \
-    static void mm_ints_##name(const qn_mm_args *a)                                                                    \
-    {                                                                                                                  \
-        mm_ints(a, &family, sizeof(qn_block_##name), qn__ints_##name, sub, with_min);                                      \
+#define FN_INTS(name, family, sub, with_min) \
+    static void mm_ints_##name(const qn_mm_args *a) \
+    { \
+        mm_ints(a, &family, sizeof(qn_block_##name), qn__ints_##name, sub, with_min); \
     }
 #define FORMAT(name, sub, with_min, lo, hi) FN_INTS(name, family_32, sub, with_min)
 QN_INTS_32(FORMAT)
@@ -78,7 +79,8 @@ void qn__ref_mm_init(qn_ukr *ukr)
 #define FORMAT(name, sub, with_min, lo, hi) ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_32, .one = mm_ints_##name};
     QN_INTS_32(FORMAT)
 #undef FORMAT
-#define FORMAT(name, sub, with_min, lo, hi) ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_256, .one = mm_ints_##name};
+#define FORMAT(name, sub, with_min, lo, hi) \
+    ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_256, .one = mm_ints_##name};
     QN_INTS_256(FORMAT)
 #undef FORMAT
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/mm_float.c -- products with columns of floats, the plain reading of ukr.h: slice by slice, a row at a time. */
+/* src/cpu/ref/mm_float.c -- products with columns of floats, the plain reading of ukr.h: slice by slice, a row at a
+ * time. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>
@@ -19,17 +20,20 @@ static void mm(const qn_mm_args *a, qn_dtype dtype)
         for (int64_t c = 0; c < a->cols; c++) a->y[c * a->y_stride + r] = 0;
         for (int64_t at = 0; at < a->k; at += QN_MM_SLICE) {
             const int64_t n = a->k - at < QN_MM_SLICE ? a->k - at : QN_MM_SLICE;
-            qn__quant_get(dtype)->unpack(a->w + (size_t)r * a->w_row_bytes + (size_t)(at / info->block_elems) * info->block_bytes, w, n);
+            qn__quant_get(dtype)->unpack(a->w + (size_t)r * a->w_row_bytes +
+                                             (size_t)(at / info->block_elems) * info->block_bytes,
+                                         w, n);
             for (int64_t c = 0; c < a->cols; c++) {
                 float *y = &a->y[c * a->y_stride + r];
-                const float sum = slice(w, (const float *)(const void *)((const uint8_t *)a->x + (size_t)c * a->x_row_bytes) + at, n);
+                const float sum =
+                    slice(w, (const float *)(const void *)((const uint8_t *)a->x + (size_t)c * a->x_row_bytes) + at, n);
                 *y = at ? *y + sum : sum;
             }
         }
     }
 }
 
-#define FN_block(name)                                                                                                 \
+#define FN_block(name) \
     static void mm_##name(const qn_mm_args *a) { mm(a, QN_DTYPE_##name); }
 #define FN_real(name) FN_block(name)
 #define FN_integer(name)
@@ -41,7 +45,7 @@ QN_DTYPE_ROWS(ROW)
 void qn__ref_mm_float_init(qn_ukr *ukr)
 {
 #define SET_block(name) ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_f32, .one = mm_##name};
-#define SET_real(name) SET_block(name)
+#define SET_real(name)  SET_block(name)
 #define SET_integer(name)
 #define SET_boolean(name)
 #define ROW(name, id, block_elems, block_bytes, class) SET_##class(name)

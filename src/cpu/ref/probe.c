@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/probe.c -- what the machine gives to portable C. Operands are all ones, so the accumulators count the work. */
+/* src/cpu/ref/probe.c -- what the machine gives to portable C. Operands are all ones, so the accumulators count the
+ * work. */
 #include "cpu/ref/ref.h"
 
 #include <string.h>

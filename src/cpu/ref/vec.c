@@ -23,10 +23,7 @@ float qn__ref_dot_f32(const float *x, const float *y, int64_t n)
     return qn__ref_sum16(lane);
 }
 
-float qn__ref_sum_sq_f32(const float *x, int64_t n)
-{
-    return qn__ref_dot_f32(x, x, n);
-}
+float qn__ref_sum_sq_f32(const float *x, int64_t n) { return qn__ref_dot_f32(x, x, n); }
 
 void qn__ref_mul_scale_f32(float *y, const float *x, const float *w, float s, int64_t n)
 {
@@ -79,10 +76,7 @@ static float exp_f32(float x)
     return p;
 }
 
-static float silu(float x)
-{
-    return x / (1.0f + exp_f32(-x));
-}
+static float silu(float x) { return x / (1.0f + exp_f32(-x)); }
 
 void qn__ref_silu_f32(float *y, const float *x, int64_t n)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/build/build.c -- one builder an op. They fill attributes and sources; shapes and dtypes are checked by the op's rule. */
+/* src/graph/build/build.c -- one builder an op. They fill attributes and sources; shapes and dtypes are checked by the
+ * op's rule. */
 #include "graph/internal.h"
 #include <string.h>
 
@@ -147,8 +148,8 @@ qn_node *qn__silu(qn_graph *g, qn_node *x) { return qn__op(g, QN_OP_silu, NULL, 
 
 qn_node *qn__scale(qn_graph *g, qn_node *x, float scale, float bias)
 {
-    /* Adding +0 would turn a product of -0 into +0; adding -0 changes nothing at all. So "no bias" is -0, and a scale by one is
-     * the identity bit for bit. */
+    /* Adding +0 would turn a product of -0 into +0; adding -0 changes nothing at all. So "no bias" is -0, and a scale
+     * by one is the identity bit for bit. */
     return qn__op(g, QN_OP_scale, &(qn_scale_attrs){scale, bias == 0.0f ? -0.0f : bias}, &x, 1);
 }
 

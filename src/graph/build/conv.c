@@ -24,20 +24,24 @@ qn_node *qn__pool_back(qn_graph *g, qn_node *y, qn_node *x, const qn_pool_attrs 
     return qn__op(g, QN_OP_pool_back, attrs, (qn_node *[]){y, x}, x != NULL ? 2 : 1);
 }
 
-qn_node *qn__upsample(qn_graph *g, qn_node *x, const qn_upsample_attrs *attrs) { return qn__op(g, QN_OP_upsample, attrs, &x, 1); }
+qn_node *qn__upsample(qn_graph *g, qn_node *x, const qn_upsample_attrs *attrs)
+{
+    return qn__op(g, QN_OP_upsample, attrs, &x, 1);
+}
 
 qn_node *qn__upsample_back(qn_graph *g, qn_node *y, const qn_upsample_attrs *attrs)
 {
     return qn__op(g, QN_OP_upsample_back, attrs, &y, 1);
 }
 
-qn_node *qn__embedding_bag(qn_graph *g, qn_node *table, qn_node *ids, qn_node *offsets, qn_node *weights, const qn_bag_attrs *attrs)
+qn_node *qn__embedding_bag(qn_graph *g, qn_node *table, qn_node *ids, qn_node *offsets, qn_node *weights,
+                           const qn_bag_attrs *attrs)
 {
     return qn__op(g, QN_OP_embedding_bag, attrs, (qn_node *[]){table, ids, offsets, weights}, weights != NULL ? 4 : 3);
 }
 
-qn_node *qn__embedding_bag_back(qn_graph *g, qn_node *y, qn_node *ids, qn_node *offsets, qn_node *weights, qn_node *table,
-                                const qn_bag_attrs *attrs)
+qn_node *qn__embedding_bag_back(qn_graph *g, qn_node *y, qn_node *ids, qn_node *offsets, qn_node *weights,
+                                qn_node *table, const qn_bag_attrs *attrs)
 {
     qn_node *fourth = weights != NULL ? weights : table;
     return qn__op(g, QN_OP_embedding_bag_back, attrs, (qn_node *[]){y, ids, offsets, fourth}, fourth != NULL ? 4 : 3);

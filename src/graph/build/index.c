@@ -90,7 +90,10 @@ qn_node *qn__strided_update(qn_graph *g, qn_node *dst, qn_node *x, const qn_layo
     return qn__op(g, QN_OP_strided_update, &attrs, (qn_node *[]){dst, x}, 2);
 }
 
-qn_node *qn__assign(qn_graph *g, qn_node *dst, qn_node *x) { return qn__op(g, QN_OP_assign, NULL, (qn_node *[]){dst, x}, 2); }
+qn_node *qn__assign(qn_graph *g, qn_node *dst, qn_node *x)
+{
+    return qn__op(g, QN_OP_assign, NULL, (qn_node *[]){dst, x}, 2);
+}
 
 /* ---- joining ---- */
 
@@ -114,11 +117,14 @@ static qn_status check_cat(qn_node *const *x, int n, int dim, int *d, int64_t *t
         const qn_layout *l = &x[i]->layout;
         bool fits = l->rank == first->layout.rank;
         for (int k = 0; k < l->rank && fits; k++) fits = k == *d || l->dim[k] == first->layout.dim[k];
-        if (!fits) return QN_FAIL(err, invalid, "cat: %s and %s differ in more than dimension %d", SHAPE(first), SHAPE(x[i]), *d);
+        if (!fits)
+            return QN_FAIL(err, invalid, "cat: %s and %s differ in more than dimension %d", SHAPE(first), SHAPE(x[i]),
+                           *d);
         if (x[i]->dtype != first->dtype) {
             return QN_FAIL(err, invalid, "cat: %s and %s, one dtype expected", DTYPE(first->dtype), DTYPE(x[i]->dtype));
         }
-        if (__builtin_add_overflow(*total, l->dim[*d], total)) return QN_FAIL(err, limit, "cat: more than 2^63 elements");
+        if (__builtin_add_overflow(*total, l->dim[*d], total))
+            return QN_FAIL(err, limit, "cat: more than 2^63 elements");
     }
     return QN_OK;
 }
@@ -194,7 +200,8 @@ qn_node *qn__repeat(qn_graph *g, qn_node *x, const int64_t *times, int n)
             return qn__stick(g, &e);
         }
     }
-    /* From the last: what is repeated inside is small, and the rank never grows past n + 1; dimensions before i are folded. */
+    /* From the last: what is repeated inside is small, and the rank never grows past n + 1; dimensions before i are
+     * folded. */
     qn_node *y = qn__copy(g, x, x->dtype);
     y = qn__reshape(g, y, shape);
     for (int i = n - 1; i >= 0; i--) {
@@ -205,7 +212,8 @@ qn_node *qn__repeat(qn_graph *g, qn_node *x, const int64_t *times, int n)
         qn_node *flat = qn__reshape(g, y, qn_shape_of(outer, 1, inner));
         if (!usable(g, flat) || flat == g->bad) return g->bad;
         qn_layout wide;
-        if (qn_layout_expand(&flat->layout, &qn_shape_of(outer, times[i], inner), &wide, &e) != QN_OK) return qn__stick(g, &e);
+        if (qn_layout_expand(&flat->layout, &qn_shape_of(outer, times[i], inner), &wide, &e) != QN_OK)
+            return qn__stick(g, &e);
         shape.dim[i] *= times[i];
         y = qn__reshape(g, qn__copy(g, view(g, flat, &wide), x->dtype), shape);
     }
@@ -234,7 +242,8 @@ qn_node *qn__argsort(qn_graph *g, qn_node *x, int dim, bool descending)
 
 qn_node *qn__topk(qn_graph *g, qn_node *x, int64_t k, int dim, bool largest)
 {
-    return qn__op(g, QN_OP_topk, &(qn_sort_attrs){.k = k, .dim = rule_from_end(g, x, dim), .descending = largest}, &x, 1);
+    return qn__op(g, QN_OP_topk, &(qn_sort_attrs){.k = k, .dim = rule_from_end(g, x, dim), .descending = largest}, &x,
+                  1);
 }
 
 /* ---- padding ---- */
@@ -268,9 +277,11 @@ qn_node *qn__pad_like(qn_graph *g, qn_node *x, const int64_t *before, const int6
 
 /* ---- random numbers ---- */
 
-qn_node *qn__random(qn_graph *g, qn_node *state, qn_random_kind kind, qn_dtype dtype, qn_shape shape, double a, double b, int stream)
+qn_node *qn__random(qn_graph *g, qn_node *state, qn_random_kind kind, qn_dtype dtype, qn_shape shape, double a,
+                    double b, int stream)
 {
-    qn_random_attrs attrs = {.a = a, .b = b, .rank = shape.rank, .dtype = (int32_t)dtype, .kind = (int32_t)kind, .stream = stream};
+    qn_random_attrs attrs = {
+        .a = a, .b = b, .rank = shape.rank, .dtype = (int32_t)dtype, .kind = (int32_t)kind, .stream = stream};
     for (int i = 0; i < shape.rank && i < QN_MAX_RANK; i++) attrs.dim[i] = shape.dim[i];
     return qn__op(g, QN_OP_random, &attrs, &state, 1);
 }

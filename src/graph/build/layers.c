@@ -14,7 +14,10 @@ qn_node *qn__softmax_back(qn_graph *g, qn_node *dy, qn_node *y, bool log)
 
 qn_node *qn__layer_norm(qn_graph *g, qn_node *x, qn_node *w, qn_node *b, double eps)
 {
-    return qn__op(g, QN_OP_layer_norm, &(qn_layer_norm_attrs){eps}, (qn_node *[]){x, w, b}, b != NULL ? 3 : w != NULL ? 2 : 1);
+    return qn__op(g, QN_OP_layer_norm, &(qn_layer_norm_attrs){eps}, (qn_node *[]){x, w, b},
+                  b != NULL   ? 3
+                  : w != NULL ? 2
+                              : 1);
 }
 
 qn_node *qn__norm_back(qn_graph *g, qn_node *dy, qn_node *x, qn_node *w, const qn_norm_back_attrs *attrs)
@@ -37,7 +40,8 @@ qn_node *qn__turn(qn_graph *g, qn_node *x, qn_node *table, const qn_turn_attrs *
     return qn__op(g, QN_OP_turn, attrs, (qn_node *[]){x, table}, 2);
 }
 
-qn_node *qn__cross_entropy(qn_graph *g, qn_node *logits, qn_node *ids, qn_node *weight, const qn_cross_entropy_attrs *attrs)
+qn_node *qn__cross_entropy(qn_graph *g, qn_node *logits, qn_node *ids, qn_node *weight,
+                           const qn_cross_entropy_attrs *attrs)
 {
     return qn__op(g, QN_OP_cross_entropy, attrs, (qn_node *[]){logits, ids, weight}, weight != NULL ? 3 : 2);
 }
@@ -45,5 +49,6 @@ qn_node *qn__cross_entropy(qn_graph *g, qn_node *logits, qn_node *ids, qn_node *
 qn_node *qn__cross_entropy_back(qn_graph *g, qn_node *logits, qn_node *ids, qn_node *y, qn_node *dy, qn_node *weight,
                                 const qn_cross_entropy_attrs *attrs)
 {
-    return qn__op(g, QN_OP_cross_entropy_back, attrs, (qn_node *[]){logits, ids, y, dy, weight}, weight != NULL ? 5 : 4);
+    return qn__op(g, QN_OP_cross_entropy_back, attrs, (qn_node *[]){logits, ids, y, dy, weight},
+                  weight != NULL ? 5 : 4);
 }

@@ -3,7 +3,10 @@
 #include "graph/internal.h"
 
 qn_node *qn__unary(qn_graph *g, qn_op op, qn_node *x) { return qn__op(g, op, NULL, &x, 1); }
-qn_node *qn__binary(qn_graph *g, qn_op op, qn_node *a, qn_node *b) { return qn__op(g, op, NULL, (qn_node *[]){a, b}, 2); }
+qn_node *qn__binary(qn_graph *g, qn_op op, qn_node *a, qn_node *b)
+{
+    return qn__op(g, op, NULL, (qn_node *[]){a, b}, 2);
+}
 
 qn_value_attrs qn__value(double x)
 {

@@ -11,8 +11,10 @@ static qn_status which_dims(qn_op op, const qn_node *x, const int *dims, int n_d
     for (int i = 0; i < n_dims; i++) {
         const int d = dims[i] < 0 ? dims[i] + rank : dims[i];
         const char *name = qn__op_info(op)->name;
-        if (d < 0 || d >= rank) return QN_FAIL(err, invalid, "%s: dimension %d of %s does not exist", name, dims[i], SHAPE(x));
-        if (*out >> d & 1) return QN_FAIL(err, invalid, "%s: dimension %d of %s is named twice", name, dims[i], SHAPE(x));
+        if (d < 0 || d >= rank)
+            return QN_FAIL(err, invalid, "%s: dimension %d of %s does not exist", name, dims[i], SHAPE(x));
+        if (*out >> d & 1)
+            return QN_FAIL(err, invalid, "%s: dimension %d of %s is named twice", name, dims[i], SHAPE(x));
         *out |= 1u << d;
     }
     return QN_OK;

@@ -4,7 +4,10 @@
 
 static qn_layout rows_at(int64_t offset, int64_t batch, int64_t heads, int64_t rows, int64_t size)
 {
-    return (qn_layout){.rank = 4, .dim = {batch, heads, rows, size}, .stride = {rows * heads * size, size, heads * size, 1}, .offset = offset};
+    return (qn_layout){.rank = 4,
+                       .dim = {batch, heads, rows, size},
+                       .stride = {rows * heads * size, size, heads * size, 1},
+                       .offset = offset};
 }
 
 static qn_layout numbers_at(int64_t offset, int64_t batch, int64_t heads, int64_t n)
@@ -28,7 +31,8 @@ qn_sdpa_parts qn__sdpa_parts(const qn_sdpa_sizes *s)
     };
 }
 
-qn_node *qn__sdpa(qn_graph *g, qn_node *q, qn_node *k, qn_node *v, qn_node *mask, qn_node *sinks, const qn_sdpa_attrs *attrs)
+qn_node *qn__sdpa(qn_graph *g, qn_node *q, qn_node *k, qn_node *v, qn_node *mask, qn_node *sinks,
+                  const qn_sdpa_attrs *attrs)
 {
     qn_node *src[5] = {q, k, v};
     int n = 3;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/passes/cse.c -- common subexpressions: of equal nodes over equal sources the first stays. Also of equal params
- * over the same bytes of the same buffer, unless they are mutable. Updates never merge. Two reads of a resident tensor
- * merge only when no update of it lies between them. */
+/* src/graph/passes/cse.c -- common subexpressions: of equal nodes over equal sources the first stays. Also of equal
+ * params over the same bytes of the same buffer, unless they are mutable. Updates never merge. Two reads of a resident
+ * tensor merge only when no update of it lies between them. */
 #include "graph/passes/passes.h"
 #include <string.h>
 
 typedef struct table {
-    int32_t *slot;    /* open addressing: ids, -1 empty */
+    int32_t *slot; /* open addressing: ids, -1 empty */
     uint32_t mask;
-    int32_t *epoch;   /* by id: the last update, so far, of any memory that the node reads; -1 none */
+    int32_t *epoch; /* by id: the last update, so far, of any memory that the node reads; -1 none */
 } table;
 
 static bool mergeable(const qn_node *n)
@@ -20,18 +20,20 @@ static bool mergeable(const qn_node *n)
 
 static uint64_t hash_node(const qn_node *n, int32_t epoch)
 {
-    const uintptr_t key[4] = {(uintptr_t)n->op, (uintptr_t)(uint32_t)epoch, (uintptr_t)n->buffer, (uintptr_t)n->buffer_offset};
+    const uintptr_t key[4] = {(uintptr_t)n->op, (uintptr_t)(uint32_t)epoch, (uintptr_t)n->buffer,
+                              (uintptr_t)n->buffer_offset};
     uint64_t h = qn__hash(QN_HASH_INIT, key, sizeof key);
     h = qn__hash(h, n->src, (size_t)n->n_src * sizeof n->src[0]);
     return qn__hash(h, n->attrs, qn__op_info(n->op)->attrs_bytes);
 }
 
-/* The rule makes dtype and layout of op, attributes and sources; leaves have theirs of their own. A hint may send one of two
- * nodes to another backend, whose bits may differ. */
+/* The rule makes dtype and layout of op, attributes and sources; leaves have theirs of their own. A hint may send one
+ * of two nodes to another backend, whose bits may differ. */
 static bool equal(const qn_node *a, const qn_node *b)
 {
     return a->op == b->op && a->n_src == b->n_src && a->hint == b->hint && a->dtype == b->dtype &&
-           memcmp(a->src, b->src, sizeof a->src) == 0 && memcmp(a->attrs, b->attrs, qn__op_info(a->op)->attrs_bytes) == 0 &&
+           memcmp(a->src, b->src, sizeof a->src) == 0 &&
+           memcmp(a->attrs, b->attrs, qn__op_info(a->op)->attrs_bytes) == 0 &&
            qn__layout_same(&a->layout, &b->layout) && a->buffer == b->buffer && a->buffer_offset == b->buffer_offset &&
            a->host == b->host;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/graph/passes/fold.c -- scales that change nothing go, scales of scales become one where not a bit can differ, and
- * nodes of constants only are computed now, through the caller's function, and become constants. A bias of -0 is none: x +
- * -0 is x for every x (the builder writes it for 0). */
+ * nodes of constants only are computed now, through the caller's function, and become constants. A bias of -0 is none:
+ * x + -0 is x for every x (the builder writes it for 0). */
 #include "graph/passes/passes.h"
 #include <math.h>
 #include <string.h>
@@ -26,8 +26,9 @@ static bool scale_changes_nothing(const qn_pass_ctx *ctx, const qn_node *n)
 static bool scales_merge(const qn_scale_attrs *a, const qn_scale_attrs *b)
 {
     if (!none(a->bias)) return false;
-    if (fabsf(a->scale) == 1.0f) return true;          /* the inner product is exact */
-    if (fabsf(b->scale) == 1.0f) return none(b->bias); /* the outer one is; before a bias the inner rounding would show */
+    if (fabsf(a->scale) == 1.0f) return true; /* the inner product is exact */
+    /* the outer one is; before a bias the inner rounding would show */
+    if (fabsf(b->scale) == 1.0f) return none(b->bias);
     int exponent; /* of 2^k with k >= 0: nothing rounds, and what overflows inside does so in the end too */
     if (fabsf(frexpf(a->scale, &exponent)) != 0.5f || exponent < 1) return false;
     return none(b->bias) && fabsf(b->scale) >= 1.0f && isfinite(a->scale * b->scale);
@@ -86,8 +87,17 @@ static qn_status plain_const(const qn_node *s, qn_node *out, qn_arena *arena, qn
     char *host = qn__arena_alloc_aligned(arena, bytes, QN_ALIGN_CPU);
     if (host == NULL) return QN_FAIL_NOMEM(err, bytes);
     gather(s, host);
-    *out = (qn_node){.op = QN_OP_param, .dtype = s->dtype, .attrs = &no_attrs, .root = out, .flags = QN_NODE_const, .layer = -1,
-                     .name = s->name, .host = host, .place = -1, .hint = -1, .id = s->id};
+    *out = (qn_node){.op = QN_OP_param,
+                     .dtype = s->dtype,
+                     .attrs = &no_attrs,
+                     .root = out,
+                     .flags = QN_NODE_const,
+                     .layer = -1,
+                     .name = s->name,
+                     .host = host,
+                     .place = -1,
+                     .hint = -1,
+                     .id = s->id};
     const qn_shape shape = qn_layout_shape(&s->layout);
     return qn_layout_contiguous(&shape, &out->layout, err);
 }
@@ -121,8 +131,8 @@ static qn_status compute(qn_pass_ctx *ctx, const qn_node *n, void *host, qn_erro
     return status;
 }
 
-/* The node becomes a param where it stands, so its users and its name stay. A fold function that says `unsupported` leaves
- * the node as it is. */
+/* The node becomes a param where it stands, so its users and its name stay. A fold function that says `unsupported`
+ * leaves the node as it is. */
 static qn_status fold_const(qn_pass_ctx *ctx, qn_node *n, qn_error *err)
 {
     static const qn_no_attrs no_attrs;

@@ -10,9 +10,10 @@
 
 typedef struct rule {
     qn_op inner, outer, fused;
-    int inner_src;                                                /* exactly so many sources before fusing */
-    bool (*fits)(const qn_node *inner, const qn_node *other);     /* other: what the outer op combines it with */
-    bool inner_attrs;                                             /* the fused op takes the inner's attributes, else none */
+    int inner_src;                                            /* exactly so many sources before fusing */
+    bool (*fits)(const qn_node *inner, const qn_node *other); /* other: what the outer op combines it with */
+    /* the fused op takes the inner's attributes, else none */
+    bool inner_attrs;
 } rule;
 
 static bool same_shape(const qn_node *inner, const qn_node *other)
@@ -32,11 +33,13 @@ static bool last_dim_vector(const qn_node *inner, const qn_node *other)
     return v->rank == 1 && x->rank >= 1 && v->dim[0] == x->dim[x->rank - 1];
 }
 
+/* clang-format off */
 static const rule rules[] = {
     {QN_OP_silu,     QN_OP_mul, QN_OP_swiglu,   1, of_floats,       false},
     {QN_OP_rms_norm, QN_OP_mul, QN_OP_rms_norm, 1, last_dim_vector, true},
     {QN_OP_linear,   QN_OP_add, QN_OP_linear,   2, last_dim_vector, false},
 };
+/* clang-format on */
 
 static bool applies(const qn_pass_ctx *ctx, const rule *r, const qn_node *outer, int side, const int32_t *users)
 {

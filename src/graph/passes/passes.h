@@ -3,8 +3,8 @@
  *
  * A pass walks the nodes once, in order. For each it first calls qn__pass_resolve, which points the sources at whatever
  * replaced them; then it may rewrite the node in place (the node keeps its name, flags and users) or replace it by an
- * earlier node. Ids are positions throughout a pass: removed nodes are only marked, the caller compacts. No pass removes
- * an output, an input or an update, but dce may remove unneeded inputs.
+ * earlier node. Ids are positions throughout a pass: removed nodes are only marked, the caller compacts. No pass
+ * removes an output, an input or an update, but dce may remove unneeded inputs.
  *
  * Reading later than before is where a pass could change a result: a resident tensor may have been updated in between.
  * Whoever moves a read asks qn__pass_may_read_later first. */
@@ -16,10 +16,10 @@
 typedef struct qn_pass_ctx {
     qn_graph *g;
     const qn_pass_options *options;
-    qn_node **alias;          /* by id: what the node was replaced by; NULL: it stands */
-    int64_t *shift;           /* by id: elements by which the memory under the node moved when its root was replaced */
-    int32_t *last_update;     /* by id of a root: the last update of its memory, -1 none */
-    int32_t *scratch;         /* 4 * n_nodes + 16 numbers for the pass itself, contents undefined */
+    qn_node **alias;      /* by id: what the node was replaced by; NULL: it stands */
+    int64_t *shift;       /* by id: elements by which the memory under the node moved when its root was replaced */
+    int32_t *last_update; /* by id of a root: the last update of its memory, -1 none */
+    int32_t *scratch;     /* 4 * n_nodes + 16 numbers for the pass itself, contents undefined */
     int32_t changed;
 } qn_pass_ctx;
 

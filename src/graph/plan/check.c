@@ -30,10 +30,15 @@ static int spans_of(const qn_graph *g, const qn_node *n, span out[2])
 {
     int count = 0;
     if (n->root == n && n->op != QN_OP_param && !(n->flags & QN_NODE_bound)) {
-        out[count++] = (span){n, false, n->op == QN_OP_input ? -1 : n->id, last_use(g, n), n->offset,
+        out[count++] = (span){n,
+                              false,
+                              n->op == QN_OP_input ? -1 : n->id,
+                              last_use(g, n),
+                              n->offset,
                               n->offset + (uint64_t)qn__node_bytes(n)};
     }
-    if (n->scratch_bytes > 0) out[count++] = (span){n, true, n->id, n->id, n->scratch_offset, n->scratch_offset + n->scratch_bytes};
+    if (n->scratch_bytes > 0)
+        out[count++] = (span){n, true, n->id, n->id, n->scratch_offset, n->scratch_offset + n->scratch_bytes};
     return count;
 }
 
@@ -43,7 +48,8 @@ static bool takes_over(const span *a, const span *b)
     const qn_node *n = b->node;
     if (a->scratch || b->scratch || a->last != b->first || a->begin != b->begin || a->end != b->end) return false;
     if (!qn__op_info(n->op)->inplace || n->src[0]->root != a->node || a->node->op == QN_OP_input) return false;
-    if (n->src[0]->dtype != n->dtype || n->src[0]->layout.offset != 0 || !qn_layout_is_contiguous(&n->src[0]->layout)) return false;
+    if (n->src[0]->dtype != n->dtype || n->src[0]->layout.offset != 0 || !qn_layout_is_contiguous(&n->src[0]->layout))
+        return false;
     const qn_shape x = qn_layout_shape(&n->src[0]->layout), y = qn_layout_shape(&n->layout);
     if (!qn_shape_equal(&x, &y)) return false;
     for (int k = 1; k < n->n_src; k++) {
@@ -85,7 +91,8 @@ qn_status qn__plan_verify(const qn_graph *g, const qn_plan *plan, qn_error *err)
     for (size_t i = 0; i < n && status == QN_OK; i++) {
         const int place = spans[i].node->place;
         if (place < 0 || place >= plan->n_places) {
-            status = QN_FAIL(err, internal, "%s has place %d of %d", qn__node_text(spans[i].node, text), place, plan->n_places);
+            status = QN_FAIL(err, internal, "%s has place %d of %d", qn__node_text(spans[i].node, text), place,
+                             plan->n_places);
         } else if (spans[i].end > plan->bytes[place]) {
             status = QN_FAIL(err, internal, "%s ends at %llu, the buffer at %llu", qn__node_text(spans[i].node, text),
                              (unsigned long long)spans[i].end, (unsigned long long)plan->bytes[place]);

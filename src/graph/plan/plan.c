@@ -6,16 +6,18 @@
  * everything and, like outputs from where they are computed, are never given back. Params and updates take nothing.
  *
  * Free blocks are kept in order of offset, with no two touching and none touching the top, beyond which all is free.
- * Taking the smallest block that fits, and the top only when none does, takes 1.000 of the largest sum of values alive at
- * once on decoder graphs, and at worst 1.10 on graphs of random sizes and lifetimes (tests/unit/graph/plan.c); a list
- * holds a handful of blocks there. */
+ * Taking the smallest block that fits, and the top only when none does, takes 1.000 of the largest sum of values alive
+ * at once on decoder graphs, and at worst 1.10 on graphs of random sizes and lifetimes (tests/unit/graph/plan.c); a
+ * list holds a handful of blocks there. */
 #include "graph/plan/plan.h"
 #include "graph/internal.h"
 #include <string.h>
 
 #define FOREVER INT32_MAX
 
-typedef struct block { uint64_t offset, size; } block;
+typedef struct block {
+    uint64_t offset, size;
+} block;
 typedef struct space { /* one place's activation buffer */
     block *free;
     int32_t n_free;
@@ -25,9 +27,9 @@ typedef struct space { /* one place's activation buffer */
 typedef struct planner {
     qn_graph *g;
     uint64_t align;
-    int32_t *last;     /* by id of a root: its last reader, FOREVER when pinned */
-    int32_t *expire;   /* by id: head of the list of values whose last reader this is, -1 ends */
-    int32_t *next;     /* by id of a root: the rest of that list */
+    int32_t *last;   /* by id of a root: its last reader, FOREVER when pinned */
+    int32_t *expire; /* by id: head of the list of values whose last reader this is, -1 ends */
+    int32_t *next;   /* by id of a root: the rest of that list */
     space spaces[QN_MAX_PLACES];
 } planner;
 
@@ -59,8 +61,10 @@ static void give(space *s, uint64_t offset, uint64_t size)
     int32_t low = 0, high = s->n_free; /* the first free block after it */
     while (low < high) {
         const int32_t mid = low + (high - low) / 2;
-        if (s->free[mid].offset < offset) low = mid + 1;
-        else high = mid;
+        if (s->free[mid].offset < offset)
+            low = mid + 1;
+        else
+            high = mid;
     }
     block *after = s->free + low;
     const bool joins_before = low > 0 && after[-1].offset + after[-1].size == offset;
@@ -86,16 +90,21 @@ static void give(space *s, uint64_t offset, uint64_t size)
 /* ---- one node ---- */
 
 /* Does this node bring memory of its own into the activation buffer? */
-static bool takes_memory(const qn_node *n) { return n->root == n && n->op != QN_OP_param && !(n->flags & QN_NODE_bound); }
+static bool takes_memory(const qn_node *n)
+{
+    return n->root == n && n->op != QN_OP_param && !(n->flags & QN_NODE_bound);
+}
 static uint64_t laid_bytes(const planner *p, uint64_t bytes) { return (bytes + p->align - 1) & ~(p->align - 1); }
 
 static qn_status check_place(const planner *p, const qn_node *n, int n_places, qn_error *err)
 {
     char text[QN_NODE_TEXT];
     if ((takes_memory(n) || n->scratch_bytes > 0) && (n->place < 0 || n->place >= n_places)) {
-        return QN_FAIL(err, invalid, "%s has place %d, 0 to %d expected", qn__node_text(n, text), n->place, n_places - 1);
+        return QN_FAIL(err, invalid, "%s has place %d, 0 to %d expected", qn__node_text(n, text), n->place,
+                       n_places - 1);
     }
-    if (qn__node_bytes(n) < 0 || (uint64_t)qn__node_bytes(n) > INT64_MAX - p->align || n->scratch_bytes > INT64_MAX - p->align) {
+    if (qn__node_bytes(n) < 0 || (uint64_t)qn__node_bytes(n) > INT64_MAX - p->align ||
+        n->scratch_bytes > INT64_MAX - p->align) {
         return QN_FAIL(err, limit, "%s takes more than 2^63 bytes", qn__node_text(n, text));
     }
     return QN_OK;
@@ -106,7 +115,8 @@ static bool goes_in_place(const planner *p, const qn_node *n)
 {
     if (!qn__op_info(n->op)->inplace) return false;
     const qn_node *s = n->src[0], *root = s->root;
-    if (!takes_memory(root) || root->op == QN_OP_input || p->last[root->id] != n->id || root->place != n->place) return false;
+    if (!takes_memory(root) || root->op == QN_OP_input || p->last[root->id] != n->id || root->place != n->place)
+        return false;
     if (s->dtype != n->dtype || s->layout.offset != 0 || !qn__row_major(&s->layout)) return false;
     const qn_shape a = qn_layout_shape(&s->layout), b = qn_layout_shape(&n->layout);
     if (!qn_shape_equal(&a, &b) || qn__node_bytes(root) != qn__node_bytes(n)) return false;
@@ -127,7 +137,8 @@ static qn_status place_bytes(planner *p, const qn_node *n, uint64_t bytes, uint6
         return QN_OK;
     }
     char text[QN_NODE_TEXT];
-    return QN_FAIL(err, limit, "the values of place %d, up to %s, take more than 2^63 bytes", n->place, qn__node_text(n, text));
+    return QN_FAIL(err, limit, "the values of place %d, up to %s, take more than 2^63 bytes", n->place,
+                   qn__node_text(n, text));
 }
 
 static void release(planner *p, const qn_node *n, uint64_t offset, uint64_t bytes)

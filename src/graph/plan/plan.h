@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/plan/plan.h -- where every value lives: lifetimes, and offsets into one activation buffer a place. Pure arithmetic
- * over a graph whose nodes have places and scratch sizes; nothing is allocated for tensors (a dry run is just this without
- * what follows). Inputs keep their memory for the whole run, outputs from where they are computed to its end. */
+/* src/graph/plan/plan.h -- where every value lives: lifetimes, and offsets into one activation buffer a place. Pure
+ * arithmetic over a graph whose nodes have places and scratch sizes; nothing is allocated for tensors (a dry run is
+ * just this without what follows). Inputs keep their memory for the whole run, outputs from where they are computed to
+ * its end. */
 #ifndef QN_GRAPH_PLAN_H
 #define QN_GRAPH_PLAN_H
 

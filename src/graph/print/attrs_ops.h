@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/print/attrs_ops.h -- attributes of products, indexing, convolution and attention as text. Part of print.c, which includes it once. */
+/* src/graph/print/attrs_ops.h -- attributes of products, indexing, convolution and attention as text. Part of print.c,
+ * which includes it once. */
 #ifndef QN_GRAPH_PRINT_ATTRS_OPS_H
 #define QN_GRAPH_PRINT_ATTRS_OPS_H
 
@@ -73,16 +74,16 @@ static void print_qn_pad_index_attrs(const void *attrs, qn_str *out)
 {
     static const char *const modes[] = {"reflect", "replicate", "circular"};
     const qn_pad_index_attrs *a = attrs;
-    qn__str_printf(out, " n=%lld before=%lld after=%lld mode=%s", (long long)a->n, (long long)a->before, (long long)a->after,
-                   (uint32_t)a->mode <= QN_PAD_circular ? modes[a->mode] : "?");
+    qn__str_printf(out, " n=%lld before=%lld after=%lld mode=%s", (long long)a->n, (long long)a->before,
+                   (long long)a->after, (uint32_t)a->mode <= QN_PAD_circular ? modes[a->mode] : "?");
 }
 
 static void print_qn_random_attrs(const void *attrs, qn_str *out)
 {
     static const char *const kinds[] = {"uniform", "normal", "integer", "bernoulli", "bits"};
     const qn_random_attrs *a = attrs;
-    qn__str_printf(out, " kind=%s a=%.17g b=%.17g stream=%d", (uint32_t)a->kind <= QN_RANDOM_bits ? kinds[a->kind] : "?", a->a, a->b,
-                   a->stream);
+    qn__str_printf(out, " kind=%s a=%.17g b=%.17g stream=%d",
+                   (uint32_t)a->kind <= QN_RANDOM_bits ? kinds[a->kind] : "?", a->a, a->b, a->stream);
 }
 
 static void print_qn_conv_attrs(const void *attrs, qn_str *out)
@@ -111,7 +112,8 @@ static void print_qn_pool_attrs(const void *attrs, qn_str *out)
 static void print_qn_upsample_attrs(const void *attrs, qn_str *out)
 {
     const qn_upsample_attrs *a = attrs;
-    qn__str_printf(out, " mode=%s%s", a->mode == QN_UPSAMPLE_linear ? "linear" : "nearest", a->align_corners ? " align_corners" : "");
+    qn__str_printf(out, " mode=%s%s", a->mode == QN_UPSAMPLE_linear ? "linear" : "nearest",
+                   a->align_corners ? " align_corners" : "");
     put_dims(out, "size", a->size, a->n_spatial);
 }
 
@@ -144,7 +146,8 @@ static void print_qn_bag_attrs(const void *attrs, qn_str *out)
 static void print_qn_sdpa_attrs(const void *attrs, qn_str *out)
 {
     const qn_sdpa_attrs *a = attrs;
-    qn__str_printf(out, " scale=%.9g%s%s%s", a->scale, a->causal ? " causal" : "", a->has_mask ? " mask" : "", a->has_sinks ? " sinks" : "");
+    qn__str_printf(out, " scale=%.9g%s%s%s", a->scale, a->causal ? " causal" : "", a->has_mask ? " mask" : "",
+                   a->has_sinks ? " sinks" : "");
     if (a->softcap != 0) qn__str_printf(out, " softcap=%.9g", a->softcap);
     if (a->window != 0) qn__str_printf(out, " window=%lld", (long long)a->window);
 }

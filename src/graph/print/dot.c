@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/print/dot.c -- Graphviz: one box a node, a cluster a layer. Of one layer, what comes from outside is drawn grey. */
+/* src/graph/print/dot.c -- Graphviz: one box a node, a cluster a layer. Of one layer, what comes from outside is drawn
+ * grey. */
 #include "graph/print/print.h"
 #include <string.h>
 
@@ -8,8 +9,10 @@ static void put_escaped(qn_str *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text == '\\') qn__str_putc(out, '\\');
-        if (*text == '&') qn__str_puts(out, "&amp;");
-        else qn__str_putc(out, *text);
+        if (*text == '&')
+            qn__str_puts(out, "&amp;");
+        else
+            qn__str_putc(out, *text);
     }
 }
 
@@ -34,8 +37,10 @@ static void put_node(const qn_print_options *o, const qn_node *n, bool outside, 
         put_escaped(out, qn__print_place(o, n->place, text));
     }
     qn__str_printf(out, "\", fillcolor=\"%s\"", outside ? "#eeeeee" : qn__print_color(o, n, slowest, color));
-    if (is_leaf) qn__str_puts(out, ", style=\"filled,rounded\"");
-    else if (kind == QN_KIND_view) qn__str_puts(out, ", style=\"filled,dashed\"");
+    if (is_leaf)
+        qn__str_puts(out, ", style=\"filled,rounded\"");
+    else if (kind == QN_KIND_view)
+        qn__str_puts(out, ", style=\"filled,dashed\"");
     if (n->flags & QN_NODE_output) qn__str_puts(out, ", penwidth=3");
     if (n->flags & QN_NODE_mutable) qn__str_puts(out, ", peripheries=2");
     qn__str_puts(out, "];\n");
@@ -65,7 +70,9 @@ qn_status qn__print_dot(const qn_graph *g, const qn_print_options *o, qn_str *ou
     const double slowest = qn__print_slowest(g, o);
     bool *outside = qn__calloc((size_t)g->n_nodes, sizeof *outside);
     if (outside == NULL) return QN_FAIL_NOMEM(err, g->n_nodes);
-    qn__str_puts(out, "digraph quern {\n  rankdir=TB;\n  node [shape=box, style=filled, fontname=\"monospace\", fontsize=10];\n");
+    qn__str_puts(
+        out,
+        "digraph quern {\n  rankdir=TB;\n  node [shape=box, style=filled, fontname=\"monospace\", fontsize=10];\n");
     if (o->title != NULL) {
         qn__str_puts(out, "  labelloc=t; label=\"");
         put_escaped(out, qn__print_name(o->title, 0, text));

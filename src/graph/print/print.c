@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/print/print.c -- words and colours for graphs, the text format, and the choice of format. Names come from files:
- * nothing here or in the printers passes one on without quoting. */
+/* src/graph/print/print.c -- words and colours for graphs, the text format, and the choice of format. Names come from
+ * files: nothing here or in the printers passes one on without quoting. */
 #include "graph/print/print.h"
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,10 @@ static void print_qn_copy_attrs(const void *attrs, qn_str *out)
     (void)out;
 }
 
-static void print_qn_norm_attrs(const void *attrs, qn_str *out) { put_float(out, "eps", ((const qn_norm_attrs *)attrs)->eps); }
+static void print_qn_norm_attrs(const void *attrs, qn_str *out)
+{
+    put_float(out, "eps", ((const qn_norm_attrs *)attrs)->eps);
+}
 
 static void print_qn_scale_attrs(const void *attrs, qn_str *out)
 {
@@ -179,7 +182,8 @@ void qn__print_type(const qn_node *n, qn_str *out)
 
 const char *qn__print_time(double ns, char buf[QN_TIME_TEXT])
 {
-    const uint64_t tenths = ns > 0 && ns < 1e17 ? (uint64_t)(ns / 100.0 + 0.5) : 0; /* whole: no decimal comma of a locale */
+    /* whole: no decimal comma of a locale */
+    const uint64_t tenths = ns > 0 && ns < 1e17 ? (uint64_t)(ns / 100.0 + 0.5) : 0;
     snprintf(buf, QN_TIME_TEXT, "%llu.%u us", (unsigned long long)(tenths / 10), (unsigned)(tenths % 10));
     return buf;
 }
@@ -189,14 +193,16 @@ const char *qn__print_time(double ns, char buf[QN_TIME_TEXT])
 const char *qn__place_color(int place)
 {
     /* Light enough for black text on them, and told apart by most colour-blind eyes (after Okabe and Ito 2008). */
-    static const char *const colors[] = {"#a6cee8", "#f6cf87", "#9bdcc3", "#e7b6d1", "#f3ea93", "#8fb3d9", "#f0ae85", "#c9c9c9"};
+    static const char *const colors[] = {"#a6cee8", "#f6cf87", "#9bdcc3", "#e7b6d1",
+                                         "#f3ea93", "#8fb3d9", "#f0ae85", "#c9c9c9"};
     return place >= 0 ? colors[(size_t)place % (sizeof colors / sizeof colors[0])] : "#f2f2f2";
 }
 
 const char *qn__heat_color(double part, char buf[QN_COLOR_TEXT])
 {
     const double t = part >= 0 && part <= 1 ? sqrt(part) : part > 1; /* the root spreads the many small ones */
-    snprintf(buf, QN_COLOR_TEXT, "#%02x%02x%02x", (unsigned)(255 - 20 * t), (unsigned)(250 - 165 * t), (unsigned)(240 - 175 * t));
+    snprintf(buf, QN_COLOR_TEXT, "#%02x%02x%02x", (unsigned)(255 - 20 * t), (unsigned)(250 - 165 * t),
+             (unsigned)(240 - 175 * t));
     return buf;
 }
 
@@ -260,7 +266,9 @@ qn_status qn__graph_print(const qn_graph *g, qn_graph_format format, const qn_pr
 {
     static const qn_print_options defaults;
     static qn_status (*const printers[])(const qn_graph *, const qn_print_options *, qn_str *, qn_error *) = {
-        [QN_GRAPH_text] = qn__print_text, [QN_GRAPH_dot] = qn__print_dot, [QN_GRAPH_svg] = qn__print_svg,
+        [QN_GRAPH_text] = qn__print_text,
+        [QN_GRAPH_dot] = qn__print_dot,
+        [QN_GRAPH_svg] = qn__print_svg,
     };
     if ((unsigned)format >= sizeof printers / sizeof printers[0]) {
         return QN_FAIL(err, invalid, "graph format %d does not exist", (int)format);

@@ -5,7 +5,8 @@
 
 #include "graph/internal.h"
 
-/* One function a format, by the row of qn_graph_format. They append; running out of memory shows in out->failed or the status. */
+/* One function a format, by the row of qn_graph_format. They append; running out of memory shows in out->failed or the
+ * status. */
 qn_status qn__print_text(const qn_graph *g, const qn_print_options *o, qn_str *out, qn_error *err);
 qn_status qn__print_dot(const qn_graph *g, const qn_print_options *o, qn_str *out, qn_error *err);
 qn_status qn__print_svg(const qn_graph *g, const qn_print_options *o, qn_str *out, qn_error *err);
@@ -29,7 +30,7 @@ const char *qn__print_time(double ns, char buf[QN_TIME_TEXT]);
 #define QN_COLOR_TEXT 8
 const char *qn__print_color(const qn_print_options *o, const qn_node *n, double slowest, char buf[QN_COLOR_TEXT]);
 const char *qn__place_color(int place);
-const char *qn__heat_color(double part, char buf[QN_COLOR_TEXT]); /* part from 0 to 1 */
+const char *qn__heat_color(double part, char buf[QN_COLOR_TEXT]);       /* part from 0 to 1 */
 double qn__print_slowest(const qn_graph *g, const qn_print_options *o); /* of the shown nodes; 0 without times */
 
 #endif

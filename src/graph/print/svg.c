@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MARGIN 16
-#define LAYER_MARGIN 64   /* left of the drawing, for the brackets of layers */
-#define HEADER 78         /* above it, for title and legend */
+#define MARGIN       16
+#define LAYER_MARGIN 64 /* left of the drawing, for the brackets of layers */
+#define HEADER       78 /* above it, for title and legend */
 
 typedef struct writer {
     const qn_graph *g;
@@ -22,12 +22,18 @@ typedef struct writer {
 static void put_escaped(qn_str *out, const char *text)
 {
     for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
-        if (*p == '<') qn__str_puts(out, "&lt;");
-        else if (*p == '>') qn__str_puts(out, "&gt;");
-        else if (*p == '&') qn__str_puts(out, "&amp;");
-        else if (*p == '"') qn__str_puts(out, "&quot;");
-        else if (p[0] == 0xef && p[1] == 0xbf && p[2] >= 0xbe) qn__str_putc(out, '?'), p += 2;
-        else qn__str_putc(out, (char)*p);
+        if (*p == '<')
+            qn__str_puts(out, "&lt;");
+        else if (*p == '>')
+            qn__str_puts(out, "&gt;");
+        else if (*p == '&')
+            qn__str_puts(out, "&amp;");
+        else if (*p == '"')
+            qn__str_puts(out, "&quot;");
+        else if (p[0] == 0xef && p[1] == 0xbf && p[2] >= 0xbe)
+            qn__str_putc(out, '?'), p += 2;
+        else
+            qn__str_putc(out, (char)*p);
     }
 }
 
@@ -60,7 +66,8 @@ static void put_edge(const writer *w, int32_t index)
     const qn_svg_rank *rank = &w->d->ranks[from->rank];
     int x = at_x(from->x), y = at_y(from->y + from->height);
     qn__str_printf(w->out, "<path d=\"M%d %d", x, y);
-    if (y < at_y(rank->y + rank->height)) qn__str_printf(w->out, " V%d", y = at_y(rank->y + rank->height)); /* past taller boxes */
+    /* past taller boxes */
+    if (y < at_y(rank->y + rank->height)) qn__str_printf(w->out, " V%d", y = at_y(rank->y + rank->height));
     for (int32_t k = 1; k < e->count; k++) {
         const qn_svg_item *it = &w->d->items[route[k]];
         const int next_x = at_x(it == to ? entry_x(w->d, index) : it->x);
@@ -108,7 +115,8 @@ static void put_item(const writer *w, const qn_svg_item *it)
     put_tooltip(w, n);
     qn__str_printf(w->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"%s%s/>",
                    at_x(it->x - it->width / 2.0), y, it->width, it->height, it->chip ? it->height / 2 : 3, fill,
-                   view || it->chip ? " stroke-dasharray=\"3 2\"" : "", n->flags & (QN_NODE_output | QN_NODE_mutable) ? " stroke-width=\"2.5\"" : "");
+                   view || it->chip ? " stroke-dasharray=\"3 2\"" : "",
+                   n->flags & (QN_NODE_output | QN_NODE_mutable) ? " stroke-width=\"2.5\"" : "");
     for (int i = 0; i < it->n_lines; i++) {
         const char *class = it->chip ? "c" : i == 0 ? "op" : "t";
         qn__str_printf(w->out, "<text class=\"%s\" x=\"%d\" y=\"%d\">", class, x, y + 4 + step * (i + 1) - 3);
@@ -129,7 +137,9 @@ static qn_status put_layers(const writer *w, qn_error *err)
         const qn_node *n = d->items[i].node;
         if (n != NULL && !d->items[i].chip && n->layer >= n_layers && n->layer < 1 << 16) n_layers = n->layer + 1;
     }
-    struct range { int32_t top, bottom; } *ranges = qn__calloc((size_t)n_layers, sizeof *ranges);
+    struct range {
+        int32_t top, bottom;
+    } *ranges = qn__calloc((size_t)n_layers, sizeof *ranges);
     if (ranges == NULL) return QN_FAIL_NOMEM(err, (size_t)n_layers * sizeof *ranges);
     for (int32_t i = 0; i < d->n_items; i++) {
         const qn_svg_item *it = &d->items[i];
@@ -142,10 +152,10 @@ static qn_status put_layers(const writer *w, qn_error *err)
     for (int32_t l = 0; l < n_layers; l++) {
         const int x = MARGIN + 18 + (l % 2) * 26, middle = (ranges[l].top + ranges[l].bottom) / 2;
         if (ranges[l].bottom == 0) continue;
-        qn__str_printf(w->out, "<path class=\"layer\" d=\"M%d %d H%d V%d H%d\"/>", x + 6, ranges[l].top, x, ranges[l].bottom,
-                       x + 6);
-        qn__str_printf(w->out, "<text class=\"c\" transform=\"rotate(-90 %d %d)\" x=\"%d\" y=\"%d\">layer %d</text>\n", x - 5,
-                       middle, x - 5, middle, l);
+        qn__str_printf(w->out, "<path class=\"layer\" d=\"M%d %d H%d V%d H%d\"/>", x + 6, ranges[l].top, x,
+                       ranges[l].bottom, x + 6);
+        qn__str_printf(w->out, "<text class=\"c\" transform=\"rotate(-90 %d %d)\" x=\"%d\" y=\"%d\">layer %d</text>\n",
+                       x - 5, middle, x - 5, middle, l);
     }
     qn__free(ranges);
     return QN_OK;
@@ -192,10 +202,12 @@ static int put_legend(const writer *w)
 
 static const char style[] =
     "<style>text{font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#111;text-anchor:middle}"
-    ".h{font-size:15px;font-weight:bold;text-anchor:start}.l{font-size:11px;text-anchor:start}.op{font-size:11px;font-weight:bold}"
+    ".h{font-size:15px;font-weight:bold;text-anchor:start}.l{font-size:11px;text-anchor:start}.op{font-size:11px;font-"
+    "weight:bold}"
     ".t{font-size:11px}.c{font-size:10px;fill:#333}rect{stroke:#555}path{fill:none;stroke:#777;stroke-width:1.2;"
     "marker-end:url(#a)}path.thin{stroke:#aaa;stroke-width:1}path.layer{stroke:#999;marker-end:none}</style>\n"
-    "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" markerHeight=\"6\" orient=\"auto\">"
+    "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" markerHeight=\"6\" "
+    "orient=\"auto\">"
     "<polygon points=\"0,1 8,4 0,7\" fill=\"#777\"/></marker></defs>\n";
 
 static qn_status put_all(const writer *w, qn_error *err)
@@ -204,12 +216,15 @@ static qn_status put_all(const writer *w, qn_error *err)
     qn_str body = {0}; /* the legend decides about the width, which comes first in the file */
     writer b = *w;
     b.out = &body;
-    const int reach = put_legend(&b), drawn = at_x(w->d->width) + MARGIN, width = reach + MARGIN > drawn ? reach + MARGIN : drawn;
+    const int reach = put_legend(&b), drawn = at_x(w->d->width) + MARGIN,
+              width = reach + MARGIN > drawn ? reach + MARGIN : drawn;
     const int height = at_y(w->d->height) + MARGIN;
-    qn__str_printf(w->out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
+    qn__str_printf(w->out,
+                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
                    width, height, width, height);
     qn__str_puts(w->out, style);
-    qn__str_printf(w->out, "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\" style=\"stroke:none\"/>\n", width, height);
+    qn__str_printf(w->out, "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\" style=\"stroke:none\"/>\n", width,
+                   height);
     qn__str_printf(w->out, "<text class=\"h\" x=\"%d\" y=\"24\">", MARGIN);
     put_escaped(w->out, w->o->title != NULL ? qn__print_name(w->o->title, 120, text) : "graph");
     qn__str_puts(w->out, "</text>\n");

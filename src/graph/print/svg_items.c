@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/print/svg_items.c -- what is drawn: ranks by longest path, boxes for computations and views, chips for leaves. A
- * weight or an input is drawn beside every user: lines to one box for all would cover the picture. So is the source of an
- * edge over more than MAX_SPAN ranks. */
+/* src/graph/print/svg_items.c -- what is drawn: ranks by longest path, boxes for computations and views, chips for
+ * leaves. A weight or an input is drawn beside every user: lines to one box for all would cover the picture. So is the
+ * source of an edge over more than MAX_SPAN ranks. */
 #include "graph/print/svg.h"
 #include <string.h>
 
-#define MAX_SPAN 16
-#define MAX_ITEMS (1 << 19) /* 32 layers are some 4000; a browser gives up long before this */
+#define MAX_SPAN   16
+#define MAX_ITEMS  (1 << 19) /* 32 layers are some 4000; a browser gives up long before this */
 #define NAME_CHARS 36
 
 typedef struct collector {
     const qn_graph *g;
     const qn_print_options *o;
     qn_svg *d;
-    int32_t *rank;     /* by id; only of boxes */
-    int32_t *item;     /* by id; -1 for what has no box */
+    int32_t *rank; /* by id; only of boxes */
+    int32_t *item; /* by id; -1 for what has no box */
 } collector;
 
 static bool is_leaf(const qn_node *n) { return qn__op_info(n->op)->kind == QN_KIND_leaf; }
@@ -26,11 +26,13 @@ static bool is_far(const collector *c, const qn_node *s, const qn_node *user)
 
 /* ---- ranks ---- */
 
-/* Longest path from above; then what has few sources moves down to its users: that shortens more lines than it lengthens. */
+/* Longest path from above; then what has few sources moves down to its users: that shortens more lines than it
+ * lengthens. */
 static int32_t assign_ranks(const collector *c)
 {
     const qn_graph *g = c->g;
-    int32_t highest = 0, *below = c->item, *n_up = c->d->up_at, *n_down = c->d->down_at; /* borrowed until items exist */
+    /* borrowed until items exist */
+    int32_t highest = 0, *below = c->item, *n_up = c->d->up_at, *n_down = c->d->down_at;
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const qn_node *n = g->nodes[i];
         below[i] = INT32_MAX;
@@ -136,7 +138,9 @@ static qn_status reserve(const collector *c, qn_error *err)
     d->items = qn__arena_array(&d->arena, (size_t)items + 1, sizeof *d->items);
     d->edges = qn__arena_array(&d->arena, (size_t)edges + 1, sizeof *d->edges);
     d->route = qn__arena_array(&d->arena, (size_t)route + 1, sizeof *d->route);
-    return d->items != NULL && d->edges != NULL && d->route != NULL ? QN_OK : QN_FAIL_NOMEM(err, (size_t)items * sizeof *d->items);
+    return d->items != NULL && d->edges != NULL && d->route != NULL
+               ? QN_OK
+               : QN_FAIL_NOMEM(err, (size_t)items * sizeof *d->items);
 }
 
 qn_status qn__svg_collect(const qn_graph *g, const qn_print_options *o, qn_svg *d, qn_error *err)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/print/svg_place.c -- where items stand: the order in a rank by barycentres, then x by least squares, then y by heights.
- * The method is that of Sugiyama, Tagawa and Toda (1981); coordinates are the isotonic regression of what each item's
- * neighbours wish for it, which keeps the order and the gaps and is solved exactly by pooling violators. */
+/* src/graph/print/svg_place.c -- where items stand: the order in a rank by barycentres, then x by least squares, then y
+ * by heights. The method is that of Sugiyama, Tagawa and Toda (1981); coordinates are the isotonic regression of what
+ * each item's neighbours wish for it, which keeps the order and the gaps and is solved exactly by pooling violators. */
 #include "graph/print/svg.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define ORDER_SWEEPS 12
 #define PLACE_SWEEPS 24
-#define GAP_X 18
-#define GAP_BEND 8
-#define GAP_Y 30
+#define GAP_X        18
+#define GAP_BEND     8
+#define GAP_Y        30
 
 /* ---- neighbours and ranks ---- */
 
@@ -71,7 +71,10 @@ static qn_status fill_ranks(qn_svg *d, qn_error *err)
 
 /* ---- order ---- */
 
-typedef struct sorted { double key; int32_t order, item; } sorted;
+typedef struct sorted {
+    double key;
+    int32_t order, item;
+} sorted;
 
 static int by_key(const void *a, const void *b)
 {
@@ -125,7 +128,8 @@ static double gap_between(const qn_svg_item *a, const qn_svg_item *b)
 
 #define MAX_HEEDED 31
 
-/* Boxes heed boxes first: if lines that pass by and chips beside pulled too, each would push all below a little aside. */
+/* Boxes heed boxes first: if lines that pass by and chips beside pulled too, each would push all below a little aside.
+ */
 static bool heeds(const qn_svg_item *self, const qn_svg_item *other)
 {
     return self->node == NULL || (other->node != NULL && !other->chip);
@@ -143,8 +147,8 @@ static int gather(const qn_svg *d, int32_t i, const int32_t *list, const int32_t
     return n;
 }
 
-/* The median of the neighbours above (1), below (2) or both (3), of the others when there are none. A mean would drift: layer
- * after layer the same few lines would pull to the same side. */
+/* The median of the neighbours above (1), below (2) or both (3), of the others when there are none. A mean would drift:
+ * layer after layer the same few lines would pull to the same side. */
 static double wish(const qn_svg *d, int32_t i, int sides)
 {
     double x[MAX_HEEDED];
@@ -158,9 +162,13 @@ static double wish(const qn_svg *d, int32_t i, int sides)
     return n > 0 ? (x[(n - 1) / 2] + x[n / 2]) / 2 : d->items[i].x;
 }
 
-typedef struct pool { double sum, weight; int32_t count; } pool;
+typedef struct pool {
+    double sum, weight;
+    int32_t count;
+} pool;
 
-/* Minimises the sum of weight * (x - wish)^2 under x[k+1] - x[k] >= gap. With the gaps subtracted the x must only ascend. */
+/* Minimises the sum of weight * (x - wish)^2 under x[k+1] - x[k] >= gap. With the gaps subtracted the x must only
+ * ascend. */
 static void place_rank(qn_svg *d, const qn_svg_rank *rank, int sides, pool *pools)
 {
     int32_t n = 0;

@@ -16,10 +16,9 @@ const char *qn__combine_name(int32_t mode)
 
 const char *qn__strict_name(int32_t strict)
 {
-    static const char *const names[QN_STRICT_COUNT] = {
-        "?",
+    static const char *const names[QN_STRICT_COUNT] = {"?",
 #define QN_STRICT_NAME(name) #name,
-        QN_STRICT_ROWS(QN_STRICT_NAME)
+                                                       QN_STRICT_ROWS(QN_STRICT_NAME)
 #undef QN_STRICT_NAME
     };
     return (uint32_t)strict < QN_STRICT_COUNT ? names[strict] : "?";
@@ -42,7 +41,8 @@ static qn_status check_ids(const qn_node *n, int dim, qn_error *err)
     QN_TRY(rule_rank(n, 1, "ids", x->rank, x->rank, err));
     for (int i = 0; i < x->rank; i++) {
         if (i == dim || ids->dim[i] <= x->dim[i]) continue;
-        return QN_FAIL(err, invalid, "%s: ids %s are larger than %s in dimension %d", OP(n), SHAPE(n->src[1]), SHAPE(n->src[0]), i);
+        return QN_FAIL(err, invalid, "%s: ids %s are larger than %s in dimension %d", OP(n), SHAPE(n->src[1]),
+                       SHAPE(n->src[0]), i);
     }
     return QN_OK;
 }
@@ -66,7 +66,8 @@ qn_status qn__rule_scatter(qn_node *n, qn_error *err)
     QN_TRY(rule_rank(n, 2, "src", ids->rank, ids->rank, err));
     for (int i = 0; i < ids->rank; i++) {
         if (ids->dim[i] <= src->dim[i]) continue;
-        return QN_FAIL(err, invalid, "scatter: ids %s are larger than src %s in dimension %d", SHAPE(n->src[1]), SHAPE(n->src[2]), i);
+        return QN_FAIL(err, invalid, "scatter: ids %s are larger than src %s in dimension %d", SHAPE(n->src[1]),
+                       SHAPE(n->src[2]), i);
     }
     return rule_like(n, n->src[0], err);
 }
@@ -115,12 +116,14 @@ qn_status qn__rule_flat_index(qn_node *n, qn_error *err)
     for (int i = 0; i < n->n_src; i++) {
         QN_TRY(rule_ids(n, i, "an index", err));
         if (a->size[i] < 0 || (a->size[i] > 0 && __builtin_mul_overflow(numel, a->size[i], &numel))) {
-            return QN_FAIL(err, invalid, "flat_index: size %lld of dimension %d is out of range", (long long)a->size[i], i);
+            return QN_FAIL(err, invalid, "flat_index: size %lld of dimension %d is out of range", (long long)a->size[i],
+                           i);
         }
         const qn_shape s = qn_layout_shape(&n->src[i]->layout);
         const qn_shape before = shape;
         if (qn_shape_broadcast(&before, &s, &shape, NULL) == QN_OK) continue;
-        return QN_FAIL(err, invalid, "flat_index: indices %s and %s do not broadcast", SHAPE_TEXT(&before), SHAPE(n->src[i]));
+        return QN_FAIL(err, invalid, "flat_index: indices %s and %s do not broadcast", SHAPE_TEXT(&before),
+                       SHAPE(n->src[i]));
     }
     return rule_dense(n, QN_DTYPE_I64, &shape, err);
 }
@@ -167,14 +170,14 @@ qn_status qn__rule_strided_update(qn_node *n, qn_error *err)
     QN_TRY(rule_shape(n, 1, "x", &want, err));
     qn_layout_range(layout, &begin, &end);
     if (begin < 0 || end > qn_layout_numel(&n->src[0]->layout)) {
-        return QN_FAIL(err, invalid, "strided_update: elements %lld to %lld of dst %s", (long long)begin, (long long)end,
-                       SHAPE(n->src[0]));
+        return QN_FAIL(err, invalid, "strided_update: elements %lld to %lld of dst %s", (long long)begin,
+                       (long long)end, SHAPE(n->src[0]));
     }
     if (!apart(layout)) {
         qn_shape strides = {.rank = layout->rank};
         for (int i = 0; i < layout->rank; i++) strides.dim[i] = layout->stride[i];
-        return QN_FAIL(err, invalid, "strided_update: %s with strides %s would write some element twice", SHAPE(n->src[1]),
-                       SHAPE_TEXT(&strides));
+        return QN_FAIL(err, invalid, "strided_update: %s with strides %s would write some element twice",
+                       SHAPE(n->src[1]), SHAPE_TEXT(&strides));
     }
     return rule_like(n, n->src[0], err);
 }
@@ -188,7 +191,8 @@ qn_status qn__rule_assign(qn_node *n, qn_error *err)
     const qn_shape want = qn_layout_shape(&dst->layout);
     QN_TRY(rule_shape(n, 1, "x", &want, err));
     if (!qn__is_param(dst->root, QN_NODE_mutable)) {
-        return QN_FAIL(err, invalid, "assign: the destination %s is not a mutable param", qn__node_text(dst->root, text));
+        return QN_FAIL(err, invalid, "assign: the destination %s is not a mutable param",
+                       qn__node_text(dst->root, text));
     }
     if (!apart(&dst->layout)) return QN_FAIL(err, invalid, "assign: dst %s shows some element twice", SHAPE(dst));
     n->dtype = dst->dtype;
@@ -199,7 +203,8 @@ qn_status qn__rule_assign(qn_node *n, qn_error *err)
 static qn_status from_attrs(qn_node *n, const int64_t *dim, int32_t rank, int32_t dtype, qn_error *err)
 {
     qn_shape shape = {.rank = rank};
-    if (rank < 0 || rank > QN_MAX_RANK) return QN_FAIL(err, invalid, "%s: rank %d, 0 to %d expected", OP(n), rank, QN_MAX_RANK);
+    if (rank < 0 || rank > QN_MAX_RANK)
+        return QN_FAIL(err, invalid, "%s: rank %d, 0 to %d expected", OP(n), rank, QN_MAX_RANK);
     for (int i = 0; i < rank; i++) shape.dim[i] = dim[i];
     if ((uint32_t)dtype >= QN_DTYPE_COUNT || qn_dtype_get((qn_dtype)dtype)->class_ == QN_CLASS_block) {
         return QN_FAIL(err, invalid, "%s: dtype %s, not a block format expected", OP(n), DTYPE((qn_dtype)dtype));
@@ -231,10 +236,11 @@ qn_status qn__rule_topk(qn_node *n, qn_error *err)
     QN_TRY(rule_dim(n, 0, a->dim, err));
     const int64_t size = x->rank > 0 ? x->dim[a->dim] : 1;
     if (a->k < 0 || a->k > size) {
-        return QN_FAIL(err, invalid, "topk: k is %lld, 0 to %lld expected for dimension %d of %s", (long long)a->k, (long long)size,
-                       a->dim, SHAPE(n->src[0]));
+        return QN_FAIL(err, invalid, "topk: k is %lld, 0 to %lld expected for dimension %d of %s", (long long)a->k,
+                       (long long)size, a->dim, SHAPE(n->src[0]));
     }
-    if (x->rank == 0 && a->k != 1) return QN_FAIL(err, invalid, "topk: k is %lld, 1 expected for a scalar", (long long)a->k);
+    if (x->rank == 0 && a->k != 1)
+        return QN_FAIL(err, invalid, "topk: k is %lld, 1 expected for a scalar", (long long)a->k);
     const qn_shape shape = with_dim(n->src[0], a->dim, a->k);
     return rule_dense(n, QN_DTYPE_I64, &shape, err);
 }
@@ -249,13 +255,13 @@ qn_status qn__rule_pad(qn_node *n, qn_error *err)
     for (int i = 0; i < shape.rank; i++) {
         int64_t size;
         const int64_t before = a->before[i], after = a->after[i];
-        if (!__builtin_add_overflow(shape.dim[i], before, &size) && !__builtin_add_overflow(size, after, &size) && size >= 0 &&
-            before >= -shape.dim[i] && after >= -shape.dim[i]) {
+        if (!__builtin_add_overflow(shape.dim[i], before, &size) && !__builtin_add_overflow(size, after, &size) &&
+            size >= 0 && before >= -shape.dim[i] && after >= -shape.dim[i]) {
             shape.dim[i] = size;
             continue;
         }
-        return QN_FAIL(err, invalid, "pad: %lld before and %lld after dimension %d of %s leave nothing", (long long)before,
-                       (long long)after, i, SHAPE(n->src[0]));
+        return QN_FAIL(err, invalid, "pad: %lld before and %lld after dimension %d of %s leave nothing",
+                       (long long)before, (long long)after, i, SHAPE(n->src[0]));
     }
     return rule_dense(n, n->src[0]->dtype, &shape, err);
 }
@@ -265,12 +271,13 @@ qn_status qn__rule_pad_index(qn_node *n, qn_error *err)
     const qn_pad_index_attrs *a = n->attrs;
     const int64_t most = a->mode == QN_PAD_reflect ? a->n - 1 : a->mode == QN_PAD_circular ? a->n : QN_MAX_NUMEL;
     int64_t size;
-    if ((uint32_t)a->mode > QN_PAD_circular) return QN_FAIL(err, invalid, "pad: mode %d, 0 to %d expected", a->mode, QN_PAD_circular);
+    if ((uint32_t)a->mode > QN_PAD_circular)
+        return QN_FAIL(err, invalid, "pad: mode %d, 0 to %d expected", a->mode, QN_PAD_circular);
     if (a->n < 1) return QN_FAIL(err, invalid, "pad: nothing to repeat in a dimension of size %lld", (long long)a->n);
     if (a->before > most || a->after > most || a->before < -a->n || a->after < -a->n ||
         __builtin_add_overflow(a->n, a->before, &size) || __builtin_add_overflow(size, a->after, &size) || size < 0) {
-        return QN_FAIL(err, invalid, "pad: %lld before and %lld after a dimension of size %lld, at most %lld expected", (long long)a->before,
-                       (long long)a->after, (long long)a->n, (long long)most);
+        return QN_FAIL(err, invalid, "pad: %lld before and %lld after a dimension of size %lld, at most %lld expected",
+                       (long long)a->before, (long long)a->after, (long long)a->n, (long long)most);
     }
     return rule_dense(n, QN_DTYPE_I64, &qn_shape_of(size), err);
 }
@@ -282,19 +289,26 @@ qn_status qn__rule_random(qn_node *n, qn_error *err)
     const qn_random_attrs *a = n->attrs;
     const double whole = 9007199254740992.0;
     QN_TRY(from_attrs(n, a->dim, a->rank, a->dtype, err));
-    if (n->src[0]->dtype != QN_DTYPE_I64) return QN_FAIL(err, invalid, "random: state is %s, I64 expected", DTYPE(n->src[0]->dtype));
+    if (n->src[0]->dtype != QN_DTYPE_I64)
+        return QN_FAIL(err, invalid, "random: state is %s, I64 expected", DTYPE(n->src[0]->dtype));
     QN_TRY(rule_shape(n, 0, "state", &qn_shape_of(2), err));
     const qn_dtype_class class = rule_class(n);
-    if ((uint32_t)a->kind > QN_RANDOM_bits) return QN_FAIL(err, invalid, "random: kind %d, 0 to %d expected", a->kind, QN_RANDOM_bits);
-    if (!isfinite(a->a) || !isfinite(a->b)) return QN_FAIL(err, invalid, "random: %g and %g, finite numbers expected", a->a, a->b);
+    if ((uint32_t)a->kind > QN_RANDOM_bits)
+        return QN_FAIL(err, invalid, "random: kind %d, 0 to %d expected", a->kind, QN_RANDOM_bits);
+    if (!isfinite(a->a) || !isfinite(a->b))
+        return QN_FAIL(err, invalid, "random: %g and %g, finite numbers expected", a->a, a->b);
     const bool real_only = a->kind == QN_RANDOM_uniform || a->kind == QN_RANDOM_normal;
     if ((real_only && class != QN_CLASS_real) || (a->kind == QN_RANDOM_bits && class != QN_CLASS_integer)) {
-        return QN_FAIL(err, invalid, "random: a result of %s, a%s type expected", DTYPE(n->dtype), real_only ? " real" : "n integer");
+        return QN_FAIL(err, invalid, "random: a result of %s, a%s type expected", DTYPE(n->dtype),
+                       real_only ? " real" : "n integer");
     }
-    if (a->kind == QN_RANDOM_integer && (a->a != rint(a->a) || a->b != rint(a->b) || a->a >= a->b || fabs(a->a) > whole || fabs(a->b) > whole)) {
+    if (a->kind == QN_RANDOM_integer &&
+        (a->a != rint(a->a) || a->b != rint(a->b) || a->a >= a->b || fabs(a->a) > whole || fabs(a->b) > whole)) {
         return QN_FAIL(err, invalid, "random: integers from %g up to %g, whole numbers in order expected", a->a, a->b);
     }
-    if (a->kind == QN_RANDOM_bernoulli && !(a->a >= 0 && a->a <= 1)) return QN_FAIL(err, invalid, "random: probability %g, 0 to 1 expected", a->a);
-    if (a->kind == QN_RANDOM_normal && a->b < 0) return QN_FAIL(err, invalid, "random: deviation %g, 0 or more expected", a->b);
+    if (a->kind == QN_RANDOM_bernoulli && !(a->a >= 0 && a->a <= 1))
+        return QN_FAIL(err, invalid, "random: probability %g, 0 to 1 expected", a->a);
+    if (a->kind == QN_RANDOM_normal && a->b < 0)
+        return QN_FAIL(err, invalid, "random: deviation %g, 0 or more expected", a->b);
     return QN_OK;
 }

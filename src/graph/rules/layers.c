@@ -23,7 +23,8 @@ static qn_status like_first(const qn_node *n, int i, const char *what, const qn_
 static qn_status check_norm(const qn_node *n, int x, double eps, qn_error *err)
 {
     QN_TRY(want_float(n, 0, "x", err));
-    if (n->src[x]->layout.rank < 1) return QN_FAIL(err, invalid, "%s: x is a scalar, at least 1 dimension expected", OP(n));
+    if (n->src[x]->layout.rank < 1)
+        return QN_FAIL(err, invalid, "%s: x is a scalar, at least 1 dimension expected", OP(n));
     if (!(eps >= 0) || !isfinite(eps)) return QN_FAIL(err, invalid, "%s: eps is %g, 0 or more expected", OP(n), eps);
     return QN_OK;
 }
@@ -51,7 +52,8 @@ qn_status qn__rule_norm_back(qn_node *n, qn_error *err)
     const int64_t numel = qn_shape_numel(&shape);
     int64_t all = a->wanted & QN_NORM_x ? numel : 0;
     const int rows = !!(a->wanted & QN_NORM_w) + !!(a->wanted & QN_NORM_b);
-    if (__builtin_add_overflow(all, rows * row.dim[0], &all)) return QN_FAIL(err, limit, "norm_back: %s is too large", SHAPE(dy));
+    if (__builtin_add_overflow(all, rows * row.dim[0], &all))
+        return QN_FAIL(err, limit, "norm_back: %s is too large", SHAPE(dy));
     return rule_dense(n, dy->dtype, &qn_shape_of(all), err);
 }
 
@@ -72,7 +74,8 @@ qn_status qn__rule_swiglu_back(qn_node *n, qn_error *err)
     QN_TRY(rule_real(n, 0, "dy", err));
     QN_TRY(like_first(n, 1, "gate", &shape, err));
     QN_TRY(like_first(n, 2, "up", &shape, err));
-    if (shape.rank >= QN_MAX_RANK) return QN_FAIL(err, limit, "swiglu_back: %s, fewer dimensions expected", SHAPE(n->src[0]));
+    if (shape.rank >= QN_MAX_RANK)
+        return QN_FAIL(err, limit, "swiglu_back: %s, fewer dimensions expected", SHAPE(n->src[0]));
     qn_shape both = {.rank = shape.rank + 1, .dim = {2}};
     for (int i = 0; i < shape.rank; i++) both.dim[i + 1] = shape.dim[i];
     return rule_dense(n, n->src[0]->dtype, &both, err);
@@ -84,12 +87,15 @@ qn_status qn__rule_rope_table(qn_node *n, qn_error *err)
     QN_TRY(rule_ids(n, 0, "pos", err));
     QN_TRY(qn__rope_check(&a->rope, a->rope.n_rot, err));
     if (n->n_src > 1) {
-        if (n->src[1]->dtype != QN_DTYPE_F32) return QN_FAIL(err, invalid, "rope_table: factors are %s, F32 expected", DTYPE(n->src[1]->dtype));
+        if (n->src[1]->dtype != QN_DTYPE_F32)
+            return QN_FAIL(err, invalid, "rope_table: factors are %s, F32 expected", DTYPE(n->src[1]->dtype));
         QN_TRY(rule_shape(n, 1, "factors", &qn_shape_of(a->rope.n_rot / 2), err));
     }
-    if (a->dtype != QN_DTYPE_F32 && a->dtype != QN_DTYPE_F64) return QN_FAIL(err, invalid, "rope_table: F32 or F64 expected");
+    if (a->dtype != QN_DTYPE_F32 && a->dtype != QN_DTYPE_F64)
+        return QN_FAIL(err, invalid, "rope_table: F32 or F64 expected");
     qn_shape shape = qn_layout_shape(&n->src[0]->layout);
-    if (shape.rank >= QN_MAX_RANK) return QN_FAIL(err, limit, "rope_table: pos is %s, fewer dimensions expected", SHAPE(n->src[0]));
+    if (shape.rank >= QN_MAX_RANK)
+        return QN_FAIL(err, limit, "rope_table: pos is %s, fewer dimensions expected", SHAPE(n->src[0]));
     shape.dim[shape.rank++] = a->rope.n_rot;
     return rule_dense(n, (qn_dtype)a->dtype, &shape, err);
 }
@@ -103,7 +109,8 @@ qn_status qn__rule_turn(qn_node *n, qn_error *err)
     QN_TRY(rule_rank(n, 0, "x", 3, QN_MAX_RANK, err));
     QN_TRY(rule_rank(n, 1, "table", 1, QN_MAX_RANK, err));
     if (a->n_rot < 2 || a->n_rot % 2 != 0 || a->n_rot > rule_last(n->src[0]) || rule_last(n->src[1]) != a->n_rot) {
-        return QN_FAIL(err, invalid, "turn: %d elements of %s by a table %s", a->n_rot, SHAPE(n->src[0]), SHAPE(n->src[1]));
+        return QN_FAIL(err, invalid, "turn: %d elements of %s by a table %s", a->n_rot, SHAPE(n->src[0]),
+                       SHAPE(n->src[1]));
     }
     /* The table's leading dimensions are the last ones of x's but heads. */
     const int heads = x->rank - (a->heads_first ? 3 : 2);
@@ -127,8 +134,10 @@ static qn_status check_losses(const qn_node *n, int weight, qn_error *err)
     QN_TRY(rule_ids(n, 1, "ids", err));
     QN_TRY(rule_shape(n, 1, "ids", &qn_shape_of(n->src[0]->layout.dim[0]), err));
     if (n->n_src > weight) QN_TRY(like_first(n, weight, "weight", &qn_shape_of(rule_last(n->src[0])), err));
-    if (!(a->smoothing >= 0) || !(a->smoothing <= 1)) return QN_FAIL(err, invalid, "%s: smoothing %g, 0 to 1 expected", OP(n), a->smoothing);
-    if ((uint32_t)a->reduction > QN_LOSSES_none) return QN_FAIL(err, invalid, "%s: reduction %d does not exist", OP(n), a->reduction);
+    if (!(a->smoothing >= 0) || !(a->smoothing <= 1))
+        return QN_FAIL(err, invalid, "%s: smoothing %g, 0 to 1 expected", OP(n), a->smoothing);
+    if ((uint32_t)a->reduction > QN_LOSSES_none)
+        return QN_FAIL(err, invalid, "%s: reduction %d does not exist", OP(n), a->reduction);
     return QN_OK;
 }
 

@@ -15,10 +15,11 @@ qn_status qn__rule_matmul(qn_node *n, qn_error *err)
     QN_TRY(rule_rank(n, 0, "a", 2, QN_MAX_RANK, err));
     QN_TRY(rule_rank(n, 1, "b", 2, QN_MAX_RANK, err));
     qn_shape sa = qn_layout_shape(&a->layout), sb = qn_layout_shape(&b->layout), batch;
-    const int64_t m = sa.dim[sa.rank - 2], k = sa.dim[sa.rank - 1], k2 = sb.dim[sb.rank - 2], cols = sb.dim[sb.rank - 1];
+    const int64_t m = sa.dim[sa.rank - 2], k = sa.dim[sa.rank - 1], k2 = sb.dim[sb.rank - 2],
+                  cols = sb.dim[sb.rank - 1];
     if (k != k2) {
-        return QN_FAIL(err, invalid, "matmul: %s x %s: inner sizes %lld and %lld differ", SHAPE(a), SHAPE(b), (long long)k,
-                       (long long)k2);
+        return QN_FAIL(err, invalid, "matmul: %s x %s: inner sizes %lld and %lld differ", SHAPE(a), SHAPE(b),
+                       (long long)k, (long long)k2);
     }
     sa.rank -= 2;
     sb.rank -= 2;
@@ -31,11 +32,12 @@ qn_status qn__rule_matmul(qn_node *n, qn_error *err)
     batch.rank += 2;
     QN_TRY(rule_dense(n, a->dtype, &batch, err));
     if (!isfinite(attrs->alpha) || !isfinite(attrs->beta)) {
-        return QN_FAIL(err, invalid, "matmul: alpha %g and beta %g, finite numbers expected", attrs->alpha, attrs->beta);
+        return QN_FAIL(err, invalid, "matmul: alpha %g and beta %g, finite numbers expected", attrs->alpha,
+                       attrs->beta);
     }
     if (class == QN_CLASS_integer && (attrs->alpha != rint(attrs->alpha) || attrs->beta != rint(attrs->beta))) {
-        return QN_FAIL(err, invalid, "matmul: alpha %g and beta %g, whole numbers expected for %s", attrs->alpha, attrs->beta,
-                       DTYPE(a->dtype));
+        return QN_FAIL(err, invalid, "matmul: alpha %g and beta %g, whole numbers expected for %s", attrs->alpha,
+                       attrs->beta, DTYPE(a->dtype));
     }
     if (n->n_src < 3) return QN_OK;
     QN_TRY(rule_same_dtype(n, 2, 0, err));

@@ -8,12 +8,14 @@ static qn_status check_target(qn_node *n, qn_error *err)
     const qn_node *dst = n->src[0];
     if (!qn__is_param(dst->root, QN_NODE_mutable)) {
         char text[QN_NODE_TEXT];
-        return QN_FAIL(err, invalid, "%s: the destination %s is not a mutable param", OP(n), qn__node_text(dst->root, text));
+        return QN_FAIL(err, invalid, "%s: the destination %s is not a mutable param", OP(n),
+                       qn__node_text(dst->root, text));
     }
     if (dst->dtype != QN_DTYPE_F32 && dst->dtype != QN_DTYPE_F64) {
         return QN_FAIL(err, invalid, "%s: the destination is %s, F32 or F64 expected", OP(n), DTYPE(dst->dtype));
     }
-    if (!qn_layout_is_contiguous(&dst->layout)) return QN_FAIL(err, invalid, "%s: the destination %s is not dense", OP(n), SHAPE(dst));
+    if (!qn_layout_is_contiguous(&dst->layout))
+        return QN_FAIL(err, invalid, "%s: the destination %s is not dense", OP(n), SHAPE(dst));
     n->dtype = dst->dtype;
     n->layout = dst->layout;
     return QN_OK;
@@ -24,7 +26,8 @@ static qn_status check_elements(const qn_node *n, int i, const char *what, int64
 {
     QN_TRY(rule_real(n, i, what, err));
     if ((n->src[i]->dtype == QN_DTYPE_F64) != (n->src[0]->dtype == QN_DTYPE_F64)) {
-        return QN_FAIL(err, invalid, "%s: %s is %s for a destination that is %s", OP(n), what, DTYPE(n->src[i]->dtype), DTYPE(n->src[0]->dtype));
+        return QN_FAIL(err, invalid, "%s: %s is %s for a destination that is %s", OP(n), what, DTYPE(n->src[i]->dtype),
+                       DTYPE(n->src[0]->dtype));
     }
     if (qn_layout_numel(&n->src[i]->layout) == count) return QN_OK;
     return QN_FAIL(err, invalid, "%s: %s is %s for a destination %s", OP(n), what, SHAPE(n->src[i]), SHAPE(n->src[0]));
@@ -79,7 +82,8 @@ qn_status qn__rule_optim_state(qn_node *n, qn_error *err)
     const int64_t rows = state->layout.dim[0], count = state->layout.dim[1];
     const bool adam = n->op == QN_OP_adam_moments;
     if (adam ? rows != 2 && rows != QN_ADAM_ROWS : rows != 1) {
-        return QN_FAIL(err, invalid, "%s: the state is %s, %s expected", OP(n), SHAPE(state), adam ? "2 or 3 rows" : "1 row");
+        return QN_FAIL(err, invalid, "%s: the state is %s, %s expected", OP(n), SHAPE(state),
+                       adam ? "2 or 3 rows" : "1 row");
     }
     QN_TRY(check_elements(n, 1, "the gradient", count, err));
     QN_TRY(check_numbers(n, 2, 3, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/rules/pointwise.c -- shape rules of operations element by element: which dtypes they take, and that the shapes of their
- * sources broadcast. */
+/* src/graph/rules/pointwise.c -- shape rules of operations element by element: which dtypes they take, and that the
+ * shapes of their sources broadcast. */
 #include "graph/rules/rules.h"
 #include <math.h>
 #include <string.h>
@@ -12,12 +12,15 @@ static const char *const ordinal[] = {"a", "b", "c"};
 static qn_status want_class(const qn_node *n, int i, int classes, qn_error *err)
 {
     static const char *const words[] = {
-        [REAL] = "a real type", [INTEGER] = "an integer type", [INTEGER | BOOLEAN] = "an integer type or BOOL",
-        [REAL | INTEGER] = "a real or integer type", [REAL | INTEGER | BOOLEAN] = "not a block format",
+        [REAL] = "a real type",
+        [INTEGER] = "an integer type",
+        [INTEGER | BOOLEAN] = "an integer type or BOOL",
+        [REAL | INTEGER] = "a real or integer type",
+        [REAL | INTEGER | BOOLEAN] = "not a block format",
     };
     if (classes >> rule_class(n->src[i]) & 1) return QN_OK;
-    return QN_FAIL(err, invalid, "%s: %s is %s, %s expected", OP(n), n->n_src > 1 ? ordinal[i] : "x", DTYPE(n->src[i]->dtype),
-                   words[classes]);
+    return QN_FAIL(err, invalid, "%s: %s is %s, %s expected", OP(n), n->n_src > 1 ? ordinal[i] : "x",
+                   DTYPE(n->src[i]->dtype), words[classes]);
 }
 
 /* All of one shape, as most are, or numbers after the first, which lies as a result does. */
@@ -34,7 +37,8 @@ static bool all_like_first(const qn_node *n)
 
 static qn_status broadcast(qn_node *n, qn_dtype dtype, qn_error *err)
 {
-    if (all_like_first(n) && qn_dtype_get(dtype)->block_bytes <= qn_dtype_get(n->src[0]->dtype)->block_bytes) { /* no larger than what there is */
+    /* no larger than what there is */
+    if (all_like_first(n) && qn_dtype_get(dtype)->block_bytes <= qn_dtype_get(n->src[0]->dtype)->block_bytes) {
         n->dtype = dtype;
         n->layout = n->src[0]->layout;
         return QN_OK;
@@ -84,7 +88,8 @@ qn_status qn__rule_pw_truth(qn_node *n, qn_error *err)
 qn_status qn__rule_clamp(qn_node *n, qn_error *err)
 {
     const qn_clamp_attrs *a = n->attrs;
-    if (isnan(a->min) || isnan(a->max)) return QN_FAIL(err, invalid, "clamp: %g to %g, numbers expected", a->min, a->max);
+    if (isnan(a->min) || isnan(a->max))
+        return QN_FAIL(err, invalid, "clamp: %g to %g, numbers expected", a->min, a->max);
     return qn__rule_pw_number(n, err);
 }
 
@@ -109,7 +114,8 @@ qn_status qn__rule_masked_fill(qn_node *n, qn_error *err)
     QN_TRY(rule_plain(n, 0, "x", err));
     QN_TRY(want_mask(n, 1, "the mask", err));
     if (qn_shape_broadcast(&x, &mask, &both, NULL) != QN_OK || !qn_shape_equal(&x, &both)) {
-        return QN_FAIL(err, invalid, "masked_fill: the mask %s does not broadcast to %s", SHAPE(n->src[1]), SHAPE(n->src[0]));
+        return QN_FAIL(err, invalid, "masked_fill: the mask %s does not broadcast to %s", SHAPE(n->src[1]),
+                       SHAPE(n->src[0]));
     }
     return rule_dense(n, n->src[0]->dtype, &x, err);
 }

@@ -3,7 +3,10 @@
 #include "graph/rules/rules.h"
 #include <math.h>
 
-static bool is_whole(const qn_node *n) { return rule_class(n) == QN_CLASS_integer || rule_class(n) == QN_CLASS_boolean; }
+static bool is_whole(const qn_node *n)
+{
+    return rule_class(n) == QN_CLASS_integer || rule_class(n) == QN_CLASS_boolean;
+}
 
 static qn_status reduced(qn_node *n, qn_dtype dtype, qn_error *err)
 {
@@ -12,7 +15,8 @@ static qn_status reduced(qn_node *n, qn_dtype dtype, qn_error *err)
     qn_shape shape = {0};
     QN_TRY(rule_plain(n, 0, "x", err));
     if (a->dims >> (x->rank > 0 ? x->rank : 1)) {
-        return QN_FAIL(err, invalid, "%s: dimensions %#x of %s don't exist", OP(n), (unsigned)a->dims, SHAPE(n->src[0]));
+        return QN_FAIL(err, invalid, "%s: dimensions %#x of %s don't exist", OP(n), (unsigned)a->dims,
+                       SHAPE(n->src[0]));
     }
     for (int i = 0; i < x->rank; i++) {
         const bool gone = a->dims >> i & 1;
@@ -26,7 +30,8 @@ static qn_status not_empty(const qn_node *n, qn_error *err)
     const qn_layout *x = &n->src[0]->layout;
     for (int i = 0; i < x->rank; i++) {
         if ((((const qn_reduce_attrs *)n->attrs)->dims >> i & 1) == 0 || x->dim[i] > 0) continue;
-        return QN_FAIL(err, invalid, "%s: dimension %d of %s is empty, of nothing there is no such value", OP(n), i, SHAPE(n->src[0]));
+        return QN_FAIL(err, invalid, "%s: dimension %d of %s is empty, of nothing there is no such value", OP(n), i,
+                       SHAPE(n->src[0]));
     }
     return QN_OK;
 }

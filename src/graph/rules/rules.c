@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* src/graph/rules/rules.c -- what each op accepts and yields: one function a rule named in ops.def.
- * A rule reads n->op, attrs, src and n_src, writes n->dtype and n->layout, and is deterministic: the verifier runs it again.
- * Sources belong to the graph and have passed their own rules. */
+ * A rule reads n->op, attrs, src and n_src, writes n->dtype and n->layout, and is deterministic: the verifier runs it
+ * again. Sources belong to the graph and have passed their own rules. */
 #include "graph/internal.h"
 #include <math.h>
 #include <string.h>
 
 /* ---- words for messages ---- */
 
-typedef struct shape_text { char s[QN_SHAPE_TEXT]; } shape_text;
+typedef struct shape_text {
+    char s[QN_SHAPE_TEXT];
+} shape_text;
 #define SHAPE(n) qn__layout_print(&(n)->layout, (shape_text){{0}}.s)
-#define OP(n) (qn__op_info((n)->op)->name)
+#define OP(n)    (qn__op_info((n)->op)->name)
 #define DTYPE(d) (qn_dtype_get(d)->name)
 
 static qn_dtype_class class_of(const qn_node *n) { return qn_dtype_get(n->dtype)->class_; }
@@ -61,7 +63,8 @@ static qn_status check_bytes(const qn_node *n, qn_error *err)
         return QN_FAIL(err, invalid, "%s: rows of %s in %s don't divide into blocks of %d", OP(n), SHAPE(n), info->name,
                        info->block_elems);
     }
-    if (qn__node_bytes(n) < 0) return QN_FAIL(err, limit, "%s: %s %s takes more than 2^63 bytes", OP(n), info->name, SHAPE(n));
+    if (qn__node_bytes(n) < 0)
+        return QN_FAIL(err, limit, "%s: %s %s takes more than 2^63 bytes", OP(n), info->name, SHAPE(n));
     return QN_OK;
 }
 
@@ -92,7 +95,8 @@ qn_status qn__rule_view(qn_node *n, qn_error *err)
     QN_TRY(check_bytes(n, err));
     qn_layout_range(layout, &begin, &end);
     if (begin < 0 || end > qn_layout_numel(&root->layout)) {
-        return QN_FAIL(err, invalid, "view: elements %lld to %lld of memory of %s", (long long)begin, (long long)end, SHAPE(root));
+        return QN_FAIL(err, invalid, "view: elements %lld to %lld of memory of %s", (long long)begin, (long long)end,
+                       SHAPE(root));
     }
     const int block = qn_dtype_get(n->dtype)->block_elems;
     if (block == 1 || begin == end) return QN_OK;
@@ -113,7 +117,8 @@ qn_status qn__rule_scale(qn_node *n, qn_error *err)
 {
     const qn_scale_attrs *a = n->attrs;
     if (!isfinite(a->scale) || !isfinite(a->bias)) {
-        return QN_FAIL(err, invalid, "scale: factor %g and bias %g, finite numbers expected", (double)a->scale, (double)a->bias);
+        return QN_FAIL(err, invalid, "scale: factor %g and bias %g, finite numbers expected", (double)a->scale,
+                       (double)a->bias);
     }
     return qn__rule_like_dense(n, err);
 }
@@ -186,8 +191,10 @@ qn_status qn__rule_norm(qn_node *n, qn_error *err)
     const float eps = ((const qn_norm_attrs *)n->attrs)->eps;
     const qn_dtype dtype = n->src[0]->dtype;
     if (dtype != QN_DTYPE_F64) QN_TRY(want_dtype(n, 0, "x", QN_DTYPE_F32, err));
-    if (n->src[0]->layout.rank < 1) return QN_FAIL(err, invalid, "%s: x is a scalar, at least 1 dimension expected", OP(n));
-    if (!(eps >= 0.0f) || !isfinite(eps)) return QN_FAIL(err, invalid, "%s: eps is %g, 0 or more expected", OP(n), (double)eps);
+    if (n->src[0]->layout.rank < 1)
+        return QN_FAIL(err, invalid, "%s: x is a scalar, at least 1 dimension expected", OP(n));
+    if (!(eps >= 0.0f) || !isfinite(eps))
+        return QN_FAIL(err, invalid, "%s: eps is %g, 0 or more expected", OP(n), (double)eps);
     if (n->n_src > 1) {
         QN_TRY(want_dtype(n, 1, "w", dtype, err));
         QN_TRY(want_shape(n, 1, "w", qn_shape_of(last_dim(n->src[0])), err));
@@ -211,15 +218,16 @@ qn_status qn__rope_check(const qn_rope_attrs *a, int64_t d, qn_error *err)
         return QN_FAIL(err, invalid, "rope: mode %d, %d or %d expected", a->mode, QN_ROPE_NORM, QN_ROPE_NEOX);
     }
     if (a->n_rot <= 0 || a->n_rot % 2 != 0 || a->n_rot > d) {
-        return QN_FAIL(err, invalid, "rope: n_rot is %d, an even number from 2 to the head size %lld expected", a->n_rot,
-                       (long long)d);
+        return QN_FAIL(err, invalid, "rope: n_rot is %d, an even number from 2 to the head size %lld expected",
+                       a->n_rot, (long long)d);
     }
     if (!(a->base > 0.0f) || !isfinite(a->base) || !(a->freq_scale > 0.0f) || !isfinite(a->freq_scale)) {
         return QN_FAIL(err, invalid, "rope: base %g and freq_scale %g, positive numbers expected", (double)a->base,
                        (double)a->freq_scale);
     }
     if (!isfinite(a->attn_factor) || !isfinite(a->ext_factor) || !isfinite(a->beta_fast) || !isfinite(a->beta_slow)) {
-        return QN_FAIL(err, invalid, "rope: attn_factor %g, ext_factor %g, beta_fast %g, beta_slow %g: finite numbers expected",
+        return QN_FAIL(err, invalid,
+                       "rope: attn_factor %g, ext_factor %g, beta_fast %g, beta_slow %g: finite numbers expected",
                        (double)a->attn_factor, (double)a->ext_factor, (double)a->beta_fast, (double)a->beta_slow);
     }
     if (a->ext_factor != 0.0f && a->n_ctx_orig <= 0) {
@@ -251,7 +259,8 @@ static qn_status updated(qn_node *n, qn_error *err)
     const qn_node *dst = n->src[0];
     char text[QN_NODE_TEXT];
     if (!qn__is_param(dst->root, QN_NODE_mutable)) {
-        return QN_FAIL(err, invalid, "%s: the destination %s is not a mutable param", OP(n), qn__node_text(dst->root, text));
+        return QN_FAIL(err, invalid, "%s: the destination %s is not a mutable param", OP(n),
+                       qn__node_text(dst->root, text));
     }
     n->dtype = dst->dtype;
     n->layout = dst->layout;
@@ -270,7 +279,8 @@ qn_status qn__rule_set_rows(qn_node *n, qn_error *err)
     QN_TRY(want_dtype(n, 1, "x", QN_DTYPE_F32, err));
     QN_TRY(want_rank(n, 1, "x", 2, err));
     QN_TRY(want_dtype(n, 2, "rows", QN_DTYPE_I32, err));
-    if (!can_store(dst)) return QN_FAIL(err, invalid, "set_rows: nothing is converted to dst's type %s", DTYPE(dst->dtype));
+    if (!can_store(dst))
+        return QN_FAIL(err, invalid, "set_rows: nothing is converted to dst's type %s", DTYPE(dst->dtype));
     if (last_dim(x) != last_dim(dst)) {
         return QN_FAIL(err, invalid, "set_rows: x %s into dst %s: row sizes %lld and %lld differ", SHAPE(x), SHAPE(dst),
                        (long long)last_dim(x), (long long)last_dim(dst));

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* src/graph/rules/rules.h -- what the shape rules of tensor operations ask of their sources; every message names the op and what
- * was found. */
+/* src/graph/rules/rules.h -- what the shape rules of tensor operations ask of their sources; every message names the op
+ * and what was found. */
 #ifndef QN_GRAPH_RULES_OPS_H
 #define QN_GRAPH_RULES_OPS_H
 
 #include "graph/internal.h"
 
-typedef struct qn_shape_text { char s[QN_SHAPE_TEXT]; } qn_shape_text;
-#define SHAPE(n) qn__layout_print(&(n)->layout, (qn_shape_text){{0}}.s)
+typedef struct qn_shape_text {
+    char s[QN_SHAPE_TEXT];
+} qn_shape_text;
+#define SHAPE(n)          qn__layout_print(&(n)->layout, (qn_shape_text){{0}}.s)
 #define SHAPE_TEXT(shape) qn_shape_print((shape), (qn_shape_text){{0}}.s, QN_SHAPE_TEXT)
-#define OP(n) (qn__op_info((n)->op)->name)
-#define DTYPE(d) (qn_dtype_get(d)->name)
+#define OP(n)             (qn__op_info((n)->op)->name)
+#define DTYPE(d)          (qn_dtype_get(d)->name)
 
 static inline qn_dtype_class rule_class(const qn_node *n) { return qn_dtype_get(n->dtype)->class_; }
 static inline int64_t rule_last(const qn_node *n) { return n->layout.dim[n->layout.rank - 1]; }
@@ -18,10 +20,12 @@ static inline int64_t rule_last(const qn_node *n) { return n->layout.dim[n->layo
 /* Row-major, of that dtype; refuses what a byte count cannot hold. */
 static inline qn_status rule_dense(qn_node *n, qn_dtype dtype, const qn_shape *shape, qn_error *err)
 {
-    if ((unsigned)dtype >= QN_DTYPE_COUNT) return QN_FAIL(err, invalid, "%s: dtype %d does not exist", OP(n), (int)dtype);
+    if ((unsigned)dtype >= QN_DTYPE_COUNT)
+        return QN_FAIL(err, invalid, "%s: dtype %d does not exist", OP(n), (int)dtype);
     n->dtype = dtype;
     QN_TRY(qn_layout_contiguous(shape, &n->layout, err));
-    if (qn__node_bytes(n) < 0) return QN_FAIL(err, limit, "%s: %s %s takes more than 2^63 bytes", OP(n), DTYPE(dtype), SHAPE(n));
+    if (qn__node_bytes(n) < 0)
+        return QN_FAIL(err, limit, "%s: %s %s takes more than 2^63 bytes", OP(n), DTYPE(dtype), SHAPE(n));
     return QN_OK;
 }
 
@@ -42,7 +46,8 @@ static inline qn_status rule_real(const qn_node *n, int i, const char *what, qn_
 static inline qn_status rule_plain(const qn_node *n, int i, const char *what, qn_error *err)
 {
     if (rule_class(n->src[i]) != QN_CLASS_block) return QN_OK;
-    return QN_FAIL(err, invalid, "%s: %s is %s, not a block format expected; dequantize it first", OP(n), what, DTYPE(n->src[i]->dtype));
+    return QN_FAIL(err, invalid, "%s: %s is %s, not a block format expected; dequantize it first", OP(n), what,
+                   DTYPE(n->src[i]->dtype));
 }
 
 static inline qn_status rule_ids(const qn_node *n, int i, const char *what, qn_error *err)
@@ -55,7 +60,8 @@ static inline qn_status rule_ids(const qn_node *n, int i, const char *what, qn_e
 static inline qn_status rule_same_dtype(const qn_node *n, int i, int j, qn_error *err)
 {
     if (n->src[i]->dtype == n->src[j]->dtype) return QN_OK;
-    return QN_FAIL(err, invalid, "%s: %s and %s, one dtype expected", OP(n), DTYPE(n->src[i]->dtype), DTYPE(n->src[j]->dtype));
+    return QN_FAIL(err, invalid, "%s: %s and %s, one dtype expected", OP(n), DTYPE(n->src[i]->dtype),
+                   DTYPE(n->src[j]->dtype));
 }
 
 static inline qn_status rule_rank(const qn_node *n, int i, const char *what, int lo, int hi, qn_error *err)
@@ -63,7 +69,8 @@ static inline qn_status rule_rank(const qn_node *n, int i, const char *what, int
     const int rank = n->src[i]->layout.rank;
     if (rank >= lo && rank <= hi) return QN_OK;
     if (lo == hi) {
-        return QN_FAIL(err, invalid, "%s: %s is %s, %d dimension%s expected", OP(n), what, SHAPE(n->src[i]), lo, lo == 1 ? "" : "s");
+        return QN_FAIL(err, invalid, "%s: %s is %s, %d dimension%s expected", OP(n), what, SHAPE(n->src[i]), lo,
+                       lo == 1 ? "" : "s");
     }
     return QN_FAIL(err, invalid, "%s: %s is %s, %d to %d dimensions expected", OP(n), what, SHAPE(n->src[i]), lo, hi);
 }

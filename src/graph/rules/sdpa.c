@@ -7,11 +7,13 @@ static qn_status check_attrs(const qn_node *n, qn_error *err)
 {
     const qn_sdpa_attrs *a = n->attrs;
     if (!isfinite(a->scale) || !isfinite(a->softcap) || a->softcap < 0) {
-        return QN_FAIL(err, invalid, "%s: scale %g and softcap %g, finite numbers and none below 0 for the softcap expected", OP(n), a->scale,
-                       a->softcap);
+        return QN_FAIL(err, invalid,
+                       "%s: scale %g and softcap %g, finite numbers and none below 0 for the softcap expected", OP(n),
+                       a->scale, a->softcap);
     }
     if (a->window < 0 || (a->window > 0 && !a->causal)) {
-        return QN_FAIL(err, invalid, "%s: a window of %lld, 0 or more and only with causal expected", OP(n), (long long)a->window);
+        return QN_FAIL(err, invalid, "%s: a window of %lld, 0 or more and only with causal expected", OP(n),
+                       (long long)a->window);
     }
     return QN_OK;
 }
@@ -23,24 +25,28 @@ static qn_status check_qkv(const qn_node *n, qn_sdpa_sizes *s, qn_error *err)
     QN_TRY(check_attrs(n, err));
     for (int i = 0; i < 3; i++) {
         const qn_dtype d = n->src[i]->dtype;
-        if (d != QN_DTYPE_F32 && d != QN_DTYPE_F64) return QN_FAIL(err, invalid, "%s: %s is %s, F32 or F64 expected", OP(n), names[i], DTYPE(d));
+        if (d != QN_DTYPE_F32 && d != QN_DTYPE_F64)
+            return QN_FAIL(err, invalid, "%s: %s is %s, F32 or F64 expected", OP(n), names[i], DTYPE(d));
         QN_TRY(rule_same_dtype(n, 0, i, err));
         QN_TRY(rule_rank(n, i, names[i], 4, 4, err));
     }
     const qn_layout *q = &n->src[0]->layout, *k = &n->src[1]->layout, *v = &n->src[2]->layout;
     *s = qn__sdpa_sizes(q, k, v);
-    const bool fits = k->dim[0] == s->batch && v->dim[0] == s->batch && v->dim[1] == s->kv_heads && v->dim[2] == s->m && k->dim[3] == s->d;
+    const bool fits = k->dim[0] == s->batch && v->dim[0] == s->batch && v->dim[1] == s->kv_heads && v->dim[2] == s->m &&
+                      k->dim[3] == s->d;
     if (!fits || s->d < 1 || s->dv < 1) {
-        return QN_FAIL(err, invalid, "%s: q %s, k %s, v %s: [b,h,n,d], [b,g,m,d] and [b,g,m,e] expected", OP(n), SHAPE(n->src[0]), SHAPE(n->src[1]),
-                       SHAPE(n->src[2]));
+        return QN_FAIL(err, invalid, "%s: q %s, k %s, v %s: [b,h,n,d], [b,g,m,d] and [b,g,m,e] expected", OP(n),
+                       SHAPE(n->src[0]), SHAPE(n->src[1]), SHAPE(n->src[2]));
     }
     if (s->kv_heads < 1 ? s->heads > 0 : s->heads % s->kv_heads != 0) {
-        return QN_FAIL(err, invalid, "%s: %lld heads of q don't divide into %lld of k and v", OP(n), (long long)s->heads, (long long)s->kv_heads);
+        return QN_FAIL(err, invalid, "%s: %lld heads of q don't divide into %lld of k and v", OP(n),
+                       (long long)s->heads, (long long)s->kv_heads);
     }
     double most = 4.0; /* parts of a result, each padded at most so much */
     const int64_t factor[] = {s->batch, s->heads + 1, s->n + s->m + 64, s->d + s->dv + 16};
     for (int i = 0; i < 4; i++) most *= (double)factor[i];
-    if (most > 0x1p58) return QN_FAIL(err, limit, "%s: q %s with k %s is too large", OP(n), SHAPE(n->src[0]), SHAPE(n->src[1]));
+    if (most > 0x1p58)
+        return QN_FAIL(err, limit, "%s: q %s with k %s is too large", OP(n), SHAPE(n->src[0]), SHAPE(n->src[1]));
     return QN_OK;
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* src/model/arch/decoder.h -- rows that every Llama-like decoder shares: one place for what would otherwise stand in each file. */
+/* src/model/arch/decoder.h -- rows that every Llama-like decoder shares: one place for what would otherwise stand in
+ * each file. */
 #ifndef QN_MODEL_ARCH_DECODER_H
 #define QN_MODEL_ARCH_DECODER_H
 
 #include "model/build.h"
 
 /* Ranges are far beyond any model and keep every product of two of them inside int64. */
+/* clang-format off */
 #define DECODER_HPARAMS(default_rope_base) \
     U32("context_length",                      n_ctx_train, 1, 1 << 28), \
     U32("embedding_length",                    n_embd, 1, 1 << 20), \
@@ -22,7 +24,6 @@
     F32_OR("rope.scaling.factor",              rope_factor, 0, 0, 1e6), \
     F32_OR("rope.scaling.attn_factor",         rope_attn_factor, 1, 0, 1e3), \
     U32_OR("rope.scaling.original_context_length", rope_ctx_orig, 0, 1, 1 << 28)
-
 #define DECODER_TENSORS \
     {TOP(tok_embd),        "token_embd.weight",          {D_VOCAB, D_EMBD}, 0}, \
     {TOP(out_norm),        "output_norm.weight",         {D_EMBD},          W_VECTOR | W_ONES}, \
@@ -41,11 +42,11 @@
     {LAYER(ffn_gate_bias), "blk.%d.ffn_gate.bias",       {D_FF},            W_VECTOR | W_OPTIONAL | W_NO_SYNTH}, \
     {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR | W_OPTIONAL | W_NO_SYNTH}, \
     {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR | W_OPTIONAL | W_NO_SYNTH}
-
 #define DECODER_QKV_BIASES(flags) \
     {LAYER(attn_q_bias),   "blk.%d.attn_q.bias",         {D_Q},             W_VECTOR | (flags)}, \
     {LAYER(attn_k_bias),   "blk.%d.attn_k.bias",         {D_K},             W_VECTOR | (flags)}, \
     {LAYER(attn_v_bias),   "blk.%d.attn_v.bias",         {D_V},             W_VECTOR | (flags)}
+/* clang-format on */
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/arch/llama.c
- * Llama (Touvron et al. 2023) and what shares its shape (Mistral, TinyLlama, SmolLM ...): pre-norm attention with interleaved RoPE, and
- * a gated feed-forward; biases where the file has them. */
+ * Llama (Touvron et al. 2023) and what shares its shape (Mistral, TinyLlama, SmolLM ...): pre-norm attention with
+ * interleaved RoPE, and a gated feed-forward; biases where the file has them. */
 #include "model/arch/decoder.h"
 
-static const qn_hparam_row hparams[] = { DECODER_HPARAMS(10000.0) };
+static const qn_hparam_row hparams[] = {DECODER_HPARAMS(10000.0)};
 
 static const qn_tensor_row tensors[] = {
     DECODER_TENSORS,
@@ -17,6 +17,12 @@ static qn_node *layer(qn_build *b, const qn_layer *l, qn_node *x, int i)
 }
 
 const qn_arch qn__arch_llama = {
-    .name = "llama", .hparams = hparams, .n_hparams = COUNT_OF(hparams), .tensors = tensors, .n_tensors = COUNT_OF(tensors),
-    .rope_mode = QN_ROPE_NORM, .layer = layer, .plain_decoder = true,
+    .name = "llama",
+    .hparams = hparams,
+    .n_hparams = COUNT_OF(hparams),
+    .tensors = tensors,
+    .n_tensors = COUNT_OF(tensors),
+    .rope_mode = QN_ROPE_NORM,
+    .layer = layer,
+    .plain_decoder = true,
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/arch/qwen2.c
- * Qwen2 and Qwen2.5 (Yang et al. 2024): a Llama decoder with biases on queries, keys and values, and RoPE over half-apart pairs. */
+ * Qwen2 and Qwen2.5 (Yang et al. 2024): a Llama decoder with biases on queries, keys and values, and RoPE over
+ * half-apart pairs. */
 #include "model/arch/decoder.h"
 
-static const qn_hparam_row hparams[] = { DECODER_HPARAMS(1e6) };
+static const qn_hparam_row hparams[] = {DECODER_HPARAMS(1e6)};
 
 static const qn_tensor_row tensors[] = {
     DECODER_TENSORS,
@@ -16,6 +17,12 @@ static qn_node *layer(qn_build *b, const qn_layer *l, qn_node *x, int i)
 }
 
 const qn_arch qn__arch_qwen2 = {
-    .name = "qwen2", .hparams = hparams, .n_hparams = COUNT_OF(hparams), .tensors = tensors, .n_tensors = COUNT_OF(tensors),
-    .rope_mode = QN_ROPE_NEOX, .layer = layer, .plain_decoder = true,
+    .name = "qwen2",
+    .hparams = hparams,
+    .n_hparams = COUNT_OF(hparams),
+    .tensors = tensors,
+    .n_tensors = COUNT_OF(tensors),
+    .rope_mode = QN_ROPE_NEOX,
+    .layer = layer,
+    .plain_decoder = true,
 };

@@ -53,8 +53,10 @@ void qn__cands_set(qn_cands *c, qn_token token, float logit)
     const float old = c->dense[token];
 
     c->dense[token] = logit;
-    if (logit >= c->block_max[b]) c->block_max[b] = logit;
-    else if (old == c->block_max[b]) c->block_max[b] = qn__sweep_max(c->dense + (size_t)b * BLOCK);
+    if (logit >= c->block_max[b])
+        c->block_max[b] = logit;
+    else if (old == c->block_max[b])
+        c->block_max[b] = qn__sweep_max(c->dense + (size_t)b * BLOCK);
 }
 
 float qn__cands_max(const qn_cands *c)
@@ -228,8 +230,8 @@ static size_t reach(const qn_cands *c, const qn_softmax *sm, double mass, size_t
     return 0;
 }
 
-/* A logit such that all candidates at or above it weigh `mass`, and few more than needed do: weights are added up in bins
- * of a 32nd of e, the last of which is open. */
+/* A logit such that all candidates at or above it weigh `mass`, and few more than needed do: weights are added up in
+ * bins of a 32nd of e, the last of which is open. */
 static double floor_of_mass(const qn_cands *c, const qn_softmax *sm, double mass)
 {
     enum { N_BINS = 1024 };
@@ -258,7 +260,7 @@ void qn__cands_keep_mass(qn_cands *c, double share, size_t min_keep)
     const qn_softmax sm = qn__cands_softmax(c);
     const double mass = share * sm.sum;
 
-    if (dense) qn__cands_keep_top(c, 256);     /* nearly always enough */
+    if (dense) qn__cands_keep_top(c, 256); /* nearly always enough */
     size_t n = reach(c, &sm, mass, min_keep);
     if (dense && n == 0 && c->n == 256) {
         qn__cands_unlist(c);
@@ -296,8 +298,10 @@ static qn_token draw_dense(const qn_cands *c, const qn_softmax *sm, double targe
 
     for (int32_t b = 0; b < c->n_blocks && block < 0; b++) {
         if (c->block_sum[b] > 0) last = b;
-        if (sum + c->block_sum[b] > target) block = b;
-        else sum += c->block_sum[b];
+        if (sum + c->block_sum[b] > target)
+            block = b;
+        else
+            sum += c->block_sum[b];
     }
     if (block < 0) block = last; /* rounding */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/sampler/dry.c -- DRY: a token that would continue a sequence that the text already contains loses
- * multiplier * base^(length - allowed), length being that of the repeat so far. A repeat never reaches back over a breaker.
+ * multiplier * base^(length - allowed), length being that of the repeat so far. A repeat never reaches back over a
+ * breaker.
  *
  * Lengths come from the Z algorithm on the reversed history: linear in the history, whatever it holds. */
 #include "text/sampler/sampler.h"
@@ -8,7 +9,8 @@
 
 #include <math.h>
 
-#define MAX_MATCHES (1 << 22) /* sixteen times the largest vocabularies; a breaker that matches every token breaks all */
+#define MAX_MATCHES \
+    (1 << 22) /* sixteen times the largest vocabularies; a breaker that matches every token breaks all */
 
 static bool same_tail(const qn_dry *d, const qn_dry_breaker *b, const qn_token *tail, size_t n)
 {
@@ -42,7 +44,8 @@ qn_status qn__dry_add_breaker(qn_dry *d, qn_token head, const qn_token *tail, si
     if (!grown)
         return QN_FAIL_NOMEM(err, (d->n_breakers + 1) * sizeof *d->breakers + (d->n_tails + n_tail) * sizeof *d->tails);
 
-    d->breakers[d->n_breakers++] = (qn_dry_breaker){.head = head, .tail_at = (int32_t)d->n_tails, .n_tail = (int32_t)n_tail};
+    d->breakers[d->n_breakers++] =
+        (qn_dry_breaker){.head = head, .tail_at = (int32_t)d->n_tails, .n_tail = (int32_t)n_tail};
     if (n_tail > 0) memcpy(d->tails + d->n_tails, tail, n_tail * sizeof *tail);
     d->n_tails += n_tail;
     d->flags[head] |= QN_DRY_head | (n_tail == 0 ? QN_DRY_single : 0);
@@ -68,8 +71,8 @@ static qn_status add_matches(qn_dry *d, const qn_tokenizer *tok, qn_token id, co
         if (memcmp(word + at, breaker, here) != 0) continue;
         qn_token *tail;
         size_t n_tail;
-        QN_TRY(qn_tokenize(tok, breaker + here, len - here, &(qn_tokenize_options){.no_bos = true, .no_special = true}, &tail,
-                           &n_tail, err));
+        QN_TRY(qn_tokenize(tok, breaker + here, len - here, &(qn_tokenize_options){.no_bos = true, .no_special = true},
+                           &tail, &n_tail, err));
         const qn_status status = qn__dry_add_breaker(d, id, tail, n_tail, err);
         qn_free(tail);
         QN_TRY(status);
@@ -116,7 +119,8 @@ qn_status qn__sampler_init_dry(qn_sampler *s, const char *const *breakers, const
     d->longest = qn__arena_array(&s->arena, n_vocab, sizeof *d->longest);
     d->flags = qn__arena_array(&s->arena, n_vocab, sizeof *d->flags);
     if (!d->repeats || !d->longest || !d->flags)
-        return QN_FAIL_NOMEM(err, (size_t)d->window * sizeof *d->repeats + n_vocab * (sizeof *d->longest + sizeof *d->flags));
+        return QN_FAIL_NOMEM(err, (size_t)d->window * sizeof *d->repeats +
+                                      n_vocab * (sizeof *d->longest + sizeof *d->flags));
     return tok ? match_vocabulary(s, breakers ? breakers : usual, tok, err) : QN_OK;
 }
 
@@ -128,8 +132,10 @@ static int32_t tail_after(const qn_dry *d, const qn_token *last, int32_t n, int3
 
     while (lo < hi) { /* the first breaker of this head */
         const size_t mid = lo + (hi - lo) / 2;
-        if (d->breakers[mid].head < last[at]) lo = mid + 1;
-        else hi = mid;
+        if (d->breakers[mid].head < last[at])
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     for (; lo < d->n_breakers && d->breakers[lo].head == last[at]; lo++) {
         const qn_dry_breaker *b = &d->breakers[lo];
@@ -211,7 +217,8 @@ void qn__sampler_dry(qn_sampler *s)
     for (int32_t k = 1; k < n; k++) {
         const int32_t length = d->repeats[k] < limit ? d->repeats[k] : limit;
         const qn_token next = last[n - k]; /* what came after the earlier occurrence */
-        if (length >= allowed && length > d->longest[next] && !(d->flags[next] & QN_DRY_single)) d->longest[next] = length;
+        if (length >= allowed && length > d->longest[next] && !(d->flags[next] & QN_DRY_single))
+            d->longest[next] = length;
     }
     apply(s, last, n);
 }

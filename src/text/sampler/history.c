@@ -19,12 +19,14 @@ qn_status qn__sampler_init_history(qn_sampler *s, qn_error *err)
         if (!s->history.tokens) return QN_FAIL_NOMEM(err, 2 * (size_t)s->history.cap * sizeof *s->history.tokens);
     }
     if (c->window > 0) {
-        const size_t n_active = (size_t)(c->window < n_vocab ? c->window : n_vocab) + 1; /* one more comes before one goes */
+        /* one more comes before one goes */
+        const size_t n_active = (size_t)(c->window < n_vocab ? c->window : n_vocab) + 1;
         c->count = qn__arena_array(&s->arena, (size_t)n_vocab, sizeof *c->count);
         c->slot = qn__arena_array(&s->arena, (size_t)n_vocab, sizeof *c->slot);
         c->active = qn__arena_array(&s->arena, n_active, sizeof *c->active);
         if (!c->count || !c->slot || !c->active)
-            return QN_FAIL_NOMEM(err, (size_t)n_vocab * (sizeof *c->count + sizeof *c->slot) + n_active * sizeof *c->active);
+            return QN_FAIL_NOMEM(err,
+                                 (size_t)n_vocab * (sizeof *c->count + sizeof *c->slot) + n_active * sizeof *c->active);
     }
     return QN_OK;
 }
@@ -71,7 +73,7 @@ float qn__sampler_penalised(const qn_sampler *s, double logit, double penalty)
 {
     double v = logit - penalty * s->cands.temp; /* stored logits are temp times the effective ones */
 
-    v = v < -FLT_MAX ? -FLT_MAX : v;            /* a NaN can't come: both are finite, or the penalty is infinite */
+    v = v < -FLT_MAX ? -FLT_MAX : v; /* a NaN can't come: both are finite, or the penalty is infinite */
     return qn__cands_clean(v);
 }
 

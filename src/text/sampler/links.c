@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/sampler/links.c -- the links that truncate, and temperature. Each returns at once when its parameter is at "off",
- * and leaves at least one candidate.
+/* src/text/sampler/links.c -- the links that truncate, and temperature. Each returns at once when its parameter is at
+ * "off", and leaves at least one candidate.
  *
  * Where a definition is not the paper's it is that of llama.cpp, whose users' presets these parameters come from. */
 #include "text/sampler/sampler.h"
@@ -22,8 +22,8 @@ void qn__sampler_top_k(qn_sampler *s)
     if (s->p.top_k > 0) qn__cands_keep_top(&s->cands, (size_t)s->p.top_k);
 }
 
-/* The smallest set of the most typical candidates, those whose surprise -log p is nearest to the entropy, with probability
- * above typical_p. */
+/* The smallest set of the most typical candidates, those whose surprise -log p is nearest to the entropy, with
+ * probability above typical_p. */
 void qn__sampler_typical_p(qn_sampler *s)
 {
     qn_cands *c = &s->cands;
@@ -36,7 +36,8 @@ void qn__sampler_typical_p(qn_sampler *s)
 
     for (size_t i = 0; i < c->n; i++) {
         const double log_p = (qn__key_logit(c->keys[i]) - sm.max) / c->temp - log_sum;
-        by_score[i] = (uint64_t)qn__bits_f32((float)fabs(-log_p - sm.entropy)) << 32 | i; /* not negative: bits are ordered */
+        /* not negative: bits are ordered */
+        by_score[i] = (uint64_t)qn__bits_f32((float)fabs(-log_p - sm.entropy)) << 32 | i;
     }
     qn__keys_sort(by_score, c->tmp[0], c->n, 32);
 
@@ -66,8 +67,8 @@ void qn__sampler_min_p(qn_sampler *s)
     qn__cands_keep_from(c, qn__cands_max(c) + qn__log(s->p.min_p) * c->temp, (size_t)s->p.min_keep);
 }
 
-/* With some chance, of the candidates at or above the threshold only the least likely stays. A dense set remains dense: there
- * the few above are listed only to be struck out. */
+/* With some chance, of the candidates at or above the threshold only the least likely stays. A dense set remains dense:
+ * there the few above are listed only to be struck out. */
 void qn__sampler_xtc(qn_sampler *s)
 {
     qn_cands *c = &s->cands;
@@ -93,7 +94,8 @@ void qn__sampler_xtc(qn_sampler *s)
     }
 }
 
-/* Dynamic: between T - range and T + range, by the entropy's share of the largest possible. At 0 only the top is left. */
+/* Dynamic: between T - range and T + range, by the entropy's share of the largest possible. At 0 only the top is left.
+ */
 void qn__sampler_temperature(qn_sampler *s)
 {
     qn_cands *c = &s->cands;

@@ -1,23 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/sampler/math.h -- exp, log, pow and random bits that give the same bits on every machine.
  *
- * A C library's exp may differ in its last bit from one CPU to the next (glibc picks an FMA variant at run time), and a last
- * bit can move a draw over a border. These use only IEEE operations in a fixed order; the build forbids contraction. Relative
- * error: exp 2e-10, log 1e-15. */
+ * A C library's exp may differ in its last bit from one CPU to the next (glibc picks an FMA variant at run time), and a
+ * last bit can move a draw over a border. These use only IEEE operations in a fixed order; the build forbids
+ * contraction. Relative error: exp 2e-10, log 1e-15. */
 #ifndef QN_TEXT_SAMPLER_MATH_H
 #define QN_TEXT_SAMPLER_MATH_H
 
 #include <quern/base.h>
 #include <string.h>
 
-#define QN_LN2_HI 0x1.62e42feep-1          /* 33 bits, so n * QN_LN2_HI is exact for |n| < 2^20 */
-#define QN_LN2_LO 0x1.a39ef35793c76p-33
-#define QN_EXP_LOWEST (-700.0)             /* there and below a weight is 0: e^-700 is out of sight of floats and draws */
+#define QN_LN2_HI     0x1.62e42feep-1 /* 33 bits, so n * QN_LN2_HI is exact for |n| < 2^20 */
+#define QN_LN2_LO     0x1.a39ef35793c76p-33
+#define QN_EXP_LOWEST (-700.0) /* there and below a weight is 0: e^-700 is out of sight of floats and draws */
 
-static inline uint64_t qn__bits_f64(double x) { uint64_t b; memcpy(&b, &x, sizeof b); return b; }
-static inline double qn__f64_bits(uint64_t b) { double x; memcpy(&x, &b, sizeof x); return x; }
-static inline uint32_t qn__bits_f32(float x) { uint32_t b; memcpy(&b, &x, sizeof b); return b; }
-static inline float qn__f32_bits(uint32_t b) { float x; memcpy(&x, &b, sizeof x); return x; }
+static inline uint64_t qn__bits_f64(double x)
+{
+    uint64_t b;
+    memcpy(&b, &x, sizeof b);
+    return b;
+}
+static inline double qn__f64_bits(uint64_t b)
+{
+    double x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
+static inline uint32_t qn__bits_f32(float x)
+{
+    uint32_t b;
+    memcpy(&b, &x, sizeof b);
+    return b;
+}
+static inline float qn__f32_bits(uint32_t b)
+{
+    float x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
 
 /* Two at a time: 16-byte vectors are what every x86-64 and AArch64 has. */
 typedef double qn_v2d __attribute__((vector_size(16)));
@@ -26,7 +46,7 @@ typedef int64_t qn_v2i __attribute__((vector_size(16)));
 /* For |x| <= 700. x = n ln 2 + r with |r| <= ln 2 / 2, a Taylor polynomial for e^r, and n added to the exponent. */
 static inline qn_v2d qn__exp2(qn_v2d x)
 {
-    const double shift = 0x1.8p52;         /* adding it leaves round(x / ln 2) in the low bits of the sum */
+    const double shift = 0x1.8p52; /* adding it leaves round(x / ln 2) in the low bits of the sum */
     const qn_v2d t = x * 0x1.71547652b82fep0 + shift;
     const qn_v2d n = t - shift;
     const qn_v2d r = (x - n * QN_LN2_HI) - n * QN_LN2_LO;
@@ -48,8 +68,8 @@ static inline double qn__exp(double x)
     return qn__exp2(v)[0];
 }
 
-/* The weights of two candidates whose logits are `x` below the largest, 0 where they are out of sight (-INFINITY included);
- * there `x` becomes 0, too. */
+/* The weights of two candidates whose logits are `x` below the largest, 0 where they are out of sight (-INFINITY
+ * included); there `x` becomes 0, too. */
 static inline qn_v2d qn__weight2(qn_v2d *x)
 {
     const qn_v2d lowest = {QN_EXP_LOWEST, QN_EXP_LOWEST};
@@ -99,7 +119,9 @@ static inline double qn__pow(double a, double b)
 }
 
 /* ---- xoshiro256** (Blackman and Vigna 2018), its state filled from a 64-bit seed by splitmix64 ---- */
-typedef struct qn_rng { uint64_t s[4]; } qn_rng;
+typedef struct qn_rng {
+    uint64_t s[4];
+} qn_rng;
 
 static inline void qn__rng_seed(qn_rng *rng, uint64_t seed)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/sampler/mirostat.c -- mirostat 1 and 2 (Basu et al. 2021): holds the surprise of the text near tau bits a token.
- * mu starts at 2 tau and moves when the chosen token is accepted, so trying a draw twice changes nothing. */
+/* src/text/sampler/mirostat.c -- mirostat 1 and 2 (Basu et al. 2021): holds the surprise of the text near tau bits a
+ * token. mu starts at 2 tau and moves when the chosen token is accepted, so trying a draw twice changes nothing. */
 #include "text/sampler/sampler.h"
 
 #include <math.h>
@@ -14,7 +14,8 @@ static double zipf_exponent(const qn_cands *c)
 
     for (size_t i = 0; i + 1 < c->n && i + 1 < QN_MIROSTAT_M; i++) {
         const double t = qn__log((double)(i + 2) / (double)(i + 1));
-        const double b = ((double)qn__key_logit(c->keys[i]) - qn__key_logit(c->keys[i + 1])) / c->temp; /* log p_i / p_i+1 */
+        /* log p_i / p_i+1 */
+        const double b = ((double)qn__key_logit(c->keys[i]) - qn__key_logit(c->keys[i + 1])) / c->temp;
         sum_tb += t * b;
         sum_tt += t * t;
     }
@@ -38,8 +39,10 @@ static void narrow_1(qn_sampler *s)
     qn_cands *c = &s->cands;
     const bool dense = c->form == QN_CANDS_dense;
 
-    if (dense) qn__cands_keep_top(c, QN_MIROSTAT_M);
-    else qn__cands_sort(c);
+    if (dense)
+        qn__cands_keep_top(c, QN_MIROSTAT_M);
+    else
+        qn__cands_sort(c);
     if (c->n < 2) return;
     const size_t k = zipf_k(zipf_exponent(c), s->mu, c->n_vocab);
     if (dense && k > c->n) qn__cands_unlist(c);
@@ -57,8 +60,10 @@ static void narrow_2(qn_sampler *s)
 
 void qn__sampler_mirostat(qn_sampler *s)
 {
-    if (s->p.mirostat == 1) narrow_1(s);
-    else narrow_2(s);
+    if (s->p.mirostat == 1)
+        narrow_1(s);
+    else
+        narrow_2(s);
 }
 
 void qn__sampler_mirostat_learn(qn_sampler *s)

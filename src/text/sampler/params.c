@@ -16,9 +16,12 @@ typedef struct param_rule {
     double zero_means, lo, hi, off;
     const char *expected;
 } param_rule;
+/* clang-format off */
 #define RULE(field, ...) {#field, offsetof(qn_sampler_params, field), __VA_ARGS__}
+/* clang-format on */
 #define NO_OFF NAN
 
+/* clang-format off */
 static const param_rule float_rules[] = {
     /*   field               when 0  lowest    highest  off     in words */
     RULE(temperature,        0.8,    TINY,     FLT_MAX, NO_OFF, "a finite number above 0 (0 is said with greedy)"),
@@ -41,12 +44,14 @@ static const param_rule float_rules[] = {
 static const param_rule int_rules[] = {
     RULE(top_k,              40,     1,        INT32_MAX,              -1, "at least 1, or -1 for off"),
     RULE(min_keep,           1,      1,        INT32_MAX,              NO_OFF, "at least 1"),
-    RULE(penalty_last_n,     64,     -2,       QN_SAMPLER_MAX_HISTORY, NO_OFF, "1 to 1048576, -1 for all, or -2 for off"),
+    RULE(penalty_last_n,     64,     -2,       QN_SAMPLER_MAX_HISTORY, NO_OFF,
+        "1 to 1048576, -1 for all, or -2 for off"),
     RULE(dry_allowed_length, 2,      1,        INT32_MAX,              NO_OFF, "at least 1"),
     RULE(dry_last_n,         -1,     -1,       QN_SAMPLER_MAX_HISTORY, NO_OFF, "1 to 1048576, or -1 for all"),
     RULE(mirostat,           0,      0,        2,                      NO_OFF, "0, 1 or 2"),
     RULE(n_history,          0,      1,        QN_SAMPLER_MAX_HISTORY, NO_OFF, "1 to 1048576"),
 };
+/* clang-format on */
 #undef RULE
 _Static_assert(sizeof(int) == sizeof(int32_t), "the rules read `mirostat`, an int, as an int32_t");
 
@@ -64,7 +69,8 @@ static qn_status apply_rules(qn_sampler_params *p, qn_error *err)
     for (size_t i = 0; i < sizeof int_rules / sizeof *int_rules; i++) {
         const param_rule *r = &int_rules[i];
         int32_t *v = (int32_t *)(void *)((char *)p + r->offset);
-        if (!in_range(r, *v)) return QN_FAIL(err, invalid, "sampler: %s is %d, %s expected", r->name, (int)*v, r->expected);
+        if (!in_range(r, *v))
+            return QN_FAIL(err, invalid, "sampler: %s is %d, %s expected", r->name, (int)*v, r->expected);
         if (*v == 0) *v = (int32_t)r->zero_means;
     }
     return QN_OK;
@@ -79,8 +85,8 @@ static qn_status fit_history(qn_sampler_params *p, bool default_last_n, qn_error
     }
     if (default_last_n && p->penalty_last_n > p->n_history) p->penalty_last_n = p->n_history;
     if (p->penalty_last_n > p->n_history)
-        return QN_FAIL(err, invalid, "sampler: penalty_last_n is %d, at most n_history (%d) expected", (int)p->penalty_last_n,
-                       (int)p->n_history);
+        return QN_FAIL(err, invalid, "sampler: penalty_last_n is %d, at most n_history (%d) expected",
+                       (int)p->penalty_last_n, (int)p->n_history);
     if (p->dry_last_n > p->n_history)
         return QN_FAIL(err, invalid, "sampler: dry_last_n is %d, at most n_history (%d) expected", (int)p->dry_last_n,
                        (int)p->n_history);
@@ -113,7 +119,8 @@ static qn_status check_breakers(const char *const *breakers, qn_error *err)
     for (size_t i = 0; breakers && breakers[i]; i++) {
         const size_t len = strnlen(breakers[i], QN_DRY_MAX_BYTES + 1);
         if (i == QN_DRY_MAX_BREAKERS)
-            return QN_FAIL(err, invalid, "sampler: dry_breakers has more than the %d entries expected", QN_DRY_MAX_BREAKERS);
+            return QN_FAIL(err, invalid, "sampler: dry_breakers has more than the %d entries expected",
+                           QN_DRY_MAX_BREAKERS);
         if (len == 0 || len > QN_DRY_MAX_BYTES)
             return QN_FAIL(err, invalid, "sampler: dry_breakers[%zu] has %s bytes, 1 to %d expected", i,
                            len == 0 ? "0" : "too many", QN_DRY_MAX_BYTES);
@@ -143,10 +150,12 @@ static qn_status make_chain(qn_sampler *s, const char *order, qn_error *err)
         char shown[8];
         qn__str_quote(shown, sizeof shown, &order[i], 1);
         if (!at)
-            return QN_FAIL(err, invalid, "sampler: order has the letter \"%s\", one of \"%s\" expected", shown, letters);
+            return QN_FAIL(err, invalid, "sampler: order has the letter \"%s\", one of \"%s\" expected", shown,
+                           letters);
         const qn_sampler_link link = (qn_sampler_link)(at - letters);
         if (seen[link])
-            return QN_FAIL(err, invalid, "sampler: order has the letter \"%s\" twice, each at most once expected", shown);
+            return QN_FAIL(err, invalid, "sampler: order has the letter \"%s\" twice, each at most once expected",
+                           shown);
         seen[link] = true;
         if (runs(&s->p, link)) s->chain[s->n_chain++] = link;
     }

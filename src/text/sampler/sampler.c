@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/sampler/sampler.c -- a sampler's life, and a sample call: load, bias, links, draw. Nothing here allocates after create. */
+/* src/text/sampler/sampler.c -- a sampler's life, and a sample call: load, bias, links, draw. Nothing here allocates
+ * after create. */
 #include "text/sampler/sampler.h"
 #include "base/error.h"
 
@@ -54,8 +55,10 @@ qn_status qn_sampler_create(const qn_sampler_params *params, int32_t n_vocab, co
     }
     s->arena = arena;
     const qn_status status = init_sampler(s, params ? params : &defaults, n_vocab, tok, err);
-    if (status == QN_OK) *out = s;
-    else qn_sampler_destroy(s);
+    if (status == QN_OK)
+        *out = s;
+    else
+        qn_sampler_destroy(s);
     return status;
 }
 
@@ -102,8 +105,10 @@ qn_status qn_sampler_sample(qn_sampler *s, const float *logits, qn_token *out, q
                        (int)s->cands.n_vocab, s->p.n_logit_bias > 0 ? " or banned" : "");
 
     for (int i = 0; i < s->n_chain; i++) links[s->chain[i]](s);
-    if (s->p.greedy) qn__cands_keep_top(&s->cands, 1);
-    else if (s->p.mirostat > 0) qn__sampler_mirostat(s);
+    if (s->p.greedy)
+        qn__cands_keep_top(&s->cands, 1);
+    else if (s->p.mirostat > 0)
+        qn__sampler_mirostat(s);
 
     s->chosen = qn__cands_draw(&s->cands, s->p.greedy ? 0 : qn__rng_unit(&s->rng), &s->chosen_p);
     s->has_cands = true;
@@ -119,8 +124,8 @@ void qn_sampler_accept(qn_sampler *s, qn_token token)
     qn__sampler_remember(s, token);
 }
 
-/* Sorted and weighed only here: a draw from a whole vocabulary needs neither. From the last to the first, because `out` lies
- * over the weights and its entries are larger. */
+/* Sorted and weighed only here: a draw from a whole vocabulary needs neither. From the last to the first, because `out`
+ * lies over the weights and its entries are larger. */
 static void report(qn_sampler *s)
 {
     qn_cands *c = &s->cands;
@@ -134,7 +139,9 @@ static void report(qn_sampler *s)
         const double logit = qn__key_logit(c->keys[i]) * inv_temp;
         s->out[i] = (qn_candidate){
             .token = (qn_token)qn__key_id(c->keys[i]),
-            .logit = (float)(logit < -FLT_MAX ? -FLT_MAX : logit > FLT_MAX ? FLT_MAX : logit),
+            .logit = (float)(logit < -FLT_MAX  ? -FLT_MAX
+                             : logit > FLT_MAX ? FLT_MAX
+                                               : logit),
             .p = (float)(w * inv_sum),
         };
     }

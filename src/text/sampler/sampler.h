@@ -2,66 +2,76 @@
 /* src/text/sampler/sampler.h -- what the files of the sampler share.
  *
  * A sampler is a candidate set (sampler_cands.h) that the chain's links narrow, each a function of one row of
- * QN_SAMPLER_ROWS, and the state that links carry from token to token: the history, the random stream, mirostat's mu. */
+ * QN_SAMPLER_ROWS, and the state that links carry from token to token: the history, the random stream, mirostat's mu.
+ */
 #ifndef QN_TEXT_SAMPLER_H
 #define QN_TEXT_SAMPLER_H
 
 #include <quern/text.h>
 #include "text/sampler/cands.h"
 
-#define QN_SAMPLER_MAX_VOCAB (1 << 24)   /* bounds memory (28 bytes a token); the largest vocabularies have under 2^19 */
+#define QN_SAMPLER_MAX_VOCAB \
+    (1 << 24) /* bounds memory (28 bytes a token); the largest vocabularies have under 2^19 \
+               */
 #define QN_SAMPLER_MAX_HISTORY (1 << 20)
-#define QN_SAMPLER_HISTORY 4096
-#define QN_DRY_MAX_BREAKERS 256
-#define QN_DRY_MAX_BYTES 40              /* of a breaker, and */
-#define QN_DRY_MAX_TAIL 20               /* tokens after its first: bounds the work per token of history, as in the original */
-#define QN_MIROSTAT_M 100                /* tokens from which mirostat 1 estimates the Zipf exponent, as in the paper */
+#define QN_SAMPLER_HISTORY     4096
+#define QN_DRY_MAX_BREAKERS    256
+#define QN_DRY_MAX_BYTES       40 /* of a breaker, and */
+#define QN_DRY_MAX_TAIL        20 /* tokens after its first: bounds the work per token of history, as in the original */
+#define QN_MIROSTAT_M          100 /* tokens from which mirostat 1 estimates the Zipf exponent, as in the paper */
 
 /* The last tokens, contiguous: each is written twice, `cap` apart, so that any window ending now is one array. */
 typedef struct qn_history {
-    int32_t cap, n, at;                  /* `at` in [0, cap): where the next token goes */
-    qn_token *tokens;                    /* [2 * cap] */
+    int32_t cap, n, at; /* `at` in [0, cap): where the next token goes */
+    qn_token *tokens;   /* [2 * cap] */
 } qn_history;
 /* The last n tokens, oldest first; n <= history->n. */
-static inline const qn_token *qn__history_last(const qn_history *h, int32_t n) { return h->tokens + h->at + h->cap - n; }
+static inline const qn_token *qn__history_last(const qn_history *h, int32_t n)
+{
+    return h->tokens + h->at + h->cap - n;
+}
 
 /* How often each token comes in the last `window` tokens, and which do. */
 typedef struct qn_penalty_counts {
     int32_t window, n_active;
-    int32_t *count;                      /* [n_vocab] */
-    int32_t *slot;                       /* [n_vocab], of an active token in `active` */
-    qn_token *active;                    /* [min(window, n_vocab)] */
+    int32_t *count;   /* [n_vocab] */
+    int32_t *slot;    /* [n_vocab], of an active token in `active` */
+    qn_token *active; /* [min(window, n_vocab)] */
 } qn_penalty_counts;
 
 /* A breaker is a head token and the tokens that follow it; most have no tail. */
-typedef struct qn_dry_breaker { qn_token head; int32_t tail_at, n_tail; } qn_dry_breaker;
+typedef struct qn_dry_breaker {
+    qn_token head;
+    int32_t tail_at, n_tail;
+} qn_dry_breaker;
 typedef struct qn_dry {
     int32_t window;
-    int32_t *repeats;                    /* [window] lengths of repeats, the Z array of the reversed history */
-    int32_t *longest;                    /* [n_vocab], zero between calls: the longest repeat a token would continue */
-    uint8_t *flags;                      /* [n_vocab] QN_DRY_* */
-    qn_dry_breaker *breakers;            /* sorted by head; qn__alloc */
-    qn_token *tails;                     /* qn__alloc */
+    int32_t *repeats;         /* [window] lengths of repeats, the Z array of the reversed history */
+    int32_t *longest;         /* [n_vocab], zero between calls: the longest repeat a token would continue */
+    uint8_t *flags;           /* [n_vocab] QN_DRY_* */
+    qn_dry_breaker *breakers; /* sorted by head; qn__alloc */
+    qn_token *tails;          /* qn__alloc */
     size_t n_breakers, cap_breakers, n_tails, cap_tails;
 } qn_dry;
 enum { QN_DRY_head = 1, QN_DRY_single = 2 };
 
 struct qn_sampler {
     qn_arena arena;
-    qn_sampler_params p;                 /* resolved: every default filled in; pointers are the sampler's own or NULL */
+    qn_sampler_params p; /* resolved: every default filled in; pointers are the sampler's own or NULL */
     uint64_t seed;
     qn_rng rng;
     qn_sampler_link chain[QN_SAMPLER_COUNT];
     int n_chain;
     qn_cands cands;
-    qn_history history;                  /* cap 0 when no link looks back */
-    qn_penalty_counts counts;            /* window 0 when off */
-    qn_dry dry;                          /* window 0 when off */
-    double mu;                           /* mirostat's */
-    qn_token chosen;                     /* by the last sample call; QN_TOKEN_NONE before, after accept, and after a failure */
+    qn_history history;       /* cap 0 when no link looks back */
+    qn_penalty_counts counts; /* window 0 when off */
+    qn_dry dry;               /* window 0 when off */
+    double mu;                /* mirostat's */
+    /* by the last sample call; QN_TOKEN_NONE before, after accept, and after a failure */
+    qn_token chosen;
     double chosen_p;
-    bool has_cands, reported;            /* the last sample call succeeded; `out` is filled */
-    qn_candidate *out;                   /* [n_vocab]; lies in cands.tmp, which is only used before */
+    bool has_cands, reported; /* the last sample call succeeded; `out` is filled */
+    qn_candidate *out;        /* [n_vocab]; lies in cands.tmp, which is only used before */
 };
 
 /* One function a row: narrows or changes s->cands, which is not empty before nor after. */

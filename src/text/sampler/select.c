@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/sampler/select.c -- radix sort and radix select on 64-bit keys: linear whatever the logits are, so that a model
- * cannot make sampling slow. */
+/* src/text/sampler/select.c -- radix sort and radix select on 64-bit keys: linear whatever the logits are, so that a
+ * model cannot make sampling slow. */
 #include "text/sampler/select.h"
 
 #define INSERTION_MAX 48 /* below, insertion sort is faster than the passes' fixed cost (about 2 microseconds) */
@@ -68,9 +68,12 @@ void qn__keys_select(uint64_t *keys, size_t n, size_t k)
         size_t lo = 0, hi = n;
         for (size_t i = 0; i < hi;) {
             const size_t d = keys[i] >> shift & 2047;
-            if (d < digit) swap_keys(&keys[lo++], &keys[i++]);
-            else if (d > digit) swap_keys(&keys[i], &keys[--hi]);
-            else i++;
+            if (d < digit)
+                swap_keys(&keys[lo++], &keys[i++]);
+            else if (d > digit)
+                swap_keys(&keys[i], &keys[--hi]);
+            else
+                i++;
         }
         keys += below; /* [below, hi) share the digit */
         n = hi - below;

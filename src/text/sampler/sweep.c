@@ -31,7 +31,8 @@ static inline float largest(v4f a, v4f b)
 
 static inline v4f clean4(v4f v)
 {
-    const v4f none = {-INFINITY, -INFINITY, -INFINITY, -INFINITY}, most = {FLT_MAX, FLT_MAX, FLT_MAX, FLT_MAX}, zero = {0};
+    const v4f none = {-INFINITY, -INFINITY, -INFINITY, -INFINITY}, most = {FLT_MAX, FLT_MAX, FLT_MAX, FLT_MAX},
+              zero = {0};
     v = select4(v == v, v, none);
     v = select4(v < most, v, most);
     return v + zero;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/sampler/sweep.h -- what a sampler does to every logit of a vocabulary, a block of 64 at a time.
  *
- * Written in the compiler's 16-byte vectors (every x86-64 and AArch64 has them; elsewhere they become scalar code), because gcc
- * does not vectorise loops with float comparisons. Sums have eight lanes that are added in one fixed order, so results have
- * the same bits everywhere. */
+ * Written in the compiler's 16-byte vectors (every x86-64 and AArch64 has them; elsewhere they become scalar code),
+ * because gcc does not vectorise loops with float comparisons. Sums have eight lanes that are added in one fixed order,
+ * so results have the same bits everywhere. */
 #ifndef QN_TEXT_SAMPLER_SWEEP_H
 #define QN_TEXT_SAMPLER_SWEEP_H
 

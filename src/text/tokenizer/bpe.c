@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/bpe.c -- byte-level BPE (tokenizer.ggml.model "gpt2" and relatives): a pre-tokenizer cuts text into words, each
- * byte of a word is a symbol, and the merges join symbols in the order in which the file lists them.
+/* src/text/tokenizer/bpe.c -- byte-level BPE (tokenizer.ggml.model "gpt2" and relatives): a pre-tokenizer cuts text
+ * into words, each byte of a word is a symbol, and the merges join symbols in the order in which the file lists them.
  *
- * Pieces are spelled in the byte alphabet: the 188 printable bytes of Latin-1 stand for themselves, the other 68 for U+0100
- * onwards. Rows of pretok.def with QN_PRETOK_raw spell them in UTF-8 instead and have <0xNN> for the rest. */
+ * Pieces are spelled in the byte alphabet: the 188 printable bytes of Latin-1 stand for themselves, the other 68 for
+ * U+0100 onwards. Rows of pretok.def with QN_PRETOK_raw spell them in UTF-8 instead and have <0xNN> for the rest. */
 #include "text/tokenizer/models.h"
 #include "text/tokenizer/pretok.h"
 #include "text/utf8.h"
@@ -72,18 +72,21 @@ static merge *slot_of(const struct qn_merges *t, qn_token left, qn_token right)
     return &t->slots[i];
 }
 
-static qn_status no_token(const qn_gguf_kv *kv, uint64_t i, qn_gguf_str rule, const char *piece, size_t len, qn_error *err)
+static qn_status no_token(const qn_gguf_kv *kv, uint64_t i, qn_gguf_str rule, const char *piece, size_t len,
+                          qn_error *err)
 {
     char whole[96], part[64];
     qn__str_quote(whole, sizeof whole, rule.data, rule.len);
     qn__str_quote(part, sizeof part, piece, len);
-    return QN_FAIL(err, format, QN_ENTRY "found \"%s\", but \"%s\" is none of " KEY "tokens; two tokens that join to a third "
-                   "were expected", QN_ENTRY_ARGS(kv, i), whole, part);
+    return QN_FAIL(err, format,
+                   QN_ENTRY "found \"%s\", but \"%s\" is none of " KEY "tokens; two tokens that join to a third "
+                            "were expected",
+                   QN_ENTRY_ARGS(kv, i), whole, part);
 }
 
 /* "left right": the first space that is not the first character divides them. */
-static qn_status read_merge(const qn_tokenizer *tok, const qn_gguf *file, const qn_gguf_kv *kv, uint64_t i, qn_str *scratch,
-                            merge *out, qn_error *err)
+static qn_status read_merge(const qn_tokenizer *tok, const qn_gguf *file, const qn_gguf_kv *kv, uint64_t i,
+                            qn_str *scratch, merge *out, qn_error *err)
 {
     qn_gguf_str rule;
     QN_TRY(qn_gguf_get_str(file, kv, i, &rule, err));
@@ -298,8 +301,10 @@ static qn_status encode_without_spaces(qn_encoder *e, const char *text, size_t l
         uint32_t cp = 0xFFFD;
         const int n = qn__utf8_decode(text + pos, len - pos, &cp);
         if (pos == len || qn__cp_is_space(cp)) {
-            if (segment.failed) status = QN_FAIL_NOMEM(err, segment.cap * 2);
-            else if (segment.len) status = encode_stretch(e, segment.data, segment.len, err);
+            if (segment.failed)
+                status = QN_FAIL_NOMEM(err, segment.cap * 2);
+            else if (segment.len)
+                status = encode_stretch(e, segment.data, segment.len, err);
             qn__str_clear(&segment);
         } else {
             char utf8[4];

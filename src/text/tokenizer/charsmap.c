@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/charsmap.c -- see charsmap.h. Layout of the blob, little endian whatever the file's byte order: u32 size of the
- * double array in bytes, the array, the replacements. A node (Darts-clone): bits 10 to 30 the offset to its children, times
- * 256 when bit 9 is set; bit 8: the first child holds a value; bits 0 to 7 (and 31, set in values) the byte that
- * leads here. */
+/* src/text/tokenizer/charsmap.c -- see charsmap.h. Layout of the blob, little endian whatever the file's byte order:
+ * u32 size of the double array in bytes, the array, the replacements. A node (Darts-clone): bits 10 to 30 the offset to
+ * its children, times 256 when bit 9 is set; bit 8: the first child holds a value; bits 0 to 7 (and 31, set in values)
+ * the byte that leads here. */
 #include "text/tokenizer/charsmap.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/charsmap.h -- SentencePiece's precompiled normalisation: a double array that finds the longest prefix with a
- * replacement, and the replacements, each ended by a zero byte. The bytes come from a file; every index is checked when it
- * is followed, because only a walk shows which nodes matter. */
+/* src/text/tokenizer/charsmap.h -- SentencePiece's precompiled normalisation: a double array that finds the longest
+ * prefix with a replacement, and the replacements, each ended by a zero byte. The bytes come from a file; every index
+ * is checked when it is followed, because only a walk shows which nodes matter. */
 #ifndef QN_TEXT_CHARSMAP_H
 #define QN_TEXT_CHARSMAP_H
 

@@ -64,8 +64,8 @@ qn_status qn_detokenize(const qn_tokenizer *tok, const qn_token *ids, size_t n, 
 
 /* ---- one by one ---- */
 
-/* One step of a repair: a valid sequence stays, a broken one becomes U+FFFD, and the beginning of one that more bytes could
- * complete has to wait. */
+/* One step of a repair: a valid sequence stays, a broken one becomes U+FFFD, and the beginning of one that more bytes
+ * could complete has to wait. */
 typedef struct step {
     size_t reads, writes;
     bool broken, waits;
@@ -84,7 +84,8 @@ static step next_step(const char *s, size_t n)
     return st;
 }
 
-/* The room that repairing needs when the input lies at the end of the buffer and the output grows from its beginning. */
+/* The room that repairing needs when the input lies at the end of the buffer and the output grows from its beginning.
+ */
 static size_t room_needed(const char *s, size_t n)
 {
     size_t written = 0, room = n;
@@ -135,8 +136,10 @@ int64_t qn_detok_push(qn_detok *d, const qn_tokenizer *tok, qn_token id, char *b
     while (pos < total) {
         const step st = next_step(s + pos, total - pos);
         if (st.waits) break;
-        if (st.broken) memcpy(buf + written, QN_UTF8_REPLACEMENT, 3);
-        else memmove(buf + written, s + pos, st.reads);
+        if (st.broken)
+            memcpy(buf + written, QN_UTF8_REPLACEMENT, 3);
+        else
+            memmove(buf + written, s + pos, st.reads);
         written += st.writes;
         pos += st.reads;
     }

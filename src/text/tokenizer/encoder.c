@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/tokenizer/encoder.c -- growing a call's arrays, and cutting special tokens out of raw text.
  *
- * Special tokens are found in the reference's order: the longest first, each at every place from left to right, in what the
- * longer ones left. That is not "the longest at the leftmost place", and the difference shows where two of them overlap. */
+ * Special tokens are found in the reference's order: the longest first, each at every place from left to right, in what
+ * the longer ones left. That is not "the longest at the leftmost place", and the difference shows where two of them
+ * overlap. */
 #include "text/tokenizer/encoder.h"
 #include "text/tokenizer/models.h"
 #include "text/tokenizer/pretok.h"
@@ -101,7 +102,8 @@ static bool cut(const char *text, const qn_piece *piece, qn_token id, const frag
         const fragment f = from->items[i];
         size_t begin = f.begin, end = f.end;
         const char *hit;
-        while (f.id == QN_TOKEN_NONE && begin < end && (hit = memmem(text + begin, end - begin, piece->text, piece->len))) {
+        while (f.id == QN_TOKEN_NONE && begin < end &&
+               (hit = memmem(text + begin, end - begin, piece->text, piece->len))) {
             size_t left = (size_t)(hit - text), right = left + piece->len;
             if (!any) {
                 any = true;
@@ -119,8 +121,8 @@ static bool cut(const char *text, const qn_piece *piece, qn_token id, const frag
     return any;
 }
 
-/* Which bytes and which pairs of neighbouring bytes occur: most special tokens need one that doesn't, so that their search
- * never begins. */
+/* Which bytes and which pairs of neighbouring bytes occur: most special tokens need one that doesn't, so that their
+ * search never begins. */
 typedef struct occurring {
     bool bytes[256];
     uint64_t pairs[65536 / 64];
@@ -153,7 +155,8 @@ static bool partition(const qn_tokenizer *tok, const char *text, size_t len, boo
     note_occurring(&present, text, len);
     for (int32_t i = 0; i < tok->n_parsed && !out->failed; i++) {
         const qn_piece *piece = &tok->pieces[tok->parsed[i]];
-        if (piece->len > len || (!parse_control && piece->kind != QN_TOKEN_user) || !may_occur(&present, piece)) continue;
+        if (piece->len > len || (!parse_control && piece->kind != QN_TOKEN_user) || !may_occur(&present, piece))
+            continue;
         if (!cut(text, piece, tok->parsed[i], out, &spare)) continue;
         const fragments t = *out;
         *out = spare;
@@ -173,10 +176,13 @@ qn_status qn__encode_text(qn_encoder *e, const char *text, size_t len, bool pars
         status = QN_FAIL(err, nomem, "out of memory: special tokens in a text of %zu bytes", len);
     for (size_t i = 0; i < list.n && status == QN_OK; i++) {
         const fragment f = list.items[i];
-        if (f.id == QN_TOKEN_NONE) status = e->tok->model->family->encode(e, text + f.begin, f.end - f.begin, fresh, err);
-        else qn__emit(e, f.id);
+        if (f.id == QN_TOKEN_NONE)
+            status = e->tok->model->family->encode(e, text + f.begin, f.end - f.begin, fresh, err);
+        else
+            qn__emit(e, f.id);
         fresh = f.id != QN_TOKEN_NONE;
-        if (status == QN_OK && e->failed) status = QN_FAIL(err, nomem, "out of memory: ids of a text of %zu bytes", len);
+        if (status == QN_OK && e->failed)
+            status = QN_FAIL(err, nomem, "out of memory: ids of a text of %zu bytes", len);
     }
     qn__free(list.items);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/encoder.h -- what one call of qn_tokenize writes to: the ids so far and scratch memory that every family reuses
- * from one stretch of text to the next. Failed allocations are sticky and reported once, at the end. */
+/* src/text/tokenizer/encoder.h -- what one call of qn_tokenize writes to: the ids so far and scratch memory that every
+ * family reuses from one stretch of text to the next. Failed allocations are sticky and reported once, at the end. */
 #ifndef QN_TEXT_ENCODER_H
 #define QN_TEXT_ENCODER_H
 
@@ -16,12 +16,12 @@ typedef struct qn_encoder {
     const qn_tokenizer *tok;
     qn_token *ids;
     size_t n, cap;
-    bool failed;          /* an allocation did; what follows may be nonsense and is thrown away */
-    qn_str text, aux;     /* escaped or repaired text; a word's other spelling */
+    bool failed;      /* an allocation did; what follows may be nonsense and is thrown away */
+    qn_str text, aux; /* escaped or repaired text; a word's other spelling */
     qn_merger merger;
     qn_splits words, spare;
-    void *match;          /* pretok.c: PCRE2's working memory */
-    void *best;           /* unigram.c: [best_cap] */
+    void *match; /* pretok.c: PCRE2's working memory */
+    void *best;  /* unigram.c: [best_cap] */
     size_t best_cap;
 } qn_encoder;
 

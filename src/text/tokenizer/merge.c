@@ -90,7 +90,8 @@ bool qn__merger_run(qn_merger *m, qn_pair_fn pair, const void *ctx)
         m->heap[0] = m->heap[--m->n_heap];
         if (m->n_heap) sift_down(m->heap, m->n_heap, 0);
 
-        /* Lengths only grow, or fall to 0 when a symbol is joined: the sum is the old one only if both are as they were. */
+        /* Lengths only grow, or fall to 0 when a symbol is joined: the sum is the old one only if both are as they
+         * were. */
         const int32_t l = (int32_t)(uint32_t)top.key;
         qn_symbol *left = &m->symbols[l], *right = &m->symbols[top.right];
         if (!left->len || !right->len || left->len + right->len != top.len) continue;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/merge.h -- joining neighbours, best pair first: the loop that SentencePiece BPE and byte-level BPE share.
+/* src/text/tokenizer/merge.h -- joining neighbours, best pair first: the loop that SentencePiece BPE and byte-level BPE
+ * share.
  *
- * Symbols are linked both ways and candidates wait in a heap, so a text of n symbols takes n log n whatever it holds. Among
- * pairs of equal priority the leftmost goes first. */
+ * Symbols are linked both ways and candidates wait in a heap, so a text of n symbols takes n log n whatever it holds.
+ * Among pairs of equal priority the leftmost goes first. */
 #ifndef QN_TEXT_MERGE_H
 #define QN_TEXT_MERGE_H
 
@@ -15,11 +16,12 @@ typedef struct qn_symbol {
 } qn_symbol;
 
 /* Whether two neighbours may be joined; the smallest priority goes first, `id` is that of the result. */
-typedef bool (*qn_pair_fn)(const void *ctx, const qn_symbol *left, const qn_symbol *right, uint32_t *priority, qn_token *id);
+typedef bool (*qn_pair_fn)(const void *ctx, const qn_symbol *left, const qn_symbol *right, uint32_t *priority,
+                           qn_token *id);
 
 typedef struct qn_candidate_pair {
-    uint64_t key;       /* priority, then the index of the left symbol */
-    uint32_t len;       /* of both together: stale when the symbols don't add up to it any more */
+    uint64_t key; /* priority, then the index of the left symbol */
+    uint32_t len; /* of both together: stale when the symbols don't add up to it any more */
     int32_t right;
     qn_token id;
 } qn_candidate_pair;

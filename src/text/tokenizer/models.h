@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/models.h -- a family of tokenizers is a table of three functions; a row of models.def names one family and the
- * defaults that go with tokenizer.ggml.model. */
+/* src/text/tokenizer/models.h -- a family of tokenizers is a table of three functions; a row of models.def names one
+ * family and the defaults that go with tokenizer.ggml.model. */
 #ifndef QN_TEXT_MODELS_H
 #define QN_TEXT_MODELS_H
 
@@ -8,7 +8,8 @@
 #include "text/tokenizer/vocab.h"
 
 typedef struct qn_family {
-    /* After the vocabulary is in place: what else this family reads from the file. Frees nothing on failure; unload does. */
+    /* After the vocabulary is in place: what else this family reads from the file. Frees nothing on failure; unload
+     * does. */
     qn_status (*load)(qn_tokenizer *tok, const qn_gguf *file, qn_error *err);
     void (*unload)(qn_tokenizer *tok); /* what the arena doesn't hold; may be NULL */
     /* Appends the ids of a stretch of raw text (len > 0, any bytes). `fresh`: it begins the text or
@@ -20,11 +21,13 @@ typedef struct qn_family {
 } qn_family;
 
 #define QN_FAMILY_DECLARE(name) extern const qn_family qn__family_##name;
+/* clang-format off */
 QN_FAMILY_DECLARE(spm)
 QN_FAMILY_DECLARE(unigram)
 QN_FAMILY_DECLARE(bpe)
 QN_FAMILY_DECLARE(wordpiece)
 QN_FAMILY_DECLARE(longest)
+/* clang-format on */
 #undef QN_FAMILY_DECLARE
 
 typedef struct qn_model_row {
@@ -34,7 +37,11 @@ typedef struct qn_model_row {
     unsigned flags;
 } qn_model_row;
 enum {
-    QN_MODEL_add_bos = 1, QN_MODEL_add_eos = 2, QN_MODEL_add_sep = 4, QN_MODEL_space_prefix = 8, QN_MODEL_drop_spaces = 16
+    QN_MODEL_add_bos = 1,
+    QN_MODEL_add_eos = 2,
+    QN_MODEL_add_sep = 4,
+    QN_MODEL_space_prefix = 8,
+    QN_MODEL_drop_spaces = 16
 };
 
 /* detok.c: finds max_output. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/pretok.c -- runs the steps of a split. PCRE2 gets its memory from Quern's hook (all but JIT code and stacks,
- * which it maps itself); a compiled split is immutable, each call brings its own match data, so threads may share it.
+/* src/text/tokenizer/pretok.c -- runs the steps of a split. PCRE2 gets its memory from Quern's hook (all but JIT code
+ * and stacks, which it maps itself); a compiled split is immutable, each call brings its own match data, so threads may
+ * share it.
  *
- * Subjects are valid UTF-8 by the caller's word, so PCRE2's own check is off. Each stretch is a subject of its own: nothing
- * looks past its ends, as if it were the whole text. */
+ * Subjects are valid UTF-8 by the caller's word, so PCRE2's own check is off. Each stretch is a subject of its own:
+ * nothing looks past its ends, as if it were the whole text. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/tokenizer/pretok.h"
 #include "text/utf8.h"
@@ -15,9 +16,11 @@
 /* No pattern of pretok.def comes near these limits; they keep a mistake in one from hanging or exhausting a process. */
 #define MATCH_LIMIT_BASE 10000000u
 #define MATCH_LIMIT_LONG ((size_t)256 << 20)
-#define HEAP_LIMIT_KIB (256u * 1024)
+#define HEAP_LIMIT_KIB   (256u * 1024)
 
+/* clang-format off */
 #define SPACES "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+/* clang-format on */
 
 struct qn_pretok {
     const qn_pretok_row *row;
@@ -33,24 +36,33 @@ typedef struct match_state {
 
 /* ---- rows ---- */
 
+/* clang-format off */
 #define QN_RE(pattern) {QN_STEP_regex, pattern},
 #define QN_THREES {QN_STEP_threes, NULL},
 #define QN_DECIMAL_THREES {QN_STEP_decimal_threes, NULL},
 #define QN_RUNS_THREES {QN_STEP_runs_threes, NULL},
-#define QN_SPLIT(name, steps) static const qn_step split_##name[QN_MAX_STEPS + 1] = {steps {QN_STEP_end, NULL}};
+/* clang-format on */
+#define QN_SPLIT(name, steps) static const qn_step split_##name[QN_MAX_STEPS + 1] = {steps{QN_STEP_end, NULL}};
 #define QN_PRETOK(name, split, flags)
 #include "text/tokenizer/pretok.def"
 #undef QN_SPLIT
 #undef QN_PRETOK
 
 enum {
-    W = QN_PRETOK_whole_words, B = QN_PRETOK_add_bos, F = QN_PRETOK_force_bos, R = QN_PRETOK_raw,
-    E = QN_PRETOK_escape, N = QN_PRETOK_newlines, M = QN_PRETOK_no_merges,
+    W = QN_PRETOK_whole_words,
+    B = QN_PRETOK_add_bos,
+    F = QN_PRETOK_force_bos,
+    R = QN_PRETOK_raw,
+    E = QN_PRETOK_escape,
+    N = QN_PRETOK_newlines,
+    M = QN_PRETOK_no_merges,
 };
 
 static const qn_pretok_row rows[] = {
 #define QN_SPLIT(name, steps)
+/* clang-format off */
 #define QN_PRETOK(name, split, flags) {name, #split, split_##split, flags},
+/* clang-format on */
 #include "text/tokenizer/pretok.def"
 #undef QN_SPLIT
 #undef QN_PRETOK
@@ -119,7 +131,8 @@ static qn_status compile_step(qn_pretok *p, pcre2_compile_context *context, int 
         if (code == PCRE2_ERROR_HEAP_FAILED)
             return QN_FAIL(err, nomem, "out of memory: a pre-tokenizer pattern of %s", p->row->name);
         pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
-        return QN_FAIL(err, internal, "pre-tokenizer %s, step %d, offset %zu: %s", p->row->name, i, (size_t)where, text);
+        return QN_FAIL(err, internal, "pre-tokenizer %s, step %d, offset %zu: %s", p->row->name, i, (size_t)where,
+                       text);
     }
     return QN_OK;
 }
@@ -184,8 +197,8 @@ static match_state *match_state_of(const qn_pretok *p, qn_encoder *e)
 }
 
 /* The next match at or after `from`; false when there is none. */
-static qn_status next_match(const qn_pretok *p, int step, const match_state *m, const char *text, size_t len, size_t from,
-                            bool *found, qn_error *err)
+static qn_status next_match(const qn_pretok *p, int step, const match_state *m, const char *text, size_t len,
+                            size_t from, bool *found, qn_error *err)
 {
     const PCRE2_SPTR subject = (PCRE2_SPTR)text;
     int rc = pcre2_match(p->codes[step], subject, len, from, PCRE2_NO_UTF_CHECK, m->data, m->context);
@@ -193,7 +206,8 @@ static qn_status next_match(const qn_pretok *p, int step, const match_state *m, 
         rc = pcre2_match(p->codes[step], subject, len, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->data, m->context);
     *found = rc >= 0;
     if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH) return QN_OK;
-    if (rc == PCRE2_ERROR_NOMEMORY) return QN_FAIL(err, nomem, "out of memory: matching pre-tokenizer %s", p->row->name);
+    if (rc == PCRE2_ERROR_NOMEMORY)
+        return QN_FAIL(err, nomem, "out of memory: matching pre-tokenizer %s", p->row->name);
     return QN_FAIL(err, limit, "pre-tokenizer %s, step %d: PCRE2 gave up at byte %zu of a stretch of %zu (error %d)",
                    p->row->name, step, from, len, rc);
 }

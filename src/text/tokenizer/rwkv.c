@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/rwkv.c -- RWKV's tokenizer (tokenizer.ggml.model "rwkv"): at each place the longest piece, nothing else. The
- * file spells pieces with escapes (\n \t \r \xNN, a backslash before anything else), because they are bytes, not text. */
+/* src/text/tokenizer/rwkv.c -- RWKV's tokenizer (tokenizer.ggml.model "rwkv"): at each place the longest piece, nothing
+ * else. The file spells pieces with escapes (\n \t \r \xNN, a backslash before anything else), because they are bytes,
+ * not text. */
 #include "text/tokenizer/models.h"
 #include "text/tokenizer/trie.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/special_tokens.c -- roles by spelling, which tokens end a generation, and which are looked for in raw text. */
+/* src/text/tokenizer/special_tokens.c -- roles by spelling, which tokens end a generation, and which are looked for in
+ * raw text. */
 #include "text/tokenizer/vocab.h"
 #include "text/tokenizer/models.h"
 
@@ -10,8 +11,13 @@ static qn_token find(const qn_tokenizer *tok, const char *piece) { return qn__vo
 
 static void detect_roles(qn_tokenizer *tok)
 {
-    static const struct { qn_special role; const char *piece; } rows[] = {
+    static const struct {
+        qn_special role;
+        const char *piece;
+    } rows[] = {
+/* clang-format off */
 #define QN_KNOWN_ROLE(role, piece) {QN_SPECIAL_##role, piece},
+/* clang-format on */
 #define QN_KNOWN_END(piece)
 #define QN_KNOWN_SHOWN(piece)
 #define QN_KNOWN_NO_END(piece, with, with_too, kind)
@@ -49,13 +55,18 @@ static void detect_ends(qn_tokenizer *tok)
 #undef QN_KNOWN_SHOWN
 #undef QN_KNOWN_NO_END
     };
-    static const struct { const char *piece, *with, *with_too; qn_token_kind kind; } not_ends[] = {
+    static const struct {
+        const char *piece, *with, *with_too;
+        qn_token_kind kind;
+    } not_ends[] = {
 #define QN_KNOWN_SHOWN(piece)
+/* clang-format off */
 #define QN_KNOWN_NO_END(piece, with, with_too, kind) {piece, with, with_too, QN_TOKEN_##kind},
+/* clang-format on */
 #include "text/tokenizer/special_tokens.def"
     };
     static const qn_special roles[] = {QN_SPECIAL_fim_pad, QN_SPECIAL_fim_rep, QN_SPECIAL_fim_sep,
-                                       QN_SPECIAL_eos, QN_SPECIAL_eot, QN_SPECIAL_eom};
+                                       QN_SPECIAL_eos,     QN_SPECIAL_eot,     QN_SPECIAL_eom};
     qn_token id;
 
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/spm.c -- SentencePiece BPE (tokenizer.ggml.model "llama"): characters are joined to pieces, the pair with the
- * best score first; a character that stays alone and is no piece becomes its bytes. */
+/* src/text/tokenizer/spm.c -- SentencePiece BPE (tokenizer.ggml.model "llama"): characters are joined to pieces, the
+ * pair with the best score first; a character that stays alone and is no piece becomes its bytes. */
 #include "text/tokenizer/models.h"
 #include "text/utf8.h"
 
@@ -73,9 +73,9 @@ static bool encode_word(qn_encoder *e, const char *s, size_t begin, size_t end)
     return true;
 }
 
-/* The end of the word that begins at `pos`. A word may begin at a U+2581 after another character, where no pair can be joined
- * if no piece goes on there: then each word by itself gives the same ids, from a heap that fits into the cache. Sequences
- * are stepped over by their first byte, so that a broken one isn't cut either. */
+/* The end of the word that begins at `pos`. A word may begin at a U+2581 after another character, where no pair can be
+ * joined if no piece goes on there: then each word by itself gives the same ids, from a heap that fits into the cache.
+ * Sequences are stepped over by their first byte, so that a broken one isn't cut either. */
 static size_t word_end(const qn_tokenizer *tok, const char *s, size_t pos, size_t len)
 {
     if (!tok->words_apart) return len;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/tokenizer.c -- the tokenizer half of quern/text.h: choosing a family, creating, tokenizing, looking things up. */
+/* src/text/tokenizer/tokenizer.c -- the tokenizer half of quern/text.h: choosing a family, creating, tokenizing,
+ * looking things up. */
 #include "text/tokenizer/models.h"
 #include "text/utf8.h"
 
@@ -78,8 +79,10 @@ qn_status qn_tokenizer_create(const qn_gguf *file, qn_tokenizer **out, qn_error 
     }
     tok->arena = arena;
     const qn_status status = load(tok, file, err);
-    if (status != QN_OK) qn_tokenizer_destroy(tok);
-    else *out = tok;
+    if (status != QN_OK)
+        qn_tokenizer_destroy(tok);
+    else
+        *out = tok;
     return status;
 }
 
@@ -93,7 +96,8 @@ void qn_tokenizer_destroy(qn_tokenizer *tok)
 
 /* ---- tokenizing ---- */
 
-static qn_status encode_all(qn_encoder *e, const char *text, size_t len, const qn_tokenize_options *options, qn_error *err)
+static qn_status encode_all(qn_encoder *e, const char *text, size_t len, const qn_tokenize_options *options,
+                            qn_error *err)
 {
     const qn_tokenizer *tok = e->tok;
     const bool ends = !options->no_bos;
@@ -112,7 +116,8 @@ qn_status qn_tokenize(const qn_tokenizer *tok, const char *text, size_t len, con
 {
     static const qn_tokenize_options defaults;
     if (len > QN_TEXT_MAX_BYTES)
-        return QN_FAIL(err, limit, "a text of %zu bytes; at most %zu are tokenized in one call", len, QN_TEXT_MAX_BYTES);
+        return QN_FAIL(err, limit, "a text of %zu bytes; at most %zu are tokenized in one call", len,
+                       QN_TEXT_MAX_BYTES);
     qn_encoder e = {.tok = tok};
     qn_status status = encode_all(&e, text, len, options ? options : &defaults, err);
     if (status == QN_OK && !e.ids && !(e.ids = qn__alloc(sizeof *e.ids))) status = QN_FAIL_NOMEM(err, sizeof *e.ids);
@@ -143,7 +148,10 @@ qn_token_kind qn_tokenizer_kind(const qn_tokenizer *tok, qn_token id)
     return qn__id_ok(tok, id) ? (qn_token_kind)tok->pieces[id].kind : QN_KIND_UNDEFINED;
 }
 
-float qn_tokenizer_score(const qn_tokenizer *tok, qn_token id) { return qn__id_ok(tok, id) ? tok->pieces[id].score : 0.0f; }
+float qn_tokenizer_score(const qn_tokenizer *tok, qn_token id)
+{
+    return qn__id_ok(tok, id) ? tok->pieces[id].score : 0.0f;
+}
 qn_token qn_tokenizer_find(const qn_tokenizer *tok, const char *piece, size_t len)
 {
     return qn__vocab_find(tok, piece, len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/trie.h -- byte strings to ids, for finding all entries that begin at a place in a text. Edges live in one hash
- * table, so memory is linear in the bytes inserted and a step costs one probe. Immutable once built. */
+/* src/text/tokenizer/trie.h -- byte strings to ids, for finding all entries that begin at a place in a text. Edges live
+ * in one hash table, so memory is linear in the bytes inserted and a step costs one probe. Immutable once built. */
 #ifndef QN_TEXT_TRIE_H
 #define QN_TEXT_TRIE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/unigram.c -- SentencePiece unigram (tokenizer.ggml.model "t5"): of all ways to cover the normalised text with
- * pieces, the one with the largest sum of scores (Viterbi, left to right). Sums are doubles, as in the reference, and the
- * first of two equal sums stays. */
+/* src/text/tokenizer/unigram.c -- SentencePiece unigram (tokenizer.ggml.model "t5"): of all ways to cover the
+ * normalised text with pieces, the one with the largest sum of scores (Viterbi, left to right). Sums are doubles, as in
+ * the reference, and the first of two equal sums stays. */
 #include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/models.h"
 #include "text/tokenizer/trie.h"
@@ -17,15 +17,15 @@ struct qn_unigram {
 
 typedef struct best {
     double score;
-    size_t from;   /* where the last piece begins */
+    size_t from; /* where the last piece begins */
     qn_token id;
 } best;
 
 #define UNKNOWN_PENALTY 10.0f
 
-/* How much longer normalised text may be. Compatibility decomposition makes 11 bytes of one at most (U+FDFA); a file that
- * asks for much more is after memory. */
-#define MAX_GROWTH ((size_t)64)
+/* How much longer normalised text may be. Compatibility decomposition makes 11 bytes of one at most (U+FDFA); a file
+ * that asks for much more is after memory. */
+#define MAX_GROWTH      ((size_t)64)
 #define MAX_GROWTH_MORE ((size_t)4096)
 
 static qn_status insert_pieces(qn_tokenizer *tok, qn_error *err)
@@ -45,7 +45,8 @@ static qn_status insert_pieces(qn_tokenizer *tok, qn_error *err)
 static qn_status load(qn_tokenizer *tok, const qn_gguf *file, qn_error *err)
 {
     if (tok->special[QN_SPECIAL_unk] == QN_TOKEN_NONE)
-        return QN_FAIL(err, format, "tokenizer.ggml.unknown_token_id: this key is missing, and token 2, its default in a t5 "
+        return QN_FAIL(err, format,
+                       "tokenizer.ggml.unknown_token_id: this key is missing, and token 2, its default in a t5 "
                        "vocabulary, is too");
     tok->strip_first = tok->add_space_prefix || tok->squeeze_spaces;
     tok->unigram = qn__arena_alloc(&tok->arena, sizeof *tok->unigram);
@@ -60,8 +61,8 @@ static void unload(qn_tokenizer *tok) { qn__trie_destroy(tok->trie); }
 
 /* ---- normalising ---- */
 
-/* What a prefix of s becomes: a mapped prefix is replaced, a character stays, and a byte that begins none becomes U+FFFD.
- * (User-defined pieces are never normalised; they were cut out of the text before.) */
+/* What a prefix of s becomes: a mapped prefix is replaced, a character stays, and a byte that begins none becomes
+ * U+FFFD. (User-defined pieces are never normalised; they were cut out of the text before.) */
 static qn_status normalize_prefix(const qn_charsmap *map, const char *s, size_t n, size_t *consumed, const char **to,
                                   size_t *to_len, qn_error *err)
 {
@@ -86,8 +87,8 @@ static qn_status normalize(qn_encoder *e, const char *text, size_t len, qn_error
         QN_TRY(normalize_prefix(&tok->unigram->map, text + pos, len - pos, &consumed, &to, &n, err));
         pos += consumed;
         if (e->text.len + n > MAX_GROWTH * len + MAX_GROWTH_MORE)
-            return QN_FAIL(err, limit, "tokenizer.ggml.precompiled_charsmap: %zu bytes of text become more than %zu", pos,
-                           MAX_GROWTH * len + MAX_GROWTH_MORE);
+            return QN_FAIL(err, limit, "tokenizer.ggml.precompiled_charsmap: %zu bytes of text become more than %zu",
+                           pos, MAX_GROWTH * len + MAX_GROWTH_MORE);
         for (size_t i = 0; i < n; i++) {
             if (to[i] != ' ') {
                 if (!in_word && ((tok->add_space_prefix && !prefixed) || tok->squeeze_spaces)) {

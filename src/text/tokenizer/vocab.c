@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/vocab.c -- tokens, scores, types, special ids and flags out of a GGUF header. Each count is compared with the
- * others before anything is allocated, and what is allocated is linear in the bytes that the file really has. */
+/* src/text/tokenizer/vocab.c -- tokens, scores, types, special ids and flags out of a GGUF header. Each count is
+ * compared with the others before anything is allocated, and what is allocated is linear in the bytes that the file
+ * really has. */
 #include "text/tokenizer/vocab.h"
 #include "text/tokenizer/models.h"
 
@@ -30,7 +31,8 @@ qn_status qn__key_str(qn_tokenizer *tok, const qn_gguf *file, const char *key, c
 qn_status qn__key_array(const qn_gguf *file, const char *key, bool required, const qn_gguf_kv **kv, qn_error *err)
 {
     *kv = qn_gguf_kv_find(file, key);
-    if (!*kv && required) return QN_FAIL(err, format, "%s: this key is missing; a tokenizer of this kind needs it", key);
+    if (!*kv && required)
+        return QN_FAIL(err, format, "%s: this key is missing; a tokenizer of this kind needs it", key);
     if (*kv && (*kv)->type != QN_GGUF_arr)
         return QN_FAIL(err, format, "%s at offset %llu: found a single %s, an array was expected", key,
                        (unsigned long long)(*kv)->offset, qn_gguf_type_name((*kv)->type));
@@ -75,7 +77,8 @@ static qn_status index_pieces(qn_tokenizer *tok, const qn_gguf_kv *kv, qn_error 
             if (equals(&tok->pieces[tok->slots[i] - 1], p->text, p->len)) {
                 char quoted[64];
                 qn__str_quote(quoted, sizeof quoted, p->text, p->len);
-                return QN_FAIL(err, format, QN_ENTRY "found \"%s\", which is token %u already; all different were expected",
+                return QN_FAIL(err, format,
+                               QN_ENTRY "found \"%s\", which is token %u already; all different were expected",
                                QN_ENTRY_ARGS(kv, id), quoted, tok->slots[i] - 1);
             }
         }
@@ -90,8 +93,8 @@ static qn_status read_piece(const qn_gguf *file, const qn_gguf_kv *kv, uint64_t 
 {
     QN_TRY(qn_gguf_get_str(file, kv, i, s, err));
     if (s->len > QN_TEXT_MAX_BYTES)
-        return QN_FAIL(err, format, QN_ENTRY "found a token of %zu bytes, at most %zu were expected", QN_ENTRY_ARGS(kv, i),
-                       s->len, QN_TEXT_MAX_BYTES);
+        return QN_FAIL(err, format, QN_ENTRY "found a token of %zu bytes, at most %zu were expected",
+                       QN_ENTRY_ARGS(kv, i), s->len, QN_TEXT_MAX_BYTES);
     if (!s->len) {
         snprintf(name, 32, "[EMPTY_%llu]", (unsigned long long)i);
         *s = (qn_gguf_str){name, strlen(name)};
@@ -133,8 +136,9 @@ static qn_status load_pieces(qn_tokenizer *tok, const qn_gguf *file, qn_error *e
 static qn_status check_count(const qn_tokenizer *tok, const qn_gguf_kv *kv, qn_error *err)
 {
     if (kv->count == (uint64_t)tok->n_tokens) return QN_OK;
-    return QN_FAIL(err, format, "%s at offset %llu: found %llu entries, %d were expected, one for each of " KEY "tokens",
-                   kv->key, (unsigned long long)kv->offset, (unsigned long long)kv->count, tok->n_tokens);
+    return QN_FAIL(err, format,
+                   "%s at offset %llu: found %llu entries, %d were expected, one for each of " KEY "tokens", kv->key,
+                   (unsigned long long)kv->offset, (unsigned long long)kv->count, tok->n_tokens);
 }
 
 static qn_status load_scores(qn_tokenizer *tok, const qn_gguf *file, qn_error *err)
@@ -147,7 +151,8 @@ static qn_status load_scores(qn_tokenizer *tok, const qn_gguf *file, qn_error *e
     for (int32_t id = 0; id < tok->n_tokens; id++) {
         QN_TRY(qn_gguf_get_f64(file, kv, (uint64_t)id, &score, err));
         if (!isfinite((float)score))
-            return QN_FAIL(err, format, QN_ENTRY "found %g, a finite number was expected", QN_ENTRY_ARGS(kv, id), score);
+            return QN_FAIL(err, format, QN_ENTRY "found %g, a finite number was expected", QN_ENTRY_ARGS(kv, id),
+                           score);
         tok->pieces[id].score = (float)score;
     }
     return QN_OK;
@@ -179,8 +184,12 @@ static qn_status load_types(qn_tokenizer *tok, const qn_gguf *file, qn_error *er
 
 /* ---- ids and flags ---- */
 
-static const struct { const char *key, *older; } special_keys[QN_SPECIAL_COUNT] = {
+static const struct {
+    const char *key, *older;
+} special_keys[QN_SPECIAL_COUNT] = {
+/* clang-format off */
 #define ROW(name, key, older) {KEY key, older[0] ? KEY older : NULL},
+    /* clang-format on */
     QN_SPECIAL_ROWS(ROW)
 #undef ROW
 };

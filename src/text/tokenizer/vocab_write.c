@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/vocab_write.c -- where a trained vocabulary goes: to a file being written, to a tokenizer; and a trainer's files. */
+/* src/text/tokenizer/vocab_write.c -- where a trained vocabulary goes: to a file being written, to a tokenizer; and a
+ * trainer's files. */
 #include "base/file.h"
 #include "text/train/bpe_train.h"
 #include "format/gguf_writer.h"

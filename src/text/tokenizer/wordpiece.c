@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/tokenizer/wordpiece.c -- WordPiece (tokenizer.ggml.model "bert"): text is cleaned and cut into words, and each word is
- * covered from the left by the longest pieces; a word that can't be covered is one unknown token.
+/* src/text/tokenizer/wordpiece.c -- WordPiece (tokenizer.ggml.model "bert"): text is cleaned and cut into words, and
+ * each word is covered from the left by the longest pieces; a word that can't be covered is one unknown token.
  *
- * Pieces that begin a word carry U+2581, the others nothing ("##" is gone in GGUF files). Cleaning is that of the models'
- * own tokenizer: control characters and U+FFFD vanish, CJK characters and punctuation stand alone, and where the vocabulary
- * is uncased, canonical decomposition (NFD) loses its nonspacing marks and letters become lower case. */
+ * Pieces that begin a word carry U+2581, the others nothing ("##" is gone in GGUF files). Cleaning is that of the
+ * models' own tokenizer: control characters and U+FFFD vanish, CJK characters and punctuation stand alone, and where
+ * the vocabulary is uncased, canonical decomposition (NFD) loses its nonspacing marks and letters become lower case. */
 #include "text/tokenizer/models.h"
 #include "text/tokenizer/trie.h"
 #include "text/utf8.h"
@@ -16,7 +16,8 @@ static qn_status load(qn_tokenizer *tok, const qn_gguf *file, qn_error *err)
 {
     (void)file;
     if (tok->special[QN_SPECIAL_unk] == QN_TOKEN_NONE)
-        return QN_FAIL(err, format, "tokenizer.ggml.unknown_token_id: this key is missing, and token 100, its default in a "
+        return QN_FAIL(err, format,
+                       "tokenizer.ggml.unknown_token_id: this key is missing, and token 100, its default in a "
                        "bert vocabulary, is too");
     tok->strip_first = true;
     tok->trie = qn__trie_create();
@@ -30,10 +31,13 @@ static void unload(qn_tokenizer *tok) { qn__trie_destroy(tok->trie); }
 
 /* ---- words ---- */
 
-/* Blocks that the models' tokenizer treats as ideographs. U+2B820 to U+2B91F, the head of extension E, is missing there. */
+/* Blocks that the models' tokenizer treats as ideographs. U+2B820 to U+2B91F, the head of extension E, is missing
+ * there. */
 static bool is_cjk(uint32_t cp)
 {
-    static const struct { uint32_t first, last; } blocks[] = {
+    static const struct {
+        uint32_t first, last;
+    } blocks[] = {
         {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
         {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F},
     };
@@ -45,7 +49,8 @@ static bool is_cjk(uint32_t cp)
 static bool is_control(uint32_t cp)
 {
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-    return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CS || c == UTF8PROC_CATEGORY_CO;
+    return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CS ||
+           c == UTF8PROC_CATEGORY_CO;
 }
 
 /* Unicode punctuation, and what of ASCII is neither letter, digit, space nor control. */
@@ -104,8 +109,10 @@ static void add_folded(qn_encoder *e, uint32_t cp)
     for (utf8proc_ssize_t i = 0; i < n; i++) {
         if (e->tok->strip_accents && utf8proc_category(parts[i]) == UTF8PROC_CATEGORY_MN) continue;
         const uint32_t folded = (uint32_t)(e->tok->lowercase ? utf8proc_tolower(parts[i]) : parts[i]);
-        if (is_punctuation(folded)) add_alone(e, folded);
-        else add_char(e, folded);
+        if (is_punctuation(folded))
+            add_alone(e, folded);
+        else
+            add_char(e, folded);
     }
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/train/bpe_join.c -- joining the most frequent pair of pieces, again and again.
  *
- * Every different word is a chain of cells, each holding a symbol; a pair of neighbours has its count, kept exact by each join,
- * and a list of the cells where it begins. A join visits those cells only, so the whole takes about as long as the text has
- * characters in different words. The heap's counts may be too high, never too low: a pair's count only falls after the step that
- * made it, and an entry that is out of date goes back with the right one. The order of pairs is total, so the result
- * depends on words and counts alone. */
+ * Every different word is a chain of cells, each holding a symbol; a pair of neighbours has its count, kept exact by
+ * each join, and a list of the cells where it begins. A join visits those cells only, so the whole takes about as long
+ * as the text has characters in different words. The heap's counts may be too high, never too low: a pair's count only
+ * falls after the step that made it, and an entry that is out of date goes back with the right one. The order of pairs
+ * is total, so the result depends on words and counts alone. */
 #include "text/train/bpe_train.h"
 #include "text/utf8.h"
 #include "text/tokenizer/vocab.h"
@@ -18,7 +18,7 @@
 typedef qn_bpe_symbol symbol;
 
 typedef struct cell {
-    int32_t sym;      /* DEAD: joined to the one before it, or no symbol */
+    int32_t sym; /* DEAD: joined to the one before it, or no symbol */
     uint32_t prev, next, word;
 } cell;
 
@@ -26,17 +26,22 @@ typedef struct pair {
     int32_t left, right;
     int64_t count;
     uint32_t head, tail; /* its places, in the order of the cells */
-    bool done;        /* joined, or another way to a piece that is there already */
+    bool done;           /* joined, or another way to a piece that is there already */
 } pair;
 
-typedef struct place { uint32_t cell, next; } place;
-typedef struct entry { int64_t count; uint32_t pair; } entry;
+typedef struct place {
+    uint32_t cell, next;
+} place;
+typedef struct entry {
+    int64_t count;
+    uint32_t pair;
+} entry;
 
 typedef struct job {
     qn_bpe_set *set;
     const qn_words *words;
     const qn_bpe_train_options *options;
-    int32_t n_joins;     /* to be made */
+    int32_t n_joins; /* to be made */
     cell *cells;
     size_t n_cells;
     pair *pairs;
@@ -118,8 +123,10 @@ static qn_status add_place(job *j, int32_t left, int32_t right, uint32_t at, int
     GROW(j, places, n_places, cap_places);
     const uint32_t new_place = (uint32_t)j->n_places++;
     j->places[new_place] = (place){at, NONE};
-    if (p->head == NONE) p->head = new_place;
-    else j->places[p->tail].next = new_place;
+    if (p->head == NONE)
+        p->head = new_place;
+    else
+        j->places[p->tail].next = new_place;
     p->tail = new_place;
     p->count += count;
     return QN_OK;
@@ -156,7 +163,8 @@ static qn_status fill_cells(job *j, int32_t *const *page)
         for (uint32_t i = 0; i < j->words->word[w].len; i++)
             n += ((unsigned char)j->words->text[j->words->word[w].at + i] & 0xc0) != 0x80;
     if (n >= NONE / 4) /* each join adds up to two places and takes a cell */
-        return QN_FAIL(j->err, limit, "found %zu characters in different words, expected fewer than 2^30 (see max_word_bytes)", n);
+        return QN_FAIL(j->err, limit,
+                       "found %zu characters in different words, expected fewer than 2^30 (see max_word_bytes)", n);
     j->cells = qn__alloc(n * sizeof *j->cells);
     if (!j->cells) return QN_FAIL_NOMEM(j->err, n * sizeof *j->cells);
     for (size_t w = 0; w < j->words->n; w++) {
@@ -247,8 +255,10 @@ static uint32_t pop(job *j)
         pair *p = &j->pairs[top->pair];
         const uint32_t best = top->pair;
         const bool gone = p->done || p->count <= 0, exact = p->count == top->count;
-        if (gone || exact) *top = j->heap[--j->n_heap];
-        else top->count = p->count;
+        if (gone || exact)
+            *top = j->heap[--j->n_heap];
+        else
+            top->count = p->count;
         if (j->n_heap > 0) sift_down(j, 0);
         if (!gone && exact) return best;
     }
@@ -263,7 +273,8 @@ static bool names_no_text(const char *text, size_t len)
            (len == 4 && memcmp(text, "</s>", 4) == 0) || qn__byte_of_piece(text, len) >= 0;
 }
 
-/* A symbol for the pair, unless there is a piece of that text (reached by another way), or one that is no text: then NULL. */
+/* A symbol for the pair, unless there is a piece of that text (reached by another way), or one that is no text: then
+ * NULL. */
 static symbol *make_joined(job *j, const pair *p)
 {
     char text[2 * 4 * QN_BPE_MAX_PIECE];
@@ -277,7 +288,9 @@ static symbol *make_joined(job *j, const pair *p)
     }
     const symbol *a = &j->set->symbols[p->left], *b = &j->set->symbols[p->right];
     symbol *s = &j->set->symbols[j->set->n_symbols];
-    *s = (symbol){.len = (uint32_t)len, .n_chars = (uint16_t)(a->n_chars + b->n_chars), .space = a->space,
+    *s = (symbol){.len = (uint32_t)len,
+                  .n_chars = (uint16_t)(a->n_chars + b->n_chars),
+                  .space = a->space,
                   .first = a->first == QN_SCRIPT_SAME ? b->first : a->first,
                   .last = b->last == QN_SCRIPT_SAME ? a->last : b->last};
     s->text = qn__arena_strndup(&j->set->arena, text, len);
@@ -289,7 +302,8 @@ static qn_status join_at(job *j, uint32_t best, uint32_t at, int32_t joined)
 {
     const pair p = j->pairs[best];
     cell *c = &j->cells[at];
-    if (c->sym != p.left || c->next == NONE || j->cells[c->next].sym != p.right) return QN_OK; /* joined since it was listed */
+    /* joined since it was listed */
+    if (c->sym != p.left || c->next == NONE || j->cells[c->next].sym != p.right) return QN_OK;
     cell *gone = &j->cells[c->next];
     const int64_t count = cell_count(j, c);
     const int32_t before_it = c->prev != NONE ? j->cells[c->prev].sym : DEAD;
@@ -307,7 +321,8 @@ static qn_status join_at(job *j, uint32_t best, uint32_t at, int32_t joined)
 static qn_status join(job *j, uint32_t best, int32_t joined)
 {
     const size_t n_before = j->n_pairs; /* all that is new has the new symbol in it */
-    for (uint32_t i = j->pairs[best].head; i != NONE; i = j->places[i].next) QN_TRY(join_at(j, best, j->places[i].cell, joined));
+    for (uint32_t i = j->pairs[best].head; i != NONE; i = j->places[i].next)
+        QN_TRY(join_at(j, best, j->places[i].cell, joined));
     for (size_t i = n_before; i < j->n_pairs; i++) QN_TRY(push(j, (uint32_t)i));
     return QN_OK;
 }
@@ -338,7 +353,8 @@ qn_status qn__bpe_join(qn_bpe_set *set, const qn_words *words, const qn_bpe_trai
 {
     job *j = qn__calloc(1, sizeof *j);
     if (!j) return QN_FAIL_NOMEM(err, sizeof *j);
-    *j = (job){.set = set, .words = words, .options = options, .n_joins = set->cap_symbols - set->n_symbols, .err = err};
+    *j =
+        (job){.set = set, .words = words, .options = options, .n_joins = set->cap_symbols - set->n_symbols, .err = err};
     qn_status status = lay_out(j);
     if (status == QN_OK && j->n_pairs > 0) status = join_all(j);
     qn__free(j->cells);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/train/bpe_train.c -- training a BPE vocabulary by SentencePiece's rules: which characters get a piece, and what the vocabulary
- * looks like in the end. Words are counted in bpe_words.c, joined in bpe_join.c. */
+/* src/text/train/bpe_train.c -- training a BPE vocabulary by SentencePiece's rules: which characters get a piece, and
+ * what the vocabulary looks like in the end. Words are counted in bpe_words.c, joined in bpe_join.c. */
 #include "text/train/bpe_train.h"
 #include "text/utf8.h"
 
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define MAX_TOKENS (1 << 20)
-#define N_META 3
-#define N_BYTES 256
+#define N_META     3
+#define N_BYTES    256
 
 typedef qn_bpe_letter letter;
 
@@ -55,14 +55,16 @@ static void sort_letters(letter *l, size_t n)
     }
 }
 
-/* A space that is no piece would come out of bytes as U+2581 and not as a space, so it is a piece however rare it is. */
+/* A space that is no piece would come out of bytes as U+2581 and not as a space, so it is a piece however rare it is.
+ */
 static void require_space(job *j, size_t n)
 {
     size_t i = 0;
     while (i < n && j->set.letters[i].cp != ' ') i++;
     if (i == n || i < j->set.n_letters) return;
     const letter space = j->set.letters[i];
-    memmove(&j->set.letters[j->set.n_letters + 1], &j->set.letters[j->set.n_letters], (i - j->set.n_letters) * sizeof space);
+    memmove(&j->set.letters[j->set.n_letters + 1], &j->set.letters[j->set.n_letters],
+            (i - j->set.n_letters) * sizeof space);
     j->set.letters[j->set.n_letters++] = space;
     j->n_covered += space.count;
 }
@@ -112,12 +114,15 @@ static qn_status make_symbols(job *j)
     const int32_t n_tokens = j->options->n_tokens ? j->options->n_tokens : 4096;
     const int32_t n_others = N_META + (j->options->no_byte_fallback ? 0 : N_BYTES);
     if (j->set.n_letters > (size_t)(n_tokens > n_others ? n_tokens - n_others : 0))
-        return QN_FAIL(j->err, invalid, "found %zu different characters to cover and %d other tokens, expected at most the %d tokens of "
-                       "the vocabulary (more tokens or less character coverage help)", j->set.n_letters, n_others, n_tokens);
+        return QN_FAIL(j->err, invalid,
+                       "found %zu different characters to cover and %d other tokens, expected at most the %d tokens of "
+                       "the vocabulary (more tokens or less character coverage help)",
+                       j->set.n_letters, n_others, n_tokens);
     j->set.cap_symbols = n_tokens - n_others;
     j->set.symbols = qn__calloc((size_t)j->set.cap_symbols, sizeof *j->set.symbols);
     if (!j->set.symbols) return QN_FAIL_NOMEM(j->err, (size_t)j->set.cap_symbols * sizeof *j->set.symbols);
-    for (size_t i = 0; i < j->set.n_letters; i++, j->set.n_symbols++) QN_TRY(make_letter(j, j->set.letters[i].cp, &j->set.symbols[i]));
+    for (size_t i = 0; i < j->set.n_letters; i++, j->set.n_symbols++)
+        QN_TRY(make_letter(j, j->set.letters[i].cp, &j->set.symbols[i]));
     return QN_OK;
 }
 
@@ -206,7 +211,8 @@ static qn_status check_options(const qn_bpe_train_options *o, qn_error *err)
         return QN_FAIL(err, invalid, "found character_coverage %g, expected above 0 and up to 1, or 0 for 0.9995",
                        o->character_coverage);
     if (o->max_piece < 0 || o->max_piece > QN_BPE_MAX_PIECE)
-        return QN_FAIL(err, invalid, "found max_piece %d, expected 1 to %d, or 0 for 16", o->max_piece, QN_BPE_MAX_PIECE);
+        return QN_FAIL(err, invalid, "found max_piece %d, expected 1 to %d, or 0 for 16", o->max_piece,
+                       QN_BPE_MAX_PIECE);
     return QN_OK;
 }
 
@@ -260,12 +266,14 @@ qn_status qn_bpe_trainer_run(const qn_bpe_trainer *trainer, qn_vocab **out, qn_e
     return status;
 }
 
-qn_status qn_bpe_train(const qn_bpe_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_vocab **out, qn_error *err)
+qn_status qn_bpe_train(const qn_bpe_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_vocab **out,
+                       qn_error *err)
 {
     qn_bpe_trainer *t = NULL;
     QN_TRY(qn_bpe_trainer_create(options, &t, err));
     qn_status status = QN_OK;
-    for (size_t i = 0; i < n_texts && status == QN_OK; i++) status = qn_bpe_trainer_add(t, texts[i].data, texts[i].len, err);
+    for (size_t i = 0; i < n_texts && status == QN_OK; i++)
+        status = qn_bpe_trainer_add(t, texts[i].data, texts[i].len, err);
     if (status == QN_OK) status = qn_bpe_trainer_run(t, out, err);
     qn_bpe_trainer_destroy(t);
     return status;

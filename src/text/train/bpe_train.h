@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/train/bpe_train.h -- the BPE trainer in parts: bpe_words.c counts the words and characters of the text, bpe_script.c says which
- * characters may stand together, bpe_join.c joins, bpe_train.c is the whole. vocab_write.c is what comes after. */
+/* src/text/train/bpe_train.h -- the BPE trainer in parts: bpe_words.c counts the words and characters of the text,
+ * bpe_script.c says which characters may stand together, bpe_join.c joins, bpe_train.c is the whole. vocab_write.c is
+ * what comes after. */
 #ifndef QN_TEXT_BPE_TRAIN_H
 #define QN_TEXT_BPE_TRAIN_H
 
@@ -16,7 +17,7 @@
 
 typedef struct qn_word {
     uint64_t count;
-    size_t at;      /* of its text */
+    size_t at; /* of its text */
     uint32_t len;
     uint32_t hash;
 } qn_word;
@@ -31,10 +32,10 @@ typedef struct qn_words {
     uint32_t *slots; /* [n_slots] word + 1; open addressing, a power of two */
     size_t n_slots;
     size_t max_bytes;
-    uint64_t forget; /* words of at most this count go next time that room is needed */
+    uint64_t forget;                /* words of at most this count go next time that room is needed */
     uint64_t *chars[QN_CHAR_PAGES]; /* how often each code point was seen; pages of 256 where there is any */
-    uint64_t n_seen; /* characters */
-    bool prefix, lines; /* a space before each text; each line is a text */
+    uint64_t n_seen;                /* characters */
+    bool prefix, lines;             /* a space before each text; each line is a text */
 } qn_words;
 
 void qn__words_deinit(qn_words *w);
@@ -55,7 +56,7 @@ uint8_t qn__script_of(const qn_scripts *s, uint32_t cp);
 #define QN_BPE_MAX_PIECE 256 /* characters */
 
 typedef struct qn_bpe_symbol {
-    char *text;          /* as in the vocabulary: U+2581 for a space */
+    char *text; /* as in the vocabulary: U+2581 for a space */
     uint32_t len;
     uint16_t n_chars;
     uint8_t first, last; /* scripts at both ends */
@@ -63,7 +64,10 @@ typedef struct qn_bpe_symbol {
     bool alone;          /* joins nothing */
 } qn_bpe_symbol;
 
-typedef struct qn_bpe_letter { uint32_t cp; uint64_t count; } qn_bpe_letter;
+typedef struct qn_bpe_letter {
+    uint32_t cp;
+    uint64_t count;
+} qn_bpe_letter;
 
 typedef struct qn_bpe_set {
     qn_arena arena;         /* texts of symbols */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/train/bpe_words.c -- text to counted words. Memory is that of the different words and has a bound: when it is reached, the
- * words seen once are forgotten, then those seen up to three times, up to seven, and so on. */
+/* src/text/train/bpe_words.c -- text to counted words. Memory is that of the different words and has a bound: when it
+ * is reached, the words seen once are forgotten, then those seen up to three times, up to seven, and so on. */
 #include "text/train/bpe_train.h"
 #include "text/utf8.h"
 
@@ -144,8 +144,10 @@ static qn_status add_text(qn_words *w, open_word *o, const char *s, size_t len, 
             i++;
             continue;
         }
-        if (cp == 0x2581) QN_TRY(put_char(w, o, " ", 1, ' ', err));
-        else QN_TRY(put_char(w, o, s + i, (size_t)n, cp, err));
+        if (cp == 0x2581)
+            QN_TRY(put_char(w, o, " ", 1, ' ', err));
+        else
+            QN_TRY(put_char(w, o, s + i, (size_t)n, cp, err));
         i += (size_t)n;
     }
     return end_word(w, o, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/attention.c -- attention on handles: how many nodes it takes, gradients through both of its ways, what is refused.
- * Its values beside PyTorch's are in parity.inc, the gradients of its operation in gradient_cases.inc. */
+/* tests/unit/array/attention.c -- attention on handles: how many nodes it takes, gradients through both of its ways,
+ * what is refused. Its values beside PyTorch's are in parity.inc, the gradients of its operation in gradient_cases.inc.
+ */
 #include "rig.h"
 
 #include "array/array.h"
@@ -31,7 +32,8 @@ static void one_node_each_way(void **state)
     qn_tensor *x = numbers(c, 1, qn_shape_of(2, 5, 8), F32), *dy = numbers(c, 2, qn_shape_of(2, 5, 8), F32), *heads[3];
     OK(c, qn_eval_all(c));
     GOOD(c, qn_requires_grad_(x, true));
-    for (int i = 0; i < 3; i++) heads[i] = qn_transpose(qn_view_as(qn_mul_number(x, 1 + i), qn_shape_of(2, 5, 2, 4)), 1, 2);
+    for (int i = 0; i < 3; i++)
+        heads[i] = qn_transpose(qn_view_as(qn_mul_number(x, 1 + i), qn_shape_of(2, 5, 2, 4)), 1, 2);
     qn_tensor *y = qn_scaled_dot_product_attention(heads[0], heads[1], heads[2], &(qn_sdpa_options){.is_causal = true});
     qn_tensor *rows = qn_view_as(qn_transpose(y, 1, 2), qn_shape_of(2, 5, 8));
     GOOD(c, rows);
@@ -43,13 +45,16 @@ static void one_node_each_way(void **state)
     context_end(c);
 }
 
-typedef struct inputs { qn_tensor *q, *k, *v, *mask, *sinks; } inputs;
+typedef struct inputs {
+    qn_tensor *q, *k, *v, *mask, *sinks;
+} inputs;
 
 static inputs make(qn_context *c, bool mask_learns)
 {
-    inputs in = {numbers(c, 1, qn_shape_of(2, 4, 5, 4), QN_DTYPE_F64), numbers(c, 2, qn_shape_of(2, 2, 3, 4), QN_DTYPE_F64),
-                 numbers(c, 3, qn_shape_of(2, 2, 3, 2), QN_DTYPE_F64), numbers(c, 4, qn_shape_of(4, 5, 1), QN_DTYPE_F64),
-                 numbers(c, 5, qn_shape_of(4), QN_DTYPE_F64)};
+    inputs in = {numbers(c, 1, qn_shape_of(2, 4, 5, 4), QN_DTYPE_F64),
+                 numbers(c, 2, qn_shape_of(2, 2, 3, 4), QN_DTYPE_F64),
+                 numbers(c, 3, qn_shape_of(2, 2, 3, 2), QN_DTYPE_F64),
+                 numbers(c, 4, qn_shape_of(4, 5, 1), QN_DTYPE_F64), numbers(c, 5, qn_shape_of(4), QN_DTYPE_F64)};
     qn_tensor *all[] = {in.q, in.k, in.v, in.sinks};
     for (int i = 0; i < 4; i++) GOOD(c, qn_requires_grad_(all[i], true));
     if (mask_learns) GOOD(c, qn_requires_grad_(in.mask, true));
@@ -58,7 +63,9 @@ static inputs make(qn_context *c, bool mask_learns)
 
 static qn_tensor *attend(const inputs *in)
 {
-    return qn_scaled_dot_product_attention(in->q, in->k, in->v, &(qn_sdpa_options){.mask = in->mask, .sinks = in->sinks, .softcap = 0.8, .enable_gqa = true});
+    return qn_scaled_dot_product_attention(
+        in->q, in->k, in->v,
+        &(qn_sdpa_options){.mask = in->mask, .sinks = in->sinks, .softcap = 0.8, .enable_gqa = true});
 }
 
 static void close_values(qn_context *c, qn_tensor *a, qn_tensor *b)
@@ -83,7 +90,8 @@ static double weighed(qn_context *c, qn_tensor *y)
     return sum;
 }
 
-/* A mask that learns takes the other way; the gradients of all else are the same, and its own is the difference quotient. */
+/* A mask that learns takes the other way; the gradients of all else are the same, and its own is the difference
+ * quotient. */
 static void both_ways_agree(void **state)
 {
     (void)state;
@@ -145,9 +153,11 @@ static void refuses(void **state)
     qn_tensor *q = qn_zeros(c, qn_shape_of(1, 4, 3, 8), F32), *k = qn_zeros(c, qn_shape_of(1, 2, 5, 8), F32);
     qn_tensor *mask = qn_ones(c, qn_shape_of(3, 5), QN_DTYPE_BOOL);
 #define TRY(q, k, v, ...) qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){__VA_ARGS__})
-    REFUSED(c, TRY(q, k, k, 0), "scaled_dot_product_attention: q [1,4,3,8], k [1,2,5,8], v [1,2,5,8]: heads differ; enable_gqa lets heads");
+    REFUSED(c, TRY(q, k, k, 0),
+            "scaled_dot_product_attention: q [1,4,3,8], k [1,2,5,8], v [1,2,5,8]: heads differ; enable_gqa lets heads");
     REFUSED(c, TRY(q, qn_zeros(c, qn_shape_of(1, 3, 5, 8), F32), k, .enable_gqa = true), "k and v differ in heads");
-    REFUSED(c, TRY(qn_narrow(q, 1, 0, 3), k, k, .enable_gqa = true), "heads of q must be a multiple of those of k and v");
+    REFUSED(c, TRY(qn_narrow(q, 1, 0, 3), k, k, .enable_gqa = true),
+            "heads of q must be a multiple of those of k and v");
     REFUSED(c, TRY(qn_narrow(q, 3, 0, 7), k, k, 0), "rows of q and k differ in size");
     REFUSED(c, TRY(q, k, qn_narrow(k, 2, 0, 4), 0), "k and v differ in rows");
     REFUSED(c, TRY(q, k, qn_to(k, QN_DTYPE_F64), 0), "one real dtype expected");
@@ -159,8 +169,10 @@ static void refuses(void **state)
     REFUSED(c, TRY(k, k, k, .scale = NAN), "scale and softcap must be finite");
     REFUSED(c, TRY(k, k, k, .sinks = qn_zeros(c, qn_shape_of(3), F32)), "the sinks must be one number a head of q");
     REFUSED(c, TRY(k, k, k, .sinks = qn_zeros(c, qn_shape_of(2), QN_DTYPE_F64)), "the sinks must have the dtype of q");
-    REFUSED(c, TRY(k, k, k, .mask = qn_zeros(c, qn_shape_of(5, 5), QN_DTYPE_I32)), "the mask must be BOOL, F32 or of the dtype of q");
-    REFUSED(c, TRY(qn_zeros(c, qn_shape_of(2, 1, 3, 8), F32), qn_zeros(c, qn_shape_of(3, 1, 3, 8), F32), k, 0), "batch dimensions do not broadcast");
+    REFUSED(c, TRY(k, k, k, .mask = qn_zeros(c, qn_shape_of(5, 5), QN_DTYPE_I32)),
+            "the mask must be BOOL, F32 or of the dtype of q");
+    REFUSED(c, TRY(qn_zeros(c, qn_shape_of(2, 1, 3, 8), F32), qn_zeros(c, qn_shape_of(3, 1, 3, 8), F32), k, 0),
+            "batch dimensions do not broadcast");
     assert_null(qn_scaled_dot_product_attention(NULL, k, k, NULL));
     assert_int_equal(qn_context_error(c)->status, QN_OK);
     context_end(c);
@@ -169,7 +181,10 @@ static void refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_node_each_way), cmocka_unit_test(both_ways_agree), cmocka_unit_test(drops_weights), cmocka_unit_test(refuses),
+        cmocka_unit_test(one_node_each_way),
+        cmocka_unit_test(both_ways_agree),
+        cmocka_unit_test(drops_weights),
+        cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

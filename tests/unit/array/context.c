@@ -91,7 +91,8 @@ static void errors_say_what_was_wrong(void **state)
 {
     (void)state;
     qn_context *c = context_new(), *other = context_new();
-    qn_tensor *a = qn_ones(c, qn_shape_of(4, 3), F32), *b = qn_ones(c, qn_shape_of(5, 2), F32), *d = qn_ones(other, qn_shape_of(4, 3), F32);
+    qn_tensor *a = qn_ones(c, qn_shape_of(4, 3), F32), *b = qn_ones(c, qn_shape_of(5, 2), F32),
+              *d = qn_ones(other, qn_shape_of(4, 3), F32);
     REFUSED(c, qn_linear(a, b, NULL), "linear: [4,3] x [5,2]: inner sizes 3 and 2 differ");
     REFUSED(c, qn_add(a, b), "[4,3]");
     REFUSED(c, qn_add(a, b), "[5,2]");
@@ -162,7 +163,8 @@ static void looking(void **state)
 {
     (void)state;
     qn_context *c = context_new();
-    qn_tensor *x = qn_reshape(qn_arange(c, 0, 24, 1, QN_DTYPE_I32), qn_shape_of(2, 3, 4)), *p = qn_permute(x, (const int[]){2, 0, 1}, 3);
+    qn_tensor *x = qn_reshape(qn_arange(c, 0, 24, 1, QN_DTYPE_I32), qn_shape_of(2, 3, 4)),
+              *p = qn_permute(x, (const int[]){2, 0, 1}, 3);
     assert_ptr_equal(qn_context_of(p), c);
     SHAPE(p, 4, 2, 3);
     assert_true(qn_dim(p, -1) == 3 && qn_dim(p, 3) == -1 && qn_dim(p, -4) == -1);
@@ -181,7 +183,8 @@ static void looking(void **state)
     for (int i = 0; i < 24; i++) assert_int_equal(((const int32_t *)qn_data(x))[i], 100 + i % 4 * 6 + i / 4);
     assert_int_equal(qn_set_data(p, host, 95), QN_STATUS_invalid);
     qn_context_clear(c);
-    assert_true(qn_grad_enabled(c) && qn_set_grad_enabled(c, false) && !qn_grad_enabled(c) && !qn_set_grad_enabled(c, true));
+    assert_true(qn_grad_enabled(c) && qn_set_grad_enabled(c, false) && !qn_grad_enabled(c) &&
+                !qn_set_grad_enabled(c, true));
     assert_int_equal(qn_context_fail(c, QN_STATUS_limit, "mine: %d", 7), QN_STATUS_limit);
     assert_int_equal(qn_context_fail(c, QN_STATUS_invalid, "another"), QN_STATUS_invalid);
     assert_string_equal(qn_context_error(c)->text, "mine: 7");
@@ -195,7 +198,8 @@ static void between_contexts(void **state)
     qn_context *c = context_new(), *ref = NULL;
     assert_int_equal(qn_context_create(&(qn_context_options){.backend = "cpu:ref", .n_threads = 1}, &ref, NULL), QN_OK);
     assert_string_equal(qn_context_backend(ref), "cpu:ref");
-    qn_tensor *x = qn_transpose(f32(c, qn_shape_of(2, 3), (float[]){1, 2, 3, 4, 5, 6}), 0, 1), *y = qn_to_context(qn_add(x, x), ref);
+    qn_tensor *x = qn_transpose(f32(c, qn_shape_of(2, 3), (float[]){1, 2, 3, 4, 5, 6}), 0, 1),
+              *y = qn_to_context(qn_add(x, x), ref);
     GOOD(c, y);
     assert_ptr_equal(qn_context_of(y), ref);
     GOOD(c, qn_zero_(x)); /* a copy is a copy */
@@ -203,8 +207,11 @@ static void between_contexts(void **state)
     unsigned first, second;
     char name[32], last[8] = "";
     assert_null(qn_add(y, x));
-    assert_int_equal(sscanf(qn_context_error(ref)->text, "add: tensor 0 belongs to context %u (cpu:ref), tensor 1 to context %u (%31[^)]); qn_to_context %7s",
-                            &first, &second, name, last), 4);
+    assert_int_equal(
+        sscanf(qn_context_error(ref)->text,
+               "add: tensor 0 belongs to context %u (cpu:ref), tensor 1 to context %u (%31[^)]); qn_to_context %7s",
+               &first, &second, name, last),
+        4);
     assert_true(first != second && strcmp(name, qn_context_backend(c)) == 0 && strcmp(last, "copies") == 0);
     REFUSED(ref, qn_linear(y, y, x), "linear: tensor 0 belongs to context ");
     REFUSED(ref, qn_copy_(y, x), "copy_: tensor 0 belongs to context ");
@@ -223,7 +230,8 @@ static void becoming(void **state)
 {
     (void)state;
     qn_context *c = context_new();
-    qn_tensor *t = f32(c, qn_shape_of(2), (float[]){1, 2}), *twice = qn_add(t, t), *other = f32(c, qn_shape_of(3), (float[]){5, 6, 7});
+    qn_tensor *t = f32(c, qn_shape_of(2), (float[]){1, 2}), *twice = qn_add(t, t),
+              *other = f32(c, qn_shape_of(3), (float[]){5, 6, 7});
     assert_ptr_equal(qn_become(t, other), t);
     assert_true(qn_shares_storage(t, other));
     GOOD(c, qn_add_number_(t, 1));
@@ -275,10 +283,15 @@ static void numbers_do_not_compile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scopes), cmocka_unit_test(nobody_sees_it_nobody_computes_it),
-        cmocka_unit_test(long_recordings_are_run_in_between), cmocka_unit_test(errors_say_what_was_wrong),
-        cmocka_unit_test(memory_of_others), cmocka_unit_test(looking), cmocka_unit_test(between_contexts),
-        cmocka_unit_test(becoming), cmocka_unit_test(printing),
+        cmocka_unit_test(scopes),
+        cmocka_unit_test(nobody_sees_it_nobody_computes_it),
+        cmocka_unit_test(long_recordings_are_run_in_between),
+        cmocka_unit_test(errors_say_what_was_wrong),
+        cmocka_unit_test(memory_of_others),
+        cmocka_unit_test(looking),
+        cmocka_unit_test(between_contexts),
+        cmocka_unit_test(becoming),
+        cmocka_unit_test(printing),
         cmocka_unit_test(numbers_do_not_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

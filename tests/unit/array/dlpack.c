@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/dlpack.c -- DLPack: this program is the other library. Addresses show that nothing is copied, counters that every
- * deleter is called once. */
+/* tests/unit/array/dlpack.c -- DLPack: this program is the other library. Addresses show that nothing is copied,
+ * counters that every deleter is called once. */
 #include "rig.h"
 
 #include "array/io/dlpack.h"
@@ -21,7 +21,11 @@ static void end_versioned(struct DLManagedTensorVersioned *self)
 
 static qn_dl_tensor strided(void *data, int ndim, int64_t *shape, int64_t *strides)
 {
-    return (qn_dl_tensor){.data = data, .device = {QN_DL_CPU, 0}, .ndim = ndim, .dtype = {QN_DL_FLOAT, 32, 1}, .shape = shape,
+    return (qn_dl_tensor){.data = data,
+                          .device = {QN_DL_CPU, 0},
+                          .ndim = ndim,
+                          .dtype = {QN_DL_FLOAT, 32, 1},
+                          .shape = shape,
                           .strides = strides};
 }
 
@@ -29,20 +33,24 @@ static void out(void **state)
 {
     (void)state;
     qn_context *c = context_new();
-    qn_tensor *x = f32(c, qn_shape_of(2, 3), (float[]){1, 2, 3, 4, 5, 6}), *view = qn_transpose(qn_narrow(x, 1, 1, 2), 0, 1);
+    qn_tensor *x = f32(c, qn_shape_of(2, 3), (float[]){1, 2, 3, 4, 5, 6}),
+              *view = qn_transpose(qn_narrow(x, 1, 1, 2), 0, 1);
     qn_tensor *twice = qn_add(view, view);
     struct DLManagedTensor *m = qn_to_dlpack(view);
     GOOD(c, m);
     const qn_dl_tensor *d = &m->dl_tensor;
     assert_ptr_equal(d->data, (float *)qn_data(x) + 1);
-    assert_true(d->ndim == 2 && d->shape[0] == 2 && d->shape[1] == 2 && d->strides[0] == 1 && d->strides[1] == 3 && d->byte_offset == 0);
-    assert_true(d->dtype.code == QN_DL_FLOAT && d->dtype.bits == 32 && d->dtype.lanes == 1 && d->device.type == QN_DL_CPU);
+    assert_true(d->ndim == 2 && d->shape[0] == 2 && d->shape[1] == 2 && d->strides[0] == 1 && d->strides[1] == 3 &&
+                d->byte_offset == 0);
+    assert_true(d->dtype.code == QN_DL_FLOAT && d->dtype.bits == 32 && d->dtype.lanes == 1 &&
+                d->device.type == QN_DL_CPU);
     ((float *)d->data)[3] = 50;
     EXPECT(x, 1, 2, 3, 4, 50, 6);
     EXPECT(twice, 4, 10, 6, 12); /* recorded before it was written */
     struct DLManagedTensorVersioned *v = qn_to_dlpack_versioned(twice);
     GOOD(c, v);
-    assert_true(v->version.major == 1 && v->flags == 0 && v->dl_tensor.ndim == 2 && v->dl_tensor.data == qn_data(twice));
+    assert_true(v->version.major == 1 && v->flags == 0 && v->dl_tensor.ndim == 2 &&
+                v->dl_tensor.data == qn_data(twice));
     v->deleter(v);
     GOOD(c, qn_mul_number_(x, 2));
     OK(c, qn_eval(x));
@@ -62,16 +70,21 @@ static void out(void **state)
 static void out_types(void **state)
 {
     (void)state;
-    static const struct { qn_dtype dtype; uint8_t code, bits; } rows[] = {
-        {QN_DTYPE_F16, 2, 16}, {QN_DTYPE_F32, 2, 32}, {QN_DTYPE_F64, 2, 64}, {QN_DTYPE_BF16, 4, 16}, {QN_DTYPE_I8, 0, 8},
-        {QN_DTYPE_I16, 0, 16}, {QN_DTYPE_I32, 0, 32}, {QN_DTYPE_I64, 0, 64}, {QN_DTYPE_U8, 1, 8},    {QN_DTYPE_BOOL, 6, 8},
+    static const struct {
+        qn_dtype dtype;
+        uint8_t code, bits;
+    } rows[] = {
+        {QN_DTYPE_F16, 2, 16}, {QN_DTYPE_F32, 2, 32}, {QN_DTYPE_F64, 2, 64}, {QN_DTYPE_BF16, 4, 16},
+        {QN_DTYPE_I8, 0, 8},   {QN_DTYPE_I16, 0, 16}, {QN_DTYPE_I32, 0, 32}, {QN_DTYPE_I64, 0, 64},
+        {QN_DTYPE_U8, 1, 8},   {QN_DTYPE_BOOL, 6, 8},
     };
     qn_context *c = context_new();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         qn_tensor *x = qn_ones(c, qn_shape_of(3), rows[i].dtype);
         struct DLManagedTensor *m = qn_to_dlpack(x);
         GOOD(c, m);
-        assert_true(m->dl_tensor.dtype.code == rows[i].code && m->dl_tensor.dtype.bits == rows[i].bits && m->dl_tensor.dtype.lanes == 1);
+        assert_true(m->dl_tensor.dtype.code == rows[i].code && m->dl_tensor.dtype.bits == rows[i].bits &&
+                    m->dl_tensor.dtype.lanes == 1);
         qn_tensor *back = qn_from_dlpack(c, m);
         assert_int_equal(qn_dtype_of(back), rows[i].dtype);
         assert_ptr_equal(qn_data(back), qn_data(x));
@@ -81,10 +94,12 @@ static void out_types(void **state)
     struct DLManagedTensor *s = qn_to_dlpack(scalar), *n = qn_to_dlpack(none);
     GOOD(c, s);
     GOOD(c, n);
-    assert_true(s->dl_tensor.ndim == 0 && *(float *)s->dl_tensor.data == 7 && n->dl_tensor.shape[0] == 0 && n->dl_tensor.shape[1] == 4);
+    assert_true(s->dl_tensor.ndim == 0 && *(float *)s->dl_tensor.data == 7 && n->dl_tensor.shape[0] == 0 &&
+                n->dl_tensor.shape[1] == 4);
     s->deleter(s);
     n->deleter(n);
-    REFUSED(c, qn_to_dlpack(qn_requires_grad_(qn_ones(c, qn_shape_of(2), F32), true)), "to_dlpack: the tensor requires a gradient");
+    REFUSED(c, qn_to_dlpack(qn_requires_grad_(qn_ones(c, qn_shape_of(2), F32), true)),
+            "to_dlpack: the tensor requires a gradient");
     REFUSED(c, qn_to_dlpack(qn_empty(c, qn_shape_of(32), QN_DTYPE_Q8_0)), "packed");
     assert_null(qn_to_dlpack(NULL));
     context_end(c);
@@ -110,7 +125,8 @@ static void in(void **state)
     qn_release(row);
     assert_int_equal(ended, 1);
 
-    struct DLManagedTensorVersioned v = {{1, 3}, &ended, end_versioned, QN_DL_READ_ONLY, strided(memory + 5, 2, shape, backwards)};
+    struct DLManagedTensorVersioned v = {
+        {1, 3}, &ended, end_versioned, QN_DL_READ_ONLY, strided(memory + 5, 2, shape, backwards)};
     x = qn_from_dlpack_versioned(c, &v);
     GOOD(c, x);
     assert_ptr_equal(qn_data(x), memory + 5);
@@ -120,7 +136,8 @@ static void in(void **state)
     REFUSED(c, qn_to_dlpack(x), "read-only");
     struct DLManagedTensorVersioned *again = qn_to_dlpack_versioned(x);
     GOOD(c, again);
-    assert_true(again->flags == QN_DL_READ_ONLY && again->dl_tensor.strides[0] == -3 && again->dl_tensor.data == memory + 5);
+    assert_true(again->flags == QN_DL_READ_ONLY && again->dl_tensor.strides[0] == -3 &&
+                again->dl_tensor.data == memory + 5);
     struct DLManagedTensorVersioned plain = {{1, 0}, NULL, NULL, 0, strided(memory, 2, shape, NULL)};
     EXPECT(qn_from_dlpack_versioned(c, &plain), 0, 1, 20, 3, 40, 5); /* row-major, and nobody to tell when it ends */
     context_end(c);
@@ -171,7 +188,8 @@ static void chains(void **state)
     ended = 0;
     struct DLManagedTensor m = {strided(memory, 1, shape, NULL), &ended, end_plain};
     qn_context *a = context_new(), *b = context_new();
-    qn_tensor *x = qn_from_dlpack(a, &m), *y = qn_from_dlpack(b, qn_to_dlpack(x)), *z = qn_from_dlpack(a, qn_to_dlpack(y));
+    qn_tensor *x = qn_from_dlpack(a, &m), *y = qn_from_dlpack(b, qn_to_dlpack(x)),
+              *z = qn_from_dlpack(a, qn_to_dlpack(y));
     struct DLManagedTensor *last = qn_to_dlpack(z);
     GOOD(a, last);
     assert_ptr_equal(last->dl_tensor.data, memory);
@@ -240,8 +258,8 @@ static void threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(out), cmocka_unit_test(out_types), cmocka_unit_test(in), cmocka_unit_test(refused), cmocka_unit_test(chains),
-        cmocka_unit_test(threads),
+        cmocka_unit_test(out),     cmocka_unit_test(out_types), cmocka_unit_test(in),
+        cmocka_unit_test(refused), cmocka_unit_test(chains),    cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

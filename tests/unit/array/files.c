@@ -54,8 +54,12 @@ static void round_trips(void **state)
     qn_context *c = context_new();
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         qn_tensor *x = qn_to(qn_reshape(qn_arange(c, 0, 120, 1, QN_DTYPE_I64), qn_shape_of(2, 3, 4, 5)), types[i]);
-        qn_tensor *forms[] = {x, qn_transpose(x, 0, 2), qn_slice(x, 3, 1, QN_END, 2), qn_select(qn_select(x, 0, 1), 0, 2),
-                              qn_narrow(x, 1, 1, 0), qn_expand(qn_narrow(x, 0, 1, 1), qn_shape_of(3, 3, 4, 5))};
+        qn_tensor *forms[] = {x,
+                              qn_transpose(x, 0, 2),
+                              qn_slice(x, 3, 1, QN_END, 2),
+                              qn_select(qn_select(x, 0, 1), 0, 2),
+                              qn_narrow(x, 1, 1, 0),
+                              qn_expand(qn_narrow(x, 0, 1, 1), qn_shape_of(3, 3, 4, 5))};
         for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
             OK(c, qn_save_npy(forms[k], PATH));
             qn_tensor *back = qn_load_npy(c, PATH);
@@ -108,7 +112,7 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(from_numpy), cmocka_unit_test(round_trips), cmocka_unit_test(alike),
-                                       cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(from_numpy), cmocka_unit_test(round_trips),
+                                       cmocka_unit_test(alike), cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/gradient_cases.c -- the gradient of every operation that grads.def names, by value: in F64 against central differences of
- * the operation itself, in F32 against PyTorch's figures. A row without a case fails. */
+/* tests/unit/array/gradient_cases.c -- the gradient of every operation that grads.def names, by value: in F64 against
+ * central differences of the operation itself, in F32 against PyTorch's figures. A row without a case fails. */
 #include "rig.h"
 
 #include "array/array.h"
 #include "grad/grad.h"
 
-typedef struct grad_case { qn_op op; const char *sources; const void *attrs; } grad_case;
+typedef struct grad_case {
+    qn_op op;
+    const char *sources;
+    const void *attrs;
+} grad_case;
 
 static const grad_case cases[] = {
+/* clang-format off */
 #define CASE(op, sources, torch, ...) {QN_OP_##op, sources, __VA_ARGS__},
+/* clang-format on */
 #include "gradient_cases.inc"
 #undef CASE
 };
 enum { N_CASES = sizeof cases / sizeof cases[0], MAX_NUMEL = 100 };
 
-typedef struct figures { int at, source, n; const double *value; } figures;
+typedef struct figures {
+    int at, source, n;
+    const double *value;
+} figures;
 static const figures torch[] = {
-#define FIGURES(at, source, ...) {at, source, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (const double[]){__VA_ARGS__}},
+/* clang-format off */
+#define FIGURES(at, source, ...) {at, source, sizeof((double[]){__VA_ARGS__}) / sizeof(double), \
+    (const double[]){__VA_ARGS__}},
+/* clang-format on */
 #include "gradient_figures.inc"
 #undef FIGURES
 };
@@ -28,7 +40,7 @@ typedef struct source {
     char kind;
     qn_shape shape;
     int64_t below, n;
-    double value[MAX_NUMEL];  /* of real ones, exact in F32 */
+    double value[MAX_NUMEL]; /* of real ones, exact in F32 */
 } source;
 
 static double unit(int64_t k, int s) { return ((double)((k * 37 + s * 11 + 5) % 101) + 0.3) / 101; }
@@ -39,7 +51,10 @@ static bool is_leaf(const source *s) { return is_real(s) && s->kind != 'k'; }
 /* The next word of `text` as source i. */
 static const char *read_source(const char *text, int i, source *s)
 {
-    static const struct { char kind; double low, width; } ranges[] = {{'r', -2, 4}, {'f', -2, 4}, {'u', -1, 2}, {'p', 0.3, 2}, {'g', 1.2, 2}, {'k', 0.3, 2}};
+    static const struct {
+        char kind;
+        double low, width;
+    } ranges[] = {{'r', -2, 4}, {'f', -2, 4}, {'u', -1, 2}, {'p', 0.3, 2}, {'g', 1.2, 2}, {'k', 0.3, 2}};
     char *end;
     *s = (source){.kind = *text++};
     while (*text >= '0' && *text <= '9') {
@@ -53,7 +68,8 @@ static const char *read_source(const char *text, int i, source *s)
     s->n = qn_shape_numel(&s->shape);
     assert_true(s->n <= MAX_NUMEL);
     for (size_t r = 0; r < sizeof ranges / sizeof ranges[0]; r++) {
-        for (int64_t k = 0; k < s->n && ranges[r].kind == s->kind; k++) s->value[k] = (double)(float)(ranges[r].low + ranges[r].width * unit(k, i));
+        for (int64_t k = 0; k < s->n && ranges[r].kind == s->kind; k++)
+            s->value[k] = (double)(float)(ranges[r].low + ranges[r].width * unit(k, i));
     }
     for (int64_t k = 0; k < s->n && s->kind == 'z'; k++) s->value[k] = (double)((k * 5 + i) % 3 - 1);
     return *text == ' ' ? text + 1 : text;
@@ -74,7 +90,10 @@ static qn_tensor *whole_tensor(qn_context *c, const source *s, int i)
     int64_t wide[MAX_NUMEL];
     for (int64_t k = 0; k < s->n; k++) {
         mask[k] = (k * 5 + i) % 3 == 0;
-        wide[k] = s->kind == 'C' ? k * s->below : s->kind == 'P' ? k * 3 + 1 : s->below > 0 ? (k * 7 + i * 3 + 1) % s->below : 0;
+        wide[k] = s->kind == 'C'   ? k * s->below
+                  : s->kind == 'P' ? k * 3 + 1
+                  : s->below > 0   ? (k * 7 + i * 3 + 1) % s->below
+                                   : 0;
         narrow[k] = (int32_t)wide[k];
     }
     if (s->kind == 'm') return qn_from_data(c, mask, s->shape, QN_DTYPE_BOOL);
@@ -136,7 +155,8 @@ static void gradients(run *r, qn_tensor **leaves)
     source dy = {.kind = y->storage->dtype == F32 ? 'f' : 'r', .shape = qn_shape_get(y), .n = qn_numel(y)};
     for (int64_t k = 0; k < dy.n; k++) dy.value[k] = weight(k);
     const qn_status status = qn_backward_with(y, real_tensor(r->c, &dy, y->storage->dtype), false);
-    if (status != QN_OK) fail_msg("%s of %s: %s", qn__op_info(r->of->op)->name, r->of->sources, qn_context_error(r->c)->text);
+    if (status != QN_OK)
+        fail_msg("%s of %s: %s", qn__op_info(r->of->op)->name, r->of->sources, qn_context_error(r->c)->text);
 }
 
 static int look_at(run *r, int i, qn_tensor *leaf, const double *want, double bound, const char *against)
@@ -150,14 +170,15 @@ static int look_at(run *r, int i, qn_tensor *leaf, const double *want, double bo
     for (int64_t k = 0; k < r->src[i].n; k++) most = fmax(most, fabs(want[k]));
     for (int64_t k = 0; k < r->src[i].n; k++) {
         if (fabs(have[k] - want[k]) <= bound * most) continue;
-        print_error("%s of \"%s\": the gradient of source %d, element %lld, is %.9g, %.9g by %s\n", qn__op_info(r->of->op)->name,
-                    r->of->sources, i, (long long)k, have[k], want[k], against);
+        print_error("%s of \"%s\": the gradient of source %d, element %lld, is %.9g, %.9g by %s\n",
+                    qn__op_info(r->of->op)->name, r->of->sources, i, (long long)k, have[k], want[k], against);
         return 1;
     }
     return 0;
 }
 
-/* Central differences. Operations in F32 only are stepped wide: what is left of the result's rounding is below the bound. */
+/* Central differences. Operations in F32 only are stepped wide: what is left of the result's rounding is below the
+ * bound. */
 static void by_differences(void **state)
 {
     (void)state;
@@ -202,7 +223,8 @@ static void by_pytorch(void **state)
         gradients(&r, leaves);
         for (int i = 0; i < r.n_src; i++) {
             if (!is_leaf(&r.src[i])) continue;
-            assert_true(f < sizeof torch / sizeof torch[0] && torch[f].at == at && torch[f].source == i && torch[f].n == r.src[i].n);
+            assert_true(f < sizeof torch / sizeof torch[0] && torch[f].at == at && torch[f].source == i &&
+                        torch[f].n == r.src[i].n);
             wrong += look_at(&r, i, leaves[i], torch[f].value, 1e-5, "PyTorch");
             f++;
         }
@@ -249,7 +271,9 @@ static void combining_otherwise_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_has_a_case), cmocka_unit_test(by_differences), cmocka_unit_test(by_pytorch),
+        cmocka_unit_test(every_row_has_a_case),
+        cmocka_unit_test(by_differences),
+        cmocka_unit_test(by_pytorch),
         cmocka_unit_test(combining_otherwise_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,8 @@
 static qn_tensor *weighed(qn_tensor *x, qn_tensor *weight)
 {
     const int64_t n = qn_numel(x);
-    return qn_reshape(qn_linear(qn_reshape(x, qn_shape_of(1, n)), qn_reshape(weight, qn_shape_of(1, n)), NULL), QN_SCALAR);
+    return qn_reshape(qn_linear(qn_reshape(x, qn_shape_of(1, n)), qn_reshape(weight, qn_shape_of(1, n)), NULL),
+                      QN_SCALAR);
 }
 
 static qn_tensor *leaf(qn_context *c, qn_shape shape)
@@ -56,7 +57,9 @@ static void through_a_view_of_a_strided_leaf(void **state)
 {
     (void)state;
     qn_context *c = context_new();
-    qn_tensor *x = qn_requires_grad_(qn_detach(qn_transpose(qn_view_as(qn_arange(c, 0, 6, 1, F32), qn_shape_of(2, 3)), 0, 1)), true);
+    qn_tensor *x =
+        qn_requires_grad_(qn_detach(qn_transpose(qn_view_as(qn_arange(c, 0, 6, 1, F32), qn_shape_of(2, 3)), 0, 1)),
+                          true);
     SHAPE(x, 3, 2);
     qn_tensor *g = gradient_of_view(c, x, qn_narrow(x, 0, 1, 2));
     SHAPE(g, 3, 2);
@@ -68,7 +71,8 @@ static void sums_over_what_was_broadcast(void **state)
 {
     (void)state;
     qn_context *c = context_new();
-    qn_tensor *a = leaf(c, qn_shape_of(2, 3)), *b = leaf(c, qn_shape_of(3)), *s = qn_requires_grad_(qn_scalar(c, 2, F32), true);
+    qn_tensor *a = leaf(c, qn_shape_of(2, 3)), *b = leaf(c, qn_shape_of(3)),
+              *s = qn_requires_grad_(qn_scalar(c, 2, F32), true);
     qn_tensor *y = qn_mul(qn_add(a, b), s); /* (a + b) s */
     OK(c, qn_backward(weighed(y, qn_arange(c, 1, 7, 1, F32))));
     EXPECT(qn_grad(a), 2, 4, 6, 8, 10, 12);
@@ -215,10 +219,16 @@ static void a_long_chain_ends_without_recursion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(through_views), cmocka_unit_test(through_a_view_of_a_strided_leaf),
-        cmocka_unit_test(sums_over_what_was_broadcast), cmocka_unit_test(adds_up_until_zeroed), cmocka_unit_test(one_value_two_uses),
-        cmocka_unit_test(stops_where_told), cmocka_unit_test(values_in_between_may_be_looked_at), cmocka_unit_test(in_place),
-        cmocka_unit_test(twice_only_when_retained), cmocka_unit_test(a_long_chain_ends_without_recursion),
+        cmocka_unit_test(through_views),
+        cmocka_unit_test(through_a_view_of_a_strided_leaf),
+        cmocka_unit_test(sums_over_what_was_broadcast),
+        cmocka_unit_test(adds_up_until_zeroed),
+        cmocka_unit_test(one_value_two_uses),
+        cmocka_unit_test(stops_where_told),
+        cmocka_unit_test(values_in_between_may_be_looked_at),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(twice_only_when_retained),
+        cmocka_unit_test(a_long_chain_ends_without_recursion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/indices.c -- indices out of range: found at the next look, with a message; what came before holds, what came after has not
- * happened, and the program goes on. */
+/* tests/unit/array/indices.c -- indices out of range: found at the next look, with a message; what came before holds,
+ * what came after has not happened, and the program goes on. */
 #include "rig.h"
 
 #define I64 QN_DTYPE_I64
@@ -13,7 +13,10 @@ static qn_context *context_of(int n_threads)
     return c;
 }
 
-static qn_tensor *i64(qn_context *c, int64_t a, int64_t b) { return qn_from_data(c, (int64_t[]){a, b}, qn_shape_of(2), I64); }
+static qn_tensor *i64(qn_context *c, int64_t a, int64_t b)
+{
+    return qn_from_data(c, (int64_t[]){a, b}, qn_shape_of(2), I64);
+}
 
 /* Recording is fine, looking is not. */
 #define FOUND(c, made, words) \
@@ -33,11 +36,15 @@ static void every_function(void **state)
     (void)state;
     for (int n_threads = 1; n_threads <= 4; n_threads += 3) {
         qn_context *c = context_of(n_threads);
-        qn_tensor *x = qn_reshape(qn_arange(c, 0, 12, 1, F32), qn_shape_of(4, 3)), *src = qn_ones(c, qn_shape_of(2, 3), F32);
-        qn_tensor *high = i64(c, 1, 4), *low = i64(c, -1, 0), *wide = qn_expand(qn_unsqueeze(high, 1), qn_shape_of(2, 3));
-        qn_tensor *row = qn_from_data(c, (int32_t[]){0, 3, 7}, qn_shape_of(1, 3), QN_DTYPE_I32), *one = qn_ones(c, qn_shape_of(1, 3), F32);
+        qn_tensor *x = qn_reshape(qn_arange(c, 0, 12, 1, F32), qn_shape_of(4, 3)),
+                  *src = qn_ones(c, qn_shape_of(2, 3), F32);
+        qn_tensor *high = i64(c, 1, 4), *low = i64(c, -1, 0),
+                  *wide = qn_expand(qn_unsqueeze(high, 1), qn_shape_of(2, 3));
+        qn_tensor *row = qn_from_data(c, (int32_t[]){0, 3, 7}, qn_shape_of(1, 3), QN_DTYPE_I32),
+                  *one = qn_ones(c, qn_shape_of(1, 3), F32);
         FOUND(c, qn_gather(x, 0, wide), "gather: index 4 is out of range for dimension 0 of size 4");
-        FOUND(c, qn_gather(x, 1, row), "gather: index 3 is out of range for dimension 1 of size 3"); /* the least of two */
+        /* the least of two */
+        FOUND(c, qn_gather(x, 1, row), "gather: index 3 is out of range for dimension 1 of size 3");
         FOUND(c, qn_index_select(x, 0, high), "index_select: index 4 is out of range for dimension 0 of size 4");
         FOUND(c, qn_index_select(x, -1, low), "index_select: index -1 is out of range for dimension 1 of size 3");
         FOUND(c, qn_embedding(x, high), "embedding: index 4 is out of range for dimension 0 of size 4");
@@ -45,14 +52,20 @@ static void every_function(void **state)
         FOUND(c, qn_scatter(x, 1, row, one), "scatter: index 3 is out of range for dimension 1 of size 3");
         FOUND(c, qn_scatter_add(x, 0, wide, src), "scatter_add: index 4 is out of range for dimension 0 of size 4");
         FOUND(c, qn_index_add(x, 0, high, src, 1), "index_add: index 4 is out of range for dimension 0 of size 4");
-        FOUND(c, qn_index_add(x, 1, low, qn_ones(c, qn_shape_of(4, 2), F32), 2), "index_add: index -1 is out of range for dimension 1 of size 3");
+        FOUND(c, qn_index_add(x, 1, low, qn_ones(c, qn_shape_of(4, 2), F32), 2),
+              "index_add: index -1 is out of range for dimension 1 of size 3");
         FOUND(c, qn_index_copy(x, 0, low, src), "index_copy: index -1 is out of range for dimension 0 of size 4");
         FOUND(c, qn_index(x, (qn_tensor *[]){high}, 1), "index: index 4 is out of range for dimension 0 of size 4");
-        FOUND(c, qn_index(x, (qn_tensor *[]){low, high}, 2), "index: index 4 is out of range for dimension 1 of size 3");
-        FOUND(c, qn_index(x, (qn_tensor *[]){i64(c, -5, 0)}, 1), "index: index -5 is out of range for dimension 0 of size 4");
-        FOUND(c, qn_index_put(x, (qn_tensor *[]){high}, 1, src, true), "index_put: index 4 is out of range for dimension 0 of size 4");
-        FOUND(c, qn_cross_entropy(qn_narrow(x, 0, 0, 2), high, NULL), "cross_entropy: index 4 is out of range for dimension 1 of size 3");
-        FOUND(c, qn_nll_loss(qn_narrow(x, 0, 0, 2), low, NULL), "gather: index -1 is out of range for dimension 1 of size 3");
+        FOUND(c, qn_index(x, (qn_tensor *[]){low, high}, 2),
+              "index: index 4 is out of range for dimension 1 of size 3");
+        FOUND(c, qn_index(x, (qn_tensor *[]){i64(c, -5, 0)}, 1),
+              "index: index -5 is out of range for dimension 0 of size 4");
+        FOUND(c, qn_index_put(x, (qn_tensor *[]){high}, 1, src, true),
+              "index_put: index 4 is out of range for dimension 0 of size 4");
+        FOUND(c, qn_cross_entropy(qn_narrow(x, 0, 0, 2), high, NULL),
+              "cross_entropy: index 4 is out of range for dimension 1 of size 3");
+        FOUND(c, qn_nll_loss(qn_narrow(x, 0, 0, 2), low, NULL),
+              "gather: index -1 is out of range for dimension 1 of size 3");
         EXPECT(qn_index(x, (qn_tensor *[]){low, low}, 2), 11, 0); /* from the end */
         EXPECT(x, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
         GOOD(c, qn_embedding(x, high)); /* nobody looks: it is not computed */
@@ -69,7 +82,8 @@ static void before_and_after(void **state)
         for (int64_t n = 2; n <= 40000; n *= 20) {
             qn_tensor *a = qn_zeros(c, qn_shape_of(n), F32), *b = qn_zeros(c, qn_shape_of(n), F32);
             GOOD(c, qn_add_number_(a, 1));
-            qn_tensor *before = qn_add_number(a, 1), *bad = qn_index_select(a, 0, i64(c, n, 0)), *after = qn_add(a, qn_sum(bad, QN_ALL, false));
+            qn_tensor *before = qn_add_number(a, 1), *bad = qn_index_select(a, 0, i64(c, n, 0)),
+                      *after = qn_add(a, qn_sum(bad, QN_ALL, false));
             GOOD(c, qn_add_number_(a, 1));
             GOOD(c, qn_copy_(qn_narrow(b, 0, 0, 2), bad));
             assert_int_equal(qn_eval_all(c), QN_STATUS_invalid);
@@ -101,7 +115,8 @@ static void a_training_step(void **state)
         const bool bad = i % 3 == 1;
         int64_t ids[64];
         for (int k = 0; k < 64; k++) ids[k] = bad && k == 40 + i ? 50 + i : k % 50;
-        qn_tensor *rows = qn_embedding(w, qn_from_data(c, ids, qn_shape_of(64), I64)), *loss = qn_sum(rows, QN_ALL, false);
+        qn_tensor *rows = qn_embedding(w, qn_from_data(c, ids, qn_shape_of(64), I64)),
+                  *loss = qn_sum(rows, QN_ALL, false);
         OK(c, qn_backward(loss));
         const bool was = qn_set_grad_enabled(c, false);
         GOOD(c, qn_sub_(w, qn_grad(w)));
@@ -111,8 +126,10 @@ static void a_training_step(void **state)
         snprintf(words, sizeof words, "embedding: index %d is out of range for dimension 0 of size 50", 50 + i);
         const qn_status status = qn_eval(w);
         assert_int_equal(status, bad ? QN_STATUS_invalid : QN_OK);
-        if (bad) assert_string_equal(qn_context_error(c)->text, words);
-        else want -= 64 * 16;
+        if (bad)
+            assert_string_equal(qn_context_error(c)->text, words);
+        else
+            want -= 64 * 16;
         qn_context_clear(c);
         assert_null(qn_scope_end(c, NULL));
         assert_true(qn_item(qn_sum(qn_detach(w), QN_ALL, false)) == want);
@@ -133,7 +150,8 @@ static void which(void **state)
     qn_tensor *x = qn_zeros(c, qn_shape_of(1000), F32);
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < N; i++) ids[i] = i % 7 == 0 ? 1000 + (i * 37 + 11) % 5000 : i % 1000;
-        FOUND(c, qn_index_select(x, 0, qn_from_data(c, ids, qn_shape_of(N), I64)), "index_select: index 1000 is out of range for dimension 0 of size 1000");
+        FOUND(c, qn_index_select(x, 0, qn_from_data(c, ids, qn_shape_of(N), I64)),
+              "index_select: index 1000 is out of range for dimension 0 of size 1000");
     }
     free(ids);
     context_end(c);
@@ -141,7 +159,7 @@ static void which(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_function), cmocka_unit_test(before_and_after), cmocka_unit_test(a_training_step),
-                                       cmocka_unit_test(which)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_function), cmocka_unit_test(before_and_after),
+                                       cmocka_unit_test(a_training_step), cmocka_unit_test(which)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

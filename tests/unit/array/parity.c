@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/parity.c -- the same calls as in PyTorch: parity.inc and parity_forms.inc, made by tests/oracle/parity.py and
- * parity_forms.py, say what it gives. What PyTorch refuses, at once or, for indices, when the value is looked at, is an error here too, and
- * leaves the sources as they were. */
+/* tests/unit/array/parity.c -- the same calls as in PyTorch: parity.inc and parity_forms.inc, made by
+ * tests/oracle/parity.py and parity_forms.py, say what it gives. What PyTorch refuses, at once or, for indices, when
+ * the value is looked at, is an error here too, and leaves the sources as they were. */
 #include "rig.h"
 
 static double *numbers(int64_t seed, qn_dtype dtype, int64_t n)
@@ -16,7 +16,10 @@ static double *numbers(int64_t seed, qn_dtype dtype, int64_t n)
 }
 
 /* Sources of the present row. */
-static struct { qn_tensor *t; int64_t seed; } sources[16];
+static struct {
+    qn_tensor *t;
+    int64_t seed;
+} sources[16];
 static int n_sources;
 
 static qn_tensor *input(qn_context *c, int64_t seed, qn_dtype dtype, qn_shape shape)
@@ -34,7 +37,8 @@ static bool sources_are_as_they_were(void)
     bool same = true;
     for (int i = 0; i < n_sources && same; i++) {
         const int64_t n = qn_numel(sources[i].t);
-        double *want = numbers(sources[i].seed, qn_dtype_of(sources[i].t), n), *have = calloc((size_t)n + 1, sizeof *have);
+        double *want = numbers(sources[i].seed, qn_dtype_of(sources[i].t), n),
+               *have = calloc((size_t)n + 1, sizeof *have);
         same = qn_to_doubles(sources[i].t, have, n) == QN_OK && memcmp(want, have, (size_t)n * sizeof *have) == 0;
         free(want);
         free(have);
@@ -56,47 +60,60 @@ static qn_tensor *index_of(qn_context *c, int64_t seed, int64_t n, qn_shape shap
     return qn_from_data(c, v, shape, QN_DTYPE_I64);
 }
 
-#define in_place(x, call) (z = (x), z_at = qn_data(z), stayed(call))
-#define seen_in(x, call) (z = (x), (call) != NULL ? z : NULL)
-#define which(call) ((call) != NULL ? second : NULL)
+#define in_place(x, call)      (z = (x), z_at = qn_data(z), stayed(call))
+#define seen_in(x, call)       (z = (x), (call) != NULL ? z : NULL)
+#define which(call)            ((call) != NULL ? second : NULL)
 #define part(fn, x, n, dim, i) (n_parts = fn((x), n, dim, parts, 16), n_parts > (i) ? parts[i] : NULL)
+/* clang-format off */
 #define BAG(...) &(qn_embedding_bag_options){__VA_ARGS__}
-#define X(seed, dtype, ...) input(c, seed, QN_DTYPE_##dtype, qn_shape_of(__VA_ARGS__))
-#define ids(seed, n, ...) index_of(c, seed, n, qn_shape_of(__VA_ARGS__))
-#define cat2(a, b, dim) qn_cat((qn_tensor *[]){a, b}, 2, dim)
-#define stack2(a, b, dim) qn_stack((qn_tensor *[]){a, b}, 2, dim)
-#define index2(x, i, j) qn_index(x, (qn_tensor *[]){i, j}, 2)
-#define put1(x, i, v, add) qn_index_put(x, (qn_tensor *[]){i}, 1, v, add)
-#define pads(x, mode, ...) qn_pad(x, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), mode, 0)
+/* clang-format on */
+#define X(seed, dtype, ...)    input(c, seed, QN_DTYPE_##dtype, qn_shape_of(__VA_ARGS__))
+#define ids(seed, n, ...)      index_of(c, seed, n, qn_shape_of(__VA_ARGS__))
+#define cat2(a, b, dim)        qn_cat((qn_tensor *[]){a, b}, 2, dim)
+#define stack2(a, b, dim)      qn_stack((qn_tensor *[]){a, b}, 2, dim)
+#define index2(x, i, j)        qn_index(x, (qn_tensor *[]){i, j}, 2)
+#define put1(x, i, v, add)     qn_index_put(x, (qn_tensor *[]){i}, 1, v, add)
+#define pads(x, mode, ...)     qn_pad(x, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), mode, 0)
+/* clang-format off */
 #define OPT(...) &(qn_conv_options){__VA_ARGS__}
 #define POOL(...) &(qn_pool_options){__VA_ARGS__}
-#define sdpa(q, k, v, ...) qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){__VA_ARGS__})
+/* clang-format on */
+#define sdpa(q, k, v, ...)     qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){__VA_ARGS__})
+/* clang-format off */
 #define ROPE(...) &(qn_rope_options){__VA_ARGS__}
 #define CE(...) &(qn_cross_entropy_options){__VA_ARGS__}
 #define LIST(...) (const double[]){__VA_ARGS__}
+/* clang-format on */
 
 static int n_bad, n_rows;
 
 static double tolerance(qn_dtype d)
 {
-    return d == QN_DTYPE_F64 ? 1e-12 : d == QN_DTYPE_F32 ? 4e-6 : d == QN_DTYPE_F16 ? 2e-3 : d == QN_DTYPE_BF16 ? 1e-2 : 0;
+    return d == QN_DTYPE_F64    ? 1e-12
+           : d == QN_DTYPE_F32  ? 4e-6
+           : d == QN_DTYPE_F16  ? 2e-3
+           : d == QN_DTYPE_BF16 ? 1e-2
+                                : 0;
 }
 
-static const char *compare(qn_context *c, qn_tensor *y, qn_dtype dtype, const double *dims, const double *strides, const double *values)
+static const char *compare(qn_context *c, qn_tensor *y, qn_dtype dtype, const double *dims, const double *strides,
+                           const double *values)
 {
     static double have[4096];
     if (y == NULL) return qn_context_error(c)->text;
     if (qn_dtype_of(y) != dtype) return qn_dtype_get(qn_dtype_of(y))->name;
     const qn_layout l = qn_layout_get(y);
     bool same = l.rank == (int)dims[0];
-    for (int i = 0; same && i < l.rank; i++) same = (double)l.dim[i] == dims[1 + i] && (strides[0] == 0 || (double)l.stride[i] == strides[1 + i]);
+    for (int i = 0; same && i < l.rank; i++)
+        same = (double)l.dim[i] == dims[1 + i] && (strides[0] == 0 || (double)l.stride[i] == strides[1 + i]);
     if (!same) return "another shape or other strides";
     const int64_t n = (int64_t)values[0];
     if (n > 4096 || qn_to_doubles(y, have, n) != QN_OK) return qn_context_error(c)->text;
     const double t = tolerance(dtype);
     for (int64_t i = 0; i < n; i++) {
         const double want = values[1 + i];
-        if (have[i] == want || (isnan(have[i]) && isnan(want)) || fabs(have[i] - want) <= t * (1 + fabs(want))) continue;
+        if (have[i] == want || (isnan(have[i]) && isnan(want)) || fabs(have[i] - want) <= t * (1 + fabs(want)))
+            continue;
         static char text[96];
         snprintf(text, sizeof text, "element %d is %.9g, %.9g expected", (int)i, have[i], want);
         return text;

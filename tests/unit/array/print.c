@@ -16,7 +16,10 @@ static const print_case cases[] = {
 static qn_tensor *tensor_of(qn_context *c, const print_case *p)
 {
     const int64_t n = qn_shape_numel(&p->shape);
-    if (n > 100) return qn_view_as(qn_arange(c, p->values[0], p->values[0] + (p->values[1] - p->values[0]) * (double)n, p->values[1] - p->values[0], p->dtype), p->shape);
+    if (n > 100)
+        return qn_view_as(qn_arange(c, p->values[0], p->values[0] + (p->values[1] - p->values[0]) * (double)n,
+                                    p->values[1] - p->values[0], p->dtype),
+                          p->shape);
     qn_tensor *t = qn_zeros(c, p->shape, p->dtype);
     char *at = qn_data(t);
     for (int64_t i = 0; i < n; i++) { /* element by element, through the API */
@@ -38,7 +41,8 @@ static void as_pytorch(void **state)
         char *text = qn_to_string(t);
         GOOD(c, text);
         const size_t n = strlen(cases[i].text) - 1;
-        if (strlen(text) != n || memcmp(text, cases[i].text, n) != 0) fail_msg("case %zu:\n%s\nexpected\n%s", i, text, cases[i].text);
+        if (strlen(text) != n || memcmp(text, cases[i].text, n) != 0)
+            fail_msg("case %zu:\n%s\nexpected\n%s", i, text, cases[i].text);
         qn_free(text);
     }
     context_end(c);

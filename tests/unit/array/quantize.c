@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Block formats as tensors: packed as qn_pack packs, used as weight and table with the gradient through them, told by name, refused by name. */
+/* Block formats as tensors: packed as qn_pack packs, used as weight and table with the gradient through them, told by
+ * name, refused by name. */
 #include "rig.h"
 
 static qn_tensor *random_tensor(qn_context *c, qn_shape shape, uint64_t seed)
@@ -22,7 +23,8 @@ static void as_qn_pack(void **state)
             const int64_t rows = large && d < QN_DTYPE_Q2_K ? 300 : 3, k = 256;
             const size_t bytes = (size_t)(rows * qn_dtype_row_bytes(dtype, k));
             qn_tensor *t = random_tensor(c, qn_shape_of(k, rows), 7), *turned = qn_transpose(t, 0, 1);
-            float *x = malloc((size_t)(rows * k) * sizeof *x), importance[256], *back = malloc((size_t)(rows * k) * sizeof *back);
+            float *x = malloc((size_t)(rows * k) * sizeof *x), importance[256],
+                  *back = malloc((size_t)(rows * k) * sizeof *back);
             char *want = malloc(bytes), *have = malloc(bytes);
             for (int i = 0; i < 256; i++) importance[i] = (float)(i % 7) + 0.1f;
             OK(c, qn_to_host(turned, x, (size_t)(rows * k) * sizeof *x));
@@ -48,17 +50,20 @@ static void as_qn_pack(void **state)
     context_end(c);
 }
 
-/* d sum(g * linear(x, w)) / d x against g w in double, w what the packed weight stands for. The gradient does not see that activations were
- * rounded to 8 bits on the way there. */
+/* d sum(g * linear(x, w)) / d x against g w in double, w what the packed weight stands for. The gradient does not see
+ * that activations were rounded to 8 bits on the way there. */
 static void gradient_through(qn_context *c, qn_dtype dtype, int64_t k)
 {
     enum { B = 3, N = 5, M = 37 };
-    qn_tensor *w = qn_quantize(random_tensor(c, qn_shape_of(M, k), 3), dtype, NULL), *x = qn_requires_grad_(random_tensor(c, qn_shape_of(B, N, k), 4), true);
-    qn_tensor *g = random_tensor(c, qn_shape_of(B, N, M), 5), *bias = qn_requires_grad_(random_tensor(c, qn_shape_of(M), 6), true);
+    qn_tensor *w = qn_quantize(random_tensor(c, qn_shape_of(M, k), 3), dtype, NULL),
+              *x = qn_requires_grad_(random_tensor(c, qn_shape_of(B, N, k), 4), true);
+    qn_tensor *g = random_tensor(c, qn_shape_of(B, N, M), 5),
+              *bias = qn_requires_grad_(random_tensor(c, qn_shape_of(M), 6), true);
     qn_tensor *y = qn_linear(x, w, bias);
     GOOD(c, y);
     OK(c, qn_backward_with(y, g, false));
-    double *dw = malloc(sizeof *dw * (size_t)(M * k)), *dx = malloc(sizeof *dx * (size_t)(B * N * k)), dg[B * N * M], db[M];
+    double *dw = malloc(sizeof *dw * (size_t)(M * k)), *dx = malloc(sizeof *dx * (size_t)(B * N * k)), dg[B * N * M],
+           db[M];
     OK(c, qn_to_doubles(qn_dequantize(w), dw, M * k));
     OK(c, qn_to_doubles(g, dg, B * N * M));
     OK(c, qn_to_doubles(qn_grad(x), dx, B * N * k));
@@ -71,7 +76,8 @@ static void gradient_through(qn_context *c, qn_dtype dtype, int64_t k)
                 size += fabs(dg[r * M + m] * dw[m * k + i]);
             }
             if (!(fabs(dx[r * k + i] - want) <= 40 * 0x1p-24 * size))
-                fail_msg("%s: dx[%lld,%lld] is %g, %g expected", qn_dtype_get(dtype)->name, (long long)r, (long long)i, dx[r * k + i], want);
+                fail_msg("%s: dx[%lld,%lld] is %g, %g expected", qn_dtype_get(dtype)->name, (long long)r, (long long)i,
+                         dx[r * k + i], want);
         }
     }
     for (int m = 0; m < M; m++) {
@@ -119,7 +125,8 @@ static void tables(void **state)
     (void)state;
     qn_context *c = context_new();
     qn_tensor *q = qn_quantize(random_tensor(c, qn_shape_of(9, 64), 1), QN_DTYPE_Q4_0, NULL);
-    qn_tensor *ids = qn_from_data(c, (int64_t[]){8, 0, 3, 3, 1, 5}, qn_shape_of(2, 3), QN_DTYPE_I64), *y = qn_embedding(q, ids);
+    qn_tensor *ids = qn_from_data(c, (int64_t[]){8, 0, 3, 3, 1, 5}, qn_shape_of(2, 3), QN_DTYPE_I64),
+              *y = qn_embedding(q, ids);
     SHAPE(y, 2, 3, 64);
     double want[6 * 64];
     OK(c, qn_to_doubles(qn_embedding(qn_dequantize(q), ids), want, 6 * 64));
@@ -136,7 +143,8 @@ static void said_and_refused(void **state)
 {
     (void)state;
     qn_context *c = context_new();
-    qn_tensor *a = qn_view_as(qn_arange(c, 0, 128, 1, F32), qn_shape_of(2, 64)), *q = qn_quantize(a, QN_DTYPE_Q8_0, NULL);
+    qn_tensor *a = qn_view_as(qn_arange(c, 0, 128, 1, F32), qn_shape_of(2, 64)),
+              *q = qn_quantize(a, QN_DTYPE_Q8_0, NULL);
     char *text = qn_to_string(qn_narrow(q, 0, 0, 1));
     assert_non_null(text);
     assert_non_null(strstr(text, "dtype=Q8_0"));
@@ -165,17 +173,20 @@ static void said_and_refused(void **state)
     assert_int_not_equal(qn_to_doubles(q, (double[128]){0}, 128), QN_OK);
     assert_non_null(strstr(qn_context_error(c)->text, "qn_dequantize"));
 
-    REFUSED(c, qn_quantize(q, QN_DTYPE_Q4_0, NULL), "quantize: [2,64] of Q8_0 to Q4_0: a real tensor expected; qn_dequantize makes one");
+    REFUSED(c, qn_quantize(q, QN_DTYPE_Q4_0, NULL),
+            "quantize: [2,64] of Q8_0 to Q4_0: a real tensor expected; qn_dequantize makes one");
     REFUSED(c, qn_quantize(qn_to(a, QN_DTYPE_I32), QN_DTYPE_Q4_0, NULL), "a real tensor expected");
     REFUSED(c, qn_quantize(a, QN_DTYPE_Q4_K, NULL), "[2,64] to Q4_K: a last dimension that is a multiple of 256");
     REFUSED(c, qn_quantize(qn_scalar(c, 1, F32), QN_DTYPE_Q4_0, NULL), "a multiple of 32");
     REFUSED(c, qn_quantize(a, QN_DTYPE_IQ2_XXS, NULL), "IQ2_XXS can be read but not written");
     REFUSED(c, qn_quantize(a, QN_DTYPE_F16, NULL), "F16 is no block format");
     REFUSED(c, qn_quantize(a, (qn_dtype)999, NULL), "no block format");
-    REFUSED(c, qn_quantize(a, QN_DTYPE_Q4_0, a), "importance [2,64] of F32 for [2,64]: one real number a column expected, [64]");
+    REFUSED(c, qn_quantize(a, QN_DTYPE_Q4_0, a),
+            "importance [2,64] of F32 for [2,64]: one real number a column expected, [64]");
     REFUSED(c, qn_quantize(a, QN_DTYPE_Q4_K, qn_ones(c, qn_shape_of(63), F32)), "quantize");
     REFUSED(c, qn_quantize(a, QN_DTYPE_Q4_0, qn_full(c, qn_shape_of(64), -1, F32)), "quantize");
-    qn_tensor *bad = qn_clone(qn_expand(a, qn_shape_of(1000, 2, 64))); /* enough for threads: the row is found all the same */
+    /* enough for threads: the row is found all the same */
+    qn_tensor *bad = qn_clone(qn_expand(a, qn_shape_of(1000, 2, 64)));
     GOOD(c, qn_fill_(qn_narrow(qn_select(qn_select(bad, 0, 700), 0, 1), 0, 5, 1), INFINITY));
     REFUSED(c, qn_quantize(bad, QN_DTYPE_Q8_0, NULL), "row 1401, column 5");
     assert_null(qn_quantize(NULL, QN_DTYPE_Q8_0, NULL));
@@ -186,7 +197,8 @@ static void said_and_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_qn_pack), cmocka_unit_test(weights), cmocka_unit_test(half_weights), cmocka_unit_test(tables), cmocka_unit_test(said_and_refused),
+        cmocka_unit_test(as_qn_pack), cmocka_unit_test(weights),          cmocka_unit_test(half_weights),
+        cmocka_unit_test(tables),     cmocka_unit_test(said_and_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/random.c -- random tensors: of a seed, whatever the threads; within their range, and distributed as they should. */
+/* tests/unit/array/random.c -- random tensors: of a seed, whatever the threads; within their range, and distributed as
+ * they should. */
 #include "rig.h"
 
 enum { N = 200000 };
@@ -21,13 +22,16 @@ static void moments(qn_tensor *t, double mean, double variance, double fourth, d
     const double n = (double)qn_numel(t), third = sum_of(qn_mul(square, centred)) / n;
     const double m = sum_of(x) / n, v = sum_of(square) / n, f = sum_of(qn_mul(square, square)) / n;
     if (fabs(m - mean) > 6 * sqrt(variance / n)) fail_msg("mean %g, %g expected", m, mean);
-    if (fabs(v - variance) > 6 * sqrt((fourth - variance * variance) / n)) fail_msg("variance %g, %g expected", v, variance);
+    if (fabs(v - variance) > 6 * sqrt((fourth - variance * variance) / n))
+        fail_msg("variance %g, %g expected", v, variance);
     if (fabs(third) > 6 * sqrt(15 * variance * variance * variance / n)) fail_msg("third moment %g", third);
-    if (fabs(f - fourth) > 6 * sqrt(105 * variance * variance * variance * variance / n)) fail_msg("fourth moment %g, %g expected", f, fourth);
+    if (fabs(f - fourth) > 6 * sqrt(105 * variance * variance * variance * variance / n))
+        fail_msg("fourth moment %g, %g expected", f, fourth);
     const double least = qn_item(qn_amin(x, QN_ALL, false)), most = qn_item(qn_amax(x, QN_ALL, false));
     if (least < low || most > high) fail_msg("%g to %g, %g to %g expected", least, most, low, high);
     /* Neighbours know nothing of each other. */
-    const double with_next = sum_of(qn_mul(qn_narrow(centred, 0, 0, qn_numel(t) - 1), qn_narrow(centred, 0, 1, qn_numel(t) - 1))) / n;
+    const double with_next =
+        sum_of(qn_mul(qn_narrow(centred, 0, 0, qn_numel(t) - 1), qn_narrow(centred, 0, 1, qn_numel(t) - 1))) / n;
     if (fabs(with_next) > 6 * variance / sqrt(n)) fail_msg("neighbours: %g", with_next);
 }
 
@@ -50,7 +54,8 @@ static void distributions(void **state)
     qn_tensor *p = qn_full(c, shape, 0.25, F32), *b = qn_bernoulli(p);
     assert_true(fabs(sum_of(b) - 0.25 * N) < 6 * sqrt(N * 0.25 * 0.75));
     assert_true(sum_of(qn_mul(b, b)) == sum_of(b)); /* 0 or 1 */
-    assert_true(sum_of(qn_bernoulli(qn_zeros(c, shape, F32))) == 0 && sum_of(qn_bernoulli(qn_ones(c, shape, F32))) == N);
+    assert_true(sum_of(qn_bernoulli(qn_zeros(c, shape, F32))) == 0 &&
+                sum_of(qn_bernoulli(qn_ones(c, shape, F32))) == N);
     context_end(c);
 }
 
@@ -84,7 +89,8 @@ static void dropout(void **state)
     const double kept = sum_of(qn_ne(qn_detach(y), qn_zeros(c, QN_SCALAR, F32)));
     assert_true(fabs(kept - 0.8 * N) < 6 * sqrt(N * 0.16));
     assert_true(fabs(sum_of(qn_detach(y)) - kept * 1.25) < 1e-3 * N);
-    assert_true(qn_item(qn_all(qn_eq(qn_grad(x), qn_detach(y)), QN_ALL, false)) == 1); /* the gradient went where the value went */
+    /* the gradient went where the value went */
+    assert_true(qn_item(qn_all(qn_eq(qn_grad(x), qn_detach(y)), QN_ALL, false)) == 1);
     assert_true(sum_of(qn_dropout(qn_detach(x), 0.2, false)) == N && sum_of(qn_dropout(qn_detach(x), 0, true)) == N);
     assert_true(sum_of(qn_dropout(qn_detach(x), 1, true)) == 0);
     context_end(c);
@@ -102,8 +108,10 @@ static void reproducible(void **state)
             qn_manual_seed(c, 42);
             for (int i = 0; i < 4; i++) {
                 const qn_shape shape = qn_shape_of(M);
-                qn_tensor *t = i == 0 ? qn_rand(c, shape, F32) : i == 1 ? qn_randn(c, shape, F32) : i == 2 ? qn_randint(c, 0, 1000, shape, QN_DTYPE_I32) :
-                               qn_dropout(qn_ones(c, shape, F32), 0.5, true);
+                qn_tensor *t = i == 0   ? qn_rand(c, shape, F32)
+                               : i == 1 ? qn_randn(c, shape, F32)
+                               : i == 2 ? qn_randint(c, 0, 1000, shape, QN_DTYPE_I32)
+                                        : qn_dropout(qn_ones(c, shape, F32), 0.5, true);
                 OK(c, qn_to_doubles(t, n_threads == 1 && round == 0 ? first[i] : again, M));
                 if (n_threads > 1 || round > 0) assert_memory_equal(first[i], again, sizeof again);
             }
@@ -136,7 +144,8 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(distributions), cmocka_unit_test(permutations), cmocka_unit_test(dropout),
-                                       cmocka_unit_test(reproducible), cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(distributions), cmocka_unit_test(permutations),
+                                       cmocka_unit_test(dropout), cmocka_unit_test(reproducible),
+                                       cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,8 @@ static inline qn_context *context_new(void)
 /* Ends the context; nothing may have failed in it. */
 static inline void context_end(qn_context *c)
 {
-    if (qn_context_error(c)->status != QN_OK) fail_msg("%s (%s:%d)", qn_context_error(c)->text, qn_context_error(c)->file, qn_context_error(c)->line);
+    if (qn_context_error(c)->status != QN_OK)
+        fail_msg("%s (%s:%d)", qn_context_error(c)->text, qn_context_error(c)->file, qn_context_error(c)->line);
     qn_context_destroy(c);
 }
 
@@ -66,14 +67,16 @@ static inline void expect_values(qn_tensor *t, const double *want, int64_t n, co
     free(have);
 }
 #define EXPECT(t, ...) \
-    expect_values((t), (const double[]){__VA_ARGS__}, (int64_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), __FILE__, __LINE__)
+    expect_values((t), (const double[]){__VA_ARGS__}, (int64_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), \
+                  __FILE__, __LINE__)
 
 static inline void expect_shape(const qn_tensor *t, qn_shape want, const char *file, int line)
 {
     char a[192], b[192];
     const qn_shape have = qn_shape_get(t);
     if (!qn_shape_equal(&have, &want))
-        fail_msg("%s:%d: %s, %s expected", file, line, qn_shape_print(&have, a, sizeof a), qn_shape_print(&want, b, sizeof b));
+        fail_msg("%s:%d: %s, %s expected", file, line, qn_shape_print(&have, a, sizeof a),
+                 qn_shape_print(&want, b, sizeof b));
 }
 #define SHAPE(t, ...) expect_shape((t), qn_shape_of(__VA_ARGS__), __FILE__, __LINE__)
 

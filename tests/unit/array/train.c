@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/train.c -- training by hand: the loss falls, and from the second step on nothing is allocated and nothing is compiled. */
+/* tests/unit/array/train.c -- training by hand: the loss falls, and from the second step on nothing is allocated and
+ * nothing is compiled. */
 #include "rig.h"
 
 enum { N = 64, STEPS = 50 };

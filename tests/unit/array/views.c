@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/views.c -- views share memory: what is written through one is seen in all, before and after values are computed. */
+/* tests/unit/array/views.c -- views share memory: what is written through one is seen in all, before and after values
+ * are computed. */
 #include "rig.h"
 
 static void shapes_and_strides(void **state)
@@ -146,9 +147,14 @@ static void empty_scalar_and_5d(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_and_strides), cmocka_unit_test(parts), cmocka_unit_test(write_is_seen_in_all),
-        cmocka_unit_test(write_before_anything_is_computed), cmocka_unit_test(source_and_destination_overlap),
-        cmocka_unit_test(old_values_are_read_as_they_were), cmocka_unit_test(addresses_stay), cmocka_unit_test(empty_scalar_and_5d),
+        cmocka_unit_test(shapes_and_strides),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(write_is_seen_in_all),
+        cmocka_unit_test(write_before_anything_is_computed),
+        cmocka_unit_test(source_and_destination_overlap),
+        cmocka_unit_test(old_values_are_read_as_they_were),
+        cmocka_unit_test(addresses_stay),
+        cmocka_unit_test(empty_scalar_and_5d),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

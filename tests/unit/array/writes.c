@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/writes.c -- gradients through writes into parts of tensors, by PyTorch's figures (tests/oracle/inplace_gradients.py), and
- * checkpoints: the same gradients from less memory. */
+/* tests/unit/array/writes.c -- gradients through writes into parts of tensors, by PyTorch's figures
+ * (tests/oracle/inplace_gradients.py), and checkpoints: the same gradients from less memory. */
 #include "rig.h"
 
 static qn_tensor *leaf(qn_context *c, qn_shape shape)
@@ -133,16 +133,20 @@ enum { LAYERS = 24, SIZE = 64, ROWS = 1536 };
 typedef struct net {
     qn_tensor *w[LAYERS];
     int layer;
-    double p;                 /* of dropout */
+    double p; /* of dropout */
 } net;
-typedef struct layer { net *n; int i; } layer;
+typedef struct layer {
+    net *n;
+    int i;
+} layer;
 
 static qn_tensor *forward(void *arg, qn_tensor *const *x, int n)
 {
     const layer *l = arg;
     (void)n;
     qn_tensor *h = x[0];
-    for (int k = 0; k < 4; k++) h = qn_tanh(qn_add(qn_matmul(h, l->n->w[l->i]), x[0])); /* much that backward would keep */
+    /* much that backward would keep */
+    for (int k = 0; k < 4; k++) h = qn_tanh(qn_add(qn_matmul(h, l->n->w[l->i]), x[0]));
     return qn_dropout(h, l->n->p, l->n->p > 0);
 }
 
@@ -163,14 +167,16 @@ static uint64_t train_once(bool with_checkpoints, double p, float *grads, float 
     qn_metrics m;
     OK(c, qn_scope_begin(c));
     qn_tensor *h = qn_requires_grad_(qn_clone(x), true);
-    for (int i = 0; i < LAYERS; i++) h = with_checkpoints ? qn_checkpoint(forward, &layers[i], &h, 1) : forward(&layers[i], &h, 1);
+    for (int i = 0; i < LAYERS; i++)
+        h = with_checkpoints ? qn_checkpoint(forward, &layers[i], &h, 1) : forward(&layers[i], &h, 1);
     qn_tensor *y = qn_keep(qn_mean(qn_square(h), QN_ALL, false));
     GOOD(c, y);
     OK(c, qn_backward(y));
     (void)qn_scope_end(c, NULL);
     *loss = (float)qn_item(y);
     qn_metrics_snapshot(&m);
-    for (int i = 0; i < LAYERS; i++) OK(c, qn_to_host(qn_grad(n.w[i]), grads + i * SIZE * SIZE, SIZE * SIZE * sizeof *grads));
+    for (int i = 0; i < LAYERS; i++)
+        OK(c, qn_to_host(qn_grad(n.w[i]), grads + i * SIZE * SIZE, SIZE * SIZE * sizeof *grads));
     const double next = qn_item(qn_rand(c, QN_SCALAR, QN_DTYPE_F64));
     *loss += (float)next; /* draws after it are not disturbed either */
     context_end(c);
@@ -183,7 +189,8 @@ static void checkpoints(void **state)
     const size_t bytes = (size_t)LAYERS * SIZE * SIZE * sizeof(float);
     float *a = malloc(bytes), *b = malloc(bytes), loss_a, loss_b;
     for (int dropping = 0; dropping < 2; dropping++) {
-        const uint64_t all = train_once(false, dropping * 0.2, a, &loss_a), few = train_once(true, dropping * 0.2, b, &loss_b);
+        const uint64_t all = train_once(false, dropping * 0.2, a, &loss_a),
+                       few = train_once(true, dropping * 0.2, b, &loss_b);
         printf("peak: %.1f MB kept, %.1f MB recomputed\n", (double)all / 1e6, (double)few / 1e6);
         assert_true(few * 2 < all);
         assert_true(loss_a == loss_b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/backend/fake.h -- a backend for tests: memory that the host cannot touch (its buffers have host == NULL), ops that it refuses
- * on request, and books of everything that is asked of it. It computes a few ops, naively, and compiles any. */
+/* tests/unit/backend/fake.h -- a backend for tests: memory that the host cannot touch (its buffers have host == NULL),
+ * ops that it refuses on request, and books of everything that is asked of it. It computes a few ops, naively, and
+ * compiles any. */
 #ifndef QN_TEST_FAKE_H
 #define QN_TEST_FAKE_H
 
@@ -17,20 +18,20 @@
 #include "backend/sched.h"
 #include "base/mem.h"
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        qn_error ok_err_ = {0};                                                                                        \
-        qn_error *err = &ok_err_;                                                                                      \
-        if ((call) != QN_OK) fail_msg("%s: %s", #call, ok_err_.text);                                                  \
+#define OK(call) \
+    do { \
+        qn_error ok_err_ = {0}; \
+        qn_error *err = &ok_err_; \
+        if ((call) != QN_OK) fail_msg("%s: %s", #call, ok_err_.text); \
     } while (0)
 
 typedef struct fake {
     qn_backend base;
     bool refuses[QN_OP_COUNT];
-    bool shows_host;          /* buffers have host pointers, as the CPU's do */
-    uint64_t scratch_bytes;   /* asked for by every node */
-    int fail_compile;         /* the n-th compile from now fails; 0 none */
-    int n_buffers, n_programs;                     /* alive */
+    bool shows_host;                                        /* buffers have host pointers, as the CPU's do */
+    uint64_t scratch_bytes;                                 /* asked for by every node */
+    int fail_compile;                                       /* the n-th compile from now fails; 0 none */
+    int n_buffers, n_programs;                              /* alive */
     int n_created, n_uploads, n_downloads, n_runs, n_nodes; /* so far */
 } fake;
 
@@ -76,15 +77,18 @@ static inline void fake_buffer_destroy(qn_buffer *buffer)
 
 static inline qn_status fake_upload(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err)
 {
-    if (offset > buffer->bytes || bytes > buffer->bytes - offset) return QN_FAIL(err, invalid, "fake upload out of range");
+    if (offset > buffer->bytes || bytes > buffer->bytes - offset)
+        return QN_FAIL(err, invalid, "fake upload out of range");
     if (bytes) memcpy(((fake_buffer *)buffer)->data + offset, src, (size_t)bytes);
     ((fake *)buffer->backend)->n_uploads++;
     return QN_OK;
 }
 
-static inline qn_status fake_download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err)
+static inline qn_status fake_download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes,
+                                      qn_error *err)
 {
-    if (offset > buffer->bytes || bytes > buffer->bytes - offset) return QN_FAIL(err, invalid, "fake download out of range");
+    if (offset > buffer->bytes || bytes > buffer->bytes - offset)
+        return QN_FAIL(err, invalid, "fake download out of range");
     if (bytes) memcpy(dst, ((const fake_buffer *)buffer)->data + offset, (size_t)bytes);
     ((fake *)buffer->backend)->n_downloads++;
     return QN_OK;
@@ -177,7 +181,8 @@ static inline float fake_broadcast(const qn_program *p, const qn_node *n, const 
 
 static inline void fake_scribble(const qn_program *p, const qn_node *n)
 {
-    if (n->scratch_bytes) memset(((fake_buffer *)p->activations)->data + n->scratch_offset, 0xEE, (size_t)n->scratch_bytes);
+    if (n->scratch_bytes)
+        memset(((fake_buffer *)p->activations)->data + n->scratch_offset, 0xEE, (size_t)n->scratch_bytes);
 }
 
 static inline bool fake_compute(const qn_program *p, const qn_node *n)
@@ -216,22 +221,24 @@ static inline qn_status fake_run(qn_program *p, const qn_run *run, qn_error *err
     p->be->n_runs++;
     for (int32_t i = 0; i < p->n_nodes; i++) {
         const qn_node *n = p->nodes[i];
-        if (run && run->eval && !run->eval(run->eval_ctx, n, false)) return QN_FAIL(err, cancelled, "stopped at %%%d", n->id);
+        if (run && run->eval && !run->eval(run->eval_ctx, n, false))
+            return QN_FAIL(err, cancelled, "stopped at %%%d", n->id);
         if (!fake_compute(p, n)) return QN_FAIL(err, internal, "the fake does not compute %s", qn_node_op_name(n));
         p->be->n_nodes++;
         if (run && run->node_ns) run->node_ns[n->id] += 1;
-        if (run && run->eval && !run->eval(run->eval_ctx, n, true)) return QN_FAIL(err, cancelled, "stopped at %%%d", n->id);
+        if (run && run->eval && !run->eval(run->eval_ctx, n, true))
+            return QN_FAIL(err, cancelled, "stopped at %%%d", n->id);
     }
     return QN_OK;
 }
 
 static inline void fake_sync(qn_backend *be) { (void)be; }
 
-#define FAKE_TYPE                                                                                                      \
-    {                                                                                                                  \
-        .name = "fake", .buffer_create = fake_buffer_create, .buffer_destroy = fake_buffer_destroy,                    \
-        .upload = fake_upload, .download = fake_download, .accepts = fake_accepts, .scratch = fake_scratch,            \
-        .compile = fake_compile, .program_destroy = fake_program_destroy, .run = fake_run, .sync = fake_sync           \
+#define FAKE_TYPE \
+    { \
+        .name = "fake", .buffer_create = fake_buffer_create, .buffer_destroy = fake_buffer_destroy, \
+        .upload = fake_upload, .download = fake_download, .accepts = fake_accepts, .scratch = fake_scratch, \
+        .compile = fake_compile, .program_destroy = fake_program_destroy, .run = fake_run, .sync = fake_sync \
     }
 
 /* The registry's rows live in backends that this room may not see: here the fake stands in for each. */

@@ -48,7 +48,7 @@ static void test_buffers_grow(void **state)
     assert_true(qn__sched_reserved_bytes(sched) > before);
     assert_int_equal(A.n_buffers, 2); /* the small graph keeps what it was compiled against */
     run_chain(large, 60);
-    run_chain(small, 3);              /* still right, without being looked up */
+    run_chain(small, 3); /* still right, without being looked up */
     run_chain(large, 60);
     A.fail_compile = 1;
     assert_ptr_equal(qn__sched_find(sched, "s", 1), small); /* compiling again fails: the old program stays */
@@ -132,7 +132,9 @@ static void test_empty_graph(void **state)
     assert_int_equal(qn__exec_n_segments(e), 0);
 }
 
-static struct { long countdown, live; } books;
+static struct {
+    long countdown, live;
+} books;
 
 static void *books_alloc(void *ctx, size_t size, size_t align)
 {
@@ -160,9 +162,11 @@ static qn_graph *graph_with_everything(qn_buffer *kv, qn_status *status, qn_erro
     *status = qn__graph_create(&g, err);
     if (*status != QN_OK) return NULL;
     on(g, 0);
-    qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(2, 2)), *rows = qn__input(g, "rows", QN_DTYPE_I32, &qn_shape_of(2));
+    qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(2, 2)),
+            *rows = qn__input(g, "rows", QN_DTYPE_I32, &qn_shape_of(2));
     qn_node *k = qn__scale(g, qn__const(g, "c", QN_DTYPE_F32, &qn_shape_of(2), c), 3, 1);
-    qn_node *u = qn__set_rows(g, qn__param(g, "kv", QN_DTYPE_F32, &qn_shape_of(4, 2), kv, 0, QN_NODE_mutable), qn__add(g, x, k), rows);
+    qn_node *u = qn__set_rows(g, qn__param(g, "kv", QN_DTYPE_F32, &qn_shape_of(4, 2), kv, 0, QN_NODE_mutable),
+                              qn__add(g, x, k), rows);
     on(g, 1);
     qn_node *t = qn__permute(g, qn__mul(g, u, k), (int[]){1, 0}, 2);
     on(g, 0);
@@ -222,8 +226,8 @@ static void test_every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_cache), T(test_buffers_grow), T(test_reserve), T(test_dry_run), T(test_create_checks), T(test_broken_graph),
-        T(test_empty_graph), T(test_every_allocation_may_fail),
+        T(test_cache),         T(test_buffers_grow), T(test_reserve),     T(test_dry_run),
+        T(test_create_checks), T(test_broken_graph), T(test_empty_graph), T(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/backend/pair.h -- a scheduler over two fakes, fake:a and fake:b, and short ways to build graphs for it, run and check them. */
+/* tests/unit/backend/pair.h -- a scheduler over two fakes, fake:a and fake:b, and short ways to build graphs for it,
+ * run and check them. */
 #ifndef QN_TEST_PAIR_H
 #define QN_TEST_PAIR_H
 
@@ -69,7 +70,10 @@ static inline qn_graph *new_graph(void)
     return g;
 }
 
-static inline qn_node *input(qn_graph *g, const char *name, int64_t n) { return qn__input(g, name, QN_DTYPE_F32, &qn_shape_of(n)); }
+static inline qn_node *input(qn_graph *g, const char *name, int64_t n)
+{
+    return qn__input(g, name, QN_DTYPE_F32, &qn_shape_of(n));
+}
 static inline qn_node *shift(qn_graph *g, qn_node *x, float by) { return qn__scale(g, x, 1, by); }
 
 /* Nodes built from now on ask for this backend. */

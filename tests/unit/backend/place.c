@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/backend/place.c -- which backend computes what: memory first, then hints; fall-backs are told, or refused. */
+/* tests/unit/backend/place.c -- which backend computes what: memory first, then hints; fall-backs are told, or refused.
+ */
 #include "pair.h"
 
 static void test_registry(void **state)
@@ -19,7 +20,8 @@ static void test_work_goes_to_its_memory(void **state)
     qn_buffer *w = buffer_of(&B, NULL, 64), *kv = buffer_of(&B, NULL, 64), *norm = buffer_of(&A, NULL, 8);
     qn_graph *g = new_graph();
     on(g, 0); /* hints lose against memory */
-    qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(2, 8)), *ids = qn__input(g, "ids", QN_DTYPE_I32, &qn_shape_of(2));
+    qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(2, 8)),
+            *ids = qn__input(g, "ids", QN_DTYPE_I32, &qn_shape_of(2));
     qn_node *weight = qn__param(g, "w", QN_DTYPE_F32, &qn_shape_of(8, 8), w, 0, 0);
     qn_node *table = qn__param(g, "table", QN_DTYPE_F32, &qn_shape_of(4, 8), w, 0, 0);
     qn_node *cells = qn__param(g, "kv", QN_DTYPE_F32, &qn_shape_of(8, 8), kv, 0, QN_NODE_mutable);
@@ -116,7 +118,8 @@ static void test_updates_cannot_fall_back(void **state)
     qn_buffer *kv = buffer_of(&B, NULL, 16);
     B.refuses[QN_OP_set_rows] = true;
     qn_graph *g = new_graph();
-    qn_node *rows = qn__input(g, "rows", QN_DTYPE_I32, &qn_shape_of(1)), *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(1, 4));
+    qn_node *rows = qn__input(g, "rows", QN_DTYPE_I32, &qn_shape_of(1)),
+            *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(1, 4));
     out(g, qn__set_rows(g, qn__param(g, "kv", QN_DTYPE_F32, &qn_shape_of(4, 4), kv, 0, QN_NODE_mutable), x, rows), "y");
     qn_exec *e;
     qn_error error;
@@ -131,8 +134,14 @@ static void test_params_must_be_ours(void **state)
     fake other;
     fake_init(&other, "fake:other");
     qn_buffer *there = buffer_of(&other, NULL, 4), *small = buffer_of(&A, NULL, 4);
-    const struct { void *buffer; uint64_t offset; const char *says; } cases[] = {
-        {there, 0, "this scheduler does not have"}, {NULL, 0, "has no buffer"}, {small, 4, "of a buffer of 16"},
+    const struct {
+        void *buffer;
+        uint64_t offset;
+        const char *says;
+    } cases[] = {
+        {there, 0, "this scheduler does not have"},
+        {NULL, 0, "has no buffer"},
+        {small, 4, "of a buffer of 16"},
         {small, UINT64_MAX - 3, "of a buffer of 16"},
     };
     for (int i = 0; i < 4; i++) {
@@ -166,8 +175,8 @@ static void test_same_graph_same_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_registry), T(test_work_goes_to_its_memory), T(test_hints_and_defaults), T(test_fall_back), T(test_strict),
-        T(test_updates_cannot_fall_back), T(test_params_must_be_ours), T(test_same_graph_same_places),
+        T(test_registry), T(test_work_goes_to_its_memory),  T(test_hints_and_defaults),  T(test_fall_back),
+        T(test_strict),   T(test_updates_cannot_fall_back), T(test_params_must_be_ours), T(test_same_graph_same_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/backend/run.c -- setting, running, watching, stopping and getting; in the background too; without an allocation. */
+/* tests/unit/backend/run.c -- setting, running, watching, stopping and getting; in the background too; without an
+ * allocation. */
 #include "pair.h"
 
 static void test_set_and_get_check(void **state)
@@ -155,8 +156,12 @@ static void test_runs_allocate_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_set_and_get_check), T(test_eval_may_stop_anywhere), T(test_values_seen_on_the_way), T(test_times_by_node),
-        T(test_background), T(test_runs_allocate_nothing),
+        T(test_set_and_get_check),
+        T(test_eval_may_stop_anywhere),
+        T(test_values_seen_on_the_way),
+        T(test_times_by_node),
+        T(test_background),
+        T(test_runs_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/backend/split.c -- values get to where they are needed: once a place, each state of resident memory for itself, constants everywhere. */
+/* tests/unit/backend/split.c -- values get to where they are needed: once a place, each state of resident memory for
+ * itself, constants everywhere. */
 #include "pair.h"
 
 static void test_chain_across_backends(void **state)
@@ -51,15 +52,15 @@ static void test_views_across_backends(void **state)
     qn_node *row = qn__narrow(g, a, 0, 1, 1), *turned = qn__permute(g, a, (int[]){1, 0}, 2);
     qn_node *b = shift(g, x, 3), *columns = qn__narrow(g, b, 1, 1, 2), *again = qn__narrow(g, columns, 1, 1, 1);
     on(g, 1);
-    out(g, shift(g, row, 10), "row");         /* a part of a, which moves anyway: */
-    out(g, shift(g, turned, 20), "turned");   /* all of a moves, and is looked at in the same way there */
+    out(g, shift(g, row, 10), "row");       /* a part of a, which moves anyway: */
+    out(g, shift(g, turned, 20), "turned"); /* all of a moves, and is looked at in the same way there */
     out(g, qn__add(g, turned, turned), "twice");
     out(g, qn__add(g, columns, columns), "columns"); /* a strided part: packed at home first */
     on(g, 0);
     qn_node *c = shift(g, b, 0.5f);
     on(g, 1);
     out(g, qn__add(g, b, c), "sum");
-    out(g, shift(g, again, 1), "again");      /* a part of b, which is there already */
+    out(g, shift(g, again, 1), "again"); /* a part of b, which is there already */
     qn_exec *e = compile(g);
     assert_int_equal(qn__exec_n_transfers(e), 4); /* a, columns, b, c */
     int n_copies = 0;
@@ -90,7 +91,8 @@ static void test_views_across_backends(void **state)
     e = compile(g);
     assert_int_equal(qn__exec_n_transfers(e), 1);
     for (int32_t i = 0; i < qn__exec_graph(e)->n_nodes; i++)
-        if (qn__exec_graph(e)->nodes[i]->op == QN_OP_transfer) assert_int_equal(qn__node_bytes(qn__exec_graph(e)->nodes[i]), 16);
+        if (qn__exec_graph(e)->nodes[i]->op == QN_OP_transfer)
+            assert_int_equal(qn__node_bytes(qn__exec_graph(e)->nodes[i]), 16);
     set(e, "x", v, 12);
     OK(qn__exec_run(e, NULL, err));
     expect(e, "row", row_want, 4);
@@ -105,7 +107,8 @@ static void test_state_across_backends(void **state)
     qn_graph *g = new_graph();
     qn_node *cells = qn__param(g, "kv", QN_DTYPE_F32, &qn_shape_of(4, 2), kv, 0, QN_NODE_mutable);
     qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(1, 2));
-    qn_node *r0 = qn__input(g, "r0", QN_DTYPE_I32, &qn_shape_of(1)), *r1 = qn__input(g, "r1", QN_DTYPE_I32, &qn_shape_of(1));
+    qn_node *r0 = qn__input(g, "r0", QN_DTYPE_I32, &qn_shape_of(1)),
+            *r1 = qn__input(g, "r1", QN_DTYPE_I32, &qn_shape_of(1));
     on(g, 1);
     out(g, shift(g, cells, 0.5f), "before");
     qn_node *u1 = qn__set_rows(g, cells, x, r0);
@@ -144,12 +147,14 @@ static void test_constants_live_everywhere(void **state)
     qn_node *in = input(g, "x", 3);
     on(g, -1);
     qn_node *k = qn__const(g, "c", QN_DTYPE_F32, &qn_shape_of(2, 3), c);
-    qn_node *low = qn__reshape(g, qn__narrow(g, k, 0, 0, 1), qn_shape_of(3)), *high = qn__reshape(g, qn__narrow(g, k, 0, 1, 1), qn_shape_of(3));
+    qn_node *low = qn__reshape(g, qn__narrow(g, k, 0, 0, 1), qn_shape_of(3)),
+            *high = qn__reshape(g, qn__narrow(g, k, 0, 1, 1), qn_shape_of(3));
     on(g, 0);
     qn_node *a = qn__add(g, in, high);
     on(g, 1);
     out(g, qn__add(g, qn__mul(g, a, low), high), "y");
-    qn_node *column = qn__narrow(g, qn__permute(g, k, (int[]){1, 0}, 2), 1, 0, 1); /* strided: no copy is needed for that */
+    /* strided: no copy is needed for that */
+    qn_node *column = qn__narrow(g, qn__permute(g, k, (int[]){1, 0}, 2), 1, 0, 1);
     out(g, qn__mul(g, qn__reshape(g, a, qn_shape_of(3, 1)), column), "z");
     reopen(&(qn_sched_options){.passes_off = 1u << QN_PASS_fold});
     qn_exec *e = compile(g);
@@ -219,8 +224,9 @@ static void test_every_kind_of_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_chain_across_backends), T(test_one_copy_for_all_readers), T(test_views_across_backends),
-        T(test_state_across_backends), T(test_constants_live_everywhere), T(test_folding), T(test_every_kind_of_output),
+        T(test_chain_across_backends), T(test_one_copy_for_all_readers),  T(test_views_across_backends),
+        T(test_state_across_backends), T(test_constants_live_everywhere), T(test_folding),
+        T(test_every_kind_of_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

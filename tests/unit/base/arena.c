@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/base/arena.c -- arenas: alignment, zeroing, marks, reuse, self-containment, every N-th allocation failing. */
+/* tests/unit/base/arena.c -- arenas: alignment, zeroing, marks, reuse, self-containment, every N-th allocation failing.
+ */
 #include "base/mem.h"
 #include "base/poison.h"
 #include "failing.h"
@@ -138,7 +139,10 @@ static void steady_state_allocates_nothing(void **state)
     books_close();
 }
 
-typedef struct owner { qn_arena arena; int value; } owner;
+typedef struct owner {
+    qn_arena arena;
+    int value;
+} owner;
 
 /* The house rule: an object's arena is kept in the object, which is the arena's first allocation. */
 static void owner_lives_inside(void **state)
@@ -179,9 +183,14 @@ static void every_allocation_fails_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(aligned_and_zeroed), cmocka_unit_test(objects_do_not_overlap),
-        cmocka_unit_test(zeroed_struct_is_an_arena), cmocka_unit_test(text), cmocka_unit_test(overflow), cmocka_unit_test(marks),
-        cmocka_unit_test(steady_state_allocates_nothing), cmocka_unit_test(owner_lives_inside),
+        cmocka_unit_test(aligned_and_zeroed),
+        cmocka_unit_test(objects_do_not_overlap),
+        cmocka_unit_test(zeroed_struct_is_an_arena),
+        cmocka_unit_test(text),
+        cmocka_unit_test(overflow),
+        cmocka_unit_test(marks),
+        cmocka_unit_test(steady_state_allocates_nothing),
+        cmocka_unit_test(owner_lives_inside),
         cmocka_unit_test(every_allocation_fails_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

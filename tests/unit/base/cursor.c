@@ -137,8 +137,9 @@ static void swapped_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(big_endian), cmocka_unit_test(little_endian), cmocka_unit_test(first_failure_sticks),
-        cmocka_unit_test(every_get_at_every_end), cmocka_unit_test(huge_requests), cmocka_unit_test(empty_range),
+        cmocka_unit_test(big_endian),           cmocka_unit_test(little_endian),
+        cmocka_unit_test(first_failure_sticks), cmocka_unit_test(every_get_at_every_end),
+        cmocka_unit_test(huge_requests),        cmocka_unit_test(empty_range),
         cmocka_unit_test(swapped_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

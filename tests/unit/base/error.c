@@ -105,7 +105,7 @@ static void try_returns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(status_rows), cmocka_unit_test(fail_fills),         cmocka_unit_test(one_line),
+        cmocka_unit_test(status_rows),      cmocka_unit_test(fail_fills),         cmocka_unit_test(one_line),
         cmocka_unit_test(may_quote_itself), cmocka_unit_test(cut_at_a_character), cmocka_unit_test(prefixed),
         cmocka_unit_test(try_returns),
     };

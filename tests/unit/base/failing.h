@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/base/failing.h -- cmocka, and an allocator hook that fails the N-th allocation and keeps its own books, so that a
- * leak, a wrong size or a wrong alignment shows without any sanitizer. */
+/* tests/unit/base/failing.h -- cmocka, and an allocator hook that fails the N-th allocation and keeps its own books, so
+ * that a leak, a wrong size or a wrong alignment shows without any sanitizer. */
 #ifndef QN_TEST_FAILING_H
 #define QN_TEST_FAILING_H
 

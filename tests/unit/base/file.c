@@ -431,11 +431,25 @@ static void read_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(commit_replaces), TEST(fresh_file_obeys_umask), TEST(abort_leaves_no_trace), TEST(pieces_of_every_size),
-        TEST(link_stays_a_link), TEST(refused_targets), TEST(devices_are_written_in_place), TEST(full_disk),
-        TEST(failure_in_the_middle), TEST(vanished_directory), TEST(two_writers_one_target), TEST(standard_output),
-        TEST(writer_memory), TEST(reads_all), TEST(refused_sources), TEST(system_files), TEST(interrupted_reads),
-        TEST(standard_input), TEST(read_memory),
+        TEST(commit_replaces),
+        TEST(fresh_file_obeys_umask),
+        TEST(abort_leaves_no_trace),
+        TEST(pieces_of_every_size),
+        TEST(link_stays_a_link),
+        TEST(refused_targets),
+        TEST(devices_are_written_in_place),
+        TEST(full_disk),
+        TEST(failure_in_the_middle),
+        TEST(vanished_directory),
+        TEST(two_writers_one_target),
+        TEST(standard_output),
+        TEST(writer_memory),
+        TEST(reads_all),
+        TEST(refused_sources),
+        TEST(system_files),
+        TEST(interrupted_reads),
+        TEST(standard_input),
+        TEST(read_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

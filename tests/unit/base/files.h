@@ -57,7 +57,10 @@ static inline const char *write_file(const char *name, const void *bytes, size_t
     return path;
 }
 
-static inline const char *write_text(const char *name, const char *text) { return write_file(name, text, strlen(text)); }
+static inline const char *write_text(const char *name, const char *text)
+{
+    return write_file(name, text, strlen(text));
+}
 
 static inline void check_content(const char *path, const char *want)
 {

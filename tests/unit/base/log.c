@@ -4,7 +4,11 @@
 #include "base/thread.h"
 #include "failing.h"
 
-typedef struct seen { _Atomic int n; qn_log_level level; char line[2048]; } seen;
+typedef struct seen {
+    _Atomic int n;
+    qn_log_level level;
+    char line[2048];
+} seen;
 
 static void keep(void *ctx, qn_log_level level, const char *line)
 {
@@ -59,8 +63,16 @@ static void hook_may_log_and_replace(void **state)
     qn_set_log(NULL, NULL);
 }
 
-static void count_a(void *ctx, qn_log_level level, const char *line) { (void)level, (void)line; (*(_Atomic int *)ctx)++; }
-static void count_b(void *ctx, qn_log_level level, const char *line) { (void)level, (void)line; (*(_Atomic int *)ctx) += 100000; }
+static void count_a(void *ctx, qn_log_level level, const char *line)
+{
+    (void)level, (void)line;
+    (*(_Atomic int *)ctx)++;
+}
+static void count_b(void *ctx, qn_log_level level, const char *line)
+{
+    (void)level, (void)line;
+    (*(_Atomic int *)ctx) += 100000;
+}
 
 static _Atomic int a, b;
 
@@ -69,8 +81,10 @@ static void fire(void *ctx, int member, int n_members)
     (void)ctx, (void)n_members;
     for (int i = 0; i < 2000; i++) {
         if (member == 0) {
-            if (i % 2 == 0) qn_set_log(count_a, &a);
-            else qn_set_log(count_b, &b);
+            if (i % 2 == 0)
+                qn_set_log(count_a, &a);
+            else
+                qn_set_log(count_b, &b);
         } else {
             qn__log(QN_LOG_info, "line %d", i);
         }
@@ -94,7 +108,9 @@ static void exchanged_while_others_log(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(silent_without_hook), cmocka_unit_test(one_line), cmocka_unit_test(hook_may_log_and_replace),
+        cmocka_unit_test(silent_without_hook),
+        cmocka_unit_test(one_line),
+        cmocka_unit_test(hook_may_log_and_replace),
         cmocka_unit_test(exchanged_while_others_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

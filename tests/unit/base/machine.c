@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/base/machine.c -- what this processor is said to be, against the compiler's own detection and the kernel's. */
+/* tests/unit/base/machine.c -- what this processor is said to be, against the compiler's own detection and the
+ * kernel's. */
 #include "base/machine.h"
 #include "failing.h"
 #include <stdio.h>
@@ -43,7 +44,8 @@ static bool listed(const char *list, const char *word)
 #if defined(__aarch64__)
 static uint64_t id_field(uint64_t reg, int shift) { return reg >> shift & 15; }
 
-/* Programs may read these registers where the kernel says so (HWCAP_CPUID), and it hides in them what it cannot serve. */
+/* Programs may read these registers where the kernel says so (HWCAP_CPUID), and it hides in them what it cannot serve.
+ */
 static void agrees_with_the_registers(void **state)
 {
     (void)state;
@@ -90,21 +92,36 @@ static void agrees_with_the_compiler(void **state)
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512vnni");
     const bool avxvnni = avx2 && listed(m.features, "avxvnni");
-    const bool amx = avx512 && listed(m.features, "avx512bf16") && listed(m.features, "avx512fp16") && listed(m.features, "amx_tile") &&
-                     listed(m.features, "amx_int8") && listed(m.features, "amx_bf16");
-    assert_int_equal(m.level, amx ? QN_CPU_amx : avx512 ? QN_CPU_avx512 : avxvnni ? QN_CPU_avxvnni : avx2 ? QN_CPU_avx2 : QN_CPU_ref);
+    const bool amx = avx512 && listed(m.features, "avx512bf16") && listed(m.features, "avx512fp16") &&
+                     listed(m.features, "amx_tile") && listed(m.features, "amx_int8") && listed(m.features, "amx_bf16");
+    assert_int_equal(m.level, amx       ? QN_CPU_amx
+                              : avx512  ? QN_CPU_avx512
+                              : avxvnni ? QN_CPU_avxvnni
+                              : avx2    ? QN_CPU_avx2
+                                        : QN_CPU_ref);
     assert_int_equal(m.levels, 1u << QN_CPU_ref | (unsigned)avx2 << QN_CPU_avx2 | (unsigned)avxvnni << QN_CPU_avxvnni |
-                                   (unsigned)avx512 << QN_CPU_avx512 | (unsigned)amx << QN_CPU_amx); /* AVX-512 without AVX-VNNI is common */
+                                   /* AVX-512 without AVX-VNNI is common */
+                                   (unsigned)avx512 << QN_CPU_avx512 | (unsigned)amx << QN_CPU_amx);
 }
 
 /* The kernel hides what it cannot save, as we must. */
 static void agrees_with_the_kernel(void **state)
 {
     (void)state;
-    static const struct { const char *ours, *kernels; } pairs[] = {
-        {"avx", " avx "}, {"f16c", " f16c "}, {"fma", " fma "}, {"avx2", " avx2 "}, {"avxvnni", " avx_vnni "},
-        {"avx512f", " avx512f "}, {"avx512vnni", " avx512_vnni "}, {"avx512bf16", " avx512_bf16 "},
-        {"avx512fp16", " avx512_fp16 "}, {"amx_int8", " amx_int8 "}, {"amx_bf16", " amx_bf16 "},
+    static const struct {
+        const char *ours, *kernels;
+    } pairs[] = {
+        {"avx", " avx "},
+        {"f16c", " f16c "},
+        {"fma", " fma "},
+        {"avx2", " avx2 "},
+        {"avxvnni", " avx_vnni "},
+        {"avx512f", " avx512f "},
+        {"avx512vnni", " avx512_vnni "},
+        {"avx512bf16", " avx512_bf16 "},
+        {"avx512fp16", " avx512_fp16 "},
+        {"amx_int8", " amx_int8 "},
+        {"amx_bf16", " amx_bf16 "},
     };
     static char line[16384];
     FILE *f = fopen("/proc/cpuinfo", "r");
@@ -159,11 +176,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_have_names),
 #if defined(__x86_64__)
-        cmocka_unit_test(agrees_with_the_compiler), cmocka_unit_test(agrees_with_the_kernel),
+        cmocka_unit_test(agrees_with_the_compiler),
+        cmocka_unit_test(agrees_with_the_kernel),
 #elif defined(__aarch64__)
         cmocka_unit_test(agrees_with_the_registers),
 #endif
-        cmocka_unit_test(short_buffers), cmocka_unit_test(makes_sense),
+        cmocka_unit_test(short_buffers),
+        cmocka_unit_test(makes_sense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

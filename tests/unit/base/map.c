@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/base/map.c -- mappings: content, refusals by kind, ranges, progress, residency, counters, failing memory. */
+/* tests/unit/base/map.c -- mappings: content, refusals by kind, ranges, progress, residency, counters, failing memory.
+ */
 #include "base/file.h"
 #include "base/metrics.h"
 #include "files.h"
@@ -113,7 +114,9 @@ static void unreadable(void **state)
     check_refused(path, QN_STATUS_io, "Permission denied");
 }
 
-typedef struct watch { size_t calls, last, total, stop_at; } watch;
+typedef struct watch {
+    size_t calls, last, total, stop_at;
+} watch;
 
 static bool watching(void *ctx, size_t done, size_t total)
 {
@@ -218,10 +221,10 @@ static int group_teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_the_bytes), cmocka_unit_test(closing_nothing), cmocka_unit_test(empty_file),
-        cmocka_unit_test(refusals), cmocka_unit_test(names_are_quoted), cmocka_unit_test(sockets), cmocka_unit_test(unreadable),
-        cmocka_unit_test(populates_in_steps), cmocka_unit_test(residency), cmocka_unit_test(locking),
-        cmocka_unit_test(failing_memory),
+        cmocka_unit_test(maps_the_bytes), cmocka_unit_test(closing_nothing),    cmocka_unit_test(empty_file),
+        cmocka_unit_test(refusals),       cmocka_unit_test(names_are_quoted),   cmocka_unit_test(sockets),
+        cmocka_unit_test(unreadable),     cmocka_unit_test(populates_in_steps), cmocka_unit_test(residency),
+        cmocka_unit_test(locking),        cmocka_unit_test(failing_memory),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }

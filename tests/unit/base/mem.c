@@ -143,8 +143,9 @@ static void counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checked_sizes), cmocka_unit_test(alignment), cmocka_unit_test(absurd_sizes), cmocka_unit_test(zeroed),
-        cmocka_unit_test(reallocation),  cmocka_unit_test(failures),  cmocka_unit_test(counted),
+        cmocka_unit_test(checked_sizes), cmocka_unit_test(alignment),    cmocka_unit_test(absurd_sizes),
+        cmocka_unit_test(zeroed),        cmocka_unit_test(reallocation), cmocka_unit_test(failures),
+        cmocka_unit_test(counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,7 +76,9 @@ static void peak_never_under_live(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reset_spares_gauges), cmocka_unit_test(nothing_is_lost), cmocka_unit_test(peak_never_under_live),
+        cmocka_unit_test(reset_spares_gauges),
+        cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(peak_never_under_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/base/park.c -- parking on a word: no wake-up is lost in a game of ping-pong, and a stale value does not sleep. */
+/* tests/unit/base/park.c -- parking on a word: no wake-up is lost in a game of ping-pong, and a stale value does not
+ * sleep. */
 #include "base/park.h"
 #include "base/thread.h"
 #include "failing.h"
 
 enum { ROUNDS = 2000 };
-typedef struct table { _Atomic int ball; int hits; } table;
+typedef struct table {
+    _Atomic int ball;
+    int hits;
+} table;
 
 static void play(void *ctx, int member, int n_members)
 {

@@ -19,9 +19,12 @@ static qn_pool_stats stats_of(qn_pool *pool)
 static void hit_after_put(void **state)
 {
     (void)state;
-    static const struct { size_t size, class_bytes; } cases[] = {
-        {1, 128 * KIB}, {128 * KIB, 128 * KIB}, {128 * KIB + 1, 512 * KIB}, {512 * KIB, 512 * KIB}, {512 * KIB + 1, MIB},
-        {MIB, MIB}, {MIB + 1, 4 * MIB}, {4 * MIB, 4 * MIB},
+    static const struct {
+        size_t size, class_bytes;
+    } cases[] = {
+        {1, 128 * KIB},         {128 * KIB, 128 * KIB}, {128 * KIB + 1, 512 * KIB},
+        {512 * KIB, 512 * KIB}, {512 * KIB + 1, MIB},   {MIB, MIB},
+        {MIB + 1, 4 * MIB},     {4 * MIB, 4 * MIB},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         books_open(-1);
@@ -168,8 +171,8 @@ static void many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hit_after_put), cmocka_unit_test(large_goes_direct), cmocka_unit_test(idle_is_limited),
-        cmocka_unit_test(last_in_first_out), cmocka_unit_test(failures), cmocka_unit_test(many_threads),
+        cmocka_unit_test(hit_after_put),     cmocka_unit_test(large_goes_direct), cmocka_unit_test(idle_is_limited),
+        cmocka_unit_test(last_in_first_out), cmocka_unit_test(failures),          cmocka_unit_test(many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,19 +131,22 @@ static void quoted(void **state)
     QUOTE("it's \"q\" \\", "it\\x27s \\x22q\\x22 \\x5c");
     QUOTE("\xc3\xa9\xe2\x82\xac\xf0\x9f\x99\x82", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x99\x82"); /* 2, 3 and 4 bytes */
     QUOTE("\xc2\xa0", "\xc2\xa0");
-    QUOTE("\xc2\x9b", "\\xc2\\x9b");                 /* C1 control: the 8-bit escape introducer */
-    QUOTE("\x80", "\\x80");                          /* a lone continuation byte */
-    QUOTE("\xc3(", "\\xc3(");                        /* no continuation */
-    QUOTE("\xe2\x82", "\\xe2\\x82");                 /* cut short */
-    QUOTE("\xc0\x80", "\\xc0\\x80");                 /* overlong */
+    QUOTE("\xc2\x9b", "\\xc2\\x9b"); /* C1 control: the 8-bit escape introducer */
+    QUOTE("\x80", "\\x80");          /* a lone continuation byte */
+    QUOTE("\xc3(", "\\xc3(");        /* no continuation */
+    QUOTE("\xe2\x82", "\\xe2\\x82"); /* cut short */
+    QUOTE("\xc0\x80", "\\xc0\\x80"); /* overlong */
     QUOTE("\xe0\x80\xaf", "\\xe0\\x80\\xaf");
     QUOTE("\xf0\x80\x80\xaf", "\\xf0\\x80\\x80\\xaf");
-    QUOTE("\xed\xa0\x80", "\\xed\\xa0\\x80");        /* a surrogate */
+    QUOTE("\xed\xa0\x80", "\\xed\\xa0\\x80");          /* a surrogate */
     QUOTE("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* above U+10FFFF */
     QUOTE("\xf5\xff\xfe", "\\xf5\\xff\\xfe");
-    QUOTE("\xe2\x80\xae" "abc", "\\xe2\\x80\\xae" "abc"); /* right-to-left override */
-    QUOTE("\xe2\x81\xa7", "\\xe2\\x81\\xa7");        /* an isolate */
-    QUOTE("\xe2\x80\xa8", "\\xe2\\x80\\xa8");        /* a line separator */
+    QUOTE("\xe2\x80\xae"
+          "abc",
+          "\\xe2\\x80\\xae"
+          "abc");                             /* right-to-left override */
+    QUOTE("\xe2\x81\xa7", "\\xe2\\x81\\xa7"); /* an isolate */
+    QUOTE("\xe2\x80\xa8", "\\xe2\\x80\\xa8"); /* a line separator */
 }
 
 static void quote_cuts(void **state)
@@ -173,10 +176,25 @@ static void quote_cuts(void **state)
 static void byte_sizes(void **state)
 {
     (void)state;
-    static const struct { uint64_t n; const char *want; } cases[] = {
-        {0, "0 B"}, {1, "1 B"}, {1023, "1023 B"}, {1024, "1.0 KiB"}, {1536, "1.5 KiB"}, {1075, "1.0 KiB"}, {1076, "1.1 KiB"},
-        {1048575, "1.0 MiB"}, {1048524, "1023.9 KiB"}, {1048525, "1.0 MiB"}, {1u << 20, "1.0 MiB"}, {UINT64_C(5) << 30, "5.0 GiB"},
-        {UINT64_C(1) << 40, "1.0 TiB"}, {UINT64_C(3) << 49, "1.5 PiB"}, {UINT64_MAX, "16.0 EiB"},
+    static const struct {
+        uint64_t n;
+        const char *want;
+    } cases[] = {
+        {0, "0 B"},
+        {1, "1 B"},
+        {1023, "1023 B"},
+        {1024, "1.0 KiB"},
+        {1536, "1.5 KiB"},
+        {1075, "1.0 KiB"},
+        {1076, "1.1 KiB"},
+        {1048575, "1.0 MiB"},
+        {1048524, "1023.9 KiB"},
+        {1048525, "1.0 MiB"},
+        {1u << 20, "1.0 MiB"},
+        {UINT64_C(5) << 30, "5.0 GiB"},
+        {UINT64_C(1) << 40, "1.0 TiB"},
+        {UINT64_C(3) << 49, "1.5 PiB"},
+        {UINT64_MAX, "16.0 EiB"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char buf[32];
@@ -187,12 +205,33 @@ static void byte_sizes(void **state)
 static void integers(void **state)
 {
     (void)state;
-    static const struct { const char *text; int64_t want; } good[] = {
-        {"0", 0}, {"-0", 0}, {"+7", 7}, {"007", 7}, {"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN},
+    static const struct {
+        const char *text;
+        int64_t want;
+    } good[] = {
+        {"0", 0},
+        {"-0", 0},
+        {"+7", 7},
+        {"007", 7},
+        {"9223372036854775807", INT64_MAX},
+        {"-9223372036854775808", INT64_MIN},
     };
     static const char *const bad[] = {
-        "", "-", "+", " 1", "1 ", "1x", "0x10", "1.0", "1e3", "--1", "+-1", "9223372036854775808", "-9223372036854775809",
-        "99999999999999999999999", "\xd9\xa1",
+        "",
+        "-",
+        "+",
+        " 1",
+        "1 ",
+        "1x",
+        "0x10",
+        "1.0",
+        "1e3",
+        "--1",
+        "+-1",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "99999999999999999999999",
+        "\xd9\xa1",
     };
     int64_t v;
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
@@ -210,13 +249,17 @@ static void integers(void **state)
 static void reals(void **state)
 {
     (void)state;
-    static const struct { const char *text; double want; } good[] = {
-        {"0", 0}, {"1", 1}, {"-1.5", -1.5}, {".5", .5}, {"5.", 5}, {"1e3", 1000}, {"1E-2", 0.01}, {"+2.5e+1", 25},
-        {"0.1", 0.1}, {"1.7976931348623157e308", DBL_MAX}, {"5e-324", 5e-324}, {"1e-999", 0},
+    static const struct {
+        const char *text;
+        double want;
+    } good[] = {
+        {"0", 0},           {"1", 1},       {"-1.5", -1.5},  {".5", .5},   {"5.", 5},
+        {"1e3", 1000},      {"1E-2", 0.01}, {"+2.5e+1", 25}, {"0.1", 0.1}, {"1.7976931348623157e308", DBL_MAX},
+        {"5e-324", 5e-324}, {"1e-999", 0},
     };
     static const char *const bad[] = {
-        "", "-", ".", "e5", "1e", "1e+", " 1", "1 ", "1,5", "nan", "inf", "-inf", "infinity", "0x1p3", "1e999", "-1e999",
-        "1.2.3", "1f",
+        "",    "-",   ".",    "e5",       "1e",    "1e+",   " 1",     "1 ",    "1,5",
+        "nan", "inf", "-inf", "infinity", "0x1p3", "1e999", "-1e999", "1.2.3", "1f",
     };
     double v;
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
@@ -231,8 +274,8 @@ static void reals(void **state)
     assert_true(qn__parse_f64("1", 0, 1, &v) && v == 1);
 }
 
-/* A host program in a locale with a decimal comma: one that is installed, or one made on the spot where the distribution's
- * locale sources are. */
+/* A host program in a locale with a decimal comma: one that is installed, or one made on the spot where the
+ * distribution's locale sources are. */
 static void decimal_comma(void **state)
 {
     (void)state;
@@ -242,7 +285,8 @@ static void decimal_comma(void **state)
     if (!found) {
         scratch_make("t_base_str");
         char command[1200];
-        snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >'%s/log' 2>&1", scratch, scratch);
+        snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >'%s/log' 2>&1", scratch,
+                 scratch);
         setenv("LOCPATH", scratch, 1);
         found = system(command) == 0 && setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
         unsetenv("LOCPATH");
@@ -277,9 +321,17 @@ static void hashes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(append), cmocka_unit_test(formatted), cmocka_unit_test(taken), cmocka_unit_test(sticky_failure),
-        cmocka_unit_test(every_allocation_fails_once), cmocka_unit_test(quoted), cmocka_unit_test(quote_cuts),
-        cmocka_unit_test(byte_sizes), cmocka_unit_test(integers), cmocka_unit_test(reals), cmocka_unit_test(decimal_comma),
+        cmocka_unit_test(append),
+        cmocka_unit_test(formatted),
+        cmocka_unit_test(taken),
+        cmocka_unit_test(sticky_failure),
+        cmocka_unit_test(every_allocation_fails_once),
+        cmocka_unit_test(quoted),
+        cmocka_unit_test(quote_cuts),
+        cmocka_unit_test(byte_sizes),
+        cmocka_unit_test(integers),
+        cmocka_unit_test(reals),
+        cmocka_unit_test(decimal_comma),
         cmocka_unit_test(hashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

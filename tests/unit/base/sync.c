@@ -11,7 +11,10 @@ static qn_team *make(int n)
     return team;
 }
 
-typedef struct counter { qn_mutex mutex; long n; } counter;
+typedef struct counter {
+    qn_mutex mutex;
+    long n;
+} counter;
 
 static void count(void *ctx, int member, int n_members)
 {
@@ -74,7 +77,12 @@ static void clock_runs_forward(void **state)
     assert_true(b - a >= 5000000 && b - a < INT64_C(60000000000));
 }
 
-typedef struct job { long value; int delay_us; qn_worker *worker; qn_status inner; } job;
+typedef struct job {
+    long value;
+    int delay_us;
+    qn_worker *worker;
+    qn_status inner;
+} job;
 
 static void work(void *ctx)
 {
@@ -138,7 +146,7 @@ static void worker_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mutex_excludes), cmocka_unit_test(once_is_once), cmocka_unit_test(clock_runs_forward),
+        cmocka_unit_test(mutex_excludes), cmocka_unit_test(once_is_once),  cmocka_unit_test(clock_runs_forward),
         cmocka_unit_test(worker_works),   cmocka_unit_test(worker_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

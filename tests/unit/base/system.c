@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/base/system.c -- other machines, shown as trees of small files: sockets and siblings, caches, cgroups of both
- * versions, and files that make no sense. */
+/* tests/unit/base/system.c -- other machines, shown as trees of small files: sockets and siblings, caches, cgroups of
+ * both versions, and files that make no sense. */
 #include "base/machine.h"
 #include "base/thread.h"
 #include "files.h"
@@ -39,8 +39,8 @@ static void cpu_lists(void **state)
     assert_int_equal(qn__cpu_count(&s), 2);
     s = set_of("8191-9223372036854775807"); /* ends in bounded time */
     assert_int_equal(qn__cpu_count(&s), 1);
-    static const char *const bad[] = {"", "\n", "a", "1,", ",1", "3-1", "-1", "1-", "1--2", "1 2",
-                                      "99999999999999999999", "1\n2"};
+    static const char *const bad[] = {
+        "", "\n", "a", "1,", ",1", "3-1", "-1", "1-", "1--2", "1 2", "99999999999999999999", "1\n2"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) assert_false(qn__cpu_list_parse(bad[i], &s));
     assert_int_equal(qn__cpu_count(&s), 1); /* untouched */
 }
@@ -103,7 +103,8 @@ static void caches(void **state)
 static void meminfo(void **state)
 {
     (void)state;
-    write_text("proc/meminfo", "MemTotal:       16314532 kB\nMemFree:         1 kB\nMemAvailable:   12 kB\nBad: x kB\n");
+    write_text("proc/meminfo",
+               "MemTotal:       16314532 kB\nMemFree:         1 kB\nMemAvailable:   12 kB\nBad: x kB\n");
     assert_true(qn__meminfo_bytes(scratch, "MemTotal") == UINT64_C(16314532) * 1024);
     assert_true(qn__meminfo_bytes(scratch, "MemAvailable") == 12288);
     assert_true(qn__meminfo_bytes(scratch, "Mem") == 0); /* a whole key or none */
@@ -160,7 +161,8 @@ static void cgroup_v1(void **state)
     write_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
     write_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     check_limits(0, 0);
-    write_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "250000\n"); /* the container's root: the path is the host's */
+    /* the container's root: the path is the host's */
+    write_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "250000\n");
     write_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
     check_limits(2.5, UINT64_C(1) << 31);
     write_text("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "1000000\n");
@@ -225,8 +227,8 @@ static void this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(cpu_lists), TEST(cores), TEST(caches), TEST(meminfo), TEST(cgroup_v2), TEST(cgroup_v2_container), TEST(cgroup_v1),
-        TEST(cgroup_v1_words), TEST(cgroup_long_path), TEST(this_machine),
+        TEST(cpu_lists),           TEST(cores),     TEST(caches),          TEST(meminfo),          TEST(cgroup_v2),
+        TEST(cgroup_v2_container), TEST(cgroup_v1), TEST(cgroup_v1_words), TEST(cgroup_long_path), TEST(this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/base/team.c -- teams of 1 to 8 members on however few cores: every member runs once, nobody leaves a barrier
- * early, plain memory written before it is read after it (ThreadSanitizer watches), every element is handed out once. */
+/* tests/unit/base/team.c -- teams of 1 to 8 members on however few cores: every member runs once, nobody leaves a
+ * barrier early, plain memory written before it is read after it (ThreadSanitizer watches), every element is handed out
+ * once. */
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "failing.h"
@@ -50,7 +51,8 @@ typedef struct phases {
     _Atomic int n_wrong;
 } phases;
 
-/* Each phase, everyone writes its own cell and, after a barrier, checks everyone's; a second barrier before the next write. */
+/* Each phase, everyone writes its own cell and, after a barrier, checks everyone's; a second barrier before the next
+ * write. */
 static void phase_walk(void *ctx, int member, int n_members)
 {
     phases *p = ctx;
@@ -128,7 +130,11 @@ static void every_element_once(void **state)
 }
 
 #ifdef QN_CHECKED
-typedef struct cuts { qn_team *team; int64_t ends[TOTAL]; int n; } cuts;
+typedef struct cuts {
+    qn_team *team;
+    int64_t ends[TOTAL];
+    int n;
+} cuts;
 
 static void record_cuts(void *ctx, int member, int n_members)
 {
@@ -171,7 +177,8 @@ static void bad_options(void **state)
     qn_error err;
     assert_int_equal(qn__team_create(&(qn_team_options){.n_threads = -1}, &team, &err), QN_STATUS_invalid);
     assert_string_equal(err.text, "-1 threads were asked for, 1 to 256 are possible");
-    assert_int_equal(qn__team_create(&(qn_team_options){.n_threads = QN_MAX_THREADS + 1}, &team, NULL), QN_STATUS_invalid);
+    assert_int_equal(qn__team_create(&(qn_team_options){.n_threads = QN_MAX_THREADS + 1}, &team, NULL),
+                     QN_STATUS_invalid);
     assert_ptr_equal(team, (void *)1);
     qn__team_destroy(NULL);
     assert_int_equal(qn__team_create(NULL, &team, &err), QN_OK);
@@ -262,7 +269,7 @@ static void idle_team_sleeps(void **state)
     const int64_t before = cpu_ns();
     usleep(200000);
     assert_true(cpu_ns() - before < 20000000); /* a tenth of one core would be 20 ms */
-    qn__team_run(team, mark, ran); /* and wakes again */
+    qn__team_run(team, mark, ran);             /* and wakes again */
     assert_int_equal(ran[3], 8);
     qn__team_destroy(team);
 }
@@ -297,12 +304,14 @@ static void nested_teams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everyone_runs_once), cmocka_unit_test(barrier_stress), cmocka_unit_test(every_element_once),
+        cmocka_unit_test(everyone_runs_once), cmocka_unit_test(barrier_stress),
+        cmocka_unit_test(every_element_once),
 #ifdef QN_CHECKED
         cmocka_unit_test(hostile_cuts),
 #endif
-        cmocka_unit_test(bad_options), cmocka_unit_test(memory), cmocka_unit_test(too_many_threads),
-        cmocka_unit_test(signals_are_not_ours), cmocka_unit_test(idle_team_sleeps), cmocka_unit_test(create_and_destroy),
+        cmocka_unit_test(bad_options),        cmocka_unit_test(memory),
+        cmocka_unit_test(too_many_threads),   cmocka_unit_test(signals_are_not_ours),
+        cmocka_unit_test(idle_team_sleeps),   cmocka_unit_test(create_and_destroy),
         cmocka_unit_test(nested_teams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

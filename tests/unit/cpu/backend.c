@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/backend.c -- the CPU backend as an object: opening, buffers, refusals at compile, failing allocations. */
+/* tests/unit/cpu/backend.c -- the CPU backend as an object: opening, buffers, refusals at compile, failing allocations.
+ */
 #include "rig.h"
 
 static void test_open(void **state)
@@ -9,7 +10,8 @@ static void test_open(void **state)
     qn_error error;
     for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
         char want[32];
-        OK(qn__backend_cpu.open(&(qn_backend_options){.level = (qn_cpu_level)level, .level_set = true, .n_threads = 1}, &be, err));
+        OK(qn__backend_cpu.open(&(qn_backend_options){.level = (qn_cpu_level)level, .level_set = true, .n_threads = 1},
+                                &be, err));
         snprintf(want, sizeof(want), "cpu:%s", qn_cpu_level_name(qn__ukr_get((qn_cpu_level)level)->level));
         assert_string_equal(be->name, want);
         assert_int_equal(be->alignment, 64);
@@ -23,7 +25,9 @@ static void test_open(void **state)
     qn__backend_cpu.close(NULL);
     assert_int_equal(qn__backend_cpu.open(&(qn_backend_options){.n_threads = -1}, &be, &error), QN_STATUS_invalid);
     assert_int_equal(qn__backend_cpu.open(&(qn_backend_options){.n_threads = 100000}, &be, &error), QN_STATUS_invalid);
-    assert_int_equal(qn__backend_cpu.open(&(qn_backend_options){.level_set = true, .level = QN_CPU_LEVEL_COUNT}, &be, &error), QN_STATUS_invalid);
+    assert_int_equal(qn__backend_cpu.open(&(qn_backend_options){.level_set = true, .level = QN_CPU_LEVEL_COUNT}, &be,
+                                          &error),
+                     QN_STATUS_invalid);
     assert_ptr_equal(qn__backend_find("cpu"), &qn__backend_cpu);
 }
 
@@ -60,13 +64,14 @@ static void test_buffers(void **state)
 }
 
 /* Compiles y = x + w by hand, without the scheduler's help. */
-static qn_status compile_with(qn_backend *be, qn_buffer *activations, qn_buffer *w_buffer, int32_t place_of_x, uint32_t scratch,
-                              uint64_t w_at, qn_error *error)
+static qn_status compile_with(qn_backend *be, qn_buffer *activations, qn_buffer *w_buffer, int32_t place_of_x,
+                              uint32_t scratch, uint64_t w_at, qn_error *error)
 {
     qn_graph *g;
     qn_program *program = NULL;
     OK(qn__graph_create(&g, err));
-    qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(4)), *w = qn__param(g, "w", QN_DTYPE_F32, &qn_shape_of(4), w_buffer, w_at, 0);
+    qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(4)),
+            *w = qn__param(g, "w", QN_DTYPE_F32, &qn_shape_of(4), w_buffer, w_at, 0);
     qn_node *y = qn__add(g, x, w);
     x->place = place_of_x;
     y->place = 0;
@@ -98,7 +103,7 @@ static void test_foreign_memory_is_refused(void **state)
     assert_int_equal(compile_with(one, theirs, mine, 0, 0, 128, &error), QN_STATUS_invalid);
     assert_int_equal(compile_with(one, mine, mine, 1, 0, 128, &error), QN_STATUS_invalid);
     assert_non_null(strstr(error.text, "may not read each other's buffers"));
-    assert_int_equal(compile_with(one, mine, mine, 0, 0, 244, &error), QN_STATUS_invalid);  /* ends past the buffer */
+    assert_int_equal(compile_with(one, mine, mine, 0, 0, 244, &error), QN_STATUS_invalid); /* ends past the buffer */
     assert_int_equal(compile_with(one, mine, mine, 0, 0, UINT64_MAX - 8, &error), QN_STATUS_invalid);
     assert_int_equal(compile_with(one, small, mine, 0, 0, 128, &error), QN_STATUS_invalid); /* y ends at 80 */
     type->buffer_destroy(mine);
@@ -133,7 +138,10 @@ static void test_mapped_weights_are_never_written(void **state)
 
 /* ---- the n-th allocation fails ---- */
 
-static struct { long countdown; _Atomic long live; } books;
+static struct {
+    long countdown;
+    _Atomic long live;
+} books;
 
 static void *books_alloc(void *ctx, size_t size, size_t align)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/measure.c -- qn_machine_measure: plausible figures at every level, refusals, failing allocations, nothing left behind.
- * That the probes do the work they count is checked in tests/check. */
+/* tests/unit/cpu/measure.c -- qn_machine_measure: plausible figures at every level, refusals, failing allocations,
+ * nothing left behind. That the probes do the work they count is checked in tests/check. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

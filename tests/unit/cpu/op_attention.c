@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_attention.c -- attention over scattered cells against a plain softmax in double: GQA, every KV format, odd head
- * sizes, windows, soft caps, holes in lists, empty and lying spans; and that a query's bits depend on nothing but its own list. */
+/* tests/unit/cpu/op_attention.c -- attention over scattered cells against a plain softmax in double: GQA, every KV
+ * format, odd head sizes, windows, soft caps, holes in lists, empty and lying spans; and that a query's bits depend on
+ * nothing but its own list. */
 #include "rig.h"
 
 typedef struct attn_case {
     int64_t n, n_head, n_kv, d, dv, n_cells, n_lists, capacity;
     qn_dtype kt, vt;
     qn_attn_attrs attrs;
-    int64_t first, count;  /* queries to run */
+    int64_t first, count; /* queries to run */
     tensor q, k, v, lists, spans;
 } attn_case;
 
@@ -33,7 +34,8 @@ static double oracle(const attn_case *c, int64_t query, int64_t head, double *ou
     const int64_t begin = c->attrs.window && end > c->attrs.window ? end - c->attrs.window : 0;
     const int32_t *list = end > 0 ? ints_of(&c->lists) + span[0] * c->capacity : NULL;
     const float *q = c->q.value + (query * c->n_head + head) * c->d;
-    const bool ints = c->kt != QN_DTYPE_F32 && c->vt != QN_DTYPE_F32; /* then rows are rounded to integers, see attention.c */
+    /* then rows are rounded to integers, see attention.c */
+    const bool ints = c->kt != QN_DTYPE_F32 && c->vt != QN_DTYPE_F32;
     double *score = calloc((size_t)(end + 1), sizeof(double)), max = -INFINITY, sum = 0, reach = 0, step = 0;
 
     for (int64_t j = begin; j < end; j++) {
@@ -173,67 +175,175 @@ static void try_case(attn_case proto)
 static void test_shapes(void **state)
 {
     (void)state;
-    try_case((attn_case){.n = 1, .n_head = 1, .n_kv = 1, .d = 1, .dv = 1, .n_cells = 1, .n_lists = 1, .capacity = 1, KV_F32});
-    try_case((attn_case){.n = 1, .n_head = 8, .n_kv = 2, .d = 64, .dv = 64, .n_cells = 300, .n_lists = 1, .capacity = 257, KV_F32});
-    try_case((attn_case){.n = 11, .n_head = 4, .n_kv = 4, .d = 33, .dv = 17, .n_cells = 130, .n_lists = 3, .capacity = 70, KV_F32});
-    try_case((attn_case){.n = 70, .n_head = 6, .n_kv = 2, .d = 16, .dv = 48, .n_cells = 200, .n_lists = 2, .capacity = 129, KV_F32});
-    try_case((attn_case){.n = 5, .n_head = 71, .n_kv = 1, .d = 8, .dv = 8, .n_cells = 90, .n_lists = 2, .capacity = 65, KV_F32});
+    try_case((
+        attn_case){.n = 1, .n_head = 1, .n_kv = 1, .d = 1, .dv = 1, .n_cells = 1, .n_lists = 1, .capacity = 1, KV_F32});
+    try_case((attn_case){
+        .n = 1, .n_head = 8, .n_kv = 2, .d = 64, .dv = 64, .n_cells = 300, .n_lists = 1, .capacity = 257, KV_F32});
+    try_case((attn_case){
+        .n = 11, .n_head = 4, .n_kv = 4, .d = 33, .dv = 17, .n_cells = 130, .n_lists = 3, .capacity = 70, KV_F32});
+    try_case((attn_case){
+        .n = 70, .n_head = 6, .n_kv = 2, .d = 16, .dv = 48, .n_cells = 200, .n_lists = 2, .capacity = 129, KV_F32});
+    try_case((attn_case){
+        .n = 5, .n_head = 71, .n_kv = 1, .d = 8, .dv = 8, .n_cells = 90, .n_lists = 2, .capacity = 65, KV_F32});
     /* Lists of several tiles: alone, a query's tiles are shared out over threads; in the whole batch they are not. */
-    try_case((attn_case){.n = 40, .n_head = 32, .n_kv = 16, .d = 16, .dv = 16, .n_cells = 900, .n_lists = 2, .capacity = 1100, KV_F32});
-    try_case((attn_case){.n = 7, .n_head = 9, .n_kv = 3, .d = 20, .dv = 12, .n_cells = 1600, .n_lists = 3, .capacity = 1500, KV_F32});
-    try_case((attn_case){.n = 12, .n_head = 26, .n_kv = 2, .d = 40, .dv = 300, .n_cells = 700, .n_lists = 1, .capacity = 700, KV_F32});
-    try_case((attn_case){.n = 3, .n_head = 130, .n_kv = 1, .d = 5, .dv = 3, .n_cells = 64, .n_lists = 1, .capacity = 64, KV_F32});
-    try_case((attn_case){.n = 0, .n_head = 2, .n_kv = 1, .d = 4, .dv = 4, .n_cells = 4, .n_lists = 1, .capacity = 4, KV_F32});
+    try_case((attn_case){
+        .n = 40, .n_head = 32, .n_kv = 16, .d = 16, .dv = 16, .n_cells = 900, .n_lists = 2, .capacity = 1100, KV_F32});
+    try_case((attn_case){
+        .n = 7, .n_head = 9, .n_kv = 3, .d = 20, .dv = 12, .n_cells = 1600, .n_lists = 3, .capacity = 1500, KV_F32});
+    try_case((attn_case){
+        .n = 12, .n_head = 26, .n_kv = 2, .d = 40, .dv = 300, .n_cells = 700, .n_lists = 1, .capacity = 700, KV_F32});
+    try_case((attn_case){
+        .n = 3, .n_head = 130, .n_kv = 1, .d = 5, .dv = 3, .n_cells = 64, .n_lists = 1, .capacity = 64, KV_F32});
+    try_case((
+        attn_case){.n = 0, .n_head = 2, .n_kv = 1, .d = 4, .dv = 4, .n_cells = 4, .n_lists = 1, .capacity = 4, KV_F32});
 }
 
 static void test_formats(void **state)
 {
     (void)state;
-    static const qn_dtype dtypes[] = {QN_DTYPE_F16,  QN_DTYPE_BF16, QN_DTYPE_Q8_0, QN_DTYPE_Q4_0,
+    static const qn_dtype dtypes[] = {QN_DTYPE_F16,  QN_DTYPE_BF16,   QN_DTYPE_Q8_0, QN_DTYPE_Q4_0,
                                       QN_DTYPE_Q5_1, QN_DTYPE_IQ4_NL, QN_DTYPE_Q6_K};
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
         const int64_t d = qn_dtype_get(dtypes[i])->block_elems > 32 ? 256 : 64;
-        try_case((attn_case){.n = 9, .n_head = 6, .n_kv = 2, .d = d, .dv = d, .n_cells = 160, .n_lists = 2, .capacity = 130,
-                             .kt = dtypes[i], .vt = dtypes[i]});
-        try_case((attn_case){.n = 3, .n_head = 2, .n_kv = 1, .d = d, .dv = 40, .n_cells = 70, .n_lists = 1, .capacity = 70,
-                             .kt = dtypes[i], .vt = QN_DTYPE_F16});
+        try_case((attn_case){.n = 9,
+                             .n_head = 6,
+                             .n_kv = 2,
+                             .d = d,
+                             .dv = d,
+                             .n_cells = 160,
+                             .n_lists = 2,
+                             .capacity = 130,
+                             .kt = dtypes[i],
+                             .vt = dtypes[i]});
+        try_case((attn_case){.n = 3,
+                             .n_head = 2,
+                             .n_kv = 1,
+                             .d = d,
+                             .dv = 40,
+                             .n_cells = 70,
+                             .n_lists = 1,
+                             .capacity = 70,
+                             .kt = dtypes[i],
+                             .vt = QN_DTYPE_F16});
     }
     /* Heads longer than a slice of 256. */
-    try_case((attn_case){.n = 4, .n_head = 2, .n_kv = 1, .d = 576, .dv = 512, .n_cells = 150, .n_lists = 1, .capacity = 150,
-                         .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
-    try_case((attn_case){.n = 2, .n_head = 1, .n_kv = 1, .d = 7000, .dv = 6500, .n_cells = 9, .n_lists = 1, .capacity = 9,
-                         .kt = QN_DTYPE_F16, .vt = QN_DTYPE_BF16});
+    try_case((attn_case){.n = 4,
+                         .n_head = 2,
+                         .n_kv = 1,
+                         .d = 576,
+                         .dv = 512,
+                         .n_cells = 150,
+                         .n_lists = 1,
+                         .capacity = 150,
+                         .kt = QN_DTYPE_F16,
+                         .vt = QN_DTYPE_F16});
+    try_case((attn_case){.n = 2,
+                         .n_head = 1,
+                         .n_kv = 1,
+                         .d = 7000,
+                         .dv = 6500,
+                         .n_cells = 9,
+                         .n_lists = 1,
+                         .capacity = 9,
+                         .kt = QN_DTYPE_F16,
+                         .vt = QN_DTYPE_BF16});
 }
 
-/* What both caches in less than floats change: other head sizes, groups of rows that share what is unpacked, windows, caps, holes. */
+/* What both caches in less than floats change: other head sizes, groups of rows that share what is unpacked, windows,
+ * caps, holes. */
 static void test_integers(void **state)
 {
     (void)state;
     static const int16_t sizes[] = {1, 33, 64, 80, 96, 128, 192, 256, 300};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (int64_t n = 1; n <= 21; n += 10)
-            try_case((attn_case){.n = n, .n_head = 6, .n_kv = 1, .d = sizes[i], .dv = sizes[(i + n) % 9], .n_cells = 290, .n_lists = 1,
-                                 .capacity = 280, .kt = i % 2 ? QN_DTYPE_BF16 : QN_DTYPE_F16, .vt = QN_DTYPE_F16});
-    try_case((attn_case){.n = 140, .n_head = 32, .n_kv = 4, .d = 32, .dv = 32, .n_cells = 420, .n_lists = 3, .capacity = 400,
-                         .kt = QN_DTYPE_Q8_0, .vt = QN_DTYPE_Q8_0});
-    try_case((attn_case){.n = 3, .n_head = 130, .n_kv = 1, .d = 16, .dv = 24, .n_cells = 64, .n_lists = 1, .capacity = 64,
-                         .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+            try_case((attn_case){.n = n,
+                                 .n_head = 6,
+                                 .n_kv = 1,
+                                 .d = sizes[i],
+                                 .dv = sizes[(i + n) % 9],
+                                 .n_cells = 290,
+                                 .n_lists = 1,
+                                 .capacity = 280,
+                                 .kt = i % 2 ? QN_DTYPE_BF16 : QN_DTYPE_F16,
+                                 .vt = QN_DTYPE_F16});
+    try_case((attn_case){.n = 140,
+                         .n_head = 32,
+                         .n_kv = 4,
+                         .d = 32,
+                         .dv = 32,
+                         .n_cells = 420,
+                         .n_lists = 3,
+                         .capacity = 400,
+                         .kt = QN_DTYPE_Q8_0,
+                         .vt = QN_DTYPE_Q8_0});
+    try_case((attn_case){.n = 3,
+                         .n_head = 130,
+                         .n_kv = 1,
+                         .d = 16,
+                         .dv = 24,
+                         .n_cells = 64,
+                         .n_lists = 1,
+                         .capacity = 64,
+                         .kt = QN_DTYPE_F16,
+                         .vt = QN_DTYPE_F16});
     /* KV heads abreast: not all at once, as many as there is room for, with lists of their own */
-    try_case((attn_case){.n = 1, .n_head = 10, .n_kv = 5, .d = 64, .dv = 32, .n_cells = 1300, .n_lists = 1, .capacity = 1200,
-                         .kt = QN_DTYPE_Q8_0, .vt = QN_DTYPE_F16});
-    try_case((attn_case){.n = 1, .n_head = 7, .n_kv = 7, .d = 256, .dv = 256, .n_cells = 900, .n_lists = 1, .capacity = 900,
-                         .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
-    try_case((attn_case){.n = 4, .n_head = 14, .n_kv = 7, .d = 96, .dv = 64, .n_cells = 1000, .n_lists = 3, .capacity = 900,
-                         .kt = QN_DTYPE_BF16, .vt = QN_DTYPE_Q8_0});
+    try_case((attn_case){.n = 1,
+                         .n_head = 10,
+                         .n_kv = 5,
+                         .d = 64,
+                         .dv = 32,
+                         .n_cells = 1300,
+                         .n_lists = 1,
+                         .capacity = 1200,
+                         .kt = QN_DTYPE_Q8_0,
+                         .vt = QN_DTYPE_F16});
+    try_case((attn_case){.n = 1,
+                         .n_head = 7,
+                         .n_kv = 7,
+                         .d = 256,
+                         .dv = 256,
+                         .n_cells = 900,
+                         .n_lists = 1,
+                         .capacity = 900,
+                         .kt = QN_DTYPE_F16,
+                         .vt = QN_DTYPE_F16});
+    try_case((attn_case){.n = 4,
+                         .n_head = 14,
+                         .n_kv = 7,
+                         .d = 96,
+                         .dv = 64,
+                         .n_cells = 1000,
+                         .n_lists = 3,
+                         .capacity = 900,
+                         .kt = QN_DTYPE_BF16,
+                         .vt = QN_DTYPE_Q8_0});
     for (int32_t window = 1; window <= 400; window += 57) {
-        attn_case c = {.n = 40, .n_head = 16, .n_kv = 8, .d = 32, .dv = 32, .n_cells = 620, .n_lists = 2, .capacity = 620,
-                       .kt = QN_DTYPE_F16, .vt = QN_DTYPE_Q8_0, .attrs = {.window = window, .softcap = window % 2 ? 2.5f : 0}};
+        attn_case c = {.n = 40,
+                       .n_head = 16,
+                       .n_kv = 8,
+                       .d = 32,
+                       .dv = 32,
+                       .n_cells = 620,
+                       .n_lists = 2,
+                       .capacity = 620,
+                       .kt = QN_DTYPE_F16,
+                       .vt = QN_DTYPE_Q8_0,
+                       .attrs = {.window = window, .softcap = window % 2 ? 2.5f : 0}};
         try_case(c);
         c.n = 2;
         try_case(c);
     }
-    attn_case c = make((attn_case){.n = 8, .n_head = 4, .n_kv = 2, .d = 24, .dv = 24, .n_cells = 150, .n_lists = 2, .capacity = 200,
-                                   .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+    attn_case c = make((attn_case){.n = 8,
+                                   .n_head = 4,
+                                   .n_kv = 2,
+                                   .d = 24,
+                                   .dv = 24,
+                                   .n_cells = 150,
+                                   .n_lists = 2,
+                                   .capacity = 200,
+                                   .kt = QN_DTYPE_F16,
+                                   .vt = QN_DTYPE_F16});
     for (int64_t i = 0; i < c.lists.numel; i++)
         if (rng_int(0, 3) == 0 || (i >= 64 && i < 128)) ints_of(&c.lists)[i] = i % 2 ? -1 : INT32_MAX;
     for_levels(build, &c, check);
@@ -247,8 +357,16 @@ static void test_no_numbers(void **state)
     (void)state;
     for (int which = 0; which < 2; which++)
         for (int64_t n = 6; n <= 30; n += 24) { /* few rows, and many */
-            attn_case c = make((attn_case){.n = n, .n_head = 1, .n_kv = 1, .d = 32, .dv = 32, .n_cells = 200, .n_lists = 1, .capacity = 200,
-                                           .kt = QN_DTYPE_F16, .vt = QN_DTYPE_F16});
+            attn_case c = make((attn_case){.n = n,
+                                           .n_head = 1,
+                                           .n_kv = 1,
+                                           .d = 32,
+                                           .dv = 32,
+                                           .n_cells = 200,
+                                           .n_lists = 1,
+                                           .capacity = 200,
+                                           .kt = QN_DTYPE_F16,
+                                           .vt = QN_DTYPE_F16});
             for (int64_t i = 0; i < n; i++) ints_of(&c.spans)[2 * i + 1] = (int32_t)(137 + i);
             tensor *bad = which ? &c.v : &c.k;
             ((uint16_t *)bad->data)[ints_of(&c.lists)[139] * 32 + 7] = 0x7e00; /* NaN, seen by queries from 3 on */
@@ -267,7 +385,8 @@ static void test_window_and_cap(void **state)
     (void)state;
     static const int32_t windows[] = {1, 2, 63, 255, 256, 257, 400};
     for (int i = 0; i < 7; i++) {
-        attn_case c = {.n = 12, .n_head = 4, .n_kv = 2, .d = 32, .dv = 32, .n_cells = 620, .n_lists = 2, .capacity = 620, KV_F32};
+        attn_case c = {
+            .n = 12, .n_head = 4, .n_kv = 2, .d = 32, .dv = 32, .n_cells = 620, .n_lists = 2, .capacity = 620, KV_F32};
         c.attrs.window = windows[i];
         if (i & 1) c.attrs.softcap = 2.5f;
         c.attrs.scale = i & 2 ? 1.0f : 0;
@@ -279,10 +398,20 @@ static void test_window_and_cap(void **state)
 static void test_rising_scores(void **state)
 {
     (void)state;
-    attn_case c = make((attn_case){.n = 2, .n_head = 2, .n_kv = 1, .d = 4, .dv = 4, .n_cells = 1024, .n_lists = 1, .capacity = 1024, KV_F32,
+    attn_case c = make((attn_case){.n = 2,
+                                   .n_head = 2,
+                                   .n_kv = 1,
+                                   .d = 4,
+                                   .dv = 4,
+                                   .n_cells = 1024,
+                                   .n_lists = 1,
+                                   .capacity = 1024,
+                                   KV_F32,
                                    .attrs = {.scale = 1}});
-    for (int64_t i = 0; i < c.k.numel; i++) ((float *)c.k.data)[i] = c.k.value[i] = (float)ints_of(&c.lists)[i / 4] / 1024.0f;
-    for (int64_t i = 0; i < c.q.numel; i++) ((float *)c.q.data)[i] = c.q.value[i] = i < c.q.numel / 2 ? 100.0f : -100.0f;
+    for (int64_t i = 0; i < c.k.numel; i++)
+        ((float *)c.k.data)[i] = c.k.value[i] = (float)ints_of(&c.lists)[i / 4] / 1024.0f;
+    for (int64_t i = 0; i < c.q.numel; i++)
+        ((float *)c.q.data)[i] = c.q.value[i] = i < c.q.numel / 2 ? 100.0f : -100.0f;
     ints_of(&c.spans)[1] = ints_of(&c.spans)[3] = 1024;
     for_levels(build, &c, check);
     drop(&c);
@@ -292,7 +421,8 @@ static void test_rising_scores(void **state)
 static void test_hostile_lists(void **state)
 {
     (void)state;
-    attn_case c = make((attn_case){.n = 8, .n_head = 4, .n_kv = 2, .d = 24, .dv = 24, .n_cells = 150, .n_lists = 2, .capacity = 200, KV_F32});
+    attn_case c = make((attn_case){
+        .n = 8, .n_head = 4, .n_kv = 2, .d = 24, .dv = 24, .n_cells = 150, .n_lists = 2, .capacity = 200, KV_F32});
     static const int32_t bad[] = {-1, 150, INT32_MAX, INT32_MIN};
     for (int64_t i = 0; i < c.lists.numel; i++)
         if (rng_int(0, 3) == 0 || (i >= 64 && i < 128)) ints_of(&c.lists)[i] = bad[rng_int(0, 3)];
@@ -309,8 +439,16 @@ static void test_hostile_lists(void **state)
 static void test_cells_may_move(void **state)
 {
     (void)state;
-    attn_case a = make((attn_case){.n = 6, .n_head = 4, .n_kv = 2, .d = 32, .dv = 32, .n_cells = 100, .n_lists = 1, .capacity = 100,
-                                   .kt = QN_DTYPE_F16, .vt = QN_DTYPE_Q8_0});
+    attn_case a = make((attn_case){.n = 6,
+                                   .n_head = 4,
+                                   .n_kv = 2,
+                                   .d = 32,
+                                   .dv = 32,
+                                   .n_cells = 100,
+                                   .n_lists = 1,
+                                   .capacity = 100,
+                                   .kt = QN_DTYPE_F16,
+                                   .vt = QN_DTYPE_Q8_0});
     attn_case b = a;
     b.k = tensor_new(a.kt, a.k.shape);
     b.v = tensor_new(a.vt, a.v.shape);
@@ -337,10 +475,14 @@ static void test_cells_may_move(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_formats),       cmocka_unit_test(test_window_and_cap),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_window_and_cap),
         cmocka_unit_test(test_integers),      cmocka_unit_test(test_no_numbers),
-        cmocka_unit_test(test_rising_scores), cmocka_unit_test(test_hostile_lists), cmocka_unit_test(test_cells_may_move),
+        cmocka_unit_test(test_rising_scores), cmocka_unit_test(test_hostile_lists),
+        cmocka_unit_test(test_cells_may_move),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_elementwise.c -- add, mul, scale, silu and swiglu: broadcasting, strided sources, odd sizes, against double. */
+/* tests/unit/cpu/op_elementwise.c -- add, mul, scale, silu and swiglu: broadcasting, strided sources, odd sizes,
+ * against double. */
 #include "rig.h"
 
 typedef struct source {
-    qn_shape shape;   /* as stored */
-    int permute[4];   /* applied when `permuted` */
+    qn_shape shape; /* as stored */
+    int permute[4]; /* applied when `permuted` */
     bool permuted;
-    int narrow_dim;   /* applied after, when length > 0 */
+    int narrow_dim; /* applied after, when length > 0 */
     int64_t narrow_start, narrow_length;
 } source;
 
@@ -78,9 +79,11 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
             index[i] = rest % shape.dim[i];
             rest /= shape.dim[i];
         }
-        const double a = at(&c->t[0], &l[0], index, shape.rank), b = c->n_src > 1 ? at(&c->t[1], &l[1], index, shape.rank) : 0;
+        const double a = at(&c->t[0], &l[0], index, shape.rank),
+                     b = c->n_src > 1 ? at(&c->t[1], &l[1], index, shape.rank) : 0;
         const double want = oracle(c, a, b);
-        close_to(y[e], want, 4e-7 * fabs(want) + 2e-7 * (c->op == QN_OP_scale ? fabs(a * c->scale.scale) : 0), "element", e);
+        close_to(y[e], want, 4e-7 * fabs(want) + 2e-7 * (c->op == QN_OP_scale ? fabs(a * c->scale.scale) : 0),
+                 "element", e);
     }
 }
 
@@ -108,12 +111,14 @@ static void test_dense(void **state)
 static void test_broadcast(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct { qn_shape a, b; } cases[] = {
         {{2, {5, 33}}, {1, {33}}},           {{2, {5, 33}}, {2, {5, 1}}},       {{2, {1, 33}}, {2, {5, 1}}},
         {{3, {2, 1, 7}}, {3, {1, 3, 7}}},    {{3, {2, 3, 1}}, {1, {9}}},        {{0}, {2, {3, 4}}},
         {{4, {2, 3, 4, 5}}, {3, {3, 1, 5}}}, {{2, {3, 20001}}, {2, {3, 1}}},    {{1, {1}}, {1, {1}}},
         {{2, {0, 4}}, {1, {4}}},             {{2, {4, 1}}, {2, {4, 1}}},        {{3, {1, 1, 4097}}, {1, {1}}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const source a = {.shape = cases[i].a}, b = {.shape = cases[i].b};
         try_case((ew_case){.op = QN_OP_add, .src = {a, b}, .n_src = 2});
@@ -126,7 +131,11 @@ static void test_strided(void **state)
     (void)state;
     const source turned = {.shape = qn_shape_of(5, 9, 37), .permute = {2, 0, 1}, .permuted = true};
     const source cut = {.shape = qn_shape_of(37, 5, 20), .narrow_dim = 2, .narrow_start = 3, .narrow_length = 9};
-    const source both = {.shape = qn_shape_of(9, 9, 37), .permute = {2, 0, 1}, .permuted = true, .narrow_dim = 1, .narrow_start = 2,
+    const source both = {.shape = qn_shape_of(9, 9, 37),
+                         .permute = {2, 0, 1},
+                         .permuted = true,
+                         .narrow_dim = 1,
+                         .narrow_start = 2,
                          .narrow_length = 5};
     const source *all[] = {&turned, &cut, &both};
     for (int i = 0; i < 3; i++) {
@@ -141,6 +150,7 @@ static void test_strided(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense), cmocka_unit_test(test_broadcast), cmocka_unit_test(test_strided)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense), cmocka_unit_test(test_broadcast),
+                                       cmocka_unit_test(test_strided)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_layers.c -- layer_norm, norm_back, swiglu_back, softmax_back, gelu_back, cumprod_back, rope_table, turn, cross_entropy and cross_entropy_back against sums in
- * double, at every level and thread count, over sizes that take several blocks, pieces and strips. */
+/* tests/unit/cpu/op_layers.c -- layer_norm, norm_back, swiglu_back, softmax_back, gelu_back, cumprod_back, rope_table,
+ * turn, cross_entropy and cross_entropy_back against sums in double, at every level and thread count, over sizes that
+ * take several blocks, pieces and strips. */
 #include "rig.h"
 
 #define S(...) qn_shape_of(__VA_ARGS__)
 
-/* ---- norms ----------------------------------------------------------------------------------------------------------- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
 typedef struct norm_case {
     int64_t rows, n;
-    bool centred, strided;    /* strided: dy and x are every other row of more */
+    bool centred, strided; /* strided: dy and x are every other row of more */
     int wanted;
     tensor dy, x, w, b;
 } norm_case;
@@ -26,7 +27,10 @@ static qn_node *rows_of(rig *r, const tensor *t, const norm_case *c)
     return qn__op(r->g, QN_OP_view, &v, &x, 1);
 }
 
-static const float *row_of(const tensor *t, const norm_case *c, int64_t row) { return t->value + row * (c->strided ? 2 : 1) * c->n; }
+static const float *row_of(const tensor *t, const norm_case *c, int64_t row)
+{
+    return t->value + row * (c->strided ? 2 : 1) * c->n;
+}
 
 static qn_node *build_norm(rig *r, void *ctx)
 {
@@ -90,14 +94,17 @@ static void check_back(const rig *r, const void *result, size_t bytes, void *ctx
         }
         for (int64_t i = 0; i < c->n && c->wanted & QN_NORM_x; i++) {
             const double size = scale * (fabs(v[i]) + fabs(h[i]) * along_size + level_size);
-            close_to(y[row * c->n + i], scale * (v[i] - h[i] * along - level), 2e-6 * blown * size, "dx", row * c->n + i);
+            close_to(y[row * c->n + i], scale * (v[i] - h[i] * along - level), 2e-6 * blown * size, "dx",
+                     row * c->n + i);
         }
     }
     const int n_sums = !!(c->wanted & QN_NORM_w) + !!(c->wanted & QN_NORM_b);
     assert_int_equal(bytes, (size_t)((c->wanted & QN_NORM_x ? c->rows * c->n : 0) + n_sums * c->n) * 4);
-    for (int64_t i = 0; i < c->n && c->wanted & QN_NORM_w; i++) close_to(sums[i], dw[i], 3e-6 * (double)(c->rows + 3), "dw", i);
+    for (int64_t i = 0; i < c->n && c->wanted & QN_NORM_w; i++)
+        close_to(sums[i], dw[i], 3e-6 * (double)(c->rows + 3), "dw", i);
     if (c->wanted & QN_NORM_w) sums += c->n;
-    for (int64_t i = 0; i < c->n && c->wanted & QN_NORM_b; i++) close_to(sums[i], db[i], 3e-6 * (double)(c->rows + 3), "db", i);
+    for (int64_t i = 0; i < c->n && c->wanted & QN_NORM_b; i++)
+        close_to(sums[i], db[i], 3e-6 * (double)(c->rows + 3), "db", i);
 }
 
 static void test_norms(void **state)
@@ -113,7 +120,8 @@ static void test_norms(void **state)
             c.w = tensor_random(QN_DTYPE_F32, S(c.n));
             c.b = tensor_random(QN_DTYPE_F32, S(c.n));
             if (c.centred) for_levels(build_norm, &c, check_norm);
-            for (c.wanted = 1; c.wanted <= (c.centred ? 7 : 3); c.wanted += c.rows > 100 ? 2 : 1) for_levels(build_back, &c, check_back);
+            for (c.wanted = 1; c.wanted <= (c.centred ? 7 : 3); c.wanted += c.rows > 100 ? 2 : 1)
+                for_levels(build_back, &c, check_back);
             tensor_free(&c.dy);
             tensor_free(&c.x);
             tensor_free(&c.w);
@@ -122,9 +130,11 @@ static void test_norms(void **state)
     }
 }
 
-/* ---- swiglu_back ----------------------------------------------------------------------------------------------------- */
+/* ---- swiglu_back ----------------------------------------------------------------------------- */
 
-typedef struct gate_case { tensor dy, gate, up; } gate_case;
+typedef struct gate_case {
+    tensor dy, gate, up;
+} gate_case;
 
 static qn_node *build_gate(rig *r, void *ctx)
 {
@@ -141,11 +151,14 @@ static void check_gate(const rig *r, const void *result, size_t bytes, void *ctx
     const double slack = c->gate.dtype == QN_DTYPE_F32 ? 1e-6 : 1e-2;
     (void)r;
     assert_int_equal(bytes, (size_t)(2 * qn_dtype_row_bytes(c->gate.dtype, all)));
-    if (c->gate.dtype == QN_DTYPE_F32) memcpy(y, result, bytes);
-    else y = realloc(y, (size_t)all * 8 + 4);
+    if (c->gate.dtype == QN_DTYPE_F32)
+        memcpy(y, result, bytes);
+    else
+        y = realloc(y, (size_t)all * 8 + 4);
     OK(qn_unpack(c->gate.dtype, result, y, 2 * all, err));
     for (int64_t e = 0; e < all; e++) {
-        const double g = (double)c->gate.value[e], u = (double)c->up.value[e], d = (double)c->dy.value[e % n * rows + e / n];
+        const double g = (double)c->gate.value[e], u = (double)c->up.value[e],
+                     d = (double)c->dy.value[e % n * rows + e / n];
         const double s = 1 / (1 + exp(-g)), to_gate = d * u * s * (1 + g * (1 - s)), to_up = d * g * s;
         close_to(y[e], to_gate, slack * (fabs(to_gate) + fabs(d * u)), "to gate", e);
         close_to(y[all + e], to_up, slack * (fabs(to_up) + 1e-3), "to up", e);
@@ -159,7 +172,8 @@ static void test_gates(void **state)
     static const qn_dtype dtypes[] = {QN_DTYPE_F32, QN_DTYPE_BF16};
     for (int i = 0; i < 4; i++) {
         const int64_t rows = i < 2 ? 37 : 1, n = i < 2 ? 211 : 5;
-        gate_case c = {tensor_random(dtypes[i % 2], S(n, rows)), tensor_random(dtypes[i % 2], S(rows, n)), tensor_random(dtypes[i % 2], S(rows, n))};
+        gate_case c = {tensor_random(dtypes[i % 2], S(n, rows)), tensor_random(dtypes[i % 2], S(rows, n)),
+                       tensor_random(dtypes[i % 2], S(rows, n))};
         for_levels(build_gate, &c, check_gate);
         tensor_free(&c.dy);
         tensor_free(&c.gate);
@@ -167,12 +181,12 @@ static void test_gates(void **state)
     }
 }
 
-/* ---- softmax_back and gelu_back: two sources, one result --------------------------------------------------------------------- */
+/* ---- softmax_back and gelu_back: two sources, one result ------------------------------------- */
 
 typedef struct slope_case {
     int64_t rows, n;
     qn_op op;
-    int32_t which;            /* log, or tanh */
+    int32_t which; /* log, or tanh */
     tensor dy, x;
 } slope_case;
 
@@ -204,9 +218,12 @@ static void check_slope(const rig *r, const void *result, size_t bytes, void *ct
             size += fabs(part);
         }
         for (int64_t i = 0; i < c->n; i++) {
-            const double d = (double)dy[i], v = (double)x[i], e = exp(v), bound = 1e-6 * (fabs(d) + size * (c->which ? e : fabs(v)) + fabs(d * v));
-            if (c->op == QN_OP_gelu_back) close_to(y[row * c->n + i], d * gelu_slope(v, c->which), 1e-6 * fabs(d), "gelu_back", i);
-            else close_to(y[row * c->n + i], c->which ? d - e * sum : v * (d - sum), bound, "softmax_back", i);
+            const double d = (double)dy[i], v = (double)x[i], e = exp(v),
+                         bound = 1e-6 * (fabs(d) + size * (c->which ? e : fabs(v)) + fabs(d * v));
+            if (c->op == QN_OP_gelu_back)
+                close_to(y[row * c->n + i], d * gelu_slope(v, c->which), 1e-6 * fabs(d), "gelu_back", i);
+            else
+                close_to(y[row * c->n + i], c->which ? d - e * sum : v * (d - sum), bound, "softmax_back", i);
         }
     }
 }
@@ -239,7 +256,8 @@ static void test_cumprod_back(void **state)
         slope_case c = {.rows = sizes[i][0], .n = sizes[i][1], .op = QN_OP_cumprod_back};
         c.dy = tensor_random(QN_DTYPE_F32, S(c.rows, c.n));
         c.x = tensor_random(QN_DTYPE_F32, S(c.rows, c.n));
-        for (int at = 12; i == 1 && at < 24; at += 5) ((float *)c.x.data)[at] = c.x.value[at] = 0; /* one in a row, and two */
+        /* one in a row, and two */
+        for (int at = 12; i == 1 && at < 24; at += 5) ((float *)c.x.data)[at] = c.x.value[at] = 0;
         for_levels(build_slope, &c, check_cumprod);
         tensor_free(&c.dy);
         tensor_free(&c.x);
@@ -251,7 +269,10 @@ static void test_slopes(void **state)
     (void)state;
     static const int16_t sizes[][2] = {{1, 1}, {37, 70}, {3, 9001}, {0, 4}};
     for (int i = 0; i < 16; i++) {
-        slope_case c = {.rows = sizes[i / 4][0], .n = sizes[i / 4][1], .op = i & 1 ? QN_OP_gelu_back : QN_OP_softmax_back, .which = i >> 1 & 1};
+        slope_case c = {.rows = sizes[i / 4][0],
+                        .n = sizes[i / 4][1],
+                        .op = i & 1 ? QN_OP_gelu_back : QN_OP_softmax_back,
+                        .which = i >> 1 & 1};
         c.dy = tensor_random(QN_DTYPE_F32, S(c.rows, c.n));
         c.x = tensor_random(QN_DTYPE_F32, S(c.rows, c.n));
         for_levels(build_slope, &c, check_slope);
@@ -260,7 +281,7 @@ static void test_slopes(void **state)
     }
 }
 
-/* ---- rotation: the bits of rope; and back again --------------------------------------------------------------------------- */
+/* ---- rotation: the bits of rope; and back again ---------------------------------------------- */
 
 typedef struct turn_case {
     qn_rope_attrs rope;
@@ -293,7 +314,9 @@ static void check_turn(const rig *r, const void *result, size_t bytes, void *ctx
 {
     turn_case *c = ctx;
     if (c->back) {
-        for (int64_t i = 0; i < c->x.numel; i++) close_to(((const float *)result)[i], c->x.value[i], 1e-6 * (1 + fabs((double)c->x.value[i])), "there and back", i);
+        for (int64_t i = 0; i < c->x.numel; i++)
+            close_to(((const float *)result)[i], c->x.value[i], 1e-6 * (1 + fabs((double)c->x.value[i])),
+                     "there and back", i);
         return;
     }
     size_t want_bytes;
@@ -308,8 +331,13 @@ static void test_turns(void **state)
     (void)state;
     for (int way = 0; way < 16; way++) {
         turn_case c = {.n = 19, .heads = 3, .d = 38, .heads_first = way & 1, .back = way & 2};
-        c.rope = (qn_rope_attrs){.mode = way & 4 ? QN_ROPE_NEOX : QN_ROPE_NORM, .n_rot = way & 8 ? 38 : 20, .base = 500, .freq_scale = 1,
-                                 .attn_factor = 1, .beta_fast = 32, .beta_slow = 1};
+        c.rope = (qn_rope_attrs){.mode = way & 4 ? QN_ROPE_NEOX : QN_ROPE_NORM,
+                                 .n_rot = way & 8 ? 38 : 20,
+                                 .base = 500,
+                                 .freq_scale = 1,
+                                 .attn_factor = 1,
+                                 .beta_fast = 32,
+                                 .beta_slow = 1};
         c.x = tensor_random(QN_DTYPE_F32, S(c.n, c.heads, c.d));
         c.pos = tensor_ints(S(c.n), NULL);
         for (int64_t i = 0; i < c.n; i++) ints_of(&c.pos)[i] = (int32_t)(i * i * 31);
@@ -319,7 +347,7 @@ static void test_turns(void **state)
     }
 }
 
-/* ---- cross entropy --------------------------------------------------------------------------------------------------- */
+/* ---- cross entropy --------------------------------------------------------------------------- */
 
 typedef struct loss_case {
     qn_cross_entropy_attrs attrs;
@@ -333,15 +361,18 @@ static int64_t n_losses(const loss_case *c) { return c->attrs.reduction == QN_LO
 static qn_node *build_loss(rig *r, void *ctx)
 {
     loss_case *c = ctx;
-    return qn__cross_entropy(r->g, rig_input(r, &c->x), rig_input(r, &c->ids), c->weighed ? rig_input(r, &c->w) : NULL, &c->attrs);
+    return qn__cross_entropy(r->g, rig_input(r, &c->x), rig_input(r, &c->ids), c->weighed ? rig_input(r, &c->w) : NULL,
+                             &c->attrs);
 }
 
 static qn_node *build_loss_back(rig *r, void *ctx)
 {
     loss_case *c = ctx;
     qn_node *x = rig_input(r, &c->x), *ids = rig_input(r, &c->ids), *w = c->weighed ? rig_input(r, &c->w) : NULL;
-    if (!c->keeps_logits) x = qn__scale(r->g, x, 1.0f, 0.0f); /* a value of the graph's own, which the gradient may overwrite */
-    return qn__cross_entropy_back(r->g, x, ids, qn__cross_entropy(r->g, x, ids, w, &c->attrs), rig_input(r, &c->dy), w, &c->attrs);
+    /* a value of the graph's own, which the gradient may overwrite */
+    if (!c->keeps_logits) x = qn__scale(r->g, x, 1.0f, 0.0f);
+    return qn__cross_entropy_back(r->g, x, ids, qn__cross_entropy(r->g, x, ids, w, &c->attrs), rig_input(r, &c->dy), w,
+                                  &c->attrs);
 }
 
 static double class_weight(const loss_case *c, int64_t id) { return c->weighed ? (double)c->w.value[id] : 1; }
@@ -353,7 +384,8 @@ static double row_sum(const loss_case *c, int64_t row, double *weight, double *s
     double high = -INFINITY, sum = 0, total = 0;
     for (int64_t i = 0; i < c->n; i++) high = fmax(high, (double)x[i]);
     for (int64_t i = 0; i < c->n; i++) sum += exp((double)x[i] - high);
-    for (int64_t r = 0; r < c->rows; r++) total += ints_of(&c->ids)[r] == c->attrs.ignore ? 0 : class_weight(c, ints_of(&c->ids)[r]);
+    for (int64_t r = 0; r < c->rows; r++)
+        total += ints_of(&c->ids)[r] == c->attrs.ignore ? 0 : class_weight(c, ints_of(&c->ids)[r]);
     *weight = ints_of(&c->ids)[row] == c->attrs.ignore ? 0 : class_weight(c, ints_of(&c->ids)[row]);
     *share = *weight == 0 ? 0 : c->attrs.reduction == QN_LOSSES_mean ? 1 / total : 1;
     return high + log(sum);
@@ -375,7 +407,8 @@ static void check_loss(const rig *r, const void *result, size_t bytes, void *ctx
     for (int64_t row = 0; row < c->rows; row++) {
         double weight, share, loss = 0;
         const double lse = row_sum(c, row, &weight, &share);
-        for (int64_t i = 0; i < c->n; i++) loss -= target(c, row, i) * ((double)c->x.value[row * c->n + i] - lse) * share;
+        for (int64_t i = 0; i < c->n; i++)
+            loss -= target(c, row, i) * ((double)c->x.value[row * c->n + i] - lse) * share;
         close_to(y[n_losses(c) + row], lse, 1e-6 * (1 + fabs(lse)), "lse", row);
         if (c->attrs.reduction == QN_LOSSES_none) close_to(y[row], loss, 1e-6 * (1 + fabs(loss)), "loss", row);
         sum += loss;
@@ -395,8 +428,11 @@ static void check_loss_back(const rig *r, const void *result, size_t bytes, void
         const double dy = (double)c->dy.value[c->attrs.reduction == QN_LOSSES_none ? row : 0] * share;
         for (int64_t i = 0; i < c->n; i++) all += target(c, row, i);
         for (int64_t i = 0; i < c->n; i++) {
-            const double p = exp((double)c->x.value[row * c->n + i] - lse), want = (dy * all + to_lse) * p - dy * target(c, row, i);
-            close_to(y[row * c->n + i], want, 2e-6 * (fabs((dy * all + to_lse) * p) + fabs(dy * target(c, row, i)) + 1e-6), "dlogits", row * c->n + i);
+            const double p = exp((double)c->x.value[row * c->n + i] - lse),
+                         want = (dy * all + to_lse) * p - dy * target(c, row, i);
+            close_to(y[row * c->n + i], want,
+                     2e-6 * (fabs((dy * all + to_lse) * p) + fabs(dy * target(c, row, i)) + 1e-6), "dlogits",
+                     row * c->n + i);
         }
     }
 }
@@ -440,7 +476,10 @@ static void check_odd(const rig *r, const void *result, size_t bytes, void *ctx)
 static void test_odd_targets(void **state)
 {
     (void)state;
-    loss_case c = {.rows = 3, .n = 40, .keeps_logits = true, .attrs = {.ignore = -100, .smoothing = 0.1, .reduction = QN_LOSSES_none}};
+    loss_case c = {.rows = 3,
+                   .n = 40,
+                   .keeps_logits = true,
+                   .attrs = {.ignore = -100, .smoothing = 0.1, .reduction = QN_LOSSES_none}};
     c.x = tensor_random(QN_DTYPE_F32, S(c.rows, c.n));
     ((float *)c.x.data)[2 * c.n + 1] = NAN;
     c.ids = tensor_ints(S(c.rows), (int32_t[]){39, 40, -100});
@@ -455,8 +494,9 @@ static void test_odd_targets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norms), cmocka_unit_test(test_gates), cmocka_unit_test(test_slopes), cmocka_unit_test(test_cumprod_back), cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_losses), cmocka_unit_test(test_odd_targets),
+        cmocka_unit_test(test_norms),        cmocka_unit_test(test_gates), cmocka_unit_test(test_slopes),
+        cmocka_unit_test(test_cumprod_back), cmocka_unit_test(test_turns), cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_odd_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

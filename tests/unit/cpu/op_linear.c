@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_linear.c -- linear with every weight format that packs, odd shapes, strided columns, narrowed weights and a bias,
- * against double; a column's result does not depend on the other columns. */
+/* tests/unit/cpu/op_linear.c -- linear with every weight format that packs, odd shapes, strided columns, narrowed
+ * weights and a bias, against double; a column's result does not depend on the other columns. */
 #include "rig.h"
 
 typedef struct lin_case {
     qn_dtype dtype;
     int64_t cols, k, m;
-    bool bias, permuted;   /* permuted: x is stored [k, cols] */
-    int64_t skip;          /* rows of the stored weight before the ones that count */
+    bool bias, permuted; /* permuted: x is stored [k, cols] */
+    int64_t skip;        /* rows of the stored weight before the ones that count */
     tensor x, w, b;
-    int64_t first, n;      /* columns to run */
+    int64_t first, n; /* columns to run */
 } lin_case;
 
 static qn_node *build(rig *r, void *ctx)
@@ -46,15 +46,16 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
         for (int64_t row = 0; row < c->m; row++) {
             double want = c->bias ? c->b.value[row] : 0, size = fabs(want), bound = 0;
             for (int64_t i = 0; i < c->k; i++) {
-                const double w = c->w.value[(row + c->skip) * c->k + i], x = c->x.value[c->permuted ? i * c->cols + col : col * c->k + i];
+                const double w = c->w.value[(row + c->skip) * c->k + i],
+                             x = c->x.value[c->permuted ? i * c->cols + col : col * c->k + i];
                 want += w * x;
                 size += fabs(w * x);
                 if (quantized) bound += fabs(w) * step_of(c, col, i) * 0.6;
                 if (act == QN_ACT_bf16) bound += fabs(w * x) * 0x1p-17; /* act.h */
                 if (act == QN_ACT_512) bound += fabs(w * x) * (0x1p-17 + 0x1p-15);
             }
-            close_to(y[col * c->m + row], want, bound + (double)(c->k + 2) * FLT_EPSILON * size, qn_dtype_get(c->dtype)->name,
-                     col * c->m + row);
+            close_to(y[col * c->m + row], want, bound + (double)(c->k + 2) * FLT_EPSILON * size,
+                     qn_dtype_get(c->dtype)->name, col * c->m + row);
         }
     }
 }
@@ -92,8 +93,10 @@ static void test_shapes(void **state)
         const qn_dtype t = dtypes[i];
         try_case((lin_case){.dtype = t, .cols = 1, .k = 32, .m = 1});
         try_case((lin_case){.dtype = t, .cols = 37, .k = 64, .m = 5, .bias = true});
-        try_case((lin_case){.dtype = t, .cols = 3, .k = 4160, .m = 130, .bias = true}); /* several tiles and parts of a column */
-        try_case((lin_case){.dtype = t, .cols = 1, .k = 2048, .m = 400});          /* one thread prepares, all multiply */
+        /* several tiles and parts of a column */
+        try_case((lin_case){.dtype = t, .cols = 3, .k = 4160, .m = 130, .bias = true});
+        /* one thread prepares, all multiply */
+        try_case((lin_case){.dtype = t, .cols = 1, .k = 2048, .m = 400});
         try_case((lin_case){.dtype = t, .cols = 6, .k = 96, .m = 40, .permuted = true});
         try_case((lin_case){.dtype = t, .cols = 1, .k = 96, .m = 40, .permuted = true});
         try_case((lin_case){.dtype = t, .cols = 0, .k = 32, .m = 9});
@@ -160,7 +163,8 @@ static void check_back(const rig *r, const void *result, size_t bytes, void *ctx
                 want += term;
                 size += fabs(term);
             }
-            close_to(x[col * c->k + i], want, (double)(c->m + 2) * FLT_EPSILON * size, qn_dtype_get(c->dtype)->name, col * c->k + i);
+            close_to(x[col * c->k + i], want, (double)(c->m + 2) * FLT_EPSILON * size, qn_dtype_get(c->dtype)->name,
+                     col * c->k + i);
         }
     }
 }
@@ -187,8 +191,9 @@ static void test_linear_input(void **state)
     for (int i = 0; i < 3; i++) {
         const qn_dtype t = dtypes[i];
         try_back((back_case){.dtype = t, .cols = 1, .k = 32, .m = 1});
-        try_back((back_case){.dtype = t, .cols = 150, .k = 288, .m = 70, .spare = 3}); /* several tiles of rows and columns */
-        try_back((back_case){.dtype = t, .cols = 2, .k = 32, .m = 600});               /* several slices */
+        /* several tiles of rows and columns */
+        try_back((back_case){.dtype = t, .cols = 150, .k = 288, .m = 70, .spare = 3});
+        try_back((back_case){.dtype = t, .cols = 2, .k = 32, .m = 600}); /* several slices */
         try_back((back_case){.dtype = t, .cols = 0, .k = 32, .m = 9});
         try_back((back_case){.dtype = t, .cols = 3, .k = 32, .m = 0});
     }
@@ -201,7 +206,8 @@ static void test_refusals(void **state)
     qn_error e;
     rig_open(&r, QN_CPU_ref, 1);
     OK(qn__graph_create(&r.g, err));
-    qn_node *x = qn__input(r.g, "x", QN_DTYPE_F32, &qn_shape_of(2, 8)), *w = qn__input(r.g, "w", QN_DTYPE_F32, &qn_shape_of(8, 4));
+    qn_node *x = qn__input(r.g, "x", QN_DTYPE_F32, &qn_shape_of(2, 8)),
+            *w = qn__input(r.g, "w", QN_DTYPE_F32, &qn_shape_of(8, 4));
     qn_node *y = qn__linear(r.g, x, qn__permute(r.g, w, (int[]){1, 0}, 2), NULL);
     assert_false(qn__backend_cpu.accepts(r.be, y, &e));
     assert_non_null(strstr(e.text, "stride"));
@@ -212,6 +218,7 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats), cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_columns_stand_alone), cmocka_unit_test(test_linear_input), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_columns_stand_alone), cmocka_unit_test(test_linear_input),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

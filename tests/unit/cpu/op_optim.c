@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_optim.c -- the steps of optimizers (sgd_momentum, sgd_step, adam_moments, adam_step) and sum_squares against formulas in
- * double: parameters in F32 and F64, gradients of any dtype and layout, any number of threads. */
+/* tests/unit/cpu/op_optim.c -- the steps of optimizers (sgd_momentum, sgd_step, adam_moments, adam_step) and
+ * sum_squares against formulas in double: parameters in F32 and F64, gradients of any dtype and layout, any number of
+ * threads. */
 #include "rig.h"
 
 enum { ROWS = 57, COLS = 613, N = ROWS * COLS };
@@ -28,9 +29,12 @@ static tensor numbers_of(const double *v, qn_shape shape)
     return t;
 }
 
-/* ---- sum_squares ----------------------------------------------------------------------------------------------------- */
+/* ---- sum_squares ----------------------------------------------------------------------------- */
 
-typedef struct sums { tensor x[4], carry; bool turned; } sums;
+typedef struct sums {
+    tensor x[4], carry;
+    bool turned;
+} sums;
 
 static qn_node *build_sums(rig *r, void *ctx)
 {
@@ -67,11 +71,11 @@ static void test_sum_squares(void **state)
     }
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 typedef struct step {
     qn_op op;
-    int rows, mode;           /* of the state, 0: the parameter is stepped; of sgd_step */
+    int rows, mode; /* of the state, 0: the parameter is stepped; of sgd_step */
     bool with_p, turned;
     qn_dtype dtype, grad;
     tensor dst, p, g, other, numbers, factor;
@@ -103,12 +107,15 @@ static double g_at(const step *s, int64_t i) /* turned: stored [COLS, ROWS] */
 
 static void expected(const step *s, int64_t i, double want[3])
 {
-    const double decay = s->with_p ? numbers[QN_OPTIM_decay] * s->p.value[i] : 0, x = factor * numbers[QN_OPTIM_sign] * g_at(s, i) + decay;
+    const double decay = s->with_p ? numbers[QN_OPTIM_decay] * s->p.value[i] : 0,
+                 x = factor * numbers[QN_OPTIM_sign] * g_at(s, i) + decay;
     const double old = s->dst.value[i], other = s->other.value[i];
     if (s->op == QN_OP_sgd_momentum) want[0] = numbers[QN_SGD_momentum] * old + numbers[QN_SGD_share] * x;
     if (s->op == QN_OP_sgd_step) {
         const double coupled = factor * numbers[QN_OPTIM_sign] * g_at(s, i) + numbers[QN_OPTIM_decay] * old;
-        const double by = s->mode == QN_SGD_buffered ? g_at(s, i) : s->mode == QN_SGD_plain ? coupled : coupled + numbers[QN_SGD_momentum] * other;
+        const double by = s->mode == QN_SGD_buffered ? g_at(s, i)
+                          : s->mode == QN_SGD_plain  ? coupled
+                                                     : coupled + numbers[QN_SGD_momentum] * other;
         want[0] = old - numbers[QN_SGD_rate] * by;
     }
     if (s->op == QN_OP_adam_moments) {
@@ -118,7 +125,8 @@ static void expected(const step *s, int64_t i, double want[3])
     }
     if (s->op == QN_OP_adam_step) {
         const double v = s->other.value[s->other.numel - N + i];
-        want[0] = numbers[QN_ADAM_keep] * old - numbers[QN_ADAM_rate] * other / (sqrt(v) / numbers[QN_ADAM_root] + numbers[QN_ADAM_eps]);
+        want[0] = numbers[QN_ADAM_keep] * old -
+                  numbers[QN_ADAM_rate] * other / (sqrt(v) / numbers[QN_ADAM_root] + numbers[QN_ADAM_eps]);
     }
 }
 
@@ -144,27 +152,41 @@ static void make_positive(tensor *t, int rows)
 {
     for (int64_t i = N; rows > 1 && i < t->numel; i++) {
         t->value[i] = fabsf(t->value[i]);
-        if (t->dtype == QN_DTYPE_F64) ((double *)t->data)[i] = t->value[i];
-        else ((float *)t->data)[i] = t->value[i];
+        if (t->dtype == QN_DTYPE_F64)
+            ((double *)t->data)[i] = t->value[i];
+        else
+            ((float *)t->data)[i] = t->value[i];
     }
 }
 
 static void test_steps(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct { qn_op op; int rows, mode; bool with_p; } ops[] = {
         {QN_OP_sgd_momentum, 1, 0, false},     {QN_OP_sgd_momentum, 1, 0, true},
-        {QN_OP_sgd_step, 0, QN_SGD_plain, false}, {QN_OP_sgd_step, 0, QN_SGD_buffered, false}, {QN_OP_sgd_step, 0, QN_SGD_nesterov, false},
+        {QN_OP_sgd_step, 0, QN_SGD_plain, false}, {QN_OP_sgd_step, 0, QN_SGD_buffered, false},
+        {QN_OP_sgd_step, 0, QN_SGD_nesterov, false},
         {QN_OP_adam_moments, 2, 0, false},     {QN_OP_adam_moments, 3, 0, true},
         {QN_OP_adam_step, 0, 2, false},        {QN_OP_adam_step, 0, 3, false},
     };
-    static const struct { qn_dtype dtype, grad; bool turned; } kinds[] = {
-        {QN_DTYPE_F32, QN_DTYPE_F32, false}, {QN_DTYPE_F32, QN_DTYPE_BF16, true}, {QN_DTYPE_F64, QN_DTYPE_F64, true}};
+    /* clang-format on */
+    static const struct {
+        qn_dtype dtype, grad;
+        bool turned;
+    } kinds[] = {{QN_DTYPE_F32, QN_DTYPE_F32, false},
+                 {QN_DTYPE_F32, QN_DTYPE_BF16, true},
+                 {QN_DTYPE_F64, QN_DTYPE_F64, true}};
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             const bool adam_step = ops[o].op == QN_OP_adam_step;
-            step s = {.op = ops[o].op, .rows = ops[o].rows, .mode = adam_step ? 0 : ops[o].mode, .with_p = ops[o].with_p,
-                      .turned = kinds[k].turned, .dtype = kinds[k].dtype, .grad = kinds[k].grad};
+            step s = {.op = ops[o].op,
+                      .rows = ops[o].rows,
+                      .mode = adam_step ? 0 : ops[o].mode,
+                      .with_p = ops[o].with_p,
+                      .turned = kinds[k].turned,
+                      .dtype = kinds[k].dtype,
+                      .grad = kinds[k].grad};
             const qn_shape shape = qn_shape_of(ROWS, COLS);
             s.dst = random_as(s.dtype, s.rows > 0 ? qn_shape_of(s.rows, N) : shape);
             s.p = random_as(s.dtype, shape);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_rope.c -- rotation in both layouts, partly rotated heads, frequency factors, YaRN, positions up to 10^6. The
- * oracle computes in long double, and its YaRN is written from the paper's formulas (Peng et al. 2023, eq. 17 to 23), with the
- * wavelength rather than the pair number where the paper does so. */
+/* tests/unit/cpu/op_rope.c -- rotation in both layouts, partly rotated heads, frequency factors, YaRN, positions up to
+ * 10^6. The oracle computes in long double, and its YaRN is written from the paper's formulas (Peng et al. 2023, eq. 17
+ * to 23), with the wavelength rather than the pair number where the paper does so. */
 #include "rig.h"
 #include "rope_figures.h"
 
@@ -63,12 +63,16 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
         const int64_t token = row / c->heads, head = row % c->heads;
         const float *x = c->x.value + (c->turned ? head * c->n + token : row) * c->d;
         for (int64_t i = 0; i < half; i++) {
-            const int64_t p = c->attrs.mode == QN_ROPE_NEOX ? i : 2 * i, q = c->attrs.mode == QN_ROPE_NEOX ? i + half : 2 * i + 1;
+            const int64_t p = c->attrs.mode == QN_ROPE_NEOX ? i : 2 * i,
+                          q = c->attrs.mode == QN_ROPE_NEOX ? i + half : 2 * i + 1;
             long double cosine, sine;
             turn_of(c, i, ints_of(&c->pos)[token], &cosine, &sine);
-            const double bound = 3e-7 * (fabs((double)x[p]) + fabs((double)x[q])) * fabs((double)c->attrs.attn_factor) * 1.5;
-            close_to(y[row * c->d + p], (double)(x[p] * cosine - x[q] * sine), bound, "first of a pair", row * c->d + p);
-            close_to(y[row * c->d + q], (double)(x[p] * sine + x[q] * cosine), bound, "second of a pair", row * c->d + q);
+            const double bound =
+                3e-7 * (fabs((double)x[p]) + fabs((double)x[q])) * fabs((double)c->attrs.attn_factor) * 1.5;
+            close_to(y[row * c->d + p], (double)(x[p] * cosine - x[q] * sine), bound, "first of a pair",
+                     row * c->d + p);
+            close_to(y[row * c->d + q], (double)(x[p] * sine + x[q] * cosine), bound, "second of a pair",
+                     row * c->d + q);
         }
         assert_memory_equal(y + row * c->d + c->attrs.n_rot, x + c->attrs.n_rot, (size_t)(c->d - c->attrs.n_rot) * 4);
     }
@@ -107,7 +111,13 @@ static void test_plain(void **state)
 {
     (void)state;
     for (int mode = QN_ROPE_NORM; mode <= QN_ROPE_NEOX; mode++) {
-        const qn_rope_attrs a = {.mode = mode, .n_rot = 64, .base = 10000, .freq_scale = 1, .attn_factor = 1, .beta_fast = 32, .beta_slow = 1};
+        const qn_rope_attrs a = {.mode = mode,
+                                 .n_rot = 64,
+                                 .base = 10000,
+                                 .freq_scale = 1,
+                                 .attn_factor = 1,
+                                 .beta_fast = 32,
+                                 .beta_slow = 1};
         rope_case c = {.attrs = a, .n = N, .heads = 3, .d = 64};
         try_case(c, positions);
         c.attrs.n_rot = 22;
@@ -128,9 +138,18 @@ static void test_yarn(void **state)
 {
     (void)state;
     for (int mode = QN_ROPE_NORM; mode <= QN_ROPE_NEOX; mode++) {
-        rope_case c = {.attrs = {.mode = mode, .n_rot = 128, .base = 10000, .freq_scale = 1.0f / 16, .ext_factor = 1, .attn_factor = 1,
-                                 .beta_fast = 32, .beta_slow = 1, .n_ctx_orig = 4096},
-                       .n = N, .heads = 2, .d = 128};
+        rope_case c = {.attrs = {.mode = mode,
+                                 .n_rot = 128,
+                                 .base = 10000,
+                                 .freq_scale = 1.0f / 16,
+                                 .ext_factor = 1,
+                                 .attn_factor = 1,
+                                 .beta_fast = 32,
+                                 .beta_slow = 1,
+                                 .n_ctx_orig = 4096},
+                       .n = N,
+                       .heads = 2,
+                       .d = 128};
         try_case(c, positions);
         c.attrs.n_ctx_orig = 32768;
         c.attrs.base = 1000000;
@@ -141,13 +160,19 @@ static void test_yarn(void **state)
     }
 }
 
-/* The reference engine's own cosines and sines, read off pairs (1, 0). It computes in float, so the angle may be off by its rounding. */
+/* The reference engine's own cosines and sines, read off pairs (1, 0). It computes in float, so the angle may be off by
+ * its rounding. */
 static void test_reference_figures(void **state)
 {
     (void)state;
     for (size_t f = 0; f < sizeof(rope_figures) / sizeof(rope_figures[0]); f++) {
         const int n_rot = rope_figures[f].attrs.n_rot;
-        rope_case c = {.attrs = rope_figures[f].attrs, .n = 1, .count = 1, .heads = 1, .d = n_rot, .factors = rope_figures[f].factors};
+        rope_case c = {.attrs = rope_figures[f].attrs,
+                       .n = 1,
+                       .count = 1,
+                       .heads = 1,
+                       .d = n_rot,
+                       .factors = rope_figures[f].factors};
         c.x = tensor_new(QN_DTYPE_F32, qn_shape_of(1, 1, n_rot));
         c.f = tensor_new(QN_DTYPE_F32, qn_shape_of(n_rot / 2));
         c.pos = tensor_ints(qn_shape_of(1), &rope_figures[f].pos);
@@ -157,7 +182,8 @@ static void test_reference_figures(void **state)
         }
         size_t bytes;
         float *y = run_at(QN_CPU_ref, build, &c, &bytes);
-        for (int i = 0; i < n_rot; i++) close_to(y[i], rope_figures[f].cos_sin[i], 4e-7 * (rope_figures[f].pos + 1), "figure", i);
+        for (int i = 0; i < n_rot; i++)
+            close_to(y[i], rope_figures[f].cos_sin[i], 4e-7 * (rope_figures[f].pos + 1), "figure", i);
         free(y);
         tensor_free(&c.x);
         tensor_free(&c.f);
@@ -167,6 +193,7 @@ static void test_reference_figures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_yarn), cmocka_unit_test(test_reference_figures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_yarn),
+                                       cmocka_unit_test(test_reference_figures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

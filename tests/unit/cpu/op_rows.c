@@ -2,12 +2,12 @@
 /* tests/unit/cpu/op_rows.c -- copy, get_rows and rms_norm: every format in, every format out, strides, bad ids. */
 #include "rig.h"
 
-/* ---- copy ------------------------------------------------------------------------------------------------------------ */
+/* ---- copy ------------------------------------------------------------------------------------ */
 
 typedef struct copy_case {
     qn_dtype from, to;
     qn_shape shape;
-    bool turned, cut;          /* dimensions reversed; the first narrowed to 1.. */
+    bool turned, cut; /* dimensions reversed; the first narrowed to 1.. */
     tensor x;
 } copy_case;
 
@@ -40,7 +40,10 @@ static void check_copy(const rig *r, const void *result, size_t bytes, void *ctx
         for (int64_t i = 0; i < n; i++) { /* within a step of what the format can say */
             float max = 0;
             for (int64_t k = i / block * block; k < i / block * block + block; k++) max = fmaxf(max, fabsf(x[k]));
-            const double step = c->to == QN_DTYPE_F16 ? 0x1p-11 : c->to == QN_DTYPE_BF16 ? 0x1p-8 : c->to == QN_DTYPE_Q8_0 ? 0.51 / 127 : 0.15;
+            const double step = c->to == QN_DTYPE_F16    ? 0x1p-11
+                                : c->to == QN_DTYPE_BF16 ? 0x1p-8
+                                : c->to == QN_DTYPE_Q8_0 ? 0.51 / 127
+                                                         : 0.15;
             close_to(y[i], x[i], step * (block > 1 ? max : fabsf(x[i])) + 1e-7, qn_dtype_get(c->to)->name, i);
         }
     }
@@ -59,19 +62,22 @@ static void test_copy(void **state)
 {
     (void)state;
     static const qn_dtype scalars[] = {QN_DTYPE_F32, QN_DTYPE_F16, QN_DTYPE_BF16};
-    static const qn_dtype packed[] = {QN_DTYPE_Q4_0, QN_DTYPE_Q4_1, QN_DTYPE_Q5_0, QN_DTYPE_Q5_1, QN_DTYPE_Q8_0, QN_DTYPE_IQ4_NL};
+    static const qn_dtype packed[] = {QN_DTYPE_Q4_0, QN_DTYPE_Q4_1, QN_DTYPE_Q5_0,
+                                      QN_DTYPE_Q5_1, QN_DTYPE_Q8_0, QN_DTYPE_IQ4_NL};
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++)
             for (int k = 0; k < 4; k++)
                 try_copy((copy_case){scalars[i], scalars[j], qn_shape_of(7, 33), .turned = k & 1, .cut = k & 2});
-        for (int j = 0; j < 6; j++) try_copy((copy_case){scalars[i], packed[j], qn_shape_of(96, 64), .turned = true, .cut = true});
+        for (int j = 0; j < 6; j++)
+            try_copy((copy_case){scalars[i], packed[j], qn_shape_of(96, 64), .turned = true, .cut = true});
     }
     for (int t = 0; t < QN_DTYPE_COUNT; t++) {
         const qn_dtype_info *d = qn_dtype_get((qn_dtype)t);
         if (d->class_ != QN_CLASS_block || !qn_dtype_can_pack((qn_dtype)t)) continue;
         try_copy((copy_case){(qn_dtype)t, QN_DTYPE_F32, qn_shape_of(3, 512), .cut = true});
     }
-    try_copy((copy_case){.from = QN_DTYPE_F32, .to = QN_DTYPE_F16, .shape = qn_shape_of(2, 40000)}); /* longer than a tile */
+    /* longer than a tile */
+    try_copy((copy_case){.from = QN_DTYPE_F32, .to = QN_DTYPE_F16, .shape = qn_shape_of(2, 40000)});
 }
 
 static qn_node *build_same(rig *r, void *ctx)
@@ -94,7 +100,8 @@ static void check_same(const rig *r, const void *result, size_t bytes, void *ctx
 static void test_copy_moves_any_bytes(void **state)
 {
     (void)state;
-    static const qn_dtype dtypes[] = {QN_DTYPE_I8, QN_DTYPE_I16, QN_DTYPE_I32, QN_DTYPE_I64, QN_DTYPE_F64, QN_DTYPE_BOOL, QN_DTYPE_F16};
+    static const qn_dtype dtypes[] = {QN_DTYPE_I8,  QN_DTYPE_I16,  QN_DTYPE_I32, QN_DTYPE_I64,
+                                      QN_DTYPE_F64, QN_DTYPE_BOOL, QN_DTYPE_F16};
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
         tensor t = tensor_new(dtypes[i], qn_shape_of(3, 5, 7));
         for (size_t k = 0; k < t.bytes; k++) ((uint8_t *)t.data)[k] = (uint8_t)rng_next();
@@ -107,7 +114,10 @@ static void test_copy_moves_any_bytes(void **state)
 static void test_copy_of_nan(void **state)
 {
     (void)state;
-    copy_case c = {.from = QN_DTYPE_F32, .to = QN_DTYPE_F16, .shape = qn_shape_of(1, 64), .x = tensor_new(QN_DTYPE_F32, qn_shape_of(1, 64))};
+    copy_case c = {.from = QN_DTYPE_F32,
+                   .to = QN_DTYPE_F16,
+                   .shape = qn_shape_of(1, 64),
+                   .x = tensor_new(QN_DTYPE_F32, qn_shape_of(1, 64))};
     float *x = c.x.data, y[64];
     for (int i = 0; i < 64; i++) x[i] = (float)i / 7;
     x[3] = NAN;
@@ -117,7 +127,8 @@ static void test_copy_of_nan(void **state)
     OK(qn_unpack(QN_DTYPE_F16, half, y, 64, err));
     assert_true(isnan(y[3]) && isinf(y[40]));
     free(half);
-    static const qn_dtype packed[] = {QN_DTYPE_Q4_0, QN_DTYPE_Q4_1, QN_DTYPE_Q5_0, QN_DTYPE_Q5_1, QN_DTYPE_Q8_0, QN_DTYPE_IQ4_NL};
+    static const qn_dtype packed[] = {QN_DTYPE_Q4_0, QN_DTYPE_Q4_1, QN_DTYPE_Q5_0,
+                                      QN_DTYPE_Q5_1, QN_DTYPE_Q8_0, QN_DTYPE_IQ4_NL};
     for (int t = 0; t < 6; t++) {
         c.to = packed[t];
         void *block = run_at(QN_CPU_ref, build_copy, &c, &bytes);
@@ -131,7 +142,7 @@ static void test_copy_of_nan(void **state)
     tensor_free(&c.x);
 }
 
-/* ---- get_rows -------------------------------------------------------------------------------------------------------- */
+/* ---- get_rows -------------------------------------------------------------------------------- */
 
 typedef struct get_case {
     tensor table, ids;
@@ -180,10 +191,10 @@ static void test_get_rows(void **state)
     tensor_free(&c.ids);
 }
 
-/* ---- rms_norm -------------------------------------------------------------------------------------------------------- */
+/* ---- rms_norm -------------------------------------------------------------------------------- */
 
 typedef struct norm_case {
-    qn_shape shape;    /* [rows, heads, n] */
+    qn_shape shape; /* [rows, heads, n] */
     bool weight, turned;
     float eps, factor;
     tensor x, w;
@@ -221,7 +232,10 @@ static void test_rms_norm(void **state)
     (void)state;
     static const int64_t sizes[] = {1, 3, 16, 33, 64, 100, 2049};
     for (int i = 0; i < 7 * 4; i++) {
-        norm_case c = {.shape = qn_shape_of(5, 3, sizes[i / 4]), .weight = i & 1, .turned = i & 2, .eps = i & 2 ? 1e-5f : 1e-6f};
+        norm_case c = {.shape = qn_shape_of(5, 3, sizes[i / 4]),
+                       .weight = i & 1,
+                       .turned = i & 2,
+                       .eps = i & 2 ? 1e-5f : 1e-6f};
         c.x = tensor_random(QN_DTYPE_F32, c.shape);
         c.w = tensor_random(QN_DTYPE_F32, qn_shape_of(sizes[i / 4]));
         for_levels(build_norm, &c, check_norm);
@@ -243,8 +257,9 @@ static void test_norm_of_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),     cmocka_unit_test(test_copy_moves_any_bytes), cmocka_unit_test(test_copy_of_nan),
-        cmocka_unit_test(test_get_rows), cmocka_unit_test(test_rms_norm),             cmocka_unit_test(test_norm_of_zeros),
+        cmocka_unit_test(test_copy),        cmocka_unit_test(test_copy_moves_any_bytes),
+        cmocka_unit_test(test_copy_of_nan), cmocka_unit_test(test_get_rows),
+        cmocka_unit_test(test_rms_norm),    cmocka_unit_test(test_norm_of_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

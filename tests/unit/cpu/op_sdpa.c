@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_sdpa.c -- sdpa and sdpa_back against an oracle in double that holds whole matrices: sizes around those of blocks, tiles and
- * lanes, shared heads, masks, windows, caps and sinks, sources with strides; at every level, with 1, 2 and 3 threads to the
- * same bits. */
+/* tests/unit/cpu/op_sdpa.c -- sdpa and sdpa_back against an oracle in double that holds whole matrices: sizes around
+ * those of blocks, tiles and lanes, shared heads, masks, windows, caps and sinks, sources with strides; at every level,
+ * with 1, 2 and 3 threads to the same bits. */
 #include "rig.h"
 
 typedef struct one_case {
     int64_t batch, heads, kv_heads, n, m, d, dv;
     qn_sdpa_attrs attrs;
-    char mask;                /* 0 none, 'b' BOOL [batch,1,n,m] with a row of false, 'f' F32 [1,heads,1,m], 'w' F32 [batch,heads,n,m] */
-    bool sinks, turned;       /* turned: q, k and v lie as [batch, rows, heads, size] */
-    bool across;              /* k and dy lie with their rows' elements apart */
+    /* 0 none, 'b' BOOL [batch,1,n,m] with a row of false, 'f' F32 [1,heads,1,m], 'w' F32 [batch,heads,n,m] */
+    char mask;
+    bool sinks, turned; /* turned: q, k and v lie as [batch, rows, heads, size] */
+    bool across;        /* k and dy lie with their rows' elements apart */
 } one_case;
 
 static const one_case cases[] = {
@@ -21,7 +22,8 @@ static const one_case cases[] = {
     {1, 1, 1, 300, 260, 32, 32, {.scale = 0.2, .causal = 1, .window = 20}, 0, false, false, true},
     {1, 2, 2, 1, 129, 128, 112, {.scale = 0.1}, 'w', false, false, false},
     {1, 1, 1, 3, 2, 600, 700, {.scale = 0.05}, 0, false, false, false}, /* fewer rows fit a block */
-    {1, 4, 2, 250, 70, 32, 20, {.scale = 0.2, .causal = 1}, 0, false, true, false}, /* parts of several heads, one width in place */
+    /* parts of several heads, one width in place */
+    {1, 4, 2, 250, 70, 32, 20, {.scale = 0.2, .causal = 1}, 0, false, true, false},
     {3, 12, 6, 5, 20, 32, 48, {.scale = 0.2}, 0, false, true, false}, /* heads enough for no parts */
     {1, 1, 1, 4, 0, 8, 8, {.scale = 1}, 0, true, false, false},
     {1, 1, 1, 4, 0, 8, 8, {.scale = 1}, 0, false, false, false},
@@ -34,15 +36,19 @@ typedef struct setup {
     const one_case *c;
     tensor t[N_TENSORS];
     qn_dtype dtype;
-    bool back, whole;         /* the gradient; dy of the result and not of its rows */
+    bool back, whole;                       /* the gradient; dy of the result and not of its rows */
     double *y, *lse, *dq, *dk, *dv, *delta; /* the oracle's, lying as in the results */
 } setup;
 
-static qn_sdpa_sizes sizes_of(const one_case *c) { return (qn_sdpa_sizes){c->batch, c->heads, c->kv_heads, c->n, c->m, c->d, c->dv}; }
+static qn_sdpa_sizes sizes_of(const one_case *c)
+{
+    return (qn_sdpa_sizes){c->batch, c->heads, c->kv_heads, c->n, c->m, c->d, c->dv};
+}
 
-/* ---- the oracle ------------------------------------------------------------------------------------------------------ */
+/* ---- the oracle ------------------------------------------------------------------------------ */
 
-static double at4(const tensor *t, int64_t heads, int64_t rows, int64_t size, int64_t b, int64_t h, int64_t r, int64_t i)
+static double at4(const tensor *t, int64_t heads, int64_t rows, int64_t size, int64_t b, int64_t h, int64_t r,
+                  int64_t i)
 {
     return (double)t->value[((b * heads + h) * rows + r) * size + i];
 }
@@ -53,7 +59,8 @@ static double score(const setup *s, int64_t b, int64_t h, int64_t i, int64_t j, 
     const one_case *c = s->c;
     double x = 0;
     for (int64_t k = 0; k < c->d; k++)
-        x += at4(&s->t[Q], c->heads, c->n, c->d, b, h, i, k) * at4(&s->t[K], c->kv_heads, c->m, c->d, b, h / (c->heads / c->kv_heads), j, k);
+        x += at4(&s->t[Q], c->heads, c->n, c->d, b, h, i, k) *
+             at4(&s->t[K], c->kv_heads, c->m, c->d, b, h / (c->heads / c->kv_heads), j, k);
     x *= c->attrs.scale;
     *slope = 1;
     if (c->attrs.softcap > 0) {
@@ -127,9 +134,10 @@ static void oracle(setup *s)
     free(e);
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
-/* An input whose memory is in another order than its values: order[i] is the value's dimension that memory's dimension i is. */
+/* An input whose memory is in another order than its values: order[i] is the value's dimension that memory's dimension
+ * i is. */
 static qn_node *ordered(rig *r, setup *s, int which, const int *order)
 {
     static tensor turned[N_TENSORS];
@@ -145,10 +153,13 @@ static qn_node *ordered(rig *r, setup *s, int which, const int *order)
     tensor_free(&turned[which]);
     turned[which] = tensor_new(s->dtype, qn_shape_of(dim[0], dim[1], dim[2], dim[3]));
     for (int64_t k = 0; k < t->numel; k++) {
-        const int64_t at[] = {k / (dim[1] * dim[2] * dim[3]), k / (dim[2] * dim[3]) % dim[1], k / dim[3] % dim[2], k % dim[3]};
+        const int64_t at[] = {k / (dim[1] * dim[2] * dim[3]), k / (dim[2] * dim[3]) % dim[1], k / dim[3] % dim[2],
+                              k % dim[3]};
         const float x = t->value[at[0] * back[0] + at[1] * back[1] + at[2] * back[2] + at[3] * back[3]];
-        if (s->dtype == QN_DTYPE_F64) ((double *)turned[which].data)[k] = (double)x;
-        else ((float *)turned[which].data)[k] = x;
+        if (s->dtype == QN_DTYPE_F64)
+            ((double *)turned[which].data)[k] = (double)x;
+        else
+            ((float *)turned[which].data)[k] = x;
     }
     return qn__permute(r->g, rig_input(r, &turned[which]), undo, 4);
 }
@@ -166,8 +177,10 @@ static qn_node *build(rig *r, void *ctx)
     const one_case *c = s->c;
     const int straight[] = {0, 1, 2, 3}, rows_first[] = {0, 2, 1, 3}, apart[] = {0, 3, 1, 2};
     const int *order = c->turned ? rows_first : straight;
-    qn_node *q = ordered(r, s, Q, order), *k = ordered(r, s, K, c->across ? apart : order), *v = ordered(r, s, V, order);
-    qn_node *mask = c->mask ? plain(r, s, MASK) : NULL, *y = qn__sdpa(r->g, q, k, v, mask, c->sinks ? plain(r, s, SINKS) : NULL, &c->attrs);
+    qn_node *q = ordered(r, s, Q, order), *k = ordered(r, s, K, c->across ? apart : order),
+            *v = ordered(r, s, V, order);
+    qn_node *mask = c->mask ? plain(r, s, MASK) : NULL,
+            *y = qn__sdpa(r->g, q, k, v, mask, c->sinks ? plain(r, s, SINKS) : NULL, &c->attrs);
     if (!s->back) return y;
     qn_node *dy = s->whole ? plain(r, s, DY) : ordered(r, s, DY, c->across ? apart : order);
     return qn__sdpa_back(r->g, q, k, v, y, dy, mask, &c->attrs);
@@ -200,10 +213,13 @@ static void fill(setup *s)
                         : tensor_random(QN_DTYPE_F32, qn_shape_of(c->batch, c->heads, c->n, c->dv));
     if (c->mask == 'b') {
         s->t[MASK] = tensor_new(QN_DTYPE_BOOL, qn_shape_of(c->batch, 1, c->n, c->m));
-        for (int64_t i = 0; i < s->t[MASK].numel; i++) ((uint8_t *)s->t[MASK].data)[i] = i / c->m != 3 && rng_int(0, 2) > 0;
+        for (int64_t i = 0; i < s->t[MASK].numel; i++)
+            ((uint8_t *)s->t[MASK].data)[i] = i / c->m != 3 && rng_int(0, 2) > 0;
     } else if (c->mask) {
-        s->t[MASK] = tensor_random(QN_DTYPE_F32, c->mask == 'f' ? qn_shape_of(1, c->heads, 1, c->m) : qn_shape_of(c->batch, c->heads, c->n, c->m));
-        for (int64_t i = 0; i < s->t[MASK].numel; i += 5) ((float *)s->t[MASK].data)[i] = s->t[MASK].value[i] = -INFINITY;
+        s->t[MASK] = tensor_random(QN_DTYPE_F32, c->mask == 'f' ? qn_shape_of(1, c->heads, 1, c->m)
+                                                                : qn_shape_of(c->batch, c->heads, c->n, c->m));
+        for (int64_t i = 0; i < s->t[MASK].numel; i += 5)
+            ((float *)s->t[MASK].data)[i] = s->t[MASK].value[i] = -INFINITY;
     }
 }
 
@@ -222,8 +238,10 @@ static void check(bool back, bool whole, qn_dtype dtype, size_t step)
         setup s = {.c = &cases[i], .dtype = dtype, .back = back, .whole = whole};
         fill(&s);
         oracle(&s);
-        if (dtype == QN_DTYPE_F64) once(&s);
-        else for_levels(build, &s, compare);
+        if (dtype == QN_DTYPE_F64)
+            once(&s);
+        else
+            for_levels(build, &s, compare);
         for (int k = 0; k < N_TENSORS; k++) tensor_free(&s.t[k]);
         free(s.y);
         free(s.dq);
@@ -258,7 +276,10 @@ static void test_double(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward), cmocka_unit_test(test_back), cmocka_unit_test(test_back_of_all), cmocka_unit_test(test_double),
+        cmocka_unit_test(test_forward),
+        cmocka_unit_test(test_back),
+        cmocka_unit_test(test_back_of_all),
+        cmocka_unit_test(test_double),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_tensor_more.c -- what the figures of op_tensor.c don't reach: matmul over large, odd, strided, empty and integer
- * operands (and the bits of linear), random (the known answer of Random123, ranges, moments), flat_index, index_select and index_add with
- * indices out of range, topk, strided_update, assign, empty tensors and other dtypes. */
+/* tests/unit/cpu/op_tensor_more.c -- what the figures of op_tensor.c don't reach: matmul over large, odd, strided,
+ * empty and integer operands (and the bits of linear), random (the known answer of Random123, ranges, moments),
+ * flat_index, index_select and index_add with indices out of range, topk, strided_update, assign, empty tensors and
+ * other dtypes. */
 #include "rig.h"
 
 #define S(...) qn_shape_of(__VA_ARGS__)
 
-/* ---- matmul ---------------------------------------------------------------------------------------------------------- */
+/* ---- matmul ---------------------------------------------------------------------------------- */
 
 typedef struct product {
     int64_t m, n, k;
-    int a, b;                 /* 0 as it is, 1 transposed, 2 every other column, 3 rows backwards, 4 one row or column stretched */
+    /* 0 as it is, 1 transposed, 2 every other column, 3 rows backwards, 4 one row or column stretched */
+    int a, b;
     tensor ta, tb;
 } product;
 
@@ -37,7 +39,11 @@ static qn_node *build_product(rig *r, void *ctx)
 static double at(const tensor *t, int way, int64_t rows, int64_t i, int64_t j)
 {
     const int64_t cols = t->shape.dim[1];
-    const int64_t place = way == 1 ? j * cols + i : way == 2 ? i * cols + 2 * j : way == 3 ? (rows - 1 - i) * cols + j : way == 4 ? j : i * cols + j;
+    const int64_t place = way == 1   ? j * cols + i
+                          : way == 2 ? i * cols + 2 * j
+                          : way == 3 ? (rows - 1 - i) * cols + j
+                          : way == 4 ? j
+                                     : i * cols + j;
     return t->dtype == QN_DTYPE_F64 ? ((const double *)t->data)[place] : (double)t->value[place];
 }
 
@@ -68,15 +74,19 @@ static tensor doubles(qn_shape shape)
 
 static tensor operand(qn_dtype dtype, int way, int64_t rows, int64_t cols)
 {
-    const qn_shape shape = way == 1 ? S(cols, rows) : way == 2 ? S(rows, 2 * cols) : way == 4 ? S(1, cols) : S(rows, cols);
+    const qn_shape shape = way == 1   ? S(cols, rows)
+                           : way == 2 ? S(rows, 2 * cols)
+                           : way == 4 ? S(1, cols)
+                                      : S(rows, cols);
     return dtype == QN_DTYPE_F64 ? doubles(shape) : tensor_random(dtype, shape);
 }
 
 static void test_products(void **state)
 {
     (void)state;
-    static const int16_t sizes[][3] = {{1, 1, 1},   {1, 64, 300},  {64, 1, 300}, {7, 16, 5},    {48, 64, 256},  {49, 65, 257},  {150, 130, 40},
-                                       {25, 128, 260}, {24, 128, 3}, {60, 140, 520}, {5, 0, 3}, {0, 5, 3},    {4, 5, 0},       {289, 17, 30}};
+    static const int16_t sizes[][3] = {{1, 1, 1},     {1, 64, 300},   {64, 1, 300},   {7, 16, 5},   {48, 64, 256},
+                                       {49, 65, 257}, {150, 130, 40}, {25, 128, 260}, {24, 128, 3}, {60, 140, 520},
+                                       {5, 0, 3},     {0, 5, 3},      {4, 5, 0},      {289, 17, 30}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int way = 0; way < 7; way++) {
             static const int8_t ways[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 3}, {3, 2}, {4, 4}};
@@ -105,7 +115,8 @@ static void test_same_as_linear(void **state)
     p.tb = tensor_random(QN_DTYPE_F32, S(p.n, p.k));
     for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
         size_t a_bytes, b_bytes;
-        void *a = run_at((qn_cpu_level)level, build_product, &p, &a_bytes), *b = run_at((qn_cpu_level)level, build_linear, &p, &b_bytes);
+        void *a = run_at((qn_cpu_level)level, build_product, &p, &a_bytes),
+             *b = run_at((qn_cpu_level)level, build_linear, &p, &b_bytes);
         assert_int_equal(a_bytes, b_bytes);
         assert_memory_equal(a, b, a_bytes);
         free(a);
@@ -129,24 +140,35 @@ static void check_bytes(const rig *r, const void *result, size_t bytes, void *ct
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 70; j++) {
             int64_t sum = 0;
-            for (int k = 0; k < 300; k++) sum += ((const int8_t *)t[0].data)[i * 300 + k] * ((const int8_t *)t[1].data)[k * 70 + j];
-            assert_int_equal(((const int8_t *)result)[i * 70 + j], (int8_t)(3 * ((const int8_t *)t[2].data)[j] - 2 * sum));
+            for (int k = 0; k < 300; k++)
+                sum += ((const int8_t *)t[0].data)[i * 300 + k] * ((const int8_t *)t[1].data)[k * 70 + j];
+            assert_int_equal(((const int8_t *)result)[i * 70 + j],
+                             (int8_t)(3 * ((const int8_t *)t[2].data)[j] - 2 * sum));
         }
 }
 
 static void test_integers_wrap(void **state)
 {
     (void)state;
-    tensor t[3] = {tensor_new(QN_DTYPE_I8, S(6, 300)), tensor_new(QN_DTYPE_I8, S(300, 70)), tensor_new(QN_DTYPE_I8, S(70))};
+    tensor t[3] = {tensor_new(QN_DTYPE_I8, S(6, 300)), tensor_new(QN_DTYPE_I8, S(300, 70)),
+                   tensor_new(QN_DTYPE_I8, S(70))};
     for (int i = 0; i < 3; i++)
         for (int64_t k = 0; k < t[i].numel; k++) ((int8_t *)t[i].data)[k] = (int8_t)rng_int(-128, 127);
     for_levels(build_bytes, t, check_bytes);
     for (int i = 0; i < 3; i++) tensor_free(&t[i]);
 }
 
-/* ---- random numbers -------------------------------------------------------------------------------------------------- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
-typedef struct draw { qn_random_kind kind; qn_dtype dtype; int64_t n; double a, b; int stream; int64_t state[2]; tensor t; } draw;
+typedef struct draw {
+    qn_random_kind kind;
+    qn_dtype dtype;
+    int64_t n;
+    double a, b;
+    int stream;
+    int64_t state[2];
+    tensor t;
+} draw;
 
 static qn_node *build_draw(rig *r, void *ctx)
 {
@@ -171,7 +193,8 @@ static void test_known_answer(void **state)
     size_t bytes;
     draw d = {.kind = QN_RANDOM_bits, .dtype = QN_DTYPE_I32, .n = 4};
     uint32_t *y = drawn(&d, &bytes);
-    assert_memory_equal(y, ((uint32_t[]){0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}), 16); /* kat_vectors of Random123 */
+    /* kat_vectors of Random123 */
+    assert_memory_equal(y, ((uint32_t[]){0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}), 16);
     free(y);
     d.dtype = QN_DTYPE_I64;
     d.n = 2;
@@ -191,8 +214,10 @@ static void test_streams(void **state)
     assert_memory_equal(first + 2000, later, 2000 * 4);
     int equal = 0;
     for (int what = 0; what < 2; what++) {
-        if (what == 0) d.stream = 1;
-        else d.state[0] = 8;
+        if (what == 0)
+            d.stream = 1;
+        else
+            d.state[0] = 8;
         int32_t *other = drawn(&d, &bytes);
         for (int i = 0; i < 4000; i++) equal += other[i] == later[i];
         free(other);
@@ -215,17 +240,25 @@ static double value_of(const void *y, qn_dtype dtype, int64_t i)
 static void test_moments(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct { qn_random_kind kind; qn_dtype dtype; double a, b, lo, hi, mean, deviation; } cases[] = {
-        {QN_RANDOM_uniform, QN_DTYPE_F32, -1, 3, -1, 3, 1, 1.1547005},      {QN_RANDOM_uniform, QN_DTYPE_F64, 0, 1, 0, 1, 0.5, 0.28867513},
-        {QN_RANDOM_uniform, QN_DTYPE_F16, 0, 1, 0, 1, 0.5, 0.28867513},     {QN_RANDOM_normal, QN_DTYPE_F32, 2, 0.5, -1e9, 1e9, 2, 0.5},
-        {QN_RANDOM_normal, QN_DTYPE_F64, 0, 1, -1e9, 1e9, 0, 1},            {QN_RANDOM_normal, QN_DTYPE_BF16, 0, 1, -1e9, 1e9, 0, 1},
-        {QN_RANDOM_integer, QN_DTYPE_I64, -3, 7, -3, 7, 1.5, 2.8722813},    {QN_RANDOM_integer, QN_DTYPE_F32, 0, 10, 0, 10, 4.5, 2.8722813},
-        {QN_RANDOM_bernoulli, QN_DTYPE_F32, 0.25, 4, 0, 5, 1, 1.7320508},   {QN_RANDOM_bernoulli, QN_DTYPE_BOOL, 0.5, 1, 0, 2, 0.5, 0.5},
+        {QN_RANDOM_uniform, QN_DTYPE_F32, -1, 3, -1, 3, 1, 1.1547005},
+        {QN_RANDOM_uniform, QN_DTYPE_F64, 0, 1, 0, 1, 0.5, 0.28867513},
+        {QN_RANDOM_uniform, QN_DTYPE_F16, 0, 1, 0, 1, 0.5, 0.28867513},
+        {QN_RANDOM_normal, QN_DTYPE_F32, 2, 0.5, -1e9, 1e9, 2, 0.5},
+        {QN_RANDOM_normal, QN_DTYPE_F64, 0, 1, -1e9, 1e9, 0, 1},
+        {QN_RANDOM_normal, QN_DTYPE_BF16, 0, 1, -1e9, 1e9, 0, 1},
+        {QN_RANDOM_integer, QN_DTYPE_I64, -3, 7, -3, 7, 1.5, 2.8722813},
+        {QN_RANDOM_integer, QN_DTYPE_F32, 0, 10, 0, 10, 4.5, 2.8722813},
+        {QN_RANDOM_bernoulli, QN_DTYPE_F32, 0.25, 4, 0, 5, 1, 1.7320508},
+        {QN_RANDOM_bernoulli, QN_DTYPE_BOOL, 0.5, 1, 0, 2, 0.5, 0.5},
     };
+    /* clang-format on */
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         enum { N = 100003 };
         size_t bytes;
-        draw d = {.kind = cases[c].kind, .dtype = cases[c].dtype, .n = N, .a = cases[c].a, .b = cases[c].b, .state = {42, 0}};
+        draw d = {
+            .kind = cases[c].kind, .dtype = cases[c].dtype, .n = N, .a = cases[c].a, .b = cases[c].b, .state = {42, 0}};
         void *y = drawn(&d, &bytes);
         double sum = 0, squares = 0;
         for (int64_t i = 0; i < N; i++) {
@@ -255,7 +288,7 @@ static void test_random_threads(void **state)
     tensor_free(&d.t);
 }
 
-/* ---- indices ---------------------------------------------------------------------------------------------------------- */
+/* ---- indices --------------------------------------------------------------------------------- */
 
 static tensor longs(int n, const int64_t *v)
 {
@@ -314,12 +347,17 @@ static void test_out_of_range(void **state)
     tensor_free(&t[1]);
 }
 
-typedef struct ranking { int64_t n, k; bool largest; tensor x; } ranking;
+typedef struct ranking {
+    int64_t n, k;
+    bool largest;
+    tensor x;
+} ranking;
 
 static qn_node *build_topk(rig *r, void *ctx)
 {
     ranking *c = ctx;
-    return c->k < 0 ? qn__argsort(r->g, rig_input(r, &c->x), 1, c->largest) : qn__topk(r->g, rig_input(r, &c->x), c->k, 1, c->largest);
+    return c->k < 0 ? qn__argsort(r->g, rig_input(r, &c->x), 1, c->largest)
+                    : qn__topk(r->g, rig_input(r, &c->x), c->k, 1, c->largest);
 }
 
 static bool before(const ranking *c, const float *x, int64_t a, int64_t b)
@@ -349,16 +387,21 @@ static void check_topk(const rig *r, const void *result, size_t bytes, void *ctx
 static void test_order(void **state)
 {
     (void)state;
-    static const int32_t cases[][2] = {{1, 1}, {50, 0}, {50, 3}, {50, 50}, {50, -1}, {3000, 40}, {3000, -1}, {9000, -1}, {9000, 5000}, {9000, 7}};
+    static const int32_t cases[][2] = {{1, 1},     {50, 0},    {50, 3},    {50, 50},     {50, -1},
+                                       {3000, 40}, {3000, -1}, {9000, -1}, {9000, 5000}, {9000, 7}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ranking c = {.n = cases[i][0], .k = cases[i][1], .largest = i % 2, .x = tensor_new(QN_DTYPE_F32, S(3, cases[i][0]))};
-        for (int64_t e = 0; e < c.x.numel; e++) ((float *)c.x.data)[e] = e % 41 == 7 ? NAN : e % 43 == 5 ? -INFINITY : (float)rng_int(-300, 300) * 0.5f;
+        ranking c = {.n = cases[i][0],
+                     .k = cases[i][1],
+                     .largest = i % 2,
+                     .x = tensor_new(QN_DTYPE_F32, S(3, cases[i][0]))};
+        for (int64_t e = 0; e < c.x.numel; e++)
+            ((float *)c.x.data)[e] = e % 41 == 7 ? NAN : e % 43 == 5 ? -INFINITY : (float)rng_int(-300, 300) * 0.5f;
         for_levels(build_topk, &c, check_topk);
         tensor_free(&c.x);
     }
 }
 
-/* ---- writes into parts ------------------------------------------------------------------------------------------------ */
+/* ---- writes into parts ----------------------------------------------------------------------- */
 
 /* Writes through the view dst[1:6:2, ::-1] of a [6,5] tensor. */
 static qn_layout part_of(const qn_layout *whole)
@@ -369,14 +412,19 @@ static qn_layout part_of(const qn_layout *whole)
     return l;
 }
 
-typedef struct write { tensor dst, x; bool keeps; qn_combine mode; } write;
+typedef struct write {
+    tensor dst, x;
+    bool keeps;
+    qn_combine mode;
+} write;
 
 static qn_node *build_write(rig *r, void *ctx)
 {
     write *c = ctx;
     qn_node *dst = rig_input(r, &c->dst), *x = rig_input(r, &c->x);
     const qn_layout part = part_of(&dst->layout);
-    qn_node *old = qn__copy(r->g, qn__narrow(r->g, dst, 0, 0, 6), QN_DTYPE_I32); /* written over, unless somebody still reads it */
+    /* written over, unless somebody still reads it */
+    qn_node *old = qn__copy(r->g, qn__narrow(r->g, dst, 0, 0, 6), QN_DTYPE_I32);
     qn_node *y = qn__strided_update(r->g, old, x, &part, c->mode);
     return c->keeps ? qn__strided_update(r->g, y, old, &dst->layout, QN_COMBINE_add) : y;
 }
@@ -411,18 +459,18 @@ static void test_strided_update(void **state)
     tensor_free(&c.x);
 }
 
-/* ---- nothing at all --------------------------------------------------------------------------------------------------- */
+/* ---- nothing at all -------------------------------------------------------------------------- */
 
 static qn_node *build_nothing(rig *r, void *ctx)
 {
     tensor *t = ctx; /* [0,3], [0,3] of I64, [2,0] */
     qn_node *x = rig_input(r, &t[0]), *ids = rig_input(r, &t[1]), *z = rig_input(r, &t[2]);
-    qn_node *parts[] = {qn__gather(r->g, x, 1, ids), qn__scatter(r->g, x, 0, ids, x, QN_COMBINE_add), qn__tri(r->g, x, 0, false),
-                        qn__repeat(r->g, x, (int64_t[]){3, 2}, 2) };
+    qn_node *parts[] = {qn__gather(r->g, x, 1, ids), qn__scatter(r->g, x, 0, ids, x, QN_COMBINE_add),
+                        qn__tri(r->g, x, 0, false), qn__repeat(r->g, x, (int64_t[]){3, 2}, 2)};
     qn_node *y = qn__cat(r->g, (qn_node *[]){parts[0], parts[1], parts[2]}, 3, 0);
     y = qn__cat(r->g, (qn_node *[]){y, parts[3]->layout.dim[1] == 6 ? qn__narrow(r->g, parts[3], 1, 0, 3) : y}, 2, 0);
     qn_node *zeros = qn__matmul(r->g, z, qn__permute(r->g, z, (int[]){1, 0}, 2)); /* [2,2], sums of nothing */
-    qn_node *padded = qn__pad(r->g, y, (int64_t[]){1, 0}, (int64_t[]){1, 0}, 5);    /* [2,3] */
+    qn_node *padded = qn__pad(r->g, y, (int64_t[]){1, 0}, (int64_t[]){1, 0}, 5);  /* [2,3] */
     qn__output(r->g, qn__argsort(r->g, z, 1, false));
     return qn__matmul(r->g, zeros, padded);
 }
@@ -438,7 +486,8 @@ static void check_nothing_at_all(const rig *r, const void *result, size_t bytes,
 static void test_empty(void **state)
 {
     (void)state;
-    tensor t[3] = {tensor_new(QN_DTYPE_F32, S(0, 3)), tensor_new(QN_DTYPE_I64, S(0, 3)), tensor_new(QN_DTYPE_F32, S(2, 0))};
+    tensor t[3] = {tensor_new(QN_DTYPE_F32, S(0, 3)), tensor_new(QN_DTYPE_I64, S(0, 3)),
+                   tensor_new(QN_DTYPE_F32, S(2, 0))};
     for_levels(build_nothing, t, check_nothing_at_all);
     for (int i = 0; i < 3; i++) tensor_free(&t[i]);
 }
@@ -497,12 +546,16 @@ static void test_assign(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),       cmocka_unit_test(test_same_as_linear), cmocka_unit_test(test_integers_wrap),
+        cmocka_unit_test(test_products),       cmocka_unit_test(test_same_as_linear),
+        cmocka_unit_test(test_integers_wrap),
         cmocka_unit_test(test_known_answer),   cmocka_unit_test(test_streams),        cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_random_threads), cmocka_unit_test(test_flat_index),     cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_random_threads), cmocka_unit_test(test_flat_index),
+        cmocka_unit_test(test_out_of_range),
         cmocka_unit_test(test_order),          cmocka_unit_test(test_strided_update), cmocka_unit_test(test_assign),
         cmocka_unit_test(test_empty),          cmocka_unit_test(test_scalar),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* tests/unit/cpu/op_update.c -- set_rows and slice_update write what they should and leave every other byte alone. */
 #include "rig.h"
 
-/* ---- set_rows -------------------------------------------------------------------------------------------------------- */
+/* ---- set_rows -------------------------------------------------------------------------------- */
 
 typedef struct set_case {
     qn_dtype dtype;
@@ -42,9 +42,13 @@ static void check_set(const rig *r, const void *result, size_t bytes, void *ctx)
             float max = 0;
             for (int64_t j = i / block * block; j < i / block * block + block; j++)
                 max = fmaxf(max, fabsf(c->x.value[c->turned ? j * n + from : from * c->m + j]));
-            const double step = c->dtype == QN_DTYPE_F32 ? 0 : c->dtype == QN_DTYPE_F16 ? 0x1p-11 : c->dtype == QN_DTYPE_BF16 ? 0x1p-8
-                                                             : c->dtype == QN_DTYPE_Q8_0 ? 0.51 / 127 : 0.15;
-            close_to(row[i], c->x.value[c->turned ? i * n + from : from * c->m + i], step * max + (step > 0 ? 1e-7 : 0), "row", i);
+            const double step = c->dtype == QN_DTYPE_F32    ? 0
+                                : c->dtype == QN_DTYPE_F16  ? 0x1p-11
+                                : c->dtype == QN_DTYPE_BF16 ? 0x1p-8
+                                : c->dtype == QN_DTYPE_Q8_0 ? 0.51 / 127
+                                                            : 0.15;
+            close_to(row[i], c->x.value[c->turned ? i * n + from : from * c->m + i], step * max + (step > 0 ? 1e-7 : 0),
+                     "row", i);
         }
     }
     free(row);
@@ -53,12 +57,15 @@ static void check_set(const rig *r, const void *result, size_t bytes, void *ctx)
 static void test_set_rows(void **state)
 {
     (void)state;
-    static const qn_dtype dtypes[] = {QN_DTYPE_F32,  QN_DTYPE_F16,  QN_DTYPE_BF16, QN_DTYPE_Q8_0,
-                                      QN_DTYPE_Q4_0, QN_DTYPE_Q4_1, QN_DTYPE_Q5_0, QN_DTYPE_Q5_1, QN_DTYPE_IQ4_NL};
+    static const qn_dtype dtypes[] = {QN_DTYPE_F32,  QN_DTYPE_F16,  QN_DTYPE_BF16, QN_DTYPE_Q8_0,  QN_DTYPE_Q4_0,
+                                      QN_DTYPE_Q4_1, QN_DTYPE_Q5_0, QN_DTYPE_Q5_1, QN_DTYPE_IQ4_NL};
     static const int32_t rows[] = {4, -1, 0, 9, 4, 13, INT32_MAX, INT32_MIN, 11, 0, 3};
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]) * 4; i++) {
         const qn_dtype t = dtypes[i / 4];
-        set_case c = {.dtype = t, .m = qn_dtype_get(t)->block_elems == 1 && i < 8 ? 70 : 128, .turned = i & 1, .as_heads = i & 2};
+        set_case c = {.dtype = t,
+                      .m = qn_dtype_get(t)->block_elems == 1 && i < 8 ? 70 : 128,
+                      .turned = i & 1,
+                      .as_heads = i & 2};
         c.dst = tensor_random(t, c.as_heads ? qn_shape_of(12, 2, c.m / 2) : qn_shape_of(12, c.m));
         c.x = tensor_random(QN_DTYPE_F32, c.turned ? qn_shape_of(c.m, 11) : qn_shape_of(11, c.m));
         c.rows = tensor_ints(qn_shape_of(11), rows);
@@ -111,7 +118,7 @@ static void test_set_rows_one_by_one(void **state)
     tensor_free(&c.rows);
 }
 
-/* ---- slice_update ---------------------------------------------------------------------------------------------------- */
+/* ---- slice_update ---------------------------------------------------------------------------- */
 
 typedef struct slice_case {
     qn_dtype dtype;
@@ -148,8 +155,10 @@ static void check_slice(const rig *r, const void *result, size_t bytes, void *ct
         }
         const float x = c->x.value[(in[0] * size[1] + in[1]) * size[2] + in[2]];
         const float want = c->accumulate ? c->dst.value[skip + e] + x : x;
-        const double step = c->dtype == QN_DTYPE_F32 ? 0 : c->dtype == QN_DTYPE_F16 ? 0x1p-11 * fabsf(want) + 1e-7
-                          : c->dtype == QN_DTYPE_BF16 ? 0x1p-8 * fabsf(want) + 1e-7 : 8 * 0.51 / 127;
+        const double step = c->dtype == QN_DTYPE_F32    ? 0
+                            : c->dtype == QN_DTYPE_F16  ? 0x1p-11 * fabsf(want) + 1e-7
+                            : c->dtype == QN_DTYPE_BF16 ? 0x1p-8 * fabsf(want) + 1e-7
+                                                        : 8 * 0.51 / 127;
         close_to(have[e], want, step, "element", e);
     }
     free(have);
@@ -159,12 +168,18 @@ static void test_slice_update(void **state)
 {
     (void)state;
     static const qn_dtype dtypes[] = {QN_DTYPE_F32, QN_DTYPE_F16, QN_DTYPE_BF16, QN_DTYPE_Q8_0};
-    static const struct { int dim; int64_t start, length; } slices[] = {{0, 0, 5}, {0, 3, 2}, {1, 2, 4}, {1, 6, 1}, {2, 32, 32}, {2, 0, 64}};
+    static const struct {
+        int dim;
+        int64_t start, length;
+    } slices[] = {{0, 0, 5}, {0, 3, 2}, {1, 2, 4}, {1, 6, 1}, {2, 32, 32}, {2, 0, 64}};
     for (int t = 0; t < 4; t++) {
         for (int s = 0; s < 6; s++) {
             for (int accumulate = 0; accumulate < 2; accumulate++) {
                 if (accumulate && dtypes[t] == QN_DTYPE_Q8_0) continue; /* the rule refuses it */
-                slice_case c = {.dtype = dtypes[t], .dim = slices[s].dim, .start = slices[s].start, .length = slices[s].length,
+                slice_case c = {.dtype = dtypes[t],
+                                .dim = slices[s].dim,
+                                .start = slices[s].start,
+                                .length = slices[s].length,
                                 .accumulate = accumulate};
                 c.part = s & 1;
                 c.dst = tensor_random(c.dtype, qn_shape_of(c.part ? 6 : 5, 7, 64));
@@ -188,7 +203,8 @@ static qn_node *build_int_slice(rig *r, void *ctx)
 static void test_integers_stay_exact(void **state)
 {
     (void)state;
-    tensor t[2] = {tensor_ints(qn_shape_of(4), (int32_t[]){1, 2, 3, 4}), tensor_ints(qn_shape_of(2), (int32_t[]){INT32_MAX, -16777217})};
+    tensor t[2] = {tensor_ints(qn_shape_of(4), (int32_t[]){1, 2, 3, 4}),
+                   tensor_ints(qn_shape_of(2), (int32_t[]){INT32_MAX, -16777217})};
     size_t bytes;
     int32_t *y = run_at(QN_CPU_ref, build_int_slice, t, &bytes);
     assert_memory_equal(y, ((int32_t[]){1, INT32_MAX, -16777217, 4}), 16);
@@ -199,7 +215,8 @@ static void test_integers_stay_exact(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_set_rows), cmocka_unit_test(test_set_rows_one_by_one), cmocka_unit_test(test_set_rows_many_times),
-                                       cmocka_unit_test(test_slice_update), cmocka_unit_test(test_integers_stay_exact)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_set_rows), cmocka_unit_test(test_set_rows_one_by_one),
+                                       cmocka_unit_test(test_set_rows_many_times), cmocka_unit_test(test_slice_update),
+                                       cmocka_unit_test(test_integers_stay_exact)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

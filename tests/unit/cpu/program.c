@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/program.c -- products that stand side by side and read one source prepare it once; each still gives, bit for bit, what
- * it gives when it stands alone. */
+/* tests/unit/cpu/program.c -- products that stand side by side and read one source prepare it once; each still gives,
+ * bit for bit, what it gives when it stands alone. */
 #include "rig.h"
 
 #include "base/metrics.h"
@@ -9,9 +9,9 @@ enum { WEIGHTS = 5, ROWS = 24, K = 512 };
 
 typedef struct row_of {
     tensor x, w[WEIGHTS];
-    int read;     /* the product whose result is looked at */
-    bool alone;   /* no other product is built */
-    bool breaks;  /* something else stands between the products */
+    int read;    /* the product whose result is looked at */
+    bool alone;  /* no other product is built */
+    bool breaks; /* something else stands between the products */
 } row_of;
 
 static qn_node *build(rig *r, void *ctx)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/rig.h -- runs a small graph on the CPU backend at every level of this machine and with 1, 2 and 3 threads.
- * A test writes one `build` function that makes tensors into inputs and params and returns the node to read, and compares with an
- * oracle in double that it computes from the same tensors. */
+/* tests/unit/cpu/rig.h -- runs a small graph on the CPU backend at every level of this machine and with 1, 2 and 3
+ * threads. A test writes one `build` function that makes tensors into inputs and params and returns the node to read,
+ * and compares with an oracle in double that it computes from the same tensors. */
 #ifndef QN_TEST_RIG_H
 #define QN_TEST_RIG_H
 
@@ -24,14 +24,14 @@
 
 extern const qn_backend_type qn__backend_cpu;
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        qn_error ok_err_ = {0};                                                                                        \
-        qn_error *err = &ok_err_;                                                                                      \
-        if ((call) != QN_OK) fail_msg("%s: %s", #call, ok_err_.text);                                                  \
+#define OK(call) \
+    do { \
+        qn_error ok_err_ = {0}; \
+        qn_error *err = &ok_err_; \
+        if ((call) != QN_OK) fail_msg("%s: %s", #call, ok_err_.text); \
     } while (0)
 
-/* ---- data ------------------------------------------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 typedef struct tensor {
     qn_dtype dtype;
@@ -90,7 +90,7 @@ static inline tensor tensor_ints(qn_shape shape, const int32_t *values)
 }
 static inline int32_t *ints_of(const tensor *t) { return t->data; }
 
-/* ---- running --------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 enum { RIG_MAX = 16 };
 
@@ -109,7 +109,8 @@ typedef struct rig {
 static inline void rig_open(rig *r, qn_cpu_level level, int n_threads)
 {
     *r = (rig){0};
-    OK(qn__backend_cpu.open(&(qn_backend_options){.level = level, .level_set = true, .n_threads = n_threads}, &r->be, err));
+    OK(qn__backend_cpu.open(&(qn_backend_options){.level = level, .level_set = true, .n_threads = n_threads}, &r->be,
+                            err));
     OK(qn__sched_create(&r->be, 1, NULL, &r->sched, err));
     r->ukr = qn__ukr_get(level);
 }
@@ -169,8 +170,8 @@ static inline void *rig_run(rig *r, build_fn build, void *ctx, size_t *bytes)
     return data;
 }
 
-/* Is the level there, or would it repeat the one below? The thread sanitizer looks at drivers, which are the same at every level: it
- * gets the fastest one. */
+/* Is the level there, or would it repeat the one below? The thread sanitizer looks at drivers, which are the same at
+ * every level: it gets the fastest one. */
 static inline bool level_exists(qn_cpu_level level)
 {
 #ifdef __SANITIZE_THREAD__
@@ -180,7 +181,8 @@ static inline bool level_exists(qn_cpu_level level)
 }
 
 /* Calls `check` with the result at every level; the bits must not depend on the thread count. */
-static inline void for_levels(build_fn build, void *ctx, void (*check)(const rig *r, const void *result, size_t bytes, void *ctx))
+static inline void for_levels(build_fn build, void *ctx,
+                              void (*check)(const rig *r, const void *result, size_t bytes, void *ctx))
 {
     for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
         if (!level_exists((qn_cpu_level)level)) continue;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/tensor_ops.c -- operations element by element, reductions, softmax and scans against PyTorch's results, which
- * tests/oracle/tensor_ops.py has written to tensor_ops.txt beside this file (the format is told there): every dtype, broadcasting, strides of
- * 0, below 0 and above 1, empty and large. The bits are the same with 1, 2 and 3 threads. */
+/* tests/unit/cpu/tensor_ops.c -- operations element by element, reductions, softmax and scans against PyTorch's
+ * results, which tests/oracle/tensor_ops.py has written to tensor_ops.txt beside this file (the format is told there):
+ * every dtype, broadcasting, strides of 0, below 0 and above 1, empty and large. The bits are the same with 1, 2 and 3
+ * threads. */
 #include "rig.h"
 
 enum { MAX_ATTRS = 4, MAX_SRC = 3, MAX_VALUES = 64, MAX_WORDS = 256 };
@@ -9,7 +10,7 @@ enum { MAX_ATTRS = 4, MAX_SRC = 3, MAX_VALUES = 64, MAX_WORDS = 256 };
 typedef struct source {
     tensor t;
     char view;
-    qn_shape shape;           /* as the op sees it */
+    qn_shape shape; /* as the op sees it */
 } source;
 
 typedef struct one_case {
@@ -22,10 +23,10 @@ typedef struct one_case {
     int64_t step;
     int n_values;
     const char *value[MAX_VALUES];
-    bool nonzero;             /* source 1 holds 1 for 0 */
+    bool nonzero; /* source 1 holds 1 for 0 */
 } one_case;
 
-/* ---- reading --------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint64_t mixed(uint64_t seed, uint64_t i)
 {
@@ -42,8 +43,9 @@ static double made(char fill, uint64_t seed, int64_t i)
 #define M(k) ((double)(z % (k)))
     const char *at = strchr("npuijbqhsx", fill);
     assert_non_null(at);
-    const double all[] = {(M(2049) - 1024) / 256, (M(1023) + 1) / 256, (M(511) - 255) / 256, M(17) - 8, M(5) + 1, M(2), (M(9) - 4) / 2,
-                          (M(127) - 63) / 32, special[z % 12], exp2(M(61) - 30)};
+    const double all[] = {
+        (M(2049) - 1024) / 256, (M(1023) + 1) / 256, (M(511) - 255) / 256, M(17) - 8,       M(5) + 1, M(2),
+        (M(9) - 4) / 2,         (M(127) - 63) / 32,  special[z % 12],      exp2(M(61) - 30)};
     return all[at - "npuijbqhsx"];
 #undef M
 }
@@ -55,11 +57,16 @@ static void put(tensor *t, int64_t i, double v)
     const int64_t whole = isfinite(v) ? (int64_t)v : 0;
     const uint16_t half = t->dtype == QN_DTYPE_F16 ? qn__f32_to_f16(f) : qn__f32_to_bf16(f);
     const uint8_t truth = v != 0;
-    if (t->dtype == QN_DTYPE_F32) memcpy(p, &f, 4);
-    else if (t->dtype == QN_DTYPE_F64) memcpy(p, &v, 8);
-    else if (t->dtype == QN_DTYPE_F16 || t->dtype == QN_DTYPE_BF16) memcpy(p, &half, 2);
-    else if (t->dtype == QN_DTYPE_BOOL) *p = (char)truth;
-    else memcpy(p, &whole, (size_t)qn_dtype_get(t->dtype)->block_bytes); /* the low bytes: two's complement */
+    if (t->dtype == QN_DTYPE_F32)
+        memcpy(p, &f, 4);
+    else if (t->dtype == QN_DTYPE_F64)
+        memcpy(p, &v, 8);
+    else if (t->dtype == QN_DTYPE_F16 || t->dtype == QN_DTYPE_BF16)
+        memcpy(p, &half, 2);
+    else if (t->dtype == QN_DTYPE_BOOL)
+        *p = (char)truth;
+    else
+        memcpy(p, &whole, (size_t)qn_dtype_get(t->dtype)->block_bytes); /* the low bytes: two's complement */
 }
 
 static double get(qn_dtype dtype, const void *data, int64_t i)
@@ -76,7 +83,8 @@ static double get(qn_dtype dtype, const void *data, int64_t i)
     if (dtype == QN_DTYPE_BF16) return (double)qn__bf16_to_f32(h);
     const int bytes = qn_dtype_get(dtype)->block_bytes, unsigned_ = dtype == QN_DTYPE_U8 || dtype == QN_DTYPE_BOOL;
     memcpy(&whole, p, (size_t)bytes);
-    return (double)(unsigned_ || bytes == 8 ? whole : (int64_t)((uint64_t)whole << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+    return (double)(unsigned_ || bytes == 8 ? whole
+                                            : (int64_t)((uint64_t)whole << (64 - 8 * bytes)) >> (64 - 8 * bytes));
 }
 
 static qn_shape shape_of(char *const *w, int *at)
@@ -126,8 +134,10 @@ static one_case case_of(char *line)
     assert_in_range(n_attrs, 0, MAX_ATTRS);
     at++;
     for (int i = 0; i < n_attrs; i++, at++) {
-        if (strcmp(w[at], "nonzero") == 0) c.nonzero = true;
-        else c.attr[i] = strtod(w[at], NULL);
+        if (strcmp(w[at], "nonzero") == 0)
+            c.nonzero = true;
+        else
+            c.attr[i] = strtod(w[at], NULL);
     }
     c.n_src = atoi(w[at++]);
     assert_in_range(c.n_src, 0, MAX_SRC);
@@ -141,7 +151,7 @@ static one_case case_of(char *line)
     return c;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static qn_node *seen(rig *r, const source *s)
 {
@@ -162,7 +172,8 @@ static qn_node *build(rig *r, void *ctx)
     qn_node *src[MAX_SRC];
     for (int i = 0; i < c->n_src; i++) src[i] = seen(r, &c->src[i]);
     const qn_value_attrs value = qn__value(c->attr[0]);
-    if (qn__op_info(c->op)->rule == qn__op_info(QN_OP_softmax)->rule || qn__op_info(c->op)->rule == qn__op_info(QN_OP_cumsum)->rule)
+    if (qn__op_info(c->op)->rule == qn__op_info(QN_OP_softmax)->rule ||
+        qn__op_info(c->op)->rule == qn__op_info(QN_OP_cumsum)->rule)
         return qn__along(r->g, c->op, src[0], (int)c->attr[0]);
     if (c->op >= QN_OP_sum && c->op <= QN_OP_count_nonzero) {
         const qn_reduce_attrs reduce = {(uint32_t)(int64_t)c->attr[0], (int32_t)c->attr[1], c->attr[2]};
@@ -179,8 +190,10 @@ static qn_node *build(rig *r, void *ctx)
 /* Rounding of the dtype, and a little more where functions are composed of others. */
 static double bound_of(qn_dtype dtype, double want)
 {
-    static const double relative[QN_DTYPE_COUNT] = {[QN_DTYPE_F32] = 2e-6, [QN_DTYPE_F64] = 1e-12, [QN_DTYPE_F16] = 0x1p-9, [QN_DTYPE_BF16] = 0x1p-7};
-    static const double absolute[QN_DTYPE_COUNT] = {[QN_DTYPE_F32] = 1e-6, [QN_DTYPE_F64] = 1e-11, [QN_DTYPE_F16] = 1e-3, [QN_DTYPE_BF16] = 1e-3};
+    static const double relative[QN_DTYPE_COUNT] = {
+        [QN_DTYPE_F32] = 2e-6, [QN_DTYPE_F64] = 1e-12, [QN_DTYPE_F16] = 0x1p-9, [QN_DTYPE_BF16] = 0x1p-7};
+    static const double absolute[QN_DTYPE_COUNT] = {
+        [QN_DTYPE_F32] = 1e-6, [QN_DTYPE_F64] = 1e-11, [QN_DTYPE_F16] = 1e-3, [QN_DTYPE_BF16] = 1e-3};
     return isfinite(want) ? relative[dtype] * fabs(want) + absolute[dtype] : 0;
 }
 
@@ -201,7 +214,10 @@ static void compare(const one_case *c, const void *result, size_t bytes, int lin
     }
 }
 
-typedef struct run { qn_cpu_level level; int threads; } run;
+typedef struct run {
+    qn_cpu_level level;
+    int threads;
+} run;
 
 static void test_like_pytorch(void **state)
 {
@@ -227,7 +243,8 @@ static void test_like_pytorch(void **state)
                 first = result;
                 continue;
             }
-            if (memcmp(first, result, bytes) != 0) fail_msg("line %d: other bits with %d threads", n + 1, runs[i].threads);
+            if (memcmp(first, result, bytes) != 0)
+                fail_msg("line %d: other bits with %d threads", n + 1, runs[i].threads);
             free(result);
         }
         free(first);
@@ -244,9 +261,14 @@ static void test_like_pytorch(void **state)
     assert_int_equal(n_wrong, 0);
 }
 
-/* ---- without sources, and over the memory of a source ------------------------------------------------------------------ */
+/* ---- without sources, and over the memory of a source ---------------------------------------- */
 
-typedef struct made_case { qn_dtype dtype; bool range; double a, b; int64_t n; } made_case;
+typedef struct made_case {
+    qn_dtype dtype;
+    bool range;
+    double a, b;
+    int64_t n;
+} made_case;
 
 static qn_node *build_made(rig *r, void *ctx)
 {
@@ -269,25 +291,31 @@ static void check_made(const rig *r, const void *result, size_t bytes, void *ctx
 static void test_made(void **state)
 {
     (void)state;
+    /* clang-format off */
     const made_case cases[] = {
         {QN_DTYPE_F32, false, 0.1, 0, 5000}, {QN_DTYPE_F64, false, 0.1, 0, 3},   {QN_DTYPE_F16, false, -1.5, 0, 2049},
         {QN_DTYPE_BOOL, false, 0.5, 0, 7},   {QN_DTYPE_I8, false, -3, 0, 4097},  {QN_DTYPE_I64, false, 0x1p53, 0, 1},
         {QN_DTYPE_I32, true, -5, 3, 5000},   {QN_DTYPE_I64, true, 10, -7, 2049}, {QN_DTYPE_F32, true, 0.5, 0.25, 6000},
         {QN_DTYPE_F64, true, 1, -0.1, 33},   {QN_DTYPE_F16, true, 0, 0.5, 40},   {QN_DTYPE_F32, true, 0, 1, 0},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         made_case c = cases[i];
         for_levels(build_made, &c, check_made);
     }
 }
 
-typedef struct chain { qn_dtype dtype; tensor x; } chain;
+typedef struct chain {
+    qn_dtype dtype;
+    tensor x;
+} chain;
 
 /* Each result may take the memory of the one before. */
 static qn_node *build_chain(rig *r, void *ctx)
 {
     const chain *c = ctx;
-    qn_node *x = rig_input(r, &c->x), *y = qn__binary(r->g, QN_OP_sub, x, qn__reduce(r->g, QN_OP_amax, x, NULL, 0, false, 0));
+    qn_node *x = rig_input(r, &c->x),
+            *y = qn__binary(r->g, QN_OP_sub, x, qn__reduce(r->g, QN_OP_amax, x, NULL, 0, false, 0));
     y = qn__unary(r->g, QN_OP_abs, qn__unary(r->g, QN_OP_neg, y));
     y = qn__add(r->g, y, qn__full(r->g, c->dtype, &(qn_shape){0}, qn__value(2)));
     y = qn__along(r->g, QN_OP_cumsum, qn__clamp(r->g, y, 2, 5), 0);
@@ -322,6 +350,7 @@ static void test_chain(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_like_pytorch), cmocka_unit_test(test_made), cmocka_unit_test(test_chain)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_like_pytorch), cmocka_unit_test(test_made),
+                                       cmocka_unit_test(test_chain)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/two_backends.c -- random graphs, with weights and state split over two CPU backends, give what one gives: bit for bit
- * when both run at the same level, and within rounding when one runs at `ref` and the other at the machine's best. */
+/* tests/unit/cpu/two_backends.c -- random graphs, with weights and state split over two CPU backends, give what one
+ * gives: bit for bit when both run at the same level, and within rounding when one runs at `ref` and the other at the
+ * machine's best. */
 #include "rig.h"
 
 #include "base/metrics.h"
@@ -8,7 +9,10 @@
 enum { N = 6, M = 64, HEADS = 4, CELLS = 40, LIST = 24, VALUES = 64, STEPS = 30 };
 
 /* One plan of what to build, drawn once, so that every variant builds the same graph. */
-typedef struct draw { int op, a, b, home, hint, dtype; int64_t extra; } draw;
+typedef struct draw {
+    int op, a, b, home, hint, dtype;
+    int64_t extra;
+} draw;
 typedef struct world {
     draw draws[STEPS];
     tensor weights[STEPS], norms, table, kv[2], x, ids, pos, rows, lists, spans;
@@ -22,8 +26,8 @@ static void world_open(world *w, uint64_t seed, bool quantized)
     rng_state = seed * 2654435761u + 88172645463325252u;
     w->quantized = quantized;
     for (int i = 0; i < STEPS; i++) {
-        w->draws[i] = (draw){(int)rng_int(0, 10), (int)rng_int(0, 1000), (int)rng_int(0, 1000), (int)rng_int(0, 1), (int)rng_int(-1, 1),
-                             (int)rng_int(0, 2), rng_int(0, 1000)};
+        w->draws[i] = (draw){(int)rng_int(0, 10), (int)rng_int(0, 1000), (int)rng_int(0, 1000), (int)rng_int(0, 1),
+                             (int)rng_int(-1, 1), (int)rng_int(0, 2),    rng_int(0, 1000)};
         w->weights[i] = tensor_random(quantized ? blocks[rng_int(0, 3)] : floats[rng_int(0, 2)], qn_shape_of(M, M));
     }
     w->norms = tensor_random(QN_DTYPE_F32, qn_shape_of(M));
@@ -47,7 +51,8 @@ static void world_open(world *w, uint64_t seed, bool quantized)
 
 static void world_close(world *w)
 {
-    tensor *all[] = {&w->norms, &w->table, &w->kv[0], &w->kv[1], &w->x, &w->ids, &w->pos, &w->rows, &w->lists, &w->spans};
+    tensor *all[] = {&w->norms, &w->table, &w->kv[0], &w->kv[1], &w->x,
+                     &w->ids,   &w->pos,   &w->rows,  &w->lists, &w->spans};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) tensor_free(all[i]);
     for (int i = 0; i < STEPS; i++) tensor_free(&w->weights[i]);
 }
@@ -65,8 +70,11 @@ typedef struct site {
 static void site_open(site *s, qn_cpu_level first, qn_cpu_level second, int n, const qn_sched_options *options)
 {
     *s = (site){.n = n};
-    OK(qn__backend_cpu.open(&(qn_backend_options){.level = first, .level_set = true, .n_threads = 2, .name = "cpu:first"}, &s->be[0], err));
-    OK(qn__backend_cpu.open(&(qn_backend_options){.level = second, .level_set = true, .n_threads = 1, .name = "cpu:second"}, &s->be[1], err));
+    OK(qn__backend_cpu.open(
+        &(qn_backend_options){.level = first, .level_set = true, .n_threads = 2, .name = "cpu:first"}, &s->be[0], err));
+    OK(qn__backend_cpu.open(
+        &(qn_backend_options){.level = second, .level_set = true, .n_threads = 1, .name = "cpu:second"}, &s->be[1],
+        err));
     OK(qn__sched_create(s->be, n, options, &s->sched, err));
 }
 
@@ -93,21 +101,31 @@ static qn_node *param(qn_graph *g, site *s, const tensor *t, int home, uint32_t 
 
 static qn_node *attend(qn_graph *g, qn_node *kv[2], qn_node *q, qn_node *lists, qn_node *spans)
 {
-    qn_node *k = qn__reshape(g, kv[0], qn_shape_of(CELLS, 2, 32)), *v = qn__reshape(g, kv[1], qn_shape_of(CELLS, 2, 32));
-    return qn__reshape(g, qn__attention(g, qn__reshape(g, q, qn_shape_of(N, 2, 32)), k, v, lists, spans, &(qn_attn_attrs){.scale = 0.18f}),
+    qn_node *k = qn__reshape(g, kv[0], qn_shape_of(CELLS, 2, 32)),
+            *v = qn__reshape(g, kv[1], qn_shape_of(CELLS, 2, 32));
+    return qn__reshape(g,
+                       qn__attention(g, qn__reshape(g, q, qn_shape_of(N, 2, 32)), k, v, lists, spans,
+                                     &(qn_attn_attrs){.scale = 0.18f}),
                        qn_shape_of(N, M));
 }
 
 static qn_graph *build_world(world *w, site *s)
 {
-    static const qn_rope_attrs rope = {.mode = QN_ROPE_NEOX, .n_rot = 16, .base = 10000, .freq_scale = 1, .attn_factor = 1, .beta_fast = 32,
+    static const qn_rope_attrs rope = {.mode = QN_ROPE_NEOX,
+                                       .n_rot = 16,
+                                       .base = 10000,
+                                       .freq_scale = 1,
+                                       .attn_factor = 1,
+                                       .beta_fast = 32,
                                        .beta_slow = 1};
     qn_graph *g = NULL;
     OK(qn__graph_create(&g, err));
     qn_node *v[VALUES];
     int n = 0;
-    qn_node *ids = qn__input(g, "ids", QN_DTYPE_I32, &w->ids.shape), *pos = qn__input(g, "pos", QN_DTYPE_I32, &w->pos.shape);
-    qn_node *rows = qn__input(g, "rows", QN_DTYPE_I32, &w->rows.shape), *lists = qn__input(g, "lists", QN_DTYPE_I32, &w->lists.shape);
+    qn_node *ids = qn__input(g, "ids", QN_DTYPE_I32, &w->ids.shape),
+            *pos = qn__input(g, "pos", QN_DTYPE_I32, &w->pos.shape);
+    qn_node *rows = qn__input(g, "rows", QN_DTYPE_I32, &w->rows.shape),
+            *lists = qn__input(g, "lists", QN_DTYPE_I32, &w->lists.shape);
     qn_node *spans = qn__input(g, "spans", QN_DTYPE_I32, &w->spans.shape);
     v[n++] = qn__input(g, "x", QN_DTYPE_F32, &w->x.shape);
     v[n++] = qn__get_rows(g, param(g, s, &w->table, 1, 0), ids);
@@ -131,8 +149,13 @@ static qn_graph *build_world(world *w, site *s)
         case 4: y = qn__add(g, a, b); break;
         case 5: y = qn__mul(g, tame, qn__rms_norm(g, b, norm, 1e-6f)); break;
         case 6: y = qn__swiglu(g, tame, b); break;
-        case 7: y = qn__reshape(g, qn__rope(g, qn__reshape(g, a, qn_shape_of(N, HEADS, M / HEADS)), pos, NULL, &rope), qn_shape_of(N, M)); break;
-        case 8: y = qn__copy(g, qn__permute(g, qn__reshape(g, a, qn_shape_of(M, N)), (int[]){1, 0}, 2), QN_DTYPE_F32); break;
+        case 7:
+            y = qn__reshape(g, qn__rope(g, qn__reshape(g, a, qn_shape_of(N, HEADS, M / HEADS)), pos, NULL, &rope),
+                            qn_shape_of(N, M));
+            break;
+        case 8:
+            y = qn__copy(g, qn__permute(g, qn__reshape(g, a, qn_shape_of(M, N)), (int[]){1, 0}, 2), QN_DTYPE_F32);
+            break;
         case 9:
             kv[d->extra & 1] = qn__set_rows(g, kv[d->extra & 1], tame, rows);
             y = attend(g, kv, tame, lists, spans);
@@ -150,8 +173,11 @@ static qn_graph *build_world(world *w, site *s)
 
 static void feed(qn_exec *e, const world *w)
 {
-    const struct { const char *name; const tensor *t; } in[] = {{"x", &w->x},       {"ids", &w->ids},     {"pos", &w->pos},
-                                                                {"rows", &w->rows}, {"lists", &w->lists}, {"spans", &w->spans}};
+    const struct {
+        const char *name;
+        const tensor *t;
+    } in[] = {{"x", &w->x},       {"ids", &w->ids},     {"pos", &w->pos},
+              {"rows", &w->rows}, {"lists", &w->lists}, {"spans", &w->spans}};
     for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++) {
         const qn_node *n = qn__exec_find(e, in[i].name);
         if (n) OK(qn__exec_set(e, n, in[i].t->data, in[i].t->bytes, err));
@@ -241,7 +267,11 @@ static void test_background_gives_the_same_bits(void **state)
     world_close(&w);
 }
 
-typedef struct stopper { int left; int32_t last; bool before; } stopper;
+typedef struct stopper {
+    int left;
+    int32_t last;
+    bool before;
+} stopper;
 static bool stop(void *ctx, const qn_node *node, bool after)
 {
     stopper *s = ctx;
@@ -327,7 +357,8 @@ static void test_passes_change_no_bit(void **state)
         for (int pass = 0; pass <= QN_PASS_COUNT; pass++) {
             site s;
             site_open(&s, QN_CPU_LEVEL_COUNT - 1, QN_CPU_ref, 1,
-                      &(qn_sched_options){.passes_off = pass == QN_PASS_COUNT ? 0 : ~(1u << pass), .no_cache = pass & 1});
+                      &(qn_sched_options){.passes_off = pass == QN_PASS_COUNT ? 0 : ~(1u << pass),
+                                          .no_cache = pass & 1});
             qn_exec *e = compile(&w, &s);
             OK(qn__exec_run(e, NULL, err));
             fetch(e, pass ? refined : plain);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/ukr.c -- the dispatch tables: whole at every level, rung over rung, one and the same for every thread. What the slots
- * compute is the business of tests/check. */
+/* tests/unit/cpu/ukr.c -- the dispatch tables: whole at every level, rung over rung, one and the same for every thread.
+ * What the slots compute is the business of tests/check. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,11 +46,12 @@ static void test_levels(void **state)
 #undef QN_UKR
     }
     assert_ptr_equal(qn__ukr_get((qn_cpu_level)99), qn__ukr_get(QN_CPU_LEVEL_COUNT - 1));
-    if (machine.level > QN_CPU_ref) assert_ptr_not_equal(qn__ukr_get(machine.level)->dot_f32, qn__ukr_get(QN_CPU_ref)->dot_f32);
+    if (machine.level > QN_CPU_ref)
+        assert_ptr_not_equal(qn__ukr_get(machine.level)->dot_f32, qn__ukr_get(QN_CPU_ref)->dot_f32);
 }
 
-/* Every format that unpacks has a product, nothing else has; columns of a format have one form at all levels, so that a program
- * compiled for one level can be compared with another's. */
+/* Every format that unpacks has a product, nothing else has; columns of a format have one form at all levels, so that a
+ * program compiled for one level can be compared with another's. */
 static void test_products(void **state)
 {
     (void)state;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/engine/adapter.h -- adapter files for tiny.h's models, field by field, so that a test can misshape any of them. */
+/* tests/unit/engine/adapter.h -- adapter files for tiny.h's models, field by field, so that a test can misshape any of
+ * them. */
 #ifndef QN_TEST_ENGINE_ADAPTER_H
 #define QN_TEST_ENGINE_ADAPTER_H
 
 #include "rig.h"
 
 typedef struct adapter {
-    const char *path;            /* of the base */
-    int rank;                    /* 0: 4 */
-    float alpha;                 /* 0: none is written */
+    const char *path; /* of the base */
+    int rank;         /* 0: 4 */
+    float alpha;      /* 0: none is written */
     uint32_t seed;
     bool zero_b;
-    const char *only;            /* tensors whose name has this in it; NULL: every matrix but the embedding */
+    const char *only; /* tensors whose name has this in it; NULL: every matrix but the embedding */
     qn_dtype type;
     /* Told before a tensor is declared: may change it, or leave it out (false). */
     bool (*tensor)(char *name, qn_shape *shape);
@@ -19,9 +20,11 @@ typedef struct adapter {
     void (*extra)(qn_gguf_writer *w);                /* declares more; no data is written for it */
 } adapter;
 
-static inline void adapter_data(qn_gguf_writer *w, const adapter *o, const char *name, const qn_shape *shape, uint32_t *random)
+static inline void adapter_data(qn_gguf_writer *w, const adapter *o, const char *name, const qn_shape *shape,
+                                uint32_t *random)
 {
-    const int64_t n = qn_shape_numel(shape), row = shape->dim[shape->rank - 1], bytes = qn_dtype_row_bytes(o->type, row) * (n / row);
+    const int64_t n = qn_shape_numel(shape), row = shape->dim[shape->rank - 1],
+                  bytes = qn_dtype_row_bytes(o->type, row) * (n / row);
     float *values = calloc((size_t)n, sizeof(float));
     void *packed = calloc(1, (size_t)bytes);
     assert_true(values && packed);
@@ -42,7 +45,11 @@ static inline void adapter_text(qn_gguf_writer *w, const adapter *o, const char 
 static inline const char *adapter_write(const adapter *o)
 {
     static int number;
-    static struct { char name[2][80]; qn_shape shape[2]; bool there[2]; } pairs[64];
+    static struct {
+        char name[2][80];
+        qn_shape shape[2];
+        bool there[2];
+    } pairs[64];
     char file_name[32], arch[64] = "";
     qn_gguf *base = NULL;
     qn_gguf_writer *w = NULL;
@@ -61,7 +68,8 @@ static inline const char *adapter_write(const adapter *o)
     const int64_t r = o->rank ? o->rank : 4;
     for (size_t i = 0; i < qn_gguf_n_tensors(base); i++) {
         const qn_gguf_tensor *t = qn_gguf_tensor_get(base, i);
-        if (t->shape.rank != 2 || strcmp(t->name, "token_embd.weight") == 0 || (o->only && !strstr(t->name, o->only))) continue;
+        if (t->shape.rank != 2 || strcmp(t->name, "token_embd.weight") == 0 || (o->only && !strstr(t->name, o->only)))
+            continue;
         assert_true(n < 64);
         for (int b = 0; b < 2; b++) {
             snprintf(pairs[n].name[b], sizeof(pairs[n].name[b]), "%s.lora_%c", t->name, "ab"[b]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoding: what fails leaves nothing behind, limits are kept and said, KV types agree, the plan cache changes no bit, and a decode of
- * 200 tokens builds a graph twice and allocates nothing once warm. */
+/* Decoding: what fails leaves nothing behind, limits are kept and said, KV types agree, the plan cache changes no bit,
+ * and a decode of 200 tokens builds a graph twice and allocates nothing once warm. */
 #include "rig.h"
 
 static qn_engine *engine;
@@ -19,7 +19,9 @@ static int close_one(void **state)
 
 /* ---- a callback that stops at the n-th call ---- */
 
-typedef struct stopper { int calls, at; } stopper;
+typedef struct stopper {
+    int calls, at;
+} stopper;
 static bool stop_at(void *ctx, const qn_node *node, bool after)
 {
     stopper *s = ctx;
@@ -27,14 +29,16 @@ static bool stop_at(void *ctx, const qn_node *node, bool after)
     return s->calls++ != s->at;
 }
 
-/* Stopped before and after every node of a batch with neighbours: no item is left, and the same batch then gives the same bits. */
+/* Stopped before and after every node of a batch with neighbours: no item is left, and the same batch then gives the
+ * same bits. */
 static void rollback_at_every_node(void **state)
 {
     (void)state;
     qn_token tokens[14];
     rig_story(0, tokens, 14);
     qn_batch_item items[9];
-    for (int i = 0; i < 9; i++) items[i] = (qn_batch_item){rig_token(i % 2, 10 + i), i % 2 ? i / 2 : 10 + i / 2, i % 2, i > 6};
+    for (int i = 0; i < 9; i++)
+        items[i] = (qn_batch_item){rig_token(i % 2, 10 + i), i % 2 ? i / 2 : 10 + i / 2, i % 2, i > 6};
     qn_session *w = rig_session(engine, (qn_session_options){.n_seq = 2});
     rig_feed(w, 0, tokens, 10);
     stopper count = {.at = -1};
@@ -148,7 +152,8 @@ static void session_options(void **state)
     REFUSED(unsupported, WITH(.kv_type = QN_DTYPE_Q4_K, .kv_type_set = true), "Q4_K", "Q8_0");
     REFUSED(unsupported, WITH(.kv_type = QN_DTYPE_I32, .kv_type_set = true), "I32");
     REFUSED(unsupported, WITH(.kv_type = (qn_dtype)12345, .kv_type_set = true));
-    REFUSED(unsupported, WITH(.kv_type = QN_DTYPE_Q8_0, .kv_type_set = true), "Q8_0", "multiple of 32", "8"); /* heads of 8 */
+    /* heads of 8 */
+    REFUSED(unsupported, WITH(.kv_type = QN_DTYPE_Q8_0, .kv_type_set = true), "Q8_0", "multiple of 32", "8");
     assert_null(s);
     MUST(qn_session_create(engine, NULL, &s, err)); /* defaults */
     assert_int_equal(qn_session_n_ctx(s), 128);     /* what the model was trained for */
@@ -156,7 +161,7 @@ static void session_options(void **state)
     assert_ptr_equal(qn_session_engine(s), engine);
     qn_session_destroy(s);
     MUST(WITH(.n_ctx = 300, .n_batch = 1000, .n_logits = 5000, .n_seq = 256));
-    assert_int_equal(qn_session_n_ctx(s), 300);     /* more than it was trained for is the caller's business */
+    assert_int_equal(qn_session_n_ctx(s), 300); /* more than it was trained for is the caller's business */
     assert_int_equal(qn_session_n_batch(s), 300);
     qn_session_destroy(s);
     qn_session_destroy(NULL);
@@ -177,14 +182,19 @@ static void fill_and_empty(void **state)
     qn_session_destroy(s);
 }
 
-/* Keys and values are rounded once: to 11 bits, to 8 bits, or to 1/127 (1/31, 1/16, 1/15, 1/8) of a block's largest or its range, which is some 2.5
- * times its usual size: by 2^-12, 2^-9 and 0.006 (up to 0.08) of that on average. A score of these sharp models is about 10, so its error is some ten times that, and with
- * it that of the logits; the limits allow sixteen. */
+/* Keys and values are rounded once: to 11 bits, to 8 bits, or to 1/127 (1/31, 1/16, 1/15, 1/8) of a block's largest or
+ * its range, which is some 2.5 times its usual size: by 2^-12, 2^-9 and 0.006 (up to 0.08) of that on average. A score
+ * of these sharp models is about 10, so its error is some ten times that, and with it that of the logits; the limits
+ * allow sixteen. */
 static void kv_types(void **state)
 {
     (void)state;
-    static const struct { qn_dtype type; double limit; } rows[] = {{QN_DTYPE_F32, 0}, {QN_DTYPE_F16, 4e-3}, {QN_DTYPE_BF16, 3.2e-2}, {QN_DTYPE_Q8_0, 1e-1},
-                                                                      {QN_DTYPE_Q5_1, 4e-1}, {QN_DTYPE_Q5_0, 4e-1}, {QN_DTYPE_Q4_1, 8e-1}, {QN_DTYPE_IQ4_NL, 1}, {QN_DTYPE_Q4_0, 1}};
+    static const struct {
+        qn_dtype type;
+        double limit;
+    } rows[] = {{QN_DTYPE_F32, 0},     {QN_DTYPE_F16, 4e-3},  {QN_DTYPE_BF16, 3.2e-2},
+                {QN_DTYPE_Q8_0, 1e-1}, {QN_DTYPE_Q5_1, 4e-1}, {QN_DTYPE_Q5_0, 4e-1},
+                {QN_DTYPE_Q4_1, 8e-1}, {QN_DTYPE_IQ4_NL, 1},  {QN_DTYPE_Q4_0, 1}};
     static const char *const archs[] = {"llama", "qwen2", "qwen3"};
     for (int a = 0; a < 3; a++) {
         qn_engine *e = rig_open(&(tiny){.arch = archs[a], .n_embd = 64, .head = 32}, NULL);
@@ -328,10 +338,16 @@ static void reserved_is_enough(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rollback_at_every_node), cmocka_unit_test(earlier_chunks_stay), cmocka_unit_test(refused),
-        cmocka_unit_test(session_options), cmocka_unit_test(fill_and_empty),
-        cmocka_unit_test(kv_types), cmocka_unit_test(plan_cache),
-        cmocka_unit_test(passes), cmocka_unit_test(two_hundred_tokens), cmocka_unit_test(reserved_is_enough),
+        cmocka_unit_test(rollback_at_every_node),
+        cmocka_unit_test(earlier_chunks_stay),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(session_options),
+        cmocka_unit_test(fill_and_empty),
+        cmocka_unit_test(kv_types),
+        cmocka_unit_test(plan_cache),
+        cmocka_unit_test(passes),
+        cmocka_unit_test(two_hundred_tokens),
+        cmocka_unit_test(reserved_is_enough),
     };
     return cmocka_run_group_tests(tests, open_one, close_one);
 }

@@ -11,8 +11,16 @@ static uint64_t live(void)
 
 static const qn_place_rule rules[] = {{"blk.1.*", 1}, {"output*", 1}};
 /* The last three serve for searching too: each of its steps plans a whole graph. */
-static const struct { const char *what; tiny model; const char *backends; int n_rules; } engines[] = {
-    {"wide", {.arch = "qwen2", .n_embd = 512, .n_head = 16, .head = 32, .n_kv_head = 4, .n_ff = 1024, .type = QN_DTYPE_F16}, "cpu", 0},
+static const struct {
+    const char *what;
+    tiny model;
+    const char *backends;
+    int n_rules;
+} engines[] = {
+    {"wide",
+     {.arch = "qwen2", .n_embd = 512, .n_head = 16, .head = 32, .n_kv_head = 4, .n_ff = 1024, .type = QN_DTYPE_F16},
+     "cpu",
+     0},
     {"deep", {.arch = "qwen3", .n_layer = 30}, "cpu", 0},
     {"small", {.arch = "llama"}, "cpu", 0},
     {"two backends", {.arch = "qwen2", .n_embd = 64}, "cpu,cpu:ref", 2},
@@ -22,15 +30,21 @@ enum { N_ENGINES = sizeof(engines) / sizeof(engines[0]) };
 
 static qn_engine *open_engine(int i)
 {
-    return rig_open(
-        &engines[i].model,
-        &(qn_engine_options){.n_threads = 1, .backends = engines[i].backends, .rules = rules, .n_rules = engines[i].n_rules});
+    return rig_open(&engines[i].model, &(qn_engine_options){.n_threads = 1,
+                                                            .backends = engines[i].backends,
+                                                            .rules = rules,
+                                                            .n_rules = engines[i].n_rules});
 }
 
 static const qn_session_options shapes[] = {
-    {.n_ctx = 128}, {.n_ctx = 1, .n_batch = 1}, {.n_ctx = 64, .n_batch = 7, .n_seq = 5}, {.n_ctx = 5000, .n_batch = 64, .n_logits = 64},
-    {.n_ctx = 1000, .n_batch = 1, .n_seq = 200}, {.n_ctx = 60000, .n_batch = 128, .kv_type = QN_DTYPE_F32, .kv_type_set = true},
-    {.n_ctx = 2048, .n_batch = 512, .n_seq = 3}, {.n_ctx = 300, .n_batch = 300, .n_logits = 300, .kv_type = QN_DTYPE_BF16, .kv_type_set = true},
+    {.n_ctx = 128},
+    {.n_ctx = 1, .n_batch = 1},
+    {.n_ctx = 64, .n_batch = 7, .n_seq = 5},
+    {.n_ctx = 5000, .n_batch = 64, .n_logits = 64},
+    {.n_ctx = 1000, .n_batch = 1, .n_seq = 200},
+    {.n_ctx = 60000, .n_batch = 128, .kv_type = QN_DTYPE_F32, .kv_type_set = true},
+    {.n_ctx = 2048, .n_batch = 512, .n_seq = 3},
+    {.n_ctx = 300, .n_batch = 300, .n_logits = 300, .kv_type = QN_DTYPE_BF16, .kv_type_set = true},
     {0},
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
@@ -79,7 +93,8 @@ static void without_allocating(void **state)
     qn_metrics_reset();
     MUST(qn_engine_estimate(e, &(qn_session_options){.n_ctx = 1 << 28, .n_batch = 4096, .n_seq = 16}, &est, err));
     qn_metrics_snapshot(&m);
-    assert_int_equal(est.kv_bytes, ((uint64_t)1 << 28) * 2 * 2 * (4 * 32 * 2)); /* cells, layers, keys and values, 128 F16 */
+    /* cells, layers, keys and values, 128 F16 */
+    assert_int_equal(est.kv_bytes, ((uint64_t)1 << 28) * 2 * 2 * (4 * 32 * 2));
     assert_true(m.peak_bytes - before < 1 << 20);
     /* Twice the cells, twice the bytes; activations don't grow with the context. */
     qn_estimate half;
@@ -108,7 +123,8 @@ static void largest_context(void **state)
                                                           {.n_batch = 7, .n_seq = 3},
                                                           {.n_batch = 100, .n_logits = 9},
                                                           {.kv_type = QN_DTYPE_F32, .kv_type_set = true}}[k];
-            const uint64_t steps[] = {0, 30000, 50000, 77777, 150000, 1 << 20, (1 << 20) + 1, (uint64_t)1 << 32, UINT64_MAX};
+            const uint64_t steps[] = {0,         30000, 50000, 77777, 150000, 1 << 20, (1 << 20) + 1, (uint64_t)1 << 32,
+                                      UINT64_MAX};
             int32_t last = 0;
             for (size_t b = 0; b < sizeof(steps) / sizeof(steps[0]); b++) {
                 int32_t n = -1;
@@ -173,7 +189,8 @@ static void largest_batch(void **state)
     int32_t n = 5;
     REFUSED(invalid, qn_engine_fit_batch(e, &(qn_session_options){.n_ctx = -3}, 1 << 20, &n, err), "-3");
     REFUSED(unsupported,
-            qn_engine_fit_ctx(e, &(qn_session_options){.kv_type = QN_DTYPE_Q4_K, .kv_type_set = true}, 1 << 20, &n, err),
+            qn_engine_fit_ctx(e, &(qn_session_options){.kv_type = QN_DTYPE_Q4_K, .kv_type_set = true}, 1 << 20, &n,
+                              err),
             "Q4_K");
     assert_int_equal(n, 5);
     qn_engine_close(e);
@@ -182,8 +199,10 @@ static void largest_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_reality), cmocka_unit_test(without_allocating),
-        cmocka_unit_test(largest_context), cmocka_unit_test(largest_batch),
+        cmocka_unit_test(against_reality),
+        cmocka_unit_test(without_allocating),
+        cmocka_unit_test(largest_context),
+        cmocka_unit_test(largest_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

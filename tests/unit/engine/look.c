@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking inside: the callback is called around every node in order and its readings are the true values; printed graphs and plans name
- * what runs where. */
+/* Looking inside: the callback is called around every node in order and its readings are the true values; printed
+ * graphs and plans name what runs where. */
 #include "rig.h"
 #include "base/str.h"
 
@@ -8,13 +8,13 @@
 
 typedef struct watcher {
     qn_session *s;
-    const qn_node *open;      /* before was called, after not yet */
+    const qn_node *open; /* before was called, after not yet */
     int n, last_id, n_read, n_updates, n_places[2];
     bool check_embedding, check_cache;
-    const float *embedding;   /* of the file: [RIG_VOCAB, 32] F32 */
+    const float *embedding; /* of the file: [RIG_VOCAB, 32] F32 */
     const qn_token *tokens;
     int n_tokens;
-    float keys[64 * 16];      /* what rope gave layer 0: [n_tokens, 2 heads * 8] */
+    float keys[64 * 16]; /* what rope gave layer 0: [n_tokens, 2 heads * 8] */
     bool embedding_seen, keys_seen, cache_seen, logits_seen;
     rig_row logits[2];
 } watcher;
@@ -55,7 +55,8 @@ static void look_at_cache(watcher *w, const float *x)
 {
     if (!w->check_cache || w->cache_seen || !w->keys_seen) return;
     w->cache_seen = true;
-    for (int i = 0; i < w->n_tokens * 16; i++) assert_true(fabsf(x[i] - w->keys[i]) <= fabsf(w->keys[i]) * 0x1p-11f + 0x1p-25f);
+    for (int i = 0; i < w->n_tokens * 16; i++)
+        assert_true(fabsf(x[i] - w->keys[i]) <= fabsf(w->keys[i]) * 0x1p-11f + 0x1p-25f);
 }
 
 static bool watch(void *ctx, const qn_node *node, bool after)
@@ -102,7 +103,12 @@ static void every_node(void **state)
         qn_token tokens[20];
         rig_story(a, tokens, 20);
         static watcher w;
-        w = (watcher){.s = s, .last_id = -1, .check_embedding = true, .check_cache = true, .tokens = tokens, .n_tokens = 20,
+        w = (watcher){.s = s,
+                      .last_id = -1,
+                      .check_embedding = true,
+                      .check_cache = true,
+                      .tokens = tokens,
+                      .n_tokens = 20,
                       .embedding = qn_gguf_tensor_find(qn_engine_file(e), "token_embd.weight")->data};
         qn_batch_item items[20];
         for (int i = 0; i < 20; i++) items[i] = (qn_batch_item){tokens[i], i, 0, i >= 18};
@@ -233,8 +239,9 @@ static void plans(void **state)
 {
     (void)state;
     const qn_place_rule rules[] = {{"blk.1.*", 1}};
-    qn_engine *e = rig_open(&(tiny){0},
-                            &(qn_engine_options){.backends = "cpu,cpu:ref", .n_threads = 1, .rules = rules, .n_rules = 1});
+    qn_engine *e =
+        rig_open(&(tiny){0},
+                 &(qn_engine_options){.backends = "cpu,cpu:ref", .n_threads = 1, .rules = rules, .n_rules = 1});
     qn_session *s = rig_session(e, (qn_session_options){0});
     char *text = NULL;
     MUST(qn_session_print_plan(s, 16, &text, err));
@@ -250,7 +257,8 @@ static void plans(void **state)
     qn_engine_close(e);
 }
 
-/* The graph that ran last, with times that were measured and without; gone when another one may have taken its place. */
+/* The graph that ran last, with times that were measured and without; gone when another one may have taken its place.
+ */
 static void last_graph(void **state)
 {
     (void)state;
@@ -285,7 +293,8 @@ static void last_graph(void **state)
         assert_int_equal(strncmp(text, "digraph", 7), 0);
         qn_free(text);
         text = NULL;
-        MUST(qn_session_seq_shift(s, 0, 0, -1, 1, err)); /* compiles a graph, before which the last one may have to go */
+        /* compiles a graph, before which the last one may have to go */
+        MUST(qn_session_seq_shift(s, 0, 0, -1, 1, err));
         REFUSED(state, qn_session_print_last(s, -1, QN_GRAPH_text, &text, err), "no graph");
         assert_null(text);
         qn_free(plain);
@@ -316,7 +325,8 @@ static void many_graphs(void **state)
         }
     qn_session_stats stats;
     qn_session_get_stats(s, &stats);
-    assert_int_equal(stats.plan_cache_misses, 90); /* 45 in a round, 32 kept, the oldest going first: none comes back in time */
+    /* 45 in a round, 32 kept, the oldest going first: none comes back in time */
+    assert_int_equal(stats.plan_cache_misses, 90);
     qn_session_destroy(s);
     qn_engine_close(e);
 }
@@ -324,9 +334,10 @@ static void many_graphs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_node), cmocka_unit_test(over_two_backends),
+        cmocka_unit_test(every_node),      cmocka_unit_test(over_two_backends),
         cmocka_unit_test(reading_outside), cmocka_unit_test(graphs),
-        cmocka_unit_test(plans), cmocka_unit_test(last_graph), cmocka_unit_test(many_graphs),
+        cmocka_unit_test(plans),           cmocka_unit_test(last_graph),
+        cmocka_unit_test(many_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

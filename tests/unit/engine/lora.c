@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Adapters: what a session adds is what merging adds, a zero b changes no bit, results don't depend on threads, batches or neighbours, a
- * changed adapter is another graph, and what does not fit is refused by name. */
+/* Adapters: what a session adds is what merging adds, a zero b changes no bit, results don't depend on threads, batches
+ * or neighbours, a changed adapter is another graph, and what does not fit is refused by name. */
 #include "adapter.h"
 
 enum { N = 20 };
@@ -40,7 +40,9 @@ static rig_row exact_with(qn_engine *e, const qn_lora_use *use, int n_use)
 {
     qn_token tokens[N];
     rig_story(0, tokens, N);
-    return rig_fresh(e, (qn_session_options){.loras = use, .n_loras = n_use, .kv_type = QN_DTYPE_F32, .kv_type_set = true}, tokens, N);
+    return rig_fresh(e,
+                     (qn_session_options){.loras = use, .n_loras = n_use, .kv_type = QN_DTYPE_F32, .kv_type_set = true},
+                     tokens, N);
 }
 
 /* ---- merging is the oracle: another road to the same function ---- */
@@ -57,10 +59,13 @@ static void merged_and_added_agree(void **state)
     static const char *const archs[] = {"llama", "qwen2", "qwen3"};
     for (int i = 0; i < 3; i++) {
         const char *base = model_file("base.gguf", &(tiny){.arch = archs[i]}), *out = tiny_path("merged.gguf");
-        const qn_lora_file files[2] = {{adapter_write(&(adapter){.path = base, .alpha = 6, .seed = 1}), 0.75f},
-                                       {adapter_write(&(adapter){.path = base, .rank = 3, .seed = 2, .only = "ffn_", .type = QN_DTYPE_F16}), -0.5f}};
+        const qn_lora_file files[2] = {
+            {adapter_write(&(adapter){.path = base, .alpha = 6, .seed = 1}), 0.75f},
+            {adapter_write(&(adapter){.path = base, .rank = 3, .seed = 2, .only = "ffn_", .type = QN_DTYPE_F16}),
+             -0.5f}};
         qn_engine *e = open_engine(base, 2);
-        const qn_lora_use use[2] = {{open_lora(e, files[0].path), files[0].scale}, {open_lora(e, files[1].path), files[1].scale}};
+        const qn_lora_use use[2] = {{open_lora(e, files[0].path), files[0].scale},
+                                    {open_lora(e, files[1].path), files[1].scale}};
         const rig_row plain = exact_with(e, NULL, 0), one = exact_with(e, use, 1), both = exact_with(e, use, 2);
         DIFFERENT(plain, one);
         DIFFERENT(one, both);
@@ -78,7 +83,8 @@ static void merged_and_added_agree(void **state)
 static void quantized_bases(void **state)
 {
     (void)state;
-    const char *base = model_file("base.gguf", &(tiny){.type = QN_DTYPE_Q8_0, .n_ff = 64}), *out = tiny_path("merged.gguf");
+    const char *base = model_file("base.gguf", &(tiny){.type = QN_DTYPE_Q8_0, .n_ff = 64}),
+               *out = tiny_path("merged.gguf");
     const qn_lora_file file = {adapter_write(&(adapter){.path = base, .alpha = 4}), 1};
     qn_engine *e = open_engine(base, 2), *merged = NULL;
     const qn_lora_use use = {open_lora(e, file.path), 1};
@@ -114,7 +120,8 @@ static void *read_whole(const char *path, size_t *n)
 static void merging_does_not_depend_on_threads(void **state)
 {
     (void)state;
-    const char *base = model_file("base.gguf", &(tiny){.type = QN_DTYPE_Q4_0, .n_ff = 96}), *outs[2] = {tiny_path("m1.gguf"), tiny_path("m3.gguf")};
+    const char *base = model_file("base.gguf", &(tiny){.type = QN_DTYPE_Q4_0, .n_ff = 96}),
+               *outs[2] = {tiny_path("m1.gguf"), tiny_path("m3.gguf")};
     const qn_lora_file file = {adapter_write(&(adapter){.path = base}), 1};
     void *bytes[2];
     size_t n[2];
@@ -152,7 +159,10 @@ static void a_row_is_a_row(void **state)
     const char *base = model_file("base.gguf", &(tiny){.n_layer = 3, .type = QN_DTYPE_Q8_0, .n_ff = 64});
     const char *path = adapter_write(&(adapter){.path = base, .alpha = 4, .rank = 5});
     static const qn_place_rule rules[] = {{"blk.1.*", 1}};
-    const qn_engine_options options[] = {{.n_threads = 1}, {.n_threads = 3}, {.backends = "cpu,cpu:ref", .rules = rules, .n_rules = 1, .strict = true, .n_threads = 2}};
+    const qn_engine_options options[] = {
+        {.n_threads = 1},
+        {.n_threads = 3},
+        {.backends = "cpu,cpu:ref", .rules = rules, .n_rules = 1, .strict = true, .n_threads = 2}};
     qn_token tokens[N];
     rig_row want = {0};
     rig_story(0, tokens, N);
@@ -203,10 +213,14 @@ static void a_changed_adapter_is_another_graph(void **state)
     const char *base = model_file("base.gguf", &(tiny){0});
     qn_engine *e = open_engine(base, 2);
     const qn_lora_use a = {open_lora(e, adapter_write(&(adapter){.path = base, .seed = 1})), 1};
-    const qn_lora_use b = {open_lora(e, adapter_write(&(adapter){.path = base, .seed = 2, .rank = 9})), 1}, half = {a.lora, 0.5f};
+    const qn_lora_use b = {open_lora(e, adapter_write(&(adapter){.path = base, .seed = 2, .rank = 9})), 1},
+                      half = {a.lora, 0.5f};
     qn_session *s = rig_session(e, (qn_session_options){0});
     const rig_row plain = again(s);
-    static const struct { int which; bool miss; } steps[] = {{1, true}, {1, false}, {2, true}, {3, true}, {0, false}, {1, false}, {3, false}};
+    static const struct {
+        int which;
+        bool miss;
+    } steps[] = {{1, true}, {1, false}, {2, true}, {3, true}, {0, false}, {1, false}, {3, false}};
     const qn_lora_use *uses[] = {NULL, &a, &b, &half};
     const rig_row want[] = {plain, logits_with(e, &a, 1), logits_with(e, &b, 1), logits_with(e, &half, 1)};
     DIFFERENT(want[0], want[1]);
@@ -229,7 +243,10 @@ static void a_changed_adapter_is_another_graph(void **state)
     REFUSED(invalid, qn_session_set_loras(s, &(qn_lora_use){NULL, 1}, 1, err), "adapter 0");
     REFUSED(invalid, qn_session_set_loras(s, &(qn_lora_use){a.lora, NAN}, 1, err), "scale nan");
     qn_engine *other = open_engine(base, 1);
-    REFUSED(invalid, qn_session_set_loras(s, &(qn_lora_use){open_lora(other, adapter_write(&(adapter){.path = base})), 1}, 1, err), "adapter 0");
+    REFUSED(invalid,
+            qn_session_set_loras(s, &(qn_lora_use){open_lora(other, adapter_write(&(adapter){.path = base})), 1}, 1,
+                                 err),
+            "adapter 0");
     SAME(again(s), want[3]); /* as before all those refusals */
     qn_engine_close(other);
     qn_session_destroy(s);
@@ -355,7 +372,11 @@ static void refused(void **state)
     const char *base = model_file("base.gguf", &(tiny){0}), *first = tiny_path("merged.gguf");
     char out[768];
     snprintf(out, sizeof(out), "%s", first);
-    static const struct { qn_status status; adapter o; const char *words[3]; } rows[] = {
+    static const struct {
+        qn_status status;
+        adapter o;
+        const char *words[3];
+    } rows[] = {
         {QN_STATUS_format, {.tensor = wide_a}, {"blk.1.attn_k.weight.lora_a", "[4,33]", "[r,32]"}},
         {QN_STATUS_format, {.tensor = tall_b}, {"blk.1.attn_k.weight.lora_b", "[15,4]", "[16,r]"}},
         {QN_STATUS_format, {.tensor = other_rank}, {"blk.1.attn_k.weight", "[4,32]", "[16,5]"}},
@@ -383,7 +404,8 @@ static void refused(void **state)
         qn_lora *l = NULL;
         for (int merge = 0; merge < 2; merge++) {
             qn_error error = {0};
-            const qn_status status = merge ? qn_lora_export(base, &file, 1, out, NULL, &error) : qn_lora_open(e, file.path, &l, &error);
+            const qn_status status =
+                merge ? qn_lora_export(base, &file, 1, out, NULL, &error) : qn_lora_open(e, file.path, &l, &error);
             check_refusal(status, rows[i].status, &error, __FILE__, (int)i,
                           (const char *const[]){file.path, rows[i].words[0], rows[i].words[1], rows[i].words[2], NULL});
         }
@@ -399,7 +421,8 @@ static void refused(void **state)
     REFUSED(invalid, qn_lora_export(base, &good, 17, out, NULL, err), "17 adapters");
     REFUSED(invalid, qn_lora_export(base, &far, 1, out, NULL, err), "scale inf");
     REFUSED(invalid, qn_lora_export(base, &good, 1, out, &(qn_lora_export_options){.type = "Q9_Z"}, err), "Q9_Z");
-    const char *packed = model_file("iq.gguf", &(tiny){.type = QN_DTYPE_IQ2_XXS, .n_embd = 256, .n_ff = 256, .n_head = 4, .head = 64});
+    const char *packed =
+        model_file("iq.gguf", &(tiny){.type = QN_DTYPE_IQ2_XXS, .n_embd = 256, .n_ff = 256, .n_head = 4, .head = 64});
     const qn_lora_file over = {adapter_write(&(adapter){.path = packed}), 1};
     REFUSED(unsupported, qn_lora_export(packed, &over, 1, out, NULL, err), "IQ2_XXS", "--type");
     MUST(qn_lora_export(packed, &over, 1, out, &(qn_lora_export_options){.type = "Q4_K_M"}, err));
@@ -408,9 +431,14 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merged_and_added_agree), cmocka_unit_test(quantized_bases), cmocka_unit_test(merging_does_not_depend_on_threads),
-        cmocka_unit_test(zero_b_is_the_identity), cmocka_unit_test(a_row_is_a_row), cmocka_unit_test(a_changed_adapter_is_another_graph),
-        cmocka_unit_test(estimated), cmocka_unit_test(refused),
+        cmocka_unit_test(merged_and_added_agree),
+        cmocka_unit_test(quantized_bases),
+        cmocka_unit_test(merging_does_not_depend_on_threads),
+        cmocka_unit_test(zero_b_is_the_identity),
+        cmocka_unit_test(a_row_is_a_row),
+        cmocka_unit_test(a_changed_adapter_is_another_graph),
+        cmocka_unit_test(estimated),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

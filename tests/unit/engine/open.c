@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening: what the engine says of itself is what the file holds; every wrong file, option and rule is refused by name and leaves nothing;
- * weights are used where they are mapped, and wherever rules put them the logits are the same. */
+/* Opening: what the engine says of itself is what the file holds; every wrong file, option and rule is refused by name
+ * and leaves nothing; weights are used where they are mapped, and wherever rules put them the logits are the same. */
 #include "rig.h"
 
 static uint64_t live(void)
@@ -15,8 +15,10 @@ static qn_status try_open(const char *path, const qn_engine_options *o, qn_error
     qn_engine *e = NULL;
     const uint64_t before = live();
     const qn_status status = qn_engine_open(path, o, &e, err);
-    if (status == QN_OK) qn_engine_close(e);
-    else assert_null(e);
+    if (status == QN_OK)
+        qn_engine_close(e);
+    else
+        assert_null(e);
     assert_int_equal(live(), before);
     return status;
 }
@@ -53,7 +55,8 @@ static void info(void **state)
     assert_int_equal(i.n_backends, 1);
     assert_int_equal(i.copied_bytes, 0); /* mapped, not copied */
     assert_true(i.load_seconds > 0 && i.load_seconds < 60);
-    /* Matrices: embedding and output, and a layer's q 60, k and v 30 each, output 60, feed-forward 3 times 64, all times 48; norms. */
+    /* Matrices: embedding and output, and a layer's q 60, k and v 30 each, output 60, feed-forward 3 times 64, all
+     * times 48; norms. */
     const uint64_t matrices = (uint64_t)48 * (2 * RIG_VOCAB + 3 * (60 + 30 + 30 + 60 + 3 * 64)),
                    vectors = 48 + 3 * (2 * 48 + 2 * 10);
     assert_int_equal(i.n_params, matrices + vectors);
@@ -161,11 +164,13 @@ static void policies(void **state)
     MUST(tiny_write(tiny_path("p.gguf"), &(tiny){0}, err));
     REFUSED(cancelled,
             try_open(tiny_path("p.gguf"),
-                     &(qn_engine_options){.policy = QN_GGUF_populate, .progress = stop_loading, .progress_ctx = &calls}, err),
+                     &(qn_engine_options){.policy = QN_GGUF_populate, .progress = stop_loading, .progress_ctx = &calls},
+                     err),
             "p.gguf");
     assert_int_equal(calls, 1);
     MUST(try_open(tiny_path("p.gguf"),
-                  &(qn_engine_options){.policy = QN_GGUF_populate, .progress = watch_loading, .progress_ctx = &last}, err));
+                  &(qn_engine_options){.policy = QN_GGUF_populate, .progress = watch_loading, .progress_ctx = &last},
+                  err));
     assert_true(last > 10000);
 }
 
@@ -173,22 +178,41 @@ static void policies(void **state)
 static void placement(void **state)
 {
     (void)state;
-    static const struct { const char *backends; qn_place_rule rules[4]; int n; const char *where, *not_where; } rows[] = {
+    static const struct {
+        const char *backends;
+        qn_place_rule rules[4];
+        int n;
+        const char *where, *not_where;
+    } rows[] = {
         {"cpu:ref", {{0}}, 0, NULL, NULL},
         {"cpu:ref,cpu:ref", {{"blk.?.*", 1}}, 1, "\"attn-0\" -> cpu:ref#1", "\"logits\" -> cpu:ref#1"},
         {"cpu:ref,cpu:ref", {{"blk.1.*", 0}, {"*", 1}}, 2, "\"logits\" -> cpu:ref#1", "\"attn-1\" -> cpu:ref#1"},
-        {"cpu:ref,cpu:ref,cpu:ref", {{"*.ffn_*", 2}, {"blk.0.attn_k*", 1}}, 2, "\"attn-0\" -> cpu:ref#1", "\"attn-1\" -> cpu:ref#1"},
-        {"cpu:ref,cpu:ref", {{"*attn*q*weight", 1}, {"output.weight", 1}, {"token_embd.weigh?", 1}}, 3, "\"logits\" -> cpu:ref#1", "\"attn-0\" -> cpu:ref#1"},
-        {"cpu:ref,cpu:ref", {{"weight", 1}, {"blk", 1}, {"?", 1}, {"", 1}}, 4, "\"logits\" -> cpu:ref\n", "-> cpu:ref#1\n"}, /* none matches a whole name */
+        {"cpu:ref,cpu:ref,cpu:ref",
+         {{"*.ffn_*", 2}, {"blk.0.attn_k*", 1}},
+         2,
+         "\"attn-0\" -> cpu:ref#1",
+         "\"attn-1\" -> cpu:ref#1"},
+        {"cpu:ref,cpu:ref",
+         {{"*attn*q*weight", 1}, {"output.weight", 1}, {"token_embd.weigh?", 1}},
+         3,
+         "\"logits\" -> cpu:ref#1",
+         "\"attn-0\" -> cpu:ref#1"},
+        /* none matches a whole name */
+        {"cpu:ref,cpu:ref",
+         {{"weight", 1}, {"blk", 1}, {"?", 1}, {"", 1}},
+         4,
+         "\"logits\" -> cpu:ref\n",
+         "-> cpu:ref#1\n"},
     };
     rig_row want;
     qn_token tokens[25];
     rig_story(0, tokens, 25);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        qn_engine *e = rig_open(
-            &(tiny){.arch = "qwen2"},
-            &(qn_engine_options){
-                .backends = rows[i].backends, .n_threads = 1, .rules = rows[i].rules, .n_rules = rows[i].n, .strict = true});
+        qn_engine *e = rig_open(&(tiny){.arch = "qwen2"}, &(qn_engine_options){.backends = rows[i].backends,
+                                                                               .n_threads = 1,
+                                                                               .rules = rows[i].rules,
+                                                                               .n_rules = rows[i].n,
+                                                                               .strict = true});
         qn_session *s = rig_session(e, (qn_session_options){.n_batch = 9});
         char *plan = NULL;
         rig_feed(s, 0, tokens, 25);
@@ -196,7 +220,8 @@ static void placement(void **state)
         SAME(rig_logits(s, -1), want);
         MUST(qn_session_print_plan(s, 4, &plan, err));
         if (rows[i].where && !strstr(plan, rows[i].where)) fail_msg("%zu: no %s in\n%s", i, rows[i].where, plan);
-        if (rows[i].not_where && strstr(plan, rows[i].not_where)) fail_msg("%zu: %s in\n%s", i, rows[i].not_where, plan);
+        if (rows[i].not_where && strstr(plan, rows[i].not_where))
+            fail_msg("%zu: %s in\n%s", i, rows[i].not_where, plan);
         qn_free(plan);
         qn_session_destroy(s);
         qn_engine_close(e);
@@ -229,9 +254,9 @@ static void tokenizers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(info), cmocka_unit_test(wrong_files),
-        cmocka_unit_test(wrong_models), cmocka_unit_test(wrong_options),
-        cmocka_unit_test(policies), cmocka_unit_test(placement), cmocka_unit_test(tokenizers),
+        cmocka_unit_test(info),          cmocka_unit_test(wrong_files), cmocka_unit_test(wrong_models),
+        cmocka_unit_test(wrong_options), cmocka_unit_test(policies),    cmocka_unit_test(placement),
+        cmocka_unit_test(tokenizers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,9 @@ static inline void rig_decode(qn_session *s, const qn_batch_item *items, int n)
     MUST(qn_session_decode(s, items, n, err));
 }
 
-typedef struct rig_row { float x[RIG_VOCAB]; } rig_row;
+typedef struct rig_row {
+    float x[RIG_VOCAB];
+} rig_row;
 
 static inline rig_row rig_logits(const qn_session *s, int index)
 {

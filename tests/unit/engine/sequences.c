@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Several sequences in one cache: whatever was shared, copied, removed or computed beside it, a token's logits are bit for bit those of
- * its own sequence computed alone from the start. */
+/* Several sequences in one cache: whatever was shared, copied, removed or computed beside it, a token's logits are bit
+ * for bit those of its own sequence computed alone from the start. */
 #include "rig.h"
 
 static const tiny models[] = {{.arch = "llama"},
@@ -41,8 +41,9 @@ static void interleaved(void **state)
         /* Batches of all kinds of sizes: 120 items in chunks of 1, 7, 32 and all. */
         static const int chunks[] = {1, 7, 32, N * STORIES};
         for (int c = 0; c < 4; c++) {
-            qn_session *s = rig_session(engines[m],
-                                        (qn_session_options){.n_seq = STORIES, .n_batch = chunks[c], .n_logits = N * STORIES});
+            qn_session *s =
+                rig_session(engines[m],
+                            (qn_session_options){.n_seq = STORIES, .n_batch = chunks[c], .n_logits = N * STORIES});
             qn_batch_item items[N * STORIES];
             for (int i = 0; i < N * STORIES; i++)
                 items[i] = (qn_batch_item){rig_token(i % STORIES, i / STORIES), i / STORIES, i % STORIES, true};
@@ -57,7 +58,8 @@ static void interleaved(void **state)
     }
 }
 
-/* Within a batch the order of items does not matter: a token sees its sequence up to its position, wherever the others stand. */
+/* Within a batch the order of items does not matter: a token sees its sequence up to its position, wherever the others
+ * stand. */
 static void any_order(void **state)
 {
     (void)state;
@@ -99,7 +101,7 @@ static void copy_then_diverge(void **state)
         rig_feed(s, 0, tokens, PREFIX);
         for (int q = 1; q < 4; q++) MUST(qn_session_seq_copy(s, 0, q, 0, -1, err));
         assert_int_equal(qn_session_free_cells(s), 64 - PREFIX); /* shared, not copied */
-        for (int i = 0; i < REST; i++) { /* all four go on together, each its own way */
+        for (int i = 0; i < REST; i++) {                         /* all four go on together, each its own way */
             qn_batch_item items[4];
             for (int q = 0; q < 4; q++) items[q] = (qn_batch_item){rig_token(q + 1, i), PREFIX + i, q, true};
             rig_decode(s, items, 4);
@@ -132,7 +134,8 @@ static void copy_of_a_part(void **state)
         const rig_row diverged = rig_logits(s, -1);
         memcpy(other, tokens, 12 * sizeof(*tokens));
         SAME(diverged, rig_fresh(engines[m], (qn_session_options){0}, other, 20));
-        /* A part from the middle: the sequence then begins at position 5, as in a session that was given these positions only. */
+        /* A part from the middle: the sequence then begins at position 5, as in a session that was given these
+         * positions only. */
         MUST(qn_session_seq_copy(s, 0, 1, 5, 12, err));
         assert_int_equal(qn_session_seq_len(s, 1), 7);
         assert_int_equal(qn_session_seq_pos_max(s, 1), 11);
@@ -180,10 +183,11 @@ static void remove_from_the_middle(void **state)
     (void)state;
     for (int m = 0; m < N_MODELS; m++) {
         qn_token tokens[25];
-        qn_session *s = rig_session(engines[m], (qn_session_options){0}), *w = rig_session(engines[m], (qn_session_options){0});
+        qn_session *s = rig_session(engines[m], (qn_session_options){0}),
+                   *w = rig_session(engines[m], (qn_session_options){0});
         rig_story(3, tokens, 25);
-        /* One layer's keys depend on tokens only, later layers' on what was seen: so compute the same way, then remove in both, once
-         * before and once after more tokens came. */
+        /* One layer's keys depend on tokens only, later layers' on what was seen: so compute the same way, then remove
+         * in both, once before and once after more tokens came. */
         rig_feed(s, 0, tokens, 20);
         MUST(qn_session_seq_remove(s, 0, 4, 9, err));
         assert_int_equal(qn_session_seq_len(s, 0), 15);
@@ -201,7 +205,8 @@ static void remove_from_the_middle(void **state)
         for (int i = 20; i < 25; i++) rig_decode(w, &(qn_batch_item){tokens[i], i, 0, true}, 1);
         SAME(a, rig_logits(w, 0));
         DIFFERENT(a, rig_fresh(engines[m], (qn_session_options){0}, tokens, 25));
-        /* The hole is filled again with the same tokens: not the same as never having had it, but its positions are free. */
+        /* The hole is filled again with the same tokens: not the same as never having had it, but its positions are
+         * free. */
         qn_batch_item items[5];
         for (int i = 0; i < 5; i++) items[i] = (qn_batch_item){tokens[4 + i], 4 + i, 0, i == 4};
         rig_decode(s, items, 5);
@@ -266,7 +271,8 @@ static void reuse(void **state)
         MUST(qn_session_reuse(s, 0, other, 30, &kept, err));
         assert_int_equal(kept, 0);
         rig_feed(s, 0, other, 30);
-        MUST(qn_session_seq_remove(s, 0, 3, 5, err)); /* positions are compared, not entries: these tokens are all alike */
+        /* positions are compared, not entries: these tokens are all alike */
+        MUST(qn_session_seq_remove(s, 0, 3, 5, err));
         MUST(qn_session_reuse(s, 0, other, 30, &kept, err));
         assert_int_equal(kept, 3);
         MUST(qn_session_reuse(s, 0, NULL, 0, &kept, err));
@@ -279,7 +285,12 @@ static void reuse(void **state)
 /* ---- anything after anything ---- */
 
 enum { SEQS = 4, CELLS = 96, LONGEST = 40 };
-typedef struct book { qn_token tokens[SEQS][LONGEST]; int n[SEQS]; uint32_t random; } book; /* what each sequence must hold */
+/* what each sequence must hold */
+typedef struct book {
+    qn_token tokens[SEQS][LONGEST];
+    int n[SEQS];
+    uint32_t random;
+} book;
 
 static int below(book *b, int n)
 {
@@ -354,7 +365,8 @@ static void random_operations(void **state)
     for (uint32_t seed = 0; seed < 9; seed++) {
         book b = {.random = seed * 77777};
         qn_engine *e = engines[seed % N_MODELS];
-        qn_session *s = rig_session(e, (qn_session_options){.n_seq = SEQS, .n_ctx = CELLS, .n_batch = seed % 2 ? 5 : 32, .n_logits = SEQS});
+        qn_session *s = rig_session(
+            e, (qn_session_options){.n_seq = SEQS, .n_ctx = CELLS, .n_batch = seed % 2 ? 5 : 32, .n_logits = SEQS});
         for (int i = 0; i < 120; i++) one_operation(s, &b, e);
         qn_session_destroy(s);
     }
@@ -390,10 +402,14 @@ static void wrong_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(interleaved), cmocka_unit_test(any_order),
-        cmocka_unit_test(copy_then_diverge), cmocka_unit_test(copy_of_a_part),
-        cmocka_unit_test(remove_and_decode_again), cmocka_unit_test(remove_from_the_middle),
-        cmocka_unit_test(keep), cmocka_unit_test(reuse),
+        cmocka_unit_test(interleaved),
+        cmocka_unit_test(any_order),
+        cmocka_unit_test(copy_then_diverge),
+        cmocka_unit_test(copy_of_a_part),
+        cmocka_unit_test(remove_and_decode_again),
+        cmocka_unit_test(remove_from_the_middle),
+        cmocka_unit_test(keep),
+        cmocka_unit_test(reuse),
         cmocka_unit_test(random_operations),
         cmocka_unit_test(wrong_arguments),
     };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Shifting: cached keys are turned, nothing is computed anew. Attention sees differences of positions only, so a shifted sequence must
- * go on as one that was computed at the new positions. Not to the bit: a key turned by a and then by b has been rounded twice, each
- * time by up to 2^-24 of its length with F32 keys. A score is a sum over the head of products of such errors with values of order 1
- * (these models' scores reach 10), so scores are off by some 1e-6, and logits, through two layers, by no more than ten times that:
- * 1e-5 relative. 16-bit keys round by 2^-11 or 2^-8, and the limit grows alike. */
+/* Shifting: cached keys are turned, nothing is computed anew. Attention sees differences of positions only, so a
+ * shifted sequence must go on as one that was computed at the new positions. Not to the bit: a key turned by a and then
+ * by b has been rounded twice, each time by up to 2^-24 of its length with F32 keys. A score is a sum over the head of
+ * products of such errors with values of order 1 (these models' scores reach 10), so scores are off by some 1e-6, and
+ * logits, through two layers, by no more than ten times that: 1e-5 relative. 16-bit keys round by 2^-11 or 2^-8, and
+ * the limit grows alike. */
 #include "rig.h"
 
 enum { N = 45 };
@@ -22,14 +23,15 @@ static void write_linear(qn_gguf_writer *w)
     qn_gguf_write_f32(w, "qwen2.rope.scaling.factor", 2.5f);
 }
 
-static void write_partial(qn_gguf_writer *w)
-{
-    qn_gguf_write_u32(w, "qwen3.rope.dimension_count", 4);
-}
+static void write_partial(qn_gguf_writer *w) { qn_gguf_write_u32(w, "qwen3.rope.dimension_count", 4); }
 
 static const tiny models[] = {
-    {.arch = "llama"}, {.arch = "qwen2"}, {.arch = "qwen3", .tied = true}, {.arch = "llama", .extra = write_yarn},
-    {.arch = "qwen2", .extra = write_linear}, {.arch = "qwen3", .extra = write_partial},
+    {.arch = "llama"},
+    {.arch = "qwen2"},
+    {.arch = "qwen3", .tied = true},
+    {.arch = "llama", .extra = write_yarn},
+    {.arch = "qwen2", .extra = write_linear},
+    {.arch = "qwen3", .extra = write_partial},
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 
@@ -54,7 +56,10 @@ static void check_near(rig_row a, rig_row b, double limit, const char *file, int
     if (!(d <= limit)) fail_msg("%s:%d: logits are off by %g, at most %g expected", file, line, d, limit);
 }
 
-static const struct { qn_dtype type; double limit; } kinds[] = {{QN_DTYPE_F32, 1e-5}, {QN_DTYPE_F16, 5e-3}, {QN_DTYPE_BF16, 4e-2}};
+static const struct {
+    qn_dtype type;
+    double limit;
+} kinds[] = {{QN_DTYPE_F32, 1e-5}, {QN_DTYPE_F16, 5e-3}, {QN_DTYPE_BF16, 4e-2}};
 
 static qn_session_options kv(int kind)
 {
@@ -102,8 +107,9 @@ static void sensitive(void **state)
     }
 }
 
-/* What a full context does: the beginning stays, some go, the rest moves up. The witness has the same hole, but closes it by computing
- * the tail's successors where the tail is; only the beginning is at another distance, so it must go too. */
+/* What a full context does: the beginning stays, some go, the rest moves up. The witness has the same hole, but closes
+ * it by computing the tail's successors where the tail is; only the beginning is at another distance, so it must go
+ * too. */
 static void context_shift(void **state)
 {
     (void)state;
@@ -202,7 +208,10 @@ static void in_pieces(void **state)
 static void blocks(void **state)
 {
     (void)state;
-    static const struct { qn_dtype type; double limit; } rows[] = {{QN_DTYPE_Q8_0, 8e-2}, {QN_DTYPE_Q5_0, 5e-1}, {QN_DTYPE_Q4_0, 1}};
+    static const struct {
+        qn_dtype type;
+        double limit;
+    } rows[] = {{QN_DTYPE_Q8_0, 8e-2}, {QN_DTYPE_Q5_0, 5e-1}, {QN_DTYPE_Q4_0, 1}};
     qn_engine *e = rig_open(&(tiny){.head = 32, .n_embd = 64}, NULL); /* heads of whole blocks */
     qn_token tokens[N];
     rig_story(0, tokens, N);
@@ -262,9 +271,9 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_sequence), cmocka_unit_test(sensitive),
-        cmocka_unit_test(context_shift), cmocka_unit_test(a_part),
-        cmocka_unit_test(shared_cells), cmocka_unit_test(in_pieces), cmocka_unit_test(blocks), cmocka_unit_test(refused),
+        cmocka_unit_test(whole_sequence), cmocka_unit_test(sensitive),    cmocka_unit_test(context_shift),
+        cmocka_unit_test(a_part),         cmocka_unit_test(shared_cells), cmocka_unit_test(in_pieces),
+        cmocka_unit_test(blocks),         cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

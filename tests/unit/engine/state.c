@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Saving and restoring: the continuation is bit for bit the same in a session of another size, on other backends and in another process;
- * whatever is wrong with a state file is said, and leaves the session as it was. */
+/* Saving and restoring: the continuation is bit for bit the same in a session of another size, on other backends and in
+ * another process; whatever is wrong with a state file is said, and leaves the session as it was. */
 #include "rig.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -26,7 +26,8 @@ static int close_one(void **state)
     return 0;
 }
 
-/* Three sequences: 0 has a hole, 1 shares its first 20 positions, 2 is its own; cells lie round the end of the cache. */
+/* Three sequences: 0 has a hole, 1 shares its first 20 positions, 2 is its own; cells lie round the end of the cache.
+ */
 static qn_session *busy_session(qn_engine *e, qn_session_options o)
 {
     qn_token tokens[60];
@@ -101,7 +102,9 @@ static void round_trip(void **state)
         MUST(qn_session_save(s, tiny_path("s.state"), err));
         same_continuation(s, want); /* saving changes nothing */
         qn_session_destroy(s);
-        static const struct { int n_ctx, n_seq, n_batch; } others[] = {{90, 3, 32}, {53 + 3, 3, 1}, {1000, 9, 128}};
+        static const struct {
+            int n_ctx, n_seq, n_batch;
+        } others[] = {{90, 3, 32}, {53 + 3, 3, 1}, {1000, 9, 128}};
         for (int i = 0; i < 3; i++) {
             o.n_ctx = others[i].n_ctx;
             o.n_seq = others[i].n_seq;
@@ -153,7 +156,8 @@ static void long_continuation(void **state)
 static void empty_session(void **state)
 {
     (void)state;
-    qn_session *s = rig_session(engine, (qn_session_options){0}), *r = rig_session(engine, (qn_session_options){.n_seq = 2});
+    qn_session *s = rig_session(engine, (qn_session_options){0}),
+               *r = rig_session(engine, (qn_session_options){.n_seq = 2});
     MUST(qn_session_save(s, tiny_path("e.state"), err));
     rig_feed(r, 0, (qn_token[]){1, 2, 3}, 3);
     rig_feed(r, 1, (qn_token[]){1, 2, 3}, 3);
@@ -174,8 +178,9 @@ static void other_backends(void **state)
     qn_engine *two = NULL;
     const qn_place_rule rules[] = {{"blk.1.*", 1}};
     MUST(qn_engine_open(
-        model_path, &(qn_engine_options){.backends = "cpu,cpu", .n_threads = 1, .rules = rules, .n_rules = 1, .strict = true},
-        &two, err));
+        model_path,
+        &(qn_engine_options){.backends = "cpu,cpu", .n_threads = 1, .rules = rules, .n_rules = 1, .strict = true}, &two,
+        err));
     rig_row want[3];
     qn_session *s = busy_session(engine, (qn_session_options){0});
     next_logits(s, want);
@@ -226,8 +231,9 @@ static void another_process(void **state)
     snprintf(out, sizeof(out), "%s", tiny_path("p.out"));
     pid_t pid = 0;
     int status = -1;
-    assert_int_equal(
-        posix_spawn(&pid, self, NULL, NULL, (char *[]){self, "--child", model_path, state_path, out, NULL}, environ), 0);
+    assert_int_equal(posix_spawn(&pid, self, NULL, NULL, (char *[]){self, "--child", model_path, state_path, out, NULL},
+                                 environ),
+                     0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     size_t n = 0;
@@ -285,7 +291,10 @@ static void wrong_session(void **state)
 }
 
 /* A session in the middle of something, which every bad file must leave as it was. */
-typedef struct victim { qn_session *s; rig_row want[3]; } victim;
+typedef struct victim {
+    qn_session *s;
+    rig_row want[3];
+} victim;
 static victim make_victim(void)
 {
     victim v = {.s = busy_session(engine, (qn_session_options){0})};
@@ -377,7 +386,8 @@ static void malicious_tables(void **state)
     size_t n = 0;
     char *data = other_state(&n), *bad = malloc(n);
     victim v = make_victim();
-    int32_t *cells = (int32_t *)(void *)(bad + HEADER), *lists = cells + 2 * USED; /* 10, ten cells, 12, twelve, 5, five */
+    /* 10, ten cells, 12, twelve, 5, five */
+    int32_t *cells = (int32_t *)(void *)(bad + HEADER), *lists = cells + 2 * USED;
 #define LIE(change, ...) \
     do { \
         uint64_t zero = 0, check; \
@@ -393,19 +403,19 @@ static void malicious_tables(void **state)
     LIE(lists[1] = USED, "sequence 0", "cell 22 of 22");
     LIE(lists[1] = -1, "sequence 0", "cell -1");
     LIE(lists[1] = INT32_MAX, "cell 2147483647");
-    LIE(lists[2] = lists[1], "position 0");                        /* a cell twice */
+    LIE(lists[2] = lists[1], "position 0");                          /* a cell twice */
     LIE((lists[3] = lists[4], lists[4] = lists[3] - 1), "position"); /* out of order */
-    LIE(lists[0] = 11, "sequence");                                /* the next length read as a cell, and so on */
+    LIE(lists[0] = 11, "sequence");                                  /* the next length read as a cell, and so on */
     LIE(lists[0] = -1, "sequence 0 claims -1");
     LIE(lists[0] = INT32_MAX, "sequence 0 claims 2147483647");
     LIE(lists[0] = 9, "sequence");
-    LIE(lists[24] = 6, "sequence 2 claims 6");                     /* one past the end */
+    LIE(lists[24] = 6, "sequence 2 claims 6"); /* one past the end */
     LIE(cells[0] = -1, "position -1");
     LIE(cells[0] = INT32_MAX, "position 2147483647");
     LIE(cells[1] = RIG_VOCAB, "token 300");
     LIE(cells[1] = -1, "token -1");
-    LIE(cells[2 * 9] = 3, "position 3");                           /* two cells of one position in one sequence */
-    LIE(lists[10] = lists[12 + 9], "cell 9", "no sequence");       /* sequence 1's cell of that position */
+    LIE(cells[2 * 9] = 3, "position 3");                     /* two cells of one position in one sequence */
+    LIE(lists[10] = lists[12 + 9], "cell 9", "no sequence"); /* sequence 1's cell of that position */
     free(bad);
     qn_free(data);
     qn_session_destroy(v.s);
@@ -416,7 +426,8 @@ static void full_disk(void **state)
     (void)state;
     size_t n = 0, n2 = 0;
     victim v = make_victim();
-    if (access("/dev/full", W_OK) == 0) REFUSED(io, qn_session_save(v.s, "/dev/full", err), "/dev/full", "No space left");
+    if (access("/dev/full", W_OK) == 0)
+        REFUSED(io, qn_session_save(v.s, "/dev/full", err), "/dev/full", "No space left");
     REFUSED(io, qn_session_save(v.s, tiny_path("no/such/folder.state"), err), "folder.state");
     /* What was there stays whole when a new one cannot be written. */
     MUST(qn_session_save(v.s, tiny_path("d.state"), err));
@@ -441,11 +452,10 @@ int main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], "--child") == 0) return child(argv);
     snprintf(self, sizeof(self), "%s", argv[0]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(long_continuation),
-        cmocka_unit_test(empty_session), cmocka_unit_test(other_backends),
-        cmocka_unit_test(another_process), cmocka_unit_test(wrong_session),
-        cmocka_unit_test(truncated), cmocka_unit_test(flipped),
-        cmocka_unit_test(malicious_tables), cmocka_unit_test(full_disk),
+        cmocka_unit_test(round_trip),     cmocka_unit_test(long_continuation), cmocka_unit_test(empty_session),
+        cmocka_unit_test(other_backends), cmocka_unit_test(another_process),   cmocka_unit_test(wrong_session),
+        cmocka_unit_test(truncated),      cmocka_unit_test(flipped),           cmocka_unit_test(malicious_tables),
+        cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, open_one, close_one);
 }

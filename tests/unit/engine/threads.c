@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One engine, several threads, each with a session of its own: they take turns on the backends, and none sees another. Run it under the
- * thread sanitizer too. */
+/* One engine, several threads, each with a session of its own: they take turns on the backends, and none sees another.
+ * Run it under the thread sanitizer too. */
 #include "rig.h"
 #include <pthread.h>
 

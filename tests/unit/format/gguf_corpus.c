@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/gguf_corpus.c -- every file of the seed corpus, by path and from memory: good ones open, each bad one fails
- * with its status and one line that names the key or tensor, the offset and what was expected (the .expect file says which
- * words; tests/fuzz/make_corpus.py writes both). */
+/* tests/unit/format/gguf_corpus.c -- every file of the seed corpus, by path and from memory: good ones open, each bad
+ * one fails with its status and one line that names the key or tensor, the offset and what was expected (the .expect
+ * file says which words; tests/fuzz/make_corpus.py writes both). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +29,8 @@ static char *read_file(const char *path, size_t *size)
 }
 
 /* Returns the number of complaints about one way of opening. */
-static int check(const char *name, const char *how, const char *status_name, char *const *words, int n_words, qn_status status,
-                 const qn_error *err)
+static int check(const char *name, const char *how, const char *status_name, char *const *words, int n_words,
+                 qn_status status, const qn_error *err)
 {
     int bad = 0;
     if (strcmp(qn_status_name(status), status_name) != 0) {
@@ -44,7 +44,8 @@ static int check(const char *name, const char *how, const char *status_name, cha
         print_error("%s %s: \"%s\" does not say \"%s\"\n", name, how, err->text, words[i]);
         bad++;
     }
-    if (strchr(err->text, '\n') || strlen(err->text) < 20 || !strstr(err->text, "offset") || !strstr(err->text, "expected")) {
+    if (strchr(err->text, '\n') || strlen(err->text) < 20 || !strstr(err->text, "offset") ||
+        !strstr(err->text, "expected")) {
         print_error("%s %s: \"%s\" is not one line with an offset and what was expected\n", name, how, err->text);
         bad++;
     }
@@ -97,11 +98,13 @@ static void test_corpus(void **state)
     assert_true(n_bad_files >= 45);
 }
 
-/* Every prefix of a good file is a bad file, or good: it must not matter which. Prefixes that end before the data fail. */
+/* Every prefix of a good file is a bad file, or good: it must not matter which. Prefixes that end before the data fail.
+ */
 static void test_every_prefix(void **state)
 {
     (void)state;
-    static const char *const names[] = {"good-every-value-little", "good-every-value-big", "good-v3-big", "good-every-type-little"};
+    static const char *const names[] = {"good-every-value-little", "good-every-value-big", "good-v3-big",
+                                        "good-every-type-little"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[512];
         size_t size;
@@ -113,10 +116,14 @@ static void test_every_prefix(void **state)
             qn_gguf *file = NULL;
             qn_error err = {0};
             const qn_status status = qn_gguf_open_memory(prefix, n, NULL, &file, &err);
-            if (n < size) assert_true(status != QN_OK || n > size - 32); /* only padding may go missing */
-            else assert_int_equal(status, QN_OK);
-            if (status == QN_OK) qn_gguf_close(file);
-            else assert_non_null(strstr(err.text, "expected"));
+            if (n < size)
+                assert_true(status != QN_OK || n > size - 32); /* only padding may go missing */
+            else
+                assert_int_equal(status, QN_OK);
+            if (status == QN_OK)
+                qn_gguf_close(file);
+            else
+                assert_non_null(strstr(err.text, "expected"));
             free(prefix);
         }
         free(data);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/gguf_fault.c -- every allocation of opening and of writing fails once: a clean nomem each time, nothing
- * leaked, no file left behind. */
+/* tests/unit/format/gguf_fault.c -- every allocation of opening and of writing fails once: a clean nomem each time,
+ * nothing leaked, no file left behind. */
 #include "unit/base/failing.h"
 #include <quern/gguf.h>
 #include <quern/npy.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include "format/npy.h"
 
-#define CORPUS QN_TESTS_DIR "/fuzz/corpus/fuzz_gguf/"
-#define OUT QN_BUILD_DIR "/t_format_gguf_fault.out"
+#define CORPUS   QN_TESTS_DIR "/fuzz/corpus/fuzz_gguf/"
+#define OUT      QN_BUILD_DIR "/t_format_gguf_fault.out"
 #define SPLIT(n) QN_BUILD_DIR "/t_format_gguf_fault-0000" n "-of-00002.gguf"
 
 static qn_status open_one(const char *path, qn_error *err)
@@ -80,9 +80,13 @@ static qn_status read_npy(qn_error *err)
 static void test_each(void **state)
 {
     (void)state;
-    static const struct { const char *name; qn_status (*fn)(qn_error *err); } cases[] = {
-        {"open values", open_values}, {"open types", open_types}, {"open unordered", open_unordered}, {"open split", open_split},
-        {"write", write_gguf},        {"copy", copy_gguf},        {"write npy", write_npy},           {"read npy", read_npy},
+    static const struct {
+        const char *name;
+        qn_status (*fn)(qn_error *err);
+    } cases[] = {
+        {"open values", open_values}, {"open types", open_types}, {"open unordered", open_unordered},
+        {"open split", open_split},   {"write", write_gguf},      {"copy", copy_gguf},
+        {"write npy", write_npy},     {"read npy", read_npy},
     };
     qn_error err = {0};
     assert_int_equal(write_part(SPLIT("1"), 0, &err), QN_OK);
@@ -102,7 +106,8 @@ static void test_each(void **state)
                 if (status != QN_OK) fail_msg("%s: %s", cases[i].name, err.text);
                 break;
             }
-            if (status == QN_OK && access(OUT, F_OK) == 0) continue; /* a growing string asked again for less and got it */
+            /* a growing string asked again for less and got it */
+            if (status == QN_OK && access(OUT, F_OK) == 0) continue;
             if (status != QN_STATUS_nomem)
                 fail_msg("%s, allocation %ld: status %s: %s", cases[i].name, at, qn_status_name(status), err.text);
             n_nomem++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/gguf_material.c -- every .gguf file of the test material: keys, values, tensors as the gguf package reads them
- * (oracle/gguf_inventory.txt, written by gguf_inventory.py), finite numbers, one parse, little memory. Skips without it. */
+/* tests/unit/format/gguf_material.c -- every .gguf file of the test material: keys, values, tensors as the gguf package
+ * reads them (oracle/gguf_inventory.txt, written by gguf_inventory.py), finite numbers, one parse, little memory. Skips
+ * without it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,11 +25,16 @@ static uint64_t hash_value(uint64_t h, const qn_gguf *file, const qn_gguf_kv *kv
     bool b;
     qn_gguf_str str;
     if (qn_gguf_get_str(file, kv, i, &str, NULL) == QN_OK) return qn__hash(qn__hash(h, str.data, str.len), "", 1);
-    if (qn_gguf_get_bool(file, kv, i, &b, NULL) == QN_OK) snprintf(text, sizeof text, "%d", b);
-    else if (qn_gguf_get_i64(file, kv, i, &s, NULL) == QN_OK) snprintf(text, sizeof text, "%" PRId64, s);
-    else if (qn_gguf_get_u64(file, kv, i, &u, NULL) == QN_OK) snprintf(text, sizeof text, "%" PRIu64, u);
-    else if (qn_gguf_get_f64(file, kv, i, &d, NULL) == QN_OK) snprintf(text, sizeof text, "%.9g", d);
-    else fail_msg("key %s: no getter reads element %" PRIu64, kv->key, i);
+    if (qn_gguf_get_bool(file, kv, i, &b, NULL) == QN_OK)
+        snprintf(text, sizeof text, "%d", b);
+    else if (qn_gguf_get_i64(file, kv, i, &s, NULL) == QN_OK)
+        snprintf(text, sizeof text, "%" PRId64, s);
+    else if (qn_gguf_get_u64(file, kv, i, &u, NULL) == QN_OK)
+        snprintf(text, sizeof text, "%" PRIu64, u);
+    else if (qn_gguf_get_f64(file, kv, i, &d, NULL) == QN_OK)
+        snprintf(text, sizeof text, "%.9g", d);
+    else
+        fail_msg("key %s: no getter reads element %" PRIu64, kv->key, i);
     return qn__hash(hash_text(h, text), "", 1);
 }
 
@@ -52,7 +58,8 @@ static uint64_t hash_tensors(const qn_gguf *file)
     for (size_t k = 0; k < qn_gguf_n_tensors(file); k++) {
         const qn_gguf_tensor *t = qn_gguf_tensor_get(file, k);
         int n = snprintf(text, sizeof text, "%d ", qn_dtype_get(t->dtype)->gguf_id);
-        for (int d = t->shape.rank - 1; d >= 0; d--) n += snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 " ", t->shape.dim[d]);
+        for (int d = t->shape.rank - 1; d >= 0; d--)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 " ", t->shape.dim[d]);
         snprintf(text + n, sizeof text - (size_t)n, "%" PRIu64 " %" PRIu64 " ", t->file_offset, t->size_bytes);
         h = hash_text(qn__hash(hash_text(h, t->name), "", 1), text);
     }
@@ -73,8 +80,9 @@ static void check_file(const char *path, const char *line_rest)
     qn_gguf *file = NULL;
     qn_error err = {0};
     qn_metrics before, after;
-    assert_int_equal(sscanf(line_rest, "%u %u %zu %zu %" SCNx64 " %" SCNx64, &version, &alignment, &n_kv, &n_tensors, &kv_hash,
-                            &tensor_hash), 6);
+    assert_int_equal(sscanf(line_rest, "%u %u %zu %zu %" SCNx64 " %" SCNx64, &version, &alignment, &n_kv, &n_tensors,
+                            &kv_hash, &tensor_hash),
+                     6);
     qn_metrics_snapshot(&before);
     if (qn_gguf_open(path, NULL, &file, &err) != QN_OK) fail_msg("%s", err.text);
     qn_metrics_snapshot(&after);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/gguf_native.c -- tensor data of files of the other byte order: each format's blocks against an independent
- * decoder of big-endian blocks (big_endian_blocks.h says which), and whole files. Assumes a little-endian machine. */
+/* tests/unit/format/gguf_native.c -- tensor data of files of the other byte order: each format's blocks against an
+ * independent decoder of big-endian blocks (big_endian_blocks.h says which), and whole files. Assumes a little-endian
+ * machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,19 +35,25 @@ static void test_blocks(void **state)
         assert_int_equal(qn_unpack(dtype, raw, x, n, NULL), QN_OK);
         for (int k = 0; k < 4; k++)
             if (x[k] != big_endian_blocks[i].first[k])
-                fail_msg("%s: element %d is %.9g, expected %.9g", info->name, k, (double)x[k], (double)big_endian_blocks[i].first[k]);
-        if (qn__hash(QN_HASH_INIT, x, (size_t)n * 4) != big_endian_blocks[i].hash) fail_msg("%s: values differ", info->name);
+                fail_msg("%s: element %d is %.9g, expected %.9g", info->name, k, (double)x[k],
+                         (double)big_endian_blocks[i].first[k]);
+        if (qn__hash(QN_HASH_INIT, x, (size_t)n * 4) != big_endian_blocks[i].hash)
+            fail_msg("%s: values differ", info->name);
         qn__swap_blocks(dtype, raw, (size_t)big_endian_blocks[i].n_blocks); /* its own inverse */
         assert_memory_equal(raw, big_endian_blocks[i].bytes, bytes);
     }
     for (int d = 0; d < QN_DTYPE_COUNT; d++) /* a new block format needs its row in the oracle's table */
-        if (qn_dtype_get((qn_dtype)d)->class_ == QN_CLASS_block && !seen[d]) fail_msg("no block of %s", qn_dtype_get((qn_dtype)d)->name);
+        if (qn_dtype_get((qn_dtype)d)->class_ == QN_CLASS_block && !seen[d])
+            fail_msg("no block of %s", qn_dtype_get((qn_dtype)d)->name);
 }
 
 static void test_scalars(void **state)
 {
     (void)state;
-    static const struct { qn_dtype dtype; uint8_t big[8], little[8]; } cases[] = {
+    static const struct {
+        qn_dtype dtype;
+        uint8_t big[8], little[8];
+    } cases[] = {
         {QN_DTYPE_F32, {0x3f, 0x80, 0, 1, 1, 2, 3, 4}, {1, 0, 0x80, 0x3f, 4, 3, 2, 1}},
         {QN_DTYPE_I32, {1, 2, 3, 4, 5, 6, 7, 8}, {4, 3, 2, 1, 8, 7, 6, 5}},
         {QN_DTYPE_F16, {1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 4, 3, 6, 5, 8, 7}},

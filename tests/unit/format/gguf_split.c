@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/gguf_split.c -- models in several files: found, read and checked as one, and what is said when they are not
- * whole. (What else can be wrong with the keys of one part is in the corpus.) */
+/* tests/unit/format/gguf_split.c -- models in several files: found, read and checked as one, and what is said when they
+ * are not whole. (What else can be wrong with the keys of one part is in the corpus.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,10 @@
 #define DIR QN_BUILD_DIR "/t_format_gguf_split.parts"
 
 /* What a part says of itself; tensors are tN with N floats of value N. */
-typedef struct part { uint32_t no, count, total; int first, n; } part;
+typedef struct part {
+    uint32_t no, count, total;
+    int first, n;
+} part;
 
 static const char *path_of(int number, int count)
 {
@@ -169,8 +172,12 @@ static void test_not_the_first(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"model.gguf", "-00001-of-00003.gguf", "model-00001-of-00002.gguf", "model-00002-of-00003.gguf",
-                                        "model-0001-of-00003.gguf", "model-00001-of-00003.gguf2"};
+    static const char *const names[] = {"model.gguf",
+                                        "-00001-of-00003.gguf",
+                                        "model-00001-of-00002.gguf",
+                                        "model-00002-of-00003.gguf",
+                                        "model-0001-of-00003.gguf",
+                                        "model-00001-of-00003.gguf2"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         write_good();
@@ -189,7 +196,10 @@ static void test_names(void **state)
 static void test_parts_that_disagree(void **state)
 {
     (void)state;
-    static const struct { part p; const char *a, *b; } cases[] = {
+    static const struct {
+        part p;
+        const char *a, *b;
+    } cases[] = {
         {{2, 3, 5, 1, 3}, "split.no", "found part index 2, expected 1"},
         {{1, 4, 5, 1, 3}, "split.count", "found a count of 4, expected 3"},
         {{1, 3, 5, 1, 2}, "split.tensors.count", "found a count of 5, expected the 4"},

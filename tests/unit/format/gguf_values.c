@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/gguf_values.c -- what an open file says: every value type in both byte orders, conversions and their
- * refusals, lookups, tensors, and files whose header was cut off from its data. The files are the corpus's. */
+/* tests/unit/format/gguf_values.c -- what an open file says: every value type in both byte orders, conversions and
+ * their refusals, lookups, tensors, and files whose header was cut off from its data. The files are the corpus's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,11 +35,14 @@ static const qn_gguf_kv *find(const qn_gguf *file, const char *kind, qn_gguf_typ
 /* The values that make_corpus.py wrote: extremes of each type, then 0 and 1 in the arrays. */
 static void check_integers(const qn_gguf *file)
 {
+    /* clang-format off */
     static const struct { qn_gguf_type type; bool negative; uint64_t bits; } want[] = {
         {QN_GGUF_u8, false, 255},         {QN_GGUF_i8, true, (uint64_t)-128},           {QN_GGUF_u16, false, 65535},
-        {QN_GGUF_i16, true, (uint64_t)-32768}, {QN_GGUF_u32, false, 4294967295},        {QN_GGUF_i32, true, (uint64_t)-2147483648LL},
+        {QN_GGUF_i16, true, (uint64_t)-32768}, {QN_GGUF_u32, false, 4294967295},
+        {QN_GGUF_i32, true, (uint64_t)-2147483648LL},
         {QN_GGUF_u64, false, UINT64_MAX}, {QN_GGUF_i64, true, (uint64_t)INT64_MIN},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         for (int array = 0; array < 2; array++) {
             const qn_gguf_kv *kv = find(file, array ? "array" : "scalar", want[i].type);
@@ -171,7 +174,10 @@ static void test_tensors(void **state)
     qn_gguf_close(file);
 
     file = open_good("good-data-out-of-order");
-    static const struct { const char *name; uint64_t after; } want[] = {{"last", 64}, {"first", 0}, {"middle", 32}};
+    static const struct {
+        const char *name;
+        uint64_t after;
+    } want[] = {{"last", 64}, {"first", 0}, {"middle", 32}};
     const uint64_t start = qn_gguf_tensor_find(file, "first")->file_offset;
     assert_int_equal(qn_gguf_n_tensors(file), 3);
     for (size_t i = 0; i < 3; i++) {
@@ -283,11 +289,13 @@ static void test_counters_and_paths(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),         cmocka_unit_test(test_lookups),
         cmocka_unit_test(test_tensors),        cmocka_unit_test(test_every_type),
         cmocka_unit_test(test_metadata_only),  cmocka_unit_test(test_changed_under_us),
         cmocka_unit_test(test_counters_and_paths),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/gguf_verify.c -- numbers that are not finite are found in every format and byte order, named with tensor,
- * element and offset; good files pass. */
+/* tests/unit/format/gguf_verify.c -- numbers that are not finite are found in every format and byte order, named with
+ * tensor, element and offset; good files pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,10 @@
 
 #define CORPUS QN_TESTS_DIR "/fuzz/corpus/fuzz_gguf/"
 
-typedef struct found_log { int n; char last[400]; } found_log;
+typedef struct found_log {
+    int n;
+    char last[400];
+} found_log;
 
 static void note(void *ctx, const char *tensor, const char *text)
 {
@@ -38,7 +41,8 @@ static char *load(const char *name, size_t *size)
 static void test_good(void **state)
 {
     (void)state;
-    static const char *const names[] = {"good-every-type-little", "good-every-type-big", "good-v3-big", "good-no-tensors"};
+    static const char *const names[] = {"good-every-type-little", "good-every-type-big", "good-v3-big",
+                                        "good-no-tensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t size;
         char *data = load(names[i], &size);
@@ -57,13 +61,18 @@ static void test_good(void **state)
 static void test_bad_scales(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct { const char *tensor; int at, width; } cases[] = {
-        {"t.f32", 0, 4},    {"t.f16", 0, 2},     {"t.bf16", 0, 2},   {"t.f64", 0, 8},     {"t.q4_0", 0, 2},  {"t.q4_1", 2, 2},
-        {"t.q5_0", 0, 2},   {"t.q5_1", 2, 2},    {"t.q8_0", 0, 2},   {"t.q2_k", 80, 2},   {"t.q2_k", 82, 2}, {"t.q3_k", 108, 2},
+        {"t.f32", 0, 4},    {"t.f16", 0, 2},     {"t.bf16", 0, 2},   {"t.f64", 0, 8},     {"t.q4_0", 0, 2},
+        {"t.q4_1", 2, 2},
+        {"t.q5_0", 0, 2},   {"t.q5_1", 2, 2},    {"t.q8_0", 0, 2},   {"t.q2_k", 80, 2},   {"t.q2_k", 82, 2},
+        {"t.q3_k", 108, 2},
         {"t.q4_k", 0, 2},   {"t.q4_k", 2, 2},    {"t.q5_k", 2, 2},   {"t.q6_k", 208, 2},  {"t.iq2_xxs", 0, 2},
-        {"t.iq2_xs", 0, 2}, {"t.iq3_xxs", 0, 2}, {"t.iq1_s", 0, 2},  {"t.iq4_nl", 0, 2},  {"t.iq3_s", 0, 2}, {"t.iq2_s", 0, 2},
+        {"t.iq2_xs", 0, 2}, {"t.iq3_xxs", 0, 2}, {"t.iq1_s", 0, 2},  {"t.iq4_nl", 0, 2},  {"t.iq3_s", 0, 2},
+        {"t.iq2_s", 0, 2},
         {"t.iq4_xs", 0, 2}, {"t.tq1_0", 52, 2},  {"t.tq2_0", 64, 2},
     };
+    /* clang-format on */
     for (int big = 0; big < 2; big++) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             size_t size;
@@ -75,7 +84,8 @@ static void test_bad_scales(void **state)
             const qn_gguf_tensor *t = qn_gguf_tensor_find(file, cases[i].tensor);
             assert_non_null(t);
             uint8_t *scale = (uint8_t *)data + t->file_offset + cases[i].at;
-            for (int k = 0; k < cases[i].width; k++) scale[big ? k : cases[i].width - 1 - k] = 0x7f; /* 0x7f7f...: large or NaN */
+            /* 0x7f7f...: large or NaN */
+            for (int k = 0; k < cases[i].width; k++) scale[big ? k : cases[i].width - 1 - k] = 0x7f;
             scale[big ? 0 : cases[i].width - 1] = 0x7f;
             scale[big ? 1 : cases[i].width - 2] = 0xff;
             assert_int_equal(qn_gguf_verify(file, note, &log, &err), QN_STATUS_format);
@@ -112,13 +122,14 @@ static void test_positions(void **state)
     qn_gguf_write_data(w, x[0][0], 8);
     qn_gguf_write_data(w, x, sizeof x);
     qn_gguf_write_data(w, (const int32_t[]){0x7fc00000, -1}, 8); /* a NaN's bits, but integers */
-    qn_gguf_write_data(w, (const double[]){1e300, -1e-300}, 16);  /* finite, though not as float32 */
+    qn_gguf_write_data(w, (const double[]){1e300, -1e-300}, 16); /* finite, though not as float32 */
     assert_int_equal(qn_gguf_writer_commit(w, NULL), QN_OK);
     assert_int_equal(qn_gguf_open(path, NULL, &file, NULL), QN_OK);
     assert_int_equal(qn_gguf_verify(file, note, &log, NULL), QN_STATUS_format);
     assert_int_equal(log.n, 1);
     char want[200];
-    snprintf(want, sizeof want, "x: 1 NaN and 2 infinite of 15000 elements, the first an infinity at [1,2,345] (offset %llu)",
+    snprintf(want, sizeof want,
+             "x: 1 NaN and 2 infinite of 15000 elements, the first an infinity at [1,2,345] (offset %llu)",
              (unsigned long long)qn_gguf_tensor_find(file, "x")->file_offset + 4 * 7345);
     assert_string_equal(log.last, want);
     qn_gguf_close(file);
@@ -132,7 +143,8 @@ static void test_missing_data(void **state)
     char *data = load("good-v3-little", &size);
     qn_gguf *file = NULL;
     found_log log = {0};
-    assert_int_equal(qn_gguf_open_memory(data, size - 1, &(qn_gguf_options){.metadata_only = true}, &file, NULL), QN_OK);
+    assert_int_equal(qn_gguf_open_memory(data, size - 1, &(qn_gguf_options){.metadata_only = true}, &file, NULL),
+                     QN_OK);
     assert_int_equal(qn_gguf_verify(file, note, &log, NULL), QN_STATUS_format);
     assert_string_equal(log.last, "a.weight: its 32 bytes at offset 160 are not in the file, which ends at 191");
     qn_gguf_close(file);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/gguf_write.c -- writing: the exact bytes of a small file, write and read back, copying from files of either
- * byte order, and every way to misuse the writer. tests/oracle/gguf_roundtrip.py lets the gguf package read the results. */
+/* tests/unit/format/gguf_write.c -- writing: the exact bytes of a small file, write and read back, copying from files
+ * of either byte order, and every way to misuse the writer. tests/oracle/gguf_roundtrip.py lets the gguf package read
+ * the results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #define CORPUS QN_TESTS_DIR "/fuzz/corpus/fuzz_gguf/"
-#define OUT QN_BUILD_DIR "/t_format_gguf_write.gguf"
+#define OUT    QN_BUILD_DIR "/t_format_gguf_write.gguf"
 
 static qn_gguf_writer *create(void)
 {
@@ -92,11 +93,13 @@ static void fill(uint8_t *data, size_t n, int seed)
 static void test_round_trip(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct { const char *name; qn_dtype dtype; qn_shape shape; size_t bytes; } tensors[] = {
         {"f32", QN_DTYPE_F32, {3, {2, 3, 5}}, 120},   {"one", QN_DTYPE_I8, {1, {1}}, 1},
         {"q4_k", QN_DTYPE_Q4_K, {2, {3, 512}}, 864},  {"bf16", QN_DTYPE_BF16, {2, {7, 1}}, 14},
         {"deep", QN_DTYPE_F64, {8, {1, 2, 1, 2, 1, 2, 1, 3}}, 192},
     };
+    /* clang-format on */
     static uint8_t data[1024];
     const int32_t ints[] = {-1, 0, 2147483647};
     const double doubles[] = {0.1, -1e300};
@@ -197,13 +200,20 @@ static void test_copy_leaves_layout(void **state)
 
 typedef void (*misuse_fn)(qn_gguf_writer *w);
 static const qn_shape four = {1, {4}};
-static void key_twice(qn_gguf_writer *w) { qn_gguf_write_u32(w, "k", 1); qn_gguf_write_str(w, "k", "x"); }
+static void key_twice(qn_gguf_writer *w)
+{
+    qn_gguf_write_u32(w, "k", 1);
+    qn_gguf_write_str(w, "k", "x");
+}
 static void key_empty(qn_gguf_writer *w) { qn_gguf_write_u32(w, "", 1); }
 static void key_null(qn_gguf_writer *w) { qn_gguf_write_u32(w, NULL, 1); }
 static void key_utf8(qn_gguf_writer *w) { qn_gguf_write_u32(w, "k\xff", 1); }
 static void string_utf8(qn_gguf_writer *w) { qn_gguf_write_str(w, "text", "ab\xe9"); }
 static void string_null(qn_gguf_writer *w) { qn_gguf_write_str(w, "text", NULL); }
-static void strings_utf8(qn_gguf_writer *w) { qn_gguf_write_strs(w, "list", (const qn_gguf_str[]){{"ok", 2}, {"\x80", 1}}, 2); }
+static void strings_utf8(qn_gguf_writer *w)
+{
+    qn_gguf_write_strs(w, "list", (const qn_gguf_str[]){{"ok", 2}, {"\x80", 1}}, 2);
+}
 static void array_of_strings(qn_gguf_writer *w) { qn_gguf_write_array(w, "list", QN_GGUF_str, "x", 1); }
 static void array_huge(qn_gguf_writer *w) { qn_gguf_write_array(w, "list", QN_GGUF_u64, "x", UINT64_MAX); }
 static void array_bool(qn_gguf_writer *w) { qn_gguf_write_array(w, "flags", QN_GGUF_bool, (const uint8_t[]){1, 2}, 2); }
@@ -229,7 +239,11 @@ static void tensor_huge_sum(qn_gguf_writer *w)
 }
 static void tensor_type(qn_gguf_writer *w) { qn_gguf_declare(w, "t", QN_DTYPE_U8, &four); }
 static void data_missing(qn_gguf_writer *w) { qn_gguf_declare(w, "t", QN_DTYPE_F32, &four); }
-static void data_short(qn_gguf_writer *w) { qn_gguf_declare(w, "t", QN_DTYPE_F32, &four); qn_gguf_write_data(w, "abc", 3); }
+static void data_short(qn_gguf_writer *w)
+{
+    qn_gguf_declare(w, "t", QN_DTYPE_F32, &four);
+    qn_gguf_write_data(w, "abc", 3);
+}
 static void data_long(qn_gguf_writer *w)
 {
     qn_gguf_declare(w, "t", QN_DTYPE_F32, &four);
@@ -237,13 +251,25 @@ static void data_long(qn_gguf_writer *w)
     qn_gguf_write_data(w, "0123456789abcdefg", 17);
 }
 static void data_unasked(qn_gguf_writer *w) { qn_gguf_write_data(w, "x", 1); }
-static void late_key(qn_gguf_writer *w) { data_short(w); qn_gguf_write_u32(w, "late.key", 1); }
-static void late_tensor(qn_gguf_writer *w) { data_short(w); qn_gguf_declare(w, "late", QN_DTYPE_F32, &four); }
+static void late_key(qn_gguf_writer *w)
+{
+    data_short(w);
+    qn_gguf_write_u32(w, "late.key", 1);
+}
+static void late_tensor(qn_gguf_writer *w)
+{
+    data_short(w);
+    qn_gguf_declare(w, "late", QN_DTYPE_F32, &four);
+}
 
 static void test_misuse(void **state)
 {
     (void)state;
-    static const struct { misuse_fn fn; qn_status status; const char *says[2]; } cases[] = {
+    static const struct {
+        misuse_fn fn;
+        qn_status status;
+        const char *says[2];
+    } cases[] = {
         {key_twice, QN_STATUS_invalid, {"\"k\"", "once"}},
         {key_empty, QN_STATUS_invalid, {"nothing", "1 to 65535"}},
         {key_null, QN_STATUS_invalid, {"nothing", "1 to 65535"}},
@@ -276,11 +302,13 @@ static void test_misuse(void **state)
         qn_gguf_writer *w = create();
         qn_error err = {0};
         cases[i].fn(w);
-        if (qn_gguf_writer_status(w, NULL) != QN_OK) qn_gguf_write_u32(w, "", 1); /* errors stick: later ones change nothing */
+        /* errors stick: later ones change nothing */
+        if (qn_gguf_writer_status(w, NULL) != QN_OK) qn_gguf_write_u32(w, "", 1);
         const qn_status status = qn_gguf_writer_commit(w, &err);
         if (status != cases[i].status) fail_msg("case %zu: status %s: %s", i, qn_status_name(status), err.text);
         for (int k = 0; k < 2; k++)
-            if (!strstr(err.text, cases[i].says[k])) fail_msg("case %zu: \"%s\" does not say \"%s\"", i, err.text, cases[i].says[k]);
+            if (!strstr(err.text, cases[i].says[k]))
+                fail_msg("case %zu: \"%s\" does not say \"%s\"", i, err.text, cases[i].says[k]);
         assert_int_equal(err.status, status);
         assert_int_equal(access(OUT, F_OK), -1); /* nothing half-written appears */
     }
@@ -329,11 +357,13 @@ static void test_bounded_memory(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact_bytes),        cmocka_unit_test(test_copy_every_value),
         cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_copy_leaves_layout),
         cmocka_unit_test(test_misuse),             cmocka_unit_test(test_failure_keeps_the_old_file),
         cmocka_unit_test(test_bounded_memory),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

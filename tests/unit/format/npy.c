@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/npy.c -- .npy files against files that NumPy saved: read to the right numbers, written byte for byte alike,
- * and refused with a reason when they are of another kind or damaged. */
+/* tests/unit/format/npy.c -- .npy files against files that NumPy saved: read to the right numbers, written byte for
+ * byte alike, and refused with a reason when they are of another kind or damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,14 +19,23 @@ static const float f32_values[6] = {1.5f, -0.25f, 3e38f, 0, 7, -1};
 static const int32_t i32_values[6] = {1, -2, INT32_MAX, 0, INT32_MIN, 77};
 static const int64_t i64_values[6] = {1, -2, INT32_MAX, 0, INT32_MIN, 77};
 
-static const uint16_t f16_values[6] = {15872, 46080, 18560, 0, 18176, 48128}, bf16_values[6] = {0x3fc0, 0xbe80, 0x7f62, 0, 0x40e0, 0xbf80};
+static const uint16_t f16_values[6] = {15872, 46080, 18560, 0, 18176, 48128},
+                      bf16_values[6] = {0x3fc0, 0xbe80, 0x7f62, 0, 0x40e0, 0xbf80};
 static const double f64_values[6] = {1.5, -0.25, 3e38, 0, 7, -1};
 static const int8_t i8_values[6] = {-99, -107, 86, -100, -36, -23};
 static const int16_t i16_values[6] = {1, 30009, 16531, 0, 13479, 77};
 static const uint8_t u8_values[6] = {1, 249, 186, 0, 64, 77}, bool_values[6] = {1, 0, 0, 1, 1, 1};
 
-static const struct { const char *name; const uint8_t *bytes; size_t size; qn_dtype dtype; qn_shape shape; const void *values; size_t n;
-                      bool as_we_write; } good[] = {
+static const struct {
+    const char *name;
+    const uint8_t *bytes;
+    size_t size;
+    qn_dtype dtype;
+    qn_shape shape;
+    const void *values;
+    size_t n;
+    bool as_we_write;
+} good[] = {
 #define FILE_OF(name) #name, npy_##name, sizeof npy_##name
     {FILE_OF(f32_2x3), QN_DTYPE_F32, {2, {2, 3}}, f32_values, 24, true},
     {FILE_OF(f32_big), QN_DTYPE_F32, {2, {2, 3}}, f32_values, 24, false},
@@ -133,7 +142,8 @@ static void test_refused(void **state)
     expect(npy_complex, sizeof npy_complex, QN_STATUS_unsupported, "\"<c8\", expected a byte order and f2, f4, f8");
     expect(npy_u2, sizeof npy_u2, QN_STATUS_unsupported, "<u2");
     expect_header("{'descr': '|f4', 'fortran_order': False, 'shape': (1,)}", 4, QN_STATUS_unsupported, "|f4");
-    expect_header("{'descr': '', 'fortran_order': False, 'shape': (1,)}", 4, QN_STATUS_unsupported, "expected a byte order");
+    expect_header("{'descr': '', 'fortran_order': False, 'shape': (1,)}", 4, QN_STATUS_unsupported,
+                  "expected a byte order");
     expect(npy_record, sizeof npy_record, QN_STATUS_format, "expected a quoted string");
     expect(npy_rank9, sizeof npy_rank9, QN_STATUS_format, "at most 8 dimensions");
     expect(npy_i64_big, sizeof npy_i64_big, QN_STATUS_limit, "found 48 bytes of data, expected at most 24");
@@ -146,7 +156,8 @@ static void test_refused(void **state)
     qn_npy npy;
     const char odd[] = "\x93NUMPY\x01\x00\x3a\x00 {\"shape\":( 2 ,3, ) ,'fortran_order' : True,'descr':'<f4'}   ";
     const char one[] = "\x93NUMPY\x01\x00\x35\x00{'shape':(0,),'fortran_order':True,'descr':'=f4',}\n\n\n";
-    expect(odd, sizeof odd - 1, QN_STATUS_format, "found 3 bytes of data at offset 68, expected 24 for the shape [2,3]");
+    expect(odd, sizeof odd - 1, QN_STATUS_format,
+           "found 3 bytes of data at offset 68, expected 24 for the shape [2,3]");
     assert_int_equal(qn__npy_parse(one, sizeof one - 1, "one", 0, &npy, NULL), QN_OK);
     assert_false(npy.fortran); /* rank 1 has no order */
     qn__npy_deinit(&npy);
@@ -155,7 +166,10 @@ static void test_refused(void **state)
     assert_memory_equal(npy.data, "\0\1\1\1", 4); /* whatever a byte holds, a BOOL is 0 or 1 */
     qn__npy_deinit(&npy);
 
-    static const struct { const char *dictionary; const char *says; } cases[] = {
+    static const struct {
+        const char *dictionary;
+        const char *says;
+    } cases[] = {
         {"", "found the end of the header, expected a dictionary"},
         {"[1]", "offset 10"},
         {"{'descr': '<f4', 'fortran_order': False}", "keys descr, fortran_order and shape"},
@@ -175,7 +189,8 @@ static void test_refused(void **state)
         {"{'descr': '<f4", "quoted string"},
         {"{'descr': '<f4<f4<f4<f4<f4<f4'}", "short quoted string"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect_header(cases[i].dictionary, 4, QN_STATUS_format, cases[i].says);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_header(cases[i].dictionary, 4, QN_STATUS_format, cases[i].says);
 }
 
 static void test_writer_misuse(void **state)
@@ -223,8 +238,8 @@ static void test_material(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),          cmocka_unit_test(test_write), cmocka_unit_test(test_fortran), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_material),
+        cmocka_unit_test(test_read),    cmocka_unit_test(test_write),         cmocka_unit_test(test_fortran),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_material),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/safetensors.c -- files of the format's own library (tests/oracle/safetensors_files.py wrote them) give the
- * values that went in, and written again give the same bytes; what the writer makes is what that library was seen to load;
- * sharded models open by their index, and by nothing that reaches out of its folder. */
+/* tests/unit/format/safetensors.c -- files of the format's own library (tests/oracle/safetensors_files.py wrote them)
+ * give the values that went in, and written again give the same bytes; what the writer makes is what that library was
+ * seen to load; sharded models open by their index, and by nothing that reaches out of its folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define FILES QN_TESTS_DIR "/unit/format/safetensors/"
-#define OUT QN_BUILD_DIR "/t_format_safetensors"
+#define OUT   QN_BUILD_DIR "/t_format_safetensors"
 
 static qn_safetensors *open_file(const char *path)
 {
@@ -65,11 +65,16 @@ static size_t value(qn_dtype dtype, int64_t i, uint8_t out[8])
     uint64_t bits = (uint64_t)(v - 30);
     uint32_t f_bits;
     memcpy(&f_bits, &f, 4);
-    if (class_ == QN_CLASS_boolean) bits = (uint64_t)(v % 2);
-    else if (dtype == QN_DTYPE_U8) bits = (uint64_t)v;
-    else if (dtype == QN_DTYPE_F64) memcpy(&bits, &d, 8);
-    else if (dtype == QN_DTYPE_F32) bits = f_bits;
-    else if (dtype == QN_DTYPE_BF16) bits = f_bits >> 16;
+    if (class_ == QN_CLASS_boolean)
+        bits = (uint64_t)(v % 2);
+    else if (dtype == QN_DTYPE_U8)
+        bits = (uint64_t)v;
+    else if (dtype == QN_DTYPE_F64)
+        memcpy(&bits, &d, 8);
+    else if (dtype == QN_DTYPE_F32)
+        bits = f_bits;
+    else if (dtype == QN_DTYPE_BF16)
+        bits = f_bits >> 16;
     else if (dtype == QN_DTYPE_F16) { /* whole numbers below 31 are exact; 0 has no exponent */
         const int e = (int)(f_bits >> 23 & 0xff);
         bits = f == 0 ? 0 : (f_bits >> 31) << 15 | (uint64_t)(e - 112) << 10 | (f_bits >> 13 & 0x3ff);
@@ -99,13 +104,14 @@ static void theirs_loads(void **state)
 {
     (void)state;
     qn_safetensors *file = open_file(FILES "theirs.safetensors");
-    static const qn_dtype types[] = {QN_DTYPE_BOOL, QN_DTYPE_U8, QN_DTYPE_I8, QN_DTYPE_I16, QN_DTYPE_F16,
+    static const qn_dtype types[] = {QN_DTYPE_BOOL, QN_DTYPE_U8,  QN_DTYPE_I8,  QN_DTYPE_I16, QN_DTYPE_F16,
                                      QN_DTYPE_BF16, QN_DTYPE_I32, QN_DTYPE_F32, QN_DTYPE_F64, QN_DTYPE_I64};
     assert_int_equal(qn_safetensors_n_tensors(file), 33);
     for (size_t i = 0; i < 30; i++) {
         char name[32], lower[8];
         const qn_dtype_info *info = qn_dtype_get(types[i / 3]);
-        for (size_t k = 0; k <= strlen(info->name); k++) lower[k] = (char)(info->name[k] | (info->name[k] >= 'A' ? 0x20 : 0));
+        for (size_t k = 0; k <= strlen(info->name); k++)
+            lower[k] = (char)(info->name[k] | (info->name[k] >= 'A' ? 0x20 : 0));
         snprintf(name, sizeof name, "t%02zu.%s", i, lower);
         const qn_safetensors_tensor *t = qn_safetensors_tensor_find(file, name);
         if (!t) fail_msg("no %s", name);
@@ -169,11 +175,12 @@ static void stream(qn_safetensors_writer *w, const qn_dtype *types, const int64_
 static void ours_is_what_they_loaded(void **state)
 {
     (void)state;
-    static const qn_dtype types[] = {QN_DTYPE_I8, QN_DTYPE_F64, QN_DTYPE_BF16, QN_DTYPE_BOOL,
-                                     QN_DTYPE_F32, QN_DTYPE_F32, QN_DTYPE_F16, QN_DTYPE_I64};
+    static const qn_dtype types[] = {QN_DTYPE_I8,  QN_DTYPE_F64, QN_DTYPE_BF16, QN_DTYPE_BOOL,
+                                     QN_DTYPE_F32, QN_DTYPE_F32, QN_DTYPE_F16,  QN_DTYPE_I64};
     static const char *const names[] = {"z", "y", "x\u00e9\u2581\"\\", "m", "f", "s", "e", "a"};
-    const qn_shape shapes[] = {qn_shape_of(5), qn_shape_of(2, 2), qn_shape_of(3), qn_shape_of(4),
-                               qn_shape_of(2, 3), {0}, qn_shape_of(0, 2), qn_shape_of(1)};
+    const qn_shape shapes[] = {qn_shape_of(5),    qn_shape_of(2, 2), qn_shape_of(3),
+                               qn_shape_of(4),    qn_shape_of(2, 3), {0},
+                               qn_shape_of(0, 2), qn_shape_of(1)};
     int64_t numel[8];
     qn_safetensors_writer *w;
     assert_int_equal(qn_safetensors_writer_create(QN_BUILD_DIR "/ours-mixed.safetensors", &w, NULL), QN_OK);
@@ -351,8 +358,14 @@ static void shards(void **state)
 {
     (void)state;
     qn_safetensors *file = open_file(FILES "model.safetensors.index.json");
-    static const struct { const char *name; qn_dtype dtype; int part; } want[] = {
-        {"a.weight", QN_DTYPE_F32, 0}, {"b.weight", QN_DTYPE_BF16, 0}, {"c.weight", QN_DTYPE_I64, 1}, {"c.bias", QN_DTYPE_F16, 1}};
+    static const struct {
+        const char *name;
+        qn_dtype dtype;
+        int part;
+    } want[] = {{"a.weight", QN_DTYPE_F32, 0},
+                {"b.weight", QN_DTYPE_BF16, 0},
+                {"c.weight", QN_DTYPE_I64, 1},
+                {"c.bias", QN_DTYPE_F16, 1}};
     assert_int_equal(qn_safetensors_n_parts(file), 2);
     assert_int_equal(qn_safetensors_n_tensors(file), 4);
     for (size_t i = 0; i < 4; i++) {
@@ -373,7 +386,11 @@ static void shards(void **state)
 
 #define ONE "\"model-00001-of-00002.safetensors\""
 #define TWO "\"model-00002-of-00002.safetensors\""
-static const struct { const char *text; qn_status status; const char *words; } bad_indices[] = {
+static const struct {
+    const char *text;
+    qn_status status;
+    const char *words;
+} bad_indices[] = {
     {"", QN_STATUS_format, "an object"},
     {"[]", QN_STATUS_format, "found '[', expected an object"},
     {"{}", QN_STATUS_format, "weight_map"},
@@ -391,12 +408,14 @@ static const struct { const char *text; qn_status status; const char *words; } b
     {"{\"weight_map\":{\"a\":\"\"}}", QN_STATUS_format, "nothing in the file name"},
     {"{\"weight_map\":{\"\":\"x\"}}", QN_STATUS_format, "nothing in its name"},
     {"{\"weight_map\":{\"a\":\"not-there.safetensors\"}}", QN_STATUS_io, "part 1 of 1"},
-    {"{\"weight_map\":{\"a.weight\":" ONE ",\"zz\":" ONE "}}", QN_STATUS_format, "tensor \"zz\", offset 62: found it in none"},
+    {"{\"weight_map\":{\"a.weight\":" ONE ",\"zz\":" ONE "}}", QN_STATUS_format,
+     "tensor \"zz\", offset 62: found it in none"},
     {"{\"weight_map\":{\"a.weight\":" ONE ",\"c.bias\":" ONE ",\"c.weight\":" TWO "}}", QN_STATUS_format,
      "found it in model-00002-of-00002.safetensors, expected it in model-00001-of-00002.safetensors"},
     {"{\"weight_map\":{\"a.weight\":" ONE ",\"a.weight\":" ONE "}}", QN_STATUS_format, "each name once"},
     {"{\"weight_map\":{\"\xff\":\"x\"}}", QN_STATUS_format, "offset 16: found byte 0xff, expected UTF-8"},
-    {"{\"weight_map\":{\"t00.bool\":\"copy-a.safetensors\",\"t01.bool\":\"copy-b.safetensors\"}}", QN_STATUS_format, "each name once"},
+    {"{\"weight_map\":{\"t00.bool\":\"copy-a.safetensors\",\"t01.bool\":\"copy-b.safetensors\"}}", QN_STATUS_format,
+     "each name once"},
 };
 
 static void copy_to(const char *from, const char *to)
@@ -428,7 +447,8 @@ static void bad_shards(void **state)
                      qn_status_name(bad_indices[i].status), bad_indices[i].words);
         assert_null(file);
     }
-    static const char good[] = "{\"weight_map\":{\"a.weight\":" ONE ",\"c.bias\":\"model-0000\\u0032-of-00002.safetensors\"},\"x\":{}}";
+    static const char good[] =
+        "{\"weight_map\":{\"a.weight\":" ONE ",\"c.bias\":\"model-0000\\u0032-of-00002.safetensors\"},\"x\":{}}";
     write_file(path, good, sizeof good - 1); /* names not all that the shards hold; a name spelled with an escape */
     qn_safetensors *file = open_file(path);
     assert_int_equal(qn_safetensors_n_tensors(file), 4);
@@ -439,10 +459,12 @@ static void bad_shards(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(theirs_loads), cmocka_unit_test(theirs_again), cmocka_unit_test(ours_is_what_they_loaded),
         cmocka_unit_test(odd_data),     cmocka_unit_test(refusals),     cmocka_unit_test(full_disk),
         cmocka_unit_test(aborted),      cmocka_unit_test(shards),       cmocka_unit_test(bad_shards),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/safetensors_corpus.c -- every file of the seed corpus, by path and from memory: good ones open, each bad one
- * fails with its status and one line that names the tensor, the offset and what was expected (the .expect file says which
- * words; tests/fuzz/make_safetensors_corpus.py writes both). */
+/* tests/unit/format/safetensors_corpus.c -- every file of the seed corpus, by path and from memory: good ones open,
+ * each bad one fails with its status and one line that names the tensor, the offset and what was expected (the .expect
+ * file says which words; tests/fuzz/make_safetensors_corpus.py writes both). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +29,8 @@ static char *read_file(const char *path, size_t *size)
 }
 
 /* Returns the number of complaints about one way of opening. */
-static int check(const char *name, const char *how, const char *status_name, char *const *words, int n_words, qn_status status,
-                 const qn_error *err)
+static int check(const char *name, const char *how, const char *status_name, char *const *words, int n_words,
+                 qn_status status, const qn_error *err)
 {
     int bad = 0;
     if (strcmp(qn_status_name(status), status_name) != 0) {
@@ -44,7 +44,8 @@ static int check(const char *name, const char *how, const char *status_name, cha
         print_error("%s %s: \"%s\" does not say \"%s\"\n", name, how, err->text, words[i]);
         bad++;
     }
-    if (strchr(err->text, '\n') || strlen(err->text) < 20 || !strstr(err->text, "offset") || !strstr(err->text, "expected")) {
+    if (strchr(err->text, '\n') || strlen(err->text) < 20 || !strstr(err->text, "offset") ||
+        !strstr(err->text, "expected")) {
         print_error("%s %s: \"%s\" is not one line with an offset and what was expected\n", name, how, err->text);
         bad++;
     }

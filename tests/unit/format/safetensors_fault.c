@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/format/safetensors_fault.c -- every allocation of opening and of writing fails once: a clean nomem each time,
- * nothing leaked, no file left behind. */
+/* tests/unit/format/safetensors_fault.c -- every allocation of opening and of writing fails once: a clean nomem each
+ * time, nothing leaked, no file left behind. */
 #include "unit/base/failing.h"
 #include <quern/safetensors.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #define CORPUS QN_TESTS_DIR "/fuzz/corpus/fuzz_safetensors/"
-#define OUT QN_BUILD_DIR "/t_format_safetensors_fault.out"
+#define OUT    QN_BUILD_DIR "/t_format_safetensors_fault.out"
 
 static qn_status open_one(const char *path, qn_error *err)
 {
@@ -43,8 +43,13 @@ static qn_status write_many(qn_error *err)
 static void test_each(void **state)
 {
     (void)state;
-    static const struct { const char *name; qn_status (*fn)(qn_error *err); } cases[] = {
-        {"open types", open_types}, {"open metadata", open_meta}, {"open shards", open_shards}, {"write", write_many}};
+    static const struct {
+        const char *name;
+        qn_status (*fn)(qn_error *err);
+    } cases[] = {{"open types", open_types},
+                 {"open metadata", open_meta},
+                 {"open shards", open_shards},
+                 {"write", write_many}};
     qn_error err = {0};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         long at = 0, n_nomem = 0;
@@ -59,7 +64,8 @@ static void test_each(void **state)
                 if (status != QN_OK) fail_msg("%s: %s", cases[i].name, err.text);
                 break;
             }
-            if (status == QN_OK && access(OUT, F_OK) == 0) continue; /* a growing string asked again for less and got it */
+            /* a growing string asked again for less and got it */
+            if (status == QN_OK && access(OUT, F_OK) == 0) continue;
             if (status != QN_STATUS_nomem)
                 fail_msg("%s, allocation %ld: status %s: %s", cases[i].name, at, qn_status_name(status), err.text);
             n_nomem++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/grad/shapes.c -- gradients as graphs: of the shape and dtype of what they are gradients of, only where wanted, and sound
- * by the verifier. Their numbers are looked at in tests/unit/array. */
+/* tests/unit/grad/shapes.c -- gradients as graphs: of the shape and dtype of what they are gradients of, only where
+ * wanted, and sound by the verifier. Their numbers are looked at in tests/unit/array. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@ static qn_grad_task gradients(qn_node *y, uint32_t wanted)
 {
     const qn_grad_row *row = qn__grad_row(y->op);
     assert_non_null(row->fn);
-    qn_grad_task t = {.g = g, .op = y->op, .attrs = y->attrs, .n_src = y->n_src, .y_shape = qn_layout_shape(&y->layout)};
+    qn_grad_task t = {
+        .g = g, .op = y->op, .attrs = y->attrs, .n_src = y->n_src, .y_shape = qn_layout_shape(&y->layout)};
     uint32_t keeps = 0;
     t.dy = in(t.y_shape, y->dtype);
     for (int i = 0; i < y->n_src; i++) {
@@ -35,7 +36,8 @@ static qn_grad_task gradients(qn_node *y, uint32_t wanted)
     if (keeps & QN_KEEP_y) t.y = y;
     row->fn(&t);
     qn_error err = {0};
-    if (qn__graph_finish(g, &err) != QN_OK || qn__graph_verify(g, &err) != QN_OK) fail_msg("%s: %s", qn_node_op_name(y), err.text);
+    if (qn__graph_finish(g, &err) != QN_OK || qn__graph_verify(g, &err) != QN_OK)
+        fail_msg("%s: %s", qn_node_op_name(y), err.text);
     for (int i = 0; i < y->n_src; i++) {
         if (!t.wanted[i]) {
             assert_null(t.dx[i]);
@@ -75,7 +77,8 @@ static void products(void **state)
 {
     (void)state;
     for (uint32_t wanted = 0; wanted < 8; wanted++) {
-        qn_node *y = qn__linear(g, in(qn_shape_of(2, 3, 8), QN_DTYPE_F32), in(qn_shape_of(5, 8), QN_DTYPE_F32), in(qn_shape_of(5), QN_DTYPE_F32));
+        qn_node *y = qn__linear(g, in(qn_shape_of(2, 3, 8), QN_DTYPE_F32), in(qn_shape_of(5, 8), QN_DTYPE_F32),
+                                in(qn_shape_of(5), QN_DTYPE_F32));
         gradients(y, wanted);
     }
     qn_node *packed = qn__linear(g, in(qn_shape_of(3, 32), QN_DTYPE_F32), in(qn_shape_of(5, 32), QN_DTYPE_Q8_0), NULL);
@@ -96,7 +99,8 @@ static void views_and_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(broadcast_sources, begin, end), cmocka_unit_test_setup_teardown(products, begin, end),
+        cmocka_unit_test_setup_teardown(broadcast_sources, begin, end),
+        cmocka_unit_test_setup_teardown(products, begin, end),
         cmocka_unit_test_setup_teardown(views_and_copies, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/graph/build.c -- recording: the sticky error, names, scopes, accessors, hashes, and that building computes nothing. */
+/* tests/unit/graph/build.c -- recording: the sticky error, names, scopes, accessors, hashes, and that building computes
+ * nothing. */
 #include "common.h"
 #include "base/metrics.h"
 #include <math.h>
@@ -135,7 +136,14 @@ static void test_scale_without_bias(void **state)
     qn__graph_destroy(g);
 }
 
-typedef struct hash_case { int64_t rows; float eps; const char *name; uint32_t flags; bool swap, output; int perm; } hash_case;
+typedef struct hash_case {
+    int64_t rows;
+    float eps;
+    const char *name;
+    uint32_t flags;
+    bool swap, output;
+    int perm;
+} hash_case;
 
 static uint64_t hash_of(hash_case c)
 {
@@ -190,9 +198,14 @@ static void test_compact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_building_computes_nothing), cmocka_unit_test(test_error_is_sticky), cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_nodes_answer), cmocka_unit_test(test_const_keeps_bytes), cmocka_unit_test(test_scale_without_bias),
-        cmocka_unit_test(test_hash), cmocka_unit_test(test_compact),
+        cmocka_unit_test(test_building_computes_nothing),
+        cmocka_unit_test(test_error_is_sticky),
+        cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_nodes_answer),
+        cmocka_unit_test(test_const_keeps_bytes),
+        cmocka_unit_test(test_scale_without_bias),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_compact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/graph/cache.c -- the cache of compiled graphs: hits, misses, eviction by least recent use, ownership; against a list. */
+/* tests/unit/graph/cache.c -- the cache of compiled graphs: hits, misses, eviction by least recent use, ownership;
+ * against a list. */
 #include "common.h"
 #include "base/metrics.h"
 #include "unit/base/failing.h"
@@ -106,8 +107,10 @@ static void test_against_a_list(void **state)
             if (at == n) continue;
         } else {
             put(c, key, value);
-            if (at < n) expected[values[at]] += values[at] != value;
-            else if (n == CAPACITY) expected[values[--n]]++;
+            if (at < n)
+                expected[values[at]] += values[at] != value;
+            else if (n == CAPACITY)
+                expected[values[--n]]++;
             if (at >= n) at = n++, keys[at] = key;
             values[at] = value;
         }
@@ -168,8 +171,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hits_and_misses), cmocka_unit_test(test_keys), cmocka_unit_test(test_least_recently_used),
-        cmocka_unit_test(test_against_a_list), cmocka_unit_test(test_bad_calls), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_hits_and_misses),     cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_least_recently_used), cmocka_unit_test(test_against_a_list),
+        cmocka_unit_test(test_bad_calls),           cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,10 +12,10 @@
 #include "graph/graph.h"
 #include "graph/plan/plan.h"
 
-#define F32 QN_DTYPE_F32
-#define I32 QN_DTYPE_I32
+#define F32        QN_DTYPE_F32
+#define I32        QN_DTYPE_I32
 #define SHAPE(...) (&qn_shape_of(__VA_ARGS__))
-#define N_OF(a) (sizeof(a) / sizeof(a)[0])
+#define N_OF(a)    (sizeof(a) / sizeof(a)[0])
 
 static inline qn_graph *graph_new(void)
 {
@@ -70,20 +70,25 @@ static inline qn_node *find_node(const qn_graph *g, const char *name)
     return NULL;
 }
 
-typedef struct decoder_shape { int n_layer, n_tokens, n_embd, n_head, n_kv, d, n_ff, n_vocab, n_cells; } decoder_shape;
+typedef struct decoder_shape {
+    int n_layer, n_tokens, n_embd, n_head, n_kv, d, n_ff, n_vocab, n_cells;
+} decoder_shape;
 
-/* A Llama-like decoder in the way that models build it: separate silu and mul, biases by add, norms without their weights,
- * so that the passes have something to do. */
-static inline void decoder_layer(qn_graph *g, const decoder_shape *s, qn_node **io, qn_node *const *in, qn_node *lists, int l)
+/* A Llama-like decoder in the way that models build it: separate silu and mul, biases by add, norms without their
+ * weights, so that the passes have something to do. */
+static inline void decoder_layer(qn_graph *g, const decoder_shape *s, qn_node **io, qn_node *const *in, qn_node *lists,
+                                 int l)
 {
     const qn_rope_attrs rope = {.mode = QN_ROPE_NEOX, .n_rot = s->d, .base = 10000, .freq_scale = 1, .attn_factor = 1};
     const qn_attn_attrs attn = {.scale = 0.125f};
     const int64_t n = s->n_tokens, e = s->n_embd, q_row = (int64_t)s->n_head * s->d, kv_row = (int64_t)s->n_kv * s->d;
     char name[64];
 #define W(suffix, rows, cols) (snprintf(name, sizeof name, "blk.%d." suffix, l), weight(g, name, rows, cols))
-#define V(suffix, size) (snprintf(name, sizeof name, "blk.%d." suffix, l), qn__param(g, name, F32, SHAPE(size), NULL, 0, 0))
-#define C(format) (snprintf(name, sizeof name, format, l), \
-                   qn__param(g, name, QN_DTYPE_F16, SHAPE(s->n_cells, kv_row), NULL, 0, QN_NODE_mutable))
+#define V(suffix, size) \
+    (snprintf(name, sizeof name, "blk.%d." suffix, l), qn__param(g, name, F32, SHAPE(size), NULL, 0, 0))
+#define C(format) \
+    (snprintf(name, sizeof name, format, l), \
+     qn__param(g, name, QN_DTYPE_F16, SHAPE(s->n_cells, kv_row), NULL, 0, QN_NODE_mutable))
     qn__graph_scope(g, l, -1);
     qn_node *x = *io, *h = qn__mul(g, qn__rms_norm(g, x, NULL, 1e-5f), V("attn_norm", e));
     qn_node *q = qn__add(g, qn__linear(g, h, W("attn_q", q_row, e), NULL), V("attn_q.bias", q_row));

@@ -8,7 +8,8 @@ static void destroy_graph(void *value) { qn__graph_destroy(value); }
 
 static void build(qn_graph *g)
 {
-    const decoder_shape s = {3, 3, 8, 2, 1, 4, 12, 10, 8}; /* enough for the list of nodes to grow and the arena to get blocks */
+    /* enough for the list of nodes to grow and the arena to get blocks */
+    const decoder_shape s = {3, 3, 8, 2, 1, 4, 12, 10, 8};
     const float data[6] = {1, 2, 3, 4, 5, 6};
     decoder_build(g, &s);
     qn_node *c = qn__const(g, "c", F32, SHAPE(2, 3), data), *d = qn__const(g, "d", F32, SHAPE(2), data);
@@ -47,8 +48,10 @@ static qn_status everything(qn_error *err)
     qn_status status = qn__cache_create(4, destroy_graph, &cache, err);
     if (status == QN_OK) status = qn__graph_create(&g, err);
     if (status == QN_OK) status = build_and_print(g, &text, err);
-    if (status == QN_OK) status = qn__cache_put(cache, "key", 3, g, err);
-    else qn__graph_destroy(g);
+    if (status == QN_OK)
+        status = qn__cache_put(cache, "key", 3, g, err);
+    else
+        qn__graph_destroy(g);
     qn__cache_destroy(cache);
     qn__str_deinit(&text);
     return status;

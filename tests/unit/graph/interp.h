@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/graph/interp.h -- evaluates a graph node by node, simply and slowly, so that graphs can be compared bit for
- * bit before and after passes, and with and without a memory plan. Float operations are done in the order of the formulas
- * in ops.def. Leaves get their bytes from their names, so the same leaf of two graphs has the same bytes. */
+/* tests/unit/graph/interp.h -- evaluates a graph node by node, simply and slowly, so that graphs can be compared bit
+ * for bit before and after passes, and with and without a memory plan. Float operations are done in the order of the
+ * formulas in ops.def. Leaves get their bytes from their names, so the same leaf of two graphs has the same bytes. */
 #ifndef TESTS_GRAPH_INTERP_H
 #define TESTS_GRAPH_INTERP_H
 
@@ -12,8 +12,8 @@
 
 typedef struct interp {
     const qn_graph *g;
-    uint8_t **memory;                    /* by id of a root */
-    uint8_t *places[QN_MAX_PLACES];      /* activation buffers when a plan is followed, else NULL */
+    uint8_t **memory;               /* by id of a root */
+    uint8_t *places[QN_MAX_PLACES]; /* activation buffers when a plan is followed, else NULL */
 } interp;
 
 static inline uint64_t interp_mix(uint64_t *s)
@@ -96,7 +96,8 @@ static inline void eval_view(const interp *m, const qn_node *n) { (void)m, (void
 static inline void eval_copy(const interp *m, const qn_node *n)
 {
     if (n->dtype == I32) {
-        for (int64_t i = 0; i < numel(n); i++) memcpy(interp_base(m, n) + 4 * i, &(int32_t){get_int(m, n->src[0], i)}, 4);
+        for (int64_t i = 0; i < numel(n); i++)
+            memcpy(interp_base(m, n) + 4 * i, &(int32_t){get_int(m, n->src[0], i)}, 4);
         return;
     }
     for (int64_t i = 0; i < numel(n); i++) set(m, n, i, get(m, n->src[0], i));
@@ -107,7 +108,8 @@ static inline void eval_transfer(const interp *m, const qn_node *n) { eval_copy(
 static inline void eval_get_rows(const interp *m, const qn_node *n)
 {
     const int64_t width = dim(n, 1);
-    for (int64_t i = 0; i < numel(n); i++) set(m, n, i, get(m, n->src[0], get_int(m, n->src[1], i / width) * width + i % width));
+    for (int64_t i = 0; i < numel(n); i++)
+        set(m, n, i, get(m, n->src[0], get_int(m, n->src[1], i / width) * width + i % width));
 }
 
 static inline void eval_linear(const interp *m, const qn_node *n)
@@ -173,7 +175,8 @@ static inline void eval_rope(const interp *m, const qn_node *n)
             const float turn = powf(a->base, -2.0f * (float)i / (float)a->n_rot) * a->freq_scale;
             float angle = (float)get_int(m, n->src[1], row / d / heads) * turn;
             if (n->n_src > 2) angle /= get(m, n->src[2], i);
-            const int64_t p = row + (a->mode == QN_ROPE_NEOX ? i : 2 * i), q = a->mode == QN_ROPE_NEOX ? p + half : p + 1;
+            const int64_t p = row + (a->mode == QN_ROPE_NEOX ? i : 2 * i),
+                          q = a->mode == QN_ROPE_NEOX ? p + half : p + 1;
             const float x = get(m, n->src[0], p), y = get(m, n->src[0], q), c = cosf(angle), s = sinf(angle);
             set(m, n, p, x * c - y * s);
             set(m, n, q, x * s + y * c);
@@ -226,11 +229,23 @@ static inline void eval_attention(const interp *m, const qn_node *n)
 static inline void interp_node(const interp *m, const qn_node *n)
 {
     static void (*const evals[QN_OP_COUNT])(const interp *, const qn_node *) = {
-        [QN_OP_input] = eval_input, [QN_OP_param] = eval_param, [QN_OP_view] = eval_view, [QN_OP_copy] = eval_copy,
-        [QN_OP_transfer] = eval_transfer, [QN_OP_get_rows] = eval_get_rows, [QN_OP_linear] = eval_linear,
-        [QN_OP_rms_norm] = eval_rms_norm, [QN_OP_add] = eval_add, [QN_OP_mul] = eval_mul, [QN_OP_scale] = eval_scale,
-        [QN_OP_silu] = eval_silu, [QN_OP_swiglu] = eval_swiglu, [QN_OP_rope] = eval_rope,
-        [QN_OP_set_rows] = eval_set_rows, [QN_OP_slice_update] = eval_slice_update, [QN_OP_attention] = eval_attention,
+        [QN_OP_input] = eval_input,
+        [QN_OP_param] = eval_param,
+        [QN_OP_view] = eval_view,
+        [QN_OP_copy] = eval_copy,
+        [QN_OP_transfer] = eval_transfer,
+        [QN_OP_get_rows] = eval_get_rows,
+        [QN_OP_linear] = eval_linear,
+        [QN_OP_rms_norm] = eval_rms_norm,
+        [QN_OP_add] = eval_add,
+        [QN_OP_mul] = eval_mul,
+        [QN_OP_scale] = eval_scale,
+        [QN_OP_silu] = eval_silu,
+        [QN_OP_swiglu] = eval_swiglu,
+        [QN_OP_rope] = eval_rope,
+        [QN_OP_set_rows] = eval_set_rows,
+        [QN_OP_slice_update] = eval_slice_update,
+        [QN_OP_attention] = eval_attention,
     };
     if (evals[n->op] == NULL) fail_msg("%s is not interpreted", qn__op_info(n->op)->name);
     evals[n->op](m, n);
@@ -256,7 +271,8 @@ static inline qn_status interp_fold(void *ctx, const qn_node *n, void *dst, qn_e
 
 /* ---- whole graphs ---- */
 
-/* Floats in [-1, 1], zeros of both signs and a denormal among them; ids in [0, 4), from -1 on in names that begin with r. */
+/* Floats in [-1, 1], zeros of both signs and a denormal among them; ids in [0, 4), from -1 on in names that begin with
+ * r. */
 static inline void interp_fill(const qn_node *n, uint8_t *p)
 {
     static const float odd[] = {0.0f, -0.0f, 1e-40f, 1.0f, -1.0f};
@@ -264,8 +280,11 @@ static inline void interp_fill(const qn_node *n, uint8_t *p)
     for (const char *c = n->name; *c != '\0'; c++) s = s * 131 + (uint64_t)*c;
     for (int64_t i = 0; i < numel(n); i++) {
         const uint64_t r = interp_mix(&s);
-        if (n->dtype == I32) memcpy(p + 4 * i, &(int32_t){n->name[0] == 'r' ? (int32_t)(r % 5) - 1 : (int32_t)(r % 4)}, 4);
-        else interp_store(n->dtype, p, i, r % 8 == 0 ? odd[(r >> 8) % N_OF(odd)] : (float)((double)(r >> 11) * 0x1p-52 - 1));
+        if (n->dtype == I32)
+            memcpy(p + 4 * i, &(int32_t){n->name[0] == 'r' ? (int32_t)(r % 5) - 1 : (int32_t)(r % 4)}, 4);
+        else
+            interp_store(n->dtype, p, i,
+                         r % 8 == 0 ? odd[(r >> 8) % N_OF(odd)] : (float)((double)(r >> 11) * 0x1p-52 - 1));
     }
 }
 
@@ -290,15 +309,19 @@ static inline interp interp_run(const qn_graph *g, const qn_plan *plan)
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const qn_node *n = g->nodes[i];
         if (n->root != n || n->host != NULL) continue;
-        if (plan == NULL || n->op == QN_OP_param) m.memory[i] = malloc((size_t)qn__node_bytes(n) + 1);
-        else m.memory[i] = m.places[n->place] + n->offset;
+        if (plan == NULL || n->op == QN_OP_param)
+            m.memory[i] = malloc((size_t)qn__node_bytes(n) + 1);
+        else
+            m.memory[i] = m.places[n->place] + n->offset;
         if (n->op == QN_OP_input || n->op == QN_OP_param) interp_fill(n, m.memory[i]);
     }
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const qn_node *n = g->nodes[i];
-        if (plan != NULL && n->scratch_bytes > 0) memset(m.places[n->place] + n->scratch_offset, 0x5c, (size_t)n->scratch_bytes);
+        if (plan != NULL && n->scratch_bytes > 0)
+            memset(m.places[n->place] + n->scratch_offset, 0x5c, (size_t)n->scratch_bytes);
         interp_node(&m, n);
-        if (plan != NULL && n->scratch_bytes > 0) memset(m.places[n->place] + n->scratch_offset, 0xc5, (size_t)n->scratch_bytes);
+        if (plan != NULL && n->scratch_bytes > 0)
+            memset(m.places[n->place] + n->scratch_offset, 0xc5, (size_t)n->scratch_bytes);
     }
     return m;
 }
@@ -322,7 +345,8 @@ static inline void interp_same(const interp *a, const qn_node *x, const interp *
     }
 }
 
-/* Outputs of `before` are outputs of `after` with the same name, dtype, shape and bits, and resident params end up the same. */
+/* Outputs of `before` are outputs of `after` with the same name, dtype, shape and bits, and resident params end up the
+ * same. */
 static inline void interp_compare(const interp *before, const interp *after)
 {
     for (int32_t i = 0; i < before->g->n_nodes; i++) {

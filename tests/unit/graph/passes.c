@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/graph/passes.c -- each pass alone: what it changes, what it must leave, its statistics, and that values stay
- * the same bits (by tests/unit/graph/interp.h; random.c does that for graphs nobody thought of). */
+/* tests/unit/graph/passes.c -- each pass alone: what it changes, what it must leave, its statistics, and that values
+ * stay the same bits (by tests/unit/graph/interp.h; random.c does that for graphs nobody thought of). */
 #include "interp.h"
 
 #define ONLY(pass) (((1u << QN_PASS_COUNT) - 1) & ~(1u << QN_PASS_##pass))
 
-/* Builds the graph twice, optimizes one with a single pass, checks that the values agree, and returns the optimized one. */
+/* Builds the graph twice, optimizes one with a single pass, checks that the values agree, and returns the optimized
+ * one. */
 static qn_pass_stats stats[QN_PASS_COUNT];
 static int folded;
 
@@ -53,21 +54,27 @@ static void out(qn_graph *g, qn_node *n, const char *name) { qn__output(g, qn__n
 static void build_scale_by_one(qn_graph *g)
 {
     out(g, qn__silu(g, qn__scale(g, in(g, "x"), 1, 0)), "y");
-    out(g, qn__scale(g, in(g, "z"), 1, 0), "kept");                                              /* an output keeps its node */
-    out(g, qn__silu(g, qn__scale(g, qn__permute(g, in(g, "t"), (int[]){1, 0}, 2), 1, 0)), "w");   /* it makes rows dense */
-    out(g, qn__silu(g, qn__scale(g, in(g, "u"), 1, 0.5f)), "v");                                 /* a bias is no identity */
+    /* an output keeps its node */
+    out(g, qn__scale(g, in(g, "z"), 1, 0), "kept");
+    /* it makes rows dense */
+    out(g, qn__silu(g, qn__scale(g, qn__permute(g, in(g, "t"), (int[]){1, 0}, 2), 1, 0)), "w");
+    /* a bias is no identity */
+    out(g, qn__silu(g, qn__scale(g, in(g, "u"), 1, 0.5f)), "v");
 }
 
 static void build_scale_chain(qn_graph *g)
 {
     qn_node *x = in(g, "x");
-    const struct { float a, ab, b, bb; } good[] = {{-1, 0, 0.3f, 0.7f}, {4, 0, 3, 0}, {0.3f, 0, -1, 0}, {1024, 0, -1.5f, 0}};
-    const struct { float a, ab, b, bb; } bad[] = {{4, 0, 0.3f, 0},        /* 4x may overflow where 1.2x does not */
-                                                  {0.5f, 0, 3, 0},        /* x/2 may lose a bit among the denormals */
-                                                  {3, 0, 2, 0}, {3, 0, 5, 0},
-                                                  {1, 0.5f, 2, 0},        /* a bias inside */
-                                                  {3, 0, -1, 0.5f},       /* a fused kernel would not round 3x */
-                                                  {1e38f, 0, 1e38f, 0}};
+    const struct {
+        float a, ab, b, bb;
+    } good[] = {{-1, 0, 0.3f, 0.7f}, {4, 0, 3, 0}, {0.3f, 0, -1, 0}, {1024, 0, -1.5f, 0}};
+    const struct {
+        float a, ab, b, bb;
+    } bad[] = {{4, 0, 0.3f, 0},                                    /* 4x may overflow where 1.2x does not */
+               {0.5f, 0, 3, 0},                                    /* x/2 may lose a bit among the denormals */
+               {3, 0, 2, 0},        {3, 0, 5, 0}, {1, 0.5f, 2, 0}, /* a bias inside */
+               {3, 0, -1, 0.5f},                                   /* a fused kernel would not round 3x */
+               {1e38f, 0, 1e38f, 0}};
     char name[16];
     for (int i = 0; i < (int)N_OF(good); i++) {
         snprintf(name, sizeof name, "good%d", i);
@@ -92,7 +99,8 @@ static void build_consts(qn_graph *g)
     const float data[6] = {1, 2, 3, 4, 5, -0.0f};
     qn_node *c = qn__const(g, "c", F32, SHAPE(2, 3), data), *d = qn__const(g, "d", F32, SHAPE(3), data);
     qn_node *sum = qn__name(g, qn__mul(g, qn__add(g, c, d), d), "sum");
-    qn_node *turned = qn__silu(g, qn__permute(g, qn__narrow(g, sum, 1, 1, 2), (int[]){1, 0}, 2)); /* a view is gathered */
+    /* a view is gathered */
+    qn_node *turned = qn__silu(g, qn__permute(g, qn__narrow(g, sum, 1, 1, 2), (int[]){1, 0}, 2));
     out(g, qn__add(g, qn__reshape(g, qn__input(g, "x", F32, SHAPE(4)), qn_shape_of(2, 2)), turned), "y");
     out(g, qn__scale(g, d, 3, 1), "kept"); /* an output is computed at every run */
 }
@@ -200,8 +208,11 @@ static void test_fold_gathers_blocks(void **state)
 static void build_views(qn_graph *g)
 {
     qn_node *x = in(g, "x");
-    qn_node *v = qn__reshape(g, qn__permute(g, qn__permute(g, qn__reshape(g, x, qn_shape_of(2, 2, 6)), (int[]){2, 0, 1}, 3),
-                                            (int[]){1, 2, 0}, 3), qn_shape_of(4, 6)); /* all the way round: x itself */
+    qn_node *v =
+        qn__reshape(g,
+                    qn__permute(g, qn__permute(g, qn__reshape(g, x, qn_shape_of(2, 2, 6)), (int[]){2, 0, 1}, 3),
+                                (int[]){1, 2, 0}, 3),
+                    qn_shape_of(4, 6)); /* all the way round: x itself */
     out(g, qn__silu(g, v), "y");
     out(g, qn__silu(g, qn__narrow(g, qn__narrow(g, x, 0, 1, 3), 1, 2, 2)), "z");
     out(g, qn__reshape(g, x, qn_shape_of(4, 6)), "kept");
@@ -271,7 +282,8 @@ static char a_buffer;
 static void build_equal(qn_graph *g)
 {
     qn_node *x = in(g, "x"), *y = in(g, "y");
-    qn_node *w1 = qn__param(g, "w", F32, SHAPE(6), &a_buffer, 64, 0), *w2 = qn__param(g, "w", F32, SHAPE(6), &a_buffer, 64, 0);
+    qn_node *w1 = qn__param(g, "w", F32, SHAPE(6), &a_buffer, 64, 0),
+            *w2 = qn__param(g, "w", F32, SHAPE(6), &a_buffer, 64, 0);
     qn_node *a = qn__add(g, qn__mul(g, x, w1), qn__mul(g, x, w2));
     qn_node *b = qn__add(g, qn__rms_norm(g, x, NULL, 1e-5f), qn__rms_norm(g, x, NULL, 1e-6f)); /* other attributes */
     qn_node *c = qn__add(g, qn__add(g, x, y), qn__add(g, y, x));                               /* other order */
@@ -286,7 +298,7 @@ static void build_updates(qn_graph *g)
     qn_node *v1 = qn__narrow(g, p, 0, 0, 2), *v2 = qn__narrow(g, p, 0, 2, 2);
     qn_node *a = qn__silu(g, v1), *b = qn__silu(g, v2);
     qn_node *u = qn__slice_update(g, v1, qn__narrow(g, x, 0, 0, 2), 0, 0, true);
-    qn_node *c = qn__silu(g, v2);                                              /* untouched, but nobody need prove it */
+    qn_node *c = qn__silu(g, v2); /* untouched, but nobody need prove it */
     qn_node *w = qn__slice_update(g, u, qn__narrow(g, x, 0, 0, 2), 0, 0, true); /* the same again */
     qn_node *d = qn__silu(g, w), *e = qn__silu(g, w);
     out(g, qn__add(g, qn__add(g, a, b), qn__add(g, c, qn__add(g, d, e))), "y");
@@ -331,8 +343,10 @@ static void build_fusable(qn_graph *g)
 {
     qn_node *x = in(g, "x"), *y = in(g, "y"), *v = qn__input(g, "v", F32, SHAPE(6)), *w = weight(g, "w", 6, 6);
     out(g, qn__mul(g, qn__silu(g, x), y), "gate1"), out(g, qn__mul(g, y, qn__silu(g, x)), "gate2");
-    out(g, qn__mul(g, qn__rms_norm(g, x, NULL, 0.1f), v), "norm1"), out(g, qn__mul(g, v, qn__rms_norm(g, x, NULL, 0.2f)), "norm2");
-    out(g, qn__add(g, qn__linear(g, x, w, NULL), v), "bias1"), out(g, qn__add(g, v, qn__linear(g, x, w, NULL)), "bias2");
+    out(g, qn__mul(g, qn__rms_norm(g, x, NULL, 0.1f), v), "norm1"),
+        out(g, qn__mul(g, v, qn__rms_norm(g, x, NULL, 0.2f)), "norm2");
+    out(g, qn__add(g, qn__linear(g, x, w, NULL), v), "bias1"),
+        out(g, qn__add(g, v, qn__linear(g, x, w, NULL)), "bias2");
     out(g, qn__mul(g, qn__silu(g, x), qn__silu(g, y)), "both");
 }
 
@@ -340,28 +354,29 @@ static void build_unfusable(qn_graph *g)
 {
     qn_node *x = in(g, "x"), *y = in(g, "y"), *v = qn__input(g, "v", F32, SHAPE(6)), *w = weight(g, "w", 6, 6);
     qn_node *s = qn__silu(g, x), *kept = qn__silu(g, y);
-    out(g, qn__mul(g, s, y), "a"), out(g, qn__mul(g, s, x), "b");                  /* two users */
-    out(g, kept, "kept"), out(g, qn__mul(g, kept, x), "c");                        /* an output */
-    out(g, qn__mul(g, qn__silu(g, v), x), "d");                                    /* broadcast */
+    out(g, qn__mul(g, s, y), "a"), out(g, qn__mul(g, s, x), "b"); /* two users */
+    out(g, kept, "kept"), out(g, qn__mul(g, kept, x), "c");       /* an output */
+    out(g, qn__mul(g, qn__silu(g, v), x), "d");                   /* broadcast */
     out(g, qn__mul(g, qn__rms_norm(g, v, NULL, 0), x), "e");
-    out(g, qn__mul(g, qn__rms_norm(g, x, NULL, 0), y), "f");                       /* not a vector */
-    out(g, qn__mul(g, qn__rms_norm(g, x, v, 0), v), "g");                          /* has a weight */
-    out(g, qn__add(g, qn__linear(g, x, w, v), v), "h");                            /* has a bias */
-    out(g, qn__add(g, qn__linear(g, x, w, NULL), y), "i");                         /* a residual */
-    out(g, qn__mul(g, qn__linear(g, x, w, NULL), v), "j");                         /* another op */
+    out(g, qn__mul(g, qn__rms_norm(g, x, NULL, 0), y), "f"); /* not a vector */
+    out(g, qn__mul(g, qn__rms_norm(g, x, v, 0), v), "g");    /* has a weight */
+    out(g, qn__add(g, qn__linear(g, x, w, v), v), "h");      /* has a bias */
+    out(g, qn__add(g, qn__linear(g, x, w, NULL), y), "i");   /* a residual */
+    out(g, qn__mul(g, qn__linear(g, x, w, NULL), v), "j");   /* another op */
     out(g, qn__add(g, qn__silu(g, x), y), "k");
     out(g, qn__mul(g, qn__reshape(g, qn__silu(g, x), qn_shape_of(6, 4)), qn__reshape(g, y, qn_shape_of(6, 4))), "l");
     qn_node *square = qn__silu(g, in(g, "z"));
     out(g, qn__mul(g, square, square), "m");
-    out(g, qn__mul(g, qn__rms_norm(g, x, NULL, 0), qn__reshape(g, v, qn_shape_of(1, 6))), "n"); /* rms_norm wants a vector */
+    /* rms_norm wants a vector */
+    out(g, qn__mul(g, qn__rms_norm(g, x, NULL, 0), qn__reshape(g, v, qn_shape_of(1, 6))), "n");
 }
 
 static void build_fusable_over_update(qn_graph *g)
 {
     qn_node *p = resident(g), *x = in(g, "x"), *s = qn__silu(g, p);
     qn_node *u = qn__slice_update(g, p, x, 0, 0, false);
-    out(g, qn__mul(g, s, x), "y");                         /* silu reads what was there before */
-    out(g, qn__mul(g, qn__silu(g, u), x), "z");            /* nothing comes after this */
+    out(g, qn__mul(g, s, x), "y");              /* silu reads what was there before */
+    out(g, qn__mul(g, qn__silu(g, u), x), "z"); /* nothing comes after this */
 }
 
 static void build_hinted_gate(qn_graph *g)
@@ -470,8 +485,13 @@ static void test_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fold), cmocka_unit_test(test_fold_function_refuses), cmocka_unit_test(test_fold_gathers_blocks),
-        cmocka_unit_test(test_layout), cmocka_unit_test(test_cse), cmocka_unit_test(test_fuse), cmocka_unit_test(test_dce),
+        cmocka_unit_test(test_fold),
+        cmocka_unit_test(test_fold_function_refuses),
+        cmocka_unit_test(test_fold_gathers_blocks),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_cse),
+        cmocka_unit_test(test_fuse),
+        cmocka_unit_test(test_dce),
         cmocka_unit_test(test_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/graph/plan.c -- the memory plan: what is pinned, what is written in place, scratch, places, limits, and how
- * close to the least possible it comes. random.c runs graphs in planned memory. */
+/* tests/unit/graph/plan.c -- the memory plan: what is pinned, what is written in place, scratch, places, limits, and
+ * how close to the least possible it comes. random.c runs graphs in planned memory. */
 #include "common.h"
 #include <stdlib.h>
 
@@ -15,14 +15,16 @@ static qn_plan plan_of(qn_graph *g, uint64_t align)
     OK(qn__graph_finish(g, err));
     OK(qn__plan_make(g, 1, align, &plan, err));
     OK(qn__plan_verify(g, &plan, err));
-    for (int32_t i = 0; i < g->n_nodes; i++) assert_int_equal(g->nodes[i]->offset % align + g->nodes[i]->scratch_offset % align, 0);
+    for (int32_t i = 0; i < g->n_nodes; i++)
+        assert_int_equal(g->nodes[i]->offset % align + g->nodes[i]->scratch_offset % align, 0);
     return plan;
 }
 
 /* The least that any plan needs: the largest sum of what is alive at one node, nothing in place. */
 static uint64_t alive_at_once(const qn_graph *g)
 {
-    int64_t *delta = calloc((size_t)g->n_nodes + 2, sizeof *delta), *last = calloc((size_t)g->n_nodes + 1, sizeof *last);
+    int64_t *delta = calloc((size_t)g->n_nodes + 2, sizeof *delta),
+            *last = calloc((size_t)g->n_nodes + 1, sizeof *last);
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const qn_node *n = g->nodes[i];
         last[i] = n->op == QN_OP_input ? g->n_nodes : i;
@@ -88,24 +90,35 @@ static void test_in_place(void **state)
     qn_node *w = weight(g, "w", 64, 64);
 #define FRESH() qn__linear(g, x, w, NULL)
     qn_node *yes[] = {
-        qn__silu(g, FRESH()), qn__scale(g, FRESH(), 2, 0), qn__rms_norm(g, FRESH(), v, 0), qn__add(g, FRESH(), v),
-        qn__mul(g, FRESH(), FRESH()), qn__swiglu(g, FRESH(), x), qn__silu(g, qn__reshape(g, FRESH(), qn_shape_of(8, 32))),
+        qn__silu(g, FRESH()),
+        qn__scale(g, FRESH(), 2, 0),
+        qn__rms_norm(g, FRESH(), v, 0),
+        qn__add(g, FRESH(), v),
+        qn__mul(g, FRESH(), FRESH()),
+        qn__swiglu(g, FRESH(), x),
+        qn__silu(g, qn__reshape(g, FRESH(), qn_shape_of(8, 32))),
         qn__rope(g, qn__reshape(g, FRESH(), qn_shape_of(4, 2, 32)), qn__input(g, "p", I32, SHAPE(4)), NULL,
                  &(qn_rope_attrs){.n_rot = 32, .base = 1e4f, .freq_scale = 1, .attn_factor = 1}),
     };
-    qn_node *twice = FRESH(), *first = qn__silu(g, twice), *second = qn__scale(g, twice, 2, 0); /* the last reader may */
-    qn_node *seen = FRESH(), *view = qn__narrow(g, seen, 0, 0, 1), *over = qn__silu(g, seen), *after = qn__silu(g, view);
+    /* the last reader may */
+    qn_node *twice = FRESH(), *first = qn__silu(g, twice), *second = qn__scale(g, twice, 2, 0);
+    qn_node *seen = FRESH(), *view = qn__narrow(g, seen, 0, 0, 1), *over = qn__silu(g, seen),
+            *after = qn__silu(g, view);
     qn_node *out = FRESH(), *same = FRESH(), *wide = FRESH(), *part = FRESH(), *turned = FRESH();
     qn__output(g, out);
     qn_node *no[] = {
-        qn__silu(g, x), qn__silu(g, v), qn__silu(g, out),                    /* an input, an input, an output */
-        first, over,                                                         /* others still read the source */
-        qn__add(g, same, same),                                              /* both sources are one */
-        qn__mul(g, wide, qn__narrow(g, wide, 0, 1, 1)),                      /* a row of it is the other source */
-        qn__silu(g, qn__narrow(g, part, 0, 0, 2)),                           /* only a part of the memory */
-        qn__silu(g, qn__permute(g, turned, (int[]){1, 0}, 2)),               /* in another order */
-        qn__linear(g, FRESH(), w, NULL), qn__copy(g, FRESH(), F32),          /* ops that may not */
-        qn__add(g, qn__linear(g, v, w, NULL), FRESH()),                      /* grows by broadcasting */
+        qn__silu(g, x),
+        qn__silu(g, v),
+        qn__silu(g, out), /* an input, an input, an output */
+        first,
+        over,                                                  /* others still read the source */
+        qn__add(g, same, same),                                /* both sources are one */
+        qn__mul(g, wide, qn__narrow(g, wide, 0, 1, 1)),        /* a row of it is the other source */
+        qn__silu(g, qn__narrow(g, part, 0, 0, 2)),             /* only a part of the memory */
+        qn__silu(g, qn__permute(g, turned, (int[]){1, 0}, 2)), /* in another order */
+        qn__linear(g, FRESH(), w, NULL),
+        qn__copy(g, FRESH(), F32),                      /* ops that may not */
+        qn__add(g, qn__linear(g, v, w, NULL), FRESH()), /* grows by broadcasting */
     };
     qn_node *elsewhere = qn__silu(g, FRESH());
     place_all(g, 0);
@@ -238,8 +251,10 @@ static void test_decoder(void **state)
 {
     (void)state;
     static const decoder_shape shapes[] = {
-        {32, 1, 4096, 32, 8, 128, 14336, 128256, 4096}, {32, 512, 4096, 32, 8, 128, 14336, 128256, 4096},
-        {22, 64, 2048, 32, 4, 64, 5632, 32000, 2048},   {24, 32, 896, 14, 2, 64, 4864, 151936, 4096},
+        {32, 1, 4096, 32, 8, 128, 14336, 128256, 4096},
+        {32, 512, 4096, 32, 8, 128, 14336, 128256, 4096},
+        {22, 64, 2048, 32, 4, 64, 5632, 32000, 2048},
+        {24, 32, 896, 14, 2, 64, 4864, 151936, 4096},
     };
     for (size_t i = 0; i < N_OF(shapes); i++) {
         qn_graph *g = graph_new();
@@ -250,9 +265,10 @@ static void test_decoder(void **state)
         const qn_plan plan = plan_of(g, 64);
         const uint64_t least = alive_at_once(g);
         const double peak = (double)plan.bytes[0];
-        print_message("%d layers, %d tokens: peak %.2f MiB, %.3f of the most alive at once, %.4f of the sum; %d of %d in place\n",
-                      shapes[i].n_layer, shapes[i].n_tokens, peak / 1048576, peak / (double)least,
-                      peak / (double)plan.sum_bytes[0], plan.n_inplace, plan.n_values);
+        print_message(
+            "%d layers, %d tokens: peak %.2f MiB, %.3f of the most alive at once, %.4f of the sum; %d of %d in place\n",
+            shapes[i].n_layer, shapes[i].n_tokens, peak / 1048576, peak / (double)least,
+            peak / (double)plan.sum_bytes[0], plan.n_inplace, plan.n_values);
         assert_true(plan.bytes[0] * 100 <= least * 105);
         assert_true(plan.bytes[0] * 4 < plan.sum_bytes[0]);
         qn__graph_destroy(g);
@@ -290,7 +306,8 @@ static void test_many_sizes(void **state)
         total += over / 20;
         qn__graph_destroy(g);
     }
-    print_message("20 graphs of 400 values that die in any order: %.3f of the most alive at once, %.3f at worst\n", total, worst);
+    print_message("20 graphs of 400 values that die in any order: %.3f of the most alive at once, %.3f at worst\n",
+                  total, worst);
     assert_true(worst < 1.3);
 }
 
@@ -306,14 +323,13 @@ static void test_print(void **state)
     const qn_plan plan = plan_of(g, 64);
     qn_str s = {0};
     OK(qn__plan_print(g, &plan, &s, err));
-    assert_string_equal(s.data,
-                        "place 0: 2.4 KiB, without reuse 4.4 KiB\n"
-                        "3 values, 1 of them in place\n"
-                        "place       offset        bytes   from     to  value\n"
-                        "    0            0          256  start    end  %0 input \"x\"\n"
-                        "    0          256         2048      2      3  %2 linear \"up\\x0a\"\n"
-                        "    0         2304          100      2      2  scratch of %2 linear \"up\\x0a\"\n"
-                        "    0          256         2048      3    end  %3 silu\n");
+    assert_string_equal(s.data, "place 0: 2.4 KiB, without reuse 4.4 KiB\n"
+                                "3 values, 1 of them in place\n"
+                                "place       offset        bytes   from     to  value\n"
+                                "    0            0          256  start    end  %0 input \"x\"\n"
+                                "    0          256         2048      2      3  %2 linear \"up\\x0a\"\n"
+                                "    0         2304          100      2      2  scratch of %2 linear \"up\\x0a\"\n"
+                                "    0          256         2048      3    end  %3 silu\n");
     qn__str_deinit(&s);
     qn__graph_destroy(g);
 }
@@ -321,9 +337,14 @@ static void test_print(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pinned), cmocka_unit_test(test_in_place), cmocka_unit_test(test_scratch_and_places),
-        cmocka_unit_test(test_limits), cmocka_unit_test(test_verifier_sees), cmocka_unit_test(test_decoder),
-        cmocka_unit_test(test_many_sizes), cmocka_unit_test(test_print),
+        cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_scratch_and_places),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_verifier_sees),
+        cmocka_unit_test(test_decoder),
+        cmocka_unit_test(test_many_sizes),
+        cmocka_unit_test(test_print),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/graph/print.c -- graphs as text (against text written by hand), DOT (which Graphviz must take) and SVG (which
- * must be well-formed and have its shapes apart), with hostile names everywhere. */
+/* tests/unit/graph/print.c -- graphs as text (against text written by hand), DOT (which Graphviz must take) and SVG
+ * (which must be well-formed and have its shapes apart), with hostile names everywhere. */
 #include "common.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -79,7 +79,8 @@ static void test_text(void **state)
     double ns[21];
     for (int i = 0; i < 21; i++) ns[i] = 1000.0 * (i + 1);
     const char *const places[] = {"cpu:ref", NULL};
-    qn_str s = print(g, QN_GRAPH_text, &(qn_print_options){.title = "a \"title\"", .node_ns = ns, .place_names = places});
+    qn_str s =
+        print(g, QN_GRAPH_text, &(qn_print_options){.title = "a \"title\"", .node_ns = ns, .place_names = places});
     assert_string_equal(s.data, golden);
     qn__str_deinit(&s);
     s = print(g, QN_GRAPH_text, &(qn_print_options){.by_layer_only = true, .layer = 0});
@@ -106,9 +107,10 @@ static void check_dot(const qn_graph *g, const qn_print_options *options, const 
     assert_non_null(f);
     assert_int_equal(fwrite(s.data, 1, s.len, f), s.len);
     fclose(f);
-    snprintf(command, sizeof command,
-             "dot -Tplain %s >%s.out 2>&1 && test \"$(grep -c '^node ' %s.out)\" -gt 0 && ! grep -i 'warn\\|error' %s.out", path,
-             path, path, path);
+    snprintf(
+        command, sizeof command,
+        "dot -Tplain %s >%s.out 2>&1 && test \"$(grep -c '^node ' %s.out)\" -gt 0 && ! grep -i 'warn\\|error' %s.out",
+        path, path, path, path);
     assert_int_equal(system(command), 0);
     qn__str_deinit(&s);
 }
@@ -151,7 +153,9 @@ static void test_dot(void **state)
 /* ---- SVG ---- */
 
 /* Every tag closed in order, attributes quoted, entities known, no byte that XML forbids; counts start tags by name. */
-typedef struct counts { int rect, path, text, title, g; } counts;
+typedef struct counts {
+    int rect, path, text, title, g;
+} counts;
 
 static counts well_formed(const char *s)
 {
@@ -201,18 +205,23 @@ static counts well_formed(const char *s)
     return c;
 }
 
-typedef struct box { int x, y, w, h; } box;
+typedef struct box {
+    int x, y, w, h;
+} box;
 
 /* No two boxes of nodes lie over each other, and all are inside the picture. */
 static int boxes_apart(const char *s)
 {
     static box boxes[4096];
     int n = 0, width, height;
-    assert_int_equal(sscanf(s, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\"", &width, &height), 2);
+    assert_int_equal(sscanf(s, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\"", &width, &height),
+                     2);
     for (const char *p = s; (p = strstr(p, "</title><rect ")) != NULL; p++) {
         box *b = &boxes[n++];
         assert_true(n < 4096);
-        assert_int_equal(sscanf(p, "</title><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"", &b->x, &b->y, &b->w, &b->h), 4);
+        assert_int_equal(sscanf(p, "</title><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"", &b->x, &b->y, &b->w,
+                                &b->h),
+                         4);
         assert_true(b->x >= 0 && b->y >= 0 && b->x + b->w <= width && b->y + b->h <= height);
         for (int i = 0; i < n - 1; i++) {
             const box *a = &boxes[i];
@@ -278,6 +287,7 @@ static void test_svg(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_text), cmocka_unit_test(test_dot), cmocka_unit_test(test_svg)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_text), cmocka_unit_test(test_dot),
+                                       cmocka_unit_test(test_svg)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/graph/random.c -- properties of graphs that nobody thought of: for seeded random graphs of all ops, every set
- * of passes leaves outputs and resident tensors the same bit for bit, the verifier and the plan's verifier agree, and
- * running in the planned memory, with garbage in it and scribbled scratch, gives the same bits again. */
+/* tests/unit/graph/random.c -- properties of graphs that nobody thought of: for seeded random graphs of all ops, every
+ * set of passes leaves outputs and resident tensors the same bit for bit, the verifier and the plan's verifier agree,
+ * and running in the planned memory, with garbage in it and scribbled scratch, gives the same bits again. */
 #include "interp.h"
 #include "base/thread.h"
 
 #define N_GRAPHS 1500
-#define POOL 160
+#define POOL     160
 
 /* Values that may be read now. A value is dropped when the resident tensor that it shows is updated. */
 typedef struct maker {
@@ -21,8 +21,10 @@ static uint32_t roll(maker *m, uint32_t n) { return (uint32_t)(interp_mix(&m->se
 
 static qn_node *keep(maker *m, qn_node *n)
 {
-    if (m->n_pool < POOL) m->pool[m->n_pool++] = n;
-    else m->pool[roll(m, POOL)] = n;
+    if (m->n_pool < POOL)
+        m->pool[m->n_pool++] = n;
+    else
+        m->pool[roll(m, POOL)] = n;
     return n;
 }
 
@@ -52,7 +54,7 @@ static qn_node *leaf(maker *m, const qn_shape *shape)
 {
     char name[32];
     const int kind = (int)roll(m, 4);
-    snprintf(name, sizeof name, "%c%d", "ipcm"[kind], m->n_leaves++);
+    snprintf(name, sizeof name, "%c%d", "ipcm"[kind], m -> n_leaves++);
     if (kind == 0) return qn__input(m->g, name, F32, shape);
     if (kind == 1) return qn__param(m->g, name, F32, shape, NULL, 0, 0);
     if (kind == 3) return qn__param(m->g, name, F32, shape, NULL, 0, QN_NODE_mutable);
@@ -117,7 +119,8 @@ static qn_node *make_copy(maker *m)
 {
     qn_node *x = any(m);
     if (roll(m, 3) == 0) x = qn__copy(m->g, x, QN_DTYPE_BF16);
-    const bool moved = x->layout.rank == 2 && dim(x, 0) > 1 && roll(m, 2); /* a copy that goes, under a view that stays */
+    /* a copy that goes, under a view that stays */
+    const bool moved = x->layout.rank == 2 && dim(x, 0) > 1 && roll(m, 2);
     if (moved) x = qn__narrow(m->g, x, 0, 1, dim(x, 0) - 1);
     x = qn__copy(m->g, x, F32);
     return moved ? qn__permute(m->g, keep(m, x), (int[]){1, 0}, 2) : x;
@@ -164,7 +167,9 @@ static qn_node *make_linear(maker *m)
 
 static qn_node *make_binary(maker *m)
 {
-    qn_node *a = any(m), *b = roll(m, 2) ? value(m, qn_node_shape(a)) : a->layout.rank > 0 ? value(m, qn_shape_of(dim(a, -1))) : a;
+    qn_node *a = any(m), *b = roll(m, 2)           ? value(m, qn_node_shape(a))
+                              : a->layout.rank > 0 ? value(m, qn_shape_of(dim(a, -1)))
+                                                   : a;
     if (roll(m, 4) == 0) a = b;
     return roll(m, 2) ? qn__add(m->g, a, b) : qn__mul(m->g, a, b);
 }
@@ -172,8 +177,8 @@ static qn_node *make_binary(maker *m)
 static qn_node *make_rope(maker *m)
 {
     qn_node *x = value(m, qn_shape_of(2, 2, 4));
-    const qn_rope_attrs attrs = {.mode = (int32_t)roll(m, 2), .n_rot = roll(m, 2) ? 2 : 4, .base = 100, .freq_scale = 1,
-                                 .attn_factor = 1};
+    const qn_rope_attrs attrs = {
+        .mode = (int32_t)roll(m, 2), .n_rot = roll(m, 2) ? 2 : 4, .base = 100, .freq_scale = 1, .attn_factor = 1};
     return qn__rope(m->g, x, ints(m, "n", 2, 0), roll(m, 2) ? leaf(m, &qn_shape_of(attrs.n_rot / 2)) : NULL, &attrs);
 }
 
@@ -182,13 +187,15 @@ static qn_node *make_rows(maker *m) { return qn__get_rows(m->g, two_d(m), ints(m
 static qn_node *make_update(maker *m)
 {
     qn_node *dst = two_d(m);
-    if (dst->root->op != QN_OP_param || !(dst->root->flags & QN_NODE_mutable) || !qn_layout_is_contiguous(&dst->layout)) {
+    if (dst->root->op != QN_OP_param || !(dst->root->flags & QN_NODE_mutable) ||
+        !qn_layout_is_contiguous(&dst->layout)) {
         char name[32];
         snprintf(name, sizeof name, "m%d", m->n_leaves++);
         dst = qn__param(m->g, name, F32, SHAPE(4, 6), NULL, 0, QN_NODE_mutable);
     }
     const int64_t n = 1 + roll(m, 4), width = dim(dst, 1);
-    qn_node *x = roll(m, 2) && dst->layout.rank == 2 ? value(m, qn_shape_of(n, width)) : keep(m, leaf(m, &qn_shape_of(n, width)));
+    qn_node *x = roll(m, 2) && dst->layout.rank == 2 ? value(m, qn_shape_of(n, width))
+                                                     : keep(m, leaf(m, &qn_shape_of(n, width)));
     if (x->root == dst->root) x = qn__copy(m->g, x, F32);
     qn_node *u = roll(m, 2) ? qn__set_rows(m->g, dst, x, ints(m, "r", n, 0))
                             : qn__slice_update(m->g, dst, x, 0, roll(m, (uint32_t)(dim(dst, 0) - n + 1)), roll(m, 2));
@@ -201,7 +208,8 @@ static qn_node *make_attention(maker *m)
     const qn_attn_attrs attrs = {.scale = 0.5f};
     const int64_t heads = 1 + roll(m, 2);
     qn_node *k = value(m, qn_shape_of(4, 1, 2)), *v = value(m, qn_shape_of(4, 1, 2 * heads));
-    return qn__attention(m->g, value(m, qn_shape_of(3, heads, 2)), k, v, ints(m, "n", 4, 4), ints(m, "n", 3, 2), &attrs);
+    return qn__attention(m->g, value(m, qn_shape_of(3, heads, 2)), k, v, ints(m, "n", 4, 4), ints(m, "n", 3, 2),
+                         &attrs);
 }
 
 /* An earlier computation again: food for CSE. Its sources must still be readable. */
@@ -220,15 +228,16 @@ static qn_node *make_again(maker *m)
 
 static void make_graph(maker *m)
 {
-    static qn_node *(*const steps[])(maker *) = {make_view, make_view, make_copy, make_scale, make_gate, make_norm, make_linear,
-                                                 make_binary, make_binary, make_rope, make_rows, make_update, make_attention,
-                                                 make_again};
+    static qn_node *(*const steps[])(maker *) = {make_view, make_view,   make_copy,      make_scale,  make_gate,
+                                                 make_norm, make_linear, make_binary,    make_binary, make_rope,
+                                                 make_rows, make_update, make_attention, make_again};
     const int n_steps = 1 + (int)roll(m, 50);
     for (int i = 0; i < n_steps; i++) {
         if (roll(m, 6) == 0) qn__graph_scope(m->g, (int)roll(m, 3) - 1, (int)roll(m, 3) - 1);
         qn_node *n = keep(m, steps[roll(m, N_OF(steps))](m));
         OK(qn__graph_finish(m->g, err));
-        const bool changes = n->root->op == QN_OP_param && (n->root->flags & QN_NODE_mutable); /* a later update would forbid it */
+        /* a later update would forbid it */
+        const bool changes = n->root->op == QN_OP_param && (n->root->flags & QN_NODE_mutable);
         if ((roll(m, 6) == 0 || i == n_steps - 1) && n->name[0] == '\0' && !changes) {
             qn__output(m->g, qn__name(m->g, n, "out%d", m->n_outputs++));
         }
@@ -263,7 +272,8 @@ static void test_values_survive(void **state)
     for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
         qn_graph *a = graph_of(seed), *b = graph_of(seed);
         for (int32_t i = 0; i < a->n_nodes; i++) n_ops[a->nodes[i]->op]++;
-        const qn_pass_options options = {.off = seed % 3 ? 0 : (uint32_t)(seed / 3) & 31, .fold = seed % 5 ? interp_fold : NULL};
+        const qn_pass_options options = {.off = seed % 3 ? 0 : (uint32_t)(seed / 3) & 31,
+                                         .fold = seed % 5 ? interp_fold : NULL};
         qn_pass_stats stats[QN_PASS_COUNT];
         OK(qn__graph_optimize(b, &options, stats, err));
         OK(qn__graph_verify(b, err));
@@ -291,9 +301,10 @@ static void test_values_survive(void **state)
     for (int p = 0; p < QN_PASS_COUNT; p++) assert_true(changed[p] > 100);
     assert_true(n_inplace > 100);
     assert_true(peak < sum * 3 / 4);
-    print_message("%d graphs: fold %lld, layout %lld, cse %lld, fuse %lld, dce %lld changes; %lld in place; peak %.2f of sum\n",
-                  N_GRAPHS, (long long)changed[0], (long long)changed[1], (long long)changed[2], (long long)changed[3],
-                  (long long)changed[4], (long long)n_inplace, (double)peak / (double)sum);
+    print_message(
+        "%d graphs: fold %lld, layout %lld, cse %lld, fuse %lld, dce %lld changes; %lld in place; peak %.2f of sum\n",
+        N_GRAPHS, (long long)changed[0], (long long)changed[1], (long long)changed[2], (long long)changed[3],
+        (long long)changed[4], (long long)n_inplace, (double)peak / (double)sum);
 }
 
 int main(void)

@@ -16,10 +16,14 @@ static kit make(void)
     qn_graph *g = graph_new();
     return (kit){
         .g = g,
-        .x43 = qn__input(g, "x43", F32, SHAPE(4, 3)), .x35 = qn__input(g, "x35", F32, SHAPE(3, 5)),
-        .v3 = qn__input(g, "v3", F32, SHAPE(3)), .v5 = qn__input(g, "v5", F32, SHAPE(5)),
-        .scalar = qn__input(g, "scalar", F32, &(qn_shape){0}), .ids2 = qn__input(g, "ids2", I32, SHAPE(2)),
-        .w52 = weight(g, "w52", 5, 2), .w53 = weight(g, "w53", 5, 3),
+        .x43 = qn__input(g, "x43", F32, SHAPE(4, 3)),
+        .x35 = qn__input(g, "x35", F32, SHAPE(3, 5)),
+        .v3 = qn__input(g, "v3", F32, SHAPE(3)),
+        .v5 = qn__input(g, "v5", F32, SHAPE(5)),
+        .scalar = qn__input(g, "scalar", F32, &(qn_shape){0}),
+        .ids2 = qn__input(g, "ids2", I32, SHAPE(2)),
+        .w52 = weight(g, "w52", 5, 2),
+        .w53 = weight(g, "w53", 5, 3),
         .q8 = qn__param(g, "q8", QN_DTYPE_Q8_0, SHAPE(6, 64), NULL, 0, 0),
         .f16 = qn__input(g, "f16", QN_DTYPE_F16, SHAPE(4, 3)),
         .cache = qn__param(g, "cache", QN_DTYPE_F16, SHAPE(8, 3), NULL, 0, QN_NODE_mutable),
@@ -64,7 +68,8 @@ static void test_leaves(void **state)
             qn__param(g, "x", QN_DTYPE_Q8_0, SHAPE(4, 33), NULL, 0, 0));
     REFUSED("param: rows of [] in Q8_0 don't divide into blocks of 32",
             qn__param(g, "x", QN_DTYPE_Q8_0, &(qn_shape){0}, NULL, 0, 0));
-    REFUSED("param: flags 0x4, only mutable and output are possible", qn__param(g, "x", F32, SHAPE(1), NULL, 0, QN_NODE_const));
+    REFUSED("param: flags 0x4, only mutable and output are possible",
+            qn__param(g, "x", F32, SHAPE(1), NULL, 0, QN_NODE_const));
     REFUSED("param \"c\": a constant needs its 8 bytes", qn__const(g, "c", F32, SHAPE(2), NULL));
     REFUSED("input: leaves have builders of their own", qn__op(g, QN_OP_input, NULL, NULL, 0));
     t = make();
@@ -90,8 +95,10 @@ static void test_views(void **state)
     qn__graph_destroy(t.g);
     REFUSED("reshape of %0 input \"x43\": view: [4,3] with 12 elements cannot become [5,2]",
             qn__reshape(g, t.x43, qn_shape_of(5, 2)));
-    REFUSED("permute of %0 input \"x43\": permute: dimension 0 of [4,3] is named twice", qn__permute(g, t.x43, (int[]){0, 0}, 2));
-    REFUSED("narrow of %0 input \"x43\": narrow: start 3 and length 2 leave dimension 0 of [4,3]", qn__narrow(g, t.x43, 0, 3, 2));
+    REFUSED("permute of %0 input \"x43\": permute: dimension 0 of [4,3] is named twice",
+            qn__permute(g, t.x43, (int[]){0, 0}, 2));
+    REFUSED("narrow of %0 input \"x43\": narrow: start 3 and length 2 leave dimension 0 of [4,3]",
+            qn__narrow(g, t.x43, 0, 3, 2));
     REFUSED("view: rows of [6,16] in Q8_0 don't divide into blocks of 32", qn__narrow(g, t.q8, 1, 0, 16));
     REFUSED("view: Q8_0 [6,32] cuts through blocks of 32", qn__narrow(g, t.q8, 1, 16, 32));
     REFUSED("view: Q8_0 [6,32] cuts through blocks of 32",
@@ -194,7 +201,8 @@ static void test_rope(void **state)
     OK(qn__graph_verify(t.g, err));
     qn__graph_destroy(t.g);
     REFUSED("rope: x is [4,3], 3 dimensions expected", qn__rope(g, t.x43, t.ids2, NULL, &good));
-    REFUSED("rope: pos is F32, I32 expected", qn__rope(g, qn__reshape(g, t.x43, qn_shape_of(2, 1, 6)), t.v3, NULL, &good));
+    REFUSED("rope: pos is F32, I32 expected",
+            qn__rope(g, qn__reshape(g, t.x43, qn_shape_of(2, 1, 6)), t.v3, NULL, &good));
     REFUSED("rope: pos is [3], [2] expected", rope(g, s, &good, 3, 0));
     REFUSED("rope: factors is [4], [3] expected", rope(g, s, &good, 2, 4));
     REFUSED("rope: n_rot is 0, an even number from 2 to the head size 8 expected", rope(g, s, NULL, 2, 0));
@@ -209,7 +217,8 @@ static void test_rope(void **state)
     bad = good, bad.ext_factor = 1;
     REFUSED("rope: n_ctx_orig is 0, YaRN needs the context of training", rope(g, s, &bad, 2, 0));
     bad = good, bad.attn_factor = NAN;
-    REFUSED("rope: attn_factor nan, ext_factor 0, beta_fast 0, beta_slow 0: finite numbers expected", rope(g, s, &bad, 2, 0));
+    REFUSED("rope: attn_factor nan, ext_factor 0, beta_fast 0, beta_slow 0: finite numbers expected",
+            rope(g, s, &bad, 2, 0));
 }
 
 static void test_updates(void **state)
@@ -240,9 +249,12 @@ static void test_updates(void **state)
     REFUSED("set_rows: x [3,5] into dst [8,3]: row sizes 5 and 3 differ", qn__set_rows(g, t.cache, t.x35, t.ids2));
     REFUSED("set_rows: nothing is converted to dst's type I32", qn__set_rows(g, t.ibuf, t.x43, t.ids2));
     REFUSED("slice_update: dimension 2 of dst [8,3] does not exist", qn__slice_update(g, t.cache, t.x43, 2, 0, false));
-    REFUSED("slice_update: dimension -1 of dst [8,3] does not exist", qn__slice_update(g, t.cache, t.x43, -3, 0, false));
-    REFUSED("slice_update: x [4,3] from 5 on leaves dimension 0 of dst [8,3]", qn__slice_update(g, t.cache, t.x43, 0, 5, false));
-    REFUSED("slice_update: x [4,3] from -1 on leaves dimension 0 of dst [8,3]", qn__slice_update(g, t.cache, t.x43, 0, -1, false));
+    REFUSED("slice_update: dimension -1 of dst [8,3] does not exist",
+            qn__slice_update(g, t.cache, t.x43, -3, 0, false));
+    REFUSED("slice_update: x [4,3] from 5 on leaves dimension 0 of dst [8,3]",
+            qn__slice_update(g, t.cache, t.x43, 0, 5, false));
+    REFUSED("slice_update: x [4,3] from -1 on leaves dimension 0 of dst [8,3]",
+            qn__slice_update(g, t.cache, t.x43, 0, -1, false));
     REFUSED("slice_update: x is [3,5], [3,3] expected", qn__slice_update(g, t.cache, t.x35, 0, 0, false));
     REFUSED("slice_update: x is [3], 2 dimensions expected", qn__slice_update(g, t.cache, t.v3, 0, 0, false));
     REFUSED("slice_update: x I32 cannot be stored in F16 dst", qn__slice_update(g, t.cache, t.ids2, 0, 0, false));
@@ -252,7 +264,9 @@ static void test_updates(void **state)
                              qn__input(g, "y", F32, SHAPE(2, 32)), 1, 16, false));
 }
 
-typedef struct attn_case { int64_t q[3], k[3], v[3], lists[2], spans[2]; } attn_case;
+typedef struct attn_case {
+    int64_t q[3], k[3], v[3], lists[2], spans[2];
+} attn_case;
 
 static qn_node *attention(qn_graph *g, attn_case c, qn_attn_attrs attrs)
 {
@@ -287,7 +301,8 @@ static void test_attention(void **state)
             attention(g, good, (qn_attn_attrs){.scale = NAN}));
     REFUSED("attention: scale 1, softcap 0, window -1: finite and 0 or more expected",
             attention(g, good, (qn_attn_attrs){.scale = 1, .window = -1}));
-    REFUSED("attention: q is [4,3], 3 dimensions expected", qn__attention(g, t.x43, t.x43, t.x43, t.x43, t.x43, &attrs));
+    REFUSED("attention: q is [4,3], 3 dimensions expected",
+            qn__attention(g, t.x43, t.x43, t.x43, t.x43, t.x43, &attrs));
     REFUSED("attention: k is I32, a real or block type expected",
             qn__attention(g, qn__reshape(g, t.x43, qn_shape_of(2, 2, 3)), t.ids2, t.x43, t.x43, t.x43, &attrs));
 }
@@ -309,9 +324,9 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leaves), cmocka_unit_test(test_views), cmocka_unit_test(test_copy), cmocka_unit_test(test_products),
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_rope), cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_table),
+        cmocka_unit_test(test_leaves),   cmocka_unit_test(test_views),       cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_updates),  cmocka_unit_test(test_attention),   cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

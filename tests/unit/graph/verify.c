@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/graph/verify.c -- what the verifier refuses: graphs damaged by hand, and reads of what an update has changed. */
+/* tests/unit/graph/verify.c -- what the verifier refuses: graphs damaged by hand, and reads of what an update has
+ * changed. */
 #include "common.h"
 
 static qn_node *x, *y, *z; /* of the graph that small() made */
@@ -98,24 +99,28 @@ static void test_reads_through_updates(void **state)
     g = resident();
     qn__set_rows(g, p, value, rows);
     qn__silu(g, p);
-    verify_fails(g, "%4 silu reads %0 param \"p\" as it was before %3 set_rows; read the update's result, or read earlier");
+    verify_fails(
+        g, "%4 silu reads %0 param \"p\" as it was before %3 set_rows; read the update's result, or read earlier");
 
     g = resident(); /* a view made before, read after */
     qn_node *view = qn__narrow(g, p, 0, 1, 2);
     qn__set_rows(g, p, value, rows);
     qn__silu(g, view);
-    verify_fails(g, "%5 silu reads %0 param \"p\" as it was before %4 set_rows; read the update's result, or read earlier");
+    verify_fails(
+        g, "%5 silu reads %0 param \"p\" as it was before %4 set_rows; read the update's result, or read earlier");
 
     g = resident(); /* an update over another's result is the latest */
     qn_node *first = qn__set_rows(g, p, value, rows);
     qn__set_rows(g, first, value, rows);
     qn__silu(g, first);
-    verify_fails(g, "%5 silu reads %0 param \"p\" as it was before %4 set_rows; read the update's result, or read earlier");
+    verify_fails(
+        g, "%5 silu reads %0 param \"p\" as it was before %4 set_rows; read the update's result, or read earlier");
 
     g = resident(); /* two updates of the same version: the second would lose the order */
     qn__set_rows(g, p, value, rows);
     qn__set_rows(g, p, value, rows);
-    verify_fails(g, "%4 set_rows reads %0 param \"p\" as it was before %3 set_rows; read the update's result, or read earlier");
+    verify_fails(
+        g, "%4 set_rows reads %0 param \"p\" as it was before %3 set_rows; read the update's result, or read earlier");
 
     g = resident(); /* downloaded after the run */
     qn__output(g, p);
@@ -133,7 +138,8 @@ static void test_parts_of_one_tensor(void **state)
     qn__add(g, u, v);
     OK(qn__graph_verify(g, err));
     qn__silu(g, p);
-    verify_fails(g, "%8 silu reads %0 param \"p\" as it was before %6 set_rows; read the update's result, or read earlier");
+    verify_fails(
+        g, "%8 silu reads %0 param \"p\" as it was before %6 set_rows; read the update's result, or read earlier");
 
     g = resident();
     qn__slice_update(g, p, qn__narrow(g, p, 0, 0, 4), 0, 2, false);
@@ -171,8 +177,11 @@ static void test_params_over_one_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structure), cmocka_unit_test(test_memory_and_rules), cmocka_unit_test(test_reads_through_updates),
-        cmocka_unit_test(test_parts_of_one_tensor), cmocka_unit_test(test_params_over_one_memory),
+        cmocka_unit_test(test_structure),
+        cmocka_unit_test(test_memory_and_rules),
+        cmocka_unit_test(test_reads_through_updates),
+        cmocka_unit_test(test_parts_of_one_tensor),
+        cmocka_unit_test(test_params_over_one_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

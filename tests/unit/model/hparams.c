@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Hyperparameters from hostile files: what is missing, of another type, out of range or at odds with the rest is refused with its key;
- * what may be absent gets its default; values a layer are taken when they are equal. */
+/* Hyperparameters from hostile files: what is missing, of another type, out of range or at odds with the rest is
+ * refused with its key; what may be absent gets its default; values a layer are taken when they are equal. */
 #include "load.h"
 
 /* The one key that is written otherwise. */
@@ -48,9 +48,15 @@ static void as_written(void **state)
 {
     (void)state;
     qn_hparams hp;
-    MUST(load_tiny(
-        &(tiny){.n_layer = 3, .n_embd = 48, .n_head = 6, .n_kv_head = 3, .head = 10, .n_ff = 64, .n_vocab = 280, .n_ctx = 77},
-        0, &hp, err));
+    MUST(load_tiny(&(tiny){.n_layer = 3,
+                           .n_embd = 48,
+                           .n_head = 6,
+                           .n_kv_head = 3,
+                           .head = 10,
+                           .n_ff = 64,
+                           .n_vocab = 280,
+                           .n_ctx = 77},
+                   0, &hp, err));
     assert_int_equal(hp.n_layer, 3);
     assert_int_equal(hp.n_embd, 48);
     assert_int_equal(hp.n_head, 6);
@@ -150,7 +156,10 @@ static void wrong_integers(void **state)
 static void wrong_floats(void **state)
 {
     (void)state;
-    static const struct { const char *key; float bad[4]; } rows[] = {
+    static const struct {
+        const char *key;
+        float bad[4];
+    } rows[] = {
         {"llama.attention.layer_norm_rms_epsilon", {NAN, -1e-6f, 1.5f, INFINITY}},
         {"llama.rope.freq_base", {NAN, 0, -10000, INFINITY}},
     };
@@ -212,7 +221,11 @@ static void at_odds(void **state)
 
 /* ---- keys that tiny.h does not write ---- */
 
-static struct { float factor, attn; const char *type; uint32_t n_rot, n_expert, ctx_orig; } rope;
+static struct {
+    float factor, attn;
+    const char *type;
+    uint32_t n_rot, n_expert, ctx_orig;
+} rope;
 static void write_extra(qn_gguf_writer *w)
 {
     if (rope.type) qn_gguf_write_str(w, "llama.rope.scaling.type", rope.type);
@@ -270,7 +283,8 @@ static void rope_scaling(void **state)
     EXTRA(.factor = 0.5f, .type = "yarn");
     REFUSED(format, load_tiny(&with_extra, 0, NULL, err), "llama.rope.scaling.factor is 0.5");
     EXTRA(.factor = 4, .type = "longrope");
-    REFUSED(unsupported, load_tiny(&with_extra, 0, NULL, err), "llama.rope.scaling.type", "\"longrope\"", "linear", "yarn");
+    REFUSED(unsupported, load_tiny(&with_extra, 0, NULL, err), "llama.rope.scaling.type", "\"longrope\"", "linear",
+            "yarn");
     EXTRA(.factor = 4, .type = "");
     REFUSED(unsupported, load_tiny(&with_extra, 0, NULL, err), "llama.rope.scaling.type");
     EXTRA(.factor = -1);
@@ -289,10 +303,17 @@ static void experts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_written), cmocka_unit_test(rope_mode_by_architecture), cmocka_unit_test(required_keys),
-        cmocka_unit_test(optional_keys), cmocka_unit_test(wrong_integers), cmocka_unit_test(wrong_floats),
-        cmocka_unit_test(numbers_for_each_layer), cmocka_unit_test(at_odds), cmocka_unit_test(rotated_elements),
-        cmocka_unit_test(rope_scaling), cmocka_unit_test(experts),
+        cmocka_unit_test(as_written),
+        cmocka_unit_test(rope_mode_by_architecture),
+        cmocka_unit_test(required_keys),
+        cmocka_unit_test(optional_keys),
+        cmocka_unit_test(wrong_integers),
+        cmocka_unit_test(wrong_floats),
+        cmocka_unit_test(numbers_for_each_layer),
+        cmocka_unit_test(at_odds),
+        cmocka_unit_test(rotated_elements),
+        cmocka_unit_test(rope_scaling),
+        cmocka_unit_test(experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

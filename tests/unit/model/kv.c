@@ -13,7 +13,9 @@
 enum { N_CELLS = 48, N_SEQ = 4, N_POS = 40 };
 
 /* What the naive model remembers: the token at a position of a sequence, -1 none. */
-typedef struct naive { int32_t token[N_SEQ][N_POS]; } naive;
+typedef struct naive {
+    int32_t token[N_SEQ][N_POS];
+} naive;
 
 static uint32_t random_below(uint32_t *state, uint32_t n)
 {
@@ -86,8 +88,10 @@ static void step_shift(qn_kv *kv, naive *m, uint32_t *r)
         if (m->token[q][p] < 0) continue;
         if (first < 0) first = p;
         last = p;
-        if (p + delta < 0 || p + delta >= N_POS || moved.token[q][p + delta] >= 0) can = false;
-        else moved.token[q][p + delta] = m->token[q][p];
+        if (p + delta < 0 || p + delta >= N_POS || moved.token[q][p + delta] >= 0)
+            can = false;
+        else
+            moved.token[q][p + delta] = m->token[q][p];
     }
     /* Moving past a neighbour is refused too: lists keep their order. */
     for (int p = 0; first >= 0 && p < N_POS; p++) {
@@ -153,6 +157,7 @@ static void dirty_ranges_cover_every_change(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_operations), cmocka_unit_test(dirty_ranges_cover_every_change)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_operations),
+                                       cmocka_unit_test(dirty_ranges_cover_every_change)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

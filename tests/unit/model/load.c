@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Binding tensors to slots: a missing, misshapen or mistyped one is named with what was expected; sizes that the file cannot back are
- * refused before anything is allocated for them; what is bound is the file's own bytes. */
+/* Binding tensors to slots: a missing, misshapen or mistyped one is named with what was expected; sizes that the file
+ * cannot back are refused before anything is allocated for them; what is bound is the file's own bytes. */
 #include "load.h"
 #include "model/build.h"
 
-static struct { const char *name; bool drop; int dtype; qn_shape shape; } odd; /* dtype -1: as it should be */
+static struct {
+    const char *name;
+    bool drop;
+    int dtype;
+    qn_shape shape;
+} odd; /* dtype -1: as it should be */
 
 static bool change_tensor(const char *name, qn_dtype *dtype, qn_shape *shape)
 {
@@ -40,15 +45,21 @@ static void architectures(void **state)
     odd.name = NULL;
     REFUSED(format, load_tiny(&(tiny){.key = other_arch}, 0, NULL, err), "general.architecture is missing");
     REFUSED(format, load_tiny(&(tiny){.key = arch_is_a_number}, 0, NULL, err), "general.architecture", "u32");
-    for (const char *const *name = qn_architectures(); *name; name++) MUST(load_tiny(&(tiny){.arch = *name}, 0, NULL, err));
+    for (const char *const *name = qn_architectures(); *name; name++)
+        MUST(load_tiny(&(tiny){.arch = *name}, 0, NULL, err));
 }
 
-static const struct { const char *arch, *name, *shape; } needed[] = {
-    {"llama", "output_norm.weight", "[32]"}, {"llama", "blk.0.attn_norm.weight", "[32]"}, {"llama", "blk.1.attn_q.weight", "[32,32]"},
-    {"llama", "blk.0.attn_k.weight", "[16,32]"}, {"llama", "blk.1.attn_v.weight", "[16,32]"}, {"llama", "blk.0.attn_output.weight", "[32,32]"},
-    {"llama", "blk.1.ffn_norm.weight", "[32]"}, {"llama", "blk.0.ffn_gate.weight", "[48,32]"}, {"llama", "blk.0.ffn_up.weight", "[48,32]"},
-    {"llama", "blk.1.ffn_down.weight", "[32,48]"}, {"qwen2", "blk.1.attn_q.bias", "[32]"}, {"qwen2", "blk.0.attn_k.bias", "[16]"},
-    {"qwen2", "blk.0.attn_v.bias", "[16]"}, {"qwen3", "blk.0.attn_q_norm.weight", "[8]"}, {"qwen3", "blk.1.attn_k_norm.weight", "[8]"},
+static const struct {
+    const char *arch, *name, *shape;
+} needed[] = {
+    {"llama", "output_norm.weight", "[32]"},      {"llama", "blk.0.attn_norm.weight", "[32]"},
+    {"llama", "blk.1.attn_q.weight", "[32,32]"},  {"llama", "blk.0.attn_k.weight", "[16,32]"},
+    {"llama", "blk.1.attn_v.weight", "[16,32]"},  {"llama", "blk.0.attn_output.weight", "[32,32]"},
+    {"llama", "blk.1.ffn_norm.weight", "[32]"},   {"llama", "blk.0.ffn_gate.weight", "[48,32]"},
+    {"llama", "blk.0.ffn_up.weight", "[48,32]"},  {"llama", "blk.1.ffn_down.weight", "[32,48]"},
+    {"qwen2", "blk.1.attn_q.bias", "[32]"},       {"qwen2", "blk.0.attn_k.bias", "[16]"},
+    {"qwen2", "blk.0.attn_v.bias", "[16]"},       {"qwen3", "blk.0.attn_q_norm.weight", "[8]"},
+    {"qwen3", "blk.1.attn_k_norm.weight", "[8]"},
 };
 enum { N_NEEDED = sizeof(needed) / sizeof(needed[0]) };
 
@@ -57,8 +68,8 @@ static void missing(void **state)
     (void)state;
     for (int i = 0; i < N_NEEDED; i++) {
         odd = (__typeof__(odd)){needed[i].name, true, -1, {0}};
-        REFUSED(format, load_tiny(&(tiny){.arch = needed[i].arch, .tensor = change_tensor}, 0, NULL, err), needed[i].name,
-                "missing", needed[i].arch, needed[i].shape);
+        REFUSED(format, load_tiny(&(tiny){.arch = needed[i].arch, .tensor = change_tensor}, 0, NULL, err),
+                needed[i].name, "missing", needed[i].arch, needed[i].shape);
     }
     odd = (__typeof__(odd)){"token_embd.weight", true, -1, {0}};
     REFUSED(format, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), "token_embd.weight", "missing");
@@ -73,23 +84,28 @@ static void misshapen(void **state)
     for (int i = 0; i < N_NEEDED; i++)
         for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
             odd = (__typeof__(odd)){needed[i].name, false, -1, wrong[k]};
-            REFUSED(format, load_tiny(&(tiny){.arch = needed[i].arch, .tensor = change_tensor}, 0, NULL, err), needed[i].name,
-                    text[k], needed[i].shape);
+            REFUSED(format, load_tiny(&(tiny){.arch = needed[i].arch, .tensor = change_tensor}, 0, NULL, err),
+                    needed[i].name, text[k], needed[i].shape);
         }
     odd = (__typeof__(odd)){"output.weight", false, -1, qn_shape_of(299, 32)};
     REFUSED(format, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), "output.weight", "[299,32]", "[300,32]");
     odd = (__typeof__(odd)){"token_embd.weight", false, -1, qn_shape_of(300)};
     REFUSED(format, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), "token_embd.weight", "[300]", "32");
     odd = (__typeof__(odd)){"token_embd.weight", false, -1, qn_shape_of(300, 31)};
-    REFUSED(format, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), "token_embd.weight", "[300,31]", "[300,32]");
+    REFUSED(format, load_tiny(&(tiny){.tensor = change_tensor}, 0, NULL, err), "token_embd.weight", "[300,31]",
+            "[300,32]");
 }
 
 static void mistyped(void **state)
 {
     (void)state;
-    static const struct { const char *name; qn_dtype dtype; } rows[] = {
-        {"output_norm.weight", QN_DTYPE_Q8_0}, {"blk.0.attn_norm.weight", QN_DTYPE_Q8_0}, {"output_norm.weight", QN_DTYPE_F64},
-        {"blk.1.ffn_norm.weight", QN_DTYPE_I32}, {"token_embd.weight", QN_DTYPE_I8}, {"blk.0.attn_q.weight", QN_DTYPE_I32},
+    static const struct {
+        const char *name;
+        qn_dtype dtype;
+    } rows[] = {
+        {"output_norm.weight", QN_DTYPE_Q8_0}, {"blk.0.attn_norm.weight", QN_DTYPE_Q8_0},
+        {"output_norm.weight", QN_DTYPE_F64},  {"blk.1.ffn_norm.weight", QN_DTYPE_I32},
+        {"token_embd.weight", QN_DTYPE_I8},    {"blk.0.attn_q.weight", QN_DTYPE_I32},
         {"blk.0.attn_v.weight", QN_DTYPE_F64}, {"blk.1.ffn_down.weight", QN_DTYPE_I64},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -98,9 +114,13 @@ static void mistyped(void **state)
                 qn_dtype_get(rows[i].dtype)->name);
     }
     /* What is fine: norms in 16 bits, matrices in any real or block type. */
-    static const struct { const char *name; qn_dtype dtype; } good[] = {
-        {"output_norm.weight", QN_DTYPE_F16}, {"blk.0.ffn_norm.weight", QN_DTYPE_BF16}, {"blk.0.attn_q.weight", QN_DTYPE_BF16},
-        {"blk.0.attn_q.weight", QN_DTYPE_Q4_0}, {"token_embd.weight", QN_DTYPE_Q8_0},
+    static const struct {
+        const char *name;
+        qn_dtype dtype;
+    } good[] = {
+        {"output_norm.weight", QN_DTYPE_F16},   {"blk.0.ffn_norm.weight", QN_DTYPE_BF16},
+        {"blk.0.attn_q.weight", QN_DTYPE_BF16}, {"blk.0.attn_q.weight", QN_DTYPE_Q4_0},
+        {"token_embd.weight", QN_DTYPE_Q8_0},
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         odd = (__typeof__(odd)){good[i].name, false, (int)good[i].dtype, {0}};
@@ -141,7 +161,7 @@ static void layers_against_tensors(void **state)
     REFUSED(format, load_tiny(&(tiny){.key = claim_layers}, 0, NULL, err), "llama.block_count is 4096", "21 tensors");
     qn_metrics_snapshot(&metrics);
     assert_true(metrics.peak_bytes < before + (1 << 20)); /* tables of 4096 layers would take 11 MB */
-    claimed_layers = 1; /* fewer than there are: the rest is left alone */
+    claimed_layers = 1;                                   /* fewer than there are: the rest is left alone */
     MUST(load_tiny(&(tiny){.key = claim_layers}, 0, NULL, err));
 }
 
@@ -219,9 +239,9 @@ static void graphs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(architectures), cmocka_unit_test(missing), cmocka_unit_test(misshapen), cmocka_unit_test(mistyped),
-        cmocka_unit_test(vocabulary), cmocka_unit_test(layers_against_tensors),
-        cmocka_unit_test(tied_output), cmocka_unit_test(graphs),
+        cmocka_unit_test(architectures), cmocka_unit_test(missing),    cmocka_unit_test(misshapen),
+        cmocka_unit_test(mistyped),      cmocka_unit_test(vocabulary), cmocka_unit_test(layers_against_tensors),
+        cmocka_unit_test(tied_output),   cmocka_unit_test(graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* quern's made-up models: every preset has its published numbers, a mix gives each tensor its type, the same seed gives the same bytes,
- * memory stays bounded however large the file, and nothing is left behind by what fails. */
+/* quern's made-up models: every preset has its published numbers, a mix gives each tensor its type, the same seed gives
+ * the same bytes, memory stays bounded however large the file, and nothing is left behind by what fails. */
 #include "load.h"
 #include "base/file.h"
 #include "model/synth.h"
@@ -25,12 +25,18 @@ static uint64_t meta_u64(const qn_gguf *file, const char *arch, const char *key)
     return value;
 }
 
-/* The figures of the models' config.json files: hidden_size, num_attention_heads, num_key_value_heads, head_dim, intermediate_size,
- * vocab_size, rope_theta, tie_word_embeddings. Written with fewer layers and a small vocabulary, which is all that takes room. */
+/* The figures of the models' config.json files: hidden_size, num_attention_heads, num_key_value_heads, head_dim,
+ * intermediate_size, vocab_size, rope_theta, tie_word_embeddings. Written with fewer layers and a small vocabulary,
+ * which is all that takes room. */
 static void presets(void **state)
 {
     (void)state;
-    static const struct { const char *name, *arch; int layers, embd, head, kv, dim, ff, vocab, ctx; double rope; bool tied; } rows[] = {
+    static const struct {
+        const char *name, *arch;
+        int layers, embd, head, kv, dim, ff, vocab, ctx;
+        double rope;
+        bool tied;
+    } rows[] = {
         {"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64, 5632, 32000, 2048, 1e4, false},
         {"llama-3.2-1b", "llama", 16, 2048, 32, 8, 64, 8192, 128256, 131072, 5e5, true},
         {"llama-3-8b", "llama", 32, 4096, 32, 8, 128, 14336, 128256, 8192, 5e5, false},
@@ -52,9 +58,9 @@ static void presets(void **state)
         qn_model *m = NULL;
         double rope = 0;
         char key[64];
-        MUST(qn_synth(path,
-                      &(qn_synth_options){.preset = rows[i].name, .n_layer = 1, .n_ff = 64, .n_vocab = 300, .type = "Q4_0"},
-                      NULL, NULL, err));
+        MUST(qn_synth(
+            path, &(qn_synth_options){.preset = rows[i].name, .n_layer = 1, .n_ff = 64, .n_vocab = 300, .type = "Q4_0"},
+            NULL, NULL, err));
         MUST(qn_gguf_open(path, NULL, &file, err));
         MUST(qn__model_load(file, 300, &m, err)); /* every tensor that the architecture needs, in shape */
         assert_string_equal(m->arch->name, rows[i].arch);
@@ -129,32 +135,42 @@ static void numbers(void **state)
             assert_true(fabs(mean - 1) < 0.05 && spread < 0.05 && spread > 0.01);
             continue;
         }
-        if (fabs(mean) > 0.0004 || fabs(spread - 0.02) > 0.001) fail_msg("%s: mean %g, spread %g", t->name, mean, spread);
+        if (fabs(mean) > 0.0004 || fabs(spread - 0.02) > 0.001)
+            fail_msg("%s: mean %g, spread %g", t->name, mean, spread);
         const int64_t row = t->shape.dim[1];
-        for (int64_t r = 1; r < t->shape.dim[0]; r++) assert_memory_not_equal(x + r * row, x + (r - 1) * row, (size_t)row * 4);
+        for (int64_t r = 1; r < t->shape.dim[0]; r++)
+            assert_memory_not_equal(x + r * row, x + (r - 1) * row, (size_t)row * 4);
     }
     qn_gguf_close(file);
     unlink(tiny_path("n.gguf"));
 }
 
-/* What a mix gives each tensor; K-quants need rows of 256. Sensitive layers of 8 under llama.cpp's rule: the first and last eighth, and
- * every third between. */
+/* What a mix gives each tensor; K-quants need rows of 256. Sensitive layers of 8 under llama.cpp's rule: the first and
+ * last eighth, and every third between. */
 static void mixes(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct { const char *type; qn_dtype base, output, sensitive; uint64_t file_type; } rows[] = {
-        {NULL, QN_DTYPE_F16, QN_DTYPE_F16, QN_DTYPE_F16, 1},         {"F32", QN_DTYPE_F32, QN_DTYPE_F32, QN_DTYPE_F32, 0},
-        {"BF16", QN_DTYPE_BF16, QN_DTYPE_BF16, QN_DTYPE_BF16, 32},   {"q8_0", QN_DTYPE_Q8_0, QN_DTYPE_Q8_0, QN_DTYPE_Q8_0, 7},
-        {"Q4_0", QN_DTYPE_Q4_0, QN_DTYPE_Q6_K, QN_DTYPE_Q4_0, 2},    {"Q4_K_M", QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 15},
-        {"Q5_K_M", QN_DTYPE_Q5_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 17}, {"Q3_K_M", QN_DTYPE_Q3_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 12},
-        {"Q2_K", QN_DTYPE_Q2_K, QN_DTYPE_Q6_K, QN_DTYPE_Q3_K, 10},   {"Q6_K", QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 18},
+        {NULL, QN_DTYPE_F16, QN_DTYPE_F16, QN_DTYPE_F16, 1},
+        {"F32", QN_DTYPE_F32, QN_DTYPE_F32, QN_DTYPE_F32, 0},
+        {"BF16", QN_DTYPE_BF16, QN_DTYPE_BF16, QN_DTYPE_BF16, 32},
+        {"q8_0", QN_DTYPE_Q8_0, QN_DTYPE_Q8_0, QN_DTYPE_Q8_0, 7},
+        {"Q4_0", QN_DTYPE_Q4_0, QN_DTYPE_Q6_K, QN_DTYPE_Q4_0, 2},
+        {"Q4_K_M", QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 15},
+        {"Q5_K_M", QN_DTYPE_Q5_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 17},
+        {"Q3_K_M", QN_DTYPE_Q3_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 12},
+        {"Q2_K", QN_DTYPE_Q2_K, QN_DTYPE_Q6_K, QN_DTYPE_Q3_K, 10},
+        {"Q6_K", QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 18},
         {"IQ4_XS", QN_DTYPE_IQ4_XS, QN_DTYPE_Q6_K, QN_DTYPE_IQ4_XS, 30},
     };
+    /* clang-format on */
     static const bool sensitive[8] = {true, false, false, true, false, false, true, true};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         qn_gguf *file = NULL;
         uint64_t file_type = 99;
-        qn_synth_options o = {.n_layer = 8, .n_embd = 256, .n_head = 4, .n_ff = 256, .n_vocab = 300, .type = rows[i].type};
+        qn_synth_options o = {
+            .n_layer = 8, .n_embd = 256, .n_head = 4, .n_ff = 256, .n_vocab = 300, .type = rows[i].type};
         MUST(qn_synth(tiny_path("m.gguf"), &o, NULL, NULL, err));
         MUST(qn_gguf_open(tiny_path("m.gguf"), NULL, &file, err));
         MUST(qn_gguf_verify(file, NULL, NULL, err));
@@ -275,7 +291,9 @@ static void refusals(void **state)
     /* only unpacks */
     REFUSED(unsupported, try_synth((qn_synth_options){.preset = "qwen3-0.6b", .type = "IQ2_XS"}, err), "IQ2_XS");
     qn_synth_options o = small;
-#define WITH(field, value, status, ...) o = small, o.field = (value); REFUSED(status, try_synth(o, err), __VA_ARGS__)
+#define WITH(field, value, status, ...) \
+    o = small, o.field = (value); \
+    REFUSED(status, try_synth(o, err), __VA_ARGS__)
     WITH(n_layer, -1, invalid, "layers", "-1");
     WITH(n_layer, 5000, invalid, "layers", "4096");
     WITH(n_embd, 1 << 21, invalid, "embedding");
@@ -306,7 +324,10 @@ static void full_disk(void **state)
     assert_int_equal(after.live_bytes, before.live_bytes);
 }
 
-typedef struct watch { uint64_t calls, stop_at, last, total; bool back; } watch;
+typedef struct watch {
+    uint64_t calls, stop_at, last, total;
+    bool back;
+} watch;
 static bool progress(void *ctx, uint64_t done, uint64_t total)
 {
     watch *w = ctx;
@@ -390,10 +411,17 @@ static void tied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(presets), cmocka_unit_test(same_seed_same_file), cmocka_unit_test(numbers), cmocka_unit_test(mixes),
-        cmocka_unit_test(tokenizer_of_another_file), cmocka_unit_test(made_up_vocabulary), cmocka_unit_test(refusals),
-        cmocka_unit_test(full_disk), cmocka_unit_test(progress_and_cancel),
-        cmocka_unit_test(bounded_memory), cmocka_unit_test(tied),
+        cmocka_unit_test(presets),
+        cmocka_unit_test(same_seed_same_file),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(mixes),
+        cmocka_unit_test(tokenizer_of_another_file),
+        cmocka_unit_test(made_up_vocabulary),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(progress_and_cancel),
+        cmocka_unit_test(bounded_memory),
+        cmocka_unit_test(tied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/model/tiny.h -- whole model files of a few kilobytes, written field by field, so that a test can leave out, replace or
- * misshape any of them. Weights are large enough for sharp attention: with the small ones of `quern synth` a wrong cell or a wrong
- * angle would hardly move a logit. Also temporary folders, and the check that an error is one line that names what it should. */
+/* tests/unit/model/tiny.h -- whole model files of a few kilobytes, written field by field, so that a test can leave
+ * out, replace or misshape any of them. Weights are large enough for sharp attention: with the small ones of `quern
+ * synth` a wrong cell or a wrong angle would hardly move a logit. Also temporary folders, and the check that an error
+ * is one line that names what it should. */
 #ifndef QN_TEST_TINY_H
 #define QN_TEST_TINY_H
 
@@ -26,7 +27,8 @@
         qn_error must_err_ = {0}; \
         qn_error *err = &must_err_; \
         const qn_status must_status_ = (call); \
-        if (must_status_ != QN_OK) fail_msg("%s:%d: %s: %s (%s)", __FILE__, __LINE__, #call, must_err_.text, qn_status_name(must_status_)); \
+        if (must_status_ != QN_OK) \
+            fail_msg("%s:%d: %s: %s (%s)", __FILE__, __LINE__, #call, must_err_.text, qn_status_name(must_status_)); \
     } while (0)
 
 /* The call, which names its error `err`, fails with the status, and its message holds every one of the words. */
@@ -35,14 +37,16 @@
         qn_error refused_err_ = {0}; \
         qn_error *err = &refused_err_; \
         const qn_status refused_status_ = (call); \
-        check_refusal(refused_status_, QN_STATUS_##status_, err, __FILE__, __LINE__, (const char *const[]){"", ##__VA_ARGS__, NULL}); \
+        check_refusal(refused_status_, QN_STATUS_##status_, err, __FILE__, __LINE__, \
+                      (const char *const[]){"", ##__VA_ARGS__, NULL}); \
     } while (0)
 
 static inline void check_refusal(qn_status status, qn_status want, const qn_error *err, const char *file, int line,
                                  const char *const *words)
 {
     if (status != want)
-        fail_msg("%s:%d: status %s, %s expected: %s", file, line, qn_status_name(status), qn_status_name(want), err->text);
+        fail_msg("%s:%d: status %s, %s expected: %s", file, line, qn_status_name(status), qn_status_name(want),
+                 err->text);
     if (err->status != want || !err->text[0] || strchr(err->text, '\n'))
         fail_msg("%s:%d: \"%s\" is no message", file, line, err->text);
     for (; *words; words++)
@@ -85,7 +89,8 @@ static inline int tiny_n_files(void)
     int n = 0;
     (void)tiny_path("");
     DIR *dir = opendir(tiny_folder);
-    for (const struct dirent *e; dir && (e = readdir(dir));) n += e->d_name[0] != '.' || strncmp(e->d_name, ".quern", 6) == 0;
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        n += e->d_name[0] != '.' || strncmp(e->d_name, ".quern", 6) == 0;
     if (dir) closedir(dir);
     return n;
 }
@@ -93,11 +98,11 @@ static inline int tiny_n_files(void)
 /* ---- a model ---- */
 
 typedef struct tiny {
-    const char *arch;         /* NULL: llama */
+    const char *arch;                                                       /* NULL: llama */
     int32_t n_layer, n_embd, n_head, n_kv_head, head, n_ff, n_vocab, n_ctx; /* 0: 2, 32, 4, 2, 8, 48, 300, 128 */
-    const char *tokenizer;    /* llama (NULL), gpt2, bert, t5 */
+    const char *tokenizer;                                                  /* llama (NULL), gpt2, bert, t5 */
     bool tied;
-    qn_dtype type;            /* of matrices; 0 is F32 */
+    qn_dtype type; /* of matrices; 0 is F32 */
     uint32_t seed;
     /* Told before a key or a tensor is written; true: it has been seen to, and is left out. */
     bool (*key)(qn_gguf_writer *w, const char *key);
@@ -110,7 +115,11 @@ typedef struct tiny_job {
     const tiny *t;
     qn_gguf_writer *w;
     int32_t n_layer, n_embd, n_head, n_kv_head, head, n_ff, n_vocab, n_ctx;
-    struct { char name[64]; qn_dtype dtype; qn_shape shape; } tensor[TINY_MAX_TENSORS];
+    struct {
+        char name[64];
+        qn_dtype dtype;
+        qn_shape shape;
+    } tensor[TINY_MAX_TENSORS];
     int n_tensors;
     uint32_t random;
 } tiny_job;
@@ -232,11 +241,25 @@ static inline void tiny_layer(tiny_job *j, int i)
     const char *arch = j->t->arch ? j->t->arch : "llama";
     const int64_t e = j->n_embd, q = (int64_t)j->n_head * j->head, kv = (int64_t)j->n_kv_head * j->head, ff = j->n_ff;
     const bool qwen2 = !strcmp(arch, "qwen2"), qwen3 = !strcmp(arch, "qwen3");
-    const struct { const char *name; int64_t d0, d1; bool there; } rows[] = {
-        {"attn_norm.weight", e, 0, true}, {"attn_q.weight", q, e, true}, {"attn_k.weight", kv, e, true}, {"attn_v.weight", kv, e, true},
-        {"attn_output.weight", e, q, true}, {"ffn_norm.weight", e, 0, true}, {"ffn_gate.weight", ff, e, true}, {"ffn_up.weight", ff, e, true},
-        {"ffn_down.weight", e, ff, true}, {"attn_q.bias", q, 0, qwen2}, {"attn_k.bias", kv, 0, qwen2}, {"attn_v.bias", kv, 0, qwen2},
-        {"attn_q_norm.weight", j->head, 0, qwen3}, {"attn_k_norm.weight", j->head, 0, qwen3},
+    const struct {
+        const char *name;
+        int64_t d0, d1;
+        bool there;
+    } rows[] = {
+        {"attn_norm.weight", e, 0, true},
+        {"attn_q.weight", q, e, true},
+        {"attn_k.weight", kv, e, true},
+        {"attn_v.weight", kv, e, true},
+        {"attn_output.weight", e, q, true},
+        {"ffn_norm.weight", e, 0, true},
+        {"ffn_gate.weight", ff, e, true},
+        {"ffn_up.weight", ff, e, true},
+        {"ffn_down.weight", e, ff, true},
+        {"attn_q.bias", q, 0, qwen2},
+        {"attn_k.bias", kv, 0, qwen2},
+        {"attn_v.bias", kv, 0, qwen2},
+        {"attn_q_norm.weight", j->head, 0, qwen3},
+        {"attn_k_norm.weight", j->head, 0, qwen3},
     };
     for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
         char name[64];
@@ -256,7 +279,8 @@ static inline void tiny_data(tiny_job *j, int i)
     void *packed = calloc(1, (size_t)bytes);
     assert_true(values && packed);
     /* Queries and keys twice as large: attention then prefers few cells. */
-    const float spread = sqrtf(3.0f / (float)row) * (strstr(name, "attn_q.w") || strstr(name, "attn_k.w") ? 2.0f : 1.0f);
+    const float spread =
+        sqrtf(3.0f / (float)row) * (strstr(name, "attn_q.w") || strstr(name, "attn_k.w") ? 2.0f : 1.0f);
     for (int64_t k = 0; k < n; k++)
         values[k] = shape->rank == 1 ? 0.2f * tiny_random(&j->random) + (strstr(name, "norm") ? 1.0f : 0.0f)
                                      : spread * tiny_random(&j->random);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/nn/files.c -- weights in files: what is saved comes back to the bit, and what does not fit is refused with nothing changed. */
+/* tests/unit/nn/files.c -- weights in files: what is saved comes back to the bit, and what does not fit is refused with
+ * nothing changed. */
 #include "rig.h"
 
 #include <quern/gguf.h>
@@ -45,8 +46,9 @@ static int remove_files(void **state)
 /* Every kind of tensor: F32, F16, BF16, F64, a scalar, integers. */
 static qn_module *mixed(qn_context *c, bool fresh)
 {
-    qn_module *m = qn_nn_sequential(c, QN_MODULES(qn_nn_linear(c, 64, 8, true), qn_nn_relu(c), qn_nn_linear(c, 8, 3, true), qn_nn_embedding(c, 5, 3, 0),
-                                                  qn_nn_conv2d(c, 2, 4, 3, 2, true, NULL)));
+    qn_module *m =
+        qn_nn_sequential(c, QN_MODULES(qn_nn_linear(c, 64, 8, true), qn_nn_relu(c), qn_nn_linear(c, 8, 3, true),
+                                       qn_nn_embedding(c, 5, 3, 0), qn_nn_conv2d(c, 2, 4, 3, 2, true, NULL)));
     GOOD(c, m);
     OK(c, qn_module_to(qn_module_child(m, 2), QN_DTYPE_BF16));
     OK(c, qn_module_to(qn_module_child(m, 3), QN_DTYPE_F64));
@@ -170,7 +172,8 @@ typedef struct notes {
 static void take_note(void *arg, qn_load_note note, const char *name)
 {
     notes *n = arg;
-    snprintf(n->text + strlen(n->text), sizeof n->text - strlen(n->text), "%c%s ", note == QN_LOAD_missing ? '-' : '+', name);
+    snprintf(n->text + strlen(n->text), sizeof n->text - strlen(n->text), "%c%s ", note == QN_LOAD_missing ? '-' : '+',
+             name);
 }
 
 static void strictness(void **state)
@@ -184,7 +187,8 @@ static void strictness(void **state)
         qn_tensor *w = qn_module_tensor(b, "0.weight"), *was = qn_clone(qn_detach(w));
         notes n = {0};
         const qn_load_options strict = {.note = take_note, .arg = &n};
-        NOT_LOADED(b, path[f], &strict, "1 missing (the first is \"1.bias\"), 1 not in the module (the first is \"0.bias\")");
+        NOT_LOADED(b, path[f], &strict,
+                   "1 missing (the first is \"1.bias\"), 1 not in the module (the first is \"0.bias\")");
         assert_string_equal(n.text, "-1.bias +0.bias ");
         assert_true(same_values(w, was));
         n = (notes){0};
@@ -230,7 +234,8 @@ static void block_formats(void **state)
 {
     (void)state;
     qn_context *c = context_new();
-    qn_module *a = qn_nn_linear(c, 64, 8, true), *b = qn_nn_linear(c, 64, 8, true), *frozen = qn_nn_linear(c, 64, 8, true);
+    qn_module *a = qn_nn_linear(c, 64, 8, true), *b = qn_nn_linear(c, 64, 8, true),
+              *frozen = qn_nn_linear(c, 64, 8, true);
     SAVED(a, path[1], (&(qn_save_options){.dtype_of = to_q8, .metadata = title, .arg = "a layer"}));
     LOADED(b, path[1], NULL);
     qn_tensor *w = qn_module_tensor(b, "weight");
@@ -244,7 +249,8 @@ static void block_formats(void **state)
     assert_true(qn_requires_grad(qn_module_tensor(frozen, "bias")));
     OK(c, qn_module_requires_grad_(frozen, false));
     OK(c, qn_module_to(frozen, F32)); /* the bias; blocks stay */
-    qn_tensor *x = numbers(c, qn_shape_of(3, 64), 2), *y = qn_module_forward(frozen, x), *want = qn_module_forward(b, x);
+    qn_tensor *x = numbers(c, qn_shape_of(3, 64), 2), *y = qn_module_forward(frozen, x),
+              *want = qn_module_forward(b, x);
     GOOD(c, y);
     assert_true(qn_item(qn_amax(qn_abs(qn_sub(y, qn_detach(want))), QN_ALL, false)) < 0.02);
     /* what is frozen is saved as it is */
@@ -275,8 +281,9 @@ static const char *place(void *arg, const char *name, const qn_tensor_info *info
 {
     placing *p = arg;
     char shape[64];
-    snprintf(p->asked + strlen(p->asked), sizeof p->asked - strlen(p->asked), "%s %s%s %llu; ", name, qn_dtype_get(info->dtype)->name,
-             qn_shape_print(&info->shape, shape, sizeof shape), (unsigned long long)info->size_bytes);
+    snprintf(p->asked + strlen(p->asked), sizeof p->asked - strlen(p->asked), "%s %s%s %llu; ", name,
+             qn_dtype_get(info->dtype)->name, qn_shape_print(&info->shape, shape, sizeof shape),
+             (unsigned long long)info->size_bytes);
     return p->for_path == NULL || strcmp(p->for_path, name) == 0 ? p->answer : NULL;
 }
 static const char *renamed(void *arg, const char *name, char *text, size_t size)
@@ -298,9 +305,11 @@ static void placed(void **state)
         LOADED(a, path[f], (&(qn_load_options){.place = place, .arg = &p}));
         assert_string_equal(p.asked, "0.weight F32[4,3] 48; 0.bias F32[4] 16; 1.weight F32[2,4] 32; ");
         p = (placing){.answer = "warp", .for_path = "1.weight"};
-        NOT_LOADED(a, path[f], (&(qn_load_options){.place = place, .arg = &p}), "tensor 1.weight: backend \"warp\" is not known");
+        NOT_LOADED(a, path[f], (&(qn_load_options){.place = place, .arg = &p}),
+                   "tensor 1.weight: backend \"warp\" is not known");
         p.answer = "cpu:nosuchlevel";
-        NOT_LOADED(a, path[f], (&(qn_load_options){.place = place, .arg = &p}), "is not the one of the module's context");
+        NOT_LOADED(a, path[f], (&(qn_load_options){.place = place, .arg = &p}),
+                   "is not the one of the module's context");
         qn_module *l = qn_nn_linear(c, 3, 4, true);
         LOADED(l, path[f], (&(qn_load_options){.name_in_file = renamed, .lenient = true}));
         assert_true(same_values(qn_module_tensor(l, "weight"), qn_module_tensor(a, "0.weight")));
@@ -314,8 +323,9 @@ static void placed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(identity),   cmocka_unit_test(between_modules), cmocka_unit_test(between_contexts), cmocka_unit_test(tied),
-        cmocka_unit_test(strictness), cmocka_unit_test(block_formats),   cmocka_unit_test(placed),
+        cmocka_unit_test(identity), cmocka_unit_test(between_modules), cmocka_unit_test(between_contexts),
+        cmocka_unit_test(tied),     cmocka_unit_test(strictness),      cmocka_unit_test(block_formats),
+        cmocka_unit_test(placed),
     };
     return cmocka_run_group_tests(tests, make_paths, remove_files);
 }

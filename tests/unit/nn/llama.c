@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/nn/llama.c -- what a trainer counts on: names, first values, and a step that, once it has been seen, compiles and allocates
- * nothing, in every precision. What it computes is under test in parity.c and tests/golden/module.c. */
+/* tests/unit/nn/llama.c -- what a trainer counts on: names, first values, and a step that, once it has been seen,
+ * compiles and allocates nothing, in every precision. What it computes is under test in parity.c and
+ * tests/golden/module.c. */
 #include "rig.h"
 
 #include <quern/autograd.h>
 #include <quern/optim.h>
 
-static const qn_llama_options tiny = {.n_vocab = 40, .n_ctx = 16, .n_embd = 16, .n_layer = 2, .n_head = 4, .n_kv_head = 2, .n_ff = 24};
+static const qn_llama_options tiny = {
+    .n_vocab = 40, .n_ctx = 16, .n_embd = 16, .n_layer = 2, .n_head = 4, .n_kv_head = 2, .n_ff = 24};
 
 typedef struct paths {
     char text[2048];
     double embd, down, norm;
 } paths;
-static double deviation_of(qn_tensor *t)
-{
-    return qn_item(qn_std(qn_detach(t), QN_ALL, 0, false));
-}
+static double deviation_of(qn_tensor *t) { return qn_item(qn_std(qn_detach(t), QN_ALL, 0, false)); }
 static bool note(void *arg, const char *path, qn_tensor *t, qn_named_kind kind)
 {
     paths *p = arg;
@@ -36,11 +35,13 @@ static void names(void **state)
     paths p = {0};
     OK(c, qn_module_each_tensor(m, note, &p));
 #define BLOCK(i) \
-    "blk." #i ".attn_norm.weight blk." #i ".attn_q.weight blk." #i ".attn_k.weight blk." #i ".attn_v.weight blk." #i ".attn_output.weight " \
+    "blk." #i ".attn_norm.weight blk." #i ".attn_q.weight blk." #i ".attn_k.weight blk." #i ".attn_v.weight blk." #i \
+    ".attn_output.weight " \
     "blk." #i ".ffn_norm.weight blk." #i ".ffn_gate.weight blk." #i ".ffn_up.weight blk." #i ".ffn_down.weight "
     assert_string_equal(p.text, "token_embd.weight " BLOCK(0) BLOCK(1) "output_norm.weight output.weight ");
     assert_true(fabs(p.embd - 0.02) < 0.002 && fabs(p.down - 0.01) < 0.0015 && p.norm == 1);
-    assert_int_equal(qn_module_n_elements(m, true), 2 * (16 * 16 * 2 + 8 * 16 * 2 + 3 * 16 * 24 + 2 * 16) + 2 * 40 * 16 + 16);
+    assert_int_equal(qn_module_n_elements(m, true),
+                     2 * (16 * 16 * 2 + 8 * 16 * 2 + 3 * 16 * 24 + 2 * 16) + 2 * 40 * 16 + 16);
     SHAPE(qn_module_tensor(m, "blk.1.attn_k.weight"), 8, 16);
 
     qn_tensor *x = qn_from_data(c, (int32_t[]){1, 2, 3}, qn_shape_of(1, 3), QN_DTYPE_I32);
@@ -48,7 +49,8 @@ static void names(void **state)
     REFUSED(c, qn_module_forward(m, qn_ones(c, qn_shape_of(1, 3), F32)), "module token_embd Embedding: ");
     qn_module *other = qn_module_retain(qn_module_find(m, "blk.1"));
     qn_module_destroy(m);
-    REFUSED(c, qn_module_forward(other, qn_ones(c, qn_shape_of(1, 3, 16), F32)), "the model that this layer belongs to is gone");
+    REFUSED(c, qn_module_forward(other, qn_ones(c, qn_shape_of(1, 3, 16), F32)),
+            "the model that this layer belongs to is gone");
     REFUSED(c, qn_llama_decode(other, x, (qn_kv_cache *)other), "a Llama expected, this is a LlamaBlock");
     qn_module_destroy(other);
     qn_llama_options o = tiny;
@@ -108,7 +110,8 @@ static void trains(void **state)
             out[i] = (in[i] + 1) % 40;
         }
         OK(c, qn_scope_begin(c));
-        qn_tensor *x = qn_from_data(c, in, qn_shape_of(BATCH, N), QN_DTYPE_I64), *y = qn_from_data(c, out, qn_shape_of(BATCH * N), QN_DTYPE_I64);
+        qn_tensor *x = qn_from_data(c, in, qn_shape_of(BATCH, N), QN_DTYPE_I64),
+                  *y = qn_from_data(c, out, qn_shape_of(BATCH * N), QN_DTYPE_I64);
         qn_tensor *loss = qn_cross_entropy(qn_view_as(qn_module_forward(m, x), qn_shape_of(BATCH * N, 40)), y, NULL);
         GOOD(c, loss);
         OK(c, qn_backward(loss));
@@ -145,7 +148,8 @@ static bool mixed_value(void *arg, const char *path, qn_tensor *t, qn_named_kind
     (void)kind;
     const int rows = qn_rank(t);
     int layer = 0, s = strcmp(path, "output.weight") == 0 ? 2 : 1;
-    static const char *const matrices[] = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+    static const char *const matrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                           "ffn_gate", "ffn_up", "ffn_down"};
     for (int i = 0; i < 7; i++) {
         if (sscanf(path, "blk.%d.", &layer) == 1 && strstr(path, matrices[i]) != NULL) s = 10 * (layer + 1) + i;
     }
@@ -203,7 +207,8 @@ static void mixed_case(qn_dtype dtype, const double *want, double tolerance)
     }
     qn_metrics_snapshot(&last);
     printf("%s: losses within %.2g of PyTorch's\n", qn_dtype_get(dtype)->name, most);
-    if (!(most <= tolerance)) fail_msg("%s: a loss is %g from PyTorch's, at most %g expected", qn_dtype_get(dtype)->name, most, tolerance);
+    if (!(most <= tolerance))
+        fail_msg("%s: a loss is %g from PyTorch's, at most %g expected", qn_dtype_get(dtype)->name, most, tolerance);
     assert_int_equal(last.plan_cache_misses, first.plan_cache_misses);
     assert_int_equal(last.allocs, first.allocs);
     qn_optimizer_destroy(o);
@@ -212,7 +217,8 @@ static void mixed_case(qn_dtype dtype, const double *want, double tolerance)
 }
 
 #define VALUES(...) ((const double[MIXED_STEPS]){__VA_ARGS__})
-enum { TOLERANCE_F32 = 1, TOLERANCE_F16 = 300, TOLERANCE_BF16 = 600 }; /* in 1e-5; PyTorch's F16 and BF16 are 290 and 460 away from its F32 */
+/* in 1e-5; PyTorch's F16 and BF16 are 290 and 460 away from its F32 */
+enum { TOLERANCE_F32 = 1, TOLERANCE_F16 = 300, TOLERANCE_BF16 = 600 };
 
 static void mixed_precision(void **state)
 {
@@ -228,8 +234,12 @@ static void cached_attention(void **state)
     (void)state;
     qn_context *c = context_new();
     qn_tensor *factors = qn_from_data(c, (float[]){1, 2}, qn_shape_of(2), F32);
-    qn_module *m = qn_nn_mha(c, &(qn_mha_options){.embd = 16, .heads = 4, .kv_heads = 2, .is_causal = true, .bias = true,
-                                                 .rope = &(qn_rope_options){.factors = factors}});
+    qn_module *m = qn_nn_mha(c, &(qn_mha_options){.embd = 16,
+                                                  .heads = 4,
+                                                  .kv_heads = 2,
+                                                  .is_causal = true,
+                                                  .bias = true,
+                                                  .rope = &(qn_rope_options){.factors = factors}});
     GOOD(c, m);
     const qn_kv_options room = {.n_layers = 1, .batch = 2, .heads = 2, .head_dim = 4, .capacity = 9};
     qn_kv_cache *kv = qn_kv_cache_create(c, &room);
@@ -244,14 +254,17 @@ static void cached_attention(void **state)
     }
     REFUSED(c, qn_mha_forward_cached(m, qn_narrow(x, 1, 0, 1), kv, 0), "9 of 9 positions are taken, 1 more");
     qn_kv_cache_truncate(kv, 0);
-    REFUSED(c, qn_mha_forward_cached(m, qn_narrow(x, 1, 0, 1), kv, 1), "keys [2,1,2,4] and values [2,1,2,4] of layer 1 do not fit a cache of 1 layers");
+    REFUSED(c, qn_mha_forward_cached(m, qn_narrow(x, 1, 0, 1), kv, 1),
+            "keys [2,1,2,4] and values [2,1,2,4] of layer 1 do not fit a cache of 1 layers");
     REFUSED(c, qn_mha_forward_cached(m, qn_narrow(qn_narrow(x, 0, 0, 1), 1, 0, 1), kv, 0), "that takes [2,1,2,4]");
     assert_int_equal(qn_kv_cache_length(kv), 0);
     qn_kv_cache_destroy(kv);
-    REFUSED(c, qn_kv_cache_create(c, &(qn_kv_options){.n_layers = 1, .batch = 2, .heads = 2, .head_dim = 4}), "kv_cache: size 3 is 0");
+    REFUSED(c, qn_kv_cache_create(c, &(qn_kv_options){.n_layers = 1, .batch = 2, .heads = 2, .head_dim = 4}),
+            "kv_cache: size 3 is 0");
     qn_module_destroy(m);
     REFUSED(c, qn_nn_mha(c, (&(qn_mha_options){.embd = 10, .heads = 4})), "10 elements, 4 heads");
-    REFUSED(c, qn_nn_feed_forward(c, (&(qn_ffn_options){.dim = 4, .hidden = 6, .activation = "mish"})), "activation \"mish\" is not known");
+    REFUSED(c, qn_nn_feed_forward(c, (&(qn_ffn_options){.dim = 4, .hidden = 6, .activation = "mish"})),
+            "activation \"mish\" is not known");
     REFUSED(c, qn_nn_group_norm(c, 4, 6, 0, true), "6 channels do not divide into 4 groups");
     context_end(c);
 }
@@ -259,7 +272,10 @@ static void cached_attention(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names), cmocka_unit_test(trains), cmocka_unit_test(mixed_precision), cmocka_unit_test(cached_attention),
+        cmocka_unit_test(names),
+        cmocka_unit_test(trains),
+        cmocka_unit_test(mixed_precision),
+        cmocka_unit_test(cached_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

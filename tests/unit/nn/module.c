@@ -4,7 +4,9 @@
 
 #include <quern/gguf.h>
 
+/* clang-format off */
 #define LIVE(c) ({ qn_context_info info_; qn_context_get_info((c), &info_); info_.n_tensors; })
+/* clang-format on */
 
 static qn_module *small(qn_context *c)
 {
@@ -20,8 +22,8 @@ static bool note_tensor(void *arg, const char *path, qn_tensor *t, qn_named_kind
     paths *p = arg;
     char shape[128];
     const qn_shape s = qn_shape_get(t);
-    snprintf(p->text + strlen(p->text), sizeof p->text - strlen(p->text), "%s%s%s ", path, kind == QN_NAMED_buffer ? "!" : "",
-             qn_shape_print(&s, shape, sizeof shape));
+    snprintf(p->text + strlen(p->text), sizeof p->text - strlen(p->text), "%s%s%s ", path,
+             kind == QN_NAMED_buffer ? "!" : "", qn_shape_print(&s, shape, sizeof shape));
     return true;
 }
 
@@ -56,7 +58,8 @@ static void trees(void **state)
     assert_null(qn_module_tensor(m, "2.weights"));
     SHAPE(qn_module_tensor(m, "2.weight"), 1, 8);
     char *text = qn_module_to_string(m);
-    assert_string_equal(text, "Sequential(\n  (0): Linear(in=2, out=8)\n  (1): Tanh()\n  (2): Linear(in=8, out=1, bias=false)\n)");
+    assert_string_equal(
+        text, "Sequential(\n  (0): Linear(in=2, out=8)\n  (1): Tanh()\n  (2): Linear(in=8, out=1, bias=false)\n)");
     qn_free(text);
     qn_tensor *all[3];
     assert_int_equal(qn_module_parameters(m, all, 3), 3);
@@ -130,7 +133,8 @@ static void modes(void **state)
     (void)state;
     qn_context *c = context_new();
     qn_module *m = small(c);
-    qn_tensor *w = qn_module_tensor(m, "0.weight"), *was = qn_clone(qn_detach(w)), *x = qn_ones(c, qn_shape_of(1, 2), F32);
+    qn_tensor *w = qn_module_tensor(m, "0.weight"), *was = qn_clone(qn_detach(w)),
+              *x = qn_ones(c, qn_shape_of(1, 2), F32);
     OK(c, qn_module_requires_grad_(qn_module_child(m, 2), false));
     OK(c, qn_module_to(m, QN_DTYPE_BF16));
     assert_ptr_equal(qn_module_tensor(m, "0.weight"), w);
@@ -162,12 +166,13 @@ static qn_tensor *two_forward(qn_module *m, qn_tensor *const *x, int n)
     return x[1] != NULL ? qn_add(h, x[1]) : h;
 }
 static int n_destroyed;
-static void two_destroy(qn_module *m)
-{
-    n_destroyed += *(int *)qn_module_state(m);
-}
-static const qn_module_type two = {.name = "Two", .forward = two_forward, .destroy = two_destroy, .state_bytes = sizeof(int),
-                                   .min_inputs = 1, .max_inputs = 2};
+static void two_destroy(qn_module *m) { n_destroyed += *(int *)qn_module_state(m); }
+static const qn_module_type two = {.name = "Two",
+                                   .forward = two_forward,
+                                   .destroy = two_destroy,
+                                   .state_bytes = sizeof(int),
+                                   .min_inputs = 1,
+                                   .max_inputs = 2};
 static qn_tensor *nothing_forward(qn_module *m, qn_tensor *const *x, int n) { return (void)m, (void)x, (void)n, NULL; }
 static const qn_module_type nothing = {.name = "Nothing", .forward = nothing_forward};
 
@@ -190,7 +195,10 @@ static void own_types(void **state)
     REFUSED(c, qn_module_forward(m, qn_ones(c, qn_shape_of(3), F32)), "module Two: mul: ");
 
     /* the path of the innermost module is named, once */
-    qn_module *deep = qn_nn_sequential(c, QN_MODULES(qn_nn_identity(c), qn_nn_sequential(c, QN_MODULES(qn_module_retain(m), qn_nn_linear(c, 5, 1, true)))));
+    qn_module *deep =
+        qn_nn_sequential(c,
+                         QN_MODULES(qn_nn_identity(c),
+                                    qn_nn_sequential(c, QN_MODULES(qn_module_retain(m), qn_nn_linear(c, 5, 1, true)))));
     REFUSED(c, qn_module_forward(deep, x), "module 1.1 Linear: linear: ");
     qn_module_destroy(deep);
     deep = qn_nn_sequential(c, QN_MODULES(qn_module_create(c, &nothing), qn_nn_relu(c)));
@@ -207,9 +215,11 @@ static void refusals(void **state)
     (void)state;
     qn_context *c = context_new(), *other = context_new();
     qn_module *m = qn_module_create(c, &two);
-    REFUSED(c, qn_module_add_parameter(m, "a.b", qn_ones(c, qn_shape_of(1), F32)), "parameter \"a.b\": the name has a dot");
+    REFUSED(c, qn_module_add_parameter(m, "a.b", qn_ones(c, qn_shape_of(1), F32)),
+            "parameter \"a.b\": the name has a dot");
     REFUSED(c, qn_module_add_parameter(m, "", qn_ones(c, qn_shape_of(1), F32)), "the name is empty");
-    REFUSED(c, qn_module_add_parameter(m, "i", qn_ones(c, qn_shape_of(1), QN_DTYPE_I32)), "the parameter \"i\" is I32, a real dtype");
+    REFUSED(c, qn_module_add_parameter(m, "i", qn_ones(c, qn_shape_of(1), QN_DTYPE_I32)),
+            "the parameter \"i\" is I32, a real dtype");
     REFUSED(c, qn_module_add_parameter(m, "o", qn_ones(other, qn_shape_of(1), F32)), "belongs to another context");
     GOOD(c, qn_module_add_parameter(m, "gain", qn_ones(c, qn_shape_of(1), F32)));
     REFUSED(c, qn_module_add_buffer(m, "gain", qn_ones(c, qn_shape_of(1), F32)), "there is a tensor of that name");
@@ -242,7 +252,8 @@ static void padding(void **state)
     qn_module *m = qn_nn_embedding(c, 4, 2, 1);
     qn_tensor *w = qn_module_tensor(m, "weight");
     EXPECT(qn_select(qn_detach(w), 0, 1), 0, 0);
-    qn_tensor *at = qn_from_data(c, (int64_t[]){0, 1, 3, 3}, qn_shape_of(2, 2), QN_DTYPE_I64), *y = qn_module_forward(m, at);
+    qn_tensor *at = qn_from_data(c, (int64_t[]){0, 1, 3, 3}, qn_shape_of(2, 2), QN_DTYPE_I64),
+              *y = qn_module_forward(m, at);
     SHAPE(y, 2, 2, 2);
     OK(c, qn_backward(qn_sum(y, QN_ALL, false)));
     EXPECT(qn_grad(w), 1, 1, 0, 0, 0, 0, 2, 2);
@@ -284,7 +295,8 @@ static void expect_normal(qn_tensor *t, double want)
     double mean, deviation, least, most;
     assert_non_null(t);
     moments(t, &mean, &deviation, &least, &most);
-    assert_true(fabs(mean) < 0.05 * want && fabs(deviation - want) < 0.04 * want && most > 2.5 * want && least < -2.5 * want);
+    assert_true(fabs(mean) < 0.05 * want && fabs(deviation - want) < 0.04 * want && most > 2.5 * want &&
+                least < -2.5 * want);
 }
 
 static void first_values(void **state)
@@ -315,7 +327,8 @@ static void first_values(void **state)
     GOOD(c, qn_init_trunc_normal_(t, 0, 1, -2, 2));
     moments(t, &mean, &deviation, &least, &most);
     /* the deviation of a normal cut at 2 is 0.8796 */
-    assert_true(least >= -2 && most <= 2 && most > 1.9 && least < -1.9 && fabs(mean) < 0.07 && fabs(deviation - 0.8796) < 0.03);
+    assert_true(least >= -2 && most <= 2 && most > 1.9 && least < -1.9 && fabs(mean) < 0.07 &&
+                fabs(deviation - 0.8796) < 0.03);
     GOOD(c, qn_init_trunc_normal_(t, 1, 0.5, 2, 100)); /* the upper tail: mean 1 + 0.5 * phi(2) / (1 - Phi(2)) */
     moments(t, &mean, &deviation, &least, &most);
     assert_true(least >= 2 && fabs(mean - (1 + 0.5 * 2.3732)) < 0.03);
@@ -332,7 +345,8 @@ static void first_values(void **state)
         qn_tensor *off = qn_sub(square, qn_mul_number(qn_eye(c, n, n, QN_DTYPE_F64), 4));
         assert_true(qn_item(qn_amax(qn_abs(off), QN_ALL, false)) < 1e-14);
     }
-    REFUSED(c, qn_init_xavier_uniform_(qn_ones(c, qn_shape_of(3), F32), 0), "init_xavier_uniform: [3], at least 2 dimensions");
+    REFUSED(c, qn_init_xavier_uniform_(qn_ones(c, qn_shape_of(3), F32), 0),
+            "init_xavier_uniform: [3], at least 2 dimensions");
     REFUSED(c, qn_init_kaiming_uniform_(t, 0, false, "mish"), "nonlinearity \"mish\" is not known");
     REFUSED(c, qn_init_normal_(qn_ones(c, qn_shape_of(3), QN_DTYPE_I32), 0, 1), "a tensor of I32");
     REFUSED(c, qn_init_trunc_normal_(t, 0, 1, 2, 2), "deviation 1, from 2 to 2");
@@ -346,8 +360,9 @@ static void first_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees),     cmocka_unit_test(ends),     cmocka_unit_test(tied),    cmocka_unit_test(modes),
-        cmocka_unit_test(own_types), cmocka_unit_test(refusals), cmocka_unit_test(padding), cmocka_unit_test(first_values),
+        cmocka_unit_test(trees),   cmocka_unit_test(ends),         cmocka_unit_test(tied),
+        cmocka_unit_test(modes),   cmocka_unit_test(own_types),    cmocka_unit_test(refusals),
+        cmocka_unit_test(padding), cmocka_unit_test(first_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

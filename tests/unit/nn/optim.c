@@ -101,9 +101,18 @@ static void by_value(problem *p) { OK(p->c, qn_clip_grad_value_(p->p, 2, 0.1)); 
 static void make_sgd(problem *p) { sgd(p, (qn_sgd_options){.lr = 0.1}); }
 static void make_sgd_decay(problem *p) { sgd(p, (qn_sgd_options){.lr = 0.1, .weight_decay = 0.1}); }
 static void make_sgd_momentum(problem *p) { sgd(p, (qn_sgd_options){.lr = 0.1, .momentum = 0.9}); }
-static void make_sgd_dampening(problem *p) { sgd(p, (qn_sgd_options){.lr = 0.1, .momentum = 0.8, .dampening = 0.3, .weight_decay = 0.05}); }
-static void make_sgd_nesterov(problem *p) { sgd(p, (qn_sgd_options){.lr = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}); }
-static void make_sgd_maximize(problem *p) { sgd(p, (qn_sgd_options){.lr = 0.1, .momentum = 0.5, .weight_decay = 0.1, .maximize = true}); }
+static void make_sgd_dampening(problem *p)
+{
+    sgd(p, (qn_sgd_options){.lr = 0.1, .momentum = 0.8, .dampening = 0.3, .weight_decay = 0.05});
+}
+static void make_sgd_nesterov(problem *p)
+{
+    sgd(p, (qn_sgd_options){.lr = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01});
+}
+static void make_sgd_maximize(problem *p)
+{
+    sgd(p, (qn_sgd_options){.lr = 0.1, .momentum = 0.5, .weight_decay = 0.1, .maximize = true});
+}
 static void make_adam(problem *p) { adam(p, (qn_adam_options){.lr = 0.05}); }
 static void make_adam_decay(problem *p)
 {
@@ -113,11 +122,15 @@ static void make_adam_amsgrad(problem *p) { adam(p, (qn_adam_options){.lr = 0.3,
 static void make_adam_maximize(problem *p) { adam(p, (qn_adam_options){.lr = 0.05, .maximize = true}); }
 static void make_adam_no_momentum(problem *p) { adam(p, (qn_adam_options){.lr = 0.05, .beta1 = -1, .beta2 = 0.9}); }
 static void make_adamw(problem *p) { adamw(p, (qn_adam_options){.lr = 0.05, .weight_decay = 0.1}); }
-static void make_adamw_amsgrad(problem *p) { adamw(p, (qn_adam_options){.lr = 0.3, .weight_decay = 0.01, .amsgrad = true}); }
+static void make_adamw_amsgrad(problem *p)
+{
+    adamw(p, (qn_adam_options){.lr = 0.3, .weight_decay = 0.01, .amsgrad = true});
+}
 static void make_adamw_groups(problem *p)
 {
     qn_error err = {0};
-    if (qn_adamw_create(&(qn_adam_options){.lr = 0.05, .weight_decay = 0.1}, p->p, 1, &p->o, &err) != QN_OK) fail_msg("%s", err.text);
+    if (qn_adamw_create(&(qn_adam_options){.lr = 0.05, .weight_decay = 0.1}, p->p, 1, &p->o, &err) != QN_OK)
+        fail_msg("%s", err.text);
     second_group(p);
 }
 static void make_sgd_groups(problem *p)
@@ -127,8 +140,8 @@ static void make_sgd_groups(problem *p)
     if (qn_sgd_create(&o, p->p, 1, &p->o, &err) != QN_OK) fail_msg("%s", err.text);
     second_group(p);
 }
-#define make_sgd_clipped make_sgd_momentum
-#define make_adamw_clipped make_adamw
+#define make_sgd_clipped       make_sgd_momentum
+#define make_adamw_clipped     make_adamw
 #define make_sgd_clipped_value make_sgd_momentum
 
 static clip_fn clip_of(const char *name)
@@ -142,7 +155,8 @@ static void steps(problem *p, clip_fn clip, double first[N])
 {
     const double rate[2] = {qn_optimizer_lr(p->o, 0), qn_optimizer_lr(p->o, 1)};
     for (int t = 0; t < STEPS; t++) {
-        for (int g = 0; g < qn_optimizer_n_groups(p->o); g++) OK(p->c, qn_optimizer_set_lr(p->o, g, rate[g] * (1 - t / 20.0)));
+        for (int g = 0; g < qn_optimizer_n_groups(p->o); g++)
+            OK(p->c, qn_optimizer_set_lr(p->o, g, rate[g] * (1 - t / 20.0)));
         qn_optimizer_zero_grad(p->o);
         gradients(p);
         if (clip != NULL) clip(p);
@@ -153,7 +167,11 @@ static void steps(problem *p, clip_fn clip, double first[N])
 
 static void trajectory(const char *name, make_fn make, const double *first, const double *last)
 {
-    static const struct { qn_dtype dtype; double tolerance; int n_threads; } runs[] = {{QN_DTYPE_F64, 1e-13, 1}, {QN_DTYPE_F32, 3e-6, 2}};
+    static const struct {
+        qn_dtype dtype;
+        double tolerance;
+        int n_threads;
+    } runs[] = {{QN_DTYPE_F64, 1e-13, 1}, {QN_DTYPE_F32, 3e-6, 2}};
     for (size_t r = 0; r < 2; r++) {
         problem p = begin(runs[r].dtype, runs[r].n_threads);
         double have[N];
@@ -189,7 +207,8 @@ static void norm_case(double order, double norm, const double *clipped)
 {
     problem p = begin(QN_DTYPE_F64, 2);
     qn_tensor *t[3] = {qn_requires_grad_(wave(p.c, qn_shape_of(5, 7), 1, 1, QN_DTYPE_F64), true),
-                       qn_requires_grad_(wave(p.c, qn_shape_of(3), 9, 1, QN_DTYPE_F64), true), p.p[0]}; /* the last has no gradient */
+                       /* the last has no gradient */
+                       qn_requires_grad_(wave(p.c, qn_shape_of(3), 9, 1, QN_DTYPE_F64), true), p.p[0]};
     OK(p.c, qn_set_grad(t[0], wave(p.c, qn_shape_of(5, 7), 40, 3, QN_DTYPE_F64)));
     OK(p.c, qn_set_grad(t[1], wave(p.c, qn_shape_of(3), 50, 3, QN_DTYPE_F64)));
     qn_tensor *total = qn_clip_grad_norm_(t, 3, 1.5, order);
@@ -253,7 +272,8 @@ static void rate_case(const qn_lr_schedule *s, int n, const double *want)
 {
     for (int i = 0; i < n; i++) {
         const double have = qn_lr_at(s, i);
-        if (!(fabs(have - want[i]) <= 1e-13)) fail_msg("kind %d, step %d: %.17g, %.17g expected", (int)s->kind, i, have, want[i]);
+        if (!(fabs(have - want[i]) <= 1e-13))
+            fail_msg("kind %d, step %d: %.17g, %.17g expected", (int)s->kind, i, have, want[i]);
     }
 }
 
@@ -271,7 +291,8 @@ static void rates(void **state)
     assert_true(qn_lr_at(&s, -5) == qn_lr_at(&s, 0));
     assert_true(fabs(qn_lr_at(&s, 1000) - 0.1) < 1e-15);
     assert_true(isnan(qn_lr_at(&(qn_lr_schedule){.kind = QN_LR_COUNT}, 0)));
-    assert_true(qn_lr_at(&(qn_lr_schedule){.kind = QN_LR_exponential, .lr = 1, .min_lr = 0.25, .gamma = 0.5}, 9) == 0.25);
+    assert_true(qn_lr_at(&(qn_lr_schedule){.kind = QN_LR_exponential, .lr = 1, .min_lr = 0.25, .gamma = 0.5}, 9) ==
+                0.25);
 }
 
 /* ---- steps that repeat themselves ---- */
@@ -313,8 +334,10 @@ static void one_step(problem *p, loop how, int i, qn_loss_scaler *s)
         assert_true(qn_item(norm) > 0); /* the step has nothing to wait for */
     }
     OK(p->c, qn_optimizer_set_lr(p->o, QN_EVERY_GROUP, qn_lr_at(&rates, i)));
-    if (how == SCALED) OK(p->c, qn_loss_scaler_step(s, p->o, NULL));
-    else OK(p->c, qn_optimizer_step(p->o));
+    if (how == SCALED)
+        OK(p->c, qn_loss_scaler_step(s, p->o, NULL));
+    else
+        OK(p->c, qn_optimizer_step(p->o));
     if (how != LOOKED) qn_optimizer_zero_grad(p->o);
     if (how != SCALED && how != LOOKED) assert_true(qn_item(loss) > 0 && (norm == NULL || qn_item(norm) > 0));
     (void)qn_scope_end(p->c, NULL);
@@ -336,8 +359,9 @@ static void nothing_new_case(const char *name, make_fn make, loop how, qn_dtype 
     qn_metrics_snapshot(&after);
     if (after.allocs != before.allocs || after.plan_cache_misses != before.plan_cache_misses || runs == 0 ||
         after.plan_cache_hits - before.plan_cache_hits != 19 * runs)
-        fail_msg("%s, loop %d, %s: from step 2 on %d allocations, %d compilations, %d runs", name, (int)how, qn_dtype_get(dtype)->name,
-                 (int)(after.allocs - before.allocs), (int)(after.plan_cache_misses - before.plan_cache_misses),
+        fail_msg("%s, loop %d, %s: from step 2 on %d allocations, %d compilations, %d runs", name, (int)how,
+                 qn_dtype_get(dtype)->name, (int)(after.allocs - before.allocs),
+                 (int)(after.plan_cache_misses - before.plan_cache_misses),
                  (int)(after.plan_cache_hits - before.plan_cache_hits));
     end(&p);
 }
@@ -345,14 +369,23 @@ static void nothing_new_case(const char *name, make_fn make, loop how, qn_dtype 
 static void nothing_new_from_step_2(void **state)
 {
     (void)state;
-    static const struct { const char *name; make_fn make; } methods[] = {
-        {"sgd", make_sgd}, {"momentum", make_sgd_momentum}, {"nesterov", make_sgd_nesterov}, {"adam", make_adam_decay},
-        {"amsgrad", make_adam_amsgrad}, {"adamw", make_adamw}, {"groups", make_adamw_groups},
+    static const struct {
+        const char *name;
+        make_fn make;
+    } methods[] = {
+        {"sgd", make_sgd},
+        {"momentum", make_sgd_momentum},
+        {"nesterov", make_sgd_nesterov},
+        {"adam", make_adam_decay},
+        {"amsgrad", make_adam_amsgrad},
+        {"adamw", make_adamw},
+        {"groups", make_adamw_groups},
     };
     static const qn_dtype dtypes[] = {QN_DTYPE_F32, QN_DTYPE_F64, QN_DTYPE_BF16, QN_DTYPE_F16};
     for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
         for (size_t d = 0; d < 4; d++) {
-            for (loop how = PLAIN; how <= LOOKED; how++) nothing_new_case(methods[m].name, methods[m].make, how, dtypes[d]);
+            for (loop how = PLAIN; how <= LOOKED; how++)
+                nothing_new_case(methods[m].name, methods[m].make, how, dtypes[d]);
         }
     }
 }
@@ -578,9 +611,17 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trajectories), cmocka_unit_test(norms), cmocka_unit_test(norm_of_many), cmocka_unit_test(rates),
-        cmocka_unit_test(nothing_new_from_step_2), cmocka_unit_test(threads_do_not_show), cmocka_unit_test(resumes_to_the_bit),
-        cmocka_unit_test(wrong_files), cmocka_unit_test(small_steps_add_up), cmocka_unit_test(loss_scaling), cmocka_unit_test(refusals),
+        cmocka_unit_test(trajectories),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(norm_of_many),
+        cmocka_unit_test(rates),
+        cmocka_unit_test(nothing_new_from_step_2),
+        cmocka_unit_test(threads_do_not_show),
+        cmocka_unit_test(resumes_to_the_bit),
+        cmocka_unit_test(wrong_files),
+        cmocka_unit_test(small_steps_add_up),
+        cmocka_unit_test(loss_scaling),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/nn/parity.c -- every layer against PyTorch's: results and all gradients, in F64 and in F32, from the same weights. */
+/* tests/unit/nn/parity.c -- every layer against PyTorch's: results and all gradients, in F64 and in F32, from the same
+ * weights. */
 #include "rig.h"
 
 typedef struct figures {
@@ -15,28 +16,34 @@ static const figures rows[] = {
 
 static qn_module *convnet(qn_context *c)
 {
-    return qn_nn_sequential(c, QN_MODULES(qn_nn_conv2d(c, 1, 3, 3, 3, true, &(qn_conv_options){.padding = {1, 1}}), qn_nn_relu(c),
-                                          qn_nn_max_pool2d(c, &(qn_pool_options){.kernel = {2, 2}}), qn_nn_conv2d(c, 3, 4, 2, 2, true, NULL),
-                                          qn_nn_gelu(c), qn_nn_avg_pool2d(c, &(qn_pool_options){.kernel = {2, 2}, .stride = {1, 1}}),
+    return qn_nn_sequential(c, QN_MODULES(qn_nn_conv2d(c, 1, 3, 3, 3, true, &(qn_conv_options){.padding = {1, 1}}),
+                                          qn_nn_relu(c), qn_nn_max_pool2d(c, &(qn_pool_options){.kernel = {2, 2}}),
+                                          qn_nn_conv2d(c, 3, 4, 2, 2, true, NULL), qn_nn_gelu(c),
+                                          qn_nn_avg_pool2d(c, &(qn_pool_options){.kernel = {2, 2}, .stride = {1, 1}}),
                                           qn_nn_flatten(c, 1, -1), qn_nn_dropout(c, 0), qn_nn_linear(c, 16, 3, true)));
 }
 
 static qn_module *activations(qn_context *c)
 {
-    return qn_nn_sequential(c, QN_MODULES(qn_nn_identity(c), qn_nn_linear(c, 4, 4, true), qn_nn_silu(c), qn_nn_linear(c, 4, 4, true),
-                                          qn_nn_sigmoid(c), qn_nn_linear(c, 4, 4, true), qn_nn_tanh(c), qn_nn_linear(c, 4, 4, true),
-                                          qn_nn_gelu_tanh(c), qn_nn_softplus(c), qn_nn_linear(c, 4, 4, true), qn_nn_elu(c),
-                                          qn_nn_linear(c, 4, 4, true), qn_nn_leaky_relu(c), qn_nn_softmax(c), qn_nn_log_softmax(c)));
+    return qn_nn_sequential(c, QN_MODULES(qn_nn_identity(c), qn_nn_linear(c, 4, 4, true), qn_nn_silu(c),
+                                          qn_nn_linear(c, 4, 4, true), qn_nn_sigmoid(c), qn_nn_linear(c, 4, 4, true),
+                                          qn_nn_tanh(c), qn_nn_linear(c, 4, 4, true), qn_nn_gelu_tanh(c),
+                                          qn_nn_softplus(c), qn_nn_linear(c, 4, 4, true), qn_nn_elu(c),
+                                          qn_nn_linear(c, 4, 4, true), qn_nn_leaky_relu(c), qn_nn_softmax(c),
+                                          qn_nn_log_softmax(c)));
 }
 
 typedef struct parity_case {
     const char *name, *inputs;
     qn_module *(*make)(qn_context *c);
 } parity_case;
-#define CASE(name, inputs, make) static qn_module *make_##name(qn_context *c) { return make; }
+#define CASE(name, inputs, make) \
+    static qn_module *make_##name(qn_context *c) { return make; }
 #include "cases.inc"
 #undef CASE
+/* clang-format off */
 #define CASE(name, inputs, make) {#name, inputs, make_##name},
+/* clang-format on */
 static const parity_case cases[] = {
 #include "cases.inc"
 };
@@ -57,8 +64,10 @@ static qn_tensor *input(qn_context *c, const char *word, int s, qn_dtype dtype)
     GOOD(c, t);
     void *data = qn_data(t);
     for (int64_t k = 0; k < n; k++) {
-        if (*word == 'm') ((bool *)data)[k] = (k * 5 + s) % 3 != 0;
-        else ((int64_t *)data)[k] = (k * 7 + s * 3 + 1) % below;
+        if (*word == 'm')
+            ((bool *)data)[k] = (k * 5 + s) % 3 != 0;
+        else
+            ((int64_t *)data)[k] = (k * 7 + s * 3 + 1) % below;
     }
     return t;
 }
@@ -75,15 +84,19 @@ static void compare(comparison *p, const char *what, qn_tensor *t)
     const figures *f = rows;
     const double bound = p->dtype == F32 ? 3e-6 : 1e-10; /* of the largest figure or 1; figures have 11 digits */
     double largest = 0;
-    while (f < rows + sizeof rows / sizeof *rows && (strcmp(f->name, p->c->name) != 0 || strcmp(f->what, what) != 0)) f++;
+    while (f < rows + sizeof rows / sizeof *rows && (strcmp(f->name, p->c->name) != 0 || strcmp(f->what, what) != 0))
+        f++;
     if (f == rows + sizeof rows / sizeof *rows) fail_msg("%s: no figures of %s", p->c->name, what);
-    if (t == NULL || qn_numel(t) != f->n) fail_msg("%s: %s: %s", p->c->name, what, t == NULL ? "is not there" : "another shape");
+    if (t == NULL || qn_numel(t) != f->n)
+        fail_msg("%s: %s: %s", p->c->name, what, t == NULL ? "is not there" : "another shape");
     double *x = malloc((size_t)f->n * sizeof *x);
     OK(qn_context_of(t), qn_to_doubles(t, x, f->n));
     for (int64_t i = 0; i < f->n; i++) largest = fmax(largest, fabs(f->values[i]));
     for (int64_t i = 0; i < f->n; i++) {
         const double off = fabs(x[i] - f->values[i]) / fmax(largest, 1);
-        if (!(off <= bound)) fail_msg("%s: element %lld of %s is %.12g, %.12g expected", p->c->name, (long long)i, what, x[i], f->values[i]);
+        if (!(off <= bound))
+            fail_msg("%s: element %lld of %s is %.12g, %.12g expected", p->c->name, (long long)i, what, x[i],
+                     f->values[i]);
         p->worst = fmax(p->worst, off);
     }
     free(x);
@@ -124,7 +137,8 @@ static void one(const parity_case *which, qn_dtype dtype, double *worst)
     GOOD(c, m);
     OK(c, qn_module_each_tensor(m, give_values, &p));
     OK(c, qn_module_to(m, dtype));
-    for (const char *at = which->inputs; *at != '\0'; at += strcspn(at, " "), at += *at == ' ') x[n] = input(c, at, 50 + n, dtype), n++;
+    for (const char *at = which->inputs; *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
+        x[n] = input(c, at, 50 + n, dtype), n++;
     qn_tensor *y = qn_module_forward_n(m, x, n);
     GOOD(c, y);
     compare(&p, "y", y);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/quant/blocks_random.h -- random bytes and a hash of floats; tests/oracle/quant_unpack.py has the same two. */
+/* tests/unit/quant/blocks_random.h -- random bytes and a hash of floats; tests/oracle/quant_unpack.py has the same two.
+ */
 #ifndef QN_TEST_QUANT_BLOCKS_RANDOM_H
 #define QN_TEST_QUANT_BLOCKS_RANDOM_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/quant/pack.c -- packing leaves no more error than ggml's packers do (pack_figures.h), importance steers it, a
- * block depends on nothing but itself, and what cannot be packed is refused by name. */
+/* tests/unit/quant/pack.c -- packing leaves no more error than ggml's packers do (pack_figures.h), importance steers
+ * it, a block depends on nothing but itself, and what cannot be packed is refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 #define N_FIGURES (sizeof pack_figures / sizeof pack_figures[0])
 /* How far above the reference an error may be; what was measured lies between 0 and 1. */
-#define SLACK 1.02
+#define SLACK     1.02
 
 static float x[N_ROWS * N_COLS], y[N_ROWS * N_COLS], w[N_COLS];
 static unsigned char packed[N_ROWS * N_COLS * 8];
@@ -52,8 +52,8 @@ static void errors_are_at_most_the_references(void **state)
                 rows_fill(dist, rows_scale[s], x);
                 const double error = pack_and_measure(dtype, NULL, NULL), energy = rows_error(x, none, NULL);
                 if (!(error <= limit) || !(error <= energy * 1.000001))
-                    fail_msg("%s, %s times %g: error %g, reference %g, energy %g", pack_figures[f].name, dist_names[dist],
-                             rows_scale[s], error, pack_figures[f].error[dist][s], energy);
+                    fail_msg("%s, %s times %g: error %g, reference %g, energy %g", pack_figures[f].name,
+                             dist_names[dist], rows_scale[s], error, pack_figures[f].error[dist][s], energy);
             }
         }
     }
@@ -73,10 +73,11 @@ static void weighted_errors_are_at_most_the_references(void **state)
                 fail_msg("%s, %s: weighted error %g, reference %g", pack_figures[f].name, dist_names[dist], error,
                          pack_figures[f].weighted[dist]);
             if (!(error <= blind * 1.000001))
-                fail_msg("%s, %s: weighted error %g with importance, %g without", pack_figures[f].name, dist_names[dist], error,
-                         blind);
+                fail_msg("%s, %s: weighted error %g with importance, %g without", pack_figures[f].name,
+                         dist_names[dist], error, blind);
             if (dist == DIST_gaussian && !(error < blind * 0.995))
-                fail_msg("%s: importance only brings the weighted error from %g to %g", pack_figures[f].name, blind, error);
+                fail_msg("%s: importance only brings the weighted error from %g to %g", pack_figures[f].name, blind,
+                         error);
         }
     }
 }
@@ -101,7 +102,8 @@ static void what_packs(void **state)
     assert_false(qn_dtype_can_pack((qn_dtype)-1));
 }
 
-/* However many blocks and rows are packed at once, and wherever to, the bytes are the same; every byte of a block is written. */
+/* However many blocks and rows are packed at once, and wherever to, the bytes are the same; every byte of a block is
+ * written. */
 static void blocks_are_independent(void **state)
 {
     (void)state;
@@ -121,7 +123,8 @@ static void blocks_are_independent(void **state)
             unsigned char *to = again + 1;
             const int64_t step = info->block_elems == 1 ? 64 : info->block_elems;
             for (int64_t at = 0; at < 2 * N_COLS; at += step, to += qn_dtype_row_bytes((qn_dtype)d, step))
-                assert_int_equal(qn_pack((qn_dtype)d, x + at, to, 1, step, weighted ? w + at % N_COLS : NULL, NULL), QN_OK);
+                assert_int_equal(qn_pack((qn_dtype)d, x + at, to, 1, step, weighted ? w + at % N_COLS : NULL, NULL),
+                                 QN_OK);
             if (memcmp(packed, again + 1, bytes) != 0) fail_msg("%s: a block packed alone differs", info->name);
             assert_int_equal(again[bytes + 1], 0xff);
         }
@@ -132,7 +135,7 @@ static void blocks_are_independent(void **state)
 static void extremes_saturate(void **state)
 {
     (void)state;
-    static const float nasty[] = {FLT_MAX, -FLT_MAX, FLT_MIN, 1e-45f, 0,      -0.0f, 1,
+    static const float nasty[] = {FLT_MAX, -FLT_MAX, FLT_MIN, 1e-45f, 0,       -0.0f, 1,
                                   -3e38f,  65504,    65520,   1e20f,  -1e-20f, 5e5f,  1e9f};
 
     rows_importance(w);
@@ -142,7 +145,8 @@ static void extremes_saturate(void **state)
         if (!qn_dtype_can_pack((qn_dtype)d) || info->class_ != QN_CLASS_block) continue;
         for (uint64_t round = 0; round < 60; round++) {
             const int kinds = 1 + (int)(round % 14);
-            for (int i = 0; i < 512; i++) x[i] = nasty[(random_word(round, (uint64_t)i) % (uint64_t)kinds + round) % 14];
+            for (int i = 0; i < 512; i++)
+                x[i] = nasty[(random_word(round, (uint64_t)i) % (uint64_t)kinds + round) % 14];
             for (int i = 0; i < 512; i++) w[i] = round % 3 ? fabsf(x[511 - i]) : 0;
             assert_int_equal(qn_pack((qn_dtype)d, x, packed, 1, 512, round % 2 ? w : NULL, NULL), QN_OK);
             assert_int_equal(qn_unpack((qn_dtype)d, packed, y, 512, NULL), QN_OK);
@@ -153,7 +157,8 @@ static void extremes_saturate(void **state)
         assert_int_equal(qn_pack((qn_dtype)d, x, packed, 1, 512, NULL, NULL), QN_OK);
         assert_int_equal(qn_unpack((qn_dtype)d, packed, y, 512, NULL), QN_OK);
         for (int i = 0; i < 512; i++)
-            if (!(i % 2 ? y[i] <= -2000 : y[i] >= 2000)) fail_msg("%s: %g became %g", info->name, (double)x[i], (double)y[i]);
+            if (!(i % 2 ? y[i] <= -2000 : y[i] >= 2000))
+                fail_msg("%s: %g became %g", info->name, (double)x[i], (double)y[i]);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/quant/real.c -- binary16 and bfloat16 both ways, against NumPy and the gguf package (hashes) and against the
- * definition: all 65536 values come back, and every midpoint rounds to even. */
+/* tests/unit/quant/real.c -- binary16 and bfloat16 both ways, against NumPy and the gguf package (hashes) and against
+ * the definition: all 65536 values come back, and every midpoint rounds to even. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,7 +78,8 @@ static void narrowing_is_the_oracles(void **state)
     assert_true(bf16 == HASH_F32_TO_BF16);
 }
 
-/* Between neighbours a and b, the value at and around the midpoint. 65504 has the neighbour 65536, whose name is infinity. */
+/* Between neighbours a and b, the value at and around the midpoint. 65504 has the neighbour 65536, whose name is
+ * infinity. */
 static void check_rounding(uint16_t (*narrow)(float), float (*widen)(uint16_t), uint32_t h, float next)
 {
     const float a = widen((uint16_t)h);
@@ -139,7 +140,11 @@ static void scalar_rows(void **state)
 {
     (void)state;
     enum { N = 301 };
-    static const struct { qn_dtype dtype; float (*through)(uint16_t); uint16_t (*narrow)(float); } rows[] = {
+    static const struct {
+        qn_dtype dtype;
+        float (*through)(uint16_t);
+        uint16_t (*narrow)(float);
+    } rows[] = {
         {QN_DTYPE_F32, NULL, NULL},
         {QN_DTYPE_F64, NULL, NULL},
         {QN_DTYPE_F16, qn__f16_to_f32, qn__f32_to_f16},
@@ -148,7 +153,8 @@ static void scalar_rows(void **state)
     float x[N], y[N];
     unsigned char packed[N * 8 + 1];
 
-    for (int i = 0; i < N; i++) x[i] = ((float)(random_word(6, (uint64_t)i) >> 40) - 0x1p23f) * (i % 3 ? 0x1p-20f : 0x1p-42f);
+    for (int i = 0; i < N; i++)
+        x[i] = ((float)(random_word(6, (uint64_t)i) >> 40) - 0x1p23f) * (i % 3 ? 0x1p-20f : 0x1p-42f);
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         assert_true(qn_dtype_can_pack(rows[k].dtype));
         assert_int_equal(qn_pack(rows[k].dtype, x, packed + 1, 7, N / 7, NULL, NULL), QN_OK);

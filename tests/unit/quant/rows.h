@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/quant/rows.h -- the numbers that the packing figures are about. The oracle program and the test include this file,
- * so it needs nothing of Quern, and of the C library only what is rounded exactly: both sides see the same bits. */
+/* tests/unit/quant/rows.h -- the numbers that the packing figures are about. The oracle program and the test include
+ * this file, so it needs nothing of Quern, and of the C library only what is rounded exactly: both sides see the same
+ * bits. */
 #ifndef QN_TEST_QUANT_ROWS_H
 #define QN_TEST_QUANT_ROWS_H
 
@@ -12,7 +13,9 @@
 #define N_ROWS 8
 #define N_COLS 2048
 
-/* DIST(name, one value; u0, u1: uniform in (0, 1), g: gaussian, c and at: a gaussian and a column that the row keeps) */
+/* DIST(name, one value; u0, u1: uniform in (0, 1), g: gaussian, c and at: a gaussian and a column that the row keeps)
+ */
+/* clang-format off */
 #define DIST_ROWS(DIST) \
     DIST(gaussian,  g) \
     DIST(laplace,   (u0 < 0.5 ? 1 : -1) * rows_log(u1)) \
@@ -25,16 +28,19 @@
     DIST(outlier,   col == at ? 50 * g : g) \
     DIST(offset,    3 * c + 0.1 * g) \
     DIST(ternary,   u0 < 1.0 / 3 ? -c : u0 < 2.0 / 3 ? 0 : c)
+/* clang-format on */
 
 /* Magnitudes that the distributions are multiplied by: the usual, that of real weights, and both ends of binary16. */
 static const double rows_scale[] = {1, 0.02, 1e-6, 1e-30, 6e4};
 #define N_SCALES 5
 
 enum {
+/* clang-format off */
 #define DIST(name, value) DIST_##name,
     DIST_ROWS(DIST)
 #undef DIST
     N_DISTS
+    /* clang-format on */
 };
 
 static inline double rows_uniform(uint64_t seed, uint64_t n)
@@ -71,11 +77,13 @@ static inline void rows_fill(int dist, double scale, float *x)
         const int at = (int)(random_word(seed + 2, 0) % N_COLS);
 
         for (int col = 0; col < N_COLS; col++) {
-            const double u0 = rows_uniform(seed + 3, 2 * (uint64_t)col), u1 = rows_uniform(seed + 3, 2 * (uint64_t)col + 1);
+            const double u0 = rows_uniform(seed + 3, 2 * (uint64_t)col),
+                         u1 = rows_uniform(seed + 3, 2 * (uint64_t)col + 1);
             const double g = rows_gaussian(seed, (uint64_t)col);
             double v = 0;
 
-#define DIST(name, value) if (dist == DIST_##name) v = (value);
+#define DIST(name, value) \
+    if (dist == DIST_##name) v = (value);
             DIST_ROWS(DIST)
 #undef DIST
             (void)at, (void)u1;

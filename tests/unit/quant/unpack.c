@@ -15,11 +15,13 @@
 #include "quant/quant.h"
 #include "unpack_figures.h"
 
-/* Where a block has binary16 numbers that must stay finite: the high byte of each. IQ1_M's is spread over its scales. */
+/* Where a block has binary16 numbers that must stay finite: the high byte of each. IQ1_M's is spread over its scales.
+ */
 #define HIGH(name, field) (int)offsetof(qn_block_##name, field) + 1
 static const struct scale_bytes {
     qn_dtype dtype;
     int offset[2];
+    /* clang-format off */
 } scale_bytes[] = {
     {QN_DTYPE_Q4_0, {HIGH(Q4_0, d), -1}},           {QN_DTYPE_Q4_1, {HIGH(Q4_1, d), HIGH(Q4_1, m)}},
     {QN_DTYPE_Q5_0, {HIGH(Q5_0, d), -1}},           {QN_DTYPE_Q5_1, {HIGH(Q5_1, d), HIGH(Q5_1, m)}},
@@ -33,6 +35,7 @@ static const struct scale_bytes {
     {QN_DTYPE_IQ4_XS, {HIGH(IQ4_XS, d), -1}},       {QN_DTYPE_TQ1_0, {HIGH(TQ1_0, d), -1}},
     {QN_DTYPE_TQ2_0, {HIGH(TQ2_0, d), -1}},
 };
+/* clang-format on */
 
 static unsigned char blocks[RANDOM_BLOCKS * 256 + 1];
 static float values[RANDOM_BLOCKS * 256];
@@ -91,7 +94,8 @@ static void unpacks_block_by_block(void **state)
         for (int b = 0; b < 9; b++) {
             float one[257];
             one[info->block_elems] = 12345;
-            assert_int_equal(qn_unpack((qn_dtype)d, blocks + b * info->block_bytes, one, info->block_elems, NULL), QN_OK);
+            assert_int_equal(qn_unpack((qn_dtype)d, blocks + b * info->block_bytes, one, info->block_elems, NULL),
+                             QN_OK);
             assert_memory_equal(one, values + b * info->block_elems, sizeof(float) * (size_t)info->block_elems);
             assert_true(one[info->block_elems] == 12345);
         }
@@ -127,7 +131,8 @@ static void refuses(void **state)
     assert_int_equal(qn_unpack((qn_dtype)-1, blocks, values, 256, &err), QN_STATUS_unsupported);
 }
 
-/* The functions that kernels read scales with, against the unpacked values: y = (y at q) in blocks with one code set. */
+/* The functions that kernels read scales with, against the unpacked values: y = (y at q) in blocks with one code set.
+ */
 static void scale_readers_agree_with_unpack(void **state)
 {
     (void)state;

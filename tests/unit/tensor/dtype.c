@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/tensor/dtype.c -- the dtype table against the gguf package's (dtype_cases.inc, made by tests/oracle/dtypes.py). */
+/* tests/unit/tensor/dtype.c -- the dtype table against the gguf package's (dtype_cases.inc, made by
+ * tests/oracle/dtypes.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,11 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-static const struct { const char *name; uint32_t id; int elems, bytes; } theirs[] = {
+static const struct {
+    const char *name;
+    uint32_t id;
+    int elems, bytes;
+} theirs[] = {
 #include "dtype_cases.inc"
 };
 
@@ -52,7 +57,8 @@ static void lookups(void **state)
     assert_int_equal(t, QN_DTYPE_BOOL);
     static const char *const bad[] = {"", "Q4", "Q4_K_M", "Q4_KK", "?", " F32"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) assert_false(qn_dtype_find(bad[i], &t));
-    static const uint32_t ids[] = {4, 5, 9, 15, 31, 36, 38, 1000, UINT32_MAX}; /* retired, internal, unknown; -1 as a number */
+    /* retired, internal, unknown; -1 as a number */
+    static const uint32_t ids[] = {4, 5, 9, 15, 31, 36, 38, 1000, UINT32_MAX};
     for (size_t i = 0; i < ARRAY_LEN(ids); i++) assert_false(qn_dtype_from_gguf(ids[i], &t));
     assert_int_equal(t, QN_DTYPE_BOOL); /* untouched */
     for (int i = 0; i < QN_DTYPE_COUNT; i++) {
@@ -78,14 +84,17 @@ static void row_sizes(void **state)
     assert_true(qn_dtype_row_bytes(QN_DTYPE_F64, INT64_MAX / 8) == INT64_MAX / 8 * 8);
     assert_true(qn_dtype_row_bytes(QN_DTYPE_F64, INT64_MAX / 8 + 1) == 0);
     assert_true(qn_dtype_row_bytes(QN_DTYPE_Q8_0, INT64_MAX / 32 * 32) == 0);
-    assert_true(qn_dtype_row_bytes(QN_DTYPE_Q4_0, INT64_MAX / 32 * 32) == INT64_MAX / 32 * 18); /* smaller than a byte each */
+    /* smaller than a byte each */
+    assert_true(qn_dtype_row_bytes(QN_DTYPE_Q4_0, INT64_MAX / 32 * 32) == INT64_MAX / 32 * 18);
     assert_true(qn_dtype_row_bytes(QN_DTYPE_COUNT, 10) == 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_gguf_package), cmocka_unit_test(lookups), cmocka_unit_test(row_sizes),
+        cmocka_unit_test(as_the_gguf_package),
+        cmocka_unit_test(lookups),
+        cmocka_unit_test(row_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,8 @@ static void row_major(void **state)
     l = dense((qn_shape){0});
     assert_true(l.rank == 0 && qn_layout_numel(&l) == 1);
     l = dense(qn_shape_of(2, 0, 4));
-    assert_true(l.stride[0] == 4 && l.stride[1] == 4 && l.stride[2] == 1); /* PyTorch's: an empty dimension counts as one */
+    /* PyTorch's: an empty dimension counts as one */
+    assert_true(l.stride[0] == 4 && l.stride[1] == 4 && l.stride[2] == 1);
     assert_true(qn_layout_numel(&l) == 0);
     l = dense(qn_shape_of(1, 2, 1, 2, 1, 2, 1, 2));
     assert_true(l.rank == 8 && l.stride[0] == 16 && l.stride[7] == 1);
@@ -38,7 +39,12 @@ static void impossible_shapes(void **state)
     (void)state;
     const int64_t huge = INT64_C(1) << 62;
     const qn_shape bad[] = {
-        {.rank = 9}, {.rank = -1}, qn_shape_of(2, -1), qn_shape_of(huge, 2), qn_shape_of(INT64_MAX), qn_shape_of(huge, 0, 2),
+        {.rank = 9},
+        {.rank = -1},
+        qn_shape_of(2, -1),
+        qn_shape_of(huge, 2),
+        qn_shape_of(INT64_MAX),
+        qn_shape_of(huge, 0, 2),
         qn_shape_of(INT64_C(1) << 32, INT64_C(1) << 32),
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -58,17 +64,20 @@ static void impossible_shapes(void **state)
 static void contiguity(void **state)
 {
     (void)state;
-    static const struct { qn_layout l; bool want; } cases[] = {
+    static const struct {
+        qn_layout l;
+        bool want;
+    } cases[] = {
         {{.rank = 0}, true},
-        {{.rank = 0, .offset = 9}, true},                           /* where it starts does not matter */
+        {{.rank = 0, .offset = 9}, true}, /* where it starts does not matter */
         {{.rank = 2, .dim = {2, 3}, .stride = {3, 1}}, true},
         {{.rank = 2, .dim = {2, 3}, .stride = {1, 2}}, false},
         {{.rank = 2, .dim = {2, 3}, .stride = {4, 1}}, false},
-        {{.rank = 2, .dim = {1, 3}, .stride = {99, 1}}, true},      /* a stride that is never taken */
+        {{.rank = 2, .dim = {1, 3}, .stride = {99, 1}}, true}, /* a stride that is never taken */
         {{.rank = 3, .dim = {2, 1, 3}, .stride = {3, 77, 1}}, true},
         {{.rank = 2, .dim = {3, 2}, .stride = {0, 1}}, false},
         {{.rank = 1, .dim = {3}, .stride = {-1}, .offset = 2}, false},
-        {{.rank = 2, .dim = {0, 3}, .stride = {5, 5}}, true},       /* no elements, no gaps */
+        {{.rank = 2, .dim = {0, 3}, .stride = {5, 5}}, true}, /* no elements, no gaps */
         {{.rank = 1, .dim = {1}, .stride = {0}}, true},
         {{.rank = 9}, false},
         {{.rank = 1, .dim = {-1}}, false},
@@ -102,7 +111,10 @@ static void ranges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(row_major), cmocka_unit_test(impossible_shapes), cmocka_unit_test(contiguity), cmocka_unit_test(ranges),
+        cmocka_unit_test(row_major),
+        cmocka_unit_test(impossible_shapes),
+        cmocka_unit_test(contiguity),
+        cmocka_unit_test(ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,8 +70,12 @@ static void not_broadcasting(void **state)
     (void)state;
     const int64_t big = INT64_C(1) << 40;
     const qn_shape pairs[][2] = {
-        {qn_shape_of(2), qn_shape_of(3)}, {qn_shape_of(0), qn_shape_of(3)}, {qn_shape_of(2, 3), qn_shape_of(2)},
-        {qn_shape_of(-1), qn_shape_of(-1)}, {{.rank = 9}, {0}}, {{0}, {.rank = -3}},
+        {qn_shape_of(2), qn_shape_of(3)},
+        {qn_shape_of(0), qn_shape_of(3)},
+        {qn_shape_of(2, 3), qn_shape_of(2)},
+        {qn_shape_of(-1), qn_shape_of(-1)},
+        {{.rank = 9}, {0}},
+        {{0}, {.rank = -3}},
         {qn_shape_of(big, 1), qn_shape_of(big)}, /* each is fine, the result has 2^80 elements */
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
@@ -108,7 +112,7 @@ static void printing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counting), cmocka_unit_test(comparing), cmocka_unit_test(broadcasting),
+        cmocka_unit_test(counting),         cmocka_unit_test(comparing), cmocka_unit_test(broadcasting),
         cmocka_unit_test(not_broadcasting), cmocka_unit_test(printing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

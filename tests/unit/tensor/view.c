@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/tensor/view.c -- views against NumPy's answers (layout_cases.inc, made by tests/oracle/layout.py), and what no
- * array can show: aliasing, messages, layouts and sizes made up by hand. */
+/* tests/unit/tensor/view.c -- views against NumPy's answers (layout_cases.inc, made by tests/oracle/layout.py), and
+ * what no array can show: aliasing, messages, layouts and sizes made up by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,18 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-enum op { OP_view, OP_permute, OP_transpose, OP_squeeze, OP_unsqueeze, OP_expand, OP_narrow, OP_select, OP_slice, OP_flip };
+enum op {
+    OP_view,
+    OP_permute,
+    OP_transpose,
+    OP_squeeze,
+    OP_unsqueeze,
+    OP_expand,
+    OP_narrow,
+    OP_select,
+    OP_slice,
+    OP_flip
+};
 
 static const char *const op_names[] = {"view",   "permute", "transpose", "squeeze", "unsqueeze",
                                        "expand", "narrow",  "select",    "slice",   "flip"};
@@ -54,7 +65,8 @@ static qn_status apply(const view_case *c, const qn_layout *in, qn_layout *out, 
     return QN_STATUS_internal;
 }
 
-/* Equal as far as any element can tell: the stride of a dimension of size 1 and the place of an empty tensor say nothing. */
+/* Equal as far as any element can tell: the stride of a dimension of size 1 and the place of an empty tensor say
+ * nothing. */
 static bool same(const qn_layout *a, const qn_layout *b)
 {
     const qn_shape sa = qn_layout_shape(a), sb = qn_layout_shape(b);
@@ -69,7 +81,8 @@ static bool same(const qn_layout *a, const qn_layout *b)
 static void print_layout(const char *what, const qn_layout *l)
 {
     print_error("%s rank %d offset %lld:", what, l->rank, (long long)l->offset);
-    for (int i = 0; i < l->rank && i < QN_MAX_RANK; i++) print_error(" %lld/%lld", (long long)l->dim[i], (long long)l->stride[i]);
+    for (int i = 0; i < l->rank && i < QN_MAX_RANK; i++)
+        print_error(" %lld/%lld", (long long)l->dim[i], (long long)l->stride[i]);
     print_error("\n");
 }
 
@@ -135,8 +148,8 @@ static void messages_name_both_shapes(void **state)
     qn_layout_view(&t, &qn_shape_of(4, -1), &out, &err);
     assert_string_equal(err.text, "view: [3,2] with 6 elements cannot become [4,-1]");
     qn_layout_expand(&t, &qn_shape_of(3, 4), &out, &err);
-    assert_string_equal(err.text,
-                        "expand: [3,2] cannot become [3,4], only dimensions of size 1 stretch and new ones go in front");
+    assert_string_equal(
+        err.text, "expand: [3,2] cannot become [3,4], only dimensions of size 1 stretch and new ones go in front");
     qn_layout_narrow(&t, -1, 1, 2, &out, &err);
     assert_string_equal(err.text, "narrow: start 1 and length 2 leave dimension 1 of [3,2]");
     qn_layout_select(&t, 0, -4, &out, &err);
@@ -156,8 +169,8 @@ static void made_up_layouts(void **state)
         {.rank = 9},
         {.rank = -1},
         {.rank = 2, .dim = {2, -3}, .stride = {3, 1}},
-        {.rank = 2, .dim = {huge, 4}, .stride = {4, 1}},                       /* too many elements */
-        {.rank = 2, .dim = {3, 3}, .stride = {INT64_MAX, 1}},                  /* reaches too far */
+        {.rank = 2, .dim = {huge, 4}, .stride = {4, 1}},      /* too many elements */
+        {.rank = 2, .dim = {3, 3}, .stride = {INT64_MAX, 1}}, /* reaches too far */
         {.rank = 2, .dim = {2, 2}, .stride = {INT64_MIN, 1}},
         {.rank = 1, .dim = {2}, .stride = {-3}, .offset = INT64_MIN + 1},
         {.rank = 1, .dim = {5}, .stride = {1}, .offset = INT64_MAX - 2},
@@ -168,11 +181,16 @@ static void made_up_layouts(void **state)
             assert_int_equal(apply(&c, &bad[i], &out, &err), QN_STATUS_invalid);
         }
     }
-    qn_layout wide = {.rank = 1, .dim = {1}, .stride = {INT64_MAX}}, empty = {.rank = 2, .dim = {0, 5}, .stride = {1, INT64_MAX}};
+    qn_layout wide = {.rank = 1, .dim = {1}, .stride = {INT64_MAX}},
+              empty = {.rank = 2, .dim = {0, 5}, .stride = {1, INT64_MAX}};
     for (int op = OP_view; op <= OP_flip; op++) { /* strange but harmless: a stride that is never taken */
-        const view_case c = {.op = (enum op)op, .n_args = 1, .arg = {op == OP_view || op == OP_expand, 0, 1, INT64_MAX}};
+        const view_case c = {.op = (enum op)op,
+                             .n_args = 1,
+                             .arg = {op == OP_view || op == OP_expand, 0, 1, INT64_MAX}};
         apply(&c, &wide, &out, &err);
-        const view_case d = {.op = (enum op)op, .n_args = 2, .arg = {1, op == OP_view || op == OP_permute ? 0 : 3, 2, INT64_MAX}};
+        const view_case d = {.op = (enum op)op,
+                             .n_args = 2,
+                             .arg = {1, op == OP_view || op == OP_permute ? 0 : 3, 2, INT64_MAX}};
         apply(&d, &empty, &out, &err);
     }
     const qn_layout one = {.rank = 1, .dim = {1}, .stride = {1}};
@@ -192,7 +210,9 @@ static void made_up_layouts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_numpy_does), cmocka_unit_test(range_by_enumeration), cmocka_unit_test(messages_name_both_shapes),
+        cmocka_unit_test(as_numpy_does),
+        cmocka_unit_test(range_by_enumeration),
+        cmocka_unit_test(messages_name_both_shapes),
         cmocka_unit_test(made_up_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/bpe.c -- byte-level BPE on vocabularies made here: the merge loop against a naive one that looks for the
- * best pair anew each time; any text back from its ids; invalid UTF-8; the flags of pre-tokenizer rows; long runs. */
+/* tests/unit/text/bpe.c -- byte-level BPE on vocabularies made here: the merge loop against a naive one that looks for
+ * the best pair anew each time; any text back from its ids; invalid UTF-8; the flags of pre-tokenizer rows; long runs.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 #include "vocab_file.h"
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
-#define KEY "tokenizer.ggml."
+#define KEY    "tokenizer.ggml."
 
 /* 256 letters, then what `more` lists. */
 static void begin_bytes(vocab_file *f, const char *model, const char *pre, const char *const *more, size_t n_more)
@@ -58,7 +59,9 @@ static void check_round_trip(const qn_tokenizer *tok, const char *text, size_t l
 /* ---- merges against the naive loop ---- */
 
 enum { N_RULES = 60, MAX_WORD = 64 };
-typedef struct rule { int left, right, joined; } rule;
+typedef struct rule {
+    int left, right, joined;
+} rule;
 
 /* Random rules over the letters a, b, c: each joins two tokens that exist already. */
 static qn_tokenizer *random_rules(unsigned seed, rule rules[N_RULES])
@@ -147,7 +150,8 @@ static void every_text_comes_back(void **state)
         for (uint32_t first = 0; first < 0x3000; first += 512) { /* every character up to U+2FFF */
             size_t len = 0;
             for (uint32_t cp = first; cp < first + 512; cp++) {
-                if (cp < 0x80) text[len++] = (char)cp;
+                if (cp < 0x80)
+                    text[len++] = (char)cp;
                 else if (cp < 0x800)
                     len += (size_t)sprintf(text + len, "%c%c", (char)(0xC0 | cp >> 6), (char)(0x80 | (cp & 63)));
                 else
@@ -166,9 +170,14 @@ static void every_text_comes_back(void **state)
 static void invalid_utf8_is_replaced(void **state)
 {
     (void)state;
-    static const struct { const char *bytes; int n_replaced; const char *rest; } cases[] = {
-        {"\x80", 1, ""}, {"\xFF\xFE", 2, ""}, {"\xE2\x96", 2, ""}, {"\xC0\x80", 2, ""}, {"\xED\xA0\x80", 3, ""},
-        {"\xF4\x90\x80\x80", 4, ""}, {"\xF0\x9F\x9A", 3, ""}, {"\xE2\x96z", 2, "z"}, {"\xF8\x88\x80\x80\x80", 5, ""},
+    static const struct {
+        const char *bytes;
+        int n_replaced;
+        const char *rest;
+    } cases[] = {
+        {"\x80", 1, ""},         {"\xFF\xFE", 2, ""},     {"\xE2\x96", 2, ""},
+        {"\xC0\x80", 2, ""},     {"\xED\xA0\x80", 3, ""}, {"\xF4\x90\x80\x80", 4, ""},
+        {"\xF0\x9F\x9A", 3, ""}, {"\xE2\x96z", 2, "z"},   {"\xF8\x88\x80\x80\x80", 5, ""},
     };
     vocab_file f;
     begin_bytes(&f, "gpt2", "gpt-2", NULL, 0);
@@ -211,9 +220,13 @@ static void whole_words(void **state)
 static void bos_by_row_and_file(void **state)
 {
     (void)state;
-    static const struct { const char *pre; int said; bool adds; } cases[] = {
-        {"llama-bpe", -1, true}, {"llama-bpe", 0, false}, {"gpt-2", -1, false}, {"gpt-2", 1, true}, {"gemma4", 0, true},
-        {"tekken", -1, true}, {"chameleon", -1, true}, {"qwen2", -1, false},
+    static const struct {
+        const char *pre;
+        int said;
+        bool adds;
+    } cases[] = {
+        {"llama-bpe", -1, true}, {"llama-bpe", 0, false}, {"gpt-2", -1, false},    {"gpt-2", 1, true},
+        {"gemma4", 0, true},     {"tekken", -1, true},    {"chameleon", -1, true}, {"qwen2", -1, false},
     };
     for (size_t i = 0; i < LEN(cases); i++) {
         vocab_file f;
@@ -261,7 +274,8 @@ static void raw_utf8(void **state)
 static void white_space_dropped(void **state)
 {
     (void)state;
-    static const char *const tokens[] = {"a", "b", "ab", "B", "<0xC3>", "<0x89>", "\303\251"}, *const merges[] = {"a b"};
+    static const char *const tokens[] = {"a", "b", "ab", "B", "<0xC3>", "<0x89>", "\303\251"}, *const merges[] = {
+                                                                                                   "a b"};
     for (int lowercase = 0; lowercase < 2; lowercase++) {
         vocab_file f;
         vf_begin(&f);
@@ -321,6 +335,7 @@ static void long_runs(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merges_as_a_naive_loop_would), cmocka_unit_test(every_text_comes_back),
         cmocka_unit_test(invalid_utf8_is_replaced),     cmocka_unit_test(whole_words),
@@ -328,5 +343,6 @@ int main(void)
         cmocka_unit_test(white_space_dropped),          cmocka_unit_test(merges_may_be_missing_for_kimi),
         cmocka_unit_test(long_runs),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/bpe_train.c -- the trainer finds the pieces that SentencePiece's own finds, in the same order, with every option
- * that both have (bpe_train_figures.inc, written by tests/oracle/bpe_train_figures.py); its vocabulary goes through a
- * file and cuts a large text into as many tokens as SentencePiece does, and back; portions, order and memory limits. */
+/* tests/unit/text/bpe_train.c -- the trainer finds the pieces that SentencePiece's own finds, in the same order, with
+ * every option that both have (bpe_train_figures.inc, written by tests/oracle/bpe_train_figures.py); its vocabulary
+ * goes through a file and cuts a large text into as many tokens as SentencePiece does, and back; portions, order and
+ * memory limits. */
 #include "unit/base/failing.h"
 #include "vocab_file.h"
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #include "bpe_train_figures.inc"
 
 #define LARGE QN_SHARED_DIR "/text/tinyshakespeare.txt"
-#define OUT QN_BUILD_DIR "/t_text_bpe_train.gguf"
+#define OUT   QN_BUILD_DIR "/t_text_bpe_train.gguf"
 
 static qn_vocab *train(const qn_bpe_train_options *options, const char *text, size_t len)
 {
@@ -75,7 +76,9 @@ static size_t count_tokens(const qn_tokenizer *tok, const char *text, size_t len
 {
     qn_token *ids;
     size_t n;
-    assert_int_equal(qn_tokenize(tok, text, len, &(qn_tokenize_options){.no_bos = true, .no_special = true}, &ids, &n, NULL), QN_OK);
+    assert_int_equal(qn_tokenize(tok, text, len, &(qn_tokenize_options){.no_bos = true, .no_special = true}, &ids, &n,
+                                 NULL),
+                     QN_OK);
     qn_free(ids);
     return n;
 }
@@ -86,7 +89,8 @@ static void same_pieces_large(void **state)
     size_t len;
     char *text = read_large(&len);
     for (size_t i = 0; i < ARRAY_LEN(large_cases); i++) {
-        qn_vocab *v = train(&(qn_bpe_train_options){.n_tokens = large_cases[i].n_tokens, .character_coverage = 1}, text, len);
+        qn_vocab *v =
+            train(&(qn_bpe_train_options){.n_tokens = large_cases[i].n_tokens, .character_coverage = 1}, text, len);
         assert_int_equal(v->n_tokens, large_cases[i].n_tokens);
         assert_true(hash_pieces(v) == large_cases[i].hash);
         assert_int_equal(v->n_seen, v->n_covered);
@@ -162,7 +166,8 @@ static void through_a_file(void **state)
         qn_tokenizer_destroy(direct);
         qn_vocab_destroy(v);
     }
-    print_message("whole text in %zu tokens when trained on lines, %zu when trained on the whole\n", n_ids[0], n_ids[1]);
+    print_message("whole text in %zu tokens when trained on lines, %zu when trained on the whole\n", n_ids[0],
+                  n_ids[1]);
     assert_true(n_ids[1] < n_ids[0]); /* what whole_text is for */
     free(text);
     unlink(OUT);
@@ -218,8 +223,10 @@ static void portions_and_order(void **state)
 static void reserved_names(void **state)
 {
     (void)state;
-    static const char text[] = "<s> <s> <s> </s> </s> <unk> <unk> <0x41> <0x41>\n<s>a<s>a<s>a</s>b</s><unk>c<unk><0x41>d<0x41>\n";
-    qn_vocab *v = train(&(qn_bpe_train_options){.n_tokens = 400, .join_scripts = true, .no_space_prefix = true}, text, sizeof text - 1);
+    static const char text[] =
+        "<s> <s> <s> </s> </s> <unk> <unk> <0x41> <0x41>\n<s>a<s>a<s>a</s>b</s><unk>c<unk><0x41>d<0x41>\n";
+    qn_vocab *v = train(&(qn_bpe_train_options){.n_tokens = 400, .join_scripts = true, .no_space_prefix = true}, text,
+                        sizeof text - 1);
     qn_tokenizer *tok = NULL;
     qn_error err = {0};
     assert_true(v->n_tokens < 400); /* the text has no more pairs */
@@ -249,7 +256,8 @@ static void odd_texts(void **state)
     }
 }
 
-/* A million different words with room for a fraction of them: memory stays below the limit, the frequent ones are learnt. */
+/* A million different words with room for a fraction of them: memory stays below the limit, the frequent ones are
+ * learnt. */
 static void bounded_memory(void **state)
 {
     (void)state;
@@ -259,7 +267,8 @@ static void bounded_memory(void **state)
     const size_t limit = 1 << 20;
     qn_metrics_reset();
     qn_metrics_snapshot(&before);
-    assert_int_equal(qn_bpe_trainer_create(&(qn_bpe_train_options){.n_tokens = 300, .max_word_bytes = limit}, &t, NULL), QN_OK);
+    assert_int_equal(qn_bpe_trainer_create(&(qn_bpe_train_options){.n_tokens = 300, .max_word_bytes = limit}, &t, NULL),
+                     QN_OK);
     for (unsigned i = 0; i < 1000000; i++) {
         char line[64];
         const int n = snprintf(line, sizeof line, "%x frequent\n", i * 2654435761u);
@@ -285,13 +294,21 @@ static bool stop(void *ctx, uint64_t done, uint64_t total)
 static void refusals(void **state)
 {
     (void)state;
-    static const struct { qn_bpe_train_options options; const char *text; qn_status status; const char *words; } cases[] = {
+    static const struct {
+        qn_bpe_train_options options;
+        const char *text;
+        qn_status status;
+        const char *words;
+    } cases[] = {
         {{.n_tokens = -1}, "a", QN_STATUS_invalid, "n_tokens -1"},
         {{.n_tokens = (1 << 20) + 1}, "a", QN_STATUS_invalid, "n_tokens 1048577, expected 1 to 1048576"},
         {{.character_coverage = 1.5}, "a", QN_STATUS_invalid, "character_coverage 1.5"},
         {{.character_coverage = -0.1}, "a", QN_STATUS_invalid, "character_coverage -0.1"},
         {{.max_piece = 257}, "a", QN_STATUS_invalid, "max_piece 257"},
-        {{.n_tokens = 260}, "abc", QN_STATUS_invalid, "found 4 different characters to cover and 259 other tokens, expected at most the 260"},
+        {{.n_tokens = 260},
+         "abc",
+         QN_STATUS_invalid,
+         "found 4 different characters to cover and 259 other tokens, expected at most the 260"},
         {{.n_tokens = 2}, "a", QN_STATUS_invalid, "expected at most the 2"},
         {{0}, "", QN_STATUS_invalid, "no text"},
         {{.no_space_prefix = true}, "\n\xff\n", QN_STATUS_invalid, "no text"},
@@ -307,7 +324,8 @@ static void refusals(void **state)
     int calls = 0;
     qn_vocab *v = NULL;
     const qn_gguf_str text = {small_text, sizeof small_text - 1};
-    assert_int_equal(qn_bpe_train(&(qn_bpe_train_options){.n_tokens = 800, .progress = stop, .progress_ctx = &calls}, &text, 1, &v, NULL),
+    assert_int_equal(qn_bpe_train(&(qn_bpe_train_options){.n_tokens = 800, .progress = stop, .progress_ctx = &calls},
+                                  &text, 1, &v, NULL),
                      QN_STATUS_cancelled);
     assert_int_equal(calls, 2);
     assert_null(v);
@@ -327,7 +345,8 @@ static void failing_allocations(void **state)
         qn_tokenizer *tok = NULL;
         qn_error err = {0};
         books_open(at);
-        qn_status status = qn_bpe_train(&(qn_bpe_train_options){.n_tokens = 500}, &(qn_gguf_str){small_text, 4000}, 1, &v, &err);
+        qn_status status =
+            qn_bpe_train(&(qn_bpe_train_options){.n_tokens = 500}, &(qn_gguf_str){small_text, 4000}, 1, &v, &err);
         if (status == QN_OK) assert_same(want, v);
         if (status == QN_OK) status = qn_vocab_tokenizer(v, &tok, &err);
         const bool failed = books.n_failed > 0;
@@ -347,10 +366,13 @@ static void failing_allocations(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_pieces_small), cmocka_unit_test(same_pieces_large),  cmocka_unit_test(through_a_file),
         cmocka_unit_test(portions_and_order), cmocka_unit_test(reserved_names),    cmocka_unit_test(odd_texts),
-        cmocka_unit_test(bounded_memory),    cmocka_unit_test(refusals),           cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(bounded_memory),    cmocka_unit_test(refusals),
+        cmocka_unit_test(failing_allocations),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

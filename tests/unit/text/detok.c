@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/detok.c -- text token by token: whatever the cuts, what comes out is whole UTF-8 sequences and adds up to
- * the text; broken bytes become U+FFFD; a small buffer loses nothing. */
+/* tests/unit/text/detok.c -- text token by token: whatever the cuts, what comes out is whole UTF-8 sequences and adds
+ * up to the text; broken bytes become U+FFFD; a small buffer loses nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@
 #include "vocab_file.h"
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
-#define KEY "tokenizer.ggml."
-#define SPACE "\342\226\201"
+#define KEY    "tokenizer.ggml."
+#define SPACE  "\342\226\201"
 
 /* SentencePiece: ids 0 to 2 special, 3 to 258 the bytes, then what `more` lists. */
 static qn_tokenizer *byte_vocab(const char *const *more, size_t n_more)
@@ -92,7 +92,9 @@ static void every_cut_of_valid_text(void **state)
 static void broken_bytes(void **state)
 {
     (void)state;
-    static const struct { const char *bytes, *text; } cases[] = {
+    static const struct {
+        const char *bytes, *text;
+    } cases[] = {
         {"\200", R},
         {"\377a", R "a"},
         {"\360\237\232", R},
@@ -126,7 +128,8 @@ static void broken_bytes(void **state)
     qn_tokenizer_destroy(tok);
 }
 
-/* A byte-level piece may hold parts of two characters: all 1,024 ways to cut 11 bytes into pieces give the same text. */
+/* A byte-level piece may hold parts of two characters: all 1,024 ways to cut 11 bytes into pieces give the same text.
+ */
 static void pieces_cut_inside_characters(void **state)
 {
     (void)state;
@@ -200,7 +203,10 @@ static void prefix_and_special(void **state)
     static const char *const more[] = {SPACE "hello", SPACE "world", SPACE};
     qn_tokenizer *tok = byte_vocab(more, 3);
     static const qn_token ids[] = {1, 259, 260, 2};
-    static const struct { qn_detokenize_options options; const char *text; } cases[] = {
+    static const struct {
+        qn_detokenize_options options;
+        const char *text;
+    } cases[] = {
         {{0}, "hello world"},
         {{.keep_prefix = true}, " hello world"},
         {{.show_special = true}, "<s> hello world</s>"},
@@ -237,7 +243,7 @@ static void prefix_and_special(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cut_of_valid_text), cmocka_unit_test(broken_bytes),
+        cmocka_unit_test(every_cut_of_valid_text),      cmocka_unit_test(broken_bytes),
         cmocka_unit_test(pieces_cut_inside_characters), cmocka_unit_test(small_buffers_lose_nothing),
         cmocka_unit_test(prefix_and_special),
     };

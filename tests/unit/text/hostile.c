@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/hostile.c -- vocabularies that don't fit together: each is refused with one line that names the key, the
- * index and what was expected; none takes memory out of proportion. A failing allocator at every N-th allocation of
+/* tests/unit/text/hostile.c -- vocabularies that don't fit together: each is refused with one line that names the key,
+ * the index and what was expected; none takes memory out of proportion. A failing allocator at every N-th allocation of
  * loading, tokenizing and detokenizing gives a clean error and no leak; one tokenizer serves several threads. */
 #include "unit/base/failing.h"
 
@@ -12,11 +12,11 @@
 /* A vocabulary of each family, good unless `spoil` says otherwise. */
 typedef struct plan {
     const char *model, *pre;
-    size_t n_scores, n_types;     /* SIZE_MAX: as many as tokens */
+    size_t n_scores, n_types; /* SIZE_MAX: as many as tokens */
     const char *tokens[8];
     size_t n_tokens;
     const char *merges[4];
-    size_t n_merges;              /* SIZE_MAX: no such key */
+    size_t n_merges; /* SIZE_MAX: no such key */
     float first_score;
     unsigned char first_type;
     const unsigned char *charsmap;
@@ -26,18 +26,37 @@ typedef struct plan {
 } plan;
 
 #define SCORED .n_scores = SIZE_MAX, .n_types = SIZE_MAX, .n_merges = SIZE_MAX
-static const plan spm_plan = {.model = "llama", SCORED, .first_type = 2, .n_tokens = 8,
+static const plan spm_plan = {.model = "llama",
+                              SCORED,
+                              .first_type = 2,
+                              .n_tokens = 8,
                               .tokens = {"<unk>", "<s>", "</s>", "\342\226\201", "a", "b", "ab", "<0xC3>"}};
-static const plan unigram_plan = {.model = "t5", SCORED, .first_type = 3, .n_tokens = 7,
+static const plan unigram_plan = {.model = "t5",
+                                  SCORED,
+                                  .first_type = 3,
+                                  .n_tokens = 7,
                                   .tokens = {"<pad>", "</s>", "<unk>", "\342\226\201", "a", "b", "ab"}};
-static const plan bpe_plan = {.model = "gpt2", .pre = "llama-bpe", .n_types = SIZE_MAX, .first_type = 3,
-                              .tokens = {"<|eot_id|>", "a", "b", "ab", "\304\240", "\304\240a"}, .n_tokens = 6,
-                              .merges = {"a b", "\304\240 a"}, .n_merges = 2};
-static const plan bert_plan = {.model = "bert", .n_types = SIZE_MAX, .n_merges = SIZE_MAX, .first_type = 2,
-                               .id_key = KEY "unknown_token_id", .n_tokens = 4,
+static const plan bpe_plan = {.model = "gpt2",
+                              .pre = "llama-bpe",
+                              .n_types = SIZE_MAX,
+                              .first_type = 3,
+                              .tokens = {"<|eot_id|>", "a", "b", "ab", "\304\240", "\304\240a"},
+                              .n_tokens = 6,
+                              .merges = {"a b", "\304\240 a"},
+                              .n_merges = 2};
+static const plan bert_plan = {.model = "bert",
+                               .n_types = SIZE_MAX,
+                               .n_merges = SIZE_MAX,
+                               .first_type = 2,
+                               .id_key = KEY "unknown_token_id",
+                               .n_tokens = 4,
                                .tokens = {"[UNK]", "\342\226\201a", "b", "\342\226\201b"}};
-static const plan rwkv_plan = {.model = "rwkv", .n_types = SIZE_MAX, .n_merges = SIZE_MAX, .first_type = 3,
-                               .tokens = {"<s>", "a", "\\n", "\\x00", "ab", "\\xc3\\xa9", "\\\\", " a"}, .n_tokens = 8};
+static const plan rwkv_plan = {.model = "rwkv",
+                               .n_types = SIZE_MAX,
+                               .n_merges = SIZE_MAX,
+                               .first_type = 3,
+                               .tokens = {"<s>", "a", "\\n", "\\x00", "ab", "\\xc3\\xa9", "\\\\", " a"},
+                               .n_tokens = 8};
 
 static void build(vocab_file *f, const plan *p)
 {
@@ -92,12 +111,14 @@ static void misfits_are_refused(void **state)
     REFUSED(spm_plan, p.n_scores = 9, format, KEY "scores at offset ", "found 9 entries, 8 were");
     REFUSED(spm_plan, p.n_types = 7, format, KEY "token_type at offset ", "found 7 entries, 8 were");
     REFUSED(spm_plan, p.first_type = 7, format, KEY "token_type at offset ", ", entry 0: found type 7");
-    REFUSED(spm_plan, p.first_type = 6, format, KEY "token_type at offset ", ", entry 0: found type byte for \"<unk>\"");
+    REFUSED(spm_plan, p.first_type = 6, format, KEY "token_type at offset ",
+            ", entry 0: found type byte for \"<unk>\"");
     REFUSED(spm_plan, p.first_score = 0.0f / 0.0f, format, KEY "scores at offset ", ", entry 0: found ");
     REFUSED(spm_plan, p.first_score = 1.0f / 0.0f, format, KEY "scores at offset ", ", entry 0: found ");
     REFUSED(spm_plan, p.tokens[6] = "b", format, KEY "tokens at offset ", ", entry 6: found \"b\", which is token 5");
     REFUSED(spm_plan, p.id_key = KEY "bos_token_id"; p.id = 8, format, KEY "bos_token_id", "0 to 7 were expected");
-    REFUSED(spm_plan, p.id_key = KEY "fim_mid_token_id"; p.id = 0x80000000u, format, KEY "fim_mid_token_id", "2147483648");
+    REFUSED(spm_plan, p.id_key = KEY "fim_mid_token_id";
+            p.id = 0x80000000u, format, KEY "fim_mid_token_id", "2147483648");
     REFUSED(bpe_plan, p.pre = "nobody-knows", unsupported, "\"nobody-knows\"", "llama-bpe");
     REFUSED(bpe_plan, p.n_merges = SIZE_MAX, format, KEY "merges", "missing");
     REFUSED(bpe_plan, p.merges[1] = "b zz", format, KEY "merges at offset ",
@@ -108,7 +129,8 @@ static void misfits_are_refused(void **state)
             ", entry 1: found \"b a\", but \"ba\" is none of");
     REFUSED(bpe_plan, p.merges[1] = "ab", format, KEY "merges at offset ", ", entry 1: found \"ab\", two tokens");
     REFUSED(bpe_plan, p.merges[1] = "", format, KEY "merges at offset ", ", entry 1: found \"\", two tokens");
-    REFUSED(bpe_plan, p.merges[1] = "a ", format, KEY "merges at offset ", ", entry 1: found \"a \", but \"\" is none of");
+    REFUSED(bpe_plan, p.merges[1] = "a ", format, KEY "merges at offset ",
+            ", entry 1: found \"a \", but \"\" is none of");
     REFUSED(bpe_plan, p.merges[1] = " a", format, KEY "merges at offset ", ", entry 1: found \" a\", two tokens");
     REFUSED(bert_plan, p.id_key = NULL, format, KEY "unknown_token_id", "missing");
     REFUSED(unigram_plan, p.n_tokens = 2, format, KEY "unknown_token_id", "missing");
@@ -117,12 +139,14 @@ static void misfits_are_refused(void **state)
 static void wrong_types_are_refused(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct { const char *key; qn_gguf_type type; const char *part; } cases[] = {
         {KEY "model", QN_GGUF_u32, KEY "model"},          {KEY "tokens", QN_GGUF_str, KEY "tokens"},
         {KEY "scores", QN_GGUF_f32, KEY "scores"},        {KEY "token_type", QN_GGUF_u32, KEY "token_type"},
         {KEY "bos_token_id", QN_GGUF_str, KEY "bos_token_id"}, {KEY "add_bos_token", QN_GGUF_u32, KEY "add_bos_token"},
         {"general.name", QN_GGUF_u32, "general.name"},    {KEY "pre", QN_GGUF_u32, KEY "pre"},
     };
+    /* clang-format on */
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         vocab_file f;
         qn_tokenizer *tok = NULL;
@@ -130,8 +154,10 @@ static void wrong_types_are_refused(void **state)
         vf_begin(&f);
         if (strcmp(cases[i].key, KEY "model") != 0) vf_str(&f, KEY "model", "llama");
         if (strcmp(cases[i].key, KEY "tokens") != 0) vf_strs(&f, KEY "tokens", spm_plan.tokens, spm_plan.n_tokens);
-        if (cases[i].type == QN_GGUF_str) vf_str(&f, cases[i].key, "text");
-        else if (cases[i].type == QN_GGUF_u32) vf_u32(&f, cases[i].key, 3);
+        if (cases[i].type == QN_GGUF_str)
+            vf_str(&f, cases[i].key, "text");
+        else if (cases[i].type == QN_GGUF_u32)
+            vf_u32(&f, cases[i].key, 3);
         else {
             vf_key(&f, cases[i].key, cases[i].type);
             vf_int(&f, 0, 4);
@@ -145,13 +171,17 @@ static void wrong_types_are_refused(void **state)
 static void charsmaps_are_checked(void **state)
 {
     (void)state;
-    static const unsigned char too_short[] = {1, 0}, too_long[] = {8, 0, 0, 0, 1, 2, 3, 4}, odd[] = {3, 0, 0, 0, 1, 2, 3, 0};
+    static const unsigned char too_short[] = {1, 0}, too_long[] = {8, 0, 0, 0, 1, 2, 3, 4},
+                               odd[] = {3, 0, 0, 0, 1, 2, 3, 0};
     REFUSED(unigram_plan, p.charsmap = too_short; p.n_charsmap = 2, format, KEY "precompiled_charsmap", "expected");
     REFUSED(unigram_plan, p.charsmap = too_long; p.n_charsmap = 8, format, KEY "precompiled_charsmap", "8 bytes");
     REFUSED(unigram_plan, p.charsmap = odd; p.n_charsmap = 8, format, KEY "precompiled_charsmap", "multiple of 4");
 
     /* root -> 'a' (at 0 ^ 'a'), whose value node is missing, out of range, or names a replacement without an end */
-    static const struct { uint32_t size, root, leaf, value; const char *part; } cases[] = {
+    static const struct {
+        uint32_t size, root, leaf, value;
+        const char *part;
+    } cases[] = {
         {98, 200u << 10, 0, 0, "node index"},
         {98, 0, 'a' | 1u << 8 | 300u << 10, 0, "value index"},
         {98, 0, 'a' | 1u << 8 | 1u << 10, 0x80000000u | 50, "replacement index"},
@@ -261,7 +291,8 @@ static void failing_allocations(void **state)
                 assert_true(n_nomem > 8);
                 break;
             }
-            /* Success is fine where there is another way: a string grows by less, a pattern goes without machine code. */
+            /* Success is fine where there is another way: a string grows by less, a pattern goes without machine code.
+             */
             if (status == QN_OK) continue;
             n_nomem++;
             assert_int_equal(status, QN_STATUS_nomem);
@@ -274,7 +305,10 @@ static void failing_allocations(void **state)
 
 /* ---- threads ---- */
 
-typedef struct shared { const qn_tokenizer *tok; _Atomic int n_wrong; } shared;
+typedef struct shared {
+    const qn_tokenizer *tok;
+    _Atomic int n_wrong;
+} shared;
 
 static void work(void *ctx, int member, int n_members)
 {
@@ -287,13 +321,16 @@ static void work(void *ctx, int member, int n_members)
         qn_token *ids;
         char *back;
         size_t n, len;
-        if (qn_tokenize(s->tok, text + member % 3, sizeof text - 1 - (size_t)(member % 3), NULL, &ids, &n, NULL) != QN_OK)
+        if (qn_tokenize(s->tok, text + member % 3, sizeof text - 1 - (size_t)(member % 3), NULL, &ids, &n, NULL) !=
+            QN_OK)
             s->n_wrong++;
         if (qn_detokenize(s->tok, ids, n, NULL, &back, &len, NULL) != QN_OK) s->n_wrong++;
         if (first && (n != n_first || memcmp(ids, first, n * sizeof *ids) != 0)) s->n_wrong++;
         qn_free(back);
-        if (first) qn_free(ids);
-        else first = ids, n_first = n;
+        if (first)
+            qn_free(ids);
+        else
+            first = ids, n_first = n;
     }
     qn_free(first);
 }
@@ -343,11 +380,13 @@ static void longest_piece_wins(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(misfits_are_refused),   cmocka_unit_test(wrong_types_are_refused),
         cmocka_unit_test(charsmaps_are_checked), cmocka_unit_test(charsmaps_that_blow_up),
         cmocka_unit_test(failing_allocations),   cmocka_unit_test(shared_by_threads),
         cmocka_unit_test(longest_piece_wins),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/text/pretok.c -- pre-tokenizers: every row of pretok.def cuts the torture texts exactly as the models' own
- * patterns do under another regular expression engine (pretok_figures.inc, written by tests/oracle/pretok.py), with PCRE2's
- * JIT and without; no split takes quadratic time on long runs of anything. */
+ * patterns do under another regular expression engine (pretok_figures.inc, written by tests/oracle/pretok.py), with
+ * PCRE2's JIT and without; no split takes quadratic time on long runs of anything. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@ static void check_split(const qn_pretok_row *row, const qn_pretok *p, size_t t, 
 {
     qn_encoder e = {0};
     qn_error err = {0};
-    if (qn__pretok_split(p, &e, torture[t].text, torture[t].len, &err) != QN_OK) fail_msg("%s: %s", row->name, err.text);
+    if (qn__pretok_split(p, &e, torture[t].text, torture[t].len, &err) != QN_OK)
+        fail_msg("%s: %s", row->name, err.text);
     uint32_t begin = 0;
     for (size_t i = 0; i < e.words.n; i++) {
         char *end;
@@ -70,8 +71,16 @@ static void check_rows(bool jit)
     assert_true(n >= 60);
 }
 
-static void rows_cut_as_the_oracle_does(void **state) { (void)state; check_rows(true); }
-static void rows_cut_alike_without_jit(void **state) { (void)state; check_rows(false); }
+static void rows_cut_as_the_oracle_does(void **state)
+{
+    (void)state;
+    check_rows(true);
+}
+static void rows_cut_alike_without_jit(void **state)
+{
+    (void)state;
+    check_rows(false);
+}
 
 static void names_are_unique_and_found(void **state)
 {
@@ -90,7 +99,8 @@ static bool steps_came_before(const qn_pretok_row *rows, size_t i)
     return false;
 }
 
-/* A long run of one thing, and then something that the run can't be joined to. Quadratic search would take many minutes. */
+/* A long run of one thing, and then something that the run can't be joined to. Quadratic search would take many
+ * minutes. */
 static void long_runs(bool jit, size_t size)
 {
     static const char *const units[] = {"a",        "A",        "aA",           "1",  " ",  "\t", "\n",       " \n",
@@ -120,8 +130,16 @@ static void long_runs(bool jit, size_t size)
     free(text);
 }
 
-static void long_runs_take_linear_time(void **state) { (void)state; long_runs(true, 384 * 1024); }
-static void long_runs_without_jit(void **state) { (void)state; long_runs(false, 128 * 1024); }
+static void long_runs_take_linear_time(void **state)
+{
+    (void)state;
+    long_runs(true, 384 * 1024);
+}
+static void long_runs_without_jit(void **state)
+{
+    (void)state;
+    long_runs(false, 128 * 1024);
+}
 
 static void white_space_is_unicodes(void **state)
 {
@@ -142,10 +160,12 @@ static void white_space_is_unicodes(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_cut_as_the_oracle_does), cmocka_unit_test(rows_cut_alike_without_jit),
         cmocka_unit_test(names_are_unique_and_found),  cmocka_unit_test(long_runs_take_linear_time),
         cmocka_unit_test(long_runs_without_jit),       cmocka_unit_test(white_space_is_unicodes),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

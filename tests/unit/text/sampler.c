@@ -9,15 +9,15 @@ typedef struct vector_case {
     const char *name;
     qn_sampler_params p;
     int32_t n_vocab;
-    const float *logits;           /* NULL: generated */
+    const float *logits; /* NULL: generated */
     uint32_t gen_seed;
     float gen_scale;
     int n_history;
     const qn_token *history;
-    const qn_token *breakers;      /* length, tokens; length, tokens; ... 0 */
-    size_t n_left;                 /* candidates in all */
-    int64_t id_sum;                /* of their ids */
-    size_t n_shown;                /* the first of them, most likely first */
+    const qn_token *breakers; /* length, tokens; length, tokens; ... 0 */
+    size_t n_left;            /* candidates in all */
+    int64_t id_sum;           /* of their ids */
+    size_t n_shown;           /* the first of them, most likely first */
     const qn_token *ids;
     const double *p_want;
 } vector_case;
@@ -26,7 +26,7 @@ typedef struct trace_case {
     const char *name;
     qn_sampler_params p;
     int32_t n_vocab;
-    uint32_t gen_seed;             /* plus the step */
+    uint32_t gen_seed; /* plus the step */
     float gen_scale;
     int n_prompt;
     const qn_token *prompt;
@@ -71,8 +71,10 @@ static void check_case(const vector_case *v)
     float *logits = malloc(2 * sizeof *logits * (size_t)v->n_vocab), *copy = logits + v->n_vocab;
     size_t n;
 
-    if (v->logits) memcpy(logits, v->logits, sizeof *logits * (size_t)v->n_vocab);
-    else generate(logits, v->n_vocab, v->gen_seed, v->gen_scale);
+    if (v->logits)
+        memcpy(logits, v->logits, sizeof *logits * (size_t)v->n_vocab);
+    else
+        generate(logits, v->n_vocab, v->gen_seed, v->gen_scale);
     memcpy(copy, logits, sizeof *logits * (size_t)v->n_vocab);
     add_breakers(s, v->breakers);
     for (int i = 0; i < v->n_history; i++) qn_sampler_accept(s, v->history[i]);
@@ -108,7 +110,11 @@ static void check_link(char letter)
     assert_true(n >= 10);
 }
 #define LINK_TEST(name, letter, text) \
-    static void link_##name(void **state) { (void)state; check_link(letter); }
+    static void link_##name(void **state) \
+    { \
+        (void)state; \
+        check_link(letter); \
+    }
 QN_SAMPLER_ROWS(LINK_TEST)
 
 static void other_vectors(void **state)
@@ -153,8 +159,7 @@ int main(void)
 {
 #define LINK_ROW(name, letter, text) cmocka_unit_test(link_##name),
     const struct CMUnitTest tests[] = {
-        QN_SAMPLER_ROWS(LINK_ROW)
-        cmocka_unit_test(other_vectors),
+        QN_SAMPLER_ROWS(LINK_ROW) cmocka_unit_test(other_vectors),
         cmocka_unit_test(traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/sampler_draw.c -- the random stream, the distribution of draws, the arithmetic beneath, what survives from
- * call to call, and logits that make no sense. */
+/* tests/unit/text/sampler_draw.c -- the random stream, the distribution of draws, the arithmetic beneath, what survives
+ * from call to call, and logits that make no sense. */
 #include "sampler_common.h"
 #include "text/sampler/sampler.h"
 
-/* The first outputs that the generator's authors' code gives for the state {1, 2, 3, 4}, and splitmix64's for 1234567. */
+/* The first outputs that the generator's authors' code gives for the state {1, 2, 3, 4}, and splitmix64's for 1234567.
+ */
 static void stream(void **state)
 {
-    static const uint64_t want[] = {11520, 0, 1509978240, UINT64_C(1215971899390074240), UINT64_C(1216172134540287360),
-        UINT64_C(607988272756665600), UINT64_C(16172922978634559625), UINT64_C(8476171486693032832),
-        UINT64_C(10595114339597558777), UINT64_C(2904607092377533576)};
+    static const uint64_t want[] = {11520,
+                                    0,
+                                    1509978240,
+                                    UINT64_C(1215971899390074240),
+                                    UINT64_C(1216172134540287360),
+                                    UINT64_C(607988272756665600),
+                                    UINT64_C(16172922978634559625),
+                                    UINT64_C(8476171486693032832),
+                                    UINT64_C(10595114339597558777),
+                                    UINT64_C(2904607092377533576)};
     static const uint64_t seeds[] = {UINT64_C(6457827717110365317), UINT64_C(3203168211198807973),
-        UINT64_C(9817491932198370423), UINT64_C(4593380528125082431)};
+                                     UINT64_C(9817491932198370423), UINT64_C(4593380528125082431)};
     qn_rng rng = {{1, 2, 3, 4}};
 
     (void)state;
@@ -33,7 +41,8 @@ static void arithmetic(void **state)
     }
     assert_true(qn__exp(0) == 1);
     assert_true(qn__weight(-INFINITY) == 0 && qn__weight(-1e300) == 0 && qn__weight(-0.0) == 1);
-    for (double x = 1e-300; x < 1e300; x *= 1.0371) assert_true(fabs(qn__log(x) - log(x)) <= 4e-16 * fabs(log(x)) + 1e-17);
+    for (double x = 1e-300; x < 1e300; x *= 1.0371)
+        assert_true(fabs(qn__log(x) - log(x)) <= 4e-16 * fabs(log(x)) + 1e-17);
     for (double x = 0.5; x < 2; x += 1e-4) assert_true(fabs(qn__log(x) - log(x)) <= 4e-16);
     assert_true(qn__log(1) == 0);
     assert_true(fabs(qn__pow(1.75, 12.5) / pow(1.75, 12.5) - 1) < 1e-9);
@@ -46,7 +55,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorting and selecting keys, against qsort, over sizes on both sides of every threshold and few to many distinct logits. */
+/* Sorting and selecting keys, against qsort, over sizes on both sides of every threshold and few to many distinct
+ * logits. */
 static void keys(void **state)
 {
     static const size_t sizes[] = {1, 2, 3, 47, 48, 49, 100, 255, 256, 257, 3000, 70000};
@@ -61,7 +71,8 @@ static void keys(void **state)
             const size_t n = sizes[z];
             for (size_t i = 0; i < n; i++) {
                 const double u = qn__rng_unit(&rng) - 0.5;
-                const float kinds[] = {(float)u * 30, (float)(int)(u * 10), 1.5f, (float)u * 3e38f}, logit = kinds[kind];
+                const float kinds[] = {(float)u * 30, (float)(int)(u * 10), 1.5f, (float)u * 3e38f},
+                            logit = kinds[kind];
                 in[i] = qn__key(logit + 0.0f, (uint32_t)i);
                 assert_true(qn__key_logit(in[i]) == logit && qn__key_id(in[i]) == i);
             }
@@ -90,8 +101,8 @@ static void keys(void **state)
     free(want);
 }
 
-/* Pearson's statistic of `rounds` draws against the candidates' own probabilities, which the vectors have checked; bins of
- * less than ten expected draws are put together. Returns it in standard deviations above its mean. */
+/* Pearson's statistic of `rounds` draws against the candidates' own probabilities, which the vectors have checked; bins
+ * of less than ten expected draws are put together. Returns it in standard deviations above its mean. */
 static double chi_square(qn_sampler *s, const float *logits, int rounds)
 {
     size_t n;
@@ -127,7 +138,12 @@ static double chi_square(qn_sampler *s, const float *logits, int rounds)
 /* Fixed seeds, so no chance is involved; 4 deviations would come once in some thousand seeds. */
 static void distribution(void **state)
 {
-    static const struct { qn_sampler_params p; int n_vocab; float scale; int rounds; } rows[] = {
+    static const struct {
+        qn_sampler_params p;
+        int n_vocab;
+        float scale;
+        int rounds;
+    } rows[] = {
         {{.seed = 11, NO_TRUNCATION, .temperature = 1}, 10, 1, 200000},
         {{.seed = 12, NO_TRUNCATION, .temperature = 1.5f}, 5000, 1.5f, 40000}, /* dense, many blocks */
         {{.seed = 13}, 1000, 2, 50000},
@@ -151,7 +167,8 @@ static void distribution(void **state)
 static void xtc_chance(void **state)
 {
     const float logits[] = {10, 10, -20, -20};
-    qn_sampler *s = make_sampler(&(qn_sampler_params){.seed = 5, NO_TRUNCATION, .xtc_probability = 0.3f, .temperature = 1}, 4);
+    qn_sampler *s =
+        make_sampler(&(qn_sampler_params){.seed = 5, NO_TRUNCATION, .xtc_probability = 0.3f, .temperature = 1}, 4);
     int fired = 0, first = 0;
     const int rounds = 100000;
 
@@ -175,8 +192,9 @@ static void mirostat_settles(void **state)
     (void)state;
     for (int version = 1; version <= 2; version++)
         for (int tau = 2; tau <= 5; tau++) {
-            qn_sampler *s = make_sampler(&(qn_sampler_params){.seed = 9, .mirostat = version, .mirostat_tau = (float)tau,
-                                                              .temperature = 1}, 4000);
+            qn_sampler *s = make_sampler(
+                &(qn_sampler_params){.seed = 9, .mirostat = version, .mirostat_tau = (float)tau, .temperature = 1},
+                4000);
             double sum = 0;
             for (uint32_t i = 0; i < 1200; i++) {
                 size_t n;
@@ -249,7 +267,8 @@ static void refused(qn_sampler *s, const float *logits, const char *what)
 
 static void nothing_to_choose_from(void **state)
 {
-    static const qn_sampler_params rows[] = {{.seed = 1}, {.greedy = true}, {.mirostat = 1}, {.mirostat = 2}, {NO_TRUNCATION}};
+    static const qn_sampler_params rows[] = {
+        {.seed = 1}, {.greedy = true}, {.mirostat = 1}, {.mirostat = 2}, {NO_TRUNCATION}};
     qn_logit_bias ban[100];
     float none[100], nan[100], fine[100];
     size_t n = 1;
@@ -283,7 +302,11 @@ static void nothing_to_choose_from(void **state)
 static void one_left(void **state)
 {
     static const qn_sampler_params rows[] = {
-        {.seed = 1}, {.greedy = true}, {.mirostat = 1}, {.mirostat = 2}, {NO_TRUNCATION},
+        {.seed = 1},
+        {.greedy = true},
+        {.mirostat = 1},
+        {.mirostat = 2},
+        {NO_TRUNCATION},
         {.typical_p = 0.1f, .top_n_sigma = 0.5f, .xtc_probability = 1, .dynatemp_range = 1, .min_keep = 5},
         {NO_TRUNCATION, .typical_p = 0.1f, .xtc_probability = 1, .dynatemp_range = 2, .order = "xyt"},
     };
@@ -317,11 +340,20 @@ static void extremes(void **state)
     qn__rng_seed(&rng, 8);
     for (int round = 0; round < 400; round++) {
         const qn_sampler_params p = {
-            .seed = 1, .order = orders[round % 7], .temperature = temperatures[round % 4],
+            .seed = 1,
+            .order = orders[round % 7],
+            .temperature = temperatures[round % 4],
             .mirostat = round % 5 == 4 ? 1 + round % 2 : 0,
-            .typical_p = 0.7f, .top_n_sigma = 2, .xtc_probability = 0.5f, .dynatemp_range = round % 3 ? 0 : 3e38f,
-            .repeat_penalty = round % 2 ? 3e38f : 1e-45f, .frequency_penalty = round % 6 ? 1 : -3e38f, .dry_multiplier = 3e38f,
-            .dry_base = 3e38f, .dynatemp_exponent = round % 9 ? 1 : 1e-45f, .top_k = 1 + round % 50,
+            .typical_p = 0.7f,
+            .top_n_sigma = 2,
+            .xtc_probability = 0.5f,
+            .dynatemp_range = round % 3 ? 0 : 3e38f,
+            .repeat_penalty = round % 2 ? 3e38f : 1e-45f,
+            .frequency_penalty = round % 6 ? 1 : -3e38f,
+            .dry_multiplier = 3e38f,
+            .dry_base = 3e38f,
+            .dynatemp_exponent = round % 9 ? 1 : 1e-45f,
+            .top_k = 1 + round % 50,
         };
         qn_sampler *s = make_sampler(&p, 130);
         for (int step = 0; step < 6; step++) {
@@ -354,8 +386,11 @@ static void history_window(void **state)
     (void)state;
     qn__rng_seed(&rng, 4);
     for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
-        qn_sampler *s = make_sampler(&(qn_sampler_params){.presence_penalty = 1, .penalty_last_n = windows[w],
-                                                          .dry_multiplier = 1, .n_history = 1000}, N);
+        qn_sampler *s = make_sampler(&(qn_sampler_params){.presence_penalty = 1,
+                                                          .penalty_last_n = windows[w],
+                                                          .dry_multiplier = 1,
+                                                          .n_history = 1000},
+                                     N);
         for (int i = 0; i < STEPS; i++) {
             int count[N] = {0}, distinct = 0;
             past[i] = (qn_token)(qn__rng_unit(&rng) * N);
@@ -378,6 +413,7 @@ static void history_window(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stream),           cmocka_unit_test(arithmetic), cmocka_unit_test(keys),
         cmocka_unit_test(distribution),     cmocka_unit_test(xtc_chance), cmocka_unit_test(mirostat_settles),
@@ -385,5 +421,6 @@ int main(void)
         cmocka_unit_test(nothing_to_choose_from), cmocka_unit_test(one_left), cmocka_unit_test(extremes),
         cmocka_unit_test(history_window),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

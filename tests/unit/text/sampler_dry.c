@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/sampler_dry.c -- DRY's breakers against real vocabularies: which tokens break, and after which tails. The
- * penalties themselves are checked by the vectors of sampler.c. Skipped where the vocabularies are absent. */
+/* tests/unit/text/sampler_dry.c -- DRY's breakers against real vocabularies: which tokens break, and after which tails.
+ * The penalties themselves are checked by the vectors of sampler.c. Skipped where the vocabularies are absent. */
 #include "sampler_common.h"
 #include "text/sampler/sampler.h"
 #include "unit/base/failing.h"
@@ -92,7 +92,8 @@ static void breakers_across_tokens(void **state)
         size_t len, tail_len;
         char *text = text_of(tok, b->head, &len), *tail;
         if (i > 0) assert_true(b->head >= b[-1].head);
-        assert_int_equal(qn_detokenize(tok, s->dry.tails + b->tail_at, (size_t)b->n_tail, NULL, &tail, &tail_len, NULL), QN_OK);
+        assert_int_equal(qn_detokenize(tok, s->dry.tails + b->tail_at, (size_t)b->n_tail, NULL, &tail, &tail_len, NULL),
+                         QN_OK);
         /* head and tail together end in the breaker, or the head holds all of it */
         if (b->n_tail > 0) {
             const size_t here = strlen(breakers[0]) - tail_len;
@@ -115,13 +116,16 @@ static void breakers_across_tokens(void **state)
     for (size_t i = 0; i < n; i++) qn_sampler_accept(s, ids[i]);
     qn_sampler *unbroken = with_breakers(tok, (const char *const[]){NULL});
     for (size_t i = 0; i < n; i++) qn_sampler_accept(unbroken, ids[i]);
-    const qn_token four = qn_tokenizer_find(tok, "\xc4\xa0" "four", 6);
+    const qn_token four = qn_tokenizer_find(tok,
+                                            "\xc4\xa0"
+                                            "four",
+                                            6);
     assert_int_not_equal(four, QN_TOKEN_NONE);
     sample(s, logits);
     sample(unbroken, logits);
     const float broken_by = -s->cands.dense[four], unbroken_by = -unbroken->cands.dense[four];
-    assert_true(fabs(broken_by - 1.75) < 1e-5);   /* " one two three": 1.75^(3 - 2) */
-    assert_true(unbroken_by > 10);                 /* the whole phrase before it, too */
+    assert_true(fabs(broken_by - 1.75) < 1e-5); /* " one two three": 1.75^(3 - 2) */
+    assert_true(unbroken_by > 10);              /* the whole phrase before it, too */
     qn_free(ids);
     free(logits);
     qn_sampler_destroy(s);
@@ -157,7 +161,9 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(usual_breakers), cmocka_unit_test(breakers_across_tokens), cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(usual_breakers),
+        cmocka_unit_test(breakers_across_tokens),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,12 +23,27 @@ static void accepted(const qn_sampler_params *p) { qn_sampler_destroy(make_sampl
 static void zero_is_the_default(void **state)
 {
     const qn_sampler_params documented = {
-        .seed = 7, .temperature = 0.8f, .dynatemp_exponent = 1, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .typical_p = 1,
-        .xtc_threshold = 0.1f, .min_keep = 1, .penalty_last_n = 64, .repeat_penalty = 1, .dry_base = 1.75f,
-        .dry_allowed_length = 2, .dry_last_n = -1, .mirostat_tau = 5, .mirostat_eta = 0.1f, .order = "edskypmxt",
+        .seed = 7,
+        .temperature = 0.8f,
+        .dynatemp_exponent = 1,
+        .top_k = 40,
+        .top_p = 0.95f,
+        .min_p = 0.05f,
+        .typical_p = 1,
+        .xtc_threshold = 0.1f,
+        .min_keep = 1,
+        .penalty_last_n = 64,
+        .repeat_penalty = 1,
+        .dry_base = 1.75f,
+        .dry_allowed_length = 2,
+        .dry_last_n = -1,
+        .mirostat_tau = 5,
+        .mirostat_eta = 0.1f,
+        .order = "edskypmxt",
         .n_history = 4096,
     };
-    qn_sampler *zero = make_sampler(&(qn_sampler_params){.seed = 7}, 3000), *said = make_sampler(&documented, 3000), *none;
+    qn_sampler *zero = make_sampler(&(qn_sampler_params){.seed = 7}, 3000), *said = make_sampler(&documented, 3000),
+               *none;
     float logits[3000];
 
     (void)state;
@@ -39,7 +54,8 @@ static void zero_is_the_default(void **state)
         generate(logits, 3000, i, 3);
         assert_int_equal(sample(zero, logits), sample(said, logits));
     }
-    assert_int_equal(qn_sampler_create(NULL, 3000, NULL, &none, NULL), QN_OK); /* no parameters at all are all zero, too */
+    /* no parameters at all are all zero, too */
+    assert_int_equal(qn_sampler_create(NULL, 3000, NULL, &none, NULL), QN_OK);
     assert_memory_equal((char *)&none->p + sizeof none->p.seed, (char *)&zero->p + sizeof none->p.seed,
                         sizeof none->p - sizeof none->p.seed);
     qn_sampler_destroy(none);
@@ -47,10 +63,16 @@ static void zero_is_the_default(void **state)
     qn_sampler_destroy(zero);
 }
 
+/* clang-format off */
 #define FLOAT_ROW(field, low, high, ...) {#field, offsetof(qn_sampler_params, field), low, high, {__VA_ARGS__}}
+/* clang-format on */
 #define TINIEST 1.4e-45f
-#define MOST 3.4028235e38f
-static const struct { const char *name; size_t offset; float low, high, bad[3]; } float_rows[] = {
+#define MOST    3.4028235e38f
+static const struct {
+    const char *name;
+    size_t offset;
+    float low, high, bad[3];
+} float_rows[] = {
     FLOAT_ROW(temperature, TINIEST, MOST, -0.5f, -TINIEST),
     FLOAT_ROW(dynatemp_range, TINIEST, MOST, -0.5f),
     FLOAT_ROW(dynatemp_exponent, TINIEST, MOST, -1),
@@ -69,8 +91,14 @@ static const struct { const char *name; size_t offset; float low, high, bad[3]; 
     FLOAT_ROW(mirostat_tau, TINIEST, MOST, -1),
     FLOAT_ROW(mirostat_eta, TINIEST, MOST, -0.5f),
 };
+/* clang-format off */
 #define INT_ROW(field, low, high, ...) {#field, offsetof(qn_sampler_params, field), low, high, {__VA_ARGS__}}
-static const struct { const char *name; size_t offset; int32_t low, high, bad[3]; } int_rows[] = {
+/* clang-format on */
+static const struct {
+    const char *name;
+    size_t offset;
+    int32_t low, high, bad[3];
+} int_rows[] = {
     INT_ROW(top_k, -1, INT32_MAX, -2, INT32_MIN),
     INT_ROW(min_keep, 1, INT32_MAX, -1),
     INT_ROW(penalty_last_n, -2, 1 << 20, -3, (1 << 20) + 1),
@@ -129,10 +157,11 @@ static void sizes(void **state)
     check_message(refusal(NULL, 0), "n_vocab", "is 0,");
     check_message(refusal(NULL, -1), "n_vocab", "is -1,");
     check_message(refusal(NULL, INT32_MAX), "n_vocab", "is 2147483647,");
-    check_message(refusal(&(qn_sampler_params){.penalty_last_n = 200, .n_history = 100}, 10), "penalty_last_n", "is 200,");
+    check_message(refusal(&(qn_sampler_params){.penalty_last_n = 200, .n_history = 100}, 10), "penalty_last_n",
+                  "is 200,");
     check_message(refusal(&(qn_sampler_params){.dry_last_n = 101, .n_history = 100}, 10), "dry_last_n", "is 101,");
     accepted(&(qn_sampler_params){.penalty_last_n = 100, .dry_last_n = 100, .n_history = 100});
-    accepted(&(qn_sampler_params){.n_history = 5});      /* a default window gives way */
+    accepted(&(qn_sampler_params){.n_history = 5});       /* a default window gives way */
     accepted(&(qn_sampler_params){.dry_last_n = 100000}); /* a default history gives way */
 
     qn_sampler *s = make_sampler(&(qn_sampler_params){.presence_penalty = 1, .penalty_last_n = 10000}, 10);
@@ -167,10 +196,13 @@ static void bias_entries(void **state)
     const qn_logit_bias high[] = {{3, 1}, {10, 1}}, low[] = {{-1, 1}}, nan[] = {{1, NAN}}, inf[] = {{1, INFINITY}};
 
     (void)state;
-    check_message(refusal(&(qn_sampler_params){.logit_bias = high, .n_logit_bias = 2}, 10), "logit_bias[1].token", "is 10,");
-    check_message(refusal(&(qn_sampler_params){.logit_bias = low, .n_logit_bias = 1}, 10), "logit_bias[0].token", "is -1,");
+    check_message(refusal(&(qn_sampler_params){.logit_bias = high, .n_logit_bias = 2}, 10), "logit_bias[1].token",
+                  "is 10,");
+    check_message(refusal(&(qn_sampler_params){.logit_bias = low, .n_logit_bias = 1}, 10), "logit_bias[0].token",
+                  "is -1,");
     check_message(refusal(&(qn_sampler_params){.logit_bias = nan, .n_logit_bias = 1}, 10), "logit_bias[0].bias", "nan");
-    check_message(refusal(&(qn_sampler_params){.logit_bias = inf, .n_logit_bias = 1}, 10), "logit_bias[0].bias", "is inf,");
+    check_message(refusal(&(qn_sampler_params){.logit_bias = inf, .n_logit_bias = 1}, 10), "logit_bias[0].bias",
+                  "is inf,");
     check_message(refusal(&(qn_sampler_params){.logit_bias = high, .n_logit_bias = -2}, 10), "n_logit_bias", "is -2,");
     check_message(refusal(&(qn_sampler_params){.logit_bias = high, .n_logit_bias = 11}, 10), "n_logit_bias", "is 11,");
     check_message(refusal(&(qn_sampler_params){.n_logit_bias = 1}, 10), "logit_bias", "NULL");
@@ -188,8 +220,8 @@ static void breaker_strings(void **state)
 {
     const char *many[300] = {NULL};
     const char *const empty[] = {"a", "", NULL}, *const none[] = {NULL};
-    const char *const long_one[] = {"0123456789012345678901234567890123456789", "01234567890123456789012345678901234567890",
-                                    NULL};
+    const char *const long_one[] = {"0123456789012345678901234567890123456789",
+                                    "01234567890123456789012345678901234567890", NULL};
 
     (void)state;
     for (int i = 0; i < 299; i++) many[i] = "x";
@@ -204,8 +236,16 @@ static const qn_sampler_params everything[] = {
     {0},
     {.greedy = true},
     {NO_TRUNCATION},
-    {.repeat_penalty = 1.2f, .frequency_penalty = 0.1f, .dry_multiplier = 1, .typical_p = 0.9f, .top_n_sigma = 3,
-     .xtc_probability = 0.7f, .dynatemp_range = 0.3f, .min_keep = 2, .logit_bias = two, .n_logit_bias = 2},
+    {.repeat_penalty = 1.2f,
+     .frequency_penalty = 0.1f,
+     .dry_multiplier = 1,
+     .typical_p = 0.9f,
+     .top_n_sigma = 3,
+     .xtc_probability = 0.7f,
+     .dynatemp_range = 0.3f,
+     .min_keep = 2,
+     .logit_bias = two,
+     .n_logit_bias = 2},
     {.mirostat = 1, .presence_penalty = 0.5f},
     {.mirostat = 2, .dynatemp_range = 0.3f},
     {.order = "tymskpxde", .typical_p = 0.8f, .dry_multiplier = 1, .repeat_penalty = 1.1f, .xtc_probability = 1},
@@ -267,10 +307,12 @@ static void every_allocation_may_fail(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_is_the_default), cmocka_unit_test(ranges),          cmocka_unit_test(sizes),
         cmocka_unit_test(order_strings),       cmocka_unit_test(bias_entries),    cmocka_unit_test(breaker_strings),
         cmocka_unit_test(no_allocation_after_create), cmocka_unit_test(every_allocation_may_fail),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/sentencepiece.c -- two tiny SentencePiece models (unigram with a normaliser, BPE with byte fall-back) give
- * the ids that SentencePiece itself gives, and the text that it makes of them again (sentencepiece_figures.inc, written by
- * tests/oracle/sentencepiece_figures.py). */
+/* tests/unit/text/sentencepiece.c -- two tiny SentencePiece models (unigram with a normaliser, BPE with byte fall-back)
+ * give the ids that SentencePiece itself gives, and the text that it makes of them again (sentencepiece_figures.inc,
+ * written by tests/oracle/sentencepiece_figures.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "sentencepiece_figures.inc"
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
-#define KEY "tokenizer.ggml."
+#define KEY    "tokenizer.ggml."
 
 static qn_tokenizer *open_unigram(void)
 {
@@ -47,7 +47,8 @@ static qn_tokenizer *open_spm(void)
     return tok;
 }
 
-static void check_ids(const qn_tokenizer *tok, const char *text, size_t len, const char *want, qn_token **ids, size_t *n)
+static void check_ids(const qn_tokenizer *tok, const char *text, size_t len, const char *want, qn_token **ids,
+                      size_t *n)
 {
     qn_error err = {0};
     if (qn_tokenize(tok, text, len, &(qn_tokenize_options){.no_bos = true, .no_special = true}, ids, n, &err) != QN_OK)
@@ -105,7 +106,8 @@ static void ends_are_added(void **state)
     for (int i = 0; i < 2; i++) {
         qn_token *plain, *whole;
         size_t n_plain, n_whole;
-        assert_int_equal(qn_tokenize(tok[i], "the king", 8, &(qn_tokenize_options){.no_bos = true}, &plain, &n_plain, NULL),
+        assert_int_equal(qn_tokenize(tok[i], "the king", 8, &(qn_tokenize_options){.no_bos = true}, &plain, &n_plain,
+                                     NULL),
                          QN_OK);
         assert_int_equal(qn_tokenize(tok[i], "the king", 8, NULL, &whole, &n_whole, NULL), QN_OK);
         assert_int_equal(n_whole, n_plain + 1);
@@ -130,7 +132,8 @@ static void long_texts(void **state)
         char *back;
         size_t n, back_len;
         for (size_t k = 0; k < len; k++) text[k] = i < 2 ? 'a' : "the king "[k % 9];
-        assert_int_equal(qn_tokenize(tok[i % 2], text, len, &(qn_tokenize_options){.no_bos = true}, &ids, &n, NULL), QN_OK);
+        assert_int_equal(qn_tokenize(tok[i % 2], text, len, &(qn_tokenize_options){.no_bos = true}, &ids, &n, NULL),
+                         QN_OK);
         assert_int_equal(qn_detokenize(tok[i % 2], ids, n, NULL, &back, &back_len, NULL), QN_OK);
         assert_int_equal(back_len, len);
         assert_memory_equal(back, text, len);

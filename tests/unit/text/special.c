@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/special.c -- special tokens: which are found in text and in which order, white space they swallow, roles
- * and ends of generation by key and by spelling. */
+/* tests/unit/text/special.c -- special tokens: which are found in text and in which order, white space they swallow,
+ * roles and ends of generation by key and by spelling. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,9 +10,12 @@
 #include "vocab_file.h"
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
-#define KEY "tokenizer.ggml."
+#define KEY    "tokenizer.ggml."
 
-typedef struct entry { const char *text; unsigned char kind; } entry;
+typedef struct entry {
+    const char *text;
+    unsigned char kind;
+} entry;
 
 static void begin(vocab_file *f, const char *model, const entry *entries, size_t n)
 {
@@ -38,8 +41,8 @@ static void check(const qn_tokenizer *tok, const char *text, bool no_special, co
     qn_token *ids;
     size_t n;
     char got[512] = "";
-    assert_int_equal(qn_tokenize(tok, text, strlen(text), &(qn_tokenize_options){.no_bos = true, .no_special = no_special},
-                                 &ids, &n, NULL),
+    assert_int_equal(qn_tokenize(tok, text, strlen(text),
+                                 &(qn_tokenize_options){.no_bos = true, .no_special = no_special}, &ids, &n, NULL),
                      QN_OK);
     for (size_t i = 0; i < n; i++) {
         if (i) strcat(got, "|");
@@ -50,11 +53,13 @@ static void check(const qn_tokenizer *tok, const char *text, bool no_special, co
 }
 
 #define SPACE "\342\226\201"
+/* clang-format off */
 static const entry spm[] = {
     {"<unk>", 2}, {"<s>", 3}, {"</s>", 3}, {SPACE, 1}, {"a", 1}, {"b", 1},     {"<", 1},
     {">", 1},     {"s", 1},   {"/", 1},    {"|", 1},   {"x", 1}, {"<|x|>", 3}, {"<|x|><|x|>", 3},
     {"[U]", 4},   {"a[", 4},  {"[", 1},    {"]", 1},   {"U", 1}, {"\n", 1},
 };
+/* clang-format on */
 
 static void found_longest_first(void **state)
 {
@@ -90,14 +95,15 @@ static void prefix_by_key(void **state)
 static void pieces_across_words(void **state)
 {
     (void)state;
-    static const entry entries[] = {{"<unk>", 2}, {"<s>", 3}, {"</s>", 3}, {SPACE, 1}, {"a", 1}, {"b", 1}, {SPACE "b", 1},
-                                    {"a" SPACE, 1}, {"a" SPACE "b", 1}};
+    static const entry entries[] = {{"<unk>", 2}, {"<s>", 3},     {"</s>", 3},    {SPACE, 1},        {"a", 1},
+                                    {"b", 1},     {SPACE "b", 1}, {"a" SPACE, 1}, {"a" SPACE "b", 1}};
     for (size_t n = 7; n <= LEN(entries); n += 2) {
         vocab_file f;
         begin(&f, "llama", entries, n);
         qn_tokenizer *tok = finish(&f);
-        check(tok, "a b a  b", false, n == 7 ? SPACE "|a|" SPACE "b|" SPACE "|a|" SPACE "|" SPACE "b"
-                                             : SPACE "|a" SPACE "b|" SPACE "|a" SPACE "|" SPACE "b");
+        check(tok, "a b a  b", false,
+              n == 7 ? SPACE "|a|" SPACE "b|" SPACE "|a|" SPACE "|" SPACE "b"
+                     : SPACE "|a" SPACE "b|" SPACE "|a" SPACE "|" SPACE "b");
         qn_tokenizer_destroy(tok);
     }
 }
@@ -129,8 +135,9 @@ static void roles_by_spelling(void **state)
 {
     (void)state;
     static const entry entries[] = {
-        {"<unk>", 2}, {"<s>", 3}, {"</s>", 3}, {"a", 1}, {"<|end_of_text|>", 1}, {"<|eot_id|>", 1}, {"<|eom_id|>", 3},
-        {"<|fim_pad|>", 3}, {"<|file_sep|>", 1}, {"<|channel|>", 3}, {"<fim_prefix>", 1}, {"plain", 3},
+        {"<unk>", 2},           {"<s>", 3},         {"</s>", 3},         {"a", 1},
+        {"<|end_of_text|>", 1}, {"<|eot_id|>", 1},  {"<|eom_id|>", 3},   {"<|fim_pad|>", 3},
+        {"<|file_sep|>", 1},    {"<|channel|>", 3}, {"<fim_prefix>", 1}, {"plain", 3},
     };
     vocab_file f;
     begin(&f, "llama", entries, LEN(entries));
@@ -186,7 +193,8 @@ static void roles_by_key(void **state)
 static void end_that_is_none(void **state)
 {
     (void)state;
-    static const entry harmony[] = {{"<unk>", 2}, {"<s>", 3}, {"x", 1}, {"<|end|>", 3}, {"<|return|>", 3}, {"<|call|>", 3}};
+    static const entry harmony[] = {{"<unk>", 2},   {"<s>", 3},        {"x", 1},
+                                    {"<|end|>", 3}, {"<|return|>", 3}, {"<|call|>", 3}};
     for (size_t n = 4; n <= LEN(harmony); n++) {
         vocab_file f;
         begin(&f, "llama", harmony, n);
@@ -223,10 +231,12 @@ static void lookups(void **state)
 
 int main(void)
 {
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(found_longest_first), cmocka_unit_test(prefix_by_key), cmocka_unit_test(pieces_across_words),
         cmocka_unit_test(strips_white_space),  cmocka_unit_test(roles_by_spelling), cmocka_unit_test(roles_by_key),
         cmocka_unit_test(end_that_is_none),    cmocka_unit_test(lookups),
     };
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

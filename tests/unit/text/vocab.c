@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/vocab.c -- real vocabularies. Every string of shared/vocab/NAME.inp must give exactly the ids of NAME.out,
- * which were written by the models' own tokenizers, and the ids must give the string back:
+/* tests/unit/text/vocab.c -- real vocabularies. Every string of shared/vocab/NAME.inp must give exactly the ids of
+ * NAME.out, which were written by the models' own tokenizers, and the ids must give the string back:
  *  - byte for byte, with BPE and SentencePiece vocabularies, both from qn_detokenize and from qn_detok token by token;
  *  - with bert, which loses case, accents and spacing, the text must give the same ids again, unknown words included.
  * The witness is outside: the .inp and .out files of the llama.cpp project. */
@@ -73,7 +73,8 @@ static void check_text_back(const qn_tokenizer *tok, const char *name, int index
 
     qn_detok d = {0};
     for (size_t i = 0; i <= n; i++) {
-        const int64_t got = i < n ? qn_detok_push(&d, tok, ids[i], buf, sizeof buf) : qn_detok_finish(&d, buf, sizeof buf);
+        const int64_t got =
+            i < n ? qn_detok_push(&d, tok, ids[i], buf, sizeof buf) : qn_detok_finish(&d, buf, sizeof buf);
         assert_true(got >= 0 && streamed + (size_t)got <= len);
         assert_memory_equal(buf, text + streamed, (size_t)got);
         streamed += (size_t)got;
@@ -118,8 +119,10 @@ static void check_vocab(const char *name)
         if (qn_tokenize(tok, text, len, &(qn_tokenize_options){.no_bos = true}, &ids, &n, &err) != QN_OK)
             fail_msg("%s", err.text);
         check_ids(name, index, text, len, ids, n, line);
-        if (words_only) check_ids_back(tok, name, index, ids, n);
-        else check_text_back(tok, name, index, text, len, ids, n);
+        if (words_only)
+            check_ids_back(tok, name, index, ids, n);
+        else
+            check_text_back(tok, name, index, text, len, ids, n);
         qn_free(ids);
         line = strchr(line, '\n');
         if (line) line++;
@@ -132,10 +135,17 @@ static void check_vocab(const char *name)
     free(out);
 }
 
+/* clang-format off */
 #define VOCABS(X) \
     X(bert_bge, "bert-bge") X(deepseek_coder, "deepseek-coder") X(falcon, "falcon") X(gpt_2, "gpt-2") \
     X(llama_bpe, "llama-bpe") X(llama_spm, "llama-spm") X(phi_3, "phi-3") X(starcoder, "starcoder")
-#define TEST(id, name) static void test_##id(void **state) { (void)state; check_vocab(name); }
+/* clang-format on */
+#define TEST(id, name) \
+    static void test_##id(void **state) \
+    { \
+        (void)state; \
+        check_vocab(name); \
+    }
 VOCABS(TEST)
 
 int main(void)

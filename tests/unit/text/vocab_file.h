@@ -129,11 +129,16 @@ static inline qn_status vf_open(vocab_file *f, qn_tokenizer **tok, qn_error *err
 static inline const char *vf_byte_letter(int byte, char out[4])
 {
     unsigned cp = (unsigned)byte;
-    if (byte <= 0x20) cp = 0x100u + cp;
-    else if (byte >= 0x7F && byte <= 0xA0) cp = 0x121u + (cp - 0x7Fu);
-    else if (byte == 0xAD) cp = 0x143;
-    if (cp < 0x80) snprintf(out, 4, "%c", (char)cp);
-    else snprintf(out, 4, "%c%c", (char)(0xC0 | cp >> 6), (char)(0x80 | (cp & 0x3F)));
+    if (byte <= 0x20)
+        cp = 0x100u + cp;
+    else if (byte >= 0x7F && byte <= 0xA0)
+        cp = 0x121u + (cp - 0x7Fu);
+    else if (byte == 0xAD)
+        cp = 0x143;
+    if (cp < 0x80)
+        snprintf(out, 4, "%c", (char)cp);
+    else
+        snprintf(out, 4, "%c%c", (char)(0xC0 | cp >> 6), (char)(0x80 | (cp & 0x3F)));
     return out;
 }
 

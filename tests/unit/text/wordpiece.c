@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/wordpiece.c -- WordPiece: cleaning, accents, case, CJK, punctuation and covering agree with the models'
- * own tokenizer (wordpiece_figures.inc, written by tests/oracle/wordpiece.py), for an uncased and a cased vocabulary. Two
- * things can't be compared there: that tokenizer gives up on words over 100 characters, by a setting that GGUF files don't
- * carry, and it leaves a lone apostrophe between its spaces, where the rule here is llama.cpp's. */
+/* tests/unit/text/wordpiece.c -- WordPiece: cleaning, accents, case, CJK, punctuation and covering agree with the
+ * models' own tokenizer (wordpiece_figures.inc, written by tests/oracle/wordpiece.py), for an uncased and a cased
+ * vocabulary. Two things can't be compared there: that tokenizer gives up on words over 100 characters, by a setting
+ * that GGUF files don't carry, and it leaves a lone apostrophe between its spaces, where the rule here is llama.cpp's.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include "wordpiece_figures.inc"
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
-#define KEY "tokenizer.ggml."
+#define KEY    "tokenizer.ggml."
 
 static qn_tokenizer *open_bert(bool cased)
 {
@@ -51,8 +52,9 @@ static void check(const qn_tokenizer *tok, const char *text, size_t len, const c
     qn_token want[128], *ids;
     size_t n;
     const size_t n_want = parse_ids(list, want, LEN(want));
-    assert_int_equal(
-        qn_tokenize(tok, text, len, &(qn_tokenize_options){.no_bos = true, .no_special = true}, &ids, &n, NULL), QN_OK);
+    assert_int_equal(qn_tokenize(tok, text, len, &(qn_tokenize_options){.no_bos = true, .no_special = true}, &ids, &n,
+                                 NULL),
+                     QN_OK);
     if (n != n_want) fail_msg("\"%s\": %zu tokens, %s expected", text, n, list);
     for (size_t i = 0; i < n; i++)
         if (ids[i] != want[i]) fail_msg("\"%s\": token %zu is %d, %s expected", text, i, ids[i], list);
@@ -90,14 +92,17 @@ static void decodes(void **state)
     for (size_t i = 0; i < LEN(decoded); i++)
         check_text(tok, ids, parse_ids(decoded[i].ids, ids, LEN(ids)), NULL, decoded[i].text);
 
-    static const struct { const char *text, *back; } apostrophes[] = {
+    static const struct {
+        const char *text, *back;
+    } apostrophes[] = {
         {"it's a", "it's a"},     {"don't", "don't"}, {"he're x", "he're x"},
         {"the ' the", "the'the"}, {"' a", "' a"},     {"a '", "a '"},
     };
     for (size_t i = 0; i < LEN(apostrophes); i++) {
         qn_token *got;
         size_t n;
-        assert_int_equal(qn_tokenize(tok, apostrophes[i].text, strlen(apostrophes[i].text), NULL, &got, &n, NULL), QN_OK);
+        assert_int_equal(qn_tokenize(tok, apostrophes[i].text, strlen(apostrophes[i].text), NULL, &got, &n, NULL),
+                         QN_OK);
         check_text(tok, got, n, NULL, apostrophes[i].back);
         qn_free(got);
     }
@@ -112,6 +117,7 @@ static void ends_and_special(void **state)
 {
     (void)state;
     qn_tokenizer *tok = open_bert(false);
+    /* clang-format off */
     static const struct { const char *text; qn_tokenize_options options; qn_token ids[8]; size_t n; } cases[] = {
         {"hello",          {0},                                  {2, 6, 3},    3},
         {"",               {0},                                  {2, 3},       2},
@@ -120,10 +126,12 @@ static void ends_and_special(void **state)
         {"hello [MASK].",  {0},                                  {2, 6, 4, 19, 3}, 5},
         {"a[PAD]",         {.no_bos = true, .no_special = true}, {10, 1, 1, 1}, 4},
     };
+    /* clang-format on */
     for (size_t i = 0; i < LEN(cases); i++) {
         qn_token *ids;
         size_t n;
-        assert_int_equal(qn_tokenize(tok, cases[i].text, strlen(cases[i].text), &cases[i].options, &ids, &n, NULL), QN_OK);
+        assert_int_equal(qn_tokenize(tok, cases[i].text, strlen(cases[i].text), &cases[i].options, &ids, &n, NULL),
+                         QN_OK);
         assert_int_equal(n, cases[i].n);
         assert_memory_equal(ids, cases[i].ids, n * sizeof *ids);
         qn_free(ids);

@@ -20,7 +20,8 @@ static void near(qn_tensor *t, const float *want, int n, double most)
     assert_non_null(t);
     assert_int_equal(qn_to_doubles(t, have, n), QN_OK);
     for (int i = 0; i < n; i++)
-        if (!(fabs(have[i] - (double)want[i]) <= most)) fail_msg("element %d is %.9g, %.9g expected", i, have[i], (double)want[i]);
+        if (!(fabs(have[i] - (double)want[i]) <= most))
+            fail_msg("element %d is %.9g, %.9g expected", i, have[i], (double)want[i]);
 }
 
 static qn_tensor *matrix(qn_context *c, const float *values, int rows, int columns)
@@ -41,11 +42,14 @@ static void one_layer(void **state)
     qn_context *c;
     qn_optimizer *o;
     assert_int_equal(qn_context_create(NULL, &c, NULL), QN_OK);
-    qn_tensor *x = matrix(c, x_in, N, IN), *w = matrix(c, w_in, OUT, IN), *bias = qn_from_data(c, bias_in, qn_shape_of(OUT), QN_DTYPE_F32);
+    qn_tensor *x = matrix(c, x_in, N, IN), *w = matrix(c, w_in, OUT, IN),
+              *bias = qn_from_data(c, bias_in, qn_shape_of(OUT), QN_DTYPE_F32);
     qn_tensor *target = matrix(c, target_in, N, OUT);
-    qn_tensor *pair[2] = {qn_requires_grad_(matrix(c, a_in, RANK, IN), true), qn_requires_grad_(matrix(c, b_in, OUT, RANK), true)};
+    qn_tensor *pair[2] = {qn_requires_grad_(matrix(c, a_in, RANK, IN), true),
+                          qn_requires_grad_(matrix(c, b_in, OUT, RANK), true)};
     near(layer(x, w, bias, pair[0], pair[1]), y_out, N * OUT, 3e-6);
-    assert_int_equal(qn_adamw_create(&(qn_adam_options){.lr = 0.05, .beta1 = 0.9, .beta2 = 0.95}, pair, 2, &o, NULL), QN_OK);
+    assert_int_equal(qn_adamw_create(&(qn_adam_options){.lr = 0.05, .beta1 = 0.9, .beta2 = 0.95}, pair, 2, &o, NULL),
+                     QN_OK);
     for (int step = 0; step < 3; step++) {
         qn_tensor *loss = qn_mse_loss(layer(x, w, bias, pair[0], pair[1]), target, QN_REDUCTION_MEAN);
         near(loss, losses_out + step, 1, 1e-5);

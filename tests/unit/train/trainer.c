@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/train/trainer.c -- training: the loss falls, the same losses come whatever the threads and wherever a run is interrupted, only
- * the first step allocates, and what is wrong is said. */
+/* tests/unit/train/trainer.c -- training: the loss falls, the same losses come whatever the threads and wherever a run
+ * is interrupted, only the first step allocates, and what is wrong is said. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,8 @@ enum { TEXT_BYTES = 12000 };
 /* Words that follow each other by rule: there is something to learn. */
 static qn_gguf_str make_text(void)
 {
-    static const char *const words[] = {"the ", "cat ", "sat ", "on a ", "mat. ", "every ", "dog ", "barks\n", "at night, ", "softly ", "and "};
+    static const char *const words[] = {"the ", "cat ",    "sat ",       "on a ",   "mat. ", "every ",
+                                        "dog ", "barks\n", "at night, ", "softly ", "and "};
     static char text[TEXT_BYTES];
     size_t n = 0;
     uint32_t state = 5, at = 0;
@@ -34,8 +35,18 @@ static qn_gguf_str make_text(void)
 }
 
 static const qn_train_options tiny = {
-    .n_layer = 2, .n_embd = 32, .n_head = 4, .n_kv_head = 2, .n_ctx = 24, .n_vocab = 300, .n_batch = 4, .n_accum = 2, .n_steps = 12,
-    .dropout = 0.1f, .seed = 7, .n_threads = 1,
+    .n_layer = 2,
+    .n_embd = 32,
+    .n_head = 4,
+    .n_kv_head = 2,
+    .n_ctx = 24,
+    .n_vocab = 300,
+    .n_batch = 4,
+    .n_accum = 2,
+    .n_steps = 12,
+    .dropout = 0.1f,
+    .seed = 7,
+    .n_threads = 1,
 };
 
 static qn_trainer *create(const qn_train_options *o)
@@ -95,7 +106,8 @@ static void learns(void **state)
     qn_trainer_destroy(t);
 }
 
-/* The second step finds the first one's graphs and memory, also in a trainer that goes on from a file, and with evaluations between. */
+/* The second step finds the first one's graphs and memory, also in a trainer that goes on from a file, and with
+ * evaluations between. */
 static void nothing_new_case(int n_accum, float dropout, float grad_clip, bool resumed)
 {
     char path[] = QN_BUILD_DIR "/t_train_trainer_XXXXXX";
@@ -122,7 +134,8 @@ static void nothing_new_case(int n_accum, float dropout, float grad_clip, bool r
     assert_int_equal(last.allocs, first.allocs);
     assert_int_equal(last.plan_cache_misses, first.plan_cache_misses);
     assert_int_equal(last.plan_cache_hits - first.plan_cache_hits, 2 * n_accum);
-    for (int i = 0; i < 5; i++) { /* the first evaluation makes its graph and room for the best weights, and no more comes */
+    /* the first evaluation makes its graph and room for the best weights, and no more comes */
+    for (int i = 0; i < 5; i++) {
         (void)evaluate(t);
         if (i == 0) qn_metrics_snapshot(&evaluated);
         (void)step(t);
@@ -226,7 +239,8 @@ static void bad_options(void **state)
     qn_error err;
     assert_int_equal(qn_trainer_evaluate(t, &e, &err), QN_STATUS_state);
     assert_int_equal(qn_trainer_export(t, "/nonexistent/x.gguf", NULL, NULL, &err), QN_STATUS_io);
-    assert_int_equal(qn_trainer_export(t, QN_BUILD_DIR "/t_train_trainer_x.gguf", "Q9", NULL, &err), QN_STATUS_unsupported);
+    assert_int_equal(qn_trainer_export(t, QN_BUILD_DIR "/t_train_trainer_x.gguf", "Q9", NULL, &err),
+                     QN_STATUS_unsupported);
     qn_trainer_destroy(t);
 }
 
@@ -251,8 +265,18 @@ static void foreign_checkpoints(void **state)
     assert_int_equal(qn_trainer_load(c, path, &err), QN_STATUS_invalid);
     assert_non_null(strstr(err.text, "seed is 8, 7 in the checkpoint"));
     const qn_gguf_str text = make_text(), shorter = {text.data, text.len - 3};
-    qn_trainer *d = NULL, *e = create(&(qn_train_options){.n_layer = 2, .n_embd = 32, .n_head = 8, .n_kv_head = 2, .n_ctx = 24, .n_vocab = 300,
-        .n_batch = 4, .n_accum = 2, .n_steps = 12, .dropout = 0.1f, .seed = 7, .n_threads = 1});
+    qn_trainer *d = NULL, *e = create(&(qn_train_options){.n_layer = 2,
+                                                          .n_embd = 32,
+                                                          .n_head = 8,
+                                                          .n_kv_head = 2,
+                                                          .n_ctx = 24,
+                                                          .n_vocab = 300,
+                                                          .n_batch = 4,
+                                                          .n_accum = 2,
+                                                          .n_steps = 12,
+                                                          .dropout = 0.1f,
+                                                          .seed = 7,
+                                                          .n_threads = 1});
     assert_int_equal(qn_trainer_create(&tiny, &shorter, 1, &d, &err), QN_OK);
     assert_int_equal(qn_trainer_load(d, path, &err), QN_STATUS_invalid);
     assert_non_null(strstr(err.text, "another text"));
@@ -274,8 +298,8 @@ static void foreign_checkpoints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learns), cmocka_unit_test(nothing_new_from_step_2), cmocka_unit_test(same_losses), cmocka_unit_test(bad_options),
-        cmocka_unit_test(foreign_checkpoints),
+        cmocka_unit_test(learns),      cmocka_unit_test(nothing_new_from_step_2), cmocka_unit_test(same_losses),
+        cmocka_unit_test(bad_options), cmocka_unit_test(foreign_checkpoints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

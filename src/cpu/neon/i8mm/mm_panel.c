@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/i8mm/mm_panel.c -- panels by products of matrices: one instruction takes eight bytes of each of two rows and two columns,
- * twice what a dot product does, and adds four sums: (row, column) (row, next column) (next row, column) (both next). Everything that
- * multiplies sums lies in that order too, so they are taken apart only when a row is done. */
+/* src/cpu/neon/i8mm/mm_panel.c -- panels by products of matrices: one instruction takes eight bytes of each of two rows
+ * and two columns, twice what a dot product does, and adds four sums: (row, column) (row, next column) (next row,
+ * column) (both next). Everything that multiplies sums lies in that order too, so they are taken apart only when a row
+ * is done. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/bytes.h"
 
@@ -10,7 +11,8 @@ enum { RUN = 8, RV = 4, CV = 2 };
 /* Half of a row beside that of its neighbour. */
 INLINE void arrange(int8_t *unit, int v, const int8x16_t rows[4])
 {
-    UNROLL for (int pair = 0; pair < 2; pair++) {
+    UNROLL
+    for (int pair = 0; pair < 2; pair++) {
         const int64x2_t a = vreinterpretq_s64_s8(rows[2 * pair]), b = vreinterpretq_s64_s8(rows[2 * pair + 1]);
         vst1q_s8(unit + (2 * v + pair) * 16, vreinterpretq_s8_s64(vzip1q_s64(a, b)));
         vst1q_s8(unit + 64 + (2 * v + pair) * 16, vreinterpretq_s8_s64(vzip2q_s64(a, b)));
@@ -31,11 +33,14 @@ INLINE float32x4_t col_values(float32x4_t x, const int c)
 INLINE void dot(int32x4_t s[RV][CV], const int8_t *w, const int8_t *q, const int n, const int wide)
 {
     (void)wide;
-    UNROLL for (int i = 0; i < 2 * n; i++) {
+    UNROLL
+    for (int i = 0; i < 2 * n; i++) {
         const int8x16_t y[CV] = {vld1q_s8(q + 32 * i), vld1q_s8(q + 32 * i + 16)};
-        UNROLL for (int v = 0; v < RV; v++) {
+        UNROLL
+        for (int v = 0; v < RV; v++) {
             const int8x16_t x = vld1q_s8(w + 64 * i + 16 * v);
-            UNROLL for (int c = 0; c < CV; c++) s[v][c] = vmmlaq_s32(s[v][c], x, y[c]);
+            UNROLL
+            for (int c = 0; c < CV; c++) s[v][c] = vmmlaq_s32(s[v][c], x, y[c]);
         }
     }
 }

@@ -9,9 +9,11 @@ int64_t qn__i8mm_probe_int8(int64_t n)
 {
     int32x4_t acc[CHAINS];
     int8x16_t w = vdupq_n_s8(1), q = vdupq_n_s8(1);
-    UNROLL for (int j = 0; j < CHAINS; j++) acc[j] = vdupq_n_s32(0);
+    UNROLL
+    for (int j = 0; j < CHAINS; j++) acc[j] = vdupq_n_s32(0);
     __asm__ volatile("" : "+w"(w), "+w"(q));
-    for (int64_t i = 0; i < n; i += 32 * CHAINS) UNROLL for (int j = 0; j < CHAINS; j++) acc[j] = vmmlaq_s32(acc[j], w, q);
+    for (int64_t i = 0; i < n; i += 32 * CHAINS) UNROLL
+    for (int j = 0; j < CHAINS; j++) acc[j] = vmmlaq_s32(acc[j], w, q);
 
     int64_t total = 0;
     for (int j = 0; j < CHAINS; j++) total += vaddlvq_s32(acc[j]);

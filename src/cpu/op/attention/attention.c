@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention/attention.c -- softmax(scale q k^T) v over the cells that a query sees, a tile of its list at a time: no longer row of
- * scores exists (Milakov and Gimelshein 2018; Dao et al. 2022). This file cuts the work; attention_tile.c and attention_int.c compute
- * one tile, in floats and in integers.
+/* src/cpu/op/attention/attention.c -- softmax(scale q k^T) v over the cells that a query sees, a tile of its list at a
+ * time: no longer row of scores exists (Milakov and Gimelshein 2018; Dao et al. 2022). This file cuts the work;
+ * attention_tile.c and attention_int.c compute one tile, in floats and in integers.
  *
- * What the result is, to the bit, at every level. A query's list is cut into tiles of TILE cells at multiples of TILE, from the
- * list's start; cells outside the query's span or window, and cell numbers out of range, are absent. For each tile with a cell, over
- * its cells c in list order, where K or V holds floats:
- *     s_c = (..fma(q'[1], k_c[1], fma(q'[0], k_c[0], 0))..)      q' = q * scale, rounded; one chain over the head
- *     s_c = softcap * tanh(s_c / softcap)                        where there is one
- *     m = max s_c;  p_c = exp(s_c - m);  sum = 0 + p_0 + p_1 ..  in order
- *     y[j] = one chain of fma(v_c[j], p_c, y[j]) from 0
- * Where both hold less, products are of int16 with sums in int32: twice as fast, exact in any order, and closer to the truth than what
- * those formats themselves have lost. A row of q' becomes integers of length 65000 or less, one of K length 2^14 to 2^15, one of V magnitudes up
- * to 2^15, the latter two by powers of two, which leaves most halves of floats as they are (attn_pack_q, _k, _v; g, h_c, 2^-x_c are what
- * one is worth). By Cauchy and Schwarz no sum leaves int32. What a row of V is worth goes into the exponent of its weight. Weights become
- * integers by blocks of 16 cells, counted from the tile's start with cell numbers out of range left out, whose sum is at most 2^16:
- *     s_c = fma(q.k_c, h_c g, z)                                 z = log(2^-x_c) in the first slice of 256 elements, then s_c of the one before
- *     s_c = softcap * tanh(s_c / softcap) + log(2^-x_c)          where there is one, z = 0 then
- *     m_b = max s_c of a block;  e_c = exp(s_c - m_b);  t = max(sum e_c / 65528, 1 / 32767);  p_c = rint(e_c / t)
- *     m = max m_b;  w_b = exp(m_b - m)
- *     sum = a tree over 16 chains of fma(e_c, 2^x_c w_b, sum), one for each place in a block
- *     y[j] = one chain of fma(sum of p_c v_c[j] over a block, w_b t, y[j]) from 0
- * Values come in slices of 256 elements, each with scales, weights and sums of its own. A row whose square leaves what floats hold makes
- * the results that see it NaN as a whole. Tiles meet in order, from M = -inf, S = 0, Y = 0:
- *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  S = fma(sum, b, S a);  Y[j] = fma(y[j], b, Y[j] a)
- * and the result is Y[j] * (1 / S). So it depends on the query's own list, never on who else is computed or by whom.
+ * What the result is, to the bit, at every level. A query's list is cut into tiles of TILE cells at multiples of TILE,
+ * from the list's start; cells outside the query's span or window, and cell numbers out of range, are absent. For each
+ * tile with a cell, over its cells c in list order, where K or V holds floats: s_c = (..fma(q'[1], k_c[1], fma(q'[0],
+ * k_c[0], 0))..)      q' = q * scale, rounded; one chain over the head s_c = softcap * tanh(s_c / softcap) where there
+ * is one m = max s_c;  p_c = exp(s_c - m);  sum = 0 + p_0 + p_1 ..  in order y[j] = one chain of fma(v_c[j], p_c, y[j])
+ * from 0 Where both hold less, products are of int16 with sums in int32: twice as fast, exact in any order, and closer
+ * to the truth than what those formats themselves have lost. A row of q' becomes integers of length 65000 or less, one
+ * of K length 2^14 to 2^15, one of V magnitudes up to 2^15, the latter two by powers of two, which leaves most halves
+ * of floats as they are (attn_pack_q, _k, _v; g, h_c, 2^-x_c are what one is worth). By Cauchy and Schwarz no sum
+ * leaves int32. What a row of V is worth goes into the exponent of its weight. Weights become integers by blocks of 16
+ * cells, counted from the tile's start with cell numbers out of range left out, whose sum is at most 2^16: s_c =
+ * fma(q.k_c, h_c g, z)                                 z = log(2^-x_c) in the first slice of 256 elements, then s_c of
+ * the one before s_c = softcap * tanh(s_c / softcap) + log(2^-x_c)          where there is one, z = 0 then m_b = max
+ * s_c of a block;  e_c = exp(s_c - m_b);  t = max(sum e_c / 65528, 1 / 32767);  p_c = rint(e_c / t) m = max m_b;  w_b =
+ * exp(m_b - m) sum = a tree over 16 chains of fma(e_c, 2^x_c w_b, sum), one for each place in a block y[j] = one chain
+ * of fma(sum of p_c v_c[j] over a block, w_b t, y[j]) from 0 Values come in slices of 256 elements, each with scales,
+ * weights and sums of its own. A row whose square leaves what floats hold makes the results that see it NaN as a whole.
+ * Tiles meet in order, from M = -inf, S = 0, Y = 0: M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  S = fma(sum,
+ * b, S a);  Y[j] = fma(y[j], b, Y[j] a) and the result is Y[j] * (1 / S). So it depends on the query's own list, never
+ * on who else is computed or by whom.
  *
- * A unit is one KV head (or as many of its query heads as fit) and a block of consecutive queries; the queries of a block that share
- * a list share every unpacked K and V row. Where units are too few to keep threads busy, the tiles of a unit are shared out as well:
- * phase 0 leaves what each tile gives in scratch, and phase 1 lets the tiles meet. With few rows, as when decoding, what counts is how memory
- * is read: then each tile is a part of its own, and a worker reads the rows of several KV heads abreast, as they lie side by side. */
+ * A unit is one KV head (or as many of its query heads as fit) and a block of consecutive queries; the queries of a
+ * block that share a list share every unpacked K and V row. Where units are too few to keep threads busy, the tiles of
+ * a unit are shared out as well: phase 0 leaves what each tile gives in scratch, and phase 1 lets the tiles meet. With
+ * few rows, as when decoding, what counts is how memory is read: then each tile is a part of its own, and a worker
+ * reads the rows of several KV heads abreast, as they lie side by side. */
 #include "cpu/op/attention/attention.h"
 #include "cpu/op/ops.h"
 
@@ -37,10 +36,11 @@
 #include <string.h>
 
 enum {
-    UNITS = 32,   /* fewer than that are split: 16 threads still find work then */
+    UNITS = 32,    /* fewer than that are split: 16 threads still find work then */
     FEW_UNITS = 8, /* fewer than that, and units are made of less queries */
-    PIECES = 64,  /* what units are split into, about */
-    ITEMS = 16,   /* as many at least, where rows are few; 32 left two of four KV heads abreast: 8 to 11 % slower at depth 2048 */
+    PIECES = 64,   /* what units are split into, about */
+    /* as many at least, where rows are few; 32 left two of four KV heads abreast: 8 to 11 % slower at depth 2048 */
+    ITEMS = 16,
 };
 static const uint64_t scratch_max = 16u << 20; /* bytes; larger nodes stay unsplit */
 
@@ -49,9 +49,9 @@ typedef struct cut {
     bool ints;
     int64_t n_query, n_head, n_kv, group, d, dv;
     int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
-    int64_t units, splits, tiles; /* tiles of the longest list */
+    int64_t units, splits, tiles;                              /* tiles of the longest list */
     int64_t abreast, unit_blocks; /* units of an item, which are KV heads where it is more than one */
-    bool in_stretches; /* a worker's items are neighbours: it knows what it reads next */
+    bool in_stretches;            /* a worker's items are neighbours: it knows what it reads next */
 } cut;
 
 static uint64_t split_bytes(const cut *c)
@@ -63,8 +63,11 @@ static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size
 
 static cut cut_for(const qn_node *node, int64_t n_query)
 {
-    cut c = {.n_query = n_query, .n_head = node->src[0]->layout.dim[1], .n_kv = node->src[1]->layout.dim[1],
-             .d = node->src[0]->layout.dim[2], .dv = node->src[2]->layout.dim[2]};
+    cut c = {.n_query = n_query,
+             .n_head = node->src[0]->layout.dim[1],
+             .n_kv = node->src[1]->layout.dim[1],
+             .d = node->src[0]->layout.dim[2],
+             .dv = node->src[2]->layout.dim[2]};
     c.ints = node->src[1]->dtype != QN_DTYPE_F32 && node->src[2]->dtype != QN_DTYPE_F32;
     const int64_t rows = c.ints ? qn__attn_int_rows(c.d, c.dv) : qn__attn_lanes(c.d, c.dv);
     c.group = c.n_kv > 0 ? c.n_head / c.n_kv : 0;
@@ -81,7 +84,8 @@ static cut cut_for(const qn_node *node, int64_t n_query)
     c.tiles = blocks_of(node->src[3]->layout.dim[1], QN_ATTN_TILE);
     c.splits = c.abreast = 1;
     c.unit_blocks = c.units;
-    if (c.ints && c.units > 0 && c.tiles > 1 && c.query_blocks == 1 && c.n_query * c.heads <= QN_ATTN_FEW && split_bytes(&c) <= scratch_max) {
+    if (c.ints && c.units > 0 && c.tiles > 1 && c.query_blocks == 1 && c.n_query * c.heads <= QN_ATTN_FEW &&
+        split_bytes(&c) <= scratch_max) {
         const int64_t most = qn__attn_int_abreast(c.d, c.dv);
         c.splits = c.tiles;
         c.in_stretches = true;
@@ -106,8 +110,9 @@ static bool takes_kv(const qn_ukr *ukr, const qn_node *node, const char *what, c
 
 static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 {
-    return qn__want_dtype(node, "q", node->src[0], QN_DTYPE_F32, err) && qn__want_dense_rows(node, "q", node->src[0], err) &&
-           takes_kv(ukr, node, "k", node->src[1], err) && takes_kv(ukr, node, "v", node->src[2], err) &&
+    return qn__want_dtype(node, "q", node->src[0], QN_DTYPE_F32, err) &&
+           qn__want_dense_rows(node, "q", node->src[0], err) && takes_kv(ukr, node, "k", node->src[1], err) &&
+           takes_kv(ukr, node, "v", node->src[2], err) &&
            qn__want_dtype(node, "the lists", node->src[3], QN_DTYPE_I32, err) &&
            qn__want_dtype(node, "the spans", node->src[4], QN_DTYPE_I32, err);
 }
@@ -115,7 +120,8 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 {
     (void)ukr;
-    /* Enough for fewer queries too, which may be split where these are not: what is reserved for a batch does for every smaller one. */
+    /* Enough for fewer queries too, which may be split where these are not: what is reserved for a batch does for every
+     * smaller one. */
     for (int64_t n = node->src[0]->layout.dim[0]; n > 0; n--) {
         const cut c = cut_for(node, n);
         if (c.splits > 1) return split_bytes(&c);
@@ -133,7 +139,8 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return c.splits > 1 ? c.n_query * c.n_head : 0;
 }
 
-/* What a tile gave: [n_query, n_head, slices, tiles] times max, sum, and after all of these [n_query, n_head, tiles] times dv values. */
+/* What a tile gave: [n_query, n_head, slices, tiles] times max, sum, and after all of these [n_query, n_head, tiles]
+ * times dv values. */
 static float *kept_sums(const qn_task *t, const cut *c, int64_t query, int64_t head, int64_t slice)
 {
     return (float *)(void *)t->scratch + ((query * c->n_head + head) * c->slices + slice) * c->tiles * 2;
@@ -180,7 +187,8 @@ static void keep(qn_attn *a, const cut *c, int64_t tile)
 {
     const int64_t n = a->n_values;
     for (int64_t r = 0; r < a->n_rows; r++) {
-        const int64_t row = a->first_row + r, query = a->first_query + row / a->n_heads, head = a->first_head + row % a->n_heads;
+        const int64_t row = a->first_row + r, query = a->first_query + row / a->n_heads,
+                      head = a->first_head + row % a->n_heads;
         float *sums = kept_sums(a->t, c, query, head, a->first_value / QN_ATTN_SLICE) + tile * 2;
         const float *y = row_of(a, a->y, r);
         sums[0] = a->max[r];
@@ -194,10 +202,13 @@ static void finish(qn_attn *a, const cut *c)
     const int64_t n = a->n_values;
     for (int64_t r = 0; r < a->n_rows; r++) {
         const int64_t row = a->first_row + r;
-        float *y = result(a->t, c, a->first_query + row / a->n_heads, a->first_head + row % a->n_heads) + a->first_value;
+        float *y =
+            result(a->t, c, a->first_query + row / a->n_heads, a->first_head + row % a->n_heads) + a->first_value;
         const float *from = row_of(a, a->total, r);
-        if (a->total_sum[r] != 0) a->t->ukr->mul_scale_f32(y, from, NULL, 1.0f / a->total_sum[r], n);
-        else memset(y, 0, (size_t)n * 4);
+        if (a->total_sum[r] != 0)
+            a->t->ukr->mul_scale_f32(y, from, NULL, 1.0f / a->total_sum[r], n);
+        else
+            memset(y, 0, (size_t)n * 4);
     }
 }
 
@@ -209,21 +220,28 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
         if (a->begin[q] < lo) lo = a->begin[q];
         if (a->end[q] > hi) hi = a->end[q];
     }
-    const int64_t first = hi > 0 ? lo / QN_ATTN_TILE : 0, n = hi > 0 ? (hi + QN_ATTN_TILE - 1) / QN_ATTN_TILE - first : 0;
+    const int64_t first = hi > 0 ? lo / QN_ATTN_TILE : 0,
+                  n = hi > 0 ? (hi + QN_ATTN_TILE - 1) / QN_ATTN_TILE - first : 0;
     const int64_t from = first + part * n / c->splits, to = first + (part + 1) * n / c->splits;
     if (c->splits > 1 && from == to) return;
     a->next_at = a->next_part < 0 ? -1 : (first + a->next_part * n / c->splits) * QN_ATTN_TILE;
 
-    if (c->ints) qn__attn_int_start(a, list);
-    else qn__attn_start(a, list);
+    if (c->ints)
+        qn__attn_int_start(a, list);
+    else
+        qn__attn_start(a, list);
     for (int64_t tile = from; tile < to; tile++) {
-        if (c->ints) qn__attn_int_tile(a, tile * QN_ATTN_TILE);
-        else qn__attn_tile(a, tile * QN_ATTN_TILE);
+        if (c->ints)
+            qn__attn_int_tile(a, tile * QN_ATTN_TILE);
+        else
+            qn__attn_tile(a, tile * QN_ATTN_TILE);
         for (int64_t h = 0; h < a->n_abreast; h++)
             for (int64_t row = 0; row < a->all_rows; row += a->group_rows) {
                 if (c->ints) qn__attn_int_group(a, h, row);
-                if (c->splits > 1) keep(a, c, tile);
-                else merge(a);
+                if (c->splits > 1)
+                    keep(a, c, tile);
+                else
+                    merge(a);
             }
     }
     for (int64_t row = 0; row < a->all_rows && c->splits == 1; row += a->group_rows) {
@@ -233,7 +251,9 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
 }
 
 /* Units [unit, unit + n), and which part of their tiles. */
-typedef struct piece { int64_t unit, n, part; } piece;
+typedef struct piece {
+    int64_t unit, n, part;
+} piece;
 
 static piece piece_of(const cut *c, int64_t index)
 {
@@ -243,7 +263,8 @@ static piece piece_of(const cut *c, int64_t index)
 
 static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
 
-/* next: what the worker goes on with, part -1 where nobody knows; asked: it asked for this one while it did the one before. */
+/* next: what the worker goes on with, part -1 where nobody knows; asked: it asked for this one while it did the one
+ * before. */
 static void do_piece(qn_attn *a, const cut *c, piece this, piece next, bool asked)
 {
     const qn_task *t = a->t;
@@ -265,14 +286,16 @@ static void do_piece(qn_attn *a, const cut *c, piece this, piece next, bool aske
         const int64_t list = span_of(t, q, &a->begin[0], &a->end[0]);
         a->first_query = q;
         a->n_queries = 1;
-        while (q + a->n_queries < last && span_of(t, q + a->n_queries, &a->begin[a->n_queries], &a->end[a->n_queries]) == list)
+        while (q + a->n_queries < last &&
+               span_of(t, q + a->n_queries, &a->begin[a->n_queries], &a->end[a->n_queries]) == list)
             a->n_queries++;
         attend(a, c, list, this.part);
     }
 }
 
 /* The tiles of a slice of one query and head meet; exponentials some tiles at a time. */
-static void meet_slice(const qn_ukr *ukr, float *y, int64_t n, const float *sums, const float *values, int64_t stride, int64_t tile, int64_t end)
+static void meet_slice(const qn_ukr *ukr, float *y, int64_t n, const float *sums, const float *values, int64_t stride,
+                       int64_t tile, int64_t end)
 {
     enum { SOME = 32 };
     float max = -QN_ATTN_INFINITY, sum = 0;
@@ -307,8 +330,8 @@ static void meet(const qn_task *t, const cut *c, int64_t query, int64_t head)
     const int64_t tile = begin / QN_ATTN_TILE, last = blocks_of(end, QN_ATTN_TILE);
     for (int64_t slice = 0; slice < c->slices; slice++) {
         const int64_t at = slice * QN_ATTN_SLICE, n = c->dv - at < QN_ATTN_SLICE ? c->dv - at : QN_ATTN_SLICE;
-        meet_slice(t->ukr, result(t, c, query, head) + at, n, kept_sums(t, c, query, head, slice), kept_values(t, c, query, head) + at, c->dv,
-                   tile, last);
+        meet_slice(t->ukr, result(t, c, query, head) + at, n, kept_sums(t, c, query, head, slice),
+                   kept_values(t, c, query, head) + at, c->dv, tile, last);
     }
 }
 
@@ -321,9 +344,11 @@ static void run(const qn_task *t)
             meet(t, &c, item / c.n_head, item % c.n_head);
             continue;
         }
-        const int64_t n = c.unit_blocks * c.splits, index = c.in_stretches ? qn__in_stretches(item, n, t->n_members) : item;
+        const int64_t n = c.unit_blocks * c.splits,
+                      index = c.in_stretches ? qn__in_stretches(item, n, t->n_members) : item;
         const bool known = c.in_stretches && index + 1 < n;
-        do_piece(&a, &c, piece_of(&c, index), known ? piece_of(&c, index + 1) : (piece){.part = -1}, c.in_stretches && item >= t->n_members);
+        do_piece(&a, &c, piece_of(&c, index), known ? piece_of(&c, index + 1) : (piece){.part = -1},
+                 c.in_stretches && item >= t->n_members);
     }
 }
 

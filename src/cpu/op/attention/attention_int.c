@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention/attention_int.c -- attention over one tile of cells in integers, see attention.c for what the numbers are.
+/* src/cpu/op/attention/attention_int.c -- attention over one tile of cells in integers, see attention.c for what the
+ * numbers are.
  *
- * As in attention_tile.c, scores and values are products of matrices with rows, that is (query, head) pairs, in lanes, or, where rows are
- * few, cells and elements of V. What is unpacked serves all groups of rows of a unit: turning a cell into integers costs as much as 16 to
- * 32 rows take to use it. */
+ * As in attention_tile.c, scores and values are products of matrices with rows, that is (query, head) pairs, in lanes,
+ * or, where rows are few, cells and elements of V. What is unpacked serves all groups of rows of a unit: turning a cell
+ * into integers costs as much as 16 to 32 rows take to use it. */
 #include "cpu/op/attention/attention.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 
 enum {
     FLOATS = QN_MM_TILE_BYTES / 4,
-    STEP = 16,     /* cells on their way to integers at once */
+    STEP = 16, /* cells on their way to integers at once */
     K_ELEMS = 16 * QN_ATTN_SLICE,
 };
 
@@ -20,7 +21,7 @@ static int64_t slice_of(int64_t d) { return whole_lanes(d < QN_ATTN_SLICE ? d : 
 static int64_t at_least(int64_t x, int64_t y) { return x > y ? x : y; }
 static int64_t head_size(const qn_attn *a) { return a->t->src[0].layout.dim[2]; }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static int64_t group_of(int64_t rows)
 {
@@ -39,33 +40,40 @@ static int64_t k_cells_of(bool one_group, int64_t d_pad)
 static int64_t head_floats(int64_t rows, int64_t d_pad, int64_t n_pad)
 {
     const bool few = rows <= QN_ATTN_FEW;
-    return QN_ATTN_TILE * (few ? QN_ATTN_FEW : group_of(rows)) + 2 * QN_ATTN_TILE + QN_ATTN_TILE * n_pad / 2 + whole_lanes(rows) +
-           (few ? QN_ATTN_FEW : whole_lanes(rows)) * d_pad / 2;
+    return QN_ATTN_TILE * (few ? QN_ATTN_FEW : group_of(rows)) + 2 * QN_ATTN_TILE + QN_ATTN_TILE * n_pad / 2 +
+           whole_lanes(rows) + (few ? QN_ATTN_FEW : whole_lanes(rows)) * d_pad / 2;
 }
 
 static int64_t floats_for(int64_t rows, int64_t d_pad, int64_t n_pad, int64_t abreast)
 {
     const int64_t lanes = group_of(rows), all = whole_lanes(rows), k = k_cells_of(lanes == all, d_pad) * d_pad / 2;
-    return abreast * head_floats(rows, d_pad, n_pad) + all * (n_pad + 4) + lanes * (n_pad + QN_ATTN_TILE / 2 + QN_ATTN_BLOCKS + 2) +
-           (rows <= QN_ATTN_FEW ? 2 * k : k) + QN_ATTN_TILE + n_pad + STEP * at_least(d_pad, n_pad);
+    return abreast * head_floats(rows, d_pad, n_pad) + all * (n_pad + 4) +
+           lanes * (n_pad + QN_ATTN_TILE / 2 + QN_ATTN_BLOCKS + 2) + (rows <= QN_ATTN_FEW ? 2 * k : k) + QN_ATTN_TILE +
+           n_pad + STEP * at_least(d_pad, n_pad);
 }
 
 int64_t qn__attn_int_abreast(int64_t d, int64_t dv)
 {
     int64_t n = 1;
-    while (d <= QN_ATTN_SLICE && dv <= QN_ATTN_SLICE && floats_for(QN_ATTN_FEW, slice_of(d), slice_of(dv), n + 1) <= FLOATS) n++;
+    while (d <= QN_ATTN_SLICE && dv <= QN_ATTN_SLICE &&
+           floats_for(QN_ATTN_FEW, slice_of(d), slice_of(dv), n + 1) <= FLOATS)
+        n++;
     return n;
 }
 
 int64_t qn__attn_int_rows(int64_t d, int64_t dv)
 {
-    int64_t rows = d <= QN_ATTN_SLICE ? QN_ATTN_ROWS : QN_ATTN_LANES; /* a head in slices is scored a slice at a time: one group */
+    /* a head in slices is scored a slice at a time: one group */
+    int64_t rows = d <= QN_ATTN_SLICE ? QN_ATTN_ROWS : QN_ATTN_LANES;
     while (rows > 16 && floats_for(rows, slice_of(d), slice_of(dv), 1) > FLOATS) rows -= 16;
     return rows;
 }
-_Static_assert(16 * (QN_ATTN_SLICE * 5 / 2 + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 7) + K_ELEMS + QN_ATTN_TILE * QN_ATTN_SLICE / 2 +
-               3 * QN_ATTN_TILE + QN_ATTN_SLICE + STEP * QN_ATTN_SLICE <= FLOATS, "16 rows always fit");
-_Static_assert((int)QN_ATTN_FEW <= (int)STEP && (int)QN_ATTN_TILE == 16 * (int)QN_ATTN_BLOCKS && STEP % 2 == 0, "rows pass through the piece; V goes in pairs of cells");
+_Static_assert(16 * (QN_ATTN_SLICE * 5 / 2 + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOCKS + 7) + K_ELEMS +
+                       QN_ATTN_TILE * QN_ATTN_SLICE / 2 + 3 * QN_ATTN_TILE + QN_ATTN_SLICE + STEP * QN_ATTN_SLICE <=
+                   FLOATS,
+               "16 rows always fit");
+_Static_assert((int)QN_ATTN_FEW <= (int)STEP && (int)QN_ATTN_TILE == 16 * (int)QN_ATTN_BLOCKS && STEP % 2 == 0,
+               "rows pass through the piece; V goes in pairs of cells");
 
 void qn__attn_int_choose(qn_attn *a, int64_t abreast, int64_t first_row)
 {
@@ -92,7 +100,7 @@ void qn__attn_int_choose(qn_attn *a, int64_t abreast, int64_t first_row)
     a->q16 += first_row * a->d_pad;
 }
 
-/* ---- queries --------------------------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 /* Elements [from, from + n) of the rows of the group at hand; sixteen at a time pass through the piece. */
 static void load_queries(qn_attn *a, int64_t from, int64_t n)
@@ -105,7 +113,8 @@ static void load_queries(qn_attn *a, int64_t from, int64_t n)
         a->q_scale[l] = 0;
         if (l < a->n_rows) {
             const int64_t r = a->first_row + l;
-            const float *x = (const float *)(const void *)q->data + (a->first_query + r / a->n_heads) * q->layout.stride[0] +
+            const float *x = (const float *)(const void *)q->data +
+                             (a->first_query + r / a->n_heads) * q->layout.stride[0] +
                              (a->first_head + r % a->n_heads) * q->layout.stride[1];
             a->q_scale[l] = ukr->attn_pack_q(row, x + from, a->attrs->scale, n);
         } else if (!a->few) {
@@ -159,7 +168,7 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
         }
 }
 
-/* ---- cells ----------------------------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static int64_t cell_bytes_of(const qn_view *kv) { return qn__elems_bytes(kv->dtype, kv->layout.stride[0]); }
 static int64_t first_slice(const qn_attn *a) { return head_size(a) < QN_ATTN_SLICE ? head_size(a) : QN_ATTN_SLICE; }
@@ -182,8 +191,8 @@ static qn_attn_rows rows_abreast(const qn_view *kv, int64_t head, int64_t n_head
     return part_of_rows(kv, head, from, step > 0 && step <= 2 * n ? (n_heads - 1) * step + n : n);
 }
 
-/* Asks memory for them, of some cells. A row is too short for processors to foresee the next one in every case, and in a model they are in no
- * cache: waiting for them took half of a decoding step's attention. */
+/* Asks memory for them, of some cells. A row is too short for processors to foresee the next one in every case, and in
+ * a model they are in no cache: waiting for them took half of a decoding step's attention. */
 static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
 {
     const qn_attn_rows r = *rows;
@@ -204,8 +213,8 @@ static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
     }
 }
 
-/* What is read next is asked for evenly between the steps of what is computed now: a few cells' K and V each time. Memory takes some lines at
- * once, and whoever asks for more waits. */
+/* What is read next is asked for evenly between the steps of what is computed now: a few cells' K and V each time.
+ * Memory takes some lines at once, and whoever asks for more waits. */
 static void ask_until(qn_attn *a, int64_t n)
 {
     n = (n < a->n_next ? n : a->n_next) - a->n_asked;
@@ -224,14 +233,17 @@ static void find_next(qn_attn *a, int64_t at)
     a->n_next = a->next_at == at ? a->n_cells : qn__attn_list(a, a->next_at, a->next_list, NULL, NULL);
     a->next_k = rows_abreast(&a->t->src[1], a->next_kv, a->next_abreast, 0, first_slice(a));
     a->next_v = rows_abreast(&a->t->src[2], a->next_kv, a->next_abreast, a->first_value, a->n_values);
-    const int64_t steps = a->n_abreast * (3 * ((a->n_cells + 15) / 16) + a->all_rows); /* K, V, weights by row, values by block */
+    /* K, V, weights by row, values by block */
+    const int64_t steps = a->n_abreast * (3 * ((a->n_cells + 15) / 16) + a->all_rows);
     a->due_a_step = steps > 0 ? 256 * a->n_next / steps + 1 : 0;
 }
 
-/* Rows in the formats that have kernels of their own become integers as they lie; others pass through the piece as floats. */
+/* Rows in the formats that have kernels of their own become integers as they lie; others pass through the piece as
+ * floats. */
 static bool as_it_lies(const qn_attn *a, const qn_view *kv, int64_t from, int64_t n)
 {
-    return a->t->ukr->kv[kv->dtype].pack_k && n % 16 == 0 && (((uintptr_t)rows_of(kv, a->kv_head, from) | (uint64_t)cell_bytes_of(kv)) & 1) == 0;
+    return a->t->ukr->kv[kv->dtype].pack_k && n % 16 == 0 &&
+           (((uintptr_t)rows_of(kv, a->kv_head, from) | (uint64_t)cell_bytes_of(kv)) & 1) == 0;
 }
 
 /* `n_cells` cells of K as integers, from the tile's cell `first`. */
@@ -306,7 +318,7 @@ static void look(qn_attn *a)
     a->full_last = full_lo < full_hi ? full_hi : 0;
 }
 
-/* ---- scores ---------------------------------------------------------------------------------------------------------- */
+/* ---- scores ---------------------------------------------------------------------------------- */
 
 /* Cells [c, end) of the tile, which are integers from k16 on; s is [QN_ATTN_TILE, n_lanes]. */
 static void score(qn_attn *a, const int16_t *k16, int64_t c, int64_t end, int64_t n, bool starts)
@@ -314,10 +326,19 @@ static void score(qn_attn *a, const int16_t *k16, int64_t c, int64_t end, int64_
     const int64_t pairs = whole_lanes(n) / 2, lanes = a->n_lanes;
     const bool capped = a->attrs->softcap > 0;
     if (starts && capped) memset(a->s + c * lanes, 0, (size_t)((end - c) * lanes) * 4);
-    a->t->ukr->outer_i16(&(qn_outer_i16){.y = a->s + c * lanes, .y_stride = lanes, .a = k16, .a_out = pairs, .a_in = 1, .b = a->q16,
-                                         .b_stride = lanes, .out_scale = a->k_scale + c,
-                                         .out_start = starts && !capped ? a->log_scale + c : NULL, .lane_scale = a->q_scale,
-                                         .n_lanes = lanes, .n_out = end - c, .n_in = pairs});
+    a->t->ukr->outer_i16(&(qn_outer_i16){.y = a->s + c * lanes,
+                                         .y_stride = lanes,
+                                         .a = k16,
+                                         .a_out = pairs,
+                                         .a_in = 1,
+                                         .b = a->q16,
+                                         .b_stride = lanes,
+                                         .out_scale = a->k_scale + c,
+                                         .out_start = starts && !capped ? a->log_scale + c : NULL,
+                                         .lane_scale = a->q_scale,
+                                         .n_lanes = lanes,
+                                         .n_out = end - c,
+                                         .n_in = pairs});
 }
 
 /* The same for few rows; s is [n_rows, QN_ATTN_TILE]. */
@@ -325,17 +346,20 @@ static void score_few(qn_attn *a, int64_t c, int64_t end, int64_t n, bool starts
 {
     const int64_t lanes = whole_lanes(end - c);
     for (int64_t r = 0; r < a->n_rows && starts; r++) {
-        if (a->attrs->softcap > 0) memset(a->s + r * QN_ATTN_TILE + c, 0, (size_t)lanes * 4);
-        else memcpy(a->s + r * QN_ATTN_TILE + c, a->log_scale + c, (size_t)lanes * 4);
+        if (a->attrs->softcap > 0)
+            memset(a->s + r * QN_ATTN_TILE + c, 0, (size_t)lanes * 4);
+        else
+            memcpy(a->s + r * QN_ATTN_TILE + c, a->log_scale + c, (size_t)lanes * 4);
     }
-    a->t->ukr->attn_score_few(a->s + c, QN_ATTN_TILE, a->q16, a->d_pad, a->q_scale, a->n_rows, a->k16, a->k_scale + c, a->kt16, end - c,
-                              whole_lanes(n));
+    a->t->ukr->attn_score_few(a->s + c, QN_ATTN_TILE, a->q16, a->d_pad, a->q_scale, a->n_rows, a->k16, a->k_scale + c,
+                              a->kt16, end - c, whole_lanes(n));
 }
 
 static void cap(qn_attn *a, int64_t from, int64_t to)
 {
     const float softcap = a->attrs->softcap;
-    const int64_t rows = a->few ? a->n_rows : a->n_lanes, row = a->few ? QN_ATTN_TILE : 1, step = a->few ? 1 : a->n_lanes;
+    const int64_t rows = a->few ? a->n_rows : a->n_lanes, row = a->few ? QN_ATTN_TILE : 1,
+                  step = a->few ? 1 : a->n_lanes;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = from; c < to; c++) {
             float *s = a->s + r * row + c * step;
@@ -355,8 +379,10 @@ static void score_cells(qn_attn *a, int64_t from, int64_t to)
             for (int64_t h = 0; h < a->n_abreast; h++) {
                 qn__attn_int_choose(a, h, 0);
                 load_k(a, c, end - c, e, n);
-                if (a->few) score_few(a, c, end, n, e == 0);
-                else score(a, a->k16, c, end, n, e == 0);
+                if (a->few)
+                    score_few(a, c, end, n, e == 0);
+                else
+                    score(a, a->k16, c, end, n, e == 0);
             }
         }
     }
@@ -382,7 +408,7 @@ void qn__attn_int_tile(qn_attn *a, int64_t at)
     }
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static int64_t pairs_of(const qn_attn *a, int64_t block)
 {
@@ -398,16 +424,24 @@ static void weigh_and_add(qn_attn *a)
         a->last[l] -= (int32_t)from;
     }
     ukr->attn_weigh(a->p16, a->p_scale, a->max, a->sum, a->s + from * lanes, a->weight + from, lanes, to - from,
-                    a->full_first < from ? 0 : a->full_first - from, a->full_last < from ? 0 : a->full_last - from, a->first, a->last);
+                    a->full_first < from ? 0 : a->full_first - from, a->full_last < from ? 0 : a->full_last - from,
+                    a->first, a->last);
     for (int64_t l = 0; l < lanes && from > 0; l++) {
         a->first[l] += (int32_t)from;
         a->last[l] += (int32_t)from;
     }
     memset(a->y, 0, (size_t)(a->n_values * lanes) * 4);
     for (int64_t b = a->first_block; b < a->end_block; b++)
-        ukr->outer_i16(&(qn_outer_i16){.y = a->y, .y_stride = lanes, .a = a->v16 + 16 * b * a->n_pad, .a_out = 1, .a_in = a->n_pad,
-                                       .b = a->p16 + 16 * (b - a->first_block) * lanes, .b_stride = lanes,
-                                       .lane_scale = a->p_scale + (b - a->first_block) * lanes, .n_lanes = lanes, .n_out = a->n_values,
+        ukr->outer_i16(&(qn_outer_i16){.y = a->y,
+                                       .y_stride = lanes,
+                                       .a = a->v16 + 16 * b * a->n_pad,
+                                       .a_out = 1,
+                                       .a_in = a->n_pad,
+                                       .b = a->p16 + 16 * (b - a->first_block) * lanes,
+                                       .b_stride = lanes,
+                                       .lane_scale = a->p_scale + (b - a->first_block) * lanes,
+                                       .n_lanes = lanes,
+                                       .n_out = a->n_values,
                                        .n_in = pairs_of(a, b)});
 }
 
@@ -421,18 +455,27 @@ static void weigh_and_add_few(qn_attn *a)
         int16_t *p = a->p16 + r * QN_ATTN_TILE;
         ask_next(a);
         if (a->first[r] < a->last[r])
-            ukr->attn_weigh_row(p, scale, &a->max[r], &a->sum[r], a->s + r * QN_ATTN_TILE + from, a->weight + from, to - from,
-                                a->first[r] - (int32_t)from, a->last[r] - (int32_t)from);
-        else memset(p, 0, QN_ATTN_TILE * sizeof(*p));
+            ukr->attn_weigh_row(p, scale, &a->max[r], &a->sum[r], a->s + r * QN_ATTN_TILE + from, a->weight + from,
+                                to - from, a->first[r] - (int32_t)from, a->last[r] - (int32_t)from);
+        else
+            memset(p, 0, QN_ATTN_TILE * sizeof(*p));
         for (int64_t b = 0; b < QN_ATTN_BLOCKS; b++) a->p_scale[b * lanes + r] = scale[b];
     }
     memset(a->piece, 0, (size_t)(a->n_rows * a->n_pad) * 4);
     for (int64_t b = a->first_block; b < a->end_block; b++) {
         ask_next(a);
-        ukr->outer_i16(&(qn_outer_i16){.y = a->piece, .y_stride = a->n_pad, .a = a->p16 + 16 * (b - a->first_block), .a_out = QN_ATTN_TILE / 2,
-                                       .a_in = 1, .b = a->v16 + 16 * b * a->n_pad, .b_stride = a->n_pad,
-                                       .out_scale = a->p_scale + (b - a->first_block) * lanes, .lane_scale = a->ones, .n_lanes = a->n_pad,
-                                       .n_out = a->n_rows, .n_in = pairs_of(a, b)});
+        ukr->outer_i16(&(qn_outer_i16){.y = a->piece,
+                                       .y_stride = a->n_pad,
+                                       .a = a->p16 + 16 * (b - a->first_block),
+                                       .a_out = QN_ATTN_TILE / 2,
+                                       .a_in = 1,
+                                       .b = a->v16 + 16 * b * a->n_pad,
+                                       .b_stride = a->n_pad,
+                                       .out_scale = a->p_scale + (b - a->first_block) * lanes,
+                                       .lane_scale = a->ones,
+                                       .n_lanes = a->n_pad,
+                                       .n_out = a->n_rows,
+                                       .n_in = pairs_of(a, b)});
     }
     if (!a->kept) ukr->transpose_f32(a->y, lanes, a->piece, a->n_pad, a->n_rows, a->n_values);
 }
@@ -442,10 +485,13 @@ void qn__attn_int_group(qn_attn *a, int64_t abreast, int64_t first_row)
     qn__attn_int_choose(a, abreast, first_row);
     look(a);
     if (a->first_block < a->end_block) {
-        if (a->group_rows < a->all_rows) score(a, a->k16 + seen_from(a) * a->d_pad, seen_from(a), seen_to(a), head_size(a), true);
+        if (a->group_rows < a->all_rows)
+            score(a, a->k16 + seen_from(a) * a->d_pad, seen_from(a), seen_to(a), head_size(a), true);
         if (a->attrs->softcap > 0) cap(a, seen_from(a), seen_to(a));
-        if (a->few) weigh_and_add_few(a);
-        else weigh_and_add(a);
+        if (a->few)
+            weigh_and_add_few(a);
+        else
+            weigh_and_add(a);
     }
     if (abreast == a->n_abreast - 1) ask_until(a, QN_ATTN_TILE);
     for (int64_t l = 0; l < a->n_lanes; l++)

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention/attention_tile.c -- attention over one tile of cells in floats, see attention.c for what the numbers are; and what integers
- * share with it.
+/* src/cpu/op/attention/attention_tile.c -- attention over one tile of cells in floats, see attention.c for what the
+ * numbers are; and what integers share with it.
  *
- * Scores and values are products of matrices (outer_f32), with (query, head) pairs in lanes: K and V rows are used as they lie, and
- * maxima, exponentials and sums are lane by lane. Where rows are few, that leaves most lanes empty; then cells stand in lanes for
- * the scores, and elements of the value rows for the values: the same chains, so the same bits. */
+ * Scores and values are products of matrices (outer_f32), with (query, head) pairs in lanes: K and V rows are used as
+ * they lie, and maxima, exponentials and sums are lane by lane. Where rows are few, that leaves most lanes empty; then
+ * cells stand in lanes for the scores, and elements of the value rows for the values: the same chains, so the same
+ * bits. */
 #include "cpu/op/attention/attention.h"
 
 #include <math.h>
 
 enum {
     FLOATS = QN_MM_TILE_BYTES / 4,
-    FEW_FOR_SCORES = 8, /* rows: K has to be turned, which costs about as much as 7 of the 16 rows that lanes would take */
+    /* rows: K has to be turned, which costs about as much as 7 of the 16 rows that lanes would take */
+    FEW_FOR_SCORES = 8,
     FEW_FOR_VALUES = 12,
-    FEW_FOR_PIECE = 16, /* smaller pieces keep all that one needs in L1: 12 % of a decoding step's attention at head size 64 */
+    /* smaller pieces keep all that one needs in L1: 12 % of a decoding step's attention at head size 64 */
+    FEW_FOR_PIECE = 16,
 };
 
 static int64_t whole_lanes(int64_t n) { return (n + 15) / 16 * 16; }
@@ -32,11 +35,12 @@ int64_t qn__attn_lanes(int64_t d, int64_t dv)
     return lanes;
 }
 _Static_assert((int)QN_ATTN_LANES <= (int)QN_ATTN_PIECE, "rows of queries pass through the piece");
-_Static_assert(16 * (QN_ATTN_TILE + 3 * QN_ATTN_SLICE + 6) + 2 * QN_ATTN_PIECE * QN_ATTN_SLICE <= FLOATS, "16 lanes always fit");
+_Static_assert(16 * (QN_ATTN_TILE + 3 * QN_ATTN_SLICE + 6) + 2 * QN_ATTN_PIECE * QN_ATTN_SLICE <= FLOATS,
+               "16 lanes always fit");
 
 static int64_t head_size(const qn_attn *a) { return a->t->src[0].layout.dim[2]; }
 
-/* ---- queries --------------------------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 static void load_queries(qn_attn *a, int64_t from, int64_t n)
 {
@@ -44,7 +48,8 @@ static void load_queries(qn_attn *a, int64_t from, int64_t n)
     const bool few = a->n_rows <= FEW_FOR_SCORES;
     float *rows = few ? a->q : a->piece; /* whose place is free: at most QN_ATTN_LANES rows */
     for (int64_t r = 0; r < a->n_rows; r++) {
-        const float *x = (const float *)(const void *)q->data + (a->first_query + r / a->n_heads) * q->layout.stride[0] +
+        const float *x = (const float *)(const void *)q->data +
+                         (a->first_query + r / a->n_heads) * q->layout.stride[0] +
                          (a->first_head + r % a->n_heads) * q->layout.stride[1];
         a->t->ukr->mul_scale_f32(rows + r * n, x + from, NULL, a->attrs->scale, n);
     }
@@ -84,7 +89,7 @@ void qn__attn_start(qn_attn *a, int64_t list)
     if (d <= QN_ATTN_SLICE) load_queries(a, 0, d);
 }
 
-/* ---- cells ----------------------------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static int64_t within(int64_t x, int64_t hi) { return x < 0 ? 0 : x < hi ? x : hi; }
 
@@ -92,13 +97,16 @@ static int64_t within(int64_t x, int64_t hi) { return x < 0 ? 0 : x < hi ? x : h
 static bool all_cells(int32_t *cell, const uint8_t *from, int64_t step, int64_t n, int64_t exist)
 {
     uint32_t highest = 0;
-    if (step == 4) memcpy(cell, from, (size_t)n * 4);
-    else for (int64_t j = 0; j < n; j++) memcpy(&cell[j], from + j * step, 4);
+    if (step == 4)
+        memcpy(cell, from, (size_t)n * 4);
+    else
+        for (int64_t j = 0; j < n; j++) memcpy(&cell[j], from + j * step, 4);
     for (int64_t j = 0; j < n; j++) highest = (uint32_t)cell[j] > highest ? (uint32_t)cell[j] : highest;
     return highest < exist;
 }
 
-int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], int32_t before[QN_ATTN_TILE + 1], int64_t *places)
+int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], int32_t before[QN_ATTN_TILE + 1],
+                      int64_t *places)
 {
     const qn_view *lists = &a->t->src[3];
     const int64_t exist = a->t->src[1].layout.dim[0], step = lists->layout.stride[1] * 4;
@@ -161,7 +169,7 @@ void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t 
     for (int64_t c = 0; c < n_cells && n < stride; c++) memset(a->piece + c * stride + n, 0, (size_t)(stride - n) * 4);
 }
 
-/* ---- scores ---------------------------------------------------------------------------------------------------------- */
+/* ---- scores ---------------------------------------------------------------------------------- */
 
 /* Cells in lanes: K turned by 90 degrees; then the scores turn too. */
 static void score_few(qn_attn *a, int64_t first, int64_t n_cells, int64_t n, qn_outer_mode mode)
@@ -173,8 +181,17 @@ static void score_few(qn_attn *a, int64_t first, int64_t n_cells, int64_t n, qn_
     for (int64_t i = 0; i < n && n_cells < stride; i++)
         memset(a->turned + i * stride + n_cells, 0, (size_t)(stride - n_cells) * 4);
     if (mode == QN_OUTER_go_on) a->t->ukr->transpose_f32(rows, stride, s, a->n_lanes, n_cells, a->n_rows);
-    a->t->ukr->outer_f32(&(qn_outer){.y = rows, .y_stride = stride, .a = a->q, .a_out = n, .a_in = 1, .b = a->turned,
-                                     .b_stride = stride, .n_lanes = stride, .n_out = a->n_rows, .n_in = n, .mode = mode});
+    a->t->ukr->outer_f32(&(qn_outer){.y = rows,
+                                     .y_stride = stride,
+                                     .a = a->q,
+                                     .a_out = n,
+                                     .a_in = 1,
+                                     .b = a->turned,
+                                     .b_stride = stride,
+                                     .n_lanes = stride,
+                                     .n_out = a->n_rows,
+                                     .n_in = n,
+                                     .mode = mode});
     memset(rows + a->n_rows * stride, 0, (size_t)((a->n_lanes - a->n_rows) * stride) * 4);
     a->t->ukr->transpose_f32(s, a->n_lanes, rows, stride, a->n_lanes, n_cells);
 }
@@ -194,16 +211,25 @@ static void score(qn_attn *a)
                 score_few(a, c, n_cells, n, mode);
                 continue;
             }
-            a->t->ukr->outer_f32(&(qn_outer){.y = a->s + c * a->n_lanes, .y_stride = a->n_lanes, .a = a->piece,
-                                             .a_out = whole_lanes(n), .a_in = 1, .b = a->q, .b_stride = a->n_lanes,
-                                             .n_lanes = a->n_lanes, .n_out = n_cells, .n_in = n, .mode = mode});
+            a->t->ukr->outer_f32(&(qn_outer){.y = a->s + c * a->n_lanes,
+                                             .y_stride = a->n_lanes,
+                                             .a = a->piece,
+                                             .a_out = whole_lanes(n),
+                                             .a_in = 1,
+                                             .b = a->q,
+                                             .b_stride = a->n_lanes,
+                                             .n_lanes = a->n_lanes,
+                                             .n_out = n_cells,
+                                             .n_in = n,
+                                             .mode = mode});
         }
     }
     if (a->attrs->softcap > 0)
-        for (int64_t i = 0; i < a->n_cells * a->n_lanes; i++) a->s[i] = a->attrs->softcap * tanhf(a->s[i] / a->attrs->softcap);
+        for (int64_t i = 0; i < a->n_cells * a->n_lanes; i++)
+            a->s[i] = a->attrs->softcap * tanhf(a->s[i] / a->attrs->softcap);
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* Elements of the value rows in lanes; rows [n_rows, whole_lanes(n_values)] in `turned`. */
 static void add_values_few(qn_attn *a, int64_t at, int64_t n_cells)
@@ -213,9 +239,17 @@ static void add_values_few(qn_attn *a, int64_t at, int64_t n_cells)
         for (n = 1; r + n < a->n_rows && a->first[r + n] == a->first[r] && a->last[r + n] == a->last[r]; n++) {}
         const int64_t first = within(a->first[r] - at, n_cells), last = within(a->last[r] - at, n_cells);
         if (first >= last) continue;
-        a->t->ukr->outer_f32(&(qn_outer){.y = a->turned + r * stride, .y_stride = stride, .a = a->s + (at + first) * a->n_lanes + r,
-                                         .a_out = 1, .a_in = a->n_lanes, .b = a->piece + first * stride, .b_stride = stride,
-                                         .n_lanes = stride, .n_out = n, .n_in = last - first, .mode = QN_OUTER_go_on});
+        a->t->ukr->outer_f32(&(qn_outer){.y = a->turned + r * stride,
+                                         .y_stride = stride,
+                                         .a = a->s + (at + first) * a->n_lanes + r,
+                                         .a_out = 1,
+                                         .a_in = a->n_lanes,
+                                         .b = a->piece + first * stride,
+                                         .b_stride = stride,
+                                         .n_lanes = stride,
+                                         .n_out = n,
+                                         .n_in = last - first,
+                                         .mode = QN_OUTER_go_on});
     }
 }
 
@@ -225,15 +259,22 @@ static void add_values_many(qn_attn *a, int64_t at, int64_t n_cells)
     const int64_t first = within(a->full_first - at, n_cells), last = within(a->full_last - at, n_cells);
     for (int64_t c = 0; c < n_cells; c++) {
         if (c == first && last > first) {
-            a->t->ukr->outer_f32(&(qn_outer){.y = a->y, .y_stride = a->n_lanes, .a = a->piece + first * stride, .a_out = 1,
-                                             .a_in = stride, .b = a->s + (at + first) * a->n_lanes, .b_stride = a->n_lanes,
-                                             .n_lanes = a->n_lanes, .n_out = a->n_values, .n_in = last - first,
+            a->t->ukr->outer_f32(&(qn_outer){.y = a->y,
+                                             .y_stride = a->n_lanes,
+                                             .a = a->piece + first * stride,
+                                             .a_out = 1,
+                                             .a_in = stride,
+                                             .b = a->s + (at + first) * a->n_lanes,
+                                             .b_stride = a->n_lanes,
+                                             .n_lanes = a->n_lanes,
+                                             .n_out = a->n_values,
+                                             .n_in = last - first,
                                              .mode = QN_OUTER_go_on});
             c = last - 1;
             continue;
         }
-        a->t->ukr->attn_add_some(a->y, a->n_values, a->piece + c * stride, a->s + (at + c) * a->n_lanes, a->n_lanes, at + c,
-                                 a->first, a->last);
+        a->t->ukr->attn_add_some(a->y, a->n_values, a->piece + c * stride, a->s + (at + c) * a->n_lanes, a->n_lanes,
+                                 at + c, a->first, a->last);
     }
 }
 
@@ -241,13 +282,17 @@ static void add_values(qn_attn *a)
 {
     const int64_t stride = whole_lanes(a->n_values);
     const bool few = a->n_rows <= FEW_FOR_VALUES;
-    if (few) memset(a->turned, 0, (size_t)(a->n_rows * stride) * 4);
-    else memset(a->y, 0, (size_t)(a->n_values * a->n_lanes) * 4);
+    if (few)
+        memset(a->turned, 0, (size_t)(a->n_rows * stride) * 4);
+    else
+        memset(a->y, 0, (size_t)(a->n_values * a->n_lanes) * 4);
     for (int64_t c = 0; c < a->n_cells; c += a->n_piece) {
         const int64_t n_cells = a->n_cells - c < a->n_piece ? a->n_cells - c : a->n_piece;
         qn__attn_piece(a, &a->t->src[2], c, n_cells, a->first_value, a->n_values);
-        if (few) add_values_few(a, c, n_cells);
-        else add_values_many(a, c, n_cells);
+        if (few)
+            add_values_few(a, c, n_cells);
+        else
+            add_values_many(a, c, n_cells);
     }
     if (few) a->t->ukr->transpose_f32(a->y, a->n_lanes, a->turned, stride, a->n_rows, a->n_values);
 }
@@ -257,7 +302,8 @@ void qn__attn_tile(qn_attn *a, int64_t at)
     qn__attn_cells(a, at, a->n_rows);
     if (a->n_cells > 0) {
         score(a);
-        a->t->ukr->attn_soften(a->s, a->n_lanes, a->n_cells, a->full_first, a->full_last, a->first, a->last, a->max, a->sum);
+        a->t->ukr->attn_soften(a->s, a->n_lanes, a->n_cells, a->full_first, a->full_last, a->first, a->last, a->max,
+                               a->sum);
         add_values(a);
     }
     for (int64_t l = 0; l < a->n_lanes; l++)

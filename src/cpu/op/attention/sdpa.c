@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/attention/sdpa.c -- y = softmax(scale q k^T) v, see graph/ops_sdpa.h and sdpa.h.
  *
- * Phase 0 packs each head's keys in panels, turned, and its values in rows of whole lanes. Phase 1: an item is a block of rows of one head
- * against the keys that they see, a tile at a time: scores, their exponentials by the highest so far, and what has been summed before
- * brought to that (Milakov and Gimelshein 2018). */
+ * Phase 0 packs each head's keys in panels, turned, and its values in rows of whole lanes. Phase 1: an item is a block
+ * of rows of one head against the keys that they see, a tile at a time: scores, their exponentials by the highest so
+ * far, and what has been summed before brought to that (Milakov and Gimelshein 2018). */
 #include "cpu/op/attention/sdpa.h"
 
 #include "cpu/op/ops.h"
@@ -26,8 +26,8 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
     (void)ukr;
     const int64_t d = node->src[0]->layout.dim[3], dv = node->src[2]->layout.dim[3];
     if (d <= QN_SDPA_MAX_SIZE && dv <= QN_SDPA_MAX_SIZE) return true;
-    QN_FAIL(err, unsupported, "%s: rows of %lld and %lld numbers, at most %d", qn_node_op_name(node), (long long)d, (long long)dv,
-            QN_SDPA_MAX_SIZE);
+    QN_FAIL(err, unsupported, "%s: rows of %lld and %lld numbers, at most %d", qn_node_op_name(node), (long long)d,
+            (long long)dv, QN_SDPA_MAX_SIZE);
     return false;
 }
 
@@ -38,7 +38,9 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 {
     (void)ukr;
     const qn_sdpa_geo g = geo_of(node);
-    return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * (k_floats(&g) + v_floats(&g))) * 4 + 4; /* never none: pointers into it are made */
+    /* never none: pointers into it are made */
+    return node->dtype == QN_DTYPE_F64 ? 0
+                                       : (uint64_t)(g.s.batch * g.s.kv_heads * (k_floats(&g) + v_floats(&g))) * 4 + 4;
 }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
@@ -56,8 +58,10 @@ static void pack(const qn_task *t, const qn_sdpa_geo *g)
 {
     float *k = (float *)(void *)t->scratch, *v = k + g->s.batch * g->s.kv_heads * k_floats(g);
     for (int64_t item = t->begin; item < t->end; item++) {
-        const int64_t which = item / g->panels, panel = item % g->panels, batch = which / g->s.kv_heads, head = which % g->s.kv_heads;
-        const int64_t first = panel * QN_SDPA_PANEL, n = g->s.m - first < QN_SDPA_PANEL ? g->s.m - first : QN_SDPA_PANEL;
+        const int64_t which = item / g->panels, panel = item % g->panels, batch = which / g->s.kv_heads,
+                      head = which % g->s.kv_heads;
+        const int64_t first = panel * QN_SDPA_PANEL,
+                      n = g->s.m - first < QN_SDPA_PANEL ? g->s.m - first : QN_SDPA_PANEL;
         qn__sdpa_panel(t, &t->src[1], batch, head, panel, k + which * k_floats(g) + first * g->s.d);
         qn__sdpa_rows(t, &t->src[2], batch, head, first, n, 1, v + which * v_floats(g) + first * g->dvp, g->dvp);
     }
@@ -82,7 +86,8 @@ static void soften(const qn_task *t, const qn_sdpa_geo *g, const block *b, int64
             memset(s, 0, (size_t)n * 4);
             continue;
         }
-        qn__sdpa_refine(t, g, g->attrs->has_mask ? &t->src[3] : NULL, b->batch, b->head, b->first + r, key + lo, hi - lo, s + lo, NULL);
+        qn__sdpa_refine(t, g, g->attrs->has_mask ? &t->src[3] : NULL, b->batch, b->head, b->first + r, key + lo,
+                        hi - lo, s + lo, NULL);
         const float high = t->ukr->max_f32(s + lo, hi - lo), max = high > b->max[r] ? high : b->max[r];
         const float from = max == -INFINITY ? 0 : max;
         const float sum = t->ukr->exp_sum_f32(s + lo, s + lo, from, hi - lo);
@@ -101,13 +106,16 @@ static void soften(const qn_task *t, const qn_sdpa_geo *g, const block *b, int64
 /* Divides by the sums, the sink among them, and stores y and lse. */
 static void finish(const qn_task *t, const qn_sdpa_geo *g, const block *b)
 {
-    float *lse = (float *)(void *)t->dst.data + g->parts.lse.offset + (b->batch * g->s.heads + b->head) * g->s.n + b->first;
+    float *lse =
+        (float *)(void *)t->dst.data + g->parts.lse.offset + (b->batch * g->s.heads + b->head) * g->s.n + b->first;
     for (int64_t r = 0; r < b->n; r++) {
-        float *y = (float *)(void *)t->dst.data + b->batch * g->parts.y.stride[0] + b->head * g->parts.y.stride[1] + (b->first + r) * g->parts.y.stride[2];
+        float *y = (float *)(void *)t->dst.data + b->batch * g->parts.y.stride[0] + b->head * g->parts.y.stride[1] +
+                   (b->first + r) * g->parts.y.stride[2];
         float max = b->max[r], sum = b->sum[r], factor = 1;
         if (g->attrs->has_sinks) {
             const qn_view *sinks = &t->src[t->n_src - 1];
-            const float sink = ((const float *)(const void *)sinks->data)[b->head * sinks->layout.stride[0]], both = sink > max ? sink : max;
+            const float sink = ((const float *)(const void *)sinks->data)[b->head * sinks->layout.stride[0]],
+                        both = sink > max ? sink : max;
             float e[2] = {max, sink};
             t->ukr->exp_sum_f32(e, e, both == -INFINITY ? 0 : both, 2);
             factor = e[0];
@@ -129,7 +137,8 @@ static void attend(const qn_task *t, const qn_sdpa_geo *g, block *b)
 {
     const int64_t kv = b->batch * g->s.kv_heads + b->head / g->group;
     const float *k = (const float *)(const void *)t->scratch + kv * k_floats(g);
-    const float *v = (const float *)(const void *)t->scratch + g->s.batch * g->s.kv_heads * k_floats(g) + kv * v_floats(g);
+    const float *v =
+        (const float *)(const void *)t->scratch + g->s.batch * g->s.kv_heads * k_floats(g) + kv * v_floats(g);
     int64_t lo, hi, skip;
     qn__sdpa_sees(g, b->first, &lo, &skip);
     qn__sdpa_sees(g, b->first + b->n - 1, &skip, &hi);

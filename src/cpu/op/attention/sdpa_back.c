@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/attention/sdpa_back.c -- the gradient of attention over whole tensors, see graph/ops_sdpa.h and sdpa.h.
  *
- * With p = exp(s - lse) and delta = dy . y, the gradient of a score is ds = p (dy . v - delta), and dq = ds k, dk = ds^T q, dv = p^T dy, dq and
- * dk times the scale. Scores are computed again, a tile at a time.
- * Phase 0 packs keys and values in panels, turned, and keys in rows of whole lanes, and sums the deltas. Phase 1: an item is a head of k
- * and v with what reads it, so that one worker adds up dk and dv: over the heads of q, then blocks of rows, then rows. Where there are few
- * heads their readers are cut into parts, whose sums phase 2 adds in order; the sizes alone say into how many. */
+ * With p = exp(s - lse) and delta = dy . y, the gradient of a score is ds = p (dy . v - delta), and dq = ds k, dk =
+ * ds^T q, dv = p^T dy, dq and dk times the scale. Scores are computed again, a tile at a time. Phase 0 packs keys and
+ * values in panels, turned, and keys in rows of whole lanes, and sums the deltas. Phase 1: an item is a head of k and v
+ * with what reads it, so that one worker adds up dk and dv: over the heads of q, then blocks of rows, then rows. Where
+ * there are few heads their readers are cut into parts, whose sums phase 2 adds in order; the sizes alone say into how
+ * many. */
 #include "cpu/op/attention/sdpa.h"
 
 #include "cpu/op/ops.h"
@@ -14,8 +15,8 @@
 
 enum {
     ROWS = 48,
-    DELTAS = 64,              /* rows of an item of phase 0 */
-    ITEMS = 16,               /* of phase 1, where they cost no more memory than MOST_PARTS times dk and dv */
+    DELTAS = 64, /* rows of an item of phase 0 */
+    ITEMS = 16,  /* of phase 1, where they cost no more memory than MOST_PARTS times dk and dv */
     MOST_PARTS = 8,
 };
 
@@ -28,19 +29,26 @@ static qn_sdpa_geo geo_of(const qn_node *node)
     return g;
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err) { return qn__cpu_op_sdpa.accepts(ukr, node, err); }
+static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+{
+    return qn__cpu_op_sdpa.accepts(ukr, node, err);
+}
 
 /* Into how many parts the blocks of rows that read a head are cut. */
 static int64_t parts_of(const qn_sdpa_geo *g)
 {
-    const int64_t heads = g->s.batch * g->s.kv_heads, blocks = g->group * g->blocks, want = heads > 0 ? (ITEMS + heads - 1) / heads : 1;
+    const int64_t heads = g->s.batch * g->s.kv_heads, blocks = g->group * g->blocks,
+                  want = heads > 0 ? (ITEMS + heads - 1) / heads : 1;
     const int64_t most = blocks < MOST_PARTS ? blocks : MOST_PARTS;
     return want < most ? want : most > 1 ? most : 1;
 }
 
 /* ---- scratch: for each head of k and v ---- */
 
-typedef struct rooms { int64_t k_turned, v_turned, k, dk, dv, all; } rooms; /* where each starts, in floats; dk and dv: all parts */
+/* where each starts, in floats; dk and dv: all parts */
+typedef struct rooms {
+    int64_t k_turned, v_turned, k, dk, dv, all;
+} rooms;
 
 /* Sums whose rows fill whole lanes, and that are whole, are made where they belong. */
 static bool in_place(const qn_sdpa_geo *g, int64_t size) { return size % 16 == 0 && parts_of(g) == 1; }
@@ -60,7 +68,8 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 {
     (void)ukr;
     const qn_sdpa_geo g = geo_of(node);
-    return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * rooms_of(&g).all) * 4 + 4; /* never none: pointers into it are made */
+    /* never none: pointers into it are made */
+    return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * rooms_of(&g).all) * 4 + 4;
 }
 
 static int64_t delta_items(const qn_sdpa_geo *g) { return g->s.batch * g->s.heads * ((g->s.n + DELTAS - 1) / DELTAS); }
@@ -85,7 +94,8 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
 static void pack(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
 {
     const rooms at = rooms_of(g);
-    const int64_t which = item / g->panels, panel = item % g->panels, batch = which / g->s.kv_heads, head = which % g->s.kv_heads;
+    const int64_t which = item / g->panels, panel = item % g->panels, batch = which / g->s.kv_heads,
+                  head = which % g->s.kv_heads;
     const int64_t first = panel * QN_SDPA_PANEL, n = g->s.m - first < QN_SDPA_PANEL ? g->s.m - first : QN_SDPA_PANEL;
     float *room = (float *)(void *)t->scratch + which * at.all;
     qn__sdpa_panel(t, &t->src[1], batch, head, panel, room + first * g->s.d);
@@ -96,15 +106,18 @@ static void pack(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
 static void sum_deltas(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
 {
     const int64_t per_head = (g->s.n + DELTAS - 1) / DELTAS, which = item / per_head, first = item % per_head * DELTAS;
-    const int64_t batch = which / g->s.heads, head = which % g->s.heads, end = first + DELTAS < g->s.n ? first + DELTAS : g->s.n;
+    const int64_t batch = which / g->s.heads, head = which % g->s.heads,
+                  end = first + DELTAS < g->s.n ? first + DELTAS : g->s.n;
     const qn_layout *y = &g->parts.y, *dy = &t->src[4].layout;
     const bool whole = dy->rank == 1; /* the gradient of y and lse */
     const int64_t all = t->src[3].layout.stride[0], step = whole ? dy->stride[0] : dy->dim[3] > 1 ? dy->stride[3] : 1;
-    const float *result = (const float *)(const void *)t->src[3].data, *from = (const float *)(const void *)t->src[4].data;
+    const float *result = (const float *)(const void *)t->src[3].data,
+                *from = (const float *)(const void *)t->src[4].data;
     float *delta = (float *)(void *)t->dst.data + g->parts.delta.offset + which * g->s.n;
     for (int64_t i = first; i < end; i++) {
         const int64_t row = batch * y->stride[0] + head * y->stride[1] + i * y->stride[2];
-        const float *a = result + row * all, *b = from + (whole ? row * step : batch * dy->stride[0] + head * dy->stride[1] + i * dy->stride[2]);
+        const float *a = result + row * all,
+                    *b = from + (whole ? row * step : batch * dy->stride[0] + head * dy->stride[1] + i * dy->stride[2]);
         if (step != 1) {
             qn__move(4, t->tile, 1, b, step, g->s.dv);
             b = t->tile;
@@ -144,7 +157,8 @@ static void differentiate(const qn_task *t, const qn_sdpa_geo *g, const block *b
         hi = hi - key < n ? hi - key : n;
         if (lo > hi) lo = hi = 0;
         if (lo < hi) {
-            qn__sdpa_refine(t, g, g->attrs->has_mask ? &t->src[5] : NULL, b->batch, b->head, b->first + r, key + lo, hi - lo, p + lo, b->tanh);
+            qn__sdpa_refine(t, g, g->attrs->has_mask ? &t->src[5] : NULL, b->batch, b->head, b->first + r, key + lo,
+                            hi - lo, p + lo, b->tanh);
             (void)t->ukr->exp_sum_f32(p + lo, p + lo, lse[r * all], hi - lo);
             t->ukr->scale_f32(ds + lo, ds + lo, 1, -delta[r], hi - lo);
             t->ukr->mul_f32(ds + lo, ds + lo, p + lo, hi - lo);
@@ -158,7 +172,8 @@ static void differentiate(const qn_task *t, const qn_sdpa_geo *g, const block *b
 }
 
 /* y[key][..] += sum over the block's rows of p(row, key) x(row, ..) */
-static void add_turned(const qn_task *t, const block *b, const float *p, int64_t n, const float *x, int64_t lanes, float *y, int64_t y_stride)
+static void add_turned(const qn_task *t, const block *b, const float *p, int64_t n, const float *x, int64_t lanes,
+                       float *y, int64_t y_stride)
 {
     t->ukr->outer_f32(&(qn_outer){
         .y = y,
@@ -231,7 +246,8 @@ static void part_back(const qn_task *t, const qn_sdpa_geo *g, block *b, int64_t 
 {
     const rooms at = rooms_of(g);
     const qn_layout *dk = &g->parts.dk, *dv = &g->parts.dv;
-    const int64_t parts = parts_of(g), part = item % parts, which = item / parts, kv_head = which % g->s.kv_heads, units = g->group * g->blocks;
+    const int64_t parts = parts_of(g), part = item % parts, which = item / parts, kv_head = which % g->s.kv_heads,
+                  units = g->group * g->blocks;
     float *room = (float *)(void *)t->scratch + which * at.all;
     b->batch = which / g->s.kv_heads;
     b->k_turned = room;
@@ -254,25 +270,29 @@ static void part_back(const qn_task *t, const qn_sdpa_geo *g, block *b, int64_t 
 /* ---- phase 2 ---- */
 
 /* Rows [first, first + n) of y = the sum of those of all parts, in order. */
-static void add_parts(const qn_task *t, const qn_sdpa_geo *g, float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t size, int64_t first,
-                      int64_t n)
+static void add_parts(const qn_task *t, const qn_sdpa_geo *g, float *y, int64_t y_stride, const float *x,
+                      int64_t x_stride, int64_t size, int64_t first, int64_t n)
 {
     const int64_t parts = parts_of(g), apart = g->s.m * x_stride;
     for (int64_t i = first; i < first + n; i++) {
         memcpy(y + i * y_stride, x + i * x_stride, (size_t)size * 4);
-        for (int64_t p = 1; p < parts; p++) t->ukr->add_f32(y + i * y_stride, y + i * y_stride, x + p * apart + i * x_stride, size);
+        for (int64_t p = 1; p < parts; p++)
+            t->ukr->add_f32(y + i * y_stride, y + i * y_stride, x + p * apart + i * x_stride, size);
     }
 }
 
 static void whole_back(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
 {
     const rooms at = rooms_of(g);
-    const int64_t which = item / g->panels, first = item % g->panels * QN_SDPA_PANEL, batch = which / g->s.kv_heads, head = which % g->s.kv_heads;
+    const int64_t which = item / g->panels, first = item % g->panels * QN_SDPA_PANEL, batch = which / g->s.kv_heads,
+                  head = which % g->s.kv_heads;
     const int64_t n = g->s.m - first < QN_SDPA_PANEL ? g->s.m - first : QN_SDPA_PANEL;
     const float *room = (const float *)(const void *)t->scratch + which * at.all;
     const qn_layout *dk = &g->parts.dk, *dv = &g->parts.dv;
-    if (!in_place(g, g->s.d)) add_parts(t, g, head_of(t, dk, batch, head), dk->stride[2], room + at.dk, g->dp, g->s.d, first, n);
-    if (!in_place(g, g->s.dv)) add_parts(t, g, head_of(t, dv, batch, head), dv->stride[2], room + at.dv, g->dvp, g->s.dv, first, n);
+    if (!in_place(g, g->s.d))
+        add_parts(t, g, head_of(t, dk, batch, head), dk->stride[2], room + at.dk, g->dp, g->s.d, first, n);
+    if (!in_place(g, g->s.dv))
+        add_parts(t, g, head_of(t, dv, batch, head), dv->stride[2], room + at.dv, g->dvp, g->s.dv, first, n);
 }
 
 static void run(const qn_task *t)
@@ -285,8 +305,10 @@ static void run(const qn_task *t)
     if (t->phase == 0) {
         const int64_t packs = g.s.batch * g.s.kv_heads * g.panels;
         for (int64_t item = t->begin; item < t->end; item++) {
-            if (item < packs) pack(t, &g, item);
-            else sum_deltas(t, &g, item - packs);
+            if (item < packs)
+                pack(t, &g, item);
+            else
+                sum_deltas(t, &g, item - packs);
         }
         return;
     }

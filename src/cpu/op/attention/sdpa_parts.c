@@ -29,7 +29,8 @@ void qn__sdpa_cut(qn_sdpa_geo *g, int64_t rows, int64_t floats)
     g->blocks = (g->s.n + g->rows - 1) / g->rows;
 }
 
-void qn__sdpa_rows(const qn_task *t, const qn_view *v, int64_t batch, int64_t head, int64_t row, int64_t n, float scale, float *dst, int64_t stride)
+void qn__sdpa_rows(const qn_task *t, const qn_view *v, int64_t batch, int64_t head, int64_t row, int64_t n, float scale,
+                   float *dst, int64_t stride)
 {
     const int64_t size = v->layout.dim[3];
     for (int64_t r = 0; r < n; r++, dst += stride) {
@@ -50,14 +51,15 @@ void qn__sdpa_panel(const qn_task *t, const qn_view *v, int64_t batch, int64_t h
     if (step == 1) {
         t->ukr->transpose_f32(dst, QN_SDPA_PANEL, (const float *)(const void *)from, v->layout.stride[2], n, size);
     } else {
-        for (int64_t i = 0; i < size; i++) qn__move(4, dst + i * QN_SDPA_PANEL, 1, from + i * step * 4, v->layout.stride[2], n);
+        for (int64_t i = 0; i < size; i++)
+            qn__move(4, dst + i * QN_SDPA_PANEL, 1, from + i * step * 4, v->layout.stride[2], n);
     }
     if (n < QN_SDPA_PANEL)
         for (int64_t i = 0; i < size; i++) memset(dst + i * QN_SDPA_PANEL + n, 0, (size_t)(QN_SDPA_PANEL - n) * 4);
 }
 
-void qn__sdpa_scores(const qn_task *t, const float *a, int64_t a_stride, int64_t rows, const float *panels, int64_t size, int64_t key, int64_t n,
-                     float *y)
+void qn__sdpa_scores(const qn_task *t, const float *a, int64_t a_stride, int64_t rows, const float *panels,
+                     int64_t size, int64_t key, int64_t n, float *y)
 {
     for (int64_t done = 0; done < n; done += QN_SDPA_PANEL) {
         const int64_t lanes = n - done < QN_SDPA_PANEL ? up(n - done, 16) : QN_SDPA_PANEL;
@@ -77,8 +79,8 @@ void qn__sdpa_scores(const qn_task *t, const float *a, int64_t a_stride, int64_t
     }
 }
 
-void qn__sdpa_refine(const qn_task *t, const qn_sdpa_geo *g, const qn_view *mask, int64_t batch, int64_t head, int64_t i, int64_t j, int64_t n,
-                     float *s, float *tanh)
+void qn__sdpa_refine(const qn_task *t, const qn_sdpa_geo *g, const qn_view *mask, int64_t batch, int64_t head,
+                     int64_t i, int64_t j, int64_t n, float *s, float *tanh)
 {
     const float cap = (float)g->attrs->softcap;
     if (cap > 0) {

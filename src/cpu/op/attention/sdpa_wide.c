@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention/sdpa_wide.c -- attention over whole tensors and its gradient in F64, by plain loops: for checking others against. */
+/* src/cpu/op/attention/sdpa_wide.c -- attention over whole tensors and its gradient in F64, by plain loops: for
+ * checking others against. */
 #include "cpu/op/attention/sdpa.h"
 
 #include <math.h>
 
-typedef struct place { const qn_sdpa_geo *g; const qn_view *q, *k, *v, *mask; int64_t batch, head, kv_head; } place;
+typedef struct place {
+    const qn_sdpa_geo *g;
+    const qn_view *q, *k, *v, *mask;
+    int64_t batch, head, kv_head;
+} place;
 
 static place place_of(const qn_task *t, const qn_sdpa_geo *g, int64_t batch, int64_t head, int mask)
 {
-    return (place){g, &t->src[0], &t->src[1], &t->src[2], g->attrs->has_mask ? &t->src[mask] : NULL, batch, head, head / g->group};
+    return (place){g,     &t->src[0], &t->src[1],     &t->src[2], g->attrs->has_mask ? &t->src[mask] : NULL,
+                   batch, head,       head / g->group};
 }
 
 static double number(const uint8_t *p, int64_t at)
@@ -34,7 +40,8 @@ static void add_row(double *y, double factor, const uint8_t *x, int64_t step, in
 static double score(const place *p, int64_t i, int64_t j, double *slope)
 {
     int64_t q_step, k_step, m_step;
-    const uint8_t *q = qn__sdpa_row(p->q, p->batch, p->head, i, &q_step), *k = qn__sdpa_row(p->k, p->batch, p->kv_head, j, &k_step);
+    const uint8_t *q = qn__sdpa_row(p->q, p->batch, p->head, i, &q_step),
+                  *k = qn__sdpa_row(p->k, p->batch, p->kv_head, j, &k_step);
     double s = p->g->attrs->scale * dot(q, q_step, k, k_step, p->g->s.d);
     const double cap = p->g->attrs->softcap;
     *slope = 1;
@@ -78,7 +85,8 @@ void qn__sdpa_wide(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
     const place p = place_of(t, g, item / g->s.heads, item % g->s.heads, 3);
     double *dst = (double *)(void *)t->dst.data, *lse = dst + g->parts.lse.offset + item * g->s.n;
     const qn_layout *y = &g->parts.y;
-    for (int64_t i = 0; i < g->s.n; i++) attend(t, &p, i, dst + p.batch * y->stride[0] + p.head * y->stride[1] + i * y->stride[2], &lse[i]);
+    for (int64_t i = 0; i < g->s.n; i++)
+        attend(t, &p, i, dst + p.batch * y->stride[0] + p.head * y->stride[1] + i * y->stride[2], &lse[i]);
 }
 
 /* Row i of one head: its dq, and what it adds to dk and dv, whose rows are given for key 0. */
@@ -89,9 +97,11 @@ static void row_back(const qn_task *t, const place *p, int64_t i, double *dk, do
     const int64_t all = t->src[3].layout.stride[0], at = (p->batch * g->s.heads + p->head) * g->s.n + i;
     const int64_t row = p->batch * y->stride[0] + p->head * y->stride[1] + i * y->stride[2];
     const bool whole = l->rank == 1;
-    double *dst = (double *)(void *)t->dst.data, *dq = dst + p->batch * g->parts.dq.stride[0] + p->head * g->parts.dq.stride[1] + i * g->parts.dq.stride[2];
+    double *dst = (double *)(void *)t->dst.data,
+           *dq = dst + p->batch * g->parts.dq.stride[0] + p->head * g->parts.dq.stride[1] + i * g->parts.dq.stride[2];
     int64_t dy_step = whole ? l->stride[0] : 1, q_step, k_step, v_step, lo, hi;
-    const uint8_t *dy = whole ? t->src[4].data + row * dy_step * 8 : qn__sdpa_row(&t->src[4], p->batch, p->head, i, &dy_step);
+    const uint8_t *dy =
+        whole ? t->src[4].data + row * dy_step * 8 : qn__sdpa_row(&t->src[4], p->batch, p->head, i, &dy_step);
     const uint8_t *q = qn__sdpa_row(p->q, p->batch, p->head, i, &q_step);
     const double lse = number(t->src[3].data, (g->parts.lse.offset + at) * all);
     double delta = dot(t->src[3].data + row * all * 8, all, dy, dy_step, g->s.dv);
@@ -102,7 +112,8 @@ static void row_back(const qn_task *t, const place *p, int64_t i, double *dk, do
     for (int64_t j = lo; j < hi; j++) {
         double slope;
         const double e = exp(score(p, i, j, &slope) - lse);
-        const uint8_t *k = qn__sdpa_row(p->k, p->batch, p->kv_head, j, &k_step), *v = qn__sdpa_row(p->v, p->batch, p->kv_head, j, &v_step);
+        const uint8_t *k = qn__sdpa_row(p->k, p->batch, p->kv_head, j, &k_step),
+                      *v = qn__sdpa_row(p->v, p->batch, p->kv_head, j, &v_step);
         const double ds = e * (dot(dy, dy_step, v, v_step, g->s.dv) - delta) * slope * g->attrs->scale;
         add_row(dq, ds, k, k_step, g->s.d);
         add_row(dk + j * g->parts.dk.stride[2], ds, q, q_step, g->s.d);
@@ -115,7 +126,8 @@ void qn__sdpa_back_wide(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
     const int64_t batch = item / g->s.kv_heads, kv_head = item % g->s.kv_heads;
     const qn_layout *k = &g->parts.dk, *v = &g->parts.dv;
     double *dst = (double *)(void *)t->dst.data;
-    double *dk = dst + k->offset + batch * k->stride[0] + kv_head * k->stride[1], *dv = dst + v->offset + batch * v->stride[0] + kv_head * v->stride[1];
+    double *dk = dst + k->offset + batch * k->stride[0] + kv_head * k->stride[1],
+           *dv = dst + v->offset + batch * v->stride[0] + kv_head * v->stride[1];
     for (int64_t j = 0; j < g->s.m; j++) {
         memset(dk + j * k->stride[2], 0, (size_t)g->s.d * 8);
         memset(dv + j * v->stride[2], 0, (size_t)g->s.dv * 8);

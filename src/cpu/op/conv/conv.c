@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/conv/conv.c -- convolution as a product: for each image and group, weights [o, c k] times a matrix [c k, positions] that is
- * never made: a slice of it is gathered into the packed panel at a time (gemm.h). */
+/* src/cpu/op/conv/conv.c -- convolution as a product: for each image and group, weights [o, c k] times a matrix [c k,
+ * positions] that is never made: a slice of it is gathered into the packed panel at a time (gemm.h). */
 #include "cpu/op/conv/conv.h"
 
 #include "cpu/op/ops.h"
 
-/* ---- geometry -------------------------------------------------------------------------------------------------------- */
+/* ---- geometry -------------------------------------------------------------------------------- */
 
-qn_conv_geo qn__conv_geo(const qn_conv_attrs *a, qn_dtype dtype, const qn_layout *x, const qn_layout *w, const qn_layout *y)
+qn_conv_geo qn__conv_geo(const qn_conv_attrs *a, qn_dtype dtype, const qn_layout *x, const qn_layout *w,
+                         const qn_layout *y)
 {
-    qn_conv_geo g = {.dtype = dtype, .n = x->dim[0], .c = x->dim[1], .o = y->dim[1], .groups = a->groups, .n_in = 1, .n_out = 1, .n_k = 1};
+    qn_conv_geo g = {.dtype = dtype,
+                     .n = x->dim[0],
+                     .c = x->dim[1],
+                     .o = y->dim[1],
+                     .groups = a->groups,
+                     .n_in = 1,
+                     .n_out = 1,
+                     .n_k = 1};
     const int gap = 3 - a->n_spatial;
     g.x.batch = x->stride[0];
     g.x.channel = x->stride[1];
@@ -36,9 +44,10 @@ qn_conv_geo qn__conv_geo(const qn_conv_attrs *a, qn_dtype dtype, const qn_layout
     return g;
 }
 
-/* ---- gathering ------------------------------------------------------------------------------------------------------- */
+/* ---- gathering ------------------------------------------------------------------------------- */
 
-void qn__conv_run(const qn_conv_geo *g, void *dst, const uint8_t *line, int64_t stride, int64_t first, int64_t step, int64_t size, int64_t n)
+void qn__conv_run(const qn_conv_geo *g, void *dst, const uint8_t *line, int64_t stride, int64_t first, int64_t step,
+                  int64_t size, int64_t n)
 {
     const int64_t wide = qn__conv_wide(g), bytes = qn__elem_bytes(g->dtype);
     /* [low, high) are inside. */
@@ -51,8 +60,10 @@ void qn__conv_run(const qn_conv_geo *g, void *dst, const uint8_t *line, int64_t 
     memset(to + high * wide, 0, (size_t)((n - high) * wide));
     if (high == low) return;
     const uint8_t *from = line + (first + low * step) * stride * bytes;
-    if (bytes == wide) qn__move(bytes, to + low * wide, 1, from, step * stride, high - low);
-    else qn__row_load(g->t->ukr, g->dtype, from, step * stride, 0, high - low, (float *)(void *)(to + low * wide));
+    if (bytes == wide)
+        qn__move(bytes, to + low * wide, 1, from, step * stride, high - low);
+    else
+        qn__row_load(g->t->ukr, g->dtype, from, step * stride, 0, high - low, (float *)(void *)(to + low * wide));
 }
 
 static void split(const int64_t size[3], int64_t i, int64_t at[3])
@@ -75,7 +86,8 @@ void qn__conv_row(const qn_conv_geo *g, void *dst, int64_t batch, int64_t c, int
         const int64_t left = g->out[2] - o[2], m = n - done < left ? n - done : left;
         const int64_t d = o[0] * g->stride[0] - g->pad[0] + k[0] * g->dilation[0];
         const int64_t h = o[1] * g->stride[1] - g->pad[1] + k[1] * g->dilation[1];
-        if (d < 0 || d >= g->in[0] || h < 0 || h >= g->in[1]) memset(to, 0, (size_t)(m * wide));
+        if (d < 0 || d >= g->in[0] || h < 0 || h >= g->in[1])
+            memset(to, 0, (size_t)(m * wide));
         else
             qn__conv_run(g, to, plane + (d * g->x.at[0] + h * g->x.at[1]) * bytes, g->x.at[2],
                          o[2] * g->stride[2] - g->pad[2] + k[2] * g->dilation[2], g->stride[2], g->in[2], m);
@@ -89,7 +101,7 @@ void qn__conv_row(const qn_conv_geo *g, void *dst, int64_t batch, int64_t c, int
     }
 }
 
-/* ---- the forward product --------------------------------------------------------------------------------------------- */
+/* ---- the forward product --------------------------------------------------------------------- */
 
 /* ctx_index: batch, first channel. */
 static void pack_x(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0, int64_t nj)
@@ -97,7 +109,8 @@ static void pack_x(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0,
     const qn_conv_geo *g = s->ctx;
     const int64_t wide = qn__conv_wide(g);
     for (int64_t k = 0; k < nk; k++)
-        qn__conv_row(g, (uint8_t *)dst + k * stride * wide, s->ctx_index[0], s->ctx_index[1] + (k0 + k) / g->n_k, (k0 + k) % g->n_k, j0, nj);
+        qn__conv_row(g, (uint8_t *)dst + k * stride * wide, s->ctx_index[0], s->ctx_index[1] + (k0 + k) / g->n_k,
+                     (k0 + k) % g->n_k, j0, nj);
 }
 
 /* A weight whose taps do not lie one behind the other; ctx_index: first output. */
@@ -126,16 +139,17 @@ static qn_conv_geo geo_of(const qn_node *n)
 
 static qn_gemm_cut cut_of(const qn_conv_geo *g)
 {
-    return qn__gemm_cut(g->o / g->groups, g->n_out, g->c / g->groups * g->n_k, g->n * g->groups, g->dtype != QN_DTYPE_F32);
+    return qn__gemm_cut(g->o / g->groups, g->n_out, g->c / g->groups * g->n_k, g->n * g->groups,
+                        g->dtype != QN_DTYPE_F32);
 }
 
-/* ---- groups of one result: a product with one row, whose packing would cost more than itself. Runs of x are added up where they lie, tap by
- * tap in the order of the product's sum. ---- */
+/* ---- groups of one result: a product with one row, whose packing would cost more than itself. Runs of x are added up
+ * where they lie, tap by tap in the order of the product's sum. ---- */
 
 static bool by_runs(const qn_conv_geo *g)
 {
-    return g->dtype == QN_DTYPE_F32 && g->o == g->groups && g->c / g->groups * g->n_k <= QN_MM_SLICE && g->stride[2] == 1 && g->x.at[2] == 1 &&
-           g->out[2] >= 4;
+    return g->dtype == QN_DTYPE_F32 && g->o == g->groups && g->c / g->groups * g->n_k <= QN_MM_SLICE &&
+           g->stride[2] == 1 && g->x.at[2] == 1 && g->out[2] >= 4;
 }
 
 /* A row of the result, at [o0, o1] of its plane. x, w: of the group. */
@@ -145,13 +159,15 @@ static void row_by_runs(const qn_conv_geo *g, float *y, const float *x, const fl
     for (int64_t k = 0; k < g->c / g->groups * g->n_k; k++) {
         int64_t at[3];
         split(g->k, k % g->n_k, at);
-        const int64_t d = o0 * g->stride[0] - g->pad[0] + at[0] * g->dilation[0], h = o1 * g->stride[1] - g->pad[1] + at[1] * g->dilation[1];
+        const int64_t d = o0 * g->stride[0] - g->pad[0] + at[0] * g->dilation[0],
+                      h = o1 * g->stride[1] - g->pad[1] + at[1] * g->dilation[1];
         if (d < 0 || d >= g->in[0] || h < 0 || h >= g->in[1]) continue;
         const int64_t shift = at[2] * g->dilation[2] - g->pad[2], low = shift < 0 ? -shift : 0;
         const int64_t high = g->in[2] - shift < g->out[2] ? g->in[2] - shift : g->out[2], c = k / g->n_k;
         if (high <= low) continue;
         const float tap = w[c * g->w_in + at[0] * g->w_at[0] + at[1] * g->w_at[1] + at[2] * g->w_at[2]];
-        g->t->ukr->axpy_f32(y + low, tap, x + c * g->x.channel + d * g->x.at[0] + h * g->x.at[1] + low + shift, high - low);
+        g->t->ukr->axpy_f32(y + low, tap, x + c * g->x.channel + d * g->x.at[0] + h * g->x.at[1] + low + shift,
+                            high - low);
     }
 }
 
@@ -161,7 +177,8 @@ static void run_by_runs(const qn_conv_geo *g)
     const int64_t rows = g->out[0] * g->out[1];
     for (int64_t item = t->begin; item < t->end; item++) {
         const int64_t batch = item / g->o, group = item % g->o;
-        const float *x = (const float *)(const void *)t->src[0].data + batch * g->x.batch + group * (g->c / g->groups) * g->x.channel;
+        const float *x = (const float *)(const void *)t->src[0].data + batch * g->x.batch +
+                         group * (g->c / g->groups) * g->x.channel;
         const float *w = (const float *)(const void *)t->src[1].data + group * g->w_out;
         float *y = (float *)(void *)t->dst.data + item * g->n_out;
         for (int64_t r = 0; r < rows; r++) row_by_runs(g, y + r * g->out[2], x, w, r / g->out[1], r % g->out[1]);
@@ -204,10 +221,15 @@ static void run(const qn_task *t)
         return;
     }
     const qn_gemm_cut cut = cut_of(&geo);
-    const int64_t tiles = qn__gemm_tiles(&cut), bytes = qn__elem_bytes(geo.dtype), o = geo.o / geo.groups, c = geo.c / geo.groups;
+    const int64_t tiles = qn__gemm_tiles(&cut), bytes = qn__elem_bytes(geo.dtype), o = geo.o / geo.groups,
+                  c = geo.c / geo.groups;
     geo.x.data = t->src[0].data;
     qn_gemm g = {
-        .a = {.dtype = geo.dtype, .k_stride = 1, .j_stride = geo.w_out, .pack = taps_are_dense(&geo) ? NULL : pack_w, .ctx = &geo},
+        .a = {.dtype = geo.dtype,
+              .k_stride = 1,
+              .j_stride = geo.w_out,
+              .pack = taps_are_dense(&geo) ? NULL : pack_w,
+              .ctx = &geo},
         .b = {.dtype = geo.dtype, .pack = pack_x, .ctx = &geo},
         .k = c * geo.n_k,
         .dtype = geo.dtype,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/conv/conv_back.c -- the gradients of convolution, as products like convolution itself (gemm.h).
  *
- * To the source: with stride s, the places i of x with one remainder of i / s meet the same taps k, those with i + padding - k *
- * dilation divisible by s; so x falls into phases, each a product [c, o taps] x [o taps, places] whose matrix is read from y with
- * step 1: nothing is multiplied by zeros that strides would put in between, and nothing is added into shared memory.
- * To the weight: [o, n positions] x [n positions, c taps], summed over images and positions in order. */
+ * To the source: with stride s, the places i of x with one remainder of i / s meet the same taps k, those with i +
+ * padding - k * dilation divisible by s; so x falls into phases, each a product [c, o taps] x [o taps, places] whose
+ * matrix is read from y with step 1: nothing is multiplied by zeros that strides would put in between, and nothing is
+ * added into shared memory. To the weight: [o, n positions] x [n positions, c taps], summed over images and positions
+ * in order. */
 #include "cpu/op/conv/conv.h"
 
 #include "cpu/op/ops.h"
@@ -23,15 +24,15 @@ static void split(const int64_t size[3], int64_t i, int64_t at[3])
     at[0] = i / size[1];
 }
 
-/* ---- to the source --------------------------------------------------------------------------------------------------- */
+/* ---- to the source --------------------------------------------------------------------------- */
 
 typedef struct phase {
     const qn_conv_geo *geo;
-    const uint8_t *w;         /* of the group */
-    uint8_t *x;               /* [c, in..] of the group and image: dense */
-    int64_t batch, first_o, c; /* c: channels of the group */
-    int64_t rest[3];          /* i = rest + stride * t */
-    int64_t size[3];          /* t < size */
+    const uint8_t *w;                                  /* of the group */
+    uint8_t *x;                                        /* [c, in..] of the group and image: dense */
+    int64_t batch, first_o, c;                         /* c: channels of the group */
+    int64_t rest[3];                                   /* i = rest + stride * t */
+    int64_t size[3];                                   /* t < size */
     int64_t tap0[3], tap_step[3], n_taps[3], all_taps; /* taps of this phase */
 } phase;
 
@@ -47,8 +48,10 @@ static phase phase_of(const qn_conv_geo *g, int64_t number)
         int64_t found = 0;
         for (int64_t k = 0; k < g->k[i] && found < 2 && k < 2 * s; k++) {
             if ((p.rest[i] + g->pad[i] - k * g->dilation[i]) % s != 0) continue;
-            if (found++ == 0) p.tap0[i] = k;
-            else p.tap_step[i] = k - p.tap0[i];
+            if (found++ == 0)
+                p.tap0[i] = k;
+            else
+                p.tap_step[i] = k - p.tap0[i];
         }
         p.n_taps[i] = found == 0 ? 0 : (g->k[i] - 1 - p.tap0[i]) / p.tap_step[i] + 1;
         p.all_taps *= p.n_taps[i];
@@ -71,7 +74,8 @@ static void pack_w(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0,
     for (int64_t k = 0; k < nk; k++) {
         int64_t tap[3];
         tap_of(p, (k0 + k) % p->all_taps, tap);
-        const int64_t at = (k0 + k) / p->all_taps * g->w_out + tap[0] * g->w_at[0] + tap[1] * g->w_at[1] + tap[2] * g->w_at[2];
+        const int64_t at =
+            (k0 + k) / p->all_taps * g->w_out + tap[0] * g->w_at[0] + tap[1] * g->w_at[1] + tap[2] * g->w_at[2];
         qn__conv_run(g, (uint8_t *)dst + k * stride * wide, p->w + at * bytes, g->w_in, j0, 1, j0 + nj, nj);
     }
 }
@@ -86,14 +90,18 @@ static void pack_y(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0,
         int64_t tap[3], shift[3], t[3];
         tap_of(p, (k0 + k) % p->all_taps, tap);
         for (int i = 0; i < 3; i++) shift[i] = (p->rest[i] + g->pad[i] - tap[i] * g->dilation[i]) / g->stride[i];
-        const uint8_t *plane = g->y.data + (p->batch * g->y.batch + (p->first_o + (k0 + k) / p->all_taps) * g->y.channel) * bytes;
+        const uint8_t *plane =
+            g->y.data + (p->batch * g->y.batch + (p->first_o + (k0 + k) / p->all_taps) * g->y.channel) * bytes;
         uint8_t *to = (uint8_t *)dst + k * stride * wide;
         split(p->size, j0, t);
         for (int64_t done = 0; done < nj;) {
             const int64_t left = p->size[2] - t[2], m = nj - done < left ? nj - done : left;
             const int64_t d = t[0] + shift[0], h = t[1] + shift[1];
-            if (d < 0 || d >= g->out[0] || h < 0 || h >= g->out[1]) memset(to, 0, (size_t)(m * wide));
-            else qn__conv_run(g, to, plane + (d * g->y.at[0] + h * g->y.at[1]) * bytes, g->y.at[2], t[2] + shift[2], 1, g->out[2], m);
+            if (d < 0 || d >= g->out[0] || h < 0 || h >= g->out[1])
+                memset(to, 0, (size_t)(m * wide));
+            else
+                qn__conv_run(g, to, plane + (d * g->y.at[0] + h * g->y.at[1]) * bytes, g->y.at[2], t[2] + shift[2], 1,
+                             g->out[2], m);
             to += m * wide;
             done += m;
             t[2] = 0;
@@ -142,7 +150,8 @@ static qn_gemm_cut cut_input(const qn_conv_geo *g)
 {
     int64_t most = 1;
     for (int i = 0; i < 3; i++) most *= (g->in[i] + g->stride[i] - 1) / g->stride[i];
-    return qn__gemm_cut(g->c / g->groups, most, g->o / g->groups * g->n_k / n_phases(g) + 1, g->n * g->groups * n_phases(g), true);
+    return qn__gemm_cut(g->c / g->groups, most, g->o / g->groups * g->n_k / n_phases(g) + 1,
+                        g->n * g->groups * n_phases(g), true);
 }
 
 static int64_t items_input(const qn_ukr *ukr, const qn_node *node, int phase_number, int64_t *chunk)
@@ -193,12 +202,13 @@ static void run_input(const qn_task *t)
 
 const qn_cpu_op qn__cpu_op_conv_input = {QN_OP_conv_input, accepts, NULL, 1, items_input, run_input};
 
-/* ---- to the weight --------------------------------------------------------------------------------------------------- */
+/* ---- to the weight --------------------------------------------------------------------------- */
 
 /* k counts (image, position). Pieces of one image are handed to `one`: batch, position, how many, where in dst. */
-#define EACH_IMAGE(k0, nk, n_out, batch, at, m, done)                                                                  \
-    for (int64_t done = 0, batch, at, m; done < (nk); done += m)                                                       \
-        if (batch = ((k0) + done) / (n_out), at = ((k0) + done) % (n_out), m = (n_out) - at < (nk) - done ? (n_out) - at : (nk) - done, 1)
+#define EACH_IMAGE(k0, nk, n_out, batch, at, m, done) \
+    for (int64_t done = 0, batch, at, m; done < (nk); done += m) \
+        if (batch = ((k0) + done) / (n_out), at = ((k0) + done) % (n_out), \
+            m = (n_out)-at < (nk)-done ? (n_out)-at : (nk)-done, 1)
 
 enum { LINES = 16 };
 
@@ -222,17 +232,17 @@ static void pack_out(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k
     double lines[LINES * QN_MM_SLICE];
     for (int64_t j = 0; j < nj; j += LINES) {
         const int64_t n = nj - j < LINES ? nj - j : LINES;
-        for (int64_t i = 0; i < n; i++)
-            EACH_IMAGE(k0, nk, g->n_out, batch, at, m, done)
+        for (int64_t i = 0; i < n; i++) EACH_IMAGE(k0, nk, g->n_out, batch, at, m, done)
             {
-                const uint8_t *plane = g->y.data + (batch * g->y.batch + (s->ctx_index[0] + j0 + j + i) * g->y.channel) * bytes;
+                const uint8_t *plane =
+                    g->y.data + (batch * g->y.batch + (s->ctx_index[0] + j0 + j + i) * g->y.channel) * bytes;
                 uint8_t *to = (uint8_t *)lines + (i * QN_MM_SLICE + done) * wide;
                 int64_t p[3];
                 split(g->out, at, p);
                 for (int64_t put = 0; put < m;) {
                     const int64_t left = g->out[2] - p[2], run = m - put < left ? m - put : left;
-                    qn__conv_run(g, to + put * wide, plane + (p[0] * g->y.at[0] + p[1] * g->y.at[1]) * bytes, g->y.at[2], p[2], 1,
-                                 g->out[2], run);
+                    qn__conv_run(g, to + put * wide, plane + (p[0] * g->y.at[0] + p[1] * g->y.at[1]) * bytes,
+                                 g->y.at[2], p[2], 1, g->out[2], run);
                     put += run;
                     p[2] = 0;
                     if (++p[1] == g->out[1]) {
@@ -253,10 +263,9 @@ static void pack_taps(const qn_gemm_side *s, void *dst, int64_t stride, int64_t 
     double lines[LINES * QN_MM_SLICE];
     for (int64_t j = 0; j < nj; j += LINES) {
         const int64_t n = nj - j < LINES ? nj - j : LINES;
-        for (int64_t i = 0; i < n; i++)
-            EACH_IMAGE(k0, nk, g->n_out, batch, at, m, done)
-                qn__conv_row(g, (uint8_t *)lines + (i * QN_MM_SLICE + done) * wide, batch, s->ctx_index[0] + (j0 + j + i) / g->n_k,
-                             (j0 + j + i) % g->n_k, at, m);
+        for (int64_t i = 0; i < n; i++) EACH_IMAGE(k0, nk, g->n_out, batch, at, m, done)
+        qn__conv_row(g, (uint8_t *)lines + (i * QN_MM_SLICE + done) * wide, batch,
+                     s->ctx_index[0] + (j0 + j + i) / g->n_k, (j0 + j + i) % g->n_k, at, m);
         turn(g, dst, stride, j, lines, n, nk);
     }
 }
@@ -268,7 +277,8 @@ static qn_conv_geo geo_weight(const qn_node *n)
 
 static qn_gemm_cut cut_weight(const qn_conv_geo *g)
 {
-    return qn__gemm_cut(g->o / g->groups, g->c / g->groups * g->n_k, g->n * g->n_out, g->groups, g->dtype != QN_DTYPE_F32);
+    return qn__gemm_cut(g->o / g->groups, g->c / g->groups * g->n_k, g->n * g->n_out, g->groups,
+                        g->dtype != QN_DTYPE_F32);
 }
 
 static int64_t items_weight(const qn_ukr *ukr, const qn_node *node, int phase_number, int64_t *chunk)

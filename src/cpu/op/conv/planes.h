@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/conv/planes.h -- what pooling and resizing share: tensors [n, c, spatial..] seen as planes of three spatial dimensions, and
- * their loops written once for all real dtypes. An item is a plane, so that what is added into a plane is added in order. */
+/* src/cpu/op/conv/planes.h -- what pooling and resizing share: tensors [n, c, spatial..] seen as planes of three
+ * spatial dimensions, and their loops written once for all real dtypes. An item is a plane, so that what is added into
+ * a plane is added in order. */
 #ifndef QN_CPU_OP_PLANES_H
 #define QN_CPU_OP_PLANES_H
 
 #include "cpu/op/pointwise/typed.h"
 
 /* ROW(dtype, stored type, type to compute in, to it, from it) */
-#define QN_REAL_ROWS(ROW)                                                                                              \
-    ROW(F32,  float,    float,  QN_SAME,         QN_SAME)                                                              \
-    ROW(F64,  double,   double, QN_SAME,         QN_SAME)                                                              \
-    ROW(F16,  uint16_t, float,  qn__f16_to_f32,  qn__f32_to_f16)                                                       \
+/* clang-format off */
+#define QN_REAL_ROWS(ROW) \
+    ROW(F32,  float,    float,  QN_SAME,         QN_SAME) \
+    ROW(F64,  double,   double, QN_SAME,         QN_SAME) \
+    ROW(F16,  uint16_t, float,  qn__f16_to_f32,  qn__f32_to_f16) \
     ROW(BF16, uint16_t, float,  qn__bf16_to_f32, qn__f32_to_bf16)
+/* clang-format on */
 
 typedef struct qn_planes {
-    int64_t size[3], stride[3];   /* spatial, outermost first; leading ones of size 1 */
+    int64_t size[3], stride[3]; /* spatial, outermost first; leading ones of size 1 */
     int64_t channels, batch_stride, channel_stride;
 } qn_planes;
 

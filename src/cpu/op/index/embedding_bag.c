@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/embedding_bag.c -- sums, means and maxima of rows of a table by bags of ids, and the gradient to the table.
- * Sums run in float32 (F64 in its own) in the order of the ids. The gradient is cut into strips of columns: a worker owns its columns
- * of every row, so that what several bags add to one row is added in order. */
+/* src/cpu/op/index/embedding_bag.c -- sums, means and maxima of rows of a table by bags of ids, and the gradient to the
+ * table. Sums run in float32 (F64 in its own) in the order of the ids. The gradient is cut into strips of columns: a
+ * worker owns its columns of every row, so that what several bags add to one row is added in order. */
 #include "cpu/op/ops.h"
 #include "cpu/op/conv/planes.h"
 
@@ -22,7 +22,13 @@ typedef struct bags {
 static bags bags_of(const qn_task *t, const qn_view *weights, int64_t n_rows)
 {
     const qn_bag_attrs *a = t->attrs;
-    return (bags){a, &t->src[1], &t->src[2], weights, t->src[1].layout.dim[0], t->src[2].layout.dim[0] - (a->include_last ? 1 : 0), n_rows};
+    return (bags){a,
+                  &t->src[1],
+                  &t->src[2],
+                  weights,
+                  t->src[1].layout.dim[0],
+                  t->src[2].layout.dim[0] - (a->include_last ? 1 : 0),
+                  n_rows};
 }
 
 static int64_t offset_of(const bags *b, int64_t bag)
@@ -60,72 +66,80 @@ static int64_t count_of(const bags *b, int64_t from, int64_t end)
     return n;
 }
 
-#define BAG(dtype, S, T, to, from)                                                                                     \
-    static void bag_##dtype(const bags *b, int64_t bag, const qn_view *table, void *y_)                                \
-    {                                                                                                                  \
-        S *y = y_;                                                                                                     \
-        const S *x = (const void *)table->data;                                                                        \
-        const int64_t m = table->layout.dim[1], row = table->layout.stride[0], col = table->layout.stride[1];          \
-        const int64_t begin = offset_of(b, bag), end = offset_of(b, bag + 1);                                          \
-        const T share = b->a->mode == QN_BAG_mean ? (T)count_of(b, begin, end) : 1;                                    \
-        for (int64_t j0 = 0; j0 < m; j0 += STRIP) {                                                                    \
-            T sum[STRIP] = {0};                                                                                        \
-            const int64_t n = m - j0 < STRIP ? m - j0 : STRIP;                                                         \
-            bool any = false;                                                                                          \
-            for (int64_t i = begin; i < end; i++) {                                                                    \
-                const int64_t id = id_of(b, i);                                                                        \
-                if (id < 0) continue;                                                                                  \
-                const T w = b->weights ? to(((const S *)(const void *)b->weights->data)[i * b->weights->layout.stride[0]]) : 1; \
-                for (int64_t j = 0; j < n; j++) {                                                                      \
-                    const T v = to(x[id * row + (j0 + j) * col]);                                                      \
-                    if (b->a->mode == QN_BAG_max) sum[j] = !any || v > sum[j] ? v : sum[j];                            \
-                    else sum[j] += b->weights ? v * w : v;                                                             \
-                }                                                                                                      \
-                any = true;                                                                                            \
-            }                                                                                                          \
-            for (int64_t j = 0; j < n; j++) y[j0 + j] = from(any && b->a->mode == QN_BAG_mean ? sum[j] / share : sum[j]); \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* Columns [j0, j0 + n) of every row, in sum [n_rows, m]. */                                                       \
-    static void back_##dtype(const bags *b, const qn_view *y, const qn_view *table, int64_t j0, int64_t n, void *sum_, void *dx_) \
-    {                                                                                                                  \
-        T *sum = sum_;                                                                                                 \
-        S *dx = dx_;                                                                                                   \
-        const int64_t m = y->layout.dim[1];                                                                            \
-        const S *g = (const void *)y->data;                                                                            \
-        for (int64_t r = 0; r < b->n_rows; r++)                                                                        \
-            for (int64_t j = j0; j < j0 + n; j++) sum[r * m + j] = 0;                                                  \
-        for (int64_t bag = 0; bag < b->n_bags; bag++) {                                                                \
-            const int64_t begin = offset_of(b, bag), end = offset_of(b, bag + 1);                                      \
-            const S *row = g + bag * y->layout.stride[0];                                                              \
-            if (b->a->mode == QN_BAG_max) {                                                                            \
-                const S *x = (const void *)table->data;                                                                \
-                for (int64_t j = j0; j < j0 + n; j++) {                                                                \
-                    int64_t best = -1;                                                                                 \
-                    T most = 0;                                                                                        \
-                    for (int64_t i = begin; i < end; i++) {                                                            \
-                        const int64_t id = id_of(b, i);                                                                \
-                        if (id < 0) continue;                                                                          \
-                        const T v = to(x[id * table->layout.stride[0] + j * table->layout.stride[1]]);                 \
-                        if (best >= 0 && !(v > most)) continue;                                                        \
-                        best = id;                                                                                     \
-                        most = v;                                                                                      \
-                    }                                                                                                  \
-                    if (best >= 0) sum[best * m + j] += to(row[j * y->layout.stride[1]]);                              \
-                }                                                                                                      \
-                continue;                                                                                              \
-            }                                                                                                          \
-            const T share = b->a->mode == QN_BAG_mean ? (T)count_of(b, begin, end) : 1;                                \
-            for (int64_t i = begin; i < end; i++) {                                                                    \
-                const int64_t id = id_of(b, i);                                                                        \
-                if (id < 0) continue;                                                                                  \
-                const T w = b->weights ? to(((const S *)(const void *)b->weights->data)[i * b->weights->layout.stride[0]]) : 1; \
+#define BAG(dtype, S, T, to, from) \
+    static void bag_##dtype(const bags *b, int64_t bag, const qn_view *table, void *y_) \
+    { \
+        S *y = y_; \
+        const S *x = (const void *)table->data; \
+        const int64_t m = table->layout.dim[1], row = table->layout.stride[0], col = table->layout.stride[1]; \
+        const int64_t begin = offset_of(b, bag), end = offset_of(b, bag + 1); \
+        const T share = b->a->mode == QN_BAG_mean ? (T)count_of(b, begin, end) : 1; \
+        for (int64_t j0 = 0; j0 < m; j0 += STRIP) { \
+            T sum[STRIP] = {0}; \
+            const int64_t n = m - j0 < STRIP ? m - j0 : STRIP; \
+            bool any = false; \
+            for (int64_t i = begin; i < end; i++) { \
+                const int64_t id = id_of(b, i); \
+                if (id < 0) continue; \
+                const T w = b->weights \
+                                ? to(((const S *)(const void *)b->weights->data)[i * b->weights->layout.stride[0]]) \
+                                : 1; \
+                for (int64_t j = 0; j < n; j++) { \
+                    const T v = to(x[id * row + (j0 + j) * col]); \
+                    if (b->a->mode == QN_BAG_max) \
+                        sum[j] = !any || v > sum[j] ? v : sum[j]; \
+                    else \
+                        sum[j] += b->weights ? v * w : v; \
+                } \
+                any = true; \
+            } \
+            for (int64_t j = 0; j < n; j++) \
+                y[j0 + j] = from(any && b->a->mode == QN_BAG_mean ? sum[j] / share : sum[j]); \
+        } \
+    } \
+    /* Columns [j0, j0 + n) of every row, in sum [n_rows, m]. */ \
+    static void back_##dtype(const bags *b, const qn_view *y, const qn_view *table, int64_t j0, int64_t n, void *sum_, \
+                             void *dx_) \
+    { \
+        T *sum = sum_; \
+        S *dx = dx_; \
+        const int64_t m = y->layout.dim[1]; \
+        const S *g = (const void *)y->data; \
+        for (int64_t r = 0; r < b->n_rows; r++) \
+            for (int64_t j = j0; j < j0 + n; j++) sum[r * m + j] = 0; \
+        for (int64_t bag = 0; bag < b->n_bags; bag++) { \
+            const int64_t begin = offset_of(b, bag), end = offset_of(b, bag + 1); \
+            const S *row = g + bag * y->layout.stride[0]; \
+            if (b->a->mode == QN_BAG_max) { \
+                const S *x = (const void *)table->data; \
+                for (int64_t j = j0; j < j0 + n; j++) { \
+                    int64_t best = -1; \
+                    T most = 0; \
+                    for (int64_t i = begin; i < end; i++) { \
+                        const int64_t id = id_of(b, i); \
+                        if (id < 0) continue; \
+                        const T v = to(x[id * table->layout.stride[0] + j * table->layout.stride[1]]); \
+                        if (best >= 0 && !(v > most)) continue; \
+                        best = id; \
+                        most = v; \
+                    } \
+                    if (best >= 0) sum[best * m + j] += to(row[j * y->layout.stride[1]]); \
+                } \
+                continue; \
+            } \
+            const T share = b->a->mode == QN_BAG_mean ? (T)count_of(b, begin, end) : 1; \
+            for (int64_t i = begin; i < end; i++) { \
+                const int64_t id = id_of(b, i); \
+                if (id < 0) continue; \
+                const T w = b->weights \
+                                ? to(((const S *)(const void *)b->weights->data)[i * b->weights->layout.stride[0]]) \
+                                : 1; \
                 for (int64_t j = j0; j < j0 + n; j++) sum[id * m + j] += to(row[j * y->layout.stride[1]]) * w / share; \
-            }                                                                                                          \
-        }                                                                                                              \
-        if ((void *)dx != (void *)sum)                                                                                 \
-            for (int64_t r = 0; r < b->n_rows; r++)                                                                    \
-                for (int64_t j = j0; j < j0 + n; j++) dx[r * m + j] = from(sum[r * m + j]);                            \
+            } \
+        } \
+        if ((void *)dx != (void *)sum) \
+            for (int64_t r = 0; r < b->n_rows; r++) \
+                for (int64_t j = j0; j < j0 + n; j++) dx[r * m + j] = from(sum[r * m + j]); \
     }
 QN_REAL_ROWS(BAG)
 
@@ -148,7 +162,8 @@ static void run(const qn_task *t)
 {
     const bags b = bags_of(t, t->n_src > 3 ? &t->src[3] : NULL, t->src[0].layout.dim[0]);
     for (int64_t bag = t->begin; bag < t->end && b.a->strict; bag++) look_at(t, &b, bag);
-    for (int64_t bag = t->begin; bag < t->end; bag++) table[t->dst.dtype].bag(&b, bag, &t->src[0], qn__row_at(&t->dst, bag));
+    for (int64_t bag = t->begin; bag < t->end; bag++)
+        table[t->dst.dtype].bag(&b, bag, &t->src[0], qn__row_at(&t->dst, bag));
 }
 
 const qn_cpu_op qn__cpu_op_embedding_bag = {QN_OP_embedding_bag, accepts, NULL, 1, items, run};
@@ -175,7 +190,8 @@ static void run_back(const qn_task *t)
     const int64_t m = t->dst.layout.dim[1];
     for (int64_t item = t->begin; item < t->end; item++) {
         const int64_t j0 = item * STRIP, n = m - j0 < STRIP ? m - j0 : STRIP;
-        table[t->dst.dtype].back(&b, &t->src[0], max ? &t->src[3] : NULL, j0, n, beside ? (void *)t->scratch : (void *)t->dst.data, t->dst.data);
+        table[t->dst.dtype].back(&b, &t->src[0], max ? &t->src[3] : NULL, j0, n,
+                                 beside ? (void *)t->scratch : (void *)t->dst.data, t->dst.data);
     }
 }
 

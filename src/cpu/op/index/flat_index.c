@@ -67,9 +67,12 @@ static void run_pad(const qn_task *t)
     (void)t->begin; /* one row: one item */
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i - a->before;
-        if (a->mode == QN_PAD_replicate) at = at < 0 ? 0 : at >= a->n ? a->n - 1 : at;
-        else if (a->mode == QN_PAD_circular) at = at < 0 ? at + a->n : at >= a->n ? at - a->n : at;
-        else at = at < 0 ? -at : at >= a->n ? 2 * (a->n - 1) - at : at;
+        if (a->mode == QN_PAD_replicate)
+            at = at < 0 ? 0 : at >= a->n ? a->n - 1 : at;
+        else if (a->mode == QN_PAD_circular)
+            at = at < 0 ? at + a->n : at >= a->n ? at - a->n : at;
+        else
+            at = at < 0 ? -at : at >= a->n ? 2 * (a->n - 1) - at : at;
         y[i] = at;
     }
 }

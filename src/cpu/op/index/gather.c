@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/gather.c -- gather and index_select: elements as they are, by an index along one dimension; an index that is out of
- * range gives zero, and is told of by a strict node. An item is a row of the result. */
+/* src/cpu/op/index/gather.c -- gather and index_select: elements as they are, by an index along one dimension; an index
+ * that is out of range gives zero, and is told of by a strict node. An item is a row of the result. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -20,14 +20,15 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return qn_layout_numel(&node->layout) > 0 ? qn__row_count(&node->layout) : 0;
 }
 
-/* ---- gather ---------------------------------------------------------------------------------------------------------- */
+/* ---- gather ---------------------------------------------------------------------------------- */
 
 static void run_gather(const qn_task *t)
 {
     const qn_index_attrs *attrs = t->attrs;
     const qn_view *x = &t->src[0], *ids = &t->src[1];
     const int rank = t->dst.layout.rank, dim = attrs->dim;
-    const int64_t n = qn__row_size(&t->dst.layout), bytes = qn__elem_bytes(x->dtype), id_step = qn__row_step(&ids->layout);
+    const int64_t n = qn__row_size(&t->dst.layout), bytes = qn__elem_bytes(x->dtype),
+                  id_step = qn__row_step(&ids->layout);
     const int64_t size = rank ? x->layout.dim[dim] : 1, stride = rank ? x->layout.stride[dim] : 0;
     const int64_t step = rank && dim != rank - 1 ? qn__row_step(&x->layout) : 0;
     int64_t at[RUN];
@@ -51,8 +52,10 @@ static void run_gather(const qn_task *t)
             }
             for (int64_t i = 0; i < m; i++) {
                 uint8_t *to = y + (j + i) * bytes;
-                if (at[i] < 0) memset(to, 0, (size_t)bytes);
-                else memcpy(to, qn__elem_at(x, base + at[i] * stride + (j + i) * step), (size_t)bytes);
+                if (at[i] < 0)
+                    memset(to, 0, (size_t)bytes);
+                else
+                    memcpy(to, qn__elem_at(x, base + at[i] * stride + (j + i) * step), (size_t)bytes);
             }
         }
     }
@@ -60,14 +63,15 @@ static void run_gather(const qn_task *t)
 
 const qn_cpu_op qn__cpu_op_gather = {QN_OP_gather, accepts, NULL, 1, items, run_gather};
 
-/* ---- index_select ---------------------------------------------------------------------------------------------------- */
+/* ---- index_select ---------------------------------------------------------------------------- */
 
 static void run_select(const qn_task *t)
 {
     const qn_index_attrs *attrs = t->attrs;
     const qn_view *x = &t->src[0], *ids = &t->src[1];
     const int rank = t->dst.layout.rank, dim = attrs->dim;
-    const int64_t n = qn__row_size(&t->dst.layout), bytes = qn__elem_bytes(x->dtype), id_step = qn__row_step(&ids->layout);
+    const int64_t n = qn__row_size(&t->dst.layout), bytes = qn__elem_bytes(x->dtype),
+                  id_step = qn__row_step(&ids->layout);
     const int64_t size = x->layout.dim[dim], stride = x->layout.stride[dim];
 
     for (int64_t r = t->begin; r < t->end; r++) {

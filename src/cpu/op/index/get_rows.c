@@ -9,7 +9,8 @@
 static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 {
     const qn_node *table = node->src[0], *ids = node->src[1];
-    return qn__want_loadable(ukr, node, "the table", table, err) && qn__want_dtype(node, "the ids", ids, QN_DTYPE_I32, err);
+    return qn__want_loadable(ukr, node, "the table", table, err) &&
+           qn__want_dtype(node, "the ids", ids, QN_DTYPE_I32, err);
 }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
@@ -30,8 +31,10 @@ static void run(const qn_task *t)
         int32_t id;
         memcpy(&id, ids->data + i * id_step * 4, 4);
         float *y = qn__row_f32(&t->dst, i);
-        if (id >= 0 && id < n_rows) qn__row_load(t->ukr, table->dtype, qn__row_at(table, id), step, 0, m, y);
-        else memset(y, 0, (size_t)m * 4);
+        if (id >= 0 && id < n_rows)
+            qn__row_load(t->ukr, table->dtype, qn__row_at(table, id), step, 0, m, y);
+        else
+            memset(y, 0, (size_t)m * 4);
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/scatter.c -- scatter and index_add: y starts as x, then elements of src are written or combined by an index along one
- * dimension. What goes to one place is taken in the order of the index, since one worker owns whole lines along that dimension: an
- * item is such a line where it is the last dimension, else a strip of STRIP lines beside each other. */
+/* src/cpu/op/index/scatter.c -- scatter and index_add: y starts as x, then elements of src are written or combined by
+ * an index along one dimension. What goes to one place is taken in the order of the index, since one worker owns whole
+ * lines along that dimension: an item is such a line where it is the last dimension, else a strip of STRIP lines beside
+ * each other. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -42,7 +43,9 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
 }
 
 /* The line or strip of an item: its place in every dimension but dim, and where it starts and ends in the last. */
-typedef struct strip { int64_t place[QN_MAX_RANK], begin, n; } strip;
+typedef struct strip {
+    int64_t place[QN_MAX_RANK], begin, n;
+} strip;
 
 static strip strip_of(const qn_layout *w, int dim, int64_t item)
 {
@@ -71,7 +74,7 @@ static int64_t start_of(const qn_layout *l, const strip *s, int dim)
     return l->rank && dim != l->rank - 1 ? at + s->begin * l->stride[l->rank - 1] : at;
 }
 
-/* ---- scatter --------------------------------------------------------------------------------------------------------- */
+/* ---- scatter --------------------------------------------------------------------------------- */
 
 static void run_scatter(const qn_task *t)
 {
@@ -85,8 +88,10 @@ static void run_scatter(const qn_task *t)
     const int rank = w->rank, dim = attrs->dim;
     const bool along = rank == 0 || dim == rank - 1; /* the index runs along the last dimension */
     const int64_t size = rank ? yl->dim[dim] : 1, n = rank ? w->dim[dim] : 1;
-    const int64_t y_dim = rank ? yl->stride[dim] : 0, id_dim = rank ? w->stride[dim] : 0, src_dim = rank ? src->layout.stride[dim] : 0;
-    void (*const scatter)(void *, const int64_t *, const void *, int64_t, int64_t) = qn__typed(t->dst.dtype)->scatter[attrs->mode];
+    const int64_t y_dim = rank ? yl->stride[dim] : 0, id_dim = rank ? w->stride[dim] : 0,
+                  src_dim = rank ? src->layout.stride[dim] : 0;
+    void (*const scatter)(void *, const int64_t *, const void *, int64_t, int64_t) =
+        qn__typed(t->dst.dtype)->scatter[attrs->mode];
     int64_t at[RUN];
 
     for (int64_t item = t->begin; item < t->end; item++) {
@@ -114,7 +119,7 @@ static void run_scatter(const qn_task *t)
 
 const qn_cpu_op qn__cpu_op_scatter = {QN_OP_scatter, accepts, NULL, 2, items, run_scatter};
 
-/* ---- index_add ------------------------------------------------------------------------------------------------------- */
+/* ---- index_add ------------------------------------------------------------------------------- */
 
 static void run_add(const qn_task *t)
 {
@@ -129,7 +134,8 @@ static void run_add(const qn_task *t)
     const bool along = dim == w->rank - 1;
     const int64_t size = yl->dim[dim], n = w->dim[dim], y_dim = yl->stride[dim], id_step = qn__row_step(&ids->layout);
     const qn_typed *type = qn__typed(t->dst.dtype);
-    const bool floats = t->dst.dtype == QN_DTYPE_F32 && attrs->mode == QN_COMBINE_add && qn__row_step(w) == 1; /* gradients of embeddings */
+    /* gradients of embeddings */
+    const bool floats = t->dst.dtype == QN_DTYPE_F32 && attrs->mode == QN_COMBINE_add && qn__row_step(w) == 1;
     int64_t at[RUN];
 
     for (int64_t item = t->begin; item < t->end; item++) {
@@ -140,7 +146,8 @@ static void run_add(const qn_task *t)
                 const int64_t m = n - j < RUN ? n - j : RUN;
                 if (qn__places(at, ids, j * id_step, id_step, m, size, y_dim) && attrs->strict)
                     qn__report_indices(t, attrs->strict, dim, ids, j * id_step, id_step, m, size);
-                type->scatter[attrs->mode](qn__elem_at(&t->dst, y0), at, qn__elem_at(src, src0 + j * w->stride[dim]), w->stride[dim], m);
+                type->scatter[attrs->mode](qn__elem_at(&t->dst, y0), at, qn__elem_at(src, src0 + j * w->stride[dim]),
+                                           w->stride[dim], m);
             }
             continue;
         }
@@ -152,8 +159,10 @@ static void run_add(const qn_task *t)
             }
             uint8_t *y = qn__elem_at(&t->dst, y0 + id * y_dim);
             const uint8_t *x = qn__elem_at(src, src0 + j * w->stride[dim]);
-            if (floats) t->ukr->add_f32((float *)(void *)y, (const float *)(void *)y, (const float *)(const void *)x, s.n);
-            else type->combine[attrs->mode](y, 1, x, qn__row_step(w), s.n);
+            if (floats)
+                t->ukr->add_f32((float *)(void *)y, (const float *)(void *)y, (const float *)(const void *)x, s.n);
+            else
+                type->combine[attrs->mode](y, 1, x, qn__row_step(w), s.n);
         }
     }
 }

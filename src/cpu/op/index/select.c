@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/select.c -- where and masked_fill: elements are chosen as they are, whatever their dtype; full and arange: values made of
- * attributes. */
+/* src/cpu/op/index/select.c -- where and masked_fill: elements are chosen as they are, whatever their dtype; full and
+ * arange: values made of attributes. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"
 
 #include <string.h>
 
-/* ---- by the size of an element --------------------------------------------------------------------------------------- */
+/* ---- by the size of an element --------------------------------------------------------------- */
 
-#define CHOICES(T, bits)                                                                                               \
-    static void where_##bits(void *y_, const uint8_t *cond, const void *a_, const void *b_, int64_t n)                 \
-    {                                                                                                                  \
-        T *y = y_;                                                                                                     \
-        const T *a = a_, *b = b_;                                                                                      \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const T from_a = (T) - (T)(cond[i] != 0); /* by bits: what is true is often a matter of chance */          \
-            y[i] = (T)((a[i] & from_a) | (b[i] & ~from_a));                                                            \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void put_##bits(void *y_, const uint8_t *mask, const void *x_, const void *value_, int64_t n)               \
-    {                                                                                                                  \
-        T *y = y_, value;                                                                                              \
-        const T *x = x_;                                                                                               \
-        memcpy(&value, value_, sizeof value);                                                                          \
-        for (int64_t i = 0; i < n && !mask; i++) y[i] = value;                                                         \
-        for (int64_t i = 0; i < n && mask; i++) {                                                                      \
-            const T kept = (T)((T)(mask[i] != 0) - 1);                                                                 \
-            y[i] = (T)((x[i] & kept) | (value & ~kept));                                                               \
-        }                                                                                                              \
+#define CHOICES(T, bits) \
+    static void where_##bits(void *y_, const uint8_t *cond, const void *a_, const void *b_, int64_t n) \
+    { \
+        T *y = y_; \
+        const T *a = a_, *b = b_; \
+        for (int64_t i = 0; i < n; i++) { \
+            const T from_a = (T) - (T)(cond[i] != 0); /* by bits: what is true is often a matter of chance */ \
+            y[i] = (T)((a[i] & from_a) | (b[i] & ~from_a)); \
+        } \
+    } \
+    static void put_##bits(void *y_, const uint8_t *mask, const void *x_, const void *value_, int64_t n) \
+    { \
+        T *y = y_, value; \
+        const T *x = x_; \
+        memcpy(&value, value_, sizeof value); \
+        for (int64_t i = 0; i < n && !mask; i++) y[i] = value; \
+        for (int64_t i = 0; i < n && mask; i++) { \
+            const T kept = (T)((T)(mask[i] != 0) - 1); \
+            y[i] = (T)((x[i] & kept) | (value & ~kept)); \
+        } \
     }
+/* clang-format off */
 CHOICES(uint8_t, 8)
 CHOICES(uint16_t, 16)
 CHOICES(uint32_t, 32)
 CHOICES(uint64_t, 64)
+/* clang-format on */
 
 typedef void (*choose_fn)(void *y, const uint8_t *which, const void *a, const void *b, int64_t n);
 static const choose_fn wheres[9] = {[1] = where_8, [2] = where_16, [4] = where_32, [8] = where_64};
@@ -47,8 +49,10 @@ static void element(const qn_ukr *ukr, qn_dtype dtype, double value, int64_t who
     const void *x = numbers[qn__number_of(dtype)];
     const int64_t truth = value != 0 || whole != 0;
     if (dtype == QN_DTYPE_BOOL) x = &truth;
-    if (qn__number_is(dtype)) memcpy(room, x, (size_t)qn_dtype_get(dtype)->block_bytes);
-    else qn__narrow_to(ukr, dtype, x, 1, room);
+    if (qn__number_is(dtype))
+        memcpy(room, x, (size_t)qn_dtype_get(dtype)->block_bytes);
+    else
+        qn__narrow_to(ukr, dtype, x, 1, room);
 }
 
 static void where_raw(const qn_task *t, void *y, const void *const *x, int64_t n)
@@ -68,7 +72,7 @@ static void masked_fill_raw(const qn_task *t, void *y, const void *const *x, int
 static const qn_pw pw_masked_fill = {.raw = masked_fill_raw};
 QN_PW_DRIVER(masked_fill, pw_masked_fill)
 
-/* ---- without sources ------------------------------------------------------------------------------------------------- */
+/* ---- without sources ------------------------------------------------------------------------- */
 
 static void full_raw(const qn_task *t, void *y, const void *const *x, int64_t n)
 {
@@ -93,9 +97,12 @@ static void run_arange(const qn_task *t)
         void *x = qn__number_is(dtype) ? (void *)y : (void *)t->tile;
         for (int64_t i = 0; i < n; i++) {
             const double real = a->start + (double)(at + i) * a->step;
-            if (kind == QN_NUM_f32) ((float *)x)[i] = (float)real;
-            else if (kind == QN_NUM_f64) ((double *)x)[i] = real;
-            else ((int64_t *)x)[i] = (int64_t)((uint64_t)a->whole_start + (uint64_t)(at + i) * (uint64_t)a->whole_step);
+            if (kind == QN_NUM_f32)
+                ((float *)x)[i] = (float)real;
+            else if (kind == QN_NUM_f64)
+                ((double *)x)[i] = real;
+            else
+                ((int64_t *)x)[i] = (int64_t)((uint64_t)a->whole_start + (uint64_t)(at + i) * (uint64_t)a->whole_step);
         }
         if (x != y) qn__narrow_to(t->ukr, dtype, x, n, y);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/index/set_rows.c -- dst[rows[i],:] = x[i,:] in dst's dtype: how a step enters the KV cache.
- * Rows that are negative (padding) or out of range write nothing. When two items name the same row the later one wins, whoever
- * runs first: the earlier one sees it coming and stays away. That look ahead is n^2/2 comparisons, little for a batch. */
+ * Rows that are negative (padding) or out of range write nothing. When two items name the same row the later one wins,
+ * whoever runs first: the earlier one sees it coming and stays away. That look ahead is n^2/2 comparisons, little for a
+ * batch. */
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
 
@@ -13,7 +14,8 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 {
     const qn_node *dst = node->src[0], *x = node->src[1], *rows = node->src[2];
     return qn__want_storable(node, "the destination", dst, err) && qn__want_dtype(node, "x", x, QN_DTYPE_F32, err) &&
-           qn__want_loadable(ukr, node, "x", x, err) && qn__want_dtype(node, "the row numbers", rows, QN_DTYPE_I32, err);
+           qn__want_loadable(ukr, node, "x", x, err) &&
+           qn__want_dtype(node, "the row numbers", rows, QN_DTYPE_I32, err);
 }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/sort.c -- argsort and topk: places of a line's elements in order of their keys, equal ones in order of place.
+/* src/cpu/op/index/sort.c -- argsort and topk: places of a line's elements in order of their keys, equal ones in order
+ * of place.
  *
- * Elements become unsigned keys (typed.h; NaN above all), inverted for descending order, beside their places; a bottom-up merge sort
- * moves the pairs, which is stable by itself. topk keeps the best k in a heap whose order includes the place. Short lines live in
- * the thread's tile, long ones in the node's scratch. An item is a line. */
+ * Elements become unsigned keys (typed.h; NaN above all), inverted for descending order, beside their places; a
+ * bottom-up merge sort moves the pairs, which is stable by itself. topk keeps the best k in a heap whose order includes
+ * the place. Short lines live in the thread's tile, long ones in the node's scratch. An item is a line. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
-typedef struct pair { uint64_t key; int64_t place; } pair;
+typedef struct pair {
+    uint64_t key;
+    int64_t place;
+} pair;
 
 enum { SHORT = QN_MM_TILE_BYTES / (2 * (int)sizeof(pair)), HEAP = SHORT, RUN = 12 };
 
@@ -63,7 +67,7 @@ static void load(const qn_task *t, const uint8_t *x, int64_t stride, int64_t fir
     }
 }
 
-/* ---- sorting --------------------------------------------------------------------------------------------------------- */
+/* ---- sorting --------------------------------------------------------------------------------- */
 
 static void insertion(pair *p, int64_t n)
 {
@@ -99,7 +103,7 @@ static pair *merge_sort(pair *p, pair *spare, int64_t n)
     return p;
 }
 
-/* ---- the best k ------------------------------------------------------------------------------------------------------ */
+/* ---- the best k ------------------------------------------------------------------------------ */
 
 static bool worse(const pair *a, const pair *b) { return a->key != b->key ? a->key > b->key : a->place > b->place; }
 
@@ -138,7 +142,7 @@ static void best_k(const qn_task *t, const uint8_t *x, int64_t stride, int64_t n
     }
 }
 
-/* ---- lines ----------------------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static int64_t start_of(const qn_layout *l, int dim, const qn_layout *shape, int64_t line)
 {
@@ -161,7 +165,8 @@ static void run(const qn_task *t)
     for (int64_t line = t->begin; line < t->end; line++) {
         const uint8_t *from = qn__elem_at(&t->src[0], start_of(x, a->dim, x, line));
         int64_t *to = (int64_t *)(void *)t->dst.data + start_of(y, a->dim, x, line);
-        pair *p = (pair *)(void *)(n <= SHORT || heap ? (uint8_t *)t->tile : t->scratch + line * n * 2 * (int64_t)sizeof(pair));
+        pair *p = (pair *)(void *)(n <= SHORT || heap ? (uint8_t *)t->tile
+                                                      : t->scratch + line * n * 2 * (int64_t)sizeof(pair));
         if (heap) {
             if (k > 0) best_k(t, from, x_stride, n, k, a->descending, p);
         } else {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/cross_entropy.c -- losses of rows of logits and their gradient, without a matrix of probabilities in the forward run.
+/* src/cpu/op/layers/cross_entropy.c -- losses of rows of logits and their gradient, without a matrix of probabilities
+ * in the forward run.
  *
- * A row's target is q[c] = (1 - smoothing) w[id] [c = id] + smoothing / m * w[c], its loss -sum of q[c] (x[c] - lse), and the gradient of
- * that (sum of q) exp(x[c] - lse) - q[c]. The forward run leaves every row's lse behind the losses. Both read the logits in pieces that
- * stay in the first-level cache. Sums over a row join pieces in double, in order. */
+ * A row's target is q[c] = (1 - smoothing) w[id] [c = id] + smoothing / m * w[c], its loss -sum of q[c] (x[c] - lse),
+ * and the gradient of that (sum of q) exp(x[c] - lse) - q[c]. The forward run leaves every row's lse behind the losses.
+ * Both read the logits in pieces that stay in the first-level cache. Sums over a row join pieces in double, in order.
+ */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -15,7 +17,9 @@ _Static_assert(PIECE * 4 <= QN_MM_TILE_BYTES, "exponentials of a piece");
 #define ATTRS(of) ((const qn_cross_entropy_attrs *)(of)->attrs)
 
 /* Loss and weight of a row, where the rows' losses are reduced. */
-typedef struct row_loss { double loss, weight; } row_loss;
+typedef struct row_loss {
+    double loss, weight;
+} row_loss;
 
 static bool want_rows(const qn_node *node, int weight, qn_error *err)
 {
@@ -41,19 +45,25 @@ static bool reduces(const void *attrs) { return ((const qn_cross_entropy_attrs *
 
 static double value_at(const qn_view *v, int64_t at)
 {
-    return v->dtype == QN_DTYPE_F64 ? ((const double *)(const void *)v->data)[at] : (double)((const float *)(const void *)v->data)[at];
+    return v->dtype == QN_DTYPE_F64 ? ((const double *)(const void *)v->data)[at]
+                                    : (double)((const float *)(const void *)v->data)[at];
 }
 
 static void put(const qn_view *v, int64_t at, double x)
 {
-    if (v->dtype == QN_DTYPE_F64) ((double *)(void *)v->data)[at] = x;
-    else ((float *)(void *)v->data)[at] = (float)x;
+    if (v->dtype == QN_DTYPE_F64)
+        ((double *)(void *)v->data)[at] = x;
+    else
+        ((float *)(void *)v->data)[at] = (float)x;
 }
 
-static int64_t id_of(const qn_task *t, int64_t row) { return qn__index_at(&t->src[1], row * qn__row_step(&t->src[1].layout)); }
+static int64_t id_of(const qn_task *t, int64_t row)
+{
+    return qn__index_at(&t->src[1], row * qn__row_step(&t->src[1].layout));
+}
 static double weight_of(const qn_view *w, int64_t id) { return w ? value_at(w, id) : 1; }
 
-/* ---- sums over a row -------------------------------------------------------------------------------------------------- */
+/* ---- sums over a row ------------------------------------------------------------------------- */
 
 static double lse_f32(const qn_task *t, const float *x, int64_t n)
 {
@@ -89,7 +99,8 @@ static double lse_of(const qn_task *t, int64_t row, int64_t n)
 }
 
 /* The sums of w and of w (x - lse); w NULL: ones. */
-static void smooth_sums(const qn_task *t, const qn_view *w, int64_t row, double lse, int64_t n, double *weights, double *logs)
+static void smooth_sums(const qn_task *t, const qn_view *w, int64_t row, double lse, int64_t n, double *weights,
+                        double *logs)
 {
     const qn_view x = {.data = qn__row_at(&t->src[0], row), .dtype = t->src[0].dtype};
     *weights = *logs = 0;
@@ -100,7 +111,7 @@ static void smooth_sums(const qn_task *t, const qn_view *w, int64_t row, double 
     }
 }
 
-/* ---- forward: [loss(es), lse of rows] ----------------------------------------------------------------------------------- */
+/* ---- forward: [loss(es), lse of rows] -------------------------------------------------------- */
 
 static row_loss loss_of(const qn_task *t, int64_t row, double lse)
 {
@@ -151,14 +162,16 @@ static void run(const qn_task *t)
         const double lse = lse_of(t, r, n_classes(t));
         const row_loss y = loss_of(t, r, lse);
         put(&t->dst, losses + r, lse);
-        if (of_rows) of_rows[r] = y;
-        else put(&t->dst, r, y.loss);
+        if (of_rows)
+            of_rows[r] = y;
+        else
+            put(&t->dst, r, y.loss);
     }
 }
 
 const qn_cpu_op qn__cpu_op_cross_entropy = {QN_OP_cross_entropy, accepts, scratch, 2, items, run};
 
-/* ---- back: sources logits, ids, y, dy, weight; may be written over the logits --------------------------------------------- */
+/* ---- back: sources logits, ids, y, dy, weight; may be written over the logits ---------------- */
 
 static int64_t items_back(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
 {
@@ -185,7 +198,9 @@ static double total_weight(const qn_task *t, const qn_view *w)
 }
 
 /* A row of the gradient: scale * exp(x - lse) - even * w, then `own` is taken off at id. */
-typedef struct row_slope { double lse, scale, even; } row_slope;
+typedef struct row_slope {
+    double lse, scale, even;
+} row_slope;
 
 static void slope_f32(const qn_task *t, float *y, const float *x, const float *w, int64_t n, const row_slope *s)
 {
@@ -205,7 +220,8 @@ static void slope_f64(double *y, const double *x, const double *w, int64_t n, co
 static void run_back(const qn_task *t)
 {
     const qn_cross_entropy_attrs *a = t->attrs;
-    const int64_t rows = n_rows(t->node), n = n_classes(t), losses = reduces(a) ? 1 : rows, dy_step = qn__row_step(&t->src[3].layout);
+    const int64_t rows = n_rows(t->node), n = n_classes(t), losses = reduces(a) ? 1 : rows,
+                  dy_step = qn__row_step(&t->src[3].layout);
     const qn_view *w = t->n_src > 4 ? &t->src[4] : NULL;
     double *total = (double *)(void *)t->scratch, all_weights = (double)n;
     if (t->phase == 0) {
@@ -219,17 +235,27 @@ static void run_back(const qn_task *t)
     for (int64_t r = t->begin; r < t->end; r++) {
         const int64_t id = id_of(t, r);
         const bool bad = id != a->ignore && (id < 0 || id >= n), counts = id != a->ignore && !bad;
-        const double weight = counts ? weight_of(w, id) : bad ? (double)NAN : 0, even = counts ? a->smoothing / (double)n : 0;
+        const double weight = counts ? weight_of(w, id)
+                              : bad  ? (double)NAN
+                                     : 0,
+                     even = counts ? a->smoothing / (double)n : 0;
         const double dy = value_at(&t->src[3], reduces(a) ? 0 : r * dy_step) / (total ? *total : 1);
-        const double own = counts || bad ? dy * (1 - a->smoothing) * weight : 0, to_lse = value_at(&t->src[3], (losses + r) * dy_step);
-        const row_slope s = {value_at(&t->src[2], losses + r), own + to_lse + (counts ? dy * even * all_weights : 0), counts ? dy * even : 0};
+        const double own = counts || bad ? dy * (1 - a->smoothing) * weight : 0,
+                     to_lse = value_at(&t->src[3], (losses + r) * dy_step);
+        const row_slope s = {value_at(&t->src[2], losses + r), own + to_lse + (counts ? dy * even * all_weights : 0),
+                             counts ? dy * even : 0};
         const qn_view y = {.data = qn__row_at(&t->dst, r), .dtype = t->dst.dtype};
         const void *x = qn__row_at(&t->src[0], r), *wd = w ? w->data : NULL;
-        if (s.scale == 0 && s.even == 0) memset(y.data, 0, (size_t)(n * qn__elem_bytes(y.dtype))); /* ignored, whatever its logits */
-        else if (y.dtype == QN_DTYPE_F64) slope_f64((double *)(void *)y.data, x, wd, n, &s);
-        else slope_f32(t, (float *)(void *)y.data, x, wd, n, &s);
+        /* ignored, whatever its logits */
+        if (s.scale == 0 && s.even == 0)
+            memset(y.data, 0, (size_t)(n * qn__elem_bytes(y.dtype)));
+        else if (y.dtype == QN_DTYPE_F64)
+            slope_f64((double *)(void *)y.data, x, wd, n, &s);
+        else
+            slope_f32(t, (float *)(void *)y.data, x, wd, n, &s);
         if (counts) put(&y, id, value_at(&y, id) - own);
     }
 }
 
-const qn_cpu_op qn__cpu_op_cross_entropy_back = {QN_OP_cross_entropy_back, accepts_back, scratch_back, 2, items_back, run_back};
+const qn_cpu_op qn__cpu_op_cross_entropy_back = {
+    QN_OP_cross_entropy_back, accepts_back, scratch_back, 2, items_back, run_back};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/norm.h -- what a row is normalized by: taken in the forward and, again, in the backward run, so that nothing is kept between
- * them. */
+/* src/cpu/op/layers/norm.h -- what a row is normalized by: taken in the forward and, again, in the backward run, so
+ * that nothing is kept between them. */
 #ifndef QN_CPU_OP_NORM_H
 #define QN_CPU_OP_NORM_H
 
@@ -8,8 +8,12 @@
 
 #include <math.h>
 
-typedef struct norm_f32 { float mean, scale; } norm_f32; /* normalized: (x - mean) * scale */
-typedef struct norm_f64 { double mean, scale; } norm_f64;
+typedef struct norm_f32 {
+    float mean, scale;
+} norm_f32; /* normalized: (x - mean) * scale */
+typedef struct norm_f64 {
+    double mean, scale;
+} norm_f64;
 
 /* centred: layer_norm; else rms_norm, whose mean is 0. */
 static inline norm_f32 norm_of_f32(const qn_ukr *ukr, const float *x, int64_t n, double eps, bool centred)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/norm_back.c -- the gradients of rms_norm and layer_norm. With h = (x - mean) r, r = 1 / sqrt(var + eps) and v = dy w:
- *     dx = r (v - h mean(v h) - mean(v))     rms_norm: mean is 0, and there is no mean(v)
- *     dw = sum over rows of dy h             db = sum over rows of dy
- * Phase 0 takes rows by blocks, whose size follows from the shape, and adds up what a block gives dw and db; phase 1 adds the blocks in
- * order. dy and x are read once from memory: a row is in the first-level cache when it is read again. */
+/* src/cpu/op/layers/norm_back.c -- the gradients of rms_norm and layer_norm. With h = (x - mean) r, r = 1 / sqrt(var +
+ * eps) and v = dy w: dx = r (v - h mean(v h) - mean(v))     rms_norm: mean is 0, and there is no mean(v) dw = sum over
+ * rows of dy h             db = sum over rows of dy Phase 0 takes rows by blocks, whose size follows from the shape,
+ * and adds up what a block gives dw and db; phase 1 adds the blocks in order. dy and x are read once from memory: a row
+ * is in the first-level cache when it is read again. */
 #include "cpu/op/layers/norm.h"
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
@@ -54,9 +54,10 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return phase == 0 ? n_blocks(x) : n_sums(ATTRS(node)) * ((n + STRIP - 1) / STRIP);
 }
 
-/* ---- rows: y gets dx; dw and db are added to. NULL where it is not wanted ------------------------------------------------- */
+/* ---- rows: y gets dx; dw and db are added to. NULL where it is not wanted -------------------- */
 
-static void row_f32(const qn_task *t, const float *dy, const float *x, const float *w, float *y, float *dw, float *db, int64_t n)
+static void row_f32(const qn_task *t, const float *dy, const float *x, const float *w, float *y, float *dw, float *db,
+                    int64_t n)
 {
     const qn_ukr *u = t->ukr;
     const bool centred = ATTRS(t)->centred;
@@ -70,7 +71,8 @@ static void row_f32(const qn_task *t, const float *dy, const float *x, const flo
     u->norm_back_f32(y, dy, w, x, of.mean, r, -(r * r) * along, -(r * level), n);
 }
 
-static void row_f64(const qn_task *t, const double *dy, const double *x, const double *w, double *y, double *dw, double *db, int64_t n)
+static void row_f64(const qn_task *t, const double *dy, const double *x, const double *w, double *y, double *dw,
+                    double *db, int64_t n)
 {
     const bool centred = ATTRS(t)->centred;
     const norm_f64 of = norm_of_f64(x, n, ATTRS(t)->eps, centred);
@@ -97,7 +99,8 @@ static uint8_t *dx_row(const qn_task *t, int64_t row, int64_t n)
 static void do_block(const qn_task *t, int64_t block, int64_t n)
 {
     const qn_layout *x = &t->src[1].layout;
-    const int64_t rows = qn__row_count(x), size = block_rows(rows), first = block * size, end = first + size < rows ? first + size : rows;
+    const int64_t rows = qn__row_count(x), size = block_rows(rows), first = block * size,
+                  end = first + size < rows ? first + size : rows;
     const int64_t elem = qn_dtype_get(t->dst.dtype)->block_bytes;
     const int sums = n_sums(ATTRS(t));
     const void *w = t->n_src > 2 ? t->src[2].data : NULL;
@@ -107,8 +110,10 @@ static void do_block(const qn_task *t, int64_t block, int64_t n)
     void *db = ATTRS(t)->wanted & QN_NORM_b ? sum + (dw ? n * elem : 0) : NULL;
     for (int64_t r = first; r < end; r++) {
         const void *dy = qn__row_at(&t->src[0], r), *xr = qn__row_at(&t->src[1], r);
-        if (t->dst.dtype == QN_DTYPE_F64) row_f64(t, dy, xr, w, (double *)(void *)dx_row(t, r, n), dw, db, n);
-        else row_f32(t, dy, xr, w, (float *)(void *)dx_row(t, r, n), dw, db, n);
+        if (t->dst.dtype == QN_DTYPE_F64)
+            row_f64(t, dy, xr, w, (double *)(void *)dx_row(t, r, n), dw, db, n);
+        else
+            row_f32(t, dy, xr, w, (float *)(void *)dx_row(t, r, n), dw, db, n);
     }
 }
 
@@ -118,13 +123,15 @@ static void add_blocks(const qn_task *t, int64_t item, int64_t n)
     const qn_layout *x = &t->src[1].layout;
     const int64_t strips = (n + STRIP - 1) / STRIP, which = item / strips, begin = item % strips * STRIP;
     const int64_t width = n - begin < STRIP ? n - begin : STRIP, elem = qn_dtype_get(t->dst.dtype)->block_bytes;
-    const int64_t first = ATTRS(t)->wanted & QN_NORM_x ? qn_layout_numel(x) : 0, sums = n_sums(ATTRS(t)), blocks = n_blocks(x);
+    const int64_t first = ATTRS(t)->wanted & QN_NORM_x ? qn_layout_numel(x) : 0, sums = n_sums(ATTRS(t)),
+                  blocks = n_blocks(x);
     uint8_t *y = t->dst.data + (first + which * n + begin) * elem;
     memset(y, 0, (size_t)(width * elem));
     for (int64_t b = 0; b < blocks; b++) {
         const uint8_t *part = t->scratch + ((b * sums + which) * n + begin) * elem;
         if (t->dst.dtype == QN_DTYPE_F32) {
-            t->ukr->add_f32((float *)(void *)y, (const float *)(const void *)y, (const float *)(const void *)part, width);
+            t->ukr->add_f32((float *)(void *)y, (const float *)(const void *)y, (const float *)(const void *)part,
+                            width);
             continue;
         }
         for (int64_t i = 0; i < width; i++) ((double *)(void *)y)[i] += ((const double *)(const void *)part)[i];
@@ -135,8 +142,10 @@ static void run(const qn_task *t)
 {
     const int64_t n = qn__row_size(&t->src[1].layout);
     for (int64_t i = t->begin; i < t->end; i++) {
-        if (t->phase == 0) do_block(t, i, n);
-        else add_blocks(t, i, n);
+        if (t->phase == 0)
+            do_block(t, i, n);
+        else
+            add_blocks(t, i, n);
     }
 }
 

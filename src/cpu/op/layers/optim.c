@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/optim.c -- the steps of SGD and Adam over dense parameters, element by element. They are bound by memory: loops that the
- * compiler vectorises for the base instructions keep up with it, and so give the same bits at every level. */
+/* src/cpu/op/layers/optim.c -- the steps of SGD and Adam over dense parameters, element by element. They are bound by
+ * memory: loops that the compiler vectorises for the base instructions keep up with it, and so give the same bits at
+ * every level. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
@@ -37,65 +38,68 @@ static int64_t of_gradient(const qn_ukr *ukr, const qn_node *node, int phase, in
 /* What a run over elements sees; x is dense, p and the others start at the run. */
 typedef struct run_args {
     const double *numbers;
-    double factor;            /* with the sign */
+    double factor; /* with the sign */
     int64_t n;
-    int32_t mode;             /* of sgd_step */
-    void *p, *m, *v, *top;    /* written */
-    const void *x, *from;     /* the gradient; the parameter or the buffer, NULL without */
+    int32_t mode;          /* of sgd_step */
+    void *p, *m, *v, *top; /* written */
+    const void *x, *from;  /* the gradient; the parameter or the buffer, NULL without */
 } run_args;
 
-#define RUNS(T, SQRT)                                                                                                  \
-    static void momentum_##T(const run_args *a)                                                                        \
-    {                                                                                                                  \
-        T *restrict b = a->p;                                                                                          \
-        const T *x = a->x, *p = a->from;                                                                               \
-        const T keep = (T)a->numbers[QN_SGD_momentum], share = (T)a->numbers[QN_SGD_share];                            \
-        const T factor = (T)a->factor, decay = (T)a->numbers[QN_OPTIM_decay];                                          \
-        if (p == NULL)                                                                                                 \
-            for (int64_t i = 0; i < a->n; i++) b[i] = keep * b[i] + share * (factor * x[i]);                           \
-        else                                                                                                           \
-            for (int64_t i = 0; i < a->n; i++) b[i] = keep * b[i] + share * (factor * x[i] + decay * p[i]);            \
-    }                                                                                                                  \
-    static void sgd_##T(const run_args *a)                                                                             \
-    {                                                                                                                  \
-        T *restrict p = a->p;                                                                                          \
-        const T *x = a->x, *b = a->from;                                                                               \
-        const T keep = (T)a->numbers[QN_SGD_momentum], rate = (T)a->numbers[QN_SGD_rate];                              \
-        const T factor = (T)a->factor, decay = (T)a->numbers[QN_OPTIM_decay];                                          \
-        if (a->mode == QN_SGD_buffered)                                                                                \
-            for (int64_t i = 0; i < a->n; i++) p[i] = p[i] - rate * x[i];                                              \
-        else if (b == NULL)                                                                                            \
-            for (int64_t i = 0; i < a->n; i++) p[i] = p[i] - rate * (factor * x[i] + decay * p[i]);                    \
-        else                                                                                                           \
-            for (int64_t i = 0; i < a->n; i++) p[i] = p[i] - rate * (factor * x[i] + decay * p[i] + keep * b[i]);      \
-    }                                                                                                                  \
-    static void moments_##T(const run_args *a)                                                                         \
-    {                                                                                                                  \
-        T *restrict m = a->m, *restrict v = a->v, *restrict top = a->top;                                              \
-        const T *x = a->x, *p = a->from;                                                                               \
-        const T beta2 = (T)a->numbers[QN_ADAM_beta2];                                                                  \
-        const T one_beta1 = (T)(1 - a->numbers[QN_ADAM_beta1]), one_beta2 = (T)(1 - a->numbers[QN_ADAM_beta2]);        \
-        const T factor = (T)a->factor, decay = (T)a->numbers[QN_OPTIM_decay];                                          \
-        for (int64_t i = 0; i < a->n; i++) {                                                                           \
-            const T g = p != NULL ? factor * x[i] + decay * p[i] : factor * x[i];                                      \
-            m[i] = m[i] + one_beta1 * (g - m[i]);                                                                      \
-            v[i] = beta2 * v[i] + one_beta2 * g * g;                                                                   \
-        }                                                                                                              \
-        if (top == NULL) return;                                                                                       \
-        for (int64_t i = 0; i < a->n; i++) top[i] = top[i] >= v[i] || top[i] != top[i] ? top[i] : v[i];                \
-    }                                                                                                                  \
-    static void adam_##T(const run_args *a)                                                                            \
-    {                                                                                                                  \
-        T *restrict p = a->p;                                                                                          \
-        const T *m = a->x, *v = a->from;                                                                               \
-        const T keep = (T)a->numbers[QN_ADAM_keep], rate = (T)a->numbers[QN_ADAM_rate];                                \
-        const T root = (T)a->numbers[QN_ADAM_root], eps = (T)a->numbers[QN_ADAM_eps];                                  \
-        for (int64_t i = 0; i < a->n; i++) p[i] = keep * p[i] - rate * m[i] / (SQRT(v[i]) / root + eps);               \
+#define RUNS(T, SQRT) \
+    static void momentum_##T(const run_args *a) \
+    { \
+        T *restrict b = a->p; \
+        const T *x = a->x, *p = a->from; \
+        const T keep = (T)a->numbers[QN_SGD_momentum], share = (T)a->numbers[QN_SGD_share]; \
+        const T factor = (T)a->factor, decay = (T)a->numbers[QN_OPTIM_decay]; \
+        if (p == NULL) \
+            for (int64_t i = 0; i < a->n; i++) b[i] = keep * b[i] + share * (factor * x[i]); \
+        else \
+            for (int64_t i = 0; i < a->n; i++) b[i] = keep * b[i] + share * (factor * x[i] + decay * p[i]); \
+    } \
+    static void sgd_##T(const run_args *a) \
+    { \
+        T *restrict p = a->p; \
+        const T *x = a->x, *b = a->from; \
+        const T keep = (T)a->numbers[QN_SGD_momentum], rate = (T)a->numbers[QN_SGD_rate]; \
+        const T factor = (T)a->factor, decay = (T)a->numbers[QN_OPTIM_decay]; \
+        if (a->mode == QN_SGD_buffered) \
+            for (int64_t i = 0; i < a->n; i++) p[i] = p[i] - rate * x[i]; \
+        else if (b == NULL) \
+            for (int64_t i = 0; i < a->n; i++) p[i] = p[i] - rate * (factor * x[i] + decay * p[i]); \
+        else \
+            for (int64_t i = 0; i < a->n; i++) p[i] = p[i] - rate * (factor * x[i] + decay * p[i] + keep * b[i]); \
+    } \
+    static void moments_##T(const run_args *a) \
+    { \
+        T *restrict m = a->m, *restrict v = a->v, *restrict top = a->top; \
+        const T *x = a->x, *p = a->from; \
+        const T beta2 = (T)a->numbers[QN_ADAM_beta2]; \
+        const T one_beta1 = (T)(1 - a->numbers[QN_ADAM_beta1]), one_beta2 = (T)(1 - a->numbers[QN_ADAM_beta2]); \
+        const T factor = (T)a->factor, decay = (T)a->numbers[QN_OPTIM_decay]; \
+        for (int64_t i = 0; i < a->n; i++) { \
+            const T g = p != NULL ? factor * x[i] + decay * p[i] : factor * x[i]; \
+            m[i] = m[i] + one_beta1 * (g - m[i]); \
+            v[i] = beta2 * v[i] + one_beta2 * g * g; \
+        } \
+        if (top == NULL) return; \
+        for (int64_t i = 0; i < a->n; i++) top[i] = top[i] >= v[i] || top[i] != top[i] ? top[i] : v[i]; \
+    } \
+    static void adam_##T(const run_args *a) \
+    { \
+        T *restrict p = a->p; \
+        const T *m = a->x, *v = a->from; \
+        const T keep = (T)a->numbers[QN_ADAM_keep], rate = (T)a->numbers[QN_ADAM_rate]; \
+        const T root = (T)a->numbers[QN_ADAM_root], eps = (T)a->numbers[QN_ADAM_eps]; \
+        for (int64_t i = 0; i < a->n; i++) p[i] = keep * p[i] - rate * m[i] / (SQRT(v[i]) / root + eps); \
     }
 RUNS(float, sqrtf)
 RUNS(double, sqrt)
 
-typedef struct kernels { void (*momentum)(const run_args *), (*sgd)(const run_args *), (*moments)(const run_args *), (*adam)(const run_args *); } kernels;
+typedef struct kernels {
+    void (*momentum)(const run_args *), (*sgd)(const run_args *), (*moments)(const run_args *),
+        (*adam)(const run_args *);
+} kernels;
 static const kernels of_float = {momentum_float, sgd_float, moments_float, adam_float};
 static const kernels of_double = {momentum_double, sgd_double, moments_double, adam_double};
 
@@ -109,7 +113,7 @@ static run_args args_of(const qn_task *t, int numbers, int factor)
     return a;
 }
 
-/* ---- drivers --------------------------------------------------------------------------------------------------------- */
+/* ---- drivers --------------------------------------------------------------------------------- */
 
 static void run_momentum(const qn_task *t)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/random.c -- random numbers from Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
- * 1, 2, 3", 2011): a counter goes in, four words come out, so that every element is made on its own.
+/* src/cpu/op/layers/random.c -- random numbers from Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
+ * numbers: as easy as 1, 2, 3", 2011): a counter goes in, four words come out, so that every element is made on its
+ * own.
  *
- * The key is the seed, the counter (offset + block, stream, 0): a block makes four elements of up to 32 bits from a word each, or two
- * of 64 bits from two words. Normal numbers are made in pairs (Box and Muller), from words 0, 1 and 2, 3. An item is RUN elements. */
+ * The key is the seed, the counter (offset + block, stream, 0): a block makes four elements of up to 32 bits from a
+ * word each, or two of 64 bits from two words. Normal numbers are made in pairs (Box and Muller), from words 0, 1 and
+ * 2, 3. An item is RUN elements. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -14,7 +16,8 @@ enum { RUN = 1024 };
 static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 {
     (void)ukr;
-    return qn__want_plain(node, "the result", node, err) && qn__want_dtype(node, "state", node->src[0], QN_DTYPE_I64, err);
+    return qn__want_plain(node, "the result", node, err) &&
+           qn__want_dtype(node, "state", node->src[0], QN_DTYPE_I64, err);
 }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
@@ -77,7 +80,8 @@ static void reals(const qn_random_attrs *a, const uint32_t *w, bool wide, double
     } else {
         for (int64_t i = 0; i < n; i += 2) {
             const double tiny = wide ? 0x1p-53 : 0x1p-24;
-            const double r = sqrt(-2 * log(x[i] + tiny)), turn = 6.283185307179586477 * x[i + 1]; /* (0, 1] has a logarithm */
+            /* (0, 1] has a logarithm */
+            const double r = sqrt(-2 * log(x[i] + tiny)), turn = 6.283185307179586477 * x[i + 1];
             x[i] = a->a + a->b * (r * cos(turn));
             x[i + 1] = a->a + a->b * (r * sin(turn));
         }
@@ -85,15 +89,21 @@ static void reals(const qn_random_attrs *a, const uint32_t *w, bool wide, double
 }
 
 /* A number below `span` from 64 bits: the high half of their product, off by less than 2^-11 of the chance of each. */
-static int64_t below(uint64_t word, uint64_t span) { return (int64_t)(uint64_t)(((unsigned __int128)word * span) >> 64); }
+static int64_t below(uint64_t word, uint64_t span)
+{
+    return (int64_t)(uint64_t)(((unsigned __int128)word * span) >> 64);
+}
 
 static void ints(const qn_random_attrs *a, const uint32_t *w, bool wide, int64_t *x, int64_t n)
 {
     const uint64_t span = (uint64_t)((int64_t)a->b - (int64_t)a->a);
     for (int64_t i = 0; i < n; i++) {
-        if (a->kind == QN_RANDOM_bits) x[i] = wide ? (int64_t)word64(w, i) : (int64_t)w[i];
-        else if (a->kind == QN_RANDOM_bernoulli) x[i] = (wide ? unit53(word64(w, i)) : unit24(w[i])) < a->a ? (int64_t)a->b : 0;
-        else x[i] = (int64_t)a->a + below(wide ? word64(w, i) : (uint64_t)w[i] << 32, span);
+        if (a->kind == QN_RANDOM_bits)
+            x[i] = wide ? (int64_t)word64(w, i) : (int64_t)w[i];
+        else if (a->kind == QN_RANDOM_bernoulli)
+            x[i] = (wide ? unit53(word64(w, i)) : unit24(w[i])) < a->a ? (int64_t)a->b : 0;
+        else
+            x[i] = (int64_t)a->a + below(wide ? word64(w, i) : (uint64_t)w[i] << 32, span);
     }
 }
 
@@ -145,8 +155,10 @@ static void run(const qn_task *t)
         int64_t whole[RUN];
         const int64_t at = item * RUN, n = total - at < RUN ? total - at : RUN, blocks = (n + each - 1) / each;
         philox(words, offset + (uint64_t)(at / each), blocks, (uint32_t)a->stream, seed);
-        if (as_ints) ints(a, words, wide, whole, n);
-        else reals(a, words, wide, x, blocks * each);
+        if (as_ints)
+            ints(a, words, wide, whole, n);
+        else
+            reals(a, words, wide, x, blocks * each);
         store(t, at, x, as_ints ? whole : NULL, n);
     }
 }

@@ -42,7 +42,8 @@ static void run(const qn_task *t)
             continue;
         }
         const float *x = qn__row_f32(&t->src[0], r);
-        t->ukr->mul_scale_f32(qn__row_f32(&t->dst, r), x, w, norm_of_f32(t->ukr, x, n, (double)attrs->eps, false).scale, n);
+        t->ukr->mul_scale_f32(qn__row_f32(&t->dst, r), x, w, norm_of_f32(t->ukr, x, n, (double)attrs->eps, false).scale,
+                              n);
     }
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/layers/rope.c -- rotates pairs of each head of x [n,heads,d] by an angle that grows with the position.
  *
- * Phase 0 fills a table of cosines and sines, n_rot/2 pairs a token, in double: the angle of position 10^6 is exact to 1e-10, and each
- * table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be off by 0.06 there.)
- * Phase 1 turns the heads. A token's result depends on its own position only.
+ * Phase 0 fills a table of cosines and sines, n_rot/2 pairs a token, in double: the angle of position 10^6 is exact to
+ * 1e-10, and each table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be
+ * off by 0.06 there.) Phase 1 turns the heads. A token's result depends on its own position only.
  *
- * Models and training have the two phases as two operations, rope_table and turn, with the same bits: many layers, forward and back,
- * take the table of one node. */
+ * Models and training have the two phases as two operations, rope_table and turn, with the same bits: many layers,
+ * forward and back, take the table of one node. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -22,8 +22,8 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
     if (!qn__want_dtype(node, "x", x, QN_DTYPE_F32, err) || !qn__want_dense_rows(node, "x", x, err)) return false;
     if (!qn__want_dtype(node, "the positions", node->src[1], QN_DTYPE_I32, err)) return false;
     if (a->n_rot < 0 || a->n_rot % 2 || a->n_rot > qn__row_size(&x->layout)) {
-        QN_FAIL(err, unsupported, "rope: %d rotated elements of %lld, an even number of at most as many expected", (int)a->n_rot,
-                (long long)qn__row_size(&x->layout));
+        QN_FAIL(err, unsupported, "rope: %d rotated elements of %lld, an even number of at most as many expected",
+                (int)a->n_rot, (long long)qn__row_size(&x->layout));
         return false;
     }
     return !factors || (qn__want_dtype(node, "the frequency factors", factors, QN_DTYPE_F32, err) &&
@@ -46,9 +46,12 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return phase == 0 ? n_tokens(node) : qn__row_count(&node->layout);
 }
 
-/* YaRN (Peng et al. 2023) keeps fast pairs as they were trained and stretches slow ones; between the pairs that turn beta_fast and
- * beta_slow times over the training context it blends linearly. `low` and `high` are these pairs' numbers. */
-typedef struct blend { double low, high, ext, scale; } blend;
+/* YaRN (Peng et al. 2023) keeps fast pairs as they were trained and stretches slow ones; between the pairs that turn
+ * beta_fast and beta_slow times over the training context it blends linearly. `low` and `high` are these pairs'
+ * numbers. */
+typedef struct blend {
+    double low, high, ext, scale;
+} blend;
 
 static double pair_that_turns(const qn_rope_attrs *a, double turns)
 {
@@ -66,7 +69,8 @@ static blend blend_of(const qn_rope_attrs *a)
 }
 
 /* Rows [begin, end) of the table for positions `pos` of any layout; entries are floats, or doubles. */
-static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *factors, void *table, bool wide, int64_t begin, int64_t end)
+static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *factors, void *table, bool wide,
+                       int64_t begin, int64_t end)
 {
     const blend b = blend_of(a);
     const int64_t n_pairs = a->n_rot / 2, row = qn__row_size(&pos->layout), step = qn__row_step(&pos->layout);
@@ -111,13 +115,15 @@ static void turn_heads(const qn_task *t)
 static void run(const qn_task *t)
 {
     const float *factors = t->n_src > 2 ? (const float *)(const void *)t->src[2].data : NULL; /* [n_rot/2] */
-    if (t->phase == 0) fill_table(t->attrs, &t->src[1], factors, t->scratch, false, t->begin, t->end);
-    else turn_heads(t);
+    if (t->phase == 0)
+        fill_table(t->attrs, &t->src[1], factors, t->scratch, false, t->begin, t->end);
+    else
+        turn_heads(t);
 }
 
 const qn_cpu_op qn__cpu_op_rope = {QN_OP_rope, accepts, scratch, 2, items, run};
 
-/* ---- the table alone ------------------------------------------------------------------------------------------------- */
+/* ---- the table alone ------------------------------------------------------------------------- */
 
 static bool accepts_table(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 {

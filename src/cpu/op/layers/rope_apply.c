@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/rope_apply.c -- rotates pairs of each head of x [..,n,heads,d] by rows of a rope_table; see rope.c. Back is by the same rows with
- * their sines negated. */
+/* src/cpu/op/layers/rope_apply.c -- rotates pairs of each head of x [..,n,heads,d] by rows of a rope_table; see rope.c.
+ * Back is by the same rows with their sines negated. */
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
 
@@ -16,7 +16,8 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
                 (int)(QN_MM_TILE_BYTES / sizeof(float)));
         return false;
     }
-    return qn__want_dense_rows(node, "x", node->src[0], err) && qn__want_dense_rows(node, "the table", node->src[1], err);
+    return qn__want_dense_rows(node, "x", node->src[0], err) &&
+           qn__want_dense_rows(node, "the table", node->src[1], err);
 }
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
@@ -40,7 +41,8 @@ static void turn_f64(double *y, const double *x, const double *cos_sin, int64_t 
 {
     for (int64_t i = 0; i < n_pairs; i++) {
         const int64_t first = neox ? i : 2 * i, second = neox ? i + n_pairs : 2 * i + 1;
-        const double c = cos_sin[2 * i], s = back ? -cos_sin[2 * i + 1] : cos_sin[2 * i + 1], a = x[first], b = x[second];
+        const double c = cos_sin[2 * i], s = back ? -cos_sin[2 * i + 1] : cos_sin[2 * i + 1], a = x[first],
+                     b = x[second];
         y[first] = a * c - b * s;
         y[second] = b * c + a * s;
     }
@@ -74,8 +76,8 @@ static void run(const qn_task *t)
         uint8_t *y = qn__row_at(&t->dst, r);
         const uint8_t *x = qn__row_at(&t->src[0], r);
         if (t->dst.dtype == QN_DTYPE_F64) {
-            turn_f64((double *)(void *)y, (const double *)(const void *)x, (const double *)(const void *)qn__row_at(&t->src[1], token),
-                     a->n_rot / 2, neox, a->back);
+            turn_f64((double *)(void *)y, (const double *)(const void *)x,
+                     (const double *)(const void *)qn__row_at(&t->src[1], token), a->n_rot / 2, neox, a->back);
         } else {
             (neox ? t->ukr->rope_neox_f32 : t->ukr->rope_norm_f32)((float *)(void *)y, (const float *)(const void *)x,
                                                                    cos_sin_of(t, token, &copied), a->n_rot / 2);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/swiglu.c -- y = silu(gate) * up, and its gradients to gate and up, which are computed together: both take one exponential. */
+/* src/cpu/op/layers/swiglu.c -- y = silu(gate) * up, and its gradients to gate and up, which are computed together:
+ * both take one exponential. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"
@@ -11,7 +12,7 @@ QN_PW_LOOP2(swiglu_f64, double, double, a / (1 + exp(-a)) * b)
 static const qn_pw pw = {.fn = {swiglu, swiglu_f64}};
 QN_PW_DRIVER(swiglu, pw)
 
-/* ---- gradients: runs of the sources, as pointwise operations have them, into the two halves of the result ------------------ */
+/* ---- gradients: runs of the sources, as pointwise operations have them, into the two halves of the result --- */
 
 enum { ROOM = 12 * QN_PW_RUN, ROOM_Y = 8 * QN_PW_RUN }; /* bytes, as in pointwise.c */
 _Static_assert(3 * ROOM + 2 * ROOM_Y <= QN_MM_TILE_BYTES, "a tile holds the sources and both results");
@@ -47,8 +48,10 @@ static void run_back(const qn_task *t)
             out[i] = t->dst.data + (i * total + at) * y_bytes;
             y[i] = direct ? out[i] : tile + 3 * ROOM + i * ROOM_Y;
         }
-        if (qn__number_of(to) == QN_NUM_f64) back_f64((double *)(void *)y[0], (double *)(void *)y[1], x[0], x[1], x[2], n);
-        else t->ukr->swiglu_back_f32((float *)(void *)y[0], (float *)(void *)y[1], x[0], x[1], x[2], n);
+        if (qn__number_of(to) == QN_NUM_f64)
+            back_f64((double *)(void *)y[0], (double *)(void *)y[1], x[0], x[1], x[2], n);
+        else
+            t->ukr->swiglu_back_f32((float *)(void *)y[0], (float *)(void *)y[1], x[0], x[1], x[2], n);
         for (int i = 0; i < 2 && !direct; i++) qn__narrow_to(t->ukr, to, y[i], n, out[i]);
     }
 }

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/matmul/gemm.c -- a tile of a product in float32, see gemm.h.
  *
- * A slice of k of the right matrix is packed in panels of PANEL columns, and each runs against all rows of the tile: a panel of
- * 256 x 64 floats stays in L2 and streams through L1, and 6 rows x 64 columns of sums stay in registers (outer_f32). Levels that have
- * registers for 6 x 16 get it as strips, which stay in L1 for BLOCK rows. The left matrix is read where it lies when it is float32 and
- * one of its strides is 1 and the other not large, else packed BLOCK rows at a time. Columns that do not fill the last panel, and
- * results that are not float32 rows, are summed in a tile of their own and stored from there. */
+ * A slice of k of the right matrix is packed in panels of PANEL columns, and each runs against all rows of the tile: a
+ * panel of 256 x 64 floats stays in L2 and streams through L1, and 6 rows x 64 columns of sums stay in registers
+ * (outer_f32). Levels that have registers for 6 x 16 get it as strips, which stay in L1 for BLOCK rows. The left matrix
+ * is read where it lies when it is float32 and one of its strides is 1 and the other not large, else packed BLOCK rows
+ * at a time. Columns that do not fill the last panel, and results that are not float32 rows, are summed in a tile of
+ * their own and stored from there. */
 #include "cpu/op/matmul/gemm.h"
 
 #include "cpu/op/ops.h"
 
 enum {
-    PANEL = 64,                        /* columns */
+    PANEL = 64, /* columns */
     SLICE = QN_MM_SLICE,
-    BLOCK = 48,                        /* rows packed at once */
-    B_ROOM = SLICE * QN_GEMM_COLS,     /* floats */
+    BLOCK = 48,                    /* rows packed at once */
+    B_ROOM = SLICE * QN_GEMM_COLS, /* floats */
     A_ROOM = SLICE * BLOCK,
     Y_ROOM = QN_MM_TILE_BYTES / 4 - B_ROOM - A_ROOM,
-    FAR = 8,                           /* times outer_lanes between neighbours in k: farther apart, pages and cache sets run out */
-    FEW_ROWS = 24,                     /* so few rows do not pay for packing */
+    /* times outer_lanes between neighbours in k: farther apart, pages and cache sets run out */
+    FAR = 8,
+    FEW_ROWS = 24, /* so few rows do not pay for packing */
 };
 _Static_assert(Y_ROOM >= QN_GEMM_ROWS * PANEL, "the last panel of a tile");
 _Static_assert(Y_ROOM >= 128 * QN_GEMM_COLS, "a tile of 128 rows that is stored");
 
-/* ---- cutting --------------------------------------------------------------------------------------------------------- */
+/* ---- cutting --------------------------------------------------------------------------------- */
 
 static int64_t up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 static int64_t parts(int64_t x, int64_t size) { return (x + size - 1) / size; }
@@ -37,9 +39,12 @@ qn_gemm_cut qn__gemm_cut(int64_t m, int64_t n, int64_t k, int64_t batch, bool sm
     for (int step = 0; step < 5; step++) {
         const int64_t tiles = parts(m, c.rows) * parts(n, c.cols);
         if ((double)tiles * (double)batch >= 16 || work / (double)tiles < 2e6) break;
-        if (c.rows > c.cols && m > c.rows / 2) c.rows /= 2;
-        else if (c.cols > PANEL) c.cols /= 2;
-        else if (c.rows > 24) c.rows /= 2;
+        if (c.rows > c.cols && m > c.rows / 2)
+            c.rows /= 2;
+        else if (c.cols > PANEL)
+            c.cols /= 2;
+        else if (c.rows > 24)
+            c.rows /= 2;
     }
     c.n_rows = parts(m, c.rows);
     c.rows = up(parts(m, c.n_rows), m > 24 ? 6 : 1);
@@ -48,20 +53,25 @@ qn_gemm_cut qn__gemm_cut(int64_t m, int64_t n, int64_t k, int64_t batch, bool sm
     return c;
 }
 
-int64_t qn__gemm_chunk(const qn_gemm_cut *c, int64_t k) { return qn__chunk_of(64 * 64 * 64, c->rows * c->cols * (k > 0 ? k : 1)); }
+int64_t qn__gemm_chunk(const qn_gemm_cut *c, int64_t k)
+{
+    return qn__chunk_of(64 * 64 * 64, c->rows * c->cols * (k > 0 ? k : 1));
+}
 
-/* ---- packing --------------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* n elements from p, step apart, as floats. */
 static void load(const qn_task *t, qn_dtype dtype, const uint8_t *p, int64_t step, int64_t n, float *dst)
 {
-    if (dtype == QN_DTYPE_F32 && step == 1) memcpy(dst, p, (size_t)n * 4);
-    else qn__row_load(t->ukr, dtype, p, step, 0, n, dst);
+    if (dtype == QN_DTYPE_F32 && step == 1)
+        memcpy(dst, p, (size_t)n * 4);
+    else
+        qn__row_load(t->ukr, dtype, p, step, 0, n, dst);
 }
 
 /* [nk, stride], element (k, j); up to `lanes` columns are written, zeros past nj. `spare` holds A_ROOM floats. */
-static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0, int64_t nj,
-                 int64_t lanes, float *spare)
+static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t stride, int64_t k0, int64_t nk,
+                 int64_t j0, int64_t nj, int64_t lanes, float *spare)
 {
     const int64_t bytes = qn__elem_bytes(s->dtype);
     const uint8_t *from = s->pack ? NULL : s->data + (k0 * s->k_stride + j0 * s->j_stride) * bytes;
@@ -72,22 +82,25 @@ static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t st
     } else if (s->k_stride == 1 && s->j_stride != 1 && spare) {
         for (int64_t j = 0; j < nj; j += BLOCK) {
             const int64_t n = nj - j < BLOCK ? nj - j : BLOCK;
-            for (int64_t i = 0; i < n; i++) load(t, s->dtype, from + (j + i) * s->j_stride * bytes, 1, nk, spare + i * SLICE);
+            for (int64_t i = 0; i < n; i++)
+                load(t, s->dtype, from + (j + i) * s->j_stride * bytes, 1, nk, spare + i * SLICE);
             t->ukr->transpose_f32(dst + j, stride, spare, SLICE, n, nk);
         }
     } else {
-        for (int64_t k = 0; k < nk; k++) load(t, s->dtype, from + k * s->k_stride * bytes, s->j_stride, nj, dst + k * stride);
+        for (int64_t k = 0; k < nk; k++)
+            load(t, s->dtype, from + k * s->k_stride * bytes, s->j_stride, nj, dst + k * stride);
     }
     if (nj < lanes)
         for (int64_t k = 0; k < nk; k++) memset(dst + k * stride + nj, 0, (size_t)(lanes - nj) * 4);
 }
 
 /* The same as strips of `strip` lanes one behind the other, each [nk, strip]. */
-static void pack_strips(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t strip, int64_t k0, int64_t nk, int64_t j0,
-                        int64_t nj, float *spare)
+static void pack_strips(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t strip, int64_t k0, int64_t nk,
+                        int64_t j0, int64_t nj, float *spare)
 {
     int64_t l = 0;
-    if (s->dtype == QN_DTYPE_F32 && s->j_stride == 1 && strip == 16) { /* a row at once: the next lies on another page */
+    /* a row at once: the next lies on another page */
+    if (s->dtype == QN_DTYPE_F32 && s->j_stride == 1 && strip == 16) {
         const float *from = (const float *)(const void *)s->data + k0 * s->k_stride + j0;
         for (int64_t k = 0; k < nk; k++)
             for (l = 0; l + 16 <= nj; l += 16) memcpy(dst + l * nk + k * 16, from + k * s->k_stride + l, 64);
@@ -98,7 +111,7 @@ static void pack_strips(const qn_task *t, const qn_gemm_side *s, float *dst, int
     }
 }
 
-/* ---- storing --------------------------------------------------------------------------------------------------------- */
+/* ---- storing --------------------------------------------------------------------------------- */
 
 /* One row of finished sums: the epilogue, then to where it belongs. `line` has room for the row. */
 static void finish_row(const qn_task *t, const qn_gemm *g, int64_t i, int64_t j0, int64_t n, float *x)
@@ -125,15 +138,17 @@ static void finish_row(const qn_task *t, const qn_gemm *g, int64_t i, int64_t j0
 static void store_row(const qn_task *t, const qn_gemm *g, int64_t i, int64_t j0, int64_t n, float *x)
 {
     finish_row(t, g, i, j0, n, x);
-    if (g->store) g->store(g, t, i, j0, n, x);
-    else qn__row_store(t->ukr, g->dtype, g->y + (i * g->y_stride + j0) * qn__elem_bytes(g->dtype), x, n);
+    if (g->store)
+        g->store(g, t, i, j0, n, x);
+    else
+        qn__row_store(t->ukr, g->dtype, g->y + (i * g->y_stride + j0) * qn__elem_bytes(g->dtype), x, n);
 }
 
-/* ---- the tile -------------------------------------------------------------------------------------------------------- */
+/* ---- the tile -------------------------------------------------------------------------------- */
 
 typedef struct place {
-    float *b, *a, *y;         /* the three rooms of the thread's tile */
-    int64_t panels, direct;   /* panels of the tile; of these, written straight to y */
+    float *b, *a, *y;       /* the three rooms of the thread's tile */
+    int64_t panels, direct; /* panels of the tile; of these, written straight to y */
 } place;
 
 static bool left_in_place(const qn_task *t, const qn_gemm_side *a)
@@ -143,7 +158,8 @@ static bool left_in_place(const qn_task *t, const qn_gemm_side *a)
 }
 
 /* Rows [i, i + n) of the left matrix for k from k0 on, as outer_f32 takes them. */
-static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k0, int64_t nk, int64_t i, int64_t n, qn_outer *o)
+static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k0, int64_t nk, int64_t i, int64_t n,
+                 qn_outer *o)
 {
     if (left_in_place(t, a)) {
         o->a = (const float *)(const void *)a->data + k0 * a->k_stride + i * a->j_stride;
@@ -154,11 +170,14 @@ static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k
     }
     if (a->k_stride == 1 && !a->pack) { /* rows as they lie */
         for (int64_t r = 0; r < n; r++)
-            load(t, a->dtype, a->data + ((i + r) * a->j_stride + k0) * qn__elem_bytes(a->dtype), 1, nk, room + r * SLICE);
+            load(t, a->dtype, a->data + ((i + r) * a->j_stride + k0) * qn__elem_bytes(a->dtype), 1, nk,
+                 room + r * SLICE);
         o->a_out = SLICE;
         o->a_in = 1;
-    } else if (a->dtype == QN_DTYPE_F32 && !a->pack && a->j_stride == 1 && t->ukr->outer_lanes < PANEL) { /* dense for each strip */
-        t->ukr->transpose_f32(room, SLICE, (const float *)(const void *)a->data + k0 * a->k_stride + i, a->k_stride, nk, n);
+        /* dense for each strip */
+    } else if (a->dtype == QN_DTYPE_F32 && !a->pack && a->j_stride == 1 && t->ukr->outer_lanes < PANEL) {
+        t->ukr->transpose_f32(room, SLICE, (const float *)(const void *)a->data + k0 * a->k_stride + i, a->k_stride, nk,
+                              n);
         o->a_out = SLICE;
         o->a_in = 1;
     } else {
@@ -169,13 +188,16 @@ static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k
     o->a = room;
 }
 
-/* The right matrix needs no packing: rows of floats that fill their lanes, and too few rows on the left to make up for it. */
+/* The right matrix needs no packing: rows of floats that fill their lanes, and too few rows on the left to make up for
+ * it. */
 static bool right_in_place(const qn_gemm_side *b, int64_t rows, int64_t cols)
 {
-    return b->dtype == QN_DTYPE_F32 && !b->pack && b->j_stride == 1 && cols % 16 == 0 && (rows <= FEW_ROWS || b->k_stride <= 2 * PANEL);
+    return b->dtype == QN_DTYPE_F32 && !b->pack && b->j_stride == 1 && cols % 16 == 0 &&
+           (rows <= FEW_ROWS || b->k_stride <= 2 * PANEL);
 }
 
-static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0, int64_t nk, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
+static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0, int64_t nk, int64_t i0, int64_t i1,
+                  int64_t j0, int64_t j1)
 {
     qn_outer o = {.n_in = nk, .mode = k0 == 0 ? QN_OUTER_set : QN_OUTER_add};
     const bool b_there = right_in_place(&g->b, i1 - i0, j1 - j0), a_there = left_in_place(t, &g->a);
@@ -192,7 +214,8 @@ static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0
         left(t, &g->a, p->a, k0, nk, i, o.n_out, &o);
         for (int64_t panel = 0; panel < p->panels; panel++) {
             const int64_t j = j0 + panel * PANEL, nj = j1 - j < PANEL ? j1 - j : PANEL;
-            o.b = b_there ? (const float *)(const void *)g->b.data + k0 * g->b.k_stride + j : p->b + panel * SLICE * PANEL;
+            o.b = b_there ? (const float *)(const void *)g->b.data + k0 * g->b.k_stride + j
+                          : p->b + panel * SLICE * PANEL;
             o.b_stride = b_there ? g->b.k_stride : strip;
             if (panel < p->direct) {
                 o.y = (float *)(void *)g->y + i * g->y_stride + j;
@@ -215,11 +238,14 @@ void qn__gemm_tile(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i1, i
     place p = {.b = t->tile, .a = t->tile + B_ROOM, .y = t->tile + B_ROOM + A_ROOM, .panels = parts(j1 - j0, PANEL)};
     const bool straight = g->dtype == QN_DTYPE_F32 && !g->store;
     p.direct = !straight ? 0 : (j1 - j0) % 16 == 0 ? p.panels : (j1 - j0) / PANEL;
-    for (int64_t k = 0; k == 0 || k < g->k; k += SLICE) slice(t, g, &p, k, g->k - k < SLICE ? g->k - k : SLICE, i0, i1, j0, j1);
+    for (int64_t k = 0; k == 0 || k < g->k; k += SLICE)
+        slice(t, g, &p, k, g->k - k < SLICE ? g->k - k : SLICE, i0, i1, j0, j1);
 
-    const int64_t n_direct = p.direct * PANEL < j1 - j0 ? p.direct * PANEL : j1 - j0, width = (p.panels - p.direct) * PANEL;
+    const int64_t n_direct = p.direct * PANEL < j1 - j0 ? p.direct * PANEL : j1 - j0,
+                  width = (p.panels - p.direct) * PANEL;
     if (n_direct > 0 && (g->alpha != 1 || g->c))
-        for (int64_t i = i0; i < i1; i++) finish_row(t, g, i, j0, n_direct, (float *)(void *)g->y + i * g->y_stride + j0);
+        for (int64_t i = i0; i < i1; i++)
+            finish_row(t, g, i, j0, n_direct, (float *)(void *)g->y + i * g->y_stride + j0);
     if (n_direct < j1 - j0)
         for (int64_t i = i0; i < i1; i++) store_row(t, g, i, j0 + n_direct, j1 - j0 - n_direct, p.y + (i - i0) * width);
 }
@@ -229,7 +255,10 @@ void qn__gemm_run(const qn_task *t, const qn_gemm *g, const qn_gemm_cut *cut, in
     const int64_t i0 = tile % cut->n_rows * cut->rows, j0 = tile / cut->n_rows * cut->cols;
     const int64_t i1 = m - i0 < cut->rows ? m : i0 + cut->rows, j1 = n - j0 < cut->cols ? n : j0 + cut->cols;
     const qn_dtype_class class = qn_dtype_get(g->dtype)->class_;
-    if (g->dtype == QN_DTYPE_F64) qn__gemm_tile_f64(t, g, i0, i1, j0, j1);
-    else if (class == QN_CLASS_real) qn__gemm_tile(t, g, i0, i1, j0, j1);
-    else qn__gemm_tile_int(t, g, i0, i1, j0, j1);
+    if (g->dtype == QN_DTYPE_F64)
+        qn__gemm_tile_f64(t, g, i0, i1, j0, j1);
+    else if (class == QN_CLASS_real)
+        qn__gemm_tile(t, g, i0, i1, j0, j1);
+    else
+        qn__gemm_tile_int(t, g, i0, i1, j0, j1);
 }

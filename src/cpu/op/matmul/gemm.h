@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/matmul/gemm.h -- one tile of a product of matrices, for everything that is one: matmul, and convolution, whose matrix is never
- * made but gathered a piece at a time.
+/* src/cpu/op/matmul/gemm.h -- one tile of a product of matrices, for everything that is one: matmul, and convolution,
+ * whose matrix is never made but gathered a piece at a time.
  *
- * y[i][j] = sum over k of a(k, i) * b(k, j). What it is to the bit: real numbers up to 32 bits are multiplied as float32, F64 as F64; k is
- * cut into slices of QN_MM_SLICE, a slice is one chain of fused multiply-adds from 0 in the order of k, and slices are added in
- * order (ukr.h: the same as a linear product with float weights). Integers wrap. So neither tiles nor threads change a bit. */
+ * y[i][j] = sum over k of a(k, i) * b(k, j). What it is to the bit: real numbers up to 32 bits are multiplied as
+ * float32, F64 as F64; k is cut into slices of QN_MM_SLICE, a slice is one chain of fused multiply-adds from 0 in the
+ * order of k, and slices are added in order (ukr.h: the same as a linear product with float weights). Integers wrap. So
+ * neither tiles nor threads change a bit. */
 #ifndef QN_CPU_OP_GEMM_H
 #define QN_CPU_OP_GEMM_H
 
@@ -15,30 +16,34 @@ typedef struct qn_gemm_side {
     const uint8_t *data;
     qn_dtype dtype;
     int64_t k_stride, j_stride;
-    /* Not NULL: writes elements [k0, k0 + nk) x [j0, j0 + nj) to dst[(k - k0) * stride + j - j0], as float or, for F64, double. */
-    void (*pack)(const struct qn_gemm_side *s, void *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0, int64_t nj);
-    const void *ctx;          /* of pack */
-    int64_t ctx_index[4];     /* likewise */
+    /* Not NULL: writes elements [k0, k0 + nk) x [j0, j0 + nj) to dst[(k - k0) * stride + j - j0], as float or, for F64,
+     * double. */
+    void (*pack)(const struct qn_gemm_side *s, void *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0,
+                 int64_t nj);
+    const void *ctx;      /* of pack */
+    int64_t ctx_index[4]; /* likewise */
 } qn_gemm_side;
 
 typedef struct qn_gemm {
     qn_gemm_side a, b;
     int64_t k;
-    qn_dtype dtype;           /* of y, a and b */
-    uint8_t *y;               /* y[i * y_stride + j] */
+    qn_dtype dtype; /* of y, a and b */
+    uint8_t *y;     /* y[i * y_stride + j] */
     int64_t y_stride;
-    double alpha, beta;       /* y = alpha product + beta c */
-    const uint8_t *c;         /* NULL: none; of y's dtype */
+    double alpha, beta; /* y = alpha product + beta c */
+    const uint8_t *c;   /* NULL: none; of y's dtype */
     int64_t c_row, c_col;
     /* Not NULL: where y goes instead, row i, columns [j0, j0 + n), as float or double: x may be changed. */
     void (*store)(const struct qn_gemm *g, const qn_task *t, int64_t i, int64_t j0, int64_t n, void *x);
-    const void *ctx;          /* of store */
+    const void *ctx; /* of store */
     int64_t ctx_index[4];
 } qn_gemm;
 
 /* How an m x n result is cut: tiles of rows x cols, at most QN_GEMM_ROWS x QN_GEMM_COLS. */
 enum { QN_GEMM_ROWS = 288, QN_GEMM_COLS = 128 };
-typedef struct qn_gemm_cut { int64_t rows, cols, n_rows, n_cols; } qn_gemm_cut;
+typedef struct qn_gemm_cut {
+    int64_t rows, cols, n_rows, n_cols;
+} qn_gemm_cut;
 /* `batch` such results are to be computed; stores: results go through `store` or are narrower than float. */
 qn_gemm_cut qn__gemm_cut(int64_t m, int64_t n, int64_t k, int64_t batch, bool small_rows);
 static inline int64_t qn__gemm_tiles(const qn_gemm_cut *c) { return c->n_rows * c->n_cols; }

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/matmul/gemm_wide.c -- tiles of products in 64 bits: F64 by panels as in gemm.c, integers by plain loops. See gemm.h. */
+/* src/cpu/op/matmul/gemm_wide.c -- tiles of products in 64 bits: F64 by panels as in gemm.c, integers by plain loops.
+ * See gemm.h. */
 #include "cpu/op/matmul/gemm.h"
 
 #include "cpu/op/ops.h"
 
 enum { SLICE = QN_MM_SLICE, ROOM = QN_MM_TILE_BYTES / 8 };
 
-/* ---- F64 ------------------------------------------------------------------------------------------------------------- */
+/* ---- F64 ------------------------------------------------------------------------------------- */
 
 enum { PANEL = 48, BLOCK = 24, B_ROOM = SLICE * PANEL, A_ROOM = SLICE * BLOCK };
 _Static_assert(B_ROOM + A_ROOM + QN_GEMM_ROWS * PANEL <= ROOM, "one panel of a tile");
 
-static void pack_f64(const qn_gemm_side *s, double *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0, int64_t nj, int64_t lanes)
+static void pack_f64(const qn_gemm_side *s, double *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0, int64_t nj,
+                     int64_t lanes)
 {
     const double *from = (const double *)(const void *)s->data; /* none with a pack of its own */
-    if (s->pack) s->pack(s, dst, stride, k0, nk, j0, nj);
+    if (s->pack)
+        s->pack(s, dst, stride, k0, nk, j0, nj);
     else
-        for (int64_t k = 0; k < nk; k++) qn__move(8, dst + k * stride, 1, from + (k0 + k) * s->k_stride + j0 * s->j_stride, s->j_stride, nj);
+        for (int64_t k = 0; k < nk; k++)
+            qn__move(8, dst + k * stride, 1, from + (k0 + k) * s->k_stride + j0 * s->j_stride, s->j_stride, nj);
     if (nj < lanes)
         for (int64_t k = 0; k < nk; k++) memset(dst + k * stride + nj, 0, (size_t)(lanes - nj) * 8);
 }
@@ -24,9 +28,12 @@ static void pack_f64(const qn_gemm_side *s, double *dst, int64_t stride, int64_t
 static void store_f64(const qn_task *t, const qn_gemm *g, int64_t i, int64_t j0, int64_t n, double *x)
 {
     const double *c = g->c ? (const double *)(const void *)g->c + i * g->c_row + j0 * g->c_col : NULL;
-    for (int64_t j = 0; j < n; j++) x[j] = (g->alpha != 1 ? g->alpha * x[j] : x[j]) + (c ? g->beta * c[j * g->c_col] : 0);
-    if (g->store) g->store(g, t, i, j0, n, x);
-    else memcpy((double *)(void *)g->y + i * g->y_stride + j0, x, (size_t)n * 8);
+    for (int64_t j = 0; j < n; j++)
+        x[j] = (g->alpha != 1 ? g->alpha * x[j] : x[j]) + (c ? g->beta * c[j * g->c_col] : 0);
+    if (g->store)
+        g->store(g, t, i, j0, n, x);
+    else
+        memcpy((double *)(void *)g->y + i * g->y_stride + j0, x, (size_t)n * 8);
 }
 
 static void panel_f64(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i1, int64_t j0, int64_t n)
@@ -36,8 +43,16 @@ static void panel_f64(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i1
         const int64_t nk = g->k - k0 < SLICE ? g->k - k0 : SLICE;
         pack_f64(&g->b, b, PANEL, k0, nk, j0, n, (n + 7) / 8 * 8);
         for (int64_t i = i0; i < i1; i += BLOCK) {
-            qn_outer_f64 o = {.y = y + (i - i0) * PANEL, .y_stride = PANEL, .a = a, .a_out = 1, .a_in = BLOCK, .b = b, .b_stride = PANEL,
-                              .n_lanes = (n + 7) / 8 * 8, .n_out = i1 - i < BLOCK ? i1 - i : BLOCK, .n_in = nk,
+            qn_outer_f64 o = {.y = y + (i - i0) * PANEL,
+                              .y_stride = PANEL,
+                              .a = a,
+                              .a_out = 1,
+                              .a_in = BLOCK,
+                              .b = b,
+                              .b_stride = PANEL,
+                              .n_lanes = (n + 7) / 8 * 8,
+                              .n_out = i1 - i < BLOCK ? i1 - i : BLOCK,
+                              .n_in = nk,
                               .mode = k0 == 0 ? QN_OUTER_set : QN_OUTER_add};
             if (g->a.pack) {
                 g->a.pack(&g->a, a, BLOCK, k0, nk, i, o.n_out);
@@ -57,10 +72,10 @@ void qn__gemm_tile_f64(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i
     for (int64_t j = j0; j < j1; j += PANEL) panel_f64(t, g, i0, i1, j, j1 - j < PANEL ? j1 - j : PANEL);
 }
 
-/* ---- integers -------------------------------------------------------------------------------------------------------- */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 enum { COLS = 64, ROWS = 128 };
-_Static_assert(SLICE * COLS + SLICE + (ROWS + 1) * COLS <= ROOM, "a piece of an integer tile");
+_Static_assert(SLICE *COLS + SLICE + (ROWS + 1) * COLS <= ROOM, "a piece of an integer tile");
 
 /* Unsigned, so that sums wrap. */
 static void piece_int(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t rows, int64_t j0, int64_t n)
@@ -73,7 +88,8 @@ static void piece_int(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t ro
     for (int64_t k0 = 0; k0 < g->k; k0 += SLICE) {
         const int64_t nk = g->k - k0 < SLICE ? g->k - k0 : SLICE;
         for (int64_t k = 0; k < nk; k++)
-            type->widen(b + k * COLS, g->b.data + ((k0 + k) * g->b.k_stride + j0 * g->b.j_stride) * bytes, g->b.j_stride, n);
+            type->widen(b + k * COLS, g->b.data + ((k0 + k) * g->b.k_stride + j0 * g->b.j_stride) * bytes,
+                        g->b.j_stride, n);
         for (int64_t i = 0; i < rows; i++) {
             type->widen(a, g->a.data + (k0 * g->a.k_stride + (i0 + i) * g->a.j_stride) * bytes, g->a.k_stride, nk);
             for (int64_t k = 0; k < nk; k++)

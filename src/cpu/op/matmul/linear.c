@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/matmul/linear.c -- y = x w^T (+ b), straight from the weight's format.
  *
- * Phase 0 puts the columns (the rows of x) into the form that the weight's kernel takes: quantized activations, packed in groups for a
- * panel kernel, or floats a fixed distance apart; nothing when they are that already. Phase 1 cuts the weight into tiles of rows, and a
- * tile meets all columns before the next is read: weights come from memory once a product, however many columns there are. */
+ * Phase 0 puts the columns (the rows of x) into the form that the weight's kernel takes: quantized activations, packed
+ * in groups for a panel kernel, or floats a fixed distance apart; nothing when they are that already. Phase 1 cuts the
+ * weight into tiles of rows, and a tile meets all columns before the next is read: weights come from memory once a
+ * product, however many columns there are. */
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* Rows a tile, where one weight meets few columns: about TILES tiles, within bounds (one column, Q2_K: 16 tiles 72 % of the read bandwidth,
- * 8 tiles 80 %, 4 tiles 71 %). A panel kernel takes PANEL_ROWS at a time and
- * computes enough on them for the finest cut. */
+/* Rows a tile, where one weight meets few columns: about TILES tiles, within bounds (one column, Q2_K: 16 tiles 72 % of
+ * the read bandwidth, 8 tiles 80 %, 4 tiles 71 %). A panel kernel takes PANEL_ROWS at a time and computes enough on
+ * them for the finest cut. */
 enum { TILES = 8, TILE_ROWS_MIN = 64, TILE_ROWS_MAX = 1024, PANEL_ROWS = 32 };
 enum { PREPARE = 2048 }; /* elements of a column prepared at once; a multiple of every block of act.h */
 
@@ -24,8 +25,8 @@ typedef struct plan {
     qn_mm_fn fn;
     const qn_mm_pack *pack; /* NULL: columns one behind the other */
     bool panel;
-    bool direct;            /* floats, as they lie in x, `stride` elements apart */
-    int64_t k, cols, groups; /* groups of columns: as many as columns without a pack */
+    bool direct;                 /* floats, as they lie in x, `stride` elements apart */
+    int64_t k, cols, groups;     /* groups of columns: as many as columns without a pack */
     int64_t group_bytes, stride; /* group_bytes: of all its blocks */
 } plan;
 
@@ -40,7 +41,8 @@ static plan plan_of(const qn_ukr *ukr, const qn_node *node)
     p.pack = p.panel ? p.mm->pack : NULL;
     p.direct = p.mm->act == QN_ACT_f32 && !p.pack && qn__row_step(x) == 1 && qn__rows_uniform(x, &p.stride);
     p.groups = p.pack ? (p.cols + p.pack->cols - 1) / p.pack->cols : p.cols;
-    p.group_bytes = p.pack ? qn__act_blocks(p.mm->act, p.k) * (int64_t)p.pack->block_bytes : blocks_bytes(p.mm->act, p.k);
+    p.group_bytes =
+        p.pack ? qn__act_blocks(p.mm->act, p.k) * (int64_t)p.pack->block_bytes : blocks_bytes(p.mm->act, p.k);
     return p;
 }
 
@@ -52,7 +54,8 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
         QN_FAIL(err, unsupported, "linear: no product with weights in %s", qn_dtype_get(w->dtype)->name);
         return false;
     }
-    if (!qn__want_loadable(ukr, node, "the weight", w, err) || !qn__want_dense_rows(node, "the weight", w, err)) return false;
+    if (!qn__want_loadable(ukr, node, "the weight", w, err) || !qn__want_dense_rows(node, "the weight", w, err))
+        return false;
     if (w->layout.dim[0] > 1 && w->layout.stride[0] < 0) {
         QN_FAIL(err, unsupported, "linear: the weight's rows lie in reverse order");
         return false;
@@ -62,7 +65,8 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
                 (long long)w->layout.dim[0], INT32_MAX);
         return false;
     }
-    return !b || (qn__want_dtype(node, "the bias", b, QN_DTYPE_F32, err) && qn__want_dense_rows(node, "the bias", b, err));
+    return !b ||
+           (qn__want_dtype(node, "the bias", b, QN_DTYPE_F32, err) && qn__want_dense_rows(node, "the bias", b, err));
 }
 
 static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
@@ -74,8 +78,8 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 /* Weights come from memory as fast as they can: rows in large tiles. */
 static bool streams(const plan *p) { return !p->panel || p->cols < p->mm->panel_streams; }
 
-/* Few columns: some tiles for each thread, and for the slower one to leave to the others; not many, since nobody asked ahead for a tile's
- * first rows (ukr_one.h). */
+/* Few columns: some tiles for each thread, and for the slower one to leave to the others; not many, since nobody asked
+ * ahead for a tile's first rows (ukr_one.h). */
 static int64_t tile_rows(const plan *p, const qn_node *node)
 {
     if (!streams(p)) return p->mm->panel_rows > 0 ? p->mm->panel_rows : PANEL_ROWS;
@@ -111,10 +115,12 @@ static void prepare_part(const qn_task *t, const plan *p, int64_t c, int64_t at,
         qn__act_put(t->ukr, p->mm->act, t->scratch + c * p->group_bytes + blocks_bytes(p->mm->act, at), from, n);
         return;
     }
-    uint8_t *group = t->scratch + (qn__act_blocks(p->mm->act, at) * p->groups + c / p->pack->cols) * (int64_t)p->pack->block_bytes;
+    uint8_t *group =
+        t->scratch + (qn__act_blocks(p->mm->act, at) * p->groups + c / p->pack->cols) * (int64_t)p->pack->block_bytes;
     void *blocks = t->tile + PREPARE;
     qn__act_put(t->ukr, p->mm->act, blocks, from, n);
-    p->pack->put(group, (size_t)p->groups * p->pack->block_bytes, (int)(c % p->pack->cols), blocks, qn__act_blocks(p->mm->act, n));
+    p->pack->put(group, (size_t)p->groups * p->pack->block_bytes, (int)(c % p->pack->cols), blocks,
+                 qn__act_blocks(p->mm->act, n));
 }
 _Static_assert(3 * PREPARE * 4 <= QN_MM_TILE_BYTES, "a part as floats, and in any of the forms of act.h");
 
@@ -123,7 +129,8 @@ static void prepare(const qn_task *t)
     const plan p = plan_of(t->ukr, t->node);
     const int64_t parts = parts_of_column(&p), n_cols = p.pack ? p.pack->cols : 1;
     for (int64_t item = t->begin; item < t->end; item++) {
-        const int64_t first = item / parts * n_cols, at = item % parts * PREPARE, n = p.k - at < PREPARE ? p.k - at : PREPARE;
+        const int64_t first = item / parts * n_cols, at = item % parts * PREPARE,
+                      n = p.k - at < PREPARE ? p.k - at : PREPARE;
         for (int64_t c = first; c < first + n_cols && c < p.cols; c++) prepare_part(t, &p, c, at, n);
     }
 }
@@ -142,7 +149,8 @@ static void product(const qn_task *t)
     const plan p = plan_of(t->ukr, t->node);
     const qn_view *w = &t->src[1];
     const int64_t m = w->layout.dim[0], rows = tile_rows(&p, t->node);
-    const int64_t w_row_bytes = m > 1 ? qn__elems_bytes(w->dtype, w->layout.stride[0]) : qn_dtype_row_bytes(w->dtype, p.k);
+    const int64_t w_row_bytes =
+        m > 1 ? qn__elems_bytes(w->dtype, w->layout.stride[0]) : qn_dtype_row_bytes(w->dtype, p.k);
 
     for (int64_t item = t->begin; item < t->end; item++) {
         const int64_t tile = !streams(&p) ? item : qn__in_stretches(item, (m + rows - 1) / rows, t->n_members);
@@ -152,7 +160,9 @@ static void product(const qn_task *t)
             .w = w->data + first * w_row_bytes,
             .w_row_bytes = (size_t)w_row_bytes,
             .x = p.direct ? t->src[0].data : t->scratch,
-            .x_row_bytes = p.direct ? (size_t)p.stride * 4 : p.pack ? p.pack->block_bytes : (size_t)p.group_bytes,
+            .x_row_bytes = p.direct ? (size_t)p.stride * 4
+                           : p.pack ? p.pack->block_bytes
+                                    : (size_t)p.group_bytes,
             .x_block_bytes = p.pack ? (size_t)p.groups * p.pack->block_bytes : 0,
             .y = y,
             .y_stride = m,
@@ -161,16 +171,20 @@ static void product(const qn_task *t)
             .cols = (int32_t)p.cols,
             .tile = t->tile,
         };
-        if (p.k > 0) p.fn(&args);
-        else for (int64_t c = 0; c < p.cols; c++) memset(y + c * m, 0, (size_t)n * 4);
+        if (p.k > 0)
+            p.fn(&args);
+        else
+            for (int64_t c = 0; c < p.cols; c++) memset(y + c * m, 0, (size_t)n * 4);
         if (t->n_src > 2) add_bias(t, first, n, p.cols, m);
     }
 }
 
 static void run(const qn_task *t)
 {
-    if (t->phase == 0) prepare(t);
-    else product(t);
+    if (t->phase == 0)
+        prepare(t);
+    else
+        product(t);
 }
 
 bool qn__cpu_linear_shares(const qn_ukr *ukr, const qn_node *a, const qn_node *b)

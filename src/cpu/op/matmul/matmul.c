@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/matmul/matmul.c -- y = alpha a b (+ beta c) over any strides, batches broadcast. An item is a tile of one product of the batch. */
+/* src/cpu/op/matmul/matmul.c -- y = alpha a b (+ beta c) over any strides, batches broadcast. An item is a tile of one
+ * product of the batch. */
 #include "cpu/op/matmul/gemm.h"
 
 #include "cpu/op/ops.h"
 
-typedef struct sizes { int64_t m, n, k, batch; } sizes;
+typedef struct sizes {
+    int64_t m, n, k, batch;
+} sizes;
 
 static sizes sizes_of(const qn_node *node)
 {
@@ -35,7 +38,8 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return s.batch * qn__gemm_tiles(&cut);
 }
 
-/* Where the matrix of number `batch` of the result starts in a source whose leading dimensions broadcast to the result's. */
+/* Where the matrix of number `batch` of the result starts in a source whose leading dimensions broadcast to the
+ * result's. */
 static int64_t start_of(const qn_layout *l, const qn_layout *y, int64_t batch, int own)
 {
     int64_t at = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/memory/copy.c -- y = x, row-major, converted to dtype. Scalars: bytes as they are where the dtype stays, else through the numbers
- * of numbers.h, so that only one rounding or truncation takes place (F64 to F16 rounds to F32 first, as in PyTorch). Reals become
- * integers towards zero; what I32 and I64 cannot hold becomes their nearest, NaN 0; narrower integers wrap around. Blocks go through
- * float32. */
+/* src/cpu/op/memory/copy.c -- y = x, row-major, converted to dtype. Scalars: bytes as they are where the dtype stays,
+ * else through the numbers of numbers.h, so that only one rounding or truncation takes place (F64 to F16 rounds to F32
+ * first, as in PyTorch). Reals become integers towards zero; what I32 and I64 cannot hold becomes their nearest, NaN 0;
+ * narrower integers wrap around. Blocks go through float32. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"
@@ -23,8 +23,8 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
     return qn__want_loadable(ukr, node, "the source", x, err) && qn__want_storable(node, "the result", node, err);
 }
 
-/* ---- turned sources: another dimension than the last lies densely. In tiles of both, each line of the source is read once, not once
- * an element. ---- */
+/* ---- turned sources: another dimension than the last lies densely. In tiles of both, each line of the source is read
+ * once, not once an element. ---- */
 
 enum { SIDE = 64 }; /* 16 KiB of F32: a tile of the source and one of the result stay in L1 */
 
@@ -65,7 +65,8 @@ static void run_turned(const qn_task *t, int dim)
             to += rest % xl->dim[d] * yl->stride[d];
             rest /= xl->dim[d];
         }
-        const int64_t ni = xl->dim[dim] - i0 < SIDE ? xl->dim[dim] - i0 : SIDE, nj = xl->dim[last] - j0 < SIDE ? xl->dim[last] - j0 : SIDE;
+        const int64_t ni = xl->dim[dim] - i0 < SIDE ? xl->dim[dim] - i0 : SIDE,
+                      nj = xl->dim[last] - j0 < SIDE ? xl->dim[last] - j0 : SIDE;
         const uint8_t *x = t->src[0].data + from * bytes;
         uint8_t *y = t->dst.data + to * bytes;
         if (bytes == 4) {
@@ -104,16 +105,16 @@ static void run_rows(const qn_task *t)
     }
 }
 
-/* ---- from one kind of number to another ------------------------------------------------------------------------------ */
+/* ---- from one kind of number to another ------------------------------------------------------ */
 
 typedef void (*turn_fn)(qn_dtype to, void *y, const void *x, int64_t n);
-#define TURN(fn, Y, X, expr)                                                                                           \
-    static void fn(qn_dtype to, void *y_, const void *x_, int64_t n)                                                   \
-    {                                                                                                                  \
-        Y *y = y_;                                                                                                     \
-        const X *x = x_;                                                                                               \
-        (void)to;                                                                                                      \
-        for (int64_t i = 0; i < n; i++) y[i] = (Y)(expr);                                                              \
+#define TURN(fn, Y, X, expr) \
+    static void fn(qn_dtype to, void *y_, const void *x_, int64_t n) \
+    { \
+        Y *y = y_; \
+        const X *x = x_; \
+        (void)to; \
+        for (int64_t i = 0; i < n; i++) y[i] = (Y)(expr); \
     }
 
 static int64_t whole(double x, qn_dtype to)
@@ -127,10 +128,12 @@ static int64_t whole(double x, qn_dtype to)
 
 TURN(f32_to_f64, double, float, x[i])
 TURN(f32_to_i64, int64_t, float, whole((double)x[i], to))
+/* clang-format off */
 TURN(f64_to_f32, float, double, x[i])
 TURN(f64_to_i64, int64_t, double, whole(x[i], to))
 TURN(i64_to_f32, float, int64_t, x[i])
 TURN(i64_to_f64, double, int64_t, x[i])
+/* clang-format on */
 static const turn_fn turns[QN_NUM_COUNT][QN_NUM_COUNT] = {
     [QN_NUM_f32] = {NULL, f32_to_f64, f32_to_i64},
     [QN_NUM_f64] = {f64_to_f32, NULL, f64_to_i64},
@@ -167,8 +170,10 @@ static void run(const qn_task *t)
             turn(to, z, x, n);
             x = z;
         }
-        if (!qn__number_is(to)) qn__narrow_to(t->ukr, to, x, n, y);
-        else if (x != y) memcpy(y, x, (size_t)(n * bytes));
+        if (!qn__number_is(to))
+            qn__narrow_to(t->ukr, to, x, n, y);
+        else if (x != y)
+            memcpy(y, x, (size_t)(n * bytes));
     }
 }
 

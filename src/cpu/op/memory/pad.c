@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/memory/pad.c -- pad and tri: x with a constant around it, and x with a triangle of zeros. An item is a row of the result. */
+/* src/cpu/op/memory/pad.c -- pad and tri: x with a constant around it, and x with a triangle of zeros. An item is a row
+ * of the result. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -22,7 +23,8 @@ static void fill(uint8_t *y, int64_t bytes, const uint8_t *value, int64_t n)
 {
     if (n <= 0) return;
     memcpy(y, value, (size_t)bytes);
-    for (int64_t done = 1; done < n; done *= 2) memcpy(y + done * bytes, y, (size_t)((n - done < done ? n - done : done) * bytes));
+    for (int64_t done = 1; done < n; done *= 2)
+        memcpy(y + done * bytes, y, (size_t)((n - done < done ? n - done : done) * bytes));
 }
 
 static void run_pad(const qn_task *t)
@@ -30,7 +32,8 @@ static void run_pad(const qn_task *t)
     const qn_pad_attrs *a = t->attrs;
     const qn_view *x = &t->src[0];
     const int rank = t->dst.layout.rank;
-    const int64_t n = qn__row_size(&t->dst.layout), bytes = qn__elem_bytes(t->dst.dtype), step = qn__row_step(&x->layout);
+    const int64_t n = qn__row_size(&t->dst.layout), bytes = qn__elem_bytes(t->dst.dtype),
+                  step = qn__row_step(&x->layout);
     const int64_t before = rank ? a->before[rank - 1] : 0, size = qn__row_size(&x->layout);
     const int64_t first = before > 0 ? before : 0, skipped = before < 0 ? -before : 0; /* of y, of x */
     int64_t count = size - skipped;                                                    /* elements of x that are seen */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/memory/slice_update.c -- dst[.., start : start+len, ..] = x, or += x, along one dimension of a resident tensor. */
+/* src/cpu/op/memory/slice_update.c -- dst[.., start : start+len, ..] = x, or += x, along one dimension of a resident
+ * tensor. */
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
 
@@ -18,13 +19,15 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
     const qn_node *dst = node->src[0], *x = node->src[1];
     const int64_t block = qn_dtype_get(dst->dtype)->block_elems;
     if (!qn__want_dense_rows(node, "the destination", dst, err)) return false;
-    if (as_they_are(node) ? block > 1 && !qn__want_loadable(ukr, node, "x", x, err)
-                          : !qn__want_storable(node, "the destination", dst, err) || !qn__want_loadable(ukr, node, "x", x, err))
+    if (as_they_are(node)
+            ? block > 1 && !qn__want_loadable(ukr, node, "x", x, err)
+            : !qn__want_storable(node, "the destination", dst, err) || !qn__want_loadable(ukr, node, "x", x, err))
         return false;
     if (attrs->dim != dst->layout.rank - 1 || block == 1) return true;
     if (attrs->start % block == 0 && qn__row_size(&x->layout) % block == 0) return true;
-    QN_FAIL(err, unsupported, "slice_update: elements %lld to %lld of a row are not whole %s blocks", (long long)attrs->start,
-            (long long)(attrs->start + qn__row_size(&x->layout)), qn_dtype_get(dst->dtype)->name);
+    QN_FAIL(err, unsupported, "slice_update: elements %lld to %lld of a row are not whole %s blocks",
+            (long long)attrs->start, (long long)(attrs->start + qn__row_size(&x->layout)),
+            qn_dtype_get(dst->dtype)->name);
     return false;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/memory/strided.c -- writes into parts: strided_update and assign; and empty, which is nothing but memory. */
+/* src/cpu/op/memory/strided.c -- writes into parts: strided_update and assign; and empty, which is nothing but memory.
+ */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -15,7 +16,7 @@ static int64_t rows_of(const qn_layout *l, int64_t *chunk)
     return qn_layout_numel(l) > 0 ? qn__row_count(l) : 0;
 }
 
-/* ---- strided_update -------------------------------------------------------------------------------------------------- */
+/* ---- strided_update -------------------------------------------------------------------------- */
 
 static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
 {
@@ -36,19 +37,22 @@ static void run(const qn_task *t)
         return;
     }
     const qn_view *x = &t->src[1];
-    const int64_t n = qn__row_size(&x->layout), x_step = qn__row_step(&x->layout), y_step = qn__row_step(&attrs->layout);
+    const int64_t n = qn__row_size(&x->layout), x_step = qn__row_step(&x->layout),
+                  y_step = qn__row_step(&attrs->layout);
     qn_view y = t->dst;
     y.layout = attrs->layout;
     const qn_typed *type = qn__typed(y.dtype);
     for (int64_t r = t->begin; r < t->end; r++) {
-        if (attrs->mode == QN_COMBINE_set) qn__move(qn__elem_bytes(y.dtype), qn__row_at(&y, r), y_step, qn__row_at(x, r), x_step, n);
-        else type->combine[attrs->mode](qn__row_at(&y, r), y_step, qn__row_at(x, r), x_step, n);
+        if (attrs->mode == QN_COMBINE_set)
+            qn__move(qn__elem_bytes(y.dtype), qn__row_at(&y, r), y_step, qn__row_at(x, r), x_step, n);
+        else
+            type->combine[attrs->mode](qn__row_at(&y, r), y_step, qn__row_at(x, r), x_step, n);
     }
 }
 
 const qn_cpu_op qn__cpu_op_strided_update = {QN_OP_strided_update, accepts, NULL, 2, items, run};
 
-/* ---- assign ---------------------------------------------------------------------------------------------------------- */
+/* ---- assign ---------------------------------------------------------------------------------- */
 
 static int64_t assign_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
 {
@@ -67,7 +71,7 @@ static void run_assign(const qn_task *t)
 
 const qn_cpu_op qn__cpu_op_assign = {QN_OP_assign, accepts, NULL, 1, assign_items, run_assign};
 
-/* ---- empty ----------------------------------------------------------------------------------------------------------- */
+/* ---- empty ----------------------------------------------------------------------------------- */
 
 static int64_t no_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
 {

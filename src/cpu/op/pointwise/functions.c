@@ -1,53 +1,63 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/pointwise/functions.c -- functions of one number: signs, roundings, powers, exponentials, logarithms, angles. What has a row in
- * ukr.def is computed by it for F32; the rest is the C library's. */
+/* src/cpu/op/pointwise/functions.c -- functions of one number: signs, roundings, powers, exponentials, logarithms,
+ * angles. What has a row in ukr.def is computed by it for F32; the rest is the C library's. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"
 
 #include <math.h>
 
-#define DRIVER(name, i64)                                                                                              \
-    static const qn_pw pw_##name = {.fn = {name##_f32, name##_f64, i64}};                                              \
+#define DRIVER(name, i64) \
+    static const qn_pw pw_##name = {.fn = {name##_f32, name##_f64, i64}}; \
     QN_PW_DRIVER(name, pw_##name)
-#define NUMBERS(name, f32, f64, i64)                                                                                   \
-    QN_PW_LOOP1(name##_f32, float, float, f32)                                                                         \
-    QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
-    QN_PW_LOOP1(name##_i64, int64_t, int64_t, i64)                                                                     \
+/* clang-format off */
+#define NUMBERS(name, f32, f64, i64) \
+    QN_PW_LOOP1(name##_f32, float, float, f32) \
+    QN_PW_LOOP1(name##_f64, double, double, f64) \
+    QN_PW_LOOP1(name##_i64, int64_t, int64_t, i64) \
     DRIVER(name, name##_i64)
-#define REAL(name, f32, f64)                                                                                           \
-    QN_PW_LOOP1(name##_f32, float, float, f32)                                                                         \
-    QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
+#define REAL(name, f32, f64) \
+    QN_PW_LOOP1(name##_f32, float, float, f32) \
+    QN_PW_LOOP1(name##_f64, double, double, f64) \
     DRIVER(name, NULL)
+/* clang-format on */
 #define UKR_F32(name) \
-    static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) { t->ukr->name##_f32(y, x[0], n); }
-#define UKR(name, f64)                                                                                                 \
-    UKR_F32(name)                                                                                                      \
-    QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
+    static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) \
+    { \
+        t->ukr->name##_f32(y, x[0], n); \
+    }
+/* clang-format off */
+#define UKR(name, f64) \
+    UKR_F32(name) \
+    QN_PW_LOOP1(name##_f64, double, double, f64) \
     DRIVER(name, NULL)
-#define ROUNDED(name, f64)                                                                                             \
-    UKR_F32(name)                                                                                                      \
-    QN_PW_LOOP1(name##_f64, double, double, f64)                                                                       \
-    QN_PW_LOOP1(name##_i64, int64_t, int64_t, a)                                                                       \
+#define ROUNDED(name, f64) \
+    UKR_F32(name) \
+    QN_PW_LOOP1(name##_f64, double, double, f64) \
+    QN_PW_LOOP1(name##_i64, int64_t, int64_t, a) \
     DRIVER(name, name##_i64)
+/* clang-format on */
 
 static int64_t wrap_neg(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
 
 NUMBERS(neg, -a, -a, wrap_neg(a))
 NUMBERS(abs, fabsf(a), fabs(a), a < 0 ? wrap_neg(a) : a)
 NUMBERS(sign, (float)((a > 0) - (a < 0)), (double)((a > 0) - (a < 0)), (a > 0) - (a < 0))
-NUMBERS(square, a * a, a * a, (int64_t)((uint64_t)a * (uint64_t)a))
+NUMBERS(square, a *a, a *a, (int64_t)((uint64_t)a *(uint64_t)a))
 ROUNDED(floor, floor(a))
 ROUNDED(ceil, ceil(a))
 ROUNDED(round, rint(a)) /* half to even, the rounding that is in force */
 ROUNDED(trunc, trunc(a))
 REAL(frac, a - truncf(a), a - trunc(a))
 
+/* clang-format off */
 UKR(exp, exp(a))
 UKR(log, log(a))
 UKR(sqrt, sqrt(a))
 UKR(tanh, tanh(a))
 UKR(erf, erf(a))
+/* clang-format on */
 UKR(sigmoid, 1 / (1 + exp(-a)))
+/* clang-format off */
 UKR(expm1, expm1(a))
 UKR(log1p, log1p(a))
 UKR(log2, log2(a))
@@ -65,3 +75,4 @@ REAL(cosh, coshf(a), cosh(a))
 REAL(asinh, asinhf(a), asinh(a))
 REAL(acosh, acoshf(a), acosh(a))
 REAL(atanh, atanhf(a), atanh(a))
+/* clang-format on */

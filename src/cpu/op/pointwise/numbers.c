@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- dtypes ---------------------------------------------------------------------------------------------------------- */
+/* ---- dtypes ---------------------------------------------------------------------------------- */
 
 /* widen or narrow n dense elements; NULL: the dtype is its number itself */
 typedef struct dtype_row {
@@ -13,45 +13,61 @@ typedef struct dtype_row {
     void (*narrow)(const qn_ukr *ukr, const void *x, int64_t n, void *y);
 } dtype_row;
 
-#define FLOATS(dtype, from, to)                                                                                        \
-    static void widen_##dtype(const qn_ukr *ukr, const void *x, int64_t n, void *y) { ukr->from(y, x, n); }            \
+#define FLOATS(dtype, from, to) \
+    static void widen_##dtype(const qn_ukr *ukr, const void *x, int64_t n, void *y) { ukr->from(y, x, n); } \
     static void narrow_##dtype(const qn_ukr *ukr, const void *x, int64_t n, void *y) { ukr->to(y, x, n); }
 FLOATS(F16, f16_to_f32, f32_to_f16)
 FLOATS(BF16, bf16_to_f32, f32_to_bf16)
 
-#define INTS(dtype, T, from, to)                                                                                       \
-    static void widen_##dtype(const qn_ukr *ukr, const void *x_, int64_t n, void *y_)                                  \
-    {                                                                                                                  \
-        const T *x = x_;                                                                                               \
-        int64_t *y = y_;                                                                                               \
-        (void)ukr;                                                                                                     \
-        for (int64_t i = 0; i < n; i++) y[i] = from;                                                                   \
-    }                                                                                                                  \
-    static void narrow_##dtype(const qn_ukr *ukr, const void *x_, int64_t n, void *y_)                                 \
-    {                                                                                                                  \
-        const int64_t *x = x_;                                                                                         \
-        T *y = y_;                                                                                                     \
-        (void)ukr;                                                                                                     \
-        for (int64_t i = 0; i < n; i++) y[i] = to;                                                                     \
+#define INTS(dtype, T, from, to) \
+    static void widen_##dtype(const qn_ukr *ukr, const void *x_, int64_t n, void *y_) \
+    { \
+        const T *x = x_; \
+        int64_t *y = y_; \
+        (void)ukr; \
+        for (int64_t i = 0; i < n; i++) y[i] = from; \
+    } \
+    static void narrow_##dtype(const qn_ukr *ukr, const void *x_, int64_t n, void *y_) \
+    { \
+        const int64_t *x = x_; \
+        T *y = y_; \
+        (void)ukr; \
+        for (int64_t i = 0; i < n; i++) y[i] = to; \
     }
+/* clang-format off */
 INTS(I32, int32_t, x[i], (int32_t)(uint32_t)(uint64_t)x[i])
 INTS(I16, int16_t, x[i], (int16_t)(uint16_t)(uint64_t)x[i])
 INTS(I8, int8_t, x[i], (int8_t)(uint8_t)(uint64_t)x[i])
 INTS(U8, uint8_t, x[i], (uint8_t)(uint64_t)x[i])
 INTS(BOOL, uint8_t, x[i] != 0, x[i] != 0)
+/* clang-format on */
 
 #define ROW(dtype, kind) [QN_DTYPE_##dtype] = {QN_NUM_##kind, widen_##dtype, narrow_##dtype}
 static const dtype_row rows[QN_DTYPE_COUNT] = {
-    [QN_DTYPE_F32] = {QN_NUM_f32, NULL, NULL}, [QN_DTYPE_F64] = {QN_NUM_f64, NULL, NULL}, [QN_DTYPE_I64] = {QN_NUM_i64, NULL, NULL},
-    ROW(F16, f32), ROW(BF16, f32), ROW(I32, i64), ROW(I16, i64), ROW(I8, i64), ROW(U8, i64), ROW(BOOL, i64),
+    [QN_DTYPE_F32] = {QN_NUM_f32, NULL, NULL},
+    [QN_DTYPE_F64] = {QN_NUM_f64, NULL, NULL},
+    [QN_DTYPE_I64] = {QN_NUM_i64, NULL, NULL},
+    ROW(F16, f32),
+    ROW(BF16, f32),
+    ROW(I32, i64),
+    ROW(I16, i64),
+    ROW(I8, i64),
+    ROW(U8, i64),
+    ROW(BOOL, i64),
 };
 
 qn_number qn__number_of(qn_dtype dtype) { return rows[dtype].kind; }
 bool qn__number_is(qn_dtype dtype) { return rows[dtype].widen == NULL; }
-void qn__widen(const qn_ukr *ukr, qn_dtype dtype, const void *x, int64_t n, void *y) { rows[dtype].widen(ukr, x, n, y); }
-void qn__narrow_to(const qn_ukr *ukr, qn_dtype dtype, const void *x, int64_t n, void *y) { rows[dtype].narrow(ukr, x, n, y); }
+void qn__widen(const qn_ukr *ukr, qn_dtype dtype, const void *x, int64_t n, void *y)
+{
+    rows[dtype].widen(ukr, x, n, y);
+}
+void qn__narrow_to(const qn_ukr *ukr, qn_dtype dtype, const void *x, int64_t n, void *y)
+{
+    rows[dtype].narrow(ukr, x, n, y);
+}
 
-/* ---- walks ----------------------------------------------------------------------------------------------------------- */
+/* ---- walks ----------------------------------------------------------------------------------- */
 
 qn_walk qn__walk_layout(const qn_view *v, const qn_layout *l)
 {
@@ -85,30 +101,32 @@ qn_walk qn__walk_stretched(const qn_view *v, const qn_layout *to)
     return qn__walk_layout(v, &l);
 }
 
-/* ---- gathering and scattering ---------------------------------------------------------------------------------------- */
+/* ---- gathering and scattering ---------------------------------------------------------------- */
 
-#define MOVES(T, bits)                                                                                                 \
-    static void gather_##bits(void *y_, const void *x_, int64_t step, int64_t n)                                       \
-    {                                                                                                                  \
-        T *y = y_;                                                                                                     \
-        const T *x = x_;                                                                                               \
-        if (step == 0) {                                                                                               \
-            const T value = *x;                                                                                        \
-            for (int64_t i = 0; i < n; i++) y[i] = value;                                                              \
-        } else {                                                                                                       \
-            for (int64_t i = 0; i < n; i++) y[i] = x[i * step];                                                        \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void scatter_##bits(void *y_, const void *x_, int64_t step, int64_t n)                                      \
-    {                                                                                                                  \
-        T *y = y_;                                                                                                     \
-        const T *x = x_;                                                                                               \
-        for (int64_t i = 0; i < n; i++) y[i * step] = x[i];                                                            \
+#define MOVES(T, bits) \
+    static void gather_##bits(void *y_, const void *x_, int64_t step, int64_t n) \
+    { \
+        T *y = y_; \
+        const T *x = x_; \
+        if (step == 0) { \
+            const T value = *x; \
+            for (int64_t i = 0; i < n; i++) y[i] = value; \
+        } else { \
+            for (int64_t i = 0; i < n; i++) y[i] = x[i * step]; \
+        } \
+    } \
+    static void scatter_##bits(void *y_, const void *x_, int64_t step, int64_t n) \
+    { \
+        T *y = y_; \
+        const T *x = x_; \
+        for (int64_t i = 0; i < n; i++) y[i * step] = x[i]; \
     }
+/* clang-format off */
 MOVES(uint8_t, 8)
 MOVES(uint16_t, 16)
 MOVES(uint32_t, 32)
 MOVES(uint64_t, 64)
+/* clang-format on */
 
 typedef void (*move_fn)(void *y, const void *x, int64_t step, int64_t n);
 static const move_fn gathers[9] = {[1] = gather_8, [2] = gather_16, [4] = gather_32, [8] = gather_64};
@@ -117,7 +135,7 @@ static const move_fn scatters[9] = {[1] = scatter_8, [2] = scatter_16, [4] = sca
 /* A place in a walk. */
 typedef struct cursor {
     int64_t index[QN_MAX_RANK];
-    int64_t at;               /* in elements, of the start of the innermost dimension */
+    int64_t at; /* in elements, of the start of the innermost dimension */
 } cursor;
 
 static cursor seek(const qn_walk *w, int64_t first)
@@ -152,8 +170,10 @@ const void *qn__walk_raw(const qn_walk *w, int64_t first, int64_t n, void *room)
         const int64_t left = w->dim[last] - c.index[last], m = left < n ? left : n;
         const uint8_t *x = w->data + (c.at + c.index[last] * step) * w->bytes;
         if (step == 1 && m == n && y == room) return x; /* within one row */
-        if (step == 1) memcpy(y, x, (size_t)(m * w->bytes));
-        else gathers[w->bytes](y, x, step, m);
+        if (step == 1)
+            memcpy(y, x, (size_t)(m * w->bytes));
+        else
+            gathers[w->bytes](y, x, step, m);
         y += m * w->bytes;
         n -= m;
     }

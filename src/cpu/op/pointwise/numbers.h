@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/pointwise/numbers.h -- values of any dtype and any strides as dense runs of one of three kinds of number, which is all that the
- * kernels of tensor operations see: float for F32, F16 and BF16, double for F64, int64_t for integers and BOOL (0 and 1).
- * Narrowing wraps integers around and takes everything but 0 for true. */
+/* src/cpu/op/pointwise/numbers.h -- values of any dtype and any strides as dense runs of one of three kinds of number,
+ * which is all that the kernels of tensor operations see: float for F32, F16 and BF16, double for F64, int64_t for
+ * integers and BOOL (0 and 1). Narrowing wraps integers around and takes everything but 0 for true. */
 #ifndef QN_CPU_OP_NUMBERS_H
 #define QN_CPU_OP_NUMBERS_H
 
@@ -12,16 +12,18 @@ qn_number qn__number_of(qn_dtype dtype);
 bool qn__number_is(qn_dtype dtype); /* the dtype is that number itself */
 static inline int64_t qn__number_bytes(qn_number kind) { return kind == QN_NUM_f32 ? 4 : 8; }
 
-/* A value as elements in row-major order of some shape: dimensions that lie one behind the other are one, those of size 1 are gone. */
+/* A value as elements in row-major order of some shape: dimensions that lie one behind the other are one, those of size
+ * 1 are gone. */
 typedef struct qn_walk {
     const uint8_t *data;
     qn_dtype dtype;
-    int rank;                 /* at least 1 */
-    int64_t bytes;            /* of an element */
+    int rank;                                      /* at least 1 */
+    int64_t bytes;                                 /* of an element */
     int64_t dim[QN_MAX_RANK], stride[QN_MAX_RANK]; /* strides in elements */
 } qn_walk;
 qn_walk qn__walk_of(const qn_view *v);
-qn_walk qn__walk_layout(const qn_view *v, const qn_layout *l); /* that layout over v's data, its offset already applied */
+/* that layout over v's data, its offset already applied */
+qn_walk qn__walk_layout(const qn_view *v, const qn_layout *l);
 qn_walk qn__walk_stretched(const qn_view *v, const qn_layout *to); /* broadcast to the shape of `to` */
 static inline bool qn__walk_constant(const qn_walk *w) { return w->rank == 1 && w->stride[0] == 0; }
 static inline bool qn__walk_dense(const qn_walk *w) { return w->rank == 1 && (w->stride[0] == 1 || w->dim[0] == 1); }

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/pointwise/pointwise.c -- see pointwise.h. Where a source or the result is not dense numbers of a kernel's kind, a run of it is
- * brought into this thread's tile first, or out of it afterwards; runs are small enough to stay in the first-level cache. */
+/* src/cpu/op/pointwise/pointwise.c -- see pointwise.h. Where a source or the result is not dense numbers of a kernel's
+ * kind, a run of it is brought into this thread's tile first, or out of it afterwards; runs are small enough to stay in
+ * the first-level cache. */
 #include "cpu/op/pointwise/pointwise.h"
 
 #include "cpu/op/pointwise/numbers.h"
 
-enum { ROOM = 12 * QN_PW_RUN, ROOM_Y = 8 * QN_PW_RUN }; /* bytes; a source: numbers, and raw elements of at most half their size */
-_Static_assert(QN_PW_MAX_SRC * ROOM + ROOM_Y <= QN_MM_TILE_BYTES, "a tile holds every source and the result");
+/* bytes; a source: numbers, and raw elements of at most half their size */
+enum { ROOM = 12 * QN_PW_RUN, ROOM_Y = 8 * QN_PW_RUN };
+_Static_assert(QN_PW_MAX_SRC *ROOM + ROOM_Y <= QN_MM_TILE_BYTES, "a tile holds every source and the result");
 
 typedef struct source {
     qn_walk walk;
     uint8_t *room;
-    int64_t filled;           /* of a constant: so many copies lie in `room` */
+    int64_t filled; /* of a constant: so many copies lie in `room` */
 } source;
 
 bool qn__pw_accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/pointwise/typed.h -- what drivers that move, combine and order elements of any plain dtype need, one row a dtype; and the small
- * questions about layouts that they share. Runs are `n` elements, `step` elements apart; nothing overlaps but y with itself. */
+/* src/cpu/op/pointwise/typed.h -- what drivers that move, combine and order elements of any plain dtype need, one row a
+ * dtype; and the small questions about layouts that they share. Runs are `n` elements, `step` elements apart; nothing
+ * overlaps but y with itself. */
 #ifndef QN_CPU_OP_TYPED_H
 #define QN_CPU_OP_TYPED_H
 
@@ -9,20 +10,23 @@
 #include <string.h>
 
 /* ROW(dtype, stored type, type to compute in, to it, from it, key) */
-#define QN_TYPED_ROWS(ROW)                                                                                             \
-    ROW(F32,  float,    float,   QN_SAME,          QN_SAME,          key_f32)                                          \
-    ROW(F64,  double,   double,  QN_SAME,          QN_SAME,          key_f64)                                          \
-    ROW(F16,  uint16_t, float,   qn__f16_to_f32,   qn__f32_to_f16,   key_f32)                                          \
-    ROW(BF16, uint16_t, float,   qn__bf16_to_f32,  qn__f32_to_bf16,  key_f32)                                          \
-    ROW(I8,   int8_t,   int8_t,  QN_SAME,          QN_SAME,          key_int)                                          \
-    ROW(I16,  int16_t,  int16_t, QN_SAME,          QN_SAME,          key_int)                                          \
-    ROW(I32,  int32_t,  int32_t, QN_SAME,          QN_SAME,          key_int)                                          \
-    ROW(I64,  int64_t,  int64_t, QN_SAME,          QN_SAME,          key_int)                                          \
+/* clang-format off */
+#define QN_TYPED_ROWS(ROW) \
+    ROW(F32,  float,    float,   QN_SAME,          QN_SAME,          key_f32) \
+    ROW(F64,  double,   double,  QN_SAME,          QN_SAME,          key_f64) \
+    ROW(F16,  uint16_t, float,   qn__f16_to_f32,   qn__f32_to_f16,   key_f32) \
+    ROW(BF16, uint16_t, float,   qn__bf16_to_f32,  qn__f32_to_bf16,  key_f32) \
+    ROW(I8,   int8_t,   int8_t,  QN_SAME,          QN_SAME,          key_int) \
+    ROW(I16,  int16_t,  int16_t, QN_SAME,          QN_SAME,          key_int) \
+    ROW(I32,  int32_t,  int32_t, QN_SAME,          QN_SAME,          key_int) \
+    ROW(I64,  int64_t,  int64_t, QN_SAME,          QN_SAME,          key_int) \
     ROW(U8,   uint8_t,  uint8_t, QN_SAME,          QN_SAME,          key_int)
+/* clang-format on */
 #define QN_SAME(x) (x)
 
 typedef struct qn_typed {
-    /* y[i] = y[i] op x[i]; sums and products of integers wrap; the greater of NaN and a number is NaN; BOOL: or, and, or, and */
+    /* y[i] = y[i] op x[i]; sums and products of integers wrap; the greater of NaN and a number is NaN; BOOL: or, and,
+     * or, and */
     void (*combine[QN_COMBINE_COUNT])(void *y, int64_t y_step, const void *x, int64_t x_step, int64_t n);
     /* y[at[i]] = y[at[i]] op x[i], in order; at[i] < 0 is left out */
     void (*scatter[QN_COMBINE_COUNT])(void *y, const int64_t *at, const void *x, int64_t x_step, int64_t n);
@@ -31,7 +35,7 @@ typedef struct qn_typed {
     /* For integers only: as int64, and back with wrapping. */
     void (*widen)(int64_t *y, const void *x, int64_t x_step, int64_t n);
     void (*narrow)(void *y, const int64_t *x, int64_t n);
-    void (*put)(void *y, double value);      /* one element */
+    void (*put)(void *y, double value); /* one element */
 } qn_typed;
 /* All zero for block formats. */
 const qn_typed *qn__typed(qn_dtype dtype);
@@ -60,10 +64,12 @@ static inline int64_t qn__index_at(const qn_view *v, int64_t at)
 }
 
 /* Tells of the first n elements' indices that are not in [0, size). Strict nodes only, and only when there is one. */
-void qn__report_indices(const qn_task *t, int32_t strict, int dim, const qn_view *ids, int64_t start, int64_t step, int64_t n, int64_t size);
+void qn__report_indices(const qn_task *t, int32_t strict, int dim, const qn_view *ids, int64_t start, int64_t step,
+                        int64_t n, int64_t size);
 
 /* at[i] = index times scale, or -1 where the index is out of range. Is one? */
-static inline bool qn__places(int64_t *at, const qn_view *ids, int64_t start, int64_t step, int64_t n, int64_t size, int64_t scale)
+static inline bool qn__places(int64_t *at, const qn_view *ids, int64_t start, int64_t step, int64_t n, int64_t size,
+                              int64_t scale)
 {
     int64_t all = 0; /* negative when one is */
     for (int64_t i = 0; i < n; i++) {

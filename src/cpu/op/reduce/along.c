@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/along.c -- ops along one dimension whose result has the source's shape: softmax, log_softmax, cumsum, cumprod. The
- * other dimensions count lanes, an item each. A lane of at most PIECE numbers is done at once; a longer one in pieces of that size,
- * in order, twice where its sum must be known first. Sums run in double where lanes are scanned. */
+/* src/cpu/op/reduce/along.c -- ops along one dimension whose result has the source's shape: softmax, log_softmax,
+ * cumsum, cumprod. The other dimensions count lanes, an item each. A lane of at most PIECE numbers is done at once; a
+ * longer one in pieces of that size, in order, twice where its sum must be known first. Sums run in double where lanes
+ * are scanned. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
@@ -9,18 +10,23 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 8192, STRIP = 64, LEAST = 4, LINE = 16 }; /* of lanes in a strip: a line of F32 holds 16, but a few pay already */
-enum { STRIP_BYTES = QN_MM_TILE_BYTES - 4 * PIECE };     /* of a strip; behind it lies what log_softmax needs besides */
-_Static_assert((12 + 8 + 8) * PIECE <= QN_MM_TILE_BYTES, "a piece of the source, one of the result, and room to narrow it");
+/* of lanes in a strip: a line of F32 holds 16, but a few pay already */
+enum { PIECE = 8192, STRIP = 64, LEAST = 4, LINE = 16 };
+enum { STRIP_BYTES = QN_MM_TILE_BYTES - 4 * PIECE }; /* of a strip; behind it lies what log_softmax needs besides */
+_Static_assert((12 + 8 + 8) * PIECE <= QN_MM_TILE_BYTES,
+               "a piece of the source, one of the result, and room to narrow it");
 _Static_assert((12 + 8) * PIECE <= STRIP_BYTES, "room of log_softmax behind a piece and its result");
 
-typedef struct lane_state { double a, b; int64_t i; } lane_state;
+typedef struct lane_state {
+    double a, b;
+    int64_t i;
+} lane_state;
 typedef void (*whole_fn)(const qn_task *t, void *y, const void *x, int64_t n);
 typedef void (*fold_fn)(const qn_task *t, const void *x, int64_t n, lane_state *s);
 typedef void (*apply_fn)(const qn_task *t, void *y, const void *x, int64_t n, lane_state *s);
 typedef struct along {
-    whole_fn whole[3];        /* by qn_number; NULL: as a piece */
-    fold_fn fold[3];          /* NULL: nothing is to be known first */
+    whole_fn whole[3]; /* by qn_number; NULL: as a piece */
+    fold_fn fold[3];   /* NULL: nothing is to be known first */
     apply_fn apply[3];
     lane_state start;
 } along;
@@ -45,7 +51,8 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     (void)phase;
     const int64_t n = length_of(node);
     *chunk = qn__chunk_of(8192, n);
-    if (*chunk < STRIP && node->layout.rank > 0 && ((const qn_along_attrs *)node->attrs)->dim < node->layout.rank - 1) *chunk = STRIP;
+    if (*chunk < STRIP && node->layout.rank > 0 && ((const qn_along_attrs *)node->attrs)->dim < node->layout.rank - 1)
+        *chunk = STRIP;
     return n > 0 ? qn_layout_numel(&node->layout) / n : 0;
 }
 
@@ -66,21 +73,24 @@ static qn_walk lane_of(const qn_view *v, int dim, int64_t lane)
     return qn__walk_layout(v, &one);
 }
 
-static void do_piece(const qn_task *t, const along *op, qn_walk *from, qn_walk *to, int64_t at, int64_t n, bool whole, lane_state *s)
+static void do_piece(const qn_task *t, const along *op, qn_walk *from, qn_walk *to, int64_t at, int64_t n, bool whole,
+                     lane_state *s)
 {
     uint8_t *tile = (uint8_t *)t->tile, *room = tile + 12 * PIECE;
     const qn_number kind = qn__number_of(t->src[0].dtype);
     const bool direct = qn__number_is(to->dtype) && qn__walk_dense(to);
     const void *x = qn__walk_load(t->ukr, from, at, n, tile);
     void *y = direct ? (void *)(uintptr_t)(to->data + at * to->bytes) : room;
-    if (whole) op->whole[kind](t, y, x, n);
-    else op->apply[kind](t, y, x, n, s);
+    if (whole)
+        op->whole[kind](t, y, x, n);
+    else
+        op->apply[kind](t, y, x, n, s);
     if (!direct) qn__walk_store(t->ukr, to, at, n, y, room + 8 * PIECE);
 }
 
-/* ---- lanes beside each other: where the dimension is not the last, a lane on its own would touch a line of memory for each element.
- * A strip of neighbours is turned into the tile, a lane behind the other, done there, and turned back: the same operations on each lane, so
- * the same bits. ---- */
+/* ---- lanes beside each other: where the dimension is not the last, a lane on its own would touch a line of memory for
+ * each element. A strip of neighbours is turned into the tile, a lane behind the other, done there, and turned back:
+ * the same operations on each lane, so the same bits. ---- */
 
 /* How many lanes from `lane` on one strip may take; less than LEAST: none. */
 static int64_t strip_of(const qn_task *t, int dim, int64_t length, int64_t pitch, int64_t lane, int64_t left)
@@ -90,27 +100,32 @@ static int64_t strip_of(const qn_task *t, int dim, int64_t length, int64_t pitch
     if (dim >= last || t->src[0].dtype != t->dst.dtype || !qn__number_is(t->dst.dtype)) return 0;
     if (x->stride[last] != 1 || y->stride[last] != 1 || length > PIECE) return 0;
     int64_t room = STRIP_BYTES / (pitch * qn__number_bytes(qn__number_of(t->dst.dtype)));
-    room = room > STRIP ? STRIP : room > LINE ? room / LINE * LINE : room; /* a line of memory that two strips share is read twice */
+    /* a line of memory that two strips share is read twice */
+    room = room > STRIP ? STRIP : room > LINE ? room / LINE * LINE : room;
     int64_t n = y->dim[last] - lane % y->dim[last];
     n = n < left ? n : left;
     return n < room ? n : room;
 }
 
-static void turn_strip(const qn_task *t, int64_t bytes, void *y, int64_t y_stride, const void *x, int64_t x_stride, int64_t rows, int64_t cols)
+static void turn_strip(const qn_task *t, int64_t bytes, void *y, int64_t y_stride, const void *x, int64_t x_stride,
+                       int64_t rows, int64_t cols)
 {
     if (bytes == 4) {
         t->ukr->transpose_f32(y, y_stride, x, x_stride, rows, cols);
         return;
     }
     for (int64_t c = 0; c < cols; c++) {
-        for (int64_t r = 0; r < rows; r++) memcpy((uint8_t *)y + (c * y_stride + r) * 8, (const uint8_t *)x + (r * x_stride + c) * 8, 8);
+        for (int64_t r = 0; r < rows; r++)
+            memcpy((uint8_t *)y + (c * y_stride + r) * 8, (const uint8_t *)x + (r * x_stride + c) * 8, 8);
     }
 }
 
-static void run_strip(const qn_task *t, const along *op, int dim, int64_t length, int64_t pitch, int64_t lane, int64_t n)
+static void run_strip(const qn_task *t, const along *op, int dim, int64_t length, int64_t pitch, int64_t lane,
+                      int64_t n)
 {
     const qn_number kind = qn__number_of(t->dst.dtype);
-    const int64_t bytes = qn__number_bytes(kind), x_step = t->src[0].layout.stride[dim], y_step = t->dst.layout.stride[dim];
+    const int64_t bytes = qn__number_bytes(kind), x_step = t->src[0].layout.stride[dim],
+                  y_step = t->dst.layout.stride[dim];
     const qn_walk from = lane_of(&t->src[0], dim, lane), to = lane_of(&t->dst, dim, lane);
     uint8_t *tile = (uint8_t *)t->tile;
     turn_strip(t, bytes, tile, pitch, from.data, x_step, length, n);
@@ -131,7 +146,8 @@ static void run_lanes(const qn_task *t, const along *op)
 {
     const qn_number kind = qn__number_of(t->src[0].dtype);
     const int dim = ((const qn_along_attrs *)t->attrs)->dim;
-    const int64_t length = length_of(t->node), pitch = (length + 15) / 16 * 16 + 16; /* lanes of 2^k begin in different sets of the cache */
+    /* lanes of 2^k begin in different sets of the cache */
+    const int64_t length = length_of(t->node), pitch = (length + 15) / 16 * 16 + 16;
     for (int64_t i = t->begin; i < t->end; i++) {
         const int64_t strip = strip_of(t, dim, length, pitch, i, t->end - i);
         if (strip >= LEAST) {
@@ -151,13 +167,16 @@ static void run_lanes(const qn_task *t, const along *op)
     }
 }
 
-#define DRIVER(name, op)                                                                                               \
-    static void run_##name(const qn_task *t) { run_lanes(t, &(op)); }                                                  \
+#define DRIVER(name, op) \
+    static void run_##name(const qn_task *t) { run_lanes(t, &(op)); } \
     const qn_cpu_op qn__cpu_op_##name = {QN_OP_##name, accepts, NULL, 1, items, run_##name};
 
-/* ---- softmax: a the highest so far, b the sum of exp(x - a) --------------------------------------------------------------- */
+/* ---- softmax: a the highest so far, b the sum of exp(x - a) ---------------------------------- */
 
-static void shift_f32(const qn_task *t, float *y, const float *x, float by, int64_t n) { t->ukr->scale_f32(y, x, 1, by, n); }
+static void shift_f32(const qn_task *t, float *y, const float *x, float by, int64_t n)
+{
+    t->ukr->scale_f32(y, x, 1, by, n);
+}
 
 static void softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 {
@@ -238,8 +257,10 @@ static void log_softmax_piece_f64(const qn_task *t, void *y_, const void *x_, in
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - s->a) - log_sum;
 }
 
-static const along softmax = {
-    {softmax_f32, NULL, NULL}, {fold_f32, fold_f64, NULL}, {softmax_piece_f32, softmax_piece_f64, NULL}, {-INFINITY, 0, 0}};
+static const along softmax = {{softmax_f32, NULL, NULL},
+                              {fold_f32, fold_f64, NULL},
+                              {softmax_piece_f32, softmax_piece_f64, NULL},
+                              {-INFINITY, 0, 0}};
 DRIVER(softmax, softmax)
 static const along log_softmax = {{log_softmax_f32, NULL, NULL},
                                   {fold_f32, fold_f64, NULL},
@@ -247,18 +268,18 @@ static const along log_softmax = {{log_softmax_f32, NULL, NULL},
                                   {-INFINITY, 0, 0}};
 DRIVER(log_softmax, log_softmax)
 
-/* ---- scans ------------------------------------------------------------------------------------------------------------ */
+/* ---- scans ----------------------------------------------------------------------------------- */
 
-#define SCAN(fn, T, from, step)                                                                                        \
-    static void fn(const qn_task *t, void *y_, const void *x_, int64_t n, lane_state *s)                               \
-    {                                                                                                                  \
-        const T *x = x_;                                                                                               \
-        T *y = y_;                                                                                                     \
-        (void)t;                                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            step;                                                                                                      \
-            y[i] = (T)s->from;                                                                                         \
-        }                                                                                                              \
+#define SCAN(fn, T, from, step) \
+    static void fn(const qn_task *t, void *y_, const void *x_, int64_t n, lane_state *s) \
+    { \
+        const T *x = x_; \
+        T *y = y_; \
+        (void)t; \
+        for (int64_t i = 0; i < n; i++) { \
+            step; \
+            y[i] = (T)s->from; \
+        } \
     }
 SCAN(cumsum_f32, float, a, s->a += (double)x[i])
 SCAN(cumsum_f64, double, a, s->a += x[i])

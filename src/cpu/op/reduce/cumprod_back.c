@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/cumprod_back.c -- the gradient of cumprod, row by row: from the end s = dy[k] + x[k+1] s, from the front times the product of
- * what comes before. No quotient, so that zeros need no exception. Carried in double. */
+/* src/cpu/op/reduce/cumprod_back.c -- the gradient of cumprod, row by row: from the end s = dy[k] + x[k+1] s, from the
+ * front times the product of what comes before. No quotient, so that zeros need no exception. Carried in double. */
 #include "cpu/op/ops.h"
 #include "cpu/row.h"
 
@@ -19,18 +19,18 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
 }
 
 /* dx may be dy. */
-#define ROW(name, T)                                                                                                   \
-    static void name(T *dx, const T *dy, const T *x, int64_t n)                                                        \
-    {                                                                                                                  \
-        double s = 0, before = 1;                                                                                      \
-        for (int64_t k = n - 1; k >= 0; k--) {                                                                         \
-            s = (double)dy[k] + (k + 1 < n ? (double)x[k + 1] * s : 0);                                                \
-            dx[k] = (T)s;                                                                                              \
-        }                                                                                                              \
-        for (int64_t k = 0; k < n; k++) {                                                                              \
-            dx[k] = (T)(before * (double)dx[k]);                                                                       \
-            before *= (double)x[k];                                                                                    \
-        }                                                                                                              \
+#define ROW(name, T) \
+    static void name(T *dx, const T *dy, const T *x, int64_t n) \
+    { \
+        double s = 0, before = 1; \
+        for (int64_t k = n - 1; k >= 0; k--) { \
+            s = (double)dy[k] + (k + 1 < n ? (double)x[k + 1] * s : 0); \
+            dx[k] = (T)s; \
+        } \
+        for (int64_t k = 0; k < n; k++) { \
+            dx[k] = (T)(before * (double)dx[k]); \
+            before *= (double)x[k]; \
+        } \
     }
 ROW(row_f32, float)
 ROW(row_f64, double)
@@ -41,8 +41,10 @@ static void run(const qn_task *t)
     for (int64_t r = t->begin; r < t->end; r++) {
         void *dx = qn__row_at(&t->dst, r);
         const void *dy = qn__row_at(&t->src[0], r), *x = qn__row_at(&t->src[1], r);
-        if (t->dst.dtype == QN_DTYPE_F64) row_f64(dx, dy, x, n);
-        else row_f32(dx, dy, x, n);
+        if (t->dst.dtype == QN_DTYPE_F64)
+            row_f64(dx, dy, x, n);
+        else
+            row_f32(dx, dy, x, n);
     }
 }
 

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/extremes.c -- amax, amin, argmax, argmin, any, all and logsumexp. The first NaN wins, then the first of equals. */
+/* src/cpu/op/reduce/extremes.c -- amax, amin, argmax, argmin, any, all and logsumexp. The first NaN wins, then the
+ * first of equals. */
 #include "cpu/op/ops.h"
 #include "cpu/op/reduce/reduce.h"
 
 #include <math.h>
 
-#define BLOCK(fn, T, ...)                                                                                              \
-    static void fn(const qn_task *t, const void *x_, int64_t n, int64_t first, qn_red_state *s)                        \
-    {                                                                                                                  \
-        const T *x = x_;                                                                                               \
-        (void)t, (void)first;                                                                                          \
-        __VA_ARGS__                                                                                                    \
+#define BLOCK(fn, T, ...) \
+    static void fn(const qn_task *t, const void *x_, int64_t n, int64_t first, qn_red_state *s) \
+    { \
+        const T *x = x_; \
+        (void)t, (void)first; \
+        __VA_ARGS__ \
     }
 
-/* ---- extremes and where they are: a or i the value, n its place --------------------------------------------------------- */
+/* ---- extremes and where they are: a or i the value, n its place ------------------------------ */
 
-#define REALS(name, T, beats)                                                                                          \
-    BLOCK(name, T, T best = x[0]; int64_t at = 0;                                                                      \
-          for (int64_t i = 1; i < n && best == best; i++)                                                              \
-              if (x[i] beats best || x[i] != x[i]) {                                                                   \
-                  best = x[i];                                                                                         \
-                  at = i;                                                                                              \
-              }                                                                                                        \
-          s->a = (double)best;                                                                                         \
+#define REALS(name, T, beats) \
+    BLOCK( \
+        name, T, T best = x[0]; int64_t at = 0; \
+        for (int64_t i = 1; i < n && best == best; i++) if (x[i] beats best || x[i] != x[i]) { \
+            best = x[i]; \
+            at = i; \
+        } s->a = (double)best; \
+        s->n = first + at;)
+#define WHOLES(name, beats) \
+    BLOCK(name, int64_t, int64_t at = 0; for (int64_t i = 1; i < n; i++) at = x[i] beats x[at] ? i : at; s->i = x[at]; \
           s->n = first + at;)
-#define WHOLES(name, beats)                                                                                            \
-    BLOCK(name, int64_t, int64_t at = 0; for (int64_t i = 1; i < n; i++) at = x[i] beats x[at] ? i : at;               \
-          s->i = x[at];                                                                                                \
-          s->n = first + at;)
+/* clang-format off */
 REALS(max_f64, double, >)
 REALS(min_f64, double, <)
 WHOLES(max_i64, >)
 WHOLES(min_i64, <)
+/* clang-format on */
 
 /* The value by a fast kernel; then the first element that is it. */
 static int64_t place_of(const float *x, int64_t n, float value)
@@ -72,14 +73,16 @@ static void finish_place(const qn_task *t, const qn_red_state *s, int64_t n, dou
 }
 
 /* Row by row: which order extremes are taken in changes nothing. */
-static void max_columns(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n, float *work, qn_red_state *s)
+static void max_columns(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n, float *work,
+                        qn_red_state *s)
 {
     for (int64_t c = 0; c < n; c++) work[c] = rows[0][c];
     for (int64_t i = 1; i < n_rows; i++) t->ukr->maximum_f32(work, work, rows[i], n);
     for (int64_t c = 0; c < n; c++) s[c].a = (double)(work[c] + 0.0f); /* zeros come out as the one of highest_f32 */
 }
 
-static void min_columns(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n, float *work, qn_red_state *s)
+static void min_columns(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n, float *work,
+                        qn_red_state *s)
 {
     for (int64_t c = 0; c < n; c++) work[c] = rows[0][c];
     for (int64_t i = 1; i < n_rows; i++) t->ukr->minimum_f32(work, work, rows[i], n);
@@ -95,14 +98,16 @@ QN_RED_DRIVER(argmax, red_argmax)
 static const qn_red red_argmin = {{argmin_f32, min_f64, min_i64}, merge_min, finish_place, NULL};
 QN_RED_DRIVER(argmin, red_argmin)
 
-/* ---- any and all: how many are not 0, or are ---------------------------------------------------------------------------- */
+/* ---- any and all: how many are not 0, or are ------------------------------------------------- */
 
-#define COUNTS(T, kind)                                                                                                \
-    BLOCK(any_##kind, T, for (int64_t i = 0; i < n; i++) s->i += x[i] != 0;)                                           \
+#define COUNTS(T, kind) \
+    BLOCK(any_##kind, T, for (int64_t i = 0; i < n; i++) s->i += x[i] != 0;) \
     BLOCK(all_##kind, T, for (int64_t i = 0; i < n; i++) s->i += x[i] == 0;)
+/* clang-format off */
 COUNTS(float, f32)
 COUNTS(double, f64)
 COUNTS(int64_t, i64)
+/* clang-format on */
 
 static void merge_counts(const qn_task *t, qn_red_state *s, const qn_red_state *next)
 {
@@ -127,7 +132,7 @@ QN_RED_DRIVER(any, red_any)
 static const qn_red red_all = {{all_f32, all_f64, all_i64}, merge_counts, finish_all, NULL};
 QN_RED_DRIVER(all, red_all)
 
-/* ---- logsumexp: a the highest, b the sum of exp(x - a); where the highest is infinite, b is 1 and a says all -------------- */
+/* ---- logsumexp: a the highest, b the sum of exp(x - a); where the highest is infinite, b is 1 and a says all --- */
 
 BLOCK(lse_f32, float, float e[QN_RED_BLOCK]; const float max = t->ukr->highest_f32(x, n); s->a = (double)max;
       s->b = isfinite(max) ? (double)t->ukr->exp_sum_f32(e, x, max, n) : 1;)
@@ -142,7 +147,8 @@ static void lse_f64(const qn_task *t, const void *x_, int64_t n, int64_t first, 
 
 static void merge_lse(const qn_task *t, qn_red_state *s, const qn_red_state *next)
 {
-    const qn_red_state low = next->a > s->a || isnan(next->a) ? *s : *next, high = next->a > s->a || isnan(next->a) ? *next : *s;
+    const qn_red_state low = next->a > s->a || isnan(next->a) ? *s : *next,
+                       high = next->a > s->a || isnan(next->a) ? *next : *s;
     (void)t;
     *s = high;
     if (isfinite(high.a) && low.a > -INFINITY) s->b += low.b * exp(low.a - high.a);

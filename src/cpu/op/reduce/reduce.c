@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/reduce/reduce.c -- the walk of every reduction, see reduce.h.
  *
- * Many results: an item is a run of them, and each is reduced from its first block to its last. Few and long ones: phase 0 makes the
- * states of blocks, in scratch, phase 1 merges them. Where results lie side by side in the source and reduced elements apart (sums
- * of columns), a tile of columns is taken at once. */
+ * Many results: an item is a run of them, and each is reduced from its first block to its last. Few and long ones:
+ * phase 0 makes the states of blocks, in scratch, phase 1 merges them. Where results lie side by side in the source and
+ * reduced elements apart (sums of columns), a tile of columns is taken at once. */
 #include "cpu/op/reduce/reduce.h"
 
 #include "cpu/op/pointwise/numbers.h"
@@ -14,7 +14,7 @@
 enum { COLUMNS = 128, FEW = 64, MAX_STATES = 1 << 16 };
 
 typedef struct shape {
-    qn_layout kept, reduced;  /* the source's dimensions, parted; offsets 0 */
+    qn_layout kept, reduced; /* the source's dimensions, parted; offsets 0 */
     int64_t n_results, n_reduced, n_blocks;
 } shape;
 
@@ -32,7 +32,10 @@ static shape shape_of(const qn_layout *x, uint32_t dims)
     return s;
 }
 
-static shape node_shape(const qn_node *n) { return shape_of(&n->src[0]->layout, ((const qn_reduce_attrs *)n->attrs)->dims); }
+static shape node_shape(const qn_node *n)
+{
+    return shape_of(&n->src[0]->layout, ((const qn_reduce_attrs *)n->attrs)->dims);
+}
 
 /* By blocks over threads? */
 static bool by_blocks(const shape *s) { return s->n_results < FEW && s->n_blocks > 4; }
@@ -66,7 +69,7 @@ int64_t qn__red_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t
     return s.n_results;
 }
 
-/* ---- one result ------------------------------------------------------------------------------------------------------ */
+/* ---- one result ------------------------------------------------------------------------------ */
 
 typedef struct reducer {
     const qn_task *t;
@@ -118,14 +121,18 @@ static void put(const reducer *r, int64_t result, const qn_red_state *state)
     const void *const numbers[QN_NUM_COUNT] = {&f, &real, &whole};
     const void *x = numbers[qn__number_of(to)];
     uint8_t *y = r->t->dst.data + result * bytes;
-    if (qn__number_is(to)) memcpy(y, x, (size_t)bytes);
-    else qn__narrow_to(r->t->ukr, to, x, 1, y);
+    if (qn__number_is(to))
+        memcpy(y, x, (size_t)bytes);
+    else
+        qn__narrow_to(r->t->ukr, to, x, 1, y);
 }
 
 static void merge(const reducer *r, int64_t block, qn_red_state *all, const qn_red_state *next)
 {
-    if (block == 0) *all = *next;
-    else r->op->merge(r->t, all, next);
+    if (block == 0)
+        *all = *next;
+    else
+        r->op->merge(r->t, all, next);
 }
 
 static void reduce_one(const reducer *r, int64_t result)
@@ -139,7 +146,7 @@ static void reduce_one(const reducer *r, int64_t result)
     put(r, result, &all);
 }
 
-/* ---- columns --------------------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static bool has_columns(const reducer *r)
 {
@@ -187,12 +194,14 @@ static void run_results(const reducer *r, int64_t begin, int64_t end)
             n = n < end - i ? n : end - i;
             n = n < COLUMNS ? n : COLUMNS;
         }
-        if (columns) reduce_columns(r, i, n);
-        else reduce_one(r, i);
+        if (columns)
+            reduce_columns(r, i, n);
+        else
+            reduce_one(r, i);
     }
 }
 
-/* ---- phases ---------------------------------------------------------------------------------------------------------- */
+/* ---- phases ---------------------------------------------------------------------------------- */
 
 void qn__red_run(const qn_task *t, const qn_red *op)
 {

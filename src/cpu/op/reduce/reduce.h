@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/reduce.h -- what reductions share. The source is seen as [results, reduced], its reduced elements in row-major order
- * and cut into blocks of QN_RED_BLOCK. A reducer turns a block into a state and merges states in order: a result depends on its own
- * elements only, whatever the strides, the threads, and the way taken. */
+/* src/cpu/op/reduce/reduce.h -- what reductions share. The source is seen as [results, reduced], its reduced elements
+ * in row-major order and cut into blocks of QN_RED_BLOCK. A reducer turns a block into a state and merges states in
+ * order: a result depends on its own elements only, whatever the strides, the threads, and the way taken. */
 #ifndef QN_CPU_OP_REDUCE_H
 #define QN_CPU_OP_REDUCE_H
 
@@ -9,8 +9,12 @@
 
 #define QN_RED_BLOCK 2048
 
-/* Of a part of the elements; what the fields mean is the reducer's. All zero is no state: the first block replaces it. */
-typedef struct qn_red_state { double a, b; int64_t i, n; } qn_red_state;
+/* Of a part of the elements; what the fields mean is the reducer's. All zero is no state: the first block replaces it.
+ */
+typedef struct qn_red_state {
+    double a, b;
+    int64_t i, n;
+} qn_red_state;
 
 typedef struct qn_red {
     /* n >= 1 dense numbers of source kind K, the first of which is reduced element number `first` */
@@ -19,7 +23,8 @@ typedef struct qn_red {
     /* n == 0 elements: s is all zero. The result in both ways; the one that the result's dtype wants is taken. */
     void (*finish)(const qn_task *t, const qn_red_state *s, int64_t n, double *real, int64_t *whole);
     /* Columns that lie side by side, by kernels over rows; NULL where none is faster. For F32. */
-    void (*columns)(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n_cols, float *work, qn_red_state *s);
+    void (*columns)(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n_cols, float *work,
+                    qn_red_state *s);
 } qn_red;
 
 void qn__red_run(const qn_task *t, const qn_red *op);
@@ -27,8 +32,8 @@ int64_t qn__red_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t
 uint64_t qn__red_scratch(const qn_ukr *ukr, const qn_node *node);
 bool qn__red_accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err);
 
-#define QN_RED_DRIVER(name, red)                                                                                       \
-    static void run_##name(const qn_task *t) { qn__red_run(t, &(red)); }                                               \
+#define QN_RED_DRIVER(name, red) \
+    static void run_##name(const qn_task *t) { qn__red_run(t, &(red)); } \
     const qn_cpu_op qn__cpu_op_##name = {QN_OP_##name, qn__red_accepts, qn__red_scratch, 2, qn__red_items, run_##name};
 
 #endif

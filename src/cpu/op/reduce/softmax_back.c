@@ -48,8 +48,10 @@ static void run(const qn_task *t)
     for (int64_t r = t->begin; r < t->end; r++) {
         void *dx = qn__row_at(&t->dst, r);
         const void *dy = qn__row_at(&t->src[0], r), *y = qn__row_at(&t->src[1], r);
-        if (t->dst.dtype == QN_DTYPE_F64) row_f64(dx, dy, y, n, log);
-        else row_f32(t, dx, dy, y, n, log);
+        if (t->dst.dtype == QN_DTYPE_F64)
+            row_f64(dx, dy, y, n, log);
+        else
+            row_f32(t, dx, dy, y, n, log);
     }
 }
 

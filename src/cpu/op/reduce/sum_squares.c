@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/sum_squares.c -- the sum of squares of all elements of several tensors, in double: blocks of BLOCK elements in CHAINS chains
- * each, then the blocks in order. The order depends on the shapes alone. */
+/* src/cpu/op/reduce/sum_squares.c -- the sum of squares of all elements of several tensors, in double: blocks of BLOCK
+ * elements in CHAINS chains each, then the blocks in order. The order depends on the shapes alone. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 
@@ -37,17 +37,17 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
     return phase == 0 ? all_blocks(node) : 1;
 }
 
-#define CHAINED(T)                                                                                                     \
-    static double squares_##T(const T *x, int64_t n)                                                                   \
-    {                                                                                                                  \
-        double chain[CHAINS] = {0};                                                                                    \
-        int64_t i = 0;                                                                                                 \
-        for (; i + CHAINS <= n; i += CHAINS)                                                                           \
-            for (int j = 0; j < CHAINS; j++) chain[j] += (double)x[i + j] * (double)x[i + j];                          \
-        for (int j = 0; i < n; i++, j++) chain[j] += (double)x[i] * (double)x[i];                                      \
-        for (int half = CHAINS / 2; half > 0; half /= 2)                                                               \
-            for (int j = 0; j < half; j++) chain[j] += chain[j + half];                                                \
-        return chain[0];                                                                                               \
+#define CHAINED(T) \
+    static double squares_##T(const T *x, int64_t n) \
+    { \
+        double chain[CHAINS] = {0}; \
+        int64_t i = 0; \
+        for (; i + CHAINS <= n; i += CHAINS) \
+            for (int j = 0; j < CHAINS; j++) chain[j] += (double)x[i + j] * (double)x[i + j]; \
+        for (int j = 0; i < n; i++, j++) chain[j] += (double)x[i] * (double)x[i]; \
+        for (int half = CHAINS / 2; half > 0; half /= 2) \
+            for (int j = 0; j < half; j++) chain[j] += chain[j + half]; \
+        return chain[0]; \
     }
 CHAINED(float)
 CHAINED(double)
@@ -68,7 +68,8 @@ static void run(const qn_task *t)
         int64_t at = 0; /* the number of the source's first block */
         for (int i = carry; i < t->n_src; i++) {
             const int64_t n = blocks_of(&t->src[i].layout);
-            for (int64_t b = t->begin > at ? t->begin - at : 0; b < n && at + b < t->end; b++) sums[at + b] = block(t, &t->src[i], b);
+            for (int64_t b = t->begin > at ? t->begin - at : 0; b < n && at + b < t->end; b++)
+                sums[at + b] = block(t, &t->src[i], b);
             at += n;
         }
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/sums.c -- sum, mean, prod, var, std, count_nonzero and norm. Floats are summed in 64 chains a block (sum_f32 of ukr.def),
- * blocks in double with the rounding errors carried along (Neumaier 1974); variances of blocks are joined by Chan, Golub and
- * LeVeque's rule (1979). Sums of integers wrap around. */
+/* src/cpu/op/reduce/sums.c -- sum, mean, prod, var, std, count_nonzero and norm. Floats are summed in 64 chains a block
+ * (sum_f32 of ukr.def), blocks in double with the rounding errors carried along (Neumaier 1974); variances of blocks
+ * are joined by Chan, Golub and LeVeque's rule (1979). Sums of integers wrap around. */
 #include "cpu/op/ops.h"
 #include "cpu/op/reduce/reduce.h"
 
@@ -9,12 +9,12 @@
 #include <string.h>
 
 #define ATTRS ((const qn_reduce_attrs *)t->attrs)
-#define BLOCK(fn, T, ...)                                                                                              \
-    static void fn(const qn_task *t, const void *x_, int64_t n, int64_t first, qn_red_state *s)                        \
-    {                                                                                                                  \
-        const T *x = x_;                                                                                               \
-        (void)t, (void)first;                                                                                          \
-        __VA_ARGS__                                                                                                    \
+#define BLOCK(fn, T, ...) \
+    static void fn(const qn_task *t, const void *x_, int64_t n, int64_t first, qn_red_state *s) \
+    { \
+        const T *x = x_; \
+        (void)t, (void)first; \
+        __VA_ARGS__ \
     }
 
 /* 64 chains, as sum_f32 has them. */
@@ -27,7 +27,7 @@ static double sum_of(const double *x, int64_t n)
     return chain[0];
 }
 
-/* ---- sum and mean: a + b, b what rounding has lost; i for integers ----------------------------------------------------- */
+/* ---- sum and mean: a + b, b what rounding has lost; i for integers --------------------------- */
 
 BLOCK(sum_f32, float, s->a = t->ukr->sum_f32(x, n);)
 BLOCK(sum_f64, double, s->a = sum_of(x, n);)
@@ -58,12 +58,14 @@ static void finish_mean(const qn_task *t, const qn_red_state *s, int64_t n, doub
 }
 
 /* The chains of sum_f32 for each column: row i goes to chain i mod 64. */
-static void sum_columns(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n, float *work, qn_red_state *s)
+static void sum_columns(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n, float *work,
+                        qn_red_state *s)
 {
     const int64_t used = n_rows < 64 ? n_rows : 64;
     memset(work, 0, (size_t)(64 * n) * sizeof *work);
     for (int64_t i = 0; i < n_rows; i++) t->ukr->add_f32(work + i % 64 * n, work + i % 64 * n, rows[i], n);
-    /* j + chain 32 + j; then those j and 16 + j; then the tree of ukr.h: a chain that took nothing is 0 and changes no bit */
+    /* j + chain 32 + j; then those j and 16 + j; then the tree of ukr.h: a chain that took nothing is 0 and changes no
+     * bit */
     for (int64_t half = 32; half > 0; half /= 2)
         for (int64_t j = 0; j < half && j + half < used; j++)
             t->ukr->add_f32(work + j * n, work + j * n, work + (j + half) * n, n);
@@ -81,7 +83,7 @@ BLOCK(count_i64, int64_t, for (int64_t i = 0; i < n; i++) s->i += x[i] != 0;)
 static const qn_red red_count_nonzero = {{count_f32, count_f64, count_i64}, merge_sums, finish_sum, NULL};
 QN_RED_DRIVER(count_nonzero, red_count_nonzero)
 
-/* ---- products: a in double, i for integers ----------------------------------------------------------------------------- */
+/* ---- products: a in double, i for integers --------------------------------------------------- */
 
 BLOCK(prod_f32, float, s->a = 1; for (int64_t i = 0; i < n; i++) s->a *= (double)x[i];)
 BLOCK(prod_f64, double, s->a = 1; for (int64_t i = 0; i < n; i++) s->a *= x[i];)
@@ -104,7 +106,7 @@ static void finish_product(const qn_task *t, const qn_red_state *s, int64_t n, d
 static const qn_red red_prod = {{prod_f32, prod_f64, prod_i64}, merge_products, finish_product, NULL};
 QN_RED_DRIVER(prod, red_prod)
 
-/* ---- variances: a the mean, b the sum of squared deviations from it, n elements ------------------------------------------ */
+/* ---- variances: a the mean, b the sum of squared deviations from it, n elements -------------- */
 
 static void var_f32(const qn_task *t, const void *x_, int64_t n, int64_t first, qn_red_state *s)
 {
@@ -120,10 +122,8 @@ static void var_f32(const qn_task *t, const void *x_, int64_t n, int64_t first, 
     s->b = 0; /* squares that leave the floats */
     for (int64_t i = 0; i < n; i++) s->b += ((double)x[i] - exact) * ((double)x[i] - exact);
 }
-BLOCK(var_f64, double,
-      double square[QN_RED_BLOCK]; s->n = n; s->a = sum_of(x, n) / (double)n;
-      for (int64_t i = 0; i < n; i++) square[i] = (x[i] - s->a) * (x[i] - s->a);
-      s->b = sum_of(square, n);)
+BLOCK(var_f64, double, double square[QN_RED_BLOCK]; s->n = n; s->a = sum_of(x, n) / (double)n;
+      for (int64_t i = 0; i < n; i++) square[i] = (x[i] - s->a) * (x[i] - s->a); s->b = sum_of(square, n);)
 
 static void merge_variances(const qn_task *t, qn_red_state *s, const qn_red_state *next)
 {
@@ -152,31 +152,36 @@ QN_RED_DRIVER(var, red_var)
 static const qn_red red_std = {{var_f32, var_f64, NULL}, merge_variances, finish_std, NULL};
 QN_RED_DRIVER(std, red_std)
 
-/* ---- norms: a, and b as for sums; p infinite: a the extreme ------------------------------------------------------------- */
+/* ---- norms: a, and b as for sums; p infinite: a the extreme ---------------------------------- */
 
-static double to_power(double size, double p) { return p == 2 ? size * size : p == 1 ? size : p == 0 ? size != 0 : pow(size, p); }
+static double to_power(double size, double p)
+{
+    return p == 2 ? size * size : p == 1 ? size : p == 0 ? size != 0 : pow(size, p);
+}
 static bool further(double size, double best, double p) { return p > 0 ? size > best : size < best; }
 
-#define NORM(fn, T)                                                                                                    \
-    BLOCK(fn, T, const double p = ATTRS->value; double chain[8] = {0};                                                 \
-          if (isinf(p)) {                                                                                              \
-              s->a = fabs((double)x[0]);                                                                               \
-              for (int64_t i = 1; i < n; i++) {                                                                        \
-                  const double size = fabs((double)x[i]);                                                              \
-                  if (further(size, s->a, p) || isnan(size)) s->a = size;                                              \
-                  if (isnan(s->a)) break;                                                                              \
-              }                                                                                                        \
-          } else {                                                                                                     \
-              for (int64_t i = 0; i < n; i++) chain[i % 8] += to_power(fabs((double)x[i]), p);                         \
-              s->a = ((chain[0] + chain[4]) + (chain[2] + chain[6])) + ((chain[1] + chain[5]) + (chain[3] + chain[7])); \
-          })
+#define NORM(fn, T) \
+    BLOCK( \
+        fn, T, const double p = ATTRS->value; double chain[8] = {0}; if (isinf(p)) { \
+            s->a = fabs((double)x[0]); \
+            for (int64_t i = 1; i < n; i++) { \
+                const double size = fabs((double)x[i]); \
+                if (further(size, s->a, p) || isnan(size)) s->a = size; \
+                if (isnan(s->a)) break; \
+            } \
+        } else { \
+            for (int64_t i = 0; i < n; i++) chain[i % 8] += to_power(fabs((double)x[i]), p); \
+            s->a = ((chain[0] + chain[4]) + (chain[2] + chain[6])) + ((chain[1] + chain[5]) + (chain[3] + chain[7])); \
+        })
 NORM(norm_f32, float)
 NORM(norm_f64, double)
 
 static void merge_norms(const qn_task *t, qn_red_state *s, const qn_red_state *next)
 {
-    if (!isinf(ATTRS->value)) merge_sums(t, s, next);
-    else if (!isnan(s->a) && (isnan(next->a) || further(next->a, s->a, ATTRS->value))) s->a = next->a;
+    if (!isinf(ATTRS->value))
+        merge_sums(t, s, next);
+    else if (!isnan(s->a) && (isnan(next->a) || further(next->a, s->a, ATTRS->value)))
+        s->a = next->a;
 }
 
 static void finish_norm(const qn_task *t, const qn_red_state *s, int64_t n, double *real, int64_t *whole)
