@@ -45,7 +45,7 @@ typedef struct qn_engine_options {
     const qn_place_rule *rules;
     int n_rules;
     bool strict;             /* a node that falls back to another backend than the rules say is an error */
-    uint32_t passes_off;     /* bit i switches graph pass i off: fold 1, layout 2, cse 4, fuse 8, dce 16 */
+    uint32_t passes_off;     /* QN_PASS_BIT of each graph pass that is switched off; the bits of logits stay */
     qn_gguf_policy policy;   /* lazy by default */
     qn_progress_fn progress; /* bytes while a policy reads the file; false cancels */
     void *progress_ctx;
@@ -216,8 +216,7 @@ QN_API qn_status qn_session_save(qn_session *session, const char *path, qn_error
 QN_API qn_status qn_session_restore(qn_session *session, const char *path, qn_error *err);
 
 /* ---- looking inside ---- */
-/* Called before and after each node that computes; false stops the run (cancelled). NULL takes it away. */
-typedef bool (*qn_eval_fn)(void *ctx, const qn_node *node, bool after);
+/* Called around each node of every run (quern/graph.h). NULL takes it away. */
 QN_API void qn_session_set_eval(qn_session *session, qn_eval_fn fn, void *ctx);
 /* Inside the callback, after: the node's values as float32, row-major. bytes = 4 * elements. */
 QN_API qn_status qn_session_read_node(qn_session *session, const qn_node *node, float *dst, uint64_t bytes,
@@ -243,6 +242,10 @@ QN_API qn_status qn_session_print_last(qn_session *session, int layer, qn_graph_
                                        qn_error *err);
 /* The memory plan and "node -> backend" of the graph of n_tokens, as text. */
 QN_API qn_status qn_session_print_plan(qn_session *session, int32_t n_tokens, char **out, qn_error *err);
+/* What each graph pass did to the graph of n_tokens: QN_PASS_COUNT rows; as a table, with the operations that went and
+ * came. */
+QN_API qn_status qn_session_get_passes(qn_session *session, int32_t n_tokens, qn_pass_stats *out, qn_error *err);
+QN_API qn_status qn_session_print_passes(qn_session *session, int32_t n_tokens, char **out, qn_error *err);
 
 /* ---- synthetic models ------------------------------------------------------------------------ */
 

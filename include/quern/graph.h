@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* quern/graph.h -- looking at graphs: what a callback may ask of a node, and the formats in which graphs print. */
+/* quern/graph.h -- looking at graphs: what a callback may ask of a node, the formats in which graphs print, and the
+ * passes that refine a graph before it runs. What is computed by graphs, models (quern/engine.h) and tensor programs
+ * (quern/array.h), is looked at by the same types. */
 #ifndef QUERN_GRAPH_H
 #define QUERN_GRAPH_H
 
@@ -32,6 +34,38 @@ QN_API int qn_node_place(const qn_node *node); /* backend index */
 QN_API int qn_node_id(const qn_node *node);
 QN_API int qn_node_n_sources(const qn_node *node);
 QN_API const qn_node *qn_node_source(const qn_node *node, int index);
+
+/* Called before and after each node that computes; false stops the run, which then fails with `cancelled`. */
+typedef bool (*qn_eval_fn)(void *ctx, const qn_node *node, bool after);
+
+/* ---- passes ---- */
+
+/* What is done to a graph before it is placed and planned, in this order. No pass changes a bit of a result.
+ * QN_PASS(name, "what it does"). */
+/* clang-format off */
+#define QN_PASS_ROWS(QN_PASS) \
+    QN_PASS(fold,   "scale of scale, scale by one, and nodes of constants only are computed now") \
+    QN_PASS(layout, "views of views become one view; copies that change nothing go") \
+    QN_PASS(cse,    "equal nodes over equal sources become one") \
+    QN_PASS(fuse,   "silu*mul -> swiglu, rms_norm*weight -> rms_norm, linear+bias -> linear") \
+    QN_PASS(dce,    "what no output or update needs goes")
+/* clang-format on */
+#define QN_PASS_ENUM(name, text) QN_PASS_##name,
+typedef enum qn_pass { QN_PASS_ROWS(QN_PASS_ENUM) QN_PASS_COUNT } qn_pass;
+#undef QN_PASS_ENUM
+
+/* For a passes_off: .passes_off = QN_PASS_BIT(fuse) | QN_PASS_BIT(cse). */
+#define QN_PASS_BIT(name)          (UINT32_C(1) << QN_PASS_##name)
+#define QN_PASS_LISTED(name, text) ", " #name
+#define QN_PASS_NAMES              (&(QN_PASS_ROWS(QN_PASS_LISTED))[2]) /* "fold, layout, .." */
+QN_API const char *qn_pass_name(qn_pass pass);                          /* NULL when there is no such pass */
+QN_API bool qn_pass_find(const char *name, qn_pass *out);
+
+typedef struct qn_pass_stats {
+    int32_t nodes_before, nodes_after; /* equal when the pass was off */
+    int32_t changed;                   /* nodes replaced, rewritten or removed */
+    int64_t ns;                        /* that it took */
+} qn_pass_stats;
 
 #ifdef __cplusplus
 }

@@ -41,10 +41,8 @@ typedef struct qn_segment {
     qn_buffer *activations; /* node->offset and scratch_offset count from its start */
 } qn_segment;
 
-/* Before (after == false) and after each compute node; a false result stops the run with cancelled. */
-typedef bool (*qn__eval_fn)(void *ctx, const qn_node *node, bool after);
 typedef struct qn_run {
-    qn__eval_fn eval; /* NULL: none */
+    qn_eval_fn eval; /* NULL: none */
     void *eval_ctx;
     double *node_ns;  /* by node id: measured time is added; NULL: don't measure */
     int32_t *stopped; /* a run that fails: the id of the node where it ended; what comes before it was computed, nothing

@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 
-static const char *title(const qn_node *n) { return n->name[0] ? n->name : qn_node_op_name(n); }
 static const qn_backend_type *type_at(const qn_exec *e, int32_t place) { return e->sched->backends[place]->type; }
 
 /* ---- making ready ---------------------------------------------------------------------------- */
@@ -19,7 +18,7 @@ qn_status qn__exec_prepare(qn_sched *s, qn_exec *e, bool dry, qn_error *err)
     e->sched = s;
     const qn_pass_options passes = {.off = s->options.passes_off, .fold = qn__fold_node, .fold_ctx = s};
     QN_TRY(qn__graph_finish(g, err));
-    QN_TRY(qn__graph_optimize(g, &passes, e->passes, err));
+    QN_TRY(qn__graph_optimize(g, &passes, &e->passes, err));
     QN_TRY(qn__place_nodes(s, g, dry, err));
     QN_TRY(qn__split_graph(s, g, err));
 #ifdef QN_CHECKED
@@ -171,7 +170,7 @@ void qn__exec_destroy(void *exec)
 
 const qn_graph *qn__exec_graph(const qn_exec *e) { return e->graph; }
 const qn_plan *qn__exec_plan(const qn_exec *e) { return &e->plan; }
-const qn_pass_stats *qn__exec_passes(const qn_exec *e) { return e->passes; }
+const qn_pass_report *qn__exec_passes(const qn_exec *e) { return &e->passes; }
 int qn__exec_n_segments(const qn_exec *e) { return e->n_segments; }
 int qn__exec_n_transfers(const qn_exec *e) { return e->n_transfers; }
 
@@ -205,7 +204,7 @@ static qn_status check_mine(const qn_exec *e, const char *what, const qn_node *n
 {
     if (!n) return QN_FAIL(err, invalid, "this graph has no such %s", what);
     if (n->id < 0 || n->id >= e->graph->n_nodes || e->graph->nodes[n->id] != n)
-        return QN_FAIL(err, invalid, "%s \"%s\" belongs to another graph", what, title(n));
+        return QN_FAIL(err, invalid, "%s \"%s\" belongs to another graph", what, qn__title(n));
     return QN_OK;
 }
 
@@ -214,10 +213,10 @@ qn_status qn__exec_set(qn_exec *e, const qn_node *input, const void *data, uint6
     QN_TRY(check_idle(e, err));
     QN_TRY(check_mine(e, "input", input, err));
     if (input->op != QN_OP_input)
-        return QN_FAIL(err, invalid, "\"%s\" is a %s, no input", title(input), qn_node_op_name(input));
+        return QN_FAIL(err, invalid, "\"%s\" is a %s, no input", qn__title(input), qn_node_op_name(input));
     const uint64_t want = (uint64_t)qn__node_bytes(input);
     if (bytes != want)
-        return QN_FAIL(err, invalid, "input \"%s\": %llu bytes given, %llu expected", title(input),
+        return QN_FAIL(err, invalid, "input \"%s\": %llu bytes given, %llu expected", qn__title(input),
                        (unsigned long long)bytes, (unsigned long long)want);
     uint64_t at;
     qn_buffer *buffer = qn__exec_memory(e, input, &at);
@@ -229,7 +228,7 @@ static qn_status read_value(const qn_exec *e, const qn_node *n, void *data, uint
 {
     const uint64_t has = (uint64_t)qn__node_bytes(n);
     if (offset > has || bytes > has - offset)
-        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu wanted, it has %llu", title(n),
+        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu wanted, it has %llu", qn__title(n),
                        (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)has);
     uint64_t at;
     qn_buffer *buffer = qn__exec_memory(e, n, &at);
@@ -242,7 +241,7 @@ qn_status qn__exec_get(const qn_exec *e, const qn_node *output, void *data, uint
     QN_TRY(check_idle(e, err));
     QN_TRY(check_mine(e, "output", output, err));
     if (!(output->flags & QN_NODE_output))
-        return QN_FAIL(err, invalid, "\"%s\" is not marked as an output", title(output));
+        return QN_FAIL(err, invalid, "\"%s\" is not marked as an output", qn__title(output));
     return read_value(e, output, data, offset, bytes, err);
 }
 
@@ -252,7 +251,7 @@ qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint6
     QN_TRY(check_mine(e, "node", node, err));
     qn_layout l = node->layout;
     l.offset = 0;
-    if (!qn_layout_is_contiguous(&l)) return QN_FAIL(err, unsupported, "\"%s\" is a strided view", title(node));
+    if (!qn_layout_is_contiguous(&l)) return QN_FAIL(err, unsupported, "\"%s\" is a strided view", qn__title(node));
     e->sched->backends[node->root->place]->type->sync(e->sched->backends[node->root->place]);
     return read_value(e, node, data, offset, bytes, err);
 }
@@ -266,20 +265,20 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
     QN_TRY(check_idle(e, err));
     QN_TRY(check_mine(e, "value", node, err));
     if (node->op != QN_OP_param && !(node->flags & QN_NODE_bound))
-        return QN_FAIL(err, invalid, "\"%s\" is neither a param nor a bound output", title(node));
+        return QN_FAIL(err, invalid, "\"%s\" is neither a param nor a bound output", qn__title(node));
     if (!buffer) {
         node->buffer = NULL;
         return QN_OK;
     }
     const uint64_t bytes = (uint64_t)qn__node_bytes(node);
     if (buffer->backend != e->sched->backends[node->place])
-        return QN_FAIL(err, invalid, "\"%s\" lies on %s, the buffer on %s", title(node),
+        return QN_FAIL(err, invalid, "\"%s\" lies on %s, the buffer on %s", qn__title(node),
                        e->sched->backends[node->place]->name, buffer->backend->name);
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
-        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu of a buffer of %llu", title(node),
+        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu of a buffer of %llu", qn__title(node),
                        (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->bytes);
     if (buffer->read_only && written(node))
-        return QN_FAIL(err, invalid, "\"%s\" would be written into a read-only mapping", title(node));
+        return QN_FAIL(err, invalid, "\"%s\" would be written into a read-only mapping", qn__title(node));
     node->buffer = buffer;
     node->buffer_offset = offset;
     e->rebound = true;
@@ -352,34 +351,4 @@ qn_status qn__exec_wait(qn_exec *e, qn_error *err)
     e->sched->running = NULL;
     if (e->status != QN_OK && err) *err = e->error;
     return e->status;
-}
-
-/* ---- printing -------------------------------------------------------------------------------- */
-
-static void print_step(const qn_exec *e, int32_t i, int *n_split, qn_str *out)
-{
-    const qn_step *step = &e->steps[i];
-    const char *to = e->sched->backends[step->place]->name;
-    if (step->transfer) {
-        const qn_node *t = step->transfer;
-        char bytes[32];
-        qn__str_printf(out, "  copy %%%d \"%s\", %s, %s -> %s\n", t->id, title(t),
-                       qn__str_bytes(bytes, sizeof(bytes), (uint64_t)qn__node_bytes(t)),
-                       e->sched->backends[t->src[0]->root->place]->name, to);
-        return;
-    }
-    const qn_node *first = e->work[step->first], *last = e->work[step->first + step->n_nodes - 1];
-    qn__str_printf(out, "split %d: %s, %d nodes, %%%d to %%%d\n", (*n_split)++, to, step->n_nodes, first->id, last->id);
-}
-
-qn_status qn__exec_print_places(const qn_exec *e, qn_str *out, qn_error *err)
-{
-    int n_split = 0;
-    for (int32_t i = 0; i < e->graph->n_nodes; i++) {
-        const qn_node *n = e->graph->nodes[i];
-        qn__str_printf(out, "%%%d %s \"%s\" -> %s\n", n->id, qn_node_op_name(n), n->name,
-                       e->sched->backends[n->place]->name);
-    }
-    for (int32_t i = 0; i < e->n_steps; i++) print_step(e, i, &n_split, out);
-    return out->failed ? QN_FAIL_NOMEM(err, out->cap * 2) : QN_OK;
 }

@@ -44,7 +44,7 @@ struct qn_exec {
     qn_sched *sched;
     qn_graph *graph;
     qn_plan plan;
-    qn_pass_stats passes[QN_PASS_COUNT];
+    qn_pass_report passes;
     qn_node **work; /* compute and update nodes in order of the graph */
     qn_step *steps;
     int32_t n_steps, n_segments, n_transfers;
@@ -69,6 +69,9 @@ static inline bool qn__computes(const qn_node *n)
     const qn_op_kind kind = qn__op_info(n->op)->kind;
     return kind == QN_KIND_compute || kind == QN_KIND_update;
 }
+
+/* A node in messages. */
+static inline const char *qn__title(const qn_node *n) { return n->name[0] ? n->name : qn_node_op_name(n); }
 
 /* ---- split.c ---- */
 /* Inserts transfers, so that every source of a node lies where the node is computed. */

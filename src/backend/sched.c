@@ -179,12 +179,12 @@ qn_status qn__sched_reserve(qn_sched *s, qn_graph *graph, qn_error *err)
     return QN_OK;
 }
 
-qn_status qn__sched_dry_run(qn_sched *s, qn_graph *graph, qn_plan *plan, qn_str *text, qn_error *err)
+qn_status qn__sched_dry_run(qn_sched *s, qn_graph *graph, qn_plan *plan, qn_pass_report *passes, qn_str *text,
+                            qn_error *err)
 {
     qn_exec e = {.sched = s, .graph = graph};
     QN_TRY(qn__exec_prepare(s, &e, true, err));
     if (plan) *plan = e.plan;
-    if (!text) return QN_OK;
-    QN_TRY(qn__plan_print(graph, &e.plan, text, err));
-    return qn__exec_print_places(&e, text, err);
+    if (passes) *passes = e.passes;
+    return text ? qn__exec_print_plan(&e, text, err) : QN_OK;
 }

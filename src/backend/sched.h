@@ -39,13 +39,14 @@ qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_
 /* Worst case: sizes the activation buffers for this graph, which the scheduler takes over and discards. */
 qn_status qn__sched_reserve(qn_sched *s, qn_graph *graph, qn_error *err);
 uint64_t qn__sched_reserved_bytes(const qn_sched *s);
-/* Plans without allocating or compiling: prints memory and placement. `graph` stays the caller's but is optimized and
- * placed. */
-qn_status qn__sched_dry_run(qn_sched *s, qn_graph *graph, qn_plan *plan, qn_str *text, qn_error *err);
+/* Plans without allocating or compiling. `graph` stays the caller's but is optimized and placed. plan, passes and text,
+ * to which memory and placement are printed, may be NULL. */
+qn_status qn__sched_dry_run(qn_sched *s, qn_graph *graph, qn_plan *plan, qn_pass_report *passes, qn_str *text,
+                            qn_error *err);
 
 const qn_graph *qn__exec_graph(const qn_exec *e);
 const qn_plan *qn__exec_plan(const qn_exec *e);
-const qn_pass_stats *qn__exec_passes(const qn_exec *e); /* QN_PASS_COUNT rows */
+const qn_pass_report *qn__exec_passes(const qn_exec *e);
 int qn__exec_n_segments(const qn_exec *e);
 int qn__exec_n_transfers(const qn_exec *e);
 /* Inputs and outputs by name; NULL when there is none (an input that no node reads may be gone). */
@@ -71,7 +72,24 @@ qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err);
  * ones do not. */
 qn_status qn__exec_run_async(qn_exec *e, const qn_run *run, qn_error *err);
 qn_status qn__exec_wait(qn_exec *e, qn_error *err);
-/* "node -> backend", one line each, and the splits with their copies. */
-qn_status qn__exec_print_places(const qn_exec *e, qn_str *out, qn_error *err);
+/* The memory plan; then "node -> backend", one line each, and the splits with their copies. */
+qn_status qn__exec_print_plan(const qn_exec *e, qn_str *out, qn_error *err);
+
+/* ---- look.c: what models and tensor programs show of their graphs ---- */
+
+/* Inside an eval callback, after: the node's values as float32, row-major. bytes = 4 * elements. */
+qn_status qn__exec_read(const qn_exec *e, const qn_node *node, float *dst, uint64_t bytes, qn_error *err);
+/* Measured times of a run, by node. */
+typedef struct qn_node_times {
+    double *ns;
+    int32_t cap;
+} qn_node_times;
+/* Room for the nodes of e, zeroed. The owner frees `ns`. */
+qn_status qn__exec_prepare_times(const qn_exec *e, qn_node_times *times, qn_error *err);
+/* With the backends' names; `layer` -1 prints all; node_ns may be NULL. *out is freed with qn_free. */
+qn_status qn__sched_print_graph(const qn_sched *s, const qn_graph *graph, int layer, const double *node_ns,
+                                const char *title, qn_graph_format format, char **out, qn_error *err);
+/* The text as the caller's, unless `status` or the text has failed; the buffer ends. */
+qn_status qn__look_take(qn_str *text, qn_status status, char **out, qn_error *err);
 
 #endif

@@ -46,6 +46,7 @@ typedef struct bench_plan {
     int n_models;
     bench_ints prompts, steps, depths, batches, threads;
     bench_names kv_types, levels;
+    cli_strings no_pass;
     int32_t repetitions;
     bench_print_fn print;
     bool roofline;
@@ -122,6 +123,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
         {"cpu", 0, CLI_STRING, &levels, "LIST", "at most this level of instructions, as `quern doctor` names them", 0,
          0, NULL},
         {"kv-type", 0, CLI_STRING, &kv_types, "LIST", "types of the KV cache (default: F16):" CLI_KV_TYPES, 0, 0, NULL},
+        {"no-pass", 0, CLI_STRINGS, &plan->no_pass, "NAME", CLI_NO_PASS_HELP, 0, 0, NULL},
         {"output", 'o', CLI_STRING, &format, "FORMAT", "md (default), csv or json", 0, 0, NULL},
         {"roofline", 0, CLI_FLAG, &plan->roofline, NULL,
          "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
@@ -244,7 +246,9 @@ static int run_all(const bench_plan *plan, bench_progress *progress, bench_table
         for (int l = 0; l < plan->levels.n; l++)
             for (int j = 0; j < plan->threads.n && status == CLI_OK; j++) {
                 const char *level = plan->levels.v[l];
-                cli_model_options m = {.threads = plan->threads.v[j], .cpu = *level ? level : NULL};
+                cli_model_options m = {.threads = plan->threads.v[j],
+                                       .cpu = *level ? level : NULL,
+                                       .no_pass = plan->no_pass};
                 qn_engine *engine = NULL;
                 status = cli_open_engine(plan->models[i], &m, &engine);
                 if (status == CLI_OK) status = run_engine(plan, plan->models[i], engine, progress, t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/graph.c -- quern graph: the graph that computes a prompt or one token, as text, DOT or SVG; or its memory
- * plan. */
+/* src/cli/graph.c -- quern graph: the graph that computes a prompt or one token, as text, DOT or SVG; its memory plan;
+ * or what the passes did to it. */
 #include "cli/model.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ int cli_command_graph(int argc, char **argv)
     cli_model_options m = {0};
     const char *model = NULL, *phase = "decode", *out = "-";
     int32_t layer = -1, n_tokens = 0;
-    bool text = false, dot = false, svg = false, plan = false;
+    bool text = false, dot = false, svg = false, plan = false, passes = false;
     const cli_option options[] = {
         {"phase", 0, CLI_STRING, &phase, "PHASE", "prompt (many tokens at once) or decode (one; the default)", 0, 0,
          NULL},
@@ -29,6 +29,8 @@ int cli_command_graph(int argc, char **argv)
         {"dot", 0, CLI_FLAG, &dot, NULL, "Graphviz DOT", 0, 0, NULL},
         {"svg", 0, CLI_FLAG, &svg, NULL, "a picture", 0, 0, NULL},
         {"plan", 0, CLI_FLAG, &plan, NULL, "the memory plan and node -> backend instead", 0, 0, NULL},
+        {"passes", 0, CLI_FLAG, &passes, NULL, "what each graph pass removed and fused, and how long it took, instead",
+         0, 0, NULL},
         {"output", 'o', CLI_STRING, &out, "FILE", "where to (default: standard output)", 0, 0, NULL},
         CLI_MODEL_OPTIONS(m),
     };
@@ -38,7 +40,8 @@ int cli_command_graph(int argc, char **argv)
     const bool prompt = strcmp(phase, "prompt") == 0;
     if (!prompt && strcmp(phase, "decode") != 0)
         return cli_bad_usage("--phase: \"%.32s\" is neither prompt nor decode", phase);
-    if (text + dot + svg + plan > 1) return cli_bad_usage("--text, --dot, --svg and --plan exclude each other");
+    if (text + dot + svg + plan + passes > 1)
+        return cli_bad_usage("--text, --dot, --svg, --plan and --passes exclude each other");
 
     qn_engine *engine = NULL;
     qn_session *session = NULL;
@@ -53,8 +56,9 @@ int cli_command_graph(int argc, char **argv)
     }
     if (status == CLI_OK) {
         const qn_graph_format format = dot ? QN_GRAPH_dot : svg ? QN_GRAPH_svg : QN_GRAPH_text;
-        const qn_status printing = plan ? qn_session_print_plan(session, n_tokens, &printed, &err)
-                                        : qn_session_print_graph(session, n_tokens, layer, format, &printed, &err);
+        const qn_status printing = plan     ? qn_session_print_plan(session, n_tokens, &printed, &err)
+                                   : passes ? qn_session_print_passes(session, n_tokens, &printed, &err)
+                                            : qn_session_print_graph(session, n_tokens, layer, format, &printed, &err);
         status = printing == QN_OK ? cli_write_text(out, printed, strlen(printed)) : cli_fail_error(&err);
     }
     qn_free(printed);

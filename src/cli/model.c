@@ -33,6 +33,17 @@ int cli_parse_lora(const char *text, char *path, size_t size, float *scale)
     return CLI_OK;
 }
 
+static int parse_passes(const cli_strings *names, uint32_t *off)
+{
+    qn_pass pass;
+    for (int i = 0; i < names->n; i++) {
+        if (!qn_pass_find(names->item[i], &pass))
+            return cli_bad_usage("--no-pass: \"%.32s\" is no pass; there are %s", names->item[i], QN_PASS_NAMES);
+        *off |= 1u << pass;
+    }
+    return CLI_OK;
+}
+
 static int open_loras(qn_engine *engine, cli_model_options *m)
 {
     char path[4096];
@@ -61,6 +72,9 @@ int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
         const int status = parse_rule(m->place.item[i], patterns[i], sizeof(patterns[i]), &rules[i]);
         if (status != CLI_OK) return status;
     }
+    uint32_t passes_off = 0;
+    const int status_of_passes = parse_passes(&m->no_pass, &passes_off);
+    if (status_of_passes != CLI_OK) return status_of_passes;
     cli_progress progress;
     cli_progress_init(&progress, "loading");
     const qn_engine_options options = {
@@ -69,6 +83,7 @@ int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
         .rules = rules,
         .n_rules = m->place.n,
         .strict = m->strict,
+        .passes_off = passes_off,
         .policy = m->populate ? QN_GGUF_populate : QN_GGUF_lazy,
         .progress = cli_progress_step,
         .progress_ctx = &progress,

@@ -11,6 +11,7 @@ typedef struct cli_model_options {
     const char *cpu, *kv_type, *backends;
     cli_strings place;                  /* PATTERN=BACKEND */
     cli_strings lora;                   /* FILE[:SCALE] */
+    cli_strings no_pass;                /* names of graph passes */
     qn_lora_use loras[CLI_MAX_STRINGS]; /* what cli_open_engine opened of them; the engine's */
     bool strict, populate;
 } cli_model_options;
@@ -36,14 +37,17 @@ typedef struct cli_model_options {
          0, \
          0, \
          NULL}, \
+        {"no-pass", 0, CLI_STRINGS, &(m).no_pass, "NAME", CLI_NO_PASS_HELP, 0, 0, NULL}, \
         {"strict", 0, CLI_FLAG, &(m).strict, NULL, "fail when a node cannot run where it was placed", 0, 0, NULL}, \
     { \
         "populate", 0, CLI_FLAG, &(m).populate, NULL, \
             "read the whole file before starting instead of as it is needed", 0, 0, NULL \
     }
 
-#define CLI_KV_TYPE(name) " " #name
-#define CLI_KV_TYPES      QN_KV_TYPE_ROWS(CLI_KV_TYPE) /* " F32 F16 .." */
+#define CLI_PASS(name, text) " " #name
+#define CLI_NO_PASS_HELP     "switch a graph pass off (may be repeated); results stay:" QN_PASS_ROWS(CLI_PASS)
+#define CLI_KV_TYPE(name)    " " #name
+#define CLI_KV_TYPES         QN_KV_TYPE_ROWS(CLI_KV_TYPE) /* " F32 F16 .." */
 
 /* Both return CLI_OK or print a message. The session's other options come from the caller; kv_type is filled in. */
 int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out);

@@ -156,6 +156,7 @@ static void fill_info(qn_engine *e)
 static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_options *options, qn_error *err)
 {
     const int64_t start = qn__now_ns();
+    QN_TRY(qn__check_passes_off(options->passes_off, err));
     QN_TRY(qn_gguf_open(path, NULL, &e->file, err));
     if (!qn_gguf_kv_find(e->file, "general.architecture"))
         return QN_FAIL(err, format, "general.architecture is missing: this GGUF file holds no model");

@@ -81,8 +81,7 @@ struct qn_session {
     qn_exec *running; /* while a run is under way, for read_node */
     qn_exec *last;    /* what ran last, for printing; NULL once it may be gone */
     bool timing, last_timed;
-    double *node_ns; /* measured by the last run, by node */
-    int32_t cap_node_ns;
+    qn_node_times times; /* measured by the last run */
     qn_session_stats stats;
 };
 

@@ -119,7 +119,7 @@ void qn_session_destroy(qn_session *s)
     qn__kv_deinit(&s->kv);
     qn__free(s->tokens);
     qn__free(s->items);
-    qn__free(s->node_ns);
+    qn__free(s->times.ns);
     qn__free(s->logits);
     qn_arena arena = s->arena; /* the session lies inside it */
     qn__arena_deinit(&arena);
@@ -185,20 +185,6 @@ static bool call_eval(void *ctx, const qn_node *node, bool after)
     return s->eval(s->eval_ctx, node, after);
 }
 
-/* Room for a time of each node, zeroed; only while timing is on. */
-static qn_status prepare_times(qn_session *s, const qn_exec *e, qn_error *err)
-{
-    const int32_t n = qn__exec_graph(e)->n_nodes;
-    if (n > s->cap_node_ns) {
-        double *more = qn__realloc(s->node_ns, (size_t)n * sizeof(*more));
-        if (!more) return QN_FAIL_NOMEM(err, (size_t)n * sizeof(*more));
-        s->node_ns = more;
-        s->cap_node_ns = n;
-    }
-    memset(s->node_ns, 0, (size_t)n * sizeof(*s->node_ns));
-    return QN_OK;
-}
-
 static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logits, qn_error *err)
 {
     qn_exec *e = NULL;
@@ -210,8 +196,8 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
     QN_TRY(set_input(e, "spans", s->spans, (int64_t)n * 2, err));
     QN_TRY(set_input(e, "out_ids", s->out_ids, n_out, err));
 
-    if (s->timing) QN_TRY(prepare_times(s, e, err));
-    const qn_run run = {.eval = s->eval ? call_eval : NULL, .eval_ctx = s, .node_ns = s->timing ? s->node_ns : NULL};
+    if (s->timing) QN_TRY(qn__exec_prepare_times(e, &s->times, err));
+    const qn_run run = {.eval = s->eval ? call_eval : NULL, .eval_ctx = s, .node_ns = s->timing ? s->times.ns : NULL};
     s->last = e;
     s->last_timed = s->timing;
     s->running = e;

@@ -123,7 +123,7 @@ static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, c
     const qn_decode_spec spec = {shape->n_batch, least(shape->n_batch, shape->n_logits), shape->loras.use,
                                  shape->loras.n};
     qn_status status = qn__build_decode(e->model, kv, &spec, &graph, err);
-    if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, err);
+    if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, NULL, err);
     qn__graph_destroy(graph);
     qn__sched_destroy(sched);
     if (status != QN_OK) return status;

@@ -189,39 +189,28 @@ void qn__graph_compact(qn_graph *g);      /* drops dead nodes, renumbers ids */
 int64_t qn__node_bytes(const qn_node *n); /* of the root's memory for roots, of the elements for views */
 bool qn__node_is_view(const qn_node *n);  /* shares memory and computes nothing */
 
-/* Passes. A graph goes in and comes out; numerics unchanged (bit for bit). Rows in pass order; each can be switched
- * off. */
-/* clang-format off */
-#define QN_PASS_ROWS(QN_PASS) \
-    QN_PASS(fold,   "scale of scale, scale by one, and nodes of constants only are computed now") \
-    QN_PASS(layout, "views of views become one view; copies that change nothing go") \
-    QN_PASS(cse,    "equal nodes over equal sources become one") \
-    QN_PASS(fuse,   "silu*mul -> swiglu, rms_norm*weight -> rms_norm, linear+bias -> linear") \
-    QN_PASS(dce,    "what no output or update needs goes")
-/* clang-format on */
-typedef enum qn_pass {
-/* clang-format off */
-#define QN_PASS_ENUM(name, text) QN_PASS_##name,
-    QN_PASS_ROWS(QN_PASS_ENUM)
-#undef QN_PASS_ENUM
-    QN_PASS_COUNT
-    /* clang-format on */
-} qn_pass;
-typedef struct qn_pass_stats {
-    int32_t nodes_before, nodes_after, changed;
-    int64_t ns;
-} qn_pass_stats;
+/* Passes: rows in quern/graph.h, in pass order. A graph goes in and comes out; numerics unchanged (bit for bit). */
 /* Computes one node whose sources are all const params, row-major, into dst (row-major, node dtype). Node and sources
  * live only during the call. unsupported leaves the node as it is; any other failure is that of optimize. */
 typedef qn_status (*qn_fold_fn)(void *ctx, const qn_node *n, void *dst, qn_error *err);
+/* What the passes did: statistics by pass, and of each operation how many nodes there are more (fewer) after it. */
+typedef struct qn_pass_report {
+    qn_pass_stats stats[QN_PASS_COUNT];
+    int32_t ops[QN_PASS_COUNT][QN_OP_COUNT];
+    uint32_t off;
+} qn_pass_report;
 typedef struct qn_pass_options {
     uint32_t off;    /* bit 1 << QN_PASS_x switches x off */
     qn_fold_fn fold; /* NULL: constants are not computed, only rearranged */
     void *fold_ctx;
 } qn_pass_options;
-/* stats: QN_PASS_COUNT rows or NULL. Verifies between passes in checked builds. After a failure the graph is fit to be
- * destroyed only. */
-qn_status qn__graph_optimize(qn_graph *g, const qn_pass_options *options, qn_pass_stats *stats, qn_error *err);
+/* report may be NULL. Verifies between passes in checked builds. After a failure the graph is fit to be destroyed only.
+ */
+qn_status qn__graph_optimize(qn_graph *g, const qn_pass_options *options, qn_pass_report *report, qn_error *err);
+
+qn_status qn__check_passes_off(uint32_t off, qn_error *err); /* of a user */
+/* The table of a report: a line a pass. */
+void qn__passes_print(const qn_pass_report *report, qn_str *out);
 
 /* ---- printing: see quern/graph.h for the formats ---- */
 typedef struct qn_print_options {

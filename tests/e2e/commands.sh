@@ -66,6 +66,21 @@ grep -q '^digraph' "$work/out" || bad "graph --dot"
 expect 1 "$quern" graph "$model" --layer 7; one_line "layer 7"
 expect 2 "$quern" graph "$model" --phase frob; one_line "frob"
 
+# passes: a table of what each did; off by name, and the logits stay.
+expect 0 "$quern" graph "$model" --passes
+[ "$(awk 'NR > 1 { printf "%s ", $1 }' "$work/out")" = "fold layout cse fuse dce " ] || bad "graph --passes: $(cat "$work/out")"
+awk '$1 == "fuse" && $2 > $3 && $4 > 0 && /-[0-9]+ silu.*\+[0-9]+ swiglu/ { found = 1 } END { exit !found }' "$work/out" || bad "graph --passes: fuse did nothing: $(cat "$work/out")"
+expect 0 "$quern" graph "$model" --passes --no-pass fuse --no-pass cse
+[ "$(grep -cE '^(fuse|cse) +[0-9]+ +off$' "$work/out" | tr -d ' ')" = 2 ] || bad "graph --no-pass: $(cat "$work/out")"
+expect 0 "$quern" graph "$model" --no-pass fuse
+grep -q swiglu "$work/out" && bad "graph --no-pass fuse fuses"
+for pass in fold layout cse fuse dce; do
+    expect 0 "$quern" eval "$model" --tokens 1,2,3,4,5 -o "$work/b.npy" --no-pass $pass
+    cmp -s "$work/a.npy" "$work/b.npy" || bad "eval --no-pass $pass gives other logits"
+done
+expect 2 "$quern" run "$model" x --no-pass frob; one_line "--no-pass" "frob" "fold, layout"
+expect 2 "$quern" graph "$model" --passes --plan; one_line "--passes"
+
 expect 0 "$quern" doctor
 for word in processor level cores memory "read bandwidth" "int8 peak" "f32 peak" PCRE2; do grep -q "$word" "$work/out" || bad "doctor: no $word"; done
 finish

@@ -63,6 +63,24 @@ static const char *const names[QN_PASS_COUNT] = {
 #undef QN_PASS_NAME
 };
 
+const char *qn_pass_name(qn_pass pass) { return (unsigned)pass < QN_PASS_COUNT ? names[pass] : NULL; }
+
+bool qn_pass_find(const char *name, qn_pass *out)
+{
+    for (int i = 0; i < QN_PASS_COUNT; i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        *out = (qn_pass)i;
+        return true;
+    }
+    return false;
+}
+
+qn_status qn__check_passes_off(uint32_t off, qn_error *err)
+{
+    if (off >> QN_PASS_COUNT == 0) return QN_OK;
+    return QN_FAIL(err, invalid, "passes_off is 0x%x; there are %d passes: %s", off, QN_PASS_COUNT, QN_PASS_NAMES);
+}
+
 /* A graph only shrinks, so room for its first size is room for all. */
 static qn_status prepare(qn_pass_ctx *ctx, qn_graph *g, const qn_pass_options *options, qn_error *err)
 {
@@ -98,9 +116,31 @@ static qn_status run_pass(qn_pass_ctx *ctx, int pass, qn_error *err)
     return QN_OK;
 }
 
-qn_status qn__graph_optimize(qn_graph *g, const qn_pass_options *options, qn_pass_stats *stats, qn_error *err)
+static void count_ops(const qn_graph *g, int32_t by, int32_t ops[QN_OP_COUNT])
+{
+    for (int32_t i = 0; i < g->n_nodes; i++) ops[g->nodes[i]->op] += by;
+}
+
+/* One pass, and what is said about it. */
+static qn_status reported(qn_pass_ctx *ctx, int pass, qn_pass_report *report, qn_error *err)
+{
+    qn_pass_stats *s = &report->stats[pass];
+    *s = (qn_pass_stats){.nodes_before = ctx->g->n_nodes, .nodes_after = ctx->g->n_nodes};
+    if (ctx->options->off >> pass & 1) return QN_OK;
+    count_ops(ctx->g, -1, report->ops[pass]);
+    const int64_t start = qn__now_ns();
+    QN_TRY(run_pass(ctx, pass, err));
+    s->ns = qn__now_ns() - start;
+    s->nodes_after = ctx->g->n_nodes;
+    s->changed = ctx->changed;
+    count_ops(ctx->g, 1, report->ops[pass]);
+    return QN_OK;
+}
+
+qn_status qn__graph_optimize(qn_graph *g, const qn_pass_options *options, qn_pass_report *report, qn_error *err)
 {
     static const qn_pass_options defaults;
+    qn_pass_report unread, *r = report != NULL ? report : &unread;
     qn_pass_ctx ctx;
     QN_TRY(qn__graph_finish(g, err));
     qn__graph_compact(g);
@@ -108,17 +148,42 @@ qn_status qn__graph_optimize(qn_graph *g, const qn_pass_options *options, qn_pas
     QN_TRY(qn__graph_verify(g, err));
 #endif
     QN_TRY(prepare(&ctx, g, options != NULL ? options : &defaults, err));
+    memset(r, 0, sizeof *r);
+    r->off = ctx.options->off;
     qn_status status = QN_OK;
-    for (int i = 0; i < QN_PASS_COUNT && status == QN_OK; i++) {
-        const bool off = ctx.options->off >> i & 1;
-        const int64_t start = qn__now_ns();
-        qn_pass_stats s = {.nodes_before = g->n_nodes};
-        if (!off) status = run_pass(&ctx, i, err);
-        s.nodes_after = g->n_nodes;
-        s.changed = off ? 0 : ctx.changed;
-        s.ns = off ? 0 : qn__now_ns() - start;
-        if (stats != NULL) stats[i] = s;
-    }
+    for (int i = 0; i < QN_PASS_COUNT && status == QN_OK; i++) status = reported(&ctx, i, r, err);
     qn__free(ctx.alias);
     return status;
+}
+
+/* ---- as a table ---- */
+
+static void print_ops(const int32_t ops[QN_OP_COUNT], qn_str *out)
+{
+    const char *before = "  ";
+    for (int sign = -1; sign <= 1; sign += 2) { /* what went, then what came */
+        for (int op = 0; op < QN_OP_COUNT; op++) {
+            if (ops[op] * sign <= 0) continue;
+            qn__str_printf(out, "%s%+d %s", before, ops[op], qn__op_info((qn_op)op)->name);
+            before = ", ";
+        }
+    }
+}
+
+void qn__passes_print(const qn_pass_report *report, qn_str *out)
+{
+    qn__str_printf(out, "%-8s%8s%8s%9s%12s  %s\n", "pass", "before", "after", "changed", "time", "nodes by operation");
+    for (int i = 0; i < QN_PASS_COUNT; i++) {
+        const qn_pass_stats *s = &report->stats[i];
+        if (report->off >> i & 1) {
+            qn__str_printf(out, "%-8s%8d%8s\n", names[i], s->nodes_before, "off");
+            continue;
+        }
+        /* whole numbers: no decimal comma of a locale */
+        const uint64_t tenths = (uint64_t)(s->ns + 50) / 100;
+        qn__str_printf(out, "%-8s%8d%8d%9d%7llu.%u us", names[i], s->nodes_before, s->nodes_after, s->changed,
+                       (unsigned long long)(tenths / 10), (unsigned)(tenths % 10));
+        print_ops(report->ops[i], out);
+        qn__str_putc(out, '\n');
+    }
 }

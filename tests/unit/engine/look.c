@@ -257,6 +257,46 @@ static void plans(void **state)
     qn_engine_close(e);
 }
 
+/* What each pass did, as numbers and as a table; a pass that is off leaves the graph alone and a bit that is none is
+ * refused. */
+static void passes(void **state)
+{
+    (void)state;
+    qn_pass pass;
+    qn_engine *e = NULL;
+    for (int i = 0; i < QN_PASS_COUNT; i++) {
+        assert_true(qn_pass_find(qn_pass_name((qn_pass)i), &pass));
+        assert_int_equal(pass, i);
+    }
+    assert_null(qn_pass_name(QN_PASS_COUNT));
+    assert_false(qn_pass_find("frob", &pass));
+    for (int off = 0; off < 2; off++) {
+        e = rig_open(&(tiny){0}, &(qn_engine_options){.passes_off = off ? QN_PASS_BIT(fuse) | QN_PASS_BIT(dce) : 0});
+        qn_session *s = rig_session(e, (qn_session_options){0});
+        qn_pass_stats stats[QN_PASS_COUNT];
+        char *text = NULL;
+        MUST(qn_session_get_passes(s, 4, stats, err));
+        const qn_pass_stats *fuse = &stats[QN_PASS_fuse];
+        assert_int_equal(fuse->nodes_before - fuse->nodes_after, off ? 0 : 2); /* a gate in each of two layers */
+        assert_int_equal(fuse->changed, off ? 0 : 2);
+        assert_int_equal(fuse->ns > 0, !off);
+        for (int i = 1; i < QN_PASS_COUNT; i++) assert_int_equal(stats[i].nodes_before, stats[i - 1].nodes_after);
+        MUST(qn_session_print_passes(s, 4, &text, err));
+        assert_int_equal(occurrences(text, "\n"), 1 + QN_PASS_COUNT);
+        assert_int_equal(occurrences(text, "-2 mul, -2 silu, +2 swiglu"), !off);
+        assert_int_equal(occurrences(text, " off\n"), off ? 2 : 0);
+        qn_free(text);
+        text = NULL;
+        REFUSED(invalid, qn_session_get_passes(s, 33, stats, err), "33 tokens");
+        REFUSED(invalid, qn_session_print_passes(s, 0, &text, err), "0 tokens");
+        assert_null(text);
+        qn_session_destroy(s);
+        qn_engine_close(e);
+    }
+    REFUSED(invalid, qn_engine_open("x", &(qn_engine_options){.passes_off = 1u << QN_PASS_COUNT}, &e, err),
+            "passes_off is 0x20", "fold, layout");
+}
+
 /* The graph that ran last, with times that were measured and without; gone when another one may have taken its place.
  */
 static void last_graph(void **state)
@@ -337,7 +377,7 @@ int main(void)
         cmocka_unit_test(every_node),      cmocka_unit_test(over_two_backends),
         cmocka_unit_test(reading_outside), cmocka_unit_test(graphs),
         cmocka_unit_test(plans),           cmocka_unit_test(last_graph),
-        cmocka_unit_test(many_graphs),
+        cmocka_unit_test(many_graphs),     cmocka_unit_test(passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 /* Builds the graph twice, optimizes one with a single pass, checks that the values agree, and returns the optimized
  * one. */
-static qn_pass_stats stats[QN_PASS_COUNT];
+static qn_pass_report report;
 static int folded;
 
 static qn_graph *after(void (*build)(qn_graph *g), uint32_t off)
@@ -19,7 +19,7 @@ static qn_graph *after(void (*build)(qn_graph *g), uint32_t off)
     OK(qn__graph_verify(a, err));
     folded = 0;
     const qn_pass_options options = {.off = off, .fold = interp_fold, .fold_ctx = &folded};
-    OK(qn__graph_optimize(b, &options, stats, err));
+    OK(qn__graph_optimize(b, &options, &report, err));
     OK(qn__graph_verify(b, err));
     interp x = interp_run(a, NULL), y = interp_run(b, NULL);
     interp_compare(&x, &y);
@@ -33,14 +33,14 @@ static void changed_by(qn_pass pass, int nodes_before, int nodes_after, int chan
 {
     for (int i = 0; i < QN_PASS_COUNT; i++) {
         if (i == (int)pass) {
-            assert_int_equal(stats[i].nodes_before, nodes_before);
-            assert_int_equal(stats[i].nodes_after, nodes_after);
-            assert_int_equal(stats[i].changed, changed);
-            assert_true(stats[i].ns > 0);
+            assert_int_equal(report.stats[i].nodes_before, nodes_before);
+            assert_int_equal(report.stats[i].nodes_after, nodes_after);
+            assert_int_equal(report.stats[i].changed, changed);
+            assert_true(report.stats[i].ns > 0);
         } else {
-            assert_int_equal(stats[i].nodes_before, stats[i].nodes_after);
-            assert_int_equal(stats[i].changed, 0);
-            assert_int_equal(stats[i].ns, 0);
+            assert_int_equal(report.stats[i].nodes_before, report.stats[i].nodes_after);
+            assert_int_equal(report.stats[i].changed, 0);
+            assert_int_equal(report.stats[i].ns, 0);
         }
     }
 }
@@ -128,11 +128,11 @@ static void test_fold(void **state)
         if (strncmp(n->name, "bad", 3) == 0) assert_int_equal(n->src[0]->op, QN_OP_scale);
     }
     assert_true(((const qn_scale_attrs *)find_node(g, "good1")->attrs)->scale == 12);
-    assert_int_equal(stats[QN_PASS_fold].changed, 4);
+    assert_int_equal(report.stats[QN_PASS_fold].changed, 4);
     qn__graph_destroy(g);
 
     g = after(build_scale_of_resident, ONLY(fold));
-    assert_int_equal(stats[QN_PASS_fold].changed, 0);
+    assert_int_equal(report.stats[QN_PASS_fold].changed, 0);
     qn__graph_destroy(g);
 
     g = after(build_consts, ONLY(fold));
@@ -142,7 +142,7 @@ static void test_fold(void **state)
     assert_true(((const float *)sum->host)[4] == (5 + 2) * 2);
     assert_true(turned->op == QN_OP_param && dim(turned, 0) == 2 && ((const float *)turned->host)[1] == silu(14));
     assert_int_equal(find_node(g, "kept")->op, QN_OP_scale);
-    assert_int_equal(stats[QN_PASS_fold].changed, 3);
+    assert_int_equal(report.stats[QN_PASS_fold].changed, 3);
     qn__graph_destroy(g);
 
     g = after(build_large_const, ONLY(fold));
@@ -323,8 +323,8 @@ static void test_cse(void **state)
     assert_ptr_not_equal(find_node(g, "c")->src[0], find_node(g, "c")->src[1]);
     assert_true(find_node(g, "s") != NULL && find_node(g, "t") != NULL);
     assert_int_equal(count_op(g, QN_OP_param), 1);
-    assert_int_equal(stats[QN_PASS_cse].changed, 3);
-    assert_int_equal(stats[QN_PASS_cse].nodes_before - stats[QN_PASS_cse].nodes_after, 3);
+    assert_int_equal(report.stats[QN_PASS_cse].changed, 3);
+    assert_int_equal(report.stats[QN_PASS_cse].nodes_before - report.stats[QN_PASS_cse].nodes_after, 3);
     qn__graph_destroy(g);
 
     g = after(build_updates, ONLY(cse));
@@ -403,7 +403,7 @@ static void test_fuse(void **state)
     qn__graph_destroy(g);
 
     g = after(build_unfusable, ONLY(fuse));
-    assert_int_equal(stats[QN_PASS_fuse].changed, 0);
+    assert_int_equal(report.stats[QN_PASS_fuse].changed, 0);
     qn__graph_destroy(g);
 
     g = after(build_fusable_over_update, ONLY(fuse));
@@ -412,7 +412,7 @@ static void test_fuse(void **state)
     qn__graph_destroy(g);
 
     g = after(build_hinted_gate, ONLY(fuse));
-    assert_int_equal(stats[QN_PASS_fuse].changed, 0);
+    assert_int_equal(report.stats[QN_PASS_fuse].changed, 0);
     qn__graph_destroy(g);
 }
 
@@ -462,16 +462,18 @@ static void test_all(void **state)
     assert_int_equal(count_op(g, QN_OP_swiglu), 3);
     assert_int_equal(count_op(g, QN_OP_add), 6); /* the residuals */
     assert_int_equal(count_op(g, QN_OP_set_rows), 6);
-    for (int i = 1; i < QN_PASS_COUNT; i++) assert_int_equal(stats[i].nodes_before, stats[i - 1].nodes_after);
-    assert_true(stats[QN_PASS_fuse].changed == 3 * (2 + 3 + 1) + 1);
+    for (int i = 1; i < QN_PASS_COUNT; i++)
+        assert_int_equal(report.stats[i].nodes_before, report.stats[i - 1].nodes_after);
+    assert_true(report.stats[QN_PASS_fuse].changed == 3 * (2 + 3 + 1) + 1);
     const uint64_t once = qn__graph_hash(g);
-    OK(qn__graph_optimize(g, NULL, stats, err)); /* a second time nothing is left to do */
-    for (int i = 0; i < QN_PASS_COUNT; i++) assert_int_equal(stats[i].changed, 0);
+    OK(qn__graph_optimize(g, NULL, &report, err)); /* a second time nothing is left to do */
+    for (int i = 0; i < QN_PASS_COUNT; i++) assert_int_equal(report.stats[i].changed, 0);
     assert_true(qn__graph_hash(g) == once);
     qn__graph_destroy(g);
 
     g = after(build_decoder, (1u << QN_PASS_COUNT) - 1); /* all off: nothing happens at all */
-    for (int i = 0; i < QN_PASS_COUNT; i++) assert_true(stats[i].changed == 0 && stats[i].nodes_after == g->n_nodes);
+    for (int i = 0; i < QN_PASS_COUNT; i++)
+        assert_true(report.stats[i].changed == 0 && report.stats[i].nodes_after == g->n_nodes);
     qn__graph_destroy(g);
 
     g = graph_new(); /* empty graphs are graphs */

@@ -274,10 +274,10 @@ static void test_values_survive(void **state)
         for (int32_t i = 0; i < a->n_nodes; i++) n_ops[a->nodes[i]->op]++;
         const qn_pass_options options = {.off = seed % 3 ? 0 : (uint32_t)(seed / 3) & 31,
                                          .fold = seed % 5 ? interp_fold : NULL};
-        qn_pass_stats stats[QN_PASS_COUNT];
-        OK(qn__graph_optimize(b, &options, stats, err));
+        qn_pass_report report;
+        OK(qn__graph_optimize(b, &options, &report, err));
         OK(qn__graph_verify(b, err));
-        for (int p = 0; p < QN_PASS_COUNT; p++) changed[p] += stats[p].changed;
+        for (int p = 0; p < QN_PASS_COUNT; p++) changed[p] += report.stats[p].changed;
         interp x = interp_run(a, NULL), y = interp_run(b, NULL);
         interp_compare(&x, &y);
         interp_close(&y);
