@@ -26,8 +26,9 @@
  *
  * Errors. Functions that make a tensor return NULL when something is wrong, and pass NULL on: an expression needs one
  * check at its end. The context keeps the first error until qn_context_clear: qn_context_error says what was wrong,
- * with the operation and the shapes. Functions that return a qn_status leave their error there too. After an error
- * every tensor is what it was before. Only an index that is out of range is found later, at the next look: see
+ * with the operation and the shapes. Functions that return a qn_status leave their error there too. A handle that was
+ * released, or whose scope has ended, is found out as long as its context lives, whatever was made since. After an
+ * error every tensor is what it was before. Only an index that is out of range is found later, at the next look: see
  * quern/functions.h.
  *
  * Dimensions count from the end when negative. Handles of a context are used by one thread at a time.
@@ -119,6 +120,7 @@ QN_API qn_tensor *qn_from_blob(qn_context *ctx, void *data, qn_shape shape, cons
 
 /* ---- what a tensor is ------------------------------------------------------------------------ */
 
+/* Of NULL, and of a tensor that is over: NULL, QN_DTYPE_COUNT, rank 0, -1 or false. */
 QN_API qn_context *qn_context_of(const qn_tensor *t);
 QN_API qn_dtype qn_dtype_of(const qn_tensor *t);
 QN_API qn_shape qn_shape_get(const qn_tensor *t);

@@ -60,11 +60,17 @@ struct qn_storage {
     qn_node *value, *leaf;
 };
 
-struct qn_tensor {
-    qn_context *ctx;
+/* What a handle names. Slots are recycled and never unmapped while the context lives, so whether a handle's time is
+ * over can always be asked. A handle is the address of its slot with the number of the slot's present use in the bits
+ * that such an address leaves free: QN_USE_LOW below (slots are 64 bytes apart) and the 16 above bit 47. It is a
+ * number, never dereferenced: of() is the only way in. After the last number a slot is not used again. */
+typedef struct qn_slot {
+    qn_context *ctx; /* also of a slot that is free */
+    uint32_t use;    /* of the present handle; 0 while there is none */
+    uint32_t used;   /* the last that there was */
     qn_storage *storage;
-    qn_auto *grad_fn;       /* how it was made, or the leaf that it is; NULL: gradients do not concern it */
-    qn_tensor *prev, *next; /* in its scope */
+    qn_auto *grad_fn;            /* how it was made, or the leaf that it is; NULL: gradients do not concern it */
+    struct qn_slot *prev, *next; /* in its scope */
     struct qn_scope *scope;
     int32_t refs;
     uint32_t rebased;          /* the storage's count that grad_fn stands for: see rebase.c */
@@ -72,10 +78,33 @@ struct qn_tensor {
     uint32_t epoch;            /* of node and node_root */
     qn_node *node, *node_root; /* the view recorded last, of what */
     qn_layout layout;          /* over the storage */
-};
+} qn_slot;
+
+enum { QN_USE_LOW = 6, QN_USE_BITS = QN_USE_LOW + 16, QN_SLOT_ALIGN = 1 << QN_USE_LOW };
+#define QN_SLOT_MASK ((UINT64_C(1) << 48) - QN_SLOT_ALIGN)
+_Static_assert(sizeof(void *) == 8, "a handle has room for an address and the number of a use");
+
+/* The slot of a handle, which is alive or was. */
+static inline qn_slot *of(const qn_tensor *t) { return (qn_slot *)((uintptr_t)t & QN_SLOT_MASK); }
+static inline uint32_t qn__use_of(const qn_tensor *t)
+{
+    return (uint32_t)((uintptr_t)t & (QN_SLOT_ALIGN - 1)) | (uint32_t)((uintptr_t)t >> 48) << QN_USE_LOW;
+}
+static inline qn_tensor *qn__handle_of(const qn_slot *s)
+{
+    return (qn_tensor *)((uintptr_t)s | (s->use & (QN_SLOT_ALIGN - 1)) | (uintptr_t)(s->use >> QN_USE_LOW) << 48);
+}
+/* Says in the context that the handle has ended. False. */
+bool qn__stale(const qn_tensor *t, const char *call);
+/* Is that a tensor? False for NULL, whose error the context has already, and for a handle that has ended. */
+static inline bool qn__live(const qn_tensor *t, const char *call)
+{
+    return t != NULL && (of(t)->use == qn__use_of(t) || qn__stale(t, call));
+}
+#define LIVE(t) qn__live((t), __func__)
 
 typedef struct qn_scope {
-    qn_tensor *first;
+    qn_slot *first;
     struct qn_scope *outer;
     int64_t n;
 } qn_scope;
@@ -105,7 +134,8 @@ struct qn_context {
     qn_error *latest; /* one of the two */
 
     qn_arena objects; /* behind the slabs */
-    qn_slab tensors, storages, autos, memories, scope_slab;
+    qn_slab storages, autos, memories, scope_slab;
+    qn_slot *free_slots;
     qn_memory *idle[QN_MAX_PLACES][QN_MEMORY_CLASSES];
     uint64_t idle_bytes, live_bytes;
     int64_t n_tensors, n_storages;
@@ -185,8 +215,9 @@ qn_tensor *qn__tensor_new(qn_context *ctx, qn_storage *s, const qn_layout *layou
 qn_tensor *qn__tensor_alias(const qn_tensor *t, const qn_layout *layout);
 static inline bool qn__is_whole(const qn_tensor *t)
 {
-    return t->layout.offset == 0 && qn_layout_is_contiguous(&t->layout) &&
-           qn_layout_numel(&t->layout) == qn_layout_numel(&t->storage->layout);
+    const qn_slot *s = of(t);
+    return s->layout.offset == 0 && qn_layout_is_contiguous(&s->layout) &&
+           qn_layout_numel(&s->layout) == qn_layout_numel(&s->storage->layout);
 }
 
 /* ---- record.c ---- */
@@ -250,6 +281,9 @@ void qn__auto_unref(qn_auto *a);
 /* ---- rebase.c ---- */
 /* grad_fn as it is after writes through other handles. False when there is no memory for it. */
 bool qn__tape_refresh(qn_tensor *t);
-static inline bool qn__tape_fresh(qn_tensor *t) { return t->rebased == t->storage->rebased || qn__tape_refresh(t); }
+static inline bool qn__tape_fresh(qn_tensor *t)
+{
+    return of(t)->rebased == of(t)->storage->rebased || qn__tape_refresh(t);
+}
 
 #endif

@@ -75,7 +75,6 @@ qn_status qn_context_create(const qn_context_options *options, qn_context **out,
     qn_context *ctx = qn__calloc(1, sizeof *ctx);
     if (ctx == NULL) return QN_FAIL_NOMEM(err, sizeof *ctx);
     qn__arena_init(&ctx->objects, 64 * 1024);
-    ctx->tensors.size = sizeof(qn_tensor);
     ctx->storages.size = sizeof(qn_storage);
     ctx->autos.size = sizeof(qn_auto);
     ctx->memories.size = sizeof(qn_memory);
@@ -97,16 +96,12 @@ qn_status qn_context_create(const qn_context_options *options, qn_context **out,
     return QN_OK;
 }
 
-static void end_handle(qn_tensor *t)
+static void end_scope(qn_scope *s)
 {
-    t->refs = 1;
-    qn_release(t);
-}
-
-static void end_scope(qn_context *ctx, qn_scope *s)
-{
-    while (s->first != NULL) end_handle(s->first);
-    (void)ctx;
+    while (s->first != NULL) {
+        s->first->refs = 1;
+        qn_release(qn__handle_of(s->first));
+    }
 }
 
 static void forget_pending(qn_context *ctx)
@@ -154,8 +149,8 @@ void qn_context_destroy(qn_context *ctx)
         if (a->grad != NULL) qn_release(a->grad);
         a->grad = NULL;
     }
-    for (qn_scope *s = ctx->scope; s != NULL; s = s->outer) end_scope(ctx, s);
-    end_scope(ctx, &ctx->kept);
+    for (qn_scope *s = ctx->scope; s != NULL; s = s->outer) end_scope(s);
+    end_scope(&ctx->kept);
     forget_pending(ctx);
     if (ctx->number_memory != NULL) qn__memory_put(ctx, ctx->number_memory);
     if (ctx->backend != NULL) qn__memory_trim(ctx, 0);
@@ -194,17 +189,16 @@ void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
 
 /* ---- scopes ---- */
 
-static void unlink_handle(qn_tensor *t)
+static void unlink_slot(qn_slot *t)
 {
-    qn_scope *s = t->scope;
     if (t->prev != NULL)
         t->prev->next = t->next;
     else
-        s->first = t->next;
+        t->scope->first = t->next;
     if (t->next != NULL) t->next->prev = t->prev;
 }
 
-static void link_handle(qn_scope *s, qn_tensor *t)
+static void link_slot(qn_scope *s, qn_slot *t)
 {
     t->scope = s;
     t->prev = NULL;
@@ -229,18 +223,19 @@ qn_tensor *qn_scope_end(qn_context *ctx, qn_tensor *result)
         (void)QN_FAIL(qn__err(ctx), state, "scope_end: no scope is open");
         return result;
     }
-    if (result != NULL && result->scope == s) {
-        unlink_handle(result);
-        link_handle(s->outer, result);
+    if (result != NULL && !LIVE(result)) result = NULL;
+    if (result != NULL && of(result)->scope == s) {
+        unlink_slot(of(result));
+        link_slot(s->outer, of(result));
     }
     while (s->first != NULL) { /* a handle that somebody retained lives on in the scope around */
-        qn_tensor *t = s->first;
+        qn_slot *t = s->first;
         if (t->refs > 1) {
             t->refs--;
-            unlink_handle(t);
-            link_handle(&ctx->kept, t);
+            unlink_slot(t);
+            link_slot(&ctx->kept, t);
         } else {
-            qn_release(t);
+            qn_release(qn__handle_of(t));
         }
     }
     ctx->scope = s->outer;
@@ -250,41 +245,70 @@ qn_tensor *qn_scope_end(qn_context *ctx, qn_tensor *result)
 
 qn_tensor *qn_keep(qn_tensor *t)
 {
-    if (t == NULL) return NULL;
-    unlink_handle(t);
-    link_handle(&t->ctx->kept, t);
+    if (!LIVE(t)) return NULL;
+    unlink_slot(of(t));
+    link_slot(&of(t)->ctx->kept, of(t));
     return t;
 }
 
 qn_tensor *qn_retain(qn_tensor *t)
 {
-    if (t != NULL) t->refs++;
+    if (!LIVE(t)) return NULL;
+    of(t)->refs++;
     return t;
 }
 
 void qn_release(qn_tensor *t)
 {
-    if (t == NULL || --t->refs > 0) return;
-    qn_context *ctx = t->ctx;
-    unlink_handle(t);
-    if (t->grad_fn != NULL) qn__auto_unref(t->grad_fn);
-    qn__storage_drop_handle(t->storage);
-    qn__storage_unref(t->storage);
+    if (!LIVE(t) || --of(t)->refs > 0) return;
+    qn_slot *s = of(t);
+    qn_context *ctx = s->ctx;
+    unlink_slot(s);
+    if (s->grad_fn != NULL) qn__auto_unref(s->grad_fn);
+    qn__storage_drop_handle(s->storage);
+    qn__storage_unref(s->storage);
     ctx->n_tensors--;
-    qn__slab_put(&ctx->tensors, t);
+    s->use = 0;
+    s->next = ctx->free_slots;
+    if (s->used + 1 < UINT32_C(1) << QN_USE_BITS) ctx->free_slots = s;
 }
 
 /* ---- handles ---- */
 
+bool qn__stale(const qn_tensor *t, const char *call)
+{
+    const char *name = strncmp(call, "qn_", 3) == 0 ? call + 3 : call;
+    (void)QN_FAIL(qn__err(of(t)->ctx), state,
+                  "%s: this tensor is over: its handle was released, or the scope that it was made in has ended", name);
+    return false;
+}
+
+static qn_slot *slot_new(qn_context *ctx)
+{
+    qn_slot *s = ctx->free_slots;
+    if (s != NULL) {
+        ctx->free_slots = s->next;
+        return s;
+    }
+    s = qn__arena_alloc_aligned(&ctx->objects, sizeof *s, QN_SLOT_ALIGN);
+    ctx->objects.failed = false;
+    if (s == NULL || ((uintptr_t)s & ~(uintptr_t)QN_SLOT_MASK) != 0) {
+        (void)QN_FAIL_NOMEM(qn__err(ctx), sizeof *s);
+        return NULL;
+    }
+    s->ctx = ctx;
+    return s;
+}
+
 qn_tensor *qn__tensor_new(qn_context *ctx, qn_storage *s, const qn_layout *layout)
 {
     if (s == NULL) return NULL;
-    qn_tensor *t = qn__slab_get(ctx, &ctx->tensors);
+    qn_slot *t = slot_new(ctx);
     if (t == NULL) {
         qn__storage_unref(s);
         return NULL;
     }
-    t->ctx = ctx;
+    t->use = ++t->used;
     t->storage = s;
     t->grad_fn = NULL;
     t->rebased = s->rebased;
@@ -293,14 +317,14 @@ qn_tensor *qn__tensor_new(qn_context *ctx, qn_storage *s, const qn_layout *layou
     t->refs = 1;
     t->epoch = 0;
     t->layout = *layout;
-    link_handle(ctx->scope, t);
+    link_slot(ctx->scope, t);
     ctx->n_tensors++;
-    return t;
+    return qn__handle_of(t);
 }
 
 qn_tensor *qn__tensor_alias(const qn_tensor *t, const qn_layout *layout)
 {
-    qn_tensor *v = qn__tensor_new(t->ctx, qn__storage_ref(t->storage), layout);
-    if (v != NULL) v->detached = t->detached;
+    qn_tensor *v = qn__tensor_new(of(t)->ctx, qn__storage_ref(of(t)->storage), layout);
+    if (v != NULL) of(v)->detached = of(t)->detached;
     return v;
 }

@@ -127,20 +127,20 @@ qn_tensor *qn_scalar(qn_context *ctx, double value, qn_dtype dtype)
 
 qn_tensor *qn_empty_like(const qn_tensor *t)
 {
-    return t != NULL ? qn_empty(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL;
+    return LIVE(t) ? qn_empty(of(t)->ctx, qn_shape_get(t), of(t)->storage->dtype) : NULL;
 }
 qn_tensor *qn_zeros_like(const qn_tensor *t)
 {
-    return t != NULL ? qn_zeros(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL;
+    return LIVE(t) ? qn_zeros(of(t)->ctx, qn_shape_get(t), of(t)->storage->dtype) : NULL;
 }
 qn_tensor *qn_ones_like(const qn_tensor *t)
 {
-    return t != NULL ? qn_ones(t->ctx, qn_shape_get(t), t->storage->dtype) : NULL;
+    return LIVE(t) ? qn_ones(of(t)->ctx, qn_shape_get(t), of(t)->storage->dtype) : NULL;
 }
 
 qn_tensor *qn_full_like(const qn_tensor *t, double value)
 {
-    return t != NULL ? qn_full(t->ctx, qn_shape_get(t), value, t->storage->dtype) : NULL;
+    return LIVE(t) ? qn_full(of(t)->ctx, qn_shape_get(t), value, of(t)->storage->dtype) : NULL;
 }
 
 qn_tensor *qn_arange(qn_context *ctx, double start, double end, double step, qn_dtype dtype)

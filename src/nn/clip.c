@@ -108,12 +108,12 @@ static qn_context *context_of(const char *what, qn_tensor *const *params, int n)
 {
     if (n <= 0 || params == NULL || params[0] == NULL) return NULL;
     for (int i = 0; i < n; i++) {
-        if (params[i] != NULL && params[i]->ctx == params[0]->ctx) continue;
-        (void)QN_FAIL(qn__err(params[0]->ctx), invalid, "%s: parameter %d is %s", what, i,
+        if (params[i] != NULL && of(params[i])->ctx == of(params[0])->ctx) continue;
+        (void)QN_FAIL(qn__err(of(params[0])->ctx), invalid, "%s: parameter %d is %s", what, i,
                       params[i] == NULL ? "NULL" : "of another context");
         return NULL;
     }
-    return params[0]->ctx;
+    return of(params[0])->ctx;
 }
 
 /* Every gradient times the factor, in a scope of the caller. */

@@ -10,9 +10,9 @@
 static qn_tensor *put(qn_tensor *t, qn_tensor *values)
 {
     if (t == NULL || values == NULL) return NULL;
-    const bool was = qn_set_grad_enabled(t->ctx, false);
+    const bool was = qn_set_grad_enabled(of(t)->ctx, false);
     qn_tensor *done = qn_copy_(t, values);
-    qn_set_grad_enabled(t->ctx, was);
+    qn_set_grad_enabled(of(t)->ctx, was);
     qn_release(values);
     return done;
 }
@@ -21,33 +21,33 @@ static bool real(const qn_tensor *t, const char *name)
 {
     if (t == NULL) return false;
     if (qn__is_real(qn_dtype_of(t))) return true;
-    (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_%s: a tensor of %s, a real dtype expected", name,
+    (void)qn_context_fail(of(t)->ctx, QN_STATUS_invalid, "init_%s: a tensor of %s, a real dtype expected", name,
                           qn_dtype_get(qn_dtype_of(t))->name);
     return false;
 }
 
 qn_tensor *qn_init_constant_(qn_tensor *t, double value)
 {
-    return t != NULL ? put(t, qn_full(t->ctx, QN_SCALAR, value, qn_dtype_of(t))) : NULL;
+    return t != NULL ? put(t, qn_full(of(t)->ctx, QN_SCALAR, value, qn_dtype_of(t))) : NULL;
 }
 qn_tensor *qn_init_zeros_(qn_tensor *t) { return qn_init_constant_(t, 0); }
 qn_tensor *qn_init_ones_(qn_tensor *t) { return qn_init_constant_(t, 1); }
 
 qn_tensor *qn_init_uniform_(qn_tensor *t, double from, double to)
 {
-    return real(t, "uniform") ? put(t, qn_uniform(t->ctx, qn_shape_get(t), from, to, qn_dtype_of(t))) : NULL;
+    return real(t, "uniform") ? put(t, qn_uniform(of(t)->ctx, qn_shape_get(t), from, to, qn_dtype_of(t))) : NULL;
 }
 
 qn_tensor *qn_init_normal_(qn_tensor *t, double mean, double deviation)
 {
-    return real(t, "normal") ? put(t, qn_normal(t->ctx, qn_shape_get(t), mean, deviation, qn_dtype_of(t))) : NULL;
+    return real(t, "normal") ? put(t, qn_normal(of(t)->ctx, qn_shape_get(t), mean, deviation, qn_dtype_of(t))) : NULL;
 }
 
 qn_tensor *qn_init_eye_(qn_tensor *t)
 {
     if (t == NULL) return NULL;
-    if (qn_rank(t) == 2) return put(t, qn_eye(t->ctx, qn_dim(t, 0), qn_dim(t, 1), qn_dtype_of(t)));
-    (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_eye: %d dimensions, 2 expected", qn_rank(t));
+    if (qn_rank(t) == 2) return put(t, qn_eye(of(t)->ctx, qn_dim(t, 0), qn_dim(t, 1), qn_dtype_of(t)));
+    (void)qn_context_fail(of(t)->ctx, QN_STATUS_invalid, "init_eye: %d dimensions, 2 expected", qn_rank(t));
     return NULL;
 }
 
@@ -59,7 +59,7 @@ static bool fans(const qn_tensor *t, const char *name, double *in, double *out)
     if (qn_rank(t) < 2 || qn_numel(t) == 0) {
         char text[192];
         const qn_shape shape = qn_shape_get(t);
-        (void)qn_context_fail(t->ctx, QN_STATUS_invalid,
+        (void)qn_context_fail(of(t)->ctx, QN_STATUS_invalid,
                               "init_%s: %s, at least 2 dimensions expected, and none of size 0", name,
                               qn_shape_print(&shape, text, sizeof text));
         return false;
@@ -114,7 +114,7 @@ static qn_tensor *kaiming(qn_tensor *t, const char *name, double a, bool fan_out
         return spread(t, gain / sqrt(fan_out ? out : in), uniform);
     }
     char quoted[64];
-    (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_%s: nonlinearity \"%s\" is not known", name,
+    (void)qn_context_fail(of(t)->ctx, QN_STATUS_invalid, "init_%s: nonlinearity \"%s\" is not known", name,
                           qn__str_quote(quoted, sizeof quoted, nonlinearity, strlen(nonlinearity)));
     return NULL;
 }
@@ -136,10 +136,10 @@ static double *drawn(qn_tensor *t, bool normal, double low, double high)
 {
     const int64_t n = qn_numel(t);
     double *p = qn__alloc(((size_t)n + 1) * sizeof *p);
-    if (p == NULL) return (void)QN_FAIL_NOMEM(qn__err(t->ctx), ((size_t)n + 1) * sizeof *p), NULL;
+    if (p == NULL) return (void)QN_FAIL_NOMEM(qn__err(of(t)->ctx), ((size_t)n + 1) * sizeof *p), NULL;
     const qn_shape flat = qn_shape_of(n);
-    qn_tensor *u =
-        normal ? qn_normal(t->ctx, flat, 0, 1, QN_DTYPE_F64) : qn_uniform(t->ctx, flat, low, high, QN_DTYPE_F64);
+    qn_tensor *u = normal ? qn_normal(of(t)->ctx, flat, 0, 1, QN_DTYPE_F64)
+                          : qn_uniform(of(t)->ctx, flat, low, high, QN_DTYPE_F64);
     const bool good = u != NULL && qn_to_doubles(u, p, n) == QN_OK;
     qn_release(u);
     if (good) return p;
@@ -150,7 +150,7 @@ static double *drawn(qn_tensor *t, bool normal, double low, double high)
 /* p as a tensor; p ends. */
 static qn_tensor *doubles(qn_tensor *t, double *p, qn_shape shape)
 {
-    qn_tensor *values = p != NULL ? qn_from_data(t->ctx, p, shape, QN_DTYPE_F64) : NULL;
+    qn_tensor *values = p != NULL ? qn_from_data(of(t)->ctx, p, shape, QN_DTYPE_F64) : NULL;
     qn__free(p);
     return values;
 }
@@ -175,8 +175,8 @@ qn_tensor *qn_init_trunc_normal_(qn_tensor *t, double mean, double deviation, do
 {
     if (!real(t, "trunc_normal")) return NULL;
     if (!(deviation > 0 && min < max)) {
-        (void)qn_context_fail(t->ctx, QN_STATUS_invalid, "init_trunc_normal: deviation %g, from %g to %g", deviation,
-                              min, max);
+        (void)qn_context_fail(of(t)->ctx, QN_STATUS_invalid, "init_trunc_normal: deviation %g, from %g to %g",
+                              deviation, min, max);
         return NULL;
     }
     const double low = normal_below((min - mean) / deviation), high = normal_below((max - mean) / deviation);

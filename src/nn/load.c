@@ -188,12 +188,12 @@ static qn_status take_tensor(load_job *job, int64_t i, qn_tensor *values, qn_err
     QN_TRY(target_dtype(job, item->path, t, qn_dtype_of(values), &shape, &dtype, err));
     qn_tensor *plain = qn_detach(values), *here = qn_to_context(plain, ctx);
     if (here == NULL) { /* the other context may be another one */
-        if (err != NULL) *err = *values->ctx->latest;
+        if (err != NULL) *err = *of(values)->ctx->latest;
         qn_release(plain);
-        return qn__prefix(err, qn__status(values->ctx), "tensor %s", item->path);
+        return qn__prefix(err, qn__status(of(values)->ctx), "tensor %s", item->path);
     }
     qn_tensor *y = dtype != qn_dtype_of(here) ? qn_to(here, dtype)
-                   : values->ctx == ctx       ? qn_clone(here)
+                   : of(values)->ctx == ctx   ? qn_clone(here)
                                               : qn_retain(here);
     qn_release(here);
     qn_release(plain);

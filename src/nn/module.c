@@ -103,7 +103,7 @@ static char *make_room(qn_module *m, const char *name, void **entries, int n, in
 /* One reference of ours: that of the scope t lives in, or one more when it lives outside of scopes. */
 static void take(qn_tensor *t)
 {
-    if (t->scope == &t->ctx->kept)
+    if (of(t)->scope == &of(t)->ctx->kept)
         (void)qn_retain(t);
     else
         (void)qn_keep(t);
@@ -113,7 +113,7 @@ static void take(qn_tensor *t)
 static bool suits(qn_module *m, const char *name, qn_tensor *t, qn_named_kind kind)
 {
     if (t == NULL) return false; /* the error is there */
-    if (t->ctx != m->ctx)
+    if (of(t)->ctx != m->ctx)
         return QN_MODULE_FAIL(m, invalid, "%s: \"%s\" belongs to another context", m->type->name, name), false;
     if (!qn_is_leaf(t)) {
         QN_MODULE_FAIL(m, state, "%s: \"%s\" was computed from a leaf; detach it first", m->type->name, name);
@@ -252,7 +252,7 @@ static bool inputs_fit(const qn_module *m, qn_tensor *const *x, int n)
     if (m->failed) return QN_MODULE_FAIL(m, state, "something could not be added to this module"), false;
     if (n < least || n > most) return QN_MODULE_FAIL(m, invalid, "%d inputs, %d to %d expected", n, least, most), false;
     for (int i = 0; i < n; i++) {
-        if (x[i] != NULL && x[i]->ctx != m->ctx)
+        if (x[i] != NULL && of(x[i])->ctx != m->ctx)
             return QN_MODULE_FAIL(m, invalid, "input %d belongs to another context", i), false;
     }
     return true;
@@ -271,7 +271,7 @@ qn_tensor *qn_module_forward_n(qn_module *m, qn_tensor *const *x, int n)
         memcpy(all, x, (size_t)n * sizeof *all);
         y = m->type->forward(m, all, n);
         /* an input, a parameter: a handle of its own */
-        if (y != NULL && y->scope != ctx->scope) y = qn_to(y, qn_dtype_of(y));
+        if (y != NULL && of(y)->scope != ctx->scope) y = qn_to(y, qn_dtype_of(y));
         y = qn_scope_end(ctx, y);
     }
     if (y == NULL && !had) blame(m);

@@ -59,7 +59,7 @@ static qn_status context_failed(const qn_context *ctx, qn_error *err)
 
 static qn_status compute(qn_tensor *t, qn_error *err)
 {
-    return qn_eval(t) == QN_OK ? QN_OK : context_failed(t->ctx, err);
+    return qn_eval(t) == QN_OK ? QN_OK : context_failed(of(t)->ctx, err);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -67,13 +67,13 @@ static qn_status compute(qn_tensor *t, qn_error *err)
 static qn_status check_param(const qn_optimizer *o, const qn_tensor *p, int index, qn_error *err)
 {
     if (p == NULL) return QN_FAIL(err, invalid, "optimizer: parameter %d is NULL", index);
-    if (p->ctx != o->ctx) return QN_FAIL(err, invalid, "optimizer: parameter %d belongs to another context", index);
-    if (p->grad_fn == NULL || !qn_is_leaf(p)) {
+    if (of(p)->ctx != o->ctx) return QN_FAIL(err, invalid, "optimizer: parameter %d belongs to another context", index);
+    if (of(p)->grad_fn == NULL || !qn_is_leaf(p)) {
         return QN_FAIL(err, invalid, "optimizer: parameter %d is no leaf that requires a gradient", index);
     }
     if (!qn_is_contiguous(p)) return QN_FAIL(err, invalid, "optimizer: parameter %d is not contiguous", index);
     for (int i = 0; i < o->n_slots; i++) {
-        if (o->slots[i].param->grad_fn == p->grad_fn)
+        if (of(o->slots[i].param)->grad_fn == of(p)->grad_fn)
             return QN_FAIL(err, invalid, "optimizer: parameter %d is there already, as number %d", index, i);
     }
     return QN_OK;
@@ -168,7 +168,7 @@ static qn_status create(const qn_optim_method *method, const qn_optim_rules *rul
         return QN_FAIL(err, invalid, "%s: there are no parameters", method->name);
     qn_optimizer *o = qn__calloc(1, sizeof *o);
     if (o == NULL) return QN_FAIL_NOMEM(err, sizeof *o);
-    *o = (qn_optimizer){.ctx = params[0]->ctx, .method = method, .rules = *rules, .unscale = 1};
+    *o = (qn_optimizer){.ctx = of(params[0])->ctx, .method = method, .rules = *rules, .unscale = 1};
     o->one = qn_keep(qn_from_data(o->ctx, &(double){1}, QN_SCALAR, QN_DTYPE_F64));
     const qn_status status =
         o->one != NULL ? add_params(o, params, n, lr == 0 ? 1e-3 : lr, weight_decay, err) : context_failed(o->ctx, err);

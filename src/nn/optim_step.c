@@ -5,7 +5,7 @@
 
 static void remember(qn_optim_step *s, const qn_tensor *t)
 {
-    s->o->undo[s->n_undo++] = (qn_optim_undo){t->storage, t->storage->value};
+    s->o->undo[s->n_undo++] = (qn_optim_undo){of(t)->storage, of(t)->storage->value};
 }
 
 bool qn__optim_update(qn_optim_step *s, qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
@@ -45,7 +45,7 @@ static bool follow(qn_optim_step *s, qn_optim_slot *slot)
 {
     if (slot->target == slot->param) return true;
     qn_node *wide = qn__node_of(slot->target);
-    const qn_copy_attrs attrs = {(int32_t)slot->param->storage->dtype};
+    const qn_copy_attrs attrs = {(int32_t)of(slot->param)->storage->dtype};
     qn_node *narrow = wide != NULL ? qn__node_op(s->o->ctx, QN_OP_copy, &attrs, &wide, 1) : NULL;
     remember(s, slot->param);
     if (qn__store(slot->param, narrow)) return true;

@@ -91,7 +91,7 @@ static bool deliver(qn_auto *a)
         a->delivery = QN_DELIVERED_new;
         return true;
     }
-    qn_storage *s = a->grad->storage;
+    qn_storage *s = of(a->grad)->storage;
     qn_node *before = s->value;
     if (!qn__store(a->grad, a->dy)) return false;
     a->delivery = QN_DELIVERED_sum;
@@ -105,7 +105,7 @@ static void take_back(qn_auto *a)
         qn_release(a->grad);
         a->grad = NULL;
     } else if (a->delivery == QN_DELIVERED_sum) {
-        qn_storage *s = a->grad->storage;
+        qn_storage *s = of(a->grad)->storage;
         s->value = a->before;
         s->version--;
         if (s->value == NULL) qn__storage_unlist(s);
@@ -163,10 +163,10 @@ static void clean_up(qn_auto *from, bool good, bool release)
 
 static qn_node *seed_of(qn_tensor *t, qn_tensor *grad)
 {
-    qn_context *ctx = t->ctx;
-    const qn_shape shape = qn_layout_shape(&t->layout);
+    qn_context *ctx = of(t)->ctx;
+    const qn_shape shape = qn_layout_shape(&of(t)->layout);
     if (grad == NULL) {
-        qn_node *one = qn__node_number(ctx, 1.0, t->storage->dtype);
+        qn_node *one = qn__node_number(ctx, 1.0, of(t)->storage->dtype);
         qn_layout l;
         if (one == NULL || qn_layout_expand(&one->layout, &shape, &l, qn__err(ctx)) != QN_OK) return NULL;
         return qn__node_view(ctx, one, &l);
@@ -176,34 +176,34 @@ static qn_node *seed_of(qn_tensor *t, qn_tensor *grad)
 
 static qn_status check_root(qn_tensor *t, qn_tensor *grad)
 {
-    qn_context *ctx = t->ctx;
+    qn_context *ctx = of(t)->ctx;
     qn_error *err = qn__err(ctx);
     char a[192], b[192];
-    const qn_shape shape = qn_layout_shape(&t->layout);
+    const qn_shape shape = qn_layout_shape(&of(t)->layout);
     if (ctx->in_backward) return QN_FAIL(err, state, "backward: another one is running");
     if (!qn__tape_fresh(t)) return qn__status(ctx);
-    if (t->grad_fn == NULL) return QN_FAIL(err, state, "backward: the tensor does not require a gradient");
+    if (of(t)->grad_fn == NULL) return QN_FAIL(err, state, "backward: the tensor does not require a gradient");
     if (grad == NULL) {
-        if (qn_layout_numel(&t->layout) == 1) return QN_OK;
+        if (qn_layout_numel(&of(t)->layout) == 1) return QN_OK;
         return QN_FAIL(err, invalid, "backward: a gradient is needed for %s, only one of a single element is 1",
                        qn_shape_print(&shape, a, sizeof a));
     }
-    const qn_shape have = qn_layout_shape(&grad->layout);
-    if (grad->ctx != ctx) return QN_FAIL(err, invalid, "backward: the gradient belongs to another context");
-    if (qn_shape_equal(&shape, &have) && grad->storage->dtype == t->storage->dtype) return QN_OK;
+    const qn_shape have = qn_layout_shape(&of(grad)->layout);
+    if (of(grad)->ctx != ctx) return QN_FAIL(err, invalid, "backward: the gradient belongs to another context");
+    if (qn_shape_equal(&shape, &have) && of(grad)->storage->dtype == of(t)->storage->dtype) return QN_OK;
     return QN_FAIL(err, invalid, "backward: the gradient is %s %s, %s %s expected",
-                   qn_dtype_get(grad->storage->dtype)->name, qn_shape_print(&have, a, sizeof a),
-                   qn_dtype_get(t->storage->dtype)->name, qn_shape_print(&shape, b, sizeof b));
+                   qn_dtype_get(of(grad)->storage->dtype)->name, qn_shape_print(&have, a, sizeof a),
+                   qn_dtype_get(of(t)->storage->dtype)->name, qn_shape_print(&shape, b, sizeof b));
 }
 
 qn_status qn_backward_with(qn_tensor *t, qn_tensor *grad, bool retain_graph)
 {
-    if (t == NULL) return QN_STATUS_invalid;
-    qn_context *ctx = t->ctx;
+    if (!LIVE(t) || (grad != NULL && !LIVE(grad))) return QN_STATUS_invalid;
+    qn_context *ctx = of(t)->ctx;
     QN_TRY(check_root(t, grad));
     if (!qn__make_room(ctx)) return qn__status(ctx);
     const qn_mark m = qn__mark(ctx);
-    qn_auto *root = t->grad_fn;
+    qn_auto *root = of(t)->grad_fn;
     ctx->in_backward = true;
     root->dy = seed_of(t, grad);
     qn_status status = root->dy != NULL ? walk(root) : qn__status(ctx);

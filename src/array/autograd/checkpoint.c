@@ -11,33 +11,33 @@
 
 static qn_tensor *noted(qn_tensor *y, const qn_again *again, qn_tensor *const *inputs, int n)
 {
-    qn_auto *a = qn__auto_new(y->ctx, QN_OP_hold);
+    qn_auto *a = qn__auto_new(of(y)->ctx, QN_OP_hold);
     if (a == NULL) return NULL;
     a->again = true;
     memset(a->attrs, 0, sizeof a->attrs);
     memcpy(a->attrs, again, sizeof *again);
     a->n_src = n;
     for (int i = 0; i < n; i++) qn__auto_edge(&a->src[i], inputs[i], true);
-    a->y.dtype = y->storage->dtype;
-    a->y.layout = y->layout;
-    y->grad_fn = a;
-    y->rebased = y->storage->rebased;
+    a->y.dtype = of(y)->storage->dtype;
+    a->y.layout = of(y)->layout;
+    of(y)->grad_fn = a;
+    of(y)->rebased = of(y)->storage->rebased;
     return y;
 }
 
 static bool shares(const qn_tensor *y, qn_tensor *const *inputs, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (inputs[i]->storage == y->storage) return true;
+        if (of(inputs[i])->storage == of(y)->storage) return true;
     }
     return false;
 }
 
 qn_tensor *qn_checkpoint(qn_checkpoint_fn fn, void *arg, qn_tensor *const *inputs, int n)
 {
-    if (n < 1 || inputs == NULL || inputs[0] == NULL) return NULL;
+    if (n < 1 || inputs == NULL || !LIVE(inputs[0])) return NULL;
     if (n > QN_MAX_SRC) {
-        (void)QN_FAIL(qn__err(inputs[0]->ctx), invalid, "checkpoint: %d inputs, at most %d are possible", n,
+        (void)QN_FAIL(qn__err(of(inputs[0])->ctx), invalid, "checkpoint: %d inputs, at most %d are possible", n,
                       QN_MAX_SRC);
         return NULL;
     }
@@ -48,10 +48,10 @@ qn_tensor *qn_checkpoint(qn_checkpoint_fn fn, void *arg, qn_tensor *const *input
     ctx->grad_off = true;
     qn_tensor *y = fn(arg, inputs, n);
     qn_tensor *own = y != NULL ? qn_detach(y) : NULL; /* it may be an input, or a view of one */
-    if (own != NULL) own->detached = shares(y, inputs, n);
+    if (own != NULL) of(own)->detached = shares(y, inputs, n);
     y = own;
     ctx->grad_off = false;
-    if (y != NULL && qn__is_real(y->storage->dtype)) y = noted(y, &again, inputs, n);
+    if (y != NULL && qn__is_real(of(y)->storage->dtype)) y = noted(y, &again, inputs, n);
     return qn_scope_end(ctx, y);
 }
 
@@ -71,12 +71,12 @@ static qn_status check_same(const qn_auto *a, const qn_tensor *y)
 {
     qn_context *ctx = a->ctx;
     if (y == NULL) return qn__status(ctx);
-    const qn_shape was = qn_layout_shape(&a->y.layout), is = qn_layout_shape(&y->layout);
-    if (y->ctx == ctx && y->storage->dtype == a->y.dtype && qn_shape_equal(&was, &is)) return QN_OK;
+    const qn_shape was = qn_layout_shape(&a->y.layout), is = qn_layout_shape(&of(y)->layout);
+    if (of(y)->ctx == ctx && of(y)->storage->dtype == a->y.dtype && qn_shape_equal(&was, &is)) return QN_OK;
     char before[192], now[192];
     return QN_FAIL(qn__err(ctx), state, "checkpoint: the function gave %s %s and, called again, %s %s",
                    qn_dtype_get(a->y.dtype)->name, qn_shape_print(&was, before, sizeof before),
-                   qn_dtype_get(y->storage->dtype)->name, qn_shape_print(&is, now, sizeof now));
+                   qn_dtype_get(of(y)->storage->dtype)->name, qn_shape_print(&is, now, sizeof now));
 }
 
 /* Entries that the function made lie between the newest and `mark`; what they lead to outside only collects its
@@ -85,8 +85,8 @@ static qn_status walk_inside(qn_auto *a, qn_tensor *y, const qn_auto *mark)
 {
     qn_context *ctx = a->ctx;
     if (!qn__tape_fresh(y)) return qn__status(ctx);
-    if (y->grad_fn == NULL) return QN_OK;
-    qn__auto_add(y->grad_fn, a->dy);
+    if (of(y)->grad_fn == NULL) return QN_OK;
+    qn__auto_add(of(y)->grad_fn, a->dy);
     for (qn_auto *e = ctx->tape_newest; e != mark; e = e->older) {
         if (e->dy != NULL && !e->leaf) QN_TRY(qn__auto_step(e));
     }
@@ -107,7 +107,7 @@ static qn_status record_again(qn_auto *a, const qn_auto *mark)
     QN_TRY(check_same(a, y));
     QN_TRY(walk_inside(a, y, mark));
     for (int i = 0; i < a->n_src; i++) {
-        qn_auto *in = inputs[i]->grad_fn;
+        qn_auto *in = of(inputs[i])->grad_fn;
         if (a->src[i].to != NULL && in != NULL && in->dy != NULL) qn__auto_add(a->src[i].to, in->dy);
     }
     return QN_OK;

@@ -12,7 +12,7 @@
 /* Entries of views lie over the storage of what they are views of; all other entries made a storage. */
 qn_auto *qn__auto_root(const qn_tensor *t)
 {
-    qn_auto *a = t->grad_fn;
+    qn_auto *a = of(t)->grad_fn;
     while (a != NULL && !a->leaf && !a->again && a->op == QN_OP_view) a = a->src[0].to;
     return a;
 }
@@ -24,16 +24,16 @@ static void set_edge(qn_edge *e, qn_auto *to, qn_dtype dtype, const qn_layout *l
 
 qn_auto *qn__auto_part(const qn_tensor *dst, qn_auto *value)
 {
-    const qn_storage *s = dst->storage;
-    qn_auto *root = qn__auto_root(dst), *a = qn__auto_new(dst->ctx, QN_OP_strided_update);
+    const qn_storage *s = of(dst)->storage;
+    qn_auto *root = qn__auto_root(dst), *a = qn__auto_new(of(dst)->ctx, QN_OP_strided_update);
     if (a == NULL) return NULL;
-    const qn_strided_attrs attrs = {.layout = dst->layout, .mode = QN_COMBINE_set};
+    const qn_strided_attrs attrs = {.layout = of(dst)->layout, .mode = QN_COMBINE_set};
     _Static_assert(sizeof attrs <= sizeof a->attrs, "attributes of a write fit an entry");
     memset(a->attrs, 0, sizeof a->attrs);
     memcpy(a->attrs, &attrs, sizeof attrs);
     a->n_src = 2;
     set_edge(&a->src[0], root, s->dtype, root != NULL ? &root->y.layout : &s->layout);
-    set_edge(&a->src[1], value, s->dtype, &dst->layout);
+    set_edge(&a->src[1], value, s->dtype, &of(dst)->layout);
     a->y.dtype = s->dtype;
     a->y.layout = a->src[0].layout;
     return a;
@@ -41,30 +41,30 @@ qn_auto *qn__auto_part(const qn_tensor *dst, qn_auto *value)
 
 static qn_auto *view_of_base(const qn_tensor *t)
 {
-    const qn_storage *s = t->storage;
-    qn_auto *a = qn__auto_new(t->ctx, QN_OP_view);
+    const qn_storage *s = of(t)->storage;
+    qn_auto *a = qn__auto_new(of(t)->ctx, QN_OP_view);
     if (a == NULL) return NULL;
-    const qn_view_attrs attrs = {.layout = t->layout};
+    const qn_view_attrs attrs = {.layout = of(t)->layout};
     memset(a->attrs, 0, sizeof a->attrs);
     memcpy(a->attrs, &attrs, sizeof attrs);
     a->n_src = 1;
     set_edge(&a->src[0], s->base_fn, s->dtype, &s->base_fn->y.layout);
     a->y.dtype = s->dtype;
-    a->y.layout = t->layout;
+    a->y.layout = of(t)->layout;
     return a;
 }
 
 bool qn__tape_refresh(qn_tensor *t)
 {
-    qn_storage *s = t->storage;
-    if (t->ctx->grad_off) return true; /* nobody asks for it now */
-    const bool own = t->detached || (t->grad_fn != NULL && t->grad_fn->leaf);
+    qn_storage *s = of(t)->storage;
+    if (of(t)->ctx->grad_off) return true; /* nobody asks for it now */
+    const bool own = of(t)->detached || (of(t)->grad_fn != NULL && of(t)->grad_fn->leaf);
     if (!own) {
-        qn_auto *a = s->base_fn != NULL ? view_of_base(t) : NULL, *before = t->grad_fn;
+        qn_auto *a = s->base_fn != NULL ? view_of_base(t) : NULL, *before = of(t)->grad_fn;
         if (a == NULL && s->base_fn != NULL) return false;
-        t->grad_fn = a;
+        of(t)->grad_fn = a;
         if (before != NULL) qn__auto_unref(before);
     }
-    t->rebased = s->rebased;
+    of(t)->rebased = s->rebased;
     return true;
 }

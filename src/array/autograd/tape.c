@@ -87,18 +87,18 @@ qn_auto *qn__auto_leaf(qn_context *ctx, const qn_tensor *t)
     qn_auto *a = qn__auto_new(ctx, QN_OP_input);
     if (a == NULL) return NULL;
     a->leaf = true;
-    a->y.dtype = t->storage->dtype;
-    a->y.layout = t->layout;
+    a->y.dtype = of(t)->storage->dtype;
+    a->y.layout = of(t)->layout;
     return a;
 }
 
 void qn__auto_edge(qn_edge *e, const qn_tensor *t, bool keep)
 {
-    e->to = t->grad_fn != NULL ? qn__auto_ref(t->grad_fn) : NULL;
-    e->kept = keep ? qn__storage_ref(t->storage) : NULL;
-    e->version = t->storage->version;
-    e->dtype = t->storage->dtype;
-    e->layout = t->layout;
+    e->to = of(t)->grad_fn != NULL ? qn__auto_ref(of(t)->grad_fn) : NULL;
+    e->kept = keep ? qn__storage_ref(of(t)->storage) : NULL;
+    e->version = of(t)->storage->version;
+    e->dtype = of(t)->storage->dtype;
+    e->layout = of(t)->layout;
 }
 
 /* What has to be kept: bits of QN_KEEP. */
@@ -107,7 +107,7 @@ static uint32_t keeps(qn_op op, qn_tensor *const *src, int n_src)
     const qn_grad_row *row = qn__grad_row(op);
     uint32_t bits = 0;
     for (int i = 0; i < n_src; i++) {
-        if (src[i]->grad_fn != NULL) bits |= row->keeps[i < 2 ? i : 2];
+        if (of(src[i])->grad_fn != NULL) bits |= row->keeps[i < 2 ? i : 2];
     }
     return bits;
 }
@@ -136,8 +136,8 @@ static qn_auto *entry_of(qn_context *ctx, const qn_tensor *y, qn_op op, const vo
     else
         memset(a->attrs, 0, bytes);
     for (int i = 0; i < n_src; i++) qn__auto_edge(&a->src[i], src[i], kept >> i & 1);
-    a->y.dtype = y->storage->dtype;
-    a->y.layout = y->layout;
+    a->y.dtype = of(y)->storage->dtype;
+    a->y.layout = of(y)->layout;
     a->keeps_result = (kept & QN_KEEP_y) != 0;
     return a;
 }
@@ -145,54 +145,54 @@ static qn_auto *entry_of(qn_context *ctx, const qn_tensor *y, qn_op op, const vo
 static void keep_result(qn_auto *a, const qn_tensor *y)
 {
     if (!a->keeps_result) return;
-    a->y.kept = qn__storage_ref(y->storage);
-    a->y.version = y->storage->version;
+    a->y.kept = qn__storage_ref(of(y)->storage);
+    a->y.version = of(y)->storage->version;
 }
 
 bool qn__tape_wanted(const qn_context *ctx, qn_tensor *const *src, int n_src)
 {
     if (ctx->grad_off) return false;
     for (int i = 0; i < n_src; i++) {
-        if (src[i]->grad_fn != NULL) return true;
+        if (of(src[i])->grad_fn != NULL) return true;
     }
     return false;
 }
 
 bool qn__tape_record(qn_tensor *y, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
 {
-    if (!qn__is_real(y->storage->dtype)) return true; /* integers and truth values have no gradient */
-    qn_auto *a = entry_of(y->ctx, y, op, attrs, src, n_src);
+    if (!qn__is_real(of(y)->storage->dtype)) return true; /* integers and truth values have no gradient */
+    qn_auto *a = entry_of(of(y)->ctx, y, op, attrs, src, n_src);
     if (a == NULL) return false;
     keep_result(a, y);
-    y->grad_fn = a;
-    y->rebased = y->storage->rebased;
+    of(y)->grad_fn = a;
+    of(y)->rebased = of(y)->storage->rebased;
     return true;
 }
 
 void qn__tape_share(qn_tensor *to, const qn_tensor *from)
 {
-    if (from->grad_fn == NULL) return;
-    to->grad_fn = qn__auto_ref(from->grad_fn);
-    to->rebased = from->rebased;
+    if (of(from)->grad_fn == NULL) return;
+    of(to)->grad_fn = qn__auto_ref(of(from)->grad_fn);
+    of(to)->rebased = of(from)->rebased;
 }
 
 /* ---- writing ---- */
 
 bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src, int n_src)
 {
-    qn_context *ctx = t->ctx;
-    if (qn__is_read_only(t->storage)) {
+    qn_context *ctx = of(t)->ctx;
+    if (qn__is_read_only(of(t)->storage)) {
         (void)QN_FAIL(qn__err(ctx), state, "%s: the memory of this tensor is read-only", op);
         return false;
     }
     if (ctx->grad_off) return true;
-    if (t->grad_fn != NULL && t->grad_fn->leaf) {
+    if (of(t)->grad_fn != NULL && of(t)->grad_fn->leaf) {
         (void)QN_FAIL(qn__err(ctx), state,
                       "%s: a leaf that requires a gradient cannot be written in place while gradients are recorded",
                       op);
         return false;
     }
-    if ((t->grad_fn == NULL && !qn__tape_wanted(ctx, src, n_src)) || qn__is_whole(t)) return true;
+    if ((of(t)->grad_fn == NULL && !qn__tape_wanted(ctx, src, n_src)) || qn__is_whole(t)) return true;
     const qn_auto *root = qn__auto_root(t);
     if (root != NULL && root->leaf) {
         (void)QN_FAIL(
@@ -201,9 +201,9 @@ bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src
             op);
         return false;
     }
-    const qn_layout *base = root != NULL ? &root->y.layout : &t->storage->layout;
-    if (!t->detached && base->offset == 0 && qn_layout_is_contiguous(base) &&
-        qn_layout_numel(base) == qn_layout_numel(&t->storage->layout))
+    const qn_layout *base = root != NULL ? &root->y.layout : &of(t)->storage->layout;
+    if (!of(t)->detached && base->offset == 0 && qn_layout_is_contiguous(base) &&
+        qn_layout_numel(base) == qn_layout_numel(&of(t)->storage->layout))
         return true;
     (void)QN_FAIL(qn__err(ctx), unsupported,
                   "%s: a write into a part of this tensor cannot carry a gradient; clone it first", op);
@@ -213,8 +213,8 @@ bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src
 /* The storage's value came to be by `whole` from now on; dst has that of `a`. Takes over the references of both. */
 static void take_over(qn_tensor *dst, qn_auto *a, qn_auto *whole, bool part)
 {
-    qn_storage *s = dst->storage;
-    if (!dst->detached) {
+    qn_storage *s = of(dst)->storage;
+    if (!of(dst)->detached) {
         qn_auto *before = s->base_fn;
         s->base_fn = whole != NULL && !part ? qn__auto_ref(whole) : whole;
         s->rebased++;
@@ -224,23 +224,23 @@ static void take_over(qn_tensor *dst, qn_auto *a, qn_auto *whole, bool part)
         if (a != NULL) qn__auto_unref(a);
         return;
     }
-    qn_auto *before = dst->grad_fn;
-    dst->grad_fn = a;
-    dst->rebased = s->rebased;
+    qn_auto *before = of(dst)->grad_fn;
+    of(dst)->grad_fn = a;
+    of(dst)->rebased = s->rebased;
     if (before != NULL) qn__auto_unref(before);
 }
 
 bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
 {
-    qn_context *ctx = dst->ctx;
+    qn_context *ctx = of(dst)->ctx;
     qn_auto *a = NULL;
-    const bool wanted = qn__tape_wanted(ctx, src, n_src) && qn__is_real(dst->storage->dtype);
+    const bool wanted = qn__tape_wanted(ctx, src, n_src) && qn__is_real(of(dst)->storage->dtype);
     if (wanted && y->op == QN_OP_copy && op != QN_OP_copy) { /* the result was converted on its way */
         (void)QN_FAIL(qn__err(ctx), unsupported,
                       "%s: a result that is converted as it is stored cannot carry a gradient", qn__op_info(op)->name);
         return false;
     }
-    const bool follows = wanted || (!ctx->grad_off && dst->grad_fn != NULL), part = follows && !qn__is_whole(dst);
+    const bool follows = wanted || (!ctx->grad_off && of(dst)->grad_fn != NULL), part = follows && !qn__is_whole(dst);
     if (wanted) {
         a = entry_of(ctx, dst, op, attrs, src, n_src);
         if (a == NULL) return false;
@@ -269,63 +269,63 @@ bool qn_grad_enabled(const qn_context *ctx) { return !ctx->grad_off; }
 /* A handle knows late what writes through others have made of it. */
 static const qn_auto *fn_of(const qn_tensor *t)
 {
-    return t != NULL && qn__tape_fresh((qn_tensor *)(uintptr_t)t) ? t->grad_fn : NULL;
+    return LIVE(t) && qn__tape_fresh((qn_tensor *)(uintptr_t)t) ? of(t)->grad_fn : NULL;
 }
 bool qn_requires_grad(const qn_tensor *t) { return fn_of(t) != NULL; }
-bool qn_is_leaf(const qn_tensor *t) { return t != NULL && (fn_of(t) == NULL || t->grad_fn->leaf); }
-qn_tensor *qn_grad(const qn_tensor *t) { return t != NULL && t->grad_fn != NULL ? t->grad_fn->grad : NULL; }
+bool qn_is_leaf(const qn_tensor *t) { return LIVE(t) && (fn_of(t) == NULL || of(t)->grad_fn->leaf); }
+qn_tensor *qn_grad(const qn_tensor *t) { return LIVE(t) && of(t)->grad_fn != NULL ? of(t)->grad_fn->grad : NULL; }
 
 qn_tensor *qn_requires_grad_(qn_tensor *t, bool requires_grad)
 {
-    if (t == NULL || !qn__tape_fresh(t)) return NULL;
-    if ((t->grad_fn != NULL) == requires_grad) return t;
-    if (t->grad_fn != NULL) {
-        if (!t->grad_fn->leaf) {
-            (void)QN_FAIL(qn__err(t->ctx), state,
+    if (!LIVE(t) || !qn__tape_fresh(t)) return NULL;
+    if ((of(t)->grad_fn != NULL) == requires_grad) return t;
+    if (of(t)->grad_fn != NULL) {
+        if (!of(t)->grad_fn->leaf) {
+            (void)QN_FAIL(qn__err(of(t)->ctx), state,
                           "requires_grad_: only leaves can stop requiring a gradient; use detach");
             return NULL;
         }
-        qn__auto_unref(t->grad_fn);
-        t->grad_fn = NULL;
+        qn__auto_unref(of(t)->grad_fn);
+        of(t)->grad_fn = NULL;
         return t;
     }
-    if (!qn__is_real(t->storage->dtype)) {
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "requires_grad_: only real tensors have gradients, this one is %s",
-                      qn_dtype_get(t->storage->dtype)->name);
+    if (!qn__is_real(of(t)->storage->dtype)) {
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "requires_grad_: only real tensors have gradients, this one is %s",
+                      qn_dtype_get(of(t)->storage->dtype)->name);
         return NULL;
     }
-    t->grad_fn = qn__auto_leaf(t->ctx, t);
-    if (t->grad_fn == NULL) return NULL;
-    t->rebased = t->storage->rebased;
+    of(t)->grad_fn = qn__auto_leaf(of(t)->ctx, t);
+    if (of(t)->grad_fn == NULL) return NULL;
+    of(t)->rebased = of(t)->storage->rebased;
     return t;
 }
 
 qn_tensor *qn_detach(qn_tensor *t)
 {
-    qn_tensor *v = t != NULL ? qn__tensor_alias(t, &t->layout) : NULL;
-    if (v != NULL) v->detached = true;
+    qn_tensor *v = LIVE(t) ? qn__tensor_alias(t, &of(t)->layout) : NULL;
+    if (v != NULL) of(v)->detached = true;
     return v;
 }
 
 void qn_retain_grad(qn_tensor *t)
 {
-    if (fn_of(t) != NULL) t->grad_fn->retain = true;
+    if (fn_of(t) != NULL) of(t)->grad_fn->retain = true;
 }
 
 void qn_zero_grad(qn_tensor *t)
 {
-    if (t == NULL || t->grad_fn == NULL || t->grad_fn->grad == NULL) return;
-    qn_release(t->grad_fn->grad);
-    t->grad_fn->grad = NULL;
+    if (!LIVE(t) || of(t)->grad_fn == NULL || of(t)->grad_fn->grad == NULL) return;
+    qn_release(of(t)->grad_fn->grad);
+    of(t)->grad_fn->grad = NULL;
 }
 
 qn_status qn_set_grad(qn_tensor *t, qn_tensor *grad)
 {
-    if (t == NULL || grad == NULL) return QN_STATUS_invalid;
+    if (t == NULL || grad == NULL) return QN_STATUS_invalid; /* same_context says the rest */
     qn_context *ctx = qn__same_context("set_grad", (qn_tensor *[]){t, grad}, 2);
     if (ctx == NULL) return QN_STATUS_invalid;
-    const qn_shape a = qn_layout_shape(&t->layout), b = qn_layout_shape(&grad->layout);
-    if (t->grad_fn == NULL || !qn_shape_equal(&a, &b) || t->storage->dtype != grad->storage->dtype) {
+    const qn_shape a = qn_layout_shape(&of(t)->layout), b = qn_layout_shape(&of(grad)->layout);
+    if (of(t)->grad_fn == NULL || !qn_shape_equal(&a, &b) || of(t)->storage->dtype != of(grad)->storage->dtype) {
         return QN_FAIL(qn__err(ctx), invalid,
                        "set_grad: the tensor must require a gradient, and the gradient have its shape and dtype");
     }
@@ -333,6 +333,6 @@ qn_status qn_set_grad(qn_tensor *t, qn_tensor *grad)
     qn_tensor *own = qn__is_whole(grad) ? qn_detach(grad) : qn__tensor_of(ctx, qn__node_of(grad));
     if (own == NULL) return qn__status(ctx);
     qn_zero_grad(t);
-    t->grad_fn->grad = qn_keep(own);
+    of(t)->grad_fn->grad = qn_keep(own);
     return QN_OK;
 }

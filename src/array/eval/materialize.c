@@ -5,46 +5,47 @@
 #include <math.h>
 #include <string.h>
 
-qn_context *qn_context_of(const qn_tensor *t) { return t != NULL ? t->ctx : NULL; }
-qn_dtype qn_dtype_of(const qn_tensor *t) { return t->storage->dtype; }
-qn_shape qn_shape_get(const qn_tensor *t) { return qn_layout_shape(&t->layout); }
-qn_layout qn_layout_get(const qn_tensor *t) { return t->layout; }
-int qn_rank(const qn_tensor *t) { return t->layout.rank; }
-int64_t qn_numel(const qn_tensor *t) { return qn_layout_numel(&t->layout); }
-bool qn_is_contiguous(const qn_tensor *t) { return qn_layout_is_contiguous(&t->layout); }
+qn_context *qn_context_of(const qn_tensor *t) { return LIVE(t) ? of(t)->ctx : NULL; }
+qn_dtype qn_dtype_of(const qn_tensor *t) { return LIVE(t) ? of(t)->storage->dtype : QN_DTYPE_COUNT; }
+qn_shape qn_shape_get(const qn_tensor *t) { return LIVE(t) ? qn_layout_shape(&of(t)->layout) : (qn_shape){0}; }
+qn_layout qn_layout_get(const qn_tensor *t) { return LIVE(t) ? of(t)->layout : (qn_layout){0}; }
+int qn_rank(const qn_tensor *t) { return LIVE(t) ? of(t)->layout.rank : -1; }
+int64_t qn_numel(const qn_tensor *t) { return LIVE(t) ? qn_layout_numel(&of(t)->layout) : -1; }
+bool qn_is_contiguous(const qn_tensor *t) { return LIVE(t) && qn_layout_is_contiguous(&of(t)->layout); }
 bool qn_shares_storage(const qn_tensor *a, const qn_tensor *b)
 {
-    return a != NULL && b != NULL && a->storage == b->storage;
+    return LIVE(a) && LIVE(b) && of(a)->storage == of(b)->storage;
 }
 
 int64_t qn_dim(const qn_tensor *t, int dim)
 {
-    if (dim < 0) dim += t->layout.rank;
-    return dim >= 0 && dim < t->layout.rank ? t->layout.dim[dim] : -1;
+    if (!LIVE(t)) return -1;
+    if (dim < 0) dim += of(t)->layout.rank;
+    return dim >= 0 && dim < of(t)->layout.rank ? of(t)->layout.dim[dim] : -1;
 }
 
 qn_status qn_eval_all(qn_context *ctx) { return qn__flush(ctx); }
 
 qn_status qn_eval(qn_tensor *t)
 {
-    if (t == NULL) return QN_STATUS_invalid;
-    if (t->storage->value != NULL) QN_TRY(qn__flush(t->ctx));
-    if (!t->storage->lost && t->storage->memory != NULL) return QN_OK;
-    return QN_FAIL(qn__err(t->ctx), state, "the value of a tensor was lost when a run failed");
+    if (!LIVE(t)) return QN_STATUS_invalid;
+    if (of(t)->storage->value != NULL) QN_TRY(qn__flush(of(t)->ctx));
+    if (!of(t)->storage->lost && of(t)->storage->memory != NULL) return QN_OK;
+    return QN_FAIL(qn__err(of(t)->ctx), state, "the value of a tensor was lost when a run failed");
 }
 
 /* Pending readers and writers of the memory come first. */
 void *qn_data(qn_tensor *t)
 {
-    if (t == NULL) return NULL;
-    if (t->storage->leaf != NULL || t->storage->value != NULL) {
-        if (qn__flush(t->ctx) != QN_OK) return NULL;
+    if (!LIVE(t)) return NULL;
+    if (of(t)->storage->leaf != NULL || of(t)->storage->value != NULL) {
+        if (qn__flush(of(t)->ctx) != QN_OK) return NULL;
     }
     if (qn_eval(t) != QN_OK) return NULL;
-    const qn_dtype_info *info = qn_dtype_get(t->storage->dtype);
-    char *host = t->storage->memory->buffer->host;
-    if (host != NULL) return host + t->layout.offset / info->block_elems * info->block_bytes;
-    (void)QN_FAIL(qn__err(t->ctx), unsupported, "data: the memory is not the host's");
+    const qn_dtype_info *info = qn_dtype_get(of(t)->storage->dtype);
+    char *host = of(t)->storage->memory->buffer->host;
+    if (host != NULL) return host + of(t)->layout.offset / info->block_elems * info->block_bytes;
+    (void)QN_FAIL(qn__err(of(t)->ctx), unsupported, "data: the memory is not the host's");
     return NULL;
 }
 
@@ -78,15 +79,15 @@ qn_status qn__host_of(qn_tensor *t, const char **host, void **copy)
 {
     *copy = NULL;
     QN_TRY(qn_eval(t));
-    const qn_buffer *buffer = t->storage->memory->buffer;
+    const qn_buffer *buffer = of(t)->storage->memory->buffer;
     *host = buffer->host;
     if (*host != NULL) return QN_OK;
     const uint64_t bytes =
-        (uint64_t)(qn_layout_numel(&t->storage->layout) * qn_dtype_get(t->storage->dtype)->block_bytes);
+        (uint64_t)(qn_layout_numel(&of(t)->storage->layout) * qn_dtype_get(of(t)->storage->dtype)->block_bytes);
     *copy = qn__alloc((size_t)bytes);
     *host = *copy;
-    if (*copy == NULL) return QN_FAIL_NOMEM(qn__err(t->ctx), bytes);
-    const qn_status status = buffer->backend->type->download(buffer, 0, *copy, bytes, qn__err(t->ctx));
+    if (*copy == NULL) return QN_FAIL_NOMEM(qn__err(of(t)->ctx), bytes);
+    const qn_status status = buffer->backend->type->download(buffer, 0, *copy, bytes, qn__err(of(t)->ctx));
     if (status != QN_OK) qn__free(*copy);
     return status;
 }
@@ -94,27 +95,28 @@ qn_status qn__host_of(qn_tensor *t, const char **host, void **copy)
 static qn_status check_count(qn_tensor *t, int64_t n, int64_t want, const char *what)
 {
     if (n == want) return QN_OK;
-    return QN_FAIL(qn__err(t->ctx), invalid, "%s: room for %lld, there are %lld", what, (long long)n, (long long)want);
+    return QN_FAIL(qn__err(of(t)->ctx), invalid, "%s: room for %lld, there are %lld", what, (long long)n,
+                   (long long)want);
 }
 
 static qn_status each_value(qn_tensor *t, double *doubles, int64_t *ints)
 {
     const char *host;
     void *copy;
-    const qn_dtype_info *info = qn_dtype_get(t->storage->dtype);
+    const qn_dtype_info *info = qn_dtype_get(of(t)->storage->dtype);
     if (info->class_ == QN_CLASS_block) {
-        return QN_FAIL(qn__err(t->ctx), unsupported,
+        return QN_FAIL(qn__err(of(t)->ctx), unsupported,
                        "elements of %s are not numbers of their own; qn_dequantize makes numbers of the tensor",
                        info->name);
     }
     QN_TRY(qn__host_of(t, &host, &copy));
-    const qn_layout *l = &t->layout;
+    const qn_layout *l = &of(t)->layout;
     const int64_t n = l->rank > 0 ? l->dim[l->rank - 1] : 1, step = l->rank > 0 ? l->stride[l->rank - 1] : 0;
     int64_t at = 0;
     for (walk w = walk_begin(l); w.left > 0; walk_next(&w)) {
         for (int64_t i = 0; i < n; i++, at++) {
             int64_t whole;
-            const double d = qn__element(t->storage->dtype, host, w.at + i * step, &whole);
+            const double d = qn__element(of(t)->storage->dtype, host, w.at + i * step, &whole);
             if (doubles != NULL)
                 doubles[at] = d;
             else
@@ -127,25 +129,25 @@ static qn_status each_value(qn_tensor *t, double *doubles, int64_t *ints)
 
 qn_status qn_to_doubles(qn_tensor *t, double *out, int64_t n)
 {
-    if (t == NULL) return QN_STATUS_invalid;
+    if (!LIVE(t)) return QN_STATUS_invalid;
     QN_TRY(check_count(t, n, qn_numel(t), "to_doubles"));
     return n > 0 ? each_value(t, out, NULL) : QN_OK;
 }
 
 qn_status qn_to_ints(qn_tensor *t, int64_t *out, int64_t n)
 {
-    if (t == NULL) return QN_STATUS_invalid;
+    if (!LIVE(t)) return QN_STATUS_invalid;
     QN_TRY(check_count(t, n, qn_numel(t), "to_ints"));
     return n > 0 ? each_value(t, NULL, out) : QN_OK;
 }
 
 static qn_status one(qn_tensor *t)
 {
-    if (t == NULL) return QN_STATUS_invalid;
+    if (!LIVE(t)) return QN_STATUS_invalid;
     if (qn_numel(t) == 1) return QN_OK;
     char text[192];
     const qn_shape shape = qn_shape_get(t);
-    return QN_FAIL(qn__err(t->ctx), invalid, "item: %s has %lld elements, one expected",
+    return QN_FAIL(qn__err(of(t)->ctx), invalid, "item: %s has %lld elements, one expected",
                    qn_shape_print(&shape, text, sizeof text), (long long)qn_numel(t));
 }
 
@@ -165,22 +167,22 @@ int64_t qn_item_int(qn_tensor *t)
 
 int64_t qn__tensor_bytes(const qn_tensor *t)
 {
-    const qn_dtype_info *info = qn_dtype_get(t->storage->dtype);
+    const qn_dtype_info *info = qn_dtype_get(of(t)->storage->dtype);
     return qn_numel(t) / info->block_elems * info->block_bytes;
 }
 
 qn_status qn_to_host(qn_tensor *t, void *out, size_t bytes)
 {
-    if (t == NULL) return QN_STATUS_invalid;
+    if (!LIVE(t)) return QN_STATUS_invalid;
     QN_TRY(check_count(t, (int64_t)bytes, qn__tensor_bytes(t), "to_host, in bytes"));
     if (bytes == 0) return qn_eval(t);
-    const qn_dtype_info *info = qn_dtype_get(t->storage->dtype);
-    const qn_layout *l = &t->layout;
+    const qn_dtype_info *info = qn_dtype_get(of(t)->storage->dtype);
+    const qn_layout *l = &of(t)->layout;
     if (qn_layout_is_contiguous(l)) {
         QN_TRY(qn_eval(t));
-        const qn_buffer *buffer = t->storage->memory->buffer;
+        const qn_buffer *buffer = of(t)->storage->memory->buffer;
         return buffer->backend->type->download(buffer, (uint64_t)(l->offset / info->block_elems * info->block_bytes),
-                                               out, bytes, qn__err(t->ctx));
+                                               out, bytes, qn__err(of(t)->ctx));
     }
     const char *host;
     void *copy;
@@ -200,11 +202,11 @@ qn_status qn_to_host(qn_tensor *t, void *out, size_t bytes)
 
 qn_status qn_set_data(qn_tensor *t, const void *data, size_t bytes)
 {
-    if (t == NULL) return QN_STATUS_invalid;
-    qn_context *ctx = t->ctx;
+    if (!LIVE(t)) return QN_STATUS_invalid;
+    qn_context *ctx = of(t)->ctx;
     QN_TRY(check_count(t, (int64_t)bytes, qn__tensor_bytes(t), "set_data, in bytes"));
     if (!qn__tape_writable(t, "set_data", NULL, 0)) return qn__status(ctx);
-    qn_tensor *src = qn_from_data(ctx, data, qn_shape_get(t), t->storage->dtype);
+    qn_tensor *src = qn_from_data(ctx, data, qn_shape_get(t), of(t)->storage->dtype);
     const bool good = src != NULL && qn_copy_(t, src) != NULL;
     qn_release(src);
     return good ? QN_OK : qn__status(ctx);

@@ -104,14 +104,14 @@ qn_node *qn__node_at(qn_storage *s, const qn_layout *layout)
 
 qn_node *qn__node_of(qn_tensor *t)
 {
-    qn_node *root = root_of(t->storage);
+    qn_node *root = root_of(of(t)->storage);
     if (root == NULL) return NULL;
-    if (t->epoch == t->ctx->epoch && t->node_root == root) return t->node;
-    qn_node *n = qn__node_view(t->ctx, root, &t->layout);
+    if (of(t)->epoch == of(t)->ctx->epoch && of(t)->node_root == root) return of(t)->node;
+    qn_node *n = qn__node_view(of(t)->ctx, root, &of(t)->layout);
     if (n == NULL) return NULL;
-    t->epoch = t->ctx->epoch;
-    t->node_root = root;
-    t->node = n;
+    of(t)->epoch = of(t)->ctx->epoch;
+    of(t)->node_root = root;
+    of(t)->node = n;
     return n;
 }
 
@@ -242,8 +242,8 @@ static bool land(qn_storage *s)
 
 bool qn__store(qn_tensor *t, qn_node *y)
 {
-    qn_context *ctx = t->ctx;
-    qn_storage *s = t->storage;
+    qn_context *ctx = of(t)->ctx;
+    qn_storage *s = of(t)->storage;
     if (y == NULL) return false;
     if (qn__is_whole(t) && s->memory == NULL) {
         y = as_value(ctx, y);
@@ -266,8 +266,8 @@ bool qn__store(qn_tensor *t, qn_node *y)
 
 bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *others, int n_others)
 {
-    qn_context *ctx = t->ctx;
-    qn_storage *s = t->storage;
+    qn_context *ctx = of(t)->ctx;
+    qn_storage *s = of(t)->storage;
     qn_node *src[QN_MAX_SRC];
     if (!land(s)) return false;
     for (int i = 0; i < n_others; i++) {
@@ -297,17 +297,18 @@ bool qn__make_room(qn_context *ctx)
 qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (t[i] == NULL || !qn__tape_fresh(t[i])) return NULL;
+        if (!qn__live(t[i], op) || !qn__tape_fresh(t[i])) return NULL;
     }
     for (int i = 1; i < n; i++) {
-        if (t[i]->ctx == t[0]->ctx) continue;
-        (void)QN_FAIL(qn__err(t[0]->ctx), invalid,
+        if (of(t[i])->ctx == of(t[0])->ctx) continue;
+        (void)QN_FAIL(qn__err(of(t[0])->ctx), invalid,
                       "%s: tensor 0 belongs to context %u (%s), tensor %d to context %u (%s); "
                       "qn_to_context copies",
-                      op, t[0]->ctx->serial, t[0]->ctx->backend->name, i, t[i]->ctx->serial, t[i]->ctx->backend->name);
+                      op, of(t[0])->ctx->serial, of(t[0])->ctx->backend->name, i, of(t[i])->ctx->serial,
+                      of(t[i])->ctx->backend->name);
         return NULL;
     }
-    return t[0]->ctx;
+    return of(t[0])->ctx;
 }
 
 static qn_node *node_for(qn_context *ctx, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
@@ -336,8 +337,8 @@ static bool save_sources(qn_context *ctx, const qn_tensor *dst, qn_op op, qn_ten
     memset(made, 0, (size_t)n_src * sizeof *made);
     if (!qn__tape_wanted(ctx, src, n_src)) return true;
     for (int i = 0; i < n_src; i++) {
-        if (src[i]->storage != dst->storage || !qn__tape_keeps(ctx, op, src, n_src, i)) continue;
-        made[i] = qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)src[i]->storage->dtype}, &src[i], 1);
+        if (of(src[i])->storage != of(dst)->storage || !qn__tape_keeps(ctx, op, src, n_src, i)) continue;
+        made[i] = qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)of(src[i])->storage->dtype}, &src[i], 1);
         if (made[i] == NULL) return false;
         src[i] = made[i];
     }
@@ -368,22 +369,22 @@ static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_
     const char *name = qn__op_info(op)->name;
     qn_node *y = node_for(ctx, op, attrs, src, n_src);
     if (y == NULL) return NULL;
-    const qn_shape have = qn_layout_shape(&y->layout), want = qn_layout_shape(&dst->layout);
+    const qn_shape have = qn_layout_shape(&y->layout), want = qn_layout_shape(&of(dst)->layout);
     if (!qn_shape_equal(&have, &want)) {
         char a[192], b[192];
         (void)QN_FAIL(qn__err(ctx), invalid, "%s%s: the result %s does not fit %s", name, in_place ? "_" : "_out",
                       qn_shape_print(&have, a, sizeof a), qn_shape_print(&want, b, sizeof b));
         return NULL;
     }
-    if (y->dtype != dst->storage->dtype) {
-        if (qn_dtype_get(y->dtype)->class_ != qn_dtype_get(dst->storage->dtype)->class_ &&
+    if (y->dtype != of(dst)->storage->dtype) {
+        if (qn_dtype_get(y->dtype)->class_ != qn_dtype_get(of(dst)->storage->dtype)->class_ &&
             qn__is_real(y->dtype)) { /* as PyTorch: a real result is not cut down to integers behind one's back */
             (void)QN_FAIL(qn__err(ctx), invalid, "%s%s: the result is %s and cannot be stored in %s", name,
                           in_place ? "_" : "_out", qn_dtype_get(y->dtype)->name,
-                          qn_dtype_get(dst->storage->dtype)->name);
+                          qn_dtype_get(of(dst)->storage->dtype)->name);
             return NULL;
         }
-        y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)dst->storage->dtype}, &y, 1);
+        y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)of(dst)->storage->dtype}, &y, 1);
         if (y == NULL) return NULL;
     }
     return qn__tape_store(dst, y, op, attrs, src, n_src) ? dst : NULL;

@@ -75,12 +75,12 @@ static void versioned_deleter(struct DLManagedTensorVersioned *self) { come_back
 
 static qn_export *export_of(qn_tensor *t, qn_dl_tensor *out)
 {
-    if (t == NULL) return NULL;
-    qn_context *ctx = t->ctx;
-    const qn_dtype dtype = t->storage->dtype;
+    if (!LIVE(t)) return NULL;
+    qn_context *ctx = of(t)->ctx;
+    const qn_dtype dtype = of(t)->storage->dtype;
     int row = 0;
     while (row < N_TYPES && types[row].dtype != dtype) row++;
-    if (row == N_TYPES || t->grad_fn != NULL) {
+    if (row == N_TYPES || of(t)->grad_fn != NULL) {
         (void)QN_FAIL(qn__err(ctx), unsupported, "to_dlpack: %s",
                       row == N_TYPES ? "DLPack has no packed formats; convert the tensor first"
                                      : "the tensor requires a gradient; detach it first");
@@ -93,13 +93,13 @@ static qn_export *export_of(qn_tensor *t, qn_dl_tensor *out)
         (void)QN_FAIL_NOMEM(qn__err(ctx), sizeof *x);
         return NULL;
     }
-    memcpy(x->shape, t->layout.dim, sizeof x->shape);
-    memcpy(x->strides, t->layout.stride, sizeof x->strides);
-    x->storage = qn__storage_ref(t->storage);
+    memcpy(x->shape, of(t)->layout.dim, sizeof x->shape);
+    memcpy(x->strides, of(t)->layout.stride, sizeof x->strides);
+    x->storage = qn__storage_ref(of(t)->storage);
     atomic_fetch_add_explicit(&ctx->holders, 1, memory_order_relaxed);
     *out = (qn_dl_tensor){.data = data,
                           .device = {QN_DL_CPU, 0},
-                          .ndim = t->layout.rank,
+                          .ndim = of(t)->layout.rank,
                           .dtype = {types[row].code, types[row].bits, 1},
                           .shape = x->shape,
                           .strides = x->strides};
@@ -109,8 +109,8 @@ static qn_export *export_of(qn_tensor *t, qn_dl_tensor *out)
 struct DLManagedTensor *qn_to_dlpack(qn_tensor *t)
 {
     qn_dl_tensor tensor;
-    if (t != NULL && qn__is_read_only(t->storage)) { /* this form cannot say so */
-        (void)QN_FAIL(qn__err(t->ctx), unsupported,
+    if (LIVE(t) && qn__is_read_only(of(t)->storage)) { /* this form cannot say so */
+        (void)QN_FAIL(qn__err(of(t)->ctx), unsupported,
                       "to_dlpack: the memory is read-only; use the versioned form, or clone the tensor");
         return NULL;
     }
@@ -128,7 +128,7 @@ struct DLManagedTensorVersioned *qn_to_dlpack_versioned(qn_tensor *t)
     x->u.versioned = (struct DLManagedTensorVersioned){.version = {QN_DL_MAJOR, QN_DL_MINOR},
                                                        .manager_ctx = x,
                                                        .deleter = versioned_deleter,
-                                                       .flags = qn__is_read_only(t->storage) ? QN_DL_READ_ONLY : 0,
+                                                       .flags = qn__is_read_only(of(t)->storage) ? QN_DL_READ_ONLY : 0,
                                                        .dl_tensor = tensor};
     return &x->u.versioned;
 }

@@ -13,9 +13,10 @@ static qn_status save(qn_tensor *t, const char *path, qn_error *err)
     qn_npy_writer *w = NULL;
     const qn_shape shape = qn_shape_get(t);
     QN_TRY(qn__host_of(t, &host, &copy));
-    const qn_status status = qn_npy_writer_open(path, t->storage->dtype, &shape, &w, err);
+    const qn_status status = qn_npy_writer_open(path, of(t)->storage->dtype, &shape, &w, err);
     if (status == QN_OK) {
-        qn_npy_write(w, host + t->layout.offset * qn_dtype_get(t->storage->dtype)->block_bytes, (uint64_t)qn_numel(t));
+        qn_npy_write(w, host + of(t)->layout.offset * qn_dtype_get(of(t)->storage->dtype)->block_bytes,
+                     (uint64_t)qn_numel(t));
     }
     qn__free(copy);
     return status == QN_OK ? qn_npy_writer_commit(w, err) : status;
@@ -23,11 +24,11 @@ static qn_status save(qn_tensor *t, const char *path, qn_error *err)
 
 qn_status qn_save_npy(qn_tensor *t, const char *path)
 {
-    if (t == NULL) return QN_STATUS_invalid;
-    qn_context *ctx = t->ctx;
-    if (qn__npy_kind(t->storage->dtype) == NULL) {
+    if (!LIVE(t)) return QN_STATUS_invalid;
+    qn_context *ctx = of(t)->ctx;
+    if (qn__npy_kind(of(t)->storage->dtype) == NULL) {
         return QN_FAIL(qn__err(ctx), unsupported, "save_npy: .npy files have no type for %s; convert the tensor first",
-                       qn_dtype_get(t->storage->dtype)->name);
+                       qn_dtype_get(of(t)->storage->dtype)->name);
     }
     qn_tensor *rows = qn_contiguous(t);
     const qn_status status = rows != NULL ? save(rows, path, qn__err(ctx)) : qn__status(ctx);
@@ -42,7 +43,7 @@ static qn_tensor *load(qn_context *ctx, const qn_npy_header *h, const void *file
     for (int i = 0; h->fortran && i < lying.rank; i++) lying.dim[i] = h->shape.dim[lying.rank - 1 - i];
     qn_tensor *t = qn_empty(ctx, lying, h->dtype);
     if (t == NULL) return NULL;
-    qn_buffer *buffer = t->storage->memory->buffer;
+    qn_buffer *buffer = of(t)->storage->memory->buffer;
     void *copy = buffer->host != NULL ? NULL : qn__alloc(h->bytes);
     bool good = buffer->host != NULL || copy != NULL;
     if (!good) (void)QN_FAIL_NOMEM(qn__err(ctx), h->bytes);

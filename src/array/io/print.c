@@ -24,8 +24,8 @@ typedef struct printer {
 static int put_number(const printer *p, int64_t at, char text[48])
 {
     int64_t i;
-    const double d = qn__element(p->t->storage->dtype, p->host, at, &i);
-    if (p->t->storage->dtype == QN_DTYPE_BOOL) return snprintf(text, 48, "%s", i != 0 ? "True" : "False");
+    const double d = qn__element(of(p->t)->storage->dtype, p->host, at, &i);
+    if (of(p->t)->storage->dtype == QN_DTYPE_BOOL) return snprintf(text, 48, "%s", i != 0 ? "True" : "False");
     if (!p->real) return snprintf(text, 48, "%lld", (long long)i);
     if (isnan(d)) return snprintf(text, 48, "nan");
     if (isinf(d)) return snprintf(text, 48, d > 0 ? "inf" : "-inf");
@@ -37,7 +37,7 @@ static int put_number(const printer *p, int64_t at, char text[48])
 static void each_shown(printer *p, int dim, int64_t at, void (*see)(printer *p, int64_t at, double *range),
                        double *range)
 {
-    const qn_layout *l = &p->t->layout;
+    const qn_layout *l = &of(p->t)->layout;
     if (dim == l->rank) {
         see(p, at, range);
         return;
@@ -51,7 +51,7 @@ static void each_shown(printer *p, int dim, int64_t at, void (*see)(printer *p, 
 static void see_range(printer *p, int64_t at, double range[2])
 {
     int64_t i;
-    const double d = qn__element(p->t->storage->dtype, p->host, at, &i);
+    const double d = qn__element(of(p->t)->storage->dtype, p->host, at, &i);
     if (!isfinite(d) || d == 0) return;
     p->whole = p->whole && d == ceil(d);
     if (fabs(d) < range[0]) range[0] = fabs(d);
@@ -63,7 +63,7 @@ static void see_width(printer *p, int64_t at, double *range)
 {
     int64_t i;
     char text[48];
-    const double d = qn__element(p->t->storage->dtype, p->host, at, &i);
+    const double d = qn__element(of(p->t)->storage->dtype, p->host, at, &i);
     (void)range;
     if (p->real && (!isfinite(d) || d == 0)) return;
     const int n = put_number(p, at, text);
@@ -76,11 +76,11 @@ static void choose_format(printer *p)
     p->width = 1;
     p->whole = true;
     if (p->real) {
-        each_shown(p, 0, p->t->layout.offset, see_range, range);
+        each_shown(p, 0, of(p->t)->layout.offset, see_range, range);
         const bool any = range[1] > 0;
         p->powers = any && (range[1] / range[0] > 1000 || range[1] > 1e8 || (!p->whole && range[0] < 1e-4));
     }
-    each_shown(p, 0, p->t->layout.offset, see_width, range);
+    each_shown(p, 0, of(p->t)->layout.offset, see_width, range);
 }
 
 /* ---- brackets ---- */
@@ -100,7 +100,7 @@ static void put_aligned(const printer *p, int64_t at)
 
 static void put_vector(const printer *p, int64_t at, int indent)
 {
-    const qn_layout *l = &p->t->layout;
+    const qn_layout *l = &of(p->t)->layout;
     const int64_t n = l->dim[l->rank - 1], step = l->stride[l->rank - 1];
     const int a_line = (LINE - indent) / (p->width + 2) > 1 ? (LINE - indent) / (p->width + 2) : 1;
     int shown = 0;
@@ -122,7 +122,7 @@ static void put_vector(const printer *p, int64_t at, int indent)
 
 static void put_part(const printer *p, int dim, int64_t at, int indent)
 {
-    const qn_layout *l = &p->t->layout;
+    const qn_layout *l = &of(p->t)->layout;
     if (dim == l->rank - 1) {
         put_vector(p, at, indent);
         return;
@@ -167,19 +167,19 @@ static void put_tensor(printer *p)
     const qn_dtype dtype = p->dtype;
     char text[192], size[256];
     qn__str_puts(p->out, "tensor(");
-    const bool empty = qn_layout_numel(&t->layout) == 0;
+    const bool empty = qn_layout_numel(&of(t)->layout) == 0;
     if (empty) {
         qn__str_puts(p->out, "[]");
     } else {
         choose_format(p);
-        if (t->layout.rank == 0)
-            put_aligned(p, t->layout.offset);
+        if (of(t)->layout.rank == 0)
+            put_aligned(p, of(t)->layout.offset);
         else
-            put_part(p, 0, t->layout.offset, INDENT);
+            put_part(p, 0, of(t)->layout.offset, INDENT);
     }
     int line = last_line(p->out);
-    if (empty && t->layout.rank != 1) {
-        const qn_shape shape = qn_layout_shape(&t->layout);
+    if (empty && of(t)->layout.rank != 1) {
+        const qn_shape shape = qn_layout_shape(&of(t)->layout);
         qn_shape_print(&shape, text, sizeof text);
         snprintf(size, sizeof size, "size=(%.*s)", (int)strlen(text) - 2, text + 1);
         for (char *comma = size; (comma = strchr(comma, ',')) != NULL && strlen(size) + 2 < sizeof size; comma += 2) {
@@ -192,9 +192,9 @@ static void put_tensor(printer *p)
         snprintf(text, sizeof text, "dtype=%s", qn_dtype_get(dtype)->name);
         put_suffix(p->out, INDENT, &line, text);
     }
-    if (t->grad_fn != NULL && t->grad_fn->leaf) put_suffix(p->out, INDENT, &line, "requires_grad=True");
-    if (t->grad_fn != NULL && !t->grad_fn->leaf) {
-        snprintf(text, sizeof text, "grad_fn=<%s>", qn__op_info(t->grad_fn->op)->name);
+    if (of(t)->grad_fn != NULL && of(t)->grad_fn->leaf) put_suffix(p->out, INDENT, &line, "requires_grad=True");
+    if (of(t)->grad_fn != NULL && !of(t)->grad_fn->leaf) {
+        snprintf(text, sizeof text, "grad_fn=<%s>", qn__op_info(of(t)->grad_fn->op)->name);
         put_suffix(p->out, INDENT, &line, text);
     }
     qn__str_putc(p->out, ')');
@@ -204,8 +204,8 @@ static void put_tensor(printer *p)
 
 static qn_status print_to(qn_tensor *t, qn_dtype dtype, qn_str *out)
 {
-    qn_context *ctx = t->ctx;
-    const qn_dtype_class class = qn_dtype_get(t->storage->dtype)->class_;
+    qn_context *ctx = of(t)->ctx;
+    const qn_dtype_class class = qn_dtype_get(of(t)->storage->dtype)->class_;
     if (class == QN_CLASS_block) { /* what it stands for */
         qn_tensor *plain = qn_to(t, QN_DTYPE_F32);
         const qn_status status = plain != NULL ? print_to(plain, dtype, out) : qn__status(ctx);
@@ -216,7 +216,7 @@ static qn_status print_to(qn_tensor *t, qn_dtype dtype, qn_str *out)
                  .t = t,
                  .dtype = dtype,
                  .real = class == QN_CLASS_real,
-                 .summarize = qn_layout_numel(&t->layout) > LONG};
+                 .summarize = qn_layout_numel(&of(t)->layout) > LONG};
     void *copy;
     QN_TRY(qn__host_of(t, &p.host, &copy));
     put_tensor(&p);
@@ -226,9 +226,9 @@ static qn_status print_to(qn_tensor *t, qn_dtype dtype, qn_str *out)
 
 char *qn_to_string(qn_tensor *t)
 {
-    if (t == NULL) return NULL;
+    if (!LIVE(t)) return NULL;
     qn_str out = {0};
-    const qn_status status = print_to(t, t->storage->dtype, &out);
+    const qn_status status = print_to(t, of(t)->storage->dtype, &out);
     char *text = status == QN_OK ? qn__str_take(&out, NULL) : NULL;
     qn__str_deinit(&out);
     return text;
@@ -236,12 +236,12 @@ char *qn_to_string(qn_tensor *t)
 
 qn_status qn_print(qn_tensor *t)
 {
-    if (t == NULL) return QN_STATUS_invalid;
+    if (!LIVE(t)) return QN_STATUS_invalid;
     char *text = qn_to_string(t);
-    if (text == NULL) return qn__status(t->ctx);
+    if (text == NULL) return qn__status(of(t)->ctx);
     const size_t n = strlen(text);
     text[n] = '\n'; /* in place of the terminator: one write */
     const bool good = fwrite(text, 1, n + 1, stdout) == n + 1;
     qn_free(text);
-    return good ? QN_OK : QN_FAIL(qn__err(t->ctx), io, "print: standard output takes nothing");
+    return good ? QN_OK : QN_FAIL(qn__err(of(t)->ctx), io, "print: standard output takes nothing");
 }

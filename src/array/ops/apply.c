@@ -7,7 +7,7 @@
 
 qn_tensor *qn__cast(qn_tensor *t, qn_dtype dtype)
 {
-    if (t == NULL || t->storage->dtype == dtype) return t;
+    if (t == NULL || of(t)->storage->dtype == dtype) return t;
     return qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)dtype}, &t, 1);
 }
 
@@ -64,15 +64,15 @@ qn_tensor *qn__source(qn_context *ctx, qn_op op, const void *attrs)
 
 const char *qn__text_of(const qn_tensor *t, char *text)
 {
-    const qn_shape shape = qn_layout_shape(&t->layout);
+    const qn_shape shape = qn_layout_shape(&of(t)->layout);
     return qn_shape_print(&shape, text, 192);
 }
 
 int qn__dim_of(const char *name, const qn_tensor *t, int dim)
 {
-    const int rank = t->layout.rank > 0 ? t->layout.rank : 1;
+    const int rank = of(t)->layout.rank > 0 ? of(t)->layout.rank : 1;
     if (dim >= -rank && dim < rank) return dim < 0 ? dim + rank : dim;
-    (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: dimension %d of %s does not exist", name, dim, QN_TEXT_OF(t));
+    (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "%s: dimension %d of %s does not exist", name, dim, QN_TEXT_OF(t));
     return -1;
 }
 
@@ -93,9 +93,9 @@ static qn_tensor *number_tensor(qn_context *ctx, double value, qn_dtype dtype, b
 
 qn_tensor *qn__compute_number(qn_op op, qn_types types, const void *attrs, qn_target target, qn_tensor *a, double b)
 {
-    if (a == NULL) return NULL;
-    qn_context *ctx = a->ctx;
     const char *name = qn__op_info(op)->name;
+    if (!qn__live(a, name)) return NULL;
+    qn_context *ctx = of(a)->ctx;
     qn_dtype dtype;
     if (!qn__make_room(ctx) || !qn__result_type(name, &a, 1, &dtype)) return NULL;
     dtype = computing_type(types, qn__with_number(dtype, b != floor(b) || isinf(b)));

@@ -27,7 +27,7 @@ typedef struct call {
 
 static int64_t dim_back(const qn_tensor *t, int back)
 {
-    return t->layout.rank >= back ? t->layout.dim[t->layout.rank - back] : 1;
+    return of(t)->layout.rank >= back ? of(t)->layout.dim[of(t)->layout.rank - back] : 1;
 }
 
 static bool no(const call *c, const char *what)
@@ -57,19 +57,20 @@ static bool check_options(const call *c)
 
 static bool check_types(call *c)
 {
-    c->dtype = c->q->storage->dtype;
-    if (!qn__is_real(c->dtype) || c->k->storage->dtype != c->dtype || c->v->storage->dtype != c->dtype)
+    c->dtype = of(c->q)->storage->dtype;
+    if (!qn__is_real(c->dtype) || of(c->k)->storage->dtype != c->dtype || of(c->v)->storage->dtype != c->dtype)
         return no(c, "one real dtype expected");
-    if (c->sinks != NULL && c->sinks->storage->dtype != c->dtype) return wrong(c, "the sinks must have the dtype of q");
-    const qn_dtype mask = c->mask != NULL ? c->mask->storage->dtype : QN_DTYPE_BOOL;
+    if (c->sinks != NULL && of(c->sinks)->storage->dtype != c->dtype)
+        return wrong(c, "the sinks must have the dtype of q");
+    const qn_dtype mask = c->mask != NULL ? of(c->mask)->storage->dtype : QN_DTYPE_BOOL;
     if (mask == QN_DTYPE_BOOL || mask == QN_DTYPE_F32 || mask == c->dtype) return true;
     return wrong(c, "the mask must be BOOL, F32 or of the dtype of q");
 }
 
 static qn_shape lead_of(const qn_tensor *t)
 {
-    qn_shape s = {.rank = t->layout.rank > 3 ? t->layout.rank - 3 : 0};
-    memcpy(s.dim, t->layout.dim, (size_t)s.rank * sizeof s.dim[0]);
+    qn_shape s = {.rank = of(t)->layout.rank > 3 ? of(t)->layout.rank - 3 : 0};
+    memcpy(s.dim, of(t)->layout.dim, (size_t)s.rank * sizeof s.dim[0]);
     return s;
 }
 
@@ -81,11 +82,11 @@ static bool check_shapes(call *c)
     for (int i = 0; i < 3; i++) {
         const qn_shape lead = lead_of(all[i]);
         qn_shape both;
-        if (all[i]->layout.rank < 2) return no(c, "at least 2 dimensions expected");
+        if (of(all[i])->layout.rank < 2) return no(c, "at least 2 dimensions expected");
         if (qn_shape_broadcast(&c->lead, &lead, &both, NULL) != QN_OK)
             return no(c, "batch dimensions do not broadcast");
         c->lead = both;
-        if (all[i]->layout.rank > c->rank) c->rank = all[i]->layout.rank;
+        if (of(all[i])->layout.rank > c->rank) c->rank = of(all[i])->layout.rank;
     }
     c->n = dim_back(c->q, 2);
     c->m = dim_back(c->k, 2);
@@ -113,7 +114,7 @@ static qn_tensor *four(const call *c, qn_tensor *t, int64_t heads, int64_t rows,
     const int64_t last[] = {heads, rows, size};
     memcpy(wide.dim + wide.rank, last, sizeof last);
     wide.rank += 3;
-    const qn_shape have = qn_layout_shape(&t->layout);
+    const qn_shape have = qn_layout_shape(&of(t)->layout);
     if (wide.rank == 4 && qn_shape_equal(&have, &wide)) return t;
     return qn_reshape(qn_expand(t, wide), qn_shape_of(c->batch, heads, rows, size));
 }
@@ -123,8 +124,8 @@ static qn_tensor *four(const call *c, qn_tensor *t, int64_t heads, int64_t rows,
 static qn_tensor *four_of_mask(const call *c, qn_tensor *t)
 {
     const int64_t want[] = {c->m, c->n, c->heads};
-    bool fits = t->layout.rank <= c->lead.rank + 3, alone = true;
-    for (int back = 1; back <= t->layout.rank && fits; back++) {
+    bool fits = of(t)->layout.rank <= c->lead.rank + 3, alone = true;
+    for (int back = 1; back <= of(t)->layout.rank && fits; back++) {
         const int64_t have = dim_back(t, back),
                       most = back <= 3 ? want[back - 1] : c->lead.dim[c->lead.rank - back + 3];
         fits = have == most || have == 1;
@@ -148,12 +149,12 @@ static bool bring(call *c)
     c->v = four(c, qn__cast(c->v, compute), c->kv_heads, c->m, c->dv);
     if (c->q == NULL || c->k == NULL || c->v == NULL) return false;
     if (c->mask != NULL) {
-        if (c->mask->storage->dtype != QN_DTYPE_BOOL) c->mask = qn__cast(c->mask, compute);
+        if (of(c->mask)->storage->dtype != QN_DTYPE_BOOL) c->mask = qn__cast(c->mask, compute);
         c->mask = c->mask != NULL ? four_of_mask(c, c->mask) : NULL;
         if (c->mask == NULL) return false;
     }
     if (c->sinks == NULL) return true;
-    if (c->sinks->layout.rank != 1 || c->sinks->layout.dim[0] != c->heads)
+    if (of(c->sinks)->layout.rank != 1 || of(c->sinks)->layout.dim[0] != c->heads)
         return wrong(c, "the sinks must be one number a head of q");
     c->sinks = qn__cast(c->sinks, compute);
     return c->sinks != NULL;
@@ -196,7 +197,7 @@ static qn_tensor *for_all_heads(const call *c, qn_tensor *t, int64_t size)
 static qn_tensor *masked(const call *c, qn_tensor *s)
 {
     qn_tensor *seen = c->mask;
-    if (seen != NULL && seen->storage->dtype != QN_DTYPE_BOOL) return qn_add(s, seen);
+    if (seen != NULL && of(seen)->storage->dtype != QN_DTYPE_BOOL) return qn_add(s, seen);
     if (c->attrs.causal) {
         seen = qn_tril(qn_ones(c->ctx, qn_shape_of(c->n, c->m), QN_DTYPE_BOOL), 0);
         if (c->attrs.window > 0) seen = qn_triu(seen, 1 - c->attrs.window);
@@ -237,7 +238,7 @@ static qn_tensor *attend(call *c)
     c->attrs.causal = o->is_causal;
     c->attrs.has_mask = c->mask != NULL;
     c->attrs.has_sinks = c->sinks != NULL;
-    const bool mask_learns = c->mask != NULL && c->mask->grad_fn != NULL && qn_grad_enabled(c->ctx);
+    const bool mask_learns = c->mask != NULL && of(c->mask)->grad_fn != NULL && qn_grad_enabled(c->ctx);
     qn_tensor *y = qn__cast(o->dropout_p > 0 || mask_learns ? composed(c) : fused(c), c->dtype);
     if (y == NULL || c->rank == 4) return y;
     qn_shape shape = c->lead;

@@ -7,8 +7,8 @@
 
 static bool check_rank(const char *name, const qn_tensor *x, int n_spatial)
 {
-    if (x->layout.rank == n_spatial + 2 || x->layout.rank == n_spatial + 1) return true;
-    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: x is %s, %d or %d dimensions expected", name, QN_TEXT_OF(x),
+    if (of(x)->layout.rank == n_spatial + 2 || of(x)->layout.rank == n_spatial + 1) return true;
+    (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: x is %s, %d or %d dimensions expected", name, QN_TEXT_OF(x),
                   n_spatial + 1, n_spatial + 2);
     return false;
 }
@@ -17,7 +17,7 @@ static qn_tensor *run(qn_op op, const void *attrs, int n_spatial, qn_tensor *con
 {
     qn_tensor *in[QN_MAX_SRC];
     memcpy(in, src, (size_t)n * sizeof *in);
-    const bool alone = src[0]->layout.rank == n_spatial + 1;
+    const bool alone = of(src[0])->layout.rank == n_spatial + 1;
     if (alone) in[0] = qn_unsqueeze(src[0], 0);
     qn_tensor *y = in[0] != NULL ? qn__plain(op, attrs, (qn_target){0}, in, n) : NULL;
     if (!alone) return y;
@@ -75,10 +75,10 @@ static qn_tensor *conv_transpose(const char *name, int n_spatial, qn_tensor *x, 
     if (qn__same_context(name, src, n) == NULL || !check_rank(name, x, n_spatial)) return NULL;
     conv_attrs(o, n_spatial, &attrs);
     for (int i = 0; i < n_spatial; i++) {
-        const int64_t in = x->layout.dim[x->layout.rank - n_spatial + i],
-                      kernel = w->layout.rank == n_spatial + 2 ? w->layout.dim[2 + i] : 0;
+        const int64_t in = of(x)->layout.dim[of(x)->layout.rank - n_spatial + i],
+                      kernel = of(w)->layout.rank == n_spatial + 2 ? of(w)->layout.dim[2 + i] : 0;
         if (back_size(&attrs, i, in, kernel, o != NULL ? o->output_padding[i] : 0, &attrs.size[i])) continue;
-        (void)QN_FAIL(qn__err(x->ctx), invalid,
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid,
                       "%s: %s with a weight %s gives nothing in spatial dimension %d with these options", name,
                       QN_TEXT_OF(x), QN_TEXT_OF(w), i);
         return NULL;
@@ -105,7 +105,7 @@ CONV(3)
 
 static qn_tensor *pool(const char *name, qn_pool_kind kind, int n_spatial, qn_tensor *x, const qn_pool_options *o)
 {
-    if (x == NULL || o == NULL || !check_rank(name, x, n_spatial)) return NULL;
+    if (!LIVE(x) || o == NULL || !check_rank(name, x, n_spatial)) return NULL;
     qn_pool_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.kind = (int32_t)kind;
@@ -140,13 +140,13 @@ POOL(3)
 static bool check_size(const char *name, qn_tensor *x, const qn_shape *size)
 {
     if (size->rank >= 1 && size->rank <= 3) return check_rank(name, x, size->rank);
-    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: a size of %d dimensions, 1 to 3 expected", name, size->rank);
+    (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: a size of %d dimensions, 1 to 3 expected", name, size->rank);
     return false;
 }
 
 static qn_tensor *adaptive(const char *name, qn_pool_kind kind, qn_tensor *x, const qn_shape *size)
 {
-    if (x == NULL || !check_size(name, x, size)) return NULL;
+    if (!LIVE(x) || !check_size(name, x, size)) return NULL;
     qn_pool_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.kind = (int32_t)kind;
@@ -170,15 +170,15 @@ qn_tensor *qn_adaptive_max_pool(qn_tensor *x, qn_shape size)
 qn_tensor *qn_interpolate(qn_tensor *x, qn_shape size, const char *mode, bool align_corners)
 {
     static const char *const linear[] = {"linear", "bilinear", "trilinear"};
-    if (x == NULL || !check_size("interpolate", x, &size)) return NULL;
+    if (!LIVE(x) || !check_size("interpolate", x, &size)) return NULL;
     const bool nearest = mode == NULL || strcmp(mode, "nearest") == 0;
     if (!nearest && strcmp(mode, linear[size.rank - 1]) != 0) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "interpolate: mode \"%s\", nearest or %s expected", mode,
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "interpolate: mode \"%s\", nearest or %s expected", mode,
                       linear[size.rank - 1]);
         return NULL;
     }
     if (nearest && align_corners) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "interpolate: nearest has no corners to align");
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "interpolate: nearest has no corners to align");
         return NULL;
     }
     qn_upsample_attrs attrs;

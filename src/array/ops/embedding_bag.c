@@ -20,14 +20,14 @@ static bool find_mode(qn_context *ctx, const char *mode, int32_t *out)
 
 static bool check(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_options *o, qn_bag_attrs *attrs)
 {
-    qn_context *ctx = table->ctx;
+    qn_context *ctx = of(table)->ctx;
     qn_error *err = qn__err(ctx);
     if (!find_mode(ctx, o->mode, &attrs->mode)) return false;
-    if (table->layout.rank != 2) {
+    if (of(table)->layout.rank != 2) {
         return (void)QN_FAIL(err, invalid, "embedding_bag: the table is %s, a matrix expected", QN_TEXT_OF(table)),
                false;
     }
-    const int rank = indices->layout.rank;
+    const int rank = of(indices)->layout.rank;
     if (rank != (o->offsets != NULL ? 1 : 2)) {
         return (void)QN_FAIL(err, invalid, "embedding_bag: indices %s %s offsets, %s expected", QN_TEXT_OF(indices),
                              o->offsets != NULL ? "with" : "without", o->offsets != NULL ? "a vector" : "a matrix"),
@@ -42,7 +42,7 @@ static bool check(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_o
     if (o->include_last_offset && o->offsets == NULL) {
         return (void)QN_FAIL(err, invalid, "embedding_bag: include_last_offset without offsets"), false;
     }
-    const int64_t rows = table->layout.dim[0];
+    const int64_t rows = of(table)->layout.dim[0];
     attrs->padding_idx = -1;
     if (!o->has_padding_idx) return true;
     if (o->padding_idx < -rows || o->padding_idx >= rows) {
@@ -57,8 +57,8 @@ static bool check(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_o
 /* The rows of a matrix as bags one after the other. */
 static qn_tensor *even_offsets(const qn_tensor *indices)
 {
-    const int64_t bags = indices->layout.dim[0], n = indices->layout.dim[1];
-    qn_tensor *numbers = qn_arange(indices->ctx, 0, (double)bags, 1, QN_DTYPE_I64),
+    const int64_t bags = of(indices)->layout.dim[0], n = of(indices)->layout.dim[1];
+    qn_tensor *numbers = qn_arange(of(indices)->ctx, 0, (double)bags, 1, QN_DTYPE_I64),
               *at = qn_mul_number(numbers, (double)n);
     qn_release(numbers);
     return at;

@@ -6,22 +6,25 @@
 
 #include <string.h>
 
-qn_dtype qn__fused_dtype(const qn_tensor *x) { return x->storage->dtype == QN_DTYPE_F64 ? QN_DTYPE_F64 : QN_DTYPE_F32; }
+qn_dtype qn__fused_dtype(const qn_tensor *x)
+{
+    return of(x)->storage->dtype == QN_DTYPE_F64 ? QN_DTYPE_F64 : QN_DTYPE_F32;
+}
 
 bool qn__is_real_tensor(const char *name, const char *what, const qn_tensor *t)
 {
-    if (qn__is_real(t->storage->dtype)) return true;
-    (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: %s is %s, a real type expected", name, what,
-                  qn_dtype_get(t->storage->dtype)->name);
+    if (qn__is_real(of(t)->storage->dtype)) return true;
+    (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "%s: %s is %s, a real type expected", name, what,
+                  qn_dtype_get(of(t)->storage->dtype)->name);
     return false;
 }
 
 /* One more handle: of t, or of what it is in that dtype with rows whose elements touch. Ids stay what they are. */
 static qn_tensor *prepared(qn_tensor *t, qn_dtype dtype)
 {
-    const qn_layout *l = &t->layout;
-    if (!qn__is_real(t->storage->dtype)) return qn_retain(t);
-    if (t->storage->dtype != dtype) return qn__cast(t, dtype);
+    const qn_layout *l = &of(t)->layout;
+    if (!qn__is_real(of(t)->storage->dtype)) return qn_retain(t);
+    if (of(t)->storage->dtype != dtype) return qn__cast(t, dtype);
     const bool dense = l->rank == 0 || l->dim[l->rank - 1] <= 1 || l->stride[l->rank - 1] == 1;
     return dense ? qn_retain(t) : qn__apply(QN_OP_copy, &(qn_copy_attrs){(int32_t)dtype}, &t, 1);
 }
@@ -40,7 +43,7 @@ qn_tensor *qn__fused(qn_op op, const void *attrs, qn_tensor *const *src, int n_s
 
 qn_tensor *qn__given(qn_tensor *y, qn_dtype dtype)
 {
-    if (y == NULL || y->storage->dtype == dtype) return y;
+    if (y == NULL || of(y)->storage->dtype == dtype) return y;
     qn_tensor *z = qn__cast(y, dtype);
     qn_release(y);
     return z;
@@ -50,12 +53,12 @@ qn_tensor *qn__given(qn_tensor *y, qn_dtype dtype)
 
 static bool has_shape(const char *name, const char *what, const qn_tensor *t, const qn_shape *want)
 {
-    const qn_shape have = qn_layout_shape(&t->layout);
+    const qn_shape have = qn_layout_shape(&of(t)->layout);
     char a[192], b[192];
     if (!qn__is_real_tensor(name, what, t)) return false;
     if (qn_shape_equal(&have, want)) return true;
-    (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: %s is %s, %s expected", name, what, qn_shape_print(&have, a, sizeof a),
-                  qn_shape_print(want, b, sizeof b));
+    (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "%s: %s is %s, %s expected", name, what,
+                  qn_shape_print(&have, a, sizeof a), qn_shape_print(want, b, sizeof b));
     return false;
 }
 
@@ -66,19 +69,19 @@ qn_tensor *qn_rms_norm(qn_tensor *x, qn_tensor *weight, double eps)
     if (qn__same_context("rms_norm", src, n) == NULL || !qn__is_real_tensor("rms_norm", "x", x)) return NULL;
     if (weight != NULL && !qn__is_real_tensor("rms_norm", "weight", weight)) return NULL;
     return qn__given(qn__fused(QN_OP_rms_norm, &(qn_norm_attrs){(float)eps}, src, n, qn__fused_dtype(x)),
-                     x->storage->dtype);
+                     of(x)->storage->dtype);
 }
 
 /* x with its last n dimensions as one. */
 static qn_shape folded(const qn_tensor *x, int n)
 {
-    qn_shape shape = {.rank = x->layout.rank - n + 1};
+    qn_shape shape = {.rank = of(x)->layout.rank - n + 1};
     int64_t size = 1;
-    for (int i = 0; i < x->layout.rank; i++) {
-        if (i < x->layout.rank - n)
-            shape.dim[i] = x->layout.dim[i];
+    for (int i = 0; i < of(x)->layout.rank; i++) {
+        if (i < of(x)->layout.rank - n)
+            shape.dim[i] = of(x)->layout.dim[i];
         else
-            size *= x->layout.dim[i];
+            size *= of(x)->layout.dim[i];
     }
     shape.dim[shape.rank - 1] = size;
     return shape;
@@ -87,14 +90,14 @@ static qn_shape folded(const qn_tensor *x, int n)
 static qn_tensor *layer_norm(qn_tensor *x, int n_dims, qn_tensor *weight, qn_tensor *bias, double eps)
 {
     const qn_dtype dtype = qn__fused_dtype(x);
-    const qn_shape shape = qn_layout_shape(&x->layout), rows = folded(x, n_dims),
+    const qn_shape shape = qn_layout_shape(&of(x)->layout), rows = folded(x, n_dims),
                    row = qn_shape_of(rows.dim[rows.rank - 1]);
     const int n = bias != NULL ? 3 : weight != NULL ? 2 : 1;
-    if (bias != NULL && weight == NULL) weight = qn_ones(x->ctx, row, dtype); /* a bias comes after a weight */
+    if (bias != NULL && weight == NULL) weight = qn_ones(of(x)->ctx, row, dtype); /* a bias comes after a weight */
     qn_tensor *src[] = {x, weight, bias};
     for (int i = 0; i < n && n_dims > 1; i++) src[i] = qn_reshape(src[i], i == 0 ? rows : row);
     qn_tensor *y =
-        qn__given(qn__fused(QN_OP_layer_norm, &(qn_layer_norm_attrs){eps}, src, n, dtype), x->storage->dtype);
+        qn__given(qn__fused(QN_OP_layer_norm, &(qn_layer_norm_attrs){eps}, src, n, dtype), of(x)->storage->dtype);
     return n_dims > 1 ? qn_view_as(y, shape) : y;
 }
 
@@ -102,15 +105,15 @@ qn_tensor *qn_layer_norm(qn_tensor *x, int n_dims, qn_tensor *weight, qn_tensor 
 {
     static const char *const names[] = {"x", "weight", "bias"};
     qn_tensor *const given[] = {x, weight, bias};
-    if (x == NULL) return NULL;
-    qn_context *ctx = x->ctx;
-    const int rank = x->layout.rank;
+    if (!LIVE(x)) return NULL;
+    qn_context *ctx = of(x)->ctx;
+    const int rank = of(x)->layout.rank;
     if (n_dims < 1 || n_dims > rank) {
         (void)QN_FAIL(qn__err(ctx), invalid, "layer_norm: %d dimensions of %s", n_dims, QN_TEXT_OF(x));
         return NULL;
     }
     qn_shape normal = {.rank = n_dims};
-    for (int i = 0; i < n_dims; i++) normal.dim[i] = x->layout.dim[rank - n_dims + i];
+    for (int i = 0; i < n_dims; i++) normal.dim[i] = of(x)->layout.dim[rank - n_dims + i];
     if (!qn__is_real_tensor("layer_norm", names[0], x)) return NULL;
     for (int i = 1; i < 3; i++) {
         if (given[i] == NULL) continue;
@@ -125,7 +128,7 @@ qn_tensor *qn_layer_norm(qn_tensor *x, int n_dims, qn_tensor *weight, qn_tensor 
 /* A vector over channels as what broadcasts to [batch, channels, ..]. */
 static qn_tensor *over_channels(qn_tensor *v, const qn_tensor *x, qn_dtype dtype)
 {
-    qn_shape shape = {.rank = x->layout.rank - 1, .dim = {x->layout.dim[1]}};
+    qn_shape shape = {.rank = of(x)->layout.rank - 1, .dim = {of(x)->layout.dim[1]}};
     for (int i = 1; i < shape.rank; i++) shape.dim[i] = 1;
     return qn_reshape(qn__cast(v, dtype), shape);
 }
@@ -133,7 +136,7 @@ static qn_tensor *over_channels(qn_tensor *v, const qn_tensor *x, qn_dtype dtype
 static qn_tensor *group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_tensor *bias, double eps)
 {
     const qn_dtype dtype = qn__fused_dtype(x);
-    const qn_shape shape = qn_layout_shape(&x->layout);
+    const qn_shape shape = qn_layout_shape(&of(x)->layout);
     int64_t size = shape.dim[1] / groups;
     for (int i = 2; i < shape.rank; i++) size *= shape.dim[i];
     qn_tensor *rows = qn_reshape(x, qn_shape_of(shape.dim[0], groups, size));
@@ -146,16 +149,16 @@ static qn_tensor *group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_ten
         y = qn_mul(y, w);
     else if (bias != NULL)
         y = qn_add(y, b);
-    return qn__given(y, x->storage->dtype);
+    return qn__given(y, of(x)->storage->dtype);
 }
 
 qn_tensor *qn_group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_tensor *bias, double eps)
 {
     static const char *const names[] = {"weight", "bias"};
     qn_tensor *const given[] = {weight, bias};
-    if (x == NULL || !qn__is_real_tensor("group_norm", "x", x)) return NULL;
-    qn_context *ctx = x->ctx;
-    if (x->layout.rank < 2 || groups < 1 || x->layout.dim[1] % groups != 0) {
+    if (!LIVE(x) || !qn__is_real_tensor("group_norm", "x", x)) return NULL;
+    qn_context *ctx = of(x)->ctx;
+    if (of(x)->layout.rank < 2 || groups < 1 || of(x)->layout.dim[1] % groups != 0) {
         (void)QN_FAIL(qn__err(ctx), invalid, "group_norm: %d groups of the channels, dimension 1, of %s", groups,
                       QN_TEXT_OF(x));
         return NULL;
@@ -163,7 +166,7 @@ qn_tensor *qn_group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_tensor 
     for (int i = 0; i < 2; i++) {
         if (given[i] == NULL) continue;
         if (qn__same_context("group_norm", (qn_tensor *[]){x, given[i]}, 2) == NULL) return NULL;
-        if (!has_shape("group_norm", names[i], given[i], &qn_shape_of(x->layout.dim[1]))) return NULL;
+        if (!has_shape("group_norm", names[i], given[i], &qn_shape_of(of(x)->layout.dim[1]))) return NULL;
     }
     if (qn_scope_begin(ctx) != QN_OK) return NULL;
     return qn_scope_end(ctx, group_norm(x, groups, weight, bias, eps));
@@ -198,7 +201,7 @@ static qn_tensor *counting(qn_context *ctx, int64_t n)
 /* Are positions' dimensions the last of x's but heads and d? */
 static bool positions_fit(const qn_tensor *x, const qn_tensor *positions, int heads)
 {
-    const qn_layout *l = &x->layout, *p = &positions->layout;
+    const qn_layout *l = &of(x)->layout, *p = &of(positions)->layout;
     int at = l->rank - 2;
     bool fits = p->rank >= 1;
     for (int i = p->rank - 1; i >= 0 && fits; i--, at--) {
@@ -206,7 +209,7 @@ static bool positions_fit(const qn_tensor *x, const qn_tensor *positions, int he
         fits = at >= 0 && p->dim[i] == l->dim[at];
     }
     if (!fits)
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "rope: positions %s do not fit x %s", QN_TEXT_OF(positions),
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "rope: positions %s do not fit x %s", QN_TEXT_OF(positions),
                       QN_TEXT_OF(x));
     return fits;
 }
@@ -215,29 +218,29 @@ static qn_tensor *rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, c
                        bool heads_first)
 {
     const qn_dtype dtype = qn__fused_dtype(x);
-    const int rank = x->layout.rank;
+    const int rank = of(x)->layout.rank;
     qn_rope_table_attrs of_table = {.rope = *attrs, .dtype = (int32_t)dtype};
-    if (positions == NULL) positions = counting(x->ctx, x->layout.dim[heads_first ? rank - 2 : rank - 3]);
+    if (positions == NULL) positions = counting(of(x)->ctx, of(x)->layout.dim[heads_first ? rank - 2 : rank - 3]);
     if (positions == NULL || !positions_fit(x, positions, heads_first ? rank - 3 : rank - 2)) return NULL;
     qn_tensor *table = qn__fused(QN_OP_rope_table, &of_table, (qn_tensor *[]){positions, factors},
                                  factors != NULL ? 2 : 1, QN_DTYPE_F32);
     const qn_turn_attrs turn = {.mode = attrs->mode, .n_rot = attrs->n_rot, .heads_first = heads_first};
-    return qn__given(qn__fused(QN_OP_turn, &turn, (qn_tensor *[]){x, table}, 2, dtype), x->storage->dtype);
+    return qn__given(qn__fused(QN_OP_turn, &turn, (qn_tensor *[]){x, table}, 2, dtype), of(x)->storage->dtype);
 }
 
 qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *options)
 {
-    if (x == NULL || !qn__is_real_tensor("rope", "x", x)) return NULL;
-    qn_context *ctx = x->ctx;
-    const int rank = x->layout.rank;
-    if (rank < 3 || x->layout.dim[rank - 1] > INT32_MAX) {
+    if (!LIVE(x) || !qn__is_real_tensor("rope", "x", x)) return NULL;
+    qn_context *ctx = of(x)->ctx;
+    const int rank = of(x)->layout.rank;
+    if (rank < 3 || of(x)->layout.dim[rank - 1] > INT32_MAX) {
         (void)QN_FAIL(qn__err(ctx), invalid, "rope: x is %s, [.., n, heads, d] expected", QN_TEXT_OF(x));
         return NULL;
     }
-    const qn_rope_attrs attrs = rope_attrs(options, x->layout.dim[rank - 1]);
-    if (attrs.n_rot < 2 || attrs.n_rot % 2 != 0 || attrs.n_rot > x->layout.dim[rank - 1]) {
+    const qn_rope_attrs attrs = rope_attrs(options, of(x)->layout.dim[rank - 1]);
+    if (attrs.n_rot < 2 || attrs.n_rot % 2 != 0 || attrs.n_rot > of(x)->layout.dim[rank - 1]) {
         (void)QN_FAIL(qn__err(ctx), invalid, "rope: %d elements of %s turn, an even number from 2 to %lld expected",
-                      attrs.n_rot, QN_TEXT_OF(x), (long long)x->layout.dim[rank - 1]);
+                      attrs.n_rot, QN_TEXT_OF(x), (long long)of(x)->layout.dim[rank - 1]);
         return NULL;
     }
     qn_tensor *factors = options != NULL ? options->factors : NULL;

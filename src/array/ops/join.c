@@ -27,7 +27,7 @@ static qn_tensor *placed(qn_tensor *y, qn_tensor *x, const qn_layout *part)
     memcpy(attrs.layout.dim, part->dim, (size_t)part->rank * sizeof part->dim[0]);
     memcpy(attrs.layout.stride, part->stride, (size_t)part->rank * sizeof part->stride[0]);
     attrs.mode = QN_COMBINE_set;
-    qn_tensor *in = qn__cast(x, y->storage->dtype),
+    qn_tensor *in = qn__cast(x, of(y)->storage->dtype),
               *z = qn__plain(QN_OP_strided_update, &attrs, (qn_target){0}, (qn_tensor *[]){y, in}, 2);
     if (in != x) qn_release(in);
     qn_release(y);
@@ -35,12 +35,13 @@ static qn_tensor *placed(qn_tensor *y, qn_tensor *x, const qn_layout *part)
 }
 
 /* Whose shape is [0]: PyTorch leaves it out, whatever the others are. */
-static bool is_nothing(const qn_tensor *t) { return t->layout.rank == 1 && t->layout.dim[0] == 0; }
+static bool is_nothing(const qn_tensor *t) { return of(t)->layout.rank == 1 && of(t)->layout.dim[0] == 0; }
 
 static bool fits(const qn_tensor *first, const qn_tensor *t, int d)
 {
-    bool good = t->layout.rank == first->layout.rank;
-    for (int k = 0; k < t->layout.rank && good; k++) good = k == d || t->layout.dim[k] == first->layout.dim[k];
+    bool good = of(t)->layout.rank == of(first)->layout.rank;
+    for (int k = 0; k < of(t)->layout.rank && good; k++)
+        good = k == d || of(t)->layout.dim[k] == of(first)->layout.dim[k];
     return good;
 }
 
@@ -48,17 +49,17 @@ static bool cat_shape(qn_context *ctx, qn_tensor *const *t, int n, int dim, int 
 {
     const qn_tensor *first = t[0];
     for (int i = 0; i < n && is_nothing(first); i++) first = t[i];
-    if (first->layout.rank == 0) {
+    if (of(first)->layout.rank == 0) {
         (void)QN_FAIL(qn__err(ctx), invalid, "cat: a 0-d tensor cannot be joined; use stack");
         return false;
     }
     *d = qn__dim_of("cat", first, dim);
     if (*d < 0) return false;
-    *shape = qn_layout_shape(&first->layout);
+    *shape = qn_layout_shape(&of(first)->layout);
     shape->dim[*d] = 0;
     for (int i = 0; i < n; i++) {
         if (is_nothing(t[i])) continue;
-        if (fits(first, t[i], *d) && !__builtin_add_overflow(shape->dim[*d], t[i]->layout.dim[*d], &shape->dim[*d]))
+        if (fits(first, t[i], *d) && !__builtin_add_overflow(shape->dim[*d], of(t[i])->layout.dim[*d], &shape->dim[*d]))
             continue;
         (void)QN_FAIL(qn__err(ctx), invalid, "cat: %s and %s differ in more than dimension %d", QN_TEXT_OF(first),
                       QN_TEXT_OF(t[i]), *d);
@@ -71,10 +72,10 @@ static bool common_type(const char *name, qn_tensor *const *t, int n, qn_dtype *
 {
     if (!qn__result_type(name, t, 1, out)) return false; /* here 0-d tensors count like others */
     for (int i = 1; i < n; i++) {
-        if (qn__promote(*out, t[i]->storage->dtype, out)) continue;
-        (void)QN_FAIL(qn__err(t[i]->ctx), invalid,
+        if (qn__promote(*out, of(t[i])->storage->dtype, out)) continue;
+        (void)QN_FAIL(qn__err(of(t[i])->ctx), invalid,
                       "%s: source %d is %s, a block format; qn_dequantize makes numbers of it", name, i,
-                      qn_dtype_get(t[i]->storage->dtype)->name);
+                      qn_dtype_get(of(t[i])->storage->dtype)->name);
         return false;
     }
     return true;
@@ -93,8 +94,8 @@ qn_tensor *qn_cat(qn_tensor *const *t, int n, int dim)
     int64_t at = 0;
     for (int i = 0; i < n && y != NULL; i++) {
         if (qn_numel(t[i]) == 0) continue;
-        qn_layout part = y->layout; /* a new value is row-major from 0 on */
-        part.dim[d] = t[i]->layout.dim[d];
+        qn_layout part = of(y)->layout; /* a new value is row-major from 0 on */
+        part.dim[d] = of(t[i])->layout.dim[d];
         part.offset = at * part.stride[d];
         at += part.dim[d];
         y = placed(y, t[i], &part);
@@ -116,7 +117,7 @@ qn_tensor *qn_stack(qn_tensor *const *t, int n, int dim)
         return NULL;
     }
     err = qn__err(ctx);
-    if (qn_layout_unsqueeze(&t[0]->layout, dim, &wide, err) != QN_OK) {
+    if (qn_layout_unsqueeze(&of(t[0])->layout, dim, &wide, err) != QN_OK) {
         (void)qn__prefix(err, err->status, "stack");
         return NULL;
     }
@@ -126,7 +127,7 @@ qn_tensor *qn_stack(qn_tensor *const *t, int n, int dim)
     qn_tensor *y = undefined(ctx, dtype, &shape);
     for (int i = 0; i < n && y != NULL && qn_numel(t[0]) > 0; i++) {
         qn_layout part;
-        if (qn_layout_select(&y->layout, d, i, &part, qn__err(ctx)) == QN_OK) {
+        if (qn_layout_select(&of(y)->layout, d, i, &part, qn__err(ctx)) == QN_OK) {
             y = placed(y, t[i], &part);
             continue;
         }
@@ -152,20 +153,21 @@ static qn_tensor *times_over(qn_tensor *t, int64_t outer, int64_t times, int64_t
 
 qn_tensor *qn_repeat(qn_tensor *t, qn_shape times)
 {
-    if (t == NULL) return NULL;
-    const int n = times.rank, more = n - t->layout.rank;
+    if (!LIVE(t)) return NULL;
+    const int n = times.rank, more = n - of(t)->layout.rank;
     qn_shape shape = {.rank = n};
     bool good = more >= 0 && n <= QN_MAX_RANK;
     for (int i = 0; i < n && good; i++) {
-        shape.dim[i] = i < more ? 1 : t->layout.dim[i - more];
+        shape.dim[i] = i < more ? 1 : of(t)->layout.dim[i - more];
         good = times.dim[i] >= 0;
     }
     qn_shape after = shape;
     for (int i = 0; i < n && good; i++) good = !__builtin_mul_overflow(after.dim[i], times.dim[i], &after.dim[i]);
     if (!good || qn_shape_numel(&after) < 0) {
         char text[192];
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "repeat: %s times %s: a count of 0 or more for each dimension expected",
-                      QN_TEXT_OF(t), qn_shape_print(&times, text, sizeof text));
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid,
+                      "repeat: %s times %s: a count of 0 or more for each dimension expected", QN_TEXT_OF(t),
+                      qn_shape_print(&times, text, sizeof text));
         return NULL;
     }
     qn_tensor *y = qn_clone(t); /* from the last dimension on: what is repeated is small at first */
@@ -184,9 +186,9 @@ qn_tensor *qn_repeat(qn_tensor *t, qn_shape times)
 
 qn_tensor *qn_roll(qn_tensor *t, int64_t shift, int dim)
 {
-    const int d = t != NULL ? qn__dim_of("roll", t, dim) : -1;
+    const int d = LIVE(t) ? qn__dim_of("roll", t, dim) : -1;
     if (d < 0) return NULL;
-    const int64_t n = t->layout.rank > 0 ? t->layout.dim[d] : 1;
+    const int64_t n = of(t)->layout.rank > 0 ? of(t)->layout.dim[d] : 1;
     if (n < 2) return qn_clone(t);
     const int64_t by = (shift % n + n) % n;
     qn_tensor *parts[] = {qn_narrow(t, d, n - by, by), qn_narrow(t, d, 0, n - by)}, *y = qn_cat(parts, 2, d);
@@ -213,13 +215,13 @@ qn_tensor *qn_triu(qn_tensor *t, int64_t diagonal) { return tri(t, diagonal, tru
 static qn_tensor *pad_like(qn_tensor *t, const qn_pad_attrs *pads, qn_pad_mode mode)
 {
     qn_tensor *y = qn_clone(t);
-    for (int i = 0; i < t->layout.rank && y != NULL; i++) {
+    for (int i = 0; i < of(t)->layout.rank && y != NULL; i++) {
         if (pads->before[i] == 0 && pads->after[i] == 0) continue;
-        const qn_pad_index_attrs attrs = {.n = t->layout.dim[i],
+        const qn_pad_index_attrs attrs = {.n = of(t)->layout.dim[i],
                                           .before = pads->before[i],
                                           .after = pads->after[i],
                                           .mode = (int32_t)mode};
-        qn_tensor *at = qn__source(t->ctx, QN_OP_pad_index, &attrs), *z = qn_index_select(y, i, at);
+        qn_tensor *at = qn__source(of(t)->ctx, QN_OP_pad_index, &attrs), *z = qn_index_select(y, i, at);
         qn_release(at);
         qn_release(y);
         y = z;
@@ -231,10 +233,10 @@ qn_tensor *qn_pad(qn_tensor *t, const int64_t *pads, int n_pads, const char *mod
 {
     static const char *const names[] = {
         [QN_PAD_reflect] = "reflect", [QN_PAD_replicate] = "replicate", [QN_PAD_circular] = "circular"};
-    if (t == NULL) return NULL;
-    const int rank = t->layout.rank;
+    if (!LIVE(t)) return NULL;
+    const int rank = of(t)->layout.rank;
     if (n_pads < 0 || n_pads % 2 != 0 || n_pads / 2 > rank) {
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "pad: %d counts for %s, two a dimension expected", n_pads,
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "pad: %d counts for %s, two a dimension expected", n_pads,
                       QN_TEXT_OF(t));
         return NULL;
     }
@@ -249,7 +251,7 @@ qn_tensor *qn_pad(qn_tensor *t, const int64_t *pads, int n_pads, const char *mod
     for (int i = 0; i < 3; i++) {
         if (strcmp(mode, names[i]) == 0) return pad_like(t, &attrs, (qn_pad_mode)i);
     }
-    (void)QN_FAIL(qn__err(t->ctx), invalid, "pad: mode \"%s\", constant, reflect, replicate or circular expected",
+    (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "pad: mode \"%s\", constant, reflect, replicate or circular expected",
                   mode);
     return NULL;
 }

@@ -10,8 +10,8 @@
 /* Runs `make` in a scope of x's context. */
 #define IN_SCOPE(x, make) \
     do { \
-        if ((x) == NULL || qn_scope_begin((x)->ctx) != QN_OK) return NULL; \
-        qn_context *ctx_ = (x)->ctx; \
+        if (!LIVE(x) || qn_scope_begin(of(x)->ctx) != QN_OK) return NULL; \
+        qn_context *ctx_ = of(x)->ctx; \
         return qn_scope_end(ctx_, make); \
     } while (0)
 
@@ -21,7 +21,8 @@ static qn_tensor *reduced(const char *name, qn_tensor *losses, qn_reduction redu
     if (reduction == QN_REDUCTION_MEAN) return qn_mean(losses, QN_ALL, false);
     if (reduction == QN_REDUCTION_SUM) return qn_sum(losses, QN_ALL, false);
     if (reduction == QN_REDUCTION_NONE) return losses;
-    (void)QN_FAIL(qn__err(losses->ctx), invalid, "%s: reduction %d, mean, sum or none expected", name, (int)reduction);
+    (void)QN_FAIL(qn__err(of(losses)->ctx), invalid, "%s: reduction %d, mean, sum or none expected", name,
+                  (int)reduction);
     return NULL;
 }
 
@@ -36,7 +37,7 @@ typedef struct class_rows {
 static bool known_reduction(const char *name, const qn_tensor *x, qn_reduction r)
 {
     if ((unsigned)r <= QN_REDUCTION_NONE) return true;
-    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: reduction %d, mean, sum or none expected", name, (int)r);
+    (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: reduction %d, mean, sum or none expected", name, (int)r);
     return false;
 }
 
@@ -44,7 +45,7 @@ static bool known_reduction(const char *name, const qn_tensor *x, qn_reduction r
 static qn_tensor *classes_last(qn_tensor *x, int at)
 {
     int dims[QN_MAX_RANK], n = 0;
-    for (int i = 0; i < x->layout.rank; i++) {
+    for (int i = 0; i < of(x)->layout.rank; i++) {
         if (i != at) dims[n++] = i;
     }
     dims[n++] = at;
@@ -53,19 +54,19 @@ static qn_tensor *classes_last(qn_tensor *x, int at)
 
 static bool find_rows(const char *name, qn_tensor *x, qn_tensor *targets, class_rows *out)
 {
-    const int rank = x->layout.rank, at = rank > 1 ? 1 : 0;
+    const int rank = of(x)->layout.rank, at = rank > 1 ? 1 : 0;
     if (!qn__is_real_tensor(name, "x", x)) return false;
     out->shape = (qn_shape){0};
     for (int i = 0; i < rank; i++) {
-        if (i != at) out->shape.dim[out->shape.rank++] = x->layout.dim[i];
+        if (i != at) out->shape.dim[out->shape.rank++] = of(x)->layout.dim[i];
     }
-    const qn_shape have = qn_layout_shape(&targets->layout);
+    const qn_shape have = qn_layout_shape(&of(targets)->layout);
     if (rank < 1 || !qn_shape_equal(&have, &out->shape)) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: targets %s for %s", name, QN_TEXT_OF(targets), QN_TEXT_OF(x));
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: targets %s for %s", name, QN_TEXT_OF(targets), QN_TEXT_OF(x));
         return false;
     }
     const int64_t n = qn_shape_numel(&have);
-    out->x = qn_reshape(rank > 2 ? classes_last(x, at) : x, qn_shape_of(n, x->layout.dim[at]));
+    out->x = qn_reshape(rank > 2 ? classes_last(x, at) : x, qn_shape_of(n, of(x)->layout.dim[at]));
     out->ids = qn_reshape(targets, qn_shape_of(n));
     return out->x != NULL && out->ids != NULL;
 }
@@ -93,7 +94,7 @@ static qn_tensor *of_classes(qn_tensor *x, qn_tensor *targets, const qn_cross_en
     qn_tensor *y = qn__fused(QN_OP_cross_entropy, &attrs, (qn_tensor *[]){rows.x, rows.ids, weight},
                              weight != NULL ? 3 : 2, dtype);
     y = attrs.reduction == QN_LOSSES_none ? qn_view_as(qn_narrow(y, 0, 0, n), rows.shape) : qn_select(y, 0, 0);
-    return qn__given(y, x->storage->dtype);
+    return qn__given(y, of(x)->storage->dtype);
 }
 
 /* Targets that are probabilities. */
@@ -101,11 +102,12 @@ static qn_tensor *of_probabilities(qn_tensor *x, qn_tensor *targets, const qn_cr
 {
     static const qn_cross_entropy_options none;
     if (o == NULL) o = &none;
-    const int rank = x->layout.rank, at = rank > 1 ? 1 : 0;
-    const qn_shape a = qn_layout_shape(&x->layout), b = qn_layout_shape(&targets->layout);
+    const int rank = of(x)->layout.rank, at = rank > 1 ? 1 : 0;
+    const qn_shape a = qn_layout_shape(&of(x)->layout), b = qn_layout_shape(&of(targets)->layout);
     if (!qn__is_real_tensor("cross_entropy", "x", x)) return NULL;
     if (rank < 1 || !qn_shape_equal(&a, &b)) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "cross_entropy: targets %s for %s", QN_TEXT_OF(targets), QN_TEXT_OF(x));
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "cross_entropy: targets %s for %s", QN_TEXT_OF(targets),
+                      QN_TEXT_OF(x));
         return NULL;
     }
     const int64_t classes = a.dim[at];
@@ -125,7 +127,8 @@ static bool options_fit(const char *name, qn_tensor *x, const qn_cross_entropy_o
 {
     if (o == NULL) return true;
     if (!(o->label_smoothing >= 0) || !(o->label_smoothing <= 1)) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: label_smoothing %g, 0 to 1 expected", name, o->label_smoothing);
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: label_smoothing %g, 0 to 1 expected", name,
+                      o->label_smoothing);
         return false;
     }
     if (!known_reduction(name, x, o->reduction)) return false;
@@ -133,10 +136,10 @@ static bool options_fit(const char *name, qn_tensor *x, const qn_cross_entropy_o
     if (qn__same_context(name, (qn_tensor *[]){x, o->weight}, 2) == NULL ||
         !qn__is_real_tensor(name, "weight", o->weight))
         return false;
-    const int64_t classes = x->layout.rank < 1 ? -1 : x->layout.dim[x->layout.rank > 1 ? 1 : 0];
-    if (o->weight->layout.rank == 1 && o->weight->layout.dim[0] == classes) return true;
-    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: weight %s for %s, one a class expected", name, QN_TEXT_OF(o->weight),
-                  QN_TEXT_OF(x));
+    const int64_t classes = of(x)->layout.rank < 1 ? -1 : of(x)->layout.dim[of(x)->layout.rank > 1 ? 1 : 0];
+    if (of(o->weight)->layout.rank == 1 && of(o->weight)->layout.dim[0] == classes) return true;
+    (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: weight %s for %s, one a class expected", name,
+                  QN_TEXT_OF(o->weight), QN_TEXT_OF(x));
     return false;
 }
 
@@ -144,8 +147,8 @@ qn_tensor *qn_cross_entropy(qn_tensor *logits, qn_tensor *targets, const qn_cros
 {
     if (qn__same_context("cross_entropy", (qn_tensor *[]){logits, targets}, 2) == NULL) return NULL;
     if (!options_fit("cross_entropy", logits, options)) return NULL;
-    IN_SCOPE(logits, qn__is_real(targets->storage->dtype) ? of_probabilities(logits, targets, options)
-                                                          : of_classes(logits, targets, options));
+    IN_SCOPE(logits, qn__is_real(of(targets)->storage->dtype) ? of_probabilities(logits, targets, options)
+                                                              : of_classes(logits, targets, options));
 }
 
 static qn_tensor *nll(qn_tensor *x, qn_tensor *targets, const qn_cross_entropy_options *o)
@@ -156,9 +159,9 @@ static qn_tensor *nll(qn_tensor *x, qn_tensor *targets, const qn_cross_entropy_o
     const qn_reduction reduction = o != NULL ? o->reduction : QN_REDUCTION_MEAN;
     qn_tensor *ignored = qn_eq_number(rows.ids, (double)ignored_id(o)), *ids = qn_masked_fill(rows.ids, ignored, 0);
     qn_tensor *picked = qn_reshape(qn_gather(rows.x, 1, qn_unsqueeze(ids, 1)), qn_shape_of(n));
-    qn_tensor *counts = qn_to(qn_logical_not(ignored), x->storage->dtype);
+    qn_tensor *counts = qn_to(qn_logical_not(ignored), of(x)->storage->dtype);
     if (o != NULL && o->weight != NULL) {
-        qn_tensor *weight = qn_index_select(qn_to(qn_detach(o->weight), x->storage->dtype), 0, ids);
+        qn_tensor *weight = qn_index_select(qn_to(qn_detach(o->weight), of(x)->storage->dtype), 0, ids);
         counts = qn_mul(counts, weight);
         picked = qn_mul(picked, weight);
     }
@@ -173,7 +176,7 @@ qn_tensor *qn_nll_loss(qn_tensor *log_probs, qn_tensor *targets, const qn_cross_
     if (qn__same_context("nll_loss", (qn_tensor *[]){log_probs, targets}, 2) == NULL) return NULL;
     if (!options_fit("nll_loss", log_probs, options)) return NULL;
     if (options != NULL && options->label_smoothing != 0) {
-        (void)QN_FAIL(qn__err(log_probs->ctx), invalid, "nll_loss: label_smoothing is for cross_entropy only");
+        (void)QN_FAIL(qn__err(of(log_probs)->ctx), invalid, "nll_loss: label_smoothing is for cross_entropy only");
         return NULL;
     }
     IN_SCOPE(log_probs, nll(log_probs, targets, options));
@@ -203,20 +206,20 @@ static qn_tensor *huber(const char *name, qn_tensor *x, qn_tensor *y, double del
 static bool check_bend(const char *name, const qn_tensor *x, double bend, bool or_zero)
 {
     if (bend > 0 || (or_zero && bend == 0)) return true;
-    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: the bend is at %g, a positive number expected", name, bend);
+    (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: the bend is at %g, a positive number expected", name, bend);
     return false;
 }
 
 qn_tensor *qn_smooth_l1_loss(qn_tensor *x, qn_tensor *y, double beta, qn_reduction reduction)
 {
-    if (x == NULL || !check_bend("smooth_l1_loss", x, beta, true)) return NULL;
+    if (!LIVE(x) || !check_bend("smooth_l1_loss", x, beta, true)) return NULL;
     if (beta == 0) return qn_l1_loss(x, y, reduction);
     IN_SCOPE(x, huber("smooth_l1_loss", x, y, beta, beta, reduction));
 }
 
 qn_tensor *qn_huber_loss(qn_tensor *x, qn_tensor *y, double delta, qn_reduction reduction)
 {
-    if (x == NULL || !check_bend("huber_loss", x, delta, false)) return NULL;
+    if (!LIVE(x) || !check_bend("huber_loss", x, delta, false)) return NULL;
     IN_SCOPE(x, huber("huber_loss", x, y, delta, 1, reduction));
 }
 
@@ -224,10 +227,11 @@ qn_tensor *qn_huber_loss(qn_tensor *x, qn_tensor *y, double delta, qn_reduction 
 
 static bool same_shapes(const char *name, const qn_tensor *x, const qn_tensor *y)
 {
-    const qn_shape a = qn_layout_shape(&x->layout), b = qn_layout_shape(&y->layout);
+    const qn_shape a = qn_layout_shape(&of(x)->layout), b = qn_layout_shape(&of(y)->layout);
     if (!qn__is_real_tensor(name, "x", x) || !qn__is_real_tensor(name, "y", y)) return false;
     if (qn_shape_equal(&a, &b)) return true;
-    (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: %s and %s, one shape expected", name, QN_TEXT_OF(x), QN_TEXT_OF(y));
+    (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: %s and %s, one shape expected", name, QN_TEXT_OF(x),
+                  QN_TEXT_OF(y));
     return false;
 }
 
@@ -259,7 +263,7 @@ qn_tensor *qn_binary_cross_entropy(qn_tensor *p, qn_tensor *y, qn_tensor *weight
 static qn_tensor *bce_with_logits(qn_tensor *x, qn_tensor *y, qn_tensor *weight, qn_tensor *pos_weight,
                                   qn_reduction reduction)
 {
-    const double most = x->storage->dtype == QN_DTYPE_F64 ? 700 : 80; /* whose exponential is finite */
+    const double most = of(x)->storage->dtype == QN_DTYPE_F64 ? 700 : 80; /* whose exponential is finite */
     qn_tensor *bent = qn_softplus(qn_neg(x), 1, most);
     if (pos_weight != NULL) bent = qn_mul(bent, qn_add_number(qn_mul(qn_sub_number(pos_weight, 1), y), 1));
     qn_tensor *losses = qn_add(qn_mul(one_less(y), x), bent);
@@ -287,7 +291,7 @@ static qn_tensor *kl_div(qn_tensor *x, qn_tensor *y, bool log_target, qn_reducti
         losses = qn_mul(y, qn_sub(logs, x));
     }
     if (reduction != QN_REDUCTION_BATCHMEAN || losses == NULL) return reduced("kl_div", losses, reduction);
-    const double batch = x->layout.rank > 0 ? (double)x->layout.dim[0] : 1;
+    const double batch = of(x)->layout.rank > 0 ? (double)of(x)->layout.dim[0] : 1;
     return qn_div_number(qn_sum(losses, QN_ALL, false), batch);
 }
 

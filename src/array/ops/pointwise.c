@@ -24,9 +24,9 @@ static bool is_real_bound(double x) { return isfinite(x) && x != floor(x); }
 
 static qn_tensor *clamp(qn_tensor *x, double min, double max, bool in_place)
 {
-    if (x == NULL) return NULL;
-    const qn_dtype dtype = qn__with_number(x->storage->dtype, is_real_bound(min) || is_real_bound(max));
-    qn_tensor *in = qn__make_room(x->ctx) ? qn__cast(x, dtype) : NULL;
+    if (!LIVE(x)) return NULL;
+    const qn_dtype dtype = qn__with_number(of(x)->storage->dtype, is_real_bound(min) || is_real_bound(max));
+    qn_tensor *in = qn__make_room(of(x)->ctx) ? qn__cast(x, dtype) : NULL;
     if (in == NULL) return NULL;
     qn_clamp_attrs attrs = {min, max};
     qn_tensor *y = qn__plain(QN_OP_clamp, &attrs, (qn_target){in_place ? x : NULL, true}, &in, 1);
@@ -66,8 +66,8 @@ qn_tensor *qn_lerp(qn_tensor *a, qn_tensor *b, qn_tensor *weight)
 
 qn_tensor *qn_lerp_number(qn_tensor *a, qn_tensor *b, double weight)
 {
-    if (a == NULL || b == NULL) return NULL;
-    qn_tensor *w = qn_scalar(a->ctx, weight, a->storage->dtype), *y = qn_lerp(a, b, w);
+    if (!LIVE(a) || !LIVE(b)) return NULL;
+    qn_tensor *w = qn_scalar(of(a)->ctx, weight, of(a)->storage->dtype), *y = qn_lerp(a, b, w);
     qn_release(w);
     return y;
 }
@@ -91,10 +91,10 @@ qn_tensor *qn_addcdiv(qn_tensor *x, qn_tensor *a, qn_tensor *b, double value)
 
 static qn_tensor *masked_fill(qn_tensor *x, qn_tensor *mask, double value, bool in_place)
 {
-    if (x == NULL) return NULL;
-    if (!qn__is_real(x->storage->dtype) && !(value == floor(value) && isfinite(value))) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "masked_fill: the number %g cannot be stored in %s", value,
-                      qn_dtype_get(x->storage->dtype)->name);
+    if (!LIVE(x)) return NULL;
+    if (!qn__is_real(of(x)->storage->dtype) && !(value == floor(value) && isfinite(value))) {
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "masked_fill: the number %g cannot be stored in %s", value,
+                      qn_dtype_get(of(x)->storage->dtype)->name);
         return NULL;
     }
     return with_value(QN_OP_masked_fill, value, (qn_target){in_place ? x : NULL, true}, (qn_tensor *[]){x, mask}, 2);
@@ -104,7 +104,7 @@ static qn_tensor *masked_fill(qn_tensor *x, qn_tensor *mask, double value, bool 
 qn_tensor *qn_masked_fill(qn_tensor *x, qn_tensor *mask, double value)
 {
     if (qn__same_context("masked_fill", (qn_tensor *[]){x, mask}, 2) == NULL) return NULL;
-    const qn_shape have = qn_layout_shape(&x->layout), other = qn_layout_shape(&mask->layout);
+    const qn_shape have = qn_layout_shape(&of(x)->layout), other = qn_layout_shape(&of(mask)->layout);
     qn_shape shape;
     if (qn_shape_broadcast(&have, &other, &shape, NULL) != QN_OK || qn_shape_equal(&shape, &have))
         return masked_fill(x, mask, value, false);

@@ -6,17 +6,17 @@
 
 static qn_tensor *refuse(const char *name, const qn_tensor *a, const qn_tensor *b, const char *what)
 {
-    (void)QN_FAIL(qn__err(a->ctx), invalid, "%s: %s x %s: %s", name, QN_TEXT_OF(a), QN_TEXT_OF(b), what);
+    (void)QN_FAIL(qn__err(of(a)->ctx), invalid, "%s: %s x %s: %s", name, QN_TEXT_OF(a), QN_TEXT_OF(b), what);
     return NULL;
 }
 
 /* Inner sizes are compared before views change what a message shows. */
 static bool inner_fits(const char *name, const qn_tensor *a, const qn_tensor *b)
 {
-    const qn_layout *la = &a->layout, *lb = &b->layout;
+    const qn_layout *la = &of(a)->layout, *lb = &of(b)->layout;
     const int64_t k = la->dim[la->rank - 1], k2 = lb->dim[lb->rank > 1 ? lb->rank - 2 : 0];
     if (k == k2) return true;
-    (void)QN_FAIL(qn__err(a->ctx), invalid, "%s: %s x %s: inner sizes %lld and %lld differ", name, QN_TEXT_OF(a),
+    (void)QN_FAIL(qn__err(of(a)->ctx), invalid, "%s: %s x %s: inner sizes %lld and %lld differ", name, QN_TEXT_OF(a),
                   QN_TEXT_OF(b), (long long)k, (long long)k2);
     return false;
 }
@@ -32,7 +32,7 @@ static qn_tensor *squeezed(qn_tensor *t, int dim)
 qn_tensor *qn_matmul(qn_tensor *a, qn_tensor *b)
 {
     if (qn__same_context("matmul", (qn_tensor *[]){a, b}, 2) == NULL) return NULL;
-    const int ra = a->layout.rank, rb = b->layout.rank;
+    const int ra = of(a)->layout.rank, rb = of(b)->layout.rank;
     if (ra < 1 || rb < 1) return refuse("matmul", a, b, "at least 1 dimension expected");
     if (!inner_fits("matmul", a, b)) return NULL;
     qn_tensor *row = ra == 1 ? qn_unsqueeze(a, 0) : a, *column = rb == 1 ? qn_unsqueeze(b, 1) : b, *y = NULL;
@@ -48,9 +48,10 @@ qn_tensor *qn_matmul(qn_tensor *a, qn_tensor *b)
 static qn_tensor *of_rank(const char *name, qn_tensor *a, qn_tensor *b, int rank)
 {
     if (qn__same_context(name, (qn_tensor *[]){a, b}, 2) == NULL) return NULL;
-    if (a->layout.rank != rank || b->layout.rank != rank)
+    if (of(a)->layout.rank != rank || of(b)->layout.rank != rank)
         return refuse(name, a, b, rank == 2 ? "matrices expected" : "3 dimensions expected");
-    if (rank == 3 && a->layout.dim[0] != b->layout.dim[0]) return refuse(name, a, b, "batches of one size expected");
+    if (rank == 3 && of(a)->layout.dim[0] != of(b)->layout.dim[0])
+        return refuse(name, a, b, "batches of one size expected");
     if (!inner_fits(name, a, b)) return NULL;
     return qn__plain(QN_OP_matmul, &(qn_matmul_attrs){.alpha = 1}, (qn_target){0}, (qn_tensor *[]){a, b}, 2);
 }
@@ -61,7 +62,7 @@ qn_tensor *qn_bmm(qn_tensor *a, qn_tensor *b) { return of_rank("bmm", a, b, 3); 
 static qn_tensor *addmm(qn_target target, qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha)
 {
     if (qn__same_context("addmm", (qn_tensor *[]){c, a, b}, 3) == NULL) return NULL;
-    if (a->layout.rank != 2 || b->layout.rank != 2) return refuse("addmm", a, b, "matrices expected");
+    if (of(a)->layout.rank != 2 || of(b)->layout.rank != 2) return refuse("addmm", a, b, "matrices expected");
     if (!inner_fits("addmm", a, b)) return NULL;
     return qn__plain(QN_OP_matmul, &(qn_matmul_attrs){.alpha = alpha, .beta = beta}, target, (qn_tensor *[]){a, b, c},
                      3);
@@ -93,17 +94,17 @@ qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b)
     qn_tensor *src[] = {x, w, b};
     const int n = b != NULL ? 3 : 2;
     if (qn__same_context("linear", src, n) == NULL) return NULL;
-    if (x->storage->dtype != QN_DTYPE_F32 && qn_dtype_get(w->storage->dtype)->class_ == QN_CLASS_block) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "linear: x is %s; with a weight in %s F32 is expected (qn_to)",
-                      qn_dtype_get(x->storage->dtype)->name, qn_dtype_get(w->storage->dtype)->name);
+    if (of(x)->storage->dtype != QN_DTYPE_F32 && qn_dtype_get(of(w)->storage->dtype)->class_ == QN_CLASS_block) {
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "linear: x is %s; with a weight in %s F32 is expected (qn_to)",
+                      qn_dtype_get(of(x)->storage->dtype)->name, qn_dtype_get(of(w)->storage->dtype)->name);
         return NULL;
     }
-    if (x->storage->dtype == QN_DTYPE_F32 || w->layout.rank != 2)
+    if (of(x)->storage->dtype == QN_DTYPE_F32 || of(w)->layout.rank != 2)
         return qn__plain(QN_OP_linear, NULL, (qn_target){0}, src, n);
-    if (x->layout.rank > 0 && x->layout.dim[x->layout.rank - 1] != w->layout.dim[1]) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "linear: x %s with weight %s: inner sizes %lld and %lld differ",
-                      QN_TEXT_OF(x), QN_TEXT_OF(w), (long long)x->layout.dim[x->layout.rank - 1],
-                      (long long)w->layout.dim[1]);
+    if (of(x)->layout.rank > 0 && of(x)->layout.dim[of(x)->layout.rank - 1] != of(w)->layout.dim[1]) {
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "linear: x %s with weight %s: inner sizes %lld and %lld differ",
+                      QN_TEXT_OF(x), QN_TEXT_OF(w), (long long)of(x)->layout.dim[of(x)->layout.rank - 1],
+                      (long long)of(w)->layout.dim[1]);
         return NULL;
     }
     return linear_as_matmul(x, w, b);

@@ -51,10 +51,10 @@ bool qn__result_type(const char *op, qn_tensor *const *t, int n, qn_dtype *out)
 {
     qn_dtype with_dims = QN_DTYPE_COUNT, zero_d = QN_DTYPE_COUNT;
     for (int i = 0; i < n; i++) {
-        const qn_dtype d = t[i]->storage->dtype;
-        qn_dtype *into = t[i]->layout.rank > 0 ? &with_dims : &zero_d;
+        const qn_dtype d = of(t[i])->storage->dtype;
+        qn_dtype *into = of(t[i])->layout.rank > 0 ? &with_dims : &zero_d;
         if ((unsigned)d >= N) {
-            (void)QN_FAIL(qn__err(t[i]->ctx), invalid,
+            (void)QN_FAIL(qn__err(of(t[i])->ctx), invalid,
                           "%s: source %d is %s, a block format; qn_dequantize makes numbers of it", op, i,
                           qn_dtype_get(d)->name);
             return false;

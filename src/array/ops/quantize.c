@@ -43,24 +43,24 @@ static qn_status pack(pack_job *j, qn_error *err)
 
 static bool may_quantize(const qn_tensor *t, qn_dtype dtype, const qn_tensor *importance)
 {
-    qn_error *err = qn__err(t->ctx);
+    qn_error *err = qn__err(of(t)->ctx);
     const qn_dtype_info *to = qn_dtype_get(dtype);
-    const int64_t k = t->layout.rank > 0 ? t->layout.dim[t->layout.rank - 1] : 1;
+    const int64_t k = of(t)->layout.rank > 0 ? of(t)->layout.dim[of(t)->layout.rank - 1] : 1;
     if (to->class_ != QN_CLASS_block)
         (void)QN_FAIL(err, invalid, "quantize: %s is no block format; qn_to converts to it", to->name);
     else if (!qn_dtype_can_pack(dtype))
         (void)QN_FAIL(err, unsupported, "quantize: %s can be read but not written", to->name);
-    else if (!qn__is_real(t->storage->dtype))
+    else if (!qn__is_real(of(t)->storage->dtype))
         (void)QN_FAIL(err, invalid, "quantize: %s of %s to %s: a real tensor expected%s", QN_TEXT_OF(t),
-                      qn_dtype_get(t->storage->dtype)->name, to->name,
-                      qn_dtype_get(t->storage->dtype)->class_ == QN_CLASS_block ? "; qn_dequantize makes one" : "");
-    else if (t->layout.rank < 1 || k % to->block_elems != 0)
+                      qn_dtype_get(of(t)->storage->dtype)->name, to->name,
+                      qn_dtype_get(of(t)->storage->dtype)->class_ == QN_CLASS_block ? "; qn_dequantize makes one" : "");
+    else if (of(t)->layout.rank < 1 || k % to->block_elems != 0)
         (void)QN_FAIL(err, invalid, "quantize: %s to %s: a last dimension that is a multiple of %d expected",
                       QN_TEXT_OF(t), to->name, to->block_elems);
-    else if (importance != NULL && (importance->layout.rank != 1 || importance->layout.dim[0] != k ||
-                                    !qn__is_real(importance->storage->dtype)))
+    else if (importance != NULL && (of(importance)->layout.rank != 1 || of(importance)->layout.dim[0] != k ||
+                                    !qn__is_real(of(importance)->storage->dtype)))
         (void)QN_FAIL(err, invalid, "quantize: importance %s of %s for %s: one real number a column expected, [%lld]",
-                      QN_TEXT_OF(importance), qn_dtype_get(importance->storage->dtype)->name, QN_TEXT_OF(t),
+                      QN_TEXT_OF(importance), qn_dtype_get(of(importance)->storage->dtype)->name, QN_TEXT_OF(t),
                       (long long)k);
     else
         return true;
@@ -76,7 +76,7 @@ static const float *dense_floats(qn_tensor *t, qn_tensor **held, void **copy)
     *held = f != NULL ? qn_contiguous(f) : NULL;
     qn_release(f);
     if (*held == NULL || qn__host_of(*held, &host, copy) != QN_OK) return NULL;
-    return (const float *)(const void *)host + (*held)->layout.offset;
+    return (const float *)(const void *)host + of(*held)->layout.offset;
 }
 
 /* The storage's memory filled with packed rows. */
@@ -112,18 +112,18 @@ static bool fill(qn_storage *s, qn_tensor *t, qn_tensor *importance)
 
 qn_tensor *qn_quantize(qn_tensor *t, qn_dtype dtype, qn_tensor *importance)
 {
-    if (t == NULL) return NULL;
+    if (!LIVE(t)) return NULL;
     if (importance != NULL && qn__same_context("quantize", (qn_tensor *[]){t, importance}, 2) == NULL) return NULL;
     if (!may_quantize(t, dtype, importance)) return NULL;
     const qn_shape shape = qn_shape_get(t);
-    const bool graded = qn_set_grad_enabled(t->ctx, false); /* the search has no gradient */
-    qn_storage *s = qn__storage_new_resident(t->ctx, dtype, &shape);
+    const bool graded = qn_set_grad_enabled(of(t)->ctx, false); /* the search has no gradient */
+    qn_storage *s = qn__storage_new_resident(of(t)->ctx, dtype, &shape);
     if (s != NULL && !fill(s, t, importance)) {
         qn__storage_unref(s);
         s = NULL;
     }
-    (void)qn_set_grad_enabled(t->ctx, graded);
-    return s != NULL ? qn__tensor_new(t->ctx, s, &s->layout) : NULL;
+    (void)qn_set_grad_enabled(of(t)->ctx, graded);
+    return s != NULL ? qn__tensor_new(of(t)->ctx, s, &s->layout) : NULL;
 }
 
 qn_tensor *qn_dequantize(qn_tensor *t) { return qn_to(t, QN_DTYPE_F32); }

@@ -84,11 +84,11 @@ qn_tensor *qn_randperm(qn_context *ctx, int64_t n)
 
 qn_tensor *qn_bernoulli(qn_tensor *probability)
 {
-    if (probability == NULL) return NULL;
-    const qn_shape shape = qn_layout_shape(&probability->layout);
-    const qn_dtype dtype = probability->storage->dtype;
+    if (!LIVE(probability)) return NULL;
+    const qn_shape shape = qn_layout_shape(&of(probability)->layout);
+    const qn_dtype dtype = of(probability)->storage->dtype;
     qn_tensor *p = qn_detach(probability),
-              *u = draw(probability->ctx, "bernoulli", QN_RANDOM_uniform, dtype, &shape, 0, 1), *hit = qn_lt(u, p);
+              *u = draw(of(probability)->ctx, "bernoulli", QN_RANDOM_uniform, dtype, &shape, 0, 1), *hit = qn_lt(u, p);
     qn_tensor *y = hit != NULL ? qn_to(hit, dtype) : NULL;
     qn_release(p);
     qn_release(u);
@@ -98,16 +98,16 @@ qn_tensor *qn_bernoulli(qn_tensor *probability)
 
 qn_tensor *qn_dropout(qn_tensor *x, double p, bool training)
 {
-    if (x == NULL) return NULL;
-    if (!(p >= 0 && p <= 1) || !qn__is_real(x->storage->dtype)) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid,
+    if (!LIVE(x)) return NULL;
+    if (!(p >= 0 && p <= 1) || !qn__is_real(of(x)->storage->dtype)) {
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid,
                       "dropout: probability %g of a tensor of %s, 0 to 1 of a real one expected", p,
-                      qn_dtype_get(x->storage->dtype)->name);
+                      qn_dtype_get(of(x)->storage->dtype)->name);
         return NULL;
     }
-    if (!training || p == 0) return qn_to(x, x->storage->dtype);
-    const qn_shape shape = qn_layout_shape(&x->layout);
-    qn_tensor *mask = draw(x->ctx, "dropout", QN_RANDOM_bernoulli, x->storage->dtype, &shape, 1 - p,
+    if (!training || p == 0) return qn_to(x, of(x)->storage->dtype);
+    const qn_shape shape = qn_layout_shape(&of(x)->layout);
+    qn_tensor *mask = draw(of(x)->ctx, "dropout", QN_RANDOM_bernoulli, of(x)->storage->dtype, &shape, 1 - p,
                            p < 1 ? 1 / (1 - p) : 0),
               *y = qn_mul(x, mask);
     qn_release(mask);

@@ -8,13 +8,13 @@ typedef enum qn_takes { QN_TAKES_any, QN_TAKES_real, QN_TAKES_convert } qn_takes
 
 static bool which(const char *name, const qn_tensor *x, const int *dims, int n_dims, uint32_t *out)
 {
-    const int rank = x->layout.rank > 0 ? x->layout.rank : 1;
+    const int rank = of(x)->layout.rank > 0 ? of(x)->layout.rank : 1;
     *out = 0;
     for (int i = 0; i < n_dims; i++) {
         const int d = qn__dim_of(name, x, dims[i]);
         if (d < 0) return false;
         if (*out >> d & 1) {
-            (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: dimension %d of %s is named twice", name, dims[i],
+            (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: dimension %d of %s is named twice", name, dims[i],
                           QN_TEXT_OF(x));
             return false;
         }
@@ -26,7 +26,7 @@ static bool which(const char *name, const qn_tensor *x, const int *dims, int n_d
 
 static qn_tensor *reduce(qn_op op, qn_takes takes, qn_tensor *x, const int *dims, int n_dims, bool keep, double value)
 {
-    if (x == NULL) return NULL;
+    if (!LIVE(x)) return NULL;
     qn_reduce_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.keep = keep;
@@ -80,9 +80,9 @@ static qn_tensor *without(qn_tensor *t, int dim, bool keep)
 static qn_tensor *extreme(qn_op op, qn_tensor *x, int dim, bool keep, qn_tensor **indices)
 {
     if (indices != NULL) *indices = NULL;
-    const int d = x != NULL ? qn__dim_of(qn__op_info(op)->name, x, dim) : -1;
+    const int d = LIVE(x) ? qn__dim_of(qn__op_info(op)->name, x, dim) : -1;
     if (d < 0) return NULL;
-    if (x->layout.rank == 0) keep = true; /* there is no dimension to take away */
+    if (of(x)->layout.rank == 0) keep = true; /* there is no dimension to take away */
     qn_tensor *at = place(op, x, d, true), *y = qn_gather(x, d, at);
     y = without(y, d, keep);
     at = without(at, d, keep);
@@ -107,7 +107,7 @@ qn_tensor *qn_min(qn_tensor *x, int dim, bool keepdim, qn_tensor **indices)
 
 static qn_tensor *along(qn_op op, qn_tensor *x, int dim)
 {
-    const int d = x != NULL ? qn__dim_of(qn__op_info(op)->name, x, dim) : -1;
+    const int d = LIVE(x) ? qn__dim_of(qn__op_info(op)->name, x, dim) : -1;
     return d < 0 ? NULL : qn__plain(op, &(qn_along_attrs){d}, (qn_target){0}, &x, 1);
 }
 

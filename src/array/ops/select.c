@@ -81,21 +81,22 @@ static bool find_places(qn_strict strict, qn_tensor *x, qn_tensor *const *indice
 {
     const char *name = qn__strict_name((int32_t)strict);
     memset(out, 0, sizeof *out);
-    if (x == NULL || n < 1 || n > QN_MAX_SRC || n > x->layout.rank) {
-        if (x != NULL) (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: %d indices for %s", name, n, QN_TEXT_OF(x));
+    if (!qn__live(x, name)) return false;
+    if (indices == NULL || n < 1 || n > QN_MAX_SRC || n > of(x)->layout.rank) {
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: %d indices for %s", name, n, QN_TEXT_OF(x));
         return false;
     }
     qn_flat_attrs attrs = {.strict = (int32_t)strict};
     qn_shape *folded = &out->folded, *result = &out->result;
-    folded->rank = 1 + x->layout.rank - n;
+    folded->rank = 1 + of(x)->layout.rank - n;
     folded->dim[0] = 1;
-    for (int i = 0; i < n; i++) folded->dim[0] *= attrs.size[i] = x->layout.dim[i];
-    for (int i = n; i < x->layout.rank; i++) folded->dim[1 + i - n] = x->layout.dim[i];
+    for (int i = 0; i < n; i++) folded->dim[0] *= attrs.size[i] = of(x)->layout.dim[i];
+    for (int i = n; i < of(x)->layout.rank; i++) folded->dim[1 + i - n] = of(x)->layout.dim[i];
     qn_tensor *flat = qn__plain(QN_OP_flat_index, &attrs, (qn_target){0}, indices, n);
     if (flat == NULL) return false;
-    *result = qn_layout_shape(&flat->layout);
+    *result = qn_layout_shape(&of(flat)->layout);
     if (result->rank + folded->rank - 1 > QN_MAX_RANK) {
-        (void)QN_FAIL(qn__err(x->ctx), invalid, "%s: %s indexed with %s has more than %d dimensions", name,
+        (void)QN_FAIL(qn__err(of(x)->ctx), invalid, "%s: %s indexed with %s has more than %d dimensions", name,
                       QN_TEXT_OF(x), QN_TEXT_OF(flat), QN_MAX_RANK);
         qn_release(flat);
         return false;
@@ -130,7 +131,7 @@ static qn_tensor *put(qn_tensor *x, qn_tensor *const *indices, int n, qn_tensor 
               *folded = qn_reshape(x, at.folded);
     qn_tensor *done = by_index(QN_OP_index_add, QN_STRICT_index_put, accumulate ? QN_COMBINE_add : QN_COMBINE_set,
                                false, 0, folded, at.flat, rows, 3);
-    qn_tensor *y = done != NULL ? qn_view_as(done, qn_layout_shape(&x->layout)) : NULL;
+    qn_tensor *y = done != NULL ? qn_view_as(done, qn_layout_shape(&of(x)->layout)) : NULL;
     qn_release(wide);
     qn_release(rows);
     qn_release(folded);
@@ -154,7 +155,7 @@ qn_tensor *qn_index_put_(qn_tensor *x, qn_tensor *const *indices, int n, qn_tens
 /* Rows of a table in a block format, as F32; flat_index looks whether there are such rows. */
 static qn_tensor *unpacked_rows(qn_tensor *table, qn_tensor *indices)
 {
-    const qn_flat_attrs attrs = {.size = {table->layout.dim[0]}, .strict = QN_STRICT_embedding};
+    const qn_flat_attrs attrs = {.size = {of(table)->layout.dim[0]}, .strict = QN_STRICT_embedding};
     qn_tensor *checked = qn__plain(QN_OP_flat_index, &attrs, (qn_target){0}, &indices, 1),
               *ids = qn_to(checked, QN_DTYPE_I32), *rows = NULL;
     if (ids != NULL) rows = qn__plain(QN_OP_get_rows, NULL, (qn_target){0}, (qn_tensor *[]){table, ids}, 2);
@@ -165,24 +166,25 @@ static qn_tensor *unpacked_rows(qn_tensor *table, qn_tensor *indices)
 
 qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices)
 {
-    if (table == NULL || indices == NULL) return NULL;
-    if (table->layout.rank != 2) {
-        (void)QN_FAIL(qn__err(table->ctx), invalid, "embedding: the table is %s, a matrix expected", QN_TEXT_OF(table));
+    if (!LIVE(table) || !LIVE(indices)) return NULL;
+    if (of(table)->layout.rank != 2) {
+        (void)QN_FAIL(qn__err(of(table)->ctx), invalid, "embedding: the table is %s, a matrix expected",
+                      QN_TEXT_OF(table));
         return NULL;
     }
-    qn_shape shape = qn_layout_shape(&indices->layout);
+    qn_shape shape = qn_layout_shape(&of(indices)->layout);
     if (shape.rank >= QN_MAX_RANK) {
-        (void)QN_FAIL(qn__err(table->ctx), invalid, "embedding: indices %s, at most %d dimensions expected",
+        (void)QN_FAIL(qn__err(of(table)->ctx), invalid, "embedding: indices %s, at most %d dimensions expected",
                       QN_TEXT_OF(indices), QN_MAX_RANK - 1);
         return NULL;
     }
-    const bool packed = qn_dtype_get(table->storage->dtype)->class_ == QN_CLASS_block;
+    const bool packed = qn_dtype_get(of(table)->storage->dtype)->class_ == QN_CLASS_block;
     qn_tensor *flat = qn_reshape(indices, qn_shape_of(qn_numel(indices))), *rows;
     if (packed)
         rows = unpacked_rows(table, flat);
     else
         rows = by_index(QN_OP_index_select, QN_STRICT_embedding, 0, false, 0, table, flat, NULL, 2);
-    shape.dim[shape.rank++] = table->layout.dim[1];
+    shape.dim[shape.rank++] = of(table)->layout.dim[1];
     qn_tensor *y = rows != NULL ? qn_view_as(rows, shape) : NULL;
     qn_release(flat);
     qn_release(rows);
@@ -193,7 +195,7 @@ qn_tensor *qn_embedding(qn_tensor *table, qn_tensor *indices)
 
 static qn_tensor *places_of(qn_op op, const char *name, qn_tensor *x, int64_t k, int dim, bool descending)
 {
-    const int d = x != NULL ? qn__dim_of(name, x, dim) : -1;
+    const int d = LIVE(x) ? qn__dim_of(name, x, dim) : -1;
     return d < 0 ? NULL
                  : qn__plain(op, &(qn_sort_attrs){.k = k, .dim = d, .descending = descending}, (qn_target){0}, &x, 1);
 }

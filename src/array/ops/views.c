@@ -11,15 +11,15 @@
 /* Blocks stay whole: rows of blocks side by side. */
 static bool cuts_blocks(const qn_tensor *t, const qn_layout *l)
 {
-    const int64_t block = qn_dtype_get(t->storage->dtype)->block_elems;
+    const int64_t block = qn_dtype_get(of(t)->storage->dtype)->block_elems;
     if (block == 1 || qn_layout_numel(l) == 0) return false;
     bool whole =
         l->rank > 0 && l->offset % block == 0 && l->dim[l->rank - 1] % block == 0 && l->stride[l->rank - 1] == 1;
     for (int i = 0; i + 1 < l->rank; i++) whole = whole && (l->dim[i] == 1 || l->stride[i] % block == 0);
     if (!whole)
-        (void)QN_FAIL(qn__err(t->ctx), invalid,
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid,
                       "view: %s cannot be cut or turned inside its blocks of %lld; dequantize it first",
-                      qn_dtype_get(t->storage->dtype)->name, (long long)block);
+                      qn_dtype_get(of(t)->storage->dtype)->name, (long long)block);
     return !whole;
 }
 
@@ -28,7 +28,7 @@ static qn_tensor *make(qn_tensor *t, const qn_layout *layout, const qn_layout *b
 {
     if (cuts_blocks(t, layout)) return NULL;
     qn_tensor *v = qn__tensor_alias(t, layout);
-    if (v == NULL || !qn__tape_wanted(t->ctx, &t, 1)) return v;
+    if (v == NULL || !qn__tape_wanted(of(t)->ctx, &t, 1)) return v;
     qn_view_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.layout = *based;
@@ -40,14 +40,14 @@ static qn_tensor *make(qn_tensor *t, const qn_layout *layout, const qn_layout *b
 /* `call` fills `out` from `in`: once for the tensor's own layout, once for the base. */
 #define VIEW(name, call) \
     do { \
-        if (t == NULL || !qn__tape_fresh(t)) return NULL; \
+        if (!LIVE(t) || !qn__tape_fresh(t)) return NULL; \
         qn_layout layout, based; \
-        const qn_layout *in = &t->layout; \
+        const qn_layout *in = &of(t)->layout; \
         qn_layout *out = &layout; \
-        qn_error *err = qn__err(t->ctx); \
+        qn_error *err = qn__err(of(t)->ctx); \
         if ((call) != QN_OK) return refuse(err, name); \
-        if (t->grad_fn == NULL) return make(t, &layout, NULL); \
-        const qn_shape shape_ = qn_layout_shape(&t->layout); \
+        if (of(t)->grad_fn == NULL) return make(t, &layout, NULL); \
+        const qn_shape shape_ = qn_layout_shape(&of(t)->layout); \
         qn_layout base; \
         if (qn_layout_contiguous(&shape_, &base, err) != QN_OK) return NULL; \
         in = &base; \
@@ -140,13 +140,13 @@ static qn_tensor *flipped(qn_tensor *t, int dim) { VIEW("flip", qn_layout_flip(i
 /* Reversed views, then one copy, as PyTorch: what comes out shares nothing. */
 qn_tensor *qn_flip(qn_tensor *t, const int *dims, int n_dims)
 {
-    if (t == NULL) return NULL;
+    if (!LIVE(t)) return NULL;
     uint32_t seen = 0;
     for (int i = 0; i < n_dims; i++) {
         const int d = qn__dim_of("flip", t, dims[i]);
         if (d < 0) return NULL;
         if (seen >> d & 1) {
-            (void)QN_FAIL(qn__err(t->ctx), invalid, "flip: dimension %d of %s is named twice", d, QN_TEXT_OF(t));
+            (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "flip: dimension %d of %s is named twice", d, QN_TEXT_OF(t));
             return NULL;
         }
         seen |= UINT32_C(1) << d;
@@ -165,9 +165,9 @@ qn_tensor *qn_flip(qn_tensor *t, const int *dims, int n_dims)
 
 qn_tensor *qn_reshape(qn_tensor *t, qn_shape shape)
 {
-    if (t == NULL) return NULL;
+    if (!LIVE(t)) return NULL;
     qn_layout l;
-    if (qn_layout_view(&t->layout, &shape, &l, NULL) == QN_OK || qn_layout_is_contiguous(&t->layout))
+    if (qn_layout_view(&of(t)->layout, &shape, &l, NULL) == QN_OK || qn_layout_is_contiguous(&of(t)->layout))
         return qn_view_as(t, shape);
     qn_tensor *dense = qn_contiguous(t), *v = qn_view_as(dense, shape);
     qn_release(dense);
@@ -176,22 +176,22 @@ qn_tensor *qn_reshape(qn_tensor *t, qn_shape shape)
 
 qn_tensor *qn_flatten(qn_tensor *t, int first, int last)
 {
-    if (t == NULL) return NULL;
-    const int rank = t->layout.rank > 0 ? t->layout.rank : 1; /* a scalar flattens to one element */
+    if (!LIVE(t)) return NULL;
+    const int rank = of(t)->layout.rank > 0 ? of(t)->layout.rank : 1; /* a scalar flattens to one element */
     const int from = first < 0 ? first + rank : first, to = last < 0 ? last + rank : last;
     if (from < 0 || from >= rank || to < from || to >= rank) {
         char text[192];
-        const qn_shape have = qn_layout_shape(&t->layout);
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "flatten: dimensions %d to %d of %s", first, last,
+        const qn_shape have = qn_layout_shape(&of(t)->layout);
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "flatten: dimensions %d to %d of %s", first, last,
                       qn_shape_print(&have, text, sizeof text));
         return NULL;
     }
     qn_shape shape = {0};
-    for (int i = 0; i < from; i++) shape.dim[shape.rank++] = t->layout.dim[i];
+    for (int i = 0; i < from; i++) shape.dim[shape.rank++] = of(t)->layout.dim[i];
     shape.dim[shape.rank] = 1;
-    for (int i = from; i <= to && i < t->layout.rank; i++) shape.dim[shape.rank] *= t->layout.dim[i];
+    for (int i = from; i <= to && i < of(t)->layout.rank; i++) shape.dim[shape.rank] *= of(t)->layout.dim[i];
     shape.rank++;
-    for (int i = to + 1; i < t->layout.rank; i++) shape.dim[shape.rank++] = t->layout.dim[i];
+    for (int i = to + 1; i < of(t)->layout.rank; i++) shape.dim[shape.rank++] = of(t)->layout.dim[i];
     return qn_reshape(t, shape);
 }
 
@@ -199,18 +199,19 @@ qn_tensor *qn_flatten(qn_tensor *t, int first, int last)
 
 static int cut(const char *name, qn_tensor *t, int64_t size, int dim, qn_tensor **out, int capacity)
 {
-    const int d = dim < 0 ? dim + t->layout.rank : dim;
-    const int64_t have = d >= 0 && d < t->layout.rank ? t->layout.dim[d] : -1;
+    const int d = dim < 0 ? dim + of(t)->layout.rank : dim;
+    const int64_t have = d >= 0 && d < of(t)->layout.rank ? of(t)->layout.dim[d] : -1;
     if (have < 0 || size < 0 || (size == 0 && have > 0)) {
         char text[192];
-        const qn_shape shape = qn_layout_shape(&t->layout);
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: parts of %lld along dimension %d of %s", name, (long long)size,
+        const qn_shape shape = qn_layout_shape(&of(t)->layout);
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "%s: parts of %lld along dimension %d of %s", name, (long long)size,
                       dim, qn_shape_print(&shape, text, sizeof text));
         return -1;
     }
     const int64_t n = have == 0 ? 1 : (have - 1) / size + 1;
     if (n > capacity) {
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "%s: %lld parts, there is room for %d", name, (long long)n, capacity);
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "%s: %lld parts, there is room for %d", name, (long long)n,
+                      capacity);
         return -1;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -225,23 +226,23 @@ static int cut(const char *name, qn_tensor *t, int64_t size, int dim, qn_tensor 
 
 int qn_split(qn_tensor *t, int64_t size, int dim, qn_tensor **out, int capacity)
 {
-    return t != NULL ? cut("split", t, size, dim, out, capacity) : -1;
+    return LIVE(t) ? cut("split", t, size, dim, out, capacity) : -1;
 }
 
 int qn_chunk(qn_tensor *t, int n, int dim, qn_tensor **out, int capacity)
 {
-    if (t == NULL) return -1;
+    if (!LIVE(t)) return -1;
     const int64_t have = qn_dim(t, dim);
     if (n < 1 || have < 0) {
         char text[192];
-        const qn_shape shape = qn_layout_shape(&t->layout);
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "chunk: %d parts along dimension %d of %s", n, dim,
+        const qn_shape shape = qn_layout_shape(&of(t)->layout);
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "chunk: %d parts along dimension %d of %s", n, dim,
                       qn_shape_print(&shape, text, sizeof text));
         return -1;
     }
     if (have > 0) return cut("chunk", t, (have - 1) / n + 1, dim, out, capacity);
     if (n > capacity) { /* PyTorch gives n empty parts */
-        (void)QN_FAIL(qn__err(t->ctx), invalid, "chunk: %d parts, there is room for %d", n, capacity);
+        (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "chunk: %d parts, there is room for %d", n, capacity);
         return -1;
     }
     for (int i = 0; i < n; i++) {

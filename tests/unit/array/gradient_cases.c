@@ -152,9 +152,9 @@ static double weighed(run *r)
 static void gradients(run *r, qn_tensor **leaves)
 {
     qn_tensor *y = forward(r, leaves);
-    source dy = {.kind = y->storage->dtype == F32 ? 'f' : 'r', .shape = qn_shape_get(y), .n = qn_numel(y)};
+    source dy = {.kind = of(y)->storage->dtype == F32 ? 'f' : 'r', .shape = qn_shape_get(y), .n = qn_numel(y)};
     for (int64_t k = 0; k < dy.n; k++) dy.value[k] = weight(k);
-    const qn_status status = qn_backward_with(y, real_tensor(r->c, &dy, y->storage->dtype), false);
+    const qn_status status = qn_backward_with(y, real_tensor(r->c, &dy, of(y)->storage->dtype), false);
     if (status != QN_OK)
         fail_msg("%s of %s: %s", qn__op_info(r->of->op)->name, r->of->sources, qn_context_error(r->c)->text);
 }
