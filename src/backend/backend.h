@@ -59,6 +59,7 @@ struct qn_backend_type {
      */
     qn_status (*buffer_wrap)(qn_backend *be, const void *host, uint64_t bytes, qn_buffer **out, qn_error *err);
     void (*buffer_destroy)(qn_buffer *buffer);
+    /* Both are done when they return, and neither waits for what run has started: their caller has called sync. */
     qn_status (*upload)(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
     qn_status (*download)(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err);
     /* Can it run this node, with these dtypes and shapes? Reasons go to err when not. */
@@ -72,9 +73,10 @@ struct qn_backend_type {
      * again for other activations. */
     void (*rebind)(qn_program *program, const qn_buffer *activations);
     void (*program_destroy)(qn_program *program);
-    /* returns when started or done; see sync */
+    /* Returns when started or done; see sync. Runs of one backend are computed in the order of the calls. What was
+     * started before a run failed is still computed. */
     qn_status (*run)(qn_program *program, const qn_run *run, qn_error *err);
-    void (*sync)(qn_backend *be); /* everything started is done */
+    void (*sync)(qn_backend *be); /* waits: everything started is done. Nothing that a run uses goes or moves before */
 };
 
 /* The registry: one row a backend type (src/backend/backends.def). The tables themselves live in the backends' folders.

@@ -52,8 +52,9 @@ static qn_status compute(fold *f, void *dst, qn_error *err)
     qn_node *const nodes[] = {&f->node};
     const qn_segment segment = {.nodes = nodes, .n_nodes = 1, .activations = f->activations};
     QN_TRY(type->compile(f->be, &segment, &f->program, err));
-    QN_TRY(type->run(f->program, NULL, err));
-    type->sync(f->be);
+    const qn_status status = type->run(f->program, NULL, err);
+    type->sync(f->be); /* after a failure too: the buffers go next */
+    QN_TRY(status);
     return type->download(f->activations, 0, dst, bytes, err);
 }
 

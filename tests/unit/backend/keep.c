@@ -229,5 +229,5 @@ int main(void)
         T(test_cache),         T(test_buffers_grow), T(test_reserve),     T(test_dry_run),
         T(test_create_checks), T(test_broken_graph), T(test_empty_graph), T(test_every_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    RUN_AT_EVERY_PACE(tests);
 }

@@ -12,6 +12,7 @@ static fake A, B;
 static qn_sched *sched;
 static int n_logged;
 static char logged[512];
+static uint64_t pace; /* of the fakes that setup makes */
 
 static inline void on_log(void *ctx, qn_log_level level, const char *line)
 {
@@ -32,6 +33,8 @@ static inline int setup(void **state)
     (void)state;
     fake_init(&A, "fake:a");
     fake_init(&B, "fake:b");
+    A.pace = pace;
+    B.pace = pace * 3;
     n_logged = 0;
     qn_set_log(on_log, NULL);
     open_with(NULL);
@@ -44,6 +47,7 @@ static inline int teardown(void **state)
     qn__sched_destroy(sched);
     sched = NULL;
     qn_set_log(NULL, NULL);
+    assert_int_equal(A.n_too_soon + B.n_too_soon, 0);
     return A.n_programs || B.n_programs; /* buffers of the tests themselves are counted by them */
 }
 
@@ -134,5 +138,11 @@ static inline qn_graph *chain(int64_t n)
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+/* At the laziest pace, and at some at which parts of the queue are done earlier. */
+#define RUN_AT_EVERY_PACE(tests) \
+    int failed = 0; \
+    for (pace = 0; pace < 4; pace++) failed += cmocka_run_group_tests(tests, NULL, NULL); \
+    return failed
 
 #endif

@@ -191,6 +191,23 @@ static void test_folding(void **state)
     }
 }
 
+/* What a failed run has started is still waited for: its buffers go next. */
+static void test_folding_fails(void **state)
+{
+    (void)state;
+    const float c[3] = {1, 2, 3};
+    qn_graph *g = new_graph();
+    qn_exec *e;
+    qn_error error;
+    qn_node *k = qn__const(g, "c", QN_DTYPE_F32, &qn_shape_of(3), c);
+    out(g, qn__add(g, input(g, "x", 3), qn__scale(g, k, 7, 2)), "y");
+    A.fail_run = 1;
+    assert_int_equal(qn__sched_compile(sched, g, NULL, 0, &e, &error), QN_STATUS_internal);
+    assert_non_null(strstr(error.text, "as asked"));
+    assert_int_equal(A.n_too_soon + A.n_queued, 0);
+    assert_int_equal(A.n_buffers + A.n_programs, 0);
+}
+
 static void test_every_kind_of_output(void **state)
 {
     (void)state;
@@ -226,7 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_chain_across_backends), T(test_one_copy_for_all_readers),  T(test_views_across_backends),
         T(test_state_across_backends), T(test_constants_live_everywhere), T(test_folding),
-        T(test_every_kind_of_output),
+        T(test_folding_fails),         T(test_every_kind_of_output),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    RUN_AT_EVERY_PACE(tests);
 }
