@@ -162,8 +162,8 @@ static void test_same_graph_same_places(void **state)
 {
     (void)state;
     qn_str first = {0}, again = {0};
-    OK(qn__exec_print_places(compile(chain(4)), &first, err));
-    OK(qn__exec_print_places(compile(chain(4)), &again, err));
+    OK(qn__exec_print_plan(compile(chain(4)), &first, err));
+    OK(qn__exec_print_plan(compile(chain(4)), &again, err));
     assert_string_equal(first.data, again.data);
     assert_non_null(strstr(first.data, "scale \"b\" -> fake:b"));
     assert_non_null(strstr(first.data, "split 1: fake:b, 1 nodes"));
