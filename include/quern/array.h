@@ -40,6 +40,7 @@
 #define QUERN_ARRAY_H
 
 #include <quern/base.h>
+#include <quern/graph.h>
 #include <quern/machine.h>
 #include <quern/tensor.h>
 
@@ -57,6 +58,7 @@ typedef struct qn_context_options {
     int n_threads;       /* 0: all that make sense */
     int plan_cache;      /* compiled graphs kept; 0: 64 */
     int max_pending;     /* operations recorded before they are run unasked; 0: 16384 */
+    uint32_t passes_off; /* QN_PASS_BIT of each graph pass that is switched off; the bits of results stay */
 } qn_context_options;
 
 QN_API qn_status qn_context_create(const qn_context_options *options, qn_context **out, qn_error *err);
@@ -204,6 +206,29 @@ QN_API char *qn_to_string(qn_tensor *t);
 QN_API qn_status qn_print(qn_tensor *t);
 /* t = row-major elements of t's dtype. */
 QN_API qn_status qn_set_data(qn_tensor *t, const void *data, size_t bytes);
+
+/* ---- looking inside: how values are computed ------------------------------------------------- */
+
+/* Called around each node of every run (quern/graph.h); NULL takes it away. It may read values, and nothing else of the
+ * context. When it stops a run, the call that looked fails with `cancelled` and the run has not happened: memory is
+ * what it was, what was recorded is still recorded, and the next look runs it again. For that, while there is a
+ * callback, a run first copies the tensors that it writes in place. */
+QN_API void qn_context_set_eval(qn_context *ctx, qn_eval_fn fn, void *arg);
+/* Inside the callback, after: the node's values, row-major, each as a float32. bytes = 4 * elements. */
+QN_API qn_status qn_context_read_node(qn_context *ctx, const qn_node *node, float *dst, uint64_t bytes);
+/* While timing is on, runs measure each node (a step then waits for every node: some percent slower), and the graph of
+ * the last run prints with times, coloured by them. */
+QN_API void qn_context_set_timing(qn_context *ctx, bool on);
+
+/* Which graph: that of what is recorded, as the next look will run it, which computes nothing; or that of the run
+ * before, as it ran: state when there is none, or when it was dropped for others (plan_cache). */
+typedef enum qn_which_run { QN_NEXT_RUN, QN_LAST_RUN } qn_which_run;
+/* Texts are freed with qn_free. The plan is memory, "node -> backend", and steps; the passes' text is a table of what
+ * each did; get_passes fills QN_PASS_COUNT rows. */
+QN_API qn_status qn_context_print_graph(qn_context *ctx, qn_which_run run, qn_graph_format format, char **out);
+QN_API qn_status qn_context_print_plan(qn_context *ctx, qn_which_run run, char **out);
+QN_API qn_status qn_context_print_passes(qn_context *ctx, qn_which_run run, char **out);
+QN_API qn_status qn_context_get_passes(qn_context *ctx, qn_which_run run, qn_pass_stats *out);
 
 /* ---- files: NumPy's .npy --------------------------------------------------------------------- */
 

@@ -122,6 +122,17 @@ typedef struct qn_leaf {
 
 typedef struct qn_export qn_export;
 
+/* Looking inside: what the user asked for, and the run before. */
+typedef struct qn_looking {
+    qn_eval_fn eval;
+    void *eval_arg;
+    qn_exec *running; /* inside the callback */
+    qn_exec *last;    /* of the scheduler's cache; NULL once it may be gone */
+    bool timing, last_timed;
+    qn_node_times times;
+    qn_memory **before; /* of leaves that the run writes, what they held: [n_leaves], NULL without */
+} qn_looking;
+
 struct qn_context {
     uint32_t serial; /* of the process's contexts, from 1: its name in messages */
     qn_backend *backend;
@@ -157,6 +168,7 @@ struct qn_context {
     uint64_t seed, drawn; /* of random numbers: what they follow from, and the counter for the next draw */
     bool grad_off, in_backward;
     bool looked; /* in backward, which cannot be */
+    qn_looking look;
     qn_auto *tape_newest, *tape_oldest;
 
     _Atomic int64_t holders;       /* the owner, until qn_context_destroy, and every DLPack tensor that is out */
@@ -255,6 +267,15 @@ qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *a
 qn_status qn__flush(qn_context *ctx);
 /* Nothing of what is pending happens: memory holds what it held, and values that were still to have memory are lost. */
 void qn__discard(qn_context *ctx);
+
+/* The storages that somebody can see are outputs of the pending graph, by id of their nodes; and back. */
+qn_status qn__mark_outputs(qn_context *ctx, int32_t *n_outputs, qn_error *err);
+void qn__unmark_outputs(qn_context *ctx);
+
+/* ---- look.c ---- */
+/* Runs e, whose memory is bound, as the user wants to see it. *undone: the user's callback stopped it, or it could not
+ * begin, and memory holds what it held. */
+qn_status qn__look_run(qn_context *ctx, qn_exec *e, int32_t *stopped, bool *undone, qn_error *err);
 
 /* ---- promote.c: PyTorch's result types ---- */
 /* Of two dtypes; false when there is none (block formats). */

@@ -57,8 +57,10 @@ static qn_status open_backend(const qn_context_options *o, qn_backend **out, qn_
 
 static qn_status fill(qn_context *ctx, const qn_context_options *o, qn_error *err)
 {
+    QN_TRY(qn__check_passes_off(o->passes_off, err));
     QN_TRY(open_backend(o, &ctx->backend, err));
-    const qn_sched_options options = {.cache_capacity = o->plan_cache > 0 ? o->plan_cache : PLAN_CACHE};
+    const qn_sched_options options = {.cache_capacity = o->plan_cache > 0 ? o->plan_cache : PLAN_CACHE,
+                                      .passes_off = o->passes_off};
     QN_TRY(qn__sched_create(&ctx->backend, 1, &options, &ctx->sched, err));
     QN_TRY(qn__graph_create(&ctx->graph, err));
     ctx->numbers = qn__calloc(QN_MAX_NUMBERS, QN_NUMBER_BYTES);
@@ -132,6 +134,7 @@ static void finish(qn_context *ctx)
     qn__free(ctx->outputs);
     qn__free(ctx->output_memory);
     qn__free(ctx->numbers);
+    qn__free(ctx->look.times.ns);
     qn__arena_deinit(&ctx->objects);
     qn__free(ctx);
 }

@@ -200,13 +200,40 @@ static qn_tensor *g_gradients(const things *t)
     return qn_add(qn_grad(t->w), qn_detach(loss));
 }
 
+static bool go_on(void *arg, const qn_node *node, bool after)
+{
+    (void)node, (void)after;
+    ++*(int *)arg;
+    return true;
+}
+
+static qn_tensor *g_looking(const things *t)
+{
+    int n = 0;
+    char *text[5] = {NULL};
+    qn_tensor *y = qn_clone(t->a);
+    bool good = y != NULL && qn_eval(y) == QN_OK;
+    qn_context_set_eval(t->c, go_on, &n);
+    qn_context_set_timing(t->c, true);
+    good = good && qn_add_(qn_mul_number_(y, 3), t->b) != NULL &&
+           qn_context_print_graph(t->c, QN_NEXT_RUN, QN_GRAPH_svg, &text[0]) == QN_OK &&
+           qn_context_print_plan(t->c, QN_NEXT_RUN, &text[1]) == QN_OK &&
+           qn_context_print_passes(t->c, QN_NEXT_RUN, &text[2]) == QN_OK && qn_eval(y) == QN_OK && n >= 4 &&
+           qn_context_print_graph(t->c, QN_LAST_RUN, QN_GRAPH_text, &text[3]) == QN_OK &&
+           qn_context_print_plan(t->c, QN_LAST_RUN, &text[4]) == QN_OK;
+    qn_context_set_eval(t->c, NULL, NULL);
+    qn_context_set_timing(t->c, false);
+    for (int i = 0; i < 5; i++) qn_free(text[i]);
+    return good ? y : NULL;
+}
+
 static const struct {
     const char *name;
     group_fn fn;
 } groups[] = {
     {"pointwise", g_pointwise}, {"reductions", g_reductions}, {"products", g_products}, {"indexing", g_indexing},
     {"joining", g_joining},     {"windows", g_windows},       {"random", g_random},     {"creation", g_creation},
-    {"outside", g_outside},     {"gradients", g_gradients},
+    {"outside", g_outside},     {"gradients", g_gradients},   {"looking", g_looking},
 };
 
 static float source_at(int seed, int k) { return (float)((k * 7 + seed * 5) % 11) / 4 - 1; }

@@ -94,7 +94,7 @@ static qn_status grow_outputs(qn_context *ctx, int32_t n, qn_error *err)
 
 /* Every storage with a pending value that is no update is seen by somebody, or it would be gone. Lists them by id of
  * their nodes. */
-static qn_status find_outputs(qn_context *ctx, int32_t *n_outputs, qn_error *err)
+qn_status qn__mark_outputs(qn_context *ctx, int32_t *n_outputs, qn_error *err)
 {
     int32_t n = 0, at = 0;
     for (qn_storage *s = ctx->pending; s != NULL; s = s->next) n += !is_update(s->value);
@@ -117,7 +117,7 @@ static qn_status find_outputs(qn_context *ctx, int32_t *n_outputs, qn_error *err
 }
 
 /* As before, so that another attempt may come. */
-static void unmark_outputs(qn_context *ctx)
+void qn__unmark_outputs(qn_context *ctx)
 {
     for (qn_storage *s = ctx->pending; s != NULL; s = s->next) {
         s->value->flags &= ~(uint32_t)(QN_NODE_output | QN_NODE_bound);
@@ -164,6 +164,7 @@ static qn_status compiled(qn_context *ctx, int32_t n_outputs, qn_exec **out, qn_
     const key k = key_of(ctx->graph);
     *out = qn__sched_find(ctx->sched, &k, sizeof k);
     if (*out != NULL) return QN_OK;
+    ctx->look.last = NULL; /* it may make room */
     qn_graph *g = NULL;
     QN_TRY(clone_with_slots(ctx, n_outputs, &g, err));
     return qn__sched_compile(ctx->sched, g, &k, sizeof k, out, err);
@@ -257,6 +258,8 @@ qn_status qn__flush(qn_context *ctx)
     qn_error *err = qn__err(ctx);
     int32_t n_outputs;
     qn_exec *e = NULL;
+    if (ctx->look.running != NULL)
+        return QN_FAIL(err, state, "a value was looked at inside the evaluation callback; qn_context_read_node reads");
     if (ctx->in_backward) {
         ctx->looked = true;
         return QN_FAIL(err, state,
@@ -266,19 +269,24 @@ qn_status qn__flush(qn_context *ctx)
         settle(ctx, NULL, 0, 0);
         return QN_OK;
     }
-    QN_TRY(find_outputs(ctx, &n_outputs, err));
+    QN_TRY(qn__mark_outputs(ctx, &n_outputs, err));
     qn_status status = compiled(ctx, n_outputs, &e, err);
     if (status == QN_OK) status = bind_leaves(ctx, e, err);
     if (status == QN_OK) status = bind_outputs(ctx, e, err);
     if (status != QN_OK) {
         if (e != NULL) unbind(e);
-        unmark_outputs(ctx);
+        qn__unmark_outputs(ctx);
         return status;
     }
     int32_t stopped = INT32_MAX;
-    const qn_run run = {.stopped = &stopped};
-    status = qn__exec_run(e, &run, err);
+    bool undone = false;
+    status = qn__look_run(ctx, e, &stopped, &undone, err);
     unbind(e);
+    if (undone) {
+        drop_memory(ctx, n_outputs);
+        qn__unmark_outputs(ctx);
+        return status;
+    }
     ctx->n_runs++;
     settle(ctx, e, n_outputs, status != QN_OK && stopped == INT32_MAX ? -1 : stopped);
     return status;
