@@ -117,6 +117,9 @@ QN_API void qn_set_log(qn_log_fn fn, void *ctx);
     QN_METRIC(plan_cache_hits,   "compiled graphs found in a plan cache") \
     QN_METRIC(plan_cache_misses, "compiled graphs looked for in vain") \
     QN_METRIC(kernel_tasks,      "graph nodes computed by a backend") \
+    QN_METRIC(transfers,         "values copied from one backend to another during runs") \
+    QN_METRIC(transfer_bytes,    "their bytes") \
+    QN_METRIC(weight_transfers,  "those of weights, which never change and yet were copied in a run") \
     QN_METRIC(inputs_shared,     "products compiled to use what their neighbour prepared") \
     QN_METRIC(allocs,            "allocations made through the allocator hook") \
     QN_METRIC(frees,             "allocations given back") \

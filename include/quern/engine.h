@@ -32,7 +32,8 @@ extern "C" {
 typedef struct qn_engine qn_engine;
 
 /* Weights whose name matches `pattern` (* any run of characters, ? one) go to backend number `backend`. First match
- * wins; weights without a match go to backend 0. A layer's KV cache goes where its attn_k weight is. */
+ * wins; weights without a match go to backend 0, norms and biases without one to their matrix. A pattern that matches
+ * nothing is an error. A layer's KV cache goes where its attn_k weight is. */
 typedef struct qn_place_rule {
     const char *pattern;
     int backend;

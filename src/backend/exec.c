@@ -287,9 +287,18 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+static void count_move(const qn_node *t, uint64_t bytes)
+{
+    const qn_node *root = t->src[0]->root;
+    QN_COUNT(transfers, 1);
+    QN_COUNT(transfer_bytes, bytes);
+    if (root->op == QN_OP_param && !(root->flags & QN_NODE_mutable)) QN_COUNT(weight_transfers, 1);
+}
+
 static qn_status move(qn_exec *e, const qn_node *t, qn_error *err)
 {
     const uint64_t bytes = (uint64_t)qn__node_bytes(t);
+    count_move(t, bytes);
     uint64_t from_at, to_at;
     qn_buffer *from = qn__exec_memory(e, t->src[0], &from_at), *to = qn__exec_memory(e, t, &to_at);
     from->backend->type->sync(from->backend);

@@ -8,14 +8,6 @@
 
 #include "base/log.h"
 
-/* The source that a node follows, when it is resident: its bytes outweigh everything else that would have to move. */
-static const int8_t follows[QN_OP_COUNT] = {
-    [QN_OP_linear] = 1 + 1, /* the weight */
-    [QN_OP_linear_input] = 1 + 1,
-    [QN_OP_get_rows] = 1 + 0,  /* the table */
-    [QN_OP_attention] = 1 + 1, /* the keys */
-};
-
 static const char *title(const qn_node *n) { return n->name[0] ? n->name : "(unnamed)"; }
 
 static int32_t index_of(const qn_sched *s, const qn_backend *be)
@@ -52,12 +44,21 @@ static bool is_computed(const qn_node *n)
     return qn__computes(n);
 }
 
+/* Where a source's memory is resident, -1 for what a run computes. A copy of a param is one in another dtype: as good
+ * as the param itself. */
+static int32_t resident_place(const qn_node *n)
+{
+    while (n->root->op == QN_OP_copy) n = n->root->src[0];
+    return n->root->op == QN_OP_param ? n->root->place : -1;
+}
+
 static int32_t wanted_place(const qn_node *n)
 {
+    const int follows = qn__op_info(n->op)->follows;
     if (qn__op_info(n->op)->kind == QN_KIND_update) return n->root->place;
-    if (follows[n->op]) {
-        const qn_node *root = n->src[follows[n->op] - 1]->root;
-        if (root->op == QN_OP_param && root->place >= 0) return root->place;
+    if (follows >= 0 && follows < n->n_src) {
+        const int32_t place = resident_place(n->src[follows]);
+        if (place >= 0) return place;
     }
     if (n->hint >= 0) return n->hint;
     for (int i = 0; i < n->n_src; i++)

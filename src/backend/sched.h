@@ -2,10 +2,11 @@
 /* src/backend/sched.h -- the scheduler: places a graph's nodes on backends, splits it, inserts copies, plans and
  * compiles it, keeps what it compiled, and runs it. Created once a model context; counters prove it.
  *
- * Placement: a param is where its buffer is. An update and an attention go where their resident memory is. A linear or
- * get_rows goes where its weight is. Everything else takes its hint, or else the place of its first computed source.
- * When the chosen backend does not accept the node, the next one in order that does takes it, and that is logged once
- * (strict: unsupported). The same graph is placed the same way on every run. */
+ * Placement: a param is where its buffer is. A node goes where the source is that its row of ops.def says it follows,
+ * if that is resident: an update to its memory, an attention to its keys, products, norms and look-ups to their
+ * weights. Everything else takes its hint, or else the place of its first computed source. When the chosen backend does
+ * not accept the node, the next one in order that does takes it, and that is logged once (strict: unsupported). The
+ * same graph is placed the same way on every run. */
 #ifndef QN_BACKEND_SCHED_H
 #define QN_BACKEND_SCHED_H
 

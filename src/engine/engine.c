@@ -62,20 +62,38 @@ static qn_status open_backends(qn_engine *e, const qn_engine_options *options, q
 
 /* ---- weights ---- */
 
+/* A rule that names no weight is a slip of the pen, and running without it a surprise. */
+static qn_status check_rule(const qn_engine *e, const qn_place_rule *rule, qn_error *err)
+{
+    if (rule->backend < 0 || rule->backend >= e->n_backends)
+        return QN_FAIL(err, invalid, "placement rule \"%s\" names backend %d; there are backends 0 to %d",
+                       rule->pattern, rule->backend, e->n_backends - 1);
+    for (int i = 0; i < e->model->n_weights; i++)
+        if (qn__glob_match(rule->pattern, e->model->weights[i].name)) return QN_OK;
+    return QN_FAIL(err, invalid,
+                   "placement rule \"%s\" matches no weight of this model; 'quern inspect' lists their names",
+                   rule->pattern);
+}
+
 static qn_status check_rules(const qn_engine *e, const qn_engine_options *options, qn_error *err)
 {
-    for (int i = 0; i < options->n_rules; i++)
-        if (options->rules[i].backend < 0 || options->rules[i].backend >= e->n_backends)
-            return QN_FAIL(err, invalid, "placement rule \"%s\" names backend %d; there are backends 0 to %d",
-                           options->rules[i].pattern, options->rules[i].backend, e->n_backends - 1);
+    for (int i = 0; i < options->n_rules; i++) QN_TRY(check_rule(e, &options->rules[i], err));
     return QN_OK;
 }
 
-static int place_of(const qn_engine_options *options, const char *name)
+static const qn_place_rule *rule_for(const qn_engine_options *options, const char *name)
 {
     for (int i = 0; i < options->n_rules; i++)
-        if (qn__glob_match(options->rules[i].pattern, name)) return options->rules[i].backend;
-    return 0;
+        if (qn__glob_match(options->rules[i].pattern, name)) return &options->rules[i];
+    return NULL;
+}
+
+/* A norm or bias that no rule names goes where its matrix is: elsewhere the stream would cross over and back for it. */
+static int place_of(const qn_engine_options *options, const qn_model *m, const qn_weight *w)
+{
+    const qn_place_rule *rule = rule_for(options, w->name);
+    if (!rule) rule = rule_for(options, m->weights[w->beside].name);
+    return rule ? rule->backend : 0;
 }
 
 /* A copy in the backend's memory, turned to this machine's byte order on the way. */
@@ -119,7 +137,7 @@ static qn_status place_weights(qn_engine *e, const qn_engine_options *options, q
     if (!e->buffers) return QN_FAIL(err, nomem, "out of memory while placing %d weights", m->n_weights);
     for (int i = 0; i < m->n_weights; i++) {
         qn_weight *w = &m->weights[i];
-        qn_backend *be = e->backends[place_of(options, w->name)];
+        qn_backend *be = e->backends[place_of(options, m, w)];
         QN_TRY(qn__engine_place(e->file, w->tensor, be, &e->buffers[i], err));
         if (!used_in_place(e->file, be)) e->info.copied_bytes += w->tensor->size_bytes;
         w->buffer = e->buffers[i];

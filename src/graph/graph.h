@@ -18,7 +18,7 @@
 #define QN_MAX_SRC 6
 
 typedef enum qn_op {
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, formula) QN_OP_##name,
+#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) QN_OP_##name,
 #include "graph/ops.def"
 #undef QN_OP
     QN_OP_COUNT
@@ -122,6 +122,7 @@ typedef struct qn_op_info {
      * ..."). */
     qn_status (*rule)(qn_node *n, qn_error *err);
     bool inplace;
+    int follows; /* the source whose resident memory decides the place; -1 none */
     const char *formula;
 } qn_op_info;
 const qn_op_info *qn__op_info(qn_op op);

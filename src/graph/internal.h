@@ -7,10 +7,11 @@
 #include "tensor/shape.h"
 
 /* More nodes than any graph of ours by three orders; keeps every id and every count of edges inside int32. */
-#define QN_MAX_NODES                                               (1 << 24)
+#define QN_MAX_NODES (1 << 24)
 
 /* One function a shape rule; several rows of ops.def may name the same. A row without its rule does not link. */
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, formula) qn_status qn__rule_##rule(qn_node *n, qn_error *err);
+#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) \
+    qn_status qn__rule_##rule(qn_node *n, qn_error *err);
 #include "graph/ops.def"
 #undef QN_OP
 

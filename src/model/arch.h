@@ -48,6 +48,7 @@ typedef struct qn_weight {
     void *buffer;    /* of a backend, set by the engine */
     uint64_t offset; /* bytes into it */
     int32_t index;   /* in qn_model.weights */
+    int32_t beside;  /* a norm's or bias's: index of the matrix that it belongs to; a matrix's own */
 } qn_weight;
 
 /* Weights of one layer, and those outside layers. A slot is NULL where the file has no such (optional) tensor. */

@@ -78,6 +78,53 @@ static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_e
     return QN_OK;
 }
 
+static int32_t find_weight(const qn_model *m, int32_t first, const char *stem, size_t n)
+{
+    for (int32_t i = first; i < m->n_weights; i++) {
+        const char *name = m->weights[i].name;
+        if (strncmp(name, stem, n) == 0 && strcmp(name + n, ".weight") == 0) return i;
+    }
+    return -1;
+}
+
+static bool ends_with(const char *name, size_t n, const char *end, size_t *stem)
+{
+    const size_t len = strlen(end);
+    if (n < len || memcmp(name + n - len, end, len) != 0) return false;
+    *stem = n - len;
+    return true;
+}
+
+/* The matrix that a norm or bias belongs to: "x.bias" and "x_norm.weight" to "x.weight" where there is one, any other
+ * to the next matrix, or the last, of its layer. Weights from `first` on are one layer's, or those outside layers. */
+static void pair_vectors(qn_model *m, int32_t first)
+{
+    int32_t matrix = m->top.tok_embd ? m->top.tok_embd->index : first;
+    for (int32_t i = first; i < m->n_weights; i++)
+        if (m->weights[i].shape.rank > 1) matrix = i;
+    for (int32_t i = m->n_weights; i-- > first;) {
+        qn_weight *w = &m->weights[i];
+        const size_t n = strlen(w->name);
+        size_t stem;
+        if (w->shape.rank > 1) matrix = i;
+        w->beside = matrix;
+        if (w->shape.rank > 1 ||
+            !(ends_with(w->name, n, ".bias", &stem) || ends_with(w->name, n, "_norm.weight", &stem)))
+            continue;
+        const int32_t own = find_weight(m, first, w->name, stem);
+        if (own >= 0) w->beside = own;
+    }
+}
+
+static qn_status bind_rows(qn_model *m, int layer, qn_error *err)
+{
+    const int32_t first = m->n_weights;
+    for (int r = 0; r < m->arch->n_tensors; r++)
+        if (m->arch->tensors[r].layer == (layer >= 0)) QN_TRY(bind_row(m, &m->arch->tensors[r], layer, err));
+    pair_vectors(m, first);
+    return QN_OK;
+}
+
 /* The vocabulary's size is the embedding's: some files pad it beyond the tokenizer's. */
 static qn_status read_n_vocab(qn_model *m, int32_t n_tokens, qn_error *err)
 {
@@ -110,11 +157,8 @@ static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
         qn__arena_array(&m->arena, (size_t)m->hp.n_layer * (size_t)m->arch->n_tensors + (size_t)m->arch->n_tensors,
                         sizeof(*m->weights));
     if (!m->layers || !m->weights) return QN_FAIL(err, nomem, "out of memory while binding %u layers", m->hp.n_layer);
-    for (int r = 0; r < m->arch->n_tensors; r++)
-        if (!m->arch->tensors[r].layer) QN_TRY(bind_row(m, &m->arch->tensors[r], -1, err));
-    for (uint32_t i = 0; i < m->hp.n_layer; i++)
-        for (int r = 0; r < m->arch->n_tensors; r++)
-            if (m->arch->tensors[r].layer) QN_TRY(bind_row(m, &m->arch->tensors[r], (int)i, err));
+    QN_TRY(bind_rows(m, -1, err));
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) QN_TRY(bind_rows(m, (int)i, err));
     return QN_OK;
 }
 

@@ -29,6 +29,8 @@ static void test_work_goes_to_its_memory(void **state)
     out(g, qn__linear(g, x, weight, NULL), "linear");
     out(g, qn__get_rows(g, table, ids), "rows");
     out(g, qn__rms_norm(g, x, scale, 1e-5f), "norm of x");
+    qn_node *half = qn__param(g, "half", QN_DTYPE_F16, &qn_shape_of(8), w, 0, 0); /* as files may store norms */
+    out(g, qn__rms_norm(g, shift(g, x, 1), qn__copy(g, half, QN_DTYPE_F32), 1e-5f), "norm in 16 bits");
     qn_node *u = qn__name(g, qn__set_rows(g, cells, x, ids), "update");
     qn_node *k = qn__reshape(g, u, qn_shape_of(8, 2, 4)), *q = qn__reshape(g, x, qn_shape_of(2, 2, 4));
     qn_node *spans = qn__input(g, "spans", QN_DTYPE_I32, &qn_shape_of(2, 2));
@@ -43,6 +45,7 @@ static void test_work_goes_to_its_memory(void **state)
     assert_int_equal(place_of(e, "update"), 1);
     assert_int_equal(place_of(e, "attention"), 1);
     assert_int_equal(place_of(e, "norm of x"), 0);
+    assert_int_equal(place_of(e, "norm in 16 bits"), 1);
     assert_int_equal(place_of(e, "follows"), 1); /* without a hint: where its source is computed */
     assert_int_equal(place_of(e, "lists"), 0);   /* an input with a hint stays there and is copied over */
     fake_buffer_destroy(w);
