@@ -50,6 +50,8 @@ struct qn_storage {
     uint32_t version;        /* counts writes */
     uint32_t rebased;        /* counts writes that the tape noted */
     int32_t n_handles;
+    qn_auto *keeper;  /* keeps this value for parts that no handle shows: what is written over it, is copied first */
+    bool has_own;     /* it is such a value, or was: handles show its front */
     qn_auto *base_fn; /* how the whole of it came to be when the tape noted a write last; let go with the last handle,
                        * since it may keep this very storage */
     qn_dtype dtype;
@@ -297,6 +299,8 @@ void qn__tape_share(qn_tensor *to, const qn_tensor *from); /* `to` is another ha
 bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src, int n_src);
 /* dst takes the value y of that operation, and its gradient goes where that comes from. */
 bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
+/* Before s, which has a keeper, is written: that gets a copy. */
+bool qn__tape_save(qn_storage *s);
 void qn__auto_unref(qn_auto *a);
 
 /* ---- rebase.c ---- */

@@ -26,10 +26,12 @@ enum {
     QN_KEEP_src = 63,
     QN_KEEP_y = 64,
     QN_KEEP_ay = 65,
-    QN_KEEP_by = 66,
     QN_KEEP_aby = 67,
-    QN_KEEP_abcy = 71,
-    QN_KEEP_all = 127
+    QN_KEEP_all = 127,
+    /* y is kept for parts of it that the program never sees: a write to what it sees has to leave them alone */
+    QN_KEEP_own = 128,
+    QN_KEEP_abcy_own = 199,
+    QN_KEEP_all_own = 255
 };
 
 typedef struct qn_grad_task {

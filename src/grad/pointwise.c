@@ -12,7 +12,9 @@ void qn__grad_sub(qn_grad_task *t)
 void qn__grad_div(qn_grad_task *t)
 {
     if (t->wanted[0]) give(t, 0, divide(t, t->dy, t->src[1]));
-    if (t->wanted[1]) give(t, 1, neg(t, divide(t, mul(t, t->dy, t->y), t->src[1])));
+    if (!t->wanted[1]) return;
+    qn_node *y = divide(t, t->src[0], t->src[1]); /* not kept, so that the result may be changed in place */
+    give(t, 1, neg(t, divide(t, mul(t, t->dy, y), t->src[1])));
 }
 
 /* y = a - b floor(a / b), and with trunc: between the steps a has slope 1, b that of minus the quotient */
@@ -66,7 +68,8 @@ void qn__grad_minimum(qn_grad_task *t) { extreme_of_two(t, QN_OP_lt); }
 
 void qn__grad_atan2(qn_grad_task *t)
 {
-    qn_node *a = t->src[0], *b = t->src[1], *rest = divide(t, t->dy, add(t, square(t, a), square(t, b)));
+    qn_node *a = t->src[0], *b = t->src[1], *sum = add(t, square(t, a), square(t, b));
+    qn_node *rest = except_where(t, binary(t, QN_OP_eq, sum, number(t, 0.0)), divide(t, t->dy, sum));
     if (t->wanted[0]) give(t, 0, mul(t, rest, b));
     if (t->wanted[1]) give(t, 1, neg(t, mul(t, rest, a)));
 }

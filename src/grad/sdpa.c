@@ -8,7 +8,7 @@ static qn_node *part(const qn_grad_task *t, qn_node *x, const qn_layout *layout)
     return qn__op(t->g, QN_OP_view, &(qn_view_attrs){.layout = *layout}, &x, 1);
 }
 
-/* y is what was recorded: the result, or the view of it that holds the rows; dy is of its shape. */
+/* y is what was recorded: the result, or the view of it that holds the rows as they lie; dy is of its shape. */
 void qn__grad_sdpa(qn_grad_task *t)
 {
     const qn_sdpa_attrs *a = t->attrs;
@@ -26,8 +26,8 @@ void qn__grad_sdpa(qn_grad_task *t)
         (void)QN_FAIL(&t->g->error, unsupported, "sdpa: the mask has no gradient");
         return;
     }
-    qn_node *back =
-        qn__sdpa_back(t->g, t->src[0], t->src[1], t->src[2], result, t->dy, a->has_mask ? t->src[3] : NULL, a);
+    qn_node *dy = t->y_shape.rank == 1 ? t->dy : qn__grad_transpose(t->g, t->dy, 1, 2);
+    qn_node *back = qn__sdpa_back(t->g, t->src[0], t->src[1], t->src[2], result, dy, a->has_mask ? t->src[3] : NULL, a);
     if (t->wanted[0]) t->dx[0] = part(t, back, &parts.dq);
     if (t->wanted[1]) t->dx[1] = part(t, back, &parts.dk);
     if (t->wanted[2]) t->dx[2] = part(t, back, &parts.dv);

@@ -39,7 +39,9 @@ void qn__auto_drop_kept(qn_auto *a)
         if (a->src[i].kept != NULL) qn__storage_unref(a->src[i].kept);
         a->src[i].kept = NULL;
     }
-    if (a->y.kept != NULL) qn__storage_unref(a->y.kept);
+    if (a->y.kept == NULL) return;
+    if (a->y.kept->keeper == a) a->y.kept->keeper = NULL;
+    qn__storage_unref(a->y.kept);
     a->y.kept = NULL;
 }
 
@@ -72,7 +74,7 @@ qn_auto *qn__auto_new(qn_context *ctx, qn_op op)
     a->ctx = ctx;
     a->refs = 1;
     a->op = op;
-    a->leaf = a->released = a->retain = a->again = a->keeps_result = false;
+    a->leaf = a->released = a->retain = a->again = a->keeps_result = a->keeps_own = false;
     a->n_src = 0;
     a->dy = NULL;
     a->grad = NULL;
@@ -139,6 +141,7 @@ static qn_auto *entry_of(qn_context *ctx, const qn_tensor *y, qn_op op, const vo
     a->y.dtype = of(y)->storage->dtype;
     a->y.layout = of(y)->layout;
     a->keeps_result = (kept & QN_KEEP_y) != 0;
+    a->keeps_own = (kept & QN_KEEP_own) != 0;
     return a;
 }
 
@@ -147,6 +150,24 @@ static void keep_result(qn_auto *a, const qn_tensor *y)
     if (!a->keeps_result) return;
     a->y.kept = qn__storage_ref(of(y)->storage);
     a->y.version = of(y)->storage->version;
+    if (!a->keeps_own) return;
+    of(y)->storage->keeper = a;
+    of(y)->storage->has_own = true;
+}
+
+bool qn__tape_save(qn_storage *s)
+{
+    qn_auto *a = s->keeper;
+    qn_node *x = qn__node_at(s, &s->layout);
+    if (x != NULL) x = qn__node_op(s->ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)s->dtype}, &x, 1);
+    qn_tensor *copy = qn__tensor_of(s->ctx, x);
+    if (copy == NULL) return false;
+    a->y.kept = qn__storage_ref(of(copy)->storage);
+    a->y.version = a->y.kept->version;
+    s->keeper = NULL;
+    qn__storage_unref(s);
+    qn_release(copy);
+    return true;
 }
 
 bool qn__tape_wanted(const qn_context *ctx, qn_tensor *const *src, int n_src)
@@ -178,6 +199,14 @@ void qn__tape_share(qn_tensor *to, const qn_tensor *from)
 
 /* ---- writing ---- */
 
+/* Does t show all that gradients know of its storage? */
+static bool covers(const qn_tensor *t)
+{
+    const qn_auto *root = qn__auto_root(t);
+    const qn_layout *base = root != NULL ? &root->y.layout : &of(t)->storage->layout, *l = &of(t)->layout;
+    return l->offset == 0 && qn_layout_is_contiguous(l) && qn_layout_numel(l) == qn_layout_numel(base);
+}
+
 bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src, int n_src)
 {
     qn_context *ctx = of(t)->ctx;
@@ -186,24 +215,18 @@ bool qn__tape_writable(const qn_tensor *t, const char *op, qn_tensor *const *src
         return false;
     }
     if (ctx->grad_off) return true;
-    if (of(t)->grad_fn != NULL && of(t)->grad_fn->leaf) {
+    const qn_auto *root = qn__auto_root(t);
+    if (root != NULL && root->leaf) {
         (void)QN_FAIL(qn__err(ctx), state,
-                      "%s: a leaf that requires a gradient cannot be written in place while gradients are recorded",
-                      op);
+                      "%s: %s that requires a gradient cannot be written in place while gradients are recorded", op,
+                      root == of(t)->grad_fn ? "a leaf" : "a view of a leaf");
         return false;
     }
     if ((of(t)->grad_fn == NULL && !qn__tape_wanted(ctx, src, n_src)) || qn__is_whole(t)) return true;
-    const qn_auto *root = qn__auto_root(t);
-    if (root != NULL && root->leaf) {
-        (void)QN_FAIL(
-            qn__err(ctx), state,
-            "%s: a view of a leaf that requires a gradient cannot be written in place while gradients are recorded",
-            op);
-        return false;
-    }
-    const qn_layout *base = root != NULL ? &root->y.layout : &of(t)->storage->layout;
+    const qn_storage *s = of(t)->storage;
+    const qn_layout *base = root != NULL ? &root->y.layout : &s->layout;
     if (!of(t)->detached && base->offset == 0 && qn_layout_is_contiguous(base) &&
-        qn_layout_numel(base) == qn_layout_numel(&of(t)->storage->layout))
+        (s->has_own || qn_layout_numel(base) == qn_layout_numel(&s->layout)))
         return true;
     (void)QN_FAIL(qn__err(ctx), unsupported,
                   "%s: a write into a part of this tensor cannot carry a gradient; clone it first", op);
@@ -234,13 +257,8 @@ bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_
 {
     qn_context *ctx = of(dst)->ctx;
     qn_auto *a = NULL;
-    const bool wanted = qn__tape_wanted(ctx, src, n_src) && qn__is_real(of(dst)->storage->dtype);
-    if (wanted && y->op == QN_OP_copy && op != QN_OP_copy) { /* the result was converted on its way */
-        (void)QN_FAIL(qn__err(ctx), unsupported,
-                      "%s: a result that is converted as it is stored cannot carry a gradient", qn__op_info(op)->name);
-        return false;
-    }
-    const bool follows = wanted || (!ctx->grad_off && of(dst)->grad_fn != NULL), part = follows && !qn__is_whole(dst);
+    const bool wanted = qn__tape_wanted(ctx, src, n_src) && qn__is_real(of(dst)->storage->dtype),
+               follows = wanted || (!ctx->grad_off && of(dst)->grad_fn != NULL), part = follows && !covers(dst);
     if (wanted) {
         a = entry_of(ctx, dst, op, attrs, src, n_src);
         if (a == NULL) return false;

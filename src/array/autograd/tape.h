@@ -26,7 +26,7 @@ struct qn_auto {
     qn_auto *newer, *older;
     int32_t refs; /* handles and newer entries */
     qn_op op;
-    bool leaf, released, retain, keeps_result;
+    bool leaf, released, retain, keeps_result, keeps_own;
     bool again; /* a checkpoint: attrs are a qn_again, and backward records the function again */
     int n_src;
     qn_node *dy, *before; /* while backward runs: the gradient; the pending value of `grad` */

@@ -244,7 +244,7 @@ bool qn__store(qn_tensor *t, qn_node *y)
 {
     qn_context *ctx = of(t)->ctx;
     qn_storage *s = of(t)->storage;
-    if (y == NULL) return false;
+    if (y == NULL || (s->keeper != NULL && !qn__tape_save(s))) return false;
     if (qn__is_whole(t) && s->memory == NULL) {
         y = as_value(ctx, y);
         if (y == NULL) return false;
@@ -269,7 +269,7 @@ bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *oth
     qn_context *ctx = of(t)->ctx;
     qn_storage *s = of(t)->storage;
     qn_node *src[QN_MAX_SRC];
-    if (!land(s)) return false;
+    if ((s->keeper != NULL && !qn__tape_save(s)) || !land(s)) return false;
     for (int i = 0; i < n_others; i++) {
         qn_node *n = qn__node_of(others[i]);
         if (n != NULL && n->root == s->leaf)
@@ -363,6 +363,21 @@ qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *a
     return done;
 }
 
+/* To the tape, a result that is converted on its way is two operations. */
+static qn_tensor *store_converted(qn_context *ctx, qn_tensor *dst, qn_node *y, qn_op op, const void *attrs,
+                                  qn_tensor *const *src, int n_src)
+{
+    const qn_copy_attrs to = {(int32_t)of(dst)->storage->dtype};
+    qn_node *converted = qn__node_op(ctx, QN_OP_copy, &to, &y, 1);
+    if (converted == NULL) return NULL;
+    if (!qn__tape_wanted(ctx, src, n_src)) return qn__tape_store(dst, converted, op, attrs, src, n_src) ? dst : NULL;
+    qn_tensor *x = qn__tensor_of(ctx, y);
+    const bool good = x != NULL && qn__tape_record(x, op, attrs, src, n_src) &&
+                      qn__tape_store(dst, converted, QN_OP_copy, &to, &x, 1);
+    qn_release(x);
+    return good ? dst : NULL;
+}
+
 static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_op op, const void *attrs,
                              qn_tensor *const *src, int n_src)
 {
@@ -384,8 +399,7 @@ static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_
                           qn_dtype_get(of(dst)->storage->dtype)->name);
             return NULL;
         }
-        y = qn__node_op(ctx, QN_OP_copy, &(qn_copy_attrs){(int32_t)of(dst)->storage->dtype}, &y, 1);
-        if (y == NULL) return NULL;
+        return store_converted(ctx, dst, y, op, attrs, src, n_src);
     }
     return qn__tape_store(dst, y, op, attrs, src, n_src) ? dst : NULL;
 }

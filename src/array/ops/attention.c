@@ -162,8 +162,8 @@ static bool bring(call *c)
 
 /* ---- by one node ---- */
 
-/* The rows are a part of what the node gives; the tape notes them as if they were all, so that backward finds the rest
- * behind them. */
+/* The rows are the front of what the node gives; the tape notes them as they lie, [batch, n, heads, dv], and as if they
+ * were all: so they can be written in place, and backward finds the rest behind them. */
 static qn_tensor *fused(const call *c)
 {
     qn_tensor *src[5] = {c->q, c->k, c->v};
@@ -179,9 +179,12 @@ static qn_tensor *fused(const call *c)
     if (result == NULL) return NULL;
     const qn_sdpa_sizes sizes = {c->batch, c->heads, c->kv_heads, c->n, c->m, c->d, c->dv};
     const qn_sdpa_parts parts = qn__sdpa_parts(&sizes);
-    qn_tensor *y = qn__tensor_alias(result, &parts.y);
-    if (y == NULL || !qn__tape_wanted(c->ctx, src, n)) return y;
-    return qn__tape_record(y, QN_OP_sdpa, &c->attrs, src, n) ? y : NULL;
+    qn_layout rows;
+    if (qn_layout_transpose(&parts.y, 1, 2, &rows, qn__err(c->ctx)) != QN_OK) return NULL;
+    qn_tensor *y = qn__tensor_alias(result, &rows);
+    if (y == NULL) return NULL;
+    if (qn__tape_wanted(c->ctx, src, n) && !qn__tape_record(y, QN_OP_sdpa, &c->attrs, src, n)) return NULL;
+    return qn_transpose(y, 1, 2);
 }
 
 /* ---- composed ---- */
