@@ -10,7 +10,7 @@
 
 #include "backend/sched.h"
 #include "base/thread.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 #include <quern/machine.h>
 
 extern const qn_backend_type qn__backend_cpu;
@@ -49,13 +49,13 @@ static void fill(uint8_t *data, size_t bytes, qn_dtype dtype)
     uint32_t seed = 1;
     for (int i = 0; i < 256; i++) row[i] = (float)((seed = seed * 1664525 + 1013904223) >> 20) / 4096.0f - 0.5f;
     const size_t n = (size_t)qn_dtype_row_bytes(dtype, 256);
-    qn_ukr const *ukr = qn__ukr_get(QN_CPU_ref);
+    qn_kernels const *kernels = qn__kernels_get(QN_CPU_ref);
     if (dtype == QN_DTYPE_F16)
-        ukr->f32_to_f16((uint16_t *)(void *)packed, row, 256);
+        kernels->f32_to_f16((uint16_t *)(void *)packed, row, 256);
     else if (dtype == QN_DTYPE_BF16)
-        ukr->f32_to_bf16((uint16_t *)(void *)packed, row, 256);
+        kernels->f32_to_bf16((uint16_t *)(void *)packed, row, 256);
     else if (dtype == QN_DTYPE_Q8_0)
-        ukr->f32_to_q8_0(packed, row, 256);
+        kernels->f32_to_q8_0(packed, row, 256);
     else
         memcpy(packed, row, n);
     for (size_t at = 0; at < bytes; at += n) memcpy(data + at, packed, bytes - at < n ? bytes - at : n);

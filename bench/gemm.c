@@ -7,7 +7,7 @@
 #include "backend/sched.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,12 +35,12 @@ static const shape shapes[] = {
 
 static double peak; /* of one thread */
 
-static double probe(const qn_ukr *ukr)
+static double probe(const qn_kernels *kernels)
 {
     double best = 0;
     for (int i = 0; i < 8; i++) {
         const int64_t start = qn__now_ns();
-        const int64_t done = ukr->probe_f32(INT64_C(1) << 28);
+        const int64_t done = kernels->probe_f32(INT64_C(1) << 28);
         const double gflops = 2.0 * (double)done / (double)(qn__now_ns() - start);
         if (gflops > best) best = gflops;
     }
@@ -127,8 +127,8 @@ int main(int argc, char **argv)
 {
     qn_cpu_level level = QN_CPU_LEVEL_COUNT - 1;
     if (argc > 1 && !qn_cpu_level_find(argv[1], &level)) return 2;
-    level = qn__ukr_get(level)->level;
-    peak = probe(qn__ukr_get(level));
+    level = qn__kernels_get(level)->level;
+    peak = probe(qn__kernels_get(level));
     const shape own = {"given", 1, argc > 5 ? atoll(argv[3]) : 0, argc > 5 ? atoll(argv[4]) : 0,
                        argc > 5 ? atoll(argv[5]) : 0};
     const shape *list = argc > 5 ? &own : shapes;

@@ -8,7 +8,7 @@
  */
 #include "base/mem.h"
 #include "base/thread.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 enum { ROWS = 2048, TURNS = 7 };
 
 typedef struct job {
-    const qn_ukr *ukr;
+    const qn_kernels *kernels;
     const qn_mm *mm;
     qn_dtype dtype;
     int64_t k, cols;
@@ -67,14 +67,14 @@ static qn_mm_args prepare(job *j)
         a.x_row_bytes = pack->block_bytes;
         a.x_block_bytes = (size_t)groups * pack->block_bytes;
         for (int64_t c = 0; c < j->cols; c++) {
-            qn__act_put(j->ukr, j->mm->act, column, j->columns + c * j->k, j->k);
+            qn__act_put(j->kernels, j->mm->act, column, j->columns + c * j->k, j->k);
             pack->put(j->x + (size_t)(c / pack->cols) * pack->block_bytes, a.x_block_bytes, (int)(c % pack->cols),
                       column, blocks);
         }
         free(column);
     } else {
         for (int64_t c = 0; c < j->cols; c++)
-            qn__act_put(j->ukr, j->mm->act, j->x + (size_t)c * column_bytes, j->columns + c * j->k, j->k);
+            qn__act_put(j->kernels, j->mm->act, j->x + (size_t)c * column_bytes, j->columns + c * j->k, j->k);
     }
     return a;
 }
@@ -83,7 +83,7 @@ static void member(void *ctx, int id, int n)
 {
     job *j = ctx;
     qn_mm_args a = j->args;
-    const qn_mm_fn fn = j->mm->panel && j->cols >= j->mm->panel_cols ? j->mm->panel : qn__mm_one(j->ukr, j->mm);
+    const qn_mm_fn fn = j->mm->panel && j->cols >= j->mm->panel_cols ? j->mm->panel : qn__mm_gemv(j->kernels, j->mm);
     const int64_t step = fn == j->mm->panel ? (j->mm->panel_rows ? j->mm->panel_rows : 32) : 128;
     const int64_t begin = ROWS / n * id, end = begin + ROWS / n;
     double product[TURNS], peak[TURNS];
@@ -99,10 +99,10 @@ static void member(void *ctx, int id, int n)
         }
         product[turn] = (double)(end - begin) * (double)j->k * (double)j->cols / (now() - start);
         start = now();
-        const int64_t done = j->mm->act == QN_ACT_f32    ? j->ukr->probe_f32(100000000)
-                             : j->mm->act == QN_ACT_bf16 ? j->ukr->probe_bf16(400000000) / 2
-                             : j->mm->act == QN_ACT_512  ? j->ukr->probe_bf16(400000000) / 3
-                                                         : j->ukr->probe_int8(400000000);
+        const int64_t done = j->mm->act == QN_ACT_f32    ? j->kernels->probe_f32(100000000)
+                             : j->mm->act == QN_ACT_bf16 ? j->kernels->probe_bf16(400000000) / 2
+                             : j->mm->act == QN_ACT_512  ? j->kernels->probe_bf16(400000000) / 3
+                                                         : j->kernels->probe_int8(400000000);
         peak[turn] = (double)done / (now() - start);
     }
     qn__free(a.tile);
@@ -130,10 +130,10 @@ static void table(job *j, int n_threads, const char *only)
            (long long)j->k);
     printf("%-8s %8s %8s\n", "format", "Gop/s", "of peak");
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
-        j->mm = &j->ukr->mm[d];
+        j->mm = &j->kernels->mm[d];
         j->dtype = (qn_dtype)d;
         const char *name = qn_dtype_get(j->dtype)->name;
-        if (!j->mm->one || (only && strcmp(only, name) != 0)) continue;
+        if (!j->mm->gemv || (only && strcmp(only, name) != 0)) continue;
         j->args = prepare(j);
         qn__team_run(team, member, j);
         const double product = total(j->product, n_threads), peak = total(j->peak, n_threads);
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     j->k = argc > 2 ? atoll(argv[2]) / 256 * 256 : 2048;
     if (argc > 3 && !qn_cpu_level_find(argv[3], &level)) return 1;
     if (j->k <= 0 || j->cols <= 0) return 1;
-    j->ukr = qn__ukr_get(level);
+    j->kernels = qn__kernels_get(level);
     j->w = qn__alloc((size_t)(ROWS * j->k * 8)); /* F64 is a weight too */
     j->x = qn__alloc((size_t)((j->cols + 32) * j->k * 4));
     j->columns = qn__alloc((size_t)(j->cols * j->k * 4));

@@ -3,7 +3,7 @@
  * [THREADS]. GB/s counts what is read and written once. */
 #include "backend/sched.h"
 #include "base/thread.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "backend/sched.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     qn_error err = {0};
     qn_cpu_level level = QN_CPU_LEVEL_COUNT - 1;
     if (argc > 1 && !qn_cpu_level_find(argv[1], &level)) return 2;
-    level = qn__ukr_get(level)->level;
+    level = qn__kernels_get(level)->level;
     const int threads = argc > 2 ? atoi(argv[2]) : qn__default_threads();
     qn_backend *be;
     qn_sched *sched;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* bench/streams.c -- how fast threads read memory in one sequential stream or in several at a time, each in a part of a
  * megabyte of its own, and whether asking ahead in each helps: what decides how a level's kernels of few columns should
- * walk through a weight (src/cpu/ukr_one_apart.h). build/bench_streams [THREADS] [MIB] */
+ * walk through a weight (src/cpu/kernel/gemv_streams.h). build/bench_streams [THREADS] [MIB] */
 #include "base/thread.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

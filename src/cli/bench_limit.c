@@ -53,7 +53,7 @@ static void add_part(bench_cost *cost, const bench_part *part, double n_tokens, 
 {
     if (n_tokens <= 0) return;
     cost->bytes += part->bytes;
-    /* three products of bfloat16 where BF16 takes two (cpu/act.h) */
+    /* three products of bfloat16 where BF16 takes two (cpu/kernel/act.h) */
     const double f16_by_bf16 = peaks->bf16_gflops * 2 / 3;
     const struct {
         double macs, peak;

@@ -29,11 +29,11 @@ static qn_status cpu_open(const qn_backend_options *options, qn_backend **out, q
 
     cpu->base.type = &qn__backend_cpu;
     cpu->base.alignment = QN_ALIGN_CPU;
-    cpu->ukr = qn__ukr_get(options->level_set ? options->level : QN_CPU_LEVEL_COUNT - 1);
+    cpu->kernels = qn__kernels_get(options->level_set ? options->level : QN_CPU_LEVEL_COUNT - 1);
     if (options->name)
         snprintf(cpu->base.name, sizeof(cpu->base.name), "%s", options->name);
     else
-        snprintf(cpu->base.name, sizeof(cpu->base.name), "cpu:%s", qn_cpu_level_name(cpu->ukr->level));
+        snprintf(cpu->base.name, sizeof(cpu->base.name), "cpu:%s", qn_cpu_level_name(cpu->kernels->level));
 
     const qn_status status = qn__team_create(&(qn_team_options){.n_threads = options->n_threads}, &cpu->team, err);
     if (status != QN_OK) {
@@ -109,7 +109,7 @@ static qn_status download(const qn_buffer *buffer, uint64_t offset, void *dst, u
 static bool accepts(const qn_backend *be, const qn_node *node, qn_error *err)
 {
     const qn_cpu_op *op = qn__cpu_op(node->op);
-    if (op) return op->accepts(((const qn_cpu *)be)->ukr, node, err);
+    if (op) return op->accepts(((const qn_cpu *)be)->kernels, node, err);
     QN_FAIL(err, unsupported, "%s computes nothing", qn_node_op_name(node));
     return false;
 }
@@ -117,7 +117,7 @@ static bool accepts(const qn_backend *be, const qn_node *node, qn_error *err)
 static uint64_t scratch(const qn_backend *be, const qn_node *node)
 {
     const qn_cpu_op *op = qn__cpu_op(node->op);
-    return op && op->scratch ? op->scratch(((const qn_cpu *)be)->ukr, node) : 0;
+    return op && op->scratch ? op->scratch(((const qn_cpu *)be)->kernels, node) : 0;
 }
 
 static void sync_nothing(qn_backend *be) { (void)be; } /* run returns when all is done */

@@ -99,13 +99,13 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
     t->node = n;
     t->attrs = n->attrs;
     t->n_src = n->n_src;
-    t->ukr = cpu->ukr;
+    t->kernels = cpu->kernels;
     QN_TRY(view_of(cpu, segment, n, n, &t->dst, err));
     for (int i = 0; i < n->n_src; i++) QN_TRY(view_of(cpu, segment, n, n->src[i], &t->src[i], err));
     if (n->root->buffer && ((const qn_buffer *)n->root->buffer)->read_only)
         return QN_FAIL(err, invalid, "%s: \"%s\" would write into a read-only mapping", cpu->base.name, n->name);
 
-    const uint64_t need = s->op->scratch ? s->op->scratch(cpu->ukr, n) : 0;
+    const uint64_t need = s->op->scratch ? s->op->scratch(cpu->kernels, n) : 0;
     const qn_buffer *buffer = segment->activations;
     if (need > n->scratch_bytes ||
         (need > 0 && (!buffer || n->scratch_offset > buffer->bytes || need > buffer->bytes - n->scratch_offset)))
@@ -117,7 +117,7 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
     for (int p = 0; p < s->op->n_phases; p++) {
         phase *ph = &s->phases[p];
         ph->chunk = 1;
-        ph->items = s->op->items(cpu->ukr, n, p, &ph->chunk);
+        ph->items = s->op->items(cpu->kernels, n, p, &ph->chunk);
         ph->chunk = chunk_in_this_build(ph->chunk, n->id + p);
         ph->shared = ph->items > ph->chunk;
     }
@@ -150,7 +150,7 @@ static bool follows(const qn_cpu *cpu, const step *a, const step *b)
 {
     const qn_node *x = a->task.node, *y = b->task.node;
     const qn_cpu_shares_fn shares = qn__cpu_shares(x->op);
-    return shares && x->op == y->op && x->src[0] == y->src[0] && shares(cpu->ukr, x, y);
+    return shares && x->op == y->op && x->src[0] == y->src[0] && shares(cpu->kernels, x, y);
 }
 
 static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)

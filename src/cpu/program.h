@@ -3,13 +3,13 @@
 #ifndef QN_CPU_PROGRAM_H
 #define QN_CPU_PROGRAM_H
 
-#include "cpu/cpu.h"
+#include "cpu/op/driver.h"
 
 #define QN_CPU_MAX_PHASES 3
 
 typedef struct qn_cpu {
     qn_backend base;
-    const qn_ukr *ukr;
+    const qn_kernels *kernels;
     qn_team *team;
     int n_threads;
     uint8_t *tiles; /* [n_threads, QN_MM_TILE_BYTES] */

@@ -65,12 +65,12 @@ void qn__grad_rope(qn_grad_task *t)
     t->dx[0] = qn__rope(t->g, dense_rows(t, t->dy), neg(t, t->src[1]), t->n_src > 2 ? t->src[2] : NULL, t->attrs);
 }
 
-void qn__grad_turn(qn_grad_task *t)
+void qn__grad_rope_apply(qn_grad_task *t)
 {
-    qn_turn_attrs attrs = *(const qn_turn_attrs *)t->attrs;
+    qn_rope_apply_attrs attrs = *(const qn_rope_apply_attrs *)t->attrs;
     attrs.back = !attrs.back;
-    if (t->wanted[0]) t->dx[0] = qn__turn(t->g, dense_rows(t, t->dy), dense_rows(t, t->src[1]), &attrs);
-    if (t->wanted[1]) refuse(t, "turn has no gradient to the table");
+    if (t->wanted[0]) t->dx[0] = qn__rope_apply(t->g, dense_rows(t, t->dy), dense_rows(t, t->src[1]), &attrs);
+    if (t->wanted[1]) refuse(t, "rope_apply has no gradient to the table");
 }
 
 void qn__grad_cross_entropy(qn_grad_task *t)

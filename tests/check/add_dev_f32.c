@@ -4,9 +4,9 @@
 
 static const float mean = 0.3f, scale = 0.37f;
 
-static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void call(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->add_dev_f32(y, in[0], in[1], mean, scale, n);
+    kernels->add_dev_f32(y, in[0], in[1], mean, scale, n);
 }
 
 static double want(const float *in, double *bound)
@@ -16,4 +16,4 @@ static double want(const float *in, double *bound)
     return part + in[2];
 }
 
-CHECK_UKR(add_dev_f32) { check_elements(t, &(check_each){2, true, true, call, want}); }
+CHECK_KERNEL(add_dev_f32) { check_elements(t, &(check_each){2, true, true, call, want}); }

@@ -3,7 +3,7 @@
  * is no number. */
 #include "check.h"
 
-CHECK_UKR(attn_add_some)
+CHECK_KERNEL(attn_add_some)
 {
     enum { LANES = 48, N = 40 };
     if (t->bench) {
@@ -11,7 +11,7 @@ CHECK_UKR(attn_add_some)
         int32_t begin[64] = {0}, end[64];
         check_fill(t, y, 64 * 64, CHECK_FILL_random);
         for (int l = 0; l < 64; l++) end[l] = l;
-        CHECK_BENCH(t, t->row, "Gflop/s", 2 * 64 * 64, t->ukr->attn_add_some(y, 64, v, p, 64, 9, begin, end));
+        CHECK_BENCH(t, t->row, "Gflop/s", 2 * 64 * 64, t->kernels->attn_add_some(y, 64, v, p, 64, 9, begin, end));
         return;
     }
     for (int64_t lanes = 16; lanes <= LANES; lanes += 16)
@@ -32,7 +32,7 @@ CHECK_UKR(attn_add_some)
                 }
                 memcpy(ref, old, (size_t)(n * lanes) * 4);
                 if (n) memcpy(y, old, (size_t)(n * lanes) * 4);
-                t->ukr->attn_add_some(y, n, v, p, lanes, 2, begin, end);
+                t->kernels->attn_add_some(y, n, v, p, lanes, 2, begin, end);
                 check_intact(t);
                 t->ref->attn_add_some(ref, n, v, p, lanes, 2, begin, end);
                 check_same(t, y, ref, n * lanes, "at level ref");

@@ -33,7 +33,7 @@ static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, f
     if (n) memcpy(y, old, (size_t)(n * lanes) * 4);
     memcpy(max, old_max, (size_t)lanes * 4);
     memcpy(sum, old_sum, (size_t)lanes * 4);
-    t->ukr->attn_merge(y, max, sum, y1, max1, sum1, lanes, n);
+    t->kernels->attn_merge(y, max, sum, y1, max1, sum1, lanes, n);
     check_intact(t);
     t->ref->attn_merge(ref, ref_max, ref_sum, y1, max1, sum1, lanes, n);
     check_same(t, y, ref, n * lanes, "at level ref");
@@ -53,7 +53,7 @@ static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, f
     }
 }
 
-CHECK_UKR(attn_merge)
+CHECK_KERNEL(attn_merge)
 {
     if (t->bench) {
         float *y = check_floats(t, 0, 64 * 64, CHECK_AT_START), *y1 = check_floats(t, 1, 64 * 64, CHECK_AT_START);
@@ -61,7 +61,7 @@ CHECK_UKR(attn_merge)
         check_fill(t, y, 64 * 64, CHECK_FILL_zeros);
         check_fill(t, y1, 64 * 64, CHECK_FILL_zeros);
         for (int l = 0; l < 64; l++) sum1[l] = 1;
-        CHECK_BENCH(t, t->row, "Gflop/s", 3 * 64 * 64, t->ukr->attn_merge(y, max, sum, y1, max1, sum1, 64, 64));
+        CHECK_BENCH(t, t->row, "Gflop/s", 3 * 64 * 64, t->kernels->attn_merge(y, max, sum, y1, max1, sum1, 64, 64));
         return;
     }
     for (int64_t lanes = 16; lanes <= LANES; lanes += 16)

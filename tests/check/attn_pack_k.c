@@ -2,14 +2,14 @@
 /* tests/check/attn_pack_k.c -- rows of K as int16. */
 #include "attn_pack.h"
 
-CHECK_UKR(attn_pack_k)
+CHECK_KERNEL(attn_pack_k)
 {
     enum { N = 256, CELLS = 5 };
     if (t->bench) {
         float *x = check_floats(t, 0, 16 * 64, CHECK_AT_START), scale[16];
         int16_t *y = check_buffer(t, 1, 16 * 64 * 2, 2, CHECK_AT_START);
         check_fill(t, x, 16 * 64, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "G elements/s", 16 * 64, t->ukr->attn_pack_k(y, scale, x, 16, 64));
+        CHECK_BENCH(t, t->row, "G elements/s", 16 * 64, t->kernels->attn_pack_k(y, scale, x, 16, 64));
         return;
     }
     for (int64_t n = 16; n <= N; n += n < 80 ? 16 : 176)
@@ -21,7 +21,7 @@ CHECK_UKR(attn_pack_k)
                 check_where(t, "n %lld, %lld cells, fill %s", (long long)n, (long long)cells,
                             check_fill_name((check_fill_kind)fill));
                 check_fill(t, x, cells * n, (check_fill_kind)fill);
-                t->ukr->attn_pack_k(y, scale, x, cells, n);
+                t->kernels->attn_pack_k(y, scale, x, cells, n);
                 check_intact(t);
                 t->ref->attn_pack_k(ref, ref_scale, x, cells, n);
                 check_same(t, scale, ref_scale, cells, "at level ref, the scale");

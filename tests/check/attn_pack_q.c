@@ -2,14 +2,14 @@
 /* tests/check/attn_pack_q.c -- one row of queries as int16. */
 #include "attn_pack.h"
 
-CHECK_UKR(attn_pack_q)
+CHECK_KERNEL(attn_pack_q)
 {
     enum { N = 256 };
     if (t->bench) {
         float *x = check_floats(t, 0, 64, CHECK_AT_START);
         int16_t *y = check_buffer(t, 1, 128, 2, CHECK_AT_START);
         check_fill(t, x, 64, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "G elements/s", 64, t->ukr->attn_pack_q(y, x, 0.125f, 64));
+        CHECK_BENCH(t, t->row, "G elements/s", 64, t->kernels->attn_pack_q(y, x, 0.125f, 64));
         return;
     }
     static const int16_t sizes[] = {0, 1, 2, 15, 16, 17, 33, 64, 80, 255, N};
@@ -21,7 +21,7 @@ CHECK_UKR(attn_pack_q)
             int16_t *y = check_buffer(t, 1, (size_t)whole * 2, 2, CHECK_AT_END), ref[N];
             check_where(t, "n %lld, fill %s", (long long)n, check_fill_name((check_fill_kind)fill));
             check_fill(t, x, n, (check_fill_kind)fill);
-            const float g = t->ukr->attn_pack_q(y, x, s, n), want = t->ref->attn_pack_q(ref, x, s, n);
+            const float g = t->kernels->attn_pack_q(y, x, s, n), want = t->ref->attn_pack_q(ref, x, s, n);
             check_intact(t);
             check_same(t, &g, &want, 1, "at level ref, the scale");
             pack_same(t, y, ref, whole);
@@ -37,5 +37,5 @@ CHECK_UKR(attn_pack_q)
     float x[16] = {0x1p63f};
     int16_t y[16];
     check_where(t, "length 2^63");
-    if (!isnan(t->ukr->attn_pack_q(y, x, 1, 16))) check_fail(t, "a number");
+    if (!isnan(t->kernels->attn_pack_q(y, x, 1, 16))) check_fail(t, "a number");
 }

@@ -2,14 +2,14 @@
 /* tests/check/attn_pack_v.c -- rows of V as int16, in pairs of rows. */
 #include "attn_pack.h"
 
-CHECK_UKR(attn_pack_v)
+CHECK_KERNEL(attn_pack_v)
 {
     enum { N = 256, CELLS = 5 };
     if (t->bench) {
         float *x = check_floats(t, 0, 16 * 64, CHECK_AT_START), log_scale[16], weight[16];
         int16_t *y = check_buffer(t, 1, 16 * 64 * 2, 2, CHECK_AT_START);
         check_fill(t, x, 16 * 64, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "G elements/s", 16 * 64, t->ukr->attn_pack_v(y, log_scale, weight, x, 16, 64));
+        CHECK_BENCH(t, t->row, "G elements/s", 16 * 64, t->kernels->attn_pack_v(y, log_scale, weight, x, 16, 64));
         return;
     }
     for (int64_t n = 16; n <= N; n += n < 80 ? 16 : 176)
@@ -23,7 +23,7 @@ CHECK_UKR(attn_pack_v)
                 check_where(t, "n %lld, %lld cells, fill %s", (long long)n, (long long)cells,
                             check_fill_name((check_fill_kind)fill));
                 check_fill(t, x, cells * n, (check_fill_kind)fill);
-                t->ukr->attn_pack_v(y, log_scale, weight, x, cells, n);
+                t->kernels->attn_pack_v(y, log_scale, weight, x, cells, n);
                 check_intact(t);
                 t->ref->attn_pack_v(ref, ref_log, ref_weight, x, cells, n);
                 check_same(t, log_scale, ref_log, cells, "at level ref, the logarithm");
@@ -47,13 +47,13 @@ CHECK_UKR(attn_pack_v)
     float x[16] = {0, -0x1.fffffep-3f}, log_scale, weight;
     int16_t y[32];
     check_where(t, "just below a power of two"); /* 2^15 would leave int16 */
-    t->ukr->attn_pack_v(y, &log_scale, &weight, x, 1, 16);
+    t->kernels->attn_pack_v(y, &log_scale, &weight, x, 1, 16);
     if (weight != 0x1p16f || y[2] != -16384) check_fail(t, "weight %g, %d", (double)weight, y[2]);
     x[1] = -0x1.fffdfep-3f;
-    t->ukr->attn_pack_v(y, &log_scale, &weight, x, 1, 16);
+    t->kernels->attn_pack_v(y, &log_scale, &weight, x, 1, 16);
     if (weight != 0x1p17f || y[2] != -32767) check_fail(t, "weight %g, %d", (double)weight, y[2]);
     x[1] = -0x1p64f;
     check_where(t, "magnitude 2^64");
-    t->ukr->attn_pack_v(y, &log_scale, &weight, x, 1, 16);
+    t->kernels->attn_pack_v(y, &log_scale, &weight, x, 1, 16);
     if (!isnan(log_scale) || !isnan(weight)) check_fail(t, "a number");
 }

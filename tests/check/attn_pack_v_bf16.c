@@ -2,4 +2,4 @@
 /* tests/check/attn_pack_v_bf16.c -- rows of V in BF16 as int16. */
 #include "attn_pack_cells.h"
 
-CHECK_UKR(attn_pack_v_bf16) { pack_v_cells_check(t, t->ukr->attn_pack_v_bf16, QN_DTYPE_BF16); }
+CHECK_KERNEL(attn_pack_v_bf16) { pack_v_cells_check(t, t->kernels->attn_pack_v_bf16, QN_DTYPE_BF16); }

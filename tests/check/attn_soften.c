@@ -45,7 +45,7 @@ static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, b
     for (int64_t i = 0; i < n * lanes && fill == CHECK_FILL_random; i++) old[i] *= (float)(1 + i % 40);
     if (n) memcpy(s, old, (size_t)(n * lanes) * 4);
     memcpy(ref, old, (size_t)(n * lanes) * 4);
-    t->ukr->attn_soften(s, lanes, n, g.full_begin, g.full_end, begin, end, max, sum);
+    t->kernels->attn_soften(s, lanes, n, g.full_begin, g.full_end, begin, end, max, sum);
     check_intact(t);
     t->ref->attn_soften(ref, lanes, n, g.full_begin, g.full_end, g.begin, g.end, ref_max, ref_sum);
     for (int64_t l = 0; l < lanes; l++) {
@@ -67,14 +67,15 @@ static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, b
     free(old);
 }
 
-CHECK_UKR(attn_soften)
+CHECK_KERNEL(attn_soften)
 {
     if (t->bench) {
         int32_t begin[64] = {0}, end[64];
         float max[64], sum[64], *s = check_floats(t, 0, 256 * 64, CHECK_AT_START);
         for (int l = 0; l < 64; l++) end[l] = 256;
         check_fill(t, s, 256 * 64, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "G scores/s", 256 * 64, t->ukr->attn_soften(s, 64, 256, 0, 256, begin, end, max, sum));
+        CHECK_BENCH(t, t->row, "G scores/s", 256 * 64,
+                    t->kernels->attn_soften(s, 64, 256, 0, 256, begin, end, max, sum));
         return;
     }
     static const int16_t cells[] = {0, 1, 2, 3, 5, 16, 33, CELLS};

@@ -31,7 +31,7 @@ static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, b
     check_fill(t, u, n * lanes, fill);
     for (int64_t i = 0; i < n * lanes && fill == CHECK_FILL_random; i++) u[i] *= (float)(1 + i % 20);
     for (int64_t c = 0; c < n; c++) weight[c] = ldexpf(1, (int)(check_random(t) % 30));
-    t->ukr->attn_weigh(p, scale, sums, sums + lanes, u, weight, lanes, n, full_begin, full_end, begin, end);
+    t->kernels->attn_weigh(p, scale, sums, sums + lanes, u, weight, lanes, n, full_begin, full_end, begin, end);
     check_intact(t);
     t->ref->attn_weigh(ref_p, ref_scale, ref_sums, ref_sums + lanes, u, weight, lanes, n, full_begin, full_end, begin,
                        end);
@@ -66,7 +66,7 @@ static void one_case(check *t, int64_t lanes, int64_t n, check_fill_kind fill, b
     free(ref_scale);
 }
 
-CHECK_UKR(attn_weigh)
+CHECK_KERNEL(attn_weigh)
 {
     if (t->bench) {
         int32_t begin[64] = {0}, end[64];
@@ -78,7 +78,7 @@ CHECK_UKR(attn_weigh)
         for (int c = 0; c < CELLS; c++) weight[c] = 1;
         check_fill(t, u, CELLS * 64, CHECK_FILL_random);
         CHECK_BENCH(t, t->row, "G scores/s", CELLS * 64,
-                    t->ukr->attn_weigh(p, scale, max, sum, u, weight, 64, CELLS, 0, CELLS, begin, end));
+                    t->kernels->attn_weigh(p, scale, max, sum, u, weight, 64, CELLS, 0, CELLS, begin, end));
         return;
     }
     static const int16_t cells[] = {1, 2, 3, 15, 16, 17, 31, 33, 100, CELLS};

@@ -3,7 +3,7 @@
  * attn_weigh gives at the reference level. */
 #include "attn_weigh.h"
 
-CHECK_UKR(attn_weigh_row)
+CHECK_KERNEL(attn_weigh_row)
 {
     enum { CELLS = 128, WHOLE = 128 };
     float *u = check_floats(t, 0, WHOLE, CHECK_AT_END), *weight = check_floats(t, 1, WHOLE, CHECK_AT_END);
@@ -13,7 +13,7 @@ CHECK_UKR(attn_weigh_row)
         check_fill(t, u, WHOLE, CHECK_FILL_random);
         for (int c = 0; c < WHOLE; c++) weight[c] = 1;
         CHECK_BENCH(t, t->row, "G scores/s", WHOLE,
-                    t->ukr->attn_weigh_row(p, scale, &max, &sum, u, weight, CELLS, 0, CELLS));
+                    t->kernels->attn_weigh_row(p, scale, &max, &sum, u, weight, CELLS, 0, CELLS));
         return;
     }
     static const int16_t cells[] = {1, 2, 3, 15, 16, 17, 31, 33, 100, CELLS};
@@ -38,7 +38,7 @@ CHECK_UKR(attn_weigh_row)
                     begins[l] = begin;
                     ends[l] = end;
                 }
-                t->ukr->attn_weigh_row(p, scale, &max, &sum, u, weight, n, begin, end);
+                t->kernels->attn_weigh_row(p, scale, &max, &sum, u, weight, n, begin, end);
                 check_intact(t);
                 t->ref->attn_weigh(ref_p[0][0], ref_scale[0], ref_max, ref_sum, wide[0], weight, 16, n, begin, end,
                                    begins, ends);

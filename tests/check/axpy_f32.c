@@ -2,7 +2,10 @@
 /* tests/check/axpy_f32.c -- y += a x, fused. */
 #include "check.h"
 
-static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->axpy_f32(y, -0.7f, in[0], n); }
+static void call(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
+{
+    kernels->axpy_f32(y, -0.7f, in[0], n);
+}
 
 static double want(const float *in, double *bound)
 {
@@ -11,4 +14,4 @@ static double want(const float *in, double *bound)
     return x + in[1];
 }
 
-CHECK_UKR(axpy_f32) { check_elements(t, &(check_each){1, true, true, call, want}); }
+CHECK_KERNEL(axpy_f32) { check_elements(t, &(check_each){1, true, true, call, want}); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/check.h -- what the checks of kernels share. CHECK_UKR(NAME) in NAME.c is called by main.c for every row
- * of ukr.def at every level of the machine; a row without one does not link.
+/* tests/check/check.h -- what the checks of kernels share. CHECK_KERNEL(NAME) in NAME.c is called by main.c for every
+ * row of kernels.def at every level of the machine; a row without one does not link.
  *
  * Buffers have pages without access on both sides. A check places them so that they end at the upper page, begin at the
  * lower one, or lie one element after it; beside them, up to a page of what is accessible holds a pattern that
@@ -8,7 +8,7 @@
 #ifndef QN_TESTS_CHECK_H
 #define QN_TESTS_CHECK_H
 
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 #include <float.h>
 #include <math.h>
@@ -28,8 +28,8 @@ typedef struct check_slot {
 } check_slot;
 
 typedef struct check {
-    const qn_ukr *ukr; /* the level under test */
-    const qn_ukr *ref; /* the reference level: every row gives its bits */
+    const qn_kernels *kernels; /* the level under test */
+    const qn_kernels *ref;     /* the reference level: every row gives its bits */
     const char *row;
     bool bench; /* time it instead of checking it */
     uint64_t random;
@@ -38,10 +38,10 @@ typedef struct check {
     int64_t n_checks, n_failures;
 } check;
 
-#define CHECK_UKR(name)                  void check_##name(check *t)
-#define QN_UKR(name, bound, ret, params) CHECK_UKR(name);
-#include "cpu/ukr.def"
-#undef QN_UKR
+#define CHECK_KERNEL(name)                  void check_##name(check *t)
+#define QN_KERNEL(name, bound, ret, params) CHECK_KERNEL(name);
+#include "cpu/kernel/kernels.def"
+#undef QN_KERNEL
 void check_mm(check *t, qn_dtype dtype);
 void check_unpack(check *t, qn_dtype dtype);
 
@@ -101,7 +101,7 @@ typedef struct check_each {
     int n_in;
     bool adds;        /* the old y is a source too: in[n_in] */
     bool finite_only; /* the bound says nothing about overflow */
-    void (*call)(const qn_ukr *ukr, float *y, const float *const *in, int64_t n);
+    void (*call)(const qn_kernels *kernels, float *y, const float *const *in, int64_t n);
     /* the exact value and how far the row may be from it */
     double (*want)(const float *in, double *bound);
 } check_each;

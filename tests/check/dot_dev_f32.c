@@ -13,7 +13,7 @@ static void one(check *t, int64_t n, check_fill_kind fill, check_place place, bo
     check_fill(t, a, n, fill);
     check_fill(t, x, n, fill);
     if (w) check_fill(t, w, n, fill);
-    const float got = t->ukr->dot_dev_f32(a, w, x, mean, n), ref = t->ref->dot_dev_f32(a, w, x, mean, n);
+    const float got = t->kernels->dot_dev_f32(a, w, x, mean, n), ref = t->ref->dot_dev_f32(a, w, x, mean, n);
     check_same(t, &got, &ref, 1, "at level ref");
     check_intact(t);
     double want = 0, size = 0;
@@ -25,7 +25,7 @@ static void one(check *t, int64_t n, check_fill_kind fill, check_place place, bo
     if (check_fill_finite(fill)) check_close(t, got, want, (double)(n + 2) * (FLT_EPSILON * size + FLT_TRUE_MIN), -1);
 }
 
-CHECK_UKR(dot_dev_f32)
+CHECK_KERNEL(dot_dev_f32)
 {
     if (t->bench) {
         float *a = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START),
@@ -33,7 +33,8 @@ CHECK_UKR(dot_dev_f32)
         volatile float sink = 0;
         check_fill(t, a, CHECK_BENCH_N, CHECK_FILL_random);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, sink = t->ukr->dot_dev_f32(a, NULL, x, mean, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N,
+                    sink = t->kernels->dot_dev_f32(a, NULL, x, mean, CHECK_BENCH_N));
         (void)sink;
         return;
     }

@@ -2,7 +2,10 @@
 /* tests/check/dot_f32.c -- sum of x y: near the exact sum, in the one order that every level has. */
 #include "check.h"
 
-static float call(const qn_ukr *ukr, const float *x, const float *y, int64_t n) { return ukr->dot_f32(x, y, n); }
+static float call(const qn_kernels *kernels, const float *x, const float *y, int64_t n)
+{
+    return kernels->dot_f32(x, y, n);
+}
 
 /* Every product rounds to -0: the zeros past the end of a tail still turn their lanes to 0. */
 static void vanishing(check *t)
@@ -13,13 +16,13 @@ static void vanishing(check *t)
         y[i] = 0x1p-100f;
     }
     for (int n = 0; n <= 40; n++) {
-        const float got = call(t->ukr, x, y, n), want = n > 0 && n % 16 == 0 ? -0.0f : 0.0f;
+        const float got = call(t->kernels, x, y, n), want = n > 0 && n % 16 == 0 ? -0.0f : 0.0f;
         check_where(t, "n %d, products that vanish", n);
         check_same(t, &got, &want, 1, "expected");
     }
 }
 
-CHECK_UKR(dot_f32)
+CHECK_KERNEL(dot_f32)
 {
     if (t->bench) {
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START),
@@ -27,7 +30,7 @@ CHECK_UKR(dot_f32)
         volatile float sink = 0;
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
         check_fill(t, y, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, sink = call(t->ukr, x, y, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, sink = call(t->kernels, x, y, CHECK_BENCH_N));
         (void)sink;
         return;
     }
@@ -39,7 +42,7 @@ CHECK_UKR(dot_f32)
                             place);
                 check_fill(t, x, *n, (check_fill_kind)fill);
                 check_fill(t, y, *n, (check_fill_kind)fill);
-                const float got = call(t->ukr, x, y, *n), ref = call(t->ref, x, y, *n);
+                const float got = call(t->kernels, x, y, *n), ref = call(t->ref, x, y, *n);
                 check_same(t, &got, &ref, 1, "at level ref");
                 check_intact(t);
                 double want = 0, size = 0;

@@ -21,7 +21,7 @@ static void dense(check *t)
             const uint32_t u = (uint32_t)bits;
             memcpy(&x[n++], &u, 4);
         }
-        t->ukr->exp_sum_f32(y, x, 0, n);
+        t->kernels->exp_sum_f32(y, x, 0, n);
         for (int i = 0; i < n; i++) {
             double bound;
             const double exact = want(x[i], 0, &bound);
@@ -44,7 +44,7 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
     check_fill(t, x, n, fill);
     for (int64_t i = 0; i < n && fill == CHECK_FILL_random; i += 5) x[i] = -INFINITY; /* masked */
     const float max = n > 5 ? highest(x, n) : 1;
-    const float got = t->ukr->exp_sum_f32(y, x, max, n), other = t->ref->exp_sum_f32(ref, x, max, n);
+    const float got = t->kernels->exp_sum_f32(y, x, max, n), other = t->ref->exp_sum_f32(ref, x, max, n);
     check_intact(t);
     check_same(t, y, ref, n, "at level ref");
     check_same(t, &got, &other, 1, "at level ref, the sum");
@@ -56,21 +56,21 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
     check_close(t, got, sum > FLT_MAX ? INFINITY : sum, (double)n * FLT_EPSILON * sum, -1);
     for (int64_t at = 0; at < n; at += 1 + (int64_t)(check_random(t) % 97)) {
         float alone;
-        t->ukr->exp_sum_f32(&alone, x + at, max, 1);
+        t->kernels->exp_sum_f32(&alone, x + at, max, 1);
         check_same(t, &alone, y + at, 1, "in the whole row");
     }
-    t->ukr->exp_sum_f32(x, x, max, n);
+    t->kernels->exp_sum_f32(x, x, max, n);
     check_same(t, x, y, n, "out of place");
     check_intact(t);
 }
 
-CHECK_UKR(exp_sum_f32)
+CHECK_KERNEL(exp_sum_f32)
 {
     if (t->bench) {
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START),
               *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, t->ukr->exp_sum_f32(y, x, 4, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, t->kernels->exp_sum_f32(y, x, 4, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes; *n >= 0; n++)

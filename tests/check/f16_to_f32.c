@@ -16,7 +16,7 @@ static void one_case(check *t, int64_t n, check_place place, uint16_t first)
     uint16_t *x = check_buffer(t, 0, (size_t)n * 2, 2, place);
     float *y = check_floats(t, 1, n, place), *ref = check_floats(t, 2, n, place);
     for (int64_t i = 0; i < n; i++) x[i] = (uint16_t)(first + i * 40503); /* odd: 65536 in a row are all there are */
-    t->ukr->f16_to_f32(y, x, n);
+    t->kernels->f16_to_f32(y, x, n);
     t->ref->f16_to_f32(ref, x, n);
     check_intact(t);
     check_same(t, y, ref, n, "at level ref");
@@ -25,13 +25,13 @@ static void one_case(check *t, int64_t n, check_place place, uint16_t first)
         if (y[i] == 0) check_close(t, signbit(y[i]) != 0, x[i] >> 15, 0, x[i]);
 }
 
-CHECK_UKR(f16_to_f32)
+CHECK_KERNEL(f16_to_f32)
 {
     if (t->bench) {
         uint16_t *x = check_buffer(t, 0, CHECK_BENCH_N * 2, 2, CHECK_AT_START);
         float *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         memset(x, 0x3c, CHECK_BENCH_N * 2);
-        CHECK_BENCH(t, t->row, "GB/s", 6 * CHECK_BENCH_N, t->ukr->f16_to_f32(y, x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", 6 * CHECK_BENCH_N, t->kernels->f16_to_f32(y, x, CHECK_BENCH_N));
         return;
     }
     for (int place = 0; place < CHECK_PLACE_COUNT; place++) {

@@ -32,7 +32,7 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
     float *x = check_floats(t, 0, n, place);
     uint16_t *y = check_buffer(t, 1, (size_t)n * 2, 2, place), *ref = check_buffer(t, 2, (size_t)n * 2, 2, place);
     check_fill(t, x, n, fill);
-    t->ukr->f32_to_bf16(y, x, n);
+    t->kernels->f32_to_bf16(y, x, n);
     t->ref->f32_to_bf16(ref, x, n);
     check_intact(t);
     check_same_bytes(t, y, ref, (size_t)n * 2, "at level ref");
@@ -53,20 +53,20 @@ static void dense(check *t)
             u = (u & ~UINT32_C(0xffff)) | UINT32_C(0x8000);
             memcpy(&x[n++], &u, 4);
         }
-        t->ukr->f32_to_bf16(y, x, n);
+        t->kernels->f32_to_bf16(y, x, n);
         t->ref->f32_to_bf16(ref, x, n);
         check_same_bytes(t, y, ref, (size_t)n * 2, "at level ref");
         verdict(t, x, y, n);
     }
 }
 
-CHECK_UKR(f32_to_bf16)
+CHECK_KERNEL(f32_to_bf16)
 {
     if (t->bench) {
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
         uint16_t *y = check_buffer(t, 1, CHECK_BENCH_N * 2, 2, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", 6 * CHECK_BENCH_N, t->ukr->f32_to_bf16(y, x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", 6 * CHECK_BENCH_N, t->kernels->f32_to_bf16(y, x, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes; *n >= 0; n++)

@@ -32,20 +32,20 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
     float *x = check_floats(t, 0, n, place);
     uint8_t *y = check_buffer(t, 1, bytes, 1, place), *ref = check_buffer(t, 2, bytes, 1, place);
     check_fill(t, x, n, fill);
-    t->ukr->f32_to_q8_0(y, x, n);
+    t->kernels->f32_to_q8_0(y, x, n);
     t->ref->f32_to_q8_0(ref, x, n);
     check_intact(t);
     check_same_bytes(t, y, ref, bytes, "at level ref");
     for (int64_t b = 0; b < n / 32; b++) verdict(t, x + b * 32, y + b * 34);
 }
 
-CHECK_UKR(f32_to_q8_0)
+CHECK_KERNEL(f32_to_q8_0)
 {
     if (t->bench) {
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
         uint8_t *y = check_buffer(t, 1, CHECK_BENCH_N / 32 * 34, 1, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * (4 + 34 / 32.0), t->ukr->f32_to_q8_0(y, x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * (4 + 34 / 32.0), t->kernels->f32_to_q8_0(y, x, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes_32; *n >= 0; n++)

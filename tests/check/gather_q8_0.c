@@ -2,4 +2,4 @@
 /* tests/check/gather_q8_0.c -- Q8_0 rows of scattered cells as floats. */
 #include "gather.h"
 
-CHECK_UKR(gather_q8_0) { gather_check(t, t->ukr->gather_q8_0, QN_DTYPE_Q8_0); }
+CHECK_KERNEL(gather_q8_0) { gather_check(t, t->kernels->gather_q8_0, QN_DTYPE_Q8_0); }

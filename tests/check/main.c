@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/main.c -- check [--bench] [--filter STR] [--level L] [--seed N]: runs the check of every row of ukr.def,
- * and of the product of every weight format, at every level that this machine has; with --bench it times them instead.
- * The last line says how many (row, level) pairs passed and failed. */
+/* tests/check/main.c -- check [--bench] [--filter STR] [--level L] [--seed N]: runs the check of every row of
+ * kernels.def, and of the product of every weight format, at every level that this machine has; with --bench it times
+ * them instead. The last line says how many (row, level) pairs passed and failed. */
 #include "check.h"
 
 #include <signal.h>
@@ -21,9 +21,9 @@ static check *running; /* for the handler */
 static void crashed(int signal_number)
 {
     char text[320];
-    const int n =
-        snprintf(text, sizeof text, "  %s %s, %s: signal %d\n", running ? qn_cpu_level_name(running->ukr->level) : "",
-                 running ? running->row : "", running ? running->where : "", signal_number);
+    const int n = snprintf(text, sizeof text, "  %s %s, %s: signal %d\n",
+                           running ? qn_cpu_level_name(running->kernels->level) : "", running ? running->row : "",
+                           running ? running->where : "", signal_number);
     if (write(STDOUT_FILENO, text, (size_t)n) < 0) _exit(3);
     _exit(1);
 }
@@ -33,8 +33,8 @@ static void run_one(const options *o, qn_cpu_level level, const char *name, void
 {
     static check t; /* its buffers serve all rows */
     if (o->filter && !strstr(name, o->filter)) return;
-    t.ukr = qn__ukr_get(level);
-    t.ref = qn__ukr_get(QN_CPU_ref);
+    t.kernels = qn__kernels_get(level);
+    t.ref = qn__kernels_get(QN_CPU_ref);
     t.row = name;
     t.bench = o->bench;
     t.random = o->seed;
@@ -63,9 +63,9 @@ static void run_one(const options *o, qn_cpu_level level, const char *name, void
 
 static void run_level(const options *o, qn_cpu_level level)
 {
-#define QN_UKR(name, bound, ret, params) run_one(o, level, #name, check_##name, NULL, QN_DTYPE_F32);
-#include "cpu/ukr.def"
-#undef QN_UKR
+#define QN_KERNEL(name, bound, ret, params) run_one(o, level, #name, check_##name, NULL, QN_DTYPE_F32);
+#include "cpu/kernel/kernels.def"
+#undef QN_KERNEL
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
         const qn_dtype dtype = (qn_dtype)d;
         char name[40];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/check/math.c -- the rows of ukr_math.h: functions of floats against the C library's doubles, sums and extremes
- * of arrays. */
+/* tests/check/math.c -- the rows of kernel/math.h: functions of floats against the C library's doubles, sums and
+ * extremes of arrays. */
 #include "check.h"
 
 /* ---- functions of one or two numbers --------------------------------------------------------- */
@@ -17,7 +17,7 @@ static void dense(check *t, const check_each *each)
             const uint32_t u = (uint32_t)bits;
             memcpy(&x[n++], &u, 4);
         }
-        each->call(t->ukr, y, (const float *const[]){x}, n);
+        each->call(t->kernels, y, (const float *const[]){x}, n);
         for (int i = 0; i < n; i++) {
             double bound;
             const double exact = each->want(&x[i], &bound);
@@ -27,11 +27,14 @@ static void dense(check *t, const check_each *each)
 }
 
 #define CALL1(name) \
-    static void call_##name(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->name(y, in[0], n); }
-#define CALL2(name) \
-    static void call_##name(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) \
+    static void call_##name(const qn_kernels *kernels, float *y, const float *const *in, int64_t n) \
     { \
-        ukr->name(y, in[0], in[1], n); \
+        kernels->name(y, in[0], n); \
+    }
+#define CALL2(name) \
+    static void call_##name(const qn_kernels *kernels, float *y, const float *const *in, int64_t n) \
+    { \
+        kernels->name(y, in[0], in[1], n); \
     }
 #define WANT1(name, value, limit) \
     CALL1(name) \
@@ -110,44 +113,47 @@ static double want_gelu_tanh_back_f32(const float *in, double *bound)
 
 CALL2(gelu_back_f32)
 CALL2(gelu_tanh_back_f32)
-CHECK_UKR(gelu_back_f32) { check_elements(t, &(check_each){2, false, true, call_gelu_back_f32, want_gelu_back_f32}); }
-CHECK_UKR(gelu_tanh_back_f32)
+CHECK_KERNEL(gelu_back_f32)
+{
+    check_elements(t, &(check_each){2, false, true, call_gelu_back_f32, want_gelu_back_f32});
+}
+CHECK_KERNEL(gelu_tanh_back_f32)
 {
     check_elements(t, &(check_each){2, false, true, call_gelu_tanh_back_f32, want_gelu_tanh_back_f32});
 }
 
 /* clang-format off */
-CHECK_UKR(exp_f32) ONE(exp_f32)
-CHECK_UKR(log_f32) ONE(log_f32)
-CHECK_UKR(sigmoid_f32) ONE(sigmoid_f32)
-CHECK_UKR(tanh_f32) ONE(tanh_f32)
-CHECK_UKR(erf_f32) ONE(erf_f32)
-CHECK_UKR(gelu_f32) ONE(gelu_f32)
-CHECK_UKR(gelu_tanh_f32) ONE(gelu_tanh_f32)
-CHECK_UKR(sqrt_f32) ONE(sqrt_f32)
-CHECK_UKR(log2_f32) ONE(log2_f32)
-CHECK_UKR(log1p_f32) ONE(log1p_f32)
-CHECK_UKR(expm1_f32) ONE(expm1_f32)
-CHECK_UKR(sin_f32) ONE(sin_f32)
-CHECK_UKR(cos_f32) ONE(cos_f32)
-CHECK_UKR(tan_f32) ONE(tan_f32)
-CHECK_UKR(atan_f32) ONE(atan_f32)
-CHECK_UKR(floor_f32) ONE(floor_f32)
-CHECK_UKR(ceil_f32) ONE(ceil_f32)
-CHECK_UKR(round_f32) ONE(round_f32)
-CHECK_UKR(trunc_f32) ONE(trunc_f32)
-CHECK_UKR(sub_f32) TWO(sub_f32)
-CHECK_UKR(div_f32) TWO(div_f32)
-CHECK_UKR(maximum_f32) TWO(maximum_f32)
-CHECK_UKR(minimum_f32) TWO(minimum_f32)
+CHECK_KERNEL(exp_f32) ONE(exp_f32)
+CHECK_KERNEL(log_f32) ONE(log_f32)
+CHECK_KERNEL(sigmoid_f32) ONE(sigmoid_f32)
+CHECK_KERNEL(tanh_f32) ONE(tanh_f32)
+CHECK_KERNEL(erf_f32) ONE(erf_f32)
+CHECK_KERNEL(gelu_f32) ONE(gelu_f32)
+CHECK_KERNEL(gelu_tanh_f32) ONE(gelu_tanh_f32)
+CHECK_KERNEL(sqrt_f32) ONE(sqrt_f32)
+CHECK_KERNEL(log2_f32) ONE(log2_f32)
+CHECK_KERNEL(log1p_f32) ONE(log1p_f32)
+CHECK_KERNEL(expm1_f32) ONE(expm1_f32)
+CHECK_KERNEL(sin_f32) ONE(sin_f32)
+CHECK_KERNEL(cos_f32) ONE(cos_f32)
+CHECK_KERNEL(tan_f32) ONE(tan_f32)
+CHECK_KERNEL(atan_f32) ONE(atan_f32)
+CHECK_KERNEL(floor_f32) ONE(floor_f32)
+CHECK_KERNEL(ceil_f32) ONE(ceil_f32)
+CHECK_KERNEL(round_f32) ONE(round_f32)
+CHECK_KERNEL(trunc_f32) ONE(trunc_f32)
+CHECK_KERNEL(sub_f32) TWO(sub_f32)
+CHECK_KERNEL(div_f32) TWO(div_f32)
+CHECK_KERNEL(maximum_f32) TWO(maximum_f32)
+CHECK_KERNEL(minimum_f32) TWO(minimum_f32)
     /* clang-format on */
 
     static const float limits[][2] = {{-1, 2}, {0, INFINITY}, {-INFINITY, 0.25f}, {3, -3}};
 static int limit; /* the pair that is tried */
 
-static void call_clamp(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void call_clamp(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->clamp_f32(y, in[0], limits[limit][0], limits[limit][1], n);
+    kernels->clamp_f32(y, in[0], limits[limit][0], limits[limit][1], n);
 }
 
 static double want_clamp(const float *in, double *bound)
@@ -157,7 +163,7 @@ static double want_clamp(const float *in, double *bound)
     return isnan(x) ? x : fmin(fmax(x, lo), hi);
 }
 
-CHECK_UKR(clamp_f32)
+CHECK_KERNEL(clamp_f32)
 {
     for (limit = 0; limit < (int)(sizeof limits / sizeof limits[0]) - 3 * t->bench; limit++)
         check_elements(t, &(check_each){1, false, false, call_clamp, want_clamp});
@@ -165,7 +171,7 @@ CHECK_UKR(clamp_f32)
 
 /* ---- one number of an array ------------------------------------------------------------------ */
 
-typedef float (*array_fn)(const qn_ukr *ukr, const float *x, int64_t n);
+typedef float (*array_fn)(const qn_kernels *kernels, const float *x, int64_t n);
 typedef double (*array_want)(const float *x, int64_t n, double *bound);
 
 static void over_arrays(check *t, array_fn call, array_want want)
@@ -174,7 +180,7 @@ static void over_arrays(check *t, array_fn call, array_want want)
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
         volatile float sink = 0;
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", 4 * CHECK_BENCH_N, sink = call(t->ukr, x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", 4 * CHECK_BENCH_N, sink = call(t->kernels, x, CHECK_BENCH_N));
         (void)sink;
         return;
     }
@@ -185,7 +191,7 @@ static void over_arrays(check *t, array_fn call, array_want want)
                 check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
                             place);
                 check_fill(t, x, *n, (check_fill_kind)fill);
-                const float got = call(t->ukr, x, *n), ref = call(t->ref, x, *n);
+                const float got = call(t->kernels, x, *n), ref = call(t->ref, x, *n);
                 double bound = 0;
                 check_same(t, &got, &ref, 1, "at level ref");
                 check_intact(t);
@@ -195,10 +201,13 @@ static void over_arrays(check *t, array_fn call, array_want want)
             }
 }
 
-static float call_sum(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->sum_f32(x, n); }
-static float call_dev_sq(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->dev_sq_f32(x, 0.25f, n); }
-static float call_highest(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->highest_f32(x, n); }
-static float call_lowest(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->lowest_f32(x, n); }
+static float call_sum(const qn_kernels *kernels, const float *x, int64_t n) { return kernels->sum_f32(x, n); }
+static float call_dev_sq(const qn_kernels *kernels, const float *x, int64_t n)
+{
+    return kernels->dev_sq_f32(x, 0.25f, n);
+}
+static float call_highest(const qn_kernels *kernels, const float *x, int64_t n) { return kernels->highest_f32(x, n); }
+static float call_lowest(const qn_kernels *kernels, const float *x, int64_t n) { return kernels->lowest_f32(x, n); }
 
 static double want_sum(const float *x, int64_t n, double *bound)
 {
@@ -241,7 +250,7 @@ static double want_lowest(const float *x, int64_t n, double *bound)
     return extreme(x, n, -1);
 }
 
-CHECK_UKR(sum_f32) { over_arrays(t, call_sum, want_sum); }
-CHECK_UKR(dev_sq_f32) { over_arrays(t, call_dev_sq, want_dev_sq); }
-CHECK_UKR(highest_f32) { over_arrays(t, call_highest, want_highest); }
-CHECK_UKR(lowest_f32) { over_arrays(t, call_lowest, want_lowest); }
+CHECK_KERNEL(sum_f32) { over_arrays(t, call_sum, want_sum); }
+CHECK_KERNEL(dev_sq_f32) { over_arrays(t, call_dev_sq, want_dev_sq); }
+CHECK_KERNEL(highest_f32) { over_arrays(t, call_highest, want_highest); }
+CHECK_KERNEL(lowest_f32) { over_arrays(t, call_lowest, want_lowest); }

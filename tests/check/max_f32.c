@@ -2,15 +2,15 @@
 /* tests/check/max_f32.c -- the highest of those that are no NaN, 0 for -0. */
 #include "check.h"
 
-static float call(const qn_ukr *ukr, const float *x, int64_t n) { return ukr->max_f32(x, n); }
+static float call(const qn_kernels *kernels, const float *x, int64_t n) { return kernels->max_f32(x, n); }
 
-CHECK_UKR(max_f32)
+CHECK_KERNEL(max_f32)
 {
     if (t->bench) {
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
         volatile float sink = 0;
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", 4 * CHECK_BENCH_N, sink = call(t->ukr, x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", 4 * CHECK_BENCH_N, sink = call(t->kernels, x, CHECK_BENCH_N));
         (void)sink;
         return;
     }
@@ -21,7 +21,7 @@ CHECK_UKR(max_f32)
                 check_where(t, "n %lld, fill %s, place %d", (long long)*n, check_fill_name((check_fill_kind)fill),
                             place);
                 check_fill(t, x, *n, (check_fill_kind)fill);
-                const float got = call(t->ukr, x, *n), ref = call(t->ref, x, *n);
+                const float got = call(t->kernels, x, *n), ref = call(t->ref, x, *n);
                 check_same(t, &got, &ref, 1, "at level ref");
                 check_intact(t);
                 float want = -INFINITY;

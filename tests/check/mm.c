@@ -4,13 +4,13 @@
  * bits, so every code and sub-scale occurs. */
 #include "check.h"
 
-#include "cpu/ukr_ints.h"
+#include "cpu/kernel/block_ints.h"
 
 #include <stddef.h>
 
 enum { SLOT_W, SLOT_X, SLOT_Y, SLOT_TILE, SLOT_SOURCE, SLOT_GROUPS };
 
-typedef enum mm_way { WAY_one, WAY_apart, WAY_panel, WAY_COUNT } mm_way;
+typedef enum mm_way { WAY_gemv, WAY_streams, WAY_panel, WAY_COUNT } mm_way;
 static const char *const ways[] = {"", ", apart", ", panel"};
 
 typedef struct product {
@@ -107,7 +107,7 @@ static void prepare(check *t, product *p, check_fill_kind fill)
 {
     check_fill(t, p->source, p->k * p->cols, fill);
     for (int32_t c = 0; c < p->cols; c++)
-        qn__act_put(t->ukr, p->act, p->x + (size_t)c * p->x_bytes, p->source + c * p->k, p->k);
+        qn__act_put(t->kernels, p->act, p->x + (size_t)c * p->x_bytes, p->source + c * p->k, p->k);
 }
 
 /* Element i of column c, and in *size how large the numbers are that it is the difference of. */
@@ -142,7 +142,7 @@ static double activation(const product *p, int32_t c, int64_t i, double *size)
 static void setup(check *t, product *p, check_place place)
 {
     const qn_dtype_info *info = qn_dtype_get(p->dtype);
-    p->act = t->ukr->mm[p->dtype].act;
+    p->act = t->kernels->mm[p->dtype].act;
     p->w_bytes = (size_t)(p->k / info->block_elems * info->block_bytes);
     p->x_bytes = column_bytes(p->act, p->k) + 4;
     p->y_stride = p->rows + 3;
@@ -168,14 +168,14 @@ static void put_in_groups(check *t, const product *p, const qn_mm_pack *pack, in
 
 static qn_mm_fn kernel_of(const qn_mm *mm, mm_way way)
 {
-    return way == WAY_panel ? mm->panel : way == WAY_apart ? mm->apart : mm->one;
+    return way == WAY_panel ? mm->panel : way == WAY_streams ? mm->gemv_streams : mm->gemv;
 }
 
 /* Rows [r, r + rows) and columns [c, c + cols) into y, `stride` apart. */
-static void multiply(check *t, const qn_ukr *ukr, const product *p, int32_t r, int32_t rows, int32_t c, int32_t cols,
-                     float *y, int64_t stride)
+static void multiply(check *t, const qn_kernels *kernels, const product *p, int32_t r, int32_t rows, int32_t c,
+                     int32_t cols, float *y, int64_t stride)
 {
-    const qn_mm *mm = &ukr->mm[p->dtype];
+    const qn_mm *mm = &kernels->mm[p->dtype];
     qn_mm_args args = {
         .w = p->w + (size_t)r * p->w_bytes,
         .w_row_bytes = p->w_bytes,
@@ -190,7 +190,7 @@ static void multiply(check *t, const qn_ukr *ukr, const product *p, int32_t r, i
     };
     const qn_mm_fn fn = kernel_of(mm, p->way);
     if (fn && p->way == WAY_panel && mm->pack) put_in_groups(t, p, mm->pack, c, cols, &args);
-    (fn ? fn : mm->one)(&args);
+    (fn ? fn : mm->gemv)(&args);
 }
 
 /* ---- columns of bfloat16 --------------------------------------------------------------------- */
@@ -291,7 +291,7 @@ static void company(check *t, const product *p, bool each_column)
 {
     float *y = malloc((size_t)p->rows * (size_t)p->cols * 4);
     for (int32_t c = 0; c < p->cols; c += each_column ? 1 : 1 + (int32_t)(check_random(t) % 16)) {
-        multiply(t, t->ukr, p, 0, p->rows, c, 1, y, p->rows);
+        multiply(t, t->kernels, p, 0, p->rows, c, 1, y, p->rows);
         check_same(t, y, p->y + c * p->y_stride, p->rows, "among all columns");
     }
     for (int times = 0; times < 3; times++) {
@@ -299,7 +299,7 @@ static void company(check *t, const product *p, bool each_column)
                       c = (int32_t)(check_random(t) % (uint64_t)p->cols);
         const int32_t rows = 1 + (int32_t)(check_random(t) % (uint64_t)(p->rows - r));
         const int32_t cols = 1 + (int32_t)(check_random(t) % (uint64_t)(p->cols - c));
-        multiply(t, t->ukr, p, r, rows, c, cols, y, rows);
+        multiply(t, t->kernels, p, r, rows, c, cols, y, rows);
         for (int32_t i = 0; i < cols; i++)
             check_same(t, y + i * rows, p->y + (c + i) * p->y_stride + r, rows, "among all rows");
     }
@@ -327,7 +327,7 @@ static void other(check *t, product *p, mm_way way, bool in_company)
     memcpy(one, p->y, n * sizeof *one);
     memset(p->y, 0xa5, n * sizeof *one);
     p->way = way;
-    multiply(t, t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
+    multiply(t, t->kernels, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
     check_intact(t);
     gaps(t, p);
     for (int32_t c = 0; c < p->cols; c++)
@@ -344,16 +344,16 @@ static void one_case(check *t, product *p, bits kind, check_fill_kind fill, chec
     setup(t, p, place);
     fill_weights(t, p, kind);
     prepare(t, p, fill);
-    p->way = WAY_one;
-    multiply(t, t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
+    p->way = WAY_gemv;
+    multiply(t, t->kernels, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
     check_intact(t);
     if (p->rows == 0 || p->cols == 0) return;
     gaps(t, p);
     if (check_fill_finite(fill)) verdict(t, p);
     if (each_column || place == CHECK_AT_END) company(t, p, each_column);
     check_intact(t);
-    for (mm_way way = WAY_apart; way < WAY_COUNT; way++)
-        if (kernel_of(&t->ukr->mm[p->dtype], way)) other(t, p, way, each_column || place == CHECK_AT_END);
+    for (mm_way way = WAY_streams; way < WAY_COUNT; way++)
+        if (kernel_of(&t->kernels->mm[p->dtype], way)) other(t, p, way, each_column || place == CHECK_AT_END);
 }
 
 /* ---- large sums ------------------------------------------------------------------------------ */
@@ -404,7 +404,7 @@ static void large_sums(check *t, qn_dtype dtype)
     for (int32_t c = 0; c < COLS; c++) {
         float *x = p.source + c * p.k;
         for (int64_t i = 0; i < p.k; i++) x[i] = tops[c % 3] * (float)check_uniform(t, 0.8, 1);
-        qn__act_put(t->ukr, p.act, p.x + (size_t)c * p.x_bytes, x, p.k);
+        qn__act_put(t->kernels, p.act, p.x + (size_t)c * p.x_bytes, x, p.k);
     }
     for (int32_t r = 0; r < ROWS; r++)
         for (int32_t c = 0; c < COLS; c++) {
@@ -420,10 +420,10 @@ static void large_sums(check *t, qn_dtype dtype)
     t->n_checks++;
     if (largest < 1 << 24 && dtype != QN_DTYPE_Q2_K && dtype != QN_DTYPE_Q3_K) check_fail(t, "no sum passes 2^24");
     static const int32_t some[] = {1, 2, 3, 4, 5, 8, COLS};
-    for (p.way = WAY_one; p.way < WAY_COUNT; p.way++)
+    for (p.way = WAY_gemv; p.way < WAY_COUNT; p.way++)
         for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
             for (int32_t c = 0; c + some[i] <= COLS; c += some[i]) {
-                multiply(t, t->ukr, &p, 0, ROWS, c, some[i], p.y, ROWS);
+                multiply(t, t->kernels, &p, 0, ROWS, c, some[i], p.y, ROWS);
                 check_same(t, p.y, want + c * ROWS, (int64_t)some[i] * ROWS, "by the definition");
             }
     free(want);
@@ -440,9 +440,9 @@ static void damaged(check *t, product *p)
     for (int i = 0; i < 3; i++) {
         float *x = p->source + p->k; /* column 1 */
         x[17 % p->k] = bad[i];
-        qn__act_put(t->ukr, p->act, p->x + p->x_bytes, x, p->k);
-        for (p->way = WAY_one; p->way < WAY_COUNT; p->way++) {
-            multiply(t, t->ukr, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
+        qn__act_put(t->kernels, p->act, p->x + p->x_bytes, x, p->k);
+        for (p->way = WAY_gemv; p->way < WAY_COUNT; p->way++) {
+            multiply(t, t->kernels, p, 0, p->rows, 0, p->cols, p->y, p->y_stride);
             for (int32_t c = 0; c < p->cols; c++)
                 for (int32_t r = 0; r < p->rows; r++) {
                     t->n_checks++;
@@ -470,7 +470,7 @@ static void bench(check *t, qn_dtype dtype)
 {
     /* 48 MiB of weights for one column: they come from memory. A panel that stays in cache for many. */
     const int64_t k = 4096, row_bytes = qn_dtype_row_bytes(dtype, k), big = (48 << 20) / row_bytes;
-    const bool slow = t->ukr->level == QN_CPU_ref;
+    const bool slow = t->kernels->level == QN_CPU_ref;
     product p = {.dtype = dtype, .k = k, .rows = slow ? 64 : (int32_t)big, .cols = 1};
     setup(t, &p, CHECK_AT_START);
     bench_weights(t, &p, 16);
@@ -478,11 +478,11 @@ static void bench(check *t, qn_dtype dtype)
         memcpy(p.w + (size_t)r * p.w_bytes, p.w + (size_t)(r % 16) * p.w_bytes, p.w_bytes);
     prepare(t, &p, CHECK_FILL_random);
     char what[64];
-    for (p.way = WAY_one; p.way < WAY_panel; p.way++) {
-        if (!kernel_of(&t->ukr->mm[dtype], p.way)) continue;
+    for (p.way = WAY_gemv; p.way < WAY_panel; p.way++) {
+        if (!kernel_of(&t->kernels->mm[dtype], p.way)) continue;
         snprintf(what, sizeof what, "%s, 1 column%s", t->row, ways[p.way]);
         CHECK_BENCH(t, what, "GB/s of weights", (double)row_bytes * p.rows,
-                    multiply(t, t->ukr, &p, 0, p.rows, 0, 1, p.y, p.y_stride));
+                    multiply(t, t->kernels, &p, 0, p.rows, 0, 1, p.y, p.y_stride));
     }
 
     static const int32_t many[] = {4, 16, 128, 512};
@@ -492,8 +492,8 @@ static void bench(check *t, qn_dtype dtype)
         setup(t, &p, CHECK_AT_START);
         bench_weights(t, &p, p.rows);
         prepare(t, &p, CHECK_FILL_random);
-        for (mm_way way = WAY_one; way < WAY_COUNT; way++) {
-            const qn_mm *mm = &t->ukr->mm[dtype];
+        for (mm_way way = WAY_gemv; way < WAY_COUNT; way++) {
+            const qn_mm *mm = &t->kernels->mm[dtype];
             qn_mm_args args = {
                 .w = p.w,
                 .w_row_bytes = p.w_bytes,
@@ -541,7 +541,7 @@ void check_mm(check *t, qn_dtype dtype)
     p.rows = 5;
     for (p.cols = 1; p.cols <= 3; p.cols += 2) one_case(t, &p, BITS_random, CHECK_FILL_random, CHECK_AT_END, false);
     for (int fill = 0; fill < CHECK_FILL_COUNT; fill++)
-        for (int kind = 0; kind < (block > 1 && t->ukr->mm[dtype].act != QN_ACT_f32 ? BITS_COUNT : 1); kind++) {
+        for (int kind = 0; kind < (block > 1 && t->kernels->mm[dtype].act != QN_ACT_f32 ? BITS_COUNT : 1); kind++) {
             p = (product){.dtype = dtype, .k = block == 1 ? 77 : block == 32 ? 96 : block, .rows = 9, .cols = 11};
             one_case(t, &p, (bits)kind, (check_fill_kind)fill, CHECK_SHIFTED, false);
         }
@@ -567,7 +567,7 @@ void check_unpack(check *t, qn_dtype dtype)
         uint8_t *w = check_buffer(t, SLOT_W, (size_t)qn_dtype_row_bytes(dtype, n), 1, CHECK_AT_START);
         float *y = check_floats(t, SLOT_Y, n, CHECK_AT_START);
         for (int64_t at = 0; at < qn_dtype_row_bytes(dtype, n); at += info->block_bytes) random_block(t, dtype, w + at);
-        CHECK_BENCH(t, t->row, "G elements/s", n, t->ukr->unpack[dtype](w, y, n));
+        CHECK_BENCH(t, t->row, "G elements/s", n, t->kernels->unpack[dtype](w, y, n));
         return;
     }
     for (const int64_t *blocks = check_sizes; *blocks >= 0; blocks++)
@@ -579,7 +579,7 @@ void check_unpack(check *t, qn_dtype dtype)
                   *want = check_floats(t, SLOT_X, n, (check_place)place);
             check_where(t, "%lld blocks, place %d", (long long)*blocks, place);
             for (size_t i = 0; i < bytes; i++) w[i] = (uint8_t)check_random(t); /* NaN and infinite scales too */
-            t->ukr->unpack[dtype](w, y, n);
+            t->kernels->unpack[dtype](w, y, n);
             qn__quant_get(dtype)->unpack(w, want, n);
             check_intact(t);
             check_same(t, y, want, n, "by quant");

@@ -2,7 +2,10 @@
 /* tests/check/mul_f32.c -- y = a * b: one rounding, and that the right one. */
 #include "check.h"
 
-static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->mul_f32(y, in[0], in[1], n); }
+static void call(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
+{
+    kernels->mul_f32(y, in[0], in[1], n);
+}
 
 static double want(const float *in, double *bound)
 {
@@ -10,4 +13,4 @@ static double want(const float *in, double *bound)
     return in[0] * in[1]; /* IEEE leaves no choice */
 }
 
-CHECK_UKR(mul_f32) { check_elements(t, &(check_each){2, false, false, call, want}); }
+CHECK_KERNEL(mul_f32) { check_elements(t, &(check_each){2, false, false, call, want}); }

@@ -4,9 +4,9 @@
 
 static const float scale = 0.37f;
 
-static void with_w(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void with_w(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->mul_scale_f32(y, in[0], in[1], scale, n);
+    kernels->mul_scale_f32(y, in[0], in[1], scale, n);
 }
 
 static double want_w(const float *in, double *bound)
@@ -16,9 +16,9 @@ static double want_w(const float *in, double *bound)
     return y;
 }
 
-static void without_w(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void without_w(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->mul_scale_f32(y, in[0], NULL, scale, n);
+    kernels->mul_scale_f32(y, in[0], NULL, scale, n);
 }
 
 static double want_x(const float *in, double *bound)
@@ -28,7 +28,7 @@ static double want_x(const float *in, double *bound)
     return y;
 }
 
-CHECK_UKR(mul_scale_f32)
+CHECK_KERNEL(mul_scale_f32)
 {
     check_elements(t, &(check_each){2, false, true, with_w, want_w});
     check_elements(t, &(check_each){1, false, true, without_w, want_x});

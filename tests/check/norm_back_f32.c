@@ -4,13 +4,13 @@
 
 static const float mean = 0.3f, p = 0.7f, q = -0.2f, r = 0.01f;
 
-static void with_w(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void with_w(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->norm_back_f32(y, in[0], in[1], in[2], mean, p, q, r, n);
+    kernels->norm_back_f32(y, in[0], in[1], in[2], mean, p, q, r, n);
 }
-static void alone(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void alone(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->norm_back_f32(y, in[0], NULL, in[1], mean, p, q, r, n);
+    kernels->norm_back_f32(y, in[0], NULL, in[1], mean, p, q, r, n);
 }
 
 static double want(double a, double w, double x, double *bound)
@@ -23,7 +23,7 @@ static double want(double a, double w, double x, double *bound)
 static double want_w(const float *in, double *bound) { return want(in[0], in[1], in[2], bound); }
 static double want_a(const float *in, double *bound) { return want(in[0], 1, in[1], bound); }
 
-CHECK_UKR(norm_back_f32)
+CHECK_KERNEL(norm_back_f32)
 {
     check_elements(t, &(check_each){3, false, true, with_w, want_w});
     check_elements(t, &(check_each){2, false, true, alone, want_a});

@@ -4,17 +4,17 @@
 
 static const float mean = 0.3f, scale = 0.37f;
 
-static void alone(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void alone(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->normalize_f32(y, in[0], mean, scale, NULL, NULL, n);
+    kernels->normalize_f32(y, in[0], mean, scale, NULL, NULL, n);
 }
-static void with_w(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void with_w(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->normalize_f32(y, in[0], mean, scale, in[1], NULL, n);
+    kernels->normalize_f32(y, in[0], mean, scale, in[1], NULL, n);
 }
-static void with_b(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void with_b(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->normalize_f32(y, in[0], mean, scale, in[1], in[2], n);
+    kernels->normalize_f32(y, in[0], mean, scale, in[1], in[2], n);
 }
 
 static double want(const float *in, double w, double b, double *bound)
@@ -28,7 +28,7 @@ static double want_x(const float *in, double *bound) { return want(in, 1, 0, bou
 static double want_w(const float *in, double *bound) { return want(in, in[1], 0, bound); }
 static double want_b(const float *in, double *bound) { return want(in, in[1], in[2], bound); }
 
-CHECK_UKR(normalize_f32)
+CHECK_KERNEL(normalize_f32)
 {
     check_elements(t, &(check_each){3, false, true, with_b, want_b});
     check_elements(t, &(check_each){2, false, true, with_w, want_w});

@@ -34,7 +34,7 @@ static void one_case(check *t, const product *p, check_fill_kind fill, check_pla
                      .n_out = p->out,
                      .n_in = p->in,
                      .mode = p->mode};
-    t->ukr->outer_f32(&args);
+    t->kernels->outer_f32(&args);
     check_intact(t);
     args.y = ref;
     t->ref->outer_f32(&args);
@@ -54,7 +54,7 @@ static void one_case(check *t, const product *p, check_fill_kind fill, check_pla
     free(old);
 }
 
-CHECK_UKR(outer_f32)
+CHECK_KERNEL(outer_f32)
 {
     if (t->bench) {
         static const int32_t lanes[] = {64, 64, 64, 16, 64}, out[] = {512, 64, 64, 64, 8}, in[] = {128, 64, 64, 64, 64};
@@ -77,7 +77,7 @@ CHECK_UKR(outer_f32)
                                    .n_in = in[i]};
             char what[64];
             snprintf(what, sizeof what, "%s, %d x %d x %d", t->row, lanes[i], out[i], in[i]);
-            CHECK_BENCH(t, what, "Gflop/s", 2.0 * lanes[i] * out[i] * in[i], t->ukr->outer_f32(&args));
+            CHECK_BENCH(t, what, "Gflop/s", 2.0 * lanes[i] * out[i] * in[i], t->kernels->outer_f32(&args));
         }
         return;
     }

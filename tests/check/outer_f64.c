@@ -33,7 +33,7 @@ static void one_case(check *t, int64_t lanes, int64_t out, int64_t in, int64_t a
                          .n_out = out,
                          .n_in = in,
                          .mode = mode};
-    t->ukr->outer_f64(&args);
+    t->kernels->outer_f64(&args);
     check_intact(t);
     args.y = ref;
     t->ref->outer_f64(&args);
@@ -53,7 +53,7 @@ static void one_case(check *t, int64_t lanes, int64_t out, int64_t in, int64_t a
     free(ref);
 }
 
-CHECK_UKR(outer_f64)
+CHECK_KERNEL(outer_f64)
 {
     if (t->bench) {
         double *y = check_buffer(t, 0, 64 * 48 * 8, 8, CHECK_AT_START),
@@ -71,7 +71,7 @@ CHECK_UKR(outer_f64)
                                    .n_lanes = 48,
                                    .n_out = 64,
                                    .n_in = 128};
-        CHECK_BENCH(t, "outer_f64, 48 x 64 x 128", "Gflop/s", 2.0 * 48 * 64 * 128, t->ukr->outer_f64(&args));
+        CHECK_BENCH(t, "outer_f64, 48 x 64 x 128", "Gflop/s", 2.0 * 48 * 64 * 128, t->kernels->outer_f64(&args));
         return;
     }
     static const int8_t outs[] = {0, 1, 2, 5, 6, 7, 11, 12, 25}, ins[] = {0, 1, 2, 3, 4, 5, 63};

@@ -60,13 +60,13 @@ static void one_case(check *t, const product *p, check_place place)
             float *w = want + o * y_stride + l;
             *w = fmaf((float)sum, scale, p->mode > 1 ? out_start[o] : *w);
         }
-    t->ukr->outer_i16(&args);
+    t->kernels->outer_i16(&args);
     check_intact(t);
     check_same(t, y, want, n_y, "exact sums give, or between the rows");
     free(want);
 }
 
-CHECK_UKR(outer_i16)
+CHECK_KERNEL(outer_i16)
 {
     if (t->bench) {
         static const int32_t lanes[] = {64, 64, 128, 64}, out[] = {128, 64, 8, 8}, in[] = {32, 8, 32, 8};
@@ -95,7 +95,7 @@ CHECK_UKR(outer_i16)
             char what[64];
             if (!in_dense) memset(y, 0, (size_t)(out[i] * lanes[i]) * 4);
             snprintf(what, sizeof what, "%s, %d x %d x %d pairs", t->row, lanes[i], out[i], in[i]);
-            CHECK_BENCH(t, what, "Gop/s", 4.0 * lanes[i] * out[i] * in[i], t->ukr->outer_i16(&args));
+            CHECK_BENCH(t, what, "Gop/s", 4.0 * lanes[i] * out[i] * in[i], t->kernels->outer_i16(&args));
         }
         return;
     }

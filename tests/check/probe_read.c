@@ -2,12 +2,12 @@
 /* tests/check/probe_read.c -- what measures bandwidth reads every byte of what it counts. */
 #include "check.h"
 
-CHECK_UKR(probe_read)
+CHECK_KERNEL(probe_read)
 {
     if (t->bench) {
         uint8_t *x = check_buffer(t, 0, CHECK_BENCH_N * 8, 1, CHECK_AT_START);
         volatile uint64_t sink = 0;
-        CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * 8, sink = t->ukr->probe_read(x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * 8, sink = t->kernels->probe_read(x, CHECK_BENCH_N));
         (void)sink;
         return;
     }
@@ -19,7 +19,7 @@ CHECK_UKR(probe_read)
                 x[i] = (uint8_t)check_random(t);
                 want[i % 8] ^= x[i];
             }
-            const uint64_t got = t->ukr->probe_read(x, *n);
+            const uint64_t got = t->kernels->probe_read(x, *n);
             check_same_bytes(t, &got, want, 8, "expected");
         }
 }

@@ -7,7 +7,7 @@ static void one_case(check *t, int64_t n, check_place place)
     uint8_t *x = check_buffer(t, 0, (size_t)n / 32 * 34, 1, place);
     float *y = check_floats(t, 1, n, place), *ref = check_floats(t, 2, n, place);
     for (int64_t i = 0; i < n / 32 * 34; i++) x[i] = (uint8_t)check_random(t);
-    t->ukr->q8_0_to_f32(y, x, n);
+    t->kernels->q8_0_to_f32(y, x, n);
     t->ref->q8_0_to_f32(ref, x, n);
     check_intact(t);
     check_same(t, y, ref, n, "at level ref");
@@ -18,13 +18,13 @@ static void one_case(check *t, int64_t n, check_place place)
     }
 }
 
-CHECK_UKR(q8_0_to_f32)
+CHECK_KERNEL(q8_0_to_f32)
 {
     if (t->bench) {
         uint8_t *x = check_buffer(t, 0, CHECK_BENCH_N / 32 * 34, 1, CHECK_AT_START);
         float *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         memset(x, 1, CHECK_BENCH_N / 32 * 34);
-        CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * (4 + 34 / 32.0), t->ukr->q8_0_to_f32(y, x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * (4 + 34 / 32.0), t->kernels->q8_0_to_f32(y, x, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes_32; *n >= 0; n++)

@@ -37,7 +37,7 @@ static void one_case(check *t, const quantize_row *row, int64_t n, check_fill_ki
     uint8_t *y = check_buffer(t, 1, bytes, 4, place), *ref = check_buffer(t, 2, bytes, 4, place);
     check_fill(t, x, n, fill);
     for (int64_t i = 0; i < n && fill == CHECK_FILL_random; i += 7) x[i] = 0;
-    row->quantize(t->ukr, y, x, n);
+    row->quantize(t->kernels, y, x, n);
     row->quantize(t->ref, ref, x, n);
     check_intact(t);
     for (int64_t b = 0; b < n / row->block; b++) {
@@ -58,7 +58,7 @@ void check_quantize(check *t, const quantize_row *row)
         uint8_t *y = check_buffer(t, 1, CHECK_BENCH_N / (size_t)row->block * row->bytes, 4, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
         CHECK_BENCH(t, t->row, "GB/s", CHECK_BENCH_N * (4 + (double)row->bytes / row->block),
-                    row->quantize(t->ukr, y, x, CHECK_BENCH_N));
+                    row->quantize(t->kernels, y, x, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes_32; *n >= 0; n++)

@@ -15,7 +15,7 @@ typedef struct quantized {
 typedef struct quantize_row {
     int block, summed; /* elements of a block, of a sum */
     size_t bytes;      /* of a block */
-    void (*quantize)(const qn_ukr *ukr, void *y, const float *x, int64_t n);
+    void (*quantize)(const qn_kernels *kernels, void *y, const float *x, int64_t n);
     void (*read)(const void *block, quantized *out);
 } quantize_row;
 

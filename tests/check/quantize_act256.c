@@ -3,7 +3,10 @@
  */
 #include "quantize.h"
 
-static void quantize(const qn_ukr *ukr, void *y, const float *x, int64_t n) { ukr->quantize_act256(y, x, n); }
+static void quantize(const qn_kernels *kernels, void *y, const float *x, int64_t n)
+{
+    kernels->quantize_act256(y, x, n);
+}
 
 static void read_block(const void *block, quantized *out)
 {
@@ -12,7 +15,7 @@ static void read_block(const void *block, quantized *out)
     memcpy(out->sum, a->sum, sizeof a->sum);
 }
 
-CHECK_UKR(quantize_act256)
+CHECK_KERNEL(quantize_act256)
 {
     static const quantize_row row = {256, 16, sizeof(qn_act256), quantize, read_block};
     check_quantize(t, &row);

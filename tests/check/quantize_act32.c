@@ -3,7 +3,10 @@
  * damaged blocks stay visible. */
 #include "quantize.h"
 
-static void quantize(const qn_ukr *ukr, void *y, const float *x, int64_t n) { ukr->quantize_act32(y, x, n); }
+static void quantize(const qn_kernels *kernels, void *y, const float *x, int64_t n)
+{
+    kernels->quantize_act32(y, x, n);
+}
 
 static void read_block(const void *block, quantized *out)
 {
@@ -11,7 +14,7 @@ static void read_block(const void *block, quantized *out)
     *out = (quantized){.d = a->d, .zero = a->zero, .q = a->q, .sum = {a->sum}};
 }
 
-CHECK_UKR(quantize_act32)
+CHECK_KERNEL(quantize_act32)
 {
     static const quantize_row row = {32, 32, sizeof(qn_act32), quantize, read_block};
     check_quantize(t, &row);

@@ -12,7 +12,7 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
         cos_sin[2 * i] = (float)cos(angle);
         cos_sin[2 * i + 1] = (float)sin(angle);
     }
-    t->ukr->rope_neox_f32(y, x, cos_sin, n);
+    t->kernels->rope_neox_f32(y, x, cos_sin, n);
     t->ref->rope_neox_f32(ref, x, cos_sin, n);
     check_intact(t);
     check_same(t, y, ref, 2 * n, "at level ref");
@@ -22,19 +22,19 @@ static void one_case(check *t, int64_t n, check_fill_kind fill, check_place plac
         check_close(t, y[i0], x0 * c - x1 * s, 2 * FLT_EPSILON * (fabs(x0 * c) + fabs(x1 * s)) + FLT_TRUE_MIN, i0);
         check_close(t, y[i1], x0 * s + x1 * c, 2 * FLT_EPSILON * (fabs(x0 * s) + fabs(x1 * c)) + FLT_TRUE_MIN, i1);
     }
-    t->ukr->rope_neox_f32(x, x, cos_sin, n);
+    t->kernels->rope_neox_f32(x, x, cos_sin, n);
     check_same(t, x, y, 2 * n, "out of place");
     check_intact(t);
 }
 
-CHECK_UKR(rope_neox_f32)
+CHECK_KERNEL(rope_neox_f32)
 {
     if (t->bench) {
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START);
         float *cos_sin = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
         for (int i = 0; i < CHECK_BENCH_N; i++) cos_sin[i] = 0.70710678f;
-        CHECK_BENCH(t, t->row, "GB/s", 12 * CHECK_BENCH_N, t->ukr->rope_neox_f32(x, x, cos_sin, CHECK_BENCH_N / 2));
+        CHECK_BENCH(t, t->row, "GB/s", 12 * CHECK_BENCH_N, t->kernels->rope_neox_f32(x, x, cos_sin, CHECK_BENCH_N / 2));
         return;
     }
     for (const int64_t *n = check_sizes; *n >= 0; n++)

@@ -2,9 +2,9 @@
 /* tests/check/scale_f32.c -- y = s x + b, fused. */
 #include "check.h"
 
-static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void call(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->scale_f32(y, in[0], 1.7f, -0.3f, n);
+    kernels->scale_f32(y, in[0], 1.7f, -0.3f, n);
 }
 
 static double want(const float *in, double *bound)
@@ -14,4 +14,4 @@ static double want(const float *in, double *bound)
     return x + -0.3f;
 }
 
-CHECK_UKR(scale_f32) { check_elements(t, &(check_each){1, false, true, call, want}); }
+CHECK_KERNEL(scale_f32) { check_elements(t, &(check_each){1, false, true, call, want}); }

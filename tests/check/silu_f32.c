@@ -2,7 +2,10 @@
 /* tests/check/silu_f32.c -- x / (1 + exp(-x)). */
 #include "check.h"
 
-static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n) { ukr->silu_f32(y, in[0], n); }
+static void call(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
+{
+    kernels->silu_f32(y, in[0], n);
+}
 
 static double want(const float *in, double *bound)
 {
@@ -23,7 +26,7 @@ static void dense(check *t)
             const uint32_t u = (uint32_t)bits;
             memcpy(&x[n++], &u, 4);
         }
-        t->ukr->silu_f32(y, x, n);
+        t->kernels->silu_f32(y, x, n);
         for (int i = 0; i < n; i++) {
             double bound;
             const double exact = want(&x[i], &bound);
@@ -32,7 +35,7 @@ static void dense(check *t)
     }
 }
 
-CHECK_UKR(silu_f32)
+CHECK_KERNEL(silu_f32)
 {
     check_elements(t, &(check_each){1, false, false, call, want});
     if (!t->bench) dense(t);

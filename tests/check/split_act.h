@@ -9,7 +9,7 @@
 typedef struct split_kind {
     int64_t block;       /* elements */
     size_t bytes, align; /* of a block */
-    void (*split)(const qn_ukr *ukr, void *y, const float *x, int64_t n);
+    void (*split)(const qn_kernels *kernels, void *y, const float *x, int64_t n);
     double (*part)(const void *y, int64_t i, int p);
     void (*copy)(void *to, const void *from, int64_t i, int p); /* part p of element i */
 } split_kind;
@@ -21,7 +21,7 @@ static inline void split_case(check *t, const split_kind *kind, int64_t n, check
     float *x = check_floats(t, 0, n, place);
     void *y = check_buffer(t, 1, bytes, kind->align, place), *ref = check_buffer(t, 2, bytes, kind->align, place);
     check_fill(t, x, n, fill);
-    kind->split(t->ukr, y, x, n);
+    kind->split(t->kernels, y, x, n);
     kind->split(t->ref, ref, x, n);
     check_intact(t);
     for (int64_t i = 0; i < all; i++) {
@@ -42,7 +42,7 @@ static inline void split_check(check *t, const split_kind *kind)
         void *y =
             check_buffer(t, 1, (CHECK_BENCH_N / (size_t)kind->block + 1) * kind->bytes, kind->align, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "G elements/s", CHECK_BENCH_N, kind->split(t->ukr, y, x, CHECK_BENCH_N));
+        CHECK_BENCH(t, t->row, "G elements/s", CHECK_BENCH_N, kind->split(t->kernels, y, x, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes; *n >= 0; n++)

@@ -135,7 +135,7 @@ void check_fail(check *t, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (t->n_failures++ < 5) printf("  %s %s, %s: %s\n", qn_cpu_level_name(t->ukr->level), t->row, t->where, text);
+    if (t->n_failures++ < 5) printf("  %s %s, %s: %s\n", qn_cpu_level_name(t->kernels->level), t->row, t->where, text);
 }
 
 void check_close(check *t, double got, double want, double bound, int64_t index)
@@ -182,7 +182,7 @@ static void sub_ranges(check *t, const check_each *each, const float *y, const f
         const float *from[MAX_IN] = {0};
         for (int i = 0; i < each->n_in; i++) from[i] = in[i] ? in[i] + at : NULL;
         if (each->adds) memcpy(part, old + at, (size_t)count * 4);
-        each->call(t->ukr, part, from, count);
+        each->call(t->kernels, part, from, count);
         check_same(t, part, y + at, count, "in the whole row");
     }
 }
@@ -204,7 +204,7 @@ static void one_case(check *t, const check_each *each, int64_t n, check_fill_kin
         memcpy(y, old, (size_t)n * 4);
         memcpy(want, old, (size_t)n * 4);
     }
-    each->call(t->ukr, y, in, n);
+    each->call(t->kernels, y, in, n);
     each->call(t->ref, want, in, n);
     check_intact(t);
     check_same(t, y, want, n, "at level ref");
@@ -221,7 +221,7 @@ static void one_case(check *t, const check_each *each, int64_t n, check_fill_kin
         const float *over[MAX_IN] = {in[0], in[1], in[2]};
         memcpy(want, in[i], (size_t)n * 4);
         over[i] = want;
-        each->call(t->ukr, want, over, n);
+        each->call(t->kernels, want, over, n);
         check_same(t, want, y, n, "out of place");
     }
     check_intact(t);
@@ -239,7 +239,7 @@ void check_elements(check *t, const check_each *each)
         float *y = check_floats(t, SLOT_Y, CHECK_BENCH_N, CHECK_AT_START);
         memset(y, 0, CHECK_BENCH_N * 4);
         CHECK_BENCH(t, t->row, "GB/s", (each->n_in + 1 + each->adds) * 4 * CHECK_BENCH_N,
-                    each->call(t->ukr, y, in, CHECK_BENCH_N));
+                    each->call(t->kernels, y, in, CHECK_BENCH_N));
         return;
     }
     for (const int64_t *n = check_sizes; *n >= 0; n++)
@@ -262,6 +262,6 @@ double check_now(void)
 
 void check_report(check *t, const char *what, const char *unit, double amount, double seconds)
 {
-    printf("%-8s %-28s %9.2f %s\n", qn_cpu_level_name(t->ukr->level), what, amount / seconds / 1e9, unit);
+    printf("%-8s %-28s %9.2f %s\n", qn_cpu_level_name(t->kernels->level), what, amount / seconds / 1e9, unit);
     fflush(stdout);
 }

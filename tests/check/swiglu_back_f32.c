@@ -5,13 +5,13 @@
 
 static float aside[8192];
 
-static void gate(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void gate(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->swiglu_back_f32(y, aside, in[0], in[1], in[2], n);
+    kernels->swiglu_back_f32(y, aside, in[0], in[1], in[2], n);
 }
-static void up(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void up(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->swiglu_back_f32(aside, y, in[0], in[1], in[2], n);
+    kernels->swiglu_back_f32(aside, y, in[0], in[1], in[2], n);
 }
 
 /* What the silu row allows, for each term; exponentials that overflow leave 0. */
@@ -29,7 +29,7 @@ static double want_up(const float *in, double *bound)
     return y;
 }
 
-CHECK_UKR(swiglu_back_f32)
+CHECK_KERNEL(swiglu_back_f32)
 {
     check_elements(t, &(check_each){3, false, true, gate, want_gate});
     check_elements(t, &(check_each){3, false, true, up, want_up});

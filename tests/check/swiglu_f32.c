@@ -2,9 +2,9 @@
 /* tests/check/swiglu_f32.c -- silu(gate) up. */
 #include "check.h"
 
-static void call(const qn_ukr *ukr, float *y, const float *const *in, int64_t n)
+static void call(const qn_kernels *kernels, float *y, const float *const *in, int64_t n)
 {
-    ukr->swiglu_f32(y, in[0], in[1], n);
+    kernels->swiglu_f32(y, in[0], in[1], n);
 }
 
 static double want(const float *in, double *bound)
@@ -14,4 +14,4 @@ static double want(const float *in, double *bound)
     return y;
 }
 
-CHECK_UKR(swiglu_f32) { check_elements(t, &(check_each){2, false, true, call, want}); }
+CHECK_KERNEL(swiglu_f32) { check_elements(t, &(check_each){2, false, true, call, want}); }

@@ -12,19 +12,19 @@ static void one_case(check *t, int64_t rows, int64_t cols, check_place place)
     for (int64_t i = 0; i < n_y; i++) y[i] = want[i] = -1;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++) want[c * y_stride + r] = x[r * x_stride + c];
-    t->ukr->transpose_f32(y, y_stride, x, x_stride, rows, cols);
+    t->kernels->transpose_f32(y, y_stride, x, x_stride, rows, cols);
     check_intact(t);
     check_same(t, y, want, n_y, "expected");
     free(want);
 }
 
-CHECK_UKR(transpose_f32)
+CHECK_KERNEL(transpose_f32)
 {
     if (t->bench) {
         float *x = check_floats(t, 0, CHECK_BENCH_N, CHECK_AT_START),
               *y = check_floats(t, 1, CHECK_BENCH_N, CHECK_AT_START);
         check_fill(t, x, CHECK_BENCH_N, CHECK_FILL_random);
-        CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, t->ukr->transpose_f32(y, 64, x, 64, 64, 64));
+        CHECK_BENCH(t, t->row, "GB/s", 8 * CHECK_BENCH_N, t->kernels->transpose_f32(y, 64, x, 64, 64, 64));
         return;
     }
     static const int16_t sizes[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 33, 64};

@@ -14,7 +14,7 @@
 #include <quern/engine.h>
 #include <quern/machine.h>
 
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 enum { N_TOKENS = 32, N_VOCAB = 512 };
 
@@ -198,14 +198,14 @@ static void every_kv_type(void **state)
 }
 
 /* The highest level that multiplies this model's weights as `ref` does, to the bit: with F16 and BF16 not every one
- * does (cpu/ukr.h). */
+ * does (cpu/dispatch.h). */
 static int like_ref(int m)
 {
     const qn_dtype dtype = strstr(models[m].name, "BF16") ? QN_DTYPE_BF16
                            : strstr(models[m].name, "16") ? QN_DTYPE_F16
                                                           : QN_DTYPE_F32;
     int l = n_levels() - 1;
-    while (qn__ukr_get((qn_cpu_level)l)->mm[dtype].act != qn__ukr_get(QN_CPU_ref)->mm[dtype].act) l--;
+    while (qn__kernels_get((qn_cpu_level)l)->mm[dtype].act != qn__kernels_get(QN_CPU_ref)->mm[dtype].act) l--;
     return l;
 }
 

@@ -72,7 +72,7 @@ def sdpa(q, k, v, scale, mask=None, causal=False, softcap=0, sinks=None, window=
     return torch.cat([y.transpose(1, 2).flatten(), lse.flatten()])
 
 
-def turn(x, table, n_rot, neox):
+def rope_apply(x, table, n_rot, neox):
     """x [.., n, heads, d]: its first n_rot elements by cosines and sines, pair by pair."""
     c, s = table[..., None, 0::2], table[..., None, 1::2]
     y, rest = x[..., :n_rot], x[..., n_rot:]
@@ -94,7 +94,7 @@ def main():
     out = ["/* Made by tests/oracle/gradients.py with PyTorch %s. */" % torch.__version__.split("+")[0]]
     for case, m in enumerate(re.finditer(r'^CASE\((\w+), "([^"]*)", "([^"]*)"', text, re.M)):
         sources = [fill(w, s) for s, w in enumerate(m[2].split())]
-        y = eval(m[3], {"torch": torch, "F": F, "rope": rope, "sdpa": sdpa, "turn": turn, "ce": ce, **dict(zip("abcdef", sources))})
+        y = eval(m[3], {"torch": torch, "F": F, "rope": rope, "sdpa": sdpa, "rope_apply": rope_apply, "ce": ce, **dict(zip("abcdef", sources))})
         dy = torch.tensor([-2 + 4 * unit(k, 9) for k in range(y.numel())], dtype=torch.float32).double().reshape(y.shape)
         if y.requires_grad:
             y.backward(dy)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/array/autograd/checkpoint.c -- parts of a program that are recorded twice, so that nothing of their inside is
  * kept in between: once without the tape, and once more when backward comes there, on inputs that the passes cannot
- * take for those of the first time (QN_OP_hold). */
+ * take for those of the first time (QN_OP_barrier). */
 #include "array/autograd/tape.h"
 #include <quern/autograd.h>
 
@@ -11,7 +11,7 @@
 
 static qn_tensor *noted(qn_tensor *y, const qn_again *again, qn_tensor *const *inputs, int n)
 {
-    qn_auto *a = qn__auto_new(of(y)->ctx, QN_OP_hold);
+    qn_auto *a = qn__auto_new(of(y)->ctx, QN_OP_barrier);
     if (a == NULL) return NULL;
     a->again = true;
     memset(a->attrs, 0, sizeof a->attrs);
@@ -62,8 +62,8 @@ static qn_tensor *held(qn_auto *a, const qn_edge *e)
     qn_context *ctx = a->ctx;
     qn_node *x;
     if (qn__auto_value(a, e, &x) != QN_OK) return NULL;
-    const qn_hold_attrs attrs = {ctx->graph->n_nodes};
-    qn_tensor *t = qn__tensor_of(ctx, qn__node_op(ctx, QN_OP_hold, &attrs, &x, 1));
+    const qn_barrier_attrs attrs = {ctx->graph->n_nodes};
+    qn_tensor *t = qn__tensor_of(ctx, qn__node_op(ctx, QN_OP_barrier, &attrs, &x, 1));
     return t != NULL && e->to != NULL ? qn_requires_grad_(t, true) : t;
 }
 

@@ -224,8 +224,8 @@ static qn_tensor *rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, c
     if (positions == NULL || !positions_fit(x, positions, heads_first ? rank - 3 : rank - 2)) return NULL;
     qn_tensor *table = qn__fused(QN_OP_rope_table, &of_table, (qn_tensor *[]){positions, factors},
                                  factors != NULL ? 2 : 1, QN_DTYPE_F32);
-    const qn_turn_attrs turn = {.mode = attrs->mode, .n_rot = attrs->n_rot, .heads_first = heads_first};
-    return qn__given(qn__fused(QN_OP_turn, &turn, (qn_tensor *[]){x, table}, 2, dtype), of(x)->storage->dtype);
+    const qn_rope_apply_attrs turn = {.mode = attrs->mode, .n_rot = attrs->n_rot, .heads_first = heads_first};
+    return qn__given(qn__fused(QN_OP_rope_apply, &turn, (qn_tensor *[]){x, table}, 2, dtype), of(x)->storage->dtype);
 }
 
 qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *options)

@@ -9,7 +9,7 @@
 #ifndef QN_CPU_AMX_AMX_H
 #define QN_CPU_AMX_AMX_H
 
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -77,11 +77,11 @@ void qn__amx_attn_pack_k_f16(int16_t *y, float *scale, const void *base, int64_t
                              int64_t n_cells, int64_t n);
 void qn__amx_attn_pack_v_f16(int16_t *y, float *log_scale, float *weight, const void *base, int64_t cell_bytes,
                              const int32_t *cell, int64_t n_cells, int64_t n);
-void qn__amx_attn_init(qn_ukr *ukr);
-void qn__amx_mm_bf16_init(qn_ukr *ukr);
-void qn__amx_mm_f16_init(qn_ukr *ukr);
-void qn__amx_mm_panel_init(qn_ukr *ukr);
-void qn__amx_mm_panel_32_init(qn_ukr *ukr);
+void qn__amx_attn_init(qn_kernels *kernels);
+void qn__amx_mm_bf16_init(qn_kernels *kernels);
+void qn__amx_mm_f16_init(qn_kernels *kernels);
+void qn__amx_mm_panel_init(qn_kernels *kernels);
+void qn__amx_mm_panel_32_init(qn_kernels *kernels);
 int64_t qn__amx_probe_int8(int64_t n);
 int64_t qn__amx_probe_bf16(int64_t n);
 

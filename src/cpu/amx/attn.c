@@ -3,8 +3,8 @@
  * where rows come from a near cache. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/attn_ints.h"
-#include "cpu/ukr_exp.h"
-#include "cpu/ukr_inline.h"
+#include "cpu/kernel/exp.h"
+#include "cpu/kernel/inline.h"
 #include "quant/blocks.h"
 
 #include <math.h>
@@ -35,10 +35,10 @@ static inline void h_to_pairs(int16_t *y, const void *p, uint16_t power, const v
 
 #define PACK_F16_ONLY
 #define FN(name) qn__amx_##name
-#include "cpu/ukr_attn_pack.h"
+#include "cpu/kernel/attention_pack.h"
 
-void qn__amx_attn_init(qn_ukr *ukr)
+void qn__amx_attn_init(qn_kernels *kernels)
 {
-    ukr->attn_pack_k_f16 = qn__amx_attn_pack_k_f16;
-    ukr->attn_pack_v_f16 = qn__amx_attn_pack_v_f16;
+    kernels->attn_pack_k_f16 = qn__amx_attn_pack_k_f16;
+    kernels->attn_pack_v_f16 = qn__amx_attn_pack_v_f16;
 }

@@ -8,7 +8,7 @@
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/panel_drive.h"
-#include "cpu/ukr_inline.h"
+#include "cpu/kernel/inline.h"
 
 enum {
     TILE = 1024, /* bytes */
@@ -16,8 +16,9 @@ enum {
     ROWS = PANEL_ROWS, /* of a pair of tiles */
     GROUPS = 2,        /* that a pair meets at a time */
     SLICE = 8,         /* blocks of 32 elements that many columns meet at a time */
-    /* Few columns read rows that stand APART, each the head of a stream of its own (ukr_one_apart.h), and ask for what
-     * comes AHEAD bytes later. One column of 2048, GB/s from memory: 1, 2, 4, 7, 8 apart: 17, 21.5, 23.8, 24.2, 22.6.
+    /* Few columns read rows that stand APART, each the head of a stream of its own (kernel/gemv_streams.h), and ask for
+     * what comes AHEAD bytes later. One column of 2048, GB/s from memory: 1, 2, 4, 7, 8 apart:
+     * 17, 21.5, 23.8, 24.2, 22.6.
      */
     APART = 7,
     AHEAD = 1024,
@@ -244,7 +245,7 @@ static void stream(const qn_mm_args *a, const cols *columns, int n_groups, float
 {
     int32_t apart;
     for (int32_t r = 0; r < a->rows; r += apart * ROWS) {
-        apart = qn__rows_apart(a, (a->rows - r) / ROWS, APART);
+        apart = qn__row_stride(a, (a->rows - r) / ROWS, APART);
         for (int32_t i = 0; i < apart; i++) few_rows(a, columns, n_groups, y, r + i, apart);
     }
 }
@@ -275,14 +276,14 @@ static void one(const qn_mm_args *a)
     QN_TILE_RELEASE();
 }
 
-void qn__amx_mm_bf16_init(qn_ukr *ukr)
+void qn__amx_mm_bf16_init(qn_kernels *kernels)
 {
-    ukr->split_act_bf16 = qn__amx_split_act_bf16;
-    ukr->mm[QN_DTYPE_BF16] = (qn_mm){.act = QN_ACT_bf16,
-                                     .one = one,
-                                     .panel = panel,
-                                     .pack = &pack,
-                                     .panel_cols = 2,
-                                     .panel_rows = ROWS,
-                                     .panel_streams = STREAMS};
+    kernels->split_act_bf16 = qn__amx_split_act_bf16;
+    kernels->mm[QN_DTYPE_BF16] = (qn_mm){.act = QN_ACT_bf16,
+                                         .gemv = one,
+                                         .panel = panel,
+                                         .pack = &pack,
+                                         .panel_cols = 2,
+                                         .panel_rows = ROWS,
+                                         .panel_streams = STREAMS};
 }

@@ -11,7 +11,7 @@
  * convert, 4 part, 6 multiply. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/avx512.h"
-#include "cpu/avx512/one_lanes.h"
+#include "cpu/avx512/gemv_lanes.h"
 #include "cpu/avx512/panel_drive.h"
 
 enum {
@@ -23,8 +23,8 @@ enum {
     STEPS = 16,     /* and their pairs */
     FEW = 4,        /* columns at once without tiles */
     PANEL_FROM = 5, /* 4 columns: as fast; 6: 1.6 x */
-    /* rows that few columns read at a time (ukr_one_apart.h): a model's decode with 1, 4, 7, 16: 5.2, 7.0, 7.9, 8.6
-       tokens/s */
+    /* rows that few columns read at a time (kernel/gemv_streams.h): a model's decode with 1, 4, 7,
+       16: 5.2, 7.0, 7.9, 8.6 tokens/s */
     APART = 16,
     AHEAD = 1024, /* bytes; 512, 2048: 0.92, 0.95 x */
 };
@@ -209,7 +209,7 @@ static void one(const qn_mm_args *a)
     int32_t apart;
     _mm_setcsr(state | 0x8040);
     for (int32_t r = 0; r < a->rows; r += apart * ROWS) {
-        apart = qn__rows_apart(a, (a->rows - r) / ROWS, APART);
+        apart = qn__row_stride(a, (a->rows - r) / ROWS, APART);
         for (int32_t i = 0; i < apart; i++)
             for (int32_t c = 0; c < a->cols; c += FEW)
                 few_rows(a, r + i, apart, c, a->cols - c < FEW ? a->cols - c : FEW);
@@ -334,9 +334,9 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
 
 static void many(const qn_mm_args *a) { qn__amx_mm(a, NULL, some_rows, ROWS, GROUPS_MAX * COLS); }
 
-void qn__amx_mm_f16_init(qn_ukr *ukr)
+void qn__amx_mm_f16_init(qn_kernels *kernels)
 {
-    ukr->split_act512 = qn__amx_split_act512;
-    ukr->mm[QN_DTYPE_F16] = (qn_mm){
-        .act = QN_ACT_512, .one = one, .panel = many, .pack = &pack, .panel_cols = PANEL_FROM, .panel_rows = ROWS};
+    kernels->split_act512 = qn__amx_split_act512;
+    kernels->mm[QN_DTYPE_F16] = (qn_mm){
+        .act = QN_ACT_512, .gemv = one, .panel = many, .pack = &pack, .panel_cols = PANEL_FROM, .panel_rows = ROWS};
 }

@@ -10,7 +10,7 @@
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
-#include "cpu/ukr_inline.h"
+#include "cpu/kernel/inline.h"
 #include "quant/blocks.h"
 
 enum { ROWS = PANEL_ROWS, LANES = 16, COLS = 16 };
@@ -303,11 +303,11 @@ PLANES(IQ4_XS, planes_signed(&p, to, 32), 0, 7, 0)
 EXACT(Q2_K, 1, 8)
 EXACT(Q3_K, -1, 0)
 
-void qn__amx_mm_panel_init(qn_ukr *ukr)
+void qn__amx_mm_panel_init(qn_kernels *kernels)
 {
 #define FORMAT(name, sub, with_min) \
-    ukr->mm[QN_DTYPE_##name].panel = mm_##name; \
-    ukr->mm[QN_DTYPE_##name].pack = &pack;
+    kernels->mm[QN_DTYPE_##name].panel = mm_##name; \
+    kernels->mm[QN_DTYPE_##name].pack = &pack;
     QN_PANEL_FORMATS_256(FORMAT)
     QN_PANEL_FORMATS_EXACT(FORMAT)
 #undef FORMAT

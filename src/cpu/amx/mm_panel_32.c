@@ -8,7 +8,7 @@
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
-#include "cpu/ukr_inline.h"
+#include "cpu/kernel/inline.h"
 #include "quant/blocks.h"
 
 enum { ROWS = PANEL_ROWS, LANES = 16, COLS = 16, SLICE = 8 };
@@ -169,11 +169,11 @@ static void mm(const qn_mm_args *a, const format *f) { qn__amx_mm(a, f, row_pane
 QN_PANEL_FORMATS_32(FORMAT)
 #undef FORMAT
 
-void qn__amx_mm_panel_32_init(qn_ukr *ukr)
+void qn__amx_mm_panel_32_init(qn_kernels *kernels)
 {
 #define FORMAT(name, sub, with_min) \
-    ukr->mm[QN_DTYPE_##name].panel = mm_##name; \
-    ukr->mm[QN_DTYPE_##name].pack = &pack;
+    kernels->mm[QN_DTYPE_##name].panel = mm_##name; \
+    kernels->mm[QN_DTYPE_##name].pack = &pack;
     QN_PANEL_FORMATS_32(FORMAT)
 #undef FORMAT
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/attn.c -- attention's kernels of this level: ukr_attn.h over its lanes. */
+/* src/cpu/avx2/attn.c -- attention's kernels of this level: kernel/attention.h over its lanes. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
-#include "cpu/ukr_exp.h"
+#include "cpu/kernel/exp.h"
 
 #include <string.h>
 
@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) void turn(float *y, int64_t y_strid
     }
 }
 
-/* What ukr_attn_int.h asks for. */
+/* What kernel/attention_int.h asks for. */
 static inline void i_store(void *p, ints x)
 {
     _mm256_storeu_si256(p, x.a);
@@ -127,7 +127,8 @@ static inline some some_between(int lo, int hi)
 }
 
 #define INT_SIXTEEN
-/* A tree for eight at once: each step adds up what two registers hold, and puts both into one. The order of ukr.h. */
+/* A tree for eight at once: each step adds up what two registers hold, and puts both into one. The order of dispatch.h.
+ */
 #define SIXTEEN(name, type, from, to, op) \
     static inline __m256 name##_half(const type *x) \
     { \
@@ -220,9 +221,9 @@ static inline __attribute__((always_inline)) void score_rows(float *s, int64_t s
         }
 }
 
-void qn__avx2_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
-                             int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
-                             int64_t n)
+void qn__avx2_attn_score_skinny(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
+                                int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
+                                int64_t n)
 {
     (void)turned;
     if (n == 64)
@@ -237,4 +238,4 @@ void qn__avx2_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64
 #define INT_SHAPES(SHAPE) SHAPE(2, 3) SHAPE(2, 2) SHAPE(2, 1) SHAPE(1, 6) SHAPE(1, 4) SHAPE(1, 2) SHAPE(1, 1)
 
 #define FN(name)          qn__avx2_##name
-#include "cpu/ukr_attn.h"
+#include "cpu/kernel/attention.h"

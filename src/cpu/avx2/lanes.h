@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/lanes.h -- sixteen floats as two registers; what ukr_vec.h asks of a level. */
+/* src/cpu/avx2/lanes.h -- sixteen floats as two registers; what kernel/vec.h asks of a level. */
 #ifndef QN_CPU_AVX2_LANES_H
 #define QN_CPU_AVX2_LANES_H
 
@@ -113,7 +113,7 @@ static inline void l_part(lanes x, lanes y, lanes *even, lanes *odd)
     *odd = (lanes){in_order(_mm256_shuffle_ps(x.a, x.b, 0xdd)), in_order(_mm256_shuffle_ps(y.a, y.b, 0xdd))};
 }
 
-static inline float l_sum(lanes x) /* the tree of ukr.h */
+static inline float l_sum(lanes x) /* the tree of dispatch.h */
 {
     const __m256 e = _mm256_add_ps(x.a, x.b);
     const __m128 s = _mm_add_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps(e, 1));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/lanes_math.h -- what ukr_math.h asks of a level beyond lanes.h. */
+/* src/cpu/avx2/lanes_math.h -- what kernel/math.h asks of a level beyond lanes.h. */
 #ifndef QN_CPU_AVX2_LANES_MATH_H
 #define QN_CPU_AVX2_LANES_MATH_H
 
 #include "cpu/avx2/lanes.h"
-#include "cpu/ukr_math_const.h"
+#include "cpu/kernel/math_const.h"
 
 static inline lanes l_sqrt(lanes x) { return (lanes){_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)}; }
 static inline lanes l_abs(lanes x)

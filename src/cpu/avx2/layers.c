@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/layers.c -- rows of norms and gates at this level: ukr_layers.h over its lanes. */
+/* src/cpu/avx2/layers.c -- rows of norms and gates at this level: kernel/layers.h over its lanes. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 #include "cpu/avx2/lanes_math.h"
 
 #define FN(name) qn__avx2_##name
-#include "cpu/ukr_layers.h"
+#include "cpu/kernel/layers.h"

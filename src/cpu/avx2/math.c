@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/math.c -- functions of floats at this level: ukr_math.h over its lanes. */
+/* src/cpu/avx2/math.c -- functions of floats at this level: kernel/math.h over its lanes. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 #include "cpu/avx2/lanes_math.h"
 
 #define FN(name) qn__avx2_##name
-#include "cpu/ukr_math.h"
+#include "cpu/kernel/math.h"

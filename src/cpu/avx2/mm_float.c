@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/mm_float.c -- products with columns of floats: ukr_float.h over the lanes of this level. */
+/* src/cpu/avx2/mm_float.c -- products with columns of floats: kernel/mm_float.h over the lanes of this level. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 
@@ -32,6 +32,6 @@ static inline __attribute__((always_inline)) void chunk4(const float *row, lanes
 #define PANEL_STRIP 16
 #define MANY_FROM   5
 #define FN(name)    qn__avx2_##name
-#include "cpu/ukr_float.h"
+#include "cpu/kernel/mm_float.h"
 
-void qn__avx2_mm_float_init(qn_ukr *ukr) { mm_init(ukr); }
+void qn__avx2_mm_float_init(qn_kernels *kernels) { mm_init(kernels); }

@@ -8,7 +8,7 @@
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 #include "cpu/avx2/mm_panel.h"
-#include "cpu/ukr_inline.h"
+#include "cpu/kernel/inline.h"
 #include "quant/blocks.h"
 
 #include <string.h>
@@ -410,19 +410,19 @@ static void set(qn_mm *slot, qn_mm_fn fn, const qn_mm_pack *pack)
     slot->panel_rows = ROWS;
 }
 
-void qn__avx2_mm_panel_init(qn_ukr *ukr)
+void qn__avx2_mm_panel_init(qn_kernels *kernels)
 {
-#define FORMAT(name, ...) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack32);
+#define FORMAT(name, ...) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack32);
     QN_PANEL_FORMATS_32(FORMAT)
 #undef FORMAT
-#define FORMAT(name, ...) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack256);
+#define FORMAT(name, ...) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack256);
     QN_PANEL_FORMATS_256(FORMAT)
     QN_PANEL_FORMATS_EXACT(FORMAT)
 #undef FORMAT
-#define FORMAT(name, ...) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack32);
+#define FORMAT(name, ...) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack32);
     QN_WORDS_FORMATS_32(FORMAT)
 #undef FORMAT
-#define FORMAT(name, ...) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack_words256);
+#define FORMAT(name, ...) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack_words256);
     QN_WORDS_FORMATS_256(FORMAT)
 #undef FORMAT
 }

@@ -3,7 +3,7 @@
  * x 16 bytes. */
 #include "cpu/avx2/mm_panel.h"
 
-#include "cpu/avx2/one_lanes.h"
+#include "cpu/avx2/gemv_lanes.h"
 
 #define FN(name) qn__avx2_##name
 typedef qn_words32 wide32;
@@ -90,4 +90,4 @@ static inline void finish_exact(qn_panel256 *p, const words *scale, int sign)
     p->z = r_from(z);
 }
 
-#include "cpu/ukr_panel_unpack.h"
+#include "cpu/kernel/panel_unpack.h"

@@ -18,4 +18,4 @@
 #define OUTER_HIDE(x)       __asm__("" : "+r"(x))
 /* SHAPE(vectors of lanes, outputs), the largest first */
 #define OUTER_SHAPES(SHAPE) SHAPE(1, 6) SHAPE(1, 5) SHAPE(1, 4) SHAPE(1, 3) SHAPE(1, 2) SHAPE(1, 1)
-#include "cpu/ukr_outer.h"
+#include "cpu/kernel/outer.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/outer_f64.c -- ukr_outer_f64.h over two registers. */
+/* src/cpu/avx2/outer_f64.c -- kernel/outer_f64.h over two registers. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 
@@ -20,4 +20,4 @@ static inline wide w_fma(wide x, wide y, wide z)
 }
 
 #define FN(name) qn__avx2_##name
-#include "cpu/ukr_outer_f64.h"
+#include "cpu/kernel/outer_f64.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/single_256.h -- one column in blocks of 256, where the kernels of ukr_one_256.h would keep more than the
- * sixteen registers hold: a sub-block's quants are made, multiplied and counted one register after another, and rows
- * are read by four pointers. */
+/* src/cpu/avx2/single_256.h -- one column in blocks of 256, where the kernels of kernel/gemv_256.h would keep more than
+ * the sixteen registers hold: a sub-block's quants are made, multiplied and counted one register after another, and
+ * rows are read by four pointers. */
 
 /* Four rows, and the fourth one after each. */
 typedef struct rows {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/avx2/single_float.h -- one column of floats with weights in F32, F16 and BF16. Slices are turned and then
- * multiplied, as in ukr_one_float.h, four at a time (F32: two): with eight rows a register, two chains leave half of
- * the time that an addition takes unused. F16 is turned in halves, so that eight rows of an element become floats as
+ * multiplied, as in kernel/gemv_float.h, four at a time (F32: two): with eight rows a register, two chains leave half
+ * of the time that an addition takes unused. F16 is turned in halves, so that eight rows of an element become floats as
  * they are read.
  *
  * One thread of Zen 3, weights in cache, GB/s: F32 17 to 21, F16 13 to 21, BF16 16 to 21. */

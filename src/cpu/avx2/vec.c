@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/vec.c -- the small kernels of this level: ukr_vec.h over its lanes. */
+/* src/cpu/avx2/vec.c -- the small kernels of this level: kernel/vec.h over its lanes. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 
 #define FN(name) qn__avx2_##name
-#include "cpu/ukr_vec.h"
+#include "cpu/kernel/vec.h"

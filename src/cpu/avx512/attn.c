@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/attn.c -- attention's kernels of this level: ukr_attn.h over its lanes. */
+/* src/cpu/avx512/attn.c -- attention's kernels of this level: kernel/attention.h over its lanes. */
 #include "cpu/avx512/attn_ints.h"
 #include "cpu/avx512/avx512.h"
-#include "cpu/ukr_exp.h"
+#include "cpu/kernel/exp.h"
 
 #include <string.h>
 
@@ -55,4 +55,4 @@ static inline __attribute__((always_inline)) void turn(float *y, int64_t y_strid
 /* clang-format on */
 
 #define FN(name)    qn__avx512_##name
-#include "cpu/ukr_attn.h"
+#include "cpu/kernel/attention.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/attn_ints.h -- what ukr_attn_int.h and ukr_attn_pack.h ask for of this level's integers. */
+/* src/cpu/avx512/attn_ints.h -- what kernel/attention_int.h and kernel/attention_pack.h ask for of this level's
+ * integers. */
 #ifndef QN_CPU_AVX512_ATTN_INTS_H
 #define QN_CPU_AVX512_ATTN_INTS_H
 
@@ -54,7 +55,8 @@ static inline bool q8_has_127(const int8_t *p, q8_bytes *met)
 static inline bool q8_met_128(q8_bytes met) { return _mm256_movemask_epi8(met) != 0; }
 
 #define INT_SIXTEEN
-/* A tree for sixteen at once: each step adds up what two registers hold, and puts both into one. The order of ukr.h. */
+/* A tree for sixteen at once: each step adds up what two registers hold, and puts both into one. The order of
+ * dispatch.h. */
 #define SIXTEEN(name, type, from, to, op) \
     static inline type name(const type *x) \
     { \

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/avx512.h -- what the files of this level share. Any row of ukr.def may have an implementation here,
- * qn__avx512_NAME. */
+/* src/cpu/avx512/avx512.h -- what the files of this level share. Any row of kernels.def may have an implementation
+ * here, qn__avx512_NAME. */
 #ifndef QN_CPU_AVX512_AVX512_H
 #define QN_CPU_AVX512_AVX512_H
 
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
-#define QN_UKR(name, bound, ret, params) ret qn__avx512_##name params;
-#include "cpu/ukr.def"
-#undef QN_UKR
+#define QN_KERNEL(name, bound, ret, params) ret qn__avx512_##name params;
+#include "cpu/kernel/kernels.def"
+#undef QN_KERNEL
 
 /* Each puts its file's kernels into the table. */
-void qn__avx512_vec_init(qn_ukr *ukr);
-void qn__avx512_math_init(qn_ukr *ukr);
-void qn__avx512_layers_init(qn_ukr *ukr);
-void qn__avx512_attn_init(qn_ukr *ukr);
-void qn__avx512_mm_float_init(qn_ukr *ukr);
-void qn__avx512_mm_panel_init(qn_ukr *ukr);
-void qn__avx512_mm_one_init(qn_ukr *ukr);
-void qn__avx512_apart_mm_one_init(qn_ukr *ukr);
+void qn__avx512_vec_init(qn_kernels *kernels);
+void qn__avx512_math_init(qn_kernels *kernels);
+void qn__avx512_layers_init(qn_kernels *kernels);
+void qn__avx512_attn_init(qn_kernels *kernels);
+void qn__avx512_mm_float_init(qn_kernels *kernels);
+void qn__avx512_mm_panel_init(qn_kernels *kernels);
+void qn__avx512_mm_gemv_init(qn_kernels *kernels);
+void qn__avx512_streams_mm_gemv_init(qn_kernels *kernels);
 
 #endif

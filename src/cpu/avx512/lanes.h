@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/lanes.h -- sixteen floats as one register; what ukr_vec.h asks of a level. */
+/* src/cpu/avx512/lanes.h -- sixteen floats as one register; what kernel/vec.h asks of a level. */
 #ifndef QN_CPU_AVX512_LANES_H
 #define QN_CPU_AVX512_LANES_H
 
@@ -71,7 +71,7 @@ static inline float sum8(__m256 x)
     const __m128 t = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(t, _mm_movehdup_ps(t)));
 }
-static inline float l_sum(lanes x) /* the tree of ukr.h */
+static inline float l_sum(lanes x) /* the tree of dispatch.h */
 {
     return sum8(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }

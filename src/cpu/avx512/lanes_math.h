@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/lanes_math.h -- what ukr_math.h asks of a level beyond lanes.h. */
+/* src/cpu/avx512/lanes_math.h -- what kernel/math.h asks of a level beyond lanes.h. */
 #ifndef QN_CPU_AVX512_LANES_MATH_H
 #define QN_CPU_AVX512_LANES_MATH_H
 
 #include "cpu/avx512/lanes.h"
-#include "cpu/ukr_math_const.h"
+#include "cpu/kernel/math_const.h"
 
 static inline lanes l_sqrt(lanes x) { return _mm512_sqrt_ps(x); }
 static inline lanes l_abs(lanes x) { return _mm512_abs_ps(x); }

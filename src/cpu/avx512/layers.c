@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/layers.c -- rows of norms and gates at this level: ukr_layers.h over its lanes. */
+/* src/cpu/avx512/layers.c -- rows of norms and gates at this level: kernel/layers.h over its lanes. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 #include "cpu/avx512/lanes_math.h"
 
 #define FN(name) qn__avx512_##name
-#include "cpu/ukr_layers.h"
+#include "cpu/kernel/layers.h"

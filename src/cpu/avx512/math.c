@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/math.c -- functions of floats at this level: ukr_math.h over its lanes. */
+/* src/cpu/avx512/math.c -- functions of floats at this level: kernel/math.h over its lanes. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 #include "cpu/avx512/lanes_math.h"
 
 #define FN(name) qn__avx512_##name
-#include "cpu/ukr_math.h"
+#include "cpu/kernel/math.h"

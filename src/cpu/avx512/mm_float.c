@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_float.c -- products with columns of floats: ukr_float.h over the lanes of this level. */
+/* src/cpu/avx512/mm_float.c -- products with columns of floats: kernel/mm_float.h over the lanes of this level. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 
@@ -28,6 +28,6 @@ static inline __attribute__((always_inline)) void chunk4(const float *row, lanes
 }
 
 #define FN(name) qn__avx512_##name
-#include "cpu/ukr_float.h"
+#include "cpu/kernel/mm_float.h"
 
-void qn__avx512_mm_float_init(qn_ukr *ukr) { mm_init(ukr); }
+void qn__avx512_mm_float_init(qn_kernels *kernels) { mm_init(kernels); }

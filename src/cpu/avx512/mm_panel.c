@@ -14,7 +14,7 @@
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
-#include "cpu/ukr_inline.h"
+#include "cpu/kernel/inline.h"
 #include "quant/blocks.h"
 
 #include <string.h>
@@ -357,12 +357,12 @@ static void set(qn_mm *slot, qn_mm_fn fn, const qn_mm_pack *pack)
     slot->panel_rows = 0;
 }
 
-void qn__avx512_mm_panel_init(qn_ukr *ukr)
+void qn__avx512_mm_panel_init(qn_kernels *kernels)
 {
-#define FORMAT(name, sub, with_min) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack32);
+#define FORMAT(name, sub, with_min) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack32);
     QN_PANEL_FORMATS_32(FORMAT)
 #undef FORMAT
-#define FORMAT(name, sub, with_min) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack256);
+#define FORMAT(name, sub, with_min) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack256);
     QN_PANEL_FORMATS_256(FORMAT)
     QN_PANEL_FORMATS_EXACT(FORMAT)
 #undef FORMAT

@@ -3,7 +3,7 @@
  * rows x 16 bytes. Weights of all formats stay bytes, with the format's own values. */
 #include "cpu/avx512/mm_panel.h"
 
-#include "cpu/avx512/one_lanes.h"
+#include "cpu/avx512/gemv_lanes.h"
 
 #define FN(name) qn__avx512_##name
 typedef qn_panel32 wide32;
@@ -77,4 +77,4 @@ static inline void finish_exact(qn_panel256 *p, const words *scale, const int si
     p->z = r_from(sign < 0 ? w_sub_32(w_zero(), sum) : sum);
 }
 
-#include "cpu/ukr_panel_unpack.h"
+#include "cpu/kernel/panel_unpack.h"

@@ -12,4 +12,4 @@
     SHAPE(2, 12) SHAPE(2, 8) SHAPE(2, 6) SHAPE(2, 3) SHAPE(2, 1) SHAPE(1, 24) SHAPE(1, 12) SHAPE(1, 6) SHAPE(1, 3) \
     SHAPE(1, 1)
 /* clang-format on */
-#include "cpu/ukr_outer.h"
+#include "cpu/kernel/outer.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/outer_f64.c -- ukr_outer_f64.h over one register. */
+/* src/cpu/avx512/outer_f64.c -- kernel/outer_f64.h over one register. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 
@@ -11,4 +11,4 @@ static inline wide w_add(wide a, wide b) { return _mm512_add_pd(a, b); }
 static inline wide w_fma(wide a, wide b, wide c) { return _mm512_fmadd_pd(a, b, c); }
 
 #define FN(name) qn__avx512_##name
-#include "cpu/ukr_outer_f64.h"
+#include "cpu/kernel/outer_f64.h"

@@ -5,7 +5,7 @@
 #define QN_CPU_AVX512_PANEL_DRIVE_H
 
 #include "cpu/avx512/lanes.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 enum { PANEL_ROWS = 32 };
 

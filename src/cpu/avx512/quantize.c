@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/quantize.c -- activations to 8 bits (act.h), 64 elements at a time: what ukr_vec.h says, to the bit,
- * at a third of its cost. Blocks that count as zeros or are damaged go the general way. */
+/* src/cpu/avx512/quantize.c -- activations to 8 bits (act.h), 64 elements at a time: what kernel/vec.h says, to the
+ * bit, at a third of its cost. Blocks that count as zeros or are damaged go the general way. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 

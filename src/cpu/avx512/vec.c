@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/vec.c -- the small kernels of this level: ukr_vec.h over its lanes. */
+/* src/cpu/avx512/vec.c -- the small kernels of this level: kernel/vec.h over its lanes. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 
 #define FN(name) qn__avx512_##name
 #define OWN_QUANTIZE_ACT
-#include "cpu/ukr_vec.h"
+#include "cpu/kernel/vec.h"

@@ -4,12 +4,12 @@
 #ifndef QN_CPU_AVXVNNI_AVXVNNI_H
 #define QN_CPU_AVXVNNI_AVXVNNI_H
 
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 int64_t qn__avxvnni_probe_int8(int64_t n);
 /* Each puts its file's kernels into the table. */
-void qn__avxvnni_mm_one_init(qn_ukr *ukr);
-void qn__avxvnni_apart_mm_one_init(qn_ukr *ukr);
-void qn__avxvnni_mm_panel_init(qn_ukr *ukr);
+void qn__avxvnni_mm_gemv_init(qn_kernels *kernels);
+void qn__avxvnni_streams_mm_gemv_init(qn_kernels *kernels);
+void qn__avxvnni_mm_panel_init(qn_kernels *kernels);
 
 #endif

@@ -2,10 +2,10 @@
 /* src/cpu/avxvnni/init.c -- this rung's table over avx2's. */
 #include "cpu/avxvnni/avxvnni.h"
 
-void qn__ukr_init_avxvnni(qn_ukr *ukr)
+void qn__kernels_init_avxvnni(qn_kernels *kernels)
 {
-    qn__avxvnni_mm_panel_init(ukr);
-    qn__avxvnni_apart_mm_one_init(ukr);
-    qn__avxvnni_mm_one_init(ukr);
-    ukr->probe_int8 = qn__avxvnni_probe_int8;
+    qn__avxvnni_mm_panel_init(kernels);
+    qn__avxvnni_streams_mm_gemv_init(kernels);
+    qn__avxvnni_mm_gemv_init(kernels);
+    kernels->probe_int8 = qn__avxvnni_probe_int8;
 }

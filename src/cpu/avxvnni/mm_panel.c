@@ -8,8 +8,8 @@
  * too). Panels meet all columns before the next are made. Weights are unsigned, u = w + off with off = -(lowest w). */
 #include "cpu/avxvnni/avxvnni.h"
 #include "cpu/avx2/lanes.h"
-#include "cpu/ukr_inline.h"
-#include "cpu/ukr_ints.h"
+#include "cpu/kernel/inline.h"
+#include "cpu/kernel/block_ints.h"
 
 #include <string.h>
 
@@ -349,12 +349,12 @@ static void set(qn_mm *slot, qn_mm_fn fn, const qn_mm_pack *pack)
     slot->panel_rows = 0;
 }
 
-void qn__avxvnni_mm_panel_init(qn_ukr *ukr)
+void qn__avxvnni_mm_panel_init(qn_kernels *kernels)
 {
-#define FORMAT(name, sub, with_min, lo, hi) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack32);
+#define FORMAT(name, sub, with_min, lo, hi) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack32);
     QN_INTS_32(FORMAT)
 #undef FORMAT
-#define FORMAT(name, sub, with_min, lo, hi) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack256);
+#define FORMAT(name, sub, with_min, lo, hi) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack256);
     QN_INTS_256(FORMAT)
 #undef FORMAT
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/attn.c -- attention's kernels of this level: ukr_attn.h over its lanes. */
+/* src/cpu/neon/attn.c -- attention's kernels of this level: kernel/attention.h over its lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
-#include "cpu/ukr_exp.h"
+#include "cpu/kernel/exp.h"
 
 typedef struct some {
     uint32x4_t a, b, c, d;
@@ -38,7 +38,7 @@ static inline __attribute__((always_inline)) void turn(float *y, int64_t y_strid
     for (int i = 0; i < 4; i++) vst1q_f32(y + i * y_stride, v[i]);
 }
 
-/* What ukr_attn_int.h asks for. */
+/* What kernel/attention_int.h asks for. */
 static inline ints i_load(const void *p)
 {
     const int32_t *q = p;
@@ -109,4 +109,4 @@ static inline some some_between(int lo, int hi)
 #define INT_SHAPES(SHAPE) SHAPE(1, 4) SHAPE(1, 2) SHAPE(1, 1)
 
 #define FN(name)          qn__neon_##name
-#include "cpu/ukr_attn.h"
+#include "cpu/kernel/attention.h"

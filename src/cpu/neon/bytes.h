@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/neon/bytes.h -- blocks of the formats that multiply as integers (act.h), brought to registers: 32 weights as
- * signed bytes w, and scales of four rows with a row in each lane. What w, scale and min are, ukr_ints.h says.
+ * signed bytes w, and scales of four rows with a row in each lane. What w, scale and min are, kernel/block_ints.h says.
  * Instructions of the first ARMv8 only, compiled by each file that includes it for that file's level. */
 #ifndef QN_CPU_NEON_BYTES_H
 #define QN_CPU_NEON_BYTES_H
 
 #include "cpu/neon/lanes.h"
-#include "cpu/ukr_ints.h"
+#include "cpu/kernel/block_ints.h"
 
 #define INLINE       static inline __attribute__((always_inline))
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/lanes.h -- sixteen floats as four registers; what ukr_vec.h, ukr_attn.h, ukr_float.h and ukr_outer.h ask
- * of a level. Everything here is in the first version of ARMv8. Maxima and minima are a comparison and a choice: the
- * instructions that have the name treat NaN and zeros of both signs otherwise than the other levels do. */
+/* src/cpu/neon/lanes.h -- sixteen floats as four registers; what kernel/vec.h, kernel/attention.h, kernel/mm_float.h
+ * and kernel/outer.h ask of a level. Everything here is in the first version of ARMv8. Maxima and minima are a
+ * comparison and a choice: the instructions that have the name treat NaN and zeros of both signs otherwise than the
+ * other levels do. */
 #ifndef QN_CPU_NEON_LANES_H
 #define QN_CPU_NEON_LANES_H
 
@@ -123,7 +124,7 @@ static inline void l_part(lanes x, lanes y, lanes *even, lanes *odd)
     *odd = (lanes){vuzp2q_f32(x.a, x.b), vuzp2q_f32(x.c, x.d), vuzp2q_f32(y.a, y.b), vuzp2q_f32(y.c, y.d)};
 }
 
-static inline float l_sum(lanes x) /* the tree of ukr.h: halves of 8, of 4, of 2 */
+static inline float l_sum(lanes x) /* the tree of dispatch.h: halves of 8, of 4, of 2 */
 {
     const float32x4_t s = vaddq_f32(vaddq_f32(x.a, x.c), vaddq_f32(x.b, x.d));
     const float32x2_t t = vadd_f32(vget_low_f32(s), vget_high_f32(s));

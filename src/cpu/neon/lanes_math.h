@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/lanes_math.h -- what ukr_math.h asks of a level beyond lanes.h. */
+/* src/cpu/neon/lanes_math.h -- what kernel/math.h asks of a level beyond lanes.h. */
 #ifndef QN_CPU_NEON_LANES_MATH_H
 #define QN_CPU_NEON_LANES_MATH_H
 
 #include "cpu/neon/lanes.h"
-#include "cpu/ukr_math_const.h"
+#include "cpu/kernel/math_const.h"
 
 static inline lanes l_sqrt(lanes x) { return (lanes)EACH_1(vsqrtq_f32, x); }
 static inline lanes l_abs(lanes x) { return (lanes)EACH_1(vabsq_f32, x); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/layers.c -- rows of norms and gates at this level: ukr_layers.h over its lanes. */
+/* src/cpu/neon/layers.c -- rows of norms and gates at this level: kernel/layers.h over its lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 #include "cpu/neon/lanes_math.h"
 
 #define FN(name) qn__neon_##name
-#include "cpu/ukr_layers.h"
+#include "cpu/kernel/layers.h"

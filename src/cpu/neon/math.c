@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/math.c -- functions of floats at this level: ukr_math.h over its lanes. */
+/* src/cpu/neon/math.c -- functions of floats at this level: kernel/math.h over its lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 #include "cpu/neon/lanes_math.h"
 
 #define FN(name) qn__neon_##name
-#include "cpu/ukr_math.h"
+#include "cpu/kernel/math.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/mm_float.c -- products with columns of floats: ukr_float.h over the lanes of this level. */
+/* src/cpu/neon/mm_float.c -- products with columns of floats: kernel/mm_float.h over the lanes of this level. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 
@@ -19,6 +19,6 @@ static inline __attribute__((always_inline)) void chunk4(const float *row, lanes
 }
 
 #define FN(name) qn__neon_##name
-#include "cpu/ukr_float.h"
+#include "cpu/kernel/mm_float.h"
 
-void qn__neon_mm_float_init(qn_ukr *ukr) { mm_init(ukr); }
+void qn__neon_mm_float_init(qn_kernels *kernels) { mm_init(kernels); }

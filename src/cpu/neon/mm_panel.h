@@ -9,7 +9,7 @@
  * s[RV][CV] += products over n units of rows and of columns; wide: see bytes.h tile_out(s, out) out[column][row] of the
  * sums and defines FN(name) and includes this. */
 #include "cpu/neon/bytes.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
 enum {
     ROWS = 8,
@@ -329,12 +329,12 @@ static void set(qn_mm *slot, qn_mm_fn fn, const qn_mm_pack *pack)
     slot->panel_cols = 2;
 }
 
-void FN(mm_panel_init)(qn_ukr *ukr)
+void FN(mm_panel_init)(qn_kernels *kernels)
 {
-#define FORMAT(name, sub, with_min, lo, hi) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack32);
+#define FORMAT(name, sub, with_min, lo, hi) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack32);
     QN_INTS_32(FORMAT)
 #undef FORMAT
-#define FORMAT(name, sub, with_min, lo, hi) set(&ukr->mm[QN_DTYPE_##name], mm_##name, &pack256);
+#define FORMAT(name, sub, with_min, lo, hi) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack256);
     QN_INTS_256(FORMAT)
 #undef FORMAT
 }

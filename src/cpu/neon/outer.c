@@ -7,4 +7,4 @@
 #define OUTER_VECTORS       1
 /* SHAPE(vectors of lanes, outputs), the largest first */
 #define OUTER_SHAPES(SHAPE) SHAPE(1, 6) SHAPE(1, 3) SHAPE(1, 1)
-#include "cpu/ukr_outer.h"
+#include "cpu/kernel/outer.h"

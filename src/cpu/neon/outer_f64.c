@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/outer_f64.c -- ukr_outer_f64.h over four registers. */
+/* src/cpu/neon/outer_f64.c -- kernel/outer_f64.h over four registers. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 
@@ -27,4 +27,4 @@ static inline wide w_add(wide x, wide y) { return (wide)EACH_2(vaddq_f64, x, y);
 static inline wide w_fma(wide x, wide y, wide z) { return (wide)EACH_3(fma2, x, y, z); }
 
 #define FN(name) qn__neon_##name
-#include "cpu/ukr_outer_f64.h"
+#include "cpu/kernel/outer_f64.h"

@@ -4,7 +4,7 @@
 #ifndef QN_CPU_OP_OPS_H
 #define QN_CPU_OP_OPS_H
 
-#include "cpu/cpu.h"
+#include "cpu/op/driver.h"
 
 #define QN_CPU_OP_DECL_leaf(name)
 #define QN_CPU_OP_DECL_view(name)
@@ -15,6 +15,6 @@
 #include "graph/ops.def"
 #undef QN_OP
 
-bool qn__cpu_linear_shares(const qn_ukr *ukr, const qn_node *a, const qn_node *b);
+bool qn__cpu_linear_shares(const qn_kernels *kernels, const qn_node *a, const qn_node *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/attn.c -- the kernels of attention, the plain reading of ukr.def. */
+/* src/cpu/ref/attn.c -- the kernels of attention, the plain reading of kernels.def. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>

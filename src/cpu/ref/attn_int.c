@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/attn_int.c -- the kernels of attention in integers, the plain reading of ukr.def. */
+/* src/cpu/ref/attn_int.c -- the kernels of attention in integers, the plain reading of kernels.def. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>
@@ -41,9 +41,9 @@ void qn__ref_outer_i16(const qn_outer_i16 *t)
         }
 }
 
-void qn__ref_attn_score_few(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
-                            int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
-                            int64_t n)
+void qn__ref_attn_score_skinny(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
+                               int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
+                               int64_t n)
 {
     (void)turned;
     for (int64_t c = 0; c < n_cells; c++)

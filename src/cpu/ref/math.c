@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/math.c -- functions of floats and sums over them, as ukr_math.h has them, one by one. */
+/* src/cpu/ref/math.c -- functions of floats and sums over them, as kernel/math.h has them, one by one. */
 #include "cpu/ref/ref.h"
-#include "cpu/ukr_exp.h"
-#include "cpu/ukr_math_const.h"
+#include "cpu/kernel/exp.h"
+#include "cpu/kernel/math_const.h"
 
 #include <float.h>
 #include <math.h>

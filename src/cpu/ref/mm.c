@@ -2,7 +2,7 @@
 /* src/cpu/ref/mm.c -- products of the reference level with block formats and quantized columns, the plain reading of
  * act.h; mm_float.c has those with floats. */
 #include "cpu/ref/ref.h"
-#include "cpu/ukr_ints.h"
+#include "cpu/kernel/block_ints.h"
 
 #include <math.h>
 
@@ -73,14 +73,15 @@ QN_INTS_32(FORMAT)
 QN_INTS_256(FORMAT)
 #undef FORMAT
 
-void qn__ref_mm_init(qn_ukr *ukr)
+void qn__ref_mm_init(qn_kernels *kernels)
 {
-    qn__ref_mm_float_init(ukr);
-#define FORMAT(name, sub, with_min, lo, hi) ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_32, .one = mm_ints_##name};
+    qn__ref_mm_float_init(kernels);
+#define FORMAT(name, sub, with_min, lo, hi) \
+    kernels->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_32, .gemv = mm_ints_##name};
     QN_INTS_32(FORMAT)
 #undef FORMAT
 #define FORMAT(name, sub, with_min, lo, hi) \
-    ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_256, .one = mm_ints_##name};
+    kernels->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_256, .gemv = mm_ints_##name};
     QN_INTS_256(FORMAT)
 #undef FORMAT
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/mm_float.c -- products with columns of floats, the plain reading of ukr.h: slice by slice, a row at a
- * time. */
+/* src/cpu/ref/mm_float.c -- products with columns of floats, the plain reading of dispatch.h: slice by slice, a row at
+ * a time. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>
@@ -42,9 +42,9 @@ static void mm(const qn_mm_args *a, qn_dtype dtype)
 QN_DTYPE_ROWS(ROW)
 #undef ROW
 
-void qn__ref_mm_float_init(qn_ukr *ukr)
+void qn__ref_mm_float_init(qn_kernels *kernels)
 {
-#define SET_block(name) ukr->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_f32, .one = mm_##name};
+#define SET_block(name) kernels->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_f32, .gemv = mm_##name};
 #define SET_real(name)  SET_block(name)
 #define SET_integer(name)
 #define SET_boolean(name)

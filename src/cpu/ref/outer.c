@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/outer.c -- outer_f32 as ukr.h defines it. */
+/* src/cpu/ref/outer.c -- outer_f32 as dispatch.h defines it. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/outer_f64.c -- outer_f64 as ukr.h defines it. */
+/* src/cpu/ref/outer_f64.c -- outer_f64 as dispatch.h defines it. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/ref.h -- the reference level: portable C, the plain reading of ukr.def and ukr.h. Every row has an
- * implementation here, qn__ref_NAME, or the library does not link. */
+/* src/cpu/ref/ref.h -- the reference level: portable C, the plain reading of kernels.def and dispatch.h. Every row has
+ * an implementation here, qn__ref_NAME, or the library does not link. */
 #ifndef QN_CPU_REF_REF_H
 #define QN_CPU_REF_REF_H
 
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 
-#define QN_UKR(name, bound, ret, params) ret qn__ref_##name params;
-#include "cpu/ukr.def"
-#undef QN_UKR
+#define QN_KERNEL(name, bound, ret, params) ret qn__ref_##name params;
+#include "cpu/kernel/kernels.def"
+#undef QN_KERNEL
 
 /* Fills mm[]: one product for each real and block dtype. The unpack slots must be filled. */
-void qn__ref_mm_init(qn_ukr *ukr);
-void qn__ref_mm_float_init(qn_ukr *ukr); /* those with columns of floats: called by the former */
+void qn__ref_mm_init(qn_kernels *kernels);
+void qn__ref_mm_float_init(qn_kernels *kernels); /* those with columns of floats: called by the former */
 
 /* lane[j] takes x[i] * y[i], i = j (mod 16), fused and in order; past n come zeros */
 void qn__ref_lanes(float lane[16], const float *x, const float *y, int64_t n);
 
-/* sum of sixteen lanes, in the tree of ukr.h */
+/* sum of sixteen lanes, in the tree of dispatch.h */
 static inline float qn__ref_sum16(const float lane[16])
 {
     float s[8];

@@ -2,7 +2,7 @@
 /* src/cpu/ref/vec.c -- element by element, and sums in sixteen lanes. fmaf is the C library's: exact whether or not the
  * machine has the instruction (glibc finds out at run time). */
 #include "cpu/ref/ref.h"
-#include "cpu/ukr_exp.h"
+#include "cpu/kernel/exp.h"
 
 #include <math.h>
 #include <string.h>

@@ -35,9 +35,9 @@ qn_node *qn__rope_table(qn_graph *g, qn_node *pos, qn_node *factors, const qn_ro
     return qn__op(g, QN_OP_rope_table, attrs, (qn_node *[]){pos, factors}, factors != NULL ? 2 : 1);
 }
 
-qn_node *qn__turn(qn_graph *g, qn_node *x, qn_node *table, const qn_turn_attrs *attrs)
+qn_node *qn__rope_apply(qn_graph *g, qn_node *x, qn_node *table, const qn_rope_apply_attrs *attrs)
 {
-    return qn__op(g, QN_OP_turn, attrs, (qn_node *[]){x, table}, 2);
+    return qn__op(g, QN_OP_rope_apply, attrs, (qn_node *[]){x, table}, 2);
 }
 
 qn_node *qn__cross_entropy(qn_graph *g, qn_node *logits, qn_node *ids, qn_node *weight,

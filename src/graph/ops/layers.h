@@ -25,11 +25,11 @@ typedef struct qn_rope_table_attrs {
     qn_rope_attrs rope;
     int32_t dtype;
 } qn_rope_table_attrs;
-typedef struct qn_turn_attrs {
+typedef struct qn_rope_apply_attrs {
     int32_t mode, n_rot; /* qn_rope_mode; only the first n_rot of a head's elements turn */
     int32_t heads_first; /* x is [..,heads,n,d] */
     int32_t back;        /* by the negative angle */
-} qn_turn_attrs;
+} qn_rope_apply_attrs;
 
 typedef struct qn_softmax_back_attrs {
     int32_t log;
@@ -57,7 +57,7 @@ qn_node *qn__swiglu_back(qn_graph *g, qn_node *dy, qn_node *gate, qn_node *up);
 /* pos I32 or I64 of any shape, factors F32 [n_rot / 2] or NULL */
 qn_node *qn__rope_table(qn_graph *g, qn_node *pos, qn_node *factors, const qn_rope_table_attrs *attrs);
 /* x's tokens, counted over all dimensions but heads and d, take the rows of the table over and over. */
-qn_node *qn__turn(qn_graph *g, qn_node *x, qn_node *table, const qn_turn_attrs *attrs);
+qn_node *qn__rope_apply(qn_graph *g, qn_node *x, qn_node *table, const qn_rope_apply_attrs *attrs);
 /* logits [n,m], ids I32 or I64 [n], weight [m] or NULL -> [1 + n] or, for losses unreduced, [2 n]. A row's loss is
  *     -(1 - smoothing) weight[id] log p[id] - smoothing / m * sum of weight[c] log p[c]
  * and the mean divides their sum by the sum of weight[id]. */

@@ -21,9 +21,9 @@ enum { QN_ADAM_beta1 = QN_OPTIM_decay + 1, QN_ADAM_beta2, QN_ADAM_rate, QN_ADAM_
 enum { QN_ADAM_ROWS = 3 };
 
 /* Makes a value that passes know nothing of from one they know: what is computed from it is computed again. */
-typedef struct qn_hold_attrs {
+typedef struct qn_barrier_attrs {
     int32_t serial;
-} qn_hold_attrs; /* unlike that of every other in the graph */
+} qn_barrier_attrs; /* unlike that of every other in the graph */
 typedef struct qn_sum_squares_attrs {
     int32_t carry;
 } qn_sum_squares_attrs; /* source 0 is a sum so far, 0-d F64 */

@@ -29,9 +29,9 @@ static void print_qn_softmax_back_attrs(const void *attrs, qn_str *out)
     qn__str_puts(out, ((const qn_softmax_back_attrs *)attrs)->log ? " of=log_softmax" : " of=softmax");
 }
 
-static void print_qn_turn_attrs(const void *attrs, qn_str *out)
+static void print_qn_rope_apply_attrs(const void *attrs, qn_str *out)
 {
-    const qn_turn_attrs *a = attrs;
+    const qn_rope_apply_attrs *a = attrs;
     qn__str_printf(out, " mode=%s n_rot=%d%s%s", a->mode == QN_ROPE_NEOX ? "neox" : "norm", a->n_rot,
                    a->heads_first ? " heads_first" : "", a->back ? " back" : "");
 }

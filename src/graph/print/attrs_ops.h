@@ -117,9 +117,9 @@ static void print_qn_upsample_attrs(const void *attrs, qn_str *out)
     put_dims(out, "size", a->size, a->n_spatial);
 }
 
-static void print_qn_hold_attrs(const void *attrs, qn_str *out)
+static void print_qn_barrier_attrs(const void *attrs, qn_str *out)
 {
-    qn__str_printf(out, " serial=%d", (int)((const qn_hold_attrs *)attrs)->serial);
+    qn__str_printf(out, " serial=%d", (int)((const qn_barrier_attrs *)attrs)->serial);
 }
 
 static void print_qn_sum_squares_attrs(const void *attrs, qn_str *out)

@@ -100,9 +100,9 @@ qn_status qn__rule_rope_table(qn_node *n, qn_error *err)
     return rule_dense(n, (qn_dtype)a->dtype, &shape, err);
 }
 
-qn_status qn__rule_turn(qn_node *n, qn_error *err)
+qn_status qn__rule_rope_apply(qn_node *n, qn_error *err)
 {
-    const qn_turn_attrs *a = n->attrs;
+    const qn_rope_apply_attrs *a = n->attrs;
     const qn_layout *x = &n->src[0]->layout, *table = &n->src[1]->layout;
     QN_TRY(want_float(n, 0, "x", err));
     QN_TRY(rule_same_dtype(n, 0, 1, err));

@@ -59,7 +59,7 @@ static qn_status check_numbers(const qn_node *n, int numbers, int factor, qn_err
     return factor < 0 ? QN_OK : check_f64(n, factor, "the factor", &scalar, err);
 }
 
-qn_status qn__rule_hold(qn_node *n, qn_error *err)
+qn_status qn__rule_barrier(qn_node *n, qn_error *err)
 {
     QN_TRY(rule_plain(n, 0, "x", err));
     return rule_like(n, n->src[0], err);

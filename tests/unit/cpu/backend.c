@@ -12,7 +12,7 @@ static void test_open(void **state)
         char want[32];
         OK(qn__backend_cpu.open(&(qn_backend_options){.level = (qn_cpu_level)level, .level_set = true, .n_threads = 1},
                                 &be, err));
-        snprintf(want, sizeof(want), "cpu:%s", qn_cpu_level_name(qn__ukr_get((qn_cpu_level)level)->level));
+        snprintf(want, sizeof(want), "cpu:%s", qn_cpu_level_name(qn__kernels_get((qn_cpu_level)level)->level));
         assert_string_equal(be->name, want);
         assert_int_equal(be->alignment, 64);
         qn__backend_cpu.close(be);

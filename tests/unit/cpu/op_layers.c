@@ -300,13 +300,13 @@ static qn_node *build_turn(rig *r, void *ctx)
 {
     turn_case *c = ctx;
     const qn_rope_table_attrs of_table = {.rope = c->rope, .dtype = QN_DTYPE_F32};
-    qn_turn_attrs turn = {.mode = c->rope.mode, .n_rot = c->rope.n_rot, .heads_first = c->heads_first};
+    qn_rope_apply_attrs turn = {.mode = c->rope.mode, .n_rot = c->rope.n_rot, .heads_first = c->heads_first};
     qn_node *table = qn__rope_table(r->g, rig_input(r, &c->pos), NULL, &of_table), *x = rig_input(r, &c->x);
     const int swap[] = {1, 0, 2};
     if (c->heads_first) x = qn__permute(r->g, x, swap, 3);
-    qn_node *y = qn__turn(r->g, x, table, &turn);
+    qn_node *y = qn__rope_apply(r->g, x, table, &turn);
     turn.back = c->back;
-    if (c->back) y = qn__turn(r->g, y, table, &turn);
+    if (c->back) y = qn__rope_apply(r->g, y, table, &turn);
     return c->heads_first ? qn__copy(r->g, qn__permute(r->g, y, swap, 3), QN_DTYPE_F32) : y;
 }
 
@@ -320,7 +320,7 @@ static void check_turn(const rig *r, const void *result, size_t bytes, void *ctx
         return;
     }
     size_t want_bytes;
-    void *want = run_at(r->ukr->level, build_rope, c, &want_bytes);
+    void *want = run_at(r->kernels->level, build_rope, c, &want_bytes);
     assert_int_equal(bytes, want_bytes);
     assert_memory_equal(result, want, bytes);
     free(want);

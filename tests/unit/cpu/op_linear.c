@@ -25,7 +25,7 @@ static qn_node *build(rig *r, void *ctx)
 /* What quantizing a column to qn_act may cost: a step of its block for each weight. */
 static double step_of(const lin_case *c, int64_t col, int64_t k)
 {
-    const int64_t block = qn__ukr_get(QN_CPU_ref)->mm[c->dtype].act == QN_ACT_256 ? 256 : 32;
+    const int64_t block = qn__kernels_get(QN_CPU_ref)->mm[c->dtype].act == QN_ACT_256 ? 256 : 32;
     double lo = 0, hi = 0;
     for (int64_t i = k / block * block; i < k / block * block + block; i++) {
         const double x = c->x.value[c->permuted ? i * c->cols + col : col * c->k + i];
@@ -39,7 +39,7 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
 {
     const lin_case *c = ctx;
     const float *y = result;
-    const qn_act_kind act = r->ukr->mm[c->dtype].act;
+    const qn_act_kind act = r->kernels->mm[c->dtype].act;
     const bool quantized = act == QN_ACT_32 || act == QN_ACT_256;
     assert_int_equal(bytes, c->cols * c->m * 4);
     for (int64_t col = 0; col < c->cols; col++) {
@@ -78,7 +78,7 @@ static void test_formats(void **state)
     for (int t = 0; t < QN_DTYPE_COUNT; t++) {
         const qn_dtype_info *d = qn_dtype_get((qn_dtype)t);
         if (!qn_dtype_can_pack((qn_dtype)t) || (d->class_ != QN_CLASS_real && d->class_ != QN_CLASS_block)) continue;
-        if (!qn__ukr_get(QN_CPU_ref)->mm[t].one) continue;
+        if (!qn__kernels_get(QN_CPU_ref)->mm[t].gemv) continue;
         const int64_t k = d->block_elems == 1 ? 77 : d->block_elems == 32 ? 96 : 512;
         try_case((lin_case){.dtype = (qn_dtype)t, .cols = 1, .k = k, .m = 19, .bias = true});
         try_case((lin_case){.dtype = (qn_dtype)t, .cols = 7, .k = k, .m = 33, .skip = 3});
@@ -184,7 +184,7 @@ static void test_linear_input(void **state)
     for (int t = 0; t < QN_DTYPE_COUNT; t++) {
         const qn_dtype_info *d = qn_dtype_get((qn_dtype)t);
         if (!qn_dtype_can_pack((qn_dtype)t) || (d->class_ != QN_CLASS_real && d->class_ != QN_CLASS_block)) continue;
-        if (!qn__ukr_get(QN_CPU_ref)->mm[t].one) continue;
+        if (!qn__kernels_get(QN_CPU_ref)->mm[t].gemv) continue;
         try_back((back_case){.dtype = (qn_dtype)t, .cols = 5, .k = d->block_elems <= 32 ? 96 : 512, .m = 19});
     }
     static const qn_dtype dtypes[] = {QN_DTYPE_F16, QN_DTYPE_Q8_0, QN_DTYPE_Q4_0};

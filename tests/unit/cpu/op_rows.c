@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_rows.c -- copy, get_rows and rms_norm: every format in, every format out, strides, bad ids. */
+/* tests/unit/cpu/op_rows.c -- copy, barrier, get_rows and rms_norm: every format in, every format out, strides, bad
+ * ids. */
 #include "rig.h"
 
 /* ---- copy ------------------------------------------------------------------------------------ */
@@ -106,6 +107,26 @@ static void test_copy_moves_any_bytes(void **state)
         tensor t = tensor_new(dtypes[i], qn_shape_of(3, 5, 7));
         for (size_t k = 0; k < t.bytes; k++) ((uint8_t *)t.data)[k] = (uint8_t)rng_next();
         for_levels(build_same, &t, check_same);
+        tensor_free(&t);
+    }
+}
+
+/* A barrier is a copy to the kernels: of any dtype, any bytes, any strides. */
+static qn_node *build_barrier(rig *r, void *ctx)
+{
+    qn_node *x = rig_param(r, ctx, 0);
+    x = qn__permute(r->g, x, (int[]){2, 0, 1}, 3);
+    return qn__op(r->g, QN_OP_barrier, &(qn_barrier_attrs){1}, &x, 1);
+}
+
+static void test_barrier(void **state)
+{
+    (void)state;
+    static const qn_dtype dtypes[] = {QN_DTYPE_F32, QN_DTYPE_F64, QN_DTYPE_I32, QN_DTYPE_BF16, QN_DTYPE_BOOL};
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        tensor t = tensor_new(dtypes[i], qn_shape_of(3, 5, 7));
+        for (size_t k = 0; k < t.bytes; k++) ((uint8_t *)t.data)[k] = (uint8_t)rng_next();
+        for_levels(build_barrier, &t, check_same);
         tensor_free(&t);
     }
 }
@@ -257,9 +278,10 @@ static void test_norm_of_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),        cmocka_unit_test(test_copy_moves_any_bytes),
-        cmocka_unit_test(test_copy_of_nan), cmocka_unit_test(test_get_rows),
-        cmocka_unit_test(test_rms_norm),    cmocka_unit_test(test_norm_of_zeros),
+        cmocka_unit_test(test_copy),          cmocka_unit_test(test_copy_moves_any_bytes),
+        cmocka_unit_test(test_barrier),       cmocka_unit_test(test_copy_of_nan),
+        cmocka_unit_test(test_get_rows),      cmocka_unit_test(test_rms_norm),
+        cmocka_unit_test(test_norm_of_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@
 
 #include "backend/sched.h"
 #include "base/mem.h"
-#include "cpu/ukr.h"
+#include "cpu/dispatch.h"
 #include "quant/quant.h"
 
 extern const qn_backend_type qn__backend_cpu;
@@ -103,7 +103,7 @@ typedef struct rig {
     const tensor *inputs[RIG_MAX];
     char names[RIG_MAX][8];
     int n_inputs;
-    const qn_ukr *ukr;
+    const qn_kernels *kernels;
 } rig;
 
 static inline void rig_open(rig *r, qn_cpu_level level, int n_threads)
@@ -112,7 +112,7 @@ static inline void rig_open(rig *r, qn_cpu_level level, int n_threads)
     OK(qn__backend_cpu.open(&(qn_backend_options){.level = level, .level_set = true, .n_threads = n_threads}, &r->be,
                             err));
     OK(qn__sched_create(&r->be, 1, NULL, &r->sched, err));
-    r->ukr = qn__ukr_get(level);
+    r->kernels = qn__kernels_get(level);
 }
 
 static inline void rig_reset(rig *r)
@@ -175,9 +175,9 @@ static inline void *rig_run(rig *r, build_fn build, void *ctx, size_t *bytes)
 static inline bool level_exists(qn_cpu_level level)
 {
 #ifdef __SANITIZE_THREAD__
-    if (level != qn__ukr_get(QN_CPU_LEVEL_COUNT - 1)->level) return false;
+    if (level != qn__kernels_get(QN_CPU_LEVEL_COUNT - 1)->level) return false;
 #endif
-    return qn__ukr_get(level)->level == level;
+    return qn__kernels_get(level)->level == level;
 }
 
 /* Calls `check` with the result at every level; the bits must not depend on the thread count. */

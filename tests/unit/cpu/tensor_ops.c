@@ -222,7 +222,7 @@ typedef struct run {
 static void test_like_pytorch(void **state)
 {
     (void)state;
-    const qn_cpu_level best = qn__ukr_get(QN_CPU_LEVEL_COUNT - 1)->level;
+    const qn_cpu_level best = qn__kernels_get(QN_CPU_LEVEL_COUNT - 1)->level;
     const run runs[] = {{QN_CPU_ref, 1}, {best, 1}, {best, 2}, {best, 3}};
     enum { N_RUNS = sizeof runs / sizeof runs[0] };
     FILE *file = fopen(QN_TESTS_DIR "/unit/cpu/tensor_ops.txt", "r");

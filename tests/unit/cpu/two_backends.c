@@ -218,7 +218,7 @@ static void run_once(world *w, qn_cpu_level first, qn_cpu_level second, int n, f
 static void test_split_is_whole(void **state)
 {
     (void)state;
-    const qn_cpu_level best = qn__ukr_get(QN_CPU_LEVEL_COUNT - 1)->level;
+    const qn_cpu_level best = qn__kernels_get(QN_CPU_LEVEL_COUNT - 1)->level;
     int moved = 0;
     for (uint64_t seed = 1; seed <= 24; seed++) {
         static float one[2 * N * M], two[2 * N * M], mixed[2 * N * M];

@@ -2,9 +2,9 @@
 /* src/cpu/neon/dotprod/init.c -- this rung's table over the one below. */
 #include "cpu/neon/neon.h"
 
-void qn__ukr_init_dotprod(qn_ukr *ukr)
+void qn__kernels_init_dotprod(qn_kernels *kernels)
 {
-    qn__dotprod_mm_one_init(ukr);
-    qn__dotprod_mm_panel_init(ukr);
-    ukr->probe_int8 = qn__dotprod_probe_int8;
+    qn__dotprod_mm_gemv_init(kernels);
+    qn__dotprod_mm_panel_init(kernels);
+    kernels->probe_int8 = qn__dotprod_probe_int8;
 }

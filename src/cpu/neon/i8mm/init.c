@@ -3,8 +3,8 @@
  * matrices would have nothing for its second column. */
 #include "cpu/neon/neon.h"
 
-void qn__ukr_init_i8mm(qn_ukr *ukr)
+void qn__kernels_init_i8mm(qn_kernels *kernels)
 {
-    qn__i8mm_mm_panel_init(ukr);
-    ukr->probe_int8 = qn__i8mm_probe_int8;
+    qn__i8mm_mm_panel_init(kernels);
+    kernels->probe_int8 = qn__i8mm_probe_int8;
 }

@@ -102,24 +102,24 @@ static cut cut_for(const qn_node *node, int64_t n_query)
 
 static cut cut_of(const qn_node *node) { return cut_for(node, node->src[0]->layout.dim[0]); }
 
-static bool takes_kv(const qn_ukr *ukr, const qn_node *node, const char *what, const qn_node *kv, qn_error *err)
+static bool takes_kv(const qn_kernels *kernels, const qn_node *node, const char *what, const qn_node *kv, qn_error *err)
 {
-    if (!ukr->unpack[kv->dtype]) return qn__want_dtype(node, what, kv, QN_DTYPE_F32, err);
-    return qn__want_loadable(ukr, node, what, kv, err) && qn__want_dense_rows(node, what, kv, err);
+    if (!kernels->unpack[kv->dtype]) return qn__want_dtype(node, what, kv, QN_DTYPE_F32, err);
+    return qn__want_loadable(kernels, node, what, kv, err) && qn__want_dense_rows(node, what, kv, err);
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     return qn__want_dtype(node, "q", node->src[0], QN_DTYPE_F32, err) &&
-           qn__want_dense_rows(node, "q", node->src[0], err) && takes_kv(ukr, node, "k", node->src[1], err) &&
-           takes_kv(ukr, node, "v", node->src[2], err) &&
+           qn__want_dense_rows(node, "q", node->src[0], err) && takes_kv(kernels, node, "k", node->src[1], err) &&
+           takes_kv(kernels, node, "v", node->src[2], err) &&
            qn__want_dtype(node, "the lists", node->src[3], QN_DTYPE_I32, err) &&
            qn__want_dtype(node, "the spans", node->src[4], QN_DTYPE_I32, err);
 }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     /* Enough for fewer queries too, which may be split where these are not: what is reserved for a batch does for every
      * smaller one. */
     for (int64_t n = node->src[0]->layout.dim[0]; n > 0; n--) {
@@ -129,9 +129,9 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
     return 0;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     const cut c = cut_of(node);
     *chunk = 1;
     if (phase == 0) return c.unit_blocks * c.splits;
@@ -170,7 +170,7 @@ static int64_t span_of(const qn_task *t, int64_t query, int64_t *begin, int64_t 
 
 static void merge(qn_attn *a)
 {
-    a->t->ukr->attn_merge(a->total, a->total_max, a->total_sum, a->y, a->max, a->sum, a->n_lanes, a->n_values);
+    a->t->kernels->attn_merge(a->total, a->total_max, a->total_sum, a->y, a->max, a->sum, a->n_lanes, a->n_values);
 }
 
 /* Row r of y or total; in order, as sixteen rows are turned at a time, through the piece. */
@@ -178,7 +178,7 @@ static float *row_of(qn_attn *a, const float *y, int64_t r)
 {
     const int64_t n = a->n_rows - r < 16 ? a->n_rows - r : 16;
     if (a->kept && a->few) return a->piece + r * a->n_pad;
-    if (r % 16 == 0) a->t->ukr->transpose_f32(a->piece, a->n_values, y + r, a->n_lanes, a->n_values, n);
+    if (r % 16 == 0) a->t->kernels->transpose_f32(a->piece, a->n_values, y + r, a->n_lanes, a->n_values, n);
     return a->piece + r % 16 * a->n_values;
 }
 
@@ -206,7 +206,7 @@ static void finish(qn_attn *a, const cut *c)
             result(a->t, c, a->first_query + row / a->n_heads, a->first_head + row % a->n_heads) + a->first_value;
         const float *from = row_of(a, a->total, r);
         if (a->total_sum[r] != 0)
-            a->t->ukr->mul_scale_f32(y, from, NULL, 1.0f / a->total_sum[r], n);
+            a->t->kernels->mul_scale_f32(y, from, NULL, 1.0f / a->total_sum[r], n);
         else
             memset(y, 0, (size_t)n * 4);
     }
@@ -294,8 +294,8 @@ static void do_piece(qn_attn *a, const cut *c, piece this, piece next, bool aske
 }
 
 /* The tiles of a slice of one query and head meet; exponentials some tiles at a time. */
-static void meet_slice(const qn_ukr *ukr, float *y, int64_t n, const float *sums, const float *values, int64_t stride,
-                       int64_t tile, int64_t end)
+static void meet_slice(const qn_kernels *kernels, float *y, int64_t n, const float *sums, const float *values,
+                       int64_t stride, int64_t tile, int64_t end)
 {
     enum { SOME = 32 };
     float max = -QN_ATTN_INFINITY, sum = 0;
@@ -312,15 +312,15 @@ static void meet_slice(const qn_ukr *ukr, float *y, int64_t n, const float *sums
             which[some++] = tile;
             max = m;
         }
-        ukr->exp_sum_f32(factor, factor, 0, some);
-        ukr->exp_sum_f32(factor + SOME, factor + SOME, 0, some);
+        kernels->exp_sum_f32(factor, factor, 0, some);
+        kernels->exp_sum_f32(factor + SOME, factor + SOME, 0, some);
         for (int i = 0; i < some; i++) {
             sum = fmaf(sums[which[i] * 2 + 1], factor[SOME + i], sum * factor[i]);
-            if (factor[i] != 1) ukr->mul_scale_f32(y, y, NULL, factor[i], n);
-            ukr->axpy_f32(y, factor[SOME + i], values + which[i] * stride, n);
+            if (factor[i] != 1) kernels->mul_scale_f32(y, y, NULL, factor[i], n);
+            kernels->axpy_f32(y, factor[SOME + i], values + which[i] * stride, n);
         }
     }
-    if (sum != 0) ukr->mul_scale_f32(y, y, NULL, 1.0f / sum, n);
+    if (sum != 0) kernels->mul_scale_f32(y, y, NULL, 1.0f / sum, n);
 }
 
 static void meet(const qn_task *t, const cut *c, int64_t query, int64_t head)
@@ -330,7 +330,7 @@ static void meet(const qn_task *t, const cut *c, int64_t query, int64_t head)
     const int64_t tile = begin / QN_ATTN_TILE, last = blocks_of(end, QN_ATTN_TILE);
     for (int64_t slice = 0; slice < c->slices; slice++) {
         const int64_t at = slice * QN_ATTN_SLICE, n = c->dv - at < QN_ATTN_SLICE ? c->dv - at : QN_ATTN_SLICE;
-        meet_slice(t->ukr, result(t, c, query, head) + at, n, kept_sums(t, c, query, head, slice),
+        meet_slice(t->kernels, result(t, c, query, head) + at, n, kept_sums(t, c, query, head, slice),
                    kept_values(t, c, query, head) + at, c->dv, tile, last);
     }
 }

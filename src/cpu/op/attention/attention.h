@@ -4,7 +4,7 @@
 #ifndef QN_CPU_OP_ATTENTION_H
 #define QN_CPU_OP_ATTENTION_H
 
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <string.h>
 

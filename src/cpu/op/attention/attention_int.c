@@ -105,7 +105,7 @@ void qn__attn_int_choose(qn_attn *a, int64_t abreast, int64_t first_row)
 /* Elements [from, from + n) of the rows of the group at hand; sixteen at a time pass through the piece. */
 static void load_queries(qn_attn *a, int64_t from, int64_t n)
 {
-    const qn_ukr *ukr = a->t->ukr;
+    const qn_kernels *kernels = a->t->kernels;
     const qn_view *q = &a->t->src[0];
     const int64_t width = whole_lanes(n);
     for (int64_t l = 0; l < a->n_lanes; l++) {
@@ -116,12 +116,12 @@ static void load_queries(qn_attn *a, int64_t from, int64_t n)
             const float *x = (const float *)(const void *)q->data +
                              (a->first_query + r / a->n_heads) * q->layout.stride[0] +
                              (a->first_head + r % a->n_heads) * q->layout.stride[1];
-            a->q_scale[l] = ukr->attn_pack_q(row, x + from, a->attrs->scale, n);
+            a->q_scale[l] = kernels->attn_pack_q(row, x + from, a->attrs->scale, n);
         } else if (!a->few) {
             memset(row, 0, (size_t)width * 2);
         }
         if (l % 16 == 15 && !a->few)
-            ukr->transpose_f32((float *)(void *)a->q16 + l - 15, a->n_lanes, a->piece, width / 2, 16, width / 2);
+            kernels->transpose_f32((float *)(void *)a->q16 + l - 15, a->n_lanes, a->piece, width / 2, 16, width / 2);
     }
 }
 
@@ -242,14 +242,14 @@ static void find_next(qn_attn *a, int64_t at)
  * floats. */
 static bool as_it_lies(const qn_attn *a, const qn_view *kv, int64_t from, int64_t n)
 {
-    return a->t->ukr->kv[kv->dtype].pack_k && n % 16 == 0 &&
+    return a->t->kernels->kv[kv->dtype].pack_k && n % 16 == 0 &&
            (((uintptr_t)rows_of(kv, a->kv_head, from) | (uint64_t)cell_bytes_of(kv)) & 1) == 0;
 }
 
 /* `n_cells` cells of K as integers, from the tile's cell `first`. */
 static void load_k(qn_attn *a, int64_t first, int64_t n_cells, int64_t from, int64_t n)
 {
-    const qn_ukr *ukr = a->t->ukr;
+    const qn_kernels *kernels = a->t->kernels;
     const qn_view *k = &a->t->src[1];
     int16_t *y = a->k16;
     float *scale = a->k_scale + first;
@@ -259,18 +259,19 @@ static void load_k(qn_attn *a, int64_t first, int64_t n_cells, int64_t from, int
         const int64_t cells = n_cells - c < STEP ? n_cells - c : STEP;
         ask_next(a);
         if (lies) {
-            ukr->kv[k->dtype].pack_k(y + c * n, scale + c, rows.base, rows.cell_bytes, a->cell + first + c, cells, n);
+            kernels->kv[k->dtype].pack_k(y + c * n, scale + c, rows.base, rows.cell_bytes, a->cell + first + c, cells,
+                                         n);
             continue;
         }
         qn__attn_piece(a, k, first + c, cells, from, n);
-        ukr->attn_pack_k(y + c * whole_lanes(n), scale + c, a->piece, cells, whole_lanes(n));
+        kernels->attn_pack_k(y + c * whole_lanes(n), scale + c, a->piece, cells, whole_lanes(n));
     }
 }
 
 /* All of V is asked for at once, and K while V is read, unless that was done before. */
 static void load_v(qn_attn *a)
 {
-    const qn_ukr *ukr = a->t->ukr;
+    const qn_kernels *kernels = a->t->kernels;
     const qn_view *v = &a->t->src[2];
     const int64_t n = a->n_values;
     const qn_attn_rows all_v = rows_abreast(v, a->first_kv, a->n_abreast, a->first_value, n);
@@ -286,10 +287,10 @@ static void load_v(qn_attn *a)
             float *log_scale = a->log_scale + c, *weight = a->weight + c;
             ask_next(a);
             if (as_it_lies(a, v, a->first_value, n)) {
-                ukr->kv[v->dtype].pack_v(y, log_scale, weight, rows.base, rows.cell_bytes, a->cell + c, cells, n);
+                kernels->kv[v->dtype].pack_v(y, log_scale, weight, rows.base, rows.cell_bytes, a->cell + c, cells, n);
             } else {
                 qn__attn_piece(a, v, c, cells, a->first_value, n);
-                ukr->attn_pack_v(y, log_scale, weight, a->piece, cells, a->n_pad);
+                kernels->attn_pack_v(y, log_scale, weight, a->piece, cells, a->n_pad);
             }
         }
     }
@@ -326,19 +327,19 @@ static void score(qn_attn *a, const int16_t *k16, int64_t c, int64_t end, int64_
     const int64_t pairs = whole_lanes(n) / 2, lanes = a->n_lanes;
     const bool capped = a->attrs->softcap > 0;
     if (starts && capped) memset(a->s + c * lanes, 0, (size_t)((end - c) * lanes) * 4);
-    a->t->ukr->outer_i16(&(qn_outer_i16){.y = a->s + c * lanes,
-                                         .y_stride = lanes,
-                                         .a = k16,
-                                         .a_out = pairs,
-                                         .a_in = 1,
-                                         .b = a->q16,
-                                         .b_stride = lanes,
-                                         .out_scale = a->k_scale + c,
-                                         .out_start = starts && !capped ? a->log_scale + c : NULL,
-                                         .lane_scale = a->q_scale,
-                                         .n_lanes = lanes,
-                                         .n_out = end - c,
-                                         .n_in = pairs});
+    a->t->kernels->outer_i16(&(qn_outer_i16){.y = a->s + c * lanes,
+                                             .y_stride = lanes,
+                                             .a = k16,
+                                             .a_out = pairs,
+                                             .a_in = 1,
+                                             .b = a->q16,
+                                             .b_stride = lanes,
+                                             .out_scale = a->k_scale + c,
+                                             .out_start = starts && !capped ? a->log_scale + c : NULL,
+                                             .lane_scale = a->q_scale,
+                                             .n_lanes = lanes,
+                                             .n_out = end - c,
+                                             .n_in = pairs});
 }
 
 /* The same for few rows; s is [n_rows, QN_ATTN_TILE]. */
@@ -351,8 +352,8 @@ static void score_few(qn_attn *a, int64_t c, int64_t end, int64_t n, bool starts
         else
             memcpy(a->s + r * QN_ATTN_TILE + c, a->log_scale + c, (size_t)lanes * 4);
     }
-    a->t->ukr->attn_score_few(a->s + c, QN_ATTN_TILE, a->q16, a->d_pad, a->q_scale, a->n_rows, a->k16, a->k_scale + c,
-                              a->kt16, end - c, whole_lanes(n));
+    a->t->kernels->attn_score_skinny(a->s + c, QN_ATTN_TILE, a->q16, a->d_pad, a->q_scale, a->n_rows, a->k16,
+                                     a->k_scale + c, a->kt16, end - c, whole_lanes(n));
 }
 
 static void cap(qn_attn *a, int64_t from, int64_t to)
@@ -417,46 +418,46 @@ static int64_t pairs_of(const qn_attn *a, int64_t block)
 
 static void weigh_and_add(qn_attn *a)
 {
-    const qn_ukr *ukr = a->t->ukr;
+    const qn_kernels *kernels = a->t->kernels;
     const int64_t lanes = a->n_lanes, from = seen_from(a), to = seen_to(a);
     for (int64_t l = 0; l < lanes && from > 0; l++) { /* as the kernel counts */
         a->first[l] -= (int32_t)from;
         a->last[l] -= (int32_t)from;
     }
-    ukr->attn_weigh(a->p16, a->p_scale, a->max, a->sum, a->s + from * lanes, a->weight + from, lanes, to - from,
-                    a->full_first < from ? 0 : a->full_first - from, a->full_last < from ? 0 : a->full_last - from,
-                    a->first, a->last);
+    kernels->attn_weigh(a->p16, a->p_scale, a->max, a->sum, a->s + from * lanes, a->weight + from, lanes, to - from,
+                        a->full_first < from ? 0 : a->full_first - from, a->full_last < from ? 0 : a->full_last - from,
+                        a->first, a->last);
     for (int64_t l = 0; l < lanes && from > 0; l++) {
         a->first[l] += (int32_t)from;
         a->last[l] += (int32_t)from;
     }
     memset(a->y, 0, (size_t)(a->n_values * lanes) * 4);
     for (int64_t b = a->first_block; b < a->end_block; b++)
-        ukr->outer_i16(&(qn_outer_i16){.y = a->y,
-                                       .y_stride = lanes,
-                                       .a = a->v16 + 16 * b * a->n_pad,
-                                       .a_out = 1,
-                                       .a_in = a->n_pad,
-                                       .b = a->p16 + 16 * (b - a->first_block) * lanes,
-                                       .b_stride = lanes,
-                                       .lane_scale = a->p_scale + (b - a->first_block) * lanes,
-                                       .n_lanes = lanes,
-                                       .n_out = a->n_values,
-                                       .n_in = pairs_of(a, b)});
+        kernels->outer_i16(&(qn_outer_i16){.y = a->y,
+                                           .y_stride = lanes,
+                                           .a = a->v16 + 16 * b * a->n_pad,
+                                           .a_out = 1,
+                                           .a_in = a->n_pad,
+                                           .b = a->p16 + 16 * (b - a->first_block) * lanes,
+                                           .b_stride = lanes,
+                                           .lane_scale = a->p_scale + (b - a->first_block) * lanes,
+                                           .n_lanes = lanes,
+                                           .n_out = a->n_values,
+                                           .n_in = pairs_of(a, b)});
 }
 
 /* Rows of y pass through the piece. */
 static void weigh_and_add_few(qn_attn *a)
 {
-    const qn_ukr *ukr = a->t->ukr;
+    const qn_kernels *kernels = a->t->kernels;
     const int64_t lanes = a->n_lanes, from = seen_from(a), to = seen_to(a);
     for (int64_t r = 0; r < a->n_rows; r++) {
         float scale[QN_ATTN_BLOCKS] = {0};
         int16_t *p = a->p16 + r * QN_ATTN_TILE;
         ask_next(a);
         if (a->first[r] < a->last[r])
-            ukr->attn_weigh_row(p, scale, &a->max[r], &a->sum[r], a->s + r * QN_ATTN_TILE + from, a->weight + from,
-                                to - from, a->first[r] - (int32_t)from, a->last[r] - (int32_t)from);
+            kernels->attn_weigh_row(p, scale, &a->max[r], &a->sum[r], a->s + r * QN_ATTN_TILE + from, a->weight + from,
+                                    to - from, a->first[r] - (int32_t)from, a->last[r] - (int32_t)from);
         else
             memset(p, 0, QN_ATTN_TILE * sizeof(*p));
         for (int64_t b = 0; b < QN_ATTN_BLOCKS; b++) a->p_scale[b * lanes + r] = scale[b];
@@ -464,20 +465,20 @@ static void weigh_and_add_few(qn_attn *a)
     memset(a->piece, 0, (size_t)(a->n_rows * a->n_pad) * 4);
     for (int64_t b = a->first_block; b < a->end_block; b++) {
         ask_next(a);
-        ukr->outer_i16(&(qn_outer_i16){.y = a->piece,
-                                       .y_stride = a->n_pad,
-                                       .a = a->p16 + 16 * (b - a->first_block),
-                                       .a_out = QN_ATTN_TILE / 2,
-                                       .a_in = 1,
-                                       .b = a->v16 + 16 * b * a->n_pad,
-                                       .b_stride = a->n_pad,
-                                       .out_scale = a->p_scale + (b - a->first_block) * lanes,
-                                       .lane_scale = a->ones,
-                                       .n_lanes = a->n_pad,
-                                       .n_out = a->n_rows,
-                                       .n_in = pairs_of(a, b)});
+        kernels->outer_i16(&(qn_outer_i16){.y = a->piece,
+                                           .y_stride = a->n_pad,
+                                           .a = a->p16 + 16 * (b - a->first_block),
+                                           .a_out = QN_ATTN_TILE / 2,
+                                           .a_in = 1,
+                                           .b = a->v16 + 16 * b * a->n_pad,
+                                           .b_stride = a->n_pad,
+                                           .out_scale = a->p_scale + (b - a->first_block) * lanes,
+                                           .lane_scale = a->ones,
+                                           .n_lanes = a->n_pad,
+                                           .n_out = a->n_rows,
+                                           .n_in = pairs_of(a, b)});
     }
-    if (!a->kept) ukr->transpose_f32(a->y, lanes, a->piece, a->n_pad, a->n_rows, a->n_values);
+    if (!a->kept) kernels->transpose_f32(a->y, lanes, a->piece, a->n_pad, a->n_rows, a->n_values);
 }
 
 void qn__attn_int_group(qn_attn *a, int64_t abreast, int64_t first_row)

@@ -51,11 +51,11 @@ static void load_queries(qn_attn *a, int64_t from, int64_t n)
         const float *x = (const float *)(const void *)q->data +
                          (a->first_query + r / a->n_heads) * q->layout.stride[0] +
                          (a->first_head + r % a->n_heads) * q->layout.stride[1];
-        a->t->ukr->mul_scale_f32(rows + r * n, x + from, NULL, a->attrs->scale, n);
+        a->t->kernels->mul_scale_f32(rows + r * n, x + from, NULL, a->attrs->scale, n);
     }
     if (few) return;
     if (a->n_rows < a->n_lanes) memset(a->q, 0, (size_t)(n * a->n_lanes) * 4);
-    a->t->ukr->transpose_f32(a->q, a->n_lanes, rows, n, a->n_rows, n);
+    a->t->kernels->transpose_f32(a->q, a->n_lanes, rows, n, a->n_rows, n);
 }
 
 void qn__attn_start(qn_attn *a, int64_t list)
@@ -155,16 +155,16 @@ void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows)
 
 void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n)
 {
-    const qn_ukr *ukr = a->t->ukr;
+    const qn_kernels *kernels = a->t->kernels;
     const int64_t stride = whole_lanes(n), cell_bytes = qn__elems_bytes(kv->dtype, kv->layout.stride[0]);
     const uint8_t *base = kv->data + qn__elems_bytes(kv->dtype, a->kv_head * kv->layout.stride[1] + from);
     const bool even = (((uintptr_t)base | (uint64_t)cell_bytes) & 1) == 0;
 
-    if (ukr->kv[kv->dtype].gather && even) {
-        ukr->kv[kv->dtype].gather(a->piece, stride, base, cell_bytes, a->cell + first, n_cells, n);
+    if (kernels->kv[kv->dtype].gather && even) {
+        kernels->kv[kv->dtype].gather(a->piece, stride, base, cell_bytes, a->cell + first, n_cells, n);
     } else {
         for (int64_t c = 0; c < n_cells; c++)
-            ukr->unpack[kv->dtype](base + a->cell[first + c] * cell_bytes, a->piece + c * stride, n);
+            kernels->unpack[kv->dtype](base + a->cell[first + c] * cell_bytes, a->piece + c * stride, n);
     }
     for (int64_t c = 0; c < n_cells && n < stride; c++) memset(a->piece + c * stride + n, 0, (size_t)(stride - n) * 4);
 }
@@ -177,23 +177,23 @@ static void score_few(qn_attn *a, int64_t first, int64_t n_cells, int64_t n, qn_
     const int64_t stride = whole_lanes(n_cells);
     float *rows = a->piece; /* [n_lanes, stride] in passing, where K is no longer needed */
     float *s = a->s + first * a->n_lanes;
-    a->t->ukr->transpose_f32(a->turned, stride, a->piece, whole_lanes(n), n_cells, n);
+    a->t->kernels->transpose_f32(a->turned, stride, a->piece, whole_lanes(n), n_cells, n);
     for (int64_t i = 0; i < n && n_cells < stride; i++)
         memset(a->turned + i * stride + n_cells, 0, (size_t)(stride - n_cells) * 4);
-    if (mode == QN_OUTER_go_on) a->t->ukr->transpose_f32(rows, stride, s, a->n_lanes, n_cells, a->n_rows);
-    a->t->ukr->outer_f32(&(qn_outer){.y = rows,
-                                     .y_stride = stride,
-                                     .a = a->q,
-                                     .a_out = n,
-                                     .a_in = 1,
-                                     .b = a->turned,
-                                     .b_stride = stride,
-                                     .n_lanes = stride,
-                                     .n_out = a->n_rows,
-                                     .n_in = n,
-                                     .mode = mode});
+    if (mode == QN_OUTER_go_on) a->t->kernels->transpose_f32(rows, stride, s, a->n_lanes, n_cells, a->n_rows);
+    a->t->kernels->outer_f32(&(qn_outer){.y = rows,
+                                         .y_stride = stride,
+                                         .a = a->q,
+                                         .a_out = n,
+                                         .a_in = 1,
+                                         .b = a->turned,
+                                         .b_stride = stride,
+                                         .n_lanes = stride,
+                                         .n_out = a->n_rows,
+                                         .n_in = n,
+                                         .mode = mode});
     memset(rows + a->n_rows * stride, 0, (size_t)((a->n_lanes - a->n_rows) * stride) * 4);
-    a->t->ukr->transpose_f32(s, a->n_lanes, rows, stride, a->n_lanes, n_cells);
+    a->t->kernels->transpose_f32(s, a->n_lanes, rows, stride, a->n_lanes, n_cells);
 }
 
 static void score(qn_attn *a)
@@ -211,17 +211,17 @@ static void score(qn_attn *a)
                 score_few(a, c, n_cells, n, mode);
                 continue;
             }
-            a->t->ukr->outer_f32(&(qn_outer){.y = a->s + c * a->n_lanes,
-                                             .y_stride = a->n_lanes,
-                                             .a = a->piece,
-                                             .a_out = whole_lanes(n),
-                                             .a_in = 1,
-                                             .b = a->q,
-                                             .b_stride = a->n_lanes,
-                                             .n_lanes = a->n_lanes,
-                                             .n_out = n_cells,
-                                             .n_in = n,
-                                             .mode = mode});
+            a->t->kernels->outer_f32(&(qn_outer){.y = a->s + c * a->n_lanes,
+                                                 .y_stride = a->n_lanes,
+                                                 .a = a->piece,
+                                                 .a_out = whole_lanes(n),
+                                                 .a_in = 1,
+                                                 .b = a->q,
+                                                 .b_stride = a->n_lanes,
+                                                 .n_lanes = a->n_lanes,
+                                                 .n_out = n_cells,
+                                                 .n_in = n,
+                                                 .mode = mode});
         }
     }
     if (a->attrs->softcap > 0)
@@ -239,17 +239,17 @@ static void add_values_few(qn_attn *a, int64_t at, int64_t n_cells)
         for (n = 1; r + n < a->n_rows && a->first[r + n] == a->first[r] && a->last[r + n] == a->last[r]; n++) {}
         const int64_t first = within(a->first[r] - at, n_cells), last = within(a->last[r] - at, n_cells);
         if (first >= last) continue;
-        a->t->ukr->outer_f32(&(qn_outer){.y = a->turned + r * stride,
-                                         .y_stride = stride,
-                                         .a = a->s + (at + first) * a->n_lanes + r,
-                                         .a_out = 1,
-                                         .a_in = a->n_lanes,
-                                         .b = a->piece + first * stride,
-                                         .b_stride = stride,
-                                         .n_lanes = stride,
-                                         .n_out = n,
-                                         .n_in = last - first,
-                                         .mode = QN_OUTER_go_on});
+        a->t->kernels->outer_f32(&(qn_outer){.y = a->turned + r * stride,
+                                             .y_stride = stride,
+                                             .a = a->s + (at + first) * a->n_lanes + r,
+                                             .a_out = 1,
+                                             .a_in = a->n_lanes,
+                                             .b = a->piece + first * stride,
+                                             .b_stride = stride,
+                                             .n_lanes = stride,
+                                             .n_out = n,
+                                             .n_in = last - first,
+                                             .mode = QN_OUTER_go_on});
     }
 }
 
@@ -259,22 +259,22 @@ static void add_values_many(qn_attn *a, int64_t at, int64_t n_cells)
     const int64_t first = within(a->full_first - at, n_cells), last = within(a->full_last - at, n_cells);
     for (int64_t c = 0; c < n_cells; c++) {
         if (c == first && last > first) {
-            a->t->ukr->outer_f32(&(qn_outer){.y = a->y,
-                                             .y_stride = a->n_lanes,
-                                             .a = a->piece + first * stride,
-                                             .a_out = 1,
-                                             .a_in = stride,
-                                             .b = a->s + (at + first) * a->n_lanes,
-                                             .b_stride = a->n_lanes,
-                                             .n_lanes = a->n_lanes,
-                                             .n_out = a->n_values,
-                                             .n_in = last - first,
-                                             .mode = QN_OUTER_go_on});
+            a->t->kernels->outer_f32(&(qn_outer){.y = a->y,
+                                                 .y_stride = a->n_lanes,
+                                                 .a = a->piece + first * stride,
+                                                 .a_out = 1,
+                                                 .a_in = stride,
+                                                 .b = a->s + (at + first) * a->n_lanes,
+                                                 .b_stride = a->n_lanes,
+                                                 .n_lanes = a->n_lanes,
+                                                 .n_out = a->n_values,
+                                                 .n_in = last - first,
+                                                 .mode = QN_OUTER_go_on});
             c = last - 1;
             continue;
         }
-        a->t->ukr->attn_add_some(a->y, a->n_values, a->piece + c * stride, a->s + (at + c) * a->n_lanes, a->n_lanes,
-                                 at + c, a->first, a->last);
+        a->t->kernels->attn_add_some(a->y, a->n_values, a->piece + c * stride, a->s + (at + c) * a->n_lanes, a->n_lanes,
+                                     at + c, a->first, a->last);
     }
 }
 
@@ -294,7 +294,7 @@ static void add_values(qn_attn *a)
         else
             add_values_many(a, c, n_cells);
     }
-    if (few) a->t->ukr->transpose_f32(a->y, a->n_lanes, a->turned, stride, a->n_rows, a->n_values);
+    if (few) a->t->kernels->transpose_f32(a->y, a->n_lanes, a->turned, stride, a->n_rows, a->n_values);
 }
 
 void qn__attn_tile(qn_attn *a, int64_t at)
@@ -302,8 +302,8 @@ void qn__attn_tile(qn_attn *a, int64_t at)
     qn__attn_cells(a, at, a->n_rows);
     if (a->n_cells > 0) {
         score(a);
-        a->t->ukr->attn_soften(a->s, a->n_lanes, a->n_cells, a->full_first, a->full_last, a->first, a->last, a->max,
-                               a->sum);
+        a->t->kernels->attn_soften(a->s, a->n_lanes, a->n_cells, a->full_first, a->full_last, a->first, a->last, a->max,
+                                   a->sum);
         add_values(a);
     }
     for (int64_t l = 0; l < a->n_lanes; l++)

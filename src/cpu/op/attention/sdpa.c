@@ -21,9 +21,9 @@ static qn_sdpa_geo geo_of(const qn_node *node)
     return g;
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     const int64_t d = node->src[0]->layout.dim[3], dv = node->src[2]->layout.dim[3];
     if (d <= QN_SDPA_MAX_SIZE && dv <= QN_SDPA_MAX_SIZE) return true;
     QN_FAIL(err, unsupported, "%s: rows of %lld and %lld numbers, at most %d", qn_node_op_name(node), (long long)d,
@@ -34,18 +34,18 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 static int64_t k_floats(const qn_sdpa_geo *g) { return g->panels * QN_SDPA_PANEL * g->s.d; } /* of a head */
 static int64_t v_floats(const qn_sdpa_geo *g) { return g->s.m * g->dvp; }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_sdpa_geo g = geo_of(node);
     /* never none: pointers into it are made */
     return node->dtype == QN_DTYPE_F64 ? 0
                                        : (uint64_t)(g.s.batch * g.s.kv_heads * (k_floats(&g) + v_floats(&g))) * 4 + 4;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_sdpa_geo g = geo_of(node);
     *chunk = 1;
     if (node->dtype == QN_DTYPE_F64) return phase == 0 ? 0 : g.s.batch * g.s.heads;
@@ -88,15 +88,15 @@ static void soften(const qn_task *t, const qn_sdpa_geo *g, const block *b, int64
         }
         qn__sdpa_refine(t, g, g->attrs->has_mask ? &t->src[3] : NULL, b->batch, b->head, b->first + r, key + lo,
                         hi - lo, s + lo, NULL);
-        const float high = t->ukr->max_f32(s + lo, hi - lo), max = high > b->max[r] ? high : b->max[r];
+        const float high = t->kernels->max_f32(s + lo, hi - lo), max = high > b->max[r] ? high : b->max[r];
         const float from = max == -INFINITY ? 0 : max;
-        const float sum = t->ukr->exp_sum_f32(s + lo, s + lo, from, hi - lo);
+        const float sum = t->kernels->exp_sum_f32(s + lo, s + lo, from, hi - lo);
         memset(s, 0, (size_t)lo * 4);
         memset(s + hi, 0, (size_t)(n - hi) * 4);
         float factor = 1;
         if (begun && max != b->max[r]) {
-            t->ukr->exp_sum_f32(&factor, &b->max[r], from, 1);
-            t->ukr->mul_scale_f32(b->y + r * g->dvp, b->y + r * g->dvp, NULL, factor, g->dvp);
+            t->kernels->exp_sum_f32(&factor, &b->max[r], from, 1);
+            t->kernels->mul_scale_f32(b->y + r * g->dvp, b->y + r * g->dvp, NULL, factor, g->dvp);
         }
         b->sum[r] = fmaf(b->sum[r], factor, sum);
         b->max[r] = max;
@@ -117,7 +117,7 @@ static void finish(const qn_task *t, const qn_sdpa_geo *g, const block *b)
             const float sink = ((const float *)(const void *)sinks->data)[b->head * sinks->layout.stride[0]],
                         both = sink > max ? sink : max;
             float e[2] = {max, sink};
-            t->ukr->exp_sum_f32(e, e, both == -INFINITY ? 0 : both, 2);
+            t->kernels->exp_sum_f32(e, e, both == -INFINITY ? 0 : both, 2);
             factor = e[0];
             sum = fmaf(sum, factor, e[1]);
             max = both;
@@ -127,8 +127,8 @@ static void finish(const qn_task *t, const qn_sdpa_geo *g, const block *b)
             lse[r] = INFINITY;
             continue;
         }
-        t->ukr->mul_scale_f32(y, b->y + r * g->dvp, NULL, factor / sum, g->s.dv);
-        t->ukr->log_f32(&lse[r], &sum, 1);
+        t->kernels->mul_scale_f32(y, b->y + r * g->dvp, NULL, factor / sum, g->s.dv);
+        t->kernels->log_f32(&lse[r], &sum, 1);
         lse[r] += max;
     }
 }
@@ -152,7 +152,7 @@ static void attend(const qn_task *t, const qn_sdpa_geo *g, block *b)
         const int64_t n = hi - key < QN_SDPA_TILE ? hi - key : QN_SDPA_TILE;
         qn__sdpa_scores(t, b->q, g->s.d, b->n, k, g->s.d, key, n, b->s);
         soften(t, g, b, key, n, begun);
-        t->ukr->outer_f32(&(qn_outer){
+        t->kernels->outer_f32(&(qn_outer){
             .y = b->y,
             .a = b->s,
             .b = v + key * g->dvp,

@@ -29,9 +29,9 @@ static qn_sdpa_geo geo_of(const qn_node *node)
     return g;
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    return qn__cpu_op_sdpa.accepts(ukr, node, err);
+    return qn__cpu_op_sdpa.accepts(kernels, node, err);
 }
 
 /* Into how many parts the blocks of rows that read a head are cut. */
@@ -64,9 +64,9 @@ static rooms rooms_of(const qn_sdpa_geo *g)
     return r;
 }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_sdpa_geo g = geo_of(node);
     /* never none: pointers into it are made */
     return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * rooms_of(&g).all) * 4 + 4;
@@ -74,9 +74,9 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 
 static int64_t delta_items(const qn_sdpa_geo *g) { return g->s.batch * g->s.heads * ((g->s.n + DELTAS - 1) / DELTAS); }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_sdpa_geo g = geo_of(node);
     *chunk = 1;
     if (node->dtype == QN_DTYPE_F64) return phase == 1 ? g.s.batch * g.s.kv_heads : 0;
@@ -126,7 +126,7 @@ static void sum_deltas(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
             qn__move(4, t->tile + g->dvp, 1, a, all, g->s.dv);
             a = t->tile + g->dvp;
         }
-        delta[i] = t->ukr->dot_f32(a, b, g->s.dv);
+        delta[i] = t->kernels->dot_f32(a, b, g->s.dv);
         if (whole) delta[i] -= from[(g->parts.lse.offset + which * g->s.n + i) * step];
     }
 }
@@ -159,9 +159,9 @@ static void differentiate(const qn_task *t, const qn_sdpa_geo *g, const block *b
         if (lo < hi) {
             qn__sdpa_refine(t, g, g->attrs->has_mask ? &t->src[5] : NULL, b->batch, b->head, b->first + r, key + lo,
                             hi - lo, p + lo, b->tanh);
-            (void)t->ukr->exp_sum_f32(p + lo, p + lo, lse[r * all], hi - lo);
-            t->ukr->scale_f32(ds + lo, ds + lo, 1, -delta[r], hi - lo);
-            t->ukr->mul_f32(ds + lo, ds + lo, p + lo, hi - lo);
+            (void)t->kernels->exp_sum_f32(p + lo, p + lo, lse[r * all], hi - lo);
+            t->kernels->scale_f32(ds + lo, ds + lo, 1, -delta[r], hi - lo);
+            t->kernels->mul_f32(ds + lo, ds + lo, p + lo, hi - lo);
             for (int64_t c = 0; c < hi - lo && capped; c++) ds[lo + c] *= 1 - b->tanh[c] * b->tanh[c];
         }
         memset(p, 0, (size_t)lo * 4);
@@ -175,7 +175,7 @@ static void differentiate(const qn_task *t, const qn_sdpa_geo *g, const block *b
 static void add_turned(const qn_task *t, const block *b, const float *p, int64_t n, const float *x, int64_t lanes,
                        float *y, int64_t y_stride)
 {
-    t->ukr->outer_f32(&(qn_outer){
+    t->kernels->outer_f32(&(qn_outer){
         .y = y,
         .a = p,
         .b = x,
@@ -212,7 +212,7 @@ static void block_back(const qn_task *t, const qn_sdpa_geo *g, const block *b)
         differentiate(t, g, b, key, n);
         add_turned(t, b, b->p, n, b->dy, g->dvp, b->dv + key * b->dv_stride, b->dv_stride);
         add_turned(t, b, b->ds, n, b->q, g->dp, b->dk + key * b->dk_stride, b->dk_stride);
-        t->ukr->outer_f32(&(qn_outer){
+        t->kernels->outer_f32(&(qn_outer){
             .y = b->dq,
             .a = b->ds,
             .b = b->k + key * g->dp,
@@ -228,7 +228,7 @@ static void block_back(const qn_task *t, const qn_sdpa_geo *g, const block *b)
     }
     float *dq = (float *)(void *)t->dst.data + b->batch * g->parts.dq.stride[0] + b->head * g->parts.dq.stride[1];
     for (int64_t r = 0; r < b->n; r++)
-        t->ukr->mul_scale_f32(dq + (b->first + r) * g->parts.dq.stride[2], b->dq + r * g->dp, NULL, scale, g->s.d);
+        t->kernels->mul_scale_f32(dq + (b->first + r) * g->parts.dq.stride[2], b->dq + r * g->dp, NULL, scale, g->s.d);
 }
 
 static void clear_rows(float *y, int64_t stride, int64_t n, int64_t size)
@@ -277,7 +277,7 @@ static void add_parts(const qn_task *t, const qn_sdpa_geo *g, float *y, int64_t 
     for (int64_t i = first; i < first + n; i++) {
         memcpy(y + i * y_stride, x + i * x_stride, (size_t)size * 4);
         for (int64_t p = 1; p < parts; p++)
-            t->ukr->add_f32(y + i * y_stride, y + i * y_stride, x + p * apart + i * x_stride, size);
+            t->kernels->add_f32(y + i * y_stride, y + i * y_stride, x + p * apart + i * x_stride, size);
     }
 }
 

@@ -37,7 +37,7 @@ void qn__sdpa_rows(const qn_task *t, const qn_view *v, int64_t batch, int64_t he
         int64_t step;
         const uint8_t *from = qn__sdpa_row(v, batch, head, row + r, &step);
         if (step != 1) qn__move(4, dst, 1, from, step, size);
-        t->ukr->mul_scale_f32(dst, step != 1 ? dst : (const float *)(const void *)from, NULL, scale, size);
+        t->kernels->mul_scale_f32(dst, step != 1 ? dst : (const float *)(const void *)from, NULL, scale, size);
         if (size < stride) memset(dst + size, 0, (size_t)(stride - size) * 4);
     }
 }
@@ -49,7 +49,7 @@ void qn__sdpa_panel(const qn_task *t, const qn_view *v, int64_t batch, int64_t h
     int64_t step;
     const uint8_t *from = qn__sdpa_row(v, batch, head, first, &step);
     if (step == 1) {
-        t->ukr->transpose_f32(dst, QN_SDPA_PANEL, (const float *)(const void *)from, v->layout.stride[2], n, size);
+        t->kernels->transpose_f32(dst, QN_SDPA_PANEL, (const float *)(const void *)from, v->layout.stride[2], n, size);
     } else {
         for (int64_t i = 0; i < size; i++)
             qn__move(4, dst + i * QN_SDPA_PANEL, 1, from + i * step * 4, v->layout.stride[2], n);
@@ -63,7 +63,7 @@ void qn__sdpa_scores(const qn_task *t, const float *a, int64_t a_stride, int64_t
 {
     for (int64_t done = 0; done < n; done += QN_SDPA_PANEL) {
         const int64_t lanes = n - done < QN_SDPA_PANEL ? up(n - done, 16) : QN_SDPA_PANEL;
-        t->ukr->outer_f32(&(qn_outer){
+        t->kernels->outer_f32(&(qn_outer){
             .y = y + done,
             .a = a,
             .b = panels + (key + done) * size,
@@ -85,9 +85,9 @@ void qn__sdpa_refine(const qn_task *t, const qn_sdpa_geo *g, const qn_view *mask
     const float cap = (float)g->attrs->softcap;
     if (cap > 0) {
         float room[QN_SDPA_TILE], *to = tanh ? tanh : room;
-        t->ukr->mul_scale_f32(s, s, NULL, 1.0f / cap, n);
-        t->ukr->tanh_f32(to, s, n);
-        t->ukr->mul_scale_f32(s, to, NULL, cap, n);
+        t->kernels->mul_scale_f32(s, s, NULL, 1.0f / cap, n);
+        t->kernels->tanh_f32(to, s, n);
+        t->kernels->mul_scale_f32(s, to, NULL, cap, n);
     }
     if (!g->attrs->has_mask) return;
     int64_t step;
@@ -96,7 +96,7 @@ void qn__sdpa_refine(const qn_task *t, const qn_sdpa_geo *g, const qn_view *mask
         for (int64_t c = 0; c < n; c++)
             if (!p[c * step]) s[c] = -INFINITY;
     } else if (step == 1) {
-        t->ukr->add_f32(s, s, (const float *)(const void *)p, n);
+        t->kernels->add_f32(s, s, (const float *)(const void *)p, n);
     } else {
         for (int64_t c = 0; c < n; c++) s[c] += ((const float *)(const void *)p)[c * step];
     }

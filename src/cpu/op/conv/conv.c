@@ -63,7 +63,7 @@ void qn__conv_run(const qn_conv_geo *g, void *dst, const uint8_t *line, int64_t 
     if (bytes == wide)
         qn__move(bytes, to + low * wide, 1, from, step * stride, high - low);
     else
-        qn__row_load(g->t->ukr, g->dtype, from, step * stride, 0, high - low, (float *)(void *)(to + low * wide));
+        qn__row_load(g->t->kernels, g->dtype, from, step * stride, 0, high - low, (float *)(void *)(to + low * wide));
 }
 
 static void split(const int64_t size[3], int64_t i, int64_t at[3])
@@ -126,9 +126,9 @@ static void pack_w(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0,
     }
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_real(node, "x", node->src[0], err);
 }
 
@@ -166,8 +166,8 @@ static void row_by_runs(const qn_conv_geo *g, float *y, const float *x, const fl
         const int64_t high = g->in[2] - shift < g->out[2] ? g->in[2] - shift : g->out[2], c = k / g->n_k;
         if (high <= low) continue;
         const float tap = w[c * g->w_in + at[0] * g->w_at[0] + at[1] * g->w_at[1] + at[2] * g->w_at[2]];
-        g->t->ukr->axpy_f32(y + low, tap, x + c * g->x.channel + d * g->x.at[0] + h * g->x.at[1] + low + shift,
-                            high - low);
+        g->t->kernels->axpy_f32(y + low, tap, x + c * g->x.channel + d * g->x.at[0] + h * g->x.at[1] + low + shift,
+                                high - low);
     }
 }
 
@@ -184,13 +184,13 @@ static void run_by_runs(const qn_conv_geo *g)
         for (int64_t r = 0; r < rows; r++) row_by_runs(g, y + r * g->out[2], x, w, r / g->out[1], r % g->out[1]);
         if (t->n_src < 3) continue;
         const float bias = ((const float *)(const void *)t->src[2].data)[group * qn__row_step(&t->src[2].layout)];
-        t->ukr->scale_f32(y, y, 1, bias, g->n_out);
+        t->kernels->scale_f32(y, y, 1, bias, g->n_out);
     }
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     const qn_conv_geo g = geo_of(node);
     if (by_runs(&g)) {

@@ -10,9 +10,9 @@
 
 #include "cpu/op/ops.h"
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_real(node, "the first source", node->src[0], err);
 }
 
@@ -122,7 +122,8 @@ static void store_x(const qn_gemm *gemm, const qn_task *task, int64_t i, int64_t
     int64_t t[3];
     split(p->size, j0, t);
     uint8_t *from = row;
-    if (bytes < wide) qn__row_store(task->ukr, g->dtype, row, row, n); /* narrower numbers fit before the wide ones */
+    if (bytes < wide)
+        qn__row_store(task->kernels, g->dtype, row, row, n); /* narrower numbers fit before the wide ones */
     for (int64_t done = 0; done < n;) {
         const int64_t left = p->size[2] - t[2], m = n - done < left ? n - done : left;
         int64_t at = 0;
@@ -154,9 +155,9 @@ static qn_gemm_cut cut_input(const qn_conv_geo *g)
                         g->n * g->groups * n_phases(g), true);
 }
 
-static int64_t items_input(const qn_ukr *ukr, const qn_node *node, int phase_number, int64_t *chunk)
+static int64_t items_input(const qn_kernels *kernels, const qn_node *node, int phase_number, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase_number;
     const qn_conv_geo g = geo_input(node);
     const qn_gemm_cut cut = cut_input(&g);
@@ -216,7 +217,7 @@ enum { LINES = 16 };
 static void turn(const qn_conv_geo *g, void *dst, int64_t stride, int64_t j, const void *lines, int64_t n, int64_t nk)
 {
     if (qn__conv_wide(g) == 4) {
-        g->t->ukr->transpose_f32((float *)dst + j, stride, lines, QN_MM_SLICE, n, nk);
+        g->t->kernels->transpose_f32((float *)dst + j, stride, lines, QN_MM_SLICE, n, nk);
         return;
     }
     const double *from = lines;
@@ -281,9 +282,9 @@ static qn_gemm_cut cut_weight(const qn_conv_geo *g)
                         g->dtype != QN_DTYPE_F32);
 }
 
-static int64_t items_weight(const qn_ukr *ukr, const qn_node *node, int phase_number, int64_t *chunk)
+static int64_t items_weight(const qn_kernels *kernels, const qn_node *node, int phase_number, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase_number;
     const qn_conv_geo g = geo_weight(node);
     const qn_gemm_cut cut = cut_weight(&g);

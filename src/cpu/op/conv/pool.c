@@ -189,11 +189,11 @@ enum { RUN = 128 };
     }
 QN_REAL_ROWS(PLANE)
 
-typedef struct kernels {
+typedef struct typed_fns {
     void (*pool)(const windows *w, const qn_planes *in, const void *x, void *y);
     void (*back)(const windows *w, const qn_planes *in, const qn_planes *out, const void *x, const void *y, void *sum,
                  void *dx);
-} kernels;
+} typed_fns;
 
 #define BACK(dtype, S, T, to, from) \
     static void untyped_##dtype(const windows *w, const qn_planes *in, const qn_planes *out, const void *x, \
@@ -203,17 +203,17 @@ typedef struct kernels {
     }
 QN_REAL_ROWS(BACK)
 #define ROW(dtype, S, T, to, from) [QN_DTYPE_##dtype] = {pool_##dtype, untyped_##dtype},
-static const kernels table[QN_DTYPE_COUNT] = {QN_REAL_ROWS(ROW)};
+static const typed_fns table[QN_DTYPE_COUNT] = {QN_REAL_ROWS(ROW)};
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_real(node, "the source", node->src[0], err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     return qn__plane_items(node, chunk);
 }
@@ -234,9 +234,9 @@ const qn_cpu_op qn__cpu_op_pool = {QN_OP_pool, accepts, NULL, 1, items, run};
 
 static bool sums_beside(const qn_node *node) { return qn__elem_bytes(node->dtype) < 4; }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     return sums_beside(node) ? (uint64_t)qn_layout_numel(&node->layout) * 4 : 0;
 }
 

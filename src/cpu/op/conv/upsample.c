@@ -127,23 +127,23 @@ static axis axis_of(const qn_upsample_attrs *a, int i, int64_t in, int64_t out)
     }
 QN_REAL_ROWS(PLANE)
 
-typedef struct kernels {
+typedef struct typed_fns {
     void (*up)(const axis ax[3], const taps *tw, const qn_planes *in, const void *x, void *y);
     void (*down)(const axis ax[3], const taps *tw, const qn_planes *out, const void *y, void *sum, void *dx);
-} kernels;
+} typed_fns;
 #define ROW(dtype, S, T, to, from) [QN_DTYPE_##dtype] = {up_##dtype, down_##dtype},
-static const kernels table[QN_DTYPE_COUNT] = {QN_REAL_ROWS(ROW)};
+static const typed_fns table[QN_DTYPE_COUNT] = {QN_REAL_ROWS(ROW)};
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_real(node, "the source", node->src[0], err);
 }
 
 /* Phase 0 finds the last dimension's taps, in the scratch, phase 1 does the planes. */
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     *chunk = 1;
     return phase == 0 ? 1 : qn__plane_items(node, chunk);
 }
@@ -157,9 +157,9 @@ static void find_taps(const qn_task *t, const axis *last)
     for (int64_t i = 0; i < last->out; i++) tw[i] = taps_of(last, i, t->dst.dtype != QN_DTYPE_F64);
 }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     return taps_bytes(&node->layout);
 }
 
@@ -184,9 +184,9 @@ const qn_cpu_op qn__cpu_op_upsample = {QN_OP_upsample, accepts, scratch, 2, item
 /* ---- the gradient ---------------------------------------------------------------------------- */
 
 /* Behind the taps: sums of a type that is narrower. */
-static uint64_t scratch_back(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch_back(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     return taps_bytes(&node->src[0]->layout) +
            (qn__elem_bytes(node->dtype) < 4 ? (uint64_t)qn_layout_numel(&node->layout) * 4 : 0);
 }

@@ -7,9 +7,9 @@
 
 enum { STRIP = 64 };
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_real(node, "the first source", node->src[0], err);
 }
 
@@ -143,16 +143,16 @@ static int64_t count_of(const bags *b, int64_t from, int64_t end)
     }
 QN_REAL_ROWS(BAG)
 
-typedef struct kernels {
+typedef struct typed_fns {
     void (*bag)(const bags *b, int64_t bag, const qn_view *table, void *y);
     void (*back)(const bags *b, const qn_view *y, const qn_view *table, int64_t j0, int64_t n, void *sum, void *dx);
-} kernels;
+} typed_fns;
 #define ROW(dtype, S, T, to, from) [QN_DTYPE_##dtype] = {bag_##dtype, back_##dtype},
-static const kernels table[QN_DTYPE_COUNT] = {QN_REAL_ROWS(ROW)};
+static const typed_fns table[QN_DTYPE_COUNT] = {QN_REAL_ROWS(ROW)};
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(2048, node->layout.dim[1]);
     return node->layout.dim[1] > 0 ? node->layout.dim[0] : 0;
@@ -168,15 +168,15 @@ static void run(const qn_task *t)
 
 const qn_cpu_op qn__cpu_op_embedding_bag = {QN_OP_embedding_bag, accepts, NULL, 1, items, run};
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__elem_bytes(node->dtype) < 4 ? (uint64_t)qn_layout_numel(&node->layout) * 4 : 0;
 }
 
-static int64_t items_back(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items_back(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = 1;
     return node->layout.dim[0] > 0 ? (node->layout.dim[1] + STRIP - 1) / STRIP : 0;

@@ -3,17 +3,17 @@
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     (void)node;
     (void)err;
     return true;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(2048, qn__row_size(&node->layout));
     return qn_layout_numel(&node->layout) > 0 ? qn__row_count(&node->layout) : 0;

@@ -6,15 +6,15 @@
 
 enum { RUN = 512 }; /* indices looked up at once */
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_plain(node, "x", node->src[0], err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(4096, qn__row_size(&node->layout));
     return qn_layout_numel(&node->layout) > 0 ? qn__row_count(&node->layout) : 0;

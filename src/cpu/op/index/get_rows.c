@@ -2,20 +2,20 @@
 /* src/cpu/op/index/get_rows.c -- y[i,:] = table[ids[i],:] as float32, straight from blocks.
  * Ids are checked where they enter; one that is out of range all the same reads nothing and gives a row of zeros. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <string.h>
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     const qn_node *table = node->src[0], *ids = node->src[1];
-    return qn__want_loadable(ukr, node, "the table", table, err) &&
+    return qn__want_loadable(kernels, node, "the table", table, err) &&
            qn__want_dtype(node, "the ids", ids, QN_DTYPE_I32, err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(4096, qn__row_size(&node->layout));
     return qn__row_count(&node->layout);
@@ -32,7 +32,7 @@ static void run(const qn_task *t)
         memcpy(&id, ids->data + i * id_step * 4, 4);
         float *y = qn__row_f32(&t->dst, i);
         if (id >= 0 && id < n_rows)
-            qn__row_load(t->ukr, table->dtype, qn__row_at(table, id), step, 0, m, y);
+            qn__row_load(t->kernels, table->dtype, qn__row_at(table, id), step, 0, m, y);
         else
             memset(y, 0, (size_t)m * 4);
     }

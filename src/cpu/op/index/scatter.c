@@ -8,9 +8,9 @@
 
 enum { STRIP = 64, RUN = 512 };
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_plain(node, "x", node->src[0], err);
 }
 
@@ -32,9 +32,9 @@ static const qn_layout *written(const qn_node *node)
     return node->op == QN_OP_scatter ? &node->src[1]->layout : &node->src[2]->layout;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     if (phase == 0) return qn__copied_rows(node, chunk);
     const qn_layout *w = written(node);
     const int64_t n = w->rank ? w->dim[dim_of(node)] : 1;
@@ -160,7 +160,7 @@ static void run_add(const qn_task *t)
             uint8_t *y = qn__elem_at(&t->dst, y0 + id * y_dim);
             const uint8_t *x = qn__elem_at(src, src0 + j * w->stride[dim]);
             if (floats)
-                t->ukr->add_f32((float *)(void *)y, (const float *)(void *)y, (const float *)(const void *)x, s.n);
+                t->kernels->add_f32((float *)(void *)y, (const float *)(void *)y, (const float *)(const void *)x, s.n);
             else
                 type->combine[attrs->mode](y, 1, x, qn__row_step(w), s.n);
         }

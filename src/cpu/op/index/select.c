@@ -42,7 +42,7 @@ static const choose_fn wheres[9] = {[1] = where_8, [2] = where_16, [4] = where_3
 static const choose_fn puts_[9] = {[1] = put_8, [2] = put_16, [4] = put_32, [8] = put_64};
 
 /* The bytes of one element; always a copy in `room`, 8 bytes. */
-static void element(const qn_ukr *ukr, qn_dtype dtype, double value, int64_t whole, void *room)
+static void element(const qn_kernels *kernels, qn_dtype dtype, double value, int64_t whole, void *room)
 {
     const float f = (float)value;
     const void *const numbers[QN_NUM_COUNT] = {&f, &value, &whole};
@@ -52,7 +52,7 @@ static void element(const qn_ukr *ukr, qn_dtype dtype, double value, int64_t who
     if (qn__number_is(dtype))
         memcpy(room, x, (size_t)qn_dtype_get(dtype)->block_bytes);
     else
-        qn__narrow_to(ukr, dtype, x, 1, room);
+        qn__narrow_to(kernels, dtype, x, 1, room);
 }
 
 static void where_raw(const qn_task *t, void *y, const void *const *x, int64_t n)
@@ -66,7 +66,7 @@ static void masked_fill_raw(const qn_task *t, void *y, const void *const *x, int
 {
     const qn_value_attrs *a = t->attrs;
     uint64_t value = 0;
-    element(t->ukr, t->dst.dtype, a->value, a->whole, &value);
+    element(t->kernels, t->dst.dtype, a->value, a->whole, &value);
     puts_[qn_dtype_get(t->dst.dtype)->block_bytes](y, x[1], x[0], &value, n);
 }
 static const qn_pw pw_masked_fill = {.raw = masked_fill_raw};
@@ -79,7 +79,7 @@ static void full_raw(const qn_task *t, void *y, const void *const *x, int64_t n)
     const qn_full_attrs *a = t->attrs;
     uint64_t value = 0;
     (void)x;
-    element(t->ukr, t->dst.dtype, a->value, a->whole, &value);
+    element(t->kernels, t->dst.dtype, a->value, a->whole, &value);
     puts_[qn_dtype_get(t->dst.dtype)->block_bytes](y, NULL, NULL, &value, n);
 }
 static const qn_pw pw_full = {.raw = full_raw};
@@ -104,7 +104,7 @@ static void run_arange(const qn_task *t)
             else
                 ((int64_t *)x)[i] = (int64_t)((uint64_t)a->whole_start + (uint64_t)(at + i) * (uint64_t)a->whole_step);
         }
-        if (x != y) qn__narrow_to(t->ukr, dtype, x, n, y);
+        if (x != y) qn__narrow_to(t->kernels, dtype, x, n, y);
     }
 }
 const qn_cpu_op qn__cpu_op_arange = {QN_OP_arange, qn__pw_accepts, NULL, 1, qn__pw_items, run_arange};

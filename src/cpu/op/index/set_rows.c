@@ -4,23 +4,23 @@
  * whoever runs first: the earlier one sees it coming and stays away. That look ahead is n^2/2 comparisons, little for a
  * batch. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <string.h>
 
 enum { PART = QN_MM_TILE_BYTES / 4 };
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     const qn_node *dst = node->src[0], *x = node->src[1], *rows = node->src[2];
     return qn__want_storable(node, "the destination", dst, err) && qn__want_dtype(node, "x", x, QN_DTYPE_F32, err) &&
-           qn__want_loadable(ukr, node, "x", x, err) &&
+           qn__want_loadable(kernels, node, "x", x, err) &&
            qn__want_dtype(node, "the row numbers", rows, QN_DTYPE_I32, err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(4096, qn__row_size(&node->src[1]->layout));
     return qn__row_count(&node->src[1]->layout);
@@ -52,8 +52,8 @@ static void run(const qn_task *t)
         uint8_t *y = qn__row_at(dst, row);
         for (int64_t at = 0; at < m; at += PART) {
             const int64_t part = m - at < PART ? m - at : PART;
-            qn__row_load(t->ukr, QN_DTYPE_F32, qn__row_at(x, i), x_step, at, part, t->tile);
-            qn__row_store(t->ukr, dst->dtype, y + qn__elems_bytes(dst->dtype, at), t->tile, part);
+            qn__row_load(t->kernels, QN_DTYPE_F32, qn__row_at(x, i), x_step, at, part, t->tile);
+            qn__row_store(t->kernels, dst->dtype, y + qn__elems_bytes(dst->dtype, at), t->tile, part);
         }
     }
 }

@@ -15,9 +15,9 @@ typedef struct pair {
 
 enum { SHORT = QN_MM_TILE_BYTES / (2 * (int)sizeof(pair)), HEAP = SHORT, RUN = 12 };
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_plain(node, "x", node->src[0], err);
 }
 
@@ -39,18 +39,18 @@ static bool by_heap(const qn_node *node)
 }
 
 /* A block of a few lines at a time shares the scratch: lines are items, so all of them get their own place there. */
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
     const qn_layout *x = &node->src[0]->layout;
     const int64_t n = length(x, dim_of(node));
-    (void)ukr;
+    (void)kernels;
     return n <= SHORT || by_heap(node) ? 0 : (uint64_t)qn_layout_numel(x) * 2 * sizeof(pair);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
     const qn_layout *x = &node->src[0]->layout;
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(256, length(x, dim_of(node)));
     return qn_layout_numel(&node->layout) > 0 ? lines_of(x, dim_of(node)) : 0;

@@ -27,15 +27,15 @@ static bool want_rows(const qn_node *node, int weight, qn_error *err)
            (node->n_src <= weight || qn__want_dense_rows(node, "the weight", node->src[weight], err));
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return want_rows(node, 2, err);
 }
 
-static bool accepts_back(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts_back(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return want_rows(node, 4, err) && qn__want_dense_rows(node, "y", node->src[2], err);
 }
 
@@ -70,10 +70,10 @@ static double lse_f32(const qn_task *t, const float *x, int64_t n)
     double high = -INFINITY, sum = 0;
     for (int64_t at = 0; at < n; at += PIECE) {
         const int64_t m = n - at < PIECE ? n - at : PIECE;
-        const float max = t->ukr->highest_f32(x + at, m);
+        const float max = t->kernels->highest_f32(x + at, m);
         if (!isfinite(max) && max != -INFINITY) return (double)max; /* NaN, or infinity: so is the sum */
         if (max == -INFINITY) continue;
-        const double part = (double)t->ukr->exp_sum_f32(t->tile, x + at, max, m), top = fmax(high, (double)max);
+        const double part = (double)t->kernels->exp_sum_f32(t->tile, x + at, max, m), top = fmax(high, (double)max);
         sum = sum * exp(high - top) + part * exp((double)max - top);
         high = top;
     }
@@ -133,16 +133,16 @@ static row_loss loss_of(const qn_task *t, int64_t row, double lse)
     return y;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     *chunk = qn__chunk_of(4096, node->src[0]->layout.dim[1]);
     return phase == 0 ? n_rows(node) : reduces(node->attrs);
 }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     return reduces(node->attrs) ? (uint64_t)n_rows(node) * sizeof(row_loss) : 0;
 }
 
@@ -173,16 +173,16 @@ const qn_cpu_op qn__cpu_op_cross_entropy = {QN_OP_cross_entropy, accepts, scratc
 
 /* ---- back: sources logits, ids, y, dy, weight; may be written over the logits ---------------- */
 
-static int64_t items_back(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items_back(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     *chunk = phase == 0 ? 1 : qn__chunk_of(4096, node->src[0]->layout.dim[1]);
     return phase == 0 ? ATTRS(node)->reduction == QN_LOSSES_mean : n_rows(node);
 }
 
-static uint64_t scratch_back(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch_back(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     return ATTRS(node)->reduction == QN_LOSSES_mean ? sizeof(double) : 0;
 }
 
@@ -206,9 +206,9 @@ static void slope_f32(const qn_task *t, float *y, const float *x, const float *w
 {
     for (int64_t at = 0; at < n; at += PIECE) {
         const int64_t m = n - at < PIECE ? n - at : PIECE;
-        (void)t->ukr->exp_sum_f32(y + at, x + at, (float)s->lse, m);
-        t->ukr->scale_f32(y + at, y + at, (float)s->scale, s->even != 0 && !w ? -(float)s->even : 0, m);
-        if (s->even != 0 && w) t->ukr->axpy_f32(y + at, -(float)s->even, w + at, m);
+        (void)t->kernels->exp_sum_f32(y + at, x + at, (float)s->lse, m);
+        t->kernels->scale_f32(y + at, y + at, (float)s->scale, s->even != 0 && !w ? -(float)s->even : 0, m);
+        if (s->even != 0 && w) t->kernels->axpy_f32(y + at, -(float)s->even, w + at, m);
     }
 }
 

@@ -2,20 +2,20 @@
 /* src/cpu/op/layers/layer_norm.c -- y = (x - mean(x)) / sqrt(var(x) + eps) (* w) (+ b), row by row. */
 #include "cpu/op/layers/norm.h"
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     static const char *const names[] = {"x", "the weight", "the bias"};
-    (void)ukr;
+    (void)kernels;
     for (int i = 0; i < node->n_src; i++)
         if (!qn__want_dense_rows(node, names[i], node->src[i], err)) return false;
     return true;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(4096, qn__row_size(&node->layout));
     return qn__row_count(&node->layout);
@@ -45,8 +45,8 @@ static void run(const qn_task *t)
             continue;
         }
         const float *x = qn__row_f32(&t->src[0], r);
-        const norm_f32 of = norm_of_f32(t->ukr, x, n, eps, true);
-        t->ukr->normalize_f32(qn__row_f32(&t->dst, r), x, of.mean, of.scale, w, b, n);
+        const norm_f32 of = norm_of_f32(t->kernels, x, n, eps, true);
+        t->kernels->normalize_f32(qn__row_f32(&t->dst, r), x, of.mean, of.scale, w, b, n);
     }
 }
 

@@ -4,7 +4,7 @@
 #ifndef QN_CPU_OP_NORM_H
 #define QN_CPU_OP_NORM_H
 
-#include "cpu/cpu.h"
+#include "cpu/op/driver.h"
 
 #include <math.h>
 
@@ -16,11 +16,11 @@ typedef struct norm_f64 {
 } norm_f64;
 
 /* centred: layer_norm; else rms_norm, whose mean is 0. */
-static inline norm_f32 norm_of_f32(const qn_ukr *ukr, const float *x, int64_t n, double eps, bool centred)
+static inline norm_f32 norm_of_f32(const qn_kernels *kernels, const float *x, int64_t n, double eps, bool centred)
 {
-    if (!centred) return (norm_f32){0, 1.0f / sqrtf(ukr->sum_sq_f32(x, n) / (float)n + (float)eps)};
-    const float mean = ukr->sum_f32(x, n) / (float)n;
-    return (norm_f32){mean, 1.0f / sqrtf(ukr->dev_sq_f32(x, mean, n) / (float)n + (float)eps)};
+    if (!centred) return (norm_f32){0, 1.0f / sqrtf(kernels->sum_sq_f32(x, n) / (float)n + (float)eps)};
+    const float mean = kernels->sum_f32(x, n) / (float)n;
+    return (norm_f32){mean, 1.0f / sqrtf(kernels->dev_sq_f32(x, mean, n) / (float)n + (float)eps)};
 }
 
 static inline norm_f64 norm_of_f64(const double *x, int64_t n, double eps, bool centred)

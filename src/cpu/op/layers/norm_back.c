@@ -6,7 +6,7 @@
  * is in the first-level cache when it is read again. */
 #include "cpu/op/layers/norm.h"
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <string.h>
 
@@ -14,10 +14,10 @@ enum { MIN_BLOCK = 16, MAX_BLOCKS = 256, STRIP = 256 };
 
 #define ATTRS(of) ((const qn_norm_back_attrs *)(of)->attrs)
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     static const char *const names[] = {"dy", "x", "the weight"};
-    (void)ukr;
+    (void)kernels;
     for (int i = 0; i < node->n_src; i++)
         if (!qn__want_dense_rows(node, names[i], node->src[i], err)) return false;
     return true;
@@ -37,17 +37,17 @@ static int64_t n_blocks(const qn_layout *x)
     return (rows + size - 1) / size;
 }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_layout *x = &node->src[1]->layout;
     const uint64_t elem = (uint64_t)qn_dtype_get(node->dtype)->block_bytes;
     return (uint64_t)n_blocks(x) * (uint64_t)n_sums(ATTRS(node)) * (uint64_t)qn__row_size(x) * elem;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_layout *x = &node->src[1]->layout;
     const int64_t n = qn__row_size(x);
     *chunk = phase == 0 ? qn__chunk_of(4096, n * block_rows(qn__row_count(x))) : 1;
@@ -59,7 +59,7 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
 static void row_f32(const qn_task *t, const float *dy, const float *x, const float *w, float *y, float *dw, float *db,
                     int64_t n)
 {
-    const qn_ukr *u = t->ukr;
+    const qn_kernels *u = t->kernels;
     const bool centred = ATTRS(t)->centred;
     if (db) u->add_f32(db, db, dy, n);
     if (!dw && !y) return;
@@ -130,8 +130,8 @@ static void add_blocks(const qn_task *t, int64_t item, int64_t n)
     for (int64_t b = 0; b < blocks; b++) {
         const uint8_t *part = t->scratch + ((b * sums + which) * n + begin) * elem;
         if (t->dst.dtype == QN_DTYPE_F32) {
-            t->ukr->add_f32((float *)(void *)y, (const float *)(const void *)y, (const float *)(const void *)part,
-                            width);
+            t->kernels->add_f32((float *)(void *)y, (const float *)(const void *)y, (const float *)(const void *)part,
+                                width);
             continue;
         }
         for (int64_t i = 0; i < width; i++) ((double *)(void *)y)[i] += ((const double *)(const void *)part)[i];

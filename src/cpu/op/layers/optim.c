@@ -10,26 +10,26 @@
 
 enum { RUN = 4096 }; /* elements at once: 2 * 8 bytes of room each */
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     (void)node;
     (void)err;
     return true; /* the rules know all there is to say */
 }
 
-static int64_t of_result(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t of_result(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = 16384;
     return qn_layout_numel(&node->layout);
 }
 
 /* A state has several elements for each of the parameter. */
-static int64_t of_gradient(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t of_gradient(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = 16384;
     return qn_layout_numel(&node->src[1]->layout);
@@ -96,14 +96,14 @@ typedef struct run_args {
 RUNS(float, sqrtf)
 RUNS(double, sqrt)
 
-typedef struct kernels {
+typedef struct typed_fns {
     void (*momentum)(const run_args *), (*sgd)(const run_args *), (*moments)(const run_args *),
         (*adam)(const run_args *);
-} kernels;
-static const kernels of_float = {momentum_float, sgd_float, moments_float, adam_float};
-static const kernels of_double = {momentum_double, sgd_double, moments_double, adam_double};
+} typed_fns;
+static const typed_fns of_float = {momentum_float, sgd_float, moments_float, adam_float};
+static const typed_fns of_double = {momentum_double, sgd_double, moments_double, adam_double};
 
-static const kernels *kernels_of(const qn_task *t) { return t->dst.dtype == QN_DTYPE_F64 ? &of_double : &of_float; }
+static const typed_fns *fns_of(const qn_task *t) { return t->dst.dtype == QN_DTYPE_F64 ? &of_double : &of_float; }
 static void *elem(const qn_view *v, int64_t i) { return qn__elem_at(v, i); }
 
 static run_args args_of(const qn_task *t, int numbers, int factor)
@@ -122,9 +122,9 @@ static void run_momentum(const qn_task *t)
     for (int64_t at = t->begin; at < t->end; at += a.n) {
         a.n = t->end - at < RUN ? t->end - at : RUN;
         a.p = elem(&t->dst, at);
-        a.x = qn__walk_load(t->ukr, &g, at, a.n, t->tile);
+        a.x = qn__walk_load(t->kernels, &g, at, a.n, t->tile);
         a.from = t->n_src > 4 ? elem(&t->src[4], at) : NULL;
-        kernels_of(t)->momentum(&a);
+        fns_of(t)->momentum(&a);
     }
 }
 
@@ -136,9 +136,9 @@ static void run_sgd(const qn_task *t)
     for (int64_t at = t->begin; at < t->end; at += a.n) {
         a.n = t->end - at < RUN ? t->end - at : RUN;
         a.p = elem(&t->dst, at);
-        a.x = qn__walk_load(t->ukr, &g, at, a.n, t->tile);
+        a.x = qn__walk_load(t->kernels, &g, at, a.n, t->tile);
         a.from = t->n_src > 4 ? elem(&t->src[4], at) : NULL;
-        kernels_of(t)->sgd(&a);
+        fns_of(t)->sgd(&a);
     }
 }
 
@@ -152,9 +152,9 @@ static void run_moments(const qn_task *t)
         a.m = elem(&t->dst, at);
         a.v = elem(&t->dst, count + at);
         a.top = rows == QN_ADAM_ROWS ? elem(&t->dst, 2 * count + at) : NULL;
-        a.x = qn__walk_load(t->ukr, &g, at, a.n, t->tile);
+        a.x = qn__walk_load(t->kernels, &g, at, a.n, t->tile);
         a.from = t->n_src > 4 ? elem(&t->src[4], at) : NULL;
-        kernels_of(t)->moments(&a);
+        fns_of(t)->moments(&a);
     }
 }
 
@@ -166,7 +166,7 @@ static void run_adam(const qn_task *t)
     a.p = elem(&t->dst, t->begin);
     a.x = elem(&t->src[1], t->begin);
     a.from = elem(&t->src[1], (rows - 1) * count + t->begin);
-    kernels_of(t)->adam(&a);
+    fns_of(t)->adam(&a);
 }
 
 const qn_cpu_op qn__cpu_op_sgd_momentum = {QN_OP_sgd_momentum, accepts, NULL, 1, of_gradient, run_momentum};

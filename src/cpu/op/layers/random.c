@@ -13,16 +13,16 @@
 
 enum { RUN = 1024 };
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_plain(node, "the result", node, err) &&
            qn__want_dtype(node, "state", node->src[0], QN_DTYPE_I64, err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = 2;
     return (qn_layout_numel(&node->layout) + RUN - 1) / RUN;
@@ -134,7 +134,7 @@ static void store(const qn_task *t, int64_t at, const double *x, const int64_t *
     if (a->kind != QN_RANDOM_uniform || d == QN_DTYPE_F64 || a->a >= a->b) return;
     for (int64_t i = 0; i < n; i++) { /* narrowing rounds up to b now and then: then it is a */
         float f;
-        qn__row_load(t->ukr, d, y + i * bytes, 1, 0, 1, &f);
+        qn__row_load(t->kernels, d, y + i * bytes, 1, 0, 1, &f);
         if ((double)f >= a->b) qn__typed(d)->put(y + i * bytes, a->a);
     }
 }

@@ -3,18 +3,18 @@
  * One pass sums squares, one scales: a row (8-32 KiB) is still in L1/L2 the second time. */
 #include "cpu/op/layers/norm.h"
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_node *x = node->src[0], *w = node->n_src > 1 ? node->src[1] : NULL;
     return qn__want_dense_rows(node, "x", x, err) && (!w || qn__want_dense_rows(node, "the weight", w, err));
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(4096, qn__row_size(&node->layout));
     return qn__row_count(&node->layout);
@@ -42,8 +42,8 @@ static void run(const qn_task *t)
             continue;
         }
         const float *x = qn__row_f32(&t->src[0], r);
-        t->ukr->mul_scale_f32(qn__row_f32(&t->dst, r), x, w, norm_of_f32(t->ukr, x, n, (double)attrs->eps, false).scale,
-                              n);
+        t->kernels->mul_scale_f32(qn__row_f32(&t->dst, r), x, w,
+                                  norm_of_f32(t->kernels, x, n, (double)attrs->eps, false).scale, n);
     }
 }
 

@@ -5,8 +5,8 @@
  * 1e-10, and each table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be
  * off by 0.06 there.) Phase 1 turns the heads. A token's result depends on its own position only.
  *
- * Models and training have the two phases as two operations, rope_table and turn, with the same bits: many layers,
- * forward and back, take the table of one node. */
+ * Models and training have the two phases as two operations, rope_table and rope_apply, with the same bits: many
+ * layers, forward and back, take the table of one node. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -14,9 +14,9 @@
 
 static const double PI = 3.14159265358979323846;
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_rope_attrs *a = node->attrs;
     const qn_node *x = node->src[0], *factors = node->n_src > 2 ? node->src[2] : NULL;
     if (!qn__want_dtype(node, "x", x, QN_DTYPE_F32, err) || !qn__want_dense_rows(node, "x", x, err)) return false;
@@ -32,16 +32,16 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
 
 static int64_t n_tokens(const qn_node *node) { return node->src[0]->layout.dim[0]; }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     const qn_rope_attrs *a = node->attrs;
     return (uint64_t)n_tokens(node) * (uint64_t)a->n_rot * sizeof(float);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     *chunk = phase == 0 ? 16 : qn__chunk_of(8192, qn__row_size(&node->layout));
     return phase == 0 ? n_tokens(node) : qn__row_count(&node->layout);
 }
@@ -107,7 +107,7 @@ static void turn_heads(const qn_task *t)
         const float *x = qn__row_f32(&t->src[0], r);
         const float *cos_sin = (const float *)(const void *)t->scratch + r / n_heads * a->n_rot;
         float *y = qn__row_f32(&t->dst, r);
-        (a->mode == QN_ROPE_NEOX ? t->ukr->rope_neox_f32 : t->ukr->rope_norm_f32)(y, x, cos_sin, a->n_rot / 2);
+        (a->mode == QN_ROPE_NEOX ? t->kernels->rope_neox_f32 : t->kernels->rope_norm_f32)(y, x, cos_sin, a->n_rot / 2);
         if (rest > 0 && y != x) memcpy(y + a->n_rot, x + a->n_rot, (size_t)rest * 4);
     }
 }
@@ -125,15 +125,15 @@ const qn_cpu_op qn__cpu_op_rope = {QN_OP_rope, accepts, scratch, 2, items, run};
 
 /* ---- the table alone ------------------------------------------------------------------------- */
 
-static bool accepts_table(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts_table(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return node->n_src < 2 || qn__want_dense_rows(node, "the frequency factors", node->src[1], err);
 }
 
-static int64_t table_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t table_items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = 16;
     return qn_layout_numel(&node->src[0]->layout);

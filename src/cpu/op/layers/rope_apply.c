@@ -2,27 +2,27 @@
 /* src/cpu/op/layers/rope_apply.c -- rotates pairs of each head of x [..,n,heads,d] by rows of a rope_table; see rope.c.
  * Back is by the same rows with their sines negated. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <string.h>
 
-#define ATTRS(of) ((const qn_turn_attrs *)(of)->attrs)
+#define ATTRS(of) ((const qn_rope_apply_attrs *)(of)->attrs)
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     if ((size_t)ATTRS(node)->n_rot * sizeof(float) > QN_MM_TILE_BYTES) {
-        QN_FAIL(err, unsupported, "turn: %d rotated elements of a head, at most %d are possible", ATTRS(node)->n_rot,
-                (int)(QN_MM_TILE_BYTES / sizeof(float)));
+        QN_FAIL(err, unsupported, "rope_apply: %d rotated elements of a head, at most %d are possible",
+                ATTRS(node)->n_rot, (int)(QN_MM_TILE_BYTES / sizeof(float)));
         return false;
     }
     return qn__want_dense_rows(node, "x", node->src[0], err) &&
            qn__want_dense_rows(node, "the table", node->src[1], err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(8192, qn__row_size(&node->layout));
     return qn__row_count(&node->layout);
@@ -65,7 +65,7 @@ static const float *cos_sin_of(const qn_task *t, int64_t token, int64_t *copied)
 
 static void run(const qn_task *t)
 {
-    const qn_turn_attrs *a = t->attrs;
+    const qn_rope_apply_attrs *a = t->attrs;
     const int64_t d = qn__row_size(&t->dst.layout), n_table = qn__row_count(&t->src[1].layout), rest = d - a->n_rot;
     const int64_t elem = qn_dtype_get(t->dst.dtype)->block_bytes;
     const bool neox = a->mode == QN_ROPE_NEOX;
@@ -79,11 +79,12 @@ static void run(const qn_task *t)
             turn_f64((double *)(void *)y, (const double *)(const void *)x,
                      (const double *)(const void *)qn__row_at(&t->src[1], token), a->n_rot / 2, neox, a->back);
         } else {
-            (neox ? t->ukr->rope_neox_f32 : t->ukr->rope_norm_f32)((float *)(void *)y, (const float *)(const void *)x,
-                                                                   cos_sin_of(t, token, &copied), a->n_rot / 2);
+            (neox ? t->kernels->rope_neox_f32 : t->kernels->rope_norm_f32)((float *)(void *)y,
+                                                                           (const float *)(const void *)x,
+                                                                           cos_sin_of(t, token, &copied), a->n_rot / 2);
         }
         if (rest > 0 && y != x) memcpy(y + a->n_rot * elem, x + a->n_rot * elem, (size_t)(rest * elem));
     }
 }
 
-const qn_cpu_op qn__cpu_op_turn = {QN_OP_turn, accepts, NULL, 1, items, run};
+const qn_cpu_op qn__cpu_op_rope_apply = {QN_OP_rope_apply, accepts, NULL, 1, items, run};

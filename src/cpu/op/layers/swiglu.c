@@ -7,7 +7,10 @@
 
 #include <math.h>
 
-static void swiglu(const qn_task *t, void *y, const void *const *x, int64_t n) { t->ukr->swiglu_f32(y, x[0], x[1], n); }
+static void swiglu(const qn_task *t, void *y, const void *const *x, int64_t n)
+{
+    t->kernels->swiglu_f32(y, x[0], x[1], n);
+}
 QN_PW_LOOP2(swiglu_f64, double, double, a / (1 + exp(-a)) * b)
 static const qn_pw pw = {.fn = {swiglu, swiglu_f64}};
 QN_PW_DRIVER(swiglu, pw)
@@ -17,9 +20,9 @@ QN_PW_DRIVER(swiglu, pw)
 enum { ROOM = 12 * QN_PW_RUN, ROOM_Y = 8 * QN_PW_RUN }; /* bytes, as in pointwise.c */
 _Static_assert(3 * ROOM + 2 * ROOM_Y <= QN_MM_TILE_BYTES, "a tile holds the sources and both results");
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    return qn__pw_items(ukr, node->src[0], phase, chunk);
+    return qn__pw_items(kernels, node->src[0], phase, chunk);
 }
 
 static void back_f64(double *d_gate, double *d_up, const double *dy, const double *gate, const double *up, int64_t n)
@@ -42,7 +45,7 @@ static void run_back(const qn_task *t)
     for (int64_t item = t->begin; item < t->end; item++) {
         const int64_t at = item * QN_PW_RUN, n = total - at < QN_PW_RUN ? total - at : QN_PW_RUN;
         const void *x[3];
-        for (int i = 0; i < 3; i++) x[i] = qn__walk_load(t->ukr, &walk[i], at, n, tile + i * ROOM);
+        for (int i = 0; i < 3; i++) x[i] = qn__walk_load(t->kernels, &walk[i], at, n, tile + i * ROOM);
         uint8_t *out[2], *y[2];
         for (int i = 0; i < 2; i++) {
             out[i] = t->dst.data + (i * total + at) * y_bytes;
@@ -51,8 +54,8 @@ static void run_back(const qn_task *t)
         if (qn__number_of(to) == QN_NUM_f64)
             back_f64((double *)(void *)y[0], (double *)(void *)y[1], x[0], x[1], x[2], n);
         else
-            t->ukr->swiglu_back_f32((float *)(void *)y[0], (float *)(void *)y[1], x[0], x[1], x[2], n);
-        for (int i = 0; i < 2 && !direct; i++) qn__narrow_to(t->ukr, to, y[i], n, out[i]);
+            t->kernels->swiglu_back_f32((float *)(void *)y[0], (float *)(void *)y[1], x[0], x[1], x[2], n);
+        for (int i = 0; i < 2 && !direct; i++) qn__narrow_to(t->kernels, to, y[i], n, out[i]);
     }
 }
 

@@ -66,7 +66,7 @@ static void load(const qn_task *t, qn_dtype dtype, const uint8_t *p, int64_t ste
     if (dtype == QN_DTYPE_F32 && step == 1)
         memcpy(dst, p, (size_t)n * 4);
     else
-        qn__row_load(t->ukr, dtype, p, step, 0, n, dst);
+        qn__row_load(t->kernels, dtype, p, step, 0, n, dst);
 }
 
 /* [nk, stride], element (k, j); up to `lanes` columns are written, zeros past nj. `spare` holds A_ROOM floats. */
@@ -78,13 +78,13 @@ static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t st
     if (s->pack) {
         s->pack(s, dst, stride, k0, nk, j0, nj);
     } else if (s->k_stride == 1 && s->j_stride != 1 && s->dtype == QN_DTYPE_F32) {
-        t->ukr->transpose_f32(dst, stride, (const float *)(const void *)from, s->j_stride, nj, nk);
+        t->kernels->transpose_f32(dst, stride, (const float *)(const void *)from, s->j_stride, nj, nk);
     } else if (s->k_stride == 1 && s->j_stride != 1 && spare) {
         for (int64_t j = 0; j < nj; j += BLOCK) {
             const int64_t n = nj - j < BLOCK ? nj - j : BLOCK;
             for (int64_t i = 0; i < n; i++)
                 load(t, s->dtype, from + (j + i) * s->j_stride * bytes, 1, nk, spare + i * SLICE);
-            t->ukr->transpose_f32(dst + j, stride, spare, SLICE, n, nk);
+            t->kernels->transpose_f32(dst + j, stride, spare, SLICE, n, nk);
         }
     } else {
         for (int64_t k = 0; k < nk; k++)
@@ -128,7 +128,7 @@ static void finish_row(const qn_task *t, const qn_gemm *g, int64_t i, int64_t j0
             const int64_t bytes = qn__elem_bytes(g->dtype);
             for (int64_t j = 0; j < n; j++) {
                 float one;
-                qn__row_load(t->ukr, g->dtype, c + j * g->c_col * bytes, 1, 0, 1, &one);
+                qn__row_load(t->kernels, g->dtype, c + j * g->c_col * bytes, 1, 0, 1, &one);
                 x[j] += beta * one;
             }
         }
@@ -141,7 +141,7 @@ static void store_row(const qn_task *t, const qn_gemm *g, int64_t i, int64_t j0,
     if (g->store)
         g->store(g, t, i, j0, n, x);
     else
-        qn__row_store(t->ukr, g->dtype, g->y + (i * g->y_stride + j0) * qn__elem_bytes(g->dtype), x, n);
+        qn__row_store(t->kernels, g->dtype, g->y + (i * g->y_stride + j0) * qn__elem_bytes(g->dtype), x, n);
 }
 
 /* ---- the tile -------------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ typedef struct place {
 static bool left_in_place(const qn_task *t, const qn_gemm_side *a)
 {
     return a->dtype == QN_DTYPE_F32 && !a->pack &&
-           (a->k_stride == 1 || (a->j_stride == 1 && a->k_stride <= FAR * t->ukr->outer_lanes));
+           (a->k_stride == 1 || (a->j_stride == 1 && a->k_stride <= FAR * t->kernels->outer_lanes));
 }
 
 /* Rows [i, i + n) of the left matrix for k from k0 on, as outer_f32 takes them. */
@@ -175,9 +175,9 @@ static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k
         o->a_out = SLICE;
         o->a_in = 1;
         /* dense for each strip */
-    } else if (a->dtype == QN_DTYPE_F32 && !a->pack && a->j_stride == 1 && t->ukr->outer_lanes < PANEL) {
-        t->ukr->transpose_f32(room, SLICE, (const float *)(const void *)a->data + k0 * a->k_stride + i, a->k_stride, nk,
-                              n);
+    } else if (a->dtype == QN_DTYPE_F32 && !a->pack && a->j_stride == 1 && t->kernels->outer_lanes < PANEL) {
+        t->kernels->transpose_f32(room, SLICE, (const float *)(const void *)a->data + k0 * a->k_stride + i, a->k_stride,
+                                  nk, n);
         o->a_out = SLICE;
         o->a_in = 1;
     } else {
@@ -201,7 +201,7 @@ static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0
 {
     qn_outer o = {.n_in = nk, .mode = k0 == 0 ? QN_OUTER_set : QN_OUTER_add};
     const bool b_there = right_in_place(&g->b, i1 - i0, j1 - j0), a_there = left_in_place(t, &g->a);
-    const int64_t strip = g->b.dtype == QN_DTYPE_F32 && !g->b.pack ? t->ukr->outer_lanes : PANEL;
+    const int64_t strip = g->b.dtype == QN_DTYPE_F32 && !g->b.pack ? t->kernels->outer_lanes : PANEL;
     const int64_t step = a_there && (b_there || strip == PANEL) ? i1 - i0 : BLOCK; /* strips meet a step's rows in L2 */
     if (!b_there) {
         for (int64_t panel = 0; panel < p->panels; panel++) {
@@ -227,7 +227,7 @@ static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0
             const int64_t lanes = up(nj, 16), width = b_there ? lanes : strip;
             for (int64_t l = 0; l < lanes; l += width, o.y += width, o.b += width * nk) {
                 o.n_lanes = lanes - l < width ? lanes - l : width;
-                t->ukr->outer_f32(&o);
+                t->kernels->outer_f32(&o);
             }
         }
     }

@@ -4,8 +4,8 @@
  *
  * y[i][j] = sum over k of a(k, i) * b(k, j). What it is to the bit: real numbers up to 32 bits are multiplied as
  * float32, F64 as F64; k is cut into slices of QN_MM_SLICE, a slice is one chain of fused multiply-adds from 0 in the
- * order of k, and slices are added in order (ukr.h: the same as a linear product with float weights). Integers wrap. So
- * neither tiles nor threads change a bit. */
+ * order of k, and slices are added in order (dispatch.h: the same as a linear product with float weights). Integers
+ * wrap. So neither tiles nor threads change a bit. */
 #ifndef QN_CPU_OP_GEMM_H
 #define QN_CPU_OP_GEMM_H
 

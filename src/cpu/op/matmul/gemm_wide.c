@@ -61,7 +61,7 @@ static void panel_f64(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i1
                 o.a_out = g->a.j_stride;
                 o.a_in = g->a.k_stride;
             }
-            t->ukr->outer_f64(&o);
+            t->kernels->outer_f64(&o);
         }
     }
     for (int64_t i = i0; i < i1; i++) store_f64(t, g, i, j0, n, y + (i - i0) * PANEL);

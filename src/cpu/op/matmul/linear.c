@@ -6,7 +6,7 @@
  * weight into tiles of rows, and a tile meets all columns before the next is read: weights come from memory once a
  * product, however many columns there are. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <limits.h>
 #include <string.h>
@@ -32,12 +32,12 @@ typedef struct plan {
 
 static int64_t blocks_bytes(qn_act_kind act, int64_t k) { return qn__act_blocks(act, k) * qn__act_block_bytes(act); }
 
-static plan plan_of(const qn_ukr *ukr, const qn_node *node)
+static plan plan_of(const qn_kernels *kernels, const qn_node *node)
 {
     const qn_layout *x = &node->src[0]->layout;
-    plan p = {.mm = &ukr->mm[node->src[1]->dtype], .k = qn__row_size(x), .cols = n_columns(node)};
+    plan p = {.mm = &kernels->mm[node->src[1]->dtype], .k = qn__row_size(x), .cols = n_columns(node)};
     p.panel = p.mm->panel && p.cols >= p.mm->panel_cols;
-    p.fn = p.panel ? p.mm->panel : qn__mm_one(ukr, p.mm);
+    p.fn = p.panel ? p.mm->panel : qn__mm_gemv(kernels, p.mm);
     p.pack = p.panel ? p.mm->pack : NULL;
     p.direct = p.mm->act == QN_ACT_f32 && !p.pack && qn__row_step(x) == 1 && qn__rows_uniform(x, &p.stride);
     p.groups = p.pack ? (p.cols + p.pack->cols - 1) / p.pack->cols : p.cols;
@@ -46,15 +46,15 @@ static plan plan_of(const qn_ukr *ukr, const qn_node *node)
     return p;
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     const qn_node *x = node->src[0], *w = node->src[1], *b = node->n_src > 2 ? node->src[2] : NULL;
     if (!qn__want_dtype(node, "x", x, QN_DTYPE_F32, err)) return false;
-    if (!ukr->mm[w->dtype].one) {
+    if (!kernels->mm[w->dtype].gemv) {
         QN_FAIL(err, unsupported, "linear: no product with weights in %s", qn_dtype_get(w->dtype)->name);
         return false;
     }
-    if (!qn__want_loadable(ukr, node, "the weight", w, err) || !qn__want_dense_rows(node, "the weight", w, err))
+    if (!qn__want_loadable(kernels, node, "the weight", w, err) || !qn__want_dense_rows(node, "the weight", w, err))
         return false;
     if (w->layout.dim[0] > 1 && w->layout.stride[0] < 0) {
         QN_FAIL(err, unsupported, "linear: the weight's rows lie in reverse order");
@@ -69,9 +69,9 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
            (qn__want_dtype(node, "the bias", b, QN_DTYPE_F32, err) && qn__want_dense_rows(node, "the bias", b, err));
 }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    const plan p = plan_of(ukr, node);
+    const plan p = plan_of(kernels, node);
     return p.direct ? 0 : (uint64_t)p.groups * (uint64_t)p.group_bytes;
 }
 
@@ -79,7 +79,7 @@ static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
 static bool streams(const plan *p) { return !p->panel || p->cols < p->mm->panel_streams; }
 
 /* Few columns: some tiles for each thread, and for the slower one to leave to the others; not many, since nobody asked
- * ahead for a tile's first rows (ukr_one.h). */
+ * ahead for a tile's first rows (kernel/gemv.h). */
 static int64_t tile_rows(const plan *p, const qn_node *node)
 {
     if (!streams(p)) return p->mm->panel_rows > 0 ? p->mm->panel_rows : PANEL_ROWS;
@@ -89,9 +89,9 @@ static int64_t tile_rows(const plan *p, const qn_node *node)
 
 static int64_t parts_of_column(const plan *p) { return (p->k + PREPARE - 1) / PREPARE; }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    const plan p = plan_of(ukr, node);
+    const plan p = plan_of(kernels, node);
     if (phase == 0) {
         *chunk = qn__chunk_of(4 * PREPARE, p.k * (p.pack ? p.pack->cols : 1));
         return p.direct ? 0 : p.groups * parts_of_column(&p);
@@ -108,17 +108,17 @@ static void prepare_part(const qn_task *t, const plan *p, int64_t c, int64_t at,
     const uint8_t *x = qn__row_at(&t->src[0], c);
     const float *from = (const float *)(const void *)x + at;
     if (step != 1) {
-        qn__row_load(t->ukr, QN_DTYPE_F32, x, step, at, n, t->tile);
+        qn__row_load(t->kernels, QN_DTYPE_F32, x, step, at, n, t->tile);
         from = t->tile;
     }
     if (!p->pack) {
-        qn__act_put(t->ukr, p->mm->act, t->scratch + c * p->group_bytes + blocks_bytes(p->mm->act, at), from, n);
+        qn__act_put(t->kernels, p->mm->act, t->scratch + c * p->group_bytes + blocks_bytes(p->mm->act, at), from, n);
         return;
     }
     uint8_t *group =
         t->scratch + (qn__act_blocks(p->mm->act, at) * p->groups + c / p->pack->cols) * (int64_t)p->pack->block_bytes;
     void *blocks = t->tile + PREPARE;
-    qn__act_put(t->ukr, p->mm->act, blocks, from, n);
+    qn__act_put(t->kernels, p->mm->act, blocks, from, n);
     p->pack->put(group, (size_t)p->groups * p->pack->block_bytes, (int)(c % p->pack->cols), blocks,
                  qn__act_blocks(p->mm->act, n));
 }
@@ -126,7 +126,7 @@ _Static_assert(3 * PREPARE * 4 <= QN_MM_TILE_BYTES, "a part as floats, and in an
 
 static void prepare(const qn_task *t)
 {
-    const plan p = plan_of(t->ukr, t->node);
+    const plan p = plan_of(t->kernels, t->node);
     const int64_t parts = parts_of_column(&p), n_cols = p.pack ? p.pack->cols : 1;
     for (int64_t item = t->begin; item < t->end; item++) {
         const int64_t first = item / parts * n_cols, at = item % parts * PREPARE,
@@ -140,13 +140,13 @@ static void add_bias(const qn_task *t, int64_t row, int64_t rows, int64_t cols, 
     const float *b = (const float *)(const void *)t->src[2].data + row;
     for (int64_t c = 0; c < cols; c++) {
         float *y = (float *)(void *)t->dst.data + c * m + row;
-        t->ukr->add_f32(y, y, b, rows);
+        t->kernels->add_f32(y, y, b, rows);
     }
 }
 
 static void product(const qn_task *t)
 {
-    const plan p = plan_of(t->ukr, t->node);
+    const plan p = plan_of(t->kernels, t->node);
     const qn_view *w = &t->src[1];
     const int64_t m = w->layout.dim[0], rows = tile_rows(&p, t->node);
     const int64_t w_row_bytes =
@@ -187,9 +187,9 @@ static void run(const qn_task *t)
         product(t);
 }
 
-bool qn__cpu_linear_shares(const qn_ukr *ukr, const qn_node *a, const qn_node *b)
+bool qn__cpu_linear_shares(const qn_kernels *kernels, const qn_node *a, const qn_node *b)
 {
-    const plan p = plan_of(ukr, a), q = plan_of(ukr, b);
+    const plan p = plan_of(kernels, a), q = plan_of(kernels, b);
     return !p.direct && !q.direct && p.mm->act == q.mm->act && p.pack == q.pack;
 }
 

@@ -7,7 +7,7 @@
  * neither tiles nor threads change a result. Unpacking is paid again for every ROWS rows: with Q4_K, 2048 x 2048, the
  * product runs at 94 % of the speed of a float32 one in tiles of 512 rows, at 75 % in tiles of 128. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <limits.h>
 #include <string.h>
@@ -32,11 +32,11 @@ static cut cut_of(const qn_node *node)
     return c;
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     const qn_node *y = node->src[0], *w = node->src[1];
     if (!qn__want_dtype(node, "y", y, QN_DTYPE_F32, err)) return false;
-    if (!qn__want_loadable(ukr, node, "the weight", w, err) || !qn__want_dense_rows(node, "the weight", w, err))
+    if (!qn__want_loadable(kernels, node, "the weight", w, err) || !qn__want_dense_rows(node, "the weight", w, err))
         return false;
     if (w->layout.dim[1] % 16) {
         QN_FAIL(err, unsupported, "linear_input: the weight has %lld columns, a multiple of 16 expected",
@@ -50,9 +50,9 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
     return false;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr, (void)phase;
+    (void)kernels, (void)phase;
     const cut c = cut_of(node);
     *chunk = 1;
     return c.n_rows * c.n_cols;
@@ -73,10 +73,10 @@ static void one(const qn_task *t, const cut *c, int64_t stride, int64_t i0, int6
     for (int64_t at = 0; at == 0 || at < c->m; at += SLICE) {
         o.n_in = c->m - at < SLICE ? c->m - at : SLICE;
         for (int64_t r = 0; r < o.n_in; r++)
-            qn__row_load(t->ukr, w->dtype, qn__row_at(w, at + r), 1, j0, n_j, t->tile + r * n_j);
+            qn__row_load(t->kernels, w->dtype, qn__row_at(w, at + r), 1, j0, n_j, t->tile + r * n_j);
         o.a = (const float *)(const void *)t->src[0].data + i0 * stride + at;
         o.mode = at == 0 ? QN_OUTER_set : QN_OUTER_add;
-        t->ukr->outer_f32(&o);
+        t->kernels->outer_f32(&o);
     }
 }
 

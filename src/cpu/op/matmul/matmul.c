@@ -22,15 +22,15 @@ static qn_gemm_cut cut_of(const qn_node *node, const sizes *s)
     return qn__gemm_cut(s->m, s->n, s->k, s->batch, node->dtype != QN_DTYPE_F32 && node->dtype != QN_DTYPE_F64);
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_plain(node, "a", node->src[0], err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     const sizes s = sizes_of(node);
     const qn_gemm_cut cut = cut_of(node, &s);

@@ -15,12 +15,12 @@ enum { PART = QN_MM_TILE_BYTES / 4 }; /* floats at once; a multiple of every blo
 static bool is_block(qn_dtype dtype) { return qn_dtype_get(dtype)->class_ == QN_CLASS_block; }
 static bool by_rows(const qn_node *n) { return is_block(n->dtype) || is_block(n->src[0]->dtype); }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     const qn_node *x = node->src[0];
     if (!by_rows(node)) return true;
-    if (x->dtype == node->dtype) return qn__want_loadable(ukr, node, "the source", x, err);
-    return qn__want_loadable(ukr, node, "the source", x, err) && qn__want_storable(node, "the result", node, err);
+    if (x->dtype == node->dtype) return qn__want_loadable(kernels, node, "the source", x, err);
+    return qn__want_loadable(kernels, node, "the source", x, err) && qn__want_storable(node, "the result", node, err);
 }
 
 /* ---- turned sources: another dimension than the last lies densely. In tiles of both, each line of the source is read
@@ -70,17 +70,17 @@ static void run_turned(const qn_task *t, int dim)
         const uint8_t *x = t->src[0].data + from * bytes;
         uint8_t *y = t->dst.data + to * bytes;
         if (bytes == 4) {
-            t->ukr->transpose_f32((float *)(void *)y, row, (const float *)(const void *)x, step, nj, ni);
+            t->kernels->transpose_f32((float *)(void *)y, row, (const float *)(const void *)x, step, nj, ni);
             continue;
         }
         for (int64_t i = 0; i < ni; i++) qn__move(bytes, y + i * row * bytes, 1, x + i * bytes, step, nj);
     }
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
     if (!by_rows(node) && turned_dim(node) >= 0) return turned_items(node, turned_dim(node), chunk);
-    if (!by_rows(node)) return qn__pw_items(ukr, node, phase, chunk);
+    if (!by_rows(node)) return qn__pw_items(kernels, node, phase, chunk);
     *chunk = qn__chunk_of(8192, qn__row_size(&node->layout));
     return qn__row_count(&node->layout);
 }
@@ -99,8 +99,8 @@ static void run_rows(const qn_task *t)
         }
         for (int64_t at = 0; at < n; at += PART) {
             const int64_t m = n - at < PART ? n - at : PART;
-            qn__row_load(t->ukr, from, x, step, at, m, t->tile);
-            qn__row_store(t->ukr, to, y + qn__elems_bytes(to, at), t->tile, m);
+            qn__row_load(t->kernels, from, x, step, at, m, t->tile);
+            qn__row_store(t->kernels, to, y + qn__elems_bytes(to, at), t->tile, m);
         }
     }
 }
@@ -164,14 +164,14 @@ static void run(const qn_task *t)
             if (x != y) memcpy(y, x, (size_t)(n * bytes));
             continue;
         }
-        const void *x = qn__walk_load(t->ukr, &w, at, n, tile);
+        const void *x = qn__walk_load(t->kernels, &w, at, n, tile);
         if (turn) {
             void *z = qn__number_is(to) ? y : turned;
             turn(to, z, x, n);
             x = z;
         }
         if (!qn__number_is(to))
-            qn__narrow_to(t->ukr, to, x, n, y);
+            qn__narrow_to(t->kernels, to, x, n, y);
         else if (x != y)
             memcpy(y, x, (size_t)(n * bytes));
     }

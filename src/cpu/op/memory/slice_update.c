@@ -2,7 +2,7 @@
 /* src/cpu/op/memory/slice_update.c -- dst[.., start : start+len, ..] = x, or += x, along one dimension of a resident
  * tensor. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 enum { PART = QN_MM_TILE_BYTES / 4 / 2 }; /* floats at once: x, and what is there when accumulating */
 
@@ -13,15 +13,15 @@ static bool as_they_are(const qn_node *node)
     return node->src[1]->dtype == node->src[0]->dtype && !attrs->accumulate;
 }
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     const qn_slice_attrs *attrs = node->attrs;
     const qn_node *dst = node->src[0], *x = node->src[1];
     const int64_t block = qn_dtype_get(dst->dtype)->block_elems;
     if (!qn__want_dense_rows(node, "the destination", dst, err)) return false;
     if (as_they_are(node)
-            ? block > 1 && !qn__want_loadable(ukr, node, "x", x, err)
-            : !qn__want_storable(node, "the destination", dst, err) || !qn__want_loadable(ukr, node, "x", x, err))
+            ? block > 1 && !qn__want_loadable(kernels, node, "x", x, err)
+            : !qn__want_storable(node, "the destination", dst, err) || !qn__want_loadable(kernels, node, "x", x, err))
         return false;
     if (attrs->dim != dst->layout.rank - 1 || block == 1) return true;
     if (attrs->start % block == 0 && qn__row_size(&x->layout) % block == 0) return true;
@@ -31,9 +31,9 @@ static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
     return false;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(8192, qn__row_size(&node->src[1]->layout));
     return qn__row_count(&node->src[1]->layout);
@@ -58,12 +58,12 @@ static void run(const qn_task *t)
             const int64_t m = n - at < PART ? n - at : PART;
             float *value = t->tile, *old = t->tile + PART;
             uint8_t *y = qn__row_at(&dst, r) + qn__elems_bytes(dst.dtype, at);
-            qn__row_load(t->ukr, x->dtype, qn__row_at(x, r), x_step, at, m, value);
+            qn__row_load(t->kernels, x->dtype, qn__row_at(x, r), x_step, at, m, value);
             if (attrs->accumulate) {
-                qn__row_load(t->ukr, dst.dtype, y, 1, 0, m, old);
-                t->ukr->add_f32(value, old, value, m);
+                qn__row_load(t->kernels, dst.dtype, y, 1, 0, m, old);
+                t->kernels->add_f32(value, old, value, m);
             }
-            qn__row_store(t->ukr, dst.dtype, y, value, m);
+            qn__row_store(t->kernels, dst.dtype, y, value, m);
         }
     }
 }

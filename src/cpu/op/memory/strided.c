@@ -4,9 +4,9 @@
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return node->n_src == 0 || qn__want_plain(node, "x", node->src[1], err);
 }
 
@@ -18,10 +18,10 @@ static int64_t rows_of(const qn_layout *l, int64_t *chunk)
 
 /* ---- strided_update -------------------------------------------------------------------------- */
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
     const qn_strided_attrs *attrs = node->attrs;
-    (void)ukr;
+    (void)kernels;
     if (phase == 1) return rows_of(&node->src[1]->layout, chunk);
     *chunk = 1; /* a part as large as the whole covers it: nothing of the old value is left */
     if (attrs->mode == QN_COMBINE_set && qn_layout_numel(&attrs->layout) == qn_layout_numel(&node->layout)) return 0;
@@ -54,9 +54,9 @@ const qn_cpu_op qn__cpu_op_strided_update = {QN_OP_strided_update, accepts, NULL
 
 /* ---- assign ---------------------------------------------------------------------------------- */
 
-static int64_t assign_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t assign_items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     return rows_of(&node->src[1]->layout, chunk);
 }
@@ -73,9 +73,9 @@ const qn_cpu_op qn__cpu_op_assign = {QN_OP_assign, accepts, NULL, 1, assign_item
 
 /* ---- empty ----------------------------------------------------------------------------------- */
 
-static int64_t no_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t no_items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)node;
     (void)phase;
     *chunk = 1;

@@ -11,12 +11,12 @@
 #define F32(name, call) \
     static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) { call; }
 
-F32(silu, t->ukr->silu_f32(y, x[0], n))
+F32(silu, t->kernels->silu_f32(y, x[0], n))
 QN_PW_LOOP1(silu_f64, double, double, a / (1 + exp(-a)))
 DRIVER(silu, NULL)
 
 /* clang-format off */
-F32(relu, t->ukr->clamp_f32(y, x[0], 0, INFINITY, n))
+F32(relu, t->kernels->clamp_f32(y, x[0], 0, INFINITY, n))
 QN_PW_LOOP1(relu_f64, double, double, a > 0 || isnan(a) ? a : 0)
 QN_PW_LOOP1(relu_i64, int64_t, int64_t, a > 0 ? a : 0)
 DRIVER(relu, relu_i64)
@@ -38,7 +38,7 @@ static int64_t clamp_int(int64_t a, double min, double max)
 }
 
 #define CLAMP ((const qn_clamp_attrs *)t->attrs)
-F32(clamp, t->ukr->clamp_f32(y, x[0], (float)CLAMP->min, (float)CLAMP->max, n))
+F32(clamp, t->kernels->clamp_f32(y, x[0], (float)CLAMP->min, (float)CLAMP->max, n))
 /* clang-format off */
 QN_PW_LOOP1(clamp_f64, double, double, clamp(a, CLAMP->min, CLAMP->max))
 QN_PW_LOOP1(clamp_i64, int64_t, int64_t, clamp_int(a, CLAMP->min, CLAMP->max))
@@ -51,9 +51,9 @@ static double gelu_tanh(double a) { return 0.5 * a * (1 + tanh(0.797884560802865
 static void gelu_f32(const qn_task *t, void *y, const void *const *x, int64_t n)
 {
     if (((const qn_gelu_attrs *)t->attrs)->tanh)
-        t->ukr->gelu_tanh_f32(y, x[0], n);
+        t->kernels->gelu_tanh_f32(y, x[0], n);
     else
-        t->ukr->gelu_f32(y, x[0], n);
+        t->kernels->gelu_f32(y, x[0], n);
 }
 QN_PW_LOOP1(gelu_f64, double, double, ((const qn_gelu_attrs *)t->attrs)->tanh ? gelu_tanh(a) : gelu_erf(a))
 DRIVER(gelu, NULL)
@@ -61,9 +61,9 @@ DRIVER(gelu, NULL)
 static void gelu_back_f32(const qn_task *t, void *y, const void *const *x, int64_t n)
 {
     if (((const qn_gelu_attrs *)t->attrs)->tanh)
-        t->ukr->gelu_tanh_back_f32(y, x[0], x[1], n);
+        t->kernels->gelu_tanh_back_f32(y, x[0], x[1], n);
     else
-        t->ukr->gelu_back_f32(y, x[0], x[1], n);
+        t->kernels->gelu_back_f32(y, x[0], x[1], n);
 }
 
 static double slope_erf(double a)
@@ -87,7 +87,7 @@ static void elu_f32(const qn_task *t, void *y_, const void *const *x_, int64_t n
 {
     float below[QN_PW_RUN], *y = y_;
     const float alpha = VALUE(float), *x = x_[0];
-    t->ukr->expm1_f32(below, x, n);
+    t->kernels->expm1_f32(below, x, n);
     for (int64_t i = 0; i < n; i++) {
         const float bent = alpha * below[i];
         y[i] = x[i] > 0 ? x[i] : bent;
@@ -119,9 +119,9 @@ static void softplus_f32(const qn_task *t, void *y_, const void *const *x_, int6
 {
     float e[QN_PW_RUN], *y = y_;
     const float beta = (float)SOFT->beta, threshold = (float)SOFT->threshold, *x = x_[0];
-    t->ukr->scale_f32(e, x, beta, 0, n);
-    t->ukr->exp_f32(e, e, n);
-    t->ukr->log1p_f32(e, e, n);
+    t->kernels->scale_f32(e, x, beta, 0, n);
+    t->kernels->exp_f32(e, e, n);
+    t->kernels->log1p_f32(e, e, n);
     for (int64_t i = 0; i < n; i++) {
         const float bent = e[i] / beta;
         y[i] = x[i] * beta > threshold ? x[i] : bent;

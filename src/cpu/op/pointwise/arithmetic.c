@@ -6,10 +6,10 @@
 
 #include <math.h>
 
-#define UKR2(name) \
+#define KERNEL2(name) \
     static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) \
     { \
-        t->ukr->name##_f32(y, x[0], x[1], n); \
+        t->kernels->name##_f32(y, x[0], x[1], n); \
     }
 #define DRIVER(name, i64) \
     static const qn_pw pw_##name = {.fn = {name##_f32, name##_f64, i64}}; \
@@ -22,19 +22,19 @@ static int64_t wrap_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (
 static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
 /* clang-format off */
-UKR2(add)
+KERNEL2(add)
 QN_PW_LOOP2(add_f64, double, double, a + b)
 QN_PW_LOOP2(add_i64, int64_t, int64_t, wrap_add(a, b))
 DRIVER(add, add_i64)
-UKR2(sub)
+KERNEL2(sub)
 QN_PW_LOOP2(sub_f64, double, double, a - b)
 QN_PW_LOOP2(sub_i64, int64_t, int64_t, wrap_sub(a, b))
 DRIVER(sub, sub_i64)
-UKR2(mul)
+KERNEL2(mul)
 QN_PW_LOOP2(mul_f64, double, double, a * b)
 QN_PW_LOOP2(mul_i64, int64_t, int64_t, wrap_mul(a, b))
 DRIVER(mul, mul_i64)
-UKR2(div)
+KERNEL2(div)
 QN_PW_LOOP2(div_f64, double, double, a / b)
 DRIVER(div, NULL)
 QN_PW_LOOP3(lerp_f32, float, float, fabsf(c) < 0.5f ? a + c * (b - a) : b - (b - a) * (1.0f - c))
@@ -59,11 +59,11 @@ DRIVER(addcdiv, NULL)
 /* ---- extremes: NaN wins ---------------------------------------------------------------------- */
 
 /* clang-format off */
-UKR2(maximum)
+KERNEL2(maximum)
 QN_PW_LOOP2(maximum_f64, double, double, a > b || isnan(a) ? a : b)
 QN_PW_LOOP2(maximum_i64, int64_t, int64_t, a > b ? a : b)
 DRIVER(maximum, maximum_i64)
-UKR2(minimum)
+KERNEL2(minimum)
 QN_PW_LOOP2(minimum_f64, double, double, a < b || isnan(a) ? a : b)
 QN_PW_LOOP2(minimum_i64, int64_t, int64_t, a < b ? a : b)
 DRIVER(minimum, minimum_i64)
@@ -140,7 +140,7 @@ static void pow_f32(const qn_task *t, void *y_, const void *const *x, int64_t n)
     const bool one = n > 0 && qn_layout_numel(&t->src[1].layout) == 1;
     float *y = y_;
     if (one && b[0] == 2)
-        t->ukr->mul_f32(y, a, a, n);
+        t->kernels->mul_f32(y, a, a, n);
     else if (one && b[0] == 3)
         for (int64_t i = 0; i < n; i++) y[i] = a[i] * a[i] * a[i];
     else

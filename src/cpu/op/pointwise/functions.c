@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/pointwise/functions.c -- functions of one number: signs, roundings, powers, exponentials, logarithms,
- * angles. What has a row in ukr.def is computed by it for F32; the rest is the C library's. */
+ * angles. What has a row in kernels.def is computed by it for F32; the rest is the C library's. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"
 
@@ -20,18 +20,18 @@
     QN_PW_LOOP1(name##_f64, double, double, f64) \
     DRIVER(name, NULL)
 /* clang-format on */
-#define UKR_F32(name) \
+#define KERNEL_F32(name) \
     static void name##_f32(const qn_task *t, void *y, const void *const *x, int64_t n) \
     { \
-        t->ukr->name##_f32(y, x[0], n); \
+        t->kernels->name##_f32(y, x[0], n); \
     }
 /* clang-format off */
-#define UKR(name, f64) \
-    UKR_F32(name) \
+#define KERNEL(name, f64) \
+    KERNEL_F32(name) \
     QN_PW_LOOP1(name##_f64, double, double, f64) \
     DRIVER(name, NULL)
 #define ROUNDED(name, f64) \
-    UKR_F32(name) \
+    KERNEL_F32(name) \
     QN_PW_LOOP1(name##_f64, double, double, f64) \
     QN_PW_LOOP1(name##_i64, int64_t, int64_t, a) \
     DRIVER(name, name##_i64)
@@ -50,26 +50,26 @@ ROUNDED(trunc, trunc(a))
 REAL(frac, a - truncf(a), a - trunc(a))
 
 /* clang-format off */
-UKR(exp, exp(a))
-UKR(log, log(a))
-UKR(sqrt, sqrt(a))
-UKR(tanh, tanh(a))
-UKR(erf, erf(a))
+KERNEL(exp, exp(a))
+KERNEL(log, log(a))
+KERNEL(sqrt, sqrt(a))
+KERNEL(tanh, tanh(a))
+KERNEL(erf, erf(a))
 /* clang-format on */
-UKR(sigmoid, 1 / (1 + exp(-a)))
+KERNEL(sigmoid, 1 / (1 + exp(-a)))
 /* clang-format off */
-UKR(expm1, expm1(a))
-UKR(log1p, log1p(a))
-UKR(log2, log2(a))
+KERNEL(expm1, expm1(a))
+KERNEL(log1p, log1p(a))
+KERNEL(log2, log2(a))
 REAL(log10, log10f(a), log10(a))
 REAL(rsqrt, 1.0f / sqrtf(a), 1.0 / sqrt(a))
 REAL(reciprocal, 1.0f / a, 1.0 / a)
-UKR(sin, sin(a))
-UKR(cos, cos(a))
-UKR(tan, tan(a))
+KERNEL(sin, sin(a))
+KERNEL(cos, cos(a))
+KERNEL(tan, tan(a))
 REAL(asin, asinf(a), asin(a))
 REAL(acos, acosf(a), acos(a))
-UKR(atan, atan(a))
+KERNEL(atan, atan(a))
 REAL(sinh, sinhf(a), sinh(a))
 REAL(cosh, coshf(a), cosh(a))
 REAL(asinh, asinhf(a), asinh(a))

@@ -9,29 +9,32 @@
 /* widen or narrow n dense elements; NULL: the dtype is its number itself */
 typedef struct dtype_row {
     qn_number kind;
-    void (*widen)(const qn_ukr *ukr, const void *x, int64_t n, void *y);
-    void (*narrow)(const qn_ukr *ukr, const void *x, int64_t n, void *y);
+    void (*widen)(const qn_kernels *kernels, const void *x, int64_t n, void *y);
+    void (*narrow)(const qn_kernels *kernels, const void *x, int64_t n, void *y);
 } dtype_row;
 
 #define FLOATS(dtype, from, to) \
-    static void widen_##dtype(const qn_ukr *ukr, const void *x, int64_t n, void *y) { ukr->from(y, x, n); } \
-    static void narrow_##dtype(const qn_ukr *ukr, const void *x, int64_t n, void *y) { ukr->to(y, x, n); }
+    static void widen_##dtype(const qn_kernels *kernels, const void *x, int64_t n, void *y) \
+    { \
+        kernels->from(y, x, n); \
+    } \
+    static void narrow_##dtype(const qn_kernels *kernels, const void *x, int64_t n, void *y) { kernels->to(y, x, n); }
 FLOATS(F16, f16_to_f32, f32_to_f16)
 FLOATS(BF16, bf16_to_f32, f32_to_bf16)
 
 #define INTS(dtype, T, from, to) \
-    static void widen_##dtype(const qn_ukr *ukr, const void *x_, int64_t n, void *y_) \
+    static void widen_##dtype(const qn_kernels *kernels, const void *x_, int64_t n, void *y_) \
     { \
         const T *x = x_; \
         int64_t *y = y_; \
-        (void)ukr; \
+        (void)kernels; \
         for (int64_t i = 0; i < n; i++) y[i] = from; \
     } \
-    static void narrow_##dtype(const qn_ukr *ukr, const void *x_, int64_t n, void *y_) \
+    static void narrow_##dtype(const qn_kernels *kernels, const void *x_, int64_t n, void *y_) \
     { \
         const int64_t *x = x_; \
         T *y = y_; \
-        (void)ukr; \
+        (void)kernels; \
         for (int64_t i = 0; i < n; i++) y[i] = to; \
     }
 /* clang-format off */
@@ -58,13 +61,13 @@ static const dtype_row rows[QN_DTYPE_COUNT] = {
 
 qn_number qn__number_of(qn_dtype dtype) { return rows[dtype].kind; }
 bool qn__number_is(qn_dtype dtype) { return rows[dtype].widen == NULL; }
-void qn__widen(const qn_ukr *ukr, qn_dtype dtype, const void *x, int64_t n, void *y)
+void qn__widen(const qn_kernels *kernels, qn_dtype dtype, const void *x, int64_t n, void *y)
 {
-    rows[dtype].widen(ukr, x, n, y);
+    rows[dtype].widen(kernels, x, n, y);
 }
-void qn__narrow_to(const qn_ukr *ukr, qn_dtype dtype, const void *x, int64_t n, void *y)
+void qn__narrow_to(const qn_kernels *kernels, qn_dtype dtype, const void *x, int64_t n, void *y)
 {
-    rows[dtype].narrow(ukr, x, n, y);
+    rows[dtype].narrow(kernels, x, n, y);
 }
 
 /* ---- walks ----------------------------------------------------------------------------------- */
@@ -180,21 +183,21 @@ const void *qn__walk_raw(const qn_walk *w, int64_t first, int64_t n, void *room)
     return room;
 }
 
-const void *qn__walk_load(const qn_ukr *ukr, const qn_walk *w, int64_t first, int64_t n, void *room)
+const void *qn__walk_load(const qn_kernels *kernels, const qn_walk *w, int64_t first, int64_t n, void *room)
 {
     const dtype_row *row = &rows[w->dtype];
     if (!row->widen) return qn__walk_raw(w, first, n, room);
-    row->widen(ukr, qn__walk_raw(w, first, n, (uint8_t *)room + 8 * n), n, room);
+    row->widen(kernels, qn__walk_raw(w, first, n, (uint8_t *)room + 8 * n), n, room);
     return room;
 }
 
-void qn__walk_store(const qn_ukr *ukr, const qn_walk *w, int64_t first, int64_t n, const void *x, void *room)
+void qn__walk_store(const qn_kernels *kernels, const qn_walk *w, int64_t first, int64_t n, const void *x, void *room)
 {
     const dtype_row *row = &rows[w->dtype];
     const int last = w->rank - 1;
     const int64_t step = w->stride[last];
     if (row->narrow) {
-        row->narrow(ukr, x, n, room);
+        row->narrow(kernels, x, n, room);
         x = room;
     }
     const uint8_t *from = x;

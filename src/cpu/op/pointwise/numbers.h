@@ -5,7 +5,7 @@
 #ifndef QN_CPU_OP_NUMBERS_H
 #define QN_CPU_OP_NUMBERS_H
 
-#include "cpu/cpu.h"
+#include "cpu/op/driver.h"
 
 typedef enum qn_number { QN_NUM_f32, QN_NUM_f64, QN_NUM_i64, QN_NUM_COUNT } qn_number;
 qn_number qn__number_of(qn_dtype dtype);
@@ -31,11 +31,11 @@ static inline bool qn__walk_dense(const qn_walk *w) { return w->rank == 1 && (w-
 /* Elements [first, first + n) as they are: where they lie if they touch there, else copied to `room`. */
 const void *qn__walk_raw(const qn_walk *w, int64_t first, int64_t n, void *room);
 /* The same as numbers of their kind; `room` holds 2 * 8 n bytes. */
-const void *qn__walk_load(const qn_ukr *ukr, const qn_walk *w, int64_t first, int64_t n, void *room);
+const void *qn__walk_load(const qn_kernels *kernels, const qn_walk *w, int64_t first, int64_t n, void *room);
 /* n dense numbers to elements [first, first + n) of a value with any strides (but 0); `room` holds 8 n bytes. */
-void qn__walk_store(const qn_ukr *ukr, const qn_walk *w, int64_t first, int64_t n, const void *x, void *room);
+void qn__walk_store(const qn_kernels *kernels, const qn_walk *w, int64_t first, int64_t n, const void *x, void *room);
 
-void qn__widen(const qn_ukr *ukr, qn_dtype dtype, const void *x, int64_t n, void *y);
-void qn__narrow_to(const qn_ukr *ukr, qn_dtype dtype, const void *x, int64_t n, void *y);
+void qn__widen(const qn_kernels *kernels, qn_dtype dtype, const void *x, int64_t n, void *y);
+void qn__narrow_to(const qn_kernels *kernels, qn_dtype dtype, const void *x, int64_t n, void *y);
 
 #endif

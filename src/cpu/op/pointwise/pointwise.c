@@ -16,17 +16,17 @@ typedef struct source {
     int64_t filled; /* of a constant: so many copies lie in `room` */
 } source;
 
-bool qn__pw_accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+bool qn__pw_accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr; /* the rule has said all */
+    (void)kernels; /* the rule has said all */
     (void)node;
     (void)err;
     return true;
 }
 
-int64_t qn__pw_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+int64_t qn__pw_items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = 4;
     return (qn_layout_numel(&node->layout) + QN_PW_RUN - 1) / QN_PW_RUN;
@@ -36,7 +36,7 @@ static const void *fetch(const qn_task *t, source *s, bool raw, int64_t at, int6
 {
     const bool constant = qn__walk_constant(&s->walk);
     if (constant && s->filled >= n) return s->room;
-    const void *x = raw ? qn__walk_raw(&s->walk, at, n, s->room) : qn__walk_load(t->ukr, &s->walk, at, n, s->room);
+    const void *x = raw ? qn__walk_raw(&s->walk, at, n, s->room) : qn__walk_load(t->kernels, &s->walk, at, n, s->room);
     if (constant && x == s->room) s->filled = n;
     return x;
 }
@@ -58,6 +58,6 @@ void qn__pw_run(const qn_task *t, const qn_pw *op)
         for (int i = 0; i < t->n_src; i++) x[i] = fetch(t, &src[i], op->raw != NULL, at, n);
         uint8_t *y = t->dst.data + at * y_bytes;
         fn(t, direct ? y : tile, x, n);
-        if (!direct) qn__narrow_to(t->ukr, to, tile, n, y);
+        if (!direct) qn__narrow_to(t->kernels, to, tile, n, y);
     }
 }

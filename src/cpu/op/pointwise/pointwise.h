@@ -6,7 +6,7 @@
 #ifndef QN_CPU_OP_POINTWISE_H
 #define QN_CPU_OP_POINTWISE_H
 
-#include "cpu/cpu.h"
+#include "cpu/op/driver.h"
 
 #define QN_PW_RUN     2048
 #define QN_PW_MAX_SRC 3
@@ -19,8 +19,8 @@ typedef struct qn_pw {
 } qn_pw;
 
 void qn__pw_run(const qn_task *t, const qn_pw *op);
-int64_t qn__pw_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk);
-bool qn__pw_accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err);
+int64_t qn__pw_items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk);
+bool qn__pw_accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err);
 
 /* The driver of op NAME from a static qn_pw. */
 #define QN_PW_DRIVER(name, pw) \

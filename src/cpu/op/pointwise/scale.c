@@ -6,7 +6,7 @@
 static void scale(const qn_task *t, void *y, const void *const *x, int64_t n)
 {
     const qn_scale_attrs *attrs = t->attrs;
-    t->ukr->scale_f32(y, x[0], attrs->scale, attrs->bias, n);
+    t->kernels->scale_f32(y, x[0], attrs->scale, attrs->bias, n);
 }
 static const qn_pw pw = {.fn = {scale}};
 QN_PW_DRIVER(scale, pw)

@@ -5,7 +5,7 @@
 #ifndef QN_CPU_OP_TYPED_H
 #define QN_CPU_OP_TYPED_H
 
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <string.h>
 

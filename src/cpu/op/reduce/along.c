@@ -5,7 +5,7 @@
  * are scanned. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,9 +31,9 @@ typedef struct along {
     lane_state start;
 } along;
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr; /* the rule has said all */
+    (void)kernels; /* the rule has said all */
     (void)node;
     (void)err;
     return true;
@@ -45,9 +45,9 @@ static int64_t length_of(const qn_node *n)
     return l->rank ? l->dim[((const qn_along_attrs *)n->attrs)->dim] : 1;
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     const int64_t n = length_of(node);
     *chunk = qn__chunk_of(8192, n);
@@ -79,13 +79,13 @@ static void do_piece(const qn_task *t, const along *op, qn_walk *from, qn_walk *
     uint8_t *tile = (uint8_t *)t->tile, *room = tile + 12 * PIECE;
     const qn_number kind = qn__number_of(t->src[0].dtype);
     const bool direct = qn__number_is(to->dtype) && qn__walk_dense(to);
-    const void *x = qn__walk_load(t->ukr, from, at, n, tile);
+    const void *x = qn__walk_load(t->kernels, from, at, n, tile);
     void *y = direct ? (void *)(uintptr_t)(to->data + at * to->bytes) : room;
     if (whole)
         op->whole[kind](t, y, x, n);
     else
         op->apply[kind](t, y, x, n, s);
-    if (!direct) qn__walk_store(t->ukr, to, at, n, y, room + 8 * PIECE);
+    if (!direct) qn__walk_store(t->kernels, to, at, n, y, room + 8 * PIECE);
 }
 
 /* ---- lanes beside each other: where the dimension is not the last, a lane on its own would touch a line of memory for
@@ -111,7 +111,7 @@ static void turn_strip(const qn_task *t, int64_t bytes, void *y, int64_t y_strid
                        int64_t rows, int64_t cols)
 {
     if (bytes == 4) {
-        t->ukr->transpose_f32(y, y_stride, x, x_stride, rows, cols);
+        t->kernels->transpose_f32(y, y_stride, x, x_stride, rows, cols);
         return;
     }
     for (int64_t c = 0; c < cols; c++) {
@@ -160,7 +160,7 @@ static void run_lanes(const qn_task *t, const along *op)
         const bool whole = op->whole[kind] && length <= PIECE;
         for (int64_t at = 0; at < length && op->fold[kind] && !whole; at += PIECE) {
             const int64_t n = length - at < PIECE ? length - at : PIECE;
-            op->fold[kind](t, qn__walk_load(t->ukr, &from, at, n, t->tile), n, &s);
+            op->fold[kind](t, qn__walk_load(t->kernels, &from, at, n, t->tile), n, &s);
         }
         for (int64_t at = 0; at < length; at += PIECE)
             do_piece(t, op, &from, &to, at, length - at < PIECE ? length - at : PIECE, whole, &s);
@@ -175,20 +175,20 @@ static void run_lanes(const qn_task *t, const along *op)
 
 static void shift_f32(const qn_task *t, float *y, const float *x, float by, int64_t n)
 {
-    t->ukr->scale_f32(y, x, 1, by, n);
+    t->kernels->scale_f32(y, x, 1, by, n);
 }
 
 static void softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 {
-    const float max = t->ukr->max_f32(x, n); /* NaN are skipped here and come out of the sum */
-    const float sum = t->ukr->exp_sum_f32(y, x, max, n);
-    t->ukr->mul_scale_f32(y, y, NULL, 1 / sum, n);
+    const float max = t->kernels->max_f32(x, n); /* NaN are skipped here and come out of the sum */
+    const float sum = t->kernels->exp_sum_f32(y, x, max, n);
+    t->kernels->mul_scale_f32(y, y, NULL, 1 / sum, n);
 }
 
 static void log_softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 {
     float *e = t->tile + STRIP_BYTES / 4; /* at most PIECE; neither pieces nor strips reach so far */
-    const float max = t->ukr->max_f32(x, n), sum = t->ukr->exp_sum_f32(e, x, max, n);
+    const float max = t->kernels->max_f32(x, n), sum = t->kernels->exp_sum_f32(e, x, max, n);
     shift_f32(t, y, x, -max, n);
     shift_f32(t, y, y, -logf(sum), n);
 }
@@ -218,8 +218,8 @@ static void join(lane_state *s, double max, double sum)
 static void fold_f32(const qn_task *t, const void *x, int64_t n, lane_state *s)
 {
     float *e = t->tile + 12 * PIECE / 4;
-    const float max = t->ukr->max_f32(x, n);
-    join(s, (double)max, (double)t->ukr->exp_sum_f32(e, x, max > -INFINITY ? max : 0, n)); /* exp(-infinity) is 0 */
+    const float max = t->kernels->max_f32(x, n);
+    join(s, (double)max, (double)t->kernels->exp_sum_f32(e, x, max > -INFINITY ? max : 0, n)); /* exp(-infinity) is 0 */
 }
 
 static void fold_f64(const qn_task *t, const void *x, int64_t n, lane_state *s)
@@ -231,8 +231,8 @@ static void fold_f64(const qn_task *t, const void *x, int64_t n, lane_state *s)
 
 static void softmax_piece_f32(const qn_task *t, void *y, const void *x, int64_t n, lane_state *s)
 {
-    (void)t->ukr->exp_sum_f32(y, x, (float)s->a, n);
-    t->ukr->mul_scale_f32(y, y, NULL, (float)(1 / s->b), n);
+    (void)t->kernels->exp_sum_f32(y, x, (float)s->a, n);
+    t->kernels->mul_scale_f32(y, y, NULL, (float)(1 / s->b), n);
 }
 
 static void softmax_piece_f64(const qn_task *t, void *y_, const void *x_, int64_t n, lane_state *s)

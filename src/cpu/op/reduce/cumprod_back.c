@@ -2,17 +2,17 @@
 /* src/cpu/op/reduce/cumprod_back.c -- the gradient of cumprod, row by row: from the end s = dy[k] + x[k+1] s, from the
  * front times the product of what comes before. No quotient, so that zeros need no exception. Carried in double. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_dense_rows(node, "dy", node->src[0], err) && qn__want_dense_rows(node, "x", node->src[1], err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(4096, qn__row_size(&node->layout));
     return qn__row_count(&node->layout);

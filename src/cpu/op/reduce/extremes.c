@@ -41,10 +41,12 @@ static int64_t place_of(const float *x, int64_t n, float value)
         if (x[i] == value || (value != value && x[i] != x[i])) return i;
     return n - 1;
 }
-BLOCK(max_f32, float, s->a = (double)t->ukr->highest_f32(x, n);)
-BLOCK(min_f32, float, s->a = (double)t->ukr->lowest_f32(x, n);)
-BLOCK(argmax_f32, float, const float v = t->ukr->highest_f32(x, n); s->a = (double)v; s->n = first + place_of(x, n, v);)
-BLOCK(argmin_f32, float, const float v = t->ukr->lowest_f32(x, n); s->a = (double)v; s->n = first + place_of(x, n, v);)
+BLOCK(max_f32, float, s->a = (double)t->kernels->highest_f32(x, n);)
+BLOCK(min_f32, float, s->a = (double)t->kernels->lowest_f32(x, n);)
+BLOCK(argmax_f32, float, const float v = t->kernels->highest_f32(x, n); s->a = (double)v;
+      s->n = first + place_of(x, n, v);)
+BLOCK(argmin_f32, float, const float v = t->kernels->lowest_f32(x, n); s->a = (double)v;
+      s->n = first + place_of(x, n, v);)
 
 /* Integers leave a at 0, reals i: only one of the two ever differs. */
 static void merge_max(const qn_task *t, qn_red_state *s, const qn_red_state *next)
@@ -77,7 +79,7 @@ static void max_columns(const qn_task *t, const float *const *rows, int64_t n_ro
                         qn_red_state *s)
 {
     for (int64_t c = 0; c < n; c++) work[c] = rows[0][c];
-    for (int64_t i = 1; i < n_rows; i++) t->ukr->maximum_f32(work, work, rows[i], n);
+    for (int64_t i = 1; i < n_rows; i++) t->kernels->maximum_f32(work, work, rows[i], n);
     for (int64_t c = 0; c < n; c++) s[c].a = (double)(work[c] + 0.0f); /* zeros come out as the one of highest_f32 */
 }
 
@@ -85,7 +87,7 @@ static void min_columns(const qn_task *t, const float *const *rows, int64_t n_ro
                         qn_red_state *s)
 {
     for (int64_t c = 0; c < n; c++) work[c] = rows[0][c];
-    for (int64_t i = 1; i < n_rows; i++) t->ukr->minimum_f32(work, work, rows[i], n);
+    for (int64_t i = 1; i < n_rows; i++) t->kernels->minimum_f32(work, work, rows[i], n);
     for (int64_t c = 0; c < n; c++) s[c].a = (double)(work[c] + 0.0f);
 }
 
@@ -134,8 +136,8 @@ QN_RED_DRIVER(all, red_all)
 
 /* ---- logsumexp: a the highest, b the sum of exp(x - a); where the highest is infinite, b is 1 and a says all --- */
 
-BLOCK(lse_f32, float, float e[QN_RED_BLOCK]; const float max = t->ukr->highest_f32(x, n); s->a = (double)max;
-      s->b = isfinite(max) ? (double)t->ukr->exp_sum_f32(e, x, max, n) : 1;)
+BLOCK(lse_f32, float, float e[QN_RED_BLOCK]; const float max = t->kernels->highest_f32(x, n); s->a = (double)max;
+      s->b = isfinite(max) ? (double)t->kernels->exp_sum_f32(e, x, max, n) : 1;)
 
 static void lse_f64(const qn_task *t, const void *x_, int64_t n, int64_t first, qn_red_state *s)
 {

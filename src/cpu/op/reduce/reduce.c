@@ -7,7 +7,7 @@
 #include "cpu/op/reduce/reduce.h"
 
 #include "cpu/op/pointwise/numbers.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <string.h>
 
@@ -40,24 +40,24 @@ static shape node_shape(const qn_node *n)
 /* By blocks over threads? */
 static bool by_blocks(const shape *s) { return s->n_results < FEW && s->n_blocks > 4; }
 
-bool qn__red_accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+bool qn__red_accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr; /* the rule has said all */
+    (void)kernels; /* the rule has said all */
     (void)node;
     (void)err;
     return true;
 }
 
-uint64_t qn__red_scratch(const qn_ukr *ukr, const qn_node *node)
+uint64_t qn__red_scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     const shape s = node_shape(node);
     return by_blocks(&s) ? (uint64_t)(s.n_results * s.n_blocks) * sizeof(qn_red_state) : 0;
 }
 
-int64_t qn__red_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+int64_t qn__red_items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     const shape s = node_shape(node);
     *chunk = 1;
     if (phase == 0) {
@@ -98,7 +98,7 @@ static int64_t result_at(const shape *s, int64_t result)
 static void reduce_block(const reducer *r, qn_walk *w, int64_t block, qn_red_state *state)
 {
     const int64_t at = block * QN_RED_BLOCK, left = r->s.n_reduced - at, n = left < QN_RED_BLOCK ? left : QN_RED_BLOCK;
-    const void *x = qn__walk_load(r->t->ukr, w, at, n, r->t->tile);
+    const void *x = qn__walk_load(r->t->kernels, w, at, n, r->t->tile);
     *state = (qn_red_state){0};
     r->op->block[r->kind](r->t, x, n, at, state);
 }
@@ -124,7 +124,7 @@ static void put(const reducer *r, int64_t result, const qn_red_state *state)
     if (qn__number_is(to))
         memcpy(y, x, (size_t)bytes);
     else
-        qn__narrow_to(r->t->ukr, to, x, 1, y);
+        qn__narrow_to(r->t->kernels, to, x, 1, y);
 }
 
 static void merge(const reducer *r, int64_t block, qn_red_state *all, const qn_red_state *next)

@@ -5,7 +5,7 @@
 #ifndef QN_CPU_OP_REDUCE_H
 #define QN_CPU_OP_REDUCE_H
 
-#include "cpu/cpu.h"
+#include "cpu/op/driver.h"
 
 #define QN_RED_BLOCK 2048
 
@@ -28,9 +28,9 @@ typedef struct qn_red {
 } qn_red;
 
 void qn__red_run(const qn_task *t, const qn_red *op);
-int64_t qn__red_items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk);
-uint64_t qn__red_scratch(const qn_ukr *ukr, const qn_node *node);
-bool qn__red_accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err);
+int64_t qn__red_items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk);
+uint64_t qn__red_scratch(const qn_kernels *kernels, const qn_node *node);
+bool qn__red_accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err);
 
 #define QN_RED_DRIVER(name, red) \
     static void run_##name(const qn_task *t) { qn__red_run(t, &(red)); } \

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/reduce/softmax_back.c -- the gradients of softmax and log_softmax, row by row; see ops.def. */
 #include "cpu/op/ops.h"
-#include "cpu/row.h"
+#include "cpu/op/row.h"
 
 #include <math.h>
 
 enum { PIECE = 4096 };
 _Static_assert(PIECE * 4 <= QN_MM_TILE_BYTES, "exponentials of a piece");
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     return qn__want_dense_rows(node, "dy", node->src[0], err) && qn__want_dense_rows(node, "y", node->src[1], err);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     (void)phase;
     *chunk = qn__chunk_of(4096, qn__row_size(&node->layout));
     return qn__row_count(&node->layout);
@@ -24,12 +24,12 @@ static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t 
 
 static void row_f32(const qn_task *t, float *dx, const float *dy, const float *y, int64_t n, bool log)
 {
-    const float sum = log ? t->ukr->sum_f32(dy, n) : t->ukr->dot_f32(dy, y, n);
-    if (!log) t->ukr->norm_back_f32(dx, dy, y, y, 0, 1, -sum, 0, n);
+    const float sum = log ? t->kernels->sum_f32(dy, n) : t->kernels->dot_f32(dy, y, n);
+    if (!log) t->kernels->norm_back_f32(dx, dy, y, y, 0, 1, -sum, 0, n);
     for (int64_t at = 0; at < n && log; at += PIECE) {
         const int64_t m = n - at < PIECE ? n - at : PIECE;
-        t->ukr->exp_f32(t->tile, y + at, m);
-        t->ukr->norm_back_f32(dx + at, dy + at, NULL, t->tile, 0, 1, -sum, 0, m);
+        t->kernels->exp_f32(t->tile, y + at, m);
+        t->kernels->norm_back_f32(dx + at, dy + at, NULL, t->tile, 0, 1, -sum, 0, m);
     }
 }
 

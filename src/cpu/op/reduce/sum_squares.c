@@ -6,9 +6,9 @@
 
 enum { BLOCK = 4096, CHAINS = 16 };
 
-static bool accepts(const qn_ukr *ukr, const qn_node *node, qn_error *err)
+static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)ukr;
+    (void)kernels;
     (void)node;
     (void)err;
     return true; /* sources are real: the rule has seen to it */
@@ -24,15 +24,15 @@ static int64_t all_blocks(const qn_node *node)
     return n;
 }
 
-static uint64_t scratch(const qn_ukr *ukr, const qn_node *node)
+static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
-    (void)ukr;
+    (void)kernels;
     return (uint64_t)all_blocks(node) * sizeof(double);
 }
 
-static int64_t items(const qn_ukr *ukr, const qn_node *node, int phase, int64_t *chunk)
+static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    (void)ukr;
+    (void)kernels;
     *chunk = phase == 0 ? 4 : 1;
     return phase == 0 ? all_blocks(node) : 1;
 }
@@ -56,7 +56,7 @@ static double block(const qn_task *t, const qn_view *v, int64_t number)
 {
     const int64_t first = number * BLOCK, left = qn_layout_numel(&v->layout) - first, n = left < BLOCK ? left : BLOCK;
     const qn_walk w = qn__walk_of(v);
-    const void *x = qn__walk_load(t->ukr, &w, first, n, t->tile);
+    const void *x = qn__walk_load(t->kernels, &w, first, n, t->tile);
     return v->dtype == QN_DTYPE_F64 ? squares_double(x, n) : squares_float(x, n);
 }
 

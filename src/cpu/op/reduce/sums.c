@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/reduce/sums.c -- sum, mean, prod, var, std, count_nonzero and norm. Floats are summed in 64 chains a block
- * (sum_f32 of ukr.def), blocks in double with the rounding errors carried along (Neumaier 1974); variances of blocks
- * are joined by Chan, Golub and LeVeque's rule (1979). Sums of integers wrap around. */
+ * (sum_f32 of kernels.def), blocks in double with the rounding errors carried along (Neumaier 1974); variances of
+ * blocks are joined by Chan, Golub and LeVeque's rule (1979). Sums of integers wrap around. */
 #include "cpu/op/ops.h"
 #include "cpu/op/reduce/reduce.h"
 
@@ -29,7 +29,7 @@ static double sum_of(const double *x, int64_t n)
 
 /* ---- sum and mean: a + b, b what rounding has lost; i for integers --------------------------- */
 
-BLOCK(sum_f32, float, s->a = t->ukr->sum_f32(x, n);)
+BLOCK(sum_f32, float, s->a = t->kernels->sum_f32(x, n);)
 BLOCK(sum_f64, double, s->a = sum_of(x, n);)
 BLOCK(sum_i64, int64_t, uint64_t sum = 0; for (int64_t i = 0; i < n; i++) sum += (uint64_t)x[i]; s->i = (int64_t)sum;)
 
@@ -63,12 +63,12 @@ static void sum_columns(const qn_task *t, const float *const *rows, int64_t n_ro
 {
     const int64_t used = n_rows < 64 ? n_rows : 64;
     memset(work, 0, (size_t)(64 * n) * sizeof *work);
-    for (int64_t i = 0; i < n_rows; i++) t->ukr->add_f32(work + i % 64 * n, work + i % 64 * n, rows[i], n);
-    /* j + chain 32 + j; then those j and 16 + j; then the tree of ukr.h: a chain that took nothing is 0 and changes no
-     * bit */
+    for (int64_t i = 0; i < n_rows; i++) t->kernels->add_f32(work + i % 64 * n, work + i % 64 * n, rows[i], n);
+    /* j + chain 32 + j; then those j and 16 + j; then the tree of dispatch.h: a chain that took nothing is 0 and
+     * changes no bit */
     for (int64_t half = 32; half > 0; half /= 2)
         for (int64_t j = 0; j < half && j + half < used; j++)
-            t->ukr->add_f32(work + j * n, work + j * n, work + (j + half) * n, n);
+            t->kernels->add_f32(work + j * n, work + j * n, work + (j + half) * n, n);
     for (int64_t c = 0; c < n; c++) s[c].a = work[c];
 }
 
@@ -111,8 +111,8 @@ QN_RED_DRIVER(prod, red_prod)
 static void var_f32(const qn_task *t, const void *x_, int64_t n, int64_t first, qn_red_state *s)
 {
     const float *x = x_;
-    const double exact = (double)t->ukr->sum_f32(x, n) / (double)n;
-    const float mean = (float)exact, squares = t->ukr->dev_sq_f32(x, mean, n);
+    const double exact = (double)t->kernels->sum_f32(x, n) / (double)n;
+    const float mean = (float)exact, squares = t->kernels->dev_sq_f32(x, mean, n);
     const double off = exact - (double)mean;
     (void)first;
     s->n = n;

@@ -1,3 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "cpu/avx2/one.h"
-#include "cpu/ukr_one_drive.h"

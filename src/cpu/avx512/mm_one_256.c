@@ -1,4 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "cpu/avx512/one.h"
-#define OWN_SINGLE_256 "cpu/avx512/single_256.h"
-#include "cpu/ukr_one_256.h"

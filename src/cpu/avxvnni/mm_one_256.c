@@ -1,3 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "cpu/avxvnni/one.h"
-#include "cpu/ukr_one_256.h"

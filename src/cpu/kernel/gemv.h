@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cpu/kernel/gemv.h -- products with one column or a few (decoding), written once: weights straight from the file's
+ * blocks, ROWS rows at a time. On AVX-512 one column takes weights about as fast as memory gives them, four at 80 to 95
+ * % of that, eight at 55 to 85 % (Q2_K, Q3_K, with the most arithmetic a byte: half and a third).
+ *
+ * A register holds four consecutive weights of ROWS rows, byte k % 4 of row r in lane r, so that integer sums, scales
+ * and the float chain of act.h are all by rows in lanes and nothing is ever added across. 16 bytes of each row come as
+ * 128-bit loads and are turned by two shuffles a register. Sums of weights (for the columns' zero points) cost as much
+ * as the products themselves: bytes are added first where they stay below 256.
+ *
+ * A level's one.h defines FN(name), ROWS, how many columns kernels take (GEMV_COLS_MID, GEMV_COLS_MAX), from how many
+ * on a panel is faster (GEMV_PANEL_FROM), DOT_MAX, the greatest byte whose products w_dot_8 adds exactly, and over its
+ * registers `words` and `reals` the functions w_... and r_... that the files kernel/gemv_*.h use; then it includes
+ * this. */
+#ifndef QN_CPU_KERNEL_GEMV_H
+#define QN_CPU_KERNEL_GEMV_H
+
+#include "cpu/dispatch.h"
+#include "quant/blocks.h"
+
+#include <string.h>
+
+/* ROWS rows, `step` bytes apart, of n blocks, with the columns of the kernel: the columns' first blocks side
+ * by side, then their second ones. y: a register a column, row r in lane r. */
+typedef void (*qn_gemv_fn)(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y);
+
+typedef struct qn_gemv_kernel {
+    int block;        /* elements */
+    size_t act_bytes; /* of a column's block */
+    qn_gemv_fn fn[3]; /* for 1, GEMV_COLS_MID and GEMV_COLS_MAX columns */
+} qn_gemv_kernel;
+
+/* The whole of a `one` slot: columns taken together as far as there are kernels, rows shared out over the lanes. */
+void FN(gemv)(const qn_mm_args *a, const qn_gemv_kernel *kernel);
+
+/* Defines mm_NAME from a function gemv_NAME(nc, ...); QN_GEMV_WITH_SINGLE: with another one for a single column. */
+#define QN_GEMV_COLS(name, how, cols) \
+    static void gemv_##name##_##how(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y) \
+    { \
+        gemv_##name(cols, w, step, x, n, y); \
+    }
+#if GEMV_COLS_MID == GEMV_COLS_MAX
+#define QN_GEMV_MAX(name) static const qn_gemv_fn gemv_##name##_max = gemv_##name##_mid;
+#else
+#define QN_GEMV_MAX(name) QN_GEMV_COLS(name, max, GEMV_COLS_MAX)
+#endif
+#define QN_GEMV(name, block, act) QN_GEMV_COLS(name, 1, 1) QN_GEMV_WITH_SINGLE(name, block, act, gemv_##name##_1)
+#define QN_GEMV_WITH_SINGLE(name, block, act, single) \
+    QN_GEMV_COLS(name, mid, GEMV_COLS_MID) \
+    QN_GEMV_MAX(name) \
+    static void mm_##name(const qn_mm_args *a) \
+    { \
+        const qn_gemv_kernel kernel = {block, sizeof(act), {single, gemv_##name##_mid, gemv_##name##_max}}; \
+        FN(gemv)(a, &kernel); \
+    }
+
+static inline void gemv_set(qn_mm *mm, qn_mm_fn fn)
+{
+#ifdef ROW_STRIDE
+    mm->gemv_streams = fn;
+#else
+    mm->gemv = fn;
+    mm->panel_cols = GEMV_PANEL_FROM;
+#endif
+}
+
+void FN(gemv_32_init)(qn_kernels *kernels);
+void FN(gemv_256_init)(qn_kernels *kernels);
+void FN(gemv_float_init)(qn_kernels *kernels);
+void FN(mm_gemv_init)(qn_kernels *kernels);
+
+/* Compilers would keep a pointer a row, most of them in memory: hidden, w and step give all addresses with six
+ * registers. */
+#define HIDE(x) __asm__("" : "+r"(x))
+
+INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
+{
+    return w + (size_t)(r % 4) * step + (size_t)(r / 4) * (4 * step);
+}
+
+/* Cache lines of the rows that come next, asked for while these are computed: from `ahead` on, part of as many as ROWS
+ * times `bytes` fill. The rows of a kernel stand one behind the other, and so do the lines it asks for: one sequential
+ * stream, which the processor's own prefetch follows. It takes that evenly, a few lines at a time between instructions
+ * that need the memory pipes for little: what a kernel does next is made to depend on x and `ahead`, or compilers would
+ * ask for all of them first. Two threads of Zen 5, Q6_K, 2048 columns, share of the read bandwidth: evenly 82 %, all at
+ * once 53; a stream for each row, 512 bytes ahead, 62.
+ *
+ * Where rows w stand apart (kernel/gemv_streams.h), PREFETCH_BYTES bytes ahead are asked for in each. */
+#ifdef PREFETCH_BYTES
+#define FETCH_ROWS(x, ahead, part, parts, bytes, from, rows) \
+    do { \
+        UNROLL \
+        for (int i_ = (part) * (rows) / (parts); i_ < ((part) + 1) * (rows) / (parts); i_++) UNROLL \
+        for (int at_ = 0; at_ < (int)(bytes); at_ += 64) \
+            _mm_prefetch((const char *)row_at(from, step, i_) + PREFETCH_BYTES + at_, _MM_HINT_T0); \
+        __asm__ volatile("" : "+r"(x), "+r"(ahead)); \
+    } while (0)
+#define FETCH(x, ahead, part, parts, bytes) FETCH_ROWS(x, ahead, part, parts, bytes, w, ROWS)
+/* Block b of several in a line of memory: some rows with each. */
+#define FETCH_SMALL(x, ahead, part, parts, bytes, b) \
+    do { \
+        enum { TURNS_ = (bytes) <= 20 ? 4 : 2 }; \
+        const uint8_t *from_ = w + (size_t)((b) % TURNS_) * (ROWS / TURNS_) * step; \
+        FETCH_ROWS(x, ahead, part, parts, bytes, from_, ROWS / TURNS_); \
+    } while (0)
+#else
+#define FETCH_SMALL(x, ahead, part, parts, bytes, b) FETCH(x, ahead, part, parts, bytes)
+#define FETCH(x, ahead, part, parts, bytes) \
+    do { \
+        const int lines_ = (ROWS * (int)(bytes) + 63) / 64; \
+        UNROLL \
+        for (int i_ = (part)*lines_ / (parts); i_ < ((part) + 1) * lines_ / (parts); i_++) \
+            _mm_prefetch((const char *)(ahead) + 64 * i_, _MM_HINT_T0); \
+        __asm__ volatile("" : "+r"(x), "+r"(ahead)); \
+    } while (0)
+#endif
+
+/* One field of all rows, by scalar moves: they cost the vector ports nothing. Left alone, compilers collect the values
+ * in vector registers, which costs more than the rest of a block of 32. */
+#define COPY_ROWS(type) \
+    INLINE void copy_##type(const uint8_t *w, size_t step, type to[ROWS]) \
+    { \
+        UNROLL \
+        for (int r = 0; r < ROWS; r++) { \
+            memcpy(&to[r], row_at(w, step, r), sizeof(type)); \
+            __asm__ volatile("" : "+m"(to[r])); \
+        } \
+    }
+/* clang-format off */
+COPY_ROWS(uint8_t)
+COPY_ROWS(uint16_t)
+COPY_ROWS(uint32_t)
+/* clang-format on */
+
+/* What was stored is read as it lies, part by part: compilers would rather take it out of registers again, two or three
+ * instructions for a broadcast that needs none. */
+#define STAYS(array) __asm__("" : "+m"(array))
+
+INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadcast from memory */
+{
+    int32_t v;
+    memcpy(&v, p, 4);
+    return w_set(v);
+}
+
+#ifndef OWN_FRONT
+/* The same for a field that 16 bytes of the block follow. */
+#define front_uint8_t  copy_uint8_t
+#define front_uint16_t copy_uint16_t
+#define front_uint32_t copy_uint32_t
+#endif
+
+/* A kernel whose weights pass DOT_MAX adds products of u - 128 instead: what u is more than a weight is less by that
+ * much. */
+#define SHIFT(max) ((max) > DOT_MAX ? 128 : 0)
+
+/* Quants of ROWS rows, 16 bytes of each in four registers: dword i of all rows in register i, or as a level with
+ * OWN_DOTS likes it. Only the functions up to the #endif know. */
+#ifndef OWN_DOTS
+INLINE void load_quants(const uint8_t *w, size_t step, words out[4]) { load_16(w, step, out); }
+
+/* s[c] += sum of (u - SHIFT(max)) q over 4 n elements; column c's q stand c * stride bytes after those of column 0 */
+INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size_t stride, int n, int max)
+{
+    (void)max;
+    if (nc > 1 || n < 8) {
+        UNROLL
+        for (int i = 0; i < n; i++) UNROLL
+        for (int c = 0; c < nc; c++) s[c] = w_dot_8(s[c], u[i], all_4(q + (size_t)c * stride + 4 * i));
+        return;
+    }
+    words other = w_zero(); /* two chains: the latency of eight in a row shows in blocks of 32 (10 %) */
+    UNROLL
+    for (int i = 0; i < n; i += 2) {
+        s[0] = w_dot_8(s[0], u[i], all_4(q + 4 * i));
+        other = w_dot_8(other, u[i + 1], all_4(q + 4 * i + 4));
+    }
+    s[0] = w_add_32(s[0], other);
+}
+
+/* start + by * sum of u over 4 n elements, each at most `max`; by: in each byte of a lane, with a sign */
+INLINE words sum_by(words start, const words *u, int n, int max, words by)
+{
+    const int group = 255 / max < n ? 255 / max : n;
+    UNROLL
+    for (int i = 0; i < n; i += group) {
+        words bytes = u[i];
+        UNROLL
+        for (int j = 1; j < group; j++)
+            if (i + j < n) bytes = w_add_8(bytes, u[i + j]);
+        start = w_dot_8(start, bytes, by);
+    }
+    return start;
+}
+INLINE words sum_n(words start, const words *u, int n, int max) { return sum_by(start, u, n, max, w_bytes(1)); }
+
+/* The same, apart from `start` where it takes more than one step: the latency of a super-block's would show. */
+INLINE words sum_scaled(words start, const words *u, int n, int max, words scale)
+{
+    return max * n <= 255 ? sum_by(start, u, n, max, scale) : w_add_32(start, sum_by(w_zero(), u, n, max, scale));
+}
+
+/* In the lanes of the rows: four bytes whose sum is that of u over 16 elements. */
+INLINE words add_bytes(const words u[4]) { return w_add_8(w_add_8(u[0], u[1]), w_add_8(u[2], u[3])); }
+
+/* Bit 4 i + j of a row's 32 goes above the nibble in byte j of u[i]. */
+INLINE void add_fifth(words bits, words u[8])
+{
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+        const words at = w_fours(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
+        const words byte = w_shuffle(bits, w_add_8(at, w_bytes((char)(i / 2))));
+        u[i] = w_or_where(u[i], byte, w_set(i % 2 ? (int)0x80402010 : 0x08040201), w_bytes(16));
+    }
+}
+
+/* Bytes: the lowest n_low bits of p, above them n_high bits of h, which stand in their place already. */
+INLINE words join_bits(words p, int n_low, words h, int n_high)
+{
+    const words low = w_bytes((char)((1 << n_low) - 1));
+    return w_and(w_select(low, p, h), w_bytes((char)((1 << (n_low + n_high)) - 1)));
+}
+#endif
+
+INLINE words low_nibbles(words x) { return w_and(x, w_bytes(15)); }
+INLINE words high_nibbles(words x) { return low_nibbles(w_shr_16(x, 4)); }
+INLINE words table_16(const int8_t values[16], int off) /* value + off, in each 128 bits */
+{
+    const __m128i v = _mm_loadu_si128((const void *)values);
+    return w_fours(_mm_add_epi8(v, _mm_set1_epi8((char)off)));
+}
+
+#endif
