@@ -250,15 +250,19 @@ QN_API qn_status qn_session_print_passes(qn_session *session, int32_t n_tokens, 
 
 /* ---- synthetic models ------------------------------------------------------------------------ */
 
-/* A random-weight model in a real model's shape, for tests and benchmarks: written quickly and in bounded memory. */
+/* A random-weight model in a real model's shape, for tests and benchmarks: written quickly and in bounded memory. The
+ * same options give the same bytes on every machine. */
 typedef struct qn_synth_options {
     const char *preset; /* a name of qn_synth_presets, or NULL with the fields below */
     const char *arch;   /* NULL: llama; fields that are 0 take the preset's value, or are an error without one */
     int32_t n_layer, n_embd, n_head, n_kv_head, n_ff, n_vocab, n_ctx, n_embd_head;
     float rope_base;
-    bool tied;         /* no output.weight; presets know their own */
-    const char *type;  /* a dtype name or a mix (Q4_K_M, Q5_K_M, Q3_K_M); NULL: F16 */
-    const char *vocab; /* a GGUF file whose tokenizer is copied; NULL makes one up */
+    bool tied;     /* no output.weight; presets know their own */
+    bool optional; /* also the tensors that a file may leave out: biases, RoPE factors */
+    float spread;  /* standard deviation of the matrices; 0: 0.02, what such models start their training from */
+    const char *const *set; /* more hyperparameters, "rope.scaling.factor=4", NULL-terminated; NULL: none */
+    const char *type;       /* a dtype of weights or a mix (Q4_K_M, Q5_K_M, Q3_K_M); NULL: F16 */
+    const char *vocab;      /* a GGUF file whose tokenizer is copied; NULL makes one up */
     uint64_t seed;
 } qn_synth_options;
 QN_API qn_status qn_synth(const char *path, const qn_synth_options *options, qn_progress_fn progress, void *ctx,

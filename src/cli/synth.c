@@ -3,20 +3,27 @@
 #include "cli/cli.h"
 #include <quern/engine.h>
 
+static char notes[1024];
 static const cli_usage usage = {
-    "synth",
-    "OUT.gguf",
-    "Writes a model with random weights in a real model's shape, for tests and benchmarks.",
-    "Presets: tinyllama-1.1b llama-3.2-1b llama-3-8b qwen2.5-0.5b qwen2.5-7b qwen3-0.6b qwen3-8b. Options after a "
-    "preset change it.\n"
-    "Types: any that can be packed (F16, Q8_0, Q4_K ...) or a mix (Q4_K_M, Q5_K_M, Q3_K_M).",
-    1,
-    1,
+    "synth", "OUT.gguf", "Writes a model with random weights in a real model's shape, for tests and benchmarks.",
+    notes,   1,          1,
 };
+
+static void write_notes(void)
+{
+    size_t n = (size_t)snprintf(notes, sizeof notes, "Presets:");
+    for (const char *const *name = qn_synth_presets(); *name; name++)
+        n += (size_t)snprintf(notes + n, sizeof notes - n, " %s", *name);
+    snprintf(notes + n, sizeof notes - n,
+             ". Options after a preset change it.\n"
+             "Types: any of weights (F16, Q8_0, Q4_K ...) or a mix (Q4_K_M, Q5_K_M, Q3_K_M).");
+}
 
 int cli_command_synth(int argc, char **argv)
 {
-    qn_synth_options o = {0};
+    cli_strings set = {0};
+    const char *set_list[CLI_MAX_STRINGS + 1] = {0};
+    qn_synth_options o = {.set = set_list};
     const char *out = NULL;
     const cli_option options[] = {
         {"preset", 0, CLI_STRING, &o.preset, "NAME", "a published model's shape", 0, 0, NULL},
@@ -31,13 +38,20 @@ int cli_command_synth(int argc, char **argv)
         {"ctx", 0, CLI_INT, &o.n_ctx, "N", "context length", 1, 1 << 28, NULL},
         {"rope-base", 0, CLI_FLOAT, &o.rope_base, "X", "RoPE frequency base", 1, 1e12, NULL},
         {"tied", 0, CLI_FLAG, &o.tied, NULL, "no output matrix of its own", 0, 0, NULL},
+        {"optional", 0, CLI_FLAG, &o.optional, NULL, "also tensors that a file may leave out: biases, RoPE factors", 0,
+         0, NULL},
+        {"spread", 0, CLI_FLOAT, &o.spread, "X", "standard deviation of the matrices (default: 0.02)", 0, 1, NULL},
+        {"set", 0, CLI_STRINGS, &set, "KEY=VALUE", "a hyperparameter, as rope.scaling.factor=4 (may be repeated)", 0, 0,
+         NULL},
         {"type", 0, CLI_STRING, &o.type, "TYPE", "type of the weights (default: F16)", 0, 0, NULL},
         {"vocab", 0, CLI_STRING, &o.vocab, "FROM.gguf", "copy the tokenizer of another file", 0, 0, NULL},
         {"seed", 's', CLI_U64, &o.seed, "S", "seed (default: 0)", 0, 0, NULL},
     };
     int n_args = 0;
+    write_notes();
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &out, &n_args);
     if (status >= 0) return status;
+    for (int i = 0; i < set.n; i++) set_list[i] = set.item[i];
     cli_progress progress;
     qn_error err;
     cli_progress_init(&progress, "writing");

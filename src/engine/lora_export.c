@@ -235,7 +235,7 @@ static qn_status open_all(merge_job *j, const char *base, const qn_lora_export_o
 {
     if (j->n < 1 || j->n > QN_MAX_LORAS)
         return QN_FAIL(err, invalid, "%d adapters to merge; 1 to %d are possible", j->n, QN_MAX_LORAS);
-    if (o->type && !(j->mix = qn__mix_find(o->type)))
+    if (o->type && !(j->mix = qn__mix_find(o->type, QN_MIX_packs)))
         return QN_FAIL(err, invalid, "type \"%.32s\" is none that can be written, such as F16, Q8_0 or Q4_K_M",
                        o->type);
     QN_TRY(qn_gguf_open(base, NULL, &j->base, err));

@@ -24,6 +24,9 @@ typedef struct qn_hparams {
     qn_rope_attrs rope; /* made of the above when loading */
 } qn_hparams;
 
+/* The one key after "ARCH." that is text: none, linear or yarn. */
+#define QN_ROPE_SCALING_TYPE "rope.scaling.type"
+
 typedef enum qn_hparam_kind { QN_HPARAM_u32, QN_HPARAM_f32 } qn_hparam_kind;
 typedef struct qn_hparam_row {
     const char *key; /* after "ARCH." */
@@ -82,8 +85,9 @@ enum {
     W_OPTIONAL = 1 << 0, /* may be absent */
     W_TIED = 1 << 1,     /* absent: the token embedding serves */
     W_VECTOR = 1 << 2,   /* norms and biases: must be F32 or F16/BF16, and synth writes F32 */
-    W_NO_SYNTH = 1 << 3, /* synth leaves it out */
+    W_NO_SYNTH = 1 << 3, /* synth leaves it out unless it is asked for */
     W_ONES = 1 << 4,     /* synth writes values around 1 */
+    W_MAY_LACK = W_OPTIONAL | W_NO_SYNTH,
 };
 typedef struct qn_tensor_row {
     bool layer;  /* one for each layer; the name has a %d */
@@ -128,6 +132,9 @@ typedef struct qn_model {
 qn_status qn__model_load(const qn_gguf *file, int32_t n_vocab, qn_model **out, qn_error *err);
 void qn__model_free(qn_model *m);
 qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp, qn_error *err);
+/* A row's number, of either kind. */
+void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value);
+double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row);
 /* What the rope op multiplies sine and cosine by besides attn_factor: 1 unless it is YaRN. */
 float qn__yarn_temperature(const qn_rope_attrs *rope);
 qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp);

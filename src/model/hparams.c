@@ -5,6 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
+void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value)
+{
+    char *field = (char *)hp + row->field;
+    const uint32_t u = row->kind == QN_HPARAM_u32 ? (uint32_t)value : 0;
+    const float f = (float)value;
+    if (row->kind == QN_HPARAM_u32)
+        memcpy(field, &u, sizeof(u));
+    else
+        memcpy(field, &f, sizeof(f));
+}
+
+double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row)
+{
+    const char *field = (const char *)hp + row->field;
+    uint32_t u;
+    float f;
+    memcpy(&u, field, sizeof(u));
+    memcpy(&f, field, sizeof(f));
+    return row->kind == QN_HPARAM_u32 ? (double)u : (double)f;
+}
+
 /* A value, or an array of one value repeated (some writers give one number a layer). */
 static qn_status read_number(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, double *out,
                              qn_error *err)
@@ -45,14 +66,7 @@ static qn_status read_row(const qn_gguf *file, const qn_arch *arch, const qn_hpa
             return QN_FAIL(err, format, "%s at offset %llu is %g; from %g to %g is expected", key,
                            (unsigned long long)kv->offset, value, row->lo, row->hi);
     }
-    char *field = (char *)hp + row->field;
-    if (row->kind == QN_HPARAM_u32) {
-        uint32_t u = (uint32_t)value;
-        memcpy(field, &u, sizeof(u));
-    } else {
-        float f = (float)value;
-        memcpy(field, &f, sizeof(f));
-    }
+    qn__hparam_set(hp, row, value);
     return QN_OK;
 }
 
@@ -75,7 +89,7 @@ static qn_status read_rope(const qn_gguf *file, const qn_arch *arch, qn_hparams 
     rope->n_ctx_orig = (int32_t)(hp->rope_ctx_orig ? hp->rope_ctx_orig : hp->n_ctx_train);
 
     char key[96];
-    snprintf(key, sizeof(key), "%s.rope.scaling.type", arch->name);
+    snprintf(key, sizeof(key), "%s." QN_ROPE_SCALING_TYPE, arch->name);
     const qn_gguf_kv *kv = qn_gguf_kv_find(file, key);
     qn_gguf_str type = {"none", 4};
     if (kv) QN_TRY(qn_gguf_get_str(file, kv, 0, &type, err));

@@ -3,6 +3,7 @@
  * memory: one pool of packed numbers a type, and one megabyte on its way to the file. */
 #include "model/synth.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CHUNK_BYTES (1 << 20)
@@ -12,11 +13,13 @@ typedef struct qn_synth_job {
     const qn_arch *arch;
     const qn_mix *mix;
     qn_hparams hp;
-    bool tied;
+    bool tied, optional;
+    float spread;
+    const char *rope_scaling; /* NULL: none is named */
     qn_gguf *vocab;
     qn_arena arena;
     qn_random_pool *pools[QN_DTYPE_COUNT];
-    uint64_t state, done, total;
+    uint64_t state, n_elems, done, total;
     uint8_t *chunk;
     qn_progress_fn progress;
     void *progress_ctx;
@@ -24,7 +27,30 @@ typedef struct qn_synth_job {
 
 /* ---- what is asked for ---- */
 
+/* Where options, presets and hyperparameters have a size; its range is that of the architecture's row. */
+typedef struct size_row {
+    const char *what;
+    size_t option, preset, field;
+} size_row;
+#define SIZE(what, name, field) \
+    { \
+        what, offsetof(qn_synth_options, name), offsetof(qn_preset, name), offsetof(qn_hparams, field) \
+    }
+static const size_row sizes[] = {
+    SIZE("number of layers", n_layer, n_layer),    SIZE("embedding length", n_embd, n_embd),
+    SIZE("number of heads", n_head, n_head),       SIZE("number of KV heads", n_kv_head, n_kv_head),
+    SIZE("feed-forward length", n_ff, n_ff),       SIZE("context length", n_ctx, n_ctx_train),
+    SIZE("head size", n_embd_head, n_embd_head_k),
+};
+
 static int32_t pick(int32_t asked, int32_t preset) { return asked ? asked : preset; }
+
+static int32_t size_at(const void *base, size_t offset)
+{
+    int32_t value;
+    memcpy(&value, (const char *)base + offset, sizeof(value));
+    return value;
+}
 
 static qn_status need(const char *what, int64_t value, int64_t lo, int64_t hi, qn_error *err)
 {
@@ -35,23 +61,26 @@ static qn_status need(const char *what, int64_t value, int64_t lo, int64_t hi, q
     return QN_OK;
 }
 
-static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error *err)
+static const qn_hparam_row *row_by_field(const qn_arch *arch, size_t field)
+{
+    for (int i = 0; i < arch->n_hparams; i++)
+        if (arch->hparams[i].field == field) return &arch->hparams[i];
+    return NULL;
+}
+
+static qn_status find_preset(const char *name, const qn_preset **out, qn_error *err)
 {
     static const qn_preset none = {.arch = "llama", .n_ctx = 2048, .rope_base = 1e4f};
-    const qn_preset *p = o->preset ? qn__preset_find(o->preset) : &none;
-    if (!p) {
-        char list[256] = "";
-        for (const char *const *name = qn_synth_presets(); *name; name++)
-            snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", *list ? ", " : "", *name);
-        return QN_FAIL(err, invalid, "preset \"%s\" is not known; there are %s", o->preset, list);
-    }
-    const char *arch = o->arch ? o->arch : p->arch;
-    job->arch = qn__arch_find(arch);
-    if (!job->arch) return QN_FAIL(err, unsupported, "architecture \"%s\" is not supported", arch);
-    job->mix = qn__mix_find(o->type ? o->type : "F16");
-    if (!job->mix) return QN_FAIL(err, unsupported, "type \"%s\" is no mix and no type that can be packed", o->type);
-    job->tied = o->tied || p->tied;
+    *out = name ? qn__preset_find(name) : &none;
+    if (*out) return QN_OK;
+    char list[256] = "";
+    for (const char *const *n = qn_synth_presets(); *n; n++)
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", *list ? ", " : "", *n);
+    return QN_FAIL(err, invalid, "preset \"%s\" is not known; there are %s", name, list);
+}
 
+static qn_status resolve_vocab(qn_synth_job *job, const qn_synth_options *o, const qn_preset *p, qn_error *err)
+{
     int64_t n_vocab = pick(o->n_vocab, p->n_vocab);
     if (o->vocab) {
         QN_TRY(qn_gguf_open(o->vocab, &(qn_gguf_options){.metadata_only = true}, &job->vocab, err));
@@ -60,91 +89,146 @@ static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error 
             return QN_FAIL(err, format, "%s: tokenizer.ggml.tokens is missing", o->vocab);
         n_vocab = (int64_t)kv->count;
     }
-    const int64_t n_head = pick(o->n_head, p->n_head), n_embd = pick(o->n_embd, p->n_embd);
-    const int64_t n_kv = pick(o->n_kv_head, p->n_kv_head ? p->n_kv_head : (int32_t)n_head);
-    QN_TRY(need("number of layers", pick(o->n_layer, p->n_layer), 1, 4096, err));
-    QN_TRY(need("embedding length", n_embd, 1, 1 << 20, err));
-    QN_TRY(need("number of heads", n_head, 1, 65536, err));
-    QN_TRY(need("number of KV heads", n_kv, 1, n_head, err));
-    QN_TRY(need("feed-forward length", pick(o->n_ff, p->n_ff), 1, 1 << 22, err));
     QN_TRY(need("vocabulary", n_vocab, 260, 1 << 24, err));
-    QN_TRY(need("context length", pick(o->n_ctx, p->n_ctx), 1, 1 << 28, err));
-    int64_t head = o->n_embd_head ? o->n_embd_head : !o->n_embd && !o->n_head ? p->n_embd_head : 0;
-    if (!head && n_embd % n_head)
-        return QN_FAIL(err, invalid, "embedding length %lld is not a multiple of %lld heads", (long long)n_embd,
-                       (long long)n_head);
-    if (!head) head = n_embd / n_head;
-    QN_TRY(need("head size", head, 2, 65536, err));
-    if (n_head % n_kv || head % 2)
-        return QN_FAIL(err, invalid, "%lld heads of size %lld over %lld KV heads do not divide evenly",
-                       (long long)n_head, (long long)head, (long long)n_kv);
-
-    job->hp = (qn_hparams){
-        .n_vocab = (uint32_t)n_vocab,
-        .n_ctx_train = (uint32_t)pick(o->n_ctx, p->n_ctx),
-        .n_embd = (uint32_t)n_embd,
-        .n_layer = (uint32_t)pick(o->n_layer, p->n_layer),
-        .n_head = (uint32_t)n_head,
-        .n_kv_head = (uint32_t)n_kv,
-        .n_embd_head_k = (uint32_t)head,
-        .n_embd_head_v = (uint32_t)head,
-        .n_ff = (uint32_t)pick(o->n_ff, p->n_ff),
-        .n_rot = (uint32_t)head,
-        .norm_eps = 1e-5f,
-        .rope_base = o->rope_base > 0 ? o->rope_base : p->rope_base,
-    };
-    job->state = o->seed + UINT64_C(0x51ed2701);
+    job->hp.n_vocab = (uint32_t)n_vocab;
     return QN_OK;
+}
+
+static qn_status resolve_sizes(qn_synth_job *job, const qn_synth_options *o, const qn_preset *p, qn_error *err)
+{
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const size_row *s = &sizes[i];
+        const qn_hparam_row *row = row_by_field(job->arch, s->field);
+        if (!row) continue;
+        int64_t value = pick(size_at(o, s->option), size_at(p, s->preset));
+        const int64_t n_embd = job->hp.n_embd, n_head = job->hp.n_head;
+        if (s->field == offsetof(qn_hparams, n_kv_head) && !value) value = n_head;
+        if (s->field == offsetof(qn_hparams, n_embd_head_k)) {
+            /* A preset's head belongs to its width; of another width it is a share again. */
+            value = pick(o->n_embd_head, o->n_embd || o->n_head ? 0 : p->n_embd_head);
+            if (!value && (!n_head || n_embd % n_head))
+                return QN_FAIL(err, invalid, "embedding length %lld is not a multiple of %lld heads", (long long)n_embd,
+                               (long long)n_head);
+            if (!value) value = n_embd / n_head;
+        }
+        QN_TRY(need(s->what, value, (int64_t)row->lo, (int64_t)row->hi, err));
+        qn__hparam_set(&job->hp, row, (double)value);
+    }
+    job->hp.n_embd_head_v = job->hp.n_rot = job->hp.n_embd_head_k;
+    job->hp.norm_eps = 1e-5f;
+    job->hp.rope_base = o->rope_base > 0 ? o->rope_base : p->rope_base;
+    return QN_OK;
+}
+
+static const qn_hparam_row *row_by_key(const qn_arch *arch, const char *key, size_t length)
+{
+    for (int i = 0; i < arch->n_hparams; i++)
+        if (strlen(arch->hparams[i].key) == length && memcmp(arch->hparams[i].key, key, length) == 0)
+            return &arch->hparams[i];
+    return NULL;
+}
+
+/* One "KEY=VALUE": a row's number, or the one key that is text. */
+static qn_status set_one(qn_synth_job *job, const char *text, qn_error *err)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        return QN_FAIL(err, invalid, "\"%s\" is no hyperparameter; KEY=VALUE is expected", text);
+    const qn_hparam_row *row = row_by_key(job->arch, text, (size_t)(equals - text));
+    if (!row) {
+        if (strncmp(text, QN_ROPE_SCALING_TYPE "=", sizeof(QN_ROPE_SCALING_TYPE)) == 0) {
+            job->rope_scaling = equals + 1;
+            return QN_OK;
+        }
+        return QN_FAIL(err, invalid, "%s has no hyperparameter \"%.*s\"", job->arch->name, (int)(equals - text), text);
+    }
+    char *end = NULL;
+    const double value = strtod(equals + 1, &end);
+    const bool whole = row->kind == QN_HPARAM_u32;
+    if (*end || !(value >= row->lo && value <= row->hi) || (whole && value != (double)(uint32_t)value))
+        return QN_FAIL(err, invalid, "%s is \"%s\"; a%s number from %g to %g is expected", row->key, equals + 1,
+                       whole ? " whole" : "", row->lo, row->hi);
+    qn__hparam_set(&job->hp, row, value);
+    return QN_OK;
+}
+
+static qn_status check_shape(const qn_hparams *hp, qn_error *err)
+{
+    if (hp->n_head % hp->n_kv_head || hp->n_embd_head_k % 2)
+        return QN_FAIL(err, invalid, "%u heads of size %u over %u KV heads do not divide evenly", hp->n_head,
+                       hp->n_embd_head_k, hp->n_kv_head);
+    if (hp->n_rot > hp->n_embd_head_k || hp->n_rot % 2)
+        return QN_FAIL(err, invalid, "RoPE turns %u of the %u elements of a head; an even number of them is possible",
+                       hp->n_rot, hp->n_embd_head_k);
+    return QN_OK;
+}
+
+static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error *err)
+{
+    const qn_preset *p;
+    QN_TRY(find_preset(o->preset, &p, err));
+    const char *arch = o->arch ? o->arch : p->arch;
+    job->arch = qn__arch_find(arch);
+    if (!job->arch) return QN_FAIL(err, unsupported, "architecture \"%s\" is not supported", arch);
+    job->mix = qn__mix_find(o->type ? o->type : "F16", QN_MIX_any);
+    if (!job->mix) return QN_FAIL(err, unsupported, "type \"%s\" is no mix and no type of weights", o->type);
+    if (!(o->spread >= 0 && o->spread <= 1))
+        return QN_FAIL(err, invalid, "spread is %g; 0 to 1 is possible", (double)o->spread);
+    job->tied = o->tied || p->tied;
+    job->optional = o->optional;
+    job->spread = o->spread > 0 ? o->spread : 0.02f;
+    job->state = o->seed + UINT64_C(0x51ed2701);
+    QN_TRY(resolve_sizes(job, o, p, err));
+    QN_TRY(resolve_vocab(job, o, p, err));
+    for (const char *const *text = o->set; text && *text; text++) QN_TRY(set_one(job, *text, err));
+    return check_shape(&job->hp, err);
 }
 
 /* ---- metadata ---- */
 
-static void write_u32(qn_synth_job *job, const char *key, uint32_t value)
+/* Every row that has been given; a field that is still 0 takes what a reader would take, and is not written. */
+static void write_hparams(qn_synth_job *job)
 {
-    char full[128];
-    snprintf(full, sizeof(full), "%s.%s", job->arch->name, key);
-    qn_gguf_write_u32(job->w, full, value);
-}
-
-static void write_f32(qn_synth_job *job, const char *key, float value)
-{
-    char full[128];
-    snprintf(full, sizeof(full), "%s.%s", job->arch->name, key);
-    qn_gguf_write_f32(job->w, full, value);
+    for (int i = 0; i < job->arch->n_hparams; i++) {
+        const qn_hparam_row *row = &job->arch->hparams[i];
+        const double value = qn__hparam_get(&job->hp, row);
+        char key[128];
+        snprintf(key, sizeof(key), "%s.%s", job->arch->name, row->key);
+        if (value == 0 && !row->required)
+            qn__hparam_set(&job->hp, row, row->fallback);
+        else if (row->kind == QN_HPARAM_u32)
+            qn_gguf_write_u32(job->w, key, (uint32_t)value);
+        else
+            qn_gguf_write_f32(job->w, key, (float)value);
+    }
 }
 
 static void write_metadata(qn_synth_job *job, const qn_synth_options *o)
 {
-    const qn_hparams *hp = &job->hp;
-    char name[96];
-    snprintf(name, sizeof(name), "synthetic %s", o->preset ? o->preset : job->arch->name);
+    char text[128];
+    snprintf(text, sizeof(text), "synthetic %s", o->preset ? o->preset : job->arch->name);
     qn_gguf_write_str(job->w, "general.architecture", job->arch->name);
-    qn_gguf_write_str(job->w, "general.name", name);
+    qn_gguf_write_str(job->w, "general.name", text);
     qn_gguf_write_u32(job->w, "general.file_type", qn__mix_file_type(job->mix));
     qn_gguf_write_u32(job->w, "general.quantization_version", 2);
-    write_u32(job, "context_length", hp->n_ctx_train);
-    write_u32(job, "embedding_length", hp->n_embd);
-    write_u32(job, "block_count", hp->n_layer);
-    write_u32(job, "feed_forward_length", hp->n_ff);
-    write_u32(job, "attention.head_count", hp->n_head);
-    write_u32(job, "attention.head_count_kv", hp->n_kv_head);
-    write_u32(job, "attention.key_length", hp->n_embd_head_k);
-    write_u32(job, "attention.value_length", hp->n_embd_head_v);
-    write_f32(job, "attention.layer_norm_rms_epsilon", hp->norm_eps);
-    write_u32(job, "rope.dimension_count", hp->n_rot);
-    write_f32(job, "rope.freq_base", hp->rope_base);
-    write_u32(job, "vocab_size", hp->n_vocab);
+    write_hparams(job);
+    if (job->rope_scaling) {
+        snprintf(text, sizeof(text), "%s." QN_ROPE_SCALING_TYPE, job->arch->name);
+        qn_gguf_write_str(job->w, text, job->rope_scaling);
+    }
+    snprintf(text, sizeof(text), "%s.vocab_size", job->arch->name);
+    qn_gguf_write_u32(job->w, text, job->hp.n_vocab);
     if (job->vocab)
         qn_gguf_write_kvs(job->w, job->vocab, "tokenizer.");
     else
-        qn__synth_vocab(job->w, (int32_t)hp->n_vocab, &job->arena);
+        qn__synth_vocab(job->w, (int32_t)job->hp.n_vocab, &job->arena);
 }
 
 /* ---- tensors ---- */
 
 static bool written(const qn_synth_job *job, const qn_tensor_row *row)
 {
-    return !(row->flags & W_NO_SYNTH) && !((row->flags & W_TIED) && job->tied);
+    return !(row->flags & W_NO_SYNTH && !job->optional) && !(row->flags & W_TIED && job->tied);
 }
 
 /* The mix's type where the row's length permits; K-quants need 256, the others 32. */
@@ -185,6 +269,7 @@ static qn_status declare(qn_synth_job *job, const qn_tensor_row *row, const char
 {
     (void)row;
     qn_gguf_declare(job->w, name, dtype, shape);
+    job->n_elems += (uint64_t)qn_shape_numel(shape);
     job->total += (uint64_t)qn_dtype_row_bytes(dtype, shape->dim[shape->rank - 1]) *
                   (uint64_t)(shape->rank == 2 ? shape->dim[0] : 1);
     return qn_gguf_writer_status(job->w, err);
@@ -204,11 +289,13 @@ static qn_status put(qn_synth_job *job, const void *bytes, size_t n, qn_error *e
 static qn_status write_vector(qn_synth_job *job, const qn_tensor_row *row, int64_t n, qn_error *err)
 {
     float *values = (float *)job->chunk;
+    /* Norms keep the scale of what they scale; biases grow with the products that they are added to. */
+    const float middle = row->flags & W_ONES ? 1.0f : 0.0f, width = row->flags & W_ONES ? 0.1f : 5.0f * job->spread;
     for (int64_t i = 0; i < n;) {
         int64_t k = 0;
         for (; k < CHUNK_BYTES / 4 && i < n; k++, i++) {
             const float noise = (float)(int32_t)(qn__synth_random(&job->state) >> 40) * (1.0f / 16777216.0f) - 0.5f;
-            values[k] = (row->flags & W_ONES ? 1.0f : 0.0f) + 0.1f * noise;
+            values[k] = middle + width * noise;
         }
         QN_TRY(put(job, values, (size_t)k * sizeof(float), err));
     }
@@ -220,9 +307,9 @@ static qn_status write_tensor(qn_synth_job *job, const qn_tensor_row *row, const
 {
     (void)name;
     if (row->flags & W_VECTOR) return write_vector(job, row, shape->dim[0], err);
-    /* One spread for all: 0.02 is what such models start their training from. */
     if (!job->pools[dtype])
-        QN_TRY(qn__random_pool_create(dtype, 0.02f, qn__synth_random(&job->state), &job->pools[dtype], err));
+        QN_TRY(qn__random_pool_create(dtype, job->spread, job->n_elems, qn__synth_random(&job->state),
+                                      &job->pools[dtype], err));
     const size_t block = (size_t)qn_dtype_get(dtype)->block_bytes;
     uint64_t left = (uint64_t)qn_dtype_row_bytes(dtype, shape->dim[1]) * (uint64_t)shape->dim[0];
     while (left) {

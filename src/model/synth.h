@@ -18,14 +18,18 @@ const qn_preset *qn__preset_find(const char *name); /* NULL */
 
 /* The dtype of one tensor under a type or a mix; layer is -1 outside layers. */
 typedef struct qn_mix qn_mix;
-const qn_mix *qn__mix_find(const char *name); /* a mix's name or a packable dtype's; NULL */
+/* A mix's name or a dtype's; NULL. QN_MIX_packs: only what numbers can be packed into. */
+typedef enum qn_mix_use { QN_MIX_packs, QN_MIX_any } qn_mix_use;
+const qn_mix *qn__mix_find(const char *name, qn_mix_use use);
 qn_dtype qn__mix_dtype(const qn_mix *mix, const char *tensor, int layer, int n_layer);
 uint32_t qn__mix_file_type(const qn_mix *mix); /* general.file_type */
 
 /* Packed random rows of one dtype: tensors are cut from it at random block boundaries, so writing runs at the speed of
- * memory whatever packing costs, and memory stays bounded. */
+ * memory whatever packing costs, and memory stays bounded. A format that only unpacks gets blocks of random bits, whose
+ * scale is chosen for the standard deviation. The bytes are the same on every machine. n: elements of the model. */
 typedef struct qn_random_pool qn_random_pool;
-qn_status qn__random_pool_create(qn_dtype dtype, float stddev, uint64_t seed, qn_random_pool **out, qn_error *err);
+qn_status qn__random_pool_create(qn_dtype dtype, float stddev, uint64_t n, uint64_t seed, qn_random_pool **out,
+                                 qn_error *err);
 void qn__random_pool_destroy(qn_random_pool *pool);
 void qn__random_pool_fill(qn_random_pool *pool, uint64_t *state, void *dst, size_t bytes); /* whole blocks */
 

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/synth_random.c -- random weights at memory speed, and a made-up vocabulary. */
 #include "model/synth.h"
+#include "quant/blocks.h"
+#include "quant/quant.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define POOL_ELEMS (1 << 19)  /* packed once a dtype: 0.1 s for the slowest packer */
-#define RUN_BYTES  (16 << 10) /* cut this long from the pool: long enough for memcpy, short enough that rows differ */
+/* Elements packed once a dtype: 0.1 s for the slowest packer. A small model is not worth that, and needs no more. */
+#define POOL_ELEMS       (1 << 19)
+#define SMALL_POOL_ELEMS (1 << 17)
+#define SMALL_MODEL      (1 << 22)
+#define RUN_BYTES        (16 << 10) /* cut this long: enough for memcpy, short enough that rows differ */
 
 uint64_t qn__synth_random(uint64_t *state)
 {
@@ -29,21 +35,64 @@ static float near_normal(uint64_t bits)
     return ((float)sum - 131070.0f) * (1.0f / 37837.0f); /* standard deviation of the sum: 65536 * sqrt(4 / 12) */
 }
 
-qn_status qn__random_pool_create(qn_dtype dtype, float stddev, uint64_t seed, qn_random_pool **out, qn_error *err)
+/* ---- formats that only unpack ---- */
+
+/* Where a block has its scale, a binary16; IQ1_M's is in four parts. */
+static void put_scale(qn_dtype dtype, uint8_t *block, uint16_t d)
 {
-    qn_random_pool *pool = qn__calloc(1, sizeof(*pool));
-    float *values = qn__alloc(POOL_ELEMS * sizeof(float));
-    const int64_t bytes = qn_dtype_row_bytes(dtype, POOL_ELEMS);
-    if (pool) pool->data = qn__alloc((size_t)bytes);
-    qn_status status = pool && values && pool->data ? QN_OK : QN_FAIL_NOMEM(err, bytes);
-    if (status == QN_OK) {
-        uint64_t state = seed;
-        for (int i = 0; i < POOL_ELEMS; i++) values[i] = stddev * near_normal(qn__synth_random(&state));
-        status = qn_pack(dtype, values, pool->data, POOL_ELEMS / 1024, 1024, NULL, err);
-        pool->dtype = dtype;
-        pool->bytes = (size_t)bytes;
-        pool->block_bytes = (size_t)qn_dtype_get(dtype)->block_bytes;
+#define AT(name) [QN_DTYPE_##name] = offsetof(qn_block_##name, d)
+    static const size_t at[QN_DTYPE_COUNT] = {AT(IQ1_S), AT(IQ2_XXS), AT(IQ2_XS), AT(IQ2_S), AT(IQ3_XXS), AT(IQ3_S)};
+#undef AT
+    if (dtype != QN_DTYPE_IQ1_M) {
+        memcpy(block + at[dtype], &d, sizeof(d));
+        return;
     }
+    qn_block_IQ1_M *b = (qn_block_IQ1_M *)block;
+    for (int i = 0; i < 4; i++) b->scales[i] = (uint16_t)((b->scales[i] & 0x0fff) | (d >> 4 * i & 15) << 12);
+}
+
+static void put_scales(qn_random_pool *pool, uint16_t d)
+{
+    for (size_t at = 0; at < pool->bytes; at += pool->block_bytes) put_scale(pool->dtype, pool->data + at, d);
+}
+
+/* Every pattern of bits is a block. With a scale of 1 their spread shows which one is needed. */
+static qn_status fill_with_bits(qn_random_pool *pool, float stddev, uint64_t seed, float *values, int n, qn_error *err)
+{
+    for (size_t at = 0; at < pool->bytes; at += sizeof(uint64_t)) {
+        const uint64_t word = qn__synth_random(&seed);
+        const size_t left = pool->bytes - at;
+        memcpy(pool->data + at, &word, left < sizeof(word) ? left : sizeof(word));
+    }
+    put_scales(pool, qn__f32_to_f16(1.0f));
+    QN_TRY(qn_unpack(pool->dtype, pool->data, values, n, err));
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += (double)values[i] * (double)values[i];
+    put_scales(pool, qn__f32_to_f16((float)(stddev / sqrt(sum / n))));
+    return QN_OK;
+}
+
+/* ---- the pool ---- */
+
+static qn_status fill_packed(qn_random_pool *pool, float stddev, uint64_t seed, float *values, int n, qn_error *err)
+{
+    for (int i = 0; i < n; i++) values[i] = stddev * near_normal(qn__synth_random(&seed));
+    return qn_pack(pool->dtype, values, pool->data, n / 1024, 1024, NULL, err);
+}
+
+qn_status qn__random_pool_create(qn_dtype dtype, float stddev, uint64_t n, uint64_t seed, qn_random_pool **out,
+                                 qn_error *err)
+{
+    const int elems = n < SMALL_MODEL ? SMALL_POOL_ELEMS : POOL_ELEMS;
+    const int64_t bytes = qn_dtype_row_bytes(dtype, elems);
+    qn_random_pool *pool = qn__calloc(1, sizeof(*pool));
+    float *values = qn__alloc((size_t)elems * sizeof(float));
+    if (pool)
+        *pool =
+            (qn_random_pool){dtype, (size_t)bytes, (size_t)qn_dtype_get(dtype)->block_bytes, qn__alloc((size_t)bytes)};
+    qn_status status = pool && values && pool->data ? QN_OK : QN_FAIL_NOMEM(err, bytes);
+    if (status == QN_OK)
+        status = (qn_dtype_can_pack(dtype) ? fill_packed : fill_with_bits)(pool, stddev, seed, values, elems, err);
     qn__free(values);
     if (status == QN_OK)
         *out = pool;

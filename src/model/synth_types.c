@@ -4,8 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* Shapes from the models' published configurations.
- *     QN_PRESET(name,         arch,    layers embd heads kv  head ff     vocab   ctx     rope  tied) */
+/* Shapes from the models' published configurations; and "tiny", of a megabyte, in rows that every format's blocks
+ * divide: what tests are made of. QN_PRESET(name,         arch,    layers embd heads kv  head ff     vocab   ctx rope
+ * tied) */
 /* clang-format off */
 #define QN_PRESET_ROWS(QN_PRESET) \
     QN_PRESET("tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64,  5632,  32000,  2048,   1e4f, false) \
@@ -14,7 +15,8 @@
     QN_PRESET("qwen2.5-0.5b",   "qwen2", 24, 896,  14, 2, 64,  4864,  151936, 32768,  1e6f, true) \
     QN_PRESET("qwen2.5-7b",     "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768,  1e6f, false) \
     QN_PRESET("qwen3-0.6b",     "qwen3", 28, 1024, 16, 8, 128, 3072,  151936, 40960,  1e6f, true) \
-    QN_PRESET("qwen3-8b",       "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960,  1e6f, false)
+    QN_PRESET("qwen3-8b",       "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960,  1e6f, false) \
+    QN_PRESET("tiny",           "llama", 2,  256,  8,  2, 32,  256,   320,    256,    1e4f, false)
 /* clang-format on */
 
 static const qn_preset presets[] = {
@@ -75,13 +77,24 @@ static const qn_mix mixes[] = {
     {"IQ4_NL", QN_DTYPE_IQ4_NL, QN_DTYPE_Q6_K, QN_DTYPE_IQ4_NL, 25},
     {"IQ4_XS", QN_DTYPE_IQ4_XS, QN_DTYPE_Q6_K, QN_DTYPE_IQ4_XS, 30},
     {"MXFP4",  QN_DTYPE_MXFP4, QN_DTYPE_Q8_0, QN_DTYPE_MXFP4, 38},
+    {"NVFP4",  QN_DTYPE_NVFP4, QN_DTYPE_Q8_0, QN_DTYPE_NVFP4, 39},
+    {"TQ1_0",  QN_DTYPE_TQ1_0, QN_DTYPE_Q6_K, QN_DTYPE_TQ1_0, 36},
+    {"TQ2_0",  QN_DTYPE_TQ2_0, QN_DTYPE_Q6_K, QN_DTYPE_TQ2_0, 37},
+    {"IQ1_S",  QN_DTYPE_IQ1_S, QN_DTYPE_Q6_K, QN_DTYPE_IQ1_S, 24},
+    {"IQ1_M",  QN_DTYPE_IQ1_M, QN_DTYPE_Q6_K, QN_DTYPE_IQ1_M, 31},
+    {"IQ2_XXS", QN_DTYPE_IQ2_XXS, QN_DTYPE_Q6_K, QN_DTYPE_IQ2_XXS, 19},
+    {"IQ2_XS", QN_DTYPE_IQ2_XS, QN_DTYPE_Q6_K, QN_DTYPE_IQ2_XS, 20},
+    {"IQ2_S",  QN_DTYPE_IQ2_S, QN_DTYPE_Q6_K, QN_DTYPE_IQ2_S, 28},
+    {"IQ3_XXS", QN_DTYPE_IQ3_XXS, QN_DTYPE_Q6_K, QN_DTYPE_IQ3_XXS, 23},
+    {"IQ3_S",  QN_DTYPE_IQ3_S, QN_DTYPE_Q6_K, QN_DTYPE_IQ3_S, 26},
 };
 /* clang-format on */
 
-const qn_mix *qn__mix_find(const char *name)
+const qn_mix *qn__mix_find(const char *name, qn_mix_use use)
 {
     for (size_t i = 0; i < sizeof(mixes) / sizeof(mixes[0]); i++)
-        if (strcasecmp(mixes[i].name, name) == 0 && qn_dtype_can_pack(mixes[i].base)) return &mixes[i];
+        if (strcasecmp(mixes[i].name, name) == 0)
+            return use == QN_MIX_any || qn_dtype_can_pack(mixes[i].base) ? &mixes[i] : NULL;
     return NULL;
 }
 

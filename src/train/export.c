@@ -54,7 +54,7 @@ static qn_status write_tensor(qn_trainer *t, qn_gguf_writer *w, const qn_mix *mi
 qn_status qn_trainer_export(qn_trainer *t, const char *path, const char *type, const char *name, qn_error *err)
 {
     if (t->lora) return qn__lora_export(t, path, type, name, err);
-    const qn_mix *mix = qn__mix_find(type ? type : "F32");
+    const qn_mix *mix = qn__mix_find(type ? type : "F32", QN_MIX_packs);
     if (!mix) return QN_FAIL(err, unsupported, "type \"%.64s\" is no mix and no type that can be packed", type);
     qn_gguf_writer *w = NULL;
     QN_TRY(qn_gguf_writer_create(path, &w, err));

@@ -28,20 +28,20 @@
     {TOP(tok_embd),        "token_embd.weight",          {D_VOCAB, D_EMBD}, 0}, \
     {TOP(out_norm),        "output_norm.weight",         {D_EMBD},          W_VECTOR | W_ONES}, \
     {TOP(out),             "output.weight",              {D_VOCAB, D_EMBD}, W_TIED}, \
-    {TOP(rope_freqs),      "rope_freqs.weight",          {D_ROT2},          W_VECTOR | W_OPTIONAL | W_NO_SYNTH}, \
+    {TOP(rope_freqs),      "rope_freqs.weight",          {D_ROT2},          W_VECTOR | W_ONES | W_MAY_LACK}, \
     {LAYER(attn_norm),     "blk.%d.attn_norm.weight",    {D_EMBD},          W_VECTOR | W_ONES}, \
     {LAYER(attn_q),        "blk.%d.attn_q.weight",       {D_Q, D_EMBD},     0}, \
     {LAYER(attn_k),        "blk.%d.attn_k.weight",       {D_K, D_EMBD},     0}, \
     {LAYER(attn_v),        "blk.%d.attn_v.weight",       {D_V, D_EMBD},     0}, \
     {LAYER(attn_out),      "blk.%d.attn_output.weight",  {D_EMBD, D_O},     0}, \
-    {LAYER(attn_out_bias), "blk.%d.attn_output.bias",    {D_EMBD},          W_VECTOR | W_OPTIONAL | W_NO_SYNTH}, \
+    {LAYER(attn_out_bias), "blk.%d.attn_output.bias",    {D_EMBD},          W_VECTOR | W_MAY_LACK}, \
     {LAYER(ffn_norm),      "blk.%d.ffn_norm.weight",     {D_EMBD},          W_VECTOR | W_ONES}, \
     {LAYER(ffn_gate),      "blk.%d.ffn_gate.weight",     {D_FF, D_EMBD},    0}, \
     {LAYER(ffn_up),        "blk.%d.ffn_up.weight",       {D_FF, D_EMBD},    0}, \
     {LAYER(ffn_down),      "blk.%d.ffn_down.weight",     {D_EMBD, D_FF},    0}, \
-    {LAYER(ffn_gate_bias), "blk.%d.ffn_gate.bias",       {D_FF},            W_VECTOR | W_OPTIONAL | W_NO_SYNTH}, \
-    {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR | W_OPTIONAL | W_NO_SYNTH}, \
-    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR | W_OPTIONAL | W_NO_SYNTH}
+    {LAYER(ffn_gate_bias), "blk.%d.ffn_gate.bias",       {D_FF},            W_VECTOR | W_MAY_LACK}, \
+    {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR | W_MAY_LACK}, \
+    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR | W_MAY_LACK}
 #define DECODER_QKV_BIASES(flags) \
     {LAYER(attn_q_bias),   "blk.%d.attn_q.bias",         {D_Q},             W_VECTOR | (flags)}, \
     {LAYER(attn_k_bias),   "blk.%d.attn_k.bias",         {D_K},             W_VECTOR | (flags)}, \

@@ -8,7 +8,7 @@ static const qn_hparam_row hparams[] = {DECODER_HPARAMS(10000.0)};
 
 static const qn_tensor_row tensors[] = {
     DECODER_TENSORS,
-    DECODER_QKV_BIASES(W_OPTIONAL | W_NO_SYNTH),
+    DECODER_QKV_BIASES(W_MAY_LACK),
 };
 
 static qn_node *layer(qn_build *b, const qn_layer *l, qn_node *x, int i)

@@ -4,6 +4,7 @@
 #include "load.h"
 #include "base/file.h"
 #include "model/synth.h"
+#include <math.h>
 
 /* Small enough to write in a moment, whatever the preset. */
 static const qn_synth_options small = {
@@ -44,6 +45,7 @@ static void presets(void **state)
         {"qwen2.5-7b", "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768, 1e6, false},
         {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, true},
         {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 1e6, false},
+        {"tiny", "llama", 2, 256, 8, 2, 32, 256, 320, 256, 1e4, false},
     };
     int n = 0;
     while (qn_synth_presets()[n]) n++;
@@ -288,8 +290,8 @@ static void refusals(void **state)
     REFUSED(invalid, try_synth((qn_synth_options){0}, err), "layers");
     REFUSED(unsupported, try_synth((qn_synth_options){.preset = "qwen3-0.6b", .arch = "mamba"}, err), "mamba");
     REFUSED(unsupported, try_synth((qn_synth_options){.preset = "qwen3-0.6b", .type = "Q9_K"}, err), "Q9_K");
-    /* only unpacks */
-    REFUSED(unsupported, try_synth((qn_synth_options){.preset = "qwen3-0.6b", .type = "IQ2_XS"}, err), "IQ2_XS");
+    REFUSED(unsupported, try_synth((qn_synth_options){.preset = "qwen3-0.6b", .type = "I32"}, err), "I32");
+    assert_null(qn__mix_find("IQ2_XS", QN_MIX_packs)); /* only unpacks */
     qn_synth_options o = small;
 #define WITH(field, value, status, ...) \
     o = small, o.field = (value); \
@@ -305,6 +307,22 @@ static void refusals(void **state)
     WITH(n_vocab, 259, invalid, "259", "260");
     WITH(n_vocab, INT32_MAX, invalid, "vocabulary");
     WITH(n_ctx, -4, invalid, "context");
+    WITH(spread, -0.5f, invalid, "spread", "-0.5");
+    WITH(spread, NAN, invalid, "spread", "nan");
+#define SET(text, ...) WITH(set, ((const char *const[]){text, NULL}), invalid, __VA_ARGS__)
+    SET("rope.scaling.factor", "rope.scaling.factor", "KEY=VALUE");
+    SET("=4", "=4", "KEY=VALUE");
+    SET("rope.scaling.factor=", "KEY=VALUE");
+    SET("rope.scaling.factr=4", "llama", "rope.scaling.factr");
+    SET("rope.scaling.factor=4x", "4x", "1e+06");
+    SET("rope.scaling.factor=-1", "-1", "from 0");
+    SET("rope.scaling.factor=nan", "nan");
+    SET("rope.dimension_count=2.5", "2.5", "whole");
+    SET("rope.dimension_count=18", "18", "16");
+    SET("rope.dimension_count=7", "7", "16");
+    SET("attention.key_length=7", "7");
+    SET("attention.head_count_kv=3", "3");
+#undef SET
 #undef WITH
 }
 
@@ -408,9 +426,99 @@ static void tied(void **state)
     unlink(tiny_path("tied.gguf"));
 }
 
+/* Tensors that a file may leave out, biases and RoPE factors, are written when asked for, and only then. */
+static void optional_tensors(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"rope_freqs.weight", "blk.0.attn_q.bias", "blk.1.attn_output.bias",
+                                        "blk.1.ffn_down.bias"};
+    for (int asked = 0; asked < 2; asked++) {
+        qn_gguf *file = NULL;
+        qn_model *m = NULL;
+        qn_synth_options o = small;
+        o.optional = asked;
+        o.spread = 0.1f;
+        MUST(qn_synth(tiny_path("o.gguf"), &o, NULL, NULL, err));
+        MUST(qn_gguf_open(tiny_path("o.gguf"), NULL, &file, err));
+        MUST(qn__model_load(file, 300, &m, err));
+        for (int i = 0; i < 4; i++) {
+            const qn_gguf_tensor *t = qn_gguf_tensor_find(file, names[i]);
+            assert_int_equal(t != NULL, asked);
+            /* Factors lie around 1, where angles stay angles; biases around 0, as wide as what they are added to. */
+            const float *x = t ? t->data : NULL;
+            double largest = 0;
+            for (int64_t k = 0; t && k < t->shape.dim[0]; k++)
+                largest = fmax(largest, fabs((double)x[k] - (i == 0 ? 1 : 0)));
+            if (t) assert_true(largest > (i == 0 ? 0.02 : 0.12) && largest <= (i == 0 ? 0.05 : 0.25));
+        }
+        qn__model_free(m);
+        qn_gguf_close(file);
+    }
+    unlink(tiny_path("o.gguf"));
+}
+
+/* Every type that weights can have is written, the ones that only unpack too, with the spread that is asked for. */
+static void every_type(void **state)
+{
+    (void)state;
+    static float values[256 * 256];
+    for (int d = 0; d < QN_DTYPE_COUNT; d++) {
+        const qn_dtype_info *info = qn_dtype_get((qn_dtype)d);
+        const bool weights =
+            info->class_ == QN_CLASS_block || d == QN_DTYPE_F32 || d == QN_DTYPE_F16 || d == QN_DTYPE_BF16;
+        if (!weights) continue;
+        qn_gguf *file = NULL;
+        MUST(qn_synth(tiny_path("e.gguf"), &(qn_synth_options){.preset = "tiny", .spread = 0.1f, .type = info->name},
+                      NULL, NULL, err));
+        MUST(qn_gguf_open(tiny_path("e.gguf"), NULL, &file, err));
+        const qn_gguf_tensor *t = qn_gguf_tensor_find(file, "blk.1.attn_q.weight");
+        assert_int_equal(t->dtype, d);
+        MUST(qn_unpack(t->dtype, t->data, values, 256 * 256, err));
+        double sum = 0, square = 0;
+        for (int k = 0; k < 256 * 256; k++) sum += (double)values[k], square += (double)values[k] * (double)values[k];
+        const double mean = sum / 65536, spread = sqrt(square / 65536 - mean * mean);
+        /* two bits cannot keep a spread, nor do they have a zero in the middle */
+        if (!(fabs(mean) < 0.01 && spread > 0.08 && spread < 0.12))
+            fail_msg("%s: mean %g, spread %g", info->name, mean, spread);
+        qn_gguf_close(file);
+    }
+    unlink(tiny_path("e.gguf"));
+}
+
+/* What no option names is set by its key, and comes back as it was set; the shapes follow. */
+static void set_by_key(void **state)
+{
+    (void)state;
+    qn_gguf *file = NULL;
+    qn_hparams hp;
+    qn_synth_options o = small;
+    o.set = (const char *const[]){"rope.scaling.type=yarn",
+                                  "rope.scaling.factor=4",
+                                  "rope.scaling.original_context_length=16",
+                                  "rope.dimension_count=8",
+                                  "attention.value_length=24",
+                                  "attention.layer_norm_rms_epsilon=1e-3",
+                                  NULL};
+    MUST(qn_synth(tiny_path("k.gguf"), &o, NULL, NULL, err));
+    MUST(qn_gguf_open(tiny_path("k.gguf"), NULL, &file, err));
+    MUST(qn__hparams_read(file, qn__arch_find("llama"), &hp, err));
+    assert_float_equal(hp.rope.freq_scale, 0.25f, 0);
+    assert_float_equal(hp.rope.ext_factor, 1, 0);
+    assert_int_equal(hp.rope.n_ctx_orig, 16);
+    assert_int_equal(hp.rope.n_rot, 8);
+    assert_float_equal(hp.norm_eps, 1e-3f, 0);
+    assert_true(qn_shape_equal(&qn_gguf_tensor_find(file, "blk.0.attn_output.weight")->shape, &qn_shape_of(64, 96)));
+    assert_null(qn_gguf_kv_find(file, "llama.rope.scaling.attn_factor")); /* nobody gave it */
+    qn_gguf_close(file);
+    unlink(tiny_path("k.gguf"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(optional_tensors),
+        cmocka_unit_test(every_type),
+        cmocka_unit_test(set_by_key),
         cmocka_unit_test(presets),
         cmocka_unit_test(same_seed_same_file),
         cmocka_unit_test(numbers),
