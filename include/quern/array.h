@@ -157,6 +157,9 @@ QN_API qn_tensor *qn_reshape(qn_tensor *t, qn_shape shape);
  * `capacity` handles; the number made is returned, -1 on failure, when none is. */
 QN_API int qn_chunk(qn_tensor *t, int n, int dim, qn_tensor **out, int capacity);
 QN_API int qn_split(qn_tensor *t, int64_t size, int dim, qn_tensor **out, int capacity);
+/* Parts of sizes[0], sizes[1], ..: n of them, which `out` has room for; together they are the dimension. torch.split(t,
+ * [2, 3, 5]). */
+QN_API int qn_split_sizes(qn_tensor *t, const int64_t *sizes, int n, int dim, qn_tensor **out);
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 

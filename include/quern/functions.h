@@ -46,7 +46,8 @@ extern "C" {
     QN_REDUCE(count_nonzero, any,     "how many are not 0, as I64")
 /* clang-format on */
 #define QN_REDUCE_DECLARE(name, types, text) \
-    QN_API qn_tensor *qn_##name(qn_tensor *x, const int *dims, int n_dims, bool keepdim);
+    QN_API qn_tensor *qn_##name(qn_tensor *x, const int *dims, int n_dims, bool keepdim); \
+    QN_API qn_tensor *qn_##name##_out(qn_tensor *out, qn_tensor *x, const int *dims, int n_dims, bool keepdim);
 QN_REDUCE_ROWS(QN_REDUCE_DECLARE)
 #undef QN_REDUCE_DECLARE
 
@@ -77,7 +78,6 @@ QN_API qn_tensor *qn_mm(qn_tensor *a, qn_tensor *b);  /* [m,k] x [k,n] */
 QN_API qn_tensor *qn_bmm(qn_tensor *a, qn_tensor *b); /* [b,m,k] x [b,k,n] */
 /* beta c + alpha a b; c broadcasts to [m,n], and is not read when beta is 0. */
 QN_API qn_tensor *qn_addmm(qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha);
-QN_API qn_tensor *qn_addmm_out(qn_tensor *out, qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha);
 /* x w^T + b over the last dimension: x [..,k], w [m,k] in any format, b [m] or NULL. */
 QN_API qn_tensor *qn_linear(qn_tensor *x, qn_tensor *w, qn_tensor *b);
 
@@ -198,6 +198,57 @@ QN_API qn_tensor *qn_adaptive_avg_pool(qn_tensor *x, qn_shape size);
 QN_API qn_tensor *qn_adaptive_max_pool(qn_tensor *x, qn_shape size);
 /* mode "nearest" (NULL), or "linear", "bilinear", "trilinear" for 1, 2, 3 spatial dimensions; x with its batch. */
 QN_API qn_tensor *qn_interpolate(qn_tensor *x, qn_shape size, const char *mode, bool align_corners);
+
+/* ---- into memory that is there: PyTorch's out= ---- */
+
+/* qn_name_out(out, ..) gives out the value of qn_name(..), in out's memory, whose address stays, and returns it, so
+ * that calls chain; recorded again, it allocates nothing. out has the result's shape, and a dtype that the result may
+ * be converted to, as in place; else the error names both and nothing has changed. It may be a source, or share memory
+ * with one. The reductions above, and quern/ops.h, have the same form. QN_OUT(name, (parameters), (arguments)). */
+/* clang-format off */
+#define QN_OUT_ROWS(QN_OUT) \
+    QN_OUT(matmul,       (qn_tensor *a, qn_tensor *b), (a, b)) \
+    QN_OUT(mm,           (qn_tensor *a, qn_tensor *b), (a, b)) \
+    QN_OUT(bmm,          (qn_tensor *a, qn_tensor *b), (a, b)) \
+    QN_OUT(addmm,        (qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha), \
+                         (c, a, b, beta, alpha)) \
+    QN_OUT(linear,       (qn_tensor *x, qn_tensor *w, qn_tensor *b), (x, w, b)) \
+    QN_OUT(var,          (qn_tensor *x, const int *dims, int n_dims, double correction, bool keepdim), \
+                         (x, dims, n_dims, correction, keepdim)) \
+    QN_OUT(std,          (qn_tensor *x, const int *dims, int n_dims, double correction, bool keepdim), \
+                         (x, dims, n_dims, correction, keepdim)) \
+    QN_OUT(norm,         (qn_tensor *x, double p, const int *dims, int n_dims, bool keepdim), \
+                         (x, p, dims, n_dims, keepdim)) \
+    QN_OUT(argmax,       (qn_tensor *x, int dim, bool keepdim), (x, dim, keepdim)) \
+    QN_OUT(argmin,       (qn_tensor *x, int dim, bool keepdim), (x, dim, keepdim)) \
+    QN_OUT(argsort,      (qn_tensor *x, int dim, bool descending), (x, dim, descending)) \
+    QN_OUT(softmax,      (qn_tensor *x, int dim), (x, dim)) \
+    QN_OUT(log_softmax,  (qn_tensor *x, int dim), (x, dim)) \
+    QN_OUT(cumsum,       (qn_tensor *x, int dim), (x, dim)) \
+    QN_OUT(cumprod,      (qn_tensor *x, int dim), (x, dim)) \
+    QN_OUT(cat,          (qn_tensor *const *t, int n, int dim), (t, n, dim)) \
+    QN_OUT(stack,        (qn_tensor *const *t, int n, int dim), (t, n, dim)) \
+    QN_OUT(where,        (qn_tensor *cond, qn_tensor *a, qn_tensor *b), (cond, a, b)) \
+    QN_OUT(clamp,        (qn_tensor *x, double min, double max), (x, min, max)) \
+    QN_OUT(lerp,         (qn_tensor *a, qn_tensor *b, qn_tensor *weight), (a, b, weight)) \
+    QN_OUT(addcmul,      (qn_tensor *x, qn_tensor *a, qn_tensor *b, double value), (x, a, b, value)) \
+    QN_OUT(addcdiv,      (qn_tensor *x, qn_tensor *a, qn_tensor *b, double value), (x, a, b, value)) \
+    QN_OUT(tril,         (qn_tensor *t, int64_t diagonal), (t, diagonal)) \
+    QN_OUT(triu,         (qn_tensor *t, int64_t diagonal), (t, diagonal)) \
+    QN_OUT(gather,       (qn_tensor *x, int dim, qn_tensor *index), (x, dim, index)) \
+    QN_OUT(index_select, (qn_tensor *x, int dim, qn_tensor *index), (x, dim, index))
+/* clang-format on */
+#define QN_PARAMETERS(...) __VA_ARGS__
+#define QN_OUT_DECLARE(name, parameters, arguments) \
+    QN_API qn_tensor *qn_##name##_out(qn_tensor *out, QN_PARAMETERS parameters);
+QN_OUT_ROWS(QN_OUT_DECLARE)
+#undef QN_OUT_DECLARE
+/* Two results: values into out, their places into indices, I64, both of one shape; NULL when one of them fits not, and
+ * neither is written. */
+QN_API qn_tensor *qn_max_out(qn_tensor *out, qn_tensor *indices, qn_tensor *x, int dim, bool keepdim);
+QN_API qn_tensor *qn_min_out(qn_tensor *out, qn_tensor *indices, qn_tensor *x, int dim, bool keepdim);
+QN_API qn_tensor *qn_sort_out(qn_tensor *out, qn_tensor *indices, qn_tensor *x, int dim, bool descending);
+QN_API qn_tensor *qn_topk_out(qn_tensor *out, qn_tensor *indices, qn_tensor *x, int64_t k, int dim, bool largest);
 
 #ifdef __cplusplus
 }

@@ -200,6 +200,16 @@ static qn_tensor *g_gradients(const things *t)
     return qn_add(qn_grad(t->w), qn_detach(loss));
 }
 
+static qn_tensor *g_out(const things *t)
+{
+    qn_tensor *square = qn_zeros(t->c, qn_shape_of(4, 4), QN_DTYPE_F32),
+              *most = qn_zeros(t->c, qn_shape_of(4), QN_DTYPE_F32), *at = qn_zeros(t->c, qn_shape_of(4), QN_DTYPE_I64),
+              *all = qn_zeros(t->c, qn_shape_of(8, 4), QN_DTYPE_F32);
+    qn_tensor *y = qn_softmax_out(square, qn_matmul_out(square, t->a, qn_transpose(t->w, 0, 1)), 1);
+    qn_tensor *m = qn_max_out(most, at, y, 0, false);
+    return qn_add(qn_cat_out(all, (qn_tensor *[]){y, y}, 2, 0), m);
+}
+
 static bool go_on(void *arg, const qn_node *node, bool after)
 {
     (void)node, (void)after;
@@ -233,7 +243,7 @@ static const struct {
 } groups[] = {
     {"pointwise", g_pointwise}, {"reductions", g_reductions}, {"products", g_products}, {"indexing", g_indexing},
     {"joining", g_joining},     {"windows", g_windows},       {"random", g_random},     {"creation", g_creation},
-    {"outside", g_outside},     {"gradients", g_gradients},   {"looking", g_looking},
+    {"outside", g_outside},     {"gradients", g_gradients},   {"looking", g_looking},   {"out", g_out},
 };
 
 static float source_at(int seed, int k) { return (float)((k * 7 + seed * 5) % 11) / 4 - 1; }

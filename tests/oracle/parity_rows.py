@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+import textwrap
 
 import torch
 
@@ -38,6 +39,12 @@ count = 0
 PART = os.path.basename(sys.argv[0])[:-3]
 
 
+def put(row):
+    """Lines end at 120 columns."""
+    lines = textwrap.wrap(row, 119, subsequent_indent='    ', break_long_words=False, break_on_hyphens=False)
+    print(row if len(row) <= 120 else '\n'.join(lines))
+
+
 def case(c, fn, strides=False):
     """One row. fn is called here; an exception makes the row one that expects an error."""
     global count
@@ -47,7 +54,7 @@ def case(c, fn, strides=False):
     try:
         y = fn()
     except Exception:
-        print('ERROR(%s)' % c)
+        put('ERROR(%s)' % c)
         return
     if isinstance(y, (list, tuple)):
         y = y[0]
@@ -58,7 +65,7 @@ def case(c, fn, strides=False):
         values = ['%.9g' % x if math.isfinite(x) else number(x) for x in v.flatten().tolist()]
     else:
         values = [number(x) for x in v.flatten().tolist()]
-    print('ROW((%s), %s, LIST(%s), LIST(%s), LIST(%s))' % (c, NAMES[y.dtype], ', '.join(map(str, [len(dims)] + dims)),
+    put('ROW((%s), %s, LIST(%s), LIST(%s), LIST(%s))' % (c, NAMES[y.dtype], ', '.join(map(str, [len(dims)] + dims)),
           ', '.join(map(str, [len(steps)] + steps)), ', '.join([str(len(values))] + values)))
 
 
@@ -71,5 +78,5 @@ def end():
     """Rows come in functions of a hundred, which compilers like better than one of thousands."""
     if count % 100:
         print('}')
-    print('static void (*const %s_parts[])(qn_context *c) = {%s};' % (PART, ', '.join('%s_%d' % (PART, i) for i in range((count + 99) // 100))))
+    put('static void (*const %s_parts[])(qn_context *c) = {%s};' % (PART, ', '.join('%s_%d' % (PART, i) for i in range((count + 99) // 100))))
     sys.stderr.write('%d rows\n' % count)

@@ -59,23 +59,13 @@ static qn_tensor *of_rank(const char *name, qn_tensor *a, qn_tensor *b, int rank
 qn_tensor *qn_mm(qn_tensor *a, qn_tensor *b) { return of_rank("mm", a, b, 2); }
 qn_tensor *qn_bmm(qn_tensor *a, qn_tensor *b) { return of_rank("bmm", a, b, 3); }
 
-static qn_tensor *addmm(qn_target target, qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha)
+qn_tensor *qn_addmm(qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha)
 {
     if (qn__same_context("addmm", (qn_tensor *[]){c, a, b}, 3) == NULL) return NULL;
     if (of(a)->layout.rank != 2 || of(b)->layout.rank != 2) return refuse("addmm", a, b, "matrices expected");
     if (!inner_fits("addmm", a, b)) return NULL;
-    return qn__plain(QN_OP_matmul, &(qn_matmul_attrs){.alpha = alpha, .beta = beta}, target, (qn_tensor *[]){a, b, c},
-                     3);
-}
-
-qn_tensor *qn_addmm(qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha)
-{
-    return addmm((qn_target){0}, c, a, b, beta, alpha);
-}
-
-qn_tensor *qn_addmm_out(qn_tensor *out, qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, double alpha)
-{
-    return out != NULL ? addmm((qn_target){out, false}, c, a, b, beta, alpha) : NULL;
+    return qn__plain(QN_OP_matmul, &(qn_matmul_attrs){.alpha = alpha, .beta = beta}, (qn_target){0},
+                     (qn_tensor *[]){a, b, c}, 3);
 }
 
 /* The graph's `linear` computes in F32, from weights in any format; other types go by way of matmul. */

@@ -229,6 +229,34 @@ int qn_split(qn_tensor *t, int64_t size, int dim, qn_tensor **out, int capacity)
     return LIVE(t) ? cut("split", t, size, dim, out, capacity) : -1;
 }
 
+static int bad_sizes(const qn_tensor *t, const char *what, int64_t number, int dim)
+{
+    (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "split_sizes: %s %lld for dimension %d of %s", what, (long long)number,
+                  dim, QN_TEXT_OF(t));
+    return -1;
+}
+
+int qn_split_sizes(qn_tensor *t, const int64_t *sizes, int n, int dim, qn_tensor **out)
+{
+    if (!LIVE(t)) return -1;
+    const int d = qn__dim_of("split_sizes", t, dim);
+    if (d < 0) return -1;
+    const int64_t have = of(t)->layout.rank > 0 ? of(t)->layout.dim[d] : -1; /* a scalar has no parts */
+    int64_t sum = 0, at = 0;
+    for (int i = 0; i < n; i++) {
+        if (sizes[i] < 0) return bad_sizes(t, "a size of", sizes[i], d);
+        if (__builtin_add_overflow(sum, sizes[i], &sum)) sum = INT64_MAX;
+    }
+    if (n < 0 || sum != have) return bad_sizes(t, "sizes that add up to", sum, d);
+    for (int i = 0; i < n; at += sizes[i++]) {
+        out[i] = qn_narrow(t, d, at, sizes[i]);
+        if (out[i] != NULL) continue;
+        while (i-- > 0) qn_release(out[i]);
+        return -1;
+    }
+    return n;
+}
+
 int qn_chunk(qn_tensor *t, int n, int dim, qn_tensor **out, int capacity)
 {
     if (!LIVE(t)) return -1;

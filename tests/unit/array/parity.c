@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/parity.c -- the same calls as in PyTorch: parity.inc and parity_forms.inc, made by
- * tests/oracle/parity.py and parity_forms.py, say what it gives. What PyTorch refuses, at once or, for indices, when
- * the value is looked at, is an error here too, and leaves the sources as they were. */
+/* tests/unit/array/parity.c -- the same calls as in PyTorch: parity.inc, parity_forms.inc and
+ * parity_out.inc, made by tests/oracle/parity.py, parity_forms.py and parity_out.py, say what it gives. What PyTorch
+ * refuses, at once or, for indices, when the value is looked at, is an error here too, and leaves the sources as they
+ * were. */
 #include "rig.h"
 
 static double *numbers(int64_t seed, qn_dtype dtype, int64_t n)
@@ -53,6 +54,13 @@ static int n_parts;
 static float static_data[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static qn_tensor *stayed(qn_tensor *y) { return y == z && qn_data(y) == z_at ? y : NULL; }
 
+/* Part i of those that split_sizes gives. */
+static qn_tensor *size_part(qn_tensor *x, int dim, int i, const int64_t *list, int n)
+{
+    n_parts = qn_split_sizes(x, list, n, dim, parts);
+    return n_parts > i ? parts[i] : NULL;
+}
+
 static qn_tensor *index_of(qn_context *c, int64_t seed, int64_t n, qn_shape shape)
 {
     int64_t v[64];
@@ -64,21 +72,23 @@ static qn_tensor *index_of(qn_context *c, int64_t seed, int64_t n, qn_shape shap
 #define seen_in(x, call)       (z = (x), (call) != NULL ? z : NULL)
 #define which(call)            ((call) != NULL ? second : NULL)
 #define part(fn, x, n, dim, i) (n_parts = fn((x), n, dim, parts, 16), n_parts > (i) ? parts[i] : NULL)
+#define sizes(x, dim, i, ...) \
+    size_part(x, dim, i, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8))
 /* clang-format off */
 #define BAG(...) &(qn_embedding_bag_options){__VA_ARGS__}
 /* clang-format on */
-#define X(seed, dtype, ...)    input(c, seed, QN_DTYPE_##dtype, qn_shape_of(__VA_ARGS__))
-#define ids(seed, n, ...)      index_of(c, seed, n, qn_shape_of(__VA_ARGS__))
-#define cat2(a, b, dim)        qn_cat((qn_tensor *[]){a, b}, 2, dim)
-#define stack2(a, b, dim)      qn_stack((qn_tensor *[]){a, b}, 2, dim)
-#define index2(x, i, j)        qn_index(x, (qn_tensor *[]){i, j}, 2)
-#define put1(x, i, v, add)     qn_index_put(x, (qn_tensor *[]){i}, 1, v, add)
-#define pads(x, mode, ...)     qn_pad(x, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), mode, 0)
+#define X(seed, dtype, ...) input(c, seed, QN_DTYPE_##dtype, qn_shape_of(__VA_ARGS__))
+#define ids(seed, n, ...)   index_of(c, seed, n, qn_shape_of(__VA_ARGS__))
+#define cat2(a, b, dim)     qn_cat((qn_tensor *[]){a, b}, 2, dim)
+#define stack2(a, b, dim)   qn_stack((qn_tensor *[]){a, b}, 2, dim)
+#define index2(x, i, j)     qn_index(x, (qn_tensor *[]){i, j}, 2)
+#define put1(x, i, v, add)  qn_index_put(x, (qn_tensor *[]){i}, 1, v, add)
+#define pads(x, mode, ...)  qn_pad(x, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), mode, 0)
 /* clang-format off */
 #define OPT(...) &(qn_conv_options){__VA_ARGS__}
 #define POOL(...) &(qn_pool_options){__VA_ARGS__}
 /* clang-format on */
-#define sdpa(q, k, v, ...)     qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){__VA_ARGS__})
+#define sdpa(q, k, v, ...)  qn_scaled_dot_product_attention(q, k, v, &(qn_sdpa_options){__VA_ARGS__})
 /* clang-format off */
 #define ROPE(...) &(qn_rope_options){__VA_ARGS__}
 #define CE(...) &(qn_cross_entropy_options){__VA_ARGS__}
@@ -156,6 +166,7 @@ static void end_row(qn_context *c)
 
 #include "parity.inc"
 #include "parity_forms.inc"
+#include "parity_out.inc"
 
 static void like_pytorch(void **state)
 {
@@ -163,6 +174,7 @@ static void like_pytorch(void **state)
     qn_context *c = context_new();
     for (size_t i = 0; i < sizeof parity_parts / sizeof *parity_parts; i++) parity_parts[i](c);
     for (size_t i = 0; i < sizeof parity_forms_parts / sizeof *parity_forms_parts; i++) parity_forms_parts[i](c);
+    for (size_t i = 0; i < sizeof parity_out_parts / sizeof *parity_out_parts; i++) parity_out_parts[i](c);
     qn_context_destroy(c);
     print_message("%d rows\n", n_rows);
     assert_int_equal(n_bad, 0);
