@@ -10,6 +10,16 @@
 
 static const qn_backend_type *type_at(const qn_exec *e, int32_t place) { return e->sched->backends[place]->type; }
 
+/* Values that are computed in a param's memory move with it. */
+static void move_lent(const qn_node *param)
+{
+    if (param->op != QN_OP_param) return;
+    for (qn_node *y = param->lent; y; y = y->lent) {
+        y->buffer = param->buffer;
+        y->buffer_offset = param->buffer_offset + y->offset;
+    }
+}
+
 /* ---- making ready ---------------------------------------------------------------------------- */
 
 qn_status qn__exec_prepare(qn_sched *s, qn_exec *e, bool dry, qn_error *err)
@@ -29,6 +39,7 @@ qn_status qn__exec_prepare(qn_sched *s, qn_exec *e, bool dry, qn_error *err)
         n->scratch_bytes = qn__computes(n) ? type_at(e, n->place)->scratch(s->backends[n->place], n) : 0;
     }
     QN_TRY(qn__plan_make(g, s->n_backends, s->align, &e->plan, err));
+    for (int32_t i = 0; i < g->n_nodes; i++) move_lent(g->nodes[i]);
 #ifdef QN_CHECKED
     QN_TRY(qn__plan_verify(g, &e->plan, err));
 #endif
@@ -268,6 +279,7 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
         return QN_FAIL(err, invalid, "\"%s\" is neither a param nor a bound output", qn__title(node));
     if (!buffer) {
         node->buffer = NULL;
+        move_lent(node);
         return QN_OK;
     }
     const uint64_t bytes = (uint64_t)qn__node_bytes(node);
@@ -281,6 +293,7 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
         return QN_FAIL(err, invalid, "\"%s\" would be written into a read-only mapping", qn__title(node));
     node->buffer = buffer;
     node->buffer_offset = offset;
+    move_lent(node);
     e->rebound = true;
     return QN_OK;
 }

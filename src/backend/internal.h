@@ -73,6 +73,9 @@ static inline bool qn__computes(const qn_node *n)
 /* A node in messages. */
 static inline const char *qn__title(const qn_node *n) { return n->name[0] ? n->name : qn_node_op_name(n); }
 
+/* Its value was computed where it would put it. */
+static inline bool qn__assigned_already(const qn_node *n) { return n->op == QN_OP_assign && n->src[1]->lender != NULL; }
+
 /* ---- split.c ---- */
 /* Inserts transfers, so that every source of a node lies where the node is computed. */
 qn_status qn__split_graph(qn_sched *s, qn_graph *g, qn_error *err);

@@ -246,7 +246,7 @@ qn_status qn__cut_steps(qn_exec *e, qn_error *err)
         if (node->op == QN_OP_transfer) {
             e->steps[e->n_steps++] = (qn_step){.place = node->place, .transfer = node};
             e->n_transfers++;
-        } else if (qn__computes(node)) {
+        } else if (qn__computes(node) && !qn__assigned_already(node)) {
             if (!last || last->transfer || last->place != node->place) {
                 last = &e->steps[e->n_steps++];
                 *last = (qn_step){.place = node->place, .first = n_work};

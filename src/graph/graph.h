@@ -95,10 +95,15 @@ struct qn_node {
     uint64_t buffer_offset; /* bytes */
     const void *host;       /* const params */
     /* filled in later */
-    int32_t place;   /* backend index, -1 undecided; written by the scheduler */
-    int32_t hint;    /* backend index asked for by the builder, -1 none */
-    uint64_t offset; /* bytes into the place's activation buffer; written by the planner; roots only */
+    int32_t place; /* backend index, -1 undecided; written by the scheduler */
+    int32_t hint;  /* backend index asked for by the builder, -1 none */
+    /* bytes into the place's activation buffer, or into the lender's memory; written by the planner; roots only */
+    uint64_t offset;
     uint64_t scratch_offset, scratch_bytes; /* of this node while it runs */
+    /* A value that is only computed to be assigned to a part of a resident tensor is computed there: see plan/lend.c.
+     */
+    qn_node *lender; /* of such a value: the param */
+    qn_node *lent;   /* of a param: the first such value; of a value: the param's next */
 };
 
 struct qn_graph {

@@ -40,6 +40,8 @@ typedef enum qn_strict {
     /* clang-format on */
 } qn_strict;
 const char *qn__strict_name(int32_t strict);
+/* Can the values that this node is given end a run? */
+bool qn__may_stop(const qn_node *n);
 
 /* mode: scatter and index_add only */
 typedef struct qn_index_attrs {

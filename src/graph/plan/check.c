@@ -81,6 +81,31 @@ static qn_status list_spans(const qn_graph *g, span **out, size_t *count, qn_err
     return QN_OK;
 }
 
+/* A value in lent memory: until it is assigned, nobody else touches what it covers, and it reads there only itself. */
+static qn_status check_lent(const qn_graph *g, const qn_node *y, qn_error *err)
+{
+    char a[QN_NODE_TEXT], b[QN_NODE_TEXT];
+    const int64_t unit = qn_dtype_get(y->dtype)->block_bytes, elems = qn_dtype_get(y->dtype)->block_elems;
+    const int64_t begin = (int64_t)y->offset / unit * elems, end = begin + qn_layout_numel(&y->layout);
+    for (int32_t i = y->id; i < g->n_nodes; i++) {
+        const qn_node *n = g->nodes[i];
+        if (n->op == QN_OP_assign && n->src[1] == y) {
+            if (n->root == y->lender && n->src[0]->layout.offset == begin && qn__row_major(&y->layout)) return QN_OK;
+            return QN_FAIL(err, internal, "%s lies elsewhere than %s", qn__node_text(y, a), qn__node_text(n, b));
+        }
+        for (int k = 0; k < n->n_src && !qn__node_is_view(n); k++) {
+            const qn_node *x = n->src[k];
+            int64_t lo, hi;
+            qn_layout_range(&x->layout, &lo, &hi);
+            if (x->root != y->lender || lo >= end || hi <= begin) continue;
+            if (n == y && k == 0 && qn__op_info(y->op)->inplace && lo == begin && hi == end) continue;
+            return QN_FAIL(err, internal, "%s reads memory that %s is computed in", qn__node_text(n, b),
+                           qn__node_text(y, a));
+        }
+    }
+    return QN_FAIL(err, internal, "%s is never assigned", qn__node_text(y, a));
+}
+
 qn_status qn__plan_verify(const qn_graph *g, const qn_plan *plan, qn_error *err)
 {
     span *spans;
@@ -98,6 +123,9 @@ qn_status qn__plan_verify(const qn_graph *g, const qn_plan *plan, qn_error *err)
                              (unsigned long long)spans[i].end, (unsigned long long)plan->bytes[place]);
         }
         for (size_t j = 0; j < i && status == QN_OK; j++) status = check_pair(&spans[i], &spans[j], err);
+    }
+    for (int32_t i = 0; i < g->n_nodes && status == QN_OK; i++) {
+        if (g->nodes[i]->lender != NULL) status = check_lent(g, g->nodes[i], err);
     }
     qn__free(spans);
     return status;

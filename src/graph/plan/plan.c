@@ -173,7 +173,7 @@ static qn_status lay_out(planner *p, qn_node *n, qn_plan *plan, qn_error *err)
 
 /* ---- the whole ---- */
 
-static void find_lifetimes(planner *p)
+static void find_lifetimes(planner *p, qn_plan *plan)
 {
     qn_graph *g = p->g;
     for (int32_t i = 0; i < g->n_nodes; i++) {
@@ -186,6 +186,7 @@ static void find_lifetimes(planner *p)
         }
         if (n->flags & QN_NODE_output) p->last[n->root->id] = FOREVER;
     }
+    qn__plan_lend(g, p->last, plan);
     for (int32_t i = 0; i < g->n_nodes; i++) {
         if (!takes_memory(g->nodes[i]) || p->last[i] == FOREVER) continue;
         p->next[i] = p->expire[p->last[i]];
@@ -223,10 +224,13 @@ static qn_status prepare(planner *p, qn_graph *g, int n_places, uint64_t align, 
 static qn_status assign(planner *p, qn_plan *plan, qn_error *err)
 {
     qn_graph *g = p->g;
-    find_lifetimes(p);
+    for (int32_t i = 0; i < g->n_nodes; i++) {
+        if (g->nodes[i]->lender == NULL) g->nodes[i]->offset = 0;
+        g->nodes[i]->scratch_offset = 0;
+    }
+    find_lifetimes(p, plan);
     for (int32_t i = 0; i < g->n_nodes; i++) {
         qn_node *n = g->nodes[i];
-        n->offset = n->scratch_offset = 0;
         if (n->op != QN_OP_input) continue;
         plan->n_values++;
         QN_TRY(place_bytes(p, n, (uint64_t)qn__node_bytes(n), &n->offset, err));

@@ -14,9 +14,11 @@ typedef struct qn_plan {
     int n_places;
     uint64_t bytes[QN_MAX_PLACES];     /* peak of each place's activation buffer */
     uint64_t sum_bytes[QN_MAX_PLACES]; /* sum of all values laid there, what it would take without reuse */
-    int32_t n_values, n_inplace;       /* values laid out; of these over their source's memory */
+    int32_t n_values, n_inplace;       /* values laid out; over their source's memory, or where they are assigned to */
 } qn_plan;
 
+/* Has values computed where they are assigned to. last: by id of a root, its last reader. */
+void qn__plan_lend(qn_graph *g, const int32_t *last, qn_plan *plan);
 /* Writes node->offset and node->scratch_offset. `align` is a power of two. limit when a size overflows. */
 qn_status qn__plan_make(qn_graph *g, int n_places, uint64_t align, qn_plan *out, qn_error *err);
 /* No two values alive at once overlap: for tests and checked builds. O(n^2). */

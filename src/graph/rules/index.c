@@ -2,7 +2,9 @@
 /* src/graph/rules/index.c -- what indexing, joining, sorting, padding and random numbers accept and yield. */
 #include "graph/rules/rules.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *qn__combine_name(int32_t mode)
 {
@@ -22,6 +24,31 @@ const char *qn__strict_name(int32_t strict)
 #undef QN_STRICT_NAME
     };
     return (uint32_t)strict < QN_STRICT_COUNT ? names[strict] : "?";
+}
+
+/* Where the strictness of those ops that can be strict stands in their attributes. */
+static const struct {
+    qn_op op;
+    size_t at;
+} strict_ops[] = {
+    {QN_OP_gather, offsetof(qn_index_attrs, strict)},
+    {QN_OP_scatter, offsetof(qn_index_attrs, strict)},
+    {QN_OP_index_select, offsetof(qn_index_attrs, strict)},
+    {QN_OP_index_add, offsetof(qn_index_attrs, strict)},
+    {QN_OP_flat_index, offsetof(qn_flat_attrs, strict)},
+    {QN_OP_embedding_bag, offsetof(qn_bag_attrs, strict)},
+    {QN_OP_cross_entropy, offsetof(qn_cross_entropy_attrs, strict)},
+};
+
+bool qn__may_stop(const qn_node *n)
+{
+    for (size_t i = 0; i < sizeof strict_ops / sizeof strict_ops[0]; i++) {
+        int32_t strict;
+        if (strict_ops[i].op != n->op) continue;
+        memcpy(&strict, (const char *)n->attrs + strict_ops[i].at, sizeof strict);
+        return strict != QN_STRICT_not;
+    }
+    return false;
 }
 
 static qn_status check_mode(const qn_node *n, int32_t mode, qn_error *err)

@@ -208,6 +208,68 @@ static void the_angle_of_nothing_has_no_slope(void **state)
     context_end(c);
 }
 
+/* ---- in place is in place ---- */
+
+static uint64_t tasks_of(qn_context *c)
+{
+    qn_metrics before, after;
+    qn_metrics_snapshot(&before);
+    OK(c, qn_eval_all(c));
+    qn_metrics_snapshot(&after);
+    return after.kernel_tasks - before.kernel_tasks;
+}
+
+static void in_place_is_one_task_and_no_second_buffer(void **state)
+{
+    (void)state;
+    enum { N = 1 << 20 };
+    qn_context *c = context_new();
+    qn_tensor *x = qn_zeros(c, qn_shape_of(N), F32), *y = qn_ones(c, qn_shape_of(N), F32);
+    OK(c, qn_eval_all(c));
+    qn_metrics m;
+    qn_metrics_reset();
+    qn_metrics_snapshot(&m);
+    const uint64_t there = m.live_bytes;
+    GOOD(c, qn_add_(x, y));
+    assert_int_equal(tasks_of(c), 1);
+    GOOD(c, qn_mul_number_(qn_add_(x, y), 3));
+    GOOD(c, qn_neg_(qn_narrow(x, 0, 5, N / 2)));
+    GOOD(c, qn_mul_out(y, x, x));
+    assert_int_equal(tasks_of(c), 4);
+    qn_metrics_snapshot(&m);
+    assert_true(m.peak_bytes < there + N); /* a second buffer would take 4 N */
+    const float *v = qn_data(x), *w = qn_data(y);
+    for (int i = 0; i < N; i++) assert_true(v[i] == (i < 5 || i >= 5 + N / 2 ? 6 : -6) && w[i] == 36);
+    context_end(c);
+}
+
+/* Where what is written is read in another order, the old value is there until the new one is. */
+static void in_place_over_itself(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_arange(c, 0, 6, 1, F32), *m = qn_view_as(x, qn_shape_of(2, 3));
+    GOOD(c, qn_add_(qn_narrow(x, 0, 1, 5), qn_narrow(x, 0, 0, 5)));
+    EXPECT(x, 0, 1, 3, 5, 7, 9);
+    GOOD(c, qn_add_(x, x));
+    EXPECT(x, 0, 2, 6, 10, 14, 18);
+    GOOD(c, qn_add_(m, qn_select(m, 0, 1))); /* its own row, broadcast */
+    EXPECT(m, 10, 16, 24, 20, 28, 36);
+    qn_tensor *square = qn_view_as(qn_arange(c, 0, 4, 1, F32), qn_shape_of(2, 2));
+    GOOD(c, qn_copy_(square, qn_transpose(square, 0, 1)));
+    EXPECT(square, 0, 2, 1, 3);
+    GOOD(c, qn_add_(square, qn_transpose(square, 0, 1)));
+    EXPECT(square, 0, 3, 3, 6);
+    qn_tensor *before = qn_mul_number(square, 1);
+    GOOD(c, qn_mul_number_(square, 2));
+    EXPECT(before, 0, 3, 3, 6);
+    EXPECT(square, 0, 6, 6, 12);
+    GOOD(c, qn_cumsum(square, 0));
+    GOOD(c, qn_copy_(square, qn_matmul(square, square)));
+    EXPECT(square, 36, 72, 72, 180);
+    context_end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +282,8 @@ int main(void)
         cmocka_unit_test(an_attention_is_changed_in_place),
         cmocka_unit_test(a_result_is_converted_in_place),
         cmocka_unit_test(the_angle_of_nothing_has_no_slope),
+        cmocka_unit_test(in_place_is_one_task_and_no_second_buffer),
+        cmocka_unit_test(in_place_over_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,67 @@ static void test_in_place(void **state)
     qn__graph_destroy(g);
 }
 
+static qn_node *resident(qn_graph *g, const char *name)
+{
+    return qn__param(g, name, F32, SHAPE(4, 8), NULL, 0, QN_NODE_mutable);
+}
+
+/* A value that is only assigned to resident memory is computed there. */
+static void test_lent(void **state)
+{
+    (void)state;
+    qn_graph *g = graph_new();
+    qn_node *x = qn__input(g, "x", F32, SHAPE(4, 8)), *p[9];
+    for (int i = 0; i < 9; i++) p[i] = resident(g, "p");
+    qn_node *whole = qn__add(g, p[0], x), *after = qn__assign(g, p[0], whole);
+    qn_node *again = qn__mul(g, after, x), *rows = qn__narrow(g, qn__assign(g, after, again), 0, 1, 2);
+    qn_node *part = qn__scale(g, rows, 2, 0); /* of the memory as it is by now */
+    qn__assign(g, rows, part);
+    qn_node *other = qn__copy(g, x, F32); /* reads nothing of the memory: any op may */
+    qn__assign(g, p[1], other);
+    qn_node *yes[] = {whole, again, part, other};
+
+    qn_node *same = qn__add(g, p[2], p[2]); /* the memory is two sources */
+    qn__assign(g, p[2], same);
+    qn_node *shifted = qn__silu(g, qn__narrow(g, p[3], 0, 0, 2)); /* other rows than it writes, and one of them */
+    qn__assign(g, qn__narrow(g, p[3], 0, 1, 2), shifted);
+    qn_node *read = qn__silu(g, x); /* somebody else reads it */
+    qn__assign(g, p[4], read);
+    qn__output(g, qn__silu(g, read));
+    qn_node *before = qn__silu(g, p[5]), *between = qn__silu(g, p[5]); /* the memory is read in between */
+    qn__assign(g, p[5], before);
+    qn__output(g, between);
+    qn_node *turned = qn__silu(g, qn__permute(g, x, (int[]){1, 0}, 2)); /* lies in another order */
+    qn__assign(g, qn__permute(g, p[6], (int[]){1, 0}, 2), turned);
+    const qn_index_attrs strict = {.dim = 0, .strict = QN_STRICT_gather};
+    qn_node *ids = qn__input(g, "ids", QN_DTYPE_I64, SHAPE(4, 8)); /* may end the run */
+    qn_node *picked = qn__op(g, QN_OP_gather, &strict, (qn_node *[]){x, ids}, 2);
+    qn__assign(g, p[7], picked);
+    qn_node *out = qn__silu(g, x);
+    qn__output(g, out);
+    qn__assign(g, p[8], out);
+    qn_node *no[] = {same, shifted, read, before, turned, picked, out};
+
+    place_all(g, 0);
+    qn_plan plan;
+    OK(qn__graph_finish(g, err));
+    OK(qn__plan_make(g, 1, 64, &plan, err));
+    OK(qn__plan_verify(g, &plan, err));
+    for (size_t i = 0; i < N_OF(yes); i++) assert_ptr_equal(yes[i]->lender, i < 3 ? p[0] : p[1]);
+    for (size_t i = 0; i < N_OF(no); i++) assert_null(no[i]->lender);
+    assert_int_equal(part->offset, 8 * 4);
+    assert_int_equal(whole->offset + again->offset + other->offset, 0);
+
+    /* and the check sees one that should not have been */
+    part->offset = 0;
+    assert_int_equal(qn__plan_verify(g, &plan, NULL), QN_STATUS_internal);
+    part->offset = 8 * 4;
+    OK(qn__plan_verify(g, &plan, err));
+    before->lender = p[5];
+    assert_int_equal(qn__plan_verify(g, &plan, NULL), QN_STATUS_internal);
+    qn__graph_destroy(g);
+}
+
 static void test_scratch_and_places(void **state)
 {
     (void)state;
@@ -337,13 +398,10 @@ static void test_print(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pinned),
-        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_scratch_and_places),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_verifier_sees),
-        cmocka_unit_test(test_decoder),
-        cmocka_unit_test(test_many_sizes),
+        cmocka_unit_test(test_pinned),  cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_lent),    cmocka_unit_test(test_scratch_and_places),
+        cmocka_unit_test(test_limits),  cmocka_unit_test(test_verifier_sees),
+        cmocka_unit_test(test_decoder), cmocka_unit_test(test_many_sizes),
         cmocka_unit_test(test_print),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
