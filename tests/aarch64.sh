@@ -35,7 +35,7 @@ PKG_CONFIG_LIBDIR=$libs/usr/lib/aarch64-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_D
 # Not the drivers' tests that take long here (linear 54 s, attention 85, rows 12): what they stand on is in check and in the models' logits.
 units="t_base_machine t_cpu_dispatch t_cpu_op_rope t_cpu_op_update t_quant_unpack"
 # shellcheck disable=SC2086
-cmake --build "$dir" --target quern check $units >"$work/log" 2>&1 || { tail -n 60 "$work/log"; exit 1; }
+cmake --build "$dir" --target quern check t_golden_golden $units >"$work/log" 2>&1 || { tail -n 60 "$work/log"; exit 1; }
 echo "built ($(($(date +%s) - began)) s)"
 
 
@@ -88,6 +88,7 @@ first=$!
         for kernels in mm_Q mm_IQ4 mm_MXFP4 probe_int8; do one_job max "check, level $level, $kernels" "$dir/check" --level $level --filter $kernels; done
     done
     for unit in $units; do one_job max "$unit" "$dir/$unit"; done
+    one_job max "synthetic models, byte for byte" "$dir/t_golden_golden" --bytes
     models
 } &
 second=$!
