@@ -2,9 +2,7 @@
 /* char_transformer.c -- a character-level transformer, written out: data, training, and text from a cache of keys and
  * values. cc char_transformer.c -o char_transformer $(pkg-config --cflags --libs quern) && ./char_transformer TEXT.txt
  * [STEPS] For models that other programs run, with a vocabulary of word pieces, see `quern train`. */
-#include <quern/nn.h>
-#include <quern/ops.h>
-#include <quern/optim.h>
+#include <quern/quern.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

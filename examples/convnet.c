@@ -2,9 +2,7 @@
 /* convnet.c -- a convolutional network that sees whether a noisy 12 x 12 picture shows a bar lying, a bar standing or a
  * cross. It is measured on pictures that it has not been trained on, and its weights are saved and loaded again. cc
  * convnet.c -o convnet $(pkg-config --cflags --libs quern) && ./convnet [WEIGHTS.safetensors] */
-#include <quern/nn.h>
-#include <quern/ops.h>
-#include <quern/optim.h>
+#include <quern/quern.h>
 #include <stdio.h>
 #include <stdlib.h>
 

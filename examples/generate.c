@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* generate.c -- a complete generation program. Build against the installed library:
  *     cc generate.c -o generate $(pkg-config --cflags --libs quern) && ./generate MODEL.gguf "Once upon a time" 100 */
-#include <quern/engine.h>
+#include <quern/quern.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

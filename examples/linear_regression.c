@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* linear_regression.c -- y = 3 x0 - 2 x1 + 0.5 found again from noisy samples: gradients and plain steps, no optimizer
  * object. cc linear_regression.c -o linear_regression $(pkg-config --cflags --libs quern) && ./linear_regression */
-#include <quern/autograd.h>
-#include <quern/ops.h>
+#include <quern/quern.h>
 #include <stdio.h>
 
 int main(void)

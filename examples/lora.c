@@ -2,7 +2,7 @@
 /* lora.c -- teaches a quantized model a text without touching its weights: a low-rank adapter, which `quern run --lora`
  * and other engines take beside the model. cc lora.c -o lora $(pkg-config --cflags --libs quern) && ./lora BASE.gguf
  * TEXT.txt ADAPTER.gguf [STEPS] */
-#include <quern/train.h>
+#include <quern/quern.h>
 #include <stdio.h>
 #include <stdlib.h>
 

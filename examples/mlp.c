@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mlp.c -- a network with two hidden layers tells the arms of two spirals apart.
  *     cc mlp.c -o mlp $(pkg-config --cflags --libs quern) -lm && ./mlp */
-#include <quern/nn.h>
-#include <quern/ops.h>
-#include <quern/optim.h>
+#include <quern/quern.h>
 #include <math.h>
 #include <stdio.h>
 

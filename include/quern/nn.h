@@ -33,10 +33,8 @@
 #ifndef QUERN_NN_H
 #define QUERN_NN_H
 
-#include <quern/array.h>
-#include <quern/functional.h>
-#include <quern/functions.h>
 #include <quern/gguf.h>
+#include <quern/ops.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -12,6 +12,7 @@
 #define QUERN_OPS_H
 
 #include <quern/array.h>
+#include <quern/autograd.h>
 #include <quern/functional.h>
 #include <quern/functions.h>
 

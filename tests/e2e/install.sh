@@ -20,10 +20,13 @@ target_link_libraries(found quern::quern)
 END
 cp "$source/examples/generate.c" "$work/find/"
 { cmake -G Ninja -S "$work/find" -B "$work/find/build" -DCMAKE_PREFIX_PATH="$work/usr" && cmake --build "$work/find/build"; } >"$work/log" 2>&1 || { cat "$work/log"; bad "find_package"; }
-# C++ programs see the same headers.
+# One header declares it all, to C and to C++.
+one='#include <quern/quern.h>\nint main(void) { return qn_version()[0] == 0 || qn_relu(0) || qn_grad(0); }\n'
+printf "$one" >"$work/t.c"
+cc -std=c17 -Wall -Wextra -Werror "$work/t.c" -o "$work/t" $(pkg-config --cflags --libs quern) -Wl,-rpath,"$libdir" && "$work/t" || bad "quern.h in C"
 if command -v c++ >/dev/null; then
-    printf '#include <quern/engine.h>\n#include <quern/npy.h>\nint main() { return qn_version()[0] == 0; }\n' >"$work/t.cc"
-    c++ -Wall -Wextra -Werror "$work/t.cc" -o "$work/t" $(pkg-config --cflags --libs quern) -Wl,-rpath,"$libdir" && "$work/t" || bad "C++"
+    printf "$one" >"$work/t.cc"
+    c++ -Wall -Wextra -Werror "$work/t.cc" -o "$work/t" $(pkg-config --cflags --libs quern) -Wl,-rpath,"$libdir" && "$work/t" || bad "quern.h in C++"
 fi
 if [ -e "$shared/models/stories260K.gguf" ]; then
     for program in "$work/shared-program" "$work/static-program" "$work/find/build/found"; do
