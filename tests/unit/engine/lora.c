@@ -117,6 +117,45 @@ static void *read_whole(const char *path, size_t *n)
     return bytes;
 }
 
+typedef struct merging {
+    int calls, stop_at;
+    uint64_t done, total;
+} merging;
+
+static bool watch_merging(void *ctx, uint64_t done, uint64_t total)
+{
+    merging *m = ctx;
+    assert_true(done > m->done && done <= total);
+    assert_true(m->calls == 0 || total == m->total);
+    m->done = done;
+    m->total = total;
+    return ++m->calls != m->stop_at;
+}
+
+/* Progress counts up to the bytes of the base's tensors; a false answer ends the export, and no file is left. */
+static void merging_tells_how_far_it_is(void **state)
+{
+    (void)state;
+    const char *base = model_file("base.gguf", &(tiny){0}), *out = tiny_path("watched.gguf");
+    const qn_lora_file file = {adapter_write(&(adapter){.path = base}), 1};
+    merging m = {0};
+    qn_lora_export_options o = {.progress = watch_merging, .progress_ctx = &m};
+    MUST(qn_lora_export(base, &file, 1, out, &o, err));
+    assert_true(m.calls > 10 && m.done == m.total);
+    uint64_t bytes = 0;
+    qn_engine *e = open_engine(base, 1);
+    for (size_t i = 0; i < qn_gguf_n_tensors(qn_engine_file(e)); i++)
+        bytes += qn_gguf_tensor_get(qn_engine_file(e), i)->size_bytes;
+    assert_int_equal(m.total, bytes);
+    qn_engine_close(e);
+    unlink(out);
+
+    m = (merging){.stop_at = 4};
+    REFUSED(cancelled, qn_lora_export(base, &file, 1, out, &o, err), "cancelled after");
+    assert_int_equal(m.calls, 4);
+    assert_int_equal(access(out, F_OK), -1);
+}
+
 static void merging_does_not_depend_on_threads(void **state)
 {
     (void)state;
@@ -433,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merged_and_added_agree),
         cmocka_unit_test(quantized_bases),
+        cmocka_unit_test(merging_tells_how_far_it_is),
         cmocka_unit_test(merging_does_not_depend_on_threads),
         cmocka_unit_test(zero_b_is_the_identity),
         cmocka_unit_test(a_row_is_a_row),

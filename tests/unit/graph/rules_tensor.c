@@ -38,6 +38,8 @@ static void test_shapes(void **state)
     is(qn__index_select(g, I(4, 5), -1, I(2)), QN_DTYPE_I64, "[4,2]");
     is(qn__cat(g, (qn_node *[]){X(2, 3), X(0, 3), X(4, 3)}, 3, 0), F32, "[6,3]");
     is(qn__stack(g, (qn_node *[]){X(2, 3), X(2, 3)}, 2, -1), F32, "[2,3,2]");
+    is(qn__cat(g, (qn_node *[]){X(2, 3)}, 1, 1), F32, "[2,3]");
+    is(qn__stack(g, (qn_node *[]){X(2, 3)}, 1, 0), F32, "[1,2,3]");
     is(qn__repeat(g, X(2, 3), (int64_t[]){4, 1, 2}, 3), F32, "[4,2,6]");
     is(qn__topk(g, X(4, 5), 2, 0, true), QN_DTYPE_I64, "[2,5]");
     is(qn__pad(g, X(4, 5), (int64_t[]){1, -2}, (int64_t[]){0, 3}, 0), F32, "[5,6]");
@@ -68,6 +70,9 @@ static void test_refused(void **state)
             qn__scatter(g, X(3, 3), 0, I(3, 3), X(3, 2), QN_COMBINE_add));
     REFUSED("index_add: src is [3,3], [2,3] expected", qn__index_add(g, X(4, 3), 0, I(2), X(3, 3), QN_COMBINE_add));
     REFUSED("cat: [2,3] and [2,4] differ in more than dimension 0", qn__cat(g, (qn_node *[]){X(2, 3), X(2, 4)}, 2, 0));
+    REFUSED("cat: nothing to join", qn__cat(g, (qn_node *[]){X(2, 3)}, 0, 0));
+    REFUSED("stack: nothing to join", qn__stack(g, (qn_node *[]){X(2, 3)}, 0, 0));
+    REFUSED("stack: source 1 is not like source 0", qn__stack(g, (qn_node *[]){X(2, 3), X(3)}, 2, 0));
     REFUSED("topk: k is 6, 0 to 5 expected for dimension 1 of [4,5]", qn__topk(g, X(4, 5), 6, 1, true));
     REFUSED("pad: 3 before and 0 after a dimension of size 3, at most 2 expected",
             qn__pad_like(g, X(3), (int64_t[]){3}, (int64_t[]){0}, QN_PAD_reflect));

@@ -258,6 +258,12 @@ static void cached_attention(void **state)
             "keys [2,1,2,4] and values [2,1,2,4] of layer 1 do not fit a cache of 1 layers");
     REFUSED(c, qn_mha_forward_cached(m, qn_narrow(qn_narrow(x, 0, 0, 1), 1, 0, 1), kv, 0), "that takes [2,1,2,4]");
     assert_int_equal(qn_kv_cache_length(kv), 0);
+    qn_module *other = qn_nn_linear(c, 16, 16, true);
+    REFUSED(c, qn_mha_forward_cached(other, qn_narrow(x, 1, 0, 1), kv, 0),
+            "a MultiheadAttention expected, this is a Linear");
+    assert_null(qn_mha_forward_cached(NULL, x, kv, 0));
+    assert_null(qn_mha_forward_cached(m, x, NULL, 0));
+    qn_module_destroy(other);
     qn_kv_cache_destroy(kv);
     REFUSED(c, qn_kv_cache_create(c, &(qn_kv_options){.n_layers = 1, .batch = 2, .heads = 2, .head_dim = 4}),
             "kv_cache: size 3 is 0");

@@ -34,6 +34,32 @@ static bool note_module(void *arg, const char *path, qn_module *m)
     return true;
 }
 
+static bool count_module(void *arg, const char *path, qn_module *m)
+{
+    (void)path;
+    (void)m;
+    return ++*(int *)arg != 1500;
+}
+
+/* Every module once, however many there are, until the function says stop. */
+static void many_modules(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_module *children[1000];
+    for (int i = 0; i < 1000; i++) children[i] = qn_nn_tanh(c);
+    qn_module *m = qn_nn_sequential(c, children, 1000);
+    GOOD(c, m);
+    int n = 0;
+    OK(c, qn_module_each_module(m, count_module, &n));
+    assert_int_equal(n, 1001);
+    n = 1000;
+    OK(c, qn_module_each_module(m, count_module, &n));
+    assert_int_equal(n, 1500);
+    qn_module_destroy(m);
+    context_end(c);
+}
+
 static void trees(void **state)
 {
     (void)state;
@@ -362,7 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees),   cmocka_unit_test(ends),         cmocka_unit_test(tied),
         cmocka_unit_test(modes),   cmocka_unit_test(own_types),    cmocka_unit_test(refusals),
-        cmocka_unit_test(padding), cmocka_unit_test(first_values),
+        cmocka_unit_test(padding), cmocka_unit_test(first_values), cmocka_unit_test(many_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,6 +177,11 @@ static void same_losses(void **state)
             c = NULL;
             d = create(&o);
             if (qn_trainer_load(d, path, &err) != QN_OK) fail_msg("%s", err.text);
+            qn_train_info want, have; /* the best so far is back before anything is evaluated */
+            qn_trainer_get_info(a, &want);
+            qn_trainer_get_info(d, &have);
+            assert_int_equal(have.best_step, want.best_step);
+            assert_true(have.best_bits_per_byte == want.best_bits_per_byte && want.best_step > 0);
         }
         const double la = step(a), lb = step(b), lc = step(c ? c : d);
         assert_true(la == lb);
