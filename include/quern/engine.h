@@ -268,6 +268,9 @@ typedef struct qn_synth_options {
 QN_API qn_status qn_synth(const char *path, const qn_synth_options *options, qn_progress_fn progress, void *ctx,
                           qn_error *err);
 QN_API const char *const *qn_synth_presets(void); /* NULL-terminated */
+/* What `type` may be: types of weights, and mixes of them. Those that can be packed are types for qn_lora_export and
+ * qn_trainer_export too. NULL-terminated. */
+QN_API const char *const *qn_synth_types(void);
 
 #ifdef __cplusplus
 }

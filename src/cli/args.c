@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/args.c -- options by table. Every number is checked against its row's range; what is wrong is said with the
  * option's name. */
-#include "cli/cli.h"
+#include "cli/describe.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -78,6 +78,7 @@ int cli_store(const cli_option *o, const char *text)
         *(float *)o->at = (float)f;
         return -1;
     case CLI_STRING: *(const char **)o->at = text; return -1;
+    case CLI_GROUP: return -1; /* never found by a name */
     case CLI_STRINGS: {
         cli_strings *list = o->at;
         if (list->n == CLI_MAX_STRINGS) return cli_bad_usage("--%s: more than %d times", o->name, CLI_MAX_STRINGS);
@@ -88,27 +89,30 @@ int cli_store(const cli_option *o, const char *text)
     return -1;
 }
 
-static void print_usage(const cli_usage *u, const cli_option *options, int n)
-{
-    printf("usage: quern %s %s [options]\n%s\n\n", u->command, u->arguments, u->summary);
-    for (int i = 0; i < n; i++) {
-        char left[64], letter[8] = "    ";
-        if (options[i].letter) snprintf(letter, sizeof(letter), "-%c, ", options[i].letter);
-        snprintf(left, sizeof(left), "%s--%s%s%s", letter, options[i].name, options[i].argument ? " " : "",
-                 options[i].argument ? options[i].argument : "");
-        printf("  %-28s %s\n", left, options[i].help);
-    }
-    printf("  %-28s %s\n", "-h, --help", "this text");
-    if (u->notes) printf("\n%s\n", u->notes);
-}
-
 /* ---- the command line ---- */
 
-static const cli_option *find_long(const cli_option *options, int n, const char *name, size_t len)
+const cli_option *cli_find_option(const cli_option *options, int n, const char *name, size_t len)
 {
     for (int i = 0; i < n; i++)
-        if (strlen(options[i].name) == len && memcmp(options[i].name, name, len) == 0) return &options[i];
+        if (options[i].kind != CLI_GROUP && strlen(options[i].name) == len && memcmp(options[i].name, name, len) == 0)
+            return &options[i];
     return NULL;
+}
+
+/* What --help does. */
+static cli_describe_fn describe = cli_print_help;
+static void *describe_ctx;
+
+int cli_describe(const cli_command *command, cli_describe_fn fn, void *ctx)
+{
+    char help[] = "--help", name[sizeof(command->name)];
+    memcpy(name, command->name, sizeof(name));
+    char *argv[] = {name, help, NULL};
+    describe = fn;
+    describe_ctx = ctx;
+    const int status = command->run(2, argv);
+    describe = cli_print_help;
+    return status;
 }
 
 static const cli_option *find_letter(const cli_option *options, int n, char letter)
@@ -118,25 +122,47 @@ static const cli_option *find_letter(const cli_option *options, int n, char lett
     return NULL;
 }
 
+typedef struct option_names {
+    const cli_option *options;
+    int n;
+} option_names;
+
+static const char *option_name(const void *ctx, int i)
+{
+    const option_names *names = ctx;
+    return i < names->n ? names->options[i].name : NULL;
+}
+
+static int no_option(const cli_usage *u, const cli_option *options, int n, const char *text)
+{
+    char typed[64];
+    snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(text + 2, "="), text + 2);
+    const char *near = text[1] == '-' ? cli_nearest(typed, option_name, &(option_names){options, n}) : NULL;
+    if (near)
+        return cli_bad_usage("\"%.64s\" is no option; did you mean --%s? \"quern %s --help\" lists them", text, near,
+                             u->command);
+    return cli_bad_usage("\"%.64s\" is no option; \"quern %s --help\" lists them", text, u->command);
+}
+
 /* An option at argv[*at]; moves *at past a value that stands in the next argument. */
 static int parse_option(const cli_usage *u, const cli_option *options, int n, int argc, char **argv, int *at)
 {
     const char *text = argv[*at], *value = NULL;
     const bool is_long = text[1] == '-';
     if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
-        print_usage(u, options, n);
+        describe(describe_ctx, u, options, n);
         return cli_finish_output();
     }
     const cli_option *o = NULL;
     if (is_long) {
         const size_t len = strcspn(text + 2, "=");
-        o = find_long(options, n, text + 2, len);
+        o = cli_find_option(options, n, text + 2, len);
         if (text[2 + len] == '=') value = text + 3 + len;
     } else {
         o = find_letter(options, n, text[1]);
         if (o && text[2]) value = text + 2;
     }
-    if (!o) return cli_bad_usage("\"%.64s\" is no option; \"quern %s --help\" lists them", text, u->command);
+    if (!o) return no_option(u, options, n, text);
     if (o->kind == CLI_FLAG) return value ? cli_bad_usage("--%s takes no value", o->name) : cli_store(o, NULL);
     if (!value) {
         if (*at + 1 >= argc) return cli_bad_usage("--%s needs a value: %s", o->name, o->argument);

@@ -15,21 +15,24 @@
     0.6 /* 0.2 s a peak: long beside a scheduler's time slice, short beside any test that tells something */
 
 static const cli_usage usage = {
-    "bench",
-    "[MODEL...]",
-    "Measures tokens a second of prompt processing and decoding, each beside the share of what this machine could do "
-    "at most.",
-    "Options with LIST take several values, such as -b 1,4,8; every combination with every model is a row. Tests: ppN "
-    "computes a prompt of N tokens\n"
-    "(logits of the last), tgN decodes N steps of one token for each of the batch's sequences; -p 0 or -n 0 leaves one "
-    "out. At depth D each sequence\n"
-    "holds D tokens before the clock starts. Speeds are medians; spread is the interquartile range over the median. "
-    "The limit comes from read\n"
-    "bandwidth and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it. "
-    "--roofline without a MODEL\n"
-    "measures these alone.",
-    0,
-    MAX_MODELS,
+    .command = "bench",
+    .arguments = "[MODEL...]",
+    .summary = "Measures tokens a second of prompt processing and decoding, each beside the share of what this machine "
+               "could do "
+               "at most.",
+    .notes =
+        "Options with a list take several values, such as -b 1,4,8; every combination with every model is a row. "
+        "Tests: ppN computes a prompt of N tokens (logits of the last), tgN decodes N steps of one token for each of "
+        "the batch's sequences; -p 0 or -n 0 leaves one out. At depth D each sequence holds D tokens before the clock "
+        "starts.\n"
+        "Speeds are medians; spread is the interquartile range over the median. The limit comes from read bandwidth "
+        "and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it. "
+        "--roofline without a MODEL measures these alone.",
+    .examples = "A prompt of 512 tokens and 128 steps of decoding:\nquern bench model.gguf\n"
+                "One and two threads, short and deep contexts, as CSV:\n"
+                "quern bench model.gguf -t 1,2 -d 0,2048 -o csv\n"
+                "What this machine can do at most:\nquern bench --roofline\n",
+    .max_args = MAX_MODELS,
 };
 
 typedef struct bench_ints {
@@ -120,10 +123,11 @@ static int parse(int argc, char **argv, bench_plan *plan)
          1000, NULL},
         {"threads", 't', CLI_STRING, &threads, "LIST",
          "threads that compute (default: physical cores within the quota)", 0, 0, NULL},
-        {"cpu", 0, CLI_STRING, &levels, "LIST", "at most this level of instructions, as `quern doctor` names them", 0,
+        {"cpu", 0, CLI_STRING, &levels, "LEVELS", "at most this level of instructions, as `quern doctor` names them", 0,
          0, NULL},
-        {"kv-type", 0, CLI_STRING, &kv_types, "LIST", "types of the KV cache (default: F16):" CLI_KV_TYPES, 0, 0, NULL},
-        {"no-pass", 0, CLI_STRINGS, &plan->no_pass, "NAME", CLI_NO_PASS_HELP, 0, 0, NULL},
+        {"kv-type", 0, CLI_STRING, &kv_types, "KV_TYPES", "types of the KV cache (default: F16)", 0, 0, NULL},
+        {"no-pass", 0, CLI_STRINGS, &plan->no_pass, "PASS", "switch a graph pass off (may be repeated); results stay",
+         0, 0, NULL},
         {"output", 'o', CLI_STRING, &format, "FORMAT", "md (default), csv or json", 0, 0, NULL},
         {"roofline", 0, CLI_FLAG, &plan->roofline, NULL,
          "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},

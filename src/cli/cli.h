@@ -14,14 +14,21 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
+/* ---- commands ---- */
 typedef struct cli_command {
     char name[16];
     const char *help;
     int (*run)(int argc, char **argv);
 } cli_command;
+int cli_n_commands(void);
+const cli_command *cli_command_get(int i);
+/* NULL when there is none of that name. */
+const cli_command *cli_command_find(const char *name);
+/* Standard error says that there is no such command and which one is near; returns CLI_USAGE. */
+int cli_no_command(const char *name);
 
 /* ---- options ---- */
-typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_FLOAT, CLI_STRING, CLI_STRINGS } cli_kind;
+typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_FLOAT, CLI_STRING, CLI_STRINGS, CLI_GROUP } cli_kind;
 #define CLI_MAX_STRINGS 16
 typedef struct cli_strings {
     const char *item[CLI_MAX_STRINGS];
@@ -29,21 +36,29 @@ typedef struct cli_strings {
 } cli_strings;
 
 /* One option, one row; `at` points to a bool, int32_t, uint64_t, float, const char * or cli_strings by kind. `set`,
- * when given, says whether the option stood on the command line. */
+ * when given, says whether the option stood on the command line. Help, manual pages and completions are made of the
+ * same rows. */
 typedef struct cli_option {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
     cli_kind kind;
     void *at;
-    const char *argument; /* "N": how help shows the value */
+    const char *argument; /* "N": how help shows the value; a row of values.def says what it stands for */
     const char *help;
     double lo, hi; /* of numbers, both ends in */
     bool *set;
 } cli_option;
 
+/* A row that is no option: the heading of those that follow it. */
+#define CLI_OPTION_GROUP(title) \
+    { \
+        "", 0, CLI_GROUP, NULL, NULL, title, 0, 0, NULL \
+    }
+
 typedef struct cli_usage {
-    const char *command, *arguments, *summary; /* "run", "MODEL [PROMPT]" */
-    const char *notes;                         /* shown after the options; NULL: none */
+    const char *command, *arguments, *summary; /* "run", "MODEL [PROMPT]"; the arguments' words are in values.def too */
+    const char *notes;                         /* shown after the options, a paragraph a line; NULL: none */
+    const char *examples;                      /* lines in pairs: what it does, the command */
     int min_args, max_args;
 } cli_usage;
 
@@ -52,6 +67,8 @@ typedef struct cli_usage {
  * message about what is wrong). */
 int cli_parse(const cli_usage *usage, const cli_option *options, int n_options, int argc, char **argv,
               const char **args, int *n_args);
+/* NULL when there is none of that name. */
+const cli_option *cli_find_option(const cli_option *options, int n_options, const char *name, size_t len);
 /* One option's value; NULL for a flag. -1 to go on, or the status to exit with. */
 int cli_store(const cli_option *option, const char *text);
 /* The same options from a file, one "name = value" a line; a flag's value is true or false, # begins a comment. -1 to

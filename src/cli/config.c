@@ -17,20 +17,13 @@ static char *trim(char *text)
     return text;
 }
 
-static const cli_option *find(const cli_option *options, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(options[i].name, name) == 0) return &options[i];
-    return NULL;
-}
-
 static int apply(const char *path, int number, char *line, const cli_option *options, int n)
 {
     char *equals = strchr(line, '=');
     if (!equals) return cli_fail("%s:%d: \"%.64s\" is no \"name = value\"", path, number, line);
     *equals = '\0';
     char *name = trim(line), *value = trim(equals + 1);
-    const cli_option *o = find(options, n, name);
+    const cli_option *o = cli_find_option(options, n, name, strlen(name));
     if (!o) return cli_fail("%s:%d: \"%.64s\" is no option", path, number, name);
     if (o->kind != CLI_FLAG) return cli_store(o, value);
     const bool on = strcmp(value, "true") == 0;

@@ -9,13 +9,12 @@
 #include <utf8proc.h>
 
 static const cli_usage usage = {
-    "doctor",
-    "",
-    "Shows what this machine offers: processor level, cores and quota, caches, memory, measured bandwidth and "
-    "arithmetic.",
-    NULL,
-    0,
-    0,
+    .command = "doctor",
+    .arguments = "",
+    .summary =
+        "Shows what this machine offers: processor level, cores and quota, caches, memory, measured bandwidth and "
+        "arithmetic.",
+    .examples = "For people:\nquern doctor\nFor programs:\nquern doctor --json\n",
 };
 
 static double gib(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0 * 1024.0); }

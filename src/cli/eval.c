@@ -9,12 +9,15 @@
 #define MAX_LIST_BYTES ((size_t)256 << 20)
 
 static const cli_usage usage = {
-    "eval",
-    "MODEL",
-    "Computes the logits of every token of a list and writes them as float32 [n_tokens, n_vocab].",
-    "The list is 1,2,3 or a JSON array, or @FILE with either in it.",
-    1,
-    1,
+    .command = "eval",
+    .arguments = "MODEL",
+    .summary = "Computes the logits of every token of a list and writes them as float32 [n_tokens, n_vocab].",
+    .notes = "The list is 1,2,3 or a JSON array, or @FILE with either in it.",
+    .examples = "Three tokens:\nquern eval model.gguf --tokens 1,2,3 -o logits.npy\n"
+                "A text's tokens:\nquern tokenize model.gguf \"Once upon a time\" > ids.json && "
+                "quern eval model.gguf --tokens @ids.json -o logits.npy\n",
+    .min_args = 1,
+    .max_args = 1,
 };
 
 static int32_t *read_tokens(const char *text, size_t *n)

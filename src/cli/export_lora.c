@@ -4,14 +4,16 @@
 #include <string.h>
 
 static const cli_usage usage = {
-    "export-lora",
-    "BASE.gguf ADAPTER.gguf[:SCALE] OUT.gguf",
-    "Writes the model that the base is with the adapter added, which then needs no adapter.",
-    "Matrices keep their types unless --type names another one or a mix (F16, Q8_0, Q4_K_M ...): rounding to few bits "
-    "loses part of what the\n"
-    "adapter changed. More adapters are added by --lora.",
-    3,
-    3,
+    .command = "export-lora",
+    .arguments = "BASE.gguf LORA.gguf[:SCALE] OUT.gguf",
+    .summary = "Writes the model that the base is with the adapter added, which then needs no adapter.",
+    .notes =
+        "Matrices keep their types unless --type names another one or a mix: rounding to few bits loses part of what "
+        "the adapter changed. More adapters are added by --lora.",
+    .examples =
+        "Half of what an adapter changes, for good:\nquern export-lora base.gguf adapter.gguf:0.5 merged.gguf\n",
+    .min_args = 3,
+    .max_args = 3,
 };
 
 int cli_command_export_lora(int argc, char **argv)
@@ -24,7 +26,7 @@ int cli_command_export_lora(int argc, char **argv)
     const cli_option options[] = {
         {"type", 0, CLI_STRING, &o.type, "TYPE", "type of the result's matrices (default: each keeps its own)", 0, 0,
          NULL},
-        {"lora", 0, CLI_STRINGS, &more, "FILE[:SCALE]", "one more adapter (may be repeated)", 0, 0, NULL},
+        {"lora", 0, CLI_STRINGS, &more, "LORA.gguf[:SCALE]", "one more adapter (may be repeated)", 0, 0, NULL},
         {"threads", 't', CLI_INT, &o.n_threads, "N", "threads that compute (default: physical cores within the quota)",
          1, 256, NULL},
     };

@@ -6,12 +6,14 @@
 #include <string.h>
 
 static const cli_usage usage = {
-    "graph",
-    "MODEL",
-    "Prints the graph that a model is computed by, as it runs: after all passes, placed on backends.",
-    "SVG opens in any browser; DOT is for Graphviz.",
-    1,
-    1,
+    .command = "graph",
+    .arguments = "MODEL",
+    .summary = "Prints the graph that a model is computed by, as it runs: after all passes, placed on backends.",
+    .notes = "SVG opens in any browser; DOT is for Graphviz.",
+    .examples = "A picture of the first layer, decoding:\nquern graph model.gguf --layer 0 --svg -o graph.svg\n"
+                "Where a prompt's values lie in memory:\nquern graph model.gguf --phase prompt --plan\n",
+    .min_args = 1,
+    .max_args = 1,
 };
 
 int cli_command_graph(int argc, char **argv)

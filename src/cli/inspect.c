@@ -8,14 +8,18 @@
 #include <string.h>
 
 static const cli_usage usage = {
-    "inspect",
-    "MODEL.gguf",
-    "Shows the metadata and the tensors of a GGUF file; --verify reads all of it and looks for damage.",
-    "CSV columns: name, file_offset, size_bytes, type, layer, component, n_dims, dim0.. (outermost first); expert "
-    "tensors have one row an expert.\n"
-    "Exit status 1 when --verify finds something.",
-    1,
-    1,
+    .command = "inspect",
+    .arguments = "MODEL.gguf",
+    .summary = "Shows the metadata and the tensors of a GGUF file; --verify reads all of it and looks for damage.",
+    .notes =
+        "CSV columns: name, file_offset, size_bytes, type, layer, component, n_dims, dim0.. (outermost first); expert "
+        "tensors have one row an expert.\n"
+        "Exit status 1 when --verify finds something.",
+    .examples = "What is in a file:\nquern inspect model.gguf\n"
+                "Is it whole?\nquern inspect model.gguf --verify\n"
+                "The tensors for a spreadsheet:\nquern inspect model.gguf --csv > tensors.csv\n",
+    .min_args = 1,
+    .max_args = 1,
 };
 
 /* ---- rows: a tensor, or one expert of it ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/main.c -- finds the command and runs it. */
-#include "cli/cli.h"
+#include "cli/describe.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,13 +20,27 @@ static void spell_commands(void)
             if (*p == '_') *p = '-';
 }
 
-static void print_help(FILE *out)
+int cli_n_commands(void) { return CLI_N(commands); }
+const cli_command *cli_command_get(int i) { return &commands[i]; }
+
+const cli_command *cli_command_find(const char *name)
 {
-    fprintf(out, "quern %s -- a tensor library and language-model runtime\n\nusage: quern COMMAND ...\n\n",
-            qn_version());
-    for (int i = 0; i < CLI_N(commands); i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\n\"quern COMMAND --help\" tells a command's options. Example:\n  quern run model.gguf \"Once upon a "
-                 "time\"\n");
+    for (int i = 0; i < CLI_N(commands); i++)
+        if (strcmp(name, commands[i].name) == 0) return &commands[i];
+    return NULL;
+}
+
+static const char *command_name(const void *ctx, int i)
+{
+    (void)ctx;
+    return i < CLI_N(commands) ? commands[i].name : NULL;
+}
+
+int cli_no_command(const char *name)
+{
+    const char *near = cli_nearest(name, command_name, NULL);
+    if (near) return cli_bad_usage("\"%.64s\" is no command; did you mean %s? \"quern help\" lists them", name, near);
+    return cli_bad_usage("\"%.64s\" is no command; \"quern help\" lists them", name);
 }
 
 /* Warnings always, the rest only on request: standard error is for people. */
@@ -47,22 +61,20 @@ int main(int argc, char **argv)
 
     spell_commands();
     if (argc < 2) {
-        print_help(stderr);
+        cli_print_overview(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        print_help(stdout);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        cli_print_overview(stdout);
         return cli_finish_output();
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("quern %s\n", qn_version());
         return cli_finish_output();
     }
-    for (int i = 0; i < CLI_N(commands); i++) {
-        if (strcmp(argv[1], commands[i].name) != 0) continue;
-        cli_name = commands[i].name;
-        cli_catch_signals();
-        return commands[i].run(argc - 1, argv + 1);
-    }
-    return cli_bad_usage("\"%.64s\" is no command; \"quern --help\" lists them", argv[1]);
+    const cli_command *command = cli_command_find(argv[1]);
+    if (!command) return cli_no_command(argv[1]);
+    cli_name = command->name;
+    cli_catch_signals();
+    return command->run(argc - 1, argv + 1);
 }

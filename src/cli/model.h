@@ -22,8 +22,7 @@ typedef struct cli_model_options {
      1,         256, NULL}, \
         {"cpu", 0, CLI_STRING, &(m).cpu, "LEVEL", "at most this level of instructions, as `quern doctor` names them", \
          0,     0, NULL}, \
-        {"kv-type", 0, CLI_STRING, &(m).kv_type, "TYPE", "type of the KV cache (default: F16):" CLI_KV_TYPES, \
-         0,         0, NULL}, \
+        {"kv-type", 0, CLI_STRING, &(m).kv_type, "KV_TYPE", "type of the KV cache (default: F16)", 0, 0, NULL}, \
         {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
         {"place",    0,           CLI_STRINGS, \
          &(m).place, "PATTERN=I", "weights whose name matches go to backend number I (may be repeated)", \
@@ -32,22 +31,18 @@ typedef struct cli_model_options {
          0, \
          CLI_STRINGS, \
          &(m).lora, \
-         "FILE[:SCALE]", \
+         "LORA.gguf[:SCALE]", \
          "add a low-rank adapter, SCALE times (default: 1; may be repeated)", \
          0, \
          0, \
          NULL}, \
-        {"no-pass", 0, CLI_STRINGS, &(m).no_pass, "NAME", CLI_NO_PASS_HELP, 0, 0, NULL}, \
+        {"no-pass", 0, CLI_STRINGS, &(m).no_pass, "PASS", "switch a graph pass off (may be repeated); results stay", \
+         0,         0, NULL}, \
         {"strict", 0, CLI_FLAG, &(m).strict, NULL, "fail when a node cannot run where it was placed", 0, 0, NULL}, \
     { \
         "populate", 0, CLI_FLAG, &(m).populate, NULL, \
             "read the whole file before starting instead of as it is needed", 0, 0, NULL \
     }
-
-#define CLI_PASS(name, text) " " #name
-#define CLI_NO_PASS_HELP     "switch a graph pass off (may be repeated); results stay:" QN_PASS_ROWS(CLI_PASS)
-#define CLI_KV_TYPE(name)    " " #name
-#define CLI_KV_TYPES         QN_KV_TYPE_ROWS(CLI_KV_TYPE) /* " F32 F16 .." */
 
 /* Both return CLI_OK or print a message. The session's other options come from the caller; kv_type is filled in. */
 int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out);

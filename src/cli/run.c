@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/run.c -- quern run: a prompt in, its continuation out, as it comes. */
 #include "cli/model.h"
+#include "cli/sampling.h"
 #include "cli/stop.h"
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,11 +12,10 @@
 
 typedef struct run_options {
     cli_model_options model;
-    int32_t n_predict, n_ctx, n_batch, top_k, repeat_last_n;
-    uint64_t seed;
-    const char *file, *stats, *order, *graph_dir;
-    float temp, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty;
-    bool temp_set, top_k_set, top_p_set, min_p_set, ignore_eos, quiet, special;
+    cli_sampling sampling;
+    int32_t n_predict, n_ctx, n_batch;
+    const char *file, *stats, *graph_dir;
+    bool quiet, special;
     cli_strings stop;
 } run_options;
 
@@ -38,74 +37,62 @@ typedef struct run_state {
 } run_state;
 
 static const cli_usage usage = {
-    "run",
-    "MODEL [PROMPT]",
-    "Generates text that continues the prompt. The prompt is an argument, a file (-f), or standard input (- or a "
-    "pipe).",
-    "The text goes to standard output, everything else to standard error. Penalties, top-k and so on apply in the "
-    "order of --samplers:\n"
-    "e penalties, d DRY, s top-n-sigma, k top-k, y typical, p top-p, m min-p, x XTC, t temperature.",
-    1,
-    2,
+    .command = "run",
+    .arguments = "MODEL [PROMPT]",
+    .summary =
+        "Generates text that continues the prompt. The prompt is an argument, a file (-f), or standard input (- or a "
+        "pipe).",
+    .notes = "The text goes to standard output, everything else to standard error.\n"
+             "A sampler does nothing while its option is off. Mirostat takes the place of all but penalties and "
+             "temperature; --temp 0 that of all but penalties and DRY.",
+    .examples = "Go on with a text:\n"
+                "quern run model.gguf \"Once upon a time\" -n 100\n"
+                "The most likely text, from a pipe and without the prompt before it:\n"
+                "echo \"To be, or not\" | quern run model.gguf --temp 0 --quiet -n 20\n"
+                "A repeatable draw that avoids repetitions:\n"
+                "quern run model.gguf \"O Romeo\" --seed 7 --dry-multiplier 0.8 --xtc-probability 0.5 -n 50\n",
+    .min_args = 1,
+    .max_args = 2,
 };
 
 static int parse(run_state *s, int argc, char **argv)
 {
     run_options *o = &s->o;
-    *o = (run_options){.n_predict = 512,
-                       .temp = 0.8f,
-                       .top_k = 40,
-                       .top_p = 0.95f,
-                       .min_p = 0.05f,
-                       .typical_p = 1,
-                       .repeat_penalty = 1,
-                       .repeat_last_n = 64};
-    const cli_option options[] = {
+    *o = (run_options){.n_predict = 512};
+    cli_sampling_init(&o->sampling);
+    const cli_option own[] = {
+        CLI_OPTION_GROUP("Text"),
         {"predict", 'n', CLI_INT, &o->n_predict, "N",
          "tokens to generate at most; -1: until the context is full (default: 512)", -1, 1 << 30, NULL},
+        {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
+        {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
+        {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
+        {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
+        CLI_OPTION_GROUP("Model and machine"),
         {"ctx-size", 'c', CLI_INT, &o->n_ctx, "N", "context in tokens (default: the model's, at most 8192)", 1, 1 << 28,
          NULL},
         {"batch-size", 'b', CLI_INT, &o->n_batch, "N", "tokens of the prompt computed at once (default: 512)", 1,
          1 << 20, NULL},
-        {"seed", 's', CLI_U64, &o->seed, "S", "seed of the draws; 0: another one each time", 0, 0, NULL},
-        {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
-        {"temp", 0, CLI_FLOAT, &o->temp, "T", "temperature; 0 takes the most likely token (default: 0.8)", 0, 1000,
-         &o->temp_set},
-        {"top-k", 0, CLI_INT, &o->top_k, "K", "keep the K most likely; 0: all (default: 40)", 0, 1 << 30,
-         &o->top_k_set},
-        {"top-p", 0, CLI_FLOAT, &o->top_p, "P", "keep the most likely that make up P; 1: all (default: 0.95)", 0, 1,
-         &o->top_p_set},
-        {"min-p", 0, CLI_FLOAT, &o->min_p, "P", "keep those at least P times the most likely; 0: all (default: 0.05)",
-         0, 1, &o->min_p_set},
-        {"typical", 0, CLI_FLOAT, &o->typical_p, "P", "locally typical sampling; 1: off (default: 1)", 0, 1, NULL},
-        {"repeat-penalty", 0, CLI_FLOAT, &o->repeat_penalty, "X", "divide logits of recent tokens; 1: off (default: 1)",
-         0.01, 100, NULL},
-        {"repeat-last-n", 0, CLI_INT, &o->repeat_last_n, "N",
-         "how many tokens are recent; 0: none, -1: the context (default: 64)", -1, 1 << 28, NULL},
-        {"frequency-penalty", 0, CLI_FLOAT, &o->frequency_penalty, "X",
-         "subtract X for each recent occurrence (default: 0)", -100, 100, NULL},
-        {"presence-penalty", 0, CLI_FLOAT, &o->presence_penalty, "X", "subtract X from recent tokens (default: 0)",
-         -100, 100, NULL},
-        {"samplers", 0, CLI_STRING, &o->order, "LETTERS", "which samplers and in which order (default: edskypmxt)", 0,
-         0, NULL},
-        {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
-        {"ignore-eos", 0, CLI_FLAG, &o->ignore_eos, NULL, "go on past the end-of-text token", 0, 0, NULL},
-        {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
+        CLI_MODEL_OPTIONS(o->model),
+        CLI_OPTION_GROUP("What is seen of it"),
         {"stats", 0, CLI_STRING, &o->stats, "FILE", "write counters and times as JSON; - is standard output", 0, 0,
          NULL},
         {"graph-dir", 0, CLI_STRING, &o->graph_dir, "DIR",
          "write each step's graph, coloured by measured time, to DIR/token_00000.dot ...", 0, 0, NULL},
-        {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
-        CLI_MODEL_OPTIONS(o->model),
+        CLI_OPTION_GROUP("Choosing the next token"),
     };
+    cli_option options[CLI_N(own) + CLI_N_SAMPLING];
+    memcpy(options, own, sizeof(own));
+    cli_sampling_options(&o->sampling, options + CLI_N(own));
     const char *args[2] = {0};
     int n_args = 0;
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
     s->model = args[0];
     s->prompt = args[1];
-    if (status < 0 && s->prompt && o->file)
-        return cli_bad_usage("a prompt was given twice: as an argument and by --file");
-    return status;
+    if (status >= 0) return status;
+    if (s->prompt && o->file) return cli_bad_usage("a prompt was given twice: as an argument and by --file");
+    const int checked = cli_check_sampling(&o->sampling);
+    return checked == CLI_OK ? -1 : checked;
 }
 
 static int read_prompt(run_state *s)
@@ -124,40 +111,6 @@ static int read_prompt(run_state *s)
 
 /* ---- setting up ---- */
 
-static int create_sampler(run_state *s)
-{
-    const run_options *o = &s->o;
-    const int32_t n_vocab = qn_tokenizer_n_tokens(s->tok);
-    qn_error err;
-    qn_logit_bias *ban = NULL;
-    int32_t n_ban = 0;
-    if (o->ignore_eos) {
-        ban = calloc((size_t)n_vocab, sizeof(*ban));
-        for (int32_t i = 0; ban && i < n_vocab; i++)
-            if (qn_tokenizer_is_eog(s->tok, i)) ban[n_ban++] = (qn_logit_bias){i, -INFINITY};
-        if (!ban) return cli_fail("out of memory");
-    }
-    const qn_sampler_params params = {
-        .seed = o->seed,
-        .greedy = o->temp == 0,
-        .temperature = o->temp,
-        .order = o->order,
-        .top_k = o->top_k ? o->top_k : -1,
-        .top_p = o->top_p,
-        .min_p = o->min_p > 0 ? o->min_p : -1,
-        .typical_p = o->typical_p,
-        .repeat_penalty = o->repeat_penalty,
-        .frequency_penalty = o->frequency_penalty,
-        .presence_penalty = o->presence_penalty,
-        .penalty_last_n = o->repeat_last_n ? o->repeat_last_n : -2,
-        .logit_bias = ban,
-        .n_logit_bias = n_ban,
-    };
-    const qn_status status = qn_sampler_create(&params, n_vocab, s->tok, &s->sampler, &err);
-    free(ban);
-    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
-}
-
 static int set_up(run_state *s)
 {
     qn_error err;
@@ -173,7 +126,8 @@ static int set_up(run_state *s)
     if (s->n_ids > (size_t)qn_session_n_ctx(s->session))
         return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu",
                         s->n_ids, qn_session_n_ctx(s->session), s->n_ids + 256);
-    if ((status = create_sampler(s)) != CLI_OK) return status;
+    status = cli_create_sampler(&s->o.sampling, s->tok, qn_session_n_ctx(s->session), &s->sampler);
+    if (status != CLI_OK) return status;
     qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
     s->piece = malloc(s->piece_size);
@@ -241,7 +195,7 @@ static int generate(run_state *s)
         if (write_graph(s, n) != CLI_OK) return CLI_FAILED;
         if (qn_sampler_sample(s->sampler, qn_session_logits(s->session, -1), &id, &err) != QN_OK)
             return cli_fail_error(&err);
-        if (qn_tokenizer_is_eog(s->tok, id) && !s->o.ignore_eos) break;
+        if (qn_tokenizer_is_eog(s->tok, id) && !s->o.sampling.ignore_eos) break;
         qn_sampler_accept(s->sampler, id);
         if (!put(s, s->piece, qn_detok_push(&detok, s->tok, id, s->piece, s->piece_size))) break;
         s->times.decode_tokens++;

@@ -3,21 +3,19 @@
 #include "cli/cli.h"
 #include <quern/engine.h>
 
-static char notes[1024];
 static const cli_usage usage = {
-    "synth", "OUT.gguf", "Writes a model with random weights in a real model's shape, for tests and benchmarks.",
-    notes,   1,          1,
+    .command = "synth",
+    .arguments = "OUT.gguf",
+    .summary = "Writes a model with random weights in a real model's shape, for tests and benchmarks.",
+    .notes = "Options after a preset change it. Some types are mixes, such as Q4_K_M.",
+    .examples =
+        "At a real model's speed, without its sense:\n"
+        "quern synth model.gguf --preset tinyllama-1.1b --type Q4_K_M\n"
+        "A tiny one of another architecture:\n"
+        "quern synth tiny.gguf --arch qwen3 --layers 2 --embd 64 --heads 4 --ff 128 --vocab-size 512 --ctx 256\n",
+    .min_args = 1,
+    .max_args = 1,
 };
-
-static void write_notes(void)
-{
-    size_t n = (size_t)snprintf(notes, sizeof notes, "Presets:");
-    for (const char *const *name = qn_synth_presets(); *name; name++)
-        n += (size_t)snprintf(notes + n, sizeof notes - n, " %s", *name);
-    snprintf(notes + n, sizeof notes - n,
-             ". Options after a preset change it.\n"
-             "Types: any of weights (F16, Q8_0, Q4_K ...) or a mix (Q4_K_M, Q5_K_M, Q3_K_M).");
-}
 
 int cli_command_synth(int argc, char **argv)
 {
@@ -26,8 +24,8 @@ int cli_command_synth(int argc, char **argv)
     qn_synth_options o = {.set = set_list};
     const char *out = NULL;
     const cli_option options[] = {
-        {"preset", 0, CLI_STRING, &o.preset, "NAME", "a published model's shape", 0, 0, NULL},
-        {"arch", 0, CLI_STRING, &o.arch, "A", "architecture (default: the preset's, or llama)", 0, 0, NULL},
+        {"preset", 0, CLI_STRING, &o.preset, "PRESET", "a published model's shape", 0, 0, NULL},
+        {"arch", 0, CLI_STRING, &o.arch, "ARCH", "architecture (default: the preset's, or llama)", 0, 0, NULL},
         {"layers", 0, CLI_INT, &o.n_layer, "N", "layers", 1, 4096, NULL},
         {"embd", 0, CLI_INT, &o.n_embd, "N", "embedding length", 1, 1 << 20, NULL},
         {"heads", 0, CLI_INT, &o.n_head, "N", "attention heads", 1, 65536, NULL},
@@ -43,12 +41,11 @@ int cli_command_synth(int argc, char **argv)
         {"spread", 0, CLI_FLOAT, &o.spread, "X", "standard deviation of the matrices (default: 0.02)", 0, 1, NULL},
         {"set", 0, CLI_STRINGS, &set, "KEY=VALUE", "a hyperparameter, as rope.scaling.factor=4 (may be repeated)", 0, 0,
          NULL},
-        {"type", 0, CLI_STRING, &o.type, "TYPE", "type of the weights (default: F16)", 0, 0, NULL},
+        {"type", 0, CLI_STRING, &o.type, "ANY_TYPE", "type of the weights (default: F16)", 0, 0, NULL},
         {"vocab", 0, CLI_STRING, &o.vocab, "FROM.gguf", "copy the tokenizer of another file", 0, 0, NULL},
         {"seed", 's', CLI_U64, &o.seed, "S", "seed (default: 0)", 0, 0, NULL},
     };
     int n_args = 0;
-    write_notes();
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &out, &n_args);
     if (status >= 0) return status;
     for (int i = 0; i < set.n; i++) set_list[i] = set.item[i];

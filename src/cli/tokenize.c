@@ -9,12 +9,14 @@
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 
 static const cli_usage usage = {
-    "tokenize",
-    "MODEL [TEXT|-]",
-    "Prints the token ids of a text as a JSON array; with --decode, the text of a list of ids.",
-    "The text is an argument or standard input.",
-    1,
-    2,
+    .command = "tokenize",
+    .arguments = "MODEL [TEXT|-]",
+    .summary = "Prints the token ids of a text as a JSON array; with --decode, the text of a list of ids.",
+    .notes = "The text is an argument or standard input.",
+    .examples = "Text to ids:\nquern tokenize model.gguf \"Once upon a time\"\n"
+                "And back:\nquern tokenize model.gguf --decode \"[1, 2, 3]\"\n",
+    .min_args = 1,
+    .max_args = 2,
 };
 
 static int encode(const qn_tokenizer *tok, const char *text, size_t len, const qn_tokenize_options *options)

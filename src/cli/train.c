@@ -13,16 +13,19 @@
 enum { MAX_TEXTS = 1024 };
 
 static const cli_usage usage = {
-    "train",
-    "TEXT...",
-    "Trains a language model of Llama's architecture and its vocabulary from text, and writes it as GGUF.",
-    "The end of each text is held out; the weights of the best evaluation are written. A configuration file has the "
-    "same options, one\n"
-    "\"name = value\" a line, and \"text = FILE\"; what stands on the command line counts more. The same options and "
-    "texts give the same model,\n"
-    "whatever the threads and wherever a run with --checkpoint was interrupted and went on with --resume.",
-    0,
-    MAX_TEXTS,
+    .command = "train",
+    .arguments = "TEXT...",
+    .summary = "Trains a language model of Llama's architecture and its vocabulary from text, and writes it as GGUF.",
+    .notes =
+        "The end of each text is held out; the weights of the best evaluation are written.\n"
+        "A configuration file has the same options, one \"name = value\" a line, and \"text = FILE\"; what stands on "
+        "the command line counts more.\n"
+        "The same options and texts give the same model, whatever the threads and wherever a run with --checkpoint was "
+        "interrupted and went on with --resume.",
+    .examples = "A model of your own:\nquern train plays.txt -o plays.gguf --steps 1000 --curve loss.svg\n"
+                "The same, in parts:\nquern train plays.txt -o plays.gguf --checkpoint plays.ckpt --resume\n"
+                "An adapter for a model that is there:\nquern train letters.txt --lora base.gguf -o adapter.gguf\n",
+    .max_args = MAX_TEXTS,
 };
 
 /* QN_TRAIN_ROWS in order: whether each was given. */
@@ -81,8 +84,7 @@ static int fill_options(command *c, cli_option *o)
         {"config", 0, CLI_STRING, &c->config, "FILE", "read options from a file", 0, 0, NULL},
         {"text", 0, CLI_STRINGS, &c->texts, "FILE", "a text, as the arguments are", 0, 0, NULL},
         {"output", 'o', CLI_STRING, &c->out, "OUT.gguf", "the model to write", 0, 0, NULL},
-        {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights: F32, F16, Q8_0, Q4_K_M ... (default: F16)", 0,
-         0, NULL},
+        {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights (default: F16)", 0, 0, NULL},
         {"name", 0, CLI_STRING, &c->name, "NAME", "the model's name", 0, 0, NULL},
         QN_TRAIN_ROWS(ROW){"lora", 0, CLI_STRING, &c->lora.base, "BASE.gguf",
                            "train a low-rank adapter for this model, of any type, and write that", 0, 0, NULL},

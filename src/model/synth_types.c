@@ -54,41 +54,59 @@ struct qn_mix {
     uint32_t file_type;
 };
 
+/* MIX(name, base, output, sensitive, file_type) */
 /* clang-format off */
-static const qn_mix mixes[] = {
-    {"Q2_K",   QN_DTYPE_Q2_K, QN_DTYPE_Q6_K, QN_DTYPE_Q3_K, 10},
-    {"Q3_K_M", QN_DTYPE_Q3_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 12},
-    {"Q4_K_S", QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 14},
-    {"Q4_K_M", QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 15},
-    {"Q5_K_S", QN_DTYPE_Q5_K, QN_DTYPE_Q6_K, QN_DTYPE_Q5_K, 16},
-    {"Q5_K_M", QN_DTYPE_Q5_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 17},
-    {"F32",    QN_DTYPE_F32,  QN_DTYPE_F32,  QN_DTYPE_F32,  0},
-    {"F16",    QN_DTYPE_F16,  QN_DTYPE_F16,  QN_DTYPE_F16,  1},
-    {"BF16",   QN_DTYPE_BF16, QN_DTYPE_BF16, QN_DTYPE_BF16, 32},
-    {"Q4_0",   QN_DTYPE_Q4_0, QN_DTYPE_Q6_K, QN_DTYPE_Q4_0, 2},
-    {"Q4_1",   QN_DTYPE_Q4_1, QN_DTYPE_Q6_K, QN_DTYPE_Q4_1, 3},
-    {"Q5_0",   QN_DTYPE_Q5_0, QN_DTYPE_Q6_K, QN_DTYPE_Q5_0, 8},
-    {"Q5_1",   QN_DTYPE_Q5_1, QN_DTYPE_Q6_K, QN_DTYPE_Q5_1, 9},
-    {"Q8_0",   QN_DTYPE_Q8_0, QN_DTYPE_Q8_0, QN_DTYPE_Q8_0, 7},
-    {"Q3_K",   QN_DTYPE_Q3_K, QN_DTYPE_Q6_K, QN_DTYPE_Q3_K, 11},
-    {"Q4_K",   QN_DTYPE_Q4_K, QN_DTYPE_Q6_K, QN_DTYPE_Q4_K, 14},
-    {"Q5_K",   QN_DTYPE_Q5_K, QN_DTYPE_Q6_K, QN_DTYPE_Q5_K, 16},
-    {"Q6_K",   QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, QN_DTYPE_Q6_K, 18},
-    {"IQ4_NL", QN_DTYPE_IQ4_NL, QN_DTYPE_Q6_K, QN_DTYPE_IQ4_NL, 25},
-    {"IQ4_XS", QN_DTYPE_IQ4_XS, QN_DTYPE_Q6_K, QN_DTYPE_IQ4_XS, 30},
-    {"MXFP4",  QN_DTYPE_MXFP4, QN_DTYPE_Q8_0, QN_DTYPE_MXFP4, 38},
-    {"NVFP4",  QN_DTYPE_NVFP4, QN_DTYPE_Q8_0, QN_DTYPE_NVFP4, 39},
-    {"TQ1_0",  QN_DTYPE_TQ1_0, QN_DTYPE_Q6_K, QN_DTYPE_TQ1_0, 36},
-    {"TQ2_0",  QN_DTYPE_TQ2_0, QN_DTYPE_Q6_K, QN_DTYPE_TQ2_0, 37},
-    {"IQ1_S",  QN_DTYPE_IQ1_S, QN_DTYPE_Q6_K, QN_DTYPE_IQ1_S, 24},
-    {"IQ1_M",  QN_DTYPE_IQ1_M, QN_DTYPE_Q6_K, QN_DTYPE_IQ1_M, 31},
-    {"IQ2_XXS", QN_DTYPE_IQ2_XXS, QN_DTYPE_Q6_K, QN_DTYPE_IQ2_XXS, 19},
-    {"IQ2_XS", QN_DTYPE_IQ2_XS, QN_DTYPE_Q6_K, QN_DTYPE_IQ2_XS, 20},
-    {"IQ2_S",  QN_DTYPE_IQ2_S, QN_DTYPE_Q6_K, QN_DTYPE_IQ2_S, 28},
-    {"IQ3_XXS", QN_DTYPE_IQ3_XXS, QN_DTYPE_Q6_K, QN_DTYPE_IQ3_XXS, 23},
-    {"IQ3_S",  QN_DTYPE_IQ3_S, QN_DTYPE_Q6_K, QN_DTYPE_IQ3_S, 26},
-};
+#define QN_MIX_ROWS(MIX) \
+    MIX(Q2_K,    Q2_K,    Q6_K, Q3_K,    10) \
+    MIX(Q3_K_M,  Q3_K,    Q6_K, Q4_K,    12) \
+    MIX(Q4_K_S,  Q4_K,    Q6_K, Q4_K,    14) \
+    MIX(Q4_K_M,  Q4_K,    Q6_K, Q6_K,    15) \
+    MIX(Q5_K_S,  Q5_K,    Q6_K, Q5_K,    16) \
+    MIX(Q5_K_M,  Q5_K,    Q6_K, Q6_K,    17) \
+    MIX(F32,     F32,     F32,  F32,     0) \
+    MIX(F16,     F16,     F16,  F16,     1) \
+    MIX(BF16,    BF16,    BF16, BF16,    32) \
+    MIX(Q4_0,    Q4_0,    Q6_K, Q4_0,    2) \
+    MIX(Q4_1,    Q4_1,    Q6_K, Q4_1,    3) \
+    MIX(Q5_0,    Q5_0,    Q6_K, Q5_0,    8) \
+    MIX(Q5_1,    Q5_1,    Q6_K, Q5_1,    9) \
+    MIX(Q8_0,    Q8_0,    Q8_0, Q8_0,    7) \
+    MIX(Q3_K,    Q3_K,    Q6_K, Q3_K,    11) \
+    MIX(Q4_K,    Q4_K,    Q6_K, Q4_K,    14) \
+    MIX(Q5_K,    Q5_K,    Q6_K, Q5_K,    16) \
+    MIX(Q6_K,    Q6_K,    Q6_K, Q6_K,    18) \
+    MIX(IQ4_NL,  IQ4_NL,  Q6_K, IQ4_NL,  25) \
+    MIX(IQ4_XS,  IQ4_XS,  Q6_K, IQ4_XS,  30) \
+    MIX(MXFP4,   MXFP4,   Q8_0, MXFP4,   38) \
+    MIX(NVFP4,   NVFP4,   Q8_0, NVFP4,   39) \
+    MIX(TQ1_0,   TQ1_0,   Q6_K, TQ1_0,   36) \
+    MIX(TQ2_0,   TQ2_0,   Q6_K, TQ2_0,   37) \
+    MIX(IQ1_S,   IQ1_S,   Q6_K, IQ1_S,   24) \
+    MIX(IQ1_M,   IQ1_M,   Q6_K, IQ1_M,   31) \
+    MIX(IQ2_XXS, IQ2_XXS, Q6_K, IQ2_XXS, 19) \
+    MIX(IQ2_XS,  IQ2_XS,  Q6_K, IQ2_XS,  20) \
+    MIX(IQ2_S,   IQ2_S,   Q6_K, IQ2_S,   28) \
+    MIX(IQ3_XXS, IQ3_XXS, Q6_K, IQ3_XXS, 23) \
+    MIX(IQ3_S,   IQ3_S,   Q6_K, IQ3_S,   26)
 /* clang-format on */
+
+static const qn_mix mixes[] = {
+#define QN_MIX(name, base, output, sensitive, file_type) \
+    {#name, QN_DTYPE_##base, QN_DTYPE_##output, QN_DTYPE_##sensitive, file_type},
+    QN_MIX_ROWS(QN_MIX)
+#undef QN_MIX
+};
+
+const char *const *qn_synth_types(void)
+{
+    static const char *const names[] = {
+#define QN_MIX(name, ...) #name,
+        QN_MIX_ROWS(QN_MIX)
+#undef QN_MIX
+            NULL,
+    };
+    return names;
+}
 
 const qn_mix *qn__mix_find(const char *name, qn_mix_use use)
 {
