@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Writes tests/unit/text/bpe_train_figures.inc: the pieces that SentencePiece's own BPE trainer makes.
 
-    python3 tests/oracle/bpe_train_figures.py ../shared/text/tinyshakespeare.txt > tests/unit/text/bpe_train_figures.inc
+    python3 tests/oracle/bpe_train_figures.py tests/text/sonnets.txt ../shared/text/tinyshakespeare.txt > \
+        tests/unit/text/bpe_train_figures.inc
 
 Needs the `sentencepiece` package (0.2.3 made the committed figures). A small text in many scripts is made here and goes into the
-figures whole, with the pieces of each set of options in order. Of the large text only a hash of the pieces and the number of
-tokens that SentencePiece cuts its lines into go in. Sizes stay below the point where pairs run out: SentencePiece then goes on with
+figures whole, with the pieces of each set of options in order. Of the files, and of a large text of the first one's words drawn at
+random, only a hash of the pieces and the number of tokens that SentencePiece cuts the lines into go in. Sizes stay below the point where pairs run out: SentencePiece then goes on with
 pairs that no longer occur in the text, which Quern does not.
 """
 import random
@@ -29,7 +30,7 @@ CASES = [("plain", "", {}), ("covered", ".character_coverage = 0.98", {"characte
          ("no_bytes", ".no_byte_fallback = true", {"byte_fallback": False}),
          ("no_prefix", ".no_space_prefix = true", {"add_dummy_prefix": False})]
 SMALL_PIECES = 350  # beyond the three that are no text and the bytes
-LARGE = [512, 1024, 2048, 4096]
+LARGE = {"sonnets": [384, 512, 640], "drawn": [512, 1024, 1280], "plays": [512, 1024, 2048, 4096]}
 
 
 def train(text, prefix, size, **more):
@@ -78,6 +79,18 @@ def small_text():
     return "\n".join(lines) + "\n"
 
 
+def drawn_text(words):
+    """20,000 lines of 8 words; the test draws the same."""
+    state, lines = 1, []
+    for _ in range(20000):
+        line = []
+        for _ in range(8):
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2 ** 64
+            line.append(words[(state >> 33) % len(words)])
+        lines.append(" ".join(line))
+    return "\n".join(lines) + "\n"
+
+
 def main():
     print("/* SPDX-License-Identifier: MIT */")
     print("/* tests/unit/text/bpe_train_figures.inc -- written by tests/oracle/bpe_train_figures.py with SentencePiece %s. */"
@@ -105,14 +118,17 @@ def main():
             coverage = "" if "coverage" in ours else ", .character_coverage = 1"
             print('    {"%s", {.n_tokens = %d%s%s}, %s_pieces},' % (name, size, coverage, ", " + ours if ours else "", name))
         print("};\n/* The hash is over each piece and a newline behind it. */")
-        print("static const struct { int32_t n_tokens; uint64_t hash; size_t n_encoded; } large_cases[] = {")
-        with open(sys.argv[1], newline="") as f:
-            lines = f.read().split("\n")
-        for size in LARGE:
-            sp = train(sys.argv[1], tmp + "/m", size)
-            assert scores_are_ranks(sp), size
-            n = sum(len(ids) for ids in sp.encode(lines))
-            print("    {%d, UINT64_C(0x%016x), %d}," % (size, fnv("".join(p + "\n" for p in pieces(sp)).encode()), n))
+        print("static const struct { const char *text; int32_t n_tokens; uint64_t hash; size_t n_encoded; } large_cases[] = {")
+        sonnets = open(sys.argv[1], newline="").read()
+        texts = {"sonnets": sonnets, "drawn": drawn_text(sonnets.split()), "plays": open(sys.argv[2], newline="").read()}
+        for name, sizes in LARGE.items():
+            with open(tmp + "/large", "w", newline="") as f:
+                f.write(texts[name])
+            for size in sizes:
+                sp = train(tmp + "/large", tmp + "/m", size)
+                assert scores_are_ranks(sp), size
+                n = sum(len(ids) for ids in sp.encode(texts[name].split("\n")))
+                print("    {\"%s\", %d, UINT64_C(0x%016x), %d}," % (name, size, fnv("".join(p + "\n" for p in pieces(sp)).encode()), n))
         print("};")
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes oracle/gguf_inventory.txt: what the gguf package reads in each .gguf file of the test material, as counts and hashes.
+"""Writes oracle/gguf_inventory.txt: what the gguf package reads in each .gguf file of the repository and of the test material beside
+it, as counts and hashes.
 
-usage: gguf_inventory.py SHARED_DIR. One line a file: path under SHARED_DIR, version, alignment, number of keys, of tensors, then
+usage, in the repository's root: gguf_inventory.py models tests ../shared. One line a file: path, version, alignment, number of keys, of tensors, then
 FNV-1a 64 hashes (hex) of the metadata and of the tensor table. tests/unit/format/gguf_material.c makes the same from what it
 reads: of each key in file order its name, a zero byte, its type's number; then each value or element as text ("%d", "%.9g", the
 string's bytes), each with a zero byte after it; of each tensor in file order its name, a zero byte, and as text with a space
@@ -29,11 +30,10 @@ def text(value, kind):
 
 
 def main():
-    root = sys.argv[1]
     lines = []
-    for folder, _, names in sorted(os.walk(root)):
+    for folder, _, names in (entry for root in sys.argv[1:] for entry in sorted(os.walk(root))):
         for name in sorted(names):
-            if not name.endswith(".gguf"):
+            if not name.endswith(".gguf") or "/archs" in folder or "/fuzz" in folder:
                 continue
             path = os.path.join(folder, name)
             r = GGUFReader(path)
@@ -49,7 +49,7 @@ def main():
                 numbers = [int(t.tensor_type)] + [int(d) for d in t.shape] + [int(t.data_offset), int(t.n_bytes)]
                 g = fnv(g, t.name.encode() + b"\0" + b"".join(b"%d " % n for n in numbers))
             version = int(r.fields["GGUF.version"].parts[0][0])
-            lines.append(f"{os.path.relpath(path, root)} {version} {int(r.alignment)} {len(fields)} {len(r.tensors)} {h:016x} {g:016x}\n")
+            lines.append(f"{path} {version} {int(r.alignment)} {len(fields)} {len(r.tensors)} {h:016x} {g:016x}\n")
             print(lines[-1], end="", flush=True)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "gguf_inventory.txt"), "w", newline="\n") as f:
         f.writelines(lines)

@@ -103,6 +103,8 @@ static qn_status normalize(qn_encoder *e, const char *text, size_t len, qn_error
             }
         }
     }
+    /* Blanks alone have the space before the first word too, as SentencePiece gives it. */
+    if (e->text.len > 0 && tok->add_space_prefix && !prefixed) qn__str_puts(&e->text, QN_UTF8_BLOCK);
     if (e->text.failed) return QN_FAIL_NOMEM(err, e->text.cap * 2);
     return QN_OK;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/text/sampler_dry.c -- DRY's breakers against real vocabularies: which tokens break, and after which tails.
- * The penalties themselves are checked by the vectors of sampler.c. Skipped where the vocabularies are absent. */
+/* tests/unit/text/sampler_dry.c -- DRY's breakers against trained vocabularies (vocab/): which tokens break, and after
+ * which tails. The penalties themselves are checked by the vectors of sampler.c. */
 #include "sampler_common.h"
 #include "text/sampler/sampler.h"
 #include "unit/base/failing.h"
 
 #include <stdio.h>
 
-static const char *const vocabularies[] = {"gpt-2", "llama-spm", "llama-bpe", "bert-bge"};
+static const char *const vocabularies[] = {"gpt-2", "spm", "llama-bpe", "bert", "unigram", "rwkv"};
 
 static qn_tokenizer *load(const char *name)
 {
@@ -16,14 +16,8 @@ static qn_tokenizer *load(const char *name)
     qn_gguf *file;
     qn_tokenizer *tok;
 
-    snprintf(path, sizeof path, "%s/vocab/%s.gguf", QN_SHARED_DIR, name);
-    if (qn_gguf_open(path, NULL, &file, &err) != QN_OK) {
-        if (err.status == QN_STATUS_io) {
-            print_message("skipped: %s\n", err.text);
-            skip();
-        }
-        fail_msg("%s", err.text);
-    }
+    snprintf(path, sizeof path, QN_TESTS_DIR "/unit/text/vocab/%s.gguf", name);
+    if (qn_gguf_open(path, NULL, &file, &err) != QN_OK) fail_msg("%s", err.text);
     if (qn_tokenizer_create(file, &tok, &err) != QN_OK) fail_msg("%s: %s", name, err.text);
     qn_gguf_close(file);
     return tok;
