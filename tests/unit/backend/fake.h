@@ -69,7 +69,7 @@ typedef struct fake_home {
     uint64_t at;
 } fake_home;
 
-extern const qn_backend_type fake_type, fake_rebinding_type;
+static const qn_backend_type fake_type, fake_rebinding_type;
 
 static inline void fake_tick(fake *f); /* some time passes */
 static inline bool fake_needs(const fake *f, const qn_buffer *buffer, uint64_t from, uint64_t to);
@@ -366,14 +366,15 @@ static inline qn_status fake_run(qn_program *p, const qn_run *run, qn_error *err
         __VA_ARGS__ \
     }
 
-/* The registry's rows live in backends that this room may not see: here the fake stands in for each. */
+/* The registry's rows live in backends that this room may not see: here the fake stands in for each. Weak, since every
+ * test of the room has them. */
 #define QN_BACKEND(name) extern const qn_backend_type qn__backend_##name;
 #include "backend/backends.def"
 #undef QN_BACKEND
-#define QN_BACKEND(name) const qn_backend_type qn__backend_##name = FAKE_TYPE();
+#define QN_BACKEND(name) __attribute__((weak)) const qn_backend_type qn__backend_##name = FAKE_TYPE();
 #include "backend/backends.def"
 #undef QN_BACKEND
-const qn_backend_type fake_type = FAKE_TYPE(), fake_rebinding_type = FAKE_TYPE(.rebind = fake_rebind);
+static const qn_backend_type fake_type = FAKE_TYPE(), fake_rebinding_type = FAKE_TYPE(.rebind = fake_rebind);
 
 static inline void fake_init(fake *f, const char *name)
 {

@@ -4,6 +4,8 @@
 #include "rig.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "unit/main.h"
+
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -447,10 +449,10 @@ static void full_disk(void **state)
     qn_session_destroy(v.s);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    if (argc == 5 && strcmp(argv[1], "--child") == 0) return child(argv);
-    snprintf(self, sizeof(self), "%s", argv[0]);
+    if (test_argc == 5 && strcmp(test_argv[1], "--child") == 0) return child(test_argv);
+    snprintf(self, sizeof(self), "%s", test_argv[0]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),     cmocka_unit_test(long_continuation), cmocka_unit_test(empty_session),
         cmocka_unit_test(other_backends), cmocka_unit_test(another_process),   cmocka_unit_test(wrong_session),

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/nn/optim_state.c -- what an optimizer keeps from step to step: graphs and memory of repeated steps, saving
+ * and going on, masters of 16-bit parameters, the scale of a loss. */
+#include "unit/nn/optim_rig.h"
+
+#include <unistd.h>
+
+/* ---- steps that repeat themselves ---- */
+
+typedef enum loop { PLAIN, CLIPPED, ACCUMULATED, TWICE_IN_ONE_GRAPH, CHECKPOINTED, SCALED, LOOKED } loop;
+
+static qn_tensor *residual(void *arg, qn_tensor *const *inputs, int n)
+{
+    const problem *p = arg;
+    (void)n;
+    return qn_sub(qn_add(qn_matmul(inputs[0], p->p[0]), p->p[1]), p->y);
+}
+
+/* Forward and backward; the loss. */
+static qn_tensor *backward(problem *p, loop how, qn_loss_scaler *s)
+{
+    qn_tensor *d = how == CHECKPOINTED ? qn_checkpoint(residual, p, &p->x, 1) : residual(p, &p->x, 1);
+    qn_tensor *loss = qn_mean(qn_square(d), QN_ALL, false);
+    GOOD(p->c, loss);
+    if (how == LOOKED) assert_true(qn_item(loss) > 0);
+    OK(p->c, qn_backward(how == SCALED ? qn_loss_scaler_scale(s, loss) : loss));
+    return loss;
+}
+
+static void one_step(problem *p, loop how, int i, qn_loss_scaler *s)
+{
+    const qn_lr_schedule rates = {.kind = QN_LR_cosine, .lr = 0.1, .total = 50, .warmup = 5};
+    OK(p->c, qn_scope_begin(p->c));
+    qn_tensor *norm = NULL, *loss = NULL;
+    if (how == LOOKED) qn_optimizer_zero_grad(p->o); /* the usual place: gradients outlive the step */
+    for (int k = how == ACCUMULATED || how == TWICE_IN_ONE_GRAPH ? 2 : 1; k > 0; k--) {
+        loss = backward(p, how, s);
+        if (how == ACCUMULATED && k > 1) assert_true(qn_item(loss) > 0);
+    }
+    if (how == SCALED) OK(p->c, qn_loss_scaler_unscale(s, p->o));
+    if (how == CLIPPED || how == SCALED) GOOD(p->c, norm = qn_optimizer_clip(p->o, 1));
+    if (how == LOOKED) {
+        GOOD(p->c, norm = qn_clip_grad_norm_(p->p, 2, 1, 2));
+        assert_true(qn_item(norm) > 0); /* the step has nothing to wait for */
+    }
+    OK(p->c, qn_optimizer_set_lr(p->o, QN_EVERY_GROUP, qn_lr_at(&rates, i)));
+    if (how == SCALED)
+        OK(p->c, qn_loss_scaler_step(s, p->o, NULL));
+    else
+        OK(p->c, qn_optimizer_step(p->o));
+    if (how != LOOKED) qn_optimizer_zero_grad(p->o);
+    if (how != SCALED && how != LOOKED) assert_true(qn_item(loss) > 0 && (norm == NULL || qn_item(norm) > 0));
+    (void)qn_scope_end(p->c, NULL);
+}
+
+/* Step 2 is step 1 again: its graphs are there, and so is all memory. */
+static void nothing_new_case(const char *name, make_fn make, loop how, qn_dtype dtype)
+{
+    problem p = begin(dtype, 2);
+    make(&p);
+    qn_loss_scaler s = {.scale = 128, .interval = 7};
+    qn_metrics before = {0}, after;
+    uint64_t runs = 0;
+    for (int i = 0; i < 20; i++) {
+        one_step(&p, how, i, &s);
+        if (i == 0) qn_metrics_snapshot(&before);
+        if (i == 1) qn_metrics_snapshot(&after), runs = after.plan_cache_hits - before.plan_cache_hits;
+    }
+    qn_metrics_snapshot(&after);
+    if (after.allocs != before.allocs || after.plan_cache_misses != before.plan_cache_misses || runs == 0 ||
+        after.plan_cache_hits - before.plan_cache_hits != 19 * runs)
+        fail_msg("%s, loop %d, %s: from step 2 on %d allocations, %d compilations, %d runs", name, (int)how,
+                 qn_dtype_get(dtype)->name, (int)(after.allocs - before.allocs),
+                 (int)(after.plan_cache_misses - before.plan_cache_misses),
+                 (int)(after.plan_cache_hits - before.plan_cache_hits));
+    end(&p);
+}
+
+static void nothing_new_from_step_2(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        make_fn make;
+    } methods[] = {
+        {"sgd", make_sgd},
+        {"momentum", make_sgd_momentum},
+        {"nesterov", make_sgd_nesterov},
+        {"adam", make_adam_decay},
+        {"amsgrad", make_adam_amsgrad},
+        {"adamw", make_adamw},
+        {"groups", make_adamw_groups},
+    };
+    static const qn_dtype dtypes[] = {QN_DTYPE_F32, QN_DTYPE_F64, QN_DTYPE_BF16, QN_DTYPE_F16};
+    for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
+        for (size_t d = 0; d < 4; d++) {
+            for (loop how = PLAIN; how <= LOOKED; how++)
+                nothing_new_case(methods[m].name, methods[m].make, how, dtypes[d]);
+        }
+    }
+}
+
+/* ---- going on from a file ---- */
+
+static void resume_case(make_fn make, qn_dtype dtype)
+{
+    char path[] = QN_BUILD_DIR "/t_nn_optim_XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    qn_error err = {0};
+    double straight[N], resumed[N], middle[N];
+    problem a = begin(dtype, 1), b = begin(dtype, 2);
+    make(&a);
+    for (int i = 0; i < 10; i++) {
+        if (i == 5) {
+            if (qn_optimizer_save(a.o, path, &err) != QN_OK) fail_msg("%s", err.text);
+            params_of(&a, middle);
+        }
+        qn_optimizer_zero_grad(a.o);
+        gradients(&a);
+        OK(a.c, qn_optimizer_set_lr(a.o, 0, 0.1 / (1 + i)));
+        OK(a.c, qn_optimizer_step(a.o));
+    }
+    params_of(&a, straight);
+    make(&b);
+    const bool was = qn_set_grad_enabled(b.c, false);
+    GOOD(b.c, qn_copy_(b.p[0], qn_from_data(b.c, middle, qn_shape_of(4, 3), QN_DTYPE_F64)));
+    GOOD(b.c, qn_copy_(b.p[1], qn_from_data(b.c, middle + N_W, qn_shape_of(3), QN_DTYPE_F64)));
+    qn_set_grad_enabled(b.c, was);
+    if (qn_optimizer_load(b.o, path, &err) != QN_OK) fail_msg("%s", err.text);
+    assert_int_equal(qn_optimizer_n_steps(b.o), 5);
+    assert_true(qn_optimizer_lr(b.o, 0) == 0.1 / 5);
+    for (int i = 5; i < 10; i++) {
+        qn_optimizer_zero_grad(b.o);
+        gradients(&b);
+        OK(b.c, qn_optimizer_set_lr(b.o, 0, 0.1 / (1 + i)));
+        OK(b.c, qn_optimizer_step(b.o));
+    }
+    params_of(&b, resumed);
+    assert_memory_equal(straight, resumed, sizeof straight);
+    end(&a);
+    end(&b);
+    unlink(path);
+}
+
+static void resumes_to_the_bit(void **state)
+{
+    (void)state;
+    resume_case(make_adamw_amsgrad, F32);
+    resume_case(make_sgd_nesterov, F32);
+    resume_case(make_sgd, F32);
+    resume_case(make_adamw_groups, QN_DTYPE_F64);
+    resume_case(make_adamw, QN_DTYPE_BF16);
+}
+
+static void wrong_files(void **state)
+{
+    (void)state;
+    char path[] = QN_BUILD_DIR "/t_nn_optim_XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    qn_error err = {0};
+    problem a = begin(F32, 1), b = begin(F32, 1);
+    make_adam(&a);
+    if (qn_optimizer_save(a.o, path, &err) != QN_OK) fail_msg("%s", err.text);
+    make_adamw(&b);
+    assert_int_equal(qn_optimizer_load(b.o, path, &err), QN_STATUS_invalid);
+    assert_non_null(strstr(err.text, "adamw expected"));
+    qn_optimizer_destroy(b.o);
+    make_adam_amsgrad(&b);
+    assert_int_equal(qn_optimizer_load(b.o, path, &err), QN_STATUS_invalid);
+    assert_non_null(strstr(err.text, "6 tensors, 8 expected"));
+    qn_optimizer_destroy(b.o);
+    qn_tensor *turned[2] = {b.p[1], b.p[0]};
+    if (qn_adam_create(NULL, turned, 2, &b.o, &err) != QN_OK) fail_msg("%s", err.text);
+    assert_int_equal(qn_optimizer_load(b.o, path, &err), QN_STATUS_invalid);
+    assert_non_null(strstr(err.text, "0.exp_avg is F32 [4,3], F32 [3] expected"));
+    assert_int_equal(qn_optimizer_load(b.o, "/nonexistent/file", &err), QN_STATUS_io);
+    end(&a);
+    end(&b);
+    unlink(path);
+}
+
+/* ---- 16 bits ---- */
+
+/* Steps too small for 16 bits are not lost: the master has them. */
+static void small_steps_add_up(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        problem p = begin(which ? QN_DTYPE_F16 : QN_DTYPE_BF16, 1);
+        qn_tensor *t = qn_requires_grad_(qn_ones(p.c, qn_shape_of(3), which ? QN_DTYPE_F16 : QN_DTYPE_BF16), true);
+        qn_error err = {0};
+        if (qn_sgd_create(&(qn_sgd_options){.lr = 1e-5}, &t, 1, &p.o, &err) != QN_OK) fail_msg("%s", err.text);
+        OK(p.c, qn_set_grad(t, qn_ones(p.c, qn_shape_of(3), qn_dtype_of(t))));
+        for (int i = 0; i < 1000; i++) OK(p.c, qn_optimizer_step(p.o));
+        double have[3];
+        OK(p.c, qn_to_doubles(t, have, 3));
+        assert_true(fabs(have[2] - 0.99) < (which ? 0.0005 : 0.004));
+        end(&p);
+    }
+}
+
+static qn_tensor *state_named(problem *p, const char *wanted)
+{
+    for (int i = 0; i < qn_optimizer_n_state(p->o); i++) {
+        const char *name;
+        qn_tensor *t = qn_optimizer_state(p->o, i, &name);
+        if (strcmp(name, wanted) == 0) return t;
+    }
+    fail_msg("there is no state %s", wanted);
+    return NULL;
+}
+
+/* A loss whose gradients are below what F16 holds: only scaled ones come through. */
+static void loss_scaling(void **state)
+{
+    (void)state;
+    enum { SCALE = 65536 };
+    const double size = 1e-8, lr = 1e6;
+    problem p = begin(QN_DTYPE_F16, 1);
+    sgd(&p, (qn_sgd_options){.lr = lr});
+    qn_loss_scaler s = {.interval = 3};
+    bool stepped;
+    double start[N], have[N];
+    OK(p.c, qn_to_doubles(state_named(&p, "0.master"), start, N_W));
+    for (int i = 0; i < 4; i++) {
+        qn_optimizer_zero_grad(p.o);
+        OK(p.c, qn_backward(qn_loss_scaler_scale(&s, qn_mul_number(qn_sum(qn_to(p.p[0], F32), QN_ALL, false), size))));
+        OK(p.c, qn_loss_scaler_unscale(&s, p.o));
+        const double norm = qn_item(qn_optimizer_clip(p.o, 1));
+        assert_true(fabs(norm - size * sqrt(12)) < 1e-3 * size * sqrt(12));
+        OK(p.c, qn_loss_scaler_step(&s, p.o, &stepped));
+        assert_true(stepped);
+    }
+    assert_true(s.scale == 2 * SCALE); /* grew once */
+    OK(p.c, qn_to_doubles(state_named(&p, "0.master"), have, N_W));
+    for (int i = 0; i < N_W; i++) assert_true(fabs(have[i] - start[i] + 4 * lr * size) < 1e-3 * 4 * lr * size);
+    /* too large for F16: left out, and the scale falls */
+    params_of(&p, start);
+    qn_optimizer_zero_grad(p.o);
+    OK(p.c, qn_backward(qn_loss_scaler_scale(&s, qn_sum(qn_to(p.p[0], F32), QN_ALL, false))));
+    OK(p.c, qn_loss_scaler_step(&s, p.o, &stepped));
+    assert_false(stepped);
+    assert_true(s.scale == SCALE);
+    params_of(&p, have);
+    assert_memory_equal(have, start, sizeof start);
+    assert_int_equal(qn_optimizer_n_steps(p.o), 4);
+    /* without a scale nothing is left of the gradient */
+    qn_optimizer_zero_grad(p.o);
+    OK(p.c, qn_backward(qn_mul_number(qn_sum(qn_to(p.p[0], F32), QN_ALL, false), size)));
+    assert_true(qn_item(qn_optimizer_clip(p.o, 1)) == 0);
+    end(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_new_from_step_2), cmocka_unit_test(resumes_to_the_bit), cmocka_unit_test(wrong_files),
+        cmocka_unit_test(small_steps_add_up),      cmocka_unit_test(loss_scaling),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
