@@ -122,6 +122,11 @@ QN_API qn_tensor *qn_index_select(qn_tensor *x, int dim, qn_tensor *index);
 QN_API qn_tensor *qn_index_add(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src, double alpha);
 QN_API qn_tensor *qn_index_add_(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src, double alpha);
 QN_API qn_tensor *qn_index_copy(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src);
+QN_API qn_tensor *qn_index_copy_(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src);
+/* t[.., start : start + n, ..] = src along dim, or += src, where n is src's size there: PyTorch's t.narrow(dim, start,
+ * n).copy_(src), and .add_(src), as one node that touches nothing else. F32 is converted to t's dtype on the way; t may
+ * be of a block format, in whole blocks. Returns t. */
+QN_API qn_tensor *qn_slice_update_(qn_tensor *t, int dim, int64_t start, qn_tensor *src, bool accumulate);
 /* x[indices[0], indices[1], ..]: n of them, which broadcast together, for the first n dimensions. */
 QN_API qn_tensor *qn_index(qn_tensor *x, qn_tensor *const *indices, int n);
 /* The same places written; values broadcast. accumulate adds. */

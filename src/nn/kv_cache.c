@@ -14,6 +14,7 @@ struct qn_kv_cache {
     qn_tensor **k, **v;   /* of each layer [capacity, batch, heads, d] */
     int64_t n, n_more;    /* positions held; being added */
     qn_tensor *positions; /* I64 [n_more], while a step is on */
+    qn_tensor *rows;      /* the same as I32 */
     qn_tensor *mask;      /* BOOL [n_more, looked at] */
 };
 
@@ -23,6 +24,11 @@ qn_kv_cache *qn_kv_cache_create(qn_context *c, const qn_kv_options *options)
     if (c == NULL) return NULL;
     const int64_t sizes[] = {o->n_layers, o->batch, o->heads, o->capacity, o->head_dim};
     if (!qn__sizes_fit(c, "kv_cache", sizes, 5)) return NULL;
+    if (o->capacity > INT32_MAX) {
+        (void)qn_context_fail(c, QN_STATUS_limit, "kv_cache: a capacity of %lld, at most %d is possible",
+                              (long long)o->capacity, INT32_MAX);
+        return NULL;
+    }
     qn_kv_cache *kv = qn__calloc(1, sizeof *kv);
     if (kv == NULL) return (void)QN_FAIL_NOMEM(qn__err(c), sizeof *kv), NULL;
     kv->ctx = c;
@@ -75,21 +81,26 @@ bool qn__kv_begin(qn_kv_cache *kv, int64_t n)
     kv->positions = qn_arange(kv->ctx, (double)kv->n, (double)(kv->n + n), 1, QN_DTYPE_I64);
     qn_tensor *all = qn_arange(kv->ctx, 0, (double)seen, 1, QN_DTYPE_I64);
     kv->mask = kv->positions != NULL && all != NULL ? qn_le(all, qn_unsqueeze(kv->positions, 1)) : NULL;
-    return kv->mask != NULL;
+    kv->rows = qn_to(kv->positions, QN_DTYPE_I32);
+    return kv->mask != NULL && kv->rows != NULL;
 }
 
 void qn__kv_end(qn_kv_cache *kv, bool good)
 {
     if (good) kv->n += kv->n_more;
     kv->n_more = 0;
-    kv->positions = kv->mask = NULL;
+    kv->positions = kv->rows = kv->mask = NULL;
 }
 
-/* Stores t [batch, n, heads, d] and gives what is looked at [batch, heads, seen, d]. */
+/* Stores t [batch, n, heads, d] and gives what is looked at [batch, heads, seen, d]. The write is one node, which
+ * touches no other row. */
 static qn_tensor *exchange(qn_kv_cache *kv, qn_tensor *stored, qn_tensor *t)
 {
-    qn_tensor *values = qn_transpose(qn_detach(t), 0, 1), *at[] = {kv->positions};
-    if (values == NULL || qn_index_put_(stored, at, 1, values, false) == NULL) return NULL;
+    qn_tensor *values = qn_to(qn_transpose(qn_detach(t), 0, 1), QN_DTYPE_F32);
+    values = values != NULL ? qn_reshape(values, qn_shape_of(kv->n_more, -1)) : NULL;
+    qn_tensor *rows = qn_view_as(stored, qn_shape_of(kv->options.capacity, -1));
+    if (values == NULL || rows == NULL || !qn__update(rows, QN_OP_set_rows, NULL, (qn_tensor *[]){values, kv->rows}, 2))
+        return NULL;
     return qn_permute_to(qn_narrow(stored, 0, 0, qn_dim(kv->mask, 1)), 1, 2, 0, 3);
 }
 

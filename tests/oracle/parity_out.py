@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The third table behind tests/unit/array/parity.c: out= forms of functions with options, and split with sizes. Results are those of PyTorch's own
+"""The third table behind tests/unit/array/parity.c: out= forms of functions with options, split with sizes, and writes
+into a slice. Results are those of PyTorch's own
 out= where shape and type are the result's. PyTorch resizes an `out` of another shape and warns that it will stop doing so; here that is an error.
 Usage: parity_out.py > tests/unit/array/parity_out.inc   (needs torch)"""
 import warnings
@@ -117,6 +118,29 @@ for name, option, fn, shape in TWO:
         call = 'qn_%s_out(z, second = %s, %s%s, 1, %s)' % (name, sized(e, shape), x, k, option)
         case('in_place(%s, %s)' % (sized(d, s), call), lambda: (fn((t(sized(d, s)), t(sized(e, shape)))) if (d, e, s) == ('F32', 'I64', shape) else pair())[0])
         case('which(qn_%s_out(%s, second = %s, %s%s, 1, %s))' % (name, sized(d, s), sized(e, shape), x, k, option), lambda: pair()[1])
+# ---- writes into a part, in place ----
+def sliced(x, d, a, src, add):
+    part = x.narrow(d, a, src.shape[d])
+    if src.dim() != x.dim():
+        raise RuntimeError
+    part.add_(src) if add else part.copy_(src)
+    return x
+
+
+for x, src, d, a in (('X(1, F32, 4, 3)', 'X(2, F32, 2, 3)', 0, 1), ('X(1, F16, 4, 3)', 'X(2, F32, 4, 1)', -1, 2), ('X(1, BF16, 2, 3, 2)', 'X(2, F32, 2, 2, 2)', 1, 1),
+                     ('X(1, I64, 4, 3)', 'X(2, I32, 2, 3)', 0, 2), ('X(1, F64, 4, 3)', 'X(2, F32, 2, 3)', 0, 0), ('X(1, F32, 4, 3)', 'X(2, F16, 2, 3)', 0, 1),
+                     ('qn_transpose(X(1, F32, 3, 4), 0, 1)', 'X(2, F32, 2, 3)', 0, 1), ('qn_narrow(X(1, F32, 4, 5), 1, 1, 3)', 'X(2, F32, 1, 3)', 0, 3),
+                     ('X(1, F32, 4, 3)', 'X(2, F32, 2, 3)', 0, 3), ('X(1, F32, 4, 3)', 'X(2, F32, 2, 3)', 0, -1), ('X(1, F32, 4, 3)', 'X(2, F32, 2, 2)', 0, 0),
+                     ('X(1, F32, 4, 3)', 'X(2, F32, 3)', 0, 0), ('X(1, F32, 4, 3)', 'X(2, F32, 4, 0)', 1, 3), ('X(1, F32, 4, 3)', 'X(2, F32, 4, 3)', 2, 0),
+                     ('X(1, F32, 4, 3)', 'qn_narrow(z, 0, 0, 3)', 0, 1)):
+    for add in False, True:
+        call = 'in_place(%s, qn_slice_update_(z, %d, %d, %s, %s))' % (x, d, a, src, shown([add]))
+        y = t(x)
+        case(call, lambda: sliced(y, d, a, t(src) if 'z' not in src else y.narrow(0, 0, 3).clone(), add), True)
+for d in 0, 1:
+    case('in_place(X(1, F32, 4, 4), qn_index_copy_(z, %d, ids(1, 4, 2), X(3, F32, %s)))' % (d, '2, 4' if d == 0 else '4, 2'),
+         lambda: X(1, F32, 4, 4).index_copy_(d, ids(1, 4, 2), X(3, F32, 2, 4) if d == 0 else X(3, F32, 4, 2)))
+case('in_place(X(1, F32, 4, 2), qn_index_copy_(z, 0, ids(1, 9, 4), X(3, F32, 4, 2)))', lambda: X(1, F32, 4, 2).index_copy_(0, ids(1, 9, 4), X(3, F32, 4, 2)))
 # ---- parts of given sizes ----
 for sizes, n, d in ((2, 3, 5), 10, 0), ((0, 4), 4, 0), ((1, 1, 1), 3, -1), ((2, 2), 5, 0), ((3, 3), 5, 0), ((6, -1), 5, 0), ((5,), 5, 1), ((0,), 0, 0), ((2, 1), 3, 2):
     shape = '%d, 2' % n if d == 0 else '2, %d' % n

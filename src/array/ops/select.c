@@ -70,6 +70,49 @@ qn_tensor *qn_index_copy(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src
     return by_index(QN_OP_index_add, QN_STRICT_index_copy, QN_COMBINE_set, false, dim, x, index, src, 3);
 }
 
+qn_tensor *qn_index_copy_(qn_tensor *x, int dim, qn_tensor *index, qn_tensor *src)
+{
+    return by_index(QN_OP_index_add, QN_STRICT_index_copy, QN_COMBINE_set, true, dim, x, index, src, 3);
+}
+
+/* ---- a slice, written in place ---- */
+
+/* Does one update node do it? Otherwise a copy or a sum into a narrowed view does, but not for block formats, of which
+ * the recorder says what it does not take. */
+static bool is_one_node(const qn_tensor *t, const qn_tensor *src, bool accumulate)
+{
+    const qn_slot *to = of(t), *from = of(src);
+    const qn_dtype dtype = to->storage->dtype;
+    if (qn_dtype_get(dtype)->class_ == QN_CLASS_block) return true;
+    if (!to->ctx->grad_off && (to->grad_fn != NULL || from->grad_fn != NULL)) return false;
+    if (to->layout.rank == 0 || to->layout.stride[to->layout.rank - 1] != 1) return false;
+    return from->storage->dtype == QN_DTYPE_F32 && qn__is_real(dtype) && !(accumulate && dtype == QN_DTYPE_F64);
+}
+
+qn_tensor *qn_slice_update_(qn_tensor *t, int dim, int64_t start, qn_tensor *src, bool accumulate)
+{
+    qn_context *ctx = qn__same_context("slice_update", (qn_tensor *[]){t, src}, 2);
+    const int d = ctx != NULL ? qn__dim_of("slice_update", t, dim) : -1;
+    if (d < 0 || !qn__make_room(ctx) || !qn__tape_writable(t, "slice_update", &src, 1)) return NULL;
+    if (is_one_node(t, src, accumulate)) {
+        qn_slice_attrs attrs;
+        memset(&attrs, 0, sizeof attrs);
+        attrs.dim = d;
+        attrs.accumulate = accumulate;
+        attrs.start = start;
+        return qn__update(t, QN_OP_slice_update, &attrs, &src, 1) ? t : NULL;
+    }
+    const int64_t n = d < of(src)->layout.rank ? of(src)->layout.dim[d] : -1;
+    qn_tensor *part = n >= 0 ? qn_narrow(t, d, start, n) : NULL, *done = NULL;
+    if (n < 0) {
+        (void)QN_FAIL(qn__err(ctx), invalid, "slice_update: %s into dimension %d of %s: as many dimensions expected",
+                      QN_TEXT_OF(src), d, QN_TEXT_OF(t));
+    }
+    if (part != NULL) done = accumulate ? qn_add_(part, src) : qn_copy_(part, src);
+    qn_release(part);
+    return done != NULL ? t : NULL;
+}
+
 /* ---- several indices: one index into the first dimensions taken together ---- */
 
 typedef struct places {

@@ -248,11 +248,72 @@ static void checkpoints_at_the_edges(void **state)
     context_end(c);
 }
 
+/* ---- slices: one node, whatever the type of what is written to ---- */
+
+static int occurrences(const char *text, const char *word)
+{
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, word)) != NULL; p += strlen(word)) n++;
+    return n;
+}
+
+static void slices(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    char *text = NULL;
+    qn_tensor *half = qn_zeros(c, qn_shape_of(3, 32), QN_DTYPE_F16), *row = qn_full(c, qn_shape_of(1, 32), 1.5, F32),
+              *packed = qn_quantize(qn_zeros(c, qn_shape_of(3, 64), F32), QN_DTYPE_Q8_0, NULL),
+              *block = qn_full(c, qn_shape_of(3, 32), 127, F32);
+    OK(c, qn_eval_all(c));
+    void *at = qn_data(half), *packed_at = qn_data(packed);
+    assert_ptr_equal(qn_slice_update_(half, 0, 1, row, false), half);
+    assert_ptr_equal(qn_slice_update_(half, 0, 1, row, true), half);
+    assert_ptr_equal(qn_slice_update_(packed, -1, 32, block, false), packed);
+    OK(c, qn_context_print_graph(c, QN_NEXT_RUN, QN_GRAPH_text, &text));
+    assert_int_equal(occurrences(text, " slice_update("), 3);
+    assert_int_equal(occurrences(text, "\n"), 1 + 3 + 4); /* beside them params alone */
+    qn_free(text);
+    OK(c, qn_eval(half));
+    assert_ptr_equal(qn_data(half), at);
+    assert_ptr_equal(qn_data(packed), packed_at);
+    EXPECT(qn_sum(half, QN_DIMS(1), false), 0, 96, 0);
+    EXPECT(qn_sum(qn_dequantize(packed), QN_DIMS(1), false), 127 * 32, 127 * 32, 127 * 32);
+    EXPECT(qn_sum(qn_narrow(qn_dequantize(packed), 1, 0, 32), QN_DIMS(1), false), 0, 0, 0);
+    REFUSED(c, qn_slice_update_(packed, 1, 16, block, false), "don't divide into blocks of 32");
+    REFUSED(c, qn_slice_update_(packed, 0, 0, block, false), "slice_update: x is [3,32], [3,64] expected");
+    REFUSED(c, qn_slice_update_(half, 0, 3, row, false), "slice_update: x [1,32] from 3 on leaves dimension 0");
+    REFUSED(c, qn_slice_update_(half, 2, 0, row, false), "slice_update: dimension 2 of [3,32] does not exist");
+    REFUSED(c, qn_slice_update_(qn_requires_grad_(block, true), 0, 0, block, false), "slice_update: a leaf");
+    context_end(c);
+}
+
+/* What is written carries its gradient, and what is written over loses its own. */
+static void slices_with_gradients(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_requires_grad_(qn_ones(c, qn_shape_of(3), F32), true),
+              *y = qn_requires_grad_(qn_ones(c, qn_shape_of(1), F32), true);
+    for (int add = 0; add < 2; add++) {
+        qn_tensor *z = qn_mul_number(x, 2);
+        GOOD(c, qn_slice_update_(z, 0, 1, qn_mul_number(y, 5), add));
+        OK(c, qn_backward(qn_sum(qn_mul(z, qn_arange(c, 1, 4, 1, F32)), QN_ALL, false)));
+        EXPECT(qn_grad(x), 2, add ? 4 : 0, 6);
+        EXPECT(qn_grad(y), 10);
+        qn_zero_grad(x);
+        qn_zero_grad(y);
+    }
+    context_end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(into_parts), cmocka_unit_test(seen_by_all), cmocka_unit_test(refused),
-        cmocka_unit_test(no_cycles),  cmocka_unit_test(checkpoints), cmocka_unit_test(checkpoints_at_the_edges),
+        cmocka_unit_test(into_parts),  cmocka_unit_test(seen_by_all),
+        cmocka_unit_test(refused),     cmocka_unit_test(no_cycles),
+        cmocka_unit_test(checkpoints), cmocka_unit_test(checkpoints_at_the_edges),
+        cmocka_unit_test(slices),      cmocka_unit_test(slices_with_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
