@@ -101,6 +101,7 @@ QN_API qn_tensor *qn_retain(qn_tensor *t);
 QN_API qn_tensor *qn_empty(qn_context *ctx, qn_shape shape, qn_dtype dtype); /* undefined values */
 QN_API qn_tensor *qn_zeros(qn_context *ctx, qn_shape shape, qn_dtype dtype);
 QN_API qn_tensor *qn_ones(qn_context *ctx, qn_shape shape, qn_dtype dtype);
+/* A number beyond the dtype's range is an error, here and in qn_fill_, qn_masked_fill, qn_pad and qn_linspace. */
 QN_API qn_tensor *qn_full(qn_context *ctx, qn_shape shape, double value, qn_dtype dtype);
 QN_API qn_tensor *qn_scalar(qn_context *ctx, double value, qn_dtype dtype);
 QN_API qn_tensor *qn_empty_like(const qn_tensor *t);

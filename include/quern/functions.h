@@ -11,7 +11,8 @@
  * Indices are I64 or I32. Since nothing is computed when an operation is recorded, one that is out of range is found
  * when somebody looks: that call fails, and the context's error names the operation, the index and the size. What was
  * recorded before the operation was done, as it is written down; what came after was not, so tensors written in place
- * after it are what they were, and new ones have no value. Negative indices count from the end in qn_index and
+ * after it are what they were, and new ones have no value. Likewise an integer that is divided by 0 and a probability
+ * outside 0 to 1 (qn_bernoulli, qn_binary_cross_entropy). Negative indices count from the end in qn_index and
  * qn_index_put only, as in PyTorch. */
 #ifndef QUERN_FUNCTIONS_H
 #define QUERN_FUNCTIONS_H

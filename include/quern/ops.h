@@ -21,35 +21,37 @@ extern "C" {
 #endif
 
 /* QN_BINARY(name, types, "what it computes"). Types: arith = the common type; divide = likewise, but integers become
- * F32; compare = in the common type, the result is BOOL; bits = integers or BOOL. */
+ * F32; quotient = the common type, an integer divided by 0 is an error, found like an index out of range; power = the
+ * common type, integers to a negative number are an error; compare = in the common type, the result is BOOL; bits =
+ * integers or BOOL. */
 /* clang-format off */
 #define QN_BINARY_ROWS(QN_BINARY) \
-    QN_BINARY(add,          arith,   "a + b") \
-    QN_BINARY(sub,          arith,   "a - b") \
-    QN_BINARY(mul,          arith,   "a * b") \
-    QN_BINARY(div,          divide,  "a / b") \
-    QN_BINARY(floor_divide, arith,   "floor(a / b)") \
-    QN_BINARY(trunc_divide, arith,   "trunc(a / b)") \
-    QN_BINARY(remainder,    arith,   "a - b floor(a / b), Python's %") \
-    QN_BINARY(fmod,         arith,   "a - b trunc(a / b), C's fmod") \
-    QN_BINARY(pow,          arith,   "a to the power of b") \
-    QN_BINARY(maximum,      arith,   "the greater, or NaN") \
-    QN_BINARY(minimum,      arith,   "the lesser, or NaN") \
-    QN_BINARY(atan2,        divide,  "the angle of (b, a)") \
-    QN_BINARY(eq,           compare, "a == b") \
-    QN_BINARY(ne,           compare, "a != b") \
-    QN_BINARY(lt,           compare, "a < b") \
-    QN_BINARY(le,           compare, "a <= b") \
-    QN_BINARY(gt,           compare, "a > b") \
-    QN_BINARY(ge,           compare, "a >= b") \
-    QN_BINARY(logical_and,  compare, "a and b") \
-    QN_BINARY(logical_or,   compare, "a or b") \
-    QN_BINARY(logical_xor,  compare, "a or b, not both") \
-    QN_BINARY(bitwise_and,  bits,    "a & b") \
-    QN_BINARY(bitwise_or,   bits,    "a | b") \
-    QN_BINARY(bitwise_xor,  bits,    "a ^ b") \
-    QN_BINARY(shift_left,   bits,    "a << b") \
-    QN_BINARY(shift_right,  bits,    "a >> b")
+    QN_BINARY(add,          arith,    "a + b") \
+    QN_BINARY(sub,          arith,    "a - b") \
+    QN_BINARY(mul,          arith,    "a * b") \
+    QN_BINARY(div,          divide,   "a / b") \
+    QN_BINARY(floor_divide, quotient, "floor(a / b)") \
+    QN_BINARY(trunc_divide, quotient, "trunc(a / b)") \
+    QN_BINARY(remainder,    quotient, "a - b floor(a / b), Python's %") \
+    QN_BINARY(fmod,         quotient, "a - b trunc(a / b), C's fmod") \
+    QN_BINARY(pow,          power,    "a to the power of b") \
+    QN_BINARY(maximum,      arith,    "the greater, or NaN") \
+    QN_BINARY(minimum,      arith,    "the lesser, or NaN") \
+    QN_BINARY(atan2,        divide,   "the angle of (b, a)") \
+    QN_BINARY(eq,           compare,  "a == b") \
+    QN_BINARY(ne,           compare,  "a != b") \
+    QN_BINARY(lt,           compare,  "a < b") \
+    QN_BINARY(le,           compare,  "a <= b") \
+    QN_BINARY(gt,           compare,  "a > b") \
+    QN_BINARY(ge,           compare,  "a >= b") \
+    QN_BINARY(logical_and,  compare,  "a and b") \
+    QN_BINARY(logical_or,   compare,  "a or b") \
+    QN_BINARY(logical_xor,  compare,  "a or b, not both") \
+    QN_BINARY(bitwise_and,  bits,     "a & b") \
+    QN_BINARY(bitwise_or,   bits,     "a | b") \
+    QN_BINARY(bitwise_xor,  bits,     "a ^ b") \
+    QN_BINARY(shift_left,   bits,     "a << b") \
+    QN_BINARY(shift_right,  bits,     "a >> b")
 /* clang-format on */
 
 /* QN_UNARY(name, types, "what it computes"). Types: same = x's own; real = integers become F32; truth = the result is

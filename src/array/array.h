@@ -209,6 +209,8 @@ typedef struct qn_wrapped {
     void *arg;
     bool read_only;
 } qn_wrapped;
+/* qn_scalar of a number that need not fit: integers wrap. */
+qn_tensor *qn__scalar(qn_context *ctx, double value, qn_dtype dtype);
 /* A tensor over memory of somebody else. `layout` is relative to how->data, offset 0; its strides may be negative. */
 qn_tensor *qn__wrap(qn_context *ctx, const char *name, const qn_layout *layout, qn_dtype dtype, const qn_wrapped *how);
 
@@ -243,6 +245,9 @@ qn_node *qn__node_at(qn_storage *s, const qn_layout *layout);
 qn_node *qn__node_number(qn_context *ctx, double value, qn_dtype dtype); /* 0-d */
 /* One element of that dtype, into at most QN_NUMBER_BYTES bytes. */
 bool qn__number_write(void *out, double value, qn_dtype dtype, qn_error *err);
+/* Is it within the dtype's range? As PyTorch: wraps: of U8, also the numbers that are negative by as much. */
+bool qn__number_fits(double value, qn_dtype dtype, bool wraps);
+bool qn__number_check(qn_context *ctx, const char *name, double value, qn_dtype dtype); /* an error when not */
 /* A new tensor of a node's value. The node was made for it. */
 qn_tensor *qn__tensor_of(qn_context *ctx, qn_node *n);
 /* t takes the value of y, of t's shape and dtype. Nothing has changed on failure. */

@@ -100,6 +100,7 @@ static bool eye_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_err
 
 static qn_tensor *filled(qn_context *ctx, const char *name, qn_shape shape, double value, qn_dtype dtype)
 {
+    if (!qn__number_check(ctx, name, value, dtype)) return NULL;
     return made(ctx, name, shape, dtype, number_at, &value);
 }
 
@@ -123,6 +124,11 @@ qn_tensor *qn_full(qn_context *ctx, qn_shape shape, double value, qn_dtype dtype
 qn_tensor *qn_scalar(qn_context *ctx, double value, qn_dtype dtype)
 {
     return filled(ctx, "scalar", QN_SCALAR, value, dtype);
+}
+
+qn_tensor *qn__scalar(qn_context *ctx, double value, qn_dtype dtype)
+{
+    return made(ctx, "scalar", QN_SCALAR, dtype, number_at, &value);
 }
 
 qn_tensor *qn_empty_like(const qn_tensor *t)
@@ -159,6 +165,7 @@ qn_tensor *qn_linspace(qn_context *ctx, double start, double end, int64_t steps,
         (void)QN_FAIL(qn__err(ctx), invalid, "linspace: %lld steps", (long long)steps);
         return NULL;
     }
+    if (!qn__number_check(ctx, "linspace", start, dtype) || !qn__number_check(ctx, "linspace", end, dtype)) return NULL;
     const double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0.0;
     return made(ctx, "linspace", qn_shape_of(steps), dtype, linspace_at,
                 (const double[]){start, steps == 1 ? start : end, (double)steps, step});

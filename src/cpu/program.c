@@ -227,21 +227,33 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-void qn__bad_index(const qn_task *t, int32_t strict, int dim, int64_t index, int64_t size)
+static void note(const qn_task *t, qn_fault found)
 {
     qn_fault *f = t->fault;
     int32_t expected = 0;
     while (!atomic_compare_exchange_weak_explicit(&f->busy, &expected, 1, memory_order_acquire, memory_order_relaxed))
         expected = 0;
     const int32_t at = atomic_load_explicit(&f->at, memory_order_relaxed);
-    if (t->at < at || (t->at == at && (dim < f->dim || (dim == f->dim && index < f->index)))) {
-        f->call = qn__strict_name(strict);
-        f->dim = dim;
-        f->index = index;
-        f->size = size;
+    if (t->at < at || (t->at == at && (found.dim < f->dim || (found.dim == f->dim && found.index < f->index)))) {
+        f->call = found.call;
+        f->what = found.what;
+        f->dim = found.dim;
+        f->index = found.index;
+        f->size = found.size;
         atomic_store_explicit(&f->at, t->at, memory_order_relaxed);
     }
     atomic_store_explicit(&f->busy, 0, memory_order_release);
+}
+
+void qn__bad_index(const qn_task *t, int32_t strict, int dim, int64_t index, int64_t size)
+{
+    note(t, (qn_fault){.call = qn__strict_name(strict), .dim = dim, .index = index, .size = size});
+}
+
+void qn__bad_value(const qn_task *t, int32_t strict, const char *what)
+{
+    note(t, (qn_fault){.call = strict == QN_STRICT_self ? qn_node_op_name(t->node) : qn__strict_name(strict),
+                       .what = what});
 }
 
 /* Was a fault found in this phase or before it? After a barrier behind that phase all members see the same. */
@@ -310,6 +322,7 @@ static qn_status fault_error(const qn_program *program, const qn_run *run, qn_er
     if (run && run->stopped)
         *run->stopped =
             program->steps[atomic_load_explicit(&f->at, memory_order_relaxed) / QN_CPU_MAX_PHASES].task.node->id;
+    if (f->what) return QN_FAIL(err, invalid, "%s: %s", f->call, f->what);
     return QN_FAIL(err, invalid, "%s: index %lld is out of range for dimension %d of size %lld", f->call,
                    (long long)f->index, f->dim, (long long)f->size);
 }

@@ -109,3 +109,15 @@ void qn__grad_addcdiv(qn_grad_task *t)
     if (t->wanted[1]) give(t, 1, part);
     if (t->wanted[2]) give(t, 2, neg(t, divide(t, mul(t, part, t->src[1]), t->src[2])));
 }
+
+/* As PyTorch: da = (a - b) / max(a (1 - a), 1e-12), which a saturated wrong answer still moves; db is infinite there.
+ */
+void qn__grad_binary_cross_entropy(qn_grad_task *t)
+{
+    qn_node *a = t->src[0], *rest = neg(t, plus(t, a, -1.0));
+    if (t->wanted[0]) {
+        qn_node *slope = binary(t, QN_OP_maximum, mul(t, a, rest), number(t, 1e-12));
+        give(t, 0, mul(t, t->dy, divide(t, sub(t, a, t->src[1]), slope)));
+    }
+    if (t->wanted[1]) give(t, 1, mul(t, t->dy, sub(t, unary(t, QN_OP_log, rest), unary(t, QN_OP_log, a))));
+}

@@ -8,6 +8,7 @@ A line of figures belongs to one source of one case: FIGURES(case, source, value
 import math
 import re
 import sys
+import textwrap
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ def unit(k, s):
     return ((k * 37 + s * 11 + 5) % 101 + 0.3) / 101
 
 
-REAL = {"r": (-2, 4), "f": (-2, 4), "u": (-1, 2), "p": (0.3, 2), "g": (1.2, 2), "k": (0.3, 2)}
+REAL = {"r": (-2, 4), "f": (-2, 4), "u": (-1, 2), "p": (0.3, 2), "g": (1.2, 2), "k": (0.3, 2), "o": (0.1, 0.8)}
 
 
 def fill(word, s):
@@ -92,7 +93,7 @@ def main():
     folder = sys.argv[1]
     text = open(folder + "/gradient_cases.inc").read()
     out = ["/* Made by tests/oracle/gradients.py with PyTorch %s. */" % torch.__version__.split("+")[0]]
-    for case, m in enumerate(re.finditer(r'^CASE\((\w+), "([^"]*)", "([^"]*)"', text, re.M)):
+    for case, m in enumerate(re.finditer(r'^CASE\((\w+),\s+"([^"]*)",\s+"([^"]*)"', text, re.M)):
         sources = [fill(w, s) for s, w in enumerate(m[2].split())]
         y = eval(m[3], {"torch": torch, "F": F, "rope": rope, "sdpa": sdpa, "rope_apply": rope_apply, "ce": ce, **dict(zip("abcdef", sources))})
         dy = torch.tensor([-2 + 4 * unit(k, 9) for k in range(y.numel())], dtype=torch.float32).double().reshape(y.shape)
@@ -101,7 +102,8 @@ def main():
         for s, x in enumerate(sources):
             if x.requires_grad:
                 g = x.grad if x.grad is not None else torch.zeros_like(x)
-                out.append("FIGURES(%d, %d, %s)" % (case, s, ", ".join("%.9g" % v for v in g.flatten().tolist())))
+                line = "FIGURES(%d, %d, %s)" % (case, s, ", ".join("%.9g" % v for v in g.flatten().tolist()))
+                out += textwrap.wrap(line, 119, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     open(folder + "/gradient_figures.inc", "w").write("\n".join(out) + "\n")
 
 

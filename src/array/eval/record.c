@@ -3,6 +3,7 @@
  * or backend takes leaves the graph as it was, so what is recorded can be run. */
 #include "array/array.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -144,6 +145,32 @@ bool qn__number_write(void *out, double value, qn_dtype dtype, qn_error *err)
     const int64_t i = (int64_t)value; /* little-endian: the low bytes come first */
     memcpy(out, &i, (size_t)info->block_bytes);
     return true;
+}
+
+bool qn__number_fits(double value, qn_dtype dtype, bool wraps)
+{
+    if ((unsigned)dtype >= QN_DTYPE_COUNT) return true; /* said elsewhere */
+    const qn_dtype_info *info = qn_dtype_get(dtype);
+    if (info->class_ == QN_CLASS_real) {
+        const double most = dtype == QN_DTYPE_F64    ? DBL_MAX
+                            : dtype == QN_DTYPE_F16  ? 65504
+                            : dtype == QN_DTYPE_BF16 ? 0x1.fep127
+                                                     : (double)FLT_MAX;
+        return !isfinite(value) || fabs(value) <= most;
+    }
+    if (info->class_ != QN_CLASS_integer) return true;
+    const bool is_unsigned = dtype == QN_DTYPE_U8;
+    const double top = ldexp(1, (int)info->block_bytes * 8 - !is_unsigned), /* the first beyond */
+        low = is_unsigned ? (wraps ? 1 - top : 0) : -top;
+    return trunc(value) >= low && trunc(value) < top;
+}
+
+bool qn__number_check(qn_context *ctx, const char *name, double value, qn_dtype dtype)
+{
+    if (qn__number_fits(value, dtype, true)) return true;
+    (void)QN_FAIL(qn__err(ctx), invalid, "%s: the number %g cannot be stored in %s", name, value,
+                  qn_dtype_get(dtype)->name);
+    return false;
 }
 
 qn_node *qn__node_number(qn_context *ctx, double value, qn_dtype dtype)

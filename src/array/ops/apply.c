@@ -34,6 +34,32 @@ static qn_dtype computing_type(qn_types types, qn_dtype d)
     return d;
 }
 
+/* Attributes of a row without options, in that type. */
+static const void *attrs_of(qn_types types, qn_dtype dtype, const void *given)
+{
+    static const qn_strict_attrs strict = {QN_STRICT_self};
+    return given == NULL && types == QN_TYPES_quotient && !qn__is_real(dtype) ? &strict : given;
+}
+
+/* What PyTorch refuses of a number at once. */
+static bool number_allowed(qn_op op, qn_types types, const qn_tensor *a, double b, qn_dtype dtype)
+{
+    qn_context *ctx = of(a)->ctx;
+    const char *name = qn__op_info(op)->name;
+    if (qn__is_real(dtype)) return true;
+    if (types == QN_TYPES_power) {
+        if (b >= 0) return qn__number_check(ctx, name, b, dtype);
+        (void)QN_FAIL(qn__err(ctx), invalid, "%s: integers to the negative power %g", name, b);
+        return false;
+    }
+    uint8_t bytes[QN_NUMBER_BYTES] = {0}, zero[QN_NUMBER_BYTES] = {0};
+    if (types != QN_TYPES_quotient || qn_layout_numel(&of(a)->layout) == 0) return true;
+    if (!qn__number_write(bytes, b, dtype, qn__err(ctx))) return false;
+    if (memcmp(bytes, zero, sizeof bytes) != 0) return true;
+    (void)QN_FAIL(qn__err(ctx), invalid, "%s: an integer is divided by 0", name);
+    return false;
+}
+
 qn_tensor *qn__compute(qn_op op, qn_types types, const void *attrs, qn_target target, qn_tensor *const *src, int n_src)
 {
     const char *name = qn__op_info(op)->name;
@@ -42,7 +68,9 @@ qn_tensor *qn__compute(qn_op op, qn_types types, const void *attrs, qn_target ta
     qn_context *ctx = qn__same_context(name, src, n_src);
     if (ctx == NULL || !qn__make_room(ctx) || !qn__result_type(name, src, n_src, &dtype)) return NULL;
     memcpy(in, src, (size_t)n_src * sizeof *in);
-    if (!qn__convert(in, n_src, computing_type(types, dtype), made)) return NULL;
+    dtype = computing_type(types, dtype);
+    if (!qn__convert(in, n_src, dtype, made)) return NULL;
+    attrs = attrs_of(types, dtype, attrs);
     qn_tensor *y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, in, n_src)
                                       : qn__apply(op, attrs, in, n_src);
     for (int i = 0; i < n_src; i++) qn_release(made[i]);
@@ -80,7 +108,7 @@ int qn__dim_of(const char *name, const qn_tensor *t, int dim)
  * gradient will need outlives the graph and has memory. */
 static qn_tensor *number_tensor(qn_context *ctx, double value, qn_dtype dtype, bool kept)
 {
-    if (kept) return qn_scalar(ctx, value, dtype);
+    if (kept) return qn__scalar(ctx, value, dtype);
     qn_storage *s = qn__slab_get(ctx, &ctx->storages);
     if (s == NULL) return NULL;
     *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = dtype};
@@ -99,6 +127,8 @@ qn_tensor *qn__compute_number(qn_op op, qn_types types, const void *attrs, qn_ta
     qn_dtype dtype;
     if (!qn__make_room(ctx) || !qn__result_type(name, &a, 1, &dtype)) return NULL;
     dtype = computing_type(types, qn__with_number(dtype, b != floor(b) || isinf(b)));
+    if (!number_allowed(op, types, a, b, dtype)) return NULL;
+    attrs = attrs_of(types, dtype, attrs);
     const bool kept = qn__tape_keeps(ctx, op, &a, 1, 1);
     qn_tensor *x = qn__cast(a, dtype), *n = x != NULL ? number_tensor(ctx, b, dtype, kept) : NULL, *y = NULL;
     qn_tensor *src[2] = {x, n};

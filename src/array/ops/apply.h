@@ -9,6 +9,8 @@
 
 typedef enum qn_types {
     QN_TYPES_arith,
+    QN_TYPES_quotient,
+    QN_TYPES_power,
     QN_TYPES_divide,
     QN_TYPES_compare,
     QN_TYPES_bits,

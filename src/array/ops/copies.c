@@ -86,6 +86,7 @@ qn_tensor *qn_fill_(qn_tensor *t, double value)
                       qn_dtype_get(of(t)->storage->dtype)->name);
         return NULL;
     }
+    if (!qn__number_check(of(t)->ctx, "fill_", value, of(t)->storage->dtype)) return NULL;
     qn_tensor *number = qn_full(of(t)->ctx, QN_SCALAR, value, of(t)->storage->dtype), *done = qn_copy_(t, number);
     qn_release(number);
     return done;

@@ -235,19 +235,13 @@ static bool same_shapes(const char *name, const qn_tensor *x, const qn_tensor *y
     return false;
 }
 
-/* log p, at least -100; flat below. A zero is kept from the logarithm, whose slope there is infinite. */
-static qn_tensor *log_of(qn_tensor *p)
-{
-    qn_tensor *low = qn_lt_number(p, exp(-100));
-    return qn_masked_fill(qn_log(qn_masked_fill(p, low, 1)), low, -100);
-}
-
 static qn_tensor *one_less(qn_tensor *x) { return qn_neg(qn_sub_number(x, 1)); }
 
 static qn_tensor *bce(qn_tensor *p, qn_tensor *y, qn_tensor *weight, qn_reduction reduction)
 {
-    qn_tensor *yes = qn_mul(y, log_of(p)), *no = qn_mul(one_less(y), log_of(one_less(p)));
-    qn_tensor *losses = qn_neg(qn_add(yes, no));
+    const qn_strict_attrs attrs = {QN_STRICT_binary_cross_entropy};
+    qn_tensor *losses =
+        qn__compute(QN_OP_binary_cross_entropy, QN_TYPES_real, &attrs, (qn_target){0}, (qn_tensor *[]){p, y}, 2);
     if (weight != NULL) losses = qn_mul(losses, weight);
     return reduced("binary_cross_entropy", losses, reduction);
 }

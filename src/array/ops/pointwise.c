@@ -67,7 +67,7 @@ qn_tensor *qn_lerp(qn_tensor *a, qn_tensor *b, qn_tensor *weight)
 qn_tensor *qn_lerp_number(qn_tensor *a, qn_tensor *b, double weight)
 {
     if (!LIVE(a) || !LIVE(b)) return NULL;
-    qn_tensor *w = qn_scalar(of(a)->ctx, weight, of(a)->storage->dtype), *y = qn_lerp(a, b, w);
+    qn_tensor *w = qn__scalar(of(a)->ctx, weight, of(a)->storage->dtype), *y = qn_lerp(a, b, w);
     qn_release(w);
     return y;
 }
@@ -97,6 +97,7 @@ static qn_tensor *masked_fill(qn_tensor *x, qn_tensor *mask, double value, bool 
                       qn_dtype_get(of(x)->storage->dtype)->name);
         return NULL;
     }
+    if (!qn__number_check(of(x)->ctx, "masked_fill", value, of(x)->storage->dtype)) return NULL;
     return with_value(QN_OP_masked_fill, value, (qn_target){in_place ? x : NULL, true}, (qn_tensor *[]){x, mask}, 2);
 }
 

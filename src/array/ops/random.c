@@ -71,6 +71,11 @@ qn_tensor *qn_randn(qn_context *ctx, qn_shape shape, qn_dtype dtype)
 
 qn_tensor *qn_randint(qn_context *ctx, int64_t low, int64_t high, qn_shape shape, qn_dtype dtype)
 {
+    if (!qn__number_fits((double)low, dtype, false) || !qn__number_fits((double)high - 1, dtype, false)) {
+        (void)QN_FAIL(qn__err(ctx), invalid, "randint: %lld to %lld do not fit %s", (long long)low, (long long)high - 1,
+                      (unsigned)dtype < QN_DTYPE_COUNT ? qn_dtype_get(dtype)->name : "the dtype");
+        return NULL;
+    }
     return draw(ctx, "randint", QN_RANDOM_integer, dtype, &shape, (double)low, (double)high);
 }
 
@@ -87,9 +92,16 @@ qn_tensor *qn_bernoulli(qn_tensor *probability)
     if (!LIVE(probability)) return NULL;
     const qn_shape shape = qn_layout_shape(&of(probability)->layout);
     const qn_dtype dtype = of(probability)->storage->dtype;
-    qn_tensor *p = qn_detach(probability),
+    if (!qn__is_real(dtype)) {
+        (void)QN_FAIL(qn__err(of(probability)->ctx), invalid, "bernoulli: probabilities are %s, a real type expected",
+                      qn_dtype_get(dtype)->name);
+        return NULL;
+    }
+    const qn_range_attrs range = {.min = 0, .max = 1, .strict = QN_STRICT_bernoulli};
+    qn_tensor *given = qn_detach(probability), *p = qn__plain(QN_OP_expect_range, &range, (qn_target){0}, &given, 1),
               *u = draw(of(probability)->ctx, "bernoulli", QN_RANDOM_uniform, dtype, &shape, 0, 1), *hit = qn_lt(u, p);
     qn_tensor *y = hit != NULL ? qn_to(hit, dtype) : NULL;
+    qn_release(given);
     qn_release(p);
     qn_release(u);
     qn_release(hit);

@@ -23,7 +23,7 @@ typedef struct qn_view {
 typedef struct qn_fault {
     _Atomic int32_t at; /* qn_task.at; INT32_MAX: none */
     _Atomic int32_t busy;
-    const char *call;
+    const char *call, *what; /* what: of a value; NULL: of an index */
     int64_t index, size;
     int32_t dim;
 } qn_fault;
@@ -66,6 +66,8 @@ static inline int64_t qn__in_stretches(int64_t item, int64_t n, int n_members)
 
 /* A driver of a strict node has met this index. Nothing that comes after this will run. */
 void qn__bad_index(const qn_task *t, int32_t strict, int dim, int64_t index, int64_t size);
+/* Or a value that it has no result for; `what` is a constant. */
+void qn__bad_value(const qn_task *t, int32_t strict, const char *what);
 
 /* NULL for leaves, views and transfers; every compute or update row of ops.def has one, or the program does not link.
  */

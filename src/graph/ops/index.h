@@ -23,12 +23,13 @@ typedef enum qn_combine {
 } qn_combine;
 const char *qn__combine_name(int32_t mode);
 
-/* On whose behalf a node is strict: the name in the error. */
+/* On whose behalf a node is strict: the name in the error. self: the op's own. */
 /* clang-format off */
 #define QN_STRICT_ROWS(ROW) \
     ROW(gather) ROW(scatter) ROW(scatter_add) ROW(index_select) ROW(index_add) ROW(index_copy) ROW(index) \
     ROW(index_put) ROW(embedding) \
-    ROW(embedding_bag) ROW(cross_entropy)
+    ROW(embedding_bag) ROW(cross_entropy) ROW(bernoulli) \
+    ROW(binary_cross_entropy) ROW(self)
 /* clang-format on */
 typedef enum qn_strict {
     QN_STRICT_not,

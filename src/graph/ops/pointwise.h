@@ -13,6 +13,14 @@ typedef struct qn_value_attrs {
     double value;
     int64_t whole;
 } qn_value_attrs;
+/* strict: a value that the op has no result for ends the run (see index.h) */
+typedef struct qn_strict_attrs {
+    int32_t strict;
+} qn_strict_attrs;
+typedef struct qn_range_attrs {
+    double min, max;
+    int32_t strict, pad_; /* on whose behalf */
+} qn_range_attrs;
 /* infinite where there is no bound; integers round bounds inward */
 typedef struct qn_clamp_attrs {
     double min, max;

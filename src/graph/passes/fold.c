@@ -105,7 +105,8 @@ static qn_status plain_const(const qn_node *s, qn_node *out, qn_arena *arena, qn
 static bool foldable(const qn_pass_ctx *ctx, const qn_node *n)
 {
     if (ctx->options->fold == NULL || qn__op_info(n->op)->kind != QN_KIND_compute) return false;
-    if ((n->flags & QN_NODE_output) || n->n_src == 0 || qn__node_bytes(n) > FOLD_MAX_BYTES) return false;
+    if ((n->flags & QN_NODE_output) || n->n_src == 0 || qn__may_stop(n) || qn__node_bytes(n) > FOLD_MAX_BYTES)
+        return false;
     for (int k = 0; k < n->n_src; k++) {
         const qn_node *s = n->src[k];
         if (!qn__is_param(s->root, QN_NODE_const) || s->root->host == NULL) return false;

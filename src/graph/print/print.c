@@ -87,6 +87,17 @@ static void print_qn_value_attrs(const void *attrs, qn_str *out)
     qn__str_printf(out, " value=%.9g", ((const qn_value_attrs *)attrs)->value);
 }
 
+static void print_qn_strict_attrs(const void *attrs, qn_str *out)
+{
+    if (((const qn_strict_attrs *)attrs)->strict != QN_STRICT_not) qn__str_puts(out, " strict");
+}
+
+static void print_qn_range_attrs(const void *attrs, qn_str *out)
+{
+    const qn_range_attrs *a = attrs;
+    qn__str_printf(out, " min=%.9g max=%.9g", a->min, a->max);
+}
+
 static void print_qn_clamp_attrs(const void *attrs, qn_str *out)
 {
     const qn_clamp_attrs *a = attrs;

@@ -38,6 +38,12 @@ static const struct {
     {QN_OP_flat_index, offsetof(qn_flat_attrs, strict)},
     {QN_OP_embedding_bag, offsetof(qn_bag_attrs, strict)},
     {QN_OP_cross_entropy, offsetof(qn_cross_entropy_attrs, strict)},
+    {QN_OP_floor_divide, offsetof(qn_strict_attrs, strict)},
+    {QN_OP_trunc_divide, offsetof(qn_strict_attrs, strict)},
+    {QN_OP_remainder, offsetof(qn_strict_attrs, strict)},
+    {QN_OP_fmod, offsetof(qn_strict_attrs, strict)},
+    {QN_OP_expect_range, offsetof(qn_range_attrs, strict)},
+    {QN_OP_binary_cross_entropy, offsetof(qn_strict_attrs, strict)},
 };
 
 bool qn__may_stop(const qn_node *n)

@@ -270,6 +270,172 @@ static void in_place_over_itself(void **state)
     context_end(c);
 }
 
+/* ---- where PyTorch raises ---- */
+
+/* Recorded without a word, found when it is computed; the program goes on. */
+#define FOUND(c, made, words) \
+    do { \
+        qn_tensor *y_ = (made); \
+        GOOD(c, y_); \
+        assert_int_equal(qn_eval(y_), QN_STATUS_invalid); \
+        assert_string_equal(qn_context_error(c)->text, words); \
+        qn_context_clear(c); \
+    } while (0)
+
+static void integers_are_not_divided_by_zero(void **state)
+{
+    (void)state;
+    static const qn_dtype types[] = {QN_DTYPE_I8, QN_DTYPE_U8, QN_DTYPE_I32, QN_DTYPE_I64};
+    qn_context *c = context_new();
+    for (int i = 0; i < 4; i++) {
+        qn_tensor *a = qn_full(c, qn_shape_of(3000), 7, types[i]), *b = qn_full(c, qn_shape_of(3000), 2, types[i]);
+        GOOD(c, qn_fill_(qn_select(b, 0, 2777), 0));
+        FOUND(c, qn_floor_divide(a, b), "floor_divide: an integer is divided by 0");
+        FOUND(c, qn_trunc_divide(a, b), "trunc_divide: an integer is divided by 0");
+        FOUND(c, qn_remainder(a, b), "remainder: an integer is divided by 0");
+        FOUND(c, qn_fmod(a, b), "fmod: an integer is divided by 0");
+        FOUND(c, qn_fmod(a, qn_zeros(c, QN_SCALAR, types[i])), "fmod: an integer is divided by 0");
+        GOOD(c, qn_remainder_(a, b)); /* what cannot be computed leaves what was there */
+        assert_int_equal(qn_eval_all(c), QN_STATUS_invalid);
+        qn_context_clear(c);
+        assert_int_equal(qn_item_int(qn_select(a, 0, 2999)), 7);
+        REFUSED(c, qn_floor_divide_number(a, 0), "floor_divide: an integer is divided by 0");
+        REFUSED(c, qn_remainder_number_(a, 0), "remainder: an integer is divided by 0");
+        GOOD(c, qn_floor_divide_number(qn_zeros(c, qn_shape_of(0), types[i]), 0)); /* of nothing */
+        assert_true(qn_item(qn_select(qn_div_number(a, 0), 0, 0)) == INFINITY);    /* computed in F32 */
+    }
+    REFUSED(c, qn_floor_divide_number(qn_ones(c, QN_SCALAR, QN_DTYPE_I8), 256), "divided by 0"); /* 256 is 0 there */
+    qn_tensor *x = qn_full(c, qn_shape_of(2), 7, F32);
+    EXPECT(qn_floor_divide_number(x, 0), INFINITY, INFINITY);
+    context_end(c);
+}
+
+static void integers_have_no_negative_powers(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *a = qn_from_data(c, (int32_t[]){1, 2, -1}, qn_shape_of(3), QN_DTYPE_I32);
+    REFUSED(c, qn_pow_number(a, -1), "pow: integers to the negative power -1");
+    REFUSED(c, qn_pow_number_(a, -2), "pow: integers to the negative power -2");
+    REFUSED(c, qn_pow_number(qn_ones(c, qn_shape_of(0), QN_DTYPE_BOOL), -1), "negative power");
+    REFUSED(c, qn_pow_number(qn_to(a, QN_DTYPE_I8), 300), "pow: the number 300 cannot be stored in I8");
+    EXPECT(qn_pow(a, qn_neg(qn_ones_like(a))), 1, 0, -1); /* as in PyTorch, of tensors */
+    EXPECT(qn_pow_number(qn_to(a, F32), -1), 1, 0.5, -1);
+    context_end(c);
+}
+
+static void numbers_fit_their_dtype(void **state)
+{
+    (void)state;
+    static const struct {
+        qn_dtype dtype;
+        double least, below, most, above;
+    } rows[] = {
+        {QN_DTYPE_U8, -255, -256, 255, 256},
+        {QN_DTYPE_I8, -128, -129, 127, 128},
+        {QN_DTYPE_I16, -32768, -32769, 32767, 32768},
+        {QN_DTYPE_I32, -0x1p31, -0x1p31 - 1, 0x1p31 - 1, 0x1p31},
+        {QN_DTYPE_I64, -0x1p63, -0x1.1p63, 0x1.fffffp62, 0x1p63},
+        {QN_DTYPE_F16, -65504, -70000, 65504, 70000},
+        {QN_DTYPE_BF16, -0x1.fep127, -0x1p128, 0x1.fep127, 0x1p128},
+        {QN_DTYPE_F32, -3.4e38, -1e39, 3.4e38, 1e39},
+    };
+    qn_context *c = context_new();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const qn_dtype d = rows[i].dtype;
+        qn_tensor *t = qn_zeros(c, qn_shape_of(2), d), *mask = qn_ones(c, qn_shape_of(2), QN_DTYPE_BOOL);
+        for (int k = 0; k < 2; k++) {
+            const double good = k ? rows[i].least : rows[i].most, bad = k ? rows[i].below : rows[i].above;
+            GOOD(c, qn_full(c, qn_shape_of(2), good, d));
+            GOOD(c, qn_fill_(t, good));
+            GOOD(c, qn_masked_fill(t, mask, good));
+            REFUSED(c, qn_full(c, qn_shape_of(0), bad, d), "cannot be stored in");
+            REFUSED(c, qn_full_like(t, bad), "full: the number");
+            REFUSED(c, qn_scalar(c, bad, d), "scalar: the number");
+            REFUSED(c, qn_fill_(t, bad), "fill_: the number");
+            REFUSED(c, qn_masked_fill_(t, mask, bad), "masked_fill: the number");
+            REFUSED(c, qn_linspace(c, 0, bad, 3, d), "linspace: the number");
+            REFUSED(c, qn_pad(t, (int64_t[]){1, 1}, 2, "constant", bad), "pad: the number");
+        }
+        if (qn_dtype_get(d)->class_ == QN_CLASS_integer)
+            REFUSED(c, qn_full(c, qn_shape_of(2), NAN, d), "cannot be stored");
+        else
+            assert_true(isnan(qn_item(qn_select(qn_full(c, qn_shape_of(2), NAN, d), 0, 1))));
+    }
+    EXPECT(qn_add_number(qn_zeros(c, qn_shape_of(1), QN_DTYPE_U8), 300), 44); /* arithmetic wraps, as in PyTorch */
+    EXPECT(qn_full(c, qn_shape_of(1), -1, QN_DTYPE_U8), 255);
+    context_end(c);
+}
+
+static void random_integers_fit_their_dtype(void **state)
+{
+    (void)state;
+    static const struct {
+        qn_dtype dtype;
+        int64_t low, high;
+        bool good;
+    } rows[] = {{QN_DTYPE_U8, 0, 256, true},
+                {QN_DTYPE_U8, 0, 257, false},
+                {QN_DTYPE_U8, -1, 5, false},
+                {QN_DTYPE_I8, -128, 128, true},
+                {QN_DTYPE_I8, 0, 129, false},
+                {QN_DTYPE_I8, -129, 4, false},
+                {QN_DTYPE_I32, 0, INT64_C(1) << 31, true},
+                {QN_DTYPE_I32, 0, (INT64_C(1) << 31) + 1, false}};
+    qn_context *c = context_new();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].good)
+            GOOD(c, qn_randint(c, rows[i].low, rows[i].high, qn_shape_of(2), rows[i].dtype));
+        else
+            REFUSED(c, qn_randint(c, rows[i].low, rows[i].high, qn_shape_of(2), rows[i].dtype), "do not fit");
+    }
+    context_end(c);
+}
+
+static void probabilities_are_from_0_to_1(void **state)
+{
+    (void)state;
+    static const float bad[] = {1.5f, -0.1f, NAN, INFINITY};
+    qn_context *c = context_new();
+    for (int i = 0; i < 4; i++) {
+        for (int wide = 0; wide < 2; wide++) {
+            qn_tensor *p = qn_to(qn_from_data(c, (float[]){0.5f, bad[i], 0}, qn_shape_of(3), F32),
+                                 wide ? QN_DTYPE_F64 : F32),
+                      *y = qn_full_like(p, 0.25);
+            FOUND(c, qn_bernoulli(p), "bernoulli: a value is outside its range");
+            FOUND(c, qn_binary_cross_entropy(p, y, NULL, QN_REDUCTION_SUM),
+                  "binary_cross_entropy: a probability is outside 0 to 1");
+            FOUND(c, qn_binary_cross_entropy(y, p, NULL, QN_REDUCTION_SUM),
+                  "binary_cross_entropy: a target is outside 0 to 1");
+        }
+    }
+    EXPECT(qn_bernoulli(qn_from_data(c, (float[]){0, 1}, qn_shape_of(2), F32)), 0, 1);
+    REFUSED(c, qn_bernoulli(qn_ones(c, qn_shape_of(2), QN_DTYPE_I64)), "bernoulli: probabilities are I64");
+    context_end(c);
+}
+
+/* PyTorch: F.binary_cross_entropy(p, y, reduction="sum").backward(), F64 */
+static void a_saturated_wrong_answer_has_a_gradient(void **state)
+{
+    (void)state;
+    static const double p[] = {0, 0, 1, 1, 0.5, 1e-20, 1 - 1e-7}, y[] = {1, 0, 0, 1, 0.25, 1, 0};
+    static const double dp[] = {-1e12, 0, 1e12, 0, 1, -1e12, 10000000.005263558},
+                        dy[] = {INFINITY, INFINITY, -INFINITY, -INFINITY, 0, 46.051701859880914, -16.11809555148467};
+    double have[7];
+    qn_context *c = context_new();
+    qn_tensor *a = leaf_of(c, qn_from_data(c, p, qn_shape_of(7), QN_DTYPE_F64)),
+              *b = leaf_of(c, qn_from_data(c, y, qn_shape_of(7), QN_DTYPE_F64));
+    qn_tensor *loss = qn_binary_cross_entropy(a, b, NULL, QN_REDUCTION_NONE);
+    OK(c, qn_backward(qn_sum(loss, QN_ALL, false)));
+    OK(c, qn_to_doubles(qn_grad(a), have, 7));
+    for (int i = 0; i < 7; i++) assert_true(have[i] == dp[i] || fabs(have[i] - dp[i]) <= 1e-8 * fabs(dp[i]));
+    OK(c, qn_to_doubles(qn_grad(b), have, 7));
+    for (int i = 0; i < 7; i++) assert_true(have[i] == dy[i] || fabs(have[i] - dy[i]) <= 1e-8 * fabs(dy[i]));
+    OK(c, qn_to_doubles(loss, have, 7));
+    assert_true(have[0] == 100 && have[1] == 0 && have[2] == 100 && have[3] == 0);
+    context_end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +450,12 @@ int main(void)
         cmocka_unit_test(the_angle_of_nothing_has_no_slope),
         cmocka_unit_test(in_place_is_one_task_and_no_second_buffer),
         cmocka_unit_test(in_place_over_itself),
+        cmocka_unit_test(integers_are_not_divided_by_zero),
+        cmocka_unit_test(integers_have_no_negative_powers),
+        cmocka_unit_test(numbers_fit_their_dtype),
+        cmocka_unit_test(random_integers_fit_their_dtype),
+        cmocka_unit_test(probabilities_are_from_0_to_1),
+        cmocka_unit_test(a_saturated_wrong_answer_has_a_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ typedef struct source {
 
 static double unit(int64_t k, int s) { return ((double)((k * 37 + s * 11 + 5) % 101) + 0.3) / 101; }
 
-static bool is_real(const source *s) { return strchr("rupgfzk", s->kind) != NULL; }
+static bool is_real(const source *s) { return strchr("rupgfzko", s->kind) != NULL; }
 static bool is_leaf(const source *s) { return is_real(s) && s->kind != 'k'; }
 
 /* The next word of `text` as source i. */
@@ -54,7 +54,8 @@ static const char *read_source(const char *text, int i, source *s)
     static const struct {
         char kind;
         double low, width;
-    } ranges[] = {{'r', -2, 4}, {'f', -2, 4}, {'u', -1, 2}, {'p', 0.3, 2}, {'g', 1.2, 2}, {'k', 0.3, 2}};
+    } ranges[] = {{'r', -2, 4},  {'f', -2, 4},  {'u', -1, 2},   {'p', 0.3, 2},
+                  {'g', 1.2, 2}, {'k', 0.3, 2}, {'o', 0.1, 0.8}};
     char *end;
     *s = (source){.kind = *text++};
     while (*text >= '0' && *text <= '9') {

@@ -347,6 +347,42 @@ static void test_out_of_range(void **state)
     tensor_free(&t[1]);
 }
 
+/* Not strict: numbers come out whatever goes in. What a strict node does about them, tests/unit/array/faults.c shows.
+ */
+static qn_node *build_ranges(rig *r, void *ctx)
+{
+    tensor *t = ctx;
+    const qn_range_attrs attrs = {.min = 0, .max = 1, .strict = QN_STRICT_bernoulli};
+    qn_node *a = rig_input(r, &t[0]), *p = qn__op(r->g, QN_OP_expect_range, &attrs, &a, 1);
+    return qn__binary(r->g, QN_OP_binary_cross_entropy, p, rig_input(r, &t[1]));
+}
+
+static void check_ranges(const rig *r, const void *result, size_t bytes, void *ctx)
+{
+    const tensor *t = ctx;
+    const float *y = result, *a = t[0].data, *b = t[1].data;
+    (void)r;
+    assert_int_equal(bytes, 4 * 1000);
+    for (int i = 0; i < 1000; i++) {
+        const double p = (double)a[i], q = (double)b[i];
+        const double want = -(q * fmax(log(p), -100) + (1 - q) * fmax(log(1 - p), -100));
+        assert_true(fabs((double)y[i] - want) <= 4e-6 * fmax(1, fabs(want)));
+    }
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    tensor t[2] = {tensor_new(QN_DTYPE_F32, S(1000)), tensor_new(QN_DTYPE_F32, S(1000))};
+    for (int i = 0; i < 1000; i++) {
+        ((float *)t[0].data)[i] = (float)(i * 617 % 1001) / 1000; /* 0 and 1 among them */
+        ((float *)t[1].data)[i] = (float)(i * 211 % 997) / 996;
+    }
+    for_levels(build_ranges, t, check_ranges);
+    tensor_free(&t[0]);
+    tensor_free(&t[1]);
+}
+
 typedef struct ranking {
     int64_t n, k;
     bool largest;
@@ -553,6 +589,7 @@ int main(void)
         cmocka_unit_test(test_known_answer),   cmocka_unit_test(test_streams),        cmocka_unit_test(test_moments),
         cmocka_unit_test(test_random_threads), cmocka_unit_test(test_flat_index),
         cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_order),          cmocka_unit_test(test_strided_update), cmocka_unit_test(test_assign),
         cmocka_unit_test(test_empty),          cmocka_unit_test(test_scalar),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/pointwise/arithmetic.c -- sums, products, quotients, remainders, powers and extremes of two or three
- * sources. Integers wrap around; a division of an integer by 0 gives 0. */
+ * sources. Integers wrap around; a division of an integer by 0 gives 0, and ends the run of a strict node. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"
 
@@ -77,6 +77,22 @@ static int64_t int_div(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? wra
 static int64_t int_fmod(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 static bool crosses(int64_t a, int64_t b) { return int_fmod(a, b) != 0 && (a < 0) != (b < 0); }
 
+static void check_divisors(const qn_task *t, const int64_t *b, int64_t n)
+{
+    const int32_t strict = ((const qn_strict_attrs *)t->attrs)->strict;
+    if (strict == QN_STRICT_not) return;
+    bool zero = false;
+    for (int64_t i = 0; i < n; i++) zero |= b[i] == 0;
+    if (zero) qn__bad_value(t, strict, "an integer is divided by 0");
+}
+
+#define INTEGERS(name) \
+    static void name##_i64(const qn_task *t, void *y, const void *const *x, int64_t n) \
+    { \
+        check_divisors(t, x[1], n); /* y may be x[0] */ \
+        name##_whole(t, y, x, n); \
+    }
+
 #define DIVISIONS(T, s) \
     static T floor_div##s(T a, T b) \
     { \
@@ -98,25 +114,29 @@ DIVISIONS(double, )
 
 QN_PW_LOOP2(floor_divide_f32, float, float, floor_divf(a, b))
 QN_PW_LOOP2(floor_divide_f64, double, double, floor_div(a, b))
-QN_PW_LOOP2(floor_divide_i64, int64_t, int64_t, wrap_sub(int_div(a, b), crosses(a, b)))
+QN_PW_LOOP2(floor_divide_whole, int64_t, int64_t, wrap_sub(int_div(a, b), crosses(a, b)))
+INTEGERS(floor_divide)
 DRIVER(floor_divide, floor_divide_i64)
 
 /* clang-format off */
 QN_PW_LOOP2(trunc_divide_f32, float, float, truncf(a / b))
 QN_PW_LOOP2(trunc_divide_f64, double, double, trunc(a / b))
-QN_PW_LOOP2(trunc_divide_i64, int64_t, int64_t, int_div(a, b))
+QN_PW_LOOP2(trunc_divide_whole, int64_t, int64_t, int_div(a, b))
+INTEGERS(trunc_divide)
 DRIVER(trunc_divide, trunc_divide_i64)
 /* clang-format on */
 
 QN_PW_LOOP2(remainder_f32, float, float, floor_modf(a, b))
 QN_PW_LOOP2(remainder_f64, double, double, floor_mod(a, b))
-QN_PW_LOOP2(remainder_i64, int64_t, int64_t, int_fmod(a, b) + (crosses(a, b) ? b : 0))
+QN_PW_LOOP2(remainder_whole, int64_t, int64_t, int_fmod(a, b) + (crosses(a, b) ? b : 0))
+INTEGERS(remainder)
 DRIVER(remainder, remainder_i64)
 
 /* clang-format off */
 QN_PW_LOOP2(fmod_f32, float, float, fmodf(a, b))
 QN_PW_LOOP2(fmod_f64, double, double, fmod(a, b))
-QN_PW_LOOP2(fmod_i64, int64_t, int64_t, int_fmod(a, b))
+QN_PW_LOOP2(fmod_whole, int64_t, int64_t, int_fmod(a, b))
+INTEGERS(fmod)
 DRIVER(fmod, fmod_i64)
 /* clang-format on */
 
