@@ -74,6 +74,7 @@ QN_API qn_status qn_context_fail(qn_context *ctx, qn_status status, const char *
 
 typedef struct qn_context_info {
     uint64_t live_bytes, idle_bytes; /* memory of storages; kept for the next ones */
+    uint64_t activation_bytes;       /* that graphs compute in: the largest so far decides */
     int64_t n_tensors, n_storages;   /* alive */
     int64_t n_pending;               /* operations recorded and not run */
     uint64_t n_runs;                 /* graphs run so far */

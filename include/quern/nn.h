@@ -304,6 +304,9 @@ typedef struct qn_llama_options {
     double rope_attn_factor; /* 0: 1 */
     int64_t n_ctx_orig;      /* of YaRN: the context before it was stretched; 0: n_ctx */
     double dropout_p;        /* of embeddings and of what each half of a layer adds */
+    /* in training, of each layer its input alone is kept for backward, which computes the inside again: the same
+     * gradients, to the bit, in less memory */
+    bool grad_checkpointing;
     /* of first weights; 0: 0.02. What is added 2 n_layer times starts smaller by sqrt(2 n_layer) */
     double deviation;
 } qn_llama_options;

@@ -62,9 +62,16 @@ extern "C" {
     QN_TRAIN_OPTION(float, beta2,         "beta2",         0.95,  0,    0.9999,  false, "AdamW's second average") \
     QN_TRAIN_OPTION(float, grad_clip,     "grad-clip",     1,     0,    1e6,     false, \
         "length that longer gradients are cut to") \
-    QN_TRAIN_OPTION(float, dropout,       "dropout",       0,     0,    0.9,     false, "part of activations dropped")
+    QN_TRAIN_OPTION(float, dropout,       "dropout",       0,     0,    0.9,     false, "part of activations dropped") \
+    QN_TRAIN_OPTION(flag,  grad_checkpointing, "grad-checkpointing", 0, 0, 1,    false, \
+        "keep of each layer its input alone and compute the inside again in backward: less memory, the same losses") \
+    QN_TRAIN_OPTION(flag,  bf16,          "bf16",          0,     0,    1,       false, \
+        "weights, activations and gradients in BF16, master weights in F32")
 /* clang-format on */
 
+/* grad_checkpointing costs a second forward pass of the layers, about a fifth of the speed. bf16 is for memory and for
+ * models that will run in BF16: inside, kernels compute in F32, so on a CPU it is slower than F32. Losses are summed in
+ * F32; evaluation and export see the BF16 weights, which follow their masters. */
 typedef int32_t qn_train_int;
 typedef float qn_train_float;
 typedef bool qn_train_flag;

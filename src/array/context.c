@@ -184,6 +184,7 @@ void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
 {
     *out = (qn_context_info){.live_bytes = ctx->live_bytes,
                              .idle_bytes = ctx->idle_bytes,
+                             .activation_bytes = qn__sched_reserved_bytes(ctx->sched),
                              .n_tensors = ctx->n_tensors,
                              .n_storages = ctx->n_storages,
                              .n_pending = ctx->graph->n_nodes,

@@ -145,6 +145,12 @@ static qn_module *make_block(qn_context *c, llama_state *s, int layer)
 
 enum { TOKEN_EMBD, BLOCKS, OUTPUT_NORM, OUTPUT };
 
+static qn_tensor *layer_again(void *layer, qn_tensor *const *inputs, int n)
+{
+    (void)n;
+    return qn_module_forward(layer, inputs[0]);
+}
+
 static qn_tensor *llama(qn_module *m, qn_tensor *const *inputs, int n)
 {
     llama_state *s = m->state;
@@ -153,7 +159,9 @@ static qn_tensor *llama(qn_module *m, qn_tensor *const *inputs, int n)
     qn_tensor *x = child(m, TOKEN_EMBD, inputs[0]);
     if (x != NULL && s->o.dropout_p > 0) x = qn_dropout(x, s->o.dropout_p, m->training);
     const qn_module *blocks = m->children[BLOCKS].module;
-    for (int i = 0; i < blocks->n_children; i++) x = child(blocks, i, x);
+    const bool again = s->o.grad_checkpointing && m->training && s->cache == NULL;
+    for (int i = 0; i < blocks->n_children; i++)
+        x = again ? qn_checkpoint(layer_again, blocks->children[i].module, &x, 1) : child(blocks, i, x);
     x = child(m, OUTPUT_NORM, x);
     if (s->o.tied)
         x = x != NULL ? qn_linear(x, qn__own(m->children[TOKEN_EMBD].module, 0), NULL) : NULL;

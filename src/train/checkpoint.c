@@ -37,10 +37,11 @@ static bool entry_get(qn_trainer *t, int i, entry *e)
         snprintf(e->name, sizeof e->name, "%s%s", p->name, i < t->n_params ? "" : ".best");
     }
     if (!tensor) return false;
-    e->dtype = qn_dtype_of(tensor);
+    const bool best = i >= t->n_params + n_state;
+    e->dtype = best ? QN_DTYPE_F32 : qn_dtype_of(tensor);
     e->shape = qn_shape_get(tensor);
     e->bytes = (size_t)qn_numel(tensor) * (size_t)qn_dtype_get(e->dtype)->block_bytes;
-    e->data = i < t->n_params + n_state ? qn_data(tensor) : t->params[i - t->n_params - n_state].best;
+    e->data = best ? t->params[i - t->n_params - n_state].best : qn_data(tensor);
     return e->data != NULL;
 }
 

@@ -27,19 +27,10 @@ static qn_dtype dtype_of(const qn_trainer *t, const qn_mix *mix, const qn_train_
     return k % 32 == 0 ? QN_DTYPE_Q8_0 : QN_DTYPE_F16;
 }
 
-static qn_status write_tensor(qn_trainer *t, qn_gguf_writer *w, const qn_mix *mix, const qn_train_param *p,
-                              qn_error *err)
+static qn_status write_packed(qn_gguf_writer *w, const qn_train_param *p, qn_dtype dtype, const float *values,
+                              int64_t rows, int64_t k, qn_error *err)
 {
-    const qn_shape shape = qn_shape_get(p->value);
-    const qn_dtype dtype = dtype_of(t, mix, p, &shape);
-    const int64_t k = shape.dim[shape.rank - 1], rows = shape.rank > 1 ? shape.dim[0] : 1;
     const size_t bytes = (size_t)(qn_dtype_row_bytes(dtype, k) * rows);
-    const float *values = t->has_best ? p->best : qn_data(p->value);
-    if (!values) return qn__train_failed(t, err);
-    if (dtype == QN_DTYPE_F32) {
-        qn_gguf_write_data(w, values, bytes);
-        return QN_OK;
-    }
     void *packed = qn__alloc(bytes);
     if (!packed) return QN_FAIL_NOMEM(err, bytes);
     qn_status status = qn_pack(dtype, values, packed, rows, k, NULL, err);
@@ -48,6 +39,28 @@ static qn_status write_tensor(qn_trainer *t, qn_gguf_writer *w, const qn_mix *mi
     else
         qn_gguf_write_data(w, packed, bytes);
     qn__free(packed);
+    return status;
+}
+
+static qn_status write_tensor(qn_trainer *t, qn_gguf_writer *w, const qn_mix *mix, const qn_train_param *p,
+                              qn_error *err)
+{
+    const qn_shape shape = qn_shape_get(p->value);
+    const qn_dtype dtype = dtype_of(t, mix, p, &shape);
+    const int64_t k = shape.dim[shape.rank - 1], rows = shape.rank > 1 ? shape.dim[0] : 1;
+    const size_t bytes = (size_t)(qn_dtype_row_bytes(dtype, k) * rows);
+    float *own = NULL;
+    if (!t->has_best) {
+        own = qn__alloc((size_t)(rows * k) * sizeof *own);
+        if (!own) return QN_FAIL_NOMEM(err, (size_t)(rows * k) * sizeof *own);
+    }
+    qn_status status = own ? qn__train_values(t, p, own, err) : QN_OK;
+    const float *values = own ? own : p->best;
+    if (status == QN_OK && dtype == QN_DTYPE_F32)
+        qn_gguf_write_data(w, values, bytes);
+    else if (status == QN_OK)
+        status = write_packed(w, p, dtype, values, rows, k, err);
+    qn__free(own);
     return status;
 }
 

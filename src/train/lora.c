@@ -42,7 +42,9 @@ static qn_status choose(qn_trainer *t, const qn_lora_options *lora, qn_error *er
     base->alpha = lora->alpha > 0 ? lora->alpha : 2 * (float)base->rank;
     base->target = qn__arena_array(&t->arena, (size_t)m->n_weights, sizeof *base->target);
     base->layers = qn__arena_array(&t->arena, (size_t)m->n_weights, sizeof *base->layers);
-    if (!base->target || !base->layers) return QN_FAIL_NOMEM(err, (size_t)m->n_weights * sizeof *base->layers);
+    base->steps = qn__arena_array(&t->arena, (size_t)m->hp.n_layer, sizeof *base->steps);
+    if (!base->target || !base->layers || !base->steps)
+        return QN_FAIL_NOMEM(err, (size_t)m->n_weights * sizeof *base->layers);
     for (int i = 0; i < m->n_weights; i++) {
         base->target[i] = qn__adapter_fits(m, &m->weights[i]) && is_target(patterns, &m->weights[i]);
         base->n_targets += base->target[i];
@@ -102,6 +104,9 @@ qn_status qn__lora_open(qn_trainer *t, const qn_lora_options *lora, const qn_tra
                         qn_error *err)
 {
     QN_TRY(decided_by_base(in, err));
+    if (in->bf16)
+        return QN_FAIL(err, unsupported,
+                       "bf16 is for models from nothing; an adapter learns in F32 over its base's type");
     if (!lora->base) return QN_FAIL(err, invalid, "an adapter needs a base model");
     t->lora = qn__arena_array(&t->arena, 1, sizeof *t->lora);
     if (!t->lora) return QN_FAIL_NOMEM(err, sizeof *t->lora);

@@ -11,6 +11,12 @@ typedef struct qn_lora_layer {
     qn_tensor *a, *b; /* [r, in], [out, r]; NULL where nothing is learnt */
 } qn_lora_layer;
 
+/* A layer in training, for backward to record again. */
+typedef struct qn_lora_step {
+    qn_trainer *trainer;
+    const qn_layer *layer;
+} qn_lora_step;
+
 struct qn_lora_base {
     qn_gguf *file;
     qn_tokenizer *tok;
@@ -21,6 +27,7 @@ struct qn_lora_base {
     int32_t n_targets;
     qn_lora_layer *layers; /* [model->n_weights], by qn_weight.index */
     qn_tensor *pos;        /* I32 [batch * ctx] */
+    qn_lora_step *steps;   /* [n_layer] */
 };
 
 #endif

@@ -5,6 +5,7 @@
 #include "array/ops/apply.h"
 #include "train/lora.h"
 #include <math.h>
+#include <quern/autograd.h>
 #include <quern/ops.h>
 
 static qn_tensor *weight(const qn_lora_base *base, const qn_weight *w) { return w ? base->layers[w->index].w : NULL; }
@@ -62,15 +63,29 @@ static qn_tensor *feed_forward(qn_trainer *t, qn_tensor *x, const qn_layer *l, b
     return dense(t, qn_swiglu(gate, up), l->ffn_down, l->ffn_down_bias, training);
 }
 
+static qn_tensor *layer(qn_trainer *t, qn_tensor *x, const qn_layer *l, bool training)
+{
+    x = qn_add(attention(t, norm(t->lora, x, l->attn_norm), l, training), x);
+    return x ? qn_add(feed_forward(t, norm(t->lora, x, l->ffn_norm), l, training), x) : NULL;
+}
+
+static qn_tensor *layer_again(void *arg, qn_tensor *const *inputs, int n)
+{
+    const qn_lora_step *step = arg;
+    (void)n;
+    return layer(step->trainer, inputs[0], step->layer, true);
+}
+
 qn_tensor *qn__lora_loss(qn_trainer *t, double divisor, bool training)
 {
     const qn_model *m = t->lora->model;
     qn_tensor *x = qn_embedding(weight(t->lora, m->top.tok_embd), t->ids_in);
     if (x) x = qn_to(x, QN_DTYPE_F32);
     for (uint32_t i = 0; i < m->hp.n_layer && x; i++) {
-        const qn_layer *l = &m->layers[i];
-        x = qn_add(attention(t, norm(t->lora, x, l->attn_norm), l, training), x);
-        x = x ? qn_add(feed_forward(t, norm(t->lora, x, l->ffn_norm), l, training), x) : NULL;
+        qn_lora_step *step = &t->lora->steps[i];
+        *step = (qn_lora_step){t, &m->layers[i]};
+        x = training && t->o.grad_checkpointing ? qn_checkpoint(layer_again, step, &x, 1)
+                                                : layer(t, x, step->layer, training);
     }
     if (!x) return NULL;
     /* [batch, ctx, vocab] */

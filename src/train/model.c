@@ -33,9 +33,11 @@ qn_status qn__lm_create(qn_trainer *t, qn_error *err)
         .rope_base = (double)o->rope_base,
         .tied = o->tied,
         .dropout_p = (double)o->dropout,
+        .grad_checkpointing = o->grad_checkpointing,
     };
     qn_manual_seed(t->ctx, o->seed);
     t->lm = qn_nn_llama(t->ctx, &options);
+    if (t->lm && o->bf16 && qn_module_to(t->lm, QN_DTYPE_BF16) != QN_OK) return qn__train_failed(t, err);
     const int64_t n = t->lm ? qn_module_parameters(t->lm, NULL, 0) : -1;
     if (n < 0) return qn__train_failed(t, err);
     t->params = qn__arena_array(&t->arena, (size_t)n, sizeof *t->params);
@@ -49,6 +51,7 @@ qn_tensor *qn__lm_loss(qn_trainer *t, double divisor, bool training)
     qn_module_train(t->lm, training);
     qn_tensor *logits = qn_module_forward(t->lm, t->ids_in); /* [batch, ctx, vocab] */
     if (!logits) return NULL;
+    if (t->o.bf16) logits = qn_to(logits, QN_DTYPE_F32); /* as everywhere: losses are summed in F32 */
     qn_tensor *loss = qn_cross_entropy(qn_flatten(logits, 0, 1), qn_flatten(t->targets_in, 0, 1),
                                        &(qn_cross_entropy_options){.ignore_index = -1, .reduction = QN_REDUCTION_SUM});
     return qn_mul_number(loss, 1 / divisor);

@@ -103,6 +103,8 @@ qn_tensor *qn__train_update(qn_trainer *t);
 /* ---- trainer.c ---- */
 /* What the context says went wrong, which is cleared. */
 qn_status qn__train_failed(qn_trainer *t, qn_error *err);
+/* A parameter's values as F32, whatever its type. */
+qn_status qn__train_values(qn_trainer *t, const qn_train_param *p, float *dst, qn_error *err);
 /* Memory for params[].best. */
 qn_status qn__train_best_room(qn_trainer *t, qn_error *err);
 

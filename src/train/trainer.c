@@ -39,8 +39,9 @@ static qn_status check_memory(const qn_trainer *t, qn_error *err)
     qn_machine_get(&machine);
     const qn_train_options *o = &t->o;
     const double tokens = (double)o->n_batch * o->n_ctx, params = count(t);
-    const double need =
-        20 * params + 4 * tokens * ((double)o->n_layer * (4.0 * o->n_embd + 2.0 * o->n_ff) + t->data.n_vocab);
+    const double inside = 4.0 * o->n_embd + 2.0 * o->n_ff; /* of a layer, what its input is among */
+    const double layers = o->grad_checkpointing ? (double)o->n_layer * o->n_embd + inside : (double)o->n_layer * inside;
+    const double need = 20 * params + (o->bf16 ? 2 : 4) * tokens * (layers + t->data.n_vocab);
     const double have = (double)(machine.memory_limit_bytes ? machine.memory_limit_bytes : machine.memory_bytes);
     if (have > 0 && need > have)
         return QN_FAIL(
@@ -243,14 +244,21 @@ qn_status qn__train_best_room(qn_trainer *t, qn_error *err)
     return QN_OK;
 }
 
+qn_status qn__train_values(qn_trainer *t, const qn_train_param *p, float *dst, qn_error *err)
+{
+    if (qn_scope_begin(t->ctx) != QN_OK) return qn__train_failed(t, err);
+    const bool was = qn_set_grad_enabled(t->ctx, false);
+    qn_tensor *wide = qn_to(p->value, QN_DTYPE_F32);
+    const bool good = wide && qn_to_host(wide, dst, (size_t)qn_numel(wide) * sizeof *dst) == QN_OK;
+    qn_set_grad_enabled(t->ctx, was);
+    qn_scope_end(t->ctx, NULL);
+    return good ? QN_OK : qn__train_failed(t, err);
+}
+
 static qn_status keep_best(qn_trainer *t, double bits, qn_error *err)
 {
     QN_TRY(qn__train_best_room(t, err));
-    for (int32_t i = 0; i < t->n_params; i++) {
-        const float *value = qn_data(t->params[i].value);
-        if (!value) return qn__train_failed(t, err);
-        memcpy(t->params[i].best, value, (size_t)qn_numel(t->params[i].value) * sizeof(float));
-    }
+    for (int32_t i = 0; i < t->n_params; i++) QN_TRY(qn__train_values(t, &t->params[i], t->params[i].best, err));
     t->has_best = true;
     t->best_bits = bits;
     t->best_step = t->step;

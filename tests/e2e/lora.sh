@@ -13,6 +13,11 @@ awk -F, 'NR == 2 { first = $3 } END { exit !($3 < 0.9 * first) }' "$work/a.csv" 
 expect 0 "$quern" inspect "$work/a.gguf" --verify
 grep -q '"lora"' "$work/out" || "$quern" inspect "$work/a.gguf" | grep -q '"lora"' || bad "inspect: no adapter.type"
 
+# Layers computed again in backward: the same losses and pairs. BF16 is not for pairs.
+expect 0 "$quern" train "$work/text" --lora "$base" -o "$work/g.gguf" $train -t 1 --log "$work/g.csv" --grad-checkpointing
+cmp -s "$work/a.csv" "$work/g.csv" && cmp -s "$work/a.gguf" "$work/g.gguf" || bad "--grad-checkpointing changes losses or adapter"
+expect 1 "$quern" train "$work/text" --lora "$base" -o "$work/x.gguf" $train --bf16; one_line "bf16"
+
 # Killed, resumed on two threads: the same file.
 "$quern" train "$work/text" --lora "$base" -o "$work/b.gguf" $train -t 2 --checkpoint "$work/ckpt" --checkpoint-every 3 >/dev/null 2>&1 &
 sleep 0.2

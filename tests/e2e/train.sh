@@ -38,6 +38,18 @@ expect 0 "$quern" train --config "$work/conf" -o "$work/d.gguf" --type F32
 [ $(($(wc -c <"$work/c.gguf") * 2)) -lt "$(wc -c <"$work/d.gguf")" ] || bad "Q8_0 is not smaller"
 expect 0 "$quern" run "$work/c.gguf" "the cat" -n 5 --temp 0
 
+# Layers computed again in backward: the same losses and model in less memory. BF16: nearly the same losses.
+expect 0 "$quern" train "$work/text" -o "$work/e.gguf" $shape --layers 6 --ctx 96 --batch 6 --steps 8 -t 1 --log "$work/e.csv"
+most=$(grep -oE '[0-9]+ MiB of memory' "$work/err" | cut -d' ' -f1)
+expect 0 "$quern" train "$work/text" -o "$work/f.gguf" $shape --layers 6 --ctx 96 --batch 6 --steps 8 -t 1 --log "$work/f.csv" --grad-checkpointing
+least=$(grep -oE '[0-9]+ MiB of memory' "$work/err" | cut -d' ' -f1)
+cmp -s "$work/e.csv" "$work/f.csv" && cmp -s "$work/e.gguf" "$work/f.gguf" || bad "--grad-checkpointing changes losses or model"
+[ "$least" -lt "$most" ] || bad "--grad-checkpointing takes $least MiB of $most"
+expect 0 "$quern" train "$work/text" -o "$work/g.gguf" $shape --layers 6 --ctx 96 --batch 6 --steps 8 -t 1 --log "$work/g.csv" --bf16
+paste -d, "$work/e.csv" "$work/g.csv" | awk -F, 'NR > 1 { d = $3 - $8; n += d != 0; if (d < 0) d = -d; if (d > 0.02) far = 1 } END { exit far || !n }' ||
+    { bad "--bf16: losses"; paste "$work/e.csv" "$work/g.csv"; }
+expect 0 "$quern" run "$work/g.gguf" "the cat" -n 5 --temp 0
+
 # Mistakes: one line, 2 for usage, 1 for failures.
 : >"$work/empty"
 echo "two words" >"$work/short"

@@ -219,6 +219,8 @@ static void printed(void **state)
     assert_int_equal(occurrences(text, "+1 swiglu"), 1);
     qn_context_set_timing(c, false);
     EXPECT(qn_sum(qn_add(y, z), QN_ALL, false), 0);
+    qn_context_get_info(c, &after);
+    assert_true(after.activation_bytes > 0);
     TEXT_OF(c, qn_context_print_graph(c, QN_LAST_RUN, QN_GRAPH_text, &text));
     assert_null(strstr(text, " us\n"));
     qn_free(text);

@@ -228,7 +228,6 @@ static void mixed_precision(void **state)
 #undef MIXED
 }
 
-/* One attention module in steps, two sequences at once, against all at once. */
 /* Keys and values each enter the cache by one node, and the cache is not copied. */
 static void check_kv_writes(qn_context *c)
 {
@@ -242,6 +241,7 @@ static void check_kv_writes(qn_context *c)
     qn_free(text);
 }
 
+/* One attention module in steps, two sequences at once, against all at once. */
 static void cached_attention(void **state)
 {
     (void)state;

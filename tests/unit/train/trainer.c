@@ -204,6 +204,120 @@ static void same_losses(void **state)
     unlink(path);
 }
 
+/* ---- less memory ---- */
+
+static const qn_train_options deep = {
+    .n_layer = 6,
+    .n_embd = 32,
+    .n_head = 4,
+    .n_ctx = 64,
+    .n_vocab = 300,
+    .n_batch = 8,
+    .n_steps = 12,
+    .dropout = 0.1f,
+    .seed = 7,
+    .n_threads = 1,
+};
+
+enum { DEEP_STEPS = 5 };
+
+/* Losses of steps, and the most memory that there was. */
+static uint64_t losses_of(const qn_train_options *o, double *losses)
+{
+    qn_metrics m;
+    qn_metrics_reset();
+    qn_trainer *t = create(o);
+    for (int i = 0; i < DEEP_STEPS; i++) losses[i] = step(t);
+    losses[DEEP_STEPS] = evaluate(t);
+    qn_metrics_snapshot(&m);
+    qn_trainer_destroy(t);
+    return m.peak_bytes;
+}
+
+/* Layers computed again in backward give the same losses, to the bit, in less memory; a run may change over to that. */
+static void grad_checkpointing(void **state)
+{
+    (void)state;
+    char path[] = QN_BUILD_DIR "/t_train_trainer_XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    double kept[DEEP_STEPS + 1], again[DEEP_STEPS + 1];
+    qn_train_options o = deep;
+    const uint64_t all = losses_of(&o, kept);
+    qn_trainer *t = create(&o);
+    qn_error err;
+    for (int i = 0; i < 2; i++) (void)step(t);
+    if (qn_trainer_save(t, path, &err) != QN_OK) fail_msg("%s", err.text);
+    qn_trainer_destroy(t);
+    o.grad_checkpointing = true;
+    const uint64_t less = losses_of(&o, again);
+    printf("%.2f MiB, with grad-checkpointing %.2f\n", (double)all / (1 << 20), (double)less / (1 << 20));
+    assert_memory_equal(kept, again, sizeof kept);
+    assert_true((double)less < 0.65 * (double)all);
+    t = create(&o);
+    if (qn_trainer_load(t, path, &err) != QN_OK) fail_msg("%s", err.text);
+    for (int i = 2; i < DEEP_STEPS; i++) assert_true(step(t) == kept[i]);
+    qn_trainer_destroy(t);
+    unlink(path);
+}
+
+/* In BF16 the loss falls as it does in F32, the file of an interrupted run has the masters, and one of another type is
+ * refused. */
+static void bf16(void **state)
+{
+    (void)state;
+    char path[] = QN_BUILD_DIR "/t_train_trainer_XXXXXX", model[] = QN_BUILD_DIR "/t_train_trainer_bf16.gguf";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    qn_train_options o = tiny;
+    o.n_steps = 60, o.lr = 5e-3f;
+    qn_trainer *a = create(&o);
+    o.bf16 = true;
+    qn_trainer *b = create(&o), *c = create(&o), *d = NULL;
+    qn_error err;
+    double most = 0, before = 0, after = 0;
+    for (int i = 0; i < 60; i++) {
+        qn_train_step sa, sb, sc;
+        assert_int_equal(qn_trainer_step(a, &sa, &err), QN_OK);
+        assert_int_equal(qn_trainer_step(b, &sb, &err), QN_OK);
+        if (i == 7) {
+            if (qn_trainer_save(c, path, &err) != QN_OK) fail_msg("%s", err.text);
+            d = create(&o);
+            if (qn_trainer_load(d, path, &err) != QN_OK) fail_msg("%s", err.text);
+        }
+        if (i < 12) {
+            assert_int_equal(qn_trainer_step(d ? d : c, &sc, &err), QN_OK);
+            assert_true(sc.loss == sb.loss && sc.grad_norm == sb.grad_norm);
+        }
+        most = fmax(most, fabs(sa.loss - sb.loss));
+        if (i == 0) before = sb.loss;
+        after = sb.loss;
+    }
+    printf("BF16: loss %.3f -> %.3f, at most %.4f from F32's\n", before, after, most);
+    assert_true(most > 0 && most < 0.02 && after < 0.5 * before);
+    assert_int_equal(qn_trainer_load(a, path, &err), QN_STATUS_format);
+    assert_non_null(strstr(err.text, "is BF16 [300,32], F32 [300,32] expected"));
+    assert_true(fabs(evaluate(a) - evaluate(b)) < 0.02);
+    for (int best = 0; best < 2; best++) { /* of the last weights, and of the best */
+        qn_gguf *f = NULL;
+        if (qn_trainer_export(best ? b : d, model, "BF16", NULL, &err) != QN_OK) fail_msg("%s", err.text);
+        if (qn_gguf_open(model, NULL, &f, &err) != QN_OK) fail_msg("%s", err.text);
+        const qn_gguf_tensor *w = qn_gguf_tensor_find(f, "blk.0.attn_q.weight");
+        assert_int_equal(w->dtype, QN_DTYPE_BF16);
+        const uint16_t *x = w->data;
+        int n_zero = 0;
+        for (int i = 0; i < 32 * 32; i++) n_zero += (x[i] & 0x7fff) < 0x3000 || (x[i] & 0x7fff) > 0x4100; /* 5e-10, 8 */
+        assert_true(n_zero < 8);
+        qn_gguf_close(f);
+    }
+    qn_trainer *const all[] = {a, b, c, d};
+    for (int i = 0; i < 4; i++) qn_trainer_destroy(all[i]);
+    unlink(path);
+    unlink(model);
+}
+
 static void refused(const qn_train_options *o, const char *text, qn_status want, const char *words)
 {
     const qn_gguf_str one = {text, strlen(text)};
@@ -304,7 +418,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learns),      cmocka_unit_test(nothing_new_from_step_2), cmocka_unit_test(same_losses),
-        cmocka_unit_test(bad_options), cmocka_unit_test(foreign_checkpoints),
+        cmocka_unit_test(bad_options), cmocka_unit_test(foreign_checkpoints),     cmocka_unit_test(grad_checkpointing),
+        cmocka_unit_test(bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
