@@ -28,7 +28,7 @@ void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_by
 /* A line "MemTotal:   123 kB" of /proc/meminfo in bytes; 0 unknown. */
 uint64_t qn__meminfo_bytes(const char *root, const char *key);
 /* CPUs that can be busy with us at one time: by affinity and quota, at least 1. */
-int qn__cpus_at_once(void);
+int qn__cpus_at_once(const char *root);
 /* What the processor and the system's saved register state allow: a bit for each level; `features` is a list of words.
  */
 unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes);

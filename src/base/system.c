@@ -259,13 +259,13 @@ void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_by
 
 /* ---- defaults ---- */
 
-int qn__cpus_at_once(void)
+int qn__cpus_at_once(const char *root)
 {
     qn_cpu_set cpus;
     double quota;
     uint64_t memory;
     qn__affinity_get(&cpus);
-    qn__cgroup_limits("", &quota, &memory);
+    qn__cgroup_limits(root, &quota, &memory);
     int n = qn__cpu_count(&cpus);
     if (quota > 0 && quota < n) n = (int)quota + (quota > (int)quota);
     return n > 0 ? n : 1;
@@ -275,7 +275,7 @@ int qn__default_threads(void)
 {
     qn_cpu_set cpus;
     qn__affinity_get(&cpus);
-    const int cores = qn__physical_cores("", &cpus), at_once = qn__cpus_at_once();
+    const int cores = qn__physical_cores("", &cpus), at_once = qn__cpus_at_once("");
     const int n = cores < at_once ? cores : at_once;
     return n < QN_MAX_THREADS ? n : QN_MAX_THREADS;
 }

@@ -116,7 +116,7 @@ qn_status qn__team_create(const qn_team_options *options, qn_team **out, qn_erro
     team->n = n;
     team->spin_ns = o.spin_us < 0 ? -1 : (int64_t)(o.spin_us != 0 ? o.spin_us : SPIN_US) * 1000;
     /* With fewer cores than members, whoever is waited for may need the core that a spinner holds. */
-    if (team->spin_ns > 0 && n > qn__cpus_at_once()) team->spin_ns = 0;
+    if (team->spin_ns > 0 && n > qn__cpus_at_once("")) team->spin_ns = 0;
 
     for (int i = 1; i < n; i++) {
         team->members[i].team = team;

@@ -57,6 +57,16 @@ expect 0 "$quern" inspect "$model" --tensors
 [ "$(wc -l <"$work/out")" -eq "$rows" ] || bad "inspect: CSV and list differ in rows"
 expect 0 "$quern" inspect "$model" --json
 command -v python3 >/dev/null && { python3 -c "import json,sys; d=json.load(open(sys.argv[1])); assert len(d['tensors'])==int(sys.argv[2])" "$work/out" $rows || bad "inspect --json"; }
+command -v python3 >/dev/null && { python3 - "$work/out" <<'END' || bad "inspect --json: layers and metadata"
+import json, sys
+d = json.load(open(sys.argv[1]))
+layers = {t["name"]: t.get("layer") for t in d["tensors"]}
+assert layers["token_embd.weight"] is None and layers["blk.0.attn_q.weight"] == 0 and layers["blk.1.attn_q.weight"] == 1
+m = d["metadata"]
+assert m["general.architecture"] == "llama" and m["tokenizer.ggml.tokens"][:3] == ["<unk>", "<s>", "</s>"]
+assert len(m["tokenizer.ggml.tokens"]) == len(m["tokenizer.ggml.token_type"]) == 600 and m["llama.block_count"] == 2
+END
+}
 expect 0 "$quern" inspect "$model"
 
 # graph: every form.
@@ -64,6 +74,7 @@ for form in --text --dot --svg; do expect 0 "$quern" graph "$model" --phase prom
 expect 0 "$quern" graph "$model" --layer 1 --dot
 grep -q '^digraph' "$work/out" || bad "graph --dot"
 expect 1 "$quern" graph "$model" --layer 7; one_line "layer 7"
+expect 1 "$quern" graph "$model" --dot -o "$(printf '%05000d' 0)"; one_line "the path is too long"
 expect 2 "$quern" graph "$model" --phase frob; one_line "frob"
 
 # passes: a table of what each did; off by name, and the logits stay.

@@ -148,7 +148,7 @@ static qn_tensor *g_indexing(const things *t)
 
 static qn_tensor *g_joining(const things *t)
 {
-    qn_tensor *parts[4];
+    qn_tensor *room[5] = {t->w}, **parts = room + 1; /* nothing but its own parts is given back by a split that fails */
     const int n = qn_split(t->a, 2, 1, parts, 4);
     qn_tensor *c = n > 0 ? qn_cat(parts, n, 0) : NULL, *s = qn_stack((qn_tensor *[]){t->a, t->w}, 2, 0),
               *r = qn_roll(qn_flip(t->a, QN_DIMS(0)), 1, 1);
@@ -171,6 +171,14 @@ static qn_tensor *g_random(const things *t)
     qn_tensor *n = qn_dropout(qn_randn(t->c, qn_shape_of(4, 6), QN_DTYPE_F32), 0.3, true),
               *p = qn_to(qn_randperm(t->c, 6), QN_DTYPE_F32);
     return qn_add(qn_add(n, p), qn_bernoulli(qn_uniform(t->c, qn_shape_of(6), 0, 1, QN_DTYPE_F32)));
+}
+
+/* Both sources are converted; the second conversion may fail alone. */
+static qn_tensor *g_conversions(const things *t)
+{
+    return qn_add(qn_to(qn_sum(qn_mul(qn_to(t->a, QN_DTYPE_F16), qn_to(t->b, QN_DTYPE_BF16)), QN_ALL, false),
+                        QN_DTYPE_F64),
+                  qn_to(t->i, QN_DTYPE_I32));
 }
 
 static qn_tensor *g_creation(const things *t)
@@ -241,9 +249,19 @@ static const struct {
     const char *name;
     group_fn fn;
 } groups[] = {
-    {"pointwise", g_pointwise}, {"reductions", g_reductions}, {"products", g_products}, {"indexing", g_indexing},
-    {"joining", g_joining},     {"windows", g_windows},       {"random", g_random},     {"creation", g_creation},
-    {"outside", g_outside},     {"gradients", g_gradients},   {"looking", g_looking},   {"out", g_out},
+    {"pointwise", g_pointwise},
+    {"reductions", g_reductions},
+    {"products", g_products},
+    {"indexing", g_indexing},
+    {"joining", g_joining},
+    {"conversions", g_conversions},
+    {"windows", g_windows},
+    {"random", g_random},
+    {"creation", g_creation},
+    {"outside", g_outside},
+    {"gradients", g_gradients},
+    {"looking", g_looking},
+    {"out", g_out},
 };
 
 static float source_at(int seed, int k) { return (float)((k * 7 + seed * 5) % 11) / 4 - 1; }

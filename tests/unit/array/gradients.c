@@ -81,6 +81,28 @@ static void sums_over_what_was_broadcast(void **state)
     context_end(c);
 }
 
+/* A rotation's gradient is the rotation back: rotated again it is what came in, whatever the frequencies. */
+static void rotations_turn_back(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    for (int neox = 0; neox < 2; neox++) {
+        for (int factored = 0; factored < 2; factored++) {
+            qn_tensor *factors = qn_from_data(c, (float[]){1, 2.5f, 40}, qn_shape_of(3), F32);
+            const qn_rope_options o = {
+                .base = 50, .n_rot = 6, .neox = neox, .factors = factored ? factors : NULL, .freq_scale = 0.5};
+            qn_tensor *x = leaf(c, qn_shape_of(5, 2, 8)), *w = qn_arange(c, 1, 81, 1, F32);
+            qn_tensor *y = qn_rope(x, NULL, &o);
+            GOOD(c, y);
+            OK(c, qn_backward(qn_sum(qn_mul(qn_view_as(y, qn_shape_of(80)), w), QN_ALL, false)));
+            double back[80];
+            OK(c, qn_to_doubles(qn_rope(qn_grad(x), NULL, &o), back, 80));
+            for (int i = 0; i < 80; i++) assert_true(fabs(back[i] - (i + 1)) < 1e-4);
+        }
+    }
+    context_end(c);
+}
+
 static void adds_up_until_zeroed(void **state)
 {
     (void)state;
@@ -222,6 +244,7 @@ int main(void)
         cmocka_unit_test(through_views),
         cmocka_unit_test(through_a_view_of_a_strided_leaf),
         cmocka_unit_test(sums_over_what_was_broadcast),
+        cmocka_unit_test(rotations_turn_back),
         cmocka_unit_test(adds_up_until_zeroed),
         cmocka_unit_test(one_value_two_uses),
         cmocka_unit_test(stops_where_told),

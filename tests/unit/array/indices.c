@@ -68,6 +68,11 @@ static void every_function(void **state)
               "gather: index -1 is out of range for dimension 1 of size 3");
         EXPECT(qn_index(x, (qn_tensor *[]){low, low}, 2), 11, 0); /* from the end */
         EXPECT(x, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+        qn_shape deepest = {.rank = QN_MAX_RANK};
+        for (int i = 0; i < QN_MAX_RANK; i++) deepest.dim[i] = 1;
+        REFUSED(c, qn_embedding(x, qn_zeros(c, deepest, QN_DTYPE_I64)), "at most 7 dimensions expected");
+        deepest.rank--;
+        assert_int_equal(qn_rank(qn_embedding(x, qn_zeros(c, deepest, QN_DTYPE_I64))), QN_MAX_RANK);
         GOOD(c, qn_embedding(x, high)); /* nobody looks: it is not computed */
         context_end(c);
     }

@@ -59,11 +59,13 @@ static inline void expect_values(qn_tensor *t, const double *want, int64_t n, co
 {
     if (t == NULL) fail_msg("%s:%d: no tensor", file, line);
     double *have = calloc((size_t)n + 1, sizeof *have);
+    have[n] = 4.5; /* nothing is written past the last */
     if (qn_to_doubles(t, have, n) != QN_OK) fail_msg("%s:%d: %s", file, line, qn_context_error(qn_context_of(t))->text);
     for (int64_t i = 0; i < n; i++) {
         if (have[i] != want[i] && !(isnan(have[i]) && isnan(want[i])))
             fail_msg("%s:%d: element %lld is %g, %g expected", file, line, (long long)i, have[i], want[i]);
     }
+    if (have[n] != 4.5) fail_msg("%s:%d: more than %lld elements written", file, line, (long long)n);
     free(have);
 }
 #define EXPECT(t, ...) \

@@ -307,13 +307,36 @@ static void slices_with_gradients(void **state)
     context_end(c);
 }
 
+/* What no finite number is has PyTorch's bits in 16-bit types. */
+static void not_finite_in_16_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        uint16_t f16, bf16;
+    } rows[] = {{NAN, 0x7e00, 0x7fc0}, {INFINITY, 0x7c00, 0x7f80}, {-INFINITY, 0xfc00, 0xff80}};
+    qn_context *c = context_new();
+    for (int i = 0; i < 3; i++) {
+        qn_tensor *half = qn_full(c, qn_shape_of(2), rows[i].value, QN_DTYPE_F16),
+                  *brain = qn_full(c, qn_shape_of(2), rows[i].value, QN_DTYPE_BF16);
+        assert_int_equal(((const uint16_t *)qn_data(half))[1], rows[i].f16);
+        assert_int_equal(((const uint16_t *)qn_data(brain))[1], rows[i].bf16);
+    }
+    context_end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(into_parts),  cmocka_unit_test(seen_by_all),
-        cmocka_unit_test(refused),     cmocka_unit_test(no_cycles),
-        cmocka_unit_test(checkpoints), cmocka_unit_test(checkpoints_at_the_edges),
-        cmocka_unit_test(slices),      cmocka_unit_test(slices_with_gradients),
+        cmocka_unit_test(not_finite_in_16_bits),
+        cmocka_unit_test(into_parts),
+        cmocka_unit_test(seen_by_all),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(no_cycles),
+        cmocka_unit_test(checkpoints),
+        cmocka_unit_test(checkpoints_at_the_edges),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(slices_with_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,6 +169,21 @@ static void cgroup_v1(void **state)
     check_limits(2.5, 1000000);
 }
 
+/* Where a controller is mounted differs from system to system. */
+static void cgroup_v1_mounts(void **state)
+{
+    (void)state;
+    write_text("proc/self/cgroup", "5:cpuacct,cpu:/a/b\n0::/c\n");
+    write_text("sys/fs/cgroup/cpuacct,cpu/a/cpu.cfs_quota_us", "300000\n");
+    write_text("sys/fs/cgroup/cpuacct,cpu/a/cpu.cfs_period_us", "100000\n");
+    check_limits(3, 0);
+    write_text("sys/fs/cgroup/unified/c/memory.max", "5000000\n"); /* v2 beside v1 */
+    check_limits(3, 5000000);
+    write_text("sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "125000\n");
+    write_text("sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "50000\n");
+    check_limits(2.5, 5000000);
+}
+
 /* "cpuset" and "cpuacct" alone are not the cpu controller. */
 static void cgroup_v1_words(void **state)
 {
@@ -202,10 +217,18 @@ static void this_machine(void **state)
     qn_cpu_set cpus;
     qn__affinity_get(&cpus);
     const int n = qn__cpu_count(&cpus);
+    write_text("proc/self/cgroup", "0::/\n");
+    assert_int_equal(qn__cpus_at_once(scratch), n); /* no quota */
+    write_text("sys/fs/cgroup/cpu.max", "20000 100000\n");
+    assert_int_equal(qn__cpus_at_once(scratch), 1); /* a part of a CPU is one */
+    write_text("sys/fs/cgroup/cpu.max", "110000 100000\n");
+    assert_int_equal(qn__cpus_at_once(scratch), n < 2 ? n : 2); /* and one and a part are two */
+    write_text("sys/fs/cgroup/cpu.max", "99900000 100000\n");
+    assert_int_equal(qn__cpus_at_once(scratch), n < 999 ? n : 999);
     assert_true(n >= 1 && n <= sysconf(_SC_NPROCESSORS_CONF));
-    assert_true(qn__cpus_at_once() >= 1 && qn__cpus_at_once() <= n);
+    assert_true(qn__cpus_at_once("") >= 1 && qn__cpus_at_once("") <= n);
     const int threads = qn__default_threads();
-    assert_true(threads >= 1 && threads <= qn__cpus_at_once() && threads <= QN_MAX_THREADS);
+    assert_true(threads >= 1 && threads <= qn__cpus_at_once("") && threads <= QN_MAX_THREADS);
 
     cpu_set_t one, old; /* bound to one CPU there is one thread to start */
     assert_int_equal(sched_getaffinity(0, sizeof old, &old), 0);

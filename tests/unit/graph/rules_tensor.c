@@ -73,6 +73,9 @@ static void test_refused(void **state)
     REFUSED("cat: nothing to join", qn__cat(g, (qn_node *[]){X(2, 3)}, 0, 0));
     REFUSED("stack: nothing to join", qn__stack(g, (qn_node *[]){X(2, 3)}, 0, 0));
     REFUSED("stack: source 1 is not like source 0", qn__stack(g, (qn_node *[]){X(2, 3), X(3)}, 2, 0));
+    REFUSED("sum: dimension -1 of [2,3] is named twice",
+            qn__reduce(g, QN_OP_sum, X(2, 3), (int[]){1, -1}, 2, false, 0));
+    REFUSED("sum: dimension 2 of [2,3] does not exist", qn__reduce(g, QN_OP_sum, X(2, 3), (int[]){2}, 1, false, 0));
     REFUSED("topk: k is 6, 0 to 5 expected for dimension 1 of [4,5]", qn__topk(g, X(4, 5), 6, 1, true));
     REFUSED("pad: 3 before and 0 after a dimension of size 3, at most 2 expected",
             qn__pad_like(g, X(3), (int64_t[]){3}, (int64_t[]){0}, QN_PAD_reflect));

@@ -47,6 +47,12 @@ static void names(void **state)
     qn_tensor *x = qn_from_data(c, (int32_t[]){1, 2, 3}, qn_shape_of(1, 3), QN_DTYPE_I32);
     SHAPE(qn_module_forward(m, x), 1, 3, 40);
     REFUSED(c, qn_module_forward(m, qn_ones(c, qn_shape_of(1, 3), F32)), "module token_embd Embedding: ");
+    qn_kv_cache *kv = qn_llama_cache(m, 1, 4);
+    GOOD(c, kv);
+    SHAPE(qn_llama_decode(m, x, kv), 1, 3, 40);
+    REFUSED(c, qn_llama_decode(m, x, kv), "3 of 4 positions are taken, 3 more");
+    assert_int_equal(qn_kv_cache_length(kv), 3);
+    qn_kv_cache_destroy(kv);
     qn_module *other = qn_module_retain(qn_module_find(m, "blk.1"));
     qn_module_destroy(m);
     REFUSED(c, qn_module_forward(other, qn_ones(c, qn_shape_of(1, 3, 16), F32)),

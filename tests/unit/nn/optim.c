@@ -119,6 +119,17 @@ static void norm_case(double order, double norm, const double *clipped)
     end(&p);
 }
 
+static void clipping_refuses(void **state)
+{
+    (void)state;
+    problem p = begin(QN_DTYPE_F64, 2);
+    REFUSED(p.c, qn_clip_grad_norm_(p.p, 2, -1, 2), "clip_grad_norm_: ");
+    REFUSED(p.c, qn_clip_grad_norm_(p.p, 2, NAN, 2), "clip_grad_norm_: ");
+    assert_int_equal(qn_clip_grad_value_(p.p, 2, -1), QN_STATUS_invalid);
+    qn_context_clear(p.c);
+    end(&p);
+}
+
 static void norms(void **state)
 {
     (void)state;
@@ -233,9 +244,13 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trajectories), cmocka_unit_test(threads_do_not_show),
-        cmocka_unit_test(norms),        cmocka_unit_test(norm_of_many),
-        cmocka_unit_test(rates),        cmocka_unit_test(refusals),
+        cmocka_unit_test(trajectories),
+        cmocka_unit_test(threads_do_not_show),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(norm_of_many),
+        cmocka_unit_test(rates),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(clipping_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,6 +219,26 @@ static void assert_same(const qn_vocab *a, const qn_vocab *b)
     }
 }
 
+/* The mark that stands for a space in pieces is a space in text. */
+static void marks_are_spaces(void **state)
+{
+    (void)state;
+    const qn_bpe_train_options options = {.n_tokens = 600};
+    static char marked[4 * sizeof small_text];
+    size_t n = 0;
+    for (const char *c = small_text; *c; c++) {
+        if (*c == ' ')
+            memcpy(marked + n, "\xE2\x96\x81", 3), n += 3;
+        else
+            marked[n++] = *c;
+    }
+    assert_true(n > sizeof small_text + 20);
+    qn_vocab *a = train(&options, small_text, sizeof small_text - 1), *b = train(&options, marked, n);
+    assert_same(a, b);
+    qn_vocab_destroy(a);
+    qn_vocab_destroy(b);
+}
+
 /* Lines one by one from the last to the first, and from a file: the same pieces as all at once. */
 static void portions_and_order(void **state)
 {
@@ -406,7 +426,7 @@ int main(void)
     /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_pieces_small), cmocka_unit_test(same_pieces_large),  cmocka_unit_test(through_a_file),
-        cmocka_unit_test(portions_and_order), cmocka_unit_test(reserved_names),    cmocka_unit_test(odd_texts),
+        cmocka_unit_test(portions_and_order), cmocka_unit_test(marks_are_spaces), cmocka_unit_test(reserved_names),    cmocka_unit_test(odd_texts),
         cmocka_unit_test(bounded_memory),    cmocka_unit_test(refusals),
         cmocka_unit_test(failing_allocations),
     };
