@@ -250,8 +250,12 @@ static void this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(cpu_lists),           TEST(cores),     TEST(caches),          TEST(meminfo),          TEST(cgroup_v2),
-        TEST(cgroup_v2_container), TEST(cgroup_v1), TEST(cgroup_v1_words), TEST(cgroup_long_path), TEST(this_machine),
+        TEST(cpu_lists),       TEST(cores),
+        TEST(caches),          TEST(meminfo),
+        TEST(cgroup_v2),       TEST(cgroup_v2_container),
+        TEST(cgroup_v1),       TEST(cgroup_v1_mounts),
+        TEST(cgroup_v1_words), TEST(cgroup_long_path),
+        TEST(this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
