@@ -216,6 +216,10 @@ static void refused(void **state)
     assert_int_equal(info.n_params, 2 * ((300 + 32) + (32 + 32) + 2 * (16 + 32)));
     assert_int_equal(info.n_vocab, 300);
     qn_trainer_destroy(t);
+    /* without a context of one's own: the base's, up to 256 */
+    MUST(qn_trainer_create_lora(&(qn_train_options){.n_batch = 1, .n_steps = 1}, &only, texts, 1, &t, err));
+    assert_int_equal(qn_trainer_options(t)->n_ctx, 128);
+    qn_trainer_destroy(t);
 }
 
 int main(void)

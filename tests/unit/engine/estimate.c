@@ -22,6 +22,7 @@ static const struct {
      "cpu",
      0},
     {"deep", {.arch = "qwen3", .n_layer = 30}, "cpu", 0},
+    {"all places", {.arch = "llama"}, "cpu,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref", 2},
     {"small", {.arch = "llama"}, "cpu", 0},
     {"two backends", {.arch = "qwen2", .n_embd = 64}, "cpu,cpu:ref", 2},
     {"an idle backend", {.arch = "llama"}, "cpu,cpu:ref", 0},
