@@ -62,7 +62,8 @@ typedef struct qn_context_options {
 } qn_context_options;
 
 QN_API qn_status qn_context_create(const qn_context_options *options, qn_context **out, qn_error *err);
-/* Ends every tensor of it, kept ones too. NULL is fine. */
+/* Ends every tensor of it, kept ones too. NULL is fine. Modules, optimizers and KV caches of it may be destroyed after
+ * it: until then it can be asked for its error, and whatever uses it says that it was destroyed. */
 QN_API void qn_context_destroy(qn_context *ctx);
 /* "cpu:avx512": the backend that computes for this context. Borrowed. */
 QN_API const char *qn_context_backend(const qn_context *ctx);

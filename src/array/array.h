@@ -104,6 +104,9 @@ static inline bool qn__live(const qn_tensor *t, const char *call)
     return t != NULL && (of(t)->use == qn__use_of(t) || qn__stale(t, call));
 }
 #define LIVE(t) qn__live((t), __func__)
+/* Is that there, which may not be NULL? Says so when not. */
+bool qn__given_at(qn_context *ctx, const void *p, const char *call, const char *what);
+#define GIVEN(ctx, p, what) qn__given_at((ctx), (p), __func__, (what))
 
 typedef struct qn_scope {
     qn_slot *first;
@@ -170,10 +173,12 @@ struct qn_context {
     uint64_t seed, drawn; /* of random numbers: what they follow from, and the counter for the next draw */
     bool grad_off, in_backward;
     bool looked; /* in backward, which cannot be */
+    bool ended;  /* destroyed, but not yet let go by all holders */
     qn_looking look;
     qn_auto *tape_newest, *tape_oldest;
 
-    _Atomic int64_t holders;       /* the owner, until qn_context_destroy, and every DLPack tensor that is out */
+    /* the owner, until qn_context_destroy, every DLPack tensor that is out, every module, optimizer and cache */
+    _Atomic int64_t holders;
     _Atomic(qn_export *) returned; /* of those, what came back since it was last looked */
     _Atomic int64_t collecting;    /* 0: nobody would look */
 };
@@ -182,6 +187,7 @@ struct qn_context {
 /* Where a failing call puts its error: the context's first, or the bin. Use: QN_FAIL(qn__err(ctx), invalid, ...). */
 static inline qn_error *qn__err(qn_context *ctx)
 {
+    if (ctx == NULL) return NULL; /* as an error that nobody asks for */
     ctx->discard.status = QN_OK;
     return ctx->latest = ctx->error.status == QN_OK ? &ctx->error : &ctx->discard;
 }
@@ -193,6 +199,11 @@ static inline qn_status qn__status(const qn_context *ctx)
 void *qn__slab_get(qn_context *ctx, qn_slab *slab); /* contents undefined; NULL and the error when there is no memory */
 void qn__slab_put(qn_slab *slab, void *object);
 
+/* What keeps handles holds their context, so that it may end in any order. */
+static inline void qn__context_hold(qn_context *ctx)
+{
+    atomic_fetch_add_explicit(&ctx->holders, 1, memory_order_relaxed);
+}
 /* One of the holders goes; with the last one, all that there is. */
 void qn__context_let_go(qn_context *ctx);
 

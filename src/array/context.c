@@ -147,6 +147,10 @@ void qn__context_let_go(qn_context *ctx)
 void qn_context_destroy(qn_context *ctx)
 {
     if (ctx == NULL) return;
+    if (ctx->ended) {
+        (void)QN_FAIL(qn__err(ctx), state, "this context was destroyed");
+        return;
+    }
     /* a kept tensor may outlive, on the tape, the gradient of a leaf */
     for (qn_auto *a = ctx->tape_newest; a != NULL; a = a->older) {
         if (a->grad != NULL) qn_release(a->grad);
@@ -158,15 +162,26 @@ void qn_context_destroy(qn_context *ctx)
     if (ctx->number_memory != NULL) qn__memory_put(ctx, ctx->number_memory);
     if (ctx->backend != NULL) qn__memory_trim(ctx, 0);
     qn__exports_end(ctx);
+    ctx->ended = true;
     qn__context_let_go(ctx);
 }
 
-const qn_error *qn_context_error(const qn_context *ctx) { return &ctx->error; }
-const char *qn_context_backend(const qn_context *ctx) { return ctx->backend->name; }
-void qn_context_clear(qn_context *ctx) { ctx->error = (qn_error){0}; }
+const qn_error *qn_context_error(const qn_context *ctx)
+{
+    static const qn_error none = {.status = QN_STATUS_invalid, .text = "there is no context: NULL was given"};
+    return ctx != NULL ? &ctx->error : &none;
+}
+
+const char *qn_context_backend(const qn_context *ctx) { return ctx != NULL ? ctx->backend->name : NULL; }
+
+void qn_context_clear(qn_context *ctx)
+{
+    if (ctx != NULL) ctx->error = (qn_error){0};
+}
 
 void qn_context_trim(qn_context *ctx)
 {
+    if (ctx == NULL) return;
     qn__exports_collect(ctx);
     qn__memory_trim(ctx, 0);
 }
@@ -182,6 +197,9 @@ qn_status qn_context_fail(qn_context *ctx, qn_status status, const char *fmt, ..
 
 void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
 {
+    if (out == NULL) return;
+    *out = (qn_context_info){0};
+    if (ctx == NULL) return;
     *out = (qn_context_info){.live_bytes = ctx->live_bytes,
                              .idle_bytes = ctx->idle_bytes,
                              .activation_bytes = qn__sched_reserved_bytes(ctx->sched),
@@ -213,6 +231,8 @@ static void link_slot(qn_scope *s, qn_slot *t)
 
 qn_status qn_scope_begin(qn_context *ctx)
 {
+    if (ctx == NULL) return QN_STATUS_invalid;
+    if (ctx->ended) return QN_FAIL(qn__err(ctx), state, "this context was destroyed");
     qn_scope *s = qn__slab_get(ctx, &ctx->scope_slab);
     if (s == NULL) return QN_STATUS_nomem;
     *s = (qn_scope){.outer = ctx->scope};
@@ -222,6 +242,7 @@ qn_status qn_scope_begin(qn_context *ctx)
 
 qn_tensor *qn_scope_end(qn_context *ctx, qn_tensor *result)
 {
+    if (ctx == NULL) return NULL;
     qn_scope *s = ctx->scope;
     if (s == &ctx->outermost) {
         (void)QN_FAIL(qn__err(ctx), state, "scope_end: no scope is open");
@@ -279,17 +300,31 @@ void qn_release(qn_tensor *t)
 
 /* ---- handles ---- */
 
+/* Of a function, in messages. */
+static const char *name_of(const char *call) { return strncmp(call, "qn_", 3) == 0 ? call + 3 : call; }
+
 bool qn__stale(const qn_tensor *t, const char *call)
 {
-    const char *name = strncmp(call, "qn_", 3) == 0 ? call + 3 : call;
     (void)QN_FAIL(qn__err(of(t)->ctx), state,
-                  "%s: this tensor is over: its handle was released, or the scope that it was made in has ended", name);
+                  "%s: this tensor is over: its handle was released, or the scope that it was made in has ended",
+                  name_of(call));
+    return false;
+}
+
+bool qn__given_at(qn_context *ctx, const void *p, const char *call, const char *what)
+{
+    if (p != NULL || ctx == NULL) return p != NULL;
+    (void)QN_FAIL(qn__err(ctx), invalid, "%s: %s is NULL", name_of(call), what);
     return false;
 }
 
 static qn_slot *slot_new(qn_context *ctx)
 {
     qn_slot *s = ctx->free_slots;
+    if (ctx->ended) {
+        (void)QN_FAIL(qn__err(ctx), state, "this context was destroyed");
+        return NULL;
+    }
     if (s != NULL) {
         ctx->free_slots = s->next;
         return s;

@@ -28,6 +28,10 @@ qn_tensor *qn_from_data(qn_context *ctx, const void *data, qn_shape shape, qn_dt
     qn_storage *s = qn__storage_new_resident(ctx, dtype, &shape);
     if (s == NULL) return NULL;
     const int64_t bytes = bytes_of(s);
+    if (bytes > 0 && !GIVEN(ctx, data, "data")) {
+        qn__storage_unref(s);
+        return NULL;
+    }
     if (bytes > 0 &&
         s->memory->buffer->backend->type->upload(s->memory->buffer, 0, data, (uint64_t)bytes, qn__err(ctx)) != QN_OK) {
         qn__storage_unref(s);

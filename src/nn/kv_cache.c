@@ -32,6 +32,7 @@ qn_kv_cache *qn_kv_cache_create(qn_context *c, const qn_kv_options *options)
     qn_kv_cache *kv = qn__calloc(1, sizeof *kv);
     if (kv == NULL) return (void)QN_FAIL_NOMEM(qn__err(c), sizeof *kv), NULL;
     kv->ctx = c;
+    qn__context_hold(c);
     kv->options = *o;
     kv->k = qn__calloc((size_t)o->n_layers, sizeof *kv->k);
     kv->v = qn__calloc((size_t)o->n_layers, sizeof *kv->v);
@@ -57,6 +58,7 @@ void qn_kv_cache_destroy(qn_kv_cache *kv)
     }
     qn__free(kv->k);
     qn__free(kv->v);
+    qn__context_let_go(kv->ctx);
     qn__free(kv);
 }
 

@@ -22,6 +22,7 @@ qn_module *qn_module_create(qn_context *ctx, const qn_module_type *type)
         return NULL;
     }
     m->ctx = ctx;
+    qn__context_hold(ctx);
     m->type = type;
     m->refs = 1;
     m->training = true;
@@ -49,6 +50,7 @@ void qn_module_destroy(qn_module *m)
         qn_release(m->tensors[i].tensor);
         qn__free(m->tensors[i].name);
     }
+    qn__context_let_go(m->ctx);
     qn__free(m->children);
     qn__free(m->tensors);
     qn__free(m);
@@ -112,7 +114,7 @@ static void take(qn_tensor *t)
 /* May t be that kind of tensor in m? Makes a parameter want its gradient. */
 static bool suits(qn_module *m, const char *name, qn_tensor *t, qn_named_kind kind)
 {
-    if (t == NULL) return false; /* the error is there */
+    if (!LIVE(t)) return false;
     if (of(t)->ctx != m->ctx)
         return QN_MODULE_FAIL(m, invalid, "%s: \"%s\" belongs to another context", m->type->name, name), false;
     if (!qn_is_leaf(t)) {
@@ -252,6 +254,7 @@ static bool inputs_fit(const qn_module *m, qn_tensor *const *x, int n)
     if (m->failed) return QN_MODULE_FAIL(m, state, "something could not be added to this module"), false;
     if (n < least || n > most) return QN_MODULE_FAIL(m, invalid, "%d inputs, %d to %d expected", n, least, most), false;
     for (int i = 0; i < n; i++) {
+        if (x[i] != NULL && !qn__live(x[i], m->type->name)) return false;
         if (x[i] != NULL && of(x[i])->ctx != m->ctx)
             return QN_MODULE_FAIL(m, invalid, "input %d belongs to another context", i), false;
     }

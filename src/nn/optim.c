@@ -67,6 +67,7 @@ static qn_status compute(qn_tensor *t, qn_error *err)
 static qn_status check_param(const qn_optimizer *o, const qn_tensor *p, int index, qn_error *err)
 {
     if (p == NULL) return QN_FAIL(err, invalid, "optimizer: parameter %d is NULL", index);
+    if (!LIVE(p)) return QN_FAIL(err, invalid, "optimizer: parameter %d is over: its handle was released", index);
     if (of(p)->ctx != o->ctx) return QN_FAIL(err, invalid, "optimizer: parameter %d belongs to another context", index);
     if (of(p)->grad_fn == NULL || !qn_is_leaf(p)) {
         return QN_FAIL(err, invalid, "optimizer: parameter %d is no leaf that requires a gradient", index);
@@ -164,11 +165,12 @@ static qn_status add_params(qn_optimizer *o, qn_tensor *const *params, int n, do
 static qn_status create(const qn_optim_method *method, const qn_optim_rules *rules, double lr, double weight_decay,
                         qn_tensor *const *params, int n, qn_optimizer **out, qn_error *err)
 {
-    if (n <= 0 || params == NULL || params[0] == NULL)
+    if (n <= 0 || params == NULL || !LIVE(params[0]))
         return QN_FAIL(err, invalid, "%s: there are no parameters", method->name);
     qn_optimizer *o = qn__calloc(1, sizeof *o);
     if (o == NULL) return QN_FAIL_NOMEM(err, sizeof *o);
     *o = (qn_optimizer){.ctx = of(params[0])->ctx, .method = method, .rules = *rules, .unscale = 1};
+    qn__context_hold(o->ctx);
     o->one = qn_keep(qn_from_data(o->ctx, &(double){1}, QN_SCALAR, QN_DTYPE_F64));
     const qn_status status =
         o->one != NULL ? add_params(o, params, n, lr == 0 ? 1e-3 : lr, weight_decay, err) : context_failed(o->ctx, err);
@@ -222,6 +224,7 @@ void qn_optimizer_destroy(qn_optimizer *o)
     qn__free(o->groups);
     qn__free(o->slots);
     qn__free(o->undo);
+    qn__context_let_go(o->ctx);
     qn__free(o);
 }
 

@@ -21,6 +21,12 @@ what="no test names it"
 out=$(for header in array.h autograd.h dlpack.h; do missing $header "$2/lint" tests/unit/*/*.c tests/unit/array/*.inc; done)
 what="no row in tests/unit/array/parity*.inc, nor is it in random.c"
 out="$out$(for header in ops.h functions.h functional.h; do missing $header "$2/lint" tests/unit/array/parity*.inc tests/unit/array/parity.c tests/unit/array/random.c; done)"
+if command -v python3 >/dev/null && [ -n "$(command -v "${CC:-cc}")" ]; then
+    python3 tests/oracle/stale_calls.py . | cmp -s - tests/unit/array/stale_calls.inc || {
+        echo "tests/unit/array/stale_calls.inc is not what tests/oracle/stale_calls.py makes of the headers"
+        fail=1
+    }
+fi
 n=$(for header in array.h autograd.h dlpack.h ops.h functions.h functional.h; do declared $header; done | wc -l)
 [ "$n" -gt 400 ] || { echo "found only $n declarations"; fail=1; }
 [ -z "$out" ] || { echo "$out"; fail=1; }

@@ -278,12 +278,13 @@ bool qn__tape_store(qn_tensor *dst, qn_node *y, qn_op op, const void *attrs, qn_
 
 bool qn_set_grad_enabled(qn_context *ctx, bool enabled)
 {
+    if (ctx == NULL) return false;
     const bool was = !ctx->grad_off;
     ctx->grad_off = !enabled;
     return was;
 }
 
-bool qn_grad_enabled(const qn_context *ctx) { return !ctx->grad_off; }
+bool qn_grad_enabled(const qn_context *ctx) { return ctx != NULL && !ctx->grad_off; }
 /* A handle knows late what writes through others have made of it. */
 static const qn_auto *fn_of(const qn_tensor *t)
 {

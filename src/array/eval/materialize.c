@@ -24,7 +24,7 @@ int64_t qn_dim(const qn_tensor *t, int dim)
     return dim >= 0 && dim < of(t)->layout.rank ? of(t)->layout.dim[dim] : -1;
 }
 
-qn_status qn_eval_all(qn_context *ctx) { return qn__flush(ctx); }
+qn_status qn_eval_all(qn_context *ctx) { return ctx != NULL ? qn__flush(ctx) : QN_STATUS_invalid; }
 
 qn_status qn_eval(qn_tensor *t)
 {
@@ -131,6 +131,7 @@ qn_status qn_to_doubles(qn_tensor *t, double *out, int64_t n)
 {
     if (!LIVE(t)) return QN_STATUS_invalid;
     QN_TRY(check_count(t, n, qn_numel(t), "to_doubles"));
+    if (n > 0 && !GIVEN(of(t)->ctx, out, "out")) return QN_STATUS_invalid;
     return n > 0 ? each_value(t, out, NULL) : QN_OK;
 }
 
@@ -138,6 +139,7 @@ qn_status qn_to_ints(qn_tensor *t, int64_t *out, int64_t n)
 {
     if (!LIVE(t)) return QN_STATUS_invalid;
     QN_TRY(check_count(t, n, qn_numel(t), "to_ints"));
+    if (n > 0 && !GIVEN(of(t)->ctx, out, "out")) return QN_STATUS_invalid;
     return n > 0 ? each_value(t, NULL, out) : QN_OK;
 }
 
@@ -176,6 +178,7 @@ qn_status qn_to_host(qn_tensor *t, void *out, size_t bytes)
     if (!LIVE(t)) return QN_STATUS_invalid;
     QN_TRY(check_count(t, (int64_t)bytes, qn__tensor_bytes(t), "to_host, in bytes"));
     if (bytes == 0) return qn_eval(t);
+    if (!GIVEN(of(t)->ctx, out, "out")) return QN_STATUS_invalid;
     const qn_dtype_info *info = qn_dtype_get(of(t)->storage->dtype);
     const qn_layout *l = &of(t)->layout;
     if (qn_layout_is_contiguous(l)) {
@@ -205,6 +208,7 @@ qn_status qn_set_data(qn_tensor *t, const void *data, size_t bytes)
     if (!LIVE(t)) return QN_STATUS_invalid;
     qn_context *ctx = of(t)->ctx;
     QN_TRY(check_count(t, (int64_t)bytes, qn__tensor_bytes(t), "set_data, in bytes"));
+    if (bytes > 0 && !GIVEN(ctx, data, "data")) return QN_STATUS_invalid;
     if (!qn__tape_writable(t, "set_data", NULL, 0)) return qn__status(ctx);
     qn_tensor *src = qn_from_data(ctx, data, qn_shape_get(t), of(t)->storage->dtype);
     const bool good = src != NULL && qn_copy_(t, src) != NULL;

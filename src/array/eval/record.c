@@ -321,9 +321,21 @@ bool qn__make_room(qn_context *ctx)
     return ctx->graph->n_nodes < ctx->max_pending || ctx->in_backward || qn__flush(ctx) == QN_OK;
 }
 
-qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
+/* Who passes NULL on has an error there already; who gives it by mistake gets this one. */
+static void missing(const char *op, qn_tensor *const *t, int n, int which)
 {
     for (int i = 0; i < n; i++) {
+        if (t[i] == NULL || !qn__live(t[i], op)) continue;
+        (void)QN_FAIL(qn__err(of(t[i])->ctx), invalid, "%s: tensor %d is NULL", op, which);
+        return;
+    }
+}
+
+qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
+{
+    if (t == NULL) return NULL;
+    for (int i = 0; i < n; i++) {
+        if (t[i] == NULL) missing(op, t, n, i);
         if (!qn__live(t[i], op) || !qn__tape_fresh(t[i])) return NULL;
     }
     for (int i = 1; i < n; i++) {

@@ -4,6 +4,7 @@
 
 qn_storage *qn__storage_new(qn_context *ctx, qn_dtype dtype, const qn_shape *shape)
 {
+    if (ctx == NULL) return NULL;
     qn_error *err = qn__err(ctx);
     if ((unsigned)dtype >= QN_DTYPE_COUNT) {
         (void)QN_FAIL(err, invalid, "dtype %d does not exist", (int)dtype);

@@ -24,7 +24,7 @@ static qn_status save(qn_tensor *t, const char *path, qn_error *err)
 
 qn_status qn_save_npy(qn_tensor *t, const char *path)
 {
-    if (!LIVE(t)) return QN_STATUS_invalid;
+    if (!LIVE(t) || !GIVEN(of(t)->ctx, path, "the path")) return QN_STATUS_invalid;
     qn_context *ctx = of(t)->ctx;
     if (qn__npy_kind(of(t)->storage->dtype) == NULL) {
         return QN_FAIL(qn__err(ctx), unsupported, "save_npy: .npy files have no type for %s; convert the tensor first",
@@ -63,6 +63,7 @@ static qn_tensor *load(qn_context *ctx, const qn_npy_header *h, const void *file
 
 qn_tensor *qn_load_npy(qn_context *ctx, const char *path)
 {
+    if (ctx == NULL || !GIVEN(ctx, path, "the path")) return NULL;
     qn_map map;
     qn_npy_header h;
     char label[QN_NPY_LABEL];

@@ -105,7 +105,8 @@ CONV(3)
 
 static qn_tensor *pool(const char *name, qn_pool_kind kind, int n_spatial, qn_tensor *x, const qn_pool_options *o)
 {
-    if (!LIVE(x) || o == NULL || !check_rank(name, x, n_spatial)) return NULL;
+    if (!qn__live(x, name) || !qn__given_at(of(x)->ctx, o, name, "the kernel") || !check_rank(name, x, n_spatial))
+        return NULL;
     qn_pool_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.kind = (int32_t)kind;

@@ -158,6 +158,9 @@ qn_tensor *qn_group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_tensor 
     qn_tensor *const given[] = {weight, bias};
     if (!LIVE(x) || !qn__is_real_tensor("group_norm", "x", x)) return NULL;
     qn_context *ctx = of(x)->ctx;
+    for (int i = 0; i < 2; i++) {
+        if (given[i] != NULL && qn__same_context("group_norm", (qn_tensor *[]){x, given[i]}, 2) == NULL) return NULL;
+    }
     if (of(x)->layout.rank < 2 || groups < 1 || of(x)->layout.dim[1] % groups != 0) {
         (void)QN_FAIL(qn__err(ctx), invalid, "group_norm: %d groups of the channels, dimension 1, of %s", groups,
                       QN_TEXT_OF(x));
@@ -165,7 +168,6 @@ qn_tensor *qn_group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_tensor 
     }
     for (int i = 0; i < 2; i++) {
         if (given[i] == NULL) continue;
-        if (qn__same_context("group_norm", (qn_tensor *[]){x, given[i]}, 2) == NULL) return NULL;
         if (!has_shape("group_norm", names[i], given[i], &qn_shape_of(of(x)->layout.dim[1]))) return NULL;
     }
     if (qn_scope_begin(ctx) != QN_OK) return NULL;
@@ -232,6 +234,9 @@ qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *op
 {
     if (!LIVE(x) || !qn__is_real_tensor("rope", "x", x)) return NULL;
     qn_context *ctx = of(x)->ctx;
+    qn_tensor *factors = options != NULL ? options->factors : NULL;
+    if (factors != NULL && qn__same_context("rope", (qn_tensor *[]){x, factors}, 2) == NULL) return NULL;
+    if (positions != NULL && qn__same_context("rope", (qn_tensor *[]){x, positions}, 2) == NULL) return NULL;
     const int rank = of(x)->layout.rank;
     if (rank < 3 || of(x)->layout.dim[rank - 1] > INT32_MAX) {
         (void)QN_FAIL(qn__err(ctx), invalid, "rope: x is %s, [.., n, heads, d] expected", QN_TEXT_OF(x));
@@ -243,9 +248,6 @@ qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *op
                       attrs.n_rot, QN_TEXT_OF(x), (long long)of(x)->layout.dim[rank - 1]);
         return NULL;
     }
-    qn_tensor *factors = options != NULL ? options->factors : NULL;
-    if (factors != NULL && qn__same_context("rope", (qn_tensor *[]){x, factors}, 2) == NULL) return NULL;
-    if (positions != NULL && qn__same_context("rope", (qn_tensor *[]){x, positions}, 2) == NULL) return NULL;
     if (qn_scope_begin(ctx) != QN_OK) return NULL;
     return qn_scope_end(ctx, rope(x, positions, factors, &attrs, options != NULL && options->heads_first));
 }

@@ -240,10 +240,7 @@ qn_tensor *qn_pad(qn_tensor *t, const int64_t *pads, int n_pads, const char *mod
                       QN_TEXT_OF(t));
         return NULL;
     }
-    if (pads == NULL && n_pads > 0) {
-        (void)QN_FAIL(qn__err(of(t)->ctx), invalid, "pad: no counts");
-        return NULL;
-    }
+    if (n_pads > 0 && !GIVEN(of(t)->ctx, pads, "pads")) return NULL;
     if (!qn__number_check(of(t)->ctx, "pad", value, of(t)->storage->dtype)) return NULL;
     qn_pad_attrs attrs;
     memset(&attrs, 0, sizeof attrs);

@@ -10,6 +10,7 @@
 
 void qn_manual_seed(qn_context *ctx, uint64_t seed)
 {
+    if (ctx == NULL) return;
     ctx->seed = seed;
     ctx->drawn = 0;
 }
@@ -17,6 +18,7 @@ void qn_manual_seed(qn_context *ctx, uint64_t seed)
 static qn_tensor *draw(qn_context *ctx, const char *name, qn_random_kind kind, qn_dtype dtype, const qn_shape *shape,
                        double a, double b)
 {
+    if (ctx == NULL) return NULL;
     qn_random_attrs attrs;
     const int64_t n = qn_shape_numel(shape);
     if (n < 0) {

@@ -10,6 +10,7 @@ static bool which(const char *name, const qn_tensor *x, const int *dims, int n_d
 {
     const int rank = of(x)->layout.rank > 0 ? of(x)->layout.rank : 1;
     *out = 0;
+    if (n_dims > 0 && !qn__given_at(of(x)->ctx, dims, name, "dims")) return false;
     for (int i = 0; i < n_dims; i++) {
         const int d = qn__dim_of(name, x, dims[i]);
         if (d < 0) return false;

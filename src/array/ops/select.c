@@ -167,6 +167,7 @@ qn_tensor *qn_index(qn_tensor *x, qn_tensor *const *indices, int n)
 static qn_tensor *put(qn_tensor *x, qn_tensor *const *indices, int n, qn_tensor *values, bool accumulate)
 {
     places at;
+    if (qn__same_context("index_put", (qn_tensor *[]){x, values}, 2) == NULL) return NULL;
     if (!find_places(QN_STRICT_index_put, x, indices, n, &at)) return NULL;
     qn_shape rows_shape = at.folded;
     rows_shape.dim[0] = qn_numel(at.flat);

@@ -65,6 +65,7 @@ static qn_tensor *refuse(qn_error *err, const char *name)
 qn_tensor *qn_view_as(qn_tensor *t, qn_shape shape) { VIEW("view", qn_layout_view(in, &shape, out, err)); }
 qn_tensor *qn_permute(qn_tensor *t, const int *dims, int n_dims)
 {
+    if (LIVE(t) && n_dims > 0 && !GIVEN(of(t)->ctx, dims, "dims")) return NULL;
     VIEW("permute", qn_layout_permute(in, dims, n_dims, out, err));
 }
 qn_tensor *qn_transpose(qn_tensor *t, int dim0, int dim1)
@@ -140,7 +141,7 @@ static qn_tensor *flipped(qn_tensor *t, int dim) { VIEW("flip", qn_layout_flip(i
 /* Reversed views, then one copy, as PyTorch: what comes out shares nothing. */
 qn_tensor *qn_flip(qn_tensor *t, const int *dims, int n_dims)
 {
-    if (!LIVE(t)) return NULL;
+    if (!LIVE(t) || (n_dims > 0 && !GIVEN(of(t)->ctx, dims, "dims"))) return NULL;
     uint32_t seen = 0;
     for (int i = 0; i < n_dims; i++) {
         const int d = qn__dim_of("flip", t, dims[i]);
@@ -226,7 +227,7 @@ static int cut(const char *name, qn_tensor *t, int64_t size, int dim, qn_tensor 
 
 int qn_split(qn_tensor *t, int64_t size, int dim, qn_tensor **out, int capacity)
 {
-    return LIVE(t) ? cut("split", t, size, dim, out, capacity) : -1;
+    return LIVE(t) && (capacity <= 0 || GIVEN(of(t)->ctx, out, "out")) ? cut("split", t, size, dim, out, capacity) : -1;
 }
 
 static int bad_sizes(const qn_tensor *t, const char *what, int64_t number, int dim)
@@ -238,7 +239,7 @@ static int bad_sizes(const qn_tensor *t, const char *what, int64_t number, int d
 
 int qn_split_sizes(qn_tensor *t, const int64_t *sizes, int n, int dim, qn_tensor **out)
 {
-    if (!LIVE(t)) return -1;
+    if (!LIVE(t) || (n > 0 && (!GIVEN(of(t)->ctx, sizes, "sizes") || !GIVEN(of(t)->ctx, out, "out")))) return -1;
     const int d = qn__dim_of("split_sizes", t, dim);
     if (d < 0) return -1;
     const int64_t have = of(t)->layout.rank > 0 ? of(t)->layout.dim[d] : -1; /* a scalar has no parts */
@@ -259,7 +260,7 @@ int qn_split_sizes(qn_tensor *t, const int64_t *sizes, int n, int dim, qn_tensor
 
 int qn_chunk(qn_tensor *t, int n, int dim, qn_tensor **out, int capacity)
 {
-    if (!LIVE(t)) return -1;
+    if (!LIVE(t) || (capacity > 0 && !GIVEN(of(t)->ctx, out, "out"))) return -1;
     const int64_t have = qn_dim(t, dim);
     if (n < 1 || have < 0) {
         char text[192];

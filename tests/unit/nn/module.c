@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include <quern/gguf.h>
+#include <quern/optim.h>
 
 /* clang-format off */
 #define LIVE(c) ({ qn_context_info info_; qn_context_get_info((c), &info_); info_.n_tensors; })
@@ -383,12 +384,44 @@ static void first_values(void **state)
     context_end(c);
 }
 
+/* A context may go first: what it leaves behind says so, and ends. */
+static void a_context_that_went_first(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_module *net = qn_nn_linear(c, 2, 2, true);
+    qn_optimizer *o = NULL;
+    qn_tensor *params[2], *x = qn_ones(c, qn_shape_of(1, 2), F32);
+    assert_int_equal(qn_module_parameters(net, params, 2), 2);
+    OK(c, qn_sgd_create(NULL, params, 2, &o, NULL));
+    qn_kv_cache *kv =
+        qn_kv_cache_create(c, &(qn_kv_options){.n_layers = 1, .batch = 1, .heads = 1, .capacity = 4, .head_dim = 2});
+    assert_non_null(kv);
+    OK(c, qn_backward(qn_sum(qn_module_forward(net, x), QN_ALL, false)));
+    qn_context_destroy(c); /* the three hold it: it can still be asked */
+    qn_context_clear(c);
+    assert_null(qn_module_forward(net, x));
+    assert_non_null(strstr(qn_context_error(c)->text, "this tensor is over"));
+    qn_context_clear(c);
+    assert_null(qn_zeros(c, qn_shape_of(2), F32));
+    assert_string_equal(qn_context_error(c)->text, "this context was destroyed");
+    qn_context_clear(c);
+    assert_null(qn_nn_linear(c, 2, 2, true));
+    assert_true(qn_optimizer_step(o) != QN_OK);
+    qn_context_destroy(c); /* once more: nothing */
+    qn_optimizer_destroy(o);
+    qn_kv_cache_destroy(kv);
+    qn_module_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees),   cmocka_unit_test(ends),         cmocka_unit_test(tied),
-        cmocka_unit_test(modes),   cmocka_unit_test(own_types),    cmocka_unit_test(refusals),
-        cmocka_unit_test(padding), cmocka_unit_test(first_values), cmocka_unit_test(many_modules),
+        cmocka_unit_test(trees),        cmocka_unit_test(ends),
+        cmocka_unit_test(tied),         cmocka_unit_test(modes),
+        cmocka_unit_test(own_types),    cmocka_unit_test(refusals),
+        cmocka_unit_test(padding),      cmocka_unit_test(first_values),
+        cmocka_unit_test(many_modules), cmocka_unit_test(a_context_that_went_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
