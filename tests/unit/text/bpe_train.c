@@ -426,8 +426,8 @@ int main(void)
     /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_pieces_small), cmocka_unit_test(same_pieces_large),  cmocka_unit_test(through_a_file),
-        cmocka_unit_test(portions_and_order), cmocka_unit_test(marks_are_spaces), cmocka_unit_test(reserved_names),    cmocka_unit_test(odd_texts),
-        cmocka_unit_test(bounded_memory),    cmocka_unit_test(refusals),
+        cmocka_unit_test(portions_and_order), cmocka_unit_test(marks_are_spaces), cmocka_unit_test(reserved_names),
+        cmocka_unit_test(odd_texts),         cmocka_unit_test(bounded_memory),    cmocka_unit_test(refusals),
         cmocka_unit_test(failing_allocations),
     };
     /* clang-format on */
