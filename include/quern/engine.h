@@ -32,8 +32,10 @@ extern "C" {
 typedef struct qn_engine qn_engine;
 
 /* Weights whose name matches `pattern` (* any run of characters, ? one) go to backend number `backend`. First match
- * wins; weights without a match go to backend 0, norms and biases without one to their matrix. A pattern that matches
- * nothing is an error. A layer's KV cache goes where its attn_k weight is. */
+ * wins; weights without a match go to backend 0, norms and biases without one to their matrix. A layer's
+ * KV cache goes where its attn_k weight is. What a layer computes without a weight or cache, such as sums and
+ * activations, goes where its sources are, or where a pattern asks that matches the layer's own name, blk.N ("blk.1",
+ * "blk.*"). A pattern that matches nothing is an error. */
 typedef struct qn_place_rule {
     const char *pattern;
     int backend;

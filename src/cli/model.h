@@ -25,7 +25,7 @@ typedef struct cli_model_options {
         {"kv-type", 0, CLI_STRING, &(m).kv_type, "KV_TYPE", "type of the KV cache (default: F16)", 0, 0, NULL}, \
         {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
         {"place",    0,           CLI_STRINGS, \
-         &(m).place, "PATTERN=I", "weights whose name matches go to backend number I (may be repeated)", \
+         &(m).place, "PATTERN=I", "weights and layers (blk.N) whose name matches go to backend number I", \
          0,          0,           NULL}, \
         {"lora", \
          0, \

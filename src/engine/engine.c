@@ -62,7 +62,22 @@ static qn_status open_backends(qn_engine *e, const qn_engine_options *options, q
 
 /* ---- weights ---- */
 
-/* A rule that names no weight is a slip of the pen, and running without it a surprise. */
+/* A layer's own name. */
+static const char *layer_name(char text[24], uint32_t layer)
+{
+    snprintf(text, 24, "blk.%u", layer);
+    return text;
+}
+
+static bool names_layer(const qn_engine *e, const char *pattern)
+{
+    char name[24];
+    for (uint32_t i = 0; i < e->model->hp.n_layer; i++)
+        if (qn__glob_match(pattern, layer_name(name, i))) return true;
+    return false;
+}
+
+/* A rule that names nothing is a slip of the pen, and running without it a surprise. */
 static qn_status check_rule(const qn_engine *e, const qn_place_rule *rule, qn_error *err)
 {
     if (rule->backend < 0 || rule->backend >= e->n_backends)
@@ -70,9 +85,11 @@ static qn_status check_rule(const qn_engine *e, const qn_place_rule *rule, qn_er
                        rule->pattern, rule->backend, e->n_backends - 1);
     for (int i = 0; i < e->model->n_weights; i++)
         if (qn__glob_match(rule->pattern, e->model->weights[i].name)) return QN_OK;
-    return QN_FAIL(err, invalid,
-                   "placement rule \"%s\" matches no weight of this model; 'quern inspect' lists their names",
-                   rule->pattern);
+    if (names_layer(e, rule->pattern)) return QN_OK;
+    return QN_FAIL(
+        err, invalid,
+        "placement rule \"%s\" matches no weight and no layer of this model; 'quern inspect' lists their names",
+        rule->pattern);
 }
 
 static qn_status check_rules(const qn_engine *e, const qn_engine_options *options, qn_error *err)
@@ -129,6 +146,19 @@ qn_status qn__engine_place(const qn_gguf *file, const qn_gguf_tensor *t, qn_back
                                    : copy_tensor(file, t, be, out, err);
 }
 
+static qn_status place_layers(qn_engine *e, const qn_engine_options *options, qn_error *err)
+{
+    const uint32_t n = e->model->hp.n_layer;
+    char name[24];
+    e->hints = qn__arena_array(&e->arena, n, sizeof(*e->hints));
+    if (!e->hints) return QN_FAIL_NOMEM(err, n * sizeof(*e->hints));
+    for (uint32_t i = 0; i < n; i++) {
+        const qn_place_rule *rule = rule_for(options, layer_name(name, i));
+        e->hints[i] = rule ? rule->backend : -1;
+    }
+    return QN_OK;
+}
+
 static qn_status place_weights(qn_engine *e, const qn_engine_options *options, qn_error *err)
 {
     qn_model *m = e->model;
@@ -182,6 +212,7 @@ static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_opt
     QN_TRY(qn__model_load(e->file, qn_tokenizer_n_tokens(e->tok), &e->model, err));
     QN_TRY(open_backends(e, options, err));
     QN_TRY(place_weights(e, options, err));
+    QN_TRY(place_layers(e, options, err));
     QN_TRY(qn_gguf_load(e->file, options->policy, options->progress, options->progress_ctx, err));
     e->strict = options->strict;
     e->passes_off = options->passes_off;

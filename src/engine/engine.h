@@ -20,6 +20,7 @@ struct qn_engine {
     qn_backend *backends[QN_MAX_PLACES];
     int n_backends;
     qn_buffer **buffers; /* of weights: [model->n_weights] */
+    int32_t *hints;      /* [n_layer]: where rules ask for what a layer computes without a weight, -1 where none does */
     bool strict;
     uint32_t passes_off;
     qn_mutex lock;

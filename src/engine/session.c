@@ -28,7 +28,7 @@ static size_t decode_key(const qn_session *s, int32_t n_tokens, int32_t n_out, q
 
 static qn_status build(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err)
 {
-    const qn_decode_spec spec = {n_tokens, n_out, s->shape.loras.use, s->shape.loras.n};
+    const qn_decode_spec spec = {n_tokens, n_out, s->shape.loras.use, s->shape.loras.n, s->engine->hints};
     return qn__build_decode(s->engine->model, &s->kv_desc, &spec, out, err);
 }
 

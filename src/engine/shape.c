@@ -121,7 +121,7 @@ static qn_status plan_activations(qn_engine *e, const qn_session_shape *shape, c
     const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off};
     QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &sched, err));
     const qn_decode_spec spec = {shape->n_batch, least(shape->n_batch, shape->n_logits), shape->loras.use,
-                                 shape->loras.n};
+                                 shape->loras.n, e->hints};
     qn_status status = qn__build_decode(e->model, kv, &spec, &graph, err);
     if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, NULL, err);
     qn__graph_destroy(graph);

@@ -42,7 +42,7 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
                               &(qn_rope_table_attrs){m->hp.rope, QN_DTYPE_F32});
     qn_node *x = qn__get_rows(b->g, qn__weight(b, m->top.tok_embd), b->tokens); /* [n_tokens, n_embd] */
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
-        qn__graph_scope(b->g, (int)i, -1);
+        qn__graph_scope(b->g, (int)i, spec->hints ? spec->hints[i] : -1);
         x = m->arch->layer(b, &m->layers[i], x, (int)i);
     }
     qn__graph_scope(b->g, -1, -1);

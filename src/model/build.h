@@ -45,6 +45,7 @@ typedef struct qn_decode_spec {
     int32_t n_tokens, n_out;
     const qn_adapter_use *loras;
     int32_t n_loras;
+    const int32_t *hints; /* [n_layer]: backend asked for what follows no weight or cache, -1 none; NULL: none at all */
 } qn_decode_spec;
 qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_decode_spec *spec, qn_graph **out,
                            qn_error *err);

@@ -39,6 +39,10 @@ cmp -s "$work/a.npy" "$work/b.npy" || bad "eval: two backends give other logits"
 expect 0 "$quern" graph "$model" --plan --backends cpu,cpu:ref --place 'blk.1.*=1'
 grep -q "cpu:ref" "$work/out" || bad "graph --plan names no backend"
 expect 1 "$quern" eval "$model" --tokens 1 -o "$work/c.npy" --place 'blk.1.*=3'; one_line "backend 3"
+expect 0 "$quern" graph "$model" --plan --backends cpu,cpu:ref --place 'blk.1=1'
+grep -q '"attn_res-1" -> cpu:ref' "$work/out" && ! grep -q 'blk.*-> cpu:ref' "$work/out" || bad "graph --plan: a layer's hint"
+expect 0 "$quern" eval "$model" --tokens 1,2,3,4,5 -o "$work/b.npy" --backends cpu,cpu --place 'blk.1=1'
+cmp -s "$work/a.npy" "$work/b.npy" || bad "eval: a layer's hint gives other logits"
 
 # tokenize there and back.
 expect 0 "$quern" tokenize "$model" "kalo mi" --no-bos

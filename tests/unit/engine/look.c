@@ -297,6 +297,44 @@ static void passes(void **state)
             "passes_off is 0x20", "fold, layout");
 }
 
+/* A rule with a layer's own name moves what follows no weight or cache, and only that; the logits stay. */
+static void layer_hints(void **state)
+{
+    (void)state;
+    const qn_place_rule layer[] = {{"blk.1", 1}}, both[] = {{"blk.1.*", 1}, {"blk.?", 0}};
+    rig_row want;
+    qn_token tokens[6];
+    rig_story(0, tokens, 6);
+    for (int rules = 0; rules < 3; rules++) {
+        qn_engine *e = rig_open(&(tiny){0}, &(qn_engine_options){.backends = "cpu,cpu:ref",
+                                                                 .n_threads = 1,
+                                                                 .rules = rules == 1 ? layer : both,
+                                                                 .n_rules = rules,
+                                                                 .strict = true});
+        qn_session *s = rig_session(e, (qn_session_options){0});
+        char *text = NULL;
+        MUST(qn_session_print_plan(s, 6, &text, err));
+        const int elsewhere = occurrences(text, " -> cpu:ref\n"); /* nodes; copies say both ends */
+        assert_int_equal(occurrences(text, "swiglu \"ffn_act-0\" -> cpu:ref"), 0);
+        if (rules == 1) { /* sums and activations there, products here */
+            assert_int_equal(occurrences(text, "add \"attn_res-1\" -> cpu:ref"), 1);
+            assert_int_equal(occurrences(text, "param \"blk.1.ffn_up.weight\" -> cpu:ref"), 0);
+            assert_true(elsewhere > 3);
+        }
+        if (rules == 2) { /* products there, sums here */
+            assert_int_equal(occurrences(text, "add \"attn_res-1\" -> cpu:ref"), 0);
+            assert_int_equal(occurrences(text, "param \"blk.1.ffn_up.weight\" -> cpu:ref"), 1);
+        }
+        assert_int_equal(elsewhere > 0, rules > 0);
+        qn_free(text);
+        rig_feed(s, 0, tokens, 6);
+        if (rules == 0) want = rig_logits(s, -1);
+        SAME(rig_logits(s, -1), want);
+        qn_session_destroy(s);
+        qn_engine_close(e);
+    }
+}
+
 /* The graph that ran last, with times that were measured and without; gone when another one may have taken its place.
  */
 static void last_graph(void **state)
@@ -378,6 +416,7 @@ int main(void)
         cmocka_unit_test(reading_outside), cmocka_unit_test(graphs),
         cmocka_unit_test(plans),           cmocka_unit_test(last_graph),
         cmocka_unit_test(many_graphs),     cmocka_unit_test(passes),
+        cmocka_unit_test(layer_hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
