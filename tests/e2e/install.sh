@@ -5,6 +5,10 @@
 . "$1/tests/e2e/lib/common.sh"
 grep -q '^QN_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt" && { echo "skipped: a sanitized library needs a sanitized program"; exit 77; }
 cmake --install "$build" --prefix "$work/usr" >"$work/log" 2>&1 || { cat "$work/log"; bad "install"; finish; }
+for file in share/man/man1/quern.1 share/man/man1/quern-run.1 share/bash-completion/completions/quern share/zsh/site-functions/_quern \
+    share/fish/vendor_completions.d/quern.fish; do
+    [ -s "$work/usr/$file" ] || bad "no $file is installed"
+done
 libdir=$(dirname "$(find "$work/usr" -name 'libquern.so' | head -n 1)")
 PKG_CONFIG_PATH=$libdir/pkgconfig
 export PKG_CONFIG_PATH
