@@ -61,10 +61,20 @@ static int bad_value(const cli_option *o, const char *text)
                          o->kind == CLI_INT ? "whole number" : "number", o->lo, o->hi);
 }
 
+static int check_words(const cli_option *o, const char *text)
+{
+    char words[1024];
+    const cli_value *value = o->argument ? cli_value_find(o->argument) : NULL;
+    if (cli_value_check(value, text)) return -1;
+    cli_value_words(value, ", ", words, sizeof(words));
+    return cli_bad_usage("--%s: \"%.64s\" is none of %s", o->name, text, words);
+}
+
 int cli_store(const cli_option *o, const char *text)
 {
     int64_t i = 0;
     double f = 0;
+    if ((o->kind == CLI_STRING || o->kind == CLI_STRINGS) && check_words(o, text) >= 0) return CLI_USAGE;
     if (o->set) *o->set = true;
     switch (o->kind) {
     case CLI_FLAG: *(bool *)o->at = true; return -1;
@@ -185,8 +195,8 @@ int cli_parse(const cli_usage *u, const cli_option *options, int n, int argc, ch
             if (status >= 0) return status;
         } else {
             if (*n_args == u->max_args)
-                return cli_bad_usage("\"%.64s\" is one argument too many; usage: quern %s %s", text, u->command,
-                                     u->arguments);
+                return cli_bad_usage("\"%.64s\" is one argument too many; usage: quern %s%s%s", text, u->command,
+                                     *u->arguments ? " " : "", u->arguments);
             args[(*n_args)++] = text;
         }
     }

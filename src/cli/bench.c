@@ -137,7 +137,6 @@ static int parse(int argc, char **argv, bench_plan *plan)
     if (plan->n_models == 0 && !plan->roofline)
         return cli_bad_usage("an argument is missing; usage: quern bench MODEL..., or quern bench --roofline");
     plan->print = bench_find_format(format);
-    if (!plan->print) return cli_bad_usage("--output: \"%.64s\" is no format; md, csv and json are", format);
     plan->threads = (bench_ints){{0}, 1}; /* 0 and "": the defaults */
     plan->levels = (bench_names){{""}, 1};
     status = parse_ints("prompt", prompts, 0, 1 << 20, &plan->prompts);

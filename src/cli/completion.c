@@ -55,12 +55,12 @@ static void each_argument(const char *arguments, void (*each)(const char *word, 
 
 /* ---- bash ---- */
 
-static const char *const kinds[] = {"text", "file", "folder", "gguf", "words"};
+static const char *const kinds[] = {"text", "file", "folder", "gguf", "words", "words"};
 
 static void bash_value(const cli_value *value)
 {
-    char words[WORDS_SIZE] = "";
-    if (value && value->kind == CLI_VALUE_words) cli_value_words(value, words, sizeof(words));
+    char words[WORDS_SIZE];
+    cli_value_words(value, " ", words, sizeof(words));
     printf("kind=%s words='%s' separator='%.1s' ;;\n", value ? kinds[value->kind] : "text", words,
            value ? &value->separator : "");
 }
@@ -225,7 +225,8 @@ static void zsh_action(const cli_value *value)
     case CLI_VALUE_folder: printf("_files -/"); break;
     case CLI_VALUE_gguf: printf("_files -g \"*.gguf\""); break;
     case CLI_VALUE_words:
-        cli_value_words(value, words, sizeof(words));
+    case CLI_VALUE_hints:
+        cli_value_words(value, " ", words, sizeof(words));
         if (value->separator)
             printf("_values -s \\%c %s %s", value->separator, value->placeholder, words);
         else
@@ -322,7 +323,8 @@ static void fish_value(const cli_value *value)
     case CLI_VALUE_folder: printf(" -a '(__fish_complete_directories)'"); break;
     case CLI_VALUE_gguf: printf(" -k -a '(__fish_complete_suffix .gguf)'"); break;
     case CLI_VALUE_words:
-        cli_value_words(value, words, sizeof(words));
+    case CLI_VALUE_hints:
+        cli_value_words(value, " ", words, sizeof(words));
         if (value->separator)
             printf(" -a '(__fish_append \"%c\" %s)'", value->separator, words);
         else

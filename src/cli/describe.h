@@ -22,19 +22,22 @@ typedef enum cli_value_kind {
     CLI_VALUE_file,
     CLI_VALUE_folder,
     CLI_VALUE_gguf,
-    CLI_VALUE_words
+    CLI_VALUE_words, /* nothing else is possible */
+    CLI_VALUE_hints
 } cli_value_kind;
 typedef struct cli_value {
     const char *placeholder;
     cli_value_kind kind;
     char separator;                   /* between words where several may be given; 0: one */
-    const char *words;                /* of CLI_VALUE_words: "f32, f16"; NULL where `list` tells them */
+    const char *words;                /* of words and hints: "f32, f16"; NULL where `list` tells them */
     const char *const *(*list)(void); /* NULL-terminated */
 } cli_value;
 /* Of an option's argument ("FILE[:SCALE]") or one word of a usage line ("[MODEL...]"); NULL when there is no row. */
 const cli_value *cli_value_find(const char *argument);
-/* The words with a blank between any two. */
-void cli_value_words(const cli_value *value, char *buf, size_t size);
+/* Words or hints with `between` between any two; empty for other kinds, and for value NULL. */
+void cli_value_words(const cli_value *value, const char *between, char *buf, size_t size);
+/* Whether text is possible: for words, one or a list of them. */
+bool cli_value_check(const cli_value *value, const char *text);
 
 /* The candidate nearest to what was typed, or NULL when none is near; candidate(ctx, i) gives NULL after the last. */
 const char *cli_nearest(const char *typed, const char *(*candidate)(const void *ctx, int i), const void *ctx);

@@ -40,8 +40,6 @@ int cli_command_graph(int argc, char **argv)
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &model, &n_args);
     if (status >= 0) return status;
     const bool prompt = strcmp(phase, "prompt") == 0;
-    if (!prompt && strcmp(phase, "decode") != 0)
-        return cli_bad_usage("--phase: \"%.32s\" is neither prompt nor decode", phase);
     if (text + dot + svg + plan + passes > 1)
         return cli_bad_usage("--text, --dot, --svg, --plan and --passes exclude each other");
 

@@ -63,10 +63,8 @@ void cli_print_help(void *ctx, const cli_usage *u, const cli_option *options, in
                  o->argument ? o->argument : "");
         const cli_value *value = o->argument ? cli_value_find(o->argument) : NULL;
         snprintf(help, sizeof(help), "%s", o->help);
-        if (value && value->kind == CLI_VALUE_words) {
-            cli_value_words(value, words, sizeof(words));
-            snprintf(help, sizeof(help), "%s: %s", o->help, words);
-        }
+        cli_value_words(value, ", ", words, sizeof(words));
+        if (*words) snprintf(help, sizeof(help), "%s: %s", o->help, words);
         print_option(left, help);
     }
     print_option("-h, --help", "this text");

@@ -90,8 +90,8 @@ static void put_options(const cli_option *options, int n)
         putchar('\n');
         put_text(o->help);
         const cli_value *value = o->argument ? cli_value_find(o->argument) : NULL;
-        if (value && value->kind == CLI_VALUE_words) {
-            cli_value_words(value, words, sizeof(words));
+        cli_value_words(value, ", ", words, sizeof(words));
+        if (*words) {
             printf(": ");
             put_text(words);
         }

@@ -147,9 +147,6 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
         (!qn_dtype_find(c->type, &type) || (type != QN_DTYPE_F32 && type != QN_DTYPE_F16 && type != QN_DTYPE_BF16)))
         return cli_bad_usage("--type: \"%.32s\": an adapter is F32 (default), F16 or BF16", c->type);
     if (c->resume && !c->checkpoint) return cli_bad_usage("--resume needs --checkpoint FILE");
-    qn_cpu_level level;
-    if (c->cpu && !qn_cpu_level_find(c->cpu, &level))
-        return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", c->cpu, QN_CPU_LEVEL_NAMES);
     say_zeros(c);
     return -1;
 }

@@ -6,6 +6,7 @@
 #include <quern/machine.h>
 #include <quern/text.h>
 #include <string.h>
+#include <strings.h>
 
 #define SAMPLER_NAME(name, letter, text) ", " #name
 #define SAMPLER_NAMES                    (&(QN_SAMPLER_ROWS(SAMPLER_NAME))[2])
@@ -57,18 +58,32 @@ const cli_value *cli_value_find(const char *argument)
     return NULL;
 }
 
-void cli_value_words(const cli_value *value, char *buf, size_t size)
+void cli_value_words(const cli_value *value, const char *between, char *buf, size_t size)
 {
     size_t n = 0;
-    if (value->list) {
-        buf[0] = '\0';
-        for (const char *const *word = value->list(); *word && n < size; word++)
-            n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? " " : "", *word);
-        return;
+    buf[0] = '\0';
+    if (!value) return;
+    for (const char *const *word = value->list ? value->list() : NULL; word && *word && n < size; word++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? between : "", *word);
+    for (const char *p = value->words; p && *p && n < size; p += strcspn(p, ", "), p += strspn(p, ", "))
+        n += (size_t)snprintf(buf + n, size - n, "%s%.*s", n ? between : "", (int)strcspn(p, ", "), p);
+}
+
+bool cli_value_check(const cli_value *value, const char *text)
+{
+    char words[1024];
+    if (!value || value->kind != CLI_VALUE_words) return true;
+    cli_value_words(value, " ", words, sizeof(words));
+    const char end[] = {value->separator, '\0'};
+    for (const char *p = text;; p++) {
+        const size_t len = strcspn(p, end);
+        bool found = false;
+        for (const char *word = words; *word && !found; word += strcspn(word, " "), word += *word == ' ')
+            found = strcspn(word, " ") == len && strncasecmp(word, p, len) == 0;
+        if (!found) return false;
+        p += len;
+        if (!*p) return true;
     }
-    for (const char *p = value->words; *p && n + 1 < size; p++)
-        if (*p != ',') buf[n++] = *p;
-    buf[n] = '\0';
 }
 
 /* ---- near names ---- */

@@ -91,6 +91,13 @@ for name in $commands; do
     expect 2 "$quern" "$name" --no-such-option; one_line "no-such-option"
     expect 2 "$quern" "$name" a b c d --no-such-option 2>/dev/null; one_line ""
 done
+# A value that is none of those that are possible is found before anything else is done.
+expect 2 "$quern" train "$source/README.md" -o "$work/x.gguf" --type Q9_K; one_line "--type" "Q9_K" "Q4_K_M"
+expect 2 "$quern" bench "$work/none" --cpu "ref,avx9";                     one_line "--cpu" "ref,avx9"
+expect 2 "$quern" synth "$work/x.gguf" --arch gpt1;                        one_line "--arch" "gpt1" "llama, qwen2"
+expect 2 "$quern" export-lora a b c --type IQ1_S;                          one_line "--type" "IQ1_S"
+printf 'type = Q9_K\n' >"$work/conf"
+expect 2 "$quern" train "$source/README.md" -o "$work/x.gguf" --config "$work/conf"; one_line "Q9_K"
 for name in run eval tokenize inspect graph bench export-lora train; do
     arguments=$work/none.gguf
     case $name in

@@ -72,7 +72,7 @@ expect 2 "$quern" run "$model" x --frobnicate;                one_line "--frobni
 expect 2 "$quern" run "$model" x -n;                          one_line "--predict"
 expect 2 "$quern" run "$model" x --cpu avx9;                  one_line "avx9" "avx2"
 expect 2 "$quern" run "$model" x --kv-type q3;                one_line "q3"
-expect 1 "$quern" run "$model" x --kv-type q4_k;              one_line "Q4_K" "Q4_0"
+expect 2 "$quern" run "$model" x --kv-type q4_k;              one_line "q4_k" "Q4_0"
 expect 2 "$quern" frob;                                       one_line "frob"
 expect 1 "$quern" run "$work/none.gguf" x;                    one_line "none.gguf" "No such file"
 expect 1 "$quern" run "$work" x;                              one_line "directory"
