@@ -25,20 +25,34 @@ static FILE *sink;
 #include "cli/args.c"
 #include "cli/common.c"
 #include "cli/stop.c"
+#include "cli/values.c"
 #undef printf
+
+/* main.c's, which is not here. */
+const cli_command *cli_command_get(int i)
+{
+    (void)i;
+    return NULL;
+}
+int cli_n_commands(void) { return 0; }
+void cli_print_help(void *ctx, const cli_usage *u, const cli_option *options, int n)
+{
+    (void)ctx;
+    for (int i = 0; i < n; i++) fprintf(sink, "%s %s %s\n", u->command, options[i].name, options[i].help);
+}
 
 enum { MAX_INPUT = 2048, MAX_ARGS = 64 };
 
 /* ---- the command line ---- */
 
-typedef struct values {
+typedef struct parsed {
     bool flag, other_flag, int_set;
     int32_t any_int, small;
     uint64_t u64;
     float any_float, half;
     const char *string;
     cli_strings strings;
-} values;
+} parsed;
 
 /* Inside an argument, and terminated there: what options point to must be the caller's own text. */
 static bool is_part(const char *p, char *const *argv, int argc)
@@ -48,7 +62,7 @@ static bool is_part(const char *p, char *const *argv, int argc)
     return false;
 }
 
-static void check_values(const values *v, char *const *argv, int argc)
+static void check_values(const parsed *v, char *const *argv, int argc)
 {
     REQUIRE(v->small >= -3 && v->small <= 17);
     REQUIRE(v->half >= -0.5f && v->half <= 1024.0f);
@@ -61,7 +75,7 @@ static void check_values(const values *v, char *const *argv, int argc)
 
 static void parse_line(int argc, char **argv)
 {
-    values v = {.any_int = 77};
+    parsed v = {.any_int = 77};
     const cli_option options[] = {
         {"flag", 'f', CLI_FLAG, &v.flag, NULL, "a flag", 0, 0, NULL},
         {"flag-too", 0, CLI_FLAG, &v.other_flag, NULL, "another", 0, 0, NULL},
@@ -73,7 +87,7 @@ static void parse_line(int argc, char **argv)
         {"string", 'm', CLI_STRING, &v.string, "TEXT", "a text", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &v.strings, "TEXT", "up to sixteen", 0, 0, NULL},
     };
-    static const cli_usage usage = {"fuzz", "A [B] [C]", "Parses.", "Notes.", 1, 3};
+    static const cli_usage usage = {"fuzz", "A [B] [C]", "Parses.", "Notes.", NULL, 1, 3};
     const char *args[3] = {0};
     int n_args = -1;
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
