@@ -93,6 +93,7 @@ for pass in fold layout cse fuse dce; do
     expect 0 "$quern" eval "$model" --tokens 1,2,3,4,5 -o "$work/b.npy" --no-pass $pass
     cmp -s "$work/a.npy" "$work/b.npy" || bad "eval --no-pass $pass gives other logits"
 done
+expect 2 "$quern" bench "$model" --no-pass fuse,cse; one_line "--no-pass" "fuse,cse"
 expect 2 "$quern" run "$model" x --no-pass frob; one_line "--no-pass" "frob" "fold, layout"
 expect 2 "$quern" graph "$model" --passes --plan; one_line "--passes"
 

@@ -5,16 +5,33 @@
 
 #include <string.h>
 
+/* Is there such a context, and what else the function needs? */
+static bool usable(qn_context *ctx, const void *out, const char *call, const char *what)
+{
+    if (ctx == NULL) return false;
+    if (!ctx->ended) return qn__given_at(ctx, out, call, what);
+    (void)QN_FAIL(qn__err(ctx), state, "this context was destroyed");
+    return false;
+}
+#define USABLE(ctx, out, what) usable((ctx), (out), __func__, (what))
+
+static qn_status why(const qn_context *ctx) { return ctx != NULL ? qn__status(ctx) : QN_STATUS_invalid; }
+
 void qn_context_set_eval(qn_context *ctx, qn_eval_fn fn, void *arg)
 {
+    if (ctx == NULL) return;
     ctx->look.eval = fn;
     ctx->look.eval_arg = arg;
 }
 
-void qn_context_set_timing(qn_context *ctx, bool on) { ctx->look.timing = on; }
+void qn_context_set_timing(qn_context *ctx, bool on)
+{
+    if (ctx != NULL) ctx->look.timing = on;
+}
 
 qn_status qn_context_read_node(qn_context *ctx, const qn_node *node, float *dst, uint64_t bytes)
 {
+    if (!USABLE(ctx, node, "the node") || !USABLE(ctx, dst, "the memory")) return why(ctx);
     qn_error *err = qn__err(ctx);
     if (ctx->look.running == NULL) return QN_FAIL(err, state, "node values can be read only inside the callback");
     return qn__exec_read(ctx->look.running, node, dst, bytes, err);
@@ -135,6 +152,7 @@ static qn_status need_last(const qn_context *ctx, qn_error *err)
 
 qn_status qn_context_print_graph(qn_context *ctx, qn_which_run run, qn_graph_format format, char **out)
 {
+    if (!USABLE(ctx, out, "the result")) return why(ctx);
     qn_error *err = qn__err(ctx);
     qn_graph *graph = NULL;
     if (run == QN_LAST_RUN) {
@@ -150,6 +168,7 @@ qn_status qn_context_print_graph(qn_context *ctx, qn_which_run run, qn_graph_for
 
 qn_status qn_context_print_plan(qn_context *ctx, qn_which_run run, char **out)
 {
+    if (!USABLE(ctx, out, "the result")) return why(ctx);
     qn_error *err = qn__err(ctx);
     qn_graph *graph = NULL;
     qn_str text = {0};
@@ -179,6 +198,7 @@ static qn_status report_of(qn_context *ctx, qn_which_run run, qn_pass_report *ou
 
 qn_status qn_context_print_passes(qn_context *ctx, qn_which_run run, char **out)
 {
+    if (!USABLE(ctx, out, "the result")) return why(ctx);
     qn_error *err = qn__err(ctx);
     qn_pass_report report;
     qn_str text = {0};
@@ -189,6 +209,7 @@ qn_status qn_context_print_passes(qn_context *ctx, qn_which_run run, char **out)
 
 qn_status qn_context_get_passes(qn_context *ctx, qn_which_run run, qn_pass_stats *out)
 {
+    if (!USABLE(ctx, out, "the result")) return why(ctx);
     qn_error *err = qn__err(ctx);
     qn_pass_report report;
     QN_TRY(report_of(ctx, run, &report, err));

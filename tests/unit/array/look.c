@@ -7,6 +7,7 @@
 
 typedef struct watcher {
     qn_context *c;
+    const qn_node *node;
     int n_before, n_after, stop_at; /* the stop_at-th node, counted from 1, stops the run before (negative: after) it */
     char ops[512];
     float last[64]; /* values of the node computed last */
@@ -23,6 +24,7 @@ static bool watch(void *arg, const qn_node *node, bool after)
         return w->stop_at != w->n_before;
     }
     w->n_after++;
+    w->node = node;
     const qn_shape shape = qn_node_shape(node);
     w->n_last = (int)qn_shape_numel(&shape);
     assert_true(w->n_last <= 64);
@@ -51,7 +53,7 @@ static void every_node(void **state)
     assert_string_equal(w.ops, "gt ");
     float x[3];
     qn_context_clear(c);
-    assert_int_equal(qn_context_read_node(c, NULL, x, sizeof x), QN_STATUS_state);
+    assert_int_equal(qn_context_read_node(c, w.node, x, sizeof x), QN_STATUS_state);
     assert_non_null(strstr(qn_context_error(c)->text, "inside the callback"));
     qn_context_clear(c);
     context_end(c);
@@ -242,6 +244,18 @@ static void nothing_ran(void **state)
         assert_null(text);
         qn_context_clear(c);
     }
+    /* no context, no room */
+    assert_int_equal(qn_context_print_graph(NULL, QN_NEXT_RUN, QN_GRAPH_text, &text), QN_STATUS_invalid);
+    assert_int_equal(qn_context_print_plan(NULL, QN_NEXT_RUN, &text), QN_STATUS_invalid);
+    assert_int_equal(qn_context_print_passes(c, QN_NEXT_RUN, NULL), QN_STATUS_invalid);
+    assert_non_null(strstr(qn_context_error(c)->text, "context_print_passes: the result is NULL"));
+    assert_int_equal(qn_context_get_passes(c, QN_NEXT_RUN, NULL), QN_STATUS_invalid);
+    assert_int_equal(qn_context_read_node(NULL, NULL, NULL, 0), QN_STATUS_invalid);
+    assert_int_equal(qn_context_read_node(c, NULL, NULL, 0), QN_STATUS_invalid);
+    qn_context_set_eval(NULL, watch, NULL);
+    qn_context_set_timing(NULL, true);
+    assert_null(text);
+    qn_context_clear(c);
     OK(c, qn_context_print_graph(c, QN_NEXT_RUN, QN_GRAPH_text, &text)); /* nothing is pending */
     assert_non_null(strstr(text, ": 0 nodes"));
     qn_free(text);

@@ -126,6 +126,10 @@ static void sizes(void **state)
     assert_int_equal(qn_split_sizes(t, (const int64_t[]){2, 3}, 2, 0, part), -1);
     assert_non_null(strstr(qn_context_error(c)->text, "split_sizes: sizes that add up to 5 for dimension 0 of [10]"));
     qn_context_clear(c);
+    assert_int_equal(qn_split_sizes(t, NULL, 1, 0, part), -1);
+    assert_int_equal(qn_split_sizes(t, (const int64_t[]){10}, 1, 0, NULL), -1);
+    assert_int_equal(qn_split_sizes(t, (const int64_t[]){10}, 1, 1, part), -1);
+    qn_context_clear(c);
     context_end(c);
 }
 
