@@ -108,13 +108,13 @@ static void learns(void **state)
 
 /* The second step finds the first one's graphs and memory, also in a trainer that goes on from a file, and with
  * evaluations between. */
-static void nothing_new_case(int n_accum, float dropout, float grad_clip, bool resumed)
+static void nothing_new_case(const qn_train_options *with, int n_accum, float dropout, float grad_clip, bool resumed)
 {
     char path[] = QN_BUILD_DIR "/t_train_trainer_XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    qn_train_options o = tiny;
+    qn_train_options o = *with;
     o.n_accum = n_accum, o.dropout = dropout, o.grad_clip = grad_clip, o.n_threads = 2;
     qn_trainer *t = create(&o);
     qn_error err;
@@ -151,9 +151,15 @@ static void nothing_new_from_step_2(void **state)
 {
     (void)state;
     for (int n_accum = 1; n_accum <= 3; n_accum++) {
-        nothing_new_case(n_accum, 0, 1, false);
-        nothing_new_case(n_accum, 0.1f, -1, n_accum == 2);
-        nothing_new_case(n_accum, 0, 0.01f, true);
+        nothing_new_case(&tiny, n_accum, 0, 1, false);
+        nothing_new_case(&tiny, n_accum, 0.1f, -1, n_accum == 2);
+        nothing_new_case(&tiny, n_accum, 0, 0.01f, true);
+    }
+    for (int lean = 1; lean < 4; lean++) {
+        qn_train_options o = tiny;
+        o.grad_checkpointing = lean & 1;
+        o.bf16 = lean >> 1;
+        nothing_new_case(&o, 2, 0.1f, 1, lean == 3);
     }
 }
 
