@@ -60,9 +60,18 @@ QN_API bool qn_tokenizer_is_eog(const qn_tokenizer *tok, qn_token id);
 QN_API bool qn_tokenizer_add_bos(const qn_tokenizer *tok); /* what the file asks for */
 QN_API bool qn_tokenizer_add_eos(const qn_tokenizer *tok);
 
+typedef struct qn_span {
+    size_t begin, end; /* bytes [begin, end) of a text */
+} qn_span;
+
 typedef struct qn_tokenize_options {
     bool no_bos;     /* adds no special token at either end, whatever the file asks for */
     bool no_special; /* treats the text of control tokens in the input as plain text */
+    /* The same for parts of the text: control tokens are found only outside of these spans, which ascend and don't
+     * overlap; one that a span touches is plain text. The text is tokenized as a whole all the same. What came from a
+     * user belongs in a span (quern/chat.h makes them). */
+    const qn_span *plain;
+    size_t n_plain;
 } qn_tokenize_options;
 
 /* `*out` is a new array of *n ids, freed with qn_free (never NULL on success, even for *n == 0). Any bytes are

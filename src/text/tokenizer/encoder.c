@@ -94,16 +94,50 @@ static void add(fragments *f, size_t begin, size_t end, qn_token id)
     if (!f->failed) f->items[f->n++] = (fragment){(uint32_t)begin, (uint32_t)end, id};
 }
 
-/* Cuts every occurrence of a piece out of the raw fragments of `from`; false, and `to` unused, when there is none. */
-static bool cut(const char *text, const qn_piece *piece, qn_token id, const fragments *from, fragments *to)
+/* What control tokens are looked for in. */
+typedef struct haystack {
+    const char *text;
+    const qn_span *plain; /* [n_plain] ascending: no control token there */
+    size_t n_plain;
+} haystack;
+
+/* Whether [left, right) touches a plain span. */
+static bool in_plain(const haystack *h, size_t left, size_t right)
 {
+    size_t lo = 0, hi = h->n_plain; /* the first span that ends behind left */
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (h->plain[mid].end <= left)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < h->n_plain && h->plain[lo].begin < right;
+}
+
+/* The first occurrence in [from, end) that may be that token; NULL when there is none. */
+static const char *find(const haystack *h, const qn_piece *piece, size_t from, size_t end)
+{
+    const bool anywhere = h->n_plain == 0 || piece->kind == QN_TOKEN_user;
+    const char *hit;
+    while ((hit = memmem(h->text + from, end - from, piece->text, piece->len))) {
+        const size_t at = (size_t)(hit - h->text);
+        if (anywhere || !in_plain(h, at, at + piece->len)) break;
+        from = at + 1;
+    }
+    return hit;
+}
+
+/* Cuts every occurrence of a piece out of the raw fragments of `from`; false, and `to` unused, when there is none. */
+static bool cut(const haystack *h, const qn_piece *piece, qn_token id, const fragments *from, fragments *to)
+{
+    const char *const text = h->text;
     bool any = false;
     for (size_t i = 0; i < from->n; i++) {
         const fragment f = from->items[i];
         size_t begin = f.begin, end = f.end;
         const char *hit;
-        while (f.id == QN_TOKEN_NONE && begin < end &&
-               (hit = memmem(text + begin, end - begin, piece->text, piece->len))) {
+        while (f.id == QN_TOKEN_NONE && begin < end && (hit = find(h, piece, begin, end))) {
             size_t left = (size_t)(hit - text), right = left + piece->len;
             if (!any) {
                 any = true;
@@ -147,17 +181,19 @@ static bool may_occur(const occurring *o, const qn_piece *piece)
     return true;
 }
 
-static bool partition(const qn_tokenizer *tok, const char *text, size_t len, bool parse_control, fragments *out)
+static bool partition(const qn_tokenizer *tok, const char *text, size_t len, const qn_tokenize_options *options,
+                      fragments *out)
 {
+    const haystack h = {text, options->plain, options->n_plain};
     occurring present;
     fragments spare = {0};
     add(out, 0, len, QN_TOKEN_NONE);
     note_occurring(&present, text, len);
     for (int32_t i = 0; i < tok->n_parsed && !out->failed; i++) {
         const qn_piece *piece = &tok->pieces[tok->parsed[i]];
-        if (piece->len > len || (!parse_control && piece->kind != QN_TOKEN_user) || !may_occur(&present, piece))
+        if (piece->len > len || (options->no_special && piece->kind != QN_TOKEN_user) || !may_occur(&present, piece))
             continue;
-        if (!cut(text, piece, tok->parsed[i], out, &spare)) continue;
+        if (!cut(&h, piece, tok->parsed[i], out, &spare)) continue;
         const fragments t = *out;
         *out = spare;
         spare = t;
@@ -166,13 +202,14 @@ static bool partition(const qn_tokenizer *tok, const char *text, size_t len, boo
     return !out->failed;
 }
 
-qn_status qn__encode_text(qn_encoder *e, const char *text, size_t len, bool parse_control, qn_error *err)
+qn_status qn__encode_text(qn_encoder *e, const char *text, size_t len, const qn_tokenize_options *options,
+                          qn_error *err)
 {
     fragments list = {0};
     qn_status status = QN_OK;
     bool fresh = true;
     if (!len) return QN_OK;
-    if (!partition(e->tok, text, len, parse_control, &list))
+    if (!partition(e->tok, text, len, options, &list))
         status = QN_FAIL(err, nomem, "out of memory: special tokens in a text of %zu bytes", len);
     for (size_t i = 0; i < list.n && status == QN_OK; i++) {
         const fragment f = list.items[i];

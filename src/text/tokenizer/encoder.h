@@ -29,6 +29,7 @@ void qn__encoder_deinit(qn_encoder *e);
 void qn__emit(qn_encoder *e, qn_token id); /* QN_TOKEN_NONE gives nothing */
 void qn__splits_add(qn_encoder *e, qn_splits *s, uint32_t end);
 /* Raw text to ids, special tokens apart; the whole of qn_tokenize but for what is added at both ends. */
-qn_status qn__encode_text(qn_encoder *e, const char *text, size_t len, bool parse_control, qn_error *err);
+qn_status qn__encode_text(qn_encoder *e, const char *text, size_t len, const qn_tokenize_options *options,
+                          qn_error *err);
 
 #endif

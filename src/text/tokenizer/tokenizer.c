@@ -102,13 +102,26 @@ static qn_status encode_all(qn_encoder *e, const char *text, size_t len, const q
     const qn_tokenizer *tok = e->tok;
     const bool ends = !options->no_bos;
     if (ends && tok->add_bos) qn__emit(e, tok->special[QN_SPECIAL_bos]);
-    QN_TRY(qn__encode_text(e, text, len, !options->no_special, err));
+    QN_TRY(qn__encode_text(e, text, len, options, err));
     if (ends && tok->model->flags & QN_MODEL_add_sep) { /* such a text ends with a separator, never with eos */
         if (tok->add_sep) qn__emit(e, tok->special[QN_SPECIAL_sep]);
     } else if (ends && tok->add_eos) {
         qn__emit(e, tok->special[QN_SPECIAL_eos]);
     }
     return e->failed ? QN_FAIL(err, nomem, "out of memory: ids of a text of %zu bytes", len) : QN_OK;
+}
+
+static qn_status check_spans(const qn_tokenize_options *options, size_t len, qn_error *err)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < options->n_plain; i++) {
+        const qn_span s = options->plain[i];
+        if (s.begin < end || s.end < s.begin || s.end > len)
+            return QN_FAIL(err, invalid, "plain span %zu is [%zu, %zu); spans ascend within the text's %zu bytes", i,
+                           s.begin, s.end, len);
+        end = s.end;
+    }
+    return QN_OK;
 }
 
 qn_status qn_tokenize(const qn_tokenizer *tok, const char *text, size_t len, const qn_tokenize_options *options,
@@ -118,8 +131,10 @@ qn_status qn_tokenize(const qn_tokenizer *tok, const char *text, size_t len, con
     if (len > QN_TEXT_MAX_BYTES)
         return QN_FAIL(err, limit, "a text of %zu bytes; at most %zu are tokenized in one call", len,
                        QN_TEXT_MAX_BYTES);
+    if (!options) options = &defaults;
+    QN_TRY(check_spans(options, len, err));
     qn_encoder e = {.tok = tok};
-    qn_status status = encode_all(&e, text, len, options ? options : &defaults, err);
+    qn_status status = encode_all(&e, text, len, options, err);
     if (status == QN_OK && !e.ids && !(e.ids = qn__alloc(sizeof *e.ids))) status = QN_FAIL_NOMEM(err, sizeof *e.ids);
     if (status == QN_OK) {
         *out = e.ids;

@@ -229,13 +229,86 @@ static void lookups(void **state)
     qn_tokenizer_destroy(NULL);
 }
 
+/* Spans of the text that is not trusted: `plain` has a u under each of their bytes. */
+static void check_plain(const qn_tokenizer *tok, const char *text, const char *plain, const char *want)
+{
+    qn_token *ids;
+    qn_span spans[16];
+    size_t n, n_spans = 0;
+    char got[512] = "";
+    for (size_t i = 0; plain[i]; i++) {
+        if (plain[i] != 'u') continue;
+        if (i && plain[i - 1] == 'u')
+            spans[n_spans - 1].end++;
+        else
+            spans[n_spans++] = (qn_span){i, i + 1};
+    }
+    const qn_tokenize_options options = {.no_bos = true, .plain = spans, .n_plain = n_spans};
+    assert_int_equal(qn_tokenize(tok, text, strlen(text), &options, &ids, &n, NULL), QN_OK);
+    for (size_t i = 0; i < n; i++) {
+        if (i) strcat(got, "|");
+        strcat(got, qn_tokenizer_piece(tok, ids[i], NULL));
+    }
+    assert_string_equal(got, want);
+    qn_free(ids);
+}
+
+static void plain_spans(void **state)
+{
+    (void)state;
+    vocab_file f;
+    begin(&f, "llama", spm, LEN(spm));
+    qn_tokenizer *tok = finish(&f);
+    check_plain(tok, "a<|x|>b<|x|>", "...........", SPACE "|a|<|x|>|" SPACE "|b|<|x|>");
+    check_plain(tok, "a<|x|>b<|x|>", ".uuuuu.....",
+                SPACE "|a|<|"
+                      "|"
+                      "|x|"
+                      "|"
+                      "|>|b|<|x|>");
+    check_plain(tok, "<|x|><|x|>", "....uu....",
+                SPACE "|<|"
+                      "|"
+                      "|x|"
+                      "|"
+                      "|>|<|"
+                      "|"
+                      "|x|"
+                      "|"
+                      "|>");
+    check_plain(tok, "<|x|><|x|>", "....u.....",
+                SPACE "|<|"
+                      "|"
+                      "|x|"
+                      "|"
+                      "|>|<|x|>");
+    check_plain(tok, "<|x|><|x|>", ".....u....",
+                "<|x|>|" SPACE "|<|"
+                "|"
+                "|x|"
+                "|"
+                "|>");
+    check_plain(tok, "a[U]<s>", "uuuuuuu",
+                SPACE "|a|[U]|" SPACE "|<|s|>"); /* no control token: user-defined pieces stay */
+    qn_token *ids;
+    size_t n;
+    qn_error err;
+    const qn_span bad[][2] = {{{2, 1}, {3, 3}}, {{0, 9}, {9, 9}}, {{1, 3}, {2, 4}}};
+    for (size_t i = 0; i < LEN(bad); i++) {
+        const qn_tokenize_options options = {.plain = bad[i], .n_plain = 2};
+        assert_int_equal(qn_tokenize(tok, "abcd", 4, &options, &ids, &n, &err), QN_STATUS_invalid);
+        assert_non_null(strstr(err.text, "spans ascend"));
+    }
+    qn_tokenizer_destroy(tok);
+}
+
 int main(void)
 {
     /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(found_longest_first), cmocka_unit_test(prefix_by_key), cmocka_unit_test(pieces_across_words),
         cmocka_unit_test(strips_white_space),  cmocka_unit_test(roles_by_spelling), cmocka_unit_test(roles_by_key),
-        cmocka_unit_test(end_that_is_none),    cmocka_unit_test(lookups),
+        cmocka_unit_test(end_that_is_none),    cmocka_unit_test(lookups),         cmocka_unit_test(plain_spans),
     };
     /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
