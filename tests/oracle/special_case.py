@@ -6,8 +6,8 @@ import os
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "text", "jinja", "special_case.def")
 HEAD = """/* SPDX-License-Identifier: MIT */
-/* src/text/jinja/special_case.def -- QN_SPECIAL_CASE(character, upper case, title case): characters whose upper or title
- * case is more than one character (Unicode's SpecialCasing.txt, without its conditions). Written by
+/* src/text/jinja/special_case.def -- QN_SPECIAL_CASE(character, upper case, title case): characters whose upper or
+ * title case is more than one character (Unicode's SpecialCasing.txt, without its conditions). Written by
  * tests/oracle/special_case.py; in order of the characters. */
 """
 

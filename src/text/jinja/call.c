@@ -146,7 +146,7 @@ qn_val qn__apply_filter(qn_run *r, const qn_filter_row *row, qn_val self, const 
 
 bool qn__apply_test(qn_run *r, const qn_test_row *row, qn_val self, const qn_argv *argv)
 {
-    return qn__truth(invoke(r, row->fn, row->name, row->params, row->required, self, argv, row));
+    return qn__val_truth(invoke(r, row->fn, row->name, row->params, row->required, self, argv, row));
 }
 
 qn_val qn__call_row(qn_run *r, const qn_function_row *row, qn_val self, const qn_argv *argv)
@@ -156,7 +156,7 @@ qn_val qn__call_row(qn_run *r, const qn_function_row *row, qn_val self, const qn
     return invoke(r, row->fn, row->name, row->params, row->required, self, argv, row);
 }
 
-qn_val qn__call(qn_run *r, qn_val what, const qn_argv *argv)
+qn_val qn__jinja_call(qn_run *r, qn_val what, const qn_argv *argv)
 {
     switch (what.type) {
     case QN_VAL_function: {
@@ -190,7 +190,7 @@ int64_t qn__arg_int(qn_call *c, int i, int64_t otherwise)
 
 bool qn__arg_bool(const qn_call *c, int i, bool otherwise)
 {
-    return qn__given(c->args[i]) ? qn__truth(c->args[i]) : otherwise;
+    return qn__given(c->args[i]) ? qn__val_truth(c->args[i]) : otherwise;
 }
 
 const qn_vstr *qn__arg_str(qn_call *c, int i)

@@ -112,7 +112,7 @@ bool qn__apply_test(qn_run *r, const qn_test_row *row, qn_val self, const qn_arg
 const qn_function_row *qn__method_find(qn_val self, const char *name);
 const qn_function_row *qn__global_find(const char *name);
 qn_val qn__call_row(qn_run *r, const qn_function_row *row, qn_val self, const qn_argv *argv);
-qn_val qn__call(qn_run *r, qn_val what, const qn_argv *argv);
+qn_val qn__jinja_call(qn_run *r, qn_val what, const qn_argv *argv);
 qn_val qn__call_macro(qn_run *r, const qn_macro *m, const qn_argv *argv, qn_val caller);
 qn_val qn__call_loop(qn_run *r, const qn_loop *outer, qn_val over);
 
@@ -122,21 +122,21 @@ qn_val qn__get_item(qn_run *r, qn_val object, qn_val key);
 qn_val qn__get_slice(qn_run *r, qn_val object, qn_val start, qn_val stop, qn_val step);
 /* "a.b.0": what attribute= of filters means. */
 qn_val qn__get_path(qn_run *r, qn_val object, qn_val path);
-qn_val qn__binary(qn_run *r, int op, qn_val a, qn_val b);
-bool qn__compare_op(qn_run *r, int op, qn_val a, qn_val b);
+qn_val qn__val_binary(qn_run *r, int op, qn_val a, qn_val b);
+bool qn__val_compare_op(qn_run *r, int op, qn_val a, qn_val b);
 /* a + b of strings; where one is markup, the other is escaped. */
-qn_val qn__concat(qn_heap *h, qn_val a, qn_val b);
+qn_val qn__val_concat(qn_heap *h, qn_val a, qn_val b);
 qn_val qn__html_escape(qn_heap *h, const qn_vstr *s);
 /* Python's s % args and s.format(..). */
-qn_val qn__percent(qn_run *r, const qn_vstr *s, qn_val args);
-qn_val qn__format(qn_run *r, const qn_vstr *s, const qn_argv *argv);
+qn_val qn__str_percent(qn_run *r, const qn_vstr *s, qn_val args);
+qn_val qn__str_format(qn_run *r, const qn_vstr *s, const qn_argv *argv);
 
-void qn__exec(qn_run *r, const qn_jnode *node);
-qn_val qn__eval(qn_run *r, const qn_jnode *node);
+void qn__jinja_exec(qn_run *r, const qn_jnode *node);
+qn_val qn__jinja_eval(qn_run *r, const qn_jnode *node);
 void qn__set_var(qn_run *r, int sym, qn_val v);
 qn_scope *qn__scope_new(qn_run *r, qn_scope *outer);
 /* Assigns to a name, a tuple of names, or a namespace's attribute. */
-void qn__assign(qn_run *r, const qn_jnode *target, qn_val v);
+void qn__var_assign(qn_run *r, const qn_jnode *target, qn_val v);
 
 /* Arguments of a call as C wants them. */
 static inline bool qn__is_text(const qn_call *c, int i) { return qn__is_str(c->args[i]); }

@@ -16,7 +16,7 @@ static qn_val look_up(qn_run *r, const qn_jnode *node)
         for (int i = s->n - 1; i >= 0; i--)
             if (s->syms[i] == node->sym) return s->values[i];
     const qn_function_row *row = qn__global_find(node->name);
-    if (!row) return qn__undefined(r->h, "'%s' is undefined", node->name);
+    if (!row) return qn__val_undefined(r->h, "'%s' is undefined", node->name);
     qn_bound *bound = qn__heap_alloc(r->h, sizeof *bound);
     if (!bound) return nothing();
     bound->row = row;
@@ -69,10 +69,11 @@ static qn_val loop_attr(qn_run *r, const qn_loop *l, const char *name)
     if (!strcmp(name, "length")) return qn__int(n);
     if (!strcmp(name, "depth")) return qn__int(l->depth + 1);
     if (!strcmp(name, "depth0")) return qn__int(l->depth);
-    if (!strcmp(name, "previtem")) return i ? l->items->items[i - 1] : qn__undefined(r->h, "there is no previous item");
+    if (!strcmp(name, "previtem"))
+        return i ? l->items->items[i - 1] : qn__val_undefined(r->h, "there is no previous item");
     if (!strcmp(name, "nextitem"))
-        return i + 1 < n ? l->items->items[i + 1] : qn__undefined(r->h, "there is no next item");
-    return qn__undefined(r->h, "'loop' has no attribute '%s'", name);
+        return i + 1 < n ? l->items->items[i + 1] : qn__val_undefined(r->h, "there is no next item");
+    return qn__val_undefined(r->h, "'loop' has no attribute '%s'", name);
 }
 
 static qn_val method(qn_run *r, qn_val self, const char *name)
@@ -92,7 +93,7 @@ static qn_val raise_undefined(qn_run *r, qn_val v)
 
 static qn_val missing(qn_run *r, qn_val object, const char *name)
 {
-    return qn__undefined(r->h, "'%s object' has no attribute '%.80s'", qn__type_name(object), name);
+    return qn__val_undefined(r->h, "'%s object' has no attribute '%.80s'", qn__type_name(object), name);
 }
 
 qn_val qn__get_attr(qn_run *r, qn_val object, const char *name)
@@ -138,10 +139,10 @@ qn_val qn__get_item(qn_run *r, qn_val object, qn_val key)
             if (i >= 0 && i < s->n_chars)
                 return qn__str_part(r->h, s, qn__str_byte(s, (uint32_t)i), qn__str_byte(s, (uint32_t)i + 1));
         }
-        return qn__undefined(r->h, "'%s object' has no element %lld", qn__type_name(object), (long long)i);
+        return qn__val_undefined(r->h, "'%s object' has no element %lld", qn__type_name(object), (long long)i);
     }
     if (qn__is_str(key)) return qn__get_attr(r, object, key.s->data);
-    return qn__undefined(r->h, "'%s object' has no such element", qn__type_name(object));
+    return qn__val_undefined(r->h, "'%s object' has no such element", qn__type_name(object));
 }
 
 qn_val qn__get_path(qn_run *r, qn_val object, qn_val path)
@@ -184,7 +185,7 @@ qn_val qn__get_slice(qn_run *r, qn_val object, qn_val start, qn_val stop, qn_val
     if (qn__is_undefined(object)) return raise_undefined(r, object);
     const bool text = qn__is_str(object);
     if (!text && (object.type != QN_VAL_list || (object.l->kind > QN_LIST_tuple && object.l->kind != QN_LIST_range)))
-        return qn__undefined(r->h, "'%s object' cannot be sliced", qn__type_name(object));
+        return qn__val_undefined(r->h, "'%s object' cannot be sliced", qn__type_name(object));
     if (qn__given(step) && step.type != QN_VAL_none && !qn__is_integer(step))
         return QN_RAISE(r->h, "slice indices must be integers, not %s", qn__type_name(step));
     const int64_t by = qn__is_integer(step) ? qn__integer(step) : 1;
@@ -197,7 +198,7 @@ qn_val qn__get_slice(qn_run *r, qn_val object, qn_val start, qn_val stop, qn_val
         return from >= to ? qn__str_val(r->h, "", 0, true)
                           : qn__str_part(r->h, object.s, qn__str_byte(object.s, (uint32_t)from),
                                          qn__str_byte(object.s, (uint32_t)to));
-    const qn_vlist *all = text ? qn__iterate(r->h, object) : object.l;
+    const qn_vlist *all = text ? qn__val_iterate(r->h, object) : object.l;
     qn_vlist *l = qn__list_new(r->h, text ? QN_LIST_list : object.l->kind, 0);
     if (!all || !l) return nothing();
     const int64_t stride = by > n ? n + 1 : by < -n ? -n - 1 : by;
@@ -221,16 +222,16 @@ static qn_argv evaluate_args(qn_run *r, const qn_args *args)
     if (!args) return v;
     qn_vlist *l = qn__list_new(r->h, QN_LIST_list, (uint32_t)args->n_positional + 1);
     for (int i = 0; i < args->n_positional && !qn__run_failed(r); i++)
-        qn__list_add(r->h, l, qn__eval(r, args->positional[i]));
+        qn__list_add(r->h, l, qn__jinja_eval(r, args->positional[i]));
     if (args->star && !qn__run_failed(r)) {
-        const qn_vlist *more = qn__iterate(r->h, qn__eval(r, args->star));
+        const qn_vlist *more = qn__val_iterate(r->h, qn__jinja_eval(r, args->star));
         for (uint32_t i = 0; more && i < more->n; i++) qn__list_add(r->h, l, more->items[i]);
     }
     if (args->n_named || args->star_star) v.named = qn__dict_new(r->h);
     for (int i = 0; i < args->n_named && !qn__run_failed(r); i++)
-        qn__dict_set(r->h, v.named, qn__text_val(r->h, args->names[i]), qn__eval(r, args->named[i]));
+        qn__dict_set(r->h, v.named, qn__text_val(r->h, args->names[i]), qn__jinja_eval(r, args->named[i]));
     if (args->star_star && !qn__run_failed(r)) {
-        const qn_val more = qn__eval(r, args->star_star);
+        const qn_val more = qn__jinja_eval(r, args->star_star);
         if (more.type != QN_VAL_dict) QN_RAISE(r->h, "the argument behind ** is a %s, not a dict", qn__type_name(more));
         for (uint32_t i = 0; more.type == QN_VAL_dict && i < more.d->n; i++)
             qn__dict_set(r->h, v.named, more.d->keys[i], more.d->values[i]);
@@ -246,7 +247,7 @@ static qn_val eval_call(qn_run *r, const qn_jnode *node)
 {
     const qn_jnode *f = node->a;
     if (f->kind == QN_N_attr) { /* a method, without making it a value */
-        const qn_val self = qn__eval(r, f->a);
+        const qn_val self = qn__jinja_eval(r, f->a);
         if (qn__run_failed(r)) return nothing();
         const qn_function_row *row = qn__is_undefined(self) ? NULL : qn__method_find(self, f->name);
         const qn_val what = row ? nothing() : qn__get_attr(r, self, f->name);
@@ -254,18 +255,18 @@ static qn_val eval_call(qn_run *r, const qn_jnode *node)
         const qn_argv argv = evaluate_args(r, node->args);
         r->at = node->at;
         if (qn__run_failed(r)) return nothing();
-        return row ? qn__call_row(r, row, self, &argv) : qn__call(r, what, &argv);
+        return row ? qn__call_row(r, row, self, &argv) : qn__jinja_call(r, what, &argv);
     }
-    const qn_val what = qn__eval(r, f);
+    const qn_val what = qn__jinja_eval(r, f);
     if (qn__run_failed(r)) return nothing();
     const qn_argv argv = evaluate_args(r, node->args);
     r->at = node->at;
-    return qn__run_failed(r) ? nothing() : qn__call(r, what, &argv);
+    return qn__run_failed(r) ? nothing() : qn__jinja_call(r, what, &argv);
 }
 
 /* ---- operators -------------------------------------------------------------------------------- */
 
-qn_val qn__concat(qn_heap *h, qn_val a, qn_val b)
+qn_val qn__val_concat(qn_heap *h, qn_val a, qn_val b)
 {
     const bool markup = a.s->markup || b.s->markup;
     if (markup && !a.s->markup) a = qn__html_escape(h, a.s);
@@ -354,12 +355,12 @@ static qn_val real_op(qn_run *r, int op, double a, double b)
     }
 }
 
-qn_val qn__binary(qn_run *r, int op, qn_val a, qn_val b)
+qn_val qn__val_binary(qn_run *r, int op, qn_val a, qn_val b)
 {
     static const char *const names[] = {"+", "-", "*", "/", "//", "%", "**"};
     if (qn__is_integer(a) && qn__is_integer(b)) return integer_op(r, op, qn__integer(a), qn__integer(b));
     if (qn__is_number(a) && qn__is_number(b)) return real_op(r, op, qn__real(a), qn__real(b));
-    if (op == QN_J_add && qn__is_str(a) && qn__is_str(b)) return qn__concat(r->h, a, b);
+    if (op == QN_J_add && qn__is_str(a) && qn__is_str(b)) return qn__val_concat(r->h, a, b);
     const bool lists = a.type == QN_VAL_list && a.l->kind <= QN_LIST_tuple;
     if (op == QN_J_add && lists && b.type == QN_VAL_list && b.l->kind == a.l->kind) {
         qn_vlist *l = qn__list_new(r->h, a.l->kind, a.l->n + b.l->n + 1);
@@ -370,17 +371,17 @@ qn_val qn__binary(qn_run *r, int op, qn_val a, qn_val b)
     if (op == QN_J_mul && (qn__is_str(a) || lists) && qn__is_integer(b)) return repeat(r, a, qn__integer(b));
     if (op == QN_J_mul && qn__is_integer(a) && (qn__is_str(b) || (b.type == QN_VAL_list && b.l->kind <= QN_LIST_tuple)))
         return repeat(r, b, qn__integer(a));
-    if (op == QN_J_mod && qn__is_str(a)) return qn__percent(r, a.s, b);
+    if (op == QN_J_mod && qn__is_str(a)) return qn__str_percent(r, a.s, b);
     return unsupported(r, names[op], a, b);
 }
 
-bool qn__compare_op(qn_run *r, int op, qn_val a, qn_val b)
+bool qn__val_compare_op(qn_run *r, int op, qn_val a, qn_val b)
 {
     switch (op) {
-    case QN_J_eq: return qn__equal(a, b);
-    case QN_J_ne: return !qn__equal(a, b);
-    case QN_J_in: return qn__contains(r->h, b, a);
-    case QN_J_not_in: return !qn__contains(r->h, b, a);
+    case QN_J_eq: return qn__val_equal(a, b);
+    case QN_J_ne: return !qn__val_equal(a, b);
+    case QN_J_in: return qn__val_contains(r->h, b, a);
+    case QN_J_not_in: return !qn__val_contains(r->h, b, a);
     default: break;
     }
     if (qn__is_undefined(a) || qn__is_undefined(b)) {
@@ -388,18 +389,18 @@ bool qn__compare_op(qn_run *r, int op, qn_val a, qn_val b)
         return false;
     }
     if (qn__is_number(a) && qn__is_number(b) && (isnan(qn__real(a)) || isnan(qn__real(b)))) return false;
-    const int c = qn__compare(r->h, a, b);
+    const int c = qn__val_compare(r->h, a, b);
     return op == QN_J_lt ? c < 0 : op == QN_J_le ? c <= 0 : op == QN_J_gt ? c > 0 : c >= 0;
 }
 
 static qn_val eval_compare(qn_run *r, const qn_jnode *node)
 {
-    qn_val left = qn__eval(r, node->a);
+    qn_val left = qn__jinja_eval(r, node->a);
     for (int i = 0; i < node->n && !qn__run_failed(r); i++) {
-        const qn_val right = qn__eval(r, node->items[i]);
+        const qn_val right = qn__jinja_eval(r, node->items[i]);
         if (qn__run_failed(r)) break;
         r->at = node->at;
-        if (!qn__compare_op(r, node->ops[i], left, right)) return qn__bool(false);
+        if (!qn__val_compare_op(r, node->ops[i], left, right)) return qn__bool(false);
         left = right;
     }
     return qn__bool(true);
@@ -407,8 +408,8 @@ static qn_val eval_compare(qn_run *r, const qn_jnode *node)
 
 static qn_val eval_unary(qn_run *r, const qn_jnode *node)
 {
-    const qn_val v = qn__eval(r, node->a);
-    if (node->op == QN_J_not) return qn__bool(!qn__truth(v));
+    const qn_val v = qn__jinja_eval(r, node->a);
+    if (node->op == QN_J_not) return qn__bool(!qn__val_truth(v));
     if (qn__run_failed(r)) return nothing();
     if (qn__is_undefined(v)) return raise_undefined(r, v);
     if (!qn__is_number(v)) return QN_RAISE(r->h, "bad operand type for unary sign: '%s'", qn__type_name(v));
@@ -420,8 +421,8 @@ static qn_val eval_concat(qn_run *r, const qn_jnode *node)
 {
     qn_vbuf b = {.h = r->h};
     for (int i = 0; i < node->n && !qn__run_failed(r); i++) {
-        const qn_val v = qn__eval(r, node->items[i]);
-        if (!qn__run_failed(r)) qn__print(&b, v, false);
+        const qn_val v = qn__jinja_eval(r, node->items[i]);
+        if (!qn__run_failed(r)) qn__val_print(&b, v, false);
     }
     return qn__buf_val(&b);
 }
@@ -430,20 +431,21 @@ static qn_val eval_items(qn_run *r, const qn_jnode *node)
 {
     if (node->kind != QN_N_dict) {
         qn_vlist *l = qn__list_new(r->h, node->kind == QN_N_list ? QN_LIST_list : QN_LIST_tuple, (uint32_t)node->n);
-        for (int i = 0; i < node->n && !qn__run_failed(r); i++) qn__list_add(r->h, l, qn__eval(r, node->items[i]));
+        for (int i = 0; i < node->n && !qn__run_failed(r); i++)
+            qn__list_add(r->h, l, qn__jinja_eval(r, node->items[i]));
         return l ? qn__of_list(l) : nothing();
     }
     qn_vdict *d = qn__dict_new(r->h);
     for (int i = 0; i < node->n && !qn__run_failed(r); i += 2) {
-        const qn_val key = qn__eval(r, node->items[i]);
-        qn__dict_set(r->h, d, key, qn__eval(r, node->items[i + 1]));
+        const qn_val key = qn__jinja_eval(r, node->items[i]);
+        qn__dict_set(r->h, d, key, qn__jinja_eval(r, node->items[i + 1]));
     }
     return d ? qn__of_dict(d) : nothing();
 }
 
-static qn_val or_absent(qn_run *r, const qn_jnode *node) { return node ? qn__eval(r, node) : qn__absent(); }
+static qn_val or_absent(qn_run *r, const qn_jnode *node) { return node ? qn__jinja_eval(r, node) : qn__absent(); }
 
-qn_val qn__eval(qn_run *r, const qn_jnode *node)
+qn_val qn__jinja_eval(qn_run *r, const qn_jnode *node)
 {
     qn_val a, b;
     if (qn__run_failed(r)) return nothing();
@@ -456,16 +458,16 @@ qn_val qn__eval(qn_run *r, const qn_jnode *node)
     case QN_N_tuple:
     case QN_N_dict: return eval_items(r, node);
     case QN_N_attr:
-        a = qn__eval(r, node->a);
+        a = qn__jinja_eval(r, node->a);
         r->at = node->at;
         return qn__run_failed(r) ? nothing() : qn__get_attr(r, a, node->name);
     case QN_N_item:
-        a = qn__eval(r, node->a);
-        b = qn__eval(r, node->b);
+        a = qn__jinja_eval(r, node->a);
+        b = qn__jinja_eval(r, node->b);
         r->at = node->at;
         return qn__run_failed(r) ? nothing() : qn__get_item(r, a, b);
     case QN_N_slice: {
-        a = qn__eval(r, node->a);
+        a = qn__jinja_eval(r, node->a);
         const qn_val start = or_absent(r, node->items[0]), stop = or_absent(r, node->items[1]);
         const qn_val step = or_absent(r, node->items[2]);
         r->at = node->at;
@@ -473,31 +475,31 @@ qn_val qn__eval(qn_run *r, const qn_jnode *node)
     }
     case QN_N_call: return eval_call(r, node);
     case QN_N_filter: {
-        a = qn__eval(r, node->a);
+        a = qn__jinja_eval(r, node->a);
         const qn_argv argv = evaluate_args(r, node->args);
         r->at = node->at;
         return qn__run_failed(r) ? nothing() : qn__apply_filter(r, node->filter, a, &argv);
     }
     case QN_N_test: {
-        a = qn__eval(r, node->a);
+        a = qn__jinja_eval(r, node->a);
         const qn_argv argv = evaluate_args(r, node->args);
         r->at = node->at;
         return qn__run_failed(r) ? nothing() : qn__bool(qn__apply_test(r, node->test, a, &argv));
     }
     case QN_N_unary: return eval_unary(r, node);
     case QN_N_binary:
-        a = qn__eval(r, node->a);
-        b = qn__eval(r, node->b);
+        a = qn__jinja_eval(r, node->a);
+        b = qn__jinja_eval(r, node->b);
         r->at = node->at;
-        return qn__run_failed(r) ? nothing() : qn__binary(r, node->op, a, b);
+        return qn__run_failed(r) ? nothing() : qn__val_binary(r, node->op, a, b);
     case QN_N_compare: return eval_compare(r, node);
-    case QN_N_and: a = qn__eval(r, node->a); return qn__truth(a) ? qn__eval(r, node->b) : a;
-    case QN_N_or: a = qn__eval(r, node->a); return qn__truth(a) ? a : qn__eval(r, node->b);
+    case QN_N_and: a = qn__jinja_eval(r, node->a); return qn__val_truth(a) ? qn__jinja_eval(r, node->b) : a;
+    case QN_N_or: a = qn__jinja_eval(r, node->a); return qn__val_truth(a) ? a : qn__jinja_eval(r, node->b);
     case QN_N_concat: return eval_concat(r, node);
     case QN_N_cond:
-        if (qn__truth(qn__eval(r, node->b))) return qn__eval(r, node->a);
-        if (node->c) return qn__eval(r, node->c);
-        return qn__undefined(r->h, "the inline if-expression evaluated to false and no else section was defined");
+        if (qn__val_truth(qn__jinja_eval(r, node->b))) return qn__jinja_eval(r, node->a);
+        if (node->c) return qn__jinja_eval(r, node->c);
+        return qn__val_undefined(r->h, "the inline if-expression evaluated to false and no else section was defined");
     default: return QN_RAISE(r->h, "not an expression");
     }
 }

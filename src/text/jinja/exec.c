@@ -15,7 +15,7 @@ static qn_val nothing(void) { return (qn_val){.type = QN_VAL_undefined}; }
 
 /* ---- assigning -------------------------------------------------------------------------------- */
 
-void qn__assign(qn_run *r, const qn_jnode *target, qn_val v)
+void qn__var_assign(qn_run *r, const qn_jnode *target, qn_val v)
 {
     if (qn__run_failed(r)) return;
     if (target->kind == QN_N_name) {
@@ -23,20 +23,20 @@ void qn__assign(qn_run *r, const qn_jnode *target, qn_val v)
         return;
     }
     if (target->kind == QN_N_attr) {
-        const qn_val ns = qn__eval(r, target->a);
+        const qn_val ns = qn__jinja_eval(r, target->a);
         if (ns.type != QN_VAL_namespace)
             QN_RAISE(r->h, "cannot assign attribute on non-namespace object");
         else
             qn__dict_set(r->h, ns.d, qn__text_val(r->h, target->name), v);
         return;
     }
-    const qn_vlist *l = qn__iterate(r->h, v);
+    const qn_vlist *l = qn__val_iterate(r->h, v);
     if (!l) return;
     if ((int)l->n != target->n) {
         QN_RAISE(r->h, "%u values to unpack, %d expected", l->n, target->n);
         return;
     }
-    for (int i = 0; i < target->n; i++) qn__assign(r, target->items[i], l->items[i]);
+    for (int i = 0; i < target->n; i++) qn__var_assign(r, target->items[i], l->items[i]);
 }
 
 /* What the body writes, as a string; in a scope of its own. */
@@ -46,7 +46,7 @@ static qn_val captured(qn_run *r, const qn_jnode *body)
     qn_scope *const scope = r->scope;
     r->out = &text;
     r->scope = qn__scope_new(r, scope);
-    if (r->scope) qn__exec(r, body);
+    if (r->scope) qn__jinja_exec(r, body);
     r->scope = scope;
     r->out = out;
     return qn__buf_val(&text);
@@ -60,7 +60,7 @@ static qn_val filtered(qn_run *r, const qn_jnode *chain, qn_val text)
     qn_jnode source = {.kind = QN_N_const, .at = chain->at, .value = self};
     qn_jnode one = *chain;
     one.a = &source;
-    return qn__eval(r, &one);
+    return qn__jinja_eval(r, &one);
 }
 
 /* ---- loops ------------------------------------------------------------------------------------ */
@@ -79,8 +79,8 @@ static const qn_vlist *chosen(qn_run *r, const qn_jnode *node, const qn_vlist *a
     qn_scope *const outer = r->scope;
     for (uint32_t i = 0; l && i < all->n && !qn__run_failed(r); i++) {
         if (!(r->scope = qn__scope_new(r, outer))) break;
-        qn__assign(r, node->target, all->items[i]);
-        if (qn__truth(qn__eval(r, node->d))) qn__list_add(r->h, l, all->items[i]);
+        qn__var_assign(r, node->target, all->items[i]);
+        if (qn__val_truth(qn__jinja_eval(r, node->d))) qn__list_add(r->h, l, all->items[i]);
     }
     r->scope = outer;
     return qn__run_failed(r) ? NULL : l;
@@ -88,7 +88,7 @@ static const qn_vlist *chosen(qn_run *r, const qn_jnode *node, const qn_vlist *a
 
 static void run_loop(qn_run *r, const qn_jnode *node, qn_val over, int depth)
 {
-    const qn_vlist *items = qn__run_failed(r) ? NULL : qn__iterate(r->h, over);
+    const qn_vlist *items = qn__run_failed(r) ? NULL : qn__val_iterate(r->h, over);
     if (items && node->d) items = chosen(r, node, items);
     if (!items) return;
     qn_scope *const outer = r->scope;
@@ -100,8 +100,8 @@ static void run_loop(qn_run *r, const qn_jnode *node, qn_val over, int depth)
         loop->i = i;
         if (!(r->scope = qn__scope_new(r, outer))) break;
         qn__set_var(r, QN_SYM_loop, (qn_val){.type = QN_VAL_loop, .p = loop});
-        qn__assign(r, node->target, items->items[i]);
-        qn__exec(r, node->b);
+        qn__var_assign(r, node->target, items->items[i]);
+        qn__jinja_exec(r, node->b);
         const bool stop = r->jump == QN_BREAK;
         r->jump = QN_GO_ON;
         if (stop) break;
@@ -111,7 +111,7 @@ static void run_loop(qn_run *r, const qn_jnode *node, qn_val over, int depth)
     /* else runs when nothing was gone through, as in jinja2 */
     if (items->n == 0 && node->c && !qn__run_failed(r)) {
         r->scope = qn__scope_new(r, outer);
-        if (r->scope) qn__exec(r, node->c);
+        if (r->scope) qn__jinja_exec(r, node->c);
         r->scope = outer;
     }
 }
@@ -171,18 +171,18 @@ qn_val qn__call_macro(qn_run *r, const qn_macro *m, const qn_argv *argv, qn_val 
         else if (argv->named && qn__dict_find(argv->named, name, &v))
             ;
         else if (with_default >= 0)
-            v = qn__eval(r, def->defaults[with_default]);
+            v = qn__jinja_eval(r, def->defaults[with_default]);
         else
-            v = qn__undefined(r->h, "parameter '%s' was not provided", name);
+            v = qn__val_undefined(r->h, "parameter '%s' was not provided", name);
         qn__set_var(r, def->params[i], v);
     }
     if (def->takes_caller)
-        qn__set_var(r, QN_SYM_caller, qn__given(caller) ? caller : qn__undefined(r->h, "No caller defined"));
+        qn__set_var(r, QN_SYM_caller, qn__given(caller) ? caller : qn__val_undefined(r->h, "No caller defined"));
     if (def->takes_varargs) qn__set_var(r, QN_SYM_varargs, qn__of_list(rest));
     if (def->takes_kwargs) qn__set_var(r, QN_SYM_kwargs, qn__of_dict(others));
     qn_vbuf text = {.h = r->h}, *const out = r->out;
     r->out = &text;
-    qn__exec(r, def->body);
+    qn__jinja_exec(r, def->body);
     r->out = out;
     r->scope = scope;
     r->depth--;
@@ -218,7 +218,7 @@ static void call_block(qn_run *r, const qn_jnode *node)
     args.n_named = n + 1;
     qn_jnode call = *node->a;
     call.args = &args;
-    qn__print(r->out, qn__to_str(r->h, qn__eval(r, &call)), false);
+    qn__val_print(r->out, qn__to_str(r->h, qn__jinja_eval(r, &call)), false);
 }
 
 /* ---- statements ------------------------------------------------------------------------------- */
@@ -227,17 +227,17 @@ static void exec_with(qn_run *r, const qn_jnode *node)
 {
     qn_scope *const outer = r->scope, *inner = qn__scope_new(r, outer);
     for (int i = 0; inner && i < node->n && !qn__run_failed(r); i += 2) {
-        const qn_val v = qn__eval(r, node->items[i + 1]); /* in the scope outside */
+        const qn_val v = qn__jinja_eval(r, node->items[i + 1]); /* in the scope outside */
         r->scope = inner;
-        qn__assign(r, node->items[i], v);
+        qn__var_assign(r, node->items[i], v);
         r->scope = outer;
     }
     r->scope = inner;
-    if (inner) qn__exec(r, node->b);
+    if (inner) qn__jinja_exec(r, node->b);
     r->scope = outer;
 }
 
-void qn__exec(qn_run *r, const qn_jnode *node)
+void qn__jinja_exec(qn_run *r, const qn_jnode *node)
 {
     qn_val v;
     if (qn__run_failed(r) || r->jump != QN_GO_ON) return;
@@ -249,39 +249,40 @@ void qn__exec(qn_run *r, const qn_jnode *node)
     switch (node->kind) {
     case QN_N_text: qn__buf_str(r->out, node->value.s); break;
     case QN_N_output:
-        v = qn__eval(r, node->a);
-        if (!qn__run_failed(r)) qn__print(r->out, v, false);
+        v = qn__jinja_eval(r, node->a);
+        if (!qn__run_failed(r)) qn__val_print(r->out, v, false);
         break;
     case QN_N_block:
-        for (int i = 0; i < node->n && !qn__run_failed(r) && r->jump == QN_GO_ON; i++) qn__exec(r, node->items[i]);
+        for (int i = 0; i < node->n && !qn__run_failed(r) && r->jump == QN_GO_ON; i++)
+            qn__jinja_exec(r, node->items[i]);
         break;
     case QN_N_if:
-        if (qn__truth(qn__eval(r, node->a)))
-            qn__exec(r, node->b);
+        if (qn__val_truth(qn__jinja_eval(r, node->a)))
+            qn__jinja_exec(r, node->b);
         else if (node->c)
-            qn__exec(r, node->c);
+            qn__jinja_exec(r, node->c);
         break;
-    case QN_N_for: run_loop(r, node, qn__eval(r, node->a), 0); break;
-    case QN_N_set: qn__assign(r, node->target, qn__eval(r, node->a)); break;
+    case QN_N_for: run_loop(r, node, qn__jinja_eval(r, node->a), 0); break;
+    case QN_N_set: qn__var_assign(r, node->target, qn__jinja_eval(r, node->a)); break;
     case QN_N_set_block:
         v = captured(r, node->b);
         if (node->a) v = filtered(r, node->a, v);
-        qn__assign(r, node->target, v);
+        qn__var_assign(r, node->target, v);
         break;
     case QN_N_macro: qn__set_var(r, node->sym, make_macro(r, node->macro)); break;
     case QN_N_call_block: call_block(r, node); break;
     case QN_N_filter_block:
         v = filtered(r, node->a, captured(r, node->b));
-        if (!qn__run_failed(r)) qn__print(r->out, v, false);
+        if (!qn__run_failed(r)) qn__val_print(r->out, v, false);
         break;
     case QN_N_scope:
         v = captured(r, node->b);
-        if (!qn__run_failed(r)) qn__print(r->out, v, false);
+        if (!qn__run_failed(r)) qn__val_print(r->out, v, false);
         break;
     case QN_N_with: exec_with(r, node); break;
     case QN_N_break: r->jump = QN_BREAK; break;
     case QN_N_continue: r->jump = QN_CONTINUE; break;
-    default: qn__eval(r, node);
+    default: qn__jinja_eval(r, node);
     }
 }
 
@@ -305,7 +306,7 @@ qn_val qn__jinja_render(const qn_jinja *j, qn_heap *h, const qn_vdict *variables
         const int sym = qn__is_str(variables->keys[i]) ? qn__jinja_find_symbol(j, variables->keys[i].s->data) : -1;
         if (sym >= 0) qn__set_var(&r, sym, variables->values[i]);
     }
-    qn__exec(&r, j->root);
+    qn__jinja_exec(&r, j->root);
     const qn_val v = qn__buf_val(&out);
     if (h->status == QN_STATUS_invalid) {
         int line, column;

@@ -12,14 +12,14 @@ static qn_list_kind lazy(const qn_call *c) { return c->r->options->strict ? QN_L
 
 qn_val qn__filter_default(qn_call *c)
 {
-    const bool use = qn__is_undefined(c->self) || (qn__arg_bool(c, 1, false) && !qn__truth(c->self));
+    const bool use = qn__is_undefined(c->self) || (qn__arg_bool(c, 1, false) && !qn__val_truth(c->self));
     if (!use) return c->self;
     return qn__given(c->args[0]) ? c->args[0] : qn__text_val(c->h, "");
 }
 
 qn_val qn__filter_length(qn_call *c)
 {
-    const int64_t n = qn__length(c->h, c->self);
+    const int64_t n = qn__val_length(c->h, c->self);
     return n < 0 ? nothing() : qn__int(n);
 }
 
@@ -30,18 +30,18 @@ qn_val qn__filter_first(qn_call *c)
         l->n--;
         return *l->items++;
     }
-    const qn_vlist *l = qn__iterate(c->h, c->self);
+    const qn_vlist *l = qn__val_iterate(c->h, c->self);
     if (!l) return nothing();
-    return l->n ? l->items[0] : qn__undefined(c->h, "No first item, sequence was empty.");
+    return l->n ? l->items[0] : qn__val_undefined(c->h, "No first item, sequence was empty.");
 }
 
 qn_val qn__filter_last(qn_call *c)
 {
     if (c->self.type == QN_VAL_list && c->self.l->kind == QN_LIST_generator)
         return QN_RAISE(c->h, "'generator' object is not reversible");
-    const qn_vlist *l = qn__iterate(c->h, c->self);
+    const qn_vlist *l = qn__val_iterate(c->h, c->self);
     if (!l) return nothing();
-    return l->n ? l->items[l->n - 1] : qn__undefined(c->h, "No last item, sequence was empty.");
+    return l->n ? l->items[l->n - 1] : qn__val_undefined(c->h, "No last item, sequence was empty.");
 }
 
 qn_val qn__filter_attr(qn_call *c)
@@ -50,7 +50,7 @@ qn_val qn__filter_attr(qn_call *c)
     if (!name) return nothing();
     /* attributes only: a dict has its methods, not its keys */
     if (c->self.type == QN_VAL_dict && !qn__method_find(c->self, name->data))
-        return qn__undefined(c->h, "'dict object' has no attribute '%.80s'", name->data);
+        return qn__val_undefined(c->h, "'dict object' has no attribute '%.80s'", name->data);
     return qn__get_attr(c->r, c->self, name->data);
 }
 
@@ -63,11 +63,11 @@ static qn_val copied(qn_call *c, qn_list_kind kind, const qn_vlist *from, bool b
     return list_or_nothing(l);
 }
 
-qn_val qn__filter_list(qn_call *c) { return copied(c, QN_LIST_list, qn__iterate(c->h, c->self), false); }
+qn_val qn__filter_list(qn_call *c) { return copied(c, QN_LIST_list, qn__val_iterate(c->h, c->self), false); }
 
 qn_val qn__filter_reverse(qn_call *c)
 {
-    const qn_vlist *l = qn__iterate(c->h, c->self);
+    const qn_vlist *l = qn__val_iterate(c->h, c->self);
     if (!qn__is_str(c->self)) return copied(c, lazy(c), l, true);
     qn_vbuf b = {.h = c->h};
     for (uint32_t i = l ? l->n : 0; i > 0; i--) qn__buf_str(&b, l->items[i - 1].s);
@@ -85,7 +85,7 @@ qn_val qn__filter_items(qn_call *c)
 
 qn_val qn__filter_join(qn_call *c)
 {
-    const qn_vlist *l = qn__iterate(c->h, c->self);
+    const qn_vlist *l = qn__val_iterate(c->h, c->self);
     const qn_val d = qn__given(c->args[0]) ? qn__to_str(c->h, c->args[0]) : qn__text_val(c->h, "");
     qn_vbuf b = {.h = c->h};
     for (uint32_t i = 0; l && i < l->n && c->h->status == QN_OK; i++) {
@@ -101,11 +101,11 @@ qn_val qn__filter_join(qn_call *c)
 
 qn_val qn__filter_sum(qn_call *c)
 {
-    const qn_vlist *l = qn__iterate(c->h, c->self);
+    const qn_vlist *l = qn__val_iterate(c->h, c->self);
     qn_val sum = qn__given(c->args[1]) ? c->args[1] : qn__int(0);
     const bool by = qn__given(c->args[0]) && c->args[0].type != QN_VAL_none;
     for (uint32_t i = 0; l && i < l->n && c->h->status == QN_OK; i++)
-        sum = qn__binary(c->r, QN_J_add, sum, by ? qn__get_path(c->r, l->items[i], c->args[0]) : l->items[i]);
+        sum = qn__val_binary(c->r, QN_J_add, sum, by ? qn__get_path(c->r, l->items[i], c->args[0]) : l->items[i]);
     return sum;
 }
 
@@ -120,7 +120,7 @@ static qn_argv behind(const qn_argv *all, uint32_t n)
 
 qn_val qn__filter_map(qn_call *c)
 {
-    const qn_vlist *from = qn__iterate(c->h, c->self);
+    const qn_vlist *from = qn__val_iterate(c->h, c->self);
     qn_vlist *l = from ? qn__list_new(c->h, lazy(c), from->n) : NULL;
     qn_val attribute = qn__absent(), otherwise = qn__absent();
     const qn_filter_row *row = NULL;
@@ -146,7 +146,7 @@ qn_val qn__filter_map(qn_call *c)
 
 static qn_val choose(qn_call *c, bool by_attribute, bool wanted)
 {
-    const qn_vlist *from = qn__iterate(c->h, c->self);
+    const qn_vlist *from = qn__val_iterate(c->h, c->self);
     qn_vlist *l = from ? qn__list_new(c->h, lazy(c), 0) : NULL;
     const uint32_t at = by_attribute ? 1 : 0;
     const qn_test_row *row = NULL;
@@ -160,7 +160,7 @@ static qn_val choose(qn_call *c, bool by_attribute, bool wanted)
     for (uint32_t i = 0; i < from->n && c->h->status == QN_OK; i++) {
         const qn_val v = by_attribute ? qn__get_path(c->r, from->items[i], c->all->positional[0]) : from->items[i];
         if (c->h->status != QN_OK) break;
-        const bool holds = row ? qn__apply_test(c->r, row, v, &rest) : qn__truth(v);
+        const bool holds = row ? qn__apply_test(c->r, row, v, &rest) : qn__val_truth(v);
         if (holds == wanted) qn__list_add(c->h, l, from->items[i]);
     }
     return qn__of_list(l);
@@ -205,7 +205,7 @@ static void merge_sort(qn_heap *h, qn_val *keys, qn_val *values, qn_val *spare, 
     for (uint32_t i = 0, j = half, o = 0; o < n && h->status == QN_OK; o++) {
         bool second = i == half;
         if (i < half && j < n) {
-            const int order = qn__compare(h, keys[j], keys[i]);
+            const int order = qn__val_compare(h, keys[j], keys[i]);
             second = reverse ? order > 0 : order < 0;
         }
         const uint32_t from = second ? j++ : i++;
@@ -233,7 +233,7 @@ static qn_vlist *sorted(qn_call *c, const qn_vlist *from, qn_val attribute, bool
 qn_val qn__filter_sort(qn_call *c)
 {
     return list_or_nothing(
-        sorted(c, qn__iterate(c->h, c->self), c->args[2], qn__arg_bool(c, 1, false), qn__arg_bool(c, 0, false)));
+        sorted(c, qn__val_iterate(c->h, c->self), c->args[2], qn__arg_bool(c, 1, false), qn__arg_bool(c, 0, false)));
 }
 
 qn_val qn__filter_dictsort(qn_call *c)
@@ -253,7 +253,7 @@ qn_val qn__filter_dictsort(qn_call *c)
 
 qn_val qn__filter_unique(qn_call *c)
 {
-    const qn_vlist *from = qn__iterate(c->h, c->self);
+    const qn_vlist *from = qn__val_iterate(c->h, c->self);
     qn_vlist *l = from ? qn__list_new(c->h, lazy(c), 0) : NULL;
     qn_vdict *seen = qn__dict_new(c->h);
     if (!l || !seen) return nothing();
@@ -268,14 +268,14 @@ qn_val qn__filter_unique(qn_call *c)
 
 static qn_val extreme(qn_call *c, int sign)
 {
-    const qn_vlist *from = qn__iterate(c->h, c->self);
+    const qn_vlist *from = qn__val_iterate(c->h, c->self);
     if (!from) return nothing();
-    if (!from->n) return qn__undefined(c->h, "No aggregated item, sequence was empty.");
+    if (!from->n) return qn__val_undefined(c->h, "No aggregated item, sequence was empty.");
     uint32_t best = 0;
     qn_val best_key = key_of(c, from->items[0], c->args[1], qn__arg_bool(c, 0, false));
     for (uint32_t i = 1; i < from->n && c->h->status == QN_OK; i++) {
         const qn_val key = key_of(c, from->items[i], c->args[1], qn__arg_bool(c, 0, false));
-        if (c->h->status != QN_OK || sign * qn__compare(c->h, key, best_key) <= 0) continue;
+        if (c->h->status != QN_OK || sign * qn__val_compare(c->h, key, best_key) <= 0) continue;
         best = i;
         best_key = key;
     }
@@ -287,16 +287,16 @@ qn_val qn__filter_max(qn_call *c) { return extreme(c, 1); }
 qn_val qn__filter_groupby(qn_call *c)
 {
     const bool case_sensitive = qn__arg_bool(c, 2, false);
-    const qn_vlist *all = sorted(c, qn__iterate(c->h, c->self), c->args[0], case_sensitive, false);
+    const qn_vlist *all = sorted(c, qn__val_iterate(c->h, c->self), c->args[0], case_sensitive, false);
     qn_vlist *groups = all ? qn__list_new(c->h, QN_LIST_list, 0) : NULL, *members = NULL;
     qn_val last = qn__absent();
     for (uint32_t i = 0; groups && i < all->n && c->h->status == QN_OK; i++) {
         qn_val shown = qn__get_path(c->r, all->items[i], c->args[0]);
         if (qn__is_undefined(shown) && qn__given(c->args[1])) shown = c->args[1];
         const qn_val key = qn__is_str(shown) && !case_sensitive ? qn__change_case(c->h, shown.s, QN_CASE_lower) : shown;
-        if (!members || !qn__equal(key, last)) {
+        if (!members || !qn__val_equal(key, last)) {
             if (!(members = qn__list_new(c->h, QN_LIST_list, 0))) break;
-            const qn_val group = qn__pair(c->h, shown, qn__of_list(members));
+            const qn_val group = qn__val_pair(c->h, shown, qn__of_list(members));
             if (c->h->status == QN_OK) group.l->is_group = true;
             qn__list_add(c->h, groups, group);
         }
@@ -310,7 +310,7 @@ qn_val qn__filter_groupby(qn_call *c)
 
 qn_val qn__filter_batch(qn_call *c)
 {
-    const qn_vlist *from = qn__iterate(c->h, c->self);
+    const qn_vlist *from = qn__val_iterate(c->h, c->self);
     const int64_t size = qn__arg_int(c, 0, 1);
     qn_vlist *all = qn__list_new(c->h, lazy(c), 0), *part = NULL;
     if (!from || !all) return nothing();
@@ -329,7 +329,7 @@ qn_val qn__filter_batch(qn_call *c)
 
 qn_val qn__filter_slice(qn_call *c)
 {
-    const qn_vlist *from = qn__iterate(c->h, c->self);
+    const qn_vlist *from = qn__val_iterate(c->h, c->self);
     const int64_t n = qn__arg_int(c, 0, 1);
     qn_vlist *all = qn__list_new(c->h, lazy(c), 0);
     if (!from || !all) return nothing();

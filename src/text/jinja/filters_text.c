@@ -60,7 +60,7 @@ qn_val qn__filter_title(qn_call *c)
 qn_val qn__filter_trim(qn_call *c)
 {
     const qn_vstr *s = self_text(c), *chars = c->args[0].type == QN_VAL_none ? NULL : qn__arg_str(c, 0);
-    return s ? qn__strip(c->h, s, chars, true, true) : nothing();
+    return s ? qn__str_strip(c->h, s, chars, true, true) : nothing();
 }
 
 qn_val qn__filter_center(qn_call *c)
@@ -69,7 +69,7 @@ qn_val qn__filter_center(qn_call *c)
     const int64_t width = qn__arg_int(c, 0, 80);
     if (!s) return nothing();
     const int64_t n = width > s->n_chars ? width - s->n_chars : 0, left = n / 2 + (n & width & 1);
-    return qn__pad(c->h, s, left, n - left, NULL);
+    return qn__str_pad(c->h, s, left, n - left, NULL);
 }
 
 qn_val qn__filter_indent(qn_call *c)
@@ -78,7 +78,7 @@ qn_val qn__filter_indent(qn_call *c)
     const bool first = qn__arg_bool(c, 1, false), blank = qn__arg_bool(c, 2, false);
     const qn_val by = qn__is_text(c, 0)
                           ? c->args[0]
-                          : qn__binary(c->r, QN_J_mul, qn__text_val(c->h, " "), qn__int(qn__arg_int(c, 0, 4)));
+                          : qn__val_binary(c->r, QN_J_mul, qn__text_val(c->h, " "), qn__int(qn__arg_int(c, 0, 4)));
     if (!s || c->h->status != QN_OK) return nothing();
     /* jinja2 appends a newline, so that text that ends with one keeps it, and splits */
     qn_vbuf text = {.h = c->h}, b = {.h = c->h};
@@ -105,7 +105,7 @@ qn_val qn__filter_wordcount(qn_call *c)
         n = (uint32_t)qn__utf8_decode(s->data + at, s->n - at, &cp);
         const qn_val one = qn__str_part(c->h, s, at, at + n);
         qn_call isalnum = {.h = c->h, .self = one};
-        const bool word = cp == '_' || (c->h->status == QN_OK && qn__truth(qn__method_str_isalnum(&isalnum)));
+        const bool word = cp == '_' || (c->h->status == QN_OK && qn__val_truth(qn__method_str_isalnum(&isalnum)));
         words += word && !inside;
         inside = word;
     }
@@ -117,7 +117,7 @@ qn_val qn__filter_replace(qn_call *c)
     const qn_vstr *s = self_text(c);
     const qn_val old = qn__to_str(c->h, c->args[0]), by = qn__to_str(c->h, c->args[1]);
     if (!s || c->h->status != QN_OK) return nothing();
-    return qn__replace(c->h, s, old.s, by.s, qn__arg_int(c, 2, -1));
+    return qn__str_replace(c->h, s, old.s, by.s, qn__arg_int(c, 2, -1));
 }
 
 qn_val qn__filter_truncate(qn_call *c)
@@ -257,9 +257,9 @@ qn_val qn__filter_urlencode(qn_call *c)
         return qn__buf_val(&b);
     }
     qn_call items = {.r = c->r, .h = c->h, .self = c->self};
-    const qn_vlist *l = qn__iterate(c->h, c->self.type == QN_VAL_dict ? qn__method_dict_items(&items) : c->self);
+    const qn_vlist *l = qn__val_iterate(c->h, c->self.type == QN_VAL_dict ? qn__method_dict_items(&items) : c->self);
     for (uint32_t i = 0; l && i < l->n && c->h->status == QN_OK; i++) {
-        const qn_vlist *pair = qn__iterate(c->h, l->items[i]);
+        const qn_vlist *pair = qn__val_iterate(c->h, l->items[i]);
         if (!pair || pair->n != 2) return QN_RAISE(c->h, "urlencode needs pairs");
         const qn_val key = qn__to_str(c->h, pair->items[0]), value = qn__to_str(c->h, pair->items[1]);
         if (c->h->status != QN_OK) break;
@@ -300,7 +300,7 @@ qn_val qn__filter_abs(qn_call *c)
     const qn_val v = c->self;
     if (!qn__is_number(v)) return QN_RAISE(c->h, "bad operand type for abs(): '%s'", qn__type_name(v));
     if (v.type == QN_VAL_float) return qn__float(fabs(v.f));
-    return qn__integer(v) < 0 ? qn__binary(c->r, QN_J_sub, qn__int(0), v) : qn__int(qn__integer(v));
+    return qn__integer(v) < 0 ? qn__val_binary(c->r, QN_J_sub, qn__int(0), v) : qn__int(qn__integer(v));
 }
 
 qn_val qn__filter_float(qn_call *c)
@@ -309,7 +309,7 @@ qn_val qn__filter_float(qn_call *c)
     double f;
     if (qn__is_number(c->self)) return qn__float(qn__real(c->self));
     if (!qn__is_str(c->self)) return otherwise;
-    const qn_val text = qn__strip(c->h, c->self.s, NULL, true, true);
+    const qn_val text = qn__str_strip(c->h, c->self.s, NULL, true, true);
     if (c->h->status != QN_OK) return nothing();
     static const struct {
         const char *name;
@@ -365,7 +365,7 @@ qn_val qn__filter_int(qn_call *c)
     if (c->self.type == QN_VAL_float) {
         f = c->self.f;
     } else if (qn__is_str(c->self)) {
-        const qn_val text = qn__strip(c->h, c->self.s, NULL, true, true);
+        const qn_val text = qn__str_strip(c->h, c->self.s, NULL, true, true);
         if (c->h->status != QN_OK) return nothing();
         if (parse_integer(text.s->data, qn__arg_int(c, 1, 10), &v)) return qn__int(v);
         if (!qn__parse_f64(text.s->data, -HUGE_VAL, HUGE_VAL, &f)) return otherwise;
@@ -401,7 +401,7 @@ qn_val qn__filter_filesizeformat(qn_call *c)
     char text[64];
     const qn_val number = qn__filter_float(c);
     c->args[0] = qn__given(c->args[0]) ? c->args[0] : qn__bool(false);
-    const bool two = qn__truth(c->args[0]);
+    const bool two = qn__val_truth(c->args[0]);
     const double bytes = qn__is_number(c->self) ? qn__real(c->self) : qn__is_number(number) ? qn__real(number) : 0;
     const double base = two ? 1024 : 1000;
     double unit = base;
@@ -429,7 +429,7 @@ qn_val qn__filter_tojson(qn_call *c)
         style.indent_text = indent.s;
     }
     if (qn__given(c->args[2]) && c->args[2].type != QN_VAL_none) {
-        const qn_vlist *l = qn__iterate(c->h, c->args[2]);
+        const qn_vlist *l = qn__val_iterate(c->h, c->args[2]);
         if (!l || l->n != 2 || !qn__is_str(l->items[0]) || !qn__is_str(l->items[1]))
             return QN_RAISE(c->h, "separators are two strings");
         style.comma = l->items[0].s;
@@ -453,8 +453,8 @@ qn_val qn__filter_format(qn_call *c)
     if (!s) return nothing();
     if (c->all->n && c->all->named && c->all->named->n)
         return QN_RAISE(c->h, "can't handle positional and keyword arguments at the same time");
-    if (c->all->named && c->all->named->n) return qn__percent(c->r, s, qn__of_dict(c->all->named));
+    if (c->all->named && c->all->named->n) return qn__str_percent(c->r, s, qn__of_dict(c->all->named));
     qn_vlist *l = qn__list_new(c->h, QN_LIST_tuple, c->all->n);
     for (uint32_t i = 0; l && i < c->all->n; i++) qn__list_add(c->h, l, c->all->positional[i]);
-    return l ? qn__percent(c->r, s, qn__of_list(l)) : nothing();
+    return l ? qn__str_percent(c->r, s, qn__of_list(l)) : nothing();
 }

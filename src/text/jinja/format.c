@@ -166,7 +166,7 @@ static void put_percent(qn_run *r, qn_vbuf *b, qn_val v, spec *f)
     case 's': text = qn__to_str(r->h, v); break;
     case 'r':
     case 'a':
-        qn__print(&repr, v, true);
+        qn__val_print(&repr, v, true);
         text = qn__buf_val(&repr);
         break;
     case 'c':
@@ -214,7 +214,7 @@ static int small_number(const qn_vstr *s, uint32_t *at)
     return n;
 }
 
-qn_val qn__percent(qn_run *r, const qn_vstr *s, qn_val args)
+qn_val qn__str_percent(qn_run *r, const qn_vstr *s, qn_val args)
 {
     qn_vbuf b = {.h = r->h};
     uint32_t used = 0, begin = 0;
@@ -399,7 +399,7 @@ static qn_val format(qn_run *r, const qn_vstr *s, const qn_argv *argv, int *auto
             qn_vbuf repr = {.h = r->h};
             spec_at = name_end + 2;
             if (how != 's' && how != 'r' && how != 'a') return QN_RAISE(r->h, "Unknown conversion specifier");
-            qn__print(&repr, v, how != 's');
+            qn__val_print(&repr, v, how != 's');
             v = qn__buf_val(&repr);
         }
         if (spec_at < end && s->data[spec_at] == ':') spec_at++;
@@ -413,7 +413,7 @@ static qn_val format(qn_run *r, const qn_vstr *s, const qn_argv *argv, int *auto
     return qn__buf_val(&b);
 }
 
-qn_val qn__format(qn_run *r, const qn_vstr *s, const qn_argv *argv)
+qn_val qn__str_format(qn_run *r, const qn_vstr *s, const qn_argv *argv)
 {
     int automatic = 0;
     return format(r, s, argv, &automatic, 1);

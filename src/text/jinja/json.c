@@ -99,7 +99,7 @@ static uint32_t *sorted(qn_heap *h, const qn_vdict *d)
     uint32_t *order = qn__heap_alloc(h, (d->n + 1) * sizeof *order);
     for (uint32_t i = 0; order && i < d->n; i++) {
         uint32_t at = i;
-        for (; at > 0 && qn__compare(h, d->keys[order[at - 1]], d->keys[i]) > 0; at--) order[at] = order[at - 1];
+        for (; at > 0 && qn__val_compare(h, d->keys[order[at - 1]], d->keys[i]) > 0; at--) order[at] = order[at - 1];
         order[at] = i;
     }
     return order;
@@ -146,7 +146,7 @@ static void write_value(qn_vbuf *b, qn_val v, const qn_json_style *style, int de
     case QN_VAL_none: qn__buf_puts(b, "null"); return;
     case QN_VAL_bool: qn__buf_puts(b, v.b ? "true" : "false"); return;
     case QN_VAL_int:
-    case QN_VAL_big: qn__print(b, v, false); return;
+    case QN_VAL_big: qn__val_print(b, v, false); return;
     case QN_VAL_float: write_float(b, v.f); return;
     case QN_VAL_str: write_string(b, v.s, style->ascii); return;
     case QN_VAL_dict: write_dict(b, v.d, style, depth); return;

@@ -24,7 +24,7 @@ static qn_val view(qn_call *c, qn_list_kind kind)
         qn__list_add(c->h, l,
                      kind == QN_LIST_keys     ? d->keys[i]
                      : kind == QN_LIST_values ? d->values[i]
-                                              : qn__pair(c->h, d->keys[i], d->values[i]));
+                                              : qn__val_pair(c->h, d->keys[i], d->values[i]));
     return list_or_nothing(l);
 }
 qn_val qn__method_dict_keys(qn_call *c) { return view(c, QN_LIST_keys); }
@@ -67,9 +67,9 @@ static void fill(qn_call *c, qn_vdict *d)
             add_all(c->h, d, from.d);
             continue;
         }
-        const qn_vlist *l = qn__iterate(c->h, from);
+        const qn_vlist *l = qn__val_iterate(c->h, from);
         for (uint32_t k = 0; l && k < l->n && c->h->status == QN_OK; k++) {
-            const qn_vlist *pair = qn__iterate(c->h, l->items[k]);
+            const qn_vlist *pair = qn__val_iterate(c->h, l->items[k]);
             if (pair && pair->n == 2)
                 qn__dict_set(c->h, d, pair->items[0], pair->items[1]);
             else
@@ -94,14 +94,14 @@ qn_val qn__method_list_index(qn_call *c)
     if (i < 0) i = i + n < 0 ? 0 : i + n;
     if (stop < 0) stop += n;
     for (; i < stop && i < n; i++)
-        if (qn__equal(c->self.l->items[i], c->args[0])) return qn__int(i);
+        if (qn__val_equal(c->self.l->items[i], c->args[0])) return qn__int(i);
     return QN_RAISE(c->h, "the value is not in the list");
 }
 
 qn_val qn__method_list_count(qn_call *c)
 {
     int64_t n = 0;
-    for (uint32_t i = 0; i < c->self.l->n; i++) n += qn__equal(c->self.l->items[i], c->args[0]);
+    for (uint32_t i = 0; i < c->self.l->n; i++) n += qn__val_equal(c->self.l->items[i], c->args[0]);
     return qn__int(n);
 }
 
@@ -126,7 +126,7 @@ qn_val qn__method_list_clear(qn_call *c)
 
 qn_val qn__method_list_extend(qn_call *c)
 {
-    const qn_vlist *more = qn__iterate(c->h, c->args[0]);
+    const qn_vlist *more = qn__val_iterate(c->h, c->args[0]);
     const uint32_t n = more ? more->n : 0;
     for (uint32_t i = 0; i < n && c->h->status == QN_OK; i++) qn__list_add(c->h, c->self.l, more->items[i]);
     return qn__none();
@@ -164,7 +164,7 @@ qn_val qn__method_list_pop(qn_call *c)
 qn_val qn__method_list_remove(qn_call *c)
 {
     for (uint32_t i = 0; i < c->self.l->n; i++)
-        if (qn__equal(c->self.l->items[i], c->args[0])) return take_out(c->self.l, i), qn__none();
+        if (qn__val_equal(c->self.l->items[i], c->args[0])) return take_out(c->self.l, i), qn__none();
     return QN_RAISE(c->h, "list.remove(x): x not in list");
 }
 
@@ -198,7 +198,7 @@ qn_val qn__method_loop_changed(qn_call *c)
 {
     qn_loop *loop = c->self.p;
     const qn_val now = as_tuple(c);
-    const bool same = qn__given(loop->changed) && qn__equal(loop->changed, now);
+    const bool same = qn__given(loop->changed) && qn__val_equal(loop->changed, now);
     loop->changed = now;
     return qn__bool(!same);
 }

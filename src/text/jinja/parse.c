@@ -6,7 +6,7 @@
 #include "text/jinja/parser.h"
 #include "text/utf8.h"
 
-qn_jnode *qn__node(qn_parser *p, qn_node_kind kind, uint32_t at)
+qn_jnode *qn__jnode(qn_parser *p, qn_node_kind kind, uint32_t at)
 {
     qn_jnode *node = qn__heap_alloc(&p->j->heap, sizeof *node);
     if (!node) {
@@ -18,7 +18,7 @@ qn_jnode *qn__node(qn_parser *p, qn_node_kind kind, uint32_t at)
     return node;
 }
 
-qn_jnode *qn__sealed(qn_parser *p, qn_jnode *node)
+qn_jnode *qn__jnode_sealed(qn_parser *p, qn_jnode *node)
 {
     if (qn__parse_failed(p)) return node;
     const qn_jnode *children[4] = {node->a, node->b, node->c, node->d};
@@ -90,7 +90,7 @@ qn_jnode *qn__parse_error(qn_parser *p, const char *expected)
     else
         qn__jinja_bad(p->j, p->t->at, "found '%s', expected %s",
                       qn__str_quote(quoted, sizeof quoted, p->j->source + p->t->at, p->t->n), expected);
-    return qn__node(p, QN_N_const, p->t->at);
+    return qn__jnode(p, QN_N_const, p->t->at);
 }
 
 void qn__expect_op(qn_parser *p, const char *op)
@@ -157,31 +157,31 @@ qn_jnode *qn__parse_target(qn_parser *p, bool with_namespace)
             one = qn__parse_target(p, false);
             qn__expect_op(p, ")");
         } else {
-            one = qn__node(p, QN_N_name, p->t->at);
+            one = qn__jnode(p, QN_N_name, p->t->at);
             one->name = qn__take_identifier(p, &one->sym);
             if (with_namespace && qn__take_op(p, ".")) {
-                qn_jnode *attr = qn__node(p, QN_N_attr, one->at);
-                attr->a = qn__sealed(p, one);
+                qn_jnode *attr = qn__jnode(p, QN_N_attr, one->at);
+                attr->a = qn__jnode_sealed(p, one);
                 attr->name = qn__take_identifier(p, NULL);
                 one = attr;
             }
-            qn__sealed(p, one);
+            qn__jnode_sealed(p, one);
         }
         if (!qn__at_op(p, ",") && !comma) return one;
         qn__nodes_add(p, &names, one);
         comma = qn__take_op(p, ",");
         if (!comma || (p->t->kind != QN_T_name && !qn__at_op(p, "(")) || qn__at_name(p, "in")) break;
     }
-    qn_jnode *node = qn__node(p, QN_N_tuple, at);
+    qn_jnode *node = qn__jnode(p, QN_N_tuple, at);
     node->items = names.items;
     node->n = names.n;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_if(qn_parser *p, uint32_t at)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
-    qn_jnode *node = qn__node(p, QN_N_if, at);
+    qn_jnode *node = qn__jnode(p, QN_N_if, at);
     node->a = qn__parse_tuple(p, false, false);
     node->b = body(p, ends);
     if (qn__at_name(p, "elif")) {
@@ -189,17 +189,17 @@ static qn_jnode *parse_if(qn_parser *p, uint32_t at)
         if (++p->depth > QN_JINJA_MAX_DEPTH) qn__jinja_bad(p->j, again, "more than %d branches", QN_JINJA_MAX_DEPTH);
         node->c = parse_if(p, again);
         p->depth--;
-        return qn__sealed(p, node);
+        return qn__jnode_sealed(p, node);
     }
     if (qn__take_name(p, "else")) node->c = body(p, (const char *const[]){"endif", NULL});
     qn__expect_name(p, "endif");
     end_tag(p);
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_for(qn_parser *p, uint32_t at)
 {
-    qn_jnode *node = qn__node(p, QN_N_for, at);
+    qn_jnode *node = qn__jnode(p, QN_N_for, at);
     node->target = qn__parse_target(p, false);
     qn__expect_name(p, "in");
     node->a = qn__parse_tuple(p, false, false);
@@ -211,22 +211,22 @@ static qn_jnode *parse_for(qn_parser *p, uint32_t at)
     if (qn__take_name(p, "else")) node->c = body(p, (const char *const[]){"endfor", NULL});
     qn__expect_name(p, "endfor");
     end_tag(p);
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_set(qn_parser *p, uint32_t at)
 {
-    qn_jnode *node = qn__node(p, QN_N_set, at);
+    qn_jnode *node = qn__jnode(p, QN_N_set, at);
     node->target = qn__parse_target(p, true);
     if (qn__take_op(p, "=")) {
         node->a = qn__parse_tuple(p, true, false);
         end_tag(p);
-        return qn__sealed(p, node);
+        return qn__jnode_sealed(p, node);
     }
     node->kind = QN_N_set_block;
     if (qn__at_op(p, "|")) node->a = qn__parse_filters(p, NULL, false);
     node->b = simple_body(p, "endset");
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 /* (a, b=1, ..) of a macro or a call block. */
@@ -273,7 +273,7 @@ static void macro_body(qn_parser *p, qn_macro_def *m, const char *end)
 
 static qn_jnode *parse_macro(qn_parser *p, uint32_t at)
 {
-    qn_jnode *node = qn__node(p, QN_N_macro, at);
+    qn_jnode *node = qn__jnode(p, QN_N_macro, at);
     qn_macro_def *m = node->macro = qn__heap_alloc(&p->j->heap, sizeof *m);
     if (!m) return node;
     m->name = qn__take_identifier(p, &node->sym);
@@ -285,7 +285,7 @@ static qn_jnode *parse_macro(qn_parser *p, uint32_t at)
 
 static qn_jnode *parse_call(qn_parser *p, uint32_t at)
 {
-    qn_jnode *node = qn__node(p, QN_N_call_block, at);
+    qn_jnode *node = qn__jnode(p, QN_N_call_block, at);
     qn_macro_def *m = node->macro = qn__heap_alloc(&p->j->heap, sizeof *m);
     if (!m) return node;
     m->name = "caller";
@@ -298,26 +298,26 @@ static qn_jnode *parse_call(qn_parser *p, uint32_t at)
 
 static qn_jnode *parse_filter_block(qn_parser *p, uint32_t at)
 {
-    qn_jnode *node = qn__node(p, QN_N_filter_block, at);
+    qn_jnode *node = qn__jnode(p, QN_N_filter_block, at);
     node->a = qn__parse_filters(p, NULL, true);
     node->b = simple_body(p, "endfilter");
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_generation(qn_parser *p, uint32_t at)
 {
-    qn_jnode *node = qn__node(p, QN_N_scope, at);
+    qn_jnode *node = qn__jnode(p, QN_N_scope, at);
     const int loops = p->loops;
     p->loops = 0;
     node->b = simple_body(p, "endgeneration");
     p->loops = loops;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_with(qn_parser *p, uint32_t at)
 {
     qn_nodes items = {0};
-    qn_jnode *node = qn__node(p, QN_N_with, at);
+    qn_jnode *node = qn__jnode(p, QN_N_with, at);
     while (!qn__parse_failed(p) && p->t->kind != QN_T_block_end) {
         if (items.n) qn__expect_op(p, ",");
         qn__nodes_add(p, &items, qn__parse_target(p, false));
@@ -327,14 +327,14 @@ static qn_jnode *parse_with(qn_parser *p, uint32_t at)
     node->b = simple_body(p, "endwith");
     node->items = items.items;
     node->n = items.n;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_jump(qn_parser *p, uint32_t at, qn_node_kind kind)
 {
     if (!p->loops) qn__jinja_bad(p->j, at, "%s outside of a loop", kind == QN_N_break ? "break" : "continue");
     end_tag(p);
-    return qn__sealed(p, qn__node(p, kind, at));
+    return qn__jnode_sealed(p, qn__jnode(p, kind, at));
 }
 static qn_jnode *parse_break(qn_parser *p, uint32_t at) { return parse_jump(p, at, QN_N_break); }
 static qn_jnode *parse_continue(qn_parser *p, uint32_t at) { return parse_jump(p, at, QN_N_continue); }
@@ -381,23 +381,23 @@ static qn_jnode *parse_statement(qn_parser *p)
 static qn_jnode *parse_until(qn_parser *p, const char *const *ends)
 {
     qn_nodes list = {0};
-    qn_jnode *block = qn__node(p, QN_N_block, p->t->at);
+    qn_jnode *block = qn__jnode(p, QN_N_block, p->t->at);
     if (++p->depth > QN_JINJA_MAX_DEPTH) qn__jinja_bad(p->j, p->t->at, "nested more than %d deep", QN_JINJA_MAX_DEPTH);
     while (!qn__parse_failed(p) && p->t->kind != QN_T_end) {
         qn_jnode *node;
         if (p->t->kind == QN_T_data) {
-            node = qn__node(p, QN_N_text, p->t->at);
+            node = qn__jnode(p, QN_N_text, p->t->at);
             node->value = p->t++->value;
-            qn__sealed(p, node);
+            qn__jnode_sealed(p, node);
         } else if (p->t->kind == QN_T_variable_begin) {
-            node = qn__node(p, QN_N_output, p->t->at);
+            node = qn__jnode(p, QN_N_output, p->t->at);
             p->t++;
             node->a = qn__parse_tuple(p, true, false);
             if (p->t->kind == QN_T_variable_end)
                 p->t++;
             else
                 qn__parse_error(p, "the end of the tag");
-            qn__sealed(p, node);
+            qn__jnode_sealed(p, node);
         } else {
             p->t++; /* {% */
             for (const char *const *end = ends; end && *end; end++)
@@ -411,7 +411,7 @@ done:
     p->depth--;
     block->items = list.items;
     block->n = list.n;
-    return qn__sealed(p, block);
+    return qn__jnode_sealed(p, block);
 }
 
 /* ---- the whole -------------------------------------------------------------------------------- */

@@ -16,24 +16,24 @@ static bool enter(qn_parser *p)
 
 static qn_jnode *binary(qn_parser *p, qn_node_kind kind, int op, uint32_t at, qn_jnode *a, qn_jnode *b)
 {
-    qn_jnode *node = qn__node(p, kind, at);
+    qn_jnode *node = qn__jnode(p, kind, at);
     node->op = op;
     node->a = a;
     node->b = b;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 qn_jnode *qn__parse_expression(qn_parser *p, bool with_condition)
 {
-    if (!enter(p)) return qn__node(p, QN_N_const, p->t->at);
+    if (!enter(p)) return qn__jnode(p, QN_N_const, p->t->at);
     qn_jnode *value = parse_or(p);
     while (with_condition && qn__at_name(p, "if") && !qn__parse_failed(p)) {
-        qn_jnode *node = qn__node(p, QN_N_cond, p->t->at);
+        qn_jnode *node = qn__jnode(p, QN_N_cond, p->t->at);
         p->t++;
         node->a = value;
         node->b = parse_or(p);
         if (qn__take_name(p, "else")) node->c = qn__parse_expression(p, true);
-        value = qn__sealed(p, node);
+        value = qn__jnode_sealed(p, node);
     }
     p->depth--;
     return value;
@@ -99,10 +99,10 @@ static qn_jnode *parse_concat(qn_parser *p)
     if (!qn__at_op(p, "~")) return first;
     qn__nodes_add(p, &parts, first);
     while (qn__take_op(p, "~") && !qn__parse_failed(p)) qn__nodes_add(p, &parts, parse_product(p));
-    qn_jnode *node = qn__node(p, QN_N_concat, at);
+    qn_jnode *node = qn__jnode(p, QN_N_concat, at);
     node->items = parts.items;
     node->n = parts.n;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_sum(qn_parser *p)
@@ -142,35 +142,35 @@ static qn_jnode *parse_compare(qn_parser *p)
         qn__nodes_add(p, &operands, parse_sum(p));
     }
     if (!n) return first;
-    qn_jnode *node = qn__node(p, QN_N_compare, at);
+    qn_jnode *node = qn__jnode(p, QN_N_compare, at);
     node->a = first;
     node->items = operands.items;
     node->n = n;
     node->ops = qn__heap_alloc(&p->j->heap, (size_t)n * sizeof *node->ops);
     if (node->ops) memcpy(node->ops, list, (size_t)n * sizeof *node->ops);
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_not(qn_parser *p)
 {
     if (!qn__at_name(p, "not")) return parse_compare(p);
-    qn_jnode *node = qn__node(p, QN_N_unary, p->t->at);
+    qn_jnode *node = qn__jnode(p, QN_N_unary, p->t->at);
     if (!enter(p)) return node;
     p->t++;
     node->op = QN_J_not;
     node->a = parse_not(p);
     p->depth--;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 /* ---- primaries -------------------------------------------------------------------------------- */
 
 static qn_jnode *constant(qn_parser *p, qn_val v)
 {
-    qn_jnode *node = qn__node(p, QN_N_const, p->t->at);
+    qn_jnode *node = qn__jnode(p, QN_N_const, p->t->at);
     node->value = v;
     p->t++;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_strings(qn_parser *p)
@@ -189,7 +189,7 @@ static qn_jnode *parse_strings(qn_parser *p)
 static qn_jnode *parse_list(qn_parser *p)
 {
     qn_nodes items = {0};
-    qn_jnode *node = qn__node(p, QN_N_list, p->t->at);
+    qn_jnode *node = qn__jnode(p, QN_N_list, p->t->at);
     qn__expect_op(p, "[");
     while (!qn__at_op(p, "]") && !qn__parse_failed(p)) {
         if (items.n) qn__expect_op(p, ",");
@@ -199,13 +199,13 @@ static qn_jnode *parse_list(qn_parser *p)
     qn__expect_op(p, "]");
     node->items = items.items;
     node->n = items.n;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_dict(qn_parser *p)
 {
     qn_nodes items = {0};
-    qn_jnode *node = qn__node(p, QN_N_dict, p->t->at);
+    qn_jnode *node = qn__jnode(p, QN_N_dict, p->t->at);
     qn__expect_op(p, "{");
     while (!qn__at_op(p, "}") && !qn__parse_failed(p)) {
         if (items.n) qn__expect_op(p, ",");
@@ -217,7 +217,7 @@ static qn_jnode *parse_dict(qn_parser *p)
     qn__expect_op(p, "}");
     node->items = items.items;
     node->n = items.n;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 qn_jnode *qn__parse_tuple(qn_parser *p, bool with_condition, bool may_be_empty)
@@ -234,10 +234,10 @@ qn_jnode *qn__parse_tuple(qn_parser *p, bool with_condition, bool may_be_empty)
         comma = true;
     }
     if (!comma && items.n) return items.items[0];
-    qn_jnode *node = qn__node(p, QN_N_tuple, at);
+    qn_jnode *node = qn__jnode(p, QN_N_tuple, at);
     node->items = items.items;
     node->n = items.n;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_name(qn_parser *p)
@@ -245,12 +245,12 @@ static qn_jnode *parse_name(qn_parser *p)
     static const char *const words[] = {"true", "True", "false", "False", "none", "None"};
     for (int i = 0; i < 6; i++)
         if (qn__at_name(p, words[i])) return constant(p, i < 4 ? qn__bool(i < 2) : qn__none());
-    qn_jnode *node = qn__node(p, QN_N_name, p->t->at);
+    qn_jnode *node = qn__jnode(p, QN_N_name, p->t->at);
     node->name = qn__take_identifier(p, &node->sym);
     p->uses_caller |= node->sym == QN_SYM_caller;
     p->uses_varargs |= node->sym == QN_SYM_varargs;
     p->uses_kwargs |= node->sym == QN_SYM_kwargs;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 static qn_jnode *parse_primary(qn_parser *p)
@@ -263,7 +263,7 @@ static qn_jnode *parse_primary(qn_parser *p)
     default: break;
     }
     qn_jnode *node;
-    if (!enter(p)) return qn__node(p, QN_N_const, p->t->at);
+    if (!enter(p)) return qn__jnode(p, QN_N_const, p->t->at);
     if (qn__at_op(p, "[")) {
         node = parse_list(p);
     } else if (qn__at_op(p, "{")) {
@@ -291,18 +291,18 @@ static qn_jnode *parse_slice(qn_parser *p, qn_jnode *of, uint32_t at)
         colon = true;
         n++;
     }
-    qn_jnode *node = qn__node(p, colon ? QN_N_slice : QN_N_item, at);
+    qn_jnode *node = qn__jnode(p, colon ? QN_N_slice : QN_N_item, at);
     node->a = of;
     if (!colon && !part[0]) return qn__parse_error(p, "an index");
     if (!colon) {
         node->b = part[0];
-        return qn__sealed(p, node);
+        return qn__jnode_sealed(p, node);
     }
     qn_nodes list = {0};
     for (int i = 0; i < 3; i++) qn__nodes_add(p, &list, part[i]);
     node->items = list.items;
     node->n = 3;
-    return qn__sealed(p, node);
+    return qn__jnode_sealed(p, node);
 }
 
 qn_jnode *qn__parse_postfix(qn_parser *p, qn_jnode *node)
@@ -315,18 +315,18 @@ qn_jnode *qn__parse_postfix(qn_parser *p, qn_jnode *node)
                 node = binary(p, QN_N_item, 0, at, node, index);
                 continue;
             }
-            qn_jnode *attr = qn__node(p, QN_N_attr, at);
+            qn_jnode *attr = qn__jnode(p, QN_N_attr, at);
             attr->a = node;
             attr->name = qn__take_identifier(p, NULL);
-            node = qn__sealed(p, attr);
+            node = qn__jnode_sealed(p, attr);
         } else if (qn__take_op(p, "[")) {
             node = parse_slice(p, node, at);
             qn__expect_op(p, "]");
         } else if (qn__at_op(p, "(")) {
-            qn_jnode *call = qn__node(p, QN_N_call, at);
+            qn_jnode *call = qn__jnode(p, QN_N_call, at);
             call->a = node;
             call->args = qn__parse_args(p);
-            node = qn__sealed(p, call);
+            node = qn__jnode_sealed(p, call);
         } else {
             break;
         }
@@ -393,12 +393,12 @@ qn_jnode *qn__parse_filters(qn_parser *p, qn_jnode *node, bool begun)
         begun = false;
         const char *name = dotted_name(p, &at);
         if (!name) break;
-        qn_jnode *filter = qn__node(p, QN_N_filter, at);
+        qn_jnode *filter = qn__jnode(p, QN_N_filter, at);
         filter->a = node;
         filter->filter = qn__filter_find(name);
         if (!filter->filter) qn__jinja_bad(p->j, at, "no filter named '%.60s'", name);
         if (qn__at_op(p, "(")) filter->args = qn__parse_args(p);
-        node = qn__sealed(p, filter);
+        node = qn__jnode_sealed(p, filter);
     }
     return node;
 }
@@ -415,7 +415,7 @@ static bool begins_argument(const qn_parser *p)
 static qn_jnode *parse_test(qn_parser *p, qn_jnode *node)
 {
     uint32_t at;
-    qn_jnode *test = qn__node(p, QN_N_test, p->t->at);
+    qn_jnode *test = qn__jnode(p, QN_N_test, p->t->at);
     p->t++;
     const bool negated = qn__take_name(p, "not");
     const char *name = dotted_name(p, &at);
@@ -431,24 +431,24 @@ static qn_jnode *parse_test(qn_parser *p, qn_jnode *node)
         test->args = qn__heap_alloc(&p->j->heap, sizeof *test->args);
         if (test->args) *test->args = (qn_args){.positional = list.items, .n_positional = list.n};
     }
-    qn__sealed(p, test);
+    qn__jnode_sealed(p, test);
     if (!negated) return test;
-    qn_jnode *negation = qn__node(p, QN_N_unary, test->at);
+    qn_jnode *negation = qn__jnode(p, QN_N_unary, test->at);
     negation->op = QN_J_not;
     negation->a = test;
-    return qn__sealed(p, negation);
+    return qn__jnode_sealed(p, negation);
 }
 
 static qn_jnode *parse_unary(qn_parser *p, bool with_filter)
 {
     qn_jnode *node;
-    if (!enter(p)) return qn__node(p, QN_N_const, p->t->at);
+    if (!enter(p)) return qn__jnode(p, QN_N_const, p->t->at);
     if (qn__at_op(p, "-") || qn__at_op(p, "+")) {
-        node = qn__node(p, QN_N_unary, p->t->at);
+        node = qn__jnode(p, QN_N_unary, p->t->at);
         node->op = qn__at_op(p, "-") ? QN_J_neg : QN_J_pos;
         p->t++;
         node->a = parse_unary(p, false);
-        qn__sealed(p, node);
+        qn__jnode_sealed(p, node);
     } else {
         node = parse_primary(p);
     }

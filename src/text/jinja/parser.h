@@ -17,8 +17,8 @@ typedef struct qn_parser {
 } qn_parser;
 
 static inline bool qn__parse_failed(const qn_parser *p) { return p->j->heap.status != QN_OK; }
-qn_jnode *qn__node(qn_parser *p, qn_node_kind kind, uint32_t at); /* never NULL: after a failure a dummy */
-qn_jnode *qn__sealed(qn_parser *p, qn_jnode *node);               /* notes and checks the depth of a finished node */
+qn_jnode *qn__jnode(qn_parser *p, qn_node_kind kind, uint32_t at); /* never NULL: after a failure a dummy */
+qn_jnode *qn__jnode_sealed(qn_parser *p, qn_jnode *node);          /* notes and checks the depth of a finished node */
 /* A growing array of nodes. */
 typedef struct qn_nodes {
     qn_jnode **items;

@@ -177,7 +177,7 @@ static void print(qn_vbuf *b, qn_val v, bool repr, int depth)
     }
 }
 
-void qn__print(qn_vbuf *b, qn_val v, bool repr) { print(b, v, repr, 0); }
+void qn__val_print(qn_vbuf *b, qn_val v, bool repr) { print(b, v, repr, 0); }
 
 qn_val qn__to_str(qn_heap *h, qn_val v)
 {

@@ -30,9 +30,9 @@ typedef enum qn_case {
 } qn_case;
 qn_val qn__change_case(qn_heap *h, const qn_vstr *s, qn_case how);
 /* chars NULL: white space. */
-qn_val qn__strip(qn_heap *h, const qn_vstr *s, const qn_vstr *chars, bool left, bool right);
-qn_val qn__replace(qn_heap *h, const qn_vstr *s, const qn_vstr *old, const qn_vstr *by, int64_t count);
-qn_val qn__pad(qn_heap *h, const qn_vstr *s, int64_t before, int64_t after, const qn_vstr *fill);
+qn_val qn__str_strip(qn_heap *h, const qn_vstr *s, const qn_vstr *chars, bool left, bool right);
+qn_val qn__str_replace(qn_heap *h, const qn_vstr *s, const qn_vstr *old, const qn_vstr *by, int64_t count);
+qn_val qn__str_pad(qn_heap *h, const qn_vstr *s, int64_t before, int64_t after, const qn_vstr *fill);
 qn_vlist *qn__split_lines(qn_heap *h, const qn_vstr *s, bool keep_ends);
 
 #endif

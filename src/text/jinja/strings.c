@@ -158,7 +158,8 @@ static bool is_digit(uint32_t cp)
 }
 static bool is_numeric(uint32_t cp)
 {
-    static const char *const cjk = "一二三四五六七八九十百千万億兆〇零两壹贰叁肆伍陆柒捌玖拾佰仟";
+    static const char *const cjk = "一二三四五六七八九十百千万億兆〇零两"
+                                   "壹贰叁肆伍陆柒捌玖拾佰仟";
     const utf8proc_category_t c = category(cp);
     if (c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO) return true;
     char out[5] = "";
@@ -228,7 +229,7 @@ static bool is_stripped(const qn_vstr *s, uint32_t at, uint32_t n, const qn_vstr
     return false;
 }
 
-qn_val qn__strip(qn_heap *h, const qn_vstr *s, const qn_vstr *chars, bool left, bool right)
+qn_val qn__str_strip(qn_heap *h, const qn_vstr *s, const qn_vstr *chars, bool left, bool right)
 {
     uint32_t begin = 0, end = s->n;
     while (left && begin < end) {
@@ -247,7 +248,7 @@ qn_val qn__strip(qn_heap *h, const qn_vstr *s, const qn_vstr *chars, bool left, 
 static qn_val strip(qn_call *c, bool left, bool right)
 {
     const qn_vstr *chars = c->args[0].type == QN_VAL_none ? NULL : qn__arg_str(c, 0);
-    return qn__strip(c->h, c->self.s, chars, left, right);
+    return qn__str_strip(c->h, c->self.s, chars, left, right);
 }
 qn_val qn__method_str_strip(qn_call *c) { return strip(c, true, true); }
 qn_val qn__method_str_lstrip(qn_call *c) { return strip(c, true, false); }
@@ -351,7 +352,7 @@ qn_val qn__method_str_count(qn_call *c)
     return qn__int(n);
 }
 
-qn_val qn__replace(qn_heap *h, const qn_vstr *s, const qn_vstr *old, const qn_vstr *by, int64_t count)
+qn_val qn__str_replace(qn_heap *h, const qn_vstr *s, const qn_vstr *old, const qn_vstr *by, int64_t count)
 {
     qn_vbuf b = {.h = h};
     uint32_t at = 0;
@@ -378,7 +379,7 @@ qn_val qn__replace(qn_heap *h, const qn_vstr *s, const qn_vstr *old, const qn_vs
 qn_val qn__method_str_replace(qn_call *c)
 {
     const qn_vstr *old = qn__arg_str(c, 0), *by = qn__arg_str(c, 1);
-    return old && by ? qn__replace(c->h, c->self.s, old, by, qn__arg_int(c, 2, -1)) : nothing();
+    return old && by ? qn__str_replace(c->h, c->self.s, old, by, qn__arg_int(c, 2, -1)) : nothing();
 }
 
 /* ---- splitting and joining --------------------------------------------------------------------- */
@@ -523,7 +524,7 @@ qn_val qn__method_str_splitlines(qn_call *c)
 
 qn_val qn__method_str_join(qn_call *c)
 {
-    const qn_vlist *l = qn__iterate(c->h, c->args[0]);
+    const qn_vlist *l = qn__val_iterate(c->h, c->args[0]);
     qn_vbuf b = {.h = c->h};
     for (uint32_t i = 0; l && i < l->n && c->h->status == QN_OK; i++) {
         if (!qn__is_str(l->items[i]))
@@ -536,7 +537,7 @@ qn_val qn__method_str_join(qn_call *c)
 
 /* ---- width ------------------------------------------------------------------------------------ */
 
-qn_val qn__pad(qn_heap *h, const qn_vstr *s, int64_t before, int64_t after, const qn_vstr *fill)
+qn_val qn__str_pad(qn_heap *h, const qn_vstr *s, int64_t before, int64_t after, const qn_vstr *fill)
 {
     static const qn_vstr blank = {.data = " ", .n = 1, .n_chars = 1, .trust = QN_TRUST_all};
     if (!fill) fill = &blank;
@@ -553,12 +554,12 @@ static int64_t missing(qn_call *c)
     const int64_t width = qn__arg_int(c, 0, 0);
     return width > c->self.s->n_chars ? width - c->self.s->n_chars : 0;
 }
-qn_val qn__method_str_ljust(qn_call *c) { return qn__pad(c->h, c->self.s, 0, missing(c), qn__arg_str(c, 1)); }
-qn_val qn__method_str_rjust(qn_call *c) { return qn__pad(c->h, c->self.s, missing(c), 0, qn__arg_str(c, 1)); }
+qn_val qn__method_str_ljust(qn_call *c) { return qn__str_pad(c->h, c->self.s, 0, missing(c), qn__arg_str(c, 1)); }
+qn_val qn__method_str_rjust(qn_call *c) { return qn__str_pad(c->h, c->self.s, missing(c), 0, qn__arg_str(c, 1)); }
 qn_val qn__method_str_center(qn_call *c)
 {
     const int64_t n = missing(c), left = n / 2 + (n & qn__arg_int(c, 0, 0) & 1);
-    return qn__pad(c->h, c->self.s, left, n - left, qn__arg_str(c, 1));
+    return qn__str_pad(c->h, c->self.s, left, n - left, qn__arg_str(c, 1));
 }
 
 qn_val qn__method_str_zfill(qn_call *c)
@@ -591,4 +592,4 @@ qn_val qn__method_str_expandtabs(qn_call *c)
     return qn__buf_val(&b);
 }
 
-qn_val qn__method_str_format(qn_call *c) { return qn__format(c->r, c->self.s, c->all); }
+qn_val qn__method_str_format(qn_call *c) { return qn__str_format(c->r, c->self.s, c->all); }

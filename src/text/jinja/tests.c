@@ -43,20 +43,20 @@ qn_val qn__test_sequence(qn_call *c)
 
 static qn_val remainder_is(qn_call *c, qn_val by, int64_t wanted)
 {
-    const qn_val rest = qn__binary(c->r, QN_J_mod, c->self, by);
-    return c->h->status == QN_OK ? qn__bool(qn__equal(rest, qn__int(wanted))) : nothing();
+    const qn_val rest = qn__val_binary(c->r, QN_J_mod, c->self, by);
+    return c->h->status == QN_OK ? qn__bool(qn__val_equal(rest, qn__int(wanted))) : nothing();
 }
 qn_val qn__test_even(qn_call *c) { return remainder_is(c, qn__int(2), 0); }
 qn_val qn__test_odd(qn_call *c) { return remainder_is(c, qn__int(2), 1); }
 qn_val qn__test_divisibleby(qn_call *c) { return remainder_is(c, c->args[0], 0); }
 
-qn_val qn__test_eq(qn_call *c) { return qn__bool(qn__compare_op(c->r, QN_J_eq, c->self, c->args[0])); }
-qn_val qn__test_ne(qn_call *c) { return qn__bool(qn__compare_op(c->r, QN_J_ne, c->self, c->args[0])); }
-qn_val qn__test_lt(qn_call *c) { return qn__bool(qn__compare_op(c->r, QN_J_lt, c->self, c->args[0])); }
-qn_val qn__test_le(qn_call *c) { return qn__bool(qn__compare_op(c->r, QN_J_le, c->self, c->args[0])); }
-qn_val qn__test_gt(qn_call *c) { return qn__bool(qn__compare_op(c->r, QN_J_gt, c->self, c->args[0])); }
-qn_val qn__test_ge(qn_call *c) { return qn__bool(qn__compare_op(c->r, QN_J_ge, c->self, c->args[0])); }
-qn_val qn__test_in(qn_call *c) { return qn__bool(qn__compare_op(c->r, QN_J_in, c->self, c->args[0])); }
+qn_val qn__test_eq(qn_call *c) { return qn__bool(qn__val_compare_op(c->r, QN_J_eq, c->self, c->args[0])); }
+qn_val qn__test_ne(qn_call *c) { return qn__bool(qn__val_compare_op(c->r, QN_J_ne, c->self, c->args[0])); }
+qn_val qn__test_lt(qn_call *c) { return qn__bool(qn__val_compare_op(c->r, QN_J_lt, c->self, c->args[0])); }
+qn_val qn__test_le(qn_call *c) { return qn__bool(qn__val_compare_op(c->r, QN_J_le, c->self, c->args[0])); }
+qn_val qn__test_gt(qn_call *c) { return qn__bool(qn__val_compare_op(c->r, QN_J_gt, c->self, c->args[0])); }
+qn_val qn__test_ge(qn_call *c) { return qn__bool(qn__val_compare_op(c->r, QN_J_ge, c->self, c->args[0])); }
+qn_val qn__test_in(qn_call *c) { return qn__bool(qn__val_compare_op(c->r, QN_J_in, c->self, c->args[0])); }
 
 /* The same object; small values are that when they are equal and of one type. */
 qn_val qn__test_sameas(qn_call *c)
@@ -64,7 +64,7 @@ qn_val qn__test_sameas(qn_call *c)
     const qn_val a = c->self, b = c->args[0];
     if (a.type != b.type) return qn__bool(false);
     if (a.type == QN_VAL_list || a.type == QN_VAL_dict || a.type > QN_VAL_dict) return qn__bool(a.p == b.p);
-    return qn__bool(qn__equal(a, b));
+    return qn__bool(qn__val_equal(a, b));
 }
 
 static qn_val cased(qn_call *c, qn_call_fn is)

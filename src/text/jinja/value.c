@@ -32,7 +32,7 @@ qn_val qn__heap_fail(qn_heap *h, qn_status status, const char *fmt, ...)
     return (qn_val){.type = QN_VAL_undefined};
 }
 
-qn_val qn__undefined(qn_heap *h, const char *fmt, ...)
+qn_val qn__val_undefined(qn_heap *h, const char *fmt, ...)
 {
     char text[256];
     va_list args;
@@ -205,7 +205,7 @@ void qn__list_add(qn_heap *h, qn_vlist *l, qn_val v)
     l->items[l->n++] = v;
 }
 
-qn_val qn__pair(qn_heap *h, qn_val a, qn_val b)
+qn_val qn__val_pair(qn_heap *h, qn_val a, qn_val b)
 {
     qn_vlist *l = qn__list_new(h, QN_LIST_tuple, 2);
     qn__list_add(h, l, a);
@@ -255,13 +255,13 @@ static int64_t index_of(const qn_vdict *d, qn_val key)
 {
     if (!d->slots) {
         for (uint32_t i = 0; i < d->n; i++)
-            if (qn__equal(d->keys[i], key)) return i;
+            if (qn__val_equal(d->keys[i], key)) return i;
         return -1;
     }
     for (uint64_t at = hash_of(key);; at++) {
         const uint32_t slot = d->slots[at & (d->n_slots - 1)];
         if (slot == 0) return -1;
-        if (qn__equal(d->keys[slot - 1], key)) return slot - 1;
+        if (qn__val_equal(d->keys[slot - 1], key)) return slot - 1;
     }
 }
 
@@ -341,7 +341,7 @@ bool qn__dict_remove(qn_vdict *d, qn_val key, qn_val *out)
 
 /* ---- what values are -------------------------------------------------------------------------- */
 
-bool qn__truth(qn_val v)
+bool qn__val_truth(qn_val v)
 {
     switch (v.type) {
     case QN_VAL_undefined:
@@ -394,7 +394,7 @@ static bool equal(qn_val a, qn_val b, int depth)
     }
 }
 
-bool qn__equal(qn_val a, qn_val b) { return equal(a, b, 0); }
+bool qn__val_equal(qn_val a, qn_val b) { return equal(a, b, 0); }
 
 static int compare(qn_heap *h, qn_val a, qn_val b, int depth)
 {
@@ -413,14 +413,15 @@ static int compare(qn_heap *h, qn_val a, qn_val b, int depth)
     if (depth < MAX_DEPTH && a.type == QN_VAL_list && b.type == QN_VAL_list && a.l->kind == b.l->kind &&
         a.l->kind <= QN_LIST_tuple) {
         for (uint32_t i = 0; i < a.l->n && i < b.l->n; i++)
-            if (!qn__equal(a.l->items[i], b.l->items[i])) return compare(h, a.l->items[i], b.l->items[i], depth + 1);
+            if (!qn__val_equal(a.l->items[i], b.l->items[i]))
+                return compare(h, a.l->items[i], b.l->items[i], depth + 1);
         return (a.l->n > b.l->n) - (a.l->n < b.l->n);
     }
     QN_RAISE(h, "%s and %s have no order", qn__type_name(a), qn__type_name(b));
     return 0;
 }
 
-int qn__compare(qn_heap *h, qn_val a, qn_val b) { return compare(h, a, b, 0); }
+int qn__val_compare(qn_heap *h, qn_val a, qn_val b) { return compare(h, a, b, 0); }
 
 const char *qn__type_name(qn_val v)
 {
@@ -450,7 +451,7 @@ const char *qn__type_name(qn_val v)
     return v.type == QN_VAL_list ? lists[v.l->kind] : names[v.type];
 }
 
-int64_t qn__length(qn_heap *h, qn_val v)
+int64_t qn__val_length(qn_heap *h, qn_val v)
 {
     if (qn__is_undefined(v)) return 0;
     if (qn__is_str(v)) return v.s->n_chars;
@@ -460,7 +461,7 @@ int64_t qn__length(qn_heap *h, qn_val v)
     return -1;
 }
 
-qn_vlist *qn__iterate(qn_heap *h, qn_val v)
+qn_vlist *qn__val_iterate(qn_heap *h, qn_val v)
 {
     if (v.type == QN_VAL_list) {
         if (v.l->kind != QN_LIST_generator) return v.l;
@@ -487,7 +488,7 @@ qn_vlist *qn__iterate(qn_heap *h, qn_val v)
     return h->status == QN_OK ? l : NULL;
 }
 
-bool qn__contains(qn_heap *h, qn_val in, qn_val what)
+bool qn__val_contains(qn_heap *h, qn_val in, qn_val what)
 {
     if (qn__is_str(in)) {
         if (!qn__is_str(what)) {
@@ -500,8 +501,8 @@ bool qn__contains(qn_heap *h, qn_val in, qn_val what)
         if (!has_hash(what)) QN_RAISE(h, "unhashable type: '%s'", qn__type_name(what));
         return qn__dict_get(in.d, what, NULL);
     }
-    const qn_vlist *l = qn__iterate(h, in);
+    const qn_vlist *l = qn__val_iterate(h, in);
     for (uint32_t i = 0; l && i < l->n; i++)
-        if (qn__equal(l->items[i], what)) return true;
+        if (qn__val_equal(l->items[i], what)) return true;
     return false;
 }

@@ -107,7 +107,7 @@ static inline qn_val qn__float(double f) { return (qn_val){.type = QN_VAL_float,
 static inline qn_val qn__absent(void) { return (qn_val){.type = QN_VAL_absent}; }
 static inline qn_val qn__of_list(qn_vlist *l) { return (qn_val){.type = QN_VAL_list, .l = l}; }
 static inline qn_val qn__of_dict(qn_vdict *d) { return (qn_val){.type = QN_VAL_dict, .d = d}; }
-qn_val qn__undefined(qn_heap *h, const char *fmt, ...) QN_PRINTF(2, 3);
+qn_val qn__val_undefined(qn_heap *h, const char *fmt, ...) QN_PRINTF(2, 3);
 
 static inline bool qn__is_str(qn_val v) { return v.type == QN_VAL_str; }
 static inline bool qn__is_undefined(qn_val v) { return v.type == QN_VAL_undefined; }
@@ -153,7 +153,7 @@ qn_val qn__buf_val(qn_vbuf *b);
 
 qn_vlist *qn__list_new(qn_heap *h, qn_list_kind kind, uint32_t room); /* NULL after a failure, as below */
 void qn__list_add(qn_heap *h, qn_vlist *l, qn_val v);                 /* l may be NULL after a failure */
-qn_val qn__pair(qn_heap *h, qn_val a, qn_val b);                      /* a tuple */
+qn_val qn__val_pair(qn_heap *h, qn_val a, qn_val b);                  /* a tuple */
 qn_vdict *qn__dict_new(qn_heap *h);
 void qn__dict_set(qn_heap *h, qn_vdict *d, qn_val key, qn_val value); /* raises for a key that has no hash */
 bool qn__dict_get(const qn_vdict *d, qn_val key, qn_val *out);        /* out may be NULL */
@@ -162,23 +162,23 @@ bool qn__dict_remove(qn_vdict *d, qn_val key, qn_val *out);
 
 /* ---- what values are -------------------------------------------------------------------------- */
 
-bool qn__truth(qn_val v);
-bool qn__equal(qn_val a, qn_val b);
+bool qn__val_truth(qn_val v);
+bool qn__val_equal(qn_val a, qn_val b);
 /* -1, 0, 1; raises for what Python does not order. */
-int qn__compare(qn_heap *h, qn_val a, qn_val b);
+int qn__val_compare(qn_heap *h, qn_val a, qn_val b);
 const char *qn__type_name(qn_val v); /* Python's: "str", "NoneType" .. */
 /* -1, and raised, for what has no length. */
-int64_t qn__length(qn_heap *h, qn_val v);
+int64_t qn__val_length(qn_heap *h, qn_val v);
 /* What a for loop walks over: elements, keys, characters. NULL, and raised, for what cannot be walked. Walking a
  * generator empties it. */
-qn_vlist *qn__iterate(qn_heap *h, qn_val v);
-bool qn__contains(qn_heap *h, qn_val in, qn_val what);
+qn_vlist *qn__val_iterate(qn_heap *h, qn_val v);
+bool qn__val_contains(qn_heap *h, qn_val in, qn_val what);
 
 /* ---- text of values (print.c), JSON (json.c) --------------------------------------------------- */
 
 /* Python's str() and repr(). */
 qn_val qn__to_str(qn_heap *h, qn_val v);
-void qn__print(qn_vbuf *b, qn_val v, bool repr);
+void qn__val_print(qn_vbuf *b, qn_val v, bool repr);
 /* repr(float): the shortest decimal that reads back the same. Returns the length; 32 bytes do. */
 int qn__print_float(char *out, double f);
 

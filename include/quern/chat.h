@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* quern/chat.h -- conversations: from messages to the text that a model reads.
+ *
+ *     qn_chat_template *t; qn_prompt prompt; qn_token *ids; size_t n;
+ *     qn_chat_template_load(qn_engine_file(engine), NULL, &t, &err);
+ *     qn_chat_render(t, "[{\"role\": \"user\", \"content\": \"Hello\"}]", NULL, &prompt, &err);
+ *     qn_prompt_tokenize(&prompt, qn_engine_tokenizer(engine), &ids, &n, &err);
+ *
+ * Messages, tools and options are JSON text, as OpenAI's clients send it: {"role", "content" (text, null or parts),
+ * "tool_calls", "tool_call_id", "name", "reasoning_content"}. A member that is null is absent.
+ *
+ * Templates differ in what they want: arguments of a call as an object or as text, content as text or as parts, system
+ * turns or none, one call a turn or several, reasoning under this name or that. What a template wants is found out by
+ * rendering small conversations when it is loaded, and messages are brought into that form before they are rendered.
+ *
+ * Nothing can be forged: of each byte of a prompt it is known whether the template wrote it or a message, a tool or an
+ * option; only what the template wrote can become a control token. */
+#ifndef QUERN_CHAT_H
+#define QUERN_CHAT_H
+
+#include <quern/base.h>
+#include <quern/gguf.h>
+#include <quern/text.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- templates ------------------------------------------------------------------------------- */
+
+/* A compiled template (the Jinja that model files carry) and what it wants. Immutable: any number of threads render. */
+typedef struct qn_chat_template qn_chat_template;
+
+/* format, with line and column, for what is no template or uses what is not there (import, include, extends, an unknown
+ * filter or test). The source is copied. */
+QN_API qn_status qn_chat_template_create(const char *source, size_t len, qn_chat_template **out, qn_error *err);
+/* The template of a file: tokenizer.chat_template, or tokenizer.chat_template.NAME (tool_use, rag ..). A file without
+ * one gets the built-in "chatml" where its vocabulary has <|im_start|>, else "plain"; these two can be asked for by
+ * name. invalid for another name that the file does not have. */
+QN_API qn_status qn_chat_template_load(const qn_gguf *file, const char *name, qn_chat_template **out, qn_error *err);
+QN_API void qn_chat_template_destroy(qn_chat_template *t);
+/* Borrowed; terminated. */
+QN_API const char *qn_chat_template_source(const qn_chat_template *t);
+
+/* What was found out. */
+typedef struct qn_chat_needs {
+    const char *origin;     /* "file", the name that was asked for, "chatml", "plain", or "source" */
+    bool system;            /* system turns appear; otherwise their text goes before that of the first user's turn */
+    bool late_system;       /* .. in mid-conversation too; otherwise they are joined to the first */
+    bool developer;         /* the role developer appears; otherwise it becomes system */
+    bool content_parts;     /* content must be a list of parts */
+    bool tools;             /* names of tools appear */
+    bool flat_tools;        /* .. when a tool is its function object, without {"type", "function"} around it */
+    bool single_types;      /* .. and the type of a parameter is one, not a list */
+    bool empty_tools;       /* a conversation without tools is given an empty list of them, not none */
+    bool calls;             /* calls of earlier turns appear */
+    bool several_calls;     /* .. several in one turn; otherwise each gets a turn of its own */
+    bool arguments_text;    /* arguments must be JSON text, not an object */
+    bool call_content_null; /* content beside calls must be null, not "" */
+    bool short_ids;         /* ids of calls must have nine letters and digits (Mistral) */
+    const char *reasoning;  /* the member that reasoning of earlier turns is read from; NULL: it does not appear */
+    bool thinking_switch;   /* mentions enable_thinking or thinking */
+} qn_chat_needs;
+QN_API void qn_chat_template_needs(const qn_chat_template *t, qn_chat_needs *out);
+
+/* ---- rendering ------------------------------------------------------------------------------- */
+
+typedef struct qn_chat_options {
+    const char *tools;            /* JSON array of tools as OpenAI's; NULL: none */
+    const char *documents;        /* JSON array, for templates that know documents; NULL: none */
+    const char *kwargs;           /* JSON object of further variables (chat_template_kwargs); NULL: none */
+    bool no_generation_prompt;    /* does not begin an assistant's turn at the end */
+    bool continue_final_message;  /* the prompt ends with the last message's content, for the model to go on with */
+    int thinking;                 /* > 0 on, < 0 off, 0: as the template has it: enable_thinking and thinking */
+    const char *reasoning_effort; /* "low", "medium", "high"; NULL: as the template has it */
+    const char *bos, *eos;        /* text of the vocabulary's tokens; NULL: empty */
+    int64_t now;                  /* seconds since 1970 for templates that show the date, in UTC; 0: now, local time */
+} qn_chat_options;
+
+/* A text and which parts of it are not the template's. Freed with qn_prompt_deinit. */
+typedef struct qn_prompt {
+    char *text; /* terminated */
+    size_t len;
+    qn_span *plain; /* [n_plain] ascending: what came from messages, tools and options */
+    size_t n_plain;
+} qn_prompt;
+
+/* messages: a JSON array. options may be NULL. On failure `out` is untouched: invalid where messages are not what they
+ * should be (the text names the place, "messages[2].tool_calls[0].function.name: ..."); cancelled with the template's
+ * own words where it refuses the conversation; limit for what would take more than 64 MiB or 10 million steps. */
+QN_API qn_status qn_chat_render(const qn_chat_template *t, const char *messages, const qn_chat_options *options,
+                                qn_prompt *out, qn_error *err);
+QN_API void qn_prompt_deinit(qn_prompt *prompt);
+/* The ids that the model reads: control tokens only where the template wrote them; the beginning-of-sequence token that
+ * the file asks for unless the prompt begins with it. *out is freed with qn_free. */
+QN_API qn_status qn_prompt_tokenize(const qn_prompt *prompt, const qn_tokenizer *tok, qn_token **out, size_t *n,
+                                    qn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

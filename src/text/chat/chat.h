@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* src/text/chat/chat.h -- what the parts of quern/chat.h share: messages brought into the form that a template wants
+ * (messages.c), what it wants (probe.c), and rendering (render.c). */
+#ifndef QN_TEXT_CHAT_CHAT_H
+#define QN_TEXT_CHAT_CHAT_H
+
+#include "text/jinja/jinja.h"
+
+#include <quern/chat.h>
+
+struct qn_chat_template {
+    qn_jinja *jinja;
+    char *source;
+    char origin[32];
+    qn_chat_needs needs;
+};
+
+/* Parsed messages -> those that a template with these needs is given. Raises in h. */
+qn_val qn__chat_messages(qn_heap *h, const qn_chat_needs *needs, qn_val messages);
+qn_val qn__chat_tools(qn_heap *h, const qn_chat_needs *needs, qn_val tools);
+/* Renders messages that are in the template's form already, with the variables of `options`. */
+qn_val qn__chat_run(const qn_chat_template *t, qn_heap *h, qn_val messages, qn_val tools,
+                    const qn_chat_options *options);
+void qn__chat_probe(qn_chat_template *t);
+
+static inline void qn__put(qn_heap *h, qn_vdict *d, const char *key, qn_val v)
+{
+    qn__dict_set(h, d, qn__text_val(h, key), v);
+}
+/* The member of a dict, absent where it has none or null. */
+static inline qn_val qn__member(qn_val of, const char *key)
+{
+    qn_val v;
+    return of.type == QN_VAL_dict && qn__dict_find(of.d, key, &v) && v.type != QN_VAL_none ? v : qn__absent();
+}
+
+#endif

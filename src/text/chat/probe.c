@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* src/text/chat/probe.c -- what a template wants, found out by rendering small conversations with words that occur
+ * nowhere else: a form is right when all of its words appear, once encoded and not as Python would print them. */
+#include "text/chat/chat.h"
+
+#define USER      "{\"role\": \"user\", \"content\": \"qn-user\"}"
+#define ASSISTANT "{\"role\": \"assistant\", \"content\": \"qn-answer\"}"
+#define CALL(id, n) \
+    "{\"id\": \"" id "\", \"type\": \"function\", \"function\": {\"name\": \"qn_tool" n \
+    "\", \"arguments\": {\"qn_arg\": " \
+    "\"qn-value" n "\"}}}"
+#define RESULT(id, n) "{\"role\": \"tool\", \"tool_call_id\": \"" id "\", \"content\": \"qn-result" n "\"}"
+#define TOOL(n) \
+    "{\"type\": \"function\", \"function\": {\"name\": \"qn_tool" n \
+    "\", \"description\": \"qn-about\", \"parameters\": " \
+    "{\"type\": \"object\", \"properties\": {\"qn_par\": {\"type\": \"string\", \"description\": \"qn-arg\"}}, " \
+    "\"required\": [\"qn_par\"]}}}"
+
+static const char one_tool[] = "[" TOOL("1") "]", two_tools[] = "[" TOOL("1") ", " TOOL("2") "]";
+static const char nullable[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"qn_tool1\", \"description\": \"qn-about\", \"parameters\": "
+    "{\"type\": \"object\", \"properties\": {\"qn_par\": {\"type\": [\"string\", \"null\"]}}}}}]";
+static const char one_call[] =
+    "[" USER
+    ", {\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [" CALL("call_qn_id1",
+                                                                            "1") "]}, " RESULT("call_qn_id1", "1") "]";
+static const char two_calls[] =
+    "[" USER ", {\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [" CALL("call_qn_id1", "1") ", " CALL(
+        "call_qn_id2", "2") "]}, " RESULT("call_qn_id1", "1") ", " RESULT("call_qn_id2", "2") "]";
+
+/* Whether the conversation renders and shows all of `words`, separated by blanks, and none of `not`. */
+static bool shows(const qn_chat_template *t, const char *messages, const char *tools, bool generation,
+                  const char *words, const char *const *never)
+{
+    qn_heap h;
+    bool good = false;
+    qn__jinja_heap_init(&h, &(qn_jinja_options){0}, NULL);
+    const qn_val list = qn__chat_messages(&h, &t->needs, qn__parse_json(&h, messages, strlen(messages), true));
+    const qn_val with =
+        tools ? qn__chat_tools(&h, &t->needs, qn__parse_json(&h, tools, strlen(tools), true)) : qn__none();
+    const qn_chat_options options = {.no_generation_prompt = !generation, .now = 1};
+    const qn_val text = qn__chat_run(t, &h, list, with, &options);
+    if (h.status == QN_OK && qn__is_str(text)) {
+        char word[32];
+        good = true;
+        for (const char *p = words; *p && good;) {
+            const size_t n = strcspn(p, " ");
+            memcpy(word, p, n);
+            word[n] = '\0';
+            good = strstr(text.s->data, word);
+            p += n + (p[n] == ' ');
+        }
+        for (; never && *never && good; never++) good = !strstr(text.s->data, *never);
+    }
+    qn__jinja_heap_deinit(&h);
+    return good;
+}
+
+static void probe_calls(qn_chat_template *t)
+{
+    /* as Python prints it; encoded twice; no content printed as None */
+    static const char *const never[] = {"{'qn_arg'", "\\\"qn_arg", NULL};
+    static const char *const never_null[] = {"{'qn_arg'", "\\\"qn_arg", "None", NULL};
+    qn_chat_needs *const n = &t->needs;
+    n->calls = true;
+    for (int form = 0; form < 8; form++) {
+        n->arguments_text = form & 1;
+        n->call_content_null = form & 2;
+        n->short_ids = form & 4;
+        if (shows(t, one_call, one_tool, true, "qn_tool1 qn-value1 qn-result1",
+                  n->call_content_null ? never_null : never))
+            return;
+    }
+    n->calls = n->arguments_text = n->call_content_null = n->short_ids = false;
+}
+
+static void probe_reasoning(qn_chat_template *t)
+{
+    static const char *const fields[] = {"reasoning_content", "thinking", "reasoning"};
+    static const char turn[] = "[" USER ", {\"role\": \"assistant\", \"content\": \"qn-answer\", "
+                               "\"reasoning\": \"qn-thought\"}]";
+    static const char before_call[] =
+        "[" USER ", {\"role\": \"assistant\", \"content\": \"\", \"reasoning\": "
+        "\"qn-thought\", \"tool_calls\": [" CALL("call_qn_id1", "1") "]}, " RESULT("call_qn_id1", "1") "]";
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        t->needs.reasoning = fields[i];
+        if (shows(t, turn, NULL, false, "qn-thought", NULL)) return;
+        if (t->needs.calls && shows(t, before_call, one_tool, true, "qn-thought", NULL)) return;
+    }
+    t->needs.reasoning = NULL;
+}
+
+/* Whether the prompt with thinking switched on is another than with it off. */
+static bool can_switch_thinking(const qn_chat_template *t)
+{
+    qn_heap h;
+    qn__jinja_heap_init(&h, &(qn_jinja_options){0}, NULL);
+    const qn_val list = qn__chat_messages(&h, &t->needs, qn__parse_json(&h, "[" USER "]", strlen("[" USER "]"), true));
+    const qn_val on = qn__chat_run(t, &h, list, qn__none(), &(qn_chat_options){.now = 1, .thinking = 1});
+    const qn_val off = qn__chat_run(t, &h, list, qn__none(), &(qn_chat_options){.now = 1, .thinking = -1});
+    const bool differ = h.status == QN_OK && !qn__val_equal(on, off);
+    qn__jinja_heap_deinit(&h);
+    return differ;
+}
+
+void qn__chat_probe(qn_chat_template *t)
+{
+    static const char *const python[] = {"'type'", "\"type\"", NULL};
+    qn_chat_needs *const n = &t->needs;
+    n->system = n->late_system = n->developer = n->several_calls = true;
+    for (int form = 0; form < 4; form++) {
+        n->empty_tools = form & 1;
+        n->content_parts = form & 2;
+        if (shows(t, "[" USER "]", NULL, true, "qn-user", n->content_parts ? python : NULL)) break;
+        n->empty_tools = n->content_parts = false;
+    }
+    n->system = shows(t, "[{\"role\": \"system\", \"content\": \"qn-system\"}, " USER "]", NULL, true,
+                      "qn-system qn-user", NULL);
+    n->late_system = n->system && shows(t,
+                                        "[{\"role\": \"system\", \"content\": \"qn-first\"}, " USER ", " ASSISTANT
+                                        ", {\"role\": \"system\", \"content\": \"qn-late\"}, " USER "]",
+                                        NULL, true, "qn-first qn-user qn-answer qn-late", NULL);
+    n->developer = shows(t, "[{\"role\": \"developer\", \"content\": \"qn-developer\"}, " USER "]", NULL, true,
+                         "qn-developer qn-user", NULL);
+    n->tools = shows(t, "[" USER "]", one_tool, true, "qn_tool1", NULL);
+    if (!n->tools) {
+        n->flat_tools = true;
+        n->tools = n->flat_tools = shows(t, "[" USER "]", one_tool, true, "qn_tool1", NULL);
+    }
+    n->single_types = n->tools && !shows(t, "[" USER "]", nullable, true, "qn_tool1", NULL);
+    probe_calls(t);
+    if (n->calls)
+        n->several_calls =
+            shows(t, two_calls, two_tools, true, "qn_tool1 qn-value1 qn-result1 qn_tool2 qn-value2 qn-result2", NULL);
+    probe_reasoning(t);
+    n->thinking_switch = can_switch_thinking(t);
+}
