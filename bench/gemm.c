@@ -54,9 +54,9 @@ static void die(const qn_error *err)
 }
 
 /* A matrix [batch, rows, cols], or its transpose seen as that. */
-static qn_node *operand(qn_graph *g, const char *name, int64_t batch, int64_t rows, int64_t cols, bool turned)
+static qn_node *operand(qn_graph *g, const char *name, int64_t batch, int64_t rows, int64_t cols, bool transposed)
 {
-    if (!turned) return qn__input(g, name, QN_DTYPE_F32, &qn_shape_of(batch, rows, cols));
+    if (!transposed) return qn__input(g, name, QN_DTYPE_F32, &qn_shape_of(batch, rows, cols));
     return qn__permute(g, qn__input(g, name, QN_DTYPE_F32, &qn_shape_of(batch, cols, rows)), (int[]){0, 2, 1}, 3);
 }
 
@@ -66,7 +66,7 @@ static qn_node *by_linear(qn_graph *g, const shape *s)
     return qn__linear(g, a, qn__input(g, "b", QN_DTYPE_F32, &qn_shape_of(s->n, s->k)), NULL);
 }
 
-static double measure(qn_sched *sched, const shape *s, bool turn_a, bool turn_b, bool linear)
+static double measure(qn_sched *sched, const shape *s, bool transpose_a, bool transpose_b, bool linear)
 {
     qn_error err = {0};
     qn_graph *g;
@@ -75,8 +75,8 @@ static double measure(qn_sched *sched, const shape *s, bool turn_a, bool turn_b,
     if (linear)
         qn__output(g, by_linear(g, s));
     else
-        qn__output(g, qn__matmul(g, operand(g, "a", s->batch, s->m, s->k, turn_a),
-                                 operand(g, "b", s->batch, s->k, s->n, turn_b)));
+        qn__output(g, qn__matmul(g, operand(g, "a", s->batch, s->m, s->k, transpose_a),
+                                 operand(g, "b", s->batch, s->k, s->n, transpose_b)));
     if (qn__sched_compile(sched, g, NULL, 0, &e, &err) != QN_OK) die(&err);
     const char *const names[] = {"a", "b"};
     for (int i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bench/mm_gemv.c -- products with one column (decoding), weights from memory: GB/s of floats and every block format
- * that has a kernel, beside what plain reads of the same memory reach. Pieces of a few megabytes are read and
- * multiplied in turn, each member of the team on its own part; the processor time of a piece is what counts (lower
+ * that has a kernel, beside what plain reads of the same memory reach. Tiles of a few megabytes are read and
+ * multiplied in turn, each member of the team on its own part; the processor time of a tile is what counts (lower
  * quartile), so that other programs on the machine disturb little.
  *
  *     bench_mm_gemv [k] [level] [MiB] [format ...]     k = 2048, the highest, 600 MiB, all; one table for one thread,
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PIECE_BYTES = 4 << 20, PIECES_MAX = 4096, CACHED_ROWS = 128 };
+enum { TILE_BYTES = 4 << 20, TILES_MAX = 4096, CACHED_ROWS = 128 };
 
 /* rows as neighbours, as streams of their own (kernel/gemv_streams.h), plain reads */
 enum { WAY_gemv, WAY_streams, WAY_read, N_WAYS };
@@ -72,26 +72,26 @@ static void product(const job *j, qn_mm_fn fn, const uint8_t *w, int64_t rows, f
 static void member(void *ctx, int id, int n)
 {
     job *j = ctx;
-    static _Thread_local double took[N_WAYS][PIECES_MAX];
+    static _Thread_local double took[N_WAYS][TILES_MAX];
     const qn_mm *mm = &j->kernels->mm[j->dtype];
-    const int64_t row_bytes = qn_dtype_row_bytes(j->dtype, j->k), rows = PIECE_BYTES / row_bytes,
-                  piece = rows * row_bytes;
+    const int64_t row_bytes = qn_dtype_row_bytes(j->dtype, j->k), rows = TILE_BYTES / row_bytes,
+                  tile = rows * row_bytes;
     const int64_t begin = j->bytes / n * id, end = begin + j->bytes / n;
     int n_took[N_WAYS] = {0};
     for (int turn = 0; turn < N_WAYS; turn++) {
         int64_t i = turn;
-        for (int64_t at = begin; at + piece <= end && i < PIECES_MAX; at += piece, i++) {
+        for (int64_t at = begin; at + tile <= end && i < TILES_MAX; at += tile, i++) {
             const int way = (int)(i % N_WAYS);
             const double start = now();
             if (way == WAY_read)
-                j->seen[id] ^= j->kernels->probe_read(j->w + at, piece / 8);
+                j->seen[id] ^= j->kernels->probe_read(j->w + at, tile / 8);
             else
                 product(j, way == WAY_streams && mm->gemv_streams ? mm->gemv_streams : mm->gemv, j->w + at, rows,
                         j->y[id]);
             took[way][n_took[way]++] = now() - start;
         }
     }
-    for (int way = 0; way < N_WAYS; way++) j->rate[way][id] = (double)piece / quartile(took[way], n_took[way]) * 1e-9;
+    for (int way = 0; way < N_WAYS; way++) j->rate[way][id] = (double)tile / quartile(took[way], n_took[way]) * 1e-9;
 
     int n_cached;
     for (n_cached = 0; n_cached < 100; n_cached++) {
@@ -134,7 +134,7 @@ static void table(job *j, int n_threads, int n_names, char **names)
     n_threads = qn__team_size(team);
     qn__team_run(team, fill, j);
     printf("%d thread%s, k = %lld\n", n_threads, n_threads > 1 ? "s" : "", (long long)j->k);
-    printf("%-8s %8s %8s %8s %6s %14s\n", "format", "GB/s", "apart", "read", "", "cached/thread");
+    printf("%-8s %8s %8s %8s %6s %14s\n", "format", "GB/s", "streams", "read", "", "cached/thread");
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {
         const qn_act_kind act = j->kernels->mm[d].act;
         if (!j->kernels->mm[d].gemv ||
@@ -144,10 +144,10 @@ static void table(job *j, int n_threads, int n_names, char **names)
         j->dtype = (qn_dtype)d;
         qn__act_put(j->kernels, act, j->x, j->column, j->k);
         qn__team_run(team, member, j);
-        const double one = total(j->rate[WAY_gemv], n_threads), apart = total(j->rate[WAY_streams], n_threads);
+        const double gemv = total(j->rate[WAY_gemv], n_threads), streams = total(j->rate[WAY_streams], n_threads);
         const double read = total(j->rate[WAY_read], n_threads);
-        printf("%-8s %8.2f %8.2f %8.2f %5.0f%% %14.2f\n", qn_dtype_get(j->dtype)->name, one, apart, read,
-               100 * (one > apart ? one : apart) / read, total(j->cached, n_threads) / n_threads);
+        printf("%-8s %8.2f %8.2f %8.2f %5.0f%% %14.2f\n", qn_dtype_get(j->dtype)->name, gemv, streams, read,
+               100 * (gemv > streams ? gemv : streams) / read, total(j->cached, n_threads) / n_threads);
         fflush(stdout);
     }
     qn__team_destroy(team);
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     j->w = qn__alloc((size_t)j->bytes);
     j->x = calloc((size_t)j->k, 4);
     j->column = calloc((size_t)j->k, 4);
-    for (int i = 0; i < QN_MAX_THREADS && i < 64; i++) j->y[i] = malloc(PIECE_BYTES);
+    for (int i = 0; i < QN_MAX_THREADS && i < 64; i++) j->y[i] = malloc(TILE_BYTES);
     if (!j->w || j->k <= 0) return 1;
     for (int64_t i = 0; i < j->k; i++) j->column[i] = (float)(i % 37 - 11);
     table(j, 1, argc - 4, argv + 4);

@@ -98,7 +98,7 @@ FIXED(DECLARE)
     ROW(sort_rows, 1, qn_sort(a, 1, false, NULL)) ROW(sort_columns, 1, qn_sort(a, 0, false, NULL)) \
     ROW(argsort_ints, 0, qn_argsort(ints, 1, false)) \
     ROW(topk_8, 1, qn_topk(a, 8, 1, true, NULL)) ROW(topk_40_wide, 1, qn_topk(wide, 40, 1, true, NULL)) \
-    ROW(contiguous_turned, 1, qn_contiguous(qn_transpose(a, 0, 1))) \
+    ROW(contiguous_transposed, 1, qn_contiguous(qn_transpose(a, 0, 1))) \
     ROW(contiguous_heads, 1, qn_contiguous(qn_transpose(heads, 1, 2))) \
     ROW(clone, 1, qn_clone(a)) ROW(cat_rows, 1, qn_cat((qn_tensor *[]){a, b}, 2, 0)) \
     ROW(cat_columns, 1, qn_cat((qn_tensor *[]){a, b}, 2, 1)) \
@@ -116,7 +116,7 @@ FIXED(DECLARE)
     ROW(index_put, 1, qn_index_put(a, (qn_tensor *[]){rows}, 1, src, true)) \
     ROW(embedding, 1, qn_embedding(a, rows)) \
     ROW(embedding_bag, 1, qn_embedding_bag(a, qn_reshape(rows, qn_shape_of(256, 16)), NULL)) \
-    ROW(matmul, 1, qn_matmul(a, b)) ROW(matmul_turned, 1, qn_matmul(qn_transpose(a, 0, 1), b)) \
+    ROW(matmul, 1, qn_matmul(a, b)) ROW(matmul_transposed, 1, qn_matmul(qn_transpose(a, 0, 1), b)) \
     ROW(bmm, 1, qn_bmm(cube, qn_transpose(cube, 1, 2))) \
     ROW(matvec, 1, qn_matmul(a, row)) ROW(addmm, 1, qn_addmm(row, a, b, 1, 1)) ROW(linear, 1, qn_linear(a, b, row)) \
     ROW(layer_norm, 1, qn_layer_norm(a, 1, row, row, 1e-5)) \

@@ -29,7 +29,7 @@ QN_API qn_tensor *qn_group_norm(qn_tensor *x, int groups, qn_tensor *weight, qn_
 
 typedef struct qn_rope_options {
     double base;                 /* 0: 10000 */
-    int n_rot;                   /* only the first n_rot elements of a head turn; 0: all */
+    int n_rot;                   /* only the first n_rot elements of a head are rotated; 0: all */
     bool neox;                   /* pairs are (i, i + n_rot / 2); else (2i, 2i + 1) */
     bool heads_first;            /* x is [.., heads, n, d]; else [.., n, heads, d] */
     qn_tensor *factors;          /* F32 [n_rot / 2]: frequencies are divided by these; or NULL */
@@ -39,7 +39,7 @@ typedef struct qn_rope_options {
     double beta_fast, beta_slow; /* 0: 32, 1 */
     int n_ctx_orig;              /* context of the model's training */
 } qn_rope_options;
-/* Rotary position embedding: pair i of every head turns by position * base^(-2i / n_rot). x [.., n, heads, d];
+/* Rotary position embedding: pair i of every head is rotated by position * base^(-2i / n_rot). x [.., n, heads, d];
  * positions I32 or I64 [n], or [.., n] with as many of x's leading dimensions as are given, or NULL for 0, 1, .. */
 QN_API qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *options);
 /* silu(gate) * up, of one shape. */

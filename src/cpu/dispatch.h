@@ -96,8 +96,8 @@ typedef void (*qn_mm_fn)(const struct qn_mm_args *args);
  * of pages would put all of them into a few parts of a cache. */
 static inline int32_t qn__row_stride(const qn_mm_args *a, int32_t groups, int32_t most)
 {
-    const int32_t apart = groups < 1 ? 1 : groups < most ? groups : most;
-    return apart > 1 && apart % 2 == 0 && a->w_row_bytes % 4096 == 0 ? apart - 1 : apart;
+    const int32_t stride = groups < 1 ? 1 : groups < most ? groups : most;
+    return stride > 1 && stride % 2 == 0 && a->w_row_bytes % 4096 == 0 ? stride - 1 : stride;
 }
 
 /* How a level's panel kernels want many columns to lie: groups of `cols` columns, side by side; all groups' first

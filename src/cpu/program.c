@@ -130,7 +130,7 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
  * Nothing else that outlives the first lies there: what is alive at the last one does not by the plan, and what dies
  * before is a source or a result of the others, which is looked at here. */
 
-static bool apart(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
+static bool disjoint(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
 {
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
@@ -143,7 +143,7 @@ static bool clear_of(const qn_view *v, const uint8_t *scratch, uint64_t bytes)
     if (hi <= lo || !v->data) return true; /* memory bound later is nobody's scratch */
     lo = lo / d->block_elems * d->block_bytes;
     hi = (hi + d->block_elems - 1) / d->block_elems * d->block_bytes;
-    return apart(v->data + lo, (uint64_t)(hi - lo), scratch, bytes);
+    return disjoint(v->data + lo, (uint64_t)(hi - lo), scratch, bytes);
 }
 
 static bool follows(const qn_cpu *cpu, const step *a, const step *b)

@@ -113,7 +113,7 @@ static int place_of(const qn_engine_options *options, const qn_model *m, const q
     return rule ? rule->backend : 0;
 }
 
-/* A copy in the backend's memory, turned to this machine's byte order on the way. */
+/* A copy in the backend's memory, swapped to this machine's byte order on the way. */
 static qn_status copy_tensor(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out,
                              qn_error *err)
 {

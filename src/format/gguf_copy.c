@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_copy.c -- metadata from an open file into a writer, turned to little endian on the way. The values
+/* src/format/gguf_copy.c -- metadata from an open file into a writer, swapped to little endian on the way. The values
  * were checked when the file was opened; the cursor checks their bounds again, because a mapped file can change. */
 #include "format/gguf_writer.h"
 #include <string.h>

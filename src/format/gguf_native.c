@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_native.c -- turning tensor data between byte orders.
+/* src/format/gguf_native.c -- swapping tensor data between byte orders.
  *
- * Of a block format only the fields that are loaded as 16- or 32-bit numbers turn round; nibbles, packed 6-bit scales
+ * Of a block format only the fields that are loaded as 16- or 32-bit numbers are swapped; nibbles, packed 6-bit scales
  * and other byte-wise fields lie alike in both orders. Which fields those are follows what the format's reference
  * decoder loads as a whole number (docs/FORMATS.md has the table). */
 #include "format/native.h"

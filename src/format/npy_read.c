@@ -143,8 +143,8 @@ static qn_status read_header(literal *l, dictionary *h)
     return QN_OK;
 }
 
-/* '<f4' and the like, to a dtype and whether its bytes must be turned. Single bytes have no order, NumPy writes '|' for
- * it. */
+/* '<f4' and the like, to a dtype and whether its bytes must be swapped. Single bytes have no order, NumPy writes '|'
+ * for it. */
 static bool read_descr(const char *descr, qn_dtype *dtype, bool *swap)
 {
     const uint16_t probe = 1;

@@ -48,7 +48,7 @@ typedef struct qn_scale_attrs {
 } qn_scale_attrs;                                                      /* no bias is -0: adding that changes no bit */
 typedef enum qn_rope_mode { QN_ROPE_NORM, QN_ROPE_NEOX } qn_rope_mode; /* pairs (2i, 2i+1), or (i, i + n_rot/2) */
 typedef struct qn_rope_attrs {
-    int32_t mode, n_rot;        /* only the first n_rot of a head's elements turn */
+    int32_t mode, n_rot;        /* only the first n_rot of a head's elements are rotated */
     float base;                 /* 10000 */
     float freq_scale;           /* 1; 1/factor for linear scaling */
     float ext_factor;           /* 0; 1 for YaRN (Peng et al. 2023) */

@@ -58,7 +58,7 @@ qn_node *qn__self_attention(qn_build *b, qn_node *x, const qn_layer *l, int i, c
     const int64_t n = b->n_tokens, n_head = hp->n_head, n_kv = hp->n_kv_head, dk = hp->n_embd_head_k,
                   dv = hp->n_embd_head_v;
     const int64_t n_cells = b->kv->n_cells;
-    const qn_rope_apply_attrs turn = {.mode = hp->rope.mode, .n_rot = hp->rope.n_rot};
+    const qn_rope_apply_attrs rope = {.mode = hp->rope.mode, .n_rot = hp->rope.n_rot};
 
     qn_node *q = qn__reshape(g, qn__dense(b, x, l->attn_q, l->attn_q_bias), qn_shape_of(n, n_head, dk));
     qn_node *k = qn__reshape(g, qn__dense(b, x, l->attn_k, l->attn_k_bias), qn_shape_of(n, n_kv, dk));
@@ -67,8 +67,8 @@ qn_node *qn__self_attention(qn_build *b, qn_node *x, const qn_layer *l, int i, c
         q = qn__norm(b, q, l->attn_q_norm);
         k = qn__norm(b, k, l->attn_k_norm);
     }
-    q = qn__name(g, qn__rope_apply(g, q, b->turns, &turn), "q-%d", i);
-    k = qn__name(g, qn__rope_apply(g, k, b->turns, &turn), "k-%d", i);
+    q = qn__name(g, qn__rope_apply(g, q, b->rope_table, &rope), "q-%d", i);
+    k = qn__name(g, qn__rope_apply(g, k, b->rope_table, &rope), "k-%d", i);
 
     /* The cache is written first and then read through the result of the write: the order is in the graph, not in a
      * convention. */

@@ -38,8 +38,8 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
     b->spans = qn__input(b->g, "spans", QN_DTYPE_I32, &qn_shape_of(n_tokens, 2));
     b->out_ids = qn__input(b->g, "out_ids", QN_DTYPE_I32, &qn_shape_of(n_out));
 
-    b->turns = qn__rope_table(b->g, b->pos, qn__weight(b, m->top.rope_freqs),
-                              &(qn_rope_table_attrs){m->hp.rope, QN_DTYPE_F32});
+    b->rope_table = qn__rope_table(b->g, b->pos, qn__weight(b, m->top.rope_freqs),
+                                   &(qn_rope_table_attrs){m->hp.rope, QN_DTYPE_F32});
     qn_node *x = qn__get_rows(b->g, qn__weight(b, m->top.tok_embd), b->tokens); /* [n_tokens, n_embd] */
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         qn__graph_scope(b->g, (int)i, spec->hints ? spec->hints[i] : -1);

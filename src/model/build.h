@@ -31,12 +31,12 @@ struct qn_build {
     int32_t n_tokens;
     qn_node **params; /* by weight index: made at first use */
     /* inputs of a decode graph */
-    qn_node *tokens;  /* I32 [n_tokens] */
-    qn_node *pos;     /* I32 [n_tokens] */
-    qn_node *rows;    /* I32 [n_tokens]: the cell each token is written to */
-    qn_node *spans;   /* I32 [n_tokens, 2] */
-    qn_node *out_ids; /* I32 [n_out] */
-    qn_node *turns;   /* rope_table of pos [n_tokens, n_rot]: one for all layers */
+    qn_node *tokens;     /* I32 [n_tokens] */
+    qn_node *pos;        /* I32 [n_tokens] */
+    qn_node *rows;       /* I32 [n_tokens]: the cell each token is written to */
+    qn_node *spans;      /* I32 [n_tokens, 2] */
+    qn_node *out_ids;    /* I32 [n_out] */
+    qn_node *rope_table; /* rope_table of pos [n_tokens, n_rot]: one for all layers */
 };
 
 /* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], with adapters added in their order. Inputs
@@ -49,7 +49,7 @@ typedef struct qn_decode_spec {
 } qn_decode_spec;
 qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_decode_spec *spec, qn_graph **out,
                            qn_error *err);
-/* The graph that moves n cached cells: keys of cells `src` turned by `delta` positions are written to cells `dst`;
+/* The graph that moves n cached cells: keys of cells `src` rotated by `delta` positions are written to cells `dst`;
  * values go along when copy_v. Inputs: src, dst, delta, all I32 [n]. */
 qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bool copy_v, qn_graph **out,
                           qn_error *err);

@@ -216,9 +216,9 @@ qn_tensor *qn_init_orthogonal_(qn_tensor *t, double gain)
     if (p != NULL) orthonormal(p, n, length);
     for (int64_t i = 0; p != NULL && gain != 0 && i < n * length; i++) p[i] *= gain;
     qn_tensor *values = doubles(t, p, qn_shape_of(n, length)),
-              *turned = n < rows ? qn_transpose(values, 0, 1) : qn_detach(values);
-    qn_tensor *shaped = turned != NULL ? qn_reshape(turned, qn_shape_get(t)) : NULL;
-    qn_release(turned);
+              *transposed = n < rows ? qn_transpose(values, 0, 1) : qn_detach(values);
+    qn_tensor *shaped = transposed != NULL ? qn_reshape(transposed, qn_shape_get(t)) : NULL;
+    qn_release(transposed);
     qn_release(values);
     return put(t, shaped);
 }

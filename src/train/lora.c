@@ -160,7 +160,8 @@ uint64_t qn__lora_hash(const qn_lora_base *base, uint64_t seed)
 
 static void release_copy(void *copy) { qn__free(copy); }
 
-/* A weight as a tensor over the mapped file. Vectors become F32; a file of the other byte order is turned in a copy. */
+/* A weight as a tensor over the mapped file. Vectors become F32; a file of the other byte order is byte-swapped in a
+ * copy. */
 static qn_tensor *base_tensor(qn_trainer *t, const qn_weight *w, qn_error *err)
 {
     const bool native = qn__gguf_is_native(t->lora->file);

@@ -26,14 +26,14 @@ static qn_tensor *norm(const qn_lora_base *base, qn_tensor *x, const qn_weight *
     return qn_rms_norm(x, weight(base, w), (double)base->model->hp.norm_eps);
 }
 
-/* x [batch, ctx, heads * d] as [batch, heads, ctx, d], turned by position unless it is a value. */
-static qn_tensor *heads(qn_trainer *t, qn_tensor *x, int64_t n, const qn_weight *head_norm, bool turned)
+/* x [batch, ctx, heads * d] as [batch, heads, ctx, d], rotated by position unless it is a value. */
+static qn_tensor *heads(qn_trainer *t, qn_tensor *x, int64_t n, const qn_weight *head_norm, bool rotated)
 {
     const qn_lora_base *base = t->lora;
     const int64_t batch = t->o.n_batch, ctx = t->o.n_ctx, d = x ? qn_dim(x, -1) / n : 1;
     x = x ? qn_view_as(x, qn_shape_of(batch * ctx, n, d)) : NULL;
     if (head_norm) x = norm(base, x, head_norm);
-    if (turned) {
+    if (rotated) {
         qn_tensor *src[] = {x, base->pos, weight(base, base->model->top.rope_freqs)};
         x = qn__plain(QN_OP_rope, &base->model->hp.rope, (qn_target){0}, src, src[2] ? 3 : 2);
     }

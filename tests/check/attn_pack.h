@@ -8,12 +8,12 @@ static inline void pack_same(check *t, const int16_t *got, const int16_t *want, 
     check_same_bytes(t, got, want, (size_t)n * 2, "at level ref");
 }
 
-/* `x` as integers times `step`, every `apart`th of y. */
-static inline void pack_near(check *t, const int16_t *y, int64_t apart, const float *x, double s, int64_t n,
+/* `x` as integers times `step`, every `y_stride`th of y. */
+static inline void pack_near(check *t, const int16_t *y, int64_t y_stride, const float *x, double s, int64_t n,
                              double step)
 {
     for (int64_t i = 0; i < n; i++)
-        check_close(t, y[i * apart] * step, x[i] * s, step * 0.501 + fabs(x[i] * s) * 4 * FLT_EPSILON + FLT_MIN, i);
+        check_close(t, y[i * y_stride] * step, x[i] * s, step * 0.501 + fabs(x[i] * s) * 4 * FLT_EPSILON + FLT_MIN, i);
 }
 
 static inline double pack_length(const float *x, double s, int64_t n)

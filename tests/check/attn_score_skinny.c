@@ -20,7 +20,7 @@ static void one_case(check *t, int64_t rows, int64_t cells, int64_t n, check_pla
           *k_scale = check_floats(t, 2, lanes, place);
     int16_t *q = check_buffer(t, 3, (size_t)(rows * q_stride) * 2, 2, place),
             *k = check_buffer(t, 4, (size_t)(lanes * n) * 2, 2, place);
-    int16_t *turned = check_buffer(t, 5, (size_t)(lanes * n) * 2, 4, place);
+    int16_t *kt = check_buffer(t, 5, (size_t)(lanes * n) * 2, 4, place);
     check_where(t, "%lld rows, %lld cells, %lld elements", (long long)rows, (long long)cells, (long long)n);
     fill_halves(t, q, rows * q_stride);
     fill_halves(t, k, lanes * n);
@@ -35,7 +35,7 @@ static void one_case(check *t, int64_t rows, int64_t cells, int64_t n, check_pla
             for (int64_t i = 0; i < n; i++) sum += q[r * q_stride + i] * k[c * n + i];
             want[r * s_stride + c] = fmaf((float)sum, q_scale[r] * k_scale[c], want[r * s_stride + c]);
         }
-    t->kernels->attn_score_skinny(s, s_stride, q, q_stride, q_scale, rows, k, k_scale, turned, cells, n);
+    t->kernels->attn_score_skinny(s, s_stride, q, q_stride, q_scale, rows, k, k_scale, kt, cells, n);
     check_intact(t);
     for (int64_t r = 0; r < rows; r++) {
         check_same(t, s + r * s_stride, want + r * s_stride, cells, "exact sums give");
@@ -52,15 +52,14 @@ CHECK_KERNEL(attn_score_skinny)
         float *k_scale = check_floats(t, 2, SCORE_CELLS, CHECK_AT_END);
         int16_t *q = check_buffer(t, 3, ROWS * N * 2, 2, CHECK_AT_END),
                 *k = check_buffer(t, 4, SCORE_CELLS * N * 2, 2, CHECK_AT_END);
-        int16_t *turned = check_buffer(t, 5, SCORE_CELLS * N * 2, 4, CHECK_AT_END);
+        int16_t *kt = check_buffer(t, 5, SCORE_CELLS * N * 2, 4, CHECK_AT_END);
         fill_halves(t, q, ROWS * N);
         fill_halves(t, k, SCORE_CELLS * N);
         check_fill(t, s, ROWS * SCORE_CELLS, CHECK_FILL_random);
         check_fill(t, q_scale, ROWS, CHECK_FILL_random);
         check_fill(t, k_scale, SCORE_CELLS, CHECK_FILL_random);
         CHECK_BENCH(t, t->row, "Gop/s", 2.0 * ROWS * SCORE_CELLS * N,
-                    t->kernels->attn_score_skinny(s, SCORE_CELLS, q, N, q_scale, ROWS, k, k_scale, turned, SCORE_CELLS,
-                                                  N));
+                    t->kernels->attn_score_skinny(s, SCORE_CELLS, q, N, q_scale, ROWS, k, k_scale, kt, SCORE_CELLS, N));
         return;
     }
     for (int64_t rows = 1; rows <= SCORE_ROWS; rows += rows < 4 ? 1 : 4)

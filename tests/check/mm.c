@@ -11,7 +11,7 @@
 enum { SLOT_W, SLOT_X, SLOT_Y, SLOT_TILE, SLOT_SOURCE, SLOT_GROUPS };
 
 typedef enum mm_way { WAY_gemv, WAY_streams, WAY_panel, WAY_COUNT } mm_way;
-static const char *const ways[] = {"", ", apart", ", panel"};
+static const char *const ways[] = {"", ", streams", ", panel"};
 
 typedef struct product {
     qn_dtype dtype;

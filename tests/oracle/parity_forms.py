@@ -12,7 +12,7 @@ from parity_rows import *
 warnings.simplefilter('ignore')
 B = {True: 'true', False: 'false'}
 FIVE, NONE, HALF = 'X(1, F32, 2, 1, 2, 1, 3)', 'X(1, F32, 0, 3)', 'X(2, F16, 4)'
-POINT, TURNED = 'qn_select(X(1, F32, 3), 0, 1)', 'qn_transpose(X(1, F64, 2, 3), 0, 1)'
+POINT, TRANSPOSED = 'qn_select(X(1, F32, 3), 0, 1)', 'qn_transpose(X(1, F64, 2, 3), 0, 1)'
 
 
 def qn_select(x, d, i): return x.select(d, i)
@@ -67,10 +67,10 @@ UNARY = ('neg abs sign square floor ceil round trunc frac exp expm1 log log1p lo
          'asinh acosh atanh erf sigmoid relu silu logical_not isnan isinf isfinite bitwise_not').split()
 for name in UNARY:
     whole = name == 'bitwise_not'
-    for x in FIVE, NONE, HALF, POINT, TURNED:
+    for x in FIVE, NONE, HALF, POINT, TRANSPOSED:
         x = x.replace('F32', 'I32').replace('F64', 'I16').replace('F16', 'I8') if whole else x
         case('qn_%s(%s)' % (name, x), lambda: function(name)(t(x)))
-    calls = [('X(1, F32, 2, 3)', []), ('X(1, I32, 4)', []), (TURNED, []), (NONE, [])]
+    calls = [('X(1, F32, 2, 3)', []), ('X(1, I32, 4)', []), (TRANSPOSED, []), (NONE, [])]
     if name in ('silu', 'frac'):
         del calls[1]
     if whole:
@@ -117,7 +117,7 @@ for name in 'sum mean amax amin logsumexp any all'.split():
     for c, d in DIMS:
         for keep in False, True:
             case('qn_%s(%s, %s, %s)' % (name, FIVE, c, B[keep]), lambda: getattr(torch, name)(t(FIVE), d, keep))
-    case('qn_%s(%s, QN_DIMS(0), true)' % (name, TURNED), lambda: getattr(torch, name)(t(TURNED), (0,), True))
+    case('qn_%s(%s, QN_DIMS(0), true)' % (name, TRANSPOSED), lambda: getattr(torch, name)(t(TRANSPOSED), (0,), True))
     case('qn_%s(%s, QN_DIMS(1), false)' % (name, NONE), lambda: getattr(torch, name)(t(NONE), (1,), False))
     case('qn_%s(%s, QN_ALL, false)' % (name, POINT), lambda: getattr(torch, name)(t(POINT)) if name != 'logsumexp' else torch.logsumexp(t(POINT), 0))
 for d in 0, 2, 4, 5:
@@ -143,7 +143,7 @@ for f in 'argmax', 'argmin':
     case('qn_%s(%s, 0, false)' % (f, NONE), lambda: getattr(torch, f)(t(NONE), 0))
     case('qn_%s(%s, QN_FLAT, false)' % (f, NONE), lambda: getattr(torch, f)(t(NONE)))
 for f in 'softmax', 'log_softmax', 'cumsum', 'cumprod':
-    for x in NONE, POINT, TURNED, HALF:
+    for x in NONE, POINT, TRANSPOSED, HALF:
         case('qn_%s(%s, 0)' % (f, x), lambda: getattr(torch, f)(t(x), 0))
 for f in 'max', 'min':
     case('qn_%s(%s, 0, false, NULL)' % (f, NONE), lambda: getattr(torch, f)(t(NONE), 0)[0])
@@ -171,7 +171,7 @@ case('in_place(X(9, F32, 2, 4), qn_addmm_out(z, z, X(1, F32, 2, 3), X(2, F32, 3,
      lambda: X(9, F32, 2, 4).addmm_(X(1, F32, 2, 3), X(2, F32, 3, 4), beta=0.5, alpha=-2))
 case('qn_addmm(X(3, F32, 2, 4), X(1, F32, 2, 3), X(2, F32, 4, 3), 1, 1)', lambda: torch.addmm(X(3, F32, 2, 4), X(1, F32, 2, 3), X(2, F32, 4, 3)))
 # ---- with options ----
-for x in FIVE, NONE, HALF, POINT, TURNED:
+for x in FIVE, NONE, HALF, POINT, TRANSPOSED:
     case('qn_gelu(%s, false)' % x, lambda: F.gelu(t(x)))
     case('qn_elu(%s, 1)' % x, lambda: F.elu(t(x)))
     case('qn_leaky_relu(%s, 0.01)' % x, lambda: F.leaky_relu(t(x)))
@@ -246,7 +246,7 @@ for f, cut in ('chunk', torch.chunk), ('split', torch.split):
     for n in 1, 2, 3, 5, 9, 0, -1:
         for i in range(len(cut(X(1, F32, 2, 5), n, 1)) if n > 0 else 1):
             case('part(qn_%s, X(1, F32, 2, 5), %d, -1, %d)' % (f, n, i), lambda: cut(X(1, F32, 2, 5), n, -1)[i], True)
-for x in FIVE, NONE, POINT, TURNED, 'qn_expand(X(1, F32, 2, 1), qn_shape_of(2, 3))':
+for x in FIVE, NONE, POINT, TRANSPOSED, 'qn_expand(X(1, F32, 2, 1), qn_shape_of(2, 3))':
     case('qn_contiguous(%s)' % x, lambda: t(x).contiguous(), True)
     case('qn_clone(%s)' % x, lambda: t(x).clone(memory_format=torch.contiguous_format), True)
     case('qn_detach(%s)' % x, lambda: t(x).detach(), True)

@@ -50,15 +50,15 @@ static qn_tensor *load(qn_context *ctx, const qn_npy_header *h, const void *file
     if (good) qn__npy_copy(h, file, copy != NULL ? copy : buffer->host);
     if (copy != NULL) good = buffer->backend->type->upload(buffer, 0, copy, h->bytes, qn__err(ctx)) == QN_OK;
     qn__free(copy);
-    qn_tensor *turned = t;
+    qn_tensor *transposed = t;
     if (good && h->fortran) {
         int dims[QN_MAX_RANK];
         for (int i = 0; i < lying.rank; i++) dims[i] = lying.rank - 1 - i;
-        turned = qn_permute(t, dims, lying.rank);
+        transposed = qn_permute(t, dims, lying.rank);
     }
-    if (!good) turned = NULL;
-    if (turned != t) qn_release(t);
-    return turned;
+    if (!good) transposed = NULL;
+    if (transposed != t) qn_release(t);
+    return transposed;
 }
 
 qn_tensor *qn_load_npy(qn_context *ctx, const char *path)

@@ -226,8 +226,8 @@ static qn_tensor *rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, c
     if (positions == NULL || !positions_fit(x, positions, heads_first ? rank - 3 : rank - 2)) return NULL;
     qn_tensor *table = qn__fused(QN_OP_rope_table, &of_table, (qn_tensor *[]){positions, factors},
                                  factors != NULL ? 2 : 1, QN_DTYPE_F32);
-    const qn_rope_apply_attrs turn = {.mode = attrs->mode, .n_rot = attrs->n_rot, .heads_first = heads_first};
-    return qn__given(qn__fused(QN_OP_rope_apply, &turn, (qn_tensor *[]){x, table}, 2, dtype), of(x)->storage->dtype);
+    const qn_rope_apply_attrs apply = {.mode = attrs->mode, .n_rot = attrs->n_rot, .heads_first = heads_first};
+    return qn__given(qn__fused(QN_OP_rope_apply, &apply, (qn_tensor *[]){x, table}, 2, dtype), of(x)->storage->dtype);
 }
 
 qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *options)
@@ -244,8 +244,9 @@ qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *op
     }
     const qn_rope_attrs attrs = rope_attrs(options, of(x)->layout.dim[rank - 1]);
     if (attrs.n_rot < 2 || attrs.n_rot % 2 != 0 || attrs.n_rot > of(x)->layout.dim[rank - 1]) {
-        (void)QN_FAIL(qn__err(ctx), invalid, "rope: %d elements of %s turn, an even number from 2 to %lld expected",
-                      attrs.n_rot, QN_TEXT_OF(x), (long long)of(x)->layout.dim[rank - 1]);
+        (void)QN_FAIL(qn__err(ctx), invalid,
+                      "rope: %d elements of %s are rotated, an even number from 2 to %lld expected", attrs.n_rot,
+                      QN_TEXT_OF(x), (long long)of(x)->layout.dim[rank - 1]);
         return NULL;
     }
     if (qn_scope_begin(ctx) != QN_OK) return NULL;

@@ -71,8 +71,8 @@ qn_tensor *qn_addmm(qn_tensor *c, qn_tensor *a, qn_tensor *b, double beta, doubl
 /* The graph's `linear` computes in F32, from weights in any format; other types go by way of matmul. */
 static qn_tensor *linear_as_matmul(qn_tensor *x, qn_tensor *w, qn_tensor *b)
 {
-    qn_tensor *turned = qn_transpose(w, 0, 1), *y = qn_matmul(x, turned);
-    qn_release(turned);
+    qn_tensor *transposed = qn_transpose(w, 0, 1), *y = qn_matmul(x, transposed);
+    qn_release(transposed);
     if (b == NULL || y == NULL) return y;
     qn_tensor *sum = qn__plain(QN_OP_add, NULL, (qn_target){0}, (qn_tensor *[]){y, b}, 2);
     qn_release(y);

@@ -18,7 +18,7 @@ static bool cuts_blocks(const qn_tensor *t, const qn_layout *l)
     for (int i = 0; i + 1 < l->rank; i++) whole = whole && (l->dim[i] == 1 || l->stride[i] % block == 0);
     if (!whole)
         (void)QN_FAIL(qn__err(of(t)->ctx), invalid,
-                      "view: %s cannot be cut or turned inside its blocks of %lld; dequantize it first",
+                      "view: %s cannot be cut or transposed inside its blocks of %lld; dequantize it first",
                       qn_dtype_get(of(t)->storage->dtype)->name, (long long)block);
     return !whole;
 }

@@ -16,12 +16,12 @@ enum {
     ROWS = PANEL_ROWS, /* of a pair of tiles */
     GROUPS = 2,        /* that a pair meets at a time */
     SLICE = 8,         /* blocks of 32 elements that many columns meet at a time */
-    /* Few columns read rows that stand APART, each the head of a stream of its own (kernel/gemv_streams.h), and ask for
-     * what comes AHEAD bytes later. One column of 2048, GB/s from memory: 1, 2, 4, 7, 8 apart:
+    /* Few columns read rows that stand MAX_ROW_STRIDE, each the head of a stream of its own (kernel/gemv_streams.h),
+     * and ask for what comes PREFETCH_BYTES bytes later. One column of 2048, GB/s from memory: 1, 2, 4, 7, 8 apart:
      * 17, 21.5, 23.8, 24.2, 22.6.
      */
-    APART = 7,
-    AHEAD = 1024,
+    MAX_ROW_STRIDE = 7,
+    PREFETCH_BYTES = 1024,
 };
 
 static void put(void *to, size_t stride, int col, const void *blocks, int64_t n)
@@ -64,7 +64,7 @@ typedef struct pairs {
 
 static pairs copied(const uint8_t *w) { return (pairs){w, 2 * TILE, TILE, 64}; }
 
-/* How columns lie: `one` takes one of them, the panel groups. */
+/* How columns lie: `gemv` takes one of them, the panel groups. */
 typedef struct cols {
     const uint8_t *x;
     size_t row_bytes, block_bytes, group_bytes;
@@ -72,13 +72,13 @@ typedef struct cols {
 
 /* A group's next block comes from L2, and a tile that waits for it stops those behind it: prompts are 1.5 x as fast so.
  */
-INLINE void fetch_group(const uint8_t *x)
+INLINE void prefetch_group(const uint8_t *x)
 {
     UNROLL
     for (int i = 0; i < TILE / 64; i++) _mm_prefetch((const char *)x + 64 * i, _MM_HINT_T0);
 }
 
-INLINE void ask(const uint8_t *row, size_t row_bytes)
+INLINE void prefetch_tile_rows(const uint8_t *row, size_t row_bytes)
 {
     UNROLL
     for (int i = 0; i < ROWS / 2; i++) _mm_prefetch((const char *)row + (size_t)i * row_bytes, _MM_HINT_T0);
@@ -88,14 +88,15 @@ INLINE void ask(const uint8_t *row, size_t row_bytes)
 #define GROUP(g, x_tile, sum0, sum1) \
     do { \
         QN_TILE_LOAD(x_tile, x + g * group_bytes, row_bytes); \
-        if (row_bytes == 64) fetch_group(x + g * group_bytes + block_bytes); \
+        if (row_bytes == 64) prefetch_group(x + g * group_bytes + block_bytes); \
         QN_TILE_DOT_BF16(sum0, 4, x_tile); \
         QN_TILE_DOT_BF16(sum1, 5, x_tile); \
     } while (0)
 
 /* n pairs of tiles with one or two groups. sums: of a group, 32 rows of row_bytes each; they start here if `first`.
- * `asks`: the rows come from memory. */
-INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool asks, const int n_groups)
+ * `from_memory`: the rows come from memory. */
+INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool from_memory,
+                const int n_groups)
 {
     const size_t row_bytes = at->row_bytes, group_bytes = at->group_bytes, block_bytes = at->block_bytes;
     const uint8_t *x = at->x, *w = from->w;
@@ -112,11 +113,11 @@ INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool 
     }
     for (; n > 0; n--, w += from->step, x += block_bytes) {
         QN_TILE_LOAD(4, w, from->row_bytes);
-        if (asks) ask(w + AHEAD, from->row_bytes);
+        if (from_memory) prefetch_tile_rows(w + PREFETCH_BYTES, from->row_bytes);
         QN_TILE_LOAD(5, w + from->second, from->row_bytes);
         GROUP(0, 6, 0, 1);
         if (n_groups > 1) GROUP(1, 7, 2, 3);
-        if (asks) ask(w + from->second + AHEAD, from->row_bytes);
+        if (from_memory) prefetch_tile_rows(w + from->second + PREFETCH_BYTES, from->row_bytes);
     }
     QN_TILE_STORE(0, SUM(0), row_bytes);
     QN_TILE_STORE(1, SUM(1), row_bytes);
@@ -124,20 +125,20 @@ INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool 
     if (n_groups > 1) QN_TILE_STORE(3, SUM(3), row_bytes);
 }
 
-static void mac1(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool asks)
+static void mac1(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool from_memory)
 {
-    mac(from, at, n, sums, first, asks, 1);
+    mac(from, at, n, sums, first, from_memory, 1);
 }
 
-static void mac2(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool asks)
+static void mac2(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool from_memory)
 {
-    mac(from, at, n, sums, first, asks, 2);
+    mac(from, at, n, sums, first, from_memory, 2);
 }
 
 /* Elements [at, at + n) of 32 rows, to pairs, 0 after them; past the end the last row repeats. */
-static void copy(const qn_mm_args *a, int32_t first_row, int32_t apart, int64_t at, int64_t n, uint8_t *to)
+static void copy(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int64_t at, int64_t n, uint8_t *to)
 {
-    for (int32_t r = first_row; r < first_row + ROWS * apart; r += apart, to += 64) {
+    for (int32_t r = first_row; r < first_row + ROWS * row_stride; r += row_stride, to += 64) {
         const uint8_t *w = a->w + (size_t)(r < a->rows ? r : a->rows - 1) * a->w_row_bytes + 2 * at;
         uint8_t *line = to;
         int64_t left = n;
@@ -156,11 +157,11 @@ enum {
 };
 
 /* y[c][r] = the sum of both parts; rows first_row, first_row + apart, ... */
-static void finish(const qn_mm_args *a, int32_t first_row, int32_t apart, int32_t first_col, int n_groups,
+static void finish(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int32_t first_col, int n_groups,
                    const float *sums)
 {
     float y[ROWS][2 * COLS] __attribute__((aligned(64))), both[2 * COLS];
-    const int32_t left = (a->rows - first_row + apart - 1) / apart, n_rows = left < ROWS ? left : ROWS;
+    const int32_t left = (a->rows - first_row + row_stride - 1) / row_stride, n_rows = left < ROWS ? left : ROWS;
     for (int g = 0; g < n_groups; g += 2, first_col += 2 * COLS) {
         const int n_cols = a->cols - first_col < 2 * COLS ? a->cols - first_col : 2 * COLS;
         float *to = a->y + first_col * a->y_stride + first_row;
@@ -172,16 +173,17 @@ static void finish(const qn_mm_args *a, int32_t first_row, int32_t apart, int32_
                 memcpy(y[r] + h * COLS, both, COLS * 4);
                 memcpy(y[r + 1] + h * COLS, both + COLS, COLS * 4);
             }
-        if (apart == 1) qn__avx512_transpose_f32(to, a->y_stride, y[0], 2 * COLS, n_rows, n_cols);
-        for (int c = 0; c < n_cols && apart > 1; c++)
-            for (int r = 0; r < n_rows; r++) to[c * a->y_stride + r * apart] = y[r][c];
+        if (row_stride == 1) qn__avx512_transpose_f32(to, a->y_stride, y[0], 2 * COLS, n_rows, n_cols);
+        for (int c = 0; c < n_cols && row_stride > 1; c++)
+            for (int r = 0; r < n_rows; r++) to[c * a->y_stride + r * row_stride] = y[r][c];
     }
 }
 
 /* A column by itself is two numbers a row. */
-static void finish_one(const qn_mm_args *a, int32_t first_row, int32_t apart, const float *sums, float *y)
+static void finish_gemv(const qn_mm_args *a, int32_t first_row, int32_t row_stride, const float *sums, float *y)
 {
-    for (int32_t r = first_row, i = 0; i < ROWS && r < a->rows; i++, r += apart) y[r] = sums[2 * i] + sums[2 * i + 1];
+    for (int32_t r = first_row, i = 0; i < ROWS && r < a->rows; i++, r += row_stride)
+        y[r] = sums[2 * i] + sums[2 * i + 1];
 }
 
 /* Many columns: 32 rows at a time meet all of them before the next come, and what comes next is asked for between
@@ -203,7 +205,7 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
         copy(a, first_row, 1, 32 * b, n, tiles);
         for (int g = 0; g < n_groups; g += GROUPS, at.x += GROUPS * a->x_row_bytes) {
             const int some = n_groups - g < GROUPS ? n_groups - g : GROUPS;
-            panel_fetch_rows(a, next, 64 * SLICE, ROWS * g / n_groups, ROWS * (g + some) / n_groups);
+            panel_prefetch_rows(a, next, 64 * SLICE, ROWS * g / n_groups, ROWS * (g + some) / n_groups);
             (some > 1 ? mac2 : mac1)(&from, &at, (n + 31) / 32, sums + g * SUMS_FLOATS, b == 0, false);
         }
     }
@@ -211,42 +213,43 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
 }
 
 /* 32 rows with few groups, blocks [b, b + n). */
-static void groups(const pairs *from, const cols *columns, int n_groups, int64_t b, int64_t n, float *sums, bool asks)
+static void groups(const pairs *from, const cols *columns, int n_groups, int64_t b, int64_t n, float *sums,
+                   bool from_memory)
 {
     cols at = *columns;
     at.x += (size_t)b * at.block_bytes;
     for (int g = 0; g < n_groups; g += GROUPS, at.x += GROUPS * at.group_bytes)
         (n_groups - g > 1 ? mac2 : mac1)(from, &at, n, sums + g * ROWS * (int64_t)(at.row_bytes / 4), b == 0,
-                                         asks && g == 0);
+                                         from_memory && g == 0);
 }
 
 /* Rows r, r + apart, ... with few columns, or one for `y`: tiles as they lie, but for their rest; past the end all are
  * copied. */
-static void few_rows(const qn_mm_args *a, const cols *columns, int n_groups, float *y, int32_t r, int32_t apart)
+static void skinny_rows(const qn_mm_args *a, const cols *columns, int n_groups, float *y, int32_t r, int32_t row_stride)
 {
     uint8_t *tiles = (uint8_t *)a->tile;
     float *sums = (float *)(void *)(tiles + PAIRS_BYTES);
-    const size_t row_bytes = (size_t)apart * a->w_row_bytes;
+    const size_t row_bytes = (size_t)row_stride * a->w_row_bytes;
     const pairs rows = {a->w + (size_t)r * a->w_row_bytes, 64, 16 * row_bytes, row_bytes}, rest = copied(tiles);
-    const int64_t whole = r + (ROWS - 1) * apart < a->rows ? a->k / 32 : 0;
+    const int64_t whole = r + (ROWS - 1) * row_stride < a->rows ? a->k / 32 : 0;
     if (whole > 0) groups(&rows, columns, n_groups, 0, whole, sums, true);
     for (int64_t b = whole; 32 * b < a->k; b += SLICE) {
         const int64_t left = a->k - 32 * b, n = left < 32 * SLICE ? left : 32 * SLICE;
-        copy(a, r, apart, 32 * b, n, tiles);
+        copy(a, r, row_stride, 32 * b, n, tiles);
         groups(&rest, columns, n_groups, b, (n + 31) / 32, sums, false);
     }
     if (y)
-        finish_one(a, r, apart, sums, y);
+        finish_gemv(a, r, row_stride, sums, y);
     else
-        finish(a, r, apart, 0, n_groups, sums);
+        finish(a, r, row_stride, 0, n_groups, sums);
 }
 
 static void stream(const qn_mm_args *a, const cols *columns, int n_groups, float *y)
 {
-    int32_t apart;
-    for (int32_t r = 0; r < a->rows; r += apart * ROWS) {
-        apart = qn__row_stride(a, (a->rows - r) / ROWS, APART);
-        for (int32_t i = 0; i < apart; i++) few_rows(a, columns, n_groups, y, r + i, apart);
+    int32_t row_stride;
+    for (int32_t r = 0; r < a->rows; r += row_stride * ROWS) {
+        row_stride = qn__row_stride(a, (a->rows - r) / ROWS, MAX_ROW_STRIDE);
+        for (int32_t i = 0; i < row_stride; i++) skinny_rows(a, columns, n_groups, y, r + i, row_stride);
     }
 }
 
@@ -262,7 +265,7 @@ static void panel(const qn_mm_args *a)
     QN_TILE_RELEASE();
 }
 
-static void one(const qn_mm_args *a)
+static void gemv(const qn_mm_args *a)
 {
     if (a->k == 0) {
         qn__amx_mm(a, NULL, some_rows, ROWS, COLS);
@@ -280,7 +283,7 @@ void qn__amx_mm_bf16_init(qn_kernels *kernels)
 {
     kernels->split_act_bf16 = qn__amx_split_act_bf16;
     kernels->mm[QN_DTYPE_BF16] = (qn_mm){.act = QN_ACT_bf16,
-                                         .gemv = one,
+                                         .gemv = gemv,
                                          .panel = panel,
                                          .pack = &pack,
                                          .panel_cols = 2,

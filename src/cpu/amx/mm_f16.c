@@ -18,15 +18,15 @@ enum {
     TILE = 1024, /* bytes */
     COLS = 16,   /* of a group */
     ROWS = 16,
-    GROUPS = 2,     /* that a panel meets at a time */
-    LANES = 16,     /* chains of a block */
-    STEPS = 16,     /* and their pairs */
-    FEW = 4,        /* columns at once without tiles */
-    PANEL_FROM = 5, /* 4 columns: as fast; 6: 1.6 x */
+    GROUPS = 2,      /* that a panel meets at a time */
+    LANES = 16,      /* chains of a block */
+    STEPS = 16,      /* and their pairs */
+    SKINNY_COLS = 4, /* columns at once without tiles */
+    PANEL_FROM = 5,  /* 4 columns: as fast; 6: 1.6 x */
     /* rows that few columns read at a time (kernel/gemv_streams.h): a model's decode with 1, 4, 7,
        16: 5.2, 7.0, 7.9, 8.6 tokens/s */
-    APART = 16,
-    AHEAD = 1024, /* bytes; 512, 2048: 0.92, 0.95 x */
+    MAX_ROW_STRIDE = 16,
+    PREFETCH_BYTES = 1024, /* bytes; 512, 2048: 0.92, 0.95 x */
 };
 
 /* ---- columns --------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x
             UNROLL
             for (int r = 0; r < n_rows; r++) {
                 const uint8_t *from = w + (size_t)(row + r) * row_bytes + 2 * at;
-                if (start + h == 0) _mm_prefetch((const char *)from + AHEAD, _MM_HINT_T0);
+                if (start + h == 0) _mm_prefetch((const char *)from + PREFETCH_BYTES, _MM_HINT_T0);
                 const __m512 v = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
                 w1[r] = _mm512_and_ps(v, upper);
                 w2[r] = _mm512_sub_ps(v, w1[r]);
@@ -164,31 +164,31 @@ BLOCK(4, 1, 2) BLOCK(2, 2, 2) BLOCK(2, 3, 1) BLOCK(2, 4, 1)
     /* clang-format on */
 
     /* Elements [at, k) of sixteen rows, 0 after them; past the end the last row repeats. */
-    static void copy_rest(const qn_mm_args *a, int32_t first_row, int32_t apart, int64_t at, uint8_t *to)
+    static void copy_rest(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int64_t at, uint8_t *to)
 {
     const int64_t n = a->k - at < 512 ? a->k - at : 512;
     for (int32_t i = 0; i < ROWS; i++, to += TILE) {
-        const int32_t r = first_row + i * apart;
+        const int32_t r = first_row + i * row_stride;
         memcpy(to, a->w + (size_t)(r < a->rows ? r : a->rows - 1) * a->w_row_bytes + 2 * at, 2 * (size_t)n);
         memset(to + 2 * n, 0, TILE - 2 * (size_t)n);
     }
 }
 
-static void few_rows(const qn_mm_args *a, int32_t first_row, int32_t apart, int32_t first_col, int n_cols)
+static void skinny_rows(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int32_t first_col, int n_cols)
 {
-    static const block_fn fns[FEW] = {block_1, block_2, block_3, block_4};
-    const bool whole = first_row + (ROWS - 1) * apart < a->rows;
-    const qn_act512 *x[FEW];
-    __m512 y[FEW];
+    static const block_fn fns[SKINNY_COLS] = {block_1, block_2, block_3, block_4};
+    const bool whole = first_row + (ROWS - 1) * row_stride < a->rows;
+    const qn_act512 *x[SKINNY_COLS];
+    __m512 y[SKINNY_COLS];
     for (int c = 0; c < n_cols; c++) {
         x[c] = (const void *)((const uint8_t *)a->x + (size_t)(first_col + c) * a->x_row_bytes);
         y[c] = _mm512_setzero_ps();
     }
     for (int64_t at = 0; at < a->k; at += 512) {
         const uint8_t *w = a->w + (size_t)first_row * a->w_row_bytes + 2 * at;
-        size_t row_bytes = (size_t)apart * a->w_row_bytes;
+        size_t row_bytes = (size_t)row_stride * a->w_row_bytes;
         if (!whole || a->k - at < 512) {
-            copy_rest(a, first_row, apart, at, (uint8_t *)a->tile);
+            copy_rest(a, first_row, row_stride, at, (uint8_t *)a->tile);
             w = (const uint8_t *)a->tile;
             row_bytes = TILE;
         }
@@ -198,21 +198,21 @@ static void few_rows(const qn_mm_args *a, int32_t first_row, int32_t apart, int3
     for (int c = 0; c < n_cols; c++) {
         float *to = a->y + (first_col + c) * a->y_stride + first_row, of[ROWS];
         _mm512_storeu_ps(of, y[c]);
-        for (int32_t r = 0; r < ROWS && first_row + r * apart < a->rows; r++) to[r * apart] = of[r];
+        for (int32_t r = 0; r < ROWS && first_row + r * row_stride < a->rows; r++) to[r * row_stride] = of[r];
     }
 }
 
 /* Below 2^-126 floats count as 0 here, as in tiles. */
-static void one(const qn_mm_args *a)
+static void gemv(const qn_mm_args *a)
 {
     const unsigned state = _mm_getcsr();
-    int32_t apart;
+    int32_t row_stride;
     _mm_setcsr(state | 0x8040);
-    for (int32_t r = 0; r < a->rows; r += apart * ROWS) {
-        apart = qn__row_stride(a, (a->rows - r) / ROWS, APART);
-        for (int32_t i = 0; i < apart; i++)
-            for (int32_t c = 0; c < a->cols; c += FEW)
-                few_rows(a, r + i, apart, c, a->cols - c < FEW ? a->cols - c : FEW);
+    for (int32_t r = 0; r < a->rows; r += row_stride * ROWS) {
+        row_stride = qn__row_stride(a, (a->rows - r) / ROWS, MAX_ROW_STRIDE);
+        for (int32_t i = 0; i < row_stride; i++)
+            for (int32_t c = 0; c < a->cols; c += SKINNY_COLS)
+                skinny_rows(a, r + i, row_stride, c, a->cols - c < SKINNY_COLS ? a->cols - c : SKINNY_COLS);
     }
     _mm_setcsr(state);
 }
@@ -252,7 +252,7 @@ static void fill(const uint8_t *w, size_t row_bytes, panel *to)
     }
 }
 
-INLINE void fetch_lane(const void *tiles)
+INLINE void prefetch_lane(const void *tiles)
 {
     UNROLL
     for (int i = 0; i < 2 * TILE / 64; i++) _mm_prefetch((const char *)tiles + 64 * i, _MM_HINT_T0);
@@ -285,8 +285,8 @@ INLINE void mac(const panel *p, const uint8_t *x, size_t group_bytes, float *sum
         if (n_groups > 1) QN_TILE_LOAD(7, h->x[l][1], 64);
         QN_TILE_DOT_BF16(0, 4, 6);
         if (n_groups > 1) QN_TILE_DOT_BF16(1, 4, 7);
-        fetch_lane(g->x[l + 1]);
-        if (n_groups > 1) fetch_lane(h->x[l + 1]);
+        prefetch_lane(g->x[l + 1]);
+        if (n_groups > 1) prefetch_lane(h->x[l + 1]);
     }
     QN_TILE_STORE(0, sums, 64);
     if (n_groups > 1) QN_TILE_STORE(1, sums + SUMS_FLOATS, 64);
@@ -320,7 +320,7 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
         }
         for (int g = 0; g < n_groups; g += GROUPS, x += GROUPS * a->x_row_bytes) {
             const int some = n_groups - g < GROUPS ? n_groups - g : GROUPS;
-            panel_fetch_rows(a, next, TILE, ROWS * g / n_groups, ROWS * (g + some) / n_groups);
+            panel_prefetch_rows(a, next, TILE, ROWS * g / n_groups, ROWS * (g + some) / n_groups);
             (some > 1 ? mac2 : mac1)(p, x, a->x_row_bytes, sums + g * SUMS_FLOATS, at == 0);
         }
     }
@@ -332,11 +332,15 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
     }
 }
 
-static void many(const qn_mm_args *a) { qn__amx_mm(a, NULL, some_rows, ROWS, GROUPS_MAX * COLS); }
+static void mm_panel(const qn_mm_args *a) { qn__amx_mm(a, NULL, some_rows, ROWS, GROUPS_MAX * COLS); }
 
 void qn__amx_mm_f16_init(qn_kernels *kernels)
 {
     kernels->split_act512 = qn__amx_split_act512;
-    kernels->mm[QN_DTYPE_F16] = (qn_mm){
-        .act = QN_ACT_512, .gemv = one, .panel = many, .pack = &pack, .panel_cols = PANEL_FROM, .panel_rows = ROWS};
+    kernels->mm[QN_DTYPE_F16] = (qn_mm){.act = QN_ACT_512,
+                                        .gemv = gemv,
+                                        .panel = mm_panel,
+                                        .pack = &pack,
+                                        .panel_cols = PANEL_FROM,
+                                        .panel_rows = ROWS};
 }

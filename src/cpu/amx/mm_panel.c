@@ -247,7 +247,7 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
         for (int h = 0; h < 2; h++) f->unpack(row[h], (size_t)b * f->block_bytes, a->tile, h);
         for (int32_t c = 0; c < n_cols; c += COLS, x += a->x_row_bytes) {
             const int some = n_cols - c < COLS ? n_cols - c : COLS;
-            panel_fetch_rows(a, next, f->block_bytes, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
+            panel_prefetch_rows(a, next, f->block_bytes, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
             if (some < COLS) {
                 if (n > 0) f->step(NULL, &pair[~n & 1], COLS);
                 qn__tile_config(some);

@@ -61,7 +61,7 @@ INLINE void add(const panel *p, const group *g, const sums *s, __m512 *acc, cons
 }
 
 /* A block of a group that is multiplied later. */
-INLINE void fetch_group(const uint8_t *x)
+INLINE void prefetch_group(const uint8_t *x)
 {
     UNROLL
     for (size_t at = 0; at < sizeof(group); at += 64) _mm_prefetch((const char *)x + at, _MM_HINT_T0);
@@ -77,10 +77,10 @@ INLINE void mac(const panel *p, const uint8_t *x, size_t stride, int64_t n, floa
     UNROLL
     for (int c = 0; c < n_cols; c++) acc[c] = _mm512_load_ps(y + c * ROWS);
     dot(p, (const void *)x, &s[0]);
-    if (next) fetch_group(next);
+    if (next) prefetch_group(next);
     for (int64_t i = 1; i < n; i++, p++, x += stride) {
         dot(p + 1, (const void *)(x + stride), &s[i & 1]);
-        if (next) fetch_group(next += stride);
+        if (next) prefetch_group(next += stride);
         add(p, (const void *)x, (const sums *)&s[~i & 1], acc, with_min, n_cols);
     }
     add(p, (const void *)x, (const sums *)&s[~n & 1], acc, with_min, n_cols);
@@ -147,7 +147,8 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
         for (int32_t c = 0; c < n_cols; c += COLS, x += a->x_row_bytes) {
             const int some = n_cols - c < COLS ? n_cols - c : COLS;
             if (last) panel_fetch_y(a, first_row, first_col + c, some);
-            panel_fetch_rows(a, next, (size_t)n_most * f->block_bytes, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
+            panel_prefetch_rows(a, next, (size_t)n_most * f->block_bytes, ROWS * c / n_cols,
+                                ROWS * (c + some) / n_cols);
             if (some < COLS) qn__tile_config(some);
             for (int h = 0; h < 2; h++)
                 f->macs[(some - 1) / 4](panels + h * SLICE, x, a->x_block_bytes, n, y + (size_t)c * ROWS + h * LANES,

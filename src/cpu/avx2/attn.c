@@ -34,7 +34,8 @@ static inline lanes power(lanes x, lanes p, lanes n, lanes t)
 }
 
 enum { SIDE = 8 };
-static inline __attribute__((always_inline)) void turn(float *y, int64_t y_stride, const float *x, int64_t x_stride)
+static inline __attribute__((always_inline)) void transpose_square(float *y, int64_t y_stride, const float *x,
+                                                                   int64_t x_stride)
 {
     __m256 a[8], b[8];
     UNROLL
@@ -222,10 +223,10 @@ static inline __attribute__((always_inline)) void score_rows(float *s, int64_t s
 }
 
 void qn__avx2_attn_score_skinny(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
-                                int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
+                                int64_t n_rows, int16_t *k, const float *k_scale, int16_t *kt, int64_t n_cells,
                                 int64_t n)
 {
-    (void)turned;
+    (void)kt;
     if (n == 64)
         score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 64);
     else if (n == 128)

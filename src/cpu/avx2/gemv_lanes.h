@@ -84,7 +84,7 @@ INLINE words two_halves(const uint8_t *p0, const uint8_t *p1)
 INLINE words load_both(const uint8_t *p, size_t step) { return two_halves(p, p + step); }
 
 /* out[i]: dwords i of a, b, c and d, in each 128 bits */
-INLINE void w_turn(words a, words b, words c, words d, words out[4])
+INLINE void w_transpose(words a, words b, words c, words d, words out[4])
 {
     const words ab_lo = _mm256_unpacklo_epi32(a, b), ab_hi = _mm256_unpackhi_epi32(a, b);
     const words cd_lo = _mm256_unpacklo_epi32(c, d), cd_hi = _mm256_unpackhi_epi32(c, d);
@@ -99,7 +99,7 @@ INLINE void load_16(const uint8_t *w, size_t step, words out[4])
 {
     const words a = load_both(w, 4 * step), b = load_both(w + step, 4 * step);
     const words c = load_both(w + 2 * step, 4 * step), d = load_both(w + 3 * step, 4 * step);
-    w_turn(a, b, c, d, out);
+    w_transpose(a, b, c, d, out);
 }
 
 #endif

@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) void chunk4(const float *row, lanes
 }
 
 #define PANEL_STRIP 16
-#define MANY_FROM   5
+#define PANEL_FROM  5
 #define FN(name)    qn__avx2_##name
 #include "cpu/kernel/mm_float.h"
 

@@ -99,7 +99,7 @@ INLINE void single_K4(const uint8_t *w, size_t step, const qn_act256 *x, int64_t
         UNROLL
         for (int c = 0; c < 4; c++) {
             both low, high;
-            FETCH(x, ahead, c, 4, bytes);
+            PREFETCH(x, ahead, c, 4, bytes);
             UNROLL
             for (int i = 0; i < 2; i++) {
                 words p[4];
@@ -171,7 +171,7 @@ static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int6
                 for (int k = 0; k < 2; k++) { /* sub-blocks s and s + 4 */
                     const int s = odd + 2 * k;
                     both low, high;
-                    FETCH(x, ahead, 4 * half + 2 * odd + k, 8, sizeof(qn_block_Q6_K));
+                    PREFETCH(x, ahead, 4 * half + 2 * odd + k, 8, sizeof(qn_block_Q6_K));
                     quants_at(&at, 64 * half + 16 * s, p);
 #define LOW(i)  join_bits(p[i], 4, move_bits(h[i], 2 * k, 4), 2)
 #define HIGH(i) join_bits(move_bits(p[i], 4, 0), 4, move_bits(h[i], 4 + 2 * k, 4), 2)
@@ -233,7 +233,7 @@ static void single_Q2_K(const uint8_t *w, size_t step, const void *columns, int6
         for (int k = 0; k < 4; k++) { /* sub-blocks s, s + 2, s + 4, s + 6 */
             const int s = k / 2 * 8 + k % 2;
             words p[4], u[4];
-            FETCH(x, ahead, k, 4, sizeof(qn_block_Q2_K));
+            PREFETCH(x, ahead, k, 4, sizeof(qn_block_Q2_K));
             quants_at(&at, 16 + 16 * k, p);
             UNROLL
             for (int j = s; j < s + 8; j += 2) {
@@ -279,7 +279,7 @@ static void single_Q3_K(const uint8_t *w, size_t step, const void *columns, int6
         for (int k = 0; k < 4; k++) { /* sub-blocks s, s + 2, s + 4, s + 6 */
             const int s = k / 2 * 8 + k % 2;
             words p[4], u[4];
-            FETCH(x, ahead, k, 4, sizeof(qn_block_Q3_K));
+            PREFETCH(x, ahead, k, 4, sizeof(qn_block_Q3_K));
             quants_at(&at, 32 + 16 * k, p);
             UNROLL
             for (int j = s; j < s + 8; j += 2) {

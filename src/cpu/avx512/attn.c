@@ -24,7 +24,8 @@ static inline lanes power(lanes x, lanes p, lanes n, lanes t)
 }
 
 enum { SIDE = 16 };
-static inline __attribute__((always_inline)) void turn(float *y, int64_t y_stride, const float *x, int64_t x_stride)
+static inline __attribute__((always_inline)) void transpose_square(float *y, int64_t y_stride, const float *x,
+                                                                   int64_t x_stride)
 {
     UNROLL
     for (int q = 0; q < 4; q++, x += 4, y += 4 * y_stride) {

@@ -110,7 +110,7 @@ INLINE words load_quarters(const uint8_t *p, size_t step)
 }
 
 /* out[i]: dwords i of a, b, c and d, in each 128 bits */
-INLINE void w_turn(words a, words b, words c, words d, words out[4])
+INLINE void w_transpose(words a, words b, words c, words d, words out[4])
 {
     const words ab_lo = _mm512_unpacklo_epi32(a, b), ab_hi = _mm512_unpackhi_epi32(a, b);
     const words cd_lo = _mm512_unpacklo_epi32(c, d), cd_hi = _mm512_unpackhi_epi32(c, d);
@@ -125,7 +125,7 @@ INLINE void load_16(const uint8_t *w, size_t step, words out[4])
 {
     const words a = load_quarters(w, 4 * step), b = load_quarters(w + step, 4 * step);
     const words c = load_quarters(w + 2 * step, 4 * step), d = load_quarters(w + 3 * step, 4 * step);
-    w_turn(a, b, c, d, out);
+    w_transpose(a, b, c, d, out);
 }
 
 INLINE words load_halves(const uint8_t *p, size_t step)
@@ -143,7 +143,7 @@ INLINE void load_32(const uint8_t *w, size_t step, words out[8])
     for (int i = 0; i < 2; i++, w += 8 * step) {
         const words a = load_halves(w, 4 * step), b = load_halves(w + step, 4 * step);
         const words c = load_halves(w + 2 * step, 4 * step), d = load_halves(w + 3 * step, 4 * step);
-        w_turn(a, b, c, d, half[i]);
+        w_transpose(a, b, c, d, half[i]);
     }
     UNROLL
     for (int i = 0; i < 4; i++) {

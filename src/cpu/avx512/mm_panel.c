@@ -312,7 +312,8 @@ static void row_panel(const qn_mm_args *a, const format *f, int32_t first_row, i
             const int some = n_cols - c < COLS ? n_cols - c : COLS;
             if (b == 0) panel_clear(sum, COLS * ROWS);
             if (last) panel_fetch_y(a, first_row, first_col + c, some);
-            panel_fetch_rows(a, next, (size_t)n_most * f->block_bytes, ROWS * c / n_cols, ROWS * (c + some) / n_cols);
+            panel_prefetch_rows(a, next, (size_t)n_most * f->block_bytes, ROWS * c / n_cols,
+                                ROWS * (c + some) / n_cols);
             f->macs[some - 1](panels, group, a->x_block_bytes, n, sum);
             if (last) panel_store(a, first_row, first_col + c, some, sum);
         }

@@ -52,7 +52,7 @@ static inline void panel_fetch_y(const qn_mm_args *a, int32_t first_row, int32_t
 
 /* `bytes` from `w` on of each of the rows [from, to) after it: the next slice comes from memory while this one is
  * multiplied. */
-static inline void panel_fetch_rows(const qn_mm_args *a, const uint8_t *w, size_t bytes, int32_t from, int32_t to)
+static inline void panel_prefetch_rows(const qn_mm_args *a, const uint8_t *w, size_t bytes, int32_t from, int32_t to)
 {
     for (int32_t r = from; r < to; r++)
         for (size_t at = 0; at < bytes + 63; at += 64) __builtin_prefetch(w + (size_t)r * a->w_row_bytes + at, 0, 2);

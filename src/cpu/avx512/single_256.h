@@ -45,7 +45,7 @@ INLINE void single_Q2_K(const uint8_t *w, size_t step, const void *column, int64
         UNROLL
         for (int i = 0; i < 16; i++) {
             const int k = i % 8 / 2;
-            FETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
+            PREFETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
             if (i % 8 == 0) load_32(w + 16 + 4 * i, step, p);
             UNROLL
             for (int j = 0; j < 4; j++) u[j] = w_and(p[i % 2 * 4 + j], w_bytes((char)(3 << 2 * k)));
@@ -96,7 +96,7 @@ INLINE void single_Q3_K(const uint8_t *w, size_t step, const void *column, int64
         UNROLL
         for (int i = 0; i < 16; i++) {
             const int k = i % 8 / 2;
-            FETCH(x, ahead, i, 16, sizeof(qn_block_Q3_K));
+            PREFETCH(x, ahead, i, 16, sizeof(qn_block_Q3_K));
             if (i % 8 == 0) {
                 load_32(w + 32 + 4 * i, step, p);
                 UNROLL

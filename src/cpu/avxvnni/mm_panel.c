@@ -72,7 +72,7 @@ static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS
 static inline __m128i load16(const void *p) { return _mm_loadu_si128(p); }
 
 /* 32 bytes of each row, `stride` apart; lane r of out[i] is the i-th 32-bit word of row r. */
-static inline void turn(const int8_t *rows, size_t stride, __m256i out[8])
+static inline void transpose(const int8_t *rows, size_t stride, __m256i out[8])
 {
     for (int h = 0; h < 2; h++) {
         __m256i v[4];
@@ -114,7 +114,7 @@ static void panel_32(const qn_ints *rows, int off, int sub, int with_min, void *
 {
     panel32 *p = panel;
     (void)sub;
-    turn(rows->w, sizeof *rows, p->w);
+    transpose(rows->w, sizeof *rows, p->w);
     const __m256i minus =
         _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_add_epi32(sum_w(p->w, 8), _mm256_set1_epi32(32 * off)));
     p->pair = _mm256_blend_epi16(minus, _mm256_set1_epi16((short)-off), 0xaa);
@@ -127,7 +127,7 @@ static void panel_256(const qn_ints *rows, int off, int sub, int with_min, void 
 {
     panel256 *p = panel;
     __m256i z = _mm256_setzero_si256();
-    for (int i = 0; i < 8; i++) turn(rows->w + i * 32, sizeof *rows, p->w + i * 8);
+    for (int i = 0; i < 8; i++) transpose(rows->w + i * 32, sizeof *rows, p->w + i * 8);
     for (int j = 0; j < 256 / sub; j++) {
         __m256i scale;
         LANES(scale, int32_t, _mm256_loadu_si256, rows[r].scale[j]);

@@ -114,7 +114,8 @@ void FN(transpose_f32)(float *y, int64_t y_stride, const float *x, int64_t x_str
     int64_t r = 0;
     for (; r + SIDE <= rows; r += SIDE) {
         int64_t c = 0;
-        for (; c + SIDE <= cols; c += SIDE) turn(y + c * y_stride + r, y_stride, x + r * x_stride + c, x_stride);
+        for (; c + SIDE <= cols; c += SIDE)
+            transpose_square(y + c * y_stride + r, y_stride, x + r * x_stride + c, x_stride);
         for (; c < cols; c++)
             for (int64_t i = r; i < r + SIDE; i++) move_one(&y[c * y_stride + i], &x[i * x_stride + c]);
     }
@@ -123,7 +124,7 @@ void FN(transpose_f32)(float *y, int64_t y_stride, const float *x, int64_t x_str
 }
 
 /* Cells come from memory in jumps that the processor does not foresee in every case. */
-enum { AHEAD = 12 };
+enum { PREFETCH_CELLS = 12 };
 
 #define GATHER(name, elem, lines_of, MANY) \
     void FN(name)(float *y, int64_t y_stride, const void *base, int64_t cell_bytes, const int32_t *cell, \
@@ -131,9 +132,9 @@ enum { AHEAD = 12 };
     { \
         for (int64_t c = 0; c < n_cells; c++, y += y_stride) { \
             const uint8_t *from = (const uint8_t *)base + cell[c] * cell_bytes; \
-            if (c + AHEAD < n_cells) \
+            if (c + PREFETCH_CELLS < n_cells) \
                 for (int64_t at = 0; at < (lines_of); at += 64) \
-                    __builtin_prefetch((const uint8_t *)base + cell[c + AHEAD] * cell_bytes + at); \
+                    __builtin_prefetch((const uint8_t *)base + cell[c + PREFETCH_CELLS] * cell_bytes + at); \
             int64_t i = 0; \
             MANY if (i < n) elem \
         } \

@@ -13,7 +13,7 @@
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-enum { INT_TURN = 4 }; /* steps for which pointers move once */
+enum { INT_UNROLLED = 4 }; /* steps for which pointers move once */
 
 #define INT_EACH(WHAT) \
     do { \
@@ -55,14 +55,14 @@ INLINE void int_block(const qn_outer_i16 *t, int64_t first_o, int64_t first_l, c
         const int16_t *p[8];
         for (int g = 0; g * 3 < no; g++) p[g] = a + g * 3 * a_out;
 #define AT(o) (p[(o) / 3] + ((o) % 3 * a_out + 2 * u))
-        for (; i >= INT_TURN; i -= INT_TURN) {
-            UNROLL_24 for (int u = 0; u < INT_TURN; u++)
+        for (; i >= INT_UNROLLED; i -= INT_UNROLLED) {
+            UNROLL_24 for (int u = 0; u < INT_UNROLLED; u++)
             {
                 INT_STEP(AT, b);
                 b += b_stride;
                 __asm__("" : "+r"(b)); /* or there would be an address for each step, in memory */
             }
-            for (int g = 0; g * 3 < no; g++) p[g] += 2 * INT_TURN;
+            for (int g = 0; g * 3 < no; g++) p[g] += 2 * INT_UNROLLED;
         }
         for (; i > 0; i--, b += b_stride) {
             enum { u = 0 };
@@ -119,19 +119,18 @@ void FN(outer_i16)(const qn_outer_i16 *t)
 
 #ifndef INT_ROWS
 void FN(attn_score_skinny)(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
-                           int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
-                           int64_t n)
+                           int64_t n_rows, int16_t *k, const float *k_scale, int16_t *kt, int64_t n_cells, int64_t n)
 {
     const int64_t all = (n_cells + 15) / 16 * 16;
     memset(k + n * n_cells, 0, (size_t)(n * (all - n_cells)) * 2);
-    FN(transpose_f32)((float *)(void *)turned, all, (const float *)(const void *)k, n / 2, all, n / 2);
+    FN(transpose_f32)((float *)(void *)kt, all, (const float *)(const void *)k, n / 2, all, n / 2);
     FN(outer_i16)
     (&(qn_outer_i16){.y = s,
                      .y_stride = s_stride,
                      .a = q,
                      .a_out = q_stride / 2,
                      .a_in = 1,
-                     .b = turned,
+                     .b = kt,
                      .b_stride = all,
                      .out_scale = q_scale,
                      .lane_scale = k_scale,

@@ -56,7 +56,7 @@ void FN(gemv)(const qn_mm_args *a, const qn_gemv_kernel *kernel);
 
 static inline void gemv_set(qn_mm *mm, qn_mm_fn fn)
 {
-#ifdef ROW_STRIDE
+#ifdef MAX_ROW_STRIDE
     mm->gemv_streams = fn;
 #else
     mm->gemv = fn;
@@ -87,7 +87,7 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
  *
  * Where rows w stand apart (kernel/gemv_streams.h), PREFETCH_BYTES bytes ahead are asked for in each. */
 #ifdef PREFETCH_BYTES
-#define FETCH_ROWS(x, ahead, part, parts, bytes, from, rows) \
+#define PREFETCH_ROWS(x, ahead, part, parts, bytes, from, rows) \
     do { \
         UNROLL \
         for (int i_ = (part) * (rows) / (parts); i_ < ((part) + 1) * (rows) / (parts); i_++) UNROLL \
@@ -95,17 +95,17 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
             _mm_prefetch((const char *)row_at(from, step, i_) + PREFETCH_BYTES + at_, _MM_HINT_T0); \
         __asm__ volatile("" : "+r"(x), "+r"(ahead)); \
     } while (0)
-#define FETCH(x, ahead, part, parts, bytes) FETCH_ROWS(x, ahead, part, parts, bytes, w, ROWS)
+#define PREFETCH(x, ahead, part, parts, bytes) PREFETCH_ROWS(x, ahead, part, parts, bytes, w, ROWS)
 /* Block b of several in a line of memory: some rows with each. */
-#define FETCH_SMALL(x, ahead, part, parts, bytes, b) \
+#define PREFETCH_SMALL(x, ahead, part, parts, bytes, b) \
     do { \
-        enum { TURNS_ = (bytes) <= 20 ? 4 : 2 }; \
-        const uint8_t *from_ = w + (size_t)((b) % TURNS_) * (ROWS / TURNS_) * step; \
-        FETCH_ROWS(x, ahead, part, parts, bytes, from_, ROWS / TURNS_); \
+        enum { PARTS_ = (bytes) <= 20 ? 4 : 2 }; \
+        const uint8_t *from_ = w + (size_t)((b) % PARTS_) * (ROWS / PARTS_) * step; \
+        PREFETCH_ROWS(x, ahead, part, parts, bytes, from_, ROWS / PARTS_); \
     } while (0)
 #else
-#define FETCH_SMALL(x, ahead, part, parts, bytes, b) FETCH(x, ahead, part, parts, bytes)
-#define FETCH(x, ahead, part, parts, bytes) \
+#define PREFETCH_SMALL(x, ahead, part, parts, bytes, b) PREFETCH(x, ahead, part, parts, bytes)
+#define PREFETCH(x, ahead, part, parts, bytes) \
     do { \
         const int lines_ = (ROWS * (int)(bytes) + 63) / 64; \
         UNROLL \

@@ -135,9 +135,12 @@ INLINE void load_32(const uint8_t *w, size_t step, words out[8])
     load_quants(w + 16, step, out + 4);
 }
 /* The i-th 16 bytes, when their turn comes: elsewhere there are too few registers for those after them. */
-INLINE void load_turn(const uint8_t *w, size_t step, int i, words *out) { load_quants(w + 16 * i, step, out + 4 * i); }
+INLINE void load_nth_16(const uint8_t *w, size_t step, int i, words *out)
+{
+    load_quants(w + 16 * i, step, out + 4 * i);
+}
 #else
-INLINE void load_turn(const uint8_t *w, size_t step, int i, words *out)
+INLINE void load_nth_16(const uint8_t *w, size_t step, int i, words *out)
 {
     if (i % 2 == 0) load_32(w + 16 * i, step, out + 4 * i);
 }
@@ -217,7 +220,7 @@ INLINE void gemv_Q4_K(const int nc, const uint8_t *w, size_t step, const qn_act2
         UNROLL
         for (int c = 0; c < 4; c++) {
             words p[8], u[8];
-            FETCH(x, ahead, c, 4, sizeof(qn_block_Q4_K));
+            PREFETCH(x, ahead, c, 4, sizeof(qn_block_Q4_K));
             load_32(w + 16 + 32 * c, step, p);
             UNROLL
             for (int i = 0; i < 8; i++) u[i] = low_nibbles(p[i]);
@@ -246,7 +249,7 @@ INLINE void gemv_Q5_K(const int nc, const uint8_t *w, size_t step, const qn_act2
         UNROLL
         for (int j = 0; j < 8; j++) {
             if (j % 2 == 0) load_32(w + 48 + 16 * j, step, p);
-            FETCH(x, ahead, j, 8, sizeof(qn_block_Q5_K));
+            PREFETCH(x, ahead, j, 8, sizeof(qn_block_Q5_K));
             UNROLL
             for (int i = 0; i < 8; i++)
                 u[i] = join_bits(move_bits(p[i], j % 2 * 4, 0), 4, move_bits(fifth[i], j, 4), 1);
@@ -278,9 +281,9 @@ INLINE void gemv_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act2
         UNROLL
         for (int s = 0; s < 16; s++) {
             const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
-            FETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
-            if (s % 8 < 4) load_turn(w + s / 8 * 64, step, s % 4, low);
-            if (s % 8 < 2) load_turn(w + 128 + s / 8 * 32, step, s % 2, high);
+            PREFETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
+            if (s % 8 < 4) load_nth_16(w + s / 8 * 64, step, s % 4, low);
+            if (s % 8 < 2) load_nth_16(w + 128 + s / 8 * 32, step, s % 2, high);
             UNROLL
             for (int i = 0; i < 4; i++)
                 u[i] = join_bits(move_bits(low[at % 16 + i], at / 16 * 4, 0), 4,
@@ -331,7 +334,7 @@ INLINE void gemv_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act2
         UNROLL
         for (int i = 0; i < 16; i++) {
             const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
-            if (i % 8 < 2) load_turn(w + 32 + i / 8 * 32, step, i % 2, low);
+            if (i % 8 < 2) load_nth_16(w + 32 + i / 8 * 32, step, i % 2, low);
             UNROLL
             for (int k = 0; k < 4; k++)
                 u[k] = join_bits(move_bits(low[i % 2 * 4 + k], i % 8 / 2 * 2, 0), 2,
@@ -339,7 +342,7 @@ INLINE void gemv_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act2
             FOR_COLUMNS(c) s[i % 4][c] = all_4(&start[c][i]);
             dots_n(nc, s[i % 4], u, x->q + 16 * i, sizeof *x, 4, 7);
             bytes[i % 4] = add_bytes(u);
-            FETCH(x, ahead, i, 16, sizeof(qn_block_Q3_K));
+            PREFETCH(x, ahead, i, 16, sizeof(qn_block_Q3_K));
             if (i % 4 < 3) continue;
             const words six = join_bits(move_bits(v[1 + j % 2], j / 2 * 4, 0), 4, move_bits(v[3], 2 * j, 4), 2);
             const words scale = w_sub_8(six, w_bytes(32));
@@ -367,8 +370,8 @@ INLINE void gemv_Q2_K(const int nc, const uint8_t *w, size_t step, const qn_act2
         load_16(w, step, v); /* scales in low nibbles, minima in high ones */
         UNROLL
         for (int i = 0; i < 16; i++) {
-            FETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
-            if (i % 8 < 2) load_turn(w + 16 + i / 8 * 32, step, i % 2, p);
+            PREFETCH(x, ahead, i, 16, sizeof(qn_block_Q2_K));
+            if (i % 8 < 2) load_nth_16(w + 16 + i / 8 * 32, step, i % 2, p);
             UNROLL
             for (int k = 0; k < 4; k++) u[k] = w_and(move_bits(p[i % 2 * 4 + k], i % 8 / 2 * 2, 0), w_bytes(3));
             FOR_COLUMNS(c) s[i % 4][c] = none;
@@ -427,7 +430,7 @@ INLINE void gemv_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_ac
         for (int e = 0; e < 2; e++) sum_scales = w_dot_8(sum_scales, w_bytes(1), scale[e]);
         UNROLL
         for (int j = 0; j < 8; j++) {
-            FETCH(x, ahead, j, 8, sizeof(qn_block_IQ4_XS));
+            PREFETCH(x, ahead, j, 8, sizeof(qn_block_IQ4_XS));
             load_quants(w + 8 + 16 * j, step, p);
             UNROLL
             for (int i = 0; i < 4; i++) {

@@ -144,9 +144,9 @@ _Static_assert(offsetof(qn_act32, sum) == offsetof(qn_act32, zero) + 2, "zero an
             words u[8], s[GEMV_COLS_MAX]; \
             HIDE(w); \
             if (b + 1 < n) head_##name(w + sizeof(qn_block_##name), step, &ring[(b + 1) % 2]); \
-            FETCH_SMALL(x, ahead, 0, 2, sizeof(qn_block_##name), b); \
+            PREFETCH_SMALL(x, ahead, 0, 2, sizeof(qn_block_##name), b); \
             quants_##name(w, step, h, u); \
-            FETCH_SMALL(x, ahead, 1, 2, sizeof(qn_block_##name), b); \
+            PREFETCH_SMALL(x, ahead, 1, 2, sizeof(qn_block_##name), b); \
             ahead += ROWS * sizeof(qn_block_##name); \
             dot_blocks(nc, u, off, max, x, s); \
             const reals d = scale(h), m = with_min ? r_from_f16(h->m) : d; \

@@ -3,10 +3,10 @@
  * rows are read, together. A level's mm_gemv.c defines FN(name) and includes this after its one.h.
  *
  * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in kernel/gemv.h), from its first
- * byte to its last; or, where ROW_STRIDE is defined (kernel/gemv_streams.h), rows up to that far from each other, each
- * the head of a stream of its own. */
-#ifndef ROW_STRIDE
-#define ROW_STRIDE 1
+ * byte to its last; or, where MAX_ROW_STRIDE is defined (kernel/gemv_streams.h), rows up to that far from each other,
+ * each the head of a stream of its own. */
+#ifndef MAX_ROW_STRIDE
+#define MAX_ROW_STRIDE 1
 #endif
 
 /* Columns that one kernel takes: as many as `n`, and the rest of its room repeats the last. */
@@ -19,19 +19,19 @@ typedef struct col_set {
 } col_set;
 
 /* Rows first, first + apart, ..., or, 0 apart, one row in all lanes. */
-static void some_rows(const qn_mm_args *a, const col_set *x, int32_t first_row, int32_t apart)
+static void some_rows(const qn_mm_args *a, const col_set *x, int32_t first_row, int32_t stride)
 {
     reals y[GEMV_COLS_MAX];
-    x->fn(a->w + (size_t)first_row * a->w_row_bytes, (size_t)apart * a->w_row_bytes, x->x, x->blocks, y);
+    x->fn(a->w + (size_t)first_row * a->w_row_bytes, (size_t)stride * a->w_row_bytes, x->x, x->blocks, y);
     for (int c = 0; c < x->n; c++) {
         float *to = a->y + (x->first + c) * a->y_stride + first_row, row[ROWS];
-        if (apart == 1) {
+        if (stride == 1) {
             r_store(to, y[c]);
-        } else if (apart == 0) {
+        } else if (stride == 0) {
             *to = r_first(y[c]);
         } else {
             r_store(row, y[c]);
-            for (int r = 0; r < ROWS; r++) to[r * apart] = row[r];
+            for (int r = 0; r < ROWS; r++) to[r * stride] = row[r];
         }
     }
 }
@@ -40,10 +40,10 @@ static void some_rows(const qn_mm_args *a, const col_set *x, int32_t first_row, 
  * lanes. */
 static void all_rows(const qn_mm_args *a, const col_set *x)
 {
-    int32_t at = 0, apart;
-    for (; a->rows - at >= ROWS; at += apart * ROWS) {
-        apart = qn__row_stride(a, (a->rows - at) / ROWS, ROW_STRIDE);
-        for (int32_t r = at; r < at + apart; r++) some_rows(a, x, r, apart);
+    int32_t at = 0, stride;
+    for (; a->rows - at >= ROWS; at += stride * ROWS) {
+        stride = qn__row_stride(a, (a->rows - at) / ROWS, MAX_ROW_STRIDE);
+        for (int32_t r = at; r < at + stride; r++) some_rows(a, x, r, stride);
     }
     if (at == a->rows) return;
     if (a->rows >= ROWS)

@@ -74,7 +74,7 @@ enum { LINE_WORDS = 16 };
     INLINE void add_slices_##name(const int nc, const int ns, const uint8_t *w, size_t step, const uint8_t *ahead, \
                                   const act8 *x, reals *acc) \
     { \
-        words turned[2 * SLICE_LINES(bytes) * LINE_WORDS]; \
+        words transposed[2 * SLICE_LINES(bytes) * LINE_WORDS]; \
         UNROLL \
         for (int i = 0; i < ns * nc; i++) acc[i] = r_zero(); \
         for (int l = 0; l < ns * SLICE_LINES(bytes); l++, w += 64, ahead += ROWS * 32) { \
@@ -83,17 +83,17 @@ enum { LINE_WORDS = 16 };
             UNROLL \
             for (int i = 0; i < 4; i++) { \
                 load_16(w + 16 * i, step, u + 4 * i); \
-                FETCH(w, ahead, i, 4, 32); \
+                PREFETCH(w, ahead, i, 4, 32); \
             } \
             UNROLL \
-            for (int i = 0; i < LINE_WORDS; i++) w_store(&turned[l * LINE_WORDS + i], stored_##name(u[i])); \
+            for (int i = 0; i < LINE_WORDS; i++) w_store(&transposed[l * LINE_WORDS + i], stored_##name(u[i])); \
         } \
         for (int l = 0; l < SLICE_LINES(bytes); l++, ahead += ROWS * 32 * ns) UNROLL \
         for (int i = 0; i < LINE_WORDS; i++) { \
             UNROLL \
             for (int s = 0; s < ns; s++) { \
                 reals v[2]; \
-                pair_at_##name(&turned[(s * SLICE_LINES(bytes) + l) * LINE_WORDS + i], v); \
+                pair_at_##name(&transposed[(s * SLICE_LINES(bytes) + l) * LINE_WORDS + i], v); \
                 UNROLL \
                 for (int e = 0; e < 4 / (bytes); e++) { \
                     const int at = l * 64 / (bytes) + i * 4 / (bytes) + e; \
@@ -101,7 +101,7 @@ enum { LINE_WORDS = 16 };
                     FOR_COLUMNS(c) acc[s * nc + c] = r_fma(r_set(from[c][at % 8]), v[e], acc[s * nc + c]); \
                 } \
             } \
-            FETCH(x, ahead, i, LINE_WORDS, ns * 32); \
+            PREFETCH(x, ahead, i, LINE_WORDS, ns * 32); \
         } \
     } \
     INLINE void gemv_##name(const int nc, const uint8_t *w, size_t step, const act8 *x, int64_t n, reals *y) \
@@ -124,7 +124,7 @@ enum { LINE_WORDS = 16 };
                 HIDE(w); \
                 load8_##name(w, step, v); \
                 add8(nc, acc, v, x); \
-                FETCH(x, ahead, 0, 1, EIGHT *(bytes)); \
+                PREFETCH(x, ahead, 0, 1, EIGHT *(bytes)); \
             } \
             FOR_COLUMNS(c) y[c] = at == 0 ? acc[c] : r_add(y[c], acc[c]); \
         } \

@@ -11,7 +11,7 @@
 #ifndef QN_CPU_KERNEL_GEMV_STREAMS_H
 #define QN_CPU_KERNEL_GEMV_STREAMS_H
 
-#define ROW_STRIDE     16 /* 8: Q4_K 20.3, Q6_K 17.5 */
+#define MAX_ROW_STRIDE 16 /* 8: Q4_K 20.3, Q6_K 17.5 */
 /* Bytes of a row. 256, 512, 768, 1024: Q8_0 20.6 26.9 27.7 25.8, Q6_K 23.7 24.3 23.6 22.9, Q3_K 18.1 18.9 17.9 17.5;
  * nothing: Q6_K 18.5 */
 #define PREFETCH_BYTES 512

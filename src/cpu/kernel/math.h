@@ -113,11 +113,11 @@ static inline lanes rest_of_angle(lanes x, lanes *t)
     return l_fma(n, l_set(-QN_PI_2_C), l_fma(n, l_set(-QN_PI_2_B), l_fma(n, l_set(-QN_PI_2_A), x)));
 }
 
-/* sin(x + turn pi/2) */
-static inline lanes wave(lanes x, float turn)
+/* sin(x + quarters pi/2) */
+static inline lanes wave(lanes x, float quarters)
 {
     lanes t;
-    const lanes r = rest_of_angle(x, &t), z = l_mul(r, r), q = l_add(t, l_set(turn));
+    const lanes r = rest_of_angle(x, &t), z = l_mul(r, r), q = l_add(t, l_set(quarters));
     lanes s = l_fma(l_set(QN_SIN_C2), z, l_set(QN_SIN_C1)), c = l_fma(l_set(QN_COS_C2), z, l_set(QN_COS_C1));
     s = l_fma(s, z, l_set(QN_SIN_C0));
     c = l_fma(c, z, l_set(QN_COS_C0));

@@ -13,16 +13,16 @@
 
 #include <string.h>
 
-#ifndef MANY_FROM
-#define MANY_FROM 6
+#ifndef PANEL_FROM
+#define PANEL_FROM 6
 #endif
 enum {
     SLICE = QN_MM_SLICE,
     PANEL_ROWS = 64,
-    CHUNK_COLS = 640, /* columns whose sums fit beside a panel: 160 KiB */
-    PIECE_COLS = 48,  /* between two looks ahead; a multiple of what outer_f32 takes at once */
-    FEW = 4,          /* columns at once: accumulators of two slices, and what turning takes */
-    MANY = MANY_FROM, /* from here on turning through memory pays */
+    CHUNK_COLS = 640,        /* columns whose sums fit beside a panel: 160 KiB */
+    TILE_COLS = 48,          /* between two looks ahead; a multiple of what outer_f32 takes at once */
+    SKINNY_COLS = 4,         /* columns at once: accumulators of two slices, and what turning takes */
+    PANEL_COLS = PANEL_FROM, /* from here on turning through memory pays */
 };
 _Static_assert((PANEL_ROWS * SLICE + CHUNK_COLS * PANEL_ROWS + 16 * ROOM) * 4 <= QN_MM_TILE_BYTES,
                "panel, sums and rows");
@@ -64,9 +64,9 @@ typedef struct ahead {
 /* sums[s][c] of sixteen rows: slice s of row r is w + (s * 16 + r) * ROOM, that of column c x[c] + s * SLICE. All
  * slices have n elements. */
 INLINE void slices(const float *w, const float *const *x, const int n_slices, const int n_cols, int64_t n,
-                   const ahead *next, lanes (*sums)[FEW])
+                   const ahead *next, lanes (*sums)[SKINNY_COLS])
 {
-    lanes acc[2][FEW];
+    lanes acc[2][SKINNY_COLS];
     UNROLL
     for (int s = 0; s < n_slices; s++) UNROLL
     for (int c = 0; c < n_cols; c++) acc[s][c] = l_set(0);
@@ -95,10 +95,11 @@ INLINE void slices(const float *w, const float *const *x, const int n_slices, co
     for (int c = 0; c < n_cols; c++) sums[s][c] = acc[s][c];
 }
 
-typedef void (*slices_fn)(const float *w, const float *const *x, int64_t n, const ahead *next, lanes (*sums)[FEW]);
+typedef void (*slices_fn)(const float *w, const float *const *x, int64_t n, const ahead *next,
+                          lanes (*sums)[SKINNY_COLS]);
 #define SLICES(S, C) \
     static void slices_##S##_##C(const float *w, const float *const *x, int64_t n, const ahead *next, \
-                                 lanes(*sums)[FEW]) \
+                                 lanes(*sums)[SKINNY_COLS]) \
     { \
         slices(w, x, S, C, n, next, sums); \
     }
@@ -107,16 +108,16 @@ SLICES(1, 1) SLICES(1, 2) SLICES(1, 3) SLICES(1, 4) SLICES(2, 1) SLICES(2, 2) SL
 /* clang-format on */
 #undef SLICES
 
-    static void few_rows(const weights *t, int64_t first_row, int64_t first_col, int n_cols)
+    static void skinny_rows(const weights *t, int64_t first_row, int64_t first_col, int n_cols)
 {
-    static const slices_fn fns[2][FEW] = {
+    static const slices_fn fns[2][SKINNY_COLS] = {
         {slices_1_1, slices_1_2, slices_1_3, slices_1_4},
         {slices_2_1, slices_2_2, slices_2_3, slices_2_4},
     };
     const qn_mm_args *a = t->a;
     const int64_t left = a->rows - first_row < 16 ? a->rows - first_row : 16;
-    const float *x[FEW];
-    lanes total[FEW], sums[2][FEW];
+    const float *x[SKINNY_COLS];
+    lanes total[SKINNY_COLS], sums[2][SKINNY_COLS];
     for (int64_t at = 0; at < a->k;) {
         const int n_slices = a->k - at >= 2 * SLICE ? 2 : 1;
         const int64_t n = a->k - at < SLICE ? a->k - at : SLICE;
@@ -173,19 +174,19 @@ static void fill_panel(const weights *t, int64_t first_row, int64_t rows, int64_
 
 /* Rows [from, to) of the 64, `bytes` of each: the next panel comes from memory while this one is multiplied. F16, 512
  * columns: unpacking waits for 9 % of the time without. */
-static void fetch_rows_ahead(const uint8_t *w, size_t row_bytes, int64_t bytes, int64_t from, int64_t to)
+static void prefetch_rows(const uint8_t *w, size_t row_bytes, int64_t bytes, int64_t from, int64_t to)
 {
     for (int64_t r = from; r < to; r++)
         for (int64_t b = 0; b < bytes + 63; b += 64) __builtin_prefetch(w + (size_t)r * row_bytes + b, 0, 2);
 }
 
-static void fetch_y(const qn_mm_args *a, int64_t first_row, int64_t rows, int64_t first_col, int64_t n_cols)
+static void prefetch_y(const qn_mm_args *a, int64_t first_row, int64_t rows, int64_t first_col, int64_t n_cols)
 {
     for (int64_t c = first_col; c < first_col + n_cols; c++)
         for (int64_t r = 0; r < rows; r += 16) __builtin_prefetch(a->y + c * a->y_stride + first_row + r, 1);
 }
 
-static void many_rows(const weights *t, int64_t first_row, int64_t first_col, int64_t n_cols)
+static void panel_rows(const weights *t, int64_t first_row, int64_t first_col, int64_t n_cols)
 {
     const qn_mm_args *a = t->a;
     const int64_t rows = a->rows - first_row < PANEL_ROWS ? a->rows - first_row : PANEL_ROWS,
@@ -197,10 +198,10 @@ static void many_rows(const weights *t, int64_t first_row, int64_t first_col, in
         const uint8_t *next = end < a->k ? place(t, first_row, end) : place(t, first_row + PANEL_ROWS, 0);
         const int64_t bytes = (n + t->dtype->block_elems - 1) / t->dtype->block_elems * t->dtype->block_bytes;
         fill_panel(t, first_row, rows, at, n, panel, room);
-        for (int64_t c = 0; c < n_cols; c += PIECE_COLS) {
-            const int64_t some = n_cols - c < PIECE_COLS ? n_cols - c : PIECE_COLS;
-            fetch_rows_ahead(next, a->w_row_bytes, bytes, PANEL_ROWS * c / n_cols, PANEL_ROWS * (c + some) / n_cols);
-            if (end == a->k) fetch_y(a, first_row, rows, first_col + c, some);
+        for (int64_t c = 0; c < n_cols; c += TILE_COLS) {
+            const int64_t some = n_cols - c < TILE_COLS ? n_cols - c : TILE_COLS;
+            prefetch_rows(next, a->w_row_bytes, bytes, PANEL_ROWS * c / n_cols, PANEL_ROWS * (c + some) / n_cols);
+            if (end == a->k) prefetch_y(a, first_row, rows, first_col + c, some);
             EACH_STRIP(l, n_lanes)
             FN(outer_f32)
             (&(qn_outer){.y = sums + c * n_lanes + l,
@@ -227,13 +228,14 @@ static void mm(const qn_mm_args *a, qn_dtype dtype, qn_unpack_fn unpack)
     const weights t = {.a = a, .dtype = qn_dtype_get(dtype), .unpack = unpack, .floats = floats};
     if (a->k == 0) {
         for (int64_t c = 0; c < a->cols; c++) memset(a->y + c * a->y_stride, 0, (size_t)a->rows * 4);
-    } else if (a->cols >= MANY) {
+    } else if (a->cols >= PANEL_COLS) {
         for (int64_t c = 0; c < a->cols; c += CHUNK_COLS)
             for (int64_t r = 0; r < a->rows; r += PANEL_ROWS)
-                many_rows(&t, r, c, a->cols - c < CHUNK_COLS ? a->cols - c : CHUNK_COLS);
+                panel_rows(&t, r, c, a->cols - c < CHUNK_COLS ? a->cols - c : CHUNK_COLS);
     } else {
         for (int64_t r = 0; r < a->rows; r += 16)
-            for (int64_t c = 0; c < a->cols; c += FEW) few_rows(&t, r, c, a->cols - c < FEW ? (int)(a->cols - c) : FEW);
+            for (int64_t c = 0; c < a->cols; c += SKINNY_COLS)
+                skinny_rows(&t, r, c, a->cols - c < SKINNY_COLS ? (int)(a->cols - c) : SKINNY_COLS);
     }
 }
 
@@ -255,8 +257,11 @@ static void mm_init(qn_kernels *kernels)
 {
 #define SET_block(name) \
     if (kernels->mm[QN_DTYPE_##name].act == QN_ACT_f32) \
-        kernels->mm[QN_DTYPE_##name] = (qn_mm){ \
-            .act = QN_ACT_f32, .gemv = mm_##name, .panel = mm_##name, .panel_cols = MANY, .panel_rows = PANEL_ROWS};
+        kernels->mm[QN_DTYPE_##name] = (qn_mm){.act = QN_ACT_f32, \
+                                               .gemv = mm_##name, \
+                                               .panel = mm_##name, \
+                                               .panel_cols = PANEL_COLS, \
+                                               .panel_rows = PANEL_ROWS};
 #define SET_real(name) SET_block(name)
 #define SET_integer(name)
 #define SET_boolean(name)

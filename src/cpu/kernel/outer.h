@@ -7,7 +7,7 @@
 #include "cpu/kernel/inline.h"
 
 /* How many steps one turn of the loop takes: pointers move once a turn. */
-enum { TURN = 4 };
+enum { UNROLLED = 4 };
 
 /* A level may have its own. OUTER_STRIPS: its registers hold sixteen lanes at a time, so that b is best in strips of as
  * many. */
@@ -57,13 +57,13 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
         int64_t far = a_out;
         for (int g = 0; g * 3 < no; g++) p[g] = a + g * 3 * a_out;
 #define AT(o) p[(o) / 3][(o) % 3 * far + u]
-        for (; i >= TURN; i -= TURN, b += TURN * b_stride) {
-            UNROLL_24 for (int u = 0; u < TURN; u++)
+        for (; i >= UNROLLED; i -= UNROLLED, b += UNROLLED * b_stride) {
+            UNROLL_24 for (int u = 0; u < UNROLLED; u++)
             {
                 OUTER_HIDE(far);
                 STEP(AT, b + u * b_stride);
             }
-            for (int g = 0; g * 3 < no; g++) p[g] += TURN;
+            for (int g = 0; g * 3 < no; g++) p[g] += UNROLLED;
         }
         for (; i > 0; i--, b += b_stride) {
             enum { u = 0 };
@@ -74,8 +74,8 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
     } else { /* outputs touch */
 #define AT(o) a[o]
         if (b_is_strip)
-            for (; i >= TURN; i -= TURN, b += TURN * b_stride)
-                UNROLL_24 for (int u = 0; u < TURN; u++, a += a_in) STEP(AT, b + u * b_stride);
+            for (; i >= UNROLLED; i -= UNROLLED, b += UNROLLED * b_stride)
+                UNROLL_24 for (int u = 0; u < UNROLLED; u++, a += a_in) STEP(AT, b + u * b_stride);
         for (; i > 0; i--, a += a_in, b += b_stride) STEP(AT, b);
 #undef AT
     }
@@ -129,9 +129,9 @@ enum { STRIP_OUTPUTS = 24, SETS = 64, HALF_OF_WAYS = 4 };
 
 static bool worth_strips(const qn_outer *t)
 {
-    const int64_t lines = t->b_stride / 16, apart = lines & -lines;
+    const int64_t lines = t->b_stride / 16, stride = lines & -lines;
     return t->n_out >= STRIP_OUTPUTS && t->n_in <= QN_MM_SLICE && t->b_stride % 16 == 0 &&
-           t->n_in * (apart < SETS ? apart : SETS) > HALF_OF_WAYS * SETS && lines > 1;
+           t->n_in * (stride < SETS ? stride : SETS) > HALF_OF_WAYS * SETS && lines > 1;
 }
 
 void FN(outer_f32)(const qn_outer *t)

@@ -16,14 +16,14 @@
 typedef const uint8_t *const *row_ptrs;
 
 /* 16 bytes at `at` of each row; lane r of out[i] is the i-th 32-bit word of row r. */
-static inline void turn(row_ptrs row, size_t at, words out[4])
+static inline void load_transposed_16(row_ptrs row, size_t at, words out[4])
 {
-    w_turn(w_rows(row, at), w_rows(row + 1, at), w_rows(row + 2, at), w_rows(row + 3, at), out);
+    w_transpose(w_rows(row, at), w_rows(row + 1, at), w_rows(row + 2, at), w_rows(row + 3, at), out);
 }
-static inline void turn2(row_ptrs row, size_t at, words out[8])
+static inline void load_transposed_32(row_ptrs row, size_t at, words out[8])
 {
-    turn(row, at, out);
-    turn(row, at + 16, out + 4);
+    load_transposed_16(row, at, out);
+    load_transposed_16(row, at + 16, out + 4);
 }
 
 static inline reals f16_low(words x) { return r_low_f16(x); }
@@ -49,7 +49,7 @@ static inline void levels(const int8_t *values, words *w, int n)
 static inline void nibbles(row_ptrs row, size_t at, words w[8])
 {
     words raw[4];
-    turn(row, at, raw);
+    load_transposed_16(row, at, raw);
     for (int i = 0; i < 8; i++) w[i] = bits(raw[i % 4], i / 4 * 4, 4);
 }
 
@@ -67,7 +67,7 @@ void FN(panel_Q4_0)(row_ptrs row, size_t at, void *panel)
 {
     qn_panel32 *p = panel;
     words head[4];
-    turn(row, at, head);
+    load_transposed_16(row, at, head);
     p->d = f16_low(head[0]);
     nibbles(row, at + offsetof(qn_block_Q4_0, qs), p->w);
     take_off(p->w, 8, 8);
@@ -78,7 +78,7 @@ void FN(panel_Q4_1)(row_ptrs row, size_t at, void *panel)
 {
     qn_panel32 *p = panel;
     words head[4];
-    turn(row, at, head);
+    load_transposed_16(row, at, head);
     p->d = f16_low(head[0]);
     p->m = f16_high(head[0]);
     nibbles(row, at + offsetof(qn_block_Q4_1, qs), p->w);
@@ -89,7 +89,7 @@ void FN(panel_Q5_0)(row_ptrs row, size_t at, void *panel)
 {
     qn_panel32 *p = panel;
     words head[4];
-    turn(row, at, head);
+    load_transposed_16(row, at, head);
     p->d = f16_low(head[0]);
     nibbles(row, at + offsetof(qn_block_Q5_0, qs), p->w);
     fifth_bits(w_or(w_shr_32(head[0], 16), w_shl_32(head[1], 16)), p->w);
@@ -101,7 +101,7 @@ void FN(panel_Q5_1)(row_ptrs row, size_t at, void *panel)
 {
     qn_panel32 *p = panel;
     words head[4];
-    turn(row, at, head);
+    load_transposed_16(row, at, head);
     p->d = f16_low(head[0]);
     p->m = f16_high(head[0]);
     nibbles(row, at + offsetof(qn_block_Q5_1, qs), p->w);
@@ -113,9 +113,9 @@ void FN(panel_Q8_0)(row_ptrs row, size_t at, void *panel)
 {
     wide32 *p = panel;
     words head[4], w[8];
-    turn(row, at, head);
+    load_transposed_16(row, at, head);
     p->d = f16_low(head[0]);
-    turn2(row, at + offsetof(qn_block_Q8_0, qs), w);
+    load_transposed_32(row, at + offsetof(qn_block_Q8_0, qs), w);
     finish_wide_32(p, w);
 }
 
@@ -123,7 +123,7 @@ void FN(panel_IQ4_NL)(row_ptrs row, size_t at, void *panel)
 {
     wide32 *p = panel;
     words head[4], w[8];
-    turn(row, at, head);
+    load_transposed_16(row, at, head);
     p->d = f16_low(head[0]);
     nibbles(row, at + offsetof(qn_block_IQ4_NL, qs), w);
     levels(qn__iq4_values, w, 8);
@@ -134,7 +134,7 @@ void FN(panel_MXFP4)(row_ptrs row, size_t at, void *panel)
 {
     qn_panel32 *p = panel;
     words head[4];
-    turn(row, at, head);
+    load_transposed_16(row, at, head);
     const words e = byte_of(head[0], 0), normal = w_shl_32(w_sub_32(e, w_set(1)), 23);
     const words subnormal = w_shl_each(w_set(0x200000), e); /* 2^-128, 2^-127 */
     p->d = r_bits(w_where_less(e, w_set(2), subnormal, normal));
@@ -163,7 +163,7 @@ static inline void pair_minima(qn_panel256 *p, const words *min, int n)
 static inline void head_k45(row_ptrs row, size_t at, qn_panel256 *p, words scale[8])
 {
     words head[4], min[8];
-    turn(row, at, head);
+    load_transposed_16(row, at, head);
     p->d = f16_low(head[0]);
     p->m = f16_high(head[0]);
     const words scales[2] = {bits(head[1], 0, 6), w_or(bits(head[3], 0, 4), w_shl_32(bits(head[1], 6, 2), 4))};
@@ -181,7 +181,7 @@ void FN(panel_Q4_K)(row_ptrs row, size_t at, void *panel)
     words scale[8], raw[8];
     head_k45(row, at, p, scale);
     for (int two = 0; two < 4; two++) {
-        turn2(row, at + offsetof(qn_block_Q4_K, qs) + (size_t)two * 32, raw);
+        load_transposed_32(row, at + offsetof(qn_block_Q4_K, qs) + (size_t)two * 32, raw);
         for (int i = 0; i < 16; i++) p->w[two * 16 + i] = bits(raw[i % 8], i / 8 * 4, 4);
     }
     finish_256(p, scale, 8, 0, 4);
@@ -192,9 +192,9 @@ void FN(panel_Q5_K)(row_ptrs row, size_t at, void *panel)
     qn_panel256 *p = panel;
     words scale[8], raw[8], high[8];
     head_k45(row, at, p, scale);
-    turn2(row, at + offsetof(qn_block_Q5_K, qh), high);
+    load_transposed_32(row, at + offsetof(qn_block_Q5_K, qh), high);
     for (int two = 0; two < 4; two++) {
-        turn2(row, at + offsetof(qn_block_Q5_K, qs) + (size_t)two * 32, raw);
+        load_transposed_32(row, at + offsetof(qn_block_Q5_K, qs) + (size_t)two * 32, raw);
         for (int i = 0; i < 16; i++) {
             const words top = bits(high[i % 8], two * 2 + i / 8, 1);
             p->w[two * 16 + i] = w_or(bits(raw[i % 8], i / 8 * 4, 4), w_shl_32(top, 4));
@@ -207,17 +207,17 @@ void FN(panel_Q2_K)(row_ptrs row, size_t at, void *panel)
 {
     qn_panel256 *p = panel;
     words last[4], both[4], scale[16], min[16], raw[8];
-    turn(row, at + sizeof(qn_block_Q2_K) - 16, last); /* d and dmin are the last word */
+    load_transposed_16(row, at + sizeof(qn_block_Q2_K) - 16, last); /* d and dmin are the last word */
     p->d = f16_low(last[3]);
     p->m = f16_high(last[3]);
-    turn(row, at + offsetof(qn_block_Q2_K, scales), both);
+    load_transposed_16(row, at + offsetof(qn_block_Q2_K, scales), both);
     for (int j = 0; j < 16; j++) {
         scale[j] = byte_of(bits(both[j / 4], 0, 4), j % 4);
         min[j] = byte_of(bits(both[j / 4], 4, 4), j % 4);
     }
     pair_minima(p, min, 16);
     for (int half = 0; half < 2; half++) {
-        turn2(row, at + offsetof(qn_block_Q2_K, qs) + (size_t)half * 32, raw);
+        load_transposed_32(row, at + offsetof(qn_block_Q2_K, qs) + (size_t)half * 32, raw);
         for (int i = 0; i < 32; i++) p->w[half * 32 + i] = bits(raw[i % 8], i / 8 * 2, 2);
     }
     finish_exact(p, scale, 1);
@@ -227,16 +227,16 @@ void FN(panel_Q3_K)(row_ptrs row, size_t at, void *panel)
 {
     qn_panel256 *p = panel;
     words last[4], word[4], scale[16], raw[8], high[8];
-    turn(row, at + sizeof(qn_block_Q3_K) - 16, last); /* d is the upper half of the last word */
+    load_transposed_16(row, at + sizeof(qn_block_Q3_K) - 16, last); /* d is the upper half of the last word */
     p->d = f16_high(last[3]);
-    turn(row, at + offsetof(qn_block_Q3_K, scales) - 4, word); /* words 1 to 3 */
+    load_transposed_16(row, at + offsetof(qn_block_Q3_K, scales) - 4, word); /* words 1 to 3 */
     for (int j = 0; j < 16; j++) {
         const words low = bits(word[1 + j / 4 % 2], j / 8 * 4, 4), top = bits(word[3], j / 4 * 2, 2);
         scale[j] = w_sub_32(byte_of(w_or(low, w_shl_32(top, 4)), j % 4), w_set(32));
     }
-    turn2(row, at + offsetof(qn_block_Q3_K, hmask), high);
+    load_transposed_32(row, at + offsetof(qn_block_Q3_K, hmask), high);
     for (int half = 0; half < 2; half++) {
-        turn2(row, at + offsetof(qn_block_Q3_K, qs) + (size_t)half * 32, raw);
+        load_transposed_32(row, at + offsetof(qn_block_Q3_K, qs) + (size_t)half * 32, raw);
         for (int i = 0; i < 32; i++) {
             const words top = bits(high[i % 8], half * 4 + i / 8, 1);
             const words q = w_or(bits(raw[i % 8], i / 8 * 2, 2), w_shl_32(top, 2));
@@ -250,14 +250,14 @@ void FN(panel_Q6_K)(row_ptrs row, size_t at, void *panel)
 {
     qn_panel256 *p = panel;
     words last[4], word[4], scale[16], low[16], high[8];
-    turn(row, at + sizeof(qn_block_Q6_K) - 16, last); /* d is the upper half of the last word */
+    load_transposed_16(row, at + sizeof(qn_block_Q6_K) - 16, last); /* d is the upper half of the last word */
     p->d = f16_high(last[3]);
-    turn(row, at + offsetof(qn_block_Q6_K, scales), word);
+    load_transposed_16(row, at + offsetof(qn_block_Q6_K, scales), word);
     for (int j = 0; j < 16; j++) scale[j] = signed_byte_of(word[j / 4], j % 4);
     for (int half = 0; half < 2; half++) {
-        turn2(row, at + (size_t)half * 64, low);
-        turn2(row, at + (size_t)half * 64 + 32, low + 8);
-        turn2(row, at + offsetof(qn_block_Q6_K, qh) + (size_t)half * 32, high);
+        load_transposed_32(row, at + (size_t)half * 64, low);
+        load_transposed_32(row, at + (size_t)half * 64 + 32, low + 8);
+        load_transposed_32(row, at + offsetof(qn_block_Q6_K, qh) + (size_t)half * 32, high);
         for (int i = 0; i < 32; i++) {
             const words top = bits(high[i % 8], i / 8 * 2, 2);
             const words q = w_or(bits(low[i % 16], i / 16 * 4, 4), w_shl_32(top, 4));
@@ -271,7 +271,7 @@ void FN(panel_IQ4_XS)(row_ptrs row, size_t at, void *panel)
 {
     wide256 *p = panel;
     words head[4], w[8], z = w_zero();
-    turn(row, at, head); /* d and scales_h, scales_l */
+    load_transposed_16(row, at, head); /* d and scales_h, scales_l */
     p->d = f16_low(head[0]);
     for (int j = 0; j < 8; j++) {
         const words low = w_and(w_shr_32(head[1], 4 * j), w_set(15)),

@@ -28,12 +28,13 @@ static inline lanes power(lanes x, lanes p, lanes n, lanes t)
 }
 
 enum { SIDE = 4 };
-static inline __attribute__((always_inline)) void turn(float *y, int64_t y_stride, const float *x, int64_t x_stride)
+static inline __attribute__((always_inline)) void transpose_square(float *y, int64_t y_stride, const float *x,
+                                                                   int64_t x_stride)
 {
     float32x4_t v[4];
     UNROLL
     for (int i = 0; i < 4; i++) v[i] = vld1q_f32(x + i * x_stride);
-    turn4(v);
+    transpose4(v);
     UNROLL
     for (int i = 0; i < 4; i++) vst1q_f32(y + i * y_stride, v[i]);
 }

@@ -202,7 +202,7 @@ static inline void i_to_i8(int8_t *p, ints x) /* within int8 already */
 /* ---- squares --------------------------------------------------------------------------------- */
 
 /* Lane r of v[j] becomes lane j of v[r]. */
-static inline __attribute__((always_inline)) void turn4(float32x4_t v[4])
+static inline __attribute__((always_inline)) void transpose4(float32x4_t v[4])
 {
     const float64x2_t lo0 = vreinterpretq_f64_f32(vzip1q_f32(v[0], v[1])),
                       hi0 = vreinterpretq_f64_f32(vzip2q_f32(v[0], v[1]));

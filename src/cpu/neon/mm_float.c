@@ -12,7 +12,7 @@ static inline __attribute__((always_inline)) void chunk4(const float *row, lanes
     for (int g = 0; g < 4; g++) {
         UNROLL
         for (int e = 0; e < 4; e++) q[g][e] = vld1q_f32(row + (4 * g + e) * ROOM);
-        turn4(q[g]);
+        transpose4(q[g]);
     }
     UNROLL
     for (int j = 0; j < 4; j++) v[j] = (lanes){q[0][j], q[1][j], q[2][j], q[3][j]};

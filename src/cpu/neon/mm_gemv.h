@@ -11,11 +11,11 @@
 #include "cpu/dispatch.h"
 
 /* The line that each row will want some blocks on: in-order cores don't look for it themselves. */
-enum { AHEAD = 512 };
+enum { PREFETCH_BYTES = 512 };
 INLINE void fetch(const uint8_t *w, size_t step)
 {
     UNROLL
-    for (int r = 0; r < 4; r++) __builtin_prefetch(w + (size_t)r * step + AHEAD, 0, 0);
+    for (int r = 0; r < 4; r++) __builtin_prefetch(w + (size_t)r * step + PREFETCH_BYTES, 0, 0);
 }
 
 /* ---- blocks of 32 ---------------------------------------------------------------------------- */

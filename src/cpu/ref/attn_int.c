@@ -42,10 +42,10 @@ void qn__ref_outer_i16(const qn_outer_i16 *t)
 }
 
 void qn__ref_attn_score_skinny(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
-                               int64_t n_rows, int16_t *k, const float *k_scale, int16_t *turned, int64_t n_cells,
+                               int64_t n_rows, int16_t *k, const float *k_scale, int16_t *kt, int64_t n_cells,
                                int64_t n)
 {
-    (void)turned;
+    (void)kt;
     for (int64_t c = 0; c < n_cells; c++)
         for (int64_t r = 0; r < n_rows; r++) {
             uint32_t sum = 0; /* unsigned as above */

@@ -104,11 +104,11 @@ static float rest_of_angle(float x, uint32_t *n)
     return fmaf(whole, -QN_PI_2_C, fmaf(whole, -QN_PI_2_B, fmaf(whole, -QN_PI_2_A, x)));
 }
 
-static float wave(float x, uint32_t turn)
+static float wave(float x, uint32_t quarters)
 {
     uint32_t n;
     const float r = rest_of_angle(x, &n), z = r * r;
-    const uint32_t q = n + turn;
+    const uint32_t q = n + quarters;
     float y;
     if (q & 1)
         y = fmaf(z * z, fmaf(fmaf(QN_COS_C2, z, QN_COS_C1), z, QN_COS_C0), fmaf(-0.5f, z, 1));

@@ -13,11 +13,11 @@
 enum {
     BUFFER_MAX = 512 << 20, /* larger than any last-level cache share seen; smaller only where memory is short */
     BUFFER_MIN = 16 << 20,
-    PIECE = 256 << 10, /* bytes between looks at the clock */
-    STEPS = 4 << 20,   /* multiply-adds between looks at the clock */
-    STREAMS = 8,       /* as far as Sapphire Rapids gets faster (bench/streams.c) */
-    CHUNK = 512,       /* of a stream, before the next one's turn */
-    AHEAD = 1024,      /* bytes of a stream that are asked for before their turn */
+    BLOCK = 256 << 10,     /* bytes between looks at the clock */
+    STEPS = 4 << 20,       /* multiply-adds between looks at the clock */
+    STREAMS = 8,           /* as far as Sapphire Rapids gets faster (bench/streams.c) */
+    CHUNK = 512,           /* of a stream, before the next one's turn */
+    PREFETCH_BYTES = 1024, /* bytes of a stream that are asked for before their turn */
 };
 
 typedef struct peak_job {
@@ -39,12 +39,12 @@ static void part_of(const peak_job *job, int member, int n_members, int64_t *beg
 
 static uint64_t read_streams(const qn_kernels *kernels, const uint8_t *p)
 {
-    enum { EACH = PIECE / STREAMS };
+    enum { EACH = BLOCK / STREAMS };
     uint64_t sum = 0;
     for (int at = 0; at < EACH; at += CHUNK)
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *chunk = p + s * EACH + at;
-            for (int i = 0; i < CHUNK; i += 64) __builtin_prefetch(chunk + AHEAD + i);
+            for (int i = 0; i < CHUNK; i += 64) __builtin_prefetch(chunk + PREFETCH_BYTES + i);
             sum ^= kernels->probe_read(chunk, CHUNK / 8);
         }
     return sum;
@@ -57,9 +57,9 @@ static double read_rate(peak_job *job, int member, int n_members, bool streams)
     const int64_t start = qn__now_ns();
     int64_t now = start, at;
     for (at = begin; now - start < job->ns / 2; now = qn__now_ns()) {
-        const int64_t n = end - at < PIECE ? end - at : PIECE;
+        const int64_t n = end - at < BLOCK ? end - at : BLOCK;
         const uint8_t *p = job->buffer + at;
-        job->seen[member] ^= streams && n == PIECE ? read_streams(job->kernels, p) : job->kernels->probe_read(p, n / 8);
+        job->seen[member] ^= streams && n == BLOCK ? read_streams(job->kernels, p) : job->kernels->probe_read(p, n / 8);
         done += n;
         at = at + n < end ? at + n : begin;
     }
@@ -129,7 +129,7 @@ static int64_t buffer_bytes(void)
     uint64_t room = m.memory_free_bytes / 4;
     if (m.memory_limit_bytes > 0 && m.memory_limit_bytes / 4 < room) room = m.memory_limit_bytes / 4;
     if (room == 0 || room > BUFFER_MAX) return BUFFER_MAX;
-    return room < BUFFER_MIN ? BUFFER_MIN : (int64_t)(room / PIECE * PIECE);
+    return room < BUFFER_MIN ? BUFFER_MIN : (int64_t)(room / BLOCK * BLOCK);
 }
 
 static bool has_bf16(const qn_kernels *kernels) { return kernels->mm[QN_DTYPE_BF16].act == QN_ACT_bf16; }

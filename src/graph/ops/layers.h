@@ -26,7 +26,7 @@ typedef struct qn_rope_table_attrs {
     int32_t dtype;
 } qn_rope_table_attrs;
 typedef struct qn_rope_apply_attrs {
-    int32_t mode, n_rot; /* qn_rope_mode; only the first n_rot of a head's elements turn */
+    int32_t mode, n_rot; /* qn_rope_mode; only the first n_rot of a head's elements are rotated */
     int32_t heads_first; /* x is [..,heads,n,d] */
     int32_t back;        /* by the negative angle */
 } qn_rope_apply_attrs;

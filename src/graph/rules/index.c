@@ -171,7 +171,7 @@ qn_status qn__rule_tri(qn_node *n, qn_error *err)
 /* ---- writing parts ---- */
 
 /* No element twice: sorted by stride, each dimension steps over all that the smaller ones reach. */
-static bool apart(const qn_layout *l)
+static bool distinct(const qn_layout *l)
 {
     int order[QN_MAX_RANK], n = 0;
     for (int i = 0; i < l->rank; i++) {
@@ -206,7 +206,7 @@ qn_status qn__rule_strided_update(qn_node *n, qn_error *err)
         return QN_FAIL(err, invalid, "strided_update: elements %lld to %lld of dst %s", (long long)begin,
                        (long long)end, SHAPE(n->src[0]));
     }
-    if (!apart(layout)) {
+    if (!distinct(layout)) {
         qn_shape strides = {.rank = layout->rank};
         for (int i = 0; i < layout->rank; i++) strides.dim[i] = layout->stride[i];
         return QN_FAIL(err, invalid, "strided_update: %s with strides %s would write some element twice",
@@ -227,7 +227,7 @@ qn_status qn__rule_assign(qn_node *n, qn_error *err)
         return QN_FAIL(err, invalid, "assign: the destination %s is not a mutable param",
                        qn__node_text(dst->root, text));
     }
-    if (!apart(&dst->layout)) return QN_FAIL(err, invalid, "assign: dst %s shows some element twice", SHAPE(dst));
+    if (!distinct(&dst->layout)) return QN_FAIL(err, invalid, "assign: dst %s shows some element twice", SHAPE(dst));
     n->dtype = dst->dtype;
     n->layout = dst->layout;
     return QN_OK;

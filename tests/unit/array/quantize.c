@@ -22,14 +22,14 @@ static void as_qn_pack(void **state)
         for (int large = 0; large < 2; large++) {
             const int64_t rows = large && d < QN_DTYPE_Q2_K ? 300 : 3, k = 256;
             const size_t bytes = (size_t)(rows * qn_dtype_row_bytes(dtype, k));
-            qn_tensor *t = random_tensor(c, qn_shape_of(k, rows), 7), *turned = qn_transpose(t, 0, 1);
+            qn_tensor *t = random_tensor(c, qn_shape_of(k, rows), 7), *transposed = qn_transpose(t, 0, 1);
             float *x = malloc((size_t)(rows * k) * sizeof *x), importance[256],
                   *back = malloc((size_t)(rows * k) * sizeof *back);
             char *want = malloc(bytes), *have = malloc(bytes);
             for (int i = 0; i < 256; i++) importance[i] = (float)(i % 7) + 0.1f;
-            OK(c, qn_to_host(turned, x, (size_t)(rows * k) * sizeof *x));
+            OK(c, qn_to_host(transposed, x, (size_t)(rows * k) * sizeof *x));
             for (int steered = 0; steered < 2; steered++) {
-                qn_tensor *q = qn_quantize(turned, dtype, steered ? f32(c, qn_shape_of(256), importance) : NULL);
+                qn_tensor *q = qn_quantize(transposed, dtype, steered ? f32(c, qn_shape_of(256), importance) : NULL);
                 GOOD(c, q);
                 SHAPE(q, rows, k);
                 assert_int_equal(qn_dtype_of(q), dtype);
@@ -158,11 +158,11 @@ static void said_and_refused(void **state)
     REFUSED(c, qn_relu(q), "relu: source 0 is Q8_0");
     REFUSED(c, qn_mul_number(q, 2), "mul: source 0 is Q8_0");
     REFUSED(c, qn_cat((qn_tensor *[]){a, q}, 2, 0), "cat: source 1 is Q8_0, a block format; qn_dequantize");
-    REFUSED(c, qn_matmul(a, qn_view_as(q, qn_shape_of(64, 2))), "cut or turned inside its blocks of 32");
+    REFUSED(c, qn_matmul(a, qn_view_as(q, qn_shape_of(64, 2))), "cut or transposed inside its blocks of 32");
     REFUSED(c, qn_sum(q, QN_DIMS(0), false), "sum: x is Q8_0, not a block format expected; dequantize");
     REFUSED(c, qn_softmax(q, 0), "softmax: x is Q8_0, a real type expected; dequantize");
     REFUSED(c, qn_index_select(q, 0, qn_zeros(c, qn_shape_of(1), QN_DTYPE_I64)), "index_select: x is Q8_0");
-    REFUSED(c, qn_transpose(q, 0, 1), "Q8_0 cannot be cut or turned inside its blocks of 32");
+    REFUSED(c, qn_transpose(q, 0, 1), "Q8_0 cannot be cut or transposed inside its blocks of 32");
     REFUSED(c, qn_select(q, 1, 3), "Q8_0 cannot be cut");
     REFUSED(c, qn_narrow(q, 1, 16, 32), "Q8_0 cannot be cut");
     REFUSED(c, qn_fill_(q, 1), "fill_: Q8_0 is a block format; qn_quantize");

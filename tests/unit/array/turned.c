@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/array/turned.c -- what is done in tiles gives what is done element by element: copies of turned tensors,
- * and softmax, sums and products along a dimension that is not the last, to the bit. */
+/* tests/unit/array/transposed.c -- what is done in tiles gives what is done element by element: copies of transposed
+ * tensors, and softmax, sums and products along a dimension that is not the last, to the bit. */
 #include "rig.h"
 
 static qn_tensor *some(qn_context *c, qn_shape shape, qn_dtype dtype)
@@ -33,18 +33,18 @@ static void copies(void **state)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         OK(c, qn_scope_begin(c));
         qn_tensor *x = some(c, qn_shape_of(3, 70, 131), types[i]), *y = some(c, qn_shape_of(8, 9, 10, 11), types[i]);
-        qn_tensor *turned[] = {qn_transpose(x, 1, 2),
-                               qn_permute_to(x, 2, 0, 1),
-                               qn_permute_to(x, 1, 2, 0),
-                               qn_transpose(qn_narrow(x, 2, 3, 100), 1, 2),
-                               qn_transpose(qn_slice(x, 1, 1, QN_END, 2), 1, 2),
-                               qn_permute_to(y, 3, 1, 0, 2),
-                               qn_permute_to(y, 0, 3, 2, 1),
-                               qn_transpose(qn_expand(qn_narrow(x, 1, 4, 1), qn_shape_of(3, 20, 131)), 1, 2)};
-        for (size_t k = 0; k < sizeof turned / sizeof *turned; k++) {
-            qn_tensor *copy = qn_clone(turned[k]);
+        qn_tensor *transposed[] = {qn_transpose(x, 1, 2),
+                                   qn_permute_to(x, 2, 0, 1),
+                                   qn_permute_to(x, 1, 2, 0),
+                                   qn_transpose(qn_narrow(x, 2, 3, 100), 1, 2),
+                                   qn_transpose(qn_slice(x, 1, 1, QN_END, 2), 1, 2),
+                                   qn_permute_to(y, 3, 1, 0, 2),
+                                   qn_permute_to(y, 0, 3, 2, 1),
+                                   qn_transpose(qn_expand(qn_narrow(x, 1, 4, 1), qn_shape_of(3, 20, 131)), 1, 2)};
+        for (size_t k = 0; k < sizeof transposed / sizeof *transposed; k++) {
+            qn_tensor *copy = qn_clone(transposed[k]);
             assert_true(copy != NULL && qn_is_contiguous(copy));
-            same(copy, turned[k], "a copy"); /* the view is read element by element */
+            same(copy, transposed[k], "a copy"); /* the view is read element by element */
         }
         (void)qn_scope_end(c, NULL);
     }

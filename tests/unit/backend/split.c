@@ -49,12 +49,12 @@ static void test_views_across_backends(void **state)
     qn_graph *g = new_graph();
     on(g, 0);
     qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &qn_shape_of(3, 4)), *a = shift(g, x, 1);
-    qn_node *row = qn__narrow(g, a, 0, 1, 1), *turned = qn__permute(g, a, (int[]){1, 0}, 2);
+    qn_node *row = qn__narrow(g, a, 0, 1, 1), *transposed = qn__permute(g, a, (int[]){1, 0}, 2);
     qn_node *b = shift(g, x, 3), *columns = qn__narrow(g, b, 1, 1, 2), *again = qn__narrow(g, columns, 1, 1, 1);
     on(g, 1);
-    out(g, shift(g, row, 10), "row");       /* a part of a, which moves anyway: */
-    out(g, shift(g, turned, 20), "turned"); /* all of a moves, and is looked at in the same way there */
-    out(g, qn__add(g, turned, turned), "twice");
+    out(g, shift(g, row, 10), "row");               /* a part of a, which moves anyway: */
+    out(g, shift(g, transposed, 20), "transposed"); /* all of a moves, and is looked at in the same way there */
+    out(g, qn__add(g, transposed, transposed), "twice");
     out(g, qn__add(g, columns, columns), "columns"); /* a strided part: packed at home first */
     on(g, 0);
     qn_node *c = shift(g, b, 0.5f);
@@ -76,7 +76,7 @@ static void test_views_across_backends(void **state)
     set(e, "x", v, 12);
     OK(qn__exec_run(e, NULL, err));
     expect(e, "row", row_want, 4);
-    expect(e, "turned", turned_want, 12);
+    expect(e, "transposed", turned_want, 12);
     expect(e, "twice", twice_want, 12);
     expect(e, "columns", (const float[]){8, 10, 16, 18, 24, 26}, 6);
     expect(e, "again", (const float[]){6, 10, 14}, 3);
@@ -219,7 +219,7 @@ static void test_every_kind_of_output(void **state)
     out(g, in, "x");
     out(g, qn__param(g, "w", QN_DTYPE_F32, &qn_shape_of(4), b, 0, 0), "w");
     out(g, qn__const(g, "c", QN_DTYPE_F32, &qn_shape_of(2), c), "c");
-    out(g, qn__permute(g, in, (int[]){1, 0}, 2), "turned");
+    out(g, qn__permute(g, in, (int[]){1, 0}, 2), "transposed");
     qn_node *sum = shift(g, in, 1);
     out(g, qn__narrow(g, sum, 1, 1, 2), "cut");
     out(g, qn__narrow(g, sum, 0, 1, 1), "row");
@@ -229,11 +229,11 @@ static void test_every_kind_of_output(void **state)
     expect(e, "x", x, 6);
     expect(e, "w", w, 4);
     expect(e, "c", c, 2);
-    expect(e, "turned", turned_want, 6);
+    expect(e, "transposed", turned_want, 6);
     expect(e, "cut", cut_want, 4);
     expect(e, "row", (const float[]){5, 6, 7}, 3);
     float part[2];
-    OK(qn__exec_get(e, qn__exec_find(e, "turned"), part, 8, 8, err)); /* elements 2 and 3 */
+    OK(qn__exec_get(e, qn__exec_find(e, "transposed"), part, 8, 8, err)); /* elements 2 and 3 */
     assert_true(part[0] == 2 && part[1] == 5);
     fake_buffer_destroy(b);
 }

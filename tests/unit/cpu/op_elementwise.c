@@ -129,7 +129,7 @@ static void test_broadcast(void **state)
 static void test_strided(void **state)
 {
     (void)state;
-    const source turned = {.shape = qn_shape_of(5, 9, 37), .permute = {2, 0, 1}, .permuted = true};
+    const source transposed = {.shape = qn_shape_of(5, 9, 37), .permute = {2, 0, 1}, .permuted = true};
     const source cut = {.shape = qn_shape_of(37, 5, 20), .narrow_dim = 2, .narrow_start = 3, .narrow_length = 9};
     const source both = {.shape = qn_shape_of(9, 9, 37),
                          .permute = {2, 0, 1},
@@ -137,7 +137,7 @@ static void test_strided(void **state)
                          .narrow_dim = 1,
                          .narrow_start = 2,
                          .narrow_length = 5};
-    const source *all[] = {&turned, &cut, &both};
+    const source *all[] = {&transposed, &cut, &both};
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++) {
             try_case((ew_case){.op = QN_OP_add, .src = {*all[i], *all[j]}, .n_src = 2});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/cpu/op_layers.c -- layer_norm, norm_back, swiglu_back, softmax_back, gelu_back, cumprod_back, rope_table,
- * turn, cross_entropy and cross_entropy_back against sums in double, at every level and thread count, over sizes that
- * take several blocks, pieces and strips. */
+ * rope_apply, cross_entropy and cross_entropy_back against sums in double, at every level and thread count, over sizes
+ * that take several blocks, pieces and strips. */
 #include "rig.h"
 
 #define S(...) qn_shape_of(__VA_ARGS__)
@@ -139,7 +139,7 @@ typedef struct gate_case {
 static qn_node *build_gate(rig *r, void *ctx)
 {
     gate_case *c = ctx;
-    qn_node *dy = rig_input(r, &c->dy); /* turned: any strides will do */
+    qn_node *dy = rig_input(r, &c->dy); /* transposed: any strides will do */
     return qn__swiglu_back(r->g, qn__permute(r->g, dy, (int[]){1, 0}, 2), rig_input(r, &c->gate), rig_input(r, &c->up));
 }
 
@@ -283,36 +283,36 @@ static void test_slopes(void **state)
 
 /* ---- rotation: the bits of rope; and back again ---------------------------------------------- */
 
-typedef struct turn_case {
+typedef struct rotation {
     qn_rope_attrs rope;
     bool heads_first, back;
     int64_t n, heads, d;
     tensor x, pos;
-} turn_case;
+} rotation;
 
 static qn_node *build_rope(rig *r, void *ctx)
 {
-    turn_case *c = ctx;
+    rotation *c = ctx;
     return qn__rope(r->g, rig_input(r, &c->x), rig_input(r, &c->pos), NULL, &c->rope);
 }
 
-static qn_node *build_turn(rig *r, void *ctx)
+static qn_node *build_rope_apply(rig *r, void *ctx)
 {
-    turn_case *c = ctx;
+    rotation *c = ctx;
     const qn_rope_table_attrs of_table = {.rope = c->rope, .dtype = QN_DTYPE_F32};
-    qn_rope_apply_attrs turn = {.mode = c->rope.mode, .n_rot = c->rope.n_rot, .heads_first = c->heads_first};
+    qn_rope_apply_attrs attrs = {.mode = c->rope.mode, .n_rot = c->rope.n_rot, .heads_first = c->heads_first};
     qn_node *table = qn__rope_table(r->g, rig_input(r, &c->pos), NULL, &of_table), *x = rig_input(r, &c->x);
     const int swap[] = {1, 0, 2};
     if (c->heads_first) x = qn__permute(r->g, x, swap, 3);
-    qn_node *y = qn__rope_apply(r->g, x, table, &turn);
-    turn.back = c->back;
-    if (c->back) y = qn__rope_apply(r->g, y, table, &turn);
+    qn_node *y = qn__rope_apply(r->g, x, table, &attrs);
+    attrs.back = c->back;
+    if (c->back) y = qn__rope_apply(r->g, y, table, &attrs);
     return c->heads_first ? qn__copy(r->g, qn__permute(r->g, y, swap, 3), QN_DTYPE_F32) : y;
 }
 
-static void check_turn(const rig *r, const void *result, size_t bytes, void *ctx)
+static void check_rope_apply(const rig *r, const void *result, size_t bytes, void *ctx)
 {
-    turn_case *c = ctx;
+    rotation *c = ctx;
     if (c->back) {
         for (int64_t i = 0; i < c->x.numel; i++)
             close_to(((const float *)result)[i], c->x.value[i], 1e-6 * (1 + fabs((double)c->x.value[i])),
@@ -326,11 +326,11 @@ static void check_turn(const rig *r, const void *result, size_t bytes, void *ctx
     free(want);
 }
 
-static void test_turns(void **state)
+static void test_rope_apply(void **state)
 {
     (void)state;
     for (int way = 0; way < 16; way++) {
-        turn_case c = {.n = 19, .heads = 3, .d = 38, .heads_first = way & 1, .back = way & 2};
+        rotation c = {.n = 19, .heads = 3, .d = 38, .heads_first = way & 1, .back = way & 2};
         c.rope = (qn_rope_attrs){.mode = way & 4 ? QN_ROPE_NEOX : QN_ROPE_NORM,
                                  .n_rot = way & 8 ? 38 : 20,
                                  .base = 500,
@@ -341,7 +341,7 @@ static void test_turns(void **state)
         c.x = tensor_random(QN_DTYPE_F32, S(c.n, c.heads, c.d));
         c.pos = tensor_ints(S(c.n), NULL);
         for (int64_t i = 0; i < c.n; i++) ints_of(&c.pos)[i] = (int32_t)(i * i * 31);
-        for_levels(build_turn, &c, check_turn);
+        for_levels(build_rope_apply, &c, check_rope_apply);
         tensor_free(&c.x);
         tensor_free(&c.pos);
     }
@@ -494,8 +494,8 @@ static void test_odd_targets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norms),        cmocka_unit_test(test_gates), cmocka_unit_test(test_slopes),
-        cmocka_unit_test(test_cumprod_back), cmocka_unit_test(test_turns), cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_norms),        cmocka_unit_test(test_gates),      cmocka_unit_test(test_slopes),
+        cmocka_unit_test(test_cumprod_back), cmocka_unit_test(test_rope_apply), cmocka_unit_test(test_losses),
         cmocka_unit_test(test_odd_targets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static tensor numbers_of(const double *v, qn_shape shape)
 
 typedef struct sums {
     tensor x[4], carry;
-    bool turned;
+    bool transposed;
 } sums;
 
 static qn_node *build_sums(rig *r, void *ctx)
@@ -41,7 +41,7 @@ static qn_node *build_sums(rig *r, void *ctx)
     sums *s = ctx;
     qn_node *src[QN_MAX_SRC] = {rig_input(r, &s->carry)};
     for (int i = 0; i < 4; i++) src[i + 1] = rig_input(r, &s->x[i]);
-    if (s->turned) src[1] = qn__permute(r->g, src[1], (int[]){1, 0}, 2);
+    if (s->transposed) src[1] = qn__permute(r->g, src[1], (int[]){1, 0}, 2);
     return qn__op(r->g, QN_OP_sum_squares, &(qn_sum_squares_attrs){1}, src, 5);
 }
 
@@ -59,8 +59,8 @@ static void check_sums(const rig *r, const void *result, size_t bytes, void *ctx
 static void test_sum_squares(void **state)
 {
     (void)state;
-    for (int turned = 0; turned < 2; turned++) {
-        sums s = {.carry = numbers_of(&(double){-3}, (qn_shape){0}), .turned = turned};
+    for (int transposed = 0; transposed < 2; transposed++) {
+        sums s = {.carry = numbers_of(&(double){-3}, (qn_shape){0}), .transposed = transposed};
         s.x[0] = random_as(QN_DTYPE_F32, qn_shape_of(ROWS, COLS));
         s.x[1] = random_as(QN_DTYPE_BF16, qn_shape_of(4097));
         s.x[2] = random_as(QN_DTYPE_F64, qn_shape_of(3, 5));
@@ -76,7 +76,7 @@ static void test_sum_squares(void **state)
 typedef struct step {
     qn_op op;
     int rows, mode; /* of the state, 0: the parameter is stepped; of sgd_step */
-    bool with_p, turned;
+    bool with_p, transposed;
     qn_dtype dtype, grad;
     tensor dst, p, g, other, numbers, factor;
 } step;
@@ -90,7 +90,7 @@ static qn_node *build_step(rig *r, void *ctx)
     const bool adam_step = s->op == QN_OP_adam_step;
     qn_node *src[QN_MAX_SRC], *g = rig_input(r, &s->g);
     int n = 0;
-    if (s->turned) g = qn__permute(r->g, g, (int[]){1, 0}, 2);
+    if (s->transposed) g = qn__permute(r->g, g, (int[]){1, 0}, 2);
     src[n++] = rig_param(r, &s->dst, QN_NODE_mutable);
     src[n++] = adam_step ? rig_input(r, &s->other) : g;
     src[n++] = rig_input(r, &s->numbers);
@@ -100,9 +100,9 @@ static qn_node *build_step(rig *r, void *ctx)
     return qn__op(r->g, s->op, s->op == QN_OP_sgd_step ? (const void *)&(qn_sgd_attrs){s->mode} : NULL, src, n);
 }
 
-static double g_at(const step *s, int64_t i) /* turned: stored [COLS, ROWS] */
+static double g_at(const step *s, int64_t i) /* transposed: stored [COLS, ROWS] */
 {
-    return s->g.value[s->turned ? i % COLS * ROWS + i / COLS : i];
+    return s->g.value[s->transposed ? i % COLS * ROWS + i / COLS : i];
 }
 
 static void expected(const step *s, int64_t i, double want[3])
@@ -173,7 +173,7 @@ static void test_steps(void **state)
     /* clang-format on */
     static const struct {
         qn_dtype dtype, grad;
-        bool turned;
+        bool transposed;
     } kinds[] = {{QN_DTYPE_F32, QN_DTYPE_F32, false},
                  {QN_DTYPE_F32, QN_DTYPE_BF16, true},
                  {QN_DTYPE_F64, QN_DTYPE_F64, true}};
@@ -184,13 +184,13 @@ static void test_steps(void **state)
                       .rows = ops[o].rows,
                       .mode = adam_step ? 0 : ops[o].mode,
                       .with_p = ops[o].with_p,
-                      .turned = kinds[k].turned,
+                      .transposed = kinds[k].transposed,
                       .dtype = kinds[k].dtype,
                       .grad = kinds[k].grad};
             const qn_shape shape = qn_shape_of(ROWS, COLS);
             s.dst = random_as(s.dtype, s.rows > 0 ? qn_shape_of(s.rows, N) : shape);
             s.p = random_as(s.dtype, shape);
-            s.g = random_as(s.grad, s.turned ? qn_shape_of(COLS, ROWS) : shape);
+            s.g = random_as(s.grad, s.transposed ? qn_shape_of(COLS, ROWS) : shape);
             s.other = random_as(s.dtype, adam_step ? qn_shape_of(ops[o].mode, N) : shape);
             make_positive(&s.dst, s.rows);
             if (adam_step) make_positive(&s.other, ops[o].mode);

@@ -8,7 +8,7 @@
 typedef struct rope_case {
     qn_rope_attrs attrs;
     int64_t n, heads, d;
-    bool factors, turned;
+    bool factors, transposed;
     int64_t first, count; /* tokens to run */
     tensor x, pos, f;
 } rope_case;
@@ -17,7 +17,7 @@ static qn_node *build(rig *r, void *ctx)
 {
     rope_case *c = ctx;
     qn_node *x = rig_input(r, &c->x), *pos = rig_input(r, &c->pos);
-    if (c->turned) x = qn__permute(r->g, x, (int[]){1, 0, 2}, 3);
+    if (c->transposed) x = qn__permute(r->g, x, (int[]){1, 0, 2}, 3);
     if (c->count < c->n) {
         x = qn__narrow(r->g, x, 0, c->first, c->count);
         pos = qn__narrow(r->g, pos, 0, c->first, c->count);
@@ -26,7 +26,7 @@ static qn_node *build(rig *r, void *ctx)
 }
 
 /* cos and sin of pair i at a position, times the magnitude scale. */
-static void turn_of(const rope_case *c, int64_t i, int32_t pos, long double *cosine, long double *sine)
+static void rotation_of(const rope_case *c, int64_t i, int32_t pos, long double *cosine, long double *sine)
 {
     const qn_rope_attrs *a = &c->attrs;
     const long double pi = 3.14159265358979323846264338327950288L;
@@ -61,12 +61,12 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
     assert_int_equal(bytes, c->n * c->heads * c->d * 4);
     for (int64_t row = 0; row < c->n * c->heads; row++) {
         const int64_t token = row / c->heads, head = row % c->heads;
-        const float *x = c->x.value + (c->turned ? head * c->n + token : row) * c->d;
+        const float *x = c->x.value + (c->transposed ? head * c->n + token : row) * c->d;
         for (int64_t i = 0; i < half; i++) {
             const int64_t p = c->attrs.mode == QN_ROPE_NEOX ? i : 2 * i,
                           q = c->attrs.mode == QN_ROPE_NEOX ? i + half : 2 * i + 1;
             long double cosine, sine;
-            turn_of(c, i, ints_of(&c->pos)[token], &cosine, &sine);
+            rotation_of(c, i, ints_of(&c->pos)[token], &cosine, &sine);
             const double bound =
                 3e-7 * (fabs((double)x[p]) + fabs((double)x[q])) * fabs((double)c->attrs.attn_factor) * 1.5;
             close_to(y[row * c->d + p], (double)(x[p] * cosine - x[q] * sine), bound, "first of a pair",
@@ -81,7 +81,7 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
 static void try_case(rope_case c, const int32_t *pos)
 {
     c.count = c.n;
-    c.x = tensor_random(QN_DTYPE_F32, c.turned ? qn_shape_of(c.heads, c.n, c.d) : qn_shape_of(c.n, c.heads, c.d));
+    c.x = tensor_random(QN_DTYPE_F32, c.transposed ? qn_shape_of(c.heads, c.n, c.d) : qn_shape_of(c.n, c.heads, c.d));
     c.pos = tensor_ints(qn_shape_of(c.n), pos);
     c.f = tensor_random(QN_DTYPE_F32, qn_shape_of(c.attrs.n_rot / 2));
     for (int64_t i = 0; i < c.f.numel; i++) ((float *)c.f.data)[i] = c.f.value[i] = 1 + fabsf(c.f.value[i]) * 8;
@@ -121,7 +121,7 @@ static void test_plain(void **state)
         rope_case c = {.attrs = a, .n = N, .heads = 3, .d = 64};
         try_case(c, positions);
         c.attrs.n_rot = 22;
-        c.turned = true;
+        c.transposed = true;
         try_case(c, positions);
         c.attrs.n_rot = 2;
         c.attrs.base = 1000000;

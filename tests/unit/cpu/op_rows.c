@@ -8,7 +8,7 @@
 typedef struct copy_case {
     qn_dtype from, to;
     qn_shape shape;
-    bool turned, cut; /* dimensions reversed; the first narrowed to 1.. */
+    bool transposed, cut; /* dimensions reversed; the first narrowed to 1.. */
     tensor x;
 } copy_case;
 
@@ -16,7 +16,7 @@ static qn_node *build_copy(rig *r, void *ctx)
 {
     copy_case *c = ctx;
     qn_node *x = rig_param(r, &c->x, 0);
-    if (c->turned) x = qn__permute(r->g, x, (int[]){1, 0}, 2);
+    if (c->transposed) x = qn__permute(r->g, x, (int[]){1, 0}, 2);
     if (c->cut) x = qn__narrow(r->g, x, 0, 1, x->layout.dim[0] - 1);
     return qn__copy(r->g, x, c->to);
 }
@@ -27,7 +27,7 @@ static void check_copy(const rig *r, const void *result, size_t bytes, void *ctx
     qn_layout l;
     (void)r;
     OK(qn_layout_contiguous(&c->shape, &l, err));
-    if (c->turned) OK(qn_layout_transpose(&l, 0, 1, &l, err));
+    if (c->transposed) OK(qn_layout_transpose(&l, 0, 1, &l, err));
     if (c->cut) OK(qn_layout_narrow(&l, 0, 1, l.dim[0] - 1, &l, err));
     const int64_t n = qn_layout_numel(&l), row = l.dim[1];
     float *x = malloc((size_t)n * 4 + 4), *y = malloc((size_t)n * 4 + 4);
@@ -68,9 +68,9 @@ static void test_copy(void **state)
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++)
             for (int k = 0; k < 4; k++)
-                try_copy((copy_case){scalars[i], scalars[j], qn_shape_of(7, 33), .turned = k & 1, .cut = k & 2});
+                try_copy((copy_case){scalars[i], scalars[j], qn_shape_of(7, 33), .transposed = k & 1, .cut = k & 2});
         for (int j = 0; j < 6; j++)
-            try_copy((copy_case){scalars[i], packed[j], qn_shape_of(96, 64), .turned = true, .cut = true});
+            try_copy((copy_case){scalars[i], packed[j], qn_shape_of(96, 64), .transposed = true, .cut = true});
     }
     for (int t = 0; t < QN_DTYPE_COUNT; t++) {
         const qn_dtype_info *d = qn_dtype_get((qn_dtype)t);
@@ -216,7 +216,7 @@ static void test_get_rows(void **state)
 
 typedef struct norm_case {
     qn_shape shape; /* [rows, heads, n] */
-    bool weight, turned;
+    bool weight, transposed;
     float eps, factor;
     tensor x, w;
 } norm_case;
@@ -225,7 +225,7 @@ static qn_node *build_norm(rig *r, void *ctx)
 {
     norm_case *c = ctx;
     qn_node *x = rig_input(r, &c->x);
-    if (c->turned) x = qn__permute(r->g, x, (int[]){1, 0, 2}, 3);
+    if (c->transposed) x = qn__permute(r->g, x, (int[]){1, 0, 2}, 3);
     return qn__rms_norm(r->g, x, c->weight ? rig_param(r, &c->w, 0) : NULL, c->eps);
 }
 
@@ -237,7 +237,7 @@ static void check_norm(const rig *r, const void *result, size_t bytes, void *ctx
     (void)r;
     assert_int_equal(bytes, a * b * n * 4);
     for (int64_t row = 0; row < a * b; row++) {
-        const float *x = c->x.value + (c->turned ? row % a * b + row / a : row) * n;
+        const float *x = c->x.value + (c->transposed ? row % a * b + row / a : row) * n;
         double sum = 0;
         for (int64_t i = 0; i < n; i++) sum += (double)x[i] * x[i];
         const double scale = 1 / sqrt(sum / (double)n + c->eps);
@@ -255,7 +255,7 @@ static void test_rms_norm(void **state)
     for (int i = 0; i < 7 * 4; i++) {
         norm_case c = {.shape = qn_shape_of(5, 3, sizes[i / 4]),
                        .weight = i & 1,
-                       .turned = i & 2,
+                       .transposed = i & 2,
                        .eps = i & 2 ? 1e-5f : 1e-6f};
         c.x = tensor_random(QN_DTYPE_F32, c.shape);
         c.w = tensor_random(QN_DTYPE_F32, qn_shape_of(sizes[i / 4]));

@@ -9,8 +9,8 @@ typedef struct one_case {
     qn_sdpa_attrs attrs;
     /* 0 none, 'b' BOOL [batch,1,n,m] with a row of false, 'f' F32 [1,heads,1,m], 'w' F32 [batch,heads,n,m] */
     char mask;
-    bool sinks, turned; /* turned: q, k and v lie as [batch, rows, heads, size] */
-    bool across;        /* k and dy lie with their rows' elements apart */
+    bool sinks, transposed; /* transposed: q, k and v lie as [batch, rows, heads, size] */
+    bool across;            /* k and dy lie with their rows' elements apart */
 } one_case;
 
 static const one_case cases[] = {
@@ -140,7 +140,7 @@ static void oracle(setup *s)
  * i is. */
 static qn_node *ordered(rig *r, setup *s, int which, const int *order)
 {
-    static tensor turned[N_TENSORS];
+    static tensor transposed[N_TENSORS];
     const tensor *t = &s->t[which];
     int64_t dim[4], stride[4], back[4];
     int undo[4];
@@ -150,18 +150,18 @@ static qn_node *ordered(rig *r, setup *s, int which, const int *order)
         back[i] = stride[order[i]];
         undo[order[i]] = i;
     }
-    tensor_free(&turned[which]);
-    turned[which] = tensor_new(s->dtype, qn_shape_of(dim[0], dim[1], dim[2], dim[3]));
+    tensor_free(&transposed[which]);
+    transposed[which] = tensor_new(s->dtype, qn_shape_of(dim[0], dim[1], dim[2], dim[3]));
     for (int64_t k = 0; k < t->numel; k++) {
         const int64_t at[] = {k / (dim[1] * dim[2] * dim[3]), k / (dim[2] * dim[3]) % dim[1], k / dim[3] % dim[2],
                               k % dim[3]};
         const float x = t->value[at[0] * back[0] + at[1] * back[1] + at[2] * back[2] + at[3] * back[3]];
         if (s->dtype == QN_DTYPE_F64)
-            ((double *)turned[which].data)[k] = (double)x;
+            ((double *)transposed[which].data)[k] = (double)x;
         else
-            ((float *)turned[which].data)[k] = x;
+            ((float *)transposed[which].data)[k] = x;
     }
-    return qn__permute(r->g, rig_input(r, &turned[which]), undo, 4);
+    return qn__permute(r->g, rig_input(r, &transposed[which]), undo, 4);
 }
 
 /* F32 values as they are, or a copy in F64. */
@@ -176,7 +176,7 @@ static qn_node *build(rig *r, void *ctx)
     setup *s = ctx;
     const one_case *c = s->c;
     const int straight[] = {0, 1, 2, 3}, rows_first[] = {0, 2, 1, 3}, apart[] = {0, 3, 1, 2};
-    const int *order = c->turned ? rows_first : straight;
+    const int *order = c->transposed ? rows_first : straight;
     qn_node *q = ordered(r, s, Q, order), *k = ordered(r, s, K, c->across ? apart : order),
             *v = ordered(r, s, V, order);
     qn_node *mask = c->mask ? plain(r, s, MASK) : NULL,

@@ -7,7 +7,7 @@
 typedef struct set_case {
     qn_dtype dtype;
     int64_t m;
-    bool turned, as_heads; /* x is stored [m, n]; dst is a resident [n_rows, 2, m/2] seen as [n_rows, m] */
+    bool transposed, as_heads; /* x is stored [m, n]; dst is a resident [n_rows, 2, m/2] seen as [n_rows, m] */
     tensor dst, x, rows;
 } set_case;
 
@@ -16,7 +16,7 @@ static qn_node *build_set(rig *r, void *ctx)
     set_case *c = ctx;
     qn_node *dst = rig_param(r, &c->dst, QN_NODE_mutable), *x = rig_input(r, &c->x);
     if (c->as_heads) dst = qn__reshape(r->g, dst, qn_shape_of(c->dst.shape.dim[0], c->m));
-    if (c->turned) x = qn__permute(r->g, x, (int[]){1, 0}, 2);
+    if (c->transposed) x = qn__permute(r->g, x, (int[]){1, 0}, 2);
     return qn__set_rows(r->g, dst, x, rig_input(r, &c->rows));
 }
 
@@ -41,14 +41,14 @@ static void check_set(const rig *r, const void *result, size_t bytes, void *ctx)
         for (int64_t i = 0; i < c->m; i++) {
             float max = 0;
             for (int64_t j = i / block * block; j < i / block * block + block; j++)
-                max = fmaxf(max, fabsf(c->x.value[c->turned ? j * n + from : from * c->m + j]));
+                max = fmaxf(max, fabsf(c->x.value[c->transposed ? j * n + from : from * c->m + j]));
             const double step = c->dtype == QN_DTYPE_F32    ? 0
                                 : c->dtype == QN_DTYPE_F16  ? 0x1p-11
                                 : c->dtype == QN_DTYPE_BF16 ? 0x1p-8
                                 : c->dtype == QN_DTYPE_Q8_0 ? 0.51 / 127
                                                             : 0.15;
-            close_to(row[i], c->x.value[c->turned ? i * n + from : from * c->m + i], step * max + (step > 0 ? 1e-7 : 0),
-                     "row", i);
+            close_to(row[i], c->x.value[c->transposed ? i * n + from : from * c->m + i],
+                     step * max + (step > 0 ? 1e-7 : 0), "row", i);
         }
     }
     free(row);
@@ -64,10 +64,10 @@ static void test_set_rows(void **state)
         const qn_dtype t = dtypes[i / 4];
         set_case c = {.dtype = t,
                       .m = qn_dtype_get(t)->block_elems == 1 && i < 8 ? 70 : 128,
-                      .turned = i & 1,
+                      .transposed = i & 1,
                       .as_heads = i & 2};
         c.dst = tensor_random(t, c.as_heads ? qn_shape_of(12, 2, c.m / 2) : qn_shape_of(12, c.m));
-        c.x = tensor_random(QN_DTYPE_F32, c.turned ? qn_shape_of(c.m, 11) : qn_shape_of(11, c.m));
+        c.x = tensor_random(QN_DTYPE_F32, c.transposed ? qn_shape_of(c.m, 11) : qn_shape_of(11, c.m));
         c.rows = tensor_ints(qn_shape_of(11), rows);
         for_levels(build_set, &c, check_set);
         tensor_free(&c.dst);

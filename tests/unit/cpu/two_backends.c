@@ -167,7 +167,7 @@ static qn_graph *build_world(world *w, site *s)
     qn_node *sum = v[n - 1];
     for (int i = 2; i < 8; i++) sum = qn__add(g, sum, v[n - i]);
     qn__output(g, qn__name(g, sum, "y"));
-    qn__output(g, qn__name(g, qn__permute(g, v[n - 2], (int[]){1, 0}, 2), "turned"));
+    qn__output(g, qn__name(g, qn__permute(g, v[n - 2], (int[]){1, 0}, 2), "transposed"));
     return g;
 }
 
@@ -193,7 +193,7 @@ static void rewind_state(const site *s, const world *w)
 static void fetch(const qn_exec *e, float *y)
 {
     OK(qn__exec_get(e, qn__exec_find(e, "y"), y, 0, N * M * 4, err));
-    OK(qn__exec_get(e, qn__exec_find(e, "turned"), y + N * M, 0, N * M * 4, err));
+    OK(qn__exec_get(e, qn__exec_find(e, "transposed"), y + N * M, 0, N * M * 4, err));
 }
 
 static qn_exec *compile(world *w, site *s)

@@ -13,9 +13,9 @@ static void build(qn_graph *g)
     const float data[6] = {1, 2, 3, 4, 5, 6};
     decoder_build(g, &s);
     qn_node *c = qn__const(g, "c", F32, SHAPE(2, 3), data), *d = qn__const(g, "d", F32, SHAPE(2), data);
-    qn_node *turned = qn__permute(g, c, (int[]){1, 0}, 2);
+    qn_node *transposed = qn__permute(g, c, (int[]){1, 0}, 2);
     qn_node *x = qn__input(g, "x", F32, SHAPE(40, 3, 2)), *part = qn__narrow(g, x, 0, 3, 20);
-    x = qn__add(g, qn__scale(g, qn__scale(g, x, 2, 0), 4, 0), qn__mul(g, qn__silu(g, turned), d));
+    x = qn__add(g, qn__scale(g, qn__scale(g, x, 2, 0), 4, 0), qn__mul(g, qn__silu(g, transposed), d));
     qn__output(g, qn__name(g, x, "y"));
     qn__output(g, qn__silu(g, qn__narrow(g, qn__copy(g, part, F32), 1, 1, 2)));
     static float large[20000]; /* a block of its own in the arena */

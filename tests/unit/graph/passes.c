@@ -100,8 +100,8 @@ static void build_consts(qn_graph *g)
     qn_node *c = qn__const(g, "c", F32, SHAPE(2, 3), data), *d = qn__const(g, "d", F32, SHAPE(3), data);
     qn_node *sum = qn__name(g, qn__mul(g, qn__add(g, c, d), d), "sum");
     /* a view is gathered */
-    qn_node *turned = qn__silu(g, qn__permute(g, qn__narrow(g, sum, 1, 1, 2), (int[]){1, 0}, 2));
-    out(g, qn__add(g, qn__reshape(g, qn__input(g, "x", F32, SHAPE(4)), qn_shape_of(2, 2)), turned), "y");
+    qn_node *transposed = qn__silu(g, qn__permute(g, qn__narrow(g, sum, 1, 1, 2), (int[]){1, 0}, 2));
+    out(g, qn__add(g, qn__reshape(g, qn__input(g, "x", F32, SHAPE(4)), qn_shape_of(2, 2)), transposed), "y");
     out(g, qn__scale(g, d, 3, 1), "kept"); /* an output is computed at every run */
 }
 
@@ -137,10 +137,11 @@ static void test_fold(void **state)
 
     g = after(build_consts, ONLY(fold));
     assert_int_equal(folded, 3);
-    const qn_node *sum = find_node(g, "sum"), *turned = find_node(g, "y")->src[1];
+    const qn_node *sum = find_node(g, "sum"), *transposed = find_node(g, "y")->src[1];
     assert_true(sum->op == QN_OP_param && (sum->flags & QN_NODE_const) && sum->n_src == 0);
     assert_true(((const float *)sum->host)[4] == (5 + 2) * 2);
-    assert_true(turned->op == QN_OP_param && dim(turned, 0) == 2 && ((const float *)turned->host)[1] == silu(14));
+    assert_true(transposed->op == QN_OP_param && dim(transposed, 0) == 2 &&
+                ((const float *)transposed->host)[1] == silu(14));
     assert_int_equal(find_node(g, "kept")->op, QN_OP_scale);
     assert_int_equal(report.stats[QN_PASS_fold].changed, 3);
     qn__graph_destroy(g);

@@ -104,18 +104,18 @@ static void test_in_place(void **state)
     qn_node *twice = FRESH(), *first = qn__silu(g, twice), *second = qn__scale(g, twice, 2, 0);
     qn_node *seen = FRESH(), *view = qn__narrow(g, seen, 0, 0, 1), *over = qn__silu(g, seen),
             *after = qn__silu(g, view);
-    qn_node *out = FRESH(), *same = FRESH(), *wide = FRESH(), *part = FRESH(), *turned = FRESH();
+    qn_node *out = FRESH(), *same = FRESH(), *wide = FRESH(), *part = FRESH(), *transposed = FRESH();
     qn__output(g, out);
     qn_node *no[] = {
         qn__silu(g, x),
         qn__silu(g, v),
         qn__silu(g, out), /* an input, an input, an output */
         first,
-        over,                                                  /* others still read the source */
-        qn__add(g, same, same),                                /* both sources are one */
-        qn__mul(g, wide, qn__narrow(g, wide, 0, 1, 1)),        /* a row of it is the other source */
-        qn__silu(g, qn__narrow(g, part, 0, 0, 2)),             /* only a part of the memory */
-        qn__silu(g, qn__permute(g, turned, (int[]){1, 0}, 2)), /* in another order */
+        over,                                                      /* others still read the source */
+        qn__add(g, same, same),                                    /* both sources are one */
+        qn__mul(g, wide, qn__narrow(g, wide, 0, 1, 1)),            /* a row of it is the other source */
+        qn__silu(g, qn__narrow(g, part, 0, 0, 2)),                 /* only a part of the memory */
+        qn__silu(g, qn__permute(g, transposed, (int[]){1, 0}, 2)), /* in another order */
         qn__linear(g, FRESH(), w, NULL),
         qn__copy(g, FRESH(), F32),                      /* ops that may not */
         qn__add(g, qn__linear(g, v, w, NULL), FRESH()), /* grows by broadcasting */

@@ -13,7 +13,7 @@ INLINE void arrange(int8_t *unit, int v, const int8x16_t rows[4])
     float32x4_t x[4];
     UNROLL
     for (int r = 0; r < 4; r++) x[r] = vreinterpretq_f32_s8(rows[r]);
-    turn4(x);
+    transpose4(x);
     UNROLL
     for (int i = 0; i < 4; i++) vst1q_s8(unit + 32 * i + 16 * v, vreinterpretq_s8_f32(x[i]));
 }

@@ -38,7 +38,7 @@
 enum {
     UNITS = 32,    /* fewer than that are split: 16 threads still find work then */
     FEW_UNITS = 8, /* fewer than that, and units are made of less queries */
-    PIECES = 64,   /* what units are split into, about */
+    SPLITS = 64,   /* what units are split into, about */
     /* as many at least, where rows are few; 32 left two of four KV heads abreast: 8 to 11 % slower at depth 2048 */
     ITEMS = 16,
 };
@@ -50,8 +50,8 @@ typedef struct cut {
     int64_t n_query, n_head, n_kv, group, d, dv;
     int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
     int64_t units, splits, tiles;                              /* tiles of the longest list */
-    int64_t abreast, unit_blocks; /* units of an item, which are KV heads where it is more than one */
-    bool in_stretches;            /* a worker's items are neighbours: it knows what it reads next */
+    int64_t kv_heads, unit_blocks; /* units of an item, which are KV heads where it is more than one */
+    bool in_stretches;             /* a worker's items are neighbours: it knows what it reads next */
 } cut;
 
 static uint64_t split_bytes(const cut *c)
@@ -75,26 +75,27 @@ static cut cut_for(const qn_node *node, int64_t n_query)
     c.head_blocks = blocks_of(c.group, c.heads);
     c.slices = blocks_of(c.dv, QN_ATTN_SLICE);
     c.queries = rows / c.heads;
-    const int64_t apart = c.n_kv * c.head_blocks * c.slices;
-    while (c.queries > 1 && c.queries * c.heads > QN_ATTN_LANES && apart * blocks_of(c.n_query, c.queries) < FEW_UNITS)
+    const int64_t per_query_block = c.n_kv * c.head_blocks * c.slices;
+    while (c.queries > 1 && c.queries * c.heads > QN_ATTN_LANES &&
+           per_query_block * blocks_of(c.n_query, c.queries) < FEW_UNITS)
         c.queries = (c.queries + 1) / 2;
     c.query_blocks = blocks_of(c.n_query, c.queries);
     if (c.ints && c.query_blocks > 0) c.queries = blocks_of(c.n_query, c.query_blocks); /* no small one at the end */
-    c.units = c.query_blocks * apart;
+    c.units = c.query_blocks * per_query_block;
     c.tiles = blocks_of(node->src[3]->layout.dim[1], QN_ATTN_TILE);
-    c.splits = c.abreast = 1;
+    c.splits = c.kv_heads = 1;
     c.unit_blocks = c.units;
-    if (c.ints && c.units > 0 && c.tiles > 1 && c.query_blocks == 1 && c.n_query * c.heads <= QN_ATTN_FEW &&
+    if (c.ints && c.units > 0 && c.tiles > 1 && c.query_blocks == 1 && c.n_query * c.heads <= QN_ATTN_SKINNY &&
         split_bytes(&c) <= scratch_max) {
-        const int64_t most = qn__attn_int_abreast(c.d, c.dv);
+        const int64_t most = qn__attn_int_kv_heads(c.d, c.dv);
         c.splits = c.tiles;
         c.in_stretches = true;
-        c.abreast = c.units * c.tiles / ITEMS;
-        c.abreast = c.abreast < 1 ? 1 : c.abreast < most ? c.abreast : most;
-        c.unit_blocks = blocks_of(c.units, c.abreast);
-        c.abreast = blocks_of(c.units, c.unit_blocks);
+        c.kv_heads = c.units * c.tiles / ITEMS;
+        c.kv_heads = c.kv_heads < 1 ? 1 : c.kv_heads < most ? c.kv_heads : most;
+        c.unit_blocks = blocks_of(c.units, c.kv_heads);
+        c.kv_heads = blocks_of(c.units, c.unit_blocks);
     } else if (c.units > 0 && c.units < UNITS && c.tiles > 1 && split_bytes(&c) <= scratch_max) {
-        c.splits = (PIECES + c.units - 1) / c.units;
+        c.splits = (SPLITS + c.units - 1) / c.units;
         if (c.splits > c.tiles) c.splits = c.tiles;
     }
     return c;
@@ -177,9 +178,9 @@ static void merge(qn_attn *a)
 static float *row_of(qn_attn *a, const float *y, int64_t r)
 {
     const int64_t n = a->n_rows - r < 16 ? a->n_rows - r : 16;
-    if (a->kept && a->few) return a->piece + r * a->n_pad;
-    if (r % 16 == 0) a->t->kernels->transpose_f32(a->piece, a->n_values, y + r, a->n_lanes, a->n_values, n);
-    return a->piece + r % 16 * a->n_values;
+    if (a->kept && a->skinny) return a->rows + r * a->n_pad;
+    if (r % 16 == 0) a->t->kernels->transpose_f32(a->rows, a->n_values, y + r, a->n_lanes, a->n_values, n);
+    return a->rows + r % 16 * a->n_values;
 }
 
 /* Puts what the tile gave where phase 1 finds it. */
@@ -235,7 +236,7 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
             qn__attn_int_tile(a, tile * QN_ATTN_TILE);
         else
             qn__attn_tile(a, tile * QN_ATTN_TILE);
-        for (int64_t h = 0; h < a->n_abreast; h++)
+        for (int64_t h = 0; h < a->n_kv_heads; h++)
             for (int64_t row = 0; row < a->all_rows; row += a->group_rows) {
                 if (c->ints) qn__attn_int_group(a, h, row);
                 if (c->splits > 1)
@@ -251,30 +252,30 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
 }
 
 /* Units [unit, unit + n), and which part of their tiles. */
-typedef struct piece {
+typedef struct item {
     int64_t unit, n, part;
-} piece;
+} item;
 
-static piece piece_of(const cut *c, int64_t index)
+static item item_of(const cut *c, int64_t index)
 {
-    const int64_t unit = index % c->unit_blocks * c->abreast;
-    return (piece){unit, c->units - unit < c->abreast ? c->units - unit : c->abreast, index / c->unit_blocks};
+    const int64_t unit = index % c->unit_blocks * c->kv_heads;
+    return (item){unit, c->units - unit < c->kv_heads ? c->units - unit : c->kv_heads, index / c->unit_blocks};
 }
 
 static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
 
 /* next: what the worker goes on with, part -1 where nobody knows; asked: it asked for this one while it did the one
  * before. */
-static void do_piece(qn_attn *a, const cut *c, piece this, piece next, bool asked)
+static void do_item(qn_attn *a, const cut *c, item this, item next, bool prefetched)
 {
     const qn_task *t = a->t;
     const int64_t u = this.unit, block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
     a->kv_head = a->first_kv = kv_head_of(c, u);
-    a->n_abreast = this.n;
+    a->n_kv_heads = this.n;
     a->next_kv = kv_head_of(c, next.unit);
-    a->next_abreast = next.n;
+    a->next_kv_heads = next.n;
     a->next_part = next.part;
-    a->asked = asked;
+    a->prefetched = prefetched;
     a->first_head = a->kv_head * c->group + in_group;
     a->n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
     a->first_value = block / c->head_blocks / c->n_kv * QN_ATTN_SLICE;
@@ -347,8 +348,8 @@ static void run(const qn_task *t)
         const int64_t n = c.unit_blocks * c.splits,
                       index = c.in_stretches ? qn__in_stretches(item, n, t->n_members) : item;
         const bool known = c.in_stretches && index + 1 < n;
-        do_piece(&a, &c, piece_of(&c, index), known ? piece_of(&c, index + 1) : (piece){.part = -1},
-                 c.in_stretches && item >= t->n_members);
+        do_item(&a, &c, item_of(&c, index), known ? item_of(&c, index + 1) : (item){.part = -1},
+                c.in_stretches && item >= t->n_members);
     }
 }
 

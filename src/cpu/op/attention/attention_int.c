@@ -39,24 +39,24 @@ static int64_t k_cells_of(bool one_group, int64_t d_pad)
 /* What a KV head has of its own: s, log_scale, weight, v16, q_scale, q16. */
 static int64_t head_floats(int64_t rows, int64_t d_pad, int64_t n_pad)
 {
-    const bool few = rows <= QN_ATTN_FEW;
-    return QN_ATTN_TILE * (few ? QN_ATTN_FEW : group_of(rows)) + 2 * QN_ATTN_TILE + QN_ATTN_TILE * n_pad / 2 +
-           whole_lanes(rows) + (few ? QN_ATTN_FEW : whole_lanes(rows)) * d_pad / 2;
+    const bool skinny = rows <= QN_ATTN_SKINNY;
+    return QN_ATTN_TILE * (skinny ? QN_ATTN_SKINNY : group_of(rows)) + 2 * QN_ATTN_TILE + QN_ATTN_TILE * n_pad / 2 +
+           whole_lanes(rows) + (skinny ? QN_ATTN_SKINNY : whole_lanes(rows)) * d_pad / 2;
 }
 
-static int64_t floats_for(int64_t rows, int64_t d_pad, int64_t n_pad, int64_t abreast)
+static int64_t floats_for(int64_t rows, int64_t d_pad, int64_t n_pad, int64_t head)
 {
     const int64_t lanes = group_of(rows), all = whole_lanes(rows), k = k_cells_of(lanes == all, d_pad) * d_pad / 2;
-    return abreast * head_floats(rows, d_pad, n_pad) + all * (n_pad + 4) +
-           lanes * (n_pad + QN_ATTN_TILE / 2 + QN_ATTN_BLOCKS + 2) + (rows <= QN_ATTN_FEW ? 2 * k : k) + QN_ATTN_TILE +
-           n_pad + STEP * at_least(d_pad, n_pad);
+    return head * head_floats(rows, d_pad, n_pad) + all * (n_pad + 4) +
+           lanes * (n_pad + QN_ATTN_TILE / 2 + QN_ATTN_BLOCKS + 2) + (rows <= QN_ATTN_SKINNY ? 2 * k : k) +
+           QN_ATTN_TILE + n_pad + STEP * at_least(d_pad, n_pad);
 }
 
-int64_t qn__attn_int_abreast(int64_t d, int64_t dv)
+int64_t qn__attn_int_kv_heads(int64_t d, int64_t dv)
 {
     int64_t n = 1;
     while (d <= QN_ATTN_SLICE && dv <= QN_ATTN_SLICE &&
-           floats_for(QN_ATTN_FEW, slice_of(d), slice_of(dv), n + 1) <= FLOATS)
+           floats_for(QN_ATTN_SKINNY, slice_of(d), slice_of(dv), n + 1) <= FLOATS)
         n++;
     return n;
 }
@@ -72,15 +72,15 @@ _Static_assert(16 * (QN_ATTN_SLICE * 5 / 2 + QN_ATTN_TILE * 3 / 2 + QN_ATTN_BLOC
                        QN_ATTN_TILE * QN_ATTN_SLICE / 2 + 3 * QN_ATTN_TILE + QN_ATTN_SLICE + STEP * QN_ATTN_SLICE <=
                    FLOATS,
                "16 rows always fit");
-_Static_assert((int)QN_ATTN_FEW <= (int)STEP && (int)QN_ATTN_TILE == 16 * (int)QN_ATTN_BLOCKS && STEP % 2 == 0,
+_Static_assert((int)QN_ATTN_SKINNY <= (int)STEP && (int)QN_ATTN_TILE == 16 * (int)QN_ATTN_BLOCKS && STEP % 2 == 0,
                "rows pass through the piece; V goes in pairs of cells");
 
-void qn__attn_int_choose(qn_attn *a, int64_t abreast, int64_t first_row)
+void qn__attn_int_choose(qn_attn *a, int64_t head, int64_t first_row)
 {
     const int64_t all = whole_lanes(a->all_rows);
-    float *next = a->heads + abreast * head_floats(a->all_rows, a->d_pad, a->n_pad);
-    a->first_head += (a->first_kv + abreast - a->kv_head) * a->n_heads;
-    a->kv_head = a->first_kv + abreast;
+    float *next = a->heads + head * head_floats(a->all_rows, a->d_pad, a->n_pad);
+    a->first_head += (a->first_kv + head - a->kv_head) * a->n_heads;
+    a->kv_head = a->first_kv + head;
     a->first_row = first_row;
     a->n_rows = a->all_rows - first_row < a->group_rows ? a->all_rows - first_row : a->group_rows;
     a->n_lanes = whole_lanes(a->n_rows);
@@ -90,12 +90,12 @@ void qn__attn_int_choose(qn_attn *a, int64_t abreast, int64_t first_row)
     a->first = a->all_first + first_row;
     a->last = a->all_last + first_row;
 #define TAKE(name, n) (a->name = (void *)next, next += (n))
-    TAKE(s, QN_ATTN_TILE * (a->few ? QN_ATTN_FEW : a->group_rows));
+    TAKE(s, QN_ATTN_TILE * (a->skinny ? QN_ATTN_SKINNY : a->group_rows));
     TAKE(log_scale, QN_ATTN_TILE);
     TAKE(weight, QN_ATTN_TILE);
     TAKE(v16, QN_ATTN_TILE * a->n_pad / 2);
     TAKE(q_scale, all);
-    TAKE(q16, a->d_pad / 2 * (a->few ? QN_ATTN_FEW : all));
+    TAKE(q16, a->d_pad / 2 * (a->skinny ? QN_ATTN_SKINNY : all));
     a->q_scale += first_row;
     a->q16 += first_row * a->d_pad;
 }
@@ -109,7 +109,7 @@ static void load_queries(qn_attn *a, int64_t from, int64_t n)
     const qn_view *q = &a->t->src[0];
     const int64_t width = whole_lanes(n);
     for (int64_t l = 0; l < a->n_lanes; l++) {
-        int16_t *row = a->few ? a->q16 + l * a->d_pad : (int16_t *)(void *)a->piece + l % 16 * width;
+        int16_t *row = a->skinny ? a->q16 + l * a->d_pad : (int16_t *)(void *)a->rows + l % 16 * width;
         a->q_scale[l] = 0;
         if (l < a->n_rows) {
             const int64_t r = a->first_row + l;
@@ -117,11 +117,11 @@ static void load_queries(qn_attn *a, int64_t from, int64_t n)
                              (a->first_query + r / a->n_heads) * q->layout.stride[0] +
                              (a->first_head + r % a->n_heads) * q->layout.stride[1];
             a->q_scale[l] = kernels->attn_pack_q(row, x + from, a->attrs->scale, n);
-        } else if (!a->few) {
+        } else if (!a->skinny) {
             memset(row, 0, (size_t)width * 2);
         }
-        if (l % 16 == 15 && !a->few)
-            kernels->transpose_f32((float *)(void *)a->q16 + l - 15, a->n_lanes, a->piece, width / 2, 16, width / 2);
+        if (l % 16 == 15 && !a->skinny)
+            kernels->transpose_f32((float *)(void *)a->q16 + l - 15, a->n_lanes, a->rows, width / 2, 16, width / 2);
     }
 }
 
@@ -132,16 +132,16 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
     a->list = list;
     a->all_rows = a->n_queries * a->n_heads;
     a->group_rows = group_of(a->all_rows);
-    a->few = a->all_rows <= QN_ATTN_FEW;
+    a->skinny = a->all_rows <= QN_ATTN_SKINNY;
     a->d_pad = d_pad;
     a->n_pad = n_pad;
 
     a->k_cells = k_cells_of(a->group_rows >= a->all_rows, d_pad);
 
     const int64_t all = whole_lanes(a->all_rows), lanes = a->group_rows, k = a->k_cells * d_pad / 2;
-    TAKE(heads, a->n_abreast * head_floats(a->all_rows, d_pad, n_pad));
+    TAKE(heads, a->n_kv_heads * head_floats(a->all_rows, d_pad, n_pad));
     TAKE(p16, QN_ATTN_TILE / 2 * lanes);
-    TAKE(piece, STEP * at_least(d_pad, n_pad));
+    TAKE(rows, STEP * at_least(d_pad, n_pad));
     TAKE(y, n_pad * lanes);
     TAKE(all_total, n_pad * all);
     TAKE(k_scale, QN_ATTN_TILE);
@@ -161,7 +161,7 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
     memset(a->all_total_sum, 0, (size_t)all * 4);
     for (int64_t l = 0; l < all; l++) a->all_total_max[l] = -INFINITY;
     for (int64_t j = 0; j < n_pad; j++) a->ones[j] = 1;
-    for (int64_t h = 0; h < a->n_abreast && d <= QN_ATTN_SLICE; h++)
+    for (int64_t h = 0; h < a->n_kv_heads && d <= QN_ATTN_SLICE; h++)
         for (int64_t row = 0; row < a->all_rows; row += a->group_rows) {
             qn__attn_int_choose(a, h, row);
             load_queries(a, 0, d);
@@ -185,7 +185,7 @@ static qn_attn_rows part_of_rows(const qn_view *kv, int64_t head, int64_t from, 
 }
 
 /* The same of several heads, from the first to the last byte; of the first one where they don't lie side by side. */
-static qn_attn_rows rows_abreast(const qn_view *kv, int64_t head, int64_t n_heads, int64_t from, int64_t n)
+static qn_attn_rows rows_of_heads(const qn_view *kv, int64_t head, int64_t n_heads, int64_t from, int64_t n)
 {
     const int64_t step = kv->layout.stride[1];
     return part_of_rows(kv, head, from, step > 0 && step <= 2 * n ? (n_heads - 1) * step + n : n);
@@ -193,7 +193,7 @@ static qn_attn_rows rows_abreast(const qn_view *kv, int64_t head, int64_t n_head
 
 /* Asks memory for them, of some cells. A row is too short for processors to foresee the next one in every case, and in
  * a model they are in no cache: waiting for them took half of a decoding step's attention. */
-static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
+static void prefetch_rows(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
 {
     const qn_attn_rows r = *rows;
     __asm__ volatile(""); /* gcc takes a function that only asks for one without effects, and leaves out the calls */
@@ -215,26 +215,26 @@ static void ask(const qn_attn_rows *rows, const int32_t *cell, int64_t n_cells)
 
 /* What is read next is asked for evenly between the steps of what is computed now: a few cells' K and V each time.
  * Memory takes some lines at once, and whoever asks for more waits. */
-static void ask_until(qn_attn *a, int64_t n)
+static void prefetch_until(qn_attn *a, int64_t n)
 {
-    n = (n < a->n_next ? n : a->n_next) - a->n_asked;
+    n = (n < a->n_next ? n : a->n_next) - a->n_prefetched;
     if (n <= 0) return;
-    ask(&a->next_v, a->next_cell + a->n_asked, n);
-    ask(&a->next_k, a->next_cell + a->n_asked, n);
-    a->n_asked += n;
+    prefetch_rows(&a->next_v, a->next_cell + a->n_prefetched, n);
+    prefetch_rows(&a->next_k, a->next_cell + a->n_prefetched, n);
+    a->n_prefetched += n;
 }
-static void ask_next(qn_attn *a) { ask_until(a, (a->due += a->due_a_step) / 256); }
+static void prefetch_next(qn_attn *a) { prefetch_until(a, (a->due += a->due_a_step) / 256); }
 
 static void find_next(qn_attn *a, int64_t at)
 {
-    a->n_next = a->n_asked = a->due = 0;
+    a->n_next = a->n_prefetched = a->due = 0;
     if (a->next_at < 0) return;
     a->next_cell = a->next_at == at ? a->cell : a->next_list; /* other heads of the same cells, or others */
     a->n_next = a->next_at == at ? a->n_cells : qn__attn_list(a, a->next_at, a->next_list, NULL, NULL);
-    a->next_k = rows_abreast(&a->t->src[1], a->next_kv, a->next_abreast, 0, first_slice(a));
-    a->next_v = rows_abreast(&a->t->src[2], a->next_kv, a->next_abreast, a->first_value, a->n_values);
+    a->next_k = rows_of_heads(&a->t->src[1], a->next_kv, a->next_kv_heads, 0, first_slice(a));
+    a->next_v = rows_of_heads(&a->t->src[2], a->next_kv, a->next_kv_heads, a->first_value, a->n_values);
     /* K, V, weights by row, values by block */
-    const int64_t steps = a->n_abreast * (3 * ((a->n_cells + 15) / 16) + a->all_rows);
+    const int64_t steps = a->n_kv_heads * (3 * ((a->n_cells + 15) / 16) + a->all_rows);
     a->due_a_step = steps > 0 ? 256 * a->n_next / steps + 1 : 0;
 }
 
@@ -257,14 +257,14 @@ static void load_k(qn_attn *a, int64_t first, int64_t n_cells, int64_t from, int
     const qn_attn_rows rows = part_of_rows(k, a->kv_head, from, n);
     for (int64_t c = 0; c < n_cells; c += STEP) {
         const int64_t cells = n_cells - c < STEP ? n_cells - c : STEP;
-        ask_next(a);
+        prefetch_next(a);
         if (lies) {
             kernels->kv[k->dtype].pack_k(y + c * n, scale + c, rows.base, rows.cell_bytes, a->cell + first + c, cells,
                                          n);
             continue;
         }
-        qn__attn_piece(a, k, first + c, cells, from, n);
-        kernels->attn_pack_k(y + c * whole_lanes(n), scale + c, a->piece, cells, whole_lanes(n));
+        qn__attn_unpack(a, k, first + c, cells, from, n);
+        kernels->attn_pack_k(y + c * whole_lanes(n), scale + c, a->rows, cells, whole_lanes(n));
     }
 }
 
@@ -274,27 +274,27 @@ static void load_v(qn_attn *a)
     const qn_kernels *kernels = a->t->kernels;
     const qn_view *v = &a->t->src[2];
     const int64_t n = a->n_values;
-    const qn_attn_rows all_v = rows_abreast(v, a->first_kv, a->n_abreast, a->first_value, n);
-    const qn_attn_rows all_k = rows_abreast(&a->t->src[1], a->first_kv, a->n_abreast, 0, first_slice(a));
-    if (!a->asked) ask(&all_v, a->cell, a->n_cells);
+    const qn_attn_rows all_v = rows_of_heads(v, a->first_kv, a->n_kv_heads, a->first_value, n);
+    const qn_attn_rows all_k = rows_of_heads(&a->t->src[1], a->first_kv, a->n_kv_heads, 0, first_slice(a));
+    if (!a->prefetched) prefetch_rows(&all_v, a->cell, a->n_cells);
     for (int64_t c = 0; c < a->n_cells; c += STEP) {
         const int64_t cells = a->n_cells - c < STEP ? a->n_cells - c : STEP;
-        if (!a->asked) ask(&all_k, a->cell + c, cells);
-        for (int64_t h = 0; h < a->n_abreast; h++) {
+        if (!a->prefetched) prefetch_rows(&all_k, a->cell + c, cells);
+        for (int64_t h = 0; h < a->n_kv_heads; h++) {
             qn__attn_int_choose(a, h, 0);
             const qn_attn_rows rows = part_of_rows(v, a->kv_head, a->first_value, n);
             int16_t *y = a->v16 + c * a->n_pad;
             float *log_scale = a->log_scale + c, *weight = a->weight + c;
-            ask_next(a);
+            prefetch_next(a);
             if (as_it_lies(a, v, a->first_value, n)) {
                 kernels->kv[v->dtype].pack_v(y, log_scale, weight, rows.base, rows.cell_bytes, a->cell + c, cells, n);
             } else {
-                qn__attn_piece(a, v, c, cells, a->first_value, n);
-                kernels->attn_pack_v(y, log_scale, weight, a->piece, cells, a->n_pad);
+                qn__attn_unpack(a, v, c, cells, a->first_value, n);
+                kernels->attn_pack_v(y, log_scale, weight, a->rows, cells, a->n_pad);
             }
         }
     }
-    for (int64_t h = 0; h < a->n_abreast; h++) {
+    for (int64_t h = 0; h < a->n_kv_heads; h++) {
         qn__attn_int_choose(a, h, 0);
         for (int64_t c = a->n_cells; c < whole_lanes(a->n_cells); c++) a->log_scale[c] = a->weight[c] = 0;
     }
@@ -343,7 +343,7 @@ static void score(qn_attn *a, const int16_t *k16, int64_t c, int64_t end, int64_
 }
 
 /* The same for few rows; s is [n_rows, QN_ATTN_TILE]. */
-static void score_few(qn_attn *a, int64_t c, int64_t end, int64_t n, bool starts)
+static void score_skinny(qn_attn *a, int64_t c, int64_t end, int64_t n, bool starts)
 {
     const int64_t lanes = whole_lanes(end - c);
     for (int64_t r = 0; r < a->n_rows && starts; r++) {
@@ -359,8 +359,8 @@ static void score_few(qn_attn *a, int64_t c, int64_t end, int64_t n, bool starts
 static void cap(qn_attn *a, int64_t from, int64_t to)
 {
     const float softcap = a->attrs->softcap;
-    const int64_t rows = a->few ? a->n_rows : a->n_lanes, row = a->few ? QN_ATTN_TILE : 1,
-                  step = a->few ? 1 : a->n_lanes;
+    const int64_t rows = a->skinny ? a->n_rows : a->n_lanes, row = a->skinny ? QN_ATTN_TILE : 1,
+                  step = a->skinny ? 1 : a->n_lanes;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = from; c < to; c++) {
             float *s = a->s + r * row + c * step;
@@ -377,11 +377,11 @@ static void score_cells(qn_attn *a, int64_t from, int64_t to)
         if (d > QN_ATTN_SLICE) load_queries(a, e, n);
         for (int64_t c = from, end; c < to; c = end) {
             end = to - c < a->k_cells ? to : c + a->k_cells;
-            for (int64_t h = 0; h < a->n_abreast; h++) {
+            for (int64_t h = 0; h < a->n_kv_heads; h++) {
                 qn__attn_int_choose(a, h, 0);
                 load_k(a, c, end - c, e, n);
-                if (a->few)
-                    score_few(a, c, end, n, e == 0);
+                if (a->skinny)
+                    score_skinny(a, c, end, n, e == 0);
                 else
                     score(a, a->k16, c, end, n, e == 0);
             }
@@ -447,14 +447,14 @@ static void weigh_and_add(qn_attn *a)
 }
 
 /* Rows of y pass through the piece. */
-static void weigh_and_add_few(qn_attn *a)
+static void weigh_and_add_skinny(qn_attn *a)
 {
     const qn_kernels *kernels = a->t->kernels;
     const int64_t lanes = a->n_lanes, from = seen_from(a), to = seen_to(a);
     for (int64_t r = 0; r < a->n_rows; r++) {
         float scale[QN_ATTN_BLOCKS] = {0};
         int16_t *p = a->p16 + r * QN_ATTN_TILE;
-        ask_next(a);
+        prefetch_next(a);
         if (a->first[r] < a->last[r])
             kernels->attn_weigh_row(p, scale, &a->max[r], &a->sum[r], a->s + r * QN_ATTN_TILE + from, a->weight + from,
                                     to - from, a->first[r] - (int32_t)from, a->last[r] - (int32_t)from);
@@ -462,10 +462,10 @@ static void weigh_and_add_few(qn_attn *a)
             memset(p, 0, QN_ATTN_TILE * sizeof(*p));
         for (int64_t b = 0; b < QN_ATTN_BLOCKS; b++) a->p_scale[b * lanes + r] = scale[b];
     }
-    memset(a->piece, 0, (size_t)(a->n_rows * a->n_pad) * 4);
+    memset(a->rows, 0, (size_t)(a->n_rows * a->n_pad) * 4);
     for (int64_t b = a->first_block; b < a->end_block; b++) {
-        ask_next(a);
-        kernels->outer_i16(&(qn_outer_i16){.y = a->piece,
+        prefetch_next(a);
+        kernels->outer_i16(&(qn_outer_i16){.y = a->rows,
                                            .y_stride = a->n_pad,
                                            .a = a->p16 + 16 * (b - a->first_block),
                                            .a_out = QN_ATTN_TILE / 2,
@@ -478,23 +478,23 @@ static void weigh_and_add_few(qn_attn *a)
                                            .n_out = a->n_rows,
                                            .n_in = pairs_of(a, b)});
     }
-    if (!a->kept) kernels->transpose_f32(a->y, lanes, a->piece, a->n_pad, a->n_rows, a->n_values);
+    if (!a->kept) kernels->transpose_f32(a->y, lanes, a->rows, a->n_pad, a->n_rows, a->n_values);
 }
 
-void qn__attn_int_group(qn_attn *a, int64_t abreast, int64_t first_row)
+void qn__attn_int_group(qn_attn *a, int64_t head, int64_t first_row)
 {
-    qn__attn_int_choose(a, abreast, first_row);
+    qn__attn_int_choose(a, head, first_row);
     look(a);
     if (a->first_block < a->end_block) {
         if (a->group_rows < a->all_rows)
             score(a, a->k16 + seen_from(a) * a->d_pad, seen_from(a), seen_to(a), head_size(a), true);
         if (a->attrs->softcap > 0) cap(a, seen_from(a), seen_to(a));
-        if (a->few)
-            weigh_and_add_few(a);
+        if (a->skinny)
+            weigh_and_add_skinny(a);
         else
             weigh_and_add(a);
     }
-    if (abreast == a->n_abreast - 1) ask_until(a, QN_ATTN_TILE);
+    if (head == a->n_kv_heads - 1) prefetch_until(a, QN_ATTN_TILE);
     for (int64_t l = 0; l < a->n_lanes; l++)
         if (a->first[l] >= a->last[l]) a->sum[l] = 0;
 }

@@ -13,10 +13,10 @@
 enum {
     FLOATS = QN_MM_TILE_BYTES / 4,
     /* rows: K has to be turned, which costs about as much as 7 of the 16 rows that lanes would take */
-    FEW_FOR_SCORES = 8,
-    FEW_FOR_VALUES = 12,
+    SKINNY_SCORES = 8,
+    SKINNY_VALUES = 12,
     /* smaller pieces keep all that one needs in L1: 12 % of a decoding step's attention at head size 64 */
-    FEW_FOR_PIECE = 16,
+    SKINNY_UNPACK = 16,
 };
 
 static int64_t whole_lanes(int64_t n) { return (n + 15) / 16 * 16; }
@@ -25,7 +25,7 @@ static int64_t slice_of(int64_t d) { return whole_lanes(d < QN_ATTN_SLICE ? d : 
 static int64_t floats_for(int64_t lanes, int64_t d, int64_t dv)
 {
     const int64_t widest = slice_of(d) > slice_of(dv) ? slice_of(d) : slice_of(dv);
-    return lanes * (QN_ATTN_TILE + slice_of(d) + 2 * slice_of(dv) + 6) + 2 * QN_ATTN_PIECE * widest;
+    return lanes * (QN_ATTN_TILE + slice_of(d) + 2 * slice_of(dv) + 6) + 2 * QN_ATTN_UNPACK * widest;
 }
 
 int64_t qn__attn_lanes(int64_t d, int64_t dv)
@@ -34,8 +34,8 @@ int64_t qn__attn_lanes(int64_t d, int64_t dv)
     while (lanes > 16 && floats_for(lanes, d, dv) > FLOATS) lanes -= 16;
     return lanes;
 }
-_Static_assert((int)QN_ATTN_LANES <= (int)QN_ATTN_PIECE, "rows of queries pass through the piece");
-_Static_assert(16 * (QN_ATTN_TILE + 3 * QN_ATTN_SLICE + 6) + 2 * QN_ATTN_PIECE * QN_ATTN_SLICE <= FLOATS,
+_Static_assert((int)QN_ATTN_LANES <= (int)QN_ATTN_UNPACK, "rows of queries pass through the piece");
+_Static_assert(16 * (QN_ATTN_TILE + 3 * QN_ATTN_SLICE + 6) + 2 * QN_ATTN_UNPACK * QN_ATTN_SLICE <= FLOATS,
                "16 lanes always fit");
 
 static int64_t head_size(const qn_attn *a) { return a->t->src[0].layout.dim[2]; }
@@ -45,15 +45,15 @@ static int64_t head_size(const qn_attn *a) { return a->t->src[0].layout.dim[2]; 
 static void load_queries(qn_attn *a, int64_t from, int64_t n)
 {
     const qn_view *q = &a->t->src[0];
-    const bool few = a->n_rows <= FEW_FOR_SCORES;
-    float *rows = few ? a->q : a->piece; /* whose place is free: at most QN_ATTN_LANES rows */
+    const bool skinny = a->n_rows <= SKINNY_SCORES;
+    float *rows = skinny ? a->q : a->rows; /* whose place is free: at most QN_ATTN_LANES rows */
     for (int64_t r = 0; r < a->n_rows; r++) {
         const float *x = (const float *)(const void *)q->data +
                          (a->first_query + r / a->n_heads) * q->layout.stride[0] +
                          (a->first_head + r % a->n_heads) * q->layout.stride[1];
         a->t->kernels->mul_scale_f32(rows + r * n, x + from, NULL, a->attrs->scale, n);
     }
-    if (few) return;
+    if (skinny) return;
     if (a->n_rows < a->n_lanes) memset(a->q, 0, (size_t)(n * a->n_lanes) * 4);
     a->t->kernels->transpose_f32(a->q, a->n_lanes, rows, n, a->n_rows, n);
 }
@@ -65,7 +65,7 @@ void qn__attn_start(qn_attn *a, int64_t list)
     a->list = list;
     a->n_rows = a->all_rows = a->group_rows = a->n_queries * a->n_heads;
     a->n_lanes = whole_lanes(a->n_rows);
-    a->n_piece = a->n_rows <= FEW_FOR_PIECE ? QN_ATTN_PIECE / 2 : QN_ATTN_PIECE;
+    a->n_unpack = a->n_rows <= SKINNY_UNPACK ? QN_ATTN_UNPACK / 2 : QN_ATTN_UNPACK;
 
     const int64_t lanes = a->n_lanes;
 #define TAKE(name, n) (a->name = next, next += (n))
@@ -73,8 +73,8 @@ void qn__attn_start(qn_attn *a, int64_t list)
     TAKE(q, slice_of(d) * lanes);
     TAKE(y, slice_of(a->n_values) * lanes);
     TAKE(total, slice_of(a->n_values) * lanes);
-    TAKE(piece, QN_ATTN_PIECE * widest);
-    TAKE(turned, QN_ATTN_PIECE * widest);
+    TAKE(rows, QN_ATTN_UNPACK * widest);
+    TAKE(transposed, QN_ATTN_UNPACK * widest);
     TAKE(max, lanes);
     TAKE(sum, lanes);
     TAKE(total_max, lanes);
@@ -153,7 +153,7 @@ void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows)
     if (a->full_first > a->full_last) a->full_first = a->full_last = 0;
 }
 
-void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n)
+void qn__attn_unpack(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n)
 {
     const qn_kernels *kernels = a->t->kernels;
     const int64_t stride = whole_lanes(n), cell_bytes = qn__elems_bytes(kv->dtype, kv->layout.stride[0]);
@@ -161,32 +161,32 @@ void qn__attn_piece(const qn_attn *a, const qn_view *kv, int64_t first, int64_t 
     const bool even = (((uintptr_t)base | (uint64_t)cell_bytes) & 1) == 0;
 
     if (kernels->kv[kv->dtype].gather && even) {
-        kernels->kv[kv->dtype].gather(a->piece, stride, base, cell_bytes, a->cell + first, n_cells, n);
+        kernels->kv[kv->dtype].gather(a->rows, stride, base, cell_bytes, a->cell + first, n_cells, n);
     } else {
         for (int64_t c = 0; c < n_cells; c++)
-            kernels->unpack[kv->dtype](base + a->cell[first + c] * cell_bytes, a->piece + c * stride, n);
+            kernels->unpack[kv->dtype](base + a->cell[first + c] * cell_bytes, a->rows + c * stride, n);
     }
-    for (int64_t c = 0; c < n_cells && n < stride; c++) memset(a->piece + c * stride + n, 0, (size_t)(stride - n) * 4);
+    for (int64_t c = 0; c < n_cells && n < stride; c++) memset(a->rows + c * stride + n, 0, (size_t)(stride - n) * 4);
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
 /* Cells in lanes: K turned by 90 degrees; then the scores turn too. */
-static void score_few(qn_attn *a, int64_t first, int64_t n_cells, int64_t n, qn_outer_mode mode)
+static void score_skinny(qn_attn *a, int64_t first, int64_t n_cells, int64_t n, qn_outer_mode mode)
 {
     const int64_t stride = whole_lanes(n_cells);
-    float *rows = a->piece; /* [n_lanes, stride] in passing, where K is no longer needed */
+    float *rows = a->rows; /* [n_lanes, stride] in passing, where K is no longer needed */
     float *s = a->s + first * a->n_lanes;
-    a->t->kernels->transpose_f32(a->turned, stride, a->piece, whole_lanes(n), n_cells, n);
+    a->t->kernels->transpose_f32(a->transposed, stride, a->rows, whole_lanes(n), n_cells, n);
     for (int64_t i = 0; i < n && n_cells < stride; i++)
-        memset(a->turned + i * stride + n_cells, 0, (size_t)(stride - n_cells) * 4);
+        memset(a->transposed + i * stride + n_cells, 0, (size_t)(stride - n_cells) * 4);
     if (mode == QN_OUTER_go_on) a->t->kernels->transpose_f32(rows, stride, s, a->n_lanes, n_cells, a->n_rows);
     a->t->kernels->outer_f32(&(qn_outer){.y = rows,
                                          .y_stride = stride,
                                          .a = a->q,
                                          .a_out = n,
                                          .a_in = 1,
-                                         .b = a->turned,
+                                         .b = a->transposed,
                                          .b_stride = stride,
                                          .n_lanes = stride,
                                          .n_out = a->n_rows,
@@ -199,21 +199,21 @@ static void score_few(qn_attn *a, int64_t first, int64_t n_cells, int64_t n, qn_
 static void score(qn_attn *a)
 {
     const int64_t d = head_size(a);
-    const bool few = a->n_rows <= FEW_FOR_SCORES;
+    const bool skinny = a->n_rows <= SKINNY_SCORES;
     for (int64_t from = 0; from < d || from == 0; from += QN_ATTN_SLICE) {
         const int64_t n = d - from < QN_ATTN_SLICE ? d - from : QN_ATTN_SLICE;
         const qn_outer_mode mode = from ? QN_OUTER_go_on : QN_OUTER_set;
         if (d > QN_ATTN_SLICE) load_queries(a, from, n);
-        for (int64_t c = 0; c < a->n_cells; c += a->n_piece) {
-            const int64_t n_cells = a->n_cells - c < a->n_piece ? a->n_cells - c : a->n_piece;
-            qn__attn_piece(a, &a->t->src[1], c, n_cells, from, n);
-            if (few) {
-                score_few(a, c, n_cells, n, mode);
+        for (int64_t c = 0; c < a->n_cells; c += a->n_unpack) {
+            const int64_t n_cells = a->n_cells - c < a->n_unpack ? a->n_cells - c : a->n_unpack;
+            qn__attn_unpack(a, &a->t->src[1], c, n_cells, from, n);
+            if (skinny) {
+                score_skinny(a, c, n_cells, n, mode);
                 continue;
             }
             a->t->kernels->outer_f32(&(qn_outer){.y = a->s + c * a->n_lanes,
                                                  .y_stride = a->n_lanes,
-                                                 .a = a->piece,
+                                                 .a = a->rows,
                                                  .a_out = whole_lanes(n),
                                                  .a_in = 1,
                                                  .b = a->q,
@@ -232,19 +232,19 @@ static void score(qn_attn *a)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Elements of the value rows in lanes; rows [n_rows, whole_lanes(n_values)] in `turned`. */
-static void add_values_few(qn_attn *a, int64_t at, int64_t n_cells)
+static void add_values_skinny(qn_attn *a, int64_t at, int64_t n_cells)
 {
     const int64_t stride = whole_lanes(a->n_values);
     for (int64_t r = 0, n; r < a->n_rows; r += n) { /* rows that see the same */
         for (n = 1; r + n < a->n_rows && a->first[r + n] == a->first[r] && a->last[r + n] == a->last[r]; n++) {}
         const int64_t first = within(a->first[r] - at, n_cells), last = within(a->last[r] - at, n_cells);
         if (first >= last) continue;
-        a->t->kernels->outer_f32(&(qn_outer){.y = a->turned + r * stride,
+        a->t->kernels->outer_f32(&(qn_outer){.y = a->transposed + r * stride,
                                              .y_stride = stride,
                                              .a = a->s + (at + first) * a->n_lanes + r,
                                              .a_out = 1,
                                              .a_in = a->n_lanes,
-                                             .b = a->piece + first * stride,
+                                             .b = a->rows + first * stride,
                                              .b_stride = stride,
                                              .n_lanes = stride,
                                              .n_out = n,
@@ -253,7 +253,7 @@ static void add_values_few(qn_attn *a, int64_t at, int64_t n_cells)
     }
 }
 
-static void add_values_many(qn_attn *a, int64_t at, int64_t n_cells)
+static void add_values_wide(qn_attn *a, int64_t at, int64_t n_cells)
 {
     const int64_t stride = whole_lanes(a->n_values);
     const int64_t first = within(a->full_first - at, n_cells), last = within(a->full_last - at, n_cells);
@@ -261,7 +261,7 @@ static void add_values_many(qn_attn *a, int64_t at, int64_t n_cells)
         if (c == first && last > first) {
             a->t->kernels->outer_f32(&(qn_outer){.y = a->y,
                                                  .y_stride = a->n_lanes,
-                                                 .a = a->piece + first * stride,
+                                                 .a = a->rows + first * stride,
                                                  .a_out = 1,
                                                  .a_in = stride,
                                                  .b = a->s + (at + first) * a->n_lanes,
@@ -273,7 +273,7 @@ static void add_values_many(qn_attn *a, int64_t at, int64_t n_cells)
             c = last - 1;
             continue;
         }
-        a->t->kernels->attn_add_some(a->y, a->n_values, a->piece + c * stride, a->s + (at + c) * a->n_lanes, a->n_lanes,
+        a->t->kernels->attn_add_some(a->y, a->n_values, a->rows + c * stride, a->s + (at + c) * a->n_lanes, a->n_lanes,
                                      at + c, a->first, a->last);
     }
 }
@@ -281,20 +281,20 @@ static void add_values_many(qn_attn *a, int64_t at, int64_t n_cells)
 static void add_values(qn_attn *a)
 {
     const int64_t stride = whole_lanes(a->n_values);
-    const bool few = a->n_rows <= FEW_FOR_VALUES;
-    if (few)
-        memset(a->turned, 0, (size_t)(a->n_rows * stride) * 4);
+    const bool skinny = a->n_rows <= SKINNY_VALUES;
+    if (skinny)
+        memset(a->transposed, 0, (size_t)(a->n_rows * stride) * 4);
     else
         memset(a->y, 0, (size_t)(a->n_values * a->n_lanes) * 4);
-    for (int64_t c = 0; c < a->n_cells; c += a->n_piece) {
-        const int64_t n_cells = a->n_cells - c < a->n_piece ? a->n_cells - c : a->n_piece;
-        qn__attn_piece(a, &a->t->src[2], c, n_cells, a->first_value, a->n_values);
-        if (few)
-            add_values_few(a, c, n_cells);
+    for (int64_t c = 0; c < a->n_cells; c += a->n_unpack) {
+        const int64_t n_cells = a->n_cells - c < a->n_unpack ? a->n_cells - c : a->n_unpack;
+        qn__attn_unpack(a, &a->t->src[2], c, n_cells, a->first_value, a->n_values);
+        if (skinny)
+            add_values_skinny(a, c, n_cells);
         else
-            add_values_many(a, c, n_cells);
+            add_values_wide(a, c, n_cells);
     }
-    if (few) a->t->kernels->transpose_f32(a->y, a->n_lanes, a->turned, stride, a->n_rows, a->n_values);
+    if (skinny) a->t->kernels->transpose_f32(a->y, a->n_lanes, a->transposed, stride, a->n_rows, a->n_values);
 }
 
 void qn__attn_tile(qn_attn *a, int64_t at)

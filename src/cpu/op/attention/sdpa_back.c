@@ -47,7 +47,7 @@ static int64_t parts_of(const qn_sdpa_geo *g)
 
 /* where each starts, in floats; dk and dv: all parts */
 typedef struct rooms {
-    int64_t k_turned, v_turned, k, dk, dv, all;
+    int64_t kt, vt, k, dk, dv, all;
 } rooms;
 
 /* Sums whose rows fill whole lanes, and that are whole, are made where they belong. */
@@ -56,8 +56,8 @@ static bool in_place(const qn_sdpa_geo *g, int64_t size) { return size % 16 == 0
 static rooms rooms_of(const qn_sdpa_geo *g)
 {
     const int64_t padded = g->panels * QN_SDPA_PANEL, m = g->s.m, parts = parts_of(g);
-    rooms r = {.v_turned = padded * g->s.d};
-    r.k = r.v_turned + padded * g->s.dv;
+    rooms r = {.vt = padded * g->s.d};
+    r.k = r.vt + padded * g->s.dv;
     r.dk = r.k + m * g->dp;
     r.dv = r.dk + (in_place(g, g->s.d) ? 0 : parts * m * g->dp);
     r.all = r.dv + (in_place(g, g->s.dv) ? 0 : parts * m * g->dvp);
@@ -99,7 +99,7 @@ static void pack(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
     const int64_t first = panel * QN_SDPA_PANEL, n = g->s.m - first < QN_SDPA_PANEL ? g->s.m - first : QN_SDPA_PANEL;
     float *room = (float *)(void *)t->scratch + which * at.all;
     qn__sdpa_panel(t, &t->src[1], batch, head, panel, room + first * g->s.d);
-    qn__sdpa_panel(t, &t->src[2], batch, head, panel, room + at.v_turned + first * g->s.dv);
+    qn__sdpa_panel(t, &t->src[2], batch, head, panel, room + at.vt + first * g->s.dv);
     qn__sdpa_rows(t, &t->src[1], batch, head, first, n, 1, room + at.k + first * g->dp, g->dp);
 }
 
@@ -135,7 +135,7 @@ static void sum_deltas(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
 
 typedef struct block {
     float *q, *dy, *dq, *p, *ds, *tanh; /* rooms of the thread's tile */
-    const float *k_turned, *v_turned, *k;
+    const float *kt, *vt, *k;
     float *dk, *dv;
     int64_t dk_stride, dv_stride;
     int64_t batch, head, first, n; /* rows */
@@ -172,8 +172,8 @@ static void differentiate(const qn_task *t, const qn_sdpa_geo *g, const block *b
 }
 
 /* y[key][..] += sum over the block's rows of p(row, key) x(row, ..) */
-static void add_turned(const qn_task *t, const block *b, const float *p, int64_t n, const float *x, int64_t lanes,
-                       float *y, int64_t y_stride)
+static void add_transposed(const qn_task *t, const block *b, const float *p, int64_t n, const float *x, int64_t lanes,
+                           float *y, int64_t y_stride)
 {
     t->kernels->outer_f32(&(qn_outer){
         .y = y,
@@ -207,11 +207,11 @@ static void block_back(const qn_task *t, const qn_sdpa_geo *g, const block *b)
     memset(b->dq, 0, (size_t)(b->n * g->dp) * 4);
     for (int64_t key = lo / QN_SDPA_TILE * QN_SDPA_TILE; key < hi; key += QN_SDPA_TILE) {
         const int64_t n = hi - key < QN_SDPA_TILE ? hi - key : QN_SDPA_TILE;
-        qn__sdpa_scores(t, b->q, g->dp, b->n, b->k_turned, g->s.d, key, n, b->p);
-        qn__sdpa_scores(t, b->dy, g->dvp, b->n, b->v_turned, g->s.dv, key, n, b->ds);
+        qn__sdpa_scores(t, b->q, g->dp, b->n, b->kt, g->s.d, key, n, b->p);
+        qn__sdpa_scores(t, b->dy, g->dvp, b->n, b->vt, g->s.dv, key, n, b->ds);
         differentiate(t, g, b, key, n);
-        add_turned(t, b, b->p, n, b->dy, g->dvp, b->dv + key * b->dv_stride, b->dv_stride);
-        add_turned(t, b, b->ds, n, b->q, g->dp, b->dk + key * b->dk_stride, b->dk_stride);
+        add_transposed(t, b, b->p, n, b->dy, g->dvp, b->dv + key * b->dv_stride, b->dv_stride);
+        add_transposed(t, b, b->ds, n, b->q, g->dp, b->dk + key * b->dk_stride, b->dk_stride);
         t->kernels->outer_f32(&(qn_outer){
             .y = b->dq,
             .a = b->ds,
@@ -250,8 +250,8 @@ static void part_back(const qn_task *t, const qn_sdpa_geo *g, block *b, int64_t 
                   units = g->group * g->blocks;
     float *room = (float *)(void *)t->scratch + which * at.all;
     b->batch = which / g->s.kv_heads;
-    b->k_turned = room;
-    b->v_turned = room + at.v_turned;
+    b->kt = room;
+    b->vt = room + at.vt;
     b->k = room + at.k;
     b->dk = in_place(g, g->s.d) ? head_of(t, dk, b->batch, kv_head) : room + at.dk + part * g->s.m * g->dp;
     b->dv = in_place(g, g->s.dv) ? head_of(t, dv, b->batch, kv_head) : room + at.dv + part * g->s.m * g->dvp;
@@ -273,11 +273,11 @@ static void part_back(const qn_task *t, const qn_sdpa_geo *g, block *b, int64_t 
 static void add_parts(const qn_task *t, const qn_sdpa_geo *g, float *y, int64_t y_stride, const float *x,
                       int64_t x_stride, int64_t size, int64_t first, int64_t n)
 {
-    const int64_t parts = parts_of(g), apart = g->s.m * x_stride;
+    const int64_t parts = parts_of(g), part_stride = g->s.m * x_stride;
     for (int64_t i = first; i < first + n; i++) {
         memcpy(y + i * y_stride, x + i * x_stride, (size_t)size * 4);
         for (int64_t p = 1; p < parts; p++)
-            t->kernels->add_f32(y + i * y_stride, y + i * y_stride, x + p * apart + i * x_stride, size);
+            t->kernels->add_f32(y + i * y_stride, y + i * y_stride, x + p * part_stride + i * x_stride, size);
     }
 }
 

@@ -214,7 +214,8 @@ const qn_cpu_op qn__cpu_op_conv_input = {QN_OP_conv_input, accepts, NULL, 1, ite
 enum { LINES = 16 };
 
 /* Lines of nk numbers, turned into columns [j, j + n) of dst. */
-static void turn(const qn_conv_geo *g, void *dst, int64_t stride, int64_t j, const void *lines, int64_t n, int64_t nk)
+static void transpose_lines(const qn_conv_geo *g, void *dst, int64_t stride, int64_t j, const void *lines, int64_t n,
+                            int64_t nk)
 {
     if (qn__conv_wide(g) == 4) {
         g->t->kernels->transpose_f32((float *)dst + j, stride, lines, QN_MM_SLICE, n, nk);
@@ -252,7 +253,7 @@ static void pack_out(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k
                     }
                 }
             }
-        turn(g, dst, stride, j, lines, n, nk);
+        transpose_lines(g, dst, stride, j, lines, n, nk);
     }
 }
 
@@ -267,7 +268,7 @@ static void pack_taps(const qn_gemm_side *s, void *dst, int64_t stride, int64_t 
         for (int64_t i = 0; i < n; i++) EACH_IMAGE(k0, nk, g->n_out, batch, at, m, done)
         qn__conv_row(g, (uint8_t *)lines + (i * QN_MM_SLICE + done) * wide, batch,
                      s->ctx_index[0] + (j0 + j + i) / g->n_k, (j0 + j + i) % g->n_k, at, m);
-        turn(g, dst, stride, j, lines, n, nk);
+        transpose_lines(g, dst, stride, j, lines, n, nk);
     }
 }
 

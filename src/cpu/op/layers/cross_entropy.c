@@ -4,15 +4,15 @@
  *
  * A row's target is q[c] = (1 - smoothing) w[id] [c = id] + smoothing / m * w[c], its loss -sum of q[c] (x[c] - lse),
  * and the gradient of that (sum of q) exp(x[c] - lse) - q[c]. The forward run leaves every row's lse behind the losses.
- * Both read the logits in pieces that stay in the first-level cache. Sums over a row join pieces in double, in order.
+ * Both read the logits in tiles that stay in the first-level cache. Sums over a row join tiles in double, in order.
  */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
 #include <math.h>
 
-enum { PIECE = 4096 };
-_Static_assert(PIECE * 4 <= QN_MM_TILE_BYTES, "exponentials of a piece");
+enum { TILE = 4096 };
+_Static_assert(TILE * 4 <= QN_MM_TILE_BYTES, "exponentials of a tile");
 
 #define ATTRS(of) ((const qn_cross_entropy_attrs *)(of)->attrs)
 
@@ -68,8 +68,8 @@ static double weight_of(const qn_view *w, int64_t id) { return w ? value_at(w, i
 static double lse_f32(const qn_task *t, const float *x, int64_t n)
 {
     double high = -INFINITY, sum = 0;
-    for (int64_t at = 0; at < n; at += PIECE) {
-        const int64_t m = n - at < PIECE ? n - at : PIECE;
+    for (int64_t at = 0; at < n; at += TILE) {
+        const int64_t m = n - at < TILE ? n - at : TILE;
         const float max = t->kernels->highest_f32(x + at, m);
         if (!isfinite(max) && max != -INFINITY) return (double)max; /* NaN, or infinity: so is the sum */
         if (max == -INFINITY) continue;
@@ -204,8 +204,8 @@ typedef struct row_slope {
 
 static void slope_f32(const qn_task *t, float *y, const float *x, const float *w, int64_t n, const row_slope *s)
 {
-    for (int64_t at = 0; at < n; at += PIECE) {
-        const int64_t m = n - at < PIECE ? n - at : PIECE;
+    for (int64_t at = 0; at < n; at += TILE) {
+        const int64_t m = n - at < TILE ? n - at : TILE;
         (void)t->kernels->exp_sum_f32(y + at, x + at, (float)s->lse, m);
         t->kernels->scale_f32(y + at, y + at, (float)s->scale, s->even != 0 && !w ? -(float)s->even : 0, m);
         if (s->even != 0 && w) t->kernels->axpy_f32(y + at, -(float)s->even, w + at, m);

@@ -81,9 +81,9 @@ static void reals(const qn_random_attrs *a, const uint32_t *w, bool wide, double
         for (int64_t i = 0; i < n; i += 2) {
             const double tiny = wide ? 0x1p-53 : 0x1p-24;
             /* (0, 1] has a logarithm */
-            const double r = sqrt(-2 * log(x[i] + tiny)), turn = 6.283185307179586477 * x[i + 1];
-            x[i] = a->a + a->b * (r * cos(turn));
-            x[i + 1] = a->a + a->b * (r * sin(turn));
+            const double r = sqrt(-2 * log(x[i] + tiny)), angle = 6.283185307179586477 * x[i + 1];
+            x[i] = a->a + a->b * (r * cos(angle));
+            x[i + 1] = a->a + a->b * (r * sin(angle));
         }
     }
 }

@@ -3,7 +3,7 @@
  *
  * Phase 0 fills a table of cosines and sines, n_rot/2 pairs a token, in double: the angle of position 10^6 is exact to
  * 1e-10, and each table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be
- * off by 0.06 there.) Phase 1 turns the heads. A token's result depends on its own position only.
+ * off by 0.06 there.) Phase 1 rotates the heads. A token's result depends on its own position only.
  *
  * Models and training have the two phases as two operations, rope_table and rope_apply, with the same bits: many
  * layers, forward and back, take the table of one node. */
@@ -46,24 +46,24 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
     return phase == 0 ? n_tokens(node) : qn__row_count(&node->layout);
 }
 
-/* YaRN (Peng et al. 2023) keeps fast pairs as they were trained and stretches slow ones; between the pairs that turn
+/* YaRN (Peng et al. 2023) keeps fast pairs as they were trained and stretches slow ones; between the pairs that rotate
  * beta_fast and beta_slow times over the training context it blends linearly. `low` and `high` are these pairs'
  * numbers. */
 typedef struct blend {
     double low, high, ext, scale;
 } blend;
 
-static double pair_that_turns(const qn_rope_attrs *a, double turns)
+static double pair_with_rotations(const qn_rope_attrs *a, double rotations)
 {
-    return a->n_rot * log(a->n_ctx_orig / (turns * 2 * PI)) / (2 * log((double)a->base));
+    return a->n_rot * log(a->n_ctx_orig / (rotations * 2 * PI)) / (2 * log((double)a->base));
 }
 
 static blend blend_of(const qn_rope_attrs *a)
 {
     blend b = {0, 0, a->ext_factor, a->attn_factor};
     if (a->ext_factor == 0) return b;
-    b.low = fmax(0, floor(pair_that_turns(a, a->beta_fast)));
-    b.high = fmin(a->n_rot - 1, ceil(pair_that_turns(a, a->beta_slow)));
+    b.low = fmax(0, floor(pair_with_rotations(a, a->beta_fast)));
+    b.high = fmin(a->n_rot - 1, ceil(pair_with_rotations(a, a->beta_slow)));
     b.scale *= 1 + 0.1 * log(1.0 / a->freq_scale); /* the attention temperature that the paper fits */
     return b;
 }
@@ -77,15 +77,15 @@ static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *
 
     for (int64_t i = 0; i < n_pairs; i++) {
         const double frequency = pow(a->base, -2.0 * (double)i / a->n_rot) / (factors ? factors[i] : 1.0);
-        double turn = frequency * a->freq_scale;
+        double speed = frequency * a->freq_scale;
         if (b.ext != 0) {
             const double past = ((double)i - b.low) / fmax(0.001, b.high - b.low);
             const double keep = (1 - fmin(1, fmax(0, past))) * b.ext;
-            turn = turn * (1 - keep) + frequency * keep;
+            speed = speed * (1 - keep) + frequency * keep;
         }
         for (int64_t token = begin; token < end; token++) {
             const int64_t at = qn__index_at(pos, qn__row_start(&pos->layout, token / row) + token % row * step);
-            const double c = cos((double)at * turn) * b.scale, s = sin((double)at * turn) * b.scale;
+            const double c = cos((double)at * speed) * b.scale, s = sin((double)at * speed) * b.scale;
             const int64_t entry = (token * n_pairs + i) * 2;
             if (wide) {
                 ((double *)table)[entry] = c;
@@ -98,7 +98,7 @@ static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *
     }
 }
 
-static void turn_heads(const qn_task *t)
+static void rotate_heads(const qn_task *t)
 {
     const qn_rope_attrs *a = t->attrs;
     const int64_t d = qn__row_size(&t->dst.layout), n_heads = t->dst.layout.dim[1], rest = d - a->n_rot;
@@ -118,7 +118,7 @@ static void run(const qn_task *t)
     if (t->phase == 0)
         fill_table(t->attrs, &t->src[1], factors, t->scratch, false, t->begin, t->end);
     else
-        turn_heads(t);
+        rotate_heads(t);
 }
 
 const qn_cpu_op qn__cpu_op_rope = {QN_OP_rope, accepts, scratch, 2, items, run};

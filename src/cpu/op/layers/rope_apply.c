@@ -37,7 +37,7 @@ static int64_t token_of(const qn_task *t, int64_t row)
     return row / (heads * n) * n + row % n;
 }
 
-static void turn_f64(double *y, const double *x, const double *cos_sin, int64_t n_pairs, bool neox, bool back)
+static void rotate_f64(double *y, const double *x, const double *cos_sin, int64_t n_pairs, bool neox, bool back)
 {
     for (int64_t i = 0; i < n_pairs; i++) {
         const int64_t first = neox ? i : 2 * i, second = neox ? i + n_pairs : 2 * i + 1;
@@ -76,8 +76,8 @@ static void run(const qn_task *t)
         uint8_t *y = qn__row_at(&t->dst, r);
         const uint8_t *x = qn__row_at(&t->src[0], r);
         if (t->dst.dtype == QN_DTYPE_F64) {
-            turn_f64((double *)(void *)y, (const double *)(const void *)x,
-                     (const double *)(const void *)qn__row_at(&t->src[1], token), a->n_rot / 2, neox, a->back);
+            rotate_f64((double *)(void *)y, (const double *)(const void *)x,
+                       (const double *)(const void *)qn__row_at(&t->src[1], token), a->n_rot / 2, neox, a->back);
         } else {
             (neox ? t->kernels->rope_neox_f32 : t->kernels->rope_norm_f32)((float *)(void *)y,
                                                                            (const float *)(const void *)x,

@@ -20,7 +20,7 @@ enum {
     Y_ROOM = QN_MM_TILE_BYTES / 4 - B_ROOM - A_ROOM,
     /* times outer_lanes between neighbours in k: farther apart, pages and cache sets run out */
     FAR = 8,
-    FEW_ROWS = 24, /* so few rows do not pay for packing */
+    SKINNY_ROWS = 24, /* so few rows do not pay for packing */
 };
 _Static_assert(Y_ROOM >= QN_GEMM_ROWS * PANEL, "the last panel of a tile");
 _Static_assert(Y_ROOM >= 128 * QN_GEMM_COLS, "a tile of 128 rows that is stored");
@@ -193,7 +193,7 @@ static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k
 static bool right_in_place(const qn_gemm_side *b, int64_t rows, int64_t cols)
 {
     return b->dtype == QN_DTYPE_F32 && !b->pack && b->j_stride == 1 && cols % 16 == 0 &&
-           (rows <= FEW_ROWS || b->k_stride <= 2 * PANEL);
+           (rows <= SKINNY_ROWS || b->k_stride <= 2 * PANEL);
 }
 
 static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0, int64_t nk, int64_t i0, int64_t i1,

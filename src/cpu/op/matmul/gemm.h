@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/matmul/gemm.h -- one tile of a product of matrices, for everything that is one: matmul, and convolution,
- * whose matrix is never made but gathered a piece at a time.
+ * whose matrix is never made but gathered a tile at a time.
  *
  * y[i][j] = sum over k of a(k, i) * b(k, j). What it is to the bit: real numbers up to 32 bits are multiplied as
  * float32, F64 as F64; k is cut into slices of QN_MM_SLICE, a slice is one chain of fused multiply-adds from 0 in the

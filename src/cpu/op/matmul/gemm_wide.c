@@ -75,10 +75,10 @@ void qn__gemm_tile_f64(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i
 /* ---- integers -------------------------------------------------------------------------------- */
 
 enum { COLS = 64, ROWS = 128 };
-_Static_assert(SLICE *COLS + SLICE + (ROWS + 1) * COLS <= ROOM, "a piece of an integer tile");
+_Static_assert(SLICE *COLS + SLICE + (ROWS + 1) * COLS <= ROOM, "an integer tile");
 
 /* Unsigned, so that sums wrap. */
-static void piece_int(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t rows, int64_t j0, int64_t n)
+static void tile_int(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t rows, int64_t j0, int64_t n)
 {
     const qn_typed *type = qn__typed(g->dtype);
     const int64_t bytes = qn__elem_bytes(g->dtype);
@@ -110,5 +110,5 @@ void qn__gemm_tile_int(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i
 {
     for (int64_t i = i0; i < i1; i += ROWS)
         for (int64_t j = j0; j < j1; j += COLS)
-            piece_int(t, g, i, i1 - i < ROWS ? i1 - i : ROWS, j, j1 - j < COLS ? j1 - j : COLS);
+            tile_int(t, g, i, i1 - i < ROWS ? i1 - i : ROWS, j, j1 - j < COLS ? j1 - j : COLS);
 }

@@ -23,13 +23,13 @@ static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *er
     return qn__want_loadable(kernels, node, "the source", x, err) && qn__want_storable(node, "the result", node, err);
 }
 
-/* ---- turned sources: another dimension than the last lies densely. In tiles of both, each line of the source is read
- * once, not once an element. ---- */
+/* ---- transposed sources: another dimension than the last lies densely. In tiles of both, each line of the source is
+ * read once, not once an element. ---- */
 
 enum { SIDE = 64 }; /* 16 KiB of F32: a tile of the source and one of the result stay in L1 */
 
-/* The dense dimension; -1 when the source is not turned. */
-static int turned_dim(const qn_node *node)
+/* The dense dimension; -1 when the source is not transposed. */
+static int transposed_dim(const qn_node *node)
 {
     const qn_layout *x = &node->src[0]->layout;
     const int last = x->rank - 1;
@@ -42,7 +42,7 @@ static int turned_dim(const qn_node *node)
 
 static int64_t tiles_of(int64_t n) { return (n + SIDE - 1) / SIDE; }
 
-static int64_t turned_items(const qn_node *node, int dim, int64_t *chunk)
+static int64_t transposed_items(const qn_node *node, int dim, int64_t *chunk)
 {
     const qn_layout *l = &node->layout;
     const int64_t a = l->dim[dim], b = l->dim[l->rank - 1], n = qn_layout_numel(l);
@@ -50,7 +50,7 @@ static int64_t turned_items(const qn_node *node, int dim, int64_t *chunk)
     return n > 0 ? n / (a * b) * tiles_of(a) * tiles_of(b) : 0;
 }
 
-static void run_turned(const qn_task *t, int dim)
+static void run_transposed(const qn_task *t, int dim)
 {
     const qn_layout *xl = &t->src[0].layout, *yl = &t->dst.layout;
     const int last = xl->rank - 1;
@@ -79,7 +79,7 @@ static void run_turned(const qn_task *t, int dim)
 
 static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
-    if (!by_rows(node) && turned_dim(node) >= 0) return turned_items(node, turned_dim(node), chunk);
+    if (!by_rows(node) && transposed_dim(node) >= 0) return transposed_items(node, transposed_dim(node), chunk);
     if (!by_rows(node)) return qn__pw_items(kernels, node, phase, chunk);
     *chunk = qn__chunk_of(8192, qn__row_size(&node->layout));
     return qn__row_count(&node->layout);
@@ -107,8 +107,8 @@ static void run_rows(const qn_task *t)
 
 /* ---- from one kind of number to another ------------------------------------------------------ */
 
-typedef void (*turn_fn)(qn_dtype to, void *y, const void *x, int64_t n);
-#define TURN(fn, Y, X, expr) \
+typedef void (*convert_fn)(qn_dtype to, void *y, const void *x, int64_t n);
+#define CONVERT(fn, Y, X, expr) \
     static void fn(qn_dtype to, void *y_, const void *x_, int64_t n) \
     { \
         Y *y = y_; \
@@ -126,15 +126,15 @@ static int64_t whole(double x, qn_dtype to)
     return x == x ? (int64_t)x : 0;
 }
 
-TURN(f32_to_f64, double, float, x[i])
-TURN(f32_to_i64, int64_t, float, whole((double)x[i], to))
+CONVERT(f32_to_f64, double, float, x[i])
+CONVERT(f32_to_i64, int64_t, float, whole((double)x[i], to))
 /* clang-format off */
-TURN(f64_to_f32, float, double, x[i])
-TURN(f64_to_i64, int64_t, double, whole(x[i], to))
-TURN(i64_to_f32, float, int64_t, x[i])
-TURN(i64_to_f64, double, int64_t, x[i])
+CONVERT(f64_to_f32, float, double, x[i])
+CONVERT(f64_to_i64, int64_t, double, whole(x[i], to))
+CONVERT(i64_to_f32, float, int64_t, x[i])
+CONVERT(i64_to_f64, double, int64_t, x[i])
 /* clang-format on */
-static const turn_fn turns[QN_NUM_COUNT][QN_NUM_COUNT] = {
+static const convert_fn converts[QN_NUM_COUNT][QN_NUM_COUNT] = {
     [QN_NUM_f32] = {NULL, f32_to_f64, f32_to_i64},
     [QN_NUM_f64] = {f64_to_f32, NULL, f64_to_i64},
     [QN_NUM_i64] = {i64_to_f32, i64_to_f64, NULL},
@@ -146,15 +146,15 @@ static void run(const qn_task *t)
         run_rows(t);
         return;
     }
-    const int dim = turned_dim(t->node);
+    const int dim = transposed_dim(t->node);
     if (dim >= 0) {
-        run_turned(t, dim);
+        run_transposed(t, dim);
         return;
     }
     const qn_dtype from = t->src[0].dtype, to = t->dst.dtype;
     const int64_t total = qn_layout_numel(&t->dst.layout), bytes = qn_dtype_get(to)->block_bytes;
-    const turn_fn turn = turns[qn__number_of(from)][qn__number_of(to)];
-    uint8_t *tile = (uint8_t *)t->tile, *turned = tile + 12 * QN_PW_RUN;
+    const convert_fn convert = converts[qn__number_of(from)][qn__number_of(to)];
+    uint8_t *tile = (uint8_t *)t->tile, *converted = tile + 12 * QN_PW_RUN;
     qn_walk w = qn__walk_of(&t->src[0]);
     for (int64_t item = t->begin; item < t->end; item++) {
         const int64_t at = item * QN_PW_RUN, n = total - at < QN_PW_RUN ? total - at : QN_PW_RUN;
@@ -165,9 +165,9 @@ static void run(const qn_task *t)
             continue;
         }
         const void *x = qn__walk_load(t->kernels, &w, at, n, tile);
-        if (turn) {
-            void *z = qn__number_is(to) ? y : turned;
-            turn(to, z, x, n);
+        if (convert) {
+            void *z = qn__number_is(to) ? y : converted;
+            convert(to, z, x, n);
             x = z;
         }
         if (!qn__number_is(to))

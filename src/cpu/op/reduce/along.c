@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/reduce/along.c -- ops along one dimension whose result has the source's shape: softmax, log_softmax,
- * cumsum, cumprod. The other dimensions count lanes, an item each. A lane of at most PIECE numbers is done at once; a
- * longer one in pieces of that size, in order, twice where its sum must be known first. Sums run in double where lanes
+ * cumsum, cumprod. The other dimensions count lanes, an item each. A lane of at most TILE numbers is done at once; a
+ * longer one in tiles of that size, in order, twice where its sum must be known first. Sums run in double where lanes
  * are scanned. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
@@ -11,11 +11,11 @@
 #include <string.h>
 
 /* of lanes in a strip: a line of F32 holds 16, but a few pay already */
-enum { PIECE = 8192, STRIP = 64, LEAST = 4, LINE = 16 };
-enum { STRIP_BYTES = QN_MM_TILE_BYTES - 4 * PIECE }; /* of a strip; behind it lies what log_softmax needs besides */
-_Static_assert((12 + 8 + 8) * PIECE <= QN_MM_TILE_BYTES,
-               "a piece of the source, one of the result, and room to narrow it");
-_Static_assert((12 + 8) * PIECE <= STRIP_BYTES, "room of log_softmax behind a piece and its result");
+enum { TILE = 8192, STRIP = 64, LEAST = 4, LINE = 16 };
+enum { STRIP_BYTES = QN_MM_TILE_BYTES - 4 * TILE }; /* of a strip; behind it lies what log_softmax needs besides */
+_Static_assert((12 + 8 + 8) * TILE <= QN_MM_TILE_BYTES,
+               "a tile of the source, one of the result, and room to narrow it");
+_Static_assert((12 + 8) * TILE <= STRIP_BYTES, "room of log_softmax behind a tile and its result");
 
 typedef struct lane_state {
     double a, b;
@@ -25,7 +25,7 @@ typedef void (*whole_fn)(const qn_task *t, void *y, const void *x, int64_t n);
 typedef void (*fold_fn)(const qn_task *t, const void *x, int64_t n, lane_state *s);
 typedef void (*apply_fn)(const qn_task *t, void *y, const void *x, int64_t n, lane_state *s);
 typedef struct along {
-    whole_fn whole[3]; /* by qn_number; NULL: as a piece */
+    whole_fn whole[3]; /* by qn_number; NULL: as a tile */
     fold_fn fold[3];   /* NULL: nothing is to be known first */
     apply_fn apply[3];
     lane_state start;
@@ -73,10 +73,10 @@ static qn_walk lane_of(const qn_view *v, int dim, int64_t lane)
     return qn__walk_layout(v, &one);
 }
 
-static void do_piece(const qn_task *t, const along *op, qn_walk *from, qn_walk *to, int64_t at, int64_t n, bool whole,
-                     lane_state *s)
+static void do_tile(const qn_task *t, const along *op, qn_walk *from, qn_walk *to, int64_t at, int64_t n, bool whole,
+                    lane_state *s)
 {
-    uint8_t *tile = (uint8_t *)t->tile, *room = tile + 12 * PIECE;
+    uint8_t *tile = (uint8_t *)t->tile, *room = tile + 12 * TILE;
     const qn_number kind = qn__number_of(t->src[0].dtype);
     const bool direct = qn__number_is(to->dtype) && qn__walk_dense(to);
     const void *x = qn__walk_load(t->kernels, from, at, n, tile);
@@ -85,7 +85,7 @@ static void do_piece(const qn_task *t, const along *op, qn_walk *from, qn_walk *
         op->whole[kind](t, y, x, n);
     else
         op->apply[kind](t, y, x, n, s);
-    if (!direct) qn__walk_store(t->kernels, to, at, n, y, room + 8 * PIECE);
+    if (!direct) qn__walk_store(t->kernels, to, at, n, y, room + 8 * TILE);
 }
 
 /* ---- lanes beside each other: where the dimension is not the last, a lane on its own would touch a line of memory for
@@ -98,7 +98,7 @@ static int64_t strip_of(const qn_task *t, int dim, int64_t length, int64_t pitch
     const qn_layout *x = &t->src[0].layout, *y = &t->dst.layout;
     const int last = y->rank - 1;
     if (dim >= last || t->src[0].dtype != t->dst.dtype || !qn__number_is(t->dst.dtype)) return 0;
-    if (x->stride[last] != 1 || y->stride[last] != 1 || length > PIECE) return 0;
+    if (x->stride[last] != 1 || y->stride[last] != 1 || length > TILE) return 0;
     int64_t room = STRIP_BYTES / (pitch * qn__number_bytes(qn__number_of(t->dst.dtype)));
     /* a line of memory that two strips share is read twice */
     room = room > STRIP ? STRIP : room > LINE ? room / LINE * LINE : room;
@@ -107,8 +107,8 @@ static int64_t strip_of(const qn_task *t, int dim, int64_t length, int64_t pitch
     return n < room ? n : room;
 }
 
-static void turn_strip(const qn_task *t, int64_t bytes, void *y, int64_t y_stride, const void *x, int64_t x_stride,
-                       int64_t rows, int64_t cols)
+static void transpose_strip(const qn_task *t, int64_t bytes, void *y, int64_t y_stride, const void *x, int64_t x_stride,
+                            int64_t rows, int64_t cols)
 {
     if (bytes == 4) {
         t->kernels->transpose_f32(y, y_stride, x, x_stride, rows, cols);
@@ -128,7 +128,7 @@ static void run_strip(const qn_task *t, const along *op, int dim, int64_t length
                   y_step = t->dst.layout.stride[dim];
     const qn_walk from = lane_of(&t->src[0], dim, lane), to = lane_of(&t->dst, dim, lane);
     uint8_t *tile = (uint8_t *)t->tile;
-    turn_strip(t, bytes, tile, pitch, from.data, x_step, length, n);
+    transpose_strip(t, bytes, tile, pitch, from.data, x_step, length, n);
     for (int64_t i = 0; i < n; i++) {
         uint8_t *at = tile + i * pitch * bytes;
         lane_state s = op->start;
@@ -139,7 +139,7 @@ static void run_strip(const qn_task *t, const along *op, int dim, int64_t length
         if (op->fold[kind]) op->fold[kind](t, at, length, &s);
         op->apply[kind](t, at, at, length, &s);
     }
-    turn_strip(t, bytes, (void *)(uintptr_t)to.data, y_step, tile, pitch, n, length);
+    transpose_strip(t, bytes, (void *)(uintptr_t)to.data, y_step, tile, pitch, n, length);
 }
 
 static void run_lanes(const qn_task *t, const along *op)
@@ -157,13 +157,13 @@ static void run_lanes(const qn_task *t, const along *op)
         }
         qn_walk from = lane_of(&t->src[0], dim, i), to = lane_of(&t->dst, dim, i);
         lane_state s = op->start;
-        const bool whole = op->whole[kind] && length <= PIECE;
-        for (int64_t at = 0; at < length && op->fold[kind] && !whole; at += PIECE) {
-            const int64_t n = length - at < PIECE ? length - at : PIECE;
+        const bool whole = op->whole[kind] && length <= TILE;
+        for (int64_t at = 0; at < length && op->fold[kind] && !whole; at += TILE) {
+            const int64_t n = length - at < TILE ? length - at : TILE;
             op->fold[kind](t, qn__walk_load(t->kernels, &from, at, n, t->tile), n, &s);
         }
-        for (int64_t at = 0; at < length; at += PIECE)
-            do_piece(t, op, &from, &to, at, length - at < PIECE ? length - at : PIECE, whole, &s);
+        for (int64_t at = 0; at < length; at += TILE)
+            do_tile(t, op, &from, &to, at, length - at < TILE ? length - at : TILE, whole, &s);
     }
 }
 
@@ -187,7 +187,7 @@ static void softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 
 static void log_softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 {
-    float *e = t->tile + STRIP_BYTES / 4; /* at most PIECE; neither pieces nor strips reach so far */
+    float *e = t->tile + STRIP_BYTES / 4; /* at most TILE; neither tiles nor strips reach so far */
     const float max = t->kernels->max_f32(x, n), sum = t->kernels->exp_sum_f32(e, x, max, n);
     shift_f32(t, y, x, -max, n);
     shift_f32(t, y, y, -logf(sum), n);
@@ -207,7 +207,7 @@ static double exp_sum(const double *x, double max, int64_t n)
     return sum;
 }
 
-/* Of pieces: a piece of nothing but -infinity adds nothing, one with a NaN makes the sum NaN. */
+/* Of tiles: a tile of nothing but -infinity adds nothing, one with a NaN makes the sum NaN. */
 static void join(lane_state *s, double max, double sum)
 {
     const double high = max > s->a ? max : s->a;
@@ -217,7 +217,7 @@ static void join(lane_state *s, double max, double sum)
 
 static void fold_f32(const qn_task *t, const void *x, int64_t n, lane_state *s)
 {
-    float *e = t->tile + 12 * PIECE / 4;
+    float *e = t->tile + 12 * TILE / 4;
     const float max = t->kernels->max_f32(x, n);
     join(s, (double)max, (double)t->kernels->exp_sum_f32(e, x, max > -INFINITY ? max : 0, n)); /* exp(-infinity) is 0 */
 }
@@ -229,13 +229,13 @@ static void fold_f64(const qn_task *t, const void *x, int64_t n, lane_state *s)
     join(s, max, exp_sum(x, max > -INFINITY ? max : 0, n));
 }
 
-static void softmax_piece_f32(const qn_task *t, void *y, const void *x, int64_t n, lane_state *s)
+static void softmax_tile_f32(const qn_task *t, void *y, const void *x, int64_t n, lane_state *s)
 {
     (void)t->kernels->exp_sum_f32(y, x, (float)s->a, n);
     t->kernels->mul_scale_f32(y, y, NULL, (float)(1 / s->b), n);
 }
 
-static void softmax_piece_f64(const qn_task *t, void *y_, const void *x_, int64_t n, lane_state *s)
+static void softmax_tile_f64(const qn_task *t, void *y_, const void *x_, int64_t n, lane_state *s)
 {
     const double *x = x_;
     double *y = y_;
@@ -243,13 +243,13 @@ static void softmax_piece_f64(const qn_task *t, void *y_, const void *x_, int64_
     for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - s->a) / s->b;
 }
 
-static void log_softmax_piece_f32(const qn_task *t, void *y, const void *x, int64_t n, lane_state *s)
+static void log_softmax_tile_f32(const qn_task *t, void *y, const void *x, int64_t n, lane_state *s)
 {
     shift_f32(t, y, x, -(float)s->a, n);
     shift_f32(t, y, y, -(float)log(s->b), n);
 }
 
-static void log_softmax_piece_f64(const qn_task *t, void *y_, const void *x_, int64_t n, lane_state *s)
+static void log_softmax_tile_f64(const qn_task *t, void *y_, const void *x_, int64_t n, lane_state *s)
 {
     const double *x = x_, log_sum = log(s->b);
     double *y = y_;
@@ -259,12 +259,12 @@ static void log_softmax_piece_f64(const qn_task *t, void *y_, const void *x_, in
 
 static const along softmax = {{softmax_f32, NULL, NULL},
                               {fold_f32, fold_f64, NULL},
-                              {softmax_piece_f32, softmax_piece_f64, NULL},
+                              {softmax_tile_f32, softmax_tile_f64, NULL},
                               {-INFINITY, 0, 0}};
 DRIVER(softmax, softmax)
 static const along log_softmax = {{log_softmax_f32, NULL, NULL},
                                   {fold_f32, fold_f64, NULL},
-                                  {log_softmax_piece_f32, log_softmax_piece_f64, NULL},
+                                  {log_softmax_tile_f32, log_softmax_tile_f64, NULL},
                                   {-INFINITY, 0, 0}};
 DRIVER(log_softmax, log_softmax)
 

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-enum { PIECE = 4096 };
-_Static_assert(PIECE * 4 <= QN_MM_TILE_BYTES, "exponentials of a piece");
+enum { TILE = 4096 };
+_Static_assert(TILE * 4 <= QN_MM_TILE_BYTES, "exponentials of a tile");
 
 static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
@@ -26,8 +26,8 @@ static void row_f32(const qn_task *t, float *dx, const float *dy, const float *y
 {
     const float sum = log ? t->kernels->sum_f32(dy, n) : t->kernels->dot_f32(dy, y, n);
     if (!log) t->kernels->norm_back_f32(dx, dy, y, y, 0, 1, -sum, 0, n);
-    for (int64_t at = 0; at < n && log; at += PIECE) {
-        const int64_t m = n - at < PIECE ? n - at : PIECE;
+    for (int64_t at = 0; at < n && log; at += TILE) {
+        const int64_t m = n - at < TILE ? n - at : TILE;
         t->kernels->exp_f32(t->tile, y + at, m);
         t->kernels->norm_back_f32(dx + at, dy + at, NULL, t->tile, 0, 1, -sum, 0, m);
     }
