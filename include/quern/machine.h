@@ -11,24 +11,24 @@ extern "C" {
 
 /* QN_CPU_LEVEL(name, base, "what it needs"): rungs of the CPU backend, from slow to fast; each includes its base. Each
  * kind of processor has its own ladder on top of `ref`. */
-#if defined(__x86_64__)
 /* clang-format off */
-#define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
+#define QN_X86_LEVEL_ROWS(QN_CPU_LEVEL) \
     QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \
     QN_CPU_LEVEL(avx2,    ref,     "AVX2, FMA and F16C") \
     QN_CPU_LEVEL(avxvnni, avx2,    "AVX-VNNI: dot products of bytes without AVX-512") \
     QN_CPU_LEVEL(avx512,  avx2,    "AVX-512 F, BW, DQ, VL and VNNI") \
     QN_CPU_LEVEL(amx,     avx512, \
         "AMX: products of matrices of bytes and of bfloat16, and the system's leave to use its tiles")
-/* clang-format on */
-#elif defined(__aarch64__)
-/* clang-format off */
-#define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) \
+#define QN_ARM_LEVEL_ROWS(QN_CPU_LEVEL) \
     QN_CPU_LEVEL(ref,     ref,     "nothing: portable C") \
     QN_CPU_LEVEL(neon,    ref,     "Advanced SIMD, which every AArch64 processor has") \
     QN_CPU_LEVEL(dotprod, neon,    "dot products of bytes (ARMv8.4, optional from 8.2)") \
     QN_CPU_LEVEL(i8mm,    dotprod, "products of matrices of bytes (ARMv8.6, optional from 8.2)")
 /* clang-format on */
+#if defined(__x86_64__)
+#define QN_CPU_LEVEL_ROWS QN_X86_LEVEL_ROWS
+#elif defined(__aarch64__)
+#define QN_CPU_LEVEL_ROWS QN_ARM_LEVEL_ROWS
 #else
 #define QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL) QN_CPU_LEVEL(ref, ref, "nothing: portable C")
 #endif

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/base/machine.c -- the processor: its name, its features, and the rung of the CPU backend that it can run. A
  * feature counts only when the operating system also saves the registers that it uses (XCR0). */
+#include "base/ladder.h"
 #include "base/machine.h"
 #include "base/thread.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Levels that lack nothing themselves and stand on one that runs. */
-static unsigned with_bases(const bool lacking[QN_CPU_LEVEL_COUNT])
-{
-#define BASE(name, base, needs) QN_CPU_##base,
-    static const qn_cpu_level bases[] = {QN_CPU_LEVEL_ROWS(BASE)};
-#undef BASE
-    unsigned levels = 1u << QN_CPU_ref;
-    for (int l = 1; l < QN_CPU_LEVEL_COUNT; l++)
-        if (!lacking[l] && levels >> bases[l] & 1) levels |= 1u << l;
-    return levels;
-}
 
 #if defined(__x86_64__)
 
@@ -28,28 +17,6 @@ static unsigned with_bases(const bool lacking[QN_CPU_LEVEL_COUNT])
 
 enum { EAX, EBX, ECX, EDX };
 enum { STATE_none = 0, STATE_ymm = 0x06, STATE_zmm = 0xe6, STATE_tile = 0x60000 }; /* bits of XCR0 */
-
-/* FEATURE(name, leaf, subleaf, register, bit, state, the level that needs it or -1): Intel's and AMD's manuals, CPUID.
- */
-/* clang-format off */
-#define FEATURE_ROWS(FEATURE) \
-    FEATURE(avx,        1, 0, ECX, 28, ymm,  -1) \
-    FEATURE(fma,        1, 0, ECX, 12, ymm,  QN_CPU_avx2) \
-    FEATURE(f16c,       1, 0, ECX, 29, ymm,  QN_CPU_avx2) \
-    FEATURE(bmi2,       7, 0, EBX,  8, none, QN_CPU_avx2) \
-    FEATURE(avx2,       7, 0, EBX,  5, ymm,  QN_CPU_avx2) \
-    FEATURE(avxvnni,    7, 1, EAX,  4, ymm,  QN_CPU_avxvnni) \
-    FEATURE(avx512f,    7, 0, EBX, 16, zmm,  QN_CPU_avx512) \
-    FEATURE(avx512bw,   7, 0, EBX, 30, zmm,  QN_CPU_avx512) \
-    FEATURE(avx512dq,   7, 0, EBX, 17, zmm,  QN_CPU_avx512) \
-    FEATURE(avx512vl,   7, 0, EBX, 31, zmm,  QN_CPU_avx512) \
-    FEATURE(avx512vnni, 7, 0, ECX, 11, zmm,  QN_CPU_avx512) \
-    FEATURE(avx512bf16, 7, 1, EAX,  5, zmm,  QN_CPU_amx) \
-    FEATURE(avx512fp16, 7, 0, EDX, 23, zmm,  QN_CPU_amx) \
-    FEATURE(amx_tile,   7, 0, EDX, 24, tile, QN_CPU_amx) \
-    FEATURE(amx_int8,   7, 0, EDX, 25, tile, QN_CPU_amx) \
-    FEATURE(amx_bf16,   7, 0, EDX, 22, tile, QN_CPU_amx)
-/* clang-format on */
 
 static uint64_t saved_state(void)
 {
@@ -105,25 +72,22 @@ static void brand(char *name, size_t size)
     for (size_t n = strlen(name); n > 0 && name[n - 1] == ' '; n--) name[n - 1] = '\0';
 }
 
-unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
+static uint64_t features_here(void)
 {
     const uint64_t saved = saved_state();
-    bool lacking[QN_CPU_LEVEL_COUNT] = {false};
-    size_t n = 0;
-    features[0] = '\0';
-#define FEATURE(name_, leaf, subleaf, reg, bit, state, level_) \
-    if (has_feature(leaf, subleaf, reg, bit, STATE_##state, saved)) { \
-        if (n + sizeof #name_ < features_bytes) { \
-            n += (size_t)snprintf(features + n, features_bytes - n, "%s%s", n > 0 ? " " : "", #name_); \
-        } \
-    } else if (level_ >= 0) { \
-        lacking[level_ >= 0 ? level_ : 0] = true; \
-    }
-    FEATURE_ROWS(FEATURE)
-#undef FEATURE
-    brand(name, name_bytes);
-    return with_bases(lacking);
+    uint64_t set = 0;
+#define QN_X86_FEATURE(name, leaf, subleaf, reg, bit, state, level) \
+    if (has_feature(leaf, subleaf, reg, bit, STATE_##state, saved)) set |= UINT64_C(1) << QN_X86_HAS_##name;
+#include "base/cpu_features.def"
+    return set;
 }
+
+#define QN_X86_FEATURE(name, leaf, subleaf, reg, bit, state, level) #name,
+static const char *const feature_names[] = {
+#include "base/cpu_features.def"
+};
+enum { FEATURE_COUNT = QN_X86_FEATURE_COUNT };
+static unsigned levels_of(uint64_t features) { return qn__x86_levels(features); }
 
 #else
 
@@ -134,47 +98,52 @@ unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t 
 
 static bool many_streams(void) { return false; } /* not measured */
 
-/* FEATURE(name, word, bit, the level that needs it or -1): Linux's "ELF hwcaps" of arm64; word 1 is AT_HWCAP, 2
- * AT_HWCAP2. */
+static void brand(char *name, size_t size)
+{
+    struct utsname u;
+    snprintf(name, size, "%.60s", uname(&u) == 0 ? u.machine : "unknown");
+}
+
 #if defined(__aarch64__) && defined(__linux__)
-/* clang-format off */
-#define FEATURE_ROWS(FEATURE) \
-    FEATURE(asimd,   1,  1, QN_CPU_neon) \
-    FEATURE(fphp,    1,  9, -1) \
-    FEATURE(asimdhp, 1, 10, -1) \
-    FEATURE(asimddp, 1, 20, QN_CPU_dotprod) \
-    FEATURE(sve,     1, 22, -1) \
-    FEATURE(sve2,    2,  1, -1) \
-    FEATURE(i8mm,    2, 13, QN_CPU_i8mm) \
-    FEATURE(bf16,    2, 14, -1)
-/* clang-format on */
-static bool has_feature(int word, int bit) { return getauxval(word == 1 ? AT_HWCAP : AT_HWCAP2) >> bit & 1; }
+static uint64_t features_here(void)
+{
+    const unsigned long words[] = {0, getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+    uint64_t set = 0;
+#define QN_ARM_FEATURE(name, word, bit, level) \
+    if (words[word] >> (bit)&1) set |= UINT64_C(1) << QN_ARM_HAS_##name;
+#include "base/cpu_features.def"
+    return set;
+}
 #else
-#define FEATURE_ROWS(FEATURE)
+static uint64_t features_here(void) { return 0; }
+#endif
+
+#if defined(__aarch64__)
+#define QN_ARM_FEATURE(name, word, bit, level) #name,
+static const char *const feature_names[] = {
+#include "base/cpu_features.def"
+};
+enum { FEATURE_COUNT = QN_ARM_FEATURE_COUNT };
+static unsigned levels_of(uint64_t features) { return qn__arm_levels(features); }
+#else
+static const char *const feature_names[] = {""};
+enum { FEATURE_COUNT = 0 };
+static unsigned levels_of(uint64_t features) { return (unsigned)features | 1u; }
+#endif
+
 #endif
 
 unsigned qn__cpu_identify(char *name, size_t name_bytes, char *features, size_t features_bytes)
 {
-    struct utsname u;
-    bool lacking[QN_CPU_LEVEL_COUNT];
+    const uint64_t set = features_here();
     size_t n = 0;
-    snprintf(name, name_bytes, "%.60s", uname(&u) == 0 ? u.machine : "unknown");
+    brand(name, name_bytes);
     features[0] = '\0';
-    for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++) lacking[l] = l != QN_CPU_ref;
-#define FEATURE(name_, word, bit, level_) \
-    if (has_feature(word, bit)) { \
-        if (n + sizeof #name_ < features_bytes) { \
-            n += (size_t)snprintf(features + n, features_bytes - n, "%s%s", n > 0 ? " " : "", #name_); \
-        } \
-        lacking[level_ >= 0 ? level_ : 0] = false; \
-    }
-    FEATURE_ROWS(FEATURE)
-#undef FEATURE
-    (void)n;
-    return with_bases(lacking);
+    for (int i = 0; i < FEATURE_COUNT; i++)
+        if (set >> i & 1 && n + strlen(feature_names[i]) + 1 < features_bytes)
+            n += (size_t)snprintf(features + n, features_bytes - n, "%s%s", n > 0 ? " " : "", feature_names[i]);
+    return levels_of(set);
 }
-
-#endif
 
 void qn_machine_get(qn_machine *out)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/dispatch.c -- builds the tables, each rung over its base, once. A level that this processor lacks is the best
- * it has below. */
+/* src/cpu/dispatch.c -- builds the tables once: each level over its base level. */
 #include "cpu/dispatch.h"
 
 #include "base/thread.h"
@@ -26,6 +25,19 @@ static void fill_kv(qn_kernels *kernels)
 #undef KV
 }
 
+void qn__kernels_build(qn_kernels tables[QN_CPU_LEVEL_COUNT], unsigned levels, bool many_streams)
+{
+    for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++) {
+        const bool runs = levels >> l & 1;
+        if (l > 0) tables[l] = tables[runs ? (int)rungs[l].base : l - 1];
+        if (!runs) continue;
+        tables[l].many_streams = many_streams;
+        rungs[l].init(&tables[l]);
+        fill_kv(&tables[l]);
+        tables[l].level = (qn_cpu_level)l;
+    }
+}
+
 static qn_kernels tables[QN_CPU_LEVEL_COUNT];
 static qn_once once;
 
@@ -33,15 +45,7 @@ static void build(void)
 {
     qn_machine machine;
     qn_machine_get(&machine);
-    for (int l = 0; l < QN_CPU_LEVEL_COUNT; l++) {
-        const bool runs = machine.levels >> l & 1;
-        if (l > 0) tables[l] = tables[runs ? (int)rungs[l].base : l - 1];
-        if (!runs) continue;
-        tables[l].many_streams = machine.many_streams;
-        rungs[l].init(&tables[l]);
-        fill_kv(&tables[l]);
-        tables[l].level = (qn_cpu_level)l;
-    }
+    qn__kernels_build(tables, machine.levels, machine.many_streams);
 }
 
 const qn_kernels *qn__kernels_get(qn_cpu_level level)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/dispatch.h -- the dispatch table of the CPU backend: small kernels, and matrix products by weight format.
+/* src/cpu/dispatch.h -- the dispatch table of the CPU backend: small kernels (kernel/kernels.def), and matrix
+ * products by weight format.
  *
- * A level's table starts as a copy of the level below and replaces what it does better, so every slot is always filled.
- * It is chosen once, when a backend opens, and kept in that backend: two levels can be open at once.
+ * A level's table starts as a copy of its base level's and replaces what it does better, so every slot is always
+ * filled. The table is chosen once, when a backend opens, and kept in that backend: two levels can be open at once.
  *
- * What a product is, at every level and for any number of columns (so that neither threads nor batch size change a
- * bit):
- *  - F32, F16, BF16 weights, and formats without a kernel of their own (unpacked a row-tile at a time): k is cut into
- * slices of QN_MM_SLICE; a slice is one chain sum = fma(x[k], w[k], sum) from 0 in the order of k, and slices are added
- * in order.
- *  - BF16 and F16 weights at a level whose row says QN_ACT_bf16 or QN_ACT_512: the columns are split once, into two
- * bfloat16; act.h. There levels differ, in the last bits: what it buys is 1.5 to 3 times the speed with many columns.
- *  - Block formats with a kernel: the columns are quantized once, to blocks of 32 or 256; act.h says what the product
- * is, to the bit. */
+ * The definition of a matrix product. It holds at every level and for any number of columns, so that neither threads
+ * nor batch size change a bit:
+ *  - Weights in F32, F16 and BF16, and in block formats without an integer kernel (unpacked a tile at a time): k is cut
+ *    into slices of QN_MM_SLICE elements. A slice is one chain sum = fma(x[k], w[k], sum), from 0, in the order of k;
+ *    slices are added in order.
+ *  - Weights in BF16 and F16 at a level whose row says QN_ACT_bf16 or QN_ACT_512: columns are split into two bfloat16
+ *    (kernel/act.h). Here levels differ in the last bits; it is 1.5 to 3 times as fast with many columns.
+ *  - Block formats with an integer kernel: columns are quantized to blocks of 32 or 256 (kernel/act.h). */
 #ifndef QN_CPU_DISPATCH_H
 #define QN_CPU_DISPATCH_H
 
@@ -23,8 +23,8 @@
 
 #include <string.h>
 
-/* outer_f32: y[o][l] = sum over i of a(o, i) * b[i][l], one chain of fused multiply-adds in the order of i for each (o,
- * l). */
+/* outer_f32: y[o][l] = sum over i of a(o, i) * b[i][l]: for each (o, l) one chain of fused multiply-adds in the
+ * order of i. */
 typedef enum qn_outer_mode {
     QN_OUTER_set,   /* the chain starts at 0 */
     QN_OUTER_go_on, /* at y */
@@ -40,9 +40,9 @@ typedef struct qn_outer {
     qn_outer_mode mode;
 } qn_outer;
 
-/* outer_i16: y[o][l] = fma((float)sum, out_scale[o] * lane_scale[l], z), sum = sum over i of a(o, i) . b[i][l], where
- * both are pairs of int16 and . is the sum of two products. The caller sees to it that no sum leaves int32, so that its
- * order does not matter. */
+/* outer_i16: y[o][l] = fma((float)sum, out_scale[o] * lane_scale[l], z), where sum is over i of a(o, i) . b[i][l];
+ * both are pairs of int16, and . is the sum of two products. The caller guarantees that no sum leaves int32, so that
+ * the order of additions does not matter. */
 typedef struct qn_outer_i16 {
     float *y;                /* [n_out, n_lanes] */
     const int16_t *a;        /* a(o, i) is the pair at a + 2 * (o * a_out + i * a_in); one of the two is 1 */
@@ -55,15 +55,16 @@ typedef struct qn_outer_i16 {
     int64_t n_out, n_in;
 } qn_outer_i16;
 
-/* Attention in integers, see attn_pack_q and the rows after it: 65008 * 32776 and (QN_ATTN_P_SUM + 8) * 32767 are below
- * 2^31. Weights of twice the sum with V of half the size cost half as much again in the logits of models. */
+/* Attention in integers (attn_pack_q and the rows after it). No sum leaves int32: 65008 * 32776 and (QN_ATTN_P_SUM +
+ * 8) * 32767 are below 2^31. Twice that sum, with V of half the size,
+ * raised the error of logits by half. */
 #define QN_ATTN_Q_LENGTH 65000.0f
 #define QN_ATTN_P_SUM    65528.0f
 #define QN_ATTN_P_MAX    32767.0f
 #define QN_ATTN_LN2      0x1.62e43p-1f /* ln 2, rounded */
 enum { QN_ATTN_BLOCKS = 8 };           /* of 16 cells */
 
-/* outer_f64: the same in double; a's strides may be anything. */
+/* outer_f64: the same as outer_f32 in double; a may have any strides. */
 typedef struct qn_outer_f64 {
     double *y;       /* [n_out, n_lanes] */
     const double *a; /* a(o, i) = a[o * a_out + i * a_in] */
@@ -76,9 +77,9 @@ typedef struct qn_outer_f64 {
 
 /* y[c][r] for `rows` weight rows and `cols` columns. */
 typedef struct qn_mm_args {
-    const uint8_t *w; /* first weight row, any alignment */
+    const uint8_t *w; /* first weight row; any alignment */
     size_t w_row_bytes;
-    const void *x;        /* `one`: first column; `panel` with a pack: first group of columns */
+    const void *x;        /* gemv: first column; panel with a pack: first group of columns */
     size_t x_row_bytes;   /* from a column, or a group, to the next */
     size_t x_block_bytes; /* with a pack: from a block of a group to its next */
     float *y;             /* y[c * y_stride + r] */
@@ -88,43 +89,44 @@ typedef struct qn_mm_args {
     float *tile;        /* QN_MM_TILE_BYTES of this thread's own, aligned to 64 bytes */
 } qn_mm_args;
 #define QN_MM_TILE_BYTES (256 * 1024)
-/* Elements of k that float products sum in one chain; a multiple of every block. */
+/* Elements of k that float products sum in one chain; a multiple of every block size. */
 #define QN_MM_SLICE      256
 typedef void (*qn_mm_fn)(const struct qn_mm_args *args);
 
-/* How far apart the rows of one kernel may stand, `most` at most, where `groups` times as many are left. An even number
- * of pages would put all of them into a few parts of a cache. */
+/* The stride between the rows that one kernel call reads: `most`, or less where fewer than that many groups of rows
+ * are left. Rows an even number of pages apart would share a few sets of a cache, so such a stride is made odd. */
 static inline int32_t qn__row_stride(const qn_mm_args *a, int32_t groups, int32_t most)
 {
     const int32_t stride = groups < 1 ? 1 : groups < most ? groups : most;
     return stride > 1 && stride % 2 == 0 && a->w_row_bytes % 4096 == 0 ? stride - 1 : stride;
 }
 
-/* How a level's panel kernels want many columns to lie: groups of `cols` columns, side by side; all groups' first
- * blocks, then all their second ones: a kernel that takes a few blocks at a time reads straight on. */
+/* How a level's panel kernels want many columns to be packed: in groups of `cols` columns side by side, all groups'
+ * first blocks, then all groups' second blocks. A kernel that takes a few blocks at a time then reads memory
+ * sequentially. */
 typedef struct qn_mm_pack {
-    int cols;           /* columns of a group; in the last one of a product some may stay empty */
+    int cols;           /* columns in a group; the last group of a product may be partly empty */
     size_t block_bytes; /* one block of a whole group, a multiple of 4 */
-    /* Blocks [0, n) of one column, from qn_act32 or one of its like, to column `col` of a group, `stride` bytes apart.
-     */
+    /* Packs blocks [0, n) of one column (qn_act32 or its like) as column `col` of a group; `stride` bytes between
+     * blocks. */
     void (*put)(void *group, size_t stride, int col, const void *blocks, int64_t n);
 } qn_mm_pack;
 
-/* The product of one weight format. Columns are float[k], qn_act32[k / 32], qn_act256[k / 256],
- * qn_act_bf16[(k + 31) / 32] or qn_act512[(k + 511) / 512]. */
+/* The product of one weight format. A column is float[k], qn_act32[k / 32], qn_act256[k / 256], qn_act_bf16[(k + 31)
+ * / 32] or qn_act512[(k + 511) / 512]. */
 typedef struct qn_mm {
     qn_act_kind act;
-    /* columns one behind the other; right for any number of them. NULL for dtypes that are no weights */
+    /* columns one after the other; correct for any number of them; NULL for dtypes that are no weights */
     qn_mm_fn gemv;
-    qn_mm_fn gemv_streams; /* the same with rows of a weight as streams of their own (kernel/gemv_streams.h), or NULL */
-    qn_mm_fn panel;        /* for `panel_cols` columns and more; NULL: `one` does them all */
-    const qn_mm_pack *pack; /* how `panel` takes its columns; NULL: as `one` does */
+    qn_mm_fn gemv_streams;  /* the same, reading rows as streams of their own (kernel/gemv_streams.h), or NULL */
+    qn_mm_fn panel;         /* for `panel_cols` columns and more; NULL: gemv does them all */
+    const qn_mm_pack *pack; /* how panel wants its columns packed; NULL: as gemv does */
     int panel_cols;
-    int panel_rows;    /* how many rows `panel` wants at a time; 0: as the driver likes */
-    int panel_streams; /* for fewer columns than these `panel` takes rows as `one` does: it waits for memory */
+    int panel_rows;    /* how many rows panel wants at a time; 0: any number */
+    int panel_streams; /* with fewer columns than this, panel is bound by memory and splits rows as gemv does */
 } qn_mm;
 
-/* How attention reads a cache's rows of one format: the kernels of these names. */
+/* How attention reads the rows of a cache in one format: the kernels of these names. */
 typedef struct qn_kv_rows {
     void (*gather)(float *y, int64_t y_stride, const void *base, int64_t cell_bytes, const int32_t *cell,
                    int64_t n_cells, int64_t n);
@@ -140,15 +142,15 @@ typedef struct qn_kernels {
 #include "cpu/kernel/kernels.def"
 #undef QN_KERNEL
     qn_mm mm[QN_DTYPE_COUNT];
-    bool many_streams; /* qn_machine's: `apart` before `one` */
-    int outer_lanes;   /* how wide outer_f32 likes b: rows of as many lanes one behind the other; 16 or 64 */
-    qn_kv_rows kv[QN_DTYPE_COUNT]; /* NULL where rows are unpacked one by one */
-    /* quant's, or a faster one with the same bits; NULL for integers and booleans */
+    bool many_streams;             /* qn_machine's: prefer gemv_streams to gemv */
+    int outer_lanes;               /* lanes in a row of b that outer_f32 is fastest with: 16 or 64 */
+    qn_kv_rows kv[QN_DTYPE_COUNT]; /* NULL: rows are unpacked one by one */
+    /* quant's unpack, or a faster one with the same bits; NULL for integers and booleans */
     qn_unpack_fn unpack[QN_DTYPE_COUNT];
 } qn_kernels;
 
-/* n elements of a column in the form `act`, as act.h defines it; n a multiple of its block, or less at the column's end
- * where that may be. */
+/* Converts n elements of a column to the form `act` (kernel/act.h). n is a multiple of the form's block, or less at
+ * the end of a column where the form allows it. */
 static inline void qn__act_put(const qn_kernels *kernels, qn_act_kind act, void *to, const float *x, int64_t n)
 {
     if (act == QN_ACT_32)
@@ -163,16 +165,19 @@ static inline void qn__act_put(const qn_kernels *kernels, qn_act_kind act, void 
         memcpy(to, x, (size_t)n * sizeof *x);
 }
 
-/* The product with few columns that this machine likes. */
+/* The product with few columns that is faster on this machine. */
 static inline qn_mm_fn qn__mm_gemv(const qn_kernels *kernels, const qn_mm *mm)
 {
     return kernels->many_streams && mm->gemv_streams ? mm->gemv_streams : mm->gemv;
 }
 
-/* The table of a level, built once; levels that the machine lacks give the best it has. Thread-safe. */
+/* Fills the tables of all levels for a machine that runs `levels` (bit l: level l). A missing level is the best one
+ * below it. */
+void qn__kernels_build(qn_kernels tables[QN_CPU_LEVEL_COUNT], unsigned levels, bool many_streams);
+/* The table of a level, built once. A level that the machine lacks gives the best one below it. Thread-safe. */
 const qn_kernels *qn__kernels_get(qn_cpu_level level);
 
-/* One function a rung, in its folder: replaces what it does better. */
+/* One function a level, in its folder: replaces the slots that the level does better. */
 #define QN_CPU_LEVEL_INIT(name, base, needs) void qn__kernels_init_##name(qn_kernels *kernels);
 QN_CPU_LEVEL_ROWS(QN_CPU_LEVEL_INIT)
 #undef QN_CPU_LEVEL_INIT
