@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/backend.c -- the CPU as a backend: its table, opening, and buffers in host memory.
- * Two of them may be open at once at different levels; they share nothing, and neither reads the other's buffers. */
+/* src/cpu/backend.c -- the CPU as a backend: its table, opening, and buffers in host memory. Two of them may be open
+ * at once at different levels; they share nothing, and neither reads the other's buffers. */
 #include "cpu/program.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/program.c -- a segment compiled to a flat list of steps with every pointer resolved, and the walk over it.
  *
- * All members of the team walk the same list. A phase that is worth sharing is handed out in chunks, with a barrier
- * behind it; small phases are member 0's alone and need a barrier only where they meet shared ones, so that a chain of
+ * All threads of the team walk the same list. A phase that is worth sharing is handed out in chunks, with a barrier
+ * behind it. Small phases are done by thread 0 alone and need a barrier only next to shared ones, so a chain of
  * small nodes costs none.
  *
- * A phase that finds a fault is the last one: member 0 leaves out what it would do alone, and all part ways at the next
- * barrier, where they agree on what came before it. */
+ * A phase that finds a fault is the last one: thread 0 skips what it would do alone, and all threads leave at the
+ * next barrier, where they agree on what came before it. */
 #include "cpu/program.h"
 
 #include <string.h>
@@ -28,13 +28,13 @@ struct qn_program {
     qn_cpu *cpu;
     int32_t n_steps;
     step *steps;
-    const qn_buffer *activations; /* that addresses are of */
+    const qn_buffer *activations; /* whose memory the addresses point into */
     qn_fault fault;
 };
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 
-/* Memory of a param or an output that is bound before the run: see rebind. */
+/* A param or an output whose memory is bound before each run (qn__cpu_rebind). */
 static bool is_unbound(const qn_node *root)
 {
     return !root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound));
@@ -79,7 +79,7 @@ static qn_status view_of(const qn_cpu *cpu, const qn_segment *segment, const qn_
     return QN_OK;
 }
 
-/* Test builds cut otherwise than would pay, so that a result that depends on the cut shows. */
+/* Checked builds use other chunk sizes, so that a result that depends on them shows. */
 static int64_t chunk_in_this_build(int64_t chunk, int32_t seed)
 {
 #ifdef QN_CHECKED
@@ -124,11 +124,10 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
     return QN_OK;
 }
 
-/* ---- steps that prepare the same
- * -------------------------------------------------------------------------------------- Neighbours that read one
- * source, such as the products for queries, keys and values, prepare it once, in the scratch of the last of them.
- * Nothing else that outlives the first lies there: what is alive at the last one does not by the plan, and what dies
- * before is a source or a result of the others, which is looked at here. */
+/* ---- steps that share their preparation ---- Neighbours that read one source, such as the products for queries,
+ * keys and values, prepare it (phase 0) once, in the scratch of the last of them. That memory must not hold anything
+ * else between the first and the last step. The planner guarantees it for what is alive at the last step; what dies
+ * before is a source or a result of the others, which is checked here. */
 
 static bool disjoint(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
 {
@@ -140,7 +139,7 @@ static bool clear_of(const qn_view *v, const uint8_t *scratch, uint64_t bytes)
     const qn_dtype_info *d = qn_dtype_get(v->dtype);
     int64_t lo, hi;
     qn_layout_range(&v->layout, &lo, &hi);
-    if (hi <= lo || !v->data) return true; /* memory bound later is nobody's scratch */
+    if (hi <= lo || !v->data) return true; /* memory that is bound later is never scratch */
     lo = lo / d->block_elems * d->block_bytes;
     hi = (hi + d->block_elems - 1) / d->block_elems * d->block_bytes;
     return disjoint(v->data + lo, (uint64_t)(hi - lo), scratch, bytes);
@@ -256,7 +255,7 @@ void qn__bad_value(const qn_task *t, int32_t strict, const char *what)
                        .what = what});
 }
 
-/* Was a fault found in this phase or before it? After a barrier behind that phase all members see the same. */
+/* Was there a fault in this phase or before? Behind a barrier after that phase all threads see the same. */
 static bool faulty(const qn_fault *f, int32_t at) { return atomic_load_explicit(&f->at, memory_order_relaxed) <= at; }
 
 typedef struct walk {
@@ -282,7 +281,7 @@ static void walk_steps(void *ctx, int member, int n_members)
 {
     const walk *w = ctx;
     qn_cpu *cpu = w->program->cpu;
-    bool alone = false; /* member 0 has worked alone since the last barrier */
+    bool alone = false; /* thread 0 has worked alone since the last barrier */
     qn_task t;
 
     for (int32_t i = w->from; i < w->to; i++) {

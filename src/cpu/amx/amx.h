@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/amx/amx.h -- what the files of this level share. A tile is 16 rows of 64 bytes. QN_TILE_DOT adds to 16 x 16
- * sums C[m][n] of int32 the products of A[m][k] and B[k / 4][4 n + k % 4], 64 k at a time: B is a panel of
- * avx512/mm_panel.h as it lies, A is columns of bytes.
+/* src/cpu/amx/amx.h -- what the files of this level share. A tile is 16 rows of 64 bytes. QN_TILE_DOT adds the
+ * products of A[m][k] and B[k / 4][4 n + k % 4], 64 k at a time, to 16 x 16 sums C[m][n] of int32: B is a panel of
+ * avx512/mm_panel.h unchanged, A is columns of bytes. QN_TILE_DOT_BF16 does the same with floats and pairs of
+ * bfloat16 (act.h).
  *
- * The instructions are written out because compilers' intrinsics don't say which memory they touch. Tiles 0 to 3 are
- * sums here, 4 is A, the others B. QN_TILE_DOT_BF16 does it with floats and pairs of bfloat16 (act.h). A thread that
- * has configured tiles releases them before it returns: a context switch saves 8 KiB more until then. */
+ * The instructions are written in assembly because compilers' intrinsics don't say which memory they touch. Tiles 0
+ * to 3 are sums, 4 is A, the others B. A thread that has configured tiles releases them before it returns: until
+ * then a context switch saves 8 KiB more. */
 #ifndef QN_CPU_AMX_AMX_H
 #define QN_CPU_AMX_AMX_H
 
@@ -20,9 +21,9 @@
 #define QN_TILE_STORE(tile, p, stride) \
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(p), "r"((size_t)(stride)) : "memory")
 #define QN_TILE_DOT(c, a, b) \
-    __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* both with signs */
+    __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* both signed */
 #define QN_TILE_DOT_U(c, a, b) \
-    __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* B without */
+    __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory") /* B unsigned */
 #define QN_TILE_DOT_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory")
 #define QN_TILE_RELEASE()         __asm__ volatile("tilerelease" ::: "memory")
 
@@ -41,21 +42,21 @@ static inline void qn__tile_shapes(const uint8_t rows[8], const uint8_t row_byte
     __asm__ volatile("ldtilecfg %0" ::"m"(config) : "memory");
 }
 
-/* Tiles 0 to 3 and A with so many rows; B and rows of all of 64 bytes. */
+/* Configures tiles 0 to 3 and A with this many rows; B, and rows of all tiles, are full (64 bytes). */
 static inline void qn__tile_config(int a_rows)
 {
     const uint8_t n = (uint8_t)a_rows;
     qn__tile_shapes((const uint8_t[]){n, n, n, n, n, 16, 16, 16}, (const uint8_t[]){64, 64, 64, 64, 64, 64, 64, 64});
 }
 
-/* Tiles 4 and 5 are As, rows of Bs and of sums have n bytes. */
+/* Tiles 4 and 5 are A; rows of B and of sums have n bytes. */
 static inline void qn__tile_config_narrow(int n_bytes)
 {
     const uint8_t n = (uint8_t)n_bytes;
     qn__tile_shapes((const uint8_t[]){16, 16, 16, 16, 16, 16, 16, 16}, (const uint8_t[]){n, n, n, n, 64, 64, n, n});
 }
 
-/* A product, `cols_max` columns and `rows` rows at a time. */
+/* Runs a product, `cols_max` columns and `rows` rows at a time. */
 typedef void (*qn_amx_rows_fn)(const qn_mm_args *a, const void *format, int32_t first_row, int32_t first_col,
                                int32_t n_cols);
 static inline void qn__amx_mm(const qn_mm_args *a, const void *format, qn_amx_rows_fn some_rows, int32_t rows,

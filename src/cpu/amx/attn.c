@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/amx/attn.c -- rows of K and V in F16 as int16, by instructions for binary16: 1.25 to 1.3 x as fast as avx512,
- * where rows come from a near cache. */
+/* src/cpu/amx/attn.c -- rows of K and V in F16 to int16 with binary16 instructions: 1.25 to 1.3 times as fast as
+ * avx512 where rows come from a near cache. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/attn_ints.h"
 #include "cpu/kernel/exp.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/amx/init.c -- this rung's table over the one below. */
+/* src/cpu/amx/init.c -- this level's slots of the dispatch table. */
 #include "cpu/amx/amx.h"
 
 void qn__kernels_init_amx(qn_kernels *kernels)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/amx/mm_bf16.c -- products of BF16 weights with columns split into two bfloat16 (act.h), by tiles.
  *
- * A tile of 16 rows of weights, as they lie, meets 8 columns, both parts of each side by side. Rows come in pairs of
- * tiles, which two groups of columns share. A shared Sapphire Rapids beside avx512: 256 columns 2.0 to 2.3 x, 8
- * columns 2.8 to 3.7 x as fast; one column runs from cache at 30 to 40 GB/s a thread (13 to 18). F16, whose bits have
- * to be parted, has chains in another order, that one column may do without tiles (mm_f16.c). */
+ * A tile holds 16 rows of weights as they lie, and is multiplied with a group of 8 columns, both parts of each side
+ * by side. Rows come in pairs of tiles, which two groups share. On a shared Sapphire Rapids, compared with avx512:
+ * 256 columns 2.0 to 2.3 times as fast, 8 columns 2.8 to 3.7 times; one column from cache 30 to 40 GB/s a thread (13
+ * to 18). F16 weights have to be split too; their chains have another order, which one column can compute without
+ * tiles (mm_f16.c). */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/panel_drive.h"
@@ -14,19 +15,17 @@ enum {
     TILE = 1024, /* bytes */
     COLS = 8,
     ROWS = PANEL_ROWS, /* of a pair of tiles */
-    GROUPS = 2,        /* that a pair meets at a time */
-    SLICE = 8,         /* blocks of 32 elements that many columns meet at a time */
-    /* Few columns read rows that stand MAX_ROW_STRIDE, each the head of a stream of its own (kernel/gemv_streams.h),
-     * and ask for what comes PREFETCH_BYTES bytes later. One column of 2048, GB/s from memory: 1, 2, 4, 7, 8 apart:
-     * 17, 21.5, 23.8, 24.2, 22.6.
-     */
+    GROUPS = 2,        /* that a pair is multiplied with at a time */
+    SLICE = 8,         /* blocks of 32 elements that many columns are multiplied with at a time */
+    /* With few columns, rows are read as streams (kernel/gemv_streams.h), prefetched PREFETCH_BYTES ahead. One
+     * column of 2048, GB/s from memory, with a stride of 1, 2, 4, 7, 8 rows: 17, 21.5, 23.8, 24.2, 22.6. */
     MAX_ROW_STRIDE = 7,
     PREFETCH_BYTES = 1024,
 };
 
 static void put(void *to, size_t stride, int col, const void *blocks, int64_t n)
 {
-    uint32_t(*group)[COLS][2] = to; /* of a pair of elements: all columns, two parts each */
+    uint32_t(*group)[COLS][2] = to; /* a pair of elements: all columns, two parts each */
     for (const qn_act_bf16 *x = blocks; n > 0; n--, x++, group = (void *)((uint8_t *)group + stride))
         for (int i = 0; i < 16; i++) memcpy(group[i][col], x->x[i], sizeof x->x[i]);
 }
@@ -55,8 +54,7 @@ void qn__amx_split_act_bf16(qn_act_bf16 *y, const float *x, int64_t n)
 
 /* ---- a pair of tiles with groups ------------------------------------------------------------- */
 
-/* How pairs of tiles lie: from one to the next, from a pair's first tile to its second, from a tile's row to the next.
- */
+/* Where pairs of tiles lie: bytes from pair to pair, from a pair's first tile to its second, from row to row. */
 typedef struct pairs {
     const uint8_t *w;
     size_t step, second, row_bytes;
@@ -64,14 +62,14 @@ typedef struct pairs {
 
 static pairs copied(const uint8_t *w) { return (pairs){w, 2 * TILE, TILE, 64}; }
 
-/* How columns lie: `gemv` takes one of them, the panel groups. */
+/* Where columns lie: gemv takes one of them, the panel takes groups. */
 typedef struct cols {
     const uint8_t *x;
     size_t row_bytes, block_bytes, group_bytes;
 } cols;
 
-/* A group's next block comes from L2, and a tile that waits for it stops those behind it: prompts are 1.5 x as fast so.
- */
+/* The next block of a group comes from L2, and a tile load that waits stalls those behind it: prompts are 1.5 times
+ * as fast with this. */
 INLINE void prefetch_group(const uint8_t *x)
 {
     UNROLL
@@ -93,8 +91,8 @@ INLINE void prefetch_tile_rows(const uint8_t *row, size_t row_bytes)
         QN_TILE_DOT_BF16(sum1, 5, x_tile); \
     } while (0)
 
-/* n pairs of tiles with one or two groups. sums: of a group, 32 rows of row_bytes each; they start here if `first`.
- * `from_memory`: the rows come from memory. */
+/* Multiplies n pairs of tiles with one or two groups. sums: 32 rows of row_bytes for each group; they start at 0 if
+ * `first`. from_memory: prefetch rows. */
 INLINE void mac(const pairs *from, const cols *at, int64_t n, float *sums, bool first, bool from_memory,
                 const int n_groups)
 {
@@ -135,7 +133,7 @@ static void mac2(const pairs *from, const cols *at, int64_t n, float *sums, bool
     mac(from, at, n, sums, first, from_memory, 2);
 }
 
-/* Elements [at, at + n) of 32 rows, to pairs, 0 after them; past the end the last row repeats. */
+/* Copies elements [at, at + n) of 32 rows to pairs of tiles, padded with zeros; past the end the last row repeats. */
 static void copy(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int64_t at, int64_t n, uint8_t *to)
 {
     for (int32_t r = first_row; r < first_row + ROWS * row_stride; r += row_stride, to += 64) {
@@ -153,10 +151,10 @@ enum {
     PAIRS_BYTES = SLICE * 2 * TILE,
     SUMS_FLOATS = ROWS * 2 * COLS, /* of a group */
     GROUPS_MAX = (QN_MM_TILE_BYTES - PAIRS_BYTES) / (SUMS_FLOATS * 4) / GROUPS * GROUPS,
-    STREAMS = 32, /* columns that are many */
+    STREAMS = 32, /* from this many columns on, weights are copied and shared */
 };
 
-/* y[c][r] = the sum of both parts; rows first_row, first_row + apart, ... */
+/* y[c][r] = the sum of both parts, for rows first_row, first_row + row_stride, ... */
 static void finish(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int32_t first_col, int n_groups,
                    const float *sums)
 {
@@ -179,15 +177,14 @@ static void finish(const qn_mm_args *a, int32_t first_row, int32_t row_stride, i
     }
 }
 
-/* A column by itself is two numbers a row. */
+/* The same for one column: two numbers a row. */
 static void finish_gemv(const qn_mm_args *a, int32_t first_row, int32_t row_stride, const float *sums, float *y)
 {
     for (int32_t r = first_row, i = 0; i < ROWS && r < a->rows; i++, r += row_stride)
         y[r] = sums[2 * i] + sums[2 * i + 1];
 }
 
-/* Many columns: 32 rows at a time meet all of them before the next come, and what comes next is asked for between
- * groups. */
+/* Many columns: 32 rows are multiplied with all of them before the next 32, which are prefetched between groups. */
 static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, int32_t first_col, int32_t n_cols)
 {
     uint8_t *tiles = (uint8_t *)a->tile;
@@ -212,7 +209,7 @@ static void some_rows(const qn_mm_args *a, const void *none, int32_t first_row, 
     finish(a, first_row, 1, first_col, n_groups, sums);
 }
 
-/* 32 rows with few groups, blocks [b, b + n). */
+/* Multiplies 32 rows with few groups, blocks [b, b + n). */
 static void groups(const pairs *from, const cols *columns, int n_groups, int64_t b, int64_t n, float *sums,
                    bool from_memory)
 {
@@ -223,8 +220,8 @@ static void groups(const pairs *from, const cols *columns, int n_groups, int64_t
                                          from_memory && g == 0);
 }
 
-/* Rows r, r + apart, ... with few columns, or one for `y`: tiles as they lie, but for their rest; past the end all are
- * copied. */
+/* Rows r, r + row_stride, ... with few columns, or with one whose results go to y. Tiles are loaded from the weights
+ * as they lie; the rest of a row, and rows past the end, are copied. */
 static void skinny_rows(const qn_mm_args *a, const cols *columns, int n_groups, float *y, int32_t r, int32_t row_stride)
 {
     uint8_t *tiles = (uint8_t *)a->tile;

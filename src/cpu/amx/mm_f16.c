@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/amx/mm_f16.c -- products of F16 weights with columns of two bfloat16 (QN_ACT_512 of act.h).
  *
- * A weight is two bfloat16 as well, its first eight bits and its last three; tiles multiply three of the four
- * combinations. The chains of a block of 512 run through it 32 elements apart, so that few columns need no tiles and
- * nothing turned: a register takes 16 weights as they lie, each lane a chain, and only the ends of chains are turned.
- * For tiles, weights are turned once for all columns.
+ * A weight is two bfloat16 as well: its first eight bits and its last three. Tiles multiply three of the four
+ * combinations. The chains of a block of 512 run through it 32 elements apart, so that few columns need neither
+ * tiles nor transposing: a register holds 16 weights as they lie, each lane is a chain, and only the ends of chains
+ * are transposed. For tiles, weights are transposed once for all columns.
  *
- * Two threads of a shared Sapphire Rapids beside avx512's products of floats: 256 columns 1.6 to 3 x, 8 columns 0.9 x,
- * 4 columns 0.7 x, one column (from memory) 1.05 to 1.1 x as fast. Vector instructions of one column for 64 bytes: 4
- * convert, 4 part, 6 multiply. */
+ * Two threads of a shared Sapphire Rapids, compared with avx512's products of floats: 256 columns 1.6 to 3 times as
+ * fast, 8 columns 0.9, 4 columns 0.7, one column (from memory) 1.05 to 1.1. One column needs 14 vector instructions
+ * for 64 bytes: 4 convert, 4 split, 6 multiply. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/gemv_lanes.h"
@@ -18,25 +18,25 @@ enum {
     TILE = 1024, /* bytes */
     COLS = 16,   /* of a group */
     ROWS = 16,
-    GROUPS = 2,      /* that a panel meets at a time */
-    LANES = 16,      /* chains of a block */
-    STEPS = 16,      /* and their pairs */
-    SKINNY_COLS = 4, /* columns at once without tiles */
-    PANEL_FROM = 5,  /* 4 columns: as fast; 6: 1.6 x */
-    /* rows that few columns read at a time (kernel/gemv_streams.h): a model's decode with 1, 4, 7,
-       16: 5.2, 7.0, 7.9, 8.6 tokens/s */
+    GROUPS = 2,      /* that a panel is multiplied with at a time */
+    LANES = 16,      /* chains of a block, in pairs */
+    STEPS = 16,      /* pairs of elements of each */
+    SKINNY_COLS = 4, /* columns at a time without tiles */
+    PANEL_FROM = 5,  /* compared with gemv: 4 columns as fast, 6 columns 1.6 times */
+    /* rows that few columns read as streams (kernel/gemv_streams.h). Decoding with 1, 4, 7, 16: 5.2, 7.0, 7.9, 8.6
+     * tokens/s */
     MAX_ROW_STRIDE = 16,
-    PREFETCH_BYTES = 1024, /* bytes; 512, 2048: 0.92, 0.95 x */
+    PREFETCH_BYTES = 1024, /* 512, 2048: 0.92, 0.95 times as fast */
 };
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* One block of a group: x1 and x2 of a lane are tiles. */
+/* One block of a group: x1 and x2 of each pair of chains are a tile. */
 typedef struct group {
     uint32_t x[LANES][2][STEPS][COLS];
 } group;
 
-/* Two vectors of bfloat16 as floats, pair by pair. */
+/* Two vectors of floats that are bfloat16 numbers, as pairs of bfloat16. */
 INLINE __m512i paired(__m512 first, __m512 second)
 {
     return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(first), 16), _mm512_castps_si512(second));
@@ -58,7 +58,7 @@ static void put(void *to, size_t stride, int col, const void *blocks, int64_t n)
 
 static const qn_mm_pack pack = {COLS, sizeof(group), put};
 
-/* The nearest bfloat16 as a float, 0 below 2^-126. */
+/* The nearest bfloat16, as a float; 0 below 2^-126. */
 INLINE __m512 rounded(__m512 x)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16));
@@ -80,10 +80,10 @@ void qn__amx_split_act512(qn_act512 *y, const float *x, int64_t n)
 
 /* ---- few columns ----------------------------------------------------------------------------- */
 
-/* The ends of chains, of each column: w1 x1, w2 x1, w1 x2 of each row. */
+/* The ends of chains for each column: w1 x1, w2 x1, w1 x2 of each row. */
 typedef float ends[3][ROWS][LANES];
 
-/* n_rows rows of a block with n_cols columns: n_halves of the pairs at a time, as registers hold 24 chains. */
+/* Multiplies n_rows rows of a block with n_cols columns; n_halves of the chains at a time, as registers hold 24. */
 INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, ends *to, const int row,
                    const int n_rows, const int n_cols, const int n_halves)
 {
@@ -117,7 +117,7 @@ INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x
                     a[1][h] = _mm512_fmadd_ps(w2[r], x1, a[1][h]);
                     a[2][h] = _mm512_fmadd_ps(w1[r], x2, a[2][h]);
                 }
-                /* or columns would be loaded first, and sums kept in memory */
+                /* otherwise compilers load columns first and keep sums in memory */
                 if (n_cols > 1) __asm__ volatile("" ::: "memory");
             }
         }
@@ -135,7 +135,7 @@ INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x
     }
 }
 
-/* y: of each column, rows in lanes */
+/* y: a register a column, rows in lanes */
 typedef void (*block_fn)(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y);
 #define BLOCK(n_rows, n_cols, n_halves) \
     static void block_##n_cols(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y) \
@@ -145,7 +145,7 @@ typedef void (*block_fn)(const uint8_t *w, size_t row_bytes, const qn_act512 *co
         for (int c = 0; c < n_cols; c++) y[c] = all_lanes(y[c], &e[c]); \
     }
 
-/* y after the ends of all chains, in the order of lanes. */
+/* Adds the ends of all chains to y, in the order of lanes. */
 INLINE __m512 all_lanes(__m512 y, const ends *e)
 {
     for (int l = 0; l < LANES; l += 4) {
@@ -163,7 +163,7 @@ INLINE __m512 all_lanes(__m512 y, const ends *e)
 BLOCK(4, 1, 2) BLOCK(2, 2, 2) BLOCK(2, 3, 1) BLOCK(2, 4, 1)
     /* clang-format on */
 
-    /* Elements [at, k) of sixteen rows, 0 after them; past the end the last row repeats. */
+    /* Copies elements [at, k) of sixteen rows, padded with zeros; past the end the last row repeats. */
     static void copy_rest(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int64_t at, uint8_t *to)
 {
     const int64_t n = a->k - at < 512 ? a->k - at : 512;
@@ -202,7 +202,7 @@ static void skinny_rows(const qn_mm_args *a, int32_t first_row, int32_t row_stri
     }
 }
 
-/* Below 2^-126 floats count as 0 here, as in tiles. */
+/* Numbers below 2^-126 count as 0, as in tiles (MXCSR: flush to zero, denormals are zero). */
 static void gemv(const qn_mm_args *a)
 {
     const unsigned state = _mm_getcsr();
@@ -219,7 +219,7 @@ static void gemv(const qn_mm_args *a)
 
 /* ---- many columns ---------------------------------------------------------------------------- */
 
-/* One block of sixteen rows: w1 and w2 of a lane are tiles. */
+/* One block of sixteen rows: w1 and w2 of each pair of chains are a tile. */
 typedef struct panel {
     __m512i w[LANES][2][ROWS];
 } panel;
@@ -260,8 +260,8 @@ INLINE void prefetch_lane(const void *tiles)
 
 #define GROUP_AT(x) ((const group *)(const void *)(x))
 
-/* A panel with one or two groups. What a lane takes next comes to L1 meanwhile: 1.4 x as fast so; the same with four
- * groups, 0.8 x. */
+/* Multiplies a panel with one or two groups. Prefetching the next chains to L1 makes it 1.4 times as fast; four
+ * groups at a time, 0.8 times. */
 INLINE void mac(const panel *p, const uint8_t *x, size_t group_bytes, float *sums, bool first, const int n_groups)
 {
     const group *g = GROUP_AT(x), *h = GROUP_AT(x + group_bytes);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/amx/mm_panel.c -- products of super-blocks with many quantized columns (act.h), by tiles.
  *
- * A product of tiles, 16 columns x 16 rows x 64 bytes, takes 16 cycles where VNNI takes 128. Bringing a tile takes 8 to
- * 12 more, a tile of sums leaves for memory in 12 to 15, and on a core whose other thread is busy nothing of that
- * overlaps. So as much as possible is one sum: T of a super-block as a whole, of bytes scale * w, or, where that does
- * not fit a byte, of two planes, scale * w = w[0] + 2^shift w[1]. Vector instructions turn sums into floats while tiles
- * multiply what comes next. Two threads of a shared Sapphire Rapids, beside avx512's panels: prompts of Q4_K_M 1.3 x,
- * of Q3_K_M 2.2 x as fast. mm_panel_32.c has blocks of 32. */
+ * A product of tiles, 16 columns x 16 rows x 64 bytes, takes 16 cycles where VNNI takes 128. Loading a tile takes 8
+ * to 12 more, storing a tile of sums 12 to 15, and none of that overlaps on a core whose other hyperthread is busy.
+ * So as much as possible is one sum: T of a whole super-block, of bytes scale * w, or where that does not fit a
+ * byte, of two planes: scale * w = w[0] + 2^shift w[1]. Vector instructions convert sums to floats while tiles
+ * multiply the next block. Two threads of a shared Sapphire Rapids, compared with avx512's panels: prompts of Q4_K_M
+ * 1.3 times as fast, of Q3_K_M 2.2 times. mm_panel_32.c has blocks of 32. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
@@ -17,7 +17,7 @@ enum { ROWS = PANEL_ROWS, LANES = 16, COLS = 16 };
 
 /* One super-block of a group of columns. */
 typedef struct group {
-    int8_t q[4][COLS][64];     /* 64 elements of all columns, then the next */
+    int8_t q[4][COLS][64];     /* 64 elements of each column, then the next 64 */
     float d[COLS], zero[COLS]; /* zero: -zero */
     int16_t sum16[COLS][16], sum32[COLS][8];
 } group;
@@ -45,16 +45,16 @@ static inline __m512i word_of(const void *p)
 
 /* ---- super-blocks: two panels with a group --------------------------------------------------- */
 
-/* A super-block of sixteen rows in two planes. */
+/* A super-block of sixteen rows, in two planes. */
 typedef struct planes {
     __m512i w[2][64];
     __m512i min[8];
     __m512 z, d, m;
 } planes;
 
-typedef int32_t sums[4][COLS][LANES]; /* of the first panel, of the second: one or two planes each */
+typedef int32_t sums[4][COLS][LANES]; /* for the first panel, then for the second: one or two planes each */
 
-/* Both panels with a group, and what becomes of the sums. y: [COLS][ROWS] */
+/* A product of two panels with a group, and where its sums go. y: [COLS][ROWS] */
 typedef struct unit {
     const void *panels;
     const group *g;
@@ -62,7 +62,7 @@ typedef struct unit {
     sums *s;
 } unit;
 
-/* Elements [64 i, 64 i + 64) of one or two panels; w1, w3: second planes or NULL. */
+/* Multiplies elements [64 i, 64 i + 64) of one or two panels; w1, w3: second planes or NULL. */
 INLINE void dot(const group *g, const int i, const __m512i *w0, const __m512i *w1, const __m512i *w2, const __m512i *w3,
                 const int is_unsigned)
 {
@@ -94,7 +94,7 @@ INLINE void leave(sums *s, const int n_planes)
     if (n_planes > 1) QN_TILE_STORE(3, (*s)[3], 64);
 }
 
-/* What is the same for all columns of a panel. */
+/* Values of a panel that all columns share. */
 typedef struct scales {
     __m512 z, d, m;
     __m512i min[8];
@@ -139,7 +139,7 @@ INLINE __m512i panels_t(const sums *s, int h, int c, const int sign)
     return sign > 0 ? sum : _mm512_sub_epi32(_mm512_setzero_si512(), sum);
 }
 
-/* A column's share of a group. */
+/* One column of a group. */
 INLINE void fetch_column(const group *g, int c, const int n_min)
 {
     UNROLL
@@ -148,7 +148,8 @@ INLINE void fetch_column(const group *g, int c, const int n_min)
     if (n_min == 4 && c % 4 == 0) __builtin_prefetch(g->sum32[c]);
 }
 
-/* Defines step_NAME(unit or NULL, the unit before or NULL): tiles multiply the one while vectors add the other. */
+/* Defines step_NAME(unit or NULL, previous unit or NULL): tiles multiply the unit while vectors finish the previous
+ * one. */
 #define STEP(name, type, W0, W1, n_planes, is_unsigned, made, arg, n_min) \
     static void step_##name(const unit *u, const unit *before, int n_cols) \
     { \
@@ -182,8 +183,8 @@ INLINE void fetch_column(const group *g, int c, const int n_min)
 
 INLINE __m512i scale_of(const qn_panel256 *p, int j) { return _mm512_cvtps_epi32(p->scale[j]); }
 
-/* w of 5 bits at most, 6-bit scales without a sign: planes of w times three bits of the scale, products below 256 in
- * both bytes of a word. */
+/* w has at most 5 bits, scales 6 bits without a sign: planes of w times three bits of the scale; products stay below
+ * 256 in both bytes of a word. */
 static void planes_unsigned(const qn_panel256 *p, planes *to)
 {
     for (int j = 0; j < 8; j++) {
@@ -196,7 +197,7 @@ static void planes_unsigned(const qn_panel256 *p, planes *to)
     }
 }
 
-/* |scale * w| at most 2^12: planes of its lowest seven bits and of what is above them. */
+/* |scale * w| is at most 2^12: planes of its lowest seven bits and of the bits above. */
 static void planes_signed(const qn_panel256 *p, planes *to, const int sub)
 {
     const __m512i low8 = _mm512_set1_epi16(0xff), low7 = _mm512_set1_epi8(127);
@@ -223,7 +224,7 @@ typedef struct format {
 
 enum {
     PANELS_BYTES = 2 * (sizeof(planes) > sizeof(qn_panel256) ? sizeof(planes) : sizeof(qn_panel256)),
-    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
+    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums fit the tile */
 };
 
 static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row, int32_t first_col, int32_t n_cols)
@@ -243,7 +244,7 @@ static void row_panel(const qn_mm_args *a, const void *which, int32_t first_row,
         const uint8_t *x =
             (const uint8_t *)a->x + (size_t)(first_col / COLS) * a->x_row_bytes + (size_t)b * a->x_block_bytes;
         unit pair[2];
-        int n = 0; /* units begun */
+        int n = 0; /* units started */
         for (int h = 0; h < 2; h++) f->unpack(row[h], (size_t)b * f->block_bytes, a->tile, h);
         for (int32_t c = 0; c < n_cols; c += COLS, x += a->x_row_bytes) {
             const int some = n_cols - c < COLS ? n_cols - c : COLS;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/amx/mm_panel_32.c -- products of blocks of 32 with many quantized columns (act.h), by tiles. Each block has a
- * sum of its own, for which half a tile product would do; the other half multiplies w with -zero, so that what leaves
- * is all of S. Three vector instructions a column then add it up, where VNNI takes twelve for everything. Beside
- * avx512's panels, two threads of a shared Sapphire Rapids: 0.84 to 1.48 x, median 1.1, where busy neighbours leave
- * tiles no time of their own. Two groups with two panels at once, so that each tile that comes serves twice, have their
- * sums in memory: 0.94 x of this. */
+/* src/cpu/amx/mm_panel_32.c -- products of blocks of 32 with many quantized columns (act.h), by tiles. A block has a
+ * sum of its own, which needs only half of a tile product; the other half multiplies w with -zero, so that the
+ * result is S. Three vector instructions a column then add it up, where VNNI needs twelve for everything. Two
+ * threads of a shared Sapphire Rapids, compared with avx512's panels: 0.84 to 1.48 times as fast, median 1.1 (busy
+ * neighbours share the tiles). Two groups with two panels at a time, so that each loaded tile serves twice, keep
+ * their sums in memory: 0.94 times this. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
@@ -15,7 +15,7 @@ enum { ROWS = PANEL_ROWS, LANES = 16, COLS = 16, SLICE = 8 };
 
 /* One block of a group of columns. */
 typedef struct group {
-    int8_t q[COLS][64]; /* 32 times q, 32 times -zero */
+    int8_t q[COLS][64]; /* q of 32 elements, then 32 times -zero */
     float d[COLS], d_sum[COLS];
 } group;
 
@@ -32,7 +32,7 @@ static void put(void *to, size_t stride, int col, const void *blocks, int64_t n)
 
 static const qn_mm_pack pack = {COLS, sizeof(group), put};
 
-/* A block of sixteen rows, w twice. */
+/* A block of sixteen rows; w twice. */
 typedef struct panel {
     __m512i w[16];
     __m512 d, m;
@@ -60,15 +60,15 @@ INLINE void add(const panel *p, const group *g, const sums *s, __m512 *acc, cons
     }
 }
 
-/* A block of a group that is multiplied later. */
+/* A block of a group, multiplied one step later. */
 INLINE void prefetch_group(const uint8_t *x)
 {
     UNROLL
     for (size_t at = 0; at < sizeof(group); at += 64) _mm_prefetch((const char *)x + at, _MM_HINT_T0);
 }
 
-/* n blocks of a panel with a group, tiles a block ahead of vectors; y: [n_cols][ROWS]. next: n blocks that are brought
- * to L1 meanwhile, or NULL */
+/* Multiplies n blocks of a panel with a group; tiles run one block ahead of vectors. y: [n_cols][ROWS]. next: n
+ * blocks to prefetch to L1, or NULL. */
 INLINE void mac(const panel *p, const uint8_t *x, size_t stride, int64_t n, float *y, const uint8_t *next,
                 const int with_min, const int n_cols)
 {
@@ -113,7 +113,7 @@ typedef struct format {
 
 enum {
     PANELS_BYTES = 2 * SLICE * sizeof(panel),
-    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
+    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums fit the tile */
 };
 
 static void unpack(const format *f, const uint8_t *const *row, size_t at, panel *to)

@@ -3,7 +3,7 @@
  * ones, so that the sums count the work. */
 #include "cpu/amx/amx.h"
 
-/* count_NAME: n steps of four products of tiles, then n_rows products of one row. */
+/* count_NAME: n steps of four tile products, then n_rows products of one row. */
 #define COUNT(name, sum_type, DOT) \
     static int64_t count_##name(int64_t n, int64_t n_rows, const void *ones) \
     { \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/attn.c -- attention's kernels of this level: kernel/attention.h over its lanes. */
+/* src/cpu/avx2/attn.c -- this level's kernels of attention: kernel/attention.h over its lanes. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 #include "cpu/kernel/exp.h"
 
 #include <string.h>
 
-typedef lanes some; /* all bits of a chosen lane are set */
+typedef lanes some; /* all bits set in the lanes of the set */
 
 static inline __m256 in_half(__m256i at, const int32_t *begin, const int32_t *end)
 {
@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) void transpose_square(float *y, int
         b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
     }
     UNROLL
-    for (int i = 0; i < 8; i += 4) { /* a[i + j]: column 4h + j of rows i to i + 3 in half h */
+    for (int i = 0; i < 8; i += 4) { /* a[i + j]: column 4h + j of rows i to i + 3, in half h */
         a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
         a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
         a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) void transpose_square(float *y, int
     }
 }
 
-/* What kernel/attention_int.h asks for. */
+/* ---- what kernel/attention_int.h needs ---- */
 static inline void i_store(void *p, ints x)
 {
     _mm256_storeu_si256(p, x.a);
@@ -71,8 +71,8 @@ static inline ints i_pair(const int16_t *p)
     memcpy(&pair, p, 4);
     return i_set(pair);
 }
-/* By hand: gcc 12 would add products of several steps first, in memory, and load once what is cheaper to read with each
- * product. */
+/* In assembly: gcc 12 would multiply several steps first, keep products in memory, and load operands that are
+ * cheaper as memory operands. */
 static inline __m256i dot_pairs(__m256i s, __m256i a, const __m256i_u *b)
 {
     __m256i product;
@@ -128,8 +128,8 @@ static inline some some_between(int lo, int hi)
 }
 
 #define INT_SIXTEEN
-/* A tree for eight at once: each step adds up what two registers hold, and puts both into one. The order of dispatch.h.
- */
+/* Reduces eight registers at once: each step combines two registers into one, in the order of the tree of
+ * kernel/lanes.h. */
 #define SIXTEEN(name, type, from, to, op) \
     static inline __m256 name##_half(const type *x) \
     { \
@@ -147,7 +147,7 @@ static inline some some_between(int lo, int hi)
             a[i] = from(op(to(_mm256_shuffle_ps(p, q, 0x44)), to(_mm256_shuffle_ps(p, q, 0xee)))); \
         } \
         a[0] = from(op(to(_mm256_shuffle_ps(a[0], a[1], 0x88)), to(_mm256_shuffle_ps(a[0], a[1], 0xdd)))); \
-        return _mm256_permutevar8x32_ps(a[0], _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)); /* odd ones are above */ \
+        return _mm256_permutevar8x32_ps(a[0], _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)); /* odd: upper half */ \
     } \
     static inline type name(const type *x) { return (type){to(name##_half(x)), to(name##_half(x + 8))}; }
 #define SAME(x) (x)
@@ -163,7 +163,7 @@ SIXTEEN(i_highests, ints, _mm256_castsi256_ps, _mm256_castps_si256, _mm256_max_e
 #define INT_HALVES
 static inline uint16_t h_highest(const uint16_t *p, int64_t n)
 {
-    /* what is below it, as there is an instruction for the lowest of eight */
+    /* the lowest of the complement, since there is an instruction for the lowest of eight */
     const __m256i magnitude = _mm256_set1_epi16(0x7fff);
     __m256i lowest = magnitude;
     for (int64_t i = 0; i < n; i += 16)
@@ -184,7 +184,7 @@ static inline bool q8_has_127(const int8_t *p, q8_bytes *met)
 static inline bool q8_met_128(q8_bytes met) { return _mm256_movemask_epi8(met) != 0; }
 
 #define INT_ROWS
-/* Scores of eight cells for one row: K is used as it lies, and what eight registers hold meets in a tree. */
+/* Scores of eight cells for one row. K is used as it lies; eight registers are reduced in a tree. */
 static inline __attribute__((always_inline)) void score_8(float *s, const int16_t *q, float q_scale, const int16_t *k,
                                                           const float *k_scale, const int64_t n)
 {
@@ -217,7 +217,7 @@ static inline __attribute__((always_inline)) void score_rows(float *s, int64_t s
 {
     for (int64_t c = 0; c < n_cells; c += 8, k += 8 * n)
         for (int64_t r = 0; r < n_rows; r++) {
-            __asm__("" : "+r"(k)); /* or there would be an address for each product, in memory */
+            __asm__("" : "+r"(k)); /* otherwise compilers keep an address for each product, in memory */
             score_8(s + r * s_stride + c, q + r * q_stride, q_scale[r], k, k_scale + c, n);
         }
 }

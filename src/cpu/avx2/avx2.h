@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/avx2.h -- what the files of this level share. Any row of kernels.def may have an implementation here,
- * qn__avx2_NAME. */
+/* src/cpu/avx2/avx2.h -- what the files of this level share. A row of kernels.def that has its own implementation
+ * here is qn__avx2_NAME. */
 #ifndef QN_CPU_AVX2_AVX2_H
 #define QN_CPU_AVX2_AVX2_H
 
@@ -10,7 +10,7 @@
 #include "cpu/kernel/kernels.def"
 #undef QN_KERNEL
 
-/* Each puts its file's kernels into the table. */
+/* Each fills its file's slots of the table. */
 void qn__avx2_vec_init(qn_kernels *kernels);
 void qn__avx2_math_init(qn_kernels *kernels);
 void qn__avx2_layers_init(qn_kernels *kernels);

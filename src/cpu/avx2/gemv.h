@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/gemv.h -- what kernel/gemv.h asks of this level. There is no exact product of bytes here: maddubs adds
- * two products of an unsigned and a signed byte in 16 bits and saturates. Bytes to DOT_MAX never do, and products of
- * small ones are added in 16 bits as far as they fit; for greater ones |v| meets q with v's sign, v = u - 128: 2 * 128
- * * 127 at most. */
+/* src/cpu/avx2/gemv.h -- what kernel/gemv.h needs of this level. AVX2 has no exact dot product of bytes: maddubs
+ * adds two products of an unsigned and a signed byte in 16 bits, and saturates. With bytes up to DOT_MAX it never
+ * does, and sums of small products stay in 16 bits as long as they fit. For greater bytes, |v| is multiplied with q
+ * that takes v's sign, v = u - 128: at most 2 * 128 * 127. */
 #ifndef QN_CPU_AVX2_GEMV_H
 #define QN_CPU_AVX2_GEMV_H
 
@@ -15,10 +15,9 @@
 #define FN(name) qn__avx2_##name
 #endif
 
-/* Panels pass these kernels at five columns (GB/s of weights in cache with 3, 4, 5 columns here and there:
- * Q4_0 8.9, 8.8, 6.0 and 7.7, 6.9, 6.2; Q4_K 8.4, 8.4, 6.0 and 9.5, 8.3, 7.3); from memory too, since they ask ahead
- * for it: decoding a Q4_K_M model with 6, 8, 12, 16 sequences runs at 50, 56, 52, 50 tokens a second here and 57, 66,
- * 79, 93 there. */
+/* From five columns on panels are faster. GB/s of weights in cache with 3, 4, 5 columns: Q4_0 8.9, 8.8, 6.0 (panel
+ * 7.7, 6.9, 6.2); Q4_K 8.4, 8.4, 6.0 (panel 9.5, 8.3, 7.3). From memory too, since panels prefetch: decoding a
+ * Q4_K_M model with 6, 8, 12, 16 sequences: 50, 56, 52, 50 tokens/s (panel 57, 66, 79, 93). */
 #define GEMV_COLS_MID 2
 #define GEMV_COLS_MAX 4
 enum { ROWS = 8, GEMV_PANEL_FROM = 5, DOT_MAX = 128, GEMV_PAIRS = 0 };
@@ -30,13 +29,13 @@ INLINE words w_dot_8(words s, words u, words q)
 } /* s + four products of bytes, u at most DOT_MAX */
 INLINE words w_dot_16(words s, words a, words b) { return w_add_32(s, _mm256_madd_epi16(a, b)); } /* s + two products */
 
-/* Compilers would add in another order, all products first, for which there are not enough registers. */
+/* Keeps the order of additions: compilers would multiply everything first, for which there are not enough registers. */
 #define IN_ORDER(x) __asm__("" : "+x"(x))
 
-/* Quants are turned by half: a register holds eight consecutive weights of four rows, 0, 1 | 4, 5 or 2, 3 | 6, 7, and
- * what is added in it is two sums of each row. Three instructions bring two such registers to sums by rows in lanes.
- * That is as much as the other half of turning would take for 16 weights, but a broadcast of eight activations meets
- * both registers, and sums of weights are psadbw's. */
+/* Quants are transposed halfway: a register holds eight consecutive weights of four rows, 0, 1 | 4, 5 or 2, 3 | 6,
+ * 7, so that its sums are two for each row. Three instructions bring two such registers to one sum per row and lane.
+ * That costs as much as the other half of transposing 16 weights, but one broadcast of eight activations serves both
+ * registers, and sums of weights can use psadbw. */
 #define OWN_DOTS
 INLINE void load_quants(const uint8_t *w, size_t step, words out[4])
 {
@@ -48,7 +47,7 @@ INLINE void load_quants(const uint8_t *w, size_t step, words out[4])
     out[3] = _mm256_unpackhi_epi64(c, d);
 }
 
-/* The dwords at `odd` (0 or 1) of each row's two in a and b, by rows in lanes. */
+/* Dword `odd` (0 or 1) of each row's two in a and b, one row per lane. */
 INLINE words dwords_of(words a, words b, const int odd)
 {
     const __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
@@ -62,7 +61,7 @@ INLINE words eight_at(const int8_t *p)
     return _mm256_set1_epi64x(v);
 }
 
-/* s[c] += sum of (u - SHIFT(max)) q over 4 n elements; column c's q stand c * stride bytes after those of column 0 */
+/* s[c] += sum of (u - SHIFT(max)) q over 4 n elements; column c's q are c * stride bytes after those of column 0 */
 INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size_t stride, int n, int max)
 {
     if (max > DOT_MAX) {
@@ -84,7 +83,7 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
             s[c] = w_add_32(s[c], w_add_32(dwords_of(t[c][0], t[c][1], 0), dwords_of(t[c][0], t[c][1], 1)));
         return;
     }
-    const int fit = 32767 / (2 * max * 127); /* products that are added in 16 bits */
+    const int fit = 32767 / (2 * max * 127); /* how many products can be added in 16 bits */
     UNROLL
     for (int c = 0; c < nc; c++) {
         words t[2];
@@ -128,20 +127,20 @@ INLINE words sum_n(words start, const words *u, int n, int max)
     return w_add_32(start, dwords_of(sum[0], sum[1], 0));
 }
 
-/* start + scale * that sum, which is below 2^15; scale: in each byte of a lane, with a sign */
+/* start + scale * that sum, which is below 2^15; scale: in each byte of a lane, signed */
 INLINE words sum_scaled(words start, const words *u, int n, int max, words scale)
 {
     return w_dot_16(start, sum_n(w_zero(), u, n, max), w_sra_32(scale, 24));
 }
 
-/* In the lanes of the rows: four bytes whose sum is that of u over 16 elements. */
+/* One row per lane: four bytes whose sum is that of u over 16 elements. */
 INLINE words add_bytes(const words u[4])
 {
     const words a = w_add_8(u[0], u[1]), b = w_add_8(u[2], u[3]);
     return w_add_8(dwords_of(a, b, 0), dwords_of(a, b, 1));
 }
 
-/* Bits of a row's 32 go above the nibbles in u. */
+/* Puts bits of a row's 32 above the nibbles in u. */
 INLINE void add_fifth(words bits, words u[8])
 {
     UNROLL
@@ -152,13 +151,13 @@ INLINE void add_fifth(words bits, words u[8])
     }
 }
 
-/* Bytes: the lowest n_low bits of p, above them n_high bits of h, which stand in their place already. */
+/* In each byte: the lowest n_low bits of p, above them n_high bits of h, which are already in place. */
 INLINE words join_bits(words p, int n_low, words h, int n_high)
 {
     return w_or(w_and(p, w_bytes((1 << n_low) - 1)), w_and(h, w_bytes((1 << (n_low + n_high)) - (1 << n_low))));
 }
 
-/* A field of all rows that 16 bytes of the block follow. */
+/* A field of all rows that at least 16 bytes of the block follow. */
 #define OWN_FRONT
 INLINE __m128i load_front(const uint8_t *w, size_t step, int r)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/gemv_lanes.h -- what kernel/gemv.h and kernel/panel_unpack.h ask of registers of 32 bytes, sums of
- * products apart: eight rows in the lanes. */
+/* src/cpu/avx2/gemv_lanes.h -- what kernel/gemv.h and kernel/panel_unpack.h need of registers of 32 bytes (eight
+ * rows in the lanes), except sums of products. */
 #ifndef QN_CPU_AVX2_GEMV_LANES_H
 #define QN_CPU_AVX2_GEMV_LANES_H
 
@@ -23,7 +23,7 @@ INLINE words w_xor(words x, words y) { return _mm256_xor_si256(x, y); }
 INLINE words w_select(words mask, words a, words b)
 {
     return w_or(w_and(mask, a), _mm256_andnot_si256(mask, b));
-} /* bits of a where mask has ones, of b elsewhere */
+} /* bits of a where mask is 1, of b elsewhere */
 INLINE words w_add_8(words x, words y) { return _mm256_add_epi8(x, y); }
 INLINE words w_sub_8(words x, words y) { return _mm256_sub_epi8(x, y); }
 INLINE words w_add_32(words x, words y) { return _mm256_add_epi32(x, y); }
@@ -42,7 +42,7 @@ INLINE words w_where_less(words x, words y, words yes, words no)
 {
     return _mm256_blendv_epi8(no, yes, _mm256_cmpgt_epi32(y, x));
 }
-/* u, with the bits of `more` added in the bytes where x has the bit of `bits`, which u has not */
+/* u, plus `more` in the bytes where x has the bit that `bits` names; u has none of these bits */
 INLINE words w_or_where(words u, words x, words bits, words more)
 {
     return w_or(u, w_and(_mm256_cmpeq_epi8(w_and(x, bits), bits), more));
@@ -83,7 +83,7 @@ INLINE words two_halves(const uint8_t *p0, const uint8_t *p1)
 }
 INLINE words load_both(const uint8_t *p, size_t step) { return two_halves(p, p + step); }
 
-/* out[i]: dwords i of a, b, c and d, in each 128 bits */
+/* out[i]: dword i of a, b, c and d, in each 128 bits */
 INLINE void w_transpose(words a, words b, words c, words d, words out[4])
 {
     const words ab_lo = _mm256_unpacklo_epi32(a, b), ab_hi = _mm256_unpackhi_epi32(a, b);
@@ -94,7 +94,7 @@ INLINE void w_transpose(words a, words b, words c, words d, words out[4])
     out[3] = _mm256_unpackhi_epi64(ab_hi, cd_hi);
 }
 
-/* out[i] lane r: dword i of the 16 bytes at w of row r */
+/* lane r of out[i]: dword i of the 16 bytes at w of row r */
 INLINE void load_16(const uint8_t *w, size_t step, words out[4])
 {
     const words a = load_both(w, 4 * step), b = load_both(w + step, 4 * step);

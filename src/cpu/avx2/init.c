@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/init.c -- this rung's table over the one below. */
+/* src/cpu/avx2/init.c -- this level's slots of the dispatch table. */
 #include "cpu/avx2/avx2.h"
 
 void qn__kernels_init_avx2(qn_kernels *kernels)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/lanes.h -- sixteen floats as two registers; what kernel/vec.h asks of a level. */
+/* src/cpu/avx2/lanes.h -- sixteen floats as two registers: what the templates of kernel/ need of a level. */
 #ifndef QN_CPU_AVX2_LANES_H
 #define QN_CPU_AVX2_LANES_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Before a loop whose count is a small constant: left to themselves, compilers keep accumulators in memory. */
+/* Before a loop with a small constant count: otherwise compilers keep accumulators in memory. */
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #else
@@ -48,7 +48,7 @@ static inline void l_store_n(float *p, int n, lanes x)
     _mm256_maskstore_ps(p, m.a, x.a);
     _mm256_maskstore_ps(p + 8, m.b, x.b);
 }
-static inline lanes l_first_n(int n, lanes x) /* the others 0 */
+static inline lanes l_first_n(int n, lanes x) /* the other lanes are 0 */
 {
     const ints m = first(n);
     return (lanes){_mm256_and_ps(x.a, _mm256_castsi256_ps(m.a)), _mm256_and_ps(x.b, _mm256_castsi256_ps(m.b))};
@@ -102,18 +102,18 @@ static inline lanes l_swap_pairs(lanes x)
 }
 static inline lanes l_evens_twice(lanes x) { return (lanes){_mm256_moveldup_ps(x.a), _mm256_moveldup_ps(x.b)}; }
 static inline lanes l_odds_twice(lanes x) { return (lanes){_mm256_movehdup_ps(x.a), _mm256_movehdup_ps(x.b)}; }
-static inline __m256 in_order(__m256 x) /* after shuffle_ps, quarters stand 0 2 1 3 */
+static inline __m256 in_order(__m256 x) /* after shuffle_ps, quarters are in the order 0 2 1 3 */
 {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
 }
-/* x, y hold 32 floats: those at even and at odd places */
+/* splits 32 floats in x, y into those at even and at odd indices */
 static inline void l_part(lanes x, lanes y, lanes *even, lanes *odd)
 {
     *even = (lanes){in_order(_mm256_shuffle_ps(x.a, x.b, 0x88)), in_order(_mm256_shuffle_ps(y.a, y.b, 0x88))};
     *odd = (lanes){in_order(_mm256_shuffle_ps(x.a, x.b, 0xdd)), in_order(_mm256_shuffle_ps(y.a, y.b, 0xdd))};
 }
 
-static inline float l_sum(lanes x) /* the tree of dispatch.h */
+static inline float l_sum(lanes x) /* the tree of kernel/lanes.h */
 {
     const __m256 e = _mm256_add_ps(x.a, x.b);
     const __m128 s = _mm_add_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps(e, 1));

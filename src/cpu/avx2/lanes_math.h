@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/lanes_math.h -- what kernel/math.h asks of a level beyond lanes.h. */
+/* src/cpu/avx2/lanes_math.h -- what kernel/math.h needs of a level beyond lanes.h. */
 #ifndef QN_CPU_AVX2_LANES_MATH_H
 #define QN_CPU_AVX2_LANES_MATH_H
 
@@ -35,7 +35,7 @@ static inline __m256 if_odd(__m256 t, __m256 yes, __m256 no)
 {
     return _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 31)));
 }
-/* by the lowest bits of t: `yes` where bit 0 is set; -x where bit 1 is */
+/* by the lowest bits of t: `yes` where bit 0 is set; negated where bit 1 is */
 static inline lanes l_if_odd(lanes t, lanes yes, lanes no)
 {
     return (lanes){if_odd(t.a, yes.a, no.a), if_odd(t.b, yes.b, no.b)};

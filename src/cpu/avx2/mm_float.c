@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/mm_float.c -- products with columns of floats: kernel/mm_float.h over the lanes of this level. */
+/* src/cpu/avx2/mm_float.c -- products with columns of floats: kernel/mm_float.h over this level's lanes. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 
-enum { ROOM = QN_MM_SLICE + 16 }; /* floats between rows: a power of two would put them all into one part of L1 */
+enum { ROOM = QN_MM_SLICE + 16 }; /* row stride in floats; a power of two would put all rows into a few sets of L1 */
 
-/* Rows e and 4 + e share a register: turning is four steps within its halves. */
+/* Rows e and 4 + e share a register: transposing is four steps within its halves. */
 static inline __attribute__((always_inline)) void half4(const float *row, __m256 *v)
 {
     __m256 a[4];

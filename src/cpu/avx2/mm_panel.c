@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/avx2/mm_panel.c -- products of block formats with quantized columns (act.h), many columns at a time.
  *
- * Six panels of eight rows (mm_panel.h) meet one column at a time: what counts here is the number of micro-operations,
- * since no port is as busy as the front end, and a product of 8 rows x 4 elements costs two, maddubs with the weights
- * in memory and an addition, and a sixth of a broadcast. With weights in registers it would be a load for each column
- * group more. Panels meet all columns before the next are made. */
+ * Six panels of eight rows (mm_panel.h) are multiplied with one column at a time. The number of micro-operations
+ * counts here, since no port is as busy as the front end. A product of 8 rows x 4 elements costs two (maddubs with
+ * the weights in memory, and an addition) and a sixth of a broadcast; with weights in registers it would cost
+ * another load for each group of columns. Panels are multiplied with all columns before the next are made. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 #include "cpu/avx2/mm_panel.h"
@@ -26,7 +26,7 @@ typedef struct column_words32 {
     int16_t q[32]; /* q - zero */
     float d;
 } column_words32;
-typedef struct group32 { /* one for all formats, so that products that stand side by side share their input */
+typedef struct group32 { /* one packing for all formats, so that neighbouring products share their input */
     column32 bytes[COLS];
     column_words32 words[COLS];
 } group32;
@@ -97,15 +97,13 @@ static inline __m256i word_of(const void *p)
 static inline __m256 real_of(const float *p) { return _mm256_broadcast_ss(p); }
 static inline __m256i pairs_to_words(__m256i x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
 
-/* Compilers would add in another order, all products first: there are not enough registers for them, and the time goes
- * to memory. */
+/* Keeps the order of additions: compilers would multiply everything first, run out of registers and use memory. */
 #define IN_ORDER(x) __asm__("" : "+x"(x))
 #define EACH(r) \
     UNROLL \
     for (int r = 0; r < n_panels; r++)
 
-/* t[r] += sum over n vectors of w q, in 16 bits; `w` is the first of panel 0, those of the next are w_stride vectors on
- */
+/* t[r] += sum over n vectors of w q, in 16 bits; `w` is in panel 0; the next panel is w_stride vectors on */
 INLINE void dot(__m256i *t, const __m256i *w, const size_t w_stride, const uint8_t *q, const int n, const int n_panels)
 {
     UNROLL
@@ -188,7 +186,7 @@ INLINE __m256 whole(const float *sum, __m256i t, __m256 zero, __m256 z, __m256 d
     return _mm256_fmadd_ps(s, _mm256_mul_ps(d_w, d), _mm256_load_ps(sum));
 }
 
-/* Sums of n pairs of sub-blocks with a panel's values of those. */
+/* Sums over n pairs of sub-blocks of a panel's values for those. */
 INLINE __m256i dot_pairs(const int16_t *sums, const __m256i *pairs, const int n)
 {
     __m256i m = _mm256_madd_epi16(word_of(sums), pairs[0]);
@@ -274,21 +272,21 @@ typedef void (*mac_fn)(const void *panels, const void *column, size_t stride, in
 
 typedef struct format {
     int block, slice, cols;                                    /* elements; blocks of a slice; columns of a group */
-    size_t block_bytes, panel_bytes, column_bytes, columns_at; /* the last: in a group */
+    size_t block_bytes, panel_bytes, column_bytes, columns_at; /* the last: columns of a group */
     qn_panel_fn unpack;
-    const mac_fn *macs; /* of 1 to PANELS panels */
+    const mac_fn *macs; /* with 1 to PANELS panels */
 } format;
 
 enum {
     PANELS_BYTES = PANELS * SLICE_32 * sizeof(qn_words32),
-    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
+    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums fit the tile */
 };
 _Static_assert(sizeof(qn_panel32) <= sizeof(qn_words32) && PANELS_BYTES % 32 == 0, "panels of any kind");
 _Static_assert(PANELS *SLICE_256 * sizeof(qn_words256) <= PANELS_BYTES, "panels of any kind");
 _Static_assert(sizeof(qn_panel256) <= sizeof(qn_words256), "panels of any kind");
 
-/* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. The slice after it is asked for
- * meanwhile: with few columns it is wanted soon (eight sequences of a Q4_K_M model: 6 to 70 % faster). */
+/* Unpacks n blocks from block b on; rows past the end repeat the last and are not stored. The slice after it is
+ * prefetched: with few columns it is needed soon (a Q4_K_M model with eight sequences: 6 to 70 % faster). */
 static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int n_panels, int64_t b, int64_t n,
                          uint8_t *panels)
 {
@@ -307,7 +305,7 @@ static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row
     }
 }
 
-/* The sums of a column. Not a memset, which compilers make a call of. */
+/* Clears the sums of a column. Not memset, which would be a call. */
 static void clear(float *sums)
 {
     for (int i = 0; i < ROWS; i += HALF) {
@@ -325,7 +323,7 @@ static void store(float *y, int32_t n_rows, const float *sums)
         for (int i = 0; i < ROWS; i += HALF) _mm256_storeu_ps(y + i, _mm256_load_ps(sums + i));
 }
 
-/* Columns of y lie far apart, so that each store would wait for its line. */
+/* Prefetches y: its columns are far apart, so that each store would wait for its line. */
 static void fetch(const float *y, int32_t n_rows)
 {
     for (int32_t r = 0; r < n_rows; r += 16) __builtin_prefetch(y + r, 1);

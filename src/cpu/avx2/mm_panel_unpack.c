@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/mm_panel_unpack.c -- panels of eight rows (mm_panel.h): turning costs 16 vector instructions for 8 rows
- * x 16 bytes. */
+/* src/cpu/avx2/mm_panel_unpack.c -- unpacks panels of eight rows (mm_panel.h). Transposing 8 rows x 16 bytes costs
+ * 16 vector instructions. */
 #include "cpu/avx2/mm_panel.h"
 
 #include "cpu/avx2/gemv_lanes.h"
@@ -17,8 +17,8 @@ static inline words both_halves(words x)
     return w_odd_halves(x, w_shl_32(x, 16));
 } /* the low 16 bits of each lane, twice */
 
-/* Sums of the two elements that stand in each 16-bit lane, over the n vectors of a sub-block; of all four. Panels of
- * bytes hold such small weights that n of them fit a byte: 8 of [-16, 15], 4 of [-32, 31]. */
+/* Sums of the two elements in each 16-bit lane over the n vectors of a sub-block, and sums of all four. Weights in
+ * panels of bytes are so small that n of them fit a byte: 8 in [-16, 15], 4 in [-32, 31]. */
 static inline words half_sums(const words *w, int n)
 {
     words s = w[0];

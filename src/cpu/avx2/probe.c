@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/probe.c -- peaks of this level: enough independent chains to hide every latency, operands that the
- * compiler cannot see through. All operands are ones, so the accumulators count the work. */
+/* src/cpu/avx2/probe.c -- the peaks of this level: enough independent chains to hide every latency, on operands that
+ * the compiler can't see through. All operands are ones, so that the accumulators count the work. */
 #include "cpu/avx2/avx2.h"
 
 #include <immintrin.h>
@@ -28,7 +28,7 @@ uint64_t qn__avx2_probe_read(const void *x, int64_t n)
     return sum;
 }
 
-/* As the products of nibbles do it: byte products added in 16 bits eight times, then widened. */
+/* As products of nibbles do: byte products are added in 16 bits eight times, then widened. */
 int64_t qn__avx2_probe_int8(int64_t n)
 {
     const __m256i ones = _mm256_set1_epi16(1);

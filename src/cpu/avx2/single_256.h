@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/single_256.h -- one column in blocks of 256, where the kernels of kernel/gemv_256.h would keep more than
- * the sixteen registers hold: a sub-block's quants are made, multiplied and counted one register after another, and
- * rows are read by four pointers. */
+/* src/cpu/avx2/single_256.h -- gemv for a single column in super-blocks, where the kernels of kernel/gemv_256.h
+ * would need more than sixteen registers: the quants of a sub-block are unpacked, multiplied and summed one register
+ * at a time, and rows are read through four pointers. */
 
-/* Four rows, and the fourth one after each. */
+/* Rows 0 to 3; rows 4 to 7 are four rows after each. */
 typedef struct rows {
     const uint8_t *r[4];
     size_t four;
@@ -34,12 +34,12 @@ INLINE void quants_at(const rows *w, int at, words out[4])
     out[3] = _mm256_unpackhi_epi64(c, d);
 }
 
-/* Of a sub-block: products with the column, and weights. */
+/* Sums over a sub-block: of products with the column, and of weights. */
 typedef struct both {
     words t[2], sum[2];
 } both;
 
-/* Sixteen elements; quant(i): register i of what load_quants gives. */
+/* Adds sixteen elements; quant(i): register i of those that load_quants gives. */
 #define ADD_16(a, quant, q, first) \
     UNROLL \
     for (int half_ = 0; half_ < 2; half_++) { \
@@ -54,19 +54,19 @@ typedef struct both {
         } \
     }
 
-/* T and Z of act.h as they are added up: two sums of each row, four rows a register. */
+/* T and Z of act.h while they are summed: two sums of each row, four rows a register. */
 typedef struct parts {
     words t[2], z[2];
 } parts;
 
-/* In t[i]'s places: bytes `at` of each row's lane as 16 bits, low byte first; 0x80 is a zero. */
+/* In the layout of t[i]: bytes `at` of each row's lane as 16 bits, low byte first; 0x80 gives zero. */
 INLINE words in_places(words x, int i, int at)
 {
     const __m128i second = _mm_setr_epi16(0, 0, 0, 0, 0x404, 0x404, 0x404, 0x404);
     return w_shuffle(x, w_fours(_mm_add_epi16(_mm_set1_epi16((short)(at + 0x808 * i)), second)));
 }
 
-/* One sub-block; in_places of `scale` and `at` is its scale. */
+/* Adds one sub-block; its scale is in_places(scale, at). */
 INLINE void add_both(parts *a, const both *b, words scale, int at)
 {
     UNROLL
@@ -192,9 +192,9 @@ static void single_Q6_K(const uint8_t *w, size_t step, const void *columns, int6
 
 /* ---- Q2_K, Q3_K ------------------------------------------------------------------------------ */
 
-/* All is exact in integers, so S needs no Z: X = sum over j of scale_j (sum w (q - zero)), and what is added in a
- * register stays two sums of each row to the end. t += 256 X of sub-block j without offset; scale: the four of each
- * row, of sub-blocks j / 4 * 4 and up. */
+/* Everything is exact in integers, so S needs no Z: X = sum over j of scale_j (sum w (q - zero)), and two sums of
+ * each row stay separate to the end. t += 256 X of sub-block j without offset; scale: the four scales of each row,
+ * of sub-blocks j / 4 * 4 and up. */
 INLINE void add_exact_16(words t[2], const words u[4], const int8_t *q, words minus_zero, words scale, int j)
 {
     const words x[2] = {eight_at(q), eight_at(q + 8)};
@@ -289,7 +289,7 @@ static void single_Q3_K(const uint8_t *w, size_t step, const void *columns, int6
                 add_exact_16(t, u, x->q + 16 * j, minus_zero, scale[j / 4], j);
             }
         }
-        /* both sums of a row would be too much for 32 bits */
+        /* the sum of both would not fit 32 bits */
         UNROLL
         for (int i = 0; i < 2; i++) t[i] = w_sra_32(t[i], 8);
         acc[0] = r_fma(r_from(w_sub_32(whole_sum(t), w_shl_32(off, 2))), r_mul(d, r_set(x->d)), acc[0]);

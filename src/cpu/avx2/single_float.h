@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/single_float.h -- one column of floats with weights in F32, F16 and BF16. Slices are turned and then
- * multiplied, as in kernel/gemv_float.h, four at a time (F32: two): with eight rows a register, two chains leave half
- * of the time that an addition takes unused. F16 is turned in halves, so that eight rows of an element become floats as
- * they are read.
- *
- * One thread of Zen 3, weights in cache, GB/s: F32 17 to 21, F16 13 to 21, BF16 16 to 21. */
+/* src/cpu/avx2/single_float.h -- gemv for a single column of floats with weights in F32, F16 and BF16. Slices are
+ * transposed and then multiplied as in kernel/gemv_float.h, but four at a time (F32: two): with eight rows a
+ * register, two chains would leave half of an addition's latency unused. F16 is transposed as halves, so that eight
+ * rows of an element become floats when they are read. One thread of Zen 3, weights in cache, GB/s: F32 17 to 21,
+ * F16 13 to 21, BF16 16 to 21. */
 
-/* A line of eight rows, by words; element e of it, of all rows. */
+/* A cache line of eight rows as words: element e of all rows in register e. */
 INLINE void transpose_words(const uint8_t *w, size_t step, words *line)
 {
     words u[16];
@@ -23,7 +22,7 @@ INLINE reals float_of_BF16(const words *line, int e)
     return r_bits(e % 2 ? w_and(u, w_set((int)0xffff0000u)) : w_shl_32(u, 16));
 }
 
-/* By halves: elements 16 h + i and 16 h + 8 + i stand in the two parts of register 8 h + i. */
+/* As halves: elements 16 h + i and 16 h + 8 + i are in the two parts of register 8 h + i. */
 INLINE void transpose_halves(const uint8_t *w, size_t step, words *line)
 {
     UNROLL

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx2/vec.c -- the small kernels of this level: kernel/vec.h over its lanes. */
+/* src/cpu/avx2/vec.c -- this level's small kernels: kernel/vec.h over its lanes. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/attn.c -- attention's kernels of this level: kernel/attention.h over its lanes. */
+/* src/cpu/avx512/attn.c -- this level's kernels of attention: kernel/attention.h over its lanes. */
 #include "cpu/avx512/attn_ints.h"
 #include "cpu/avx512/avx512.h"
 #include "cpu/kernel/exp.h"
@@ -19,7 +19,7 @@ static inline some some_between(int lo, int hi) { return (some)(first(hi) & ~fir
 static inline lanes pick(some s, lanes yes, lanes no) { return _mm512_mask_mov_ps(no, s, yes); }
 static inline lanes power(lanes x, lanes p, lanes n, lanes t)
 {
-    (void)t; /* masked, as results below the normal ones cost a hundred cycles */
+    (void)t; /* masked, since subnormal results cost a hundred cycles */
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(QN_EXP_MIN), _CMP_NLT_UQ), p, n);
 }
 
@@ -29,7 +29,7 @@ static inline __attribute__((always_inline)) void transpose_square(float *y, int
 {
     UNROLL
     for (int q = 0; q < 4; q++, x += 4, y += 4 * y_stride) {
-        __m512 a[4]; /* loads put rows e, 4 + e, 8 + e, 12 + e into the quarters of one register: half the shuffles */
+        __m512 a[4]; /* rows e, 4 + e, 8 + e, 12 + e in the quarters of a register: half the shuffles */
         UNROLL
         for (int e = 0; e < 4; e++) {
             a[e] = _mm512_castps128_ps512(_mm_loadu_ps(x + e * x_stride));

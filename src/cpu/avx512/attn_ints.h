@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/attn_ints.h -- what kernel/attention_int.h and kernel/attention_pack.h ask for of this level's
+/* src/cpu/avx512/attn_ints.h -- what kernel/attention_int.h and kernel/attention_pack.h need of this level's
  * integers. */
 #ifndef QN_CPU_AVX512_ATTN_INTS_H
 #define QN_CPU_AVX512_ATTN_INTS_H
@@ -16,8 +16,7 @@ static inline ints i_pair(const int16_t *p)
     memcpy(&pair, p, 4);
     return _mm512_set1_epi32(pair);
 }
-static inline ints i_dot(ints s, ints a,
-                         ints b) /* by hand: gcc 12 moves what its builtin adds to from register to register */
+static inline ints i_dot(ints s, ints a, ints b) /* in assembly: gcc 12 copies the accumulator of its builtin */
 {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
     return s;
@@ -55,8 +54,8 @@ static inline bool q8_has_127(const int8_t *p, q8_bytes *met)
 static inline bool q8_met_128(q8_bytes met) { return _mm256_movemask_epi8(met) != 0; }
 
 #define INT_SIXTEEN
-/* A tree for sixteen at once: each step adds up what two registers hold, and puts both into one. The order of
- * dispatch.h. */
+/* Reduces sixteen registers at once: each step combines two registers into one, in the order of the tree of
+ * kernel/lanes.h. */
 #define SIXTEEN(name, type, from, to, op) \
     static inline type name(const type *x) \
     { \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/avx512.h -- what the files of this level share. Any row of kernels.def may have an implementation
- * here, qn__avx512_NAME. */
+/* src/cpu/avx512/avx512.h -- what the files of this level share. A row of kernels.def that has its own
+ * implementation here is qn__avx512_NAME. */
 #ifndef QN_CPU_AVX512_AVX512_H
 #define QN_CPU_AVX512_AVX512_H
 
@@ -10,7 +10,7 @@
 #include "cpu/kernel/kernels.def"
 #undef QN_KERNEL
 
-/* Each puts its file's kernels into the table. */
+/* Each fills its file's slots of the table. */
 void qn__avx512_vec_init(qn_kernels *kernels);
 void qn__avx512_math_init(qn_kernels *kernels);
 void qn__avx512_layers_init(qn_kernels *kernels);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/gemv_lanes.h -- what kernel/gemv.h and kernel/panel_unpack.h ask of registers of 64 bytes: sixteen
+/* src/cpu/avx512/gemv_lanes.h -- what kernel/gemv.h and kernel/panel_unpack.h need of registers of 64 bytes: sixteen
  * rows in the lanes. */
 #ifndef QN_CPU_AVX512_GEMV_LANES_H
 #define QN_CPU_AVX512_GEMV_LANES_H
@@ -23,7 +23,7 @@ INLINE words w_xor(words x, words y) { return _mm512_xor_si512(x, y); }
 INLINE words w_select(words mask, words a, words b)
 {
     return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
-} /* bits of a where mask has ones, of b elsewhere */
+} /* bits of a where mask is 1, of b elsewhere */
 INLINE words w_add_8(words x, words y) { return _mm512_add_epi8(x, y); }
 INLINE words w_sub_8(words x, words y) { return _mm512_sub_epi8(x, y); }
 INLINE words w_add_32(words x, words y) { return _mm512_add_epi32(x, y); }
@@ -40,7 +40,7 @@ INLINE words w_shuffle(words x, words at) { return _mm512_shuffle_epi8(x, at); }
 INLINE words w_dot_8(words s, words u, words q)
 {
     return _mm512_dpbusd_epi32(s, u, q);
-} /* s + four products of bytes, u without a sign */
+} /* s + four products of bytes, u unsigned */
 INLINE words w_dot_16(words s, words a, words b) { return _mm512_dpwssd_epi32(s, a, b); } /* s + two products */
 INLINE words w_odd_halves(words even, words odd)
 {
@@ -50,7 +50,7 @@ INLINE words w_where_less(words x, words y, words yes, words no)
 {
     return _mm512_mask_mov_epi32(no, _mm512_cmplt_epi32_mask(x, y), yes);
 }
-/* u, with the bits of `more` added in the bytes where x has a bit of `bits`, which u has not */
+/* u, plus `more` in the bytes where x has the bit that `bits` names; u has none of these bits */
 INLINE words w_or_where(words u, words x, words bits, words more)
 {
     return _mm512_mask_add_epi8(u, _mm512_test_epi8_mask(x, bits), u, more);
@@ -89,8 +89,7 @@ INLINE void w_halves(words x, reals *low, reals *high)
     *high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(parted, 1));
 }
 
-/* The same of what w_part gave and memory holds: half the instructions, since conversions read their half from there.
- */
+/* The same from what w_part gave, in memory: half the instructions, since conversions read their half from there. */
 #define OWN_HALVES
 INLINE void r_parted(const words *p, reals *low, reals *high)
 {
@@ -109,7 +108,7 @@ INLINE words load_quarters(const uint8_t *p, size_t step)
     return _mm512_inserti32x4(c, _mm_loadu_si128((const void *)(p + 3 * step)), 3);
 }
 
-/* out[i]: dwords i of a, b, c and d, in each 128 bits */
+/* out[i]: dword i of a, b, c and d, in each 128 bits */
 INLINE void w_transpose(words a, words b, words c, words d, words out[4])
 {
     const words ab_lo = _mm512_unpacklo_epi32(a, b), ab_hi = _mm512_unpackhi_epi32(a, b);
@@ -120,7 +119,7 @@ INLINE void w_transpose(words a, words b, words c, words d, words out[4])
     out[3] = _mm512_unpackhi_epi64(ab_hi, cd_hi);
 }
 
-/* out[i] lane r: dword i of the 16 bytes at w of row r */
+/* lane r of out[i]: dword i of the 16 bytes at w of row r */
 INLINE void load_16(const uint8_t *w, size_t step, words out[4])
 {
     const words a = load_quarters(w, 4 * step), b = load_quarters(w + step, 4 * step);
@@ -138,7 +137,7 @@ INLINE words load_halves(const uint8_t *p, size_t step)
 #define OWN_LOAD_32
 INLINE void load_32(const uint8_t *w, size_t step, words out[8])
 {
-    words half[2][4]; /* rows 0 to 7 and 8 to 15; dwords i and i + 4, of four rows each, in turn */
+    words half[2][4]; /* rows 0 to 7 and 8 to 15: dwords i and i + 4 of four rows each, alternating */
     UNROLL
     for (int i = 0; i < 2; i++, w += 8 * step) {
         const words a = load_halves(w, 4 * step), b = load_halves(w + step, 4 * step);

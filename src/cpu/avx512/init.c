@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/init.c -- this rung's table over the one below. */
+/* src/cpu/avx512/init.c -- this level's slots of the dispatch table. */
 #include "cpu/avx512/avx512.h"
 
 void qn__kernels_init_avx512(qn_kernels *kernels)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/lanes.h -- sixteen floats as one register; what kernel/vec.h asks of a level. */
+/* src/cpu/avx512/lanes.h -- sixteen floats as one register: what the templates of kernel/ need of a level. */
 #ifndef QN_CPU_AVX512_LANES_H
 #define QN_CPU_AVX512_LANES_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Before a loop whose count is a small constant: left to themselves, compilers keep accumulators in memory. */
+/* Before a loop with a small constant count: otherwise compilers keep accumulators in memory. */
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #else
@@ -24,7 +24,7 @@ static inline lanes l_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline lanes l_load_n(const float *p, int n, lanes fill) { return _mm512_mask_loadu_ps(fill, first(n), p); }
 static inline void l_store(float *p, lanes x) { _mm512_storeu_ps(p, x); }
 static inline void l_store_n(float *p, int n, lanes x) { _mm512_mask_storeu_ps(p, first(n), x); }
-static inline lanes l_first_n(int n, lanes x) { return _mm512_maskz_mov_ps(first(n), x); } /* the others 0 */
+static inline lanes l_first_n(int n, lanes x) { return _mm512_maskz_mov_ps(first(n), x); } /* the other lanes are 0 */
 
 static inline lanes l_add(lanes a, lanes b) { return _mm512_add_ps(a, b); }
 static inline lanes l_sub(lanes a, lanes b) { return _mm512_sub_ps(a, b); }
@@ -57,7 +57,7 @@ static inline lanes l_scale_by(lanes p, lanes t)
 static inline lanes l_swap_pairs(lanes x) { return _mm512_permute_ps(x, 0xb1); }
 static inline lanes l_evens_twice(lanes x) { return _mm512_moveldup_ps(x); }
 static inline lanes l_odds_twice(lanes x) { return _mm512_movehdup_ps(x); }
-/* a, b hold 32 floats: those at even and at odd places */
+/* splits 32 floats in a, b into those at even and at odd indices */
 static inline void l_part(lanes a, lanes b, lanes *even, lanes *odd)
 {
     const __m512i at = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
@@ -71,7 +71,7 @@ static inline float sum8(__m256 x)
     const __m128 t = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(t, _mm_movehdup_ps(t)));
 }
-static inline float l_sum(lanes x) /* the tree of dispatch.h */
+static inline float l_sum(lanes x) /* the tree of kernel/lanes.h */
 {
     return sum8(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/lanes_math.h -- what kernel/math.h asks of a level beyond lanes.h. */
+/* src/cpu/avx512/lanes_math.h -- what kernel/math.h needs of a level beyond lanes.h. */
 #ifndef QN_CPU_AVX512_LANES_MATH_H
 #define QN_CPU_AVX512_LANES_MATH_H
 
@@ -16,7 +16,7 @@ static inline lanes l_floor(lanes x) { return _mm512_roundscale_ps(x, _MM_FROUND
 static inline lanes l_ceil(lanes x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
 static inline lanes l_rint(lanes x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static inline lanes l_trunc(lanes x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
-/* by the lowest bits of t: `yes` where bit 0 is set; -x where bit 1 is */
+/* by the lowest bits of t: `yes` where bit 0 is set; negated where bit 1 is */
 static inline lanes l_if_odd(lanes t, lanes yes, lanes no)
 {
     return _mm512_mask_mov_ps(no, _mm512_test_epi32_mask(_mm512_castps_si512(t), _mm512_set1_epi32(1)), yes);

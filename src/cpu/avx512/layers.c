@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/layers.c -- rows of norms and gates at this level: kernel/layers.h over its lanes. */
+/* src/cpu/avx512/layers.c -- this level's norms and gates: kernel/layers.h over its lanes. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 #include "cpu/avx512/lanes_math.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/math.c -- functions of floats at this level: kernel/math.h over its lanes. */
+/* src/cpu/avx512/math.c -- this level's functions of floats: kernel/math.h over its lanes. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 #include "cpu/avx512/lanes_math.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_float.c -- products with columns of floats: kernel/mm_float.h over the lanes of this level. */
+/* src/cpu/avx512/mm_float.c -- products with columns of floats: kernel/mm_float.h over this level's lanes. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 
-enum { ROOM = QN_MM_SLICE + 16 }; /* floats between rows: a power of two would put them all into one part of L1 */
+enum { ROOM = QN_MM_SLICE + 16 }; /* row stride in floats; a power of two would put all rows into a few sets of L1 */
 
-/* Loads put rows e, 4 + e, 8 + e, 12 + e into the quarters of one register: half the shuffles of turning a square
- * of 16. */
+/* Loads put rows e, 4 + e, 8 + e, 12 + e into the quarters of one register: half the shuffles of transposing 16 x
+ * 16. */
 static inline __attribute__((always_inline)) void chunk4(const float *row, lanes *v)
 {
     __m512 a[4];

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/avx512/mm_panel.c -- products of block formats with many quantized columns (act.h).
  *
- * Every 512-bit instruction competes for the same two ports, so what counts is how many there are for the 64 dot
- * products of 16 rows x 256 elements x 1 column. 32 rows x 6 columns have their integer and float sums, 24 registers,
- * at hand; weights and broadcast activations come from L1 without an instruction of their own there (8 loads for 12 dot
- * products). Q4_K:        64 + 8 * 2 (convert, fma) + 1 + 3 + 4 + 3 = 91, 70 % of the peak Q5_K:        64 + 4 * 5
- * (fma, convert, fma, convert, add) + 1 + 3 + 4 + 3 = 95, 67 % Q6_K:        64 + 8 * 5 + 1 + 3 = 108, 59 % IQ4_XS: 64 +
- * 8 * 3 (fma, convert, add) + 1 + 3 = 92, 70 % Q2_K, Q3_K:  64 + 5 (+ 8 + 3 with minima) = 69 (80), 93 % (80 %) 32: 64
- * + 8 * 4 (zero, convert, scale, fma) = 96, 67 % Zen 5 converts and adds on ports of its own: 79 %, 79 %, 77 %, 85 %,
- * 96 % (83 %) and 73 % there; Q2_K and Q3_K, panels in L1, reach 80 and 92 %, blocks of 32 68 %. A slice of 512
- * elements of 32 rows is unpacked into L1 (28 KiB) and meets all columns before the next; columns come by from L2, 3
- * bytes a cycle, and so do their sums. */
+ * Every 512-bit instruction competes for the same two ports, so their number counts: how many for the 64 dot
+ * products of 16 rows x 256 elements x 1 column. The integer and float sums of 32 rows x 6 columns, 24 registers,
+ * stay in registers; weights and broadcast activations are memory operands from L1 (8 loads for 12 dot products).
+ * Instructions, and share of the peak; the last column is Zen 5, which converts and adds on ports of its own:
+ *     Q4_K        64 + 8 * 2 (convert, fma) + 1 + 3 + 4 + 3 = 91                         70 %    79 %
+ *     Q5_K        64 + 4 * 5 (fma, convert, fma, convert, add) + 1 + 3 + 4 + 3 = 95      67 %    79 %
+ *     Q6_K        64 + 8 * 5 + 1 + 3 = 108                                               59 %    77 %
+ *     IQ4_XS      64 + 8 * 3 (fma, convert, add) + 1 + 3 = 92                            70 %    85 %
+ *     Q3_K        64 + 5 = 69                                                            93 %    96 % (92 reached)
+ *     Q2_K        64 + 5 + 8 + 3 (minima) = 80                                           80 %    83 % (80 reached)
+ *     32          64 + 8 * 4 (zero, convert, scale, fma) = 96                            67 %    73 % (68 reached)
+ * A slice of 512 elements of 32 rows is unpacked into L1 (28 KiB) and multiplied with all columns before the next;
+ * columns stream from L2, 3 bytes a cycle, and so do their sums. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/mm_panel.h"
 #include "cpu/avx512/panel_drive.h"
@@ -67,7 +70,7 @@ static inline __m512i word_of(const void *p)
     return _mm512_set1_epi32(w);
 }
 
-/* A load for each: compilers would load once and copy, and a copy is an instruction like any other to the two ports. */
+/* One load for each use: compilers would load once and copy, and a copy competes for the same two ports. */
 static inline __m512i loaded(const __m512i *p)
 {
     __m512i x;
@@ -131,7 +134,7 @@ INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t 
     for (int c = 0; c < n_cols; c++) UNROLL \
     for (int h = 0; h < 2; h++)
 
-/* A super-block's T to the columns' sums. */
+/* Adds T of a super-block to the columns' sums. */
 INLINE void add_supers(const qn_panel256 *const half[2], const group256 *g, __m512 (*t)[2], float *sums, const int sub,
                        const int with_min, const int n_cols)
 {
@@ -165,8 +168,8 @@ INLINE void dot_sub(__m512i (*s)[2], const qn_panel256 *const half[2], const gro
     dot(s, half[0]->w + at, half[1]->w + at, g->q[0] + 4 * at, sizeof g->q[0], sub / 4, n_cols);
 }
 
-/* `chain` sub-blocks (1 or 2) at a time in floats: three and five instructions. The first one's sums start so that they
- * are floats already, FLOATS too much, which `more` takes off. */
+/* Adds `chain` sub-blocks (1 or 2) at a time as floats: three and five instructions. The sums of the first start at
+ * FLOATS, so that their bits are floats already; `more` subtracts it. */
 INLINE void mac_chains(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
                        const int with_min, const int chain, const int n_cols)
 {
@@ -200,7 +203,7 @@ INLINE void mac_chains(const void *panels, const void *group, size_t stride, int
 MAC_CHAINS(mac_singles, 1)
 MAC_CHAINS(mac_pairs, 2)
 
-/* Four sub-blocks at a time in floats: one rounding, when both halves are added. */
+/* Adds four sub-blocks at a time as floats: one rounding, when both halves are added. */
 INLINE void mac_halves(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
                        const int with_min, const int n_cols)
 {
@@ -222,7 +225,7 @@ INLINE void mac_halves(const void *panels, const void *group, size_t stride, int
     }
 }
 
-/* Of Q2_K (with minima) and Q3_K (sign turned). */
+/* For Q2_K (with minima) and Q3_K (negated). */
 INLINE void mac_exact(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
                       const int with_min, const int n_cols)
 {
@@ -278,7 +281,7 @@ typedef struct format {
 
 enum {
     PANELS_BYTES = 2 * SLICE_256 * sizeof(qn_panel256),
-    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
+    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums fit the tile */
 };
 _Static_assert(2 * SLICE_32 * sizeof(qn_panel32) <= PANELS_BYTES && PANELS_BYTES % 64 == 0, "panels of either kind");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/mm_panel_unpack.c -- panels of sixteen rows (mm_panel.h): turning costs 20 vector instructions for 16
- * rows x 16 bytes. Weights of all formats stay bytes, with the format's own values. */
+/* src/cpu/avx512/mm_panel_unpack.c -- unpacks panels of sixteen rows (mm_panel.h). Transposing 16 rows x 16 bytes
+ * costs 20 vector instructions. Weights of all formats stay bytes, with the format's own values. */
 #include "cpu/avx512/mm_panel.h"
 
 #include "cpu/avx512/gemv_lanes.h"
@@ -59,7 +59,7 @@ static inline void chained(qn_panel256 *p, int n, int chain)
 
 static inline void wide_chained(wide256 *p) { chained(p, 8, 1); }
 
-/* From w and integer scales of sixteen sub-blocks to one whole; sign: of what w holds then (mm_panel.h). */
+/* Multiplies w with the integer scales of sixteen sub-blocks; sign: of what w holds then (mm_panel.h). */
 static inline void finish_exact(qn_panel256 *p, const words *scale, const int sign)
 {
     const words low = w_set(0x00ff00ff);

@@ -5,7 +5,7 @@
 
 #define FN(name)      qn__avx512_##name
 #define OUTER_VECTORS 4
-/* SHAPE(vectors of lanes, outputs), the largest first */
+/* SHAPE(vectors of lanes, outputs), largest first */
 /* clang-format off */
 #define OUTER_SHAPES(SHAPE) \
     SHAPE(4, 6) SHAPE(4, 4) SHAPE(4, 2) SHAPE(4, 1) SHAPE(3, 8) SHAPE(3, 4) SHAPE(3, 2) SHAPE(3, 1) \

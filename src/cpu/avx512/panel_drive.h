@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/panel_drive.h -- what drivers of panels of 32 rows share, here and in amx: sums of a column lie side
- * by side until all of k has been. */
+/* src/cpu/avx512/panel_drive.h -- what drivers of panels of 32 rows share, here and in amx. The sums of a column lie
+ * side by side until all of k is done. */
 #ifndef QN_CPU_AVX512_PANEL_DRIVE_H
 #define QN_CPU_AVX512_PANEL_DRIVE_H
 
@@ -9,7 +9,7 @@
 
 enum { PANEL_ROWS = 32 };
 
-/* Where sixteen rows are; past the end the last repeats, and is not stored. */
+/* Pointers to sixteen rows; past the end the last one repeats, and is not stored. */
 static inline void panel_rows(const qn_mm_args *a, int32_t first_row, const uint8_t *row[16])
 {
     for (int r = 0; r < 16; r++) {
@@ -18,8 +18,7 @@ static inline void panel_rows(const qn_mm_args *a, int32_t first_row, const uint
     }
 }
 
-/* Not a memset: compilers make rep stos of one as short as this, which took 18 % of the driver's time. n: a multiple of
- * 16 */
+/* Not memset: compilers make rep stos of one as short as this, which took 18 % of the time. n: a multiple of 16. */
 static inline void panel_clear(float *sums, int64_t n)
 {
     for (int64_t i = 0; i < n; i += 16) {
@@ -40,7 +39,7 @@ static inline void panel_store(const qn_mm_args *a, int32_t first_row, int32_t f
     }
 }
 
-/* Columns of y lie far apart, so that each store would wait for its line. */
+/* Prefetches y: its columns are far apart, so that each store would wait for its line. */
 static inline void panel_fetch_y(const qn_mm_args *a, int32_t first_row, int32_t first_col, int n_cols)
 {
     for (int c = 0; c < n_cols; c++) {
@@ -50,8 +49,7 @@ static inline void panel_fetch_y(const qn_mm_args *a, int32_t first_row, int32_t
     }
 }
 
-/* `bytes` from `w` on of each of the rows [from, to) after it: the next slice comes from memory while this one is
- * multiplied. */
+/* Prefetches `bytes` from `w` on for each of the rows [from, to): the next slice, while this one is multiplied. */
 static inline void panel_prefetch_rows(const qn_mm_args *a, const uint8_t *w, size_t bytes, int32_t from, int32_t to)
 {
     for (int32_t r = from; r < to; r++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/probe.c -- peaks of this level: enough independent chains to hide every latency, operands that the
- * compiler cannot see through. All operands are ones, so the accumulators count the work. */
+/* src/cpu/avx512/probe.c -- the peaks of this level: enough independent chains to hide every latency, on operands
+ * that the compiler can't see through. All operands are ones, so that the accumulators count the work. */
 #include "cpu/avx512/avx512.h"
 
 #include <immintrin.h>

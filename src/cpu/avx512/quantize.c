@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/quantize.c -- activations to 8 bits (act.h), 64 elements at a time: what kernel/vec.h says, to the
- * bit, at a third of its cost. Blocks that count as zeros or are damaged go the general way. */
+/* src/cpu/avx512/quantize.c -- activations to 8 bits (act.h), 64 elements at a time: the bits of kernel/vec.h at a
+ * third of the cost. Blocks that count as zeros or are not finite take the general path. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 
 #include <math.h>
 
-/* General, one block at a time; n16 vectors of 16 elements. */
+/* The general path, one block at a time; n16 vectors of 16 elements. */
 static void any_block(const float *x, int n16, float *d, int *zero, int8_t *q, int16_t *sum)
 {
     __m512 lo = l_set(0), hi = l_set(0);
@@ -31,8 +31,8 @@ static void any_block(const float *x, int n16, float *d, int *zero, int8_t *q, i
     }
 }
 
-/* 64 elements as bytes, in order: rint(x * inverse[i]) + zero within 127; inverse and zero may differ between the first
- * and the second 32 elements. */
+/* 64 elements as bytes, in order: rint(x * inverse[i]) + zero, within 127. The first and second 32 elements may have
+ * different inverse and zero. */
 static inline __m512i sixty_four(const float *x, __m512 inverse0, __m512 inverse1, __m512i zeros16)
 {
     const __m512i a = i_round(l_mul(l_load(x), inverse0)), b = i_round(l_mul(l_load(x + 16), inverse0));
@@ -61,7 +61,7 @@ void qn__avx512_quantize_act256(qn_act256 *y, const float *x, int64_t n)
             const __m512 v = l_load(x + 16 * i);
             lo[i % 2] = l_min(v, lo[i % 2]);
             hi[i % 2] = l_max(v, hi[i % 2]);
-            bad[i % 2] = l_fma(v, l_set(0), bad[i % 2]); /* NaN once v is not finite */
+            bad[i % 2] = l_fma(v, l_set(0), bad[i % 2]); /* NaN if v is not finite */
         }
         const float low = l_lowest(l_min(lo[0], lo[1])), high = l_highest(l_max(hi[0], hi[1]));
         const __m512 all = l_add(bad[0], bad[1]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/single_256.h -- one column in Q2_K and Q3_K, where instructions count, not bytes. S of act.h is exact
- * in any order (at most 2^23), so it is one integer sum: the column's zero goes into the sums of sub-blocks, by one
- * more product with the sum of their weights. Weights stay in their byte where they stand, as multiples of 4 or 16, and
- * lose that when sums become 16 bits wide. */
+/* src/cpu/avx512/single_256.h -- gemv for a single column in Q2_K and Q3_K, where instructions count, not bytes. S
+ * of act.h is exact in any order (at most 2^23), so it is one integer sum: the column's zero is multiplied with the
+ * sums of weights of sub-blocks. Weights stay where they are in their byte, as multiples of 4 or 16; that factor is
+ * removed when sums become 16 bits wide. */
 
 /* -zero in every byte */
 INLINE words minus_zero(const qn_act256 *x) { return w_bytes((char)-x->zero); }
 
-/* s + sum of u (q - zero) over 16 elements; `fit` of u fit a byte */
+/* s + sum of u (q - zero) over 16 elements; `fit` values of u can be added in a byte */
 INLINE words dot_16_weights(words s, const words u[4], const int8_t *q, words zero, int fit)
 {
     UNROLL
@@ -36,7 +36,7 @@ INLINE void single_Q2_K(const uint8_t *w, size_t step, const void *column, int64
         HIDE(w);
         const words dd = load_dwords(w + 80, step), zero = minus_zero(x);
         words v[4], p[8], u[4], s[4]; /* v: scales in low nibbles, minima in high ones */
-        /* t_odd 256 times, m_even 16 times what they stand for */
+        /* t_odd is 256 times, m_even 16 times the value */
         words t = w_zero(), t_odd = w_zero(), m = w_zero(), m_even = w_zero();
         _mm256_store_si256((__m256i *)(void *)sum,
                            _mm256_shuffle_epi8(_mm256_loadu_si256((const void *)x->sum), order));
@@ -65,7 +65,7 @@ INLINE void single_Q2_K(const uint8_t *w, size_t step, const void *column, int64
     y[0] = acc;
 }
 
-/* Third bits of four sub-blocks from the low nibble of each byte: bit 0 to bit 2, 1 to 3, 2 to 6, 3 to 7. */
+/* Moves the third bits of four sub-blocks, in the low nibble of each byte: bit 0 to bit 2, 1 to 3, 2 to 6, 3 to 7. */
 INLINE words third_bits(words nibble)
 {
 #define AT(n) (char)(((n)&1) << 2 | ((n)&2) << 2 | ((n)&4) << 4 | ((n)&8) << 4)
@@ -80,13 +80,13 @@ INLINE void single_Q3_K(const uint8_t *w, size_t step, const void *column, int64
     const __m512i at_start = _mm512_setr_epi32(2, 2, 2, 2, 6, 6, 6, 6, 2, 2, 2, 2, 6, 6, 6, 6);
     const qn_act256 *x = column;
     const uint8_t *ahead = w + ROWS * step;
-    int32_t start[16] __attribute__((aligned(64))); /* -4 sum (q - zero), 16 times where the weights are */
+    int32_t start[16] __attribute__((aligned(64))); /* -4 sum (q - zero), 16 times that where the weights are */
     reals acc = r_zero();
     for (; n > 0; n--, x++, w += sizeof(qn_block_Q3_K), ahead += ROWS * sizeof(qn_block_Q3_K)) {
         HIDE(w);
         const reals d = load_f16(w + 108, step);
         const words zero = minus_zero(x), by_16 = _mm512_cvtepi16_epi32(_mm256_loadu_si256((const void *)x->sum));
-        /* both: two sub-blocks' weights, the second 16 times */
+        /* both: the weights of two sub-blocks, the second 16 times */
         words v[4], high[8], p[8], both[2][8], u[4], s[4], t = w_zero();
         w_store(start, w_sub_32(w_zero(), w_shl_each(by_16, at_start)));
         STAYS(start);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avx512/vec.c -- the small kernels of this level: kernel/vec.h over its lanes. */
+/* src/cpu/avx512/vec.c -- this level's small kernels: kernel/vec.h over its lanes. */
 #include "cpu/avx512/avx512.h"
 #include "cpu/avx512/lanes.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/avxvnni/init.c -- this rung's table over avx2's. */
+/* src/cpu/avxvnni/init.c -- this level's slots of the dispatch table; the others are avx2's. */
 #include "cpu/avxvnni/avxvnni.h"
 
 void qn__kernels_init_avxvnni(qn_kernels *kernels)

@@ -2,10 +2,11 @@
 /* src/cpu/avxvnni/mm_panel.c -- products of block formats with quantized columns (act.h): eight weight rows in the
  * lanes of a register.
  *
- * Eight rows are brought to bytes and turned on their side: vector i of a panel's w holds elements 4i to 4i+3 of every
- * row, so that four broadcast activations meet eight rows at once and no sum crosses lanes. Two panels meet four
- * columns at a time: 6 loads for 8 products, where one panel's 5 for 4 would bound them (10 % slower, with 6 columns
- * too). Panels meet all columns before the next are made. Weights are unsigned, u = w + off with off = -(lowest w). */
+ * Eight rows are unpacked to bytes and transposed: vector i of a panel's w holds elements 4i to 4i+3 of every row,
+ * so that four broadcast activations are multiplied with eight rows, and no sum crosses lanes. Two panels are
+ * multiplied with four columns at a time: 6 loads for 8 products; one panel's 5 loads for 4 products are 10 % slower
+ * (with 6 columns too). Panels are multiplied with all columns before the next are made. Weights are unsigned, u = w
+ * + off, off = -(lowest w). */
 #include "cpu/avxvnni/avxvnni.h"
 #include "cpu/avx2/lanes.h"
 #include "cpu/kernel/inline.h"
@@ -17,7 +18,7 @@ enum { HALVES = 2, HALF = 8, ROWS = HALVES * HALF, COLS = 4, SLICE_32 = 16, SLIC
 
 typedef struct panel32 {
     __m256i w[8];
-    __m256i pair; /* 16-bit factors of a column's (zero, sum): -sum u, -off */
+    __m256i pair; /* 16-bit factors for a column's (zero, sum): -sum u, -off */
     __m256 d, m;
 } panel32;
 typedef struct panel256 {
@@ -71,7 +72,7 @@ static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS
 
 static inline __m128i load16(const void *p) { return _mm_loadu_si128(p); }
 
-/* 32 bytes of each row, `stride` apart; lane r of out[i] is the i-th 32-bit word of row r. */
+/* 32 bytes of each row, `stride` bytes between rows, transposed: lane r of out[i] is dword i of row r. */
 static inline void transpose(const int8_t *rows, size_t stride, __m256i out[8])
 {
     for (int h = 0; h < 2; h++) {
@@ -199,10 +200,10 @@ INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t 
     }
 }
 
-/* Where integer sums of sub-block j start: -off * sum of q. */
+/* The start of integer sums of sub-block j: -off * sum of q. */
 INLINE __m256i start(const group256 *g, int c, int j, const family f)
 {
-    /* meets (sum, zero) of 16 */
+    /* multiplied with (sum, zero) of 16 elements */
     const __m256i off = _mm256_set1_epi32((int)((uint32_t)(-f.off * 16) << 16 | (uint16_t)-f.off));
     if (f.off == 0) return _mm256_setzero_si256();
     if (f.sub == 16) return _mm256_madd_epi16(off, word_of(g->sum_zero[c][j]));
@@ -275,11 +276,11 @@ typedef struct format {
 
 enum {
     PANELS_BYTES = HALVES * SLICE_256 * sizeof(panel256),
-    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums the tile holds */
+    COLS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / (ROWS * 4) / COLS * COLS, /* columns whose sums fit the tile */
 };
 _Static_assert(HALVES *SLICE_32 * sizeof(panel32) <= PANELS_BYTES && PANELS_BYTES % 32 == 0, "panels of either kind");
 
-/* `n` blocks from block `b` on; rows past the end repeat the last and are not stored. */
+/* Unpacks n blocks from block b on; rows past the end repeat the last and are not stored. */
 static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int64_t b, int64_t n, uint8_t *panels)
 {
     qn_ints rows[HALF];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/attention.h -- the kernels of attention over sixteen float lanes, written once. Lanes are (query,
- * head) pairs. A level's attn.c defines FN(name), includes its lanes.h, and says what a choice of lanes is: `some`,
- * some_in (lanes l with begin[l] <= c < end[l]), some_nonzero, pick (yes where chosen, else no); it scales by powers of
- * two (power: p * 2^n, 0 where x < QN_EXP_MIN, NaN stays NaN; n stands in the low bits of t) and turns squares of SIDE
- * by SIDE numbers (turn). */
+/* src/cpu/kernel/attention.h -- the kernels of attention over sixteen float lanes, written once. A lane is a (query,
+ * head) pair. A level's attn.c defines FN(name), includes its lanes.h, and defines
+ *     some                      a set of lanes: some_nonzero; some_in(c, begin, end): l with begin[l] <= c < end[l]
+ *     pick(s, yes, no)          yes in the lanes of s, no in the others
+ *     power(x, p, n, t)         p * 2^n; 0 where x < QN_EXP_MIN; NaN stays NaN; n stands in the low bits of t
+ *     transpose_square, SIDE    transposes SIDE by SIDE numbers
+ * and, for attention in integers, what kernel/attention_int.h lists. */
 #include "cpu/dispatch.h"
 #include "cpu/kernel/exp.h"
 #include "cpu/kernel/inline.h"
@@ -12,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-/* exp as kernel/exp.h has it, for x <= 0 or NaN */
+/* exp as kernel/exp.h defines it, for x <= 0 or NaN */
 INLINE lanes exp_down(lanes x)
 {
     const lanes magic = l_set(QN_EXP_MAGIC);
@@ -43,7 +45,7 @@ void FN(attn_soften)(float *s, int64_t n_lanes, int64_t n, int64_t full_begin, i
             if (c >= n) break;
             m1 = pick(some_in(c, begin + l, end + l), l_max(l_load(p + c * n_lanes), m1), m1);
         }
-        m0 = l_add(l_max(m0, m1), l_set(0)); /* -0 becomes 0: chains meet in any order */
+        m0 = l_add(l_max(m0, m1), l_set(0)); /* -0 becomes 0, since the order in which chains meet is not defined */
         l_store(max + l, m0);
 
 #define ONE \
@@ -104,9 +106,9 @@ void FN(attn_merge)(float *y, float *max, float *sum, const float *y1, const flo
     }
 }
 
-/* ---- moving ---------------------------------------------------------------------------------- */
+/* ---- gathering and transposing --------------------------------------------------------------- */
 
-/* Pairs of int16 are moved as floats, and lie at even addresses. */
+/* Pairs of int16 are moved as floats too, at even addresses. */
 static inline void move_one(float *to, const void *from) { memcpy(to, from, 4); }
 
 void FN(transpose_f32)(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t rows, int64_t cols)
@@ -123,7 +125,7 @@ void FN(transpose_f32)(float *y, int64_t y_stride, const float *x, int64_t x_str
         for (int64_t c = 0; c < cols; c++) move_one(&y[c * y_stride + r], &x[r * x_stride + c]);
 }
 
-/* Cells come from memory in jumps that the processor does not foresee in every case. */
+/* Cells lie anywhere in memory, which hardware prefetchers do not always predict. */
 enum { PREFETCH_CELLS = 12 };
 
 #define GATHER(name, elem, lines_of, MANY) \

@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/attention_int.h -- the kernels of attention in integers, written once; kernel/attention.h includes it
- * where a level's attn.c defines INT_SHAPES and INT_VECTORS (as OUTER_SHAPES for outer_f32) and says what integers are,
- * besides what kernel/attention.h asks for: i_load, i_store       sixteen numbers of 32 bits, or pairs of int16 i_pair
- * one pair in every lane i_dot(s, a, b)        s + a . b of pairs, exact                         l_of_int  to floats
- * i_and(x, mask) i_bits(x)  the bits of floats     i_magnitude(x)  without signs     i_max     i_highest     i_zero
- * i_to_i16(p, x) sixteen int16, saturated                          i_to_i16_2(p, x, y)  32 of them i_low(p, x) the low
- * halves of sixteen i_pairs(x, y)         the low halves of x below those of y some_between(lo, hi)  lanes lo <= l <
- * hi, both within 0 and 16 and, if it has better than one by one, defines INT_SIXTEEN and l_sums, l_highests,
- * i_highests    of each of sixteen: x[i] in lane i and where registers are few, INT_FROM_MEMORY and i_dot_at(s, a, p)
- * i_dot(s, a, i_load(p)), which reads p as part of the product INT_ROWS and an attn_score_skinny of its own. What is
- * written of rows of a cache: kernel/attention_pack.h. */
+/* src/cpu/kernel/attention_int.h -- the kernels of attention in integers, written once. kernel/attention.h includes
+ * it where a level's attn.c defines INT_SHAPES and INT_VECTORS (as OUTER_SHAPES for outer_f32) and, beside what
+ * kernel/attention.h needs, operations on `ints`, sixteen numbers of 32 bits or sixteen pairs of int16:
+ *     i_load, i_store, i_zero
+ *     i_pair(p)             one pair in every lane
+ *     i_dot(s, a, b)        s + a . b of pairs, exact
+ *     i_and(x, mask), i_max, i_highest
+ *     i_bits(x)             the bits of floats; i_magnitude(x): without signs
+ *     l_of_int(x)           to floats
+ *     i_to_i16(p, x)        stores sixteen int16, saturated; i_to_i16_2(p, x, y): 32 of them
+ *     i_low(p, x)           stores the low halves of sixteen
+ *     i_pairs(x, y)         the low halves of x below those of y
+ *     some_between(lo, hi)  lanes lo <= l < hi, both within 0 and 16
+ * A level may also define
+ *     INT_SIXTEEN           and l_sums, l_highests, i_highests: of each of sixteen vectors, that of x[i] in lane i
+ *     INT_FROM_MEMORY       where registers are few, and i_dot_at(s, a, p): i_dot with an operand in memory
+ *     INT_ROWS              and an attn_score_skinny of its own
+ * attention_pack.h has the kernels that read rows of a cache. */
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-enum { INT_UNROLLED = 4 }; /* steps for which pointers move once */
+enum { INT_UNROLLED = 4 }; /* steps of one iteration of the loop; pointers advance once per iteration */
 
 #define INT_EACH(WHAT) \
     do { \
@@ -39,7 +46,8 @@ enum { INT_UNROLLED = 4 }; /* steps for which pointers move once */
     } while (0)
 #endif
 
-/* A block of `no` outputs by `nv` vectors of lanes in registers, as in kernel/outer.h; strides here are in int16. */
+/* A block of `no` outputs by `nv` vectors of lanes stays in registers, as in kernel/outer.h. Strides here are in
+ * int16. */
 INLINE void int_block(const qn_outer_i16 *t, int64_t first_o, int64_t first_l, const int nv, const int no,
                       const bool a_is_dense)
 {
@@ -175,18 +183,18 @@ float FN(attn_pack_q)(int16_t *y, const float *x, float s, int64_t n)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-INLINE lanes sum_of_chains(lanes *chain) /* the tree of dispatch.h */
+INLINE lanes sum_of_chains(lanes *chain) /* the tree of kernel/lanes.h */
 {
     for (int half = 8; half > 0; half /= 2)
         for (int i = 0; i < half; i++) chain[i] = l_add(chain[i], chain[i + half]);
     return chain[0];
 }
-/* What one is worth in integers whose sum is limited. */
+/* The value of 1 in integers whose sum is limited. */
 INLINE lanes step_of(lanes sum) { return l_max(l_mul(sum, l_set(1 / QN_ATTN_P_SUM)), l_set(1 / QN_ATTN_P_MAX)); }
-/* e * up, rounded, in the low bits */
+/* e * up, rounded to an integer in the low bits */
 INLINE ints to_p(lanes e, lanes up) { return i_bits(l_fma(e, up, l_set(0x1.8p23f))); }
 
-/* Sixteen lanes. */
+/* attn_weigh for sixteen lanes. */
 INLINE void weigh(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight,
                   int64_t n_lanes, int64_t n, int64_t full_begin, int64_t full_end, const int32_t *begin,
                   const int32_t *end)
@@ -257,14 +265,14 @@ void FN(attn_weigh)(int16_t *p, float *scale, float *max, float *sum, const floa
               end + l);
 }
 
-/* Of each of eight, in lanes 0 to 7; no NaN among those whose highest is asked. */
+/* The sum or highest of each of eight vectors, in lanes 0 to 7. No NaN among those whose highest is wanted. */
 #ifdef INT_SIXTEEN
 #define OF_EIGHT(name, of_sixteen, of_one) \
     INLINE lanes name(const lanes *x) \
     { \
         const lanes twice[16] = {x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], \
                                  x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}; \
-        return of_sixteen(twice); /* compilers see that half of it is the same */ \
+        return of_sixteen(twice); /* compilers see that both halves are the same */ \
     }
 #else
 #define OF_EIGHT(name, of_sixteen, of_one) \
@@ -279,7 +287,7 @@ OF_EIGHT(l_sums_of_8, l_sums, l_sum)
 OF_EIGHT(l_highests_of_8, l_highests, l_highest)
 #undef OF_EIGHT
 
-/* A row that sees all of a whole tile: what is long in coming is done for all blocks at once. */
+/* A row that sees a whole tile: operations of long latency are done for all blocks at once. */
 INLINE void weigh_whole_row(int16_t *p, float *scale, float *max, float *sum, const float *u, const float *weight)
 {
     lanes e[QN_ATTN_BLOCKS], chain = l_set(0);

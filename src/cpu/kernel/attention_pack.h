@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/attention_pack.h -- rows of K and V to integers, part of kernel/attention_int.h. A level may define
- *   INT_KEEP where reading sixteen floats is cheaper than making them of bytes or bfloat16
- *   INT_HALVES and h_highest(p, n)     the highest of n halves without their signs
- *   INT_FP16 and                       binary16, 32 at a time, where rows are finite and have a multiple of 32
- *     h_highest_pairs(p, n)            sixteen numbers, the highest of which is the highest of n halves without their
- * signs h_to_i16(y, p, power)            y = rint(p 2^power), whose magnitude is below 2^15; power: binary16
- *     h_to_pairs(y, p, power, p1, power1)    the same of two rows, pair by pair; p1 may be NULL for zeros
- *   INT_Q8 and                         rows of Q8_0 by their blocks' integers
- *     i_squares(p)                     sixteen numbers whose sum is that of the squares of 32 int8; not where INT_KEEP
- *     q8_has_127(p, met)               is 127 a magnitude of 32 int8? met, q8_bytes from q8_none() on, meets them
- *     q8_met_128(met)                  was 128 among any?
- *   PACK_F16_ONLY where the other formats are those of the level below */
+/* src/cpu/kernel/attention_pack.h -- rows of K and V to integers; part of kernel/attention_int.h. A level may define
+ *     INT_KEEP                 where loading sixteen floats is cheaper than converting bytes or bfloat16
+ *     INT_HALVES               and h_highest(p, n): the highest of n halves without their signs
+ *     INT_FP16                 arithmetic in binary16, 32 at a time, for finite rows of a multiple of 32, and
+ *       h_highest_pairs(p, n)  sixteen numbers, the highest of which is the highest of n halves without their signs
+ *       h_to_i16(y, p, power)  y = rint(p 2^power), whose magnitude is below 2^15; power: binary16
+ *       h_to_pairs(y, p, power, p1, power1)    the same of two rows, pair by pair; p1 may be NULL for zeros
+ *     INT_Q8                   rows of Q8_0 from their blocks' integers, and
+ *       i_squares(p)           sixteen numbers whose sum is that of the squares of 32 int8; not with INT_KEEP
+ *       q8_has_127(p, met)     is 127 a magnitude of 32 int8? met, q8_bytes that start at q8_none(), collects them
+ *       q8_met_128(met)        was 128 among any?
+ *     PACK_F16_ONLY            where the other formats are those of the level below */
 
 #ifndef INT_SIXTEEN
 INLINE lanes l_sums(const lanes *x)
@@ -27,7 +27,7 @@ INLINE ints i_highests(const ints *x)
 }
 #endif
 
-/* Sixteen elements of a row, from element i on, a multiple of 16. */
+/* Loads sixteen elements of a row, from element i on, a multiple of 16. */
 typedef lanes in_row(const uint8_t *row, int64_t i);
 INLINE lanes in_f32(const uint8_t *row, int64_t i) { return l_load((const float *)(const void *)row + i); }
 INLINE lanes in_f16(const uint8_t *row, int64_t i) { return l_from_f16((const uint16_t *)(const void *)row + i); }
@@ -38,11 +38,11 @@ INLINE lanes in_q8_0(const uint8_t *row, int64_t i)
     return l_mul(l_set(l_one_f16(b->d)), l_from_i8(b->qs + i % 32));
 }
 
-/* The exponents of numbers that are not negative, as they stand in the bits. */
+/* The biased exponents of non-negative numbers. */
 INLINE lanes exponents(ints bits) { return l_mul(l_of_int(i_and(bits, 0x7f800000)), l_set(0x1p-23f)); }
 
-/* A row is read twice. Where INT_KEEP, what it took to make floats of it is done once: [16, n] of them, n at most 256.
- * One instruction makes them of halves, which is as fast as to keep them. */
+/* A row is read twice: for its length or highest element, and to convert it. With INT_KEEP the floats of the first
+ * pass are kept, [16, n], n at most 256. Not those of halves: one instruction converts them, as fast as a load. */
 #ifdef INT_KEEP
 enum { KEPT = 16 * 256 };
 INLINE lanes in_first(in_row *in, float *kept, int64_t at, const uint8_t *row, int64_t i)
@@ -69,9 +69,9 @@ INLINE lanes in_again(in_row *in, const float *kept, int64_t at, const uint8_t *
 
 #if defined INT_Q8 && !defined PACK_F16_ONLY
 #define Q8_HERE
-/* A power of two is all that depends on a row as a whole. Here it comes from scales and integers instead of the
- * elements as floats; or it does not, then false, and the general way finds it. by: [n / 32, 16] scales of the rows'
- * blocks. */
+/* The scale of a row is a power of two. Here it comes from the blocks' scales and integers, without converting
+ * elements to floats. Where that can't be exact the functions return false, and the general way finds it. by: [n /
+ * 32, 16], the scales of the rows' blocks. */
 enum { Q8_BLOCK = 32, Q8_MOST = 256 / Q8_BLOCK };
 INLINE const int8_t *q8_quants(const uint8_t *row, int64_t block)
 {
@@ -86,8 +86,8 @@ INLINE lanes q8_scales(const uint8_t *const *row, int64_t block)
 }
 
 #ifndef INT_KEEP
-/* The sums of squares but for their last bits: neither these nor the chains of pack_k_some are off by more than 20
- * roundings of 2^-24, so the exponents are the same where none is within 64 steps of the next. */
+/* The sums of squares except for their last bits. Neither these nor the chains of pack_k_some are off by more than
+ * 20 roundings of 2^-24, so their exponents agree where no sum is within 64 steps of the next power of two. */
 INLINE bool q8_squares(lanes *square, float by[Q8_MOST][16], const uint8_t *const *row, const int64_t n)
 {
     lanes sum[16];
@@ -108,7 +108,7 @@ INLINE bool q8_squares(lanes *square, float by[Q8_MOST][16], const uint8_t *cons
 
 #endif
 
-/* The highest magnitudes where that of every block is 127 times its scale, as quantizing makes it. */
+/* The highest magnitudes, where the highest integer of every block is 127, as quantizing makes it. */
 INLINE bool q8_highest(ints *highest, float by[Q8_MOST][16], const uint8_t *const *row, const int64_t n)
 {
     lanes most = l_set(0), all = most;
@@ -131,13 +131,12 @@ INLINE void q8_times(float by[Q8_MOST][16], lanes power, const int64_t n)
 }
 #endif
 
-/* Up to sixteen rows: what is long in coming, a sum over lanes and all that follows from it, is done for all at once.
- */
+/* attn_pack_k for up to sixteen rows: sums over lanes, and what depends on them, are computed for all rows at once. */
 INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *const *row, int rows, const int64_t n)
 {
     lanes sum[16], square;
     float up[16], kept[KEPT];
-#if defined Q8_HERE && !defined INT_KEEP /* which is as fast, as what it keeps is used again */
+#if defined Q8_HERE && !defined INT_KEEP /* with INT_KEEP the general way is as fast */
     float by[Q8_MOST][16];
     const bool q8 = in == in_q8_0 && q8_squares(&square, by, row, n);
 #else
@@ -155,7 +154,7 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
         square = l_sums(sum);
     }
     const lanes sane = l_set(0x1p126f), magic = l_set(QN_EXP_MAGIC);
-    /* 2^power for power = floor((29 - exponent) / 2), in the low bits of t */
+    /* 2^power, power = floor((29 - exponent) / 2), in the low bits of t */
     const lanes half = l_fma(l_sub(l_set(29 + 127), exponents(i_bits(square))), l_set(0.5f), l_set(-0.25f));
     const lanes t = l_if_less(square, sane, l_add(half, magic), magic), power = l_sub(t, magic);
     l_store(up, l_scale_by(l_set(1), t));
@@ -204,7 +203,7 @@ INLINE ints highest_of_rows(in_row *in, float *kept, const uint8_t *const *row, 
     }
 #endif
 #ifdef INT_HALVES
-    if (in == in_f16 || in == in_bf16) { /* halves are in the order of their bits too */
+    if (in == in_f16 || in == in_bf16) { /* halves compare as their bits do */
         uint16_t half[16];
         for (int c = 0; c < 16; c++) half[c] = h_highest((const uint16_t *)(const void *)row[c], n);
         return i_magnitude(in((const uint8_t *)half, 0));
@@ -230,7 +229,7 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
     const bool q8 = false;
 #endif
     if (!q8) highest = highest_of_rows(in, kept, row, n);
-    /* 2^15 - 1/2 would leave int16: it counts as 2^15 */
+    /* 2^15 - 1/2 would round beyond int16: it counts as 2^15 */
     const lanes exponent = exponents(i_add(i_within(highest, 0, 0x7f800000), i_set(0x100))), too_high = l_set(64 + 127);
     const lanes power = l_if_less(exponent, too_high, l_min(l_sub(l_set(14 + 127), exponent), l_set(40)), l_set(0));
     const lanes ups = l_scale_by(l_set(1), l_add(power, l_set(QN_EXP_MAGIC)));
@@ -264,8 +263,7 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
     for (int c = 0; c < rows; c += 2, y += 2 * n) {
         const bool two = c + 1 < rows;
         const lanes up0 = l_set(up[c]), up1 = l_set(two ? up[c + 1] : 0);
-#ifdef INT_HALVES /* of halves nothing was kept; a product with a power of two is exact, so that a sum may round it, \
-                     into the low half */
+#ifdef INT_HALVES /* halves were not kept; a product with a power of two is exact, so that the sum may round it */
 #define AGAIN(c, i)            (in == in_f16 || in == in_bf16 ? in(row[c], i) : in_again(in, kept, (c)*n, row[c], i))
 #define INTEGERS(c, factor, i) i_bits(l_fma(AGAIN(c, i), factor, l_set(0x1.8p23f)))
 #else
@@ -278,7 +276,7 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
     }
 }
 
-/* Rows of sixteen cells, the last one repeated where there are less. */
+/* The rows of sixteen cells; the last one is repeated where there are fewer. */
 INLINE int rows_of(const uint8_t **row, const void *base, int64_t bytes, const int32_t *cell, int64_t c,
                    int64_t n_cells)
 {
@@ -289,7 +287,7 @@ INLINE int rows_of(const uint8_t **row, const void *base, int64_t bytes, const i
     }
     return rows;
 }
-/* The usual head sizes are constants, so that loops over a row unroll. */
+/* The usual head sizes are constants, so that loops over a row are unrolled. */
 #define PACK_K(in, base, bytes, cell) \
     for (int64_t c = 0; c < n_cells; c += 16) { \
         const uint8_t *row[16]; \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/block_ints.h -- a block of any format that multiplies as integers (act.h), as plain integers: one
- * function a format, and a row of its list. Compiled by each file that includes it, for that file's level. */
+/* src/cpu/kernel/block_ints.h -- a block of any format that has an integer product (act.h), as plain integers: one
+ * function a format, and a row in its list. Each file that includes it compiles it for its own level. */
 #ifndef QN_CPU_KERNEL_BLOCK_INTS_H
 #define QN_CPU_KERNEL_BLOCK_INTS_H
 
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* value[i] = d * scale[i / sub] * w[i] - m * min[i / sub] in super-blocks; d * w[i] + m in blocks of 32. What a format
- * does not have is not written. */
+/* value[i] = d * scale[i / sub] * w[i] - m * min[i / sub] in super-blocks, d * w[i] + m in blocks of 32. Fields that
+ * a format does not have are not written. */
 typedef struct qn_ints {
     float d, m;
     int16_t scale[16], min[16];

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/gemv.h -- products with one column or a few (decoding), written once: weights straight from the file's
- * blocks, ROWS rows at a time. On AVX-512 one column takes weights about as fast as memory gives them, four at 80 to 95
- * % of that, eight at 55 to 85 % (Q2_K, Q3_K, with the most arithmetic a byte: half and a third).
+/* src/cpu/kernel/gemv.h -- products with one column or a few (decoding), written once; they read weights as they lie
+ * in the file, ROWS rows at a time. On AVX-512, one column reads weights about as fast as memory delivers them; four
+ * columns at 80 to 95 % of that, eight at 55 to 85 % (Q2_K and Q3_K, which need the most arithmetic per byte: a half
+ * and a third).
  *
- * A register holds four consecutive weights of ROWS rows, byte k % 4 of row r in lane r, so that integer sums, scales
- * and the float chain of act.h are all by rows in lanes and nothing is ever added across. 16 bytes of each row come as
- * 128-bit loads and are turned by two shuffles a register. Sums of weights (for the columns' zero points) cost as much
- * as the products themselves: bytes are added first where they stay below 256.
+ * Layout: a register holds four consecutive weights of ROWS rows; byte k % 4 of row r stands in lane r. Integer
+ * sums, scales and the float chain of act.h are then computed with one row per lane, and nothing is ever summed
+ * across lanes. 16 bytes of each row are read with 128-bit loads and transposed with two shuffles a register. The
+ * sums of weights (for the columns' zero points) would cost as much as the products, so bytes are added first as
+ * long as they stay below 256.
  *
- * A level's one.h defines FN(name), ROWS, how many columns kernels take (GEMV_COLS_MID, GEMV_COLS_MAX), from how many
- * on a panel is faster (GEMV_PANEL_FROM), DOT_MAX, the greatest byte whose products w_dot_8 adds exactly, and over its
- * registers `words` and `reals` the functions w_... and r_... that the files kernel/gemv_*.h use; then it includes
- * this. */
+ * A level's gemv.h defines FN(name), ROWS, how many columns its kernels take (GEMV_COLS_MID, GEMV_COLS_MAX), from
+ * how many on a panel is faster (GEMV_PANEL_FROM), DOT_MAX (the greatest byte whose products w_dot_8 adds exactly),
+ * and over its registers `words` and `reals` the functions w_... and r_... that the files kernel/gemv_*.h use. Then
+ * it includes this. */
 #ifndef QN_CPU_KERNEL_GEMV_H
 #define QN_CPU_KERNEL_GEMV_H
 
@@ -20,8 +22,8 @@
 
 #include <string.h>
 
-/* ROWS rows, `step` bytes apart, of n blocks, with the columns of the kernel: the columns' first blocks side
- * by side, then their second ones. y: a register a column, row r in lane r. */
+/* Multiplies n blocks of ROWS rows, `step` bytes apart, with the kernel's columns: the columns' first blocks side by
+ * side, then their second blocks. y: a register a column, row r in lane r. */
 typedef void (*qn_gemv_fn)(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y);
 
 typedef struct qn_gemv_kernel {
@@ -30,10 +32,11 @@ typedef struct qn_gemv_kernel {
     qn_gemv_fn fn[3]; /* for 1, GEMV_COLS_MID and GEMV_COLS_MAX columns */
 } qn_gemv_kernel;
 
-/* The whole of a `one` slot: columns taken together as far as there are kernels, rows shared out over the lanes. */
+/* A whole gemv slot: groups columns for the kernels there are, and distributes rows over the lanes. */
 void FN(gemv)(const qn_mm_args *a, const qn_gemv_kernel *kernel);
 
-/* Defines mm_NAME from a function gemv_NAME(nc, ...); QN_GEMV_WITH_SINGLE: with another one for a single column. */
+/* Defines mm_NAME from a function gemv_NAME(nc, ...). QN_GEMV_WITH_SINGLE: with a kernel of its own for a single
+ * column. */
 #define QN_GEMV_COLS(name, how, cols) \
     static void gemv_##name##_##how(const uint8_t *w, size_t step, const void *x, int64_t n, reals *y) \
     { \
@@ -69,8 +72,8 @@ void FN(gemv_256_init)(qn_kernels *kernels);
 void FN(gemv_float_init)(qn_kernels *kernels);
 void FN(mm_gemv_init)(qn_kernels *kernels);
 
-/* Compilers would keep a pointer a row, most of them in memory: hidden, w and step give all addresses with six
- * registers. */
+/* Compilers would keep a pointer for each row, most of them in memory. With w and step hidden, six registers are
+ * enough for all addresses. */
 #define HIDE(x) __asm__("" : "+r"(x))
 
 INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
@@ -78,14 +81,13 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
     return w + (size_t)(r % 4) * step + (size_t)(r / 4) * (4 * step);
 }
 
-/* Cache lines of the rows that come next, asked for while these are computed: from `ahead` on, part of as many as ROWS
- * times `bytes` fill. The rows of a kernel stand one behind the other, and so do the lines it asks for: one sequential
- * stream, which the processor's own prefetch follows. It takes that evenly, a few lines at a time between instructions
- * that need the memory pipes for little: what a kernel does next is made to depend on x and `ahead`, or compilers would
- * ask for all of them first. Two threads of Zen 5, Q6_K, 2048 columns, share of the read bandwidth: evenly 82 %, all at
- * once 53; a stream for each row, 512 bytes ahead, 62.
- *
- * Where rows w stand apart (kernel/gemv_streams.h), PREFETCH_BYTES bytes ahead are asked for in each. */
+/* Prefetches part `part` of `parts` of what the next rows need: ROWS times `bytes`, from `ahead` on. Rows of a
+ * kernel are neighbours in memory, so this is one sequential stream, which hardware prefetchers follow. A few lines
+ * at a time, between instructions that leave the memory ports free, are faster than all at once. The empty asm makes
+ * what follows depend on x and `ahead`; otherwise compilers would move all prefetches to the front.
+ *     Zen 5, 2 threads, Q6_K, 2048 columns, share of the read bandwidth:
+ *     evenly 82 %, all at once 53 %, a stream for each row, 512 bytes ahead, 62 %
+ * With PREFETCH_BYTES (gemv_streams.h) each row is a stream of its own, prefetched so many bytes ahead. */
 #ifdef PREFETCH_BYTES
 #define PREFETCH_ROWS(x, ahead, part, parts, bytes, from, rows) \
     do { \
@@ -96,7 +98,7 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
         __asm__ volatile("" : "+r"(x), "+r"(ahead)); \
     } while (0)
 #define PREFETCH(x, ahead, part, parts, bytes) PREFETCH_ROWS(x, ahead, part, parts, bytes, w, ROWS)
-/* Block b of several in a line of memory: some rows with each. */
+/* Several blocks lie in one line of memory: block b prefetches for a part of the rows. */
 #define PREFETCH_SMALL(x, ahead, part, parts, bytes, b) \
     do { \
         enum { PARTS_ = (bytes) <= 20 ? 4 : 2 }; \
@@ -115,8 +117,8 @@ INLINE const uint8_t *row_at(const uint8_t *w, size_t step, int r)
     } while (0)
 #endif
 
-/* One field of all rows, by scalar moves: they cost the vector ports nothing. Left alone, compilers collect the values
- * in vector registers, which costs more than the rest of a block of 32. */
+/* Copies one field of all rows with scalar moves, which leave the vector ports free. Without the asm, compilers
+ * would collect the values in vector registers, which costs more than the rest of a block of 32. */
 #define COPY_ROWS(type) \
     INLINE void copy_##type(const uint8_t *w, size_t step, type to[ROWS]) \
     { \
@@ -132,8 +134,8 @@ COPY_ROWS(uint16_t)
 COPY_ROWS(uint32_t)
 /* clang-format on */
 
-/* What was stored is read as it lies, part by part: compilers would rather take it out of registers again, two or three
- * instructions for a broadcast that needs none. */
+/* Keeps an array in memory: compilers would rather shuffle its parts out of registers again, two or three
+ * instructions for a broadcast that a load does for free. */
 #define STAYS(array) __asm__("" : "+m"(array))
 
 INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadcast from memory */
@@ -144,22 +146,22 @@ INLINE words all_4(const void *p) /* the same four bytes in every lane: a broadc
 }
 
 #ifndef OWN_FRONT
-/* The same for a field that 16 bytes of the block follow. */
+/* The same for a field that at least 16 bytes of the block follow. */
 #define front_uint8_t  copy_uint8_t
 #define front_uint16_t copy_uint16_t
 #define front_uint32_t copy_uint32_t
 #endif
 
-/* A kernel whose weights pass DOT_MAX adds products of u - 128 instead: what u is more than a weight is less by that
+/* Kernels whose weights exceed DOT_MAX multiply u - 128 instead: what u has in excess of the weight is reduced by as
  * much. */
 #define SHIFT(max) ((max) > DOT_MAX ? 128 : 0)
 
-/* Quants of ROWS rows, 16 bytes of each in four registers: dword i of all rows in register i, or as a level with
- * OWN_DOTS likes it. Only the functions up to the #endif know. */
+/* The quants of ROWS rows, 16 bytes of each, in four registers: dword i of all rows in register i, or as a level
+ * with OWN_DOTS prefers. Only the functions up to the #endif depend on it. */
 #ifndef OWN_DOTS
 INLINE void load_quants(const uint8_t *w, size_t step, words out[4]) { load_16(w, step, out); }
 
-/* s[c] += sum of (u - SHIFT(max)) q over 4 n elements; column c's q stand c * stride bytes after those of column 0 */
+/* s[c] += sum of (u - SHIFT(max)) q over 4 n elements; column c's q are c * stride bytes after those of column 0 */
 INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size_t stride, int n, int max)
 {
     (void)max;
@@ -169,7 +171,7 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
         for (int c = 0; c < nc; c++) s[c] = w_dot_8(s[c], u[i], all_4(q + (size_t)c * stride + 4 * i));
         return;
     }
-    words other = w_zero(); /* two chains: the latency of eight in a row shows in blocks of 32 (10 %) */
+    words other = w_zero(); /* two chains: in blocks of 32 the latency of eight in a row costs 10 % */
     UNROLL
     for (int i = 0; i < n; i += 2) {
         s[0] = w_dot_8(s[0], u[i], all_4(q + 4 * i));
@@ -178,7 +180,7 @@ INLINE void dots_n(const int nc, words *s, const words *u, const int8_t *q, size
     s[0] = w_add_32(s[0], other);
 }
 
-/* start + by * sum of u over 4 n elements, each at most `max`; by: in each byte of a lane, with a sign */
+/* start + by * sum of u over 4 n elements, each at most `max`; by: in each byte of a lane, signed */
 INLINE words sum_by(words start, const words *u, int n, int max, words by)
 {
     const int group = 255 / max < n ? 255 / max : n;
@@ -194,16 +196,16 @@ INLINE words sum_by(words start, const words *u, int n, int max, words by)
 }
 INLINE words sum_n(words start, const words *u, int n, int max) { return sum_by(start, u, n, max, w_bytes(1)); }
 
-/* The same, apart from `start` where it takes more than one step: the latency of a super-block's would show. */
+/* The same, summed separately from `start` where it takes several steps: their latency would show in super-blocks. */
 INLINE words sum_scaled(words start, const words *u, int n, int max, words scale)
 {
     return max * n <= 255 ? sum_by(start, u, n, max, scale) : w_add_32(start, sum_by(w_zero(), u, n, max, scale));
 }
 
-/* In the lanes of the rows: four bytes whose sum is that of u over 16 elements. */
+/* One row per lane: four bytes whose sum is that of u over 16 elements. */
 INLINE words add_bytes(const words u[4]) { return w_add_8(w_add_8(u[0], u[1]), w_add_8(u[2], u[3])); }
 
-/* Bit 4 i + j of a row's 32 goes above the nibble in byte j of u[i]. */
+/* Puts bit 4 i + j of a row's 32 above the nibble in byte j of u[i]. */
 INLINE void add_fifth(words bits, words u[8])
 {
     UNROLL
@@ -214,7 +216,7 @@ INLINE void add_fifth(words bits, words u[8])
     }
 }
 
-/* Bytes: the lowest n_low bits of p, above them n_high bits of h, which stand in their place already. */
+/* In each byte: the lowest n_low bits of p, above them n_high bits of h, which are already in place. */
 INLINE words join_bits(words p, int n_low, words h, int n_high)
 {
     const words low = w_bytes((char)((1 << n_low) - 1));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/gemv_256.h -- few columns in blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format brings its
- * weights to unsigned bytes w + off, a sub-block at a time; offsets go into the start values of the sums of products,
- * and are taken off Z at the end. */
-/* T and Z of a super-block so far, and sub-blocks that are to be added to T. */
+/* src/cpu/kernel/gemv_256.h -- gemv for super-blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS. A format converts its
+ * weights to unsigned bytes w + off, a sub-block at a time. The offsets are corrected in the start values of the
+ * sums of products, and subtracted from Z at the end. */
+/* T and Z of a super-block so far (act.h), and pairs of sub-blocks that are still to be added to T. */
 typedef struct sums {
     words t[GEMV_COLS_MAX], z;
     reals chain[GEMV_COLS_MAX];
@@ -23,23 +23,23 @@ INLINE void clear_sums(const int nc, sums *a)
     a->z = w_zero();
 }
 
-/* Byte j of each lane, four times. */
+/* Byte j of each lane, in all four bytes. */
 INLINE words four_times(words x, int j)
 {
     const __m128i firsts = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
     return w_shuffle(x, w_fours(_mm_add_epi8(firsts, _mm_set1_epi8((char)j))));
 }
 
-/* One sub-block: s[c] = sum w q; z gets that of u, 4 n elements; scale: four times in each lane. */
+/* Adds one sub-block: s[c] = sum w q; Z gets the sum of u, 4 n elements; scale: in all four bytes of a lane. */
 INLINE void add_sub(const int nc, sums *a, const words *s, const words *u, int n, int max, words scale)
 {
     FOR_COLUMNS(c) a->t[c] = w_add_32(a->t[c], w_mul_32(s[c], w_sra_32(scale, 24)));
     a->z = sum_scaled(a->z, u, n, max, scale);
 }
 
-/* The same for sub-block j of a format whose sums of two are below 2^24. With several columns these are added in
- * floats, exactly and with five instructions where integers take six (AVX-512, 8 columns: Q5_K 8 % faster, Q6_K 13):
- * the sums of even ones start at FLOATS more, which makes them floats as they are. */
+/* The same for sub-block j of a format where the sum of two sub-blocks is below 2^24. With several columns, pairs
+ * are added as floats, which is exact: five instructions instead of six (AVX-512, 8 columns: Q5_K 8 % faster, Q6_K
+ * 13 %). The sums of even sub-blocks start at FLOATS, so that their bits are those of a float: 0x1.8p23 + sum. */
 enum { FLOATS = 0x4b400000 }; /* the bits of 0x1.8p23f */
 #define IN_PAIRS (GEMV_PAIRS && nc > 1)
 
@@ -59,7 +59,7 @@ INLINE void add_of_pair(const int nc, sums *a, int j, const words *s, const word
     a->z = sum_scaled(a->z, u, n, max, scale);
 }
 
-/* acc + d S of a super-block */
+/* acc + d S (act.h) */
 INLINE reals add_super(reals acc, reals t, words z, const qn_act256 *x, reals d)
 {
     const reals s = r_fma(r_set((float)-x->zero), r_from(z), t);
@@ -76,8 +76,8 @@ INLINE reals add_mins(reals acc, words m, const qn_act256 *x, reals dmin)
     return r_fnma(r_from(m), r_mul(dmin, r_set(x->d)), acc);
 }
 
-/* -off * sum of q over each 16 elements: where sums of (w + off) q start; `floats`: those of even ones at FLOATS more
- */
+/* start[i] = -off * sum of q over 16 elements: where sums of (w + off) q start. floats: those of even i start at
+ * FLOATS. */
 INLINE void starts_of_16(const qn_act256 *x, int off, bool floats, int32_t start[16])
 {
     const __m256i more = _mm256_set1_epi64x(floats ? FLOATS : 0);
@@ -103,7 +103,7 @@ INLINE void starts_of_32(const qn_act256 *x, int off, int32_t start[8])
     STAYS(*(int32_t(*)[8])start);
 }
 
-/* m + sum over the four minima in each lane's bytes of min * sum; `sum` stands in the order 0 2 1 3 */
+/* m + sum over the four minima in each lane of min * sum; `sum` is in the order 0 2 1 3 */
 INLINE words dot_mins(words m, words mins, const int16_t sum[4])
 {
     const words even = w_set(0x00ff00ff);
@@ -113,7 +113,7 @@ INLINE words dot_mins(words m, words mins, const int16_t sum[4])
 
 #define ORDER_0213 0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15
 
-/* The fields of rows that don't come with 16 others: through memory, which has time to spare. */
+/* Fields that can't be read as part of 16 bytes go through memory; latency is hidden. */
 INLINE words load_dwords(const uint8_t *w, size_t step)
 {
     uint32_t v[ROWS] __attribute__((aligned(64)));
@@ -134,7 +134,7 @@ INLINE void load_32(const uint8_t *w, size_t step, words out[8])
     load_quants(w, step, out);
     load_quants(w + 16, step, out + 4);
 }
-/* The i-th 16 bytes, when their turn comes: elsewhere there are too few registers for those after them. */
+/* Loads the i-th 16 bytes just before they are used: there are too few registers for all. */
 INLINE void load_nth_16(const uint8_t *w, size_t step, int i, words *out)
 {
     load_quants(w + 16 * i, step, out + 4 * i);
@@ -146,7 +146,7 @@ INLINE void load_nth_16(const uint8_t *w, size_t step, int i, words *out)
 }
 #endif
 
-/* Bits [from, from + n) of each byte of x at [to, to + n); what else the bytes hold is left to a mask. */
+/* Moves bits from position `from` of each byte to position `to`. The other bits must be masked off. */
 INLINE words move_bits(words x, int from, int to)
 {
     return from < to ? w_shl_16(x, to - from) : from > to ? w_shr_16(x, from - to) : x;
@@ -196,8 +196,8 @@ INLINE void k4_end(const int nc, reals *acc, const reals *t, words z, const k4_h
     }
 }
 
-/* Half of a super-block stays below 2^24 (4 * 63 * 32 * 15 * 127): floats that are added to are exact, and cost less
- * than integers. The halves' sum is rounded once. */
+/* Half of a super-block stays below 2^24 (4 * 63 * 32 * 15 * 127): adding in floats is exact and cheaper than in
+ * integers. The sum of both halves is rounded once, as act.h demands. */
 INLINE void q4_sub(const int nc, reals *t, words *z, const k4_head *h, int j, const words u[8], const qn_act256 *x)
 {
     const words scale = four_times(h->scale[j / 4], j % 4);
@@ -280,7 +280,7 @@ INLINE void gemv_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act2
         for (int i = 0; i < 4; i++) sum_scales = w_dot_8(sum_scales, w_bytes(1), scale[i]);
         UNROLL
         for (int s = 0; s < 16; s++) {
-            const int at = s % 8 * 4; /* of the sub-block in its half of 128, in dwords */
+            const int at = s % 8 * 4; /* of the sub-block in its half of 128 elements, in dwords */
             PREFETCH(x, ahead, s, 16, sizeof(qn_block_Q6_K));
             if (s % 8 < 4) load_nth_16(w + s / 8 * 64, step, s % 4, low);
             if (s % 8 < 2) load_nth_16(w + 128 + s / 8 * 32, step, s % 2, high);
@@ -297,14 +297,14 @@ INLINE void gemv_Q6_K(const int nc, const uint8_t *w, size_t step, const qn_act2
     }
 }
 
-/* Q2_K and Q3_K have the most sub-blocks and arithmetic for a byte, and sums that fit 16 bits: four sub-blocks at a
+/* Q2_K and Q3_K have the most sub-blocks and arithmetic per byte, and sums that fit 16 bits: four sub-blocks at a
  * time. */
 
-/* Two sums of each row, below 2^15, as the halves of a lane. */
+/* Two sums of each row, below 2^15, as the two halves of a lane. */
 INLINE words as_pairs(words low, words high) { return w_odd_halves(low, w_shl_32(high, 16)); }
 
-/* s[j][c]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four of each row, signed. off is
- * left to the caller. */
+/* Adds four sub-blocks. s[j][c]: sum w q; bytes[j]: four bytes whose sum is that of u = w + off; scale: the four
+ * scales of each row, signed. The caller corrects for off. */
 INLINE void add_four(const int nc, sums *a, words s[4][GEMV_COLS_MAX], const words bytes[4], words scale)
 {
     const words even = w_sra_16(w_shl_16(scale, 8), 8), odd = w_sra_16(scale, 8);
@@ -333,7 +333,7 @@ INLINE void gemv_Q3_K(const int nc, const uint8_t *w, size_t step, const qn_act2
         load_32(w, step, high);
         UNROLL
         for (int i = 0; i < 16; i++) {
-            const int j = i / 4; /* four scales a register: nibbles of v[1], v[2], and bit pairs of v[3] */
+            const int j = i / 4; /* four scales a register: nibbles of v[1] and v[2], bit pairs of v[3] */
             if (i % 8 < 2) load_nth_16(w + 32 + i / 8 * 32, step, i % 2, low);
             UNROLL
             for (int k = 0; k < 4; k++)
@@ -446,7 +446,7 @@ INLINE void gemv_IQ4_XS(const int nc, const uint8_t *w, size_t step, const qn_ac
     }
 }
 
-#ifdef OWN_SINGLE_256 /* a level's file with other kernels for one column: single_NAME of those in SINGLES */
+#ifdef OWN_SINGLE_256 /* a level's own kernels for a single column: single_NAME of the formats in SINGLES */
 #include OWN_SINGLE_256
 #else
 #define SINGLES(FORMAT)

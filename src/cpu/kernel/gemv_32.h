@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/gemv_32.h -- few columns in blocks of 32: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4. A format brings a
- * block to unsigned bytes u = w + off; then S = sum u q - zero sum u - off sum (q - zero), where the column's block has
- * the last sum.
+/* src/cpu/kernel/gemv_32.h -- gemv for blocks of 32: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4. A format converts a
+ * block to unsigned bytes u = w + off. Then S = sum u q - zero sum u - off sum (q - zero); the last sum is in the
+ * column's block.
  *
- * Scales, minima and fifth bits of all rows are collected a block ahead by scalar moves: they cost the vector ports
- * nothing, and the wide loads that read them don't wait for the narrow stores. */
-/* What a block has beside its quants, by row. */
+ * Scales, minima and fifth bits of all rows are collected one block ahead with scalar moves. These leave the vector
+ * ports free, and the wide loads that read the values back do not wait for the narrow stores. */
+/* The fields of a block beside its quants, by row. */
 typedef struct heads {
     uint32_t bits[ROWS];
     uint16_t d[ROWS], m[ROWS];
     uint8_t e[64];
-} heads; /* aligned to 64, and so is the next */
+} heads; /* its size is a multiple of 64, so both of a pair are aligned */
 
-/* ---- formats: what stands beside the quants, and the quants ---------------------------------- */
+/* ---- formats: fields (head_NAME) and quants (quants_NAME) -------------------------------------- */
 
 INLINE void nibbles(const uint8_t *w, size_t step, words u[8])
 {
@@ -116,7 +116,7 @@ INLINE reals scale_e8m0(const heads *h) /* 2^(e - 128): a normal number from e =
     FORMAT(IQ4_NL, 128, 255, scale_f16, false) FORMAT(MXFP4, 12, 24, scale_e8m0, false)
 /* clang-format on */
 
-/* One block: to[c] = S. (sum of w + rest, rest) times (zero, sum) is one instruction: both fit 16 bits. */
+/* to[c] = S of one block. (sum of w + rest, rest) . (zero, sum) is one instruction: all four fit 16 bits. */
 INLINE void dot_blocks(const int nc, const words u[8], int off, int max, const qn_act32 *x, words *to)
 {
     const int rest = off - SHIFT(max);

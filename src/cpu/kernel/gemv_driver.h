@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/gemv_driver.h -- products with one column or a few, written once: which columns are taken, and which
- * rows are read, together. A level's mm_gemv.c defines FN(name) and includes this after its one.h.
+/* src/cpu/kernel/gemv_driver.h -- gemv, written once: which columns and which rows a kernel takes together. A
+ * level's mm_gemv.c defines FN(name) and includes this after its gemv.h.
  *
- * The lanes take neighbouring rows, so that a weight is read, and asked for (FETCH in kernel/gemv.h), from its first
- * byte to its last; or, where MAX_ROW_STRIDE is defined (kernel/gemv_streams.h), rows up to that far from each other,
- * each the head of a stream of its own. */
+ * The lanes take neighbouring rows, so that a weight is read and prefetched (PREFETCH in gemv.h) from its first byte
+ * to its last. Where MAX_ROW_STRIDE is defined (gemv_streams.h), they take rows up to that far apart, each a stream
+ * of its own. */
 #ifndef MAX_ROW_STRIDE
 #define MAX_ROW_STRIDE 1
 #endif
 
-/* Columns that one kernel takes: as many as `n`, and the rest of its room repeats the last. */
+/* Columns that one kernel takes: n of them; the rest of its room repeats the last. */
 typedef struct col_set {
     const void *x;
     qn_gemv_fn fn;
@@ -18,7 +18,7 @@ typedef struct col_set {
     int64_t blocks;
 } col_set;
 
-/* Rows first, first + apart, ..., or, 0 apart, one row in all lanes. */
+/* Rows first_row, first_row + stride, ...; stride 0: one row in all lanes. */
 static void some_rows(const qn_mm_args *a, const col_set *x, int32_t first_row, int32_t stride)
 {
     reals y[GEMV_COLS_MAX];
@@ -36,8 +36,8 @@ static void some_rows(const qn_mm_args *a, const col_set *x, int32_t first_row, 
     }
 }
 
-/* Rows that do not fill the lanes are done again with their neighbours before, or, where there are none, each in all
- * lanes. */
+/* Rows that do not fill the lanes are computed together with the rows before them, or, where there are none, each in
+ * all lanes. */
 static void all_rows(const qn_mm_args *a, const col_set *x)
 {
     int32_t at = 0, stride;
@@ -52,7 +52,7 @@ static void all_rows(const qn_mm_args *a, const col_set *x)
         for (; at < a->rows; at++) some_rows(a, x, at, 0);
 }
 
-/* Blocks side by side in the tile, so that a kernel has one pointer to all its columns. */
+/* Puts the columns' blocks side by side in the tile, so that a kernel needs one pointer for all columns. */
 static void interleave(const qn_mm_args *a, const qn_gemv_kernel *kernel, const col_set *x, int room)
 {
     const size_t bytes = kernel->act_bytes;
@@ -63,7 +63,7 @@ static void interleave(const qn_mm_args *a, const qn_gemv_kernel *kernel, const 
     }
 }
 
-/* Rows too long for the tile take fewer columns at a time. */
+/* Where rows are too long for the tile, fewer columns are taken at a time. */
 void FN(gemv)(const qn_mm_args *a, const qn_gemv_kernel *kernel)
 {
     static const int room[] = {1, GEMV_COLS_MID, GEMV_COLS_MAX};

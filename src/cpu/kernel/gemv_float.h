@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/gemv_float.h -- few columns of floats with weights in F32, F16 and BF16. Eight elements of ROWS rows
- * at a time are turned as the file has them, two halves a lane, and become floats after it: a third of the instructions
- * of turning floats, and nothing goes through memory. Sums are slices of QN_MM_SLICE, each one chain (dispatch.h). */
+/* src/cpu/kernel/gemv_float.h -- gemv for weights in F32, F16 and BF16. Eight elements of ROWS rows at a time are
+ * transposed as the file has them, two halves a lane, and converted to floats after that: a third of the
+ * instructions of transposing floats, and nothing goes through memory. Sums are slices of QN_MM_SLICE, each one
+ * chain (dispatch.h). */
 enum { EIGHT = 8, SLICE_EIGHTS = QN_MM_SLICE / EIGHT };
 typedef float act8[EIGHT];
 
-/* The elements of one word of each row. */
+/* pair_NAME: the elements in one word of each row. */
 INLINE void pair_F32(words u, reals *v) { v[0] = r_bits(u); }
 INLINE void pair_BF16(words u, reals *v)
 {
@@ -14,7 +15,7 @@ INLINE void pair_BF16(words u, reals *v)
 }
 INLINE void pair_F16(words u, reals *v) { w_halves(u, &v[0], &v[1]); }
 
-/* The same by way of memory: what is stored of a word, and the elements from there. */
+/* The same by way of memory: what is stored for a word, and the elements from there. */
 #ifdef OWN_HALVES
 INLINE words stored_F16(words u) { return w_part(u); }
 INLINE void pair_at_F16(const words *p, reals *v) { r_parted(p, &v[0], &v[1]); }
@@ -54,16 +55,16 @@ LOAD8(F32, 4) LOAD8(F16, 2) LOAD8(BF16, 2)
     UNROLL \
     for (int c = 0; c < nc; c++)
 
-/* A slice as it comes from the file, but turned: a word of each row a register. Only then is it multiplied, so that one
- * column has the chains of two slices to fill the time that an addition takes; F32's one chain is enough for its bytes.
- * A row's four parts of a line come together: where rows lie a power of two apart, all fall into one set of the
- * first-level cache, and the line would be gone before its second part was read. Half of what comes next is asked for
- * while slices are turned, half while they are multiplied. Two threads of Zen 5, F16, 2048 columns, share of the read
- * bandwidth: 65 to 80 %; turned in registers, one chain: 55. */
+/* A slice is first stored transposed, one word of each row a register, and then multiplied: so one column can run
+ * the chains of two slices, which hides the latency of additions. (F32 has one chain; that is enough for its bytes.)
+ * A row's four parts of a line are read together: rows a power of two apart fall into one set of the first-level
+ * cache, and the line would be evicted before its second part was read. Half of what comes next is prefetched while
+ * slices are transposed, half while they are multiplied. Zen 5, 2 threads, F16, 2048 columns: 65 to 80 % of the read
+ * bandwidth; transposed in registers with one chain: 55 %. */
 #define SLICE_LINES(bytes) (QN_MM_SLICE * (bytes) / 64)
 enum { LINE_WORDS = 16 };
 
-#ifdef OWN_SINGLE_FLOAT /* a level's file with other kernels for one column: single_F32, single_F16, single_BF16 */
+#ifdef OWN_SINGLE_FLOAT /* a level's own kernels for a single column: single_F32, single_F16, single_BF16 */
 #include OWN_SINGLE_FLOAT
 #define GEMV_FLOAT(name) QN_GEMV_WITH_SINGLE(name, EIGHT, act8, single_##name)
 #else
@@ -130,7 +131,7 @@ enum { LINE_WORDS = 16 };
         } \
     } \
     GEMV_FLOAT(name) \
-    static qn_mm_fn any_##name; /* of the general kernels, for rows that are no multiple of eight */ \
+    static qn_mm_fn any_##name; /* the general kernel (mm_float.h), for rows that are no multiple of eight */ \
     static void mm_eights_##name(const qn_mm_args *a) \
     { \
         if (a->k % EIGHT == 0) \
@@ -138,8 +139,8 @@ enum { LINE_WORDS = 16 };
         else \
             any_##name(a); \
     }
-/* From how many columns on a panel is faster: 12 and 16 columns, Gflop/s of one thread here and there: F16 66, 71 and
- * 70, 75; BF16 79, 93 and 62, 79. */
+/* From how many columns on a panel is faster. Gflop/s of one thread with 12 and 16 columns, gemv and panel: F16 66,
+ * 71 and 70, 75; BF16 79, 93 and 62, 79. */
 #ifndef FLOAT_FORMATS
 #define FLOAT_FORMATS FORMAT(F32, 4, 17) FORMAT(F16, 2, 9) FORMAT(BF16, 2, 17)
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/lanes.h -- what the files that write rows of kernels.def over sixteen lanes share: the loop over an
- * array, and exp. Comes after a level's lanes.h. */
+/* src/cpu/kernel/lanes.h -- what files that implement rows of kernels.def over sixteen float lanes share: the loop
+ * over an array, and exp. Include it after a level's lanes.h.
+ *
+ * Every sum over lanes is one tree: lane j takes elements j, j + 16, j + 32 .. in order; then lanes j and j + 8 are
+ * added, then j and j + 4, j and j + 2, j and j + 1 (l_sum; qn__ref_sum16 is the plain reading of it). */
 #ifndef QN_CPU_KERNEL_LANES_H
 #define QN_CPU_KERNEL_LANES_H
 
@@ -8,8 +11,8 @@
 
 #include <math.h>
 
-/* Full blocks: BODY with loads and stores as they are; the rest: with the masked ones. `LOAD(p)` and `STORE(p, x)` act
- * at index i. */
+/* Runs BODY over n elements: full vectors with plain loads and stores, the tail with masked ones. LOAD(p) and
+ * STORE(p, x) act at index i. */
 #define EACH(n, BODY) \
     do { \
         int64_t i = 0; \

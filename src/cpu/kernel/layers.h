@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/layers.h -- rows of norms, gates and their gradients in sixteen lanes, written once. A level's
- * layers.c defines FN(name) and includes its lanes.h, its lanes_math.h and then this; ref/layers.c does the same one by
- * one. */
+/* src/cpu/kernel/layers.h -- norms, gates and their gradients over sixteen float lanes, written once. A level's
+ * layers.c defines FN(name), includes its lanes.h and lanes_math.h, and then this. ref/layers.c does the same
+ * element by element. */
 #include "cpu/dispatch.h"
 #include "cpu/kernel/lanes.h"
 
@@ -71,7 +71,7 @@ void FN(add_dev_f32)(float *y, const float *a, const float *x, float mean, float
 #undef BODY
 }
 
-/* 1 - s as e s, which is right to the last bits where s is near 1; where e overflows, s is 0 and takes all with it. */
+/* 1 - s is computed as e s, which is accurate where s is near 1. Where e overflows, s is 0 and so is the product. */
 void FN(swiglu_back_f32)(float *d_gate, float *d_up, const float *dy, const float *gate, const float *up, int64_t n)
 {
     const lanes one = l_set(1), most = l_set(FLT_MAX);

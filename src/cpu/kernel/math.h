@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/math.h -- functions of floats and sums over them, in sixteen lanes, written once. A level's math.c
- * defines FN(name) and includes its lanes.h, its lanes_math.h and then this. The constants are kernel/math_const.h's;
- * ref/math.c does the same one by one. */
+/* src/cpu/kernel/math.h -- functions of floats and sums over them, over sixteen float lanes, written once. A level's
+ * math.c defines FN(name), includes its lanes.h and lanes_math.h, and then this. The constants are in
+ * kernel/math_const.h; ref/math.c does the same element by element. */
 #include "cpu/dispatch.h"
 #include "cpu/kernel/lanes.h"
 #include "cpu/kernel/math_const.h"
@@ -14,7 +14,7 @@
 #define MAP2(name, expr) \
     void FN(name)(float *y, const float *a, const float *b, int64_t n) { EACH(n, expr); }
 
-/* ---- one rounding or none -------------------------------------------------------------------- */
+/* ---- exact, or rounded once -------------------------------------------------------------------- */
 
 #define SUB(LOAD, STORE)   STORE(y, l_sub(LOAD(a), LOAD(b)));
 #define DIV(LOAD, STORE)   STORE(y, l_div(LOAD(a), LOAD(b)));
@@ -55,7 +55,7 @@ void FN(clamp_f32)(float *y, const float *x, float lo, float hi, int64_t n)
 
 /* ---- exponentials and their kin -------------------------------------------------------------- */
 
-/* log(m) / ln 2 is wanted of log2: then e comes in after the product */
+/* log2 wants log(m) / ln 2, and adds e after the product */
 static inline lanes log_of(lanes x, bool base_2)
 {
     const lanes tiny = l_set(QN_LOG_TINY);
@@ -154,14 +154,14 @@ static inline lanes atan_lanes(lanes x)
     return l_keep_nan(x, l_with_sign(l_add(base, l_fma(l_mul(v, z), p, v)), x));
 }
 
-/* Where an angle is far, infinite or NaN. The others keep what they have. */
+/* Replaces results for angles that are far from 0, infinite or NaN. */
 static void mend_far(float *y, const float *x, int64_t n, float (*far)(float))
 {
     for (int64_t i = 0; i < n; i++) {
         if (!(fabsf(x[i]) < QN_FAR_ANGLE)) y[i] = far(x[i]);
     }
 }
-/* y may be x, so x is looked at before. */
+/* y may be x, so x is tested before y is written. */
 #define ANGLE(name, expr) \
     void FN(name##_f32)(float *y, const float *x, int64_t n) \
     { \
@@ -311,7 +311,7 @@ float FN(dev_sq_f32)(const float *x, float mean, int64_t n)
     return chains_sum(acc);
 }
 
-/* l_max and l_min skip a NaN in their first operand, so it is kept beside */
+/* l_max and l_min skip a NaN in their first operand, so NaN are tracked separately. */
 float FN(highest_f32)(const float *x, int64_t n)
 {
     lanes best = l_set(-INFINITY), nan = l_set(0);

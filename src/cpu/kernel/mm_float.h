@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/mm_float.h -- products with columns of floats over sixteen float lanes, written once, and one qn_mm_fn
+/* src/cpu/kernel/mm_float.h -- products with columns of floats over sixteen float lanes, written once: one qn_mm_fn
  * for each real and block dtype. Weight rows stand in lanes. A level's mm_float.c includes its lanes.h, defines
- * FN(name), ROOM, and chunk4, which loads four neighbouring elements of sixteen rows, ROOM floats apart, as four
- * vectors; then it includes this. What the sums are: dispatch.h.
+ * FN(name), ROOM, and chunk4 (loads four neighbouring elements of sixteen rows, ROOM floats apart, as four vectors),
+ * and then includes this. dispatch.h defines the sums.
  *
- * Few columns: rows are read once, turned in registers, and two slices run at a time, as one chain of fused
- * multiply-adds alone would wait for itself. Many columns: a slice of up to 64 rows is unpacked and turned into a panel
- * in L2 that outer_f32 multiplies with all columns; their sums stay beside it until the row ends, since y's own rows
- * lie too far apart for a cache. What comes next is asked for meanwhile. */
+ * Few columns: rows are read once and transposed in registers. Two slices run at a time, since one chain of fused
+ * multiply-adds alone would wait for its latency. Many columns: a slice of up to 64 rows is unpacked and transposed
+ * into a panel in L2, which outer_f32 multiplies with all columns. Their sums stay beside the panel until the row
+ * ends, since the rows of y are too far apart for a cache. What comes next is prefetched meanwhile. */
 #include "cpu/dispatch.h"
 #include "cpu/kernel/inline.h"
 
@@ -20,9 +20,9 @@ enum {
     SLICE = QN_MM_SLICE,
     PANEL_ROWS = 64,
     CHUNK_COLS = 640,        /* columns whose sums fit beside a panel: 160 KiB */
-    TILE_COLS = 48,          /* between two looks ahead; a multiple of what outer_f32 takes at once */
-    SKINNY_COLS = 4,         /* columns at once: accumulators of two slices, and what turning takes */
-    PANEL_COLS = PANEL_FROM, /* from here on turning through memory pays */
+    TILE_COLS = 48,          /* columns between two prefetches; a multiple of what outer_f32 takes at once */
+    SKINNY_COLS = 4,         /* columns at a time: registers for the sums of two slices and for transposing */
+    PANEL_COLS = PANEL_FROM, /* from here on a panel is faster */
 };
 _Static_assert((PANEL_ROWS * SLICE + CHUNK_COLS * PANEL_ROWS + 16 * ROOM) * 4 <= QN_MM_TILE_BYTES,
                "panel, sums and rows");
@@ -32,7 +32,7 @@ typedef struct weights {
     const qn_mm_args *a;
     const qn_dtype_info *dtype;
     qn_unpack_fn unpack;
-    bool floats; /* aligned F32: a panel takes them where they lie */
+    bool floats; /* aligned F32: no unpacking needed */
 } weights;
 
 static const float *column(const qn_mm_args *a, int64_t c)
@@ -53,15 +53,15 @@ static inline void load_row(const weights *w, int64_t r, int64_t at, int64_t n, 
 
 /* ---- few columns ----------------------------------------------------------------------------- */
 
-/* What comes next, asked for evenly while this is computed, half of it as rows are unpacked: sixteen rows, eight times
- * `eighth` bytes of each. Left to themselves, memory and arithmetic take turns. One F16 column from memory: 12 GB/s,
- * and 8 without. */
+/* What comes next is prefetched evenly while this is computed, half of it while rows are unpacked: of sixteen rows,
+ * eight times `eighth` bytes. Otherwise memory and arithmetic alternate. One F16 column from memory: 12 GB/s, 8
+ * without. */
 typedef struct ahead {
     const uint8_t *at;
     int64_t row_bytes, eighth;
 } ahead;
 
-/* sums[s][c] of sixteen rows: slice s of row r is w + (s * 16 + r) * ROOM, that of column c x[c] + s * SLICE. All
+/* sums[s][c] of sixteen rows. Slice s of row r is w + (s * 16 + r) * ROOM, that of column c x[c] + s * SLICE. All
  * slices have n elements. */
 INLINE void slices(const float *w, const float *const *x, const int n_slices, const int n_cols, int64_t n,
                    const ahead *next, lanes (*sums)[SKINNY_COLS])
@@ -146,8 +146,8 @@ SLICES(1, 1) SLICES(1, 2) SLICES(1, 3) SLICES(1, 4) SLICES(2, 1) SLICES(2, 2) SL
 
 /* ---- many columns ---------------------------------------------------------------------------- */
 
-/* A slice of up to 64 rows as the panel that outer_f32 takes: [n, n_lanes], or, where registers hold PANEL_STRIP lanes
- * at a time, such strips of them one behind the other: each is then a piece of L1, not a part of every fourth line. */
+/* A slice of up to 64 rows as the panel that outer_f32 takes: [n, n_lanes], or, where registers hold PANEL_STRIP
+ * lanes at a time, strips of as many lanes one after the other: a strip is then contiguous in L1. */
 #ifdef PANEL_STRIP
 #define EACH_STRIP(l, n_lanes) for (int64_t l = 0; l < (n_lanes); l += PANEL_STRIP)
 #define STRIP_WIDTH(n_lanes)   PANEL_STRIP
@@ -172,8 +172,8 @@ static void fill_panel(const weights *t, int64_t first_row, int64_t rows, int64_
     }
 }
 
-/* Rows [from, to) of the 64, `bytes` of each: the next panel comes from memory while this one is multiplied. F16, 512
- * columns: unpacking waits for 9 % of the time without. */
+/* Prefetches rows [from, to) of the 64, `bytes` of each, for the next panel. Without, unpacking waits for 9 % of the
+ * time (F16, 512 columns). */
 static void prefetch_rows(const uint8_t *w, size_t row_bytes, int64_t bytes, int64_t from, int64_t to)
 {
     for (int64_t r = from; r < to; r++)
@@ -241,7 +241,7 @@ static void mm(const qn_mm_args *a, qn_dtype dtype, qn_unpack_fn unpack)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static qn_unpack_fn level_unpack[QN_DTYPE_COUNT]; /* this level's, set once by mm_init */
+static qn_unpack_fn level_unpack[QN_DTYPE_COUNT]; /* this level's, set by mm_init */
 
 #define FN_block(name) \
     static void mm_##name(const qn_mm_args *a) { mm(a, QN_DTYPE_##name, level_unpack[QN_DTYPE_##name]); }
@@ -252,7 +252,7 @@ static qn_unpack_fn level_unpack[QN_DTYPE_COUNT]; /* this level's, set once by m
 QN_DTYPE_ROWS(ROW)
 #undef ROW
 
-/* Formats whose columns a level below quantizes stay as they are: levels agree to the bit. */
+/* Formats whose columns a lower level quantizes keep its kernels, so that levels agree to the bit. */
 static void mm_init(qn_kernels *kernels)
 {
 #define SET_block(name) \

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/outer.h -- outer_f32 over sixteen float lanes, written once: a block of NO outputs by NV vectors of
- * lanes stays in registers while i runs, so that a step loads NV vectors of b and broadcasts NO numbers of a for NO *
- * NV fused multiply-adds. A level's outer.c defines FN(name), includes its lanes.h, says how many accumulators it has
- * registers for (OUTER_ACCS), and includes this. */
+/* src/cpu/kernel/outer.h -- outer_f32 over sixteen float lanes, written once. A block of NO outputs by NV vectors of
+ * lanes stays in registers while i runs: a step loads NV vectors of b and broadcasts NO numbers of a for NO * NV
+ * fused multiply-adds. A level's outer.c defines FN(name), includes its lanes.h, lists the block shapes that it has
+ * registers for (OUTER_SHAPES, OUTER_VECTORS), and includes this. */
 #include "cpu/dispatch.h"
 #include "cpu/kernel/inline.h"
 
-/* How many steps one turn of the loop takes: pointers move once a turn. */
+/* Steps of one iteration of the loop; pointers advance once per iteration. */
 enum { UNROLLED = 4 };
 
-/* A level may have its own. OUTER_STRIPS: its registers hold sixteen lanes at a time, so that b is best in strips of as
- * many. */
+/* A level may define its own. OUTER_STRIPS: its registers hold sixteen lanes at a time, so that b is best in strips
+ * of sixteen. */
 #ifdef OUTER_STRIPS
 #define IS_STRIP(t) ((t)->b_stride == 16)
 #else
@@ -23,13 +23,13 @@ enum { UNROLLED = 4 };
 #define OUTER_HIDE(x) (void)0
 #endif
 
-/* Branches stay outside: clang would leave a loop with one in it as it is, and all accumulators in memory. */
+/* Branches stay outside: clang does not unroll a loop that contains one, and would keep all accumulators in memory. */
 #define EACH(WHAT) \
     do { \
         UNROLL_24 for (int o = 0; o < no; o++) { UNROLL_24 for (int v = 0; v < nv; v++) WHAT; } \
     } while (0)
 
-/* One step; `at` is where a(o, i) lies: AT(o). */
+/* One step; AT(o) is a(o, i). */
 #define STEP(AT, B) \
     do { \
         lanes v_[4]; \
@@ -52,7 +52,7 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
         EACH(acc[o][v] = l_set(0));
 
     int64_t i = t->n_in;
-    if (a_is_dense) { /* neighbours in i touch; outputs lie a_out apart: three addresses from one pointer */
+    if (a_is_dense) { /* a_in is 1; outputs are a_out apart: three addresses from one pointer */
         const float *p[8];
         int64_t far = a_out;
         for (int g = 0; g * 3 < no; g++) p[g] = a + g * 3 * a_out;
@@ -71,7 +71,7 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
             for (int g = 0; g * 3 < no; g++) p[g]++;
         }
 #undef AT
-    } else { /* outputs touch */
+    } else { /* a_out is 1 */
 #define AT(o) a[o]
         if (b_is_strip)
             for (; i >= UNROLLED; i -= UNROLLED, b += UNROLLED * b_stride)
@@ -83,7 +83,7 @@ INLINE void block(const qn_outer *t, float *y, const float *a, const float *b, c
     EACH(l_store(y + o * y_stride + 16 * v, acc[o][v]));
 }
 
-/* Outputs [o, n_out), `no` at a time as long as they last. */
+/* Outputs [o, n_out), NO at a time as long as there are as many. */
 #define RUN(NV, NO, A_OUT, A_IS_DENSE, B_IS_STRIP) \
     for (; o + (NO) <= t->n_out; o += (NO)) \
     block(t, t->y + o * t->y_stride + l, t->a + o * (A_OUT), t->b + l, NV, NO, A_IS_DENSE, B_IS_STRIP)
@@ -123,8 +123,9 @@ void FN(outer_f32)(const qn_outer *t)
 }
 
 #ifdef OUTER_STRIPS
-/* Sixteen lanes of b are a line a step, and lines a power of two apart share a few sets of the first-level cache: where
- * they fill more than half of those, and outputs are enough to pay for it, a strip is made of them. */
+/* Sixteen lanes of b are one cache line a step. Lines a power of two apart share a few sets of the first-level
+ * cache. Where they fill more than half of those sets, and there are enough outputs to pay for it, the lines are
+ * copied to a strip. */
 enum { STRIP_OUTPUTS = 24, SETS = 64, HALF_OF_WAYS = 4 };
 
 static bool worth_strips(const qn_outer *t)

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/panel_unpack.h -- from the bytes of a format to a panel, written once, one function a format. 16 bytes
- * of as many rows as a register has lanes are turned on their side with two shuffles a register; bits are taken apart
- * after that, where it is cheapest. All columns share the cost.
+/* src/cpu/kernel/panel_unpack.h -- from the bytes of a format to a panel, written once: one function a format. 16
+ * bytes of as many rows as a register has lanes are transposed with two shuffles a register; bit fields are
+ * extracted after that, where it is cheapest. All columns share the cost.
  *
- * A level's mm_panel_unpack.c includes its mm_panel.h and one_lanes.h, defines FN(name), wide32 and wide256 (the panels
- * of formats with 8-bit weights) and these functions, then includes this: w_rows(row, at)              16 bytes at `at`
- * of rows 0, 4, 8 ..., one in each 128 bits finish_32(p, off, plain)     from the format's w + off to the rest but d
- * and m; plain: |w| <= 8 finish_wide_32(p, w)         all but d sub_256(p, j, n, off, scale) sub-block j of n: from w +
- * off and its scale to the rest; returns the sum of the format's w sub_wide_256(p, j, w, scale) sub-block j of 8;
- * returns the sum of w wide_chained(p)              chained(p, 8, 1) for these chained(p, n, chain)         the rest
- * for levels that add chains of sub-blocks in floats, as long as they are exact finish_exact(p, scale, sign) sixteen
- * sub-blocks, scales too; sign of what a panel may hold for scale * w in a byte */
+ * A level's mm_panel_unpack.c includes its mm_panel.h and gemv_lanes.h, defines FN(name), wide32 and wide256 (the
+ * panels of formats with 8-bit weights) and these functions, and then includes this:
+ *   w_rows(row, at)              16 bytes at `at` of rows 0, 4, 8 ..., one row in each 128 bits
+ *   finish_32(p, off, plain)     from the format's w + off to all but d and m; plain: |w| <= 8
+ *   finish_wide_32(p, w)         all but d
+ *   sub_256(p, j, n, off, scale) sub-block j of n, from w + off and its scale; returns the sum of the format's w
+ *   sub_wide_256(p, j, w, scale) sub-block j of 8; returns the sum of w
+ *   wide_chained(p)              chained(p, 8, 1) for these
+ *   chained(p, n, chain)         what remains, at levels that add sub-blocks in floats as long as that is exact
+ *   finish_exact(p, scale, sign) sixteen sub-blocks with scales; the panel may hold sign * scale * w in bytes */
 #include "quant/blocks.h"
 
 typedef const uint8_t *const *row_ptrs;
 
-/* 16 bytes at `at` of each row; lane r of out[i] is the i-th 32-bit word of row r. */
+/* 16 bytes at `at` of each row, transposed: lane r of out[i] is dword i of row r. */
 static inline void load_transposed_16(row_ptrs row, size_t at, words out[4])
 {
     w_transpose(w_rows(row, at), w_rows(row + 1, at), w_rows(row + 2, at), w_rows(row + 3, at), out);
@@ -145,7 +147,7 @@ void FN(panel_MXFP4)(row_ptrs row, size_t at, void *panel)
 
 /* ---- super-blocks ---------------------------------------------------------------------------- */
 
-/* From w + off and integer scales of n sub-blocks to the rest. */
+/* The rest of a panel from w + off and the integer scales of n sub-blocks. */
 static inline void finish_256(qn_panel256 *p, const words *scale, const int n, const int off, const int chain)
 {
     words z = w_zero();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/vec.h -- the rows of kernels.def over sixteen float lanes, written once. A level's vec.c defines
- * FN(name), includes its lanes.h and then this. Tails are the same vector code with lanes masked off, so a value never
- * depends on its index. */
+/* src/cpu/kernel/vec.h -- the rows of kernels.def on vectors, over sixteen float lanes, written once. A level's
+ * vec.c defines FN(name), includes its lanes.h, and then this. Tails run the same vector code with lanes masked off,
+ * so that a value does not depend on its index. */
 #include "cpu/dispatch.h"
 #include "cpu/kernel/lanes.h"
 #include "quant/blocks.h"

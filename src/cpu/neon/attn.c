@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/attn.c -- attention's kernels of this level: kernel/attention.h over its lanes. */
+/* src/cpu/neon/attn.c -- this level's kernels of attention: kernel/attention.h over its lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 #include "cpu/kernel/exp.h"
 
 typedef struct some {
     uint32x4_t a, b, c, d;
-} some; /* all bits of a chosen lane are set */
+} some; /* all bits set in the lanes of the set */
 
 static inline uint32x4_t in4(int32x4_t at, const int32_t *begin, const int32_t *end)
 {
@@ -39,7 +39,7 @@ static inline __attribute__((always_inline)) void transpose_square(float *y, int
     for (int i = 0; i < 4; i++) vst1q_f32(y + i * y_stride, v[i]);
 }
 
-/* What kernel/attention_int.h asks for. */
+/* ---- what kernel/attention_int.h needs ---- */
 static inline ints i_load(const void *p)
 {
     const int32_t *q = p;
@@ -105,7 +105,7 @@ static inline some some_between(int lo, int hi)
     return (some)EACH_2(vandq_u32, after, before);
 }
 
-/* A product of pairs is four instructions here: sixteen accumulators, and room for what they take. */
+/* A dot product of pairs takes four instructions here: sixteen accumulators, and registers for temporaries. */
 #define INT_VECTORS       1
 #define INT_SHAPES(SHAPE) SHAPE(1, 4) SHAPE(1, 2) SHAPE(1, 1)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/bytes.h -- blocks of the formats that multiply as integers (act.h), brought to registers: 32 weights as
- * signed bytes w, and scales of four rows with a row in each lane. What w, scale and min are, kernel/block_ints.h says.
- * Instructions of the first ARMv8 only, compiled by each file that includes it for that file's level. */
+/* src/cpu/neon/bytes.h -- blocks of the formats that have integer products (act.h), loaded to registers: 32 weights
+ * as signed bytes w, and scales of four rows, one row a lane (kernel/block_ints.h defines w, scale and min). Only
+ * instructions of ARMv8.0; each file that includes this compiles it for its own level. */
 #ifndef QN_CPU_NEON_BYTES_H
 #define QN_CPU_NEON_BYTES_H
 
@@ -10,7 +10,7 @@
 
 #define INLINE       static inline __attribute__((always_inline))
 
-/* Sixteen products fit 16 bits, and two of a row's weights add up to a byte, where w is not wide. */
+/* Where w is not wide, sixteen products fit 16 bits, and the sum of two of a row's weights fits a byte. */
 #define WIDE(lo, hi) ((lo) < -32 || (hi) > 32)
 
 INLINE uint8x16_t low_nibbles(uint8x16_t x) { return vandq_u8(x, vdupq_n_u8(15)); }
@@ -19,12 +19,12 @@ INLINE int8x16_t as_signed(uint8x16_t x) { return vreinterpretq_s8_u8(x); }
 INLINE uint8x16_t shifted(uint8x16_t x, int left)
 {
     return vshlq_u8(x, vdupq_n_s8((int8_t)left));
-} /* to the right below 0 */
+} /* negative shifts right */
 
 /* Lane r: the sum of v[r]. */
 INLINE int32x4_t sum_each(const int32x4_t v[4]) { return vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3])); }
 
-/* Sums of four and eight bytes: their sum is that of all. */
+/* Partial sums of four and eight bytes; their total is the sum of all. */
 INLINE int32x4_t sums_16(int8x16_t w) { return vpaddlq_s16(vpaddlq_s8(w)); }
 INLINE int32x4_t sums_32(const int8x16_t w[2]) { return vpaddlq_s16(vpadalq_s8(vpaddlq_s8(w[0]), w[1])); }
 
@@ -74,7 +74,7 @@ INLINE void nibbles(const uint8_t qs[16], uint8x16_t u[2])
     u[1] = high_nibbles(x);
 }
 
-/* All bits of byte i are set where bit i of qh is. */
+/* All bits of byte i are set where bit i of qh is set. */
 INLINE void fifth_bits(uint32_t qh, uint8x16_t set[2])
 {
     const uint8x16_t each = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201)),
@@ -147,9 +147,8 @@ INLINE void w32_MXFP4(const uint8_t *block, int8x16_t w[2])
     look_up(qn__fp4_values, ((const qn_block_MXFP4 *)block)->qs, w);
 }
 
-/* ---- super-blocks: subs_NAME has scales (and minima) of one, 16 or 8 and zeros; w32_NAME weights 32 (STEP * c + i)
- * and on, where i < STEP_NAME parts share bytes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- super-blocks: subs_NAME gives scales (and minima) of one row, 16 or 8 and zeros; w32_NAME weights from 32
+ * (STEP * c + i) on, where i < STEP_NAME: parts that share bytes ---- */
 
 enum { STEP_Q2_K = 4, STEP_Q3_K = 4, STEP_Q4_K = 2, STEP_Q5_K = 2, STEP_Q6_K = 4, STEP_IQ4_XS = 1 };
 
@@ -193,7 +192,7 @@ INLINE void w32_Q3_K(const uint8_t *block, int c, const int i, int8x16_t w[2])
     }
 }
 
-/* Six bits each, eight scales and eight minima in twelve bytes: by words, which the vector units don't see. */
+/* Six bits each, eight scales and eight minima in twelve bytes: as 32-bit words, on the scalar units. */
 INLINE void subs_k4(const uint8_t scales[12], subs *s)
 {
     uint32_t v[3];

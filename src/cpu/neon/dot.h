@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/dot.h -- sums of products of bytes as four lanes that add up to them, without dot product instructions.
- * |q| <= 127, so that two products fit 16 bits for any w, and 16 (4 in a lane, 4 * 32 * 127 = 16256 and the like of a
- * second register) for w that is not wide. */
+/* src/cpu/neon/dot.h -- dot products of bytes without dot product instructions, as four lanes whose total is the
+ * sum. |q| <= 127, so two products fit 16 bits for any w; for w that is not wide 16 do (4 in a lane: 4 * 32 * 127 =
+ * 16256, and as much from a second register). */
 #ifndef QN_CPU_NEON_DOT_H
 #define QN_CPU_NEON_DOT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/init.c -- this rung's table over the one below. */
+/* src/cpu/neon/init.c -- this level's slots of the dispatch table. */
 #include "cpu/neon/neon.h"
 
 void qn__kernels_init_neon(qn_kernels *kernels)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/lanes.h -- sixteen floats as four registers; what kernel/vec.h, kernel/attention.h, kernel/mm_float.h
- * and kernel/outer.h ask of a level. Everything here is in the first version of ARMv8. Maxima and minima are a
- * comparison and a choice: the instructions that have the name treat NaN and zeros of both signs otherwise than the
- * other levels do. */
+/* src/cpu/neon/lanes.h -- sixteen floats as four registers: what the templates of kernel/ need of a level. Only
+ * instructions of ARMv8.0. Maxima and minima are a comparison and a selection: the dedicated instructions treat NaN
+ * and zeros of both signs differently from other levels. */
 #ifndef QN_CPU_NEON_LANES_H
 #define QN_CPU_NEON_LANES_H
 
@@ -11,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Before a loop whose count is a small constant: left to themselves, compilers keep accumulators in memory. */
+/* Before a loop with a small constant count: otherwise compilers keep accumulators in memory. */
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #else
@@ -48,7 +47,7 @@ static inline void l_store(float *p, lanes x)
     vst1q_f32(p + 8, x.c);
     vst1q_f32(p + 12, x.d);
 }
-/* There are no masked loads: what is not there goes through memory, once at the end of a row. */
+/* There are no masked loads: tails go through memory, once at the end of a row. */
 static inline lanes l_load_n(const float *p, int n, lanes fill)
 {
     float v[16];
@@ -62,7 +61,7 @@ static inline void l_store_n(float *p, int n, lanes x)
     l_store(v, x);
     memcpy(p, v, (size_t)n * sizeof *v);
 }
-static inline lanes l_first_n(int n, lanes x) /* the others 0 */
+static inline lanes l_first_n(int n, lanes x) /* the other lanes are 0 */
 {
     float v[16];
     l_store(v, x);
@@ -117,14 +116,14 @@ static inline float32x4_t twice_odd(float32x4_t x) { return vtrn2q_f32(x, x); }
 static inline lanes l_swap_pairs(lanes x) { return (lanes)EACH_1(vrev64q_f32, x); }
 static inline lanes l_evens_twice(lanes x) { return (lanes)EACH_1(twice_even, x); }
 static inline lanes l_odds_twice(lanes x) { return (lanes)EACH_1(twice_odd, x); }
-/* x, y hold 32 floats: those at even and at odd places */
+/* splits 32 floats in x, y into those at even and at odd indices */
 static inline void l_part(lanes x, lanes y, lanes *even, lanes *odd)
 {
     *even = (lanes){vuzp1q_f32(x.a, x.b), vuzp1q_f32(x.c, x.d), vuzp1q_f32(y.a, y.b), vuzp1q_f32(y.c, y.d)};
     *odd = (lanes){vuzp2q_f32(x.a, x.b), vuzp2q_f32(x.c, x.d), vuzp2q_f32(y.a, y.b), vuzp2q_f32(y.c, y.d)};
 }
 
-static inline float l_sum(lanes x) /* the tree of dispatch.h: halves of 8, of 4, of 2 */
+static inline float l_sum(lanes x) /* the tree of kernel/lanes.h: halves of 8, of 4, of 2 */
 {
     const float32x4_t s = vaddq_f32(vaddq_f32(x.a, x.c), vaddq_f32(x.b, x.d));
     const float32x2_t t = vadd_f32(vget_low_f32(s), vget_high_f32(s));
@@ -136,8 +135,7 @@ static inline float l_highest(lanes x)
 } /* no NaN inside */
 static inline float l_lowest(lanes x) { return vminvq_f32(vminq_f32(vminq_f32(x.a, x.b), vminq_f32(x.c, x.d))); }
 
-/* Numbers below the normal ones are widened and rounded to like all others: FPCR keeps them unless a program asks
- * otherwise. */
+/* Subnormal numbers are converted and rounded as all others: FPCR keeps them by default. */
 static inline lanes l_from_f16(const uint16_t *p)
 {
     const float16x8_t x = vreinterpretq_f16_u16(vld1q_u16(p)), y = vreinterpretq_f16_u16(vld1q_u16(p + 8));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/lanes_math.h -- what kernel/math.h asks of a level beyond lanes.h. */
+/* src/cpu/neon/lanes_math.h -- what kernel/math.h needs of a level beyond lanes.h. */
 #ifndef QN_CPU_NEON_LANES_MATH_H
 #define QN_CPU_NEON_LANES_MATH_H
 
@@ -24,7 +24,7 @@ static inline float32x4_t if_odd(float32x4_t t, float32x4_t yes, float32x4_t no)
 {
     return vbslq_f32(vtstq_u32(vreinterpretq_u32_f32(t), vdupq_n_u32(1)), yes, no);
 }
-/* by the lowest bits of t: `yes` where bit 0 is set; -x where bit 1 is */
+/* by the lowest bits of t: `yes` where bit 0 is set; negated where bit 1 is */
 static inline lanes l_if_odd(lanes t, lanes yes, lanes no)
 {
     return (lanes){if_odd(t.a, yes.a, no.a), if_odd(t.b, yes.b, no.b), if_odd(t.c, yes.c, no.c),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/layers.c -- rows of norms and gates at this level: kernel/layers.h over its lanes. */
+/* src/cpu/neon/layers.c -- this level's norms and gates: kernel/layers.h over its lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 #include "cpu/neon/lanes_math.h"

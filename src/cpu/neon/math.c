@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/math.c -- functions of floats at this level: kernel/math.h over its lanes. */
+/* src/cpu/neon/math.c -- this level's functions of floats: kernel/math.h over its lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 #include "cpu/neon/lanes_math.h"

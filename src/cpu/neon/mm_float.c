@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/mm_float.c -- products with columns of floats: kernel/mm_float.h over the lanes of this level. */
+/* src/cpu/neon/mm_float.c -- products with columns of floats: kernel/mm_float.h over this level's lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 
-enum { ROOM = QN_MM_SLICE + 16 }; /* floats between rows: a power of two would put them all into one part of L1 */
+enum { ROOM = QN_MM_SLICE + 16 }; /* row stride in floats; a power of two would put all rows into a few sets of L1 */
 
 static inline __attribute__((always_inline)) void chunk4(const float *row, lanes *v)
 {

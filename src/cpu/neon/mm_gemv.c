@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/mm_gemv.c -- one column without dot products of bytes: mm_gemv.h over products that are added in 16
- * bits.
- */
+/* src/cpu/neon/mm_gemv.c -- one column without dot product instructions: mm_gemv.h with products that are added in
+ * 16 bits. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/dot.h"
 

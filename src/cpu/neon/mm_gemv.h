@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/mm_gemv.h -- products of block formats with one column (decoding), written once: weights straight from
- * the file's blocks, four rows at a time. A level's mm_gemv.c defines FN(name) and two sums of products, as four lanes
- * that add up to it: dot_16(w, q)               of 16 dot_32(w, q, wide)         of 32 and includes this.
+/* src/cpu/neon/mm_gemv.h -- products of block formats with one column (decoding), written once; they read weights as
+ * they lie in the file, four rows at a time. A level's mm_gemv.c defines FN(name) and two dot products, each as four
+ * lanes whose total is the sum, and includes this:
+ *     dot_16(w, q)          of 16 elements
+ *     dot_32(w, q, wide)    of 32
  *
- * A row's products stay in its own lanes, and three pairwise additions bring those of four rows into the lanes of one
- * register: turning the weights instead would cost eight instructions for what these three do. Everything after that is
- * by rows in lanes. Four rows are four streams from memory; more columns than one read the weights again, from the
- * second on out of the cache: two pass over them about as fast as the panel kernel packs them. */
+ * A row's products stay in its own lanes, and three pairwise additions bring the sums of four rows into the lanes of
+ * one register; transposing the weights would cost eight instructions instead. After that, each lane is a row. Four
+ * rows are four streams from memory. Several columns read the weights again, from cache: two passes cost about as
+ * much as packing for the panel kernel. */
 #include "cpu/neon/bytes.h"
 #include "cpu/dispatch.h"
 
-/* The line that each row will want some blocks on: in-order cores don't look for it themselves. */
+/* Prefetches for each row, some blocks ahead: in-order cores have no prefetcher that finds these streams. */
 enum { PREFETCH_BYTES = 512 };
 INLINE void fetch(const uint8_t *w, size_t step)
 {
@@ -134,7 +136,8 @@ INLINE void add_sub(totals *a, const int32x4_t dots[4], const int32x4_t sums[4],
 
 typedef float32x4_t (*one_fn)(const uint8_t *w, size_t step, const void *column, int64_t n);
 
-/* Rows that fill no four are done again with those before them, or, where there are none, one in all lanes. */
+/* Rows that do not fill four are computed together with the rows before them, or, where there are none, one in all
+ * lanes. */
 static void all_rows(const qn_mm_args *a, int64_t blocks, one_fn fn)
 {
     for (int32_t c = 0; c < a->cols; c++) {

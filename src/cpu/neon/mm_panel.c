@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/mm_panel.c -- panels without dot products of bytes: sixteen bytes of a row meet sixteen of a column lane
- * by lane, sums of four rows are then brought into the lanes of one register. */
+/* src/cpu/neon/mm_panel.c -- panels without dot product instructions: sixteen bytes of a row are multiplied with
+ * sixteen of a column lane by lane; then the sums of four rows are brought into the lanes of one register. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/dot.h"
 

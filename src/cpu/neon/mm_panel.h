@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/mm_panel.h -- products of block formats with quantized columns (act.h), eight rows with four columns at
- * a time, written once. Eight rows are unpacked to signed bytes, a slice of blocks at a time, and that panel meets all
- * columns before the next is made. A level's mm_panel.c says how sixteen bytes of each row and column lie, and
- * multiplies them: RUN                        bytes of one column that touch RV, CV                     the 32 sums of
- * a tile stand in RV x CV vectors arrange(unit, v, rows)     16 bytes of each of rows 4v to 4v + 3 into a unit of eight
- * rows (128 bytes) row_values(out, v, x)      values of rows 4v to 4v + 3 to where vectors of sums have their rows:
- * out[RV][4] col_values(x, c)           those of four columns, as column vector c has them dot(s, w, q, n, wide)
- * s[RV][CV] += products over n units of rows and of columns; wide: see bytes.h tile_out(s, out) out[column][row] of the
- * sums and defines FN(name) and includes this. */
+/* src/cpu/neon/mm_panel.h -- products of block formats with quantized columns (act.h), eight rows with four columns
+ * at a time, written once. Eight rows are unpacked to signed bytes, a slice of blocks at a time, and this panel is
+ * multiplied with all columns before the next is made. A level's mm_panel.c defines FN(name) and
+ *     RUN                        bytes of one column that are contiguous
+ *     RV, CV                     the 32 sums of a tile are RV x CV vectors
+ *     arrange(unit, v, rows)     16 bytes of each of rows 4v to 4v + 3 into a unit of eight rows (128 bytes)
+ *     row_values(out, v, x)      values of rows 4v to 4v + 3 to where vectors of sums have their rows: out[RV][4]
+ *     col_values(x, c)           values of four columns, as column vector c has them
+ *     dot(s, w, q, n, wide)      s[RV][CV] += products over n units of rows and of columns; wide: see bytes.h
+ *     tile_out(s, out)           the sums as out[column][row]
+ * and then includes this. */
 #include "cpu/neon/bytes.h"
 #include "cpu/dispatch.h"
 
@@ -17,7 +19,7 @@ enum {
     ROW_UNIT = ROWS * 16,
     COL_UNIT = COLS * 16,
     SLICE_32 = 16,
-    SLICE_256 = 2, /* blocks of a panel: it and a group's blocks fit a first-level cache of 32 KiB */
+    SLICE_256 = 2, /* blocks of a panel: the panel and the blocks of a group fit an L1 of 32 KiB */
 };
 
 typedef struct panel32 {
@@ -30,8 +32,8 @@ typedef struct panel256 {
     float scale[16][RV][4], d[RV][4], m[RV][4], z[RV][4];
 } panel256;
 
-/* One block of a group of columns. Sums of 16 (or 32, and then zeros) elements are two bytes each that multiply like q:
- * 128 high + low. */
+/* One block of a group of columns. Sums over 16 elements (or 32 and zeros) are two bytes each, 128 high + low, so
+ * that they can be multiplied like q. */
 typedef struct group32 {
     int8_t q[2 * COL_UNIT];
     float d[COLS], zero[COLS], d_sum[COLS]; /* zero: -zero */
@@ -180,7 +182,7 @@ INLINE void mac32(const panel32 *p, const uint8_t *group, size_t stride, int64_t
         TILE(v, c) s[v][c] = vdupq_n_s32(0);
         dot(s, p->w, g->q, 2, wide);
         TILE(v, c)
-        { /* S stays below 2^24: floats have it exactly */
+        { /* S stays below 2^24: exact as a float */
             const float32x4_t all = vfmaq_f32(vcvtq_f32_s32(s[v][c]), vld1q_f32(p->z[v]), col_values(col_zero, c));
             acc[v][c] = vfmaq_f32(acc[v][c], all, vmulq_f32(vld1q_f32(p->d[v]), col_values(col_d, c)));
         }
@@ -238,12 +240,12 @@ enum {
     BYTES_32 = SLICE_32 * sizeof(panel32),
     BYTES_256 = SLICE_256 * sizeof(panel256),
     PANELS_BYTES = ((BYTES_32 > BYTES_256 ? BYTES_32 : BYTES_256) + 63) / 64 * 64,
-    GROUPS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / sizeof(tile_sums), /* groups whose sums the tile holds */
+    GROUPS_MAX = (QN_MM_TILE_BYTES - PANELS_BYTES) / sizeof(tile_sums), /* groups whose sums fit the tile */
 };
 _Static_assert(PANELS_BYTES < QN_MM_TILE_BYTES / 8, "most of the tile is for sums");
 
-/* Blocks [b, b + n) of eight rows from `first_row` on. Fours that the last rows don't fill repeat the last one, which
- * is not stored. */
+/* Unpacks blocks [b, b + n) of eight rows from first_row on. Rows past the end repeat the last one and are not
+ * stored. */
 static void unpack_slice(const qn_mm_args *a, const format *f, int32_t first_row, int64_t b, int64_t n, uint8_t *panels)
 {
     uint8_t few[4][sizeof(qn_block_Q6_K)];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/neon.h -- what the files of the three levels for AArch64 share: `neon` (this folder) is what every such
- * processor has, `dotprod` and `i8mm` (folders in this one) replace products of bytes. Any row of kernels.def may have
- * an implementation here, qn__neon_NAME.
+/* src/cpu/neon/neon.h -- what the files of the three levels for AArch64 share. `neon` (this folder) is what every
+ * such processor has; `dotprod` and `i8mm` (folders in this one) replace products of bytes. A row of kernels.def
+ * that has its own implementation here is qn__neon_NAME.
  *
- * No machine to measure on was at hand: what comments here say of cost is counted in instructions, not measured. */
+ * There was no machine to measure on: costs in comments are counted instructions, not measurements. */
 #ifndef QN_CPU_NEON_NEON_H
 #define QN_CPU_NEON_NEON_H
 
@@ -13,7 +13,7 @@
 #include "cpu/kernel/kernels.def"
 #undef QN_KERNEL
 
-/* Each puts its file's kernels into the table. */
+/* Each fills its file's slots of the table. */
 void qn__neon_vec_init(qn_kernels *kernels);
 void qn__neon_math_init(qn_kernels *kernels);
 void qn__neon_layers_init(qn_kernels *kernels);

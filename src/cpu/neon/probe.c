@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/probe.c -- peaks of this level: enough independent chains to hide every latency, operands that the
- * compiler cannot see through. All operands are ones, so the accumulators count the work. */
+/* src/cpu/neon/probe.c -- the peaks of this level: enough independent chains to hide every latency, on operands that
+ * the compiler can't see through. All operands are ones, so that the accumulators count the work. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 
@@ -25,7 +25,7 @@ uint64_t qn__neon_probe_read(const void *x, int64_t n)
     return sum;
 }
 
-/* As products of nibbles do it: four times two products in 16 bits, then in pairs to 32. */
+/* As products of nibbles do: four times two products in 16 bits, then pairwise to 32. */
 int64_t qn__neon_probe_int8(int64_t n)
 {
     int32x4_t acc[8];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/vec.c -- the small kernels of this level: kernel/vec.h over its lanes. */
+/* src/cpu/neon/vec.c -- this level's small kernels: kernel/vec.h over its lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
 

@@ -27,7 +27,7 @@ int64_t qn__row_start(const qn_layout *l, int64_t row)
 
 bool qn__rows_uniform(const qn_layout *l, int64_t *stride)
 {
-    int64_t step = 0, reach = 0; /* reach: where the next outer dimension has to step to */
+    int64_t step = 0, reach = 0; /* reach: the stride that the next outer dimension must have */
     for (int i = l->rank - 2; i >= 0; i--) {
         if (l->dim[i] == 1) continue;
         if (reach == 0)
@@ -35,7 +35,7 @@ bool qn__rows_uniform(const qn_layout *l, int64_t *stride)
         else if (l->stride[i] != reach)
             return false;
         reach = l->stride[i] * l->dim[i];
-        if (reach == 0) return false; /* a broadcast dimension: distance 0, which means "one row" here */
+        if (reach == 0) return false; /* a broadcast dimension: stride 0, which means "one row" here */
     }
     *stride = step;
     return true;
@@ -95,7 +95,7 @@ static void store_doubles(uint8_t *row, const float *x, int64_t n)
     }
 }
 
-/* Formats that pack in about the time of a copy; the others search for scales and are for files, not for state. */
+/* Formats that pack about as fast as a copy. The others search for scales; they are for files, not for state. */
 static bool packs_fast(qn_dtype dtype)
 {
     static const uint8_t fast[QN_DTYPE_COUNT] = {[QN_DTYPE_Q4_0] = 1, [QN_DTYPE_Q4_1] = 1, [QN_DTYPE_Q5_0] = 1,

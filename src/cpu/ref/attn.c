@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/attn.c -- the kernels of attention, the plain reading of kernels.def. */
+/* src/cpu/ref/attn.c -- the kernels of attention, as kernels.def defines them. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>

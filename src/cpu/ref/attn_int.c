@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/attn_int.c -- the kernels of attention in integers, the plain reading of kernels.def. */
+/* src/cpu/ref/attn_int.c -- the kernels of attention in integers, as kernels.def defines them. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ void qn__ref_outer_i16(const qn_outer_i16 *t)
 {
     for (int64_t o = 0; o < t->n_out; o++)
         for (int64_t l = 0; l < t->n_lanes; l++) {
-            uint32_t sum = 0; /* unsigned: garbage may wrap, where a scale of NaN or 0 hides it */
+            uint32_t sum = 0; /* unsigned: the sums of rows with a scale of NaN or 0 may wrap; they are not used */
             for (int64_t i = 0; i < t->n_in; i++) {
                 const int16_t *a = t->a + 2 * (o * t->a_out + i * t->a_in), *b = t->b + 2 * (i * t->b_stride + l);
                 sum += (uint32_t)(a[0] * b[0]) + (uint32_t)(a[1] * b[1]);
@@ -125,7 +125,7 @@ PACK_CELLS(bf16)
 PACK_CELLS(q8_0)
 /* clang-format on */
 
-/* Lane l of attn_weigh: u, weight and the range are its own; p and scale lie far apart. */
+/* Lane l of attn_weigh: u, weight and the range are the lane's own; p and scale are strided. */
 static void weigh(int16_t *p, int64_t p_step, int64_t pair_step, float *scale, int64_t scale_step, float *max,
                   float *sum, const float *u, int64_t u_step, const float *weight, int64_t n, int32_t begin,
                   int32_t end)
@@ -150,7 +150,7 @@ static void weigh(int16_t *p, int64_t p_step, int64_t pair_step, float *scale, i
         }
         const float step = higher(qn__ref_sum16(e) * (1 / QN_ATTN_P_SUM), 1 / QN_ATTN_P_MAX), up = 1 / step;
         scale[b * scale_step] = w * step;
-        for (int64_t c = 16 * b; c < 16 * b + 16 && c < (n + 1) / 2 * 2; c++) /* rounds, in the low bits */
+        for (int64_t c = 16 * b; c < 16 * b + 16 && c < (n + 1) / 2 * 2; c++) /* rounds to an integer in the low bits */
             p[c / 2 * pair_step + c % 2 * p_step] = (int16_t)bits_of(fmaf(e[c % 16], up, 0x1.8p23f));
     }
     *sum = qn__ref_sum16(lane);

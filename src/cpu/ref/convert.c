@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/convert.c -- between float32 and the formats that values (not weights) take: halves, Q8_0 of the KV
- * cache, and quantized activations. Halves are quant's own arithmetic. */
+/* src/cpu/ref/convert.c -- conversions between float32 and the formats that values (not weights) take: halves, Q8_0
+ * of the KV cache, and quantized activations. Halves use quant's own arithmetic. */
 #include "cpu/ref/ref.h"
 #include "quant/blocks.h"
 
@@ -64,7 +64,7 @@ static void block_q8_0(qn_block_Q8_0 *b, const float *x)
 
     const float inverse = 1.0f / qn__f16_to_f32(b->d);
     for (int i = 0; i < 32; i++) {
-        const float scaled = x[i] * inverse; /* up to 4e31 where d was cut to 65504 */
+        const float scaled = x[i] * inverse; /* up to 4e31 where d was clamped to 65504 */
         b->qs[i] = (int8_t)rounded_within_127(scaled < -128.0f ? -128.0f : scaled > 128.0f ? 128.0f : scaled);
     }
 }

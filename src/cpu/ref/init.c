@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/init.c -- the first rung: fills every slot of the table. */
+/* src/cpu/ref/init.c -- the first level: fills every slot of the dispatch table. */
 #include "cpu/ref/ref.h"
 
 void qn__kernels_init_ref(qn_kernels *kernels)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/layers.c -- rows of norms, gates and their gradients, as kernel/layers.h has them, one by one. */
+/* src/cpu/ref/layers.c -- norms, gates and their gradients, as kernel/layers.h computes them, element by element. */
 #include "cpu/ref/ref.h"
 
 #include <float.h>

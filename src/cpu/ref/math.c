@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/math.c -- functions of floats and sums over them, as kernel/math.h has them, one by one. */
+/* src/cpu/ref/math.c -- functions of floats and sums over them, as kernel/math.h computes them, element by element. */
 #include "cpu/ref/ref.h"
 #include "cpu/kernel/exp.h"
 #include "cpu/kernel/math_const.h"
@@ -47,7 +47,7 @@ static float exp_f32(float x)
     return y;
 }
 
-/* log(m) / ln 2 is wanted of log2: then e comes in after the product */
+/* log2 wants log(m) / ln 2, and adds e after the product */
 static float log_of(float x, bool base_2)
 {
     if (isnan(x) || x < 0) return NAN;

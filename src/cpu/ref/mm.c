@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/mm.c -- products of the reference level with block formats and quantized columns, the plain reading of
- * act.h; mm_float.c has those with floats. */
+/* src/cpu/ref/mm.c -- products with quantized columns, as act.h defines them; mm_float.c has those with columns of
+ * floats. */
 #include "cpu/ref/ref.h"
 #include "cpu/kernel/block_ints.h"
 

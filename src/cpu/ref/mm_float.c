@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/mm_float.c -- products with columns of floats, the plain reading of dispatch.h: slice by slice, a row at
- * a time. */
+/* src/cpu/ref/mm_float.c -- products with columns of floats, as dispatch.h defines them: slice by slice, a row at a
+ * time. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/probe.c -- what the machine gives to portable C. Operands are all ones, so the accumulators count the
- * work. */
+/* src/cpu/ref/probe.c -- the peaks of portable C. All operands are ones, so that the accumulators count the work. */
 #include "cpu/ref/ref.h"
 
 #include <string.h>
@@ -51,7 +50,7 @@ int64_t qn__ref_probe_f32(int64_t n)
         FORGET(x);
         for (int j = 0; j < 32; j++) acc[j] += x[j] * x[j];
         if (acc[0] < 0x1p20f && i + 32 < n) continue;
-        for (int j = 0; j < 32; j++) { /* before a float can no longer count */
+        for (int j = 0; j < 32; j++) { /* before a float stops counting */
             total += (int64_t)acc[j];
             acc[j] = 0;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/ref.h -- the reference level: portable C, the plain reading of kernels.def and dispatch.h. Every row has
- * an implementation here, qn__ref_NAME, or the library does not link. */
+/* src/cpu/ref/ref.h -- the reference level: portable C, kernels.def and dispatch.h written out. Every row has an
+ * implementation here, qn__ref_NAME, or the library does not link. */
 #ifndef QN_CPU_REF_REF_H
 #define QN_CPU_REF_REF_H
 
@@ -12,12 +12,12 @@
 
 /* Fills mm[]: one product for each real and block dtype. The unpack slots must be filled. */
 void qn__ref_mm_init(qn_kernels *kernels);
-void qn__ref_mm_float_init(qn_kernels *kernels); /* those with columns of floats: called by the former */
+void qn__ref_mm_float_init(qn_kernels *kernels); /* those with columns of floats; qn__ref_mm_init calls it */
 
-/* lane[j] takes x[i] * y[i], i = j (mod 16), fused and in order; past n come zeros */
+/* lane[j] = fma(x[i], y[i], lane[j]) for i = j (mod 16), in order; past n come zeros */
 void qn__ref_lanes(float lane[16], const float *x, const float *y, int64_t n);
 
-/* sum of sixteen lanes, in the tree of dispatch.h */
+/* sum of sixteen lanes, by the tree of kernel/lanes.h */
 static inline float qn__ref_sum16(const float lane[16])
 {
     float s[8];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/ref/vec.c -- element by element, and sums in sixteen lanes. fmaf is the C library's: exact whether or not the
- * machine has the instruction (glibc finds out at run time). */
+/* src/cpu/ref/vec.c -- vectors, element by element, with sums in sixteen lanes. fmaf is the C library's: exact with
+ * or without the instruction. */
 #include "cpu/ref/ref.h"
 #include "cpu/kernel/exp.h"
 
@@ -12,7 +12,7 @@ void qn__ref_lanes(float lane[16], const float *x, const float *y, int64_t n)
     int64_t i = 0;
     for (; i + 16 <= n; i += 16)
         for (int j = 0; j < 16; j++) lane[j] = fmaf(x[i + j], y[i + j], lane[j]);
-    if (i < n) /* lanes past the end get 0 * 0: it turns a -0 into 0, as in the vector levels */
+    if (i < n) /* lanes past the end add 0 * 0, which makes 0 of a -0, as in the vector levels */
         for (int j = 0; j < 16; j++) lane[j] = i + j < n ? fmaf(x[i + j], y[i + j], lane[j]) : lane[j] + 0.0f;
 }
 

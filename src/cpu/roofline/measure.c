@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/roofline/measure.c -- the peaks that a program on this machine is measured against: reading memory (in one
- * stream a thread or in several, whichever is faster), 8-bit products, float products, with all threads at once. Each
- * member works for its share of the time and counts what it did; a rate is the sum of the members'. */
+/* src/cpu/roofline/measure.c -- the peaks that a program on this machine is compared with: reading memory (one
+ * stream a thread or several, whichever is faster), products of bytes, products of floats; with all threads at once.
+ * Each thread works for its share of the time and counts what it did; a rate is the sum over threads. */
 #include "cpu/dispatch.h"
 
 #include "base/error.h"
@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-    BUFFER_MAX = 512 << 20, /* larger than any last-level cache share seen; smaller only where memory is short */
+    BUFFER_MAX = 512 << 20, /* larger than any last-level cache; less only where memory is short */
     BUFFER_MIN = 16 << 20,
     BLOCK = 256 << 10,     /* bytes between looks at the clock */
     STEPS = 4 << 20,       /* multiply-adds between looks at the clock */
-    STREAMS = 8,           /* as far as Sapphire Rapids gets faster (bench/streams.c) */
-    CHUNK = 512,           /* of a stream, before the next one's turn */
-    PREFETCH_BYTES = 1024, /* bytes of a stream that are asked for before their turn */
+    STREAMS = 8,           /* where Sapphire Rapids stops getting faster (bench/streams.c) */
+    CHUNK = 512,           /* bytes of a stream before the next stream */
+    PREFETCH_BYTES = 1024, /* prefetch distance in a stream */
 };
 
 typedef struct peak_job {
@@ -26,10 +26,10 @@ typedef struct peak_job {
     int64_t bytes;
     int64_t ns;                     /* for each */
     double rate[4][QN_MAX_THREADS]; /* units a second, by member */
-    uint64_t seen[QN_MAX_THREADS];  /* results end here: nothing is computed for nobody */
+    uint64_t seen[QN_MAX_THREADS];  /* results are kept, so that no work is optimised away */
 } peak_job;
 
-/* A member's part of the buffer, whole cache lines. */
+/* The part of the buffer that a thread reads, in whole cache lines. */
 static void part_of(const peak_job *job, int member, int n_members, int64_t *begin, int64_t *end)
 {
     const int64_t lines = job->bytes / 64;
@@ -78,7 +78,7 @@ static double work_rate(peak_job *job, int member, int64_t (*probe)(int64_t))
     return 2.0 * (double)done / (double)(now - start) * 1e9;
 }
 
-/* Also the first touch: each member's part gets pages near its processor. */
+/* Also the first touch: a thread's part gets pages near its processor. */
 static void fill(void *ctx, int member, int n_members)
 {
     peak_job *job = ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/dotprod/mm_gemv.c -- one column: mm_gemv.h over dot products of bytes. */
+/* src/cpu/neon/dotprod/mm_gemv.c -- one column: mm_gemv.h with dot products of bytes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/bytes.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/dotprod/mm_panel.c -- panels by dot products of four bytes: a register of weights holds four of each of
- * four rows, one lane of a register of columns the four that they meet. Eight sums and eight accumulators stay in
- * registers beside three operands. */
+/* src/cpu/neon/dotprod/mm_panel.c -- panels with dot products of four bytes: a register of weights holds four of
+ * each of four rows; a lane of a register of columns holds the four activations for them. Eight sums and eight
+ * accumulators stay in registers beside three operands. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/bytes.h"
 

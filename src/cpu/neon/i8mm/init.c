@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/i8mm/init.c -- this rung's table over the one below. One column stays with dot products: a product of
- * matrices would have nothing for its second column. */
+/* src/cpu/neon/i8mm/init.c -- this level's slots of the dispatch table. One column stays with dot products: a
+ * product of matrices would leave half of its columns empty. */
 #include "cpu/neon/neon.h"
 
 void qn__kernels_init_i8mm(qn_kernels *kernels)

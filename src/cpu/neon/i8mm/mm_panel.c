@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/neon/i8mm/mm_panel.c -- panels by products of matrices: one instruction takes eight bytes of each of two rows
- * and two columns, twice what a dot product does, and adds four sums: (row, column) (row, next column) (next row,
- * column) (both next). Everything that multiplies sums lies in that order too, so they are taken apart only when a row
- * is done. */
+/* src/cpu/neon/i8mm/mm_panel.c -- panels with products of matrices: one instruction multiplies eight bytes of each
+ * of two rows and two columns, twice the work of a dot product, and adds to four sums: (row, column) (row, next
+ * column) (next row, column) (both next). Whatever multiplies sums is in that order too, so they are separated only
+ * when a row is done. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/bytes.h"
 
 enum { RUN = 8, RV = 4, CV = 2 };
 
-/* Half of a row beside that of its neighbour. */
+/* Half of a row beside half of the next row. */
 INLINE void arrange(int8_t *unit, int v, const int8x16_t rows[4])
 {
     UNROLL

@@ -51,7 +51,7 @@ typedef struct cut {
     int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
     int64_t units, splits, tiles;                              /* tiles of the longest list */
     int64_t kv_heads, unit_blocks; /* units of an item, which are KV heads where it is more than one */
-    bool in_stretches;             /* a worker's items are neighbours: it knows what it reads next */
+    bool in_ranges;                /* a worker's items are neighbours: it knows what it reads next */
 } cut;
 
 static uint64_t split_bytes(const cut *c)
@@ -89,7 +89,7 @@ static cut cut_for(const qn_node *node, int64_t n_query)
         split_bytes(&c) <= scratch_max) {
         const int64_t most = qn__attn_int_kv_heads(c.d, c.dv);
         c.splits = c.tiles;
-        c.in_stretches = true;
+        c.in_ranges = true;
         c.kv_heads = c.units * c.tiles / ITEMS;
         c.kv_heads = c.kv_heads < 1 ? 1 : c.kv_heads < most ? c.kv_heads : most;
         c.unit_blocks = blocks_of(c.units, c.kv_heads);
@@ -252,21 +252,21 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
 }
 
 /* Units [unit, unit + n), and which part of their tiles. */
-typedef struct item {
+typedef struct work_item {
     int64_t unit, n, part;
-} item;
+} work_item;
 
-static item item_of(const cut *c, int64_t index)
+static work_item item_of(const cut *c, int64_t index)
 {
     const int64_t unit = index % c->unit_blocks * c->kv_heads;
-    return (item){unit, c->units - unit < c->kv_heads ? c->units - unit : c->kv_heads, index / c->unit_blocks};
+    return (work_item){unit, c->units - unit < c->kv_heads ? c->units - unit : c->kv_heads, index / c->unit_blocks};
 }
 
 static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
 
 /* next: what the worker goes on with, part -1 where nobody knows; asked: it asked for this one while it did the one
  * before. */
-static void do_item(qn_attn *a, const cut *c, item this, item next, bool prefetched)
+static void do_item(qn_attn *a, const cut *c, work_item this, work_item next, bool prefetched)
 {
     const qn_task *t = a->t;
     const int64_t u = this.unit, block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
@@ -345,11 +345,10 @@ static void run(const qn_task *t)
             meet(t, &c, item / c.n_head, item % c.n_head);
             continue;
         }
-        const int64_t n = c.unit_blocks * c.splits,
-                      index = c.in_stretches ? qn__in_stretches(item, n, t->n_members) : item;
-        const bool known = c.in_stretches && index + 1 < n;
-        do_item(&a, &c, item_of(&c, index), known ? item_of(&c, index + 1) : (item){.part = -1},
-                c.in_stretches && item >= t->n_members);
+        const int64_t n = c.unit_blocks * c.splits, index = c.in_ranges ? qn__in_ranges(item, n, t->n_members) : item;
+        const bool known = c.in_ranges && index + 1 < n;
+        do_item(&a, &c, item_of(&c, index), known ? item_of(&c, index + 1) : (work_item){.part = -1},
+                c.in_ranges && item >= t->n_members);
     }
 }
 

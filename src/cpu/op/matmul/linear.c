@@ -153,7 +153,7 @@ static void product(const qn_task *t)
         m > 1 ? qn__elems_bytes(w->dtype, w->layout.stride[0]) : qn_dtype_row_bytes(w->dtype, p.k);
 
     for (int64_t item = t->begin; item < t->end; item++) {
-        const int64_t tile = !streams(&p) ? item : qn__in_stretches(item, (m + rows - 1) / rows, t->n_members);
+        const int64_t tile = !streams(&p) ? item : qn__in_ranges(item, (m + rows - 1) / rows, t->n_members);
         const int64_t first = tile * rows, n = m - first < rows ? m - first : rows;
         float *y = (float *)(void *)t->dst.data + first; /* [cols, m] from row `first` on */
         const qn_mm_args args = {

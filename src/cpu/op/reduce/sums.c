@@ -64,7 +64,7 @@ static void sum_columns(const qn_task *t, const float *const *rows, int64_t n_ro
     const int64_t used = n_rows < 64 ? n_rows : 64;
     memset(work, 0, (size_t)(64 * n) * sizeof *work);
     for (int64_t i = 0; i < n_rows; i++) t->kernels->add_f32(work + i % 64 * n, work + i % 64 * n, rows[i], n);
-    /* j + chain 32 + j; then those j and 16 + j; then the tree of dispatch.h: a chain that took nothing is 0 and
+    /* j + chain 32 + j; then those j and 16 + j; then the tree of kernel/lanes.h: a chain that took nothing is 0 and
      * changes no bit */
     for (int64_t half = 32; half > 0; half /= 2)
         for (int64_t j = 0; j < half && j + half < used; j++)
