@@ -78,8 +78,8 @@ static void member(void *ctx, int id, int n)
                   tile = rows * row_bytes;
     const int64_t begin = j->bytes / n * id, end = begin + j->bytes / n;
     int n_took[N_WAYS] = {0};
-    for (int turn = 0; turn < N_WAYS; turn++) {
-        int64_t i = turn;
+    for (int round = 0; round < N_WAYS; round++) {
+        int64_t i = round;
         for (int64_t at = begin; at + tile <= end && i < TILES_MAX; at += tile, i++) {
             const int way = (int)(i % N_WAYS);
             const double start = now();

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROWS = 2048, TURNS = 7 };
+enum { ROWS = 2048, RUNS = 7 };
 
 typedef struct job {
     const qn_kernels *kernels;
@@ -86,10 +86,10 @@ static void member(void *ctx, int id, int n)
     const qn_mm_fn fn = j->mm->panel && j->cols >= j->mm->panel_cols ? j->mm->panel : qn__mm_gemv(j->kernels, j->mm);
     const int64_t step = fn == j->mm->panel ? (j->mm->panel_rows ? j->mm->panel_rows : 32) : 128;
     const int64_t begin = ROWS / n * id, end = begin + ROWS / n;
-    double product[TURNS], peak[TURNS];
+    double product[RUNS], peak[RUNS];
     a.tile = qn__alloc_aligned(QN_MM_TILE_BYTES, 64);
     if (!a.tile) exit(1);
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int run = 0; run < RUNS; run++) {
         double start = now();
         for (int64_t r = begin; r < end; r += step) {
             a.w = j->w + (size_t)r * a.w_row_bytes;
@@ -97,17 +97,17 @@ static void member(void *ctx, int id, int n)
             a.rows = (int32_t)(end - r < step ? end - r : step);
             fn(&a);
         }
-        product[turn] = (double)(end - begin) * (double)j->k * (double)j->cols / (now() - start);
+        product[run] = (double)(end - begin) * (double)j->k * (double)j->cols / (now() - start);
         start = now();
         const int64_t done = j->mm->act == QN_ACT_f32    ? j->kernels->probe_f32(100000000)
                              : j->mm->act == QN_ACT_bf16 ? j->kernels->probe_bf16(400000000) / 2
                              : j->mm->act == QN_ACT_512  ? j->kernels->probe_bf16(400000000) / 3
                                                          : j->kernels->probe_int8(400000000);
-        peak[turn] = (double)done / (now() - start);
+        peak[run] = (double)done / (now() - start);
     }
     qn__free(a.tile);
-    j->product[id] = upper_quartile(product, TURNS);
-    j->peak[id] = upper_quartile(peak, TURNS);
+    j->product[id] = upper_quartile(product, RUNS);
+    j->peak[id] = upper_quartile(peak, RUNS);
 }
 
 static double total(const double *v, int n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bench/streams.c -- how fast threads read memory in one sequential stream or in several at a time, each in a part of a
- * megabyte of its own, and whether asking ahead in each helps: what decides how a level's kernels of few columns should
+ * megabyte of its own, and whether prefetching in each helps: what decides how a level's kernels of few columns should
  * walk through a weight (src/cpu/kernel/gemv_streams.h). build/bench_streams [THREADS] [MIB] */
 #include "base/thread.h"
 #include "cpu/dispatch.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PART = 1 << 20, TURNS = 5, LINE = 64 };
+enum { PART = 1 << 20, RUNS = 5, LINE = 64 };
 static const int streams[] = {1, 2, 4, 8, 16}, ahead[] = {0, 512, 1024, 4096};
 enum { N_STREAMS = sizeof streams / sizeof streams[0], N_AHEAD = sizeof ahead / sizeof ahead[0] };
 
@@ -18,7 +18,7 @@ typedef struct job {
     const uint8_t *memory;
     int64_t bytes;
     int n_streams, ahead;
-    double rate[QN_MAX_THREADS]; /* GB/s, of the best turn */
+    double rate[QN_MAX_THREADS]; /* GB/s, of the best run */
     uint64_t seen[QN_MAX_THREADS];
 } job;
 
@@ -47,7 +47,7 @@ static void member(void *ctx, int id, int n)
 {
     job *j = ctx;
     const int64_t share = j->bytes / n / PART * PART;
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int run = 0; run < RUNS; run++) {
         const double start = now();
         for (int64_t at = 0; at < share; at += PART) j->seen[id] ^= read_part(j->memory + id * share + at, j);
         const double rate = (double)share / (now() - start) * 1e-9;
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     if (!memory || qn__team_create(&(qn_team_options){.n_threads = argc > 1 ? atoi(argv[1]) : 0}, &team, &err) != QN_OK)
         return 1;
     memset(memory, 1, (size_t)bytes + PART);
-    printf("GB/s of %d threads     not asked", qn__team_size(team));
+    printf("GB/s of %d threads  no prefetch", qn__team_size(team));
     for (int a = 1; a < N_AHEAD; a++) printf("  %4d bytes ahead", ahead[a]);
     for (int s = 0; s < N_STREAMS; s++) {
         printf("\n%2d streams of a thread", streams[s]);

@@ -7,7 +7,7 @@ static float call(const qn_kernels *kernels, const float *x, const float *y, int
     return kernels->dot_f32(x, y, n);
 }
 
-/* Every product rounds to -0: the zeros past the end of a tail still turn their lanes to 0. */
+/* Every product rounds to -0: the zeros past the end of a tail still make their lanes 0. */
 static void vanishing(check *t)
 {
     float x[40], y[40];

@@ -18,8 +18,8 @@ typedef struct qn_view {
     qn_layout layout; /* offset already applied */
 } qn_view;
 
-/* An index out of range that a run met. The one with the lowest (at, dim, index) is kept, so that the report does
- * not depend on which thread came first. */
+/* An index out of range, or a value without a result, that a run met. The one with the lowest (at, dim, index) is
+ * kept, so that the report does not depend on which thread came first. */
 typedef struct qn_fault {
     _Atomic int32_t at; /* qn_task.at; INT32_MAX: none */
     _Atomic int32_t busy;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/ops.h -- the drivers' tables, one row a compute or update op of ops.def; a row without a driver does not
- * link. */
+/* src/cpu/op/ops.h -- the table of drivers, one row for each compute or update op of ops.def. A row without a driver
+ * does not link. */
 #ifndef QN_CPU_OP_OPS_H
 #define QN_CPU_OP_OPS_H
 

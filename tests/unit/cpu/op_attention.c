@@ -287,7 +287,7 @@ static void test_integers(void **state)
                          .capacity = 64,
                          .kt = QN_DTYPE_F16,
                          .vt = QN_DTYPE_F16});
-    /* KV heads abreast: not all at once, as many as there is room for, with lists of their own */
+    /* several KV heads an item: not all at once, as many as there is room for, with lists of their own */
     try_case((attn_case){.n = 1,
                          .n_head = 10,
                          .n_kv = 5,

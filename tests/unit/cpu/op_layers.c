@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/cpu/op_layers.c -- layer_norm, norm_back, swiglu_back, softmax_back, gelu_back, cumprod_back, rope_table,
  * rope_apply, cross_entropy and cross_entropy_back against sums in double, at every level and thread count, over sizes
- * that take several blocks, pieces and strips. */
+ * that take several blocks, tiles and strips. */
 #include "rig.h"
 
 #define S(...) qn_shape_of(__VA_ARGS__)

@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention/attention.c -- softmax(scale q k^T) v over the cells that a query sees, a tile of its list at a
- * time: no longer row of scores exists (Milakov and Gimelshein 2018; Dao et al. 2022). This file cuts the work;
- * attention_tile.c and attention_int.c compute one tile, in floats and in integers.
+/* src/cpu/op/attention/attention.c -- softmax(scale q k^T) v over the cells that a query sees, a tile of its list at
+ * a time, so that no longer row of scores exists (Milakov and Gimelshein 2018; Dao et al. 2022). This file divides
+ * the work; attention_tile.c and attention_int.c compute one tile, in floats and in integers.
  *
- * What the result is, to the bit, at every level. A query's list is cut into tiles of TILE cells at multiples of TILE,
- * from the list's start; cells outside the query's span or window, and cell numbers out of range, are absent. For each
- * tile with a cell, over its cells c in list order, where K or V holds floats: s_c = (..fma(q'[1], k_c[1], fma(q'[0],
- * k_c[0], 0))..)      q' = q * scale, rounded; one chain over the head s_c = softcap * tanh(s_c / softcap) where there
- * is one m = max s_c;  p_c = exp(s_c - m);  sum = 0 + p_0 + p_1 ..  in order y[j] = one chain of fma(v_c[j], p_c, y[j])
- * from 0 Where both hold less, products are of int16 with sums in int32: twice as fast, exact in any order, and closer
- * to the truth than what those formats themselves have lost. A row of q' becomes integers of length 65000 or less, one
- * of K length 2^14 to 2^15, one of V magnitudes up to 2^15, the latter two by powers of two, which leaves most halves
- * of floats as they are (attn_pack_q, _k, _v; g, h_c, 2^-x_c are what one is worth). By Cauchy and Schwarz no sum
- * leaves int32. What a row of V is worth goes into the exponent of its weight. Weights become integers by blocks of 16
- * cells, counted from the tile's start with cell numbers out of range left out, whose sum is at most 2^16: s_c =
- * fma(q.k_c, h_c g, z)                                 z = log(2^-x_c) in the first slice of 256 elements, then s_c of
- * the one before s_c = softcap * tanh(s_c / softcap) + log(2^-x_c)          where there is one, z = 0 then m_b = max
- * s_c of a block;  e_c = exp(s_c - m_b);  t = max(sum e_c / 65528, 1 / 32767);  p_c = rint(e_c / t) m = max m_b;  w_b =
- * exp(m_b - m) sum = a tree over 16 chains of fma(e_c, 2^x_c w_b, sum), one for each place in a block y[j] = one chain
- * of fma(sum of p_c v_c[j] over a block, w_b t, y[j]) from 0 Values come in slices of 256 elements, each with scales,
- * weights and sums of its own. A row whose square leaves what floats hold makes the results that see it NaN as a whole.
- * Tiles meet in order, from M = -inf, S = 0, Y = 0: M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  S = fma(sum,
- * b, S a);  Y[j] = fma(y[j], b, Y[j] a) and the result is Y[j] * (1 / S). So it depends on the query's own list, never
- * on who else is computed or by whom.
+ * The definition of the result, to the bit, at every level. A query's list is divided into tiles of QN_ATTN_TILE
+ * cells, counted from the list's start. Cells outside the query's span or window, and cell numbers out of range, are
+ * absent. For each tile with a cell, over its cells c in list order, where K or V holds floats:
+ *     s_c = (..fma(q'[1], k_c[1], fma(q'[0], k_c[0], 0))..)      q' = q * scale, rounded; one chain over the head
+ *     s_c = softcap * tanh(s_c / softcap)                        where there is one
+ *     m = max s_c;  p_c = exp(s_c - m);  sum = 0 + p_0 + p_1 ..  in order
+ *     y[j] = one chain of fma(v_c[j], p_c, y[j]) from 0
+ * Where both hold 16 bits or less, products are of int16 with sums in int32: twice as fast, exact in any order, and
+ * with errors below those of the formats themselves. A row of q' becomes integers of length 65000 or less, one of K
+ * of length 2^14 to 2^15, one of V of magnitudes up to 2^15. K and V are scaled by powers of two, which keeps most
+ * halves exact (attn_pack_q, _k, _v; g, h_c and 2^-x_c are their scales). By the Cauchy-Schwarz inequality no sum
+ * leaves int32. The scale of a row of V goes into the exponent of its weight. Weights become integers by blocks of
+ * 16 cells, counted from the tile's start without absent cell numbers, with a sum of at most 2^16 a block:
+ *     s_c = fma(q.k_c, h_c g, z)                                 z = log(2^-x_c) in the first slice of 256 elements,
+ *                                                                then s_c of the slice before
+ *     s_c = softcap * tanh(s_c / softcap) + log(2^-x_c)          where there is one; then z = 0
+ *     m_b = max s_c of a block;  e_c = exp(s_c - m_b);  t = max(sum e_c / 65528, 1 / 32767);  p_c = rint(e_c / t)
+ *     m = max m_b;  w_b = exp(m_b - m)
+ *     sum = a tree over 16 chains of fma(e_c, 2^x_c w_b, sum), one for each place in a block
+ *     y[j] = one chain of fma(sum of p_c v_c[j] over a block, w_b t, y[j]) from 0
+ * Values come in slices of 256 elements, each with its own scales, weights and sums. A row whose square overflows
+ * floats makes all results that see it NaN. Tiles are merged in order, from M = -inf, S = 0, Y = 0:
+ *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  S = fma(sum, b, S a);  Y[j] = fma(y[j], b, Y[j] a)
+ * and the result is Y[j] * (1 / S). So it depends on the query's own list, not on other queries, threads or batches.
  *
- * A unit is one KV head (or as many of its query heads as fit) and a block of consecutive queries; the queries of a
- * block that share a list share every unpacked K and V row. Where units are too few to keep threads busy, the tiles of
- * a unit are shared out as well: phase 0 leaves what each tile gives in scratch, and phase 1 lets the tiles meet. With
- * few rows, as when decoding, what counts is how memory is read: then each tile is a part of its own, and a worker
- * reads the rows of several KV heads abreast, as they lie side by side. */
+ * How the work is divided. A unit is one KV head (or as many of its query heads as fit) and a block of consecutive
+ * queries; queries of a block that share a list share every unpacked K and V row. Where there are too few units for
+ * the threads, the tiles of a unit are divided too: phase 0 stores the result of each tile in scratch, and phase 1
+ * merges them. With few rows, as in decoding, reading memory is the bound: then each tile is a part of its own, and
+ * a thread reads the rows of several KV heads together, as they are neighbours in memory. */
 #include "cpu/op/attention/attention.h"
 #include "cpu/op/ops.h"
 
@@ -36,22 +40,22 @@
 #include <string.h>
 
 enum {
-    UNITS = 32,    /* fewer than that are split: 16 threads still find work then */
-    FEW_UNITS = 8, /* fewer than that, and units are made of less queries */
-    SPLITS = 64,   /* what units are split into, about */
-    /* as many at least, where rows are few; 32 left two of four KV heads abreast: 8 to 11 % slower at depth 2048 */
+    UNITS = 32,    /* fewer units are split: enough for 16 threads */
+    FEW_UNITS = 8, /* with fewer units, units have fewer queries */
+    SPLITS = 64,   /* parts wanted */
+    /* items wanted where rows are few; with 32, four KV heads become two at a time: 8 to 11 % slower at depth 2048 */
     ITEMS = 16,
 };
-static const uint64_t scratch_max = 16u << 20; /* bytes; larger nodes stay unsplit */
+static const uint64_t scratch_max = 16u << 20; /* bytes; larger nodes are not split */
 
-/* How the node is cut, or would be with n_query queries. */
+/* How the node is divided, or would be with n_query queries. */
 typedef struct cut {
     bool ints;
     int64_t n_query, n_head, n_kv, group, d, dv;
     int64_t heads, head_blocks, queries, query_blocks, slices; /* slices of a value row */
     int64_t units, splits, tiles;                              /* tiles of the longest list */
-    int64_t kv_heads, unit_blocks; /* units of an item, which are KV heads where it is more than one */
-    bool in_ranges;                /* a worker's items are neighbours: it knows what it reads next */
+    int64_t kv_heads, unit_blocks; /* units of an item: KV heads, where it is more than one */
+    bool in_ranges;                /* a thread gets contiguous items, so the next one is known */
 } cut;
 
 static uint64_t split_bytes(const cut *c)
@@ -121,8 +125,8 @@ static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *er
 static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
     (void)kernels;
-    /* Enough for fewer queries too, which may be split where these are not: what is reserved for a batch does for every
-     * smaller one. */
+    /* Enough for fewer queries too, which may be split where these are not: what is reserved for a batch is enough
+     * for every smaller one. */
     for (int64_t n = node->src[0]->layout.dim[0]; n > 0; n--) {
         const cut c = cut_for(node, n);
         if (c.splits > 1) return split_bytes(&c);
@@ -140,8 +144,8 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
     return c.splits > 1 ? c.n_query * c.n_head : 0;
 }
 
-/* What a tile gave: [n_query, n_head, slices, tiles] times max, sum, and after all of these [n_query, n_head, tiles]
- * times dv values. */
+/* The results of tiles: [n_query, n_head, slices, tiles] times max and sum, and after all of these [n_query, n_head,
+ * tiles] times dv values. */
 static float *kept_sums(const qn_task *t, const cut *c, int64_t query, int64_t head, int64_t slice)
 {
     return (float *)(void *)t->scratch + ((query * c->n_head + head) * c->slices + slice) * c->tiles * 2;
@@ -157,7 +161,7 @@ static float *result(const qn_task *t, const cut *c, int64_t query, int64_t head
     return (float *)(void *)t->dst.data + (query * c->n_head + head) * c->dv;
 }
 
-/* The list that a query reads, or -1 for none, and the part of it that counts. */
+/* The list that a query reads, or -1 for none, and the part of it that it sees. */
 static int64_t span_of(const qn_task *t, int64_t query, int64_t *begin, int64_t *end)
 {
     const qn_attn_attrs *attrs = t->attrs;
@@ -171,61 +175,65 @@ static int64_t span_of(const qn_task *t, int64_t query, int64_t *begin, int64_t 
 
 static void merge(qn_attn *a)
 {
-    a->t->kernels->attn_merge(a->total, a->total_max, a->total_sum, a->y, a->max, a->sum, a->n_lanes, a->n_values);
+    a->t->kernels->attn_merge(a->mem.total, a->mem.total_max, a->mem.total_sum, a->mem.y, a->mem.max, a->mem.sum,
+                              a->geo.n_lanes, a->geo.n_values);
 }
 
-/* Row r of y or total; in order, as sixteen rows are turned at a time, through the piece. */
+/* Row r of y or total. Call it in order of r: sixteen rows at a time are transposed into mem.rows. */
 static float *row_of(qn_attn *a, const float *y, int64_t r)
 {
-    const int64_t n = a->n_rows - r < 16 ? a->n_rows - r : 16;
-    if (a->kept && a->skinny) return a->rows + r * a->n_pad;
-    if (r % 16 == 0) a->t->kernels->transpose_f32(a->rows, a->n_values, y + r, a->n_lanes, a->n_values, n);
-    return a->rows + r % 16 * a->n_values;
+    const int64_t n = a->geo.n_rows - r < 16 ? a->geo.n_rows - r : 16;
+    if (a->geo.kept && a->geo.skinny) return a->mem.rows + r * a->geo.n_pad;
+    if (r % 16 == 0)
+        a->t->kernels->transpose_f32(a->mem.rows, a->geo.n_values, y + r, a->geo.n_lanes, a->geo.n_values, n);
+    return a->mem.rows + r % 16 * a->geo.n_values;
 }
 
-/* Puts what the tile gave where phase 1 finds it. */
+/* Stores the result of a tile for phase 1. */
 static void keep(qn_attn *a, const cut *c, int64_t tile)
 {
-    const int64_t n = a->n_values;
-    for (int64_t r = 0; r < a->n_rows; r++) {
-        const int64_t row = a->first_row + r, query = a->first_query + row / a->n_heads,
-                      head = a->first_head + row % a->n_heads;
-        float *sums = kept_sums(a->t, c, query, head, a->first_value / QN_ATTN_SLICE) + tile * 2;
-        const float *y = row_of(a, a->y, r);
-        sums[0] = a->max[r];
-        sums[1] = a->sum[r];
-        if (a->sum[r] != 0) memcpy(kept_values(a->t, c, query, head) + tile * c->dv + a->first_value, y, (size_t)n * 4);
+    const int64_t n = a->geo.n_values;
+    for (int64_t r = 0; r < a->geo.n_rows; r++) {
+        const int64_t row = a->geo.first_row + r, query = a->geo.first_query + row / a->geo.n_heads,
+                      head = a->geo.first_head + row % a->geo.n_heads;
+        float *sums = kept_sums(a->t, c, query, head, a->geo.first_value / QN_ATTN_SLICE) + tile * 2;
+        const float *y = row_of(a, a->mem.y, r);
+        sums[0] = a->mem.max[r];
+        sums[1] = a->mem.sum[r];
+        if (a->mem.sum[r] != 0)
+            memcpy(kept_values(a->t, c, query, head) + tile * c->dv + a->geo.first_value, y, (size_t)n * 4);
     }
 }
 
 static void finish(qn_attn *a, const cut *c)
 {
-    const int64_t n = a->n_values;
-    for (int64_t r = 0; r < a->n_rows; r++) {
-        const int64_t row = a->first_row + r;
+    const int64_t n = a->geo.n_values;
+    for (int64_t r = 0; r < a->geo.n_rows; r++) {
+        const int64_t row = a->geo.first_row + r;
         float *y =
-            result(a->t, c, a->first_query + row / a->n_heads, a->first_head + row % a->n_heads) + a->first_value;
-        const float *from = row_of(a, a->total, r);
-        if (a->total_sum[r] != 0)
-            a->t->kernels->mul_scale_f32(y, from, NULL, 1.0f / a->total_sum[r], n);
+            result(a->t, c, a->geo.first_query + row / a->geo.n_heads, a->geo.first_head + row % a->geo.n_heads) +
+            a->geo.first_value;
+        const float *from = row_of(a, a->mem.total, r);
+        if (a->mem.total_sum[r] != 0)
+            a->t->kernels->mul_scale_f32(y, from, NULL, 1.0f / a->mem.total_sum[r], n);
         else
             memset(y, 0, (size_t)n * 4);
     }
 }
 
-/* Part `part` of the tiles of a run of queries over one list. */
+/* Computes part `part` of the tiles of a run of queries over one list. */
 static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
 {
     int64_t lo = INT64_MAX, hi = 0;
-    for (int64_t q = 0; q < a->n_queries; q++) {
-        if (a->begin[q] < lo) lo = a->begin[q];
-        if (a->end[q] > hi) hi = a->end[q];
+    for (int64_t q = 0; q < a->geo.n_queries; q++) {
+        if (a->geo.begin[q] < lo) lo = a->geo.begin[q];
+        if (a->geo.end[q] > hi) hi = a->geo.end[q];
     }
     const int64_t first = hi > 0 ? lo / QN_ATTN_TILE : 0,
                   n = hi > 0 ? (hi + QN_ATTN_TILE - 1) / QN_ATTN_TILE - first : 0;
     const int64_t from = first + part * n / c->splits, to = first + (part + 1) * n / c->splits;
     if (c->splits > 1 && from == to) return;
-    a->next_at = a->next_part < 0 ? -1 : (first + a->next_part * n / c->splits) * QN_ATTN_TILE;
+    a->next.at = a->next.part < 0 ? -1 : (first + a->next.part * n / c->splits) * QN_ATTN_TILE;
 
     if (c->ints)
         qn__attn_int_start(a, list);
@@ -236,8 +244,8 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
             qn__attn_int_tile(a, tile * QN_ATTN_TILE);
         else
             qn__attn_tile(a, tile * QN_ATTN_TILE);
-        for (int64_t h = 0; h < a->n_kv_heads; h++)
-            for (int64_t row = 0; row < a->all_rows; row += a->group_rows) {
+        for (int64_t h = 0; h < a->geo.n_kv_heads; h++)
+            for (int64_t row = 0; row < a->geo.all_rows; row += a->geo.group_rows) {
                 if (c->ints) qn__attn_int_group(a, h, row);
                 if (c->splits > 1)
                     keep(a, c, tile);
@@ -245,13 +253,13 @@ static void attend(qn_attn *a, const cut *c, int64_t list, int64_t part)
                     merge(a);
             }
     }
-    for (int64_t row = 0; row < a->all_rows && c->splits == 1; row += a->group_rows) {
+    for (int64_t row = 0; row < a->geo.all_rows && c->splits == 1; row += a->geo.group_rows) {
         if (c->ints) qn__attn_int_choose(a, 0, row);
         finish(a, c);
     }
 }
 
-/* Units [unit, unit + n), and which part of their tiles. */
+/* A work item: units [unit, unit + n), and which part of their tiles. */
 typedef struct work_item {
     int64_t unit, n, part;
 } work_item;
@@ -264,45 +272,45 @@ static work_item item_of(const cut *c, int64_t index)
 
 static int64_t kv_head_of(const cut *c, int64_t u) { return u / c->query_blocks / c->head_blocks % c->n_kv; }
 
-/* next: what the worker goes on with, part -1 where nobody knows; asked: it asked for this one while it did the one
- * before. */
+/* next: the item that the thread computes after this one, part -1 if unknown; prefetched: this item's rows were
+ * prefetched during the item before. */
 static void do_item(qn_attn *a, const cut *c, work_item this, work_item next, bool prefetched)
 {
     const qn_task *t = a->t;
     const int64_t u = this.unit, block = u / c->query_blocks, in_group = block % c->head_blocks * c->heads;
-    a->kv_head = a->first_kv = kv_head_of(c, u);
-    a->n_kv_heads = this.n;
-    a->next_kv = kv_head_of(c, next.unit);
-    a->next_kv_heads = next.n;
-    a->next_part = next.part;
-    a->prefetched = prefetched;
-    a->first_head = a->kv_head * c->group + in_group;
-    a->n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
-    a->first_value = block / c->head_blocks / c->n_kv * QN_ATTN_SLICE;
-    a->n_values = c->dv - a->first_value < QN_ATTN_SLICE ? c->dv - a->first_value : QN_ATTN_SLICE;
+    a->geo.kv_head = a->geo.first_kv = kv_head_of(c, u);
+    a->geo.n_kv_heads = this.n;
+    a->next.first_kv = kv_head_of(c, next.unit);
+    a->next.n_kv_heads = next.n;
+    a->next.part = next.part;
+    a->next.warm = prefetched;
+    a->geo.first_head = a->geo.kv_head * c->group + in_group;
+    a->geo.n_heads = c->group - in_group < c->heads ? c->group - in_group : c->heads;
+    a->geo.first_value = block / c->head_blocks / c->n_kv * QN_ATTN_SLICE;
+    a->geo.n_values = c->dv - a->geo.first_value < QN_ATTN_SLICE ? c->dv - a->geo.first_value : QN_ATTN_SLICE;
 
     const int64_t first = u % c->query_blocks * c->queries;
     const int64_t last = c->n_query - first < c->queries ? c->n_query : first + c->queries;
-    for (int64_t q = first; q < last; q += a->n_queries) { /* runs of queries with the same list */
-        const int64_t list = span_of(t, q, &a->begin[0], &a->end[0]);
-        a->first_query = q;
-        a->n_queries = 1;
-        while (q + a->n_queries < last &&
-               span_of(t, q + a->n_queries, &a->begin[a->n_queries], &a->end[a->n_queries]) == list)
-            a->n_queries++;
+    for (int64_t q = first; q < last; q += a->geo.n_queries) { /* queries with the same list, one run at a time */
+        const int64_t list = span_of(t, q, &a->geo.begin[0], &a->geo.end[0]);
+        a->geo.first_query = q;
+        a->geo.n_queries = 1;
+        while (q + a->geo.n_queries < last &&
+               span_of(t, q + a->geo.n_queries, &a->geo.begin[a->geo.n_queries], &a->geo.end[a->geo.n_queries]) == list)
+            a->geo.n_queries++;
         attend(a, c, list, this.part);
     }
 }
 
-/* The tiles of a slice of one query and head meet; exponentials some tiles at a time. */
-static void meet_slice(const qn_kernels *kernels, float *y, int64_t n, const float *sums, const float *values,
-                       int64_t stride, int64_t tile, int64_t end)
+/* Merges the tiles of a slice of one query and head; exponentials for SOME tiles at a time. */
+static void merge_slice(const qn_kernels *kernels, float *y, int64_t n, const float *sums, const float *values,
+                        int64_t stride, int64_t tile, int64_t end)
 {
     enum { SOME = 32 };
     float max = -QN_ATTN_INFINITY, sum = 0;
     memset(y, 0, (size_t)n * 4);
     while (tile < end) {
-        float factor[2 * SOME]; /* of what there was, and of the tile */
+        float factor[2 * SOME]; /* of the sums so far, and of the tile */
         int64_t which[SOME];
         int some = 0;
         for (; some < SOME && tile < end; tile++) {
@@ -324,25 +332,25 @@ static void meet_slice(const qn_kernels *kernels, float *y, int64_t n, const flo
     if (sum != 0) kernels->mul_scale_f32(y, y, NULL, 1.0f / sum, n);
 }
 
-static void meet(const qn_task *t, const cut *c, int64_t query, int64_t head)
+static void merge_tiles(const qn_task *t, const cut *c, int64_t query, int64_t head)
 {
     int64_t begin, end;
     if (span_of(t, query, &begin, &end) < 0) begin = end = 0;
     const int64_t tile = begin / QN_ATTN_TILE, last = blocks_of(end, QN_ATTN_TILE);
     for (int64_t slice = 0; slice < c->slices; slice++) {
         const int64_t at = slice * QN_ATTN_SLICE, n = c->dv - at < QN_ATTN_SLICE ? c->dv - at : QN_ATTN_SLICE;
-        meet_slice(t->kernels, result(t, c, query, head) + at, n, kept_sums(t, c, query, head, slice),
-                   kept_values(t, c, query, head) + at, c->dv, tile, last);
+        merge_slice(t->kernels, result(t, c, query, head) + at, n, kept_sums(t, c, query, head, slice),
+                    kept_values(t, c, query, head) + at, c->dv, tile, last);
     }
 }
 
 static void run(const qn_task *t)
 {
     const cut c = cut_of(t->node);
-    qn_attn a = {.t = t, .attrs = t->attrs, .kept = c.splits > 1}; /* one for all items: zeroing it takes a while */
+    qn_attn a = {.t = t, .attrs = t->attrs, .geo.kept = c.splits > 1}; /* one for all: clearing it takes a while */
     for (int64_t item = t->begin; item < t->end; item++) {
         if (t->phase == 1) {
-            meet(t, &c, item / c.n_head, item % c.n_head);
+            merge_tiles(t, &c, item / c.n_head, item % c.n_head);
             continue;
         }
         const int64_t n = c.unit_blocks * c.splits, index = c.in_ranges ? qn__in_ranges(item, n, t->n_members) : item;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention/attention.h -- one tile of a list for a run of queries that read it: attention.c cuts,
- * attention_tile.c and attention_int.c compute, in the two ways that attention.c describes. */
+/* src/cpu/op/attention/attention.h -- one tile of a list for a run of queries that read it: attention.c divides the
+ * work, attention_tile.c (in floats) and attention_int.c (in integers) compute. A row is a (query, head) pair. */
 #ifndef QN_CPU_OP_ATTENTION_H
 #define QN_CPU_OP_ATTENTION_H
 
@@ -9,104 +9,121 @@
 #include <string.h>
 
 enum {
-    QN_ATTN_TILE = 128, /* cells: part of what a result is, see attention.c */
-    /* (query, head) pairs at once, at most; four vectors of lanes by six cells fill the registers */
-    QN_ATTN_LANES = 64,
-    QN_ATTN_ROWS = 256,  /* such pairs of a unit, at most: in integers, groups of up to LANES share what is unpacked */
-    QN_ATTN_SLICE = 256, /* elements of a head at once */
-    QN_ATTN_SKINNY = 8,  /* pairs: integers put cells and elements of V in lanes instead */
-    /* cells unpacked at once, at most: with head size 64 they and the lanes' queries stay in L1 */
-    QN_ATTN_UNPACK = 64,
+    QN_ATTN_TILE = 128,  /* cells; part of the definition of the result, see attention.c */
+    QN_ATTN_LANES = 64,  /* rows at a time, at most: four vectors of lanes by six cells fill the registers */
+    QN_ATTN_ROWS = 256,  /* rows of a unit, at most: in integers, groups of up to LANES share what is unpacked */
+    QN_ATTN_SLICE = 256, /* elements of a head at a time */
+    QN_ATTN_SKINNY = 8,  /* rows; in integers, up to this many rows put cells and elements of V in lanes instead */
+    QN_ATTN_UNPACK = 64, /* cells unpacked at a time, at most: head size 64 and the queries stay in L1 */
 };
 #define QN_ATTN_INFINITY __builtin_inff()
 
-/* A part of a head's rows of K or V: where cell 0 has it, from a cell to the next, and its length, in bytes. */
+/* What is computed: a run of queries that read one list, and the tile and the group of rows at hand. */
+typedef struct qn_attn_geometry {
+    int64_t list;
+    int64_t first_query, n_queries;
+    int64_t begin[QN_ATTN_ROWS], end[QN_ATTN_ROWS]; /* by query: the part of the list that it sees */
+    int64_t first_kv, n_kv_heads;                   /* KV heads of the item; more than one only where rows are few */
+    int64_t kv_head, first_head, n_heads; /* the KV head at hand; query heads [first_head, + n_heads) read it */
+    int64_t first_value, n_values;        /* the slice of the value rows */
+    int64_t all_rows, group_rows;         /* group_rows: of every group but the last */
+    bool skinny;                          /* cells and elements of V in lanes instead of rows */
+    bool kept;                            /* a tile's result goes to scratch, not to `total` */
+
+    /* The group at hand; only integers have more than one. Lane l is row r = first_row + l: query r / n_heads and head
+     * r % n_heads. */
+    int64_t first_row, n_rows, n_lanes;
+
+    /* The tile at hand: its cells, without absent ones, and which of them every row sees that sees any. */
+    int32_t cell[QN_ATTN_TILE];
+    int64_t n_cells;
+    int64_t full_first, full_last;
+
+    int64_t n_unpack;               /* floats: cells unpacked at a time */
+    int64_t k_cells;                /* integers: cells of K at a time; all of the tile, or some for a single group */
+    int64_t d_pad, n_pad;           /* integers: elements of a slice of K, and of V, as multiples of 16 */
+    int64_t first_block, end_block; /* integers: blocks of 16 cells of the tile that some row of the group sees */
+} qn_attn_geometry;
+
+/* Parts of the thread's tile. attention_tile.c and attention_int.c list their sizes. */
+typedef struct qn_attn_scratch {
+    float *q;          /* [d, n_lanes] of a slice; few rows: [n_rows, d] */
+    float *s;          /* [QN_ATTN_TILE, n_lanes]; integers and skinny: [n_rows, QN_ATTN_TILE] */
+    float *rows;       /* unpacked rows of K or V; or 16 rows of results; integers, skinny and kept: y as rows */
+    float *transposed; /* [slice, QN_ATTN_UNPACK], or other rows */
+    /* Of a tile, and of tiles so far: [n_values, n_lanes] and [n_lanes]. A row that saw nothing has sum 0. */
+    float *y, *max, *sum;
+    float *total, *total_max, *total_sum;
+    int32_t *first, *last; /* [n_lanes]: the cells of the tile that a row sees */
+
+    /* Integers: the same of all groups, one after the other. */
+    float *all_total, *all_total_max, *all_total_sum;
+    int32_t *all_first, *all_last;
+    float *heads;     /* what each KV head of the item has: s, log_scale, weight, v16, q_scale, q16 */
+    int16_t *q16;     /* [d_pad / 2, n_lanes] pairs; skinny: [n_rows, d_pad] */
+    int16_t *k16;     /* [k_cells, d_pad] */
+    int16_t *kt16;    /* skinny: the same transposed, [d_pad / 2, k_cells] pairs */
+    int16_t *v16;     /* [QN_ATTN_TILE / 2, n_pad] pairs */
+    int16_t *p16;     /* [QN_ATTN_TILE / 2, n_lanes] pairs; skinny: [n_rows, QN_ATTN_TILE] */
+    float *q_scale;   /* by row */
+    float *k_scale;   /* by cell */
+    float *log_scale; /* of V, by cell */
+    float *weight;    /* of V, by cell */
+    float *p_scale;   /* [QN_ATTN_BLOCKS, n_lanes] */
+    float *ones;      /* skinny: [n_pad] */
+} qn_attn_scratch;
+
+/* A part of a head's rows of K or V in bytes: where cell 0 has it, the stride between cells, and its length. */
 typedef struct qn_attn_rows {
     const uint8_t *base;
     int64_t cell_bytes, bytes;
 } qn_attn_rows;
 
+/* What the thread reads next: prefetched evenly while the tile at hand is computed. Only integers, and skinny. */
+typedef struct qn_attn_prefetch {
+    bool warm;                          /* the rows of the item at hand were prefetched during the item before */
+    int64_t first_kv, n_kv_heads, part; /* the next item; part -1: unknown */
+    int64_t at;                         /* where its tile starts in the list, or -1 */
+    const int32_t *cell;                /* its cells: those of the tile at hand, or `cells` */
+    int32_t cells[QN_ATTN_TILE];
+    qn_attn_rows k, v;
+    int64_t n, n_done;         /* cells; how many of them are prefetched */
+    int64_t due, due_per_step; /* how many should be by now, and what a step adds, in 1 / 256 */
+} qn_attn_prefetch;
+
 typedef struct qn_attn {
     const qn_task *t;
     const qn_attn_attrs *attrs;
-    int64_t kv_head, first_head, n_heads; /* query heads [first_head, + n_heads) read it */
-    /* KV heads whose rows are read side by side; more than one only where rows are few */
-    int64_t first_kv, n_kv_heads;
-    /* such, and the part of the tiles, that the worker reads next; next_part -1: nobody knows */
-    int64_t next_kv, next_kv_heads, next_part;
-    bool prefetched;                                /* memory was asked for the rows of these */
-    int64_t first_value, n_values;                  /* the slice of the value rows */
-    int64_t first_query, n_queries;                 /* all see a part of the same list */
-    int64_t begin[QN_ATTN_ROWS], end[QN_ATTN_ROWS]; /* by query: the part of the list that counts */
-
-    /* The group at hand; only integers know more than one. Lane l is row r = first_row + l: query r / n_heads and head
-     * r % n_heads. */
-    int64_t list, first_row, n_rows, n_lanes;
-    int64_t n_unpack;  /* cells unpacked at once here */
-    float *q;          /* [d, n_lanes] of a slice; few rows: [n_rows, d] */
-    float *s;          /* [QN_ATTN_TILE, n_lanes] */
-    float *rows;       /* rows of K or V; 16 results on their way */
-    float *transposed; /* [slice, QN_ATTN_UNPACK], or any other rows in passing */
-    /* What a tile gave, and what tiles gave so far: [n_values, n_lanes] and [n_lanes]. A row that saw nothing has sum
-     * 0. */
-    float *y, *max, *sum;
-    float *total, *total_max, *total_sum;
-    int32_t *first, *last; /* [n_lanes] by row: the cells of the tile that it sees */
-
-    int64_t all_rows, group_rows; /* group_rows: of every group but the last */
-
-    /* Integers only: the same of all groups, one behind the other. */
-    float *all_total, *all_total_max, *all_total_sum;
-    int32_t *all_first, *all_last;
-    float *heads;                   /* of each KV head abreast: s, log_scale, weight, v16, q_scale, q16 */
-    int64_t d_pad, n_pad;           /* elements of a slice of K, and of V, as multiples of 16 */
-    int64_t first_block, end_block; /* blocks of 16 cells of the tile that some row of the group sees */
-    bool skinny;                    /* cells and elements of V in lanes instead of rows */
-    int16_t *q16;                   /* [d_pad / 2, n_lanes] pairs; few: [n_rows, d_pad] */
-    int64_t k_cells;                /* cells of K at a time: all, or for one group some */
-    int16_t *k16;                   /* [k_cells, d_pad] */
-    int16_t *kt16;                  /* few: the same transposed, [d_pad / 2, k_cells] pairs */
-    int16_t *v16;                   /* [QN_ATTN_TILE / 2, n_pad] pairs */
-    int16_t *p16;                   /* [QN_ATTN_TILE / 2, n_lanes] pairs; few: [n_rows, QN_ATTN_TILE] */
-    float *q_scale, *k_scale;       /* by row, by cell */
-    float *log_scale, *weight;      /* of V, by cell */
-    float *p_scale;                 /* [QN_ATTN_BLOCKS, n_lanes] */
-    float *ones;                    /* few: [n_pad] */
-    /* tiles are kept apart: where rows are few, y stays in the piece, as rows */
-    bool kept;
-
-    int32_t cell[QN_ATTN_TILE]; /* of the tile, absent ones left out */
-    int64_t n_cells;
-    const int32_t *next_cell; /* whose rows are read next: of the same tile, or in next_list */
-    int32_t next_list[QN_ATTN_TILE];
-    qn_attn_rows next_k, next_v;
-    /* of these; memory was asked for so many; where that tile starts in the list, or -1 */
-    int64_t n_next, n_prefetched, next_at;
-    /* for how many it should have been by now, and what a step adds to that, in 1 / 256 */
-    int64_t due, due_a_step;
-    int64_t full_first, full_last; /* what every row that sees any sees */
+    qn_attn_geometry geo;
+    qn_attn_scratch mem;
+    qn_attn_prefetch next;
 } qn_attn;
 
-/* How many rows of a unit fit into a thread's tile: 16 to QN_ATTN_LANES, or QN_ATTN_ROWS for integers. */
+/* For the lists of scratch: ROW(name, floats). */
+#define QN_ATTN_SIZE(name, n) +(n)
+#define QN_ATTN_TAKE(name, n) a->mem.name = (void *)next, next += (n);
+
+/* How many rows of a unit fit the thread's tile: 16 to QN_ATTN_LANES, for integers to QN_ATTN_ROWS. */
 int64_t qn__attn_lanes(int64_t d, int64_t dv);
 int64_t qn__attn_int_rows(int64_t d, int64_t dv);
 void qn__attn_start(qn_attn *a, int64_t list);
 void qn__attn_int_start(qn_attn *a, int64_t list);
-/* How many KV heads may be read side by side where rows are few; 1 where a head comes in slices. */
+/* How many KV heads an item may have where rows are few; 1 where a head comes in slices. */
 int64_t qn__attn_int_kv_heads(int64_t d, int64_t dv);
-/* The tile that starts at `at` in the list: fills y, max, sum. In integers: what all heads and groups share, then of a
- * KV head abreast a group by its first row; `choose` only points to what is theirs. */
+/* Computes the tile that starts at `at` in the list: y, max, sum. In integers: first what all heads and groups
+ * share, then, for a KV head `kv` of the item, one group by its first row. `choose` only sets the pointers for that
+ * head and group. */
 void qn__attn_tile(qn_attn *a, int64_t at);
 void qn__attn_int_tile(qn_attn *a, int64_t at);
-void qn__attn_int_choose(qn_attn *a, int64_t head, int64_t first_row);
-void qn__attn_int_group(qn_attn *a, int64_t head, int64_t first_row);
-/* Both: which cells the tile has, and which of them the rows [0, n_rows) see. */
+void qn__attn_int_choose(qn_attn *a, int64_t kv, int64_t first_row);
+void qn__attn_int_group(qn_attn *a, int64_t kv, int64_t first_row);
+/* Both: sets the cells of the tile, and which of them the rows [0, n_rows) see. */
 void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows);
-/* The cells of the tile at `at`, absent ones left out; returns how many. before, or NULL: how many are in front of each
- * of the `places`. */
+/* The cells of the tile at `at`, without absent ones; returns how many. before, or NULL: the number of cells in
+ * front of each of the `places` of the list. */
 int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], int32_t before[QN_ATTN_TILE + 1],
                       int64_t *places);
-/* Elements [from, from + n) of `n_cells` rows of K or V into the piece; rows lie n apart, rounded up to 16, and end in
+/* Unpacks elements [from, from + n) of `n_cells` rows of K or V to mem.rows, n apart, rounded up to 16, padded with
  * zeros. */
 void qn__attn_unpack(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n);
 

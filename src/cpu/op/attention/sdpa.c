@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention/sdpa.c -- y = softmax(scale q k^T) v, see graph/ops_sdpa.h and sdpa.h.
+/* src/cpu/op/attention/sdpa.c -- y = softmax(scale q k^T) v, see graph/ops/sdpa.h and sdpa.h.
  *
- * Phase 0 packs each head's keys in panels, turned, and its values in rows of whole lanes. Phase 1: an item is a block
- * of rows of one head against the keys that they see, a tile at a time: scores, their exponentials by the highest so
- * far, and what has been summed before brought to that (Milakov and Gimelshein 2018). */
+ * Phase 0 packs each head's keys in transposed panels, and its values in rows of whole lanes. Phase 1: an item is a
+ * block of rows of one head with the keys that they see, a tile at a time: scores, their exponentials relative to
+ * the highest so far, and sums so far rescaled to it (Milakov and Gimelshein 2018). */
 #include "cpu/op/attention/sdpa.h"
 
 #include "cpu/op/ops.h"
@@ -38,7 +38,7 @@ static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
     (void)kernels;
     const qn_sdpa_geo g = geo_of(node);
-    /* never none: pointers into it are made */
+    /* never 0, since pointers into it are made */
     return node->dtype == QN_DTYPE_F64 ? 0
                                        : (uint64_t)(g.s.batch * g.s.kv_heads * (k_floats(&g) + v_floats(&g))) * 4 + 4;
 }
@@ -67,13 +67,13 @@ static void pack(const qn_task *t, const qn_sdpa_geo *g)
     }
 }
 
-/* The rooms of the thread's tile. */
+/* Parts of the thread's tile. */
 typedef struct block {
     float *q, *s, *y, *max, *sum;
     int64_t batch, head, first, n; /* rows */
 } block;
 
-/* Scores of keys [key, key + n) to exponentials; rows of y brought to the new highest score. */
+/* Replaces scores of keys [key, key + n) by exponentials, and rescales rows of y to the new highest score. */
 static void soften(const qn_task *t, const qn_sdpa_geo *g, const block *b, int64_t key, int64_t n, bool begun)
 {
     for (int64_t r = 0; r < b->n; r++) {
@@ -103,7 +103,7 @@ static void soften(const qn_task *t, const qn_sdpa_geo *g, const block *b, int64
     }
 }
 
-/* Divides by the sums, the sink among them, and stores y and lse. */
+/* Divides by the sums, which include the sink, and stores y and lse. */
 static void finish(const qn_task *t, const qn_sdpa_geo *g, const block *b)
 {
     float *lse =
@@ -166,7 +166,7 @@ static void attend(const qn_task *t, const qn_sdpa_geo *g, block *b)
             .mode = begun ? QN_OUTER_go_on : QN_OUTER_set,
         });
     }
-    if (!begun) memset(b->y, 0, (size_t)(b->n * g->dvp) * 4); /* no keys: all weight is the sink's */
+    if (!begun) memset(b->y, 0, (size_t)(b->n * g->dvp) * 4); /* no keys: the sink has all weight */
     finish(t, g, b);
 }
 

@@ -2,8 +2,8 @@
 /* src/cpu/op/attention/sdpa.h -- what attention over whole tensors and its gradient share: sizes, which keys a row
  * sees, masks, and how keys and values are packed for products in float32.
  *
- * Scores exist for a block of rows and a tile of keys at a time. Tiles start at multiples of QN_SDPA_TILE and are met
- * in order, sums are those of the kernels in their fixed order: a result depends on the shapes alone. */
+ * Scores exist for a block of rows and a tile of keys at a time. Tiles start at multiples of QN_SDPA_TILE and are
+ * processed in order; sums are those of the kernels, in their fixed order: a result depends on the shapes alone. */
 #ifndef QN_CPU_OP_SDPA_H
 #define QN_CPU_OP_SDPA_H
 
@@ -11,8 +11,8 @@
 
 enum {
     QN_SDPA_TILE = 128,       /* keys */
-    QN_SDPA_PANEL = 64,       /* keys that lie side by side when packed: lanes of one product */
-    QN_SDPA_MAX_SIZE = 16384, /* of a row of q, k or v: rows of a block fit the thread's tile */
+    QN_SDPA_PANEL = 64,       /* keys in a packed panel: the lanes of one product */
+    QN_SDPA_MAX_SIZE = 16384, /* of a row of q, k or v, so that the rows of a block fit the thread's tile */
 };
 
 typedef struct qn_sdpa_geo {
@@ -22,13 +22,13 @@ typedef struct qn_sdpa_geo {
     int64_t group;        /* heads of q to a head of k */
     int64_t dp, dvp;      /* d, dv rounded up to whole lanes */
     int64_t panels;       /* of one head's keys */
-    int64_t rows, blocks; /* rows of q in a block, and how many blocks a head has */
+    int64_t rows, blocks; /* rows of q in a block; blocks of a head */
 } qn_sdpa_geo;
 qn_sdpa_geo qn__sdpa_geo(const qn_node *node);
-/* So many rows to a block, fewer when they would not fit: each takes `floats`. */
+/* Sets the rows of a block: as many as given, or as fit when each takes `floats`. */
 void qn__sdpa_cut(qn_sdpa_geo *g, int64_t rows, int64_t floats);
 
-/* A row of a source [batch, heads, rows, size]: *step to the next element. */
+/* The row of a source [batch, heads, rows, size]; *step: stride of its elements. */
 static inline const uint8_t *qn__sdpa_row(const qn_view *v, int64_t batch, int64_t head, int64_t row, int64_t *step)
 {
     const qn_layout *l = &v->layout;
@@ -45,7 +45,7 @@ static inline void qn__sdpa_sees(const qn_sdpa_geo *g, int64_t i, int64_t *lo, i
     if (*lo > *hi) *lo = *hi;
 }
 
-/* Where the mask's element (batch, head, i, j) lies; *step to the next j, 0 where it has only one. */
+/* The mask's element (batch, head, i, j); *step: stride in j, 0 where there is only one. */
 static inline const uint8_t *qn__sdpa_mask(const qn_view *mask, int64_t batch, int64_t head, int64_t i, int64_t j,
                                            int64_t *step)
 {
@@ -59,17 +59,16 @@ static inline const uint8_t *qn__sdpa_mask(const qn_view *mask, int64_t batch, i
 
 /* ---- float32 ---- */
 
-/* Rows of a source as floats, [n, stride], scaled, zeros up to the stride. */
+/* Packs rows of a source as floats, [n, stride], scaled, padded with zeros. */
 void qn__sdpa_rows(const qn_task *t, const qn_view *v, int64_t batch, int64_t head, int64_t row, int64_t n, float scale,
                    float *dst, int64_t stride);
-/* Keys [64 panel, ..) of a source turned: [size, QN_SDPA_PANEL], zeros past the last key. */
+/* Packs keys [64 panel, ..) of a source transposed: [size, QN_SDPA_PANEL], zeros past the last key. */
 void qn__sdpa_panel(const qn_task *t, const qn_view *v, int64_t batch, int64_t head, int64_t panel, float *dst);
-/* A product of `rows` rows a [rows, a_stride] with panels that hold keys [key, key + n), key a multiple of
+/* Multiplies `rows` rows a [rows, a_stride] with the panels that hold keys [key, key + n), key a multiple of
  * QN_SDPA_PANEL -> y [rows, QN_SDPA_TILE]. `size` numbers are summed. */
 void qn__sdpa_scores(const qn_task *t, const float *a, int64_t a_stride, int64_t rows, const float *panels,
                      int64_t size, int64_t key, int64_t n, float *y);
-/* Row i's scores s of keys [j, j + n), as the product gave them: capped and masked. `tanh` gets tanh(s / cap), or is
- * NULL. */
+/* Caps and masks row i's scores s of keys [j, j + n). `tanh` gets tanh(s / cap), or is NULL. */
 void qn__sdpa_refine(const qn_task *t, const qn_sdpa_geo *g, const qn_view *mask, int64_t batch, int64_t head,
                      int64_t i, int64_t j, int64_t n, float *s, float *tanh);
 

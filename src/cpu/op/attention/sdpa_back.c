@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/attention/sdpa_back.c -- the gradient of attention over whole tensors, see graph/ops_sdpa.h and sdpa.h.
+/* src/cpu/op/attention/sdpa_back.c -- the gradient of attention over whole tensors, see graph/ops/sdpa.h and sdpa.h.
  *
- * With p = exp(s - lse) and delta = dy . y, the gradient of a score is ds = p (dy . v - delta), and dq = ds k, dk =
- * ds^T q, dv = p^T dy, dq and dk times the scale. Scores are computed again, a tile at a time. Phase 0 packs keys and
- * values in panels, turned, and keys in rows of whole lanes, and sums the deltas. Phase 1: an item is a head of k and v
- * with what reads it, so that one worker adds up dk and dv: over the heads of q, then blocks of rows, then rows. Where
- * there are few heads their readers are cut into parts, whose sums phase 2 adds in order; the sizes alone say into how
- * many. */
+ * With p = exp(s - lse) and delta = dy . y, the gradient of a score is ds = p (dy . v - delta), and
+ *     dq = scale * ds k        dk = scale * ds^T q        dv = p^T dy
+ * Scores are computed again, a tile at a time. Phase 0 packs keys and values in transposed panels and keys in rows
+ * of whole lanes, and sums the deltas. Phase 1: an item is a head of k and v with all that reads it, so that one
+ * thread adds up dk and dv: over the heads of q, then blocks of rows, then rows. Where there are few heads, their
+ * readers are divided into parts, whose sums phase 2 adds in order; the number of parts depends on the sizes alone. */
 #include "cpu/op/attention/sdpa.h"
 
 #include "cpu/op/ops.h"
@@ -16,7 +16,7 @@
 enum {
     ROWS = 48,
     DELTAS = 64, /* rows of an item of phase 0 */
-    ITEMS = 16,  /* of phase 1, where they cost no more memory than MOST_PARTS times dk and dv */
+    ITEMS = 16,  /* items of phase 1 wanted, as long as memory stays below MOST_PARTS times dk and dv */
     MOST_PARTS = 8,
 };
 
@@ -34,7 +34,7 @@ static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *er
     return qn__cpu_op_sdpa.accepts(kernels, node, err);
 }
 
-/* Into how many parts the blocks of rows that read a head are cut. */
+/* The number of parts that the blocks of rows reading a head are divided into. */
 static int64_t parts_of(const qn_sdpa_geo *g)
 {
     const int64_t heads = g->s.batch * g->s.kv_heads, blocks = g->group * g->blocks,
@@ -45,12 +45,12 @@ static int64_t parts_of(const qn_sdpa_geo *g)
 
 /* ---- scratch: for each head of k and v ---- */
 
-/* where each starts, in floats; dk and dv: all parts */
+/* offsets in floats; dk and dv: of all parts */
 typedef struct rooms {
     int64_t kt, vt, k, dk, dv, all;
 } rooms;
 
-/* Sums whose rows fill whole lanes, and that are whole, are made where they belong. */
+/* Sums that have whole lanes and a single part are computed in the result itself. */
 static bool in_place(const qn_sdpa_geo *g, int64_t size) { return size % 16 == 0 && parts_of(g) == 1; }
 
 static rooms rooms_of(const qn_sdpa_geo *g)
@@ -68,7 +68,7 @@ static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
     (void)kernels;
     const qn_sdpa_geo g = geo_of(node);
-    /* never none: pointers into it are made */
+    /* never 0, since pointers into it are made */
     return node->dtype == QN_DTYPE_F64 ? 0 : (uint64_t)(g.s.batch * g.s.kv_heads * rooms_of(&g).all) * 4 + 4;
 }
 
@@ -134,14 +134,14 @@ static void sum_deltas(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
 /* ---- phase 1 ---- */
 
 typedef struct block {
-    float *q, *dy, *dq, *p, *ds, *tanh; /* rooms of the thread's tile */
+    float *q, *dy, *dq, *p, *ds, *tanh; /* parts of the thread's tile */
     const float *kt, *vt, *k;
     float *dk, *dv;
     int64_t dk_stride, dv_stride;
     int64_t batch, head, first, n; /* rows */
 } block;
 
-/* Scores p and dy . v in ds, of keys [key, key + n), to p and ds as above. */
+/* Replaces the scores in p, and dy . v in ds, of keys [key, key + n) by p and ds as defined above. */
 static void differentiate(const qn_task *t, const qn_sdpa_geo *g, const block *b, int64_t key, int64_t n)
 {
     const int64_t at = (b->batch * g->s.heads + b->head) * g->s.n + b->first;
@@ -236,7 +236,7 @@ static void clear_rows(float *y, int64_t stride, int64_t n, int64_t size)
     for (int64_t i = 0; i < n; i++) memset(y + i * stride, 0, (size_t)size * 4);
 }
 
-/* A head's first row of a part of the result. */
+/* The first row of a head in a part of the result. */
 static float *head_of(const qn_task *t, const qn_layout *l, int64_t batch, int64_t head)
 {
     return (float *)(void *)t->dst.data + l->offset + batch * l->stride[0] + head * l->stride[1];
@@ -269,7 +269,7 @@ static void part_back(const qn_task *t, const qn_sdpa_geo *g, block *b, int64_t 
 
 /* ---- phase 2 ---- */
 
-/* Rows [first, first + n) of y = the sum of those of all parts, in order. */
+/* Rows [first, first + n) of y = the sum over all parts, in order. */
 static void add_parts(const qn_task *t, const qn_sdpa_geo *g, float *y, int64_t y_stride, const float *x,
                       int64_t x_stride, int64_t size, int64_t first, int64_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/attention/sdpa_wide.c -- attention over whole tensors and its gradient in F64, by plain loops: for
- * checking others against. */
+ * checking other implementations. */
 #include "cpu/op/attention/sdpa.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static void add_row(double *y, double factor, const uint8_t *x, int64_t step, in
     for (int64_t i = 0; i < n; i++) y[i] = fma(factor, number(x, i * step), y[i]);
 }
 
-/* The score of row i and key j, and what the scaled product's gradient is of the score's. */
+/* The score of row i and key j; *slope: the derivative of the score by the scaled product. */
 static double score(const place *p, int64_t i, int64_t j, double *slope)
 {
     int64_t q_step, k_step, m_step;
@@ -89,7 +89,7 @@ void qn__sdpa_wide(const qn_task *t, const qn_sdpa_geo *g, int64_t item)
         attend(t, &p, i, dst + p.batch * y->stride[0] + p.head * y->stride[1] + i * y->stride[2], &lse[i]);
 }
 
-/* Row i of one head: its dq, and what it adds to dk and dv, whose rows are given for key 0. */
+/* Computes dq of row i of one head and adds to dk and dv, whose rows start at key 0. */
 static void row_back(const qn_task *t, const place *p, int64_t i, double *dk, double *dv)
 {
     const qn_sdpa_geo *g = p->g;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/conv/conv.c -- convolution as a product: for each image and group, weights [o, c k] times a matrix [c k,
- * positions] that is never made: a slice of it is gathered into the packed panel at a time (gemm.h). */
+/* src/cpu/op/conv/conv.c -- convolution as a matrix product: for each image and group, weights [o, c k] times a
+ * matrix [c k, positions]. The matrix is never stored: slices of it are gathered into the packed panel (gemm.h). */
 #include "cpu/op/conv/conv.h"
 
 #include "cpu/op/ops.h"
@@ -113,7 +113,7 @@ static void pack_x(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0,
                      (k0 + k) % g->n_k, j0, nj);
 }
 
-/* A weight whose taps do not lie one behind the other; ctx_index: first output. */
+/* A weight whose taps are not contiguous; ctx_index: first output. */
 static void pack_w(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0, int64_t nj)
 {
     const qn_conv_geo *g = s->ctx;
@@ -143,8 +143,8 @@ static qn_gemm_cut cut_of(const qn_conv_geo *g)
                         g->dtype != QN_DTYPE_F32);
 }
 
-/* ---- groups of one result: a product with one row, whose packing would cost more than itself. Runs of x are added up
- * where they lie, tap by tap in the order of the product's sum. ---- */
+/* ---- groups with one output channel ---- Such a product has one row, and packing would cost more than the product.
+ * Runs of x are added up in place, tap by tap in the order of the product's sum. */
 
 static bool by_runs(const qn_conv_geo *g)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/conv/conv.h -- the geometry of a convolution, with three spatial dimensions whatever the node has, and
- * what its three products share: runs of a spatial line with zeros where a window hangs over the edge. */
+/* src/cpu/op/conv/conv.h -- the geometry of a convolution, always with three spatial dimensions, and what its three
+ * products share: reading runs of a spatial line, with zeros where a window extends beyond the edge. */
 #ifndef QN_CPU_OP_CONV_H
 #define QN_CPU_OP_CONV_H
 
@@ -12,7 +12,7 @@ typedef struct qn_conv_side { /* x or y: [n, channels, spatial] */
 } qn_conv_side;
 
 typedef struct qn_conv_geo {
-    const qn_task *t; /* NULL while only sizes are asked for */
+    const qn_task *t; /* NULL where only sizes are needed */
     qn_dtype dtype;
     int64_t n, c, o, groups; /* c and o of all groups */
     int64_t in[3], out[3], k[3], stride[3], pad[3], dilation[3];
@@ -25,7 +25,7 @@ typedef struct qn_conv_geo {
 qn_conv_geo qn__conv_geo(const qn_conv_attrs *attrs, qn_dtype dtype, const qn_layout *x, const qn_layout *w,
                          const qn_layout *y);
 
-/* dst[i] = line[first + i * step], i < n, and zero where that place is not in [0, size). dst is float, or double for
+/* dst[i] = line[first + i * step], i < n, or zero where that index is not in [0, size). dst is float, or double for
  * F64. */
 void qn__conv_run(const qn_conv_geo *g, void *dst, const uint8_t *line, int64_t stride, int64_t first, int64_t step,
                   int64_t size, int64_t n);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/conv/conv_back.c -- the gradients of convolution, as products like convolution itself (gemm.h).
+/* src/cpu/op/conv/conv_back.c -- the gradients of convolution, as matrix products like convolution itself (gemm.h).
  *
- * To the source: with stride s, the places i of x with one remainder of i / s meet the same taps k, those with i +
- * padding - k * dilation divisible by s; so x falls into phases, each a product [c, o taps] x [o taps, places] whose
- * matrix is read from y with step 1: nothing is multiplied by zeros that strides would put in between, and nothing is
- * added into shared memory. To the weight: [o, n positions] x [n positions, c taps], summed over images and positions
- * in order. */
+ * To the source: with stride s, positions i of x with the same remainder of i / s are reached by the same taps k:
+ * those with i + padding - k * dilation divisible by s. So x is divided into phases. Each phase is a product [c, o
+ * taps] x [o taps, positions] whose matrix is read from y with step 1: no multiplication by the zeros between
+ * strides, and no additions into shared memory. To the weight: [o, n positions] x [n positions, c taps], summed over
+ * images and positions in order. */
 #include "cpu/op/conv/conv.h"
 
 #include "cpu/op/ops.h"
@@ -80,7 +80,7 @@ static void pack_w(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0,
     }
 }
 
-/* (o taps, place): y at t + (rest + padding - tap * dilation) / stride */
+/* (o taps, position): y at t + (rest + padding - tap * dilation) / stride */
 static void pack_y(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0, int64_t nk, int64_t j0, int64_t nj)
 {
     const phase *p = s->ctx;
@@ -113,7 +113,7 @@ static void pack_y(const qn_gemm_side *s, void *dst, int64_t stride, int64_t k0,
     }
 }
 
-/* Places [j0, j0 + n) of channel i, spread over x. */
+/* Stores positions [j0, j0 + n) of channel i to where they belong in x. */
 static void store_x(const qn_gemm *gemm, const qn_task *task, int64_t i, int64_t j0, int64_t n, void *row)
 {
     const phase *p = gemm->ctx;
@@ -123,7 +123,7 @@ static void store_x(const qn_gemm *gemm, const qn_task *task, int64_t i, int64_t
     split(p->size, j0, t);
     uint8_t *from = row;
     if (bytes < wide)
-        qn__row_store(task->kernels, g->dtype, row, row, n); /* narrower numbers fit before the wide ones */
+        qn__row_store(task->kernels, g->dtype, row, row, n); /* narrow numbers fit in front of the wide ones */
     for (int64_t done = 0; done < n;) {
         const int64_t left = p->size[2] - t[2], m = n - done < left ? n - done : left;
         int64_t at = 0;
@@ -146,7 +146,7 @@ static qn_conv_geo geo_input(const qn_node *n)
 
 static int64_t n_phases(const qn_conv_geo *g) { return g->stride[0] * g->stride[1] * g->stride[2]; }
 
-/* Cut for the largest phase; the others have fewer tiles. */
+/* Divided for the largest phase; the others have fewer tiles. */
 static qn_gemm_cut cut_input(const qn_conv_geo *g)
 {
     int64_t most = 1;
@@ -205,7 +205,7 @@ const qn_cpu_op qn__cpu_op_conv_input = {QN_OP_conv_input, accepts, NULL, 1, ite
 
 /* ---- to the weight --------------------------------------------------------------------------- */
 
-/* k counts (image, position). Pieces of one image are handed to `one`: batch, position, how many, where in dst. */
+/* k counts (image, position). Runs within one image are passed to `one`: batch, position, length, offset in dst. */
 #define EACH_IMAGE(k0, nk, n_out, batch, at, m, done) \
     for (int64_t done = 0, batch, at, m; done < (nk); done += m) \
         if (batch = ((k0) + done) / (n_out), at = ((k0) + done) % (n_out), \
@@ -213,7 +213,7 @@ const qn_cpu_op qn__cpu_op_conv_input = {QN_OP_conv_input, accepts, NULL, 1, ite
 
 enum { LINES = 16 };
 
-/* Lines of nk numbers, turned into columns [j, j + n) of dst. */
+/* Transposes lines of nk numbers into columns [j, j + n) of dst. */
 static void transpose_lines(const qn_conv_geo *g, void *dst, int64_t stride, int64_t j, const void *lines, int64_t n,
                             int64_t nk)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/conv/planes.h -- what pooling and resizing share: tensors [n, c, spatial..] seen as planes of three
- * spatial dimensions, and their loops written once for all real dtypes. An item is a plane, so that what is added into
- * a plane is added in order. */
+/* src/cpu/op/conv/planes.h -- what pooling and resizing share: tensors [n, c, spatial..] as planes of three spatial
+ * dimensions, and their loops, written once for all real dtypes. An item is a plane, so additions into a plane
+ * happen in order. */
 #ifndef QN_CPU_OP_PLANES_H
 #define QN_CPU_OP_PLANES_H
 

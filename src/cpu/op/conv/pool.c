@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/conv/pool.c -- pooling and its gradient, in one to three dimensions, and with windows that adapt to the
- * result's size. The maximum is the first of equals in row-major order of the window, and NaN wins, for values, places
- * and gradients alike. */
+/* src/cpu/op/conv/pool.c -- pooling and its gradient, in one to three dimensions, also with windows that adapt to
+ * the result's size. The maximum is the first of equals in row-major order of the window, and NaN wins: for values,
+ * indices and gradients alike. */
 #include "cpu/op/ops.h"
 #include "cpu/op/conv/planes.h"
 
@@ -27,14 +27,14 @@ static windows windows_of(const qn_pool_attrs *a, const qn_planes *in, const qn_
     return w;
 }
 
-/* The window of one result: places begin, begin + step .. below end in each dimension, and what its mean is divided by:
- * the product of `spread`. */
+/* The window of one result: positions begin, begin + step .. below end in each dimension. Its mean divides by the
+ * product of `spread`. */
 typedef struct window {
     int64_t begin[3], end[3], step[3];
     double spread[3];
 } window;
 
-/* Dimension i of the window of result place o there. */
+/* Dimension i of the window of a result. */
 static void window_in(const windows *w, int i, int64_t o, window *v)
 {
     v->step[i] = 1;
@@ -59,7 +59,7 @@ static double divisor_of(const windows *w, const window *v)
     return w->a->divisor != 0 ? (double)w->a->divisor : v->spread[0] * v->spread[1] * v->spread[2];
 }
 
-/* Results [low, high) of the last dimension whose windows lie inside it as a whole. */
+/* Results [low, high) of the last dimension whose windows are completely inside. */
 static void whole_windows(const windows *w, int64_t *low, int64_t *high)
 {
     /* where a window may begin, padded */
@@ -79,9 +79,9 @@ static void whole_windows(const windows *w, int64_t *low, int64_t *high)
         for (int64_t h = (v)->begin[1]; h < (v)->end[1]; h += (v)->step[1]) \
             for (int64_t c = (v)->begin[2]; c < (v)->end[2]; c += (v)->step[2])
 
-/* Of one plane; x with the strides of `in`, results and gradients to x dense; y of a gradient with the strides of
- * `out`. Neighbours whose windows are whole go side by side, RUN at a time: window place after window place, so that
- * each meets its elements in the same order. */
+/* Pools one plane. x has the strides of `in`; results and gradients to x are dense; y of a gradient has the strides
+ * of `out`. Neighbours whose windows are complete are computed RUN at a time, window position after window position,
+ * so that each adds its elements in the same order. */
 enum { RUN = 128 };
 #define PLANE(dtype, S, T, to, from) \
     static int64_t place_##dtype(const windows *w, const window *v, const qn_planes *in, const S *x, T *best) \

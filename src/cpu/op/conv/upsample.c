@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/conv/upsample.c -- resizing, nearest or linear in each dimension, and its gradient.
- * Where a place of the result lies in the source is PyTorch's convention: nearest takes floor(i * scale); linear takes
- * the centres of elements, (i + 1/2) * scale - 1/2, not below 0, or with align_corners i * (in - 1) / (out - 1). */
+/* src/cpu/op/conv/upsample.c -- resizing, nearest or linear in each dimension, and its gradient. Positions follow
+ * PyTorch's convention: nearest takes floor(i * scale); linear takes centres of elements, (i + 1/2) * scale - 1/2,
+ * not below 0, or with align_corners i * (in - 1) / (out - 1). */
 #include "cpu/op/ops.h"
 #include "cpu/op/conv/planes.h"
 
 #include <math.h>
 
-/* scale: source places a result place */
+/* scale: source positions per result position */
 typedef struct axis {
     const qn_upsample_attrs *a;
     int64_t in, out;
     double scale;
 } axis;
 
-/* The two places that a result's place is made of, and the share of the second. */
+/* The two source positions of a result position, and the weight of the second. */
 typedef struct taps {
     int64_t low, high;
     double share;
@@ -140,7 +140,7 @@ static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *er
     return qn__want_real(node, "the source", node->src[0], err);
 }
 
-/* Phase 0 finds the last dimension's taps, in the scratch, phase 1 does the planes. */
+/* Phase 0 computes the taps of the last dimension into the scratch, phase 1 the planes. */
 static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)
 {
     (void)kernels;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/embedding_bag.c -- sums, means and maxima of rows of a table by bags of ids, and the gradient to the
- * table. Sums run in float32 (F64 in its own) in the order of the ids. The gradient is cut into strips of columns: a
- * worker owns its columns of every row, so that what several bags add to one row is added in order. */
+/* src/cpu/op/index/embedding_bag.c -- sums, means and maxima of rows of a table by bags of ids, and the gradient to
+ * the table. Sums run in float32 (F64 in F64) in the order of the ids. The gradient is divided into strips of
+ * columns: a thread owns its columns of every row, so that additions to one row happen in order. */
 #include "cpu/op/ops.h"
 #include "cpu/op/conv/planes.h"
 

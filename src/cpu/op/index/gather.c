@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/gather.c -- gather and index_select: elements as they are, by an index along one dimension; an index
- * that is out of range gives zero, and is told of by a strict node. An item is a row of the result. */
+/* src/cpu/op/index/gather.c -- gather and index_select: copies elements by an index along one dimension. An index
+ * out of range gives zero, and strict nodes report it. An item is a row of the result. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/get_rows.c -- y[i,:] = table[ids[i],:] as float32, straight from blocks.
- * Ids are checked where they enter; one that is out of range all the same reads nothing and gives a row of zeros. */
+/* src/cpu/op/index/get_rows.c -- y[i,:] = table[ids[i],:] as float32, straight from blocks. Ids are checked before
+ * they get here; one that is out of range all the same gives a row of zeros. */
 #include "cpu/op/ops.h"
 #include "cpu/op/row.h"
 

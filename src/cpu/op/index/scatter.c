@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/scatter.c -- scatter and index_add: y starts as x, then elements of src are written or combined by
- * an index along one dimension. What goes to one place is taken in the order of the index, since one worker owns whole
- * lines along that dimension: an item is such a line where it is the last dimension, else a strip of STRIP lines beside
- * each other. */
+/* src/cpu/op/index/scatter.c -- scatter and index_add: y starts as x; then elements of src are written or combined
+ * by an index along one dimension. Writes to one element happen in the order of the index, since one thread owns
+ * whole lines along that dimension: an item is such a line where it is the last dimension, else a strip of STRIP
+ * neighbouring lines. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -42,7 +42,7 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
     return qn_layout_numel(w) > 0 && qn_layout_numel(&node->layout) > 0 ? lines_of(w, dim_of(node)) : 0;
 }
 
-/* The line or strip of an item: its place in every dimension but dim, and where it starts and ends in the last. */
+/* The line or strip of an item: its index in every dimension but dim, and its range in the last. */
 typedef struct strip {
     int64_t place[QN_MAX_RANK], begin, n;
 } strip;

@@ -15,7 +15,7 @@
         T *y = y_; \
         const T *a = a_, *b = b_; \
         for (int64_t i = 0; i < n; i++) { \
-            const T from_a = (T) - (T)(cond[i] != 0); /* by bits: what is true is often a matter of chance */ \
+            const T from_a = (T) - (T)(cond[i] != 0); /* no branches: conditions are often random */ \
             y[i] = (T)((a[i] & from_a) | (b[i] & ~from_a)); \
         } \
     } \

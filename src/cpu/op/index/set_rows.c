@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/set_rows.c -- dst[rows[i],:] = x[i,:] in dst's dtype: how a step enters the KV cache.
- * Rows that are negative (padding) or out of range write nothing. When two items name the same row the later one wins,
- * whoever runs first: the earlier one sees it coming and stays away. That look ahead is n^2/2 comparisons, little for a
+/* src/cpu/op/index/set_rows.c -- dst[rows[i],:] = x[i,:] in dst's dtype: how a step writes the KV cache. Rows that
+ * are negative (padding) or out of range write nothing. Where two items name the same row the later one wins, in
+ * whatever order they run: the earlier one checks the later ones and skips. That is n^2/2 comparisons, little for a
  * batch. */
 #include "cpu/op/ops.h"
 #include "cpu/op/row.h"

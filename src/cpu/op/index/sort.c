@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/index/sort.c -- argsort and topk: places of a line's elements in order of their keys, equal ones in order
- * of place.
+/* src/cpu/op/index/sort.c -- argsort and topk: indices of a line's elements in order of their keys, equal ones in
+ * order of index.
  *
- * Elements become unsigned keys (typed.h; NaN above all), inverted for descending order, beside their places; a
- * bottom-up merge sort moves the pairs, which is stable by itself. topk keeps the best k in a heap whose order includes
- * the place. Short lines live in the thread's tile, long ones in the node's scratch. An item is a line. */
+ * Elements become unsigned keys (typed.h; NaN above all), inverted for descending order, next to their indices. A
+ * bottom-up merge sort moves the pairs, which is stable. topk keeps the best k in a heap that also orders by index.
+ * Short lines fit the thread's tile, long ones use the node's scratch. An item is a line. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -38,7 +38,7 @@ static bool by_heap(const qn_node *node)
     return node->op == QN_OP_topk && k <= HEAP && k <= length(&node->src[0]->layout, dim_of(node)) / 4;
 }
 
-/* A block of a few lines at a time shares the scratch: lines are items, so all of them get their own place there. */
+/* The scratch has room for all lines, since lines are items and run at the same time. */
 static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
 {
     const qn_layout *x = &node->src[0]->layout;
@@ -129,7 +129,7 @@ static void best_k(const qn_task *t, const uint8_t *x, int64_t stride, int64_t n
         const int64_t m = n - i < PART ? n - i : PART;
         load(t, x, stride, i, m, down, part);
         for (int64_t j = 0; j < m; j++) {
-            if (part[j].key >= heap[0].key) continue; /* an equal one stands later */
+            if (part[j].key >= heap[0].key) continue; /* an equal one has a higher index */
             heap[0] = part[j];
             sink(heap, k, 0);
         }

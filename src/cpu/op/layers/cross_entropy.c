@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/cross_entropy.c -- losses of rows of logits and their gradient, without a matrix of probabilities
- * in the forward run.
+/* src/cpu/op/layers/cross_entropy.c -- losses of rows of logits and their gradient; the forward run stores no matrix
+ * of probabilities.
  *
- * A row's target is q[c] = (1 - smoothing) w[id] [c = id] + smoothing / m * w[c], its loss -sum of q[c] (x[c] - lse),
- * and the gradient of that (sum of q) exp(x[c] - lse) - q[c]. The forward run leaves every row's lse behind the losses.
- * Both read the logits in tiles that stay in the first-level cache. Sums over a row join tiles in double, in order.
- */
+ * A row's target is q[c] = (1 - smoothing) w[id] [c = id] + smoothing / m * w[c], its loss -sum of q[c] (x[c] -
+ * lse), and the gradient (sum of q) exp(x[c] - lse) - q[c]. The forward run stores every row's lse behind the
+ * losses. Both read the logits in tiles that fit L1. Sums over a row add tiles in double, in order. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -71,7 +70,7 @@ static double lse_f32(const qn_task *t, const float *x, int64_t n)
     for (int64_t at = 0; at < n; at += TILE) {
         const int64_t m = n - at < TILE ? n - at : TILE;
         const float max = t->kernels->highest_f32(x + at, m);
-        if (!isfinite(max) && max != -INFINITY) return (double)max; /* NaN, or infinity: so is the sum */
+        if (!isfinite(max) && max != -INFINITY) return (double)max; /* NaN or infinity: the sum is the same */
         if (max == -INFINITY) continue;
         const double part = (double)t->kernels->exp_sum_f32(t->tile, x + at, max, m), top = fmax(high, (double)max);
         sum = sum * exp(high - top) + part * exp((double)max - top);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/norm.h -- what a row is normalized by: taken in the forward and, again, in the backward run, so
- * that nothing is kept between them. */
+/* src/cpu/op/layers/norm.h -- mean and scale of a row; backward computes them again, so nothing is kept in between. */
 #ifndef QN_CPU_OP_NORM_H
 #define QN_CPU_OP_NORM_H
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/norm_back.c -- the gradients of rms_norm and layer_norm. With h = (x - mean) r, r = 1 / sqrt(var +
- * eps) and v = dy w: dx = r (v - h mean(v h) - mean(v))     rms_norm: mean is 0, and there is no mean(v) dw = sum over
- * rows of dy h             db = sum over rows of dy Phase 0 takes rows by blocks, whose size follows from the shape,
- * and adds up what a block gives dw and db; phase 1 adds the blocks in order. dy and x are read once from memory: a row
- * is in the first-level cache when it is read again. */
+/* src/cpu/op/layers/norm_back.c -- the gradients of rms_norm and layer_norm. With h = (x - mean) r, r = 1 / sqrt(var
+ * + eps) and v = dy w:
+ *     dx = r (v - h mean(v h) - mean(v))     rms_norm: mean is 0, and there is no mean(v)
+ *     dw = sum over rows of dy h
+ *     db = sum over rows of dy
+ * Phase 0 takes blocks of rows, whose size depends on the shape alone, and adds up each block's dw and db; phase 1
+ * adds the blocks in order. dy and x are read once from memory: a row is still in L1 when it is read again. */
 #include "cpu/op/layers/norm.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/row.h"
@@ -90,7 +92,7 @@ static void row_f64(const qn_task *t, const double *dy, const double *x, const d
     }
 }
 
-/* Where dx's row lies: in a result that is dx, or in the vector that begins with it. */
+/* The row of dx: in a result that is dx, or in the vector that begins with it. */
 static uint8_t *dx_row(const qn_task *t, int64_t row, int64_t n)
 {
     return ATTRS(t)->wanted & QN_NORM_x ? t->dst.data + row * n * qn_dtype_get(t->dst.dtype)->block_bytes : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/optim.c -- the steps of SGD and Adam over dense parameters, element by element. They are bound by
- * memory: loops that the compiler vectorises for the base instructions keep up with it, and so give the same bits at
+/* src/cpu/op/layers/optim.c -- the steps of SGD and Adam over dense parameters, element by element. They are bound
+ * by memory: loops that the compiler vectorises for the baseline instruction set keep up, and give the same bits at
  * every level. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
@@ -8,14 +8,14 @@
 
 #include <math.h>
 
-enum { RUN = 4096 }; /* elements at once: 2 * 8 bytes of room each */
+enum { RUN = 4096 }; /* elements at a time: 2 * 8 bytes of the tile each */
 
 static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
     (void)kernels;
     (void)node;
     (void)err;
-    return true; /* the rules know all there is to say */
+    return true; /* the shape rule has checked everything */
 }
 
 static int64_t of_result(const qn_kernels *kernels, const qn_node *node, int phase, int64_t *chunk)

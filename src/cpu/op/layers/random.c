@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/layers/random.c -- random numbers from Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
- * numbers: as easy as 1, 2, 3", 2011): a counter goes in, four words come out, so that every element is made on its
- * own.
+ * numbers: as easy as 1, 2, 3", 2011): a counter gives four words, so every element is computed independently.
  *
- * The key is the seed, the counter (offset + block, stream, 0): a block makes four elements of up to 32 bits from a
- * word each, or two of 64 bits from two words. Normal numbers are made in pairs (Box and Muller), from words 0, 1 and
- * 2, 3. An item is RUN elements. */
+ * The key is the seed, the counter (offset + block, stream, 0). A block makes four elements of up to 32 bits from
+ * one word each, or two of 64 bits from two words each. Normal numbers are made in pairs (Box and Muller), from
+ * words 0, 1 and 2, 3. An item is RUN elements. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -28,9 +27,9 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
     return (qn_layout_numel(&node->layout) + RUN - 1) / RUN;
 }
 
-enum { BATCH = 32 }; /* blocks side by side: what the compiler makes lanes of */
+enum { BATCH = 32 }; /* blocks at a time: the compiler makes vectors of them */
 
-/* The words of blocks `block` to block + n - 1, one behind the other. */
+/* The words of blocks `block` to block + n - 1, block after block. */
 static void philox(uint32_t *words, uint64_t block, int64_t n, uint32_t stream, uint64_t seed)
 {
     for (int64_t at = 0; at < n; at += BATCH) {
@@ -88,7 +87,8 @@ static void reals(const qn_random_attrs *a, const uint32_t *w, bool wide, double
     }
 }
 
-/* A number below `span` from 64 bits: the high half of their product, off by less than 2^-11 of the chance of each. */
+/* A number below `span` from 64 bits: the high half of their product; each chance is off by less than 2^-11 of
+ * itself. */
 static int64_t below(uint64_t word, uint64_t span)
 {
     return (int64_t)(uint64_t)(((unsigned __int128)word * span) >> 64);
@@ -107,7 +107,7 @@ static void ints(const qn_random_attrs *a, const uint32_t *w, bool wide, int64_t
     }
 }
 
-/* Narrowing rounds up to b now and then: then it is a. */
+/* Narrowing may round up to b: then the result is a. */
 static void store_f32(const qn_random_attrs *a, float *y, const double *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) y[i] = (float)x[i];
@@ -132,7 +132,7 @@ static void store(const qn_task *t, int64_t at, const double *x, const int64_t *
     const qn_random_attrs *a = t->attrs;
     for (int64_t i = 0; i < n; i++) qn__typed(d)->put(y + i * bytes, whole ? (double)whole[i] : x[i]);
     if (a->kind != QN_RANDOM_uniform || d == QN_DTYPE_F64 || a->a >= a->b) return;
-    for (int64_t i = 0; i < n; i++) { /* narrowing rounds up to b now and then: then it is a */
+    for (int64_t i = 0; i < n; i++) { /* narrowing may round up to b: then the result is a */
         float f;
         qn__row_load(t->kernels, d, y + i * bytes, 1, 0, 1, &f);
         if ((double)f >= a->b) qn__typed(d)->put(y + i * bytes, a->a);

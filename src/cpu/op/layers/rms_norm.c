@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/rms_norm.c -- y = x / sqrt(mean(x*x) + eps) (* w).
- * One pass sums squares, one scales: a row (8-32 KiB) is still in L1/L2 the second time. */
+/* src/cpu/op/layers/rms_norm.c -- y = x / sqrt(mean(x*x) + eps) (* w). One pass sums squares, one scales: a row
+ * (8-32 KiB) is still in L1 or L2 the second time. */
 #include "cpu/op/layers/norm.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/row.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/rope.c -- rotates pairs of each head of x [n,heads,d] by an angle that grows with the position.
+/* src/cpu/op/layers/rope.c -- rotates pairs of each head of x [n,heads,d] by an angle proportional to the position.
  *
- * Phase 0 fills a table of cosines and sines, n_rot/2 pairs a token, in double: the angle of position 10^6 is exact to
- * 1e-10, and each table entry is the nearest float to within 1e-9. (In float, as is usual, the angle itself would be
- * off by 0.06 there.) Phase 1 rotates the heads. A token's result depends on its own position only.
+ * Phase 0 fills a table of cosines and sines, n_rot/2 pairs a token, in double: the angle of position 10^6 is exact
+ * to 1e-10, and each entry is the nearest float to within 1e-9. (Computed in float, as is usual, that angle would be
+ * off by 0.06.) Phase 1 rotates the heads. A token's result depends on its own position only.
  *
- * Models and training have the two phases as two operations, rope_table and rope_apply, with the same bits: many
- * layers, forward and back, take the table of one node. */
+ * Models and training use the two phases as two operations, rope_table and rope_apply, with the same bits: many
+ * layers, forward and backward, share the table of one node. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 
@@ -46,9 +46,9 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
     return phase == 0 ? n_tokens(node) : qn__row_count(&node->layout);
 }
 
-/* YaRN (Peng et al. 2023) keeps fast pairs as they were trained and stretches slow ones; between the pairs that rotate
- * beta_fast and beta_slow times over the training context it blends linearly. `low` and `high` are these pairs'
- * numbers. */
+/* YaRN (Peng et al. 2023) keeps the angles of fast pairs as trained and scales those of slow ones; between the pairs
+ * that rotate beta_fast and beta_slow times over the training context it blends linearly. low, high: the numbers of
+ * these pairs. */
 typedef struct blend {
     double low, high, ext, scale;
 } blend;
@@ -64,7 +64,7 @@ static blend blend_of(const qn_rope_attrs *a)
     if (a->ext_factor == 0) return b;
     b.low = fmax(0, floor(pair_with_rotations(a, a->beta_fast)));
     b.high = fmin(a->n_rot - 1, ceil(pair_with_rotations(a, a->beta_slow)));
-    b.scale *= 1 + 0.1 * log(1.0 / a->freq_scale); /* the attention temperature that the paper fits */
+    b.scale *= 1 + 0.1 * log(1.0 / a->freq_scale); /* the attention temperature of the paper */
     return b;
 }
 

@@ -28,7 +28,7 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
     return qn__row_count(&node->layout);
 }
 
-/* The token that head number `row` of x belongs to, counted over all dimensions but heads. */
+/* The token of head number `row` of x, counted over all dimensions but heads. */
 static int64_t token_of(const qn_task *t, int64_t row)
 {
     const qn_layout *x = &t->dst.layout;
@@ -48,7 +48,7 @@ static void rotate_f64(double *y, const double *x, const double *cos_sin, int64_
     }
 }
 
-/* The table's row for `token`; for the way back a copy, which stays until another token's is asked for. */
+/* The table's row for `token`; for the inverse rotation a copy, valid until the next call. */
 static const float *cos_sin_of(const qn_task *t, int64_t token, int64_t *copied)
 {
     const int64_t n_rot = ATTRS(t)->n_rot;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/layers/swiglu.c -- y = silu(gate) * up, and its gradients to gate and up, which are computed together:
- * both take one exponential. */
+/* src/cpu/op/layers/swiglu.c -- y = silu(gate) * up, and its gradients to gate and up, which share one exponential. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/matmul/gemm.c -- a tile of a product in float32, see gemm.h.
  *
- * A slice of k of the right matrix is packed in panels of PANEL columns, and each runs against all rows of the tile: a
- * panel of 256 x 64 floats stays in L2 and streams through L1, and 6 rows x 64 columns of sums stay in registers
- * (outer_f32). Levels that have registers for 6 x 16 get it as strips, which stay in L1 for BLOCK rows. The left matrix
- * is read where it lies when it is float32 and one of its strides is 1 and the other not large, else packed BLOCK rows
- * at a time. Columns that do not fill the last panel, and results that are not float32 rows, are summed in a tile of
- * their own and stored from there. */
+ * A slice of k of the right matrix is packed in panels of PANEL columns, and each panel is multiplied with all rows
+ * of the tile: a panel of 256 x 64 floats stays in L2 and streams through L1, and 6 rows x 64 columns of sums stay
+ * in registers (outer_f32). Levels with registers for 6 x 16 get it as strips, which stay in L1 for BLOCK rows. The
+ * left matrix is read in place when it is float32 and one of its strides is 1 and the other not large; otherwise it
+ * is packed BLOCK rows at a time. Columns that do not fill the last panel, and results that are not float32 rows,
+ * are summed in a separate tile and stored from there. */
 #include "cpu/op/matmul/gemm.h"
 
 #include "cpu/op/ops.h"
@@ -18,14 +18,14 @@ enum {
     B_ROOM = SLICE * QN_GEMM_COLS, /* floats */
     A_ROOM = SLICE * BLOCK,
     Y_ROOM = QN_MM_TILE_BYTES / 4 - B_ROOM - A_ROOM,
-    /* times outer_lanes between neighbours in k: farther apart, pages and cache sets run out */
+    /* times outer_lanes, the largest stride in k: beyond it, TLB and cache sets run out */
     FAR = 8,
-    SKINNY_ROWS = 24, /* so few rows do not pay for packing */
+    SKINNY_ROWS = 24, /* with fewer rows packing does not pay */
 };
 _Static_assert(Y_ROOM >= QN_GEMM_ROWS * PANEL, "the last panel of a tile");
 _Static_assert(Y_ROOM >= 128 * QN_GEMM_COLS, "a tile of 128 rows that is stored");
 
-/* ---- cutting --------------------------------------------------------------------------------- */
+/* ---- dividing the work ----------------------------------------------------------------------- */
 
 static int64_t up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 static int64_t parts(int64_t x, int64_t size) { return (x + size - 1) / size; }
@@ -35,7 +35,7 @@ qn_gemm_cut qn__gemm_cut(int64_t m, int64_t n, int64_t k, int64_t batch, bool sm
     qn_gemm_cut c = {.rows = small_rows ? 128 : QN_GEMM_ROWS, .cols = QN_GEMM_COLS};
     if (m <= 0 || n <= 0 || batch <= 0) return (qn_gemm_cut){.rows = 1, .cols = 1};
     const double work = (double)m * (double)n * (double)(k > 0 ? k : 1);
-    /* Enough tiles for threads to share, where there is work to share: a tile of 24 x 64 x 256 is some 5 us. */
+    /* Enough tiles for threads to share, where there is enough work: a tile of 24 x 64 x 256 takes about 5 us. */
     for (int step = 0; step < 5; step++) {
         const int64_t tiles = parts(m, c.rows) * parts(n, c.cols);
         if ((double)tiles * (double)batch >= 16 || work / (double)tiles < 2e6) break;
@@ -60,7 +60,7 @@ int64_t qn__gemm_chunk(const qn_gemm_cut *c, int64_t k)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* n elements from p, step apart, as floats. */
+/* Loads n elements from p with stride `step` as floats. */
 static void load(const qn_task *t, qn_dtype dtype, const uint8_t *p, int64_t step, int64_t n, float *dst)
 {
     if (dtype == QN_DTYPE_F32 && step == 1)
@@ -69,7 +69,7 @@ static void load(const qn_task *t, qn_dtype dtype, const uint8_t *p, int64_t ste
         qn__row_load(t->kernels, dtype, p, step, 0, n, dst);
 }
 
-/* [nk, stride], element (k, j); up to `lanes` columns are written, zeros past nj. `spare` holds A_ROOM floats. */
+/* Packs elements (k, j) to [nk, stride]; `lanes` columns are written, zeros past nj. `spare` holds A_ROOM floats. */
 static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t stride, int64_t k0, int64_t nk,
                  int64_t j0, int64_t nj, int64_t lanes, float *spare)
 {
@@ -94,12 +94,12 @@ static void pack(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t st
         for (int64_t k = 0; k < nk; k++) memset(dst + k * stride + nj, 0, (size_t)(lanes - nj) * 4);
 }
 
-/* The same as strips of `strip` lanes one behind the other, each [nk, strip]. */
+/* The same as strips of `strip` lanes, one after the other, each [nk, strip]. */
 static void pack_strips(const qn_task *t, const qn_gemm_side *s, float *dst, int64_t strip, int64_t k0, int64_t nk,
                         int64_t j0, int64_t nj, float *spare)
 {
     int64_t l = 0;
-    /* a row at once: the next lies on another page */
+    /* a row at a time: the next is on another page */
     if (s->dtype == QN_DTYPE_F32 && s->j_stride == 1 && strip == 16) {
         const float *from = (const float *)(const void *)s->data + k0 * s->k_stride + j0;
         for (int64_t k = 0; k < nk; k++)
@@ -113,7 +113,7 @@ static void pack_strips(const qn_task *t, const qn_gemm_side *s, float *dst, int
 
 /* ---- storing --------------------------------------------------------------------------------- */
 
-/* One row of finished sums: the epilogue, then to where it belongs. `line` has room for the row. */
+/* Finishes one row of sums: the epilogue, then the store. `line` has room for the row. */
 static void finish_row(const qn_task *t, const qn_gemm *g, int64_t i, int64_t j0, int64_t n, float *x)
 {
     const float alpha = (float)g->alpha, beta = (float)g->beta;
@@ -147,8 +147,8 @@ static void store_row(const qn_task *t, const qn_gemm *g, int64_t i, int64_t j0,
 /* ---- the tile -------------------------------------------------------------------------------- */
 
 typedef struct place {
-    float *b, *a, *y;       /* the three rooms of the thread's tile */
-    int64_t panels, direct; /* panels of the tile; of these, written straight to y */
+    float *b, *a, *y;       /* the three parts of the thread's tile */
+    int64_t panels, direct; /* panels of the tile; how many of them are written straight to y */
 } place;
 
 static bool left_in_place(const qn_task *t, const qn_gemm_side *a)
@@ -165,10 +165,10 @@ static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k
         o->a = (const float *)(const void *)a->data + k0 * a->k_stride + i * a->j_stride;
         o->a_out = a->k_stride == 1 ? a->j_stride : 1;
         o->a_in = a->k_stride;
-        if (o->a_out == 1) o->a_in = a->k_stride; /* both 1: either reading is right */
+        if (o->a_out == 1) o->a_in = a->k_stride; /* both 1: both readings are right */
         return;
     }
-    if (a->k_stride == 1 && !a->pack) { /* rows as they lie */
+    if (a->k_stride == 1 && !a->pack) { /* rows in place */
         for (int64_t r = 0; r < n; r++)
             load(t, a->dtype, a->data + ((i + r) * a->j_stride + k0) * qn__elem_bytes(a->dtype), 1, nk,
                  room + r * SLICE);
@@ -188,8 +188,8 @@ static void left(const qn_task *t, const qn_gemm_side *a, float *room, int64_t k
     o->a = room;
 }
 
-/* The right matrix needs no packing: rows of floats that fill their lanes, and too few rows on the left to make up for
- * it. */
+/* No packing of the right matrix: its rows are floats that fill the lanes, and the left one has too few rows to pay
+ * for packing. */
 static bool right_in_place(const qn_gemm_side *b, int64_t rows, int64_t cols)
 {
     return b->dtype == QN_DTYPE_F32 && !b->pack && b->j_stride == 1 && cols % 16 == 0 &&
@@ -202,7 +202,7 @@ static void slice(const qn_task *t, const qn_gemm *g, const place *p, int64_t k0
     qn_outer o = {.n_in = nk, .mode = k0 == 0 ? QN_OUTER_set : QN_OUTER_add};
     const bool b_there = right_in_place(&g->b, i1 - i0, j1 - j0), a_there = left_in_place(t, &g->a);
     const int64_t strip = g->b.dtype == QN_DTYPE_F32 && !g->b.pack ? t->kernels->outer_lanes : PANEL;
-    const int64_t step = a_there && (b_there || strip == PANEL) ? i1 - i0 : BLOCK; /* strips meet a step's rows in L2 */
+    const int64_t step = a_there && (b_there || strip == PANEL) ? i1 - i0 : BLOCK; /* strips share rows in L2 */
     if (!b_there) {
         for (int64_t panel = 0; panel < p->panels; panel++) {
             const int64_t j = j0 + panel * PANEL, nj = j1 - j < PANEL ? j1 - j : PANEL;

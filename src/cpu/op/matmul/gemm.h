@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/matmul/gemm.h -- one tile of a product of matrices, for everything that is one: matmul, and convolution,
- * whose matrix is never made but gathered a tile at a time.
+/* src/cpu/op/matmul/gemm.h -- one tile of a matrix product, for all ops that are one: matmul, and convolution, whose
+ * matrix is never stored but gathered a tile at a time.
  *
- * y[i][j] = sum over k of a(k, i) * b(k, j). What it is to the bit: real numbers up to 32 bits are multiplied as
- * float32, F64 as F64; k is cut into slices of QN_MM_SLICE, a slice is one chain of fused multiply-adds from 0 in the
- * order of k, and slices are added in order (dispatch.h: the same as a linear product with float weights). Integers
- * wrap. So neither tiles nor threads change a bit. */
+ * y[i][j] = sum over k of a(k, i) * b(k, j). To the bit: real numbers up to 32 bits are multiplied as float32, F64
+ * as F64. k is divided into slices of QN_MM_SLICE; a slice is one chain of fused multiply-adds from 0 in the order
+ * of k, and slices are added in order (as a linear product with float weights, dispatch.h). Integers wrap. So
+ * neither tiles nor threads change a bit. */
 #ifndef QN_CPU_OP_GEMM_H
 #define QN_CPU_OP_GEMM_H
 
@@ -33,13 +33,13 @@ typedef struct qn_gemm {
     double alpha, beta; /* y = alpha product + beta c */
     const uint8_t *c;   /* NULL: none; of y's dtype */
     int64_t c_row, c_col;
-    /* Not NULL: where y goes instead, row i, columns [j0, j0 + n), as float or double: x may be changed. */
+    /* Not NULL: takes y instead of storing it: row i, columns [j0, j0 + n), as float or double; may change x. */
     void (*store)(const struct qn_gemm *g, const qn_task *t, int64_t i, int64_t j0, int64_t n, void *x);
     const void *ctx; /* of store */
     int64_t ctx_index[4];
 } qn_gemm;
 
-/* How an m x n result is cut: tiles of rows x cols, at most QN_GEMM_ROWS x QN_GEMM_COLS. */
+/* How an m x n result is divided: tiles of rows x cols, at most QN_GEMM_ROWS x QN_GEMM_COLS. */
 enum { QN_GEMM_ROWS = 288, QN_GEMM_COLS = 128 };
 typedef struct qn_gemm_cut {
     int64_t rows, cols, n_rows, n_cols;
@@ -53,7 +53,7 @@ int64_t qn__gemm_chunk(const qn_gemm_cut *c, int64_t k);
 void qn__gemm_tile(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i1, int64_t j0, int64_t j1);
 void qn__gemm_tile_f64(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i1, int64_t j0, int64_t j1);
 void qn__gemm_tile_int(const qn_task *t, const qn_gemm *g, int64_t i0, int64_t i1, int64_t j0, int64_t j1);
-/* Tile number `tile` of a cut. */
+/* Computes tile number `tile`. */
 void qn__gemm_run(const qn_task *t, const qn_gemm *g, const qn_gemm_cut *cut, int64_t m, int64_t n, int64_t tile);
 
 #endif

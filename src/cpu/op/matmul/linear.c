@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/matmul/linear.c -- y = x w^T (+ b), straight from the weight's format.
  *
- * Phase 0 puts the columns (the rows of x) into the form that the weight's kernel takes: quantized activations, packed
- * in groups for a panel kernel, or floats a fixed distance apart; nothing when they are that already. Phase 1 cuts the
- * weight into tiles of rows, and a tile meets all columns before the next is read: weights come from memory once a
- * product, however many columns there are. */
+ * Phase 0 converts the columns (the rows of x) to the form that the weight's kernel takes: quantized activations,
+ * packed in groups for a panel kernel, or floats with a fixed stride; nothing when they are that already. Phase 1
+ * divides the weight into tiles of rows, and each tile is multiplied with all columns before the next is read:
+ * weights are read from memory once a product, however many columns there are. */
 #include "cpu/op/ops.h"
 #include "cpu/op/row.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* Rows a tile, where one weight meets few columns: about TILES tiles, within bounds (one column, Q2_K: 16 tiles 72 % of
- * the read bandwidth, 8 tiles 80 %, 4 tiles 71 %). A panel kernel takes PANEL_ROWS at a time and computes enough on
- * them for the finest cut. */
+/* Rows of a tile where one weight has few columns: about TILES tiles, within bounds (one column, Q2_K: 16 tiles
+ * reach 72 % of the read bandwidth, 8 tiles 80 %, 4 tiles 71 %). A panel kernel takes PANEL_ROWS at a time, with
+ * enough work for the finest division. */
 enum { TILES = 8, TILE_ROWS_MIN = 64, TILE_ROWS_MAX = 1024, PANEL_ROWS = 32 };
-enum { PREPARE = 2048 }; /* elements of a column prepared at once; a multiple of every block of act.h */
+enum { PREPARE = 2048 }; /* elements of a column converted at a time; a multiple of every block of act.h */
 
 static int64_t n_columns(const qn_node *node) { return qn__row_count(&node->src[0]->layout); }
 
-/* How this node's columns are brought to its weight. */
+/* How this node's columns are passed to the kernel. */
 typedef struct plan {
     const qn_mm *mm;
     qn_mm_fn fn;
-    const qn_mm_pack *pack; /* NULL: columns one behind the other */
+    const qn_mm_pack *pack; /* NULL: columns one after the other */
     bool panel;
-    bool direct;                 /* floats, as they lie in x, `stride` elements apart */
+    bool direct;                 /* floats, in place in x, with a stride of `stride` elements */
     int64_t k, cols, groups;     /* groups of columns: as many as columns without a pack */
     int64_t group_bytes, stride; /* group_bytes: of all its blocks */
 } plan;
@@ -75,11 +75,11 @@ static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
     return p.direct ? 0 : (uint64_t)p.groups * (uint64_t)p.group_bytes;
 }
 
-/* Weights come from memory as fast as they can: rows in large tiles. */
+/* Bound by memory: rows in large tiles. */
 static bool streams(const plan *p) { return !p->panel || p->cols < p->mm->panel_streams; }
 
-/* Few columns: some tiles for each thread, and for the slower one to leave to the others; not many, since nobody asked
- * ahead for a tile's first rows (kernel/gemv.h). */
+/* Few columns: some tiles for each thread, so that a slow thread can leave some to others; not many, since the first
+ * rows of a tile are not prefetched (kernel/gemv.h). */
 static int64_t tile_rows(const plan *p, const qn_node *node)
 {
     if (!streams(p)) return p->mm->panel_rows > 0 ? p->mm->panel_rows : PANEL_ROWS;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/matmul/linear_input.c -- x = y w: the way back through y = x w^T, straight from the weight's format.
+/* src/cpu/op/matmul/linear_input.c -- x = y w, the gradient of y = x w^T to x, straight from the weight's format.
  *
- * An item is up to ROWS rows of y and COLS columns of w. SLICE rows of w at a time are unpacked for its columns, which
- * is all of the weight that ever stands unpacked, and meet the rows of y where those lie. To the bit: rows of w are cut
- * into slices of QN_MM_SLICE, a slice is one chain of fused multiply-adds from 0, and slices are added in order, so
- * neither tiles nor threads change a result. Unpacking is paid again for every ROWS rows: with Q4_K, 2048 x 2048, the
- * product runs at 94 % of the speed of a float32 one in tiles of 512 rows, at 75 % in tiles of 128. */
+ * An item is up to ROWS rows of y and COLS columns of w. SLICE rows of w at a time are unpacked for its columns,
+ * which is all of the weight that is ever unpacked, and multiplied with the rows of y in place. To the bit: rows of
+ * w are divided into slices of QN_MM_SLICE, a slice is one chain of fused multiply-adds from 0, and slices are added
+ * in order, so neither tiles nor threads change a result. Unpacking is repeated for every ROWS rows: Q4_K, 2048 x
+ * 2048, runs at 94 % of the speed of a float32 product in tiles of 512 rows, at 75 % in tiles of 128. */
 #include "cpu/op/ops.h"
 #include "cpu/op/row.h"
 
@@ -21,7 +21,7 @@ typedef struct cut {
 
 static int64_t parts(int64_t x, int64_t size) { return (x + size - 1) / size; }
 
-/* Enough items for threads to share, as far as rows last. */
+/* Enough items for threads to share, as far as there are rows. */
 static cut cut_of(const qn_node *node)
 {
     const qn_layout *w = &node->src[1]->layout;

@@ -38,8 +38,7 @@ static int64_t items(const qn_kernels *kernels, const qn_node *node, int phase, 
     return s.batch * qn__gemm_tiles(&cut);
 }
 
-/* Where the matrix of number `batch` of the result starts in a source whose leading dimensions broadcast to the
- * result's. */
+/* The offset of matrix number `batch` of the result in a source whose leading dimensions broadcast to it. */
 static int64_t start_of(const qn_layout *l, const qn_layout *y, int64_t batch, int own)
 {
     int64_t at = 0;
@@ -59,7 +58,7 @@ static int64_t stride_of(const qn_layout *l, int back)
     return i >= 0 && l->dim[i] > 1 ? l->stride[i] : 0;
 }
 
-/* A stride that is never taken may be 1, which is what kernels like best. */
+/* A stride that is never used may be 1, which kernels prefer. */
 static int64_t side_stride(const qn_layout *l, int back)
 {
     const int i = l->rank - back;

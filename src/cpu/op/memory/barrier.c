@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/memory/barrier.c -- y = x, mostly in the memory that x had. */
+/* src/cpu/op/memory/barrier.c -- y = x; mostly in the memory of x, which makes it free. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/memory/copy.c -- y = x, row-major, converted to dtype. Scalars: bytes as they are where the dtype stays,
- * else through the numbers of numbers.h, so that only one rounding or truncation takes place (F64 to F16 rounds to F32
- * first, as in PyTorch). Reals become integers towards zero; what I32 and I64 cannot hold becomes their nearest, NaN 0;
- * narrower integers wrap around. Blocks go through float32. */
+/* src/cpu/op/memory/copy.c -- y = x, row-major, converted to dtype. Scalars: bytes are copied where the dtype stays
+ * the same, otherwise converted through the numbers of numbers.h, with a single rounding or truncation (F64 to F16
+ * rounds to F32 first, as in PyTorch). Reals become integers towards zero; what I32 and I64 cannot hold saturates,
+ * NaN gives 0; narrower integers wrap. Blocks go through float32. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"
@@ -23,10 +23,10 @@ static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *er
     return qn__want_loadable(kernels, node, "the source", x, err) && qn__want_storable(node, "the result", node, err);
 }
 
-/* ---- transposed sources: another dimension than the last lies densely. In tiles of both, each line of the source is
- * read once, not once an element. ---- */
+/* ---- transposed sources, whose dense dimension is not the last ---- In tiles of both dimensions, each line of the
+ * source is read once, not once for each element. */
 
-enum { SIDE = 64 }; /* 16 KiB of F32: a tile of the source and one of the result stay in L1 */
+enum { SIDE = 64 }; /* 16 KiB of F32: a tile of the source and one of the result fit L1 */
 
 /* The dense dimension; -1 when the source is not transposed. */
 static int transposed_dim(const qn_node *node)
@@ -160,7 +160,7 @@ static void run(const qn_task *t)
         const int64_t at = item * QN_PW_RUN, n = total - at < QN_PW_RUN ? total - at : QN_PW_RUN;
         uint8_t *y = t->dst.data + at * bytes;
         if (from == to) {
-            const void *x = qn__walk_raw(&w, at, n, y); /* gathered where it belongs */
+            const void *x = qn__walk_raw(&w, at, n, y); /* gathered into the result */
             if (x != y) memcpy(y, x, (size_t)(n * bytes));
             continue;
         }

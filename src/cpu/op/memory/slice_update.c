@@ -6,7 +6,7 @@
 
 enum { PART = QN_MM_TILE_BYTES / 4 / 2 }; /* floats at once: x, and what is there when accumulating */
 
-/* Bytes move as they are, whatever they mean. */
+/* Bytes are copied, whatever the dtype. */
 static bool as_they_are(const qn_node *node)
 {
     const qn_slice_attrs *attrs = node->attrs;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/memory/strided.c -- writes into parts: strided_update and assign; and empty, which is nothing but memory.
- */
+/* src/cpu/op/memory/strided.c -- writes into parts: strided_update and assign; and empty, which computes nothing. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/typed.h"
 

@@ -30,7 +30,7 @@ static double clamp(double a, double min, double max)
 
 static int64_t clamp_int(int64_t a, double min, double max)
 {
-    /* beyond what int64_t holds, a bound binds nobody or everybody */
+    /* a bound beyond int64_t applies to nothing or to everything */
     const int64_t lo = min >= 0x1p63 ? INT64_MAX : min > -0x1p63 ? (int64_t)ceil(min) : INT64_MIN;
     const int64_t hi = max >= 0x1p63 ? INT64_MAX : max > -0x1p63 ? (int64_t)floor(max) : INT64_MIN;
     const int64_t up = a < lo ? lo : a;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/pointwise/functions.c -- functions of one number: signs, roundings, powers, exponentials, logarithms,
- * angles. What has a row in kernels.def is computed by it for F32; the rest is the C library's. */
+ * angles. F32 uses the kernel of kernels.def where there is one; the rest is the C library's. */
 #include "cpu/op/ops.h"
 #include "cpu/op/pointwise/pointwise.h"
 
@@ -45,7 +45,7 @@ NUMBERS(sign, (float)((a > 0) - (a < 0)), (double)((a > 0) - (a < 0)), (a > 0) -
 NUMBERS(square, a *a, a *a, (int64_t)((uint64_t)a *(uint64_t)a))
 ROUNDED(floor, floor(a))
 ROUNDED(ceil, ceil(a))
-ROUNDED(round, rint(a)) /* half to even, the rounding that is in force */
+ROUNDED(round, rint(a)) /* half to even, the rounding mode in force */
 ROUNDED(trunc, trunc(a))
 REAL(frac, a - truncf(a), a - trunc(a))
 

@@ -135,7 +135,7 @@ typedef void (*move_fn)(void *y, const void *x, int64_t step, int64_t n);
 static const move_fn gathers[9] = {[1] = gather_8, [2] = gather_16, [4] = gather_32, [8] = gather_64};
 static const move_fn scatters[9] = {[1] = scatter_8, [2] = scatter_16, [4] = scatter_32, [8] = scatter_64};
 
-/* A place in a walk. */
+/* A position in a walk. */
 typedef struct cursor {
     int64_t index[QN_MAX_RANK];
     int64_t at; /* in elements, of the start of the innermost dimension */

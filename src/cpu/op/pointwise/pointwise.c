@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/pointwise/pointwise.c -- see pointwise.h. Where a source or the result is not dense numbers of a kernel's
- * kind, a run of it is brought into this thread's tile first, or out of it afterwards; runs are small enough to stay in
- * the first-level cache. */
+/* src/cpu/op/pointwise/pointwise.c -- see pointwise.h. Where a source or the result is not dense numbers of a
+ * kernel's kind, a run of it is converted in this thread's tile before or after the kernel; runs are small enough to
+ * stay in L1. */
 #include "cpu/op/pointwise/pointwise.h"
 
 #include "cpu/op/pointwise/numbers.h"
@@ -13,12 +13,12 @@ _Static_assert(QN_PW_MAX_SRC *ROOM + ROOM_Y <= QN_MM_TILE_BYTES, "a tile holds e
 typedef struct source {
     qn_walk walk;
     uint8_t *room;
-    int64_t filled; /* of a constant: so many copies lie in `room` */
+    int64_t filled; /* of a constant: number of copies in `room` */
 } source;
 
 bool qn__pw_accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)kernels; /* the rule has said all */
+    (void)kernels; /* the shape rule has checked everything */
     (void)node;
     (void)err;
     return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/pointwise/pointwise.h -- what ops that compute element by element share: broadcasting, strided sources,
- * dtypes, and the cut into items, runs of QN_PW_RUN elements of the result. Kernels see dense runs of float, double or
- * int64_t (numbers.h) and may be given y == x[0]; an element's value depends neither on where in a run it stands nor on
- * the run's size. */
+ * dtypes, and items, which are runs of QN_PW_RUN elements of the result. Kernels get dense runs of float, double or
+ * int64_t (numbers.h), perhaps with y == x[0]. The value of an element depends neither on its position in a run nor
+ * on the run's size. */
 #ifndef QN_CPU_OP_POINTWISE_H
 #define QN_CPU_OP_POINTWISE_H
 

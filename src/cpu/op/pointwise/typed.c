@@ -35,7 +35,7 @@ static inline int64_t whole(double x)
 
 /* ---- a set a dtype --------------------------------------------------------------------------- */
 
-/* The steps are constants in the common case, so that the loop is one of vectors. */
+/* Steps are constants in the common case, so that the loop is vectorised. */
 #define COMBINE(dtype, S, T, to, from, mode) \
     static void combine_##dtype##_##mode(void *y_, int64_t y_step, const void *x_, int64_t x_step, int64_t n) \
     { \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/pointwise/typed.h -- what drivers that move, combine and order elements of any plain dtype need, one row a
- * dtype; and the small questions about layouts that they share. Runs are `n` elements, `step` elements apart; nothing
- * overlaps but y with itself. */
+/* src/cpu/op/pointwise/typed.h -- what drivers that move, combine and order elements of any plain dtype need, one
+ * row a dtype; and questions about layouts that they share. A run is `n` elements with stride `step`; only y may
+ * overlap with itself. */
 #ifndef QN_CPU_OP_TYPED_H
 #define QN_CPU_OP_TYPED_H
 
@@ -28,7 +28,7 @@ typedef struct qn_typed {
     /* y[i] = y[i] op x[i]; sums and products of integers wrap; the greater of NaN and a number is NaN; BOOL: or, and,
      * or, and */
     void (*combine[QN_COMBINE_COUNT])(void *y, int64_t y_step, const void *x, int64_t x_step, int64_t n);
-    /* y[at[i]] = y[at[i]] op x[i], in order; at[i] < 0 is left out */
+    /* y[at[i]] = y[at[i]] op x[i], in order; at[i] < 0 is skipped */
     void (*scatter[QN_COMBINE_COUNT])(void *y, const int64_t *at, const void *x, int64_t x_step, int64_t n);
     /* Unsigned numbers in the order of the elements, NaN above all. */
     void (*keys)(uint64_t *key, const void *x, int64_t x_step, int64_t n);
@@ -63,11 +63,11 @@ static inline int64_t qn__index_at(const qn_view *v, int64_t at)
     return i;
 }
 
-/* Tells of the first n elements' indices that are not in [0, size). Strict nodes only, and only when there is one. */
+/* Reports those of the first n indices that are not in [0, size). Strict nodes only, and only when there is one. */
 void qn__report_indices(const qn_task *t, int32_t strict, int dim, const qn_view *ids, int64_t start, int64_t step,
                         int64_t n, int64_t size);
 
-/* at[i] = index times scale, or -1 where the index is out of range. Is one? */
+/* at[i] = index times scale, or -1 where the index is out of range. Is any out of range? */
 static inline bool qn__places(int64_t *at, const qn_view *ids, int64_t start, int64_t step, int64_t n, int64_t size,
                               int64_t scale)
 {
@@ -84,7 +84,7 @@ static inline bool qn__places(int64_t *at, const qn_view *ids, int64_t start, in
 int64_t qn__copied_rows(const qn_node *node, int64_t *chunk);
 void qn__copy_rows(const qn_task *t);
 
-/* The row number's place in each dimension but the last. */
+/* The index of a row in each dimension but the last. */
 void qn__row_coords(const qn_layout *l, int64_t row, int64_t at[QN_MAX_RANK]);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/op/reduce/along.c -- ops along one dimension whose result has the source's shape: softmax, log_softmax,
- * cumsum, cumprod. The other dimensions count lanes, an item each. A lane of at most TILE numbers is done at once; a
- * longer one in tiles of that size, in order, twice where its sum must be known first. Sums run in double where lanes
- * are scanned. */
+ * cumsum, cumprod. Indices of the other dimensions number the lanes; an item is a lane. A lane of at most TILE
+ * numbers is computed at once, a longer one in tiles of that size, in order, and twice where its sum must be known
+ * first. Scans sum in double. */
 #include "cpu/op/pointwise/numbers.h"
 #include "cpu/op/ops.h"
 #include "cpu/op/row.h"
@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* of lanes in a strip: a line of F32 holds 16, but a few pay already */
+/* lanes in a strip at least: a cache line of F32 holds 16, but 4 pay already */
 enum { TILE = 8192, STRIP = 64, LEAST = 4, LINE = 16 };
-enum { STRIP_BYTES = QN_MM_TILE_BYTES - 4 * TILE }; /* of a strip; behind it lies what log_softmax needs besides */
+enum { STRIP_BYTES = QN_MM_TILE_BYTES - 4 * TILE }; /* of a strip; log_softmax uses the memory behind it */
 _Static_assert((12 + 8 + 8) * TILE <= QN_MM_TILE_BYTES,
                "a tile of the source, one of the result, and room to narrow it");
 _Static_assert((12 + 8) * TILE <= STRIP_BYTES, "room of log_softmax behind a tile and its result");
@@ -26,14 +26,14 @@ typedef void (*fold_fn)(const qn_task *t, const void *x, int64_t n, lane_state *
 typedef void (*apply_fn)(const qn_task *t, void *y, const void *x, int64_t n, lane_state *s);
 typedef struct along {
     whole_fn whole[3]; /* by qn_number; NULL: as a tile */
-    fold_fn fold[3];   /* NULL: nothing is to be known first */
+    fold_fn fold[3];   /* NULL: one pass is enough */
     apply_fn apply[3];
     lane_state start;
 } along;
 
 static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)kernels; /* the rule has said all */
+    (void)kernels; /* the shape rule has checked everything */
     (void)node;
     (void)err;
     return true;
@@ -88,11 +88,11 @@ static void do_tile(const qn_task *t, const along *op, qn_walk *from, qn_walk *t
     if (!direct) qn__walk_store(t->kernels, to, at, n, y, room + 8 * TILE);
 }
 
-/* ---- lanes beside each other: where the dimension is not the last, a lane on its own would touch a line of memory for
- * each element. A strip of neighbours is turned into the tile, a lane behind the other, done there, and turned back:
- * the same operations on each lane, so the same bits. ---- */
+/* ---- neighbouring lanes ---- Where the dimension is not the last, a single lane would touch a cache line for each
+ * element. A strip of neighbouring lanes is transposed into the tile, lane after lane, computed there, and
+ * transposed back: the same operations on each lane, so the same bits. */
 
-/* How many lanes from `lane` on one strip may take; less than LEAST: none. */
+/* How many lanes from `lane` on a strip may take; 0 if that is less than LEAST. */
 static int64_t strip_of(const qn_task *t, int dim, int64_t length, int64_t pitch, int64_t lane, int64_t left)
 {
     const qn_layout *x = &t->src[0].layout, *y = &t->dst.layout;
@@ -100,7 +100,7 @@ static int64_t strip_of(const qn_task *t, int dim, int64_t length, int64_t pitch
     if (dim >= last || t->src[0].dtype != t->dst.dtype || !qn__number_is(t->dst.dtype)) return 0;
     if (x->stride[last] != 1 || y->stride[last] != 1 || length > TILE) return 0;
     int64_t room = STRIP_BYTES / (pitch * qn__number_bytes(qn__number_of(t->dst.dtype)));
-    /* a line of memory that two strips share is read twice */
+    /* a cache line that two strips share is read twice */
     room = room > STRIP ? STRIP : room > LINE ? room / LINE * LINE : room;
     int64_t n = y->dim[last] - lane % y->dim[last];
     n = n < left ? n : left;
@@ -180,14 +180,14 @@ static void shift_f32(const qn_task *t, float *y, const float *x, float by, int6
 
 static void softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 {
-    const float max = t->kernels->max_f32(x, n); /* NaN are skipped here and come out of the sum */
+    const float max = t->kernels->max_f32(x, n); /* NaN are skipped here and appear in the sum */
     const float sum = t->kernels->exp_sum_f32(y, x, max, n);
     t->kernels->mul_scale_f32(y, y, NULL, 1 / sum, n);
 }
 
 static void log_softmax_f32(const qn_task *t, void *y, const void *x, int64_t n)
 {
-    float *e = t->tile + STRIP_BYTES / 4; /* at most TILE; neither tiles nor strips reach so far */
+    float *e = t->tile + STRIP_BYTES / 4; /* at most TILE elements; neither tiles nor strips reach this far */
     const float max = t->kernels->max_f32(x, n), sum = t->kernels->exp_sum_f32(e, x, max, n);
     shift_f32(t, y, x, -max, n);
     shift_f32(t, y, y, -logf(sum), n);
@@ -207,7 +207,7 @@ static double exp_sum(const double *x, double max, int64_t n)
     return sum;
 }
 
-/* Of tiles: a tile of nothing but -infinity adds nothing, one with a NaN makes the sum NaN. */
+/* Adds tiles: one of nothing but -infinity adds nothing, one with a NaN makes the sum NaN. */
 static void join(lane_state *s, double max, double sum)
 {
     const double high = max > s->a ? max : s->a;

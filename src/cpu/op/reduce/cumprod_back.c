@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/cumprod_back.c -- the gradient of cumprod, row by row: from the end s = dy[k] + x[k+1] s, from the
- * front times the product of what comes before. No quotient, so that zeros need no exception. Carried in double. */
+/* src/cpu/op/reduce/cumprod_back.c -- the gradient of cumprod, row by row: from the end s = dy[k] + x[k+1] s; then
+ * from the front times the product of what comes before. There is no quotient, so zeros are no special case. Carried
+ * in double. */
 #include "cpu/op/ops.h"
 #include "cpu/op/row.h"
 

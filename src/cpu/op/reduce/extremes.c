@@ -14,7 +14,7 @@
         __VA_ARGS__ \
     }
 
-/* ---- extremes and where they are: a or i the value, n its place ------------------------------ */
+/* ---- extremes and their indices: a or i the value, n its index -------------------------------- */
 
 #define REALS(name, T, beats) \
     BLOCK( \
@@ -34,7 +34,7 @@ WHOLES(max_i64, >)
 WHOLES(min_i64, <)
 /* clang-format on */
 
-/* The value by a fast kernel; then the first element that is it. */
+/* The value with a fast kernel; then the first element that equals it. */
 static int64_t place_of(const float *x, int64_t n, float value)
 {
     for (int64_t i = 0; i < n; i++)
@@ -74,13 +74,13 @@ static void finish_place(const qn_task *t, const qn_red_state *s, int64_t n, dou
     *whole = s->n;
 }
 
-/* Row by row: which order extremes are taken in changes nothing. */
+/* Row by row: the order of comparisons does not matter. */
 static void max_columns(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n, float *work,
                         qn_red_state *s)
 {
     for (int64_t c = 0; c < n; c++) work[c] = rows[0][c];
     for (int64_t i = 1; i < n_rows; i++) t->kernels->maximum_f32(work, work, rows[i], n);
-    for (int64_t c = 0; c < n; c++) s[c].a = (double)(work[c] + 0.0f); /* zeros come out as the one of highest_f32 */
+    for (int64_t c = 0; c < n; c++) s[c].a = (double)(work[c] + 0.0f); /* zeros are as highest_f32 returns them */
 }
 
 static void min_columns(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n, float *work,

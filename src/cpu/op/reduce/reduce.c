@@ -2,8 +2,8 @@
 /* src/cpu/op/reduce/reduce.c -- the walk of every reduction, see reduce.h.
  *
  * Many results: an item is a run of them, and each is reduced from its first block to its last. Few and long ones:
- * phase 0 makes the states of blocks, in scratch, phase 1 merges them. Where results lie side by side in the source and
- * reduced elements apart (sums of columns), a tile of columns is taken at once. */
+ * phase 0 computes the states of blocks in scratch, phase 1 merges them. Where results are contiguous in the source
+ * and reduced elements are not (sums of columns), a tile of columns is reduced at once. */
 #include "cpu/op/reduce/reduce.h"
 
 #include "cpu/op/pointwise/numbers.h"
@@ -37,12 +37,12 @@ static shape node_shape(const qn_node *n)
     return shape_of(&n->src[0]->layout, ((const qn_reduce_attrs *)n->attrs)->dims);
 }
 
-/* By blocks over threads? */
+/* Are blocks shared among threads? */
 static bool by_blocks(const shape *s) { return s->n_results < FEW && s->n_blocks > 4; }
 
 bool qn__red_accepts(const qn_kernels *kernels, const qn_node *node, qn_error *err)
 {
-    (void)kernels; /* the rule has said all */
+    (void)kernels; /* the shape rule has checked everything */
     (void)node;
     (void)err;
     return true;
@@ -84,7 +84,7 @@ static reducer reducer_of(const qn_task *t, const qn_red *op)
     return (reducer){t, op, s, qn__number_of(t->src[0].dtype)};
 }
 
-/* In elements, where a result's reduced elements begin. */
+/* Offset of a result's reduced elements, in elements. */
 static int64_t result_at(const shape *s, int64_t result)
 {
     int64_t at = 0;
@@ -155,7 +155,7 @@ static bool has_columns(const reducer *r)
            k->dim[k->rank - 1] >= 8 && r->s.n_reduced >= 2;
 }
 
-/* Results [result, result + n), side by side. */
+/* Results [result, result + n), which are contiguous. */
 static void reduce_columns(const reducer *r, int64_t result, int64_t n)
 {
     qn_red_state all[COLUMNS], next[COLUMNS];

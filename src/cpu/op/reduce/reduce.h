@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/reduce.h -- what reductions share. The source is seen as [results, reduced], its reduced elements
- * in row-major order and cut into blocks of QN_RED_BLOCK. A reducer turns a block into a state and merges states in
- * order: a result depends on its own elements only, whatever the strides, the threads, and the way taken. */
+/* src/cpu/op/reduce/reduce.h -- what reductions share. The source is seen as [results, reduced]; the reduced
+ * elements are in row-major order, in blocks of QN_RED_BLOCK. A reducer computes a state from a block and merges
+ * states in order: a result depends on its own elements only, not on strides, threads, or the code path. */
 #ifndef QN_CPU_OP_REDUCE_H
 #define QN_CPU_OP_REDUCE_H
 
@@ -22,7 +22,7 @@ typedef struct qn_red {
     void (*merge)(const qn_task *t, qn_red_state *s, const qn_red_state *next);
     /* n == 0 elements: s is all zero. The result in both ways; the one that the result's dtype wants is taken. */
     void (*finish)(const qn_task *t, const qn_red_state *s, int64_t n, double *real, int64_t *whole);
-    /* Columns that lie side by side, by kernels over rows; NULL where none is faster. For F32. */
+    /* Contiguous columns, with kernels over rows; NULL where that is not faster. For F32. */
     void (*columns)(const qn_task *t, const float *const *rows, int64_t n_rows, int64_t n_cols, float *work,
                     qn_red_state *s);
 } qn_red;

@@ -11,7 +11,7 @@ static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *er
     (void)kernels;
     (void)node;
     (void)err;
-    return true; /* sources are real: the rule has seen to it */
+    return true; /* sources are real: the shape rule checks it */
 }
 
 static int carry_of(const qn_node *node) { return ((const qn_sum_squares_attrs *)node->attrs)->carry != 0; }

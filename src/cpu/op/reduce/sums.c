@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/op/reduce/sums.c -- sum, mean, prod, var, std, count_nonzero and norm. Floats are summed in 64 chains a block
- * (sum_f32 of kernels.def), blocks in double with the rounding errors carried along (Neumaier 1974); variances of
- * blocks are joined by Chan, Golub and LeVeque's rule (1979). Sums of integers wrap around. */
+/* src/cpu/op/reduce/sums.c -- sum, mean, prod, var, std, count_nonzero and norm. Floats are summed in 64 chains a
+ * block (sum_f32 of kernels.def), blocks in double with compensated rounding errors (Neumaier 1974); variances of
+ * blocks are joined by Chan, Golub and LeVeque's rule (1979). Sums of integers wrap. */
 #include "cpu/op/ops.h"
 #include "cpu/op/reduce/reduce.h"
 
@@ -27,7 +27,7 @@ static double sum_of(const double *x, int64_t n)
     return chain[0];
 }
 
-/* ---- sum and mean: a + b, b what rounding has lost; i for integers --------------------------- */
+/* ---- sum and mean: a + b, b the rounding error; i for integers -------------------------------- */
 
 BLOCK(sum_f32, float, s->a = t->kernels->sum_f32(x, n);)
 BLOCK(sum_f64, double, s->a = sum_of(x, n);)
@@ -119,7 +119,7 @@ static void var_f32(const qn_task *t, const void *x_, int64_t n, int64_t first, 
     s->a = exact;
     s->b = (double)squares - (double)n * off * off;
     if (isfinite(squares) || !isfinite(mean)) return;
-    s->b = 0; /* squares that leave the floats */
+    s->b = 0; /* squares beyond the range of floats */
     for (int64_t i = 0; i < n; i++) s->b += ((double)x[i] - exact) * ((double)x[i] - exact);
 }
 BLOCK(var_f64, double, double square[QN_RED_BLOCK]; s->n = n; s->a = sum_of(x, n) / (double)n;
