@@ -137,7 +137,7 @@ INLINE void chains(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x
 
 /* y: a register a column, rows in lanes */
 typedef void (*block_fn)(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y);
-#define BLOCK(n_rows, n_cols, n_halves) \
+#define BLOCK_FN(n_rows, n_cols, n_halves) \
     static void block_##n_cols(const uint8_t *w, size_t row_bytes, const qn_act512 *const *x, __m512 *y) \
     { \
         ends e[n_cols] __attribute__((aligned(64))); \
@@ -160,11 +160,11 @@ INLINE __m512 all_lanes(__m512 y, const ends *e)
 }
 
 /* clang-format off */
-BLOCK(4, 1, 2) BLOCK(2, 2, 2) BLOCK(2, 3, 1) BLOCK(2, 4, 1)
-    /* clang-format on */
+BLOCK_FN(4, 1, 2) BLOCK_FN(2, 2, 2) BLOCK_FN(2, 3, 1) BLOCK_FN(2, 4, 1)
+/* clang-format on */
 
-    /* Copies elements [at, k) of sixteen rows, padded with zeros; past the end the last row repeats. */
-    static void copy_rest(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int64_t at, uint8_t *to)
+/* Copies elements [at, k) of sixteen rows, padded with zeros; past the end the last row repeats. */
+static void copy_rest(const qn_mm_args *a, int32_t first_row, int32_t row_stride, int64_t at, uint8_t *to)
 {
     const int64_t n = a->k - at < 512 ? a->k - at : 512;
     for (int32_t i = 0; i < ROWS; i++, to += TILE) {

@@ -43,8 +43,8 @@ LOAD8(F32, 4) LOAD8(F16, 2) LOAD8(BF16, 2)
 /* clang-format on */
 #undef LOAD8
 
-    /* acc[c] += sum over eight elements of x[c] v, in order */
-    INLINE void add8(const int nc, reals *acc, const reals v[8], const act8 *x)
+/* acc[c] += sum over eight elements of x[c] v, in order */
+INLINE void add8(const int nc, reals *acc, const reals v[8], const act8 *x)
 {
     UNROLL
     for (int i = 0; i < 8; i++) UNROLL

@@ -108,7 +108,7 @@ SLICES(1, 1) SLICES(1, 2) SLICES(1, 3) SLICES(1, 4) SLICES(2, 1) SLICES(2, 2) SL
 /* clang-format on */
 #undef SLICES
 
-    static void skinny_rows(const weights *t, int64_t first_row, int64_t first_col, int n_cols)
+static void skinny_rows(const weights *t, int64_t first_row, int64_t first_col, int n_cols)
 {
     static const slices_fn fns[2][SKINNY_COLS] = {
         {slices_1_1, slices_1_2, slices_1_3, slices_1_4},

@@ -59,7 +59,7 @@ HEAD_D(Q4_0) HEAD_DM(Q4_1) HEAD_D(Q5_0) HEAD_DM(Q5_1) HEAD_D(Q8_0) HEAD_D(IQ4_NL
 #undef HEAD_D
 #undef HEAD_DM
 
-    INLINE void head_MXFP4(const uint8_t *w, size_t step, head32 *h) /* 2^(e - 128): a normal number from e = 2 on */
+INLINE void head_MXFP4(const uint8_t *w, size_t step, head32 *h) /* 2^(e - 128): a normal number from e = 2 on */
 {
     const uint32_t bytes[4] = {w[0], w[step], w[2 * step], w[3 * step]};
     const uint32x4_t e = vld1q_u32(bytes), normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
@@ -272,8 +272,8 @@ HEAD_DM(Q2_K) HEAD_D(Q3_K) HEAD_DM(Q4_K) HEAD_DM(Q5_K) HEAD_D(Q6_K) HEAD_D(IQ4_X
 #undef HEAD_D
 #undef HEAD_DM
 
-    /* Lane r of out[j]: byte j of v[r]. */
-    INLINE void rows_to_lanes(const int8x16_t v[4], int32x4_t out[16])
+/* Lane r of out[j]: byte j of v[r]. */
+INLINE void rows_to_lanes(const int8x16_t v[4], int32x4_t out[16])
 {
     const int8x16_t even0 = vzip1q_s8(v[0], v[2]), odd0 = vzip1q_s8(v[1], v[3]);
     const int8x16_t even1 = vzip2q_s8(v[0], v[2]), odd1 = vzip2q_s8(v[1], v[3]);
