@@ -33,7 +33,7 @@ PKG_CONFIG_LIBDIR=$libs/usr/lib/aarch64-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_D
     -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-aarch64;-L;/usr/aarch64-linux-gnu;-cpu;max" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 # Not the drivers' tests that take long here (linear 54 s, attention 85, rows 12): what they stand on is in check and in the models' logits.
-units="t_base_machine t_cpu_dispatch t_cpu_op_rope t_cpu_op_update t_quant_unpack"
+units="t_base_ladder t_base_machine t_cpu_dispatch t_cpu_op_rope t_cpu_op_update t_quant_unpack"
 # shellcheck disable=SC2086
 cmake --build "$dir" --target quern check t_golden_golden $units >"$work/log" 2>&1 || { tail -n 60 "$work/log"; exit 1; }
 echo "built ($(($(date +%s) - began)) s)"
