@@ -53,7 +53,7 @@ expect 1 "$quern" eval "$base" --tokens 1 -o "$work/x.npy" --lora "$base";      
 expect 1 "$quern" eval "$base" --tokens 1 -o "$work/x.npy" --lora "$work/none.gguf";        one_line "none.gguf"
 expect 2 "$quern" eval "$base" --tokens 1 -o "$work/x.npy" --lora ":1";                     one_line "--lora"
 expect 1 "$quern" eval "$base" --tokens 1 -o "$work/x.npy" --lora "$work/a.gguf" --lora "$work/a.gguf:nan"; one_line "a.gguf:nan"
-expect 1 "$quern" export-lora "$base" "$work/a.gguf" "$work/x.gguf" --type Q9;              one_line "Q9"
+expect 2 "$quern" export-lora "$base" "$work/a.gguf" "$work/x.gguf" --type Q9;              one_line "Q9"
 expect 2 "$quern" export-lora "$base" "$work/a.gguf";                                       one_line "missing"
 [ -e /dev/full ] && { expect 1 "$quern" export-lora "$base" "$work/a.gguf" /dev/full;       one_line "No space left"; }
 expect 2 "$quern" train "$work/text" -o "$work/x.gguf" --lora-r 4;                          one_line "--lora"
