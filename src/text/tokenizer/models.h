@@ -26,7 +26,7 @@ QN_FAMILY_DECLARE(spm)
 QN_FAMILY_DECLARE(unigram)
 QN_FAMILY_DECLARE(bpe)
 QN_FAMILY_DECLARE(wordpiece)
-QN_FAMILY_DECLARE(longest)
+QN_FAMILY_DECLARE(rwkv)
 /* clang-format on */
 #undef QN_FAMILY_DECLARE
 

@@ -56,4 +56,4 @@ static qn_status encode(qn_encoder *e, const char *text, size_t len, bool fresh,
     return QN_OK;
 }
 
-const qn_family qn__family_longest = {.load = load, .unload = unload, .encode = encode, .bytes = bytes};
+const qn_family qn__family_rwkv = {.load = load, .unload = unload, .encode = encode, .bytes = bytes};
