@@ -15,6 +15,7 @@
 #include <quern/functional.h>
 #include <quern/functions.h>
 #include <quern/gguf.h>
+#include <quern/grammar.h>
 #include <quern/graph.h>
 #include <quern/machine.h>
 #include <quern/nn.h>

@@ -166,7 +166,7 @@ QN_API qn_status qn_bpe_trainer_run(const qn_bpe_trainer *trainer, qn_vocab **ou
 
 /* QN_SAMPLER(name, "letter in an order string", "what it does"): the chain's links. The default order is that of the
  * rows up to temperature: penalties, dry, top_n_sigma, top_k, typical_p, top_p, min_p, xtc, temperature; logit bias and
- * grammar come before all, the draw after all. Mirostat replaces everything but bias, penalties and temperature;
+ * a mask come before all, the draw after all. Mirostat replaces everything but bias, penalties and temperature;
  * greedy, everything but bias, penalties and dry. Only a bias of -INFINITY bans: penalties stop short of it. */
 /* clang-format off */
 #define QN_SAMPLER_ROWS(QN_SAMPLER) \
@@ -246,6 +246,10 @@ QN_API uint64_t qn_sampler_seed(const qn_sampler *s); /* the one in use, to repe
  * the largest float; when nothing is left (all -INFINITY), the result is invalid. Same seed, same logits, same ids on
  * every machine of one float format. */
 QN_API qn_status qn_sampler_sample(qn_sampler *s, const float *logits, qn_token *out, qn_error *err);
+/* The same among the tokens whose bit is set: token t is bit t % 32 of mask[t / 32]. NULL: all. It comes before every
+ * link, bias included; quern/grammar.h makes such masks. */
+QN_API qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, const uint32_t *mask, qn_token *out,
+                                          qn_error *err);
 /* Tells the sampler that a token became part of the context (prompt tokens too, where penalties should see them).
  * Mirostat learns here, when the token is the one chosen last. Ids outside the vocabulary are ignored. */
 QN_API void qn_sampler_accept(qn_sampler *s, qn_token token);

@@ -4,6 +4,7 @@
 #include "cli/sampling.h"
 #include "cli/stop.h"
 #include <errno.h>
+#include <quern/grammar.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ typedef struct run_options {
     cli_model_options model;
     cli_sampling sampling;
     int32_t n_predict, n_ctx, n_batch;
-    const char *file, *stats, *graph_dir;
+    const char *file, *stats, *graph_dir, *grammar, *grammar_file;
     bool quiet, special;
     cli_strings stop;
 } run_options;
@@ -28,6 +29,8 @@ typedef struct run_state {
     const qn_tokenizer *tok;
     qn_session *session;
     qn_sampler *sampler;
+    qn_grammar *grammar;
+    qn_matcher *matcher; /* NULL without a grammar */
     qn_token *ids;
     size_t n_ids;
     cli_stop stop;
@@ -66,6 +69,8 @@ static int parse(run_state *s, int argc, char **argv)
          "tokens to generate at most; -1: until the context is full (default: 512)", -1, 1 << 30, NULL},
         {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
+        {"grammar", 0, CLI_STRING, &o->grammar, "GBNF", "what is generated follows this grammar", 0, 0, NULL},
+        {"grammar-file", 0, CLI_STRING, &o->grammar_file, "FILE", "the same from a file", 0, 0, NULL},
         {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
         {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
         CLI_OPTION_GROUP("Model and machine"),
@@ -91,6 +96,7 @@ static int parse(run_state *s, int argc, char **argv)
     s->prompt = args[1];
     if (status >= 0) return status;
     if (s->prompt && o->file) return cli_bad_usage("a prompt was given twice: as an argument and by --file");
+    if (o->grammar && o->grammar_file) return cli_bad_usage("a grammar was given twice");
     const int checked = cli_check_sampling(&o->sampling);
     return checked == CLI_OK ? -1 : checked;
 }
@@ -111,6 +117,20 @@ static int read_prompt(run_state *s)
 
 /* ---- setting up ---- */
 
+static int set_up_grammar(run_state *s)
+{
+    qn_error err;
+    const char *gbnf = s->o.grammar;
+    char *text = NULL;
+    size_t n;
+    if (!gbnf && !s->o.grammar_file) return CLI_OK;
+    if (!gbnf && !(text = cli_read_text(s->o.grammar_file, MAX_PROMPT_BYTES, &n))) return CLI_FAILED;
+    qn_status status = qn_grammar_create(gbnf ? gbnf : text, NULL, &s->grammar, &err);
+    if (status == QN_OK) status = qn_matcher_create(s->grammar, s->tok, &s->matcher, &err);
+    free(text);
+    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
+}
+
 static int set_up(run_state *s)
 {
     qn_error err;
@@ -127,6 +147,7 @@ static int set_up(run_state *s)
         return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu",
                         s->n_ids, qn_session_n_ctx(s->session), s->n_ids + 256);
     status = cli_create_sampler(&s->o.sampling, s->tok, qn_session_n_ctx(s->session), &s->sampler);
+    if (status == CLI_OK) status = set_up_grammar(s);
     if (status != CLI_OK) return status;
     qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
@@ -193,9 +214,13 @@ static int generate(run_state *s)
         qn_token id = 0;
         if (cli_interrupted()) break;
         if (write_graph(s, n) != CLI_OK) return CLI_FAILED;
-        if (qn_sampler_sample(s->sampler, qn_session_logits(s->session, -1), &id, &err) != QN_OK)
+        const uint32_t *mask = NULL;
+        if (s->matcher && qn_matcher_must_end(s->matcher)) break;
+        if (s->matcher && qn_matcher_mask(s->matcher, &mask, &err) != QN_OK) return cli_fail_error(&err);
+        if (qn_sampler_sample_masked(s->sampler, qn_session_logits(s->session, -1), mask, &id, &err) != QN_OK)
             return cli_fail_error(&err);
         if (qn_tokenizer_is_eog(s->tok, id) && !s->o.sampling.ignore_eos) break;
+        if (s->matcher && qn_matcher_accept(s->matcher, id, &err) != QN_OK) return cli_fail_error(&err);
         qn_sampler_accept(s->sampler, id);
         if (!put(s, s->piece, qn_detok_push(&detok, s->tok, id, s->piece, s->piece_size))) break;
         s->times.decode_tokens++;
@@ -244,6 +269,8 @@ int cli_command_run(int argc, char **argv)
     free(s.prompt_file);
     qn_free(s.ids);
     qn_sampler_destroy(s.sampler);
+    qn_matcher_destroy(s.matcher);
+    qn_grammar_destroy(s.grammar);
     qn_session_destroy(s.session);
     qn_engine_close(s.engine);
     return status;

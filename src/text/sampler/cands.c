@@ -28,19 +28,23 @@ float qn__cands_clean(double logit)
     return logit == logit ? v + 0.0f : -INFINITY; /* -0 becomes +0 */
 }
 
-void qn__cands_load(qn_cands *c, const float *logits)
+void qn__cands_load(qn_cands *c, const float *logits, const uint32_t *mask)
 {
-    const int32_t whole = c->n_vocab / BLOCK;
+    const int32_t whole = mask ? 0 : c->n_vocab / BLOCK;
 
     for (int32_t b = 0; b < whole; b++) {
         const size_t at = (size_t)b * BLOCK;
         c->block_max[b] = qn__sweep_load(c->dense + at, logits + at);
     }
-    if (whole < c->n_blocks) {
-        const size_t at = (size_t)whole * BLOCK;
-        float last[BLOCK];
-        for (size_t i = 0; i < BLOCK; i++) last[i] = at + i < (size_t)c->n_vocab ? logits[at + i] : -INFINITY;
-        c->block_max[whole] = qn__sweep_load(c->dense + at, last);
+    for (int32_t b = whole; b < c->n_blocks; b++) { /* the last one is not whole; of none, where there is a mask */
+        const size_t at = (size_t)b * BLOCK;
+        float some[BLOCK];
+        for (size_t i = 0; i < BLOCK; i++) {
+            const size_t t = at + i;
+            const bool there = t < (size_t)c->n_vocab && (!mask || mask[t / 32] >> t % 32 & 1);
+            some[i] = there ? logits[t] : -INFINITY;
+        }
+        c->block_max[b] = qn__sweep_load(c->dense + at, some);
     }
     c->form = QN_CANDS_dense;
     c->n = 0;

@@ -38,7 +38,8 @@ typedef struct qn_softmax {
 } qn_softmax;
 
 bool qn__cands_init(qn_cands *c, int32_t n_vocab, qn_arena *arena);
-void qn__cands_load(qn_cands *c, const float *logits);        /* n_vocab of them; NaN counts as -INFINITY */
+/* n_vocab of them; NaN counts as -INFINITY, and so does what the mask (a bit a token; NULL: all) lacks */
+void qn__cands_load(qn_cands *c, const float *logits, const uint32_t *mask);
 float qn__cands_clean(double logit);                          /* a logit as the set may hold it */
 void qn__cands_set(qn_cands *c, qn_token token, float logit); /* dense form only; a clean logit */
 float qn__cands_max(const qn_cands *c);                       /* -INFINITY when empty */

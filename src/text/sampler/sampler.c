@@ -94,15 +94,21 @@ static void add_bias(qn_sampler *s)
 
 qn_status qn_sampler_sample(qn_sampler *s, const float *logits, qn_token *out, qn_error *err)
 {
+    return qn_sampler_sample_masked(s, logits, NULL, out, err);
+}
+
+qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, const uint32_t *mask, qn_token *out,
+                                   qn_error *err)
+{
     s->chosen = QN_TOKEN_NONE;
     s->has_cands = s->reported = false;
     if (!logits || !out) return QN_FAIL(err, invalid, "sampler: %s is NULL", logits ? "out" : "logits");
 
-    qn__cands_load(&s->cands, logits);
+    qn__cands_load(&s->cands, logits, mask);
     add_bias(s);
     if (!(qn__cands_max(&s->cands) > -INFINITY))
-        return QN_FAIL(err, invalid, "sampler: all %d logits are -inf or NaN%s, at least one finite expected",
-                       (int)s->cands.n_vocab, s->p.n_logit_bias > 0 ? " or banned" : "");
+        return QN_FAIL(err, invalid, "sampler: all %d logits are -inf or NaN%s%s, at least one finite expected",
+                       (int)s->cands.n_vocab, s->p.n_logit_bias > 0 ? " or banned" : "", mask ? " or masked" : "");
 
     for (int i = 0; i < s->n_chain; i++) links[s->chain[i]](s);
     if (s->p.greedy)

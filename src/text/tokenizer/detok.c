@@ -24,6 +24,8 @@ static size_t output_of(const qn_tokenizer *tok, qn_token id, bool show_special,
     return p->len;
 }
 
+size_t qn__token_bytes(const qn_tokenizer *tok, qn_token id, char *out) { return output_of(tok, id, false, out); }
+
 /* The same within a text: the space that the tokenizer put before the first word goes again. */
 static size_t next_output(const qn_tokenizer *tok, qn_token id, const qn_detokenize_options *options, bool *started,
                           char *out)

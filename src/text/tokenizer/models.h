@@ -46,6 +46,8 @@ enum {
 
 /* detok.c: finds max_output. */
 qn_status qn__detok_measure(qn_tokenizer *tok, qn_error *err);
+/* The bytes that a token adds to a text, at most qn_tokenizer_max_piece of them; 0 for control tokens. */
+size_t qn__token_bytes(const qn_tokenizer *tok, qn_token id, char *out);
 /* Appends s with U+2581 for each space; false when memory runs out. */
 bool qn__escape_spaces(qn_str *out, const char *s, size_t n);
 /* U+2581 becomes a space, everything else stays: SentencePiece's spelling of a piece. */

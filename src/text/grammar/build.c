@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* src/text/grammar/build.c -- states and edges, characters as bytes, and the search for left recursion. */
+#include "text/grammar/grammar.h"
+#include "text/utf8.h"
+
+#include <string.h>
+
+static bool grow(qn_grammar *g, void *array, int32_t n, int32_t *cap, size_t size)
+{
+    if (g->failed) return false;
+    if (n < *cap) return true;
+    const int32_t more = *cap ? 2 * *cap : 64;
+    void *p = qn__arena_array(&g->arena, (size_t)more, size);
+    if (!p) {
+        g->failed = true;
+        return false;
+    }
+    void *old;
+    memcpy(&old, array, sizeof old);
+    if (n) memcpy(p, old, (size_t)n * size);
+    memcpy(array, &p, sizeof p);
+    *cap = more;
+    return true;
+}
+
+int32_t qn__grammar_state(qn_grammar *g)
+{
+    if (g->n_states >= QN_GRAMMAR_MAX_STATES) g->failed = true;
+    if (!grow(g, &g->first, g->n_states, &g->cap_states, sizeof *g->first)) return -1;
+    g->first[g->n_states] = -1;
+    return g->n_states++;
+}
+
+void qn__grammar_edge(qn_grammar *g, int32_t from, qn_edge edge)
+{
+    if (from < 0 || edge.to < 0 || !grow(g, &g->edges, g->n_edges, &g->cap_edges, sizeof *g->edges)) return;
+    edge.next = g->first[from];
+    g->first[from] = g->n_edges;
+    g->edges[g->n_edges++] = edge;
+}
+
+int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at)
+{
+    for (int32_t i = 0; i < g->n_rules; i++)
+        if (strlen(g->rules[i].name) == n && memcmp(g->rules[i].name, name, n) == 0) return i;
+    if (g->n_rules == QN_GRAMMAR_MAX_RULES) g->failed = true;
+    if (!grow(g, &g->rules, g->n_rules, &g->cap_rules, sizeof *g->rules)) return -1;
+    char *copy = qn__arena_strndup(&g->arena, name, n);
+    if (!copy) {
+        g->failed = true;
+        return -1;
+    }
+    g->rules[g->n_rules] = (qn_rule){.name = copy, .at = at, .begin = -1, .end = -1};
+    return g->n_rules++;
+}
+
+/* ---- characters ---------------------------------------------------------------------------------- */
+
+static void byte_edge(qn_grammar *g, int32_t from, int32_t to, uint8_t lo, uint8_t hi)
+{
+    qn__grammar_edge(g, from, (qn_edge){.kind = QN_EDGE_bytes, .lo = lo, .hi = hi, .to = to});
+}
+
+/* Sequences of n bytes between a and b, where all but the first have 6 free bits. */
+static void sequences(qn_grammar *g, int32_t from, int32_t to, const uint8_t *a, const uint8_t *b, int n)
+{
+    if (n == 1) {
+        byte_edge(g, from, to, a[0], b[0]);
+        return;
+    }
+    static const uint8_t low[3] = {0x80, 0x80, 0x80}, high[3] = {0xBF, 0xBF, 0xBF};
+    const bool starts = memcmp(a + 1, low, (size_t)n - 1) == 0, ends = memcmp(b + 1, high, (size_t)n - 1) == 0;
+    if (a[0] == b[0]) {
+        const int32_t mid = qn__grammar_state(g);
+        byte_edge(g, from, mid, a[0], a[0]);
+        sequences(g, mid, to, a + 1, b + 1, n - 1);
+        return;
+    }
+    const uint8_t lo = starts ? a[0] : a[0] + 1, hi = ends ? b[0] : b[0] - 1;
+    if (!starts) {
+        const int32_t mid = qn__grammar_state(g);
+        byte_edge(g, from, mid, a[0], a[0]);
+        sequences(g, mid, to, a + 1, high, n - 1);
+    }
+    if (lo <= hi) {
+        const int32_t mid = qn__grammar_state(g);
+        byte_edge(g, from, mid, lo, hi);
+        sequences(g, mid, to, low, high, n - 1);
+    }
+    if (!ends) {
+        const int32_t mid = qn__grammar_state(g);
+        byte_edge(g, from, mid, b[0], b[0]);
+        sequences(g, mid, to, low, b + 1, n - 1);
+    }
+}
+
+void qn__grammar_chars(qn_grammar *g, int32_t from, int32_t to, uint32_t lo, uint32_t hi)
+{
+    /* each length of UTF-8, without the surrogates */
+    static const uint32_t parts[][2] = {
+        {0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, 0x10FFFF}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const uint32_t a = lo > parts[i][0] ? lo : parts[i][0], b = hi < parts[i][1] ? hi : parts[i][1];
+        char first[4], last[4];
+        if (a > b) continue;
+        const int n = qn__utf8_encode(a, first);
+        qn__utf8_encode(b, last);
+        sequences(g, from, to, (const uint8_t *)first, (const uint8_t *)last, n);
+    }
+}
+
+/* ---- ends of rules ----------------------------------------------------------------------------------- */
+
+bool qn__grammar_finish(qn_grammar *g)
+{
+    g->is_end = qn__arena_array(&g->arena, (size_t)g->n_states + 1, 1);
+    if (!g->is_end) return false;
+    for (int32_t r = 0; r < g->n_rules; r++) g->is_end[g->rules[r].end] = 1;
+    for (int32_t e = 0; e < g->n_edges; e++) {
+        if (g->edges[e].kind != QN_EDGE_call) continue;
+        int32_t at = g->edges[e].to;
+        for (int i = 0; i < 8 && !g->is_end[at]; i++) { /* a chain of empty edges */
+            const int32_t only = g->first[at];
+            if (only < 0 || g->edges[only].next >= 0 || g->edges[only].kind != QN_EDGE_empty) break;
+            at = g->edges[only].to;
+        }
+        g->edges[e].lo = g->is_end[at];
+    }
+    return true;
+}
+
+/* ---- left recursion -------------------------------------------------------------------------------- */
+
+typedef struct search {
+    const qn_grammar *g;
+    bool *nullable; /* [n_rules] */
+    uint8_t *color; /* [n_rules] 0 new, 1 open, 2 done */
+    int32_t *stack; /* [n_states] states to look at */
+    int32_t *seen;  /* [n_states] the search that came here last */
+    int32_t stamp;
+} search;
+
+/* Walks what a rule can reach without a byte; calls `found` for each rule that it calls there. Returns whether its end
+ * is among it. */
+static bool reaches_end(search *s, int32_t rule, int32_t *calls, int32_t *n_calls)
+{
+    const qn_grammar *g = s->g;
+    int32_t n = 0;
+    bool end = false;
+    s->stamp++;
+    s->stack[n++] = g->rules[rule].begin;
+    s->seen[g->rules[rule].begin] = s->stamp;
+    while (n > 0) {
+        const int32_t at = s->stack[--n];
+        end |= at == g->rules[rule].end;
+        for (int32_t e = g->first[at]; e >= 0; e = g->edges[e].next) {
+            const qn_edge *edge = &g->edges[e];
+            const bool through = edge->kind == QN_EDGE_empty || (edge->kind == QN_EDGE_call && s->nullable[edge->rule]);
+            if (edge->kind == QN_EDGE_call && calls) calls[(*n_calls)++] = edge->rule;
+            if (!through || s->seen[edge->to] == s->stamp) continue;
+            s->seen[edge->to] = s->stamp;
+            s->stack[n++] = edge->to;
+        }
+    }
+    return end;
+}
+
+/* A rule that comes to itself before any byte; depth first, with the path in `path`. */
+static int32_t find_cycle(search *s, int32_t *path, int32_t *next, int32_t **calls, int32_t *n_calls)
+{
+    const qn_grammar *g = s->g;
+    for (int32_t r = 0; r < g->n_rules; r++) {
+        int32_t n = 0;
+        if (s->color[r]) continue;
+        path[n++] = r;
+        s->color[r] = 1;
+        while (n > 0) {
+            const int32_t at = path[n - 1];
+            if (next[at] == n_calls[at]) {
+                s->color[at] = 2;
+                n--;
+                continue;
+            }
+            const int32_t to = calls[at][next[at]++];
+            if (s->color[to] == 1) return to;
+            if (s->color[to] == 0) {
+                s->color[to] = 1;
+                path[n++] = to;
+            }
+        }
+    }
+    return -1;
+}
+
+int32_t qn__grammar_left_recursive(const qn_grammar *g, bool *nomem)
+{
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    const size_t rules = (size_t)g->n_rules + 1, states = (size_t)g->n_states + 1;
+    search s = {.g = g,
+                .nullable = qn__arena_array(&arena, rules, 1),
+                .color = qn__arena_array(&arena, rules, 1),
+                .stack = qn__arena_array(&arena, states, sizeof *s.stack),
+                .seen = qn__arena_array(&arena, states, sizeof *s.seen)};
+    int32_t *path = qn__arena_array(&arena, rules, sizeof *path), *next = qn__arena_array(&arena, rules, sizeof *next);
+    int32_t *n_calls = qn__arena_array(&arena, rules, sizeof *n_calls);
+    int32_t **calls = qn__arena_array(&arena, rules, sizeof *calls);
+    int32_t *found = qn__arena_array(&arena, (size_t)g->n_edges + 1, sizeof *found);
+    int32_t cycle = -1;
+    *nomem = arena.failed || !found || !s.seen;
+    for (bool changed = !*nomem; changed;) {
+        changed = false;
+        for (int32_t r = 0; r < g->n_rules; r++)
+            if (!s.nullable[r] && reaches_end(&s, r, NULL, NULL)) changed = s.nullable[r] = true;
+    }
+    for (int32_t r = 0; r < g->n_rules && !*nomem; r++) {
+        reaches_end(&s, r, found, &n_calls[r]);
+        calls[r] = qn__arena_array(&arena, (size_t)n_calls[r] + 1, sizeof **calls);
+        *nomem = !calls[r];
+        if (calls[r]) memcpy(calls[r], found, (size_t)n_calls[r] * sizeof **calls);
+    }
+    if (!*nomem) cycle = find_cycle(&s, path, next, calls, n_calls);
+    qn__arena_deinit(&arena);
+    return cycle;
+}

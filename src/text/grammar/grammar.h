@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* src/text/grammar/grammar.h -- a compiled grammar. Rules are automata over bytes: a state has edges for ranges of
+ * bytes, edges that call another rule and go on behind it, and empty edges; a rule's last state is accepting. gbnf.c
+ * parses and builds, check.c refuses left recursion, match.c runs, mask.c asks for every token of a vocabulary at once.
+ */
+#ifndef QN_TEXT_GRAMMAR_GRAMMAR_H
+#define QN_TEXT_GRAMMAR_GRAMMAR_H
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <quern/grammar.h>
+
+#define QN_GRAMMAR_MAX_RULES 4096
+
+typedef enum qn_edge_kind { QN_EDGE_bytes, QN_EDGE_empty, QN_EDGE_call } qn_edge_kind;
+
+typedef struct qn_edge {
+    uint8_t kind, lo, hi; /* bytes lo to hi; of a call lo is 1 where nothing comes behind it: the end of the rule */
+    int32_t to;           /* state */
+    int32_t rule;         /* call */
+    int32_t next;         /* of the same state; -1 ends */
+} qn_edge;
+
+typedef struct qn_rule {
+    const char *name;
+    uint32_t at;        /* byte in the source where it was first named, for messages */
+    int32_t begin, end; /* states; begin is -1 until the rule is defined */
+} qn_rule;
+
+struct qn_grammar {
+    qn_arena arena; /* holds this struct too */
+    int32_t *first; /* [n_states] first edge, -1: none */
+    qn_edge *edges;
+    qn_rule *rules;
+    int32_t n_states, cap_states, n_edges, cap_edges, n_rules, cap_rules;
+    int32_t root;
+    uint8_t *is_end; /* [n_states] the end of a rule */
+    bool failed;     /* no memory, or too many states */
+};
+
+int32_t qn__grammar_state(qn_grammar *g); /* -1 after a failure */
+void qn__grammar_edge(qn_grammar *g, int32_t from, qn_edge edge);
+int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at); /* new or known */
+/* Characters lo to hi from state `from` to `to`, as the UTF-8 of each. */
+void qn__grammar_chars(qn_grammar *g, int32_t from, int32_t to, uint32_t lo, uint32_t hi);
+/* The rule that begins with itself; -1: none does. */
+int32_t qn__grammar_left_recursive(const qn_grammar *g, bool *nomem);
+/* Marks ends of rules, and calls behind which nothing comes. */
+bool qn__grammar_finish(qn_grammar *g);
+
+#endif

@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# quern run --grammar: what a small model says follows it, whatever the seed; errors name their place.
+. "$1/tests/e2e/lib/common.sh"
+model=$source/models/shakespeare.gguf
+said() { expect 0 "$quern" run "$model" "ROMEO:" --quiet -t 1 "$@"; cat "$work/out"; }
+
+for seed in 1 2 3 4 5; do
+    answer=$(said --seed $seed --grammar 'root ::= "yes" | "no"')
+    case $answer in yes | no) ;; *) bad "\"$answer\" is neither yes nor no" ;; esac
+    said --seed $seed -n 200 --grammar 'root ::= line{3}
+line ::= [A-Z] [a-z ]{5,30} "." "\n"' >"$work/lines"
+    [ "$(grep -cE '^[A-Z][a-z ]{5,30}\.$' "$work/lines")" -eq 3 ] || { bad "seed $seed: not three lines:"; cat "$work/lines"; }
+done
+cat >"$work/json.gbnf" <<'END'
+root   ::= "{" "\"name\": " string ", \"age\": " [1-9] [0-9]? "}"
+string ::= "\"" [A-Za-z ]{1,20} "\""
+END
+said --seed 3 -n 100 --grammar-file "$work/json.gbnf" >"$work/json"
+grep -qE '^\{"name": "[A-Za-z ]{1,20}", "age": [1-9][0-9]?\}$' "$work/json" || { bad "not by the grammar:"; cat "$work/json"; }
+
+expect 1 "$quern" run "$model" x --grammar 'root ::= "a" |
+x';                                                     one_line "line 2, column 1: rule \"x\" is not defined"
+expect 1 "$quern" run "$model" x --grammar 'root ::= root "a"';         one_line "begins with itself"
+expect 2 "$quern" run "$model" x --grammar 'root ::= "a"' --grammar-file "$work/json.gbnf"; one_line "twice"
+expect 1 "$quern" run "$model" x --grammar-file "$work/none";           one_line "none"
+finish
