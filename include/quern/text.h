@@ -195,6 +195,12 @@ typedef struct qn_logit_bias {
     float bias;
 } qn_logit_bias;
 
+/* Room for the candidates of a sample call: 28 bytes a token of the vocabulary. Samplers that are used by one thread at
+ * a time may share one; what is left in it is of the last call alone. */
+typedef struct qn_sampler_scratch qn_sampler_scratch;
+QN_API qn_status qn_sampler_scratch_create(int32_t n_vocab, qn_sampler_scratch **out, qn_error *err);
+QN_API void qn_sampler_scratch_destroy(qn_sampler_scratch *scratch); /* after all samplers that were given it */
+
 /* All zero is the default: the values in brackets. To switch a link off explicitly, use the value after "off".
  * Out-of-range values are invalid, with the name, the value and the range. */
 typedef struct qn_sampler_params {
@@ -230,13 +236,14 @@ typedef struct qn_sampler_params {
     const char *order; /* letters of QN_SAMPLER_ROWS, [as above]; a letter may not come twice */
     int32_t n_history; /* [4096, or the larger of the two last_n] how many past tokens it remembers for penalties and
                         * DRY: what "the whole context" means to them; at most 2^20 */
+    qn_sampler_scratch *scratch; /* [its own] shared with other samplers of the same n_vocab */
 } qn_sampler_params;
 
 typedef struct qn_sampler qn_sampler;
 
 /* `params` may be NULL for the defaults. `tok` (may be NULL: DRY has no breakers then) is used for dry_breakers only,
- * in this call. n_vocab is the length of the logits to come, at most 2^24. Allocates all it will ever need: 28 bytes a
- * token of the vocabulary, 41 with penalties and DRY, and the history. */
+ * in this call. n_vocab is the length of the logits to come, at most 2^24. Allocates all it will ever need: a scratch
+ * unless it is given one, 13 bytes a token of the vocabulary with penalties and DRY, and the history. */
 QN_API qn_status qn_sampler_create(const qn_sampler_params *params, int32_t n_vocab, const qn_tokenizer *tok,
                                    qn_sampler **out, qn_error *err);
 QN_API void qn_sampler_destroy(qn_sampler *s);
@@ -255,8 +262,8 @@ QN_API qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, co
 QN_API void qn_sampler_accept(qn_sampler *s, qn_token token);
 QN_API void qn_sampler_reset(qn_sampler *s); /* forgets the history, restarts the random stream */
 /* The candidates left by the last sample call, most likely first (ties: lowest id), probabilities summing to 1; `logit`
- * is what the links made of it. Borrowed until the next sample call; NULL and 0 before the first and after a failed
- * one. */
+ * is what the links made of it. Borrowed until the next sample call, of any sampler where the scratch is shared; NULL
+ * and 0 before the first, after a failed one, and once another sampler took the scratch. */
 typedef struct qn_candidate {
     qn_token token;
     float logit, p;

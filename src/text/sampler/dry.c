@@ -99,7 +99,7 @@ static qn_status match_vocabulary(qn_sampler *s, const char *const *breakers, co
     qn_status status = QN_OK;
 
     if (!buf) return QN_FAIL_NOMEM(err, size);
-    for (qn_token id = 0; id < n_tokens && id < s->cands.n_vocab && status == QN_OK; id++) {
+    for (qn_token id = 0; id < n_tokens && id < s->cands->n_vocab && status == QN_OK; id++) {
         const int64_t n = token_text(tok, id, buf, size);
         for (const char *const *b = breakers; n > 0 && *b && status == QN_OK; b++)
             status = add_matches(&s->dry, tok, id, buf, (size_t)n, *b, err);
@@ -111,7 +111,7 @@ static qn_status match_vocabulary(qn_sampler *s, const char *const *breakers, co
 qn_status qn__sampler_init_dry(qn_sampler *s, const char *const *breakers, const qn_tokenizer *tok, qn_error *err)
 {
     static const char *const usual[] = {"\n", ":", "\"", "*", NULL};
-    const size_t n_vocab = (size_t)s->cands.n_vocab;
+    const size_t n_vocab = (size_t)s->cands->n_vocab;
     qn_dry *d = &s->dry;
 
     if (d->window == 0) return QN_OK;
@@ -185,7 +185,7 @@ static float penalise(const qn_sampler *s, float logit, int32_t length)
 static void apply(qn_sampler *s, const qn_token *last, int32_t n)
 {
     const int32_t *longest = s->dry.longest;
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
 
     if (c->form != QN_CANDS_dense) {
         for (size_t i = 0; i < c->n; i++) {

@@ -10,7 +10,7 @@
 
 qn_status qn__sampler_init_history(qn_sampler *s, qn_error *err)
 {
-    const int32_t n_vocab = s->cands.n_vocab;
+    const int32_t n_vocab = s->cands->n_vocab;
     qn_penalty_counts *c = &s->counts;
 
     s->history.cap = c->window > s->dry.window ? c->window : s->dry.window;
@@ -71,7 +71,7 @@ void qn__sampler_forget(qn_sampler *s)
 
 float qn__sampler_penalised(const qn_sampler *s, double logit, double penalty)
 {
-    double v = logit - penalty * s->cands.temp; /* stored logits are temp times the effective ones */
+    double v = logit - penalty * s->cands->temp; /* stored logits are temp times the effective ones */
 
     v = v < -FLT_MAX ? -FLT_MAX : v; /* a NaN can't come: both are finite, or the penalty is infinite */
     return qn__cands_clean(v);
@@ -88,7 +88,7 @@ static float penalise(const qn_sampler *s, float logit, int32_t count)
 void qn__sampler_penalties(qn_sampler *s)
 {
     const qn_penalty_counts *pc = &s->counts;
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
 
     if (pc->window == 0 || pc->n_active == 0) return;
     if (c->form == QN_CANDS_dense) {

@@ -10,7 +10,7 @@
 /* Keeps l >= max - n * sigma, sigma over all candidates. A common temperature changes nothing. */
 void qn__sampler_top_n_sigma(qn_sampler *s)
 {
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
 
     if (s->p.top_n_sigma <= 0) return;
     const double max = qn__cands_max(c);
@@ -19,14 +19,14 @@ void qn__sampler_top_n_sigma(qn_sampler *s)
 
 void qn__sampler_top_k(qn_sampler *s)
 {
-    if (s->p.top_k > 0) qn__cands_keep_top(&s->cands, (size_t)s->p.top_k);
+    if (s->p.top_k > 0) qn__cands_keep_top(s->cands, (size_t)s->p.top_k);
 }
 
 /* The smallest set of the most typical candidates, those whose surprise -log p is nearest to the entropy, with
  * probability above typical_p. */
 void qn__sampler_typical_p(qn_sampler *s)
 {
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
 
     if (s->p.typical_p >= 1) return;
     qn__cands_list(c);
@@ -55,13 +55,13 @@ void qn__sampler_typical_p(qn_sampler *s)
 
 void qn__sampler_top_p(qn_sampler *s)
 {
-    if (s->p.top_p < 1) qn__cands_keep_mass(&s->cands, s->p.top_p, (size_t)s->p.min_keep);
+    if (s->p.top_p < 1) qn__cands_keep_mass(s->cands, s->p.top_p, (size_t)s->p.min_keep);
 }
 
 /* p >= min_p * p_max, said in logits: no exponential at all. */
 void qn__sampler_min_p(qn_sampler *s)
 {
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
 
     if (s->p.min_p <= 0) return;
     qn__cands_keep_from(c, qn__cands_max(c) + qn__log(s->p.min_p) * c->temp, (size_t)s->p.min_keep);
@@ -71,7 +71,7 @@ void qn__sampler_min_p(qn_sampler *s)
  * there the few above are listed only to be struck out. */
 void qn__sampler_xtc(qn_sampler *s)
 {
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
 
     if (s->p.xtc_probability <= 0 || s->p.xtc_threshold > 0.5f) return; /* two can't both be above a half */
     if (qn__rng_unit(&s->rng) >= s->p.xtc_probability) return;
@@ -98,7 +98,7 @@ void qn__sampler_xtc(qn_sampler *s)
  */
 void qn__sampler_temperature(qn_sampler *s)
 {
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
     double t = s->p.temperature;
 
     if (s->p.dynatemp_range > 0) {

@@ -36,7 +36,7 @@ static size_t zipf_k(double exponent, double mu, int32_t n_vocab)
 
 static void narrow_1(qn_sampler *s)
 {
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
     const bool dense = c->form == QN_CANDS_dense;
 
     if (dense)
@@ -52,7 +52,7 @@ static void narrow_1(qn_sampler *s)
 /* Keeps a surprise -log2 p of at most mu. */
 static void narrow_2(qn_sampler *s)
 {
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
     const qn_softmax sm = qn__cands_softmax(c);
 
     qn__cands_keep_from(c, sm.max + (qn__log(sm.sum) - s->mu * LN_2) * c->temp, 1);

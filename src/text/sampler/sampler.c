@@ -22,7 +22,16 @@ static qn_status init_sampler(qn_sampler *s, const qn_sampler_params *params, in
     s->p.dry_breakers = NULL; /* the caller's; used up here */
     s->p.order = NULL;
     s->p.logit_bias = NULL;
-    if (!qn__cands_init(&s->cands, n_vocab, &s->arena)) return QN_FAIL_NOMEM(err, (size_t)n_vocab * 28);
+    s->scratch = params->scratch;
+    if (!s->scratch) {
+        QN_TRY(qn_sampler_scratch_create(n_vocab, &s->own, err));
+        s->scratch = s->own;
+    }
+    s->p.scratch = NULL;
+    s->cands = &s->scratch->cands;
+    if (s->cands->n_vocab != n_vocab)
+        return QN_FAIL(err, invalid, "sampler: n_vocab is %d, that of its scratch %d", (int)n_vocab,
+                       (int)s->cands->n_vocab);
     if (s->p.n_logit_bias > 0) {
         const size_t bytes = (size_t)s->p.n_logit_bias * sizeof *s->p.logit_bias;
         qn_logit_bias *copy = qn__arena_alloc(&s->arena, bytes);
@@ -31,10 +40,33 @@ static qn_status init_sampler(qn_sampler *s, const qn_sampler_params *params, in
     }
     QN_TRY(qn__sampler_init_history(s, err));
     QN_TRY(qn__sampler_init_dry(s, breakers, tok, err));
-    s->out = (qn_candidate *)(void *)s->cands.tmp[0];
+    s->out = (qn_candidate *)(void *)s->cands->tmp[0];
     s->seed = s->p.seed ? s->p.seed : qn__sampler_os_seed();
     qn_sampler_reset(s);
     return QN_OK;
+}
+
+qn_status qn_sampler_scratch_create(int32_t n_vocab, qn_sampler_scratch **out, qn_error *err)
+{
+    qn_arena arena;
+    if (n_vocab < 1 || n_vocab > QN_SAMPLER_MAX_VOCAB)
+        return QN_FAIL(err, invalid, "sampler: n_vocab is %d, 1 to %d expected", (int)n_vocab, QN_SAMPLER_MAX_VOCAB);
+    qn__arena_init(&arena, 0);
+    qn_sampler_scratch *scratch = qn__arena_alloc(&arena, sizeof *scratch);
+    if (!scratch || !qn__cands_init(&scratch->cands, n_vocab, &arena)) {
+        qn__arena_deinit(&arena);
+        return QN_FAIL_NOMEM(err, (size_t)n_vocab * 28);
+    }
+    scratch->arena = arena;
+    *out = scratch;
+    return QN_OK;
+}
+
+void qn_sampler_scratch_destroy(qn_sampler_scratch *scratch)
+{
+    if (!scratch) return;
+    qn_arena arena = scratch->arena; /* it lives in it */
+    qn__arena_deinit(&arena);
 }
 
 qn_status qn_sampler_create(const qn_sampler_params *params, int32_t n_vocab, const qn_tokenizer *tok, qn_sampler **out,
@@ -66,6 +98,7 @@ void qn_sampler_destroy(qn_sampler *s)
 {
     if (!s) return;
     qn_arena arena = s->arena; /* s lives in it */
+    qn_sampler_scratch_destroy(s->own);
     qn__dry_deinit(&s->dry);
     qn__arena_deinit(&arena);
 }
@@ -85,10 +118,10 @@ static void add_bias(qn_sampler *s)
 {
     for (int32_t i = 0; i < s->p.n_logit_bias; i++) {
         const qn_logit_bias *b = &s->p.logit_bias[i];
-        const float old = s->cands.dense[b->token];
+        const float old = s->cands->dense[b->token];
         double v = (double)old + b->bias;
         if (old > -INFINITY && b->bias > -INFINITY && v < -FLT_MAX) v = -FLT_MAX; /* only a ban bans */
-        qn__cands_set(&s->cands, b->token, qn__cands_clean(v));
+        qn__cands_set(s->cands, b->token, qn__cands_clean(v));
     }
 }
 
@@ -104,19 +137,20 @@ qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, const uin
     s->has_cands = s->reported = false;
     if (!logits || !out) return QN_FAIL(err, invalid, "sampler: %s is NULL", logits ? "out" : "logits");
 
-    qn__cands_load(&s->cands, logits, mask);
+    s->scratch->last = s;
+    qn__cands_load(s->cands, logits, mask);
     add_bias(s);
-    if (!(qn__cands_max(&s->cands) > -INFINITY))
+    if (!(qn__cands_max(s->cands) > -INFINITY))
         return QN_FAIL(err, invalid, "sampler: all %d logits are -inf or NaN%s%s, at least one finite expected",
-                       (int)s->cands.n_vocab, s->p.n_logit_bias > 0 ? " or banned" : "", mask ? " or masked" : "");
+                       (int)s->cands->n_vocab, s->p.n_logit_bias > 0 ? " or banned" : "", mask ? " or masked" : "");
 
     for (int i = 0; i < s->n_chain; i++) links[s->chain[i]](s);
     if (s->p.greedy)
-        qn__cands_keep_top(&s->cands, 1);
+        qn__cands_keep_top(s->cands, 1);
     else if (s->p.mirostat > 0)
         qn__sampler_mirostat(s);
 
-    s->chosen = qn__cands_draw(&s->cands, s->p.greedy ? 0 : qn__rng_unit(&s->rng), &s->chosen_p);
+    s->chosen = qn__cands_draw(s->cands, s->p.greedy ? 0 : qn__rng_unit(&s->rng), &s->chosen_p);
     s->has_cands = true;
     *out = s->chosen;
     return QN_OK;
@@ -124,7 +158,7 @@ qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, const uin
 
 void qn_sampler_accept(qn_sampler *s, qn_token token)
 {
-    if (token < 0 || token >= s->cands.n_vocab) return;
+    if (token < 0 || token >= s->cands->n_vocab) return;
     if (s->p.mirostat > 0 && !s->p.greedy && token == s->chosen) qn__sampler_mirostat_learn(s);
     s->chosen = QN_TOKEN_NONE;
     qn__sampler_remember(s, token);
@@ -134,7 +168,7 @@ void qn_sampler_accept(qn_sampler *s, qn_token token)
  * lies over the weights and its entries are larger. */
 static void report(qn_sampler *s)
 {
-    qn_cands *c = &s->cands;
+    qn_cands *c = s->cands;
 
     qn__cands_sort(c);
     const qn_softmax sm = qn__cands_softmax(c);
@@ -157,8 +191,8 @@ static void report(qn_sampler *s)
 const qn_candidate *qn_sampler_candidates(const qn_sampler *s, size_t *n)
 {
     *n = 0;
-    if (!s->has_cands) return NULL;
-    if (!s->reported) report((qn_sampler *)s); /* const to the caller; the object never is */
-    *n = s->cands.n;
+    if (!s->has_cands || s->scratch->last != s) return NULL; /* or another sampler took the room */
+    if (!s->reported) report((qn_sampler *)s);               /* const to the caller; the object never is */
+    *n = s->cands->n;
     return s->out;
 }

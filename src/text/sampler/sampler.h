@@ -55,6 +55,12 @@ typedef struct qn_dry {
 } qn_dry;
 enum { QN_DRY_head = 1, QN_DRY_single = 2 };
 
+struct qn_sampler_scratch {
+    qn_arena arena;
+    qn_cands cands;
+    const qn_sampler *last; /* whose candidates are in it */
+};
+
 struct qn_sampler {
     qn_arena arena;
     qn_sampler_params p; /* resolved: every default filled in; pointers are the sampler's own or NULL */
@@ -62,16 +68,17 @@ struct qn_sampler {
     qn_rng rng;
     qn_sampler_link chain[QN_SAMPLER_COUNT];
     int n_chain;
-    qn_cands cands;
-    qn_history history;       /* cap 0 when no link looks back */
-    qn_penalty_counts counts; /* window 0 when off */
-    qn_dry dry;               /* window 0 when off */
-    double mu;                /* mirostat's */
+    qn_sampler_scratch *scratch, *own; /* own: the sampler's, when it was given none */
+    qn_cands *cands;                   /* of the scratch */
+    qn_history history;                /* cap 0 when no link looks back */
+    qn_penalty_counts counts;          /* window 0 when off */
+    qn_dry dry;                        /* window 0 when off */
+    double mu;                         /* mirostat's */
     /* by the last sample call; QN_TOKEN_NONE before, after accept, and after a failure */
     qn_token chosen;
     double chosen_p;
     bool has_cands, reported; /* the last sample call succeeded; `out` is filled */
-    qn_candidate *out;        /* [n_vocab]; lies in cands.tmp, which is only used before */
+    qn_candidate *out;        /* [n_vocab]; lies in cands->tmp, which is only used before */
 };
 
 /* One function a row: narrows or changes s->cands, which is not empty before nor after. */

@@ -108,7 +108,7 @@ static double chi_square(qn_sampler *s, const float *logits, int rounds)
     size_t n;
     sample(s, logits);
     const qn_candidate *c = qn_sampler_candidates(s, &n);
-    const size_t n_vocab = (size_t)s->cands.n_vocab;
+    const size_t n_vocab = (size_t)s->cands->n_vocab;
     double *p = calloc(n_vocab, sizeof *p), sum = 0, rest_p = 0;
     int *count = calloc(n_vocab, sizeof *count), bins = 0, rest = 0;
 
@@ -411,6 +411,56 @@ static void history_window(void **state)
     }
 }
 
+/* Samplers that share a scratch draw what they draw alone; what is left in it is of the last one. */
+static void shared_scratch(void **state)
+{
+    enum { N = 5000, SAMPLERS = 6 };
+    static float logits[N];
+    qn_sampler *alone[SAMPLERS], *sharing[SAMPLERS];
+    qn_sampler_scratch *scratch;
+    qn_metrics before, after;
+    qn_error err;
+    (void)state;
+    assert_int_equal(qn_sampler_scratch_create(N, &scratch, NULL), QN_OK);
+    for (int i = 0; i < SAMPLERS; i++) {
+        qn_sampler_params p = {.seed = 5 + (uint64_t)i, .mirostat = i % 3, .repeat_penalty = i > 3 ? 1.3f : 1};
+        assert_int_equal(qn_sampler_create(&p, N, NULL, &alone[i], NULL), QN_OK);
+        p.scratch = scratch;
+        qn_metrics_snapshot(&before);
+        assert_int_equal(qn_sampler_create(&p, N, NULL, &sharing[i], NULL), QN_OK);
+        qn_metrics_snapshot(&after);
+        if (i <= 3)
+            assert_true(after.live_bytes - before.live_bytes < 100000); /* the history; alone 28 bytes a token more */
+    }
+    qn_rng rng;
+    qn__rng_seed(&rng, 3);
+    for (int step = 0; step < 30; step++) {
+        for (int k = 0; k < N; k++) logits[k] = (float)(8 * qn__rng_unit(&rng));
+        for (int i = 0; i < SAMPLERS; i++) {
+            qn_token a, b;
+            size_t n = 0;
+            assert_int_equal(qn_sampler_sample(alone[i], logits, &a, NULL), QN_OK);
+            assert_int_equal(qn_sampler_sample(sharing[i], logits, &b, NULL), QN_OK);
+            assert_int_equal(a, b);
+            qn_sampler_accept(alone[i], a);
+            qn_sampler_accept(sharing[i], b);
+            assert_non_null(qn_sampler_candidates(sharing[i], &n));
+            if (i) assert_null(qn_sampler_candidates(sharing[i - 1], &n));
+            assert_non_null(qn_sampler_candidates(alone[i], &n));
+        }
+    }
+    qn_sampler *other;
+    assert_int_equal(qn_sampler_create(&(qn_sampler_params){.scratch = scratch}, N + 1, NULL, &other, &err),
+                     QN_STATUS_invalid);
+    assert_non_null(strstr(err.text, "scratch"));
+    assert_int_equal(qn_sampler_scratch_create(0, &scratch, &err), QN_STATUS_invalid);
+    for (int i = 0; i < SAMPLERS; i++) {
+        qn_sampler_destroy(alone[i]);
+        qn_sampler_destroy(sharing[i]);
+    }
+    qn_sampler_scratch_destroy(scratch);
+}
+
 int main(void)
 {
     /* clang-format off */
@@ -419,7 +469,7 @@ int main(void)
         cmocka_unit_test(distribution),     cmocka_unit_test(xtc_chance), cmocka_unit_test(mirostat_settles),
         cmocka_unit_test(mirostat_learns_from_its_own_choice_only),       cmocka_unit_test(seeds),
         cmocka_unit_test(nothing_to_choose_from), cmocka_unit_test(one_left), cmocka_unit_test(extremes),
-        cmocka_unit_test(history_window),
+        cmocka_unit_test(history_window),   cmocka_unit_test(shared_scratch),
     };
     /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,7 +117,7 @@ static void breakers_across_tokens(void **state)
     assert_int_not_equal(four, QN_TOKEN_NONE);
     sample(s, logits);
     sample(unbroken, logits);
-    const float broken_by = -s->cands.dense[four], unbroken_by = -unbroken->cands.dense[four];
+    const float broken_by = -s->cands->dense[four], unbroken_by = -unbroken->cands->dense[four];
     assert_true(fabs(broken_by - 1.75) < 1e-5); /* " one two three": 1.75^(3 - 2) */
     assert_true(unbroken_by > 10);              /* the whole phrase before it, too */
     qn_free(ids);
