@@ -47,9 +47,13 @@ typedef struct qn_engine_options {
     int n_threads; /* of each backend; 0: qn_machine.default_threads; at most 256 */
     const qn_place_rule *rules;
     int n_rules;
-    bool strict;             /* a node that falls back to another backend than the rules say is an error */
-    uint32_t passes_off;     /* QN_PASS_BIT of each graph pass that is switched off; the bits of logits stay */
-    qn_gguf_policy policy;   /* lazy by default */
+    bool strict;           /* a node that falls back to another backend than the rules say is an error */
+    uint32_t passes_off;   /* QN_PASS_BIT of each graph pass that is switched off; the bits of logits stay */
+    qn_gguf_policy policy; /* lazy by default */
+    /* bytes that weights and session may take together; 0: what machine and cgroup have free when asked (no limit where
+     * the system doesn't tell); UINT64_MAX: no limit. Opening is refused (limit) when what a policy reads and what is
+     * copied is more, creating a session when that and all weights are. */
+    uint64_t memory_limit;
     qn_progress_fn progress; /* bytes while a policy reads the file; false cancels */
     void *progress_ctx;
 } qn_engine_options;
@@ -71,6 +75,8 @@ typedef struct qn_engine_info {
     /* of these, not used in place but copied (a foreign byte order, a backend with its own memory) */
     uint64_t copied_bytes;
     double load_seconds;
+    uint64_t load_bytes; /* read by the loading policy or copied; mapped weights are read when they are first used */
+    double load_gb_s;    /* at which speed; 1 GB = 1e9 bytes; 0 when nothing was */
     int n_threads, n_backends;
     char cpu_level[16]; /* of backend 0 */
 } qn_engine_info;
@@ -135,16 +141,22 @@ typedef struct qn_session qn_session;
 
 typedef struct qn_session_options {
     int32_t n_ctx;    /* KV cells, shared by all sequences; 0: the model's training context, at most 8192 */
-    int32_t n_batch;  /* tokens computed at once; 0: 512, never more than n_ctx */
+    int32_t n_batch;  /* tokens computed at once; 0: 512, or what memory_limit allows; never more than n_ctx */
     int32_t n_seq;    /* sequences 0 .. n_seq-1; 0: 1, at most 256 */
     qn_dtype kv_type; /* one of QN_KV_TYPE_ROWS; meaningful with kv_type_set, else F16 */
     bool kv_type_set;
-    int32_t n_logits;         /* rows of logits that one decode may ask for; 0: n_seq */
+    int32_t n_logits; /* rows of logits that one decode may ask for; 0: n_seq */
+    /* bytes that the session and the weights may take together; 0: what machine and cgroup have free now (no limit
+     * where the system doesn't tell); UINT64_MAX: no limit */
+    uint64_t memory_limit;
     bool no_plan_cache;       /* builds and compiles the graph for every decode; for comparing */
     const qn_lora_use *loras; /* as qn_session_set_loras; copied */
     int32_t n_loras;
 } qn_session_options;
 
+/* Asks before it allocates: limit, with what is needed, what is free and the largest context that fits, when the exact
+ * estimate is beyond memory_limit. A context beyond the one that the model was trained for is logged as a warning,
+ * once; with several sequences as soon as one of them gets there. */
 QN_API qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out,
                                    qn_error *err);
 QN_API void qn_session_destroy(qn_session *session);
@@ -188,6 +200,17 @@ typedef struct qn_batch_item {
 QN_API qn_status qn_session_decode(qn_session *session, const qn_batch_item *items, int32_t n, qn_error *err);
 /* The usual case: appends tokens to a sequence after its last position; logits of the last one only. */
 QN_API qn_status qn_session_feed(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, qn_error *err);
+
+/* The same in the background. start refuses what decode refuses before it computes; then it returns at once, and a
+ * thread of the session computes. wait gives decode's status and error; logits are the same to the bit. `items` stay as
+ * they are until then. poll says whether wait would return at once. Threads: start, poll, wait and destroy, which
+ * waits, belong to whoever uses the session. Between start and wait nothing else may be asked of it: what can fail
+ * fails with state, and there are no logits. Other sessions of the engine may decode meanwhile; they take turns. A
+ * callback (qn_session_set_eval) comes from the session's thread. The first start creates that thread; later ones
+ * allocate nothing. */
+QN_API qn_status qn_session_decode_start(qn_session *session, const qn_batch_item *items, int32_t n, qn_error *err);
+QN_API bool qn_session_poll(const qn_session *session);
+QN_API qn_status qn_session_wait(qn_session *session, qn_error *err);
 
 /* n_vocab floats of the index-th item (counted among those of the last call that wanted logits; negative from the end);
  * NULL when there is none. Valid until the next decode. */
@@ -238,8 +261,8 @@ QN_API void qn_session_get_stats(const qn_session *session, qn_session_stats *ou
  * qn_free. */
 QN_API qn_status qn_session_print_graph(qn_session *session, int32_t n_tokens, int layer, qn_graph_format format,
                                         char **out, qn_error *err);
-/* The graph that ran last, as it ran. While timing is on, runs measure each node (a step then waits for every node:
- * some percent slower) and the picture is coloured by time. state when nothing ran since the last change of graphs. */
+/* The graph that ran last, as it ran. While timing is on, runs note each node's time and the picture is coloured by
+ * it. state when nothing ran since the last change of graphs. */
 QN_API void qn_session_set_timing(qn_session *session, bool on);
 QN_API qn_status qn_session_print_last(qn_session *session, int layer, qn_graph_format format, char **out,
                                        qn_error *err);

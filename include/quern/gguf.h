@@ -101,9 +101,25 @@ QN_API size_t qn_gguf_n_tensors(const qn_gguf *file);
 QN_API const qn_gguf_tensor *qn_gguf_tensor_get(const qn_gguf *file, size_t index); /* file order, parts in order */
 QN_API const qn_gguf_tensor *qn_gguf_tensor_find(const qn_gguf *file, const char *name);
 
-/* Loading policy for tensor bytes: lazy leaves paging to first use, populate reads the range now, lock also pins it.
- * progress may be NULL; false from it ends with cancelled. unsupported for memory, which is loaded already. */
-typedef enum qn_gguf_policy { QN_GGUF_lazy, QN_GGUF_populate, QN_GGUF_lock } qn_gguf_policy;
+/* Loading policy for tensor bytes: QN_GGUF_POLICY(name, "what it does"). */
+/* clang-format off */
+#define QN_GGUF_POLICY_ROWS(QN_GGUF_POLICY) \
+    QN_GGUF_POLICY(lazy,     "pages are read when they are first used") \
+    QN_GGUF_POLICY(populate, "everything is read now") \
+    QN_GGUF_POLICY(lock,     "everything is read now and kept in memory (mlock)") \
+    QN_GGUF_POLICY(ahead,    "the system is asked to read everything in the background; nobody waits for it")
+/* clang-format on */
+#define QN_GGUF_POLICY_LISTED(name, text) ", " #name
+#define QN_GGUF_POLICY_NAMES              (&(QN_GGUF_POLICY_ROWS(QN_GGUF_POLICY_LISTED))[2]) /* "lazy, populate, .." */
+typedef enum qn_gguf_policy {
+/* clang-format off */
+#define QN_GGUF_POLICY_ENUM(name, text) QN_GGUF_##name,
+    QN_GGUF_POLICY_ROWS(QN_GGUF_POLICY_ENUM)
+#undef QN_GGUF_POLICY_ENUM
+    QN_GGUF_POLICY_COUNT
+    /* clang-format on */
+} qn_gguf_policy;
+/* progress may be NULL; false from it ends with cancelled. unsupported for memory, which is loaded already. */
 typedef bool (*qn_progress_fn)(void *ctx, uint64_t done, uint64_t total);
 QN_API qn_status qn_gguf_load(const qn_gguf *file, qn_gguf_policy policy, qn_progress_fn progress, void *ctx,
                               qn_error *err);

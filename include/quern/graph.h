@@ -67,6 +67,18 @@ typedef struct qn_pass_stats {
     int64_t ns;                        /* that it took */
 } qn_pass_stats;
 
+/* ---- what operations cost ---- */
+
+/* Process-wide, by operation: how often backends computed it since the last reset, and how long that took. Always on:
+ * some 20 ns a node (bench/metrics.c), no allocation. Thread-safe; a run's numbers arrive when it ends. */
+typedef struct qn_op_metrics {
+    const char *op; /* as in qn_node_op_name */
+    uint64_t count, ns;
+} qn_op_metrics;
+/* Rows of the operations that ran at all; returns how many there are and fills the first `max`. */
+QN_API int qn_op_metrics_snapshot(qn_op_metrics *out, int max);
+QN_API void qn_op_metrics_reset(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -59,8 +59,10 @@ typedef struct qn_machine {
     /* a thread reads memory fastest as several streams at once: Intel's processors (bench/streams.c shows
      * yours) */
     bool many_streams;
-    uint64_t l1d_bytes, l2_bytes, l3_bytes;                       /* of one instance; 0 unknown */
-    uint64_t memory_bytes, memory_free_bytes, memory_limit_bytes; /* the limit is the cgroup's, 0 none */
+    uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance; 0 unknown */
+    uint64_t memory_bytes;
+    uint64_t memory_free_bytes;  /* what this process may still take, by machine and cgroup; 0 unknown */
+    uint64_t memory_limit_bytes; /* the cgroup's, 0 none */
 } qn_machine;
 
 /* On a Linux processor with AMX the first call asks the kernel to let this process use tiles (arch_prctl,

@@ -31,34 +31,11 @@ void qn__slab_put(qn_slab *slab, void *object)
 
 /* ---- creation ---- */
 
-static qn_status open_backend(const qn_context_options *o, qn_backend **out, qn_error *err)
-{
-    const char *spec = o->backend != NULL ? o->backend : "cpu", *colon = strchr(spec, ':');
-    char name[32], quoted[64];
-    qn_backend_options options = {.n_threads = o->n_threads};
-    snprintf(name, sizeof name, "%.*s", colon != NULL ? (int)(colon - spec) : 31, spec);
-    if (colon != NULL) {
-        options.level_set = true;
-        int level = 0;
-        while (level < QN_CPU_LEVEL_COUNT && strcmp(qn_cpu_level_name((qn_cpu_level)level), colon + 1) != 0) level++;
-        if (level == QN_CPU_LEVEL_COUNT) {
-            return QN_FAIL(err, invalid, "backend \"%s\": there is no such level",
-                           qn__str_quote(quoted, sizeof quoted, spec, strlen(spec)));
-        }
-        options.level = (qn_cpu_level)level;
-    }
-    const qn_backend_type *type = qn__backend_find(name);
-    if (type == NULL) {
-        return QN_FAIL(err, unsupported, "backend \"%s\" is not known",
-                       qn__str_quote(quoted, sizeof quoted, spec, strlen(spec)));
-    }
-    return type->open(&options, out, err);
-}
-
 static qn_status fill(qn_context *ctx, const qn_context_options *o, qn_error *err)
 {
     QN_TRY(qn__check_passes_off(o->passes_off, err));
-    QN_TRY(open_backend(o, &ctx->backend, err));
+    int n_backends = 0;
+    QN_TRY(qn__backends_open(o->backend, o->n_threads, 1, &ctx->backend, &n_backends, err));
     const qn_sched_options options = {.cache_capacity = o->plan_cache > 0 ? o->plan_cache : PLAN_CACHE,
                                       .passes_off = o->passes_off};
     QN_TRY(qn__sched_create(&ctx->backend, 1, &options, &ctx->sched, err));

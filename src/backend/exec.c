@@ -205,12 +205,6 @@ qn_buffer *qn__exec_memory(const qn_exec *e, const qn_node *n, uint64_t *offset)
     return root->buffer ? root->buffer : e->activations[root->place]->buffer;
 }
 
-static qn_status check_idle(const qn_exec *e, qn_error *err)
-{
-    if (!e->sched->running) return QN_OK;
-    return QN_FAIL(err, state, "a run of this scheduler is under way; wait for it first");
-}
-
 static qn_status check_mine(const qn_exec *e, const char *what, const qn_node *n, qn_error *err)
 {
     if (!n) return QN_FAIL(err, invalid, "this graph has no such %s", what);
@@ -221,7 +215,6 @@ static qn_status check_mine(const qn_exec *e, const char *what, const qn_node *n
 
 qn_status qn__exec_set(qn_exec *e, const qn_node *input, const void *data, uint64_t bytes, qn_error *err)
 {
-    QN_TRY(check_idle(e, err));
     QN_TRY(check_mine(e, "input", input, err));
     if (input->op != QN_OP_input)
         return QN_FAIL(err, invalid, "\"%s\" is a %s, no input", qn__title(input), qn_node_op_name(input));
@@ -249,7 +242,6 @@ static qn_status read_value(const qn_exec *e, const qn_node *n, void *data, uint
 qn_status qn__exec_get(const qn_exec *e, const qn_node *output, void *data, uint64_t offset, uint64_t bytes,
                        qn_error *err)
 {
-    QN_TRY(check_idle(e, err));
     QN_TRY(check_mine(e, "output", output, err));
     if (!(output->flags & QN_NODE_output))
         return QN_FAIL(err, invalid, "\"%s\" is not marked as an output", qn__title(output));
@@ -273,7 +265,6 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
 {
     if (node->flags & QN_NODE_dead) return QN_OK; /* nothing reads it */
     if (node->buffer == buffer && node->buffer_offset == offset) return QN_OK;
-    QN_TRY(check_idle(e, err));
     QN_TRY(check_mine(e, "value", node, err));
     if (node->op != QN_OP_param && !(node->flags & QN_NODE_bound))
         return QN_FAIL(err, invalid, "\"%s\" is neither a param nor a bound output", qn__title(node));
@@ -333,44 +324,14 @@ static qn_status run_step(qn_exec *e, const qn_step *step, const qn_run *run, qn
     return status;
 }
 
-qn_status qn__exec_run_now(qn_exec *e, const qn_run *run, qn_error *err)
+qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
 {
+    const int64_t start = qn__now_ns();
     qn_status status = QN_OK;
     if (e->rebound) rebind_programs(e, e->activations);
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) status = run_step(e, &e->steps[i], run, err);
     for (int p = 0; p < e->sched->n_backends; p++) type_at(e, p)->sync(e->sched->backends[p]);
     QN_COUNT(graph_runs, 1);
+    QN_COUNT(compute_ns, qn__now_ns() - start);
     return status;
-}
-
-qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
-{
-    QN_TRY(check_idle(e, err));
-    return qn__exec_run_now(e, run, err);
-}
-
-static void run_in_background(void *exec)
-{
-    qn_exec *e = exec;
-    e->error = (qn_error){0};
-    e->status = qn__exec_run_now(e, &e->run, &e->error);
-}
-
-qn_status qn__exec_run_async(qn_exec *e, const qn_run *run, qn_error *err)
-{
-    QN_TRY(check_idle(e, err));
-    if (!e->sched->worker) QN_TRY(qn__worker_create(&e->sched->worker, err));
-    e->run = run ? *run : (qn_run){0};
-    QN_TRY(qn__worker_submit(e->sched->worker, run_in_background, e, err));
-    e->sched->running = e;
-    return QN_OK;
-}
-
-qn_status qn__exec_wait(qn_exec *e, qn_error *err)
-{
-    if (e->sched->running != e) return QN_FAIL(err, state, "this graph is not running in the background");
-    qn__worker_wait(e->sched->worker);
-    e->sched->running = NULL;
-    if (e->status != QN_OK && err) *err = e->error;
-    return e->status;
 }

@@ -28,8 +28,6 @@ struct qn_sched {
     qn_cache *cache;
     qn_exec *loose;                          /* the last exec that is not in the cache */
     bool logged[QN_OP_COUNT][QN_MAX_PLACES]; /* fall-backs reported so far */
-    qn_worker *worker;                       /* from the first asynchronous run on */
-    qn_exec *running;                        /* asynchronously; wait takes it away */
 };
 
 /* What one step of a run does: some nodes of one backend, or one transfer. */
@@ -51,9 +49,6 @@ struct qn_exec {
     bool rebound; /* since the last run */
     qn_activations *activations[QN_MAX_PLACES];
     qn_buffer *constants[QN_MAX_PLACES]; /* one a place, NULL where there are none */
-    qn_run run;                          /* of the asynchronous run */
-    qn_status status;
-    qn_error error;
 };
 
 /* ---- place.c ---- */
@@ -94,7 +89,6 @@ qn_status qn__exec_compile(qn_exec *e, qn_error *err);
 bool qn__exec_is_stale(const qn_exec *e); /* the scheduler's buffers have grown since */
 void qn__exec_refresh(qn_exec *e);        /* uses those from now on, so that the smaller ones can go */
 void qn__exec_destroy(void *exec);
-qn_status qn__exec_run_now(qn_exec *e, const qn_run *run, qn_error *err);
 /* Where a value lies. */
 qn_buffer *qn__exec_memory(const qn_exec *e, const qn_node *n, uint64_t *offset);
 void qn__activations_release(qn_activations *a);

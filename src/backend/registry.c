@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* src/backend/registry.c -- the list of backend types, from backends.def. */
+/* src/backend/registry.c -- the list of backend types, from backends.def, and opening backends by the names that users
+ * write. */
 #include "backend/backend.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define QN_BACKEND(name) extern const qn_backend_type qn__backend_##name;
@@ -27,4 +29,56 @@ const qn_backend_type *qn__backend_find(const char *name)
     for (int i = 0; i < N_TYPES; i++)
         if (!strcmp(types[i]->name, name)) return types[i];
     return NULL;
+}
+
+static qn_status not_known(const char *name, qn_error *err)
+{
+    char known[128] = "";
+    for (int i = 0; i < N_TYPES; i++)
+        snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", types[i]->name);
+    return QN_FAIL(err, unsupported, "backend \"%s\" is not known; this build has %s", name, known);
+}
+
+static qn_status open_one(const char *spec, size_t len, int n_threads, qn_backend **out, qn_error *err)
+{
+    char name[48], quoted[128];
+    if (len == 0 || len >= sizeof(name))
+        return QN_FAIL(err, invalid, "backend \"%s\" is empty or too long; names are like cpu or cpu:avx2",
+                       qn__str_quote(quoted, sizeof(quoted), spec, len));
+    memcpy(name, spec, len);
+    name[len] = '\0';
+    qn__str_quote(quoted, sizeof(quoted), name, strcspn(name, ":"));
+    qn_backend_options options = {.n_threads = n_threads};
+    char *level = strchr(name, ':');
+    if (level) *level++ = '\0';
+    const qn_backend_type *type = qn__backend_find(name);
+    if (!type) return not_known(quoted, err);
+    if (level && !(options.level_set = qn_cpu_level_find(level, &options.level)))
+        return QN_FAIL(err, invalid, "cpu level \"%s\" is not known; there are %s",
+                       qn__str_quote(quoted, sizeof(quoted), level, strlen(level)), QN_CPU_LEVEL_NAMES);
+    return type->open(&options, out, err);
+}
+
+/* Names are unique within a list: they stand in listings and graphs. */
+static void make_unique(qn_backend *const *opened, int n)
+{
+    char name[sizeof(opened[n]->name)];
+    snprintf(name, sizeof(name), "%s", opened[n]->name);
+    for (int i = 0; i < n; i++)
+        if (strcmp(opened[i]->name, name) == 0)
+            snprintf(opened[n]->name, sizeof(opened[n]->name), "%.16s#%d", name, n & 7);
+}
+
+qn_status qn__backends_open(const char *list, int n_threads, int max, qn_backend **out, int *n, qn_error *err)
+{
+    if (!list) list = "cpu";
+    for (;;) {
+        const size_t len = strcspn(list, ",");
+        if (*n == max)
+            return QN_FAIL(err, limit, "backend list \"%.64s\": more than %d are not possible here", list, max);
+        QN_TRY(open_one(list, len, n_threads, &out[*n], err));
+        make_unique(out, (*n)++);
+        if (!list[len]) return QN_OK;
+        list += len + 1;
+    }
 }

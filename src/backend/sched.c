@@ -47,7 +47,6 @@ qn_status qn__sched_create(qn_backend *const *backends, int n_backends, const qn
 void qn__sched_destroy(qn_sched *s)
 {
     if (!s) return;
-    qn__worker_destroy(s->worker);
     qn__cache_destroy(s->cache);
     qn__exec_destroy(s->loose);
     for (int p = 0; p < s->n_backends; p++) qn__activations_release(s->activations[p]);
@@ -113,13 +112,8 @@ uint64_t qn__sched_reserved_bytes(const qn_sched *s)
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 
-static qn_status check_idle(const qn_sched *s, qn_error *err)
-{
-    return s->running ? QN_FAIL(err, state, "a run of this scheduler is under way; wait for it first") : QN_OK;
-}
-
 /* The graph is the exec's from here on, or gone. */
-static qn_status exec_create(qn_sched *s, qn_graph *graph, qn_exec **out, qn_error *err)
+static qn_status exec_create(qn_sched *s, qn_graph *graph, qn_admit_fn admit, void *ctx, qn_exec **out, qn_error *err)
 {
     qn_exec *e = qn__calloc(1, sizeof(*e));
     if (!e) {
@@ -128,8 +122,8 @@ static qn_status exec_create(qn_sched *s, qn_graph *graph, qn_exec **out, qn_err
     }
     e->sched = s;
     e->graph = graph;
-    qn_status status = check_idle(s, err);
-    if (status == QN_OK) status = qn__exec_prepare(s, e, false, err);
+    qn_status status = qn__exec_prepare(s, e, false, err);
+    if (status == QN_OK && admit) status = admit(ctx, &e->plan, err);
     if (status == QN_OK) status = qn__exec_store_constants(e, err);
     if (status == QN_OK) status = grow_buffers(s, e, err);
     if (status != QN_OK) {
@@ -147,7 +141,7 @@ qn_exec *qn__sched_find(qn_sched *s, const void *key, size_t key_bytes)
         return NULL;
     }
     qn_exec *e = qn__cache_find(s->cache, key, key_bytes);
-    if (e && !s->running && qn__exec_is_stale(e)) qn__exec_refresh(e);
+    if (e && qn__exec_is_stale(e)) qn__exec_refresh(e);
     return e;
 }
 
@@ -155,7 +149,7 @@ qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_
                             qn_error *err)
 {
     qn_exec *e;
-    QN_TRY(exec_create(s, graph, &e, err));
+    QN_TRY(exec_create(s, graph, NULL, NULL, &e, err));
     const qn_status status = qn__exec_compile(e, err);
     if (status != QN_OK) {
         qn__exec_destroy(e);
@@ -171,10 +165,10 @@ qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_
     return QN_OK;
 }
 
-qn_status qn__sched_reserve(qn_sched *s, qn_graph *graph, qn_error *err)
+qn_status qn__sched_reserve(qn_sched *s, qn_graph *graph, qn_admit_fn admit, void *ctx, qn_error *err)
 {
     qn_exec *e;
-    QN_TRY(exec_create(s, graph, &e, err));
+    QN_TRY(exec_create(s, graph, admit, ctx, &e, err));
     qn__exec_destroy(e);
     return QN_OK;
 }

@@ -26,7 +26,7 @@ typedef struct qn_sched_options {
 /* Backends are borrowed and outlive the scheduler; at most QN_MAX_PLACES. */
 qn_status qn__sched_create(qn_backend *const *backends, int n_backends, const qn_sched_options *options, qn_sched **out,
                            qn_error *err);
-void qn__sched_destroy(qn_sched *s); /* waits for asynchronous runs; destroys every exec */
+void qn__sched_destroy(qn_sched *s); /* destroys every exec */
 
 /* Finds a compiled graph by key; NULL is a miss (counted). */
 qn_exec *qn__sched_find(qn_sched *s, const void *key, size_t key_bytes);
@@ -37,8 +37,10 @@ qn_exec *qn__sched_find(qn_sched *s, const void *key, size_t key_bytes);
  * the next such compile. */
 qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_t key_bytes, qn_exec **out,
                             qn_error *err);
-/* Worst case: sizes the activation buffers for this graph, which the scheduler takes over and discards. */
-qn_status qn__sched_reserve(qn_sched *s, qn_graph *graph, qn_error *err);
+/* Worst case: sizes the activation buffers for this graph, which the scheduler takes over and discards. `admit` (NULL:
+ * nobody is asked) sees the plan before anything is allocated for it, and its failure is that of reserve. */
+typedef qn_status (*qn_admit_fn)(void *ctx, const qn_plan *plan, qn_error *err);
+qn_status qn__sched_reserve(qn_sched *s, qn_graph *graph, qn_admit_fn admit, void *ctx, qn_error *err);
 uint64_t qn__sched_reserved_bytes(const qn_sched *s);
 /* Plans without allocating or compiling. `graph` stays the caller's but is optimized and placed. plan, passes and text,
  * to which memory and placement are printed, may be NULL. */
@@ -68,11 +70,6 @@ qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint6
 qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t offset, qn_error *err);
 /* Runs to the end. No allocation. */
 qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err);
-/* The same in the background; wait gives the status. One run at a time a scheduler, and nothing else of it may be
- * called meanwhile. `run` may be NULL and is copied. The first such run starts a thread and allocates for it; later
- * ones do not. */
-qn_status qn__exec_run_async(qn_exec *e, const qn_run *run, qn_error *err);
-qn_status qn__exec_wait(qn_exec *e, qn_error *err);
 /* The memory plan; then "node -> backend", one line each, and the splits with their copies. */
 qn_status qn__exec_print_plan(const qn_exec *e, qn_str *out, qn_error *err);
 

@@ -16,8 +16,8 @@ typedef struct qn_map {
 } qn_map;
 qn_status qn__map_open(const char *path, qn_map *out, qn_error *err);
 void qn__map_close(qn_map *map);
-typedef enum qn_map_advice { QN_ADVICE_normal, QN_ADVICE_random, QN_ADVICE_willneed, QN_ADVICE_dontneed } qn_map_advice;
-void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_advice advice);
+/* Asks the system to read the range in the background. */
+void qn__map_read_ahead(const qn_map *map, size_t offset, size_t size);
 /* Reads every page of the range once (populate) and calls `progress` (may be NULL) about every 64 MiB; false from it
  * stops. */
 qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,

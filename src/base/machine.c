@@ -176,7 +176,8 @@ void qn_machine_get(qn_machine *out)
 #endif
 
     out->memory_bytes = qn__meminfo_bytes("", "MemTotal");
-    out->memory_free_bytes = qn__meminfo_bytes("", "MemAvailable");
+    const uint64_t unused = qn__memory_free("");
+    out->memory_free_bytes = unused != UINT64_MAX ? unused : 0;
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     if (out->memory_bytes == 0 && pages > 0 && page_bytes > 0)
         out->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;

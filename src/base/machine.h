@@ -27,6 +27,9 @@ uint64_t qn__cache_bytes(const char *root, int cpu, int level);
 void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_bytes);
 /* A line "MemTotal:   123 kB" of /proc/meminfo in bytes; 0 unknown. */
 uint64_t qn__meminfo_bytes(const char *root, const char *key);
+/* What this process may still take without swapping: the machine's MemAvailable, or less where a cgroup leaves less.
+ * File pages that can be had back count as free. UINT64_MAX unknown. */
+uint64_t qn__memory_free(const char *root);
 /* CPUs that can be busy with us at one time: by affinity and quota, at least 1. */
 int qn__cpus_at_once(const char *root);
 /* What the processor and the system's saved register state allow: a bit for each level; `features` is a list of words.

@@ -88,16 +88,9 @@ static bool clip(const qn_map *map, size_t *offset, size_t *size)
 
 static void *at(const qn_map *map, size_t offset) { return (void *)(uintptr_t)(map->data + offset); }
 
-void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_advice advice)
+void qn__map_read_ahead(const qn_map *map, size_t offset, size_t size)
 {
-    static const int native[] = {
-        [QN_ADVICE_normal] = MADV_NORMAL,
-        [QN_ADVICE_random] = MADV_RANDOM,
-        [QN_ADVICE_willneed] = MADV_WILLNEED,
-        [QN_ADVICE_dontneed] = MADV_DONTNEED,
-    };
-    QN_ASSERT((unsigned)advice < sizeof native / sizeof native[0]);
-    if (clip(map, &offset, &size)) madvise(at(map, offset), size, native[advice]); /* advice: failure changes nothing */
+    if (clip(map, &offset, &size)) madvise(at(map, offset), size, MADV_WILLNEED); /* advice: failure changes nothing */
 }
 
 /* One byte of every page. The system's own form is faster and reports a damaged disk instead of raising SIGBUS. */
@@ -130,6 +123,7 @@ qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,
                            offset + done, strerror(e));
         }
         done += step;
+        QN_COUNT(populated_bytes, step);
         if (progress != NULL && !progress(ctx, done, size)) {
             return QN_FAIL(err, cancelled, "reading '%s' was stopped after %zu of %zu bytes",
                            qn__path_quote(quoted, map->path), done, size);

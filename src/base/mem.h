@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/base/mem.h -- the only way to memory: the allocator hook, arenas, and the size-class pool.
+/* src/base/mem.h -- the only way to memory: the allocator hook and arenas.
  * Nothing above base/ calls malloc. Every size that comes from a file or a user passes through the overflow-checked
  * forms. */
 #ifndef QN_BASE_MEM_H
@@ -52,18 +52,5 @@ char *qn__arena_printf(qn_arena *arena, const char *fmt, ...) QN_PRINTF(2, 3);
 qn_arena_mark qn__arena_get_mark(const qn_arena *arena);
 /* ends what came after; poisoned in checked builds */
 void qn__arena_reset(qn_arena *arena, qn_arena_mark mark);
-
-/* ---- pool: large buffers that come and go, kept in size classes 128 KiB, 512 KiB, 1 MiB, 4 MiB; larger ones go
- * straight to the hook. Thread-safe. A returned buffer is not zeroed. ---- */
-typedef struct qn_pool qn_pool;
-typedef struct qn_pool_stats {
-    uint64_t hits, misses, direct;
-    uint64_t idle_bytes;
-} qn_pool_stats;
-qn_pool *qn__pool_create(size_t max_idle_bytes); /* how much it may keep when nobody uses it; 0 means 64 MiB */
-void qn__pool_destroy(qn_pool *pool);
-void *qn__pool_get(qn_pool *pool, size_t size);
-void qn__pool_put(qn_pool *pool, void *ptr, size_t size);
-void qn__pool_get_stats(qn_pool *pool, qn_pool_stats *out);
 
 #endif

@@ -155,6 +155,7 @@ uint64_t qn__meminfo_bytes(const char *root, const char *key)
 typedef struct limits {
     double quota_cpus;
     uint64_t memory_bytes;
+    uint64_t free_bytes; /* UINT64_MAX: no group limits memory */
 } limits;
 
 static void lower_quota(limits *l, int64_t quota_us, int64_t period_us)
@@ -164,10 +165,14 @@ static void lower_quota(limits *l, int64_t quota_us, int64_t period_us)
     if (l->quota_cpus == 0 || cpus < l->quota_cpus) l->quota_cpus = cpus;
 }
 
-static void lower_memory(limits *l, int64_t bytes)
+/* Of `used`, what is cached files can be had back. */
+static void lower_memory(limits *l, int64_t bytes, int64_t used, int64_t cached)
 {
     if (bytes <= 0 || bytes >= INT64_C(1) << 60) return; /* version 1 writes "no limit" as the largest page count */
     if (l->memory_bytes == 0 || (uint64_t)bytes < l->memory_bytes) l->memory_bytes = (uint64_t)bytes;
+    if (used < 0) used = 0;
+    const int64_t held = cached < used ? used - cached : 0, left = held < bytes ? bytes - held : 0;
+    if ((uint64_t)left < l->free_bytes) l->free_bytes = (uint64_t)left;
 }
 
 /* One number of a one-number file; -1 for "max", a missing file and anything else. */
@@ -177,6 +182,23 @@ static int64_t read_number(const char *dir, const char *name)
     const char *p = text;
     snprintf(path, sizeof path, "%s/%s", dir, name);
     return read_text(path, text, sizeof text) ? number(&p) : -1;
+}
+
+/* "KEY 123" among the lines of memory.stat; 0 when it is not there. */
+static int64_t read_stat(const char *dir, const char *key)
+{
+    char path[PATH_BYTES + 64], text[16384];
+    const size_t n = strlen(key);
+    snprintf(path, sizeof path, "%s/memory.stat", dir);
+    if (!read_text(path, text, sizeof text)) return 0;
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        if (*line == '\n') line++;
+        if (strncmp(line, key, n) != 0 || line[n] != ' ') continue;
+        const char *p = line + n + 1;
+        const int64_t v = number(&p);
+        return v > 0 ? v : 0;
+    }
+    return 0;
 }
 
 static void read_v2(const char *dir, limits *l)
@@ -189,7 +211,10 @@ static void read_v2(const char *dir, limits *l)
         if (*p == ' ') p++;
         lower_quota(l, quota, number(&p));
     }
-    lower_memory(l, read_number(dir, "memory.max"));
+    const int64_t max = read_number(dir, "memory.max");
+    if (max > 0)
+        lower_memory(l, max, read_number(dir, "memory.current"),
+                     read_stat(dir, "inactive_file") + read_stat(dir, "active_file"));
 }
 
 static void read_v1_cpu(const char *dir, limits *l)
@@ -197,7 +222,13 @@ static void read_v1_cpu(const char *dir, limits *l)
     lower_quota(l, read_number(dir, "cpu.cfs_quota_us"), read_number(dir, "cpu.cfs_period_us"));
 }
 
-static void read_v1_memory(const char *dir, limits *l) { lower_memory(l, read_number(dir, "memory.limit_in_bytes")); }
+static void read_v1_memory(const char *dir, limits *l)
+{
+    const int64_t max = read_number(dir, "memory.limit_in_bytes");
+    if (max > 0)
+        lower_memory(l, max, read_number(dir, "memory.usage_in_bytes"),
+                     read_stat(dir, "total_inactive_file") + read_stat(dir, "total_active_file"));
+}
 
 /* Every group from the process's own up to the root of the hierarchy binds. Inside a container the path may be the
  * host's and not exist here; the loop then simply arrives at the root, which is the container's own group. */
@@ -229,9 +260,9 @@ static bool has_word(const char *list, size_t n, const char *word)
 
 /* Lines of /proc/self/cgroup: "0::/group" for version 2, "5:cpu,cpuacct:/group" for version 1. Where the hierarchies
  * are mounted is custom, the same on every distribution. */
-void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_bytes)
+static limits read_limits(const char *root)
 {
-    limits l = {0};
+    limits l = {.free_bytes = UINT64_MAX};
     char path[PATH_BYTES], text[16384];
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     if (!read_text(path, text, sizeof text)) text[0] = '\0';
@@ -253,8 +284,21 @@ void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_by
         }
         if (has_word(list, n, "memory")) walk_up(root, "/memory", group, read_v1_memory, &l);
     }
+    return l;
+}
+
+void qn__cgroup_limits(const char *root, double *quota_cpus, uint64_t *memory_bytes)
+{
+    const limits l = read_limits(root);
     *quota_cpus = l.quota_cpus;
     *memory_bytes = l.memory_bytes;
+}
+
+uint64_t qn__memory_free(const char *root)
+{
+    const uint64_t machine = qn__meminfo_bytes(root, "MemAvailable"), group = read_limits(root).free_bytes;
+    if (machine == 0) return group;
+    return machine < group ? machine : group;
 }
 
 /* ---- defaults ---- */

@@ -39,6 +39,23 @@ bool cli_parse_float(const char *text, double lo, double hi, double *out)
     return true;
 }
 
+bool cli_parse_size(const char *text, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    char number[32];
+    double value = 0;
+    const size_t n = strlen(text);
+    const char *unit = n > 1 && n < sizeof(number) ? strchr(units, text[n - 1] & ~0x20) : NULL;
+    if (n == 0 || n >= sizeof(number)) return false;
+    memcpy(number, text, n + 1);
+    if (unit) number[n - 1] = '\0';
+    if (!cli_parse_float(number, 0, 9e15, &value)) return false;
+    value = ldexp(value, unit ? 10 * (int)(unit - units + 1) : 0);
+    if (value < 1 || value >= 0x1p63) return false;
+    *out = (uint64_t)value;
+    return true;
+}
+
 static bool parse_u64(const char *text, uint64_t *out)
 {
     uint64_t value = 0;

@@ -49,7 +49,7 @@ typedef struct bench_plan {
     int n_models;
     bench_ints prompts, steps, depths, batches, threads;
     bench_names kv_types, levels;
-    cli_strings no_pass;
+    cli_model_options options; /* that all tests share */
     int32_t repetitions;
     bench_print_fn print;
     bool roofline;
@@ -126,8 +126,9 @@ static int parse(int argc, char **argv, bench_plan *plan)
         {"cpu", 0, CLI_STRING, &levels, "LEVELS", "at most this level of instructions, as `quern doctor` names them", 0,
          0, NULL},
         {"kv-type", 0, CLI_STRING, &kv_types, "KV_TYPES", "types of the KV cache (default: F16)", 0, 0, NULL},
-        {"no-pass", 0, CLI_STRINGS, &plan->no_pass, "PASS", "switch a graph pass off (may be repeated); results stay",
-         0, 0, NULL},
+        {"no-pass", 0, CLI_STRINGS, &plan->options.no_pass, "PASS",
+         "switch a graph pass off (may be repeated); results stay", 0, 0, NULL},
+        CLI_MEMORY_OPTIONS(plan->options),
         {"output", 'o', CLI_STRING, &format, "FORMAT", "md (default), csv or json", 0, 0, NULL},
         {"roofline", 0, CLI_FLAG, &plan->roofline, NULL,
          "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
@@ -249,9 +250,9 @@ static int run_all(const bench_plan *plan, bench_progress *progress, bench_table
         for (int l = 0; l < plan->levels.n; l++)
             for (int j = 0; j < plan->threads.n && status == CLI_OK; j++) {
                 const char *level = plan->levels.v[l];
-                cli_model_options m = {.threads = plan->threads.v[j],
-                                       .cpu = *level ? level : NULL,
-                                       .no_pass = plan->no_pass};
+                cli_model_options m = plan->options;
+                m.threads = plan->threads.v[j];
+                m.cpu = *level ? level : NULL;
                 qn_engine *engine = NULL;
                 status = cli_open_engine(plan->models[i], &m, &engine);
                 if (status == CLI_OK) status = run_engine(plan, plan->models[i], engine, progress, t);
@@ -277,7 +278,7 @@ int cli_command_bench(int argc, char **argv)
     bench_progress progress = {.total = (uint64_t)n_rows * (uint64_t)(plan.repetitions + 1)};
     cli_progress_init(&progress.bar, "bench");
     if (!table.rows || !table.machines)
-        status = cli_fail("out of memory for %lld tests", (long long)n_rows);
+        status = cli_fail("out of memory for %lld tests; close other programs, or ask for less", (long long)n_rows);
     else
         status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
     cli_progress_end(&progress.bar);

@@ -79,7 +79,7 @@ static int print_md(const bench_table *t, int repetitions, bool roofline)
     md_line *lines = calloc((size_t)t->n_rows + 2, sizeof(*lines)); /* titles, a rule, rows */
     int width[N_COLUMNS] = {0};
     qn_machine machine;
-    if (!lines) return cli_fail("out of memory for %d rows", t->n_rows);
+    if (!lines) return cli_fail("out of memory for %d rows; close other programs, or ask for less", t->n_rows);
     for (int i = 0; i < N_COLUMNS; i++) snprintf(lines[0][i], CELL, "%s", columns[i].title);
     for (int r = 0; r < t->n_rows; r++) md_cells(t, &t->rows[r], lines[r + 2]);
     for (int r = 0; r < t->n_rows + 2; r++)
@@ -183,7 +183,7 @@ static int print_json(const bench_table *t, int repetitions, bool roofline)
     made = json_object_set_new(root, "machines", machines) == 0 && made;
     char *text = made ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : NULL;
     json_decref(root);
-    if (!text) return cli_fail("out of memory while writing JSON");
+    if (!text) return cli_no_memory("out of memory while writing JSON");
     puts(text);
     free(text);
     return CLI_OK;

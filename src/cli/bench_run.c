@@ -110,7 +110,7 @@ static int measure(bench_run_state *s, int repetitions, cli_progress *progress, 
                    bench_row *row)
 {
     double warm_up = 0, *speeds = malloc((size_t)repetitions * sizeof(*speeds));
-    if (!speeds) return cli_fail("out of memory");
+    if (!speeds) return cli_no_memory("out of memory");
     int status = repeat(s, &warm_up);
     cli_progress_step(progress, ++*done, total);
     for (int i = 0; i < repetitions && status == CLI_OK; i++) {
@@ -151,7 +151,9 @@ int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cl
         row->cell_bytes = (double)stats.kv_bytes / (double)cells;
         row->chunk = qn_session_n_batch(s.session);
         row->load_seconds = info.load_seconds;
-        status = make_tokens(&s, info.n_vocab) ? fill(&s) : cli_fail("out of memory for %d tokens", row->n);
+        status = make_tokens(&s, info.n_vocab)
+                     ? fill(&s)
+                     : cli_fail("out of memory for %d tokens; close other programs, or ask for less", row->n);
     }
     if (status == CLI_OK) status = measure(&s, repetitions, progress, done, total, row);
     qn_metrics_snapshot(&metrics);

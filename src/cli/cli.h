@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/cli.h -- what commands share: options, messages, progress, output. Commands see the public headers and this.
  *
- * Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Messages go to standard error, one line each; results
- * to standard output. */
+ * Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 141 the reader of the output went away. Messages go to
+ * standard error, one line each; results to standard output. */
 #ifndef QN_CLI_CLI_H
 #define QN_CLI_CLI_H
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130, CLI_PIPE = 141 };
 
 /* ---- commands ---- */
 typedef struct cli_command {
@@ -78,12 +78,15 @@ int cli_parse_file(const char *path, const cli_option *options, int n_options, c
 /* Whole-string numbers: false on empty, trailing characters, overflow, or outside [lo, hi]. */
 bool cli_parse_int(const char *text, double lo, double hi, int64_t *out);
 bool cli_parse_float(const char *text, double lo, double hi, double *out);
+/* "1500000", "512M" or "1.5G" (powers of 1024) into bytes. */
+bool cli_parse_size(const char *text, uint64_t *out);
 #define CLI_N(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* ---- messages ---- */
 /* "quern COMMAND: text" on standard error; returns CLI_FAILED or CLI_USAGE. */
 int cli_fail(const char *fmt, ...) QN_PRINTF(1, 2);
 int cli_fail_error(const qn_error *err);
+int cli_no_memory(const char *text); /* what memory is missing for; says what to do about it */
 int cli_bad_usage(const char *fmt, ...) QN_PRINTF(1, 2);
 void cli_note(const char *fmt, ...) QN_PRINTF(1, 2);
 extern const char *cli_name; /* of the running command */
@@ -113,7 +116,8 @@ int cli_write_text(const char *path, const char *text, size_t len);
 
 /* ---- interruption ---- */
 void cli_catch_signals(void);
-bool cli_interrupted(void);
+bool cli_interrupted(void); /* by the user, or because nobody reads the output any more */
+bool cli_pipe_closed(void);
 
 /* ---- token lists: "1,2,3", a JSON array, numbers between blanks ---- */
 /* NULL after a message; freed with free. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 const char *cli_name = "";
+static volatile sig_atomic_t interrupted, pipe_closed;
 
 /* ---- messages ---- */
 
@@ -33,7 +34,13 @@ int cli_fail(const char *fmt, ...)
     return CLI_FAILED;
 }
 
-int cli_fail_error(const qn_error *err) { return cli_fail("%s", err->text); }
+int cli_no_memory(const char *text) { return cli_fail("%s; close other programs, or ask for less", text); }
+
+int cli_fail_error(const qn_error *err)
+{
+    if (pipe_closed && err->status == QN_STATUS_io) return CLI_PIPE;
+    return err->status == QN_STATUS_nomem ? cli_no_memory(err->text) : cli_fail("%s", err->text);
+}
 
 int cli_bad_usage(const char *fmt, ...)
 {
@@ -109,6 +116,7 @@ void cli_put_csv(const char *text)
 int cli_finish_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;
+    if (pipe_closed) return CLI_PIPE;
     return cli_fail("cannot write to standard output: %s", strerror(errno));
 }
 
@@ -166,19 +174,24 @@ int cli_write_text(const char *path, const char *text, size_t len)
     const bool wrote = fwrite(text, 1, len, file) == len;
     const bool closed = fclose(file) == 0;
     if (wrote && closed && (in_place || rename(temporary, path) == 0)) return CLI_OK;
-    const int status = cli_fail("cannot write %s: %s", path, strerror(errno));
+    const int status = pipe_closed ? CLI_PIPE : cli_fail("cannot write %s: %s", path, strerror(errno));
     if (!in_place) remove(temporary);
     return status;
 }
 
 /* ---- signals ---- */
 
-static volatile sig_atomic_t interrupted;
-
 static void on_interrupt(int signal_number)
 {
     interrupted = 1;
     signal(signal_number, SIG_DFL); /* a second time ends at once */
+}
+
+/* The reader has gone: the write fails, what is under way ends as when interrupted, and nothing is said about it. */
+static void on_closed_pipe(int signal_number)
+{
+    (void)signal_number;
+    pipe_closed = 1;
 }
 
 /* A mapped file that shrinks under us raises SIGBUS at the next touch: nothing can be saved, but it can be said. */
@@ -195,10 +208,11 @@ void cli_catch_signals(void)
 {
     signal(SIGINT, on_interrupt);
     signal(SIGBUS, on_bus_error);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error, reported as one */
+    signal(SIGPIPE, on_closed_pipe);
 }
 
-bool cli_interrupted(void) { return interrupted; }
+bool cli_interrupted(void) { return interrupted || pipe_closed; }
+bool cli_pipe_closed(void) { return pipe_closed; }
 
 /* ---- token lists ---- */
 
@@ -228,7 +242,7 @@ int32_t *cli_parse_tokens(const char *text, size_t *n)
         ids[count++] = (int32_t)id;
         p += len;
     }
-    if (!ids) cli_fail("out of memory");
+    if (!ids) cli_no_memory("out of memory");
     *n = count;
     return ids;
 }

@@ -52,7 +52,7 @@ static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const 
                              "libraries", "pcre2", pcre, "utf8proc", utf8proc_version(), "jansson", JANSSON_VERSION);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
-    if (!text) return cli_fail("out of memory");
+    if (!text) return cli_no_memory("out of memory");
     puts(text);
     free(text);
     return CLI_OK;

@@ -44,7 +44,7 @@ static int write_logits(qn_session *session, const int32_t *ids, size_t n, const
     const qn_shape shape = qn_shape_of((int64_t)n, info.n_vocab);
     const int32_t batch = qn_session_n_batch(session);
     qn_batch_item *items = calloc((size_t)batch, sizeof(*items));
-    if (!items) return cli_fail("out of memory");
+    if (!items) return cli_no_memory("out of memory");
     cli_progress progress;
     cli_progress_init(&progress, "eval");
     qn_status status = qn_npy_writer_open(path, QN_DTYPE_F32, &shape, &w, &err);

@@ -89,6 +89,10 @@ void cli_print_overview(FILE *out)
     fprintf(out, "quern %s: a tensor library and language-model runtime\n\nusage: quern COMMAND ...\n\n", qn_version());
     for (int i = 0; i < cli_n_commands(); i++)
         fprintf(out, "  %-12s %s\n", cli_command_get(i)->name, cli_command_get(i)->help);
+    fprintf(out, "\nenvironment:\n");
+#define CLI_ENVIRONMENT(name, what) fprintf(out, "  %-12s %s\n", #name, what);
+#include "cli/environment.def"
+#undef CLI_ENVIRONMENT
     fprintf(out, "\n\"quern help COMMAND\" tells a command's options. Example:\n"
                  "  quern run model.gguf \"Once upon a time\"\n");
 }

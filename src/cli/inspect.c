@@ -245,22 +245,22 @@ static int json_row(void *ctx, const tensor_row *row)
     tensor = json_pack("{s:s, s:s, s:o, s:I, s:I, s:i, s:s}", "name", row->t->name, "type",
                        qn_dtype_get(row->t->dtype)->name, "shape", shape, "file_offset", (json_int_t)row->offset,
                        "size_bytes", (json_int_t)row->bytes, "part", row->t->part, "component", row->component);
-    if (!tensor) return cli_fail("out of memory");
+    if (!tensor) return cli_no_memory("out of memory");
     if (row->layer >= 0) json_object_set_new(tensor, "layer", json_integer(row->layer));
     if (row->expert >= 0) json_object_set_new(tensor, "expert", json_integer(row->expert));
-    return json_array_append_new(ctx, tensor) == 0 ? CLI_OK : cli_fail("out of memory");
+    return json_array_append_new(ctx, tensor) == 0 ? CLI_OK : cli_no_memory("out of memory");
 }
 
 static int print_json(const qn_gguf *file)
 {
     json_t *tensors = json_array(), *metadata = json_metadata(file);
-    int status = tensors && metadata ? each_row(file, true, json_row, tensors) : cli_fail("out of memory");
+    int status = tensors && metadata ? each_row(file, true, json_row, tensors) : cli_no_memory("out of memory");
     json_t *root =
         json_pack("{s:i, s:b, s:i, s:i, s:I, s:o, s:o}", "version", (int)qn_gguf_version(file), "big_endian",
                   qn_gguf_big_endian(file), "alignment", (int)qn_gguf_alignment(file), "parts", qn_gguf_n_parts(file),
                   "file_bytes", (json_int_t)qn_gguf_file_bytes(file), "metadata", metadata, "tensors", tensors);
     if (status == CLI_OK && (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0))
-        status = cli_fail("cannot write the JSON text");
+        status = cli_pipe_closed() ? CLI_PIPE : cli_fail("cannot write the JSON text");
     if (status == CLI_OK) putchar('\n');
     json_decref(root);
     return status;

@@ -50,13 +50,23 @@ static void show_log(void *ctx, qn_log_level level, const char *line)
     if (level >= least) fprintf(stderr, "quern: %s\n", line);
 }
 
+static bool find_level(const char *name, qn_log_level *out)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"}; /* in order of qn_log_level */
+    for (int i = 0; i < CLI_N(names); i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        *out = (qn_log_level)i;
+        return true;
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     static qn_log_level least = QN_LOG_warn;
-    const char *verbose = getenv("QUERN_LOG"); /* debug, info, warn, error */
-    static const char *const levels[] = {"debug", "info", "warn", "error"};
-    for (int i = 0; verbose && i < CLI_N(levels); i++)
-        if (strcmp(verbose, levels[i]) == 0) least = (qn_log_level)i;
+    const char *level = getenv("QUERN_LOG");
+    if (level && *level && !find_level(level, &least))
+        cli_note("QUERN_LOG is \"%.32s\"; debug, info, warn or error is expected", level);
     qn_set_log(show_log, &least);
 
     spell_commands();
@@ -76,5 +86,6 @@ int main(int argc, char **argv)
     if (!command) return cli_no_command(argv[1]);
     cli_name = command->name;
     cli_catch_signals();
-    return command->run(argc - 1, argv + 1);
+    const int status = command->run(argc - 1, argv + 1);
+    return cli_pipe_closed() ? CLI_PIPE : status;
 }

@@ -44,6 +44,28 @@ static int parse_passes(const cli_strings *names, uint32_t *off)
     return CLI_OK;
 }
 
+/* The option's table has checked the name. */
+static int parse_policy(const cli_model_options *m, qn_gguf_policy *out)
+{
+#define SAME(name, text) \
+    if (m->load && strcmp(m->load, #name) == 0) *out = QN_GGUF_##name;
+    QN_GGUF_POLICY_ROWS(SAME)
+#undef SAME
+    if (m->mlock && m->load && *out != QN_GGUF_lock)
+        return cli_bad_usage("--mlock and --load %s exclude each other", m->load);
+    if (m->mlock) *out = QN_GGUF_lock;
+    return CLI_OK;
+}
+
+static int parse_limit(const cli_model_options *m, uint64_t *out)
+{
+    *out = 0;
+    if (!m->memory_limit) return CLI_OK;
+    if (strcmp(m->memory_limit, "none") == 0) *out = UINT64_MAX;
+    if (*out || cli_parse_size(m->memory_limit, out)) return CLI_OK;
+    return cli_bad_usage("--memory-limit: \"%.32s\" is no size; sizes are like 800M, 6.5G or none", m->memory_limit);
+}
+
 static int open_loras(qn_engine *engine, cli_model_options *m)
 {
     char path[4096];
@@ -75,6 +97,11 @@ int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
     uint32_t passes_off = 0;
     const int status_of_passes = parse_passes(&m->no_pass, &passes_off);
     if (status_of_passes != CLI_OK) return status_of_passes;
+    qn_gguf_policy policy = QN_GGUF_lazy;
+    uint64_t memory_limit = 0;
+    int wrong = parse_policy(m, &policy);
+    if (wrong == CLI_OK) wrong = parse_limit(m, &memory_limit);
+    if (wrong != CLI_OK) return wrong;
     cli_progress progress;
     cli_progress_init(&progress, "loading");
     const qn_engine_options options = {
@@ -84,7 +111,8 @@ int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
         .n_rules = m->place.n,
         .strict = m->strict,
         .passes_off = passes_off,
-        .policy = m->populate ? QN_GGUF_populate : QN_GGUF_lazy,
+        .policy = policy,
+        .memory_limit = memory_limit,
         .progress = cli_progress_step,
         .progress_ctx = &progress,
     };
@@ -107,27 +135,63 @@ int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session
     return qn_session_create(engine, &options, out, &err) == QN_OK ? CLI_OK : cli_fail_error(&err);
 }
 
+static json_t *metrics_json(void)
+{
+    qn_metrics m;
+    json_t *root = json_object();
+    qn_metrics_snapshot(&m);
+#define ROW(name, text) json_object_set_new(root, #name, json_integer((json_int_t)m.name));
+    QN_METRIC_ROWS(ROW)
+#undef ROW
+    return root;
+}
+
+/* What each operation cost, the dearest first. */
+static int by_time(const void *a, const void *b)
+{
+    const qn_op_metrics *x = a, *y = b;
+    return (x->ns < y->ns) - (x->ns > y->ns);
+}
+
+static json_t *ops_json(void)
+{
+    qn_op_metrics rows[512];
+    int n = qn_op_metrics_snapshot(rows, CLI_N(rows));
+    if (n > CLI_N(rows)) n = CLI_N(rows);
+    json_t *list = json_array();
+    qsort(rows, (size_t)n, sizeof(rows[0]), by_time);
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:f}", "op", rows[i].op, "count", (json_int_t)rows[i].count,
+                                              "seconds", (double)rows[i].ns * 1e-9));
+    return list;
+}
+
+static json_t *load_json(const qn_session *session, const qn_engine_info *info)
+{
+    const qn_gguf *file = qn_engine_file(qn_session_engine(session));
+    return json_pack("{s:f, s:I, s:f, s:I, s:I, s:I}", "seconds", info->load_seconds, "bytes",
+                     (json_int_t)info->load_bytes, "gb_per_second", info->load_gb_s, "weight_bytes",
+                     (json_int_t)info->weight_bytes, "copied_bytes", (json_int_t)info->copied_bytes, "resident_bytes",
+                     (json_int_t)qn_gguf_resident_bytes(file));
+}
+
 int cli_write_stats(const char *path, const qn_session *session, const cli_times *times)
 {
-    qn_metrics metrics;
     qn_session_stats stats;
     qn_engine_info info;
-    qn_metrics_snapshot(&metrics);
     qn_session_get_stats(session, &stats);
     qn_engine_get_info(qn_session_engine(session), &info);
     json_t *root =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:I, s:f, s:i, s:s}", "gguf_parses",
-                  (json_int_t)metrics.gguf_parses, "sched_created", (json_int_t)metrics.sched_created, "graph_builds",
-                  (json_int_t)metrics.graph_builds, "plan_cache_hits", (json_int_t)metrics.plan_cache_hits,
-                  "plan_cache_misses", (json_int_t)metrics.plan_cache_misses, "allocs_after_warmup",
+        json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "allocs_after_warmup",
                   (json_int_t)times->allocs_after_warmup, "reserved_bytes", (json_int_t)stats.reserved_bytes,
-                  "peak_bytes", (json_int_t)metrics.peak_bytes, "load_seconds", info.load_seconds, "load_bytes",
-                  (json_int_t)info.weight_bytes, "prompt_tokens", (json_int_t)times->prompt_tokens, "prompt_seconds",
-                  times->prompt_seconds, "decode_tokens", (json_int_t)times->decode_tokens, "decode_seconds",
-                  times->decode_seconds, "threads", info.n_threads, "cpu_level", info.cpu_level);
+                  "kv_bytes", (json_int_t)stats.kv_bytes, "prompt_tokens", (json_int_t)times->prompt_tokens,
+                  "prompt_seconds", times->prompt_seconds, "decode_tokens", (json_int_t)times->decode_tokens,
+                  "decode_seconds", times->decode_seconds, "threads", info.n_threads, "cpu_level", info.cpu_level,
+                  "n_splits", stats.n_splits, "n_transfers", stats.n_transfers, "load", load_json(session, &info),
+                  "metrics", metrics_json(), "ops", ops_json());
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
-    if (!text) return cli_fail("out of memory while writing statistics");
+    if (!text) return cli_no_memory("out of memory while writing statistics");
     const size_t len = strlen(text);
     text[len] = '\n'; /* in the place of the terminator: the length is passed on */
     const int status = cli_write_text(path, text, len + 1);

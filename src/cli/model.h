@@ -8,12 +8,12 @@
 
 typedef struct cli_model_options {
     int32_t threads;
-    const char *cpu, *kv_type, *backends;
+    const char *cpu, *kv_type, *backends, *load, *memory_limit;
     cli_strings place;                  /* PATTERN=BACKEND */
     cli_strings lora;                   /* FILE[:SCALE] */
     cli_strings no_pass;                /* names of graph passes */
     qn_lora_use loras[CLI_MAX_STRINGS]; /* what cli_open_engine opened of them; the engine's */
-    bool strict, populate;
+    bool strict, mlock;
 } cli_model_options;
 
 /* Rows to put into a command's option table. */
@@ -39,10 +39,16 @@ typedef struct cli_model_options {
         {"no-pass", 0, CLI_STRINGS, &(m).no_pass, "PASS", "switch a graph pass off (may be repeated); results stay", \
          0,         0, NULL}, \
         {"strict", 0, CLI_FLAG, &(m).strict, NULL, "fail when a node cannot run where it was placed", 0, 0, NULL}, \
-    { \
-        "populate", 0, CLI_FLAG, &(m).populate, NULL, \
-            "read the whole file before starting instead of as it is needed", 0, 0, NULL \
-    }
+        CLI_MEMORY_OPTIONS(m)
+
+/* How weights come into memory, and how much of it may be taken. */
+/* clang-format off */
+#define CLI_MEMORY_OPTIONS(m) \
+    {"load", 0, CLI_STRING, &(m).load, "POLICY", "how weights are read (default: lazy)", 0, 0, NULL}, \
+    {"mlock", 0, CLI_FLAG, &(m).mlock, NULL, "keep the weights in memory: the same as --load lock", 0, 0, NULL}, \
+    {"memory-limit", 0, CLI_STRING, &(m).memory_limit, "SIZE", \
+        "refuse what takes more, such as 6G; none: never refuse (default: what is free)", 0, 0, NULL}
+/* clang-format on */
 
 /* Both return CLI_OK or print a message. The session's other options come from the caller; kv_type is filled in. */
 int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out);

@@ -152,7 +152,7 @@ static int set_up(run_state *s)
     qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
     s->piece = malloc(s->piece_size);
-    if (!s->piece || !cli_stop_init(&s->stop, s->o.stop.item, s->o.stop.n)) return cli_fail("out of memory");
+    if (!s->piece || !cli_stop_init(&s->stop, s->o.stop.item, s->o.stop.n)) return cli_no_memory("out of memory");
     return CLI_OK;
 }
 

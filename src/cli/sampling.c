@@ -140,7 +140,7 @@ static int parse_bias(const char *text, size_t len, int32_t n_vocab, bias_list *
     if (token >= n_vocab)
         return cli_fail("--logit-bias: token %lld is not in the vocabulary, which ends at %d", (long long)token,
                         n_vocab - 1);
-    return add_bias(list, (qn_token)token, (float)bias) ? CLI_OK : cli_fail("out of memory");
+    return add_bias(list, (qn_token)token, (float)bias) ? CLI_OK : cli_no_memory("out of memory");
 }
 
 static int collect_biases(const cli_sampling *s, const qn_tokenizer *tok, bias_list *list)
@@ -155,7 +155,7 @@ static int collect_biases(const cli_sampling *s, const qn_tokenizer *tok, bias_l
             if (!*p) break;
         }
     for (qn_token id = 0; s->ignore_eos && id < n_vocab; id++)
-        if (qn_tokenizer_is_eog(tok, id) && !add_bias(list, id, -INFINITY)) return cli_fail("out of memory");
+        if (qn_tokenizer_is_eog(tok, id) && !add_bias(list, id, -INFINITY)) return cli_no_memory("out of memory");
     return CLI_OK;
 }
 
@@ -182,7 +182,7 @@ static int collect_breakers(const cli_sampling *s, char *list[CLI_MAX_STRINGS + 
     for (int i = 0; i < s->dry_breakers.n; i++) {
         if (strcmp(s->dry_breakers.item[i], "none") == 0) continue;
         if (!*s->dry_breakers.item[i]) return cli_bad_usage("--dry-sequence-breaker: the text is empty");
-        if (!(list[n++] = unescape(s->dry_breakers.item[i]))) return cli_fail("out of memory");
+        if (!(list[n++] = unescape(s->dry_breakers.item[i]))) return cli_no_memory("out of memory");
     }
     return CLI_OK;
 }

@@ -167,7 +167,7 @@ static int check_writable(const char *path)
 static int create(run *r, const char *const *paths, int n)
 {
     qn_gguf_str *texts = calloc((size_t)n, sizeof *texts);
-    if (!texts) return cli_fail("out of memory");
+    if (!texts) return cli_no_memory("out of memory");
     int status = CLI_OK;
     char backend[32];
     qn_error err;

@@ -103,7 +103,7 @@ int train_draw(const train_log *log, const char *path, const char *title, double
     size_t len = 0;
     if (log->n == 0) return CLI_OK;
     FILE *out = open_memstream(&text, &len);
-    if (!out) return cli_fail("out of memory");
+    if (!out) return cli_no_memory("out of memory");
     const frame f = frame_of(log, bits);
     fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n", WIDTH,
             HEIGHT, WIDTH, HEIGHT);
@@ -123,7 +123,7 @@ int train_draw(const train_log *log, const char *path, const char *title, double
     for (line_kind kind = EACH; kind <= HELD; kind++) draw_line(out, &f, log, bits, kind);
     fputs("</svg>\n", out);
     const bool good = fclose(out) == 0;
-    const int status = good ? cli_write_text(path, text, len) : cli_fail("out of memory");
+    const int status = good ? cli_write_text(path, text, len) : cli_no_memory("out of memory");
     free(text);
     return status;
 }

@@ -14,7 +14,7 @@ static int keep(train_log *log, const train_row *row)
     if (log->n == log->cap) {
         const int32_t cap = log->cap ? log->cap * 2 : 1024;
         train_row *rows = realloc(log->rows, (size_t)cap * sizeof *rows);
-        if (!rows) return cli_fail("out of memory");
+        if (!rows) return cli_no_memory("out of memory");
         log->rows = rows;
         log->cap = cap;
     }

@@ -18,9 +18,16 @@ typedef struct phase {
     bool shared;
 } phase;
 
+/* How often one kind of operation was computed in this run, and how long that took thread 0. */
+typedef struct tally {
+    qn_op op;
+    uint64_t count, ticks;
+} tally;
+
 typedef struct step {
     qn_task task; /* tile, phase, begin and end are the worker's */
     const qn_cpu_op *op;
+    tally *tally; /* of its kind */
     phase phases[QN_CPU_MAX_PHASES];
 } step;
 
@@ -28,6 +35,8 @@ struct qn_program {
     qn_cpu *cpu;
     int32_t n_steps;
     step *steps;
+    tally *tallies; /* behind the steps */
+    int32_t n_tallies;
     const qn_buffer *activations; /* whose memory the addresses point into */
     qn_fault fault;
 };
@@ -202,6 +211,14 @@ void qn__cpu_program_destroy(qn_program *program)
     qn__free(program);
 }
 
+static tally *tally_of(qn_program *program, qn_op op)
+{
+    int32_t i = 0;
+    while (i < program->n_tallies && program->tallies[i].op != op) i++;
+    if (i == program->n_tallies) program->tallies[program->n_tallies++].op = op;
+    return &program->tallies[i];
+}
+
 qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err)
 {
     qn_program *program = qn__calloc(1, sizeof(*program));
@@ -209,11 +226,13 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
     program->cpu = (qn_cpu *)be;
     program->n_steps = segment->n_nodes;
     program->activations = segment->activations;
-    program->steps = qn__calloc((size_t)segment->n_nodes, sizeof(step));
+    program->steps = qn__calloc((size_t)segment->n_nodes, sizeof(step) + sizeof(tally));
+    program->tallies = (tally *)(void *)(program->steps + segment->n_nodes);
     qn_status status = program->steps ? QN_OK : QN_FAIL_NOMEM(err, (size_t)segment->n_nodes * sizeof(step));
     for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++) {
         status = compile_step(program->cpu, segment, segment->nodes[i], &program->steps[i], err);
         program->steps[i].task.fault = &program->fault;
+        program->steps[i].tally = tally_of(program, segment->nodes[i]->op);
     }
     if (status != QN_OK) {
         qn__cpu_program_destroy(program);
@@ -277,11 +296,21 @@ static void run_phase(qn_team *team, const step *s, qn_task *t, int p, int membe
     }
 }
 
+/* Thread 0 looks once a step: one ends where the next begins. */
+static uint64_t count_step(const step *s, uint64_t start)
+{
+    const uint64_t now = qn__ticks();
+    s->tally->count++;
+    s->tally->ticks += now - start;
+    return now;
+}
+
 static void walk_steps(void *ctx, int member, int n_members)
 {
     const walk *w = ctx;
     qn_cpu *cpu = w->program->cpu;
     bool alone = false; /* thread 0 has worked alone since the last barrier */
+    uint64_t ticks = member == 0 ? qn__ticks() : 0;
     qn_task t;
 
     for (int32_t i = w->from; i < w->to; i++) {
@@ -305,14 +334,29 @@ static void walk_steps(void *ctx, int member, int n_members)
             }
             alone = !ph->shared;
         }
+        if (member == 0) ticks = count_step(s, ticks);
         if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
+    }
+}
+
+/* Hands the tallies over; ticks become shares of the time that the clock measured. */
+static void count_run(qn_program *program, double ns, double ticks)
+{
+    const double ns_a_tick = ticks > 0 ? ns / ticks : 0;
+    for (int32_t i = 0; i < program->n_tallies; i++) {
+        tally *k = &program->tallies[i];
+        if (k->count) qn__op_count(k->op, k->count, (uint64_t)((double)k->ticks * ns_a_tick));
+        k->count = k->ticks = 0;
     }
 }
 
 static void walk_range(qn_program *program, int32_t from, int32_t to, double *node_ns)
 {
     walk w = {program, from, to, node_ns};
+    const int64_t start = qn__now_ns();
+    const uint64_t ticks = qn__ticks();
     qn__team_run(program->cpu->team, walk_steps, &w);
+    count_run(program, (double)(qn__now_ns() - start), (double)(qn__ticks() - ticks));
 }
 
 static qn_status fault_error(const qn_program *program, const qn_run *run, qn_error *err)

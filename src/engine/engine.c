@@ -4,60 +4,17 @@
  * makes a copy. */
 #include "engine/engine.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "format/native.h"
 #include <stdio.h>
 #include <string.h>
-
-/* ---- backends ---- */
-
-static qn_status open_backend(qn_engine *e, const char *spec, size_t len, int n_threads, qn_error *err)
-{
-    char text[48], name[32];
-    if (len == 0 || len >= sizeof(text))
-        return QN_FAIL(err, invalid,
-                       "backend list: an entry is empty or too long; expected names like cpu or cpu:avx2");
-    memcpy(text, spec, len);
-    text[len] = '\0';
-    if (e->n_backends == QN_MAX_PLACES) return QN_FAIL(err, limit, "more than %d backends", QN_MAX_PLACES);
-
-    qn_backend_options options = {.n_threads = n_threads};
-    char *level = strchr(text, ':');
-    if (level) *level++ = '\0';
-    const qn_backend_type *type = qn__backend_find(text);
-    if (!type) {
-        int n = 0;
-        char known[128] = "";
-        const qn_backend_type *const *types = qn__backend_types(&n);
-        for (int i = 0; i < n; i++)
-            snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "", types[i]->name);
-        return QN_FAIL(err, unsupported, "backend \"%s\" is not known; this build has %s", text, known);
-    }
-    if (level && !(options.level_set = qn_cpu_level_find(level, &options.level)))
-        return QN_FAIL(err, invalid, "cpu level \"%s\" is not known; there are %s", level, QN_CPU_LEVEL_NAMES);
-
-    qn_backend *be = NULL;
-    QN_TRY(type->open(&options, &be, err));
-    /* Names are unique within an engine: they stand in listings and graphs. */
-    snprintf(name, sizeof(name), "%s", be->name);
-    for (int i = 0; i < e->n_backends; i++)
-        if (strcmp(e->backends[i]->name, name) == 0)
-            snprintf(be->name, sizeof(be->name), "%.16s#%d", name, e->n_backends & 7);
-    e->backends[e->n_backends++] = be;
-    return QN_OK;
-}
 
 static qn_status open_backends(qn_engine *e, const qn_engine_options *options, qn_error *err)
 {
     if (options->n_threads < 0 || options->n_threads > QN_MAX_THREADS)
         return QN_FAIL(err, invalid, "%d threads; 1 to %d are possible, 0 is the default", options->n_threads,
                        QN_MAX_THREADS);
-    const char *spec = options->backends ? options->backends : "cpu";
-    for (;;) {
-        const size_t len = strcspn(spec, ",");
-        QN_TRY(open_backend(e, spec, len, options->n_threads, err));
-        if (!spec[len]) return QN_OK;
-        spec += len + 1;
-    }
+    return qn__backends_open(options->backends, options->n_threads, QN_MAX_PLACES, e->backends, &e->n_backends, err);
 }
 
 /* ---- weights ---- */
@@ -159,10 +116,33 @@ static qn_status place_layers(qn_engine *e, const qn_engine_options *options, qn
     return QN_OK;
 }
 
+static bool reads_now(qn_gguf_policy policy) { return policy == QN_GGUF_populate || policy == QN_GGUF_lock; }
+
+/* Copies and a policy that reads everything take memory at once: is there that much? */
+static qn_status check_memory(const qn_engine *e, const qn_engine_options *options, qn_error *err)
+{
+    const qn_model *m = e->model;
+    uint64_t copied = 0, read = 0;
+    for (int i = 0; i < m->n_weights; i++) {
+        const qn_weight *w = &m->weights[i];
+        const bool in_place = used_in_place(e->file, e->backends[place_of(options, m, w)]);
+        *(in_place ? &read : &copied) += w->tensor->size_bytes;
+    }
+    const uint64_t need = copied + (reads_now(options->policy) ? read : 0),
+                   have = qn__memory_limit(options->memory_limit);
+    if (need <= have) return QN_OK;
+    char needed[32], left[32];
+    return QN_FAIL(err, limit, "loading takes %s of memory, %s are free; %s",
+                   qn__str_bytes(needed, sizeof(needed), need), qn__str_bytes(left, sizeof(left), have),
+                   copied <= have ? "with the policy lazy the weights are read as they are needed"
+                                  : "free memory, or take a smaller model");
+}
+
 static qn_status place_weights(qn_engine *e, const qn_engine_options *options, qn_error *err)
 {
     qn_model *m = e->model;
     QN_TRY(check_rules(e, options, err));
+    QN_TRY(check_memory(e, options, err));
     e->buffers = qn__arena_array(&e->arena, (size_t)m->n_weights, sizeof(*e->buffers));
     if (!e->buffers) return QN_FAIL(err, nomem, "out of memory while placing %d weights", m->n_weights);
     for (int i = 0; i < m->n_weights; i++) {
@@ -201,26 +181,47 @@ static void fill_info(qn_engine *e)
     snprintf(info->cpu_level, sizeof(info->cpu_level), "%.15s", level ? level + 1 : "");
 }
 
+static qn_status bind_model(qn_engine *e, const qn_engine_options *options, qn_error *err)
+{
+    if (!qn_gguf_kv_find(e->file, "general.architecture"))
+        return QN_FAIL(err, format, "general.architecture is missing: this GGUF file holds no model");
+    QN_TRY(qn_tokenizer_create(e->file, &e->tok, err));
+    QN_TRY(qn__model_load(e->file, qn_tokenizer_n_tokens(e->tok), &e->model, err));
+    QN_TRY(place_weights(e, options, err));
+    return place_layers(e, options, err);
+}
+
+/* What loading read or copied, and how fast. */
+static void fill_load(qn_engine *e, const qn_engine_options *options, int64_t start, int64_t copy_start)
+{
+    qn_engine_info *info = &e->info;
+    const int64_t end = qn__now_ns();
+    info->load_seconds = (double)(end - start) * 1e-9;
+    info->load_bytes = info->copied_bytes + (reads_now(options->policy) ? qn_gguf_file_bytes(e->file) : 0);
+    info->load_gb_s = info->load_bytes ? (double)info->load_bytes / (double)(end - copy_start + 1) : 0;
+}
+
+/* The file's own functions name it in their errors; what is found wrong in its content is given the name here. */
 static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_options *options, qn_error *err)
 {
     const int64_t start = qn__now_ns();
     QN_TRY(qn__check_passes_off(options->passes_off, err));
     QN_TRY(qn_gguf_open(path, NULL, &e->file, err));
-    if (!qn_gguf_kv_find(e->file, "general.architecture"))
-        return QN_FAIL(err, format, "general.architecture is missing: this GGUF file holds no model");
-    QN_TRY(qn_tokenizer_create(e->file, &e->tok, err));
-    QN_TRY(qn__model_load(e->file, qn_tokenizer_n_tokens(e->tok), &e->model, err));
     QN_TRY(open_backends(e, options, err));
-    QN_TRY(place_weights(e, options, err));
-    QN_TRY(place_layers(e, options, err));
+    const int64_t copy_start = qn__now_ns();
+    const qn_status status = bind_model(e, options, err);
+    if (status != QN_OK) return qn__prefix(err, status, "%s", path);
     QN_TRY(qn_gguf_load(e->file, options->policy, options->progress, options->progress_ctx, err));
+    e->locked = options->policy == QN_GGUF_lock;
     e->strict = options->strict;
     e->passes_off = options->passes_off;
+    e->memory_limit = options->memory_limit;
     e->info.n_threads = options->n_threads ? options->n_threads : qn__default_threads();
     fill_info(e);
-    e->info.load_seconds = (double)(qn__now_ns() - start) * 1e-9;
-    qn__log(QN_LOG_info, "loaded %s: %s, %d layers, %llu bytes of weights in %.3f s", path, e->info.arch,
-            e->info.n_layer, (unsigned long long)e->info.weight_bytes, e->info.load_seconds);
+    fill_load(e, options, start, copy_start);
+    qn__log(QN_LOG_info, "loaded %s: %s, %d layers, %llu bytes of weights in %.3f s; read %llu bytes at %.2f GB/s",
+            path, e->info.arch, e->info.n_layer, (unsigned long long)e->info.weight_bytes, e->info.load_seconds,
+            (unsigned long long)e->info.load_bytes, e->info.load_gb_s);
     return QN_OK;
 }
 
@@ -236,10 +237,10 @@ qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_
     }
     e->arena = arena;
     qn__mutex_init(&e->lock);
-    qn_status status = open_engine(e, path, options ? options : &defaults, err);
+    const qn_status status = open_engine(e, path, options ? options : &defaults, err);
     if (status != QN_OK) {
         qn_engine_close(e);
-        return qn__prefix(err, status, "%s", path);
+        return status;
     }
     *out = e;
     return QN_OK;

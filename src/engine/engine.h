@@ -22,7 +22,10 @@ struct qn_engine {
     qn_buffer **buffers; /* of weights: [model->n_weights] */
     int32_t *hints;      /* [n_layer]: where rules ask for what a layer computes without a weight, -1 where none does */
     bool strict;
+    bool locked; /* the mapped weights are pinned: they are taken from free memory already */
+    _Atomic bool warned_size;
     uint32_t passes_off;
+    uint64_t memory_limit; /* as in the options */
     qn_mutex lock;
     qn_lora *loras; /* open adapters, newest first; under lock */
     int32_t last_lora_id;
@@ -82,8 +85,17 @@ struct qn_session {
     qn_exec *running; /* while a run is under way, for read_node */
     qn_exec *last;    /* what ran last, for printing; NULL once it may be gone */
     bool timing, last_timed;
+    bool warned_ctx;     /* beyond the trained context: said once */
     qn_node_times times; /* measured by the last run */
     qn_session_stats stats;
+    /* a decode in the background, between start and wait */
+    qn_worker *worker; /* from the first one on */
+    bool started;
+    const qn_batch_item *job_items;
+    int32_t n_job_items;
+    _Atomic bool job_done;
+    qn_status job_status;
+    qn_error job_error;
 };
 
 /* Where a tensor of a file lies for a backend: in the mapping when it can use that, else a copy of its own (out). */
@@ -99,6 +111,32 @@ void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_l
                         qn_buffer *const *list_buffers);
 /* Bytes of the lists of cells on one backend. */
 uint64_t qn__list_bytes(const qn_session_shape *shape);
+/* ---- estimate.c ---- */
+/* Buffers that exist in name only, for planning before anything is allocated. */
+typedef struct qn_stand_in {
+    qn_buffer buffer[2 * QN_MAX_PLACES];
+} qn_stand_in;
+/* The largest graph a session of this shape decodes with, over buffers that stand in for its cache. */
+qn_status qn__worst_graph(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout, qn_kv_desc *kv,
+                          qn_stand_in *stand_in, qn_graph **out, qn_error *err);
+qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout,
+                            const qn_plan *plan);
+/* qn_engine_fit_batch among 1 .. most. */
+qn_status qn__fit_batch(qn_engine *e, const qn_session_options *options, int32_t most, uint64_t bytes, int32_t *n_batch,
+                        qn_error *err);
+/* Bytes that may be taken: what the caller gave, or else what machine and cgroup have; UINT64_MAX unlimited. */
+uint64_t qn__memory_limit(uint64_t asked);
+/* Does the session fit beside the weights? *left: bytes that it may take. */
+bool qn__session_fits(qn_engine *e, uint64_t asked, const qn_estimate *est, uint64_t *left);
+/* The refusal, with both numbers and what would fit. */
+qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options, const qn_session_shape *shape,
+                                const qn_estimate *est, uint64_t left, qn_error *err);
+
+/* state while a decode is under way in the background. */
+qn_status qn__session_idle(const qn_session *s, qn_error *err);
+/* What decode refuses before it computes; then decode itself. */
+qn_status qn__session_check(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err);
+qn_status qn__session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err);
 /* Uploads what changed in the lists of cells. */
 qn_status qn__session_upload_lists(qn_session *s, qn_error *err);
 /* Finds or builds and compiles the decode graph of n_tokens and n_out. */

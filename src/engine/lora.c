@@ -43,12 +43,15 @@ qn_status qn_lora_open(qn_engine *engine, const char *path, qn_lora **out, qn_er
     }
     l->arena = arena;
     l->engine = engine;
-    qn_status status = qn_gguf_open(path, NULL, &l->file, err);
-    if (status == QN_OK) status = qn__adapter_load(engine->model, l->file, &l->adapter, err);
-    if (status == QN_OK) status = join(l, err);
+    qn_status status = qn_gguf_open(path, NULL, &l->file, err); /* names the file itself */
+    if (status == QN_OK) {
+        status = qn__adapter_load(engine->model, l->file, &l->adapter, err);
+        if (status == QN_OK) status = join(l, err);
+        qn__prefix(err, status, "%s", path); /* changes nothing when all is well */
+    }
     if (status != QN_OK) {
         qn_lora_close(l);
-        return qn__prefix(err, status, "%s", path);
+        return status;
     }
     *out = l;
     return QN_OK;

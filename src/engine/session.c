@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/session.c -- a session's life, and decoding. After create and the first decode of a shape nothing
  * allocates. */
+#include "base/log.h"
 #include "engine/engine.h"
 #include <string.h>
 
@@ -38,7 +39,7 @@ static qn_status reserve(qn_session *s, qn_error *err)
     qn_graph *worst = NULL;
     const int32_t n = s->shape.n_batch;
     QN_TRY(build(s, n, s->shape.n_logits < n ? s->shape.n_logits : n, &worst, err));
-    return qn__sched_reserve(s->sched, worst, err);
+    return qn__sched_reserve(s->sched, worst, NULL, NULL, err);
 }
 
 /* ---- create, destroy ---- */
@@ -46,7 +47,6 @@ static qn_status reserve(qn_session *s, qn_error *err)
 static qn_status create_buffers(qn_session *s, qn_error *err)
 {
     qn_engine *e = s->engine;
-    QN_TRY(qn__kv_layout(e, &s->shape, &s->arena, &s->layout, &s->kv_desc, err));
     for (int p = 0; p < e->n_backends; p++) {
         if (!s->layout.bytes[p]) continue;
         qn_backend *be = e->backends[p];
@@ -73,18 +73,44 @@ static qn_status create_tables(qn_session *s, qn_error *err)
     return QN_OK;
 }
 
-static qn_status create_sched(qn_session *s, qn_error *err)
+/* What a session is asked to be, and whether there is memory for that. */
+typedef struct wish {
+    qn_session *session;
+    const qn_session_options *options;
+    qn_estimate estimate;
+    uint64_t left; /* bytes it may take */
+    bool too_large;
+} wish;
+
+static uint64_t asked_limit(const wish *w)
 {
-    qn_engine *e = s->engine;
-    const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off, .no_cache = s->no_plan_cache};
-    QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &s->sched, err));
-    return reserve(s, err);
+    return w->options->memory_limit ? w->options->memory_limit : w->session->engine->memory_limit;
 }
 
-qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err)
+static qn_status admit(void *ctx, const qn_plan *plan, qn_error *err)
 {
-    qn_session_shape shape;
-    QN_TRY(qn__session_shape(engine, options, &shape, err));
+    wish *w = ctx;
+    const qn_session *s = w->session;
+    w->estimate = qn__estimate_of(s->engine, &s->shape, &s->layout, plan);
+    w->too_large = !qn__session_fits(s->engine, asked_limit(w), &w->estimate, &w->left);
+    return w->too_large ? QN_FAIL(err, limit, "the session is too large") : QN_OK;
+}
+
+/* Activations are reserved first, while the cache is a stand-in: their plan tells what all will take. */
+static qn_status create_sched(qn_session *s, wish *w, qn_error *err)
+{
+    qn_engine *e = s->engine;
+    qn_stand_in stand_in;
+    qn_graph *worst = NULL;
+    const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off, .no_cache = s->no_plan_cache};
+    QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &s->sched, err));
+    QN_TRY(qn__kv_layout(e, &s->shape, &s->arena, &s->layout, &s->kv_desc, err));
+    QN_TRY(qn__worst_graph(e, &s->shape, &s->layout, &s->kv_desc, &stand_in, &worst, err));
+    return qn__sched_reserve(s->sched, worst, admit, w, err);
+}
+
+static qn_status create(qn_engine *engine, const qn_session_shape *shape, wish *w, qn_session **out, qn_error *err)
+{
     qn_arena arena;
     qn__arena_init(&arena, 0);
     qn_session *s = qn__arena_alloc(&arena, sizeof(*s));
@@ -94,11 +120,12 @@ qn_status qn_session_create(qn_engine *engine, const qn_session_options *options
     }
     s->arena = arena;
     s->engine = engine;
-    s->shape = shape;
-    s->no_plan_cache = options && options->no_plan_cache;
-    qn_status status = create_buffers(s, err);
+    s->shape = *shape;
+    s->no_plan_cache = w->options->no_plan_cache;
+    w->session = s;
+    qn_status status = create_sched(s, w, err);
+    if (status == QN_OK) status = create_buffers(s, err);
     if (status == QN_OK) status = create_tables(s, err);
-    if (status == QN_OK) status = create_sched(s, err);
     if (status != QN_OK) {
         qn_session_destroy(s);
         return status;
@@ -108,9 +135,49 @@ qn_status qn_session_create(qn_engine *engine, const qn_session_options *options
     return QN_OK;
 }
 
+/* A batch that nobody asked for gives way to memory: the largest that fits, 0 if none. */
+static qn_status shrink_batch(qn_engine *e, const wish *w, qn_session_shape *shape, int32_t *n, qn_error *err)
+{
+    *n = 0;
+    if (w->options->n_batch) return QN_OK;
+    QN_TRY(qn__fit_batch(e, w->options, shape->n_batch, w->left, n, err));
+    if (*n == 0) return QN_OK;
+    qn__log(QN_LOG_warn, "memory is short: %d tokens are computed at once, not %d", *n, shape->n_batch);
+    shape->n_batch = *n;
+    return QN_OK;
+}
+
+static void warn_beyond_training(qn_session *s, int64_t n)
+{
+    const uint32_t trained = s->engine->model->hp.n_ctx_train;
+    if (s->warned_ctx || n <= trained) return;
+    s->warned_ctx = true;
+    qn__log(QN_LOG_warn, "%lld tokens of context, but the model was trained for %u: what comes after them gets worse",
+            (long long)n, trained);
+}
+
+qn_status qn_session_create(qn_engine *engine, const qn_session_options *options, qn_session **out, qn_error *err)
+{
+    static const qn_session_options defaults;
+    wish w = {.options = options ? options : &defaults};
+    qn_session_shape shape;
+    int32_t n_batch = 0;
+    QN_TRY(qn__session_shape(engine, options, &shape, err));
+    qn_status status = create(engine, &shape, &w, out, err);
+    if (w.too_large) {
+        QN_TRY(shrink_batch(engine, &w, &shape, &n_batch, err));
+        if (n_batch == 0) return qn__session_too_large(engine, w.options, &shape, &w.estimate, w.left, err);
+        status = create(engine, &shape, &w, out, err);
+    }
+    /* Several sequences share the cells: none of them need be long. */
+    if (status == QN_OK && shape.n_seq == 1) warn_beyond_training(*out, shape.n_ctx);
+    return status;
+}
+
 void qn_session_destroy(qn_session *s)
 {
     if (!s) return;
+    qn__worker_destroy(s->worker); /* waits */
     qn__sched_destroy(s->sched);
     for (int p = 0; p < QN_MAX_PLACES; p++) {
         if (s->kv_buffers[p]) s->kv_buffers[p]->backend->type->buffer_destroy(s->kv_buffers[p]);
@@ -128,6 +195,7 @@ void qn_session_destroy(qn_session *s)
 qn_status qn_session_set_loras(qn_session *s, const qn_lora_use *loras, int32_t n_loras, qn_error *err)
 {
     const qn_lora_set was = s->shape.loras;
+    QN_TRY(qn__session_idle(s, err));
     QN_TRY(qn__lora_set(s->engine, loras, n_loras, &s->shape.loras, err));
     s->last = NULL; /* reserving may move what it ran in */
     const qn_status status = reserve(s, err);
@@ -282,11 +350,17 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
     return QN_OK;
 }
 
-qn_status qn_session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
+qn_status qn__session_check(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
-    QN_TRY(check_items(s, items, n, err));
+    QN_TRY(qn__session_idle(s, err));
+    return check_items(s, items, n, err);
+}
+
+qn_status qn__session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
+{
     const int64_t start = qn__now_ns();
     qn_status status = QN_OK;
+    for (int32_t i = 0; i < n && !s->warned_ctx; i++) warn_beyond_training(s, (int64_t)items[i].pos + 1);
     s->n_logits = 0;
     qn__mutex_lock(&s->engine->lock);
     for (int32_t i = 0; i < n && status == QN_OK; i += s->shape.n_batch) {
@@ -299,8 +373,15 @@ qn_status qn_session_decode(qn_session *s, const qn_batch_item *items, int32_t n
     return status;
 }
 
+qn_status qn_session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
+{
+    QN_TRY(qn__session_check(s, items, n, err));
+    return qn__session_decode(s, items, n, err);
+}
+
 qn_status qn_session_feed(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     if (seq < 0 || seq >= s->kv.n_seq)
         return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->kv.n_seq - 1);
     const int32_t free_cells = s->kv.n_cells - s->kv.n_used;

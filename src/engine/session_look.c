@@ -53,6 +53,7 @@ static qn_status check_layer(const qn_session *s, int layer, qn_error *err)
 
 qn_status qn_session_print_last(qn_session *s, int layer, qn_graph_format format, char **out, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_layer(s, layer, err));
     if (!s->last) return QN_FAIL(err, state, "no graph has run yet");
     return print(s, qn__exec_graph(s->last), layer, s->last_timed ? s->times.ns : NULL, format, out, err);
@@ -61,6 +62,7 @@ qn_status qn_session_print_last(qn_session *s, int layer, qn_graph_format format
 qn_status qn_session_print_graph(qn_session *s, int32_t n_tokens, int layer, qn_graph_format format, char **out,
                                  qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     qn_graph *graph = NULL;
     QN_TRY(check_layer(s, layer, err));
     QN_TRY(refined_graph(s, n_tokens, &graph, NULL, NULL, err));
@@ -71,6 +73,7 @@ qn_status qn_session_print_graph(qn_session *s, int32_t n_tokens, int layer, qn_
 
 qn_status qn_session_print_plan(qn_session *s, int32_t n_tokens, char **out, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     qn_graph *graph = NULL;
     qn_str text = {0};
     const qn_status status = refined_graph(s, n_tokens, &graph, NULL, &text, err);
@@ -88,6 +91,7 @@ static qn_status report_of(qn_session *s, int32_t n_tokens, qn_pass_report *pass
 
 qn_status qn_session_get_passes(qn_session *s, int32_t n_tokens, qn_pass_stats *out, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     qn_pass_report passes;
     QN_TRY(report_of(s, n_tokens, &passes, err));
     memcpy(out, passes.stats, sizeof passes.stats);
@@ -96,6 +100,7 @@ qn_status qn_session_get_passes(qn_session *s, int32_t n_tokens, qn_pass_stats *
 
 qn_status qn_session_print_passes(qn_session *s, int32_t n_tokens, char **out, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     qn_pass_report passes;
     qn_str text = {0};
     QN_TRY(report_of(s, n_tokens, &passes, err));

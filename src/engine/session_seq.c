@@ -28,12 +28,13 @@ int32_t qn_session_n_ctx(const qn_session *s) { return s->shape.n_ctx; }
 
 int32_t qn_session_n_batch(const qn_session *s) { return s->shape.n_batch; }
 
-int32_t qn_session_n_logits(const qn_session *s) { return s->n_logits; }
+int32_t qn_session_n_logits(const qn_session *s) { return s->started ? 0 : s->n_logits; }
 
 const float *qn_session_logits(const qn_session *s, int32_t index)
 {
-    if (index < 0) index += s->n_logits;
-    return index >= 0 && index < s->n_logits ? s->logits + (size_t)index * s->engine->model->hp.n_vocab : NULL;
+    const int32_t n = qn_session_n_logits(s);
+    if (index < 0) index += n;
+    return index >= 0 && index < n ? s->logits + (size_t)index * s->engine->model->hp.n_vocab : NULL;
 }
 
 int32_t qn_session_seq_len(const qn_session *s, int32_t seq)
@@ -51,6 +52,7 @@ int32_t qn_session_free_cells(const qn_session *s) { return s->kv.n_cells - s->k
 
 qn_status qn_session_seq_remove(qn_session *s, int32_t seq, int32_t p0, int32_t p1, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_range(s, seq, p0, &p1, err));
     qn__kv_remove(&s->kv, seq, p0, p1);
     return QN_OK;
@@ -58,6 +60,7 @@ qn_status qn_session_seq_remove(qn_session *s, int32_t seq, int32_t p0, int32_t 
 
 qn_status qn_session_seq_copy(qn_session *s, int32_t src, int32_t dst, int32_t p0, int32_t p1, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_range(s, src, p0, &p1, err));
     QN_TRY(check_seq(s, dst, err));
     if (src == dst) return QN_FAIL(err, invalid, "a sequence (%d) cannot be copied onto itself", src);
@@ -67,6 +70,7 @@ qn_status qn_session_seq_copy(qn_session *s, int32_t src, int32_t dst, int32_t p
 
 qn_status qn_session_seq_keep(qn_session *s, int32_t seq, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_seq(s, seq, err));
     for (int32_t q = 0; q < s->kv.n_seq; q++)
         if (q != seq) qn__kv_remove(&s->kv, q, 0, INT32_MAX);
@@ -124,6 +128,7 @@ static qn_status shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32
 
 qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32_t delta, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_range(s, seq, p0, &p1, err));
     const int32_t n = qn__kv_lower(&s->kv, seq, p1) - qn__kv_lower(&s->kv, seq, p0);
     if (n <= 0 || delta == 0) return QN_OK;
@@ -147,6 +152,7 @@ qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p
 
 qn_status qn_session_reuse(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, size_t *kept, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_seq(s, seq, err));
     const qn_kv *kv = &s->kv;
     const int32_t *list = qn__kv_list(kv, seq);

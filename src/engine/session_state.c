@@ -143,6 +143,7 @@ static uint64_t widest_row(const qn_session *s)
 
 qn_status qn_session_save(qn_session *s, const char *path, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     qn_writer *w = NULL;
     qn_state_tables t = {
         .cells = qn__calloc((size_t)s->kv.n_cells, sizeof(int32_t)),
@@ -272,6 +273,7 @@ static void load_tables(qn_kv *kv, const qn_state_file *f)
 
 qn_status qn_session_restore(qn_session *s, const char *path, qn_error *err)
 {
+    QN_TRY(qn__session_idle(s, err));
     qn_map map;
     qn_state_file f = {0};
     QN_TRY(qn__map_open(path, &map, err));

@@ -145,6 +145,10 @@ qn_status qn_gguf_load(const qn_gguf *file, qn_gguf_policy policy, qn_progress_f
         const uint64_t bytes = data_bytes(part);
         if (bytes == 0) continue;
         state.part = bytes;
+        if (policy == QN_GGUF_ahead) {
+            qn__map_read_ahead(&part->map, part->data_start, bytes);
+            continue;
+        }
         QN_TRY(qn__map_populate(&part->map, part->data_start, bytes, progress ? part_progress : NULL, &state, err));
         if (policy == QN_GGUF_lock) QN_TRY(qn__map_lock(&part->map, part->data_start, bytes, err));
         state.before += bytes;

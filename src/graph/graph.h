@@ -131,6 +131,8 @@ typedef struct qn_op_info {
     const char *formula;
 } qn_op_info;
 const qn_op_info *qn__op_info(qn_op op);
+/* For backends: `count` nodes of this op took `ns`; see qn_op_metrics_snapshot. */
+void qn__op_count(qn_op op, uint64_t count, uint64_t ns);
 
 qn_status qn__graph_create(qn_graph **out, qn_error *err); /* counts a graph_build */
 void qn__graph_destroy(qn_graph *g);

@@ -3,6 +3,7 @@
  * what waits never exceeds what is in use by more than IDLE_BYTES, so a context holds at most about twice what it
  * needs. */
 #include "array/array.h"
+#include "base/metrics.h"
 
 #define IDLE_BYTES (UINT64_C(64) << 20)
 
@@ -33,6 +34,7 @@ qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory *
         ctx->idle[place][class] = m->next;
         ctx->idle_bytes -= m->buffer->bytes;
         ctx->live_bytes += m->buffer->bytes;
+        QN_COUNT(pool_hits, 1);
         *out = m;
         return QN_OK;
     }

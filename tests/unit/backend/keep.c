@@ -64,7 +64,7 @@ static void test_buffers_grow(void **state)
 static void test_reserve(void **state)
 {
     (void)state;
-    OK(qn__sched_reserve(sched, chain(60), err));
+    OK(qn__sched_reserve(sched, chain(60), NULL, NULL, err));
     const uint64_t reserved = qn__sched_reserved_bytes(sched);
     const int created = A.n_created + B.n_created;
     assert_true(reserved > 3 * 60 * 4);
@@ -187,12 +187,11 @@ static qn_status everything(qn_error *err)
         qn_graph *g = graph_with_everything(kv, &status, err);
         if (status != QN_OK) break;
         if (i == 0) {
-            status = qn__sched_reserve(s, g, err);
+            status = qn__sched_reserve(s, g, NULL, NULL, err);
             continue;
         }
         status = qn__sched_compile(s, g, &i, i == 1 ? sizeof(i) : 0, &e, err);
-        if (status == QN_OK) status = i == 1 ? qn__exec_run(e, NULL, err) : qn__exec_run_async(e, NULL, err);
-        if (status == QN_OK && i == 2) status = qn__exec_wait(e, err);
+        if (status == QN_OK) status = qn__exec_run(e, NULL, err);
     }
     qn__sched_destroy(s);
     if (kv) fake_buffer_destroy(kv);

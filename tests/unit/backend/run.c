@@ -84,11 +84,6 @@ static void test_values_seen_on_the_way(void **state)
     set(e, "x", x, 3);
     OK(qn__exec_run(e, &(qn_run){.eval = on_peek, .eval_ctx = &p}, err));
     assert_int_equal(p.n_right, 3);
-    set(e, "x", x, 3);
-    p.n_right = 0;
-    OK(qn__exec_run_async(e, &(qn_run){.eval = on_peek, .eval_ctx = &p}, err));
-    OK(qn__exec_wait(e, err));
-    assert_int_equal(p.n_right, 3);
     assert_int_equal(qn__exec_peek(e, qn__exec_find(e, "y"), y, 4, 12, &error), QN_STATUS_invalid);
 }
 
@@ -105,32 +100,6 @@ static void test_times_by_node(void **state)
     assert_int_equal(measured, 5); /* three scales, two transfers */
 }
 
-static void test_background(void **state)
-{
-    (void)state;
-    const float x[3] = {1, 2, 3}, want[3] = {112, 113, 114};
-    float y[3];
-    qn_error error;
-    qn_exec *e = compile(chain(3)), *other;
-    assert_int_equal(qn__exec_wait(e, &error), QN_STATUS_state);
-    for (int i = 0; i < 50; i++) {
-        set(e, "x", x, 3);
-        OK(qn__exec_run_async(e, NULL, err));
-        assert_int_equal(qn__exec_run(e, NULL, &error), QN_STATUS_state);
-        assert_int_equal(qn__exec_run_async(e, NULL, &error), QN_STATUS_state);
-        assert_int_equal(qn__exec_set(e, qn__exec_find(e, "x"), x, 12, &error), QN_STATUS_state);
-        assert_int_equal(qn__exec_get(e, qn__exec_find(e, "y"), y, 0, 12, &error), QN_STATUS_state);
-        assert_int_equal(qn__sched_compile(sched, chain(3), NULL, 0, &other, &error), QN_STATUS_state);
-        OK(qn__exec_wait(e, err));
-        expect(e, "y", want, 3);
-    }
-    stopper s = {.stop_at = 2};
-    OK(qn__exec_run_async(e, &(qn_run){.eval = on_eval, .eval_ctx = &s}, err));
-    assert_int_equal(qn__exec_wait(e, &error), QN_STATUS_cancelled);
-    assert_non_null(strstr(error.text, "stopped"));
-    OK(qn__exec_run_async(e, NULL, err)); /* never waited for: destroying the scheduler does */
-}
-
 static void test_runs_allocate_nothing(void **state)
 {
     (void)state;
@@ -138,31 +107,24 @@ static void test_runs_allocate_nothing(void **state)
     float y[3];
     qn_exec *e = compile(chain(3));
     set(e, "x", x, 3);
-    OK(qn__exec_run_async(e, NULL, err));
-    OK(qn__exec_wait(e, err));
+    OK(qn__exec_run(e, NULL, err));
     const uint64_t allocs = QN_METRIC_READ(allocs), runs = QN_METRIC_READ(graph_runs);
     const int created = A.n_created + B.n_created;
     for (int i = 0; i < 10; i++) {
         set(e, "x", x, 3);
         OK(qn__exec_run(e, NULL, err));
-        OK(qn__exec_run_async(e, NULL, err));
-        OK(qn__exec_wait(e, err));
         get(e, "y", y, 3);
     }
     assert_int_equal(QN_METRIC_READ(allocs), allocs);
     assert_int_equal(A.n_created + B.n_created, created);
-    assert_int_equal(QN_METRIC_READ(graph_runs), runs + 20);
+    assert_int_equal(QN_METRIC_READ(graph_runs), runs + 10);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_set_and_get_check),
-        T(test_eval_may_stop_anywhere),
-        T(test_values_seen_on_the_way),
-        T(test_times_by_node),
-        T(test_background),
-        T(test_runs_allocate_nothing),
+        T(test_set_and_get_check), T(test_eval_may_stop_anywhere), T(test_values_seen_on_the_way),
+        T(test_times_by_node),     T(test_runs_allocate_nothing),
     };
     RUN_AT_EVERY_PACE(tests);
 }

@@ -49,7 +49,7 @@ static void empty_file(void **state)
     assert_int_equal(qn__map_open(write_text("empty", ""), &map, NULL), QN_OK);
     assert_int_equal(map.size, 0);
     assert_null(map.data);
-    qn__map_advise(&map, 0, 10, QN_ADVICE_willneed);
+    qn__map_read_ahead(&map, 0, 10);
     assert_int_equal(qn__map_populate(&map, 0, 10, NULL, NULL, NULL), QN_OK);
     assert_int_equal(qn__map_lock(&map, 0, 10, NULL), QN_OK);
     assert_int_equal(qn__map_resident(&map, 0, 10), 0);
@@ -169,12 +169,10 @@ static void residency(void **state)
     assert_int_equal(qn__map_resident(&map, 4000, 200), 200);  /* over a page's edge */
     assert_int_equal(qn__map_resident(&map, map.size - 5, 100), 5);
     assert_int_equal(qn__map_resident(&map, map.size, 100), 0);
-    for (int a = QN_ADVICE_normal; a <= QN_ADVICE_dontneed; a++) { /* whatever the advice, the bytes stay the same */
-        qn__map_advise(&map, 10, 5000, (qn_map_advice)a);
-        qn__map_advise(&map, 0, SIZE_MAX, (qn_map_advice)a);
-        qn__map_advise(&map, SIZE_MAX, 1, (qn_map_advice)a);
-        assert_memory_equal(map.data, bytes, sizeof bytes);
-    }
+    qn__map_read_ahead(&map, 10, 5000); /* the bytes stay the same */
+    qn__map_read_ahead(&map, 0, SIZE_MAX);
+    qn__map_read_ahead(&map, SIZE_MAX, 1);
+    assert_memory_equal(map.data, bytes, sizeof bytes);
     qn__map_close(&map);
 }
 

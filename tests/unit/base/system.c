@@ -184,6 +184,40 @@ static void cgroup_v1_mounts(void **state)
     check_limits(2.5, 5000000);
 }
 
+#define GIB (UINT64_C(1) << 30)
+
+/* Free is what the machine has, or what the tightest group has left; cached files count as free. */
+static void memory_free(void **state)
+{
+    (void)state;
+    assert_true(qn__memory_free(scratch) == UINT64_MAX); /* nothing is known */
+    write_text("proc/meminfo", "MemTotal: 67108864 kB\nMemFree: 1 kB\nMemAvailable: 33554432 kB\n");
+    assert_true(qn__memory_free(scratch) == 32 * GIB);
+    write_text("proc/self/cgroup", "0::/user/app\n");
+    write_text("sys/fs/cgroup/user/app/memory.max", "max\n");
+    write_text("sys/fs/cgroup/user/app/memory.current", "5368709120\n");
+    assert_true(qn__memory_free(scratch) == 32 * GIB);
+    write_text("sys/fs/cgroup/user/memory.max", "8589934592\n"); /* 8 GiB for the parent, of which 5 are used */
+    write_text("sys/fs/cgroup/user/memory.current", "5368709120\n");
+    assert_true(qn__memory_free(scratch) == 3 * GIB);
+    write_text("sys/fs/cgroup/user/memory.stat", "anon 1\nfile 7\ninactive_file 1073741824\nactive_file 1073741824\n"
+                                                 "xinactive_file 9\n");
+    assert_true(qn__memory_free(scratch) == 5 * GIB);                /* 2 of them are cached files */
+    write_text("sys/fs/cgroup/user/app/memory.max", "6442450944\n"); /* tighter: 6 GiB, 5 used */
+    assert_true(qn__memory_free(scratch) == 1 * GIB);
+    write_text("sys/fs/cgroup/user/app/memory.current", "7000000000\n");
+    assert_true(qn__memory_free(scratch) == 0);
+    write_text("proc/self/cgroup", "4:memory:/a/b\n"); /* version 1 */
+    assert_true(qn__memory_free(scratch) == 32 * GIB);
+    write_text("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "4294967296\n");
+    write_text("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "3221225472\n");
+    write_text("sys/fs/cgroup/memory/a/memory.stat", "inactive_file 99\ntotal_inactive_file 1073741824\n");
+    assert_true(qn__memory_free(scratch) == 2 * GIB);
+    write_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    write_text("sys/fs/cgroup/memory/memory.usage_in_bytes", "9000000000000\n");
+    assert_true(qn__memory_free(scratch) == 2 * GIB);
+}
+
 /* "cpuset" and "cpuacct" alone are not the cpu controller. */
 static void cgroup_v1_words(void **state)
 {
@@ -255,7 +289,7 @@ int main(void)
         TEST(cgroup_v2),       TEST(cgroup_v2_container),
         TEST(cgroup_v1),       TEST(cgroup_v1_mounts),
         TEST(cgroup_v1_words), TEST(cgroup_long_path),
-        TEST(this_machine),
+        TEST(memory_free),     TEST(this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,29 +244,6 @@ static void test_split_is_whole(void **state)
     assert_true(moved > 100); /* the graphs really were split */
 }
 
-static void test_background_gives_the_same_bits(void **state)
-{
-    (void)state;
-    world w;
-    site s;
-    static float now[2 * N * M], later[2 * N * M];
-    world_open(&w, 77, false);
-    site_open(&s, QN_CPU_ref, QN_CPU_LEVEL_COUNT - 1, 2, NULL);
-    qn_exec *e = compile(&w, &s);
-    OK(qn__exec_run(e, NULL, err));
-    fetch(e, now);
-    for (int i = 0; i < 20; i++) {
-        rewind_state(&s, &w);
-        feed(e, &w);
-        OK(qn__exec_run_async(e, NULL, err));
-        OK(qn__exec_wait(e, err));
-        fetch(e, later);
-        assert_memory_equal(now, later, sizeof(now));
-    }
-    site_close(&s);
-    world_close(&w);
-}
-
 typedef struct stopper {
     int left;
     int32_t last;
@@ -372,8 +349,9 @@ static void test_passes_change_no_bit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split_is_whole),         cmocka_unit_test(test_background_gives_the_same_bits),
-        cmocka_unit_test(test_stopping_harms_nothing), cmocka_unit_test(test_runs_allocate_nothing),
+        cmocka_unit_test(test_split_is_whole),
+        cmocka_unit_test(test_stopping_harms_nothing),
+        cmocka_unit_test(test_runs_allocate_nothing),
         cmocka_unit_test(test_passes_change_no_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

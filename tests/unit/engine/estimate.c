@@ -197,9 +197,133 @@ static void largest_batch(void **state)
     qn_engine_close(e);
 }
 
+static int n_warnings;
+static char warning[512];
+static void on_log(void *ctx, qn_log_level level, const char *line)
+{
+    (void)ctx;
+    if (level != QN_LOG_warn) return;
+    n_warnings++;
+    snprintf(warning, sizeof(warning), "%s", line);
+}
+
+static uint64_t weights(const qn_engine *e)
+{
+    qn_engine_info info;
+    qn_engine_get_info(e, &info);
+    return info.weight_bytes;
+}
+
+/* More than there is is refused before anything is allocated, with both numbers and a context that then fits; none
+ * larger does. The engine's limit holds for its sessions, a session's own goes before it. */
+static void refused_before_it_is_taken(void **state)
+{
+    (void)state;
+    for (int i = N_ENGINES - 3; i < N_ENGINES; i++) {
+        const qn_engine_options eo = {.n_threads = 1,
+                                      .backends = engines[i].backends,
+                                      .rules = rules,
+                                      .n_rules = engines[i].n_rules,
+                                      .memory_limit = 3 << 20};
+        qn_engine *e = rig_open(&engines[i].model, &eo);
+        qn_session *s = NULL;
+        qn_session_options o = {.n_ctx = 1 << 20, .n_batch = 16};
+        qn_error error;
+        qn_metrics m;
+        const uint64_t before = live();
+        qn_metrics_reset();
+        assert_int_equal(qn_session_create(e, &o, &s, &error), QN_STATUS_limit);
+        qn_metrics_snapshot(&m);
+        assert_int_equal(live(), before);
+        assert_true(m.peak_bytes - before < 2 << 20); /* graphs and plans, no cache */
+        const char *fits = strstr(error.text, "the largest that fits is ");
+        assert_non_null(fits);
+        assert_non_null(strstr(error.text, "a context of 1048576 tokens needs "));
+        assert_non_null(strstr(error.text, " of memory are free beside the weights"));
+        o.n_ctx = atoi(fits + strlen("the largest that fits is "));
+        assert_true(o.n_ctx > 100);
+        assert_true(total(e, o) <= (3 << 20) - weights(e));
+        MUST(qn_session_create(e, &o, &s, err));
+        qn_session_destroy(s);
+        o.n_ctx++;
+        assert_int_equal(qn_session_create(e, &o, &s, &error), QN_STATUS_limit);
+        o.memory_limit = UINT64_MAX;
+        MUST(qn_session_create(e, &o, &s, err));
+        qn_session_destroy(s);
+        o.memory_limit = weights(e) / 2;
+        REFUSED(limit, qn_session_create(e, &o, &s, err), "0 B of memory", "none fits", "smaller model");
+        qn_engine_close(e);
+    }
+    /* What this machine has: 2^28 cells of 30 layers are terabytes. */
+    qn_engine *e = open_engine(1);
+    qn_session *s = NULL;
+    REFUSED(limit,
+            qn_session_create(e, &(qn_session_options){.n_ctx = 1 << 28, .kv_type = QN_DTYPE_F32, .kv_type_set = true},
+                              &s, err),
+            "GiB", "the largest that fits");
+    qn_engine_close(e);
+}
+
+/* A batch that nobody asked for gives way, with a warning; one that was asked for is refused. */
+static void a_smaller_batch(void **state)
+{
+    (void)state;
+    qn_engine *e = open_engine(0);
+    qn_session *s = NULL;
+    const uint64_t small = total(e, (qn_session_options){.n_ctx = 128, .n_batch = 64});
+    qn_session_options o = {.n_ctx = 128, .memory_limit = small + weights(e)};
+    n_warnings = 0;
+    qn_set_log(on_log, NULL);
+    MUST(qn_session_create(e, &o, &s, err));
+    assert_int_equal(qn_session_n_batch(s), 64);
+    assert_non_null(strstr(warning, "64 tokens are computed at once, not 128"));
+    qn_session_destroy(s);
+    assert_int_equal(n_warnings, 1);
+    o.n_batch = 128;
+    REFUSED(limit, qn_session_create(e, &o, &s, err), "128 tokens");
+    qn_set_log(NULL, NULL);
+    qn_engine_close(e);
+}
+
+/* Beyond what the model was trained for: said once, when the context is made, or when the first sequence gets there. */
+static void beyond_training(void **state)
+{
+    (void)state;
+    qn_engine *e = rig_open(&(tiny){0}, NULL);
+    qn_engine_info info;
+    qn_engine_get_info(e, &info);
+    const int32_t trained = info.n_ctx_train;
+    qn_session *s = NULL;
+    const qn_token token = 5;
+    qn_set_log(on_log, NULL);
+    n_warnings = 0;
+    s = rig_session(e, (qn_session_options){.n_ctx = trained});
+    qn_session_destroy(s);
+    assert_int_equal(n_warnings, 0);
+    s = rig_session(e, (qn_session_options){.n_ctx = trained + 1});
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(warning, "trained for"));
+    rig_decode(s, &(qn_batch_item){token, trained, 0, true}, 1);
+    assert_int_equal(n_warnings, 1);
+    qn_session_destroy(s);
+    s = rig_session(e, (qn_session_options){.n_ctx = 4 * trained, .n_seq = 4}); /* short ones have room for all */
+    rig_decode(s, &(qn_batch_item){token, trained - 1, 0, true}, 1);
+    assert_int_equal(n_warnings, 1);
+    rig_feed(s, 0, &token, 1);
+    assert_int_equal(n_warnings, 2);
+    rig_feed(s, 0, &token, 1);
+    assert_int_equal(n_warnings, 2);
+    qn_session_destroy(s);
+    qn_set_log(NULL, NULL);
+    qn_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refused_before_it_is_taken),
+        cmocka_unit_test(a_smaller_batch),
+        cmocka_unit_test(beyond_training),
         cmocka_unit_test(against_reality),
         cmocka_unit_test(without_allocating),
         cmocka_unit_test(largest_context),

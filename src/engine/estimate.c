@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* src/engine/estimate.c -- what a session takes, to the byte, and whether there is that much: asked before anything is
+ * allocated. */
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/str.h"
+#include "engine/engine.h"
+#include <stdio.h>
+
+qn_status qn__worst_graph(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout, qn_kv_desc *kv,
+                          qn_stand_in *stand_in, qn_graph **out, qn_error *err)
+{
+    qn_buffer *kv_buffers[QN_MAX_PLACES], *list_buffers[QN_MAX_PLACES];
+    for (int p = 0; p < e->n_backends; p++) {
+        stand_in->buffer[2 * p] = stand_in->buffer[2 * p + 1] =
+            (qn_buffer){.backend = e->backends[p], .bytes = UINT64_MAX};
+        kv_buffers[p] = &stand_in->buffer[2 * p];
+        list_buffers[p] = &stand_in->buffer[2 * p + 1];
+    }
+    qn__kv_layout_bind(layout, kv, e->model->hp.n_layer, kv_buffers, list_buffers);
+    const int32_t n_out = shape->n_logits < shape->n_batch ? shape->n_logits : shape->n_batch;
+    const qn_decode_spec spec = {shape->n_batch, n_out, shape->loras.use, shape->loras.n, e->hints};
+    return qn__build_decode(e->model, kv, &spec, out, err);
+}
+
+static uint64_t activation_bytes(const qn_engine *e, const qn_plan *plan)
+{
+    size_t least_bytes = 1; /* a backend without work has a buffer too, so that there is an address */
+    for (int p = 0; p < e->n_backends; p++)
+        if (e->backends[p]->alignment > least_bytes) least_bytes = e->backends[p]->alignment;
+    uint64_t bytes = 0;
+    for (int p = 0; p < plan->n_places; p++) bytes += plan->bytes[p] ? plan->bytes[p] : least_bytes;
+    return bytes;
+}
+
+/* Objects without a size of their own in the options: session, scheduler, index of the plan cache, headers of blocks.
+ */
+#define OBJECT_BYTES           (20 << 10) /* measured: 18.3 KiB, of which the session's arena is 16 */
+#define OBJECT_BYTES_A_BACKEND (1 << 10)  /* measured: 0.6 KiB */
+
+qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout,
+                            const qn_plan *plan)
+{
+    qn_estimate est = {.kv_bytes = layout->total_bytes, .activation_bytes = activation_bytes(e, plan)};
+    est.logits_bytes = (uint64_t)shape->n_logits * e->model->hp.n_vocab * sizeof(float);
+    est.table_bytes = qn__kv_bytes(shape->n_ctx, shape->n_seq) +
+                      (uint64_t)shape->n_batch * (6 * sizeof(int32_t) + sizeof(qn_batch_item));
+    for (int p = 0; p < e->n_backends; p++)
+        if (layout->bytes[p]) est.table_bytes += qn__list_bytes(shape);
+    est.table_bytes += OBJECT_BYTES + (uint64_t)e->n_backends * OBJECT_BYTES_A_BACKEND;
+    est.table_bytes += e->model->hp.n_layer * (sizeof(*layout->place) + sizeof(qn_kv_layer));
+    est.total_bytes = est.kv_bytes + est.activation_bytes + est.logits_bytes + est.table_bytes;
+    return est;
+}
+
+static qn_status estimate(qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_estimate *out, qn_error *err)
+{
+    qn_kv_layout layout;
+    qn_kv_desc kv;
+    qn_stand_in stand_in;
+    qn_sched *sched = NULL;
+    qn_graph *graph = NULL;
+    qn_plan plan;
+    QN_TRY(qn__kv_layout(e, shape, arena, &layout, &kv, err));
+    const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off};
+    QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &sched, err));
+    qn_status status = qn__worst_graph(e, shape, &layout, &kv, &stand_in, &graph, err);
+    if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, NULL, err);
+    if (status == QN_OK) *out = qn__estimate_of(e, shape, &layout, &plan);
+    qn__graph_destroy(graph);
+    qn__sched_destroy(sched);
+    return status;
+}
+
+static qn_status estimate_shape(qn_engine *e, const qn_session_shape *shape, qn_estimate *out, qn_error *err)
+{
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    const qn_status status = estimate(e, shape, &arena, out, err);
+    qn__arena_deinit(&arena);
+    return status;
+}
+
+qn_status qn_engine_estimate(qn_engine *e, const qn_session_options *options, qn_estimate *out, qn_error *err)
+{
+    qn_session_shape shape = {0};
+    QN_TRY(qn__session_shape(e, options, &shape, err));
+    return estimate_shape(e, &shape, out, err);
+}
+
+/* Largest value in [1, hi] of `field`, a member of `options`, whose estimate fits; memory grows with either field, so
+ * halving the interval finds it. */
+static qn_status fit(qn_engine *e, const qn_session_options *options, int32_t *field, int32_t hi, uint64_t bytes,
+                     int32_t *out, qn_error *err)
+{
+    int32_t lo = 0;
+    while (lo < hi) {
+        qn_session_shape shape = {0};
+        qn_estimate est;
+        qn_error why;
+        *field = lo + (hi - lo + 1) / 2;
+        QN_TRY(qn__session_shape(e, options, &shape, err));
+        const qn_status status = estimate_shape(e, &shape, &est, &why);
+        if (status != QN_OK && status != QN_STATUS_limit) { /* what is beyond all limits is merely too large */
+            if (err) *err = why;
+            return status;
+        }
+        if (status == QN_OK && est.total_bytes <= bytes)
+            lo = *field;
+        else
+            hi = *field - 1;
+    }
+    *out = lo;
+    return QN_OK;
+}
+
+qn_status qn_engine_fit_ctx(qn_engine *e, const qn_session_options *options, uint64_t bytes, int32_t *n_ctx,
+                            qn_error *err)
+{
+    qn_session_options o = options ? *options : (qn_session_options){0};
+    return fit(e, &o, &o.n_ctx, 1 << 28, bytes, n_ctx, err);
+}
+
+qn_status qn__fit_batch(qn_engine *e, const qn_session_options *options, int32_t most, uint64_t bytes, int32_t *n_batch,
+                        qn_error *err)
+{
+    qn_session_options o = *options;
+    return fit(e, &o, &o.n_batch, most, bytes, n_batch, err);
+}
+
+qn_status qn_engine_fit_batch(qn_engine *e, const qn_session_options *options, uint64_t bytes, int32_t *n_batch,
+                              qn_error *err)
+{
+    qn_session_shape shape = {0};
+    QN_TRY(qn__session_shape(e, options, &shape, err));
+    qn_session_options o = options ? *options : (qn_session_options){0};
+    return fit(e, &o, &o.n_batch, shape.n_ctx, bytes, n_batch, err);
+}
+
+/* ---- is there that much? --------------------------------------------------------------------- */
+
+uint64_t qn__memory_limit(uint64_t asked) { return asked ? asked : qn__memory_free(""); }
+
+/* Weights that a session needs beside it: of a limit that the caller gave, all; of the machine's free memory, those
+ * that are only mapped, as the others have been taken from it. Mapped weights that exceed memory by themselves run
+ * anyway, from the disk again and again: then no session is to blame. */
+static uint64_t weights_beside(qn_engine *e, uint64_t asked, uint64_t limit)
+{
+    if (asked) return e->info.weight_bytes;
+    const uint64_t mapped = e->locked ? 0 : e->info.weight_bytes - e->info.copied_bytes;
+    if (mapped <= limit) return mapped;
+    char need[32], have[32];
+    if (!atomic_exchange(&e->warned_size, true))
+        qn__log(QN_LOG_warn,
+                "the weights take %s, %s of memory are free: parts will be read from the disk again and again",
+                qn__str_bytes(need, sizeof(need), mapped), qn__str_bytes(have, sizeof(have), limit));
+    return 0;
+}
+
+bool qn__session_fits(qn_engine *e, uint64_t asked, const qn_estimate *est, uint64_t *left)
+{
+    const uint64_t limit = qn__memory_limit(asked), beside = limit == UINT64_MAX ? 0 : weights_beside(e, asked, limit);
+    *left = limit > beside ? limit - beside : 0;
+    return est->total_bytes <= *left;
+}
+
+qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options, const qn_session_shape *shape,
+                                const qn_estimate *est, uint64_t left, qn_error *err)
+{
+    int32_t n = 0;
+    char need[32], kv[32], have[32], advice[160];
+    QN_TRY(qn_engine_fit_ctx(e, options, left, &n, err));
+    if (n > 0)
+        snprintf(advice, sizeof(advice), "the largest that fits is %d; a smaller KV type or batch makes room for more",
+                 n);
+    else
+        snprintf(advice, sizeof(advice), "none fits; free memory, or take a smaller model, KV type or batch");
+    return QN_FAIL(err, limit,
+                   "a context of %d tokens needs %s (%s of it KV cache), %s of memory are free beside the weights: %s",
+                   shape->n_ctx, qn__str_bytes(need, sizeof(need), est->total_bytes),
+                   qn__str_bytes(kv, sizeof(kv), est->kv_bytes), qn__str_bytes(have, sizeof(have), left), advice);
+}
