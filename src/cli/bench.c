@@ -129,7 +129,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
         {"no-pass", 0, CLI_STRINGS, &plan->options.no_pass, "PASS",
          "switch a graph pass off (may be repeated); results stay", 0, 0, NULL},
         CLI_MEMORY_OPTIONS(plan->options),
-        {"output", 'o', CLI_STRING, &format, "FORMAT", "md (default), csv or json", 0, 0, NULL},
+        {"output", 'o', CLI_STRING, &format, "FORMAT", "form of the table (default: md)", 0, 0, NULL},
         {"roofline", 0, CLI_FLAG, &plan->roofline, NULL,
          "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
     };

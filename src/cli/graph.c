@@ -23,8 +23,7 @@ int cli_command_graph(int argc, char **argv)
     int32_t layer = -1, n_tokens = 0;
     bool text = false, dot = false, svg = false, plan = false, passes = false;
     const cli_option options[] = {
-        {"phase", 0, CLI_STRING, &phase, "PHASE", "prompt (many tokens at once) or decode (one; the default)", 0, 0,
-         NULL},
+        {"phase", 0, CLI_STRING, &phase, "PHASE", "many tokens at once or one (default: decode)", 0, 0, NULL},
         {"tokens", 0, CLI_INT, &n_tokens, "N", "tokens computed at once (default: 512 for prompt)", 1, 1 << 20, NULL},
         {"layer", 0, CLI_INT, &layer, "N", "only this layer", 0, 4095, NULL},
         {"text", 0, CLI_FLAG, &text, NULL, "one line a node (the default)", 0, 0, NULL},
