@@ -201,5 +201,5 @@ static void nvfp4_pack(const float *src, void *dst, int64_t n, const float *impo
     }
 }
 
-const qn_quant_row qn__quant_MXFP4 = {mxfp4_unpack, mxfp4_pack};
-const qn_quant_row qn__quant_NVFP4 = {nvfp4_unpack, nvfp4_pack};
+const qn_quant_row qn__quant_MXFP4 = {mxfp4_unpack, mxfp4_pack, false};
+const qn_quant_row qn__quant_NVFP4 = {nvfp4_unpack, nvfp4_pack, false};

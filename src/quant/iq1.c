@@ -42,5 +42,5 @@ static void iq1_m_unpack(const void *src, float *dst, int64_t n)
     }
 }
 
-const qn_quant_row qn__quant_IQ1_S = {iq1_s_unpack, NULL};
-const qn_quant_row qn__quant_IQ1_M = {iq1_m_unpack, NULL};
+const qn_quant_row qn__quant_IQ1_S = {iq1_s_unpack, NULL, false};
+const qn_quant_row qn__quant_IQ1_M = {iq1_m_unpack, NULL, false};

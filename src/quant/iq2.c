@@ -57,6 +57,6 @@ static void iq2_s_unpack(const void *src, float *dst, int64_t n)
     }
 }
 
-const qn_quant_row qn__quant_IQ2_XXS = {iq2_xxs_unpack, NULL};
-const qn_quant_row qn__quant_IQ2_XS = {iq2_xs_unpack, NULL};
-const qn_quant_row qn__quant_IQ2_S = {iq2_s_unpack, NULL};
+const qn_quant_row qn__quant_IQ2_XXS = {iq2_xxs_unpack, NULL, false};
+const qn_quant_row qn__quant_IQ2_XS = {iq2_xs_unpack, NULL, false};
+const qn_quant_row qn__quant_IQ2_S = {iq2_s_unpack, NULL, false};

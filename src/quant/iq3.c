@@ -44,5 +44,5 @@ static void iq3_s_unpack(const void *src, float *dst, int64_t n)
     }
 }
 
-const qn_quant_row qn__quant_IQ3_XXS = {iq3_xxs_unpack, NULL};
-const qn_quant_row qn__quant_IQ3_S = {iq3_s_unpack, NULL};
+const qn_quant_row qn__quant_IQ3_XXS = {iq3_xxs_unpack, NULL, false};
+const qn_quant_row qn__quant_IQ3_S = {iq3_s_unpack, NULL, false};

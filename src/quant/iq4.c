@@ -109,5 +109,5 @@ static void iq4_xs_pack(const float *src, void *dst, int64_t n, const float *imp
     qn__super_pack(&spec, src, dst, n, importance);
 }
 
-const qn_quant_row qn__quant_IQ4_NL = {iq4_nl_unpack, iq4_nl_pack};
-const qn_quant_row qn__quant_IQ4_XS = {iq4_xs_unpack, iq4_xs_pack};
+const qn_quant_row qn__quant_IQ4_NL = {iq4_nl_unpack, iq4_nl_pack, true};
+const qn_quant_row qn__quant_IQ4_XS = {iq4_xs_unpack, iq4_xs_pack, false};

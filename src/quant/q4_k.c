@@ -124,5 +124,5 @@ static void q5_k_pack(const float *src, void *dst, int64_t n, const float *impor
     qn__super_pack(&spec, src, dst, n, importance);
 }
 
-const qn_quant_row qn__quant_Q4_K = {q4_k_unpack, q4_k_pack};
-const qn_quant_row qn__quant_Q5_K = {q5_k_unpack, q5_k_pack};
+const qn_quant_row qn__quant_Q4_K = {q4_k_unpack, q4_k_pack, false};
+const qn_quant_row qn__quant_Q5_K = {q5_k_unpack, q5_k_pack, false};

@@ -47,4 +47,4 @@ static void pack(const float *src, void *dst, int64_t n, const float *importance
     qn__plain_pack(&spec, src, dst, n, importance);
 }
 
-const qn_quant_row qn__quant_Q5_0 = {unpack, pack};
+const qn_quant_row qn__quant_Q5_0 = {unpack, pack, true};

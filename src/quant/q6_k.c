@@ -58,4 +58,4 @@ static void pack(const float *src, void *dst, int64_t n, const float *importance
     qn__super_pack(&spec, src, dst, n, importance);
 }
 
-const qn_quant_row qn__quant_Q6_K = {unpack, pack};
+const qn_quant_row qn__quant_Q6_K = {unpack, pack, false};

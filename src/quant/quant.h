@@ -14,6 +14,7 @@ typedef void (*qn_pack_fn)(const float *src, void *dst, int64_t n, const float *
 typedef struct qn_quant_row {
     qn_unpack_fn unpack; /* NULL for integer and boolean dtypes */
     qn_pack_fn pack;     /* NULL when the format only unpacks */
+    bool packs_fast;     /* in about the time of a copy: for state too; others search for scales and are for files */
 } qn_quant_row;
 /* Never NULL: a dtype that is out of range, integer or boolean gives an empty row. */
 const qn_quant_row *qn__quant_get(qn_dtype dtype);

@@ -87,7 +87,7 @@ uint16_t qn__f32_to_bf16(float f) { return f32_to_bf16(f); }
             memcpy(p + i * (int64_t)sizeof v, &v, sizeof v); \
         } \
     } \
-    const qn_quant_row qn__quant_##name = {name##_unpack, name##_pack};
+    const qn_quant_row qn__quant_##name = {name##_unpack, name##_pack, true};
 
 /* clang-format off */
 SCALAR_ROW(F32, float, , )

@@ -98,5 +98,5 @@ static void tq2_0_pack(const float *src, void *dst, int64_t n, const float *impo
     qn__plain_pack(&spec, src, dst, n, importance);
 }
 
-const qn_quant_row qn__quant_TQ1_0 = {tq1_0_unpack, tq1_0_pack};
-const qn_quant_row qn__quant_TQ2_0 = {tq2_0_unpack, tq2_0_pack};
+const qn_quant_row qn__quant_TQ1_0 = {tq1_0_unpack, tq1_0_pack, false};
+const qn_quant_row qn__quant_TQ2_0 = {tq2_0_unpack, tq2_0_pack, false};

@@ -56,10 +56,10 @@ static void every_tokenizer(void **state)
 {
     (void)state;
     static const char *const kinds[] = {"llama", "gpt2", "bert", "t5"};
-    static const char *const archs[] = {"llama", "qwen2", "qwen3", "llama"};
     for (int k = 0; k < 4; k++) {
         road r = {.path = tiny_path("t.gguf"), .options = {.n_threads = 1}};
-        MUST(tiny_write(r.path, &(tiny){.arch = archs[k], .tokenizer = kinds[k], .n_layer = 1}, err));
+        MUST(tiny_write(r.path, &(tiny){.arch = tiny_archs[k % TINY_N_ARCHS], .tokenizer = kinds[k], .n_layer = 1},
+                        err));
         fault_sweep(kinds[k], whole_road, NULL, &r);
     }
 }

@@ -76,8 +76,29 @@ bool qn__row_loads(const qn_kernels *kernels, qn_dtype dtype)
     return dtype == QN_DTYPE_I32 || kernels->unpack[dtype];
 }
 
-static void store_ints(uint8_t *row, const float *x, int64_t n)
+/* ---- storing ---- */
+
+typedef void (*store_fn)(const qn_kernels *kernels, uint8_t *row, float *x, int64_t n);
+
+static void store_f32(const qn_kernels *kernels, uint8_t *row, float *x, int64_t n)
 {
+    (void)kernels;
+    if (n > 0) memcpy(row, x, (size_t)n * 4);
+}
+
+static void store_f16(const qn_kernels *kernels, uint8_t *row, float *x, int64_t n)
+{
+    kernels->f32_to_f16((uint16_t *)(void *)row, x, n);
+}
+
+static void store_bf16(const qn_kernels *kernels, uint8_t *row, float *x, int64_t n)
+{
+    kernels->f32_to_bf16((uint16_t *)(void *)row, x, n);
+}
+
+static void store_ints(const qn_kernels *kernels, uint8_t *row, float *x, int64_t n)
+{
+    (void)kernels;
     for (int64_t i = 0; i < n; i++) {
         const int32_t y = x[i] >= 2147483648.0f    ? INT32_MAX
                           : x[i] > -2147483648.0f  ? (int32_t)x[i]
@@ -87,47 +108,36 @@ static void store_ints(uint8_t *row, const float *x, int64_t n)
     }
 }
 
-static void store_doubles(uint8_t *row, const float *x, int64_t n)
+static void store_doubles(const qn_kernels *kernels, uint8_t *row, float *x, int64_t n)
 {
+    (void)kernels;
     for (int64_t i = 0; i < n; i++) {
         const double y = x[i];
         memcpy(row + i * 8, &y, 8);
     }
 }
 
-/* Formats that pack about as fast as a copy. The others search for scales; they are for files, not for state. */
-static bool packs_fast(qn_dtype dtype)
+static void store_q8_0(const qn_kernels *kernels, uint8_t *row, float *x, int64_t n)
 {
-    static const uint8_t fast[QN_DTYPE_COUNT] = {[QN_DTYPE_Q4_0] = 1, [QN_DTYPE_Q4_1] = 1, [QN_DTYPE_Q5_0] = 1,
-                                                 [QN_DTYPE_Q5_1] = 1, [QN_DTYPE_Q8_0] = 1, [QN_DTYPE_IQ4_NL] = 1};
-    return fast[dtype];
+    kernels->f32_to_q8_0(row, x, n);
 }
 
-bool qn__row_stores(qn_dtype dtype)
-{
-    return dtype == QN_DTYPE_F32 || dtype == QN_DTYPE_F16 || dtype == QN_DTYPE_BF16 || dtype == QN_DTYPE_F64 ||
-           dtype == QN_DTYPE_I32 || packs_fast(dtype);
-}
+/* Types with a function of their own; other blocks are packed by their format. */
+static const store_fn stores[QN_DTYPE_COUNT] = {
+    [QN_DTYPE_F32] = store_f32,     [QN_DTYPE_F16] = store_f16,  [QN_DTYPE_BF16] = store_bf16,
+    [QN_DTYPE_F64] = store_doubles, [QN_DTYPE_I32] = store_ints, [QN_DTYPE_Q8_0] = store_q8_0,
+};
+
+bool qn__row_stores(qn_dtype dtype) { return stores[dtype] || qn__quant_get(dtype)->packs_fast; }
 
 void qn__row_store(const qn_kernels *kernels, qn_dtype dtype, uint8_t *row, float *x, int64_t n)
 {
-    if (dtype == QN_DTYPE_F32) {
-        if (n > 0) memcpy(row, x, (size_t)n * 4);
-    } else if (dtype == QN_DTYPE_F16) {
-        kernels->f32_to_f16((uint16_t *)(void *)row, x, n);
-    } else if (dtype == QN_DTYPE_BF16) {
-        kernels->f32_to_bf16((uint16_t *)(void *)row, x, n);
-    } else if (dtype == QN_DTYPE_F64) {
-        store_doubles(row, x, n);
-    } else if (dtype == QN_DTYPE_I32) {
-        store_ints(row, x, n);
-    } else {
+    if (qn_dtype_get(dtype)->class_ == QN_CLASS_block) /* a scale is shared: one infinity would take the others along */
         for (int64_t i = 0; i < n; i++) x[i] = isfinite(x[i]) ? x[i] : 0;
-        if (dtype == QN_DTYPE_Q8_0)
-            kernels->f32_to_q8_0(row, x, n);
-        else
-            qn__quant_get(dtype)->pack(x, row, n, NULL);
-    }
+    if (stores[dtype])
+        stores[dtype](kernels, row, x, n);
+    else
+        qn__quant_get(dtype)->pack(x, row, n, NULL);
 }
 
 void qn__row_move(qn_dtype dtype, uint8_t *dst, const uint8_t *row, int64_t step, int64_t n)

@@ -3,7 +3,7 @@
 set -u
 source=$1 build=$2
 quern=$build/quern
-shared=$source/../shared
+shared=${QN_SHARED_DIR:-$source/../shared}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0

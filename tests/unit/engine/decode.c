@@ -195,9 +195,8 @@ static void kv_types(void **state)
     } rows[] = {{QN_DTYPE_F32, 0},     {QN_DTYPE_F16, 4e-3},  {QN_DTYPE_BF16, 3.2e-2},
                 {QN_DTYPE_Q8_0, 1e-1}, {QN_DTYPE_Q5_1, 4e-1}, {QN_DTYPE_Q5_0, 4e-1},
                 {QN_DTYPE_Q4_1, 8e-1}, {QN_DTYPE_IQ4_NL, 1},  {QN_DTYPE_Q4_0, 1}};
-    static const char *const archs[] = {"llama", "qwen2", "qwen3"};
-    for (int a = 0; a < 3; a++) {
-        qn_engine *e = rig_open(&(tiny){.arch = archs[a], .n_embd = 64, .head = 32}, NULL);
+    for (int a = 0; a < TINY_N_ARCHS; a++) {
+        qn_engine *e = rig_open(&(tiny){.arch = tiny_archs[a], .n_embd = 64, .head = 32}, NULL);
         qn_token tokens[60];
         rig_row exact;
         rig_story(a, tokens, 60);
@@ -215,7 +214,7 @@ static void kv_types(void **state)
             if (k == 0) exact = row;
             const double d = rig_distance(&row, &exact);
             if (d > rows[k].limit || (k > 0 && d <= 0))
-                fail_msg("%s: KV %s is off by %g", archs[a], qn_dtype_get(rows[k].type)->name, d);
+                fail_msg("%s: KV %s is off by %g", tiny_archs[a], qn_dtype_get(rows[k].type)->name, d);
             assert_true(k >= 3 || d > last); /* the types are really different */
             last = d;
             qn_session_destroy(s);

@@ -96,9 +96,8 @@ static bool watch(void *ctx, const qn_node *node, bool after)
 static void every_node(void **state)
 {
     (void)state;
-    static const char *const archs[] = {"llama", "qwen2", "qwen3"};
-    for (int a = 0; a < 3; a++) {
-        qn_engine *e = rig_open(&(tiny){.arch = archs[a]}, NULL);
+    for (int a = 0; a < TINY_N_ARCHS; a++) {
+        qn_engine *e = rig_open(&(tiny){.arch = tiny_archs[a]}, NULL);
         qn_session *s = rig_session(e, (qn_session_options){.n_logits = 2});
         qn_token tokens[20];
         rig_story(a, tokens, 20);

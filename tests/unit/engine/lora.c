@@ -56,9 +56,8 @@ static void close_to(rig_row a, rig_row b, double most, const char *what)
 static void merged_and_added_agree(void **state)
 {
     (void)state;
-    static const char *const archs[] = {"llama", "qwen2", "qwen3"};
-    for (int i = 0; i < 3; i++) {
-        const char *base = model_file("base.gguf", &(tiny){.arch = archs[i]}), *out = tiny_path("merged.gguf");
+    for (int i = 0; i < TINY_N_ARCHS; i++) {
+        const char *base = model_file("base.gguf", &(tiny){.arch = tiny_archs[i]}), *out = tiny_path("merged.gguf");
         const qn_lora_file files[2] = {
             {adapter_write(&(adapter){.path = base, .alpha = 6, .seed = 1}), 0.75f},
             {adapter_write(&(adapter){.path = base, .rank = 3, .seed = 2, .only = "ffn_", .type = QN_DTYPE_F16}),
@@ -72,7 +71,7 @@ static void merged_and_added_agree(void **state)
         for (int n = 1; n <= 2; n++) {
             MUST(qn_lora_export(base, files, n, out, NULL, err));
             qn_engine *merged = open_engine(out, 1);
-            close_to(n == 1 ? one : both, exact_with(merged, NULL, 0), 1e-5, archs[i]); /* measured: 1.7e-6 */
+            close_to(n == 1 ? one : both, exact_with(merged, NULL, 0), 1e-5, tiny_archs[i]); /* measured: 1.7e-6 */
             qn_engine_close(merged);
         }
         qn_engine_close(e);

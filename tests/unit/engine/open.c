@@ -234,16 +234,15 @@ static void placement(void **state)
 static void norms_follow_their_layer(void **state)
 {
     (void)state;
-    static const char *const archs[] = {"llama", "qwen2", "qwen3"};
     qn_token tokens[9];
     rig_story(0, tokens, 9);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < TINY_N_ARCHS; i++) {
         static const qn_place_rule rules[] = {{"blk.1.attn_q.weight", 1},   {"blk.1.attn_k.weight", 1},
                                               {"blk.1.attn_v.weight", 1},   {"blk.1.attn_output.weight", 1},
                                               {"blk.1.ffn_gate.weight", 1}, {"blk.1.ffn_up.weight", 1},
                                               {"blk.1.ffn_down.weight", 1}};
         qn_engine *e =
-            rig_open(&(tiny){.arch = archs[i]},
+            rig_open(&(tiny){.arch = tiny_archs[i]},
                      &(qn_engine_options){.backends = "cpu:ref,cpu:ref", .n_threads = 1, .rules = rules, .n_rules = 7});
         qn_session *s = rig_session(e, (qn_session_options){0});
         qn_metrics before, after;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/model/tiny.h -- whole model files of a few kilobytes, written field by field, so that a test can leave
- * out, replace or misshape any of them. Weights are large enough for sharp attention: with the small ones of `quern
- * synth` a wrong cell or a wrong angle would hardly move a logit. Also temporary folders, and the check that an error
- * is one line that names what it should. */
+/* tests/unit/model/tiny.h -- whole model files of a few kilobytes, written row by row of the architecture, so that a
+ * test can leave out, replace or misshape any of them. Weights are large enough for sharp attention: with the small
+ * ones of `quern synth` a wrong cell or a wrong angle would hardly move a logit. Also temporary folders, and the check
+ * that an error is one line that names what it should. */
 #ifndef QN_TEST_TINY_H
 #define QN_TEST_TINY_H
 
@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include <quern/engine.h>
+
+#include "model/arch.h"
 
 /* ---- errors ---- */
 
@@ -110,15 +112,25 @@ typedef struct tiny {
     void (*extra)(qn_gguf_writer *w); /* writes more keys */
 } tiny;
 
+/* Every architecture's name. */
+static const char *const tiny_archs[] = {
+#define QN_ARCH(name) #name,
+#include "model/archs.def"
+#undef QN_ARCH
+};
+enum { TINY_N_ARCHS = sizeof(tiny_archs) / sizeof(tiny_archs[0]) };
+
 enum { TINY_MAX_TENSORS = 512 };
 typedef struct tiny_job {
     const tiny *t;
     qn_gguf_writer *w;
-    int32_t n_layer, n_embd, n_head, n_kv_head, head, n_ff, n_vocab, n_ctx;
+    const qn_arch *arch; /* whose rows are written: llama's for a name that is none */
+    qn_hparams hp;
     struct {
         char name[64];
         qn_dtype dtype;
         qn_shape shape;
+        float middle, spread;
     } tensor[TINY_MAX_TENSORS];
     int n_tensors;
     uint32_t random;
@@ -130,22 +142,20 @@ static inline float tiny_random(uint32_t *state) /* -1 to 1 */
     return (float)(int32_t)(*state >> 8) / 8388608.0f - 1.0f;
 }
 
-static inline bool tiny_key(tiny_job *j, const char *key, char *full)
+/* The architecture's rows that have a number; what is 0 is left to the reader. */
+static inline void tiny_hparams(tiny_job *j)
 {
-    snprintf(full, 128, "%s.%s", j->t->arch ? j->t->arch : "llama", key);
-    return !j->t->key || !j->t->key(j->w, full);
-}
-
-static inline void tiny_u32(tiny_job *j, const char *key, int64_t value)
-{
-    char full[128];
-    if (tiny_key(j, key, full)) qn_gguf_write_u32(j->w, full, (uint32_t)value);
-}
-
-static inline void tiny_f32(tiny_job *j, const char *key, float value)
-{
-    char full[128];
-    if (tiny_key(j, key, full)) qn_gguf_write_f32(j->w, full, value);
+    for (int i = 0; i < j->arch->n_hparams; i++) {
+        const qn_hparam_row *row = &j->arch->hparams[i];
+        const double value = qn__hparam_get(&j->hp, row);
+        char key[128];
+        snprintf(key, sizeof(key), "%s.%s", j->t->arch ? j->t->arch : "llama", row->key);
+        if ((value == 0 && !row->required) || (j->t->key && j->t->key(j->w, key))) continue;
+        if (row->kind == QN_HPARAM_u32)
+            qn_gguf_write_u32(j->w, key, (uint32_t)value);
+        else
+            qn_gguf_write_f32(j->w, key, (float)value);
+    }
 }
 
 /* The byte-level alphabet of GPT-2: printable bytes stand for themselves, the others follow from U+0100 on. */
@@ -177,7 +187,7 @@ static inline void tiny_tokenizer(tiny_job *j)
     static int32_t types[1024];
     const char *kind = j->t->tokenizer ? j->t->tokenizer : "llama";
     const bool spm = !strcmp(kind, "llama"), bpe = !strcmp(kind, "gpt2"), bert = !strcmp(kind, "bert");
-    const int n = j->n_vocab, n_special = bert ? 4 : 3;
+    const int n = (int)j->hp.n_vocab, n_special = bert ? 4 : 3;
     static const char *const specials[4][4] = {{"<unk>", "<s>", "</s>"},
                                                {"<|end|>", "<|start|>", "<|pad|>"},
                                                {"[PAD]", "[UNK]", "[CLS]", "[SEP]"},
@@ -224,66 +234,50 @@ static inline void tiny_tokenizer(tiny_job *j)
     if (bert) qn_gguf_write_u32(j->w, "tokenizer.ggml.cls_token_id", 2);
 }
 
-static inline void tiny_declare(tiny_job *j, const char *name, int64_t d0, int64_t d1)
+static inline void tiny_declare(tiny_job *j, const qn_tensor_row *row, int layer)
 {
-    qn_shape shape = d1 ? qn_shape_of(d0, d1) : qn_shape_of(d0);
-    qn_dtype dtype = d1 ? j->t->type : QN_DTYPE_F32;
+    char name[64];
+    qn_shape shape = qn__tensor_row_shape(row, &j->hp);
+    qn_dtype dtype = row->flags & W_VECTOR ? QN_DTYPE_F32 : j->t->type;
+    if (row->layer)
+        snprintf(name, sizeof(name), row->name, layer);
+    else
+        snprintf(name, sizeof(name), "%s", row->name);
     if (j->t->tensor && j->t->tensor(name, &dtype, &shape)) return;
     assert_true(j->n_tensors < TINY_MAX_TENSORS);
+    /* Queries and keys twice as large: attention then prefers few cells. */
+    const bool twice =
+        row->layer && (row->slot == offsetof(qn_layer, attn_q) || row->slot == offsetof(qn_layer, attn_k));
     snprintf(j->tensor[j->n_tensors].name, sizeof(j->tensor[0].name), "%s", name);
     j->tensor[j->n_tensors].dtype = dtype;
-    j->tensor[j->n_tensors++].shape = shape;
+    j->tensor[j->n_tensors].shape = shape;
+    j->tensor[j->n_tensors].middle = row->flags & W_ONES ? 1.0f : 0.0f;
+    j->tensor[j->n_tensors++].spread =
+        shape.rank == 1 ? 0.2f : sqrtf(3.0f / (float)shape.dim[shape.rank - 1]) * (twice ? 2.0f : 1.0f);
     qn_gguf_declare(j->w, name, dtype, &shape);
 }
 
-static inline void tiny_layer(tiny_job *j, int i)
+static inline void tiny_tensors(tiny_job *j)
 {
-    const char *arch = j->t->arch ? j->t->arch : "llama";
-    const int64_t e = j->n_embd, q = (int64_t)j->n_head * j->head, kv = (int64_t)j->n_kv_head * j->head, ff = j->n_ff;
-    const bool qwen2 = !strcmp(arch, "qwen2"), qwen3 = !strcmp(arch, "qwen3");
-    const struct {
-        const char *name;
-        int64_t d0, d1;
-        bool there;
-    } rows[] = {
-        {"attn_norm.weight", e, 0, true},
-        {"attn_q.weight", q, e, true},
-        {"attn_k.weight", kv, e, true},
-        {"attn_v.weight", kv, e, true},
-        {"attn_output.weight", e, q, true},
-        {"ffn_norm.weight", e, 0, true},
-        {"ffn_gate.weight", ff, e, true},
-        {"ffn_up.weight", ff, e, true},
-        {"ffn_down.weight", e, ff, true},
-        {"attn_q.bias", q, 0, qwen2},
-        {"attn_k.bias", kv, 0, qwen2},
-        {"attn_v.bias", kv, 0, qwen2},
-        {"attn_q_norm.weight", j->head, 0, qwen3},
-        {"attn_k_norm.weight", j->head, 0, qwen3},
-    };
-    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
-        char name[64];
-        snprintf(name, sizeof(name), "blk.%d.%s", i, rows[r].name);
-        if (rows[r].there) tiny_declare(j, name, rows[r].d0, rows[r].d1);
+    for (int layer = -1; layer < (int)j->hp.n_layer; layer++) {
+        for (int r = 0; r < j->arch->n_tensors; r++) {
+            const qn_tensor_row *row = &j->arch->tensors[r];
+            if (row->layer != (layer >= 0) || row->flags & W_NO_SYNTH || (row->flags & W_TIED && j->t->tied)) continue;
+            tiny_declare(j, row, layer);
+        }
     }
 }
 
 static inline void tiny_data(tiny_job *j, int i)
 {
     const qn_dtype dtype = j->tensor[i].dtype;
-    const char *name = j->tensor[i].name;
     const qn_shape *shape = &j->tensor[i].shape;
     const int64_t n = qn_shape_numel(shape), row = shape->dim[shape->rank - 1],
                   bytes = qn_dtype_row_bytes(dtype, row) * (n / row);
     float *values = malloc((size_t)n * sizeof(float));
     void *packed = calloc(1, (size_t)bytes);
     assert_true(values && packed);
-    /* Queries and keys twice as large: attention then prefers few cells. */
-    const float spread =
-        sqrtf(3.0f / (float)row) * (strstr(name, "attn_q.w") || strstr(name, "attn_k.w") ? 2.0f : 1.0f);
-    for (int64_t k = 0; k < n; k++)
-        values[k] = shape->rank == 1 ? 0.2f * tiny_random(&j->random) + (strstr(name, "norm") ? 1.0f : 0.0f)
-                                     : spread * tiny_random(&j->random);
+    for (int64_t k = 0; k < n; k++) values[k] = j->tensor[i].spread * tiny_random(&j->random) + j->tensor[i].middle;
     /* What cannot be packed is there to be refused: zeros do. */
     if (qn_dtype_can_pack(dtype)) MUST(qn_pack(dtype, values, packed, n / row, row, NULL, err));
     qn_gguf_write_data(j->w, packed, (size_t)bytes);
@@ -296,38 +290,30 @@ static inline qn_status tiny_write(const char *path, const tiny *t, qn_error *er
     static tiny_job job;
     tiny_job *j = &job;
     const char *arch = t->arch ? t->arch : "llama";
-#define TINY_OR(field, value) .field = t->field ? t->field : (value)
+#define TINY_OR(field, value) (uint32_t)(t->field ? t->field : (value))
     job = (tiny_job){.t = t,
-                     TINY_OR(n_layer, 2),
-                     TINY_OR(n_embd, 32),
-                     TINY_OR(n_head, 4),
-                     TINY_OR(n_kv_head, 2),
-                     TINY_OR(head, 8),
-                     TINY_OR(n_ff, 48),
-                     TINY_OR(n_vocab, 300),
-                     TINY_OR(n_ctx, 128),
+                     .arch = qn__arch_find(arch) ? qn__arch_find(arch) : qn__arch_find("llama"),
+                     .hp = {.n_layer = TINY_OR(n_layer, 2),
+                            .n_embd = TINY_OR(n_embd, 32),
+                            .n_head = TINY_OR(n_head, 4),
+                            .n_kv_head = TINY_OR(n_kv_head, 2),
+                            .n_embd_head_k = TINY_OR(head, 8),
+                            .n_embd_head_v = TINY_OR(head, 8),
+                            .n_ff = TINY_OR(n_ff, 48),
+                            .n_vocab = TINY_OR(n_vocab, 300),
+                            .n_ctx_train = TINY_OR(n_ctx, 128),
+                            .norm_eps = 1e-5f,
+                            .rope_base = 10000},
                      .random = t->seed + 1};
 #undef TINY_OR
     const qn_status status = qn_gguf_writer_create(path, &j->w, err);
     if (status != QN_OK) return status;
     if (!t->key || !t->key(j->w, "general.architecture")) qn_gguf_write_str(j->w, "general.architecture", arch);
     qn_gguf_write_str(j->w, "general.name", "tiny");
-    tiny_u32(j, "context_length", j->n_ctx);
-    tiny_u32(j, "embedding_length", j->n_embd);
-    tiny_u32(j, "block_count", j->n_layer);
-    tiny_u32(j, "feed_forward_length", j->n_ff);
-    tiny_u32(j, "attention.head_count", j->n_head);
-    tiny_u32(j, "attention.head_count_kv", j->n_kv_head);
-    tiny_u32(j, "attention.key_length", j->head);
-    tiny_u32(j, "attention.value_length", j->head);
-    tiny_f32(j, "attention.layer_norm_rms_epsilon", 1e-5f);
-    tiny_f32(j, "rope.freq_base", 10000);
+    tiny_hparams(j);
     if (t->extra) t->extra(j->w);
     tiny_tokenizer(j);
-    tiny_declare(j, "token_embd.weight", j->n_vocab, j->n_embd);
-    tiny_declare(j, "output_norm.weight", j->n_embd, 0);
-    if (!t->tied) tiny_declare(j, "output.weight", j->n_vocab, j->n_embd);
-    for (int i = 0; i < j->n_layer; i++) tiny_layer(j, i);
+    tiny_tensors(j);
     if (qn_gguf_writer_status(j->w, NULL) == QN_OK)
         for (int i = 0; i < j->n_tensors; i++) tiny_data(j, i);
     return qn_gguf_writer_commit(j->w, err);
