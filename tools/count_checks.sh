@@ -41,10 +41,11 @@ ln -sfn "$material" "$seen"
 rm -f "$seen"
 one_run without
 
-# FILE:LINE of each place, by what the line says; comments and definitions are none.
+# FILE:LINE of each place, by what the line says; comments and definitions are none. Behind it how many lines up it may have been decided.
 places() {
     grep -nE '\<(assert_[a-z_]+|fail_msg|fail|MUST|REFUSED|REQUIRE|EXPECT[A-Z_]*|check_(close|same|same_bytes|intact|elements|fail|refusal))\(' \
-        $(git ls-files 'tests/*.c' 'tests/*.h') | grep -vE ':[0-9]+:(#define|/\*| \*|static|void|bool)' | cut -d: -f1,2
+        $(git ls-files 'tests/*.c' 'tests/*.h') | grep -vE ':[0-9]+:(#define|/\*| \*|static|void|bool)' |
+        awk -F: '{ print $1 ":" $2, /fail(_msg)?\(/ ? 4 : 0 }'
 }
 script_places() {
     grep -nE '(^|[^a-z_"$])(expect|one_line|says|bad) ' tests/e2e/*.sh | grep -vE ':[0-9]+: *#' | cut -d: -f1,2
@@ -52,7 +53,7 @@ script_places() {
 ran() { # NAME: of the places on standard input those that ran, with how often
     awk -v run="$dir/$1.c" '
         BEGIN { while ((getline l < run) > 0) { split(l, f, " "); count[f[2]] = f[1] } }
-        { split($0, f, ":"); n = 0; for (back = 0; back < 6 && !n; back++) n = count[f[1] ":" f[2] - back]; if (n) print n, $0 }'
+        { split($1, f, ":"); n = 0; for (back = 0; back <= $2 && !n; back++) n = count[f[1] ":" f[2] - back]; if (n) print n, $1 }'
 }
 ran_scripts() {
     awk -v run="$dir/$1.sh" '
@@ -79,5 +80,5 @@ echo "reasons given without it:"
 grep -hoE 'skipped: .*' "$dir/without.log" | sort | uniq -c
 if [ -n "$list" ]; then
     echo "places that never ran:"
-    { places; script_places; } | sort | comm -23 - <(sort -u "$dir"/[ab] 2>/dev/null)
+    { places | cut -d' ' -f1; script_places; } | sort | comm -23 - <(sort -u "$dir"/[ab] 2>/dev/null)
 fi
