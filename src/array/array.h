@@ -57,6 +57,7 @@ struct qn_storage {
     qn_dtype dtype;
     bool lost; /* a run failed in the middle: nobody knows the value */
     bool listed;
+    bool aside;       /* its pending value could not be computed: other runs leave it out */
     qn_layout layout; /* row-major, offset 0 */
     qn_memory *memory;
     qn_node *value, *leaf;
@@ -273,6 +274,8 @@ qn_mark qn__mark(const qn_context *ctx);
 void qn__roll_back(qn_context *ctx, qn_mark m);
 /* Runs what is pending when it has grown too long. */
 bool qn__make_room(qn_context *ctx);
+/* Room for one more in ctx->leaves. */
+bool qn__grow_leaves(qn_context *ctx);
 /* The context of all of them; NULL when one is NULL, or, with an error, when they differ. */
 qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n);
 /* An operation on tensors, types as the op wants them: recorded, with its tape entry. Nothing is run: who may be called
@@ -282,7 +285,21 @@ qn_tensor *qn__apply(qn_op op, const void *attrs, qn_tensor *const *src, int n_s
 qn_tensor *qn__apply_into(qn_tensor *dst, bool in_place, qn_op op, const void *attrs, qn_tensor *const *src, int n_src);
 
 /* ---- flush.c ---- */
+/* Runs all that is pending. */
 qn_status qn__flush(qn_context *ctx);
+/* The same, where it matters whether `wanted` can be computed (NULL: nothing), or all: what cannot run, for want of
+ * memory above all, waits, and so does what depends on it. */
+qn_status qn__flush_for(qn_context *ctx, const qn_storage *wanted, bool all);
+/* Those nodes alone, by id, which make the storages that are not aside; NULL: all. *began: memory may have changed.
+ * only_try: whatever can fail before that is done and undone. */
+qn_status qn__flush_part(qn_context *ctx, const uint8_t *part, bool only_try, bool *began, qn_error *err);
+
+/* ---- apart.c: when not all of the pending graph can run ---- */
+qn_status qn__flush_apart(qn_context *ctx, const qn_storage *wanted, bool all, qn_error *err);
+/* Does, or did, something wait? What nobody can see any more waits no longer. */
+bool qn__any_aside(qn_context *ctx);
+/* That part has run; the rest stays pending. */
+void qn__settle_part(qn_context *ctx, const uint8_t *part, int32_t n_outputs);
 /* Nothing of what is pending happens: memory holds what it held, and values that were still to have memory are lost. */
 void qn__discard(qn_context *ctx);
 

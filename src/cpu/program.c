@@ -102,7 +102,8 @@ static int64_t chunk_in_this_build(int64_t chunk, int32_t seed)
 static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, const qn_node *n, step *s, qn_error *err)
 {
     if (!cpu->base.type->accepts(&cpu->base, n, err))
-        return qn__prefix(err, QN_STATUS_unsupported, "%s can't run \"%s\"", cpu->base.name, n->name);
+        return qn__prefix(err, QN_STATUS_unsupported, "%s can't run \"%s\"", cpu->base.name,
+                          n->name[0] ? n->name : qn_node_op_name(n));
     qn_task *t = &s->task;
     s->op = qn__cpu_op(n->op);
     t->node = n;

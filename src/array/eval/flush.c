@@ -93,14 +93,14 @@ static qn_status grow_outputs(qn_context *ctx, int32_t n, qn_error *err)
 }
 
 /* Every storage with a pending value that is no update is seen by somebody, or it would be gone. Lists them by id of
- * their nodes. */
+ * their nodes; those that wait for another time are left out. */
 qn_status qn__mark_outputs(qn_context *ctx, int32_t *n_outputs, qn_error *err)
 {
     int32_t n = 0, at = 0;
-    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) n += !is_update(s->value);
+    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) n += !s->aside && !is_update(s->value);
     QN_TRY(grow_outputs(ctx, n, err));
     for (qn_storage *s = ctx->pending; s != NULL; s = s->next) {
-        if (is_update(s->value)) continue;
+        if (s->aside || is_update(s->value)) continue;
         s->value->flags |= QN_NODE_output | QN_NODE_bound;
         s->value->buffer = s; /* until the walk below; a pending graph's buffers mean nothing else */
     }
@@ -133,7 +133,8 @@ static void home_of(const qn_context *ctx, const qn_leaf *leaf, qn_buffer **buff
     *offset = leaf->storage != NULL ? 0 : leaf->offset;
 }
 
-static qn_status clone_with_slots(qn_context *ctx, int32_t n_outputs, qn_graph **out, qn_error *err)
+static qn_status clone_with_slots(qn_context *ctx, int32_t n_outputs, const uint8_t *part, qn_graph **out,
+                                  qn_error *err)
 {
     qn_graph *g = NULL;
     QN_TRY(qn__graph_clone(ctx->graph, &g, err));
@@ -154,20 +155,24 @@ static qn_status clone_with_slots(qn_context *ctx, int32_t n_outputs, qn_graph *
         n->buffer = buffer;
     }
     for (int32_t i = 0; i < n_outputs; i++) s->outputs[i] = g->nodes[ctx->outputs[i]->value->id];
+    for (int32_t i = 0; i < g->n_nodes && part != NULL; i++) {
+        if (!part[i]) g->nodes[i]->flags |= QN_NODE_dead;
+    }
     g->owner = s;
     *out = g;
     return QN_OK;
 }
 
-static qn_status compiled(qn_context *ctx, int32_t n_outputs, qn_exec **out, qn_error *err)
+/* A part of the pending graph is compiled for once. */
+static qn_status compiled(qn_context *ctx, int32_t n_outputs, const uint8_t *part, qn_exec **out, qn_error *err)
 {
     const key k = key_of(ctx->graph);
-    *out = qn__sched_find(ctx->sched, &k, sizeof k);
+    *out = part == NULL ? qn__sched_find(ctx->sched, &k, sizeof k) : NULL;
     if (*out != NULL) return QN_OK;
     ctx->look.last = NULL; /* it may make room */
     qn_graph *g = NULL;
-    QN_TRY(clone_with_slots(ctx, n_outputs, &g, err));
-    return qn__sched_compile(ctx->sched, g, &k, sizeof k, out, err);
+    QN_TRY(clone_with_slots(ctx, n_outputs, part, &g, err));
+    return qn__sched_compile(ctx->sched, g, &k, part == NULL ? sizeof k : 0, out, err);
 }
 
 /* ---- running ---- */
@@ -222,6 +227,9 @@ static qn_status bind_outputs(qn_context *ctx, qn_exec *e, qn_error *err)
  * nobody knows how far it came. */
 static void settle(qn_context *ctx, const qn_exec *e, int32_t n_outputs, int32_t stopped)
 {
+    for (qn_storage *s = ctx->pending; s != NULL; s = s->next) { /* they waited for what will not come */
+        if (s->aside) s->lost = true;
+    }
     for (int32_t i = 0; i < n_outputs; i++) {
         qn_storage *s = ctx->outputs[i];
         s->lost = ((const slots *)qn__exec_graph(e)->owner)->outputs[i]->id >= stopped;
@@ -234,6 +242,7 @@ static void settle(qn_context *ctx, const qn_exec *e, int32_t n_outputs, int32_t
         qn_storage *s = ctx->pending;
         if (stopped < 0) s->lost = true;
         s->value = NULL;
+        s->aside = false;
         qn__storage_unlist(s);
     }
     for (int32_t i = 0; i < ctx->n_leaves; i++) {
@@ -253,11 +262,46 @@ void qn__discard(qn_context *ctx)
     settle(ctx, NULL, 0, 0);
 }
 
-qn_status qn__flush(qn_context *ctx)
+/* Up to where nothing can fail any more but by values. */
+static qn_status make_ready(qn_context *ctx, const uint8_t *part, int32_t *n_outputs, qn_exec **e, qn_error *err)
+{
+    QN_TRY(qn__mark_outputs(ctx, n_outputs, err));
+    qn_status status = compiled(ctx, *n_outputs, part, e, err);
+    if (status == QN_OK) status = bind_leaves(ctx, *e, err);
+    if (status == QN_OK) status = bind_outputs(ctx, *e, err);
+    if (status == QN_OK) return QN_OK;
+    if (*e != NULL) unbind(*e);
+    qn__unmark_outputs(ctx);
+    return status;
+}
+
+qn_status qn__flush_part(qn_context *ctx, const uint8_t *part, bool only_try, bool *began, qn_error *err)
+{
+    int32_t n_outputs, stopped = INT32_MAX;
+    qn_exec *e = NULL;
+    *began = false;
+    QN_TRY(make_ready(ctx, part, &n_outputs, &e, err));
+    bool undone = only_try;
+    const qn_status status = only_try ? QN_OK : qn__look_run(ctx, e, &stopped, &undone, err);
+    unbind(e);
+    if (undone) {
+        drop_memory(ctx, n_outputs);
+        qn__unmark_outputs(ctx);
+        *began = !only_try;
+        return status;
+    }
+    *began = true;
+    ctx->n_runs++;
+    if (part != NULL && status == QN_OK)
+        qn__settle_part(ctx, part, n_outputs);
+    else
+        settle(ctx, e, n_outputs, status != QN_OK && stopped == INT32_MAX ? -1 : stopped);
+    return status;
+}
+
+qn_status qn__flush_for(qn_context *ctx, const qn_storage *wanted, bool all)
 {
     qn_error *err = qn__err(ctx);
-    int32_t n_outputs;
-    qn_exec *e = NULL;
     if (ctx->look.running != NULL)
         return QN_FAIL(err, state, "a value was looked at inside the evaluation callback; qn_context_read_node reads");
     if (ctx->in_backward) {
@@ -265,29 +309,19 @@ qn_status qn__flush(qn_context *ctx)
         return QN_FAIL(err, state,
                        "checkpoint: a value was looked at while the function was called again for backward");
     }
+    bool began = false;
+    const bool waiting = qn__any_aside(ctx);
     if (ctx->pending == NULL) { /* nobody sees anything of what was recorded */
         settle(ctx, NULL, 0, 0);
         return QN_OK;
     }
-    QN_TRY(qn__mark_outputs(ctx, &n_outputs, err));
-    qn_status status = compiled(ctx, n_outputs, &e, err);
-    if (status == QN_OK) status = bind_leaves(ctx, e, err);
-    if (status == QN_OK) status = bind_outputs(ctx, e, err);
-    if (status != QN_OK) {
-        if (e != NULL) unbind(e);
-        qn__unmark_outputs(ctx);
-        return status;
-    }
-    int32_t stopped = INT32_MAX;
-    bool undone = false;
-    status = qn__look_run(ctx, e, &stopped, &undone, err);
-    unbind(e);
-    if (undone) {
-        drop_memory(ctx, n_outputs);
-        qn__unmark_outputs(ctx);
-        return status;
-    }
-    ctx->n_runs++;
-    settle(ctx, e, n_outputs, status != QN_OK && stopped == INT32_MAX ? -1 : stopped);
+    if (waiting) return qn__flush_apart(ctx, wanted, all, err);
+    qn_error why = {0};
+    const qn_status status = qn__flush_part(ctx, NULL, false, &began, &why);
+    if (status == QN_OK) return QN_OK;
+    if (!began) return qn__flush_apart(ctx, wanted, all, err);
+    *err = why;
     return status;
 }
+
+qn_status qn__flush(qn_context *ctx) { return qn__flush_for(ctx, NULL, true); }

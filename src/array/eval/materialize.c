@@ -29,7 +29,7 @@ qn_status qn_eval_all(qn_context *ctx) { return ctx != NULL ? qn__flush(ctx) : Q
 qn_status qn_eval(qn_tensor *t)
 {
     if (!LIVE(t)) return QN_STATUS_invalid;
-    if (of(t)->storage->value != NULL) QN_TRY(qn__flush(of(t)->ctx));
+    if (of(t)->storage->value != NULL) QN_TRY(qn__flush_for(of(t)->ctx, of(t)->storage, false));
     if (!of(t)->storage->lost && of(t)->storage->memory != NULL) return QN_OK;
     return QN_FAIL(qn__err(of(t)->ctx), state, "the value of a tensor was lost when a run failed");
 }
@@ -39,7 +39,7 @@ void *qn_data(qn_tensor *t)
 {
     if (!LIVE(t)) return NULL;
     if (of(t)->storage->leaf != NULL || of(t)->storage->value != NULL) {
-        if (qn__flush(of(t)->ctx) != QN_OK) return NULL;
+        if (qn__flush_for(of(t)->ctx, of(t)->storage, false) != QN_OK) return NULL;
     }
     if (qn_eval(t) != QN_OK) return NULL;
     const qn_dtype_info *info = qn_dtype_get(of(t)->storage->dtype);

@@ -59,7 +59,7 @@ qn_node *qn__node_view(qn_context *ctx, qn_node *n, const qn_layout *layout)
     return qn__node_op(ctx, QN_OP_view, &attrs, &n, 1);
 }
 
-static bool grow_leaves(qn_context *ctx)
+bool qn__grow_leaves(qn_context *ctx)
 {
     if (ctx->n_leaves < ctx->cap_leaves) return true;
     const int32_t cap = ctx->cap_leaves > 0 ? ctx->cap_leaves * 2 : 64;
@@ -75,7 +75,7 @@ static bool grow_leaves(qn_context *ctx)
 
 static qn_node *new_leaf(qn_context *ctx, qn_dtype dtype, const qn_shape *shape, qn_leaf leaf)
 {
-    if (!grow_leaves(ctx)) return NULL;
+    if (!qn__grow_leaves(ctx)) return NULL;
     leaf.node = qn__param(ctx->graph, "", dtype, shape, NULL, 0, 0);
     if (ctx->graph->error.status != QN_OK) return failed(ctx);
     ctx->leaves[ctx->n_leaves++] = leaf;
@@ -318,7 +318,9 @@ bool qn__update(qn_tensor *t, qn_op op, const void *attrs, qn_tensor *const *oth
 /* While backward records, its gradients are nodes of the graph that is pending. */
 bool qn__make_room(qn_context *ctx)
 {
-    return ctx->graph->n_nodes < ctx->max_pending || ctx->in_backward || qn__flush(ctx) == QN_OK;
+    if (ctx->graph->n_nodes < ctx->max_pending || ctx->in_backward) return true;
+    if (qn__flush_for(ctx, NULL, false) != QN_OK) return false;
+    return ctx->graph->n_nodes < ctx->max_pending || qn__flush(ctx) == QN_OK; /* what waits may be as much */
 }
 
 /* Who passes NULL on has an error there already; who gives it by mistake gets this one. */

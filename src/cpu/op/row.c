@@ -160,7 +160,7 @@ bool qn__want_dtype(const qn_node *user, const char *what, const qn_node *n, qn_
 
 bool qn__want_dense_rows(const qn_node *user, const char *what, const qn_node *n, qn_error *err)
 {
-    if (qn__row_step(&n->layout) == 1) return true;
+    if (qn__row_step(&n->layout) == 1 || qn_layout_numel(&n->layout) == 0) return true; /* no elements: any stride */
     QN_FAIL(err, unsupported, "%s: the last dimension of %s has stride %lld, 1 expected", qn_node_op_name(user), what,
             (long long)qn__row_step(&n->layout));
     return false;

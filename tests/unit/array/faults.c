@@ -436,6 +436,115 @@ static void a_saturated_wrong_answer_has_a_gradient(void **state)
     context_end(c);
 }
 
+/* ---- what cannot run ---- */
+
+#define HUGE_DIM (INT64_C(1) << 48)
+#define NO_ROOM  "add [281474976710656]: out of memory"
+
+static void FAILS_ALONE(qn_context *c, qn_tensor *t, const char *words)
+{
+    assert_int_equal(qn_eval(t), QN_STATUS_nomem);
+    if (strstr(qn_context_error(c)->text, words) == NULL) fail_msg("%s", qn_context_error(c)->text);
+    qn_context_clear(c);
+}
+
+static void only_what_depends_on_it_fails(void **state)
+{
+    (void)state;
+    qn_context *c = NULL;
+    OK(c, qn_context_create(&(qn_context_options){.max_pending = 64, .n_threads = 2}, &c, NULL));
+    qn_tensor *s = qn_ones(c, QN_SCALAR, F32), *x = qn_full(c, qn_shape_of(3), 2, F32), *early = qn_mul_number(x, 5);
+    qn_tensor *wide = qn_expand(s, qn_shape_of(HUGE_DIM)), *huge = qn_add_number(wide, 1);
+    OK(c, qn_scope_begin(c));
+    qn_tensor *sum = qn_scope_end(c, qn_sum(qn_mul(huge, huge), QN_ALL, false)), *late = qn_add(x, early);
+    EXPECT(late, 12, 12, 12);
+    EXPECT(early, 10, 10, 10);
+    FAILS_ALONE(c, huge, NO_ROOM);
+    FAILS_ALONE(c, sum, "[281474976710656]: activations of cpu");
+    GOOD(c, qn_add_(x, early)); /* and the program goes on */
+    EXPECT(x, 12, 12, 12);
+    qn_tensor *twice = qn_mul_number(late, 2);
+    assert_int_equal(qn_eval_all(c), QN_STATUS_nomem); /* all of it cannot be */
+    if (strstr(qn_context_error(c)->text, NO_ROOM) == NULL) fail_msg("%s", qn_context_error(c)->text);
+    qn_context_clear(c);
+    EXPECT(twice, 24, 24, 24);
+    for (int i = 0; i < 300; i++) { /* more than may be pending */
+        OK(c, qn_scope_begin(c));
+        qn_tensor *y = qn_add_number(qn_mul_number(x, 0.5), 6);
+        GOOD(c, qn_copy_(x, y));
+        (void)qn_scope_end(c, NULL);
+    }
+    EXPECT(x, 12, 12, 12);
+    FAILS_ALONE(c, huge, NO_ROOM);
+    qn_release(huge);
+    qn_release(sum);
+    OK(c, qn_eval_all(c));
+    qn_context_info info;
+    qn_context_get_info(c, &info);
+    assert_int_equal(info.n_pending, 0);
+    context_end(c);
+}
+
+/* What waits reads what it would have read, and is over when that is not there any more. */
+static void what_waits_keeps_its_sources(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_ones(c, QN_SCALAR, F32), *y = qn_ones(c, QN_SCALAR, F32), *a = qn_mul_number(x, 3);
+    qn_tensor *of_a = qn_add_number(qn_expand(a, qn_shape_of(HUGE_DIM)), 1),
+              *of_y = qn_add_number(qn_expand(y, qn_shape_of(HUGE_DIM)), 1);
+    qn_tensor *part = qn_narrow(of_a, 0, 5, 2); /* a view of what cannot be */
+    GOOD(c, qn_mul_number_(y, 7));
+    EXPECT(a, 3);
+    EXPECT(y, 7);
+    FAILS_ALONE(c, of_a, NO_ROOM); /* it would still see 3 */
+    FAILS_ALONE(c, part, NO_ROOM);
+    assert_int_equal(qn_eval(of_y), QN_STATUS_state); /* the 1 that it was to read is overwritten */
+    qn_context_clear(c);
+    /* a write that cannot be made waits, and what it would have written over is as it was */
+    qn_tensor *z = qn_zeros(c, QN_SCALAR, F32);
+    assert_int_equal(qn_eval_all(c), QN_STATUS_nomem);
+    qn_context_clear(c);
+    OK(c, qn_scope_begin(c));
+    GOOD(c, qn_copy_(z, qn_sum(of_a, QN_ALL, false)));
+    (void)qn_scope_end(c, NULL);
+    EXPECT(qn_add_number(a, 1), 4);
+    FAILS_ALONE(c, z, "add [281474976710656]: activations of cpu");
+    qn_release(of_a);
+    FAILS_ALONE(c, z, "add [281474976710656]: activations of cpu");
+    qn_release(part);
+    qn_release(z);
+    OK(c, qn_eval_all(c));
+    EXPECT(a, 3);
+    context_end(c);
+}
+
+/* What is recorded can be run: rows of stride 0, rows of size 1, no rows. */
+static void norms_take_every_layout(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *one = qn_full(c, qn_shape_of(1), 3, F32), *w = qn_full(c, qn_shape_of(1), 2, F32);
+    qn_tensor *wide = qn_expand(qn_full(c, qn_shape_of(1, 1), 3, F32), qn_shape_of(2, 4));
+    EXPECT(qn_rms_norm(wide, NULL, 0), 1, 1, 1, 1, 1, 1, 1, 1);
+    EXPECT(qn_rms_norm(qn_expand(one, qn_shape_of(3, 1)), w, 0), 2, 2, 2);
+    EXPECT(qn_rms_norm(qn_expand(qn_full(c, QN_SCALAR, 3, F32), qn_shape_of(2, 1)), NULL, 0), 1, 1);
+    EXPECT(qn_rms_norm(qn_expand(qn_full(c, QN_SCALAR, 3, F32), qn_shape_of(2, 2)),
+                       qn_expand(qn_full(c, QN_SCALAR, 2, F32), qn_shape_of(2)), 0),
+           2, 2, 2, 2);
+    EXPECT(qn_layer_norm(qn_expand(one, qn_shape_of(3, 1)), 1, w, w, 1e-5), 2, 2, 2);
+    for (int i = 0; i < 2; i++) {
+        const qn_shape shape = i == 0 ? qn_shape_of(0, 4) : qn_shape_of(3, 0);
+        qn_tensor *x = leaf_of(c, qn_zeros(c, shape, F32)),
+                  *v = leaf_of(c, qn_ones(c, qn_shape_of(i == 0 ? 4 : 0), F32));
+        OK(c, qn_backward(qn_sum(qn_rms_norm(x, v, 1e-5), QN_ALL, false)));
+        OK(c, qn_backward(qn_sum(qn_layer_norm(x, 1, v, v, 1e-5), QN_ALL, false)));
+        assert_int_equal(qn_numel(qn_grad(x)), 0);
+        if (i == 0) EXPECT(qn_grad(v), 0, 0, 0, 0);
+    }
+    context_end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +565,9 @@ int main(void)
         cmocka_unit_test(random_integers_fit_their_dtype),
         cmocka_unit_test(probabilities_are_from_0_to_1),
         cmocka_unit_test(a_saturated_wrong_answer_has_a_gradient),
+        cmocka_unit_test(only_what_depends_on_it_fails),
+        cmocka_unit_test(what_waits_keeps_its_sources),
+        cmocka_unit_test(norms_take_every_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
