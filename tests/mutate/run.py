@@ -143,7 +143,7 @@ class Coverage:
         if anew or not self.tests:
             self.files, self.tests = files, {}
         for t in tree.tests():
-            key = t.key()
+            key = t.key(tree.source / 'tests')
             if self.tests.get(t.name, {}).get('key') == key:
                 continue
             for f in tree.counters():
@@ -153,10 +153,10 @@ class Coverage:
             print(f'lines run by {t.name}: {sum(map(len, self.tests[t.name]["lines"].values()))}', flush=True)
             self.path.write_text(json.dumps({'files': self.files, 'tests': self.tests}))
 
-    def runs(self, test, m, current):
+    def runs(self, test, key, m, current):
         """Whether this test may notice the mutant. What is not known counts as yes."""
         seen = self.tests.get(test.name)
-        if not seen or m.file.startswith('src/cpu/') or m.file not in self.files:
+        if not seen or seen['key'] != key or m.file.startswith('src/cpu/') or m.file not in self.files:
             return True
         ran = seen['lines'].get(m.file, [])
         if not current:  # lines have moved
@@ -175,6 +175,7 @@ class Worker:
         self.tests = [t for t in tree.tests() if t.name in baseline]
         for t in self.tests:
             t.seconds = baseline[t.name]
+        self.keys = {t.name: t.key(tree.source / 'tests') for t in self.tests}
         self.clean = tree.binaries()
         self.kills = collections.Counter()
 
@@ -184,9 +185,10 @@ class Worker:
         current = self.coverage.files.get(m.file) == digest(self.tree.source / m.file)
 
         def cost(t):
-            near = 1 + 3 * (t.room == room) + 8 * (stem in t.name) + self.kills[room, t.name]
+            kernels = t.name == 'check' and room == 'cpu' and '/op/' not in m.file
+            near = 1 + 3 * (t.room == room) + 20 * kernels + 8 * (stem in t.name) + self.kills[room, t.name]
             return (t.seconds + 0.05) / near
-        return sorted((t for t in self.tests if t.room == room or self.coverage.runs(t, m, current)), key=cost)
+        return sorted((t for t in self.tests if t.room == room or self.coverage.runs(t, self.keys[t.name], m, current)), key=cost)
 
     def attempt(self, m):
         start = time.monotonic()
@@ -221,7 +223,7 @@ class Worker:
 
 def baseline(tree, path):
     """Seconds of each test that passes here without a mutant."""
-    keys = {t.name: t.key() for t in tree.tests()}
+    keys = {t.name: t.key(tree.source / 'tests') for t in tree.tests()}
     known = json.loads(path.read_text()) if path.exists() else {}
     if known.get('keys') == keys and known.get('binaries') == list(tree.binaries()):
         return known['seconds']
