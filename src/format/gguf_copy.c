@@ -52,7 +52,7 @@ void qn_gguf_write_kv(qn_gguf_writer *w, const qn_gguf *from, const qn_gguf_kv *
     const qn_gguf_entry *entry = (const qn_gguf_entry *)kv;
     uint64_t alignment = w->alignment;
     if (qn__gguf_is_alignment(kv->key)) { /* whatever integer it was, it is a u32 here */
-        if (w->error.status == QN_OK && qn__gguf_part_u64(part, kv, 0, &alignment, &w->error) == QN_OK)
+        if (w->to.error.status == QN_OK && qn__gguf_part_u64(part, kv, 0, &alignment, &w->to.error) == QN_OK)
             qn__gguf_write_scalar(w, kv->key, QN_GGUF_u32, alignment);
         return;
     }

@@ -27,8 +27,8 @@ qn_status qn__gguf_writer_take_header(qn_gguf_writer *w, qn_str *out, qn_error *
     qn__gguf_put_le(out, w->n_keys, 8);
     qn__str_append(out, w->kv.data, w->kv.len);
     if (out->failed) QN_WRITER_FAIL(w, nomem, "out of memory: metadata of %zu bytes", w->kv.len);
-    const qn_status status = w->error.status;
-    if (status != QN_OK && err) *err = w->error;
+    const qn_status status = w->to.error.status;
+    if (status != QN_OK && err) *err = w->to.error;
     qn_gguf_writer_abort(w);
     return status;
 }

@@ -7,7 +7,7 @@
 #include "format/gguf_writer.h"
 #include <string.h>
 
-static bool healthy(const qn_gguf_writer *w) { return w->error.status == QN_OK; }
+static bool healthy(const qn_gguf_writer *w) { return w->to.error.status == QN_OK; }
 
 qn_status qn_gguf_writer_create(const char *path, qn_gguf_writer **out, qn_error *err)
 {
@@ -19,7 +19,7 @@ qn_status qn_gguf_writer_create(const char *path, qn_gguf_writer **out, qn_error
         return QN_FAIL_NOMEM(err, sizeof *w);
     }
     *w = (qn_gguf_writer){.arena = arena, .alignment = QN_GGUF_DEFAULT_ALIGN};
-    const qn_status status = qn__writer_open(path, &w->out, err);
+    const qn_status status = qn__writer_open(path, &w->to.out, err);
     if (status != QN_OK) {
         arena = w->arena;
         qn__arena_deinit(&arena);
@@ -88,7 +88,7 @@ bool qn__gguf_begin_kv(qn_gguf_writer *w, const char *key, qn_gguf_type type)
         return false;
     }
     void *items = w->keys;
-    if (qn__gguf_grow(&items, &w->cap_keys, w->n_keys, sizeof *w->keys, &w->error) != QN_OK) return false;
+    if (qn__gguf_grow(&items, &w->cap_keys, w->n_keys, sizeof *w->keys, &w->to.error) != QN_OK) return false;
     w->keys = items;
     w->keys[w->n_keys] = qn__arena_strdup(&w->arena, key);
     if (!w->keys[w->n_keys]) {
@@ -230,7 +230,7 @@ void qn_gguf_declare(qn_gguf_writer *w, const char *name, qn_dtype dtype, const 
     uint64_t bytes;
     if (!may_declare(w, "tensor", name, QN_GGUF_MAX_NAME) || !storable(w, name, dtype, shape, &bytes)) return;
     void *items = w->tensors;
-    if (qn__gguf_grow(&items, &w->cap_tensors, w->n_tensors, sizeof *w->tensors, &w->error) != QN_OK) return;
+    if (qn__gguf_grow(&items, &w->cap_tensors, w->n_tensors, sizeof *w->tensors, &w->to.error) != QN_OK) return;
     w->tensors = items;
     const char *copy = qn__arena_strdup(&w->arena, name);
     if (!copy)
@@ -244,7 +244,7 @@ static void check_twice(qn_gguf_writer *w, const char *what, const void *items, 
     qn_name_index index;
     uint32_t first, second;
     char subject[QN_GGUF_SUBJECT_BYTES];
-    if (!healthy(w) || qn__names_build(&index, &w->arena, items, stride, n, &w->error) != QN_OK) return;
+    if (!healthy(w) || qn__names_build(&index, &w->arena, items, stride, n, &w->to.error) != QN_OK) return;
     if (!qn__names_twice(&index, &first, &second)) return;
     const char *name;
     memcpy(&name, (const char *)items + second * stride, sizeof name);
@@ -285,10 +285,10 @@ static void put_infos(qn_gguf_writer *w)
 static void pad(qn_gguf_writer *w)
 {
     static const uint8_t zeros[64];
-    uint64_t left = (0 - qn__writer_tell(w->out)) & (w->alignment - 1);
+    uint64_t left = (0 - qn__writer_tell(w->to.out)) & (w->alignment - 1);
     while (left > 0) {
         const size_t n = left < sizeof zeros ? (size_t)left : sizeof zeros;
-        qn__writer_put(w->out, zeros, n);
+        qn__writer_put(w->to.out, zeros, n);
         left -= n;
     }
 }
@@ -314,8 +314,8 @@ static bool begin_data(qn_gguf_writer *w)
     qn__gguf_end_kv(w);
     if (header.failed) QN_WRITER_FAIL(w, nomem, "out of memory: the first bytes of a header");
     if (healthy(w)) {
-        qn__writer_put(w->out, header.data, header.len);
-        qn__writer_put(w->out, w->kv.data, w->kv.len);
+        qn__writer_put(w->to.out, header.data, header.len);
+        qn__writer_put(w->to.out, w->kv.data, w->kv.len);
         if (w->n_tensors > 0) pad(w);
         w->streaming = true;
     }
@@ -324,57 +324,31 @@ static bool begin_data(qn_gguf_writer *w)
     return healthy(w);
 }
 
+/* Whose data comes; begin_data was called. */
+static qn_stream_tensor next_tensor(const qn_gguf_writer *w)
+{
+    if (w->to.current == w->n_tensors) return (qn_stream_tensor){.n_tensors = w->n_tensors};
+    const qn_gguf_declared *t = &w->tensors[w->to.current];
+    return (qn_stream_tensor){t->name, t->size_bytes, w->n_tensors};
+}
+
 void qn_gguf_write_data(qn_gguf_writer *w, const void *bytes, size_t n)
 {
     if (!begin_data(w) || n == 0) return;
-    if (w->current == w->n_tensors) {
-        QN_WRITER_FAIL(w, state, "found %zu bytes of data after the last of %zu tensors, expected none", n,
-                       w->n_tensors);
-        return;
-    }
-    const qn_gguf_declared *t = &w->tensors[w->current];
-    if (n > t->size_bytes - w->written) {
-        char subject[QN_GGUF_SUBJECT_BYTES];
-        QN_WRITER_FAIL(w, invalid, "%s: found %llu bytes of data or more, expected %llu",
-                       qn__gguf_subject(subject, "tensor", t->name, strlen(t->name)),
-                       (unsigned long long)(w->written + n), (unsigned long long)t->size_bytes);
-        return;
-    }
-    qn__writer_put(w->out, bytes, n);
-    w->written += n;
-    if (w->written < t->size_bytes) return;
+    const qn_stream_tensor t = next_tensor(w);
+    if (!qn__stream_put(&w->to, t, bytes, n) || w->to.written < t.size_bytes) return;
     pad(w);
-    w->current++;
-    w->written = 0;
+    w->to.current++;
+    w->to.written = 0;
 }
 
-qn_status qn_gguf_writer_status(const qn_gguf_writer *w, qn_error *err)
-{
-    if (!healthy(w)) {
-        if (err) *err = w->error;
-        return w->error.status;
-    }
-    if (qn__writer_failed(w->out)) return QN_FAIL(err, io, "writing failed; ending the file says why");
-    return QN_OK;
-}
+qn_status qn_gguf_writer_status(const qn_gguf_writer *w, qn_error *err) { return qn__stream_status(&w->to, err); }
 
 qn_status qn_gguf_writer_commit(qn_gguf_writer *w, qn_error *err)
 {
-    /* After a failed write the missing data is its consequence: what failed is what to tell. */
-    if (!qn__writer_failed(w->out) && begin_data(w) && w->current < w->n_tensors) {
-        const qn_gguf_declared *t = &w->tensors[w->current];
-        char subject[QN_GGUF_SUBJECT_BYTES];
-        QN_WRITER_FAIL(w, state, "%s: found %llu bytes of data at the end, expected %llu",
-                       qn__gguf_subject(subject, "tensor", t->name, strlen(t->name)), (unsigned long long)w->written,
-                       (unsigned long long)t->size_bytes);
-    }
-    qn_status status = w->error.status;
-    if (status == QN_OK) {
-        status = qn__writer_commit(w->out, err);
-    } else {
-        if (err) *err = w->error;
-        qn__writer_abort(w->out);
-    }
+    const qn_stream_tensor none = {0};
+    const bool begun = !qn__writer_failed(w->to.out) && begin_data(w);
+    const qn_status status = qn__stream_commit(&w->to, begun ? next_tensor(w) : none, err);
     destroy(w);
     return status;
 }
@@ -382,6 +356,6 @@ qn_status qn_gguf_writer_commit(qn_gguf_writer *w, qn_error *err)
 void qn_gguf_writer_abort(qn_gguf_writer *w)
 {
     if (!w) return;
-    qn__writer_abort(w->out);
+    qn__writer_abort(w->to.out);
     destroy(w);
 }

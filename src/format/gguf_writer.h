@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "format/gguf_file.h"
+#include "format/stream.h"
 
 typedef struct qn_gguf_declared {
     const char *name; /* first, for the name index */
@@ -17,24 +18,17 @@ typedef struct qn_gguf_declared {
 
 struct qn_gguf_writer {
     qn_arena arena; /* this struct is its first allocation */
-    qn_writer *out;
-    qn_error error; /* the first one; status ok while there is none */
-    qn_str kv;      /* the metadata table as it will lie in the file */
+    qn_stream to;
+    qn_str kv; /* the metadata table as it will lie in the file */
     const char **keys;
     size_t n_keys, cap_keys;
     qn_gguf_declared *tensors;
     size_t n_tensors, cap_tensors;
     uint32_t alignment;
-    bool streaming;   /* the header is out */
-    size_t current;   /* tensor whose data comes next */
-    uint64_t written; /* of it */
+    bool streaming; /* the header is out */
 };
 
-/* Only the first error is kept: those after it are its consequences. */
-#define QN_WRITER_FAIL(w, status_, ...) \
-    do { \
-        if ((w)->error.status == QN_OK) (void)QN_FAIL(&(w)->error, status_, __VA_ARGS__); \
-    } while (0)
+#define QN_WRITER_FAIL(w, status_, ...) QN_STREAM_FAIL(&(w)->to, status_, __VA_ARGS__)
 
 /* Starts an entry of the metadata table with its key and type; false when it may not be. end_kv looks whether the table
  * still fits memory and the limit. */

@@ -3,6 +3,7 @@
  * the data of the tensors without holes. The first error sticks and comes out of commit; what the writer accepts, the
  * reader opens. */
 #include "format/safetensors_file.h"
+#include "format/stream.h"
 #include "base/str.h"
 #include <string.h>
 
@@ -20,24 +21,17 @@ typedef struct meta {
 
 struct qn_safetensors_writer {
     qn_arena arena; /* this struct is its first allocation */
-    qn_writer *out;
-    qn_error error; /* the first one; status ok while there is none */
+    qn_stream to;
     meta *metas;
     size_t n_metas, cap_metas;
     declared *tensors;
     size_t n_tensors, cap_tensors;
-    uint32_t *order;  /* [n_tensors] once the header is out: whose data lies first */
-    size_t current;   /* in order */
-    uint64_t written; /* of it */
+    uint32_t *order; /* [n_tensors] once the header is out: whose data lies first */
 };
 
-/* Only the first error is kept: those after it are its consequences. */
-#define WRITER_FAIL(w, status_, ...) \
-    do { \
-        if ((w)->error.status == QN_OK) (void)QN_FAIL(&(w)->error, status_, __VA_ARGS__); \
-    } while (0)
+#define WRITER_FAIL(w, status_, ...) QN_STREAM_FAIL(&(w)->to, status_, __VA_ARGS__)
 
-static bool healthy(const qn_safetensors_writer *w) { return w->error.status == QN_OK; }
+static bool healthy(const qn_safetensors_writer *w) { return w->to.error.status == QN_OK; }
 
 qn_status qn_safetensors_writer_create(const char *path, qn_safetensors_writer **out, qn_error *err)
 {
@@ -49,7 +43,7 @@ qn_status qn_safetensors_writer_create(const char *path, qn_safetensors_writer *
         return QN_FAIL_NOMEM(err, sizeof *w);
     }
     w->arena = arena;
-    const qn_status status = qn__writer_open(path, &w->out, err);
+    const qn_status status = qn__writer_open(path, &w->to.out, err);
     if (status != QN_OK) {
         arena = w->arena;
         qn__arena_deinit(&arena);
@@ -100,7 +94,7 @@ void qn_safetensors_write_meta(qn_safetensors_writer *w, const char *key, const 
                     value ? "other bytes in its value" : "no value");
         return;
     }
-    if (qn__gguf_grow(&items, &w->cap_metas, w->n_metas, sizeof *w->metas, &w->error) != QN_OK) return;
+    if (qn__gguf_grow(&items, &w->cap_metas, w->n_metas, sizeof *w->metas, &w->to.error) != QN_OK) return;
     w->metas = items;
     const char *copy = qn__arena_strdup(&w->arena, value);
     if (!copy)
@@ -132,7 +126,7 @@ void qn_safetensors_declare(qn_safetensors_writer *w, const char *name, qn_dtype
         WRITER_FAIL(w, invalid, "%s: found a name that the format keeps for itself, expected another", subject);
     else if (w->n_tensors == QN_SAFETENSORS_MAX_TENSORS)
         WRITER_FAIL(w, limit, "%s: found more tensors, expected at most %zu", subject, QN_SAFETENSORS_MAX_TENSORS);
-    if (!healthy(w) || qn__gguf_grow(&items, &w->cap_tensors, w->n_tensors, sizeof *w->tensors, &w->error) != QN_OK)
+    if (!healthy(w) || qn__gguf_grow(&items, &w->cap_tensors, w->n_tensors, sizeof *w->tensors, &w->to.error) != QN_OK)
         return;
     w->tensors = items;
     w->tensors[w->n_tensors++] = (declared){copy, type, *shape, bytes};
@@ -145,7 +139,7 @@ static void check_twice(qn_safetensors_writer *w, const char *what, const void *
     qn_name_index index;
     uint32_t first, second;
     char subject[QN_GGUF_SUBJECT_BYTES];
-    if (!healthy(w) || qn__names_build(&index, &w->arena, items, stride, n, &w->error) != QN_OK) return;
+    if (!healthy(w) || qn__names_build(&index, &w->arena, items, stride, n, &w->to.error) != QN_OK) return;
     if (!qn__names_twice(&index, &first, &second)) return;
     const char *name;
     memcpy(&name, (const char *)items + second * stride, sizeof name);
@@ -239,17 +233,17 @@ static void put_header(qn_safetensors_writer *w)
                     (unsigned long long)QN_SAFETENSORS_MAX_HEADER);
     if (healthy(w)) {
         for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)s.len >> 8 * i);
-        qn__writer_put(w->out, length, sizeof length);
-        qn__writer_put(w->out, s.data, s.len);
+        qn__writer_put(w->to.out, length, sizeof length);
+        qn__writer_put(w->to.out, s.data, s.len);
     }
     qn__str_deinit(&s);
 }
 
 static void skip_done(qn_safetensors_writer *w)
 {
-    while (w->current < w->n_tensors && w->written == w->tensors[w->order[w->current]].size_bytes) {
-        w->current++;
-        w->written = 0;
+    while (w->to.current < w->n_tensors && w->to.written == w->tensors[w->order[w->to.current]].size_bytes) {
+        w->to.current++;
+        w->to.written = 0;
     }
 }
 
@@ -271,56 +265,32 @@ static bool begin_data(qn_safetensors_writer *w)
 size_t qn_safetensors_writer_next(qn_safetensors_writer *w)
 {
     if (!begin_data(w)) return SIZE_MAX;
-    return w->current < w->n_tensors ? w->order[w->current] : w->n_tensors;
+    return w->to.current < w->n_tensors ? w->order[w->to.current] : w->n_tensors;
+}
+
+/* Whose data comes; begin_data was called. */
+static qn_stream_tensor next_tensor(const qn_safetensors_writer *w)
+{
+    if (w->to.current == w->n_tensors) return (qn_stream_tensor){.n_tensors = w->n_tensors};
+    const declared *t = &w->tensors[w->order[w->to.current]];
+    return (qn_stream_tensor){t->name, t->size_bytes, w->n_tensors};
 }
 
 void qn_safetensors_write_data(qn_safetensors_writer *w, const void *bytes, size_t n)
 {
-    char subject[QN_GGUF_SUBJECT_BYTES];
-    if (!begin_data(w) || n == 0) return;
-    if (w->current == w->n_tensors) {
-        WRITER_FAIL(w, state, "found %zu bytes of data after the last of %zu tensors, expected none", n, w->n_tensors);
-        return;
-    }
-    const declared *t = &w->tensors[w->order[w->current]];
-    if (n > t->size_bytes - w->written) {
-        WRITER_FAIL(w, invalid, "%s: found %llu bytes of data or more, expected %llu",
-                    qn__gguf_subject(subject, "tensor", t->name, strlen(t->name)), (unsigned long long)(w->written + n),
-                    (unsigned long long)t->size_bytes);
-        return;
-    }
-    qn__writer_put(w->out, bytes, n);
-    w->written += n;
-    skip_done(w);
+    if (begin_data(w) && n > 0 && qn__stream_put(&w->to, next_tensor(w), bytes, n)) skip_done(w);
 }
 
 qn_status qn_safetensors_writer_status(const qn_safetensors_writer *w, qn_error *err)
 {
-    if (!healthy(w)) {
-        if (err) *err = w->error;
-        return w->error.status;
-    }
-    if (qn__writer_failed(w->out)) return QN_FAIL(err, io, "writing failed; ending the file says why");
-    return QN_OK;
+    return qn__stream_status(&w->to, err);
 }
 
 qn_status qn_safetensors_writer_commit(qn_safetensors_writer *w, qn_error *err)
 {
-    /* After a failed write the missing data is its consequence: what failed is what to tell. */
-    if (!qn__writer_failed(w->out) && begin_data(w) && w->current < w->n_tensors) {
-        const declared *t = &w->tensors[w->order[w->current]];
-        char subject[QN_GGUF_SUBJECT_BYTES];
-        WRITER_FAIL(w, state, "%s: found %llu bytes of data at the end, expected %llu",
-                    qn__gguf_subject(subject, "tensor", t->name, strlen(t->name)), (unsigned long long)w->written,
-                    (unsigned long long)t->size_bytes);
-    }
-    qn_status status = w->error.status;
-    if (status == QN_OK) {
-        status = qn__writer_commit(w->out, err);
-    } else {
-        if (err) *err = w->error;
-        qn__writer_abort(w->out);
-    }
+    const qn_stream_tensor none = {0};
+    const bool begun = !qn__writer_failed(w->to.out) && begin_data(w);
+    const qn_status status = qn__stream_commit(&w->to, begun ? next_tensor(w) : none, err);
     destroy(w);
     return status;
 }
@@ -328,6 +298,6 @@ qn_status qn_safetensors_writer_commit(qn_safetensors_writer *w, qn_error *err)
 void qn_safetensors_writer_abort(qn_safetensors_writer *w)
 {
     if (!w) return;
-    qn__writer_abort(w->out);
+    qn__writer_abort(w->to.out);
     destroy(w);
 }
