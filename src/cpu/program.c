@@ -228,7 +228,7 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
     program->n_steps = segment->n_nodes;
     program->activations = segment->activations;
     program->steps = qn__calloc((size_t)segment->n_nodes, sizeof(step) + sizeof(tally));
-    program->tallies = (tally *)(void *)(program->steps + segment->n_nodes);
+    if (program->steps) program->tallies = (tally *)(void *)(program->steps + segment->n_nodes);
     qn_status status = program->steps ? QN_OK : QN_FAIL_NOMEM(err, (size_t)segment->n_nodes * sizeof(step));
     for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++) {
         status = compile_step(program->cpu, segment, segment->nodes[i], &program->steps[i], err);
