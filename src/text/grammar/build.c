@@ -23,6 +23,38 @@ static bool grow(qn_grammar *g, void *array, int32_t n, int32_t *cap, size_t siz
     return true;
 }
 
+qn_grammar *qn__grammar_new(qn_error *err)
+{
+    qn_arena arena;
+    qn__arena_init(&arena, 0);
+    qn_grammar *g = qn__arena_alloc(&arena, sizeof *g);
+    if (g) {
+        g->arena = arena;
+        return g;
+    }
+    qn__arena_deinit(&arena);
+    QN_FAIL_NOMEM(err, sizeof *g);
+    return NULL;
+}
+
+void qn_grammar_destroy(qn_grammar *g)
+{
+    if (!g) return;
+    qn_arena arena = g->arena;
+    qn__arena_deinit(&arena);
+}
+
+qn_status qn__grammar_failure(const qn_grammar *g, qn_error *err)
+{
+    if (!g->failed) return QN_OK;
+    if (g->n_states >= QN_GRAMMAR_MAX_STATES)
+        return QN_FAIL(err, limit, "the grammar has more than %d states: repetitions are too many",
+                       QN_GRAMMAR_MAX_STATES);
+    if (g->n_rules >= QN_GRAMMAR_MAX_RULES)
+        return QN_FAIL(err, limit, "the grammar has more than %d rules", QN_GRAMMAR_MAX_RULES - 1);
+    return QN_FAIL(err, nomem, "out of memory: a grammar of %d states", g->n_states);
+}
+
 int32_t qn__grammar_state(qn_grammar *g)
 {
     if (g->n_states >= QN_GRAMMAR_MAX_STATES) g->failed = true;
@@ -39,10 +71,8 @@ void qn__grammar_edge(qn_grammar *g, int32_t from, qn_edge edge)
     g->edges[g->n_edges++] = edge;
 }
 
-int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at)
+int32_t qn__grammar_new_rule(qn_grammar *g, const char *name, size_t n, uint32_t at)
 {
-    for (int32_t i = 0; i < g->n_rules; i++)
-        if (strlen(g->rules[i].name) == n && memcmp(g->rules[i].name, name, n) == 0) return i;
     if (g->n_rules == QN_GRAMMAR_MAX_RULES) g->failed = true;
     if (!grow(g, &g->rules, g->n_rules, &g->cap_rules, sizeof *g->rules)) return -1;
     char *copy = qn__arena_strndup(&g->arena, name, n);
@@ -52,6 +82,13 @@ int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at)
     }
     g->rules[g->n_rules] = (qn_rule){.name = copy, .at = at, .begin = -1, .end = -1};
     return g->n_rules++;
+}
+
+int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at)
+{
+    for (int32_t i = 0; i < g->n_rules; i++)
+        if (strlen(g->rules[i].name) == n && memcmp(g->rules[i].name, name, n) == 0) return i;
+    return qn__grammar_new_rule(g, name, n, at);
 }
 
 /* ---- characters ---------------------------------------------------------------------------------- */

@@ -366,59 +366,49 @@ static void rule(parser *p)
     skip(p, true);
 }
 
-static qn_status parse(parser *p, const char *root)
+qn_status qn__grammar_add_gbnf(qn_grammar *g, const char *gbnf, qn_error *err)
 {
+    parser parsing = {.g = g, .s = gbnf, .n = strlen(gbnf), .err = err}, *p = &parsing;
     const size_t valid = qn__utf8_valid_prefix(p->s, p->n);
-    bool nomem;
     if (p->n > MAX_SOURCE)
         return QN_FAIL(p->err, limit, "a grammar of %zu bytes; at most %zu are read", p->n, MAX_SOURCE);
     if (valid < p->n) return bad(p, valid, "this is not UTF-8");
     skip(p, true);
     while (going(p) && p->at < p->n) rule(p);
     if (p->status != QN_OK) return p->status;
-    if (p->g->failed && (p->g->n_states >= QN_GRAMMAR_MAX_STATES || p->steps > 4 * QN_GRAMMAR_MAX_STATES))
-        return QN_FAIL(p->err, limit, "the grammar has more than %d states: repetitions are too many",
+    if (p->steps > 4 * QN_GRAMMAR_MAX_STATES)
+        return QN_FAIL(err, limit, "the grammar has more than %d states: repetitions are too many",
                        QN_GRAMMAR_MAX_STATES);
-    if (p->g->n_rules >= QN_GRAMMAR_MAX_RULES)
-        return QN_FAIL(p->err, limit, "the grammar has more than %d rules", QN_GRAMMAR_MAX_RULES - 1);
-    if (p->g->failed) return QN_FAIL(p->err, nomem, "out of memory: a grammar of %zu bytes", p->n);
-    for (int32_t r = 0; r < p->g->n_rules; r++)
-        if (p->g->rules[r].begin < 0)
-            return bad(p, p->g->rules[r].at, "rule \"%.60s\" is not defined", p->g->rules[r].name);
-    const int32_t n = p->g->n_rules;
-    p->g->root = qn__grammar_rule(p->g, root, strlen(root), 0);
-    if (p->g->root == n || p->g->root < 0) return QN_FAIL(p->err, format, "grammar: there is no rule \"%.60s\"", root);
-    const int32_t cycle = qn__grammar_left_recursive(p->g, &nomem);
-    if (nomem) return QN_FAIL(p->err, nomem, "out of memory: a grammar of %zu bytes", p->n);
+    return qn__grammar_failure(g, err);
+}
+
+qn_status qn__grammar_complete(qn_grammar *g, const char *root, const char *gbnf, qn_error *err)
+{
+    parser place = {.g = g, .s = gbnf ? gbnf : "", .n = gbnf ? strlen(gbnf) : 0, .err = err}, *p = &place;
+    bool nomem;
+    for (int32_t r = 0; r < g->n_rules; r++)
+        if (g->rules[r].begin < 0) return bad(p, g->rules[r].at, "rule \"%.60s\" is not defined", g->rules[r].name);
+    const int32_t n = g->n_rules;
+    g->root = qn__grammar_rule(g, root, strlen(root), 0);
+    if (g->root == n || g->root < 0) return QN_FAIL(err, format, "grammar: there is no rule \"%.60s\"", root);
+    const int32_t cycle = qn__grammar_left_recursive(g, &nomem);
+    if (nomem) return QN_FAIL(err, nomem, "out of memory: a grammar of %d states", g->n_states);
     if (cycle >= 0)
-        return bad(p, p->g->rules[cycle].at,
-                   "rule \"%.60s\" begins with itself; put what repeats behind something else",
-                   p->g->rules[cycle].name);
-    return qn__grammar_finish(p->g) ? QN_OK : QN_FAIL(p->err, nomem, "out of memory: a grammar of %zu bytes", p->n);
+        return bad(p, g->rules[cycle].at, "rule \"%.60s\" begins with itself; put what repeats behind something else",
+                   g->rules[cycle].name);
+    if (!qn__grammar_finish(g)) return QN_FAIL(err, nomem, "out of memory: a grammar of %d states", g->n_states);
+    return QN_OK;
 }
 
 qn_status qn_grammar_create(const char *gbnf, const char *root, qn_grammar **out, qn_error *err)
 {
-    qn_arena arena;
-    qn__arena_init(&arena, 0);
-    qn_grammar *g = qn__arena_alloc(&arena, sizeof *g);
-    if (!g) {
-        qn__arena_deinit(&arena);
-        return QN_FAIL_NOMEM(err, sizeof *g);
-    }
-    g->arena = arena;
-    parser p = {.g = g, .s = gbnf, .n = strlen(gbnf), .err = err};
-    const qn_status status = parse(&p, root ? root : "root");
+    qn_grammar *g = qn__grammar_new(err);
+    if (!g) return QN_STATUS_nomem;
+    qn_status status = qn__grammar_add_gbnf(g, gbnf, err);
+    if (status == QN_OK) status = qn__grammar_complete(g, root ? root : "root", gbnf, err);
     if (status == QN_OK)
         *out = g;
     else
         qn_grammar_destroy(g);
     return status;
-}
-
-void qn_grammar_destroy(qn_grammar *g)
-{
-    if (!g) return;
-    qn_arena arena = g->arena;
-    qn__arena_deinit(&arena);
 }

@@ -39,9 +39,21 @@ struct qn_grammar {
     bool failed;     /* no memory, or too many states */
 };
 
+/* Building: an empty grammar, rules from any number of sources that call each other by name, and its completion. After
+ * a failure nothing but qn_grammar_destroy. */
+qn_grammar *qn__grammar_new(qn_error *err); /* NULL: no memory */
+qn_status qn__grammar_add_gbnf(qn_grammar *g, const char *gbnf, qn_error *err);
+/* Every rule is there and none begins with itself; output follows `root`. gbnf: where a line and column are to be
+ * shown, may be NULL. */
+qn_status qn__grammar_complete(qn_grammar *g, const char *root, const char *gbnf, qn_error *err);
+/* What g->failed means. */
+qn_status qn__grammar_failure(const qn_grammar *g, qn_error *err);
+
 int32_t qn__grammar_state(qn_grammar *g); /* -1 after a failure */
 void qn__grammar_edge(qn_grammar *g, int32_t from, qn_edge edge);
 int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at); /* new or known */
+/* A rule of that name that nobody looks for by name. */
+int32_t qn__grammar_new_rule(qn_grammar *g, const char *name, size_t n, uint32_t at);
 /* Characters lo to hi from state `from` to `to`, as the UTF-8 of each. */
 void qn__grammar_chars(qn_grammar *g, int32_t from, int32_t to, uint32_t lo, uint32_t hi);
 /* The rule that begins with itself; -1: none does. */
