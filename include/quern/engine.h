@@ -235,6 +235,14 @@ QN_API qn_status qn_session_seq_shift(qn_session *session, int32_t seq, int32_t 
  * rest, and says how many tokens are kept. At most n-1, so that the last token is computed again and gives logits. */
 QN_API qn_status qn_session_reuse(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, size_t *kept,
                                   qn_error *err);
+/* The same for a context that was full, when the oldest of it was left out: after the common prefix, the longest run of
+ * the sequence's tokens that goes on with `tokens` is moved there and its keys are rotated, so that only what follows
+ * it is computed. What was moved was computed with what is gone before it: the logits are close to those of computing
+ * anew, not the same. A run of less than QN_REUSE_MIN_RUN tokens is not worth that. *kept counts prefix and run. A move
+ * that fails (nomem) leaves the common prefix alone. */
+#define QN_REUSE_MIN_RUN 16
+QN_API qn_status qn_session_reuse_shift(qn_session *session, int32_t seq, const qn_token *tokens, size_t n,
+                                        size_t *kept, qn_error *err);
 
 /* Saves and restores all sequences. A restored state continues bit-identically. The file names the model's shape and KV
  * types; another model's state is refused (format) and leaves the session as it was. */

@@ -18,6 +18,7 @@
 #include <quern/grammar.h>
 #include <quern/graph.h>
 #include <quern/machine.h>
+#include <quern/messages.h>
 #include <quern/nn.h>
 #include <quern/npy.h>
 #include <quern/ops.h>

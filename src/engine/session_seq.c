@@ -150,16 +150,77 @@ qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p
     return status;
 }
 
+/* The cell at place i of a sequence holds position i and that token. */
+static bool holds(const qn_kv *kv, int32_t seq, size_t i, qn_token token)
+{
+    const int32_t cell = qn__kv_list(kv, seq)[i];
+    return kv->pos[cell] == (int32_t)i && kv->token[cell] == token;
+}
+
+static size_t common_prefix(const qn_kv *kv, int32_t seq, const qn_token *tokens, size_t n)
+{
+    size_t k = 0;
+    while (k + 1 < n && k < (size_t)kv->len[seq] && holds(kv, seq, k, tokens[k])) k++;
+    return k;
+}
+
 qn_status qn_session_reuse(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, size_t *kept, qn_error *err)
 {
     QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_seq(s, seq, err));
-    const qn_kv *kv = &s->kv;
-    const int32_t *list = qn__kv_list(kv, seq);
-    size_t k = 0;
-    while (k + 1 < n && k < (size_t)kv->len[seq] && kv->pos[list[k]] == (int32_t)k && kv->token[list[k]] == tokens[k])
-        k++;
+    const size_t k = common_prefix(&s->kv, seq, tokens, n);
     qn__kv_remove(&s->kv, seq, (int32_t)k, INT32_MAX);
     *kept = k;
     return QN_OK;
+}
+
+/* The longest run of the sequence at places after `from` that equals the beginning of want[0 .. n), in one pass
+ * (Knuth, Morris, Pratt): *at is its place. border[i] is the length of the longest proper prefix of want[0 .. i] that
+ * is also its end. */
+static size_t longest_run(const qn_kv *kv, int32_t seq, size_t from, const qn_token *want, size_t n, int32_t *border,
+                          size_t *at)
+{
+    const size_t len = (size_t)kv->len[seq];
+    size_t best = 0, k = 0;
+    border[0] = 0;
+    for (size_t i = 1; i < n; i++) {
+        while (k && want[i] != want[k]) k = (size_t)border[k - 1];
+        k += want[i] == want[k];
+        border[i] = (int32_t)k;
+    }
+    k = 0;
+    for (size_t i = from + 1; i < len; i++) {
+        while (k && (k == n || !holds(kv, seq, i, want[k]))) k = (size_t)border[k - 1];
+        k += holds(kv, seq, i, want[k]);
+        if (k <= best) continue;
+        best = k;
+        *at = i + 1 - k;
+    }
+    return best;
+}
+
+qn_status qn_session_reuse_shift(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, size_t *kept,
+                                 qn_error *err)
+{
+    QN_TRY(qn__session_idle(s, err));
+    QN_TRY(check_seq(s, seq, err));
+    const size_t k = common_prefix(&s->kv, seq, tokens, n);
+    size_t run = 0, at = 0;
+    if (n > k + 1 && k < (size_t)s->kv.len[seq]) {
+        int32_t *border = qn__alloc((n - 1 - k) * sizeof *border);
+        if (!border) return QN_FAIL_NOMEM(err, (n - 1 - k) * sizeof *border);
+        run = longest_run(&s->kv, seq, k, tokens + k, n - 1 - k, border, &at);
+        qn__free(border);
+    }
+    if (run < QN_REUSE_MIN_RUN) return qn_session_reuse(s, seq, tokens, n, kept, err);
+    /* what lies between goes first: positions may not meet */
+    qn__kv_remove(&s->kv, seq, (int32_t)(at + run), INT32_MAX);
+    qn__kv_remove(&s->kv, seq, (int32_t)k, (int32_t)at);
+    const qn_status status =
+        qn_session_seq_shift(s, seq, (int32_t)at, (int32_t)(at + run), (int32_t)k - (int32_t)at, err);
+    if (status != QN_OK)
+        qn__kv_remove(&s->kv, seq, (int32_t)k, INT32_MAX);
+    else
+        *kept = k + run;
+    return status;
 }

@@ -268,12 +268,50 @@ static void refused(void **state)
     qn_session_destroy(s);
 }
 
+/* The oldest left out of a prompt: the rest is found in the sequence and moved, as by hand. */
+static void reuse_moves(void **state)
+{
+    (void)state;
+    enum { KEPT = 5, GONE = 12 };
+    for (int m = 0; m < N_MODELS; m++) {
+        qn_token tokens[N + 2], less[N + 2];
+        size_t kept = 0;
+        rig_story(m, tokens, N + 2);
+        memcpy(less, tokens, KEPT * sizeof(*less));
+        memcpy(less + KEPT, tokens + KEPT + GONE, (N + 2 - KEPT - GONE) * sizeof(*less));
+        qn_session *s = rig_session(engines[m], kv(0)), *w = rig_session(engines[m], kv(0));
+        rig_feed(s, 0, tokens, N);
+        rig_feed(w, 0, tokens, N);
+        MUST(qn_session_reuse_shift(s, 0, less, N + 2 - GONE, &kept, err));
+        assert_int_equal(kept, N - GONE);
+        assert_int_equal(qn_session_seq_pos_max(s, 0), N - GONE - 1);
+        MUST(qn_session_seq_remove(w, 0, KEPT, KEPT + GONE, err));
+        MUST(qn_session_seq_shift(w, 0, KEPT + GONE, -1, -GONE, err));
+        rig_feed(s, 0, tokens + N, 2);
+        rig_feed(w, 0, tokens + N, 2);
+        SAME(rig_logits(s, -1), rig_logits(w, -1));
+        /* What is all there needs no move, but the last token gives logits again. */
+        MUST(qn_session_reuse_shift(s, 0, less, N + 2 - GONE, &kept, err));
+        assert_int_equal(kept, N + 2 - GONE - 1);
+        /* Less than QN_REUSE_MIN_RUN tokens stay where they are, and go. */
+        memmove(less + KEPT, tokens + N - QN_REUSE_MIN_RUN + 3, (QN_REUSE_MIN_RUN - 1) * sizeof(*less));
+        MUST(qn_session_reuse_shift(s, 0, less, KEPT + QN_REUSE_MIN_RUN, &kept, err));
+        assert_int_equal(kept, KEPT);
+        assert_int_equal(qn_session_seq_len(s, 0), KEPT);
+        MUST(qn_session_reuse_shift(s, 0, NULL, 0, &kept, err));
+        assert_int_equal(kept, 0);
+        assert_int_equal(qn_session_reuse_shift(s, 1, less, 3, &kept, NULL), QN_STATUS_invalid);
+        qn_session_destroy(s);
+        qn_session_destroy(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_sequence), cmocka_unit_test(sensitive),    cmocka_unit_test(context_shift),
         cmocka_unit_test(a_part),         cmocka_unit_test(shared_cells), cmocka_unit_test(in_pieces),
-        cmocka_unit_test(blocks),         cmocka_unit_test(refused),
+        cmocka_unit_test(blocks),         cmocka_unit_test(refused),      cmocka_unit_test(reuse_moves),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
