@@ -17,7 +17,7 @@ typedef struct run_options {
     int32_t n_predict, n_ctx, n_batch;
     const char *file, *stats, *graph_dir, *grammar, *grammar_file;
     bool quiet, special;
-    cli_strings stop;
+    cli_strings stop, trigger, trigger_after;
 } run_options;
 
 typedef struct run_state {
@@ -71,6 +71,10 @@ static int parse(run_state *s, int argc, char **argv)
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
         {"grammar", 0, CLI_STRING, &o->grammar, "GBNF", "what is generated follows this grammar", 0, 0, NULL},
         {"grammar-file", 0, CLI_STRING, &o->grammar_file, "FILE", "the same from a file", 0, 0, NULL},
+        {"grammar-trigger", 0, CLI_STRINGS, &o->trigger, "STR",
+         "the grammar holds only from this text or token on, and begins with it (may be repeated)", 0, 0, NULL},
+        {"grammar-trigger-after", 0, CLI_STRINGS, &o->trigger_after, "STR",
+         "the same, but the grammar begins behind it (may be repeated)", 0, 0, NULL},
         {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
         {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
         CLI_OPTION_GROUP("Model and machine"),
@@ -97,6 +101,8 @@ static int parse(run_state *s, int argc, char **argv)
     if (status >= 0) return status;
     if (s->prompt && o->file) return cli_bad_usage("a prompt was given twice: as an argument and by --file");
     if (o->grammar && o->grammar_file) return cli_bad_usage("a grammar was given twice");
+    if ((o->trigger.n || o->trigger_after.n) && !o->grammar && !o->grammar_file)
+        return cli_bad_usage("--grammar-trigger wants a grammar: --grammar or --grammar-file");
     const int checked = cli_check_sampling(&o->sampling);
     return checked == CLI_OK ? -1 : checked;
 }
@@ -117,6 +123,25 @@ static int read_prompt(run_state *s)
 
 /* ---- setting up ---- */
 
+/* --grammar-trigger and --grammar-trigger-after, if there are any. */
+static qn_status set_lazy(const run_state *s, qn_error *err)
+{
+    const cli_strings *with = &s->o.trigger, *after = &s->o.trigger_after;
+    const int n = with->n + after->n;
+    if (!n) return QN_OK;
+    qn_grammar_trigger *triggers = calloc((size_t)n, sizeof(*triggers));
+    if (!triggers) return QN_STATUS_nomem;
+    for (int i = 0; i < n; i++) {
+        const bool is_after = i >= with->n;
+        triggers[i].text = is_after ? after->item[i - with->n] : with->item[i];
+        triggers[i].after = is_after;
+    }
+    const qn_status status =
+        qn_matcher_set_lazy(s->matcher, &(qn_lazy_options){.triggers = triggers, .n_triggers = n}, err);
+    free(triggers);
+    return status;
+}
+
 static int set_up_grammar(run_state *s)
 {
     qn_error err;
@@ -127,6 +152,7 @@ static int set_up_grammar(run_state *s)
     if (!gbnf && !(text = cli_read_text(s->o.grammar_file, MAX_PROMPT_BYTES, &n))) return CLI_FAILED;
     qn_status status = qn_grammar_create(gbnf ? gbnf : text, NULL, &s->grammar, &err);
     if (status == QN_OK) status = qn_matcher_create(s->grammar, s->tok, &s->matcher, &err);
+    if (status == QN_OK) status = set_lazy(s, &err);
     free(text);
     return status == QN_OK ? CLI_OK : cli_fail_error(&err);
 }

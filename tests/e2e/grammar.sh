@@ -19,6 +19,17 @@ END
 said --seed 3 -n 100 --grammar-file "$work/json.gbnf" >"$work/json"
 grep -qE '^\{"name": "[A-Za-z ]{1,20}", "age": [1-9][0-9]?\}$' "$work/json" || { bad "not by the grammar:"; cat "$work/json"; }
 
+# a lazy grammar: what comes before its trigger is free, what comes with it or behind it is not
+for seed in 1 2 3; do
+    said --seed $seed -n 300 --grammar 'root ::= "a" ":yes!"' --grammar-trigger a >"$work/lazy"
+    [ "$(tr '\n' ' ' <"$work/lazy" | sed 's/^[^a]*//')" = "a:yes! " ] || { bad "seed $seed: not as the trigger begins:"; cat "$work/lazy"; }
+    said --seed $seed -n 300 --grammar 'root ::= "yes!"' --grammar-trigger-after he --grammar-trigger-after a >"$work/lazy"
+    tr '\n' ' ' <"$work/lazy" | sed 's/he/a/g' | grep -q '^[^a]*ayes! $' || { bad "seed $seed: not what follows the trigger:"; cat "$work/lazy"; }
+done
+expect 2 "$quern" run "$model" x --grammar-trigger a;                   one_line "wants a grammar"
+expect 1 "$quern" run "$model" x --grammar 'root ::= "b"' --grammar-trigger a; one_line "does not begin with it"
+expect 1 "$quern" run "$model" x --grammar 'root ::= <nothing>';        one_line "no token <nothing>"
+
 expect 1 "$quern" run "$model" x --grammar 'root ::= "a" |
 x';                                                     one_line "line 2, column 1: rule \"x\" is not defined"
 expect 1 "$quern" run "$model" x --grammar 'root ::= root "a"';         one_line "begins with itself"

@@ -52,6 +52,8 @@ qn_status qn__grammar_failure(const qn_grammar *g, qn_error *err)
                        QN_GRAMMAR_MAX_STATES);
     if (g->n_rules >= QN_GRAMMAR_MAX_RULES)
         return QN_FAIL(err, limit, "the grammar has more than %d rules", QN_GRAMMAR_MAX_RULES - 1);
+    if (g->n_tokens >= QN_GRAMMAR_MAX_TOKENS)
+        return QN_FAIL(err, limit, "the grammar names %d tokens or more", QN_GRAMMAR_MAX_TOKENS);
     return QN_FAIL(err, nomem, "out of memory: a grammar of %d states", g->n_states);
 }
 
@@ -89,6 +91,23 @@ int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at)
     for (int32_t i = 0; i < g->n_rules; i++)
         if (strlen(g->rules[i].name) == n && memcmp(g->rules[i].name, name, n) == 0) return i;
     return qn__grammar_new_rule(g, name, n, at);
+}
+
+int32_t qn__grammar_token(qn_grammar *g, const char *name, size_t n, qn_token id)
+{
+    for (int32_t i = 0; i < g->n_tokens; i++) {
+        const qn_grammar_token *t = &g->tokens[i];
+        if (name ? t->name && strlen(t->name) == n && memcmp(t->name, name, n) == 0 : !t->name && t->id == id) return i;
+    }
+    if (g->n_tokens == QN_GRAMMAR_MAX_TOKENS) g->failed = true;
+    if (!grow(g, &g->tokens, g->n_tokens, &g->cap_tokens, sizeof *g->tokens)) return -1;
+    const char *copy = name ? qn__arena_strndup(&g->arena, name, n) : NULL;
+    if (name && !copy) {
+        g->failed = true;
+        return -1;
+    }
+    g->tokens[g->n_tokens] = (qn_grammar_token){.name = copy, .id = id};
+    return g->n_tokens++;
 }
 
 /* ---- characters ---------------------------------------------------------------------------------- */

@@ -186,6 +186,37 @@ static void set(parser *p, int32_t from, int32_t to)
     if (negated && next <= 0x10FFFF) char_edge(p, from, to, next, 0x10FFFF);
 }
 
+/* A token as such: <its text>, <[its id]>; behind ! any other token. */
+static void token(parser *p, int32_t from, int32_t to)
+{
+    const size_t begin = p->at;
+    const bool negated = peek(p) == '!';
+    if (negated) p->at++;
+    if (peek(p) != '<') {
+        bad(p, begin, "expected a token, !<..>");
+        return;
+    }
+    const size_t open = p->at++;
+    int64_t id = -1;
+    const char *name = p->s + open;
+    if (peek(p) == '[') {
+        name = NULL;
+        for (p->at++; peek(p) >= '0' && peek(p) <= '9' && id < (1 << 24); p->at++)
+            id = 10 * (id < 0 ? 0 : id) + (peek(p) - '0');
+        if (id < 0 || id >= 1 << 24 || peek(p) != ']') bad(p, begin, "expected the number of a token, <[123]>");
+        p->at++;
+    } else {
+        while (p->at < p->n && peek(p) != '>' && peek(p) != '\n') p->at++;
+    }
+    if (going(p) && peek(p) != '>') bad(p, begin, "this token does not end");
+    if (going(p) && name && p->at == open + 1) bad(p, begin, "a token without a name");
+    p->at++;
+    if (!going(p)) return;
+    const int32_t at = qn__grammar_token(p->g, name, p->at - open, (qn_token)id);
+    const qn_edge edge = {.kind = negated ? QN_EDGE_not_token : QN_EDGE_token, .to = to, .rule = at};
+    if (going(p)) qn__grammar_edge(p->g, from, edge);
+}
+
 static void alternatives(parser *p, int32_t from, int32_t to, bool nested);
 
 /* One symbol, without what repeats it. */
@@ -197,6 +228,8 @@ static void symbol(parser *p, int32_t from, int32_t to)
     switch (peek(p)) {
     case '"': literal(p, from, to); return;
     case '[': set(p, from, to); return;
+    case '<':
+    case '!': token(p, from, to); return;
     case '.':
         p->at++;
         char_edge(p, from, to, 0, 0x10FFFF);

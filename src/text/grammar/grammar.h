@@ -11,14 +11,15 @@
 
 #include <quern/grammar.h>
 
-#define QN_GRAMMAR_MAX_RULES 4096
+#define QN_GRAMMAR_MAX_RULES  4096
+#define QN_GRAMMAR_MAX_TOKENS 256 /* named as such */
 
-typedef enum qn_edge_kind { QN_EDGE_bytes, QN_EDGE_empty, QN_EDGE_call } qn_edge_kind;
+typedef enum qn_edge_kind { QN_EDGE_bytes, QN_EDGE_empty, QN_EDGE_call, QN_EDGE_token, QN_EDGE_not_token } qn_edge_kind;
 
 typedef struct qn_edge {
     uint8_t kind, lo, hi; /* bytes lo to hi; of a call lo is 1 where nothing comes behind it: the end of the rule */
     int32_t to;           /* state */
-    int32_t rule;         /* call */
+    int32_t rule;         /* of a call; of a token and a token that is not: which of the grammar's tokens */
     int32_t next;         /* of the same state; -1 ends */
 } qn_edge;
 
@@ -28,12 +29,18 @@ typedef struct qn_rule {
     int32_t begin, end; /* states; begin is -1 until the rule is defined */
 } qn_rule;
 
+typedef struct qn_grammar_token {
+    const char *name; /* NULL: known by id */
+    qn_token id;
+} qn_grammar_token;
+
 struct qn_grammar {
     qn_arena arena; /* holds this struct too */
     int32_t *first; /* [n_states] first edge, -1: none */
     qn_edge *edges;
     qn_rule *rules;
-    int32_t n_states, cap_states, n_edges, cap_edges, n_rules, cap_rules;
+    qn_grammar_token *tokens; /* that are named as such; text does not match them */
+    int32_t n_states, cap_states, n_edges, cap_edges, n_rules, cap_rules, n_tokens, cap_tokens;
     int32_t root;
     uint8_t *is_end; /* [n_states] the end of a rule */
     bool failed;     /* no memory, or too many states */
@@ -54,6 +61,8 @@ void qn__grammar_edge(qn_grammar *g, int32_t from, qn_edge edge);
 int32_t qn__grammar_rule(qn_grammar *g, const char *name, size_t n, uint32_t at); /* new or known */
 /* A rule of that name that nobody looks for by name. */
 int32_t qn__grammar_new_rule(qn_grammar *g, const char *name, size_t n, uint32_t at);
+/* Which of the grammar's tokens has that name, or that id where name is NULL: new or known; -1 after a failure. */
+int32_t qn__grammar_token(qn_grammar *g, const char *name, size_t n, qn_token id);
 /* Characters lo to hi from state `from` to `to`, as the UTF-8 of each. */
 void qn__grammar_chars(qn_grammar *g, int32_t from, int32_t to, uint32_t lo, uint32_t hi);
 /* The rule that begins with itself; -1: none does. */

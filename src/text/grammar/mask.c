@@ -14,18 +14,22 @@ typedef struct trie_node {
     int32_t token; /* the first that ends here, + 1 */
 } trie_node;
 
-struct qn_token_trie {
-    trie_node *nodes;
-    int32_t n_nodes;
-    int32_t *same; /* [n_tokens] the next token of the same bytes, + 1 */
-    int32_t max_depth;
-};
-
 typedef struct entry {
     const char *bytes;
     uint32_t n;
     qn_token token;
 } entry;
+
+struct qn_token_trie {
+    trie_node *nodes;
+    int32_t n_nodes;
+    int32_t *same; /* [n_tokens] the next token of the same bytes, + 1 */
+    int32_t max_depth;
+    char *bytes;    /* what the entries point to */
+    entry *entries; /* [n_entries] tokens in order of their bytes */
+    qn_token *ids;  /* [n_entries] the same */
+    int32_t n_entries;
+};
 
 static int by_bytes(const void *x, const void *y)
 {
@@ -61,31 +65,32 @@ qn_status qn__token_trie_create(const qn_tokenizer *tok, qn_token_trie **out, qn
     const int32_t n = qn_tokenizer_n_tokens(tok);
     const size_t most = qn_tokenizer_max_piece(tok) + 8;
     size_t total = 0;
-    int32_t n_entries = 0;
     char *scratch = qn__alloc(most);
     for (qn_token i = 0; scratch && i < n; i++) total += qn__token_bytes(tok, i, scratch);
     qn_token_trie *t = qn__calloc(1, sizeof *t);
-    entry *entries = qn__calloc((size_t)n + 1, sizeof *entries);
-    char *bytes = qn__alloc(total + 1);
     int32_t *open = qn__alloc(most * sizeof *open);
-    if (t) t->nodes = qn__alloc((total + 1) * sizeof *t->nodes);
-    if (t) t->same = qn__calloc((size_t)n + 1, sizeof *t->same);
-    const bool ok = scratch && t && entries && bytes && open && t->nodes && t->same;
+    if (t) {
+        t->entries = qn__calloc((size_t)n + 1, sizeof *t->entries);
+        t->ids = qn__calloc((size_t)n + 1, sizeof *t->ids);
+        t->bytes = qn__alloc(total + 1);
+        t->nodes = qn__alloc((total + 1) * sizeof *t->nodes);
+        t->same = qn__calloc((size_t)n + 1, sizeof *t->same);
+    }
+    const bool ok = scratch && t && t->entries && t->ids && t->bytes && open && t->nodes && t->same;
     if (ok) {
         size_t at = 0;
         for (qn_token i = 0; i < n; i++) {
             const size_t len = qn__token_bytes(tok, i, scratch);
             if (len == 0 || qn_tokenizer_is_eog(tok, i)) continue;
-            memcpy(bytes + at, scratch, len);
-            entries[n_entries++] = (entry){bytes + at, (uint32_t)len, i};
+            memcpy(t->bytes + at, scratch, len);
+            t->entries[t->n_entries++] = (entry){t->bytes + at, (uint32_t)len, i};
             at += len;
         }
-        qsort(entries, (size_t)n_entries, sizeof *entries, by_bytes);
-        build(t, entries, n_entries, open);
+        qsort(t->entries, (size_t)t->n_entries, sizeof *t->entries, by_bytes);
+        for (int32_t i = 0; i < t->n_entries; i++) t->ids[i] = t->entries[i].token;
+        build(t, t->entries, t->n_entries, open);
     }
     qn__free(scratch);
-    qn__free(entries);
-    qn__free(bytes);
     qn__free(open);
     if (!ok) {
         qn__token_trie_destroy(t);
@@ -98,9 +103,35 @@ qn_status qn__token_trie_create(const qn_tokenizer *tok, qn_token_trie **out, qn
 void qn__token_trie_destroy(qn_token_trie *t)
 {
     if (!t) return;
+    qn__free(t->entries);
+    qn__free(t->ids);
+    qn__free(t->bytes);
     qn__free(t->nodes);
     qn__free(t->same);
     qn__free(t);
+}
+
+/* The first entry that is not before these bytes, or, with `behind`, not before anything that begins with them. */
+static int32_t lower_bound(const qn_token_trie *t, const char *bytes, size_t len, bool behind)
+{
+    int32_t lo = 0, hi = t->n_entries;
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        const entry *e = &t->entries[mid];
+        const int c = memcmp(e->bytes, bytes, e->n < len ? e->n : len);
+        if (c < 0 || (c == 0 && (e->n <= len || behind)))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+const qn_token *qn__token_trie_beginning(const qn_token_trie *t, const char *bytes, size_t len, size_t *n)
+{
+    const int32_t begin = lower_bound(t, bytes, len, false), end = lower_bound(t, bytes, len, true);
+    *n = (size_t)(end - begin);
+    return t->ids + begin;
 }
 
 bool qn__token_trie_mask(const qn_token_trie *t, qn_matcher *m, int32_t config, uint32_t *bits)

@@ -91,7 +91,7 @@ static void close_all(qn_matcher *m)
         }
         for (int32_t e = g->first[state]; e >= 0; e = g->edges[e].next) {
             const qn_edge *edge = &g->edges[e];
-            if (edge->kind == QN_EDGE_bytes) {
+            if (edge->kind != QN_EDGE_empty && edge->kind != QN_EDGE_call) {
                 has_bytes = true;
             } else if (edge->kind == QN_EDGE_empty) {
                 push(m, edge->to, parent);
@@ -198,6 +198,39 @@ int32_t qn__matcher_step(qn_matcher *m, int32_t config, uint8_t byte)
     return next;
 }
 
+int32_t qn__matcher_step_token(qn_matcher *m, int32_t config, qn_token token)
+{
+    const qn_grammar *g = m->grammar;
+    begin_set(m);
+    for (int32_t i = 0; i < m->configs[config].n && g->n_tokens && !m->nomem; i++) {
+        const qn_stack_node top = m->nodes[m->members[m->configs[config].begin + i]];
+        for (int32_t e = g->first[top.state]; e >= 0; e = g->edges[e].next) {
+            const qn_edge *edge = &g->edges[e];
+            const bool is = edge->kind == QN_EDGE_token, is_not = edge->kind == QN_EDGE_not_token;
+            if ((is || is_not) && is == (m->tokens[edge->rule] == token)) push(m, edge->to, top.parent);
+        }
+    }
+    close_all(m);
+    return config_of_set(m);
+}
+
+/* Both at once. */
+static int32_t united(qn_matcher *m, int32_t a, int32_t b)
+{
+    if (a < 0 || b < 0) return a < 0 ? b : a;
+    begin_set(m);
+    for (int k = 0; k < 2; k++) {
+        const qn_config c = m->configs[k ? b : a];
+        m->new_may_end |= c.may_end;
+        for (int32_t i = 0; i < c.n && !m->nomem; i++) {
+            const qn_stack_node top = m->nodes[m->members[c.begin + i]];
+            push(m, top.state, top.parent);
+        }
+    }
+    close_all(m);
+    return config_of_set(m);
+}
+
 /* ---- a matcher's life ---------------------------------------------------------------------------------- */
 
 static void empty_tables(qn_matcher *m)
@@ -234,13 +267,31 @@ static qn_status to_beginning(qn_matcher *m, qn_error *err)
     return QN_OK;
 }
 
+/* Which tokens of this vocabulary the grammar names. */
+static qn_status resolve_tokens(qn_matcher *m, qn_error *err)
+{
+    const qn_grammar *g = m->grammar;
+    m->tokens = qn__calloc((size_t)g->n_tokens + 1, sizeof *m->tokens);
+    if (!m->tokens) return QN_FAIL_NOMEM(err, (size_t)g->n_tokens * sizeof *m->tokens);
+    for (int32_t i = 0; i < g->n_tokens; i++) {
+        const qn_grammar_token *t = &g->tokens[i];
+        m->tokens[i] = t->name ? qn_tokenizer_find(m->tok, t->name, strlen(t->name)) : t->id;
+        if (t->name && m->tokens[i] == QN_TOKEN_NONE)
+            return QN_FAIL(err, invalid, "grammar: the vocabulary has no token %.60s", t->name);
+        if (m->tokens[i] >= qn_tokenizer_n_tokens(m->tok))
+            return QN_FAIL(err, invalid, "grammar: token <[%d]> of %d", m->tokens[i], qn_tokenizer_n_tokens(m->tok));
+    }
+    return QN_OK;
+}
+
 qn_status qn_matcher_create(const qn_grammar *grammar, const qn_tokenizer *tok, qn_matcher **out, qn_error *err)
 {
     qn_matcher *m = qn__calloc(1, sizeof *m);
     if (!m) return QN_FAIL_NOMEM(err, sizeof *m);
     m->grammar = grammar;
     m->tok = tok;
-    qn_status status = qn__token_trie_create(tok, &m->trie, err);
+    qn_status status = resolve_tokens(m, err);
+    if (status == QN_OK) status = qn__token_trie_create(tok, &m->trie, err);
     if (status == QN_OK) status = to_beginning(m, err);
     if (status == QN_OK)
         *out = m;
@@ -254,6 +305,8 @@ void qn_matcher_destroy(qn_matcher *m)
     if (!m) return;
     empty_tables(m);
     qn__token_trie_destroy(m->trie);
+    qn__lazy_destroy(m->lazy);
+    qn__free(m->tokens);
     qn__free(m->configs);
     qn__free(m->members);
     qn__free(m->nodes);
@@ -265,7 +318,11 @@ void qn_matcher_destroy(qn_matcher *m)
     qn__free(m);
 }
 
-void qn_matcher_reset(qn_matcher *m) { m->config = m->start; }
+void qn_matcher_reset(qn_matcher *m)
+{
+    m->config = m->start;
+    qn__lazy_reset(m);
+}
 
 /* Copies a stack into emptied tables, from the bottom up; `old` holds what was there. */
 static int32_t keep_stack(qn_matcher *m, const qn_stack_node *old, int32_t node, int32_t *kept)
@@ -316,42 +373,104 @@ static qn_status tidy(qn_matcher *m, qn_error *err)
     return status;
 }
 
-qn_status qn_matcher_accept_text(qn_matcher *m, const char *text, size_t len, qn_error *err)
+qn_status qn__matcher_try_text(qn_matcher *m, int32_t from, const char *text, size_t len, int32_t *to, qn_error *err)
 {
-    QN_TRY(tidy(m, err));
-    int32_t config = m->config;
     for (size_t i = 0; i < len; i++) {
-        config = qn__matcher_step(m, config, (uint8_t)text[i]);
-        if (config == QN_UNKNOWN) return qn__matcher_failure(m, err);
-        if (config == QN_DEAD)
+        from = qn__matcher_step(m, from, (uint8_t)text[i]);
+        if (from == QN_UNKNOWN) return qn__matcher_failure(m, err);
+        if (from == QN_DEAD)
             return QN_FAIL(err, invalid, "grammar: byte %zu (0x%02x) of the text cannot come there", i,
                            (uint8_t)text[i]);
     }
-    m->config = config;
+    *to = from;
     return QN_OK;
+}
+
+qn_status qn__matcher_bytes(qn_matcher *m, qn_token token, size_t *n, qn_error *err)
+{
+    const size_t most = qn_tokenizer_max_piece(m->tok) + 8;
+    if (!m->bytes && !(m->bytes = qn__alloc(most))) return QN_FAIL_NOMEM(err, most);
+    *n = qn__token_bytes(m->tok, token, m->bytes);
+    return QN_OK;
+}
+
+static bool is_named(const qn_matcher *m, qn_token token)
+{
+    for (int32_t i = 0; i < m->grammar->n_tokens; i++)
+        if (m->tokens[i] == token) return true;
+    return false;
+}
+
+qn_status qn__matcher_try_token(qn_matcher *m, int32_t from, qn_token token, int32_t *to, qn_error *err)
+{
+    const int32_t as_token = qn__matcher_step_token(m, from, token);
+    int32_t as_text = QN_DEAD;
+    size_t n = 0;
+    if (as_token == QN_UNKNOWN) return qn__matcher_failure(m, err);
+    QN_TRY(qn__matcher_bytes(m, token, &n, err));
+    if (n && !is_named(m, token)) {
+        const qn_status status = qn__matcher_try_text(m, from, m->bytes, n, &as_text, err);
+        if (status != QN_OK && (as_token < 0 || status != QN_STATUS_invalid)) return status;
+    } else if (as_token < 0) {
+        return QN_FAIL(err, invalid, "grammar: token %d is no text%s", token, n ? " where the grammar names it" : "");
+    }
+    const int32_t both = united(m, as_token, as_text);
+    if (both < 0) return qn__matcher_failure(m, err);
+    *to = both;
+    return QN_OK;
+}
+
+qn_status qn_matcher_accept_text(qn_matcher *m, const char *text, size_t len, qn_error *err)
+{
+    QN_TRY(tidy(m, err));
+    if (qn__lazy_asleep(m)) return qn__lazy_accept_text(m, text, len, err);
+    return qn__matcher_try_text(m, m->config, text, len, &m->config, err);
 }
 
 qn_status qn_matcher_accept(qn_matcher *m, qn_token token, qn_error *err)
 {
     if (token < 0 || token >= qn_tokenizer_n_tokens(m->tok))
         return QN_FAIL(err, invalid, "grammar: token %d of %d", token, qn_tokenizer_n_tokens(m->tok));
-    if (qn_tokenizer_is_eog(m->tok, token)) {
+    QN_TRY(tidy(m, err));
+    if (qn__lazy_asleep(m)) return qn__lazy_accept(m, token, err);
+    if (qn_tokenizer_is_eog(m->tok, token) && !is_named(m, token)) {
         if (m->configs[m->config].may_end) return QN_OK;
         return QN_FAIL(err, invalid, "grammar: the output cannot end here");
     }
-    const size_t most = qn_tokenizer_max_piece(m->tok) + 8;
-    if (!m->bytes && !(m->bytes = qn__alloc(most))) return QN_FAIL_NOMEM(err, most);
-    const size_t n = qn__token_bytes(m->tok, token, m->bytes);
-    if (n == 0) return QN_FAIL(err, invalid, "grammar: token %d is no text", token);
-    return qn_matcher_accept_text(m, m->bytes, n, err);
+    return qn__matcher_try_token(m, m->config, token, &m->config, err);
 }
 
-bool qn_matcher_may_end(const qn_matcher *m) { return m->configs[m->config].may_end; }
-bool qn_matcher_must_end(const qn_matcher *m) { return m->configs[m->config].n == 0; }
+bool qn_matcher_may_end(const qn_matcher *m)
+{
+    return qn__lazy_asleep(m) ? qn__lazy_may_end(m) : m->configs[m->config].may_end;
+}
+
+bool qn_matcher_must_end(const qn_matcher *m) { return !qn__lazy_asleep(m) && m->configs[m->config].n == 0; }
+
+/* What can come as a token and not as text. */
+static void mask_tokens(const qn_matcher *m, int32_t config, uint32_t *bits)
+{
+    const qn_grammar *g = m->grammar;
+    const int32_t n = qn_tokenizer_n_tokens(m->tok);
+    const qn_config *c = &m->configs[config];
+    if (!g->n_tokens) return;
+    for (int32_t i = 0; i < g->n_tokens; i++) bits[m->tokens[i] / 32] &= ~(1u << m->tokens[i] % 32);
+    for (int32_t i = 0; i < c->n; i++) {
+        for (int32_t e = g->first[m->nodes[m->members[c->begin + i]].state]; e >= 0; e = g->edges[e].next) {
+            const qn_edge *edge = &g->edges[e];
+            if (edge->kind != QN_EDGE_token && edge->kind != QN_EDGE_not_token) continue;
+            const qn_token it = m->tokens[edge->rule];
+            if (edge->kind == QN_EDGE_token) bits[it / 32] |= 1u << it % 32;
+            for (qn_token t = 0; edge->kind == QN_EDGE_not_token && t < n; t++)
+                if (t != it && !qn_tokenizer_is_eog(m->tok, t)) bits[t / 32] |= 1u << t % 32;
+        }
+    }
+}
 
 qn_status qn_matcher_mask(qn_matcher *m, const uint32_t **mask, qn_error *err)
 {
     QN_TRY(tidy(m, err));
+    if (qn__lazy_asleep(m)) return qn__lazy_mask(m, mask, err);
     const size_t words = ((size_t)qn_tokenizer_n_tokens(m->tok) + 31) / 32;
     if (!m->configs[m->config].mask) {
         uint32_t *bits = qn__calloc(words, sizeof *bits);
@@ -362,6 +481,7 @@ qn_status qn_matcher_mask(qn_matcher *m, const uint32_t **mask, qn_error *err)
         }
         for (qn_token t = 0; m->configs[m->config].may_end && t < qn_tokenizer_n_tokens(m->tok); t++)
             if (qn_tokenizer_is_eog(m->tok, t)) bits[t / 32] |= 1u << t % 32;
+        mask_tokens(m, m->config, bits);
         m->configs[m->config].mask = bits;
         m->cached_bytes += words * sizeof *bits;
     }
