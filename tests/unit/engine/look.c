@@ -408,13 +408,64 @@ static void many_graphs(void **state)
     qn_engine_close(e);
 }
 
+static qn_op_metrics cost_of(const char *op)
+{
+    qn_op_metrics rows[64];
+    const int n = qn_op_metrics_snapshot(rows, 64);
+    assert_true(n > 0 && n <= 64);
+    for (int i = 0; i < n; i++)
+        if (strcmp(rows[i].op, op) == 0) return rows[i];
+    return (qn_op_metrics){op, 0, 0};
+}
+
+static bool look_only(void *ctx, const qn_node *node, bool after)
+{
+    (void)ctx, (void)node, (void)after;
+    return true;
+}
+
+/* Every node of a run is counted under its operation, with or without a callback, and their times add up to no more
+ * than the runs took. */
+static void costs_by_operation(void **state)
+{
+    (void)state;
+    qn_engine *e = rig_open(&(tiny){.n_layer = 5}, NULL);
+    qn_session *s = rig_session(e, (qn_session_options){0});
+    qn_token tokens[8];
+    qn_metrics before, after;
+    rig_story(0, tokens, 8);
+    rig_feed(s, 0, tokens, 1);
+    for (int i = 0; i < 2; i++) {
+        qn_op_metrics rows[64];
+        uint64_t ns = 0, n = 0;
+        qn_session_set_eval(s, i ? look_only : NULL, NULL);
+        qn_op_metrics_reset();
+        qn_metrics_snapshot(&before);
+        for (int k = 0; k < 3; k++) rig_feed(s, 0, tokens + 1 + k, 1);
+        qn_metrics_snapshot(&after);
+        assert_int_equal(cost_of("attention").count, 3 * 5);
+        assert_int_equal(cost_of("rms_norm").count, 3 * (2 * 5 + 1));
+        assert_int_equal(cost_of("linear").count, 3 * (7 * 5 + 1));
+        const int n_ops = qn_op_metrics_snapshot(rows, 64);
+        for (int k = 0; k < n_ops; k++) {
+            assert_true(rows[k].ns > 0);
+            ns += rows[k].ns;
+            n += rows[k].count;
+        }
+        assert_int_equal(n, after.kernel_tasks - before.kernel_tasks);
+        assert_true(ns <= after.compute_ns - before.compute_ns);
+        if (i == 0) assert_true(ns > (after.compute_ns - before.compute_ns) / 20);
+    }
+    qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_node),      cmocka_unit_test(over_two_backends),
-        cmocka_unit_test(reading_outside), cmocka_unit_test(graphs),
-        cmocka_unit_test(plans),           cmocka_unit_test(last_graph),
-        cmocka_unit_test(many_graphs),     cmocka_unit_test(passes),
+        cmocka_unit_test(costs_by_operation), cmocka_unit_test(every_node),  cmocka_unit_test(over_two_backends),
+        cmocka_unit_test(reading_outside),    cmocka_unit_test(graphs),      cmocka_unit_test(plans),
+        cmocka_unit_test(last_graph),         cmocka_unit_test(many_graphs), cmocka_unit_test(passes),
         cmocka_unit_test(layer_hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,47 @@ static void policies(void **state)
     assert_true(last > 10000);
 }
 
+/* What loading cost: nothing is read by mapping, the whole file by a policy that reads it, and copies count. Locking
+ * may be forbidden; then the error says where to look. */
+static void what_loading_says(void **state)
+{
+    (void)state;
+    static const struct {
+        qn_gguf_policy policy;
+        bool reads;
+    } rows[] = {{QN_GGUF_lazy, false}, {QN_GGUF_populate, true}, {QN_GGUF_lock, true}, {QN_GGUF_ahead, false}};
+    const char *path = tiny_path("l.gguf");
+    MUST(tiny_write(path, &(tiny){.n_embd = 256, .n_ff = 1024, .type = QN_DTYPE_F16}, err));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        qn_engine *e = NULL;
+        qn_engine_info info;
+        qn_error error;
+        const qn_status status =
+            qn_engine_open(path, &(qn_engine_options){.policy = rows[i].policy, .n_threads = 1}, &e, &error);
+        if (rows[i].policy == QN_GGUF_lock && status == QN_STATUS_io) {
+            assert_non_null(strstr(error.text, "ulimit -l"));
+            continue;
+        }
+        assert_int_equal(status, QN_OK);
+        qn_engine_get_info(e, &info);
+        assert_int_equal(info.load_bytes, rows[i].reads ? qn_gguf_file_bytes(qn_engine_file(e)) : 0);
+        assert_true(rows[i].reads ? info.load_gb_s > 0 && info.load_gb_s < 1e3 : info.load_gb_s == 0);
+        assert_true((double)info.load_bytes * 1e-9 <= info.load_gb_s * info.load_seconds * 1.001);
+        if (rows[i].reads)
+            assert_int_equal(qn_gguf_resident_bytes(qn_engine_file(e)), qn_gguf_file_bytes(qn_engine_file(e)));
+        qn_engine_close(e);
+    }
+    /* What a policy would read is asked for first. */
+    const uint64_t little = 10000;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const qn_engine_options o = {.policy = rows[i].policy, .n_threads = 1, .memory_limit = little};
+        if (rows[i].reads)
+            REFUSED(limit, try_open(path, &o, err), "l.gguf", "loading takes", "9.8 KiB are free", "lazy");
+        else
+            MUST(try_open(path, &o, err));
+    }
+}
+
 /* Any split of the weights over any backends: names match as globs, the first rule wins, and K4 holds. */
 static void placement(void **state)
 {
@@ -287,13 +328,10 @@ static void tokenizers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(info),
-        cmocka_unit_test(wrong_files),
-        cmocka_unit_test(wrong_models),
-        cmocka_unit_test(wrong_options),
-        cmocka_unit_test(policies),
-        cmocka_unit_test(placement),
-        cmocka_unit_test(norms_follow_their_layer),
+        cmocka_unit_test(what_loading_says), cmocka_unit_test(info),
+        cmocka_unit_test(wrong_files),       cmocka_unit_test(wrong_models),
+        cmocka_unit_test(wrong_options),     cmocka_unit_test(policies),
+        cmocka_unit_test(placement),         cmocka_unit_test(norms_follow_their_layer),
         cmocka_unit_test(tokenizers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
