@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # tests/mutate/one_library.cmake -- given to CMake as CMAKE_PROJECT_quern_INCLUDE by run.py: one shared library of all rooms, with every
-# symbol in sight, that all tests and the program use. A mutant is then one file compiled and one link, not one link a test.
+# symbol in sight, that all tests and the program use. A mutant is then one file compiled and one link, not one link a test; tests that
+# include the file are built again.
 # QN_COVERAGE=ON counts lines, but for src/cpu, whose tests would take minutes then.
 function(qn_one_library)
   add_library(quern_mutant SHARED)
@@ -27,13 +28,11 @@ function(qn_one_library)
     list(FILTER sources EXCLUDE REGEX TARGET_OBJECTS)
     get_target_property(libraries ${program} LINK_LIBRARIES)
     list(REMOVE_ITEM libraries quern_static)
-    set_target_properties(${program} PROPERTIES SOURCES "${sources}" LINK_LIBRARIES "${libraries};quern_mutant" C_VISIBILITY_PRESET default)
+    set_target_properties(${program} PROPERTIES SOURCES "${sources}" LINK_LIBRARIES "${libraries};quern_mutant" C_VISIBILITY_PRESET default
+      LINK_DEPENDS_NO_SHARED ON)
     target_link_options(${program} PRIVATE -fuse-ld=lld)
   endforeach()
   add_custom_target(mutant_tests DEPENDS ${programs})
-  if(TARGET manual)
-    add_dependencies(mutant_tests manual)
-  endif()
 
   if(QN_COVERAGE)
     list(REMOVE_ITEM rooms room_cpu)

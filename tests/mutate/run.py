@@ -170,8 +170,8 @@ class Coverage:
 # ---- one mutant ----
 
 class Worker:
-    def __init__(self, tree, coverage, baseline, results, budget):
-        self.tree, self.coverage, self.results, self.budget = tree, coverage, results, budget
+    def __init__(self, tree, coverage, baseline, results, o):
+        self.tree, self.coverage, self.results, self.budget, self.sampled = tree, coverage, results, o.budget, not o.at
         self.tests = [t for t in tree.tests() if t.name in baseline]
         for t in self.tests:
             t.seconds = baseline[t.name]
@@ -185,10 +185,12 @@ class Worker:
         current = self.coverage.files.get(m.file) == digest(self.tree.source / m.file)
 
         def cost(t):
-            kernels = t.name == 'check' and room == 'cpu' and '/op/' not in m.file
-            near = 1 + 3 * (t.room == room) + 20 * kernels + 8 * (stem in t.name) + self.kills[room, t.name]
+            kernels = t.name.startswith('check_') and room == 'cpu' and '/op/' not in m.file
+            level = t.name == f'check_{Path(m.file).parent.name}'
+            near = 1 + 3 * (t.room == room) + 20 * kernels + 100 * level + 8 * (stem in t.name) + self.kills[room, t.name]
             return (t.seconds + 0.05) / near
-        return sorted((t for t in self.tests if t.room == room or self.coverage.runs(t, self.keys[t.name], m, current)), key=cost)
+        return sorted((t for t in self.tests if room in t.sees and
+                       (t.room == room or self.coverage.runs(t, self.keys[t.name], m, current))), key=cost)
 
     def attempt(self, m):
         start = time.monotonic()
@@ -200,11 +202,14 @@ class Worker:
                 result['status'] = 'invalid'
             elif self.tree.binaries() == self.clean:
                 result['status'] = 'same code'
+            elif self.tree.ninja('mutant_tests'):  # one that includes the file
+                result.update(status='killed', by='the build of the tests')
             else:
                 self.test(m, candidates, result)
         finally:
             self.tree.restore()
             self.tree.clean()
+        result['sampled'] = self.sampled or self.results.known.get(m.key, {}).get('sampled', False)
         return self.results.put(m, seconds=round(time.monotonic() - start, 1), **result)
 
     def test(self, m, candidates, result):
@@ -283,7 +288,11 @@ def main():
             print(f'{room}: {n}', *(m.show() for m in list_[:n]), sep='\n    ')
         return
     if o.report:
-        return report(list(results.known.values()))
+        there = {m.key for name, text in sources(o, ROOT) for m in mutants.of_file(name, text)}
+        drawn = [r for r in results.known.values() if r.get('sampled', True)]
+        report([r for r in drawn if r['key'] in there])
+        print(f'{sum(r["key"] not in there for r in drawn)} more were in functions that have changed since')
+        return
 
     coverage = Coverage(o.dir / 'coverage.json')
     trees = [Tree(o.dir / str(i)) for i in range(o.jobs)]
@@ -311,7 +320,7 @@ def main():
             if r['status'] in ('invalid', 'same code') and not (o.again or o.at):
                 queue.give_back(m)
 
-    threads = [threading.Thread(target=work, args=(Worker(tree, coverage, passing, results, o.budget),)) for tree in trees]
+    threads = [threading.Thread(target=work, args=(Worker(tree, coverage, passing, results, o),)) for tree in trees]
     for t in threads:
         t.start()
     for t in threads:

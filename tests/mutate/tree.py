@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A copy of the repository with a build of its own, where mutants are put in, built and taken out again; and its tests."""
+"""A copy of the repository with a build of its own, where mutants are put in, built and taken out again; and its tests. They run without
+the material of ../shared, as in a fresh clone."""
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +24,7 @@ class Test:
     command: list
     folder: str
     room: str         # '' for those that see the whole library
+    sees: set         # the rooms whose mutants it may notice
     seconds: float = 0
 
     def key(self, tests):
@@ -66,10 +69,6 @@ class Tree:
         for path in [p for p in self.source.rglob('*') if p.is_file()]:
             if str(path.relative_to(self.source)) not in wanted:
                 path.unlink()
-        shared = ROOT.parent / 'shared'
-        link = self.folder / 'shared'
-        if shared.exists() and not link.is_symlink():
-            link.symlink_to(shared)
         self.clean()
 
     def configure(self):
@@ -106,11 +105,11 @@ class Tree:
         if not keep or not self.source.exists():
             self.sync()
         self.configure()
+        if self.ninja('quern_mutant', 'quern', jobs=jobs):
+            raise SystemExit(f'{self.build}: the library does not build')
         wrong = self.ninja('-k', '0', 'mutant_tests', jobs=jobs)
         if wrong:  # a test that cannot be built fails without a mutant
             print(wrong)
-        if self.ninja('quern_mutant', 'quern', jobs=jobs):
-            raise SystemExit(f'{self.build}: the library does not build')
         targets = subprocess.run(['ninja', '-t', 'targets', 'all'], cwd=self.build, capture_output=True, text=True).stdout
         self.built = {line.split(':')[0].split('/')[0] for line in targets.splitlines()}
         self.built |= {'Testing', '.ninja_log', '.ninja_deps', '.ninja_lock'} | set((self.folder / 'configured').read_text().split('\n'))
@@ -125,20 +124,30 @@ class Tree:
     def tests(self):
         listing = json.loads(subprocess.run(['ctest', '--show-only=json-v1'], cwd=self.build, check=True, capture_output=True).stdout)
         rooms = sorted((p.name for p in (self.source / 'src').iterdir()), key=len, reverse=True)
+        cmake = (self.source / 'CMakeLists.txt').read_text()
+        sees = {room: {room, *seen.split()} for room, seen in re.findall(r'^set\(QN_SEES_(\w+)(.*)\)', cmake, re.M)}
         tests = []
         for t in listing['tests']:
             if 'command' not in t or t['name'].startswith(LEFT_OUT):
                 continue
             properties = {p['name']: p['value'] for p in t['properties']}
             room = next((r for r in rooms if t['name'].startswith(f't_{r}_')), '')
-            tests.append(Test(t['name'], t['command'], properties.get('WORKING_DIRECTORY', str(self.build)), room))
+            test = Test(t['name'], t['command'], properties.get('WORKING_DIRECTORY', str(self.build)), room, sees.get(room, set(rooms)))
+            tests += self.by_level(test) if t['name'] == 'check' else [test]
         return tests
+
+    def by_level(self, check):
+        """The check of kernels as a test a level: one sees a mutant of its level, and stops there."""
+        usage = subprocess.run([*check.command, '--help'], capture_output=True, text=True).stderr
+        for level in usage.split('levels:')[1].split():
+            if subprocess.run([*check.command, '--level', level, '--filter', 'none'], capture_output=True).returncode != 2:
+                yield Test(f'check_{level}', [*check.command, '--level', level], check.folder, '', {'base', 'tensor', 'quant', 'cpu'})
 
     def clean(self):
         """Takes away what tests have left: what a mutant leaves must not fail the next."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True)
-        for path in (p for p in self.build.iterdir() if self.built and p.name not in self.built):
+        for path in [p for p in self.build.iterdir() if p.name not in self.built] if self.built else []:
             path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
 
     def run(self, test, cpu=600, wall=600):
