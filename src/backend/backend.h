@@ -81,12 +81,9 @@ struct qn_backend_type {
 
 /* The registry: one row a backend type (src/backend/backends.def). The tables themselves live in the backends' folders.
  */
-const qn_backend_type *const *qn__backend_types(int *n);
 const qn_backend_type *qn__backend_find(const char *name);
 /* Opens "NAME" or "NAME:LEVEL", several with commas between; NULL is "cpu". *n, 0 before, counts what is open, on
  * failure too: the caller closes that. */
 qn_status qn__backends_open(const char *list, int n_threads, int max, qn_backend **out, int *n, qn_error *err);
-
-static inline qn_buffer *qn__node_buffer(const qn_node *n) { return (qn_buffer *)n->root->buffer; }
 
 #endif

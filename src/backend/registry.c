@@ -18,12 +18,6 @@ static const qn_backend_type *const types[] = {
 
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
-const qn_backend_type *const *qn__backend_types(int *n)
-{
-    *n = N_TYPES;
-    return types;
-}
-
 const qn_backend_type *qn__backend_find(const char *name)
 {
     for (int i = 0; i < N_TYPES; i++)

@@ -48,7 +48,6 @@ qn_status qn__sched_dry_run(qn_sched *s, qn_graph *graph, qn_plan *plan, qn_pass
                             qn_error *err);
 
 const qn_graph *qn__exec_graph(const qn_exec *e);
-const qn_plan *qn__exec_plan(const qn_exec *e);
 const qn_pass_report *qn__exec_passes(const qn_exec *e);
 int qn__exec_n_segments(const qn_exec *e);
 int qn__exec_n_transfers(const qn_exec *e);

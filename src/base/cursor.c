@@ -38,21 +38,6 @@ bool qn__cursor_seek(qn_cursor *c, uint64_t pos)
     return true;
 }
 
-uint8_t qn__get_u8(qn_cursor *c)
-{
-    const uint8_t *p = qn__get_bytes(c, 1);
-    return p != NULL ? *p : 0;
-}
-
-uint16_t qn__get_u16(qn_cursor *c)
-{
-    uint16_t v = 0;
-    const uint8_t *p = qn__get_bytes(c, sizeof v);
-    if (p == NULL) return 0;
-    memcpy(&v, p, sizeof v);
-    return c->swap ? __builtin_bswap16(v) : v;
-}
-
 uint32_t qn__get_u32(qn_cursor *c)
 {
     uint32_t v = 0;
@@ -69,22 +54,6 @@ uint64_t qn__get_u64(qn_cursor *c)
     if (p == NULL) return 0;
     memcpy(&v, p, sizeof v);
     return c->swap ? __builtin_bswap64(v) : v;
-}
-
-float qn__get_f32(qn_cursor *c)
-{
-    const uint32_t bits = qn__get_u32(c);
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-double qn__get_f64(qn_cursor *c)
-{
-    const uint64_t bits = qn__get_u64(c);
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
 }
 
 void qn__swap_array(void *data, size_t count, size_t elem_bytes)

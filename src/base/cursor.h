@@ -16,12 +16,8 @@ typedef struct qn_cursor {
 
 void qn__cursor_init(qn_cursor *c, const void *base, size_t size);
 static inline size_t qn__cursor_left(const qn_cursor *c) { return c->size - c->pos; }
-uint8_t qn__get_u8(qn_cursor *c);
-uint16_t qn__get_u16(qn_cursor *c);
 uint32_t qn__get_u32(qn_cursor *c);
 uint64_t qn__get_u64(qn_cursor *c);
-float qn__get_f32(qn_cursor *c);
-double qn__get_f64(qn_cursor *c);
 const uint8_t *qn__get_bytes(qn_cursor *c, uint64_t n); /* borrowed; NULL when they are not there */
 bool qn__cursor_skip(qn_cursor *c, uint64_t n);
 bool qn__cursor_seek(qn_cursor *c, uint64_t pos);

@@ -20,21 +20,6 @@ qn_status qn__npy_header_read(const void *file, size_t size, const char *label, 
 /* The data of that file, h->bytes of it, in this machine's byte order. */
 void qn__npy_copy(const qn_npy_header *h, const void *file, void *dst);
 
-typedef struct qn_npy {
-    qn_dtype dtype;
-    qn_shape shape;
-    bool fortran; /* as in the header */
-    void *data;   /* owned; this machine's byte order */
-    size_t bytes;
-} qn_npy;
-
-/* Reads a whole array. */
-qn_status qn__npy_read(const char *path, size_t max_bytes, qn_npy *out, qn_error *err);
-/* The same from the bytes of a file. */
-qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_t max_bytes, qn_npy *out,
-                        qn_error *err);
-void qn__npy_deinit(qn_npy *npy);
-
 /* The end of a path, as messages show it. */
 #define QN_NPY_LABEL 160
 void qn__npy_label(const char *path, char label[QN_NPY_LABEL]);

@@ -220,38 +220,8 @@ void qn__npy_copy(const qn_npy_header *h, const void *file, void *dst)
     for (size_t i = 0; h->dtype == QN_DTYPE_BOOL && i < h->bytes; i++) to[i] = to[i] != 0; /* kernels rely on 0 and 1 */
 }
 
-qn_status qn__npy_parse(const void *bytes, size_t size, const char *label, size_t max_bytes, qn_npy *out, qn_error *err)
-{
-    qn_npy_header h;
-    QN_TRY(qn__npy_header_read(bytes, size, label, max_bytes, &h, err));
-    const qn_npy npy = {
-        .dtype = h.dtype, .shape = h.shape, .fortran = h.fortran, .data = qn__alloc(h.bytes), .bytes = h.bytes};
-    if (!npy.data) return QN_FAIL_NOMEM(err, npy.bytes);
-    qn__npy_copy(&h, bytes, npy.data);
-    *out = npy;
-    return QN_OK;
-}
-
 void qn__npy_label(const char *path, char label[QN_NPY_LABEL])
 {
     const size_t len = strlen(path), skip = len > 70 ? len - 70 : 0;
     qn__str_quote(label, QN_NPY_LABEL, path + skip, len - skip);
-}
-
-qn_status qn__npy_read(const char *path, size_t max_bytes, qn_npy *out, qn_error *err)
-{
-    qn_map map;
-    char label[QN_NPY_LABEL];
-    qn__npy_label(path, label);
-    QN_TRY(qn__map_open(path, &map, err));
-    const qn_status status = qn__npy_parse(map.data, map.size, label, max_bytes, out, err);
-    qn__map_close(&map);
-    return status;
-}
-
-void qn__npy_deinit(qn_npy *npy)
-{
-    if (!npy) return;
-    qn__free(npy->data);
-    *npy = (qn_npy){0};
 }

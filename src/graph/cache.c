@@ -24,7 +24,6 @@ struct qn_cache {
     entry **buckets;
     uint64_t mask;
     int capacity, n_entries;
-    uint64_t hits, misses;
 };
 
 qn_status qn__cache_create(int capacity, void (*destroy)(void *value), qn_cache **out, qn_error *err)
@@ -103,11 +102,9 @@ void *qn__cache_find(qn_cache *cache, const void *key, size_t key_bytes)
 {
     entry *e = lookup(cache, qn__hash(QN_HASH_INIT, key, key_bytes), key, key_bytes);
     if (e == NULL) {
-        cache->misses++;
         QN_COUNT(plan_cache_misses, 1);
         return NULL;
     }
-    cache->hits++;
     QN_COUNT(plan_cache_hits, 1);
     touch(cache, e);
     return e->value;
@@ -150,10 +147,4 @@ qn_status qn__cache_put(qn_cache *cache, const void *key, size_t key_bytes, void
 void qn__cache_clear(qn_cache *cache)
 {
     while (cache->newest != NULL) drop(cache, cache->newest);
-}
-
-void qn__cache_counts(const qn_cache *cache, uint64_t *hits, uint64_t *misses)
-{
-    *hits = cache->hits;
-    *misses = cache->misses;
 }

@@ -297,24 +297,6 @@ void qn__graph_compact(qn_graph *g)
     g->n_nodes = kept;
 }
 
-uint64_t qn__graph_hash(const qn_graph *g)
-{
-    uint64_t h = qn__hash(QN_HASH_INIT, &g->n_nodes, sizeof g->n_nodes);
-    for (int32_t i = 0; i < g->n_nodes; i++) {
-        const qn_node *n = g->nodes[i];
-        const int32_t head[4] = {(int32_t)n->op, (int32_t)n->dtype, (int32_t)n->flags, n->n_src};
-        int32_t src[QN_MAX_SRC] = {0};
-        qn_layout layout;
-        qn__layout_canonical(&layout, &n->layout);
-        for (int k = 0; k < n->n_src; k++) src[k] = n->src[k]->id;
-        h = qn__hash(h, head, sizeof head);
-        h = qn__hash(h, &layout, sizeof layout);
-        h = qn__hash(h, src, sizeof src);
-        h = qn__hash(h, n->attrs, qn__op_info(n->op)->attrs_bytes);
-    }
-    return h;
-}
-
 const char *qn__node_text(const qn_node *n, char buf[QN_NODE_TEXT])
 {
     char quoted[96];

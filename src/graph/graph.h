@@ -156,8 +156,6 @@ qn_node *qn__op(qn_graph *g, qn_op op, const void *attrs, qn_node *const *src, i
 qn_node *qn__input(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape *shape);
 qn_node *qn__param(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape *shape, void *buffer, uint64_t offset,
                    uint32_t flags); /* mutable and output are possible */
-/* bytes are copied */
-qn_node *qn__const(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape *shape, const void *host);
 /* a view; -1 infers; sticky error when strides forbid it */
 qn_node *qn__reshape(qn_graph *g, qn_node *x, qn_shape shape);
 qn_node *qn__permute(qn_graph *g, qn_node *x, const int *dims, int n_dims);           /* a view */
@@ -191,8 +189,6 @@ qn_node *qn__attention(qn_graph *g, qn_node *q, qn_node *k, qn_node *v, qn_node 
  * overwritten since (an update writes all that its destination covers), an update reads nothing of what it writes, and
  * no mutable param shares memory of its buffer with another param. */
 qn_status qn__graph_verify(const qn_graph *g, qn_error *err);
-/* topology: ops, attrs, shapes, dtypes, edges, flags; not names, not buffers */
-uint64_t qn__graph_hash(const qn_graph *g);
 void qn__graph_compact(qn_graph *g);      /* drops dead nodes, renumbers ids */
 int64_t qn__node_bytes(const qn_node *n); /* of the root's memory for roots, of the elements for views */
 bool qn__node_is_view(const qn_node *n);  /* shares memory and computes nothing */

@@ -9,7 +9,7 @@
 #include <quern/train.h>
 
 #include "require.h"
-#include "format/npy.h"
+#include "../unit/format/npy_whole.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

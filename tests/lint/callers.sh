@@ -6,9 +6,8 @@ cd "$1" || exit 1
 build=$2 fail=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-say() { # TEXT, names from standard input
-    sed "s/\$/: $1/" >"$work/said"
-    [ ! -s "$work/said" ] || { cat "$work/said"; fail=1; }
+say() { # TEXT FILE of names
+    [ ! -s "$2" ] || { sed "s/\$/: $1/" "$2"; fail=1; }
 }
 # Every function has a section of its own: the linker names those that nothing exported leads to.
 find "$build" -path '*/room_*' -name '*.o' >"$work/objects"
@@ -22,13 +21,18 @@ find src -name '*.[ch]' -o -name '*.def' -o -name '*.inc' | grep -v '^src/cli/' 
 grep -oE '\bqn__[A-Za-z0-9_]+' "$work/text" | sort -u >"$work/words"
 sed -E 's/^([a-z][^(={]*[ *])?qn__[A-Za-z0-9_]+\(//' "$work/text" | grep -oE '\bqn__[A-Za-z0-9_]+' | sort -u >"$work/used"
 find "$build" -name '*.o' -not -path '*/room_*' | xargs nm -u | grep -oE '\bqn_[A-Za-z0-9_]+' | sort -u >"$work/asked"
+# A room that records operations by their rows leads to their builders too.
+find src -name '*.[ch]' -o -name '*.def' | grep -vE '^src/(graph|backend|cpu)/' | xargs grep -ohE '\bQN_OP_[a-z0-9_]+' |
+    sed 's/QN_OP_/qn__/' | sort -u - "$work/used" -o "$work/used"
 # A name that no file spells is pasted together by a macro, and so are its calls: only a test's reference counts then.
 { cat "$work/words" "$work/asked" | sort -u | comm -12 "$work/unreached" -
     sed -n 's/^static inline [^(]*[ *]\(qn__[a-z0-9_]*\)(.*/\1/p' "$work/text" | sort -u
-} | sort -u | comm -23 - "$work/used" | say "nothing leads to it but tests"
+} | sort -u | comm -23 - "$work/used" >"$work/bare"
+say "nothing leads to it but tests" "$work/bare"
 # Public functions, by what the objects of the program and the tests refer to, and by the words of examples and pages.
 nm -D --defined-only "$build/libquern.so" | grep -oE '\bqn_[a-z0-9_]+$' | sort -u >"$work/public"
 [ -s "$work/public" ] || { echo "$build/libquern.so exports nothing"; exit 1; }
 find examples docs README.md -type f | xargs cat | grep -oE '\bqn_[a-z0-9_]+' | sort -u - "$work/asked" >"$work/named"
-comm -23 "$work/public" "$work/named" | say "no command, example, page or test uses it"
+comm -23 "$work/public" "$work/named" >"$work/idle"
+say "no command, example, page or test uses it" "$work/idle"
 exit $fail

@@ -57,24 +57,6 @@ qn_node *qn__param(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape
     return leaf(g, name, shape, &proto);
 }
 
-qn_node *qn__const(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape *shape, const void *host)
-{
-    qn_node *n = leaf(g, name, shape, &(qn_node){.op = QN_OP_param, .dtype = dtype});
-    if (!usable(g, n)) return n;
-    const size_t bytes = (size_t)qn__node_bytes(n);
-    qn_error e = {0};
-    void *copy = qn__arena_alloc_aligned(&g->arena, bytes, QN_ALIGN_CPU);
-    if (copy == NULL) {
-        (void)QN_FAIL_NOMEM(&e, bytes);
-        return qn__stick(g, &e);
-    }
-    if (host == NULL && bytes > 0) return refuse(g, "param \"%.64s\": a constant needs its %zu bytes", n->name, bytes);
-    if (bytes > 0) memcpy(copy, host, bytes);
-    n->host = copy;
-    n->flags |= QN_NODE_const;
-    return n;
-}
-
 /* ---- views ---- */
 
 static qn_node *view(qn_graph *g, qn_node *x, qn_status status, const qn_layout *layout, qn_error *e, const char *what)

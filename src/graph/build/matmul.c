@@ -40,9 +40,3 @@ qn_node *qn__matmul(qn_graph *g, qn_node *a, qn_node *b)
     }
     return reshape(g, y, dim, rank);
 }
-
-qn_node *qn__addmm(qn_graph *g, qn_node *c, qn_node *a, qn_node *b, double beta, double alpha)
-{
-    const qn_matmul_attrs attrs = {.alpha = alpha, .beta = beta};
-    return qn__op(g, QN_OP_matmul, &attrs, (qn_node *[]){a, b, c}, 3);
-}

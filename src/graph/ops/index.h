@@ -100,8 +100,7 @@ qn_node *qn__index_select(qn_graph *g, qn_node *x, int dim, qn_node *ids);
 /* One index into the row-major elements of `size` from one index a dimension; ids broadcast, negative ones count from
  * the end; -1 where one is out of range. I64. */
 qn_node *qn__flat_index(qn_graph *g, qn_node *const *ids, const int64_t *size, int n);
-qn_node *qn__diagonal(qn_graph *g, qn_node *x, int64_t offset, int dim0, int dim1); /* a view */
-qn_node *qn__tri(qn_graph *g, qn_node *x, int64_t diagonal, bool upper);            /* the other triangle is 0 */
+qn_node *qn__tri(qn_graph *g, qn_node *x, int64_t diagonal, bool upper); /* the other triangle is 0 */
 
 /* ---- writing: results are new values; x's memory is reused where nobody else reads it ---- */
 /* y = x, then y[ids[i,j,k],j,k] op= src[i,j,k] for dim 0 */
@@ -118,9 +117,6 @@ qn_node *qn__assign(qn_graph *g, qn_node *dst, qn_node *x);
 qn_node *qn__empty(qn_graph *g, qn_dtype dtype, qn_shape shape); /* values undefined: to be written all over */
 /* Any number of tensors of one dtype, alike but for `dim`; each element is copied once. */
 qn_node *qn__cat(qn_graph *g, qn_node *const *x, int n, int dim);
-qn_node *qn__stack(qn_graph *g, qn_node *const *x, int n, int dim);
-qn_node *qn__repeat(qn_graph *g, qn_node *x, const int64_t *times, int n); /* n at least x's rank */
-qn_node *qn__roll(qn_graph *g, qn_node *x, int64_t shift, int dim);
 
 /* ---- order ---- */
 /* I64 places along dim, equal elements in order of place, NaN as the greatest. Values: qn__gather. */
@@ -132,7 +128,6 @@ qn_node *qn__topk(qn_graph *g, qn_node *x, int64_t k, int dim, bool largest);
 qn_node *qn__pad(qn_graph *g, qn_node *x, const int64_t *before, const int64_t *after, double value);
 /* I64 [before + n + after] */
 qn_node *qn__pad_index(qn_graph *g, int64_t n, int64_t before, int64_t after, qn_pad_mode mode);
-qn_node *qn__pad_like(qn_graph *g, qn_node *x, const int64_t *before, const int64_t *after, qn_pad_mode mode);
 
 /* ---- random numbers: Philox 4x32-10 ---- */
 /* state: I64 [2], seed and offset. Element i takes its numbers from counter offset + i / 4 (i / 2 for 8-byte elements)

@@ -12,7 +12,5 @@ typedef struct qn_matmul_attrs {
 /* matmul with PyTorch's rules: vectors are rows (a) or columns (b), leading dimensions broadcast. Both of one dtype,
  * real or integer; any strides: a transposed operand is a view. */
 qn_node *qn__matmul(qn_graph *g, qn_node *a, qn_node *b);
-/* beta c + alpha a b for a [..,m,k], b [..,k,n], c broadcast to the result. With beta 0, c is not read. */
-qn_node *qn__addmm(qn_graph *g, qn_node *c, qn_node *a, qn_node *b, double beta, double alpha);
 
 #endif

@@ -36,6 +36,5 @@ void *qn__cache_find(qn_cache *cache, const void *key, size_t key_bytes); /* NUL
 /* Takes the value in any case: on failure it is destroyed. Evicts when full. */
 qn_status qn__cache_put(qn_cache *cache, const void *key, size_t key_bytes, void *value, qn_error *err);
 void qn__cache_clear(qn_cache *cache);
-void qn__cache_counts(const qn_cache *cache, uint64_t *hits, uint64_t *misses);
 
 #endif

@@ -2,6 +2,8 @@
 /* tests/unit/backend/keep.c -- the cache, growing buffers, reservation, dry runs, and every failure on the way. */
 #include "pair.h"
 
+#include "unit/graph/builders.h"
+
 static void test_cache(void **state)
 {
     (void)state;

@@ -3,6 +3,8 @@
  * itself, constants everywhere. */
 #include "pair.h"
 
+#include "unit/graph/builders.h"
+
 static void test_chain_across_backends(void **state)
 {
     (void)state;

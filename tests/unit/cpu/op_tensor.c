@@ -5,6 +5,8 @@
  * at every level, with 1, 2 and 3 threads to the same bits. */
 #include "rig.h"
 
+#include "unit/graph/builders.h"
+
 /* ---- inputs from the formula of the oracle --------------------------------------------------- */
 
 static tensor pool[64];

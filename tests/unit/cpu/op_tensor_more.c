@@ -5,6 +5,8 @@
  * other dtypes. */
 #include "rig.h"
 
+#include "unit/graph/builders.h"
+
 #define S(...) qn_shape_of(__VA_ARGS__)
 
 /* ---- matmul ---------------------------------------------------------------------------------- */

@@ -4,6 +4,8 @@
  * machine's best. */
 #include "rig.h"
 
+#include "unit/graph/builders.h"
+
 #include "base/metrics.h"
 
 enum { N = 6, M = 64, HEADS = 4, CELLS = 40, LIST = 24, VALUES = 64, STEPS = 30 };

@@ -6,7 +6,7 @@
 #include <quern/npy.h>
 #include <stdio.h>
 #include <unistd.h>
-#include "format/npy.h"
+#include "unit/format/npy_whole.h"
 
 #define CORPUS   QN_TESTS_DIR "/fuzz/corpus/fuzz_gguf/"
 #define OUT      QN_BUILD_DIR "/t_format_gguf_fault.out"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "format/npy.h"
+#include "unit/format/npy_whole.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

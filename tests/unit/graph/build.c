@@ -2,6 +2,7 @@
 /* tests/unit/graph/build.c -- recording: the sticky error, names, scopes, accessors, hashes, and that building computes
  * nothing. */
 #include "common.h"
+#include "builders.h"
 #include "base/metrics.h"
 #include <math.h>
 

@@ -25,7 +25,6 @@ static void test_hits_and_misses(void **state)
 {
     (void)state;
     qn_metrics before, after;
-    uint64_t hits, misses;
     qn_cache *c = cache_new(4);
     qn_metrics_snapshot(&before);
     assert_int_equal(find(c, 7), 0);
@@ -33,9 +32,6 @@ static void test_hits_and_misses(void **state)
     assert_int_equal(find(c, 7), 1);
     assert_int_equal(find(c, 8), 0);
     assert_int_equal(find(c, 7), 1);
-    qn__cache_counts(c, &hits, &misses);
-    assert_int_equal(hits, 2);
-    assert_int_equal(misses, 2);
     qn_metrics_snapshot(&after);
     assert_int_equal(after.plan_cache_hits - before.plan_cache_hits, 2);
     assert_int_equal(after.plan_cache_misses - before.plan_cache_misses, 2);

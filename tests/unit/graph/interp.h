@@ -6,6 +6,7 @@
 #define TESTS_GRAPH_INTERP_H
 
 #include "common.h"
+#include "builders.h"
 #include "quant/quant.h"
 #include <math.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 /* tests/unit/graph/print.c -- graphs as text (against text written by hand), DOT (which Graphviz must take) and SVG
  * (which must be well-formed and have its shapes apart), with hostile names everywhere. */
 #include "common.h"
+#include "builders.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
 /* tests/unit/graph/rules_tensor.c -- products, indexing, joining, padding, convolution and pooling: shapes, and the
  * exact message for what is refused. */
 #include "common.h"
+#include "builders.h"
 
 static qn_graph *g;
 static qn_node *in(qn_dtype dtype, qn_shape shape) { return qn__input(g, "x", dtype, &shape); }

@@ -360,6 +360,7 @@ static void first_values(void **state)
     moments(t, &mean, &deviation, &least, &most);
     assert_true(least >= 2 && fabs(mean - (1 + 0.5 * 2.3732)) < 0.03);
 
+    EXPECT(qn_init_ones_(qn_zeros(c, qn_shape_of(3), F32)), 1, 1, 1);
     EXPECT(qn_init_eye_(qn_ones(c, qn_shape_of(2, 3), F32)), 1, 0, 0, 0, 1, 0);
     EXPECT(qn_init_constant_(qn_ones(c, qn_shape_of(2), F32), 2.5), 2.5, 2.5);
     const qn_shape shapes[] = {qn_shape_of(7, 12), qn_shape_of(12, 7), qn_shape_of(5, 5), qn_shape_of(3, 2, 2)};
@@ -414,14 +415,54 @@ static void a_context_that_went_first(void **state)
     qn_module_destroy(net);
 }
 
+static qn_tensor *times(void *arg, qn_tensor *x) { return qn_mul_number(x, *(double *)arg); }
+
+/* Both containers grow; a function is a module like any other. */
+static void growing(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    double factor = 3;
+    qn_module *s = qn_nn_sequential(c, NULL, 0), *l = qn_nn_module_list(c, NULL, 0);
+    GOOD(c, s);
+    GOOD(c, l);
+    qn_module *f = qn_module_append(s, qn_nn_function(c, "times", times, &factor));
+    GOOD(c, f);
+    GOOD(c, qn_module_append(s, qn_nn_relu(c)));
+    assert_int_equal(qn_module_n_children(s), 2);
+    assert_ptr_equal(qn_module_child(s, 0), f);
+    assert_ptr_equal(qn_module_find(s, "0"), f);
+    assert_string_equal(qn_module_type_of(f)->name, "Function");
+    qn_tensor *x = f32(c, qn_shape_of(2), (const float[]){1, -2});
+    EXPECT(qn_module_forward(s, x), 3, 0);
+    factor = -1;
+    EXPECT(qn_module_forward(s, x), 0, 2);
+    assert_int_equal(qn_module_n_children(l), 0);
+    assert_null(qn_module_child(l, 0));
+    GOOD(c, qn_module_append(l, qn_nn_linear(c, 2, 1, false)));
+    assert_int_equal(qn_module_n_children(l), 1);
+    assert_non_null(qn_module_tensor(l, "0.weight"));
+    assert_null(qn_module_forward(l, x)); /* no forward of its own */
+    qn_context_clear(c);
+    qn_module_destroy(s);
+    qn_module_destroy(l);
+    context_end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees),        cmocka_unit_test(ends),
-        cmocka_unit_test(tied),         cmocka_unit_test(modes),
-        cmocka_unit_test(own_types),    cmocka_unit_test(refusals),
-        cmocka_unit_test(padding),      cmocka_unit_test(first_values),
-        cmocka_unit_test(many_modules), cmocka_unit_test(a_context_that_went_first),
+        cmocka_unit_test(trees),
+        cmocka_unit_test(ends),
+        cmocka_unit_test(tied),
+        cmocka_unit_test(modes),
+        cmocka_unit_test(own_types),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(padding),
+        cmocka_unit_test(first_values),
+        cmocka_unit_test(many_modules),
+        cmocka_unit_test(growing),
+        cmocka_unit_test(a_context_that_went_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

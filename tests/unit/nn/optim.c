@@ -98,6 +98,36 @@ static void threads_do_not_show(void **state)
     free(first);
 }
 
+/* Rates and decays belong to groups, parameters come in order of adding. */
+static void groups(void **state)
+{
+    (void)state;
+    problem p = begin(F32, 1);
+    make_sgd_groups(&p);
+    assert_int_equal(qn_optimizer_n_groups(p.o), 2);
+    assert_int_equal(qn_optimizer_n_params(p.o), 2);
+    for (int i = 0; i < 2; i++) assert_ptr_equal(qn_optimizer_param(p.o, i), p.p[i]);
+    assert_null(qn_optimizer_param(p.o, 2));
+    assert_null(qn_optimizer_param(p.o, -1));
+    assert_true(qn_optimizer_weight_decay(p.o, 0) == 0.1 && qn_optimizer_weight_decay(p.o, 1) == 0.2);
+    OK(p.c, qn_optimizer_set_weight_decay(p.o, 1, 0.5));
+    assert_true(qn_optimizer_weight_decay(p.o, 0) == 0.1 && qn_optimizer_weight_decay(p.o, 1) == 0.5);
+    OK(p.c, qn_optimizer_set_weight_decay(p.o, QN_EVERY_GROUP, 2));
+    assert_true(qn_optimizer_weight_decay(p.o, 0) == 2 && qn_optimizer_weight_decay(p.o, 1) == 2);
+    assert_true(isnan(qn_optimizer_weight_decay(p.o, 2)) && isnan(qn_optimizer_lr(p.o, -2)));
+    assert_int_equal(qn_optimizer_set_weight_decay(p.o, 2, 0), QN_STATUS_invalid);
+    qn_context_clear(p.c);
+    /* without gradients of its loss a parameter shrinks by rate times decay */
+    double before[N], after[N];
+    params_of(&p, before);
+    OK(p.c, qn_set_grad(p.p[1], qn_zeros(p.c, qn_shape_of(3), F32)));
+    OK(p.c, qn_optimizer_step(p.o));
+    params_of(&p, after);
+    for (int i = 0; i < N_B; i++) before[N_W + i] *= 1 - 0.03 * 2;
+    near("decayed", after, before, N, 1e-7);
+    end(&p);
+}
+
 /* ---- clipping ---- */
 
 static void norm_case(double order, double norm, const double *clipped)
@@ -244,13 +274,10 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trajectories),
-        cmocka_unit_test(threads_do_not_show),
-        cmocka_unit_test(norms),
-        cmocka_unit_test(norm_of_many),
-        cmocka_unit_test(rates),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(clipping_refuses),
+        cmocka_unit_test(trajectories), cmocka_unit_test(threads_do_not_show),
+        cmocka_unit_test(norms),        cmocka_unit_test(norm_of_many),
+        cmocka_unit_test(rates),        cmocka_unit_test(groups),
+        cmocka_unit_test(refusals),     cmocka_unit_test(clipping_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

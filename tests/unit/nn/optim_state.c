@@ -154,6 +154,67 @@ static void resumes_to_the_bit(void **state)
     resume_case(make_adamw, QN_DTYPE_BF16);
 }
 
+static void step(problem *p, int i)
+{
+    qn_optimizer_zero_grad(p->o);
+    gradients(p);
+    OK(p->c, qn_optimizer_set_lr(p->o, 0, 0.1 / (1 + i)));
+    OK(p->c, qn_optimizer_step(p->o));
+}
+
+static void set_from(qn_tensor *dst, qn_tensor *src)
+{
+    char bytes[1024];
+    const size_t n = (size_t)qn_numel(src) * qn_dtype_get(qn_dtype_of(src))->block_bytes;
+    assert_true(n <= sizeof bytes && qn_dtype_of(dst) == qn_dtype_of(src));
+    assert_int_equal(qn_to_host(src, bytes, n), QN_OK);
+    assert_int_equal(qn_set_data(dst, bytes, n), QN_OK);
+}
+
+/* As from a file, but each tensor of the state is handed over. */
+static void resumes_from_tensors(void **state)
+{
+    (void)state;
+    static const make_fn makes[] = {make_adamw_amsgrad, make_sgd_nesterov, make_adamw_groups};
+    for (size_t m = 0; m < sizeof makes / sizeof makes[0]; m++) {
+        double straight[N], resumed[N];
+        problem a = begin(F32, 1), b = begin(F32, 1);
+        makes[m](&a);
+        makes[m](&b);
+        for (int i = 0; i < 5; i++) step(&a, i);
+        const bool was = qn_set_grad_enabled(b.c, false);
+        for (int k = 0; k < 2; k++) set_from(b.p[k], a.p[k]);
+        qn_set_grad_enabled(b.c, was);
+        const int n = qn_optimizer_n_state(a.o);
+        assert_true(n > 2);
+        assert_int_equal(qn_optimizer_n_state(b.o), n);
+        for (int i = 0; i < n; i++) {
+            const char *name;
+            char of_a[64];
+            qn_tensor *src = qn_optimizer_state(a.o, i, &name);
+            GOOD(a.c, src);
+            snprintf(of_a, sizeof of_a, "%s", name);
+            qn_tensor *dst = qn_optimizer_state(b.o, i, &name);
+            GOOD(b.c, dst);
+            assert_string_equal(name, of_a);
+            set_from(dst, src);
+        }
+        assert_int_equal(qn_optimizer_n_steps(b.o), 0);
+        OK(b.c, qn_optimizer_state_set(b.o));
+        assert_int_equal(qn_optimizer_n_steps(b.o), 5);
+        assert_true(qn_optimizer_lr(b.o, 0) == 0.1 / 5);
+        for (int i = 5; i < 8; i++) {
+            step(&a, i);
+            step(&b, i);
+        }
+        params_of(&a, straight);
+        params_of(&b, resumed);
+        assert_memory_equal(straight, resumed, sizeof straight);
+        end(&a);
+        end(&b);
+    }
+}
+
 static void wrong_files(void **state)
 {
     (void)state;
@@ -258,8 +319,12 @@ static void loss_scaling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_new_from_step_2), cmocka_unit_test(resumes_to_the_bit), cmocka_unit_test(wrong_files),
-        cmocka_unit_test(small_steps_add_up),      cmocka_unit_test(loss_scaling),
+        cmocka_unit_test(nothing_new_from_step_2),
+        cmocka_unit_test(resumes_to_the_bit),
+        cmocka_unit_test(wrong_files),
+        cmocka_unit_test(small_steps_add_up),
+        cmocka_unit_test(loss_scaling),
+        cmocka_unit_test(resumes_from_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,10 +61,7 @@ static const dtype_row rows[QN_DTYPE_COUNT] = {
 
 qn_number qn__number_of(qn_dtype dtype) { return rows[dtype].kind; }
 bool qn__number_is(qn_dtype dtype) { return rows[dtype].widen == NULL; }
-void qn__widen(const qn_kernels *kernels, qn_dtype dtype, const void *x, int64_t n, void *y)
-{
-    rows[dtype].widen(kernels, x, n, y);
-}
+
 void qn__narrow_to(const qn_kernels *kernels, qn_dtype dtype, const void *x, int64_t n, void *y)
 {
     rows[dtype].narrow(kernels, x, n, y);

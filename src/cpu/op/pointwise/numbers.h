@@ -34,7 +34,6 @@ const void *qn__walk_load(const qn_kernels *kernels, const qn_walk *w, int64_t f
 /* Stores n dense numbers to elements [first, first + n) of a value with any strides but 0; `room` holds 8 n bytes. */
 void qn__walk_store(const qn_kernels *kernels, const qn_walk *w, int64_t first, int64_t n, const void *x, void *room);
 
-void qn__widen(const qn_kernels *kernels, qn_dtype dtype, const void *x, int64_t n, void *y);
 void qn__narrow_to(const qn_kernels *kernels, qn_dtype dtype, const void *x, int64_t n, void *y);
 
 #endif
