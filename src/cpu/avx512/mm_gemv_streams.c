@@ -2,6 +2,5 @@
 #define FN(name) qn__avx512_streams_##name
 #include "cpu/kernel/gemv_streams.h"
 #include "cpu/avx512/mm_gemv.c"
-#include "cpu/avx512/mm_gemv_256.c"
 #include "cpu/avx512/mm_gemv_32.c"
 #include "cpu/avx512/mm_gemv_float.c"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/kernel/gemv_streams.h -- the kernels of gemv.h a second time, for processors that read memory fastest as
- * several streams: the rows of a kernel have a stride (gemv_driver.h). A level's mm_gemv_streams.c defines FN(name),
- * includes this and then all of its mm_gemv*.c.
+ * several streams: the rows of a kernel have a stride (gemv_driver.h). A level's mm_gemv_streams*.c define FN(name),
+ * include this and then all of its mm_gemv*.c between them.
  *
  * On Sapphire Rapids a sequential stream gives a thread 7 to 9.5 GB/s, prefetched or not, and eight or more streams
  * 12 to 14: the second-level cache's prefetcher, which tracks streams by page, keeps more lines in flight than the

@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: MIT */
+#define FN(name) qn__avxvnni_streams_##name
+#include "cpu/kernel/gemv_streams.h"
+#include "cpu/avxvnni/mm_gemv_256.c"
