@@ -102,10 +102,10 @@ static qn_status add(qn_messages *m, qn_heap *h, qn_val list)
     return status;
 }
 
-static qn_val list_of_one(qn_heap *h, qn_val message)
+static qn_val list_of_one(qn_heap *h, qn_val one)
 {
     qn_vlist *l = qn__list_new(h, QN_LIST_list, 1);
-    if (l) qn__list_add(h, l, message);
+    if (l) qn__list_add(h, l, one);
     return l ? qn__of_list(l) : qn__none();
 }
 
