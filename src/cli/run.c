@@ -15,7 +15,7 @@ typedef struct run_options {
     cli_model_options model;
     cli_sampling sampling;
     int32_t n_predict, n_ctx, n_batch;
-    const char *file, *stats, *graph_dir, *grammar, *grammar_file;
+    const char *prompt, *file, *stats, *graph_dir, *grammar, *grammar_file;
     bool quiet, special;
     cli_strings stop, trigger, trigger_after;
 } run_options;
@@ -42,9 +42,9 @@ typedef struct run_state {
 static const cli_usage usage = {
     .command = "run",
     .arguments = "MODEL [PROMPT]",
-    .summary =
-        "Generates text that continues the prompt. The prompt is an argument, a file (-f), or standard input (- or a "
-        "pipe).",
+    .summary = "Generates text that continues the prompt. The prompt is an argument (or -p), a file (-f), or standard "
+               "input (- "
+               "or a pipe).",
     .notes = "The text goes to standard output, everything else to standard error.\n"
              "A sampler does nothing while its option is off. Mirostat takes the place of all but penalties and "
              "temperature; --temp 0 that of all but penalties and DRY.",
@@ -67,6 +67,7 @@ static int parse(run_state *s, int argc, char **argv)
         CLI_OPTION_GROUP("Text"),
         {"predict", 'n', CLI_INT, &o->n_predict, "N",
          "tokens to generate at most; -1: until the context is full (default: 512)", -1, 1 << 30, NULL},
+        {"prompt", 'p', CLI_STRING, &o->prompt, "TEXT", "the prompt, instead of an argument", 0, 0, NULL},
         {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
         {"grammar", 0, CLI_STRING, &o->grammar, "GBNF", "what is generated follows this grammar", 0, 0, NULL},
@@ -99,7 +100,9 @@ static int parse(run_state *s, int argc, char **argv)
     s->model = args[0];
     s->prompt = args[1];
     if (status >= 0) return status;
-    if (s->prompt && o->file) return cli_bad_usage("a prompt was given twice: as an argument and by --file");
+    if ((s->prompt != NULL) + (o->prompt != NULL) + (o->file != NULL) > 1)
+        return cli_bad_usage("a prompt was given twice: as an argument, by --prompt or by --file");
+    if (o->prompt) s->prompt = o->prompt;
     if (o->grammar && o->grammar_file) return cli_bad_usage("a grammar was given twice");
     if ((o->trigger.n || o->trigger_after.n) && !o->grammar && !o->grammar_file)
         return cli_bad_usage("--grammar-trigger wants a grammar: --grammar or --grammar-file");

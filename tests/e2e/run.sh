@@ -46,6 +46,7 @@ expect 0 "$quern" run "$model" "Good morrow" -n 60 --temp 0 --stop "of this caus
 [ "$(cat "$work/out")" = "$(printf 'Good morrow,\nAnd, in the city ')" ] || bad "--stop: $(cat "$work/out")"
 expect 0 "$quern" run "$model" "Once" -n 40 -s 7 ; cp "$work/out" "$work/a"
 expect 0 "$quern" run "$model" "Once" -n 40 -s 7 ; cmp -s "$work/out" "$work/a" || bad "seed 7 twice"
+expect 0 "$quern" run "$model" -p "Once" -n 40 -s 7 ; cmp -s "$work/out" "$work/a" || bad "-p"
 expect 0 "$quern" run "$model" "Once" -n 40 -s 8 ; cmp -s "$work/out" "$work/a" && bad "seed 8 is seed 7"
 
 # Every step's graph, with times.
@@ -66,6 +67,7 @@ builds=$(sed -n 's/.*"graph_builds": \([0-9]*\).*/\1/p' "$work/stats.json")
 expect 2 "$quern" run;                                        one_line "argument is missing"
 expect 2 "$quern" run "$model" x --temp abc;                  one_line "--temp" "abc"
 expect 2 "$quern" run "$model" x --temp -1;                   one_line "--temp"
+expect 2 "$quern" run "$model" x -p y;                        one_line "twice" "--prompt"
 expect 2 "$quern" run "$model" x -t 0;                        one_line "--threads"
 expect 2 "$quern" run "$model" x -t 99999999999999999999;     one_line "--threads"
 expect 2 "$quern" run "$model" x --frobnicate;                one_line "--frobnicate"
