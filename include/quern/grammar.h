@@ -35,6 +35,39 @@ typedef struct qn_grammar qn_grammar;
  * (left recursion); limit for a grammar of more than QN_GRAMMAR_MAX_STATES states, which repetitions count into. */
 #define QN_GRAMMAR_MAX_STATES 200000
 QN_API qn_status qn_grammar_create(const char *gbnf, const char *root, qn_grammar **out, qn_error *err);
+
+/* A JSON schema of draft 2020-12: output is a JSON value that satisfies it.
+ *
+ *     type (a list too) enum const properties required additionalProperties patternProperties items prefixItems
+ *     minItems maxItems minLength maxLength (in code points) pattern format minimum maximum exclusiveMinimum
+ *     exclusiveMaximum anyOf oneOf allOf $ref $defs definitions, true and false as schemas, and annotations: $schema
+ *     $id $comment title description default examples deprecated readOnly writeOnly content...
+ *
+ * pattern: ECMA-262 without look-around, back-references, \b and \p; found anywhere unless it says ^ and $. format:
+ * date time date-time uuid ipv4 ipv6 email uri, and asserted. oneOf: only where it can be told that no value satisfies
+ * two of them. $ref: within the schema, "#/..", recursive too. Any other keyword is refused, on whatever node.
+ *
+ * What is written: properties in the order in which the schema names them, then any others that may be there. Between
+ * tokens there is nothing, a space, or a newline with up to 40 spaces or 20 tabs; before a colon nothing. A string that
+ * the schema says something of, and every name of a property, is written plainly (escapes where JSON needs them, and
+ * \u for what is not ASCII); other strings with any escapes, but no half of a surrogate pair. Integers have no
+ * fraction and no exponent; numbers with bounds no exponent. Names that the schema doesn't have are not told apart from
+ * each other: of these one may come twice.
+ *
+ * format for what is no JSON or no schema, unsupported with keyword and JSON pointer ("schema, #/properties/a: "not" is
+ * not supported"), invalid for one that no value satisfies, limit for one that is too large or too deep (1 MiB, 200
+ * levels, 20,000 schemas, QN_GRAMMAR_MAX_STATES) or whose patterns, lengths or combinations are. */
+typedef struct qn_schema_options {
+    bool widen;  /* where it cannot be enforced take any JSON value: for parameters of tools that aren't strict */
+    bool object; /* whatever else: the value is an object, as arguments of a tool are */
+    bool whole_fractions; /* 1.0 is an integer: by the standard, but many typed readers of JSON refuse it */
+} qn_schema_options;
+QN_API qn_status qn_grammar_create_schema(const char *schema, const qn_schema_options *options, qn_grammar **out,
+                                          qn_error *err);
+/* What was widened, "#/properties/a: "not" is not supported"; to be said once. NULL for i out of range. */
+QN_API int32_t qn_grammar_n_widened(const qn_grammar *grammar);
+QN_API const char *qn_grammar_widened(const qn_grammar *grammar, int32_t i);
+
 /* After all its matchers. */
 QN_API void qn_grammar_destroy(qn_grammar *grammar);
 

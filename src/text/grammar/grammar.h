@@ -42,14 +42,22 @@ struct qn_grammar {
     qn_grammar_token *tokens; /* that are named as such; text does not match them */
     int32_t n_states, cap_states, n_edges, cap_edges, n_rules, cap_rules, n_tokens, cap_tokens;
     int32_t root;
-    uint8_t *is_end; /* [n_states] the end of a rule */
-    bool failed;     /* no memory, or too many states */
+    uint8_t *is_end;      /* [n_states] the end of a rule */
+    bool failed;          /* no memory, or too many states */
+    const char **widened; /* of schemas: places that any value is taken for, and why */
+    int32_t n_widened, cap_widened;
 };
 
 /* Building: an empty grammar, rules from any number of sources that call each other by name, and its completion. After
  * a failure nothing but qn_grammar_destroy. */
 qn_grammar *qn__grammar_new(qn_error *err); /* NULL: no memory */
 qn_status qn__grammar_add_gbnf(qn_grammar *g, const char *gbnf, qn_error *err);
+/* Defines rule `name`: the JSON values, without white space around them, that satisfy a schema, parsed by
+ * qn__parse_json. No rule of another source can be called like the others that are made. What was widened is added to
+ * g->widened. Errors as of qn_grammar_create_schema. */
+typedef struct qn_val qn_val;
+qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *schema,
+                                 const qn_schema_options *options, qn_error *err);
 /* Every rule is there and none begins with itself; output follows `root`. gbnf: where a line and column are to be
  * shown, may be NULL. */
 qn_status qn__grammar_complete(qn_grammar *g, const char *root, const char *gbnf, qn_error *err);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* src/text/grammar/schema/schema.c -- a schema's way from text to rules, and its errors. */
+#include "text/grammar/schema/schema.h"
+
+#include <stdarg.h>
+
+#define MAX_HEAP_BYTES ((size_t)24 << 20) /* of a document as values */
+#define MAX_TEXT_BYTES ((size_t)1 << 20)
+#define MAX_WIDENED    1000 /* nodes; what is compiled again and again would take too long */
+
+/* ---- errors ---------------------------------------------------------------------------------------------- */
+
+void qn__schema_fail(qn_schema *c, qn_status status, const char *fmt, ...)
+{
+    char text[300];
+    va_list args;
+    if (c->status != QN_OK) return;
+    va_start(args, fmt);
+    qn__vformat(text, sizeof text, fmt, args);
+    va_end(args);
+    c->status = qn__fail(c->err, status, __FILE__, __LINE__, "schema: %s", text);
+}
+
+/* Puts text before what stands at *at in buf; false when there is no room. */
+static bool put_before(char *buf, size_t *at, const char *text)
+{
+    const size_t n = strlen(text);
+    if (*at < n + 4) return false;
+    *at -= n;
+    memcpy(buf + *at, text, n);
+    return true;
+}
+
+/* "#/properties/a": the JSON pointer of a node, its beginning left out where it is long. */
+static const char *pointer_of(const qn_schema *c, int32_t node, char *buf, size_t size)
+{
+    size_t at = size - 1;
+    buf[at] = '\0';
+    for (; node >= 0 && c->nodes[node].parent >= 0; node = c->nodes[node].parent) {
+        const qn_schema_node *n = &c->nodes[node];
+        char part[80] = "";
+        if (n->key) {
+            char escaped[64];
+            size_t k = 0;
+            for (uint32_t i = 0; i < n->key->n && k < sizeof escaped - 2; i++) {
+                const char byte = n->key->data[i];
+                escaped[k++] = byte == '~' || byte == '/' ? '~' : byte;
+                if (byte == '~' || byte == '/') escaped[k++] = byte == '~' ? '0' : '1';
+            }
+            qn__str_quote(part, sizeof part, escaped, k);
+        }
+        char index[24] = "";
+        if (n->index >= 0) {
+            size_t k = sizeof index - 1;
+            for (int32_t i = n->index; k == sizeof index - 1 || i; i /= 10) index[--k] = (char)('0' + i % 10);
+            memmove(part, index + k, sizeof index - k);
+        }
+        if ((part[0] || n->key) && (!put_before(buf, &at, part) || !put_before(buf, &at, "/"))) break;
+        if (!put_before(buf, &at, n->keyword) || !put_before(buf, &at, "/")) break;
+    }
+    if (node >= 0 && c->nodes[node].parent >= 0) memcpy(buf + (at -= 3), "...", 3);
+    if (node < 0 || c->nodes[node].parent < 0) buf[--at] = '#';
+    return buf + at;
+}
+
+void qn__schema_refuse(qn_schema *c, int32_t node, qn_status status, const char *fmt, ...)
+{
+    char text[200], pointer[220];
+    va_list args;
+    if (c->status != QN_OK || (c->options.widen && c->nodes[node].widened)) return;
+    va_start(args, fmt);
+    qn__vformat(text, sizeof text, fmt, args);
+    va_end(args);
+    const char *where = pointer_of(c, node, pointer, sizeof pointer);
+    if (!c->options.widen || status == QN_STATUS_nomem) {
+        c->status = qn__fail(c->err, status, __FILE__, __LINE__, "schema, %s: %s", where, text);
+        return;
+    }
+    qn_grammar *g = c->g;
+    if (g->n_widened >= MAX_WIDENED) {
+        qn__schema_fail(c, QN_STATUS_limit, "more than %d places in it are not supported", MAX_WIDENED);
+        return;
+    }
+    c->nodes[node].widened = c->restart = true;
+    if (g->n_widened == g->cap_widened) {
+        const int32_t cap = g->cap_widened ? 2 * g->cap_widened : 8;
+        const char **more = qn__arena_array(&g->arena, (size_t)cap, sizeof *more);
+        if (more && g->n_widened) memcpy(more, g->widened, (size_t)g->n_widened * sizeof *more);
+        g->cap_widened = more ? cap : g->cap_widened;
+        g->widened = more ? more : g->widened;
+    }
+    const char *note = qn__arena_printf(&g->arena, "%s: %s", where, text);
+    if (!note || g->n_widened == g->cap_widened)
+        c->status = QN_FAIL(c->err, nomem, "out of memory: a JSON schema");
+    else
+        g->widened[g->n_widened++] = note;
+}
+
+bool qn__schema_step(qn_schema *c)
+{
+    if (++c->steps > QN_SCHEMA_MAX_STEPS)
+        qn__schema_fail(c, QN_STATUS_limit, "its anyOf, oneOf and allOf have too many combinations");
+    return qn__schema_going(c);
+}
+
+void *qn__schema_alloc(qn_schema *c, size_t count, size_t size)
+{
+    void *p = c->status == QN_OK ? qn__arena_array(&c->arena, count, size) : NULL;
+    if (!p && c->status == QN_OK) c->status = QN_FAIL(c->err, nomem, "out of memory: a JSON schema");
+    if (c->arena.used_bytes > MAX_HEAP_BYTES) qn__schema_fail(c, QN_STATUS_limit, "it takes too much memory");
+    return p;
+}
+
+bool qn__schema_grow(qn_schema *c, void *array, int32_t n, int32_t *cap, size_t size)
+{
+    void *old;
+    if (n < *cap) return c->status == QN_OK;
+    const int32_t more = *cap ? 2 * *cap : 16;
+    void *p = qn__schema_alloc(c, (size_t)more, size);
+    if (!p) return false;
+    memcpy(&old, array, sizeof old);
+    if (n) memcpy(p, old, (size_t)n * size);
+    memcpy(array, &p, sizeof p);
+    *cap = more;
+    return true;
+}
+
+/* ---- from a schema to rules ---------------------------------------------------------------------------------- */
+
+/* How far a grammar had come, to go back there when a node was widened. */
+typedef struct mark {
+    int32_t n_states, n_edges, n_rules;
+} mark;
+
+static void forget(qn_schema *c, mark at, int32_t rule)
+{
+    qn_grammar *g = c->g;
+    g->n_states = at.n_states;
+    g->n_edges = at.n_edges;
+    g->n_rules = at.n_rules;
+    g->rules[rule].begin = g->rules[rule].end = -1;
+    for (int32_t i = 0; i < c->n_nodes; i++) {
+        c->nodes[i].state = 0;
+        c->nodes[i].shapes = NULL;
+    }
+    c->n_sets = c->n_queue = c->n_classes = 0;
+    memset(c->general, 0, sizeof c->general);
+    c->restart = false;
+}
+
+/* {"type": "object"} */
+static int32_t object_node(qn_schema *c)
+{
+    static const qn_vstr type = {.data = "type", .n = 4, .n_chars = 4};
+    static const qn_vstr name = {.data = "object", .n = 6, .n_chars = 6};
+    qn_val *values = qn__schema_alloc(c, 3, sizeof *values);
+    qn_vdict *d = qn__schema_alloc(c, 1, sizeof *d);
+    if (!values || !d) return -1;
+    values[0] = (qn_val){.type = QN_VAL_str, .s = &type};
+    values[1] = (qn_val){.type = QN_VAL_str, .s = &name};
+    *d = (qn_vdict){.keys = &values[0], .values = &values[1], .n = 1, .cap = 1};
+    values[2] = qn__of_dict(d);
+    return qn__schema_read(c, &values[2]);
+}
+
+qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *schema,
+                                 const qn_schema_options *options, qn_error *err)
+{
+    static const qn_schema_options none;
+    qn_schema c = {.g = g, .options = options ? *options : none, .err = err};
+    const int32_t rule = qn__grammar_rule(g, name, strlen(name), 0);
+    if (rule < 0) return qn__grammar_failure(g, err);
+    if (g->rules[rule].begin >= 0) return QN_FAIL(err, invalid, "grammar: rule \"%.60s\" is defined twice", name);
+    const mark at = {g->n_states, g->n_edges, g->n_rules};
+    qn__arena_init(&c.arena, 0);
+    qn__schema_read(&c, schema);
+    c.object = c.options.object ? object_node(&c) : -1;
+    do {
+        forget(&c, at, rule);
+        qn__emit_schema(&c, rule);
+    } while (c.status == QN_OK && c.restart);
+    if (c.status == QN_OK) c.status = qn__grammar_failure(g, err);
+    if (c.status == QN_OK) qn__emit_trim(&c, rule, at.n_states, at.n_edges);
+    qn__arena_deinit(&c.arena);
+    return c.status;
+}
+
+qn_status qn_grammar_create_schema(const char *schema, const qn_schema_options *options, qn_grammar **out,
+                                   qn_error *err)
+{
+    const size_t n = strlen(schema);
+    if (n > MAX_TEXT_BYTES)
+        return QN_FAIL(err, limit, "a JSON schema of %zu bytes; at most %zu are read", n, MAX_TEXT_BYTES);
+    qn_grammar *g = qn__grammar_new(err);
+    if (!g) return QN_STATUS_nomem;
+    qn_heap heap = {.max_bytes = MAX_HEAP_BYTES, .err = err};
+    qn__arena_init(&heap.arena, 0);
+    const qn_val value = qn__parse_json(&heap, schema, n, false);
+    qn_status status = heap.status;
+    if (status == QN_STATUS_invalid) status = qn__prefix(err, QN_STATUS_format, "schema");
+    if (status == QN_OK) status = qn__grammar_add_schema(g, "root", &value, options, err);
+    if (status == QN_OK) status = qn__grammar_complete(g, "root", NULL, err);
+    qn__arena_deinit(&heap.arena);
+    if (status == QN_OK)
+        *out = g;
+    else
+        qn_grammar_destroy(g);
+    return status;
+}
+
+int32_t qn_grammar_n_widened(const qn_grammar *g) { return g->n_widened; }
+const char *qn_grammar_widened(const qn_grammar *g, int32_t i)
+{
+    return i >= 0 && i < g->n_widened ? g->widened[i] : NULL;
+}
