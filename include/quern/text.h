@@ -113,7 +113,7 @@ typedef struct qn_vocab {
     const qn_gguf_str *pieces; /* [n_tokens] terminated, too */
     const float *scores;       /* [n_tokens] minus the rank; 0 for what is no text */
     const int32_t *kinds;      /* [n_tokens] qn_token_kind */
-    qn_token unk, bos, eos;    /* 0, 1, 2 */
+    qn_token unk, bos, eos;    /* 0, 1, and 2 or a special token */
     bool add_space_prefix;
     int32_t n_merges, n_chars;  /* pieces that are joined from others; pieces that are one character */
     uint64_t n_seen, n_covered; /* characters of the text, and those of them that have a piece */
@@ -124,11 +124,18 @@ QN_API void qn_vocab_write(const qn_vocab *vocab, qn_gguf_writer *w);
 /* The tokenizer that a file with this vocabulary gives. */
 QN_API qn_status qn_vocab_tokenizer(const qn_vocab *vocab, qn_tokenizer **out, qn_error *err);
 
+/* A token of the caller's own: control (found only in text that is trusted, and not shown) or user (found in any text,
+ * and shown). */
+typedef struct qn_special_token {
+    const char *text; /* UTF-8 without white space, at most 64 bytes */
+    qn_token_kind kind;
+} qn_special_token;
+
 /* SentencePiece's BPE trainer: characters first, then the most frequent pair of pieces is joined, again and again; ties
- * go to the shorter, then to the lower in byte order. Tokens are <unk> <s> </s>, 256 bytes <0x00> ... <0xFF>, the
- * joined pieces, the characters. No piece crosses spaces or newlines or mixes scripts. The same text gives the same
- * pieces, in whatever portions and order it is added (as long as no word has to be forgotten). All zero is
- * SentencePiece's default but for the bytes. */
+ * go to the shorter, then to the lower in byte order. Tokens are <unk> <s> </s>, special tokens, 256 bytes
+ * <0x00> ... <0xFF>, the joined pieces, the characters. No piece crosses spaces or newlines or mixes scripts. The same
+ * text gives the same pieces, in whatever portions and order it is added (as long as no word has to be forgotten). All
+ * zero is SentencePiece's default but for the bytes. */
 typedef struct qn_bpe_train_options {
     /* [4096] of the whole vocabulary, at most 2^20; fewer when the text has no more pairs */
     int32_t n_tokens;
@@ -143,6 +150,11 @@ typedef struct qn_bpe_train_options {
     bool whole_text; /* [each line is a text, as in SentencePiece] newlines are part of the text: for models that see
                       * many lines at once. A newline is then a piece, and only the first line gets the space before it
                       */
+    /* [n_special] with ids from 3 on; borrowed until the training has run. Texts are given without them: cut where one
+     * stands. */
+    const qn_special_token *special;
+    int32_t n_special;
+    const char *eos; /* [</s>] the one of them that ends a text */
     /* [512 MiB] memory for different words while text is added; beyond it the rarest are forgotten */
     size_t max_word_bytes;
     qn_progress_fn progress; /* of joining: pieces so far and in all; false ends with cancelled */

@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_TOKENS (1 << 20)
-#define N_META     3
-#define N_BYTES    256
+#define MAX_TOKENS   (1 << 20)
+#define N_META       3
+#define N_BYTES      256
+
+#define MAX_SPECIAL  64 /* bytes */
+#define MAX_SPECIALS 1024
 
 typedef qn_bpe_letter letter;
 
@@ -112,7 +115,7 @@ static qn_status make_letter(job *j, uint32_t cp, qn_bpe_symbol *s)
 static qn_status make_symbols(job *j)
 {
     const int32_t n_tokens = j->options->n_tokens ? j->options->n_tokens : 4096;
-    const int32_t n_others = N_META + (j->options->no_byte_fallback ? 0 : N_BYTES);
+    const int32_t n_others = N_META + j->options->n_special + (j->options->no_byte_fallback ? 0 : N_BYTES);
     if (j->set.n_letters > (size_t)(n_tokens > n_others ? n_tokens - n_others : 0))
         return QN_FAIL(j->err, invalid,
                        "found %zu different characters to cover and %d other tokens, expected at most the %d tokens of "
@@ -152,6 +155,10 @@ static bool add_tokens(made_vocab *v, const job *j)
     int32_t rank = 0;
     bool ok = add_token(v, "<unk>", 5, 0, QN_TOKEN_unknown) && add_token(v, "<s>", 3, 0, QN_TOKEN_control) &&
               add_token(v, "</s>", 4, 0, QN_TOKEN_control);
+    for (int32_t i = 0; ok && i < j->options->n_special; i++) {
+        const qn_special_token *s = &j->options->special[i];
+        ok = add_token(v, s->text, strlen(s->text), 0, (int32_t)s->kind);
+    }
     for (int b = 0; ok && b < N_BYTES && !j->options->no_byte_fallback; b++) {
         snprintf(name, sizeof name, "<0x%02X>", b);
         ok = add_token(v, name, 6, 0, QN_TOKEN_byte);
@@ -163,10 +170,24 @@ static bool add_tokens(made_vocab *v, const job *j)
     return ok;
 }
 
+/* Two tokens of one spelling: the text was not cut at the special one. */
+static qn_status check_pieces(const job *j)
+{
+    for (int32_t i = 0; i < j->options->n_special; i++) {
+        const char *text = j->options->special[i].text;
+        const size_t len = strlen(text);
+        for (int32_t k = 0; k < j->set.n_symbols; k++)
+            if (j->set.symbols[k].len == len && memcmp(j->set.symbols[k].text, text, len) == 0)
+                return QN_FAIL(j->err, invalid, "special token \"%s\": the text has this as a piece, too", text);
+    }
+    return QN_OK;
+}
+
 static qn_status make_vocab(const job *j, qn_vocab **out)
 {
     qn_arena arena;
-    const size_t cap = (size_t)j->set.n_symbols + N_META + N_BYTES;
+    const size_t cap = (size_t)j->set.n_symbols + (size_t)j->options->n_special + N_META + N_BYTES;
+    QN_TRY(check_pieces(j));
     qn__arena_init(&arena, 0);
     made_vocab *v = qn__arena_alloc(&arena, sizeof *v);
     if (v) {
@@ -185,6 +206,8 @@ static qn_status make_vocab(const job *j, qn_vocab **out)
     v->pub.kinds = v->kinds;
     v->pub.bos = 1;
     v->pub.eos = 2;
+    for (int32_t i = 0; j->options->eos && i < j->options->n_special; i++)
+        if (strcmp(j->options->special[i].text, j->options->eos) == 0) v->pub.eos = N_META + i;
     v->pub.add_space_prefix = !j->options->no_space_prefix;
     v->pub.n_chars = (int32_t)j->set.n_letters;
     v->pub.n_merges = j->set.n_symbols - (int32_t)j->set.n_letters;
@@ -203,8 +226,46 @@ void qn_vocab_destroy(qn_vocab *vocab)
 
 /* ---- the trainer ---- */
 
+static qn_status check_special(const qn_bpe_train_options *o, int32_t i, qn_error *err)
+{
+    static const char *const own[] = {"<unk>", "<s>", "</s>"};
+    const char *text = o->special[i].text;
+    const size_t len = text ? strlen(text) : 0;
+    char shown[80];
+    bool taken = len == 6 && memcmp(text, "<0x", 3) == 0 && text[5] == '>', blank = false;
+    if (len == 0) return QN_FAIL(err, invalid, "special token %d is empty", i);
+    qn__str_quote(shown, sizeof shown, text, len);
+    if (len > MAX_SPECIAL)
+        return QN_FAIL(err, invalid, "special token \"%s\" has more than %d bytes", shown, MAX_SPECIAL);
+    for (size_t k = 0; k < len; k++) blank |= (unsigned char)text[k] <= ' ';
+    if (blank || qn__utf8_valid_prefix(text, len) < len)
+        return QN_FAIL(err, invalid, "special token \"%s\" has white space or is no UTF-8", shown);
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++) taken |= strcmp(text, own[k]) == 0;
+    if (taken) return QN_FAIL(err, invalid, "special token \"%s\" is one that every vocabulary has", shown);
+    for (int32_t k = 0; k < i; k++)
+        if (strcmp(o->special[k].text, text) == 0)
+            return QN_FAIL(err, invalid, "special token \"%s\" is there twice", shown);
+    if (o->special[i].kind != QN_TOKEN_control && o->special[i].kind != QN_TOKEN_user)
+        return QN_FAIL(err, invalid, "special token \"%s\" is of kind %d; control and user are possible", shown,
+                       (int)o->special[i].kind);
+    return QN_OK;
+}
+
+static qn_status check_specials(const qn_bpe_train_options *o, qn_error *err)
+{
+    bool found = !o->eos;
+    if (o->n_special < 0 || o->n_special > MAX_SPECIALS)
+        return QN_FAIL(err, invalid, "%d special tokens; at most %d are possible", o->n_special, MAX_SPECIALS);
+    for (int32_t i = 0; i < o->n_special; i++) {
+        QN_TRY(check_special(o, i, err));
+        found |= o->eos && strcmp(o->eos, o->special[i].text) == 0;
+    }
+    return found ? QN_OK : QN_FAIL(err, invalid, "the end of a text, \"%.64s\", is no special token", o->eos);
+}
+
 static qn_status check_options(const qn_bpe_train_options *o, qn_error *err)
 {
+    QN_TRY(check_specials(o, err));
     if (o->n_tokens < 0 || o->n_tokens > MAX_TOKENS)
         return QN_FAIL(err, invalid, "found n_tokens %d, expected 1 to %d, or 0 for 4096", o->n_tokens, MAX_TOKENS);
     if (!(o->character_coverage >= 0 && o->character_coverage <= 1))
