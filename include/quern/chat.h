@@ -38,6 +38,8 @@ QN_API qn_status qn_chat_template_create(const char *source, size_t len, qn_chat
  * one gets the built-in "chatml" where its vocabulary has <|im_start|>, else "plain"; these two can be asked for by
  * name. invalid for another name that the file does not have. */
 QN_API qn_status qn_chat_template_load(const qn_gguf *file, const char *name, qn_chat_template **out, qn_error *err);
+/* "chatml" or "plain"; invalid for another name. */
+QN_API qn_status qn_chat_template_built_in(const char *name, qn_chat_template **out, qn_error *err);
 QN_API void qn_chat_template_destroy(qn_chat_template *t);
 /* Borrowed; terminated. */
 QN_API const char *qn_chat_template_source(const qn_chat_template *t);
@@ -95,6 +97,30 @@ QN_API void qn_prompt_deinit(qn_prompt *prompt);
  * the file asks for unless the prompt begins with it. *out is freed with qn_free. */
 QN_API qn_status qn_prompt_tokenize(const qn_prompt *prompt, const qn_tokenizer *tok, qn_token **out, size_t *n,
                                     qn_error *err);
+
+/* ---- conversations to learn from ------------------------------------------------------------- */
+
+/* A text that a model reads, and which bytes of it the assistant says: content, reasoning, calls, and the end of the
+ * turn with whatever the template puts behind it. */
+typedef struct qn_chat_sample {
+    qn_prompt prompt;
+    qn_span *said; /* [n_said] ascending */
+    size_t n_said;
+} qn_chat_sample;
+
+/* conversation: a JSON object {"messages", "tools", "chat_template_kwargs"}, the last two if it has any: a line of a
+ * file as OpenAI takes them for fine-tuning. A turn of the assistant's with "weight": 0 is not said. options may be
+ * NULL; its tools count for nothing.
+ *
+ * What is said lies in the template's {% generation %} blocks, where it has one a turn. Otherwise it is what rendering
+ * up to and with a turn has beyond the prompt for that turn. A template that shows earlier turns in another form gives
+ * several samples: each turn is learnt in the form that it has when it is the last.
+ *
+ * *out is freed with qn_chat_samples_destroy. Fails as qn_chat_render does, and with invalid where the assistant says
+ * nothing, or the template does not show tools or calls that are there. */
+QN_API qn_status qn_chat_samples_create(const qn_chat_template *t, const char *conversation, size_t len,
+                                        const qn_chat_options *options, qn_chat_sample **out, size_t *n, qn_error *err);
+QN_API void qn_chat_samples_destroy(qn_chat_sample *samples, size_t n);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/chat/chat.h -- what the parts of quern/chat.h share: messages brought into the form that a template wants
- * (messages.c), what it wants (probe.c), and rendering (render.c). */
+ * (messages.c), what it wants (probe.c), rendering (render.c), and what is learnt from conversations (samples.c). */
 #ifndef QN_TEXT_CHAT_CHAT_H
 #define QN_TEXT_CHAT_CHAT_H
 
@@ -21,6 +21,11 @@ qn_val qn__chat_tools(qn_heap *h, const qn_chat_needs *needs, qn_val tools);
 /* Renders messages that are in the template's form already, with the variables of `options`. */
 qn_val qn__chat_run(const qn_chat_template *t, qn_heap *h, qn_val messages, qn_val tools,
                     const qn_chat_options *options);
+/* The same with further variables (a dict, or absent), and a note of what is generated (NULL: none). */
+qn_val qn__chat_run_with(const qn_chat_template *t, qn_heap *h, qn_val messages, qn_val tools,
+                         const qn_chat_options *options, qn_val kwargs, qn_jinja_spans *generated);
+/* A string as a prompt: a copy, and its bytes that are not trusted as spans. */
+qn_status qn__chat_take(const qn_vstr *s, qn_prompt *out, qn_error *err);
 void qn__chat_probe(qn_chat_template *t);
 
 static inline void qn__put(qn_heap *h, qn_vdict *d, const char *key, qn_val v)

@@ -50,6 +50,21 @@ static const char *default_for(const qn_gguf *file)
     return "plain";
 }
 
+static bool is_built_in(const char *name)
+{
+    for (size_t i = 0; i < N_BUILT_IN; i++)
+        if (strcmp(built_in[i].name, name) == 0) return true;
+    return false;
+}
+
+qn_status qn_chat_template_built_in(const char *name, qn_chat_template **out, qn_error *err)
+{
+    for (size_t i = 0; i < N_BUILT_IN; i++)
+        if (strcmp(built_in[i].name, name) == 0)
+            return create(built_in[i].source, strlen(built_in[i].source), name, out, err);
+    return QN_FAIL(err, invalid, "no chat template named \"%.64s\" is built in", name);
+}
+
 qn_status qn_chat_template_load(const qn_gguf *file, const char *name, qn_chat_template **out, qn_error *err)
 {
     char key[128] = "tokenizer.chat_template";
@@ -63,9 +78,7 @@ qn_status qn_chat_template_load(const qn_gguf *file, const char *name, qn_chat_t
         return status == QN_OK ? QN_OK : qn__prefix(err, status, "%s", key);
     }
     const char *wanted = name ? name : default_for(file);
-    for (size_t i = 0; i < N_BUILT_IN; i++)
-        if (strcmp(built_in[i].name, wanted) == 0)
-            return create(built_in[i].source, strlen(built_in[i].source), wanted, out, err);
+    if (is_built_in(wanted)) return qn_chat_template_built_in(wanted, out, err);
     return QN_FAIL(err, invalid, "the file has no chat template named \"%s\"", name);
 }
 
@@ -99,6 +112,12 @@ static qn_val parse(qn_heap *h, const char *what, const char *text)
 
 qn_val qn__chat_run(const qn_chat_template *t, qn_heap *h, qn_val messages, qn_val tools, const qn_chat_options *o)
 {
+    return qn__chat_run_with(t, h, messages, tools, o, qn__absent(), NULL);
+}
+
+qn_val qn__chat_run_with(const qn_chat_template *t, qn_heap *h, qn_val messages, qn_val tools, const qn_chat_options *o,
+                         qn_val kwargs, qn_jinja_spans *generated)
+{
     qn_vdict *v = qn__dict_new(h);
     if (!v || h->status != QN_OK) return (qn_val){.type = QN_VAL_undefined};
     qn__put(h, v, "messages", messages);
@@ -116,7 +135,8 @@ qn_val qn__chat_run(const qn_chat_template *t, qn_heap *h, qn_val messages, qn_v
     if (o->reasoning_effort)
         qn__put(h, v, "reasoning_effort", qn__str_val(h, o->reasoning_effort, strlen(o->reasoning_effort), false));
     if (o->kwargs) add_all(h, v, parse(h, "kwargs", o->kwargs), "kwargs");
-    return qn__jinja_render(t->jinja, h, v, &(qn_jinja_options){.now = o->now});
+    if (qn__given(kwargs)) add_all(h, v, kwargs, "chat_template_kwargs");
+    return qn__jinja_render(t->jinja, h, v, &(qn_jinja_options){.now = o->now, .generated = generated});
 }
 
 /* The end of the last message's content in the text: where the model goes on. */
@@ -138,8 +158,7 @@ static uint32_t end_of_content(qn_heap *h, const qn_vstr *text, qn_val messages)
     return last < 0 ? 0 : (uint32_t)last;
 }
 
-/* The bytes of the string that are not trusted, as spans. */
-static qn_status take(const qn_vstr *s, qn_prompt *out, qn_error *err)
+qn_status qn__chat_take(const qn_vstr *s, qn_prompt *out, qn_error *err)
 {
     size_t n = s->trust == QN_TRUST_none && s->n;
     for (uint32_t i = 0; s->trust == QN_TRUST_mixed && i < s->n; i++) n += !s->map[i] && (i == 0 || s->map[i - 1]);
@@ -172,7 +191,7 @@ qn_status qn_chat_render(const qn_chat_template *t, const char *messages, const 
     qn_val text = qn__chat_run(t, &h, list, tools, options);
     if (h.status == QN_OK && options->continue_final_message)
         text = qn__str_part(&h, text.s, 0, end_of_content(&h, text.s, list));
-    const qn_status status = h.status == QN_OK ? take(text.s, out, err) : h.status;
+    const qn_status status = h.status == QN_OK ? qn__chat_take(text.s, out, err) : h.status;
     qn__jinja_heap_deinit(&h);
     return status;
 }

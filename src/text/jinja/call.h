@@ -25,6 +25,7 @@ typedef struct qn_run {
     const qn_jinja_options *options;
     qn_scope *scope;
     qn_vbuf *out;
+    const qn_vbuf *whole; /* the result */
     int64_t steps;
     int depth; /* of macros and recursive loops */
     enum { QN_GO_ON, QN_BREAK, QN_CONTINUE } jump;

@@ -237,6 +237,34 @@ static void exec_with(qn_run *r, const qn_jnode *node)
     r->scope = outer;
 }
 
+static void note_generated(qn_run *r, uint32_t begin, uint32_t end)
+{
+    qn_jinja_spans *s = r->options->generated;
+    if (!s || r->out != r->whole) {
+        if (s) s->hidden = true;
+        return;
+    }
+    if (s->n == s->cap) {
+        const uint32_t cap = s->cap ? 2 * s->cap : 8;
+        void *more = qn__heap_alloc(r->h, cap * sizeof *s->item);
+        if (!more) return;
+        if (s->n) memcpy(more, s->item, s->n * sizeof *s->item);
+        s->item = more;
+        s->cap = cap;
+    }
+    s->item[s->n].begin = begin;
+    s->item[s->n++].end = end;
+}
+
+static void exec_generation(qn_run *r, const qn_jnode *node)
+{
+    const uint32_t begin = r->out->n;
+    const qn_val v = captured(r, node->b);
+    if (qn__run_failed(r)) return;
+    qn__val_print(r->out, v, false);
+    note_generated(r, begin, r->out->n);
+}
+
 void qn__jinja_exec(qn_run *r, const qn_jnode *node)
 {
     qn_val v;
@@ -275,10 +303,7 @@ void qn__jinja_exec(qn_run *r, const qn_jnode *node)
         v = filtered(r, node->a, captured(r, node->b));
         if (!qn__run_failed(r)) qn__val_print(r->out, v, false);
         break;
-    case QN_N_scope:
-        v = captured(r, node->b);
-        if (!qn__run_failed(r)) qn__val_print(r->out, v, false);
-        break;
+    case QN_N_scope: exec_generation(r, node); break;
     case QN_N_with: exec_with(r, node); break;
     case QN_N_break: r->jump = QN_BREAK; break;
     case QN_N_continue: r->jump = QN_CONTINUE; break;
@@ -299,7 +324,7 @@ void qn__jinja_heap_deinit(qn_heap *h) { qn__arena_deinit(&h->arena); }
 qn_val qn__jinja_render(const qn_jinja *j, qn_heap *h, const qn_vdict *variables, const qn_jinja_options *options)
 {
     qn_vbuf out = {.h = h};
-    qn_run r = {.j = j, .h = h, .options = options, .out = &out};
+    qn_run r = {.j = j, .h = h, .options = options, .out = &out, .whole = &out};
     r.steps = options->max_steps ? options->max_steps : 10 * 1000 * 1000;
     if (h->status != QN_OK || !(r.scope = qn__scope_new(&r, NULL))) return nothing();
     for (uint32_t i = 0; i < variables->n; i++) {

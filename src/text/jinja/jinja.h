@@ -19,11 +19,21 @@ void qn__jinja_destroy(qn_jinja *j);
 /* Whether the template mentions that name anywhere (as a variable, attribute or argument). */
 int qn__jinja_find_symbol(const qn_jinja *j, const char *name);
 
+/* What {% generation %} blocks gave, as bytes of the result. */
+typedef struct qn_jinja_spans {
+    struct {
+        uint32_t begin, end;
+    } * item; /* of the rendering's heap */
+    uint32_t n, cap;
+    bool hidden; /* one stood in a macro or a captured text, where its place in the result is not known */
+} qn_jinja_spans;
+
 typedef struct qn_jinja_options {
     int64_t now;       /* seconds since 1970 that strftime_now shows, as UTC; 0: the time of the call */
     bool strict;       /* as jinja2's immutable sandbox: lists and dicts cannot be changed, generators have no length */
     int64_t max_steps; /* 0: 10 million nodes evaluated */
     size_t max_bytes;  /* 0: QN_JINJA_MAX_BYTES */
+    qn_jinja_spans *generated; /* filled in; NULL: nobody asks */
 } qn_jinja_options;
 
 /* A rendering: `heap` is the caller's; variables are made in it, and the result lies there. */
