@@ -310,9 +310,10 @@ typedef struct qn_llama_options {
     /* of first weights; 0: 0.02. What is added 2 n_layer times starts smaller by sqrt(2 n_layer) */
     double deviation;
 } qn_llama_options;
-/* A Llama-like decoder: tokens [batch,n], I32 or I64 -> logits [batch,n,n_vocab]. Tensors have the names of GGUF files
- * of the architecture, and a GGUF that it is saved to has its metadata: with a vocabulary added, it is a model that the
- * engine runs. */
+/* A Llama-like decoder. Inputs: tokens [batch,n], I32 or I64, and a mask (NULL: each sees itself and those before; as
+ * of qn_scaled_dot_product_attention, [batch,1,n,n], for sequences that share a row) -> logits [batch,n,n_vocab].
+ * Tensors have the names of GGUF files of the architecture, and a GGUF that it is saved to has its metadata: with a
+ * vocabulary added, it is a model that the engine runs. */
 QN_API qn_module *qn_nn_llama(qn_context *c, const qn_llama_options *options);
 /* The next n tokens of a run: logits [batch,n,n_vocab]. */
 QN_API qn_tensor *qn_llama_decode(qn_module *m, qn_tensor *tokens, qn_kv_cache *cache);

@@ -85,17 +85,17 @@ static qn_tensor *block(qn_module *m, qn_tensor *const *inputs, int n)
     const block_state *b = m->state;
     const llama_state *s = b->model;
     if (s == NULL) return QN_MODULE_FAIL(m, state, "the model that this layer belongs to is gone"), NULL;
-    qn_tensor *x = inputs[0], *h = child(m, ATTN_NORM, x);
+    qn_tensor *x = inputs[0], *mask = n > 1 ? inputs[1] : NULL, *h = child(m, ATTN_NORM, x);
     const qn_rope_options rope = rope_of(s);
     const qn_attend_spec spec = {
         .heads = s->o.n_head,
         .kv_heads = s->o.n_kv_head,
-        .is_causal = true,
+        .is_causal = mask == NULL,
+        .mask = mask,
         .rope = &rope,
         .cache = s->cache,
         .layer = b->layer,
     };
-    (void)n;
     qn_tensor *q = child(m, ATTN_Q, h), *k = child(m, ATTN_K, h), *v = child(m, ATTN_V, h);
     q = head_norm(m, ATTN_Q_NORM, q, s->o.n_head, s->o.head_dim);
     k = head_norm(m, ATTN_K_NORM, k, s->o.n_kv_head, s->o.head_dim);
@@ -107,7 +107,8 @@ static qn_tensor *block(qn_module *m, qn_tensor *const *inputs, int n)
     return residual(m, s, x, child(m, FFN_DOWN, qn_swiglu(gate, up)));
 }
 
-static const qn_module_type block_type = {.name = "LlamaBlock", .forward = block, .state_bytes = sizeof(block_state)};
+static const qn_module_type block_type = {
+    .name = "LlamaBlock", .forward = block, .state_bytes = sizeof(block_state), .min_inputs = 1, .max_inputs = 2};
 
 /* A projection whose weights are normal, and whose bias, if any, is 0. */
 static void add_linear(qn_module *m, const char *name, int64_t in, int64_t out, bool bias, double deviation)
@@ -147,21 +148,23 @@ enum { TOKEN_EMBD, BLOCKS, OUTPUT_NORM, OUTPUT };
 
 static qn_tensor *layer_again(void *layer, qn_tensor *const *inputs, int n)
 {
-    (void)n;
-    return qn_module_forward(layer, inputs[0]);
+    return qn_module_forward_n(layer, inputs, n);
 }
 
 static qn_tensor *llama(qn_module *m, qn_tensor *const *inputs, int n)
 {
     llama_state *s = m->state;
-    (void)n;
+    qn_tensor *mask = n > 1 ? inputs[1] : NULL;
     if (s->cache != NULL && !qn__kv_begin(s->cache, qn_dim(inputs[0], -1))) return NULL;
     qn_tensor *x = child(m, TOKEN_EMBD, inputs[0]);
     if (x != NULL && s->o.dropout_p > 0) x = qn_dropout(x, s->o.dropout_p, m->training);
     const qn_module *blocks = m->children[BLOCKS].module;
     const bool again = s->o.grad_checkpointing && m->training && s->cache == NULL;
-    for (int i = 0; i < blocks->n_children; i++)
-        x = again ? qn_checkpoint(layer_again, blocks->children[i].module, &x, 1) : child(blocks, i, x);
+    for (int i = 0; i < blocks->n_children && x != NULL; i++) {
+        qn_module *layer = blocks->children[i].module;
+        qn_tensor *const in[] = {x, mask};
+        x = again ? qn_checkpoint(layer_again, layer, in, mask != NULL ? 2 : 1) : qn_module_forward_n(layer, in, 2);
+    }
     x = child(m, OUTPUT_NORM, x);
     if (s->o.tied)
         x = x != NULL ? qn_linear(x, qn__own(m->children[TOKEN_EMBD].module, 0), NULL) : NULL;
@@ -240,6 +243,8 @@ static const qn_module_type llama_type = {
     .describe = describe,
     .gguf = gguf,
     .state_bytes = sizeof(llama_state),
+    .min_inputs = 1,
+    .max_inputs = 2,
 };
 
 static qn_tensor *no_forward(qn_module *m, qn_tensor *const *inputs, int n)

@@ -297,13 +297,40 @@ static void cached_attention(void **state)
     context_end(c);
 }
 
+/* Two sequences in a row, with a mask that keeps them apart: each gets the logits that it has alone. */
+static void sequences_share_a_row(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_manual_seed(c, 5);
+    qn_module *m = qn_nn_llama(c, &tiny);
+    GOOD(c, m);
+    const int32_t ids[] = {1, 2, 3, 7, 8};
+    uint8_t sees[25] = {0};
+    for (int i = 0; i < 5; i++)
+        for (int k = i < 3 ? 0 : 3; k <= i; k++) sees[i * 5 + k] = 1;
+    qn_tensor *x = qn_from_data(c, ids, qn_shape_of(1, 5), QN_DTYPE_I32);
+    qn_tensor *mask = qn_from_data(c, sees, qn_shape_of(1, 1, 5, 5), QN_DTYPE_BOOL);
+    qn_tensor *both = qn_module_forward_n(m, (qn_tensor *[]){x, mask}, 2);
+    qn_tensor *blind = qn_module_forward(m, x);
+    GOOD(c, both);
+    for (int part = 0; part < 2; part++) {
+        const int64_t from = part ? 3 : 0, n = part ? 2 : 3;
+        qn_tensor *alone = qn_module_forward(m, qn_narrow(x, 1, from, n));
+        GOOD(c, alone);
+        const double off = qn_item(qn_amax(qn_abs(qn_sub(qn_narrow(both, 1, from, n), alone)), QN_ALL, false));
+        const double seen = qn_item(qn_amax(qn_abs(qn_sub(qn_narrow(blind, 1, from, n), alone)), QN_ALL, false));
+        if (!(off < 1e-6)) fail_msg("part %d is off by %g", part, off);
+        assert_true(part ? seen > 1e-5 : seen < 1e-6); /* without the mask the second sees the first */
+    }
+    qn_context_destroy(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(trains),
-        cmocka_unit_test(mixed_precision),
-        cmocka_unit_test(cached_attention),
+        cmocka_unit_test(names),           cmocka_unit_test(sequences_share_a_row), cmocka_unit_test(trains),
+        cmocka_unit_test(mixed_precision), cmocka_unit_test(cached_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
