@@ -21,6 +21,7 @@
 
 #include <quern/base.h>
 #include <quern/gguf.h>
+#include <quern/text.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,6 +42,7 @@ extern "C" {
     QN_TRAIN_OPTION(int,   n_ctx,         "ctx",           256,   2,    65536,   true, \
         "tokens in a window, the model's context") \
     QN_TRAIN_OPTION(int,   n_vocab,       "vocab-size",    1024,  262,  1048576, true,  "tokens of the vocabulary") \
+    QN_TRAIN_OPTION(flag,  split_digits,  "split-digits",  0,     0,    1,       true,  "each digit is a token") \
     QN_TRAIN_OPTION(float, rope_base,     "rope-base",     10000, 1,    1e12,    true,  "RoPE frequency base") \
     QN_TRAIN_OPTION(flag,  tied,          "tied",          0,     0,    1,       true, \
         "the output matrix is the embedding") \
@@ -105,6 +107,31 @@ typedef struct qn_lora_options {
 } qn_lora_options;
 QN_API qn_status qn_trainer_create_lora(const qn_train_options *options, const qn_lora_options *lora,
                                         const qn_gguf_str *texts, size_t n_texts, qn_trainer **out, qn_error *err);
+/* What is learnt from, in full: plain texts, or conversations.
+ *
+ * Conversations are texts of lines, each line a JSON object as of qn_chat_samples_create; empty lines are skipped. Each
+ * is rendered by the model's template, and only what the assistant says counts for the loss: up to and with the token
+ * that ends its turn. The last lines of each text are held out. Several conversations share a window and do not see
+ * each other. One that is longer than n_ctx ends after the last of its turns that fits; where the first turn does not
+ * fit it is left out; both are counted. bits_per_byte is of what the assistant says. */
+typedef struct qn_train_corpus {
+    const qn_gguf_str *texts; /* [n_texts] */
+    size_t n_texts;
+    const char *const *names; /* [n_texts] of the texts, in messages; NULL: "text 1" .. */
+    bool chat;                /* texts are lines of conversations */
+    /* Jinja, terminated: the model's template, which export writes. NULL: none for plain texts; for conversations
+     * ChatML without tools, or the base's where there is one. */
+    const char *chat_template;
+    /* Tokens of the vocabulary that is trained; where plain texts spell them, these tokens are meant. NULL: none for
+     * plain texts; for conversations without a template those of ChatML. */
+    const qn_special_token *special; /* [n_special] */
+    int32_t n_special;
+    const char *eos; /* the one that ends texts and generations; NULL: </s> */
+} qn_train_corpus;
+/* lora may be NULL. The vocabulary and its special tokens are the base's then. Errors in a conversation name text and
+ * line. */
+QN_API qn_status qn_trainer_create_corpus(const qn_train_options *options, const qn_lora_options *lora,
+                                          const qn_train_corpus *corpus, qn_trainer **out, qn_error *err);
 QN_API void qn_trainer_destroy(qn_trainer *trainer);
 
 typedef struct qn_train_info {
@@ -112,7 +139,10 @@ typedef struct qn_train_info {
     int32_t n_vocab;                     /* fewer than asked when the text has no more pairs */
     int64_t n_tokens, n_bytes;           /* to learn from */
     int64_t n_held_tokens, n_held_bytes; /* held out */
-    int32_t step, n_steps;               /* done; in all */
+    /* of conversations: to learn from and held out; ended early; left out; and the tokens that windows hold, of which
+     * n_tokens are said by the assistant */
+    int64_t n_conversations, n_held_conversations, n_cut, n_left_out, n_fed;
+    int32_t step, n_steps; /* done; in all */
     int32_t steps_per_epoch;
     /* multiplications and additions that the model's formulas ask for, forward and backward */
     double flops_per_step;

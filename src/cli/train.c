@@ -10,20 +10,26 @@
 #include <unistd.h>
 
 #define MAX_TEXT_BYTES ((size_t)512 << 20)
-enum { MAX_TEXTS = 1024 };
+enum { MAX_TEXTS = 1024, MAX_SPECIAL = 256 };
 
 static const cli_usage usage = {
     .command = "train",
-    .arguments = "TEXT...",
-    .summary = "Trains a language model of Llama's architecture and its vocabulary from text, and writes it as GGUF.",
+    .arguments = "[TEXT...]",
+    .summary = "Trains a language model of Llama's architecture and its vocabulary from text or conversations, and "
+               "writes it as GGUF.",
     .notes =
         "The end of each text is held out; the weights of the best evaluation are written.\n"
+        "Of conversations (--chat; a line is {\"messages\": [..], \"tools\": [..]} as OpenAI's) what the assistant "
+        "says "
+        "is learnt, with the token that ends its turn. One longer than --ctx ends with its last turn that fits.\n"
         "A configuration file has the same options, one \"name = value\" a line, and \"text = FILE\"; what stands on "
         "the command line counts more.\n"
         "The same options and texts give the same model, whatever the threads and wherever a run with --checkpoint was "
         "interrupted and went on with --resume.",
     .examples = "A model of your own:\nquern train plays.txt -o plays.gguf --steps 1000 --curve loss.svg\n"
                 "The same, in parts:\nquern train plays.txt -o plays.gguf --checkpoint plays.ckpt --resume\n"
+                "A model that answers:\n"
+                "quern train --chat talks.jsonl -o chat.gguf\n"
                 "An adapter for a model that is there:\nquern train letters.txt --lora base.gguf -o adapter.gguf\n",
     .max_args = MAX_TEXTS,
 };
@@ -42,7 +48,8 @@ typedef struct command {
     qn_train_options train;
     qn_lora_options lora; /* base is NULL: a model from nothing */
     bool given[N_ROWS];
-    cli_strings texts;
+    cli_strings texts, chats;
+    const char *special, *user_defined, *eos_token, *chat_template;
     const char *config, *out, *type, *name, *checkpoint, *log, *curve, *cpu;
     int32_t checkpoint_every, eval_every, patience, threads;
     bool resume;
@@ -83,6 +90,16 @@ static int fill_options(command *c, cli_option *o)
     const cli_option rows[] = {
         {"config", 0, CLI_STRING, &c->config, "FILE", "read options from a file", 0, 0, NULL},
         {"text", 0, CLI_STRINGS, &c->texts, "FILE", "a text, as the arguments are", 0, 0, NULL},
+        {"chat", 0, CLI_STRINGS, &c->chats, "FILE", "conversations, one a line as JSON, instead of texts", 0, 0, NULL},
+        {"chat-template", 0, CLI_STRING, &c->chat_template, "FILE",
+         "Jinja of the model's conversations (default with --chat: ChatML)", 0, 0, NULL},
+        {"special", 0, CLI_STRING, &c->special, "LIST",
+         "control tokens of the vocabulary, such as \"<|im_start|>,<|im_end|>\" (default with --chat: those two)", 0, 0,
+         NULL},
+        {"user-defined", 0, CLI_STRING, &c->user_defined, "LIST",
+         "the same for tokens that are shown, and found in any text, such as \"<think>,</think>\"", 0, 0, NULL},
+        {"eos-token", 0, CLI_STRING, &c->eos_token, "TOKEN",
+         "which of them ends a text or a turn (default: </s>; with --chat and ChatML: <|im_end|>)", 0, 0, NULL},
         {"output", 'o', CLI_STRING, &c->out, "OUT.gguf", "the model to write", 0, 0, NULL},
         {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights (default: F16)", 0, 0, NULL},
         {"name", 0, CLI_STRING, &c->name, "NAME", "the model's name", 0, 0, NULL},
@@ -110,7 +127,7 @@ static int fill_options(command *c, cli_option *o)
     if (o) memcpy(o, rows, sizeof rows);
     return CLI_N(rows);
 }
-enum { MAX_OPTIONS = N_ROWS + 24 };
+enum { MAX_OPTIONS = N_ROWS + 29 };
 
 /* A 0 that was typed means 0, not the default: the options struct says that with a negative number. */
 static void say_zeros(command *c)
@@ -138,6 +155,8 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
         if (status >= 0) return status;
     }
     for (int i = 0; i < c->texts.n && *n_args < MAX_TEXTS; i++) args[(*n_args)++] = c->texts.item[i];
+    if (*n_args > 0 && c->chats.n > 0) return cli_bad_usage("texts and --chat cannot be learnt from in one training");
+    for (int i = 0; i < c->chats.n; i++) args[(*n_args)++] = c->chats.item[i];
     if (*n_args == 0) return cli_bad_usage("no text is given; usage: quern train TEXT... -o OUT.gguf");
     if (!c->out) return cli_bad_usage("-o OUT.gguf is missing; usage: quern train TEXT... -o OUT.gguf");
     if (!c->lora.base && (c->lora.rank || c->lora.alpha != 0 || c->lora.targets))
@@ -164,11 +183,60 @@ static int check_writable(const char *path)
 
 /* ---- the trainer ---- */
 
+/* The tokens of a list, cut in place. -1 when there are too many. */
+static int split_list(char *list, qn_token_kind kind, qn_special_token *out, int n)
+{
+    for (char *p = list; p; n++) {
+        char *comma = strchr(p, ',');
+        if (n == MAX_SPECIAL) return -1;
+        if (comma) *comma++ = '\0';
+        out[n] = (qn_special_token){p, kind};
+        p = comma;
+    }
+    return n;
+}
+
+/* What the texts are beside their bytes; freed with free_shape. */
+typedef struct text_shape {
+    char *special, *user_defined, *chat_template;
+    qn_special_token tokens[MAX_SPECIAL];
+} text_shape;
+
+static void free_shape(text_shape *s)
+{
+    free(s->special);
+    free(s->user_defined);
+    free(s->chat_template);
+}
+
+static int read_shape(const command *c, text_shape *s, qn_train_corpus *out)
+{
+    size_t len;
+    if (c->special && !(s->special = strdup(c->special))) return cli_no_memory("out of memory");
+    if (c->user_defined && !(s->user_defined = strdup(c->user_defined))) return cli_no_memory("out of memory");
+    int n = split_list(s->special, QN_TOKEN_control, s->tokens, 0);
+    if (n >= 0) n = split_list(s->user_defined, QN_TOKEN_user, s->tokens, n);
+    if (n < 0) return cli_fail("more than %d special tokens", MAX_SPECIAL);
+    if (c->chat_template) {
+        s->chat_template = cli_read_text(c->chat_template, MAX_TEXT_BYTES, &len);
+        if (!s->chat_template) return CLI_FAILED;
+        if (strlen(s->chat_template) != len) return cli_fail("%s: a NUL byte in a template", c->chat_template);
+    }
+    out->chat = c->chats.n > 0;
+    out->chat_template = s->chat_template;
+    out->special = s->tokens;
+    out->n_special = n;
+    out->eos = c->eos_token;
+    return CLI_OK;
+}
+
 static int create(run *r, const char *const *paths, int n)
 {
     qn_gguf_str *texts = calloc((size_t)n, sizeof *texts);
     if (!texts) return cli_no_memory("out of memory");
-    int status = CLI_OK;
+    qn_train_corpus corpus = {.texts = texts, .n_texts = (size_t)n, .names = paths};
+    text_shape shape = {0};
+    int status = read_shape(r->c, &shape, &corpus);
     char backend[32];
     qn_error err;
     for (int i = 0; i < n && status == CLI_OK; i++) {
@@ -185,8 +253,9 @@ static int create(run *r, const char *const *paths, int n)
         o.backend = backend;
     }
     if (status == CLI_OK &&
-        qn_trainer_create_lora(&o, r->c->lora.base ? &r->c->lora : NULL, texts, (size_t)n, &r->trainer, &err) != QN_OK)
+        qn_trainer_create_corpus(&o, r->c->lora.base ? &r->c->lora : NULL, &corpus, &r->trainer, &err) != QN_OK)
         status = cli_fail_error(&err);
+    free_shape(&shape);
     for (int i = 0; i < n; i++) free((char *)texts[i].data);
     free(texts);
     if (status == CLI_OK && r->c->resume && access(r->c->checkpoint, F_OK) == 0 &&
@@ -226,6 +295,13 @@ static void say_start(const run *r)
             count(a, sizeof a, (double)i->n_params), i->n_vocab, count(b, sizeof b, (double)i->n_tokens),
             count(d, sizeof d, (double)i->n_held_tokens), i->n_steps, o->n_batch * o->n_accum, o->n_ctx,
             i->steps_per_epoch);
+    if (i->n_conversations)
+        fprintf(stderr, "%s conversations and %s held out; %.0f %% of %s tokens are the assistant's\n",
+                count(a, sizeof a, (double)i->n_conversations), count(b, sizeof b, (double)i->n_held_conversations),
+                100 * (double)i->n_tokens / (double)i->n_fed, count(d, sizeof d, (double)i->n_fed));
+    if (i->n_cut + i->n_left_out)
+        fprintf(stderr, "longer than %d tokens: %lld end early, %lld whose first answer does not fit are left out\n",
+                o->n_ctx, (long long)i->n_cut, (long long)i->n_left_out);
     if (i->step) fprintf(stderr, "going on after step %d\n", i->step);
 }
 

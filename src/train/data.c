@@ -6,10 +6,6 @@
 #include "train/train.h"
 #include <string.h>
 
-/* clang-format off */
-#define WHOLE_TEXT (qn_tokenize_options){.no_bos = true, .no_special = true}
-/* clang-format on */
-
 uint64_t qn__train_random(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -37,12 +33,12 @@ static size_t cut_of(const qn_gguf_str *text, double fraction)
 }
 
 /* Appends a text's tokens to an array. */
-static qn_status append(const qn_tokenizer *tok, const char *text, size_t len, qn_token end, qn_token **to, int64_t *n,
-                        qn_error *err)
+static qn_status append(const qn_train_source *s, const qn_tokenizer *tok, const qn_gguf_str *text, qn_token end,
+                        qn_token **to, int64_t *n, qn_error *err)
 {
     qn_token *ids;
     size_t count;
-    QN_TRY(qn_tokenize(tok, text, len, &WHOLE_TEXT, &ids, &count, err));
+    QN_TRY(qn__special_tokenize(s->corpus->special, s->corpus->n_special, text, tok, &ids, &count, err));
     const size_t bytes = ((size_t)*n + count + 1) * sizeof **to;
     qn_token *more = qn__realloc(*to, bytes);
     if (more) {
@@ -55,78 +51,79 @@ static qn_status append(const qn_tokenizer *tok, const char *text, size_t len, q
     return more ? QN_OK : QN_FAIL_NOMEM(err, bytes);
 }
 
-static qn_status train_vocab(qn_train_data *d, const qn_train_options *o, bool exact, const qn_gguf_str *texts,
-                             size_t n_texts, qn_error *err)
+static qn_status train_vocab(qn_train_data *d, const qn_train_source *s, qn_error *err)
 {
+    const qn_train_corpus *c = s->corpus;
+    const qn_bpe_train_options options = qn__train_vocab_options(s);
     qn_bpe_trainer *bpe = NULL;
-    /* No space before the text: a prompt's first word is then the same token as that word at the beginning of a line.
-     */
-    const qn_bpe_train_options options = {.n_tokens = o->n_vocab, .whole_text = true, .no_space_prefix = true};
     QN_TRY(qn_bpe_trainer_create(&options, &bpe, err));
     qn_status status = QN_OK;
-    for (size_t i = 0; i < n_texts && status == QN_OK; i++)
-        status = qn_bpe_trainer_add(bpe, texts[i].data, cut_of(&texts[i], (double)o->eval_fraction), err);
-    if (status == QN_OK) status = qn_bpe_trainer_run(bpe, &d->vocab, err);
+    for (size_t i = 0; i < c->n_texts && status == QN_OK; i++) {
+        const qn_gguf_str part = {c->texts[i].data, cut_of(&c->texts[i], (double)s->o->eval_fraction)};
+        status = qn__special_add(c->special, c->n_special, &part, bpe, err);
+    }
+    if (status == QN_OK) status = qn__train_vocab_run(d, s, bpe, err);
     qn_bpe_trainer_destroy(bpe);
-    if (status == QN_OK && exact && d->vocab->n_tokens < o->n_vocab)
-        status = QN_FAIL(err, invalid, "vocab-size is %d; the text has pairs of pieces for %d tokens", o->n_vocab,
-                         d->vocab->n_tokens);
     return status;
 }
 
-static qn_status tokenize(qn_train_data *d, const qn_train_options *o, const qn_tokenizer *tok,
-                          const qn_gguf_str *texts, size_t n_texts, qn_error *err)
+static qn_status tokenize(qn_train_data *d, const qn_train_source *s, const qn_tokenizer *tok, qn_error *err)
 {
     const qn_token bos = qn_tokenizer_bos(tok), eos = qn_tokenizer_eos(tok);
     qn_status status = QN_OK;
     d->n_vocab = qn_tokenizer_n_tokens(tok);
     d->begin = bos != QN_TOKEN_NONE ? bos : eos != QN_TOKEN_NONE ? eos : 0;
-    for (size_t i = 0; i < n_texts && status == QN_OK; i++) {
-        const size_t cut = cut_of(&texts[i], (double)o->eval_fraction), rest = texts[i].len - cut;
+    for (size_t i = 0; i < s->corpus->n_texts && status == QN_OK; i++) {
+        const qn_gguf_str *text = &s->corpus->texts[i];
+        const size_t cut = cut_of(text, (double)s->o->eval_fraction), rest = text->len - cut;
         if (cut == 0) continue;
-        status = append(tok, texts[i].data, cut, eos, &d->tokens, &d->n_tokens, err);
+        status = append(s, tok, &(qn_gguf_str){text->data, cut}, eos, &d->tokens, &d->n_tokens, err);
         if (status == QN_OK && rest > 0)
-            status = append(tok, texts[i].data + cut, rest, QN_TOKEN_NONE, &d->held, &d->n_held, err);
+            status = append(s, tok, &(qn_gguf_str){text->data + cut, rest}, QN_TOKEN_NONE, &d->held, &d->n_held, err);
         d->n_bytes += (int64_t)cut;
         d->n_held_bytes += (int64_t)rest;
     }
     return status;
 }
 
-static qn_status tokenize_own(qn_train_data *d, const qn_train_options *o, bool exact, const qn_gguf_str *texts,
-                              size_t n_texts, qn_error *err)
+static qn_status load_texts(qn_train_data *d, const qn_train_source *s, qn_error *err)
 {
-    qn_tokenizer *tok = NULL;
-    QN_TRY(train_vocab(d, o, exact, texts, n_texts, err));
-    QN_TRY(qn_vocab_tokenizer(d->vocab, &tok, err));
-    const qn_status status = tokenize(d, o, tok, texts, n_texts, err);
-    qn_tokenizer_destroy(tok);
-    return status;
+    qn_tokenizer *own = NULL;
+    if (!s->tok) {
+        QN_TRY(train_vocab(d, s, err));
+        QN_TRY(qn_vocab_tokenizer(d->vocab, &own, err));
+    }
+    const qn_status status = tokenize(d, s, s->tok ? s->tok : own, err);
+    qn_tokenizer_destroy(own);
+    QN_TRY(status);
+    if (d->n_tokens < d->n_ctx)
+        return QN_FAIL(err, invalid, "the text has %lld tokens to learn from; a window (ctx) is %d",
+                       (long long)d->n_tokens, d->n_ctx);
+    d->n_windows = d->n_tokens / d->n_ctx;
+    d->n_held_windows = (d->n_held + d->n_ctx - 1) / d->n_ctx;
+    d->hash = qn__hash(QN_HASH_INIT, d->tokens, (size_t)d->n_tokens * sizeof *d->tokens);
+    d->hash = qn__hash(d->hash, d->held, (size_t)d->n_held * sizeof *d->held);
+    return QN_OK;
 }
 
-qn_status qn__train_data_init(qn_train_data *d, const qn_train_options *o, bool exact_vocab, const qn_tokenizer *tok,
-                              const qn_gguf_str *texts, size_t n_texts, qn_error *err)
+static uint64_t hash_text(uint64_t h, const char *text) { return text ? qn__hash(h, text, strlen(text) + 1) : h; }
+
+qn_status qn__train_data_init(qn_train_data *d, const qn_train_source *s, qn_error *err)
 {
-    *d = (qn_train_data){.n_ctx = o->n_ctx, .seed = o->seed, .epoch = -1};
+    const qn_train_corpus *c = s->corpus;
+    *d = (qn_train_data){.n_ctx = s->o->n_ctx, .seed = s->o->seed, .epoch = -1, .chat = c->chat};
     size_t bytes = 0;
-    for (size_t i = 0; i < n_texts; i++) bytes += texts[i].len;
+    for (size_t i = 0; i < c->n_texts; i++) bytes += c->texts[i].len;
     if (bytes == 0) return QN_FAIL(err, invalid, "the text is empty");
-    if (tok)
-        QN_TRY(tokenize(d, o, tok, texts, n_texts, err));
-    else
-        QN_TRY(tokenize_own(d, o, exact_vocab, texts, n_texts, err));
-    if (d->n_tokens < o->n_ctx)
-        return QN_FAIL(err, invalid, "the text has %lld tokens to learn from; a window (ctx) is %d",
-                       (long long)d->n_tokens, o->n_ctx);
-    d->n_windows = d->n_tokens / o->n_ctx;
+    QN_TRY(c->chat ? qn__conversations_load(d, s, err) : load_texts(d, s, err));
+    /* what the file that comes out holds beside weights */
+    d->hash = hash_text(hash_text(d->hash, c->chat_template), c->eos);
+    for (int32_t i = 0; i < c->n_special; i++) d->hash = hash_text(d->hash, c->special[i].text);
     if (d->n_windows > INT32_MAX)
         return QN_FAIL(err, limit, "the text has %lld windows; at most %d are possible", (long long)d->n_windows,
                        INT32_MAX);
     d->order = qn__alloc((size_t)d->n_windows * sizeof *d->order);
-    if (!d->order) return QN_FAIL_NOMEM(err, (size_t)d->n_windows * sizeof *d->order);
-    d->hash = qn__hash(QN_HASH_INIT, d->tokens, (size_t)d->n_tokens * sizeof *d->tokens);
-    d->hash = qn__hash(d->hash, d->held, (size_t)d->n_held * sizeof *d->held);
-    return QN_OK;
+    return d->order ? QN_OK : QN_FAIL_NOMEM(err, (size_t)d->n_windows * sizeof *d->order);
 }
 
 void qn__train_data_deinit(qn_train_data *d)
@@ -135,13 +132,15 @@ void qn__train_data_deinit(qn_train_data *d)
     qn__free(d->tokens);
     qn__free(d->held);
     qn__free(d->order);
+    qn__rows_deinit(&d->rows);
+    qn__rows_deinit(&d->held_rows);
 }
 
 static void begin_epoch(qn_train_data *d, int64_t epoch)
 {
     uint64_t state = d->seed ^ (uint64_t)(epoch + 1) * UINT64_C(0xd6e8feb86659fd93);
     d->epoch = epoch;
-    d->offset = below(&state, d->n_tokens);
+    d->offset = below(&state, d->chat ? d->n_windows : d->n_tokens);
     for (int64_t i = 0; i < d->n_windows; i++) d->order[i] = (int32_t)i;
     for (int64_t i = d->n_windows - 1; i > 0; i--) {
         const int64_t k = below(&state, i + 1);
@@ -151,10 +150,30 @@ static void begin_epoch(qn_train_data *d, int64_t epoch)
     }
 }
 
-void qn__train_window(qn_train_data *d, int64_t index, int32_t *ids, int32_t *targets)
+/* Which of its epoch's windows the index-th since the beginning is. */
+static int64_t shuffled(qn_train_data *d, int64_t index)
 {
     if (index / d->n_windows != d->epoch) begin_epoch(d, index / d->n_windows);
-    int64_t at = (d->offset + (int64_t)d->order[index % d->n_windows] * d->n_ctx) % d->n_tokens;
+    return d->order[index % d->n_windows];
+}
+
+static void copy_row(const qn_train_rows *rows, int64_t row, int32_t n_ctx, int32_t *ids, int32_t *targets,
+                     int32_t *part)
+{
+    const size_t at = (size_t)row * (size_t)n_ctx, bytes = (size_t)n_ctx * sizeof *ids;
+    memcpy(ids, rows->ids + at, bytes);
+    memcpy(targets, rows->targets + at, bytes);
+    memcpy(part, rows->part + at, bytes);
+}
+
+void qn__train_window(qn_train_data *d, int64_t index, int32_t *ids, int32_t *targets, int32_t *part)
+{
+    const int64_t window = shuffled(d, index);
+    if (d->chat) {
+        copy_row(&d->rows, window, d->n_ctx, ids, targets, part);
+        return;
+    }
+    int64_t at = (d->offset + window * d->n_ctx) % d->n_tokens;
     for (int32_t i = 0; i < d->n_ctx; i++) {
         targets[i] = d->tokens[at];
         ids[i] = i ? targets[i - 1] : d->begin;
@@ -162,13 +181,25 @@ void qn__train_window(qn_train_data *d, int64_t index, int32_t *ids, int32_t *ta
     }
 }
 
-int64_t qn__held_window(const qn_train_data *d, int64_t index, int32_t *ids, int32_t *targets)
+double qn__train_learnt(qn_train_data *d, int64_t index, int64_t n)
 {
-    const int64_t at = index * d->n_ctx, left = at < d->n_held ? d->n_held - at : 0,
+    if (!d->chat) return (double)n * d->n_ctx;
+    double sum = 0;
+    for (int64_t i = index; i < index + n; i++) sum += d->rows.n_learnt[shuffled(d, i)];
+    return sum;
+}
+
+void qn__held_window(const qn_train_data *d, int64_t index, int32_t *ids, int32_t *targets, int32_t *part)
+{
+    if (d->chat && index < d->held_rows.n) {
+        copy_row(&d->held_rows, index, d->n_ctx, ids, targets, part);
+        return;
+    }
+    const int64_t at = index * d->n_ctx, left = !d->chat && at < d->n_held ? d->n_held - at : 0,
                   n = left < d->n_ctx ? left : d->n_ctx;
     for (int32_t i = 0; i < d->n_ctx; i++) {
         targets[i] = i < n ? d->held[at + i] : -1;
         ids[i] = i == 0 || i > n ? d->begin : targets[i - 1];
+        if (d->chat) part[i] = -1;
     }
-    return n;
 }

@@ -12,6 +12,7 @@ static void write_metadata(const qn_trainer *t, qn_gguf_writer *w, const qn_mix 
     qn_gguf_write_u32(w, "general.file_type", qn__mix_file_type(mix));
     qn_gguf_write_u32(w, "general.quantization_version", 2);
     qn_vocab_write(t->data.vocab, w);
+    if (t->shape) qn_gguf_write_str(w, "tokenizer.chat_template", qn_chat_template_source(t->shape));
 }
 
 /* A tied embedding is the output matrix, and gets the type of one. */

@@ -66,7 +66,7 @@ static qn_status decided_by_base(const qn_train_options *in, qn_error *err)
     } rows[] = {
         {"layers", in->n_layer != 0},      {"embd", in->n_embd != 0}, {"heads", in->n_head != 0},
         {"kv-heads", in->n_kv_head != 0},  {"ff", in->n_ff != 0},     {"vocab-size", in->n_vocab != 0},
-        {"rope-base", in->rope_base != 0}, {"tied", in->tied},
+        {"rope-base", in->rope_base != 0}, {"tied", in->tied},        {"split-digits", in->split_digits},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].given)
@@ -122,6 +122,7 @@ void qn__lora_close(qn_lora_base *base)
     qn_gguf_close(base->file);
 }
 
+const qn_gguf *qn__lora_file(const qn_lora_base *base) { return base->file; }
 const qn_tokenizer *qn__lora_tokenizer(const qn_lora_base *base) { return base->tok; }
 
 double qn__lora_count(const qn_lora_base *base)

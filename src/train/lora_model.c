@@ -46,7 +46,8 @@ static qn_tensor *attention(qn_trainer *t, qn_tensor *x, const qn_layer *l, bool
     qn_tensor *q = heads(t, dense(t, x, l->attn_q, l->attn_q_bias, training), hp->n_head, l->attn_q_norm, true);
     qn_tensor *k = heads(t, dense(t, x, l->attn_k, l->attn_k_bias, training), hp->n_kv_head, l->attn_k_norm, true);
     qn_tensor *v = heads(t, dense(t, x, l->attn_v, l->attn_v_bias, training), hp->n_kv_head, NULL, false);
-    const qn_sdpa_options options = {.is_causal = true,
+    const qn_sdpa_options options = {.mask = t->sees_in,
+                                     .is_causal = !t->sees_in,
                                      .enable_gqa = true,
                                      .scale = 1 / sqrt((double)hp->n_embd_head_k)};
     qn_tensor *y = qn_scaled_dot_product_attention(q, k, v, &options);
@@ -95,5 +96,5 @@ qn_tensor *qn__lora_loss(qn_trainer *t, double divisor, bool training)
     qn_tensor *sum =
         qn_cross_entropy(qn_view_as(logits, qn_shape_of(n, m->hp.n_vocab)), qn_view_as(t->targets_in, qn_shape_of(n)),
                          &(qn_cross_entropy_options){.ignore_index = -1, .reduction = QN_REDUCTION_SUM});
-    return qn_mul_number(sum, 1 / divisor);
+    return qn__train_scaled(t, sum, divisor);
 }

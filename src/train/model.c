@@ -49,10 +49,11 @@ qn_status qn__lm_create(qn_trainer *t, qn_error *err)
 qn_tensor *qn__lm_loss(qn_trainer *t, double divisor, bool training)
 {
     qn_module_train(t->lm, training);
-    qn_tensor *logits = qn_module_forward(t->lm, t->ids_in); /* [batch, ctx, vocab] */
+    qn_tensor *const inputs[] = {t->ids_in, t->sees_in};
+    qn_tensor *logits = qn_module_forward_n(t->lm, inputs, 2); /* [batch, ctx, vocab] */
     if (!logits) return NULL;
     if (t->o.bf16) logits = qn_to(logits, QN_DTYPE_F32); /* as everywhere: losses are summed in F32 */
     qn_tensor *loss = qn_cross_entropy(qn_flatten(logits, 0, 1), qn_flatten(t->targets_in, 0, 1),
                                        &(qn_cross_entropy_options){.ignore_index = -1, .reduction = QN_REDUCTION_SUM});
-    return qn_mul_number(loss, 1 / divisor);
+    return qn__train_scaled(t, loss, divisor);
 }

@@ -60,6 +60,13 @@ static qn_status make_tensors(qn_trainer *t, qn_error *err)
     t->ids = qn__arena_array(&t->arena, n, sizeof *t->ids);
     t->targets = qn__arena_array(&t->arena, n, sizeof *t->targets);
     if (!t->ids || !t->targets) return QN_FAIL_NOMEM(err, n * sizeof *t->ids);
+    if (t->data.chat) {
+        t->part = qn__arena_array(&t->arena, n, sizeof *t->part);
+        t->sees = qn__arena_array(&t->arena, n * (size_t)t->o.n_ctx, sizeof *t->sees);
+        if (!t->part || !t->sees) return QN_FAIL_NOMEM(err, n * (size_t)t->o.n_ctx);
+        t->sees_in = qn_zeros(t->ctx, qn_shape_of(t->o.n_batch, 1, t->o.n_ctx, t->o.n_ctx), QN_DTYPE_BOOL);
+        t->scale_in = qn_zeros(t->ctx, (qn_shape){0}, QN_DTYPE_F32);
+    }
     t->ids_in = qn_zeros(t->ctx, shape, QN_DTYPE_I32);
     t->targets_in = qn_zeros(t->ctx, shape, QN_DTYPE_I32);
     QN_TRY(t->lora ? qn__lora_create(t, err) : qn__lm_create(t, err));
@@ -79,34 +86,72 @@ static qn_status count_steps(qn_trainer *t, qn_error *err)
     return QN_OK;
 }
 
+/* Conversations without a template: OpenAI's ChatML, and its tokens. */
+static const qn_special_token chatml_tokens[] = {{"<|im_start|>", QN_TOKEN_control}, {"<|im_end|>", QN_TOKEN_control}};
+
+static qn_status make_shape(qn_trainer *t, const qn_train_corpus *in, qn_train_corpus *out, qn_error *err)
+{
+    *out = *in;
+    if (t->lora && (in->n_special > 0 || in->eos))
+        return QN_FAIL(err, invalid, "special tokens are the base's in training an adapter, and cannot be given");
+    if (t->lora && in->chat_template)
+        return QN_FAIL(err, invalid, "the chat template is the base's in training an adapter, and cannot be given");
+    if (t->lora) return in->chat ? qn_chat_template_load(qn__lora_file(t->lora), NULL, &t->shape, err) : QN_OK;
+    if (in->chat && !in->chat_template) {
+        QN_TRY(qn_chat_template_built_in("chatml", &t->shape, err));
+        if (in->n_special == 0) {
+            out->special = chatml_tokens;
+            out->n_special = 2;
+            if (!in->eos) out->eos = chatml_tokens[1].text;
+        }
+    } else if (in->chat_template) {
+        const qn_status status = qn_chat_template_create(in->chat_template, strlen(in->chat_template), &t->shape, err);
+        if (status != QN_OK) return qn__prefix(err, status, "chat template");
+    }
+    if (t->shape) out->chat_template = qn_chat_template_source(t->shape);
+    return QN_OK;
+}
+
 static qn_status create(qn_trainer *t, const qn_train_options *options, const qn_lora_options *lora,
-                        const qn_gguf_str *texts, size_t n_texts, qn_error *err)
+                        const qn_train_corpus *corpus, qn_error *err)
 {
     qn_train_options o = *options;
+    qn_train_corpus c;
     if (lora) QN_TRY(qn__lora_open(t, lora, options, &o, err));
     QN_TRY(qn__train_resolve(&o, &t->o, err));
-    QN_TRY(qn__train_data_init(&t->data, &t->o, options->n_vocab != 0, t->lora ? qn__lora_tokenizer(t->lora) : NULL,
-                               texts, n_texts, err));
+    QN_TRY(make_shape(t, corpus, &c, err));
+    const qn_train_source source = {.o = &t->o,
+                                    .exact_vocab = options->n_vocab != 0,
+                                    .tok = t->lora ? qn__lora_tokenizer(t->lora) : NULL,
+                                    .shape = t->shape,
+                                    .corpus = &c};
+    QN_TRY(qn__train_data_init(&t->data, &source, err));
     if (t->lora) t->data.hash = qn__lora_hash(t->lora, t->data.hash);
     QN_TRY(count_steps(t, err));
     QN_TRY(check_memory(t, err));
     return make_tensors(t, err);
 }
 
-qn_status qn_trainer_create_lora(const qn_train_options *options, const qn_lora_options *lora, const qn_gguf_str *texts,
-                                 size_t n_texts, qn_trainer **out, qn_error *err)
+qn_status qn_trainer_create_corpus(const qn_train_options *options, const qn_lora_options *lora,
+                                   const qn_train_corpus *corpus, qn_trainer **out, qn_error *err)
 {
     qn_arena arena;
     qn__arena_init(&arena, 0);
     qn_trainer *t = qn__arena_array(&arena, 1, sizeof *t);
     if (!t) return QN_FAIL_NOMEM(err, sizeof *t);
     t->arena = arena;
-    const qn_status status = create(t, options, lora, texts, n_texts, err);
+    const qn_status status = create(t, options, lora, corpus, err);
     if (status == QN_OK)
         *out = t;
     else
         qn_trainer_destroy(t);
     return status;
+}
+
+qn_status qn_trainer_create_lora(const qn_train_options *options, const qn_lora_options *lora, const qn_gguf_str *texts,
+                                 size_t n_texts, qn_trainer **out, qn_error *err)
+{
+    return qn_trainer_create_corpus(options, lora, &(qn_train_corpus){.texts = texts, .n_texts = n_texts}, out, err);
 }
 
 qn_status qn_trainer_create(const qn_train_options *options, const qn_gguf_str *texts, size_t n_texts, qn_trainer **out,
@@ -124,6 +169,7 @@ void qn_trainer_destroy(qn_trainer *t)
     qn_context_destroy(t->ctx);
     qn__lora_close(t->lora);
     qn__train_data_deinit(&t->data);
+    qn_chat_template_destroy(t->shape);
     qn_arena arena = t->arena;
     qn__arena_deinit(&arena);
 }
@@ -149,6 +195,11 @@ void qn_trainer_get_info(const qn_trainer *t, qn_train_info *out)
         .n_bytes = t->data.n_bytes,
         .n_held_tokens = t->data.n_held,
         .n_held_bytes = t->data.n_held_bytes,
+        .n_conversations = t->data.n_conversations,
+        .n_held_conversations = t->data.n_held_conversations,
+        .n_cut = t->data.n_cut,
+        .n_left_out = t->data.n_left_out,
+        .n_fed = t->data.n_fed,
         .step = t->step,
         .n_steps = t->n_steps,
         .steps_per_epoch = t->steps_per_epoch,
@@ -160,21 +211,51 @@ void qn_trainer_get_info(const qn_trainer *t, qn_train_info *out)
 
 /* ---- steps ---- */
 
-static qn_status feed(qn_trainer *t)
+/* A token sees those before it of its own conversation, and itself. */
+static void look(qn_trainer *t)
 {
-    const size_t bytes = (size_t)t->o.n_batch * (size_t)t->o.n_ctx * sizeof *t->ids;
-    const qn_status status = qn_set_data(t->ids_in, t->ids, bytes);
-    return status == QN_OK ? qn_set_data(t->targets_in, t->targets, bytes) : status;
+    const int32_t n = t->o.n_ctx;
+    memset(t->sees, 0, (size_t)t->o.n_batch * (size_t)n * (size_t)n);
+    for (int32_t b = 0; b < t->o.n_batch; b++) {
+        const int32_t *part = t->part + (size_t)b * (size_t)n;
+        uint8_t *sees = t->sees + (size_t)b * (size_t)n * (size_t)n;
+        for (int32_t i = 0, begin = 0; i < n; i++, sees += n) {
+            if (part[i] != part[begin]) begin = i;
+            memset(sees + begin, 1, (size_t)(i - begin + 1));
+        }
+    }
+}
+
+static qn_status feed(qn_trainer *t, double divisor)
+{
+    const size_t n = (size_t)t->o.n_batch * (size_t)t->o.n_ctx, bytes = n * sizeof *t->ids;
+    qn_status status = qn_set_data(t->ids_in, t->ids, bytes);
+    if (status == QN_OK) status = qn_set_data(t->targets_in, t->targets, bytes);
+    if (status != QN_OK || !t->data.chat) return status;
+    const float scale = (float)(1 / divisor);
+    look(t);
+    status = qn_set_data(t->scale_in, &scale, sizeof scale);
+    return status == QN_OK ? qn_set_data(t->sees_in, t->sees, n * (size_t)t->o.n_ctx) : status;
+}
+
+qn_tensor *qn__train_scaled(const qn_trainer *t, qn_tensor *sum, double divisor)
+{
+    return t->scale_in ? qn_mul(sum, t->scale_in) : qn_mul_number(sum, 1 / divisor);
+}
+
+/* Where the b-th window of a batch goes. */
+static int32_t *at(const qn_trainer *t, int32_t *of, int32_t b)
+{
+    return of ? of + (size_t)b * (size_t)t->o.n_ctx : NULL;
 }
 
 /* Forward and backward of one batch, recorded; the loss, kept. */
-static qn_tensor *batch(qn_trainer *t, int64_t first)
+static qn_tensor *batch(qn_trainer *t, int64_t first, double divisor)
 {
     for (int32_t b = 0; b < t->o.n_batch; b++)
-        qn__train_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx,
-                         t->targets + (size_t)b * (size_t)t->o.n_ctx);
-    if (feed(t) != QN_OK) return NULL;
-    qn_tensor *loss = loss_of(t, (double)t->o.n_batch * t->o.n_ctx * t->o.n_accum, true);
+        qn__train_window(&t->data, first + b, at(t, t->ids, b), at(t, t->targets, b), at(t, t->part, b));
+    if (feed(t, divisor) != QN_OK) return NULL;
+    qn_tensor *loss = loss_of(t, divisor, true);
     return loss && qn_backward(loss) == QN_OK ? qn_keep(loss) : NULL;
 }
 
@@ -182,7 +263,9 @@ static bool run_batch(qn_trainer *t, int32_t accum, double *loss, double *norm)
 {
     if (qn_scope_begin(t->ctx) != QN_OK) return false;
     const bool last = accum == t->o.n_accum - 1;
-    qn_tensor *l = batch(t, ((int64_t)t->step * t->o.n_accum + accum) * t->o.n_batch), *n = NULL;
+    const int64_t n_windows = (int64_t)t->o.n_accum * t->o.n_batch, first = t->step * n_windows;
+    const double divisor = qn__train_learnt(&t->data, first, n_windows);
+    qn_tensor *l = batch(t, first + (int64_t)accum * t->o.n_batch, divisor), *n = NULL;
     if (l && last) n = qn_keep(qn__train_update(t));
     qn_scope_end(t->ctx, NULL);
     const bool good = l && (n || !last) && qn_eval(l) == QN_OK; /* one attempt: what fails is taken back */
@@ -222,11 +305,10 @@ qn_status qn_trainer_step(qn_trainer *t, qn_train_step *out, qn_error *err)
 static bool run_held(qn_trainer *t, int64_t first, double *loss)
 {
     for (int32_t b = 0; b < t->o.n_batch; b++)
-        qn__held_window(&t->data, first + b, t->ids + (size_t)b * (size_t)t->o.n_ctx,
-                        t->targets + (size_t)b * (size_t)t->o.n_ctx);
+        qn__held_window(&t->data, first + b, at(t, t->ids, b), at(t, t->targets, b), at(t, t->part, b));
     if (qn_scope_begin(t->ctx) != QN_OK) return false;
     const bool was = qn_set_grad_enabled(t->ctx, false);
-    qn_tensor *l = feed(t) == QN_OK ? qn_keep(loss_of(t, 1, false)) : NULL;
+    qn_tensor *l = feed(t, 1) == QN_OK ? qn_keep(loss_of(t, 1, false)) : NULL;
     qn_set_grad_enabled(t->ctx, was);
     qn_scope_end(t->ctx, NULL);
     if (l) *loss += qn_item(l);
@@ -271,7 +353,7 @@ qn_status qn_trainer_evaluate(qn_trainer *t, qn_train_eval *out, qn_error *err)
         return QN_FAIL(err, state, "nothing is held out to evaluate on (eval-fraction is %g)",
                        (double)t->o.eval_fraction);
     double loss = 0;
-    for (int64_t i = 0; i * t->o.n_ctx < t->data.n_held; i += t->o.n_batch)
+    for (int64_t i = 0; i < t->data.n_held_windows; i += t->o.n_batch)
         if (!run_held(t, i, &loss)) return forget(t, err);
     const double bits = loss / log(2) / (double)t->data.n_held_bytes;
     const bool best = !t->has_best || bits < t->best_bits;

@@ -26,10 +26,24 @@ static const char words[] =
     "mat.\n"
     "a cat that sat on a rat that sat on a mat had a hat, and the hat was flat.\nthat was that, said the cat.\n";
 
+/* The same from conversations. */
+static const char talks[] = "talks";
+static const char lines[] =
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"the cat\"}, {\"role\": \"assistant\", \"content\": \"sat on "
+    "the "
+    "cat\"}, {\"role\": \"user\", \"content\": \"the\"}, {\"role\": \"assistant\", \"content\": \"cat\"}]}\n"
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"at\"}, {\"role\": \"assistant\", \"content\": \"the cat\"}]}\n"
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"on\"}, {\"role\": \"assistant\", \"content\": \"the\"}]}\n";
+
 static qn_status make(qn_trainer **t, const char *base, qn_error *err)
 {
-    const qn_gguf_str text = {words, sizeof words - 1};
+    const qn_gguf_str text = {words, sizeof words - 1}, talk = {lines, sizeof lines - 1};
     qn_train_options o = options;
+    if (base == talks) {
+        o.n_vocab = 0, o.n_ctx = 48, o.eval_fraction = 0.34f;
+        return qn_trainer_create_corpus(&o, NULL, &(qn_train_corpus){.texts = &talk, .n_texts = 1, .chat = true}, t,
+                                        err);
+    }
     if (!base) return qn_trainer_create(&o, &text, 1, t, err);
     o.n_layer = o.n_embd = o.n_head = o.n_kv_head = o.n_ff = o.n_vocab = 0;
     return qn_trainer_create_lora(&o, &(qn_lora_options){.base = base, .rank = 2, .targets = "blk.0.attn_*"}, &text, 1,
@@ -51,7 +65,8 @@ static qn_status life(const char *base, qn_error *err)
     if (status == QN_OK) status = qn_trainer_evaluate(t, &eval, err);
     if (status == QN_OK) status = qn_trainer_save(t, tiny_path("life.safetensors"), err);
     if (status == QN_OK) status = qn_trainer_load(t, tiny_path("life.safetensors"), err);
-    if (status == QN_OK) status = qn_trainer_export(t, tiny_path("life.gguf"), base ? "F16" : "Q8_0", NULL, err);
+    if (status == QN_OK)
+        status = qn_trainer_export(t, tiny_path("life.gguf"), base && base != talks ? "F16" : "Q8_0", NULL, err);
     qn_trainer_destroy(t);
     return status;
 }
@@ -109,7 +124,7 @@ static qn_status do_work(qn_trainer *t, work w, const char *base, double *out, q
     else if (w == LOAD)
         status = qn_trainer_load(t, tiny_path("one.safetensors"), err);
     else
-        status = qn_trainer_export(t, tiny_path("new.gguf"), base ? "F16" : "Q8_0", "n", err);
+        status = qn_trainer_export(t, tiny_path("new.gguf"), base && base != talks ? "F16" : "Q8_0", "n", err);
     *out = step.loss + step.grad_norm + eval.loss;
     return status;
 }
@@ -182,6 +197,12 @@ static void from_nothing(void **state)
     lives("a training", NULL);
     survivors(NULL);
 }
+static void conversations(void **state)
+{
+    (void)state;
+    lives("conversations", talks);
+    survivors(talks);
+}
 static void adapters(void **state)
 {
     (void)state;
@@ -193,6 +214,7 @@ static void adapters(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(from_nothing), cmocka_unit_test(adapters)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(from_nothing), cmocka_unit_test(conversations),
+                                       cmocka_unit_test(adapters)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }
