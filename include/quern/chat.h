@@ -38,8 +38,6 @@ QN_API qn_status qn_chat_template_create(const char *source, size_t len, qn_chat
  * one gets the built-in "chatml" where its vocabulary has <|im_start|>, else "plain"; these two can be asked for by
  * name. invalid for another name that the file does not have. */
 QN_API qn_status qn_chat_template_load(const qn_gguf *file, const char *name, qn_chat_template **out, qn_error *err);
-/* "chatml" or "plain"; invalid for another name. */
-QN_API qn_status qn_chat_template_built_in(const char *name, qn_chat_template **out, qn_error *err);
 QN_API void qn_chat_template_destroy(qn_chat_template *t);
 /* Borrowed; terminated. */
 QN_API const char *qn_chat_template_source(const qn_chat_template *t);

@@ -2,6 +2,7 @@
 /* src/train/trainer.c -- steps and evaluations. A step is one compiled graph a batch: forward, backward, and after the
  * last batch the update. */
 #include "nn/optim.h"
+#include "text/chat/chat.h"
 #include "train/train.h"
 #include <math.h>
 #include <quern/autograd.h>
@@ -98,7 +99,7 @@ static qn_status make_shape(qn_trainer *t, const qn_train_corpus *in, qn_train_c
         return QN_FAIL(err, invalid, "the chat template is the base's in training an adapter, and cannot be given");
     if (t->lora) return in->chat ? qn_chat_template_load(qn__lora_file(t->lora), NULL, &t->shape, err) : QN_OK;
     if (in->chat && !in->chat_template) {
-        QN_TRY(qn_chat_template_built_in("chatml", &t->shape, err));
+        QN_TRY(qn__chat_built_in("chatml", &t->shape, err));
         if (in->n_special == 0) {
             out->special = chatml_tokens;
             out->n_special = 2;

@@ -26,6 +26,8 @@ qn_val qn__chat_run_with(const qn_chat_template *t, qn_heap *h, qn_val messages,
                          const qn_chat_options *options, qn_val kwargs, qn_jinja_spans *generated);
 /* A string as a prompt: a copy, and its bytes that are not trusted as spans. */
 qn_status qn__chat_take(const qn_vstr *s, qn_prompt *out, qn_error *err);
+/* "chatml" or "plain"; invalid for another name. */
+qn_status qn__chat_built_in(const char *name, qn_chat_template **out, qn_error *err);
 void qn__chat_probe(qn_chat_template *t);
 
 static inline void qn__put(qn_heap *h, qn_vdict *d, const char *key, qn_val v)

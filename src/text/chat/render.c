@@ -57,7 +57,7 @@ static bool is_built_in(const char *name)
     return false;
 }
 
-qn_status qn_chat_template_built_in(const char *name, qn_chat_template **out, qn_error *err)
+qn_status qn__chat_built_in(const char *name, qn_chat_template **out, qn_error *err)
 {
     for (size_t i = 0; i < N_BUILT_IN; i++)
         if (strcmp(built_in[i].name, name) == 0)
@@ -78,7 +78,7 @@ qn_status qn_chat_template_load(const qn_gguf *file, const char *name, qn_chat_t
         return status == QN_OK ? QN_OK : qn__prefix(err, status, "%s", key);
     }
     const char *wanted = name ? name : default_for(file);
-    if (is_built_in(wanted)) return qn_chat_template_built_in(wanted, out, err);
+    if (is_built_in(wanted)) return qn__chat_built_in(wanted, out, err);
     return QN_FAIL(err, invalid, "the file has no chat template named \"%s\"", name);
 }
 
