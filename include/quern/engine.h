@@ -61,6 +61,9 @@ typedef struct qn_engine_options {
 /* The path is a GGUF file (or the first part of a split one) of a known architecture, or the error names the
  * architecture, tokenizer, tensor or type and what is supported. */
 QN_API qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_engine **out, qn_error *err);
+/* Whether this build runs the model in an open file: its architecture, hyperparameters, tensors and tokenizer, by the
+ * header alone. What opening says beyond this is about vocabularies that contradict themselves, memory and backends. */
+QN_API qn_status qn_engine_check(const qn_gguf *file, qn_error *err);
 /* After all its sessions. */
 QN_API void qn_engine_close(qn_engine *engine);
 

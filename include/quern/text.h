@@ -24,6 +24,8 @@ typedef struct qn_tokenizer qn_tokenizer;
 /* Reads the tokenizer.* keys of an open file, which may be closed afterwards. format when ids, scores, types or merges
  * don't fit each other (the message names key and index). */
 QN_API qn_status qn_tokenizer_create(const qn_gguf *file, qn_tokenizer **out, qn_error *err);
+/* Whether this build knows the file's kind of tokenizer and its pre-tokenizer; reads no vocabulary. */
+QN_API qn_status qn_tokenizer_check(const qn_gguf *file, qn_error *err);
 QN_API void qn_tokenizer_destroy(qn_tokenizer *tok);
 
 /* QN_TOKEN_KIND(name, id in tokenizer.ggml.token_type) */

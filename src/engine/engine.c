@@ -246,6 +246,14 @@ qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_
     return QN_OK;
 }
 
+qn_status qn_engine_check(const qn_gguf *file, qn_error *err)
+{
+    qn_model *model = NULL;
+    QN_TRY(qn__model_load(file, 0, &model, err));
+    qn__model_free(model);
+    return qn_tokenizer_check(file, err);
+}
+
 void qn_engine_close(qn_engine *e)
 {
     if (!e) return;

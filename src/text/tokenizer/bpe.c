@@ -162,6 +162,14 @@ static qn_status unknown_pretok(const char *name, qn_error *err)
                    qn__str_quote(quoted, sizeof quoted, name, strlen(name)), known);
 }
 
+/* Without the warnings that choosing gives. */
+static qn_status check(qn_tokenizer *tok, const qn_gguf *file, qn_error *err)
+{
+    const char *name;
+    QN_TRY(qn__key_str(tok, file, KEY "pre", &name, err));
+    return !name || !*name || qn__pretok_find(name) ? QN_OK : unknown_pretok(name, err);
+}
+
 static qn_status choose_pretok(qn_tokenizer *tok, const qn_gguf *file, qn_error *err)
 {
     const char *name;
@@ -324,4 +332,4 @@ static qn_status encode(qn_encoder *e, const char *text, size_t len, bool fresh,
     return encode_stretch(e, text, len, err);
 }
 
-const qn_family qn__family_bpe = {.load = load, .unload = unload, .encode = encode, .bytes = bytes};
+const qn_family qn__family_bpe = {.check = check, .load = load, .unload = unload, .encode = encode, .bytes = bytes};

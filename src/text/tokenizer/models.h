@@ -8,6 +8,8 @@
 #include "text/tokenizer/vocab.h"
 
 typedef struct qn_family {
+    /* Whether this family can do what the file's keys ask for, nothing being loaded yet; NULL: always. */
+    qn_status (*check)(qn_tokenizer *tok, const qn_gguf *file, qn_error *err);
     /* After the vocabulary is in place: what else this family reads from the file. Frees nothing on failure; unload
      * does. */
     qn_status (*load)(qn_tokenizer *tok, const qn_gguf *file, qn_error *err);

@@ -86,6 +86,16 @@ qn_status qn_tokenizer_create(const qn_gguf *file, qn_tokenizer **out, qn_error 
     return status;
 }
 
+qn_status qn_tokenizer_check(const qn_gguf *file, qn_error *err)
+{
+    qn_tokenizer tok = {0};
+    qn__arena_init(&tok.arena, 0);
+    qn_status status = choose_model(&tok, file, err);
+    if (status == QN_OK && tok.model->family->check) status = tok.model->family->check(&tok, file, err);
+    qn__arena_deinit(&tok.arena);
+    return status;
+}
+
 void qn_tokenizer_destroy(qn_tokenizer *tok)
 {
     if (!tok) return;
