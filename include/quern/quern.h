@@ -24,6 +24,7 @@
 #include <quern/ops.h>
 #include <quern/optim.h>
 #include <quern/safetensors.h>
+#include <quern/store.h>
 #include <quern/tensor.h>
 #include <quern/text.h>
 #include <quern/train.h>
