@@ -171,24 +171,41 @@ static int no_option(const cli_usage *u, const cli_option *options, int n, const
     return cli_bad_usage("\"%.64s\" is no option; \"quern %s --help\" lists them", text, u->command);
 }
 
+/* The option that an argument names, and its value where that stands in the same argument; NULL: none. */
+static const cli_option *option_of(const cli_option *options, int n, const char *text, const char **value)
+{
+    *value = NULL;
+    if (text[1] != '-') {
+        const cli_option *o = find_letter(options, n, text[1]);
+        if (o && text[2]) *value = text + 2;
+        return o;
+    }
+    const size_t len = strcspn(text + 2, "=");
+    if (text[2 + len] == '=') *value = text + 3 + len;
+    return cli_find_option(options, n, text + 2, len);
+}
+
+void cli_given(const cli_option *options, int n, int argc, char **argv, bool *given)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *value;
+        if (argv[i][0] != '-' || !argv[i][1]) continue;
+        const cli_option *o = option_of(options, n, argv[i], &value);
+        if (!o) continue;
+        given[o - options] = true;
+        i += o->kind != CLI_FLAG && !value;
+    }
+}
+
 /* An option at argv[*at]; moves *at past a value that stands in the next argument. */
 static int parse_option(const cli_usage *u, const cli_option *options, int n, int argc, char **argv, int *at)
 {
     const char *text = argv[*at], *value = NULL;
-    const bool is_long = text[1] == '-';
     if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
         describe(describe_ctx, u, options, n);
         return cli_finish_output();
     }
-    const cli_option *o = NULL;
-    if (is_long) {
-        const size_t len = strcspn(text + 2, "=");
-        o = cli_find_option(options, n, text + 2, len);
-        if (text[2 + len] == '=') value = text + 3 + len;
-    } else {
-        o = find_letter(options, n, text[1]);
-        if (o && text[2]) value = text + 2;
-    }
+    const cli_option *o = option_of(options, n, text, &value);
     if (!o) return no_option(u, options, n, text);
     if (o->kind == CLI_FLAG) return value ? cli_bad_usage("--%s takes no value", o->name) : cli_store(o, NULL);
     if (!value) {

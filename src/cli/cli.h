@@ -67,6 +67,8 @@ typedef struct cli_usage {
  * message about what is wrong). */
 int cli_parse(const cli_usage *usage, const cli_option *options, int n_options, int argc, char **argv,
               const char **args, int *n_args);
+/* Which of the options stand on a command line that cli_parse took. given: [n_options], all false. */
+void cli_given(const cli_option *options, int n_options, int argc, char **argv, bool *given);
 /* NULL when there is none of that name. */
 const cli_option *cli_find_option(const cli_option *options, int n_options, const char *name, size_t len);
 /* One option's value; NULL for a flag. -1 to go on, or the status to exit with. */

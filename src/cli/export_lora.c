@@ -29,6 +29,7 @@ int cli_command_export_lora(int argc, char **argv)
         {"lora", 0, CLI_STRINGS, &more, "LORA.gguf[:SCALE]", "one more adapter (may be repeated)", 0, 0, NULL},
         {"threads", 't', CLI_INT, &o.n_threads, "N", "threads that compute (default: physical cores within the quota)",
          1, 256, NULL},
+        CLI_STORE_OPTIONS,
     };
     int n_args = 0, n = 0;
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
@@ -39,6 +40,8 @@ int cli_command_export_lora(int argc, char **argv)
         if (status != CLI_OK) return status;
         loras[n].path = paths[n];
     }
+    args[0] = cli_model_path(args[0]);
+    if (!args[0]) return CLI_FAILED;
     cli_progress progress;
     qn_error err;
     cli_progress_init(&progress, "merging");

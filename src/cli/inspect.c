@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/inspect.c -- quern inspect: metadata and tensors of a GGUF file, as text, JSON or CSV, and verification.
  * Touches no tensor page unless asked to verify. */
-#include "cli/cli.h"
+#include "cli/source.h"
 #include <jansson.h>
 #include <quern/gguf.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static const cli_usage usage = {
     .command = "inspect",
-    .arguments = "MODEL.gguf",
+    .arguments = "MODEL",
     .summary = "Shows the metadata and the tensors of a GGUF file; --verify reads all of it and looks for damage.",
     .notes =
         "CSV columns: name, file_offset, size_bytes, type, layer, component, n_dims, dim0.. (outermost first); expert "
@@ -282,6 +282,7 @@ int cli_command_inspect(int argc, char **argv)
         {"csv", 0, CLI_FLAG, &csv, NULL, "the tensors as CSV", 0, 0, NULL},
         {"tensors", 0, CLI_FLAG, &tensors, NULL, "only the tensors, one line each", 0, 0, NULL},
         {"verify", 0, CLI_FLAG, &verify, NULL, "read all data and report overlaps, NaN and infinities", 0, 0, NULL},
+        CLI_STORE_OPTIONS,
     };
     const char *path = NULL;
     int n_args = 0;
@@ -290,6 +291,8 @@ int cli_command_inspect(int argc, char **argv)
     if (json + csv + tensors > 1) return cli_bad_usage("--json, --csv and --tensors exclude each other");
     qn_gguf *file = NULL;
     qn_error err;
+    path = cli_model_path(path);
+    if (!path) return CLI_FAILED;
     if (qn_gguf_open(path, NULL, &file, &err) != QN_OK) return cli_fail_error(&err);
     if (json) {
         status = print_json(file);

@@ -66,19 +66,32 @@ static int parse_limit(const cli_model_options *m, uint64_t *out)
     return cli_bad_usage("--memory-limit: \"%.32s\" is no size; sizes are like 800M, 6.5G or none", m->memory_limit);
 }
 
-static int open_loras(qn_engine *engine, cli_model_options *m)
+static int open_lora(qn_engine *engine, cli_model_options *m, const char *path, float scale)
 {
-    char path[4096];
     qn_error err;
-    for (int i = 0; i < m->lora.n; i++) {
-        const int status = cli_parse_lora(m->lora.item[i], path, sizeof(path), &m->loras[i].scale);
-        if (status != CLI_OK) return status;
-        if (qn_lora_open(engine, path, &m->loras[i].lora, &err) != QN_OK) return cli_fail_error(&err);
-    }
+    if (m->n_loras == QN_MAX_LORAS) return cli_fail("more than %d adapters", QN_MAX_LORAS);
+    m->loras[m->n_loras].scale = scale;
+    if (qn_lora_open(engine, path, &m->loras[m->n_loras].lora, &err) != QN_OK) return cli_fail_error(&err);
+    m->n_loras++;
     return CLI_OK;
 }
 
-int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
+static int open_loras(qn_engine *engine, const qn_store_model *found, cli_model_options *m)
+{
+    char path[4096];
+    int status = CLI_OK;
+    m->n_loras = 0;
+    for (int i = 0; found && i < found->n_adapters && status == CLI_OK; i++)
+        status = open_lora(engine, m, found->adapters[i], 1);
+    for (int i = 0; i < m->lora.n && status == CLI_OK; i++) {
+        float scale = 1;
+        status = cli_parse_lora(m->lora.item[i], path, sizeof(path), &scale);
+        if (status == CLI_OK) status = open_lora(engine, m, path, scale);
+    }
+    return status;
+}
+
+int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out)
 {
     char backends[64], patterns[CLI_MAX_STRINGS][128];
     qn_place_rule rules[CLI_MAX_STRINGS];
@@ -102,6 +115,8 @@ int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
     int wrong = parse_policy(m, &policy);
     if (wrong == CLI_OK) wrong = parse_limit(m, &memory_limit);
     if (wrong != CLI_OK) return wrong;
+    const char *path = cli_model_path(model);
+    if (!path) return CLI_FAILED;
     cli_progress progress;
     cli_progress_init(&progress, "loading");
     const qn_engine_options options = {
@@ -119,7 +134,7 @@ int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out)
     const qn_status status = qn_engine_open(path, &options, out, &err);
     cli_progress_end(&progress);
     if (status == QN_STATUS_cancelled && cli_interrupted()) return CLI_INTERRUPTED;
-    return status == QN_OK ? open_loras(*out, m) : cli_fail_error(&err);
+    return status == QN_OK ? open_loras(*out, cli_model_found(path), m) : cli_fail_error(&err);
 }
 
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out)
@@ -131,7 +146,7 @@ int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session
             return cli_bad_usage("--kv-type: \"%.32s\" is no type; there are %s", m->kv_type, QN_KV_TYPE_NAMES);
     }
     options.loras = m->loras;
-    options.n_loras = m->lora.n;
+    options.n_loras = m->n_loras;
     return qn_session_create(engine, &options, out, &err) == QN_OK ? CLI_OK : cli_fail_error(&err);
 }
 

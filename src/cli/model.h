@@ -4,22 +4,27 @@
 #define QN_CLI_MODEL_H
 
 #include "cli/cli.h"
+#include "cli/source.h"
 #include <quern/engine.h>
 
 typedef struct cli_model_options {
     int32_t threads;
     const char *cpu, *kv_type, *backends, *load, *memory_limit;
-    cli_strings place;                  /* PATTERN=BACKEND */
-    cli_strings lora;                   /* FILE[:SCALE] */
-    cli_strings no_pass;                /* names of graph passes */
-    qn_lora_use loras[CLI_MAX_STRINGS]; /* what cli_open_engine opened of them; the engine's */
+    cli_strings place;               /* PATTERN=BACKEND */
+    cli_strings lora;                /* FILE[:SCALE] */
+    cli_strings no_pass;             /* names of graph passes */
+    qn_lora_use loras[QN_MAX_LORAS]; /* [n_loras] what cli_open_engine opened: the model's own first, then `lora` */
+    int n_loras;
     bool strict, mlock;
 } cli_model_options;
 
 /* Rows to put into a command's option table. */
 #define CLI_MODEL_OPTIONS(m) \
-    {"threads", 't', CLI_INT, &(m).threads, "N", "threads that compute (default: physical cores within the quota)", \
-     1,         256, NULL}, \
+    CLI_STORE_OPTIONS, {"threads", 't', \
+                        CLI_INT,   &(m).threads, \
+                        "N",       "threads that compute (default: physical cores within the quota)", \
+                        1,         256, \
+                        NULL}, \
         {"cpu", 0, CLI_STRING, &(m).cpu, "LEVEL", "at most this level of instructions, as `quern doctor` names them", \
          0,     0, NULL}, \
         {"kv-type", 0, CLI_STRING, &(m).kv_type, "KV_TYPE", "type of the KV cache (default: F16)", 0, 0, NULL}, \
@@ -50,8 +55,9 @@ typedef struct cli_model_options {
         "refuse what takes more, such as 6G; none: never refuse (default: what is free)", 0, 0, NULL}
 /* clang-format on */
 
-/* Both return CLI_OK or print a message. The session's other options come from the caller; kv_type is filled in. */
-int cli_open_engine(const char *path, cli_model_options *m, qn_engine **out);
+/* Both return CLI_OK or print a message. The engine's model is a path or a name (cli/source.h). The session's other
+ * options come from the caller; kv_type is filled in. */
+int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out);
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out);
 
 /* "FILE[:SCALE]" into a path, which is cut out of the text into a buffer of `size`, and a scale, 1 unless there is one.

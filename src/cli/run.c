@@ -107,7 +107,10 @@ static int parse(run_state *s, int argc, char **argv)
     if ((o->trigger.n || o->trigger_after.n) && !o->grammar && !o->grammar_file)
         return cli_bad_usage("--grammar-trigger wants a grammar: --grammar or --grammar-file");
     const int checked = cli_check_sampling(&o->sampling);
-    return checked == CLI_OK ? -1 : checked;
+    if (checked != CLI_OK) return checked;
+    s->model = cli_model_path(s->model);
+    if (!s->model) return CLI_FAILED;
+    return cli_model_defaults(cli_model_found(s->model), options, CLI_N(options), argc, argv);
 }
 
 static int read_prompt(run_state *s)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/template.c -- quern template: exactly what a model would read of a conversation, and what its template wants.
  */
-#include "cli/cli.h"
-#include <quern/chat.h>
+#include "cli/needs.h"
+#include "cli/source.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,30 +67,6 @@ static char *messages_of(const template_options *o)
     put_message(f, "user", o->prompt);
     fputc(']', f);
     return fclose(f) == 0 ? text : NULL;
-}
-
-static int print_needs(const qn_chat_template *t)
-{
-    qn_chat_needs n;
-    qn_chat_template_needs(t, &n);
-    printf("template               %s, %zu bytes\n", n.origin, strlen(qn_chat_template_source(t)));
-    printf("system turns           %s\n", !n.system       ? "none: before the first user's text"
-                                          : n.late_system ? "anywhere"
-                                                          : "first only: later ones are joined to it");
-    printf("developer turns        %s\n", n.developer ? "yes" : "become system");
-    printf("content                %s\n", n.content_parts ? "parts" : "text");
-    printf("tools                  %s\n", !n.tools ? "no" : n.flat_tools ? "yes, as functions" : "yes");
-    printf("calls of earlier turns %s\n", !n.calls          ? "no"
-                                          : n.several_calls ? "yes, several a turn"
-                                                            : "yes, one a turn");
-    if (n.calls) {
-        printf("arguments              %s\n", n.arguments_text ? "JSON text" : "object");
-        printf("content beside calls   %s\n", n.call_content_null ? "null" : "text");
-        if (n.short_ids) printf("ids of calls           nine letters and digits\n");
-    }
-    printf("reasoning              %s\n", n.reasoning ? n.reasoning : "not shown");
-    printf("thinking can be set    %s\n", n.thinking_switch ? "yes" : "no");
-    return cli_finish_output();
 }
 
 static int print_tokens(const qn_prompt *p, const qn_gguf *file)
@@ -178,6 +154,8 @@ static int open_template(const char *path, const char *name, qn_gguf **file, qn_
         free(source);
         return status == QN_OK ? CLI_OK : cli_fail_error(&err);
     }
+    path = cli_model_path(path);
+    if (!path) return CLI_FAILED;
     if (qn_gguf_open(path, &(qn_gguf_options){.metadata_only = true}, file, &err) != QN_OK) return cli_fail_error(&err);
     if (qn_chat_template_load(*file, name, t, &err) == QN_OK) return CLI_OK;
     qn_gguf_close(*file);
@@ -207,6 +185,7 @@ int cli_command_template(int argc, char **argv)
          "print the byte ranges that came from messages and tools, in which no control token is found", 0, 0, NULL},
         {"source", 0, CLI_FLAG, &o.source, NULL, "print the template itself", 0, 0, NULL},
         {"info", 0, CLI_FLAG, &o.info, NULL, "print what the template was found to want", 0, 0, NULL},
+        CLI_STORE_OPTIONS,
     };
     const char *args[1] = {0};
     int n_args = 0;
@@ -222,7 +201,7 @@ int cli_command_template(int argc, char **argv)
         fputs(qn_chat_template_source(t), stdout);
         status = cli_finish_output();
     } else {
-        status = o.info ? print_needs(t) : print_prompt(t, file, &o);
+        status = o.info ? cli_print_needs(t) : print_prompt(t, file, &o);
     }
     qn_chat_template_destroy(t);
     qn_gguf_close(file);

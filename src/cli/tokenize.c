@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/tokenize.c -- quern tokenize: text to a JSON array of ids, or ids back to text. Reads only the vocabulary. */
-#include "cli/cli.h"
+#include "cli/source.h"
 #include <quern/text.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +55,7 @@ int cli_command_tokenize(int argc, char **argv)
         {"no-special", 0, CLI_FLAG, &no_special, NULL,
          "treat <|x|> in the text as text; with --decode, hide control tokens", 0, 0, NULL},
         {"decode", 'd', CLI_FLAG, &back, NULL, "the input is token ids; print their text", 0, 0, NULL},
+        CLI_STORE_OPTIONS,
     };
     const char *args[2] = {0};
     int n_args = 0;
@@ -71,6 +72,11 @@ int cli_command_tokenize(int argc, char **argv)
     qn_gguf *file = NULL;
     qn_tokenizer *tok = NULL;
     qn_error err;
+    args[0] = cli_model_path(args[0]);
+    if (!args[0]) {
+        free(read);
+        return CLI_FAILED;
+    }
     const qn_status opened = qn_gguf_open(args[0], &(qn_gguf_options){.metadata_only = true}, &file, &err);
     if (opened != QN_OK)
         status = cli_fail_error(&err);

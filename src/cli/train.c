@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/train.c -- quern train: texts to a model, step by step, with what can be seen of it on the way. */
 #include "cli/train.h"
+#include "cli/source.h"
 #include <errno.h>
 #include <math.h>
 #include <quern/machine.h>
@@ -110,6 +111,7 @@ static int fill_options(command *c, cli_option *o)
          "a layer adds X / rank times their product (default: twice the rank)", 1e-6, 1e6, NULL},
         {"lora-targets", 0, CLI_STRING, &c->lora.targets, "LIST",
          "layers that get one, such as *.attn_q,*.attn_v (default: blk.*)", 0, 0, NULL},
+        CLI_STORE_OPTIONS,
         {"seed", 's', CLI_U64, &c->train.seed, "S", "of weights, order and dropout (default: 0)", 0, 0, NULL},
         {"eval-every", 0, CLI_INT, &c->eval_every, "N", "steps between evaluations (default: a twentieth of all)", 1,
          1e9, NULL},
@@ -166,6 +168,7 @@ static int parse(command *c, int argc, char **argv, const char **args, int *n_ar
         (!qn_dtype_find(c->type, &type) || (type != QN_DTYPE_F32 && type != QN_DTYPE_F16 && type != QN_DTYPE_BF16)))
         return cli_bad_usage("--type: \"%.32s\": an adapter is F32 (default), F16 or BF16", c->type);
     if (c->resume && !c->checkpoint) return cli_bad_usage("--resume needs --checkpoint FILE");
+    if (c->lora.base && !(c->lora.base = cli_model_path(c->lora.base))) return CLI_FAILED;
     say_zeros(c);
     return -1;
 }

@@ -113,7 +113,7 @@ done
 # ---- the examples, with files of their names; those that measure or train take too long ----
 cp "$source/models/shakespeare.gguf" "$work/model.gguf"
 PATH=$build:$PATH
-for name in run eval tokenize inspect graph completion help; do
+for name in run eval tokenize inspect graph list show completion help; do
     "$quern" help $name | sed -n '/^Examples:/,$s/^      //p' | grep -v 'source <\|fish/completions\|zfunc\|man -l' >"$work/examples"
     while read -r line; do
         (cd "$work" && sh -c "$line") </dev/null >"$work/out" 2>"$work/err" || { bad "the example fails: $line"; cat "$work/err"; }
