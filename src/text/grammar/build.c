@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/text/grammar/build.c -- states and edges, characters as bytes, and the search for left recursion. */
+/* src/text/grammar/build.c -- states and edges, and characters as bytes. */
 #include "text/grammar/grammar.h"
 #include "text/utf8.h"
 
@@ -30,6 +30,7 @@ qn_grammar *qn__grammar_new(qn_error *err)
     qn_grammar *g = qn__arena_alloc(&arena, sizeof *g);
     if (g) {
         g->arena = arena;
+        qn__mutex_init(&g->tables.mutex);
         return g;
     }
     qn__arena_deinit(&arena);
@@ -40,6 +41,8 @@ qn_grammar *qn__grammar_new(qn_error *err)
 void qn_grammar_destroy(qn_grammar *g)
 {
     if (!g) return;
+    qn__grammar_drop_tables(g);
+    qn__mutex_deinit(&g->tables.mutex);
     qn_arena arena = g->arena;
     qn__arena_deinit(&arena);
 }
@@ -163,119 +166,4 @@ void qn__grammar_chars(qn_grammar *g, int32_t from, int32_t to, uint32_t lo, uin
         qn__utf8_encode(b, last);
         sequences(g, from, to, (const uint8_t *)first, (const uint8_t *)last, n);
     }
-}
-
-/* ---- ends of rules ----------------------------------------------------------------------------------- */
-
-bool qn__grammar_finish(qn_grammar *g)
-{
-    g->is_end = qn__arena_array(&g->arena, (size_t)g->n_states + 1, 1);
-    if (!g->is_end) return false;
-    for (int32_t r = 0; r < g->n_rules; r++) g->is_end[g->rules[r].end] = 1;
-    for (int32_t e = 0; e < g->n_edges; e++) {
-        if (g->edges[e].kind != QN_EDGE_call) continue;
-        int32_t at = g->edges[e].to;
-        for (int i = 0; i < 8 && !g->is_end[at]; i++) { /* a chain of empty edges */
-            const int32_t only = g->first[at];
-            if (only < 0 || g->edges[only].next >= 0 || g->edges[only].kind != QN_EDGE_empty) break;
-            at = g->edges[only].to;
-        }
-        g->edges[e].lo = g->is_end[at];
-    }
-    return true;
-}
-
-/* ---- left recursion -------------------------------------------------------------------------------- */
-
-typedef struct search {
-    const qn_grammar *g;
-    bool *nullable; /* [n_rules] */
-    uint8_t *color; /* [n_rules] 0 new, 1 open, 2 done */
-    int32_t *stack; /* [n_states] states to look at */
-    int32_t *seen;  /* [n_states] the search that came here last */
-    int32_t stamp;
-} search;
-
-/* Walks what a rule can reach without a byte; calls `found` for each rule that it calls there. Returns whether its end
- * is among it. */
-static bool reaches_end(search *s, int32_t rule, int32_t *calls, int32_t *n_calls)
-{
-    const qn_grammar *g = s->g;
-    int32_t n = 0;
-    bool end = false;
-    s->stamp++;
-    s->stack[n++] = g->rules[rule].begin;
-    s->seen[g->rules[rule].begin] = s->stamp;
-    while (n > 0) {
-        const int32_t at = s->stack[--n];
-        end |= at == g->rules[rule].end;
-        for (int32_t e = g->first[at]; e >= 0; e = g->edges[e].next) {
-            const qn_edge *edge = &g->edges[e];
-            const bool through = edge->kind == QN_EDGE_empty || (edge->kind == QN_EDGE_call && s->nullable[edge->rule]);
-            if (edge->kind == QN_EDGE_call && calls) calls[(*n_calls)++] = edge->rule;
-            if (!through || s->seen[edge->to] == s->stamp) continue;
-            s->seen[edge->to] = s->stamp;
-            s->stack[n++] = edge->to;
-        }
-    }
-    return end;
-}
-
-/* A rule that comes to itself before any byte; depth first, with the path in `path`. */
-static int32_t find_cycle(search *s, int32_t *path, int32_t *next, int32_t **calls, int32_t *n_calls)
-{
-    const qn_grammar *g = s->g;
-    for (int32_t r = 0; r < g->n_rules; r++) {
-        int32_t n = 0;
-        if (s->color[r]) continue;
-        path[n++] = r;
-        s->color[r] = 1;
-        while (n > 0) {
-            const int32_t at = path[n - 1];
-            if (next[at] == n_calls[at]) {
-                s->color[at] = 2;
-                n--;
-                continue;
-            }
-            const int32_t to = calls[at][next[at]++];
-            if (s->color[to] == 1) return to;
-            if (s->color[to] == 0) {
-                s->color[to] = 1;
-                path[n++] = to;
-            }
-        }
-    }
-    return -1;
-}
-
-int32_t qn__grammar_left_recursive(const qn_grammar *g, bool *nomem)
-{
-    qn_arena arena;
-    qn__arena_init(&arena, 0);
-    const size_t rules = (size_t)g->n_rules + 1, states = (size_t)g->n_states + 1;
-    search s = {.g = g,
-                .nullable = qn__arena_array(&arena, rules, 1),
-                .color = qn__arena_array(&arena, rules, 1),
-                .stack = qn__arena_array(&arena, states, sizeof *s.stack),
-                .seen = qn__arena_array(&arena, states, sizeof *s.seen)};
-    int32_t *path = qn__arena_array(&arena, rules, sizeof *path), *next = qn__arena_array(&arena, rules, sizeof *next);
-    int32_t *n_calls = qn__arena_array(&arena, rules, sizeof *n_calls);
-    int32_t **calls = qn__arena_array(&arena, rules, sizeof *calls);
-    int32_t *found = qn__arena_array(&arena, (size_t)g->n_edges + 1, sizeof *found);
-    int32_t cycle = -1;
-    *nomem = arena.failed || !found || !s.seen;
-    for (bool changed = !*nomem; changed;) {
-        changed = false;
-        for (int32_t r = 0; r < g->n_rules; r++)
-            if (!s.nullable[r] && reaches_end(&s, r, NULL, NULL)) changed = s.nullable[r] = true;
-    }
-    for (int32_t r = 0; r < g->n_rules && !*nomem; r++) {
-        reaches_end(&s, r, found, &n_calls[r]);
-        calls[r] = qn__arena_array(&arena, (size_t)n_calls[r] + 1, sizeof **calls);
-        *nomem = !calls[r];
-        if (calls[r]) memcpy(calls[r], found, (size_t)n_calls[r] * sizeof **calls);
-    }
-    if (!*nomem) cycle = find_cycle(&s, path, next, calls, n_calls);
-    qn__arena_deinit(&arena);
-    return cycle;
 }

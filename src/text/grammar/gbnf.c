@@ -418,18 +418,16 @@ qn_status qn__grammar_add_gbnf(qn_grammar *g, const char *gbnf, qn_error *err)
 qn_status qn__grammar_complete(qn_grammar *g, const char *root, const char *gbnf, qn_error *err)
 {
     parser place = {.g = g, .s = gbnf ? gbnf : "", .n = gbnf ? strlen(gbnf) : 0, .err = err}, *p = &place;
-    bool nomem;
     for (int32_t r = 0; r < g->n_rules; r++)
         if (g->rules[r].begin < 0) return bad(p, g->rules[r].at, "rule \"%.60s\" is not defined", g->rules[r].name);
     const int32_t n = g->n_rules;
     g->root = qn__grammar_rule(g, root, strlen(root), 0);
     if (g->root == n || g->root < 0) return QN_FAIL(err, format, "grammar: there is no rule \"%.60s\"", root);
-    const int32_t cycle = qn__grammar_left_recursive(g, &nomem);
-    if (nomem) return QN_FAIL(err, nomem, "out of memory: a grammar of %d states", g->n_states);
+    int32_t cycle;
+    QN_TRY(qn__grammar_analyse(g, &cycle, err));
     if (cycle >= 0)
         return bad(p, g->rules[cycle].at, "rule \"%.60s\" begins with itself; put what repeats behind something else",
                    g->rules[cycle].name);
-    if (!qn__grammar_finish(g)) return QN_FAIL(err, nomem, "out of memory: a grammar of %d states", g->n_states);
     return QN_OK;
 }
 

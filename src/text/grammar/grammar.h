@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/grammar/grammar.h -- a compiled grammar. Rules are automata over bytes: a state has edges for ranges of
  * bytes, edges that call another rule and go on behind it, and empty edges; a rule's last state is accepting. gbnf.c
- * parses and builds, check.c refuses left recursion, match.c runs, mask.c asks for every token of a vocabulary at once.
- */
+ * parses and builds, analyse.c looks the result over, table.c runs it, mask.c asks for every token of a vocabulary at
+ * once, match.c is one output, lazy.c one whose grammar sleeps. */
 #ifndef QN_TEXT_GRAMMAR_GRAMMAR_H
 #define QN_TEXT_GRAMMAR_GRAMMAR_H
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #include <quern/grammar.h>
 
@@ -27,12 +28,20 @@ typedef struct qn_rule {
     const char *name;
     uint32_t at;        /* byte in the source where it was first named, for messages */
     int32_t begin, end; /* states; begin is -1 until the rule is defined */
+    int32_t rank;       /* less than that of the rules that it begins with */
+    bool nullable;
 } qn_rule;
 
 typedef struct qn_grammar_token {
     const char *name; /* NULL: known by id */
     qn_token id;
 } qn_grammar_token;
+
+typedef struct qn_table qn_table;
+typedef struct qn_table_list {
+    qn_mutex mutex;
+    qn_table *first;
+} qn_table_list;
 
 struct qn_grammar {
     qn_arena arena; /* holds this struct too */
@@ -42,7 +51,10 @@ struct qn_grammar {
     qn_grammar_token *tokens; /* that are named as such; text does not match them */
     int32_t n_states, cap_states, n_edges, cap_edges, n_rules, cap_rules, n_tokens, cap_tokens;
     int32_t root;
-    uint8_t *is_end;      /* [n_states] the end of a rule */
+    uint8_t *is_end;       /* [n_states] the end of a rule */
+    uint8_t class_of[256]; /* bytes that no edge tells apart, [0, n_classes) */
+    int32_t n_classes;
+    qn_table_list tables; /* match.c: what was found out by matching, shared by matchers */
     bool failed;          /* no memory, or too many states */
     const char **widened; /* of schemas: places that any value is taken for, and why */
     int32_t n_widened, cap_widened;
@@ -73,9 +85,9 @@ int32_t qn__grammar_new_rule(qn_grammar *g, const char *name, size_t n, uint32_t
 int32_t qn__grammar_token(qn_grammar *g, const char *name, size_t n, qn_token id);
 /* Characters lo to hi from state `from` to `to`, as the UTF-8 of each. */
 void qn__grammar_chars(qn_grammar *g, int32_t from, int32_t to, uint32_t lo, uint32_t hi);
-/* The rule that begins with itself; -1: none does. */
-int32_t qn__grammar_left_recursive(const qn_grammar *g, bool *nomem);
-/* Marks ends of rules, and calls behind which nothing comes. */
-bool qn__grammar_finish(qn_grammar *g);
+void qn__grammar_drop_tables(qn_grammar *g); /* match.c */
+/* analyse.c: what else the grammar is made of, see there; the rule that begins with itself is *left_recursive, or -1.
+ * format for a grammar whose output could never end. */
+qn_status qn__grammar_analyse(qn_grammar *g, int32_t *left_recursive, qn_error *err);
 
 #endif

@@ -29,7 +29,6 @@ struct qn_lazy_state {
 
 bool qn__lazy_asleep(const qn_matcher *m) { return m->lazy && !m->lazy->awake; }
 bool qn__lazy_may_end(const qn_matcher *m) { return !m->lazy->required; }
-bool qn_matcher_awake(const qn_matcher *m) { return !qn__lazy_asleep(m); }
 
 void qn__lazy_reset(qn_matcher *m)
 {
@@ -65,14 +64,14 @@ static const trigger *ends_with(const qn_lazy_state *lazy, const char *text, siz
 static qn_status wake(qn_matcher *m, const trigger *t, int32_t *to, qn_error *err)
 {
     size_t n;
-    *to = m->start;
+    *to = m->table->start;
     if (t->after) return QN_OK;
-    if (t->token == QN_TOKEN_NONE) return qn__matcher_try_text(m, m->start, t->text, (size_t)t->len, to, err);
-    const int32_t as_token = qn__matcher_step_token(m, m->start, t->token);
-    if (as_token == QN_UNKNOWN) return qn__matcher_failure(m, err);
+    if (t->token == QN_TOKEN_NONE) return qn__matcher_try_text(m, m->table->start, t->text, (size_t)t->len, to, err);
+    const int32_t as_token = qn__table_step_token(m->table, m->table->start, t->token);
+    if (as_token == QN_UNKNOWN) return qn__table_failed(m->table, err);
     if (as_token >= 0) return *to = as_token, QN_OK;
     const char *piece = qn_tokenizer_piece(m->tok, t->token, &n); /* the text of a control token, too */
-    return qn__matcher_try_text(m, m->start, piece, n, to, err);
+    return qn__matcher_try_text(m, m->table->start, piece, n, to, err);
 }
 
 /* What the text makes of a sleeping matcher. *to is QN_DEAD where it sleeps on, with `tail` as it is then. */
@@ -201,28 +200,32 @@ static qn_status set_trigger(const qn_matcher *m, const qn_grammar_trigger *from
     return QN_OK;
 }
 
-/* The tokens that hold a trigger's whole text before their end. */
-static qn_status find_inside(qn_matcher *m, qn_lazy_state *lazy, qn_error *err)
+/* A token that holds a trigger's whole text before its end. */
+static bool found_inside(void *ctx, qn_token id)
 {
-    for (qn_token id = 0; id < qn_tokenizer_n_tokens(m->tok); id++) {
-        size_t n;
-        bool found = false;
-        QN_TRY(qn__matcher_bytes(m, id, &n, err));
-        for (size_t end = 1; end < n && !found; end++) found = ends_with(lazy, m->bytes, end) != NULL;
-        if (!found) continue;
-        if (lazy->n_inside == lazy->cap_inside) {
-            const size_t more = lazy->cap_inside ? 2 * lazy->cap_inside : 16;
-            qn_token *p = qn__realloc(lazy->inside, more * sizeof *p);
-            if (!p) return QN_FAIL_NOMEM(err, more * sizeof *p);
-            lazy->inside = p;
-            lazy->cap_inside = more;
-        }
-        lazy->inside[lazy->n_inside++] = id;
+    qn_lazy_state *lazy = ctx;
+    if (lazy->n_inside == lazy->cap_inside) {
+        const size_t more = lazy->cap_inside ? 2 * lazy->cap_inside : 16;
+        qn_token *p = qn__realloc(lazy->inside, more * sizeof *p);
+        if (!p) return false;
+        lazy->inside = p;
+        lazy->cap_inside = more;
+    }
+    lazy->inside[lazy->n_inside++] = id;
+    return true;
+}
+
+static qn_status find_inside(const qn_matcher *m, qn_lazy_state *lazy, qn_error *err)
+{
+    for (int32_t i = 0; i < lazy->n; i++) {
+        const trigger *t = &lazy->triggers[i];
+        if (t->token == QN_TOKEN_NONE && !qn__token_trie_inside(m->trie, t->text, (size_t)t->len, found_inside, lazy))
+            return QN_FAIL(err, nomem, "out of memory: grammar triggers");
     }
     return QN_OK;
 }
 
-qn_status qn_matcher_set_lazy(qn_matcher *m, const qn_lazy_options *options, qn_error *err)
+qn_status qn__lazy_create(qn_matcher *m, const qn_lazy_options *options, qn_lazy_state **out, qn_error *err)
 {
     qn_lazy_state *lazy;
     if (options->n_triggers < 1 || options->n_triggers > MAX_TRIGGERS)
@@ -248,8 +251,6 @@ qn_status qn_matcher_set_lazy(qn_matcher *m, const qn_lazy_options *options, qn_
         qn__lazy_destroy(lazy);
         return status;
     }
-    qn__lazy_destroy(m->lazy);
-    m->lazy = lazy;
-    qn_matcher_reset(m);
+    *out = lazy;
     return QN_OK;
 }

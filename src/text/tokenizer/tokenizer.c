@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/tokenizer/tokenizer.c -- the tokenizer half of quern/text.h: choosing a family, creating, tokenizing,
  * looking things up. */
+#include "text/grammar/token_trie.h"
 #include "text/tokenizer/models.h"
 #include "text/utf8.h"
 
@@ -99,6 +100,7 @@ qn_status qn_tokenizer_check(const qn_gguf *file, qn_error *err)
 void qn_tokenizer_destroy(qn_tokenizer *tok)
 {
     if (!tok) return;
+    qn__token_trie_destroy(tok->token_trie);
     if (tok->model && tok->model->family->unload) tok->model->family->unload(tok);
     qn_arena arena = tok->arena; /* it holds tok */
     qn__arena_deinit(&arena);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/tokenizer/vocab.h -- what a loaded tokenizer is. Everything here is written while qn_tokenizer_create runs
- * and never again, so any number of threads may read it; what one call needs to write lives in a qn_encoder
- * (encoder.h).
+ * and never again (but for token_trie, which is made once), so any number of threads may read it; what one call needs
+ * to write lives in a qn_encoder (encoder.h).
  *
  * What always holds after loading: every id stored here is QN_TOKEN_NONE or in [0, n_tokens); no two pieces are equal;
  * no piece is empty; memory is linear in the size of the file's tokenizer keys. */
@@ -84,6 +84,7 @@ struct qn_tokenizer {
     struct qn_merges *merges;
     struct qn_trie *trie; /* pieces, for kinds that look for the longest */
     struct qn_unigram *unigram;
+    _Atomic(struct qn_token_trie *) token_trie; /* made when a grammar first asks (text/grammar/token_trie.h); NULL */
 };
 
 static inline bool qn__id_ok(const qn_tokenizer *tok, qn_token id) { return id >= 0 && id < tok->n_tokens; }

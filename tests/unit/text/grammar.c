@@ -550,23 +550,25 @@ static void failing_allocations(void **state)
         qn_matcher *m = NULL;
         const uint32_t *mask;
         qn_error err;
+        books_open(-1);
         assert_int_equal(make_tokenizer(NULL), 0);
-        books.countdown = -1;
-        qn_set_allocator(NULL);
-        books_open(at);
+        books.countdown = at;
         qn_status status = qn_grammar_create(json_gbnf, NULL, &g, &err);
         if (status == QN_OK) status = qn_matcher_create(g, tok, &m, &err);
-        for (const char *p = "{\"a\": [1, true, {\"b\": []}]}"; *p && status == QN_OK; p++) {
+        const qn_grammar_trigger triggers[] = {{.text = "ab", .after = true}, {.text = "{"}};
+        if (status == QN_OK) status = qn_matcher_set_lazy(m, &(qn_lazy_options){triggers, 2, true}, &err);
+        for (const char *p = "a{\"a\": [1, true, {\"b\": []}]}"; *p && status == QN_OK; p++) {
             status = qn_matcher_accept_text(m, p, 1, &err);
             if (status == QN_OK) status = qn_matcher_mask(m, &mask, &err);
         }
         const bool failed = books.n_failed > 0;
         qn_matcher_destroy(m);
         qn_grammar_destroy(g);
-        assert_int_equal(books.bytes, 0);
-        qn_set_allocator(NULL);
+        books.countdown = -1;
         qn_tokenizer_destroy(tok);
         tok = NULL;
+        assert_int_equal(books.bytes, 0);
+        qn_set_allocator(NULL);
         assert_int_equal(status, failed ? QN_STATUS_nomem : QN_OK);
         if (!failed) {
             assert_true(at > 30);
