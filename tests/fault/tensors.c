@@ -8,6 +8,7 @@
 #include <quern/optim.h>
 #include <quern/ops.h>
 
+#include "array/array.h"
 #include "array/io/dlpack.h"
 
 typedef struct net {
@@ -474,10 +475,51 @@ static void steps_that_run(void **state)
     assert_true(want[0] < 0.5 && want[12] < 0);
 }
 
+/* A second backward adds to gradients that nobody has looked at yet and makes others: one that fails leaves every
+ * parameter's as it was. */
+static void added_or_not(void **state)
+{
+    const bool only_w = *state != NULL; /* which of the two has a gradient before */
+    for (long at = 0;; at++) {
+        net n;
+        qn_error err = {0};
+        double w[12], b[4];
+        assert_int_equal(build(&n, &err), QN_OK);
+        qn_tensor *first = qn_sum(only_w ? n.w : n.b, QN_ALL, false),
+                  *second = qn_sum(qn_linear(n.x, n.w, n.b), QN_ALL, false);
+        assert_int_equal(qn_backward(first), QN_OK);
+        hook_arm(0, true);
+        while (qn__arena_alloc(&n.ctx->objects, 16)) {} /* the next new gradient needs memory */
+        n.ctx->objects.failed = false;
+        hook_arm(at, false);
+        const qn_status status = qn_backward(second);
+        const bool through = hook.n <= at;
+        hook_arm(-1, false);
+        if (status != QN_OK) {
+            assert_int_equal(status, QN_STATUS_nomem);
+            assert_null(qn_grad(only_w ? n.b : n.w));
+        }
+        qn_context_clear(n.ctx);
+        if (status == QN_OK || only_w) {
+            assert_int_equal(qn_to_doubles(qn_grad(n.w), w, 12), QN_OK);
+            for (int i = 0; i < 12; i++) assert_true(w[i] == (status == QN_OK ? 5 + 2 * (i % 3) : 0) + only_w);
+        }
+        if (status == QN_OK || !only_w) {
+            assert_int_equal(qn_to_doubles(qn_grad(n.b), b, 4), QN_OK);
+            for (int i = 0; i < 4; i++) assert_true(b[i] == (status == QN_OK ? 2 : 0) + !only_w);
+        }
+        qn_context_destroy(n.ctx);
+        if (!through) continue;
+        assert_int_equal(status, QN_OK);
+        break;
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(life),        cmocka_unit_test(survivors),
-                                       cmocka_unit_test(every_group), cmocka_unit_test(packed),
-                                       cmocka_unit_test(optimizers),  cmocka_unit_test(steps_that_run)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(life),         cmocka_unit_test(survivors),
+                                       cmocka_unit_test(every_group),  cmocka_unit_test(packed),
+                                       cmocka_unit_test(optimizers),   cmocka_unit_test(steps_that_run),
+                                       cmocka_unit_test(added_or_not), cmocka_unit_test_prestate(added_or_not, "w")};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

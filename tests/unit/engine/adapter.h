@@ -12,6 +12,7 @@ typedef struct adapter {
     float alpha;      /* 0: none is written */
     uint32_t seed;
     bool zero_b;
+    float times;      /* of every value; 0: 1 */
     const char *only; /* tensors whose name has this in it; NULL: every matrix but the embedding */
     qn_dtype type;
     /* Told before a tensor is declared: may change it, or leave it out (false). */
@@ -29,7 +30,8 @@ static inline void adapter_data(qn_gguf_writer *w, const adapter *o, const char 
     void *packed = calloc(1, (size_t)bytes);
     assert_true(values && packed);
     const bool zero = o->zero_b && strstr(name, "lora_b");
-    for (int64_t i = 0; i < n; i++) values[i] = zero ? 0.0f : tiny_random(random) * 0.6f / sqrtf((float)row);
+    for (int64_t i = 0; i < n; i++)
+        values[i] = zero ? 0.0f : tiny_random(random) * 0.6f / sqrtf((float)row) * (o->times != 0 ? o->times : 1);
     MUST(qn_pack(o->type, values, packed, n / row, row, NULL, err));
     qn_gguf_write_data(w, packed, (size_t)bytes);
     free(values);

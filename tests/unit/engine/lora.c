@@ -100,6 +100,11 @@ static void quantized_bases(void **state)
     assert_int_equal(qn_gguf_tensor_find(qn_engine_file(merged), "blk.0.ffn_up.weight")->dtype, QN_DTYPE_F16);
     assert_int_equal(qn_gguf_tensor_find(qn_engine_file(merged), "output_norm.weight")->dtype, QN_DTYPE_F32);
     qn_engine_close(merged);
+    /* What overflows is said, by whichever thread it comes from. */
+    const qn_lora_file far = {adapter_write(&(adapter){.path = base, .times = 1e30f, .only = "ffn_up"}), 1};
+    for (int n = 1; n <= 3; n += 2)
+        REFUSED(invalid, qn_lora_export(base, &far, 1, out, &(qn_lora_export_options){.n_threads = n}, err),
+                "tensor blk.0.ffn_up.weight", "a finite number expected");
     qn_engine_close(e);
 }
 

@@ -426,6 +426,27 @@ static void copy_to(const char *from, const char *to)
     free(data);
 }
 
+/* A header that ends within an escape: the data behind it would go on with it. */
+static void cut_escapes(void **state)
+{
+    (void)state;
+    static const char *const cuts[][2] = {
+        {"{\"__metadata__\":{\"a\":\"b\\", "n\"}}"},
+        {"{\"__metadata__\":{\"a\":\"b\\u00", "e9\"}}"},
+        {"{\"__metadata__\":{\"a\":\"b\\ud83d", "\\ude00\"}}"},
+    };
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        char text[96] = {(char)strlen(cuts[i][0])};
+        qn_safetensors *file = NULL;
+        qn_error err = {0};
+        const int n = snprintf(text + 8, sizeof text - 8, "%s%s", cuts[i][0], cuts[i][1]);
+        write_file(OUT ".cut", text, 8 + (size_t)n);
+        assert_int_equal(qn_safetensors_open(OUT ".cut", NULL, &file, &err), QN_STATUS_format);
+        assert_non_null(strstr(err.text, "offset 31: found '\\x5c', expected a valid escape behind it"));
+        assert_null(file);
+    }
+}
+
 static void bad_shards(void **state)
 {
     (void)state;
@@ -464,6 +485,7 @@ int main(void)
         cmocka_unit_test(theirs_loads), cmocka_unit_test(theirs_again), cmocka_unit_test(ours_is_what_they_loaded),
         cmocka_unit_test(odd_data),     cmocka_unit_test(refusals),     cmocka_unit_test(full_disk),
         cmocka_unit_test(aborted),      cmocka_unit_test(shards),       cmocka_unit_test(bad_shards),
+        cmocka_unit_test(cut_escapes),
     };
     /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
