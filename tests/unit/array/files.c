@@ -92,7 +92,7 @@ static void refused(void **state)
     (void)state;
     qn_context *c = context_new();
     put(npy_f32_2x3, sizeof npy_f32_2x3 - 1);
-    REFUSED(c, qn_load_npy(c, PATH), "found 23 bytes of data at offset 128, expected 24");
+    REFUSED(c, qn_load_npy(c, PATH), PATH ": found 23 bytes of data at offset 128, expected 24");
     put(npy_complex, sizeof npy_complex);
     REFUSED(c, qn_load_npy(c, PATH), "<c8");
     put("", 0);

@@ -104,6 +104,31 @@ static void agrees_with_the_compiler(void **state)
                                    (unsigned)avx512 << QN_CPU_avx512 | (unsigned)amx << QN_CPU_amx);
 }
 
+/* The line of /proc/cpuinfo that begins with this word, for the first processor. */
+static const char *line_of_kernel(const char *word)
+{
+    static char line[16384];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    bool found = false;
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) found = strncmp(line, word, strlen(word)) == 0;
+    if (f != NULL) fclose(f);
+    if (!found) skip();
+    line[strcspn(line, "\n")] = ' ';
+    return line;
+}
+
+static void has_the_kernels_name(void **state)
+{
+    (void)state;
+    const char *line = line_of_kernel("model name");
+    qn_machine m;
+    qn_machine_get(&m);
+    const char *name = strstr(line, m.cpu_name);
+    assert_non_null(name);
+    assert_true(name[-2] == ':' && name[-1] == ' ');
+    assert_string_equal(name + strlen(m.cpu_name), " ");
+}
+
 /* The kernel hides what it cannot save, as we must. */
 static void agrees_with_the_kernel(void **state)
 {
@@ -123,13 +148,7 @@ static void agrees_with_the_kernel(void **state)
         {"amx_int8", " amx_int8 "},
         {"amx_bf16", " amx_bf16 "},
     };
-    static char line[16384];
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    bool found = false;
-    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) found = strncmp(line, "flags", 5) == 0;
-    if (f != NULL) fclose(f);
-    if (!found) skip();
-    line[strcspn(line, "\n")] = ' ';
+    const char *line = line_of_kernel("flags");
     qn_machine m;
     qn_machine_get(&m);
     for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
@@ -177,6 +196,7 @@ int main(void)
         cmocka_unit_test(levels_have_names),
 #if defined(__x86_64__)
         cmocka_unit_test(agrees_with_the_compiler),
+        cmocka_unit_test(has_the_kernels_name),
         cmocka_unit_test(agrees_with_the_kernel),
 #elif defined(__aarch64__)
         cmocka_unit_test(agrees_with_the_registers),

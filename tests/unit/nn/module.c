@@ -202,6 +202,8 @@ static const qn_module_type two = {.name = "Two",
                                    .max_inputs = 2};
 static qn_tensor *nothing_forward(qn_module *m, qn_tensor *const *x, int n) { return (void)m, (void)x, (void)n, NULL; }
 static const qn_module_type nothing = {.name = "Nothing", .forward = nothing_forward};
+static qn_tensor *pass_forward(qn_module *m, qn_tensor *const *x, int n) { return (void)m, (void)n, x[0]; }
+static const qn_module_type pass = {.name = "Pass", .forward = pass_forward};
 
 static void own_types(void **state)
 {
@@ -220,6 +222,15 @@ static void own_types(void **state)
     assert_int_equal(qn_context_error(c)->status, QN_OK); /* NULL is passed on: who made it has told */
     REFUSED(c, qn_module_forward_n(m, (qn_tensor *[]){x, y, y}, 3), "module Two: 3 inputs, 1 to 2 expected");
     REFUSED(c, qn_module_forward(m, qn_ones(c, qn_shape_of(3), F32)), "module Two: mul: ");
+
+    /* what passes an input on gives a handle of its own */
+    qn_module *through = qn_module_create(c, &pass);
+    qn_tensor *same = qn_module_forward(through, x);
+    GOOD(c, same);
+    assert_ptr_not_equal(same, x);
+    qn_release(same);
+    EXPECT(x, 1, 1);
+    qn_module_destroy(through);
 
     /* the path of the innermost module is named, once */
     qn_module *deep =

@@ -113,6 +113,38 @@ static void decodes(void **state)
     qn_tokenizer_destroy(tok);
 }
 
+/* Which pieces that begin with an apostrophe lose the space before it. */
+static void closed_up(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *piece, *text;
+    } rows[] = {
+        {"\342\226\201's", "a's"},    {"\342\226\201'm", "a'm"},    {"\342\226\201're", "a're"},
+        {"\342\226\201've", "a've"},  {"\342\226\201'd", "a 'd"},   {"\342\226\201'r", "a 'r"},
+        {"\342\226\201'va", "a 'va"}, {"\342\226\201'te", "a 'te"}, {"\342\226\201'", "a '"},
+    };
+    enum { FIRST = 5 };
+    const char *names[FIRST + LEN(rows)] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "\342\226\201a"};
+    unsigned char types[LEN(names)];
+    vocab_file f;
+    qn_tokenizer *tok;
+    qn_error err = {0};
+    for (size_t i = 0; i < LEN(rows); i++) names[FIRST + i] = rows[i].piece;
+    for (size_t i = 0; i < LEN(names); i++) types[i] = i < 4 ? QN_TOKEN_control : QN_TOKEN_normal;
+    vf_begin(&f);
+    vf_str(&f, KEY "model", "bert");
+    vf_u32(&f, KEY "unknown_token_id", 1);
+    vf_u32(&f, KEY "cls_token_id", 2);
+    vf_u32(&f, KEY "seperator_token_id", 3);
+    vf_strs(&f, KEY "tokens", names, LEN(names));
+    vf_types(&f, types, LEN(names));
+    if (vf_open(&f, &tok, &err) != QN_OK) fail_msg("%s", err.text);
+    for (size_t i = 0; i < LEN(rows); i++)
+        check_text(tok, (qn_token[]){FIRST - 1, (qn_token)(FIRST + i)}, 2, NULL, rows[i].text);
+    qn_tokenizer_destroy(tok);
+}
+
 static void ends_and_special(void **state)
 {
     (void)state;
@@ -169,10 +201,8 @@ static void long_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees),
-        cmocka_unit_test(decodes),
-        cmocka_unit_test(ends_and_special),
-        cmocka_unit_test(long_words),
+        cmocka_unit_test(agrees),           cmocka_unit_test(decodes),    cmocka_unit_test(closed_up),
+        cmocka_unit_test(ends_and_special), cmocka_unit_test(long_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,8 @@
 #include <quern/gguf.h>
 #include <quern/train.h>
 
+#include "train/train.h"
+
 enum { TEXT_BYTES = 12000 };
 
 /* Words that follow each other by rule: there is something to learn. */
@@ -72,6 +74,39 @@ static double evaluate(qn_trainer *t)
     qn_error err;
     if (qn_trainer_evaluate(t, &e, &err) != QN_OK) fail_msg("%s", err.text);
     return e.bits_per_byte;
+}
+
+/* Windows come in the order that the seed gives, in every version: a checkpoint goes on with the data it was at. Each
+ * epoch shows every token once (but for the rest of a window), and another order. */
+static void windows_of_a_seed(void **state)
+{
+    (void)state;
+    qn_token tokens[50];
+    int32_t order[7], ids[7], targets[7];
+    qn_train_data d = {.tokens = tokens,
+                       .n_tokens = 50,
+                       .n_windows = 7,
+                       .n_ctx = 7,
+                       .seed = 3,
+                       .epoch = -1,
+                       .begin = 99,
+                       .order = order};
+    static const int first[2][7] = {{17, 2, 38, 9, 24, 31, 45}, {38, 10, 3, 17, 31, 46, 24}};
+    for (int i = 0; i < 50; i++) tokens[i] = i;
+    for (int epoch = 0; epoch < 2; epoch++) {
+        int seen[50] = {0}, n = 0;
+        for (int w = 0; w < 7; w++) {
+            qn__train_window(&d, epoch * 7 + w, ids, targets);
+            assert_int_equal(ids[0], 99);
+            assert_int_equal(targets[0], first[epoch][w]);
+            for (int i = 0; i < 7; i++) {
+                assert_int_equal(targets[i], (targets[0] + i) % 50);
+                if (i) assert_int_equal(ids[i], targets[i - 1]);
+                n += seen[targets[i]]++ == 0;
+            }
+        }
+        assert_int_equal(n, 49);
+    }
 }
 
 static void learns(void **state)
@@ -423,9 +458,9 @@ static void foreign_checkpoints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learns),      cmocka_unit_test(nothing_new_from_step_2), cmocka_unit_test(same_losses),
-        cmocka_unit_test(bad_options), cmocka_unit_test(foreign_checkpoints),     cmocka_unit_test(grad_checkpointing),
-        cmocka_unit_test(bf16),
+        cmocka_unit_test(windows_of_a_seed),  cmocka_unit_test(learns),      cmocka_unit_test(nothing_new_from_step_2),
+        cmocka_unit_test(same_losses),        cmocka_unit_test(bad_options), cmocka_unit_test(foreign_checkpoints),
+        cmocka_unit_test(grad_checkpointing), cmocka_unit_test(bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
