@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quern/chat.h -- conversations: from messages to the text that a model reads.
+/* quern/chat.h -- conversations: from messages to the text that a model reads, and from what it says to a message.
  *
  *     qn_chat_template *t; qn_prompt prompt; qn_token *ids; size_t n;
  *     qn_chat_template_load(qn_engine_file(engine), NULL, &t, &err);
@@ -60,6 +60,8 @@ typedef struct qn_chat_needs {
     bool short_ids;         /* ids of calls must have nine letters and digits (Mistral) */
     const char *reasoning;  /* the member that reasoning of earlier turns is read from; NULL: it does not appear */
     bool thinking_switch;   /* mentions enable_thinking or thinking */
+    const char *syntax;     /* how it writes calls (docs/CHAT.md); NULL: none was found */
+    const char *call_open;  /* the mark that a call begins with; "" where it begins with nothing but the call */
 } qn_chat_needs;
 QN_API void qn_chat_template_needs(const qn_chat_template *t, qn_chat_needs *out);
 
@@ -119,6 +121,67 @@ typedef struct qn_chat_sample {
 QN_API qn_status qn_chat_samples_create(const qn_chat_template *t, const char *conversation, size_t len,
                                         const qn_chat_options *options, qn_chat_sample **out, size_t *n, qn_error *err);
 QN_API void qn_chat_samples_destroy(qn_chat_sample *samples, size_t n);
+
+/* ---- reading an answer ------------------------------------------------------------------------- */
+
+/* What a model says: reasoning, content and calls of tools, taken apart as it comes, in the syntax of its template
+ * (qn_chat_needs.syntax; docs/CHAT.md shows them all).
+ *
+ *     qn_chat_reader *r; const qn_chat_event *e; size_t n;
+ *     qn_chat_reader_create(t, tokenizer, tools, &prompt, &r, &err);
+ *     while (.. a token ..) {
+ *         qn_chat_reader_token(r, token, &e, &n, &err);
+ *         for (size_t i = 0; i < n; i++)
+ *             if (e[i].kind == QN_CHAT_content) fwrite(e[i].text, 1, e[i].len, stdout);
+ *     }
+ *     qn_chat_reader_finish(r, false, &e, &n, &err);
+ *     qn_chat_reader_message(r, &json, &err);
+ *
+ * What cannot be read is content: no output is an error, and none is lost. A mark (<think>, <tool_call> ..) that the
+ * vocabulary has as a token counts only as that token, so that a model can write about it; another counts as text. */
+typedef struct qn_chat_reader qn_chat_reader;
+
+typedef enum qn_chat_event_kind {
+    QN_CHAT_content,   /* the next piece of the answer */
+    QN_CHAT_reasoning, /* .. of the thoughts before it */
+    QN_CHAT_call,      /* a call begins: the name of the tool, whole; its number is `call` */
+    QN_CHAT_arguments, /* the next piece of its arguments' JSON text; also after other events than its own */
+    QN_CHAT_call_end,  /* the call is whole: its arguments are a JSON object */
+    QN_CHAT_no_call,   /* call `call` is broken and counts as none: its text follows as content, the next call gets its
+                        * number. Whoever showed it already takes it back, or leaves it as it is */
+    QN_CHAT_call_cut   /* the output was cut within call `call` */
+} qn_chat_event_kind;
+
+typedef struct qn_chat_event {
+    qn_chat_event_kind kind;
+    int call;         /* of the four about calls: 0, 1 .. */
+    const char *text; /* len bytes of UTF-8, whole characters, not terminated */
+    size_t len;
+} qn_chat_event;
+
+/* tok: of the model, outlives the reader; NULL where only text is read. tools: those of the conversation, JSON as in
+ * qn_chat_options; they give untyped arguments their types; NULL: nothing is read as a call. prompt: what the model
+ * read before, which may be past its turn's beginning, within reasoning for example; NULL: the turn's beginning. t
+ * outlives the reader; tools and prompt need not. Used by one thread at a time. */
+QN_API qn_status qn_chat_reader_create(const qn_chat_template *t, const qn_tokenizer *tok, const char *tools,
+                                       const qn_prompt *prompt, qn_chat_reader **out, qn_error *err);
+QN_API void qn_chat_reader_destroy(qn_chat_reader *reader);
+/* The next token (one that ends a generation gives nothing), or the next bytes of text (of a reader without tokenizer;
+ * any bytes, broken UTF-8 becomes U+FFFD). *events, [*n], is borrowed until the next call. What could be the beginning
+ * of a mark waits for what follows. nomem is final: such a reader can only be destroyed. invalid for a token that the
+ * vocabulary does not have. */
+QN_API qn_status qn_chat_reader_token(qn_chat_reader *reader, qn_token token, const qn_chat_event **events, size_t *n,
+                                      qn_error *err);
+QN_API qn_status qn_chat_reader_text(qn_chat_reader *reader, const char *text, size_t len, const qn_chat_event **events,
+                                     size_t *n, qn_error *err);
+/* The output is over; cut: not by the model, but by a limit. A call that is not whole then is QN_CHAT_call_cut, or
+ * where the model ended it, content. Once. */
+QN_API qn_status qn_chat_reader_finish(qn_chat_reader *reader, bool cut, const qn_chat_event **events, size_t *n,
+                                       qn_error *err);
+/* All of it so far as a message of OpenAI's API: {"role": "assistant", "content", "reasoning_content", "tool_calls":
+ * [{"id", "type": "function", "function": {"name", "arguments"}}]}. content is null where there is none, the others are
+ * absent. A call that was cut has "cut": true and what came of its arguments. *json is freed with qn_free. */
+QN_API qn_status qn_chat_reader_message(const qn_chat_reader *reader, char **json, qn_error *err);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,7 @@ int cli_print_needs(const qn_chat_template *t)
         printf("content beside calls   %s\n", n.call_content_null ? "null" : "text");
         if (n.short_ids) printf("ids of calls           nine letters and digits\n");
     }
+    printf("calls are written as   %s\n", n.syntax ? n.syntax : "not known");
     printf("reasoning              %s\n", n.reasoning ? n.reasoning : "not shown");
     printf("thinking can be set    %s\n", n.thinking_switch ? "yes" : "no");
     return cli_finish_output();

@@ -8,13 +8,6 @@
 
 #include <quern/chat.h>
 
-struct qn_chat_template {
-    qn_jinja *jinja;
-    char *source;
-    char origin[32];
-    qn_chat_needs needs;
-};
-
 /* Parsed messages -> those that a template with these needs is given. Raises in h. */
 qn_val qn__chat_messages(qn_heap *h, const qn_chat_needs *needs, qn_val messages);
 qn_val qn__chat_tools(qn_heap *h, const qn_chat_needs *needs, qn_val tools);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/chat/probe.c -- what a template wants, found out by rendering small conversations with words that occur
  * nowhere else: a form is right when all of its words appear, once encoded and not as Python would print them. */
-#include "text/chat/chat.h"
+#include "text/chat/syntax.h"
 
 #define USER      "{\"role\": \"user\", \"content\": \"qn-user\"}"
 #define ASSISTANT "{\"role\": \"assistant\", \"content\": \"qn-answer\"}"

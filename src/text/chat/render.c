@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/chat/render.c -- templates from sources and files, and prompts from conversations. */
 #include "base/str.h"
-#include "text/chat/chat.h"
+#include "text/chat/syntax.h"
 
 /* Of a file that has none: OpenAI's ChatML, where the vocabulary has its tokens; or nothing but the texts. */
 static const struct {
@@ -29,6 +29,11 @@ static qn_status create(const char *source, size_t len, const char *origin, qn_c
     memcpy(t->origin, origin, n);
     t->needs.origin = t->origin;
     qn__chat_probe(t);
+    status = qn__chat_derive(t, err);
+    if (status != QN_OK) {
+        qn_chat_template_destroy(t);
+        return status;
+    }
     *out = t;
     return QN_OK;
 }
@@ -86,6 +91,7 @@ void qn_chat_template_destroy(qn_chat_template *t)
 {
     if (!t) return;
     qn__jinja_destroy(t->jinja);
+    qn__arena_deinit(&t->arena);
     qn__free(t->source);
     qn__free(t);
 }

@@ -6,7 +6,7 @@
  * each of the assistant's turns, once with the prompt for that turn and once with the turn: what the second has beyond
  * the first is what is said. Templates that show earlier turns in another form than the last (without their reasoning)
  * give a sample for every turn that is not a beginning of the next. */
-#include "text/chat/chat.h"
+#include "text/chat/syntax.h"
 
 typedef struct job {
     const qn_chat_template *t;

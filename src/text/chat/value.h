@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* src/text/chat/value.h -- types that a tool's schema gives to values that are written as plain text. */
+#ifndef QN_TEXT_CHAT_VALUE_H
+#define QN_TEXT_CHAT_VALUE_H
+
+#include "base/str.h"
+#include "text/chat/chat.h"
+
+enum {
+    QN_JSON_string = 1,
+    QN_JSON_number = 2,
+    QN_JSON_boolean = 4,
+    QN_JSON_object = 8,
+    QN_JSON_array = 16,
+    QN_JSON_null = 32,
+    QN_JSON_any = 63
+};
+/* What `schema` allows, a part of `root`: a set of QN_JSON_*; 0: unknown. depth begins with 0. */
+int qn__schema_types(qn_val root, qn_val schema, int depth);
+qn_val qn__schema_resolve(qn_val root, qn_val schema); /* what its $ref stands for */
+/* Appends JSON: the value of one of these types that the text stands for, else the text as a string. */
+void qn__value_json(qn_str *out, const char *text, size_t n, int types);
+
+#endif
