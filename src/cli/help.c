@@ -90,7 +90,7 @@ void cli_print_overview(FILE *out)
     for (int i = 0; i < cli_n_commands(); i++)
         fprintf(out, "  %-12s %s\n", cli_command_get(i)->name, cli_command_get(i)->help);
     fprintf(out, "\nenvironment:\n");
-#define CLI_ENVIRONMENT(name, what) fprintf(out, "  %-12s %s\n", #name, what);
+#define CLI_ENVIRONMENT(name, what) fprintf(out, "  %-14s %s\n", #name, what);
 #include "cli/environment.def"
 #undef CLI_ENVIRONMENT
     fprintf(out, "\n\"quern help COMMAND\" tells a command's options. Example:\n"
