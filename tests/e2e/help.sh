@@ -29,6 +29,8 @@ for name in $commands; do
     grep -q "^usage: quern $name " "$work/help" || bad "$name: no usage line"
     grep -q '^Examples:' "$work/help" || bad "$name: no examples"
     [ "$(awk 'length > 100' "$work/help" | grep -cv '^      quern\|^      echo')" -eq 0 ] || { bad "$name: help is wider than 100 columns:"; awk 'length > 100' "$work/help"; }
+    # Lines are filled: the first word of one had no room on the one above.
+    awk '{ match($0, /^ */) } RLENGTH > 20 && RLENGTH == indent && length(last) + 1 + length($1) <= 100 { print; n++ } { last = $0; indent = RLENGTH } END { exit n > 0 }' "$work/help" || bad "$name: help is broken too early"
 
     expect 0 "$quern" help --man "$name"; cp "$work/out" "$work/quern-$name.1"
     for section in NAME SYNOPSIS DESCRIPTION OPTIONS EXAMPLES "EXIT STATUS" ENVIRONMENT "SEE ALSO"; do

@@ -3,6 +3,7 @@
  * (which must be well-formed and have its shapes apart), with hostile names everywhere. */
 #include "common.h"
 #include "builders.h"
+#include "graph/internal.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -286,9 +287,94 @@ static void test_svg(void **state)
     qn__graph_destroy(g);
 }
 
+/* Every attribute as text, and left out where it is what it usually is. */
+static void test_attributes(void **state)
+{
+    (void)state;
+#define ROW(op, type, text, ...) \
+    { \
+        QN_OP_##op, &(const type){__VA_ARGS__}, text \
+    }
+    const struct {
+        qn_op op;
+        const void *attrs;
+        const char *text;
+    } rows[] = {
+        ROW(matmul, qn_matmul_attrs, "", .alpha = 1),
+        ROW(matmul, qn_matmul_attrs, " alpha=0.5 beta=2", .alpha = 0.5, .beta = 2),
+        ROW(gather, qn_index_attrs, " dim=1", .dim = 1, .mode = QN_COMBINE_set),
+        ROW(scatter, qn_index_attrs, " dim=2 mode=add strict", .dim = 2, .mode = QN_COMBINE_add, .strict = 1),
+        ROW(flat_index, qn_flat_attrs, " size=2,3,0,0,0,0", .size = {2, 3}),
+        ROW(flat_index, qn_flat_attrs, " size=1,2,3,4,5,6 strict", .size = {1, 2, 3, 4, 5, 6}, .strict = 1),
+        ROW(empty, qn_empty_attrs, "", .rank = 1),
+        ROW(strided_update, qn_strided_attrs, " strides=7,1", .layout = {.rank = 2, .stride = {7, 1}}),
+        ROW(strided_update, qn_strided_attrs, " strides=2 offset=5 mode=add",
+            .layout = {.rank = 1, .stride = {2}, .offset = 5}, .mode = QN_COMBINE_add),
+        ROW(tri, qn_tri_attrs, " upper diagonal=-1", .diagonal = -1, .upper = 1),
+        ROW(tri, qn_tri_attrs, " lower diagonal=0", .upper = 0),
+        ROW(argsort, qn_sort_attrs, " dim=1", .dim = 1),
+        ROW(topk, qn_sort_attrs, " dim=0 descending k=1", .descending = 1, .k = 1),
+        ROW(pad, qn_pad_attrs, " before=1,0,0,0,0,0,0,0 after=0,2,0,0,0,0,0,0", .before = {1}, .after = {0, 2}),
+        ROW(pad, qn_pad_attrs, " before=0,0,0,0,0,0,0,0 after=0,0,0,0,0,0,0,0 value=-1.5", .value = -1.5),
+        ROW(pad_index, qn_pad_index_attrs, " n=3 before=1 after=2 mode=circular", 3, 1, 2, QN_PAD_circular, 0),
+        ROW(pad_index, qn_pad_index_attrs, " n=3 before=1 after=2 mode=?", 3, 1, 2, QN_PAD_circular + 1, 0),
+        ROW(random, qn_random_attrs, " kind=normal a=1 b=0.5 stream=4", .kind = QN_RANDOM_normal, .a = 1, .b = 0.5,
+            .stream = 4),
+        ROW(random, qn_random_attrs, " kind=bits a=0 b=0 stream=0", .kind = QN_RANDOM_bits),
+        ROW(random, qn_random_attrs, " kind=? a=0 b=0 stream=0", .kind = QN_RANDOM_bits + 1),
+        ROW(conv, qn_conv_attrs, " stride=1,2 padding=0,3 dilation=1,1", .stride = {1, 2}, .padding = {0, 3},
+            .dilation = {1, 1}, .n_spatial = 2, .groups = 1),
+        ROW(conv, qn_conv_attrs, " stride=1 padding=0 dilation=1 groups=4", .stride = {1}, .dilation = {1},
+            .n_spatial = 1, .groups = 4),
+        ROW(pool, qn_pool_attrs, " kind=argmax window=3 stride=2 padding=1", .kernel = {3}, .stride = {2},
+            .padding = {1}, .kind = QN_POOL_argmax, .n_spatial = 1),
+        ROW(pool, qn_pool_attrs, " kind=avg adaptive", .kind = QN_POOL_avg, .n_spatial = 1, .adaptive = 1),
+        ROW(pool, qn_pool_attrs, " kind=? adaptive", .kind = QN_POOL_argmax + 1, .adaptive = 1),
+        ROW(upsample, qn_upsample_attrs, " mode=linear align_corners size=4,5", .size = {4, 5}, .n_spatial = 2,
+            .mode = QN_UPSAMPLE_linear, .align_corners = 1),
+        ROW(upsample, qn_upsample_attrs, " mode=nearest size=4", .size = {4}, .n_spatial = 1),
+        ROW(sgd_step, qn_sgd_attrs, " mode=nesterov", QN_SGD_nesterov),
+        ROW(sgd_step, qn_sgd_attrs, "", QN_SGD_MODES),
+        ROW(embedding_bag, qn_bag_attrs, " mode=mean", .mode = QN_BAG_mean, .padding_idx = -1),
+        ROW(embedding_bag, qn_bag_attrs, " mode=max padding_idx=0 strict", .mode = QN_BAG_max, .strict = 1),
+        ROW(embedding_bag, qn_bag_attrs, " mode=?", .mode = QN_BAG_max + 1, .padding_idx = -1),
+        ROW(sdpa, qn_sdpa_attrs, " scale=0.5", .scale = 0.5),
+        ROW(sdpa, qn_sdpa_attrs, " scale=1 causal mask sinks softcap=30 window=7", .scale = 1, .causal = 1,
+            .has_mask = 1, .has_sinks = 1, .softcap = 30, .window = 7),
+        ROW(layer_norm, qn_layer_norm_attrs, " eps=1e-05", 1e-5),
+        ROW(norm_back, qn_norm_back_attrs, " of=layer_norm eps=0.5 wanted=xb", .eps = 0.5, .centred = 1,
+            .wanted = QN_NORM_x | QN_NORM_b),
+        ROW(norm_back, qn_norm_back_attrs, " of=rms_norm eps=0.5 wanted=w", .eps = 0.5, .wanted = QN_NORM_w),
+        ROW(softmax_back, qn_softmax_back_attrs, " of=softmax", .log = 0),
+        ROW(softmax_back, qn_softmax_back_attrs, " of=log_softmax", .log = 1),
+        ROW(rope_apply, qn_rope_apply_attrs, " mode=neox n_rot=4 back", .mode = QN_ROPE_NEOX, .n_rot = 4, .back = 1),
+        ROW(rope_apply, qn_rope_apply_attrs, " mode=norm n_rot=2 heads_first", .mode = QN_ROPE_NORM, .n_rot = 2,
+            .heads_first = 1),
+        ROW(cross_entropy, qn_cross_entropy_attrs, " reduction=none ignore=-100", .reduction = QN_LOSSES_none,
+            .ignore = -100),
+        ROW(cross_entropy, qn_cross_entropy_attrs, " reduction=? ignore=0 smoothing=0.1",
+            .reduction = QN_LOSSES_none + 1, .smoothing = 0.1),
+        ROW(scale, qn_scale_attrs, " scale=2", .scale = 2),
+        ROW(clamp, qn_clamp_attrs, " min=-1 max=0.25", -1, 0.25),
+        ROW(gelu, qn_gelu_attrs, "", 0),
+        ROW(gelu, qn_gelu_attrs, " tanh", 1),
+        ROW(sum, qn_reduce_attrs, " dims=0,2 keep", .dims = 5, .keep = 1),
+        ROW(sum, qn_reduce_attrs, " dims=7", .dims = 128),
+    };
+#undef ROW
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        qn_str s = {0};
+        qn__attrs_print(&(qn_node){.op = rows[i].op, .attrs = rows[i].attrs}, &s);
+        const char *text = s.data ? s.data : "";
+        if (strcmp(text, rows[i].text) != 0)
+            fail_msg("%s: \"%s\", \"%s\" expected", qn__op_info(rows[i].op)->name, text, rows[i].text);
+        qn__str_deinit(&s);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_text), cmocka_unit_test(test_dot),
-                                       cmocka_unit_test(test_svg)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_text), cmocka_unit_test(test_attributes),
+                                       cmocka_unit_test(test_dot), cmocka_unit_test(test_svg)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
