@@ -13,8 +13,7 @@
 static qn_status widen(qn_dtype dtype, const void *raw, float *dst, int64_t n, qn_error *err)
 {
     const qn_dtype_class class = qn_dtype_get(dtype)->class_;
-    if (dtype != QN_DTYPE_F64 && (class == QN_CLASS_real || class == QN_CLASS_block))
-        return qn_unpack(dtype, raw, dst, n, err);
+    if (class == QN_CLASS_real || class == QN_CLASS_block) return qn_unpack(dtype, raw, dst, n, err);
     int64_t whole;
     for (int64_t i = 0; i < n; i++) dst[i] = (float)qn__element(dtype, raw, i, &whole);
     return QN_OK;

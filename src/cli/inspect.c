@@ -40,8 +40,7 @@ static bool is_experts(const qn_gguf_tensor *t)
 
 static void describe(const qn_gguf_tensor *t, int64_t expert, tensor_row *row)
 {
-    *row = (tensor_row){
-        .t = t, .expert = expert, .offset = t->file_offset, .bytes = t->size_bytes, .shape = t->shape, .layer = -1};
+    *row = (tensor_row){.t = t, .expert = expert, .offset = t->file_offset, .bytes = t->size_bytes, .shape = t->shape};
     const char *name = t->name;
     int end = 0;
     if (sscanf(name, "blk.%d.%n", &row->layer, &end) == 1 && end > 0)

@@ -33,15 +33,14 @@ int cli_parse_lora(const char *text, char *path, size_t size, float *scale)
     return CLI_OK;
 }
 
-static int parse_passes(const cli_strings *names, uint32_t *off)
+/* The option's table has checked the names. */
+static uint32_t passes_off(const cli_strings *names)
 {
+    uint32_t off = 0;
     qn_pass pass;
-    for (int i = 0; i < names->n; i++) {
-        if (!qn_pass_find(names->item[i], &pass))
-            return cli_bad_usage("--no-pass: \"%.32s\" is no pass; there are %s", names->item[i], QN_PASS_NAMES);
-        *off |= 1u << pass;
-    }
-    return CLI_OK;
+    for (int i = 0; i < names->n; i++)
+        if (qn_pass_find(names->item[i], &pass)) off |= 1u << pass;
+    return off;
 }
 
 /* The option's table has checked the name. */
@@ -107,9 +106,6 @@ int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out)
         const int status = parse_rule(m->place.item[i], patterns[i], sizeof(patterns[i]), &rules[i]);
         if (status != CLI_OK) return status;
     }
-    uint32_t passes_off = 0;
-    const int status_of_passes = parse_passes(&m->no_pass, &passes_off);
-    if (status_of_passes != CLI_OK) return status_of_passes;
     qn_gguf_policy policy = QN_GGUF_lazy;
     uint64_t memory_limit = 0;
     int wrong = parse_policy(m, &policy);
@@ -125,7 +121,7 @@ int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out)
         .rules = rules,
         .n_rules = m->place.n,
         .strict = m->strict,
-        .passes_off = passes_off,
+        .passes_off = passes_off(&m->no_pass),
         .policy = policy,
         .memory_limit = memory_limit,
         .progress = cli_progress_step,
