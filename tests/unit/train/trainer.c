@@ -96,7 +96,7 @@ static void windows_of_a_seed(void **state)
     for (int epoch = 0; epoch < 2; epoch++) {
         int seen[50] = {0}, n = 0;
         for (int w = 0; w < 7; w++) {
-            qn__train_window(&d, epoch * 7 + w, ids, targets);
+            qn__train_window(&d, epoch * 7 + w, ids, targets, NULL);
             assert_int_equal(ids[0], 99);
             assert_int_equal(targets[0], first[epoch][w]);
             for (int i = 0; i < 7; i++) {
