@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")"
 . tools/need.sh
 need_build
-need libcmocka-dev
+need libcmocka-dev tmux
 
 say() { printf '\n== %s (%s s)\n' "$1" "$(($(date +%s) - started))"; }
 started=$(date +%s)

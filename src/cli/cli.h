@@ -120,6 +120,10 @@ int cli_write_text(const char *path, const char *text, size_t len);
 void cli_catch_signals(void);
 bool cli_interrupted(void); /* by the user, or because nobody reads the output any more */
 bool cli_pipe_closed(void);
+/* For a command that goes on after Ctrl-C: reading from a terminal ends with EINTR, and the flag can be cleared. Three
+ * that nobody noticed end the program all the same. */
+void cli_interrupts_ask(void);
+void cli_clear_interrupt(void);
 
 /* ---- token lists: "1,2,3", a JSON array, numbers between blanks ---- */
 /* NULL after a message; freed with free. */

@@ -181,10 +181,35 @@ int cli_write_text(const char *path, const char *text, size_t len)
 
 /* ---- signals ---- */
 
+static volatile sig_atomic_t patience; /* how many interrupts may come before one ends the program at once */
+
 static void on_interrupt(int signal_number)
 {
     interrupted = 1;
-    signal(signal_number, SIG_DFL); /* a second time ends at once */
+    if (patience == 0) signal(signal_number, SIG_DFL);
+    patience = patience ? patience - 1 : 0;
+}
+
+static void ask_again(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt}; /* without SA_RESTART */
+    sigemptyset(&action.sa_mask);
+    patience = 2;
+    sigaction(SIGINT, &action, NULL);
+}
+
+static bool goes_on; /* after an interrupt */
+
+void cli_interrupts_ask(void)
+{
+    goes_on = true;
+    ask_again();
+}
+
+void cli_clear_interrupt(void)
+{
+    interrupted = 0;
+    if (goes_on) ask_again();
 }
 
 /* The reader has gone: the write fails, what is under way ends as when interrupted, and nothing is said about it. */

@@ -115,8 +115,9 @@ done
 # ---- the examples, with files of their names; those that measure or train take too long ----
 cp "$source/models/shakespeare.gguf" "$work/model.gguf"
 PATH=$build:$PATH
-for name in run eval tokenize inspect graph list show completion help; do
-    "$quern" help $name | sed -n '/^Examples:/,$s/^      //p' | grep -v 'source <\|fish/completions\|zfunc\|man -l' >"$work/examples"
+echo "Notes." >"$work/notes.txt"
+for name in run chat eval tokenize inspect graph list show completion help; do
+    "$quern" help $name | sed -n '/^Examples:/,$s/^      //p' | grep -v 'source <\|fish/completions\|zfunc\|man -l\|chat model.gguf$' >"$work/examples"
     while read -r line; do
         (cd "$work" && sh -c "$line") </dev/null >"$work/out" 2>"$work/err" || { bad "the example fails: $line"; cat "$work/err"; }
     done <"$work/examples"

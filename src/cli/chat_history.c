@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/chat_history.c -- the history's file: an entry a line, newlines as \n and backslashes as \\. An entry is
+ * appended with one write, so that several chats at a time lose nothing of each other. The file is for its owner alone.
+ */
+#include "cli/chat_input.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_ENTRIES = 1000, MOST_BYTES = 1 << 20 };
+
+/* Every folder of the path that is missing, for the owner alone (as the XDG specification has it). */
+static bool make_folders(char *path)
+{
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = '\0';
+        const bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *p = '/';
+        if (!made) return false;
+    }
+    return true;
+}
+
+bool chat_history_path(char *path, size_t size)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n;
+    if (state && *state == '/') /* a relative one is to be ignored */
+        n = snprintf(path, size, "%s/quern/chat_history", state);
+    else if (home && *home == '/')
+        n = snprintf(path, size, "%s/.local/state/quern/chat_history", home);
+    else
+        return false;
+    return n > 0 && (size_t)n < size && make_folders(path);
+}
+
+static void decode(char *line)
+{
+    char *to = line;
+    for (const char *p = line; *p; p++) {
+        if (*p == '\\' && (p[1] == 'n' || p[1] == '\\'))
+            *to++ = *++p == 'n' ? '\n' : '\\';
+        else
+            *to++ = *p;
+    }
+    *to = '\0';
+}
+
+/* The newest entries, where the file has become long: by way of a temporary one. */
+static void shorten(const char *path, const char *from, size_t len)
+{
+    char temporary[4096 + 16];
+    if (snprintf(temporary, sizeof(temporary), "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof(temporary)) return;
+    const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    const bool wrote = write(fd, from, len) == (ssize_t)len;
+    if (close(fd) != 0 || !wrote || rename(temporary, path) != 0) unlink(temporary);
+}
+
+/* The file's end, at most MOST_BYTES of it, from the beginning of a line; freed with free. */
+static char *read_end(const char *path, size_t *len, bool *cut)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    char *text = NULL;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        const off_t start = st.st_size > MOST_BYTES ? st.st_size - MOST_BYTES : 0;
+        size_t n = 0;
+        ssize_t got = 1;
+        text = malloc(MOST_BYTES + 1);
+        while (text && got > 0 && n < MOST_BYTES) {
+            got = pread(fd, text + n, MOST_BYTES - n, start + (off_t)n);
+            n += got > 0 ? (size_t)got : 0;
+        }
+        for (size_t i = 0; text && i < n; i++)
+            if (!text[i]) text[i] = ' ';
+        if (text) text[n] = '\0';
+        char *line = text && start ? memchr(text, '\n', n) : NULL;
+        if (line) memmove(text, line + 1, n -= (size_t)(line + 1 - text)), text[n] = '\0';
+        *len = n;
+        *cut = start > 0;
+    }
+    if (fd >= 0) close(fd);
+    return text;
+}
+
+void chat_history_load(const char *path, void (*add)(void *ctx, const char *entry), void *ctx)
+{
+    size_t len = 0, lines = 0;
+    bool cut = false;
+    char *text = read_end(path, &len, &cut);
+    if (!text) return;
+    for (size_t i = 0; i < len; i++) lines += text[i] == '\n';
+    char *p = text;
+    for (; lines > MOST_ENTRIES; lines--) p = strchr(p, '\n') + 1, cut = true;
+    if (cut) shorten(path, p, len - (size_t)(p - text));
+    for (char *end; (end = strchr(p, '\n')); p = end + 1) {
+        *end = '\0';
+        decode(p);
+        if (*p) add(ctx, p);
+    }
+    free(text);
+}
+
+void chat_history_append(const char *path, const char *entry)
+{
+    char *line = malloc(2 * strlen(entry) + 2), *to = line;
+    if (!line) return;
+    for (const char *p = entry; *p; p++) {
+        if (*p == '\n' || *p == '\\') *to++ = '\\';
+        *to++ = *p == '\n' ? 'n' : *p;
+    }
+    *to++ = '\n';
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        (void)!write(fd, line, (size_t)(to - line));
+        close(fd);
+    }
+    free(line);
+}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# quern chat without a terminal: one turn from -p, a pipe or both; what comes out is the answer alone; what is wrong is said in a line.
+. "$1/tests/e2e/lib/common.sh"
+model=$source/models/shakespeare.gguf # has no template of its own: "plain" is nothing but the texts
+cat >"$work/t.jinja" <<'END'
+{% for m in messages %}{{ m.role }}: {{ m.content }}
+{% endfor %}{% if tools %}tools: {{ tools|map(attribute='function')|map(attribute='name')|join }}
+{% endif %}{% if enable_thinking is defined %}think: {{ enable_thinking }} {{ reasoning_effort }}
+{% endif %}assistant:
+END
+said() { expect 0 "$quern" chat "$model" -t 1 --temp 0 "$@"; }
+same() { cmp -s "$1" "$2" || { bad "$3:"; diff "$1" "$2"; }; }
+
+# ---- an answer is what run gives after the same prompt ----
+said -p "ROMEO:" -n 30 --chat-template plain; cp "$work/out" "$work/answer"
+[ -s "$work/err" ] && { bad "said on standard error:"; cat "$work/err"; }
+"$quern" run "$model" "ROMEO:" -n 30 --temp 0 -q -t 1 >"$work/run"
+same "$work/answer" "$work/run" "chat is not run"
+said -p "ROMEO:" -n 30; one_line "no chat template" "plain"
+same "$work/answer" "$work/out" "with the template that is taken by itself"
+# with another template, thinking, a system message and tools: as template renders it, of which run goes on
+echo '[{"type": "function", "function": {"name": "f"}}]' >"$work/tools.json"
+for think in on off high; do
+    case $think in high) switch="on --reasoning-effort high" ;; *) switch=$think ;; esac
+    # shellcheck disable=SC2086
+    "$quern" template "$work/t.jinja" -p "Who is there?" --system "Be brief." --think $switch --tools "$work/tools.json" >"$work/prompt"
+    grep -q "tools: f" "$work/prompt" || bad "no tools in the prompt"
+    "$quern" run "$model" -f "$work/prompt" -n 20 --temp 0 -q -t 1 >"$work/run"
+    said --chat-template-file "$work/t.jinja" -p "Who is there?" --system "Be brief." --think $think --tools "$work/tools.json" -n 20
+    same "$work/run" "$work/out" "--think $think"
+done
+
+# ---- pipes: the whole input is one message, behind the text of -p ----
+piped() { "$quern" chat "$model" -t 1 --temp 0 --chat-template plain -n 20 "$@" >"$work/out" 2>"$work/err"; }
+printf 'JULIET:\nO ' | piped || bad "a pipe: status $?"
+cp "$work/out" "$work/pipe"
+said -p "JULIET:
+O " -n 20 --chat-template plain;                                same "$work/pipe" "$work/out" "a pipe is not -p"
+printf 'A line.\nAnother.\n' | piped -p "Tell:" || bad "a pipe and -p: status $?"
+cp "$work/out" "$work/pipe"
+said -p "Tell:
+
+A line.
+Another." -n 20 --chat-template plain;                          same "$work/pipe" "$work/out" "a pipe behind -p"
+printf '/help\n' | piped || bad "a command in a pipe: status $?"
+grep -q "/reset" "$work/out" && bad "commands work in a pipe"
+
+# ---- options: grammar, stop, the length ----
+said -p "ROMEO:" --grammar 'root ::= "yes"';                    [ "$(cat "$work/out")" = yes ] || bad "--grammar: $(cat "$work/out")"
+printf '%s' 'root ::= "a" [b-c]' >"$work/g"
+said -p "ROMEO:" --grammar-file "$work/g";                      grep -qx 'a[bc]' "$work/out" || bad "--grammar-file: $(cat "$work/out")"
+said -p "ROMEO:" -n 200 --stop "
+" --chat-template plain -n 30;                                  [ "$(grep -c . "$work/out")" -le 1 ] || bad "--stop: $(cat "$work/out")"
+said -p "ROMEO:" -n 0;                                          [ -s "$work/out" ] && bad "-n 0 says: $(cat "$work/out")"
+expect 0 "$quern" chat "$model" -t 1 -p x --seed 3 -n 20; cp "$work/out" "$work/a"
+expect 0 "$quern" chat "$model" -t 1 -p x --seed 3 -n 20; same "$work/a" "$work/out" "--seed"
+
+# ---- a full context is never cut silently ----
+long=$(seq 1 150 | tr '\n' ' ')
+expect 1 "$quern" chat "$model" -t 1 -p "$long" -c 64 --chat-template plain
+one_line "the conversation has" "tokens, the context 64" "one turn alone"
+[ -s "$work/out" ] && bad "an answer came: $(cat "$work/out")"
+expect 0 "$quern" chat "$model" -t 1 -p "ROMEO:" -c 32 --ignore-eos --chat-template plain
+one_line "the conversation has 32 tokens, the context 32";      [ -s "$work/out" ] || bad "no answer came"
+
+# ---- what is wrong is said in a line ----
+expect 2 "$quern" chat "$model";                                one_line "no message" "-p"
+expect 2 "$quern" chat;                                         one_line "argument"
+expect 2 "$quern" chat "$model" -p x --think maybe;             one_line "maybe" "on, off, low, medium, high"
+expect 2 "$quern" chat "$model" -p x --grammar 'root ::= "a"' --grammar-file "$work/g"; one_line "twice"
+expect 2 "$quern" chat "$model" -p x --chat-template plain --chat-template-file "$work/t.jinja"; one_line "twice"
+expect 2 "$quern" chat "$model" -p x --temp -1;                 one_line "--temp"
+expect 1 "$quern" chat "$work/none.gguf" -p x;                  one_line "none.gguf"
+expect 1 "$quern" chat "$model" -p x --chat-template nosuch;    one_line "nosuch"
+expect 1 "$quern" chat "$model" -p x --chat-template-file "$work/none"; one_line "none"
+expect 1 "$quern" chat "$model" -p x --tools "$work/none";      one_line "none"
+printf "a\n{{ x|nosuch }}" >"$work/bad.jinja"
+expect 1 "$quern" chat "$model" -p x --chat-template-file "$work/bad.jinja"; one_line "bad.jinja" "line 2"
+printf "{{ raise_exception('Only cats.') }}" >"$work/no.jinja"
+expect 1 "$quern" chat "$model" -p x --chat-template-file "$work/no.jinja"; one_line "refuses" "Only cats."
+expect 1 "$quern" chat "$model" -p x --chat-template plain --tools "$work/tools.json"; one_line "--tools" "no place for tools"
+echo '[{"type": "function"}]' >"$work/bad.json"
+expect 1 "$quern" chat "$model" -p x --chat-template-file "$work/t.jinja" --tools "$work/bad.json"; one_line "tools[0]"
+expect 1 "$quern" chat "$model" -p x --chat-template-file "$work/t.jinja" --chat-template-kwargs '['; one_line "kwargs"
+printf 'a\0b' >"$work/nul"
+"$quern" chat "$model" <"$work/nul" >"$work/out" 2>"$work/err" && bad "a NUL byte is taken"; one_line "NUL"
+if [ -e /dev/full ]; then
+    "$quern" chat "$model" -p x -n 5 --chat-template plain >/dev/full 2>"$work/err" </dev/null
+    [ $? -eq 1 ] || bad "a full disk: status $?"; one_line "No space"
+fi
+finish

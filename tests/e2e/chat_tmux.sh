@@ -1,0 +1,190 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# quern chat on a terminal, which tmux plays: what a person types and sees. The conversation, its history, lines and messages of several
+# lines, Ctrl-C, commands, files, calls of tools, a full context, and how many tokens a turn computes, counted outside.
+. "$1/tests/e2e/lib/common.sh"
+command -v tmux >/dev/null || { echo "skipped: no tmux"; exit 77; }
+model=$source/models/shakespeare.gguf
+export XDG_STATE_HOME="$work/state" LC_ALL=C.UTF-8
+unset NO_COLOR VISUAL EDITOR TMUX
+tm() { tmux -u -S "$work/tmux" -f /dev/null "$@" 2>/dev/null; }
+trap 'tm kill-server; rm -rf "$work"' EXIT
+
+# chat OPTIONS...: a new terminal with quern chat in it; the pane stays when it ends.
+chat() {
+    tm kill-server
+    printf 'exec ' >"$work/command"
+    for word in "$quern" chat "$model" -t 1 "$@"; do printf "'%s' " "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")" >>"$work/command"; done
+    tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on ||
+        { sleep 0.1; tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on; }
+    sees "Ctrl-D leaves"
+}
+screen() { tm capture-pane -p -S -300 -t c >"$work/screen"; }
+# sees TEXT [TIMES]: waits until it stands on the screen that often
+sees() {
+    for i in $(seq 200); do
+        screen
+        [ "$(grep -cF -- "$1" "$work/screen")" -ge "${2:-1}" ] && return 0
+        sleep 0.05
+    done
+    bad "never seen: \"$1\""; grep . "$work/screen"
+    return 1
+}
+keys() { tm send-keys -t c "$@"; }
+n_prompts=0
+# say TEXT: a line, and its end; waits for the next prompt
+say() { keys -l -- "$1"; keys Enter; prompt; }
+# prompt: waits until an empty prompt is the last line
+prompt() {
+    for i in $(seq 400); do
+        screen
+        [ "$(grep . "$work/screen" | tail -n 1)" = ">" ] && return 0
+        sleep 0.05
+    done
+    bad "no prompt came"; grep . "$work/screen"
+}
+clear_screen() { tm clear-history -t c; keys C-l; prompt; }
+leaves() { # by the keys
+    keys "$@"
+    sees "Pane is dead"
+    grep -q "status 0" "$work/screen" || bad "left with: $(grep dead "$work/screen")"
+}
+
+# ---- a conversation; lines are edited; the history lasts ----
+chat --chat-template plain -n 8 --temp 0
+prompt
+say "ROMEO:"
+keys -l "lost mid"; keys C-a; keys -l "My "; keys C-e BSpace BSpace BSpace; keys -l "ö?"; keys Enter; prompt
+say '/save '"$work/c.json"
+grep -qF '{"role": "user", "content": "My lost ö?"}' "$work/c.json" || { bad "not as it was edited:"; cat "$work/c.json"; }
+keys Up Up Up; sees "> ROMEO:" 2; keys C-c; prompt
+keys -l "/st"; keys Tab; sees "> /stats"; keys Enter; prompt
+sees "  prompt "
+leaves C-d
+chat --chat-template plain -n 8 --temp 0
+prompt; keys Up; sees "> /stats"; keys Up Up Up Up; sees "> ROMEO:"; keys Down; sees "> My lost ö?"; keys C-c; prompt
+[ "$(stat -c %a "$work/state/quern/chat_history")" = 600 ] || bad "the history can be read by others"
+
+# ---- several lines: """, a trailing \, what is pasted ----
+keys -l '"""one'; keys Enter; sees "..."; keys -l 'two"""'; keys Enter; prompt
+keys -l 'three\'; keys Enter; keys -l 'four'; keys Enter; prompt
+printf 'five\nsix\tsix\nseven' >"$work/paste"
+tm load-buffer "$work/paste"; tm paste-buffer -p -t c; sees "... seven"; keys Enter; prompt
+keys Up; sees "seven" 2; keys C-c; prompt # as one entry of the history
+say "//slash"
+say "/save $work/c.json"
+for text in 'one\ntwo' 'three\nfour' 'five\nsix\tsix\nseven' '/slash'; do
+    grep -qF "{\"role\": \"user\", \"content\": \"$text\"}" "$work/c.json" || { bad "no message \"$text\" in:"; cat "$work/c.json"; }
+done
+
+# ---- commands ----
+clear_screen
+say /reset; say /context; sees "0 messages"
+say "/load $work/c.json"; sees "8 messages read"
+say "/save $work/d.json"; cmp -s "$work/c.json" "$work/d.json" || { bad "saved, loaded and saved is not the same:"; diff "$work/c.json" "$work/d.json"; }
+say /regenerate; say "/save $work/d.json"
+cmp -s "$work/c.json" "$work/d.json" || { bad "the same answer was not generated again:"; diff "$work/c.json" "$work/d.json"; }
+say "/edit slush"; say "/save $work/d.json"
+grep -qF '"content": "slush"' "$work/d.json" || bad "/edit did not change the message"
+grep -qF '/slash' "$work/d.json" && bad "/edit left the old message"
+[ "$(grep -c role "$work/d.json")" -eq 8 ] || bad "/edit: not 8 messages"
+keys -l "/edit"; keys Enter; sees "edit> slush"; keys -l " more"; keys Enter; prompt; say "/save $work/d.json"
+grep -qF '"content": "slush more"' "$work/d.json" || bad "/edit in the line did not change the message"
+say "/system Be brief."; say "/system"; sees "Be brief." 2
+say "/save $work/d.json"; grep -qF '[{"role": "system", "content": "Be brief."}' "$work/d.json" || bad "no system message"
+say "/system -"; say "/system"; sees "no system message"
+say "/set temp 0.25"; sees "temp                   0.25"
+say "/set predict 5"; say "x"; say /stats; sees "answer       5 tokens"
+clear_screen
+say "/frob"; sees '"/frob" is no command'
+say "/rest"; sees 'did you mean /reset'
+say "/set tmp 3"; sees "did you mean temp?"
+say "/set temp -3"; sees 'is no number from 0'
+say "/set temp"; sees "needs a value"
+echo '[{"role": "user", "content": 3}]' >"$work/bad.json"
+say "/load $work/bad.json"; sees "messages[0].content"
+say "/load $work/none.json"; sees "No such file"
+say "/save"; sees "needs the name of a file"
+say "/save $work/none/x"; sees "cannot write"
+say "/save $work/e.json"; [ "$(grep -c role "$work/e.json")" -eq 10 ] || bad "what failed changed the conversation"
+say "/help"; sees "/regenerate"
+leaves -l "/bye
+"
+
+# ---- what a turn computes, counted outside ----
+# The cache holds the first prompt and what was said but for the last token; the second turn computes what comes after the longest common
+# beginning of that and its own prompt. One template only adds; one shows earlier questions in another form.
+printf '%s' 'This is a play of kings and of those who serve them. {% for m in messages %}[{{ m.role }}] {{ m.content }}
+{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}' >"$work/adds.jinja"
+printf '%s' 'This is a play of kings and of those who serve them. {% for m in messages %}[{{ m.role }}{{ " now" if loop.last }}] {{ m.content }}
+{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}' >"$work/rewrites.jinja"
+for template in adds rewrites; do
+    chat --chat-template-file "$work/$template.jinja" -n 12 --temp 0; prompt
+    say "Who is there, in the night?"; say "/save $work/1.json"; say "Speak to me of the king."; clear_screen; say "/stats"; say "/save $work/2.json"
+    said=$(sed -n 's/.*: \([0-9]*\) reused, \([0-9]*\) computed.*/\1 \2/p' "$work/screen")
+    sed -n '1s/,$/]/p' "$work/1.json" >"$work/1u.json" # what was asked first, and the whole before the second answer
+    sed '$d' "$work/2.json" | sed '$s/,$/]/' >"$work/2u.json"
+    for i in 1 2; do "$quern" template "$work/$template.jinja" -m "$work/${i}u.json" >"$work/$i.txt"; done
+    "$quern" run "$model" -f "$work/1.txt" -n 11 --temp 0 -t 1 >"$work/1.said" # of the 12 that were said the last is not in the cache
+    tokens() { "$quern" tokenize "$model" "$1" | tr -d '[] ' | tr ',' '\n'; }
+    tokens "$(cat "$work/1.said")" >"$work/1.ids" # run's last newline is not the model's
+    tokens "$(cat "$work/2.txt")" >"$work/2.ids"
+    want=$(paste -d ' ' "$work/1.ids" "$work/2.ids" | awk '$1 != $2 { print NR - 1; exit }')
+    total=$(grep -c . "$work/2.ids")
+    [ "$said" = "$want $((total - want))" ] || bad "$template: /stats says \"$said\" reused and computed, outside \"$want $((total - want))\" were counted"
+    [ "$want" -gt 4 ] || bad "$template: only $want tokens are common, nothing was tested"
+done
+
+# ---- Ctrl-C in mid-answer keeps what was said ----
+chat --chat-template plain --ignore-eos -c 4096 --temp 0; prompt
+keys -l "ROMEO:"; keys Enter; sees "
+" 6; sleep 0.3; keys C-c; sees "(stopped)"; prompt
+say "/save $work/c.json"
+grep -q '"role": "assistant"' "$work/c.json" || { bad "what was said is lost:"; cat "$work/c.json"; }
+say "/context"; sees "2 messages"
+keys C-c; sees "Ctrl-C again or Ctrl-D leaves"; prompt
+leaves C-c
+
+# ---- a full context: both numbers, and a choice ----
+chat --chat-template plain --ignore-eos -n 40 -c 128 --temp 0; prompt
+say "One."; say "Two."
+keys -l "Three."; keys Enter; sees "the context 128"; sees "[n]othing?"; keys -l n; keys Enter; prompt
+say "/context"; grep -q "longer read" "$work/screen" && bad "turns are left out that nobody wanted left out"
+clear_screen
+keys -l "/regenerate"; keys Enter; sees "[n]othing?"; keys -l d; keys Enter; sees "left out"; prompt
+say "/context"; grep -q "no longer read" "$work/screen" || bad "/context does not tell that turns are left out"
+say "/stats"
+say "/save $work/c.json"; grep -q '"One."' "$work/c.json" || bad "/save has lost the oldest turn"
+chat --chat-template plain --ignore-eos -n 40 -c 128 --temp 0 --context-shift; prompt
+say "One."; say "Two."; say "Three."; sees "left out"; say "/stats"; say "Four."; say "Five."
+grep -q "othing?" "$work/screen" && bad "--context-shift asks"
+
+# ---- tools: a call is shown, and answered by hand ----
+printf '%s' '{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments|tojson }}}
+</tool_call>{% endfor %}
+{% endfor %}{% for t in tools %}{{ t|tojson }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >"$work/tools.jinja"
+echo '[{"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' >"$work/tools.json"
+chat --chat-template-file "$work/tools.jinja" --tools "$work/tools.json" --temp 0 --grammar 'root ::= "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"'; prompt
+keys -l "What is the time?"; keys Enter; sees '-> get_time {"city": "Oslo"}'; sees "get_time ="
+keys -l "half past two"; keys Enter; sees "get_time =" 2; keys C-c; prompt
+say "/save $work/c.json"
+grep -q '"role": "tool".*"content": "half past two"' "$work/c.json" || { bad "no result of the tool:"; cat "$work/c.json"; }
+expect 0 "$quern" chat "$model" -t 1 -p "What is the time?" --chat-template-file "$work/tools.jinja" --tools "$work/tools.json" --temp 0 --grammar 'root ::= "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"'
+[ "$(cat "$work/out")" = '{"name":"get_time","arguments":{"city":"Oslo"}}' ] || bad "a call outside of a terminal: $(cat "$work/out")"
+
+# ---- reasoning is dimmed; colours only where they are wanted; a model's escape sequences do nothing ----
+printf '%s' '{% for m in messages %}<{{ m.role }}>{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >"$work/think.jinja"
+grammar='root ::= "<think>hm</think>so\x1b[31m\x07 it is\x9b" "4m"'
+chat --chat-template-file "$work/think.jinja" --temp 0 --grammar "$grammar"; prompt
+say "And?"; sees "hm"
+tm capture-pane -p -e -S -300 -t c >"$work/screen"
+grep -q "$(printf '\033\\[2mhm')" "$work/screen" || { bad "reasoning is not dimmed:"; cat -v "$work/screen"; }
+grep -q "so␛\[31m␇ it is�4m" "$work/screen" || { bad "control characters are not shown as pictures:"; cat -v "$work/screen"; }
+export NO_COLOR=1
+chat --chat-template-file "$work/think.jinja" --temp 0 --grammar "$grammar"; prompt
+say "And?"; sees "hm"
+tm capture-pane -p -e -S -300 -t c >"$work/screen"
+grep -q "$(printf '\033\\[')" "$work/screen" && { bad "colours with NO_COLOR:"; cat -v "$work/screen"; }
+finish
