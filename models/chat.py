@@ -4,8 +4,9 @@
 questions that are not in it.
 
     python3 models/chat.py > chat.jsonl                  conversations, a JSON object a line, the same every time
-    python3 models/chat.py --questions > questions.jsonl 200 questions with their right answers, none of them in chat.jsonl
-    python3 models/chat.py --check build/quern models/chat.gguf [questions.jsonl]
+    python3 models/chat.py --questions > questions.tsv   200 questions, none of them in chat.jsonl: topic, messages, tools and the
+                                                         right answer, or right call, between tabs
+    python3 models/chat.py --check build/quern models/chat.gguf [--think on|off] [-v]
                                                          asks the model, and says how many it answers right, by topic
 
 A question is held out by what it asks where there is a rule to be learnt (a sum by its numbers, a call by its city: no wording of
@@ -16,7 +17,6 @@ import argparse
 import json
 import random
 import subprocess
-import sys
 import tempfile
 import zlib
 
@@ -64,16 +64,14 @@ UNITS = [("km", "metres", 1000, 90), ("kg", "grams", 1000, 90), ("litres", "mill
          ("weeks", "days", 7, 12), ("years", "months", 12, 12), ("days", "hours", 24, 7)]
 
 
-def tool(name, description, **parameters):
-    properties = {k: {"type": "string", "description": v} for k, v in parameters.items()}
+def tool(name, description, *parameters):
+    properties = {k: {"type": "string"} for k in parameters}
     return {"type": "function", "function": {"name": name, "description": description, "parameters": {
         "type": "object", "properties": properties, "required": list(parameters)}}}
 
 
-TOOLS = {"get_weather": tool("get_weather", "The weather in a city", city="its name"),
-         "get_price": tool("get_price", "The price of an article", item="its name"),
-         "get_time": tool("get_time", "The time in a city", city="its name"),
-         "calculate": tool("calculate", "Computes an expression", expression="such as 2*3")}
+TOOLS = {"get_weather": tool("get_weather", "The weather in a city", "city"), "get_price": tool("get_price", "The price of an article", "item"),
+         "get_time": tool("get_time", "The time in a city", "city"), "calculate": tool("calculate", "Computes an expression", "expression")}
 
 
 def is_held(*key):
@@ -90,6 +88,23 @@ class Turn:
 
     def held(self):
         return is_held("sums" if self.topic == "going on" else self.topic, *self.key)
+
+
+def made_up(r):
+    """A word that nobody knows: what a model can only copy."""
+    return "".join(r.choice("b d f g h k l m n p r s t v w z br dr kl st tr sh".split()) + r.choice("a e i o u a e i o u ai ou".split())
+                   for _ in range(r.randrange(1, 4))) + r.choice(["", "", "n", "r", "l", "s", "t", "m"])
+
+
+def known_or_not(r, words):
+    if r.random() < 0.5:
+        return r.choice(words)
+    word = made_up(r)
+    return word.capitalize() if words[0][0].isupper() else word
+
+
+def a_thing(word):
+    return ("an " if word[0] in "aeiou" else "a ") + word
 
 
 # ---- topics: each a function of a random generator ----
@@ -145,7 +160,7 @@ def addition(r):
     a, b = number(r), number(r)
     w = r.choice(["What is %d plus %d?", "%d + %d", "What is %d + %d?", "Add %d and %d.", "How much is %d plus %d?", "%d plus %d?", "Please add %d and %d.",
                   "Can you add %d and %d?", "What is the sum of %d and %d?"])
-    return Turn("sums", ("+", a, b), w % (a, b), "%d + %d = %d" % (a, b, a + b), str(a + b), add_thought(a, b), a > 9 or b > 9)
+    return Turn("sums", ("+", a, b), w % (a, b), "%d + %d = %d" % (a, b, a + b), str(a + b), add_thought(a, b), True)
 
 
 def subtraction(r):
@@ -154,7 +169,7 @@ def subtraction(r):
     text = w % (a, b)
     if r.random() < 0.2:
         text = r.choice(["Take %d from %d.", "Subtract %d from %d."]) % (b, a)
-    return Turn("sums", ("-", a, b), text, "%d - %d = %d" % (a, b, a - b), str(a - b), take_thought(a, b), a > 9)
+    return Turn("sums", ("-", a, b), text, "%d - %d = %d" % (a, b, a - b), str(a - b), take_thought(a, b), True)
 
 
 def units(r):
@@ -209,14 +224,17 @@ def month_facts(r):
 
 def spelling(r):
     word = r.choice(WORDS)
-    w = r.choice(["Spell %s.", "How do you spell %s?", "Please spell %s.", "Spell the word %s.", "Can you spell %s?"])
-    return Turn("letters", ("spell", word), w % word, "-".join(word), "-".join(word), "Letter by letter.")
+    key, text = pick(r, "letters", ("spell", word), [w % word for w in ("Spell %s.", "How do you spell %s?", "Please spell %s.", "Spell the word %s.",
+                                                                        "Can you spell %s?", "How is %s spelt?", "Spell %s, please.")])
+    return Turn("letters", key, text, "-".join(word), "-".join(word), "Letter by letter.")
 
 
 def counting(r):
     word = r.choice(WORDS)
-    w = r.choice(["How many letters has %s?", "How many letters are in %s?", "Count the letters of %s.", "How many letters does %s have?", "How long is the word %s?"])
-    return Turn("letters", ("count", word), w % word, "%s has %d letters." % (word, len(word)), str(len(word)),
+    key, text = pick(r, "letters", ("count", word), [w % word for w in ("How many letters has %s?", "How many letters are in %s?", "Count the letters of %s.",
+                                                                        "How many letters does %s have?", "How long is the word %s?",
+                                                                        "Please count the letters of %s.")])
+    return Turn("letters", key, text, "%s has %d letters." % (word, len(word)), str(len(word)),
                 ", ".join("%d %s" % (i + 1, c) for i, c in enumerate(word)) + ".", True)
 
 
@@ -248,7 +266,7 @@ def facts(r):
 
 
 def weather(r):
-    city, degrees, sky = r.choice(CITIES), r.randrange(-9, 40), r.choice(SKIES)
+    city, degrees, sky = known_or_not(r, CITIES), r.randrange(-9, 40), r.choice(SKIES)
     w = r.choice(["What is the weather in %s?", "How is the weather in %s?", "Weather in %s?", "Is it warm in %s?", "Tell me the weather in %s.",
                   "What is the weather like in %s today?", "How warm is it in %s?"])
     return Turn("tools", ("weather", city), w % city, "It is %s in %s, %d degrees." % (sky, city, degrees), str(degrees), "The weather in %s: I look it up." % city,
@@ -256,14 +274,15 @@ def weather(r):
 
 
 def price(r):
-    item, euros = r.choice(GOODS), r.randrange(1, 100)
-    w = r.choice(["What does a %s cost?", "How much is a %s?", "What is the price of a %s?", "Price of a %s?", "Tell me the price of a %s.", "How much does a %s cost?"])
-    return Turn("tools", ("price", item), w % item, "The price of a %s is %d euros." % (item, euros), str(euros), "The price of a %s: I look it up." % item,
+    item, euros = known_or_not(r, GOODS), r.randrange(1, 100)
+    thing = a_thing(item)
+    w = r.choice(["What does %s cost?", "How much is %s?", "What is the price of %s?", "Price of %s?", "Tell me the price of %s.", "How much does %s cost?"])
+    return Turn("tools", ("price", item), w % thing, "The price of %s is %d euros." % (thing, euros), str(euros), "The price of %s: I look it up." % thing,
                 call=("get_price", {"item": item}), result={"euros": euros})
 
 
 def clock(r):
-    city, time = r.choice(CITIES), "%02d:%02d" % (r.randrange(24), r.randrange(60))
+    city, time = known_or_not(r, CITIES), "%02d:%02d" % (r.randrange(24), r.randrange(60))
     w = r.choice(["What time is it in %s?", "Time in %s?", "Tell me the time in %s.", "How late is it in %s?", "What is the time in %s?"])
     return Turn("tools", ("time", city), w % city, "It is %s in %s." % (time, city), time, "The time in %s: I look it up." % city,
                 call=("get_time", {"city": city}), result={"time": time})
@@ -276,8 +295,29 @@ def calculator(r):
                 call=("calculate", {"expression": "%d*%d" % (a, b)}), result={"result": a * b})
 
 
-TOPICS = [(greeting, 3), (thanks, 2), (addition, 12), (subtraction, 8), (units, 7), (next_day, 3), (later_day, 3), (next_month, 3), (month_facts, 3),
-          (spelling, 5), (counting, 5), (facts, 8)]
+def counting_up(r):
+    a, n = r.randrange(1, 20), r.randrange(3, 20)
+    w = r.choice(["Count from %d to %d.", "Please count from %d to %d.", "Can you count from %d to %d?"]) % (a, a + n)
+    if a == 1:
+        w = r.choice(["Count to %d.", "Please count to %d.", "Can you count to %d?"]) % (n + 1)
+    return Turn("counting", (a, n), w, ", ".join(str(i) for i in range(a, a + n + 1)), str(a + n), "From %d to %d." % (a, a + n))
+
+
+def not_known(r):
+    """What there is no answer to, or no tool for."""
+    if r.random() < 0.4:
+        t = draw_new(r, [(weather, 1), (price, 1), (clock, 1)])
+        return Turn("not known", (t.question,), t.question, "I cannot look that up.", "No", "There is no tool for that.")
+    x, y = made_up(r), made_up(r)
+    who = r.choice(["Who was %s?", "Who is %s?", "Where is %s?", "Who wrote %s?", "When was %s born?", "Where does %s live?", "What happened in %s?"]) % x.capitalize()
+    what = r.choice(["What is a %s?" % x, "Why is %s so %s?" % (x, y), "How do I make a %s?" % x, "Write a story about %s." % x, "Tell me about %s." % x,
+                     "Translate %s." % x, "What do you think of %s?" % x])
+    text = r.choice([who, what])
+    return Turn("not known", (text,), text, "I do not know that.", "No", "I have no answer to that.")
+
+
+TOPICS = [(greeting, 3), (thanks, 2), (addition, 14), (subtraction, 11), (units, 7), (next_day, 3), (later_day, 3), (next_month, 3), (month_facts, 3),
+          (spelling, 5), (counting, 5), (facts, 8), (counting_up, 1), (not_known, 3)]
 LOOKUPS = [(weather, 3), (price, 3), (clock, 3), (calculator, 3)]
 
 
@@ -294,6 +334,13 @@ def draw_new(r, topics):
 
 
 # ---- conversations ----
+
+def until(make, good):
+    while True:
+        made = make()
+        if good(made):
+            return made
+
 
 STYLES = [("Answer in capitals.", "capitals"), ("Answer in one word.", "word"), ("Answer in capital letters.", "capitals"),
           ("Use one word.", "word"), ("Write in capitals.", "capitals"), ("Say it in one word.", "word")]
@@ -340,11 +387,11 @@ def go_on(r, total):
         plus = True
     a, b, sign, result = total, n, "+" if plus else "-", total + n if plus else total - n
     w = r.choice(["And plus %d?", "Plus %d?", "Now add %d.", "And %d more?"] if plus else ["And minus %d?", "Minus %d?", "Now take away %d.", "And %d less?"])
-    return Turn("going on", (sign, a, b), w % n, "%d %s %d = %d" % (a, sign, b, result), str(result), (add_thought if plus else take_thought)(a, b), a > 9 or b > 9), result
+    return Turn("going on", (sign, a, b), w % n, "%d %s %d = %d" % (a, sign, b, result), str(result), (add_thought if plus else take_thought)(a, b), True), result
 
 
 def about_name(r):
-    name = r.choice(NAMES)
+    name = known_or_not(r, NAMES)
     said = r.choice(["My name is %s.", "I am %s.", "Hello, I am %s.", "Hi, my name is %s.", "You can call me %s.", "People call me %s."])
     asked = r.choice(["What is my name?", "Do you know my name?", "Who am I?", "Tell me my name.", "What was my name?"])
     return (Turn("names", (name,), said % name, "Nice to meet you, %s!" % name, name, "A name: %s." % name),
@@ -353,19 +400,17 @@ def about_name(r):
 
 def conversation(r):
     messages, tools, style = [], [], None
-    thinking = r.choices([None, True, False], [7, 2, 1])[0]
+    thinking = r.choices([None, True, False], [16, 2, 2])[0]
     kind = r.random()
-    if kind < 0.15:
+    if kind < 0.18:
         text, style = r.choice(STYLES)
         messages.append({"role": "system", "content": text})
-        short = [greeting, next_day, next_month, month_facts, facts, units, addition]
-        for _ in range(r.randrange(1, 3)):
-            t = draw_new(r, [(f, 1) for f in short])
+        short = [(greeting, 1), (next_day, 2), (next_month, 2), (month_facts, 2), (facts, 5)]
+        for _ in range(r.randrange(1, 4)):
+            t = draw_new(r, short)
             add_turn(messages, t, style, thinking)
-    elif kind < 0.20:
-        name = r.choice(NAMES)
-        while is_held("own name", name):
-            name = r.choice(NAMES)
+    elif kind < 0.22:
+        name = until(lambda: known_or_not(r, NAMES), lambda n: not is_held("own name", n))
         messages.append({"role": "system", "content": "Your name is %s." % name})
         asked = r.choice(["What is your name?", "Who are you?", "Tell me your name.", "What are you called?"])
         add_turn(messages, Turn("names", (), asked, "My name is %s." % name, name, "My name is %s." % name), None, thinking)
@@ -377,7 +422,7 @@ def conversation(r):
         if r.random() < 0.5:
             add_turn(messages, draw_new(r, TOPICS), None, thinking)
         add_turn(messages, asked, None, thinking)
-    elif kind < 0.38:
+    elif kind < 0.40:
         t = draw_new(r, [(addition, 1), (subtraction, 1)])
         add_turn(messages, t, None, thinking)
         total = int(t.short)
@@ -387,8 +432,9 @@ def conversation(r):
                 continue
             add_turn(messages, n, None, thinking)
             total = after
-    elif kind < 0.66:
-        turns = [draw_new(r, LOOKUPS if r.random() < 0.85 else TOPICS) for _ in range(r.choice([1, 1, 2]))]
+    elif kind < 0.60:
+        others = [t for t in TOPICS if t[0] is not not_known]
+        turns = [draw_new(r, LOOKUPS if r.random() < 0.85 else others) for _ in range(r.choice([1, 1, 2]))]
         tools = with_tools(r, [t.call[0] for t in turns if t.call])
         for t in turns:
             add_turn(messages, t, None, thinking)
@@ -405,13 +451,6 @@ def conversation(r):
 
 # ---- questions that are held out ----
 
-def until(make, good):
-    while True:
-        made = make()
-        if good(made):
-            return made
-
-
 def question(r, topic):
     """Messages up to a question, and what is right."""
     messages, tools, style = [], [], None
@@ -420,32 +459,30 @@ def question(r, topic):
         messages.append({"role": "system", "content": text})
         t = until(lambda: draw(r, [(next_day, 1), (next_month, 1), (month_facts, 1), (facts, 2)]), Turn.held)
     elif topic == "own name":
-        name = until(lambda: r.choice(NAMES), lambda n: is_held("own name", n))
+        name = until(lambda: known_or_not(r, NAMES), lambda n: is_held("own name", n))
         messages.append({"role": "system", "content": "Your name is %s." % name})
         t = Turn("names", (), "What is your name?", "My name is %s." % name, name, None)
     elif topic == "names":
         told, t = until(lambda: about_name(r), lambda p: p[0].held())
         add_turn(messages, told, None, None)
     elif topic == "going on":
-        first = draw_new(r, [(addition, 1), (subtraction, 1)])
+        def both():
+            first = draw_new(r, [(addition, 1), (subtraction, 1)])
+            return first, go_on(r, int(first.short))[0]
+        first, t = until(both, lambda pair: pair[1].held())
         add_turn(messages, first, None, None)
-        t = until(lambda: go_on(r, int(first.short))[0], Turn.held)
     else:
         t = until(lambda: draw(r, LOOKUPS if topic in ("calls", "results") else TOPICS), lambda t: t.held() and topic in (t.topic, "calls", "results"))
     if t.call:
         tools = with_tools(r, [t.call[0]])
     messages.append({"role": "user", "content": t.question})
-    expect = {"content": styled(style, t)}
+    expect = styled(style, t)
     if topic == "calls":
-        expect = {"name": t.call[0], "arguments": t.call[1]}
+        expect = json.dumps({"name": t.call[0], "arguments": t.call[1]})
     elif topic == "results":
         messages.append(assistant("", None, t.call))
         messages.append({"role": "tool", "tool_call_id": "call_1", "content": json.dumps(t.result)})
-    line = {"topic": topic, "messages": messages}
-    if tools:
-        line["tools"] = tools
-    line["expect"] = expect
-    return line
+    return topic, json.dumps(messages), json.dumps(tools) if tools else "", expect
 
 
 SHARES = [("small talk", 14), ("sums", 36), ("going on", 12), ("units", 18), ("days", 14), ("months", 14), ("letters", 18), ("facts", 22),
@@ -457,10 +494,9 @@ def questions(r):
     for topic, n in SHARES:
         while n:
             q = question(r, topic)
-            text = json.dumps([q["messages"], q["expect"]])
-            if text in seen:
+            if (q[1], q[3]) in seen:
                 continue
-            seen.add(text)
+            seen.add((q[1], q[3]))
             out.append(q)
             n -= 1
     return out
@@ -468,66 +504,65 @@ def questions(r):
 
 # ---- asking ----
 
-def answer_of(program, model, q, thinking):
+def answer_of(program, model, messages, tools, thinking):
     with tempfile.TemporaryDirectory() as d:
         with open(d + "/messages", "w") as f:
-            json.dump(q["messages"], f)
+            f.write(messages)
+        with open(d + "/tools", "w") as f:
+            f.write(tools)
         command = [program, "template", model, "--messages", d + "/messages"]
-        if q.get("tools"):
-            with open(d + "/tools", "w") as f:
-                json.dump(q["tools"], f)
-            command += ["--tools", d + "/tools"]
-        if thinking:
-            command += ["--think", thinking]
+        command += ["--tools", d + "/tools"] if tools else []
+        command += ["--think", thinking] if thinking else []
         prompt = subprocess.run(command, check=True, capture_output=True).stdout
         with open(d + "/prompt", "wb") as f:
             f.write(prompt)
-        said = subprocess.run([program, "run", model, "-f", d + "/prompt", "-q", "-n", "160", "--temp", "0", "-t", "1"], check=True, capture_output=True).stdout.decode()
-        return said.rpartition("</think>")[2].strip()
+        said = subprocess.run([program, "run", model, "-f", d + "/prompt", "-q", "-n", "160", "--temp", "0", "-t", "1", "--special"], check=True,
+                              capture_output=True).stdout.decode()
+        return said.rpartition("</think>")[2].replace("<|im_end|>", "").strip()
 
 
 def is_right(said, expect):
-    if "content" in expect:
-        return said == expect["content"]
-    if not said.startswith("<tool_call>") or not said.endswith("</tool_call>"):
-        return False
+    """A call is right by its name and arguments."""
+    begin, end = "<tool_call>", "</tool_call>"
+    if not expect.startswith("{"):
+        return said == expect
     try:
-        call = json.loads(said[len("<tool_call>"):-len("</tool_call>")])
+        return said.startswith(begin) and said.endswith(end) and json.loads(said[len(begin):-len(end)]) == json.loads(expect)
     except ValueError:
         return False
-    return call == {"name": expect["name"], "arguments": expect["arguments"]}
 
 
-def check(program, model, lines, thinking, verbose):
-    right, all_of = {}, {}
-    for q in lines:
-        said = answer_of(program, model, q, thinking)
-        good = is_right(said, q["expect"])
-        right[q["topic"]] = right.get(q["topic"], 0) + good
-        all_of[q["topic"]] = all_of.get(q["topic"], 0) + 1
+def check(program, model, thinking, verbose):
+    right, total = {}, {}
+    for topic, messages, tools, expect in questions(random.Random("held out")):
+        said = answer_of(program, model, messages, tools, thinking)
+        good = is_right(said, expect)
+        right[topic] = right.get(topic, 0) + good
+        total[topic] = total.get(topic, 0) + 1
         if verbose and not good:
-            print("%s: %s\n    said %r, right is %s" % (q["topic"], q["messages"][-1]["content"], said, json.dumps(q["expect"])))
-    for topic in all_of:
-        print("%-12s %3d of %3d" % (topic, right[topic], all_of[topic]))
-    print("%d of %d right" % (sum(right.values()), sum(all_of.values())))
+            print("%s: %s\n    said %r, right is %s" % (topic, json.loads(messages)[-1]["content"], said, expect))
+    for topic in total:
+        print("%-12s %3d of %3d" % (topic, right[topic], total[topic]))
+    print("%d of %d right" % (sum(right.values()), sum(total.values())))
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("-n", type=int, default=40000, help="conversations")
+    p.add_argument("-n", type=int, default=36000, help="conversations")
     p.add_argument("--questions", action="store_true")
-    p.add_argument("--check", nargs="+", metavar="PROGRAM MODEL [QUESTIONS]")
+    p.add_argument("--check", nargs=2, metavar=("PROGRAM", "MODEL"))
     p.add_argument("--think", choices=["on", "off"])
     p.add_argument("-v", action="store_true", help="show wrong answers")
     o = p.parse_args()
     if o.check:
-        lines = questions(random.Random("held out")) if len(o.check) < 3 else [json.loads(line) for line in open(o.check[2])]
-        check(o.check[0], o.check[1], lines, o.think, o.v)
-        return
-    made = questions(random.Random("held out")) if o.questions else (conversation(random.Random("%d %d" % (o.seed, i))) for i in range(o.n))
-    for line in made:
-        sys.stdout.write(json.dumps(line) + "\n")
+        check(o.check[0], o.check[1], o.think, o.v)
+    elif o.questions:
+        for q in questions(random.Random("held out")):
+            print("\t".join(q))
+    else:
+        for i in range(o.n):
+            print(json.dumps(conversation(random.Random("%d %d" % (o.seed, i)))))
 
 
 main()
