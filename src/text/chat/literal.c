@@ -316,7 +316,7 @@ static bool outside(qn_literal *l, qn_sym s, size_t *step, qn_str *out)
         return true;
     }
     if (qn__sym_is_space(s)) {
-        if (json && l->depth) qn__str_putc(out, c);
+        if (json && l->depth) qn__str_putc(out, c == '\v' || c == '\f' ? ' ' : c); /* JSON knows four of them */
         return true;
     }
     switch (l->phase) {
