@@ -149,6 +149,42 @@ static bool derive_named(qn_probe *p, char open, qn_literal_style style)
     return set_around(p, first, between, last);
 }
 
+/* ---- messages with headers ------------------------------------------------------------------------------- */
+
+/* <mark>word<mark> */
+static bool split_header(qn_slice s, qn_slice *open, qn_slice *channel, qn_slice *close)
+{
+    while (s.n && qn__sym_is_space((unsigned char)*s.s)) s = qn__skip(s, 1);
+    *open = qn__less(s, s.n - qn__mark_atom(s.s, s.n));
+    s = qn__skip(s, open->n);
+    *channel = qn__less(s, s.n - qn__mark_atom(s.s, s.n));
+    *close = qn__skip(s, channel->n);
+    return open->n && channel->n && close->n && *open->s == '<' && *channel->s != '<' && *close->s == '<' &&
+           qn__mark_atom(close->s, close->n) == close->n;
+}
+
+bool qn__derive_channels(qn_probe *p)
+{
+    const qn_slice thought =
+        p->turns[QN_PROBE_thought].s ? p->turns[QN_PROBE_thought] : p->turns[QN_PROBE_thought_call];
+    qn_slice open, channel, close, open2, final, close2, s, end;
+    if (!thought.s || !qn__find_word(thought, "qn-thought", &s, &end) || !split_header(s, &open, &channel, &close))
+        return false;
+    if (!qn__find_word(p->turns[QN_PROBE_content], "qn-answer", &s, NULL) || !split_header(s, &open2, &final, &close2))
+        return false;
+    if (qn__common_prefix(open, open2) != open.n || qn__common_prefix(close, close2) != close.n) return false;
+    if (!derive_named(p, '{', QN_LITERAL_json)) return false;
+    /* the recipient is what stands before the name in its part of the header */
+    if (!qn__find_word(p->turns[QN_PROBE_call], QN_PROBE_NAME, &s, NULL)) return false;
+    size_t from = s.n;
+    while (from && s.s[from - 1] != '>' && !qn__sym_is_space((unsigned char)s.s[from - 1])) from--;
+    if (from == s.n) return false;
+    p->t->found.thought_channel = qn__arena_strndup(&p->t->arena, channel.s, channel.n);
+    return p->t->found.thought_channel && qn__set_mark(p, QN_MARK_channel, open) &&
+           qn__set_mark(p, QN_MARK_message, close) && qn__set_mark(p, QN_MARK_recipient, qn__skip(s, from)) &&
+           qn__set_mark(p, QN_MARK_message_end, qn__less(end, end.n - qn__mark_atom(end.s, end.n)));
+}
+
 bool qn__derive_named(qn_probe *p)
 {
     qn_found *f = &p->t->found;

@@ -43,7 +43,7 @@ static qn_step read_name(qn_chat_reader *r, qn_sym open)
     return QN_STEP_on;
 }
 
-static qn_step read_arguments(qn_chat_reader *r, qn_sym open)
+qn_step qn__read_arguments(qn_chat_reader *r, qn_sym open)
 {
     if (!r->has_arguments) {
         if (!qn__read_spaces(r)) return QN_STEP_wait;
@@ -56,5 +56,5 @@ static qn_step read_arguments(qn_chat_reader *r, qn_sym open)
     return result == QN_LITERAL_done ? QN_STEP_done : result == QN_LITERAL_bad ? QN_STEP_bad : QN_STEP_wait;
 }
 
-qn_step qn__read_named(qn_chat_reader *r) { return r->step == NAME ? read_name(r, '{') : read_arguments(r, '{'); }
-qn_step qn__read_python(qn_chat_reader *r) { return r->step == NAME ? read_name(r, '(') : read_arguments(r, '('); }
+qn_step qn__read_named(qn_chat_reader *r) { return r->step == NAME ? read_name(r, '{') : qn__read_arguments(r, '{'); }
+qn_step qn__read_python(qn_chat_reader *r) { return r->step == NAME ? read_name(r, '(') : qn__read_arguments(r, '('); }

@@ -120,7 +120,7 @@ static void next_call(qn_chat_reader *r)
     r->parameters = r->schema = qn__absent();
 }
 
-static void begin_call(qn_chat_reader *r)
+void qn__read_begin_call(qn_chat_reader *r)
 {
     r->state = QN_READ_call;
     r->in_array = false;
@@ -176,6 +176,11 @@ static const way from_content[] = {
     {{QN_MARK_content_open, -1, -1}, false, false, true, QN_READ_content},
     {{QN_MARK_turn_close, -1, -1}, false, false, false, QN_READ_content},
 };
+static const way from_message[] = {
+    {{QN_MARK_header, -1, -1}, false, false, false, QN_READ_header},
+    {{QN_MARK_message_end, -1, -1}, false, false, false, QN_READ_header},
+    {{QN_MARK_channel, -1, -1}, false, false, false, QN_READ_header},
+};
 static const way from_reasoning[] = {
     {{QN_MARK_think_close, -1, -1}, false, false, false, QN_READ_content},
 };
@@ -220,8 +225,11 @@ static bool may_go(const qn_chat_reader *r, const way *to)
 static qn_match find_way(const qn_chat_reader *r, size_t at, const way **out, size_t *len)
 {
     const bool reasoning = r->state == QN_READ_reasoning;
-    const way *ways = reasoning ? from_reasoning : from_content;
-    const size_t n = reasoning ? sizeof from_reasoning / sizeof *ways : sizeof from_content / sizeof *ways;
+    const bool channels = r->found->thought_channel;
+    const way *ways = channels ? from_message : reasoning ? from_reasoning : from_content;
+    const size_t n = channels    ? sizeof from_message / sizeof *ways
+                     : reasoning ? sizeof from_reasoning / sizeof *ways
+                                 : sizeof from_content / sizeof *ways;
     bool part = false;
     const way *best = NULL;
     for (size_t i = 0; i < n; i++) {
@@ -249,12 +257,17 @@ static qn_match find_way(const qn_chat_reader *r, size_t at, const way **out, si
 static void go(qn_chat_reader *r, const way *to, size_t spaces, size_t len)
 {
     if (to->call) {
-        begin_call(r);
+        qn__read_begin_call(r);
         qn__read_take(r, spaces + len);
         return;
     }
-    r->at += spaces + len;
     r->state = to->state;
+    if (to->state == QN_READ_header) { /* which begins here */
+        r->at += spaces;
+        r->in_header = false;
+        return;
+    }
+    r->at += spaces + len;
     r->lead = true;
     r->at_start = to->ids[0] == QN_MARK_think_close; /* of content */
 }
@@ -348,7 +361,12 @@ static bool read_after(qn_chat_reader *r)
         best_len = len;
     }
     if (!r->end && (part || n == left)) return false;
-    if (best && best->call) begin_call(r);
+    if (r->found->thought_channel) {
+        r->state = QN_READ_header;
+        r->in_header = false;
+        return true;
+    }
+    if (best && best->call) qn__read_begin_call(r);
     if (best && best->call)
         qn__read_take(r, n + best_len);
     else if (best)
@@ -359,6 +377,15 @@ static bool read_after(qn_chat_reader *r)
     return true;
 }
 
+static bool read_header(qn_chat_reader *r)
+{
+    const qn_step step = qn__read_header(r);
+    if (step != QN_STEP_bad) return step != QN_STEP_wait;
+    r->in_header = false;
+    not_a_call(r);
+    return true;
+}
+
 static void run(qn_chat_reader *r)
 {
     bool on = true;
@@ -366,6 +393,7 @@ static void run(qn_chat_reader *r)
         switch (r->state) {
         case QN_READ_call: on = read_call(r); break;
         case QN_READ_after: on = read_after(r); break;
+        case QN_READ_header: on = read_header(r); break;
         default: on = read_text(r);
         }
         r->failed |= r->answer.failed || r->raw.failed || r->name.failed || r->id.failed || r->key.failed ||
@@ -442,7 +470,7 @@ qn_status qn_chat_reader_finish(qn_chat_reader *r, bool cut, const qn_chat_event
     run(r);
     if (r->state == QN_READ_call && !r->failed && cut && r->announced) {
         qn__answer_end_call(&r->answer, QN_CHAT_call_cut);
-    } else if (r->state == QN_READ_call && !r->failed) {
+    } else if ((r->state == QN_READ_call || r->state == QN_READ_header) && !r->failed) {
         qn__read_take(r, r->n_in - r->at);
         not_a_call(r);
     }
@@ -520,6 +548,7 @@ qn_status qn_chat_reader_create(const qn_chat_template *t, const qn_tokenizer *t
         r->piece = qn__arena_alloc(&r->arena, r->piece_bytes);
         if (!r->piece) status = QN_FAIL_NOMEM(err, r->piece_bytes);
     }
+    if (t->found.thought_channel) r->state = QN_READ_header;
     find_starts(r);
     if (prompt && status == QN_OK) {
         r->seed = qn__hash(r->seed, prompt->text, prompt->len);

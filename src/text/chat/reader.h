@@ -35,7 +35,13 @@ void qn__answer_id(qn_answer *a, const char *id, size_t n); /* of the last call 
 void qn__answer_arguments(qn_answer *a, const char *text, size_t n);
 void qn__answer_end_call(qn_answer *a, qn_chat_event_kind how); /* call_end, no_call, call_cut */
 
-typedef enum qn_read_state { QN_READ_content, QN_READ_reasoning, QN_READ_call, QN_READ_after } qn_read_state;
+typedef enum qn_read_state {
+    QN_READ_content,
+    QN_READ_reasoning,
+    QN_READ_call,
+    QN_READ_after,
+    QN_READ_header
+} qn_read_state;
 
 struct qn_chat_reader {
     qn_arena arena; /* holds this struct too */
@@ -74,7 +80,7 @@ struct qn_chat_reader {
     qn_str json;       /* what a literal gave */
     qn_val parameters; /* "properties" of its tool's schema */
     qn_val schema;     /* its tool's schema */
-    bool in_array, has_arguments, has_keys;
+    bool in_header, in_array, has_arguments, has_keys;
     int variant;    /* of tagged values */
     int types;      /* of the value */
     bool skip_line; /* a newline that comes now is not the value's */
@@ -97,6 +103,9 @@ static inline const qn_sym *qn__window(const qn_chat_reader *r, size_t *n)
     *n = r->n_in - r->at;
     return r->in + r->at;
 }
+void qn__read_begin_call(qn_chat_reader *r);
+qn_step qn__read_header(qn_chat_reader *r); /* a step in a header of the syntax channels */
+qn_step qn__read_arguments(qn_chat_reader *r, qn_sym open);
 /* Takes symbols of the call under way. */
 void qn__read_take(qn_chat_reader *r, size_t n);
 /* Reads on in the literal; what it gives is added to r->json. */

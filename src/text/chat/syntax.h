@@ -41,15 +41,16 @@ typedef struct qn_syntax qn_syntax;
 typedef struct qn_found {
     const qn_syntax *syntax; /* NULL: no calls */
     qn_mark marks[QN_MARK_COUNT];
-    const char *name_key; /* json; NULL: the name is the key of the arguments */
-    bool array;           /* json: calls are elements */
-    bool bare;            /* no mark stands before a call */
-    bool spaced;          /* a space stands before content */
-    bool raw_strings;     /* python: nothing is escaped in an argument that is a string */
-    bool loose;           /* named: keys have no quotes, strings stand between marks */
-    bool typed;           /* tagged: string_open and other_open tell texts from other values */
-    bool digits;          /* named: what follows the name counts the calls */
-    bool nested;          /* tagged: lists and objects are tags within tags */
+    const char *name_key;        /* json; NULL: the name is the key of the arguments */
+    bool array;                  /* json: calls are elements */
+    bool bare;                   /* no mark stands before a call */
+    bool spaced;                 /* a space stands before content */
+    bool raw_strings;            /* python: nothing is escaped in an argument that is a string */
+    bool loose;                  /* named: keys have no quotes, strings stand between marks */
+    bool typed;                  /* tagged: string_open and other_open tell texts from other values */
+    bool digits;                 /* named: what follows the name counts the calls */
+    const char *thought_channel; /* channels: whose messages are reasoning; NULL: another syntax */
+    bool nested;                 /* tagged: lists and objects are tags within tags */
 } qn_found;
 
 struct qn_chat_template {

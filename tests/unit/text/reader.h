@@ -104,6 +104,14 @@ static const reader_template reader_templates[] = {
      "}{% for c in m.tool_calls %}{% set f = c.function %}<|tool_call>call:{{ f.name }}{{ value(f.argument"
      "s) }}<tool_call|>{% endfor %}<turn|>\n{% endfor %}{% if add_generation_prompt %}<|turn>assistant\n{%"
      " endif %}"},
+    {"channels", "channels",
+     "{% for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}{% if m.thinking %}<|channel|>analysis"
+     "<|message|>{{ m.thinking }}<|end|><|start|>assistant{% endif %}{% if m.content %}<|channel|>{{ 'commentary' if "
+     "m.tool_calls else 'final' }}<|message|>{{ m.content }}<|end|>{% if m.tool_calls %}<|start|>assistant{% endif %}"
+     "{% endif %}{% if m.tool_calls %}{% if m.tool_calls|length > 1 %}{{ raise_exception('one call') }}{% endif %} "
+     "to=functions.{{ m.tool_calls[0].function.name }}<|channel|>commentary json<|message|>"
+     "{{ m.tool_calls[0].function.arguments|tojson }}<|call|>{% endif %}{% else %}<|message|>{{ m.content }}<|end|>"
+     "{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"},
     {"python", "python",
      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>\n{{ m.reasoning"
      "_content }}\n</think>\n\n{% endif %}{{ m.content }}{% if m.tool_calls %}<|calls|>[{% for c in m.tool"
