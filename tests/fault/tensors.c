@@ -515,11 +515,52 @@ static void added_or_not(void **state)
     }
 }
 
+/* A call that needed several conversions and could not make the last gives back those before it. Room is what lies
+ * free in the arena of handles. */
+static void conversions_given_back(void **state)
+{
+    (void)state;
+    int n_failed = 0;
+    for (size_t room = 0; room < 1024; room += 64)
+        for (long at = 0;; at++) {
+            net n;
+            qn_error err = {0};
+            qn_context_info before, after;
+            assert_int_equal(build(&n, &err), QN_OK);
+            qn_tensor *a = qn_ones(n.ctx, qn_shape_of(2), QN_DTYPE_I32),
+                      *b = qn_ones(n.ctx, qn_shape_of(2), QN_DTYPE_I64);
+            assert_true(a && b);
+            qn_arena_mark marks[64]; /* of the last kilobyte */
+            size_t n_marks = 0;
+            hook_arm(0, true);
+            do marks[n_marks++ % 64] = qn__arena_get_mark(&n.ctx->objects);
+            while (qn__arena_alloc(&n.ctx->objects, 16));
+            n.ctx->objects.failed = false;
+            if (room > 0) qn__arena_reset(&n.ctx->objects, marks[(n_marks - 1 - room / 16) % 64]);
+            qn_context_get_info(n.ctx, &before);
+            hook_arm(at, false);
+            qn_tensor *y = qn_div(a, b);
+            const bool through = hook.n <= at;
+            hook_arm(-1, false);
+            qn_context_get_info(n.ctx, &after);
+            assert_int_equal(after.n_tensors, before.n_tensors + (y != NULL));
+            n_failed += y == NULL;
+            qn_context_destroy(n.ctx);
+            if (through) break;
+        }
+    assert_true(n_failed > 16);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(life),         cmocka_unit_test(survivors),
-                                       cmocka_unit_test(every_group),  cmocka_unit_test(packed),
-                                       cmocka_unit_test(optimizers),   cmocka_unit_test(steps_that_run),
-                                       cmocka_unit_test(added_or_not), cmocka_unit_test_prestate(added_or_not, "w")};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(life),
+                                       cmocka_unit_test(survivors),
+                                       cmocka_unit_test(every_group),
+                                       cmocka_unit_test(packed),
+                                       cmocka_unit_test(conversions_given_back),
+                                       cmocka_unit_test(optimizers),
+                                       cmocka_unit_test(steps_that_run),
+                                       cmocka_unit_test(added_or_not),
+                                       cmocka_unit_test_prestate(added_or_not, "w")};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

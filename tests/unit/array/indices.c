@@ -31,6 +31,26 @@ static qn_tensor *i64(qn_context *c, int64_t a, int64_t b)
         qn_release(y_); \
     } while (0)
 
+/* padding_idx counts from the end too. */
+static void padding_of_bags(void **state)
+{
+    (void)state;
+    qn_context *c = context_new();
+    qn_tensor *x = qn_reshape(qn_arange(c, 0, 6, 1, F32), qn_shape_of(3, 2)),
+              *ids = qn_from_data(c, (int32_t[]){0, 2, 0, 1}, qn_shape_of(2, 2), QN_DTYPE_I32);
+#define BAG(padding) \
+    qn_embedding_bag(x, ids, \
+                     &(qn_embedding_bag_options){.mode = "sum", .has_padding_idx = true, .padding_idx = padding})
+    EXPECT(BAG(0), 4, 5, 2, 3);
+    EXPECT(BAG(-3), 4, 5, 2, 3);
+    EXPECT(BAG(2), 0, 1, 2, 4);
+    EXPECT(BAG(-1), 0, 1, 2, 4);
+    REFUSED(c, BAG(3), "padding_idx 3 for a table");
+    REFUSED(c, BAG(-4), "padding_idx -4 for a table");
+#undef BAG
+    context_end(c);
+}
+
 static void every_function(void **state)
 {
     (void)state;
@@ -164,7 +184,8 @@ static void which(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_function), cmocka_unit_test(before_and_after),
-                                       cmocka_unit_test(a_training_step), cmocka_unit_test(which)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(padding_of_bags), cmocka_unit_test(every_function),
+                                       cmocka_unit_test(before_and_after), cmocka_unit_test(a_training_step),
+                                       cmocka_unit_test(which)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,7 @@ static const struct {
 static void test_read(void **state)
 {
     (void)state;
+    qn__npy_deinit(NULL);
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         qn_npy npy;
         qn_error err = {0};
