@@ -209,7 +209,7 @@ class Worker:
         finally:
             self.tree.restore()
             self.tree.clean()
-        result['sampled'] = self.sampled or self.results.known.get(m.key, {}).get('sampled', False)
+        result['sampled'] = self.sampled or self.results.known.get(m.key, {'sampled': False}).get('sampled', True)
         return self.results.put(m, seconds=round(time.monotonic() - start, 1), **result)
 
     def test(self, m, candidates, result):
