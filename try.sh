@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # ./try.sh [MODEL.gguf "PROMPT" [quern run options]] -- installs what is missing, builds, and generates text: with the model of
-# models/ when none is named.
+# models/ when none is named. Says then how to talk with one.
 set -eu
 cd "$(dirname "$0")"
 if [ $# -lt 1 ]; then
@@ -18,4 +18,5 @@ need_build
 [ -x build/quern ] || echo "Building: two minutes on two cores, the first time" >&2
 { cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DQN_TESTS=OFF >/dev/null && cmake --build build >/dev/null; } ||
     { cmake --build build >&2; exit 1; }
-exec build/quern run "$model" "$@"
+build/quern run "$model" "$@"
+printf '\nTo talk with a model: build/quern chat models/chat.gguf\n' >&2

@@ -119,8 +119,8 @@ typedef struct qn_train_corpus {
     size_t n_texts;
     const char *const *names; /* [n_texts] of the texts, in messages; NULL: "text 1" .. */
     bool chat;                /* texts are lines of conversations */
-    /* Jinja, terminated: the model's template, which export writes. NULL: none for plain texts; for conversations
-     * ChatML without tools, or the base's where there is one. */
+    /* Jinja, terminated: the model's template, which export writes (an adapter's file has none). NULL: none for plain
+     * texts; for conversations ChatML without tools, or the base's where there is one. */
     const char *chat_template;
     /* Tokens of the vocabulary that is trained; where plain texts spell them, these tokens are meant. NULL: none for
      * plain texts; for conversations without a template those of ChatML. */
@@ -129,7 +129,7 @@ typedef struct qn_train_corpus {
     const char *eos; /* the one that ends texts and generations; NULL: </s> */
 } qn_train_corpus;
 /* lora may be NULL. The vocabulary and its special tokens are the base's then. Errors in a conversation name text and
- * line. */
+ * line. invalid, too, where no turn ends with a token that ends a generation: such a model would not stop. */
 QN_API qn_status qn_trainer_create_corpus(const qn_train_options *options, const qn_lora_options *lora,
                                           const qn_train_corpus *corpus, qn_trainer **out, qn_error *err);
 QN_API void qn_trainer_destroy(qn_trainer *trainer);

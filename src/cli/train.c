@@ -93,7 +93,7 @@ static int fill_options(command *c, cli_option *o)
         {"text", 0, CLI_STRINGS, &c->texts, "FILE", "a text, as the arguments are", 0, 0, NULL},
         {"chat", 0, CLI_STRINGS, &c->chats, "FILE", "conversations, one a line as JSON, instead of texts", 0, 0, NULL},
         {"chat-template", 0, CLI_STRING, &c->chat_template, "FILE",
-         "Jinja of the model's conversations (default with --chat: ChatML)", 0, 0, NULL},
+         "Jinja of the model's conversations (default with --chat: ChatML, or that of the base)", 0, 0, NULL},
         {"special", 0, CLI_STRING, &c->special, "LIST",
          "control tokens of the vocabulary, such as \"<|im_start|>,<|im_end|>\" (default with --chat: those two)", 0, 0,
          NULL},

@@ -22,6 +22,7 @@ typedef struct loader {
     qn_train_talk *talks[2]; /* to learn from, held out */
     int64_t n_talks[2], cap[2];
     int64_t n_said[2], n_bytes[2]; /* by the assistant */
+    int64_t n_ended;               /* turns that a token ends at which generation stops */
     qn_error *err;
 } loader;
 
@@ -182,6 +183,7 @@ static qn_status mark(loader *l, const qn_chat_sample *s, const qn_token *ids, s
         if (end <= begin) continue;
         memset(said + begin, 1, end - begin);
         l->n_said[which] += (int64_t)(end - begin);
+        l->n_ended += qn_tokenizer_is_eog(l->tok, ids[end - 1]);
         QN_TRY(count_bytes(l, ids + begin, end - begin, which));
         *kept = end;
     }
@@ -255,6 +257,10 @@ static qn_status load(loader *l, qn_tokenizer **own)
     QN_TRY(add_samples(l));
     if (l->n_talks[0] == 0)
         return QN_FAIL(l->err, invalid, "no conversation's first answer ends within ctx, which is %d", d->n_ctx);
+    if (l->n_ended == 0)
+        return QN_FAIL(l->err, invalid,
+                       "the template ends no turn with a token that ends a generation: the model would never stop "
+                       "(special tokens and eos say which one it is)");
     QN_TRY(qn__talks_pack(l->talks[0], l->n_talks[0], d->n_ctx, &d->rows, l->err));
     QN_TRY(qn__talks_pack(l->talks[1], l->n_talks[1], d->n_ctx, &d->held_rows, l->err));
     d->n_windows = d->rows.n;

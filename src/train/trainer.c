@@ -95,9 +95,8 @@ static qn_status make_shape(qn_trainer *t, const qn_train_corpus *in, qn_train_c
     *out = *in;
     if (t->lora && (in->n_special > 0 || in->eos))
         return QN_FAIL(err, invalid, "special tokens are the base's in training an adapter, and cannot be given");
-    if (t->lora && in->chat_template)
-        return QN_FAIL(err, invalid, "the chat template is the base's in training an adapter, and cannot be given");
-    if (t->lora) return in->chat ? qn_chat_template_load(qn__lora_file(t->lora), NULL, &t->shape, err) : QN_OK;
+    if (t->lora && !in->chat_template)
+        return in->chat ? qn_chat_template_load(qn__lora_file(t->lora), NULL, &t->shape, err) : QN_OK;
     if (in->chat && !in->chat_template) {
         QN_TRY(qn__chat_built_in("chatml", &t->shape, err));
         if (in->n_special == 0) {

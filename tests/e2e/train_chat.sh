@@ -33,6 +33,8 @@ expect 0 "$quern" train --chat "$work/talks" -o "$work/a.gguf" $shape $template 
 grep -q "162 conversations and 18 held out" "$work/err" || { bad "conversations:"; sed -n 1,3p "$work/err"; }
 says "Snow is white." "$work/a.gguf" "What colour is snow?"
 says "Coal is black." "$work/a.gguf" "What colour is coal?"
+expect 0 "$quern" chat "$work/a.gguf" -p "What colour is coal?" --temp 0
+[ "$(cat "$work/out")" = "Coal is black." ] || bad "quern chat: $(cat "$work/out")"
 echo '[{"type": "function", "function": {"name": "look"}}]' >"$work/tools"
 says '<think>
 I look.
@@ -41,6 +43,8 @@ I look.
 <tool_call>
 {"name": "look", "arguments": {}}
 </tool_call>' "$work/a.gguf" "Weather?" --tools "$work/tools"
+expect 0 "$quern" chat "$work/a.gguf" -p "Weather?" --tools "$work/tools" --temp 0
+[ "$(cat "$work/out")" = '{"name":"look","arguments":{}}' ] || bad "quern chat, a call: $(cat "$work/out")"
 expect 0 "$quern" template "$work/a.gguf" --source
 cmp -s "$work/out" "$source/models/chat.jinja" || bad "the template of the file is another"
 
@@ -77,6 +81,7 @@ expect 1 "$quern" train --chat "$work/talks" -o "$work/x.gguf";                 
 expect 1 "$quern" train --chat "$work/plain" -o "$work/x.gguf" --chat-template "$work/none";        one_line "No such file"
 echo "{% if %}" >"$work/broken.jinja"
 expect 1 "$quern" train --chat "$work/plain" -o "$work/x.gguf" --chat-template "$work/broken.jinja"; one_line "chat template" "line 1"
+expect 1 "$quern" train --chat "$work/plain" -o "$work/x.gguf" --chat-template "$source/models/chat.jinja"; one_line "would never stop"
 expect 1 "$quern" train --chat "$work/plain" --lora "$work/c.gguf" -o "$work/x.gguf" --special "<a>"; one_line "base"
 [ -e "$work/x.gguf" ] && bad "a failed command left a model"
 finish
