@@ -220,7 +220,10 @@ int chat_reply(chat *c)
         bool given = false;
         const int status = chat_answer(c, &end, &n_calls);
         if (status != CLI_OK) return status;
-        if (end == CHAT_END_stopped) return CLI_INTERRUPTED;
+        if (end == CHAT_END_stopped) {
+            chat_screen_say(&c->screen, CHAT_dim, "(stopped)");
+            return CLI_INTERRUPTED;
+        }
         if (!n_calls) return CLI_OK;
         if (!c->input) return chat_print_calls(c);
         const int asked = chat_ask_results(c, &given);
@@ -307,7 +310,6 @@ static int converse(chat *c)
         if (!text) return cli_no_memory("out of memory");
         status = chat_is_command(text) ? chat_command(c, text, &leave)
                                        : chat_turn(c, text + (text[0] == '/' && text[1] == '/'));
-        if (status == CLI_INTERRUPTED) chat_screen_say(&c->screen, CHAT_dim, "(stopped)");
         free(text);
     }
     return status == CLI_PIPE ? CLI_PIPE : CLI_OK;

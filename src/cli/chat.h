@@ -29,7 +29,7 @@ typedef struct chat_options {
 
 /* Of the last answer. */
 typedef struct chat_stats {
-    size_t n_prompt, n_reused, n_answer; /* tokens */
+    size_t n_prompt, n_reused, n_computed, n_answer; /* tokens */
     double prompt_seconds, first_seconds, answer_seconds;
 } chat_stats;
 

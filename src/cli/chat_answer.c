@@ -245,6 +245,7 @@ int chat_answer(chat *c, chat_end *end, int *n_calls)
     if (status == CLI_OK) {
         c->stats.n_prompt = a.ids.n;
         status = chat_ids_compute(c, &a.ids, shift, &c->stats.n_reused);
+        c->stats.n_computed = (size_t)qn_session_seq_len(c->session, 0) - c->stats.n_reused;
         c->stats.prompt_seconds = (double)(cli_now_ns() - a.start_ns) * 1e-9;
     }
     if (status == CLI_OK) status = set_up(&a);

@@ -77,15 +77,14 @@ static int command_stats(chat *c, const char *arguments)
 {
     (void)arguments;
     const chat_stats *s = &c->stats;
-    const size_t computed = s->n_prompt - s->n_reused;
     if (!s->n_prompt) {
         chat_screen_say(&c->screen, CHAT_plain, "Nothing was answered yet.");
         return CLI_OK;
     }
     chat_screen_say(&c->screen, CHAT_plain,
                     "  prompt       %zu tokens: %zu reused, %zu computed in %.2f s (%.1f tokens/s)", s->n_prompt,
-                    s->n_reused, computed, s->prompt_seconds,
-                    s->prompt_seconds > 0 ? (double)computed / s->prompt_seconds : 0);
+                    s->n_reused, s->n_computed, s->prompt_seconds,
+                    s->prompt_seconds > 0 ? (double)s->n_computed / s->prompt_seconds : 0);
     chat_screen_say(&c->screen, CHAT_plain, "  first token  after %.2f s", s->first_seconds);
     chat_screen_say(&c->screen, CHAT_plain, "  answer       %zu tokens in %.2f s (%.1f tokens/s)", s->n_answer,
                     s->answer_seconds, s->answer_seconds > 0 ? (double)s->n_answer / s->answer_seconds : 0);

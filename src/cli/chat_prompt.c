@@ -183,29 +183,36 @@ int chat_ids_fit(chat *c, chat_ids *ids, bool *shift)
 
 /* ---- computing ---- */
 
-static bool go_on(void *ctx, const qn_node *node, bool after)
+/* Between chunks Ctrl-C is noticed, so one may not take long; graphs are kept by size, so sizes are few. */
+static size_t next_step(size_t step, size_t most, int64_t ns)
 {
-    (void)ctx, (void)node, (void)after;
-    return !cli_interrupted();
+    enum { FIRST = 128, LEAST = 32 };
+    if (step == 0) return most < FIRST ? most : FIRST;
+    if (ns < 400000000 && step * 2 <= most) return step * 2;
+    if (ns > 1000000000 && step / 2 >= LEAST) return step / 2;
+    return step;
 }
 
 int chat_ids_compute(chat *c, const chat_ids *ids, bool shift, size_t *n_reused)
 {
     qn_error err;
     cli_progress progress;
-    const size_t step = (size_t)qn_session_n_batch(c->session);
+    const size_t most = (size_t)qn_session_n_batch(c->session);
     qn_status status =
         (shift ? qn_session_reuse_shift : qn_session_reuse)(c->session, 0, ids->ids, ids->n, n_reused, &err);
     if (status != QN_OK) return cli_fail_error(&err);
     cli_progress_init(&progress, "reading");
-    qn_session_set_eval(c->session, go_on, NULL); /* a batch of a large model takes seconds: Ctrl-C ends it within */
+    size_t step = 0;
+    int64_t took = 0;
     for (size_t i = *n_reused; i < ids->n && status == QN_OK; i += step) {
+        const int64_t start = cli_now_ns();
+        step = next_step(step, most, took);
         const size_t n = ids->n - i < step ? ids->n - i : step;
         status = qn_session_feed(c->session, 0, ids->ids + i, n, &err);
+        took = cli_now_ns() - start;
         if (status == QN_OK && !cli_progress_step(&progress, i + n - *n_reused, ids->n - *n_reused) && i + n < ids->n)
             status = QN_STATUS_cancelled;
     }
-    qn_session_set_eval(c->session, NULL, NULL);
     cli_progress_end(&progress);
     if (status == QN_STATUS_cancelled) return CLI_INTERRUPTED;
     return status == QN_OK ? CLI_OK : cli_fail_error(&err);
