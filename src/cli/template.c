@@ -3,13 +3,14 @@
  */
 #include "cli/needs.h"
 #include "cli/source.h"
+#include <quern/messages.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_TEXT_BYTES ((size_t)64 << 20)
 
 typedef struct template_options {
-    const char *messages, *tools, *kwargs, *prompt, *system, *name, *effort, *thinking;
+    const char *messages, *tools, *kwargs, *prompt, *system, *name, *template_file, *effort, *thinking;
     bool tokens, source, info, no_generation_prompt, continue_final, show_plain;
 } template_options;
 
@@ -39,34 +40,22 @@ static char *read_all(const char *path)
     return text;
 }
 
-/* {"role": .., "content": text} appended to a JSON array. */
-static void put_message(FILE *f, const char *role, const char *text)
-{
-    fprintf(f, "{\"role\": \"%s\", \"content\": \"", role);
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (*p < 0x20)
-            fprintf(f, "\\u%04x", *p);
-        else if (*p == '"' || *p == '\\')
-            fprintf(f, "\\%c", *p);
-        else
-            fputc(*p, f);
-    }
-    fputs("\"}", f);
-}
-
+/* Freed with qn_free; NULL after a message. */
 static char *messages_of(const template_options *o)
 {
-    if (o->messages) return read_all(o->messages);
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) return NULL;
-    fputc('[', f);
-    if (o->system) put_message(f, "system", o->system);
-    if (o->system) fputs(", ", f);
-    put_message(f, "user", o->prompt);
-    fputc(']', f);
-    return fclose(f) == 0 ? text : NULL;
+    char *json = NULL, *text = o->messages ? read_all(o->messages) : NULL;
+    qn_messages *m = NULL;
+    qn_error err;
+    if (o->messages && !text) return NULL;
+    qn_status status = qn_messages_create(&m, &err);
+    if (status == QN_OK && o->system) status = qn_messages_add(m, "system", o->system, &err);
+    if (status == QN_OK)
+        status = text ? qn_messages_add_json(m, text, &err) : qn_messages_add(m, "user", o->prompt, &err);
+    if (status == QN_OK) status = qn_messages_json(m, 0, &json, &err);
+    if (status != QN_OK) cli_fail_error(&err);
+    qn_messages_destroy(m);
+    free(text);
+    return json;
 }
 
 static int print_tokens(const qn_prompt *p, const qn_gguf *file)
@@ -137,29 +126,35 @@ static int print_prompt(const qn_chat_template *t, const qn_gguf *file, const te
             qn_prompt_deinit(&prompt);
         }
     }
-    free(messages);
+    qn_free(messages);
     free(tools);
     return status;
 }
 
-static int open_template(const char *path, const char *name, qn_gguf **file, qn_chat_template **t)
+static int read_template(const char *path, qn_chat_template **t)
+{
+    qn_error err;
+    char *source = read_all(path);
+    if (!source) return CLI_FAILED;
+    const qn_status status = qn_chat_template_create(source, strlen(source), t, &err);
+    free(source);
+    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
+}
+
+static int open_template(const char *path, const template_options *o, qn_gguf **file, qn_chat_template **t)
 {
     qn_error err;
     const size_t n = strlen(path);
     *file = NULL;
-    if (n > 6 && strcmp(path + n - 6, ".jinja") == 0) {
-        char *source = read_all(path);
-        if (!source) return CLI_FAILED;
-        const qn_status status = qn_chat_template_create(source, strlen(source), t, &err);
-        free(source);
-        return status == QN_OK ? CLI_OK : cli_fail_error(&err);
-    }
+    if (n > 6 && strcmp(path + n - 6, ".jinja") == 0) return read_template(path, t);
     path = cli_model_path(path);
     if (!path) return CLI_FAILED;
     if (qn_gguf_open(path, &(qn_gguf_options){.metadata_only = true}, file, &err) != QN_OK) return cli_fail_error(&err);
-    if (qn_chat_template_load(*file, name, t, &err) == QN_OK) return CLI_OK;
-    qn_gguf_close(*file);
-    return cli_fail_error(&err);
+    const int status = o->template_file                                          ? read_template(o->template_file, t)
+                       : qn_chat_template_load(*file, o->name, t, &err) == QN_OK ? CLI_OK
+                                                                                 : cli_fail_error(&err);
+    if (status != CLI_OK) qn_gguf_close(*file);
+    return status;
 }
 
 int cli_command_template(int argc, char **argv)
@@ -173,6 +168,8 @@ int cli_command_template(int argc, char **argv)
         {"tools", 0, CLI_STRING, &o.tools, "FILE", "tools, a JSON array as OpenAI's", 0, 0, NULL},
         {"template", 0, CLI_STRING, &o.name, "NAME", "another template of the file (tool_use, rag), or chatml, plain",
          0, 0, NULL},
+        {"template-file", 0, CLI_STRING, &o.template_file, "FILE", "a template's source in the place of the model's", 0,
+         0, NULL},
         {"kwargs", 0, CLI_STRING, &o.kwargs, "JSON", "further variables of the template, an object", 0, 0, NULL},
         {"think", 0, CLI_STRING, &o.thinking, "SWITCH", "sets enable_thinking", 0, 0, NULL},
         {"reasoning-effort", 0, CLI_STRING, &o.effort, "EFFORT", "low, medium or high", 0, 0, NULL},
@@ -195,7 +192,8 @@ int cli_command_template(int argc, char **argv)
     if (status >= 0) return status;
     if (!o.source && !o.info && !o.messages == !o.prompt)
         return cli_bad_usage("give a conversation with --messages FILE or a message with -p TEXT");
-    status = open_template(args[0], o.name, &file, &t);
+    if (o.name && o.template_file) return cli_bad_usage("a template was given twice");
+    status = open_template(args[0], &o, &file, &t);
     if (status != CLI_OK) return status;
     if (o.source) {
         fputs(qn_chat_template_source(t), stdout);

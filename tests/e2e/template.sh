@@ -43,6 +43,7 @@ check "$(text "$model" -p "O Romeo" --tokens)" "$("$quern" tokenize "$model" "O 
 check "$(text "$model" -p "hi" --template chatml)" "<|im_start|>user
 hi<|im_end|>
 <|im_start|>assistant"
+check "$(text "$model" --template-file "$work/t.jinja" -p hi --no-generation-prompt --tokens)" "$("$quern" tokenize "$model" "<|user|>hi")"
 expect 0 "$quern" template "$model" --info;                             grep -q 'plain, ' "$work/out" || bad "not the plain template"
 
 # What is wrong is said in a line.
@@ -50,6 +51,8 @@ expect 2 "$quern" template "$model";                                    one_line
 expect 2 "$quern" template "$work/t.jinja" -p hi --tokens;              one_line "--tokens"
 expect 2 "$quern" template "$work/t.jinja" -p hi --think maybe;         one_line "maybe" "on, off"
 expect 1 "$quern" template "$model" -p hi --template nosuch;            one_line "nosuch"
+expect 2 "$quern" template "$model" -p hi --template plain --template-file "$work/t.jinja"; one_line "twice"
+expect 1 "$quern" template "$model" -p hi --template-file "$work/none.jinja"; one_line "none.jinja"
 expect 1 "$quern" template "$work/none.gguf" -p hi;                     one_line "none.gguf"
 echo '[{"role": "user"}, 3]' >"$work/bad.json"
 expect 1 "$quern" template "$work/t.jinja" -m "$work/bad.json";         one_line "messages[1]: found int"
