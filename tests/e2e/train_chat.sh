@@ -48,6 +48,11 @@ expect 0 "$quern" chat "$work/a.gguf" -p "Weather?" --tools "$work/tools" --temp
 expect 0 "$quern" template "$work/a.gguf" --source
 cmp -s "$work/out" "$source/models/chat.jinja" || bad "the template of the file is another"
 
+expect 0 "$quern" tokenize "$work/a.gguf" "<|im_start|></tool_call><|im_end|>" --no-bos
+[ "$(cat "$work/out")" = "[3, 8, 4]" ] || bad "tokens: $(cat "$work/out")"
+expect 0 "$quern" tokenize "$work/a.gguf" "<|im_start|>" --no-bos --no-special
+[ "$(cat "$work/out")" = "[3]" ] && bad "<|im_start|> is a token without --special's"
+
 # Killed and resumed on two threads: the same log and file.
 "$quern" train --chat "$work/talks" -o "$work/b.gguf" $shape $template -t 2 --log "$work/b.csv" --checkpoint "$work/ckpt" --checkpoint-every 7 >/dev/null 2>&1 &
 sleep 0.3

@@ -71,6 +71,16 @@ def wrapped(words, width=122):
     print(line)
 
 
+def check_special():
+    """Where control and user-defined symbols stand: tests/unit/text/bpe_special.c expects the same of ours."""
+    with tempfile.TemporaryDirectory() as d:
+        with open(d + "/text", "w") as f:
+            f.write("the cat sat on the mat and that was that\nthe cat sat on the hat 1234 times\n")
+        sp = train(d + "/text", d + "/m", 292, control_symbols=["<|im_start|>", "<|im_end|>"], user_defined_symbols=["<think>"])
+    assert [sp.id_to_piece(i) for i in range(7)] == ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>", "<think>", "<0x00>"]
+    assert sp.is_control(3) and sp.is_control(4) and not sp.is_control(5) and sp.get_score(3) == sp.get_score(5) == 0
+
+
 def small_text():
     random.seed(5)
     lines = []
@@ -92,6 +102,7 @@ def drawn_text(words):
 
 
 def main():
+    check_special()
     print("/* SPDX-License-Identifier: MIT */")
     print("/* tests/unit/text/bpe_train_figures.inc -- written by tests/oracle/bpe_train_figures.py with SentencePiece %s. */"
           % sentencepiece.__version__)
