@@ -43,7 +43,8 @@ check "$(text "$model" -p "O Romeo" --tokens)" "$("$quern" tokenize "$model" "O 
 check "$(text "$model" -p "hi" --template chatml)" "<|im_start|>user
 hi<|im_end|>
 <|im_start|>assistant"
-check "$(text "$model" --template-file "$work/t.jinja" -p hi --no-generation-prompt --tokens)" "$("$quern" tokenize "$model" "<|user|>hi")"
+check "$(text "$model" --template-file "$work/t.jinja" -p hi --no-generation-prompt --tokens)" "$("$quern" tokenize "$model" "<|user|>hi
+")"
 expect 0 "$quern" template "$model" --info;                             grep -q 'plain, ' "$work/out" || bad "not the plain template"
 
 # What is wrong is said in a line.
