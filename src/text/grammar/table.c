@@ -8,6 +8,7 @@
 #define MAX_ITEMS  (1 << 19)
 #define MAX_SET    (1 << 15)           /* items of a configuration, returns of a frame */
 #define MAX_EFFORT ((int64_t)20000000) /* 0.1 s: edges and items looked at in one call */
+#define MAX_COPIED 8                   /* returns that a frame takes over from another */
 #define ROW_EDGES  64                  /* with at most so many edges a configuration's whole row is made at once */
 
 /* ---- growing arrays -------------------------------------------------------------------------------- */
@@ -35,9 +36,10 @@ static bool fail(qn_table *t, qn_table_failure why)
 
 static size_t store_bytes(const qn_store *s)
 {
-    return s->row_bytes + (size_t)s->n_frames * sizeof *s->frames + (size_t)s->n_returns * sizeof *s->returns +
-           (size_t)s->n_items * sizeof *s->items + (size_t)s->n_configs * sizeof *s->configs +
-           (size_t)s->n_members * sizeof *s->members;
+    return s->row_bytes + (size_t)s->cap_frames * sizeof *s->frames + (size_t)s->cap_returns * sizeof *s->returns +
+           (size_t)s->cap_items * sizeof *s->items + (size_t)s->cap_configs * sizeof *s->configs +
+           (size_t)s->cap_members * sizeof *s->members +
+           ((size_t)s->n_frame_slots + (size_t)s->n_item_slots + (size_t)s->n_config_slots) * sizeof *s->item_slots;
 }
 
 static uint32_t hash2(uint32_t a, uint32_t b)
@@ -200,23 +202,37 @@ static void drain(qn_table *t)
     }
 }
 
-static void enter(qn_table *t, int32_t rule)
+/* What the callers of a rule want to go on with, as one frame. A caller that goes on with nothing of its own passes its
+ * frame on: so right recursion does not nest. */
+static int32_t frame_of_calls(qn_table *t, int32_t rule)
 {
     const qn_store *s = &t->s;
+    const qn_call *first = &t->calls[t->call_of[rule] - 1];
+    int32_t c = t->call_of[rule];
+    while (c && t->calls[c - 1].state == QN_TAIL && t->calls[c - 1].frame == first->frame) c = t->calls[c - 1].next;
+    if (!c) return first->frame;
     t->n_found = 0;
-    for (int32_t c = t->call_of[rule]; c && t->failure == QN_FINE; c = t->calls[c - 1].next) {
+    for (c = t->call_of[rule]; c; c = t->calls[c - 1].next) {
         const qn_call from = t->calls[c - 1];
+        const qn_frame f = s->frames[from.frame];
         if (from.state != QN_TAIL) {
-            found_return(t, from.state, from.frame);
+            if (!found_return(t, from.state, from.frame)) return -1;
             continue;
         }
-        const qn_frame f = s->frames[from.frame];
+        if (f.n > MAX_COPIED) { /* the end of a rule, any rule, goes on with what the frame says */
+            if (!found_return(t, t->grammar->rules[0].end, from.frame)) return -1;
+            continue;
+        }
         for (int32_t i = f.begin; i < f.begin + f.n; i++)
-            if (!found_return(t, s->returns[i].state, s->returns[i].frame)) break;
+            if (!found_return(t, s->returns[i].state, s->returns[i].frame)) return -1;
     }
+    return frame_of_found(t);
+}
+
+static void enter(qn_table *t, int32_t rule)
+{
+    const int32_t frame = frame_of_calls(t, rule);
     t->call_of[rule] = 0;
-    if (t->failure != QN_FINE) return;
-    const int32_t frame = frame_of_found(t);
     if (frame >= 0) push(t, t->grammar->rules[rule].begin, frame);
 }
 
@@ -282,7 +298,7 @@ static int32_t config_of_set(qn_table *t)
             (c->n == 0 || memcmp(s->members + c->begin, t->set, (size_t)c->n * sizeof *t->set) == 0))
             return i - 1;
     }
-    if (store_bytes(s) > QN_TABLE_FULL_BYTES) return fail(t, QN_TABLE_FULL), QN_UNKNOWN;
+    if (store_bytes(s) > t->full_bytes + t->kept_bytes) return fail(t, QN_TABLE_FULL), QN_UNKNOWN;
     while (s->cap_members < s->n_members + t->n_set)
         if (!ROOM(t, s->members, s->cap_members, s->cap_members)) return QN_UNKNOWN;
     if (!ROOM(t, s->configs, s->n_configs, s->cap_configs)) return QN_UNKNOWN;

@@ -75,7 +75,9 @@ struct qn_table {
     struct qn_matcher *matchers;
     int32_t start;
     qn_store s;
-    size_t mask_bytes; /* of one */
+    size_t mask_bytes;             /* of one */
+    size_t full_bytes, kept_bytes; /* even in mid-call the table does not grow by more than the one, beyond the other:
+                                    * what it had when it last started anew */
     /* the set being made */
     int32_t *work, *set;
     qn_call *calls;
@@ -112,7 +114,7 @@ int32_t qn__table_step_wide(qn_table *t, int32_t config);
 int32_t qn__table_unite(qn_table *t, int32_t a, int32_t b);
 bool qn__table_names(const qn_table *t, qn_token token); /* the grammar does */
 
-#define QN_TABLE_FULL_BYTES ((size_t)32 << 20) /* even in mid-call the table does not grow beyond */
+#define QN_TABLE_FULL_BYTES ((size_t)24 << 20)
 #define QN_TABLE_SOFT_BYTES ((size_t)16 << 20) /* more than that is not carried from call to call */
 
 /* Before each use, with the mutex held: no failure, no effort so far, and room. */

@@ -61,6 +61,7 @@ qn_status qn__table_create(const qn_grammar *g, const qn_tokenizer *tok, uint64_
     if (!t) return QN_FAIL_NOMEM(err, sizeof *t);
     t->grammar = g;
     t->trie_id = trie_id;
+    t->full_bytes = QN_TABLE_FULL_BYTES;
     t->mask_bytes = ((size_t)qn_tokenizer_n_tokens(tok) + 31) / 32 * sizeof(uint32_t);
     qn__mutex_init(&t->mutex);
     t->tokens = qn__calloc((size_t)g->n_tokens + 1, sizeof *t->tokens);
@@ -136,6 +137,7 @@ bool qn__table_collect(qn_table *t, int32_t *also, int32_t n_also)
     for (; i < n; i++) also[i - n_also] = is[i];
     store_deinit(&old);
     qn__free(was);
+    t->kept_bytes = qn__table_bytes(t);
     return true;
 }
 
@@ -143,6 +145,6 @@ qn_status qn__table_begin(qn_table *t, qn_error *err)
 {
     t->failure = QN_FINE;
     t->effort = 0;
-    if (qn__table_bytes(t) < QN_TABLE_SOFT_BYTES || qn__table_collect(t, NULL, 0)) return QN_OK;
+    if (qn__table_bytes(t) < QN_TABLE_SOFT_BYTES + t->kept_bytes || qn__table_collect(t, NULL, 0)) return QN_OK;
     return qn__table_failed(t, err);
 }
