@@ -81,19 +81,19 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
                                                            : (int)(all_bytes / kv_bytes / 2);
     qn_buffer *kb[LAYERS], *vb[LAYERS];
     float *q = malloc((size_t)(n * s->n_head * s->d) * 4);
-    int32_t *list = malloc((size_t)cells * 4), *spans = malloc((size_t)n * 8);
+    int32_t *list = malloc((size_t)cells * 4), *spans = malloc((size_t)n * 12);
     double ns[64];
 
     fill((uint8_t *)q, (size_t)(n * s->n_head * s->d) * 4, QN_DTYPE_F32);
     for (int64_t i = 0; i < cells; i++) list[i] = (int32_t)i;
     for (int64_t i = 0; i < n; i++) {
-        spans[2 * i] = 0;
-        spans[2 * i + 1] = (int32_t)(depth - n + 1 + i);
+        spans[3 * i] = spans[3 * i + 1] = 0;
+        spans[3 * i + 2] = (int32_t)(depth - n + 1 + i);
     }
     OK(qn__sched_create(&be, 1, NULL, &sched, err));
     OK(qn__graph_create(&g, err));
     const qn_shape q_shape = qn_shape_of(n, s->n_head, s->d), kv_shape = qn_shape_of(cells, s->n_kv, s->d);
-    const qn_shape list_shape = qn_shape_of(1, cells), span_shape = qn_shape_of(n, 2);
+    const qn_shape list_shape = qn_shape_of(1, cells), span_shape = qn_shape_of(n, 3);
     qn_node *qn = qn__input(g, "q", QN_DTYPE_F32, &q_shape), *ln = qn__input(g, "list", QN_DTYPE_I32, &list_shape);
     qn_node *sn = qn__input(g, "spans", QN_DTYPE_I32, &span_shape);
     for (int i = 0; i < layers; i++) {
@@ -107,7 +107,7 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
     OK(qn__sched_compile(sched, g, NULL, 0, &e, err));
     OK(qn__exec_set(e, qn__exec_find(e, "q"), q, (size_t)(n * s->n_head * s->d) * 4, err));
     OK(qn__exec_set(e, qn__exec_find(e, "list"), list, (size_t)cells * 4, err));
-    OK(qn__exec_set(e, qn__exec_find(e, "spans"), spans, (size_t)n * 8, err));
+    OK(qn__exec_set(e, qn__exec_find(e, "spans"), spans, (size_t)n * 12, err));
     for (int i = -1; i < runs; i++) {
         const int64_t begin = qn__now_ns();
         OK(qn__exec_run(e, NULL, err));

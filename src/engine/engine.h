@@ -54,7 +54,6 @@ typedef struct qn_session_shape {
     int32_t n_ctx, n_batch, n_seq, n_logits;
     qn_dtype kv_type;
     qn_lora_set loras;
-    uint64_t k_row_bytes, v_row_bytes; /* of one cell in one layer */
 } qn_session_shape;
 
 /* Where the cache goes: bytes a backend, and each layer's offsets in its backend's buffer. */
@@ -74,7 +73,7 @@ struct qn_session {
     qn_kv_desc kv_desc;
     qn_buffer *kv_buffers[QN_MAX_PLACES]; /* NULL where no layer's cache lives */
     qn_buffer *list_buffers[QN_MAX_PLACES];
-    /* inputs of one chunk: [n_batch], spans [n_batch, 2] */
+    /* inputs of one chunk: [n_batch], spans [n_sights, n_batch, 3] */
     int32_t *tokens, *pos, *rows, *spans, *out_ids;
     qn_batch_item *items; /* [n_batch], of feed */
     float *logits;        /* [n_logits, n_vocab] */
@@ -109,6 +108,8 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
 /* Buffers are indexed by place. */
 void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_layer, qn_buffer *const *kv_buffers,
                         qn_buffer *const *list_buffers);
+/* Numbers that a session keeps for each token of a batch. */
+int32_t qn__inputs_a_token(const qn_engine *e);
 /* Bytes of the lists of cells on one backend. */
 uint64_t qn__list_bytes(const qn_session_shape *shape);
 /* ---- estimate.c ---- */

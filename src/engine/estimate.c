@@ -43,8 +43,9 @@ qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, c
 {
     qn_estimate est = {.kv_bytes = layout->total_bytes, .activation_bytes = activation_bytes(e, plan)};
     est.logits_bytes = (uint64_t)shape->n_logits * e->model->hp.n_vocab * sizeof(float);
-    est.table_bytes = qn__kv_bytes(shape->n_ctx, shape->n_seq) +
-                      (uint64_t)shape->n_batch * (6 * sizeof(int32_t) + sizeof(qn_batch_item));
+    est.table_bytes =
+        qn__kv_bytes(shape->n_ctx, shape->n_seq) +
+        (uint64_t)shape->n_batch * ((uint64_t)qn__inputs_a_token(e) * sizeof(int32_t) + sizeof(qn_batch_item));
     for (int p = 0; p < e->n_backends; p++)
         if (layout->bytes[p]) est.table_bytes += qn__list_bytes(shape);
     est.table_bytes += OBJECT_BYTES + (uint64_t)e->n_backends * OBJECT_BYTES_A_BACKEND;

@@ -60,7 +60,7 @@ static qn_status create_buffers(qn_session *s, qn_error *err)
 static qn_status create_tables(qn_session *s, qn_error *err)
 {
     const size_t n = (size_t)s->shape.n_batch;
-    s->tokens = qn__calloc(n * 6, sizeof(int32_t));
+    s->tokens = qn__calloc(n * (size_t)qn__inputs_a_token(s->engine), sizeof(int32_t));
     s->items = qn__calloc(n, sizeof(*s->items));
     s->logits = qn__alloc((size_t)s->shape.n_logits * s->engine->model->hp.n_vocab * sizeof(float));
     if (!s->tokens || !s->items || !s->logits)
@@ -261,7 +261,8 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
     QN_TRY(set_input(e, "tokens", s->tokens, n, err));
     QN_TRY(set_input(e, "pos", s->pos, n, err));
     QN_TRY(set_input(e, "rows", s->rows, n, err));
-    QN_TRY(set_input(e, "spans", s->spans, (int64_t)n * 2, err));
+    for (int i = 0; i < s->engine->model->n_sights; i++)
+        QN_TRY(set_input(e, qn__span_names[i], s->spans + (int64_t)i * n * 3, (int64_t)n * 3, err));
     QN_TRY(set_input(e, "out_ids", s->out_ids, n_out, err));
 
     if (s->timing) QN_TRY(qn__exec_prepare_times(e, &s->times, err));
@@ -282,6 +283,16 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
     return QN_OK;
 }
 
+/* The part of its list that a token sees: its row, the first entry and one past the last. */
+static void look(const qn_session *s, const qn_sight *sight, const qn_batch_item *item, int32_t *span)
+{
+    int32_t first = 0; /* position */
+    if (sight->kind == QN_SIGHT_window && item->pos >= sight->size) first = item->pos - sight->size + 1;
+    span[0] = item->seq;
+    span[1] = first ? qn__kv_lower(&s->kv, item->seq, first) : 0;
+    span[2] = qn__kv_lower(&s->kv, item->seq, item->pos + 1);
+}
+
 /* Cells first, then what each token sees: its own sequence up to its own position, whatever order the items came in. */
 static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
@@ -299,8 +310,8 @@ static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t
         const qn_batch_item *item = &items[i];
         s->tokens[i] = item->token;
         s->pos[i] = item->pos;
-        s->spans[2 * i] = item->seq;
-        s->spans[2 * i + 1] = qn__kv_lower(&s->kv, item->seq, item->pos + 1);
+        for (int k = 0; k < s->engine->model->n_sights; k++)
+            look(s, &s->engine->model->sights[k], item, s->spans + ((int64_t)k * n + i) * 3);
         if (item->logits) s->out_ids[n_out++] = i;
     }
     if (status == QN_OK) {

@@ -11,13 +11,13 @@
 #include <string.h>
 
 #define STATE_MAGIC   UINT32_C(0x54534e51) /* "QNST" */
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 
 typedef struct qn_state_header {
     uint32_t magic, version;
     uint64_t model; /* hash of what the cache's content depends on */
     uint32_t kv_type, n_layer;
-    uint64_t k_row_bytes, v_row_bytes;
+    uint64_t k_bytes, v_bytes; /* of a cell in all layers */
     uint32_t n_used, n_seq;
     uint64_t n_entries; /* cells listed in all sequences together */
     uint64_t check;     /* hash of this header, with 0 here, and the tables */
@@ -32,6 +32,7 @@ static uint64_t model_hash(const qn_session *s)
     const qn_model *m = s->engine->model;
     uint64_t h = qn__hash(QN_HASH_INIT, m->arch->name, strlen(m->arch->name));
     h = qn__hash(h, &m->hp, sizeof(m->hp)); /* zeroed before it was filled: no stray bytes */
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) h = qn__hash(h, &m->layers[i].hp, sizeof(m->layers[i].hp));
     for (int32_t i = 0; i < m->n_weights; i++) {
         const qn_gguf_tensor *t = m->weights[i].tensor;
         const uint64_t n = t->size_bytes < SAMPLE ? t->size_bytes : SAMPLE;
@@ -49,11 +50,13 @@ static qn_state_header make_header(const qn_session *s)
         .model = model_hash(s),
         .kv_type = (uint32_t)s->shape.kv_type,
         .n_layer = s->engine->model->hp.n_layer,
-        .k_row_bytes = s->shape.k_row_bytes,
-        .v_row_bytes = s->shape.v_row_bytes,
         .n_used = (uint32_t)s->kv.n_used,
         .n_seq = (uint32_t)s->kv.n_seq,
     };
+    for (uint32_t i = 0; i < h.n_layer; i++) {
+        h.k_bytes += s->kv_desc.layers[i].k_row_bytes;
+        h.v_bytes += s->kv_desc.layers[i].v_row_bytes;
+    }
     for (int32_t q = 0; q < s->kv.n_seq; q++) h.n_entries += (uint64_t)s->kv.len[q];
     return h;
 }
@@ -127,10 +130,10 @@ static qn_status write_state(const qn_session *s, qn_state_tables *t, qn_writer 
     put_tables(kv, t, w, &again);
     for (uint32_t i = 0; i < header.n_layer; i++) {
         const qn_kv_layer *l = &s->kv_desc.layers[i];
-        QN_TRY(move_rows(get_rows, l->k_buffer, l->k_offset, s->shape.k_row_bytes, t->cells, n, t->rows, err));
-        qn__writer_put(w, t->rows, (size_t)n * s->shape.k_row_bytes);
-        QN_TRY(move_rows(get_rows, l->v_buffer, l->v_offset, s->shape.v_row_bytes, t->cells, n, t->rows, err));
-        qn__writer_put(w, t->rows, (size_t)n * s->shape.v_row_bytes);
+        QN_TRY(move_rows(get_rows, l->k_buffer, l->k_offset, l->k_row_bytes, t->cells, n, t->rows, err));
+        qn__writer_put(w, t->rows, (size_t)n * l->k_row_bytes);
+        QN_TRY(move_rows(get_rows, l->v_buffer, l->v_offset, l->v_row_bytes, t->cells, n, t->rows, err));
+        qn__writer_put(w, t->rows, (size_t)n * l->v_row_bytes);
         if (qn__writer_failed(w)) break; /* commit tells */
     }
     return QN_OK;
@@ -138,7 +141,13 @@ static qn_status write_state(const qn_session *s, qn_state_tables *t, qn_writer 
 
 static uint64_t widest_row(const qn_session *s)
 {
-    return s->shape.k_row_bytes > s->shape.v_row_bytes ? s->shape.k_row_bytes : s->shape.v_row_bytes;
+    uint64_t widest = 0;
+    for (uint32_t i = 0; i < s->engine->model->hp.n_layer; i++) {
+        const qn_kv_layer *l = &s->kv_desc.layers[i];
+        const uint64_t row = l->k_row_bytes > l->v_row_bytes ? l->k_row_bytes : l->v_row_bytes;
+        if (row > widest) widest = row;
+    }
+    return widest;
 }
 
 qn_status qn_session_save(qn_session *s, const char *path, qn_error *err)
@@ -185,7 +194,7 @@ static qn_status check_header(const qn_session *s, const qn_map *map, qn_state_f
         return QN_FAIL(err, unsupported, "state version %u; %d is supported", h->version, STATE_VERSION);
     if (h->model != want.model || h->n_layer != want.n_layer)
         return QN_FAIL(err, format, "the state is of another model");
-    if (h->kv_type != want.kv_type || h->k_row_bytes != want.k_row_bytes || h->v_row_bytes != want.v_row_bytes)
+    if (h->kv_type != want.kv_type || h->k_bytes != want.k_bytes || h->v_bytes != want.v_bytes)
         return QN_FAIL(err, format, "the state's KV type is %s; this session's is %s",
                        qn_dtype_get((qn_dtype)h->kv_type)->name, qn_dtype_get(s->shape.kv_type)->name);
     if (h->n_used > (uint32_t)s->kv.n_cells)
@@ -195,8 +204,8 @@ static qn_status check_header(const qn_session *s, const qn_map *map, qn_state_f
     size_t rows, expect;
     const bool sane = h->n_entries <= (uint64_t)h->n_used * h->n_seq; /* < 2^36, and with it the tables */
     const size_t tables = sizeof(*h) + ((size_t)h->n_used * 2 + h->n_seq + (sane ? h->n_entries : 0)) * sizeof(int32_t);
-    if (!sane || !qn__mul_size((size_t)(h->k_row_bytes + h->v_row_bytes), h->n_used, &rows) ||
-        !qn__mul_size(rows, h->n_layer, &rows) || !qn__add_size(tables, rows, &expect) || expect != map->size)
+    if (!sane || !qn__mul_size((size_t)(h->k_bytes + h->v_bytes), h->n_used, &rows) ||
+        !qn__add_size(tables, rows, &expect) || expect != map->size)
         return QN_FAIL(err, format, "the state has %zu bytes; its header does not agree", map->size);
     f->header = h;
     f->cells = (const int32_t *)(h + 1);
@@ -243,10 +252,10 @@ static qn_status load_rows(qn_session *s, const qn_state_file *f, int32_t *cells
     for (int32_t c = 0; c < n; c++) cells[c] = c;
     for (uint32_t i = 0; i < f->header->n_layer; i++) {
         const qn_kv_layer *l = &s->kv_desc.layers[i];
-        QN_TRY(move_rows(put_rows, l->k_buffer, l->k_offset, s->shape.k_row_bytes, cells, n, at, err));
-        at += (uint64_t)n * s->shape.k_row_bytes;
-        QN_TRY(move_rows(put_rows, l->v_buffer, l->v_offset, s->shape.v_row_bytes, cells, n, at, err));
-        at += (uint64_t)n * s->shape.v_row_bytes;
+        QN_TRY(move_rows(put_rows, l->k_buffer, l->k_offset, l->k_row_bytes, cells, n, at, err));
+        at += (uint64_t)n * l->k_row_bytes;
+        QN_TRY(move_rows(put_rows, l->v_buffer, l->v_offset, l->v_row_bytes, cells, n, at, err));
+        at += (uint64_t)n * l->v_row_bytes;
     }
     return QN_OK;
 }

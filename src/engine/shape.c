@@ -49,11 +49,11 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
         return QN_FAIL(err, unsupported,
                        "KV cache of type %s needs a head size that is a multiple of %d; this model's is %u",
                        qn_dtype_get(s.kv_type)->name, block, hp->n_embd_head_k);
-    s.k_row_bytes = (uint64_t)qn_dtype_row_bytes(s.kv_type, (int64_t)hp->n_kv_head * hp->n_embd_head_k);
-    s.v_row_bytes = (uint64_t)qn_dtype_row_bytes(s.kv_type, (int64_t)hp->n_kv_head * hp->n_embd_head_v);
     *out = s;
     return QN_OK;
 }
+
+int32_t qn__inputs_a_token(const qn_engine *e) { return 4 + 3 * e->model->n_sights; }
 
 uint64_t qn__list_bytes(const qn_session_shape *shape)
 {
@@ -73,11 +73,16 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
         return QN_FAIL(err, nomem, "out of memory while laying out the cache of %u layers", m->hp.n_layer);
 
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
-        const qn_backend *be = ((qn_buffer *)m->layers[i].attn_k->buffer)->backend;
+        const qn_layer *l = &m->layers[i];
+        const qn_backend *be = ((qn_buffer *)(l->attn_k ? l->attn_k : l->attn_qkv)->buffer)->backend;
         int place = 0;
         while (e->backends[place] != be) place++;
         layout->place[i] = place;
-        const uint64_t rows[2] = {shape->k_row_bytes, shape->v_row_bytes};
+        const int64_t n_kv = l->hp.n_kv_head;
+        const uint64_t rows[2] = {kv->layers[i].k_row_bytes =
+                                      (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * m->hp.n_embd_head_k),
+                                  kv->layers[i].v_row_bytes =
+                                      (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * m->hp.n_embd_head_v)};
         uint64_t *at[2] = {&kv->layers[i].k_offset, &kv->layers[i].v_offset};
         for (int j = 0; j < 2; j++) {
             *at[j] = layout->bytes[place];

@@ -62,9 +62,8 @@ typedef struct qn_slice_attrs {
     int64_t start;
 } qn_slice_attrs;
 typedef struct qn_attn_attrs {
-    float scale;    /* of q.k; usually 1/sqrt(d) */
-    float softcap;  /* 0 none; else s = cap * tanh(s / cap) */
-    int32_t window; /* 0 none; else only the last `window` of the visible cells count */
+    float scale;   /* of q.k; usually 1/sqrt(d) */
+    float softcap; /* 0 none; else s = cap * tanh(s / cap) */
 } qn_attn_attrs;
 
 /* ---- nodes ---- */
@@ -178,7 +177,8 @@ qn_node *qn__slice_update(qn_graph *g, qn_node *dst, qn_node *x, int dim, int64_
 /* Attention over a cache of cells in which sequences may lie scattered and share cells.
  *   q      [n, n_head, d] f32      k [n_cells, n_kv_head, d], v [n_cells, n_kv_head, dv]: any KV dtype, resident
  *   lists  I32 [n_lists, capacity]: cell numbers of a sequence in order of position
- *   spans  I32 [n, 2]: for each query (list row, number of visible cells, a prefix of that list; 0 gives zeros)
+ *   spans  I32 [n, 3]: for each query (list row, first, end): it sees entries first .. end - 1 of that list; none give
+ *          zeros
  * -> [n, n_head * dv] f32. Head h reads KV head h / (n_head / n_kv_head). Keys are taken in list order in tiles of a
  * fixed size, so a query's result depends on nothing but its own list. */
 qn_node *qn__attention(qn_graph *g, qn_node *q, qn_node *k, qn_node *v, qn_node *lists, qn_node *spans,

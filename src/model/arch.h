@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* src/model/arch.h -- what an architecture is: a declaration of hyperparameter rows, tensor rows and one layer
- * function.
+/* src/model/arch.h -- what an architecture is: hyperparameter rows, tensor rows, and the spec of a layer.
  *
  * Adding one is a row in archs.def and a file arch/NAME.c. The tensor rows say at once what a file must hold (name and
- * shape are checked), where it goes (a slot), and what `quern synth` writes. */
+ * shape are checked), where it goes (a slot), and what `quern synth` writes; what is computed with it, forward.c reads
+ * from the spec. */
 #ifndef QN_MODEL_ARCH_H
 #define QN_MODEL_ARCH_H
 
 #include "graph/graph.h"
+#include "model/spec.h"
 #include <quern/gguf.h>
 
 /* ---- hyperparameters ---- */
@@ -18,28 +19,70 @@ typedef struct qn_hparams {
     uint32_t n_expert;                     /* 0: dense; anything else is not supported yet and refused */
     float norm_eps;
     float rope_base;
-    float rope_factor; /* linear or YaRN; 0 and 1 are none */
+    uint32_t rope_scaling; /* qn_rope_scaling */
+    float rope_factor;     /* linear or YaRN; 0 and 1 are none */
     float rope_attn_factor;
+    float rope_beta_fast, rope_beta_slow, rope_log_factor; /* YaRN; log_factor 1: without its attention temperature */
+    float rope_base_window;                                /* of layers that see a window; 0: rope_base */
     uint32_t rope_ctx_orig;
+    uint32_t n_window; /* positions that a layer with a window sees; 0: there is none */
+    uint32_t windowed; /* in qn_layer_hp: does the layer see a window? Here: of how many layers the last sees all */
+    float embd_scale;  /* factors, 0: 1 */
+    float residual_scale, logit_scale, attn_scale;
+    float attn_softcap, logit_softcap, qkv_clamp; /* 0: none */
+    float attn_heat;
+    uint32_t attn_heat_floor;
+    uint32_t parallel;  /* attention and feed-forward side by side */
     qn_rope_attrs rope; /* made of the above when loading */
+    qn_rope_attrs rope_window;
 } qn_hparams;
 
-/* The one key after "ARCH." that is text: none, linear or yarn. */
-#define QN_ROPE_SCALING_TYPE "rope.scaling.type"
+/* What may differ between layers. */
+typedef struct qn_layer_hp {
+    uint32_t n_head, n_kv_head, n_ff, windowed;
+} qn_layer_hp;
 
-typedef enum qn_hparam_kind { QN_HPARAM_u32, QN_HPARAM_f32 } qn_hparam_kind;
+/* The words that rope.scaling.type may be, in the order of QN_ROPE_SCALING_WORDS. */
+typedef enum qn_rope_scaling {
+    QN_ROPE_SCALING_unset,
+    QN_ROPE_SCALING_none,
+    QN_ROPE_SCALING_linear,
+    QN_ROPE_SCALING_yarn,
+    QN_ROPE_SCALING_longrope
+} qn_rope_scaling;
+#define QN_ROPE_SCALING_WORDS "none linear yarn" /* longrope: where an architecture has its factors */
+
+typedef enum qn_hparam_kind {
+    QN_HPARAM_u32,
+    QN_HPARAM_f32,
+    QN_HPARAM_bool,
+    QN_HPARAM_word,    /* text: one of `words`, and the field its number from 1 on */
+    QN_HPARAM_pattern, /* a number n: every n-th layer is different, 0 none; or a boolean a layer, true where not */
+} qn_hparam_kind;
 typedef struct qn_hparam_row {
     const char *key; /* after "ARCH." */
     qn_hparam_kind kind;
-    size_t field; /* offset in qn_hparams */
+    size_t field; /* offset in qn_hparams: a uint32_t, or a float for f32 */
     bool required;
     double fallback, lo, hi; /* allowed range, both ends in */
+    size_t of_layer; /* 1 + offset in qn_layer_hp of what may differ between layers; the field is the greatest */
+    const char *words;
 } qn_hparam_row;
 /* clang-format off */
-#define U32(key, field, lo, hi)              {key, QN_HPARAM_u32, offsetof(qn_hparams, field), true, 0, lo, hi}
-#define U32_OR(key, field, fallback, lo, hi) {key, QN_HPARAM_u32, offsetof(qn_hparams, field), false, fallback, lo, hi}
-#define F32(key, field, lo, hi)              {key, QN_HPARAM_f32, offsetof(qn_hparams, field), true, 0, lo, hi}
-#define F32_OR(key, field, fallback, lo, hi) {key, QN_HPARAM_f32, offsetof(qn_hparams, field), false, fallback, lo, hi}
+#define HPARAM_(key, kind, field, ...)       {key, QN_HPARAM_##kind, offsetof(qn_hparams, field), __VA_ARGS__}
+#define OF_LAYER_(field)                     1 + offsetof(qn_layer_hp, field)
+#define U32(key, field, lo, hi)              HPARAM_(key, u32, field, true, 0, lo, hi, 0, NULL)
+#define U32_OR(key, field, fallback, lo, hi) HPARAM_(key, u32, field, false, fallback, lo, hi, 0, NULL)
+#define F32(key, field, lo, hi)              HPARAM_(key, f32, field, true, 0, lo, hi, 0, NULL)
+#define F32_OR(key, field, fallback, lo, hi) HPARAM_(key, f32, field, false, fallback, lo, hi, 0, NULL)
+#define BOOL_OR(key, field, fallback)        HPARAM_(key, bool, field, false, fallback, 0, 1, 0, NULL)
+#define WORD_OR(key, field, words)           HPARAM_(key, word, field, false, 0, 0, 64, 0, words)
+/* These may differ between layers. */
+#define LU32(key, field, lo, hi)             HPARAM_(key, u32, field, true, 0, lo, hi, OF_LAYER_(field), NULL)
+#define LU32_OR(key, field, fallback, lo, hi) \
+    HPARAM_(key, u32, field, false, fallback, lo, hi, OF_LAYER_(field), NULL)
+#define PATTERN_OR(key, field, fallback) \
+    HPARAM_(key, pattern, field, false, fallback, 0, 4096, OF_LAYER_(field), NULL)
 /* clang-format on */
 
 /* ---- weights ---- */
@@ -52,6 +95,7 @@ typedef struct qn_weight {
     uint64_t offset; /* bytes into it */
     int32_t index;   /* in qn_model.weights */
     int32_t beside;  /* a norm's or bias's: index of the matrix that it belongs to; a matrix's own */
+    bool vector;     /* W_VECTOR, of whatever shape */
 } qn_weight;
 
 /* Weights of one layer, and those outside layers. A slot is NULL where the file has no such (optional) tensor. */
@@ -61,18 +105,28 @@ typedef struct qn_layer {
     qn_weight *attn_q_norm, *attn_k_norm;
     qn_weight *ffn_norm, *ffn_gate, *ffn_up, *ffn_down;
     qn_weight *ffn_gate_bias, *ffn_up_bias, *ffn_down_bias;
+    qn_weight *attn_norm_bias, *ffn_norm_bias, *attn_post_norm, *ffn_post_norm;
+    qn_weight *attn_qkv, *attn_qkv_bias;         /* queries, keys and values, one behind the other */
+    qn_weight *attn_inner_norm, *ffn_inner_norm; /* before the last product */
+    qn_weight *attn_norm_2, *attn_norm_2_bias;
+    qn_layer_hp hp;
+    qn_block_spec spec;
+    int32_t sight; /* in qn_model.sights */
 } qn_layer;
 typedef struct qn_top {
     qn_weight *tok_embd, *out_norm, *out, *rope_freqs;
+    qn_weight *out_norm_bias, *out_bias, *pos_embd, *embd_norm, *embd_norm_bias, *rope_long, *rope_short;
 } qn_top;
 
 /* Sizes that shapes are spelled in. */
 /* clang-format off */
 #define QN_DIM_ROWS(QN_DIM) \
     QN_DIM(VOCAB, hp->n_vocab) QN_DIM(EMBD, hp->n_embd) QN_DIM(HEAD, hp->n_embd_head_k) \
-    QN_DIM(Q, (int64_t)hp->n_head * hp->n_embd_head_k) QN_DIM(K, (int64_t)hp->n_kv_head * hp->n_embd_head_k) \
-    QN_DIM(V, (int64_t)hp->n_kv_head * hp->n_embd_head_v) QN_DIM(O, (int64_t)hp->n_head * hp->n_embd_head_v) \
-    QN_DIM(FF, hp->n_ff) QN_DIM(ROT2, hp->n_rot / 2)
+    QN_DIM(Q, (int64_t)l->n_head * hp->n_embd_head_k) QN_DIM(K, (int64_t)l->n_kv_head * hp->n_embd_head_k) \
+    QN_DIM(V, (int64_t)l->n_kv_head * hp->n_embd_head_v) QN_DIM(O, (int64_t)l->n_head * hp->n_embd_head_v) \
+    QN_DIM(QKV, ((int64_t)l->n_head + l->n_kv_head) * hp->n_embd_head_k + (int64_t)l->n_kv_head * hp->n_embd_head_v) \
+    QN_DIM(FF, l->n_ff) QN_DIM(FF2, 2 * (int64_t)l->n_ff) QN_DIM(ROT2, hp->n_rot / 2) QN_DIM(CTX, hp->n_ctx_train) \
+    QN_DIM(HEADS, l->n_head) QN_DIM(KV_HEADS, l->n_kv_head)
 /* clang-format on */
 typedef enum qn_dim {
     D_END,
@@ -100,7 +154,7 @@ typedef struct qn_tensor_row {
 #define LAYER(field) true, offsetof(qn_layer, field)
 
 /* ---- the model ---- */
-typedef struct qn_build qn_build;
+typedef struct qn_model qn_model;
 typedef struct qn_arch {
     const char *name;
     const qn_hparam_row *hparams;
@@ -108,14 +162,17 @@ typedef struct qn_arch {
     const qn_tensor_row *tensors;
     int n_tensors;
     qn_rope_mode rope_mode;
-    qn_node *(*layer)(qn_build *b, const qn_layer *l, qn_node *x, int i); /* [n, n_embd] -> [n, n_embd] */
-    /* layer is qn__decoder_layer, biases and norms of heads where they are: train/lora_model.c knows it too */
-    bool plain_decoder;
+    qn_block_spec block; /* of every layer, before hyperparameters and `layer` change it */
+    /* What no key of the file says (factors that follow from sizes): after the rows were read; may be NULL. */
+    void (*settle)(qn_hparams *hp);
+    /* What differs between layers: layer i with its hyperparameters, weights and spec; may be NULL. */
+    void (*layer)(const qn_model *m, qn_layer *l, int i);
 } qn_arch;
 const qn_arch *const *qn__archs(int *n);
 const qn_arch *qn__arch_find(const char *name); /* NULL */
 
-typedef struct qn_model {
+enum { QN_MAX_SIGHTS = 4 };
+struct qn_model {
     qn_arena arena;
     const qn_gguf *file; /* borrowed, outlives the model */
     const qn_arch *arch;
@@ -125,18 +182,28 @@ typedef struct qn_model {
     qn_weight *weights; /* all that are bound, in row order */
     int32_t n_weights;
     uint64_t n_params, weight_bytes;
-} qn_model;
+    qn_sight sights[QN_MAX_SIGHTS]; /* the different ones of the layers; the first is that of the first layer */
+    int32_t n_sights;
+};
 
 /* Reads hyperparameters and binds tensors; every missing, misshapen or mistyped one is named with what was expected.
  * Touches no tensor byte. n_vocab: of the tokenizer, which must agree with the file's embedding unless it is 0. */
 qn_status qn__model_load(const qn_gguf *file, int32_t n_vocab, qn_model **out, qn_error *err);
 void qn__model_free(qn_model *m);
 qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp, qn_error *err);
-/* A row's number, of either kind. */
+/* Layer i's part of them. */
+qn_status qn__layer_hp_read(const qn_gguf *file, const qn_arch *arch, const qn_hparams *hp, uint32_t i,
+                            qn_layer_hp *out, qn_error *err);
+/* Layer i's part where no array says otherwise, as in files that synth writes. */
+qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i);
+/* The number of the word text[0 .. len) among a row's, from 1 on; 0: none of them. */
+uint32_t qn__hparam_word(const qn_hparam_row *row, const char *text, size_t len);
+/* A row's number, of any kind. */
 void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value);
 double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row);
+void qn__hparam_write(qn_gguf_writer *w, const char *key, const qn_hparam_row *row, double value);
 /* What the rope op multiplies sine and cosine by besides attn_factor: 1 unless it is YaRN. */
 float qn__yarn_temperature(const qn_rope_attrs *rope);
-qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp);
+qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l);
 
 #endif

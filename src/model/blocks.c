@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/model/blocks.c -- the blocks that architectures are made of. x is [n_tokens, n_embd] throughout. */
+/* src/model/blocks.c -- the steps of a forward pass as nodes of an engine's graph. x is [n_tokens, n_embd] throughout.
+ */
 #include "model/build.h"
 
 #include "graph/ops/layers.h"
-
-#include <math.h>
+#include "graph/ops/pointwise.h"
 
 qn_node *qn__weight(qn_build *b, const qn_weight *w)
 {
@@ -13,14 +13,9 @@ qn_node *qn__weight(qn_build *b, const qn_weight *w)
     if (!*slot) {
         *slot = qn__param(b->g, w->name, w->dtype, &w->shape, w->buffer, w->offset, 0);
         /* Norms and biases enter float kernels; a file may store them in 16 bits. */
-        if (w->shape.rank == 1 && w->dtype != QN_DTYPE_F32) *slot = qn__copy(b->g, *slot, QN_DTYPE_F32);
+        if (w->vector && w->dtype != QN_DTYPE_F32) *slot = qn__copy(b->g, *slot, QN_DTYPE_F32);
     }
     return *slot;
-}
-
-qn_node *qn__norm(qn_build *b, qn_node *x, const qn_weight *w)
-{
-    return qn__rms_norm(b->g, x, qn__weight(b, w), b->hp->norm_eps);
 }
 
 static qn_node *half(qn_build *b, const qn_weight *w)
@@ -44,31 +39,129 @@ static qn_node *adapted(qn_build *b, qn_node *y, qn_node *x, const qn_weight *w)
     return y;
 }
 
-qn_node *qn__dense(qn_build *b, qn_node *x, const qn_weight *w, const qn_weight *bias)
+/* ---- the recorder ---- */
+
+static qn_node *node(qn_value *x) { return (qn_node *)x; }
+static qn_value *value(qn_node *x) { return (qn_value *)x; }
+
+static qn_value *rows(void *ctx, const qn_weight *table)
 {
-    qn_node *y = qn__linear(b->g, x, qn__weight(b, w), qn__weight(b, bias));
-    return b->n_loras ? adapted(b, y, x, w) : y;
+    qn_build *b = ctx;
+    return value(qn__get_rows(b->g, qn__weight(b, table), b->tokens));
 }
 
-qn_node *qn__self_attention(qn_build *b, qn_node *x, const qn_layer *l, int i, const qn_attn_spec *spec)
+static qn_value *pos_rows(void *ctx, const qn_weight *table)
 {
-    qn_graph *g = b->g;
-    const qn_hparams *hp = b->hp;
-    const qn_kv_layer *kl = &b->kv->layers[i];
-    const int64_t n = b->n_tokens, n_head = hp->n_head, n_kv = hp->n_kv_head, dk = hp->n_embd_head_k,
-                  dv = hp->n_embd_head_v;
-    const int64_t n_cells = b->kv->n_cells;
-    const qn_rope_apply_attrs rope = {.mode = hp->rope.mode, .n_rot = hp->rope.n_rot};
+    qn_build *b = ctx;
+    return value(qn__get_rows(b->g, qn__weight(b, table), b->pos));
+}
 
-    qn_node *q = qn__reshape(g, qn__dense(b, x, l->attn_q, l->attn_q_bias), qn_shape_of(n, n_head, dk));
-    qn_node *k = qn__reshape(g, qn__dense(b, x, l->attn_k, l->attn_k_bias), qn_shape_of(n, n_kv, dk));
-    qn_node *v = qn__dense(b, x, l->attn_v, l->attn_v_bias); /* [n, n_kv * dv] */
-    if (spec->qk_norm) {
-        q = qn__norm(b, q, l->attn_q_norm);
-        k = qn__norm(b, k, l->attn_k_norm);
-    }
-    q = qn__name(g, qn__rope_apply(g, q, b->rope_table, &rope), "q-%d", i);
-    k = qn__name(g, qn__rope_apply(g, k, b->rope_table, &rope), "k-%d", i);
+static qn_value *dense(void *ctx, qn_value *x, const qn_weight *w, const qn_weight *bias)
+{
+    qn_build *b = ctx;
+    qn_node *y = qn__linear(b->g, node(x), qn__weight(b, w), qn__weight(b, bias));
+    return value(b->n_loras ? adapted(b, y, node(x), w) : y);
+}
+
+static qn_value *norm(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight *w, const qn_weight *bias)
+{
+    qn_build *b = ctx;
+    qn_node *own = w && w->shape.rank == 1 ? qn__weight(b, w) : NULL;
+    qn_node *y = kind == QN_NORM_layer
+                     ? qn__layer_norm(b->g, node(x), own, qn__weight(b, bias), (double)b->hp->norm_eps)
+                     : qn__rms_norm(b->g, node(x), own, b->hp->norm_eps);
+    return value(w && !own ? qn__mul(b->g, y, qn__weight(b, w)) : y);
+}
+
+static qn_value *add(void *ctx, qn_value *x, qn_value *y)
+{
+    return value(qn__add(((qn_build *)ctx)->g, node(x), node(y)));
+}
+
+static qn_value *scale(void *ctx, qn_value *x, float factor)
+{
+    return value(qn__scale(((qn_build *)ctx)->g, node(x), factor, 0));
+}
+
+static qn_value *clamp(void *ctx, qn_value *x, float limit)
+{
+    return value(qn__clamp(((qn_build *)ctx)->g, node(x), -(double)limit, (double)limit));
+}
+
+static qn_value *softcap(void *ctx, qn_value *x, float cap)
+{
+    qn_graph *g = ((qn_build *)ctx)->g;
+    return value(qn__scale(g, qn__unary(g, QN_OP_tanh, qn__scale(g, node(x), 1 / cap, 0)), cap, 0));
+}
+
+static qn_value *part(void *ctx, qn_value *x, int64_t start, int64_t n)
+{
+    return value(qn__narrow(((qn_build *)ctx)->g, node(x), -1, start, n));
+}
+
+static qn_value *heads(void *ctx, qn_value *x, int64_t n)
+{
+    qn_build *b = ctx;
+    const int64_t row = node(x) ? node(x)->layout.dim[node(x)->layout.rank - 1] : n;
+    return value(qn__reshape(b->g, node(x), qn_shape_of(b->n_tokens, n, row / n)));
+}
+
+/* One table serves all layers; where the file has two sets of factors, the context decides. */
+static qn_node *table_of(qn_build *b, qn_turn turn)
+{
+    const qn_top *top = &b->model->top;
+    const qn_rope_attrs *rope = turn == QN_TURN_window ? &b->hp->rope_window : &b->hp->rope;
+    if (!b->rope_table[turn])
+        b->rope_table[turn] = qn__rope_table(b->g, b->pos, qn__weight(b, qn__rope_factors(top, rope, b->kv->n_cells)),
+                                             &(qn_rope_table_attrs){*rope, QN_DTYPE_F32});
+    return b->rope_table[turn];
+}
+
+static qn_value *turned(void *ctx, qn_value *x, qn_turn turn)
+{
+    qn_build *b = ctx;
+    const qn_rope_apply_attrs rope = {.mode = b->hp->rope.mode, .n_rot = b->hp->rope.n_rot};
+    return value(qn__rope_apply(b->g, node(x), table_of(b, turn), &rope));
+}
+
+/* The factors of tokens, [n_tokens, 1, 1]. Half a position more keeps the floor exact to position 2^22, whatever the
+ * division rounds. */
+static qn_value *heat(void *ctx, qn_value *q, const qn_attn_spec *spec)
+{
+    qn_build *b = ctx;
+    qn_graph *g = b->g;
+    qn_node *pos = qn__scale(g, qn__copy(g, b->pos, QN_DTYPE_F32), 1, spec->heat_offset + 0.5f);
+    qn_node *steps = qn__unary(g, QN_OP_floor, qn__scale(g, pos, 1.0f / (float)spec->heat_floor, 0));
+    qn_node *f = qn__scale(g, qn__unary(g, QN_OP_log, qn__scale(g, steps, 1, 1)), spec->heat, 1);
+    return value(qn__mul(g, node(q), qn__reshape(g, f, qn_shape_of(b->n_tokens, 1, 1))));
+}
+
+static qn_node *activated(qn_graph *g, qn_node *x, qn_act act)
+{
+    qn_node *y = act == QN_ACT_silu                              ? qn__silu(g, x)
+                 : act == QN_ACT_gelu || act == QN_ACT_gelu_tanh ? qn__gelu(g, x, act == QN_ACT_gelu_tanh)
+                                                                 : qn__unary(g, QN_OP_relu, x);
+    return act == QN_ACT_relu2 ? qn__unary(g, QN_OP_square, y) : y;
+}
+
+static qn_value *act(void *ctx, qn_value *x, qn_act kind)
+{
+    return value(activated(((qn_build *)ctx)->g, node(x), kind));
+}
+
+static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
+{
+    qn_graph *g = ((qn_build *)ctx)->g;
+    return value(qn__mul(g, activated(g, node(gate), kind), node(up)));
+}
+
+static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale)
+{
+    qn_build *b = ctx;
+    qn_graph *g = b->g;
+    const qn_kv_layer *kl = &b->kv->layers[i];
+    const int64_t n = b->n_tokens, n_kv = l->hp.n_kv_head, dk = b->hp->n_embd_head_k, dv = b->hp->n_embd_head_v;
+    const int64_t n_cells = b->kv->n_cells;
 
     /* The cache is written first and then read through the result of the write: the order is in the graph, not in a
      * convention. */
@@ -77,29 +170,35 @@ qn_node *qn__self_attention(qn_build *b, qn_node *x, const qn_layer *l, int i, c
     qn_node *cache_v = qn__param(g, "cache_v", b->kv->type, &qn_shape_of(n_cells, n_kv * dv), kl->v_buffer,
                                  kl->v_offset, QN_NODE_mutable);
     qn_node *lists = qn__param(g, "lists", QN_DTYPE_I32, &qn_shape_of(b->kv->n_seq, n_cells), kl->list_buffer, 0, 0);
-    cache_k = qn__set_rows(g, cache_k, qn__reshape(g, k, qn_shape_of(n, n_kv * dk)), b->rows);
-    cache_v = qn__set_rows(g, cache_v, v, b->rows);
+    cache_k = qn__set_rows(g, cache_k, qn__reshape(g, node(k), qn_shape_of(n, n_kv * dk)), b->rows);
+    cache_v = qn__set_rows(g, cache_v, node(v), b->rows);
 
-    const qn_attn_attrs attrs = {.scale = 1.0f / sqrtf((float)dk)};
-    qn_node *y = qn__attention(g, q, qn__reshape(g, cache_k, qn_shape_of(n_cells, n_kv, dk)),
-                               qn__reshape(g, cache_v, qn_shape_of(n_cells, n_kv, dv)), lists, b->spans, &attrs);
-    y = qn__name(g, y, "attn-%d", i);
-    return qn__dense(b, y, l->attn_out, l->attn_out_bias);
+    const qn_attn_attrs attrs = {.scale = scale, .softcap = l->spec.attn.softcap};
+    return value(qn__attention(g, node(q), qn__reshape(g, cache_k, qn_shape_of(n_cells, n_kv, dk)),
+                               qn__reshape(g, cache_v, qn_shape_of(n_cells, n_kv, dv)), lists, b->spans[l->sight],
+                               &attrs));
 }
 
-qn_node *qn__ffn_swiglu(qn_build *b, qn_node *x, const qn_layer *l)
+static qn_value *name(void *ctx, qn_value *x, const char *what, int i)
 {
-    qn_node *gate = qn__silu(b->g, qn__dense(b, x, l->ffn_gate, l->ffn_gate_bias));
-    qn_node *up = qn__dense(b, x, l->ffn_up, l->ffn_up_bias);
-    return qn__dense(b, qn__mul(b->g, gate, up), l->ffn_down, l->ffn_down_bias);
+    return value(qn__name(((qn_build *)ctx)->g, node(x), "%s-%d", what, i));
 }
 
-qn_node *qn__decoder_layer(qn_build *b, const qn_layer *l, qn_node *x, int i, const qn_attn_spec *spec)
-{
-    /* What the layer computed comes first in a sum: the sum is then placed where the layer's weights are, and the
-     * stream changes backends once between layers, not twice in each. */
-    qn_node *h = qn__self_attention(b, qn__norm(b, x, l->attn_norm), l, i, spec);
-    x = qn__name(b->g, qn__add(b->g, h, x), "attn_res-%d", i);
-    h = qn__ffn_swiglu(b, qn__norm(b, x, l->ffn_norm), l);
-    return qn__name(b->g, qn__add(b->g, h, x), "ffn_res-%d", i);
-}
+const qn_recorder qn__graph_recorder = {
+    .rows = rows,
+    .pos_rows = pos_rows,
+    .dense = dense,
+    .norm = norm,
+    .add = add,
+    .scale = scale,
+    .clamp = clamp,
+    .softcap = softcap,
+    .part = part,
+    .heads = heads,
+    .turn = turned,
+    .heat = heat,
+    .act = act,
+    .gated = gated,
+    .attend = attend,
+    .name = name,
+};

@@ -4,6 +4,8 @@
 
 #include "graph/ops/layers.h"
 
+const char *const qn__span_names[QN_MAX_SIGHTS] = {"spans", "spans-1", "spans-2", "spans-3"};
+
 static qn_status begin(qn_build *b, const qn_model *m, const qn_kv_desc *kv, int32_t n_tokens, qn_error *err)
 {
     *b = (qn_build){.model = m, .hp = &m->hp, .kv = kv, .n_tokens = n_tokens};
@@ -35,21 +37,19 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
     b->tokens = qn__input(b->g, "tokens", QN_DTYPE_I32, &qn_shape_of(n_tokens));
     b->pos = qn__input(b->g, "pos", QN_DTYPE_I32, &qn_shape_of(n_tokens));
     b->rows = qn__input(b->g, "rows", QN_DTYPE_I32, &qn_shape_of(n_tokens));
-    b->spans = qn__input(b->g, "spans", QN_DTYPE_I32, &qn_shape_of(n_tokens, 2));
+    for (int i = 0; i < m->n_sights; i++)
+        b->spans[i] = qn__input(b->g, qn__span_names[i], QN_DTYPE_I32, &qn_shape_of(n_tokens, 3));
     b->out_ids = qn__input(b->g, "out_ids", QN_DTYPE_I32, &qn_shape_of(n_out));
 
-    b->rope_table = qn__rope_table(b->g, b->pos, qn__weight(b, m->top.rope_freqs),
-                                   &(qn_rope_table_attrs){m->hp.rope, QN_DTYPE_F32});
-    qn_node *x = qn__get_rows(b->g, qn__weight(b, m->top.tok_embd), b->tokens); /* [n_tokens, n_embd] */
+    const qn_recorder *r = &qn__graph_recorder;
+    qn_value *x = qn__forward_begin(r, b, m); /* [n_tokens, n_embd] */
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         qn__graph_scope(b->g, (int)i, spec->hints ? spec->hints[i] : -1);
-        x = m->arch->layer(b, &m->layers[i], x, (int)i);
+        x = qn__forward_layer(r, b, m, (int)i, x);
     }
     qn__graph_scope(b->g, -1, -1);
-    x = qn__get_rows(b->g, x, b->out_ids); /* [n_out, n_embd] */
-    x = qn__norm(b, x, m->top.out_norm);
-    x = qn__name(b->g, qn__dense(b, x, m->top.out, NULL), "logits"); /* [n_out, n_vocab] */
-    qn__output(b->g, x);
+    x = (qn_value *)qn__get_rows(b->g, (qn_node *)x, b->out_ids);                          /* [n_out, n_embd] */
+    qn__output(b->g, qn__name(b->g, (qn_node *)qn__forward_logits(r, b, m, x), "logits")); /* [n_out, n_vocab] */
     return end(b, out, err);
 }
 
@@ -63,19 +63,22 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
     qn_node *src = qn__input(g, "src", QN_DTYPE_I32, &qn_shape_of(n));
     qn_node *dst = qn__input(g, "dst", QN_DTYPE_I32, &qn_shape_of(n));
     qn_node *delta = qn__input(g, "delta", QN_DTYPE_I32, &qn_shape_of(n));
-    qn_rope_attrs rope = hp->rope;
-    rope.attn_factor = 1.0f / qn__yarn_temperature(&rope); /* the cached keys carry factor and temperature already */
-    const int64_t k_row = (int64_t)hp->n_kv_head * hp->n_embd_head_k,
-                  v_row = (int64_t)hp->n_kv_head * hp->n_embd_head_v;
 
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         const qn_kv_layer *kl = &kv->layers[i];
+        const qn_layer *l = &m->layers[i];
+        const qn_turn turn = l->spec.attn.turn;
+        const int64_t n_kv = l->hp.n_kv_head, k_row = n_kv * hp->n_embd_head_k, v_row = n_kv * hp->n_embd_head_v;
         qn__graph_scope(g, (int)i, -1);
         qn_node *cache = qn__param(g, "cache_k", kv->type, &qn_shape_of(kv->n_cells, k_row), kl->k_buffer, kl->k_offset,
                                    QN_NODE_mutable);
-        qn_node *k = qn__reshape(g, qn__get_rows(g, cache, src), qn_shape_of(n, hp->n_kv_head, hp->n_embd_head_k));
-        k = qn__rope(g, k, delta, qn__weight(b, m->top.rope_freqs), &rope);
-        qn__set_rows(g, cache, qn__reshape(g, k, qn_shape_of(n, k_row)), dst);
+        qn_node *k = qn__reshape(g, qn__get_rows(g, cache, src), qn_shape_of(n, n_kv, hp->n_embd_head_k));
+        if (turn != QN_TURN_none) {
+            qn_rope_attrs rope = turn == QN_TURN_window ? hp->rope_window : hp->rope;
+            rope.attn_factor = 1.0f / qn__yarn_temperature(&rope); /* the keys carry factor and temperature already */
+            k = qn__rope(g, k, delta, qn__weight(b, qn__rope_factors(&m->top, &rope, kv->n_cells)), &rope);
+        }
+        if (turn != QN_TURN_none || copy_v) qn__set_rows(g, cache, qn__reshape(g, k, qn_shape_of(n, k_row)), dst);
         if (!copy_v) continue;
         cache = qn__param(g, "cache_v", kv->type, &qn_shape_of(kv->n_cells, v_row), kl->v_buffer, kl->v_offset,
                           QN_NODE_mutable);

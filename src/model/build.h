@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* src/model/build.h -- from weights to a graph: the builder's context and the blocks that architectures share.
- *
- * Errors are sticky in the graph, so architecture files are free of checks. Blocks take spec structs: a new option is a
- * field. */
+/* src/model/build.h -- from weights to a graph: the builder's context, and the recorder that makes a forward pass a
+ * graph. Errors are sticky in the graph. */
 #ifndef QN_MODEL_BUILD_H
 #define QN_MODEL_BUILD_H
 
+#include "model/forward.h"
 #include "model/lora.h"
 
 /* Where the cache of one layer lives: set by the engine. */
 typedef struct qn_kv_layer {
     void *k_buffer, *v_buffer; /* of a backend */
     uint64_t k_offset, v_offset;
-    void *list_buffer; /* the lists of cells on the same backend */
+    void *list_buffer;                 /* the lists of cells on the same backend */
+    uint64_t k_row_bytes, v_row_bytes; /* of one cell */
 } qn_kv_layer;
 
 typedef struct qn_kv_desc {
@@ -21,7 +21,7 @@ typedef struct qn_kv_desc {
     int32_t n_cells, n_seq;
 } qn_kv_desc;
 
-struct qn_build {
+typedef struct qn_build {
     qn_graph *g;
     const qn_model *model;
     const qn_hparams *hp;
@@ -31,16 +31,16 @@ struct qn_build {
     int32_t n_tokens;
     qn_node **params; /* by weight index: made at first use */
     /* inputs of a decode graph */
-    qn_node *tokens;     /* I32 [n_tokens] */
-    qn_node *pos;        /* I32 [n_tokens] */
-    qn_node *rows;       /* I32 [n_tokens]: the cell each token is written to */
-    qn_node *spans;      /* I32 [n_tokens, 2] */
-    qn_node *out_ids;    /* I32 [n_out] */
-    qn_node *rope_table; /* rope_table of pos [n_tokens, n_rot]: one for all layers */
-};
+    qn_node *tokens;                     /* I32 [n_tokens] */
+    qn_node *pos;                        /* I32 [n_tokens] */
+    qn_node *rows;                       /* I32 [n_tokens]: the cell each token is written to */
+    qn_node *spans[QN_MAX_SIGHTS];       /* I32 [n_tokens, 3], one for each of the model's sights */
+    qn_node *out_ids;                    /* I32 [n_out] */
+    qn_node *rope_table[QN_TURN_TABLES]; /* rope_table of pos [n_tokens, n_rot], made at first use */
+} qn_build;
 
 /* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], with adapters added in their order. Inputs
- * are named tokens, pos, rows, spans, out_ids. */
+ * are named tokens, pos, rows, out_ids, and qn__span_names for what tokens see. */
 typedef struct qn_decode_spec {
     int32_t n_tokens, n_out;
     const qn_adapter_use *loras;
@@ -54,17 +54,10 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
 qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bool copy_v, qn_graph **out,
                           qn_error *err);
 
-/* ---- shared blocks ---- */
-qn_node *qn__weight(qn_build *b, const qn_weight *w);           /* NULL for NULL */
-qn_node *qn__norm(qn_build *b, qn_node *x, const qn_weight *w); /* RMSNorm with the model's epsilon */
-qn_node *qn__dense(qn_build *b, qn_node *x, const qn_weight *w, const qn_weight *bias);
-
-typedef struct qn_attn_spec {
-    bool qk_norm; /* RMSNorm on every query and key head before RoPE */
-} qn_attn_spec;
-qn_node *qn__self_attention(qn_build *b, qn_node *x, const qn_layer *l, int i, const qn_attn_spec *spec);
-qn_node *qn__ffn_swiglu(qn_build *b, qn_node *x, const qn_layer *l);
-/* x += attention(norm(x)); x += ffn(norm(x)): the layer of every Llama-like decoder. */
-qn_node *qn__decoder_layer(qn_build *b, const qn_layer *l, qn_node *x, int i, const qn_attn_spec *spec);
+/* The inputs of spans, [QN_MAX_SIGHTS]. */
+extern const char *const qn__span_names[];
+qn_node *qn__weight(qn_build *b, const qn_weight *w); /* NULL for NULL */
+/* Its context is a qn_build, its values are nodes. */
+extern const qn_recorder qn__graph_recorder;
 
 #endif

@@ -8,9 +8,9 @@
 void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value)
 {
     char *field = (char *)hp + row->field;
-    const uint32_t u = row->kind == QN_HPARAM_u32 ? (uint32_t)value : 0;
+    const uint32_t u = row->kind != QN_HPARAM_f32 ? (uint32_t)value : 0;
     const float f = (float)value;
-    if (row->kind == QN_HPARAM_u32)
+    if (row->kind != QN_HPARAM_f32)
         memcpy(field, &u, sizeof(u));
     else
         memcpy(field, &f, sizeof(f));
@@ -23,51 +23,143 @@ double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row)
     float f;
     memcpy(&u, field, sizeof(u));
     memcpy(&f, field, sizeof(f));
-    return row->kind == QN_HPARAM_u32 ? (double)u : (double)f;
+    return row->kind != QN_HPARAM_f32 ? (double)u : (double)f;
 }
 
-/* A value, or an array of one value repeated (some writers give one number a layer). */
-static qn_status read_number(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, double *out,
-                             qn_error *err)
+uint32_t qn__hparam_word(const qn_hparam_row *row, const char *text, size_t len)
 {
-    for (uint64_t i = 0; i < kv->count; i++) {
-        double value = 0;
-        if (row->kind == QN_HPARAM_u32) {
-            uint64_t u = 0;
-            QN_TRY(qn_gguf_get_u64(file, kv, i, &u, err));
-            value = (double)u;
-        } else {
-            QN_TRY(qn_gguf_get_f64(file, kv, i, &value, err));
-        }
-        if (i > 0 && value != *out)
-            return QN_FAIL(err, unsupported,
-                           "%s differs between layers (%g and %g); only models with alike layers are supported",
-                           kv->key, *out, value);
-        *out = value;
+    uint32_t number = 1;
+    for (const char *word = row->words; *word; number++) {
+        const size_t n = strcspn(word, " ");
+        if (n == len && memcmp(word, text, n) == 0) return number;
+        word += n + (word[n] == ' ');
     }
+    return 0;
+}
+
+void qn__hparam_write(qn_gguf_writer *w, const char *key, const qn_hparam_row *row, double value)
+{
+    if (row->kind == QN_HPARAM_f32) {
+        qn_gguf_write_f32(w, key, (float)value);
+    } else if (row->kind == QN_HPARAM_bool) {
+        qn_gguf_write_bool(w, key, value != 0);
+    } else if (row->kind == QN_HPARAM_word) {
+        char word[32];
+        const char *at = row->words;
+        for (int i = 1; i < (int)value; i++) at += strcspn(at, " ") + 1;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
+        qn_gguf_write_str(w, key, word);
+    } else {
+        qn_gguf_write_u32(w, key, (uint32_t)value);
+    }
+}
+
+static qn_status read_word(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, double *out,
+                           qn_error *err)
+{
+    char quoted[64];
+    qn_gguf_str text;
+    QN_TRY(qn_gguf_get_str(file, kv, 0, &text, err));
+    *out = qn__hparam_word(row, text.data, text.len);
+    if (*out > 0) return QN_OK;
+    return QN_FAIL(err, unsupported, "%s is \"%s\"; one of the words %s is expected", kv->key,
+                   qn__str_quote(quoted, sizeof(quoted), text.data, text.len), row->words);
+}
+
+/* Element i of a value, checked. */
+static qn_status read_element(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, uint64_t i,
+                              double *out, qn_error *err)
+{
+    if (row->kind == QN_HPARAM_f32) {
+        QN_TRY(qn_gguf_get_f64(file, kv, i, out, err));
+    } else if (row->kind == QN_HPARAM_bool || kv->elem == QN_GGUF_bool) {
+        bool truth = false;
+        QN_TRY(qn_gguf_get_bool(file, kv, i, &truth, err));
+        *out = truth;
+    } else {
+        uint64_t u = 0;
+        QN_TRY(qn_gguf_get_u64(file, kv, i, &u, err));
+        *out = (double)u;
+    }
+    if (*out >= row->lo && *out <= row->hi) return QN_OK;
+    return QN_FAIL(err, format, "%s at offset %llu is %g; from %g to %g is expected", kv->key,
+                   (unsigned long long)kv->offset, *out, row->lo, row->hi);
+}
+
+/* A value, or an array: of one value repeated (some writers give one number a layer), or of what layers differ in, of
+ * which the greatest counts. */
+static qn_status read_value(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, uint32_t n_layer,
+                            double *out, qn_error *err)
+{
+    if (row->kind == QN_HPARAM_word) return read_word(file, kv, row, out, err);
     if (kv->count == 0)
         return QN_FAIL(err, format, "%s at offset %llu is an empty array, a number expected", kv->key,
                        (unsigned long long)kv->offset);
+    if (row->of_layer && kv->type == QN_GGUF_arr && kv->count < n_layer)
+        return QN_FAIL(err, format, "%s at offset %llu has %llu numbers, one for each of %u layers expected", kv->key,
+                       (unsigned long long)kv->offset, (unsigned long long)kv->count, n_layer);
+    for (uint64_t i = 0; i < kv->count; i++) {
+        double value = 0;
+        QN_TRY(read_element(file, kv, row, i, &value, err));
+        if (i > 0 && value != *out && !row->of_layer)
+            return QN_FAIL(err, unsupported, "%s differs between layers (%g and %g); here they have to be alike",
+                           kv->key, *out, value);
+        if (i == 0 || value > *out) *out = value;
+    }
     return QN_OK;
+}
+
+static const qn_gguf_kv *find(const qn_gguf *file, const qn_arch *arch, const qn_hparam_row *row, char key[192])
+{
+    snprintf(key, 192, "%s.%s", arch->name, row->key);
+    return qn_gguf_kv_find(file, key);
 }
 
 static qn_status read_row(const qn_gguf *file, const qn_arch *arch, const qn_hparam_row *row, qn_hparams *hp,
                           qn_error *err)
 {
     char key[192];
-    snprintf(key, sizeof(key), "%s.%s", arch->name, row->key);
-    const qn_gguf_kv *kv = qn_gguf_kv_find(file, key);
+    const qn_gguf_kv *kv = find(file, arch, row, key);
     double value = row->fallback;
     if (!kv && row->required)
         return QN_FAIL(err, format, "%s is missing; a number from %g to %g is expected", key, row->lo, row->hi);
-    if (kv) {
-        QN_TRY(read_number(file, kv, row, &value, err));
-        if (!(value >= row->lo && value <= row->hi))
-            return QN_FAIL(err, format, "%s at offset %llu is %g; from %g to %g is expected", key,
-                           (unsigned long long)kv->offset, value, row->lo, row->hi);
-    }
-    qn__hparam_set(hp, row, value);
+    if (kv) QN_TRY(read_value(file, kv, row, hp->n_layer, &value, err));
+    /* an array's booleans are the layers' own */
+    if (!kv || row->kind != QN_HPARAM_pattern || kv->type != QN_GGUF_arr) qn__hparam_set(hp, row, value);
     return QN_OK;
+}
+
+/* ---- layers ---- */
+
+static void set_of_layer(qn_layer_hp *l, const qn_hparam_row *row, uint32_t value)
+{
+    memcpy((char *)l + row->of_layer - 1, &value, sizeof(value));
+}
+
+qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i)
+{
+    return (qn_layer_hp){.n_head = hp->n_head,
+                         .n_kv_head = hp->n_kv_head ? hp->n_kv_head : hp->n_head,
+                         .n_ff = hp->n_ff,
+                         .windowed = hp->windowed == 0 || i % hp->windowed < hp->windowed - 1};
+}
+
+qn_status qn__layer_hp_read(const qn_gguf *file, const qn_arch *arch, const qn_hparams *hp, uint32_t i,
+                            qn_layer_hp *out, qn_error *err)
+{
+    *out = qn__layer_hp(hp, i);
+    for (int r = 0; r < arch->n_hparams; r++) {
+        const qn_hparam_row *row = &arch->hparams[r];
+        char key[192];
+        const qn_gguf_kv *kv = row->of_layer ? find(file, arch, row, key) : NULL;
+        double value = 0;
+        if (!kv || kv->type != QN_GGUF_arr) continue;
+        QN_TRY(read_element(file, kv, row, i, &value, err));
+        set_of_layer(out, row, (uint32_t)value);
+    }
+    if (out->n_kv_head && out->n_head % out->n_kv_head == 0) return QN_OK;
+    return QN_FAIL(err, format, "%s.attention.head_count %u is not a multiple of head_count_kv %u in layer %u",
+                   arch->name, out->n_head, out->n_kv_head, i);
 }
 
 float qn__yarn_temperature(const qn_rope_attrs *rope)
@@ -76,38 +168,33 @@ float qn__yarn_temperature(const qn_rope_attrs *rope)
 }
 
 /* Linear scaling and YaRN (Peng et al. 2023); what a file asks for and we don't know is refused, not guessed. */
-static qn_status read_rope(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp, qn_error *err)
+static qn_status settle_rope(const qn_arch *arch, qn_hparams *hp, qn_error *err)
 {
     qn_rope_attrs *rope = &hp->rope;
     rope->mode = arch->rope_mode;
     rope->n_rot = (int32_t)hp->n_rot;
     rope->base = hp->rope_base;
     rope->freq_scale = 1.0f;
-    rope->attn_factor = hp->rope_attn_factor;
+    rope->attn_factor = 1.0f;
     rope->beta_fast = 32.0f;
     rope->beta_slow = 1.0f;
     rope->n_ctx_orig = (int32_t)(hp->rope_ctx_orig ? hp->rope_ctx_orig : hp->n_ctx_train);
+    hp->rope_window = *rope;
+    if (hp->rope_base_window > 0) hp->rope_window.base = hp->rope_base_window;
 
-    char key[96];
-    snprintf(key, sizeof(key), "%s." QN_ROPE_SCALING_TYPE, arch->name);
-    const qn_gguf_kv *kv = qn_gguf_kv_find(file, key);
-    qn_gguf_str type = {"none", 4};
-    if (kv) QN_TRY(qn_gguf_get_str(file, kv, 0, &type, err));
-    bool linear = type.len == 6 && memcmp(type.data, "linear", 6) == 0;
-    bool yarn = type.len == 4 && memcmp(type.data, "yarn", 4) == 0;
-    bool none = type.len == 4 && memcmp(type.data, "none", 4) == 0;
-    if (!kv && hp->rope_factor > 0.0f) linear = true; /* older files name only the factor */
-    if (!linear && !yarn && !none) {
-        char quoted[64];
-        return QN_FAIL(err, unsupported, "%s is \"%s\"; none, linear and yarn are supported", key,
-                       qn__str_quote(quoted, sizeof(quoted), type.data, type.len));
-    }
-    float factor = hp->rope_factor > 0.0f ? hp->rope_factor : 1.0f;
+    rope->attn_factor = hp->rope_attn_factor;
+    if (hp->rope_beta_fast > 0) rope->beta_fast = hp->rope_beta_fast;
+    if (hp->rope_beta_slow > 0) rope->beta_slow = hp->rope_beta_slow;
+    const bool yarn = hp->rope_scaling == QN_ROPE_SCALING_yarn;
+    /* older files name only the factor */
+    const bool linear = hp->rope_scaling == QN_ROPE_SCALING_linear || hp->rope_scaling == QN_ROPE_SCALING_unset;
+    const float factor = hp->rope_factor > 0.0f ? hp->rope_factor : 1.0f;
     if (yarn && factor < 1.0f)
         return QN_FAIL(err, format, "%s.rope.scaling.factor is %g; YaRN stretches a context, so at least 1 is expected",
                        arch->name, (double)factor);
     if (linear || yarn) rope->freq_scale = 1.0f / factor;
     if (yarn) rope->ext_factor = 1.0f; /* the op brings YaRN's attention temperature along */
+    if (yarn && hp->rope_log_factor > 0) rope->attn_factor /= 1.0f + 0.1f * hp->rope_log_factor * logf(factor);
     return QN_OK;
 }
 
@@ -120,9 +207,6 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
         return QN_FAIL(err, unsupported, "%s.expert_count is %u; mixtures of experts are not supported yet", arch->name,
                        hp->n_expert);
     if (!hp->n_kv_head) hp->n_kv_head = hp->n_head;
-    if (hp->n_head % hp->n_kv_head)
-        return QN_FAIL(err, format, "%s.attention.head_count %u is not a multiple of head_count_kv %u", arch->name,
-                       hp->n_head, hp->n_kv_head);
     if (!hp->n_embd_head_k || !hp->n_embd_head_v) {
         if (hp->n_embd % hp->n_head)
             return QN_FAIL(err, format,
@@ -136,5 +220,7 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
     if (hp->n_rot > hp->n_embd_head_k || hp->n_rot % 2)
         return QN_FAIL(err, format, "%s.rope.dimension_count is %u; an even number up to the head size %u is expected",
                        arch->name, hp->n_rot, hp->n_embd_head_k);
-    return read_rope(file, arch, hp, err);
+    QN_TRY(settle_rope(arch, hp, err));
+    if (arch->settle) arch->settle(hp);
+    return QN_OK;
 }

@@ -38,7 +38,10 @@ static qn_status read_metadata(qn_adapter *a, const qn_model *m, qn_error *err)
 
 /* ---- pairs ---- */
 
-bool qn__adapter_fits(const qn_model *m, const qn_weight *w) { return w->shape.rank == 2 && w != m->top.tok_embd; }
+bool qn__adapter_fits(const qn_model *m, const qn_weight *w)
+{
+    return w->shape.rank == 2 && !w->vector && w != m->top.tok_embd && w != m->top.pos_embd;
+}
 
 /* The weight that a tensor of the adapter is for, and which half it is. */
 static qn_status find_weight(const qn_model *m, const qn_gguf_tensor *t, const qn_weight **w, bool *is_a, qn_error *err)

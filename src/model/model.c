@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp)
+qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l)
 {
     const int64_t size[] = {0,
 #define QN_DIM_SIZE(name, value) (int64_t)(value),
@@ -59,7 +59,8 @@ static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_e
     else
         snprintf(name, sizeof(name), "%s", row->name);
     qn_weight **slot = (qn_weight **)((row->layer ? (char *)&m->layers[layer] : (char *)&m->top) + row->slot);
-    const qn_shape want = qn__tensor_row_shape(row, &m->hp);
+    const qn_layer_hp outside = qn__layer_hp(&m->hp, 0);
+    const qn_shape want = qn__tensor_row_shape(row, &m->hp, layer >= 0 ? &m->layers[layer].hp : &outside);
     const qn_gguf_tensor *t = qn_gguf_tensor_find(m->file, name);
     if (!t) {
         if (row->flags & W_TIED) *slot = m->top.tok_embd;
@@ -70,7 +71,12 @@ static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_e
     }
     QN_TRY(check_tensor(row, t, &want, err));
     qn_weight *w = &m->weights[m->n_weights];
-    *w = (qn_weight){.name = t->name, .dtype = t->dtype, .shape = t->shape, .tensor = t, .index = m->n_weights};
+    *w = (qn_weight){.name = t->name,
+                     .dtype = t->dtype,
+                     .shape = t->shape,
+                     .tensor = t,
+                     .index = m->n_weights,
+                     .vector = (row->flags & W_VECTOR) != 0};
     m->n_weights++;
     m->n_params += (uint64_t)qn_shape_numel(&t->shape);
     m->weight_bytes += t->size_bytes;
@@ -101,15 +107,14 @@ static void pair_vectors(qn_model *m, int32_t first)
 {
     int32_t matrix = m->top.tok_embd ? m->top.tok_embd->index : first;
     for (int32_t i = first; i < m->n_weights; i++)
-        if (m->weights[i].shape.rank > 1) matrix = i;
+        if (!m->weights[i].vector) matrix = i;
     for (int32_t i = m->n_weights; i-- > first;) {
         qn_weight *w = &m->weights[i];
         const size_t n = strlen(w->name);
         size_t stem;
-        if (w->shape.rank > 1) matrix = i;
+        if (!w->vector) matrix = i;
         w->beside = matrix;
-        if (w->shape.rank > 1 ||
-            !(ends_with(w->name, n, ".bias", &stem) || ends_with(w->name, n, "_norm.weight", &stem)))
+        if (!w->vector || !(ends_with(w->name, n, ".bias", &stem) || ends_with(w->name, n, "_norm.weight", &stem)))
             continue;
         const int32_t own = find_weight(m, first, w->name, stem);
         if (own >= 0) w->beside = own;
@@ -142,6 +147,41 @@ static qn_status read_n_vocab(qn_model *m, int32_t n_tokens, qn_error *err)
     return QN_OK;
 }
 
+/* ---- specs ---- */
+
+static qn_status find_sight(qn_model *m, qn_layer *l, qn_error *err)
+{
+    const qn_sight *s = &l->spec.attn.sight;
+    for (l->sight = 0; l->sight < m->n_sights; l->sight++)
+        if (m->sights[l->sight].kind == s->kind && m->sights[l->sight].size == s->size) return QN_OK;
+    if (m->n_sights == QN_MAX_SIGHTS)
+        return QN_FAIL(err, unsupported, "layers see in more than %d different ways", QN_MAX_SIGHTS);
+    m->sights[m->n_sights++] = *s;
+    return QN_OK;
+}
+
+/* The architecture's block, then what the file's numbers say, then what the architecture says of this layer. */
+static qn_status describe(qn_model *m, int i, qn_error *err)
+{
+    const qn_hparams *hp = &m->hp;
+    qn_layer *l = &m->layers[i];
+    qn_attn_spec *attn = &l->spec.attn;
+    l->spec = m->arch->block;
+    if (hp->residual_scale != 0) l->spec.residual_scale = hp->residual_scale;
+    if (hp->parallel) l->spec.parallel = true;
+    if (hp->attn_scale != 0) attn->scale = hp->attn_scale;
+    attn->softcap = hp->attn_softcap;
+    attn->clamp = hp->qkv_clamp;
+    attn->heat = hp->attn_heat;
+    attn->heat_floor = (int32_t)(hp->attn_heat_floor ? hp->attn_heat_floor : (uint32_t)hp->rope.n_ctx_orig);
+    if (hp->n_window && l->hp.windowed) {
+        attn->sight = (qn_sight){QN_SIGHT_window, (int32_t)hp->n_window};
+        attn->turn = QN_TURN_window;
+    }
+    if (m->arch->layer) m->arch->layer(m, l, i);
+    return find_sight(m, l, err);
+}
+
 static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
 {
     QN_TRY(find_arch(m->file, &m->arch, err));
@@ -158,7 +198,11 @@ static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
                         sizeof(*m->weights));
     if (!m->layers || !m->weights) return QN_FAIL(err, nomem, "out of memory while binding %u layers", m->hp.n_layer);
     QN_TRY(bind_rows(m, -1, err));
-    for (uint32_t i = 0; i < m->hp.n_layer; i++) QN_TRY(bind_rows(m, (int)i, err));
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) {
+        QN_TRY(qn__layer_hp_read(m->file, m->arch, &m->hp, i, &m->layers[i].hp, err));
+        QN_TRY(bind_rows(m, (int)i, err));
+        QN_TRY(describe(m, (int)i, err));
+    }
     return QN_OK;
 }
 

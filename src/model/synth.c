@@ -15,7 +15,6 @@ typedef struct qn_synth_job {
     qn_hparams hp;
     bool tied, optional;
     float spread;
-    const char *rope_scaling; /* NULL: none is named */
     qn_gguf *vocab;
     qn_arena arena;
     qn_random_pool *pools[QN_DTYPE_COUNT];
@@ -128,23 +127,26 @@ static const qn_hparam_row *row_by_key(const qn_arch *arch, const char *key, siz
     return NULL;
 }
 
-/* One "KEY=VALUE": a row's number, or the one key that is text. */
+/* One "KEY=VALUE": a row's number, or one of its words. */
 static qn_status set_one(qn_synth_job *job, const char *text, qn_error *err)
 {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text || !equals[1])
         return QN_FAIL(err, invalid, "\"%s\" is no hyperparameter; KEY=VALUE is expected", text);
     const qn_hparam_row *row = row_by_key(job->arch, text, (size_t)(equals - text));
-    if (!row) {
-        if (strncmp(text, QN_ROPE_SCALING_TYPE "=", sizeof(QN_ROPE_SCALING_TYPE)) == 0) {
-            job->rope_scaling = equals + 1;
-            return QN_OK;
-        }
+    if (!row)
         return QN_FAIL(err, invalid, "%s has no hyperparameter \"%.*s\"", job->arch->name, (int)(equals - text), text);
+    if (row->kind == QN_HPARAM_word) {
+        const uint32_t number = qn__hparam_word(row, equals + 1, strlen(equals + 1));
+        if (!number)
+            return QN_FAIL(err, invalid, "%s is \"%s\"; one of the words %s is expected", row->key, equals + 1,
+                           row->words);
+        qn__hparam_set(&job->hp, row, number);
+        return QN_OK;
     }
     char *end = NULL;
     const double value = strtod(equals + 1, &end);
-    const bool whole = row->kind == QN_HPARAM_u32;
+    const bool whole = row->kind != QN_HPARAM_f32;
     if (*end || !(value >= row->lo && value <= row->hi) || (whole && value != (double)(uint32_t)value))
         return QN_FAIL(err, invalid, "%s is \"%s\"; a%s number from %g to %g is expected", row->key, equals + 1,
                        whole ? " whole" : "", row->lo, row->hi);
@@ -196,10 +198,8 @@ static void write_hparams(qn_synth_job *job)
         snprintf(key, sizeof(key), "%s.%s", job->arch->name, row->key);
         if (value == 0 && !row->required)
             qn__hparam_set(&job->hp, row, row->fallback);
-        else if (row->kind == QN_HPARAM_u32)
-            qn_gguf_write_u32(job->w, key, (uint32_t)value);
         else
-            qn_gguf_write_f32(job->w, key, (float)value);
+            qn__hparam_write(job->w, key, row, value);
     }
 }
 
@@ -212,10 +212,6 @@ static void write_metadata(qn_synth_job *job, const qn_synth_options *o)
     qn_gguf_write_u32(job->w, "general.file_type", qn__mix_file_type(job->mix));
     qn_gguf_write_u32(job->w, "general.quantization_version", 2);
     write_hparams(job);
-    if (job->rope_scaling) {
-        snprintf(text, sizeof(text), "%s." QN_ROPE_SCALING_TYPE, job->arch->name);
-        qn_gguf_write_str(job->w, text, job->rope_scaling);
-    }
     snprintf(text, sizeof(text), "%s.vocab_size", job->arch->name);
     qn_gguf_write_u32(job->w, text, job->hp.n_vocab);
     if (job->vocab)
@@ -257,7 +253,8 @@ static qn_status each_tensor(qn_synth_job *job, visit_fn visit, qn_error *err)
                 snprintf(name, sizeof(name), row->name, layer);
             else
                 snprintf(name, sizeof(name), "%s", row->name);
-            const qn_shape shape = qn__tensor_row_shape(row, &job->hp);
+            const qn_layer_hp hp = qn__layer_hp(&job->hp, layer < 0 ? 0 : (uint32_t)layer);
+            const qn_shape shape = qn__tensor_row_shape(row, &job->hp, &hp);
             QN_TRY(visit(job, row, name, dtype_of(job, row, name, layer, &shape), &shape, err));
         }
     }

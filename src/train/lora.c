@@ -81,8 +81,6 @@ static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_
     QN_TRY(qn_tokenizer_create(base->file, &base->tok, err));
     QN_TRY(qn__model_load(base->file, qn_tokenizer_n_tokens(base->tok), &base->model, err));
     const qn_hparams *hp = &base->model->hp;
-    if (!base->model->arch->plain_decoder)
-        return QN_FAIL(err, unsupported, "adapters for architecture %s cannot be trained", base->model->arch->name);
     *out = *in;
     out->n_layer = (int32_t)hp->n_layer;
     out->n_embd = (int32_t)hp->n_embd;
@@ -153,7 +151,8 @@ uint64_t qn__lora_hash(const qn_lora_base *base, uint64_t seed)
     uint64_t h = qn__hash(seed, &base->alpha, sizeof base->alpha);
     h = qn__hash(h, &bytes, sizeof bytes);
     /* a model's last norm tells models of one shape apart, and is quickly read */
-    const qn_weight *norm = base->model->top.out_norm;
+    const qn_top *top = &base->model->top;
+    const qn_weight *norm = top->out_norm ? top->out_norm : top->tok_embd;
     return qn__hash(h, norm->tensor->data, norm->tensor->size_bytes);
 }
 
@@ -174,7 +173,7 @@ static qn_tensor *base_tensor(qn_trainer *t, const qn_weight *w, qn_error *err)
     }
     qn_tensor *x = qn_from_blob(t->ctx, data, w->shape, NULL, w->dtype, native ? NULL : release_copy, data);
     if (!x && !native) qn__free(data);
-    if (x && w->shape.rank == 1 && w->dtype != QN_DTYPE_F32) x = qn_to(x, QN_DTYPE_F32);
+    if (x && w->vector && w->dtype != QN_DTYPE_F32) x = qn_to(x, QN_DTYPE_F32);
     if (!x) (void)qn__train_failed(t, err);
     return x;
 }

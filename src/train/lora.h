@@ -14,7 +14,7 @@ typedef struct qn_lora_layer {
 /* A layer in training, for backward to record again. */
 typedef struct qn_lora_step {
     qn_trainer *trainer;
-    const qn_layer *layer;
+    int layer;
 } qn_lora_step;
 
 struct qn_lora_base {

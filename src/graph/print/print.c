@@ -79,7 +79,6 @@ static void print_qn_attn_attrs(const void *attrs, qn_str *out)
     const qn_attn_attrs *a = attrs;
     put_float(out, "scale", a->scale);
     if (a->softcap != 0.0f) put_float(out, "softcap", a->softcap);
-    if (a->window != 0) qn__str_printf(out, " window=%d", a->window);
 }
 
 static void print_qn_value_attrs(const void *attrs, qn_str *out)

@@ -333,7 +333,7 @@ qn_status qn__rule_attention(qn_node *n, qn_error *err)
     QN_TRY(want_dtype(n, 3, "lists", QN_DTYPE_I32, err));
     QN_TRY(want_rank(n, 3, "lists", 2, err));
     QN_TRY(want_dtype(n, 4, "spans", QN_DTYPE_I32, err));
-    QN_TRY(want_shape(n, 4, "spans", qn_shape_of(q->layout.dim[0], 2), err));
+    QN_TRY(want_shape(n, 4, "spans", qn_shape_of(q->layout.dim[0], 3), err));
     const int64_t *dq = q->layout.dim, *dk = k->layout.dim, *dv = v->layout.dim;
     if (dq[2] != dk[2]) {
         return QN_FAIL(err, invalid, "attention: q %s and k %s: head sizes %lld and %lld differ", SHAPE(q), SHAPE(k),
@@ -346,9 +346,9 @@ qn_status qn__rule_attention(qn_node *n, qn_error *err)
         return QN_FAIL(err, invalid, "attention: %lld query heads don't share %lld key heads evenly", (long long)dq[1],
                        (long long)dk[1]);
     }
-    if (!isfinite(a->scale) || !(a->softcap >= 0.0f) || !isfinite(a->softcap) || a->window < 0) {
-        return QN_FAIL(err, invalid, "attention: scale %g, softcap %g, window %d: finite and 0 or more expected",
-                       (double)a->scale, (double)a->softcap, a->window);
+    if (!isfinite(a->scale) || !(a->softcap >= 0.0f) || !isfinite(a->softcap)) {
+        return QN_FAIL(err, invalid, "attention: scale %g, softcap %g: finite and 0 or more expected", (double)a->scale,
+                       (double)a->softcap);
     }
     int64_t width;
     if (__builtin_mul_overflow(dq[1], dv[2], &width)) {

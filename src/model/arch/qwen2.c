@@ -11,11 +11,6 @@ static const qn_tensor_row tensors[] = {
     DECODER_QKV_BIASES(0),
 };
 
-static qn_node *layer(qn_build *b, const qn_layer *l, qn_node *x, int i)
-{
-    return qn__decoder_layer(b, l, x, i, &(qn_attn_spec){0});
-}
-
 const qn_arch qn__arch_qwen2 = {
     .name = "qwen2",
     .hparams = hparams,
@@ -23,6 +18,4 @@ const qn_arch qn__arch_qwen2 = {
     .tensors = tensors,
     .n_tensors = COUNT_OF(tensors),
     .rope_mode = QN_ROPE_NEOX,
-    .layer = layer,
-    .plain_decoder = true,
 };

@@ -7,14 +7,8 @@ static const qn_hparam_row hparams[] = {DECODER_HPARAMS(1e6)};
 
 static const qn_tensor_row tensors[] = {
     DECODER_TENSORS,
-    {LAYER(attn_q_norm), "blk.%d.attn_q_norm.weight", {D_HEAD}, W_VECTOR | W_ONES},
-    {LAYER(attn_k_norm), "blk.%d.attn_k_norm.weight", {D_HEAD}, W_VECTOR | W_ONES},
+    HEAD_NORM_ROWS,
 };
-
-static qn_node *layer(qn_build *b, const qn_layer *l, qn_node *x, int i)
-{
-    return qn__decoder_layer(b, l, x, i, &(qn_attn_spec){.qk_norm = true});
-}
 
 const qn_arch qn__arch_qwen3 = {
     .name = "qwen3",
@@ -23,6 +17,5 @@ const qn_arch qn__arch_qwen3 = {
     .tensors = tensors,
     .n_tensors = COUNT_OF(tensors),
     .rope_mode = QN_ROPE_NEOX,
-    .layer = layer,
-    .plain_decoder = true,
+    .block = {.attn = {.qk_norm = QN_QK_head}},
 };

@@ -31,7 +31,7 @@ static void test_work_goes_to_its_memory(void **state)
     out(g, qn__rms_norm(g, shift(g, x, 1), qn__copy(g, half, QN_DTYPE_F32), 1e-5f), "norm in 16 bits");
     qn_node *u = qn__name(g, qn__set_rows(g, cells, x, ids), "update");
     qn_node *k = qn__reshape(g, u, qn_shape_of(8, 2, 4)), *q = qn__reshape(g, x, qn_shape_of(2, 2, 4));
-    qn_node *spans = qn__input(g, "spans", QN_DTYPE_I32, &qn_shape_of(2, 2));
+    qn_node *spans = qn__input(g, "spans", QN_DTYPE_I32, &qn_shape_of(2, 3));
     qn_node *lists = qn__input(g, "lists", QN_DTYPE_I32, &qn_shape_of(1, 8));
     out(g, qn__attention(g, q, k, k, lists, spans, &(qn_attn_attrs){.scale = 0.5f}), "attention");
     on(g, -1);

@@ -8,6 +8,7 @@ typedef struct attn_case {
     int64_t n, n_head, n_kv, d, dv, n_cells, n_lists, capacity;
     qn_dtype kt, vt;
     qn_attn_attrs attrs;
+    int32_t window;       /* entries that a query sees at most; 0: any number */
     int64_t first, count; /* queries to run */
     tensor q, k, v, lists, spans;
 } attn_case;
@@ -27,11 +28,10 @@ static qn_node *build(rig *r, void *ctx)
 /* One query and head. Returns how far rounding may take the result, relative to the largest value. */
 static double oracle(const attn_case *c, int64_t query, int64_t head, double *out)
 {
-    const int32_t *span = ints_of(&c->spans) + query * 2;
+    const int32_t *span = ints_of(&c->spans) + query * 3;
     const int64_t kv = head / (c->n_head / c->n_kv);
-    int64_t end = span[1] < c->capacity ? span[1] : c->capacity;
-    if (span[0] < 0 || span[0] >= c->n_lists || end < 0) end = 0;
-    const int64_t begin = c->attrs.window && end > c->attrs.window ? end - c->attrs.window : 0;
+    int64_t begin = span[1] > 0 ? span[1] : 0, end = span[2] < c->capacity ? span[2] : c->capacity;
+    if (span[0] < 0 || span[0] >= c->n_lists || begin >= end) begin = end = 0;
     const int32_t *list = end > 0 ? ints_of(&c->lists) + span[0] * c->capacity : NULL;
     const float *q = c->q.value + (query * c->n_head + head) * c->d;
     /* then rows are rounded to integers, see attention.c */
@@ -106,7 +106,7 @@ static attn_case make(attn_case c)
     c.k = tensor_random(c.kt, qn_shape_of(c.n_cells, c.n_kv, c.d));
     c.v = tensor_random(c.vt, qn_shape_of(c.n_cells, c.n_kv, c.dv));
     c.lists = tensor_ints(qn_shape_of(c.n_lists, c.capacity), NULL);
-    c.spans = tensor_ints(qn_shape_of(c.n, 2), NULL);
+    c.spans = tensor_ints(qn_shape_of(c.n, 3), NULL);
     int32_t *cells = malloc((size_t)(c.n_cells + c.capacity) * 4);
     for (int64_t i = 0; i < c.n_cells; i++) cells[i] = (int32_t)i;
     for (int64_t l = 0; l < c.n_lists; l++) {
@@ -115,10 +115,11 @@ static attn_case make(attn_case c)
     }
     free(cells);
     for (int64_t i = 0; i < c.n; i++) { /* blocks of queries of one sequence, each seeing one cell more */
-        ints_of(&c.spans)[2 * i] = (int32_t)(i * c.n_lists / c.n);
-        ints_of(&c.spans)[2 * i + 1] = (int32_t)rng_int(1, c.capacity);
-        if (i > 0 && ints_of(&c.spans)[2 * i - 2] == ints_of(&c.spans)[2 * i])
-            ints_of(&c.spans)[2 * i + 1] = (int32_t)((ints_of(&c.spans)[2 * i - 1] + 1) % (c.capacity + 1));
+        int32_t *span = ints_of(&c.spans) + 3 * i;
+        span[0] = (int32_t)(i * c.n_lists / c.n);
+        span[2] = (int32_t)rng_int(1, c.capacity);
+        if (i > 0 && span[-3] == span[0]) span[2] = (int32_t)((span[-1] + 1) % (c.capacity + 1));
+        span[1] = c.window && span[2] > c.window ? span[2] - c.window : 0;
     }
     return c;
 }
@@ -329,7 +330,8 @@ static void test_integers(void **state)
                        .capacity = 620,
                        .kt = QN_DTYPE_F16,
                        .vt = QN_DTYPE_Q8_0,
-                       .attrs = {.window = window, .softcap = window % 2 ? 2.5f : 0}};
+                       .window = window,
+                       .attrs = {.softcap = window % 2 ? 2.5f : 0}};
         try_case(c);
         c.n = 2;
         try_case(c);
@@ -367,7 +369,7 @@ static void test_no_numbers(void **state)
                                            .capacity = 200,
                                            .kt = QN_DTYPE_F16,
                                            .vt = QN_DTYPE_F16});
-            for (int64_t i = 0; i < n; i++) ints_of(&c.spans)[2 * i + 1] = (int32_t)(137 + i);
+            for (int64_t i = 0; i < n; i++) ints_of(&c.spans)[3 * i + 2] = (int32_t)(137 + i);
             tensor *bad = which ? &c.v : &c.k;
             ((uint16_t *)bad->data)[ints_of(&c.lists)[139] * 32 + 7] = 0x7e00; /* NaN, seen by queries from 3 on */
             for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
@@ -387,7 +389,7 @@ static void test_window_and_cap(void **state)
     for (int i = 0; i < 7; i++) {
         attn_case c = {
             .n = 12, .n_head = 4, .n_kv = 2, .d = 32, .dv = 32, .n_cells = 620, .n_lists = 2, .capacity = 620, KV_F32};
-        c.attrs.window = windows[i];
+        c.window = windows[i];
         if (i & 1) c.attrs.softcap = 2.5f;
         c.attrs.scale = i & 2 ? 1.0f : 0;
         try_case(c);
@@ -412,7 +414,7 @@ static void test_rising_scores(void **state)
         ((float *)c.k.data)[i] = c.k.value[i] = (float)ints_of(&c.lists)[i / 4] / 1024.0f;
     for (int64_t i = 0; i < c.q.numel; i++)
         ((float *)c.q.data)[i] = c.q.value[i] = i < c.q.numel / 2 ? 100.0f : -100.0f;
-    ints_of(&c.spans)[1] = ints_of(&c.spans)[3] = 1024;
+    ints_of(&c.spans)[2] = ints_of(&c.spans)[5] = 1024;
     for_levels(build, &c, check);
     drop(&c);
 }
@@ -426,7 +428,8 @@ static void test_hostile_lists(void **state)
     static const int32_t bad[] = {-1, 150, INT32_MAX, INT32_MIN};
     for (int64_t i = 0; i < c.lists.numel; i++)
         if (rng_int(0, 3) == 0 || (i >= 64 && i < 128)) ints_of(&c.lists)[i] = bad[rng_int(0, 3)];
-    static const int32_t spans[] = {0, 200, 1, INT32_MAX, 0, 0, 0, -5, -1, 9, 2, 9, INT32_MIN, INT32_MIN, 1, 130};
+    static const int32_t spans[] = {0,  0, 200, 1, -3, INT32_MAX, 0, 0,         0,         0, INT32_MIN, -5,
+                                    -1, 0, 9,   2, 0,  9,         1, INT32_MAX, INT32_MAX, 1, 90,        130};
     memcpy(c.spans.data, spans, sizeof(spans));
     for_levels(build, &c, check);
     check_splits(&c);

@@ -40,13 +40,13 @@ static void world_open(world *w, uint64_t seed, bool quantized)
     w->pos = tensor_ints(qn_shape_of(N), NULL);
     w->rows = tensor_ints(qn_shape_of(N), NULL);
     w->lists = tensor_ints(qn_shape_of(2, LIST), NULL);
-    w->spans = tensor_ints(qn_shape_of(N, 2), NULL);
+    w->spans = tensor_ints(qn_shape_of(N, 3), NULL);
     for (int i = 0; i < N; i++) {
         ints_of(&w->ids)[i] = (int32_t)rng_int(0, 16);
         ints_of(&w->pos)[i] = (int32_t)rng_int(0, 5000);
         ints_of(&w->rows)[i] = (int32_t)(i * 5 + 2);
-        ints_of(&w->spans)[2 * i] = i % 2;
-        ints_of(&w->spans)[2 * i + 1] = (int32_t)rng_int(0, LIST);
+        ints_of(&w->spans)[3 * i] = i % 2;
+        ints_of(&w->spans)[3 * i + 2] = (int32_t)rng_int(0, LIST);
     }
     for (int i = 0; i < 2 * LIST; i++) ints_of(&w->lists)[i] = (int32_t)rng_int(0, CELLS - 1);
 }

@@ -117,7 +117,7 @@ static inline void decoder_build(qn_graph *g, const decoder_shape *s)
 {
     const int64_t n = s->n_tokens;
     qn_node *in[4] = {qn__input(g, "tokens", I32, SHAPE(n)), qn__input(g, "pos", I32, SHAPE(n)),
-                      qn__input(g, "rows", I32, SHAPE(n)), qn__input(g, "spans", I32, SHAPE(n, 2))};
+                      qn__input(g, "rows", I32, SHAPE(n)), qn__input(g, "spans", I32, SHAPE(n, 3))};
     qn_node *lists = qn__param(g, "lists", I32, SHAPE(4, s->n_cells), NULL, 0, 0);
     qn_node *x = qn__get_rows(g, weight(g, "token_embd", s->n_vocab, s->n_embd), in[0]);
     for (int l = 0; l < s->n_layer; l++) decoder_layer(g, s, &x, in, lists, l);

@@ -15,7 +15,7 @@ static qn_graph *small(void)
 {
     const float data[2] = {1, 2};
     const qn_rope_attrs rope = {.mode = QN_ROPE_NEOX, .n_rot = 2, .base = 10000, .freq_scale = 0.5f, .attn_factor = 1};
-    const qn_attn_attrs attn = {.scale = 0.5f, .softcap = 30, .window = 4};
+    const qn_attn_attrs attn = {.scale = 0.5f, .softcap = 30};
     qn_graph *g = graph_new();
     qn_node *x = qn__input(g, "x", F32, SHAPE(3, 4)), *pos = qn__input(g, "pos", I32, SHAPE(3));
     qn_node *cache = qn__param(g, "cache", QN_DTYPE_F16, SHAPE(8, 4), NULL, 0, QN_NODE_mutable);
@@ -27,7 +27,7 @@ static qn_graph *small(void)
     q = qn__rope(g, q, pos, NULL, &rope);
     cache = qn__slice_update(g, cache, y, 0, 5, true);
     qn__graph_scope(g, 1, -1);
-    qn_node *k = qn__reshape(g, cache, qn_shape_of(8, 2, 2)), *spans = qn__input(g, "spans", I32, SHAPE(3, 2));
+    qn_node *k = qn__reshape(g, cache, qn_shape_of(8, 2, 2)), *spans = qn__input(g, "spans", I32, SHAPE(3, 3));
     qn_node *lists = qn__param(g, "lists", I32, SHAPE(1, 8), NULL, 0, 0);
     y = qn__attention(g, q, k, k, lists, spans, &attn);
     y = qn__scale(g, qn__permute(g, qn__narrow(g, y, 1, 2, 2), (int[]){1, 0}, 2), -0.25f, 1);
@@ -61,9 +61,9 @@ static const char golden[] =
     "%7 rope(%6, %1) F32 [3,2,2] mode=neox n_rot=2 base=10000 freq_scale=0.5 layer=0 on place 1 8.0 us\n"
     "%8 slice_update(%2, %5) F16 [8,4] dim=0 start=5 accumulate layer=0 on cpu:ref 9.0 us\n"
     "%9 view(%8) F16 [8,2,2] layer=1 on place 1 10.0 us\n"
-    "%10 input \"spans\" I32 [3,2] layer=1 on cpu:ref 11.0 us\n"
+    "%10 input \"spans\" I32 [3,3] layer=1 on cpu:ref 11.0 us\n"
     "%11 param \"lists\" I32 [1,8] layer=1 on place 1 12.0 us\n"
-    "%12 attention(%7, %9, %9, %11, %10) F32 [3,4] scale=0.5 softcap=30 window=4 layer=1 13.0 us\n"
+    "%12 attention(%7, %9, %9, %11, %10) F32 [3,4] scale=0.5 softcap=30 layer=1 13.0 us\n"
     "%13 view(%12) F32 [3,2] strides=[4,1] offset=2 layer=1 14.0 us\n"
     "%14 view(%13) F32 [2,3] strides=[1,4] offset=2 layer=1 15.0 us\n"
     "%15 scale(%14) F32 [2,3] scale=-0.25 bias=1 layer=1 16.0 us\n"

@@ -280,7 +280,7 @@ static qn_node *attention(qn_graph *g, attn_case c, qn_attn_attrs attrs)
 static void test_attention(void **state)
 {
     (void)state;
-    const attn_case good = {{5, 4, 8}, {16, 2, 8}, {16, 2, 6}, {3, 16}, {5, 2}};
+    const attn_case good = {{5, 4, 8}, {16, 2, 8}, {16, 2, 6}, {3, 16}, {5, 3}};
     const qn_attn_attrs attrs = {.scale = 0.3f};
     attn_case c;
     t = make();
@@ -295,12 +295,12 @@ static void test_attention(void **state)
     REFUSED("attention: 3 query heads don't share 2 key heads evenly", attention(g, c, attrs));
     c = good, c.k[1] = c.v[1] = 0;
     REFUSED("attention: 4 query heads don't share 0 key heads evenly", attention(g, c, attrs));
-    c = good, c.spans[1] = 3;
-    REFUSED("attention: spans is [5,3], [5,2] expected", attention(g, c, attrs));
-    REFUSED("attention: scale nan, softcap 0, window 0: finite and 0 or more expected",
+    c = good, c.spans[1] = 2;
+    REFUSED("attention: spans is [5,2], [5,3] expected", attention(g, c, attrs));
+    REFUSED("attention: scale nan, softcap 0: finite and 0 or more expected",
             attention(g, good, (qn_attn_attrs){.scale = NAN}));
-    REFUSED("attention: scale 1, softcap 0, window -1: finite and 0 or more expected",
-            attention(g, good, (qn_attn_attrs){.scale = 1, .window = -1}));
+    REFUSED("attention: scale 1, softcap -1: finite and 0 or more expected",
+            attention(g, good, (qn_attn_attrs){.scale = 1, .softcap = -1}));
     REFUSED("attention: q is [4,3], 3 dimensions expected",
             qn__attention(g, t.x43, t.x43, t.x43, t.x43, t.x43, &attrs));
     REFUSED("attention: k is I32, a real or block type expected",

@@ -186,23 +186,30 @@ static void numbers_for_each_layer(void **state)
     memcpy(change.i32, (int32_t[]){2, 2}, 8);
     MUST(load_changed(&plain, &hp, err));
     assert_int_equal(hp.n_kv_head, 2);
-    change.i32[1] = 4;
-    REFUSED(unsupported, load_changed(&plain, NULL, err), change.key, "2", "4");
+    change.i32[1] = 3;
+    REFUSED(format, load_changed(&plain, NULL, err), "head_count 4", "head_count_kv 3", "layer 1");
+    change.i32[1] = 0;
+    REFUSED(format, load_changed(&plain, NULL, err), change.key, "is 0");
+    change.n = 1; /* of two layers */
+    REFUSED(format, load_changed(&plain, NULL, err), change.key, "1 numbers", "2 layers");
+    change.n = 2;
     change.key = "llama.feed_forward_length";
     memcpy(change.i32, (int32_t[]){48, 48}, 8);
     MUST(load_changed(&plain, &hp, err));
     assert_int_equal(hp.n_ff, 48);
     change.i32[0] = 64;
-    REFUSED(unsupported, load_changed(&plain, NULL, err), change.key, "64", "48");
+    REFUSED(format, load_changed(&plain, NULL, err), "blk.0.ffn_gate.weight", "[64,32]");
     change.key = "llama.rope.freq_base";
     change.how = AS_F32S;
     memcpy(change.f32, (float[]){500, 500}, 8);
     MUST(load_changed(&plain, &hp, err));
     assert_float_equal(hp.rope.base, 500, 0);
+    change.f32[1] = 600;
+    REFUSED(unsupported, load_changed(&plain, NULL, err), change.key, "500", "600");
     change.f32[1] = NAN;
-    REFUSED(unsupported, load_changed(&plain, NULL, err), change.key);
+    REFUSED(format, load_changed(&plain, NULL, err), change.key);
     change.f32[0] = NAN;
-    REFUSED(unsupported, load_changed(&plain, NULL, err), change.key);
+    REFUSED(format, load_changed(&plain, NULL, err), change.key);
 }
 
 /* Numbers that are fine alone but not together. */

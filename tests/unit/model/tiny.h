@@ -151,10 +151,7 @@ static inline void tiny_hparams(tiny_job *j)
         char key[128];
         snprintf(key, sizeof(key), "%s.%s", j->t->arch ? j->t->arch : "llama", row->key);
         if ((value == 0 && !row->required) || (j->t->key && j->t->key(j->w, key))) continue;
-        if (row->kind == QN_HPARAM_u32)
-            qn_gguf_write_u32(j->w, key, (uint32_t)value);
-        else
-            qn_gguf_write_f32(j->w, key, (float)value);
+        qn__hparam_write(j->w, key, row, value);
     }
 }
 
@@ -237,7 +234,8 @@ static inline void tiny_tokenizer(tiny_job *j)
 static inline void tiny_declare(tiny_job *j, const qn_tensor_row *row, int layer)
 {
     char name[64];
-    qn_shape shape = qn__tensor_row_shape(row, &j->hp);
+    const qn_layer_hp hp = qn__layer_hp(&j->hp, layer < 0 ? 0 : (uint32_t)layer);
+    qn_shape shape = qn__tensor_row_shape(row, &j->hp, &hp);
     qn_dtype dtype = row->flags & W_VECTOR ? QN_DTYPE_F32 : j->t->type;
     if (row->layer)
         snprintf(name, sizeof(name), row->name, layer);

@@ -4,7 +4,7 @@
  * the work; attention_tile.c and attention_int.c compute one tile, in floats and in integers.
  *
  * The definition of the result, to the bit, at every level. A query's list is divided into tiles of QN_ATTN_TILE
- * cells, counted from the list's start. Cells outside the query's span or window, and cell numbers out of range, are
+ * cells, counted from the list's start. Cells outside the query's span, and cell numbers out of range, are
  * absent. For each tile with a cell, over its cells c in list order, where K or V holds floats:
  *     s_c = (..fma(q'[1], k_c[1], fma(q'[0], k_c[0], 0))..)      q' = q * scale, rounded; one chain over the head
  *     s_c = softcap * tanh(s_c / softcap)                        where there is one
@@ -164,12 +164,12 @@ static float *result(const qn_task *t, const cut *c, int64_t query, int64_t head
 /* The list that a query reads, or -1 for none, and the part of it that it sees. */
 static int64_t span_of(const qn_task *t, int64_t query, int64_t *begin, int64_t *end)
 {
-    const qn_attn_attrs *attrs = t->attrs;
     const int64_t list = qn__attn_int(&t->src[4], query, 0), capacity = t->src[3].layout.dim[1];
-    *end = qn__attn_int(&t->src[4], query, 1);
+    *begin = qn__attn_int(&t->src[4], query, 1);
+    *end = qn__attn_int(&t->src[4], query, 2);
+    if (*begin < 0) *begin = 0;
     if (*end > capacity) *end = capacity;
-    if (*end < 0 || list < 0 || list >= t->src[3].layout.dim[0]) *end = 0;
-    *begin = attrs->window > 0 && *end > attrs->window ? *end - attrs->window : 0;
+    if (*begin >= *end || list < 0 || list >= t->src[3].layout.dim[0]) *begin = *end = 0;
     return *end > 0 ? list : -1;
 }
 

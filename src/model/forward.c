@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/forward.c -- what a decoder computes, step by step, for every recorder alike. */
+#include "model/forward.h"
+
+#include <math.h>
+
+typedef struct forward {
+    const qn_recorder *r;
+    void *ctx;
+    const qn_model *m;
+} forward;
+
+static qn_value *norm(const forward *w, qn_value *x, const qn_norm_spec *spec, const qn_weight *weight,
+                      const qn_weight *bias)
+{
+    return w->r->norm(w->ctx, x, spec->kind, weight, bias);
+}
+
+static qn_value *scaled(const forward *w, qn_value *x, float factor)
+{
+    return factor != 0 && factor != 1 ? w->r->scale(w->ctx, x, factor) : x;
+}
+
+static qn_value *clamped(const forward *w, qn_value *x, float limit)
+{
+    return limit > 0 ? w->r->clamp(w->ctx, x, limit) : x;
+}
+
+/* Queries, or keys: all heads' elements of a token, made heads and rotated. */
+static qn_value *heads(const forward *w, qn_value *x, uint32_t n, const qn_weight *weight, const qn_attn_spec *spec)
+{
+    if (spec->qk_norm == QN_QK_row && weight) x = norm(w, x, &spec->norm, weight, NULL);
+    x = w->r->heads(w->ctx, x, n);
+    if (spec->qk_norm == QN_QK_head && weight) x = norm(w, x, &spec->norm, weight, NULL);
+    if (spec->turn != QN_TURN_none) x = w->r->turn(w->ctx, x, spec->turn);
+    if (spec->qk_norm == QN_QK_after_turn && weight) x = norm(w, x, &spec->norm, weight, NULL);
+    return x;
+}
+
+static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value *x)
+{
+    const qn_recorder *r = w->r;
+    void *c = w->ctx;
+    const qn_hparams *hp = &w->m->hp;
+    const qn_attn_spec *spec = &l->spec.attn;
+    const int64_t dk = hp->n_embd_head_k, n_q = l->hp.n_head * dk, n_k = l->hp.n_kv_head * dk,
+                  n_v = (int64_t)l->hp.n_kv_head * hp->n_embd_head_v;
+    qn_value *q, *k, *v;
+    if (l->attn_qkv) {
+        qn_value *all = clamped(w, r->dense(c, x, l->attn_qkv, l->attn_qkv_bias), spec->clamp);
+        q = r->part(c, all, 0, n_q);
+        k = r->part(c, all, n_q, n_k);
+        v = r->part(c, all, n_q + n_k, n_v);
+    } else {
+        q = clamped(w, r->dense(c, x, l->attn_q, l->attn_q_bias), spec->clamp);
+        k = clamped(w, r->dense(c, x, l->attn_k, l->attn_k_bias), spec->clamp);
+        v = clamped(w, r->dense(c, x, l->attn_v, l->attn_v_bias), spec->clamp);
+    }
+    q = r->name(c, heads(w, q, l->hp.n_head, l->attn_q_norm, spec), "q", i);
+    k = r->name(c, heads(w, k, l->hp.n_kv_head, l->attn_k_norm, spec), "k", i);
+    if (spec->heat != 0) q = r->heat(c, q, spec);
+    const float scale = spec->scale != 0 ? spec->scale : 1.0f / sqrtf((float)dk);
+    qn_value *y = r->name(c, r->attend(c, q, k, v, l, i, scale), "attn", i);
+    if (l->attn_inner_norm) y = norm(w, y, &l->spec.norm, l->attn_inner_norm, NULL);
+    return r->dense(c, y, l->attn_out, l->attn_out_bias);
+}
+
+static qn_value *feed_forward(const forward *w, const qn_layer *l, qn_value *x)
+{
+    const qn_recorder *r = w->r;
+    void *c = w->ctx;
+    const qn_ffn_spec *spec = &l->spec.ffn;
+    qn_value *y;
+    if (spec->plain) {
+        y = r->act(c, r->dense(c, x, l->ffn_up, l->ffn_up_bias), spec->act);
+    } else if (spec->fused) {
+        qn_value *both = r->dense(c, x, l->ffn_up, l->ffn_up_bias);
+        y = r->gated(c, r->part(c, both, 0, l->hp.n_ff), r->part(c, both, l->hp.n_ff, l->hp.n_ff), spec->act);
+    } else {
+        qn_value *gate = r->dense(c, x, l->ffn_gate, l->ffn_gate_bias);
+        y = r->gated(c, gate, r->dense(c, x, l->ffn_up, l->ffn_up_bias), spec->act);
+    }
+    if (l->ffn_inner_norm) y = norm(w, y, &l->spec.norm, l->ffn_inner_norm, NULL);
+    return r->dense(c, y, l->ffn_down, l->ffn_down_bias);
+}
+
+/* What attention or feed-forward made, on its way to the stream. */
+static qn_value *after(const forward *w, const qn_block_spec *spec, qn_value *y, const qn_weight *post)
+{
+    if (spec->norms != QN_NORMS_before) y = norm(w, y, &spec->norm, post, NULL);
+    return scaled(w, y, spec->residual_scale);
+}
+
+/* In a sum, what the layer computed comes first: the sum is then placed where the layer's weights are, and the stream
+ * changes backends once between layers, not twice in each. */
+qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, int i, qn_value *x)
+{
+    const forward pass = {r, ctx, m}, *w = &pass;
+    const qn_layer *l = &m->layers[i];
+    const qn_block_spec *spec = &l->spec;
+    const bool before = spec->norms != QN_NORMS_after;
+    qn_value *h = before ? norm(w, x, &spec->norm, l->attn_norm, l->attn_norm_bias) : x;
+    qn_value *y = after(w, spec, attention(w, l, i, h), l->attn_post_norm);
+    if (spec->parallel) {
+        if (l->ffn_norm) h = norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias);
+        y = r->add(ctx, after(w, spec, feed_forward(w, l, h), l->ffn_post_norm), y);
+        return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
+    }
+    x = r->name(ctx, r->add(ctx, y, x), "attn_res", i);
+    h = before ? norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias) : x;
+    y = after(w, spec, feed_forward(w, l, h), l->ffn_post_norm);
+    return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
+}
+
+const qn_weight *qn__rope_factors(const qn_top *top, const qn_rope_attrs *rope, int64_t n_ctx)
+{
+    if (top->rope_freqs) return top->rope_freqs;
+    return n_ctx > rope->n_ctx_orig ? top->rope_long : top->rope_short;
+}
+
+qn_value *qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m)
+{
+    const forward pass = {r, ctx, m}, *w = &pass;
+    qn_value *x = scaled(w, r->rows(ctx, m->top.tok_embd), m->hp.embd_scale);
+    if (m->top.pos_embd) x = r->add(ctx, x, r->pos_rows(ctx, m->top.pos_embd));
+    if (m->top.embd_norm) x = norm(w, x, &m->arch->block.norm, m->top.embd_norm, m->top.embd_norm_bias);
+    return x;
+}
+
+qn_value *qn__forward_logits(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x)
+{
+    const forward pass = {r, ctx, m}, *w = &pass;
+    x = norm(w, x, &m->arch->block.norm, m->top.out_norm, m->top.out_norm_bias);
+    x = scaled(w, r->dense(ctx, x, m->top.out, m->top.out_bias), m->hp.logit_scale);
+    return m->hp.logit_softcap > 0 ? r->softcap(ctx, x, m->hp.logit_softcap) : x;
+}

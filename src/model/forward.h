@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/forward.h -- the forward pass of a decoder, once: it reads a layer's spec and calls a recorder for every
+ * step, and the recorder makes of it nodes of an engine's graph (blocks.c) or tensor operations (train/lora_model.c).
+ *
+ * A value is what the recorder says it is; NULL stands for a step that failed, and passes through. x is
+ * [.., n_embd], and its tokens are whatever dimensions the recorder has in front. */
+#ifndef QN_MODEL_FORWARD_H
+#define QN_MODEL_FORWARD_H
+
+#include "model/arch.h"
+
+typedef struct qn_value qn_value;
+
+typedef struct qn_recorder {
+    qn_value *(*rows)(void *ctx, const qn_weight *table);     /* of the tokens: [.., n_embd] */
+    qn_value *(*pos_rows)(void *ctx, const qn_weight *table); /* of their positions */
+    qn_value *(*dense)(void *ctx, qn_value *x, const qn_weight *w, const qn_weight *bias);
+    /* over the last dimension; w and bias may be NULL, and w may have a row a head */
+    qn_value *(*norm)(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight *w, const qn_weight *bias);
+    qn_value *(*add)(void *ctx, qn_value *a, qn_value *b);
+    qn_value *(*scale)(void *ctx, qn_value *x, float factor);
+    qn_value *(*clamp)(void *ctx, qn_value *x, float limit);             /* to -limit .. limit */
+    qn_value *(*softcap)(void *ctx, qn_value *x, float cap);             /* cap tanh(x / cap) */
+    qn_value *(*part)(void *ctx, qn_value *x, int64_t start, int64_t n); /* of the last dimension */
+    qn_value *(*heads)(void *ctx, qn_value *x, int64_t n);               /* [.., n d] -> [.., n, d] */
+    qn_value *(*turn)(void *ctx, qn_value *x, qn_turn turn);             /* [.., n, d], by position */
+    qn_value *(*heat)(void *ctx, qn_value *q, const qn_attn_spec *spec); /* queries by position */
+    qn_value *(*act)(void *ctx, qn_value *x, qn_act act);
+    qn_value *(*gated)(void *ctx, qn_value *gate, qn_value *up, qn_act act); /* act(gate) * up */
+    /* q [.., n_head, d], k [.., n_kv_head, d], v [.., n_kv_head dv] -> [.., n_head dv] */
+    qn_value *(*attend)(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale);
+    qn_value *(*name)(void *ctx, qn_value *x, const char *what, int i); /* may do nothing */
+} qn_recorder;
+
+/* The vector that frequencies are divided by, or NULL; n_ctx: the longest that a sequence may become. */
+const qn_weight *qn__rope_factors(const qn_top *top, const qn_rope_attrs *rope, int64_t n_ctx);
+/* The stream before the first layer, after layer i, and logits of it. */
+qn_value *qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m);
+qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, int i, qn_value *x);
+qn_value *qn__forward_logits(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x);
+
+#endif

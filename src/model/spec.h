@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/spec.h -- what one layer computes, as data: the forward pass (forward.c) reads it, and with it the engine
+ * and LoRA training. A new option is a field whose zero is what Llama does.
+ *
+ * Which weights there are says the rest: a slot that is NULL is a step left out (a bias, a norm of heads, a fused
+ * projection). */
+#ifndef QN_MODEL_SPEC_H
+#define QN_MODEL_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum qn_norm_kind {
+    QN_NORM_rms,   /* x / sqrt(mean(x x) + eps) */
+    QN_NORM_layer, /* (x - mean(x)) / sqrt(var(x) + eps) */
+} qn_norm_kind;
+typedef struct qn_norm_spec {
+    qn_norm_kind kind;
+} qn_norm_spec;
+
+/* What a token may see of its own sequence, by positions. */
+typedef enum qn_sight_kind {
+    QN_SIGHT_all,    /* what is not after it */
+    QN_SIGHT_window, /* the last `size` positions of that, its own among them */
+} qn_sight_kind;
+typedef struct qn_sight {
+    qn_sight_kind kind;
+    int32_t size;
+} qn_sight;
+
+/* Which table rotates queries and keys. */
+typedef enum qn_turn { QN_TURN_full, QN_TURN_window, QN_TURN_none } qn_turn;
+enum { QN_TURN_TABLES = QN_TURN_none };
+
+/* Where queries and keys are normalised. A weight of two dimensions has a row a head. */
+typedef enum qn_qk_norm {
+    QN_QK_none,
+    QN_QK_head,       /* every head by itself */
+    QN_QK_row,        /* all heads of a token together */
+    QN_QK_after_turn, /* every head by itself, after it was rotated */
+} qn_qk_norm;
+
+typedef struct qn_attn_spec {
+    qn_norm_spec norm; /* of queries and keys */
+    qn_qk_norm qk_norm;
+    qn_turn turn;
+    qn_sight sight;
+    float scale;   /* of q.k; 0: 1 / sqrt(head size) */
+    float softcap; /* of scores; 0: none */
+    float clamp;   /* of queries, keys and values, both ways; 0: none */
+    /* Queries are multiplied by 1 + heat log(floor((pos + heat_offset) / heat_floor) + 1); 0: not. */
+    float heat, heat_offset;
+    int32_t heat_floor;
+} qn_attn_spec;
+
+typedef enum qn_act { QN_ACT_silu, QN_ACT_gelu, QN_ACT_gelu_tanh, QN_ACT_relu, QN_ACT_relu2 } qn_act;
+typedef struct qn_ffn_spec {
+    qn_act act;
+    bool plain; /* act(up), where others have act(gate) * up */
+    bool fused; /* ffn_up has the rows of gate and up, one behind the other */
+} qn_ffn_spec;
+
+typedef enum qn_norms { QN_NORMS_before, QN_NORMS_after, QN_NORMS_both } qn_norms;
+typedef struct qn_block_spec {
+    qn_norm_spec norm;
+    qn_norms norms; /* of attention and feed-forward */
+    bool parallel;  /* both from the layer's input; the feed-forward has a norm of its own where the file has one */
+    float residual_scale; /* of what is added to the stream; 0: 1 */
+    qn_attn_spec attn;
+    qn_ffn_spec ffn;
+} qn_block_spec;
+
+#endif
