@@ -6,8 +6,10 @@
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
 #define HASH   "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define LAYER(type, size) \
-    "{\"mediaType\":\"application/vnd.ollama.image." type "\",\"digest\":\"sha256:" HASH "\",\"size\":" size "}"
+#define OLDER  "f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define LAYER_OF(hash, type, size) \
+    "{\"mediaType\":\"application/vnd.ollama.image." type "\",\"digest\":\"sha256:" hash "\",\"size\":" size "}"
+#define LAYER(type, size) LAYER_OF(HASH, type, size)
 
 static void lay_out(void)
 {
@@ -17,6 +19,10 @@ static void lay_out(void)
                "{\"layers\":[" LAYER("model", "4") "," LAYER("system", "4") "," LAYER("adapter", "4") "]}");
     write_text("home/.ollama/models/manifests/registry.ollama.ai/library/short/latest",
                "{\"layers\":[" LAYER("model", "5") "]}");
+    /* blobs were named with a colon at first */
+    write_text("home/.ollama/models/blobs/sha256:" OLDER, "GGUF");
+    write_text("home/.ollama/models/manifests/registry.ollama.ai/library/old/latest",
+               "{\"layers\":[" LAYER_OF(OLDER, "model", "4") "]}");
     write_text("home/.cache/huggingface/hub/models--o--r/refs/main", COMMIT "\n");
     write_text("home/.cache/huggingface/hub/models--o--r/blobs/x.incomplete", "GGUF");
     write_text("home/.cache/huggingface/hub/models--o--r/snapshots/" COMMIT "/a-Q4_0.gguf", "GGUF");
@@ -50,6 +56,7 @@ static void found(void **state)
     } want[] = {
         {"x", QN_STORE_folder, NULL},
         {"y", QN_STORE_folder, "half-downloaded"},
+        {"old:latest", QN_STORE_ollama, NULL},
         {"one:latest", QN_STORE_ollama, NULL},
         {"short:latest", QN_STORE_ollama, "half-downloaded: 4 bytes of 5"},
         {"o/r", QN_STORE_huggingface, "half-downloaded: 4 bytes so far"},
@@ -70,14 +77,14 @@ static void found(void **state)
         if (!m->problem != !want[i].problem || (m->problem && strcmp(m->problem, want[i].problem) != 0))
             fail_msg("%s: %s", m->name, m->problem ? m->problem : "no problem");
         assert_int_equal(access(m->path, R_OK), 0);
+        if (!m->problem) assert_int_equal(m->bytes, m->n_parts == 2 ? 6 : 4);
     }
     assert_int_equal(qn_store_n_models(store), ARRAY_LEN(want));
     assert_null(qn_store_get(store, ARRAY_LEN(want)));
-    assert_int_equal(qn_store_get(store, 2)->n_adapters, 1);
-    assert_int_equal(qn_store_get(store, 7)->n_parts, 2);
-    assert_int_equal(qn_store_get(store, 7)->bytes, 6);
+    assert_int_equal(qn_store_get(store, 3)->n_adapters, 1);
+    assert_int_equal(qn_store_get(store, 8)->n_parts, 2);
     char *system;
-    assert_int_equal(qn_store_read_system(qn_store_get(store, 2), &system, &err), QN_OK);
+    assert_int_equal(qn_store_read_system(qn_store_get(store, 3), &system, &err), QN_OK);
     assert_string_equal(system, "GGUF");
     qn_free(system);
     assert_int_equal(qn_store_read_system(qn_store_get(store, 0), &system, &err), QN_OK);
@@ -146,7 +153,7 @@ static void faults(void **state)
             status = qn_store_find(store, "o/r:Q4_0", &m, &err);
             if (status == QN_STATUS_invalid) status = qn_store_find(store, "one", &m, &err);
             if (status == QN_OK) status = qn_store_read_system(m, &system, &err);
-            assert_int_equal(qn_store_n_models(store), 10);
+            assert_int_equal(qn_store_n_models(store), 11);
         }
         const bool failed = books.n_failed > 0;
         qn_free(system);
