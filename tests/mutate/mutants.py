@@ -147,7 +147,8 @@ class File:
                 continue
             in_function = self.region[i][0]
             if t.kind == 'number':
-                self.add('constant', i, i, f'({t.text} + 1)')
+                if not (in_function and self.sizes_array(i)):
+                    self.add('constant', i, i, f'({t.text} + 1)')
                 self.add('constant', i, i, f'({t.text} - 1)')
             elif t.text in SWAPS and (t.text in ('++', '--') or self.spaced(i)):
                 self.add('operator', i, i, SWAPS[t.text])
@@ -159,6 +160,13 @@ class File:
             if in_function:
                 self.delete(i)
         return self.found
+
+    def sizes_array(self, i):
+        """As in `char text[192]`, which nobody sees made larger."""
+        if i < 3 or [self.tokens[i - 1].text, self.tokens[i + 1].text] != ['[', ']']:
+            return False
+        name, before = self.tokens[i - 2], self.tokens[i - 3]
+        return name.kind == 'name' and before.kind == 'name' and before.text not in KEYWORDS
 
     def swap(self, i):
         open_ = i + 1
