@@ -52,7 +52,7 @@ QN_API qn_status qn_grammar_create(const char *gbnf, const char *root, qn_gramma
  * two of them. $ref: within the schema, "#/..", recursive too. Any other keyword is refused, on whatever node.
  *
  * What is written: properties in the order in which the schema names them, then any others that may be there. Between
- * tokens there is nothing, a space, or a newline with up to 40 spaces or 20 tabs; before a colon nothing. A string that
+ * tokens there is nothing, a space, or a newline with up to 20 spaces or 10 tabs; before a colon nothing. A string that
  * the schema says something of, and every name of a property, is written plainly (escapes where JSON needs them, and
  * \u for what is not ASCII); other strings with any escapes, but no half of a surrogate pair. Integers have no
  * fraction and no exponent; numbers with bounds no exponent. Names that the schema doesn't have are not told apart from

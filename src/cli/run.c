@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/run.c -- quern run: a prompt in, its continuation out, as it comes. */
+#include "cli/grammar.h"
 #include "cli/model.h"
 #include "cli/sampling.h"
 #include "cli/stop.h"
 #include <errno.h>
-#include <quern/grammar.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,9 +15,10 @@ typedef struct run_options {
     cli_model_options model;
     cli_sampling sampling;
     int32_t n_predict, n_ctx, n_batch;
-    const char *prompt, *file, *stats, *graph_dir, *grammar, *grammar_file;
+    const char *prompt, *file, *stats, *graph_dir;
     bool quiet, special;
-    cli_strings stop, trigger, trigger_after;
+    cli_strings stop;
+    cli_grammar grammar;
 } run_options;
 
 typedef struct run_state {
@@ -53,7 +54,9 @@ static const cli_usage usage = {
                 "The most likely text, from a pipe and without the prompt before it:\n"
                 "echo \"To be, or not\" | quern run model.gguf --temp 0 --quiet -n 20\n"
                 "A repeatable draw that avoids repetitions:\n"
-                "quern run model.gguf \"O Romeo\" --seed 7 --dry-multiplier 0.8 --xtc-probability 0.5 -n 50\n",
+                "quern run model.gguf \"O Romeo\" --seed 7 --dry-multiplier 0.8 --xtc-probability 0.5 -n 50\n"
+                "JSON that satisfies a schema:\n"
+                "quern run model.gguf \"A pear: \" -n 50 --quiet -j '{\"enum\": [\"fruit\", \"animal\"]}'\n",
     .min_args = 1,
     .max_args = 2,
 };
@@ -70,12 +73,7 @@ static int parse(run_state *s, int argc, char **argv)
         {"prompt", 'p', CLI_STRING, &o->prompt, "TEXT", "the prompt, instead of an argument", 0, 0, NULL},
         {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
-        {"grammar", 0, CLI_STRING, &o->grammar, "GBNF", "what is generated follows this grammar", 0, 0, NULL},
-        {"grammar-file", 0, CLI_STRING, &o->grammar_file, "FILE", "the same from a file", 0, 0, NULL},
-        {"grammar-trigger", 0, CLI_STRINGS, &o->trigger, "STR",
-         "the grammar holds only from this text or token on, and begins with it (may be repeated)", 0, 0, NULL},
-        {"grammar-trigger-after", 0, CLI_STRINGS, &o->trigger_after, "STR",
-         "the same, but the grammar begins behind it (may be repeated)", 0, 0, NULL},
+        CLI_GRAMMAR_OPTIONS(o->grammar),
         {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
         {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
         CLI_OPTION_GROUP("Model and machine"),
@@ -103,9 +101,8 @@ static int parse(run_state *s, int argc, char **argv)
     if ((s->prompt != NULL) + (o->prompt != NULL) + (o->file != NULL) > 1)
         return cli_bad_usage("a prompt was given twice: as an argument, by --prompt or by --file");
     if (o->prompt) s->prompt = o->prompt;
-    if (o->grammar && o->grammar_file) return cli_bad_usage("a grammar was given twice");
-    if ((o->trigger.n || o->trigger_after.n) && !o->grammar && !o->grammar_file)
-        return cli_bad_usage("--grammar-trigger wants a grammar: --grammar or --grammar-file");
+    const int grammar = cli_check_grammar(&o->grammar);
+    if (grammar != CLI_OK) return grammar;
     const int checked = cli_check_sampling(&o->sampling);
     if (checked != CLI_OK) return checked;
     s->model = cli_model_path(s->model);
@@ -129,40 +126,6 @@ static int read_prompt(run_state *s)
 
 /* ---- setting up ---- */
 
-/* --grammar-trigger and --grammar-trigger-after, if there are any. */
-static qn_status set_lazy(const run_state *s, qn_error *err)
-{
-    const cli_strings *with = &s->o.trigger, *after = &s->o.trigger_after;
-    const int n = with->n + after->n;
-    if (!n) return QN_OK;
-    qn_grammar_trigger *triggers = calloc((size_t)n, sizeof(*triggers));
-    if (!triggers) return QN_STATUS_nomem;
-    for (int i = 0; i < n; i++) {
-        const bool is_after = i >= with->n;
-        triggers[i].text = is_after ? after->item[i - with->n] : with->item[i];
-        triggers[i].after = is_after;
-    }
-    const qn_status status =
-        qn_matcher_set_lazy(s->matcher, &(qn_lazy_options){.triggers = triggers, .n_triggers = n}, err);
-    free(triggers);
-    return status;
-}
-
-static int set_up_grammar(run_state *s)
-{
-    qn_error err;
-    const char *gbnf = s->o.grammar;
-    char *text = NULL;
-    size_t n;
-    if (!gbnf && !s->o.grammar_file) return CLI_OK;
-    if (!gbnf && !(text = cli_read_text(s->o.grammar_file, MAX_PROMPT_BYTES, &n))) return CLI_FAILED;
-    qn_status status = qn_grammar_create(gbnf ? gbnf : text, NULL, &s->grammar, &err);
-    if (status == QN_OK) status = qn_matcher_create(s->grammar, s->tok, &s->matcher, &err);
-    if (status == QN_OK) status = set_lazy(s, &err);
-    free(text);
-    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
-}
-
 static int set_up(run_state *s)
 {
     qn_error err;
@@ -179,7 +142,7 @@ static int set_up(run_state *s)
         return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu",
                         s->n_ids, qn_session_n_ctx(s->session), s->n_ids + 256);
     status = cli_create_sampler(&s->o.sampling, s->tok, qn_session_n_ctx(s->session), &s->sampler);
-    if (status == CLI_OK) status = set_up_grammar(s);
+    if (status == CLI_OK) status = cli_create_matcher(&s->o.grammar, s->tok, &s->grammar, &s->matcher);
     if (status != CLI_OK) return status;
     qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# quern run --grammar: what a small model says follows it, whatever the seed; errors name their place.
+# quern run --grammar and --json-schema: what a small model says follows it, whatever the seed; errors name their place.
 . "$1/tests/e2e/lib/common.sh"
 model=$source/models/shakespeare.gguf
 said() { expect 0 "$quern" run "$model" "ROMEO:" --quiet -t 1 "$@"; cat "$work/out"; }
@@ -35,4 +35,22 @@ x';                                                     one_line "line 2, column
 expect 1 "$quern" run "$model" x --grammar 'root ::= root "a"';         one_line "begins with itself"
 expect 2 "$quern" run "$model" x --grammar 'root ::= "a"' --grammar-file "$work/json.gbnf"; one_line "twice"
 expect 1 "$quern" run "$model" x --grammar-file "$work/none";           one_line "none"
+
+# JSON by a schema, from the command line and from files
+schema='{"type": "object", "properties": {"name": {"type": "string", "pattern": "^[A-Z][a-z]{1,8}$"}, "age": {"type": "integer",
+"minimum": 1, "maximum": 120}, "sad": {"type": "boolean"}}, "required": ["name", "age", "sad"], "additionalProperties": false}'
+printf '%s' "$schema" >"$work/schema.json"
+for seed in 1 2 3; do
+    for how in "-j|$schema" "--json-schema|@$work/schema.json" "--json-schema-file|$work/schema.json"; do
+        said --seed $seed -n 300 "${how%%|*}" "${how#*|}" >"$work/json"
+        tr -d '\n\t ' <"$work/json" | grep -qE '^\{"name":"[A-Z][a-z]{1,8}","age":([1-9][0-9]?|1[01][0-9]|120),"sad":(true|false)\}$' ||
+            { bad "seed $seed, ${how%%|*}: not by the schema:"; cat "$work/json"; }
+    done
+done
+expect 1 "$quern" run "$model" x -j '{"properties": {"a": {"not": {}}}}'; one_line 'schema, #/properties/a: "not" is not supported'
+expect 1 "$quern" run "$model" x -j '{"type": "string"';                  one_line "offset 17: the text ends"
+expect 1 "$quern" run "$model" x -j "@$work/none";                        one_line "none"
+expect 2 "$quern" run "$model" x -j true --grammar 'root ::= "a"';        one_line "twice"
+printf '{}\0' >"$work/zero"
+expect 1 "$quern" run "$model" x --json-schema-file "$work/zero";         one_line "zero byte at offset 2"
 finish

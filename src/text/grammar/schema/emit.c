@@ -3,7 +3,7 @@
  * schema may need: a value, a string, white space. */
 #include "text/grammar/schema/schema.h"
 
-#define MAX_INDENT 40 /* spaces; half as many tabs */
+#define MAX_INDENT 20 /* spaces; half as many tabs. A weak model likes to go on with them. */
 
 /* ---- states and edges -------------------------------------------------------------------------------------- */
 

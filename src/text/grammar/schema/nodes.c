@@ -80,6 +80,15 @@ static void expected(qn_schema *c, const visit *v, const char *what)
 
 static void check_any(qn_schema *c, const visit *v) { (void)c, (void)v; }
 
+/* A dialect of somebody's own may mean anything by a keyword. */
+static void check_dialect(qn_schema *c, const visit *v)
+{
+    static const char *const known[] = {"http://json-schema.org/", "https://json-schema.org/"};
+    for (size_t i = 0; i < sizeof known / sizeof *known && qn__is_str(*v->value); i++)
+        if (strncmp(v->value->s->data, known[i], strlen(known[i])) == 0) return;
+    qn__schema_refuse(c, v->node, QN_STATUS_unsupported, "\"$schema\" is not one of json-schema.org");
+}
+
 static void check_list(qn_schema *c, const visit *v)
 {
     if (v->value->type != QN_VAL_list) expected(c, v, "an array");
