@@ -30,8 +30,9 @@ one_run() { # NAME: leaves NAME.c (count file:line) and NAME.sh (file:line)
     : >"$dir/$1.trace"
     for script in tests/e2e/*.sh; do
         rm -f "$dir/out"
-        QN_SHARED_DIR=$seen BASH_XTRACEFD=9 PS4='+ ${BASH_SOURCE}:${LINENO} ' bash --posix -x "$script" "$PWD" "$dir" \
-            9>>"$dir/$1.trace" >"$dir/out" 2>&1 || [ $? -eq 77 ] || { cat "$dir/out"; echo "FAILED $script"; exit 1; }
+        # PS4 is set in there, because bash takes none from root's environment.
+        QN_SHARED_DIR=$seen BASH_XTRACEFD=9 bash --posix -c 'PS4="+ \${BASH_SOURCE}:\${LINENO} "; set -x; traced=$1; shift; . "$traced"' \
+            sh "$script" "$PWD" "$dir" 9>>"$dir/$1.trace" >"$dir/out" 2>&1 || [ $? -eq 77 ] || { cat "$dir/out"; echo "FAILED $script"; exit 1; }
         grep '^skipped' "$dir/out" >>"$dir/$1.log" || :
     done
     sed -n 's/^+* \([^ ]*:[0-9]*\) .*/\1/p' "$dir/$1.trace" | sed "s|^$PWD/||" | sort -u >"$dir/$1.sh"
