@@ -20,6 +20,7 @@
 
 #include <quern/base.h>
 #include <quern/gguf.h>
+#include <quern/grammar.h>
 #include <quern/text.h>
 
 #ifdef __cplusplus
@@ -182,6 +183,32 @@ QN_API qn_status qn_chat_reader_finish(qn_chat_reader *reader, bool cut, const q
  * [{"id", "type": "function", "function": {"name", "arguments"}}]}. content is null where there is none, the others are
  * absent. A call that was cut has "cut": true and what came of its arguments. *json is freed with qn_free. */
 QN_API qn_status qn_chat_reader_message(const qn_chat_reader *reader, char **json, qn_error *err);
+
+/* ---- holding an answer to a form --------------------------------------------------------------- */
+
+typedef struct qn_chat_constraint {
+    const char *tools;           /* JSON, those of the conversation; NULL: none */
+    const char *tool_choice;     /* "auto" (NULL), "none", "required", or the name of a tool */
+    bool single_call;            /* one call, not several */
+    const char *response_schema; /* a JSON schema that content satisfies; NULL: any content */
+} qn_chat_constraint;
+
+/* A grammar for the answer to that prompt, in the model's own syntax of calls. Reasoning, where the model may reason or
+ * is within it, stays free; what comes after is held:
+ *
+ *     required, or a name    calls, of any tool or of that one, and nothing else
+ *     auto                   content as it comes; from a call's mark on, a call
+ *     none                   content in which no call's mark comes
+ *     with response_schema   content is JSON by the schema; with auto it may be calls instead
+ *
+ * Arguments satisfy the tool's schema. Of a tool with "strict": true whatever cannot be held is an error; of others it
+ * is widened (qn_grammar_n_widened). *out is NULL where nothing is to be held, which also is so with auto and none for
+ * templates whose calls begin with no mark. tok may be NULL: all marks are text then. prompt as for a reader.
+ *
+ * invalid for tools that are none and a choice that is not among them; unsupported where a choice is forced and the
+ * template's syntax was not found, or with the keyword that cannot be held; and as qn_grammar_create_schema. */
+QN_API qn_status qn_chat_grammar_create(const qn_chat_template *t, const qn_tokenizer *tok, const qn_prompt *prompt,
+                                        const qn_chat_constraint *options, qn_grammar **out, qn_error *err);
 
 #ifdef __cplusplus
 }

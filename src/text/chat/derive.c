@@ -270,10 +270,11 @@ static bool find_reasoning(qn_probe *p, qn_slice think[2])
     }
     size_t i = 0;
     while (i < sizeof thinks / sizeof *thinks && !strstr(p->t->source, thinks[i].close)) i++;
-    if (i == sizeof thinks / sizeof *thinks) i = 0;
+    const bool mentioned = i < sizeof thinks / sizeof *thinks;
+    if (!mentioned) i = 0;
     think[0] = literal_slice(thinks[i].open);
     think[1] = literal_slice(thinks[i].close);
-    return false;
+    return mentioned;
 }
 
 static qn_slice trim(qn_slice s)
@@ -297,7 +298,7 @@ static bool frame(qn_probe *p)
 {
     qn_slice think[2] = {{0}}, open = {0}, close = {0}, tail = {0}, call_tail = {0}, call_open = {0};
     const qn_slice content = p->turns[QN_PROBE_content], call = p->turns[QN_PROBE_call];
-    find_reasoning(p, think);
+    p->t->found.thinks = find_reasoning(p, think);
     if (content.s) qn__find_word(content, "qn-answer", &open, &tail);
     if (call.s && qn__find_word(call, QN_PROBE_NAME, &call_open, &call_tail)) {
         qn__find_word(call_tail, QN_PROBE_TEXT, NULL, &call_tail);

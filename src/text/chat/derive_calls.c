@@ -24,6 +24,14 @@ typedef struct span {
     qn_slice before, body, after;
 } span;
 
+/* The first of several marks, <..><..>. */
+static size_t first_mark(qn_slice s)
+{
+    for (size_t i = 0; i + 1 < s.n; i++)
+        if (s.s[i] == '>' && s.s[i + 1] == '<') return i + 1;
+    return s.n;
+}
+
 /* Marks around calls: `first` from a turn with one, `between` from the end of a call to the beginning of the next in a
  * turn with several (nothing where there is no such turn), `last` behind the call. */
 static bool set_around(qn_probe *p, qn_slice first, qn_slice between, qn_slice last)
@@ -41,8 +49,11 @@ static bool set_around(qn_probe *p, qn_slice first, qn_slice between, qn_slice l
         close = qn__less(last, last.n - n);
         section_close = qn__skip(last, n);
     }
-    return qn__set_mark(p, QN_MARK_section_open, section_open) && qn__set_mark(p, QN_MARK_call_open, open) &&
-           qn__set_mark(p, QN_MARK_call_close, close) && qn__set_mark(p, QN_MARK_section_close, section_close);
+    return qn__set_mark(p, QN_MARK_between, between) && qn__set_mark(p, QN_MARK_section_open, section_open) &&
+           qn__set_mark(p, QN_MARK_call_open, open) && qn__set_mark(p, QN_MARK_call_close, close) &&
+           qn__set_mark(p, QN_MARK_section_close,
+                        qn__less(section_close, section_close.n - first_mark(section_close))) &&
+           qn__set_mark(p, QN_MARK_section_more, qn__skip(section_close, first_mark(section_close)));
 }
 
 /* Without marks of empty reasoning or content, which other marks stand for. */
@@ -98,6 +109,47 @@ static bool find_name_key(qn_probe *p, qn_slice body)
     return found;
 }
 
+/* The parts of the first object in the text, whose name is that; *end: where it ends. */
+static bool cut_object(qn_probe *p, qn_slice s, const char *name, qn_slice parts[3], size_t *begin, size_t *end)
+{
+    const char *object = memchr(s.s, '{', s.n);
+    qn_slice open, rest;
+    if (!object) return false;
+    *begin = (size_t)(object - s.s);
+    const qn_slice whole = qn__skip(s, *begin);
+    const size_t n = literal(p, whole, QN_LITERAL_json, false, false);
+    *end = *begin + n;
+    if (!n || !qn__find_word(qn__less(whole, whole.n - n), name, &open, &rest)) return false;
+    const char *arguments = memchr(rest.s, '{', rest.n);
+    if (!arguments) return false;
+    const size_t mid = (size_t)(arguments - rest.s),
+                 used = literal(p, qn__skip(rest, mid), QN_LITERAL_json, false, false);
+    parts[0] = open;
+    parts[1] = qn__less(rest, rest.n - mid);
+    parts[2] = qn__skip(rest, mid + used);
+    return used;
+}
+
+/* How exactly objects are written, for grammars; not needed for reading. */
+static bool set_object(qn_probe *p, qn_slice body, qn_slice two)
+{
+    qn_slice parts[3], other[3];
+    size_t begin, end, begin2, end2;
+    const bool array = p->t->found.array;
+    if (!cut_object(p, body, QN_PROBE_NAME, parts, &begin, &end)) return true;
+    if (!qn__set_mark(p, QN_MARK_object_open, parts[0]) || !qn__set_mark(p, QN_MARK_object_mid, parts[1]) ||
+        !qn__set_mark(p, QN_MARK_object_close, parts[2]))
+        return false;
+    if (!array) return true;
+    if (!qn__set_mark(p, QN_MARK_array_open, qn__less(body, body.n - begin)) ||
+        !qn__set_mark(p, QN_MARK_array_close, qn__skip(body, end)))
+        return false;
+    if (!two.s || !cut_object(p, two, QN_PROBE_NAME, other, &begin, &end)) return true;
+    two = qn__skip(two, end);
+    return !cut_object(p, two, QN_PROBE_NAME2, other, &begin2, &end2) ||
+           qn__set_mark(p, QN_MARK_array_sep, qn__less(two, two.n - begin2));
+}
+
 bool qn__derive_json(qn_probe *p)
 {
     span one, two;
@@ -108,6 +160,10 @@ bool qn__derive_json(qn_probe *p)
     if (!f->array && find_json(p, p->turns[QN_PROBE_two_calls], QN_PROBE_NAME, &two) &&
         find_json(p, two.after, QN_PROBE_NAME2, &two))
         between = two.before;
+    if (!set_object(p, one.body,
+                    f->array && find_json(p, p->turns[QN_PROBE_two_calls], QN_PROBE_NAME, &two) ? two.body
+                                                                                                : (qn_slice){0}))
+        return false;
     const qn_slice first = without_frame(p, one.before);
     if (!set_around(p, first, between, qn__less(one.after, p->end))) return false;
     f->bare = !f->marks[QN_MARK_call_open].n && !f->marks[QN_MARK_section_open].n;
@@ -251,6 +307,9 @@ bool qn__derive_tagged(qn_probe *p)
     const size_t after =
         between.s ? qn__common_prefix(last, qn__less(between, qn__common_suffix(between, first))) : last.n;
     const size_t rest = last.n - after + p->end;
+    if (between.s && !qn__set_mark(p, QN_MARK_between,
+                                   qn__skip(between, qn__common_prefix(between, qn__less(last, last.n - after)))))
+        return false;
     if (!set_values(p, QN_PROBE_two_arguments, QN_PROBE_TEXT, QN_PROBE_TEXT2, QN_MARK_string_open, rest)) return false;
     if (!qn__set_mark(p, QN_MARK_first_key, first_key) || !qn__set_mark(p, QN_MARK_call_close, (qn_slice){0}))
         return false;

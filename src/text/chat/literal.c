@@ -122,6 +122,14 @@ static void end_string(qn_literal *l, qn_str *out)
 static void put_code(qn_literal *l, qn_str *out)
 {
     char text[4];
+    if (l->code >= 0xD800 && l->code < 0xDC00) { /* the first half of a pair, as JSON writes it */
+        if (l->high) qn__str_puts(out, QN_UTF8_REPLACEMENT);
+        l->high = l->code;
+        return;
+    }
+    if (l->high && l->code >= 0xDC00 && l->code < 0xE000)
+        l->code = 0x10000 + ((l->high - 0xD800) << 10) + (l->code - 0xDC00);
+    l->high = 0;
     if (l->code > 0x10FFFF || (l->code >= 0xD800 && l->code < 0xE000)) l->code = 0xFFFD;
     const int n = qn__utf8_encode(l->code, text);
     for (int i = 0; i < n; i++) qn__put_escaped(out, (unsigned char)text[i]);
@@ -130,7 +138,7 @@ static void put_code(qn_literal *l, qn_str *out)
 /* Behind a backslash; false where it is none that the style knows. */
 static bool escape(qn_literal *l, int c, qn_str *out)
 {
-    static const char from[] = "\"\\/bfnrt", python[] = "abfnrtv\\'\"", to[] = "\a\b\f\n\r\t\v\\'\"";
+    static const char from[] = "\"\\/bfnrt", python[] = "abfnrtv\\'\"/", to[] = "\a\b\f\n\r\t\v\\'\"/";
     const char *p = c && c < 0x80 ? strchr(python, c) : NULL;
     l->phase = STRING;
     if (l->style == QN_LITERAL_json) {

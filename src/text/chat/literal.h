@@ -27,7 +27,7 @@ typedef struct qn_literal {
     int number;                       /* state */
     char word[16];
     int n_word;
-    uint32_t code;
+    uint32_t code, high; /* of \u; the first half of a pair */
 } qn_literal;
 
 typedef enum qn_literal_result { QN_LITERAL_more, QN_LITERAL_done, QN_LITERAL_bad } qn_literal_result;

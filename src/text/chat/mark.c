@@ -38,7 +38,9 @@ bool qn__mark_make(qn_arena *arena, const char *s, size_t n, const char *id, con
     *out = (qn_mark){.s = qn__arena_array(arena, end - begin + 1, sizeof *out->s),
                      .line_before = memchr(s, '\n', begin),
                      .line_after = memchr(s + end, '\n', n - end)};
-    if (!out->s) return false;
+    out->text = qn__arena_strndup(arena, s, n);
+    out->n_text = (int)n;
+    if (!out->s || !out->text) return false;
     for (size_t i = begin; i < end;) {
         qn_sym sym = (unsigned char)s[i];
         size_t used = 1;

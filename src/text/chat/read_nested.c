@@ -46,7 +46,7 @@ static bool children(nested *t, const char *key, size_t key_len, qn_val schema, 
     schema = qn__schema_resolve(t->root, schema);
     const qn_val properties = qn__member(schema, "properties"), items = qn__member(schema, "items");
     qn_str inner = {0}, tag = {0};
-    bool good = true, list = !types || (types & QN_JSON_array);
+    bool good = true, list = !types || (types & QN_TYPE_array);
     const size_t begin = t->at;
     size_t len;
     for (int pass = list ? 0 : 1; pass < 2; pass++) { /* as a list, unless another tag than item comes */

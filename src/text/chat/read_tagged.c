@@ -70,13 +70,13 @@ static void begin_value(qn_chat_reader *r)
     qn_val schema = qn__absent();
     if (r->parameters.type == QN_VAL_dict) qn__dict_find(r->parameters.d, r->key.data, &schema);
     r->types = qn__schema_types(r->schema, schema, 0);
-    if (r->found->typed && r->variant != 2) r->types = QN_JSON_string;
-    if (r->found->typed && r->variant == 2) r->types = (r->types ? r->types : QN_JSON_any) & ~QN_JSON_string;
+    if (r->found->typed && r->variant != 2) r->types = QN_TYPE_string;
+    if (r->found->typed && r->variant == 2) r->types = (r->types ? r->types : QN_TYPE_any) & ~QN_TYPE_string;
     r->value_schema = schema;
     qn_str out = {0};
     qn__str_puts(&out, r->has_keys ? ", \"" : "{\"");
     for (size_t i = 0; i < r->key.len; i++) qn__put_escaped(&out, (unsigned char)r->key.data[i]);
-    qn__str_puts(&out, r->types == QN_JSON_string ? "\": \"" : "\": ");
+    qn__str_puts(&out, r->types == QN_TYPE_string ? "\": \"" : "\": ");
     qn__answer_arguments(&r->answer, out.data, out.len);
     r->failed |= out.failed;
     qn__str_deinit(&out);
@@ -109,7 +109,7 @@ static qn_step read_key(qn_chat_reader *r)
 static void end_value(qn_chat_reader *r)
 {
     qn_str out = {0};
-    if (r->types == QN_JSON_string)
+    if (r->types == QN_TYPE_string)
         qn__str_putc(&out, '"');
     else if (!r->found->nested || !qn__nested_json(r, &out))
         qn__value_json(&out, r->held.data ? r->held.data : "", r->held.len, r->types);
@@ -122,7 +122,7 @@ static void end_value(qn_chat_reader *r)
 static void put_value(qn_chat_reader *r, size_t n)
 {
     qn_str out = {0};
-    const bool text = r->types == QN_JSON_string;
+    const bool text = r->types == QN_TYPE_string;
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)r->in[r->at + i];
         if (text)

@@ -177,9 +177,7 @@ static const way from_content[] = {
     {{QN_MARK_turn_close, -1, -1}, false, false, false, QN_READ_content},
 };
 static const way from_message[] = {
-    {{QN_MARK_header, -1, -1}, false, false, false, QN_READ_header},
     {{QN_MARK_message_end, -1, -1}, false, false, false, QN_READ_header},
-    {{QN_MARK_channel, -1, -1}, false, false, false, QN_READ_header},
 };
 static const way from_reasoning[] = {
     {{QN_MARK_think_close, -1, -1}, false, false, false, QN_READ_content},
@@ -346,6 +344,7 @@ static bool read_after(qn_chat_reader *r)
         {{QN_MARK_call_sep, QN_MARK_call_open, -1}, true, false, false, QN_READ_call},
         {{QN_MARK_call_close, -1, -1}, false, false, false, QN_READ_after},
         {{QN_MARK_section_close, -1, -1}, false, false, false, QN_READ_after},
+        {{QN_MARK_section_more, -1, -1}, false, false, false, QN_READ_after},
     };
     size_t len, n = 0, best_len = 0;
     bool part = false;
@@ -515,9 +514,7 @@ static qn_status read_prompt(qn_chat_reader *r, const qn_prompt *p, qn_error *er
         push_text(r, s, n);
     }
     run(r);
-    size_t spaces = r->at;
-    while (spaces < r->n_in && qn__sym_is_space(r->in[spaces])) spaces++;
-    if (spaces == r->n_in) r->at = spaces;
+    while (r->at < r->n_in && qn__sym_is_space(r->in[r->at])) r->at++;
     r->quiet = false;
     if (r->failed && status == QN_OK) status = QN_FAIL_NOMEM(err, n);
     return status;

@@ -58,9 +58,10 @@ struct qn_chat_reader {
 
     qn_sym *in; /* [at, n_in) is still to be read */
     size_t at, n_in, cap_in;
-    bool end;    /* nothing more comes */
-    bool failed; /* no memory */
-    bool quiet;  /* what is read is the prompt's */
+    bool end;           /* nothing more comes */
+    bool failed;        /* no memory */
+    bool several_calls; /* the template shows several in a turn: for grammars */
+    bool quiet;         /* what is read is the prompt's */
     qn_detok detok;
     char utf8[4]; /* text: an unfinished character */
     int n_utf8;

@@ -33,6 +33,8 @@ typedef struct qn_mark {
     qn_sym *s;
     int n;
     bool line_before, line_after; /* a newline stood there, which is not part of what the mark bounds */
+    const char *text;             /* [n_text] as it was rendered, white space around it too: what a grammar asks for */
+    int n_text;
 } qn_mark;
 
 typedef struct qn_syntax qn_syntax;
@@ -44,6 +46,7 @@ typedef struct qn_found {
     const char *name_key;        /* json; NULL: the name is the key of the arguments */
     bool array;                  /* json: calls are elements */
     bool bare;                   /* no mark stands before a call */
+    bool thinks;                 /* the template shows or mentions reasoning */
     bool spaced;                 /* a space stands before content */
     bool raw_strings;            /* python: nothing is escaped in an argument that is a string */
     bool loose;                  /* named: keys have no quotes, strings stand between marks */

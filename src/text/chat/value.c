@@ -10,9 +10,9 @@ static int type_named(qn_val name)
     static const struct {
         const char *name;
         int type;
-    } types[] = {{"string", QN_JSON_string},   {"number", QN_JSON_number}, {"integer", QN_JSON_number},
-                 {"boolean", QN_JSON_boolean}, {"object", QN_JSON_object}, {"array", QN_JSON_array},
-                 {"null", QN_JSON_null}};
+    } types[] = {{"string", QN_TYPE_string},   {"number", QN_TYPE_number}, {"integer", QN_TYPE_number},
+                 {"boolean", QN_TYPE_boolean}, {"object", QN_TYPE_object}, {"array", QN_TYPE_array},
+                 {"null", QN_TYPE_null}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (qn__str_is(name, types[i].name)) return types[i].type;
     return 0;
@@ -21,14 +21,14 @@ static int type_named(qn_val name)
 static int type_of(qn_val v)
 {
     switch (v.type) {
-    case QN_VAL_str: return QN_JSON_string;
-    case QN_VAL_bool: return QN_JSON_boolean;
+    case QN_VAL_str: return QN_TYPE_string;
+    case QN_VAL_bool: return QN_TYPE_boolean;
     case QN_VAL_int:
     case QN_VAL_big:
-    case QN_VAL_float: return QN_JSON_number;
-    case QN_VAL_dict: return QN_JSON_object;
-    case QN_VAL_list: return QN_JSON_array;
-    default: return QN_JSON_null;
+    case QN_VAL_float: return QN_TYPE_number;
+    case QN_VAL_dict: return QN_TYPE_object;
+    case QN_VAL_list: return QN_TYPE_array;
+    default: return QN_TYPE_null;
     }
 }
 
@@ -75,8 +75,8 @@ int qn__schema_types(qn_val root, qn_val schema, int depth)
         for (uint32_t i = 0; of.type == QN_VAL_list && i < of.l->n; i++)
             types |= qn__schema_types(root, of.l->items[i], depth + 1);
     }
-    if (!types && qn__given(qn__member(schema, "properties"))) types = QN_JSON_object;
-    if (!types && qn__given(qn__member(schema, "items"))) types = QN_JSON_array;
+    if (!types && qn__given(qn__member(schema, "properties"))) types = QN_TYPE_object;
+    if (!types && qn__given(qn__member(schema, "items"))) types = QN_TYPE_array;
     return types;
 }
 
@@ -117,13 +117,13 @@ static bool literal(qn_str *out, const char *text, size_t n, qn_literal_style st
 static int type_of_text(const char *json)
 {
     switch (*json) {
-    case '"': return QN_JSON_string;
-    case '{': return QN_JSON_object;
-    case '[': return QN_JSON_array;
+    case '"': return QN_TYPE_string;
+    case '{': return QN_TYPE_object;
+    case '[': return QN_TYPE_array;
     case 't':
-    case 'f': return QN_JSON_boolean;
-    case 'n': return QN_JSON_null;
-    default: return QN_JSON_number;
+    case 'f': return QN_TYPE_boolean;
+    case 'n': return QN_TYPE_null;
+    default: return QN_TYPE_number;
     }
 }
 
@@ -133,21 +133,21 @@ void qn__value_json(qn_str *out, const char *text, size_t n, int types)
     static const struct {
         int type;
         const char *json;
-    } empty[] = {{QN_JSON_object, "{}"}, {QN_JSON_array, "[]"}, {QN_JSON_null, "null"}};
+    } empty[] = {{QN_TYPE_object, "{}"}, {QN_TYPE_array, "[]"}, {QN_TYPE_null, "null"}};
     bool blank = true;
     for (size_t i = 0; i < n; i++) blank &= qn__sym_is_space((unsigned char)text[i]);
-    if (blank && types && !(types & QN_JSON_string))
+    if (blank && types && !(types & QN_TYPE_string))
         for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
             if (types & empty[i].type) {
                 qn__str_puts(out, empty[i].json);
                 return;
             }
-    if (types != QN_JSON_string && !blank &&
+    if (types != QN_TYPE_string && !blank &&
         (literal(out, text, n, QN_LITERAL_json) || literal(out, text, n, QN_LITERAL_python)) && !out->failed) {
         const int type = type_of_text(out->data + before);
         /* where a text may stand, what is in quotes is a text with quotes */
-        if (type == QN_JSON_string ? types && !(types & QN_JSON_string)
-                                   : !types || (types & type) || !(types & QN_JSON_string))
+        if (type == QN_TYPE_string ? types && !(types & QN_TYPE_string)
+                                   : !types || (types & type) || !(types & QN_TYPE_string))
             return;
         out->len = before;
     }

@@ -7,15 +7,15 @@
 #include "text/chat/chat.h"
 
 enum {
-    QN_JSON_string = 1,
-    QN_JSON_number = 2,
-    QN_JSON_boolean = 4,
-    QN_JSON_object = 8,
-    QN_JSON_array = 16,
-    QN_JSON_null = 32,
-    QN_JSON_any = 63
+    QN_TYPE_string = 1,
+    QN_TYPE_number = 2,
+    QN_TYPE_boolean = 4,
+    QN_TYPE_object = 8,
+    QN_TYPE_array = 16,
+    QN_TYPE_null = 32,
+    QN_TYPE_any = 63
 };
-/* What `schema` allows, a part of `root`: a set of QN_JSON_*; 0: unknown. depth begins with 0. */
+/* What `schema` allows, a part of `root`: a set of QN_TYPE_*; 0: unknown. depth begins with 0. */
 int qn__schema_types(qn_val root, qn_val schema, int depth);
 qn_val qn__schema_resolve(qn_val root, qn_val schema); /* what its $ref stands for */
 /* Appends JSON: the value of one of these types that the text stands for, else the text as a string. */

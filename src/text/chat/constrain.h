@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* src/text/chat/constrain.h -- a grammar of a model's own syntax being made: GBNF text for what stands around values
+ * (constrain.c), rules for texts that end with a mark (until.c), and values by the tools' schemas (constrain_values.c).
+ */
+#ifndef QN_TEXT_CHAT_CONSTRAIN_H
+#define QN_TEXT_CHAT_CONSTRAIN_H
+
+#include "text/chat/reader.h"
+#include "text/grammar/grammar.h"
+
+typedef struct qn_constrain {
+    const qn_found *found;
+    const qn_tokenizer *tok;
+    qn_chat_reader *reader; /* at the prompt's end: its state, its tools, the tokens of marks */
+    qn_grammar *g;
+    qn_str text; /* GBNF */
+    int n_rules;
+    bool strict; /* the tool: what cannot be held is an error */
+    qn_val root; /* of its schema */
+    qn_error *err;
+    qn_status status; /* sticky */
+} qn_constrain;
+
+static inline bool qn__constraining(const qn_constrain *c) { return c->status == QN_OK && !c->text.failed; }
+void qn__constrain_fail(qn_constrain *c, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
+int qn__constrain_rule(qn_constrain *c); /* the number of a new rule, whose name is "rN" */
+#define PUT(c, ...) qn__str_printf(&(c)->text, __VA_ARGS__)
+
+/* Literal text, marks in it that are tokens as these; `id` and digits as wildcards. */
+void qn__put_literal(qn_constrain *c, const char *s, size_t n, bool digits);
+void qn__put_mark(qn_constrain *c, qn_mark_id id);
+/* Any text up to and with a text, which may be a token. `ends`: it may also end before. Appends a reference. */
+void qn__put_until(qn_constrain *c, const char *end, size_t n, bool ends);
+
+/* A JSON value by a schema, by its rule's number. */
+int qn__json_rule(qn_constrain *c, qn_val schema, bool object);
+/* Arguments in the syntax's own way of writing values, from behind the name; rules are defined, the number of the one
+ * to call is returned. */
+int qn__arguments_rule(qn_constrain *c, qn_val parameters);
+
+#endif
