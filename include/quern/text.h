@@ -69,9 +69,9 @@ typedef struct qn_span {
 typedef struct qn_tokenize_options {
     bool no_bos;     /* adds no special token at either end, whatever the file asks for */
     bool no_special; /* treats the text of control tokens in the input as plain text */
-    /* The same for parts of the text: control tokens are found only outside of these spans, which ascend and don't
-     * overlap; one that a span touches is plain text. The text is tokenized as a whole all the same. What came from a
-     * user belongs in a span (quern/chat.h makes them). */
+    /* The same for parts of the text: control tokens, and user-defined ones that are marks (<..> and [..]), are found
+     * only outside of these spans, which ascend and don't overlap; one that a span touches is plain text. The text is
+     * tokenized as a whole all the same. What came from a user belongs in a span (quern/chat.h makes them). */
     const qn_span *plain;
     size_t n_plain;
 } qn_tokenize_options;

@@ -137,7 +137,8 @@ static qn_status load_merges(qn_tokenizer *tok, const qn_gguf *file, qn_error *e
         merge m;
         status = read_merge(tok, file, kv, i, &scratch, &m, err);
         merge *slot = status == QN_OK ? slot_of(t, m.left1 - 1, m.right) : NULL;
-        if (slot && !slot->left1) *slot = m; /* of two equal rules the first one counts */
+        /* Of two equal rules the first one counts; letters never grow into a mark. */
+        if (slot && !slot->left1 && !qn__is_mark(&tok->pieces[m.joined])) *slot = m;
     }
     qn__str_deinit(&scratch);
     return status;
@@ -225,7 +226,7 @@ static bool pair(const void *ctx, const qn_symbol *left, const qn_symbol *right,
 /* The word as a piece would spell it; QN_TOKEN_NONE when none does. */
 static qn_token whole_word(qn_encoder *e, const char *word, size_t len, bool raw)
 {
-    if (raw) return qn__vocab_find(e->tok, word, len);
+    if (raw) return qn__vocab_find_text(e->tok, word, len);
     if (len > e->tok->max_len) return QN_TOKEN_NONE;
     qn__str_clear(&e->aux);
     for (size_t i = 0; i < len; i++) {
@@ -233,7 +234,7 @@ static qn_token whole_word(qn_encoder *e, const char *word, size_t len, bool raw
         qn__str_append(&e->aux, letter, (size_t)qn__utf8_encode(letter_of((unsigned char)word[i]), letter));
     }
     if (e->aux.failed) e->failed = true;
-    return e->failed ? QN_TOKEN_NONE : qn__vocab_find(e->tok, e->aux.data, e->aux.len);
+    return e->failed ? QN_TOKEN_NONE : qn__vocab_find_text(e->tok, e->aux.data, e->aux.len);
 }
 
 static bool all_newlines(const char *s, size_t n)

@@ -118,7 +118,7 @@ static bool in_plain(const haystack *h, size_t left, size_t right)
 /* The first occurrence in [from, end) that may be that token; NULL when there is none. */
 static const char *find(const haystack *h, const qn_piece *piece, size_t from, size_t end)
 {
-    const bool anywhere = h->n_plain == 0 || piece->kind == QN_TOKEN_user;
+    const bool anywhere = h->n_plain == 0 || (piece->kind == QN_TOKEN_user && !qn__is_mark(piece));
     const char *hit;
     while ((hit = memmem(h->text + from, end - from, piece->text, piece->len))) {
         const size_t at = (size_t)(hit - h->text);

@@ -45,11 +45,19 @@ static qn_status load(qn_tokenizer *tok, const qn_gguf *file, qn_error *err)
 
 static void unload(qn_tokenizer *tok) { qn__trie_destroy(tok->trie); }
 
+/* The longest piece that is no mark: those are found before, or may not be found here. */
+static qn_token longest(const qn_tokenizer *tok, const char *text, size_t len, size_t *n)
+{
+    qn_token id = qn__trie_longest(tok->trie, text, len, n);
+    while (id != QN_TOKEN_NONE && qn__is_mark(&tok->pieces[id])) id = qn__trie_longest(tok->trie, text, *n - 1, n);
+    return id;
+}
+
 static qn_status encode(qn_encoder *e, const char *text, size_t len, bool fresh, qn_error *err)
 {
     (void)fresh, (void)err;
     for (size_t pos = 0, n; pos < len && !e->failed; pos += n) {
-        const qn_token id = qn__trie_longest(e->tok->trie, text + pos, len - pos, &n);
+        const qn_token id = longest(e->tok, text + pos, len - pos, &n);
         qn__emit(e, id != QN_TOKEN_NONE ? id : e->tok->special[QN_SPECIAL_unk]);
         if (!n) n = 1;
     }

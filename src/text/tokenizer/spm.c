@@ -47,7 +47,7 @@ static uint32_t priority_of(float score)
 static bool pair(const void *ctx, const qn_symbol *left, const qn_symbol *right, uint32_t *priority, qn_token *id)
 {
     const spelling *s = ctx;
-    *id = qn__vocab_find(s->tok, s->text + left->pos, (size_t)left->len + right->len);
+    *id = qn__vocab_find_text(s->tok, s->text + left->pos, (size_t)left->len + right->len);
     if (*id == QN_TOKEN_NONE) return false;
     *priority = priority_of(s->tok->pieces[*id].score);
     return true;
@@ -60,7 +60,7 @@ static bool encode_word(qn_encoder *e, const char *s, size_t begin, size_t end)
     qn__merger_clear(m);
     for (size_t pos = begin; pos < end;) {
         const size_t n = qn__utf8_len(s + pos, end - pos);
-        if (!qn__merger_add(m, (uint32_t)pos, (uint32_t)n, qn__vocab_find(tok, s + pos, n))) return false;
+        if (!qn__merger_add(m, (uint32_t)pos, (uint32_t)n, qn__vocab_find_text(tok, s + pos, n))) return false;
         pos += n;
     }
     if (!qn__merger_run(m, pair, &(spelling){tok, s})) return false;

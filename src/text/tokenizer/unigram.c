@@ -134,6 +134,7 @@ static void find_best(const qn_tokenizer *tok, const char *s, size_t n, best *b)
             if (id == QN_TOKEN_NONE) continue;
             if (end + 1 - pos == char_len) covered = true;
             const qn_piece *p = &tok->pieces[id];
+            if (qn__is_mark(p)) continue;
             /* Scores are log probabilities; 0 makes a user-defined piece win. */
             offer(&b[end + 1], b[pos].score + (p->kind == QN_TOKEN_user ? 0.0 : (double)p->score), pos, id);
         }

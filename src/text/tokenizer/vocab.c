@@ -62,6 +62,19 @@ qn_token qn__vocab_find(const qn_tokenizer *tok, const char *piece, size_t len)
     }
 }
 
+bool qn__is_mark(const qn_piece *piece)
+{
+    const char first = piece->text[0], last = piece->text[piece->len - 1];
+    if (piece->kind != QN_TOKEN_user) return piece->kind == QN_TOKEN_control;
+    return piece->len > 2 && ((first == '<' && last == '>') || (first == '[' && last == ']'));
+}
+
+qn_token qn__vocab_find_text(const qn_tokenizer *tok, const char *piece, size_t len)
+{
+    const qn_token id = qn__vocab_find(tok, piece, len);
+    return id != QN_TOKEN_NONE && qn__is_mark(&tok->pieces[id]) ? QN_TOKEN_NONE : id;
+}
+
 static qn_status index_pieces(qn_tokenizer *tok, const qn_gguf_kv *kv, qn_error *err)
 {
     size_t n_slots = 16;

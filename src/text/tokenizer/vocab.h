@@ -92,6 +92,11 @@ static inline bool qn__id_ok(const qn_tokenizer *tok, qn_token id) { return id >
 /* Reads tokens, scores, types, special ids and flags into a tok whose arena and model are set. */
 qn_status qn__vocab_load(qn_tokenizer *tok, const qn_gguf *file, qn_error *err);
 qn_token qn__vocab_find(const qn_tokenizer *tok, const char *piece, size_t len);
+/* The same without marks: what a stretch of text may become by itself. */
+qn_token qn__vocab_find_text(const qn_tokenizer *tok, const char *piece, size_t len);
+/* A control token, or a user-defined one such as <think> or [INST], which is as good as one to a model. User-defined
+ * pieces that are only text, such as runs of spaces, are none: or a text's ids would not be the same everywhere. */
+bool qn__is_mark(const qn_piece *piece);
 /* known.c: roles by well-known spellings, what ends a generation, kinds put right; then the list of parsed tokens. */
 qn_status qn__vocab_detect(qn_tokenizer *tok, const qn_gguf *file, qn_error *err);
 /* Gives byte_token its <0xNN> tokens, or the byte itself as a piece; `otherwise` where there is neither. */

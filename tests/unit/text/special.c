@@ -57,7 +57,7 @@ static void check(const qn_tokenizer *tok, const char *text, bool no_special, co
 static const entry spm[] = {
     {"<unk>", 2}, {"<s>", 3}, {"</s>", 3}, {SPACE, 1}, {"a", 1}, {"b", 1},     {"<", 1},
     {">", 1},     {"s", 1},   {"/", 1},    {"|", 1},   {"x", 1}, {"<|x|>", 3}, {"<|x|><|x|>", 3},
-    {"[U]", 4},   {"a[", 4},  {"[", 1},    {"]", 1},   {"U", 1}, {"\n", 1},
+    {"[U]", 4},   {"a[", 4},  {"[", 1},    {"]", 1},   {"U", 1}, {"\n", 1}, {"UU", 4},
 };
 /* clang-format on */
 
@@ -288,8 +288,9 @@ static void plain_spans(void **state)
                 "|x|"
                 "|"
                 "|>");
-    check_plain(tok, "a[U]<s>", "uuuuuuu",
-                SPACE "|a|[U]|" SPACE "|<|s|>"); /* no control token: user-defined pieces stay */
+    check_plain(tok, "a[U]<s>", "uuuuuuu", "a[|" SPACE "|U|]|<|s|>"); /* a user-defined mark is none there */
+    check_plain(tok, "a[U]<s>", ".....uu", SPACE "|a|[U]|" SPACE "|<|s|>");
+    check_plain(tok, "sUUs", "uuuu", SPACE "|s|UU|" SPACE "|s"); /* one that is text stays */
     qn_token *ids;
     size_t n;
     qn_error err;
