@@ -12,12 +12,26 @@ struct chat_input {
     char history[4096]; /* path; "" without one */
 };
 
-static void remember_loaded(void *ctx, const char *entry) { chat_line_remember(ctx, entry); }
+static void remember_loaded(void *ctx, const char *entry)
+{
+    chat_line *l = ctx;
+    l->type->remember(l, entry);
+}
+
+/* Without a cursor that can be moved there is nothing to edit. */
+static const chat_line_type *line_type(void)
+{
+#ifdef QN_LIBEDIT
+    const char *term = getenv("TERM");
+    if (term && *term && strcmp(term, "dumb") != 0) return &chat_line_edit;
+#endif
+    return &chat_line_plain;
+}
 
 chat_input *chat_input_open(const chat_screen *screen, const char *(*complete)(const void *ctx, int i))
 {
     chat_input *in = calloc(1, sizeof(*in));
-    if (in) in->line = chat_line_open(screen, complete);
+    if (in) in->line = line_type()->open(screen, complete);
     if (!in || !in->line) {
         chat_input_close(in);
         cli_no_memory("out of memory");
@@ -33,17 +47,17 @@ chat_input *chat_input_open(const chat_screen *screen, const char *(*complete)(c
 void chat_input_close(chat_input *in)
 {
     if (!in) return;
-    chat_line_close(in->line);
+    if (in->line) in->line->type->close(in->line);
     free(in->text);
     free(in);
 }
 
 bool chat_input_was_empty(const chat_input *in) { return in->was_empty; }
-void chat_input_preset(chat_input *in, const char *text) { chat_line_preset(in->line, text); }
+void chat_input_preset(chat_input *in, const char *text) { in->line->type->preset(in->line, text); }
 
 void chat_input_remember(chat_input *in, const char *text)
 {
-    chat_line_remember(in->line, text);
+    in->line->type->remember(in->line, text);
     if (in->history[0]) chat_history_append(in->history, text);
 }
 
@@ -101,12 +115,12 @@ chat_typed chat_input_message(chat_input *in, const char *prompt, const char **t
     bool good = true;
     in->len = 0;
     for (bool first = true; state != GOING_over; first = false) {
-        const chat_typed typed = chat_line_read(in->line, first ? prompt : "... ", &line);
-        in->was_empty = first && chat_line_was_empty(in->line);
+        const chat_typed typed = in->line->type->read(in->line, first ? prompt : "... ", &line);
+        in->was_empty = first && in->line->was_empty;
         /* what is open when the input ends is a message all the same */
         if (typed == CHAT_TYPED_end && in->len > 0) break;
         if (typed != CHAT_TYPED_text) return typed;
-        state = add_line(in, state, line, chat_line_pasting(in->line), &good);
+        state = add_line(in, state, line, in->line->pasting, &good);
         if (!good) {
             cli_no_memory("out of memory");
             return CHAT_TYPED_cancel;

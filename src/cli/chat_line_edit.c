@@ -15,18 +15,18 @@
 
 enum { MOST_REMEMBERED = 1000, SHOW = 037 /* the key of on_show, which nobody has */ };
 
-struct chat_line {
-    const chat_screen *screen;
+typedef struct edit_line {
+    chat_line base;
     FILE *out;
     EditLine *el;
     History *history;
-    const char *(*complete)(const void *ctx, int i);
+    chat_words complete;
     char prompt[64];
     char *text, *preset;
     unsigned char ahead[8]; /* bytes that were read to see what they begin */
     int n_ahead;
-    bool dumb, interrupted, was_empty, pasting, quoting;
-};
+    bool interrupted, quoting;
+} edit_line;
 
 static volatile sig_atomic_t resized, resumed;
 static void on_resize(int signal_number) { (void)signal_number, resized = 1; }
@@ -36,7 +36,7 @@ static void on_resume(int signal_number) { (void)signal_number, resumed = 1; }
 
 static const char paste_begins[] = "\033[200~", paste_ends[] = "\033[201~";
 
-static chat_line *of(EditLine *el)
+static edit_line *of(EditLine *el)
 {
     void *l = NULL;
     el_get(el, EL_CLIENTDATA, &l);
@@ -44,7 +44,7 @@ static chat_line *of(EditLine *el)
 }
 
 /* The next byte; 0 at the end, -1 when interrupted. */
-static int next_byte(chat_line *l)
+static int next_byte(edit_line *l)
 {
     unsigned char c;
     if (l->n_ahead) {
@@ -68,7 +68,7 @@ static int next_byte(chat_line *l)
 
 /* After an escape: the rest of a mark of pasted text, which terminals send in one piece. What turns out to be another
  * sequence is given back. */
-static bool take_mark(chat_line *l, const char *mark)
+static bool take_mark(edit_line *l, const char *mark)
 {
     const int n = (int)strlen(mark) - 1;
     while (l->n_ahead < n) {
@@ -85,7 +85,7 @@ static bool take_mark(chat_line *l, const char *mark)
 }
 
 /* UTF-8 by hand: what a broken sequence begins becomes U+FFFD. */
-static wchar_t decode(chat_line *l, int first)
+static wchar_t decode(edit_line *l, int first)
 {
     const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc2 ? 1 : 0;
     if (first < 0x80) return (wchar_t)first;
@@ -104,7 +104,7 @@ static wchar_t decode(chat_line *l, int first)
 
 static int get_char(EditLine *el, wchar_t *out)
 {
-    chat_line *l = of(el);
+    edit_line *l = of(el);
     if (l->preset) {
         el_insertstr(el, l->preset);
         free(l->preset);
@@ -117,20 +117,20 @@ static int get_char(EditLine *el, wchar_t *out)
         if (c < 0) {
             const LineInfo *info = el_line(el);
             l->interrupted = true;
-            l->was_empty = info->lastchar == info->buffer;
+            l->base.was_empty = info->lastchar == info->buffer;
             return -1;
         }
         if (c == 0) return 0;
-        if (c == 033 && take_mark(l, l->pasting ? paste_ends : paste_begins)) {
-            l->pasting = !l->pasting;
+        if (c == 033 && take_mark(l, l->base.pasting ? paste_ends : paste_begins)) {
+            l->base.pasting = !l->base.pasting;
             continue;
         }
-        if (l->pasting && c == '\r') {
+        if (l->base.pasting && c == '\r') {
             *out = '\n';
             return 1;
         }
-        if (l->pasting && c < 0x20 && c != '\n' && c != '\t') continue; /* would be a command of the editor */
-        if (l->pasting && c == '\t' && !l->quoting) {
+        if (l->base.pasting && c < 0x20 && c != '\n' && c != '\t') continue; /* would be a command of the editor */
+        if (l->base.pasting && c == '\t' && !l->quoting) {
             l->ahead[l->n_ahead++] = '\t';
             l->quoting = true;
             *out = 026; /* take the next character as it is */
@@ -154,7 +154,7 @@ static size_t common(const char *a, const char *b)
 static unsigned char on_tab(EditLine *el, int key)
 {
     (void)key;
-    const chat_line *l = of(el);
+    const edit_line *l = of(el);
     const LineInfo *info = el_line(el);
     const size_t n = (size_t)(info->cursor - info->buffer);
     const char *match = NULL;
@@ -181,7 +181,7 @@ static unsigned char on_show(EditLine *el, int key) { return (void)el, (void)key
 
 static char *prompt_of(EditLine *el) { return of(el)->prompt; }
 
-static void catch (int signal_number, void (*handler)(int))
+static void on_signal(int signal_number, void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler}; /* without SA_RESTART: reading has to notice */
     sigemptyset(&action.sa_mask);
@@ -212,21 +212,29 @@ static void bind(EditLine *el)
     el_set(el, EL_BIND, "^_", "quern-show", NULL);
 }
 
-chat_line *chat_line_open(const chat_screen *screen, const char *(*complete)(const void *ctx, int i))
+static void close_line(chat_line *line)
+{
+    edit_line *l = (edit_line *)line;
+    if (l->history) history_end(l->history);
+    if (l->el) el_end(l->el);
+    free(l->text);
+    free(l->preset);
+    free(l);
+}
+
+static chat_line *open_line(const chat_screen *screen, chat_words complete)
 {
     HistEvent event;
-    chat_line *l = calloc(1, sizeof(*l));
+    edit_line *l = calloc(1, sizeof(*l));
     if (!l) return NULL;
     use_utf8();
-    const char *term = getenv("TERM");
-    l->dumb = !term || strcmp(term, "dumb") == 0;
-    l->screen = screen;
+    l->base = (chat_line){.type = &chat_line_edit, .screen = screen};
     l->complete = complete;
     l->out = screen->terminal ? stdout : stderr;
     l->el = el_init("quern", stdin, l->out, stderr);
     l->history = history_init();
     if (!l->el || !l->history) {
-        chat_line_close(l);
+        close_line(&l->base);
         return NULL;
     }
     history(l->history, &event, H_SETSIZE, MOST_REMEMBERED);
@@ -239,57 +247,46 @@ chat_line *chat_line_open(const chat_screen *screen, const char *(*complete)(con
     bind(l->el);
     el_source(l->el, NULL);
     el_set(l->el, EL_GETCFN, get_char);
-    catch (SIGWINCH, on_resize);
-    catch (SIGCONT, on_resume);
-    return l;
+    on_signal(SIGWINCH, on_resize);
+    on_signal(SIGCONT, on_resume);
+    return &l->base;
 }
 
-void chat_line_close(chat_line *l)
+static void preset(chat_line *line, const char *text)
 {
-    if (!l) return;
-    if (l->history) history_end(l->history);
-    if (l->el) el_end(l->el);
-    free(l->text);
-    free(l->preset);
-    free(l);
-}
-
-bool chat_line_was_empty(const chat_line *l) { return l->was_empty; }
-bool chat_line_pasting(const chat_line *l) { return l->pasting; }
-
-void chat_line_preset(chat_line *l, const char *text)
-{
+    edit_line *l = (edit_line *)line;
     free(l->preset);
     l->preset = strdup(text);
 }
 
-void chat_line_remember(chat_line *l, const char *text)
+static void remember(chat_line *line, const char *text)
 {
     HistEvent event;
-    history(l->history, &event, H_ENTER, text);
+    history(((edit_line *)line)->history, &event, H_ENTER, text);
 }
 
 /* The escape sequence back stands before the last blank: libedit leaves one out that nothing follows. */
-static void set_prompt(chat_line *l, const char *prompt)
+static void set_prompt(edit_line *l, const char *prompt)
 {
     const int n = (int)strlen(prompt) - 1;
-    if (l->screen->colours && n > 0)
-        snprintf(l->prompt, sizeof(l->prompt), "\1%s\1%.*s\1%s\1%s", chat_screen_code(l->screen, CHAT_bold), n, prompt,
-                 chat_screen_code(l->screen, CHAT_plain), prompt + n);
+    if (l->base.screen->colours && n > 0)
+        snprintf(l->prompt, sizeof(l->prompt), "\1%s\1%.*s\1%s\1%s", chat_screen_code(l->base.screen, CHAT_bold), n,
+                 prompt, chat_screen_code(l->base.screen, CHAT_plain), prompt + n);
     else
         snprintf(l->prompt, sizeof(l->prompt), "%s", prompt);
 }
 
-chat_typed chat_line_read(chat_line *l, const char *prompt, const char **line)
+static chat_typed read_line(chat_line *base, const char *prompt, const char **line)
 {
+    edit_line *l = (edit_line *)base;
     int n = 0;
     set_prompt(l, prompt);
-    l->interrupted = l->was_empty = false;
-    if (!l->pasting && !l->dumb) fputs("\033[?2004h", l->out); /* pasted text comes between marks */
+    l->interrupted = l->base.was_empty = false;
+    if (!l->base.pasting) fputs("\033[?2004h", l->out); /* pasted text comes between marks */
     if (resized) el_resize(l->el);
     resized = 0;
     const char *got = el_gets(l->el, &n);
-    if (!l->pasting && !l->dumb) fputs("\033[?2004l", l->out);
+    if (!l->base.pasting) fputs("\033[?2004l", l->out);
     fflush(l->out);
     free(l->text);
     l->text = got && n > 0 ? strndup(got, (size_t)n - (got[n - 1] == '\n')) : NULL;
@@ -299,9 +296,11 @@ chat_typed chat_line_read(chat_line *l, const char *prompt, const char **line)
     }
     fputc('\n', l->out);
     cli_clear_interrupt();
-    l->pasting = false;
+    l->base.pasting = false;
     return l->interrupted ? CHAT_TYPED_cancel : CHAT_TYPED_end;
 }
+
+const chat_line_type chat_line_edit = {open_line, close_line, read_line, preset, remember};
 #else
 typedef int chat_line_edit_is_empty; /* C wants a declaration in every file */
 #endif

@@ -1,39 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/chat_line_plain.c -- lines without libedit: the terminal's own erasing, no history. */
-#ifndef QN_LIBEDIT
 #include "cli/chat_line.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct chat_line {
-    const chat_screen *screen;
+typedef struct plain_line {
+    chat_line base;
     char *text;
     size_t n, cap;
-    bool was_empty;
-};
+} plain_line;
 
-chat_line *chat_line_open(const chat_screen *screen, const char *(*complete)(const void *ctx, int i))
+static chat_line *open_line(const chat_screen *screen, chat_words complete)
 {
     (void)complete;
-    chat_line *l = calloc(1, sizeof(*l));
-    if (l) l->screen = screen;
-    return l;
+    plain_line *l = calloc(1, sizeof(*l));
+    if (!l) return NULL;
+    l->base = (chat_line){.type = &chat_line_plain, .screen = screen};
+    return &l->base;
 }
 
-void chat_line_close(chat_line *l)
+static void close_line(chat_line *line)
 {
-    if (l) free(l->text);
+    plain_line *l = (plain_line *)line;
+    free(l->text);
     free(l);
 }
 
-bool chat_line_was_empty(const chat_line *l) { return l->was_empty; }
-bool chat_line_pasting(const chat_line *l) { return (void)l, false; }
-void chat_line_preset(chat_line *l, const char *text) { (void)l, (void)text; }
-void chat_line_remember(chat_line *l, const char *text) { (void)l, (void)text; }
+static void ignore(chat_line *line, const char *text) { (void)line, (void)text; }
 
-static bool add(chat_line *l, char c)
+static bool add(plain_line *l, char c)
 {
     if (l->n + 1 >= l->cap) {
         const size_t cap = l->cap ? l->cap * 2 : 256;
@@ -47,13 +44,15 @@ static bool add(chat_line *l, char c)
     return true;
 }
 
-chat_typed chat_line_read(chat_line *l, const char *prompt, const char **line)
+static chat_typed read_line(chat_line *base, const char *prompt, const char **line)
 {
-    FILE *out = l->screen->terminal ? stdout : stderr;
-    fprintf(out, "%s%s%s", chat_screen_code(l->screen, CHAT_bold), prompt, chat_screen_code(l->screen, CHAT_plain));
+    plain_line *l = (plain_line *)base;
+    const chat_screen *screen = base->screen;
+    FILE *out = screen->terminal ? stdout : stderr;
+    fprintf(out, "%s%s%s", chat_screen_code(screen, CHAT_bold), prompt, chat_screen_code(screen, CHAT_plain));
     fflush(out);
     l->n = 0;
-    l->was_empty = false;
+    base->was_empty = false;
     for (;;) {
         char c;
         const ssize_t got = read(STDIN_FILENO, &c, 1);
@@ -61,7 +60,7 @@ chat_typed chat_line_read(chat_line *l, const char *prompt, const char **line)
         if (got < 0 && errno == EINTR) {
             fputc('\n', out);
             cli_clear_interrupt();
-            l->was_empty = l->n == 0; /* a line under way is with the terminal until it ends: this is a guess */
+            base->was_empty = l->n == 0; /* a line under way is with the terminal until it ends: this is a guess */
             return CHAT_TYPED_cancel;
         }
         if (got <= 0 && l->n == 0) {
@@ -77,6 +76,5 @@ chat_typed chat_line_read(chat_line *l, const char *prompt, const char **line)
     *line = l->n ? l->text : "";
     return CHAT_TYPED_text;
 }
-#else
-typedef int chat_line_plain_is_empty; /* C wants a declaration in every file */
-#endif
+
+const chat_line_type chat_line_plain = {open_line, close_line, read_line, ignore, ignore};
