@@ -47,8 +47,7 @@ static int parse(chat *c, int argc, char **argv)
         {"tools", 0, CLI_STRING, &o->tools, "FILE",
          "tools that the model may call, a JSON array as OpenAI's; what a call gives is asked for", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end an answer before this text (may be repeated)", 0, 0, NULL},
-        {"grammar", 0, CLI_STRING, &o->grammar, "GBNF", "answers follow this grammar", 0, 0, NULL},
-        {"grammar-file", 0, CLI_STRING, &o->grammar_file, "FILE", "the same from a file", 0, 0, NULL},
+        CLI_GRAMMAR_OPTIONS(o->grammar),
         {"chat-template", 0, CLI_STRING, &o->template_name, "NAME",
          "another template of the file (tool_use, rag), or chatml, plain", 0, 0, NULL},
         {"chat-template-file", 0, CLI_STRING, &o->template_file, "FILE",
@@ -69,7 +68,8 @@ static int parse(chat *c, int argc, char **argv)
     cli_sampling_options(&o->sampling, options + CLI_N(own));
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &c->model, &n_args);
     if (status >= 0) return status;
-    if (o->grammar && o->grammar_file) return cli_bad_usage("a grammar was given twice");
+    const int grammar = cli_check_grammar(&o->grammar);
+    if (grammar != CLI_OK) return grammar;
     if (o->template_name && o->template_file) return cli_bad_usage("a template was given twice");
     const int checked = cli_check_sampling(&o->sampling);
     if (checked != CLI_OK) return checked;
@@ -109,18 +109,6 @@ static int set_up_template(chat *c)
     if (!c->o.template_name && strcmp(needs.origin, "file") != 0)
         cli_note("the model has no chat template; the one named %s is used", needs.origin);
     return CLI_OK;
-}
-
-static int set_up_grammar(chat *c)
-{
-    qn_error err;
-    char *text = NULL;
-    if (!c->o.grammar && !c->o.grammar_file) return CLI_OK;
-    if (!c->o.grammar && !(text = read_file(c->o.grammar_file))) return CLI_FAILED;
-    qn_status status = qn_grammar_create(c->o.grammar ? c->o.grammar : text, NULL, &c->grammar, &err);
-    if (status == QN_OK) status = qn_matcher_create(c->grammar, c->tok, &c->matcher, &err);
-    free(text);
-    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
 }
 
 /* Tools and system message are rendered once, so that what is wrong with them is said before anybody types. */
@@ -165,7 +153,7 @@ static int set_up(chat *c)
     if (status != CLI_OK) return status;
     c->tok = qn_engine_tokenizer(c->engine);
     status = set_up_template(c);
-    if (status == CLI_OK) status = set_up_grammar(c);
+    if (status == CLI_OK) status = cli_create_matcher(&c->o.grammar, c->tok, &c->grammar, &c->matcher);
     if (status == CLI_OK) status = check_template(c);
     if (status != CLI_OK) return status;
     return cli_create_session(c->engine, &c->o.model,

@@ -10,10 +10,10 @@
 
 #include "cli/chat_input.h"
 #include "cli/chat_screen.h"
+#include "cli/grammar.h"
 #include "cli/model.h"
 #include "cli/sampling.h"
 #include <quern/chat.h>
-#include <quern/grammar.h>
 #include <quern/messages.h>
 
 #define CHAT_MAX_TEXT_BYTES ((size_t)64 << 20)
@@ -22,8 +22,9 @@ typedef struct chat_options {
     cli_model_options model;
     cli_sampling sampling;
     int32_t n_predict, n_ctx, n_batch;
-    const char *prompt, *system, *think, *tools, *kwargs, *template_name, *template_file, *grammar, *grammar_file;
+    const char *prompt, *system, *think, *tools, *kwargs, *template_name, *template_file;
     cli_strings stop;
+    cli_grammar grammar;
     bool context_shift;
 } chat_options;
 

@@ -51,6 +51,10 @@ expect 0 "$work/char_transformer" "$sonnets" 60;            says '^step  59  los
 expect 0 "$work/lora" "$shakespeare" "$sonnets" "$work/adapter.gguf" 10
 says '2\.09[12] bits per byte before, 2\.0[0-8]' # before: as tests/e2e/shipped.c has it
 expect 0 "$quern" run "$shakespeare" "Once" -n 4 --lora "$work/adapter.gguf"
+printf 'ROMEO:\n' >"$work/line"
+"$work/chat" "$shakespeare" <"$work/line" >"$work/out" 2>"$work/err" || { bad "chat:"; cat "$work/err"; }
+says "I'll be a business"
+[ "$(grep -c '' "$source/examples/chat.c")" -lt 80 ] || bad "the example of a conversation has 80 lines or more"
 mkdir "$work/tutorial"
 sh "$source/tests/e2e/lib/tutorial.sh" "$source/docs/TUTORIAL.md" "$work/tutorial"
 for program in "$work"/tutorial/*.c; do
