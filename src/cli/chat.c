@@ -46,6 +46,8 @@ static int parse(chat *c, int argc, char **argv)
         CHAT_CHANGEABLE_OPTIONS(*o),
         {"tools", 0, CLI_STRING, &o->tools, "FILE",
          "tools that the model may call, a JSON array as OpenAI's; what a call gives is asked for", 0, 0, NULL},
+        {"tool-choice", 0, CLI_STRING, &o->tool_choice, "CHOICE",
+         "whether to call them; required: some, or the name of the one to call, before the answer", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end an answer before this text (may be repeated)", 0, 0, NULL},
         CLI_GRAMMAR_OPTIONS(o->grammar),
         {"chat-template", 0, CLI_STRING, &o->template_name, "NAME",
@@ -70,6 +72,7 @@ static int parse(chat *c, int argc, char **argv)
     if (status >= 0) return status;
     const int grammar = cli_check_grammar(&o->grammar);
     if (grammar != CLI_OK) return grammar;
+    if (o->tool_choice && !o->tools) return cli_bad_usage("--tool-choice wants --tools");
     if (o->template_name && o->template_file) return cli_bad_usage("a template was given twice");
     const int checked = cli_check_sampling(&o->sampling);
     if (checked != CLI_OK) return checked;
@@ -111,6 +114,16 @@ static int set_up_template(chat *c)
     return CLI_OK;
 }
 
+/* A schema holds for the content of answers, whatever reasoning or calls come before; with a trigger, or as GBNF, a
+ * grammar holds for all that is said. */
+static int set_up_grammar(chat *c)
+{
+    const cli_grammar *g = &c->o.grammar;
+    const bool whole = g->gbnf || g->gbnf_file || g->trigger.n || g->trigger_after.n;
+    if (whole) return cli_create_matcher(g, c->tok, &c->grammar, &c->matcher);
+    return cli_schema_text(g, &c->schema);
+}
+
 /* Tools and system message are rendered once, so that what is wrong with them is said before anybody types. */
 static int check_template(chat *c)
 {
@@ -124,8 +137,13 @@ static int check_template(chat *c)
         needs.reasoning)
         cli_note("--think: the model's template has no switch for it");
     if (qn_messages_add(c->messages, "user", "?", &err) != QN_OK) return cli_fail_error(&err);
-    const int status = chat_ids_render(c, 0, &ids);
-    if (status == CLI_OK) chat_ids_deinit(&ids);
+    int status = chat_ids_render(c, 0, &ids);
+    if (status == CLI_OK) {
+        qn_grammar *grammar;
+        status = chat_hold(c, &ids.prompt, &grammar);
+        qn_grammar_destroy(grammar);
+        chat_ids_deinit(&ids);
+    }
     qn_messages_truncate(c->messages, n);
     return status;
 }
@@ -153,7 +171,7 @@ static int set_up(chat *c)
     if (status != CLI_OK) return status;
     c->tok = qn_engine_tokenizer(c->engine);
     status = set_up_template(c);
-    if (status == CLI_OK) status = cli_create_matcher(&c->o.grammar, c->tok, &c->grammar, &c->matcher);
+    if (status == CLI_OK) status = set_up_grammar(c);
     if (status == CLI_OK) status = check_template(c);
     if (status != CLI_OK) return status;
     return cli_create_session(c->engine, &c->o.model,
@@ -164,6 +182,7 @@ static void tear_down(chat *c)
 {
     for (int i = 0; i < c->n_kept; i++) free(c->kept[i]);
     free(c->tools);
+    free(c->schema);
     chat_input_close(c->input);
     qn_messages_destroy(c->messages);
     qn_matcher_destroy(c->matcher);
@@ -202,6 +221,7 @@ char *chat_message_text(const chat *c, size_t i)
 
 int chat_reply(chat *c)
 {
+    c->has_results = false;
     for (;;) {
         chat_end end;
         int n_calls;
@@ -215,6 +235,7 @@ int chat_reply(chat *c)
         if (!n_calls) return CLI_OK;
         if (!c->input) return chat_print_calls(c);
         const int asked = chat_ask_results(c, &given);
+        c->has_results = given;
         if (asked != CLI_OK || !given) return asked;
     }
 }

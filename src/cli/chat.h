@@ -22,7 +22,7 @@ typedef struct chat_options {
     cli_model_options model;
     cli_sampling sampling;
     int32_t n_predict, n_ctx, n_batch;
-    const char *prompt, *system, *think, *tools, *kwargs, *template_name, *template_file;
+    const char *prompt, *system, *think, *tools, *tool_choice, *kwargs, *template_name, *template_file;
     cli_strings stop;
     cli_grammar grammar;
     bool context_shift;
@@ -46,6 +46,9 @@ typedef struct chat {
     qn_grammar *grammar;
     qn_matcher *matcher; /* NULL without a grammar */
     char *tools;         /* JSON, NULL without tools */
+    char *schema;        /* of answers, NULL without one */
+    bool has_results;    /* the tools that had to be called were called */
+    bool told_widened;
     qn_messages *messages;
     size_t first; /* messages before it are no longer read, but for the system turns at the beginning */
     chat_stats stats;
@@ -78,6 +81,9 @@ typedef enum chat_end {
     CHAT_END_stopped, /* Ctrl-C */
     CHAT_END_limit    /* as many tokens as were asked for, or the context is full */
 } chat_end;
+/* The grammar that an answer to that prompt follows: calls as the tools have them, content by the schema; NULL where
+ * nothing is to be held. */
+int chat_hold(chat *c, const qn_prompt *prompt, qn_grammar **out);
 /* Has the model answer, and adds what it said to the messages, a part too. When nothing was said at all, the messages
  * stay as they are. n_calls: whole calls in the new message. */
 int chat_answer(chat *c, chat_end *end, int *n_calls);

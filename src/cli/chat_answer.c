@@ -13,6 +13,8 @@ typedef struct answer {
     chat_ids ids;
     qn_chat_reader *reader;
     qn_sampler *sampler;
+    qn_grammar *grammar; /* of this answer alone; NULL without one */
+    qn_matcher *matcher; /* NULL where nothing is held */
     cli_stop stop;
     char *content; /* all of it that was shown, for when a stop string ends it */
     size_t n_content, content_cap;
@@ -111,6 +113,26 @@ static int show_all(answer *a, const qn_chat_event *events, size_t n)
 
 /* ---- generating ---- */
 
+int chat_hold(chat *c, const qn_prompt *prompt, qn_grammar **out)
+{
+    qn_chat_needs needs;
+    qn_error err;
+    *out = NULL;
+    if (c->matcher || (!c->tools && !c->schema)) return CLI_OK;
+    qn_chat_template_needs(c->tmpl, &needs);
+    const qn_chat_constraint wanted = {
+        .tools = c->tools,
+        .tool_choice = c->has_results ? NULL : c->o.tool_choice,
+        .single_call = !needs.several_calls,
+        .response_schema = c->schema,
+    };
+    if (qn_chat_grammar_create(c->tmpl, c->tok, prompt, &wanted, out, &err) != QN_OK) return cli_fail_error(&err);
+    for (int32_t i = 0; *out && !c->told_widened && i < qn_grammar_n_widened(*out); i++)
+        cli_note("--tools: %s; any value is taken there", qn_grammar_widened(*out, i));
+    c->told_widened = true;
+    return CLI_OK;
+}
+
 static int set_up(answer *a)
 {
     chat *c = a->c;
@@ -121,7 +143,10 @@ static int set_up(answer *a)
     int status = cli_create_sampler(&sampling, c->tok, qn_session_n_ctx(c->session), &a->sampler);
     if (status != CLI_OK) return status;
     for (size_t i = 0; i < a->ids.n; i++) qn_sampler_accept(a->sampler, a->ids.ids[i]);
-    if (c->matcher) qn_matcher_reset(c->matcher);
+    a->matcher = c->matcher;
+    if (a->matcher) qn_matcher_reset(a->matcher);
+    if ((status = chat_hold(c, &a->ids.prompt, &a->grammar)) != CLI_OK) return status;
+    if (a->grammar && qn_matcher_create(a->grammar, c->tok, &a->matcher, &err) != QN_OK) return cli_fail_error(&err);
     if (!cli_stop_init(&a->stop, c->o.stop.item, c->o.stop.n)) return cli_no_memory("out of memory");
     return qn_chat_reader_create(c->tmpl, c->tok, c->tools, &a->ids.prompt, &a->reader, &err) == QN_OK
                ? CLI_OK
@@ -135,13 +160,13 @@ static int draw(answer *a, qn_token *out)
     qn_error err;
     const uint32_t *mask = NULL;
     *out = QN_TOKEN_NONE;
-    if (c->matcher && qn_matcher_must_end(c->matcher)) return CLI_OK;
-    if (c->matcher && qn_matcher_mask(c->matcher, &mask, &err) != QN_OK) return cli_fail_error(&err);
+    if (a->matcher && qn_matcher_must_end(a->matcher)) return CLI_OK;
+    if (a->matcher && qn_matcher_mask(a->matcher, &mask, &err) != QN_OK) return cli_fail_error(&err);
     qn_token id;
     if (qn_sampler_sample_masked(a->sampler, qn_session_logits(c->session, -1), mask, &id, &err) != QN_OK)
         return cli_fail_error(&err);
     if (qn_tokenizer_is_eog(c->tok, id) && !c->o.sampling.ignore_eos) return CLI_OK;
-    if (c->matcher && qn_matcher_accept(c->matcher, id, &err) != QN_OK) return cli_fail_error(&err);
+    if (a->matcher && qn_matcher_accept(a->matcher, id, &err) != QN_OK) return cli_fail_error(&err);
     qn_sampler_accept(a->sampler, id);
     *out = id;
     return chat_ids_add(&a->ids, id);
@@ -259,6 +284,8 @@ int chat_answer(chat *c, chat_end *end, int *n_calls)
     c->stats.answer_seconds = (double)(cli_now_ns() - a.first_ns) * 1e-9;
     qn_chat_reader_destroy(a.reader);
     qn_sampler_destroy(a.sampler);
+    if (a.grammar) qn_matcher_destroy(a.matcher);
+    qn_grammar_destroy(a.grammar);
     cli_stop_deinit(&a.stop);
     chat_ids_deinit(&a.ids);
     free(a.content);

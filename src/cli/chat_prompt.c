@@ -142,7 +142,7 @@ static int refuse(chat *c, const chat_ids *ids, bool alone)
     const char *why = alone ? "it is one turn alone" : "--context-shift would leave out the oldest turns";
     chat_screen_say(
         &c->screen, CHAT_alert,
-        "The context is full: the conversation has %zu tokens, the context %d; %s, -c asks for a larger context",
+        "the context is full: the conversation has %zu tokens, the context %d; %s, -c asks for a larger context",
         ids->n, qn_session_n_ctx(c->session), why);
     return CLI_FAILED;
 }

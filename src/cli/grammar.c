@@ -37,28 +37,39 @@ static qn_status set_lazy(const cli_grammar *g, qn_matcher *matcher, qn_error *e
     return status;
 }
 
+/* An argument's text or a file's, freed with free; NULL where there is neither. */
+static int read_text(const char *text, const char *path, char **out)
+{
+    size_t n = 0;
+    *out = NULL;
+    if (!text && !path) return CLI_OK;
+    *out = path ? cli_read_text(path, MAX_TEXT_BYTES, &n) : strdup(text);
+    if (!*out) return path ? CLI_FAILED : cli_no_memory("out of memory");
+    const size_t zero = strlen(*out);
+    if (!path || zero == n) return CLI_OK;
+    free(*out);
+    *out = NULL;
+    return cli_fail("%s has a zero byte at offset %zu: it is no text", path, zero);
+}
+
+int cli_schema_text(const cli_grammar *g, char **text)
+{
+    const bool file = g->schema && *g->schema == '@';
+    return read_text(file ? NULL : g->schema, file ? g->schema + 1 : g->schema_file, text);
+}
+
 int cli_create_matcher(const cli_grammar *g, const qn_tokenizer *tok, qn_grammar **grammar, qn_matcher **matcher)
 {
-    const bool is_schema = g->schema || g->schema_file;
-    const char *text = is_schema ? g->schema : g->gbnf, *path = is_schema ? g->schema_file : g->gbnf_file;
-    char *read = NULL;
-    size_t n = 0;
+    char *schema = NULL, *gbnf = NULL;
     qn_error err;
-    if (is_schema && text && *text == '@') path = text + 1;
-    if (!text && !path) return CLI_OK;
-    if (path) {
-        text = read = cli_read_text(path, MAX_TEXT_BYTES, &n);
-        if (!read) return CLI_FAILED;
-        if (strlen(read) < n) {
-            n = strlen(read);
-            free(read);
-            return cli_fail("%s has a zero byte at offset %zu: it is no text", path, n);
-        }
-    }
+    int read = cli_schema_text(g, &schema);
+    if (read == CLI_OK && !schema) read = read_text(g->gbnf, g->gbnf_file, &gbnf);
+    if (read != CLI_OK || (!schema && !gbnf)) return read;
     qn_status status =
-        is_schema ? qn_grammar_create_schema(text, NULL, grammar, &err) : qn_grammar_create(text, NULL, grammar, &err);
+        schema ? qn_grammar_create_schema(schema, NULL, grammar, &err) : qn_grammar_create(gbnf, NULL, grammar, &err);
     if (status == QN_OK) status = qn_matcher_create(*grammar, tok, matcher, &err);
     if (status == QN_OK) status = set_lazy(g, *matcher, &err);
-    free(read);
+    free(schema);
+    free(gbnf);
     return status == QN_OK ? CLI_OK : cli_fail_error(&err);
 }

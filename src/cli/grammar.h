@@ -27,6 +27,8 @@ typedef struct cli_grammar {
 
 /* CLI_OK, or wrong usage. */
 int cli_check_grammar(const cli_grammar *g);
+/* The text of the JSON schema, freed with free; NULL when none was asked for. */
+int cli_schema_text(const cli_grammar *g, char **text);
 /* Both NULL when no grammar was asked for. */
 int cli_create_matcher(const cli_grammar *g, const qn_tokenizer *tok, qn_grammar **grammar, qn_matcher **matcher);
 

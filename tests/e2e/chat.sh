@@ -58,6 +58,21 @@ said -p "ROMEO:" -n 0;                                          [ -s "$work/out"
 expect 0 "$quern" chat "$model" -t 1 -p x --seed 3 -n 20; cp "$work/out" "$work/a"
 expect 0 "$quern" chat "$model" -t 1 -p x --seed 3 -n 20; same "$work/a" "$work/out" "--seed"
 
+# ---- tools: a call is a line of JSON; which is called can be asked for ----
+printf '%s' '{% for t in tools %}{{ t|tojson }}{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments|tojson }}}
+</tool_call>{% endfor %}
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >"$work/calls.jinja"
+echo '[{"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "required": ["city"], "additionalProperties": false}}},
+    {"type": "function", "function": {"name": "ring", "parameters": {"type": "object", "properties": {"times": {"enum": [3]}}, "required": ["times"], "additionalProperties": false}}}]' >"$work/two.json"
+calls() { said -p "What is the time?" --chat-template-file "$work/calls.jinja" --tools "$work/two.json" -n 400 -c 1024 "$@"; }
+calls --tool-choice get_time;                                   [ "$(head -n 1 "$work/out")" = '{"name":"get_time","arguments":{"city":"Oslo"}}' ] || bad "--tool-choice get_time: $(cat "$work/out")"
+calls --tool-choice ring;                                       [ "$(head -n 1 "$work/out")" = '{"name":"ring","arguments":{"times":3}}' ] || bad "--tool-choice ring: $(cat "$work/out")"
+calls --tool-choice required;                                   grep -q '^{"name":"\(ring\|get_time\)",' "$work/out" || bad "--tool-choice required: $(cat "$work/out")"
+calls --tool-choice none;                                       grep -q '^{"name"' "$work/out" && bad "--tool-choice none: $(cat "$work/out")"
+expect 2 "$quern" chat "$model" -p x --tool-choice none;        one_line "--tool-choice" "--tools"
+expect 1 "$quern" chat "$model" -p x --chat-template-file "$work/calls.jinja" --tools "$work/two.json" --tool-choice sing; one_line "sing"
+
 # ---- a full context is never cut silently ----
 long=$(seq 1 150 | tr '\n' ' ')
 expect 1 "$quern" chat "$model" -t 1 -p "$long" -c 64 --chat-template plain

@@ -156,10 +156,10 @@ say "One."; say "Two."; say "Three."; sees "left out"; say "/stats"; say "Four."
 grep -q "othing?" "$work/screen" && bad "--context-shift asks"
 
 # ---- tools: a call is shown, and answered by hand ----
-printf '%s' '{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}<tool_call>
+printf '%s' '{% for t in tools %}{{ t|tojson }}{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}<tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments|tojson }}}
 </tool_call>{% endfor %}
-{% endfor %}{% for t in tools %}{{ t|tojson }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >"$work/tools.jinja"
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >"$work/tools.jinja"
 echo '[{"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' >"$work/tools.json"
 chat --chat-template-file "$work/tools.jinja" --tools "$work/tools.json" --temp 0 --grammar 'root ::= "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"'; prompt
 keys -l "What is the time?"; keys Enter; sees '-> get_time {"city": "Oslo"}'; sees "get_time ="
