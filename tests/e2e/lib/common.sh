@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # tests/e2e/lib/common.sh -- sourced by the scripts of tests/e2e: $source and $build from the arguments, a scratch folder, small asserts.
 set -u
-source=$1 build=$2
+source=$(cd "$1" && pwd) && build=$(cd "$2" && pwd) || exit 1 # scripts change folders and look for the program in PATH
 quern=$build/quern
 shared=${QN_SHARED_DIR:-$source/../shared}
 work=$(mktemp -d)
