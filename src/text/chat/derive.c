@@ -197,7 +197,8 @@ static qn_status render_turns(qn_probe *p)
     for (int i = 0; i < QN_PROBE_COUNT; i++) {
         if (turns[i].calls && !p->t->needs.calls) continue;
         if (i == QN_PROBE_two_calls && !p->t->needs.several_calls) continue;
-        QN_TRY(render(p, turns[i].messages, turns[i].calls ? tools : NULL, 0, false, &p->turns[i]));
+        const char *with = turns[i].calls || p->t->needs.tools ? tools : NULL;
+        QN_TRY(render(p, turns[i].messages, with, 0, false, &p->turns[i]));
         if (p->turns[i].s && !has_words(p->turns[i], turns[i].words)) p->turns[i] = (qn_slice){0};
     }
     qn_slice shared = prompts[1];

@@ -46,6 +46,11 @@ static const reader_template reader_templates[] = {
      "_content }}\n</think>\n\n{% endif %}{{ m.content }}{% for c in m.tool_calls %}{% set f = c.function "
      "%}\n<tool_call>\n{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments|tojson }}}\n</tool_call>"
      "{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"},
+    {"tools behind the user", "json",
+     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% if tools and m.role == 'user' %}\nTools: "
+     "{{ tools|tojson }}{% endif %}{% for c in m.tool_calls %}<call>{\"name\": \"{{ c.function.name }}\", "
+     "\"arguments\": {{ c.function.arguments|tojson }}}</call>{% endfor %}<|im_end|>\n{% endfor %}"
+     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"},
     {"array", "json",
      "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]{% else %}{{ m.content }"
      "}{% if m.tool_calls %}[TOOL_CALLS][{% for c in m.tool_calls %}{\"name\": \"{{ c.function.name }}\", "
