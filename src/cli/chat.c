@@ -298,6 +298,7 @@ static int converse(chat *c)
     bool leave = false, cancelled = false;
     c->input = chat_input_open(&c->screen, chat_command_name);
     if (!c->input) return CLI_FAILED;
+    c->screen.aside = !c->screen.terminal;
     greet(c);
     cli_interrupts_ask();
     while (!leave && status != CLI_PIPE) {

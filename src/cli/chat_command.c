@@ -335,7 +335,9 @@ static int command_set(chat *c, const char *arguments)
                     : cli_fail("\"%s\" is no option here; /set alone lists them", typed);
     }
     const char *value = arguments + name_len + strspn(arguments + name_len, " =");
-    if (c->n_kept == CLI_N(c->kept)) return cli_fail("options were set too many times; /save, and begin anew");
+    const bool is_text = o->kind == CLI_STRING || o->kind == CLI_STRINGS;
+    if (is_text && c->n_kept == CLI_N(c->kept))
+        return cli_fail("options were set too many times; /save, and begin anew");
     char *copy = strdup(value); /* options keep pointers to their texts */
     int status = copy ? store(o, copy) : cli_no_memory("out of memory");
     if (status == CLI_OK) status = cli_check_sampling(&c->o.sampling);
@@ -347,7 +349,7 @@ static int command_set(chat *c, const char *arguments)
         free(copy);
         return status;
     }
-    if (o->kind == CLI_STRING || o->kind == CLI_STRINGS)
+    if (is_text)
         c->kept[c->n_kept++] = copy;
     else
         free(copy);

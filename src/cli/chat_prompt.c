@@ -159,11 +159,14 @@ int chat_ids_fit(chat *c, chat_ids *ids, bool *shift)
     choice chosen = c->o.context_shift ? CHOICE_shift : CHOICE_stop;
     const bool may_ask = n_turns && c->input && !c->o.context_shift;
     if (may_ask) {
-        chat_screen_say(&c->screen, CHAT_alert,
-                        "The context is full: the conversation has %zu tokens, the context %d. The %zu oldest %s, %zu "
-                        "tokens, can be left out. Drop: what follows is computed anew. Shift: it is moved up as it is, "
-                        "now and whenever it gets full again; quicker, but not exact.",
-                        ids->n, n_ctx, n_turns, n_turns == 1 ? "turn" : "turns", ids->n - shorter.n);
+        char turns[48] = "The oldest turn";
+        if (n_turns > 1) snprintf(turns, sizeof(turns), "The %zu oldest turns", n_turns);
+        chat_screen_say(
+            &c->screen, CHAT_alert,
+            "The context is full: the conversation has %zu tokens, the context %d. %s (%zu tokens) can be "
+            "left out. Drop: what follows is computed anew. Shift: it is moved up as it is, now and whenever "
+            "it gets full again; quicker, but not exact.",
+            ids->n, n_ctx, turns, ids->n - shorter.n);
         chosen = ask(c);
         if (chosen == CHOICE_shift) c->o.context_shift = true;
     }

@@ -98,7 +98,10 @@ void chat_screen_say(chat_screen *s, chat_style style, const char *fmt, ...)
     va_end(args);
     if (len < 0) return;
     if (!s->terminal) {
-        if (style == CHAT_alert) cli_note("%s", text);
+        if (s->aside)
+            fprintf(stderr, "%s\n", text);
+        else if (style == CHAT_alert)
+            cli_note("%s", text);
         free(text);
         return;
     }

@@ -11,6 +11,7 @@ typedef enum chat_style { CHAT_plain, CHAT_dim, CHAT_bold, CHAT_accent, CHAT_ale
 
 typedef struct chat_screen {
     bool terminal, colours;
+    bool aside;      /* somebody types, but answers go elsewhere: what the program says goes to standard error */
     bool line_start; /* nothing stands on the present line */
     chat_style style;
 } chat_screen;

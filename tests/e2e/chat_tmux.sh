@@ -13,8 +13,10 @@ trap 'tm kill-server; rm -rf "$work"' EXIT
 # chat OPTIONS...: a new terminal with quern chat in it; the pane stays when it ends.
 chat() {
     tm kill-server
+    n_prompts=0
     printf 'exec ' >"$work/command"
     for word in env TERM="${TERM_OF_CHAT:-tmux-256color}" "$quern" chat "$model" -t 1 "$@"; do printf "'%s' " "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")" >>"$work/command"; done
+    printf '%s' "${tail_of_chat:-}" >>"$work/command"
     tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on ||
         { sleep 0.1; tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on; }
     sees "Ctrl-D leaves"
@@ -31,19 +33,20 @@ sees() {
     return 1
 }
 keys() { tm send-keys -t c "$@"; }
-n_prompts=0
 # say TEXT: a line, and its end; waits for the next prompt
 say() { keys -l -- "$1"; keys Enter; prompt; }
-# prompt: waits until an empty prompt is the last line
+# prompt: waits until a new prompt is the last line, not the one that was there before
+n_prompts=0
 prompt() {
     for i in $(seq 400); do
         screen
-        [ "$(grep . "$work/screen" | tail -n 1)" = ">" ] && return 0
+        n=$(grep -c '^>' "$work/screen")
+        [ "$n" -gt "$n_prompts" ] && [ "$(grep . "$work/screen" | tail -n 1)" = ">" ] && { n_prompts=$n; return 0; }
         sleep 0.05
     done
     bad "no prompt came"; grep . "$work/screen"
 }
-clear_screen() { tm send-keys -R -t c ';' clear-history -t c; keys Enter; prompt; }
+clear_screen() { n_prompts=0; tm send-keys -R -t c ';' clear-history -t c; keys Enter; prompt; }
 leaves() { # by the keys
     keys "$@"
     sees "Pane is dead"
@@ -67,6 +70,15 @@ done
 keys C-c; sees "Ctrl-C again or Ctrl-D leaves"; prompt
 leaves C-c
 unset TERM_OF_CHAT
+
+# ---- answers alone go to a pipe; a person goes on seeing the rest ----
+tail_of_chat=">'$work/answers'"
+chat --chat-template plain -n 8 --temp 0; prompt
+say "ROMEO:"; say "/stats"; sees "prompt "
+leaves C-d
+tail_of_chat=
+"$quern" run "$model" "ROMEO:" -q -n 8 --temp 0 -t 1 >"$work/run"
+cmp -s "$work/run" "$work/answers" || { bad "not the answer alone:"; cat "$work/answers"; }
 
 # ---- commands ----
 printf '#!/bin/sh\necho "by the editor" >"$1"\n' >"$work/editor"; chmod +x "$work/editor"
@@ -199,6 +211,11 @@ sees "  prompt "
 leaves C-d
 chat --chat-template plain -n 8 --temp 0
 prompt; keys Up; sees "> /stats"; keys Up Up Up; sees "> ROMEO:"; keys Down; sees "> My lost ö?"; keys C-c; prompt
+# A history that is long and broken: the newest 1000 stay.
+{ seq -f 'entry %g' 1500; printf 'a\\nb \\\\ c\nx\000y\nhalf a line'; } >"$work/state/quern/chat_history"
+chat --chat-template plain -n 8 --temp 0; prompt
+keys Up; sees "> x y"; keys Up; sees "b \\ c"; keys Up; sees "> entry 1500"; keys C-c; prompt
+[ "$(grep -c '' "$work/state/quern/chat_history")" -le 1001 ] || bad "the history was not shortened"
 [ "$(stat -c %a "$work/state/quern/chat_history")" = 600 ] || bad "the history can be read by others"
 
 # ---- several lines: """, a trailing \, what is pasted ----
