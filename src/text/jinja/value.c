@@ -320,6 +320,13 @@ bool qn__dict_get(const qn_vdict *d, qn_val key, qn_val *out)
     return at >= 0;
 }
 
+const qn_val *qn__dict_slot(const qn_vdict *d, const char *key, size_t n)
+{
+    const qn_vstr s = {.data = key, .n = (uint32_t)n};
+    const int64_t at = index_of(d, (qn_val){.type = QN_VAL_str, .s = &s});
+    return at >= 0 ? &d->values[at] : NULL;
+}
+
 bool qn__dict_find(const qn_vdict *d, const char *key, qn_val *out)
 {
     const qn_vstr s = {.data = key, .n = (uint32_t)strlen(key)};

@@ -158,6 +158,8 @@ qn_vdict *qn__dict_new(qn_heap *h);
 void qn__dict_set(qn_heap *h, qn_vdict *d, qn_val key, qn_val value); /* raises for a key that has no hash */
 bool qn__dict_get(const qn_vdict *d, qn_val key, qn_val *out);        /* out may be NULL */
 bool qn__dict_find(const qn_vdict *d, const char *key, qn_val *out);
+/* Where the value of a key stands, n bytes; NULL: not there. Until the dict changes. */
+const qn_val *qn__dict_slot(const qn_vdict *d, const char *key, size_t n);
 bool qn__dict_remove(qn_vdict *d, qn_val key, qn_val *out);
 
 /* ---- what values are -------------------------------------------------------------------------- */

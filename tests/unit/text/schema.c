@@ -192,12 +192,124 @@ static void beside_gbnf(void **state)
     qn_grammar_destroy(g);
 }
 
+/* ---- limits -------------------------------------------------------------------------------------------------- */
+
+typedef struct hostile {
+    const char *before, *part; /* part many times between before and after; %d of it is the number */
+    int n;
+    const char *after;
+    qn_status status;
+    const char *says;
+} hostile;
+
+static void limits(void **state)
+{
+    (void)state;
+    static const hostile cases[] = {
+        {"{\"pattern\":\"", "(", 60000, "\"}", QN_STATUS_limit, "character 101: groups nested more than 100 deep"},
+        {"{\"pattern\":\"", "(a)", 20000, "\"}", QN_OK, NULL},
+        {"{\"pattern\":\"^+", "", 0, "\"}", QN_STATUS_format, "character 2: ^ cannot be repeated"},
+        {"{\"pattern\":\"a{1000000}", "", 0, "\"}", QN_STATUS_limit, "more than 100000 states"},
+        {"{\"pattern\":\"a{1000001}", "", 0, "\"}", QN_STATUS_limit, "more than 1000000 repetitions"},
+        {"{\"pattern\":\"((((a{100}){100}){100}){100})", "", 0, "\"}", QN_STATUS_limit, "more than 100000 states"},
+        {"{\"pattern\":\"((){1000}){100000}", "", 0, "\"}", QN_STATUS_limit, "more than 100000 states"},
+        {"{\"pattern\":\"((((a+)+)+)+)+b", "", 0, "\"}", QN_OK, NULL},
+        {"{\"pattern\":\"^(a|b)*a(a|b){30}$", "", 0, "\"}", QN_OK, NULL},
+        {"{\"pattern\":\"", "a?", 5000, "\"}", QN_STATUS_limit, "200000 edges"},
+        {"{\"pattern\":\"^(a|b)*a(a|b){300}$\",\"maxLength\":60000", "", 0, "}", QN_STATUS_limit,
+         "lengths and patterns"},
+        {"{\"patternProperties\":{\"^(a|b)*a(a|b){30}$\":{}},\"additionalProperties\":false", "", 0, "}", QN_OK, NULL},
+        {"{\"patternProperties\":{\"^(a|b)*a(a|b){30}$\":{}},\"additionalProperties\":{\"type\":\"null\"}", "", 0, "}",
+         QN_STATUS_limit, "names of other properties"},
+        {"{\"maxLength\":1000000", "", 0, "}", QN_STATUS_limit, "\"maxLength\" is more than 100000"},
+        {"{\"minItems\":100000", "", 0, "}", QN_STATUS_limit, "200000 states"},
+        {"{\"maximum\":", "9", 20000, "}", QN_STATUS_limit, "\"maximum\" has more than 10000 digits"},
+        {"", "{\"items\":", 150, "{}", QN_STATUS_format, "the text ends"},
+        {"", "{\"items\":", 100000, "", QN_STATUS_format, "nested more than 200 deep"},
+        {"", " ", 1100000, "{}", QN_STATUS_limit, "at most 1048576"},
+        {"{\"examples\":[", "{},", 340000, "1]}", QN_STATUS_limit, "more than 24 MiB"},
+        {"{\"anyOf\":[", "{},", 25000, "{}]}", QN_STATUS_limit, "more than 20000 schemas"},
+        {"{\"allOf\":[", "{\"anyOf\":[{\"required\":[\"a%d\"]},{\"required\":[\"b%d\"]},{\"required\":[\"c%d\"]}]},",
+         12, "{}]}", QN_STATUS_limit, "more than 20000 alternatives"},
+        {"{\"$ref\":\"#/$defs/0\",\"$defs\":{\"0\":{\"allOf\":[{\"$ref\":\"#\"}]}}}", "", 0, "", QN_STATUS_format,
+         "leads back to itself"},
+        {"{\"properties\":{\"p\":{}", ",\"p%d\":{\"type\":\"integer\"}", 5000, "}}", QN_OK, NULL},
+        {"{\"enum\":[0", ",\"w%d\"", 15000, "]}", QN_OK, NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const hostile *h = &cases[i];
+        qn_str text = {0};
+        qn_grammar *g = NULL;
+        qn_error err;
+        qn_metrics metrics;
+        qn__str_puts(&text, h->before);
+        for (int k = 0; k < h->n; k++) {
+            char part[200];
+            size_t n = 0;
+            for (const char *p = h->part; *p; p++) {
+                if (p[0] == '%')
+                    n += (size_t)snprintf(part + n, sizeof part - n, "%d", k), p++;
+                else
+                    part[n++] = *p;
+            }
+            qn__str_append(&text, part, n);
+        }
+        qn__str_puts(&text, h->after);
+        assert_false(text.failed);
+        qn_metrics_reset();
+        qn_metrics_snapshot(&metrics);
+        const uint64_t before = metrics.live_bytes;
+        const clock_t begin = clock();
+        const qn_status status = qn_grammar_create_schema(text.data, NULL, &g, &err);
+        const double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+        qn_metrics_snapshot(&metrics);
+        if (status != h->status || (status != QN_OK && !strstr(err.text, h->says)))
+            fail_msg("case %zu: %s: %s", i, qn_status_name(status), status ? err.text : "");
+        assert_true(metrics.peak_bytes - before < (uint64_t)64 << 20);
+        assert_true(seconds < 2); /* 0.1 on an idle machine, sanitizers aside */
+        qn_grammar_destroy(g);
+        qn__str_deinit(&text);
+    }
+}
+
+/* ---- failing allocations -------------------------------------------------------------------------------------- */
+
+static void failing_allocations(void **state)
+{
+    (void)state;
+    static const char *const schemas[] = {
+        "{\"$ref\":\"#/$defs/"
+        "n\",\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"integer\",\"minimum\":3,"
+        "\"maximum\":90},\"n\":{\"$ref\":\"#/$defs/"
+        "n\"},\"s\":{\"type\":\"string\",\"pattern\":\"^[a-z]+$\",\"maxLength\":5}},"
+        "\"required\":[\"v\"],\"patternProperties\":{\"^x\":{\"enum\":[1,\"a\",[true]]}},\"additionalProperties\":{"
+        "\"not\":{}}}}}",
+        "{\"oneOf\":[{\"required\":[\"k\"],\"properties\":{\"k\":{\"const\":\"a\"}}},{\"type\":\"array\","
+        "\"prefixItems\":[{}],"
+        "\"items\":{\"format\":\"date\"}}],\"type\":[\"object\",\"array\"]}"};
+    for (size_t i = 0; i < ARRAY_LEN(schemas); i++)
+        for (long at = 0;; at++) {
+            qn_grammar *g = NULL;
+            qn_error err;
+            books_open(at);
+            const qn_status status =
+                qn_grammar_create_schema(schemas[i], &(qn_schema_options){.widen = true}, &g, &err);
+            const bool failed = books.n_failed > 0;
+            qn_grammar_destroy(g);
+            books_close();
+            if (status != (failed ? QN_STATUS_nomem : QN_OK)) fail_msg("allocation %ld: %s", at, err.text);
+            if (!failed) {
+                assert_true(at >= 4);
+                break;
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verdicts),
-        cmocka_unit_test(white_space),
-        cmocka_unit_test(beside_gbnf),
+        cmocka_unit_test(verdicts), cmocka_unit_test(white_space),         cmocka_unit_test(beside_gbnf),
+        cmocka_unit_test(limits),   cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, make_tokenizer, free_tokenizer);
 }

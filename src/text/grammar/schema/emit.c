@@ -312,12 +312,26 @@ int32_t qn__general_rule(qn_schema *c, qn_general_rule which)
 
 /* ---- sets ---------------------------------------------------------------------------------------------------- */
 
+/* The rule for any value of a type, or any integer; -1 where the shape says more. */
+static int32_t free_rule(qn_schema *c, const qn_schema_shape *s)
+{
+    static const int rules[QN_JSON_N_TYPES] = {
+        -1, -1, QN_GENERAL_number, QN_GENERAL_string, QN_GENERAL_array, QN_GENERAL_object};
+    qn_schema_shape without = *s;
+    without.integer = false;
+    if (rules[s->type] < 0 || !qn__shape_is_free(&without)) return -1;
+    return qn__general_rule(c, s->integer ? QN_GENERAL_integer : (qn_general_rule)rules[s->type]);
+}
+
 int32_t qn__set_rule(qn_schema *c, int32_t set)
 {
     int32_t from, to;
     if (set < 0 || c->g->failed) return -1;
     if (c->sets[set].n == 0) return qn__general_rule(c, QN_GENERAL_value);
     if (c->sets[set].rule >= 0) return c->sets[set].rule;
+    const qn_schema_shapes *shapes = qn__set_shapes(c, set);
+    if (!shapes) return -1;
+    if (shapes->n == 1 && free_rule(c, &shapes->at[0]) >= 0) return free_rule(c, &shapes->at[0]);
     if (!qn__schema_grow(c, &c->queue, c->n_queue, &c->cap_queue, sizeof *c->queue)) return -1;
     const int32_t rule = begin_rule(c, &from, &to);
     c->sets[set].rule = rule;

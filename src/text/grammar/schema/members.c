@@ -144,7 +144,7 @@ static void emit_others(members *m, int32_t from, int32_t to)
 {
     qn_schema *c = m->c;
     qn_error err;
-    qn_nfa other, found[MAX_PATTERNS], missed[MAX_PATTERNS];
+    qn_nfa other, missed[MAX_PATTERNS];
     const char **names = qn__schema_alloc(c, (size_t)m->n + 1, sizeof *names);
     uint32_t *lengths = qn__schema_alloc(c, (size_t)m->n + 1, sizeof *lengths);
     qn_status status = QN_OK;
@@ -155,17 +155,19 @@ static void emit_others(members *m, int32_t from, int32_t to)
     }
     const bool free_name = m->n == 0 && m->n_patterns == 0;
     if (!free_name) status = qn__nfa_other_than(&c->arena, names, lengths, m->n, &other, &err);
-    for (int i = 0; i < m->n_patterns && status == QN_OK; i++) {
-        found[i] = c->regexes[m->patterns[i]].nfa;
-        status = qn__nfa_not(&c->arena, &found[i], &missed[i], &err);
-    }
+    bool has_missed[MAX_PATTERNS] = {false};
     for (unsigned which = 0; which < 1u << m->n_patterns && status == QN_OK && qn__schema_going(c); which++) {
         const int32_t set = set_of_patterns(m, which);
         if (is_never(c, set)) continue;
         qn_nfa name = {0};
         if (!free_name) name = other;
-        for (int i = 0; i < m->n_patterns && status == QN_OK; i++)
-            status = qn__nfa_both(&c->arena, &name, which >> i & 1 ? &found[i] : &missed[i], &name, &err);
+        for (int i = 0; i < m->n_patterns && status == QN_OK; i++) {
+            const qn_nfa *finds = &c->regexes[m->patterns[i]].nfa;
+            const bool hit = which >> i & 1;
+            if (!hit && !has_missed[i]) status = qn__nfa_not(&c->arena, finds, &missed[i], &err);
+            has_missed[i] |= !hit;
+            if (status == QN_OK) status = qn__nfa_both(&c->arena, &name, hit ? finds : &missed[i], &name, &err);
+        }
         if (status != QN_OK || (!free_name && name.n_states == 0)) continue;
         const int32_t colon = qn__emit_state(c), space = qn__emit_state(c), value = qn__emit_state(c);
         if (free_name)

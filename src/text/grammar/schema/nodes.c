@@ -48,13 +48,6 @@ static int32_t new_node(qn_schema *c, qn_schema_node node)
     return note_slot(c, id) ? id : -1;
 }
 
-const qn_val *qn__dict_slot(const qn_vdict *d, const char *key, size_t n)
-{
-    for (uint32_t i = 0; i < d->n; i++)
-        if (d->keys[i].s->n == n && memcmp(d->keys[i].s->data, key, n) == 0) return &d->values[i];
-    return NULL;
-}
-
 const qn_val *qn__schema_get(const qn_schema *c, int32_t node, const char *keyword)
 {
     const qn_schema_node *n = &c->nodes[node];
@@ -110,13 +103,16 @@ static void check_number(qn_schema *c, const visit *v)
 {
     if (qn__json_type(*v->value) != QN_JSON_number || (v->value->type == QN_VAL_float && !isfinite(v->value->f)))
         expected(c, v, "a number");
+    else if (v->value->type == QN_VAL_big && v->value->s->n > QN_SCHEMA_MAX_DIGITS)
+        qn__schema_refuse(c, v->node, QN_STATUS_limit, "\"%s\" has more than %d digits", v->keyword,
+                          QN_SCHEMA_MAX_DIGITS);
 }
 
 static void check_count(qn_schema *c, const visit *v)
 {
     const qn_val n = *v->value;
-    if (n.type == QN_VAL_big || (n.type == QN_VAL_float && isfinite(n.f) && n.f > 1e15))
-        qn__schema_refuse(c, v->node, QN_STATUS_limit, "\"%s\" is too large", v->keyword);
+    if (n.type == QN_VAL_big || (qn__is_number(n) && qn__real(n) > QN_SCHEMA_MAX_COUNT))
+        qn__schema_refuse(c, v->node, QN_STATUS_limit, "\"%s\" is more than %d", v->keyword, QN_SCHEMA_MAX_COUNT);
     else if (n.type != QN_VAL_int && !(n.type == QN_VAL_float && n.f == floor(n.f)))
         expected(c, v, "an integer");
     else if (qn__real(n) < 0)
@@ -214,7 +210,14 @@ static void read_node(qn_schema *c, const qn_val *value, int32_t parent, const c
                       int32_t index)
 {
     const int32_t base = parent < 0 ? 0 : c->nodes[parent].base;
-    const int32_t id = new_node(c, (qn_schema_node){value, parent, keyword, key, index, base, false, 0, NULL});
+    const int32_t id = new_node(c, (qn_schema_node){.value = value,
+                                                    .parent = parent,
+                                                    .keyword = keyword,
+                                                    .key = key,
+                                                    .index = index,
+                                                    .base = base,
+                                                    .only_ref = true,
+                                                    .target = -1});
     if (id < 0 || value->type == QN_VAL_bool) return;
     if (value->type != QN_VAL_dict) {
         qn__schema_refuse(c, id, QN_STATUS_format, "this is no schema: neither an object nor true or false");
@@ -229,6 +232,9 @@ static void read_node(qn_schema *c, const qn_val *value, int32_t parent, const c
                !(strlen(keywords[k].name) == word->n && memcmp(keywords[k].name, word->data, word->n) == 0))
             k++;
         if (k < sizeof keywords / sizeof *keywords) {
+            if (keywords[k].check != check_any && keywords[k].check != check_ref &&
+                keywords[k].check != check_dialect && word->data[0] != '$')
+                c->nodes[id].only_ref = false;
             keywords[k].check(c, &(visit){id, keywords[k].name, &value->d->values[i]});
         } else {
             char quoted[60];

@@ -53,7 +53,7 @@ bool qn__string_nfa(qn_schema *c, const qn_schema_shape *s, bool with_length, qn
     if (status == QN_STATUS_nomem)
         c->status = QN_FAIL(c->err, nomem, "%s", err.text);
     else if (status != QN_OK)
-        qn__schema_fail(c, status, "lengths and patterns together: %s", err.text);
+        qn__schema_refuse(c, s->node, status, "lengths and patterns together: %s", err.text);
     return qn__schema_going(c);
 }
 
@@ -173,6 +173,28 @@ bool qn__shape_both(qn_schema *c, const qn_schema_shape *a, const qn_schema_shap
     join_parts(c, a, b, out);
     join_required(c, a, b, out);
     return out->max < 0 || out->min <= out->max;
+}
+
+bool qn__shape_apart(qn_schema *c, const qn_schema_shape *a, const qn_schema_shape *b, int depth)
+{
+    qn_schema_shape both;
+    if (a->literal || b->literal || (a->type != QN_JSON_array && a->type != QN_JSON_object))
+        return !qn__shape_both(c, a, b, &both) || qn__shape_is_empty(c, &both, depth);
+    /* a member that both must have, or one that the other forbids */
+    for (int side = 0; side < 2 && a->type == QN_JSON_object; side++) {
+        const qn_schema_shape *s = side ? b : a;
+        for (int32_t i = 0; i < s->n_required && qn__schema_step(c); i++) {
+            const char *name = s->required[i]->data;
+            const uint32_t n = s->required[i]->n;
+            if (qn__sets_apart(c, qn__member_set(c, a, name, n), qn__member_set(c, b, name, n), depth - 1)) return true;
+        }
+    }
+    if (a->type == QN_JSON_object) return qn__shape_is_empty(c, a, depth) || qn__shape_is_empty(c, b, depth);
+    const int64_t min = a->min > b->min ? a->min : b->min, prefix = qn__n_prefix(c, a), other = qn__n_prefix(c, b);
+    if ((a->max >= 0 && a->max < min) || (b->max >= 0 && b->max < min)) return true;
+    for (int64_t i = 0; i < min && i <= (prefix > other ? prefix : other) && qn__schema_step(c); i++)
+        if (qn__sets_apart(c, qn__element_set(c, a, i), qn__element_set(c, b, i), depth - 1)) return true;
+    return false;
 }
 
 bool qn__shape_is_empty(qn_schema *c, const qn_schema_shape *s, int depth)

@@ -8,8 +8,8 @@
 #include "base/mem.h"
 
 #define QN_MAX_CP           0x10FFFFu
-#define QN_NFA_MAX_STATES   120000
-#define QN_NFA_MAX_EDGES    400000
+#define QN_NFA_MAX_STATES   100000
+#define QN_NFA_MAX_EDGES    200000
 #define QN_NFA_MAX_SUBSETS  4000 /* states of what is not among a set */
 #define QN_REGEX_MAX_NESTED 100
 

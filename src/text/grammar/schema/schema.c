@@ -144,6 +144,8 @@ static void forget(qn_schema *c, mark at, int32_t rule)
         c->nodes[i].shapes = NULL;
     }
     c->n_sets = c->n_queue = c->n_classes = 0;
+    c->set_slots = NULL;
+    c->n_set_slots = 0;
     memset(c->general, 0, sizeof c->general);
     c->restart = false;
 }
@@ -197,6 +199,7 @@ qn_status qn_grammar_create_schema(const char *schema, const qn_schema_options *
     qn__arena_init(&heap.arena, 0);
     const qn_val value = qn__parse_json(&heap, schema, n, false);
     qn_status status = heap.status;
+    if (status == QN_STATUS_limit) QN_FAIL(err, limit, "schema: it takes more than %zu MiB", MAX_HEAP_BYTES >> 20);
     if (status == QN_STATUS_invalid) status = qn__prefix(err, QN_STATUS_format, "schema");
     if (status == QN_OK) status = qn__grammar_add_schema(g, "root", &value, options, err);
     if (status == QN_OK) status = qn__grammar_complete(g, "root", NULL, err);

@@ -14,6 +14,9 @@
 #include "base/str.h"
 
 #define QN_SCHEMA_MAX_NODES  20000
+#define QN_SCHEMA_MAX_SETS   20000
+#define QN_SCHEMA_MAX_COUNT  100000 /* of characters or elements */
+#define QN_SCHEMA_MAX_DIGITS 10000
 #define QN_SCHEMA_MAX_SHAPES 20000   /* of one set */
 #define QN_SCHEMA_MAX_STEPS  2000000 /* of combining shapes: below 100 ms */
 
@@ -38,6 +41,8 @@ typedef struct qn_schema_node {
     const qn_vstr *key;  /* then, or */
     int32_t index;       /* in a list, or -1 */
     int32_t base;        /* the node that "#" of a $ref means: the next one above with a $id, or the root */
+    int32_t target;      /* of its $ref once asked for, or -1 */
+    bool only_ref;       /* it says nothing but $ref and annotations */
     bool widened;
     uint8_t state; /* of its shapes: 0 not asked for, 1 being made, 2 there */
     qn_schema_shapes *shapes;
@@ -77,6 +82,7 @@ typedef struct qn_schema_shape {
     int32_t n_parts;
     const qn_vstr *const *required;
     int32_t n_required;
+    int32_t node; /* that says it, or the first of those, for messages */
 } qn_schema_shape;
 
 struct qn_schema_shapes {
@@ -118,6 +124,8 @@ typedef struct qn_schema {
     uint32_t n_node_slots;
     qn_schema_set *sets;
     int32_t n_sets, cap_sets;
+    int32_t *set_slots;
+    uint32_t n_set_slots;
     qn_schema_regex *regexes;
     int32_t n_regexes, cap_regexes;
     int32_t *queue; /* sets whose rules are not made yet */
@@ -148,7 +156,6 @@ int32_t qn__schema_read(qn_schema *c, const qn_val *root);
 int32_t qn__schema_node_at(const qn_schema *c, const qn_val *value);                 /* -1: no schema stands there */
 const qn_val *qn__schema_get(const qn_schema *c, int32_t node, const char *keyword); /* NULL: it has none */
 int32_t qn__schema_ref(qn_schema *c, int32_t node, const qn_vstr *ref);              /* -1, and refused */
-const qn_val *qn__dict_slot(const qn_vdict *d, const char *key, size_t n);           /* NULL: not there */
 const char *qn__format_pattern(const qn_vstr *name);                                 /* NULL: not known */
 
 /* ---- shapes.c, parts.c ----------------------------------------------------------------------------------- */
@@ -156,6 +163,10 @@ const char *qn__format_pattern(const qn_vstr *name);                            
 int32_t qn__schema_set(qn_schema *c, const int32_t *nodes, int32_t n); /* in any order; -1 after a failure */
 const qn_schema_shapes *qn__set_shapes(qn_schema *c, int32_t set);     /* NULL after a failure */
 bool qn__set_is_empty(qn_schema *c, int32_t set, int depth);           /* provably */
+/* Whether it can be shown that no value is in both. */
+bool qn__sets_apart(qn_schema *c, int32_t a, int32_t b, int depth);
+bool qn__shapes_apart(qn_schema *c, const qn_schema_shapes *a, const qn_schema_shapes *b, int depth);
+bool qn__shape_apart(qn_schema *c, const qn_schema_shape *a, const qn_schema_shape *b, int depth);
 bool qn__set_accepts(qn_schema *c, int32_t set, const qn_val *value);
 bool qn__shape_accepts(qn_schema *c, const qn_schema_shape *s, const qn_val *value);
 bool qn__shape_is_free(const qn_schema_shape *s); /* any value of its type */

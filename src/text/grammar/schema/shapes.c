@@ -16,33 +16,75 @@ static bool says_nothing(const qn_schema_node *n)
            (n->value->type == QN_VAL_dict && n->value->d->n == 0);
 }
 
+/* What a schema that only refers says is what the other one says. */
+static int32_t follow(qn_schema *c, int32_t node)
+{
+    for (int i = 0; i < MAX_DEPTH && qn__schema_going(c); i++) {
+        const qn_schema_node *n = &c->nodes[node];
+        const qn_val *ref = n->only_ref && !n->widened ? qn__schema_get(c, node, "$ref") : NULL;
+        if (!ref) return node;
+        const int32_t target = n->target >= 0 ? n->target : qn__schema_ref(c, node, ref->s);
+        if (target < 0) return node;
+        c->nodes[node].target = target;
+        node = target;
+    }
+    return node;
+}
+
+static uint32_t hash_nodes(const int32_t *nodes, int32_t n)
+{
+    return (uint32_t)qn__hash(QN_HASH_INIT, nodes, (size_t)n * sizeof *nodes);
+}
+
+static bool note_set(qn_schema *c, int32_t set)
+{
+    if ((uint32_t)c->n_sets * 2 >= c->n_set_slots) {
+        const uint32_t n = c->n_set_slots ? 2 * c->n_set_slots : 256;
+        int32_t *slots = qn__schema_alloc(c, n, sizeof *slots);
+        if (!slots) return false;
+        c->set_slots = slots;
+        c->n_set_slots = n;
+        for (int32_t i = 0; i < set; i++)
+            if (!note_set(c, i)) return false;
+    }
+    uint32_t at = hash_nodes(c->sets[set].nodes, c->sets[set].n) & (c->n_set_slots - 1);
+    while (c->set_slots[at]) at = (at + 1) & (c->n_set_slots - 1);
+    c->set_slots[at] = set + 1;
+    return true;
+}
+
 int32_t qn__schema_set(qn_schema *c, const int32_t *nodes, int32_t n)
 {
     int32_t *kept = qn__schema_alloc(c, (size_t)n + 1, sizeof *kept), n_kept = 0;
     if (!kept) return -1;
     for (int32_t i = 0; i < n; i++) {
-        if (says_nothing(&c->nodes[nodes[i]])) continue;
-        if (is_false(&c->nodes[nodes[i]])) {
-            kept[0] = nodes[i];
+        const int32_t node = follow(c, nodes[i]);
+        if (says_nothing(&c->nodes[node])) continue;
+        if (is_false(&c->nodes[node])) {
+            kept[0] = node;
             n_kept = 1;
             break;
         }
         int32_t at = n_kept;
-        while (at > 0 && kept[at - 1] > nodes[i]) at--;
-        if (at > 0 && kept[at - 1] == nodes[i]) continue;
+        while (at > 0 && kept[at - 1] > node) at--;
+        if (at > 0 && kept[at - 1] == node) continue;
         memmove(kept + at + 1, kept + at, (size_t)(n_kept - at) * sizeof *kept);
-        kept[at] = nodes[i];
+        kept[at] = node;
         n_kept++;
     }
-    for (int32_t s = 0; s < c->n_sets; s++)
+    for (uint32_t at = hash_nodes(kept, n_kept) & (c->n_set_slots - 1); c->n_set_slots && c->set_slots[at];
+         at = (at + 1) & (c->n_set_slots - 1)) {
+        const int32_t s = c->set_slots[at] - 1;
         if (c->sets[s].n == n_kept && memcmp(c->sets[s].nodes, kept, (size_t)n_kept * sizeof *kept) == 0) return s;
-    if (c->n_sets >= QN_GRAMMAR_MAX_RULES) {
-        qn__schema_fail(c, QN_STATUS_limit, "more than %d schemas and combinations of them", QN_GRAMMAR_MAX_RULES);
+    }
+    if (c->n_sets >= QN_SCHEMA_MAX_SETS) {
+        qn__schema_fail(c, QN_STATUS_limit, "more than %d schemas and combinations of them", QN_SCHEMA_MAX_SETS);
         return -1;
     }
     if (!qn__schema_grow(c, &c->sets, c->n_sets, &c->cap_sets, sizeof *c->sets)) return -1;
     c->sets[c->n_sets] = (qn_schema_set){.nodes = kept, .n = n_kept, .rule = -1};
-    return c->n_sets++;
+    c->n_sets++;
+    return note_set(c, c->n_sets - 1) ? c->n_sets - 1 : -1;
 }
 
 /* ---- lists of shapes ------------------------------------------------------------------------------------- */
@@ -139,11 +181,16 @@ static void says_required(qn_schema *c, int32_t node, qn_schema_shape *s)
     const qn_val *names = qn__schema_get(c, node, "required");
     if (!names || names->l->n == 0) return;
     const qn_vstr **kept = qn__schema_alloc(c, names->l->n, sizeof *kept);
-    for (uint32_t i = 0; kept && i < names->l->n; i++) {
-        bool known = false;
-        for (int32_t k = 0; k < s->n_required && !known && qn__schema_step(c); k++)
-            known = qn__str_same(kept[k], names->l->items[i].s);
-        if (!known) kept[s->n_required++] = names->l->items[i].s;
+    uint32_t n_slots = 16;
+    while (n_slots < 2 * names->l->n) n_slots *= 2;
+    int32_t *slots = qn__schema_alloc(c, n_slots, sizeof *slots);
+    for (uint32_t i = 0; kept && slots && i < names->l->n; i++) {
+        const qn_vstr *name = names->l->items[i].s;
+        uint32_t at = (uint32_t)qn__hash(QN_HASH_INIT, name->data, name->n) & (n_slots - 1);
+        while (slots[at] && !qn__str_same(kept[slots[at] - 1], name)) at = (at + 1) & (n_slots - 1);
+        if (slots[at]) continue;
+        kept[s->n_required++] = name;
+        slots[at] = s->n_required;
     }
     s->required = kept;
 }
@@ -159,7 +206,7 @@ static bool is_one_of(const qn_val *types, const char *name)
 
 static qn_schema_shape says_of(qn_schema *c, int32_t node, qn_json_type type, bool integer)
 {
-    qn_schema_shape s = {.type = type, .max = -1, .integer = integer};
+    qn_schema_shape s = {.type = type, .max = -1, .integer = integer, .node = node};
     const qn_val *v;
     switch (type) {
     case QN_JSON_number:
@@ -238,20 +285,6 @@ static qn_schema_shapes *any_of(qn_schema *c, const qn_schema_shapes *base, cons
     return any;
 }
 
-/* Whether it can be shown that no value is in both. */
-static bool apart(qn_schema *c, const qn_schema_shapes *a, const qn_schema_shapes *b)
-{
-    for (int32_t i = 0; i < a->n; i++)
-        for (int32_t k = 0; k < b->n; k++) {
-            qn_schema_shape both;
-            if (a->at[i].type != b->at[k].type) continue;
-            if (!qn__schema_step(c)) return false;
-            if (qn__shape_both(c, &a->at[i], &b->at[k], &both) && !qn__shape_is_empty(c, &both, MAX_PROBE_DEPTH))
-                return false;
-        }
-    return true;
-}
-
 static qn_schema_shapes *one_of(qn_schema *c, int32_t node, const qn_schema_shapes *base, const qn_val *list, int depth)
 {
     qn_schema_shapes *any = qn__schema_alloc(c, 1, sizeof *any);
@@ -260,7 +293,7 @@ static qn_schema_shapes *one_of(qn_schema *c, int32_t node, const qn_schema_shap
         const qn_schema_shapes *one = node_shapes(c, qn__schema_node_at(c, &list->l->items[i]), depth);
         each[i] = one ? all_of(c, base, one) : NULL;
         for (uint32_t k = 0; each[i] && k < i; k++)
-            if (!apart(c, each[k], each[i]) && qn__schema_going(c))
+            if (!qn__shapes_apart(c, each[k], each[i], MAX_PROBE_DEPTH) && qn__schema_going(c))
                 qn__schema_refuse(c, node, QN_STATUS_unsupported,
                                   "\"oneOf\": a value may satisfy both %u and %u; use anyOf, or a const that differs",
                                   k, i);
@@ -275,7 +308,7 @@ static const qn_schema_shapes *node_shapes(qn_schema *c, int32_t node, int depth
     const qn_val *v;
     if (node < 0 || !qn__schema_going(c)) return NULL;
     if (c->nodes[node].state == 2) return c->nodes[node].shapes;
-    if (c->nodes[node].state == 1 || depth > MAX_DEPTH) {
+    if (!c->nodes[node].widened && (c->nodes[node].state == 1 || depth > MAX_DEPTH)) {
         qn__schema_refuse(c, node, c->nodes[node].state == 1 ? QN_STATUS_format : QN_STATUS_limit, "%s",
                           c->nodes[node].state == 1 ? "\"$ref\" leads back to itself and says nothing on the way"
                                                     : "references, anyOf, oneOf and allOf in each other too deep");
@@ -334,6 +367,22 @@ bool qn__set_is_empty(qn_schema *c, int32_t set, int depth)
     if (!shapes) return false;
     if (empty || depth == MAX_PROBE_DEPTH) c->sets[set].empty = empty ? 1 : 2;
     return empty;
+}
+
+bool qn__sets_apart(qn_schema *c, int32_t a, int32_t b, int depth)
+{
+    const qn_schema_shapes *x = depth > 0 && a != b ? qn__set_shapes(c, a) : NULL, *y = x ? qn__set_shapes(c, b) : NULL;
+    return y && qn__shapes_apart(c, x, y, depth);
+}
+
+bool qn__shapes_apart(qn_schema *c, const qn_schema_shapes *a, const qn_schema_shapes *b, int depth)
+{
+    for (int32_t i = 0; i < a->n; i++)
+        for (int32_t k = 0; k < b->n; k++) {
+            if (a->at[i].type != b->at[k].type) continue;
+            if (!qn__schema_step(c) || !qn__shape_apart(c, &a->at[i], &b->at[k], depth)) return false;
+        }
+    return true;
 }
 
 bool qn__set_accepts(qn_schema *c, int32_t set, const qn_val *value)
