@@ -10,6 +10,11 @@ class Error(ctypes.Structure):
     _fields_ = [("status", ctypes.c_int), ("text", ctypes.c_char * 512), ("file", ctypes.c_char_p), ("line", ctypes.c_int)]
 
 
+class TokenizeOptions(ctypes.Structure):
+    _fields_ = [("no_bos", ctypes.c_bool), ("no_special", ctypes.c_bool), ("plain", ctypes.c_void_p),
+                ("n_plain", ctypes.c_size_t)]
+
+
 class Options(ctypes.Structure):
     _fields_ = [("widen", ctypes.c_bool), ("object", ctypes.c_bool), ("whole_fractions", ctypes.c_bool)]
 
@@ -36,6 +41,11 @@ class Quern:
         if getattr(self.lib, name)(*args, ctypes.byref(err)) != QN_OK:
             raise Refused(err.status, err.text.decode("utf-8", "replace"))
 
+    def compile(self, text):
+        grammar = ctypes.c_void_p()
+        self.call("qn_grammar_create_schema", text.encode(), None, ctypes.byref(grammar))
+        return grammar
+
     def schema(self, text, **options):
         return Schema(self, text if isinstance(text, str) else json.dumps(text), Options(**options))
 
@@ -61,6 +71,28 @@ class Schema:
         except Refused:
             return False
         return self.quern.lib.qn_matcher_may_end(self.matcher)
+
+    def first_masked(self, text):
+        """Tokenizes the text (a vocabulary that puts a space before it cannot be used); the number of the first token that its mask does
+        not have, or how many there are when it may not end there; None: all may come."""
+        lib, data = self.quern.lib, text.encode()
+        ids, n, at = ctypes.POINTER(ctypes.c_int32)(), ctypes.c_size_t(), 0
+        options = TokenizeOptions(no_bos=True, no_special=True)
+        self.quern.call("qn_tokenize", self.quern.tok, data, ctypes.c_size_t(len(data)), ctypes.byref(options),
+                        ctypes.byref(ids), ctypes.byref(n))
+        lib.qn_matcher_reset(self.matcher)
+        found = None
+        for i in range(n.value):
+            mask = ctypes.POINTER(ctypes.c_uint32)()
+            self.quern.call("qn_matcher_mask", self.matcher, ctypes.byref(mask))
+            if not mask[ids[i] // 32] >> ids[i] % 32 & 1:
+                found = i
+                break
+            self.quern.call("qn_matcher_accept", self.matcher, ids[i])
+        lib.qn_free(ids)
+        if found is None and not lib.qn_matcher_may_end(self.matcher):
+            found = n.value
+        return found
 
     def close(self):
         self.quern.lib.qn_matcher_destroy(self.matcher)

@@ -5,6 +5,10 @@ hypothesis-jsonschema, for `speed` llguidance and tokenizers.
 
     schemas.py rows                        the verdicts of tests/unit/text/schema/rows.txt are jsonschema's
     schemas.py suite FOLDER                the official suite of draft 2020-12 (json/tests/draft2020-12 of jsonschema's sdist)
+    schemas.py generate [--schemas N] [--seeds N]     what a random-weight model says by made-up schemas (schema_cases.py):
+                                           what ends by itself validates, what meets the limit begins JSON
+    schemas.py instances [--schemas N]     20 instances of each by hypothesis-jsonschema, tokenized, are not masked
+    schemas.py speed [--schemas N]         milliseconds to compile each, and llguidance's
 
 Each prints what differs and exits with 1 if anything does."""
 import argparse
@@ -12,9 +16,11 @@ import collections
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 
+import schema_cases
 from quern_schema import Quern, Refused
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -170,6 +176,125 @@ def rows():
     return good
 
 
+# ---- made-up schemas -----------------------------------------------------------------------------------------------
+
+
+def generate(build, n_schemas, n_seeds, limit):
+    import jsonschema
+
+    cls = jsonschema.Draft202012Validator
+    program, model = os.path.join(build, "quern"), os.path.join(build, "random-weights.gguf")
+    subprocess.run([program, "synth", model, "--preset", "tiny", "--vocab", os.path.join(ROOT, "models/shakespeare.gguf"),
+                    "--ctx", "2048"], check=True)
+    n, bad = collections.Counter(), 0
+    for i in range(n_schemas):
+        schema = schema_cases.made(i)
+        for seed in range(n_seeds):
+            run = subprocess.run([program, "run", model, "x", "--quiet", "-t", "1", "--seed", str(seed), "-n", str(limit),
+                                  "--stats", "/dev/stderr", "-j", json.dumps(schema)], capture_output=True)
+            tokens = re.search(rb'"decode_tokens": (\d+)', run.stderr)
+            ended = tokens and int(tokens[1]) < limit - 1
+            text = run.stdout.decode("utf-8", "replace" if not ended else "strict")
+            n["outputs"] += 1
+            n["ended"] += bool(ended)
+            try:
+                good = run.returncode == 0 and (
+                    cls(schema, format_checker=cls.FORMAT_CHECKER).is_valid(json.loads(text))
+                    if ended else schema_cases.begins_json(text.rstrip("\ufffd\n")))
+            except ValueError:
+                good = False
+            if not good:
+                bad += 1
+                print("WRONG", i, seed, run.returncode, "ended" if ended else "cut off", json.dumps(schema), text[-300:],
+                      run.stderr[-200:] if run.returncode else "", sep=" | ")
+    print(f"{n['outputs']} outputs of {n_schemas} schemas, {n['ended']} ended by themselves "
+          f"({100 * n['ended'] / n['outputs']:.1f} %), {bad} wrong")
+    return bad == 0 and n["ended"] >= 0.9 * n["outputs"]
+
+
+def for_python(schema):
+    """Patterns as Python's re reads what ECMA-262 means: \\d and \\s of other scripts, and $ before a last newline."""
+    if isinstance(schema, list):
+        return [for_python(s) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {k: for_python(v) for k, v in schema.items()}
+    if isinstance(made.get("pattern"), str):
+        made["pattern"] = made["pattern"].replace("\\d", "[0-9]").replace("\\S", "[^\\s\ufeff]").replace("$", "\\Z")
+    if isinstance(made.get("patternProperties"), dict):
+        made["patternProperties"] = {k.replace("$", "\\Z"): v for k, v in made["patternProperties"].items()}
+    return made
+
+
+def instances_of(schema, n):
+    import warnings
+
+    from hypothesis import HealthCheck, Phase, given, settings, seed
+    from hypothesis_jsonschema import from_schema
+
+    found = []
+
+    @seed(1)
+    @settings(max_examples=n, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(from_schema(schema))
+    def collect(value):
+        found.append(value)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        collect()
+    return found
+
+
+def instances(quern, n_schemas):
+    import jsonschema
+
+    cls = jsonschema.Draft202012Validator
+    n = collections.Counter()
+    for i in range(n_schemas):
+        schema = schema_cases.made(i)
+        compiled = quern.schema(schema)
+        for value in instances_of(for_python(schema_cases.unrolled(schema)), 20):
+            if not cls(schema, format_checker=cls.FORMAT_CHECKER).is_valid(value):
+                continue  # of formats that hypothesis-jsonschema does not know
+            text = json.dumps(in_order(schema, value), ensure_ascii=n["instances"] % 2 == 0)
+            n["instances"] += 1
+            at = compiled.first_masked(text)
+            if at is None:
+                continue
+            n["masked"] += 1
+            print("MASKED", i, json.dumps(schema), text, f"token {at}", sep=" | ")
+        compiled.close()
+    print(f"{n['instances']} instances of {n_schemas} schemas, {n['masked']} masked")
+    return n["masked"] == 0
+
+
+def speed(quern, n_schemas):
+    import llguidance
+
+    tokenizer = llguidance.LLTokenizer("byte")
+    ours, theirs, refused = [], [], 0
+    for i in range(n_schemas):
+        text = json.dumps(schema_cases.made(i))
+        best = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            grammar = quern.compile(text)
+            best.append(1e3 * (time.perf_counter() - begin))
+            quern.lib.qn_grammar_destroy(grammar)
+        ours.append(min(best))
+        begin = time.perf_counter()
+        matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_json_schema(text))
+        theirs.append(1e3 * (time.perf_counter() - begin))
+        refused += matcher.is_error()
+    for name, times in (("quern", ours), ("llguidance", theirs)):
+        times.sort()
+        print(f"{name:10} ms to compile: mean {sum(times) / len(times):.2f}, median {times[len(times) // 2]:.2f}, "
+              f"95 % {times[len(times) * 95 // 100]:.2f}, longest {times[-1]:.2f}")
+    print(f"llguidance refuses {refused} of them")
+    return ours[len(ours) * 95 // 100] < 20
+
+
 def once(pairs):
     if len({k for k, _ in pairs}) != len(pairs):
         raise ValueError("a name twice")
@@ -182,9 +307,17 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("rows")
     commands.add_parser("suite").add_argument("folder")
+    for name, n in (("generate", 500), ("instances", 500), ("speed", 500)):
+        command = commands.add_parser(name)
+        command.add_argument("--schemas", type=int, default=n)
+        command.add_argument("--seeds", type=int, default=3)
+        command.add_argument("--limit", type=int, default=1500, help="tokens")
+        command.add_argument("--model", default=os.path.join(ROOT, "../shared/vocab/llama-bpe.gguf"), help="for its vocabulary")
     o = parser.parse_args()
-    quern = Quern(os.path.join(o.build, "libquern.so"), os.path.join(ROOT, "models/shakespeare.gguf"))
-    good = {"rows": rows, "suite": lambda: suite(quern, o.folder)}[o.command]()
+    quern = Quern(os.path.join(o.build, "libquern.so"), getattr(o, "model", os.path.join(ROOT, "models/shakespeare.gguf")))
+    good = {"rows": rows, "suite": lambda: suite(quern, o.folder),
+            "generate": lambda: generate(o.build, o.schemas, o.seeds, o.limit),
+            "instances": lambda: instances(quern, o.schemas), "speed": lambda: speed(quern, o.schemas)}[o.command]()
     return 0 if good else 1
 
 
