@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""tools/screenshot.py OUT.svg COMMAND LINE... -- a terminal as it looks, for README: runs COMMAND in tmux, types each LINE
+r"""tools/screenshot.py OUT.svg COMMAND LINE... -- a terminal as it looks, for README: runs COMMAND in tmux, types each LINE
 once a prompt waits (a last line that ends in ">" or "="), captures the screen with its colours and draws it.
 
-    tools/screenshot.py docs/chat.svg "build/quern chat models/chat.gguf --tools tests/e2e/lib/tools.json" "Hello" ...
+    tools/screenshot.py docs/chat.svg "build/quern chat models/chat.gguf --tools examples/weather.json --think on --temp 0" \
+        "What is 12 + 30?" "How is the weather in Paris?" '{"degrees": 7, "sky": "rainy"}' "How many minutes are in 3 hours?" /stats
 """
 import html, os, re, subprocess, sys, tempfile, time
 
@@ -70,7 +71,7 @@ def draw(lines, title):
         out.append('<circle cx="%d" cy="%d" r="6" fill="%s"/>' % (MARGIN + 6 + 20 * i, BAR / 2 + 4, colour))
     out.append('<g font-family="ui-monospace, \'DejaVu Sans Mono\', Menlo, Consolas, monospace" font-size="%d" fill="%s" xml:space="preserve">'
                % (SIZE, FOREGROUND))
-    out.append('<text x="%d" y="%d" text-anchor="middle" opacity="0.6">%s</text>' % (width / 2, BAR / 2 + 9, html.escape(title)))
+    out.append('<text x="%d" y="%d" opacity="0.6">%s</text>' % (MARGIN + 72, BAR / 2 + 9, html.escape(title)))
     state = {}
     for row, line in enumerate(lines):
         column = 0
@@ -101,7 +102,7 @@ def main():
         finally:
             terminal.tm("kill-server")
     with open(sys.argv[1], "w") as f:
-        f.write(draw(lines, re.sub(r"\S*/(quern|[\w.-]+\.gguf)\b", r"\1", sys.argv[2])))
+        f.write(draw(lines, re.sub(r"\S*/", "", sys.argv[2])))
 
 
 main()

@@ -198,6 +198,28 @@ grep -q "$(printf '\033\\[')" "$work/screen" && { bad "colours with NO_COLOR:"; 
 
 unset NO_COLOR
 
+# ---- the model that comes along: a conversation with a tool, and what its second turn computes ----
+if [ -e "$source/models/chat.gguf" ]; then
+    model=$source/models/chat.gguf
+    chat --temp 0; prompt
+    say "What is 12 + 30?"; sees "42"; say "/save $work/1.json"
+    say "How many minutes are in 3 hours?"; sees "180"; say "/stats"; say "/save $work/2.json"
+    said=$(sed -n 's/.*: \([0-9]*\) reused, \([0-9]*\) computed.*/\1 \2/p' "$work/screen")
+    sed '$d' "$work/2.json" | sed '$s/,$/]/' >"$work/2u.json"
+    numbers() { tr -d '[] ' | tr ',' '\n'; }
+    "$quern" template "$model" -m "$work/1.json" --continue --tokens | numbers >"$work/1.ids" # what the cache holds: to the answer's end
+    "$quern" template "$model" -m "$work/2u.json" --tokens | numbers >"$work/2.ids"
+    want=$(paste -d ' ' "$work/1.ids" "$work/2.ids" | awk '$1 != $2 { print NR - 1; exit }') total=$(grep -c . "$work/2.ids")
+    [ "$said" = "$want $((total - want))" ] || bad "chat.gguf: /stats says \"$said\" reused and computed, outside \"$want $((total - want))\" were counted"
+    leaves C-d
+    chat --temp 0 --tools "$source/examples/weather.json"; prompt
+    keys -l "What is the weather in Oslo?"; keys Enter; sees '-> get_weather {"city": "'; sees "get_weather ="
+    keys -l '{"degrees": 7, "sky": "rainy"}'; keys Enter; prompt; sees " 7 degrees"
+    say "/save $work/c.json"
+    grep -q '"role": "tool".*"degrees' "$work/c.json" || { bad "no result of the tool:"; cat "$work/c.json"; }
+    model=$source/models/shakespeare.gguf
+fi
+
 # ---- lines are edited; the history lasts ----
 grep -q el_gets "$quern" || { echo "skipped: editing, a build without libedit"; finish; }
 chat --chat-template plain -n 8 --temp 0; prompt
