@@ -73,21 +73,33 @@ static int command_system(chat *c, const char *arguments)
     return CLI_OK;
 }
 
+/* "12.3 ms" or "4.56 s"; 32 bytes do. */
+static const char *in_time(char *buf, double seconds)
+{
+    if (seconds < 1)
+        snprintf(buf, 32, "%.1f ms", seconds * 1e3);
+    else
+        snprintf(buf, 32, "%.2f s", seconds);
+    return buf;
+}
+
+static double per_second(size_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
+
 static int command_stats(chat *c, const char *arguments)
 {
     (void)arguments;
     const chat_stats *s = &c->stats;
+    char time[32];
     if (!s->n_prompt) {
         chat_screen_say(&c->screen, CHAT_plain, "Nothing was answered yet.");
         return CLI_OK;
     }
-    chat_screen_say(&c->screen, CHAT_plain,
-                    "  prompt       %zu tokens: %zu reused, %zu computed in %.2f s (%.1f tokens/s)", s->n_prompt,
-                    s->n_reused, s->n_computed, s->prompt_seconds,
-                    s->prompt_seconds > 0 ? (double)s->n_computed / s->prompt_seconds : 0);
-    chat_screen_say(&c->screen, CHAT_plain, "  first token  after %.2f s", s->first_seconds);
-    chat_screen_say(&c->screen, CHAT_plain, "  answer       %zu tokens in %.2f s (%.1f tokens/s)", s->n_answer,
-                    s->answer_seconds, s->answer_seconds > 0 ? (double)s->n_answer / s->answer_seconds : 0);
+    chat_screen_say(&c->screen, CHAT_plain, "  prompt       %zu tokens: %zu reused, %zu computed in %s, %.1f tokens/s",
+                    s->n_prompt, s->n_reused, s->n_computed, in_time(time, s->prompt_seconds),
+                    per_second(s->n_computed, s->prompt_seconds));
+    chat_screen_say(&c->screen, CHAT_plain, "  first token  after %s", in_time(time, s->first_seconds));
+    chat_screen_say(&c->screen, CHAT_plain, "  answer       %zu tokens in %s, %.1f tokens/s", s->n_answer,
+                    in_time(time, s->answer_seconds), per_second(s->n_answer, s->answer_seconds));
     return CLI_OK;
 }
 
