@@ -132,11 +132,16 @@ static bool bind(qn_call *c, const char *name, const char *params, int required,
     return true;
 }
 
+/* Functions that read a text read all of it, mostly. */
+static uint64_t reads(qn_val v) { return qn__is_str(v) ? v.s->n / (2 * QN_WORK_BYTES) : 0; }
+
 static qn_val invoke(qn_run *r, qn_call_fn fn, const char *name, const char *params, int required, qn_val self,
                      const qn_argv *argv, const void *row)
 {
     qn_call c = {.r = r, .h = r->h, .self = self, .all = argv, .row = row};
-    return bind(&c, name, params, required, argv) ? fn(&c) : nothing();
+    uint64_t n = 4 + reads(self);
+    for (uint32_t i = 0; i < argv->n; i++) n += reads(argv->positional[i]);
+    return qn__heap_work(r->h, n) && bind(&c, name, params, required, argv) ? fn(&c) : nothing();
 }
 
 qn_val qn__apply_filter(qn_run *r, const qn_filter_row *row, qn_val self, const qn_argv *argv)

@@ -125,6 +125,9 @@ qn_val qn__get_item(qn_run *r, qn_val object, qn_val key)
 {
     qn_val v;
     if (qn__is_undefined(object)) return raise_undefined(r, object);
+    const bool wide = qn__is_str(object) && object.s->n_chars < object.s->n; /* its characters have to be counted */
+    const uint64_t reads = qn__is_str(key) ? key.s->n / QN_WORK_BYTES : wide ? object.s->n : 0;
+    if (reads && !qn__heap_work(r->h, reads)) return nothing();
     if (object.type == QN_VAL_dict && qn__dict_get(object.d, key, &v)) return v;
     if (qn__is_integer(key)) {
         int64_t i = qn__integer(key);
@@ -184,6 +187,7 @@ qn_val qn__get_slice(qn_run *r, qn_val object, qn_val start, qn_val stop, qn_val
 {
     if (qn__is_undefined(object)) return raise_undefined(r, object);
     const bool text = qn__is_str(object);
+    if (text && object.s->n_chars < object.s->n && !qn__heap_work(r->h, object.s->n)) return nothing();
     if (!text && (object.type != QN_VAL_list || (object.l->kind > QN_LIST_tuple && object.l->kind != QN_LIST_range)))
         return qn__val_undefined(r->h, "'%s object' cannot be sliced", qn__type_name(object));
     if (qn__given(step) && step.type != QN_VAL_none && !qn__is_integer(step))
@@ -273,9 +277,9 @@ qn_val qn__val_concat(qn_heap *h, qn_val a, qn_val b)
     if (markup && !b.s->markup) b = qn__html_escape(h, b.s);
     if (h->status != QN_OK) return nothing();
     qn_vbuf buf = {.h = h};
-    qn__buf_str(&buf, a.s);
+    qn__buf_go_on(&buf, a.s);
     qn__buf_str(&buf, b.s);
-    const qn_val v = qn__buf_val(&buf);
+    const qn_val v = qn__buf_joined(&buf);
     if (markup && qn__is_str(v)) ((qn_vstr *)v.s)->markup = true;
     return v;
 }
@@ -289,8 +293,15 @@ static qn_val unsupported(qn_run *r, const char *op, qn_val a, qn_val b)
 
 static qn_val repeat(qn_run *r, qn_val v, int64_t times)
 {
+    const uint64_t bytes = qn__is_str(v) ? v.s->n : v.l->n * sizeof *v.l->items;
+    if (bytes && times > 0 && (uint64_t)times > r->h->max_bytes / bytes)
+        return qn__heap_fail(r->h, QN_STATUS_limit, "the template needs more than %zu MiB", r->h->max_bytes >> 20);
     if (qn__is_str(v)) {
         qn_vbuf b = {.h = r->h};
+        if (v.s->n < 64 && times > 512) { /* many short ones as fewer longer ones */
+            const qn_val block = repeat(r, v, 256);
+            for (; times >= 256 && v.s->n && !qn__run_failed(r); times -= 256) qn__buf_str(&b, block.s);
+        }
         for (int64_t i = 0; i < times && v.s->n && !qn__run_failed(r); i++) qn__buf_str(&b, v.s);
         return qn__buf_val(&b);
     }
@@ -378,8 +389,8 @@ qn_val qn__val_binary(qn_run *r, int op, qn_val a, qn_val b)
 bool qn__val_compare_op(qn_run *r, int op, qn_val a, qn_val b)
 {
     switch (op) {
-    case QN_J_eq: return qn__val_equal(a, b);
-    case QN_J_ne: return !qn__val_equal(a, b);
+    case QN_J_eq: return qn__heap_equal(r->h, a, b);
+    case QN_J_ne: return !qn__heap_equal(r->h, a, b);
     case QN_J_in: return qn__val_contains(r->h, b, a);
     case QN_J_not_in: return !qn__val_contains(r->h, b, a);
     default: break;
@@ -420,11 +431,16 @@ static qn_val eval_unary(qn_run *r, const qn_jnode *node)
 static qn_val eval_concat(qn_run *r, const qn_jnode *node)
 {
     qn_vbuf b = {.h = r->h};
-    for (int i = 0; i < node->n && !qn__run_failed(r); i++) {
-        const qn_val v = qn__jinja_eval(r, node->items[i]);
-        if (!qn__run_failed(r)) qn__val_print(&b, v, false);
-    }
-    return qn__buf_val(&b);
+    qn_val *parts = qn__heap_alloc(r->h, (size_t)node->n * sizeof *parts);
+    /* all of them first: they may be joined, too, or change each other */
+    for (int i = 0; i < node->n && !qn__run_failed(r); i++) parts[i] = qn__jinja_eval(r, node->items[i]);
+    if (qn__run_failed(r)) return nothing();
+    if (qn__is_str(parts[0]))
+        qn__buf_go_on(&b, parts[0].s);
+    else
+        qn__val_print(&b, parts[0], false);
+    for (int i = 1; i < node->n; i++) qn__val_print(&b, parts[i], false);
+    return qn__buf_joined(&b);
 }
 
 static qn_val eval_items(qn_run *r, const qn_jnode *node)

@@ -294,7 +294,7 @@ qn_val qn__filter_groupby(qn_call *c)
         qn_val shown = qn__get_path(c->r, all->items[i], c->args[0]);
         if (qn__is_undefined(shown) && qn__given(c->args[1])) shown = c->args[1];
         const qn_val key = qn__is_str(shown) && !case_sensitive ? qn__change_case(c->h, shown.s, QN_CASE_lower) : shown;
-        if (!members || !qn__val_equal(key, last)) {
+        if (!members || !qn__heap_equal(c->h, key, last)) {
             if (!(members = qn__list_new(c->h, QN_LIST_list, 0))) break;
             const qn_val group = qn__val_pair(c->h, shown, qn__of_list(members));
             if (c->h->status == QN_OK) group.l->is_group = true;

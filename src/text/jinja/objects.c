@@ -94,14 +94,14 @@ qn_val qn__method_list_index(qn_call *c)
     if (i < 0) i = i + n < 0 ? 0 : i + n;
     if (stop < 0) stop += n;
     for (; i < stop && i < n; i++)
-        if (qn__val_equal(c->self.l->items[i], c->args[0])) return qn__int(i);
+        if (qn__heap_equal(c->h, c->self.l->items[i], c->args[0])) return qn__int(i);
     return QN_RAISE(c->h, "the value is not in the list");
 }
 
 qn_val qn__method_list_count(qn_call *c)
 {
     int64_t n = 0;
-    for (uint32_t i = 0; i < c->self.l->n; i++) n += qn__val_equal(c->self.l->items[i], c->args[0]);
+    for (uint32_t i = 0; i < c->self.l->n; i++) n += qn__heap_equal(c->h, c->self.l->items[i], c->args[0]);
     return qn__int(n);
 }
 
@@ -139,16 +139,17 @@ qn_val qn__method_list_insert(qn_call *c)
     if (i < 0) i = i + l->n < 0 ? 0 : i + l->n;
     if (i > l->n) i = l->n;
     qn__list_add(c->h, l, c->args[1]);
-    if (c->h->status != QN_OK) return nothing();
+    if (!qn__heap_work(c->h, (l->n - (uint64_t)i) / 8) || c->h->status != QN_OK) return nothing();
     memmove(l->items + i + 1, l->items + i, (l->n - 1 - (size_t)i) * sizeof *l->items);
     l->items[i] = c->args[1];
     return qn__none();
 }
 
-static qn_val take_out(qn_vlist *l, int64_t i)
+static qn_val take_out(qn_heap *h, qn_vlist *l, int64_t i)
 {
     const qn_val v = l->items[i];
     l->n--;
+    qn__heap_work(h, (l->n - (uint64_t)i) / 8);
     memmove(l->items + i, l->items + i + 1, (l->n - (size_t)i) * sizeof *l->items);
     return v;
 }
@@ -158,13 +159,13 @@ qn_val qn__method_list_pop(qn_call *c)
     int64_t i = qn__arg_int(c, 0, -1);
     if (i < 0) i += c->self.l->n;
     if (i < 0 || i >= c->self.l->n) return QN_RAISE(c->h, "pop index out of range");
-    return take_out(c->self.l, i);
+    return take_out(c->h, c->self.l, i);
 }
 
 qn_val qn__method_list_remove(qn_call *c)
 {
     for (uint32_t i = 0; i < c->self.l->n; i++)
-        if (qn__val_equal(c->self.l->items[i], c->args[0])) return take_out(c->self.l, i), qn__none();
+        if (qn__heap_equal(c->h, c->self.l->items[i], c->args[0])) return take_out(c->h, c->self.l, i), qn__none();
     return QN_RAISE(c->h, "list.remove(x): x not in list");
 }
 
@@ -198,7 +199,7 @@ qn_val qn__method_loop_changed(qn_call *c)
 {
     qn_loop *loop = c->self.p;
     const qn_val now = as_tuple(c);
-    const bool same = qn__given(loop->changed) && qn__val_equal(loop->changed, now);
+    const bool same = qn__given(loop->changed) && qn__heap_equal(c->h, loop->changed, now);
     loop->changed = now;
     return qn__bool(!same);
 }

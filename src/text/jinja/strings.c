@@ -176,6 +176,7 @@ static bool is_printable(uint32_t cp)
 static qn_val all_are(const qn_call *c, bool (*is)(uint32_t cp), bool if_empty)
 {
     const qn_vstr *s = c->self.s;
+    if (!qn__heap_work(c->h, QN_WORK_CHAR * (uint64_t)s->n)) return nothing();
     for (uint32_t at = 0, n; at < s->n; at += n)
         if (!is(char_at(s, at, &n))) return qn__bool(false);
     return qn__bool(s->n || if_empty);
@@ -193,6 +194,7 @@ qn_val qn__method_str_isprintable(qn_call *c) { return all_are(c, is_printable, 
 static qn_val cased_are(const qn_call *c, bool (*is)(uint32_t cp))
 {
     const qn_vstr *s = c->self.s;
+    if (!qn__heap_work(c->h, QN_WORK_CHAR * (uint64_t)s->n)) return nothing();
     bool any = false;
     for (uint32_t at = 0, n; at < s->n; at += n) {
         const uint32_t cp = char_at(s, at, &n);
@@ -207,6 +209,7 @@ qn_val qn__method_str_isupper(qn_call *c) { return cased_are(c, is_upper); }
 qn_val qn__method_str_istitle(qn_call *c)
 {
     const qn_vstr *s = c->self.s;
+    if (!qn__heap_work(c->h, QN_WORK_CHAR * (uint64_t)s->n)) return nothing();
     bool any = false, in_word = false;
     for (uint32_t at = 0, n; at < s->n; at += n) {
         const uint32_t cp = char_at(s, at, &n);
@@ -327,7 +330,7 @@ static qn_val find(qn_call *c, bool last, bool must)
     uint32_t from, to;
     int64_t at = -1;
     const qn_vstr *s = c->self.s, *what = qn__arg_str(c, 0);
-    if (!what) return nothing();
+    if (!what || !qn__heap_work(c->h, s->n)) return nothing();
     if (range_of(c, 1, &from, &to)) {
         at = last ? last_find(s, what, from, to) : qn__str_find(s, what, from);
         if (at + what->n > to) at = -1;

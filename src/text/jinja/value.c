@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdarg.h>
 
+#define MAX_WORK  UINT64_C(20000000)
+#define LONG      4096              /* bytes of a text that is worth going on with in place */
 #define MAX_BYTES ((size_t)1 << 30) /* of one string or one array */
 
 void *qn__heap_alloc(qn_heap *h, size_t size)
@@ -19,6 +21,13 @@ void *qn__heap_alloc(qn_heap *h, size_t size)
     void *p = qn__arena_alloc(&h->arena, size);
     if (!p) qn__heap_fail(h, QN_STATUS_nomem, "out of memory: %zu bytes were asked for", size);
     return p;
+}
+
+bool qn__heap_work(qn_heap *h, uint64_t n)
+{
+    if ((h->worked += n) <= MAX_WORK) return true;
+    qn__heap_fail(h, QN_STATUS_limit, "the template takes too many steps");
+    return false;
 }
 
 qn_val qn__heap_fail(qn_heap *h, qn_status status, const char *fmt, ...)
@@ -52,11 +61,11 @@ static uint32_t count_chars(const char *s, size_t n)
     return chars;
 }
 
-static qn_val wrap(qn_heap *h, const char *data, uint32_t n, qn_trust trust, const uint8_t *map)
+static qn_val wrap(qn_heap *h, const char *data, uint32_t n, uint32_t n_chars, qn_trust trust, const uint8_t *map)
 {
     qn_vstr *s = qn__heap_alloc(h, sizeof *s);
     if (!s) return (qn_val){.type = QN_VAL_undefined};
-    *s = (qn_vstr){.data = data, .n = n, .n_chars = count_chars(data, n), .trust = trust, .map = map};
+    *s = (qn_vstr){.data = data, .n = n, .n_chars = n_chars, .trust = trust, .map = map};
     return (qn_val){.type = QN_VAL_str, .s = s};
 }
 
@@ -66,7 +75,7 @@ qn_val qn__str_val(qn_heap *h, const char *text, size_t n, bool trusted)
     char *copy = qn__heap_alloc(h, n + 1);
     if (!copy) return (qn_val){.type = QN_VAL_undefined};
     memcpy(copy, text, n);
-    return wrap(h, copy, (uint32_t)n, trusted ? QN_TRUST_all : QN_TRUST_none, NULL);
+    return wrap(h, copy, (uint32_t)n, count_chars(copy, (uint32_t)n), trusted ? QN_TRUST_all : QN_TRUST_none, NULL);
 }
 
 qn_val qn__str_part(qn_heap *h, const qn_vstr *s, uint32_t begin, uint32_t end)
@@ -172,7 +181,36 @@ qn_val qn__buf_val(qn_vbuf *b)
     if (!b->data) return qn__str_val(b->h, "", 0, true);
     b->data[b->n] = '\0';
     const qn_trust trust = !b->untrusted ? QN_TRUST_all : b->trusted ? QN_TRUST_mixed : QN_TRUST_none;
-    return wrap(b->h, b->data, b->n, trust, b->map);
+    const uint32_t n_chars = b->n_chars + count_chars(b->data + b->counted, b->n - b->counted);
+    return wrap(b->h, b->data, b->n, n_chars, trust, b->map);
+}
+
+void qn__buf_go_on(qn_vbuf *b, const qn_vstr *s)
+{
+    qn_heap *h = b->h;
+    if (s->n < LONG || s->data != h->growing.data || s->n != h->growing.n) {
+        qn__buf_str(b, s);
+        return;
+    }
+    b->data = (char *)s->data;
+    b->map = (uint8_t *)s->map;
+    b->n = b->counted = s->n;
+    b->n_chars = s->n_chars;
+    b->cap = h->growing.cap;
+    b->trusted = s->trust != QN_TRUST_none;
+    b->untrusted = s->trust != QN_TRUST_all;
+}
+
+qn_val qn__buf_joined(qn_vbuf *b)
+{
+    b->h->growing.n = 0;
+    const qn_val v = qn__buf_val(b);
+    if (v.type == QN_VAL_str && v.s->n >= LONG) {
+        b->h->growing.data = v.s->data;
+        b->h->growing.n = v.s->n;
+        b->h->growing.cap = b->cap;
+    }
+    return v;
 }
 
 /* ---- lists ------------------------------------------------------------------------------------ */
@@ -218,7 +256,8 @@ qn_val qn__val_pair(qn_heap *h, qn_val a, qn_val b)
 #define FEW 8
 
 /* Equal values have equal hashes: True, 1 and 1.0 are one key, as in Python. */
-static uint64_t hash_of(qn_val v)
+/* Of a tuple, what is not too deep in it: it is looked for before it is known to be small. */
+static uint64_t hash_at(qn_val v, int depth)
 {
     double f;
     switch (v.type) {
@@ -229,8 +268,8 @@ static uint64_t hash_of(qn_val v)
     case QN_VAL_float: f = qn__real(v) + 0.0; return qn__hash(QN_HASH_INIT, &f, sizeof f);
     case QN_VAL_list: {
         uint64_t h = QN_HASH_INIT;
-        for (uint32_t i = 0; i < v.l->n; i++) {
-            const uint64_t e = hash_of(v.l->items[i]);
+        for (uint32_t i = 0; i < v.l->n && i < 8 && depth < 4; i++) {
+            const uint64_t e = hash_at(v.l->items[i], depth + 1);
             h = qn__hash(h, &e, sizeof e);
         }
         return h;
@@ -239,14 +278,23 @@ static uint64_t hash_of(qn_val v)
     }
 }
 
-static bool has_hash(qn_val v)
+static uint64_t hash_of(qn_val v) { return hash_at(v, 0); }
+
+/* Tuples may hold one another many times over: only small ones can be keys. */
+static bool small_key(qn_val v, int *left)
 {
-    if (v.type == QN_VAL_dict) return false;
+    if (v.type == QN_VAL_dict || --*left < 0) return false;
     if (v.type != QN_VAL_list) return true;
     if (v.l->kind != QN_LIST_tuple) return false;
     for (uint32_t i = 0; i < v.l->n; i++)
-        if (!has_hash(v.l->items[i])) return false;
+        if (!small_key(v.l->items[i], left)) return false;
     return true;
+}
+
+static bool has_hash(qn_val v)
+{
+    int left = 256;
+    return small_key(v, &left);
 }
 
 qn_vdict *qn__dict_new(qn_heap *h) { return qn__heap_alloc(h, sizeof(qn_vdict)); }
@@ -366,20 +414,21 @@ bool qn__val_truth(qn_val v)
 
 #define MAX_DEPTH 200 /* of what is compared: a list may have been put into itself */
 
-static bool equal(qn_val a, qn_val b, int depth);
+static bool equal(qn_heap *h, qn_val a, qn_val b, int depth);
 
-static bool lists_equal(const qn_vlist *a, const qn_vlist *b, int depth)
+static bool lists_equal(qn_heap *h, const qn_vlist *a, const qn_vlist *b, int depth)
 {
     if (a == b) return true;
     if (a->n != b->n) return false;
     if (a->kind != b->kind || a->kind == QN_LIST_generator || a->kind == QN_LIST_values) return false;
     for (uint32_t i = 0; i < a->n; i++)
-        if (!equal(a->items[i], b->items[i], depth + 1)) return false;
+        if (!equal(h, a->items[i], b->items[i], depth + 1)) return false;
     return true;
 }
 
-static bool equal(qn_val a, qn_val b, int depth)
+static bool equal(qn_heap *h, qn_val a, qn_val b, int depth)
 {
+    if (h && !qn__heap_work(h, 1)) return false;
     if (qn__is_integer(a) && qn__is_integer(b)) return qn__integer(a) == qn__integer(b);
     if (qn__is_number(a) && qn__is_number(b)) return qn__real(a) == qn__real(b);
     if (a.type != b.type || depth > MAX_DEPTH) return false;
@@ -388,20 +437,21 @@ static bool equal(qn_val a, qn_val b, int depth)
     case QN_VAL_none:
     case QN_VAL_absent: return true;
     case QN_VAL_str:
-    case QN_VAL_big: return qn__str_same(a.s, b.s);
-    case QN_VAL_list: return lists_equal(a.l, b.l, depth);
+    case QN_VAL_big: return (!h || qn__heap_work(h, a.s->n / QN_WORK_BYTES)) && qn__str_same(a.s, b.s);
+    case QN_VAL_list: return lists_equal(h, a.l, b.l, depth);
     case QN_VAL_dict:
         if (a.d->n != b.d->n) return false;
         for (uint32_t i = 0; i < a.d->n; i++) {
             qn_val other;
-            if (!qn__dict_get(b.d, a.d->keys[i], &other) || !equal(a.d->values[i], other, depth + 1)) return false;
+            if (!qn__dict_get(b.d, a.d->keys[i], &other) || !equal(h, a.d->values[i], other, depth + 1)) return false;
         }
         return true;
     default: return a.p == b.p;
     }
 }
 
-bool qn__val_equal(qn_val a, qn_val b) { return equal(a, b, 0); }
+bool qn__val_equal(qn_val a, qn_val b) { return equal(NULL, a, b, 0); }
+bool qn__heap_equal(qn_heap *h, qn_val a, qn_val b) { return equal(h, a, b, 0); }
 
 static int compare(qn_heap *h, qn_val a, qn_val b, int depth)
 {
@@ -413,6 +463,7 @@ static int compare(qn_heap *h, qn_val a, qn_val b, int depth)
         const double x = qn__real(a), y = qn__real(b);
         return (x > y) - (x < y);
     }
+    if (!qn__heap_work(h, 1 + (qn__is_str(a) ? a.s->n / QN_WORK_BYTES : 0))) return 0;
     if (qn__is_str(a) && qn__is_str(b)) { /* order of UTF-8 is that of code points */
         const int c = memcmp(a.s->data, b.s->data, a.s->n < b.s->n ? a.s->n : b.s->n);
         return c ? (c > 0) - (c < 0) : (a.s->n > b.s->n) - (a.s->n < b.s->n);
@@ -420,7 +471,7 @@ static int compare(qn_heap *h, qn_val a, qn_val b, int depth)
     if (depth < MAX_DEPTH && a.type == QN_VAL_list && b.type == QN_VAL_list && a.l->kind == b.l->kind &&
         a.l->kind <= QN_LIST_tuple) {
         for (uint32_t i = 0; i < a.l->n && i < b.l->n; i++)
-            if (!qn__val_equal(a.l->items[i], b.l->items[i]))
+            if (!qn__heap_equal(h, a.l->items[i], b.l->items[i]))
                 return compare(h, a.l->items[i], b.l->items[i], depth + 1);
         return (a.l->n > b.l->n) - (a.l->n < b.l->n);
     }
@@ -470,6 +521,7 @@ int64_t qn__val_length(qn_heap *h, qn_val v)
 
 qn_vlist *qn__val_iterate(qn_heap *h, qn_val v)
 {
+    if (v.type == QN_VAL_list && !qn__heap_work(h, v.l->n)) return NULL;
     if (v.type == QN_VAL_list) {
         if (v.l->kind != QN_LIST_generator) return v.l;
         qn_vlist *all = qn__list_new(h, QN_LIST_list, 0);
@@ -502,7 +554,7 @@ bool qn__val_contains(qn_heap *h, qn_val in, qn_val what)
             QN_RAISE(h, "'in <string>' requires string as left operand, not %s", qn__type_name(what));
             return false;
         }
-        return qn__str_find(in.s, what.s, 0) >= 0;
+        return qn__heap_work(h, in.s->n / QN_WORK_BYTES) && qn__str_find(in.s, what.s, 0) >= 0;
     }
     if (in.type == QN_VAL_dict) {
         if (!has_hash(what)) QN_RAISE(h, "unhashable type: '%s'", qn__type_name(what));
@@ -510,6 +562,6 @@ bool qn__val_contains(qn_heap *h, qn_val in, qn_val what)
     }
     const qn_vlist *l = qn__val_iterate(h, in);
     for (uint32_t i = 0; l && i < l->n; i++)
-        if (qn__val_equal(l->items[i], what)) return true;
+        if (qn__heap_equal(h, l->items[i], what)) return true;
     return false;
 }

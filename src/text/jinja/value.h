@@ -53,7 +53,7 @@ typedef struct qn_val {
 typedef enum qn_trust { QN_TRUST_none, QN_TRUST_all, QN_TRUST_mixed } qn_trust;
 
 struct qn_vstr {
-    const char *data; /* terminated */
+    const char *data; /* terminated, but for long ones (qn__buf_go_on) */
     uint32_t n, n_chars;
     qn_trust trust;
     bool markup;        /* of the filter safe: joining it with other text escapes that */
@@ -91,11 +91,21 @@ typedef struct qn_heap {
     size_t max_bytes;
     qn_error *err; /* may be NULL */
     qn_status status;
+    uint64_t worked; /* elements and bytes that were looked at, see qn__heap_work */
+    struct {
+        const char *data; /* of the long text that was made last by joining; n bytes of cap */
+        uint32_t n, cap;
+    } growing;
 } qn_heap;
 
 void *qn__heap_alloc(qn_heap *h, size_t size); /* zeroed; NULL after a failure */
 /* Keeps the first error. Gives undefined, so that `return qn__heap_fail(..)` reads well. */
 qn_val qn__heap_fail(qn_heap *h, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
+/* What takes time and no memory counts itself: n elements, or bytes / QN_WORK_BYTES. False beyond 20 million (0.1 s).
+ */
+#define QN_WORK_BYTES 32
+#define QN_WORK_CHAR  6 /* elements, for a look into Unicode's tables */
+bool qn__heap_work(qn_heap *h, uint64_t n);
 #define QN_RAISE(h, ...) qn__heap_fail((h), QN_STATUS_invalid, __VA_ARGS__)
 
 /* ---- making values ---------------------------------------------------------------------------- */
@@ -139,7 +149,8 @@ typedef struct qn_vbuf {
     char *data;
     uint8_t *map; /* NULL while all bytes are alike */
     uint32_t n, cap;
-    bool trusted, untrusted; /* whether it has such bytes */
+    bool trusted, untrusted;   /* whether it has such bytes */
+    uint32_t counted, n_chars; /* characters of the first bytes, of a text that it goes on with */
 } qn_vbuf;
 void qn__buf_add(qn_vbuf *b, const char *text, size_t n, bool trusted);
 void qn__buf_puts(qn_vbuf *b, const char *text); /* trusted */
@@ -148,6 +159,11 @@ static inline void qn__buf_str(qn_vbuf *b, const qn_vstr *s) { qn__buf_part(b, s
 /* Trusted as byte `at` of s is: for what becomes of a character. */
 void qn__buf_like(qn_vbuf *b, const char *text, size_t n, const qn_vstr *s, uint32_t at);
 qn_val qn__buf_val(qn_vbuf *b);
+/* A join that begins with s. Templates that say `out = out ~ more` for each message would copy all of it each time: a
+ * long text that was made by the last join is gone on with in place. Its own bytes stay, but it is not terminated any
+ * more. Nothing else may be made by joining until qn__buf_joined. */
+void qn__buf_go_on(qn_vbuf *b, const qn_vstr *s);
+qn_val qn__buf_joined(qn_vbuf *b);
 
 /* ---- lists and dicts -------------------------------------------------------------------------- */
 
@@ -166,6 +182,7 @@ bool qn__dict_remove(qn_vdict *d, qn_val key, qn_val *out);
 
 bool qn__val_truth(qn_val v);
 bool qn__val_equal(qn_val a, qn_val b);
+bool qn__heap_equal(qn_heap *h, qn_val a, qn_val b); /* the same, counted */
 /* -1, 0, 1; raises for what Python does not order. */
 int qn__val_compare(qn_heap *h, qn_val a, qn_val b);
 const char *qn__type_name(qn_val v); /* Python's: "str", "NoneType" .. */

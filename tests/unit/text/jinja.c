@@ -294,6 +294,75 @@ static char *repeated(const char *begin, const char *middle, size_t n, const cha
     return qn__str_take(&s, NULL);
 }
 
+/* What takes time and no memory: within 0.1 s (10 with sanitizers). */
+static void work(void **state)
+{
+    (void)state;
+    static const char *const body[] = {
+        "-1 in l",
+        "l == m",
+        "l|sum",
+        "l|max",
+        "l.index(99998)",
+        "l.count(9)",
+        "l|select('eq', 2)|first",
+        "l|last",
+        "l < m",
+        "'b' in s",
+        "s == t",
+        "s.count('b')",
+        "s.find('b')",
+        "s.rfind('b')",
+        "s.isalpha()",
+        "s.islower()",
+        "s.istitle()",
+        "s|length",
+        "{s: 1}[s]",
+        "d[s]",
+        "u[999999]",
+        "u[999998:]",
+        "u.find('b')",
+        "l.pop(0)",
+        "l.insert(0, 1)",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(body); i++) {
+        qn_str source = {0};
+        qn__str_printf(&source,
+                       "{%% set l = range(99999)|list %%}{%% set m = range(99999)|list %%}{%% set s = 'a' * 999999 %%}"
+                       "{%% set t = 'a' * 999999 %%}{%% set u = '\303\251' * 1000000 %%}{%% set d = {s: 1} %%}"
+                       "{%% for i in l %%}{%% for j in m %%}{%% if %s %%}{%% endif %%}{%% endfor %%}{%% endfor %%}",
+                       body[i]);
+        const clock_t begin = clock();
+        refuses(source.data, QN_STATUS_limit, "");
+        if ((double)(clock() - begin) / CLOCKS_PER_SEC > 10) fail_msg("%s takes too long", body[i]);
+        qn__str_deinit(&source);
+    }
+    /* tuples that hold each other many times over */
+    refuses("{% set ns = namespace(a=(), b=()) %}{% for i in range(60) %}{% set ns.a = (ns.a, ns.a) %}{% set ns.b = "
+            "(ns.b, ns.b) %}"
+            "{% endfor %}{{ ns.a == ns.b }}",
+            QN_STATUS_limit, "steps");
+    refuses("{% set ns = namespace(a=()) %}{% for i in range(60) %}{% set ns.a = (ns.a, ns.a) %}{% endfor %}{{ {ns.a: "
+            "1} }}",
+            QN_STATUS_invalid, "key of a dict");
+}
+
+/* A text that a template makes longer and longer is gone on with in place; what was made on the way stays. */
+static void growing_texts(void **state)
+{
+    (void)state;
+    gives(
+        "{% set ns = namespace(s='x' * 5000, old=[]) %}{% for i in range(300) %}{% set _ = ns.old.append(ns.s) %}"
+        "{% set ns.s = ns.s ~ i ~ '\303\251' %}{% set side = ns.old[-1] ~ 'side' %}{% if side[-4:] != 'side' %}bad{% "
+        "endif %}{% endfor %}"
+        "{{ ns.s|length }} {{ ns.old[299]|length }} {{ ns.old[0]|length }} {{ ns.old[1][-3:] }} {{ ns.s[5000:5006] }} "
+        "{{ ns.s == ns.old[299] ~ '299\303\251' }} {{ (ns.s + ns.s)|length }}",
+        "6090 6086 5000 x0\303\251 0\303\2511\303\2512\303\251 True 12180");
+    trusts("{% set ns = namespace(s='t' * 4200) %}{% for i in range(2) %}{% set ns.s = ns.s ~ u ~ '|' %}{% endfor %}{{ "
+           "ns.s[4198:] }}",
+           "tt<x>|<x>|", "TTuuuTuuuT");
+}
+
 static void limits(void **state)
 {
     (void)state;
@@ -360,9 +429,16 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expressions), cmocka_unit_test(statements),          cmocka_unit_test(templates_of_models),
-        cmocka_unit_test(trust),       cmocka_unit_test(lists_change),        cmocka_unit_test(refused_by_name),
-        cmocka_unit_test(limits),      cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(expressions),
+        cmocka_unit_test(statements),
+        cmocka_unit_test(templates_of_models),
+        cmocka_unit_test(trust),
+        cmocka_unit_test(lists_change),
+        cmocka_unit_test(refused_by_name),
+        cmocka_unit_test(work),
+        cmocka_unit_test(growing_texts),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
