@@ -32,10 +32,11 @@ json_t *cli_needs_json(const qn_chat_template *t)
 {
     qn_chat_needs n;
     qn_chat_template_needs(t, &n);
-    return json_pack("{s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:s?, s:b}", "origin",
-                     n.origin, "system", n.system, "late_system", n.late_system, "developer", n.developer,
+    return json_pack("{s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:s?, s:b, s:s?, s:s?}",
+                     "origin", n.origin, "system", n.system, "late_system", n.late_system, "developer", n.developer,
                      "content_parts", n.content_parts, "tools", n.tools, "flat_tools", n.flat_tools, "single_types",
                      n.single_types, "empty_tools", n.empty_tools, "calls", n.calls, "several_calls", n.several_calls,
                      "arguments_text", n.arguments_text, "call_content_null", n.call_content_null, "short_ids",
-                     n.short_ids, "reasoning", n.reasoning, "thinking_switch", n.thinking_switch);
+                     n.short_ids, "reasoning", n.reasoning, "thinking_switch", n.thinking_switch, "syntax", n.syntax,
+                     "call_open", n.call_open);
 }

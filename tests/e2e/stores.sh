@@ -186,11 +186,26 @@ run 1 "$work/dir";                        one_line "is a directory"
 expect 0 "$quern" run tiny:1b x --quiet;  one_line "tiny:1b sets: temperature 0, stop <a>, stop <b>, num_ctx 64, top_k 7, num_predict 3"
 expect 0 "$quern" run tiny:1b x --quiet -n2 --top-k=3 --stop END -c 32
 one_line "sets: temperature 0"; grep -q "num_ctx\|num_predict\|stop\|top_k" "$work/err" && bad "options are overridden: $(cat "$work/err")"
-# An adapter is added, once.
+# A parameter that makes no sense is said and left alone.
 printf '{"temperature":"hot","top_k":1e99}' >"$work/params2"; blob "$work/params2"
 manifest manifests registry.ollama.ai/library/tiny/odd "$base,$(layer params "$work/params2")"
 expect 0 "$quern" run tiny:odd x -n 2 --quiet
 grep -q '"hot"' "$work/err" || bad "a parameter that is no number: $(cat "$work/err")"
+# An adapter acts as one that is given by --lora.
+head -c 3000 "$source/tests/text/sonnets.txt" >"$work/text"
+expect 0 "$quern" train "$work/text" --lora "$model" -o "$work/adapter.gguf" --steps 2 --ctx 16 --batch 1 --lr 0.1
+blob "$work/adapter.gguf"
+manifest manifests registry.ollama.ai/library/tiny/tuned "$base,$(layer adapter "$work/adapter.gguf")"
+expect 0 "$quern" eval tiny:tuned --tokens 1,2,3 -o "$work/tuned.npy"
+expect 0 "$quern" eval "$model" --lora "$work/adapter.gguf" --tokens 1,2,3 -o "$work/given.npy"
+expect 0 "$quern" eval tiny --tokens 1,2,3 -o "$work/without.npy"
+cmp -s "$work/tuned.npy" "$work/given.npy" || bad "the adapter of tiny:tuned"
+cmp -s "$work/tuned.npy" "$work/without.npy" && bad "tiny:tuned is tiny"
+manifest manifests registry.ollama.ai/library/tiny/torn "$base,$(layer adapter "$work/gone")"
+run 1 tiny:torn; one_line "its adapter" "its file is not there"
+# The system prompt is that of a conversation.
+expect 0 "$quern" chat tiny:1b -p hi; grep -q "tiny:1b sets: .*system" "$work/err" || bad "chat: $(cat "$work/err")"
+expect 0 "$quern" chat tiny:1b -p hi --system no; grep -q "sets: .*system" "$work/err" && bad "--system: $(cat "$work/err")"
 for command in "tokenize tiny hi" "inspect tiny" "template tiny -p hi" "graph tiny" "eval tiny --tokens 1 -o $work/x.npy" "show tiny:1b"; do
     # shellcheck disable=SC2086
     expect 0 "$quern" $command
