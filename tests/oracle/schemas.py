@@ -159,12 +159,17 @@ def rows():
         line = line.rstrip("\n")
         if line.startswith("s"):
             options = line[2:line.index(")")] if line[1] == "(" else ""
-            schema = json.loads(line[line.index(" ") + 1:])
+            try:
+                schema = json.loads(line[line.index(" ") + 1:])
+            except ValueError:
+                schema = 0
             cls = jsonschema.Draft202012Validator
-            validator = None if "w" in options else cls(schema, format_checker=cls.FORMAT_CHECKER)
+            validator = None if "w" in options or isinstance(schema, int) and not isinstance(schema, bool) else cls(for_python(schema), format_checker=cls.FORMAT_CHECKER)
         elif line[:1] in ("+", "-") and validator and not ours:
             try:
                 valid = validator.is_valid(json.loads(line[2:], object_pairs_hook=once))
+            except re.error:
+                continue  # ECMA-262's alone
             except ValueError:
                 valid = False
             n += 1
@@ -220,7 +225,7 @@ def for_python(schema):
         return schema
     made = {k: for_python(v) for k, v in schema.items()}
     if isinstance(made.get("pattern"), str):
-        made["pattern"] = made["pattern"].replace("\\d", "[0-9]").replace("\\S", "[^\\s\ufeff]").replace("$", "\\Z")
+        made["pattern"] = ("(?a)" if "\\d" in made["pattern"] else "") + made["pattern"].replace("$", "\\Z")
     if isinstance(made.get("patternProperties"), dict):
         made["patternProperties"] = {k.replace("$", "\\Z"): v for k, v in made["patternProperties"].items()}
     return made

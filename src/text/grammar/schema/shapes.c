@@ -118,6 +118,7 @@ bool qn__shape_is_free(const qn_schema_shape *s)
 static void add_shape(qn_schema *c, qn_schema_shapes *all, const qn_schema_shape *s)
 {
     enum { COMPARED = 64 };
+    if (s->max >= 0 && s->min > s->max) return;
     for (int32_t i = 0; i < all->n && i < COMPARED; i++)
         if (same_shape(&all->at[i], s) || (all->at[i].type == s->type && qn__shape_is_free(&all->at[i]))) return;
     if (all->n >= QN_SCHEMA_MAX_SHAPES)
