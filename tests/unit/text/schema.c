@@ -99,6 +99,7 @@ static void check_line(rows *r, char *line, int number)
         open_schema(r, line, number);
     } else if (*line == '!') {
         char want[600];
+        if (r->status) assert_int_equal(r->err.status, r->status);
         snprintf(want, sizeof want, "%s %s", qn_status_name(r->status), r->status ? r->err.text : "");
         if (strcmp(want, text) != 0) fail_msg("line %d: %s", number, want);
     } else if (*line == 'w') {

@@ -200,7 +200,10 @@ qn_status qn_grammar_create_schema(const char *schema, const qn_schema_options *
     const qn_val value = qn__parse_json(&heap, schema, n, false);
     qn_status status = heap.status;
     if (status == QN_STATUS_limit) QN_FAIL(err, limit, "schema: it takes more than %zu MiB", MAX_HEAP_BYTES >> 20);
-    if (status == QN_STATUS_invalid) status = qn__prefix(err, QN_STATUS_format, "schema");
+    if (status == QN_STATUS_invalid) { /* a template cannot compute it; of a file it is the form */
+        if (err) err->status = QN_STATUS_format;
+        status = qn__prefix(err, QN_STATUS_format, "schema");
+    }
     if (status == QN_OK) status = qn__grammar_add_schema(g, "root", &value, options, err);
     if (status == QN_OK) status = qn__grammar_complete(g, "root", NULL, err);
     qn__arena_deinit(&heap.arena);
