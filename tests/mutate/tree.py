@@ -152,21 +152,33 @@ class Tree:
 
     def run(self, test, cpu=600, wall=600):
         limits = f'ulimit -c 0 -f 8000000 -t {int(cpu) + 1}; exec "$@"'
-        start = time.monotonic()
+        start, code, timeout = time.monotonic(), -1, True
         p = subprocess.Popen(['sh', '-c', limits, 'sh', *test.command], cwd=test.folder, env=self.env, stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            code, timeout = p.wait(wall), False
+            code = p.wait(wall)
             timeout = code in (-signal.SIGXCPU, 128 + signal.SIGXCPU)
         except subprocess.TimeoutExpired:
-            code, timeout = -1, True
+            pass
         finally:
             try:
                 os.killpg(p.pid, signal.SIGKILL)  # and what it left behind
             except ProcessLookupError:
                 pass
             p.wait()
+            if timeout:
+                self.end_others()
         return Outcome(code in (0, 77), timeout, time.monotonic() - start)
+
+    def end_others(self):
+        """What a test started in a session of its own, such as a terminal: known by the scratch folder in its environment."""
+        mark = f'TMPDIR={self.scratch}'.encode()
+        for path in Path('/proc').glob('[0-9]*/environ'):
+            try:
+                if mark in path.read_bytes().split(b'\0'):
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+            except OSError:
+                pass
 
     # ---- coverage ----
 
