@@ -23,7 +23,7 @@ SWAPS = {
     '<<=': '>>=', '>>=': '<<=', '++': '--', '--': '++',
 }
 KEYWORDS = {'if', 'for', 'while', 'switch', 'return', 'sizeof', 'do', 'else', 'case', 'default', 'goto', '_Alignof', '_Generic'}
-PRINTS = re.compile(r'printf$|^f?put[sc]|^QN_(\w+_)?(FAIL|LOG|ASSERT|WARN|UNREACHABLE)|^cli_(fail|bad_usage|say|warn)|_log$|^(_S|s)tatic_assert$|^assert$')
+PRINTS = re.compile(r'printf$|^f?put[sc]|^QN_(\w+_)?(FAIL|LOG|ASSERT|WARN|UNREACHABLE)|^cli_(fail|bad_usage|say|warn)|_(log|say)$|^(_S|s)tatic_assert$|^assert$')
 COMMUTES = re.compile(r'(^|_)(add|mul|min|max|swap)(_size|_keys)?$|^(str|strn|mem)cmp$', re.I)
 ASSIGNS = {'=', '+=', '-=', '*=', '/=', '%=', '|=', '&=', '^=', '<<=', '>>=', '++', '--'}
 BULK = 64  # numbers in one initializer that make it a table of data
