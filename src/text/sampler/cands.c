@@ -30,13 +30,16 @@ float qn__cands_clean(double logit)
 
 void qn__cands_load(qn_cands *c, const float *logits, const uint32_t *mask)
 {
-    const int32_t whole = mask ? 0 : c->n_vocab / BLOCK;
+    const int32_t whole = c->n_vocab / BLOCK;
 
     for (int32_t b = 0; b < whole; b++) {
         const size_t at = (size_t)b * BLOCK;
-        c->block_max[b] = qn__sweep_load(c->dense + at, logits + at);
+        if (mask && (mask[at / 32] & mask[at / 32 + 1]) != UINT32_MAX)
+            c->block_max[b] = qn__sweep_load_masked(c->dense + at, logits + at, mask + at / 32);
+        else
+            c->block_max[b] = qn__sweep_load(c->dense + at, logits + at);
     }
-    for (int32_t b = whole; b < c->n_blocks; b++) { /* the last one is not whole; of none, where there is a mask */
+    for (int32_t b = whole; b < c->n_blocks; b++) { /* the last one is not whole */
         const size_t at = (size_t)b * BLOCK;
         float some[BLOCK];
         for (size_t i = 0; i < BLOCK; i++) {

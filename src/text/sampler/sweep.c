@@ -54,6 +54,25 @@ float qn__sweep_load(float *to, const float *from)
     return largest(a, b);
 }
 
+float qn__sweep_load_masked(float *to, const float *from, const uint32_t *mask)
+{
+    const v4f none = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    v4f a = none;
+
+    if (!(mask[0] | mask[1])) { /* most blocks, where a grammar knows what it wants */
+        for (int i = 0; i < BLOCK; i += 4) memcpy(to + i, &none, sizeof none);
+        return -INFINITY;
+    }
+    for (int i = 0; i < BLOCK; i += 4) {
+        const int32_t four = (int32_t)(mask[i / 32] >> i % 32 & 15);
+        const v4i bits = {1, 2, 4, 8}, all = {four, four, four, four};
+        const v4f x = select4((all & bits) != 0, clean4(load4(from + i)), none);
+        memcpy(to + i, &x, sizeof x);
+        a = max4(a, x);
+    }
+    return largest(a, none);
+}
+
 float qn__sweep_max(const float *logits)
 {
     v4f a = load4(logits), b = load4(logits + 4);

@@ -13,6 +13,8 @@
 
 /* Copies logits, NaN as -INFINITY, above FLT_MAX as FLT_MAX, -0 as 0; returns the largest. */
 float qn__sweep_load(float *to, const float *from);
+/* The same; -INFINITY where the bit of mask[i / 32] is not set. */
+float qn__sweep_load_masked(float *to, const float *from, const uint32_t *mask);
 float qn__sweep_max(const float *logits);
 /* The sum of weights e^((logit - max) * inv_temp); adds that of weight * exponent to *sum_wx. */
 double qn__sweep_softmax(const float *logits, double max, double inv_temp, double *sum_wx);

@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 
+#include <math.h>
 #include <time.h>
 
 /* ---- what is accepted ---------------------------------------------------------------------------------- */
@@ -254,6 +255,46 @@ static void sampling(void **state)
     qn_sampler_destroy(s);
 }
 
+/* Masks of every kind over a vocabulary of many blocks and an end: what is drawn is what is drawn where the others have
+ * no chance. */
+static void sampling_many(void **state)
+{
+    (void)state;
+    enum { N = 64 * 9 + 37 };
+    static float logits[N], alone[N];
+    uint32_t mask[N / 32 + 1];
+    uint64_t seed = 9;
+    for (int round = 0; round < 200; round++) {
+        qn_sampler *a, *b;
+        qn_token got, want;
+        const qn_sampler_params params = {.seed = 5 + (uint64_t)round,
+                                          .greedy = round % 3 == 0,
+                                          .top_k = round % 2 ? 40 : -1};
+        for (int w = 0; w <= N / 32; w++) {
+            const uint32_t r = random_next(&seed) << 1 ^ random_next(&seed);
+            mask[w] = round % 5 == 0   ? r
+                      : round % 5 == 1 ? r & random_next(&seed) & random_next(&seed)
+                      : round % 5 == 2 ? ~0u
+                      : r % 3          ? 0
+                                       : ~0u;
+        }
+        mask[round % 9] |= 1u << round % 32;
+        for (int i = 0; i < N; i++) {
+            logits[i] = (float)(random_next(&seed) % 1000) * 0.01f;
+            if (i % 97 == 5) logits[i] = round % 2 ? NAN : INFINITY;
+            alone[i] = bit(mask, i) ? logits[i] : -INFINITY;
+        }
+        assert_int_equal(qn_sampler_create(&params, N, NULL, &a, NULL), QN_OK);
+        assert_int_equal(qn_sampler_create(&params, N, NULL, &b, NULL), QN_OK);
+        assert_int_equal(qn_sampler_sample_masked(a, logits, mask, &got, NULL), QN_OK);
+        assert_int_equal(qn_sampler_sample(b, alone, &want, NULL), QN_OK);
+        assert_int_equal(got, want);
+        assert_true(bit(mask, got));
+        qn_sampler_destroy(a);
+        qn_sampler_destroy(b);
+    }
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------- */
 
 static void refuses(const char *gbnf, qn_status status, const char *words_of_it)
@@ -389,11 +430,11 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acceptance),      cmocka_unit_test(random_json),
-        cmocka_unit_test(masks_are_exact), cmocka_unit_test(impossible_tokens),
+        cmocka_unit_test(acceptance),        cmocka_unit_test(random_json),         cmocka_unit_test(masks_are_exact),
+        cmocka_unit_test(impossible_tokens),
 
-        cmocka_unit_test(sampling),        cmocka_unit_test(refusals),
-        cmocka_unit_test(long_outputs),    cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(sampling),          cmocka_unit_test(sampling_many),       cmocka_unit_test(refusals),
+        cmocka_unit_test(long_outputs),      cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, make_tokenizer, free_tokenizer);
 }
