@@ -192,14 +192,14 @@ int cli_write_stats(const char *path, const qn_session *session, const cli_times
     qn_engine_info info;
     qn_session_get_stats(session, &stats);
     qn_engine_get_info(qn_session_engine(session), &info);
-    json_t *root =
-        json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "allocs_after_warmup",
-                  (json_int_t)times->allocs_after_warmup, "reserved_bytes", (json_int_t)stats.reserved_bytes,
-                  "kv_bytes", (json_int_t)stats.kv_bytes, "prompt_tokens", (json_int_t)times->prompt_tokens,
-                  "prompt_seconds", times->prompt_seconds, "decode_tokens", (json_int_t)times->decode_tokens,
-                  "decode_seconds", times->decode_seconds, "threads", info.n_threads, "cpu_level", info.cpu_level,
-                  "n_splits", stats.n_splits, "n_transfers", stats.n_transfers, "load", load_json(session, &info),
-                  "metrics", metrics_json(), "ops", ops_json());
+    json_t *root = json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:f, s:i, s:s, s:i, s:i, s:o, s:o, s:o}",
+                             "allocs_after_warmup", (json_int_t)times->allocs_after_warmup, "reserved_bytes",
+                             (json_int_t)stats.reserved_bytes, "kv_bytes", (json_int_t)stats.kv_bytes, "prompt_tokens",
+                             (json_int_t)times->prompt_tokens, "prompt_seconds", times->prompt_seconds, "decode_tokens",
+                             (json_int_t)times->decode_tokens, "decode_seconds", times->decode_seconds, "masks",
+                             (json_int_t)times->masks, "mask_seconds", times->mask_seconds, "threads", info.n_threads,
+                             "cpu_level", info.cpu_level, "n_splits", stats.n_splits, "n_transfers", stats.n_transfers,
+                             "load", load_json(session, &info), "metrics", metrics_json(), "ops", ops_json());
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (!text) return cli_no_memory("out of memory while writing statistics");

@@ -66,8 +66,8 @@ int cli_parse_lora(const char *text, char *path, size_t size, float *scale);
 
 /* --stats: counters since the process began, as JSON. Times are the command's own. */
 typedef struct cli_times {
-    uint64_t prompt_tokens, decode_tokens, allocs_after_warmup;
-    double prompt_seconds, decode_seconds;
+    uint64_t prompt_tokens, decode_tokens, allocs_after_warmup, masks;
+    double prompt_seconds, decode_seconds, mask_seconds; /* masks are part of decoding */
 } cli_times;
 int cli_write_stats(const char *path, const qn_session *session, const cli_times *times);
 

@@ -197,6 +197,17 @@ static int write_graph(run_state *s, int32_t step)
     return status;
 }
 
+/* What can come next; NULL: everything. */
+static bool ask_grammar(run_state *s, const uint32_t **mask, qn_error *err)
+{
+    if (!s->matcher) return true;
+    const int64_t start = cli_now_ns();
+    const bool ok = qn_matcher_mask(s->matcher, mask, err) == QN_OK;
+    s->times.mask_seconds += (double)(cli_now_ns() - start) * 1e-9;
+    s->times.masks++;
+    return ok;
+}
+
 static int generate(run_state *s)
 {
     qn_error err;
@@ -211,7 +222,7 @@ static int generate(run_state *s)
         if (write_graph(s, n) != CLI_OK) return CLI_FAILED;
         const uint32_t *mask = NULL;
         if (s->matcher && qn_matcher_must_end(s->matcher)) break;
-        if (s->matcher && qn_matcher_mask(s->matcher, &mask, &err) != QN_OK) return cli_fail_error(&err);
+        if (!ask_grammar(s, &mask, &err)) return cli_fail_error(&err);
         if (qn_sampler_sample_masked(s->sampler, qn_session_logits(s->session, -1), mask, &id, &err) != QN_OK)
             return cli_fail_error(&err);
         if (qn_tokenizer_is_eog(s->tok, id) && !s->o.sampling.ignore_eos) break;

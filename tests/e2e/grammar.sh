@@ -19,6 +19,9 @@ END
 said --seed 3 -n 100 --grammar-file "$work/json.gbnf" >"$work/json"
 grep -qE '^\{"name": "[A-Za-z ]{1,20}", "age": [1-9][0-9]?\}$' "$work/json" || { bad "not by the grammar:"; cat "$work/json"; }
 
+# what masks cost is among the statistics
+said --seed 1 --grammar 'root ::= [a-z]{9}' -n 9 --stats "$work/stats" >"$work/nine"
+grep -q '"masks": [1-9],' "$work/stats" && grep -q '"mask_seconds": [0-9.e-]*[1-9]' "$work/stats" || { bad "no masks in the statistics:"; cat "$work/stats"; }
 # a lazy grammar: what comes before its trigger is free, what comes with it or behind it is not
 for seed in 1 2 3; do
     said --seed $seed -n 300 --grammar 'root ::= "a" ":yes!"' --grammar-trigger a >"$work/lazy"
