@@ -101,6 +101,8 @@ static void fitting(void **state)
         {&hub, "org/repo-gguf:q4_k_m", 2},
         {&hub, "org/repo-gguf", 1},
         {&hub, "hf.co/Org/Repo-GGUF", 1},
+        {&hub, "hf.co/Org/Repo-GGUF:Q4_K_M", 2},
+        {&hub, "huggingface.co/Org/Repo-GGUF:x-Q4_K_M", 1},
         {&hub, "https://huggingface.co/Org/Repo-GGUF", 0},
         {&hub, "Org/Repo-GGUF:x-Q4_K_M", 1},
         {&hub, "Org/Repo-GGUF:UD", 1},
