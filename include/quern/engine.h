@@ -231,7 +231,7 @@ QN_API qn_status qn_session_seq_copy(qn_session *session, int32_t src, int32_t d
                                      qn_error *err);
 QN_API qn_status qn_session_seq_keep(qn_session *session, int32_t seq, qn_error *err); /* removes all others */
 /* Moves positions by delta and rotates the cached keys with them; cells shared with other sequences are copied first.
- * invalid when a position would become negative or collide. */
+ * invalid when a position would become negative or collide; unsupported by models whose positions are learned. */
 QN_API qn_status qn_session_seq_shift(qn_session *session, int32_t seq, int32_t p0, int32_t p1, int32_t delta,
                                       qn_error *err);
 /* Prefix reuse: keeps the longest common prefix of `tokens` and what the sequence holds at positions 0.., removes the

@@ -350,6 +350,10 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
         if (item->pos < 0 || item->pos > MAX_POS)
             return QN_FAIL(err, invalid, "token %d of the batch has position %d; 0 to %d are possible", i, item->pos,
                            MAX_POS);
+        const qn_weight *learned = s->engine->model->top.pos_embd;
+        if (learned && item->pos >= learned->shape.dim[0])
+            return QN_FAIL(err, invalid, "token %d of the batch has position %d; %s was trained for %lld", i, item->pos,
+                           s->engine->model->arch->name, (long long)learned->shape.dim[0]);
         if (item->seq < 0 || item->seq >= s->kv.n_seq)
             return QN_FAIL(err, invalid, "token %d of the batch is of sequence %d; this session has 0 to %d", i,
                            item->seq, s->kv.n_seq - 1);

@@ -108,8 +108,16 @@ static qn_status run_shift(qn_exec *e, qn_session *s, int32_t n, int32_t size, c
     const uint64_t bytes = (uint64_t)size * sizeof(int32_t);
     QN_TRY(qn__exec_set(e, qn__exec_find(e, "src"), s->tokens, bytes, err));
     QN_TRY(qn__exec_set(e, qn__exec_find(e, "dst"), s->rows, bytes, err));
-    QN_TRY(qn__exec_set(e, qn__exec_find(e, "delta"), s->pos, bytes, err));
+    const qn_node *by = qn__exec_find(e, "delta"); /* NULL where no layer rotates */
+    if (by) QN_TRY(qn__exec_set(e, by, s->pos, bytes, err));
     return qn__exec_run(e, NULL, err);
+}
+
+static bool rotates(const qn_model *m)
+{
+    for (uint32_t i = 0; i < m->hp.n_layer; i++)
+        if (m->layers[i].spec.attn.turn != QN_TURN_none) return true;
+    return false;
 }
 
 /* Everything that can fail comes before the tables change; what follows only computes. */
@@ -119,6 +127,10 @@ static qn_status shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32
     const bool copy_v = qn__kv_shared(&s->kv, seq, p0, p1) > 0;
     const int32_t size = shift_size(s, n);
     qn_exec *e = NULL;
+    if (!copy_v && !rotates(s->engine->model)) {
+        (void)qn__kv_shift(&s->kv, seq, p0, p1, delta, src, dst);
+        return QN_OK;
+    }
     QN_TRY(shift_exec(s, size, copy_v, &e, err));
     n = qn__kv_shift(&s->kv, seq, p0, p1, delta, src, dst);
     for (int32_t i = 0; i < n; i += size)
@@ -132,6 +144,9 @@ qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p
     QN_TRY(check_range(s, seq, p0, &p1, err));
     const int32_t n = qn__kv_lower(&s->kv, seq, p1) - qn__kv_lower(&s->kv, seq, p0);
     if (n <= 0 || delta == 0) return QN_OK;
+    if (s->engine->model->top.pos_embd)
+        return QN_FAIL(err, unsupported, "positions of %s are learned: what is cached for one cannot move to another",
+                       s->engine->model->arch->name);
     if (!qn__kv_can_shift(&s->kv, seq, p0, p1, delta))
         return QN_FAIL(err, invalid,
                        "positions %d to %d of sequence %d cannot move by %d: they would become negative or meet others",
@@ -206,7 +221,7 @@ qn_status qn_session_reuse_shift(qn_session *s, int32_t seq, const qn_token *tok
     QN_TRY(check_seq(s, seq, err));
     const size_t k = common_prefix(&s->kv, seq, tokens, n);
     size_t run = 0, at = 0;
-    if (n > k + 1 && k < (size_t)s->kv.len[seq]) {
+    if (n > k + 1 && k < (size_t)s->kv.len[seq] && !s->engine->model->top.pos_embd) {
         int32_t *border = qn__alloc((n - 1 - k) * sizeof *border);
         if (!border) return QN_FAIL_NOMEM(err, (n - 1 - k) * sizeof *border);
         run = longest_run(&s->kv, seq, k, tokens + k, n - 1 - k, border, &at);

@@ -125,7 +125,8 @@ typedef struct qn_top {
     QN_DIM(Q, (int64_t)l->n_head * hp->n_embd_head_k) QN_DIM(K, (int64_t)l->n_kv_head * hp->n_embd_head_k) \
     QN_DIM(V, (int64_t)l->n_kv_head * hp->n_embd_head_v) QN_DIM(O, (int64_t)l->n_head * hp->n_embd_head_v) \
     QN_DIM(QKV, ((int64_t)l->n_head + l->n_kv_head) * hp->n_embd_head_k + (int64_t)l->n_kv_head * hp->n_embd_head_v) \
-    QN_DIM(FF, l->n_ff) QN_DIM(FF2, 2 * (int64_t)l->n_ff) QN_DIM(ROT2, hp->n_rot / 2) QN_DIM(CTX, hp->n_ctx_train) \
+    QN_DIM(FF, l->n_ff) QN_DIM(FF2, 2 * (int64_t)l->n_ff) QN_DIM(FF_HALF, l->n_ff / 2) QN_DIM(ROT2, hp->n_rot / 2) \
+    QN_DIM(CTX, hp->n_ctx_train) \
     QN_DIM(HEADS, l->n_head) QN_DIM(KV_HEADS, l->n_kv_head)
 /* clang-format on */
 typedef enum qn_dim {
@@ -163,6 +164,8 @@ typedef struct qn_arch {
     int n_tensors;
     qn_rope_mode rope_mode;
     qn_block_spec block; /* of every layer, before hyperparameters and `layer` change it */
+    /* Refuses what cannot be computed, of numbers that are fine one by one; may be NULL. */
+    qn_status (*check)(const qn_hparams *hp, qn_error *err);
     /* What no key of the file says (factors that follow from sizes): after the rows were read; may be NULL. */
     void (*settle)(qn_hparams *hp);
     /* What differs between layers: layer i with its hyperparameters, weights and spec; may be NULL. */

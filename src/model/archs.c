@@ -4,18 +4,18 @@
 #include <quern/engine.h>
 #include <string.h>
 
-#define QN_ARCH(name) extern const qn_arch qn__arch_##name;
+#define QN_ARCH(id, name) extern const qn_arch qn__arch_##id;
 #include "model/archs.def"
 #undef QN_ARCH
 
 static const qn_arch *const archs[] = {
-#define QN_ARCH(name) &qn__arch_##name,
+#define QN_ARCH(id, name) &qn__arch_##id,
 #include "model/archs.def"
 #undef QN_ARCH
 };
 
 static const char *const names[] = {
-#define QN_ARCH(name) #name,
+#define QN_ARCH(id, name) name,
 #include "model/archs.def"
 #undef QN_ARCH
     NULL,

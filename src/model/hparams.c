@@ -222,5 +222,5 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
                        arch->name, hp->n_rot, hp->n_embd_head_k);
     QN_TRY(settle_rope(arch, hp, err));
     if (arch->settle) arch->settle(hp);
-    return QN_OK;
+    return arch->check ? arch->check(hp, err) : QN_OK;
 }

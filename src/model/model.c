@@ -23,15 +23,14 @@ static qn_status find_arch(const qn_gguf *file, const qn_arch **out, qn_error *e
     if (!kv) return QN_FAIL(err, format, "general.architecture is missing: this GGUF file holds no model");
     qn_gguf_str name;
     QN_TRY(qn_gguf_get_str(file, kv, 0, &name, err));
-    char copy[64], list[256] = "";
+    char copy[64];
     qn__str_quote(copy, sizeof(copy), name.data, name.len);
     *out = qn__arch_find(copy);
     if (*out) return QN_OK;
     int n = 0;
-    const qn_arch *const *archs = qn__archs(&n);
-    for (int i = 0; i < n; i++)
-        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "", archs[i]->name);
-    return QN_FAIL(err, unsupported, "architecture \"%s\" is not supported; known are %s", copy, list);
+    (void)qn__archs(&n);
+    return QN_FAIL(err, unsupported, "architecture \"%s\" is not supported; `quern synth --help` lists the %d that are",
+                   copy, n);
 }
 
 static qn_status check_tensor(const qn_tensor_row *row, const qn_gguf_tensor *t, const qn_shape *want, qn_error *err)
@@ -117,7 +116,7 @@ static void pair_vectors(qn_model *m, int32_t first)
         if (!w->vector || !(ends_with(w->name, n, ".bias", &stem) || ends_with(w->name, n, "_norm.weight", &stem)))
             continue;
         const int32_t own = find_weight(m, first, w->name, stem);
-        if (own >= 0) w->beside = own;
+        if (own >= 0 && !m->weights[own].vector) w->beside = own;
     }
 }
 
@@ -201,6 +200,9 @@ static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         QN_TRY(qn__layer_hp_read(m->file, m->arch, &m->hp, i, &m->layers[i].hp, err));
         QN_TRY(bind_rows(m, (int)i, err));
+        const qn_layer *l = &m->layers[i];
+        if (!l->attn_qkv && !(l->attn_q && l->attn_k && l->attn_v))
+            return QN_FAIL(err, format, "blk.%u has no attn_qkv.weight, and not all of attn_q, attn_k and attn_v", i);
         QN_TRY(describe(m, (int)i, err));
     }
     return QN_OK;

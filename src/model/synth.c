@@ -303,7 +303,7 @@ static qn_status write_tensor(qn_synth_job *job, const qn_tensor_row *row, const
                               const qn_shape *shape, qn_error *err)
 {
     (void)name;
-    if (row->flags & W_VECTOR) return write_vector(job, row, shape->dim[0], err);
+    if (row->flags & W_VECTOR) return write_vector(job, row, qn_shape_numel(shape), err);
     if (!job->pools[dtype])
         QN_TRY(qn__random_pool_create(dtype, job->spread, job->n_elems, qn__synth_random(&job->state),
                                       &job->pools[dtype], err));

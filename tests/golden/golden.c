@@ -10,10 +10,13 @@
 static const struct {
     const char *name;
     qn_synth_options options;
+    bool exact;
 } models[] = {
-#define GOLDEN(name, ...) {#name, {__VA_ARGS__}},
+#define GOLDEN(name, ...) {#name, {__VA_ARGS__}, false},
+#define EXACT(name, ...)  {#name, {__VA_ARGS__}, true},
 #include "models.def"
 #undef GOLDEN
+#undef EXACT
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]), FOLDS = 16 };
 
@@ -141,6 +144,9 @@ static int write_all(const char *folder)
             return 1;
         }
     }
+    fprintf(list, "], \"exact\": [");
+    for (int m = 0, n = 0; m < N_MODELS; m++)
+        if (models[m].exact) fprintf(list, "%s\"%s\"", n++ ? ", " : "", models[m].name);
     fprintf(list, "]}\n");
     return fclose(list) != 0;
 }
@@ -152,7 +158,10 @@ static int write_models(void **state)
         golden *g = &goldens[n_goldens++];
         char name[64];
         snprintf(name, sizeof(name), "%s.gguf", models[m].name);
-        *g = (golden){.name = models[m].name, .tokens = tokens, .width = FOLDS};
+        *g = (golden){.name = models[m].name,
+                      .tokens = tokens,
+                      .width = FOLDS,
+                      .kv_type = models[m].exact ? QN_DTYPE_F32 : QN_DTYPE_F16};
         snprintf(g->path, sizeof(g->path), "%s", tiny_path(name));
         assert_string_equal(figures[m].name, models[m].name); /* in the same order */
         g->limit = figures[m].limit;

@@ -59,7 +59,8 @@ int main(void)
                       .limit = models[m].limit,
                       .width = N_VOCAB,
                       .want = exact[m],
-                      .every_combination = true};
+                      .every_combination = true,
+                      .kv_type = QN_DTYPE_F16};
         snprintf(g->path, sizeof(g->path), "%s/golden/%s.gguf", QN_SHARED_DIR, g->name);
         if (!read_exact(g->name, exact[m])) {
             printf("skipped: no %s/golden/%s.logits.npy\n", QN_SHARED_DIR, g->name);

@@ -4,6 +4,8 @@
 Written from the architectures' papers and from what the file says, without a look at src/. Rounding of activations and of keys and
 values can be put in, to see what it costs.
 """
+import math
+
 import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Type
@@ -67,8 +69,32 @@ def blocks(name):
 
 KV_TYPES = {"F32": same, "F16": f16, "BF16": bf16, "Q8_0": q8_0, **{t: blocks(t) for t in ("Q5_1", "Q5_0", "Q4_1", "Q4_0")}}
 
-# Pairs of elements that RoPE turns together: neighbours, or one of each half.
-HALVES = {"llama": False, "qwen2": True, "qwen3": True}
+# Pairs of elements that RoPE turns together are one of each half; else neighbours.
+HALVES = set("""qwen2 qwen3 gemma gemma2 gemma3 phi3 olmo2 exaone exaone4 starcoder2 codeshell gptneox falcon stablelm qwen bitnet openelm paddleocr
+    pangu-embedded hunyuan-dense jais2 nemotron orion phi2 plamo plamo3 seed_oss cogvlm""".split())
+# The activation of the feed-forward: silu unless named; PLAIN: act(up) instead of act(gate) * up.
+ACTS = {"gelu_tanh": "gemma gemma2 gemma3 starcoder2 codeshell gpt2 starcoder phi2", "gelu": "gptneox falcon", "relu2": "arcee jais2 nemotron"}
+PLAIN = set("starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2".split())
+PARALLEL = set("falcon command-r cohere2 phi2 plamo".split())
+# Every n-th layer sees all, the others a window; whether the others rotate as if there were no scaling.
+PERIOD = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4, "cohere2": 4, "plamo3": 2, "phi3": 0}
+AFTER_TURN = set("hunyuan-dense maincoder".split())  # norms of heads come after rotation
+
+
+def erf(x):
+    return np.vectorize(math.erf)(x)
+
+
+ACT = {
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
+    "gelu_tanh": lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3))) / 2,
+    "relu2": lambda x: np.maximum(x, 0) ** 2,
+}
+
+
+def a_layer(value, n):
+    return list(value) if isinstance(value, (list, np.ndarray)) else [value] * n
 
 
 class Model:
@@ -77,83 +103,167 @@ class Model:
         field = {name: f.contents() for name, f in reader.fields.items()}
         self.arch = field["general.architecture"]
         get = lambda key, default=None: field.get(self.arch + "." + key, default)
-        self.field = field
-        self.n_layer, self.n_head = get("block_count"), get("attention.head_count")
-        self.n_kv = get("attention.head_count_kv", self.n_head)
-        self.eps = get("attention.layer_norm_rms_epsilon")
-        self.head = get("attention.key_length", get("embedding_length") // self.n_head)
-        self.head_v = get("attention.value_length", get("embedding_length") // self.n_head)
+        self.field, self.get = field, get
+        self.n_layer = get("block_count")
+        self.n_head = a_layer(get("attention.head_count"), self.n_layer)
+        self.n_kv = a_layer(get("attention.head_count_kv", self.n_head), self.n_layer)
+        self.n_embd = get("embedding_length")
+        self.layer_norm = get("attention.layer_norm_epsilon") is not None
+        self.eps = get("attention.layer_norm_epsilon") if self.layer_norm else get("attention.layer_norm_rms_epsilon")
+        self.head = get("attention.key_length", self.n_embd // max(self.n_head))
+        self.head_v = get("attention.value_length", self.n_embd // max(self.n_head))
         self.n_rot = get("rope.dimension_count", self.head)
-        self.base = get("rope.freq_base", 1e4 if self.arch == "llama" else 1e6)
+        self.base = get("rope.freq_base", 1e6 if self.arch in ("qwen2", "qwen3", "seed_oss", "gemma3") else 1e4)
+        if self.arch == "cogvlm":
+            self.base = 1e4
+        self.window_base = self.base if self.arch == "olmo2" else get("rope.freq_base_swa", 1e4 if self.arch == "gemma3" else self.base)
         self.scaling = get("rope.scaling.type", "linear" if get("rope.scaling.factor") else "none")
         self.factor = get("rope.scaling.factor", 0) or 1
         self.attn_factor = get("rope.scaling.attn_factor", 1)
         self.n_ctx = get("context_length")
         self.ctx_orig = get("rope.scaling.original_context_length", self.n_ctx)
+        self.window = get("attention.sliding_window", 0)
+        period = get("attention.sliding_window_pattern", PERIOD.get(self.arch, 0))
+        self.windowed = [bool(self.window) and (period == 0 or i % period < period - 1) for i in range(self.n_layer)]
+        self.act = next((a for a, names in ACTS.items() if self.arch in names.split()), "silu")
         self.w = {t.name: dequantize(t.data, t.tensor_type).astype(np.float64).reshape(t.shape[::-1]) for t in reader.tensors}
         self.type = {t.name: t.tensor_type.name for t in reader.tensors}
         if "output.weight" not in self.w:
             self.w["output.weight"], self.type["output.weight"] = self.w["token_embd.weight"], self.type["token_embd.weight"]
         self.n_vocab = self.w["token_embd.weight"].shape[0]
 
-    def angles(self, positions):
+    def angles(self, positions, base, scaled):
         """Cosine and sine of every pair at every position: linear scaling, or YaRN (Peng et al. 2023)."""
         half = np.arange(self.n_rot // 2)
-        turn = self.base ** (-2 * half / self.n_rot) / self.w.get("rope_freqs.weight", np.ones(len(half)))
-        size = self.attn_factor
-        if self.scaling == "linear":
+        # the longest a sequence of the test may become is beyond any context of training but the file's own
+        factors = self.w.get("rope_freqs.weight", self.w.get("rope_factors_long.weight" if self.n_ctx > self.ctx_orig else "rope_factors_short.weight"))
+        turn = base ** (-2 * half / self.n_rot) / (np.ones(len(half)) if factors is None else factors)
+        size = self.attn_factor if scaled else 1
+        if self.scaling == "linear" and scaled:
             turn = turn / self.factor
-        if self.scaling == "yarn":
+        if self.scaling == "yarn" and scaled:
             # the dimension whose wave fits the original context `turns` times
-            at = lambda turns: self.n_rot * np.log(self.ctx_orig / (turns * 2 * np.pi)) / (2 * np.log(self.base))
-            low, high = max(0, np.floor(at(32))), min(self.n_rot - 1, np.ceil(at(1)))
+            at = lambda turns: self.n_rot * np.log(self.ctx_orig / (turns * 2 * np.pi)) / (2 * np.log(base))
+            fast, slow = self.get("rope.scaling.yarn_beta_fast", 32), self.get("rope.scaling.yarn_beta_slow", 1)
+            low, high = max(0, np.floor(at(fast))), min(self.n_rot - 1, np.ceil(at(slow)))
             kept = 1 - np.clip((half - low) / max(0.001, high - low), 0, 1)
             turn = turn / self.factor * (1 - kept) + turn * kept
-            size *= 1 + 0.1 * np.log(self.factor)
+            size *= (1 + 0.1 * np.log(self.factor)) / (1 + 0.1 * self.get("rope.scaling.yarn_log_multiplier", 0) * np.log(self.factor))
         angle = np.asarray(positions)[:, None] * turn
         return np.cos(angle)[:, None] * size, np.sin(angle)[:, None] * size
 
-    def rope(self, x, cos, sin):
+    def rope(self, x, turn):
+        if turn is None:
+            return x
         y, n = x.copy(), self.n_rot
-        first, second = (slice(0, n // 2), slice(n // 2, n)) if HALVES[self.arch] else (slice(0, n, 2), slice(1, n, 2))
-        y[..., first] = x[..., first] * cos - x[..., second] * sin
-        y[..., second] = x[..., first] * sin + x[..., second] * cos
+        first, second = (slice(0, n // 2), slice(n // 2, n)) if self.arch in HALVES else (slice(0, n, 2), slice(1, n, 2))
+        y[..., first] = x[..., first] * turn[0] - x[..., second] * turn[1]
+        y[..., second] = x[..., first] * turn[1] + x[..., second] * turn[0]
         return y
+
+    def rotates(self, i):
+        """The table that layer i rotates by: that of all layers, of windows, or none."""
+        a, seen = self.arch, self.windowed[i]
+        if a in ("gpt2", "starcoder") or a == "smollm3" and i % 4 == 3 or a == "cohere2" and not seen:
+            return None
+        if a == "baichuan" and self.n_layer != 32:
+            return None
+        if a == "exaone4" and self.window:
+            return "all" if seen else None
+        return "window" if seen and a != "cohere2" else "all"
+
+    def factors(self):
+        """Of embeddings, of what is added to the stream, of scores, of logits."""
+        get, a = self.get, self.arch
+        embd, residual, score, logit = (get(k, 0) or None for k in ("embedding_scale", "residual_scale", "attention.scale", "logit_scale"))
+        if a in ("gemma", "gemma2", "gemma3"):
+            embd = np.sqrt(self.n_embd)
+        if a == "minicpm":
+            embd, residual, logit = embd or 12, residual or 1.4 / np.sqrt(self.n_layer), logit or self.n_embd / 256
+        if a in ("granite", "minicpm"):
+            logit = 1 / logit if logit else None
+        return embd or 1, residual or 1, score or 1 / np.sqrt(self.head), logit or 1
 
     def forward(self, tokens, act=None, kv=same):
         """Logits [n, n_vocab]. act: what a product's input is rounded to, by the type of its weight."""
-        w, n = self.w, len(tokens)
+        w, n, a, get = self.w, len(tokens), self.arch, self.get
+        pos = np.arange(n)
 
         def product(x, name):
             bias = w.get(name[:-len("weight")] + "bias", 0)
             return (act(self.type[name])(x) if act else x) @ w[name].T + bias
 
         def norm(x, name):
-            return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * w[name]
+            bias = w.get(name[:-len("weight")] + "bias", 0) if name.endswith("weight") else 0
+            if self.layer_norm:
+                x = x - x.mean(-1, keepdims=True)
+            return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * w.get(name, 1) + bias
 
-        def heads(x, count, name):
-            x = x.reshape(n, count, -1)
+        def normed(x, name):
             return norm(x, name) if name in w else x
 
-        cos, sin = self.angles(np.arange(n))
-        mask = np.where(np.tri(n) > 0, 0, -np.inf)
-        h = w["token_embd.weight"][tokens]
+        def heads(x, count, name, turn):
+            whole = name in w and w[name].shape == (x.shape[-1],) and x.shape[-1] != self.head
+            x = (norm(x, name) if whole else x).reshape(n, count, -1)
+            if a not in AFTER_TURN and not whole:
+                x = normed(x, name)
+            x = self.rope(x, turn)
+            return normed(x, name) if a in AFTER_TURN else x
+
+        tables = {None: None, "all": self.angles(pos, self.base, True), "window": self.angles(pos, self.window_base, False)}
+        see = np.tri(n) > 0
+        masks = [np.where(m, 0, -np.inf) for m in (see, see & (pos[None] > pos[:, None] - (self.window or n)))]
+        embd, residual, scale, logit = self.factors()
+        clamp, cap = get("attention.clamp_kqv", 0), get("attn_logit_softcapping", 50 if a == "gemma2" else 0)
+        heat = 1 + get("attention.temperature_scale", 0) * np.log(1 + pos // self.ctx_orig)
+        h = w["token_embd.weight"][tokens] * embd
+        if "position_embd.weight" in w:
+            h = h + w["position_embd.weight"][pos]
         for i in range(self.n_layer):
             p = f"blk.{i}."
-            x = norm(h, p + "attn_norm.weight")
-            q = self.rope(heads(product(x, p + "attn_q.weight"), self.n_head, p + "attn_q_norm.weight"), cos, sin)
-            k = kv(self.rope(heads(product(x, p + "attn_k.weight"), self.n_kv, p + "attn_k_norm.weight"), cos, sin))
-            v = kv(product(x, p + "attn_v.weight").reshape(n, self.n_kv, self.head_v))
-            group = self.n_head // self.n_kv
-            s = np.einsum("qhd,khd->hqk", q, k.repeat(group, 1)) / np.sqrt(self.head) + mask
+            n_head, n_kv, first, last = self.n_head[i], self.n_kv[i], p + "attn_norm.weight", p + "ffn_norm.weight"
+            post, post_ffn = ("" if a == "seed_oss" else p + "post_attention_norm.weight"), p + "post_ffw_norm.weight"
+            if a == "seed_oss":
+                last = p + "post_attention_norm.weight"
+            if a == "plamo3":
+                post, post_ffn = p + "post_attention_norm", p + "post_ffw_norm"
+            if p + "attn_norm_2.weight" in w:
+                first, last = p + "attn_norm_2.weight", first
+            bare = a == "olmo"  # norms without weights
+            x = norm(h, first) if bare else normed(h, first)
+            if p + "attn_qkv.weight" in w:
+                sizes = np.cumsum([n_head * self.head, n_kv * self.head])
+                q, k, v = np.split(product(x, p + "attn_qkv.weight"), sizes, axis=-1)
+            else:
+                q, k, v = (product(x, p + f"attn_{c}.weight") for c in "qkv")
+            if clamp:
+                q, k, v = (np.clip(y, -clamp, clamp) for y in (q, k, v))
+            turn = tables[self.rotates(i)]
+            q = heads(q, n_head, p + "attn_q_norm.weight", turn) * heat[:, None, None]
+            k = kv(heads(k, n_kv, p + "attn_k_norm.weight", turn))
+            v = kv(v.reshape(n, n_kv, self.head_v))
+            group = n_head // n_kv
+            s = np.einsum("qhd,khd->hqk", q, k.repeat(group, 1)) * scale
+            s = (cap * np.tanh(s / cap) if cap else s) + masks[self.windowed[i]]
             s = np.exp(s - s.max(-1, keepdims=True))
             s /= s.sum(-1, keepdims=True)
             o = np.einsum("hqk,khd->qhd", s, v.repeat(group, 1)).reshape(n, -1)
-            h = h + product(o, p + "attn_output.weight")
-            x = norm(h, p + "ffn_norm.weight")
-            gate, up = product(x, p + "ffn_gate.weight"), product(x, p + "ffn_up.weight")
-            h = h + product(gate / (1 + np.exp(-gate)) * up, p + "ffn_down.weight")
-        return product(norm(h, "output_norm.weight"), "output.weight")
+            o = product(normed(o, p + "attn_sub_norm.weight"), p + "attn_output.weight")
+            o = normed(o, post) * residual
+            side_by_side = a in PARALLEL or get("use_parallel_residual", a == "gptneox") or a == "stablelm" and last not in w
+            y = h if side_by_side else h + o
+            x = norm(y, last) if bare or last in w else x if side_by_side else y
+            f = product(x, p + "ffn_up.weight")
+            if a not in PLAIN:
+                gate, f = (product(x, p + "ffn_gate.weight"), f) if p + "ffn_gate.weight" in w else np.split(f, 2, axis=-1)
+                f = ACT[self.act](gate) * f
+            else:
+                f = ACT[self.act](f)
+            f = product(normed(f, p + "ffn_sub_norm.weight"), p + "ffn_down.weight")
+            h = y + normed(f, post_ffn) * residual + (o if side_by_side else 0)
+        y = product(norm(h, "output_norm.weight"), "output.weight") * logit
+        cap = get("final_logit_softcapping", 30 if a == "gemma2" else 0)
+        return cap * np.tanh(y / cap) if cap else y
 
 
 def nmse(a, b):

@@ -5,6 +5,7 @@
 #define QN_MODEL_ARCH_DECODER_H
 
 #include "model/arch.h"
+#include <math.h>
 
 /* Ranges are far beyond any model and keep every product of two of them inside int64. */
 /* clang-format off */
@@ -33,10 +34,11 @@
     U32_OR("rope.scaling.original_context_length", rope_ctx_orig, 0, 1, 1 << 28)
 #define DECODER_HPARAMS(default_rope_base) DECODER_SIZES, RMS_EPS, DECODER_ROPE(default_rope_base)
 /* A window, and of how many layers the last sees all. */
-#define DECODER_WINDOW(period) \
+#define DECODER_WINDOW(period) DECODER_WINDOW_BASE(period, 0) /* the base of all layers */
+#define DECODER_WINDOW_BASE(period, default_base) \
     U32_OR("attention.sliding_window",         n_window, 0, 0, 1 << 28), \
     PATTERN_OR("attention.sliding_window_pattern", windowed, period), \
-    F32_OR("rope.freq_base_swa",               rope_base_window, 0, 1, 1e12)
+    F32_OR("rope.freq_base_swa",               rope_base_window, default_base, 1, 1e12)
 #define DECODER_FACTORS \
     F32_OR("embedding_scale",                  embd_scale, 0, 0, 1e6), \
     F32_OR("residual_scale",                   residual_scale, 0, 0, 1e6), \
@@ -53,6 +55,11 @@
     {LAYER(attn_k),        "blk.%d.attn_k.weight",       {D_K, D_EMBD},     0}, \
     {LAYER(attn_v),        "blk.%d.attn_v.weight",       {D_V, D_EMBD},     0}, \
     ATTN_OUT_TENSORS(W_MAY_LACK)
+/* Where a file may have attn_qkv instead. */
+#define SPLIT_QKV_TENSORS \
+    {LAYER(attn_q),        "blk.%d.attn_q.weight",       {D_Q, D_EMBD},     W_OPTIONAL}, \
+    {LAYER(attn_k),        "blk.%d.attn_k.weight",       {D_K, D_EMBD},     W_OPTIONAL}, \
+    {LAYER(attn_v),        "blk.%d.attn_v.weight",       {D_V, D_EMBD},     W_OPTIONAL}
 #define ATTN_OUT_TENSORS(flags) \
     {LAYER(attn_out),      "blk.%d.attn_output.weight",  {D_EMBD, D_O},     0}, \
     {LAYER(attn_out_bias), "blk.%d.attn_output.bias",    {D_EMBD},          W_VECTOR | (flags)}
@@ -84,6 +91,9 @@
     {LAYER(attn_v_bias),   "blk.%d.attn_v.bias",         {D_V},             W_VECTOR | (flags)}
 /* clang-format on */
 
+#define DECODER(name_, mode) \
+    .name = (name_), .hparams = hparams, .n_hparams = COUNT_OF(hparams), .tensors = tensors, \
+    .n_tensors = COUNT_OF(tensors), .rope_mode = (mode)
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 #endif

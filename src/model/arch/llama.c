@@ -12,10 +12,5 @@ static const qn_tensor_row tensors[] = {
 };
 
 const qn_arch qn__arch_llama = {
-    .name = "llama",
-    .hparams = hparams,
-    .n_hparams = COUNT_OF(hparams),
-    .tensors = tensors,
-    .n_tensors = COUNT_OF(tensors),
-    .rope_mode = QN_ROPE_NORM,
+    DECODER("llama", QN_ROPE_NORM),
 };

@@ -11,11 +11,6 @@ static const qn_tensor_row tensors[] = {
 };
 
 const qn_arch qn__arch_qwen3 = {
-    .name = "qwen3",
-    .hparams = hparams,
-    .n_hparams = COUNT_OF(hparams),
-    .tensors = tensors,
-    .n_tensors = COUNT_OF(tensors),
-    .rope_mode = QN_ROPE_NEOX,
+    DECODER("qwen3", QN_ROPE_NEOX),
     .block = {.attn = {.qk_norm = QN_QK_head}},
 };

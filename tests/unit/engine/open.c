@@ -270,6 +270,22 @@ static void placement(void **state)
     }
 }
 
+/* Rules that put every matrix of a layer on backend 1, and nothing else. */
+static int matrices(const qn_arch *arch, const char *layer, qn_place_rule *rules)
+{
+    static char names[16][64];
+    int n = 0;
+    for (int r = 0; r < arch->n_tensors; r++) {
+        const qn_tensor_row *row = &arch->tensors[r];
+        if (!row->layer || row->flags & (W_VECTOR | W_NO_SYNTH)) continue;
+        assert_in_range(n, 0, 15);
+        snprintf(names[n], sizeof names[0], "%s%s", layer, row->name + strlen("blk.%d."));
+        rules[n] = (qn_place_rule){names[n], 1};
+        n++;
+    }
+    return n;
+}
+
 /* A layer on another backend: the stream goes there once and comes back once, with what every layer reads (the table of
  * angles, rows and spans); norms and biases that no rule names lie where their matrices are. */
 static void norms_follow_their_layer(void **state)
@@ -278,13 +294,12 @@ static void norms_follow_their_layer(void **state)
     qn_token tokens[9];
     rig_story(0, tokens, 9);
     for (size_t i = 0; i < TINY_N_ARCHS; i++) {
-        static const qn_place_rule rules[] = {{"blk.1.attn_q.weight", 1},   {"blk.1.attn_k.weight", 1},
-                                              {"blk.1.attn_v.weight", 1},   {"blk.1.attn_output.weight", 1},
-                                              {"blk.1.ffn_gate.weight", 1}, {"blk.1.ffn_up.weight", 1},
-                                              {"blk.1.ffn_down.weight", 1}};
-        qn_engine *e =
-            rig_open(&(tiny){.arch = tiny_archs[i]},
-                     &(qn_engine_options){.backends = "cpu:ref,cpu:ref", .n_threads = 1, .rules = rules, .n_rules = 7});
+        qn_place_rule rules[16];
+        const int n_rules = matrices(qn__arch_find(tiny_archs[i]), "blk.1.", rules);
+        qn_engine *e = rig_open(&(tiny){.arch = tiny_archs[i]}, &(qn_engine_options){.backends = "cpu:ref,cpu:ref",
+                                                                                     .n_threads = 1,
+                                                                                     .rules = rules,
+                                                                                     .n_rules = n_rules});
         qn_session *s = rig_session(e, (qn_session_options){0});
         qn_metrics before, after;
         qn_session_stats stats;
@@ -294,8 +309,9 @@ static void norms_follow_their_layer(void **state)
         qn_metrics_snapshot(&after);
         qn_session_get_stats(s, &stats);
         assert_int_equal(after.weight_transfers, before.weight_transfers);
-        assert_int_equal(stats.n_transfers, 5);
-        assert_int_equal(after.transfers - before.transfers, 5);
+        /* nothing rotates in three; in olmo the last norm has no weight that it would follow */
+        assert_int_equal(stats.n_transfers, 4 + tiny_turns(tiny_archs[i]) + (strcmp(tiny_archs[i], "olmo") == 0));
+        assert_int_equal(after.transfers - before.transfers, stats.n_transfers);
         assert_int_equal(stats.n_splits, 3);
         qn_session_destroy(s);
         qn_engine_close(e);

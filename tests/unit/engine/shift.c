@@ -23,6 +23,12 @@ static void write_linear(qn_gguf_writer *w)
     qn_gguf_write_f32(w, "qwen2.rope.scaling.factor", 2.5f);
 }
 
+static void write_window(qn_gguf_writer *w)
+{
+    qn_gguf_write_u32(w, "gemma3.attention.sliding_window", 4096);
+    qn_gguf_write_f32(w, "gemma3.rope.freq_base_swa", 300);
+    qn_gguf_write_f32(w, "gemma3.rope.scaling.factor", 3);
+}
 static void write_partial(qn_gguf_writer *w) { qn_gguf_write_u32(w, "qwen3.rope.dimension_count", 4); }
 
 static const tiny models[] = {
@@ -32,6 +38,9 @@ static const tiny models[] = {
     {.arch = "llama", .extra = write_yarn},
     {.arch = "qwen2", .extra = write_linear},
     {.arch = "qwen3", .extra = write_partial},
+    {.arch = "smollm3", .n_layer = 4},
+    {.arch = "gemma3", .extra = write_window},
+    {.arch = "openelm"},
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 
@@ -268,6 +277,33 @@ static void refused(void **state)
     qn_session_destroy(s);
 }
 
+/* Learned positions end, and what is cached for one stays there: a prompt is then computed again. */
+static void learned_positions(void **state)
+{
+    (void)state;
+    qn_token tokens[N];
+    size_t kept = 0;
+    rig_story(0, tokens, N);
+    qn_engine *e = rig_open(&(tiny){.arch = "gpt2", .n_kv_head = 4, .n_ctx = 60}, NULL);
+    qn_session *s = rig_session(e, (qn_session_options){.n_ctx = 80});
+    rig_feed(s, 0, tokens, 40);
+    REFUSED(unsupported, qn_session_seq_shift(s, 0, 10, -1, -5, err), "gpt2", "learned");
+    MUST(qn_session_reuse_shift(s, 0, tokens + 3, 30, &kept, err));
+    assert_int_equal(kept, 0);
+    REFUSED(invalid, qn_session_decode(s, &(qn_batch_item){1, 60, 0, true}, 1, err), "position 60", "trained for 60");
+    MUST(qn_session_decode(s, &(qn_batch_item){1, 59, 0, true}, 1, err));
+    qn_session_destroy(s);
+    qn_engine_close(e);
+    e = rig_open(&(tiny){.arch = "baichuan"}, NULL); /* no positions: nothing to rotate */
+    s = rig_session(e, (qn_session_options){0});
+    rig_feed(s, 0, tokens, 30);
+    MUST(qn_session_seq_shift(s, 0, 0, -1, 7, err));
+    rig_feed(s, 0, tokens + 30, 1);
+    SAME(rig_logits(s, -1), rig_fresh(e, (qn_session_options){0}, tokens, 31));
+    qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
 /* The oldest left out of a prompt: the rest is found in the sequence and moved, as by hand. */
 static void reuse_moves(void **state)
 {
@@ -311,7 +347,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_sequence), cmocka_unit_test(sensitive),    cmocka_unit_test(context_shift),
         cmocka_unit_test(a_part),         cmocka_unit_test(shared_cells), cmocka_unit_test(in_pieces),
-        cmocka_unit_test(blocks),         cmocka_unit_test(refused),      cmocka_unit_test(reuse_moves),
+        cmocka_unit_test(blocks),         cmocka_unit_test(refused),      cmocka_unit_test(learned_positions),
+        cmocka_unit_test(reuse_moves),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

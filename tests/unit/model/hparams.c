@@ -212,6 +212,80 @@ static void numbers_for_each_layer(void **state)
     REFUSED(format, load_changed(&plain, NULL, err), change.key);
 }
 
+/* Which layers see a window: every n-th not, or as an array says; and what such a layer is. */
+static void write_window(qn_gguf_writer *w)
+{
+    qn_gguf_write_u32(w, "gemma2.attention.sliding_window", 9);
+    if (change.how == AS_U32) qn_gguf_write_u32(w, "gemma2.attention.sliding_window_pattern", (uint32_t)change.u);
+    if (change.how == AS_I32S)
+        qn_gguf_write_array(w, "gemma2.attention.sliding_window_pattern", QN_GGUF_bool, (uint8_t[]){0, 0, 1, 0},
+                            change.n);
+}
+
+static uint32_t windows(qn_model **model)
+{
+    const char *path = tiny_path("windows.gguf");
+    qn_gguf *file = NULL;
+    uint32_t seen = 0;
+    MUST(tiny_write(path, &(tiny){.arch = "gemma2", .n_layer = 4, .extra = write_window}, err));
+    MUST(qn_gguf_open(path, NULL, &file, err));
+    MUST(qn__model_load(file, 0, model, err));
+    for (int i = 0; i < 4; i++) {
+        const qn_layer *l = &(*model)->layers[i];
+        const qn_sight sight = (*model)->sights[l->sight];
+        const bool window = sight.kind == QN_SIGHT_window;
+        assert_true(window ? sight.size == 9 : sight.kind == QN_SIGHT_all);
+        assert_int_equal(l->spec.attn.turn, window ? QN_TURN_window : QN_TURN_full);
+        seen |= (uint32_t)window << i;
+    }
+    assert_int_equal((*model)->n_sights, seen == 0 || seen == 15 ? 1 : 2);
+    qn__model_free(*model);
+    qn_gguf_close(file);
+    return seen;
+}
+
+static void windowed_layers(void **state)
+{
+    (void)state;
+    qn_model *model = NULL;
+    change.key = NULL;
+    change.how = ABSENT; /* every second */
+    assert_int_equal(windows(&model), 5);
+    change.how = AS_U32;
+    static const uint32_t want[] = {15, 0, 5, 11, 7, 15};
+    for (change.u = 0; change.u < 6; change.u++) assert_int_equal(windows(&model), want[change.u]);
+    change.how = AS_I32S;
+    change.n = 4;
+    assert_int_equal(windows(&model), 4);
+}
+
+/* Booleans, and words that are none of those that are known. */
+static void write_truth(qn_gguf_writer *w)
+{
+    if (change.how == AS_STR)
+        qn_gguf_write_str(w, "gptneox.use_parallel_residual", change.str);
+    else
+        qn_gguf_write_bool(w, "gptneox.use_parallel_residual", change.u != 0);
+}
+
+static void truths(void **state)
+{
+    (void)state;
+    qn_hparams hp;
+    const tiny neox = {.arch = "gptneox", .n_kv_head = 4, .extra = write_truth};
+    change.how = AS_U32;
+    for (change.u = 0; change.u < 2; change.u++) {
+        MUST(load_tiny(&neox, 0, &hp, err));
+        assert_int_equal(hp.parallel, change.u);
+    }
+    change.how = AS_STR;
+    change.str = "yes";
+    REFUSED(format, load_tiny(&neox, 0, NULL, err), "gptneox.use_parallel_residual", "bool");
+    REFUSED(unsupported, load_tiny(&(tiny){.arch = "baichuan", .n_layer = 40, .n_embd = 32}, 0, NULL, err), "baichuan",
+            "40 layers", "ALiBi");
+    MUST(load_tiny(&(tiny){.arch = "baichuan", .n_layer = 39, .n_embd = 32}, 0, NULL, err));
+}
+
 /* Numbers that are fine alone but not together. */
 static void at_odds(void **state)
 {
@@ -317,6 +391,8 @@ int main(void)
         cmocka_unit_test(wrong_integers),
         cmocka_unit_test(wrong_floats),
         cmocka_unit_test(numbers_for_each_layer),
+        cmocka_unit_test(windowed_layers),
+        cmocka_unit_test(truths),
         cmocka_unit_test(at_odds),
         cmocka_unit_test(rotated_elements),
         cmocka_unit_test(rope_scaling),

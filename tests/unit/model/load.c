@@ -37,12 +37,13 @@ static void architectures(void **state)
 {
     (void)state;
     odd.name = "mamba\n2";
-    for (int a = 0; a < TINY_N_ARCHS; a++)
-        REFUSED(unsupported, load_tiny(&(tiny){.key = other_arch}, 0, NULL, err), "\"mamba", tiny_archs[a]);
+    char count[32];
+    snprintf(count, sizeof count, "the %d that are", TINY_N_ARCHS);
+    REFUSED(unsupported, load_tiny(&(tiny){.key = other_arch}, 0, NULL, err), "\"mamba", count);
     odd.name = "llama2"; /* no prefix is enough */
     REFUSED(unsupported, load_tiny(&(tiny){.key = other_arch}, 0, NULL, err), "\"llama2\"");
     odd.name = "";
-    REFUSED(unsupported, load_tiny(&(tiny){.key = other_arch}, 0, NULL, err), "\"\"", "llama");
+    REFUSED(unsupported, load_tiny(&(tiny){.key = other_arch}, 0, NULL, err), "\"\"", "quern synth");
     odd.name = NULL;
     REFUSED(format, load_tiny(&(tiny){.key = other_arch}, 0, NULL, err), "general.architecture is missing");
     REFUSED(format, load_tiny(&(tiny){.key = arch_is_a_number}, 0, NULL, err), "general.architecture", "u32");
@@ -224,12 +225,14 @@ static void graphs(void **state)
         const qn_shape shape = qn_layout_shape(&logits->layout);
         assert_true(qn_shape_equal(&shape, &qn_shape_of(2, 300)));
         qn__graph_destroy(g);
+        int n_turned = 0;
+        for (uint32_t i = 0; i < m->hp.n_layer; i++) n_turned += m->layers[i].spec.attn.turn != QN_TURN_none;
         for (int copy_v = 0; copy_v < 2; copy_v++) {
             MUST(qn__build_shift(m, &kv, 16, copy_v, &g, err));
             MUST(qn__graph_verify(g, err));
             n_updates = 0;
             for (int i = 0; i < g->n_nodes; i++) n_updates += g->nodes[i]->op == QN_OP_set_rows;
-            assert_int_equal(n_updates, copy_v ? 4 : 2);
+            assert_int_equal(n_updates, copy_v ? 4 : n_turned);
             qn__graph_destroy(g);
         }
         qn__model_free(m);

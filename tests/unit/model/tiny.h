@@ -114,11 +114,17 @@ typedef struct tiny {
 
 /* Every architecture's name. */
 static const char *const tiny_archs[] = {
-#define QN_ARCH(name) #name,
+#define QN_ARCH(id, name) name,
 #include "model/archs.def"
 #undef QN_ARCH
 };
 enum { TINY_N_ARCHS = sizeof(tiny_archs) / sizeof(tiny_archs[0]) };
+
+/* Do its layers rotate queries and keys? baichuan's do not, but for its one of 32 layers. */
+static inline bool tiny_turns(const char *arch)
+{
+    return strcmp(arch, "baichuan") != 0 && qn__arch_find(arch)->block.attn.turn != QN_TURN_none;
+}
 
 enum { TINY_MAX_TENSORS = 512 };
 typedef struct tiny_job {

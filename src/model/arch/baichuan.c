@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/arch/baichuan.c
+ * Baichuan (2023): Llama. The one of 40 layers has ALiBi instead of rotation, which is refused. */
+#include "model/arch/decoder.h"
+
+static const qn_hparam_row hparams[] = {
+    DECODER_HPARAMS(10000.0),
+};
+
+static const qn_tensor_row tensors[] = {
+    DECODER_TENSORS,
+};
+
+/* It is the one of 32 that rotates. */
+static void layer(const qn_model *m, qn_layer *l, int i)
+{
+    (void)i;
+    if (m->hp.n_layer != 32) l->spec.attn.turn = QN_TURN_none;
+}
+
+static qn_status check(const qn_hparams *hp, qn_error *err)
+{
+    if (hp->n_layer != 40) return QN_OK;
+    return QN_FAIL(err, unsupported, "baichuan of 40 layers has ALiBi, which is not supported");
+}
+
+const qn_arch qn__arch_baichuan = {
+    DECODER("baichuan", QN_ROPE_NORM),
+    .check = check,
+    .layer = layer,
+};

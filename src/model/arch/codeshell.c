@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/arch/codeshell.c
+ * CodeShell (2023): layer norms and biases everywhere, and a plain feed-forward of GELU. */
+#include "model/arch/decoder.h"
+
+static const qn_hparam_row hparams[] = {
+    DECODER_SIZES,
+    LAYER_EPS,
+    DECODER_ROPE(10000.0),
+};
+
+static const qn_tensor_row tensors[] = {
+    EMBD_TENSORS,
+    {TOP(out_norm_bias), "output_norm.bias", {D_EMBD}, W_VECTOR},
+    NORM_ROW(attn_norm, "attn_norm"),
+    {LAYER(attn_norm_bias), "blk.%d.attn_norm.bias", {D_EMBD}, W_VECTOR},
+    SPLIT_QKV_TENSORS,
+    DECODER_QKV_BIASES(0),
+    ATTN_OUT_TENSORS(0),
+    NORM_ROW(ffn_norm, "ffn_norm"),
+    {LAYER(ffn_norm_bias), "blk.%d.ffn_norm.bias", {D_EMBD}, W_VECTOR},
+    {LAYER(ffn_up), "blk.%d.ffn_up.weight", {D_FF, D_EMBD}, 0},
+    {LAYER(ffn_up_bias), "blk.%d.ffn_up.bias", {D_FF}, W_VECTOR},
+    {LAYER(ffn_down), "blk.%d.ffn_down.weight", {D_EMBD, D_FF}, 0},
+    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias", {D_EMBD}, W_VECTOR},
+};
+
+const qn_arch qn__arch_codeshell = {
+    DECODER("codeshell", QN_ROPE_NEOX),
+    .block = {.norm = {QN_NORM_layer}, .ffn = {.plain = true, .act = QN_ACT_gelu_tanh}},
+};
