@@ -150,7 +150,8 @@ static qn_status visit(qn_scan *s, place *p, const char *folder, const qn_entry 
     p->part[level] = name;
     if (level == TAG) return add_model(s, p, path, e);
     if (e->link || e->kind != QN_ENTRY_folder)
-        return qn__store_add_problem(s, name, path, e->link ? "a link to a folder, which is not followed" : e->what);
+        return qn__store_add_problem(s, name, path, "%s",
+                                     e->link ? "a link to a folder, which is not followed" : e->what);
     return scan_level(s, p, path, level + 1);
 }
 

@@ -538,7 +538,8 @@ static char *message_of(const char *content)
 static void check_operations(const vocab *v, const char *mark)
 {
     char middle[256], source[1024];
-    const size_t half = strlen(mark) / 2;
+    size_t half = strlen(mark) / 2;
+    while (((unsigned char)mark[half] & 0xC0) == 0x80) half++;
     snprintf(middle, sizeof middle, "%.*s^%s", (int)half, mark, mark + half);
     for (size_t i = 0; i < ARRAY_LEN(operations); i++)
         for (int cut = 0; cut < 2; cut++) {
