@@ -18,7 +18,7 @@ one() {
     [ $status -eq 0 ] || { tail -n 40 "$work/$name.log"; touch "$work/failed"; }
 }
 if [ "${4:-}" ]; then
-    case $4 in # readers of small headers, and one of its user's own text: found out sooner
+    case $4 in # readers of small headers, of grammars and templates, and one of its user's own text: found out sooner
     fuzz_safetensors | fuzz_files | fuzz_bpe_train | fuzz_schema) seconds=$((seconds / 6)) ;;
     esac
     one "$4"

@@ -143,12 +143,43 @@ static void lazy_by_text(void **state)
     qn_grammar_destroy(g);
 }
 
+/* What made other servers abort: a token that cannot come, after a trigger, of a kind that has no text, at the end. It
+ * is an error of that output; another one of the same grammar does not notice. */
+static void reports(void **state)
+{
+    (void)state;
+    qn_grammar *g;
+    qn_matcher *m = matcher_of("root ::= \"true\" \"12\"", &g), *other;
+    const qn_grammar_trigger trigger = {.text = "true"};
+    assert_int_equal(qn_matcher_create(g, tok, &other, NULL), QN_OK);
+    assert_int_equal(qn_matcher_set_lazy(m, &(qn_lazy_options){&trigger, 1, false}, NULL), QN_OK);
+    assert_int_equal(qn_matcher_accept(other, TOK_TRUE, NULL), QN_OK);
+    assert_int_equal(qn_matcher_accept(m, TOK_TRUE, NULL), QN_OK);
+    for (qn_token t = -2; t < N_WORDS + 258; t++) {
+        if (t == TOK_12 || t == TOK_BYTES + '1') continue;
+        qn_error err;
+        assert_int_equal(qn_matcher_accept(m, t, &err), QN_STATUS_invalid);
+        assert_true(err.text[0] && qn_matcher_awake(m) && !qn_matcher_may_end(m));
+    }
+    assert_int_equal(qn_matcher_accept(m, TOK_BYTES + '1', NULL), QN_OK); /* as bytes, too */
+    assert_int_equal(qn_matcher_accept(m, TOK_BYTES + '2', NULL), QN_OK);
+    assert_true(qn_matcher_must_end(m));
+    assert_int_equal(qn_matcher_accept(m, TOK_12, NULL), QN_STATUS_invalid);
+    assert_int_equal(qn_matcher_accept(m, 2, NULL), QN_OK);
+    assert_int_equal(qn_matcher_accept(other, TOK_12, NULL), QN_OK);
+    assert_true(qn_matcher_must_end(other));
+    qn_matcher_destroy(m);
+    qn_matcher_destroy(other);
+    qn_grammar_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(named_tokens),
         cmocka_unit_test(lazy_by_token),
         cmocka_unit_test(lazy_by_text),
+        cmocka_unit_test(reports),
     };
     return cmocka_run_group_tests(tests, make_tokenizer, free_tokenizer);
 }
