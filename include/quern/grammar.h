@@ -48,8 +48,9 @@ QN_API qn_status qn_grammar_create(const char *gbnf, const char *root, qn_gramma
  *     $id $comment title description default examples deprecated readOnly writeOnly content...
  *
  * pattern: ECMA-262 without look-around, back-references, \b and \p; found anywhere unless it says ^ and $. format:
- * date time date-time uuid ipv4 ipv6 email uri, and asserted. oneOf: only where it can be told that no value satisfies
- * two of them. $ref: within the schema, "#/..", recursive too. Any other keyword is refused, on whatever node.
+ * date time date-time uuid ipv4 ipv6 email uri, and asserted (of leap seconds those with Z and +00:00). oneOf: only
+ * where it can be told that no value satisfies two of them. $ref: within the schema, "#/..", recursive too. Any other
+ * keyword is refused, on whatever node.
  *
  * What is written: properties in the order in which the schema names them, then any others that may be there. Between
  * tokens there is nothing, a space, or a newline with up to 20 spaces or 10 tabs; before a colon nothing. A string that
@@ -60,7 +61,8 @@ QN_API qn_status qn_grammar_create(const char *gbnf, const char *root, qn_gramma
  *
  * format for what is no JSON or no schema, unsupported with keyword and JSON pointer ("schema, #/properties/a: "not" is
  * not supported"), invalid for one that no value satisfies, limit for one that is too large or too deep (1 MiB, 200
- * levels, 20,000 schemas, QN_GRAMMAR_MAX_STATES) or whose patterns, lengths or combinations are. */
+ * levels, 20,000 schemas, QN_GRAMMAR_MAX_STATES) or whose patterns, lengths (100,000), bounds (10,000 digits) or
+ * combinations are: within 100 ms and 64 MB. */
 typedef struct qn_schema_options {
     bool widen;  /* where it cannot be enforced take any JSON value: for parameters of tools that aren't strict */
     bool object; /* whatever else: the value is an object, as arguments of a tool are */
