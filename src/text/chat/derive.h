@@ -46,7 +46,7 @@ typedef struct qn_probe {
 size_t qn__common_prefix(qn_slice a, qn_slice b);
 size_t qn__common_suffix(qn_slice a, qn_slice b);
 bool qn__find_word(qn_slice in, const char *word, qn_slice *before, qn_slice *after); /* either may be NULL */
-static inline qn_slice qn__skip(qn_slice s, size_t n) { return (qn_slice){s.s + n, s.n - n}; }
+static inline qn_slice qn__skip(qn_slice s, size_t n) { return (qn_slice){n ? s.s + n : s.s, s.n - n}; }
 static inline qn_slice qn__less(qn_slice s, size_t n) { return (qn_slice){s.s, s.n - n}; }
 bool qn__set_mark(qn_probe *p, qn_mark_id id, qn_slice text);
 
