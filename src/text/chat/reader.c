@@ -85,6 +85,7 @@ static void put(qn_str *s, const qn_sym *w, size_t n)
 
 void qn__read_take(qn_chat_reader *r, size_t n)
 {
+    if (!n) return;
     put(&r->raw, r->in + r->at, n);
     r->at += n;
 }

@@ -11,6 +11,13 @@
 #include <dirent.h>
 #include <stdio.h>
 
+/* Sanitizers are ten times as slow, and look for something else. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { CUT_STEP = 13, MUTATIONS = 1000 };
+#else
+enum { CUT_STEP = 1, MUTATIONS = 10000 };
+#endif
+
 #define CONTENT "Here: *a* < b, [1] and \\u00fc.\\n\\nSecond line"
 #define THOUGHT "First I think.\\n\\nThen {\\\"more\\\": 1} of <it>"
 
@@ -369,8 +376,8 @@ static void own_templates(void **state)
             fail_msg("%s: found to be %s", reader_templates[i].name, needs.syntax ? needs.syntax : "nothing");
         qn_chat_template_destroy(t);
         reads_back(reader_templates[i].name, reader_templates[i].source);
-        cut_anywhere(reader_templates[i].name, reader_templates[i].source, 1);
-        mutations(reader_templates[i].name, reader_templates[i].source, 10000 / READER_TEMPLATES, &seed);
+        cut_anywhere(reader_templates[i].name, reader_templates[i].source, CUT_STEP);
+        mutations(reader_templates[i].name, reader_templates[i].source, MUTATIONS / READER_TEMPLATES, &seed);
     }
 }
 
@@ -408,8 +415,8 @@ static void templates_of_models(void **state)
         if (needs.calls) {
             if (!needs.syntax) fail_msg("%s: its syntax was not found", e->d_name);
             reads_back(e->d_name, source);
-            cut_anywhere(e->d_name, source, 1);
-            mutations(e->d_name, source, 10000 / 39, &seed);
+            cut_anywhere(e->d_name, source, CUT_STEP);
+            mutations(e->d_name, source, MUTATIONS / 39, &seed);
             n++;
         }
         free(source);
