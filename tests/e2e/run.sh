@@ -81,7 +81,7 @@ expect 1 "$quern" run "$work" x;                              one_line "director
 expect 1 "$quern" run "$source/models/README.md" x;           one_line "GGUF"
 expect 1 "$quern" run "$model" "Once upon a time" -c 3;       one_line "6 tokens" "3"
 LC_ALL=C sed 's/\(general.architecture............\)llama/\1other/' "$source/tests/unit/text/vocab/spm.gguf" >"$work/other.gguf"
-expect 1 "$quern" run "$work/other.gguf" x;                   one_line '"other"' "llama"
+expect 1 "$quern" run "$work/other.gguf" x;                   one_line '"other"' "quern synth --help"
 expect 0 "$quern" run --help
 expect 0 "$quern" --help
 expect 0 "$quern" --version
