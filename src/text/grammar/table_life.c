@@ -107,7 +107,7 @@ static int32_t gather(const qn_table *t, const int32_t *also, int32_t n_also, in
 bool qn__table_collect(qn_table *t, int32_t *also, int32_t n_also)
 {
     const int32_t n = gather(t, also, n_also, NULL), start = t->start;
-    int32_t *was = qn__alloc(2 * ((size_t)n + 1) * sizeof *was), *is = was + n;
+    int32_t *was = qn__alloc(2 * ((size_t)n + 1) * sizeof *was), *is = was ? was + n : NULL;
     qn_store old = t->s;
     if (!was) {
         t->failure = QN_NO_MEMORY;

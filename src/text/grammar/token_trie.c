@@ -309,7 +309,7 @@ static entry rest_of(const qn_token_slice *s, const entry *e, uint8_t *n_chars)
 /* The rest as tries by how many characters come before: entries by that, then by bytes. */
 static bool make_rest(const qn_token_trie *t, qn_token_slice *s, const int32_t *others, int32_t n)
 {
-    entry *all = qn__alloc(2 * ((size_t)n + 1) * sizeof *all), *sorted = all + n;
+    entry *all = qn__alloc(2 * ((size_t)n + 1) * sizeof *all), *sorted = all ? all + n : NULL;
     uint8_t *chars = qn__alloc((size_t)n + 1);
     int32_t at = 0, depth = 0, begin[QN_SLICE_CHARS + 2];
     bool ok = all && chars;
