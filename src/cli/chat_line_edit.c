@@ -206,9 +206,9 @@ static void bind(EditLine *el)
         {"^W", "ed-delete-prev-word"}, {"^U", "vi-kill-line-prev"},
     };
     for (int i = 0; i < CLI_N(keys); i++) el_set(el, EL_BIND, keys[i].key, keys[i].function, NULL);
-    el_set(el, EL_ADDFN, "quern-complete", "Complete the name of a command", on_tab);
+    el_wset(el, EL_ADDFN, L"quern-complete", L"Complete the name of a command", on_tab);
     el_set(el, EL_BIND, "^I", "quern-complete", NULL);
-    el_set(el, EL_ADDFN, "quern-show", "Show the line", on_show);
+    el_wset(el, EL_ADDFN, L"quern-show", L"Show the line", on_show);
     el_set(el, EL_BIND, "^_", "quern-show", NULL);
 }
 

@@ -19,7 +19,7 @@ chat() {
     printf '%s' "${tail_of_chat:-}" >>"$work/command"
     tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on ||
         { sleep 0.1; tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on; }
-    sees "Ctrl-D leaves"
+    sees "Ctrl-D leaves" || finish
 }
 screen() { tm capture-pane -p -S -300 -t c >"$work/screen"; }
 # sees TEXT [TIMES]: waits until it stands on the screen that often
