@@ -285,6 +285,7 @@ static chat_typed read_line(chat_line *base, const char *prompt, const char **li
     if (!l->base.pasting) fputs("\033[?2004h", l->out); /* pasted text comes between marks */
     if (resized) el_resize(l->el);
     resized = 0;
+    el_set(l->el, EL_PREP_TERM, 1); /* or what is typed just after the prompt was shown would be the terminal's */
     const char *got = el_gets(l->el, &n);
     if (!l->base.pasting) fputs("\033[?2004l", l->out);
     fflush(l->out);
