@@ -9,6 +9,7 @@ export XDG_STATE_HOME="$work/state" LC_ALL=C.UTF-8
 unset NO_COLOR VISUAL EDITOR TMUX
 tm() { tmux -u -S "$work/tmux" -f /dev/null "$@" 2>/dev/null; }
 trap 'tm kill-server; rm -rf "$work"' EXIT
+tm new-session -d cat && tm list-panes >/dev/null || { echo "skipped: tmux opens no terminal (no /dev/pts?)"; exit 77; }
 
 # chat OPTIONS...: a new terminal with quern chat in it; the pane stays when it ends.
 chat() {
