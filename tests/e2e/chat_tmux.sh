@@ -11,13 +11,14 @@ tm() { tmux -u -S "$work/tmux" -f /dev/null "$@" 2>/dev/null; }
 trap 'tm kill-server; rm -rf "$work"' EXIT
 tm new-session -d cat && tm list-panes >/dev/null || { echo "skipped: tmux opens no terminal (no /dev/pts?)"; exit 77; }
 
-# chat OPTIONS...: a new terminal with quern chat in it; the pane stays when it ends.
+# chat OPTIONS...: a new terminal with quern chat in it; the pane stays when it ends, and its exit status is in a file.
 chat() {
     tm kill-server
     n_prompts=0
-    printf 'exec ' >"$work/command"
+    rm -f "$work/status"
+    printf 'trap : INT; ' >"$work/command"
     for word in env TERM="${TERM_OF_CHAT:-tmux-256color}" "$quern" chat "$model" -t 1 "$@"; do printf "'%s' " "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")" >>"$work/command"; done
-    printf '%s' "${tail_of_chat:-}" >>"$work/command"
+    printf '%s' "${tail_of_chat:-}; echo \$? >'$work/status.part'; mv '$work/status.part' '$work/status'" >>"$work/command"
     tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on ||
         { sleep 0.1; tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on; }
     sees "Ctrl-D leaves" || finish
@@ -50,8 +51,11 @@ prompt() {
 clear_screen() { n_prompts=0; tm send-keys -R -t c ';' clear-history -t c; keys Enter; prompt; }
 leaves() { # by the keys
     keys "$@"
-    sees "Pane is dead"
-    grep -q "status 0" "$work/screen" || bad "left with: $(grep dead "$work/screen")"
+    for i in $(seq 200); do
+        [ -e "$work/status" ] && break
+        sleep 0.05
+    done
+    [ "$(cat "$work/status")" = 0 ] || { bad "left with: $(cat "$work/status")"; screen; grep . "$work/screen"; }
 }
 
 # ---- a conversation ----
