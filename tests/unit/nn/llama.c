@@ -323,7 +323,8 @@ static void sequences_share_a_row(void **state)
         if (!(off < 1e-6)) fail_msg("part %d is off by %g", part, off);
         assert_true(part ? seen > 1e-5 : seen < 1e-6); /* without the mask the second sees the first */
     }
-    qn_context_destroy(c);
+    qn_module_destroy(m);
+    context_end(c);
 }
 
 int main(void)
