@@ -17,12 +17,7 @@ static const qn_tensor_row tensors[] = {
     SPLIT_QKV_TENSORS,
     DECODER_QKV_BIASES(0),
     ATTN_OUT_TENSORS(0),
-    NORM_ROW(ffn_norm, "ffn_norm"),
-    {LAYER(ffn_norm_bias), "blk.%d.ffn_norm.bias", {D_EMBD}, W_VECTOR},
-    {LAYER(ffn_up), "blk.%d.ffn_up.weight", {D_FF, D_EMBD}, 0},
-    {LAYER(ffn_up_bias), "blk.%d.ffn_up.bias", {D_FF}, W_VECTOR},
-    {LAYER(ffn_down), "blk.%d.ffn_down.weight", {D_EMBD, D_FF}, 0},
-    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias", {D_EMBD}, W_VECTOR},
+    PLAIN_FFN_TENSORS,
 };
 
 const qn_arch qn__arch_codeshell = {

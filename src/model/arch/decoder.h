@@ -77,6 +77,14 @@
     ATTN_TENSORS, \
     NORM_ROW(ffn_norm, "ffn_norm"), \
     FFN_TENSORS
+/* A feed-forward without a gate, and the norm before it, all with biases. */
+#define PLAIN_FFN_TENSORS \
+    NORM_ROW(ffn_norm, "ffn_norm"), \
+    {LAYER(ffn_norm_bias), "blk.%d.ffn_norm.bias",       {D_EMBD},          W_VECTOR}, \
+    {LAYER(ffn_up),        "blk.%d.ffn_up.weight",       {D_FF, D_EMBD},    0}, \
+    {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR}, \
+    {LAYER(ffn_down),      "blk.%d.ffn_down.weight",     {D_EMBD, D_FF},    0}, \
+    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR}
 /* A norm of a layer's stream, of a head, of all heads. */
 #define NORM_ROW(slot, name) {LAYER(slot), "blk.%d." name ".weight", {D_EMBD}, W_VECTOR | W_ONES}
 #define HEAD_NORM_ROWS \
