@@ -5,6 +5,7 @@
 #define QN_CLI_CHAT_LINE_H
 
 #include "cli/chat_input.h"
+#include <sys/types.h>
 
 typedef const char *(*chat_words)(const void *ctx, int i); /* NULL past the last */
 
@@ -25,6 +26,9 @@ struct chat_line {
     bool was_empty; /* when it was cancelled */
     bool pasting;   /* the line ended within a text that is being pasted: more of it comes */
 };
+
+/* As read() of one byte from standard input, but a signal ends the waiting with EINTR although writes are restarted. */
+ssize_t chat_read_byte(unsigned char *c);
 
 extern const chat_line_type chat_line_plain;
 #ifdef QN_LIBEDIT

@@ -53,7 +53,7 @@ static int next_byte(edit_line *l)
         return c;
     }
     for (;;) {
-        const ssize_t got = read(STDIN_FILENO, &c, 1);
+        const ssize_t got = chat_read_byte(&c);
         if (got == 1) return c;
         if (got == 0 || errno != EINTR) return 0;
         if (cli_interrupted()) return -1;
@@ -183,7 +183,7 @@ static char *prompt_of(EditLine *el) { return of(el)->prompt; }
 
 static void on_signal(int signal_number, void (*handler)(int))
 {
-    struct sigaction action = {.sa_handler = handler}; /* without SA_RESTART: reading has to notice */
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}; /* an answer under way goes on */
     sigemptyset(&action.sa_mask);
     sigaction(signal_number, &action, NULL);
 }

@@ -2,6 +2,7 @@
 /* src/cli/chat_line_plain.c -- lines without libedit: the terminal's own erasing, no history. */
 #include "cli/chat_line.h"
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,12 @@ typedef struct plain_line {
     char *text;
     size_t n, cap;
 } plain_line;
+
+ssize_t chat_read_byte(unsigned char *c)
+{
+    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&fd, 1, -1) < 0 ? -1 : read(STDIN_FILENO, c, 1);
+}
 
 static chat_line *open_line(const chat_screen *screen, chat_words complete)
 {
@@ -54,8 +61,8 @@ static chat_typed read_line(chat_line *base, const char *prompt, const char **li
     l->n = 0;
     base->was_empty = false;
     for (;;) {
-        char c;
-        const ssize_t got = read(STDIN_FILENO, &c, 1);
+        unsigned char c;
+        const ssize_t got = chat_read_byte(&c);
         if (got < 0 && errno == EINTR && !cli_interrupted()) continue;
         if (got < 0 && errno == EINTR) {
             fputc('\n', out);
@@ -68,7 +75,7 @@ static chat_typed read_line(chat_line *base, const char *prompt, const char **li
             return CHAT_TYPED_end;
         }
         if (got <= 0 || c == '\n') break;
-        if (!add(l, c)) {
+        if (!add(l, (char)c)) {
             cli_no_memory("out of memory");
             return CHAT_TYPED_end;
         }

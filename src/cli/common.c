@@ -192,7 +192,8 @@ static void on_interrupt(int signal_number)
 
 static void ask_again(void)
 {
-    struct sigaction action = {.sa_handler = on_interrupt}; /* without SA_RESTART */
+    /* A write that waits for the terminal goes on; who reads waits with chat_read_byte. */
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     patience = 2;
     sigaction(SIGINT, &action, NULL);

@@ -155,6 +155,10 @@ keys -l "ROMEO:"; keys Enter; sees "
 say "/save $work/c.json"
 grep -q '"role": "assistant"' "$work/c.json" || { bad "what was said is lost:"; cat "$work/c.json"; }
 say "/context"; sees "2 messages"
+clear_screen; say /reset # and so while the terminal takes nothing, which Ctrl-S makes it do, and when its size changes then
+keys -l "ROMEO:"; keys Enter; sees "
+" 6; keys C-s; sleep 0.3; tm resize-window -t c -x 90; sleep 0.1; keys C-c; sees "(stopped)"; prompt
+say "/context"; sees "2 messages"
 keys C-c; sees "Ctrl-C again or Ctrl-D leaves"; prompt
 leaves C-c
 
