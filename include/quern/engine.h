@@ -143,8 +143,10 @@ typedef struct qn_session qn_session;
 #define QN_KV_TYPE_NAMES        (&(QN_KV_TYPE_ROWS(QN_KV_TYPE_LISTED))[2]) /* "F32, F16, .." */
 
 typedef struct qn_session_options {
-    int32_t n_ctx;    /* KV cells, shared by all sequences; 0: the model's training context, at most 8192 */
-    int32_t n_batch;  /* tokens computed at once; 0: 512, or what memory_limit allows; never more than n_ctx */
+    int32_t n_ctx; /* KV cells, shared by all sequences; 0: the model's training context, at most 8192 */
+    /* tokens computed at once; 0: 512, or where tokens see both ways 8192, or what memory_limit allows; never more than
+     * n_ctx */
+    int32_t n_batch;
     int32_t n_seq;    /* sequences 0 .. n_seq-1; 0: 1, at most 256 */
     qn_dtype kv_type; /* one of QN_KV_TYPE_ROWS; meaningful with kv_type_set, else F16 */
     bool kv_type_set;
@@ -196,10 +198,11 @@ typedef struct qn_batch_item {
 } qn_batch_item;
 
 /* Computes all items, in chunks of n_batch. A token sees its own sequence up to its own position, the items of this
- * call included. A token's logits are bit-identical whatever the thread count, the chunks and the other items are.
- * limit when there are not enough free cells (the message says how many are needed and free), invalid for a token,
- * position or sequence out of range or a position that is taken. On failure no item of the failing chunk is left in the
- * cache; earlier chunks stay. */
+ * call included; in a model whose tokens see both ways (attention.causal is false) all of its sequence that is in the
+ * cache, before and after it, and n must not be more than n_batch (limit). A token's logits are bit-identical whatever
+ * the thread count, the chunks and the other items are. limit when there are not enough free cells (the message says
+ * how many are needed and free), invalid for a token, position or sequence out of range or a position that is taken. On
+ * failure no item of the failing chunk is left in the cache; earlier chunks stay. */
 QN_API qn_status qn_session_decode(qn_session *session, const qn_batch_item *items, int32_t n, qn_error *err);
 /* The usual case: appends tokens to a sequence after its last position; logits of the last one only. */
 QN_API qn_status qn_session_feed(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, qn_error *err);

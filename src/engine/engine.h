@@ -135,6 +135,8 @@ qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options,
 
 /* state while a decode is under way in the background. */
 qn_status qn__session_idle(const qn_session *s, qn_error *err);
+/* limit where tokens see what comes after them and n of them are more than a chunk. */
+qn_status qn__session_at_once(const qn_session *s, size_t n, qn_error *err);
 /* What decode refuses before it computes; then decode itself. */
 qn_status qn__session_check(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err);
 qn_status qn__session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err);

@@ -286,14 +286,14 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
 /* The part of its list that a token sees: its row, the first entry and one past the last. */
 static void look(const qn_session *s, const qn_sight *sight, const qn_batch_item *item, int32_t *span)
 {
-    int32_t first = 0; /* position */
-    if (sight->kind == QN_SIGHT_window && item->pos >= sight->size) first = item->pos - sight->size + 1;
+    int32_t first, end; /* positions */
+    qn__sight_range(sight, item->pos, &first, &end);
     span[0] = item->seq;
     span[1] = first ? qn__kv_lower(&s->kv, item->seq, first) : 0;
-    span[2] = qn__kv_lower(&s->kv, item->seq, item->pos + 1);
+    span[2] = qn__kv_lower(&s->kv, item->seq, end);
 }
 
-/* Cells first, then what each token sees: its own sequence up to its own position, whatever order the items came in. */
+/* Cells first, then what each token sees, whatever order the items came in. */
 static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
     int32_t n_out = 0, added = 0;
@@ -336,6 +336,14 @@ static qn_status check_token(const qn_session *s, int64_t i, qn_token token, qn_
                    n_vocab - 1);
 }
 
+qn_status qn__session_at_once(const qn_session *s, size_t n, qn_error *err)
+{
+    if (!s->engine->model->sees_ahead || n <= (size_t)s->shape.n_batch) return QN_OK;
+    return QN_FAIL(err, limit,
+                   "%zu tokens see each other, before and after; this session computes %d at once (n_batch)", n,
+                   s->shape.n_batch);
+}
+
 static qn_status check_items(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
     const int32_t free_cells = s->kv.n_cells - s->kv.n_used;
@@ -344,6 +352,7 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
     if (n > free_cells)
         return QN_FAIL(err, limit, "%d tokens do not fit: %d of the context's %d cells are free", n, free_cells,
                        s->kv.n_cells);
+    QN_TRY(qn__session_at_once(s, (size_t)n, err));
     for (int32_t i = 0; i < n; i++) {
         const qn_batch_item *item = &items[i];
         QN_TRY(check_token(s, i, item->token, err));
@@ -404,6 +413,7 @@ qn_status qn_session_feed(qn_session *s, int32_t seq, const qn_token *tokens, si
     if (n > (size_t)free_cells)
         return QN_FAIL(err, limit, "%zu tokens do not fit: %d of the context's %d cells are free", n, free_cells,
                        s->kv.n_cells);
+    QN_TRY(qn__session_at_once(s, n, err));
     const int32_t first = qn_session_seq_pos_max(s, seq) + 1;
     if (n > (size_t)(MAX_POS + 1 - first))
         return QN_FAIL(err, limit, "%zu tokens after position %d; the last possible one is %d", n, first - 1, MAX_POS);

@@ -25,7 +25,9 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
     qn_session_shape s = {
         .n_ctx = options->n_ctx ? options->n_ctx : least(hp->n_ctx_train, DEFAULT_CTX),
         .n_seq = options->n_seq ? options->n_seq : 1,
-        .n_batch = options->n_batch ? options->n_batch : DEFAULT_BATCH,
+        .n_batch = options->n_batch       ? options->n_batch
+                   : e->model->sees_ahead ? DEFAULT_CTX
+                                          : DEFAULT_BATCH,
         .n_logits = options->n_logits,
         .kv_type = options->kv_type_set ? options->kv_type : QN_DTYPE_F16,
     };

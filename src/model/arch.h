@@ -33,6 +33,7 @@ typedef struct qn_hparams {
     float attn_heat;
     uint32_t attn_heat_floor;
     uint32_t parallel;  /* attention and feed-forward side by side */
+    uint32_t causal;    /* 0: tokens see what comes after them too */
     qn_rope_attrs rope; /* made of the above when loading */
     qn_rope_attrs rope_window;
 } qn_hparams;
@@ -187,6 +188,7 @@ struct qn_model {
     uint64_t n_params, weight_bytes;
     qn_sight sights[QN_MAX_SIGHTS]; /* the different ones of the layers; the first is that of the first layer */
     int32_t n_sights;
+    bool sees_ahead; /* tokens see what comes after them: a text is computed at once */
 };
 
 /* Reads hyperparameters and binds tensors; every missing, misshapen or mistyped one is named with what was expected.

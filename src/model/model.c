@@ -156,6 +156,7 @@ static qn_status find_sight(qn_model *m, qn_layer *l, qn_error *err)
     if (m->n_sights == QN_MAX_SIGHTS)
         return QN_FAIL(err, unsupported, "layers see in more than %d different ways", QN_MAX_SIGHTS);
     m->sights[m->n_sights++] = *s;
+    m->sees_ahead = m->sees_ahead || qn__sees_ahead(s);
     return QN_OK;
 }
 
@@ -173,8 +174,10 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
     attn->clamp = hp->qkv_clamp;
     attn->heat = hp->attn_heat;
     attn->heat_floor = (int32_t)(hp->attn_heat_floor ? hp->attn_heat_floor : (uint32_t)hp->rope.n_ctx_orig);
+    attn->sight.kind = hp->causal ? QN_SIGHT_all : QN_SIGHT_both;
     if (hp->n_window && l->hp.windowed) {
-        attn->sight = (qn_sight){QN_SIGHT_window, (int32_t)hp->n_window};
+        attn->sight = hp->causal ? (qn_sight){QN_SIGHT_window, (int32_t)hp->n_window}
+                                 : (qn_sight){QN_SIGHT_both_window, (int32_t)hp->n_window / 2};
         attn->turn = QN_TURN_window;
     }
     if (m->arch->layer) m->arch->layer(m, l, i);

@@ -20,13 +20,28 @@ typedef struct qn_norm_spec {
 
 /* What a token may see of its own sequence, by positions. */
 typedef enum qn_sight_kind {
-    QN_SIGHT_all,    /* what is not after it */
-    QN_SIGHT_window, /* the last `size` positions of that, its own among them */
+    QN_SIGHT_all,         /* what is not after it */
+    QN_SIGHT_window,      /* the last `size` positions of that, its own among them */
+    QN_SIGHT_both,        /* everything, before and after it */
+    QN_SIGHT_both_window, /* up to `size` positions away, before and after it */
 } qn_sight_kind;
 typedef struct qn_sight {
     qn_sight_kind kind;
     int32_t size;
 } qn_sight;
+static inline bool qn__sees_ahead(const qn_sight *s)
+{
+    return s->kind == QN_SIGHT_both || s->kind == QN_SIGHT_both_window;
+}
+/* It sees positions first <= p < end. */
+static inline void qn__sight_range(const qn_sight *s, int32_t pos, int32_t *first, int32_t *end)
+{
+    const bool window = s->kind == QN_SIGHT_window, both_window = s->kind == QN_SIGHT_both_window;
+    const int64_t before = window ? s->size - 1 : both_window ? s->size : pos;
+    const int64_t after = both_window ? (int64_t)pos + s->size + 1 : s->kind == QN_SIGHT_both ? INT32_MAX : pos + 1;
+    *first = pos > before ? (int32_t)(pos - before) : 0;
+    *end = after < INT32_MAX ? (int32_t)after : INT32_MAX;
+}
 
 /* Which table rotates queries and keys. */
 typedef enum qn_turn { QN_TURN_full, QN_TURN_window, QN_TURN_none } qn_turn;

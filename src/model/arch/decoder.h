@@ -18,7 +18,8 @@
     U32_OR("attention.key_length",             n_embd_head_k, 0, 1, 65536),   /* 0: n_embd / n_head */ \
     U32_OR("attention.value_length",           n_embd_head_v, 0, 1, 65536), \
     LU32("feed_forward_length",                n_ff, 1, 1 << 22), \
-    U32_OR("expert_count",                     n_expert, 0, 0, 65536)
+    U32_OR("expert_count",                     n_expert, 0, 0, 65536), \
+    BOOL_OR("attention.causal",                causal, 1)
 #define RMS_EPS   F32("attention.layer_norm_rms_epsilon", norm_eps, 0, 1)
 #define LAYER_EPS F32("attention.layer_norm_epsilon",     norm_eps, 0, 1)
 #define DECODER_ROPE(default_base) DECODER_ROPE_NUMBERS(default_base), \
