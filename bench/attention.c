@@ -101,7 +101,8 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
         vb[i] = buffer_of(be, kv_bytes, dtype);
         qn_node *k = qn__param(g, "k", dtype, &kv_shape, kb[i], 0, 0),
                 *v = qn__param(g, "v", dtype, &kv_shape, vb[i], 0, 0);
-        qn_node *y = qn__attention(g, qn, k, v, ln, sn, &(qn_attn_attrs){.scale = 0.125f});
+        qn_node *y = qn__attention(g, &(qn_attn_sources){.q = qn, .k = k, .v = v, .lists = ln, .spans = sn},
+                                   &(qn_attn_attrs){.scale = 0.125f});
         qn__output(g, y);
     }
     OK(qn__sched_compile(sched, g, NULL, 0, &e, err));

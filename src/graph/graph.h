@@ -62,8 +62,9 @@ typedef struct qn_slice_attrs {
     int64_t start;
 } qn_slice_attrs;
 typedef struct qn_attn_attrs {
-    float scale;   /* of q.k; usually 1/sqrt(d) */
-    float softcap; /* 0 none; else s = cap * tanh(s / cap) */
+    float scale;       /* of q.k; usually 1/sqrt(d) */
+    float softcap;     /* 0 none; else s = cap * tanh(s / cap) */
+    int32_t has_sinks; /* set by the builder */
 } qn_attn_attrs;
 
 /* ---- nodes ---- */
@@ -179,10 +180,13 @@ qn_node *qn__slice_update(qn_graph *g, qn_node *dst, qn_node *x, int dim, int64_
  *   lists  I32 [n_lists, capacity]: cell numbers of a sequence in order of position
  *   spans  I32 [n, 3]: for each query (list row, first, end): it sees entries first .. end - 1 of that list; none give
  *          zeros
+ *   sinks  [n_head] f32, or NULL: for each head the score of a key more that every query sees, whose value is zeros
  * -> [n, n_head * dv] f32. Head h reads KV head h / (n_head / n_kv_head). Keys are taken in list order in tiles of a
  * fixed size, so a query's result depends on nothing but its own list. */
-qn_node *qn__attention(qn_graph *g, qn_node *q, qn_node *k, qn_node *v, qn_node *lists, qn_node *spans,
-                       const qn_attn_attrs *attrs);
+typedef struct qn_attn_sources {
+    qn_node *q, *k, *v, *lists, *spans, *sinks;
+} qn_attn_sources;
+qn_node *qn__attention(qn_graph *g, const qn_attn_sources *src, const qn_attn_attrs *attrs);
 
 /* ---- checking, refining ---- */
 /* Order, arities, shapes by rule again, root and alias consistency; no read of what an update of a resident has

@@ -110,6 +110,7 @@ typedef struct qn_layer {
     qn_weight *attn_qkv, *attn_qkv_bias;         /* queries, keys and values, one behind the other */
     qn_weight *attn_inner_norm, *ffn_inner_norm; /* before the last product */
     qn_weight *attn_norm_2, *attn_norm_2_bias;
+    qn_weight *attn_sinks; /* [n_head]: of each head one more score, whose weight goes nowhere */
     qn_layer_hp hp;
     qn_block_spec spec;
     int32_t sight; /* in qn_model.sights */

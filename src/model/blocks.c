@@ -174,9 +174,13 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
     cache_v = qn__set_rows(g, cache_v, node(v), b->rows);
 
     const qn_attn_attrs attrs = {.scale = scale, .softcap = l->spec.attn.softcap};
-    return value(qn__attention(g, node(q), qn__reshape(g, cache_k, qn_shape_of(n_cells, n_kv, dk)),
-                               qn__reshape(g, cache_v, qn_shape_of(n_cells, n_kv, dv)), lists, b->spans[l->sight],
-                               &attrs));
+    const qn_attn_sources src = {.q = node(q),
+                                 .k = qn__reshape(g, cache_k, qn_shape_of(n_cells, n_kv, dk)),
+                                 .v = qn__reshape(g, cache_v, qn_shape_of(n_cells, n_kv, dv)),
+                                 .lists = lists,
+                                 .spans = b->spans[l->sight],
+                                 .sinks = qn__weight(b, l->attn_sinks)};
+    return value(qn__attention(g, &src, &attrs));
 }
 
 static qn_value *name(void *ctx, qn_value *x, const char *what, int i)

@@ -149,7 +149,9 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
     const int64_t window = spec->sight.kind == QN_SIGHT_window ? spec->sight.size : 0;
     qn_tensor *sees = ((recording *)ctx)->t->sees_in; /* where a row holds several sequences */
     if (sees && window) sees = qn_triu(sees, 1 - window);
+    qn_tensor *sinks = weight(base_of(ctx), l->attn_sinks);
     const qn_sdpa_options options = {.mask = sees,
+                                     .sinks = sinks ? qn_to(sinks, QN_DTYPE_F32) : NULL,
                                      .is_causal = !sees,
                                      .enable_gqa = true,
                                      .scale = (double)factor,

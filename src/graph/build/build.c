@@ -145,10 +145,12 @@ qn_node *qn__rope(qn_graph *g, qn_node *x, qn_node *pos, qn_node *factors, const
     return qn__op(g, QN_OP_rope, attrs, (qn_node *[]){x, pos, factors}, factors != NULL ? 3 : 2);
 }
 
-qn_node *qn__attention(qn_graph *g, qn_node *q, qn_node *k, qn_node *v, qn_node *lists, qn_node *spans,
-                       const qn_attn_attrs *attrs)
+qn_node *qn__attention(qn_graph *g, const qn_attn_sources *src, const qn_attn_attrs *attrs)
 {
-    return qn__op(g, QN_OP_attention, attrs, (qn_node *[]){q, k, v, lists, spans}, 5);
+    qn_attn_attrs a = *attrs;
+    a.has_sinks = src->sinks != NULL;
+    return qn__op(g, QN_OP_attention, &a, (qn_node *[]){src->q, src->k, src->v, src->lists, src->spans, src->sinks},
+                  5 + a.has_sinks);
 }
 
 /* ---- updates ---- */

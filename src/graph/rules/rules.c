@@ -335,6 +335,12 @@ qn_status qn__rule_attention(qn_node *n, qn_error *err)
     QN_TRY(want_dtype(n, 4, "spans", QN_DTYPE_I32, err));
     QN_TRY(want_shape(n, 4, "spans", qn_shape_of(q->layout.dim[0], 3), err));
     const int64_t *dq = q->layout.dim, *dk = k->layout.dim, *dv = v->layout.dim;
+    if (n->n_src != 5 + (a->has_sinks != 0))
+        return QN_FAIL(err, invalid, "attention: %d sources, %d expected", n->n_src, 5 + (a->has_sinks != 0));
+    if (a->has_sinks) {
+        QN_TRY(want_dtype(n, 5, "sinks", QN_DTYPE_F32, err));
+        QN_TRY(want_shape(n, 5, "sinks", qn_shape_of(dq[1]), err));
+    }
     if (dq[2] != dk[2]) {
         return QN_FAIL(err, invalid, "attention: q %s and k %s: head sizes %lld and %lld differ", SHAPE(q), SHAPE(k),
                        (long long)dq[2], (long long)dk[2]);

@@ -98,6 +98,7 @@
     {LAYER(attn_q_bias),   "blk.%d.attn_q.bias",         {D_Q},             W_VECTOR | (flags)}, \
     {LAYER(attn_k_bias),   "blk.%d.attn_k.bias",         {D_K},             W_VECTOR | (flags)}, \
     {LAYER(attn_v_bias),   "blk.%d.attn_v.bias",         {D_V},             W_VECTOR | (flags)}
+#define SINK_ROW {LAYER(attn_sinks), "blk.%d.attn_sinks.weight", {D_HEADS}, W_VECTOR}
 /* clang-format on */
 
 #define DECODER(name_, mode) \

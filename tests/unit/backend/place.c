@@ -33,7 +33,10 @@ static void test_work_goes_to_its_memory(void **state)
     qn_node *k = qn__reshape(g, u, qn_shape_of(8, 2, 4)), *q = qn__reshape(g, x, qn_shape_of(2, 2, 4));
     qn_node *spans = qn__input(g, "spans", QN_DTYPE_I32, &qn_shape_of(2, 3));
     qn_node *lists = qn__input(g, "lists", QN_DTYPE_I32, &qn_shape_of(1, 8));
-    out(g, qn__attention(g, q, k, k, lists, spans, &(qn_attn_attrs){.scale = 0.5f}), "attention");
+    out(g,
+        qn__attention(g, &(qn_attn_sources){.q = q, .k = k, .v = k, .lists = lists, .spans = spans},
+                      &(qn_attn_attrs){.scale = 0.5f}),
+        "attention");
     on(g, -1);
     out(g, shift(g, qn__linear(g, x, weight, NULL), 3), "follows");
 

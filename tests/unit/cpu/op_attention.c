@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/cpu/op_attention.c -- attention over scattered cells against a plain softmax in double: GQA, every KV
- * format, odd head sizes, windows, soft caps, holes in lists, empty and lying spans; and that a query's bits depend on
- * nothing but its own list. */
+ * format, odd head sizes, windows, soft caps, sinks, holes in lists, empty and lying spans; and that a query's bits
+ * depend on nothing but its own list. */
 #include "rig.h"
 
 typedef struct attn_case {
     int64_t n, n_head, n_kv, d, dv, n_cells, n_lists, capacity;
     qn_dtype kt, vt;
     qn_attn_attrs attrs;
-    int32_t window;       /* entries that a query sees at most; 0: any number */
+    int32_t window; /* entries that a query sees at most; 0: any number */
+    bool with_sinks;
     int64_t first, count; /* queries to run */
-    tensor q, k, v, lists, spans;
+    tensor q, k, v, lists, spans, sinks;
 } attn_case;
 
 static qn_node *build(rig *r, void *ctx)
@@ -22,7 +23,14 @@ static qn_node *build(rig *r, void *ctx)
         q = qn__narrow(r->g, q, 0, c->first, c->count);
         spans = qn__narrow(r->g, spans, 0, c->first, c->count);
     }
-    return qn__attention(r->g, q, k, v, lists, spans, &c->attrs);
+    return qn__attention(r->g,
+                         &(qn_attn_sources){.q = q,
+                                            .k = k,
+                                            .v = v,
+                                            .lists = lists,
+                                            .spans = spans,
+                                            .sinks = c->with_sinks ? rig_param(r, &c->sinks, 0) : NULL},
+                         &c->attrs);
 }
 
 /* One query and head. Returns how far rounding may take the result, relative to the largest value. */
@@ -56,8 +64,10 @@ static double oracle(const attn_case *c, int64_t query, int64_t head, double *ou
         step = fmax(step, 4 * sqrt(qq * kk / 12) * fabs((double)c->attrs.scale) * hypot(1 / 32767.0, 1 / 16384.0));
         max = fmax(max, score[j]);
     }
+    if (c->with_sinks) max = fmax(max, c->sinks.value[head]);
     for (int64_t j = begin; j < end; j++)
         if (score[j] > -INFINITY) sum += exp(score[j] - max);
+    if (c->with_sinks) sum += exp(c->sinks.value[head] - max);
     for (int64_t i = 0; i < c->dv; i++) out[i] = 0;
     for (int64_t j = begin; j < end && sum > 0; j++) {
         if (score[j] == -INFINITY) continue;
@@ -107,6 +117,9 @@ static attn_case make(attn_case c)
     c.v = tensor_random(c.vt, qn_shape_of(c.n_cells, c.n_kv, c.dv));
     c.lists = tensor_ints(qn_shape_of(c.n_lists, c.capacity), NULL);
     c.spans = tensor_ints(qn_shape_of(c.n, 3), NULL);
+    c.sinks = tensor_random(QN_DTYPE_F32, qn_shape_of(c.n_head));
+    for (int64_t i = 0; i < c.n_head; i++) /* from nothing to nearly all of a row */
+        ((float *)c.sinks.data)[i] = c.sinks.value[i] = c.sinks.value[i] * 4 + (float)(i % 3) * 3;
     int32_t *cells = malloc((size_t)(c.n_cells + c.capacity) * 4);
     for (int64_t i = 0; i < c.n_cells; i++) cells[i] = (int32_t)i;
     for (int64_t l = 0; l < c.n_lists; l++) {
@@ -131,6 +144,7 @@ static void drop(attn_case *c)
     tensor_free(&c->v);
     tensor_free(&c->lists);
     tensor_free(&c->spans);
+    tensor_free(&c->sinks);
 }
 
 /* Batches of 1, and of uneven parts, give the bits of the whole, and every level the bits of the first. */
@@ -396,6 +410,39 @@ static void test_window_and_cap(void **state)
     }
 }
 
+/* Few queries and many, lists of one tile and of several, shared out or not, values in slices, in floats and integers:
+ * a sink takes part in each softmax once. One above all scores takes nearly all of it; a query that sees nothing gives
+ * zeros. */
+static void test_sinks(void **state)
+{
+    (void)state;
+    static const int16_t shapes[][6] = {/* n, heads, kv heads, d, dv, capacity */
+                                        {1, 4, 2, 16, 16, 100},  {9, 6, 2, 24, 40, 130},  {1, 16, 16, 16, 16, 700},
+                                        {40, 8, 8, 16, 16, 300}, {3, 6, 3, 32, 300, 290}, {70, 4, 1, 64, 64, 260}};
+    for (int i = 0; i < 12; i++) {
+        const int16_t *s = shapes[i / 2];
+        const qn_dtype type = i % 2 ? QN_DTYPE_F16 : QN_DTYPE_F32;
+        attn_case c = make((attn_case){.n = s[0],
+                                       .n_head = s[1],
+                                       .n_kv = s[2],
+                                       .d = s[3],
+                                       .dv = s[4],
+                                       .n_cells = 800,
+                                       .n_lists = 1 + i % 2,
+                                       .capacity = s[5],
+                                       .kt = type,
+                                       .vt = type,
+                                       .window = i % 4 ? 0 : 40,
+                                       .attrs = {.softcap = i % 3 ? 0 : 3},
+                                       .with_sinks = true});
+        ((float *)c.sinks.data)[0] = c.sinks.value[0] = i % 5 ? 60 : -INFINITY;
+        if (c.n > 1) ints_of(&c.spans)[5] = 0;
+        for_levels(build, &c, check);
+        check_splits(&c);
+        drop(&c);
+    }
+}
+
 /* Large scores: a tile that raises the maximum by far must wipe out what came before, without overflow. */
 static void test_rising_scores(void **state)
 {
@@ -484,7 +531,7 @@ int main(void)
         cmocka_unit_test(test_window_and_cap),
         cmocka_unit_test(test_integers),      cmocka_unit_test(test_no_numbers),
         cmocka_unit_test(test_rising_scores), cmocka_unit_test(test_hostile_lists),
-        cmocka_unit_test(test_cells_may_move),
+        cmocka_unit_test(test_cells_may_move), cmocka_unit_test(test_sinks),
     };
     /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,12 @@ static qn_node *attend(qn_graph *g, qn_node *kv[2], qn_node *q, qn_node *lists, 
     qn_node *k = qn__reshape(g, kv[0], qn_shape_of(CELLS, 2, 32)),
             *v = qn__reshape(g, kv[1], qn_shape_of(CELLS, 2, 32));
     return qn__reshape(g,
-                       qn__attention(g, qn__reshape(g, q, qn_shape_of(N, 2, 32)), k, v, lists, spans,
+                       qn__attention(g,
+                                     &(qn_attn_sources){.q = qn__reshape(g, q, qn_shape_of(N, 2, 32)),
+                                                        .k = k,
+                                                        .v = v,
+                                                        .lists = lists,
+                                                        .spans = spans},
                                      &(qn_attn_attrs){.scale = 0.18f}),
                        qn_shape_of(N, M));
 }

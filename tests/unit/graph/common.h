@@ -102,7 +102,7 @@ static inline void decoder_layer(qn_graph *g, const decoder_shape *s, qn_node **
     cv = qn__set_rows(g, cv, v, in[2]);
     ck = qn__reshape(g, ck, qn_shape_of(s->n_cells, s->n_kv, s->d));
     cv = qn__reshape(g, cv, qn_shape_of(s->n_cells, s->n_kv, s->d));
-    h = qn__attention(g, q, ck, cv, lists, in[3], &attn);
+    h = qn__attention(g, &(qn_attn_sources){.q = q, .k = ck, .v = cv, .lists = lists, .spans = in[3]}, &attn);
     x = qn__name(g, qn__add(g, x, qn__linear(g, h, W("attn_out", e, q_row), NULL)), "attn_res-%d", l);
     h = qn__mul(g, qn__rms_norm(g, x, NULL, 1e-5f), V("ffn_norm", e));
     qn_node *gate = qn__silu(g, qn__linear(g, h, W("ffn_gate", s->n_ff, e), NULL));

@@ -29,7 +29,7 @@ static qn_graph *small(void)
     qn__graph_scope(g, 1, -1);
     qn_node *k = qn__reshape(g, cache, qn_shape_of(8, 2, 2)), *spans = qn__input(g, "spans", I32, SHAPE(3, 3));
     qn_node *lists = qn__param(g, "lists", I32, SHAPE(1, 8), NULL, 0, 0);
-    y = qn__attention(g, q, k, k, lists, spans, &attn);
+    y = qn__attention(g, &(qn_attn_sources){.q = q, .k = k, .v = k, .lists = lists, .spans = spans}, &attn);
     y = qn__scale(g, qn__permute(g, qn__narrow(g, y, 1, 2, 2), (int[]){1, 0}, 2), -0.25f, 1);
     qn_node *c = qn__reshape(g, qn__const(g, evil, F32, SHAPE(2), data), qn_shape_of(2, 1));
     y = qn__copy(g, y, F32);
@@ -339,6 +339,7 @@ static void test_attributes(void **state)
         ROW(embedding_bag, qn_bag_attrs, " mode=max padding_idx=0 strict", .mode = QN_BAG_max, .strict = 1),
         ROW(embedding_bag, qn_bag_attrs, " mode=?", .mode = QN_BAG_max + 1, .padding_idx = -1),
         ROW(sdpa, qn_sdpa_attrs, " scale=0.5", .scale = 0.5),
+        ROW(attention, qn_attn_attrs, " scale=1 sinks", .scale = 1, .has_sinks = 1),
         ROW(sdpa, qn_sdpa_attrs, " scale=1 causal mask sinks softcap=30 window=7", .scale = 1, .causal = 1,
             .has_mask = 1, .has_sinks = 1, .softcap = 30, .window = 7),
         ROW(layer_norm, qn_layer_norm_attrs, " eps=1e-05", 1e-5),

@@ -208,8 +208,8 @@ static qn_node *make_attention(maker *m)
     const qn_attn_attrs attrs = {.scale = 0.5f};
     const int64_t heads = 1 + roll(m, 2);
     qn_node *k = value(m, qn_shape_of(4, 1, 2)), *v = value(m, qn_shape_of(4, 1, 2 * heads));
-    return qn__attention(m->g, value(m, qn_shape_of(3, heads, 2)), k, v, ints(m, "n", 4, 4), ints(m, "n", 3, 3),
-                         &attrs);
+    qn_node *q = value(m, qn_shape_of(3, heads, 2)), *lists = ints(m, "n", 4, 4), *spans = ints(m, "n", 3, 3);
+    return qn__attention(m->g, &(qn_attn_sources){.q = q, .k = k, .v = v, .lists = lists, .spans = spans}, &attrs);
 }
 
 /* An earlier computation again: food for CSE. Its sources must still be readable. */

@@ -265,7 +265,7 @@ static void test_updates(void **state)
 }
 
 typedef struct attn_case {
-    int64_t q[3], k[3], v[3], lists[2], spans[2];
+    int64_t q[3], k[3], v[3], lists[2], spans[2], sinks; /* sinks: how many, 0: not a source */
 } attn_case;
 
 static qn_node *attention(qn_graph *g, attn_case c, qn_attn_attrs attrs)
@@ -274,7 +274,10 @@ static qn_node *attention(qn_graph *g, attn_case c, qn_attn_attrs attrs)
     qn_node *k = qn__param(g, "k", QN_DTYPE_F16, SHAPE(c.k[0], c.k[1], c.k[2]), NULL, 0, QN_NODE_mutable);
     qn_node *v = qn__param(g, "v", QN_DTYPE_F16, SHAPE(c.v[0], c.v[1], c.v[2]), NULL, 0, QN_NODE_mutable);
     qn_node *lists = qn__param(g, "lists", I32, SHAPE(c.lists[0], c.lists[1]), NULL, 0, 0);
-    return qn__attention(g, q, k, v, lists, qn__input(g, "spans", I32, SHAPE(c.spans[0], c.spans[1])), &attrs);
+    qn_node *spans = qn__input(g, "spans", I32, SHAPE(c.spans[0], c.spans[1]));
+    qn_node *sinks = c.sinks ? qn__input(g, "sinks", F32, SHAPE(c.sinks)) : NULL;
+    return qn__attention(g, &(qn_attn_sources){.q = q, .k = k, .v = v, .lists = lists, .spans = spans, .sinks = sinks},
+                         &attrs);
 }
 
 static void test_attention(void **state)
@@ -285,8 +288,12 @@ static void test_attention(void **state)
     attn_case c;
     t = make();
     is_value(attention(t.g, good, attrs), F32, SHAPE(5, 4 * 6));
+    c = good, c.sinks = 4;
+    is_value(attention(t.g, c, attrs), F32, SHAPE(5, 4 * 6));
     OK(qn__graph_verify(t.g, err));
     qn__graph_destroy(t.g);
+    c.sinks = 2;
+    REFUSED("attention: sinks is [2], [4] expected", attention(g, c, attrs));
     c = good, c.k[2] = 6;
     REFUSED("attention: q [5,4,8] and k [16,2,6]: head sizes 8 and 6 differ", attention(g, c, attrs));
     c = good, c.v[0] = 15;
@@ -302,9 +309,12 @@ static void test_attention(void **state)
     REFUSED("attention: scale 1, softcap -1: finite and 0 or more expected",
             attention(g, good, (qn_attn_attrs){.scale = 1, .softcap = -1}));
     REFUSED("attention: q is [4,3], 3 dimensions expected",
-            qn__attention(g, t.x43, t.x43, t.x43, t.x43, t.x43, &attrs));
+            qn__attention(g, &(qn_attn_sources){t.x43, t.x43, t.x43, t.x43, t.x43, NULL}, &attrs));
     REFUSED("attention: k is I32, a real or block type expected",
-            qn__attention(g, qn__reshape(g, t.x43, qn_shape_of(2, 2, 3)), t.ids2, t.x43, t.x43, t.x43, &attrs));
+            qn__attention(g,
+                          &(qn_attn_sources){qn__reshape(g, t.x43, qn_shape_of(2, 2, 3)), t.ids2, t.x43, t.x43, t.x43,
+                                             NULL},
+                          &attrs));
 }
 
 /* Every row of ops.def is used somewhere above, has its own name and a formula. */

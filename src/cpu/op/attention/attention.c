@@ -26,7 +26,8 @@
  * Values come in slices of 256 elements, each with its own scales, weights and sums. A row whose square overflows
  * floats makes all results that see it NaN. Tiles are merged in order, from M = -inf, S = 0, Y = 0:
  *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  S = fma(sum, b, S a);  Y[j] = fma(y[j], b, Y[j] a)
- * and the result is Y[j] * (1 / S). So it depends on the query's own list, not on other queries, threads or batches.
+ * and the result is Y[j] * (1 / S). A sink is as a tile before the first, with m = its score, sum = 1, y = 0. So it
+ * depends on the query's own list, not on other queries, threads or batches.
  *
  * How the work is divided. A unit is one KV head (or as many of its query heads as fit) and a block of consecutive
  * queries; queries of a block that share a list share every unpacked K and V row. Where there are too few units for
@@ -119,7 +120,8 @@ static bool accepts(const qn_kernels *kernels, const qn_node *node, qn_error *er
            qn__want_dense_rows(node, "q", node->src[0], err) && takes_kv(kernels, node, "k", node->src[1], err) &&
            takes_kv(kernels, node, "v", node->src[2], err) &&
            qn__want_dtype(node, "the lists", node->src[3], QN_DTYPE_I32, err) &&
-           qn__want_dtype(node, "the spans", node->src[4], QN_DTYPE_I32, err);
+           qn__want_dtype(node, "the spans", node->src[4], QN_DTYPE_I32, err) &&
+           (node->n_src < 6 || qn__want_dtype(node, "the sinks", node->src[5], QN_DTYPE_F32, err));
 }
 
 static uint64_t scratch(const qn_kernels *kernels, const qn_node *node)
@@ -304,10 +306,10 @@ static void do_item(qn_attn *a, const cut *c, work_item this, work_item next, bo
 
 /* Merges the tiles of a slice of one query and head; exponentials for SOME tiles at a time. */
 static void merge_slice(const qn_kernels *kernels, float *y, int64_t n, const float *sums, const float *values,
-                        int64_t stride, int64_t tile, int64_t end)
+                        int64_t stride, int64_t tile, int64_t end, const float *sink)
 {
     enum { SOME = 32 };
-    float max = -QN_ATTN_INFINITY, sum = 0;
+    float max = sink ? *sink : -QN_ATTN_INFINITY, sum = sink ? 1 : 0;
     memset(y, 0, (size_t)n * 4);
     while (tile < end) {
         float factor[2 * SOME]; /* of the sums so far, and of the tile */
@@ -340,7 +342,7 @@ static void merge_tiles(const qn_task *t, const cut *c, int64_t query, int64_t h
     for (int64_t slice = 0; slice < c->slices; slice++) {
         const int64_t at = slice * QN_ATTN_SLICE, n = c->dv - at < QN_ATTN_SLICE ? c->dv - at : QN_ATTN_SLICE;
         merge_slice(t->kernels, result(t, c, query, head) + at, n, kept_sums(t, c, query, head, slice),
-                    kept_values(t, c, query, head) + at, c->dv, tile, last);
+                    kept_values(t, c, query, head) + at, c->dv, tile, last, qn__attn_sink(t, head));
     }
 }
 

@@ -110,6 +110,8 @@ void qn__attn_start(qn_attn *a, int64_t list);
 void qn__attn_int_start(qn_attn *a, int64_t list);
 /* How many KV heads an item may have where rows are few; 1 where a head comes in slices. */
 int64_t qn__attn_int_kv_heads(int64_t d, int64_t dv);
+/* What all tiles of the node's rows are merged into, before the first: sinks, or nothing. */
+void qn__attn_begin(const qn_attn *a, float *max, float *sum, int64_t n_lanes);
 /* Computes the tile that starts at `at` in the list: y, max, sum. In integers: first what all heads and groups
  * share, then, for a KV head `kv` of the item, one group by its first row. `choose` only sets the pointers for that
  * head and group. */
@@ -126,6 +128,13 @@ int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], 
 /* Unpacks elements [from, from + n) of `n_cells` rows of K or V to mem.rows, n apart, rounded up to 16, padded with
  * zeros. */
 void qn__attn_unpack(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n);
+
+/* The sink of a head, or NULL. */
+static inline const float *qn__attn_sink(const qn_task *t, int64_t head)
+{
+    if (!((const qn_attn_attrs *)t->attrs)->has_sinks) return NULL;
+    return (const float *)(const void *)t->src[5].data + head * t->src[5].layout.stride[0];
+}
 
 static inline int32_t qn__attn_int(const qn_view *v, int64_t i, int64_t j)
 {

@@ -168,8 +168,7 @@ void qn__attn_int_start(qn_attn *a, int64_t list)
             a->geo.skinny ? k : 0, at_least(d_pad, n_pad))
 
     if (!a->geo.kept) memset(a->mem.all_total, 0, (size_t)(n_pad * all) * 4);
-    memset(a->mem.all_total_sum, 0, (size_t)all * 4);
-    for (int64_t l = 0; l < all; l++) a->mem.all_total_max[l] = -INFINITY;
+    qn__attn_begin(a, a->mem.all_total_max, a->mem.all_total_sum, all);
     for (int64_t j = 0; j < n_pad; j++) a->mem.ones[j] = 1;
     for (int64_t h = 0; h < a->geo.n_kv_heads && d <= QN_ATTN_SLICE; h++)
         for (int64_t row = 0; row < a->geo.all_rows; row += a->geo.group_rows) {

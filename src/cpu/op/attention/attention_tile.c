@@ -73,6 +73,15 @@ static void load_queries(qn_attn *a, int64_t from, int64_t n)
     a->t->kernels->transpose_f32(a->mem.q, a->geo.n_lanes, rows, n, a->geo.n_rows, n);
 }
 
+void qn__attn_begin(const qn_attn *a, float *max, float *sum, int64_t n_lanes)
+{
+    for (int64_t l = 0; l < n_lanes; l++) {
+        const float *sink = l < a->geo.all_rows ? qn__attn_sink(a->t, a->geo.first_head + l % a->geo.n_heads) : NULL;
+        max[l] = sink ? *sink : -INFINITY;
+        sum[l] = sink ? 1 : 0;
+    }
+}
+
 void qn__attn_start(qn_attn *a, int64_t list)
 {
     const int64_t d = head_size(a), d_pad = slice_of(d), n_pad = slice_of(a->geo.n_values);
@@ -85,8 +94,7 @@ void qn__attn_start(qn_attn *a, int64_t list)
     const int64_t lanes = a->geo.n_lanes;
     SCRATCH(QN_ATTN_TAKE, lanes, d_pad, n_pad, d_pad > n_pad ? d_pad : n_pad)
     memset(a->mem.total, 0, (size_t)(a->geo.n_values * lanes) * 4);
-    memset(a->mem.total_sum, 0, (size_t)lanes * 4);
-    for (int64_t l = 0; l < lanes; l++) a->mem.total_max[l] = -INFINITY;
+    qn__attn_begin(a, a->mem.total_max, a->mem.total_sum, lanes);
     if (d <= QN_ATTN_SLICE) load_queries(a, 0, d);
 }
 
