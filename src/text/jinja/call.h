@@ -145,7 +145,9 @@ int64_t qn__arg_int(qn_call *c, int i, int64_t otherwise);
 bool qn__arg_bool(const qn_call *c, int i, bool otherwise);
 const qn_vstr *qn__arg_str(qn_call *c, int i); /* NULL, and raised unless absent */
 
-/* str.isspace of a character. */
+/* Of a character what \s, \w and \d match in Python's re. */
 bool qn__py_space(uint32_t cp);
+bool qn__py_word(uint32_t cp);
+bool qn__py_decimal(uint32_t cp);
 
 #endif

@@ -194,18 +194,19 @@ static qn_val keys_of(qn_call *c, qn_val v, qn_val attribute, bool case_sensitiv
     return list_or_nothing(l);
 }
 
-/* Merge sort, stable; keys and values move together. */
-static void merge_sort(qn_heap *h, qn_val *keys, qn_val *values, qn_val *spare, uint32_t n, bool reverse)
+/* A merge sort. */
+void qn__val_sort(qn_heap *h, qn_val *keys, qn_val *values, qn_val *spare, uint32_t n, bool reverse,
+                  qn_order_fn order_of)
 {
     if (n < 2 || h->status != QN_OK) return;
     const uint32_t half = n / 2;
-    merge_sort(h, keys, values, spare, half, reverse);
-    merge_sort(h, keys + half, values + half, spare, n - half, reverse);
+    qn__val_sort(h, keys, values, spare, half, reverse, order_of);
+    qn__val_sort(h, keys + half, values + half, spare, n - half, reverse, order_of);
     qn_val *k = spare, *v = spare + n;
     for (uint32_t i = 0, j = half, o = 0; o < n && h->status == QN_OK; o++) {
         bool second = i == half;
         if (i < half && j < n) {
-            const int order = qn__val_compare(h, keys[j], keys[i]);
+            const int order = order_of(h, keys[j], keys[i]);
             second = reverse ? order > 0 : order < 0;
         }
         const uint32_t from = second ? j++ : i++;
@@ -226,7 +227,7 @@ static qn_vlist *sorted(qn_call *c, const qn_vlist *from, qn_val attribute, bool
         qn__list_add(c->h, l, from->items[i]);
     }
     if (c->h->status != QN_OK) return NULL;
-    merge_sort(c->h, keys, l->items, keys + from->n, from->n, reverse);
+    qn__val_sort(c->h, keys, l->items, keys + from->n, from->n, reverse, qn__val_compare);
     return l;
 }
 

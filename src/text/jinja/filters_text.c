@@ -103,9 +103,7 @@ qn_val qn__filter_wordcount(qn_call *c)
     for (uint32_t at = 0, n; s && at < s->n; at += n) {
         uint32_t cp;
         n = (uint32_t)qn__utf8_decode(s->data + at, s->n - at, &cp);
-        const qn_val one = qn__str_part(c->h, s, at, at + n);
-        qn_call isalnum = {.h = c->h, .self = one};
-        const bool word = cp == '_' || (c->h->status == QN_OK && qn__val_truth(qn__method_str_isalnum(&isalnum)));
+        const bool word = qn__py_word(cp);
         words += word && !inside;
         inside = word;
     }

@@ -153,10 +153,12 @@ static void print(qn_vbuf *b, qn_val v, bool repr, int depth)
         return;
     case QN_VAL_big: qn__buf_str(b, v.s); return;
     case QN_VAL_str:
+        if (repr && v.s->markup) qn__buf_puts(b, "Markup(");
         if (repr)
             quote(b, v.s);
         else
             qn__buf_str(b, v.s);
+        if (repr && v.s->markup) qn__buf_puts(b, ")");
         return;
     case QN_VAL_list: print_list(b, v.l, depth); return;
     case QN_VAL_dict: print_dict(b, v.d, depth); return;

@@ -35,4 +35,9 @@ qn_val qn__str_replace(qn_heap *h, const qn_vstr *s, const qn_vstr *old, const q
 qn_val qn__str_pad(qn_heap *h, const qn_vstr *s, int64_t before, int64_t after, const qn_vstr *fill);
 qn_vlist *qn__split_lines(qn_heap *h, const qn_vstr *s, bool keep_ends);
 
+/* Shared by filters (filters_seq.c): stable; keys[n] and values[n] move together, spare[2 n]. */
+typedef int (*qn_order_fn)(qn_heap *h, qn_val a, qn_val b);
+void qn__val_sort(qn_heap *h, qn_val *keys, qn_val *values, qn_val *spare, uint32_t n, bool reverse,
+                  qn_order_fn order_of);
+
 #endif

@@ -166,6 +166,8 @@ static bool is_numeric(uint32_t cp)
     return cp >= 0x3007 && (out[qn__utf8_encode(cp, out)] = '\0', strstr(cjk, out));
 }
 static bool is_alnum(uint32_t cp) { return is_alpha(cp) || is_digit(cp) || is_numeric(cp); }
+bool qn__py_word(uint32_t cp) { return cp == '_' || is_alnum(cp); }
+bool qn__py_decimal(uint32_t cp) { return is_decimal(cp); }
 static bool is_ascii(uint32_t cp) { return cp < 0x80; }
 static bool is_printable(uint32_t cp)
 {
