@@ -22,6 +22,7 @@ typedef struct qn_norm_spec {
 typedef enum qn_sight_kind {
     QN_SIGHT_all,         /* what is not after it */
     QN_SIGHT_window,      /* the last `size` positions of that, its own among them */
+    QN_SIGHT_chunk,       /* what is not after it of its own `size` positions: 0 .. size - 1, size .. 2 size - 1 .. */
     QN_SIGHT_both,        /* everything, before and after it */
     QN_SIGHT_both_window, /* up to `size` positions away, before and after it */
 } qn_sight_kind;
@@ -37,7 +38,10 @@ static inline bool qn__sees_ahead(const qn_sight *s)
 static inline void qn__sight_range(const qn_sight *s, int32_t pos, int32_t *first, int32_t *end)
 {
     const bool window = s->kind == QN_SIGHT_window, both_window = s->kind == QN_SIGHT_both_window;
-    const int64_t before = window ? s->size - 1 : both_window ? s->size : pos;
+    const int64_t before = window                      ? s->size - 1
+                           : s->kind == QN_SIGHT_chunk ? pos % s->size
+                           : both_window               ? s->size
+                                                       : pos;
     const int64_t after = both_window ? (int64_t)pos + s->size + 1 : s->kind == QN_SIGHT_both ? INT32_MAX : pos + 1;
     *first = pos > before ? (int32_t)(pos - before) : 0;
     *end = after < INT32_MAX ? (int32_t)after : INT32_MAX;

@@ -140,6 +140,16 @@ static qn_tensor *heads_first(const qn_train_options *o, qn_value *x, int64_t n,
     return x ? qn_transpose(qn_reshape(tensor(x), qn_shape_of(o->n_batch, o->n_ctx, n, d)), 1, 2) : NULL;
 }
 
+/* Which keys lie in the same run of `size` positions as a query, BOOL [batch, 1, ctx, ctx]. */
+static qn_tensor *same_chunk(const recording *rec, int32_t size)
+{
+    const qn_train_options *o = &rec->t->o;
+    qn_tensor *pos = qn_add_number(qn_to(rec->t->lora->pos, QN_DTYPE_F32), 0.5);
+    qn_tensor *chunk = qn_floor(qn_mul_number(pos, 1 / (double)size));
+    return qn_eq(qn_view_as(chunk, qn_shape_of(o->n_batch, 1, o->n_ctx, 1)),
+                 qn_view_as(chunk, qn_shape_of(o->n_batch, 1, 1, o->n_ctx)));
+}
+
 static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float factor)
 {
     const qn_train_options *o = &((recording *)ctx)->t->o;
@@ -149,6 +159,10 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
     const int64_t window = spec->sight.kind == QN_SIGHT_window ? spec->sight.size : 0;
     qn_tensor *sees = ((recording *)ctx)->t->sees_in; /* where a row holds several sequences */
     if (sees && window) sees = qn_triu(sees, 1 - window);
+    if (spec->sight.kind == QN_SIGHT_chunk) {
+        qn_tensor *chunk = same_chunk(ctx, spec->sight.size);
+        sees = sees ? qn_logical_and(sees, chunk) : qn_tril(chunk, 0);
+    }
     qn_tensor *sinks = weight(base_of(ctx), l->attn_sinks);
     const qn_sdpa_options options = {.mask = sees,
                                      .sinks = sinks ? qn_to(sinks, QN_DTYPE_F32) : NULL,
