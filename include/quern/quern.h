@@ -9,6 +9,7 @@
 #include <quern/array.h>
 #include <quern/autograd.h>
 #include <quern/base.h>
+#include <quern/batch.h>
 #include <quern/chat.h>
 #include <quern/dlpack.h>
 #include <quern/engine.h>

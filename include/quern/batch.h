@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* quern/batch.h -- many requests over one model at once: prompts in, tokens out, each as if it were alone.
+ *
+ * A batcher owns a session and a thread, the executor. Every step computes the next token of all streams, then reads
+ * prompts for as long as the streams may wait. An answer is the same to the bit whoever else is served, from whatever
+ * part of the prompt was in the cache, and however often its stream was set back for want of cells.
+ *
+ *     qn_batcher *b; uint64_t id;
+ *     qn_batcher_create(engine, NULL, &b, &err);
+ *     qn_batcher_submit(b, &(qn_batch_request){.prompt = ids, .n_prompt = n, .fn = on_event, .ctx = me}, &id, &err);
+ *     ..                                     // on_event is called with each token, at last with QN_BATCH_end
+ *     qn_batcher_cancel(b, id);              // from any thread, at any time
+ *     qn_batcher_destroy(b);
+ *
+ * Threads: all functions but destroy may be called from any thread, callbacks included. */
+#ifndef QUERN_BATCH_H
+#define QUERN_BATCH_H
+
+#include <quern/base.h>
+#include <quern/engine.h>
+#include <quern/grammar.h>
+#include <quern/text.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qn_batcher qn_batcher;
+
+typedef struct qn_batcher_options {
+    qn_session_options session; /* n_ctx cells, shared by all; n_seq and n_logits are the batcher's to choose */
+    int32_t n_parallel;         /* streams computed at once; 0: 8; at most 128 */
+    int32_t n_cache;            /* sequences kept after their request, beside those; 0: as many as streams */
+    int32_t n_queue;            /* requests that wait for a stream; 0: 256 */
+    bool no_cache;              /* every prompt is read whole */
+    bool share_cache;           /* prefixes are shared between requests of different keys too */
+} qn_batcher_options;
+
+/* Fails as qn_session_create does; invalid for numbers out of range. */
+QN_API qn_status qn_batcher_create(qn_engine *engine, const qn_batcher_options *options, qn_batcher **out,
+                                   qn_error *err);
+/* Cancels what is under way: each request still gets its end, before this returns. Not from a callback. */
+QN_API void qn_batcher_destroy(qn_batcher *b);
+/* The longest that a prompt and its answer can be: n_ctx of the session. */
+QN_API int32_t qn_batcher_n_ctx(const qn_batcher *b);
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* QN_BATCH_END(name, "what ended it") */
+/* clang-format off */
+#define QN_BATCH_END_ROWS(QN_BATCH_END) \
+    QN_BATCH_END(stop,      "the model: a token that ends a generation, or a grammar that lets nothing more come") \
+    QN_BATCH_END(length,    "max_tokens were written") \
+    QN_BATCH_END(context,   "prompt and answer fill the context") \
+    QN_BATCH_END(cancelled, "qn_batcher_cancel or qn_batcher_destroy") \
+    QN_BATCH_END(error,     "an error of this request's own")
+/* clang-format on */
+typedef enum qn_batch_end {
+/* clang-format off */
+#define QN_BATCH_END_ENUM(name, text) QN_BATCH_END_##name,
+    QN_BATCH_END_ROWS(QN_BATCH_END_ENUM)
+#undef QN_BATCH_END_ENUM
+    QN_BATCH_END_COUNT
+    /* clang-format on */
+} qn_batch_end;
+QN_API const char *qn_batch_end_name(qn_batch_end end); /* "stop" */
+
+typedef enum qn_batch_event_kind {
+    QN_BATCH_progress, /* part of the prompt was read; not sent for the part that gives the first token */
+    QN_BATCH_token,    /* the next token; one that ends the generation is not sent */
+    QN_BATCH_end       /* over: the last event of a request, always sent */
+} qn_batch_event_kind;
+
+typedef struct qn_batch_usage {
+    int32_t n_prompt, n_read;               /* tokens of the prompt; of these in the cache now */
+    int32_t n_cached;                       /* of these found in the cache when it began */
+    int32_t n_generated;                    /* tokens sent */
+    int32_t n_set_back;                     /* times that its cells were taken away */
+    int64_t queue_ns, read_ns, generate_ns; /* waited; then until the first token; then until now */
+} qn_batch_usage;
+
+typedef struct qn_batch_logprob {
+    qn_token token;
+    float logprob; /* natural logarithm of the model's own probability, before any sampler or grammar */
+} qn_batch_logprob;
+
+/* Lives during the call. */
+typedef struct qn_batch_event {
+    qn_batch_event_kind kind;
+    uint64_t request;
+    qn_token token;              /* token */
+    float logprob;               /* token, where logprobs were asked for */
+    const qn_batch_logprob *top; /* token: [n_top], most likely first */
+    int32_t n_top;
+    qn_batch_end end;      /* end */
+    const qn_error *error; /* end, where that is error */
+    qn_batch_usage usage;
+} qn_batch_event;
+
+/* On the executor's thread: all requests wait while it runs. */
+typedef void (*qn_batch_fn)(void *ctx, const qn_batch_event *event);
+
+#define QN_BATCH_MAX_TOP 20
+typedef struct qn_batch_request {
+    const qn_token *prompt; /* [n_prompt] copied */
+    size_t n_prompt;
+    const qn_sampler_params *sampler; /* NULL: its defaults; copied; the scratch is the batcher's */
+    const qn_grammar *grammar;        /* NULL: none; stays until the request's end */
+    const qn_lazy_options *lazy;      /* of the grammar; NULL: awake; copied */
+    int32_t max_tokens;               /* 0: until the context is full */
+    bool logprobs;
+    int32_t n_top;   /* with logprobs: alternatives to tell, 0 to QN_BATCH_MAX_TOP */
+    const char *key; /* whose it is, copied; NULL: "". Streams are given to keys in turn; a key's cache is its own */
+    bool no_cache;   /* reads its prompt whole and leaves nothing behind */
+    qn_batch_fn fn;
+    void *ctx;
+} qn_batch_request;
+
+/* Takes all the memory that the request will need. `fn` may be called before this returns. invalid for a prompt that is
+ * empty, longer than the context (both numbers are told) or holds what is no token, and as qn_sampler_create and
+ * qn_matcher_create; limit when the queue is full; nomem; state while it is being destroyed. Without success `fn` is
+ * never called. */
+QN_API qn_status qn_batcher_submit(qn_batcher *b, const qn_batch_request *request, uint64_t *id, qn_error *err);
+/* Ends it within the step that is being computed. Nothing happens for a request that has ended. */
+QN_API void qn_batcher_cancel(qn_batcher *b, uint64_t id);
+/* A paused stream computes nothing until it is told to go on: for readers that are too slow. */
+QN_API void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused);
+
+/* ---- looking inside -------------------------------------------------------------------------- */
+
+/* Numbers since create, and what is now; never waits for a step. */
+typedef struct qn_batcher_stats {
+    int32_t n_streams, n_queued, n_paused;
+    int32_t n_cells, n_free_cells;     /* cells of the context, and those that nothing holds */
+    int32_t n_cached, n_cached_tokens; /* sequences kept after their requests, and their lengths in sum */
+    uint64_t n_requests, n_ended;      /* taken, ended */
+    uint64_t tokens_read, tokens_reused, tokens_generated, tokens_read_again; /* again: after a set-back */
+    uint64_t n_steps, n_set_backs, n_evictions;
+    double busy_seconds;   /* spent in steps */
+    double decode_seconds; /* what a step without prompts takes now, moving average; 0: not known */
+    double step_seconds;   /* how long the step under way has taken; 0 when idle */
+} qn_batcher_stats;
+QN_API void qn_batcher_get_stats(qn_batcher *b, qn_batcher_stats *out);
+
+typedef enum qn_batch_state { QN_BATCH_queued, QN_BATCH_reading, QN_BATCH_generating, QN_BATCH_paused } qn_batch_state;
+typedef struct qn_batch_info {
+    uint64_t id;
+    qn_batch_state state;
+    int32_t stream; /* -1: queued */
+    qn_batch_usage usage;
+} qn_batch_info;
+/* Up to n of the requests under way, streams first; returns how many there are. */
+QN_API int32_t qn_batcher_list(qn_batcher *b, qn_batch_info *out, int32_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

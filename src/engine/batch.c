@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* src/engine/batch.c -- a batcher's life, and what callers ask of it. A request's memory is all taken here, on the
+ * caller's thread, samplers and grammars included: the executor allocates nothing for it. */
+#include "engine/batch.h"
+#include <string.h>
+
+enum { DEFAULT_PARALLEL = 8, MAX_PARALLEL = 128, MAX_SEQ = 256, DEFAULT_QUEUE = 256, MAX_QUEUE = 1 << 20 };
+
+const char *qn_batch_end_name(qn_batch_end end)
+{
+    static const char *const names[] = {
+#define NAME(name, text) #name,
+        QN_BATCH_END_ROWS(NAME)
+#undef NAME
+    };
+    return (unsigned)end < QN_BATCH_END_COUNT ? names[end] : "unknown";
+}
+
+/* ---- create, destroy ---- */
+
+static qn_status range(const char *name, int32_t value, int32_t most, qn_error *err)
+{
+    if (value >= 0 && value <= most) return QN_OK;
+    return QN_FAIL(err, invalid, "%s is %d; 0 to %d are possible", name, value, most);
+}
+
+static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *err)
+{
+    qn_session_options session = o->session;
+    QN_TRY(range("n_parallel", o->n_parallel, MAX_PARALLEL, err));
+    b->n_parallel = o->n_parallel ? o->n_parallel : DEFAULT_PARALLEL;
+    QN_TRY(range("n_cache", o->n_cache, MAX_SEQ - b->n_parallel, err));
+    QN_TRY(range("n_queue", o->n_queue, MAX_QUEUE, err));
+    b->n_queue = o->n_queue ? o->n_queue : DEFAULT_QUEUE;
+    b->n_seq = b->n_parallel + (o->n_cache ? o->n_cache : b->n_parallel);
+    b->no_cache = o->no_cache;
+    b->share_cache = o->share_cache;
+    session.n_seq = b->n_seq;
+    session.n_logits = b->n_parallel;
+    QN_TRY(qn_session_create(b->engine, &session, &b->session, err));
+    qn_engine_info info;
+    qn_engine_get_info(b->engine, &info);
+    b->n_vocab = info.n_vocab;
+    b->n_ctx = qn_session_n_ctx(b->session);
+    b->n_batch = qn_session_n_batch(b->session);
+    QN_TRY(qn_sampler_scratch_create(b->n_vocab, &b->scratch, err));
+    b->seqs = qn__calloc((size_t)b->n_seq, sizeof(*b->seqs));
+    b->streams = qn__calloc((size_t)b->n_parallel, sizeof(*b->streams));
+    b->items = qn__calloc((size_t)b->n_batch, sizeof(*b->items));
+    if (!b->seqs || !b->streams || !b->items)
+        return QN_FAIL(err, nomem, "out of memory for a batch of %d tokens and %d sequences", b->n_batch, b->n_seq);
+    b->stats.n_cells = b->stats.n_free_cells = b->n_ctx;
+    QN_TRY(qn__worker_create(&b->worker, err));
+    return qn__worker_submit(b->worker, qn__batch_run, b, err);
+}
+
+qn_status qn_batcher_create(qn_engine *engine, const qn_batcher_options *options, qn_batcher **out, qn_error *err)
+{
+    static const qn_batcher_options defaults;
+    qn_batcher *b = qn__calloc(1, sizeof(*b));
+    if (!b) return QN_FAIL_NOMEM(err, sizeof(*b));
+    qn__mutex_init(&b->lock);
+    b->engine = engine;
+    const qn_status status = set_up(b, options ? options : &defaults, err);
+    if (status == QN_OK)
+        *out = b;
+    else
+        qn_batcher_destroy(b);
+    return status;
+}
+
+void qn__batch_wake(qn_batcher *b)
+{
+    atomic_fetch_add_explicit(&b->wake, 1, memory_order_release);
+    qn__unpark_all(&b->wake);
+}
+
+void qn_batcher_destroy(qn_batcher *b)
+{
+    if (!b) return;
+    qn__mutex_lock(&b->lock);
+    b->stopping = true;
+    qn__mutex_unlock(&b->lock);
+    qn__batch_wake(b);
+    qn__worker_destroy(b->worker); /* waits: the executor ends all requests first */
+    for (int32_t i = 0; b->seqs && i < b->n_seq; i++) {
+        qn__free(b->seqs[i].key);
+        qn__free(b->seqs[i].tokens);
+    }
+    qn__free(b->seqs);
+    qn__free(b->streams);
+    qn__free(b->items);
+    qn_sampler_scratch_destroy(b->scratch);
+    qn_session_destroy(b->session);
+    qn__mutex_deinit(&b->lock);
+    qn__free(b);
+}
+
+int32_t qn_batcher_n_ctx(const qn_batcher *b) { return b->n_ctx; }
+
+/* ---- requests ---- */
+
+void qn__batch_free(qn_stream *s)
+{
+    if (!s) return;
+    qn_matcher_destroy(s->matcher);
+    qn_sampler_destroy(s->sampler);
+    qn__free(s->tokens);
+    qn__free(s->key);
+    qn__free(s);
+}
+
+static qn_status check(const qn_batcher *b, const qn_batch_request *r, qn_error *err)
+{
+    if (!r->fn) return QN_FAIL(err, invalid, "a request without a callback");
+    if (!r->n_prompt) return QN_FAIL(err, invalid, "the prompt is empty; at least one token is needed");
+    if (r->n_prompt > (size_t)b->n_ctx)
+        return QN_FAIL(err, invalid, "the prompt has %zu tokens, the context %d", r->n_prompt, b->n_ctx);
+    for (size_t i = 0; i < r->n_prompt; i++)
+        if (r->prompt[i] < 0 || r->prompt[i] >= b->n_vocab)
+            return QN_FAIL(err, invalid, "token %zu of the prompt is %d; 0 to %d are in the vocabulary", i,
+                           r->prompt[i], b->n_vocab - 1);
+    QN_TRY(range("n_top", r->n_top, QN_BATCH_MAX_TOP, err));
+    return range("max_tokens", r->max_tokens, INT32_MAX, err);
+}
+
+static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_stream *s, qn_error *err)
+{
+    const qn_tokenizer *tok = qn_engine_tokenizer(b->engine);
+    const int32_t n = (int32_t)r->n_prompt, room = b->n_ctx + 1 - n; /* the last token needs no cell */
+    s->n_tokens = s->n_prompt = n;
+    s->max_tokens = r->max_tokens && r->max_tokens < room ? r->max_tokens : room;
+    s->cap = n + s->max_tokens;
+    s->key = qn__strdup(r->key ? r->key : "");
+    s->tokens = qn__alloc((size_t)s->cap * sizeof(*s->tokens));
+    if (!s->tokens || !s->key) return QN_FAIL_NOMEM(err, (size_t)s->cap * sizeof(*s->tokens));
+    memcpy(s->tokens, r->prompt, r->n_prompt * sizeof(*s->tokens));
+    qn_sampler_params params = r->sampler ? *r->sampler : (qn_sampler_params){0};
+    params.scratch = b->scratch;
+    QN_TRY(qn_sampler_create(&params, b->n_vocab, tok, &s->sampler, err));
+    for (size_t i = 0; i < r->n_prompt; i++) qn_sampler_accept(s->sampler, r->prompt[i]);
+    if (r->grammar) QN_TRY(qn_matcher_create(r->grammar, tok, &s->matcher, err));
+    if (s->matcher && r->lazy) QN_TRY(qn_matcher_set_lazy(s->matcher, r->lazy, err));
+    s->end = r->max_tokens == s->max_tokens ? QN_BATCH_END_length : QN_BATCH_END_context;
+    s->seq = -1;
+    s->logprobs = r->logprobs;
+    s->n_top = r->n_top;
+    s->no_cache = r->no_cache || b->no_cache;
+    s->fn = r->fn;
+    s->ctx = r->ctx;
+    s->usage.n_prompt = n;
+    s->submit_ns = qn__now_ns();
+    return QN_OK;
+}
+
+/* The oldest first; those set back are older than all that are new. */
+static qn_status join(qn_batcher *b, qn_stream *s, uint64_t *id, qn_error *err)
+{
+    qn_status status = QN_OK;
+    qn__mutex_lock(&b->lock);
+    if (b->stopping) {
+        status = QN_FAIL(err, state, "the batcher is being destroyed");
+    } else if (b->n_queued >= b->n_queue) {
+        status = QN_FAIL(err, limit, "the queue is full: %d requests wait already", b->n_queued);
+    } else {
+        qn_stream **at = &b->queue;
+        while (*at) at = &(*at)->next;
+        *at = s;
+        *id = s->id = ++b->last_id;
+        b->n_queued++;
+        b->stats.n_requests++;
+    }
+    qn__mutex_unlock(&b->lock);
+    return status;
+}
+
+qn_status qn_batcher_submit(qn_batcher *b, const qn_batch_request *r, uint64_t *id, qn_error *err)
+{
+    QN_TRY(check(b, r, err));
+    qn_stream *s = qn__calloc(1, sizeof(*s));
+    if (!s) return QN_FAIL_NOMEM(err, sizeof(*s));
+    qn_status status = fill(b, r, s, err);
+    if (status == QN_OK) status = join(b, s, id, err);
+    if (status == QN_OK)
+        qn__batch_wake(b);
+    else
+        qn__batch_free(s);
+    return status;
+}
+
+/* Under lock. */
+static qn_stream *find(qn_batcher *b, uint64_t id)
+{
+    for (int32_t i = 0; i < b->n_streams; i++)
+        if (b->streams[i]->id == id) return b->streams[i];
+    for (qn_stream *s = b->queue; s; s = s->next)
+        if (s->id == id) return s;
+    return NULL;
+}
+
+void qn_batcher_cancel(qn_batcher *b, uint64_t id)
+{
+    qn__mutex_lock(&b->lock);
+    qn_stream *s = find(b, id);
+    if (s) s->cancelled = true;
+    qn__mutex_unlock(&b->lock);
+    if (s) qn__batch_wake(b);
+}
+
+void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused)
+{
+    qn__mutex_lock(&b->lock);
+    qn_stream *s = find(b, id);
+    if (s) s->paused = paused;
+    qn__mutex_unlock(&b->lock);
+    if (s) qn__batch_wake(b);
+}
+
+/* ---- looking inside ---- */
+
+void qn_batcher_get_stats(qn_batcher *b, qn_batcher_stats *out)
+{
+    qn__mutex_lock(&b->lock);
+    *out = b->stats;
+    out->n_streams = b->n_streams;
+    out->n_queued = b->n_queued;
+    out->n_paused = 0;
+    for (int32_t i = 0; i < b->n_streams; i++) out->n_paused += b->streams[i]->paused;
+    out->step_seconds = b->step_began_ns ? (double)(qn__now_ns() - b->step_began_ns) * 1e-9 : 0;
+    qn__mutex_unlock(&b->lock);
+}
+
+static qn_batch_info info_of(const qn_stream *s, int32_t stream)
+{
+    qn_batch_info info = {.id = s->id, .stream = stream, .usage = s->usage};
+    info.state = stream < 0             ? QN_BATCH_queued
+                 : s->paused            ? QN_BATCH_paused
+                 : s->usage.n_generated ? QN_BATCH_generating
+                                        : QN_BATCH_reading;
+    return info;
+}
+
+int32_t qn_batcher_list(qn_batcher *b, qn_batch_info *out, int32_t n)
+{
+    int32_t count = 0;
+    qn__mutex_lock(&b->lock);
+    for (int32_t i = 0; i < b->n_streams; i++, count++)
+        if (count < n) out[count] = info_of(b->streams[i], i);
+    for (const qn_stream *s = b->queue; s; s = s->next, count++)
+        if (count < n) out[count] = info_of(s, -1);
+    qn__mutex_unlock(&b->lock);
+    return count;
+}

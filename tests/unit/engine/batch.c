@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT */
+/* A crowd is served as each of it alone; and what callers may do to a batcher. */
+#include "crowd.h"
+
+enum { CROWD = 64 };
+
+typedef struct rig {
+    qn_engine *e;
+    qn_session *alone;
+    qn_grammar *grammar;
+    crowd_request r[CROWD];
+} rig;
+
+static rig *set_up(int n)
+{
+    rig *g = calloc(1, sizeof(*g));
+    assert_non_null(g);
+    g->e = rig_open(&(tiny){.arch = "llama"}, NULL);
+    MUST(qn_grammar_create("root ::= [a-z]+ \" \" [a-z ]+", NULL, &g->grammar, err));
+    g->alone = crowd_session(g->e);
+    for (int i = 0; i < n; i++) crowd_make(g->alone, &g->r[i], i, g->grammar);
+    return g;
+}
+
+static void tear_down(rig *g)
+{
+    qn_grammar_destroy(g->grammar);
+    qn_session_destroy(g->alone);
+    qn_engine_close(g->e);
+    free(g);
+}
+
+/* ---- the same answers ---- */
+
+typedef struct comers {
+    rig *g;
+    qn_batcher *b;
+    int first;
+    uint32_t random;
+    qn_status status;
+} comers;
+
+/* Every other request, in a random order, now and then after a pause. */
+static void *come(void *ctx)
+{
+    comers *c = ctx;
+    int order[CROWD / 2];
+    for (int i = 0; i < CROWD / 2; i++) order[i] = c->first + 2 * i;
+    for (int i = CROWD / 2 - 1; i > 0; i--) {
+        c->random = c->random * 1664525 + 1013904223;
+        const int j = (int)((c->random >> 8) % (uint32_t)(i + 1)), t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+    for (int i = 0; i < CROWD / 2 && c->status == QN_OK; i++) {
+        c->status = crowd_submit(c->b, &c->g->r[order[i]], NULL);
+        c->random = c->random * 1664525 + 1013904223;
+        if (c->random >> 30 == 0) usleep((c->random >> 8) % 3000);
+    }
+    return NULL;
+}
+
+static void all_come(rig *g, qn_batcher *b, uint32_t random)
+{
+    pthread_t threads[2];
+    comers c[2] = {{g, b, 0, random, QN_OK}, {g, b, 1, random + 99, QN_OK}};
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, come, &c[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 2; i++) assert_int_equal(c[i].status, QN_OK);
+    for (int i = 0; i < CROWD; i++) crowd_wait(&g->r[i]);
+}
+
+/* Cells for two of the longest: streams are set back all the time. */
+static void as_if_alone(void **state)
+{
+    (void)state;
+    static const qn_batcher_options kinds[] = {
+        {.session = {.n_ctx = 170}, .n_parallel = 8},
+        {.session = {.n_ctx = 2000, .n_batch = 64}, .n_parallel = 64},
+        {.session = {.n_ctx = 300, .n_batch = 5}, .n_parallel = 7, .n_cache = 1, .share_cache = true},
+        {.session = {.n_ctx = 140}, .n_parallel = 5, .no_cache = true},
+    };
+    rig *g = set_up(CROWD);
+    uint64_t n_set_backs = 0, n_reused = 0, n_again = 0;
+    for (int k = 0; k < 4; k++) {
+        qn_batcher *b = crowd_batcher(g->e, kinds[k]);
+        qn_batcher_stats stats;
+        all_come(g, b, 7 * (uint32_t)k + 1);
+        for (int i = 0; i < CROWD; i++) CROWD_SAME(&g->r[i]);
+        crowd_quiet(b, &stats);
+        n_set_backs += stats.n_set_backs;
+        n_reused += stats.tokens_reused;
+        n_again += stats.tokens_read_again;
+        assert_int_equal(stats.n_ended, CROWD);
+        if (kinds[k].no_cache) assert_int_equal(stats.tokens_reused + (uint64_t)stats.n_cached, 0);
+        if (kinds[k].no_cache) assert_int_equal(stats.n_free_cells, stats.n_cells);
+        assert_true(stats.n_cells - stats.n_free_cells <= stats.n_cached_tokens);
+        qn_batcher_destroy(b);
+    }
+    assert_true(n_set_backs > 3 && n_again > 50 && n_reused > 500);
+    tear_down(g);
+}
+
+/* ---- leaving ---- */
+
+static void cancelled(void **state)
+{
+    (void)state;
+    rig *g = set_up(CROWD);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 200}, .n_parallel = 4});
+    qn_batcher_stats stats;
+    int n_cancelled = 0;
+    for (int i = 0; i < CROWD; i++) {
+        g->r[i].cancel_after = i % 3 == 0 ? 1 + i % 7 : -1;
+        MUST(crowd_submit(b, &g->r[i], err));
+        if (i % 5 == 1) qn_batcher_cancel(b, g->r[i].id);
+    }
+    for (int i = 0; i < CROWD; i++) {
+        crowd_request *r = &g->r[i];
+        crowd_wait(r);
+        if (r->got.end != QN_BATCH_END_cancelled) {
+            CROWD_SAME(r);
+            continue;
+        }
+        n_cancelled++;
+        assert_true(r->cancel_after > 0 || i % 5 == 1);
+        assert_true(r->got.n <= r->want.n);
+        if (i % 5 != 1) assert_int_equal(r->got.n, r->cancel_after); /* not one token more */
+        assert_memory_equal(r->got.tokens, r->want.tokens, (size_t)r->got.n * sizeof(qn_token));
+    }
+    assert_true(n_cancelled > 20);
+    crowd_quiet(b, &stats);
+    assert_true(stats.n_cells - stats.n_free_cells <= stats.n_cached_tokens);
+    qn_batcher_cancel(b, g->r[0].id); /* has ended: nothing happens */
+    qn_batcher_cancel(b, 12345678);
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
+/* Whoever is under way gets an end. */
+static void destroyed(void **state)
+{
+    (void)state;
+    rig *g = set_up(CROWD);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 200}, .n_parallel = 4});
+    for (int i = 0; i < CROWD; i++) MUST(crowd_submit(b, &g->r[i], err));
+    crowd_wait(&g->r[0]);
+    qn_batcher_destroy(b);
+    int n_cancelled = 0;
+    for (int i = 0; i < CROWD; i++) {
+        assert_true(g->r[i].ended);
+        if (g->r[i].got.end == QN_BATCH_END_cancelled)
+            n_cancelled++;
+        else
+            CROWD_SAME(&g->r[i]);
+    }
+    assert_true(n_cancelled > 0);
+    tear_down(g);
+}
+
+static void paused(void **state)
+{
+    (void)state;
+    rig *g = set_up(8);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 400}, .n_parallel = 4});
+    crowd_request *r = &g->r[2];
+    qn_batcher_stats stats;
+    assert_true(r->want.n > 10);
+    MUST(crowd_submit(b, r, err));
+    while (atomic_load(&r->n_got) < 2) usleep(50);
+    qn_batcher_pause(b, r->id, true);
+    MUST(crowd_submit(b, &g->r[4], err));
+    crowd_wait(&g->r[4]); /* another step has begun since */
+    const int n = atomic_load(&r->n_got);
+    qn_batcher_get_stats(b, &stats);
+    if (!atomic_load(&r->ended)) { /* else it was too quick for us */
+        assert_int_equal(stats.n_paused, 1);
+        usleep(3000);
+        assert_int_equal(atomic_load(&r->n_got), n);
+        qn_batcher_pause(b, r->id, false);
+    }
+    crowd_wait(r);
+    CROWD_SAME(r);
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
+/* ---- the cache ---- */
+
+static crowd_request prompt_of(const char *key, int story, int n, int n_answer)
+{
+    crowd_request r = {.n_prompt = n, .n_answer = n_answer, .sampler = {.greedy = true}, .cancel_after = -1};
+    snprintf(r.key, sizeof(r.key), "%s", key);
+    rig_story(story, r.prompt, n);
+    return r;
+}
+
+static int cached_of(qn_batcher *b, crowd_request r)
+{
+    MUST(crowd_submit(b, &r, err));
+    crowd_wait(&r);
+    assert_int_not_equal(r.got.end, QN_BATCH_END_error);
+    return r.usage.n_cached;
+}
+
+static void prefixes(void **state)
+{
+    (void)state;
+    rig *g = set_up(0);
+    qn_batcher_options o = {.session = {.n_ctx = 200}, .n_parallel = 2, .n_cache = 2};
+    qn_batcher *b = crowd_batcher(g->e, o);
+    qn_batcher_stats stats;
+    assert_int_equal(cached_of(b, prompt_of("a", 1, 20, 1)), 0);
+    assert_int_equal(cached_of(b, prompt_of("a", 1, 20, 1)), 19); /* the last token gives the logits */
+    assert_int_equal(cached_of(b, prompt_of("a", 1, 30, 1)), 20);
+    assert_int_equal(cached_of(b, prompt_of("a", 1, 12, 1)), 11);
+    assert_int_equal(cached_of(b, prompt_of("b", 1, 30, 1)), 0); /* another's */
+    assert_int_equal(cached_of(b, prompt_of("b", 1, 30, 1)), 29);
+    crowd_quiet(b, &stats);
+    assert_int_equal(stats.n_cached, 2); /* shorter ones went into longer ones */
+    assert_int_equal(stats.n_cached_tokens, 60);
+    /* the answer is part of the next prompt */
+    crowd_request first = prompt_of("a", 2, 10, 6), second;
+    first.sampler = (qn_sampler_params){.seed = 3, .temperature = 1};
+    MUST(crowd_submit(b, &first, err));
+    crowd_wait(&first);
+    second = prompt_of("a", 2, 10, 1);
+    for (int i = 0; i < first.got.n; i++) second.prompt[second.n_prompt++] = first.got.tokens[i];
+    for (int i = 0; i < 5; i++) second.prompt[second.n_prompt++] = rig_token(9, i);
+    assert_int_equal(cached_of(b, second), 10 + first.got.n - (first.got.end == QN_BATCH_END_length));
+    /* three conversations, cells for all, places for two beside two streams: none is lost until places are taken */
+    qn_batcher_destroy(b);
+    b = crowd_batcher(g->e, o);
+    for (int turn = 0; turn < 3; turn++)
+        for (int c = 0; c < 3; c++)
+            assert_int_equal(cached_of(b, prompt_of("a", c, 20 + 10 * turn, 1)), turn ? 10 + 10 * turn : 0);
+    crowd_quiet(b, &stats);
+    assert_int_equal(stats.n_evictions, 0);
+    /* the one that was of no use for the longest time goes first */
+    assert_int_equal(cached_of(b, prompt_of("a", 0, 41, 1)), 40);
+    assert_int_equal(cached_of(b, prompt_of("a", 5, 60, 1)), 0);
+    assert_int_equal(cached_of(b, prompt_of("a", 6, 60, 1)), 0);
+    crowd_quiet(b, &stats);
+    assert_int_equal(stats.n_evictions, 2);
+    assert_int_equal(cached_of(b, prompt_of("a", 0, 42, 1)), 41);
+    qn_batcher_destroy(b);
+    o.share_cache = true;
+    b = crowd_batcher(g->e, o);
+    assert_int_equal(cached_of(b, prompt_of("a", 1, 20, 1)), 0);
+    assert_int_equal(cached_of(b, prompt_of("b", 1, 25, 1)), 20);
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
+/* Several answers to one prompt read it once. */
+static void one_prompt(void **state)
+{
+    (void)state;
+    rig *g = set_up(0);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 300, .n_batch = 16}});
+    crowd_request r[5];
+    int n_cached = 0;
+    for (int i = 0; i < 5; i++) {
+        r[i] = prompt_of("a", 3, 60, 10);
+        r[i].sampler = (qn_sampler_params){.seed = 1 + (uint64_t)i, .temperature = 1};
+        crowd_expect(g->alone, &r[i]);
+    }
+    for (int i = 0; i < 5; i++) MUST(crowd_submit(b, &r[i], err));
+    for (int i = 0; i < 5; i++) crowd_wait(&r[i]);
+    for (int i = 0; i < 5; i++) CROWD_SAME(&r[i]);
+    for (int i = 0; i < 5; i++) n_cached += r[i].usage.n_cached;
+    assert_int_equal(n_cached, 4 * 59);
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
+/* ---- in turn ---- */
+
+static _Atomic int turn;
+
+static void note_turn(void *ctx, const qn_batch_event *e)
+{
+    if (e->kind == QN_BATCH_end) *(_Atomic int *)ctx = atomic_fetch_add(&turn, 1) + 1;
+}
+
+/* One who asks much does not keep one who asks little. */
+static void fair(void **state)
+{
+    (void)state;
+    enum { MANY = 20 };
+    rig *g = set_up(0);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 400}, .n_parallel = 2});
+    _Atomic int when[MANY + 1] = {0};
+    uint64_t id, first_id;
+    qn_token prompt[20];
+    rig_story(1, prompt, 20);
+    qn_batch_request r = {.prompt = prompt, .n_prompt = 20, .fn = note_turn, .max_tokens = 30};
+    const qn_logit_bias no_end = {2, -INFINITY};
+    r.sampler = &(qn_sampler_params){.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
+    for (int i = 0; i <= MANY; i++) {
+        r.key = i < MANY ? "much" : "little";
+        r.ctx = (void *)&when[i];
+        MUST(qn_batcher_submit(b, &r, &id, err));
+        if (i == 0) first_id = id;
+    }
+    assert_int_equal(id, first_id + MANY);
+    while (atomic_load(&turn) <= MANY) usleep(500);
+    assert_true(when[MANY] < 12); /* of 21; those that ended while we submitted included */
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
+/* ---- errors ---- */
+
+static void refusals(void **state)
+{
+    (void)state;
+    rig *g = set_up(4);
+    qn_batcher *b = NULL;
+    REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.n_parallel = 129}, &b, err), "n_parallel", "129");
+    REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.n_cache = 249}, &b, err), "n_cache", "249", "248");
+    REFUSED(invalid, qn_batcher_create(g->e, &(qn_batcher_options){.n_queue = -1}, &b, err), "n_queue", "-1");
+    b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 50}, .n_parallel = 1, .n_queue = 2});
+    uint64_t id = 77;
+    qn_token long_prompt[51] = {0};
+    qn_batch_request r = {.prompt = long_prompt, .n_prompt = 51, .fn = note_turn};
+    REFUSED(invalid, qn_batcher_submit(b, &r, &id, err), "51 tokens", "50");
+    r.n_prompt = 0;
+    REFUSED(invalid, qn_batcher_submit(b, &r, &id, err), "empty");
+    r.n_prompt = 3;
+    long_prompt[2] = RIG_VOCAB;
+    REFUSED(invalid, qn_batcher_submit(b, &r, &id, err), "token 2", "300", "299");
+    long_prompt[2] = 5;
+    r.n_top = 21;
+    REFUSED(invalid, qn_batcher_submit(b, &r, &id, err), "n_top", "21");
+    r.n_top = 0;
+    r.sampler = &(qn_sampler_params){.top_p = 2};
+    REFUSED(invalid, qn_batcher_submit(b, &r, &id, err), "top_p");
+    r.sampler = NULL;
+    r.fn = NULL;
+    REFUSED(invalid, qn_batcher_submit(b, &r, &id, err), "callback");
+    assert_int_equal(id, 77);
+    /* a queue of two: paused ones are not served */
+    for (int i = 0; i < 3; i++) g->r[i].n_prompt = 5, g->r[i].n_answer = 45, g->r[i].sampler.seed = 5;
+    qn_batcher_stats stats;
+    MUST(crowd_submit(b, &g->r[0], err));
+    qn_batcher_pause(b, g->r[0].id, true);
+    MUST(crowd_submit(b, &g->r[1], err));
+    qn_batcher_pause(b, g->r[1].id, true);
+    qn_status status = QN_OK;
+    qn_error err = {0};
+    crowd_request more[4] = {g->r[2], g->r[2], g->r[2], g->r[2]};
+    int n_taken = 0;
+    for (; n_taken < 4; n_taken++) {
+        more[n_taken].n_answer = 45;
+        if ((status = crowd_submit(b, &more[n_taken], &err)) != QN_OK) break;
+        qn_batcher_pause(b, more[n_taken].id, true);
+    }
+    assert_int_equal(status, QN_STATUS_limit);
+    assert_non_null(strstr(err.text, "2 requests wait"));
+    qn_batcher_get_stats(b, &stats);
+    assert_int_equal(stats.n_queued, 2);
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
+/* A sampler that bans everything, a grammar that nothing satisfies: these end, the others don't notice. */
+static void own_errors(void **state)
+{
+    (void)state;
+    rig *g = set_up(16);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 400}, .n_parallel = 4});
+    qn_logit_bias all[RIG_VOCAB];
+    for (int i = 0; i < RIG_VOCAB; i++) all[i] = (qn_logit_bias){i, -INFINITY};
+    for (int i = 0; i < 16; i++) {
+        if (i % 4 == 1) g->r[i].sampler = (qn_sampler_params){.logit_bias = all, .n_logit_bias = RIG_VOCAB};
+        MUST(crowd_submit(b, &g->r[i], err));
+    }
+    for (int i = 0; i < 16; i++) {
+        crowd_wait(&g->r[i]);
+        if (i % 4 != 1) {
+            CROWD_SAME(&g->r[i]);
+            continue;
+        }
+        assert_int_equal(g->r[i].got.end, QN_BATCH_END_error);
+        assert_int_equal(g->r[i].error.status, QN_STATUS_invalid);
+        assert_int_equal(g->r[i].got.n, 0);
+    }
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
+/* Prompt and answer fill the context to its last cell, with the cells that kept sequences had. */
+static void full_context(void **state)
+{
+    (void)state;
+    rig *g = set_up(0);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 40}, .n_parallel = 2});
+    const qn_logit_bias no_end = {2, -INFINITY};
+    for (int i = 0; i < 4; i++) {
+        crowd_request r = prompt_of("a", i, 30, 0);
+        r.sampler = (qn_sampler_params){.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
+        MUST(crowd_submit(b, &r, err));
+        crowd_wait(&r);
+        assert_int_equal(r.got.end, QN_BATCH_END_context);
+        assert_int_equal(r.got.n, 11); /* the last needs no cell */
+    }
+    assert_int_equal(qn_batcher_n_ctx(b), 40);
+    qn_batch_info info[2];
+    assert_int_equal(qn_batcher_list(b, info, 2), 0);
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_if_alone),  cmocka_unit_test(cancelled), cmocka_unit_test(destroyed),
+        cmocka_unit_test(paused),       cmocka_unit_test(prefixes),  cmocka_unit_test(one_prompt),
+        cmocka_unit_test(fair),         cmocka_unit_test(refusals),  cmocka_unit_test(own_errors),
+        cmocka_unit_test(full_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

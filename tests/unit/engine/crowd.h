@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/engine/crowd.h -- requests of many kinds, what each must get (computed without the batcher: a session, a
+ * sampler, a matcher), and a callback that notes what it does get. */
+#ifndef QN_TEST_ENGINE_CROWD_H
+#define QN_TEST_ENGINE_CROWD_H
+
+#include "rig.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <quern/batch.h>
+
+enum { CROWD_PROMPT = 60, CROWD_ANSWER = 60 };
+
+typedef struct crowd_answer {
+    qn_token tokens[CROWD_ANSWER];
+    float logprobs[CROWD_ANSWER];
+    int n;
+    qn_batch_end end;
+} crowd_answer;
+
+typedef struct crowd_request {
+    qn_batcher *b;
+    qn_token prompt[CROWD_PROMPT];
+    int n_prompt, n_answer;
+    char key[8];
+    qn_sampler_params sampler;
+    const qn_grammar *grammar;
+    crowd_answer want, got;
+    int cancel_after; /* tokens; -1: never */
+    uint64_t id;
+    qn_batch_usage usage;
+    qn_error error;
+    _Atomic bool ended;
+    _Atomic int n_got;
+} crowd_request;
+
+/* Not for cmocka's checks: it is another thread. */
+static inline void crowd_event(void *ctx, const qn_batch_event *e)
+{
+    crowd_request *r = ctx;
+    if (e->kind == QN_BATCH_token && r->got.n < CROWD_ANSWER) {
+        r->got.logprobs[r->got.n] = e->logprob;
+        r->got.tokens[r->got.n++] = e->token;
+        atomic_store(&r->n_got, r->got.n);
+        if (r->got.n == r->cancel_after) qn_batcher_cancel(r->b, e->request);
+    }
+    if (e->kind != QN_BATCH_end) return;
+    r->got.end = e->end;
+    r->usage = e->usage;
+    if (e->error) r->error = *e->error;
+    atomic_store(&r->ended, true);
+}
+
+static inline qn_status crowd_submit(qn_batcher *b, crowd_request *r, qn_error *err)
+{
+    r->b = b;
+    r->got = (crowd_answer){0};
+    atomic_store(&r->ended, false);
+    atomic_store(&r->n_got, 0);
+    return qn_batcher_submit(b,
+                             &(qn_batch_request){.prompt = r->prompt,
+                                                 .n_prompt = (size_t)r->n_prompt,
+                                                 .sampler = &r->sampler,
+                                                 .grammar = r->grammar,
+                                                 .max_tokens = r->n_answer,
+                                                 .logprobs = true,
+                                                 .n_top = 2,
+                                                 .key = r->key,
+                                                 .fn = crowd_event,
+                                                 .ctx = r},
+                             &r->id, err);
+}
+
+static inline void crowd_wait(const crowd_request *r)
+{
+    while (!atomic_load(&r->ended)) usleep(200);
+}
+
+/* A session for crowd_expect: one does for all, since nothing is reused. */
+static inline qn_session *crowd_session(qn_engine *e)
+{
+    return rig_session(e, (qn_session_options){.n_ctx = CROWD_PROMPT + CROWD_ANSWER});
+}
+
+static inline void crowd_expect(qn_session *s, crowd_request *r)
+{
+    const qn_engine *e = qn_session_engine(s);
+    qn_sampler *sampler = NULL;
+    qn_matcher *matcher = NULL;
+    const qn_tokenizer *tok = qn_engine_tokenizer(e);
+    crowd_answer *want = &r->want;
+    MUST(qn_sampler_create(&r->sampler, RIG_VOCAB, tok, &sampler, err));
+    if (r->grammar) MUST(qn_matcher_create(r->grammar, tok, &matcher, err));
+    for (int i = 0; i < r->n_prompt; i++) qn_sampler_accept(sampler, r->prompt[i]);
+    rig_feed(s, 0, r->prompt, r->n_prompt);
+    *want = (crowd_answer){.end = QN_BATCH_END_length};
+    while (want->n < r->n_answer) {
+        const uint32_t *mask = NULL;
+        qn_token id;
+        const float *logits = qn_session_logits(s, -1);
+        if (matcher) MUST(qn_matcher_mask(matcher, &mask, err));
+        MUST(qn_sampler_sample_masked(sampler, logits, mask, &id, err));
+        want->end = QN_BATCH_END_stop;
+        if (qn_tokenizer_is_eog(tok, id)) break;
+        double sum = 0;
+        for (int i = 0; i < RIG_VOCAB; i++) sum += exp((double)logits[i]);
+        want->logprobs[want->n] = (float)((double)logits[id] - log(sum));
+        want->tokens[want->n++] = id;
+        qn_sampler_accept(sampler, id);
+        if (matcher) MUST(qn_matcher_accept(matcher, id, err));
+        if (matcher && qn_matcher_must_end(matcher)) break;
+        want->end = QN_BATCH_END_length;
+        if (want->n < r->n_answer) rig_feed(s, 0, &id, 1);
+    }
+    qn_matcher_destroy(matcher);
+    qn_sampler_destroy(sampler);
+    MUST(qn_session_seq_remove(s, 0, 0, -1, err));
+}
+
+/* Request number i of a crowd of many kinds: prompts that share their beginnings with others of the key, every kind of
+ * sampler, a grammar now and then. */
+static inline void crowd_make(qn_session *s, crowd_request *r, int i, const qn_grammar *grammar)
+{
+    static const qn_sampler_params samplers[] = {
+        {.greedy = true},
+        {.temperature = 1.5f},
+        {.repeat_penalty = 1.3f, .presence_penalty = 0.5f, .penalty_last_n = 30},
+        {.mirostat = 2},
+        {.top_k = 5, .min_p = 0.01f},
+        {.dry_multiplier = 0.8f, .xtc_probability = 0.5f},
+        {.order = "tk", .dynatemp_range = 0.3f},
+    };
+    *r = (crowd_request){.n_prompt = 1 + (i * 37) % (i % 3 ? 20 : CROWD_PROMPT),
+                         .n_answer = 1 + (i * 23) % CROWD_ANSWER,
+                         .sampler = samplers[i % 7],
+                         .grammar = i % 4 == 3 ? grammar : NULL,
+                         .cancel_after = -1};
+    snprintf(r->key, sizeof(r->key), "key%d", i % 3);
+    r->sampler.seed = 100 + (uint64_t)i;
+    rig_story(i % 5, r->prompt, r->n_prompt);
+    if (i % 2) r->prompt[r->n_prompt - 1] = rig_token(i, 3);
+    crowd_expect(s, r);
+}
+
+#define CROWD_SAME(r) crowd_same((r), __FILE__, __LINE__)
+static inline void crowd_same(const crowd_request *r, const char *file, int line)
+{
+    if (r->got.end != r->want.end)
+        fail_msg("%s:%d: ended with %s (%s), not %s", file, line, qn_batch_end_name(r->got.end), r->error.text,
+                 qn_batch_end_name(r->want.end));
+    if (r->got.n != r->want.n) fail_msg("%s:%d: %d tokens, %d expected", file, line, r->got.n, r->want.n);
+    for (int i = 0; i < r->got.n; i++) {
+        if (r->got.tokens[i] != r->want.tokens[i])
+            fail_msg("%s:%d: token %d is %d, alone %d", file, line, i, r->got.tokens[i], r->want.tokens[i]);
+        if (!(fabsf(r->got.logprobs[i] - r->want.logprobs[i]) < 1e-4f))
+            fail_msg("%s:%d: token %d has %g, %g expected", file, line, i, (double)r->got.logprobs[i],
+                     (double)r->want.logprobs[i]);
+    }
+}
+
+static inline qn_batcher *crowd_batcher(qn_engine *e, qn_batcher_options o)
+{
+    qn_batcher *b = NULL;
+    if (!o.session.n_batch) o.session.n_batch = 32;
+    MUST(qn_batcher_create(e, &o, &b, err));
+    return b;
+}
+
+/* When nothing is under way, what isn't free is held by kept sequences alone. */
+static inline void crowd_quiet(qn_batcher *b, qn_batcher_stats *out)
+{
+    for (int i = 0; i < 5000; i++) {
+        qn_batcher_get_stats(b, out);
+        if (!out->n_streams && !out->n_queued && out->step_seconds == 0 && out->n_ended == out->n_requests) return;
+        usleep(200);
+    }
+    fail_msg("%d streams, %d queued after a second", out->n_streams, out->n_queued);
+}
+
+#endif
