@@ -230,6 +230,10 @@ qn_status qn__rope_check(const qn_rope_attrs *a, int64_t d, qn_error *err)
                        "rope: attn_factor %g, ext_factor %g, beta_fast %g, beta_slow %g: finite numbers expected",
                        (double)a->attn_factor, (double)a->ext_factor, (double)a->beta_fast, (double)a->beta_slow);
     }
+    for (int i = 0; i < 4; i++)
+        if (a->sections[i] < 0 || a->sections[i] > a->n_rot / 2)
+            return QN_FAIL(err, invalid, "rope: section %d has %d pairs; 0 to %d are possible", i, a->sections[i],
+                           a->n_rot / 2);
     if (a->ext_factor != 0.0f && a->n_ctx_orig <= 0) {
         return QN_FAIL(err, invalid, "rope: n_ctx_orig is %d, YaRN needs the context of training", a->n_ctx_orig);
     }
@@ -242,7 +246,9 @@ qn_status qn__rule_rope(qn_node *n, qn_error *err)
     QN_TRY(want_dtype(n, 0, "x", QN_DTYPE_F32, err));
     QN_TRY(want_rank(n, 0, "x", 3, err));
     QN_TRY(want_dtype(n, 1, "pos", QN_DTYPE_I32, err));
-    QN_TRY(want_shape(n, 1, "pos", qn_shape_of(n->src[0]->layout.dim[0]), err));
+    const int64_t n_tokens = n->src[0]->layout.dim[0];
+    QN_TRY(
+        want_shape(n, 1, "pos", qn__rope_in_sections(attrs) ? qn_shape_of(n_tokens, 4) : qn_shape_of(n_tokens), err));
     QN_TRY(qn__rope_check(attrs, last_dim(n->src[0]), err));
     if (n->n_src > 2) {
         QN_TRY(want_dtype(n, 2, "factors", QN_DTYPE_F32, err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/cpu/op_rope.c -- rotation in both layouts, partly rotated heads, frequency factors, YaRN, positions up to
- * 10^6. The oracle computes in long double, and its YaRN is written from the paper's formulas (Peng et al. 2023, eq. 17
- * to 23), with the wavelength rather than the pair number where the paper does so. */
+/* tests/unit/cpu/op_rope.c -- rotation in both layouts, partly rotated heads, frequency factors, YaRN, sections,
+ * positions up to 10^6. The oracle computes in long double, and its YaRN is written from the paper's formulas (Peng et
+ * al. 2023, eq. 17 to 23), with the wavelength rather than the pair number where the paper does so. */
 #include "rig.h"
 #include "rope_figures.h"
 
@@ -9,6 +9,7 @@ typedef struct rope_case {
     qn_rope_attrs attrs;
     int64_t n, heads, d;
     bool factors, transposed;
+    bool by_table;        /* rope_table and rope_apply in place of rope */
     int64_t first, count; /* tokens to run */
     tensor x, pos, f;
 } rope_case;
@@ -22,7 +23,26 @@ static qn_node *build(rig *r, void *ctx)
         x = qn__narrow(r->g, x, 0, c->first, c->count);
         pos = qn__narrow(r->g, pos, 0, c->first, c->count);
     }
-    return qn__rope(r->g, x, pos, c->factors ? rig_param(r, &c->f, 0) : NULL, &c->attrs);
+    qn_node *factors = c->factors ? rig_param(r, &c->f, 0) : NULL;
+    if (!c->by_table) return qn__rope(r->g, x, pos, factors, &c->attrs);
+    qn_node *table = qn__rope_table(r->g, pos, factors, &(qn_rope_table_attrs){c->attrs, QN_DTYPE_F32});
+    return qn__rope_apply(r->g, x, table, &(qn_rope_apply_attrs){.mode = c->attrs.mode, .n_rot = c->attrs.n_rot});
+}
+
+/* The number of token's position that pair i rotates by. */
+static int32_t position_of(const rope_case *c, int64_t token, int64_t i)
+{
+    const int32_t *s = c->attrs.sections, sum = s[0] + s[1] + s[2] + s[3];
+    int axis[256];
+    if (sum == 0) return ints_of(&c->pos)[token];
+    for (int k = 0, at = 0; k < 4; k++)
+        for (int j = 0; j < s[k]; j++) axis[at++] = k;
+    if (c->attrs.interleaved) {
+        for (int j = 0; j < sum; j++) axis[j] = 3;
+        for (int k = 0; k < 3; k++)
+            for (int j = k; j < sum && j < 3 * s[k]; j += 3) axis[j] = k;
+    }
+    return ints_of(&c->pos)[token * 4 + axis[i % sum]];
 }
 
 /* cos and sin of pair i at a position, times the magnitude scale. */
@@ -37,7 +57,7 @@ static void rotation_of(const rope_case *c, int64_t i, int32_t pos, long double 
         /* The pair whose wavelength fits `turns` times into the training context, as a fractional pair number. */
         const long double fast = (a->n_rot / 2.0L) * logl(a->n_ctx_orig / (a->beta_fast * 2 * pi)) / logl(a->base);
         const long double slow = (a->n_rot / 2.0L) * logl(a->n_ctx_orig / (a->beta_slow * 2 * pi)) / logl(a->base);
-        long double low = floorl(fast), high = ceill(slow);
+        long double low = a->exact_bounds ? fast : floorl(fast), high = a->exact_bounds ? slow : ceill(slow);
         if (low < 0) low = 0;
         if (high > a->n_rot - 1) high = a->n_rot - 1;
         long double gamma = 1 - (i - low) / (high - low > 0.001L ? high - low : 0.001L);
@@ -66,7 +86,7 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
             const int64_t p = c->attrs.mode == QN_ROPE_NEOX ? i : 2 * i,
                           q = c->attrs.mode == QN_ROPE_NEOX ? i + half : 2 * i + 1;
             long double cosine, sine;
-            rotation_of(c, i, ints_of(&c->pos)[token], &cosine, &sine);
+            rotation_of(c, i, position_of(c, token, i), &cosine, &sine);
             const double bound =
                 3e-7 * (fabs((double)x[p]) + fabs((double)x[q])) * fabs((double)c->attrs.attn_factor) * 1.5;
             close_to(y[row * c->d + p], (double)(x[p] * cosine - x[q] * sine), bound, "first of a pair",
@@ -82,7 +102,7 @@ static void try_case(rope_case c, const int32_t *pos)
 {
     c.count = c.n;
     c.x = tensor_random(QN_DTYPE_F32, c.transposed ? qn_shape_of(c.heads, c.n, c.d) : qn_shape_of(c.n, c.heads, c.d));
-    c.pos = tensor_ints(qn_shape_of(c.n), pos);
+    c.pos = tensor_ints(qn__rope_in_sections(&c.attrs) ? qn_shape_of(c.n, 4) : qn_shape_of(c.n), pos);
     c.f = tensor_random(QN_DTYPE_F32, qn_shape_of(c.attrs.n_rot / 2));
     for (int64_t i = 0; i < c.f.numel; i++) ((float *)c.f.data)[i] = c.f.value[i] = 1 + fabsf(c.f.value[i]) * 8;
     for_levels(build, &c, check);
@@ -151,12 +171,38 @@ static void test_yarn(void **state)
                        .heads = 2,
                        .d = 128};
         try_case(c, positions);
+        c.attrs.exact_bounds = 1;
+        try_case(c, positions);
         c.attrs.n_ctx_orig = 32768;
         c.attrs.base = 1000000;
         c.attrs.attn_factor = 0.7f;
         c.attrs.ext_factor = 0.5f;
         c.factors = true;
         try_case(c, positions);
+    }
+}
+
+/* Sections of all pairs, of some twice over, interleaved with and without a rest for the fourth number. */
+static void test_sections(void **state)
+{
+    (void)state;
+    static const int32_t sections[][4] = {
+        {16, 24, 24, 0}, {3, 5, 2, 1}, {24, 20, 20, 0}, {24, 20, 10, 0}, {1, 0, 0, 0}};
+    int32_t pos[N * 4];
+    for (int i = 0; i < 4 * N; i++) pos[i] = positions[i % N] / (1 + i % 4) + i;
+    for (int i = 0; i < 20; i++) {
+        rope_case c = {.attrs = {.mode = QN_ROPE_NEOX,
+                                 .n_rot = 128,
+                                 .base = 1000000,
+                                 .freq_scale = 1,
+                                 .attn_factor = 1,
+                                 .interleaved = i / 2 % 2},
+                       .n = N,
+                       .heads = 2,
+                       .d = 136,
+                       .by_table = i % 2};
+        memcpy(c.attrs.sections, sections[i / 4], sizeof sections[0]);
+        try_case(c, pos);
     }
 }
 
@@ -194,6 +240,6 @@ static void test_reference_figures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_yarn),
-                                       cmocka_unit_test(test_reference_figures)};
+                                       cmocka_unit_test(test_sections), cmocka_unit_test(test_reference_figures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,6 +205,13 @@ static void test_rope(void **state)
             qn__rope(g, qn__reshape(g, t.x43, qn_shape_of(2, 1, 6)), t.v3, NULL, &good));
     REFUSED("rope: pos is [3], [2] expected", rope(g, s, &good, 3, 0));
     REFUSED("rope: factors is [4], [3] expected", rope(g, s, &good, 2, 4));
+    bad = good, bad.sections[1] = 3;
+    REFUSED("rope: pos is [2], [2,4] expected", rope(g, s, &bad, 2, 0));
+    REFUSED("rope_table: pos is [2], with sections a last dimension of 4 is expected",
+            qn__rope_table(g, t.ids2, NULL, &(qn_rope_table_attrs){bad, F32}));
+    bad.sections[1] = 4;
+    REFUSED("rope: section 1 has 4 pairs; 0 to 3 are possible",
+            qn__rope_table(g, t.ids2, NULL, &(qn_rope_table_attrs){bad, F32}));
     REFUSED("rope: n_rot is 0, an even number from 2 to the head size 8 expected", rope(g, s, NULL, 2, 0));
     bad = good, bad.n_rot = 5;
     REFUSED("rope: n_rot is 5, an even number from 2 to the head size 8 expected", rope(g, s, &bad, 2, 0));

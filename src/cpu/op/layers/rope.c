@@ -62,10 +62,27 @@ static blend blend_of(const qn_rope_attrs *a)
 {
     blend b = {0, 0, a->ext_factor, a->attn_factor};
     if (a->ext_factor == 0) return b;
-    b.low = fmax(0, floor(pair_with_rotations(a, a->beta_fast)));
-    b.high = fmin(a->n_rot - 1, ceil(pair_with_rotations(a, a->beta_slow)));
+    b.low = pair_with_rotations(a, a->beta_fast);
+    b.high = pair_with_rotations(a, a->beta_slow);
+    if (!a->exact_bounds) {
+        b.low = floor(b.low);
+        b.high = ceil(b.high);
+    }
+    b.low = fmax(0, b.low);
+    b.high = fmin(a->n_rot - 1, b.high);
     b.scale *= 1 + 0.1 * log(1.0 / a->freq_scale); /* the attention temperature of the paper */
     return b;
+}
+
+/* Which of a position's four numbers pair i rotates by. */
+static int64_t axis_of(const qn_rope_attrs *a, int64_t i)
+{
+    const int32_t *s = a->sections;
+    i %= (int64_t)s[0] + s[1] + s[2] + s[3];
+    if (a->interleaved) return i / 3 < s[i % 3] ? i % 3 : 3;
+    int64_t axis = 0;
+    for (; axis < 3 && i >= s[axis]; axis++) i -= s[axis];
+    return axis;
 }
 
 /* Rows [begin, end) of the table for positions `pos` of any layout; entries are floats, or doubles. */
@@ -74,8 +91,10 @@ static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *
 {
     const blend b = blend_of(a);
     const int64_t n_pairs = a->n_rot / 2, row = qn__row_size(&pos->layout), step = qn__row_step(&pos->layout);
+    const bool in_sections = qn__rope_in_sections(a);
 
     for (int64_t i = 0; i < n_pairs; i++) {
+        const int64_t axis = in_sections ? axis_of(a, i) : 0, numbers = in_sections ? 4 : 1;
         const double frequency = pow(a->base, -2.0 * (double)i / a->n_rot) / (factors ? factors[i] : 1.0);
         double speed = frequency * a->freq_scale;
         if (b.ext != 0) {
@@ -84,7 +103,8 @@ static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *
             speed = speed * (1 - keep) + frequency * keep;
         }
         for (int64_t token = begin; token < end; token++) {
-            const int64_t at = qn__index_at(pos, qn__row_start(&pos->layout, token / row) + token % row * step);
+            const int64_t p = token * numbers + axis;
+            const int64_t at = qn__index_at(pos, qn__row_start(&pos->layout, p / row) + p % row * step);
             const double c = cos((double)at * speed) * b.scale, s = sin((double)at * speed) * b.scale;
             const int64_t entry = (token * n_pairs + i) * 2;
             if (wide) {
@@ -136,7 +156,8 @@ static int64_t table_items(const qn_kernels *kernels, const qn_node *node, int p
     (void)kernels;
     (void)phase;
     *chunk = 16;
-    return qn_layout_numel(&node->src[0]->layout);
+    const qn_rope_table_attrs *a = node->attrs;
+    return qn_layout_numel(&node->src[0]->layout) / (qn__rope_in_sections(&a->rope) ? 4 : 1);
 }
 
 static void run_table(const qn_task *t)
