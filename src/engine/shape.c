@@ -47,10 +47,13 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
         return QN_FAIL(err, unsupported, "KV cache of type %s; there are %s", qn_dtype_get(s.kv_type)->name,
                        QN_KV_TYPE_NAMES);
     const int block = qn_dtype_get(s.kv_type)->block_elems;
-    if (hp->n_embd_head_k % (uint32_t)block || hp->n_embd_head_v % (uint32_t)block)
-        return QN_FAIL(err, unsupported,
-                       "KV cache of type %s needs a head size that is a multiple of %d; this model's is %u",
-                       qn_dtype_get(s.kv_type)->name, block, hp->n_embd_head_k);
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const qn_layer_hp *l = &e->model->layers[i].hp;
+        if (l->d_k % (uint32_t)block || l->d_v % (uint32_t)block)
+            return QN_FAIL(err, unsupported,
+                           "KV cache of type %s needs a head size that is a multiple of %d; this model's is %u",
+                           qn_dtype_get(s.kv_type)->name, block, l->d_k);
+    }
     *out = s;
     return QN_OK;
 }
@@ -82,9 +85,9 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
         layout->place[i] = place;
         const int64_t n_kv = l->hp.n_kv_head;
         const uint64_t rows[2] = {kv->layers[i].k_row_bytes =
-                                      (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * m->hp.n_embd_head_k),
+                                      (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * l->hp.d_k),
                                   kv->layers[i].v_row_bytes =
-                                      (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * m->hp.n_embd_head_v)};
+                                      (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * l->hp.d_v)};
         uint64_t *at[2] = {&kv->layers[i].k_offset, &kv->layers[i].v_offset};
         for (int j = 0; j < 2; j++) {
             *at[j] = layout->bytes[place];

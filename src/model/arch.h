@@ -16,6 +16,7 @@ typedef struct qn_hparams {
     uint32_t n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_kv_head;
     uint32_t n_embd_head_k, n_embd_head_v; /* default n_embd / n_head */
     uint32_t n_ff, n_rot;                  /* n_rot: default n_embd_head_k */
+    uint32_t n_embd_head_k_window, n_embd_head_v_window, n_rot_window; /* of layers that see a window; 0: the same */
     uint32_t n_expert;                     /* 0: dense; anything else is not supported yet and refused */
     float norm_eps;
     float rope_base;
@@ -41,6 +42,7 @@ typedef struct qn_hparams {
 /* What may differ between layers. */
 typedef struct qn_layer_hp {
     uint32_t n_head, n_kv_head, n_ff, windowed;
+    uint32_t d_k, d_v; /* of a head */
 } qn_layer_hp;
 
 /* The words that rope.scaling.type may be, in the order of QN_ROPE_SCALING_WORDS. */
@@ -123,10 +125,10 @@ typedef struct qn_top {
 /* Sizes that shapes are spelled in. */
 /* clang-format off */
 #define QN_DIM_ROWS(QN_DIM) \
-    QN_DIM(VOCAB, hp->n_vocab) QN_DIM(EMBD, hp->n_embd) QN_DIM(HEAD, hp->n_embd_head_k) \
-    QN_DIM(Q, (int64_t)l->n_head * hp->n_embd_head_k) QN_DIM(K, (int64_t)l->n_kv_head * hp->n_embd_head_k) \
-    QN_DIM(V, (int64_t)l->n_kv_head * hp->n_embd_head_v) QN_DIM(O, (int64_t)l->n_head * hp->n_embd_head_v) \
-    QN_DIM(QKV, ((int64_t)l->n_head + l->n_kv_head) * hp->n_embd_head_k + (int64_t)l->n_kv_head * hp->n_embd_head_v) \
+    QN_DIM(VOCAB, hp->n_vocab) QN_DIM(EMBD, hp->n_embd) QN_DIM(HEAD, l->d_k) \
+    QN_DIM(Q, (int64_t)l->n_head * l->d_k) QN_DIM(K, (int64_t)l->n_kv_head * l->d_k) \
+    QN_DIM(V, (int64_t)l->n_kv_head * l->d_v) QN_DIM(O, (int64_t)l->n_head * l->d_v) \
+    QN_DIM(QKV, ((int64_t)l->n_head + l->n_kv_head) * l->d_k + (int64_t)l->n_kv_head * l->d_v) \
     QN_DIM(FF, l->n_ff) QN_DIM(FF2, 2 * (int64_t)l->n_ff) QN_DIM(FF_HALF, l->n_ff / 2) QN_DIM(ROT2, hp->n_rot / 2) \
     QN_DIM(CTX, hp->n_ctx_train) \
     QN_DIM(HEADS, l->n_head) QN_DIM(KV_HEADS, l->n_kv_head)

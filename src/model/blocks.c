@@ -120,7 +120,8 @@ static qn_node *table_of(qn_build *b, qn_turn turn)
 static qn_value *turned(void *ctx, qn_value *x, qn_turn turn)
 {
     qn_build *b = ctx;
-    const qn_rope_apply_attrs rope = {.mode = b->hp->rope.mode, .n_rot = b->hp->rope.n_rot};
+    const qn_rope_attrs *of = turn == QN_TURN_window ? &b->hp->rope_window : &b->hp->rope;
+    const qn_rope_apply_attrs rope = {.mode = of->mode, .n_rot = of->n_rot};
     return value(qn__rope_apply(b->g, node(x), table_of(b, turn), &rope));
 }
 
@@ -160,7 +161,7 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
     qn_build *b = ctx;
     qn_graph *g = b->g;
     const qn_kv_layer *kl = &b->kv->layers[i];
-    const int64_t n = b->n_tokens, n_kv = l->hp.n_kv_head, dk = b->hp->n_embd_head_k, dv = b->hp->n_embd_head_v;
+    const int64_t n = b->n_tokens, n_kv = l->hp.n_kv_head, dk = l->hp.d_k, dv = l->hp.d_v;
     const int64_t n_cells = b->kv->n_cells;
 
     /* The cache is written first and then read through the result of the write: the order is in the graph, not in a

@@ -68,11 +68,11 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
         const qn_kv_layer *kl = &kv->layers[i];
         const qn_layer *l = &m->layers[i];
         const qn_turn turn = l->spec.attn.turn;
-        const int64_t n_kv = l->hp.n_kv_head, k_row = n_kv * hp->n_embd_head_k, v_row = n_kv * hp->n_embd_head_v;
+        const int64_t n_kv = l->hp.n_kv_head, k_row = n_kv * l->hp.d_k, v_row = n_kv * l->hp.d_v;
         qn__graph_scope(g, (int)i, -1);
         qn_node *cache = qn__param(g, "cache_k", kv->type, &qn_shape_of(kv->n_cells, k_row), kl->k_buffer, kl->k_offset,
                                    QN_NODE_mutable);
-        qn_node *k = qn__reshape(g, qn__get_rows(g, cache, src), qn_shape_of(n, n_kv, hp->n_embd_head_k));
+        qn_node *k = qn__reshape(g, qn__get_rows(g, cache, src), qn_shape_of(n, n_kv, l->hp.d_k));
         if (turn != QN_TURN_none) {
             qn_rope_attrs rope = turn == QN_TURN_window ? hp->rope_window : hp->rope;
             rope.attn_factor = 1.0f / qn__yarn_temperature(&rope); /* the keys carry factor and temperature already */

@@ -41,10 +41,9 @@ static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value 
 {
     const qn_recorder *r = w->r;
     void *c = w->ctx;
-    const qn_hparams *hp = &w->m->hp;
     const qn_attn_spec *spec = &l->spec.attn;
-    const int64_t dk = hp->n_embd_head_k, n_q = l->hp.n_head * dk, n_k = l->hp.n_kv_head * dk,
-                  n_v = (int64_t)l->hp.n_kv_head * hp->n_embd_head_v;
+    const int64_t dk = l->hp.d_k, n_q = l->hp.n_head * dk, n_k = l->hp.n_kv_head * dk,
+                  n_v = (int64_t)l->hp.n_kv_head * l->hp.d_v;
     qn_value *q, *k, *v;
     if (l->attn_qkv) {
         qn_value *all = clamped(w, r->dense(c, x, l->attn_qkv, l->attn_qkv_bias), spec->clamp);

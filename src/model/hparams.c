@@ -136,12 +136,21 @@ static void set_of_layer(qn_layer_hp *l, const qn_hparam_row *row, uint32_t valu
     memcpy((char *)l + row->of_layer - 1, &value, sizeof(value));
 }
 
+static void settle_heads(const qn_hparams *hp, qn_layer_hp *l)
+{
+    const bool window = l->windowed && hp->n_window;
+    l->d_k = window && hp->n_embd_head_k_window ? hp->n_embd_head_k_window : hp->n_embd_head_k;
+    l->d_v = window && hp->n_embd_head_v_window ? hp->n_embd_head_v_window : hp->n_embd_head_v;
+}
+
 qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i)
 {
-    return (qn_layer_hp){.n_head = hp->n_head,
-                         .n_kv_head = hp->n_kv_head ? hp->n_kv_head : hp->n_head,
-                         .n_ff = hp->n_ff,
-                         .windowed = hp->windowed == 0 || i % hp->windowed < hp->windowed - 1};
+    qn_layer_hp l = {.n_head = hp->n_head,
+                     .n_kv_head = hp->n_kv_head ? hp->n_kv_head : hp->n_head,
+                     .n_ff = hp->n_ff,
+                     .windowed = hp->windowed == 0 || i % hp->windowed < hp->windowed - 1};
+    settle_heads(hp, &l);
+    return l;
 }
 
 qn_status qn__layer_hp_read(const qn_gguf *file, const qn_arch *arch, const qn_hparams *hp, uint32_t i,
@@ -157,6 +166,7 @@ qn_status qn__layer_hp_read(const qn_gguf *file, const qn_arch *arch, const qn_h
         QN_TRY(read_element(file, kv, row, i, &value, err));
         set_of_layer(out, row, (uint32_t)value);
     }
+    settle_heads(hp, out);
     if (out->n_kv_head && out->n_head % out->n_kv_head == 0) return QN_OK;
     return QN_FAIL(err, format, "%s.attention.head_count %u is not a multiple of head_count_kv %u in layer %u",
                    arch->name, out->n_head, out->n_kv_head, i);
@@ -181,6 +191,7 @@ static qn_status settle_rope(const qn_arch *arch, qn_hparams *hp, qn_error *err)
     rope->n_ctx_orig = (int32_t)(hp->rope_ctx_orig ? hp->rope_ctx_orig : hp->n_ctx_train);
     hp->rope_window = *rope;
     if (hp->rope_base_window > 0) hp->rope_window.base = hp->rope_base_window;
+    if (hp->n_rot_window) hp->rope_window.n_rot = (int32_t)hp->n_rot_window;
 
     rope->attn_factor = hp->rope_attn_factor;
     if (hp->rope_beta_fast > 0) rope->beta_fast = hp->rope_beta_fast;
@@ -196,6 +207,13 @@ static qn_status settle_rope(const qn_arch *arch, qn_hparams *hp, qn_error *err)
     if (yarn) rope->ext_factor = 1.0f; /* the op brings YaRN's attention temperature along */
     if (yarn && hp->rope_log_factor > 0) rope->attn_factor /= 1.0f + 0.1f * hp->rope_log_factor * logf(factor);
     return QN_OK;
+}
+
+static qn_status check_rot(const qn_arch *arch, const char *which, uint32_t n_rot, uint32_t head, qn_error *err)
+{
+    if (n_rot <= head && n_rot % 2 == 0) return QN_OK;
+    return QN_FAIL(err, format, "%s.rope.dimension_count%s is %u; an even number up to the head size %u is expected",
+                   arch->name, which, n_rot, head);
 }
 
 qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp, qn_error *err)
@@ -217,9 +235,10 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
         if (!hp->n_embd_head_v) hp->n_embd_head_v = hp->n_embd / hp->n_head;
     }
     if (!hp->n_rot) hp->n_rot = hp->n_embd_head_k;
-    if (hp->n_rot > hp->n_embd_head_k || hp->n_rot % 2)
-        return QN_FAIL(err, format, "%s.rope.dimension_count is %u; an even number up to the head size %u is expected",
-                       arch->name, hp->n_rot, hp->n_embd_head_k);
+    if (hp->n_embd_head_k_window && !hp->n_rot_window) hp->n_rot_window = hp->n_embd_head_k_window;
+    QN_TRY(check_rot(arch, "", hp->n_rot, hp->n_embd_head_k, err));
+    QN_TRY(check_rot(arch, "_swa", hp->n_rot_window,
+                     hp->n_embd_head_k_window ? hp->n_embd_head_k_window : hp->n_embd_head_k, err));
     QN_TRY(settle_rope(arch, hp, err));
     if (arch->settle) arch->settle(hp);
     return arch->check ? arch->check(hp, err) : QN_OK;

@@ -153,9 +153,8 @@ static qn_tensor *same_chunk(const recording *rec, int32_t size)
 static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float factor)
 {
     const qn_train_options *o = &((recording *)ctx)->t->o;
-    const qn_hparams *hp = &base_of(ctx)->model->hp;
     const qn_attn_spec *spec = &l->spec.attn;
-    const int64_t dk = hp->n_embd_head_k, dv = hp->n_embd_head_v;
+    const int64_t dk = l->hp.d_k, dv = l->hp.d_v;
     const int64_t window = spec->sight.kind == QN_SIGHT_window ? spec->sight.size : 0;
     qn_tensor *sees = ((recording *)ctx)->t->sees_in; /* where a row holds several sequences */
     if (sees && window) sees = qn_triu(sees, 1 - window);
