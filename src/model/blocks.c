@@ -94,6 +94,12 @@ static qn_value *softcap(void *ctx, qn_value *x, float cap)
     return value(qn__scale(g, qn__unary(g, QN_OP_tanh, qn__scale(g, node(x), 1 / cap, 0)), cap, 0));
 }
 
+static qn_value *drop(void *ctx, qn_value *x)
+{
+    (void)ctx;
+    return x;
+}
+
 static qn_value *part(void *ctx, qn_value *x, int64_t start, int64_t n)
 {
     return value(qn__narrow(((qn_build *)ctx)->g, node(x), -1, start, n));
@@ -198,6 +204,7 @@ const qn_recorder qn__graph_recorder = {
     .scale = scale,
     .clamp = clamp,
     .softcap = softcap,
+    .drop = drop,
     .part = part,
     .heads = heads,
     .turn = turned,

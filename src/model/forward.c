@@ -87,7 +87,7 @@ static qn_value *feed_forward(const forward *w, const qn_layer *l, qn_value *x)
 static qn_value *after(const forward *w, const qn_block_spec *spec, qn_value *y, const qn_weight *post)
 {
     if (spec->norms != QN_NORMS_before) y = norm(w, y, &spec->norm, post, NULL);
-    return scaled(w, y, spec->residual_scale);
+    return w->r->drop(w->ctx, scaled(w, y, spec->residual_scale));
 }
 
 /* In a sum, what the layer computed comes first: the sum is then placed where the layer's weights are, and the stream
@@ -123,7 +123,7 @@ qn_value *qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m)
     qn_value *x = scaled(w, r->rows(ctx, m->top.tok_embd), m->hp.embd_scale);
     if (m->top.pos_embd) x = r->add(ctx, x, r->pos_rows(ctx, m->top.pos_embd));
     if (m->top.embd_norm) x = norm(w, x, &m->arch->block.norm, m->top.embd_norm, m->top.embd_norm_bias);
-    return x;
+    return r->drop(ctx, x);
 }
 
 qn_value *qn__forward_logits(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/forward.h -- the forward pass of a decoder, once: it reads a layer's spec and calls a recorder for every
- * step, and the recorder makes of it nodes of an engine's graph (blocks.c) or tensor operations (train/lora_model.c).
+ * step, and the recorder makes of it nodes of an engine's graph (blocks.c) or tensor operations (lm/record.c).
  *
  * A value is what the recorder says it is; NULL stands for a step that failed, and passes through. x is
  * [.., n_embd], and its tokens are whatever dimensions the recorder has in front. */
@@ -21,6 +21,7 @@ typedef struct qn_recorder {
     qn_value *(*scale)(void *ctx, qn_value *x, float factor);
     qn_value *(*clamp)(void *ctx, qn_value *x, float limit);             /* to -limit .. limit */
     qn_value *(*softcap)(void *ctx, qn_value *x, float cap);             /* cap tanh(x / cap) */
+    qn_value *(*drop)(void *ctx, qn_value *x);                           /* what training drops; may do nothing */
     qn_value *(*part)(void *ctx, qn_value *x, int64_t start, int64_t n); /* of the last dimension */
     qn_value *(*heads)(void *ctx, qn_value *x, int64_t n);               /* [.., n d] -> [.., n, d] */
     qn_value *(*turn)(void *ctx, qn_value *x, qn_turn turn);             /* [.., n, d], by position */

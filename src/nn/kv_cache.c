@@ -11,19 +11,36 @@
 struct qn_kv_cache {
     qn_context *ctx;
     qn_kv_options options;
-    qn_tensor **k, **v;   /* of each layer [capacity, batch, heads, d] */
+    qn_kv_shape *layers;
+    qn_tensor **k, **v;   /* of each layer [capacity, batch, heads, d], and [.., dv] */
     int64_t n, n_more;    /* positions held; being added */
     qn_tensor *positions; /* I64 [n_more], while a step is on */
     qn_tensor *rows;      /* the same as I32 */
     qn_tensor *mask;      /* BOOL [n_more, looked at] */
 };
 
-qn_kv_cache *qn_kv_cache_create(qn_context *c, const qn_kv_options *options)
+static bool make_layers(qn_kv_cache *kv, const qn_kv_shape *layers)
 {
-    const qn_kv_options *o = options;
-    if (c == NULL) return NULL;
-    const int64_t sizes[] = {o->n_layers, o->batch, o->heads, o->capacity, o->head_dim};
-    if (!qn__sizes_fit(c, "kv_cache", sizes, 5)) return NULL;
+    const qn_kv_options *o = &kv->options;
+    const size_t n = (size_t)o->n_layers;
+    kv->layers = qn__calloc(n, sizeof *kv->layers);
+    kv->k = qn__calloc(n, sizeof *kv->k);
+    kv->v = qn__calloc(n, sizeof *kv->v);
+    if (kv->layers == NULL || kv->k == NULL || kv->v == NULL)
+        return (void)QN_FAIL_NOMEM(qn__err(kv->ctx), n * sizeof *kv->layers), false;
+    memcpy(kv->layers, layers, n * sizeof *layers);
+    for (size_t i = 0; i < n; i++) {
+        const qn_kv_shape *l = &layers[i];
+        kv->k[i] = qn_keep(qn_zeros(kv->ctx, qn_shape_of(o->capacity, o->batch, l->heads, l->d), QN_DTYPE_F32));
+        kv->v[i] = qn_keep(qn_zeros(kv->ctx, qn_shape_of(o->capacity, o->batch, l->heads, l->dv), QN_DTYPE_F32));
+        if (kv->k[i] == NULL || kv->v[i] == NULL) return false;
+    }
+    return true;
+}
+
+qn_kv_cache *qn__kv_cache_of(qn_context *c, const qn_kv_options *o, const qn_kv_shape *layers)
+{
+    if (!qn__sizes_fit(c, "kv_cache", (const int64_t[]){o->n_layers, o->batch, o->capacity}, 3)) return NULL;
     if (o->capacity > INT32_MAX) {
         (void)qn_context_fail(c, QN_STATUS_limit, "kv_cache: a capacity of %lld, at most %d is possible",
                               (long long)o->capacity, INT32_MAX);
@@ -34,19 +51,23 @@ qn_kv_cache *qn_kv_cache_create(qn_context *c, const qn_kv_options *options)
     kv->ctx = c;
     qn__context_hold(c);
     kv->options = *o;
-    kv->k = qn__calloc((size_t)o->n_layers, sizeof *kv->k);
-    kv->v = qn__calloc((size_t)o->n_layers, sizeof *kv->v);
-    bool good = kv->k != NULL && kv->v != NULL;
-    if (!good) (void)QN_FAIL_NOMEM(qn__err(c), (size_t)o->n_layers * sizeof *kv->k);
-    const qn_shape shape = qn_shape_of(o->capacity, o->batch, o->heads, o->head_dim);
-    for (int64_t i = 0; good && i < o->n_layers; i++) {
-        kv->k[i] = qn_keep(qn_zeros(c, shape, QN_DTYPE_F32));
-        kv->v[i] = qn_keep(qn_zeros(c, shape, QN_DTYPE_F32));
-        good = kv->k[i] != NULL && kv->v[i] != NULL;
-    }
-    if (good) return kv;
+    if (make_layers(kv, layers)) return kv;
     qn_kv_cache_destroy(kv);
     return NULL;
+}
+
+qn_kv_cache *qn_kv_cache_create(qn_context *c, const qn_kv_options *options)
+{
+    const qn_kv_options *o = options;
+    if (c == NULL) return NULL;
+    const int64_t sizes[] = {o->n_layers, o->batch, o->heads, o->capacity, o->head_dim};
+    if (!qn__sizes_fit(c, "kv_cache", sizes, 5)) return NULL;
+    qn_kv_shape *layers = qn__calloc((size_t)o->n_layers, sizeof *layers);
+    if (layers == NULL) return (void)QN_FAIL_NOMEM(qn__err(c), (size_t)o->n_layers * sizeof *layers), NULL;
+    for (int64_t i = 0; i < o->n_layers; i++) layers[i] = (qn_kv_shape){o->heads, o->head_dim, o->head_dim};
+    qn_kv_cache *kv = qn__kv_cache_of(c, o, layers);
+    qn__free(layers);
+    return kv;
 }
 
 void qn_kv_cache_destroy(qn_kv_cache *kv)
@@ -56,6 +77,7 @@ void qn_kv_cache_destroy(qn_kv_cache *kv)
         if (kv->k != NULL) qn_release(kv->k[i]);
         if (kv->v != NULL) qn_release(kv->v[i]);
     }
+    qn__free(kv->layers);
     qn__free(kv->k);
     qn__free(kv->v);
     qn__context_let_go(kv->ctx);
@@ -86,6 +108,8 @@ bool qn__kv_begin(qn_kv_cache *kv, int64_t n)
     kv->rows = qn_to(kv->positions, QN_DTYPE_I32);
     return kv->mask != NULL && kv->rows != NULL;
 }
+
+qn_tensor *qn__kv_positions(const qn_kv_cache *kv) { return kv->positions; }
 
 void qn__kv_end(qn_kv_cache *kv, bool good)
 {
@@ -127,16 +151,17 @@ static qn_tensor *split(qn_tensor *x, int64_t heads)
 static bool cache_fits(const qn_kv_cache *kv, const qn_attend_spec *spec, const qn_tensor *k, const qn_tensor *v)
 {
     const qn_kv_options *o = &kv->options;
-    const qn_shape want = qn_shape_of(o->batch, kv->n_more, o->heads, o->head_dim), a = qn_shape_get(k),
-                   b = qn_shape_get(v);
+    const bool there = spec->layer >= 0 && spec->layer < o->n_layers;
+    const qn_kv_shape *l = &kv->layers[there ? spec->layer : 0];
+    const qn_shape a = qn_shape_get(k), b = qn_shape_get(v), want = qn_shape_of(o->batch, kv->n_more, l->heads, l->d),
+                   want_v = qn_shape_of(o->batch, kv->n_more, l->heads, l->dv);
     char t1[192], t2[192], t3[192];
     if (spec->mask != NULL) {
         (void)qn_context_fail(kv->ctx, QN_STATUS_unsupported,
                               "attention: a mask together with a cache, which has its own");
         return false;
     }
-    if (spec->layer >= 0 && spec->layer < o->n_layers && qn_shape_equal(&a, &want) && qn_shape_equal(&b, &want))
-        return true;
+    if (there && qn_shape_equal(&a, &want) && qn_shape_equal(&b, &want_v)) return true;
     (void)qn_context_fail(kv->ctx, QN_STATUS_invalid,
                           "attention: keys %s and values %s of layer %d do not fit a cache of %d layers that takes %s",
                           qn_shape_print(&a, t1, sizeof t1), qn_shape_print(&b, t2, sizeof t2), spec->layer,
@@ -144,31 +169,50 @@ static bool cache_fits(const qn_kv_cache *kv, const qn_attend_spec *spec, const 
     return false;
 }
 
-qn_tensor *qn__attend(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_attend_spec *spec)
+/* What each new position sees: itself and those before it, from `first` on. */
+static qn_tensor *looked_at(const qn_kv_cache *kv, qn_tensor *first)
+{
+    if (first == NULL) return kv->mask;
+    qn_tensor *all = qn_arange(kv->ctx, 0, (double)qn_dim(kv->mask, 1), 1, QN_DTYPE_I64);
+    return qn_logical_and(kv->mask, qn_ge(all, first));
+}
+
+qn_tensor *qn__attend_heads(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_attend_spec *spec)
 {
     qn_kv_cache *kv = spec->cache;
     qn_sdpa_options options = {.mask = spec->mask,
                                .is_causal = spec->is_causal,
                                .enable_gqa = spec->heads != spec->kv_heads,
-                               .dropout_p = spec->dropout_p};
-    q = split(q, spec->heads);
-    k = split(k, spec->kv_heads);
-    v = split(v, spec->kv_heads);
-    if (q != NULL && k != NULL && spec->rope != NULL) {
-        q = qn_rope(q, kv != NULL ? kv->positions : NULL, spec->rope);
-        k = qn_rope(k, kv != NULL ? kv->positions : NULL, spec->rope);
-    }
+                               .dropout_p = spec->dropout_p,
+                               .scale = spec->scale,
+                               .softcap = spec->softcap,
+                               .sinks = spec->sinks,
+                               .window = spec->window};
     if (q == NULL || k == NULL || v == NULL) return NULL;
     if (kv != NULL) {
         if (!cache_fits(kv, spec, k, v)) return NULL;
         k = exchange(kv, kv->k[spec->layer], k);
         v = exchange(kv, kv->v[spec->layer], v);
-        options.mask = kv->mask;
+        options.mask = looked_at(kv, spec->first);
         options.is_causal = false;
+        if (options.mask == NULL) return NULL;
     } else {
         k = qn_transpose(k, -3, -2);
         v = qn_transpose(v, -3, -2);
     }
     qn_tensor *y = qn_scaled_dot_product_attention(qn_transpose(q, -3, -2), k, v, &options);
     return y != NULL ? qn_flatten(qn_transpose(y, -3, -2), -2, -1) : NULL;
+}
+
+qn_tensor *qn__attend(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_attend_spec *spec)
+{
+    q = split(q, spec->heads);
+    k = split(k, spec->kv_heads);
+    v = split(v, spec->kv_heads);
+    if (q != NULL && k != NULL && spec->rope != NULL) {
+        qn_tensor *positions = spec->cache != NULL ? spec->cache->positions : NULL;
+        q = qn_rope(q, positions, spec->rope);
+        k = qn_rope(k, positions, spec->rope);
+    }
+    return qn__attend_heads(q, k, v, spec);
 }

@@ -201,15 +201,6 @@ static qn_tensor *learnt(qn_trainer *t, const qn_weight *w, bool is_a)
     return p->value;
 }
 
-static qn_tensor *positions(qn_trainer *t, qn_error *err)
-{
-    const int64_t n = (int64_t)t->o.n_batch * t->o.n_ctx;
-    int32_t *pos = qn__arena_array(&t->arena, (size_t)n, sizeof *pos);
-    if (!pos) return QN_FAIL_NOMEM(err, (size_t)n * sizeof *pos), NULL;
-    for (int64_t i = 0; i < n; i++) pos[i] = (int32_t)(i % t->o.n_ctx);
-    return qn_from_data(t->ctx, pos, qn_shape_of(n), QN_DTYPE_I32);
-}
-
 qn_status qn__lora_create(qn_trainer *t, qn_error *err)
 {
     qn_lora_base *base = t->lora;
@@ -225,8 +216,7 @@ qn_status qn__lora_create(qn_trainer *t, qn_error *err)
         l->a = learnt(t, &m->weights[i], true);
         l->b = learnt(t, &m->weights[i], false);
     }
-    base->pos = positions(t, err);
-    if (t->arena.failed || !base->pos) return QN_FAIL_NOMEM(err, 64);
+    if (t->arena.failed) return QN_FAIL_NOMEM(err, 64);
     return qn_eval_all(t->ctx) == QN_OK && qn_context_error(t->ctx)->status == QN_OK ? QN_OK : qn__train_failed(t, err);
 }
 

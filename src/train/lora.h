@@ -26,7 +26,6 @@ struct qn_lora_base {
     bool *target; /* [model->n_weights] */
     int32_t n_targets;
     qn_lora_layer *layers; /* [model->n_weights], by qn_weight.index */
-    qn_tensor *pos;        /* I32 [batch * ctx] */
     qn_lora_step *steps;   /* [n_layer] */
 };
 

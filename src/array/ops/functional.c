@@ -230,11 +230,11 @@ static qn_tensor *rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, c
     return qn__given(qn__fused(QN_OP_rope_apply, &apply, (qn_tensor *[]){x, table}, 2, dtype), of(x)->storage->dtype);
 }
 
-qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *options)
+static qn_tensor *checked_rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, const qn_rope_attrs *given,
+                               const qn_rope_options *options)
 {
     if (!LIVE(x) || !qn__is_real_tensor("rope", "x", x)) return NULL;
     qn_context *ctx = of(x)->ctx;
-    qn_tensor *factors = options != NULL ? options->factors : NULL;
     if (factors != NULL && qn__same_context("rope", (qn_tensor *[]){x, factors}, 2) == NULL) return NULL;
     if (positions != NULL && qn__same_context("rope", (qn_tensor *[]){x, positions}, 2) == NULL) return NULL;
     const int rank = of(x)->layout.rank;
@@ -242,7 +242,7 @@ qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *op
         (void)QN_FAIL(qn__err(ctx), invalid, "rope: x is %s, [.., n, heads, d] expected", QN_TEXT_OF(x));
         return NULL;
     }
-    const qn_rope_attrs attrs = rope_attrs(options, of(x)->layout.dim[rank - 1]);
+    const qn_rope_attrs attrs = given != NULL ? *given : rope_attrs(options, of(x)->layout.dim[rank - 1]);
     if (attrs.n_rot < 2 || attrs.n_rot % 2 != 0 || attrs.n_rot > of(x)->layout.dim[rank - 1]) {
         (void)QN_FAIL(qn__err(ctx), invalid,
                       "rope: %d elements of %s are rotated, an even number from 2 to %lld expected", attrs.n_rot,
@@ -251,6 +251,16 @@ qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *op
     }
     if (qn_scope_begin(ctx) != QN_OK) return NULL;
     return qn_scope_end(ctx, rope(x, positions, factors, &attrs, options != NULL && options->heads_first));
+}
+
+qn_tensor *qn_rope(qn_tensor *x, qn_tensor *positions, const qn_rope_options *options)
+{
+    return checked_rope(x, positions, options != NULL ? options->factors : NULL, NULL, options);
+}
+
+qn_tensor *qn__rope_by(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, const qn_rope_attrs *attrs)
+{
+    return checked_rope(x, positions, factors, attrs, NULL);
 }
 
 qn_tensor *qn_swiglu(qn_tensor *gate, qn_tensor *up)

@@ -13,4 +13,7 @@ qn_tensor *qn__fused(qn_op op, const void *attrs, qn_tensor *const *src, int n_s
 /* y in that dtype; y itself is let go. */
 qn_tensor *qn__given(qn_tensor *y, qn_dtype dtype);
 
+/* qn_rope with all that the operation can do. */
+qn_tensor *qn__rope_by(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, const qn_rope_attrs *attrs);
+
 #endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* src/lm/record.c -- the steps of a forward pass as tensor operations. x is [batch, n, n_embd] throughout, heads are
+ * [batch, n, heads, d]. */
+#include "lm/record.h"
+#include "array/ops/functional.h"
+#include <quern/functional.h>
+#include <string.h>
+
+static qn_tensor *tensor(qn_value *x) { return qn__lm_tensor(x); }
+static qn_value *value(qn_tensor *x) { return qn__lm_value(x); }
+
+static qn_tensor *weight(const qn_lm_pass *p, const qn_weight *w) { return w ? p->type->weight(p->host, w) : NULL; }
+
+/* Embedded tokens decide the type that everything after them is computed in. */
+static qn_tensor *embedded(const qn_lm_pass *p, const qn_weight *table, qn_tensor *ids)
+{
+    qn_tensor *x = qn_embedding(weight(p, table), ids);
+    return x && p->type->as_engine ? qn_to(x, QN_DTYPE_F32) : x;
+}
+
+/* [n], or NULL for 0, 1, .. */
+static qn_tensor *positions(const qn_lm_pass *p) { return p->cache ? qn__kv_positions(p->cache) : NULL; }
+
+static qn_tensor *counted(const qn_lm_pass *p)
+{
+    if (p->cache) return positions(p);
+    return qn_arange(qn_context_of(p->ids), 0, (double)qn_dim(p->ids, -1), 1, QN_DTYPE_I64);
+}
+
+static qn_value *rows(void *ctx, const qn_weight *table)
+{
+    const qn_lm_pass *p = ctx;
+    return value(embedded(p, table, p->ids));
+}
+
+static qn_value *pos_rows(void *ctx, const qn_weight *table) { return value(embedded(ctx, table, counted(ctx))); }
+
+static qn_value *dense(void *ctx, qn_value *x, const qn_weight *w, const qn_weight *bias)
+{
+    const qn_lm_pass *p = ctx;
+    qn_tensor *y = x ? qn_linear(tensor(x), weight(p, w), weight(p, bias)) : NULL;
+    return value(y && p->type->beside ? p->type->beside(p->host, y, tensor(x), w) : y);
+}
+
+static qn_value *norm(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight *w, const qn_weight *bias)
+{
+    const qn_lm_pass *p = ctx;
+    const double eps = (double)p->model->hp.norm_eps;
+    qn_tensor *own = w && w->shape.rank == 1 ? weight(p, w) : NULL;
+    if (!x) return NULL;
+    qn_tensor *y = kind == QN_NORM_layer ? qn_layer_norm(tensor(x), 1, own, weight(p, bias), eps)
+                                         : qn_rms_norm(tensor(x), own, eps);
+    return value(y && w && !own ? qn_mul(y, weight(p, w)) : y);
+}
+
+static qn_value *add(void *ctx, qn_value *a, qn_value *b)
+{
+    (void)ctx;
+    return value(a && b ? qn_add(tensor(a), tensor(b)) : NULL);
+}
+
+static qn_value *scale(void *ctx, qn_value *x, float factor)
+{
+    (void)ctx;
+    return value(qn_mul_number(tensor(x), (double)factor));
+}
+
+static qn_value *clamp(void *ctx, qn_value *x, float limit)
+{
+    (void)ctx;
+    return value(qn_clamp(tensor(x), -(double)limit, (double)limit));
+}
+
+static qn_value *softcap(void *ctx, qn_value *x, float cap)
+{
+    (void)ctx;
+    return value(qn_mul_number(qn_tanh(qn_mul_number(tensor(x), 1 / (double)cap)), (double)cap));
+}
+
+static qn_value *drop(void *ctx, qn_value *x)
+{
+    const qn_lm_pass *p = ctx;
+    return x && p->type->drop ? value(p->type->drop(p->host, tensor(x))) : x;
+}
+
+static qn_value *part(void *ctx, qn_value *x, int64_t start, int64_t n)
+{
+    (void)ctx;
+    return value(x ? qn_narrow(tensor(x), -1, start, n) : NULL);
+}
+
+static qn_value *heads(void *ctx, qn_value *x, int64_t n)
+{
+    (void)ctx;
+    if (!x) return NULL;
+    qn_shape s = qn_shape_get(tensor(x));
+    s.dim[s.rank] = s.dim[s.rank - 1] / n;
+    s.dim[s.rank++ - 1] = n;
+    return value(qn_reshape(tensor(x), s));
+}
+
+/* In a text all numbers of a position are the same: it needs no sections. */
+static qn_value *turned(void *ctx, qn_value *x, qn_turn turn)
+{
+    const qn_lm_pass *p = ctx;
+    const qn_hparams *hp = &p->model->hp;
+    qn_rope_attrs rope = turn == QN_TURN_window ? hp->rope_window : hp->rope;
+    qn_tensor *factors = weight(p, qn__rope_factors(&p->model->top, &rope, p->n_ctx));
+    memset(rope.sections, 0, sizeof rope.sections);
+    return value(x ? qn__rope_by(tensor(x), positions(p), factors, &rope) : NULL);
+}
+
+/* The factors of tokens, [n, 1, 1]. */
+static qn_value *heat(void *ctx, qn_value *q, const qn_attn_spec *spec)
+{
+    if (!q) return NULL;
+    qn_tensor *pos = qn_add_number(qn_to(counted(ctx), QN_DTYPE_F32), (double)spec->heat_offset + 0.5);
+    qn_tensor *steps = qn_floor(qn_mul_number(pos, 1 / (double)spec->heat_floor));
+    qn_tensor *f = qn_add_number(qn_mul_number(qn_log1p(steps), (double)spec->heat), 1);
+    if (f) f = qn_to(qn_view_as(f, qn_shape_of(qn_numel(f), 1, 1)), qn_dtype_of(tensor(q)));
+    return value(f ? qn_mul(tensor(q), f) : NULL);
+}
+
+static qn_tensor *activated(qn_tensor *x, qn_act act)
+{
+    qn_tensor *y = act == QN_ACT_silu                              ? qn_silu(x)
+                   : act == QN_ACT_gelu || act == QN_ACT_gelu_tanh ? qn_gelu(x, act == QN_ACT_gelu_tanh)
+                                                                   : qn_relu(x);
+    return act == QN_ACT_relu2 ? qn_square(y) : y;
+}
+
+static qn_value *act(void *ctx, qn_value *x, qn_act kind)
+{
+    (void)ctx;
+    return value(activated(tensor(x), kind));
+}
+
+static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
+{
+    (void)ctx;
+    if (!gate || !up) return NULL;
+    return value(kind == QN_ACT_silu ? qn_swiglu(tensor(gate), tensor(up))
+                                     : qn_mul(activated(tensor(gate), kind), tensor(up)));
+}
+
+/* ---- attention ---- */
+
+/* The first position that each of `pos` sees, [n, 1]; NULL: 0. */
+static qn_tensor *first_seen(const qn_sight *s, qn_tensor *pos)
+{
+    pos = qn_unsqueeze(pos, 1);
+    if (s->kind == QN_SIGHT_window) return qn_add_number(pos, 1 - s->size);
+    if (s->kind == QN_SIGHT_chunk) return qn_sub(pos, qn_remainder_number(pos, s->size));
+    return s->kind == QN_SIGHT_both_window ? qn_add_number(pos, -s->size) : NULL;
+}
+
+/* What tokens of a whole text see of it, [.., n, n], where attention has no option for that. */
+static qn_tensor *seen(const qn_lm_pass *p, const qn_sight *s)
+{
+    qn_tensor *pos = counted(p), *first = first_seen(s, pos), *at = qn_unsqueeze(pos, 1);
+    if (!first) return p->sees;
+    qn_tensor *end = s->kind == QN_SIGHT_both_window ? qn_add_number(at, s->size) : at;
+    qn_tensor *mask = qn_logical_and(qn_ge(pos, first), qn_le(pos, end));
+    return p->sees ? qn_logical_and(p->sees, mask) : mask;
+}
+
+static bool set_sight(const qn_lm_pass *p, const qn_sight *s, qn_attend_spec *spec)
+{
+    const bool window = s->kind == QN_SIGHT_window;
+    if (p->cache) {
+        spec->first = first_seen(s, counted(p));
+        return spec->first || s->kind == QN_SIGHT_all;
+    }
+    if (!p->sees && (window || s->kind == QN_SIGHT_all)) {
+        spec->is_causal = true;
+        spec->window = window ? s->size : 0;
+        return true;
+    }
+    spec->mask = seen(p, s);
+    return spec->mask || s->kind == QN_SIGHT_both;
+}
+
+static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float factor)
+{
+    const qn_lm_pass *p = ctx;
+    qn_tensor *sinks = weight(p, l->attn_sinks);
+    qn_attend_spec spec = {
+        .heads = l->hp.n_head,
+        .kv_heads = l->hp.n_kv_head,
+        .scale = p->type->as_engine ? (double)factor : (double)l->spec.attn.scale,
+        .softcap = (double)l->spec.attn.softcap,
+        .cache = p->cache,
+        .layer = i,
+    };
+    v = heads(ctx, v, l->hp.n_kv_head);
+    if (!q || !k || !v || !set_sight(p, &l->spec.attn.sight, &spec)) return NULL;
+    if (sinks && !(spec.sinks = qn_to(sinks, qn_dtype_of(tensor(q))))) return NULL;
+    return value(qn__attend_heads(tensor(q), tensor(k), tensor(v), &spec));
+}
+
+static qn_value *name(void *ctx, qn_value *x, const char *what, int i)
+{
+    (void)ctx, (void)what, (void)i;
+    return x;
+}
+
+const qn_recorder qn__lm_recorder = {
+    .rows = rows,
+    .pos_rows = pos_rows,
+    .dense = dense,
+    .norm = norm,
+    .add = add,
+    .scale = scale,
+    .clamp = clamp,
+    .softcap = softcap,
+    .drop = drop,
+    .part = part,
+    .heads = heads,
+    .turn = turned,
+    .heat = heat,
+    .act = act,
+    .gated = gated,
+    .attend = attend,
+    .name = name,
+};
