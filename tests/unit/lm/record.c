@@ -99,7 +99,7 @@ static void with_cache(rig *r, const float *whole)
     qn_kv_shape layers[8];
     assert_in_range(r->m->hp.n_layer, 1, 8);
     for (uint32_t i = 0; i < r->m->hp.n_layer; i++)
-        layers[i] = (qn_kv_shape){r->m->layers[i].hp.n_kv_head, r->m->hp.n_embd_head_k, r->m->hp.n_embd_head_v};
+        layers[i] = (qn_kv_shape){r->m->layers[i].hp.n_kv_head, r->m->layers[i].hp.d_k, r->m->layers[i].hp.d_v};
     qn_kv_cache *kv =
         qn__kv_cache_of(r->c, &(qn_kv_options){.n_layers = r->m->hp.n_layer, .batch = 1, .capacity = N}, layers);
     need(r->c, kv);
