@@ -143,7 +143,7 @@ typedef struct qn_session qn_session;
 #define QN_KV_TYPE_NAMES        (&(QN_KV_TYPE_ROWS(QN_KV_TYPE_LISTED))[2]) /* "F32, F16, .." */
 
 typedef struct qn_session_options {
-    int32_t n_ctx; /* KV cells, shared by all sequences; 0: the model's training context, at most 8192 */
+    int32_t n_ctx; /* positions, shared by all sequences; 0: the model's training context, at most 8192 */
     /* tokens computed at once; 0: 512, or where tokens see both ways 8192, or what memory_limit allows; never more than
      * n_ctx */
     int32_t n_batch;
@@ -201,8 +201,9 @@ typedef struct qn_batch_item {
  * call included; in a model whose tokens see both ways (attention.causal is false) all of its sequence that is in the
  * cache, before and after it, and n must not be more than n_batch (limit). A token's logits are bit-identical whatever
  * the thread count, the chunks and the other items are. limit when there are not enough free cells (the message says
- * how many are needed and free), invalid for a token, position or sequence out of range or a position that is taken. On
- * failure no item of the failing chunk is left in the cache; earlier chunks stay. */
+ * how many are needed and free), invalid for a token, position or sequence out of range or a position that is taken,
+ * state for a position that sees what a window has forgotten, or when tokens come so far out of order that a window has
+ * no room for them. On failure no item of the failing chunk is left in the cache; earlier chunks stay. */
 QN_API qn_status qn_session_decode(qn_session *session, const qn_batch_item *items, int32_t n, qn_error *err);
 /* The usual case: appends tokens to a sequence after its last position; logits of the last one only. */
 QN_API qn_status qn_session_feed(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, qn_error *err);
@@ -224,21 +225,31 @@ QN_API const float *qn_session_logits(const qn_session *session, int32_t index);
 QN_API int32_t qn_session_n_logits(const qn_session *session);
 
 /* ---- sequences in the cache ---- */
-/* Positions p0 <= p < p1; p1 < 0 means to the end. */
+/* Layers that see a window keep of a sequence what the window looks back on, n_batch tokens and 64, and forget what is
+ * older; other layers keep all. So the last tokens can be removed and computed again, but not any number of them: what
+ * would leave a sequence whose next token sees what is forgotten fails with state, names the position that can be gone
+ * back to, and changes nothing. A model without windows forgets nothing, and removing all is always possible.
+ *
+ * Positions p0 <= p < p1; p1 < 0 means to the end. */
 QN_API int32_t qn_session_seq_len(const qn_session *session, int32_t seq);     /* cells */
 QN_API int32_t qn_session_seq_pos_max(const qn_session *session, int32_t seq); /* -1 when empty */
 QN_API int32_t qn_session_free_cells(const qn_session *session);
+/* The first position from which the sequence can be computed anew when everything from there on is removed; 0 when
+ * nothing of it was forgotten. Between this and the end all goes, before it only 0: from the beginning. */
+QN_API int32_t qn_session_seq_back(const qn_session *session, int32_t seq);
 QN_API qn_status qn_session_seq_remove(qn_session *session, int32_t seq, int32_t p0, int32_t p1, qn_error *err);
 /* dst then shares src's cells in the range (no memory moves); what dst had is dropped first. */
 QN_API qn_status qn_session_seq_copy(qn_session *session, int32_t src, int32_t dst, int32_t p0, int32_t p1,
                                      qn_error *err);
 QN_API qn_status qn_session_seq_keep(qn_session *session, int32_t seq, qn_error *err); /* removes all others */
 /* Moves positions by delta and rotates the cached keys with them; cells shared with other sequences are copied first.
- * invalid when a position would become negative or collide; unsupported by models whose positions are learned. */
+ * invalid when a position would become negative or collide; unsupported by models whose positions are learned; state
+ * when it would bring the sequence's end within sight of what is forgotten. */
 QN_API qn_status qn_session_seq_shift(qn_session *session, int32_t seq, int32_t p0, int32_t p1, int32_t delta,
                                       qn_error *err);
 /* Prefix reuse: keeps the longest common prefix of `tokens` and what the sequence holds at positions 0.., removes the
- * rest, and says how many tokens are kept. At most n-1, so that the last token is computed again and gives logits. */
+ * rest, and says how many tokens are kept. At most n-1, so that the last token is computed again and gives logits. None
+ * when a window has forgotten what the next token would see (qn_session_seq_back). */
 QN_API qn_status qn_session_reuse(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, size_t *kept,
                                   qn_error *err);
 /* The same for a context that was full, when the oldest of it was left out: after the common prefix, the longest run of
@@ -251,7 +262,8 @@ QN_API qn_status qn_session_reuse_shift(qn_session *session, int32_t seq, const 
                                         size_t *kept, qn_error *err);
 
 /* Saves and restores all sequences. A restored state continues bit-identically. The file names the model's shape and KV
- * types; another model's state is refused (format) and leaves the session as it was. */
+ * types; another model's state is refused (format) and leaves the session as it was. A session with a smaller batch
+ * may remember less of it than the one that saved it (qn_session_seq_back). */
 QN_API qn_status qn_session_save(qn_session *session, const char *path, qn_error *err);
 QN_API qn_status qn_session_restore(qn_session *session, const char *path, qn_error *err);
 

@@ -9,7 +9,7 @@
 #include "backend/sched.h"
 #include "base/thread.h"
 #include "model/build.h"
-#include "model/kv.h"
+#include "model/memory.h"
 #include <quern/engine.h>
 
 struct qn_engine {
@@ -68,12 +68,12 @@ struct qn_session {
     qn_engine *engine;
     qn_session_shape shape;
     qn_sched *sched;
-    qn_kv kv;
+    qn_memory memory;
     qn_kv_layout layout;
     qn_kv_desc kv_desc;
     qn_buffer *kv_buffers[QN_MAX_PLACES]; /* NULL where no layer's cache lives */
     qn_buffer *list_buffers[QN_MAX_PLACES];
-    /* inputs of one chunk: [n_batch], spans [n_sights, n_batch, 3] */
+    /* inputs of one chunk: [n_batch], rows [n_groups, n_batch], spans [n_sights, n_batch, 3] */
     int32_t *tokens, *pos, *rows, *spans, *out_ids;
     qn_batch_item *items; /* [n_batch], of feed */
     float *logits;        /* [n_logits, n_vocab] */
@@ -110,8 +110,6 @@ void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_l
                         qn_buffer *const *list_buffers);
 /* Numbers that a session keeps for each token of a batch. */
 int32_t qn__inputs_a_token(const qn_engine *e);
-/* Bytes of the lists of cells on one backend. */
-uint64_t qn__list_bytes(const qn_session_shape *shape);
 /* ---- estimate.c ---- */
 /* Buffers that exist in name only, for planning before anything is allocated. */
 typedef struct qn_stand_in {
@@ -121,7 +119,7 @@ typedef struct qn_stand_in {
 qn_status qn__worst_graph(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout, qn_kv_desc *kv,
                           qn_stand_in *stand_in, qn_graph **out, qn_error *err);
 qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout,
-                            const qn_plan *plan);
+                            const qn_kv_desc *kv, const qn_plan *plan);
 /* qn_engine_fit_batch among 1 .. most. */
 qn_status qn__fit_batch(qn_engine *e, const qn_session_options *options, int32_t most, uint64_t bytes, int32_t *n_batch,
                         qn_error *err);

@@ -39,15 +39,15 @@ static uint64_t activation_bytes(const qn_engine *e, const qn_plan *plan)
 #define OBJECT_BYTES_A_BACKEND (1 << 10)  /* measured: 0.6 KiB */
 
 qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout,
-                            const qn_plan *plan)
+                            const qn_kv_desc *kv, const qn_plan *plan)
 {
     qn_estimate est = {.kv_bytes = layout->total_bytes, .activation_bytes = activation_bytes(e, plan)};
     est.logits_bytes = (uint64_t)shape->n_logits * e->model->hp.n_vocab * sizeof(float);
     est.table_bytes =
-        qn__kv_bytes(shape->n_ctx, shape->n_seq) +
+        qn__memory_bytes(kv->sizes, kv->n_groups) +
         (uint64_t)shape->n_batch * ((uint64_t)qn__inputs_a_token(e) * sizeof(int32_t) + sizeof(qn_batch_item));
     for (int p = 0; p < e->n_backends; p++)
-        if (layout->bytes[p]) est.table_bytes += qn__list_bytes(shape);
+        if (layout->bytes[p]) est.table_bytes += kv->list_bytes;
     est.table_bytes += OBJECT_BYTES + (uint64_t)e->n_backends * OBJECT_BYTES_A_BACKEND;
     est.table_bytes += e->model->hp.n_layer * (sizeof(*layout->place) + sizeof(qn_kv_layer));
     est.total_bytes = est.kv_bytes + est.activation_bytes + est.logits_bytes + est.table_bytes;
@@ -67,7 +67,7 @@ static qn_status estimate(qn_engine *e, const qn_session_shape *shape, qn_arena 
     QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &sched, err));
     qn_status status = qn__worst_graph(e, shape, &layout, &kv, &stand_in, &graph, err);
     if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, NULL, err);
-    if (status == QN_OK) *out = qn__estimate_of(e, shape, &layout, &plan);
+    if (status == QN_OK) *out = qn__estimate_of(e, shape, &layout, &kv, &plan);
     qn__graph_destroy(graph);
     qn__sched_destroy(sched);
     return status;

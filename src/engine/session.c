@@ -51,10 +51,10 @@ static qn_status create_buffers(qn_session *s, qn_error *err)
         if (!s->layout.bytes[p]) continue;
         qn_backend *be = e->backends[p];
         QN_TRY(be->type->buffer_create(be, s->layout.bytes[p], &s->kv_buffers[p], err));
-        QN_TRY(be->type->buffer_create(be, qn__list_bytes(&s->shape), &s->list_buffers[p], err));
+        QN_TRY(be->type->buffer_create(be, s->kv_desc.list_bytes, &s->list_buffers[p], err));
     }
     qn__kv_layout_bind(&s->layout, &s->kv_desc, e->model->hp.n_layer, s->kv_buffers, s->list_buffers);
-    return qn__kv_init(&s->kv, s->shape.n_ctx, s->shape.n_seq, err);
+    return qn__memory_init(&s->memory, s->kv_desc.sizes, s->kv_desc.n_groups, err);
 }
 
 static qn_status create_tables(qn_session *s, qn_error *err)
@@ -68,7 +68,7 @@ static qn_status create_tables(qn_session *s, qn_error *err)
                        s->engine->model->hp.n_vocab);
     s->pos = s->tokens + n;
     s->rows = s->pos + n;
-    s->out_ids = s->rows + n;
+    s->out_ids = s->rows + n * (size_t)s->engine->model->n_groups;
     s->spans = s->out_ids + n;
     return QN_OK;
 }
@@ -91,7 +91,7 @@ static qn_status admit(void *ctx, const qn_plan *plan, qn_error *err)
 {
     wish *w = ctx;
     const qn_session *s = w->session;
-    w->estimate = qn__estimate_of(s->engine, &s->shape, &s->layout, plan);
+    w->estimate = qn__estimate_of(s->engine, &s->shape, &s->layout, &s->kv_desc, plan);
     w->too_large = !qn__session_fits(s->engine, asked_limit(w), &w->estimate, &w->left);
     return w->too_large ? QN_FAIL(err, limit, "the session is too large") : QN_OK;
 }
@@ -183,7 +183,7 @@ void qn_session_destroy(qn_session *s)
         if (s->kv_buffers[p]) s->kv_buffers[p]->backend->type->buffer_destroy(s->kv_buffers[p]);
         if (s->list_buffers[p]) s->list_buffers[p]->backend->type->buffer_destroy(s->list_buffers[p]);
     }
-    qn__kv_deinit(&s->kv);
+    qn__memory_deinit(&s->memory);
     qn__free(s->tokens);
     qn__free(s->items);
     qn__free(s->times.ns);
@@ -222,21 +222,28 @@ qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_ex
     return qn__sched_compile(s->sched, graph, &key, key_bytes, out, err);
 }
 
+static qn_status upload_row(qn_session *s, int32_t group, int32_t seq, qn_error *err)
+{
+    qn_kv *kv = &s->memory.kv[group];
+    const int32_t lo = kv->dirty_lo[seq], hi = kv->dirty_hi[seq];
+    if (lo >= hi) return QN_OK;
+    const uint64_t at =
+        s->kv_desc.list_offset[group] + ((uint64_t)seq * (uint64_t)kv->size.row + (uint64_t)lo) * sizeof(int32_t);
+    for (int p = 0; p < s->engine->n_backends; p++) {
+        qn_buffer *buffer = s->list_buffers[p];
+        if (buffer)
+            QN_TRY(buffer->backend->type->upload(buffer, at, qn__kv_row(kv, seq) + lo,
+                                                 (uint64_t)(hi - lo) * sizeof(int32_t), err));
+    }
+    kv->dirty_lo[seq] = kv->dirty_hi[seq] = 0;
+    return QN_OK;
+}
+
 qn_status qn__session_upload_lists(qn_session *s, qn_error *err)
 {
-    qn_kv *kv = &s->kv;
-    for (int32_t q = 0; q < kv->n_seq; q++) {
-        const int32_t lo = kv->dirty_lo[q], hi = kv->dirty_hi[q];
-        if (lo >= hi) continue;
-        const uint64_t at = ((uint64_t)q * (uint64_t)kv->n_cells + (uint64_t)lo) * sizeof(int32_t);
-        for (int p = 0; p < s->engine->n_backends; p++) {
-            qn_buffer *buffer = s->list_buffers[p];
-            if (buffer)
-                QN_TRY(buffer->backend->type->upload(buffer, at, qn__kv_list(kv, q) + lo,
-                                                     (uint64_t)(hi - lo) * sizeof(int32_t), err));
-        }
-        kv->dirty_lo[q] = kv->dirty_hi[q] = 0;
-    }
+    for (int32_t g = 0; g < s->memory.n_groups; g++)
+        for (int32_t q = 0; q < s->shape.n_seq && qn__model_uses_group(s->engine->model, g); q++)
+            QN_TRY(upload_row(s, g, q, err));
     return QN_OK;
 }
 
@@ -260,7 +267,8 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
     QN_TRY(qn__session_upload_lists(s, err));
     QN_TRY(set_input(e, "tokens", s->tokens, n, err));
     QN_TRY(set_input(e, "pos", s->pos, n, err));
-    QN_TRY(set_input(e, "rows", s->rows, n, err));
+    for (int g = 0; g < s->engine->model->n_groups; g++)
+        QN_TRY(set_input(e, qn__row_names[g], s->rows + (int64_t)g * n, n, err));
     for (int i = 0; i < s->engine->model->n_sights; i++)
         QN_TRY(set_input(e, qn__span_names[i], s->spans + (int64_t)i * n * 3, (int64_t)n * 3, err));
     QN_TRY(set_input(e, "out_ids", s->out_ids, n_out, err));
@@ -283,35 +291,56 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
     return QN_OK;
 }
 
-/* The part of its list that a token sees: its row, the first entry and one past the last. */
-static void look(const qn_session *s, const qn_sight *sight, const qn_batch_item *item, int32_t *span)
+/* The part of its list that a token sees: its row, the first place and one past the last. */
+static void look(const qn_session *s, int k, const qn_batch_item *item, int32_t *span)
 {
+    const qn_model *m = s->engine->model;
+    const qn_kv *kv = &s->memory.kv[m->group_of[k]];
     int32_t first, end; /* positions */
-    qn__sight_range(sight, item->pos, &first, &end);
+    qn__sight_range(&m->sights[k], item->pos, &first, &end);
+    const int32_t start = qn__kv_start(kv, item->seq);
     span[0] = item->seq;
-    span[1] = first ? qn__kv_lower(&s->kv, item->seq, first) : 0;
-    span[2] = qn__kv_lower(&s->kv, item->seq, end);
+    span[1] = start + (first ? qn__kv_lower(kv, item->seq, first) : 0);
+    span[2] = start + qn__kv_lower(kv, item->seq, end);
+}
+
+/* All that the chunk sees is held, and there is room for it. */
+static qn_status make_room(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
+{
+    int32_t seq = 0;
+    qn__memory_begin(&s->memory);
+    for (int32_t i = 0; i < n; i++) {
+        const qn_batch_item *item = &items[i];
+        if (!qn__memory_sees(&s->memory, item->seq, item->pos))
+            return QN_FAIL(err, state,
+                           "position %d of sequence %d sees what its layers with a window have forgotten; the sequence "
+                           "can go on from position %d, or anew",
+                           item->pos, item->seq, qn__memory_back(&s->memory, item->seq));
+        qn__memory_expect(&s->memory, item->seq, item->pos);
+    }
+    if (qn__memory_make_room(&s->memory, &seq)) return QN_OK;
+    return QN_FAIL(err, state,
+                   "layers with a window have no room for the tokens of sequence %d: they must come in order of "
+                   "position",
+                   seq);
 }
 
 /* Cells first, then what each token sees, whatever order the items came in. */
 static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
     int32_t n_out = 0, added = 0;
-    qn_status status = QN_OK;
-    for (; added < n; added++) {
+    qn_status status = make_room(s, items, n, err);
+    for (; status == QN_OK && added < n; added++) {
         const qn_batch_item *item = &items[added];
-        s->rows[added] = qn__kv_add(&s->kv, item->seq, item->pos, item->token);
-        if (s->rows[added] < 0) {
-            status = QN_FAIL(err, invalid, "position %d of sequence %d is taken already", item->pos, item->seq);
-            break;
-        }
+        if (qn__memory_add(&s->memory, item->seq, item->pos, item->token, s->rows + added, n)) continue;
+        status = QN_FAIL(err, invalid, "position %d of sequence %d is taken already", item->pos, item->seq);
+        break;
     }
     for (int32_t i = 0; status == QN_OK && i < n; i++) {
         const qn_batch_item *item = &items[i];
         s->tokens[i] = item->token;
         s->pos[i] = item->pos;
-        for (int k = 0; k < s->engine->model->n_sights; k++)
-            look(s, &s->engine->model->sights[k], item, s->spans + ((int64_t)k * n + i) * 3);
+        for (int k = 0; k < s->engine->model->n_sights; k++) look(s, k, item, s->spans + ((int64_t)k * n + i) * 3);
         if (item->logits) s->out_ids[n_out++] = i;
     }
     if (status == QN_OK) {
@@ -320,7 +349,7 @@ static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t
         status = compute(s, n, n_out ? n_out : 1, n_out, err);
     }
     if (status != QN_OK)
-        for (int32_t i = 0; i < added; i++) qn__kv_remove(&s->kv, items[i].seq, items[i].pos, items[i].pos + 1);
+        for (int32_t i = 0; i < added; i++) qn__memory_take_back(&s->memory, items[i].seq, items[i].pos);
     return status;
 }
 
@@ -346,12 +375,12 @@ qn_status qn__session_at_once(const qn_session *s, size_t n, qn_error *err)
 
 static qn_status check_items(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
-    const int32_t free_cells = s->kv.n_cells - s->kv.n_used;
+    const int32_t free_cells = qn__kv_free(s->memory.kv);
     int64_t n_logits = 0;
     if (n < 1) return QN_FAIL(err, invalid, "%d tokens to decode; at least 1 is needed", n);
     if (n > free_cells)
         return QN_FAIL(err, limit, "%d tokens do not fit: %d of the context's %d cells are free", n, free_cells,
-                       s->kv.n_cells);
+                       s->shape.n_ctx);
     QN_TRY(qn__session_at_once(s, (size_t)n, err));
     for (int32_t i = 0; i < n; i++) {
         const qn_batch_item *item = &items[i];
@@ -363,9 +392,9 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
         if (learned && item->pos >= learned->shape.dim[0])
             return QN_FAIL(err, invalid, "token %d of the batch has position %d; %s was trained for %lld", i, item->pos,
                            s->engine->model->arch->name, (long long)learned->shape.dim[0]);
-        if (item->seq < 0 || item->seq >= s->kv.n_seq)
+        if (item->seq < 0 || item->seq >= s->shape.n_seq)
             return QN_FAIL(err, invalid, "token %d of the batch is of sequence %d; this session has 0 to %d", i,
-                           item->seq, s->kv.n_seq - 1);
+                           item->seq, s->shape.n_seq - 1);
         n_logits += item->logits;
     }
     if (n_logits > s->shape.n_logits)
@@ -406,13 +435,13 @@ qn_status qn_session_decode(qn_session *s, const qn_batch_item *items, int32_t n
 qn_status qn_session_feed(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, qn_error *err)
 {
     QN_TRY(qn__session_idle(s, err));
-    if (seq < 0 || seq >= s->kv.n_seq)
-        return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->kv.n_seq - 1);
-    const int32_t free_cells = s->kv.n_cells - s->kv.n_used;
+    if (seq < 0 || seq >= s->shape.n_seq)
+        return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->shape.n_seq - 1);
+    const int32_t free_cells = qn__kv_free(s->memory.kv);
     if (n == 0) return QN_FAIL(err, invalid, "no tokens to decode");
     if (n > (size_t)free_cells)
         return QN_FAIL(err, limit, "%zu tokens do not fit: %d of the context's %d cells are free", n, free_cells,
-                       s->kv.n_cells);
+                       s->shape.n_ctx);
     QN_TRY(qn__session_at_once(s, n, err));
     const int32_t first = qn_session_seq_pos_max(s, seq) + 1;
     if (n > (size_t)(MAX_POS + 1 - first))

@@ -10,8 +10,8 @@ enum { KEY_SHIFT = 2 };
 
 static qn_status check_seq(const qn_session *s, int32_t seq, qn_error *err)
 {
-    if (seq >= 0 && seq < s->kv.n_seq) return QN_OK;
-    return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->kv.n_seq - 1);
+    if (seq >= 0 && seq < s->shape.n_seq) return QN_OK;
+    return QN_FAIL(err, invalid, "sequence %d; this session has 0 to %d", seq, s->shape.n_seq - 1);
 }
 
 static qn_status check_range(const qn_session *s, int32_t seq, int32_t p0, int32_t *p1, qn_error *err)
@@ -39,23 +39,36 @@ const float *qn_session_logits(const qn_session *s, int32_t index)
 
 int32_t qn_session_seq_len(const qn_session *s, int32_t seq)
 {
-    return seq >= 0 && seq < s->kv.n_seq ? s->kv.len[seq] : 0;
+    return seq >= 0 && seq < s->shape.n_seq ? s->memory.kv->len[seq] : 0;
 }
 
 int32_t qn_session_seq_pos_max(const qn_session *s, int32_t seq)
 {
     const int32_t len = qn_session_seq_len(s, seq);
-    return len ? s->kv.pos[qn__kv_list(&s->kv, seq)[len - 1]] : -1;
+    return len ? s->memory.kv->pos[qn__kv_list(s->memory.kv, seq)[len - 1]] : -1;
 }
 
-int32_t qn_session_free_cells(const qn_session *s) { return s->kv.n_cells - s->kv.n_used; }
+int32_t qn_session_free_cells(const qn_session *s) { return qn__kv_free(s->memory.kv); }
+
+int32_t qn_session_seq_back(const qn_session *s, int32_t seq)
+{
+    return seq >= 0 && seq < s->shape.n_seq ? qn__memory_back(&s->memory, seq) : 0;
+}
+
+/* What a sequence would see next was forgotten. */
+static qn_status forgotten(const qn_session *s, int32_t seq, qn_error *err)
+{
+    return QN_FAIL(err, state,
+                   "layers with a window have forgotten what sequence %d would see next; it can go on from position "
+                   "%d, or anew",
+                   seq, qn__memory_back(&s->memory, seq));
+}
 
 qn_status qn_session_seq_remove(qn_session *s, int32_t seq, int32_t p0, int32_t p1, qn_error *err)
 {
     QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_range(s, seq, p0, &p1, err));
-    qn__kv_remove(&s->kv, seq, p0, p1);
-    return QN_OK;
+    return qn__memory_remove(&s->memory, seq, p0, p1) ? QN_OK : forgotten(s, seq, err);
 }
 
 qn_status qn_session_seq_copy(qn_session *s, int32_t src, int32_t dst, int32_t p0, int32_t p1, qn_error *err)
@@ -64,16 +77,17 @@ qn_status qn_session_seq_copy(qn_session *s, int32_t src, int32_t dst, int32_t p
     QN_TRY(check_range(s, src, p0, &p1, err));
     QN_TRY(check_seq(s, dst, err));
     if (src == dst) return QN_FAIL(err, invalid, "a sequence (%d) cannot be copied onto itself", src);
-    qn__kv_copy(&s->kv, src, dst, p0, p1);
-    return QN_OK;
+    return qn__memory_copy(&s->memory, src, dst, p0, p1) ? QN_OK : forgotten(s, src, err);
 }
+
+static void empty(qn_session *s, int32_t seq) { (void)qn__memory_remove(&s->memory, seq, 0, INT32_MAX); }
 
 qn_status qn_session_seq_keep(qn_session *s, int32_t seq, qn_error *err)
 {
     QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_seq(s, seq, err));
-    for (int32_t q = 0; q < s->kv.n_seq; q++)
-        if (q != seq) qn__kv_remove(&s->kv, q, 0, INT32_MAX);
+    for (int32_t q = 0; q < s->shape.n_seq; q++)
+        if (q != seq) empty(s, q);
     return QN_OK;
 }
 
@@ -96,18 +110,27 @@ static qn_status shift_exec(qn_session *s, int32_t n, bool copy_v, qn_exec **out
     return qn__sched_compile(s->sched, graph, &key, sizeof(key), out, err);
 }
 
-/* One run over up to `size` cells; entries past n write nothing. */
-static qn_status run_shift(qn_exec *e, qn_session *s, int32_t n, int32_t size, const int32_t *src, const int32_t *dst,
-                           int32_t delta, qn_error *err)
+/* Where the cells of a shift lie and where they go, in one group. */
+typedef struct moves {
+    int32_t *src, *dst, n;
+} moves;
+
+/* The cells from `at` on, up to `size` of each group; entries past the last write nothing. */
+static qn_status run_shift(qn_exec *e, qn_session *s, const moves *groups, int32_t at, int32_t size, int32_t delta,
+                           qn_error *err)
 {
-    for (int32_t i = 0; i < size; i++) {
-        s->tokens[i] = i < n ? src[i] : 0;
-        s->rows[i] = i < n ? dst[i] : -1;
-        s->pos[i] = delta;
-    }
     const uint64_t bytes = (uint64_t)size * sizeof(int32_t);
-    QN_TRY(qn__exec_set(e, qn__exec_find(e, "src"), s->tokens, bytes, err));
-    QN_TRY(qn__exec_set(e, qn__exec_find(e, "dst"), s->rows, bytes, err));
+    for (int32_t g = 0; g < s->memory.n_groups; g++) {
+        const qn_node *src = qn__exec_find(e, qn__src_names[g]), *dst = qn__exec_find(e, qn__dst_names[g]);
+        for (int32_t i = 0; i < size; i++) {
+            const bool there = at + i < groups[g].n;
+            s->tokens[i] = there ? groups[g].src[at + i] : 0;
+            s->rows[i] = there ? groups[g].dst[at + i] : -1;
+        }
+        if (src) QN_TRY(qn__exec_set(e, src, s->tokens, bytes, err)); /* NULL where no layer is in the group */
+        if (dst) QN_TRY(qn__exec_set(e, dst, s->rows, bytes, err));
+    }
+    for (int32_t i = 0; i < size; i++) s->pos[i] = delta;
     const qn_node *by = qn__exec_find(e, "delta"); /* NULL where no layer rotates */
     if (by) QN_TRY(qn__exec_set(e, by, s->pos, bytes, err));
     return qn__exec_run(e, NULL, err);
@@ -120,21 +143,48 @@ static bool rotates(const qn_model *m)
     return false;
 }
 
-/* Everything that can fail comes before the tables change; what follows only computes. */
-static qn_status shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32_t delta, int32_t n, int32_t *src,
-                       int32_t *dst, qn_error *err)
+static bool shares(const qn_session *s, int32_t seq, int32_t p0, int32_t p1)
 {
-    const bool copy_v = qn__kv_shared(&s->kv, seq, p0, p1) > 0;
+    for (int32_t g = 0; g < s->memory.n_groups; g++)
+        if (qn__kv_shared(&s->memory.kv[g], seq, p0, p1) > 0) return true;
+    return false;
+}
+
+/* Everything that can fail comes before the tables change; what follows only computes. cells: [n_groups, 2, n]. */
+static qn_status shift(qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32_t delta, int32_t n, int32_t *cells,
+                       qn_error *err)
+{
+    const bool copy_v = shares(s, seq, p0, p1), computes = copy_v || rotates(s->engine->model);
     const int32_t size = shift_size(s, n);
+    moves groups[QN_MAX_GROUPS];
     qn_exec *e = NULL;
-    if (!copy_v && !rotates(s->engine->model)) {
-        (void)qn__kv_shift(&s->kv, seq, p0, p1, delta, src, dst);
-        return QN_OK;
+    if (computes) QN_TRY(shift_exec(s, size, copy_v, &e, err));
+    for (int32_t g = 0; g < s->memory.n_groups; g++) {
+        groups[g] = (moves){cells + (int64_t)g * 2 * n, cells + ((int64_t)g * 2 + 1) * n, 0};
+        groups[g].n = qn__kv_shift(&s->memory.kv[g], seq, p0, p1, delta, groups[g].src, groups[g].dst);
     }
-    QN_TRY(shift_exec(s, size, copy_v, &e, err));
-    n = qn__kv_shift(&s->kv, seq, p0, p1, delta, src, dst);
-    for (int32_t i = 0; i < n; i += size)
-        QN_TRY(run_shift(e, s, n - i < size ? n - i : size, size, src + i, dst + i, delta, err));
+    for (int32_t i = 0; i < n && computes; i += size) QN_TRY(run_shift(e, s, groups, i, size, delta, err));
+    return QN_OK;
+}
+
+static qn_status check_shift(const qn_session *s, int32_t seq, int32_t p0, int32_t p1, int32_t delta, qn_error *err)
+{
+    if (s->engine->model->top.pos_embd)
+        return QN_FAIL(err, unsupported, "positions of %s are learned: what is cached for one cannot move to another",
+                       s->engine->model->arch->name);
+    if (!qn__kv_can_shift(s->memory.kv, seq, p0, p1, delta))
+        return QN_FAIL(err, invalid,
+                       "positions %d to %d of sequence %d cannot move by %d: they would become negative or meet others",
+                       p0, p1, seq, delta);
+    if (!qn__memory_can_shift(&s->memory, seq, p0, p1, delta)) return forgotten(s, seq, err);
+    for (int32_t g = 0; g < s->memory.n_groups; g++) {
+        const qn_kv *kv = &s->memory.kv[g];
+        const int32_t shared = qn__kv_shared(kv, seq, p0, p1);
+        if (shared > qn__kv_free(kv))
+            return QN_FAIL(err, limit,
+                           "%d cells are shared with other sequences and must be copied to move, but only %d are free",
+                           shared, qn__kv_free(kv));
+    }
     return QN_OK;
 }
 
@@ -142,24 +192,14 @@ qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p
 {
     QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_range(s, seq, p0, &p1, err));
-    const int32_t n = qn__kv_lower(&s->kv, seq, p1) - qn__kv_lower(&s->kv, seq, p0);
+    const int32_t n = qn__kv_lower(s->memory.kv, seq, p1) - qn__kv_lower(s->memory.kv, seq, p0);
     if (n <= 0 || delta == 0) return QN_OK;
-    if (s->engine->model->top.pos_embd)
-        return QN_FAIL(err, unsupported, "positions of %s are learned: what is cached for one cannot move to another",
-                       s->engine->model->arch->name);
-    if (!qn__kv_can_shift(&s->kv, seq, p0, p1, delta))
-        return QN_FAIL(err, invalid,
-                       "positions %d to %d of sequence %d cannot move by %d: they would become negative or meet others",
-                       p0, p1, seq, delta);
-    const int32_t shared = qn__kv_shared(&s->kv, seq, p0, p1), free_cells = s->kv.n_cells - s->kv.n_used;
-    if (shared > free_cells)
-        return QN_FAIL(err, limit,
-                       "%d cells are shared with other sequences and must be copied to move, but only %d are free",
-                       shared, free_cells);
-    int32_t *cells = qn__alloc((size_t)n * 2 * sizeof(*cells));
-    if (!cells) return QN_FAIL_NOMEM(err, (size_t)n * 2 * sizeof(*cells));
+    QN_TRY(check_shift(s, seq, p0, p1, delta, err));
+    const size_t bytes = (size_t)n * 2 * sizeof(int32_t) * (size_t)s->memory.n_groups;
+    int32_t *cells = qn__alloc(bytes);
+    if (!cells) return QN_FAIL_NOMEM(err, bytes);
     qn__mutex_lock(&s->engine->lock);
-    const qn_status status = shift(s, seq, p0, p1, delta, n, cells, cells + n, err);
+    const qn_status status = shift(s, seq, p0, p1, delta, n, cells, err);
     qn__mutex_unlock(&s->engine->lock);
     qn__free(cells);
     return status;
@@ -179,13 +219,19 @@ static size_t common_prefix(const qn_kv *kv, int32_t seq, const qn_token *tokens
     return k;
 }
 
+/* Keeps the first k tokens; none, when a window has forgotten what the next one would see. */
+static size_t keep_prefix(qn_session *s, int32_t seq, size_t k)
+{
+    if (qn__memory_remove(&s->memory, seq, (int32_t)k, INT32_MAX)) return k;
+    empty(s, seq);
+    return 0;
+}
+
 qn_status qn_session_reuse(qn_session *s, int32_t seq, const qn_token *tokens, size_t n, size_t *kept, qn_error *err)
 {
     QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_seq(s, seq, err));
-    const size_t k = common_prefix(&s->kv, seq, tokens, n);
-    qn__kv_remove(&s->kv, seq, (int32_t)k, INT32_MAX);
-    *kept = k;
+    *kept = keep_prefix(s, seq, common_prefix(s->memory.kv, seq, tokens, n));
     return QN_OK;
 }
 
@@ -219,23 +265,27 @@ qn_status qn_session_reuse_shift(qn_session *s, int32_t seq, const qn_token *tok
 {
     QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_seq(s, seq, err));
-    const size_t k = common_prefix(&s->kv, seq, tokens, n);
+    const size_t k = common_prefix(s->memory.kv, seq, tokens, n);
     size_t run = 0, at = 0;
-    if (n > k + 1 && k < (size_t)s->kv.len[seq] && !s->engine->model->top.pos_embd) {
+    if (n > k + 1 && k < (size_t)s->memory.kv->len[seq] && !s->engine->model->top.pos_embd) {
         int32_t *border = qn__alloc((n - 1 - k) * sizeof *border);
         if (!border) return QN_FAIL_NOMEM(err, (n - 1 - k) * sizeof *border);
-        run = longest_run(&s->kv, seq, k, tokens + k, n - 1 - k, border, &at);
+        run = longest_run(s->memory.kv, seq, k, tokens + k, n - 1 - k, border, &at);
         qn__free(border);
     }
     if (run < QN_REUSE_MIN_RUN) return qn_session_reuse(s, seq, tokens, n, kept, err);
     /* what lies between goes first: positions may not meet */
-    qn__kv_remove(&s->kv, seq, (int32_t)(at + run), INT32_MAX);
-    qn__kv_remove(&s->kv, seq, (int32_t)k, (int32_t)at);
+    if (!qn__memory_remove(&s->memory, seq, (int32_t)(at + run), INT32_MAX))
+        return qn_session_reuse(s, seq, tokens, n, kept, err);
+    (void)qn__memory_remove(&s->memory, seq, (int32_t)k, (int32_t)at);
     const qn_status status =
         qn_session_seq_shift(s, seq, (int32_t)at, (int32_t)(at + run), (int32_t)k - (int32_t)at, err);
-    if (status != QN_OK)
-        qn__kv_remove(&s->kv, seq, (int32_t)k, INT32_MAX);
-    else
+    if (status == QN_OK) {
         *kept = k + run;
-    return status;
+        return QN_OK;
+    }
+    const size_t left = keep_prefix(s, seq, k);
+    if (status != QN_STATUS_state) return status;
+    *kept = left; /* moved there, the run's end would see what is forgotten */
+    return QN_OK;
 }

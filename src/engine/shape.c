@@ -58,24 +58,17 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
     return QN_OK;
 }
 
-int32_t qn__inputs_a_token(const qn_engine *e) { return 4 + 3 * e->model->n_sights; }
-
-uint64_t qn__list_bytes(const qn_session_shape *shape)
-{
-    return (uint64_t)shape->n_seq * (uint64_t)shape->n_ctx * sizeof(int32_t);
-}
+int32_t qn__inputs_a_token(const qn_engine *e) { return 3 + e->model->n_groups + 3 * e->model->n_sights; }
 
 qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout,
                         qn_kv_desc *kv, qn_error *err)
 {
     const qn_model *m = e->model;
     *layout = (qn_kv_layout){.place = qn__arena_array(arena, m->hp.n_layer, sizeof(int32_t))};
-    *kv = (qn_kv_desc){.layers = qn__arena_array(arena, m->hp.n_layer, sizeof(*kv->layers)),
-                       .type = shape->kv_type,
-                       .n_cells = shape->n_ctx,
-                       .n_seq = shape->n_seq};
+    *kv = (qn_kv_desc){.layers = qn__arena_array(arena, m->hp.n_layer, sizeof(*kv->layers)), .type = shape->kv_type};
     if (!layout->place || !kv->layers)
         return QN_FAIL(err, nomem, "out of memory while laying out the cache of %u layers", m->hp.n_layer);
+    qn__kv_groups(m, shape->n_ctx, shape->n_batch, shape->n_seq, kv);
 
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const qn_layer *l = &m->layers[i];
@@ -91,7 +84,8 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
         uint64_t *at[2] = {&kv->layers[i].k_offset, &kv->layers[i].v_offset};
         for (int j = 0; j < 2; j++) {
             *at[j] = layout->bytes[place];
-            const uint64_t bytes = rows[j] * (uint64_t)shape->n_ctx; /* rows < 2^36, n_ctx <= 2^28: no overflow */
+            /* rows < 2^36, cells <= 2^28: no overflow */
+            const uint64_t bytes = rows[j] * (uint64_t)kv->sizes[kv->layers[i].group].n_cells;
             if (layout->bytes[place] > (UINT64_MAX >> 1) - bytes)
                 return QN_FAIL(err, limit, "the KV cache of %d cells exceeds 2^63 bytes", shape->n_ctx);
             layout->bytes[place] += qn__align_up(bytes, QN_ALIGN_GPU);

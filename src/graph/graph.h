@@ -71,6 +71,9 @@ typedef struct qn_slice_attrs {
     int32_t accumulate;
     int64_t start;
 } qn_slice_attrs;
+/* Entries of a list that attention takes at a time, counted from the list's start: part of the definition of its
+ * result, so that what is left out at a list's start is left out by whole tiles, or held free. */
+enum { QN_ATTN_TILE = 128 };
 typedef struct qn_attn_attrs {
     float scale;       /* of q.k; usually 1/sqrt(d) */
     float softcap;     /* 0 none; else s = cap * tanh(s / cap) */

@@ -14,10 +14,10 @@
 /* ---- hyperparameters ---- */
 typedef struct qn_hparams {
     uint32_t n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_kv_head;
-    uint32_t n_embd_head_k, n_embd_head_v; /* default n_embd / n_head */
-    uint32_t n_ff, n_rot;                  /* n_rot: default n_embd_head_k */
+    uint32_t n_embd_head_k, n_embd_head_v;                             /* default n_embd / n_head */
+    uint32_t n_ff, n_rot;                                              /* n_rot: default n_embd_head_k */
     uint32_t n_embd_head_k_window, n_embd_head_v_window, n_rot_window; /* of layers that see a window; 0: the same */
-    uint32_t n_expert;                     /* 0: dense; anything else is not supported yet and refused */
+    uint32_t n_expert; /* 0: dense; anything else is not supported yet and refused */
     float norm_eps;
     float rope_base;
     uint32_t rope_scaling; /* qn_rope_scaling */
@@ -178,7 +178,7 @@ typedef struct qn_arch {
 const qn_arch *const *qn__archs(int *n);
 const qn_arch *qn__arch_find(const char *name); /* NULL */
 
-enum { QN_MAX_SIGHTS = 4 };
+enum { QN_MAX_SIGHTS = 4, QN_MAX_GROUPS = 1 + QN_MAX_SIGHTS };
 struct qn_model {
     qn_arena arena;
     const qn_gguf *file; /* borrowed, outlives the model */
@@ -192,7 +192,13 @@ struct qn_model {
     qn_sight sights[QN_MAX_SIGHTS]; /* the different ones of the layers; the first is that of the first layer */
     int32_t n_sights;
     bool sees_ahead; /* tokens see what comes after them: a text is computed at once */
+    /* Groups of layers that remember alike: how many positions back, 0 all. Group 0 is that of all positions. */
+    int32_t windows[QN_MAX_GROUPS];
+    int32_t n_groups;
+    int32_t group_of[QN_MAX_SIGHTS]; /* sight -> group */
 };
+/* Does a layer remember what group g does? */
+bool qn__model_uses_group(const qn_model *m, int32_t g);
 
 /* Reads hyperparameters and binds tensors; every missing, misshapen or mistyped one is named with what was expected.
  * Touches no tensor byte. n_vocab: of the tokenizer, which must agree with the file's embedding unless it is 0. */

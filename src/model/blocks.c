@@ -118,7 +118,7 @@ static qn_node *table_of(qn_build *b, qn_turn turn)
     const qn_top *top = &b->model->top;
     const qn_rope_attrs *rope = turn == QN_TURN_window ? &b->hp->rope_window : &b->hp->rope;
     if (!b->rope_table[turn])
-        b->rope_table[turn] = qn__rope_table(b->g, b->pos, qn__weight(b, qn__rope_factors(top, rope, b->kv->n_cells)),
+        b->rope_table[turn] = qn__rope_table(b->g, b->pos, qn__weight(b, qn__rope_factors(top, rope, b->kv->n_ctx)),
                                              &(qn_rope_table_attrs){*rope, QN_DTYPE_F32});
     return b->rope_table[turn];
 }
@@ -168,7 +168,8 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
     qn_graph *g = b->g;
     const qn_kv_layer *kl = &b->kv->layers[i];
     const int64_t n = b->n_tokens, n_kv = l->hp.n_kv_head, dk = l->hp.d_k, dv = l->hp.d_v;
-    const int64_t n_cells = b->kv->n_cells;
+    const qn_kv_size *size = &b->kv->sizes[kl->group];
+    const int64_t n_cells = size->n_cells;
 
     /* The cache is written first and then read through the result of the write: the order is in the graph, not in a
      * convention. */
@@ -176,9 +177,10 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
                                  kl->k_offset, QN_NODE_mutable);
     qn_node *cache_v = qn__param(g, "cache_v", b->kv->type, &qn_shape_of(n_cells, n_kv * dv), kl->v_buffer,
                                  kl->v_offset, QN_NODE_mutable);
-    qn_node *lists = qn__param(g, "lists", QN_DTYPE_I32, &qn_shape_of(b->kv->n_seq, n_cells), kl->list_buffer, 0, 0);
-    cache_k = qn__set_rows(g, cache_k, qn__reshape(g, node(k), qn_shape_of(n, n_kv * dk)), b->rows);
-    cache_v = qn__set_rows(g, cache_v, node(v), b->rows);
+    qn_node *lists = qn__param(g, "lists", QN_DTYPE_I32, &qn_shape_of(size->n_seq, size->row), kl->list_buffer,
+                               b->kv->list_offset[kl->group], 0);
+    cache_k = qn__set_rows(g, cache_k, qn__reshape(g, node(k), qn_shape_of(n, n_kv * dk)), b->rows[kl->group]);
+    cache_v = qn__set_rows(g, cache_v, node(v), b->rows[kl->group]);
 
     const qn_attn_attrs attrs = {.scale = scale, .softcap = l->spec.attn.softcap};
     const qn_attn_sources src = {.q = node(q),

@@ -5,6 +5,23 @@
 #include "graph/ops/layers.h"
 
 const char *const qn__span_names[QN_MAX_SIGHTS] = {"spans", "spans-1", "spans-2", "spans-3"};
+const char *const qn__row_names[QN_MAX_GROUPS] = {"rows", "rows-1", "rows-2", "rows-3", "rows-4"};
+const char *const qn__src_names[QN_MAX_GROUPS] = {"src", "src-1", "src-2", "src-3", "src-4"};
+const char *const qn__dst_names[QN_MAX_GROUPS] = {"dst", "dst-1", "dst-2", "dst-3", "dst-4"};
+
+void qn__kv_groups(const qn_model *m, int32_t n_ctx, int32_t n_batch, int32_t n_seq, qn_kv_desc *kv)
+{
+    kv->n_ctx = n_ctx;
+    kv->n_groups = m->n_groups;
+    kv->list_bytes = 0;
+    for (int32_t g = 0; g < m->n_groups; g++) {
+        kv->sizes[g] = qn__kv_size(m->windows[g], n_ctx, n_batch, n_seq);
+        kv->list_offset[g] = qn__align_up(kv->list_bytes, QN_ALIGN_GPU);
+        if (qn__model_uses_group(m, g))
+            kv->list_bytes = kv->list_offset[g] + (uint64_t)n_seq * (uint64_t)kv->sizes[g].row * sizeof(int32_t);
+    }
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) kv->layers[i].group = m->group_of[m->layers[i].sight];
+}
 
 static qn_status begin(qn_build *b, const qn_model *m, const qn_kv_desc *kv, int32_t n_tokens, qn_error *err)
 {
@@ -36,7 +53,9 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
     b->n_loras = spec->n_loras;
     b->tokens = qn__input(b->g, "tokens", QN_DTYPE_I32, &qn_shape_of(n_tokens));
     b->pos = qn__input(b->g, "pos", QN_DTYPE_I32, &qn_shape_of(n_tokens));
-    b->rows = qn__input(b->g, "rows", QN_DTYPE_I32, &qn_shape_of(n_tokens));
+    for (int g = 0; g < m->n_groups; g++)
+        if (qn__model_uses_group(m, g))
+            b->rows[g] = qn__input(b->g, qn__row_names[g], QN_DTYPE_I32, &qn_shape_of(n_tokens));
     for (int i = 0; i < m->n_sights; i++)
         b->spans[i] = qn__input(b->g, qn__span_names[i], QN_DTYPE_I32, &qn_shape_of(n_tokens, 3));
     b->out_ids = qn__input(b->g, "out_ids", QN_DTYPE_I32, &qn_shape_of(n_out));
@@ -60,27 +79,33 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
     QN_TRY(begin(b, m, kv, n, err));
     qn_graph *g = b->g;
     const qn_hparams *hp = &m->hp;
-    qn_node *src = qn__input(g, "src", QN_DTYPE_I32, &qn_shape_of(n));
-    qn_node *dst = qn__input(g, "dst", QN_DTYPE_I32, &qn_shape_of(n));
+    qn_node *from[QN_MAX_GROUPS], *to[QN_MAX_GROUPS];
+    for (int k = 0; k < m->n_groups; k++) {
+        if (!qn__model_uses_group(m, k)) continue;
+        from[k] = qn__input(g, qn__src_names[k], QN_DTYPE_I32, &qn_shape_of(n));
+        to[k] = qn__input(g, qn__dst_names[k], QN_DTYPE_I32, &qn_shape_of(n));
+    }
     qn_node *delta = qn__input(g, "delta", QN_DTYPE_I32, &qn_shape_of(n));
 
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         const qn_kv_layer *kl = &kv->layers[i];
         const qn_layer *l = &m->layers[i];
+        const int64_t n_cells = kv->sizes[kl->group].n_cells;
+        qn_node *src = from[kl->group], *dst = to[kl->group];
         const qn_turn turn = l->spec.attn.turn;
         const int64_t n_kv = l->hp.n_kv_head, k_row = n_kv * l->hp.d_k, v_row = n_kv * l->hp.d_v;
         qn__graph_scope(g, (int)i, -1);
-        qn_node *cache = qn__param(g, "cache_k", kv->type, &qn_shape_of(kv->n_cells, k_row), kl->k_buffer, kl->k_offset,
+        qn_node *cache = qn__param(g, "cache_k", kv->type, &qn_shape_of(n_cells, k_row), kl->k_buffer, kl->k_offset,
                                    QN_NODE_mutable);
         qn_node *k = qn__reshape(g, qn__get_rows(g, cache, src), qn_shape_of(n, n_kv, l->hp.d_k));
         if (turn != QN_TURN_none) {
             qn_rope_attrs rope = turn == QN_TURN_window ? hp->rope_window : hp->rope;
             rope.attn_factor = 1.0f / qn__yarn_temperature(&rope); /* the keys carry factor and temperature already */
-            k = qn__rope(g, k, delta, qn__weight(b, qn__rope_factors(&m->top, &rope, kv->n_cells)), &rope);
+            k = qn__rope(g, k, delta, qn__weight(b, qn__rope_factors(&m->top, &rope, kv->n_ctx)), &rope);
         }
         if (turn != QN_TURN_none || copy_v) qn__set_rows(g, cache, qn__reshape(g, k, qn_shape_of(n, k_row)), dst);
         if (!copy_v) continue;
-        cache = qn__param(g, "cache_v", kv->type, &qn_shape_of(kv->n_cells, v_row), kl->v_buffer, kl->v_offset,
+        cache = qn__param(g, "cache_v", kv->type, &qn_shape_of(n_cells, v_row), kl->v_buffer, kl->v_offset,
                           QN_NODE_mutable);
         qn__set_rows(g, cache, qn__get_rows(g, cache, src), dst);
     }

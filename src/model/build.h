@@ -5,21 +5,27 @@
 #define QN_MODEL_BUILD_H
 
 #include "model/forward.h"
+#include "model/kv.h"
 #include "model/lora.h"
 
 /* Where the cache of one layer lives: set by the engine. */
 typedef struct qn_kv_layer {
     void *k_buffer, *v_buffer; /* of a backend */
     uint64_t k_offset, v_offset;
-    void *list_buffer;                 /* the lists of cells on the same backend */
+    void *list_buffer;                 /* the lists of cells on the same backend, of all groups */
     uint64_t k_row_bytes, v_row_bytes; /* of one cell */
+    int32_t group;
 } qn_kv_layer;
 
 typedef struct qn_kv_desc {
     qn_kv_layer *layers; /* n_layer */
     qn_dtype type;
-    int32_t n_cells, n_seq;
+    int32_t n_ctx, n_groups;
+    qn_kv_size sizes[QN_MAX_GROUPS];
+    uint64_t list_offset[QN_MAX_GROUPS], list_bytes; /* in the buffer of lists: of groups that a layer uses */
 } qn_kv_desc;
+/* The sizes of a model's groups, and where their lists lie; every layer's group. */
+void qn__kv_groups(const qn_model *m, int32_t n_ctx, int32_t n_batch, int32_t n_seq, qn_kv_desc *kv);
 
 typedef struct qn_build {
     qn_graph *g;
@@ -33,14 +39,14 @@ typedef struct qn_build {
     /* inputs of a decode graph */
     qn_node *tokens;                     /* I32 [n_tokens] */
     qn_node *pos;                        /* I32 [n_tokens] */
-    qn_node *rows;                       /* I32 [n_tokens]: the cell each token is written to */
+    qn_node *rows[QN_MAX_GROUPS];        /* I32 [n_tokens]: the cell of the group that each token is written to */
     qn_node *spans[QN_MAX_SIGHTS];       /* I32 [n_tokens, 3], one for each of the model's sights */
     qn_node *out_ids;                    /* I32 [n_out] */
     qn_node *rope_table[QN_TURN_TABLES]; /* rope_table of pos [n_tokens, n_rot], made at first use */
 } qn_build;
 
 /* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], with adapters added in their order. Inputs
- * are named tokens, pos, rows, out_ids, and qn__span_names for what tokens see. */
+ * are named tokens, pos, out_ids, qn__row_names for the groups' cells and qn__span_names for what tokens see. */
 typedef struct qn_decode_spec {
     int32_t n_tokens, n_out;
     const qn_adapter_use *loras;
@@ -49,13 +55,14 @@ typedef struct qn_decode_spec {
 } qn_decode_spec;
 qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_decode_spec *spec, qn_graph **out,
                            qn_error *err);
-/* The graph that moves n cached cells: keys of cells `src` rotated by `delta` positions are written to cells `dst`;
- * values go along when copy_v. Inputs: src, dst, delta, all I32 [n]. */
+/* The graph that moves n cached cells of each group: keys of cells `src` rotated by `delta` positions are written to
+ * cells `dst`; values go along when copy_v. Inputs: delta, and for the groups qn__src_names and qn__dst_names, all I32
+ * [n]. */
 qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bool copy_v, qn_graph **out,
                           qn_error *err);
 
-/* The inputs of spans, [QN_MAX_SIGHTS]. */
-extern const char *const qn__span_names[];
+/* The inputs of spans, [QN_MAX_SIGHTS], and of cells, [QN_MAX_GROUPS]; a group that no layer uses has none. */
+extern const char *const qn__span_names[], *const qn__row_names[], *const qn__src_names[], *const qn__dst_names[];
 qn_node *qn__weight(qn_build *b, const qn_weight *w); /* NULL for NULL */
 /* Its context is a qn_build, its values are nodes. */
 extern const qn_recorder qn__graph_recorder;

@@ -148,6 +148,21 @@ static qn_status read_n_vocab(qn_model *m, int32_t n_tokens, qn_error *err)
 
 /* ---- specs ---- */
 
+static int32_t find_group(qn_model *m, int32_t window)
+{
+    for (int32_t g = 0; g < m->n_groups; g++)
+        if (m->windows[g] == window) return g;
+    m->windows[m->n_groups] = window;
+    return m->n_groups++;
+}
+
+bool qn__model_uses_group(const qn_model *m, int32_t g)
+{
+    for (int i = 0; i < m->n_sights; i++)
+        if (m->group_of[i] == g) return true;
+    return false;
+}
+
 static qn_status find_sight(qn_model *m, qn_layer *l, qn_error *err)
 {
     const qn_sight *s = &l->spec.attn.sight;
@@ -155,6 +170,7 @@ static qn_status find_sight(qn_model *m, qn_layer *l, qn_error *err)
         if (m->sights[l->sight].kind == s->kind && m->sights[l->sight].size == s->size) return QN_OK;
     if (m->n_sights == QN_MAX_SIGHTS)
         return QN_FAIL(err, unsupported, "layers see in more than %d different ways", QN_MAX_SIGHTS);
+    m->group_of[m->n_sights] = find_group(m, qn__sight_reach(s));
     m->sights[m->n_sights++] = *s;
     m->sees_ahead = m->sees_ahead || qn__sees_ahead(s);
     return QN_OK;
@@ -222,6 +238,7 @@ qn_status qn__model_load(const qn_gguf *file, int32_t n_vocab, qn_model **out, q
     }
     m->arena = arena;
     m->file = file;
+    m->n_groups = 1;
     qn_status status = load(m, n_vocab, err);
     if (status != QN_OK) {
         qn__model_free(m);

@@ -47,6 +47,12 @@ static inline void qn__sight_range(const qn_sight *s, int32_t pos, int32_t *firs
     *end = after < INT32_MAX ? (int32_t)after : INT32_MAX;
 }
 
+/* How many positions back it ever sees, its own among them; 0: all. */
+static inline int32_t qn__sight_reach(const qn_sight *s)
+{
+    return s->kind == QN_SIGHT_window || s->kind == QN_SIGHT_chunk ? s->size : 0;
+}
+
 /* Which table rotates queries and keys. */
 typedef enum qn_turn { QN_TURN_full, QN_TURN_window, QN_TURN_none } qn_turn;
 enum { QN_TURN_TABLES = QN_TURN_none };

@@ -3,6 +3,10 @@
  * nothing had been. */
 #include "failing.h"
 
+/* A model of each kind of memory. */
+static const tiny models[] = {{.arch = "qwen3"}, {.arch = "gemma3", .extra = tiny_window}};
+enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
+
 typedef struct work {
     qn_engine *engine;
     qn_session *s;
@@ -34,11 +38,11 @@ static void as_it_was(void *ctx)
 }
 
 /* Without a plan cache nothing is left between two calls, so that every block must come back. */
-static void begin(work *w, bool no_plan_cache)
+static void begin(work *w, int model, bool no_plan_cache)
 {
     qn_token tokens[40];
     *w = (work){.path = tiny_path("s.state")};
-    w->engine = rig_open(&(tiny){.arch = "qwen3"}, &(qn_engine_options){.n_threads = 1});
+    w->engine = rig_open(&models[model], &(qn_engine_options){.n_threads = 1});
     w->s = rig_session(w->engine,
                        (qn_session_options){.n_seq = 3, .n_ctx = 200, .n_batch = 16, .no_plan_cache = no_plan_cache});
     rig_story(0, tokens, 40);
@@ -137,15 +141,17 @@ static qn_status decode_and_read(void *ctx, qn_error *err)
 static void nothing_is_lost(void **state)
 {
     (void)state;
-    work w;
-    begin(&w, true);
-    fault_sweep("decode", decode, as_it_was, &w);
-    fault_sweep("save", save, as_it_was, &w);
-    fault_sweep("restore", restore, as_it_was, &w);
-    fault_sweep("print", print, NULL, &w); /* these don't touch it: once at the end is enough */
-    fault_sweep("estimate", estimate, NULL, &w);
-    as_it_was(&w);
-    end(&w);
+    for (int m = 0; m < N_MODELS; m++) {
+        work w;
+        begin(&w, m, true);
+        fault_sweep("decode", decode, as_it_was, &w);
+        fault_sweep("save", save, as_it_was, &w);
+        fault_sweep("restore", restore, as_it_was, &w);
+        fault_sweep("print", print, NULL, &w); /* these don't touch it: once at the end is enough */
+        fault_sweep("estimate", estimate, NULL, &w);
+        as_it_was(&w);
+        end(&w);
+    }
 }
 
 /* Inside a callback an allocation may fail without the run failing: no status to expect, but nothing may leak or be
@@ -154,7 +160,7 @@ static void reading_nodes(void **state)
 {
     (void)state;
     work w;
-    begin(&w, true);
+    begin(&w, 0, true);
     for (long at = 0, through = 0; !through; at++) {
         qn_error err = {0};
         const long before = hook.live;
@@ -171,11 +177,10 @@ static void reading_nodes(void **state)
 }
 
 /* A shift that succeeds changes the session, so each failure is followed by one from the same start. */
-static void shifting(void **state)
+static void shifts(int model)
 {
-    (void)state;
     work w;
-    begin(&w, true);
+    begin(&w, model, true);
     rig_row want;
     long n = 0;
     for (long at = 0;; at++) {
@@ -198,11 +203,17 @@ static void shifting(void **state)
     rig_feed(w.s, 0, (qn_token[]){5}, 1);
     want = rig_logits(w.s, -1);
     end(&w);
-    begin(&w, false); /* the same without failures */
+    begin(&w, model, false); /* the same without failures */
     MUST(shift(&w, err));
     rig_feed(w.s, 0, (qn_token[]){5}, 1);
     SAME(rig_logits(w.s, -1), want);
     end(&w);
+}
+
+static void shifting(void **state)
+{
+    (void)state;
+    for (int m = 0; m < N_MODELS; m++) shifts(m);
 }
 
 /* With a plan cache a failed compile leaves the cache as it was, and the next decode of that size works and is kept. */
@@ -210,7 +221,7 @@ static void plan_cache(void **state)
 {
     (void)state;
     work w;
-    begin(&w, false);
+    begin(&w, 0, false);
     long at = 0, n_failed = 0;
     for (bool through = false; !through; at++) {
         qn_error err = {0};
@@ -250,7 +261,7 @@ static void creating(void **state)
 {
     (void)state;
     work w;
-    begin(&w, true);
+    begin(&w, 0, true);
     fault_sweep("create", create, NULL, &w);
     as_it_was(&w); /* a neighbour that failed to be did no harm */
     end(&w);
@@ -262,7 +273,7 @@ static void timing(void **state)
 {
     (void)state;
     work w;
-    begin(&w, true);
+    begin(&w, 0, true);
     long at = 0, n_failed = 0;
     for (bool through = false; !through; at++) {
         qn_error err = {0};

@@ -23,9 +23,10 @@ static const struct {
      0},
     {"deep", {.arch = "qwen3", .n_layer = 30}, "cpu", 0},
     {"all places", {.arch = "llama"}, "cpu,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref", 2},
+    {"an idle backend", {.arch = "llama"}, "cpu,cpu:ref", 0},
     {"small", {.arch = "llama"}, "cpu", 0},
     {"two backends", {.arch = "qwen2", .n_embd = 64}, "cpu,cpu:ref", 2},
-    {"an idle backend", {.arch = "llama"}, "cpu,cpu:ref", 0},
+    {"windows", {.arch = "gemma3", .n_layer = 3, .extra = tiny_window}, "cpu,cpu:ref", 1},
 };
 enum { N_ENGINES = sizeof(engines) / sizeof(engines[0]) };
 

@@ -17,6 +17,8 @@ typedef struct naive {
     int32_t token[N_SEQ][N_POS];
 } naive;
 
+static const qn_kv_size size = {.n_seq = N_SEQ, .n_cells = N_CELLS, .most = N_CELLS, .row = N_CELLS};
+
 static uint32_t random_below(uint32_t *state, uint32_t n)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -71,7 +73,7 @@ static void step_copy(qn_kv *kv, naive *m, uint32_t *r)
 {
     const int src = (int)random_below(r, N_SEQ), dst = (src + 1 + (int)random_below(r, N_SEQ - 1)) % N_SEQ;
     const int p0 = (int)random_below(r, N_POS), p1 = p0 + (int)random_below(r, N_POS);
-    qn__kv_copy(kv, src, dst, p0, p1);
+    qn__kv_copy(kv, src, dst, p0, p1, 0);
     for (int p = 0; p < N_POS; p++) m->token[dst][p] = p >= p0 && p < p1 ? m->token[src][p] : -1;
 }
 
@@ -114,7 +116,7 @@ static void random_operations(void **state)
         naive m;
         uint32_t r = seed;
         memset(&m, 0xff, sizeof(m));
-        assert_int_equal(qn__kv_init(&kv, N_CELLS, N_SEQ, NULL), QN_OK);
+        assert_int_equal(qn__kv_init(&kv, &size, NULL), QN_OK);
         for (int i = 0; i < 600; i++) {
             switch (random_below(&r, 8)) {
             case 0: step_remove(&kv, &m, &r); break;
@@ -137,7 +139,7 @@ static void dirty_ranges_cover_every_change(void **state)
     naive m;
     uint32_t r = 7;
     memset(&m, 0xff, sizeof(m));
-    assert_int_equal(qn__kv_init(&kv, N_CELLS, N_SEQ, NULL), QN_OK);
+    assert_int_equal(qn__kv_init(&kv, &size, NULL), QN_OK);
     for (int i = 0; i < 5000; i++) {
         switch (random_below(&r, 6)) {
         case 0: step_remove(&kv, &m, &r); break;

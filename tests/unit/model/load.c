@@ -204,10 +204,11 @@ static void graphs(void **state)
         qn_model *m = NULL;
         qn_graph *g = NULL;
         qn_kv_layer layers[2] = {{0}};
-        const qn_kv_desc kv = {.layers = layers, .type = QN_DTYPE_F16, .n_cells = 64, .n_seq = 3};
+        qn_kv_desc kv = {.layers = layers, .type = QN_DTYPE_F16};
         MUST(tiny_write(path, &(tiny){.arch = *arch}, err));
         MUST(qn_gguf_open(path, NULL, &file, err));
         MUST(qn__model_load(file, 0, &m, err));
+        qn__kv_groups(m, 64, 7, 3, &kv);
         MUST(qn__build_decode(m, &kv, &(qn_decode_spec){.n_tokens = 7, .n_out = 2}, &g, err));
         MUST(qn__graph_verify(g, err));
         int n_weights = 0, n_updates = 0;

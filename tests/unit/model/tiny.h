@@ -126,6 +126,14 @@ static inline bool tiny_turns(const char *arch)
     return strcmp(arch, "baichuan") != 0 && qn__arch_find(arch)->block.attn.turn != QN_TURN_none;
 }
 
+/* For `extra` of gemma3: a window in one layer of two. */
+enum { TINY_WINDOW = 9 };
+static inline void tiny_window(qn_gguf_writer *w)
+{
+    qn_gguf_write_u32(w, "gemma3.attention.sliding_window", TINY_WINDOW);
+    qn_gguf_write_u32(w, "gemma3.attention.sliding_window_pattern", 2);
+}
+
 enum { TINY_MAX_TENSORS = 512 };
 typedef struct tiny_job {
     const tiny *t;

@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-    QN_ATTN_TILE = 128,  /* cells; part of the definition of the result, see attention.c */
     QN_ATTN_LANES = 64,  /* rows at a time, at most: four vectors of lanes by six cells fill the registers */
     QN_ATTN_ROWS = 256,  /* rows of a unit, at most: in integers, groups of up to LANES share what is unpacked */
     QN_ATTN_SLICE = 256, /* elements of a head at a time */
