@@ -41,7 +41,7 @@ static qn_status cpu_open(const qn_backend_options *options, qn_backend **out, q
         return status;
     }
     cpu->n_threads = qn__team_size(cpu->team);
-    const size_t tiles_bytes = (size_t)cpu->n_threads * QN_MM_TILE_BYTES;
+    const size_t tiles_bytes = (size_t)cpu->n_threads * (QN_MM_TILE_BYTES + QN_TASK_SIDE_BYTES);
     cpu->tiles = qn__alloc(tiles_bytes);
     if (!cpu->tiles) {
         cpu_close(&cpu->base);

@@ -135,9 +135,9 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
 }
 
 /* ---- steps that share their preparation ---- Neighbours that read one source, such as the products for queries,
- * keys and values, prepare it (phase 0) once, in the scratch of the last of them. That memory must not hold anything
- * else between the first and the last step. The planner guarantees it for what is alive at the last step; what dies
- * before is a source or a result of the others, which is checked here. */
+ * keys and values, prepare it (all phases but the last) once, in the scratch of the last of them. That memory must not
+ * hold anything else between the first and the last step. The planner guarantees it for what is alive at the last step;
+ * what dies before is a source or a result of the others, which is checked here. */
 
 static bool disjoint(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
 {
@@ -177,7 +177,7 @@ static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
         for (int32_t i = first; i < end && safe; i++) {
             steps[i].task.scratch = scratch;
             if (i == first) continue;
-            steps[i].phases[0].items = 0;
+            for (int p = 0; p + 1 < steps[i].op->n_phases; p++) steps[i].phases[p].items = 0;
             QN_COUNT(inputs_shared, 1);
         }
     }
@@ -264,15 +264,19 @@ static void note(const qn_task *t, qn_fault found)
     atomic_store_explicit(&f->busy, 0, memory_order_release);
 }
 
+static const char *caller(const qn_task *t, int32_t strict)
+{
+    return strict == QN_STRICT_self ? qn_node_op_name(t->node) : qn__strict_name(strict);
+}
+
 void qn__bad_index(const qn_task *t, int32_t strict, int dim, int64_t index, int64_t size)
 {
-    note(t, (qn_fault){.call = qn__strict_name(strict), .dim = dim, .index = index, .size = size});
+    note(t, (qn_fault){.call = caller(t, strict), .dim = dim, .index = index, .size = size});
 }
 
 void qn__bad_value(const qn_task *t, int32_t strict, const char *what)
 {
-    note(t, (qn_fault){.call = strict == QN_STRICT_self ? qn_node_op_name(t->node) : qn__strict_name(strict),
-                       .what = what});
+    note(t, (qn_fault){.call = caller(t, strict), .what = what});
 }
 
 /* Was there a fault in this phase or before? Behind a barrier after that phase all threads see the same. */
@@ -319,7 +323,7 @@ static void walk_steps(void *ctx, int member, int n_members)
         const int64_t start = w->node_ns && member == 0 ? qn__now_ns() : 0;
         t = s->task;
         t.n_members = n_members;
-        t.tile = (float *)(void *)(cpu->tiles + (size_t)member * QN_MM_TILE_BYTES);
+        t.tile = (float *)(void *)(cpu->tiles + (size_t)member * (QN_MM_TILE_BYTES + QN_TASK_SIDE_BYTES));
         for (int p = 0; p < s->op->n_phases; p++) {
             const phase *ph = &s->phases[p];
             if (ph->items == 0) continue;

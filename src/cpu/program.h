@@ -12,7 +12,7 @@ typedef struct qn_cpu {
     const qn_kernels *kernels;
     qn_team *team;
     int n_threads;
-    uint8_t *tiles; /* [n_threads, QN_MM_TILE_BYTES] */
+    uint8_t *tiles; /* [n_threads, QN_MM_TILE_BYTES + QN_TASK_SIDE_BYTES] */
 } qn_cpu;
 
 extern const qn_backend_type qn__backend_cpu;

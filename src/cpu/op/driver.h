@@ -28,13 +28,16 @@ typedef struct qn_fault {
     int32_t dim;
 } qn_fault;
 
+/* Beside the tile, which a product's kernel takes whole. */
+#define QN_TASK_SIDE_BYTES (64 * 1024)
+
 typedef struct qn_task {
     const qn_node *node;
     const void *attrs;
     qn_view dst, src[QN_MAX_SRC];
     int n_src;
     uint8_t *scratch; /* the node's, shared by its threads */
-    float *tile;      /* this thread's memory, QN_MM_TILE_BYTES */
+    float *tile;      /* this thread's memory: QN_MM_TILE_BYTES, and QN_TASK_SIDE_BYTES behind that */
     const qn_kernels *kernels;
     qn_fault *fault;
     int32_t at;         /* number of this phase among the phases of all steps */
@@ -73,7 +76,8 @@ void qn__bad_value(const qn_task *t, int32_t strict, const char *what);
  * link. */
 const qn_cpu_op *qn__cpu_op(qn_op op);
 
-/* Would phase 0 of `a` and of `b` write the same to scratch? Both are nodes of one op with the same source 0. */
+/* Would all phases but the last of `a` and of `b` write the same to scratch? Both are nodes of one op with the same
+ * source 0. */
 typedef bool (*qn_cpu_shares_fn)(const qn_kernels *kernels, const qn_node *a, const qn_node *b);
 /* NULL for ops that never share. */
 qn_cpu_shares_fn qn__cpu_shares(qn_op op);

@@ -15,6 +15,7 @@ static const qn_cpu_op *const ops[QN_OP_COUNT] = {
 
 const qn_cpu_op *qn__cpu_op(qn_op op) { return op >= 0 && op < QN_OP_COUNT ? ops[op] : NULL; }
 
-static const qn_cpu_shares_fn shares[QN_OP_COUNT] = {[QN_OP_linear] = qn__cpu_linear_shares};
+static const qn_cpu_shares_fn shares[QN_OP_COUNT] = {
+    [QN_OP_linear] = qn__cpu_linear_shares, [QN_OP_linear_experts] = qn__cpu_linear_experts_shares};
 
 qn_cpu_shares_fn qn__cpu_shares(qn_op op) { return op >= 0 && op < QN_OP_COUNT ? shares[op] : NULL; }

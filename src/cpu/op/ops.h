@@ -16,5 +16,6 @@
 #undef QN_OP
 
 bool qn__cpu_linear_shares(const qn_kernels *kernels, const qn_node *a, const qn_node *b);
+bool qn__cpu_linear_experts_shares(const qn_kernels *kernels, const qn_node *a, const qn_node *b);
 
 #endif

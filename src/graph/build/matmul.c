@@ -40,3 +40,9 @@ qn_node *qn__matmul(qn_graph *g, qn_node *a, qn_node *b)
     }
     return reshape(g, y, dim, rank);
 }
+
+qn_node *qn__linear_experts(qn_graph *g, qn_node *x, qn_node *w, qn_node *ids, qn_node *b)
+{
+    const qn_strict_attrs attrs = {.strict = QN_STRICT_not};
+    return qn__op(g, QN_OP_linear_experts, &attrs, (qn_node *[]){x, w, ids, b}, b ? 4 : 3);
+}

@@ -44,6 +44,7 @@ static const struct {
     {QN_OP_fmod, offsetof(qn_strict_attrs, strict)},
     {QN_OP_expect_range, offsetof(qn_range_attrs, strict)},
     {QN_OP_binary_cross_entropy, offsetof(qn_strict_attrs, strict)},
+    {QN_OP_linear_experts, offsetof(qn_strict_attrs, strict)},
 };
 
 bool qn__may_stop(const qn_node *n)

@@ -48,3 +48,31 @@ qn_status qn__rule_matmul(qn_node *n, qn_error *err)
     }
     return QN_OK;
 }
+
+qn_status qn__rule_linear_experts(qn_node *n, qn_error *err)
+{
+    const qn_node *x = n->src[0], *w = n->src[1], *ids = n->src[2];
+    if (x->dtype != QN_DTYPE_F32)
+        return QN_FAIL(err, invalid, "linear_experts: x is %s, F32 expected", DTYPE(x->dtype));
+    if (rule_class(w) != QN_CLASS_real && rule_class(w) != QN_CLASS_block)
+        return QN_FAIL(err, invalid, "linear_experts: w is %s, a type of weights expected", DTYPE(w->dtype));
+    QN_TRY(rule_ids(n, 2, "ids", err));
+    QN_TRY(rule_rank(n, 0, "x", 2, 3, err));
+    QN_TRY(rule_rank(n, 1, "w", 3, 3, err));
+    QN_TRY(rule_rank(n, 2, "ids", 2, 2, err));
+    const int64_t e = w->layout.dim[0], m = w->layout.dim[1], k = w->layout.dim[2];
+    if (e < 1) return QN_FAIL(err, invalid, "linear_experts: w is %s, at least 1 expert expected", SHAPE(w));
+    if (rule_last(x) != k)
+        return QN_FAIL(err, invalid, "linear_experts: %s x %s: inner sizes %lld and %lld differ", SHAPE(x), SHAPE(w),
+                       (long long)rule_last(x), (long long)k);
+    const qn_shape at = qn_layout_shape(&ids->layout);
+    if (x->layout.dim[0] != at.dim[0] || (x->layout.rank == 3 && x->layout.dim[1] != at.dim[1]))
+        return QN_FAIL(err, invalid, "linear_experts: x is %s, a row for each of ids %s, or each of its rows, expected",
+                       SHAPE(x), SHAPE(ids));
+    if (n->n_src > 3) {
+        if (n->src[3]->dtype != QN_DTYPE_F32)
+            return QN_FAIL(err, invalid, "linear_experts: bias is %s, F32 expected", DTYPE(n->src[3]->dtype));
+        QN_TRY(rule_shape(n, 3, "bias", &qn_shape_of(e, m), err));
+    }
+    return rule_dense(n, QN_DTYPE_F32, &qn_shape_of(at.dim[0], at.dim[1], m), err);
+}
