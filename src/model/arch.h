@@ -17,7 +17,15 @@ typedef struct qn_hparams {
     uint32_t n_embd_head_k, n_embd_head_v;                             /* default n_embd / n_head */
     uint32_t n_ff, n_rot;                                              /* n_rot: default n_embd_head_k */
     uint32_t n_embd_head_k_window, n_embd_head_v_window, n_rot_window; /* of layers that see a window; 0: the same */
-    uint32_t n_expert; /* 0: dense; anything else is not supported yet and refused */
+    uint32_t n_expert, n_expert_used;                                  /* 0: no mixtures; of a token */
+    uint32_t n_ff_exp;                                                 /* of one expert; 0: n_ff */
+    uint32_t n_expert_shared;                                          /* that all tokens use */
+    uint32_t n_ff_shexp;              /* of these together; 0: n_expert_shared times an expert's */
+    uint32_t n_layer_dense, moe_step; /* mixtures are after so many layers, and of every so many the last; 0: all */
+    uint32_t n_expert_group, n_expert_group_used;
+    uint32_t expert_gating; /* 1 + qn_moe_score; 0: the architecture's */
+    uint32_t expert_norm;
+    float expert_scale;
     float norm_eps;
     float rope_base;
     uint32_t rope_scaling; /* qn_rope_scaling */
@@ -43,6 +51,7 @@ typedef struct qn_hparams {
 typedef struct qn_layer_hp {
     uint32_t n_head, n_kv_head, n_ff, windowed;
     uint32_t d_k, d_v; /* of a head */
+    uint32_t experts;  /* a mixture, where others have one feed-forward */
 } qn_layer_hp;
 
 /* The words that rope.scaling.type may be, in the order of QN_ROPE_SCALING_WORDS. */
@@ -67,7 +76,7 @@ typedef struct qn_hparam_row {
     qn_hparam_kind kind;
     size_t field; /* offset in qn_hparams: a uint32_t, or a float for f32 */
     bool required;
-    double fallback, lo, hi; /* allowed range, both ends in */
+    double fallback, lo, hi; /* of a required one: what synth writes; allowed range, both ends in */
     size_t of_layer; /* 1 + offset in qn_layer_hp of what may differ between layers; the field is the greatest */
     const char *words;
 } qn_hparam_row;
@@ -75,6 +84,7 @@ typedef struct qn_hparam_row {
 #define HPARAM_(key, kind, field, ...)       {key, QN_HPARAM_##kind, offsetof(qn_hparams, field), __VA_ARGS__}
 #define OF_LAYER_(field)                     1 + offsetof(qn_layer_hp, field)
 #define U32(key, field, lo, hi)              HPARAM_(key, u32, field, true, 0, lo, hi, 0, NULL)
+#define U32_OF(key, field, synth, lo, hi)    HPARAM_(key, u32, field, true, synth, lo, hi, 0, NULL)
 #define U32_OR(key, field, fallback, lo, hi) HPARAM_(key, u32, field, false, fallback, lo, hi, 0, NULL)
 #define F32(key, field, lo, hi)              HPARAM_(key, f32, field, true, 0, lo, hi, 0, NULL)
 #define F32_OR(key, field, fallback, lo, hi) HPARAM_(key, f32, field, false, fallback, lo, hi, 0, NULL)
@@ -112,6 +122,11 @@ typedef struct qn_layer {
     qn_weight *attn_qkv, *attn_qkv_bias;         /* queries, keys and values, one behind the other */
     qn_weight *attn_inner_norm, *ffn_inner_norm; /* before the last product */
     qn_weight *attn_norm_2, *attn_norm_2_bias;
+    /* Mixtures: the router, then [n_expert, rows, columns], then the experts that all tokens use. */
+    qn_weight *ffn_gate_inp, *ffn_gate_inp_bias, *exp_probs_b;
+    qn_weight *ffn_gate_exps, *ffn_up_exps, *ffn_down_exps;
+    qn_weight *ffn_gate_exps_bias, *ffn_up_exps_bias, *ffn_down_exps_bias;
+    qn_weight *ffn_gate_shexp, *ffn_up_shexp, *ffn_down_shexp, *ffn_gate_inp_shexp;
     qn_weight *attn_sinks; /* [n_head]: of each head one more score, whose weight goes nowhere */
     qn_layer_hp hp;
     qn_block_spec spec;
@@ -131,6 +146,9 @@ typedef struct qn_top {
     QN_DIM(QKV, ((int64_t)l->n_head + l->n_kv_head) * l->d_k + (int64_t)l->n_kv_head * l->d_v) \
     QN_DIM(FF, l->n_ff) QN_DIM(FF2, 2 * (int64_t)l->n_ff) QN_DIM(FF_HALF, l->n_ff / 2) QN_DIM(ROT2, hp->n_rot / 2) \
     QN_DIM(CTX, hp->n_ctx_train) \
+    QN_DIM(EXPERTS, hp->n_expert) QN_DIM(FF_EXP, hp->n_ff_exp ? hp->n_ff_exp : l->n_ff) \
+    QN_DIM(FF_SHEXP, hp->n_ff_shexp ? hp->n_ff_shexp \
+                                    : (int64_t)hp->n_expert_shared * (hp->n_ff_exp ? hp->n_ff_exp : l->n_ff)) \
     QN_DIM(HEADS, l->n_head) QN_DIM(KV_HEADS, l->n_kv_head)
 /* clang-format on */
 typedef enum qn_dim {
@@ -147,6 +165,9 @@ enum {
     W_NO_SYNTH = 1 << 3, /* synth leaves it out unless it is asked for */
     W_ONES = 1 << 4,     /* synth writes values around 1 */
     W_MAY_LACK = W_OPTIONAL | W_NO_SYNTH,
+    W_EXPERTS = 1 << 5, /* in layers that are mixtures only */
+    W_DENSE = 1 << 6,   /* in the others only */
+    W_SHARED = 1 << 7,  /* where a file has experts that all tokens use */
 };
 typedef struct qn_tensor_row {
     bool layer;  /* one for each layer; the name has a %d */
@@ -212,12 +233,19 @@ qn_status qn__layer_hp_read(const qn_gguf *file, const qn_arch *arch, const qn_h
 qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i);
 /* The number of the word text[0 .. len) among a row's, from 1 on; 0: none of them. */
 uint32_t qn__hparam_word(const qn_hparam_row *row, const char *text, size_t len);
+/* For writers of files: required numbers that are still 0 get what synth writes. */
+void qn__hparams_fill(qn_hparams *hp, const qn_arch *arch);
+/* Is layer i a mixture of experts? Do an architecture and a file's numbers of experts go together? */
+bool qn__is_mixture(const qn_hparams *hp, uint32_t i);
+qn_status qn__check_experts(const qn_arch *arch, const qn_hparams *hp, qn_error *err);
 /* A row's number, of any kind. */
 void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value);
 double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row);
 void qn__hparam_write(qn_gguf_writer *w, const char *key, const qn_hparam_row *row, double value);
 /* What the rope op multiplies sine and cosine by besides attn_factor: 1 unless it is YaRN. */
 float qn__yarn_temperature(const qn_rope_attrs *rope);
+/* Does a layer, or the part outside layers, have a tensor of this row? */
+bool qn__tensor_row_in(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l);
 qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l);
 
 #endif

@@ -215,4 +215,5 @@ const qn_recorder qn__graph_recorder = {
     .gated = gated,
     .attend = attend,
     .name = name,
+    .moe = &qn__graph_moe_recorder,
 };

@@ -66,5 +66,6 @@ extern const char *const qn__span_names[], *const qn__row_names[], *const qn__sr
 qn_node *qn__weight(qn_build *b, const qn_weight *w); /* NULL for NULL */
 /* Its context is a qn_build, its values are nodes. */
 extern const qn_recorder qn__graph_recorder;
+extern const qn_moe_recorder qn__graph_moe_recorder;
 
 #endif

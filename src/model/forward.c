@@ -64,8 +64,9 @@ static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value 
     return r->dense(c, y, l->attn_out, l->attn_out_bias);
 }
 
-static qn_value *feed_forward(const forward *w, const qn_layer *l, qn_value *x)
+static qn_value *feed_forward(const forward *w, const qn_layer *l, int i, qn_value *x)
 {
+    if (l->ffn_gate_inp) return qn__forward_experts(w->r, w->ctx, l, i, x, x);
     const qn_recorder *r = w->r;
     void *c = w->ctx;
     const qn_ffn_spec *spec = &l->spec.ffn;
@@ -102,12 +103,12 @@ qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, 
     qn_value *y = after(w, spec, attention(w, l, i, h), l->attn_post_norm);
     if (spec->parallel) {
         if (l->ffn_norm) h = norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias);
-        y = r->add(ctx, after(w, spec, feed_forward(w, l, h), l->ffn_post_norm), y);
+        y = r->add(ctx, after(w, spec, feed_forward(w, l, i, h), l->ffn_post_norm), y);
         return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
     }
     x = r->name(ctx, r->add(ctx, y, x), "attn_res", i);
     h = before ? norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias) : x;
-    y = after(w, spec, feed_forward(w, l, h), l->ffn_post_norm);
+    y = after(w, spec, feed_forward(w, l, i, h), l->ffn_post_norm);
     return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
 }
 

@@ -11,6 +11,21 @@
 
 typedef struct qn_value qn_value;
 
+/* The steps of a mixture: ids [.., n_used] are numbers of experts, gates [.., n_used] beside them. */
+typedef struct qn_moe_recorder {
+    qn_value *(*score)(void *ctx, qn_value *x, qn_moe_score score);       /* over the last dimension */
+    qn_value *(*offset)(void *ctx, qn_value *x, const qn_weight *w);      /* x + w, a vector */
+    qn_value *(*groups)(void *ctx, qn_value *x, int64_t n, int64_t used); /* -inf but in the best groups */
+    qn_value *(*choose)(void *ctx, qn_value *x, int64_t n);               /* ids of the n greatest, best first */
+    qn_value *(*pick)(void *ctx, qn_value *x, qn_value *ids);             /* x's elements there */
+    qn_value *(*normalise)(void *ctx, qn_value *gates);
+    /* x [.., k], or a row for each expert, [.., n_used, k] -> [.., n_used, m] */
+    qn_value *(*dense)(void *ctx, qn_value *x, const qn_weight *w, qn_value *ids, const qn_weight *bias);
+    qn_value *(*weigh)(void *ctx, qn_value *x, qn_value *gates); /* [.., k] -> [.., n_used, k] */
+    qn_value *(*sum)(void *ctx, qn_value *y, qn_value *gates);   /* in order of ids; gates NULL: ones -> [.., m] */
+    qn_value *(*switched)(void *ctx, qn_value *y, qn_value *x, const qn_weight *w); /* y sigmoid(x . w) */
+} qn_moe_recorder;
+
 typedef struct qn_recorder {
     qn_value *(*rows)(void *ctx, const qn_weight *table);     /* of the tokens: [.., n_embd] */
     qn_value *(*pos_rows)(void *ctx, const qn_weight *table); /* of their positions */
@@ -31,8 +46,11 @@ typedef struct qn_recorder {
     /* q [.., n_head, d], k [.., n_kv_head, d], v [.., n_kv_head dv] -> [.., n_head dv] */
     qn_value *(*attend)(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale);
     qn_value *(*name)(void *ctx, qn_value *x, const char *what, int i); /* may do nothing */
+    const qn_moe_recorder *moe;                                         /* NULL: for models without mixtures */
 } qn_recorder;
 
+/* A mixture: of x [.., n_embd], after its norm; router: what the router reads, mostly x too. */
+qn_value *qn__forward_experts(const qn_recorder *r, void *ctx, const qn_layer *l, int i, qn_value *x, qn_value *router);
 /* The vector that frequencies are divided by, or NULL; n_ctx: the longest that a sequence may become. */
 const qn_weight *qn__rope_factors(const qn_top *top, const qn_rope_attrs *rope, int64_t n_ctx);
 /* The stream before the first layer, after layer i, and logits of it. */

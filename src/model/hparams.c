@@ -54,6 +54,14 @@ void qn__hparam_write(qn_gguf_writer *w, const char *key, const qn_hparam_row *r
     }
 }
 
+void qn__hparams_fill(qn_hparams *hp, const qn_arch *arch)
+{
+    for (int i = 0; i < arch->n_hparams; i++) {
+        const qn_hparam_row *row = &arch->hparams[i];
+        if (row->required && qn__hparam_get(hp, row) == 0) qn__hparam_set(hp, row, row->fallback);
+    }
+}
+
 static qn_status read_word(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, double *out,
                            qn_error *err)
 {
@@ -148,7 +156,8 @@ qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i)
     qn_layer_hp l = {.n_head = hp->n_head,
                      .n_kv_head = hp->n_kv_head ? hp->n_kv_head : hp->n_head,
                      .n_ff = hp->n_ff,
-                     .windowed = hp->windowed == 0 || i % hp->windowed < hp->windowed - 1};
+                     .windowed = hp->windowed == 0 || i % hp->windowed < hp->windowed - 1,
+                     .experts = qn__is_mixture(hp, i)};
     settle_heads(hp, &l);
     return l;
 }
@@ -221,9 +230,7 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
     memset(hp, 0, sizeof(*hp));
     for (int i = 0; i < arch->n_hparams; i++) QN_TRY(read_row(file, arch, &arch->hparams[i], hp, err));
 
-    if (hp->n_expert)
-        return QN_FAIL(err, unsupported, "%s.expert_count is %u; mixtures of experts are not supported yet", arch->name,
-                       hp->n_expert);
+    QN_TRY(qn__check_experts(arch, hp, err));
     if (!hp->n_kv_head) hp->n_kv_head = hp->n_head;
     if (!hp->n_embd_head_k || !hp->n_embd_head_v) {
         if (hp->n_embd % hp->n_head)

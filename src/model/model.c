@@ -17,6 +17,13 @@ qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp, co
     return shape;
 }
 
+bool qn__tensor_row_in(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l)
+{
+    if (row->flags & W_EXPERTS && !l->experts) return false;
+    if (row->flags & W_DENSE && l->experts) return false;
+    return !(row->flags & W_SHARED) || hp->n_expert_shared || hp->n_ff_shexp;
+}
+
 static qn_status find_arch(const qn_gguf *file, const qn_arch **out, qn_error *err)
 {
     const qn_gguf_kv *kv = qn_gguf_kv_find(file, "general.architecture");
@@ -59,7 +66,9 @@ static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_e
         snprintf(name, sizeof(name), "%s", row->name);
     qn_weight **slot = (qn_weight **)((row->layer ? (char *)&m->layers[layer] : (char *)&m->top) + row->slot);
     const qn_layer_hp outside = qn__layer_hp(&m->hp, 0);
-    const qn_shape want = qn__tensor_row_shape(row, &m->hp, layer >= 0 ? &m->layers[layer].hp : &outside);
+    const qn_layer_hp *hp = layer >= 0 ? &m->layers[layer].hp : &outside;
+    if (!qn__tensor_row_in(row, &m->hp, hp)) return QN_OK;
+    const qn_shape want = qn__tensor_row_shape(row, &m->hp, hp);
     const qn_gguf_tensor *t = qn_gguf_tensor_find(m->file, name);
     if (!t) {
         if (row->flags & W_TIED) *slot = m->top.tok_embd;
@@ -196,6 +205,13 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
                                  : (qn_sight){QN_SIGHT_both_window, (int32_t)hp->n_window / 2};
         attn->turn = QN_TURN_window;
     }
+    qn_moe_spec *moe = &l->spec.moe;
+    if (hp->expert_gating) moe->score = (qn_moe_score)(hp->expert_gating - 1);
+    if (hp->expert_norm) moe->normalise = true;
+    moe->scale = hp->expert_scale;
+    moe->n_used = (int32_t)hp->n_expert_used;
+    moe->n_group = (int32_t)hp->n_expert_group;
+    moe->n_group_used = (int32_t)hp->n_expert_group_used;
     if (m->arch->layer) m->arch->layer(m, l, i);
     return find_sight(m, l, err);
 }

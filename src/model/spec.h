@@ -85,6 +85,25 @@ typedef struct qn_ffn_spec {
     bool fused; /* ffn_up has the rows of gate and up, one behind the other */
 } qn_ffn_spec;
 
+/* A mixture of experts: of a layer's many feed-forwards a router chooses some for each token. Here and in files:
+ * experts in the order of their scores, gates (what their results are multiplied by) beside them. */
+typedef enum qn_moe_score {
+    QN_MOE_softmax,
+    QN_MOE_sigmoid,
+    QN_MOE_softmax_chosen, /* of those that were chosen by the router's logits */
+    QN_MOE_sqrt_softplus,
+    QN_MOE_SCORES
+} qn_moe_score;
+typedef struct qn_moe_spec {
+    qn_moe_score score;
+    bool normalise;                /* a token's gates add up to 1 */
+    bool by_logits;                /* chosen by the router's logits, whatever the score */
+    bool weight_before;            /* gates multiply what goes in, not what comes out */
+    float scale;                   /* of gates; 0: 1 */
+    int32_t n_used;                /* of a token */
+    int32_t n_group, n_group_used; /* chosen only in the groups whose two best experts are best; 0: no groups */
+} qn_moe_spec;
+
 typedef enum qn_norms { QN_NORMS_before, QN_NORMS_after, QN_NORMS_both } qn_norms;
 typedef struct qn_block_spec {
     qn_norm_spec norm;
@@ -92,7 +111,8 @@ typedef struct qn_block_spec {
     bool parallel;  /* both from the layer's input; the feed-forward has a norm of its own where the file has one */
     float residual_scale; /* of what is added to the stream; 0: 1 */
     qn_attn_spec attn;
-    qn_ffn_spec ffn;
+    qn_ffn_spec ffn; /* of experts too */
+    qn_moe_spec moe;
 } qn_block_spec;
 
 #endif

@@ -183,6 +183,7 @@ static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error 
     QN_TRY(resolve_sizes(job, o, p, err));
     QN_TRY(resolve_vocab(job, o, p, err));
     for (const char *const *text = o->set; text && *text; text++) QN_TRY(set_one(job, *text, err));
+    qn__hparams_fill(&job->hp, job->arch);
     return check_shape(&job->hp, err);
 }
 
@@ -254,11 +255,18 @@ static qn_status each_tensor(qn_synth_job *job, visit_fn visit, qn_error *err)
             else
                 snprintf(name, sizeof(name), "%s", row->name);
             const qn_layer_hp hp = qn__layer_hp(&job->hp, layer < 0 ? 0 : (uint32_t)layer);
+            if (!qn__tensor_row_in(row, &job->hp, &hp)) continue;
             const qn_shape shape = qn__tensor_row_shape(row, &job->hp, &hp);
             QN_TRY(visit(job, row, name, dtype_of(job, row, name, layer, &shape), &shape, err));
         }
     }
     return QN_OK;
+}
+
+static uint64_t bytes_of(qn_dtype dtype, const qn_shape *shape)
+{
+    const int64_t row = shape->dim[shape->rank - 1];
+    return (uint64_t)qn_dtype_row_bytes(dtype, row) * (uint64_t)(qn_shape_numel(shape) / row);
 }
 
 static qn_status declare(qn_synth_job *job, const qn_tensor_row *row, const char *name, qn_dtype dtype,
@@ -267,8 +275,7 @@ static qn_status declare(qn_synth_job *job, const qn_tensor_row *row, const char
     (void)row;
     qn_gguf_declare(job->w, name, dtype, shape);
     job->n_elems += (uint64_t)qn_shape_numel(shape);
-    job->total += (uint64_t)qn_dtype_row_bytes(dtype, shape->dim[shape->rank - 1]) *
-                  (uint64_t)(shape->rank == 2 ? shape->dim[0] : 1);
+    job->total += bytes_of(dtype, shape);
     return qn_gguf_writer_status(job->w, err);
 }
 
@@ -308,7 +315,7 @@ static qn_status write_tensor(qn_synth_job *job, const qn_tensor_row *row, const
         QN_TRY(qn__random_pool_create(dtype, job->spread, job->n_elems, qn__synth_random(&job->state),
                                       &job->pools[dtype], err));
     const size_t block = (size_t)qn_dtype_get(dtype)->block_bytes;
-    uint64_t left = (uint64_t)qn_dtype_row_bytes(dtype, shape->dim[1]) * (uint64_t)shape->dim[0];
+    uint64_t left = bytes_of(dtype, shape);
     while (left) {
         const uint64_t most = CHUNK_BYTES / block * block, now = left < most ? left : most;
         qn__random_pool_fill(job->pools[dtype], &job->state, job->chunk, (size_t)now);

@@ -85,6 +85,9 @@ static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_
         return QN_FAIL(err, unsupported,
                        "tokens of this %s see what comes after them; training predicts the next token",
                        base->model->arch->name);
+    if (hp->n_expert)
+        return QN_FAIL(err, unsupported, "this %s is a mixture of experts; linear_experts has no gradient",
+                       base->model->arch->name);
     *out = *in;
     out->n_layer = (int32_t)hp->n_layer;
     out->n_embd = (int32_t)hp->n_embd;

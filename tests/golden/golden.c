@@ -90,7 +90,8 @@ static void covers(void **state)
     for (int m = 0; m < N_MODELS; m++) {
         qn_gguf *file = NULL;
         MUST(qn_gguf_open(goldens[m].path, NULL, &file, err));
-        types[qn_gguf_tensor_find(file, "blk.0.ffn_up.weight")->dtype] = true;
+        const qn_gguf_tensor *up = qn_gguf_tensor_find(file, "blk.0.ffn_up.weight");
+        if (up) types[up->dtype] = true;
         qn_gguf_close(file);
     }
     for (int d = 0; d < QN_DTYPE_COUNT; d++) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Writes tests/golden/figures.inc: the exact logits of the models of tests/golden/models.def, and what to stay under.
 
-    build/t_golden_golden --write DIR && python3 tests/oracle/golden_logits.py DIR > tests/golden/figures.inc
+    build/t_golden_golden --write DIR && python3 tests/oracle/golden_logits.py DIR [NAME..] > tests/golden/figures.inc
     python3 tests/oracle/golden_logits.py --check FOLDER
 
 The witness is NumPy in float64 (golden_model.py) on weights that the `gguf` package reads and unpacks (0.19, NumPy 2.4). It was itself
@@ -77,7 +77,7 @@ def main():
     order = json.load(open(folder + "/models.json"))
     print("/* SPDX-License-Identifier: MIT */")
     print("/* tests/golden/figures.inc -- written by tests/oracle/golden_logits.py with NumPy %s. */" % np.__version__)
-    for name in order["names"]:
+    for name in sys.argv[2:] or order["names"]:
         path = f"{folder}/{name}.gguf"
         data = open(path, "rb").read()
         model = Model(path)

@@ -11,6 +11,8 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from gguf.quants import dequantize, quantize
 
+from golden_moe import mixture
+
 F32 = np.float32
 
 
@@ -253,6 +255,10 @@ class Model:
             side_by_side = a in PARALLEL or get("use_parallel_residual", a == "gptneox") or a == "stablelm" and last not in w
             y = h if side_by_side else h + o
             x = norm(y, last) if bare or last in w else x if side_by_side else y
+            if p + "ffn_gate_inp.weight" in w:
+                f = mixture(self, x, p, ACT[self.act], lambda y, name: act(self.type[name])(y) if act else y)
+                h = y + normed(f, post_ffn) * residual + (o if side_by_side else 0)
+                continue
             f = product(x, p + "ffn_up.weight")
             if a not in PLAIN:
                 gate, f = (product(x, p + "ffn_gate.weight"), f) if p + "ffn_gate.weight" in w else np.split(f, 2, axis=-1)

@@ -9,7 +9,8 @@
 
 /* Ranges are far beyond any model and keep every product of two of them inside int64. */
 /* clang-format off */
-#define DECODER_SIZES \
+#define DECODER_SIZES DECODER_COMMON_SIZES, U32_OR("expert_count", n_expert, 0, 0, 65536)
+#define DECODER_COMMON_SIZES \
     U32("context_length",                      n_ctx_train, 1, 1 << 28), \
     U32("embedding_length",                    n_embd, 1, 1 << 20), \
     U32("block_count",                         n_layer, 1, 4096), \
@@ -18,8 +19,14 @@
     U32_OR("attention.key_length",             n_embd_head_k, 0, 1, 65536),   /* 0: n_embd / n_head */ \
     U32_OR("attention.value_length",           n_embd_head_v, 0, 1, 65536), \
     LU32("feed_forward_length",                n_ff, 1, 1 << 22), \
-    U32_OR("expert_count",                     n_expert, 0, 0, 65536), \
     BOOL_OR("attention.causal",                causal, 1)
+/* Mixtures. Where all layers are, feed_forward_length may be an expert's. */
+#define EXPERTS_HPARAMS \
+    U32_OF("expert_count",                     n_expert, 6, 1, 65536), \
+    U32_OF("expert_used_count",                n_expert_used, 2, 1, 65536), \
+    U32_OR("expert_feed_forward_length",       n_ff_exp, 0, 1, 1 << 22)
+#define MOE_HPARAMS(default_rope_base) \
+    DECODER_COMMON_SIZES, EXPERTS_HPARAMS, RMS_EPS, DECODER_ROPE(default_rope_base)
 #define RMS_EPS   F32("attention.layer_norm_rms_epsilon", norm_eps, 0, 1)
 #define LAYER_EPS F32("attention.layer_norm_epsilon",     norm_eps, 0, 1)
 #define DECODER_ROPE(default_base) DECODER_ROPE_NUMBERS(default_base), \
@@ -65,12 +72,22 @@
     {LAYER(attn_out),      "blk.%d.attn_output.weight",  {D_EMBD, D_O},     0}, \
     {LAYER(attn_out_bias), "blk.%d.attn_output.bias",    {D_EMBD},          W_VECTOR | (flags)}
 #define FFN_TENSORS \
-    {LAYER(ffn_gate),      "blk.%d.ffn_gate.weight",     {D_FF, D_EMBD},    0}, \
-    {LAYER(ffn_up),        "blk.%d.ffn_up.weight",       {D_FF, D_EMBD},    0}, \
-    {LAYER(ffn_down),      "blk.%d.ffn_down.weight",     {D_EMBD, D_FF},    0}, \
-    {LAYER(ffn_gate_bias), "blk.%d.ffn_gate.bias",       {D_FF},            W_VECTOR | W_MAY_LACK}, \
-    {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR | W_MAY_LACK}, \
-    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR | W_MAY_LACK}
+    {LAYER(ffn_gate),      "blk.%d.ffn_gate.weight",     {D_FF, D_EMBD},    W_DENSE}, \
+    {LAYER(ffn_up),        "blk.%d.ffn_up.weight",       {D_FF, D_EMBD},    W_DENSE}, \
+    {LAYER(ffn_down),      "blk.%d.ffn_down.weight",     {D_EMBD, D_FF},    W_DENSE}, \
+    {LAYER(ffn_gate_bias), "blk.%d.ffn_gate.bias",       {D_FF},            W_VECTOR | W_MAY_LACK | W_DENSE}, \
+    {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR | W_MAY_LACK | W_DENSE}, \
+    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR | W_MAY_LACK | W_DENSE}
+#define MOE_TENSORS \
+    {LAYER(ffn_gate_inp),  "blk.%d.ffn_gate_inp.weight", {D_EXPERTS, D_EMBD}, W_EXPERTS}, \
+    {LAYER(ffn_gate_exps), "blk.%d.ffn_gate_exps.weight", {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS}, \
+    {LAYER(ffn_up_exps),   "blk.%d.ffn_up_exps.weight",  {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS}, \
+    {LAYER(ffn_down_exps), "blk.%d.ffn_down_exps.weight", {D_EXPERTS, D_EMBD, D_FF_EXP}, W_EXPERTS}
+/* Experts that all tokens use. */
+#define SHEXP_TENSORS \
+    {LAYER(ffn_gate_shexp), "blk.%d.ffn_gate_shexp.weight", {D_FF_SHEXP, D_EMBD}, W_EXPERTS | W_SHARED}, \
+    {LAYER(ffn_up_shexp),  "blk.%d.ffn_up_shexp.weight", {D_FF_SHEXP, D_EMBD}, W_EXPERTS | W_SHARED}, \
+    {LAYER(ffn_down_shexp), "blk.%d.ffn_down_shexp.weight", {D_EMBD, D_FF_SHEXP}, W_EXPERTS | W_SHARED}
 #define DECODER_TENSORS \
     EMBD_TENSORS, \
     ROPE_TENSORS, \

@@ -305,7 +305,8 @@ static void at_odds(void **state)
 static struct {
     float factor, attn;
     const char *type;
-    uint32_t n_rot, n_expert, ctx_orig;
+    uint32_t n_rot, n_expert, ctx_orig, n_used;
+    const char *arch;
 } rope;
 static void write_extra(qn_gguf_writer *w)
 {
@@ -314,7 +315,10 @@ static void write_extra(qn_gguf_writer *w)
     if (rope.attn != 0) qn_gguf_write_f32(w, "llama.rope.scaling.attn_factor", rope.attn);
     if (rope.n_rot) qn_gguf_write_u32(w, "llama.rope.dimension_count", rope.n_rot);
     if (rope.ctx_orig) qn_gguf_write_u32(w, "llama.rope.scaling.original_context_length", rope.ctx_orig);
-    if (rope.n_expert) qn_gguf_write_u32(w, "llama.expert_count", rope.n_expert);
+    char key[64];
+    snprintf(key, sizeof key, "%s.expert_count", rope.arch ? rope.arch : "llama");
+    if (rope.n_expert) qn_gguf_write_u32(w, key, rope.n_expert);
+    if (rope.n_used) qn_gguf_write_u32(w, "llama.expert_used_count", rope.n_used);
 }
 static const tiny with_extra = {.extra = write_extra};
 #define EXTRA(...) (memset(&rope, 0, sizeof(rope)), memcpy(&rope, &(__typeof__(rope)){__VA_ARGS__}, sizeof(rope)))
@@ -378,7 +382,14 @@ static void experts(void **state)
 {
     (void)state;
     EXTRA(.n_expert = 8);
-    REFUSED(unsupported, load_tiny(&with_extra, 0, NULL, err), "llama.expert_count is 8", "not supported");
+    REFUSED(format, load_tiny(&with_extra, 0, NULL, err), "llama.expert_used_count is 0", "1 to expert_count 8");
+    EXTRA(.n_expert = 8, .n_used = 9);
+    REFUSED(format, load_tiny(&with_extra, 0, NULL, err), "llama.expert_used_count is 9", "1 to expert_count 8");
+    EXTRA(.n_expert = 8, .n_used = 2);
+    REFUSED(format, load_tiny(&with_extra, 0, NULL, err), "blk.0.ffn_gate_inp.weight is missing", "[8,32]");
+    EXTRA(.n_expert = 8, .arch = "qwen3");
+    REFUSED(unsupported, load_tiny(&(tiny){.arch = "qwen3", .extra = write_extra}, 0, NULL, err),
+            "qwen3.expert_count is 8", "without experts");
 }
 
 int main(void)

@@ -249,6 +249,7 @@ static inline void tiny_declare(tiny_job *j, const qn_tensor_row *row, int layer
 {
     char name[64];
     const qn_layer_hp hp = qn__layer_hp(&j->hp, layer < 0 ? 0 : (uint32_t)layer);
+    if (!qn__tensor_row_in(row, &j->hp, &hp)) return;
     qn_shape shape = qn__tensor_row_shape(row, &j->hp, &hp);
     qn_dtype dtype = row->flags & W_VECTOR ? QN_DTYPE_F32 : j->t->type;
     if (row->layer)
@@ -322,6 +323,7 @@ static inline qn_status tiny_write(const char *path, const tiny *t, qn_error *er
     if (status != QN_OK) return status;
     if (!t->key || !t->key(j->w, "general.architecture")) qn_gguf_write_str(j->w, "general.architecture", arch);
     qn_gguf_write_str(j->w, "general.name", "tiny");
+    qn__hparams_fill(&j->hp, j->arch);
     tiny_hparams(j);
     if (t->extra) t->extra(j->w);
     tiny_tokenizer(j);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* src/model/hparams_moe.c -- what a file's numbers say about mixtures of experts. */
+#include "model/arch.h"
+
+bool qn__is_mixture(const qn_hparams *hp, uint32_t i)
+{
+    const bool at_step = hp->moe_step == 0 || i % hp->moe_step == hp->moe_step - 1;
+    return hp->n_expert > 0 && i >= hp->n_layer_dense && at_step;
+}
+
+static bool has_mixtures(const qn_arch *arch)
+{
+    for (int i = 0; i < arch->n_tensors; i++)
+        if (arch->tensors[i].flags & W_EXPERTS) return true;
+    return false;
+}
+
+qn_status qn__check_experts(const qn_arch *arch, const qn_hparams *hp, qn_error *err)
+{
+    if (!hp->n_expert) return QN_OK;
+    if (!has_mixtures(arch))
+        return QN_FAIL(err, unsupported, "%s.expert_count is %u; this architecture is known without experts",
+                       arch->name, hp->n_expert);
+    if (hp->n_expert_used < 1 || hp->n_expert_used > hp->n_expert)
+        return QN_FAIL(err, format, "%s.expert_used_count is %u; from 1 to expert_count %u is expected", arch->name,
+                       hp->n_expert_used, hp->n_expert);
+    if (hp->n_layer_dense > hp->n_layer)
+        return QN_FAIL(err, format, "%s.leading_dense_block_count is %u; at most block_count %u is expected",
+                       arch->name, hp->n_layer_dense, hp->n_layer);
+    const uint32_t n = hp->n_expert_group, used = hp->n_expert_group_used;
+    if (n < 2) return QN_OK;
+    if (hp->n_expert % n || hp->n_expert / n < 2)
+        return QN_FAIL(err, format, "%s.expert_group_count is %u; groups of at least 2 of the %u experts are expected",
+                       arch->name, n, hp->n_expert);
+    if (used < 1 || used > n || used * (hp->n_expert / n) < hp->n_expert_used)
+        return QN_FAIL(err, format,
+                       "%s.expert_group_used_count is %u; up to %u, and groups with %u experts together, are expected",
+                       arch->name, used, n, hp->n_expert_used);
+    return QN_OK;
+}

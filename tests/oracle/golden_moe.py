@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""A mixture of experts as NumPy computes it in float64, for golden_model.py: what the keys of a file say, and what its architecture's
+authors do where no key says it."""
+import numpy as np
+
+SOFTMAX, SIGMOID, CHOSEN, SQRT_SOFTPLUS = 1, 2, 3, 4  # as expert_gating_func counts
+GATING = {}  # where there is no such key: SOFTMAX, or this
+NORMALISED = set("llama".split())  # without expert_weights_norm
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+SCORE = {SOFTMAX: softmax, SIGMOID: sigmoid, CHOSEN: lambda x: x, SQRT_SOFTPLUS: lambda x: np.sqrt(np.log1p(np.exp(x)))}
+
+
+def in_groups(by, n, used):
+    """Minus infinity for experts outside the groups whose two best are best."""
+    groups = by.reshape(len(by), n, -1)
+    best = np.sort(groups, -1)[..., -2:].sum(-1)
+    kept = np.zeros((len(by), n), bool)
+    np.put_along_axis(kept, np.argsort(-best, -1, kind="stable")[:, :used], True, -1)
+    return np.where(kept[..., None], groups, -np.inf).reshape(by.shape)
+
+
+def route(model, logits, bias):
+    """Ids and gates [n, used] of a router's logits [n, n_expert]."""
+    a, get = model.arch, model.get
+    gating = get("expert_gating_func", 0) or GATING.get(a, SOFTMAX)
+    probs = SCORE[gating](logits)
+    by = probs + bias
+    if get("expert_group_count", 0) > 1:
+        by = in_groups(by, get("expert_group_count"), get("expert_group_used_count"))
+    ids = np.argsort(-by, -1, kind="stable")[:, :get("expert_used_count")]
+    gates = np.take_along_axis(probs, ids, -1)
+    if gating == CHOSEN:
+        gates = softmax(gates)
+    if get("expert_weights_norm", a in NORMALISED):
+        gates = gates / gates.sum(-1, keepdims=True)
+    return ids, gates * (get("expert_weights_scale", 0) or 1)
+
+
+def gated(act, gate, up):
+    return act(gate) * up
+
+
+def mixture(model, x, p, act, rounded, router=None):
+    """Layer p's experts over x [n, n_embd]; rounded(x, name): what a product's input becomes."""
+    w = model.w
+
+    def product(y, name, e=None):
+        at = (lambda t: t) if e is None else (lambda t: t[e])
+        bias = w.get(p + name + ".bias")
+        return rounded(y, p + name + ".weight") @ at(w[p + name + ".weight"]).T + (0 if bias is None else at(bias))
+
+    logits = product(x if router is None else router, "ffn_gate_inp")
+    ids, gates = route(model, logits, w.get(p + "exp_probs_b.bias", 0))
+    out = np.zeros_like(x)
+    for t in range(len(x)):
+        for e, gate in zip(ids[t], gates[t]):
+            row = x[t:t + 1]
+            y = gated(act, product(row, "ffn_gate_exps", e), product(row, "ffn_up_exps", e))
+            out[t] += gate * product(y, "ffn_down_exps", e)[0]
+    if p + "ffn_up_shexp.weight" in w:
+        y = product(gated(act, product(x, "ffn_gate_shexp"), product(x, "ffn_up_shexp")), "ffn_down_shexp")
+        if p + "ffn_gate_inp_shexp.weight" in w:
+            y = y * sigmoid(x @ w[p + "ffn_gate_inp_shexp.weight"])[:, None]
+        out = out + y
+    return out
