@@ -70,6 +70,23 @@ QN_API void qn_engine_close(qn_engine *engine);
 QN_API const qn_tokenizer *qn_engine_tokenizer(const qn_engine *engine);
 QN_API const qn_gguf *qn_engine_file(const qn_engine *engine);
 
+/* What is made of a text's hidden states, those that its tokens have after the last norm: ROW(NAME, number in files).
+ * none: each token's own; mean: their average; first, last: that of one token; rank: scores of the model's head. unset:
+ * what the file says (pooling_type), and where it says nothing mean for an encoder and last for others. */
+/* clang-format off */
+#define QN_POOLING_ROWS(ROW) ROW(none, 0) ROW(mean, 1) ROW(first, 2) ROW(last, 3) ROW(rank, 4)
+/* clang-format on */
+typedef enum qn_pooling {
+    QN_POOLING_unset,
+#define QN_POOLING_ENUM(name, id) QN_POOLING_##name,
+    QN_POOLING_ROWS(QN_POOLING_ENUM)
+#undef QN_POOLING_ENUM
+} qn_pooling;
+#define QN_POOLING_LISTED(name, id) ", " #name
+#define QN_POOLING_NAMES            (&(QN_POOLING_ROWS(QN_POOLING_LISTED))[2]) /* "none, mean, .." */
+QN_API const char *qn_pooling_name(qn_pooling pooling);
+QN_API bool qn_pooling_find(const char *name, qn_pooling *out);
+
 typedef struct qn_engine_info {
     char arch[64], name[128];
     int32_t n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_kv_head, n_embd_head, n_ff;
@@ -82,6 +99,10 @@ typedef struct qn_engine_info {
     double load_gb_s;    /* at which speed; 1 GB = 1e9 bytes; 0 when nothing was */
     int n_threads, n_backends;
     char cpu_level[16]; /* of backend 0 */
+    bool encoder;       /* it has no logits: its sessions compute embeddings */
+    qn_pooling pooling; /* by default; never unset */
+    int32_t n_embd_out; /* of an embedding: n_embd, unless the model has matrices behind the pooling */
+    int32_t n_label;    /* scores of its head; 0: it has none, and pooling rank is refused */
 } qn_engine_info;
 QN_API void qn_engine_get_info(const qn_engine *engine, qn_engine_info *out);
 QN_API const char *qn_engine_backend_name(const qn_engine *engine, int backend); /* "cpu:avx512"; NULL past the last */
@@ -151,6 +172,7 @@ typedef struct qn_session_options {
     qn_dtype kv_type; /* one of QN_KV_TYPE_ROWS; meaningful with kv_type_set, else F16 */
     bool kv_type_set;
     int32_t n_logits; /* rows of logits that one decode may ask for; 0: n_seq */
+    bool embeddings;  /* the session is for qn_session_embeddings and has no logits; an encoder's must be */
     /* bytes that the session and the weights may take together; 0: what machine and cgroup have free now (no limit
      * where the system doesn't tell); UINT64_MAX: no limit */
     uint64_t memory_limit;
@@ -223,6 +245,34 @@ QN_API qn_status qn_session_wait(qn_session *session, qn_error *err);
  * NULL when there is none. Valid until the next decode. */
 QN_API const float *qn_session_logits(const qn_session *session, int32_t index);
 QN_API int32_t qn_session_n_logits(const qn_session *session);
+
+/* ---- embeddings ---- */
+
+/* A text as tokens, with whatever special tokens the model wants at its ends (quern/text.h adds them). */
+typedef struct qn_embedding_text {
+    const qn_token *tokens;
+    int32_t n_tokens;
+} qn_embedding_text;
+typedef struct qn_embedding_options {
+    qn_pooling pooling; /* unset: qn_engine_info.pooling */
+    bool normalize;     /* each row is divided by its Euclidean norm; scores (rank) stay as they are */
+} qn_embedding_options;
+
+/* Embeddings, or scores, of texts. The session was created with `embeddings`. Each text is computed from position 0 in
+ * a sequence that is empty now, as many at once as n_batch, free cells and empty sequences allow, and leaves nothing in
+ * the cache; what other sequences hold stays. A text may be as long as there are free cells, where its tokens see both
+ * ways also no longer than n_batch.
+ *
+ * out: F32, the caller's. By pooling: none [tokens of all texts, n_embd_out], text behind text; mean, first,
+ * last [n_texts, n_embd_out]; rank [n_texts, n_label]. A text's rows are bit-identical whatever the thread count, the
+ * batch and the other texts are. After the first batch of a size nothing allocates. On failure `out` holds anything,
+ * and the cache what it held before.
+ *
+ * invalid: no text, a text without tokens, a token that is not in the vocabulary. limit: a text that is too long; the
+ * message has both lengths. state: a session without `embeddings`, or without an empty sequence. unsupported: rank, and
+ * the model has no head for it. Threads: as qn_session_decode. */
+QN_API qn_status qn_session_embeddings(qn_session *session, const qn_embedding_text *texts, int32_t n_texts,
+                                       const qn_embedding_options *options, float *out, qn_error *err);
 
 /* ---- sequences in the cache ---- */
 /* Layers that see a window keep of a sequence what the window looks back on, n_batch tokens and 64, and forget what is

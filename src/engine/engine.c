@@ -177,6 +177,12 @@ static void fill_info(qn_engine *e)
     info->n_params = e->model->n_params;
     info->weight_bytes = e->model->weight_bytes;
     info->n_backends = e->n_backends;
+    info->encoder = !e->model->top.out;
+    info->pooling = hp->pooling != QN_POOLING_UNSET_IN_FILE ? (qn_pooling)(hp->pooling + 1)
+                    : info->encoder                         ? QN_POOLING_mean
+                                                            : QN_POOLING_last;
+    info->n_embd_out = (int32_t)(hp->n_embd_out ? hp->n_embd_out : hp->n_embd);
+    info->n_label = (int32_t)qn__n_label(e->model);
     const char *level = strchr(e->backends[0]->name, ':');
     snprintf(info->cpu_level, sizeof(info->cpu_level), "%.15s", level ? level + 1 : "");
 }

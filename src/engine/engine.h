@@ -52,6 +52,7 @@ qn_status qn__lora_set(const qn_engine *e, const qn_lora_use *loras, int32_t n, 
 /* Options with the defaults filled in and checked. */
 typedef struct qn_session_shape {
     int32_t n_ctx, n_batch, n_seq, n_logits;
+    bool embeddings; /* rows of output are hidden states, n_logits of them */
     qn_dtype kv_type;
     qn_lora_set loras;
 } qn_session_shape;
@@ -76,8 +77,9 @@ struct qn_session {
     /* inputs of one chunk: [n_batch], rows [n_groups, n_batch], spans [n_sights, n_batch, 3] */
     int32_t *tokens, *pos, *rows, *spans, *out_ids;
     qn_batch_item *items; /* [n_batch], of feed */
-    float *logits;        /* [n_logits, n_vocab] */
+    float *logits;        /* [n_logits, n_vocab]; or hidden states [n_logits, n_embd], then `sum` */
     int32_t n_logits;     /* rows valid now */
+    double *sum;          /* [n_embd] of a text's hidden states; NULL where there are logits */
     bool no_plan_cache;
     qn_eval_fn eval;
     void *eval_ctx;
@@ -110,6 +112,12 @@ void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_l
                         qn_buffer *const *list_buffers);
 /* Numbers that a session keeps for each token of a batch. */
 int32_t qn__inputs_a_token(const qn_engine *e);
+/* Elements of a row of output. */
+int64_t qn__output_width(const qn_engine *e, const qn_session_shape *shape);
+/* Bytes of the rows of output and of what pools them. */
+uint64_t qn__output_bytes(const qn_engine *e, const qn_session_shape *shape);
+/* What a decode graph of that shape is made of. */
+qn_decode_spec qn__decode_spec(const qn_engine *e, const qn_session_shape *shape, int32_t n_tokens, int32_t n_out);
 /* ---- estimate.c ---- */
 /* Buffers that exist in name only, for planning before anything is allocated. */
 typedef struct qn_stand_in {
@@ -133,6 +141,10 @@ qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options,
 
 /* state while a decode is under way in the background. */
 qn_status qn__session_idle(const qn_session *s, qn_error *err);
+/* invalid for token i of something when it is not in the vocabulary. */
+qn_status qn__session_check_token(const qn_session *s, int64_t i, qn_token token, qn_error *err);
+/* One more than the last position that can be computed. */
+int32_t qn__session_positions(const qn_session *s);
 /* limit where tokens see what comes after them and n of them are more than a chunk. */
 qn_status qn__session_at_once(const qn_session *s, size_t n, qn_error *err);
 /* What decode refuses before it computes; then decode itself. */
@@ -140,6 +152,17 @@ qn_status qn__session_check(const qn_session *s, const qn_batch_item *items, int
 qn_status qn__session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err);
 /* Uploads what changed in the lists of cells. */
 qn_status qn__session_upload_lists(qn_session *s, qn_error *err);
+/* What shapes a graph: the key of the plan cache, of which the adapters in use are part. No padding holes: compared as
+ * bytes. */
+typedef struct qn_decode_key {
+    int32_t kind, n_tokens, n_out;
+    struct {
+        int32_t id;
+        float scale;
+    } lora[QN_MAX_LORAS];
+} qn_decode_key;
+enum { QN_KEY_decode = 1, QN_KEY_shift, QN_KEY_head };
+size_t qn__session_key(const qn_session *s, int32_t kind, int32_t n_tokens, int32_t n_out, qn_decode_key *key);
 /* Finds or builds and compiles the decode graph of n_tokens and n_out. */
 qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_exec **out, qn_error *err);
 

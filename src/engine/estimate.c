@@ -19,7 +19,7 @@ qn_status qn__worst_graph(const qn_engine *e, const qn_session_shape *shape, con
     }
     qn__kv_layout_bind(layout, kv, e->model->hp.n_layer, kv_buffers, list_buffers);
     const int32_t n_out = shape->n_logits < shape->n_batch ? shape->n_logits : shape->n_batch;
-    const qn_decode_spec spec = {shape->n_batch, n_out, shape->loras.use, shape->loras.n, e->hints};
+    const qn_decode_spec spec = qn__decode_spec(e, shape, shape->n_batch, n_out);
     return qn__build_decode(e->model, kv, &spec, out, err);
 }
 
@@ -42,7 +42,7 @@ qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, c
                             const qn_kv_desc *kv, const qn_plan *plan)
 {
     qn_estimate est = {.kv_bytes = layout->total_bytes, .activation_bytes = activation_bytes(e, plan)};
-    est.logits_bytes = (uint64_t)shape->n_logits * e->model->hp.n_vocab * sizeof(float);
+    est.logits_bytes = qn__output_bytes(e, shape);
     est.table_bytes =
         qn__memory_bytes(kv->sizes, kv->n_groups) +
         (uint64_t)shape->n_batch * ((uint64_t)qn__inputs_a_token(e) * sizeof(int32_t) + sizeof(qn_batch_item));

@@ -5,21 +5,10 @@
 #include "engine/engine.h"
 #include <string.h>
 
-/* What shapes a graph: the key of the plan cache, of which the adapters in use are part. No padding holes: compared as
- * bytes. */
-typedef struct qn_decode_key {
-    int32_t kind, n_tokens, n_out;
-    struct {
-        int32_t id;
-        float scale;
-    } lora[QN_MAX_LORAS];
-} qn_decode_key;
-enum { KEY_DECODE = 1 };
-
-static size_t decode_key(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_decode_key *key)
+size_t qn__session_key(const qn_session *s, int32_t kind, int32_t n_tokens, int32_t n_out, qn_decode_key *key)
 {
     const qn_lora_set *set = &s->shape.loras;
-    *key = (qn_decode_key){.kind = KEY_DECODE, .n_tokens = n_tokens, .n_out = n_out};
+    *key = (qn_decode_key){.kind = kind, .n_tokens = n_tokens, .n_out = n_out};
     for (int i = 0; i < set->n; i++) {
         key->lora[i].id = set->use[i].adapter->id;
         key->lora[i].scale = set->use[i].scale;
@@ -29,7 +18,7 @@ static size_t decode_key(const qn_session *s, int32_t n_tokens, int32_t n_out, q
 
 static qn_status build(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err)
 {
-    const qn_decode_spec spec = {n_tokens, n_out, s->shape.loras.use, s->shape.loras.n, s->engine->hints};
+    const qn_decode_spec spec = qn__decode_spec(s->engine, &s->shape, n_tokens, n_out);
     return qn__build_decode(s->engine->model, &s->kv_desc, &spec, out, err);
 }
 
@@ -62,10 +51,12 @@ static qn_status create_tables(qn_session *s, qn_error *err)
     const size_t n = (size_t)s->shape.n_batch;
     s->tokens = qn__calloc(n * (size_t)qn__inputs_a_token(s->engine), sizeof(int32_t));
     s->items = qn__calloc(n, sizeof(*s->items));
-    s->logits = qn__alloc((size_t)s->shape.n_logits * s->engine->model->hp.n_vocab * sizeof(float));
+    const int64_t width = qn__output_width(s->engine, &s->shape);
+    s->logits = qn__alloc(qn__output_bytes(s->engine, &s->shape));
     if (!s->tokens || !s->items || !s->logits)
-        return QN_FAIL(err, nomem, "out of memory for %d rows of %u logits", s->shape.n_logits,
-                       s->engine->model->hp.n_vocab);
+        return QN_FAIL(err, nomem, "out of memory for %d rows of %lld numbers", s->shape.n_logits, (long long)width);
+    if (s->shape.embeddings)
+        s->sum = (double *)(s->logits + qn__output_bytes(s->engine, &s->shape) / sizeof(float)) - width;
     s->pos = s->tokens + n;
     s->rows = s->pos + n;
     s->out_ids = s->rows + n * (size_t)s->engine->model->n_groups;
@@ -208,7 +199,7 @@ qn_status qn_session_set_loras(qn_session *s, const qn_lora_use *loras, int32_t 
 qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_exec **out, qn_error *err)
 {
     qn_decode_key key;
-    const size_t key_bytes = decode_key(s, n_tokens, n_out, &key);
+    const size_t key_bytes = qn__session_key(s, QN_KEY_decode, n_tokens, n_out, &key);
     *out = qn__sched_find(s->sched, &key, key_bytes);
     if (*out) {
         s->stats.plan_cache_hits++;
@@ -284,9 +275,10 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
     s->stats.n_splits = qn__exec_n_segments(e);
     s->stats.n_transfers = qn__exec_n_transfers(e);
     if (n_logits == 0) return QN_OK;
-    const uint64_t row_bytes = (uint64_t)s->engine->model->hp.n_vocab * sizeof(float);
-    float *to = s->logits + (size_t)s->n_logits * s->engine->model->hp.n_vocab;
-    QN_TRY(qn__exec_get(e, qn__exec_find(e, "logits"), to, 0, (uint64_t)n_logits * row_bytes, err));
+    const uint64_t width = (uint64_t)qn__output_width(s->engine, &s->shape);
+    float *to = s->logits + (uint64_t)s->n_logits * width;
+    const qn_node *rows = qn__exec_find(e, s->shape.embeddings ? "hidden" : "logits");
+    QN_TRY(qn__exec_get(e, rows, to, 0, (uint64_t)n_logits * width * sizeof(float), err));
     s->n_logits += n_logits;
     return QN_OK;
 }
@@ -357,12 +349,18 @@ static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t
 
 #define MAX_POS (INT32_MAX - 2) /* so that one past it, and "to the end", are numbers too */
 
-static qn_status check_token(const qn_session *s, int64_t i, qn_token token, qn_error *err)
+qn_status qn__session_check_token(const qn_session *s, int64_t i, qn_token token, qn_error *err)
 {
     const int32_t n_vocab = (int32_t)s->engine->model->hp.n_vocab;
     if (token >= 0 && token < n_vocab) return QN_OK;
     return QN_FAIL(err, invalid, "token %lld of the batch is %d; 0 to %d are in the vocabulary", (long long)i, token,
                    n_vocab - 1);
+}
+
+int32_t qn__session_positions(const qn_session *s)
+{
+    const qn_weight *learned = s->engine->model->top.pos_embd;
+    return learned ? (int32_t)learned->shape.dim[0] : MAX_POS + 1;
 }
 
 qn_status qn__session_at_once(const qn_session *s, size_t n, qn_error *err)
@@ -384,14 +382,13 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
     QN_TRY(qn__session_at_once(s, (size_t)n, err));
     for (int32_t i = 0; i < n; i++) {
         const qn_batch_item *item = &items[i];
-        QN_TRY(check_token(s, i, item->token, err));
+        QN_TRY(qn__session_check_token(s, i, item->token, err));
         if (item->pos < 0 || item->pos > MAX_POS)
             return QN_FAIL(err, invalid, "token %d of the batch has position %d; 0 to %d are possible", i, item->pos,
                            MAX_POS);
-        const qn_weight *learned = s->engine->model->top.pos_embd;
-        if (learned && item->pos >= learned->shape.dim[0])
-            return QN_FAIL(err, invalid, "token %d of the batch has position %d; %s was trained for %lld", i, item->pos,
-                           s->engine->model->arch->name, (long long)learned->shape.dim[0]);
+        if (item->pos >= qn__session_positions(s))
+            return QN_FAIL(err, invalid, "token %d of the batch has position %d; %s was trained for %d", i, item->pos,
+                           s->engine->model->arch->name, qn__session_positions(s));
         if (item->seq < 0 || item->seq >= s->shape.n_seq)
             return QN_FAIL(err, invalid, "token %d of the batch is of sequence %d; this session has 0 to %d", i,
                            item->seq, s->shape.n_seq - 1);
@@ -406,6 +403,8 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
 qn_status qn__session_check(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
     QN_TRY(qn__session_idle(s, err));
+    if (s->shape.embeddings)
+        return QN_FAIL(err, state, "this session is for embeddings and has no logits (qn_session_embeddings)");
     return check_items(s, items, n, err);
 }
 
@@ -447,7 +446,7 @@ qn_status qn_session_feed(qn_session *s, int32_t seq, const qn_token *tokens, si
     if (n > (size_t)(MAX_POS + 1 - first))
         return QN_FAIL(err, limit, "%zu tokens after position %d; the last possible one is %d", n, first - 1, MAX_POS);
     /* before the first is computed */
-    for (size_t i = 0; i < n; i++) QN_TRY(check_token(s, (int64_t)i, tokens[i], err));
+    for (size_t i = 0; i < n; i++) QN_TRY(qn__session_check_token(s, (int64_t)i, tokens[i], err));
     for (size_t i = 0; i < n;) {
         int32_t k = 0;
         for (; k < s->shape.n_batch && i < n; k++, i++)

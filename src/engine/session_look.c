@@ -28,7 +28,7 @@ static qn_status refined_graph(qn_session *s, int32_t n_tokens, qn_graph **graph
     if (n_tokens < 1 || n_tokens > s->shape.n_batch)
         return QN_FAIL(err, invalid, "a graph of %d tokens; 1 to the batch of %d are possible", n_tokens,
                        s->shape.n_batch);
-    const qn_decode_spec spec = {n_tokens, 1, s->shape.loras.use, s->shape.loras.n, s->engine->hints};
+    const qn_decode_spec spec = qn__decode_spec(s->engine, &s->shape, n_tokens, 1);
     QN_TRY(qn__build_decode(s->engine->model, &s->kv_desc, &spec, graph, err));
     const qn_status status = qn__sched_dry_run(s->sched, *graph, NULL, passes, places, err);
     if (status == QN_OK) return QN_OK;

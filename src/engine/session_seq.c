@@ -6,7 +6,6 @@
 typedef struct qn_shift_key {
     int32_t kind, n, copy_v;
 } qn_shift_key;
-enum { KEY_SHIFT = 2 };
 
 static qn_status check_seq(const qn_session *s, int32_t seq, qn_error *err)
 {
@@ -28,7 +27,7 @@ int32_t qn_session_n_ctx(const qn_session *s) { return s->shape.n_ctx; }
 
 int32_t qn_session_n_batch(const qn_session *s) { return s->shape.n_batch; }
 
-int32_t qn_session_n_logits(const qn_session *s) { return s->started ? 0 : s->n_logits; }
+int32_t qn_session_n_logits(const qn_session *s) { return s->started || s->shape.embeddings ? 0 : s->n_logits; }
 
 const float *qn_session_logits(const qn_session *s, int32_t index)
 {
@@ -101,7 +100,7 @@ static int32_t shift_size(const qn_session *s, int32_t n)
 
 static qn_status shift_exec(qn_session *s, int32_t n, bool copy_v, qn_exec **out, qn_error *err)
 {
-    const qn_shift_key key = {KEY_SHIFT, n, copy_v};
+    const qn_shift_key key = {QN_KEY_shift, n, copy_v};
     *out = qn__sched_find(s->sched, &key, sizeof(key));
     if (*out) return QN_OK;
     qn_graph *graph = NULL;

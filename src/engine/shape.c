@@ -38,6 +38,11 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
     if (s.n_batch < 1)
         return QN_FAIL(err, invalid, "batch of %d tokens; at least 1 is needed, 0 is the default", s.n_batch);
     s.n_batch = least(s.n_batch, s.n_ctx);
+    s.embeddings = options->embeddings;
+    if (!s.embeddings && !e->model->top.out)
+        return QN_FAIL(err, unsupported, "%s is an encoder: it computes embeddings, and neither logits nor text",
+                       e->model->arch->name);
+    if (s.embeddings) s.n_logits = s.n_batch;
     if (!s.n_logits) s.n_logits = s.n_seq;
     if (s.n_logits < 1)
         return QN_FAIL(err, invalid, "%d rows of logits; at least 1 is needed, 0 is the default", s.n_logits);
@@ -56,6 +61,28 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
     }
     *out = s;
     return QN_OK;
+}
+
+int64_t qn__output_width(const qn_engine *e, const qn_session_shape *shape)
+{
+    return shape->embeddings ? e->model->hp.n_embd : e->model->hp.n_vocab;
+}
+
+uint64_t qn__output_bytes(const qn_engine *e, const qn_session_shape *shape)
+{
+    const uint64_t width = (uint64_t)qn__output_width(e, shape);
+    const uint64_t rows = ((uint64_t)shape->n_logits * width + 1) / 2 * 2; /* what follows is of 8 bytes */
+    return rows * sizeof(float) + (shape->embeddings ? width * sizeof(double) : 0);
+}
+
+qn_decode_spec qn__decode_spec(const qn_engine *e, const qn_session_shape *shape, int32_t n_tokens, int32_t n_out)
+{
+    return (qn_decode_spec){.n_tokens = n_tokens,
+                            .n_out = n_out,
+                            .loras = shape->loras.use,
+                            .n_loras = shape->loras.n,
+                            .hints = e->hints,
+                            .hidden = shape->embeddings};
 }
 
 int32_t qn__inputs_a_token(const qn_engine *e) { return 3 + e->model->n_groups + 3 * e->model->n_sights; }

@@ -35,6 +35,8 @@ static qn_value *rows(void *ctx, const qn_weight *table)
 
 static qn_value *pos_rows(void *ctx, const qn_weight *table) { return value(embedded(ctx, table, counted(ctx))); }
 
+static qn_value *first_row(void *ctx, const qn_weight *table) { return value(qn_narrow(weight(ctx, table), 0, 0, 1)); }
+
 static qn_value *dense(void *ctx, qn_value *x, const qn_weight *w, const qn_weight *bias)
 {
     const qn_lm_pass *p = ctx;
@@ -207,6 +209,7 @@ static qn_value *name(void *ctx, qn_value *x, const char *what, int i)
 const qn_recorder qn__lm_recorder = {
     .rows = rows,
     .pos_rows = pos_rows,
+    .first_row = first_row,
     .dense = dense,
     .norm = norm,
     .add = add,

@@ -36,14 +36,19 @@ typedef struct qn_hparams {
     uint32_t rope_ctx_orig;
     uint32_t n_window; /* positions that a layer with a window sees; 0: there is none */
     uint32_t windowed; /* in qn_layer_hp: does the layer see a window? Here: of how many layers the last sees all */
-    float embd_scale;  /* factors, 0: 1 */
+    uint32_t sees_all_first; /* of so many layers it is the first */
+    float embd_scale;        /* factors, 0: 1 */
     float residual_scale, logit_scale, attn_scale;
     float attn_softcap, logit_softcap, qkv_clamp; /* 0: none */
     float attn_heat;
     uint32_t attn_heat_floor;
-    uint32_t parallel;  /* attention and feed-forward side by side */
-    uint32_t causal;    /* 0: tokens see what comes after them too */
-    qn_rope_attrs rope; /* made of the above when loading */
+    uint32_t parallel; /* attention and feed-forward side by side */
+    uint32_t causal;   /* 0: tokens see what comes after them too */
+    uint32_t pooling;  /* the file's number */
+    uint32_t n_label, n_token_type;
+    uint32_t silu;                             /* an encoder's activation where others have GELU */
+    uint32_t n_dense_2, n_dense_3, n_embd_out; /* out of the one, into and out of the other; 0: there are none */
+    qn_rope_attrs rope;                        /* made of the above when loading */
     qn_rope_attrs rope_window;
 } qn_hparams;
 
@@ -53,6 +58,8 @@ typedef struct qn_layer_hp {
     uint32_t d_k, d_v; /* of a head */
     uint32_t experts;  /* a mixture, where others have one feed-forward */
 } qn_layer_hp;
+
+#define QN_POOLING_UNSET_IN_FILE 255 /* of qn_hparams.pooling */
 
 /* The words that rope.scaling.type may be, in the order of QN_ROPE_SCALING_WORDS. */
 typedef enum qn_rope_scaling {
@@ -69,10 +76,11 @@ typedef enum qn_hparam_kind {
     QN_HPARAM_f32,
     QN_HPARAM_bool,
     QN_HPARAM_word,    /* text: one of `words`, and the field its number from 1 on */
+    QN_HPARAM_count,   /* how many elements an array has */
     QN_HPARAM_pattern, /* a number n: every n-th layer is different, 0 none; or a boolean a layer, true where not */
 } qn_hparam_kind;
 typedef struct qn_hparam_row {
-    const char *key; /* after "ARCH." */
+    const char *key; /* after "ARCH.", or of the tokenizer's */
     qn_hparam_kind kind;
     size_t field; /* offset in qn_hparams: a uint32_t, or a float for f32 */
     bool required;
@@ -90,6 +98,8 @@ typedef struct qn_hparam_row {
 #define F32_OR(key, field, fallback, lo, hi) HPARAM_(key, f32, field, false, fallback, lo, hi, 0, NULL)
 #define BOOL_OR(key, field, fallback)        HPARAM_(key, bool, field, false, fallback, 0, 1, 0, NULL)
 #define WORD_OR(key, field, words)           HPARAM_(key, word, field, false, 0, 0, 64, 0, words)
+#define COUNT_OR(key, field, fallback, lo, hi) \
+    HPARAM_(key, count, field, false, fallback, lo, hi, 0, NULL)
 /* These may differ between layers. */
 #define LU32(key, field, lo, hi)             HPARAM_(key, u32, field, true, 0, lo, hi, OF_LAYER_(field), NULL)
 #define LU32_OR(key, field, fallback, lo, hi) \
@@ -128,6 +138,7 @@ typedef struct qn_layer {
     qn_weight *ffn_gate_exps_bias, *ffn_up_exps_bias, *ffn_down_exps_bias;
     qn_weight *ffn_gate_shexp, *ffn_up_shexp, *ffn_down_shexp, *ffn_gate_inp_shexp;
     qn_weight *attn_sinks; /* [n_head]: of each head one more score, whose weight goes nowhere */
+    qn_weight *attn_post_norm_bias, *ffn_post_norm_bias, *attn_q_norm_bias, *attn_k_norm_bias;
     qn_layer_hp hp;
     qn_block_spec spec;
     int32_t sight; /* in qn_model.sights */
@@ -135,6 +146,9 @@ typedef struct qn_layer {
 typedef struct qn_top {
     qn_weight *tok_embd, *out_norm, *out, *rope_freqs;
     qn_weight *out_norm_bias, *out_bias, *pos_embd, *embd_norm, *embd_norm_bias, *rope_long, *rope_short;
+    qn_weight *type_embd;                                          /* of an encoder: kinds of tokens */
+    qn_weight *cls, *cls_bias, *cls_norm, *cls_out, *cls_out_bias; /* of a reranker */
+    qn_weight *dense_2, *dense_3;                                  /* of an embedding */
 } qn_top;
 
 /* Sizes that shapes are spelled in. */
@@ -145,7 +159,9 @@ typedef struct qn_top {
     QN_DIM(V, (int64_t)l->n_kv_head * l->d_v) QN_DIM(O, (int64_t)l->n_head * l->d_v) \
     QN_DIM(QKV, ((int64_t)l->n_head + l->n_kv_head) * l->d_k + (int64_t)l->n_kv_head * l->d_v) \
     QN_DIM(FF, l->n_ff) QN_DIM(FF2, 2 * (int64_t)l->n_ff) QN_DIM(FF_HALF, l->n_ff / 2) QN_DIM(ROT2, hp->n_rot / 2) \
-    QN_DIM(CTX, hp->n_ctx_train) \
+    QN_DIM(CTX, hp->n_ctx_train) QN_DIM(TYPES, hp->n_token_type) QN_DIM(LABELS, hp->n_label) \
+    QN_DIM(DENSE_2, hp->n_dense_2) QN_DIM(DENSE_3, hp->n_dense_3) \
+    QN_DIM(EMBD_OUT, hp->n_embd_out) \
     QN_DIM(EXPERTS, hp->n_expert) QN_DIM(FF_EXP, hp->n_ff_exp ? hp->n_ff_exp : l->n_ff) \
     QN_DIM(FF_SHEXP, hp->n_ff_shexp ? hp->n_ff_shexp \
                                     : (int64_t)hp->n_expert_shared * (hp->n_ff_exp ? hp->n_ff_exp : l->n_ff)) \
@@ -189,6 +205,7 @@ typedef struct qn_arch {
     int n_tensors;
     qn_rope_mode rope_mode;
     qn_block_spec block; /* of every layer, before hyperparameters and `layer` change it */
+    qn_head_spec head;
     /* Refuses what cannot be computed, of numbers that are fine one by one; may be NULL. */
     qn_status (*check)(const qn_hparams *hp, qn_error *err);
     /* What no key of the file says (factors that follow from sizes): after the rows were read; may be NULL. */
@@ -241,11 +258,15 @@ qn_status qn__check_experts(const qn_arch *arch, const qn_hparams *hp, qn_error 
 /* A row's number, of any kind. */
 void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value);
 double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row);
+/* Its key as files have it. */
+const char *qn__hparam_key(const qn_arch *arch, const qn_hparam_row *row, char *out, size_t size);
 void qn__hparam_write(qn_gguf_writer *w, const char *key, const qn_hparam_row *row, double value);
 /* What the rope op multiplies sine and cosine by besides attn_factor: 1 unless it is YaRN. */
 float qn__yarn_temperature(const qn_rope_attrs *rope);
 /* Does a layer, or the part outside layers, have a tensor of this row? */
 bool qn__tensor_row_in(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l);
+/* Scores of the model's head; 0: it has none. */
+uint32_t qn__n_label(const qn_model *m);
 qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l);
 
 #endif

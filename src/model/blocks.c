@@ -56,6 +56,12 @@ static qn_value *pos_rows(void *ctx, const qn_weight *table)
     return value(qn__get_rows(b->g, qn__weight(b, table), b->pos));
 }
 
+static qn_value *first_row(void *ctx, const qn_weight *table)
+{
+    qn_build *b = ctx;
+    return value(qn__narrow(b->g, qn__weight(b, table), 0, 0, 1));
+}
+
 static qn_value *dense(void *ctx, qn_value *x, const qn_weight *w, const qn_weight *bias)
 {
     qn_build *b = ctx;
@@ -200,6 +206,7 @@ static qn_value *name(void *ctx, qn_value *x, const char *what, int i)
 const qn_recorder qn__graph_recorder = {
     .rows = rows,
     .pos_rows = pos_rows,
+    .first_row = first_row,
     .dense = dense,
     .norm = norm,
     .add = add,

@@ -3,6 +3,8 @@
 #include "model/build.h"
 
 #include "graph/ops/layers.h"
+#include "graph/ops/pointwise.h"
+#include "graph/ops/reduce.h"
 
 const char *const qn__span_names[QN_MAX_SIGHTS] = {"spans", "spans-1", "spans-2", "spans-3"};
 const char *const qn__row_names[QN_MAX_GROUPS] = {"rows", "rows-1", "rows-2", "rows-3", "rows-4"};
@@ -67,8 +69,43 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
         x = qn__forward_layer(r, b, m, (int)i, x);
     }
     qn__graph_scope(b->g, -1, -1);
-    x = (qn_value *)qn__get_rows(b->g, (qn_node *)x, b->out_ids);                          /* [n_out, n_embd] */
-    qn__output(b->g, qn__name(b->g, (qn_node *)qn__forward_logits(r, b, m, x), "logits")); /* [n_out, n_vocab] */
+    x = (qn_value *)qn__get_rows(b->g, (qn_node *)x, b->out_ids);                       /* [n_out, n_embd] */
+    x = spec->hidden ? qn__forward_hidden(r, b, m, x) : qn__forward_logits(r, b, m, x); /* [n_out, n_vocab] */
+    qn__output(b->g, qn__name(b->g, (qn_node *)x, spec->hidden ? "hidden" : "logits"));
+    return end(b, out, err);
+}
+
+/* out(norm(act(cls(x)))) */
+static qn_value *score(qn_build *b, qn_value *x)
+{
+    const qn_recorder *r = &qn__graph_recorder;
+    const qn_top *top = &b->model->top;
+    const qn_head_spec *head = &b->model->arch->head;
+    if (top->cls) {
+        qn_node *y = (qn_node *)r->dense(b, x, top->cls, top->cls_bias);
+        x = (qn_value *)(head->gelu ? qn__gelu(b->g, y, false) : qn__unary(b->g, QN_OP_tanh, y));
+        if (top->cls_norm) x = r->norm(b, x, QN_NORM_layer, top->cls_norm, NULL);
+    }
+    if (top->cls_out) x = r->dense(b, x, top->cls_out, top->cls_out_bias);
+    return head->softmax ? (qn_value *)qn__along(b->g, QN_OP_softmax, (qn_node *)x, -1) : x;
+}
+
+qn_status qn__build_head(const qn_model *m, const qn_decode_spec *spec, bool rank, qn_graph **out, qn_error *err)
+{
+    const qn_recorder *r = &qn__graph_recorder;
+    const qn_top *top = &m->top;
+    qn_build build, *b = &build;
+    QN_TRY(begin(b, m, NULL, 1, err));
+    b->loras = spec->loras;
+    b->n_loras = spec->n_loras;
+    qn_value *x = (qn_value *)qn__input(b->g, "x", QN_DTYPE_F32, &qn_shape_of(1, m->hp.n_embd));
+    if (rank) {
+        x = score(b, x);
+    } else {
+        if (top->dense_2) x = r->dense(b, x, top->dense_2, NULL);
+        if (top->dense_3) x = r->dense(b, x, top->dense_3, NULL);
+    }
+    qn__output(b->g, qn__name(b->g, (qn_node *)x, "y"));
     return end(b, out, err);
 }
 

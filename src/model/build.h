@@ -45,16 +45,21 @@ typedef struct qn_build {
     qn_node *rope_table[QN_TURN_TABLES]; /* rope_table of pos [n_tokens, n_rot], made at first use */
 } qn_build;
 
-/* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], with adapters added in their order. Inputs
- * are named tokens, pos, out_ids, qn__row_names for the groups' cells and qn__span_names for what tokens see. */
+/* The graph that computes n_tokens and yields "logits" F32 [n_out, n_vocab], or "hidden" [n_out, n_embd], with adapters
+ * added in their order. Inputs are named tokens, pos, out_ids, qn__row_names for the groups' cells and qn__span_names
+ * for what tokens see. */
 typedef struct qn_decode_spec {
     int32_t n_tokens, n_out;
     const qn_adapter_use *loras;
     int32_t n_loras;
     const int32_t *hints; /* [n_layer]: backend asked for what follows no weight or cache, -1 none; NULL: none at all */
+    bool hidden;
 } qn_decode_spec;
 qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_decode_spec *spec, qn_graph **out,
                            qn_error *err);
+/* The graph of what comes after pooling, with adapters as the spec says: "x" F32 [1, n_embd] gives "y", scores
+ * [1, n_label] or an embedding. */
+qn_status qn__build_head(const qn_model *m, const qn_decode_spec *spec, bool rank, qn_graph **out, qn_error *err);
 /* The graph that moves n cached cells of each group: keys of cells `src` rotated by `delta` positions are written to
  * cells `dst`; values go along when copy_v. Inputs: delta, and for the groups qn__src_names and qn__dst_names, all I32
  * [n]. */

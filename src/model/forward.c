@@ -27,13 +27,14 @@ static qn_value *clamped(const forward *w, qn_value *x, float limit)
 }
 
 /* Queries, or keys: all heads' elements of a token, made heads and rotated. */
-static qn_value *heads(const forward *w, qn_value *x, uint32_t n, const qn_weight *weight, const qn_attn_spec *spec)
+static qn_value *heads(const forward *w, qn_value *x, uint32_t n, const qn_weight *weight, const qn_weight *bias,
+                       const qn_attn_spec *spec)
 {
-    if (spec->qk_norm == QN_QK_row && weight) x = norm(w, x, &spec->norm, weight, NULL);
+    if (spec->qk_norm == QN_QK_row && weight) x = norm(w, x, &spec->norm, weight, bias);
     x = w->r->heads(w->ctx, x, n);
-    if (spec->qk_norm == QN_QK_head && weight) x = norm(w, x, &spec->norm, weight, NULL);
+    if (spec->qk_norm == QN_QK_head && weight) x = norm(w, x, &spec->norm, weight, bias);
     if (spec->turn != QN_TURN_none) x = w->r->turn(w->ctx, x, spec->turn);
-    if (spec->qk_norm == QN_QK_after_turn && weight) x = norm(w, x, &spec->norm, weight, NULL);
+    if (spec->qk_norm == QN_QK_after_turn && weight) x = norm(w, x, &spec->norm, weight, bias);
     return x;
 }
 
@@ -55,8 +56,8 @@ static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value 
         k = clamped(w, r->dense(c, x, l->attn_k, l->attn_k_bias), spec->clamp);
         v = clamped(w, r->dense(c, x, l->attn_v, l->attn_v_bias), spec->clamp);
     }
-    q = r->name(c, heads(w, q, l->hp.n_head, l->attn_q_norm, spec), "q", i);
-    k = r->name(c, heads(w, k, l->hp.n_kv_head, l->attn_k_norm, spec), "k", i);
+    q = r->name(c, heads(w, q, l->hp.n_head, l->attn_q_norm, l->attn_q_norm_bias, spec), "q", i);
+    k = r->name(c, heads(w, k, l->hp.n_kv_head, l->attn_k_norm, l->attn_k_norm_bias, spec), "k", i);
     if (spec->heat != 0) q = r->heat(c, q, spec);
     const float scale = spec->scale != 0 ? spec->scale : 1.0f / sqrtf((float)dk);
     qn_value *y = r->name(c, r->attend(c, q, k, v, l, i, scale), "attn", i);
@@ -87,8 +88,16 @@ static qn_value *feed_forward(const forward *w, const qn_layer *l, int i, qn_val
 /* What attention or feed-forward made, on its way to the stream. */
 static qn_value *after(const forward *w, const qn_block_spec *spec, qn_value *y, const qn_weight *post)
 {
-    if (spec->norms != QN_NORMS_before) y = norm(w, y, &spec->norm, post, NULL);
+    if (spec->norms == QN_NORMS_after || spec->norms == QN_NORMS_both) y = norm(w, y, &spec->norm, post, NULL);
     return w->r->drop(w->ctx, scaled(w, y, spec->residual_scale));
+}
+
+/* y + x, the layer's stream from there on. */
+static qn_value *sum(const forward *w, const qn_block_spec *spec, qn_value *y, qn_value *x, const qn_weight *weight,
+                     const qn_weight *bias)
+{
+    y = w->r->add(w->ctx, y, x);
+    return spec->norms == QN_NORMS_sum ? norm(w, y, &spec->norm, weight, bias) : y;
 }
 
 /* In a sum, what the layer computed comes first: the sum is then placed where the layer's weights are, and the stream
@@ -98,18 +107,18 @@ qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, 
     const forward pass = {r, ctx, m}, *w = &pass;
     const qn_layer *l = &m->layers[i];
     const qn_block_spec *spec = &l->spec;
-    const bool before = spec->norms != QN_NORMS_after;
-    qn_value *h = before ? norm(w, x, &spec->norm, l->attn_norm, l->attn_norm_bias) : x;
+    const bool before = spec->norms == QN_NORMS_before || spec->norms == QN_NORMS_both;
+    qn_value *h = before && !spec->bare_attn ? norm(w, x, &spec->norm, l->attn_norm, l->attn_norm_bias) : x;
     qn_value *y = after(w, spec, attention(w, l, i, h), l->attn_post_norm);
     if (spec->parallel) {
         if (l->ffn_norm) h = norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias);
         y = r->add(ctx, after(w, spec, feed_forward(w, l, i, h), l->ffn_post_norm), y);
         return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
     }
-    x = r->name(ctx, r->add(ctx, y, x), "attn_res", i);
+    x = r->name(ctx, sum(w, spec, y, x, l->attn_post_norm, l->attn_post_norm_bias), "attn_res", i);
     h = before ? norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias) : x;
     y = after(w, spec, feed_forward(w, l, i, h), l->ffn_post_norm);
-    return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
+    return r->name(ctx, sum(w, spec, y, x, l->ffn_post_norm, l->ffn_post_norm_bias), "ffn_res", i);
 }
 
 const qn_weight *qn__rope_factors(const qn_top *top, const qn_rope_attrs *rope, int64_t n_ctx)
@@ -122,15 +131,24 @@ qn_value *qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m)
 {
     const forward pass = {r, ctx, m}, *w = &pass;
     qn_value *x = scaled(w, r->rows(ctx, m->top.tok_embd), m->hp.embd_scale);
+    if (m->top.type_embd) x = r->add(ctx, x, r->first_row(ctx, m->top.type_embd));
     if (m->top.pos_embd) x = r->add(ctx, x, r->pos_rows(ctx, m->top.pos_embd));
     if (m->top.embd_norm) x = norm(w, x, &m->arch->block.norm, m->top.embd_norm, m->top.embd_norm_bias);
     return r->drop(ctx, x);
 }
 
+/* A stream whose sums are normalised has no norm at its end. */
+qn_value *qn__forward_hidden(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x)
+{
+    const forward pass = {r, ctx, m}, *w = &pass;
+    if (m->arch->block.norms == QN_NORMS_sum) return x;
+    return norm(w, x, &m->arch->block.norm, m->top.out_norm, m->top.out_norm_bias);
+}
+
 qn_value *qn__forward_logits(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x)
 {
     const forward pass = {r, ctx, m}, *w = &pass;
-    x = norm(w, x, &m->arch->block.norm, m->top.out_norm, m->top.out_norm_bias);
+    x = qn__forward_hidden(r, ctx, m, x);
     x = scaled(w, r->dense(ctx, x, m->top.out, m->top.out_bias), m->hp.logit_scale);
     return m->hp.logit_softcap > 0 ? r->softcap(ctx, x, m->hp.logit_softcap) : x;
 }

@@ -27,8 +27,9 @@ typedef struct qn_moe_recorder {
 } qn_moe_recorder;
 
 typedef struct qn_recorder {
-    qn_value *(*rows)(void *ctx, const qn_weight *table);     /* of the tokens: [.., n_embd] */
-    qn_value *(*pos_rows)(void *ctx, const qn_weight *table); /* of their positions */
+    qn_value *(*rows)(void *ctx, const qn_weight *table);      /* of the tokens: [.., n_embd] */
+    qn_value *(*pos_rows)(void *ctx, const qn_weight *table);  /* of their positions */
+    qn_value *(*first_row)(void *ctx, const qn_weight *table); /* [1, n_embd] */
     qn_value *(*dense)(void *ctx, qn_value *x, const qn_weight *w, const qn_weight *bias);
     /* over the last dimension; w and bias may be NULL, and w may have a row a head */
     qn_value *(*norm)(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight *w, const qn_weight *bias);
@@ -53,9 +54,10 @@ typedef struct qn_recorder {
 qn_value *qn__forward_experts(const qn_recorder *r, void *ctx, const qn_layer *l, int i, qn_value *x, qn_value *router);
 /* The vector that frequencies are divided by, or NULL; n_ctx: the longest that a sequence may become. */
 const qn_weight *qn__rope_factors(const qn_top *top, const qn_rope_attrs *rope, int64_t n_ctx);
-/* The stream before the first layer, after layer i, and logits of it. */
+/* The stream before the first layer, after layer i; the hidden state that it ends as, and logits of that. */
 qn_value *qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m);
 qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, int i, qn_value *x);
+qn_value *qn__forward_hidden(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x);
 qn_value *qn__forward_logits(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MAX_COUNT = 64 }; /* elements of an array that a count writes */
+
 void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value)
 {
     char *field = (char *)hp + row->field;
@@ -43,6 +45,9 @@ void qn__hparam_write(qn_gguf_writer *w, const char *key, const qn_hparam_row *r
         qn_gguf_write_f32(w, key, (float)value);
     } else if (row->kind == QN_HPARAM_bool) {
         qn_gguf_write_bool(w, key, value != 0);
+    } else if (row->kind == QN_HPARAM_count) {
+        static const qn_gguf_str none[MAX_COUNT];
+        qn_gguf_write_strs(w, key, none, (uint64_t)value < MAX_COUNT ? (uint64_t)value : MAX_COUNT);
     } else if (row->kind == QN_HPARAM_word) {
         char word[32];
         const char *at = row->words;
@@ -74,6 +79,14 @@ static qn_status read_word(const qn_gguf *file, const qn_gguf_kv *kv, const qn_h
                    qn__str_quote(quoted, sizeof(quoted), text.data, text.len), row->words);
 }
 
+static qn_status read_count(const qn_gguf_kv *kv, const qn_hparam_row *row, double *out, qn_error *err)
+{
+    *out = (double)kv->count;
+    if (kv->type == QN_GGUF_arr && *out >= row->lo && *out <= row->hi) return QN_OK;
+    return QN_FAIL(err, format, "%s at offset %llu has %g elements; an array of %g to %g is expected", kv->key,
+                   (unsigned long long)kv->offset, *out, row->lo, row->hi);
+}
+
 /* Element i of a value, checked. */
 static qn_status read_element(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, uint64_t i,
                               double *out, qn_error *err)
@@ -100,6 +113,7 @@ static qn_status read_value(const qn_gguf *file, const qn_gguf_kv *kv, const qn_
                             double *out, qn_error *err)
 {
     if (row->kind == QN_HPARAM_word) return read_word(file, kv, row, out, err);
+    if (row->kind == QN_HPARAM_count) return read_count(kv, row, out, err);
     if (kv->count == 0)
         return QN_FAIL(err, format, "%s at offset %llu is an empty array, a number expected", kv->key,
                        (unsigned long long)kv->offset);
@@ -117,10 +131,16 @@ static qn_status read_value(const qn_gguf *file, const qn_gguf_kv *kv, const qn_
     return QN_OK;
 }
 
+const char *qn__hparam_key(const qn_arch *arch, const qn_hparam_row *row, char *out, size_t size)
+{
+    const bool whole = strncmp(row->key, "tokenizer.", 10) == 0;
+    snprintf(out, size, "%s%s%s", whole ? "" : arch->name, whole ? "" : ".", row->key);
+    return out;
+}
+
 static const qn_gguf_kv *find(const qn_gguf *file, const qn_arch *arch, const qn_hparam_row *row, char key[192])
 {
-    snprintf(key, 192, "%s.%s", arch->name, row->key);
-    return qn_gguf_kv_find(file, key);
+    return qn_gguf_kv_find(file, qn__hparam_key(arch, row, key, 192));
 }
 
 static qn_status read_row(const qn_gguf *file, const qn_arch *arch, const qn_hparam_row *row, qn_hparams *hp,
@@ -153,10 +173,11 @@ static void settle_heads(const qn_hparams *hp, qn_layer_hp *l)
 
 qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i)
 {
+    const uint32_t full = hp->sees_all_first ? 0 : hp->windowed - 1;
     qn_layer_hp l = {.n_head = hp->n_head,
                      .n_kv_head = hp->n_kv_head ? hp->n_kv_head : hp->n_head,
                      .n_ff = hp->n_ff,
-                     .windowed = hp->windowed == 0 || i % hp->windowed < hp->windowed - 1,
+                     .windowed = hp->windowed == 0 || i % hp->windowed != full,
                      .experts = qn__is_mixture(hp, i)};
     settle_heads(hp, &l);
     return l;

@@ -40,10 +40,21 @@ static qn_status find_arch(const qn_gguf *file, const qn_arch **out, qn_error *e
                    copy, n);
 }
 
+/* Outermost dimensions of 1 may be left out. */
+static bool same_shape(const qn_shape *have, const qn_shape *want)
+{
+    qn_shape less = *want;
+    while (less.rank > have->rank && less.dim[0] == 1) {
+        less.rank--;
+        memmove(less.dim, less.dim + 1, (size_t)less.rank * sizeof less.dim[0]);
+    }
+    return qn_shape_equal(have, &less);
+}
+
 static qn_status check_tensor(const qn_tensor_row *row, const qn_gguf_tensor *t, const qn_shape *want, qn_error *err)
 {
     char found[128], expected[128];
-    if (!qn_shape_equal(&t->shape, want))
+    if (!same_shape(&t->shape, want))
         return QN_FAIL(err, format, "tensor %s has shape %s; %s is expected", t->name,
                        qn_shape_print(&t->shape, found, sizeof(found)),
                        qn_shape_print(want, expected, sizeof(expected)));
@@ -81,7 +92,7 @@ static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_e
     qn_weight *w = &m->weights[m->n_weights];
     *w = (qn_weight){.name = t->name,
                      .dtype = t->dtype,
-                     .shape = t->shape,
+                     .shape = want,
                      .tensor = t,
                      .index = m->n_weights,
                      .vector = (row->flags & W_VECTOR) != 0};
@@ -214,6 +225,11 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
     moe->n_group_used = (int32_t)hp->n_expert_group_used;
     if (m->arch->layer) m->arch->layer(m, l, i);
     return find_sight(m, l, err);
+}
+
+uint32_t qn__n_label(const qn_model *m)
+{
+    return m->top.cls_out ? m->hp.n_label : m->top.cls ? (uint32_t)m->top.cls->shape.dim[0] : 0;
 }
 
 static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)

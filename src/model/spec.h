@@ -104,15 +104,24 @@ typedef struct qn_moe_spec {
     int32_t n_group, n_group_used; /* chosen only in the groups whose two best experts are best; 0: no groups */
 } qn_moe_spec;
 
-typedef enum qn_norms { QN_NORMS_before, QN_NORMS_after, QN_NORMS_both } qn_norms;
+/* Of what attention and feed-forward take, of what they make, of both, or of the stream after it was added. */
+typedef enum qn_norms { QN_NORMS_before, QN_NORMS_after, QN_NORMS_both, QN_NORMS_sum } qn_norms;
 typedef struct qn_block_spec {
     qn_norm_spec norm;
-    qn_norms norms; /* of attention and feed-forward */
+    qn_norms norms;
+    bool bare_attn; /* attention takes the stream as it is */
     bool parallel;  /* both from the layer's input; the feed-forward has a norm of its own where the file has one */
     float residual_scale; /* of what is added to the stream; 0: 1 */
     qn_attn_spec attn;
     qn_ffn_spec ffn; /* of experts too */
     qn_moe_spec moe;
 } qn_block_spec;
+
+/* What makes a score, or several, of a text's hidden states: out(norm(act(dense(x)))), of which any may be missing. */
+typedef struct qn_head_spec {
+    enum { QN_HEAD_first, QN_HEAD_mean, QN_HEAD_last } of; /* which hidden state it takes */
+    bool gelu;                                             /* where others have tanh */
+    bool softmax;                                          /* of the scores */
+} qn_head_spec;
 
 #endif

@@ -196,7 +196,7 @@ static void write_hparams(qn_synth_job *job)
         const qn_hparam_row *row = &job->arch->hparams[i];
         const double value = qn__hparam_get(&job->hp, row);
         char key[128];
-        snprintf(key, sizeof(key), "%s.%s", job->arch->name, row->key);
+        qn__hparam_key(job->arch, row, key, sizeof(key));
         if (value == 0 && !row->required)
             qn__hparam_set(&job->hp, row, row->fallback);
         else
@@ -257,6 +257,7 @@ static qn_status each_tensor(qn_synth_job *job, visit_fn visit, qn_error *err)
             const qn_layer_hp hp = qn__layer_hp(&job->hp, layer < 0 ? 0 : (uint32_t)layer);
             if (!qn__tensor_row_in(row, &job->hp, &hp)) continue;
             const qn_shape shape = qn__tensor_row_shape(row, &job->hp, &hp);
+            if (qn_shape_numel(&shape) == 0) continue; /* an option that was not given */
             QN_TRY(visit(job, row, name, dtype_of(job, row, name, layer, &shape), &shape, err));
         }
     }

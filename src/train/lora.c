@@ -81,6 +81,8 @@ static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_
     QN_TRY(qn_tokenizer_create(base->file, &base->tok, err));
     QN_TRY(qn__model_load(base->file, qn_tokenizer_n_tokens(base->tok), &base->model, err));
     const qn_hparams *hp = &base->model->hp;
+    if (!base->model->top.out)
+        return QN_FAIL(err, unsupported, "%s has no output matrix to train logits of", base->model->arch->name);
     if (base->model->sees_ahead)
         return QN_FAIL(err, unsupported,
                        "tokens of this %s see what comes after them; training predicts the next token",

@@ -2,69 +2,12 @@
 /* tests/golden/archs.c -- the tiny models of shared/archs against an independent engine's exact logits: every file
  * whose architecture is known here, with a cache that rounds nothing, under the limit of its row in archs.json. With
  * names it runs these files only, whatever their architecture. */
-#include "unit/model/tiny.h"
+#include "archs.h"
 
 #include "model/arch.h"
 
-enum { N = 80 };
-
 /* Files of known architectures that hold what is not computed yet, and are refused as unsupported. */
 static const char *const later[] = {"baichuan-alibi"};
-
-static char rows[1 << 16];
-
-static bool read_rows(void)
-{
-    FILE *file = fopen(QN_SHARED_DIR "/archs/archs.json", "rb");
-    const size_t n = file ? fread(rows, 1, sizeof rows - 1, file) : 0;
-    if (file) fclose(file);
-    assert_true(n < sizeof rows - 1);
-    return n > 0;
-}
-
-/* The text after `"key": ` in a row, up to a comma, quote or bracket. */
-static void field(const char *row, const char *key, char *out, size_t size)
-{
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\":", key);
-    const char *at = strstr(row, quoted), *end = strchr(row, '}');
-    if (!at || at > end) fail_msg("%s is missing in %.40s", key, row);
-    at += strlen(quoted);
-    at += strspn(at, " \n\"[");
-    snprintf(out, size, "%.*s", (int)strcspn(at, ",\"}\n"), at);
-}
-
-static void read_tokens(qn_token *tokens)
-{
-    FILE *file = fopen(QN_SHARED_DIR "/archs/tokens.json", "rb");
-    assert_non_null(file);
-    for (int i = 0; i < N; i++) assert_int_equal(fscanf(file, i ? ", %d" : "[%d", &tokens[i]), 1);
-    fclose(file);
-}
-
-static float *read_npy(const char *name, size_t n)
-{
-    char path[512], magic[10];
-    snprintf(path, sizeof path, "%s/archs/%s", QN_SHARED_DIR, name);
-    FILE *file = fopen(path, "rb");
-    float *out = malloc(n * sizeof *out);
-    assert_true(file && out && fread(magic, 1, 10, file) == 10);
-    assert_int_equal(fseek(file, 10 + (unsigned char)magic[8] + 256 * (unsigned char)magic[9], SEEK_SET), 0);
-    assert_int_equal(fread(out, sizeof *out, n, file), n);
-    fclose(file);
-    return out;
-}
-
-static double nmse(const float *have, const float *want, size_t n)
-{
-    double num = 0, den = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double d = (double)have[i] - (double)want[i];
-        num += d * d;
-        den += (double)want[i] * (double)want[i];
-    }
-    return num / den;
-}
 
 /* All 80 at once, in chunks of 7, or one after another, as sequence 1 of 2; NMSE of the first, and the same bits. */
 static bool run_file(const char *name, const char *npy, double limit, const qn_token *tokens, bool say)

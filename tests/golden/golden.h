@@ -34,6 +34,44 @@ static int n_goldens;
 
 static float scratch[N_TOKENS * MAX_VOCAB];
 
+/* What an embedding model makes of the tokens, [N_TOKENS, width]: where the file names a pooling, row i is that of the
+ * first i + 1 tokens, `batch` texts a call; else each token's own hidden state, all of one call. With `noise` other
+ * texts are computed beside. */
+static bool pools(const qn_gguf *file, const char *arch)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.pooling_type", arch);
+    return qn_gguf_kv_find(file, key) != NULL;
+}
+
+static void eval_texts(golden *g, qn_session *s, int batch, bool noise, float *out)
+{
+    qn_engine_info info;
+    qn_embedding_text texts[2 * N_TOKENS];
+    static float all[2 * N_TOKENS * MAX_VOCAB];
+    qn_engine_get_info(qn_session_engine(s), &info);
+    const bool pooled = pools(qn_engine_file(qn_session_engine(s)), info.arch);
+    const qn_embedding_options options = {.pooling = pooled ? QN_POOLING_unset : QN_POOLING_none};
+    const int width = pooled && info.pooling == QN_POOLING_rank ? info.n_label : info.n_embd_out;
+    const int step = pooled ? batch : N_TOKENS;
+    g->n_vocab = width;
+    for (int i = 0; i < N_TOKENS; i += step) {
+        int n = 0, at = 0, begin[2 * N_TOKENS];
+        for (int j = i; j < i + step && j < N_TOKENS; j += pooled ? 1 : N_TOKENS) {
+            if (noise) {
+                texts[n++] = (qn_embedding_text){g->tokens + j % 7, 5 + j % 3};
+                at += pooled ? 1 : texts[n - 1].n_tokens;
+            }
+            begin[j] = at;
+            texts[n++] = (qn_embedding_text){g->tokens, pooled ? j + 1 : N_TOKENS};
+            at += pooled ? 1 : N_TOKENS;
+        }
+        MUST(qn_session_embeddings(s, texts, n, &options, all, err));
+        for (int j = i; j < i + step && j < N_TOKENS; j++)
+            memcpy(out + j * width, all + (pooled ? begin[j] : begin[0] + j) * width, (size_t)width * sizeof *out);
+    }
+}
+
 /* Logits of all tokens in batches of `batch`; with `noise`, other sequences are computed in the same batches. */
 static void eval(golden *g, const char *backends, int threads, int batch, bool noise, qn_dtype kv_type, float *out)
 {
@@ -43,20 +81,26 @@ static void eval(golden *g, const char *backends, int threads, int batch, bool n
     qn_batch_item items[3 * N_TOKENS];
     const qn_place_rule rules[] = {{"blk.1.*", 1}, {"output*", 1}};
     const bool two = strchr(backends, ',') != NULL;
+    qn_gguf *file = NULL;
+    MUST(qn_gguf_open(g->path, NULL, &file, err));
+    const bool ends = qn_gguf_tensor_find(file, "output_norm.weight") || qn_gguf_tensor_find(file, "output.weight");
+    qn_gguf_close(file);
     const qn_engine_options eo = {
-        .backends = backends, .n_threads = threads, .rules = rules, .n_rules = two ? 2 : 0, .strict = true};
-    const qn_session_options so = {.n_ctx = 256,
-                                   .n_batch = 3 * N_TOKENS,
-                                   .n_seq = 3,
-                                   .n_logits = 3 * N_TOKENS,
-                                   .kv_type = kv_type,
-                                   .kv_type_set = true};
+        .backends = backends, .n_threads = threads, .rules = rules, .n_rules = two ? 1 + ends : 0, .strict = true};
+    qn_session_options so = {.n_ctx = 256,
+                             .n_batch = 3 * N_TOKENS,
+                             .n_seq = 3,
+                             .n_logits = 3 * N_TOKENS,
+                             .kv_type = kv_type,
+                             .kv_type_set = true};
     MUST(qn_engine_open(g->path, &eo, &engine, err));
     qn_engine_get_info(engine, &info);
     g->n_vocab = info.n_vocab;
     assert_in_range(g->n_vocab, 1, MAX_VOCAB);
+    so.embeddings = info.encoder || pools(qn_engine_file(engine), info.arch);
     MUST(qn_session_create(engine, &so, &session, err));
-    for (int i = 0; i < N_TOKENS; i += batch) {
+    if (so.embeddings) eval_texts(g, session, batch, noise, out);
+    for (int i = 0; i < N_TOKENS && !so.embeddings; i += batch) {
         int n = 0;
         for (int j = i; j < i + batch && j < N_TOKENS; j++) {
             if (noise) items[n++] = (qn_batch_item){g->tokens[N_TOKENS - 1 - j], j, 1, false};

@@ -65,8 +65,13 @@ def check(folder):
     for name in sorted(f[:-5] for f in os.listdir(folder) if f.endswith(".gguf")):
         if sys.argv[3:] and name not in sys.argv[3:]:
             continue
-        exact = np.load(f"{folder}/{name}.logits.npy").astype(np.float64)
-        have = Model(f"{folder}/{name}.gguf").forward(tokens)
+        model = Model(f"{folder}/{name}.gguf")
+        embeds = os.path.exists(f"{folder}/{name}.embd.npy")
+        exact = np.load(f"{folder}/{name}.embd.npy" if embeds else f"{folder}/{name}.logits.npy").astype(np.float64)
+        have = model.dense(model.hidden(tokens)) if embeds else model.logits(tokens)
+        if embeds and model.get("pooling_type"):
+            exact_pooled = np.load(f"{folder}/{name}.pool{model.get('pooling_type')}.npy").astype(np.float64)
+            print(f"{name:20} NMSE of what is pooled {nmse(model.pooled(tokens), exact_pooled.ravel()):.2g}")
         print(f"{name:20} NMSE of all logits {nmse(have, exact):.2g}, of the sums {nmse(fold(have), fold(exact)):.2g}")
 
 

@@ -73,13 +73,19 @@ KV_TYPES = {"F32": same, "F16": f16, "BF16": bf16, "Q8_0": q8_0, **{t: blocks(t)
 
 # Pairs of elements that RoPE turns together are one of each half; else neighbours.
 HALVES = set("""qwen2 qwen3 gemma gemma2 gemma3 phi3 olmo2 exaone exaone4 starcoder2 codeshell gptneox falcon stablelm qwen bitnet openelm paddleocr
-    pangu-embedded hunyuan-dense jais2 nemotron orion phi2 plamo plamo3 seed_oss cogvlm""".split())
+    pangu-embedded hunyuan-dense jais2 nemotron orion phi2 plamo plamo3 seed_oss cogvlm
+    nomic-bert jina-bert-v3 modern-bert eurobert gemma-embedding""".split())
 # The activation of the feed-forward: silu unless named; PLAIN: act(up) instead of act(gate) * up.
-ACTS = {"gelu_tanh": "gemma gemma2 gemma3 starcoder2 codeshell gpt2 starcoder phi2", "gelu": "gptneox falcon", "relu2": "arcee jais2 nemotron"}
-PLAIN = set("starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2".split())
+ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2", "gelu": "gptneox falcon bert jina-bert-v3 modern-bert", "relu2": "arcee jais2 nemotron"}
+PLAIN = set("starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2 bert jina-bert-v3".split())
 PARALLEL = set("falcon command-r cohere2 phi2 plamo".split())
 # Every n-th layer sees all, the others a window; whether the others rotate as if there were no scaling.
-PERIOD = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4, "cohere2": 4, "plamo3": 2, "phi3": 0}
+PERIOD = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4, "cohere2": 4, "plamo3": 2, "phi3": 0, "gemma-embedding": 6, "modern-bert": 3}
+# Tokens see both ways; of some, norms come after the sums; which hidden state a head of scores takes unless the first.
+ENCODERS = set("bert nomic-bert jina-bert-v3 modern-bert neo-bert eurobert llama-embed gemma-embedding".split())
+SUMS = set("bert nomic-bert jina-bert-v3".split())
+RANK_OF = {"modern-bert": "mean", "qwen3": "last"}
+POOLINGS = ["none", "mean", "first", "last", "rank"]
 AFTER_TURN = set("hunyuan-dense maincoder".split())  # norms of heads come after rotation
 
 
@@ -118,7 +124,7 @@ class Model:
         self.base = get("rope.freq_base", 1e6 if self.arch in ("qwen2", "qwen3", "seed_oss", "gemma3") else 1e4)
         if self.arch == "cogvlm":
             self.base = 1e4
-        self.window_base = self.base if self.arch == "olmo2" else get("rope.freq_base_swa", 1e4 if self.arch == "gemma3" else self.base)
+        self.window_base = self.base if self.arch == "olmo2" else get("rope.freq_base_swa", 1e4 if self.arch in ("gemma3", "gemma-embedding") else self.base)
         self.scaling = get("rope.scaling.type", "linear" if get("rope.scaling.factor") else "none")
         self.factor = get("rope.scaling.factor", 0) or 1
         self.attn_factor = get("rope.scaling.attn_factor", 1)
@@ -126,11 +132,13 @@ class Model:
         self.ctx_orig = get("rope.scaling.original_context_length", self.n_ctx)
         self.window = get("attention.sliding_window", 0)
         period = get("attention.sliding_window_pattern", PERIOD.get(self.arch, 0))
-        self.windowed = [bool(self.window) and (period == 0 or i % period < period - 1) for i in range(self.n_layer)]
+        full = 0 if self.arch == "modern-bert" else period - 1  # of so many layers this one sees all
+        self.windowed = [bool(self.window) and (period == 0 or i % period != full) for i in range(self.n_layer)]
         self.act = next((a for a, names in ACTS.items() if self.arch in names.split()), "silu")
+        self.act = get("hidden_activation", self.act)
         self.w = {t.name: dequantize(t.data, t.tensor_type).astype(np.float64).reshape(t.shape[::-1]) for t in reader.tensors}
         self.type = {t.name: t.tensor_type.name for t in reader.tensors}
-        if "output.weight" not in self.w:
+        if "output.weight" not in self.w and self.arch not in ENCODERS:
             self.w["output.weight"], self.type["output.weight"] = self.w["token_embd.weight"], self.type["token_embd.weight"]
         self.n_vocab = self.w["token_embd.weight"].shape[0]
 
@@ -166,7 +174,7 @@ class Model:
     def rotates(self, i):
         """The table that layer i rotates by: that of all layers, of windows, or none."""
         a, seen = self.arch, self.windowed[i]
-        if a in ("gpt2", "starcoder") or a == "smollm3" and i % 4 == 3 or a == "cohere2" and not seen:
+        if a in ("gpt2", "starcoder", "bert") or a == "smollm3" and i % 4 == 3 or a == "cohere2" and not seen:
             return None
         if a == "baichuan" and self.n_layer != 32:
             return None
@@ -178,7 +186,7 @@ class Model:
         """Of embeddings, of what is added to the stream, of scores, of logits."""
         get, a = self.get, self.arch
         embd, residual, score, logit = (get(k, 0) or None for k in ("embedding_scale", "residual_scale", "attention.scale", "logit_scale"))
-        if a in ("gemma", "gemma2", "gemma3"):
+        if a in ("gemma", "gemma2", "gemma3", "gemma-embedding"):
             embd = np.sqrt(self.n_embd)
         if a == "minicpm":
             embd, residual, logit = embd or 12, residual or 1.4 / np.sqrt(self.n_layer), logit or self.n_embd / 256
@@ -186,8 +194,43 @@ class Model:
             logit = 1 / logit if logit else None
         return embd or 1, residual or 1, score or 1 / np.sqrt(self.head), logit or 1
 
+    def dense(self, x):
+        return x @ self.w["dense_2.weight"].T @ self.w["dense_3.weight"].T if "dense_2.weight" in self.w else x
+
+    def pooled(self, tokens):
+        """What the file's pooling makes of a text: an embedding, or scores."""
+        w, a = self.w, self.arch
+        x, how = self.hidden(tokens), POOLINGS[self.get("pooling_type")]
+        of = RANK_OF.get(a, "first") if how == "rank" else how
+        x = {"mean": x.mean(0), "first": x[0], "last": x[-1]}[of]
+        if how != "rank":
+            return self.dense(x)
+        if "cls.weight" in w:
+            x = w["cls.weight"] @ x + w.get("cls.bias", 0)
+            x = ACT["gelu"](x) if a == "modern-bert" else np.tanh(x)
+        if "cls.norm.weight" in w:
+            x = x - x.mean()
+            x = x / np.sqrt((x * x).mean() + self.eps) * w["cls.norm.weight"]
+        x = w["cls.output.weight"] @ x + w.get("cls.output.bias", 0)
+        return np.exp(x) / np.exp(x).sum() if a == "qwen3" else x
+
     def forward(self, tokens, act=None, kv=same):
-        """Logits [n, n_vocab]. act: what a product's input is rounded to, by the type of its weight."""
+        """Logits [n, n_vocab]; an encoder's hidden states [n, n_embd]; or with a pooling a row for each of the texts that tokens begin."""
+        if self.get("pooling_type") is not None:
+            return np.stack([self.pooled(tokens[:i + 1]) for i in range(len(tokens))])
+        return self.dense(self.hidden(tokens, act, kv)) if self.arch in ENCODERS else self.logits(tokens, act, kv)
+
+    def hidden(self, tokens, act=None, kv=same):
+        return self.stream(tokens, act, kv)[0]
+
+    def logits(self, tokens, act=None, kv=same):
+        x, product, logit = self.stream(tokens, act, kv)
+        y = product(x, "output.weight") * logit
+        cap = self.get("final_logit_softcapping", 30 if self.arch == "gemma2" else 0)
+        return cap * np.tanh(y / cap) if cap else y
+
+    def stream(self, tokens, act, kv):
+        """The stream after its last norm. act: what a product's input is rounded to, by the type of its weight."""
         w, n, a, get = self.w, len(tokens), self.arch, self.get
         pos = np.arange(n)
 
@@ -214,13 +257,19 @@ class Model:
 
         tables = {None: None, "all": self.angles(pos, self.base, True), "window": self.angles(pos, self.window_base, False)}
         see = np.tri(n) > 0
-        masks = [np.where(m, 0, -np.inf) for m in (see, see & (pos[None] > pos[:, None] - (self.window or n)))]
+        near = see & (pos[None] > pos[:, None] - (self.window or n))
+        if a in ENCODERS:
+            see, near = np.ones((n, n)) > 0, abs(pos[None] - pos[:, None]) <= (self.window or 0) // 2
+        masks = [np.where(m, 0, -np.inf) for m in (see, near)]
         embd, residual, scale, logit = self.factors()
         clamp, cap = get("attention.clamp_kqv", 0), get("attn_logit_softcapping", 50 if a == "gemma2" else 0)
         heat = 1 + get("attention.temperature_scale", 0) * np.log(1 + pos // self.ctx_orig)
         h = w["token_embd.weight"][tokens] * embd
         if "position_embd.weight" in w:
             h = h + w["position_embd.weight"][pos]
+        if "token_types.weight" in w:
+            h = h + w["token_types.weight"][0]
+        h = normed(h, "token_embd_norm.weight")
         for i in range(self.n_layer):
             p = f"blk.{i}."
             n_head, n_kv, first, last = self.n_head[i], self.n_kv[i], p + "attn_norm.weight", p + "ffn_norm.weight"
@@ -254,6 +303,8 @@ class Model:
             o = normed(o, post) * residual
             side_by_side = a in PARALLEL or get("use_parallel_residual", a == "gptneox") or a == "stablelm" and last not in w
             y = h if side_by_side else h + o
+            if a in SUMS:
+                y = norm(y, p + "attn_output_norm.weight")
             x = norm(y, last) if bare or last in w else x if side_by_side else y
             if p + "ffn_gate_inp.weight" in w:
                 f = mixture(self, x, p, ACT[self.act], lambda y, name: act(self.type[name])(y) if act else y)
@@ -267,9 +318,11 @@ class Model:
                 f = ACT[self.act](f)
             f = product(normed(f, p + "ffn_sub_norm.weight"), p + "ffn_down.weight")
             h = y + normed(f, post_ffn) * residual + (o if side_by_side else 0)
-        y = product(norm(h, "output_norm.weight"), "output.weight") * logit
-        cap = get("final_logit_softcapping", 30 if a == "gemma2" else 0)
-        return cap * np.tanh(y / cap) if cap else y
+            if a in SUMS:
+                h = norm(h, p + "layer_output_norm.weight")
+        if a in SUMS:
+            return h, product, logit
+        return norm(h, "enc.output_norm.weight" if a == "neo-bert" else "output_norm.weight"), product, logit
 
 
 def nmse(a, b):

@@ -10,7 +10,10 @@
 /* Ranges are far beyond any model and keep every product of two of them inside int64. */
 /* clang-format off */
 #define DECODER_SIZES DECODER_COMMON_SIZES, U32_OR("expert_count", n_expert, 0, 0, 65536)
-#define DECODER_COMMON_SIZES \
+#define DECODER_COMMON_SIZES SIZES, \
+    BOOL_OR("attention.causal",                causal, 1), \
+    EMBEDDING_KEYS
+#define SIZES \
     U32("context_length",                      n_ctx_train, 1, 1 << 28), \
     U32("embedding_length",                    n_embd, 1, 1 << 20), \
     U32("block_count",                         n_layer, 1, 4096), \
@@ -18,8 +21,10 @@
     LU32_OR("attention.head_count_kv",         n_kv_head, 0, 1, 65536),       /* 0: n_head */ \
     U32_OR("attention.key_length",             n_embd_head_k, 0, 1, 65536),   /* 0: n_embd / n_head */ \
     U32_OR("attention.value_length",           n_embd_head_v, 0, 1, 65536), \
-    LU32("feed_forward_length",                n_ff, 1, 1 << 22), \
-    BOOL_OR("attention.causal",                causal, 1)
+    LU32("feed_forward_length",                n_ff, 1, 1 << 22)
+#define EMBEDDING_KEYS \
+    U32_OR("pooling_type",                     pooling, QN_POOLING_UNSET_IN_FILE, 0, 4), \
+    COUNT_OR("classifier.output_labels",       n_label, 1, 1, 64)
 /* Mixtures. Where all layers are, feed_forward_length may be an expert's. */
 #define EXPERTS_HPARAMS \
     U32_OF("expert_count",                     n_expert, 6, 1, 65536), \
@@ -116,6 +121,14 @@
     {LAYER(attn_k_bias),   "blk.%d.attn_k.bias",         {D_K},             W_VECTOR | (flags)}, \
     {LAYER(attn_v_bias),   "blk.%d.attn_v.bias",         {D_V},             W_VECTOR | (flags)}
 #define SINK_ROW {LAYER(attn_sinks), "blk.%d.attn_sinks.weight", {D_HEADS}, W_VECTOR}
+/* What scores texts. */
+#define CLS_TENSORS(flags) \
+    {TOP(cls),             "cls.weight",                 {D_EMBD, D_EMBD},  flags}, \
+    {TOP(cls_bias),        "cls.bias",                   {D_EMBD},          W_VECTOR | (flags)}, \
+    CLS_OUT_TENSORS(flags)
+#define CLS_OUT_TENSORS(flags) \
+    {TOP(cls_out),         "cls.output.weight",          {D_LABELS, D_EMBD}, flags}, \
+    {TOP(cls_out_bias),    "cls.output.bias",            {D_LABELS},        W_VECTOR | (flags)}
 /* clang-format on */
 
 #define DECODER(name_, mode) \

@@ -209,7 +209,7 @@ static void graphs(void **state)
         MUST(qn_gguf_open(path, NULL, &file, err));
         MUST(qn__model_load(file, 0, &m, err));
         qn__kv_groups(m, 64, 7, 3, &kv);
-        MUST(qn__build_decode(m, &kv, &(qn_decode_spec){.n_tokens = 7, .n_out = 2}, &g, err));
+        MUST(qn__build_decode(m, &kv, &(qn_decode_spec){.n_tokens = 7, .n_out = 2, .hidden = !m->top.out}, &g, err));
         MUST(qn__graph_verify(g, err));
         int n_weights = 0, n_updates = 0;
         const qn_node *logits = NULL;
@@ -222,9 +222,9 @@ static void graphs(void **state)
         assert_int_equal(n_weights, m->n_weights);
         assert_int_equal(n_updates, 4); /* keys and values of two layers */
         assert_non_null(logits);
-        assert_string_equal(logits->name, "logits");
+        assert_string_equal(logits->name, m->top.out ? "logits" : "hidden");
         const qn_shape shape = qn_layout_shape(&logits->layout);
-        assert_true(qn_shape_equal(&shape, &qn_shape_of(2, 300)));
+        assert_true(qn_shape_equal(&shape, &qn_shape_of(2, m->top.out ? 300 : 32)));
         qn__graph_destroy(g);
         int n_turned = 0;
         for (uint32_t i = 0; i < m->hp.n_layer; i++) n_turned += m->layers[i].spec.attn.turn != QN_TURN_none;

@@ -120,6 +120,15 @@ static const char *const tiny_archs[] = {
 };
 enum { TINY_N_ARCHS = sizeof(tiny_archs) / sizeof(tiny_archs[0]) };
 
+/* It has no logits. */
+static inline bool tiny_is_encoder(const char *name)
+{
+    const qn_arch *arch = qn__arch_find(name);
+    for (int i = 0; i < arch->n_tensors; i++)
+        if (!arch->tensors[i].layer && arch->tensors[i].slot == offsetof(qn_top, out)) return false;
+    return true;
+}
+
 /* Do its layers rotate queries and keys? baichuan's do not, but for its one of 32 layers. */
 static inline bool tiny_turns(const char *arch)
 {
@@ -163,7 +172,9 @@ static inline void tiny_hparams(tiny_job *j)
         const qn_hparam_row *row = &j->arch->hparams[i];
         const double value = qn__hparam_get(&j->hp, row);
         char key[128];
-        snprintf(key, sizeof(key), "%s.%s", j->t->arch ? j->t->arch : "llama", row->key);
+        (void)qn__hparam_key(j->arch, row, key, sizeof key);
+        if (j->t->arch && !qn__arch_find(j->t->arch)) snprintf(key, sizeof(key), "%s.%s", j->t->arch, row->key);
+        if (value == 0 && !row->required) qn__hparam_set(&j->hp, row, row->fallback);
         if ((value == 0 && !row->required) || (j->t->key && j->t->key(j->w, key))) continue;
         qn__hparam_write(j->w, key, row, value);
     }
@@ -256,7 +267,7 @@ static inline void tiny_declare(tiny_job *j, const qn_tensor_row *row, int layer
         snprintf(name, sizeof(name), row->name, layer);
     else
         snprintf(name, sizeof(name), "%s", row->name);
-    if (j->t->tensor && j->t->tensor(name, &dtype, &shape)) return;
+    if (qn_shape_numel(&shape) == 0 || (j->t->tensor && j->t->tensor(name, &dtype, &shape))) return;
     assert_true(j->n_tensors < TINY_MAX_TENSORS);
     /* Queries and keys twice as large: attention then prefers few cells. */
     const bool twice =
