@@ -52,7 +52,8 @@ static qn_value *norm(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight
     if (!x) return NULL;
     qn_tensor *y = kind == QN_NORM_layer ? qn_layer_norm(tensor(x), 1, own, weight(p, bias), eps)
                                          : qn_rms_norm(tensor(x), own, eps);
-    return value(y && w && !own ? qn_mul(y, weight(p, w)) : y);
+    if (y && w && !own) y = qn_mul(y, weight(p, w));
+    return value(y && bias && kind == QN_NORM_rms ? qn_add(y, weight(p, bias)) : y);
 }
 
 static qn_value *add(void *ctx, qn_value *a, qn_value *b)

@@ -76,7 +76,8 @@ static qn_value *norm(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight
     qn_node *y = kind == QN_NORM_layer
                      ? qn__layer_norm(b->g, node(x), own, qn__weight(b, bias), (double)b->hp->norm_eps)
                      : qn__rms_norm(b->g, node(x), own, b->hp->norm_eps);
-    return value(w && !own ? qn__mul(b->g, y, qn__weight(b, w)) : y);
+    if (w && !own) y = qn__mul(b->g, y, qn__weight(b, w));
+    return value(bias && kind == QN_NORM_rms ? qn__add(b->g, y, qn__weight(b, bias)) : y);
 }
 
 static qn_value *add(void *ctx, qn_value *x, qn_value *y)

@@ -251,6 +251,10 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
     memset(hp, 0, sizeof(*hp));
     for (int i = 0; i < arch->n_hparams; i++) QN_TRY(read_row(file, arch, &arch->hparams[i], hp, err));
 
+    if (hp->n_layer_nextn >= hp->n_layer)
+        return QN_FAIL(err, format, "%s.nextn_predict_layers is %u; fewer than block_count %u are expected", arch->name,
+                       hp->n_layer_nextn, hp->n_layer);
+    hp->n_layer -= hp->n_layer_nextn;
     QN_TRY(qn__check_experts(arch, hp, err));
     if (!hp->n_kv_head) hp->n_kv_head = hp->n_head;
     if (!hp->n_embd_head_k || !hp->n_embd_head_v) {

@@ -96,7 +96,7 @@ done
 # A value that is none of those that are possible is found before anything else is done.
 expect 2 "$quern" train "$source/README.md" -o "$work/x.gguf" --type Q9_K; one_line "--type" "Q9_K" "Q4_K_M"
 expect 2 "$quern" bench "$work/none" --cpu "ref,avx9";                     one_line "--cpu" "ref,avx9"
-expect 2 "$quern" synth "$work/x.gguf" --arch gpt1;                        one_line "--arch" "gpt1" "llama, arcee"
+expect 2 "$quern" synth "$work/x.gguf" --arch gpt1;                        one_line "--arch" "gpt1" "llama"
 expect 2 "$quern" export-lora a b c --type IQ1_S;                          one_line "--type" "IQ1_S"
 printf 'type = Q9_K\n' >"$work/conf"
 expect 2 "$quern" train "$source/README.md" -o "$work/x.gguf" --config "$work/conf"; one_line "Q9_K"
@@ -151,7 +151,7 @@ try "F16 F32" quern run --kv-type = F
 try "BF16 F16 F32 IQ4_NL Q4_0 Q4_1 Q5_0 Q5_1 Q8_0" quern run --kv-type =
 try "Q4_K Q4_K_M Q4_K_S" quern synth x.gguf --type Q4_K
 try "tiny tinyllama-1.1b" quern synth --preset tin
-try "qwen qwen2 qwen3" quern synth --arch q
+try "starcoder starcoder2" quern synth --arch starc
 try "decode prompt" quern graph model.gguf --phase ""
 try "temperature" quern run --samplers te
 try "top_k;temperature" quern run --samplers "\"top_k;te"

@@ -11,6 +11,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from gguf.quants import dequantize, quantize
 
+import golden_moe
 from golden_moe import mixture
 
 F32 = np.float32
@@ -88,6 +89,11 @@ RANK_OF = {"modern-bert": "mean", "qwen3": "last"}
 POOLINGS = ["none", "mean", "first", "last", "rank"]
 AFTER_TURN = set("hunyuan-dense maincoder".split())  # norms of heads come after rotation
 
+POST_IS_NEXT = {"seed_oss"} | golden_moe.POST_IS_NEXT  # post_attention_norm is the norm before the feed-forward
+HALVES |= golden_moe.HALVES
+PERIOD.update(golden_moe.PERIOD)
+AFTER_TURN |= golden_moe.AFTER_TURN
+
 
 def erf(x):
     return np.vectorize(math.erf)(x)
@@ -121,10 +127,10 @@ class Model:
         self.head = get("attention.key_length", self.n_embd // max(self.n_head))
         self.head_v = get("attention.value_length", self.n_embd // max(self.n_head))
         self.n_rot = get("rope.dimension_count", self.head)
-        self.base = get("rope.freq_base", 1e6 if self.arch in ("qwen2", "qwen3", "seed_oss", "gemma3") else 1e4)
+        self.base = get("rope.freq_base", 1e6 if self.arch in ("qwen2", "qwen3", "qwen2moe", "qwen3moe", "seed_oss", "gemma3") else 1e4)
         if self.arch == "cogvlm":
             self.base = 1e4
-        self.window_base = self.base if self.arch == "olmo2" else get("rope.freq_base_swa", 1e4 if self.arch in ("gemma3", "gemma-embedding") else self.base)
+        self.window_base = self.base if self.arch in ("olmo2", "mellum") else get("rope.freq_base_swa", 1e4 if self.arch in ("gemma3", "gemma-embedding") else self.base)
         self.scaling = get("rope.scaling.type", "linear" if get("rope.scaling.factor") else "none")
         self.factor = get("rope.scaling.factor", 0) or 1
         self.attn_factor = get("rope.scaling.attn_factor", 1)
@@ -178,7 +184,7 @@ class Model:
             return None
         if a == "baichuan" and self.n_layer != 32:
             return None
-        if a == "exaone4" and self.window:
+        if a in ("exaone4", "exaone-moe") and self.window:
             return "all" if seen else None
         return "window" if seen and a != "cohere2" else "all"
 
@@ -190,7 +196,7 @@ class Model:
             embd = np.sqrt(self.n_embd)
         if a == "minicpm":
             embd, residual, logit = embd or 12, residual or 1.4 / np.sqrt(self.n_layer), logit or self.n_embd / 256
-        if a in ("granite", "minicpm"):
+        if a in ("granite", "granitemoe", "minicpm"):
             logit = 1 / logit if logit else None
         return embd or 1, residual or 1, score or 1 / np.sqrt(self.head), logit or 1
 
@@ -273,9 +279,11 @@ class Model:
         for i in range(self.n_layer):
             p = f"blk.{i}."
             n_head, n_kv, first, last = self.n_head[i], self.n_kv[i], p + "attn_norm.weight", p + "ffn_norm.weight"
-            post, post_ffn = ("" if a == "seed_oss" else p + "post_attention_norm.weight"), p + "post_ffw_norm.weight"
-            if a == "seed_oss":
+            post, post_ffn = ("" if a in POST_IS_NEXT else p + "post_attention_norm.weight"), p + "post_ffw_norm.weight"
+            if a in POST_IS_NEXT:
                 last = p + "post_attention_norm.weight"
+            if a == "dbrx":
+                last = p + "attn_output_norm.weight"
             if a == "plamo3":
                 post, post_ffn = p + "post_attention_norm", p + "post_ffw_norm"
             if p + "attn_norm_2.weight" in w:

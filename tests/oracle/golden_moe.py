@@ -4,8 +4,12 @@ authors do where no key says it."""
 import numpy as np
 
 SOFTMAX, SIGMOID, CHOSEN, SQRT_SOFTPLUS = 1, 2, 3, 4  # as expert_gating_func counts
-GATING = {}  # where there is no such key: SOFTMAX, or this
-NORMALISED = set("llama".split())  # without expert_weights_norm
+HALVES = set("""qwen2moe qwen3moe olmoe glm4moe dots1 bailingmoe2 hunyuan-moe phimoe dbrx minimax-m2 exaone-moe mellum""".split())
+PERIOD = {"exaone-moe": 4, "mellum": 4}
+AFTER_TURN = {"hunyuan-moe"}
+POST_IS_NEXT = {"glm4moe"}
+GATING = {"glm4moe": SIGMOID, "minimax-m2": SIGMOID}  # where there is no such key: SOFTMAX, or this
+NORMALISED = set("llama qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum".split())  # without expert_weights_norm
 
 
 def softmax(x):

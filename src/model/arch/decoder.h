@@ -25,13 +25,6 @@
 #define EMBEDDING_KEYS \
     U32_OR("pooling_type",                     pooling, QN_POOLING_UNSET_IN_FILE, 0, 4), \
     COUNT_OR("classifier.output_labels",       n_label, 1, 1, 64)
-/* Mixtures. Where all layers are, feed_forward_length may be an expert's. */
-#define EXPERTS_HPARAMS \
-    U32_OF("expert_count",                     n_expert, 6, 1, 65536), \
-    U32_OF("expert_used_count",                n_expert_used, 2, 1, 65536), \
-    U32_OR("expert_feed_forward_length",       n_ff_exp, 0, 1, 1 << 22)
-#define MOE_HPARAMS(default_rope_base) \
-    DECODER_COMMON_SIZES, EXPERTS_HPARAMS, RMS_EPS, DECODER_ROPE(default_rope_base)
 #define RMS_EPS   F32("attention.layer_norm_rms_epsilon", norm_eps, 0, 1)
 #define LAYER_EPS F32("attention.layer_norm_epsilon",     norm_eps, 0, 1)
 #define DECODER_ROPE(default_base) DECODER_ROPE_NUMBERS(default_base), \
@@ -83,16 +76,6 @@
     {LAYER(ffn_gate_bias), "blk.%d.ffn_gate.bias",       {D_FF},            W_VECTOR | W_MAY_LACK | W_DENSE}, \
     {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR | W_MAY_LACK | W_DENSE}, \
     {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR | W_MAY_LACK | W_DENSE}
-#define MOE_TENSORS \
-    {LAYER(ffn_gate_inp),  "blk.%d.ffn_gate_inp.weight", {D_EXPERTS, D_EMBD}, W_EXPERTS}, \
-    {LAYER(ffn_gate_exps), "blk.%d.ffn_gate_exps.weight", {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS}, \
-    {LAYER(ffn_up_exps),   "blk.%d.ffn_up_exps.weight",  {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS}, \
-    {LAYER(ffn_down_exps), "blk.%d.ffn_down_exps.weight", {D_EXPERTS, D_EMBD, D_FF_EXP}, W_EXPERTS}
-/* Experts that all tokens use. */
-#define SHEXP_TENSORS \
-    {LAYER(ffn_gate_shexp), "blk.%d.ffn_gate_shexp.weight", {D_FF_SHEXP, D_EMBD}, W_EXPERTS | W_SHARED}, \
-    {LAYER(ffn_up_shexp),  "blk.%d.ffn_up_shexp.weight", {D_FF_SHEXP, D_EMBD}, W_EXPERTS | W_SHARED}, \
-    {LAYER(ffn_down_shexp), "blk.%d.ffn_down_shexp.weight", {D_EMBD, D_FF_SHEXP}, W_EXPERTS | W_SHARED}
 #define DECODER_TENSORS \
     EMBD_TENSORS, \
     ROPE_TENSORS, \

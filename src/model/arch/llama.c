@@ -3,7 +3,7 @@
  * Llama (Touvron et al. 2023) and what shares its shape (Mistral, TinyLlama, SmolLM ...): pre-norm attention with
  * interleaved RoPE, and a gated feed-forward; biases where the file has them. Mixtral (Jiang et al. 2024): a mixture in
  * its place. */
-#include "model/arch/decoder.h"
+#include "model/arch/experts.h"
 
 static const qn_hparam_row hparams[] = {
     DECODER_HPARAMS(10000.0),

@@ -83,6 +83,9 @@ static bool watch(void *ctx, const qn_node *node, bool after)
     if (strcmp(qn_node_op_name(node), "set_rows") == 0) {
         w->n_updates++;
         look_at_cache(w, x);
+    } else if (strncmp(qn_node_name(node), "ffn_moe_topk-", 13) == 0) {
+        assert_int_equal(qn_node_dtype(node), QN_DTYPE_I64);
+        for (uint64_t i = 0; i < n; i++) assert_true(x[i] >= 0 && x[i] == floorf(x[i]));
     } else {
         assert_int_equal(qn_node_dtype(node), QN_DTYPE_F32);
         look_at_f32(w, node, x, n);
