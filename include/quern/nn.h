@@ -280,21 +280,51 @@ typedef struct qn_ffn_options {
 /* up, down, and with gated: gate: Linear. down(activation(up(x))), or down(activation(gate(x)) * up(x)). */
 QN_API qn_module *qn_nn_feed_forward(qn_context *c, const qn_ffn_options *options);
 
-/* QN_LLAMA(architecture, pairs of RoPE that lie half a head apart, a norm of every query and key head, default
- * rope_base) */
-/* clang-format off */
-#define QN_LLAMA_ROWS(QN_LLAMA) \
-    QN_LLAMA(llama, false, false, 1e4) \
-    QN_LLAMA(qwen2, true,  false, 1e6) /* with qkv_bias */ \
-    QN_LLAMA(qwen3, true,  true,  1e6)
-/* clang-format on */
+/* A model of any architecture that the engine runs (qn_architectures in quern/engine.h) but mixtures of experts, whose
+ * products have no gradient: the same layers, computed by the same description, as tensor operations. */
+typedef struct qn_decoder_options {
+    /* An open GGUF file: the module has its architecture, hyperparameters and tensors, and the fields from here to
+     * `optional` are 0. Its weights are read by qn_module_load; the file may be closed before. */
+    const qn_gguf *file;
+    const char *arch; /* NULL: llama */
+    int64_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_ff;
+    int64_t n_kv_head;          /* 0: n_head */
+    int64_t head_dim;           /* 0: n_embd / n_head */
+    double norm_eps, rope_base; /* 0: 1e-5, the architecture's */
+    bool tied;                  /* the token embedding is the output matrix too */
+    /* other hyperparameters, by their keys in files behind the architecture's name: "attention.sliding_window=64";
+     * NULL-terminated, or NULL */
+    const char *const *set;
+    /* of the tensors that a file may lack, those that it has: "rope_freqs.weight", and of layers "attn_q.bias";
+     * NULL-terminated, or NULL. What files mostly have is there in any case */
+    const char *const *optional;
+    double dropout_p; /* of embeddings and of what each half of a layer adds */
+    /* in training, of each layer its input alone is kept for backward, which computes the inside again: the same
+     * gradients, to the bit, in less memory */
+    bool grad_checkpointing;
+    /* of first weights; 0: 0.02. What is added 2 n_layer times starts smaller by sqrt(2 n_layer) */
+    double deviation;
+} qn_decoder_options;
+/* Inputs: tokens [batch,n], I32 or I64, and a mask (NULL: each sees what the architecture has it see; as of
+ * qn_scaled_dot_product_attention, [batch,1,n,n], for sequences that share a row; windows narrow it) -> logits
+ * [batch,n,n_vocab], or, where the architecture has no output matrix (encoders), hidden states [batch,n,n_embd].
+ * Tensors have the names of GGUF files of the architecture, and a GGUF that it is saved to has its metadata: with a
+ * vocabulary added, it is a model that the engine runs. Norms begin as ones, biases as zeros, matrices normal; factors
+ * that frequencies are divided by are buffers of ones. */
+QN_API qn_module *qn_nn_decoder(qn_context *c, const qn_decoder_options *options);
+/* The next n tokens of a run: logits [batch,n,n_vocab]. */
+QN_API qn_tensor *qn_decoder_decode(qn_module *m, qn_tensor *tokens, qn_kv_cache *cache);
+/* A cache that fits; capacity 0: n_ctx. */
+QN_API qn_kv_cache *qn_decoder_cache(qn_module *m, int64_t batch, int64_t capacity);
+
+/* The same for Llama and what has its hyperparameters, by fields instead of keys. */
 typedef struct qn_llama_options {
     int64_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_ff;
     int64_t n_kv_head;          /* 0: n_head */
     int64_t head_dim;           /* 0: n_embd / n_head */
     double norm_eps, rope_base; /* 0: 1e-5, the architecture's */
     bool tied;                  /* the token embedding is the output matrix too */
-    const char *arch;           /* a name of QN_LLAMA_ROWS; NULL: llama */
+    const char *arch;           /* "llama", "qwen2", "qwen3" ..; NULL: llama */
     /* attn_q.bias, attn_k.bias, attn_v.bias; attn_output.bias; ffn_gate.bias, ffn_up.bias, ffn_down.bias */
     bool qkv_bias, out_bias, ff_bias;
     /* a buffer rope_freqs.weight [head_dim / 2] that frequencies are divided by; ones at first */
@@ -303,23 +333,16 @@ typedef struct qn_llama_options {
     bool yarn;               /* YaRN with that factor instead */
     double rope_attn_factor; /* 0: 1 */
     int64_t n_ctx_orig;      /* of YaRN: the context before it was stretched; 0: n_ctx */
-    double dropout_p;        /* of embeddings and of what each half of a layer adds */
-    /* in training, of each layer its input alone is kept for backward, which computes the inside again: the same
-     * gradients, to the bit, in less memory */
+    double dropout_p;        /* as in qn_decoder_options */
     bool grad_checkpointing;
-    /* of first weights; 0: 0.02. What is added 2 n_layer times starts smaller by sqrt(2 n_layer) */
     double deviation;
 } qn_llama_options;
-/* A Llama-like decoder. Inputs: tokens [batch,n], I32 or I64, and a mask (NULL: each sees itself and those before; as
- * of qn_scaled_dot_product_attention, [batch,1,n,n], for sequences that share a row) -> logits [batch,n,n_vocab].
- * Tensors have the names of GGUF files of the architecture, and a GGUF that it is saved to has its metadata: with a
- * vocabulary added, it is a model that the engine runs. */
+/* invalid where the architecture has no tensors or hyperparameters for what is asked. */
 QN_API qn_module *qn_nn_llama(qn_context *c, const qn_llama_options *options);
-/* The next n tokens of a run: logits [batch,n,n_vocab]. */
-QN_API qn_tensor *qn_llama_decode(qn_module *m, qn_tensor *tokens, qn_kv_cache *cache);
-/* A cache that fits; capacity 0: n_ctx. */
-QN_API qn_kv_cache *qn_llama_cache(qn_module *m, int64_t batch, int64_t capacity);
-/* What a GGUF file of one of these architectures is, for qn_nn_llama and then qn_module_load. */
+QN_API qn_tensor *qn_llama_decode(qn_module *m, qn_tensor *tokens, qn_kv_cache *cache); /* qn_decoder_decode */
+QN_API qn_kv_cache *qn_llama_cache(qn_module *m, int64_t batch, int64_t capacity);      /* qn_decoder_cache */
+/* What a GGUF file is, for qn_nn_llama and then qn_module_load. unsupported where these options cannot say it all:
+ * qn_nn_decoder takes the file itself. */
 QN_API qn_status qn_llama_options_read(const qn_gguf *file, qn_llama_options *out, qn_error *err);
 
 #ifdef __cplusplus

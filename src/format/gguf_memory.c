@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/format/gguf_memory.c -- a GGUF writer without a file, for metadata that is read again at once: the same calls
+/* src/format/gguf_memory.c -- a GGUF writer without a file, for a header that is read again at once: the same calls
  * declare it. */
 #include "format/gguf_writer.h"
 
@@ -19,13 +19,7 @@ qn_status qn__gguf_writer_create_memory(qn_gguf_writer **out, qn_error *err)
 
 qn_status qn__gguf_writer_take_header(qn_gguf_writer *w, qn_str *out, qn_error *err)
 {
-    if (w->n_tensors > 0)
-        QN_WRITER_FAIL(w, state, "found %zu tensors declared in a header without a file, expected none", w->n_tensors);
-    qn__str_append(out, "GGUF", 4);
-    qn__gguf_put_le(out, 3, 4);
-    qn__gguf_put_le(out, 0, 8);
-    qn__gguf_put_le(out, w->n_keys, 8);
-    qn__str_append(out, w->kv.data, w->kv.len);
+    if (qn__gguf_build_header(w, out)) qn__str_append(out, w->kv.data, w->kv.len);
     if (out->failed) QN_WRITER_FAIL(w, nomem, "out of memory: metadata of %zu bytes", w->kv.len);
     const qn_status status = w->to.error.status;
     if (status != QN_OK && err) *err = w->to.error;

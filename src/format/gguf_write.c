@@ -293,11 +293,8 @@ static void pad(qn_gguf_writer *w)
     }
 }
 
-/* The header goes out: 24 bytes, the metadata table, the tensor table, padding. */
-static bool begin_data(qn_gguf_writer *w)
+bool qn__gguf_build_header(qn_gguf_writer *w, qn_str *first)
 {
-    if (!healthy(w)) return false;
-    if (w->streaming) return true;
     check_twice(w, "key", w->keys, sizeof *w->keys, w->n_keys);
     check_twice(w, "tensor", w->tensors, sizeof *w->tensors, w->n_tensors);
     lay_out(w);
@@ -305,15 +302,23 @@ static bool begin_data(qn_gguf_writer *w)
         QN_WRITER_FAIL(w, limit, "found %zu keys and %zu tensors, expected at most %llu and %llu", w->n_keys,
                        w->n_tensors, (unsigned long long)QN_GGUF_MAX_KV, (unsigned long long)QN_GGUF_MAX_TENSORS);
     if (!healthy(w)) return false;
-    qn_str header = {0};
-    qn__str_append(&header, "GGUF", 4);
-    qn__gguf_put_le(&header, 3, 4);
-    qn__gguf_put_le(&header, w->n_tensors, 8);
-    qn__gguf_put_le(&header, w->n_keys, 8);
+    qn__str_append(first, "GGUF", 4);
+    qn__gguf_put_le(first, 3, 4);
+    qn__gguf_put_le(first, w->n_tensors, 8);
+    qn__gguf_put_le(first, w->n_keys, 8);
     put_infos(w);
     qn__gguf_end_kv(w);
-    if (header.failed) QN_WRITER_FAIL(w, nomem, "out of memory: the first bytes of a header");
-    if (healthy(w)) {
+    if (first->failed) QN_WRITER_FAIL(w, nomem, "out of memory: the first bytes of a header");
+    return healthy(w);
+}
+
+/* The header goes out: 24 bytes, the metadata table, the tensor table, padding. */
+static bool begin_data(qn_gguf_writer *w)
+{
+    if (!healthy(w)) return false;
+    if (w->streaming) return true;
+    qn_str header = {0};
+    if (qn__gguf_build_header(w, &header)) {
         qn__writer_put(w->to.out, header.data, header.len);
         qn__writer_put(w->to.out, w->kv.data, w->kv.len);
         if (w->n_tensors > 0) pad(w);

@@ -40,8 +40,11 @@ void qn__gguf_write_scalar(qn_gguf_writer *w, const char *key, qn_gguf_type type
 void qn__gguf_put_le(qn_str *s, uint64_t value, int bytes);
 bool qn__gguf_is_alignment(const char *key);
 
-/* A writer without a file, for keys alone; take_header ends it and gives the bytes, which open again
- * (qn_gguf_open_memory). */
+/* What is declared, checked and laid out: the first bytes of a file go to `first`, and behind them belongs w->kv, which
+ * has tensors too now. */
+bool qn__gguf_build_header(qn_gguf_writer *w, qn_str *first);
+/* A writer without a file; take_header ends it and gives the bytes, which open again (qn_gguf_open_memory; where
+ * tensors were declared, with metadata_only). */
 qn_status qn__gguf_writer_create_memory(qn_gguf_writer **out, qn_error *err);
 qn_status qn__gguf_writer_take_header(qn_gguf_writer *w, qn_str *out, qn_error *err);
 

@@ -3,6 +3,7 @@
  * [batch, n, heads, d]. */
 #include "lm/record.h"
 #include "array/ops/functional.h"
+#include <math.h>
 #include <quern/functional.h>
 #include <string.h>
 
@@ -21,10 +22,10 @@ static qn_tensor *embedded(const qn_lm_pass *p, const qn_weight *table, qn_tenso
 /* [n], or NULL for 0, 1, .. */
 static qn_tensor *positions(const qn_lm_pass *p) { return p->cache ? qn__kv_positions(p->cache) : NULL; }
 
-static qn_tensor *counted(const qn_lm_pass *p)
+/* The same as numbers, for x [batch, n, ..]. */
+static qn_tensor *counted(const qn_lm_pass *p, const qn_tensor *x)
 {
-    if (p->cache) return positions(p);
-    return qn_arange(qn_context_of(p->ids), 0, (double)qn_dim(p->ids, -1), 1, QN_DTYPE_I64);
+    return p->cache ? positions(p) : qn_arange(qn_context_of(x), 0, (double)qn_dim(x, 1), 1, QN_DTYPE_I64);
 }
 
 static qn_value *rows(void *ctx, const qn_weight *table)
@@ -33,7 +34,11 @@ static qn_value *rows(void *ctx, const qn_weight *table)
     return value(embedded(p, table, p->ids));
 }
 
-static qn_value *pos_rows(void *ctx, const qn_weight *table) { return value(embedded(ctx, table, counted(ctx))); }
+static qn_value *pos_rows(void *ctx, const qn_weight *table)
+{
+    const qn_lm_pass *p = ctx;
+    return value(embedded(p, table, counted(p, p->ids)));
+}
 
 static qn_value *first_row(void *ctx, const qn_weight *table) { return value(qn_narrow(weight(ctx, table), 0, 0, 1)); }
 
@@ -117,7 +122,7 @@ static qn_value *turned(void *ctx, qn_value *x, qn_turn turn)
 static qn_value *heat(void *ctx, qn_value *q, const qn_attn_spec *spec)
 {
     if (!q) return NULL;
-    qn_tensor *pos = qn_add_number(qn_to(counted(ctx), QN_DTYPE_F32), (double)spec->heat_offset + 0.5);
+    qn_tensor *pos = qn_add_number(qn_to(counted(ctx, tensor(q)), QN_DTYPE_F32), (double)spec->heat_offset + 0.5);
     qn_tensor *steps = qn_floor(qn_mul_number(pos, 1 / (double)spec->heat_floor));
     qn_tensor *f = qn_add_number(qn_mul_number(qn_log1p(steps), (double)spec->heat), 1);
     if (f) f = qn_to(qn_view_as(f, qn_shape_of(qn_numel(f), 1, 1)), qn_dtype_of(tensor(q)));
@@ -158,28 +163,31 @@ static qn_tensor *first_seen(const qn_sight *s, qn_tensor *pos)
 }
 
 /* What tokens of a whole text see of it, [.., n, n], where attention has no option for that. */
-static qn_tensor *seen(const qn_lm_pass *p, const qn_sight *s)
+static qn_tensor *seen(const qn_lm_pass *p, const qn_sight *s, qn_tensor *pos)
 {
-    qn_tensor *pos = counted(p), *first = first_seen(s, pos), *at = qn_unsqueeze(pos, 1);
+    qn_tensor *first = first_seen(s, pos), *at = qn_unsqueeze(pos, 1);
     if (!first) return p->sees;
     qn_tensor *end = s->kind == QN_SIGHT_both_window ? qn_add_number(at, s->size) : at;
     qn_tensor *mask = qn_logical_and(qn_ge(pos, first), qn_le(pos, end));
-    return p->sees ? qn_logical_and(p->sees, mask) : mask;
+    if (!p->sees) return mask;
+    return qn_dtype_of(p->sees) == QN_DTYPE_BOOL ? qn_logical_and(p->sees, mask)
+                                                 : qn_masked_fill(p->sees, qn_logical_not(mask), -INFINITY);
 }
 
-static bool set_sight(const qn_lm_pass *p, const qn_sight *s, qn_attend_spec *spec)
+static bool set_sight(const qn_lm_pass *p, const qn_sight *s, const qn_tensor *q, qn_attend_spec *spec)
 {
     const bool window = s->kind == QN_SIGHT_window;
-    if (p->cache) {
-        spec->first = first_seen(s, counted(p));
-        return spec->first || s->kind == QN_SIGHT_all;
-    }
-    if (!p->sees && (window || s->kind == QN_SIGHT_all)) {
+    if (!p->cache && !p->sees && (window || s->kind == QN_SIGHT_all)) {
         spec->is_causal = true;
         spec->window = window ? s->size : 0;
         return true;
     }
-    spec->mask = seen(p, s);
+    qn_tensor *pos = counted(p, q);
+    if (p->cache) {
+        spec->first = first_seen(s, pos);
+        return spec->first || s->kind == QN_SIGHT_all;
+    }
+    spec->mask = seen(p, s, pos);
     return spec->mask || s->kind == QN_SIGHT_both;
 }
 
@@ -196,7 +204,7 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
         .layer = i,
     };
     v = heads(ctx, v, l->hp.n_kv_head);
-    if (!q || !k || !v || !set_sight(p, &l->spec.attn.sight, &spec)) return NULL;
+    if (!q || !k || !v || !set_sight(p, &l->spec.attn.sight, tensor(q), &spec)) return NULL;
     if (sinks && !(spec.sinks = qn_to(sinks, qn_dtype_of(tensor(q))))) return NULL;
     return value(qn__attend_heads(tensor(q), tensor(k), tensor(v), &spec));
 }

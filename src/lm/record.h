@@ -23,13 +23,15 @@ typedef struct qn_lm_pass {
     const qn_lm_host *type;
     void *host;
     const qn_model *model;
-    qn_tensor *ids;     /* I32 or I64 [batch, n] */
-    qn_tensor *sees;    /* BOOL [batch, 1, n, n]: what sees what; NULL: as the layers' sights have it */
+    qn_tensor *ids;     /* I32 or I64 [batch, n]; layers do without */
+    qn_tensor *sees;    /* as of qn_scaled_dot_product_attention; NULL: as the layers' sights have it */
     qn_kv_cache *cache; /* of the positions before, begun; NULL: positions are 0, 1, .. */
     int64_t n_ctx;      /* the longest that a sequence may become */
 } qn_lm_pass;
 
 extern const qn_recorder qn__lm_recorder;
+/* Has every step of the model a gradient? Names what has none. */
+qn_status qn__lm_check(const qn_model *m, qn_error *err);
 
 static inline qn_tensor *qn__lm_tensor(qn_value *x) { return (qn_tensor *)x; }
 static inline qn_value *qn__lm_value(qn_tensor *x) { return (qn_value *)x; }

@@ -110,16 +110,18 @@ typedef struct qn_hparam_row {
 /* clang-format on */
 
 /* ---- weights ---- */
+typedef struct qn_tensor_row qn_tensor_row;
 typedef struct qn_weight {
     const char *name; /* as in the file */
     qn_dtype dtype;
     qn_shape shape;
-    const qn_gguf_tensor *tensor;
-    void *buffer;    /* of a backend, set by the engine */
-    uint64_t offset; /* bytes into it */
-    int32_t index;   /* in qn_model.weights */
-    int32_t beside;  /* a norm's or bias's: index of the matrix that it belongs to; a matrix's own */
-    bool vector;     /* W_VECTOR, of whatever shape */
+    const qn_tensor_row *row;
+    const qn_gguf_tensor *tensor; /* NULL without a file */
+    void *buffer;                 /* of a backend, set by the engine */
+    uint64_t offset;              /* bytes into it */
+    int32_t index;                /* in qn_model.weights */
+    int32_t beside;               /* a norm's or bias's: index of the matrix that it belongs to; a matrix's own */
+    bool vector;                  /* W_VECTOR, of whatever shape */
 } qn_weight;
 
 /* Weights of one layer, and those outside layers. A slot is NULL where the file has no such (optional) tensor. */
@@ -186,13 +188,13 @@ enum {
     W_DENSE = 1 << 6,   /* in the others only */
     W_SHARED = 1 << 7,  /* where a file has experts that all tokens use */
 };
-typedef struct qn_tensor_row {
+struct qn_tensor_row {
     bool layer;  /* one for each layer; the name has a %d */
     size_t slot; /* offset in qn_layer or qn_top */
     const char *name;
     uint8_t dim[4]; /* qn_dim_name, outermost first, D_END ends */
     uint32_t flags;
-} qn_tensor_row;
+};
 #define TOP(field)   false, offsetof(qn_top, field)
 #define LAYER(field) true, offsetof(qn_layer, field)
 
@@ -220,9 +222,10 @@ const qn_arch *qn__arch_find(const char *name); /* NULL */
 enum { QN_MAX_SIGHTS = 4, QN_MAX_GROUPS = 1 + QN_MAX_SIGHTS };
 struct qn_model {
     qn_arena arena;
-    const qn_gguf *file; /* borrowed, outlives the model */
+    const qn_gguf *file; /* borrowed, outlives the model; NULL: there is none */
     const qn_arch *arch;
     qn_hparams hp;
+    qn_hparams given; /* the rows' numbers alone, before what follows from them was settled */
     qn_top top;
     qn_layer *layers;   /* hp.n_layer */
     qn_weight *weights; /* all that are bound, in row order */
@@ -242,11 +245,33 @@ bool qn__model_uses_group(const qn_model *m, int32_t g);
 /* Reads hyperparameters and binds tensors; every missing, misshapen or mistyped one is named with what was expected.
  * Touches no tensor byte. n_vocab: of the tokenizer, which must agree with the file's embedding unless it is 0. */
 qn_status qn__model_load(const qn_gguf *file, int32_t n_vocab, qn_model **out, qn_error *err);
+/* A model that no file holds: `given` has the numbers of all rows and n_vocab, tensors are F32, and which of those that
+ * may lack are there, `has` says. */
+typedef struct qn_model_plan {
+    const qn_arch *arch;
+    qn_hparams given;
+    bool (*has)(void *arg, const qn_tensor_row *row);
+    void *arg;
+} qn_model_plan;
+qn_status qn__model_plan(const qn_model_plan *plan, qn_model **out, qn_error *err);
+/* The model without its file, which may be closed then. */
+qn_status qn__model_detach(qn_model *m, qn_error *err);
 void qn__model_free(qn_model *m);
-qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp, qn_error *err);
+qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp, qn_error *err); /* the rows */
+/* What follows from them; refuses what does not go together. */
+qn_status qn__hparams_settle(const qn_arch *arch, qn_hparams *hp, qn_error *err);
+/* Every row's fallback. */
+void qn__hparams_begin(const qn_arch *arch, qn_hparams *hp);
+/* One "KEY=VALUE": a row's number, or one of its words. */
+qn_status qn__hparam_parse(const qn_arch *arch, const char *text, qn_hparams *hp, qn_error *err);
+/* Is each row's number one that a file may give? */
+qn_status qn__hparams_check(const qn_arch *arch, const qn_hparams *hp, qn_error *err);
+/* All rows of a model, as a file has them; without m->layers those are alike. */
+void qn__hparams_write(const qn_model *m, qn_gguf_writer *w);
 /* Layer i's part of them. */
 qn_status qn__layer_hp_read(const qn_gguf *file, const qn_arch *arch, const qn_hparams *hp, uint32_t i,
                             qn_layer_hp *out, qn_error *err);
+qn_status qn__layer_hp_check(const qn_arch *arch, const qn_layer_hp *l, uint32_t i, qn_error *err);
 /* Layer i's part where no array says otherwise, as in files that synth writes. */
 qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i);
 /* The number of the word text[0 .. len) among a row's, from 1 on; 0: none of them. */

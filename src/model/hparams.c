@@ -5,68 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_COUNT = 64 }; /* elements of an array that a count writes */
-
-void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value)
-{
-    char *field = (char *)hp + row->field;
-    const uint32_t u = row->kind != QN_HPARAM_f32 ? (uint32_t)value : 0;
-    const float f = (float)value;
-    if (row->kind != QN_HPARAM_f32)
-        memcpy(field, &u, sizeof(u));
-    else
-        memcpy(field, &f, sizeof(f));
-}
-
-double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row)
-{
-    const char *field = (const char *)hp + row->field;
-    uint32_t u;
-    float f;
-    memcpy(&u, field, sizeof(u));
-    memcpy(&f, field, sizeof(f));
-    return row->kind != QN_HPARAM_f32 ? (double)u : (double)f;
-}
-
-uint32_t qn__hparam_word(const qn_hparam_row *row, const char *text, size_t len)
-{
-    uint32_t number = 1;
-    for (const char *word = row->words; *word; number++) {
-        const size_t n = strcspn(word, " ");
-        if (n == len && memcmp(word, text, n) == 0) return number;
-        word += n + (word[n] == ' ');
-    }
-    return 0;
-}
-
-void qn__hparam_write(qn_gguf_writer *w, const char *key, const qn_hparam_row *row, double value)
-{
-    if (row->kind == QN_HPARAM_f32) {
-        qn_gguf_write_f32(w, key, (float)value);
-    } else if (row->kind == QN_HPARAM_bool) {
-        qn_gguf_write_bool(w, key, value != 0);
-    } else if (row->kind == QN_HPARAM_count) {
-        static const qn_gguf_str none[MAX_COUNT];
-        qn_gguf_write_strs(w, key, none, (uint64_t)value < MAX_COUNT ? (uint64_t)value : MAX_COUNT);
-    } else if (row->kind == QN_HPARAM_word) {
-        char word[32];
-        const char *at = row->words;
-        for (int i = 1; i < (int)value; i++) at += strcspn(at, " ") + 1;
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
-        qn_gguf_write_str(w, key, word);
-    } else {
-        qn_gguf_write_u32(w, key, (uint32_t)value);
-    }
-}
-
-void qn__hparams_fill(qn_hparams *hp, const qn_arch *arch)
-{
-    for (int i = 0; i < arch->n_hparams; i++) {
-        const qn_hparam_row *row = &arch->hparams[i];
-        if (row->required && qn__hparam_get(hp, row) == 0) qn__hparam_set(hp, row, row->fallback);
-    }
-}
-
 static qn_status read_word(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, double *out,
                            qn_error *err)
 {
@@ -197,6 +135,11 @@ qn_status qn__layer_hp_read(const qn_gguf *file, const qn_arch *arch, const qn_h
         set_of_layer(out, row, (uint32_t)value);
     }
     settle_heads(hp, out);
+    return qn__layer_hp_check(arch, out, i, err);
+}
+
+qn_status qn__layer_hp_check(const qn_arch *arch, const qn_layer_hp *out, uint32_t i, qn_error *err)
+{
     if (out->n_kv_head && out->n_head % out->n_kv_head == 0) return QN_OK;
     return QN_FAIL(err, format, "%s.attention.head_count %u is not a multiple of head_count_kv %u in layer %u",
                    arch->name, out->n_head, out->n_kv_head, i);
@@ -250,7 +193,11 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
 {
     memset(hp, 0, sizeof(*hp));
     for (int i = 0; i < arch->n_hparams; i++) QN_TRY(read_row(file, arch, &arch->hparams[i], hp, err));
+    return QN_OK;
+}
 
+qn_status qn__hparams_settle(const qn_arch *arch, qn_hparams *hp, qn_error *err)
+{
     if (hp->n_layer_nextn >= hp->n_layer)
         return QN_FAIL(err, format, "%s.nextn_predict_layers is %u; fewer than block_count %u are expected", arch->name,
                        hp->n_layer_nextn, hp->n_layer);

@@ -93,6 +93,7 @@ static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_e
     *w = (qn_weight){.name = t->name,
                      .dtype = t->dtype,
                      .shape = want,
+                     .row = row,
                      .tensor = t,
                      .index = m->n_weights,
                      .vector = (row->flags & W_VECTOR) != 0};
@@ -235,7 +236,9 @@ uint32_t qn__n_label(const qn_model *m)
 static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
 {
     QN_TRY(find_arch(m->file, &m->arch, err));
-    QN_TRY(qn__hparams_read(m->file, m->arch, &m->hp, err));
+    QN_TRY(qn__hparams_read(m->file, m->arch, &m->given, err));
+    m->hp = m->given;
+    QN_TRY(qn__hparams_settle(m->arch, &m->hp, err));
     QN_TRY(read_n_vocab(m, n_tokens, err));
     /* A file with fewer tensors than layers cannot be right; saying so early bounds what is allocated by the file's
      * size. */

@@ -119,41 +119,6 @@ static qn_status resolve_sizes(qn_synth_job *job, const qn_synth_options *o, con
     return QN_OK;
 }
 
-static const qn_hparam_row *row_by_key(const qn_arch *arch, const char *key, size_t length)
-{
-    for (int i = 0; i < arch->n_hparams; i++)
-        if (strlen(arch->hparams[i].key) == length && memcmp(arch->hparams[i].key, key, length) == 0)
-            return &arch->hparams[i];
-    return NULL;
-}
-
-/* One "KEY=VALUE": a row's number, or one of its words. */
-static qn_status set_one(qn_synth_job *job, const char *text, qn_error *err)
-{
-    const char *equals = strchr(text, '=');
-    if (!equals || equals == text || !equals[1])
-        return QN_FAIL(err, invalid, "\"%s\" is no hyperparameter; KEY=VALUE is expected", text);
-    const qn_hparam_row *row = row_by_key(job->arch, text, (size_t)(equals - text));
-    if (!row)
-        return QN_FAIL(err, invalid, "%s has no hyperparameter \"%.*s\"", job->arch->name, (int)(equals - text), text);
-    if (row->kind == QN_HPARAM_word) {
-        const uint32_t number = qn__hparam_word(row, equals + 1, strlen(equals + 1));
-        if (!number)
-            return QN_FAIL(err, invalid, "%s is \"%s\"; one of the words %s is expected", row->key, equals + 1,
-                           row->words);
-        qn__hparam_set(&job->hp, row, number);
-        return QN_OK;
-    }
-    char *end = NULL;
-    const double value = strtod(equals + 1, &end);
-    const bool whole = row->kind != QN_HPARAM_f32;
-    if (*end || !(value >= row->lo && value <= row->hi) || (whole && value != (double)(uint32_t)value))
-        return QN_FAIL(err, invalid, "%s is \"%s\"; a%s number from %g to %g is expected", row->key, equals + 1,
-                       whole ? " whole" : "", row->lo, row->hi);
-    qn__hparam_set(&job->hp, row, value);
-    return QN_OK;
-}
-
 static qn_status check_shape(const qn_hparams *hp, qn_error *err)
 {
     if (hp->n_head % hp->n_kv_head || hp->n_embd_head_k % 2)
@@ -182,7 +147,8 @@ static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error 
     job->state = o->seed + UINT64_C(0x51ed2701);
     QN_TRY(resolve_sizes(job, o, p, err));
     QN_TRY(resolve_vocab(job, o, p, err));
-    for (const char *const *text = o->set; text && *text; text++) QN_TRY(set_one(job, *text, err));
+    for (const char *const *text = o->set; text && *text; text++)
+        QN_TRY(qn__hparam_parse(job->arch, *text, &job->hp, err));
     qn__hparams_fill(&job->hp, job->arch);
     return check_shape(&job->hp, err);
 }

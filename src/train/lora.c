@@ -2,6 +2,7 @@
 /* src/train/lora.c -- adapters: the base opened, its weights as tensors where they lie in the file, the pairs that are
  * learnt, and their file. */
 #include "train/lora.h"
+#include "lm/record.h"
 #include "base/str.h"
 #include "format/native.h"
 #include <math.h>
@@ -87,9 +88,7 @@ static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_
         return QN_FAIL(err, unsupported,
                        "tokens of this %s see what comes after them; training predicts the next token",
                        base->model->arch->name);
-    if (hp->n_expert)
-        return QN_FAIL(err, unsupported, "this %s is a mixture of experts; linear_experts has no gradient",
-                       base->model->arch->name);
+    QN_TRY(qn__lm_check(base->model, err));
     *out = *in;
     out->n_layer = (int32_t)hp->n_layer;
     out->n_embd = (int32_t)hp->n_embd;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# Losses of a small Llama in F32, and in BF16 and F16 with master weights in F32, by PyTorch: writes tests/unit/nn/mixed_figures.inc.
-# Usage: mixed.py > tests/unit/nn/mixed_figures.inc
+# Losses of a small Llama in F32, and in BF16 and F16 with master weights in F32, by PyTorch: writes tests/unit/lm/mixed_figures.inc.
+# Usage: mixed.py > tests/unit/lm/mixed_figures.inc
 import math
 import torch
 import torch.nn.functional as F

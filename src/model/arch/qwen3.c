@@ -9,6 +9,7 @@ static const qn_hparam_row hparams[] = {DECODER_HPARAMS(1e6)};
 static const qn_tensor_row tensors[] = {
     DECODER_TENSORS,
     HEAD_NORM_ROWS,
+    DECODER_QKV_BIASES(W_MAY_LACK),
     CLS_OUT_TENSORS(W_MAY_LACK),
 };
 

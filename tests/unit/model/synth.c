@@ -501,6 +501,7 @@ static void set_by_key(void **state)
     MUST(qn_synth(tiny_path("k.gguf"), &o, NULL, NULL, err));
     MUST(qn_gguf_open(tiny_path("k.gguf"), NULL, &file, err));
     MUST(qn__hparams_read(file, qn__arch_find("llama"), &hp, err));
+    MUST(qn__hparams_settle(qn__arch_find("llama"), &hp, err));
     assert_float_equal(hp.rope.freq_scale, 0.25f, 0);
     assert_float_equal(hp.rope.ext_factor, 1, 0);
     assert_int_equal(hp.rope.n_ctx_orig, 16);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/nn/llama.c -- what a trainer counts on: names, first values, and a step that, once it has been seen,
+/* tests/unit/lm/llama.c -- what a trainer counts on: names, first values, and a step that, once it has been seen,
  * compiles and allocates nothing, in every precision. What it computes is under test in parity.c and
  * tests/golden/module.c. */
-#include "rig.h"
+#include "unit/nn/rig.h"
 
 #include <quern/autograd.h>
 #include <quern/optim.h>
@@ -46,7 +46,8 @@ static void names(void **state)
 
     qn_tensor *x = qn_from_data(c, (int32_t[]){1, 2, 3}, qn_shape_of(1, 3), QN_DTYPE_I32);
     SHAPE(qn_module_forward(m, x), 1, 3, 40);
-    REFUSED(c, qn_module_forward(m, qn_ones(c, qn_shape_of(1, 3), F32)), "module token_embd Embedding: ");
+    REFUSED(c, qn_module_forward(m, qn_ones(c, qn_shape_of(1, 3), F32)),
+            "module Llama: index_select: ids is F32, I64 or I32 expected");
     qn_kv_cache *kv = qn_llama_cache(m, 1, 4);
     GOOD(c, kv);
     SHAPE(qn_llama_decode(m, x, kv), 1, 3, 40);
@@ -61,17 +62,24 @@ static void names(void **state)
     qn_module_destroy(other);
     qn_llama_options o = tiny;
     o.n_kv_head = 3;
-    REFUSED(c, qn_nn_llama(c, &o), "4 heads of 4 elements, 3 of keys");
+    REFUSED(c, qn_nn_llama(c, &o),
+            "Llama: llama.attention.head_count 4 is not a multiple of head_count_kv 3 in layer 0");
     o = tiny, o.n_ff = 0;
-    REFUSED(c, qn_nn_llama(c, &o), "Llama: size 6 is 0");
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: feed_forward_length is 0; from 1 to");
     o = tiny, o.n_head = 3;
-    REFUSED(c, qn_nn_llama(c, &o), "Llama: size 7 is 0");
-    o = tiny, o.arch = "gpt2";
-    REFUSED(c, qn_nn_llama(c, &o), "architecture \"gpt2\" is not known");
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: llama.embedding_length 16 is not a multiple of attention.head_count 3");
+    o = tiny, o.arch = "gpt9";
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: architecture \"gpt9\" is not known");
+    o = tiny, o.arch = "gpt2", o.ff_bias = true;
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: gpt2 has no tensor \"ffn_gate.bias\"");
+    o = tiny, o.arch = "gpt2", o.rope_factor = 2;
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: gpt2 has no hyperparameter \"rope.scaling.type\"");
     o = tiny, o.yarn = true, o.rope_factor = 0.5;
-    REFUSED(c, qn_nn_llama(c, &o), "factor 0.5");
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: llama.rope.scaling.factor is 0.5; YaRN");
     o = tiny, o.rope_factor = NAN;
-    REFUSED(c, qn_nn_llama(c, &o), "factor nan");
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: rope.scaling.factor is \"nan\"");
+    o = tiny, o.dropout_p = 2;
+    REFUSED(c, qn_nn_llama(c, &o), "Llama: dropout is 2; from 0 to 1");
     o = tiny, o.arch = "qwen3", o.qkv_bias = o.rope_factors = true;
     m = qn_nn_llama(c, &o);
     GOOD(c, m);
