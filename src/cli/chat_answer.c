@@ -3,7 +3,7 @@
  * message.
  */
 #include "cli/chat.h"
-#include "cli/stop.h"
+#include "serve/stop.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct answer {
     qn_sampler *sampler;
     qn_grammar *grammar; /* of this answer alone; NULL without one */
     qn_matcher *matcher; /* NULL where nothing is held */
-    cli_stop stop;
+    stop_text stop;
     char *content; /* all of it that was shown, for when a stop string ends it */
     size_t n_content, content_cap;
     enum { IN_nothing, IN_reasoning, IN_content, IN_call } in;
@@ -78,7 +78,7 @@ static bool show(answer *a, const qn_chat_event *e)
     chat_screen *s = &a->c->screen;
     a->said = a->said || e->len > 0;
     switch (e->kind) {
-    case QN_CHAT_content: (void)cli_stop_push(&a->stop, e->text, e->len); return put_content(a);
+    case QN_CHAT_content: (void)stop_text_push(&a->stop, e->text, e->len); return put_content(a);
     case QN_CHAT_reasoning:
         if (!s->terminal) return true;
         begin(a, IN_reasoning);
@@ -147,7 +147,7 @@ static int set_up(answer *a)
     if (a->matcher) qn_matcher_reset(a->matcher);
     if ((status = chat_hold(c, &a->ids.prompt, &a->grammar)) != CLI_OK) return status;
     if (a->grammar && qn_matcher_create(a->grammar, c->tok, &a->matcher, &err) != QN_OK) return cli_fail_error(&err);
-    if (!cli_stop_init(&a->stop, c->o.stop.item, c->o.stop.n)) return cli_no_memory("out of memory");
+    if (!stop_text_init(&a->stop, c->o.stop.item, c->o.stop.n)) return cli_no_memory("out of memory");
     return qn_chat_reader_create(c->tmpl, c->tok, c->tools, &a->ids.prompt, &a->reader, &err) == QN_OK
                ? CLI_OK
                : cli_fail_error(&err);
@@ -249,7 +249,7 @@ static int finish(answer *a, chat_end end, int *n_calls)
     if (qn_chat_reader_finish(a->reader, end != CHAT_END_done, &events, &n, &err) != QN_OK) return cli_fail_error(&err);
     int status = show_all(a, events, n);
     if (status == CLI_OK && !a->stop.hit) {
-        cli_stop_finish(&a->stop);
+        stop_text_finish(&a->stop);
         if (!put_content(a)) status = cli_no_memory("out of memory");
     }
     if (a->c->screen.terminal || a->n_content) chat_screen_end_line(&a->c->screen);
@@ -286,7 +286,7 @@ int chat_answer(chat *c, chat_end *end, int *n_calls)
     qn_sampler_destroy(a.sampler);
     if (a.grammar) qn_matcher_destroy(a.matcher);
     qn_grammar_destroy(a.grammar);
-    cli_stop_deinit(&a.stop);
+    stop_text_deinit(&a.stop);
     chat_ids_deinit(&a.ids);
     free(a.content);
     return status == CLI_INTERRUPTED ? CLI_OK : status;

@@ -124,6 +124,8 @@ bool cli_pipe_closed(void);
  * that nobody noticed end the program all the same. */
 void cli_interrupts_ask(void);
 void cli_clear_interrupt(void);
+/* For a command that runs until it is ended: SIGTERM interrupts too, and a reader that went away does not. */
+void cli_catch_termination(void);
 
 /* ---- token lists: "1,2,3", a JSON array, numbers between blanks ---- */
 /* NULL after a message; freed with free. */

@@ -237,6 +237,12 @@ void cli_catch_signals(void)
     signal(SIGPIPE, on_closed_pipe);
 }
 
+void cli_catch_termination(void)
+{
+    signal(SIGTERM, on_interrupt);
+    signal(SIGPIPE, SIG_IGN);
+}
+
 bool cli_interrupted(void) { return interrupted || pipe_closed; }
 bool cli_pipe_closed(void) { return pipe_closed; }
 

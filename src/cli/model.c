@@ -133,16 +133,23 @@ int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out)
     return status == QN_OK ? open_loras(*out, cli_model_found(path), m) : cli_fail_error(&err);
 }
 
+int cli_session_options(const cli_model_options *m, qn_session_options *options)
+{
+    if (m->kv_type) {
+        options->kv_type_set = qn_dtype_find(m->kv_type, &options->kv_type);
+        if (!options->kv_type_set)
+            return cli_bad_usage("--kv-type: \"%.32s\" is no type; there are %s", m->kv_type, QN_KV_TYPE_NAMES);
+    }
+    options->loras = m->loras;
+    options->n_loras = m->n_loras;
+    return CLI_OK;
+}
+
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out)
 {
     qn_error err;
-    if (m->kv_type) {
-        options.kv_type_set = qn_dtype_find(m->kv_type, &options.kv_type);
-        if (!options.kv_type_set)
-            return cli_bad_usage("--kv-type: \"%.32s\" is no type; there are %s", m->kv_type, QN_KV_TYPE_NAMES);
-    }
-    options.loras = m->loras;
-    options.n_loras = m->n_loras;
+    const int status = cli_session_options(m, &options);
+    if (status != CLI_OK) return status;
     return qn_session_create(engine, &options, out, &err) == QN_OK ? CLI_OK : cli_fail_error(&err);
 }
 

@@ -55,9 +55,11 @@ typedef struct cli_model_options {
         "refuse what takes more, such as 6G; none: never refuse (default: what is free)", 0, 0, NULL}
 /* clang-format on */
 
-/* Both return CLI_OK or print a message. The engine's model is a path or a name (cli/source.h). The session's other
+/* All return CLI_OK or print a message. The engine's model is a path or a name (cli/source.h). The session's other
  * options come from the caller; kv_type is filled in. */
 int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out);
+/* Fills in what the options say of a session. */
+int cli_session_options(const cli_model_options *m, qn_session_options *options);
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out);
 
 /* "FILE[:SCALE]" into a path, which is cut out of the text into a buffer of `size`, and a scale, 1 unless there is one.

@@ -3,7 +3,7 @@
 #include "cli/grammar.h"
 #include "cli/model.h"
 #include "cli/sampling.h"
-#include "cli/stop.h"
+#include "serve/stop.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ typedef struct run_state {
     qn_matcher *matcher; /* NULL without a grammar */
     qn_token *ids;
     size_t n_ids;
-    cli_stop stop;
+    stop_text stop;
     char *piece;
     size_t piece_size;
     cli_times times;
@@ -147,7 +147,7 @@ static int set_up(run_state *s)
     qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
     s->piece = malloc(s->piece_size);
-    if (!s->piece || !cli_stop_init(&s->stop, s->o.stop.item, s->o.stop.n)) return cli_no_memory("out of memory");
+    if (!s->piece || !stop_text_init(&s->stop, s->o.stop.item, s->o.stop.n)) return cli_no_memory("out of memory");
     return CLI_OK;
 }
 
@@ -178,7 +178,7 @@ static int feed_prompt(run_state *s)
 /* Text that has come is passed through the stop strings; false when output ended or failed. */
 static bool put(run_state *s, const char *text, int64_t len)
 {
-    const bool go_on = cli_stop_push(&s->stop, text, len > 0 ? (size_t)len : 0);
+    const bool go_on = stop_text_push(&s->stop, text, len > 0 ? (size_t)len : 0);
     fwrite(s->stop.out, 1, s->stop.n_out, stdout);
     return fflush(stdout) == 0 && go_on;
 }
@@ -244,7 +244,7 @@ static int generate(run_state *s)
     s->times.allocs_after_warmup = allocs_warm ? metrics.allocs - allocs_warm : 0;
     if (!s->stop.hit) {
         (void)put(s, s->piece, qn_detok_finish(&detok, s->piece, s->piece_size));
-        cli_stop_finish(&s->stop);
+        stop_text_finish(&s->stop);
         fwrite(s->stop.out, 1, s->stop.n_out, stdout);
     }
     fputc('\n', stdout);
@@ -270,7 +270,7 @@ int cli_command_run(int argc, char **argv)
         const int stats_status = cli_write_stats(s.o.stats, s.session, &s.times);
         if (status == CLI_OK) status = stats_status;
     }
-    cli_stop_deinit(&s.stop);
+    stop_text_deinit(&s.stop);
     free(s.piece);
     free(s.prompt_file);
     qn_free(s.ids);

@@ -193,13 +193,12 @@ static float above_0(float x) { return x > 0 ? x : FLT_MIN; }
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
-static int create(const cli_sampling *s, const qn_tokenizer *tok, int32_t n_ctx, const char *order,
-                  const bias_list *biases, const char *const *breakers, qn_sampler **out)
+static qn_sampler_params params_of(const cli_sampling *s, int32_t n_ctx, const bias_list *biases,
+                                   const cli_sampler_params *own)
 {
     enum { MOST_HISTORY = 1 << 20 };
     const int32_t history = larger(n_ctx, larger(s->repeat_last_n, s->dry_last_n));
-    qn_error err;
-    const qn_sampler_params params = {
+    return (qn_sampler_params){
         .seed = s->seed,
         .greedy = s->temp == 0,
         .temperature = s->temp,
@@ -221,17 +220,15 @@ static int create(const cli_sampling *s, const qn_tokenizer *tok, int32_t n_ctx,
         .dry_base = s->dry_base,
         .dry_allowed_length = s->dry_allowed_length,
         .dry_last_n = s->dry_last_n,
-        .dry_breakers = s->dry_breakers.n ? breakers : NULL,
+        .dry_breakers = s->dry_breakers.n ? (const char *const *)own->breakers : NULL,
         .mirostat = s->mirostat,
         .mirostat_tau = above_0(s->mirostat_tau),
         .mirostat_eta = above_0(s->mirostat_eta),
         .logit_bias = biases->item,
         .n_logit_bias = biases->n,
-        .order = order,
+        .order = own->order[0] ? own->order : NULL,
         .n_history = history < MOST_HISTORY ? history : MOST_HISTORY,
     };
-    return qn_sampler_create(&params, qn_tokenizer_n_tokens(tok), tok, out, &err) == QN_OK ? CLI_OK
-                                                                                           : cli_fail_error(&err);
 }
 
 int cli_check_sampling(const cli_sampling *s)
@@ -240,18 +237,32 @@ int cli_check_sampling(const cli_sampling *s)
     return s->samplers || s->letters ? parse_order(s, order) : CLI_OK;
 }
 
+void cli_sampler_params_deinit(cli_sampler_params *p)
+{
+    for (int i = 0; p->breakers[i]; i++) free(p->breakers[i]);
+    free((void *)p->params.logit_bias);
+    *p = (cli_sampler_params){0};
+}
+
+int cli_sampling_params(const cli_sampling *s, const qn_tokenizer *tok, int32_t n_ctx, cli_sampler_params *out)
+{
+    bias_list biases = {0};
+    *out = (cli_sampler_params){0};
+    int status = s->samplers || s->letters ? parse_order(s, out->order) : CLI_OK;
+    if (status == CLI_OK) status = collect_biases(s, tok, &biases);
+    if (status == CLI_OK) status = collect_breakers(s, out->breakers);
+    out->params = params_of(s, n_ctx, &biases, out);
+    if (status != CLI_OK) cli_sampler_params_deinit(out);
+    return status;
+}
+
 int cli_create_sampler(const cli_sampling *s, const qn_tokenizer *tok, int32_t n_ctx, qn_sampler **out)
 {
-    char order[QN_SAMPLER_COUNT + 1];
-    char *breakers[CLI_MAX_STRINGS + 1] = {0};
-    bias_list biases = {0};
-    const bool ordered = s->samplers || s->letters;
-    int status = ordered ? parse_order(s, order) : CLI_OK;
-    if (status == CLI_OK) status = collect_biases(s, tok, &biases);
-    if (status == CLI_OK) status = collect_breakers(s, breakers);
-    if (status == CLI_OK)
-        status = create(s, tok, n_ctx, ordered ? order : NULL, &biases, (const char *const *)breakers, out);
-    for (int i = 0; breakers[i]; i++) free(breakers[i]);
-    free(biases.item);
-    return status;
+    cli_sampler_params p;
+    qn_error err;
+    const int status = cli_sampling_params(s, tok, n_ctx, &p);
+    if (status != CLI_OK) return status;
+    const qn_status created = qn_sampler_create(&p.params, qn_tokenizer_n_tokens(tok), tok, out, &err);
+    cli_sampler_params_deinit(&p);
+    return created == QN_OK ? CLI_OK : cli_fail_error(&err);
 }

@@ -32,7 +32,15 @@ void cli_sampling_init(cli_sampling *s);
 void cli_sampling_options(cli_sampling *s, cli_option *rows);
 /* What can be said before a model is opened. CLI_OK, or the status of a message. */
 int cli_check_sampling(const cli_sampling *s);
-/* The sampler for a context of n_ctx tokens. CLI_OK, or the status of a message. */
+/* The parameters for a context of n_ctx tokens, and what they point to. CLI_OK, or the status of a message. */
+typedef struct cli_sampler_params {
+    qn_sampler_params params;
+    char order[QN_SAMPLER_COUNT + 1];
+    char *breakers[CLI_MAX_STRINGS + 1];
+} cli_sampler_params;
+int cli_sampling_params(const cli_sampling *s, const qn_tokenizer *tok, int32_t n_ctx, cli_sampler_params *out);
+void cli_sampler_params_deinit(cli_sampler_params *p);
+/* The sampler for them. */
 int cli_create_sampler(const cli_sampling *s, const qn_tokenizer *tok, int32_t n_ctx, qn_sampler **out);
 
 #endif

@@ -24,7 +24,7 @@ static FILE *sink;
 #define printf(...) fprintf(sink, __VA_ARGS__)
 #include "cli/args.c"
 #include "cli/common.c"
-#include "cli/stop.c"
+#include "serve/stop.c"
 #include "cli/values.c"
 #undef printf
 
@@ -168,23 +168,23 @@ static void check_stop(const char *const *strings, int n, const char *text, size
 {
     static char out[MAX_INPUT + 1];
     size_t n_out = 0, at = 0;
-    cli_stop s;
-    bool going = cli_stop_init(&s, strings, n);
+    stop_text s;
+    bool going = stop_text_init(&s, strings, n);
     REQUIRE(going);
     while (going && at < len) {
         const size_t k = len - at < step ? len - at : step;
-        going = cli_stop_push(&s, text + at, k);
+        going = stop_text_push(&s, text + at, k);
         REQUIRE(n_out + s.n_out <= at + k && going == !s.hit);
         memcpy(out + n_out, s.out, s.n_out);
         n_out += s.n_out;
         at += k;
     }
-    cli_stop_finish(&s);
+    stop_text_finish(&s);
     REQUIRE(n_out + s.n_out <= len);
     memcpy(out + n_out, s.out, s.n_out);
     n_out += s.n_out;
     REQUIRE(n_out == first_stop(strings, n, text, len) && memcmp(out, text, n_out) == 0);
-    cli_stop_deinit(&s);
+    stop_text_deinit(&s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -15,6 +15,7 @@ for room in $(sed -n 's/^set(QN_ROOMS \(.*\))$/\1/p' CMakeLists.txt); do
         esac
     done
 done
-# The program sees the public headers and what it owns.
-grep -rnE '#include "' src/cli --include='*.[ch]' --include='*.def' | grep -v '#include "cli/' && { echo "cli may include only <quern/...> and its own"; fail=1; }
+# The server and the program see the public headers and what they own; the program starts the server.
+grep -rnE '#include "' src/serve --include='*.[ch]' --include='*.def' | grep -v '#include "serve/' && { echo "serve may include only <quern/...> and its own"; fail=1; }
+grep -rnE '#include "' src/cli --include='*.[ch]' --include='*.def' | grep -vE '#include "(cli/|serve/(serve|stop)\.h")' && { echo "cli may include only <quern/...>, its own, and serve/serve.h and stop.h"; fail=1; }
 exit $fail

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/stop.c -- see stop.h. A push costs the held bytes times the stop strings: both are short. */
-#include "cli/stop.h"
+/* src/serve/stop.c -- see stop.h. A push costs the held bytes times the stop strings: both are short. */
+#include "serve/stop.h"
 #include <stdlib.h>
 #include <string.h>
 
-bool cli_stop_init(cli_stop *s, const char *const *strings, int n_strings)
+bool stop_text_init(stop_text *s, const char *const *strings, int n_strings)
 {
-    *s = (cli_stop){.strings = strings, .n_strings = n_strings};
+    *s = (stop_text){.strings = strings, .n_strings = n_strings};
     for (int i = 0; i < n_strings; i++)
         if (strlen(strings[i]) > s->longest) s->longest = strlen(strings[i]);
     s->cap = s->out_cap = s->longest + 4096; /* room for the usual piece; longer ones make it grow */
@@ -15,11 +15,11 @@ bool cli_stop_init(cli_stop *s, const char *const *strings, int n_strings)
     return s->held && s->out;
 }
 
-void cli_stop_deinit(cli_stop *s)
+void stop_text_deinit(stop_text *s)
 {
     free(s->held);
     free(s->out);
-    *s = (cli_stop){0};
+    *s = (stop_text){0};
 }
 
 static bool reserve(char **data, size_t *cap, size_t need)
@@ -32,7 +32,7 @@ static bool reserve(char **data, size_t *cap, size_t need)
     return true;
 }
 
-static void pass_on(cli_stop *s, size_t n)
+static void pass_on(stop_text *s, size_t n)
 {
     memcpy(s->out, s->held, n);
     s->n_out = n;
@@ -41,19 +41,22 @@ static void pass_on(cli_stop *s, size_t n)
 }
 
 /* At position `at` of the held text: 2 a whole stop string, 1 the text ends in what may become one, 0 neither. */
-static int match_at(const cli_stop *s, size_t at)
+static int match_at(stop_text *s, size_t at)
 {
     int best = 0;
     for (int i = 0; i < s->n_strings; i++) {
         const size_t len = strlen(s->strings[i]), left = s->n_held - at;
         if (len == 0) continue;
-        if (left >= len && memcmp(s->held + at, s->strings[i], len) == 0) return 2;
+        if (left >= len && memcmp(s->held + at, s->strings[i], len) == 0) {
+            s->which = i;
+            return 2;
+        }
         if (left < len && memcmp(s->held + at, s->strings[i], left) == 0) best = 1;
     }
     return best;
 }
 
-bool cli_stop_push(cli_stop *s, const char *text, size_t len)
+bool stop_text_push(stop_text *s, const char *text, size_t len)
 {
     s->n_out = 0;
     if (s->hit || !reserve(&s->held, &s->cap, s->n_held + len) || !reserve(&s->out, &s->out_cap, s->n_held + len))
@@ -73,7 +76,7 @@ bool cli_stop_push(cli_stop *s, const char *text, size_t len)
     return true;
 }
 
-void cli_stop_finish(cli_stop *s)
+void stop_text_finish(stop_text *s)
 {
     s->n_out = 0;
     if (s->hit) return;

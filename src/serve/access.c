@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/access.c -- who may come in: a key where there are any, a Host that is us, and no web page of elsewhere. */
+#include "serve/exchange.h"
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* ---- keys ---- */
+
+/* In a time that tells nothing but the length. */
+static bool same_secret(const char *a, const char *b)
+{
+    const size_t n = strlen(a), n_b = strlen(b);
+    unsigned differ = n != n_b;
+    for (size_t i = 0; i < n_b; i++) differ |= (unsigned char)(a[i < n ? i : n] ^ b[i]);
+    return !differ;
+}
+
+static bool check_key(const server *s, header_fn header, void *ctx, char *key, size_t size, problem *p)
+{
+    const char *given = header(ctx, "Authorization");
+    if (given && strncasecmp(given, "Bearer ", 7) == 0)
+        given += 7;
+    else
+        given = header(ctx, "x-api-key");
+    int found = -1;
+    for (int i = 0; i < s->o.n_keys; i++)
+        if (given && same_secret(s->o.keys[i], given)) found = i;
+    if (found >= 0) {
+        snprintf(key, size, "%d", found);
+        return true;
+    }
+    snprintf(p->code, sizeof(p->code), "invalid_api_key");
+    return problem_set(p, 401, "",
+                       given ? "that is none of this server's keys" : "a key is needed: Authorization: Bearer KEY");
+}
+
+/* ---- names ---- */
+
+/* "name", "name:80", "[::1]:80" without the port. */
+static void host_name(const char *host, char *name, size_t size)
+{
+    const char *begin = host, *end;
+    if (*host == '[') {
+        begin++;
+        end = strchr(begin, ']');
+        if (!end) end = begin + strlen(begin);
+    } else {
+        end = begin + strcspn(begin, ":");
+    }
+    size_t n = (size_t)(end - begin);
+    if (n && begin[n - 1] == '.') n--; /* of the root */
+    snprintf(name, size, "%.*s", (int)n, begin);
+}
+
+static bool is_local(const char *name)
+{
+    unsigned char v4[4], v6[16];
+    static const unsigned char one[16] = {[15] = 1};
+    if (strcasecmp(name, "localhost") == 0) return true;
+    if (inet_pton(AF_INET, name, v4) == 1) return v4[0] == 127;
+    return inet_pton(AF_INET6, name, v6) == 1 && memcmp(v6, one, sizeof(one)) == 0;
+}
+
+static bool is_number(const char *name)
+{
+    unsigned char address[16];
+    return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+}
+
+static bool is_ours(const server *s, const char *name)
+{
+    char own[256] = "";
+    if (is_local(name) || (s->o.host && strcasecmp(name, s->o.host) == 0)) return true;
+    for (int i = 0; i < s->o.n_allow_hosts; i++)
+        if (strcmp(s->o.allow_hosts[i], "*") == 0 || strcasecmp(s->o.allow_hosts[i], name) == 0) return true;
+    /* Names can be made to lead to us by anybody who has a domain, numbers cannot. */
+    if (s->local) return false;
+    return is_number(name) || (gethostname(own, sizeof(own) - 1) == 0 && strcasecmp(own, name) == 0);
+}
+
+static bool check_host(const server *s, header_fn header, void *ctx, problem *p)
+{
+    char name[256];
+    const char *host = header(ctx, "Host");
+    if (!host || !*host) return problem_set(p, 400, "", "a request without Host");
+    host_name(host, name, sizeof(name));
+    if (is_ours(s, name)) return true;
+    return problem_set(p, 403, "", "Host is \"%.80s\", which is not this server (--allow-host %.80s would let it in)",
+                       name, name);
+}
+
+static bool check_origin(const server *s, header_fn header, void *ctx, char *cors, size_t size, problem *p)
+{
+    char name[256];
+    const char *origin = header(ctx, "Origin"), *host = header(ctx, "Host"), *at;
+    if (!origin) return true;
+    bool good = false;
+    for (int i = 0; i < s->o.n_origins; i++)
+        good = good || strcmp(s->o.origins[i], "*") == 0 || strcasecmp(s->o.origins[i], origin) == 0;
+    if (!good && (at = strstr(origin, "://"))) {
+        host_name(at + 3, name, sizeof(name));
+        good = is_local(name) || (host && strcasecmp(at + 3, host) == 0);
+    }
+    if (!good)
+        return problem_set(p, 403, "", "a web page of \"%.120s\" may not use this server (--cors-origins)", origin);
+    if (strlen(origin) < size) snprintf(cors, size, "%s", origin);
+    return true;
+}
+
+bool access_check(const server *s, const route *r, header_fn header, void *ctx, char *key, size_t key_size, char *cors,
+                  size_t cors_size, problem *p)
+{
+    if (!check_host(s, header, ctx, p) || !check_origin(s, header, ctx, cors, cors_size, p)) return false;
+    return r->open || s->o.n_keys == 0 || check_key(s, header, ctx, key, key_size, p);
+}

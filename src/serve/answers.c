@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/answers.c -- answers as they come: the executor leaves tokens, the pump makes pieces of them. */
+#include "serve/answers.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { SLOW_BYTES = 1 << 20 }; /* of a stream that its reader has not taken: it waits then */
+
+/* ---- life ---- */
+
+static void choice_deinit(choice *c)
+{
+    qn_chat_reader_destroy(c->reader);
+    stop_text_deinit(&c->stop);
+    text_deinit(&c->content);
+    text_deinit(&c->reasoning);
+    text_deinit(&c->token_text);
+    for (int i = 0; i < c->n_calls; i++) {
+        free(c->calls[i].name);
+        text_deinit(&c->calls[i].arguments);
+    }
+    free(c->calls);
+    free(c->events);
+    free(c->tops);
+    json_decref(c->logprobs);
+    json_decref(c->waiting);
+    json_decref(c->ids);
+}
+
+void answers_free(answers *a)
+{
+    if (!a) return;
+    for (int i = 0; i < a->n; i++) choice_deinit(&a->choices[i]);
+    free(a->choices);
+    qn_grammar_destroy(a->grammar);
+    qn_prompt_deinit(&a->prompt);
+    ask_deinit(&a->q);
+    json_decref(a->own);
+    pthread_mutex_destroy(&a->lock);
+    free(a);
+}
+
+/* Under lock. */
+static void cancel_all(answers *a)
+{
+    for (int i = 0; i < a->n; i++)
+        if (a->choices[i].submitted) qn_batcher_cancel(a->x->server->batcher, a->choices[i].id);
+}
+
+void answers_cancel(exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    answers *a = x->answers;
+    pthread_mutex_unlock(&x->lock);
+    if (!a) return;
+    pthread_mutex_lock(&a->lock);
+    if (!a->done) cancel_all(a);
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- the executor's side ---- */
+
+static bool room(void **data, size_t *cap, size_t need, size_t size)
+{
+    if (need <= *cap) return true;
+    void *more = realloc(*data, need * 2 * size);
+    if (!more) return false;
+    *data = more;
+    *cap = need * 2;
+    return true;
+}
+
+static void leave_token(choice *c, const qn_batch_event *e)
+{
+    void *events = c->events, *tops = c->tops;
+    const bool good = room(&events, &c->cap_events, c->n_events + 1, sizeof(*c->events)) &&
+                      room(&tops, &c->cap_tops, c->n_tops + (size_t)e->n_top + 1, sizeof(*c->tops));
+    c->events = events;
+    c->tops = tops ? tops : c->tops;
+    if (!good) {
+        c->lost = true;
+        return;
+    }
+    c->events[c->n_events++] = (token_event){e->token, e->logprob, (int32_t)c->n_tops, e->n_top};
+    for (int i = 0; i < e->n_top; i++) c->tops[c->n_tops++] = e->top[i];
+}
+
+void answers_event(void *ctx, const qn_batch_event *e)
+{
+    choice *c = ctx;
+    server *s = c->a->x->server;
+    pthread_mutex_lock(&s->events_lock);
+    if (e->kind == QN_BATCH_token) leave_token(c, e);
+    if (e->kind == QN_BATCH_progress) c->progressed = true;
+    if (e->kind == QN_BATCH_end) {
+        c->over = true;
+        c->end = e->end;
+        if (e->error) c->error = *e->error;
+    }
+    c->usage = e->usage;
+    const bool first = s->ready == NULL;
+    if (!c->listed) {
+        c->next_ready = s->ready;
+        s->ready = c;
+        c->listed = true;
+    }
+    pthread_mutex_unlock(&s->events_lock);
+    if (first) pump_notify(s);
+}
+
+/* ---- pieces ---- */
+
+static void give(choice *c, piece_kind kind, int call, const char *data, size_t n)
+{
+    answers *a = c->a;
+    const piece p = {kind, call, data, n};
+    if (a->q.stream) a->d->piece(a, c, &p);
+}
+
+static void give_content(choice *c)
+{
+    if (!c->stop.n_out) return;
+    text_put(&c->content, c->stop.out, c->stop.n_out);
+    give(c, PIECE_content, 0, c->stop.out, c->stop.n_out);
+}
+
+/* Probabilities are told of tokens that are content: of those at hand it shows when something comes of them. */
+static void settle(choice *c, bool is_content)
+{
+    if (!c->waiting) return;
+    if (is_content) json_array_extend(c->logprobs, c->waiting);
+    json_array_clear(c->waiting);
+}
+
+static void content(choice *c, const char *data, size_t n)
+{
+    c->in_reasoning = c->in_call = false;
+    settle(c, true);
+    (void)stop_text_push(&c->stop, data, n);
+    give_content(c);
+}
+
+static void begin_call(choice *c, const char *name, size_t n)
+{
+    c->in_call = true;
+    c->in_reasoning = false;
+    settle(c, false);
+    tool_call *more = realloc(c->calls, ((size_t)c->n_calls + 1) * sizeof(*more));
+    char *copy = more ? strndup(name, n) : NULL;
+    if (more) c->calls = more;
+    if (!copy) {
+        c->no_memory = true;
+        return;
+    }
+    tool_call *call = &c->calls[c->n_calls++];
+    *call = (tool_call){.name = copy};
+    make_id(call->id, c->a->x->server->needs.short_ids ? 10 : sizeof(call->id),
+            c->a->x->server->needs.short_ids ? "" : "call_");
+    give(c, PIECE_call, c->n_calls - 1, name, n);
+}
+
+static void read_event(choice *c, const qn_chat_event *e)
+{
+    const int last = c->n_calls - 1;
+    switch (e->kind) {
+    case QN_CHAT_content: content(c, e->text, e->len); break;
+    case QN_CHAT_reasoning:
+        c->in_reasoning = true;
+        settle(c, false);
+        text_put(&c->reasoning, e->text, e->len);
+        give(c, PIECE_reasoning, 0, e->text, e->len);
+        break;
+    case QN_CHAT_call: begin_call(c, e->text, e->len); break;
+    case QN_CHAT_arguments:
+        if (last < 0 || !e->len) break;
+        text_put(&c->calls[last].arguments, e->text, e->len);
+        give(c, PIECE_arguments, last, e->text, e->len);
+        break;
+    case QN_CHAT_call_end:
+        if (last >= 0) give(c, PIECE_call_end, last, "", 0);
+        c->in_call = false;
+        break;
+    case QN_CHAT_no_call: /* who streams has shown it already */
+        c->in_call = false;
+        if (last < 0 || c->a->q.stream) break;
+        free(c->calls[last].name);
+        text_deinit(&c->calls[last].arguments);
+        c->n_calls--;
+        break;
+    case QN_CHAT_call_cut:
+        if (last >= 0) c->calls[last].cut = true;
+        break;
+    }
+}
+
+static void read_events(choice *c, const qn_chat_event *events, size_t n)
+{
+    for (size_t i = 0; i < n && !c->stop.hit; i++) read_event(c, &events[i]);
+}
+
+/* ---- probabilities ---- */
+
+static json_t *bytes_of(const text *t)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < t->n; i++) json_array_append_new(list, json_integer((unsigned char)t->data[i]));
+    return list;
+}
+
+/* A token as its bytes: may be part of a character. */
+static void spell(choice *c, qn_token token)
+{
+    char *data = NULL;
+    size_t n = 0;
+    text_clear(&c->token_text);
+    if (qn_detokenize(c->a->x->server->tok, &token, 1,
+                      &(qn_detokenize_options){.show_special = true, .keep_prefix = true}, &data, &n, NULL) == QN_OK)
+        text_put(&c->token_text, data, n);
+    qn_free(data);
+}
+
+static json_t *logprob_json(choice *c, qn_token token, float logprob)
+{
+    spell(c, token);
+    return json_pack("{s:o, s:f, s:o, s:i}", "token", json_text(c->token_text.data, c->token_text.n), "logprob",
+                     (double)(logprob < -9999.0f ? -9999.0f : logprob), "bytes", bytes_of(&c->token_text), "id", token);
+}
+
+static void note_logprob(choice *c, const token_event *e, const qn_batch_logprob *tops)
+{
+    if (!c->waiting) return;
+    json_t *top = json_array(), *entry;
+    for (int i = 0; i < e->n_top; i++)
+        json_array_append_new(top, logprob_json(c, tops[e->top + i].token, tops[e->top + i].logprob));
+    entry = logprob_json(c, e->token, e->logprob);
+    json_object_set_new(entry, "top_logprobs", top);
+    json_array_append_new(c->waiting, entry);
+}
+
+/* ---- tokens ---- */
+
+static void plain_token(choice *c, qn_token token)
+{
+    char buffer[256], *data = buffer;
+    const qn_tokenizer *tok = c->a->x->server->tok;
+    const size_t most = qn_tokenizer_max_piece(tok) + 8;
+    if (most > sizeof(buffer) && !(data = malloc(most))) {
+        c->no_memory = true;
+        return;
+    }
+    const int64_t n = qn_detok_push(&c->detok, tok, token, data, most > sizeof(buffer) ? most : sizeof(buffer));
+    if (n > 0) content(c, data, (size_t)n);
+    if (data != buffer) free(data);
+}
+
+/* Marks, and blanks around them, that the reader keeps to itself. */
+static bool is_mark(const choice *c, qn_token token)
+{
+    const qn_token_kind kind = qn_tokenizer_kind(c->a->x->server->tok, token);
+    return c->in_reasoning || c->in_call || kind == QN_TOKEN_control || kind == QN_TOKEN_user;
+}
+
+static void take_token(choice *c, const token_event *e, const qn_batch_logprob *tops)
+{
+    const qn_chat_event *events;
+    size_t n;
+    c->n_tokens++;
+    if (c->ids) json_array_append_new(c->ids, json_integer(e->token));
+    note_logprob(c, e, tops);
+    if (!c->reader) {
+        plain_token(c, e->token);
+    } else if (qn_chat_reader_token(c->reader, e->token, &events, &n, NULL) == QN_OK) {
+        read_events(c, events, n);
+        if (n == 0 && is_mark(c, e->token)) settle(c, false);
+    } else {
+        c->no_memory = true;
+    }
+    c->n_reasoning += c->in_reasoning;
+}
+
+/* ---- ends ---- */
+
+static void fail(answers *a, const problem *p)
+{
+    if (a->failed) return;
+    a->failed = true;
+    a->problem = *p;
+    cancel_all(a);
+    if (a->q.stream) a->d->broken(a, p);
+    if (a->q.stream)
+        exchange_end_stream(a->x, false);
+    else
+        exchange_refuse(a->x, p);
+}
+
+static void end_choice(choice *c, finish how)
+{
+    if (c->ended) return;
+    c->ended = true;
+    c->finish = how == FINISH_stop && c->n_calls && !c->stop.hit ? FINISH_calls : how;
+    if (c->a->q.stream) c->a->d->end_choice(c->a, c);
+}
+
+/* The model's part is over: what was held back comes out. */
+static void flush(choice *c)
+{
+    const qn_chat_event *events;
+    char rest[16];
+    size_t n;
+    if (c->reader) {
+        if (qn_chat_reader_finish(c->reader, c->end != QN_BATCH_END_stop, &events, &n, NULL) == QN_OK)
+            read_events(c, events, n);
+        else
+            c->no_memory = true;
+    } else {
+        const int64_t k = qn_detok_finish(&c->detok, rest, sizeof(rest));
+        if (k > 0) content(c, rest, (size_t)k);
+    }
+    if (c->stop.hit) return;
+    settle(c, !c->in_reasoning && !c->in_call);
+    stop_text_finish(&c->stop);
+    give_content(c);
+}
+
+static void over(choice *c)
+{
+    answers *a = c->a;
+    problem p = {0};
+    if (c->end == QN_BATCH_END_error) {
+        problem_error(&p, "", &c->error);
+        fail(a, &p);
+    } else if (c->end == QN_BATCH_END_cancelled && !c->ended) {
+        problem_set(&p, 503, "", "the server is stopping");
+        fail(a, &p);
+    } else if (!c->ended) {
+        flush(c);
+        end_choice(c, c->stop.hit || c->end == QN_BATCH_END_stop ? FINISH_stop : FINISH_length);
+    }
+}
+
+static void all_over(answers *a)
+{
+    a->done = true;
+    if (a->failed || exchange_is_gone(a->x)) return;
+    a->d->end(a);
+    if (a->q.stream) exchange_end_stream(a->x, false);
+}
+
+/* What the executor left, taken. */
+typedef struct batch_of_events {
+    token_event *events;
+    qn_batch_logprob *tops;
+    size_t n;
+    bool over, progressed, lost;
+} batch_of_events;
+
+static batch_of_events take(choice *c)
+{
+    server *s = c->a->x->server;
+    pthread_mutex_lock(&s->events_lock);
+    const batch_of_events b = {c->events, c->tops, c->n_events, c->over, c->progressed, c->lost};
+    c->events = NULL;
+    c->tops = NULL;
+    c->n_events = c->cap_events = c->n_tops = c->cap_tops = 0;
+    c->progressed = c->listed = c->lost = false;
+    c->used = c->usage;
+    pthread_mutex_unlock(&s->events_lock);
+    return b;
+}
+
+static void take_in(choice *c, const batch_of_events *b)
+{
+    answers *a = c->a;
+    if (a->failed || exchange_is_gone(a->x)) return;
+    for (size_t i = 0; i < b->n && !c->ended; i++) {
+        take_token(c, &b->events[i], b->tops);
+        if (!c->stop.hit) continue;
+        end_choice(c, FINISH_stop);
+        qn_batcher_cancel(a->x->server->batcher, c->id);
+    }
+    if (b->progressed && !b->n && !c->n_tokens && a->q.stream && a->d->progress) a->d->progress(a, c);
+    if (b->over) over(c);
+    if (b->lost || c->no_memory || c->content.failed || c->reasoning.failed) {
+        const problem p = {.status = 503, .text = "out of memory"};
+        fail(a, &p);
+    }
+}
+
+void answers_pace(answers *a)
+{
+    pthread_mutex_lock(&a->lock);
+    const size_t n = a->q.stream ? exchange_backlog(a->x) : 0;
+    const bool pause = n > SLOW_BYTES || (a->paused && n > SLOW_BYTES / 4);
+    for (int i = 0; i < a->n && pause != a->paused; i++)
+        if (a->choices[i].submitted) qn_batcher_pause(a->x->server->batcher, a->choices[i].id, pause);
+    a->paused = pause;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void choice_pump(choice *c)
+{
+    answers *a = c->a;
+    exchange *x = a->x;
+    pthread_mutex_lock(&a->lock);
+    const batch_of_events b = take(c);
+    take_in(c, &b);
+    free(b.events);
+    free(b.tops);
+    if (b.over && --a->n_left == 0) all_over(a);
+    const bool streams = a->q.stream;
+    pthread_mutex_unlock(&a->lock);
+    if (streams) {
+        answers_pace(a);
+        exchange_wake(x);
+    }
+    if (b.over) exchange_release(x);
+}
+
+/* ---- what dialects write with ---- */
+
+void make_id(char *out, size_t size, const char *prefix)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    unsigned char random[24] = {0};
+    size_t n = strlen(prefix);
+    (void)!getrandom(random, sizeof(random), 0);
+    memcpy(out, prefix, n);
+    for (size_t i = 0; i < sizeof(random) && n + 1 < size; i++) out[n++] = letters[random[i] % 62];
+    out[n] = '\0';
+}
+
+void answers_event_out(answers *a, const char *name, json_t *value)
+{
+    text t = {0};
+    if (name) text_printf(&t, "event: %s\n", name);
+    text_puts(&t, "data: ");
+    text_json(&t, value);
+    text_puts(&t, "\n\n");
+    if (t.failed)
+        a->choices[0].no_memory = true;
+    else
+        exchange_put(a->x, t.data, t.n);
+    text_deinit(&t);
+}
+
+/* Bytes of a whole sequence at p, 0 where there is none. */
+static size_t utf8_length(const unsigned char *p, size_t n)
+{
+    const size_t len = *p < 0x80                 ? 1
+                       : *p >= 0xc2 && *p < 0xe0 ? 2
+                       : (*p & 0xf0) == 0xe0     ? 3
+                       : *p >= 0xf0 && *p < 0xf5 ? 4
+                                                 : 0;
+    if (!len || len > n) return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    const bool wrong = (*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
+                       (*p == 0xf4 && p[1] > 0x8f);
+    return wrong ? 0 : len;
+}
+
+json_t *json_text(const char *data, size_t n)
+{
+    json_t *value = json_stringn(data ? data : "", n);
+    if (value) return value;
+    text t = {0};
+    for (size_t i = 0; i < n;) {
+        const size_t len = utf8_length((const unsigned char *)data + i, n - i);
+        text_put(&t, len ? data + i : "\xef\xbf\xbd", len ? len : 3);
+        i += len ? len : 1;
+    }
+    value = t.failed ? NULL : json_stringn(t.data, t.n);
+    text_deinit(&t);
+    return value;
+}
+
+const char *finish_openai(finish f)
+{
+    return f == FINISH_calls ? "tool_calls" : f == FINISH_length ? "length" : "stop";
+}

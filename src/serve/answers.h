@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/answers.h -- the one internal request, whatever dialect it came in, and its answers as they come.
+ *
+ * A dialect fills an `ask` out of its body; ask_start makes answers of it, hands them to the batcher, and replies. The
+ * pump then turns tokens into pieces (content, reasoning, calls) and gives them to the dialect's functions. */
+#ifndef QN_SERVE_ANSWERS_H
+#define QN_SERVE_ANSWERS_H
+
+#include "serve/exchange.h"
+#include "serve/stop.h"
+
+enum { MAX_STOPS = 32, MAX_ANSWERS = 128 };
+
+/* What is asked of the model. All zero but `sampler` is a plain request. Strings are borrowed from the body, which
+ * stays with the answers. */
+typedef struct ask {
+    json_t *body; /* owned */
+    /* a conversation, or a text, or ids */
+    json_t *messages, *tools; /* owned; in OpenAI's form */
+    const char *text;
+    size_t text_len;
+    bool special;  /* control tokens are found in the text */
+    qn_token *ids; /* owned (malloc) */
+    size_t n_ids;
+
+    qn_chat_options chat; /* what isn't filled in by ask_start: thinking, effort, kwargs, .. */
+    char *kwargs;         /* owned (malloc) */
+    const char *tool_choice;
+    bool single_call;
+    char *schema; /* owned (malloc): JSON schema of content */
+    const char *gbnf;
+    qn_sampler_params sampler;
+    qn_logit_bias *bias; /* owned (malloc) */
+    const char *stop[MAX_STOPS];
+    int n_stop, n, max_tokens;
+    const char *max_tokens_field;
+    bool logprobs, stream, include_usage, no_cache, has_seed, hide_reasoning;
+    int n_top;
+    json_t *own; /* owned: what the dialect keeps until the end */
+    const char *model;
+} ask;
+
+void ask_init(ask *q, const server *s);
+void ask_deinit(ask *q);
+/* Fields that OpenAI's, llama-server's and Ollama's options have in common; see sampling.c. */
+bool ask_sampling(ask *q, const fields *f);
+bool ask_stops(ask *q, const fields *f, const char *name);
+bool ask_bias(ask *q, const server *s, const fields *f);
+/* The model's name, where one is given: 404 for one that we don't have. */
+bool ask_model(ask *q, const server *s, const fields *f);
+/* Takes the ask. Replies, now or when the answers have come. */
+void ask_start(exchange *x, ask *q, problem *p);
+/* The rendered prompt and its ids, for those who want only that. */
+bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, qn_token **ids, size_t *n, problem *p);
+
+/* ---- answers ---- */
+
+typedef enum piece_kind { PIECE_content, PIECE_reasoning, PIECE_call, PIECE_arguments, PIECE_call_end } piece_kind;
+struct piece {
+    piece_kind kind;
+    int call;         /* its number in the answer */
+    const char *text; /* of a call: its name */
+    size_t len;
+};
+
+typedef struct tool_call {
+    char id[40], *name;
+    text arguments;
+    bool cut;
+} tool_call;
+
+typedef struct token_event {
+    qn_token token;
+    float logprob;
+    int32_t top, n_top; /* choice.tops[top ..] */
+} token_event;
+
+typedef enum finish { FINISH_stop, FINISH_length, FINISH_calls, FINISH_cancelled, FINISH_error } finish;
+
+struct choice {
+    answers *a;
+    int index;
+    uint64_t id; /* the batcher's */
+
+    /* under server.events_lock: what the executor left */
+    choice *next_ready;
+    bool listed, over, lost, progressed;
+    token_event *events;
+    qn_batch_logprob *tops;
+    size_t n_events, cap_events, n_tops, cap_tops;
+    qn_batch_end end;
+    qn_error error;
+    qn_batch_usage usage;
+
+    /* the pump's, under answers.lock */
+    bool submitted, ended, no_memory;
+    qn_chat_reader *reader; /* NULL: plain text */
+    qn_detok detok;
+    stop_text stop;
+    finish finish;
+    int stop_index; /* which of the stop strings came; -1: none */
+    text content, reasoning;
+    tool_call *calls;
+    int n_calls, n_reasoning, n_tokens;
+    bool in_reasoning, in_call;
+    json_t *logprobs; /* of tokens of content that no piece carried yet; of all of them where the reply is whole */
+    json_t *waiting;  /* of tokens of which nothing has come yet */
+    text token_text;  /* of the token at hand */
+    json_t *ids;      /* the tokens; where the dialect wants them */
+    qn_batch_usage used;
+};
+
+struct answers {
+    pthread_mutex_t lock;
+    exchange *x;
+    const dialect *d;
+    ask q;
+    qn_prompt prompt;
+    qn_grammar *grammar;
+    size_t n_prompt;
+    choice *choices;
+    int n, n_left;
+    bool failed, paused, done;
+    problem problem;
+    char id[48];
+    int64_t created;
+    json_t *own; /* the dialect's, while it writes */
+    int phase, index;
+};
+
+void answers_free(answers *a);
+/* The client is gone. */
+void answers_cancel(exchange *x);
+/* On the executor's thread. */
+void answers_event(void *choice, const qn_batch_event *e);
+/* On the pump's: what came since. */
+void choice_pump(choice *c);
+/* A reader that doesn't read is waited for. */
+void answers_pace(answers *a);
+
+/* ---- what dialects write with ---- */
+/* "prefix" and 24 random letters. */
+void make_id(char *out, size_t size, const char *prefix);
+/* "data: JSON\n\n", with a name "event: NAME\n" before where there is one. Takes the reference. */
+void answers_event_out(answers *a, const char *name, json_t *value);
+json_t *json_text(const char *data, size_t n);
+const char *finish_openai(finish f);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/ask.c -- from a request, in whatever dialect it came, to answers under way. On a worker's thread. */
+#include "serve/answers.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void ask_init(ask *q, const server *s)
+{
+    *q = (ask){.sampler = s->sampler, .n = 1, .max_tokens = s->o.max_tokens};
+    for (int i = 0; i < s->o.n_stop && i < MAX_STOPS; i++) q->stop[q->n_stop++] = s->o.stop[i];
+}
+
+void ask_deinit(ask *q)
+{
+    json_decref(q->body);
+    json_decref(q->messages);
+    json_decref(q->tools);
+    json_decref(q->own);
+    free(q->ids);
+    free(q->kwargs);
+    free(q->schema);
+    free(q->bias);
+    *q = (ask){0};
+}
+
+static bool is_name(const char *given, size_t n, const char *name)
+{
+    const size_t len = strlen(name);
+    if (len == n && strncmp(given, name, n) == 0) return true;
+    return len == n + 5 && strncmp(given, name, n) == 0 && strcmp(name + n, ".gguf") == 0;
+}
+
+bool ask_model(ask *q, const server *s, const fields *f)
+{
+    const char *name = NULL;
+    q->model = s->o.model;
+    if (!field_string(f, "model", &name)) return f->p->status == 0;
+    size_t n = strlen(name);
+    if (n > 7 && strcmp(name + n - 7, ":latest") == 0) n -= 7;
+    if (n == 0 || is_name(name, n, s->o.model) || is_name(name, n, s->file_name) || is_name(name, n, s->o.path) ||
+        (s->info.name[0] && is_name(name, n, s->info.name)))
+        return true;
+    snprintf(f->p->code, sizeof(f->p->code), "model_not_found");
+    return problem_set(f->p, 404, "model", "the model \"%.120s\" is not here; there is %s", name, s->o.model);
+}
+
+/* ---- the prompt ---- */
+
+static const char *piece_of(const server *s, qn_token id)
+{
+    size_t len;
+    return id == QN_TOKEN_NONE ? NULL : qn_tokenizer_piece(s->tok, id, &len);
+}
+
+static bool no_memory(problem *p) { return problem_set(p, 503, "", "out of memory"); }
+
+static bool render(ask *q, const server *s, qn_prompt *out, problem *p)
+{
+    qn_error err;
+    char *messages = json_dumps(q->messages, JSON_COMPACT), *tools = NULL;
+    if (q->tools) tools = json_dumps(q->tools, JSON_COMPACT);
+    qn_chat_options o = q->chat;
+    o.tools = tools;
+    o.kwargs = q->kwargs;
+    o.bos = piece_of(s, qn_tokenizer_bos(s->tok));
+    o.eos = piece_of(s, qn_tokenizer_eos(s->tok));
+    bool good = messages && (tools || !q->tools);
+    if (!good) {
+        no_memory(p);
+    } else if (q->tools && !s->needs.tools) {
+        good = problem_set(p, 400, "tools", "the model's template has no place for tools");
+    } else {
+        const qn_status status = qn_chat_render(s->o.tmpl, messages, &o, out, &err);
+        good = status == QN_OK;
+        if (status == QN_STATUS_cancelled)
+            problem_set(p, 400, "messages", "the model's template refuses the conversation: %s", err.text);
+        else if (!good)
+            problem_error(p, "messages", &err);
+    }
+    free(messages);
+    free(tools);
+    return good;
+}
+
+bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, qn_token **ids, size_t *n, problem *p)
+{
+    qn_error err;
+    qn_status status = QN_OK;
+    if (q->messages) {
+        if (!render(q, s, prompt, p)) return false;
+        status = qn_prompt_tokenize(prompt, s->tok, ids, n, &err);
+    } else if (q->text) {
+        const qn_tokenize_options o = {.no_special = !q->special};
+        status = qn_tokenize(s->tok, q->text, q->text_len, &o, ids, n, &err);
+    } else {
+        *ids = NULL;
+        *n = q->n_ids;
+    }
+    return status == QN_OK || problem_error(p, "prompt", &err);
+}
+
+static bool fits(const ask *q, const server *s, size_t n, problem *p)
+{
+    const int32_t n_ctx = qn_batcher_n_ctx(s->batcher);
+    if (n == 0) return problem_set(p, 400, q->messages ? "messages" : "prompt", "the prompt is empty");
+    if (n <= (size_t)n_ctx) return true;
+    snprintf(p->code, sizeof(p->code), "context_length_exceeded");
+    return problem_set(p, 400, q->messages ? "messages" : "prompt", "the prompt has %zu tokens, the context %d", n,
+                       n_ctx);
+}
+
+/* ---- what holds the answer ---- */
+
+static bool grammar(ask *q, const server *s, const qn_prompt *prompt, qn_grammar **out, problem *p)
+{
+    qn_error err;
+    qn_status status = QN_OK;
+    const char *field = "response_format";
+    const bool forced = q->tool_choice && strcmp(q->tool_choice, "auto") != 0 && strcmp(q->tool_choice, "none") != 0;
+    if (q->gbnf && (q->schema || forced))
+        return problem_set(p, 400, "grammar", "a grammar and %s exclude each other",
+                           q->schema ? "a schema" : "a forced call");
+    if (q->gbnf) {
+        field = "grammar";
+        status = qn_grammar_create(q->gbnf, NULL, out, &err);
+    } else if (q->messages && (q->tools || q->schema)) {
+        char *tools = q->tools ? json_dumps(q->tools, JSON_COMPACT) : NULL;
+        if (q->tools && !tools) return no_memory(p);
+        const qn_chat_constraint wanted = {
+            .tools = tools,
+            .tool_choice = q->tool_choice,
+            .single_call = q->single_call || !s->needs.several_calls,
+            .response_schema = q->schema,
+        };
+        status = qn_chat_grammar_create(s->o.tmpl, s->tok, prompt, &wanted, out, &err);
+        if (!q->schema) field = "tools";
+        free(tools);
+    } else if (q->schema) {
+        status = qn_grammar_create_schema(q->schema, &(qn_schema_options){.whole_fractions = false}, out, &err);
+    }
+    return status == QN_OK || problem_error(p, field, &err);
+}
+
+static bool set_up_choice(answers *a, choice *c, int i, problem *p)
+{
+    const server *s = a->x->server;
+    qn_error err;
+    char *tools = NULL;
+    c->a = a;
+    c->index = i;
+    if (!stop_text_init(&c->stop, a->q.stop, a->q.n_stop)) return no_memory(p);
+    if (a->q.logprobs && (!(c->logprobs = json_array()) || !(c->waiting = json_array()))) return no_memory(p);
+    if (!a->q.messages) return true;
+    if (a->q.tools && !(tools = json_dumps(a->q.tools, JSON_COMPACT))) return no_memory(p);
+    const qn_status status = qn_chat_reader_create(s->o.tmpl, s->tok, tools, &a->prompt, &c->reader, &err);
+    free(tools);
+    return status == QN_OK || problem_error(p, "", &err);
+}
+
+static bool set_up(answers *a, ask *q, problem *p, qn_token **ids, size_t *n_ids)
+{
+    const server *s = a->x->server;
+    *ids = NULL;
+    if (!ask_prompt(q, s, &a->prompt, ids, n_ids, p) || !fits(q, s, *n_ids, p)) return false;
+    if (!grammar(q, s, &a->prompt, &a->grammar, p)) return false;
+    a->q = *q;
+    *q = (ask){0};
+    a->n_prompt = *n_ids;
+    a->choices = calloc((size_t)a->q.n, sizeof(*a->choices));
+    if (!a->choices) return no_memory(p);
+    a->n = a->q.n;
+    for (int i = 0; i < a->n; i++)
+        if (!set_up_choice(a, &a->choices[i], i, p)) return false;
+    return true;
+}
+
+/* ---- handing over ---- */
+
+static bool submit(answers *a, choice *c, const qn_token *ids, size_t n, problem *p)
+{
+    qn_error err;
+    server *s = a->x->server;
+    qn_sampler_params sampler = a->q.sampler;
+    if (sampler.seed) sampler.seed += (uint64_t)c->index;
+    const qn_batch_request r = {
+        .prompt = ids,
+        .n_prompt = n,
+        .sampler = &sampler,
+        .grammar = a->grammar,
+        .max_tokens = a->q.max_tokens,
+        .logprobs = a->q.logprobs,
+        .n_top = a->q.n_top,
+        .key = a->x->key,
+        .no_cache = a->q.no_cache,
+        .fn = answers_event,
+        .ctx = c,
+    };
+    exchange_hold(a->x); /* until its last event was seen */
+    const qn_status status = qn_batcher_submit(s->batcher, &r, &c->id, &err);
+    c->submitted = status == QN_OK;
+    if (c->submitted) {
+        a->n_left++;
+        return true;
+    }
+    exchange_release(a->x);
+    return status == QN_STATUS_limit ? problem_set(p, 429, "", "%s", err.text) : problem_error(p, "", &err);
+}
+
+/* The pump waits for the lock, so that no piece comes before the beginning. */
+static bool start(answers *a, const qn_token *ids, size_t n, problem *p)
+{
+    bool good = true;
+    exchange *x = a->x;
+    pthread_mutex_lock(&a->lock);
+    pthread_mutex_lock(&x->lock);
+    x->answers = a;
+    pthread_mutex_unlock(&x->lock);
+    for (int i = 0; i < a->n && good; i++) good = submit(a, &a->choices[i], ids, n, p);
+    if (good && a->q.stream) {
+        a->d->begin(a);
+        exchange_begin_stream(x);
+    } else if (!good) {
+        a->failed = true;
+        for (int i = 0; i < a->n; i++)
+            if (a->choices[i].submitted) qn_batcher_cancel(x->server->batcher, a->choices[i].id);
+    }
+    pthread_mutex_unlock(&a->lock);
+    if (exchange_is_gone(x)) answers_cancel(x);
+    return good;
+}
+
+void ask_start(exchange *x, ask *q, problem *p)
+{
+    qn_token *ids = NULL;
+    size_t n = 0;
+    answers *a = p->status ? NULL : calloc(1, sizeof(*a));
+    if (!a && !p->status) no_memory(p);
+    if (a) {
+        pthread_mutex_init(&a->lock, NULL);
+        a->x = x;
+        a->d = x->route->dialect;
+        a->created = (int64_t)time(NULL);
+        if (set_up(a, q, p, &ids, &n))
+            (void)start(a, ids ? ids : a->q.ids, n, p); /* the exchange's from here on */
+        else
+            answers_free(a);
+    }
+    qn_free(ids);
+    ask_deinit(q);
+    if (p->status) exchange_refuse(x, p);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/exchange.c -- exchanges: held and let go, replied to, their bodies parsed. */
+#include "serve/exchange.h"
+#include "serve/answers.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_DEPTH = 64 };
+
+int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+exchange *exchange_hold(exchange *x)
+{
+    atomic_fetch_add(&x->refs, 1);
+    return x;
+}
+
+void exchange_release(exchange *x)
+{
+    if (atomic_fetch_sub(&x->refs, 1) != 1) return;
+    server *s = x->server;
+    pthread_mutex_lock(&s->lock);
+    if (x->prev)
+        x->prev->next = x->next;
+    else
+        s->exchanges = x->next;
+    if (x->next) x->next->prev = x->prev;
+    s->n_exchanges--;
+    pthread_mutex_unlock(&s->lock);
+    atomic_fetch_sub(&s->body_bytes, x->counted);
+    answers_free(x->answers);
+    text_deinit(&x->body);
+    text_deinit(&x->out);
+    pthread_mutex_destroy(&x->lock);
+    free(x->path);
+    free(x);
+}
+
+/* ---- replying ---- */
+
+void exchange_wake(exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    if (x->suspended && x->connection) {
+        x->suspended = false;
+        http_resume(x);
+    }
+    pthread_mutex_unlock(&x->lock);
+}
+
+void exchange_reply_type(exchange *x, int status, const char *type, text *body)
+{
+    pthread_mutex_lock(&x->lock);
+    if (!x->ready) {
+        x->ready = true;
+        x->status = status;
+        x->content_type = type;
+        text_deinit(&x->out);
+        x->out = *body;
+        *body = (text){0};
+        if (x->out.failed) x->status = 503;
+    }
+    pthread_mutex_unlock(&x->lock);
+    text_deinit(body);
+    exchange_wake(x);
+}
+
+void exchange_reply(exchange *x, int status, text *body) { exchange_reply_type(x, status, "application/json", body); }
+
+void exchange_reply_json(exchange *x, int status, json_t *body)
+{
+    text t = {0};
+    text_json(&t, body);
+    exchange_reply(x, status, &t);
+}
+
+void exchange_refuse(exchange *x, const problem *p)
+{
+    text t = {0};
+    x->route->dialect->problem(&t, p);
+    if (p->status == 429 || p->status == 503) x->retry_after = 1;
+    exchange_reply(x, p->status, &t);
+}
+
+void exchange_begin_stream(exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->ready = x->streams = true;
+    x->status = 200;
+    x->content_type = x->route->dialect->stream_type;
+    x->moved_ns = x->put_ns = now_ns();
+    pthread_mutex_unlock(&x->lock);
+    exchange_wake(x);
+}
+
+void exchange_put(exchange *x, const char *data, size_t n)
+{
+    pthread_mutex_lock(&x->lock);
+    const bool was_empty = x->out.n == 0;
+    if (!x->gone) text_put(&x->out, data, n);
+    x->put_ns = now_ns();
+    if (was_empty) x->moved_ns = x->put_ns;
+    pthread_mutex_unlock(&x->lock);
+}
+
+void exchange_end_stream(exchange *x, bool broken)
+{
+    pthread_mutex_lock(&x->lock);
+    x->ended = true;
+    x->broken = broken;
+    pthread_mutex_unlock(&x->lock);
+    exchange_wake(x);
+}
+
+bool exchange_is_gone(exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    const bool gone = x->gone;
+    pthread_mutex_unlock(&x->lock);
+    return gone;
+}
+
+size_t exchange_backlog(exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    const size_t n = x->out.n;
+    pthread_mutex_unlock(&x->lock);
+    return n;
+}
+
+/* ---- bodies ---- */
+
+/* Before anything recurses over it. */
+static bool too_deep(const char *p, size_t n)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < n; i++) {
+        if (in_string) {
+            if (p[i] == '\\')
+                i++;
+            else if (p[i] == '"')
+                in_string = false;
+        } else if (p[i] == '"') {
+            in_string = true;
+        } else if (p[i] == '{' || p[i] == '[') {
+            if (++depth > MAX_DEPTH) return true;
+        } else if (p[i] == '}' || p[i] == ']') {
+            depth--;
+        }
+    }
+    return false;
+}
+
+json_t *exchange_parse(exchange *x, problem *p)
+{
+    json_error_t error;
+    if (!x->body.n) {
+        problem_set(p, 400, "", "the body is empty; a JSON object is expected");
+        return NULL;
+    }
+    if (too_deep(x->body.data, x->body.n)) {
+        problem_set(p, 400, "", "the body is nested more than %d levels deep", MAX_DEPTH);
+        return NULL;
+    }
+    json_t *body = json_loadb(x->body.data, x->body.n, JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+    if (!body) {
+        problem_set(p, 400, "", "the body is no JSON: %s (line %d, column %d)", error.text, error.line, error.column);
+        return NULL;
+    }
+    if (json_is_object(body)) return body;
+    problem_set(p, 400, "", "the body is %s, an object is expected", json_type_name(body));
+    json_decref(body);
+    return NULL;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/exchange.h -- one HTTP request and its reply, and the server that has them all.
+ *
+ * An exchange is made when a request's headers are there. It is held by the connection until the reply is out or the
+ * client gone, by the worker that reads it, and by each of its answers under way; whoever lets go last frees it.
+ * Threads:
+ *
+ *     HTTP (libmicrohttpd's)  headers, bodies in, replies out; never computes, never waits
+ *     workers                 JSON, templates, tokenizing, grammars; hand requests to the batcher
+ *     the executor            the batcher's: leaves tokens in a list, and goes on
+ *     the pump                tokens to text, text to the dialect's form, into the reply; watches sockets and deadlines
+ *
+ * Locks, always in this order: server.lock, answers.lock, exchange.lock, server.events_lock. */
+#ifndef QN_SERVE_EXCHANGE_H
+#define QN_SERVE_EXCHANGE_H
+
+#include "serve/problem.h"
+#include "serve/serve.h"
+#include "serve/text.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct exchange exchange;
+typedef struct answers answers;
+typedef struct choice choice;
+typedef struct dialect dialect;
+
+/* ---- routes ---- */
+typedef struct route {
+    const char *method, *path; /* a path that ends in * takes any rest */
+    void (*handle)(exchange *x);
+    const dialect *dialect;
+    bool quick; /* answered by the HTTP thread: touches no model and parses nothing */
+    bool open;  /* needs no key */
+} route;
+const route *route_find(const char *method, const char *path, const char **rest, bool *other_method);
+
+/* How a dialect writes. A stream's functions put text into the reply; the whole reply is made of the same answers. */
+typedef struct piece piece;
+struct dialect {
+    const char *stream_type;                      /* of the content */
+    bool pings;                                   /* lines that clients skip may be put in while nothing comes */
+    void (*problem)(text *out, const problem *p); /* a body */
+    void (*begin)(answers *a);                    /* the stream's */
+    void (*piece)(answers *a, choice *c, const piece *p); /* of the stream */
+    void (*end_choice)(answers *a, choice *c);            /* of the stream */
+    void (*end)(answers *a);                              /* of the stream; or makes the whole reply */
+    void (*broken)(answers *a, const problem *p);         /* a stream ends with a problem */
+    void (*progress)(answers *a, choice *c);              /* NULL: nothing is told while a prompt is read */
+};
+
+/* ---- exchanges ---- */
+typedef struct peer peer; /* a connection */
+struct exchange {
+    exchange *next, *prev; /* server.exchanges */
+    server *server;
+    const route *route;
+    const char *rest; /* of the path, where the route takes one */
+    char *path;
+    uint64_t id;
+    _Atomic int refs;
+    char key[24];   /* which of the server's keys it came with: names it for the batcher */
+    bool anthropic; /* sent anthropic-version */
+    text body;
+    bool too_large;
+    uint64_t counted; /* bytes of its body in server.body_bytes */
+    int64_t began_ns;
+    peer *peer;
+    exchange *next_job;
+
+    pthread_mutex_t lock;
+    void *connection; /* struct MHD_Connection; NULL once it is done with */
+    int fd;
+    bool begun, suspended, gone; /* begun: a worker has it; gone: the client is */
+    bool ready;                  /* the reply below may be sent */
+    _Atomic bool streams;
+    bool ended, broken; /* out grows until it ended; broken: the connection is cut after it */
+    int status, retry_after;
+    const char *content_type;
+    char allow[64], cors[256];
+    char warning[256]; /* a header of what was left out */
+    text out;
+    int64_t moved_ns; /* when the reader last took something, or we last put something */
+    int64_t put_ns;
+    answers *answers;
+};
+
+struct peer {
+    peer *next, *prev; /* server.peers */
+    uint64_t id;
+    int fd;
+    exchange *exchange;  /* whose reply is being made; who leaves cancels it */
+    int64_t deadline_ns; /* until a request is whole; 0: none runs */
+};
+
+struct server {
+    serve_options o;
+    qn_engine *engine;
+    const qn_tokenizer *tok;
+    qn_batcher *batcher;
+    qn_chat_needs needs;
+    qn_sampler_params sampler;
+    qn_engine_info info;
+    char file_name[256];
+    int64_t started_s;
+    void *daemon; /* struct MHD_Daemon */
+    int port;
+    bool local; /* listens on a loopback address */
+
+    pthread_mutex_t lock;
+    exchange *exchanges;
+    peer *peers;
+    uint64_t last_id, n_exchanges;
+    exchange *jobs, **jobs_end;
+    int n_jobs;
+    pthread_cond_t job_came;
+    bool stopping;
+    _Atomic uint64_t body_bytes;
+    _Atomic uint64_t n_served;
+
+    pthread_mutex_t events_lock;
+    choice *ready; /* have events that the pump has not seen */
+    int epoll, wake;
+    pthread_t pump, workers[16];
+    int n_workers;
+    bool has_pump;
+    _Atomic bool pump_stops;
+};
+
+int64_t now_ns(void);
+
+/* ---- replying: from any thread ---- */
+/* The whole reply; takes the text. */
+void exchange_reply(exchange *x, int status, text *body);
+void exchange_reply_json(exchange *x, int status, json_t *body);
+void exchange_reply_type(exchange *x, int status, const char *type, text *body);
+void exchange_refuse(exchange *x, const problem *p);
+/* A reply that grows. */
+void exchange_begin_stream(exchange *x);
+void exchange_put(exchange *x, const char *data, size_t n);
+void exchange_end_stream(exchange *x, bool broken);
+/* Lets the HTTP thread go on with it. */
+void exchange_wake(exchange *x);
+bool exchange_is_gone(exchange *x);
+size_t exchange_backlog(exchange *x);
+
+exchange *exchange_hold(exchange *x);
+void exchange_release(exchange *x);
+
+/* The body as an object; NULL after a problem. Text in it is UTF-8, nested MAX_DEPTH deep at most. */
+json_t *exchange_parse(exchange *x, problem *p);
+
+/* ---- http.c ---- */
+bool http_start(server *s, qn_error *err);
+void http_stop(server *s);
+/* What the HTTP thread does when it was woken; see http.c. */
+void http_resume(exchange *x);
+
+/* ---- work.c ---- */
+bool work_start(server *s, qn_error *err);
+void work_stop(server *s);
+void work_add(exchange *x);
+
+/* ---- pump.c ---- */
+bool pump_start(server *s, qn_error *err);
+void pump_stop(server *s);
+/* A connection's socket: under server.lock. */
+void pump_watch(server *s, const peer *p);
+void pump_unwatch(server *s, const peer *p);
+void pump_notify(server *s);
+
+/* ---- access.c: who may come in ---- */
+typedef const char *(*header_fn)(void *ctx, const char *name);
+bool access_check(const server *s, const route *r, header_fn header, void *ctx, char *key, size_t key_size, char *cors,
+                  size_t cors_size, problem *p);
+
+#endif

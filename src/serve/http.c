@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/http.c -- what libmicrohttpd is told: whom it lets in, where bodies go, how replies leave. An HTTP thread
+ * suspends a connection whose reply is being made, and goes on with others; exchange_wake brings it back.
+ *
+ * The library takes two Content-Lengths, and Content-Length beside chunked, of which proxies in front of us may believe
+ * the other: both are refused here. */
+#include "serve/answers.h"
+#include "serve/exchange.h"
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum {
+    HTTP_THREADS = 2,
+    CONNECTION_BYTES = 16384, /* of headers; an idle connection costs 17 KiB with it, 33 with twice as much */
+    CONNECTIONS = 4096,
+    SUM_OF_BODIES = 8,    /* times the largest one */
+    BODY_PACE = 64 << 10, /* bytes a second that a body comes at, at least */
+};
+
+/* ---- replies ---- */
+
+void http_resume(exchange *x) { MHD_resume_connection(x->connection); }
+
+/* Called by an HTTP thread when the client can take more. */
+static ssize_t read_stream(void *ctx, uint64_t pos, char *buf, size_t max)
+{
+    exchange *x = ctx;
+    ssize_t n = 0;
+    (void)pos;
+    pthread_mutex_lock(&x->lock);
+    if (x->out.n) {
+        n = (ssize_t)(x->out.n < max ? x->out.n : max);
+        memcpy(buf, x->out.data, (size_t)n);
+        text_drop(&x->out, (size_t)n);
+        x->moved_ns = now_ns();
+    } else if (x->out.failed || (x->ended && x->broken) || (x->gone && !x->ended)) {
+        n = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (x->ended) {
+        n = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        x->suspended = true;
+        MHD_suspend_connection(x->connection);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return n;
+}
+
+static void drop_stream(void *ctx) { exchange_release(ctx); }
+
+static void add_headers(const exchange *x, struct MHD_Response *r)
+{
+    char number[16];
+    if (x->content_type) MHD_add_response_header(r, "Content-Type", x->content_type);
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "Cache-Control", "no-store");
+    MHD_add_response_header(r, "Server", "quern");
+    if (x->streams) MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* nginx passes on what comes */
+    if (x->cors[0]) {
+        MHD_add_response_header(r, "Access-Control-Allow-Origin", x->cors);
+        MHD_add_response_header(r, "Vary", "Origin");
+    }
+    if (x->allow[0]) MHD_add_response_header(r, x->route ? "Allow" : "Access-Control-Allow-Methods", x->allow);
+    if (x->warning[0]) MHD_add_response_header(r, "X-Quern-Ignored", x->warning);
+    if (x->status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+    if (x->retry_after) {
+        snprintf(number, sizeof(number), "%d", x->retry_after);
+        MHD_add_response_header(r, "Retry-After", number);
+    }
+    if (x->status == 400 || x->status == 408 || x->status == 413) MHD_add_response_header(r, "Connection", "close");
+}
+
+static enum MHD_Result send_reply(exchange *x, struct MHD_Connection *connection)
+{
+    struct MHD_Response *r;
+    pthread_mutex_lock(&x->lock);
+    if (x->streams) {
+        r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32768, read_stream, x, drop_stream);
+        if (r) exchange_hold(x);
+    } else if (x->out.n && !x->out.failed) {
+        r = MHD_create_response_from_buffer(x->out.n, x->out.data, MHD_RESPMEM_MUST_FREE);
+        if (r) x->out = (text){0};
+    } else {
+        r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    }
+    if (r) add_headers(x, r);
+    pthread_mutex_unlock(&x->lock);
+    if (!r) return MHD_NO;
+    const enum MHD_Result result = MHD_queue_response(connection, (unsigned)x->status, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+/* ---- requests ---- */
+
+static const char *header_of(void *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+typedef struct framing {
+    int n_lengths, n_hosts, n_encodings;
+    uint64_t length;
+    bool bad;
+} framing;
+
+static enum MHD_Result count_header(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    framing *f = ctx;
+    (void)kind;
+    if (strcasecmp(name, "Content-Length") == 0) {
+        char *end;
+        f->n_lengths++;
+        f->length = strtoull(value ? value : "", &end, 10);
+        if (!value || !*value || strspn(value, "0123456789") != strlen(value)) f->bad = true;
+    } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
+        f->n_encodings++;
+        if (!value || strcasecmp(value, "chunked") != 0) f->bad = true;
+    } else if (strcasecmp(name, "Host") == 0) {
+        f->n_hosts++;
+    }
+    return MHD_YES;
+}
+
+static bool check_framing(exchange *x, const framing *f, problem *p)
+{
+    const uint64_t most = x->server->o.max_body;
+    if (f->bad || f->n_lengths > 1 || f->n_encodings > 1 || (f->n_lengths && f->n_encodings))
+        return problem_set(p, 400, "",
+                           "it is not clear where the request ends: %d Content-Length, %d Transfer-Encoding",
+                           f->n_lengths, f->n_encodings);
+    if (f->n_hosts > 1) return problem_set(p, 400, "", "a request with %d Hosts", f->n_hosts);
+    if (f->length > most)
+        return problem_set(p, 413, "", "the body has %llu bytes; %llu are taken (--max-body)",
+                           (unsigned long long)f->length, (unsigned long long)most);
+    return true;
+}
+
+/* Bodies in memory are bounded in sum. */
+static bool count_body(exchange *x, uint64_t bytes, problem *p)
+{
+    server *s = x->server;
+    x->counted += bytes;
+    if (atomic_fetch_add(&s->body_bytes, bytes) + bytes <= s->o.max_body * SUM_OF_BODIES) return true;
+    return problem_set(p, 503, "", "too many large requests at once");
+}
+
+/* Who makes the reply, for when the client leaves. */
+static void set_exchange(exchange *x, exchange *at_work)
+{
+    if (!x->peer) return;
+    pthread_mutex_lock(&x->server->lock);
+    x->peer->exchange = at_work;
+    pthread_mutex_unlock(&x->server->lock);
+}
+
+static void set_deadline(exchange *x, uint64_t bytes)
+{
+    server *s = x->server;
+    if (!x->peer) return;
+    pthread_mutex_lock(&s->lock);
+    x->peer->deadline_ns =
+        bytes ? now_ns() + ((int64_t)s->o.request_timeout_s + (int64_t)(bytes / BODY_PACE)) * 1000000000 : 0;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* A page of an origin that may use us asks whether it may. */
+static bool is_preflight(exchange *x, const char *method, struct MHD_Connection *connection)
+{
+    if (strcmp(method, "OPTIONS") != 0 || !header_of(connection, "Access-Control-Request-Method")) return false;
+    snprintf(x->allow, sizeof(x->allow), "GET, POST, DELETE, HEAD");
+    x->ready = true;
+    x->status = 204;
+    return true;
+}
+
+static bool admit(exchange *x, struct MHD_Connection *connection, const char *method, problem *p)
+{
+    static const route nowhere = {.open = true};
+    bool other = false;
+    framing f = {0};
+    x->route = route_find(strcmp(method, "HEAD") == 0 ? "GET" : method, x->path, &x->rest, &other);
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &f);
+    if (!check_framing(x, &f, p)) return false;
+    if (!access_check(x->server, x->route ? x->route : &nowhere, header_of, connection, x->key, sizeof(x->key), x->cors,
+                      sizeof(x->cors), p))
+        return false;
+    if (is_preflight(x, method, connection)) return true;
+    if (!x->route && other) return problem_set(p, 405, "", "%.40s is not for %.200s", method, x->path);
+    if (!x->route) return problem_set(p, 404, "", "there is no %.200s here", x->path);
+    x->anthropic = header_of(connection, "anthropic-version") != NULL;
+    set_deadline(x, f.length + f.n_encodings ? f.length + 1 : 0);
+    return count_body(x, f.length, p);
+}
+
+static exchange *new_exchange(server *s, struct MHD_Connection *connection, const char *url)
+{
+    exchange *x = calloc(1, sizeof(*x));
+    if (!x || !(x->path = strdup(url))) {
+        free(x);
+        return NULL;
+    }
+    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *of = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    x->server = s;
+    x->refs = 1;
+    x->connection = connection;
+    x->fd = fd ? fd->connect_fd : -1;
+    x->peer = of ? of->socket_context : NULL;
+    x->began_ns = now_ns();
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_mutex_lock(&s->lock);
+    x->id = ++s->last_id;
+    x->next = s->exchanges;
+    if (x->next) x->next->prev = x;
+    s->exchanges = x;
+    s->n_exchanges++;
+    pthread_mutex_unlock(&s->lock);
+    atomic_fetch_add(&s->n_served, 1);
+    return x;
+}
+
+static enum MHD_Result refuse(exchange *x, struct MHD_Connection *connection, const problem *p)
+{
+    static const route *any;
+    const char *rest;
+    bool other;
+    if (!any) any = route_find("POST", "/v1/chat/completions", &rest, &other);
+    const bool known = x->route != NULL;
+    if (!known) x->route = any;
+    exchange_refuse(x, p);
+    return send_reply(x, connection);
+}
+
+static enum MHD_Result take_body(exchange *x, const char *data, size_t n)
+{
+    problem p = {0};
+    if (x->too_large || x->body.n + n > x->server->o.max_body) {
+        x->too_large = true;
+        return MHD_YES; /* thrown away; refused when it is over */
+    }
+    if (x->body.n + n > x->counted && !count_body(x, n, &p)) return MHD_NO;
+    text_put(&x->body, data, n);
+    return x->body.failed ? MHD_NO : MHD_YES;
+}
+
+/* The request is whole. */
+static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
+{
+    problem p = {0};
+    pthread_mutex_lock(&x->lock);
+    const bool ready = x->ready, gone = x->gone;
+    pthread_mutex_unlock(&x->lock);
+    if (gone) return MHD_NO;
+    if (ready) return send_reply(x, connection);
+    set_deadline(x, 0);
+    if (x->too_large) {
+        problem_set(&p, 413, "", "the body has more than %llu bytes (--max-body)",
+                    (unsigned long long)x->server->o.max_body);
+        return refuse(x, connection, &p);
+    }
+    if (x->route->quick) {
+        x->route->handle(x);
+        return send_reply(x, connection);
+    }
+    pthread_mutex_lock(&x->lock);
+    x->suspended = true;
+    MHD_suspend_connection(connection);
+    pthread_mutex_unlock(&x->lock);
+    if (!x->begun) {
+        x->begun = true;
+        set_exchange(x, x);
+        work_add(x);
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *data, size_t *n, void **con_cls)
+{
+    exchange *x = *con_cls;
+    problem p = {0};
+    (void)version;
+    if (!x) {
+        if (!(x = new_exchange(ctx, connection, url))) return MHD_NO;
+        *con_cls = x;
+        if (!admit(x, connection, method, &p)) return refuse(x, connection, &p);
+        return x->ready ? send_reply(x, connection) : MHD_YES;
+    }
+    if (!*n) return go_on(x, connection);
+    const enum MHD_Result result = take_body(x, data, *n);
+    *n = 0;
+    return result;
+}
+
+static void log_request(const exchange *x, bool whole) { (void)x, (void)whole; }
+
+static void completed(void *ctx, struct MHD_Connection *connection, void **con_cls,
+                      enum MHD_RequestTerminationCode code)
+{
+    exchange *x = *con_cls;
+    (void)ctx, (void)connection;
+    if (!x) return;
+    *con_cls = NULL;
+    set_exchange(x, NULL);
+    pthread_mutex_lock(&x->lock);
+    x->connection = NULL;
+    x->gone = true;
+    pthread_mutex_unlock(&x->lock);
+    log_request(x, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    answers_cancel(x);
+    set_deadline(x, 1);
+    exchange_release(x);
+}
+
+/* ---- connections ---- */
+
+static void connected(void *ctx, struct MHD_Connection *connection, void **context,
+                      enum MHD_ConnectionNotificationCode code)
+{
+    server *s = ctx;
+    peer *p = *context;
+    pthread_mutex_lock(&s->lock);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED && (p = calloc(1, sizeof(*p)))) {
+        const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *p = (peer){.next = s->peers,
+                    .fd = fd ? fd->connect_fd : -1,
+                    .deadline_ns = now_ns() + (int64_t)s->o.request_timeout_s * 1000000000};
+        if (p->next) p->next->prev = p;
+        p->id = ++s->last_id;
+        s->peers = p;
+        pump_watch(s, p);
+        *context = p;
+        pump_notify(s);
+    } else if (code == MHD_CONNECTION_NOTIFY_CLOSED && p) {
+        pump_unwatch(s, p);
+        *(p->prev ? &p->prev->next : &s->peers) = p->next;
+        if (p->next) p->next->prev = p->prev;
+        free(p);
+        *context = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- listening ---- */
+
+static int say(qn_error *err, const char *what, const server *s, const char *why)
+{
+    if (err) {
+        err->status = QN_STATUS_io;
+        snprintf(err->text, sizeof(err->text), "%s %s, port %d: %s", what, s->o.host, s->o.port, why);
+    }
+    return -1;
+}
+
+static int listen_on(server *s, qn_error *err)
+{
+    struct addrinfo *list = NULL;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct sockaddr_storage bound = {0};
+    socklen_t size = sizeof(bound);
+    char port[16];
+    const int on = 1;
+    snprintf(port, sizeof(port), "%d", s->o.port);
+    const int rc = getaddrinfo(s->o.host, port, &hints, &list);
+    if (rc != 0) return say(err, "cannot listen on", s, gai_strerror(rc));
+    const int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    const bool good = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 511) == 0 &&
+                      getsockname(fd, (struct sockaddr *)&bound, &size) == 0;
+    const int why = errno;
+    freeaddrinfo(list);
+    if (!good) {
+        if (fd >= 0) close(fd);
+        return say(err, "cannot listen on", s, strerror(why));
+    }
+    const struct sockaddr_in *v4 = (const void *)&bound;
+    const struct sockaddr_in6 *v6 = (const void *)&bound;
+    const bool six = bound.ss_family == AF_INET6;
+    s->port = ntohs(six ? v6->sin6_port : v4->sin_port);
+    s->local = six ? IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) : ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    return fd;
+}
+
+bool http_start(server *s, qn_error *err)
+{
+    const unsigned flags =
+        MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_PEDANTIC_CHECKS;
+    const int fd = listen_on(s, err);
+    if (fd < 0) return false;
+    s->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, handle, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
+                         completed, s, MHD_OPTION_NOTIFY_CONNECTION, connected, s, MHD_OPTION_THREAD_POOL_SIZE,
+                         (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                         MHD_OPTION_END);
+    if (s->daemon) return true;
+    say(err, "cannot serve on", s, "libmicrohttpd does not start");
+    close(fd);
+    return false;
+}
+
+/* No connection may be suspended any more. */
+void http_stop(server *s)
+{
+    if (s->daemon) MHD_stop_daemon(s->daemon);
+    s->daemon = NULL;
+}

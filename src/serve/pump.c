@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/pump.c -- the pump: a thread that turns tokens into text, and watches sockets of requests under way
+ * (libmicrohttpd doesn't watch those of suspended connections: a client that left would be noticed at the next write
+ * only), deadlines of requests that don't come, and readers that don't read. */
+#include "serve/answers.h"
+#include "serve/exchange.h"
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { TICK_MS = 250, PING_S = 15, EVENTS = 64 };
+
+void pump_notify(server *s)
+{
+    const uint64_t one = 1;
+    while (write(s->wake, &one, sizeof(one)) < 0 && errno == EINTR) {}
+}
+
+/* ---- sockets ---- */
+
+void pump_watch(server *s, const peer *p)
+{
+    struct epoll_event e = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = p->id};
+    (void)epoll_ctl(s->epoll, EPOLL_CTL_ADD, p->fd, &e);
+}
+
+void pump_unwatch(server *s, const peer *p) { (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, p->fd, NULL); }
+
+static void cancel(exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->gone = true;
+    pthread_mutex_unlock(&x->lock);
+    answers_cancel(x);
+    exchange_wake(x);
+}
+
+/* A client that closes its sending half counts as gone, too; one whose request is not whole yet has a moment, since it
+ * may lie in the socket still. */
+static void left(server *s, uint64_t id, int64_t now)
+{
+    exchange *x = NULL;
+    pthread_mutex_lock(&s->lock);
+    peer *p = s->peers;
+    while (p && p->id != id) p = p->next;
+    if (p && p->exchange)
+        x = exchange_hold(p->exchange);
+    else if (p && p->deadline_ns)
+        p->deadline_ns = now + 1000000000;
+    pthread_mutex_unlock(&s->lock);
+    if (!x) return;
+    cancel(x);
+    exchange_release(x);
+}
+
+/* ---- events ---- */
+
+static void pump_all(server *s)
+{
+    pthread_mutex_lock(&s->events_lock);
+    choice *c = s->ready;
+    s->ready = NULL;
+    pthread_mutex_unlock(&s->events_lock);
+    while (c) {
+        choice *next = c->next_ready; /* it may be listed again, and freed, from here on */
+        choice_pump(c);
+        c = next;
+    }
+}
+
+/* ---- deadlines ---- */
+
+static void check_peers(server *s, int64_t now)
+{
+    static const char late[] = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    pthread_mutex_lock(&s->lock);
+    for (peer *p = s->peers; p; p = p->next) {
+        if (!p->deadline_ns || p->deadline_ns > now) continue;
+        p->deadline_ns = 0;
+        (void)!send(p->fd, late, sizeof(late) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        shutdown(p->fd, SHUT_RDWR); /* the HTTP thread sees the end and closes it */
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void check_stream(exchange *x, int64_t now)
+{
+    bool stuck, ping;
+    pthread_mutex_lock(&x->lock);
+    const bool under_way = x->streams && !x->ended && !x->gone;
+    stuck = x->streams && x->out.n && now - x->moved_ns > (int64_t)x->server->o.timeout_s * 1000000000;
+    ping = under_way && x->route->dialect->pings && now - x->put_ns > (int64_t)PING_S * 1000000000;
+    if (stuck) {
+        x->gone = true;
+        if (x->connection) shutdown(x->fd, SHUT_RDWR);
+    }
+    pthread_mutex_unlock(&x->lock);
+    if (ping) exchange_put(x, ": waiting\n\n", 11);
+    if (ping) exchange_wake(x);
+    if (stuck) cancel(x);
+    if (x->answers) answers_pace(x->answers);
+}
+
+/* One at a time, by id, so that no lock is held while it is looked at. */
+static void check_streams(server *s, int64_t now)
+{
+    uint64_t last = UINT64_MAX;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        exchange *x = s->exchanges; /* newest first */
+        while (x && (x->id >= last || !x->streams)) x = x->next;
+        if (x) exchange_hold(x);
+        pthread_mutex_unlock(&s->lock);
+        if (!x) return;
+        last = x->id;
+        check_stream(x, now);
+        exchange_release(x);
+    }
+}
+
+/* ---- the thread ---- */
+
+/* Without connections nothing has to be looked at: an idle server costs nothing. */
+static int patience(server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool idle = !s->peers && !s->exchanges;
+    pthread_mutex_unlock(&s->lock);
+    return idle ? -1 : TICK_MS;
+}
+
+static void *pump(void *ctx)
+{
+    server *s = ctx;
+    struct epoll_event events[EVENTS];
+    int64_t ticked = now_ns();
+    while (!atomic_load(&s->pump_stops)) {
+        const int n = epoll_wait(s->epoll, events, EVENTS, patience(s));
+        for (int i = 0; i < n; i++) {
+            uint64_t count;
+            if (events[i].data.u64)
+                left(s, events[i].data.u64, now_ns());
+            else
+                (void)!read(s->wake, &count, sizeof(count));
+        }
+        pump_all(s);
+        const int64_t now = now_ns();
+        if (now - ticked < (int64_t)TICK_MS * 1000000) continue;
+        ticked = now;
+        check_peers(s, now);
+        check_streams(s, now);
+    }
+    pump_all(s);
+    return NULL;
+}
+
+bool pump_start(server *s, qn_error *err)
+{
+    sigset_t all, old;
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = 0};
+    s->epoll = epoll_create1(EPOLL_CLOEXEC);
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int rc = s->epoll < 0 || s->wake < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->wake, &e) != 0 ? errno : 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    if (rc == 0) rc = pthread_create(&s->pump, NULL, pump, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    s->has_pump = rc == 0;
+    if (rc == 0) return true;
+    err->status = QN_STATUS_limit;
+    snprintf(err->text, sizeof(err->text), "cannot watch connections: %s", strerror(rc));
+    return false;
+}
+
+void pump_stop(server *s)
+{
+    if (s->has_pump) {
+        atomic_store(&s->pump_stops, true);
+        pump_notify(s);
+        pthread_join(s->pump, NULL);
+        s->has_pump = false;
+    }
+    if (s->epoll >= 0) close(s->epoll);
+    if (s->wake >= 0) close(s->wake);
+}

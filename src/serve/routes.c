@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/routes.c -- which path leads where. */
+#include "serve/routes.h"
+#include "serve/openai.h"
+#include <string.h>
+
+static const route routes[] = {
+#define ROUTE(method, path, function, dialect, quick, open) {#method, path, function, &dialect##_dialect, quick, open},
+#include "serve/routes.def"
+#undef ROUTE
+};
+
+static bool is_path(const char *pattern, const char *path, const char **rest)
+{
+    const size_t n = strlen(pattern);
+    *rest = "";
+    if (pattern[n - 1] != '*') return strcmp(pattern, path) == 0;
+    if (strncmp(pattern, path, n - 1) != 0 || !path[n - 1]) return false;
+    *rest = path + n - 1;
+    return true;
+}
+
+const route *route_find(const char *method, const char *path, const char **rest, bool *other_method)
+{
+    *other_method = false;
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        if (!is_path(routes[i].path, path, rest)) continue;
+        if (strcmp(routes[i].method, method) == 0) return &routes[i];
+        *other_method = true;
+    }
+    return NULL;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/sampling.c -- what requests of several dialects say of sampling and stopping, under the same names. */
+#include "serve/answers.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BIASES = 4096, SEED_OF_0 = 0x5eed }; /* 0 to the library: drawn anew */
+
+static bool temperature(ask *q, const fields *f)
+{
+    double x;
+    if (!field_number(f, "temperature", 0, 1000, &x)) return f->p->status == 0;
+    q->sampler.greedy = x == 0;
+    if (x != 0) q->sampler.temperature = (float)x;
+    return true;
+}
+
+static bool seed(ask *q, const fields *f)
+{
+    int64_t x;
+    if (!field_integer(f, "seed", INT64_MIN, INT64_MAX, &x)) return f->p->status == 0;
+    q->has_seed = x != -1; /* llama-server's word for any */
+    q->sampler.seed = x == -1 ? 0 : x ? (uint64_t)x : SEED_OF_0;
+    return true;
+}
+
+bool ask_sampling(ask *q, const fields *f)
+{
+    double number;
+    int64_t integer;
+#define SAMPLING(kind, name, field, lo, hi, zero) \
+    if (field_##kind(f, name, lo, hi, &kind)) \
+        q->sampler.field = kind != 0 ? (__typeof__(q->sampler.field))kind : (zero);
+#include "serve/sampling.def"
+#undef SAMPLING
+    if (q->sampler.top_n_sigma < 0) q->sampler.top_n_sigma = 0;
+    return temperature(q, f) && seed(q, f) && f->p->status == 0;
+}
+
+bool ask_stops(ask *q, const fields *f, const char *name)
+{
+    char path[64];
+    const json_t *value = field_get(f, name), *item;
+    size_t i;
+    if (!value) return true;
+    if (json_is_string(value)) {
+        const char *one;
+        if (!field_string(f, name, &one)) return false;
+        if (*one && q->n_stop < MAX_STOPS) q->stop[q->n_stop++] = one;
+        return true;
+    }
+    if (!field_array(f, name)) return false;
+    json_array_foreach(value, i, item)
+    {
+        snprintf(path, sizeof(path), "%s[%zu]", name, i);
+        const char *s = json_string_value(item);
+        if (!s || strlen(s) != json_string_length(item))
+            return problem_set(f->p, 400, path, "found %s, expected text",
+                               s ? "a NUL character" : json_type_name(item));
+        if (q->n_stop == MAX_STOPS) return problem_set(f->p, 400, path, "more than %d stop strings", MAX_STOPS);
+        if (*s) q->stop[q->n_stop++] = s;
+    }
+    return true;
+}
+
+/* ---- biases ---- */
+
+static bool add_bias(ask *q, const server *s, int64_t token, double bias, const char *path, problem *p)
+{
+    if (token < 0 || token >= s->info.n_vocab)
+        return problem_set(p, 400, path, "token %lld is not in the vocabulary, which ends at %d", (long long)token,
+                           s->info.n_vocab - 1);
+    if (q->sampler.n_logit_bias == MAX_BIASES) return problem_set(p, 400, path, "more than %d biases", MAX_BIASES);
+    qn_logit_bias *more = realloc(q->bias, ((size_t)q->sampler.n_logit_bias + 1) * sizeof(*more));
+    if (!more) return problem_set(p, 503, path, "out of memory");
+    more[q->sampler.n_logit_bias++] = (qn_logit_bias){(qn_token)token, (float)bias};
+    q->sampler.logit_bias = q->bias = more;
+    return true;
+}
+
+static bool bias_value(const json_t *value, double *out, const char *path, problem *p)
+{
+    if (json_is_false(value))
+        *out = -INFINITY; /* llama-server's word for never */
+    else if (json_is_number(value))
+        *out = json_number_value(value);
+    else
+        return problem_set(p, 400, path, "found %s, expected a number", json_type_name(value));
+    if (*out <= -100) *out = -INFINITY; /* OpenAI's */
+    return !(*out > 1e6) || problem_set(p, 400, path, "%g is too large", *out);
+}
+
+/* {"15043": 1.5}, or [[15043, 1.5], [2, false]]. */
+bool ask_bias(ask *q, const server *s, const fields *f)
+{
+    const json_t *map = field_get(f, "logit_bias"), *value;
+    const char *name;
+    char path[96], *end;
+    size_t i;
+    double bias;
+    if (!map) return true;
+    if (json_is_array(map)) {
+        json_array_foreach(map, i, value)
+        {
+            snprintf(path, sizeof(path), "logit_bias[%zu]", i);
+            const json_t *token = json_array_get(value, 0), *by = json_array_get(value, 1);
+            if (!json_is_integer(token) || !by)
+                return problem_set(f->p, 400, path, "expected a pair of a token's number and a bias");
+            if (!bias_value(by, &bias, path, f->p) || !add_bias(q, s, json_integer_value(token), bias, path, f->p))
+                return false;
+        }
+        return true;
+    }
+    if (!json_is_object(map)) return field_wrong(f, "logit_bias", "an object");
+    json_object_foreach((json_t *)map, name, value)
+    {
+        snprintf(path, sizeof(path), "logit_bias.%.40s", name);
+        const long long token = strtoll(name, &end, 10);
+        if (end == name || *end) return problem_set(f->p, 400, path, "\"%.40s\" is no number of a token", name);
+        if (!bias_value(value, &bias, path, f->p) || !add_bias(q, s, token, bias, path, f->p)) return false;
+    }
+    return true;
+}

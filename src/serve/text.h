@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/text.h -- text that grows. A failure sticks: whoever sends it looks once. */
+#ifndef QN_SERVE_TEXT_H
+#define QN_SERVE_TEXT_H
+
+#include <jansson.h>
+#include <quern/base.h>
+
+typedef struct text {
+    char *data; /* terminated once something was put */
+    size_t n, cap;
+    bool failed;
+} text;
+
+void text_put(text *t, const char *data, size_t n);
+void text_puts(text *t, const char *s);
+void text_printf(text *t, const char *fmt, ...) QN_PRINTF(2, 3);
+/* Compact; takes the reference. */
+void text_json(text *t, json_t *value);
+void text_clear(text *t); /* keeps the memory */
+void text_deinit(text *t);
+/* Takes the first n bytes away. */
+void text_drop(text *t, size_t n);
+
+#endif
