@@ -101,7 +101,7 @@ class Server:
                 if not piece:
                     return got
                 got += piece
-        except OSError: # it may have closed the connection long before
+        except OSError:  # it may have closed the connection long before
             return got if "got" in locals() else b""
         finally:
             s.close()
