@@ -100,6 +100,7 @@ typedef struct qn_engine_info {
     int n_threads, n_backends;
     char cpu_level[16]; /* of backend 0 */
     bool encoder;       /* it has no logits: its sessions compute embeddings */
+    bool both_ways;     /* tokens see what comes after them too: a text is computed at once */
     qn_pooling pooling; /* by default; never unset */
     int32_t n_embd_out; /* of an embedding: n_embd, unless the model has matrices behind the pooling */
     int32_t n_label;    /* scores of its head; 0: it has none, and pooling rank is refused */
@@ -273,6 +274,13 @@ typedef struct qn_embedding_options {
  * the model has no head for it. Threads: as qn_session_decode. */
 QN_API qn_status qn_session_embeddings(qn_session *session, const qn_embedding_text *texts, int32_t n_texts,
                                        const qn_embedding_options *options, float *out, qn_error *err);
+
+/* What a reranker reads of a query and a text, of which pooling rank then makes a score: the model's own template
+ * (tokenizer.chat_template.rerank) with both filled in, or one behind the other, each with the tokens at its ends that
+ * the vocabulary asks for. Both are text, whatever control tokens they spell. *out is freed with qn_free.
+ * Thread-safe. */
+QN_API qn_status qn_engine_tokenize_pair(const qn_engine *engine, qn_gguf_str query, qn_gguf_str text, qn_token **out,
+                                         size_t *n, qn_error *err);
 
 /* ---- sequences in the cache ---- */
 /* Layers that see a window keep of a sequence what the window looks back on, n_batch tokens and 64, and forget what is

@@ -51,7 +51,10 @@ int cli_command_graph(int argc, char **argv)
         qn_engine_info info;
         qn_engine_get_info(engine, &info);
         if (!n_tokens) n_tokens = prompt ? (info.n_ctx_train < 512 ? info.n_ctx_train : 512) : 1;
-        status = cli_create_session(engine, &m, (qn_session_options){.n_ctx = n_tokens, .n_batch = n_tokens}, &session);
+        status =
+            cli_create_session(engine, &m,
+                               (qn_session_options){.n_ctx = n_tokens, .n_batch = n_tokens, .embeddings = info.encoder},
+                               &session);
     }
     if (status == CLI_OK) {
         const qn_graph_format format = dot ? QN_GRAPH_dot : svg ? QN_GRAPH_svg : QN_GRAPH_text;

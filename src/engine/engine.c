@@ -178,6 +178,7 @@ static void fill_info(qn_engine *e)
     info->weight_bytes = e->model->weight_bytes;
     info->n_backends = e->n_backends;
     info->encoder = !e->model->top.out;
+    info->both_ways = e->model->sees_ahead;
     info->pooling = hp->pooling != QN_POOLING_UNSET_IN_FILE ? (qn_pooling)(hp->pooling + 1)
                     : info->encoder                         ? QN_POOLING_mean
                                                             : QN_POOLING_last;

@@ -160,8 +160,8 @@ qn_status qn_session_create(qn_engine *engine, const qn_session_options *options
         if (n_batch == 0) return qn__session_too_large(engine, w.options, &shape, &w.estimate, w.left, err);
         status = create(engine, &shape, &w, out, err);
     }
-    /* Several sequences share the cells: none of them need be long. */
-    if (status == QN_OK && shape.n_seq == 1) warn_beyond_training(*out, shape.n_ctx);
+    /* Several sequences, or texts, share the cells: none of them need be long. */
+    if (status == QN_OK && shape.n_seq == 1 && !shape.embeddings) warn_beyond_training(*out, shape.n_ctx);
     return status;
 }
 

@@ -100,10 +100,11 @@ expect 2 "$quern" synth "$work/x.gguf" --arch gpt1;                        one_l
 expect 2 "$quern" export-lora a b c --type IQ1_S;                          one_line "--type" "IQ1_S"
 printf 'type = Q9_K\n' >"$work/conf"
 expect 2 "$quern" train "$source/README.md" -o "$work/x.gguf" --config "$work/conf"; one_line "Q9_K"
-for name in run eval tokenize inspect graph bench export-lora train; do
+for name in run eval embed rerank tokenize inspect graph bench export-lora train; do
     arguments=$work/none.gguf
     case $name in
-    run | tokenize) arguments="$arguments x" ;;
+    run | embed | tokenize) arguments="$arguments x" ;;
+    rerank) arguments="$arguments x y" ;;
     eval) arguments="$arguments --tokens 1 -o $work/x.npy" ;;
     export-lora) arguments="$arguments $work/none $work/x.gguf" ;;
     train) arguments="$arguments -o $work/x.gguf" ;;
@@ -116,7 +117,9 @@ done
 cp "$source/models/shakespeare.gguf" "$work/model.gguf"
 PATH=$build:$PATH
 echo "Notes." >"$work/notes.txt"
-for name in run chat eval tokenize inspect graph list show completion help; do
+printf 'One.\nTwo.\n' >"$work/texts.txt"
+"$quern" synth "$work/reranker.gguf" --arch bert --optional --layers 1 --embd 32 --heads 2 --ff 48 --vocab-size 300 --ctx 64 >"$work/out" 2>&1 || bad "no reranker"
+for name in run chat embed rerank eval tokenize inspect graph list show completion help; do
     "$quern" help $name | sed -n '/^Examples:/,$s/^      //p' | grep -v 'source <\|fish/completions\|zfunc\|man -l\|chat model.gguf$' >"$work/examples"
     while read -r line; do
         (cd "$work" && sh -c "$line") </dev/null >"$work/out" 2>"$work/err" || { bad "the example fails: $line"; cat "$work/err"; }
@@ -138,13 +141,13 @@ try() {
     got=$(printf '%s\n' "${COMPREPLY[@]}" | sort | tr '\n' ' ')
     [[ ${got% } == "$want" ]] || echo "FAILED: ${*@Q}: ${got@Q}, ${want@Q} expected"
 }
-try "eval export-lora" quern e
+try "embed eval export-lora" quern e
 try "run" quern ru
 try "--version" quern --v
 try "--temp" quern run --te
 try "--predict --presence-penalty" quern run --pre
 try "help" quern hel
-try "eval export-lora" quern help e
+try "embed eval export-lora" quern help e
 try "bash" quern completion b
 try "F16 F32" quern run --kv-type F
 try "F16 F32" quern run --kv-type = F
@@ -158,6 +161,7 @@ try "top_k;temperature" quern run --samplers "\"top_k;te"
 try "F32,F16" quern bench --kv-type F32,F1
 try "csv" quern bench -o c
 try "model.gguf one.gguf sub" quern run ""
+try "mean" quern embed model.gguf --pooling m
 try "sub/two.gguf" quern inspect sub/
 try "model.gguf" quern run m
 try "model.gguf" quern run --temp 0.5 -n 3 --quiet m
@@ -188,7 +192,7 @@ function try
     set -l got (complete -C $argv[2] | string replace -r '\t.*' '' | sort | string join ' ')
     test "$got" = "$argv[1]"; or echo "FAILED: $argv[2]: $got, $argv[1] expected"
 end
-try "eval export-lora" "quern e"
+try "embed eval export-lora" "quern e"
 try "--temp" "quern run --te"
 try "F16 F32" "quern run --kv-type F"
 try "F32,F16" "quern bench --kv-type F32,F1"
@@ -231,7 +235,7 @@ try() { # WANT LINE
     zpty -d z
     [[ ${got% } == $1 ]] || print "FAILED: $2: $got, $1 expected"
 }
-try "eval export-lora" "quern e"
+try "embed eval export-lora" "quern e"
 try "--ignore-eos" "quern run --ig"
 try "F16 F32" "quern run --kv-type F"
 try "model.gguf" "quern run m"

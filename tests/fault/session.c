@@ -295,11 +295,42 @@ static void timing(void **state)
     end(&w);
 }
 
+/* Whatever fails, the same call then gives the same rows, and nothing is left in the cache. */
+static void embedding(void **state)
+{
+    (void)state;
+    qn_token tokens[20];
+    float want[3 * 32], have[3 * 32];
+    rig_story(0, tokens, 20);
+    const qn_embedding_text texts[] = {{tokens, 12}, {tokens + 5, 3}, {tokens + 2, 16}};
+    const qn_embedding_options options = {.pooling = QN_POOLING_mean};
+    qn_engine *e = rig_open(&(tiny){.arch = "bert", .n_kv_head = 4}, &(qn_engine_options){.n_threads = 1});
+    const qn_session_options o = {.n_ctx = 64, .n_batch = 16, .n_seq = 3, .embeddings = true, .no_plan_cache = true};
+    qn_session *s = rig_session(e, o);
+    MUST(qn_session_embeddings(s, texts, 3, &options, want, err));
+    long n_failed = 0;
+    for (long at = 0, through = false; !through; at++) {
+        qn_error err = {0};
+        hook_arm(at, at % 2);
+        const qn_status status = qn_session_embeddings(s, texts, 3, &options, have, &err);
+        through = hook.n <= at;
+        hook_arm(-1, false);
+        n_failed += status != QN_OK;
+        assert_true(status == QN_OK || (status == QN_STATUS_nomem && err.text[0]));
+        assert_int_equal(qn_session_free_cells(s), 64);
+        if (status == QN_OK) assert_memory_equal(have, want, sizeof want);
+    }
+    assert_true(n_failed > 5);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost), cmocka_unit_test(reading_nodes), cmocka_unit_test(shifting),
         cmocka_unit_test(plan_cache),      cmocka_unit_test(creating),      cmocka_unit_test(timing),
+        cmocka_unit_test(embedding),
     };
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

@@ -46,6 +46,7 @@ static const qn_session_options shapes[] = {
     {.n_ctx = 1000, .n_batch = 1, .n_seq = 200},
     {.n_ctx = 60000, .n_batch = 128, .kv_type = QN_DTYPE_F32, .kv_type_set = true},
     {.n_ctx = 2048, .n_batch = 512, .n_seq = 3},
+    {.n_ctx = 200, .n_batch = 33, .n_seq = 3, .embeddings = true},
     {.n_ctx = 300, .n_batch = 300, .n_logits = 300, .kv_type = QN_DTYPE_BF16, .kv_type_set = true},
     {0},
 };
@@ -72,7 +73,12 @@ static void against_reality(void **state)
             const int n_ctx = qn_session_n_ctx(s), n_seq = shapes[k].n_seq ? shapes[k].n_seq : 1;
             int n_logits = shapes[k].n_logits ? shapes[k].n_logits : n_seq;
             if (n_logits > n_ctx) n_logits = n_ctx;
-            assert_int_equal(est.logits_bytes, (uint64_t)n_logits * RIG_VOCAB * sizeof(float));
+            qn_engine_info info;
+            qn_engine_get_info(e, &info);
+            /* hidden states of a batch, and a sum in double precision */
+            const uint64_t hidden = ((uint64_t)qn_session_n_batch(s) + 2) * (uint64_t)info.n_embd * sizeof(float);
+            assert_int_equal(est.logits_bytes,
+                             shapes[k].embeddings ? hidden : (uint64_t)n_logits * RIG_VOCAB * sizeof(float));
             assert_int_equal(est.total_bytes, est.kv_bytes + est.activation_bytes + est.logits_bytes + est.table_bytes);
             if (took > est.total_bytes || est.total_bytes - took > 8192)
                 fail_msg("%s, options %d: %llu bytes estimated, %llu taken", engines[i].what, k,
