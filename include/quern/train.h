@@ -8,9 +8,9 @@
  *     qn_trainer_export(t, "model.gguf", NULL, &err);
  *     qn_trainer_destroy(t);
  *
- * The model has the architecture "llama" and SentencePiece's BPE, trained from the same text, as vocabulary; the file
- * runs wherever such files run. The end of each text is held out: the vocabulary and the model never see it, evaluation
- * measures there.
+ * The model has the architecture "llama", or another that is asked for, and SentencePiece's BPE, trained from the same
+ * text, as vocabulary; the file runs wherever such files run. The end of each text is held out: the vocabulary and the
+ * model never see it, evaluation measures there.
  *
  * A window is n_ctx tokens in a row, predicted from a beginning-of-sequence token and the tokens before. An epoch cuts
  * the text, from a random offset, into windows and shuffles them; both follow from the seed and the epoch alone. Every
@@ -85,6 +85,9 @@ typedef struct qn_train_options {
     uint64_t seed;       /* of the weights, the order of windows and what is dropped */
     int n_threads;       /* 0: all that make sense */
     const char *backend; /* "cpu", "cpu:avx2"; NULL: the best */
+    /* a name of qn_architectures (quern/engine.h) whose steps all have gradients: not a mixture of experts, not an
+     * encoder; a checkpoint must have the same; NULL: llama */
+    const char *arch;
 } qn_train_options;
 
 typedef struct qn_trainer qn_trainer;
@@ -96,7 +99,7 @@ QN_API qn_status qn_trainer_create(const qn_train_options *options, const qn_ggu
 /* The same for a low-rank adapter (LoRA) over a frozen base model of any type: in place of the vocabulary and the
  * weights, those of the base are used, and for every linear layer that a pattern names a [rank, in] and b [out, rank]
  * are learnt; b begins at 0. Options that the base decides (layers, embd, heads, kv-heads, ff, vocab-size, rope-base,
- * tied) are 0. Export writes the adapter, in F32, F16 or BF16; it fits qn_lora_open. lora may be NULL:
+ * tied, arch) are 0. Export writes the adapter, in F32, F16 or BF16; it fits qn_lora_open. lora may be NULL:
  * qn_trainer_create. */
 typedef struct qn_lora_options {
     const char *base; /* GGUF */

@@ -16,8 +16,7 @@ enum { MAX_TEXTS = 1024, MAX_SPECIAL = 256 };
 static const cli_usage usage = {
     .command = "train",
     .arguments = "[TEXT...]",
-    .summary = "Trains a language model of Llama's architecture and its vocabulary from text or conversations, and "
-               "writes it as GGUF.",
+    .summary = "Trains a language model and its vocabulary from text or conversations, and writes it as GGUF.",
     .notes =
         "The end of each text is held out; the weights of the best evaluation are written.\n"
         "Of conversations (--chat; a line is {\"messages\": [..], \"tools\": [..]} as OpenAI's) what the assistant "
@@ -104,6 +103,7 @@ static int fill_options(command *c, cli_option *o)
         {"output", 'o', CLI_STRING, &c->out, "OUT.gguf", "the model to write", 0, 0, NULL},
         {"type", 0, CLI_STRING, &c->type, "TYPE", "type of its weights (default: F16)", 0, 0, NULL},
         {"name", 0, CLI_STRING, &c->name, "NAME", "the model's name", 0, 0, NULL},
+        {"arch", 0, CLI_STRING, &c->train.arch, "ARCH", "its architecture (default: llama)", 0, 0, NULL},
         QN_TRAIN_ROWS(ROW){"lora", 0, CLI_STRING, &c->lora.base, "BASE.gguf",
                            "train a low-rank adapter for this model, of any type, and write that", 0, 0, NULL},
         {"lora-r", 0, CLI_INT, &c->lora.rank, "N", "rank of its matrices (default: 8)", 1, 65536, NULL},
@@ -129,7 +129,7 @@ static int fill_options(command *c, cli_option *o)
     if (o) memcpy(o, rows, sizeof rows);
     return CLI_N(rows);
 }
-enum { MAX_OPTIONS = N_ROWS + 29 };
+enum { MAX_OPTIONS = N_ROWS + 30 };
 
 /* A 0 that was typed means 0, not the default: the options struct says that with a negative number. */
 static void say_zeros(command *c)

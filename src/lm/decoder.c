@@ -141,6 +141,8 @@ qn_status qn__lm_check(const qn_model *m, qn_error *err)
     return QN_FAIL(err, unsupported, "this %s is a mixture of experts; linear_experts has no gradient", m->arch->name);
 }
 
+const qn_model *qn__decoder_model(const qn_module *m) { return ((const qn_lm_state *)m->state)->model; }
+
 qn_module *qn__decoder_create(qn_context *c, const qn_lm_type *type, qn_model *model, const qn_decoder_options *o)
 {
     qn_module *m = qn_module_create(c, &type->top);

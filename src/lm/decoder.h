@@ -32,6 +32,9 @@ typedef struct qn_lm_type {
 } qn_lm_type;
 extern const qn_lm_type qn__lm_llama, qn__lm_decoder;
 
+/* What options without a file ask for. */
+qn_status qn__decoder_plan(const qn_decoder_options *options, qn_model **out, qn_error *err);
+const qn_model *qn__decoder_model(const qn_module *m); /* of such a module */
 /* Takes the model over. NULL, and an error, when that fails. */
 qn_module *qn__decoder_create(qn_context *c, const qn_lm_type *type, qn_model *model, const qn_decoder_options *o);
 /* The children that hold the model's weights, with their first values. */

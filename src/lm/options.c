@@ -96,7 +96,7 @@ static qn_status check_names(const qn_arch *arch, const qn_decoder_options *o, q
     return QN_OK;
 }
 
-static qn_status plan(const qn_decoder_options *options, qn_model **out, qn_error *err)
+qn_status qn__decoder_plan(const qn_decoder_options *options, qn_model **out, qn_error *err)
 {
     qn_decoder_options o = *options;
     char quoted[96];
@@ -141,7 +141,7 @@ static qn_module *make(qn_context *c, const qn_lm_type *type, const qn_decoder_o
     qn_error err = {0};
     qn_model *model = NULL;
     qn_status status = check_training(o, &err);
-    if (status == QN_OK) status = o->file ? from_file(o->file, &model, &err) : plan(o, &model, &err);
+    if (status == QN_OK) status = o->file ? from_file(o->file, &model, &err) : qn__decoder_plan(o, &model, &err);
     if (status == QN_OK) status = qn__lm_check(model, &err);
     if (status == QN_OK) return qn__decoder_create(c, type, model, o);
     qn__model_free(model);
@@ -277,7 +277,7 @@ qn_status qn_llama_options_read(const qn_gguf *file, qn_llama_options *out, qn_e
     QN_TRY(qn__model_load(file, 0, &m, err));
     const qn_llama_options options = options_of(m);
     describe(&options, &texts, &o);
-    qn_status status = plan(&o, &again, err);
+    qn_status status = qn__decoder_plan(&o, &again, err);
     if (status == QN_OK && !alike(m, again))
         status = QN_FAIL(err, unsupported, "this %s has what qn_llama_options cannot say; qn_nn_decoder takes the file",
                          m->arch->name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/export.c -- the trained model as a GGUF file that loads wherever files of the architecture "llama" do. */
+/* src/train/export.c -- the trained model as a GGUF file that loads wherever files of its architecture do. */
+#include "lm/decoder.h"
 #include "model/synth.h"
 #include "train/train.h"
 #include <stdio.h>
@@ -15,11 +16,20 @@ static void write_metadata(const qn_trainer *t, qn_gguf_writer *w, const qn_mix 
     if (t->shape) qn_gguf_write_str(w, "tokenizer.chat_template", qn_chat_template_source(t->shape));
 }
 
+/* Norms and biases, some of which have a row a head. */
+static bool is_vector(const qn_trainer *t, const char *name)
+{
+    const qn_model *m = qn__decoder_model(t->lm);
+    for (int32_t i = 0; i < m->n_weights; i++)
+        if (strcmp(m->weights[i].name, name) == 0) return m->weights[i].vector;
+    return false;
+}
+
 /* A tied embedding is the output matrix, and gets the type of one. */
 static qn_dtype dtype_of(const qn_trainer *t, const qn_mix *mix, const qn_train_param *p, const qn_shape *shape)
 {
     int layer = -1;
-    if (shape->rank < 2) return QN_DTYPE_F32;
+    if (shape->rank < 2 || is_vector(t, p->name)) return QN_DTYPE_F32;
     (void)sscanf(p->name, "blk.%d.", &layer);
     const bool is_output = t->o.tied && strcmp(p->name, "token_embd.weight") == 0;
     const qn_dtype dtype = qn__mix_dtype(mix, is_output ? "output.weight" : p->name, layer, t->o.n_layer);

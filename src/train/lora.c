@@ -2,7 +2,6 @@
 /* src/train/lora.c -- adapters: the base opened, its weights as tensors where they lie in the file, the pairs that are
  * learnt, and their file. */
 #include "train/lora.h"
-#include "lm/record.h"
 #include "base/str.h"
 #include "format/native.h"
 #include <math.h>
@@ -65,9 +64,10 @@ static qn_status decided_by_base(const qn_train_options *in, qn_error *err)
         const char *name;
         bool given;
     } rows[] = {
-        {"layers", in->n_layer != 0},      {"embd", in->n_embd != 0}, {"heads", in->n_head != 0},
-        {"kv-heads", in->n_kv_head != 0},  {"ff", in->n_ff != 0},     {"vocab-size", in->n_vocab != 0},
-        {"rope-base", in->rope_base != 0}, {"tied", in->tied},        {"split-digits", in->split_digits},
+        {"layers", in->n_layer != 0},       {"embd", in->n_embd != 0}, {"heads", in->n_head != 0},
+        {"kv-heads", in->n_kv_head != 0},   {"ff", in->n_ff != 0},     {"vocab-size", in->n_vocab != 0},
+        {"rope-base", in->rope_base != 0},  {"tied", in->tied},        {"arch", in->arch != NULL},
+        {"split-digits", in->split_digits},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].given)
@@ -82,13 +82,7 @@ static qn_status open_base(qn_trainer *t, const qn_lora_options *lora, const qn_
     QN_TRY(qn_tokenizer_create(base->file, &base->tok, err));
     QN_TRY(qn__model_load(base->file, qn_tokenizer_n_tokens(base->tok), &base->model, err));
     const qn_hparams *hp = &base->model->hp;
-    if (!base->model->top.out)
-        return QN_FAIL(err, unsupported, "%s has no output matrix to train logits of", base->model->arch->name);
-    if (base->model->sees_ahead)
-        return QN_FAIL(err, unsupported,
-                       "tokens of this %s see what comes after them; training predicts the next token",
-                       base->model->arch->name);
-    QN_TRY(qn__lm_check(base->model, err));
+    QN_TRY(qn__lm_trainable(base->model, err));
     *out = *in;
     out->n_layer = (int32_t)hp->n_layer;
     out->n_embd = (int32_t)hp->n_embd;

@@ -29,4 +29,7 @@ struct qn_lora_base {
     qn_lora_step *steps;   /* [n_layer] */
 };
 
+/* Can a model learn to predict the next token, all of it or adapters? model.c */
+qn_status qn__lm_trainable(const qn_model *m, qn_error *err);
+
 #endif

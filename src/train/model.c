@@ -1,14 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* src/train/model.c -- the model that is trained: quern/nn.h's Llama decoder, whose weights are named as in GGUF files,
- * and its loss. */
-#include "train/train.h"
+/* src/train/model.c -- the model that is trained, a decoder as a module, whose weights are named as in GGUF files; and
+ * its loss. */
+#include "lm/decoder.h"
+#include "train/lora.h"
 #include <quern/ops.h>
 
-int64_t qn__lm_count(const qn_train_options *o, int32_t n_vocab)
+static qn_decoder_options decoder_of(const qn_trainer *t)
 {
-    const int64_t d = o->n_embd, kv = d / o->n_head * o->n_kv_head;
-    return (int64_t)o->n_layer * (2 * d + 2 * d * d + 2 * d * kv + 3 * d * o->n_ff) + d +
-           (int64_t)n_vocab * d * (o->tied ? 1 : 2);
+    const qn_train_options *o = &t->o;
+    return (qn_decoder_options){
+        .arch = o->arch,
+        .n_vocab = t->data.n_vocab,
+        .n_ctx = o->n_ctx,
+        .n_embd = o->n_embd,
+        .n_layer = o->n_layer,
+        .n_head = o->n_head,
+        .n_kv_head = o->n_kv_head,
+        .n_ff = o->n_ff,
+        .rope_base = (double)o->rope_base,
+        .tied = o->tied,
+        .dropout_p = (double)o->dropout,
+        .grad_checkpointing = o->grad_checkpointing,
+    };
+}
+
+qn_status qn__lm_trainable(const qn_model *m, qn_error *err)
+{
+    if (!m->top.out) return QN_FAIL(err, unsupported, "%s has no output matrix to train logits of", m->arch->name);
+    if (m->sees_ahead)
+        return QN_FAIL(err, unsupported,
+                       "tokens of this %s see what comes after them; training predicts the next token", m->arch->name);
+    return qn__lm_check(m, err);
+}
+
+qn_status qn__lm_plan(qn_trainer *t, qn_error *err)
+{
+    const qn_decoder_options options = decoder_of(t);
+    qn_model *m = NULL;
+    QN_TRY(qn__decoder_plan(&options, &m, err));
+    const qn_status status = qn__lm_trainable(m, err);
+    t->n_weights = (int64_t)m->n_params;
+    qn__model_free(m);
+    return status;
 }
 
 static bool add_param(void *arg, const char *path, qn_tensor *tensor, qn_named_kind kind)
@@ -22,21 +55,9 @@ static bool add_param(void *arg, const char *path, qn_tensor *tensor, qn_named_k
 qn_status qn__lm_create(qn_trainer *t, qn_error *err)
 {
     const qn_train_options *o = &t->o;
-    const qn_llama_options options = {
-        .n_vocab = t->data.n_vocab,
-        .n_ctx = o->n_ctx,
-        .n_embd = o->n_embd,
-        .n_layer = o->n_layer,
-        .n_head = o->n_head,
-        .n_kv_head = o->n_kv_head,
-        .n_ff = o->n_ff,
-        .rope_base = (double)o->rope_base,
-        .tied = o->tied,
-        .dropout_p = (double)o->dropout,
-        .grad_checkpointing = o->grad_checkpointing,
-    };
+    const qn_decoder_options options = decoder_of(t);
     qn_manual_seed(t->ctx, o->seed);
-    t->lm = qn_nn_llama(t->ctx, &options);
+    t->lm = qn_nn_decoder(t->ctx, &options);
     if (t->lm && o->bf16 && qn_module_to(t->lm, QN_DTYPE_BF16) != QN_OK) return qn__train_failed(t, err);
     const int64_t n = t->lm ? qn_module_parameters(t->lm, NULL, 0) : -1;
     if (n < 0) return qn__train_failed(t, err);

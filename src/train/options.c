@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/train/options.c -- options: defaults, ranges, and what of them a checkpoint holds. */
 #include "base/str.h"
+#include "model/arch.h"
 #include "train/train.h"
 #include <math.h>
 #include <stdio.h>
@@ -56,6 +57,9 @@ qn_status qn__train_resolve(const qn_train_options *in, qn_train_options *out, q
         return QN_FAIL(err, invalid, "kv-heads is %d; a divisor of the %d heads is expected", o.n_kv_head, o.n_head);
     if (o.n_threads < 0 || o.n_threads > 256)
         return QN_FAIL(err, invalid, "threads is %d; 0 to 256 are possible", o.n_threads);
+    const qn_arch *arch = qn__arch_find(o.arch ? o.arch : "llama");
+    if (!arch) return QN_FAIL(err, invalid, "architecture \"%.64s\" is not known", o.arch);
+    o.arch = arch->name; /* lives on */
     *out = o;
     return QN_OK;
 }
@@ -77,6 +81,7 @@ bool qn__train_describe(const qn_train_options *o, char *text, size_t size)
     QN_TRAIN_ROWS(QN_TRAIN_PRINT)
 #undef QN_TRAIN_PRINT
     if (n < size) n += (size_t)snprintf(text + n, size - n, "seed=%llu\n", (unsigned long long)o->seed);
+    if (n < size && strcmp(o->arch, "llama") != 0) n += (size_t)snprintf(text + n, size - n, "arch=%s\n", o->arch);
     return n < size;
 }
 
@@ -91,6 +96,10 @@ bool qn__train_differs(const qn_train_options *mine, const char *theirs, char *t
             const size_t name = strcspn(a, "=\n"), value = name < n ? name + 1 : n;
             const bool same_name = m > name && memcmp(a, b, name) == 0 && b[name] == '=';
             qn__str_quote(shown, sizeof shown, same_name ? b + name + 1 : b, same_name ? m - name - 1 : m);
+            if (n == 0) { /* a line that only the checkpoint has */
+                snprintf(text, size, "%s is in the checkpoint, and not asked for", shown);
+                return true;
+            }
             snprintf(text, size, "%.*s is %.*s, %s in the checkpoint", (int)name, a, (int)(n - value), a + value,
                      shown);
             return true;

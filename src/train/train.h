@@ -106,7 +106,8 @@ struct qn_trainer {
     qn_arena arena;
     qn_train_data data;
     qn_context *ctx;
-    qn_module *lm; /* one of the two */
+    qn_module *lm;     /* one of the two */
+    int64_t n_weights; /* of lm */
     qn_lora_base *lora;
     qn_optimizer *optimizer;
     qn_train_param *params;
@@ -126,7 +127,7 @@ struct qn_trainer {
     double best_bits;
 };
 
-int64_t qn__lm_count(const qn_train_options *o, int32_t n_vocab); /* parameters */
+qn_status qn__lm_plan(qn_trainer *t, qn_error *err); /* counts t->n_weights; refuses what cannot be trained */
 /* Makes t->lm, t->params and their first values. */
 qn_status qn__lm_create(qn_trainer *t, qn_error *err);
 /* Sum of -ln p over the targets that are not -1, divided by `divisor` or multiplied by t->scale_in where there is one:

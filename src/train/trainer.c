@@ -22,10 +22,7 @@ qn_status qn__train_failed(qn_trainer *t, qn_error *err)
 
 /* ---- creation ---- */
 
-static double count(const qn_trainer *t)
-{
-    return t->lora ? qn__lora_count(t->lora) : (double)qn__lm_count(&t->o, t->data.n_vocab);
-}
+static double count(const qn_trainer *t) { return t->lora ? qn__lora_count(t->lora) : (double)t->n_weights; }
 
 static qn_tensor *loss_of(qn_trainer *t, double divisor, bool training)
 {
@@ -127,6 +124,7 @@ static qn_status create(qn_trainer *t, const qn_train_options *options, const qn
                                     .corpus = &c};
     QN_TRY(qn__train_data_init(&t->data, &source, err));
     if (t->lora) t->data.hash = qn__lora_hash(t->lora, t->data.hash);
+    if (!t->lora) QN_TRY(qn__lm_plan(t, err));
     QN_TRY(count_steps(t, err));
     QN_TRY(check_memory(t, err));
     return make_tensors(t, err);

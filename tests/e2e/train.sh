@@ -50,6 +50,15 @@ paste -d, "$work/e.csv" "$work/g.csv" | awk -F, 'NR > 1 { d = $3 - $8; n += d !=
     { bad "--bf16: losses"; paste "$work/e.csv" "$work/g.csv"; }
 expect 0 "$quern" run "$work/g.gguf" "the cat" -n 5 --temp 0
 
+# Another architecture: norms of a row a head, and one norm for both halves of a layer. What has no gradient is said.
+expect 0 "$quern" train "$work/text" -o "$work/h.gguf" $shape --arch stablelm --steps 8 --type Q8_0 --checkpoint "$work/h.ckpt"
+expect 0 "$quern" run "$work/h.gguf" "the cat" -n 5 --temp 0
+expect 0 "$quern" train "$work/text" -o "$work/i.gguf" --lora "$work/h.gguf" --ctx 20 --batch 2 --steps 2
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --steps 8 --resume --checkpoint "$work/h.ckpt"; one_line "arch=stablelm is in the checkpoint, and not asked for"
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" $shape --arch qwen3moe; one_line "this qwen3moe is a mixture of experts; linear_experts has no gradient"
+expect 0 "$quern" synth "$work/m.gguf" --arch qwen3moe --layers 1 --embd 32 --heads 2 --ff 32 --vocab-size 300 --ctx 32
+expect 1 "$quern" train "$work/text" -o "$work/x.gguf" --lora "$work/m.gguf"; one_line "$work/m.gguf" "this qwen3moe is a mixture of experts; linear_experts has no gradient"
+
 # Mistakes: one line, 2 for usage, 1 for failures.
 : >"$work/empty"
 echo "two words" >"$work/short"

@@ -199,14 +199,14 @@ static void nothing_new_from_step_2(void **state)
 }
 
 /* Three trainers: straight through, with three threads, and one that is left in the middle for another to go on. */
-static void same_losses(void **state)
+static void same_losses_of(const char *arch)
 {
-    (void)state;
     char path[] = QN_BUILD_DIR "/t_train_trainer_XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
     qn_train_options o = tiny;
+    o.arch = arch;
     qn_trainer *a = create(&o), *c = create(&o);
     o.n_threads = 3;
     qn_trainer *b = create(&o), *d = NULL;
@@ -243,6 +243,14 @@ static void same_losses(void **state)
     qn_trainer_destroy(b);
     qn_trainer_destroy(d);
     unlink(path);
+}
+
+static void same_losses(void **state)
+{
+    (void)state;
+    same_losses_of(NULL);
+    same_losses_of("gemma2");
+    same_losses_of("gpt2");
 }
 
 /* ---- less memory ---- */
@@ -389,6 +397,11 @@ static void bad_options(void **state)
     WITH(min_lr = 1, "min-lr is 1");
     WITH(dropout = 1, "dropout is 1");
     WITH(n_threads = 1000, "threads is 1000");
+    WITH(arch = "llama9", "architecture \"llama9\" is not known");
+    o = tiny, o.arch = "olmoe";
+    refused(&o, text, QN_STATUS_unsupported, "this olmoe is a mixture of experts; linear_experts has no gradient");
+    o.arch = "bert";
+    refused(&o, text, QN_STATUS_unsupported, "bert has no output matrix");
     o = tiny;
     o.n_embd = 16384, o.n_ff = 65536, o.n_layer = 256, o.n_head = 128, o.n_kv_head = 128;
     refused(&o, text, QN_STATUS_limit, "this machine has");
