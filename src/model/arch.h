@@ -22,6 +22,7 @@ typedef struct qn_hparams {
     uint32_t n_expert_shared;                                          /* that all tokens use */
     uint32_t n_ff_shexp;              /* of these together; 0: n_expert_shared times an expert's */
     uint32_t n_layer_dense, moe_step; /* mixtures are after so many layers, and of every so many the last; 0: all */
+    uint32_t moe_second_of;           /* of every so many the second; 0: as moe_step says */
     uint32_t n_layer_nextn;           /* at the end, left alone */
     uint32_t n_expert_group, n_expert_group_used;
     uint32_t expert_gating; /* 1 + qn_moe_score; 0: the architecture's */

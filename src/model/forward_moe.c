@@ -32,9 +32,11 @@ qn_value *qn__forward_experts(const qn_recorder *r, void *ctx, const qn_layer *l
     const bool before = l->spec.moe.weight_before;
     qn_value *ids, *gates = gates_of(r, ctx, l, i, router, &ids);
     qn_value *in = before ? m->weigh(ctx, x, gates) : x;
-    qn_value *gate = m->dense(ctx, in, l->ffn_gate_exps, ids, l->ffn_gate_exps_bias),
-             *up = m->dense(ctx, in, l->ffn_up_exps, ids, l->ffn_up_exps_bias);
-    qn_value *y = m->dense(ctx, r->gated(ctx, gate, up, l->spec.ffn.act), l->ffn_down_exps, ids, l->ffn_down_exps_bias);
+    const qn_ffn_spec *ffn = &l->spec.ffn;
+    qn_value *gate = ffn->plain ? NULL : m->dense(ctx, in, l->ffn_gate_exps, ids, l->ffn_gate_exps_bias);
+    qn_value *up = m->dense(ctx, in, l->ffn_up_exps, ids, l->ffn_up_exps_bias);
+    qn_value *h = ffn->plain ? r->act(ctx, up, ffn->act) : r->gated(ctx, gate, up, ffn->act);
+    qn_value *y = m->dense(ctx, h, l->ffn_down_exps, ids, l->ffn_down_exps_bias);
     y = r->name(ctx, m->sum(ctx, y, before ? NULL : gates), "ffn_moe_out", i);
     return l->ffn_up_shexp ? r->add(ctx, y, shared(r, ctx, l, x)) : y;
 }

@@ -4,7 +4,8 @@
 
 bool qn__is_mixture(const qn_hparams *hp, uint32_t i)
 {
-    const bool at_step = hp->moe_step == 0 || i % hp->moe_step == hp->moe_step - 1;
+    const bool at_step =
+        hp->moe_second_of ? i % hp->moe_second_of == 1 : hp->moe_step == 0 || i % hp->moe_step == hp->moe_step - 1;
     return hp->n_expert > 0 && i >= hp->n_layer_dense && at_step;
 }
 

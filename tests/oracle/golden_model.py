@@ -75,16 +75,16 @@ KV_TYPES = {"F32": same, "F16": f16, "BF16": bf16, "Q8_0": q8_0, **{t: blocks(t)
 # Pairs of elements that RoPE turns together are one of each half; else neighbours.
 HALVES = set("""qwen2 qwen3 gemma gemma2 gemma3 phi3 olmo2 exaone exaone4 starcoder2 codeshell gptneox falcon stablelm qwen bitnet openelm paddleocr
     pangu-embedded hunyuan-dense jais2 nemotron orion phi2 plamo plamo3 seed_oss cogvlm
-    nomic-bert jina-bert-v3 modern-bert eurobert gemma-embedding""".split())
+    nomic-bert nomic-bert-moe jina-bert-v3 modern-bert eurobert gemma-embedding""".split())
 # The activation of the feed-forward: silu unless named; PLAIN: act(up) instead of act(gate) * up.
-ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2", "gelu": "gptneox falcon bert jina-bert-v3 modern-bert", "relu2": "arcee jais2 nemotron"}
-PLAIN = set("starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2 bert jina-bert-v3".split())
+ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2", "gelu": "gptneox falcon bert nomic-bert-moe jina-bert-v3 modern-bert", "relu2": "arcee jais2 nemotron"}
+PLAIN = set("starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2 bert nomic-bert-moe jina-bert-v3".split())
 PARALLEL = set("falcon command-r cohere2 phi2 plamo".split())
 # Every n-th layer sees all, the others a window; whether the others rotate as if there were no scaling.
 PERIOD = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4, "cohere2": 4, "plamo3": 2, "phi3": 0, "gemma-embedding": 6, "modern-bert": 3}
 # Tokens see both ways; of some, norms come after the sums; which hidden state a head of scores takes unless the first.
-ENCODERS = set("bert nomic-bert jina-bert-v3 modern-bert neo-bert eurobert llama-embed gemma-embedding".split())
-SUMS = set("bert nomic-bert jina-bert-v3".split())
+ENCODERS = set("bert nomic-bert nomic-bert-moe jina-bert-v3 modern-bert neo-bert eurobert llama-embed gemma-embedding".split())
+SUMS = set("bert nomic-bert nomic-bert-moe jina-bert-v3".split())
 RANK_OF = {"modern-bert": "mean", "qwen3": "last"}
 POOLINGS = ["none", "mean", "first", "last", "rank"]
 AFTER_TURN = set("hunyuan-dense maincoder".split())  # norms of heads come after rotation
@@ -317,6 +317,7 @@ class Model:
             if p + "ffn_gate_inp.weight" in w:
                 f = mixture(self, x, p, ACT[self.act], lambda y, name: act(self.type[name])(y) if act else y)
                 h = y + normed(f, post_ffn) * residual + (o if side_by_side else 0)
+                h = norm(h, p + "layer_output_norm.weight") if a in SUMS else h
                 continue
             f = product(x, p + "ffn_up.weight")
             if a not in PLAIN:

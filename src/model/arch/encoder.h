@@ -33,10 +33,10 @@
     DECODER_QKV_BIASES(flags), \
     ATTN_OUT_TENSORS(flags)
 #define ENCODER_FFN_TENSORS(flags) \
-    {LAYER(ffn_up),        "blk.%d.ffn_up.weight",       {D_FF, D_EMBD},    0}, \
-    {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR | (flags)}, \
-    {LAYER(ffn_down),      "blk.%d.ffn_down.weight",     {D_EMBD, D_FF},    0}, \
-    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR | (flags)}
+    {LAYER(ffn_up),        "blk.%d.ffn_up.weight",       {D_FF, D_EMBD},    W_DENSE}, \
+    {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR | W_DENSE | (flags)}, \
+    {LAYER(ffn_down),      "blk.%d.ffn_down.weight",     {D_EMBD, D_FF},    W_DENSE}, \
+    {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR | W_DENSE | (flags)}
 /* clang-format on */
 
 #endif

@@ -32,6 +32,11 @@
     {LAYER(ffn_gate_exps), "blk.%d.ffn_gate_exps.weight", {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS}, \
     {LAYER(ffn_up_exps),   "blk.%d.ffn_up_exps.weight",  {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS}, \
     {LAYER(ffn_down_exps), "blk.%d.ffn_down_exps.weight", {D_EXPERTS, D_EMBD, D_FF_EXP}, W_EXPERTS}
+/* Without a gate. */
+#define PLAIN_MOE_TENSORS \
+    {LAYER(ffn_gate_inp),  "blk.%d.ffn_gate_inp.weight", {D_EXPERTS, D_EMBD}, W_EXPERTS}, \
+    {LAYER(ffn_up_exps),   "blk.%d.ffn_up_exps.weight",  {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS}, \
+    {LAYER(ffn_down_exps), "blk.%d.ffn_down_exps.weight", {D_EXPERTS, D_EMBD, D_FF_EXP}, W_EXPERTS}
 /* What is added to scores, for choosing alone. */
 #define MOE_BIAS_ROW {LAYER(exp_probs_b), "blk.%d.exp_probs_b.bias", {D_EXPERTS}, W_VECTOR | W_OPTIONAL | W_EXPERTS}
 /* Experts that all tokens use. */
