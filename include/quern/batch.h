@@ -43,6 +43,7 @@ QN_API qn_status qn_batcher_create(qn_engine *engine, const qn_batcher_options *
 QN_API void qn_batcher_destroy(qn_batcher *b);
 /* The longest that a prompt and its answer can be: n_ctx of the session. */
 QN_API int32_t qn_batcher_n_ctx(const qn_batcher *b);
+QN_API int32_t qn_batcher_n_parallel(const qn_batcher *b);
 
 /* ---- requests -------------------------------------------------------------------------------- */
 

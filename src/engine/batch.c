@@ -98,6 +98,8 @@ void qn_batcher_destroy(qn_batcher *b)
 
 int32_t qn_batcher_n_ctx(const qn_batcher *b) { return b->n_ctx; }
 
+int32_t qn_batcher_n_parallel(const qn_batcher *b) { return b->n_parallel; }
+
 /* ---- requests ---- */
 
 void qn__batch_free(qn_stream *s)

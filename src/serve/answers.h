@@ -11,6 +11,11 @@
 
 enum { MAX_STOPS = 32, MAX_ANSWERS = 128 };
 
+typedef struct id_list {
+    qn_token *ids;
+    size_t n;
+} id_list;
+
 /* What is asked of the model. All zero but `sampler` is a plain request. Strings are borrowed from the body, which
  * stays with the answers. */
 typedef struct ask {
@@ -19,9 +24,9 @@ typedef struct ask {
     json_t *messages, *tools; /* owned; in OpenAI's form */
     const char *text;
     size_t text_len;
-    bool special;  /* control tokens are found in the text */
-    qn_token *ids; /* owned (malloc) */
-    size_t n_ids;
+    bool special;     /* control tokens are found in the text */
+    id_list *prompts; /* [n_prompts] owned: or several of ids, each answered n times */
+    int n_prompts;
 
     qn_chat_options chat; /* what isn't filled in by ask_start: thinking, effort, kwargs, .. */
     char *kwargs;         /* owned (malloc) */
@@ -34,7 +39,7 @@ typedef struct ask {
     const char *stop[MAX_STOPS];
     int n_stop, n, max_tokens;
     const char *max_tokens_field;
-    bool logprobs, stream, include_usage, no_cache, has_seed, hide_reasoning;
+    bool logprobs, stream, include_usage, no_cache, has_seed, echo, return_ids;
     int n_top;
     json_t *own; /* owned: what the dialect keeps until the end */
     const char *model;
@@ -50,8 +55,9 @@ bool ask_bias(ask *q, const server *s, const fields *f);
 bool ask_model(ask *q, const server *s, const fields *f);
 /* Takes the ask. Replies, now or when the answers have come. */
 void ask_start(exchange *x, ask *q, problem *p);
-/* The rendered prompt and its ids, for those who want only that. */
-bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, qn_token **ids, size_t *n, problem *p);
+/* The rendered prompt and its ids, into q->prompts. */
+bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, problem *p);
+bool ask_add_prompt(ask *q, const qn_token *ids, size_t n, problem *p); /* copied */
 
 /* ---- answers ---- */
 
@@ -102,6 +108,7 @@ struct choice {
     text content, reasoning;
     tool_call *calls;
     int n_calls, n_reasoning, n_tokens;
+    size_t n_told; /* bytes that probabilities were told of */
     bool in_reasoning, in_call;
     json_t *logprobs; /* of tokens of content that no piece carried yet; of all of them where the reply is whole */
     json_t *waiting;  /* of tokens of which nothing has come yet */
@@ -117,8 +124,8 @@ struct answers {
     ask q;
     qn_prompt prompt;
     qn_grammar *grammar;
-    size_t n_prompt;
-    choice *choices;
+    size_t n_prompt; /* of all prompts */
+    choice *choices; /* [n]: those of a prompt side by side */
     int n, n_left;
     bool failed, paused, done;
     problem problem;

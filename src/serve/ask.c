@@ -17,7 +17,8 @@ void ask_deinit(ask *q)
     json_decref(q->messages);
     json_decref(q->tools);
     json_decref(q->own);
-    free(q->ids);
+    for (int i = 0; i < q->n_prompts; i++) free(q->prompts[i].ids);
+    free(q->prompts);
     free(q->kwargs);
     free(q->schema);
     free(q->bias);
@@ -83,21 +84,37 @@ static bool render(ask *q, const server *s, qn_prompt *out, problem *p)
     return good;
 }
 
-bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, qn_token **ids, size_t *n, problem *p)
+bool ask_add_prompt(ask *q, const qn_token *ids, size_t n, problem *p)
+{
+    id_list *more = realloc(q->prompts, ((size_t)q->n_prompts + 1) * sizeof(*more));
+    qn_token *copy = malloc((n + 1) * sizeof(*copy));
+    if (more) q->prompts = more;
+    if (!more || !copy) {
+        free(copy);
+        return no_memory(p);
+    }
+    if (n) memcpy(copy, ids, n * sizeof(*copy));
+    q->prompts[q->n_prompts++] = (id_list){copy, n};
+    return true;
+}
+
+bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, problem *p)
 {
     qn_error err;
-    qn_status status = QN_OK;
+    qn_token *ids = NULL;
+    size_t n = 0;
+    qn_status status;
+    if (q->n_prompts) return true;
     if (q->messages) {
         if (!render(q, s, prompt, p)) return false;
-        status = qn_prompt_tokenize(prompt, s->tok, ids, n, &err);
-    } else if (q->text) {
-        const qn_tokenize_options o = {.no_special = !q->special};
-        status = qn_tokenize(s->tok, q->text, q->text_len, &o, ids, n, &err);
+        status = qn_prompt_tokenize(prompt, s->tok, &ids, &n, &err);
     } else {
-        *ids = NULL;
-        *n = q->n_ids;
+        const qn_tokenize_options o = {.no_special = !q->special};
+        status = qn_tokenize(s->tok, q->text ? q->text : "", q->text_len, &o, &ids, &n, &err);
     }
-    return status == QN_OK || problem_error(p, "prompt", &err);
+    const bool good = status == QN_OK ? ask_add_prompt(q, ids, n, p) : problem_error(p, "prompt", &err);
+    qn_free(ids);
+    return good;
 }
 
 static bool fits(const ask *q, const server *s, size_t n, problem *p)
@@ -151,6 +168,7 @@ static bool set_up_choice(answers *a, choice *c, int i, problem *p)
     c->index = i;
     if (!stop_text_init(&c->stop, a->q.stop, a->q.n_stop)) return no_memory(p);
     if (a->q.logprobs && (!(c->logprobs = json_array()) || !(c->waiting = json_array()))) return no_memory(p);
+    if (a->q.return_ids && !(c->ids = json_array())) return no_memory(p);
     if (!a->q.messages) return true;
     if (a->q.tools && !(tools = json_dumps(a->q.tools, JSON_COMPACT))) return no_memory(p);
     const qn_status status = qn_chat_reader_create(s->o.tmpl, s->tok, tools, &a->prompt, &c->reader, &err);
@@ -158,18 +176,23 @@ static bool set_up_choice(answers *a, choice *c, int i, problem *p)
     return status == QN_OK || problem_error(p, "", &err);
 }
 
-static bool set_up(answers *a, ask *q, problem *p, qn_token **ids, size_t *n_ids)
+static bool set_up(answers *a, ask *q, problem *p)
 {
     const server *s = a->x->server;
-    *ids = NULL;
-    if (!ask_prompt(q, s, &a->prompt, ids, n_ids, p) || !fits(q, s, *n_ids, p)) return false;
+    if (!ask_prompt(q, s, &a->prompt, p)) return false;
+    for (int i = 0; i < q->n_prompts; i++) {
+        if (!fits(q, s, q->prompts[i].n, p)) return false;
+        a->n_prompt += q->prompts[i].n;
+    }
+    if (q->n_prompts * q->n > MAX_ANSWERS)
+        return problem_set(p, 400, "n", "%d answers in one request; %d are possible", q->n_prompts * q->n, MAX_ANSWERS);
     if (!grammar(q, s, &a->prompt, &a->grammar, p)) return false;
     a->q = *q;
     *q = (ask){0};
-    a->n_prompt = *n_ids;
-    a->choices = calloc((size_t)a->q.n, sizeof(*a->choices));
+    const int n = a->q.n_prompts * a->q.n;
+    a->choices = calloc((size_t)n, sizeof(*a->choices));
     if (!a->choices) return no_memory(p);
-    a->n = a->q.n;
+    a->n = n;
     for (int i = 0; i < a->n; i++)
         if (!set_up_choice(a, &a->choices[i], i, p)) return false;
     return true;
@@ -177,15 +200,16 @@ static bool set_up(answers *a, ask *q, problem *p, qn_token **ids, size_t *n_ids
 
 /* ---- handing over ---- */
 
-static bool submit(answers *a, choice *c, const qn_token *ids, size_t n, problem *p)
+static bool submit(answers *a, choice *c, problem *p)
 {
+    const id_list *prompt = &a->q.prompts[c->index / a->q.n];
     qn_error err;
     server *s = a->x->server;
     qn_sampler_params sampler = a->q.sampler;
-    if (sampler.seed) sampler.seed += (uint64_t)c->index;
+    if (sampler.seed) sampler.seed += (uint64_t)(c->index % a->q.n);
     const qn_batch_request r = {
-        .prompt = ids,
-        .n_prompt = n,
+        .prompt = prompt->ids,
+        .n_prompt = prompt->n,
         .sampler = &sampler,
         .grammar = a->grammar,
         .max_tokens = a->q.max_tokens,
@@ -208,7 +232,7 @@ static bool submit(answers *a, choice *c, const qn_token *ids, size_t n, problem
 }
 
 /* The pump waits for the lock, so that no piece comes before the beginning. */
-static bool start(answers *a, const qn_token *ids, size_t n, problem *p)
+static bool start(answers *a, problem *p)
 {
     bool good = true;
     exchange *x = a->x;
@@ -216,7 +240,7 @@ static bool start(answers *a, const qn_token *ids, size_t n, problem *p)
     pthread_mutex_lock(&x->lock);
     x->answers = a;
     pthread_mutex_unlock(&x->lock);
-    for (int i = 0; i < a->n && good; i++) good = submit(a, &a->choices[i], ids, n, p);
+    for (int i = 0; i < a->n && good; i++) good = submit(a, &a->choices[i], p);
     if (good && a->q.stream) {
         a->d->begin(a);
         exchange_begin_stream(x);
@@ -232,8 +256,6 @@ static bool start(answers *a, const qn_token *ids, size_t n, problem *p)
 
 void ask_start(exchange *x, ask *q, problem *p)
 {
-    qn_token *ids = NULL;
-    size_t n = 0;
     answers *a = p->status ? NULL : calloc(1, sizeof(*a));
     if (!a && !p->status) no_memory(p);
     if (a) {
@@ -241,12 +263,11 @@ void ask_start(exchange *x, ask *q, problem *p)
         a->x = x;
         a->d = x->route->dialect;
         a->created = (int64_t)time(NULL);
-        if (set_up(a, q, p, &ids, &n))
-            (void)start(a, ids ? ids : a->q.ids, n, p); /* the exchange's from here on */
+        if (set_up(a, q, p))
+            (void)start(a, p); /* the exchange's from here on */
         else
             answers_free(a);
     }
-    qn_free(ids);
     ask_deinit(q);
     if (p->status) exchange_refuse(x, p);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/serve/models.c -- GET /health, /v1/models, /slots: whether we live, what we have, and what goes on. None of it
- * waits for a step. */
+/* src/serve/models.c -- GET /health, /v1/models, /slots, /props, /metrics: whether we live, what we have, and what goes
+ * on. None of it waits for a step. */
 #include "serve/routes.h"
 #include "serve/answers.h"
 #include <stdlib.h>
@@ -60,4 +60,71 @@ void serve_slots(exchange *x)
     for (int32_t i = 0; i < n && i < MOST; i++) json_array_append_new(list, slot_json(x->server, &infos[i]));
     free(infos);
     exchange_reply_json(x, 200, list);
+}
+
+static json_t *piece_json(const server *s, qn_token id)
+{
+    size_t n = 0;
+    const char *name = id == QN_TOKEN_NONE ? NULL : qn_tokenizer_piece(s->tok, id, &n);
+    return json_text(name, name ? n : 0);
+}
+
+void serve_props(exchange *x)
+{
+    const server *s = x->server;
+    const char *source = qn_chat_template_source(s->o.tmpl);
+    qn_batcher_stats stats;
+    qn_batcher_get_stats(s->batcher, &stats);
+    exchange_reply_json(x, 200,
+                        json_pack("{s:{s:i}, s:i, s:s, s:o, s:o, s:o, s:o, s:{s:b, s:b, s:b, s:b}, s:{s:b, s:b}, s:s}",
+                                  "default_generation_settings", "n_ctx", qn_batcher_n_ctx(s->batcher), "total_slots",
+                                  qn_batcher_n_parallel(s->batcher), "model_alias", s->o.model, "model_path",
+                                  json_text(s->o.path, strlen(s->o.path)), "chat_template",
+                                  json_text(source, strlen(source)), "bos_token",
+                                  piece_json(s, qn_tokenizer_bos(s->tok)), "eos_token",
+                                  piece_json(s, qn_tokenizer_eos(s->tok)), "chat_template_caps", "supports_tools",
+                                  s->needs.tools, "supports_tool_calls", s->needs.calls, "supports_parallel_tool_calls",
+                                  s->needs.several_calls, "supports_system_role", s->needs.system, "modalities",
+                                  "vision", false, "audio", false, "build_info", qn_version()));
+}
+
+static void metric(text *t, const char *name, const char *kind, const char *help, double value)
+{
+    text_printf(t, "# HELP quern_%s %s\n# TYPE quern_%s %s\nquern_%s %.17g\n", name, help, name, kind, name, value);
+}
+
+void serve_metrics(exchange *x)
+{
+    server *s = x->server;
+    qn_batcher_stats b;
+    text t = {0};
+    qn_batcher_get_stats(s->batcher, &b);
+    pthread_mutex_lock(&s->lock);
+    const double n_exchanges = (double)s->n_exchanges;
+    pthread_mutex_unlock(&s->lock);
+#define COUNTER(field, help) metric(&t, #field "_total", "counter", help, (double)b.field);
+#define GAUGE(field, help)   metric(&t, #field, "gauge", help, (double)b.field);
+    metric(&t, "http_requests_total", "counter", "HTTP requests", (double)atomic_load(&s->n_served));
+    metric(&t, "http_requests", "gauge", "HTTP requests under way", n_exchanges);
+    COUNTER(n_requests, "answers asked of the model")
+    COUNTER(n_ended, "of these, answers that ended, in whatever way")
+    COUNTER(tokens_read, "tokens of prompts that were computed")
+    COUNTER(tokens_reused, "tokens of prompts that were found in the cache")
+    COUNTER(tokens_read_again, "tokens computed again after a stream was set back")
+    COUNTER(tokens_generated, "tokens written")
+    COUNTER(n_steps, "steps of the executor")
+    COUNTER(n_set_backs, "times that a stream gave its cells back")
+    COUNTER(n_evictions, "kept sequences given up for room")
+    COUNTER(busy_seconds, "seconds spent in steps")
+    GAUGE(n_streams, "answers being written")
+    GAUGE(n_queued, "answers that wait for a stream")
+    GAUGE(n_paused, "answers that wait for a slow reader")
+    GAUGE(n_cells, "cells of the context")
+    GAUGE(n_free_cells, "of these, cells that nothing holds")
+    GAUGE(n_cached, "sequences kept")
+    GAUGE(n_cached_tokens, "their tokens")
+    GAUGE(decode_seconds, "what a step without prompts takes, moving average")
+#undef COUNTER
+#undef GAUGE
+    exchange_reply_type(x, 200, "text/plain; version=0.0.4", &t);
 }

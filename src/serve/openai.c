@@ -23,7 +23,7 @@ json_t *openai_usage(const answers *a)
     for (int i = 0; i < a->n; i++) {
         n += a->choices[i].n_tokens;
         n_reasoning += a->choices[i].n_reasoning;
-        if (i == 0) n_cached = a->choices[i].used.n_cached; /* the prompt is counted once */
+        if (i % a->q.n == 0) n_cached += a->choices[i].used.n_cached; /* a prompt is counted once */
     }
     return json_pack("{s:I, s:i, s:I, s:{s:i}, s:{s:i}}", "prompt_tokens", (json_int_t)a->n_prompt, "completion_tokens",
                      n, "total_tokens", (json_int_t)a->n_prompt + n, "prompt_tokens_details", "cached_tokens", n_cached,

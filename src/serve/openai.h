@@ -15,6 +15,8 @@ bool openai_tools(ask *q, const fields *f);
 bool openai_format(ask *q, const json_t *format, const char *path, problem *p);
 /* "low" and so on. */
 bool openai_effort(ask *q, const char *effort, const char *path, problem *p);
+/* How a conversation is rendered: chat_template_kwargs, reasoning_effort, and what it ends with. */
+bool openai_chat_shape(ask *q, const fields *f);
 /* A call of an answer, as a message has it. */
 json_t *openai_call(const tool_call *call);
 /* JSON text of a value into malloc'ed memory. */

@@ -55,8 +55,9 @@ static bool streaming(ask *q, const fields *f)
     return f->p->status == 0;
 }
 
-static bool thinking(ask *q, const fields *f)
+bool openai_chat_shape(ask *q, const fields *f)
 {
+    bool on;
     const char *effort;
     const json_t *kwargs = field_object(f, "chat_template_kwargs");
     if (f->p->status) return false;
@@ -67,20 +68,20 @@ static bool thinking(ask *q, const fields *f)
     }
     if (field_string(f, "reasoning_effort", &effort) && !openai_effort(q, effort, "reasoning_effort", f->p))
         return false;
+    if (field_bool(f, "add_generation_prompt", &on)) q->chat.no_generation_prompt = !on;
+    if (field_bool(f, "continue_final_message", &on)) q->chat.continue_final_message = on;
     return f->p->status == 0;
 }
 
-/* Beyond OpenAI's: llama-server's grammar, json_schema, cache_prompt, and going on with the last message. */
+/* Formats; and beyond OpenAI's, llama-server's grammar, json_schema and cache_prompt. */
 static bool extras(ask *q, const fields *f)
 {
     const json_t *format = field_get(f, "response_format"), *schema = field_get(f, "json_schema");
-    bool cache = true, on;
+    bool cache = true;
     if (format && !openai_format(q, format, "response_format", f->p)) return false;
     if (schema && !take_json(&q->schema, schema, f->p)) return false;
     (void)field_string(f, "grammar", &q->gbnf);
     if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
-    if (field_bool(f, "add_generation_prompt", &on)) q->chat.no_generation_prompt = !on;
-    if (field_bool(f, "continue_final_message", &on)) q->chat.continue_final_message = on;
     return f->p->status == 0;
 }
 
@@ -93,7 +94,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (!messages && !p->status) field_wrong(&f, "messages", "a list of messages");
     if (p->status || !ask_model(q, x->server, &f) || !cannot(&f)) return false;
     q->messages = json_incref((json_t *)messages);
-    return limits(q, &f) && logprobs(q, &f) && streaming(q, &f) && thinking(q, &f) && openai_tools(q, &f) &&
+    return limits(q, &f) && logprobs(q, &f) && streaming(q, &f) && openai_chat_shape(q, &f) && openai_tools(q, &f) &&
            extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->server, &f);
 }
 

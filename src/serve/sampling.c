@@ -92,6 +92,18 @@ static bool bias_value(const json_t *value, double *out, const char *path, probl
     return !(*out > 1e6) || problem_set(p, 400, path, "%g is too large", *out);
 }
 
+/* The server's own biases stay; the request's come behind them. */
+static bool own_biases(ask *q, problem *p)
+{
+    const int32_t n = q->sampler.n_logit_bias;
+    if (q->bias || !n) return true;
+    q->bias = malloc((size_t)n * sizeof(*q->bias));
+    if (!q->bias) return problem_set(p, 503, "", "out of memory");
+    memcpy(q->bias, q->sampler.logit_bias, (size_t)n * sizeof(*q->bias));
+    q->sampler.logit_bias = q->bias;
+    return true;
+}
+
 /* {"15043": 1.5}, or [[15043, 1.5], [2, false]]. */
 bool ask_bias(ask *q, const server *s, const fields *f)
 {
@@ -101,6 +113,7 @@ bool ask_bias(ask *q, const server *s, const fields *f)
     size_t i;
     double bias;
     if (!map) return true;
+    if (!own_biases(q, f->p)) return false;
     if (json_is_array(map)) {
         json_array_foreach(map, i, value)
         {

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/native.c -- llama-server's own endpoints that touch the text: /completion, /tokenize, /detokenize,
+ * /apply-template. */
+#include "serve/native.h"
+#include "serve/openai.h"
+#include "serve/prompts.h"
+#include "serve/routes.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- /completion ---- */
+
+static bool read_ask(ask *q, exchange *x, problem *p)
+{
+    int64_t n;
+    bool cache = true;
+    q->body = exchange_parse(x, p);
+    if (!q->body) return false;
+    const fields f = {q->body, "", p};
+    const json_t *schema = field_get(&f, "json_schema");
+    if (field_integer(&f, "n_predict", -1, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
+    if (field_integer(&f, "n_probs", 0, QN_BATCH_MAX_TOP, &n)) {
+        q->logprobs = n > 0;
+        q->n_top = (int)n;
+    }
+    (void)field_bool(&f, "stream", &q->stream);
+    (void)field_bool(&f, "return_tokens", &q->return_ids);
+    (void)field_string(&f, "grammar", &q->gbnf);
+    if (field_bool(&f, "cache_prompt", &cache)) q->no_cache = !cache;
+    if (schema && !take_json(&q->schema, schema, p)) return false;
+    return !p->status && ask_model(q, x->server, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
+           ask_bias(q, x->server, &f) && prompts_read(q, x->server, &f, "prompt");
+}
+
+void serve_completion(exchange *x)
+{
+    ask q;
+    problem p = {0};
+    ask_init(&q, x->server);
+    (void)read_ask(&q, x, &p);
+    if (!p.status && q.n_prompts > 1)
+        problem_set(&p, 400, "prompt", "one prompt at a time; /v1/completions takes several");
+    ask_start(x, &q, &p);
+}
+
+static double rate(int n, double ms) { return ms > 0 ? n * 1000 / ms : 0; }
+
+json_t *native_timings(const choice *c)
+{
+    const qn_batch_usage *u = &c->used;
+    const double prompt_ms = (double)u->read_ns * 1e-6, ms = (double)u->generate_ns * 1e-6;
+    const int n_read = u->n_prompt - u->n_cached;
+    return json_pack("{s:i, s:i, s:f, s:f, s:i, s:f, s:f}", "cache_n", u->n_cached, "prompt_n", n_read, "prompt_ms",
+                     prompt_ms, "prompt_per_second", rate(n_read, prompt_ms), "predicted_n", c->n_tokens,
+                     "predicted_ms", ms, "predicted_per_second", rate(c->n_tokens, ms));
+}
+
+static json_t *part(choice *c, const char *data, size_t n, bool stop)
+{
+    json_t *o = json_pack("{s:i, s:o, s:b, s:i, s:i, s:i}", "index", c->index, "content", json_text(data, n), "stop",
+                          stop, "id_slot", -1, "tokens_predicted", c->n_tokens, "tokens_evaluated", c->used.n_prompt);
+    json_object_set_new(o, "tokens", c->ids ? c->ids : json_array());
+    if (c->ids) c->ids = json_array();
+    if (c->a->q.logprobs) {
+        json_object_set_new(o, "completion_probabilities", c->logprobs);
+        c->logprobs = json_array();
+    }
+    return o;
+}
+
+static json_t *last_part(choice *c, const char *data, size_t n)
+{
+    json_t *o = part(c, data, n, true);
+    const char *type = c->stop.hit ? "word" : c->finish == FINISH_length ? "limit" : "eos";
+    json_object_set_new(o, "stop_type", json_string(type));
+    json_object_set_new(o, "stopping_word", json_string(c->stop.hit ? c->a->q.stop[c->stop.which] : ""));
+    json_object_set_new(o, "model", json_string(c->a->q.model));
+    json_object_set_new(o, "tokens_cached", json_integer(c->used.n_cached));
+    json_object_set_new(o, "truncated", json_false());
+    json_object_set_new(o, "timings", native_timings(c));
+    return o;
+}
+
+static void begin(answers *a) { (void)a; }
+
+static void put_piece(answers *a, choice *c, const piece *p)
+{
+    if (p->kind == PIECE_content) answers_event_out(a, NULL, part(c, p->text, p->len, false));
+}
+
+static void end_choice(answers *a, choice *c) { (void)a, (void)c; }
+
+static void end(answers *a)
+{
+    choice *c = &a->choices[0];
+    if (a->q.stream)
+        answers_event_out(a, NULL, last_part(c, "", 0));
+    else
+        exchange_reply_json(a->x, 200, last_part(c, c->content.data, c->content.n));
+}
+
+const dialect native_dialect = {
+    .stream_type = "text/event-stream",
+    .pings = true,
+    .problem = openai_problem,
+    .begin = begin,
+    .piece = put_piece,
+    .end_choice = end_choice,
+    .end = end,
+    .broken = openai_broken,
+};
+
+/* ---- text and tokens ---- */
+
+static json_t *pieces_json(const server *s, const qn_token *ids, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        char *data = NULL;
+        size_t len = 0;
+        const qn_detokenize_options o = {.show_special = true, .keep_prefix = true};
+        (void)qn_detokenize(s->tok, &ids[i], 1, &o, &data, &len, NULL);
+        json_t *value = json_stringn(data ? data : "", len);
+        if (!value) { /* part of a character: its bytes */
+            value = json_array();
+            for (size_t k = 0; k < len; k++) json_array_append_new(value, json_integer((unsigned char)data[k]));
+        }
+        json_array_append_new(list, json_pack("{s:i, s:o}", "id", ids[i], "piece", value));
+        qn_free(data);
+    }
+    return list;
+}
+
+static json_t *tokenized(const server *s, const fields *f)
+{
+    bool special = false, parse = true, pieces = false;
+    qn_token *ids = NULL;
+    size_t n = 0;
+    qn_error err;
+    const json_t *content = field_get(f, "content");
+    (void)field_bool(f, "add_special", &special);
+    (void)field_bool(f, "parse_special", &parse);
+    (void)field_bool(f, "with_pieces", &pieces);
+    if (f->p->status) return NULL;
+    if (!json_is_string(content)) {
+        field_wrong(f, "content", "text");
+        return NULL;
+    }
+    const qn_tokenize_options o = {.no_bos = !special, .no_special = !parse};
+    if (qn_tokenize(s->tok, json_string_value(content), json_string_length(content), &o, &ids, &n, &err) != QN_OK) {
+        problem_error(f->p, "content", &err);
+        return NULL;
+    }
+    json_t *list = pieces ? pieces_json(s, ids, n) : json_array();
+    for (size_t i = 0; i < n && !pieces; i++) json_array_append_new(list, json_integer(ids[i]));
+    qn_free(ids);
+    return json_pack("{s:o}", "tokens", list);
+}
+
+static json_t *detokenized(const server *s, const fields *f)
+{
+    size_t n = 0, len = 0;
+    char *data = NULL;
+    qn_error err;
+    qn_token *ids = prompts_ids(s, f, "tokens", &n);
+    if (!ids) return NULL;
+    const qn_detokenize_options o = {.show_special = true};
+    const qn_status status = qn_detokenize(s->tok, ids, n, &o, &data, &len, &err);
+    free(ids);
+    if (status != QN_OK) {
+        problem_error(f->p, "tokens", &err);
+        return NULL;
+    }
+    json_t *reply = json_pack("{s:o}", "content", json_text(data, len));
+    qn_free(data);
+    return reply;
+}
+
+static json_t *templated(const server *s, const fields *f)
+{
+    ask q;
+    qn_prompt prompt = {0};
+    json_t *reply = NULL;
+    ask_init(&q, s);
+    const json_t *messages = field_array(f, "messages");
+    if (!messages && !f->p->status) field_wrong(f, "messages", "a list of messages");
+    q.messages = json_incref((json_t *)messages);
+    if (!f->p->status && openai_chat_shape(&q, f) && openai_tools(&q, f) && ask_prompt(&q, s, &prompt, f->p))
+        reply = json_pack("{s:o}", "prompt", json_text(prompt.text, prompt.len));
+    qn_prompt_deinit(&prompt);
+    ask_deinit(&q);
+    return reply;
+}
+
+static void reply_with(exchange *x, json_t *(*make)(const server *s, const fields *f))
+{
+    problem p = {0};
+    json_t *body = exchange_parse(x, &p), *reply = NULL;
+    const fields f = {body, "", &p};
+    if (body) reply = make(x->server, &f);
+    if (p.status)
+        exchange_refuse(x, &p);
+    else
+        exchange_reply_json(x, 200, reply);
+    json_decref(body);
+}
+
+void serve_tokenize(exchange *x) { reply_with(x, tokenized); }
+void serve_detokenize(exchange *x) { reply_with(x, detokenized); }
+void serve_apply_template(exchange *x) { reply_with(x, templated); }

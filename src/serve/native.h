@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/native.h -- what llama-server's endpoints share. */
+#ifndef QN_SERVE_NATIVE_H
+#define QN_SERVE_NATIVE_H
+
+#include "serve/answers.h"
+
+json_t *native_timings(const choice *c);
+
+extern const dialect native_dialect;
+
+#endif

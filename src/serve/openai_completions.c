@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/openai_completions.c -- POST /v1/completions: text goes on. */
+#include "serve/openai.h"
+#include "serve/prompts.h"
+#include "serve/routes.h"
+#include <string.h>
+
+/* ---- reading ---- */
+
+static bool counts(ask *q, const fields *f)
+{
+    int64_t n;
+    if (field_integer(f, "max_tokens", -1, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
+    if (field_integer(f, "n", 1, MAX_ANSWERS, &n)) q->n = (int)n;
+    if (field_integer(f, "best_of", 1, MAX_ANSWERS, &n) && n != q->n)
+        return problem_set(f->p, 400, "best_of", "this server answers n times; best_of must be the same");
+    const json_t *logprobs = field_get(f, "logprobs");
+    if (logprobs && json_is_boolean(logprobs)) {
+        q->logprobs = json_is_true(logprobs);
+    } else if (field_integer(f, "logprobs", 0, QN_BATCH_MAX_TOP, &n)) {
+        q->logprobs = true;
+        q->n_top = (int)n;
+    }
+    return f->p->status == 0;
+}
+
+static bool switches(ask *q, const fields *f)
+{
+    bool cache = true;
+    const char *suffix = "";
+    const json_t *options = field_object(f, "stream_options"), *schema = field_get(f, "json_schema"),
+                 *format = field_get(f, "response_format");
+    const fields of = {options, "stream_options", f->p};
+    (void)field_bool(f, "stream", &q->stream);
+    (void)field_bool(f, "echo", &q->echo);
+    if (options) (void)field_bool(&of, "include_usage", &q->include_usage);
+    if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
+    (void)field_string(f, "grammar", &q->gbnf);
+    if (field_string(f, "suffix", &suffix) && *suffix)
+        return problem_set(f->p, 400, "suffix", "this server writes what follows, not what lies between");
+    if (q->echo && q->logprobs)
+        return problem_set(f->p, 400, "echo", "probabilities are told of the answer, not of the prompt");
+    if (schema && !take_json(&q->schema, schema, f->p)) return false;
+    return (!format || openai_format(q, format, "response_format", f->p)) && f->p->status == 0;
+}
+
+static bool read_ask(ask *q, exchange *x, problem *p)
+{
+    q->body = exchange_parse(x, p);
+    if (!q->body) return false;
+    const fields f = {q->body, "", p};
+    return ask_model(q, x->server, &f) && counts(q, &f) && switches(q, &f) && ask_sampling(q, &f) &&
+           ask_stops(q, &f, "stop") && ask_bias(q, x->server, &f) && prompts_read(q, x->server, &f, "prompt");
+}
+
+void serve_completions(exchange *x)
+{
+    ask q;
+    problem p = {0};
+    ask_init(&q, x->server);
+    (void)read_ask(&q, x, &p);
+    ask_start(x, &q, &p);
+}
+
+/* ---- writing ---- */
+
+/* {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, of what is new. */
+static json_t *logprobs_json(choice *c)
+{
+    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array(), *entry, *top;
+    size_t i, k;
+    if (!c->a->q.logprobs) {
+        json_decref(tokens), json_decref(values), json_decref(tops), json_decref(offsets);
+        return json_null();
+    }
+    json_array_foreach(c->logprobs, i, entry)
+    {
+        json_t *map = json_object();
+        json_array_foreach(json_object_get(entry, "top_logprobs"), k, top)
+            json_object_set(map, json_string_value(json_object_get(top, "token")), json_object_get(top, "logprob"));
+        json_array_append(tokens, json_object_get(entry, "token"));
+        json_array_append(values, json_object_get(entry, "logprob"));
+        json_array_append_new(tops, map);
+        json_array_append_new(offsets, json_integer((json_int_t)c->n_told));
+        c->n_told += json_array_size(json_object_get(entry, "bytes"));
+    }
+    json_array_clear(c->logprobs);
+    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops,
+                     "text_offset", offsets);
+}
+
+static json_t *choice_json(choice *c, json_t *part, const char *reason)
+{
+    return json_pack("{s:i, s:o, s:o, s:o}", "index", c->index, "text", part, "logprobs", logprobs_json(c),
+                     "finish_reason", reason ? json_string(reason) : json_null());
+}
+
+static json_t *completion(answers *a, json_t *choices, json_t *usage)
+{
+    if (!a->id[0]) make_id(a->id, sizeof(a->id), "cmpl-");
+    json_t *o =
+        json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", a->id, "object", "text_completion", "created",
+                  (json_int_t)a->created, "model", a->q.model, "system_fingerprint", qn_version(), "choices", choices);
+    if (usage || a->q.include_usage) json_object_set_new(o, "usage", usage ? usage : json_null());
+    return o;
+}
+
+/* What was asked, for echo. */
+static json_t *asked(const choice *c, const text *more)
+{
+    const id_list *prompt = &c->a->q.prompts[c->index / c->a->q.n];
+    text t = {0};
+    char *data = NULL;
+    size_t n = 0;
+    if (c->a->q.echo && qn_detokenize(c->a->x->server->tok, prompt->ids, prompt->n, NULL, &data, &n, NULL) == QN_OK)
+        text_put(&t, data, n);
+    qn_free(data);
+    if (more) text_put(&t, more->data ? more->data : "", more->n);
+    json_t *value = json_text(t.data, t.n);
+    text_deinit(&t);
+    return value;
+}
+
+static void begin(answers *a)
+{
+    for (int i = 0; i < a->n && a->q.echo; i++)
+        answers_event_out(a, NULL,
+                          completion(a,
+                                     json_pack("[o]", choice_json(&a->choices[i], asked(&a->choices[i], NULL), NULL)),
+                                     NULL));
+}
+
+static void put_piece(answers *a, choice *c, const piece *p)
+{
+    if (p->kind != PIECE_content) return;
+    answers_event_out(a, NULL, completion(a, json_pack("[o]", choice_json(c, json_text(p->text, p->len), NULL)), NULL));
+}
+
+static void end_choice(answers *a, choice *c)
+{
+    answers_event_out(a, NULL,
+                      completion(a, json_pack("[o]", choice_json(c, json_string(""), finish_openai(c->finish))), NULL));
+}
+
+static void end(answers *a)
+{
+    if (a->q.stream) {
+        if (a->q.include_usage) answers_event_out(a, NULL, completion(a, json_array(), openai_usage(a)));
+        exchange_put(a->x, "data: [DONE]\n\n", 14);
+        return;
+    }
+    json_t *choices = json_array();
+    for (int i = 0; i < a->n; i++) {
+        choice *c = &a->choices[i];
+        json_array_append_new(choices, choice_json(c, asked(c, &c->content), finish_openai(c->finish)));
+    }
+    exchange_reply_json(a->x, 200, completion(a, choices, openai_usage(a)));
+}
+
+const dialect openai_completions_dialect = {
+    .stream_type = "text/event-stream",
+    .pings = true,
+    .problem = openai_problem,
+    .begin = begin,
+    .piece = put_piece,
+    .end_choice = end_choice,
+    .end = end,
+    .broken = openai_broken,
+};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/prompts.h -- prompts as text, ids, or both mixed. */
+#ifndef QN_SERVE_PROMPTS_H
+#define QN_SERVE_PROMPTS_H
+
+#include "serve/answers.h"
+
+/* Text; a list of ids and texts, which is one prompt; or a list of such, or of texts, which are several. */
+bool prompts_read(ask *q, const server *s, const fields *f, const char *name);
+/* A list of ids, *out of which is freed with free; NULL after a problem. */
+qn_token *prompts_ids(const server *s, const fields *f, const char *name, size_t *n);
+
+#endif
