@@ -127,7 +127,7 @@ struct answers {
     size_t n_prompt; /* of all prompts */
     choice *choices; /* [n]: those of a prompt side by side */
     int n, n_left;
-    bool failed, paused, done;
+    bool failed, paused, done, started;
     problem problem;
     char id[48];
     int64_t created;

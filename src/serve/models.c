@@ -5,6 +5,7 @@
 #include "serve/answers.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void serve_health(exchange *x) { exchange_reply_json(x, 200, json_pack("{s:s}", "status", "ok")); }
 
@@ -16,8 +17,26 @@ static json_t *model_json(const server *s)
                      (json_int_t)s->info.n_params, "size", (json_int_t)s->info.weight_bytes);
 }
 
+/* Anthropic's clients say who they are. */
+static json_t *anthropic_model(const server *s)
+{
+    char when[32];
+    const time_t started = (time_t)s->started_s;
+    struct tm day;
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&started, &day));
+    return json_pack("{s:s, s:s, s:s, s:s}", "type", "model", "id", s->o.model, "display_name", s->o.model,
+                     "created_at", when);
+}
+
 void serve_models(exchange *x)
 {
+    const server *s = x->server;
+    if (x->anthropic) {
+        exchange_reply_json(x, 200,
+                            json_pack("{s:[o], s:b, s:s, s:s}", "data", anthropic_model(s), "has_more", false,
+                                      "first_id", s->o.model, "last_id", s->o.model));
+        return;
+    }
     exchange_reply_json(x, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_json(x->server)));
 }
 
@@ -25,7 +44,7 @@ void serve_model(exchange *x)
 {
     problem p = {0};
     if (strcmp(x->rest, x->server->o.model) == 0) {
-        exchange_reply_json(x, 200, model_json(x->server));
+        exchange_reply_json(x, 200, x->anthropic ? anthropic_model(x->server) : model_json(x->server));
         return;
     }
     snprintf(p.code, sizeof(p.code), "model_not_found");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/serve/routes.c -- which path leads where. */
 #include "serve/routes.h"
+#include "serve/anthropic.h"
 #include "serve/native.h"
 #include "serve/openai.h"
 #include <string.h>
