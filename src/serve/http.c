@@ -86,7 +86,9 @@ static enum MHD_Result send_reply(exchange *x, struct MHD_Connection *connection
         r = MHD_create_response_from_buffer(x->out.n, x->out.data, MHD_RESPMEM_MUST_FREE);
         if (r) x->out = (text){0};
     } else {
-        r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+        static char empty[] = "", lost[] = "{\"error\":{\"message\":\"out of memory\",\"type\":\"server_error\"}}";
+        char *body = x->out.failed ? lost : empty;
+        r = MHD_create_response_from_buffer(strlen(body), body, MHD_RESPMEM_PERSISTENT);
     }
     if (r) add_headers(x, r);
     pthread_mutex_unlock(&x->lock);

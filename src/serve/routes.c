@@ -3,6 +3,7 @@
 #include "serve/routes.h"
 #include "serve/anthropic.h"
 #include "serve/native.h"
+#include "serve/ollama.h"
 #include "serve/openai.h"
 #include <string.h>
 

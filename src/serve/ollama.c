@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/ollama.c -- POST /api/chat and /api/generate: Ollama's requests, and their answers as lines of JSON. */
+#include "serve/ollama.h"
+#include "serve/openai.h"
+#include "serve/routes.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- reading ---- */
+
+/* Known options that change nothing of an answer here. */
+static bool options(ask *q, const fields *f, const server *s)
+{
+    const json_t *own = field_object(f, "options");
+    const fields of = {own, "options", f->p};
+    int64_t n;
+    if (!own) return f->p->status == 0;
+    if (field_integer(&of, "num_predict", -2, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
+    if (field_integer(&of, "num_ctx", 1, INT32_MAX, &n) && n > qn_batcher_n_ctx(s->batcher))
+        return problem_set(f->p, 400, "options.num_ctx", "%lld tokens; this server has a context of %d (--ctx-size)",
+                           (long long)n, qn_batcher_n_ctx(s->batcher));
+    return f->p->status == 0 && ask_sampling(q, &of) && ask_stops(q, &of, "stop");
+}
+
+static bool format(ask *q, const fields *f)
+{
+    const json_t *value = field_get(f, "format");
+    if (!value || (json_is_string(value) && !json_string_length(value))) return true;
+    if (json_is_object(value)) return take_json(&q->schema, value, f->p);
+    if (!json_is_string(value) || strcmp(json_string_value(value), "json") != 0)
+        return problem_set(f->p, 400, "format", "expected \"json\" or a schema");
+    free(q->schema);
+    q->schema = strdup("{\"type\":\"object\"}");
+    return q->schema || problem_set(f->p, 503, "", "out of memory");
+}
+
+static bool think(ask *q, const fields *f)
+{
+    const json_t *value = field_get(f, "think");
+    if (!value) return true;
+    if (json_is_string(value)) return openai_effort(q, json_string_value(value), "think", f->p);
+    if (!json_is_boolean(value)) return field_wrong(f, "think", "true, false or a level");
+    q->chat.thinking = json_is_true(value) ? 1 : -1;
+    return true;
+}
+
+static bool common(ask *q, const fields *f, const server *s)
+{
+    int64_t n;
+    q->stream = true;
+    (void)field_bool(f, "stream", &q->stream);
+    (void)field_bool(f, "logprobs", &q->logprobs);
+    if (field_integer(f, "top_logprobs", 0, QN_BATCH_MAX_TOP, &n)) q->n_top = (int)n;
+    return f->p->status == 0 && ask_model(q, s, f) && options(q, f, s) && format(q, f) && think(q, f);
+}
+
+static bool no_images(const json_t *object, const char *path, problem *p)
+{
+    char field[96];
+    snprintf(field, sizeof(field), "%s%simages", path, *path ? "." : "");
+    return !json_array_size(json_object_get(object, "images")) ||
+           problem_set(p, 400, field, "this model reads text alone");
+}
+
+/* Theirs has arguments as an object, "thinking", and "tool_name". */
+static bool add_message(json_t *messages, const json_t *message, const char *path, problem *p)
+{
+    const json_t *calls = json_object_get(message, "tool_calls"), *thinking = json_object_get(message, "thinking"),
+                 *name = json_object_get(message, "tool_name"), *call;
+    size_t i;
+    if (!json_is_object(message))
+        return problem_set(p, 400, path, "found %s, expected a message", json_type_name(message));
+    if (!no_images(message, path, p)) return false;
+    json_t *m = json_copy((json_t *)message);
+    if (thinking) json_object_set(m, "reasoning_content", (json_t *)thinking);
+    if (name) json_object_set(m, "name", (json_t *)name);
+    if (json_is_array(calls)) {
+        json_t *list = json_array();
+        json_array_foreach(calls, i, call)
+        {
+            json_t *copy = json_copy((json_t *)call);
+            json_object_set_new(copy, "type", json_string("function"));
+            json_array_append_new(list, copy);
+        }
+        json_object_set_new(m, "tool_calls", list);
+    }
+    return json_array_append_new(messages, m) == 0 || problem_set(p, 503, "", "out of memory");
+}
+
+static bool read_chat(ask *q, const fields *f)
+{
+    const json_t *messages = field_array(f, "messages"), *message;
+    char path[48];
+    size_t i;
+    if (!messages) return f->p->status ? false : field_wrong(f, "messages", "a list of messages");
+    q->messages = json_array();
+    json_array_foreach(messages, i, message)
+    {
+        snprintf(path, sizeof(path), "messages[%zu]", i);
+        if (!add_message(q->messages, message, path, f->p)) return false;
+    }
+    return openai_tools(q, f);
+}
+
+static bool read_generate(ask *q, const fields *f)
+{
+    static const char *const never[] = {"template", "context", "suffix"};
+    bool raw = false;
+    const json_t *prompt = field_get(f, "prompt"), *system = field_get(f, "system");
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+        const json_t *value = field_get(f, never[i]);
+        if (value && !(json_is_string(value) && !json_string_length(value)) &&
+            !(json_is_array(value) && !json_array_size(value)))
+            return problem_set(f->p, 400, never[i], "this server cannot do that");
+    }
+    (void)field_bool(f, "raw", &raw);
+    if (prompt && !json_is_string(prompt)) return field_wrong(f, "prompt", "text");
+    if (system && !json_is_string(system)) return field_wrong(f, "system", "text");
+    if (f->p->status || !no_images(f->object, "", f->p)) return false;
+    if (raw) {
+        q->text = json_string_value(prompt);
+        q->text_len = json_string_length(prompt);
+        q->special = true;
+        return true;
+    }
+    q->messages = json_array();
+    if (json_string_length(system))
+        json_array_append_new(q->messages, json_pack("{s:s, s:O}", "role", "system", "content", system));
+    json_array_append_new(q->messages, json_pack("{s:s, s:O}", "role", "user", "content", prompt));
+    return true;
+}
+
+/* ---- writing ---- */
+
+json_t *ollama_time(int64_t seconds)
+{
+    char when[40];
+    const time_t t = (time_t)seconds;
+    struct tm day;
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &day));
+    return json_string(when);
+}
+
+static void put_problem(text *out, const problem *p)
+{
+    json_t *message = *p->field ? json_sprintf("%s: %s", p->field, p->text) : json_text(p->text, strlen(p->text));
+    if (!message) message = json_text(p->text, strlen(p->text));
+    text_json(out, json_pack("{s:o}", "error", message));
+}
+
+static void line(answers *a, json_t *value)
+{
+    text t = {0};
+    text_json(&t, value);
+    text_puts(&t, "\n");
+    if (t.failed)
+        a->choices[0].no_memory = true;
+    else
+        exchange_put(a->x, t.data, t.n);
+    text_deinit(&t);
+}
+
+static void broken(answers *a, const problem *p)
+{
+    text t = {0};
+    put_problem(&t, p);
+    text_puts(&t, "\n");
+    if (!t.failed) exchange_put(a->x, t.data, t.n);
+    text_deinit(&t);
+}
+
+static bool is_chat(const answers *a) { return a->d == &ollama_chat_dialect; }
+
+/* What was said, thoughts and calls, in the form of the endpoint. */
+static json_t *said(answers *a, const char *words, size_t n, const char *thoughts, size_t n_thoughts, json_t *calls)
+{
+    json_t *o = json_pack("{s:s, s:o, s:b}", "model", a->q.model, "created_at", ollama_time((int64_t)time(NULL)),
+                          "done", false);
+    json_t *to = is_chat(a) ? json_pack("{s:s}", "role", "assistant") : o;
+    json_object_set_new(to, is_chat(a) ? "content" : "response", json_text(words, n));
+    if (n_thoughts) json_object_set_new(to, "thinking", json_text(thoughts, n_thoughts));
+    if (calls) json_object_set_new(to, "tool_calls", calls);
+    if (is_chat(a)) json_object_set_new(o, "message", to);
+    return o;
+}
+
+static json_t *call_json(const tool_call *call, int index)
+{
+    json_t *arguments =
+        json_loadb(call->arguments.data ? call->arguments.data : "", call->arguments.n, JSON_ALLOW_NUL, NULL);
+    return json_pack("{s:s, s:{s:i, s:s, s:o}}", "id", call->id, "function", "index", index, "name", call->name,
+                     "arguments", arguments ? arguments : json_object());
+}
+
+static void add_logprobs(json_t *o, choice *c)
+{
+    if (!c->a->q.logprobs || !json_array_size(c->logprobs)) return;
+    json_object_set_new(o, "logprobs", c->logprobs);
+    c->logprobs = json_array();
+}
+
+static json_t *finished(json_t *o, choice *c)
+{
+    const qn_batch_usage *u = &c->used;
+    const int64_t total = now_ns() - c->a->x->began_ns;
+    add_logprobs(o, c);
+    json_object_set_new(o, "done", json_true());
+    json_object_set_new(o, "done_reason", json_string(c->finish == FINISH_length ? "length" : "stop"));
+    json_object_update_new(o, json_pack("{s:I, s:I, s:i, s:I, s:i, s:I}", "total_duration", (json_int_t)total,
+                                        "load_duration", (json_int_t)u->queue_ns, "prompt_eval_count", u->n_prompt,
+                                        "prompt_eval_duration", (json_int_t)u->read_ns, "eval_count", c->n_tokens,
+                                        "eval_duration", (json_int_t)u->generate_ns));
+    return o;
+}
+
+static void begin(answers *a) { (void)a; }
+
+static void put_piece(answers *a, choice *c, const piece *p)
+{
+    json_t *o = NULL;
+    if (p->kind == PIECE_content) o = said(a, p->text, p->len, NULL, 0, NULL);
+    if (p->kind == PIECE_reasoning) o = said(a, "", 0, p->text, p->len, NULL);
+    if (p->kind == PIECE_call_end)
+        o = said(a, "", 0, NULL, 0, json_pack("[o]", call_json(&c->calls[p->call], p->call)));
+    if (!o) return;
+    if (p->kind == PIECE_content) add_logprobs(o, c);
+    line(a, o);
+}
+
+static void end_choice(answers *a, choice *c) { (void)a, (void)c; }
+
+static void end(answers *a)
+{
+    choice *c = &a->choices[0];
+    if (a->q.stream) {
+        line(a, finished(said(a, "", 0, NULL, 0, NULL), c));
+        return;
+    }
+    json_t *calls = c->n_calls ? json_array() : NULL;
+    for (int i = 0; i < c->n_calls; i++) json_array_append_new(calls, call_json(&c->calls[i], i));
+    exchange_reply_json(a->x, 200,
+                        finished(said(a, c->content.data, c->content.n, c->reasoning.data, c->reasoning.n, calls), c));
+}
+
+#define DIALECT(name) \
+    const dialect ollama_##name##_dialect = { \
+        .stream_type = "application/x-ndjson", \
+        .problem = put_problem, \
+        .begin = begin, \
+        .piece = put_piece, \
+        .end_choice = end_choice, \
+        .end = end, \
+        .broken = broken, \
+    };
+DIALECT(chat)
+DIALECT(generate)
+
+/* ---- requests ---- */
+
+/* Nothing asked: the model is loaded, which it is. */
+static void only_load(exchange *x, const ask *q, bool chat)
+{
+    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", q->model, "created_at", ollama_time((int64_t)time(NULL)),
+                          "done", true, "done_reason", "load");
+    if (chat)
+        json_object_set_new(o, "message", json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
+    else
+        json_object_set_new(o, "response", json_string(""));
+    exchange_reply_json(x, 200, o);
+}
+
+static void answer(exchange *x, bool chat)
+{
+    ask q;
+    problem p = {0};
+    ask_init(&q, x->server);
+    q.body = exchange_parse(x, &p);
+    const fields f = {q.body, "", &p};
+    const json_t *given = q.body ? field_get(&f, chat ? "messages" : "prompt") : NULL;
+    const bool empty = q.body && (!given || (json_is_array(given) && !json_array_size(given)) ||
+                                  (json_is_string(given) && !json_string_length(given)));
+    if (!p.status && common(&q, &f, x->server) && empty) {
+        only_load(x, &q, chat);
+        ask_deinit(&q);
+        return;
+    }
+    if (!p.status) (void)(chat ? read_chat(&q, &f) : read_generate(&q, &f));
+    ask_start(x, &q, &p);
+}
+
+void serve_ollama_chat(exchange *x) { answer(x, true); }
+void serve_ollama_generate(exchange *x) { answer(x, false); }
