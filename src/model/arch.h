@@ -228,9 +228,9 @@ struct qn_model {
     qn_hparams hp;
     qn_hparams given; /* the rows' numbers alone, before what follows from them was settled */
     qn_top top;
-    qn_layer *layers;   /* hp.n_layer */
-    qn_weight *weights; /* all that are bound, in row order */
-    int32_t n_weights;
+    qn_layer *layers;               /* hp.n_layer */
+    qn_weight *weights;             /* all that are bound, in row order */
+    int32_t n_weights, max_weights; /* as many as the file has tensors: no two rows ask for the same one */
     uint64_t n_params, weight_bytes;
     qn_sight sights[QN_MAX_SIGHTS]; /* the different ones of the layers; the first is that of the first layer */
     int32_t n_sights;

@@ -89,6 +89,7 @@ static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_e
                        qn_shape_print(&want, text, sizeof(text)));
     }
     QN_TRY(check_tensor(row, t, &want, err));
+    if (m->n_weights == m->max_weights) return QN_FAIL(err, internal, "tensor %s is asked for twice", name);
     qn_weight *w = &m->weights[m->n_weights];
     *w = (qn_weight){.name = t->name,
                      .dtype = t->dtype,
@@ -233,6 +234,30 @@ uint32_t qn__n_label(const qn_model *m)
     return m->top.cls_out ? m->hp.n_label : m->top.cls ? (uint32_t)m->top.cls->shape.dim[0] : 0;
 }
 
+/* Tensors that every layer has. */
+static size_t n_needed(const qn_arch *arch)
+{
+    size_t n = 0;
+    for (int r = 0; r < arch->n_tensors; r++)
+        n += arch->tensors[r].layer && !(arch->tensors[r].flags & (W_OPTIONAL | W_EXPERTS | W_DENSE | W_SHARED));
+    return n;
+}
+
+/* A file that has not even half of what its layers need cannot be right; saying so early bounds what is allocated by
+ * the file's size. */
+static qn_status make_room(qn_model *m, qn_error *err)
+{
+    const size_t n = qn_gguf_n_tensors(m->file), needed = n_needed(m->arch);
+    if (m->hp.n_layer > n / (needed > 2 ? needed / 2 : 1))
+        return QN_FAIL(err, format, "%s.block_count is %u, but the file has only %zu tensors; a layer needs %zu",
+                       m->arch->name, m->hp.n_layer, n, needed);
+    m->layers = qn__arena_array(&m->arena, m->hp.n_layer, sizeof(*m->layers));
+    m->weights = qn__arena_array(&m->arena, n, sizeof(*m->weights));
+    m->max_weights = (int32_t)n;
+    return m->layers && m->weights ? QN_OK
+                                   : QN_FAIL(err, nomem, "out of memory while binding %u layers", m->hp.n_layer);
+}
+
 static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
 {
     QN_TRY(find_arch(m->file, &m->arch, err));
@@ -240,16 +265,7 @@ static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
     m->hp = m->given;
     QN_TRY(qn__hparams_settle(m->arch, &m->hp, err));
     QN_TRY(read_n_vocab(m, n_tokens, err));
-    /* A file with fewer tensors than layers cannot be right; saying so early bounds what is allocated by the file's
-     * size. */
-    if (m->hp.n_layer > qn_gguf_n_tensors(m->file))
-        return QN_FAIL(err, format, "%s.block_count is %u, but the file has only %zu tensors", m->arch->name,
-                       m->hp.n_layer, qn_gguf_n_tensors(m->file));
-    m->layers = qn__arena_array(&m->arena, m->hp.n_layer, sizeof(*m->layers));
-    m->weights =
-        qn__arena_array(&m->arena, (size_t)m->hp.n_layer * (size_t)m->arch->n_tensors + (size_t)m->arch->n_tensors,
-                        sizeof(*m->weights));
-    if (!m->layers || !m->weights) return QN_FAIL(err, nomem, "out of memory while binding %u layers", m->hp.n_layer);
+    QN_TRY(make_room(m, err));
     QN_TRY(bind_rows(m, -1, err));
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         QN_TRY(qn__layer_hp_read(m->file, m->arch, &m->hp, i, &m->layers[i].hp, err));

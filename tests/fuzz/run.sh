@@ -20,7 +20,7 @@ one() {
 if [ "${4:-}" ]; then
     case $4 in # readers of small headers, of grammars and templates, and one of its user's own text: found out sooner
     fuzz_safetensors | fuzz_files | fuzz_bpe_train | fuzz_schema | fuzz_messages | fuzz_grammar | fuzz_template | fuzz_reader | \
-        fuzz_store) seconds=$((seconds / 6)) ;;
+        fuzz_store | fuzz_archs) seconds=$((seconds / 6)) ;;
     esac
     one "$4"
 else
