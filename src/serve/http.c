@@ -58,6 +58,8 @@ static void add_headers(const exchange *x, struct MHD_Response *r)
     char number[16];
     if (x->content_type) MHD_add_response_header(r, "Content-Type", x->content_type);
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'");
+    MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
     MHD_add_response_header(r, "Cache-Control", "no-store");
     MHD_add_response_header(r, "Server", "quern");
     if (x->streams) MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* nginx passes on what comes */

@@ -1,0 +1,208 @@
+// markdown.js -- what models write, as elements: headings, paragraphs, lists, quotes, tables, code; emphasis, code
+// spans, links. Nothing is ever parsed as HTML, and no address but http, https and mailto becomes a link. A picture is
+// shown as a link: the page asks no other server for anything.
+import {el, copyButton} from './dom.js';
+import {highlighted} from './highlight.js';
+
+const DEEPEST = 12; // lists in quotes in lists ..: deeper ones are text
+
+const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*)[^`]*$/;
+const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*))?$/;
+const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
+const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+|$)/;
+const QUOTE = /^ {0,3}> ?/;
+const DELIMITERS = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+
+const LONGEST = 1000; // of lines with a meaning: regular expressions take their time with longer ones
+
+const blank = line => line.trim() === '';
+const indent = line => line.match(/^ */)[0].length;
+const fence_of = line => line.length < LONGEST && line.match(FENCE);
+const is_table = (line, next) =>
+  line.includes('|') && next !== undefined && next.length < LONGEST && next.includes('-') && DELIMITERS.test(next);
+const begins_block = (line, next) =>
+  fence_of(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line) || is_table(line, next);
+
+// Lines from `at` on that make one block: the index behind it.
+function block_end(lines, at) {
+  const fence = fence_of(lines[at]);
+  let i = at + 1;
+  if (fence) {
+    const closes = new RegExp(`^ {0,3}${fence[1][0]}{${fence[1].length},}\\s*$`);
+    while (i < lines.length && !closes.test(lines[i])) i++;
+    return Math.min(i + 1, lines.length);
+  }
+  if (HEADING.test(lines[at]) || RULE.test(lines[at])) return i;
+  if (QUOTE.test(lines[at])) {
+    while (i < lines.length && (QUOTE.test(lines[i]) || (!blank(lines[i]) && !begins_block(lines[i], lines[i + 1])))) i++;
+    return i;
+  }
+  if (is_table(lines[at], lines[i])) {
+    while (i < lines.length && lines[i].includes('|')) i++;
+    return i;
+  }
+  const item = lines[at].match(ITEM);
+  if (item) {
+    const least = item[1].length;
+    for (; i < lines.length; i++) {
+      if (!blank(lines[i])) {
+        const next = lines[i].match(ITEM);
+        if (!next && indent(lines[i]) <= least && blank(lines[i - 1])) break;
+        if (!next && indent(lines[i]) <= least && begins_block(lines[i], lines[i + 1])) break;
+        if (next && next[1].length < least) break;
+      }
+    }
+    while (blank(lines[i - 1])) i--;
+    return i;
+  }
+  while (i < lines.length && !blank(lines[i]) && !begins_block(lines[i], lines[i + 1])) i++;
+  return i;
+}
+
+export function split(text) {
+  const lines = text.replaceAll('\t', '    ').split(/\r\n?|\n/), found = [];
+  for (let i = 0; i < lines.length;) {
+    if (blank(lines[i])) { i++; continue; }
+    const end = block_end(lines, i);
+    found.push(lines.slice(i, end).join('\n'));
+    i = end;
+  }
+  return found;
+}
+
+function code(lines, fence) {
+  const closed = lines.length > 1 && lines.at(-1).trim().startsWith(fence[1]);
+  const text = lines.slice(1, closed ? -1 : undefined).join('\n');
+  return el('figure', {className: 'code'},
+    el('figcaption', {}, el('span', {}, fence[2] || 'text'), copyButton(() => text)),
+    el('pre', {tabIndex: 0}, el('code', {}, ...highlighted(text, fence[2]))));
+}
+
+function table(lines) {
+  const cells = line => line.trim().replace(/^\||\|$/g, '').split(/(?<!\\)\|/).map(c => c.trim().replaceAll('\\|', '|'));
+  const align = cells(lines[1]).map(c => c.endsWith(':') ? (c.startsWith(':') ? 'center' : 'right') : 'left');
+  const row = (tag, line) => el('tr', {}, ...cells(line).slice(0, align.length).map((c, i) =>
+    el(tag, {className: align[i]}, ...inline(c))));
+  return el('div', {className: 'scroll', tabIndex: 0}, el('table', {},
+    el('thead', {}, row('th', lines[0])), el('tbody', {}, ...lines.slice(2).map(l => row('td', l)))));
+}
+
+function list(lines, depth) {
+  const first = lines[0].match(ITEM), ordered = /\d/.test(first[2]), items = [];
+  for (const line of lines) {
+    const m = line.match(ITEM);
+    if (m && m[1].length <= first[1].length + 1 && (items.length === 0 || m[1].length < items.at(-1).inner))
+      items.push({inner: m[0].length, lines: [line.slice(m[0].length)], loose: false});
+    else if (blank(line))
+      items.at(-1).lines.push('');
+    else
+      items.at(-1).lines.push(line.slice(Math.min(indent(line), items.at(-1).inner)));
+  }
+  return el(ordered ? 'ol' : 'ul', ordered ? {start: parseInt(first[2], 10)} : {}, ...items.map(item => {
+    const task = item.lines[0].match(/^\[([ xX])\]\s+/);
+    if (task) item.lines[0] = item.lines[0].slice(task[0].length);
+    const inner = split(item.lines.join('\n')).map(b => block(b, depth + 1));
+    const tight = inner[0]?.tagName === 'P' ? [...inner[0].childNodes, ...inner.slice(1)] : inner;
+    return el('li', {}, ...(task ? [el('input', {type: 'checkbox', disabled: true, checked: task[1] !== ' '})] : []), ...tight);
+  }));
+}
+
+export function block(text, depth = 0) {
+  const lines = text.split('\n'), fence = fence_of(lines[0]), heading = lines[0].match(HEADING);
+  if (fence) return code(lines, fence);
+  if (heading && lines.length === 1) return el(`h${Math.min(6, heading[1].length + 1)}`, {}, ...inline((heading[2] ?? '').replace(/(?:^|\s)#+\s*$/, '')));
+  if (RULE.test(lines[0]) && lines.length === 1) return el('hr');
+  if (is_table(lines[0], lines[1])) return table(lines);
+  if (depth < DEEPEST && QUOTE.test(lines[0]))
+    return el('blockquote', {}, ...split(lines.map(l => l.replace(QUOTE, '')).join('\n')).map(b => block(b, depth + 1)));
+  if (depth < DEEPEST && ITEM.test(lines[0])) return list(lines, depth);
+  return el('p', {}, ...inline(lines.map(l => l.trimStart()).join('\n')));
+}
+
+// ---- within a line ----
+
+const SPECIAL = /\\[!-/:-@[-`{-~]|`+|\*{1,3}|_{1,3}|~~|!?\[|<https?:[^>\s]{1,2000}>|https?:\/\/[^\s<>"'`]{1,2000}|\n/g;
+const WORD = /[\p{L}\p{N}_]/u;
+const EMPHASIS = {'*': ['em'], '_': ['em'], '**': ['strong'], '__': ['strong'], '***': ['strong', 'em'],
+  '___': ['strong', 'em'], '~~': ['del']};
+
+function link(address, content) {
+  let url;
+  try { url = new URL(address, 'invalid:'); } catch { url = null; }
+  if (!url || !['http:', 'https:', 'mailto:'].includes(url.protocol)) return el('span', {}, ...content);
+  return el('a', {href: url.href, target: '_blank', rel: 'noopener noreferrer nofollow'}, ...content);
+}
+
+// Where the mark that was opened before `from` is closed, or -1. What was not found once is not looked for again.
+function closing(text, mark, from, none) {
+  if (none.has(mark)) return -1;
+  for (let at = from; (at = text.indexOf(mark, at)) >= 0; at += mark.length) {
+    if (at === from || text[at - 1] === ' ' || text[at - 1] === '\\') continue;
+    if (mark.length === 1 && (text[at + 1] === mark || text[at - 1] === mark)) continue;
+    if (mark[0] === '_' && WORD.test(text[at + mark.length] ?? ' ')) continue;
+    return at;
+  }
+  none.add(mark);
+  return -1;
+}
+
+// [text](address "title"), from its bracket on
+function bracketed(text, at, none) {
+  if (none.has('](')) return null;
+  const middle = text.indexOf('](', at + 1);
+  if (middle < 0) none.add('](');
+  if (middle < 0 || middle > at + LONGEST) return null;
+  const rest = text.slice(middle + 2, middle + 2050).match(/^<?((?:[^\s()<>]|\([^\s()]*\))*)>?(?:\s+"[^"]*")?\)/);
+  return rest && {label: text.slice(at + 1, middle), address: rest[1], end: middle + 2 + rest[0].length};
+}
+
+export function inline(text, depth = 0) {
+  const out = [], none = new Set();
+  let from = 0, m;
+  const re = new RegExp(SPECIAL);
+  const put = (upto, next, ...nodes) => {
+    if (upto > from) out.push(text.slice(from, upto));
+    out.push(...nodes);
+    from = re.lastIndex = next;
+  };
+  while ((m = re.exec(text))) {
+    const at = m.index, mark = m[0], after = at + mark.length;
+    if (mark === '\n') {
+      put(at, after, text[at - 1] === ' ' && text[at - 2] === ' ' ? el('br') : '\n');
+    } else if (mark[0] === '\\') {
+      put(at, after, mark[1]);
+    } else if (mark[0] === '`') {
+      let end = none.has(mark) ? -1 : after;
+      while (end >= 0 && (end = text.indexOf(mark, end)) >= 0 && text[end + mark.length] === '`')
+        while (text[end] === '`') end++;
+      if (end < 0) none.add(mark);
+      else put(at, end + mark.length, el('code', {}, text.slice(after, end).replace(/^ (.*) $/s, '$1')));
+    } else if (mark.endsWith('[')) {
+      const found = depth < DEEPEST && bracketed(text, after - 1, none);
+      if (found) put(at, found.end, link(found.address, inline(found.label || found.address, depth + 1)));
+    } else if (mark[0] === '<') {
+      put(at, after, link(mark.slice(1, -1), [mark.slice(1, -1)]));
+    } else if (mark[0] === 'h') {
+      const address = mark.replace(/[.,;:!?*_~]+$|(?<!\([^)]*)\)+[.,;:!?]*$/, '');
+      put(at, at + address.length, link(address, [address]));
+    } else if (depth < DEEPEST && text[after] !== ' ' && !(mark[0] === '_' && WORD.test(text[at - 1] ?? ' '))) {
+      const end = closing(text, mark, after, none);
+      if (end > after) {
+        const inner = EMPHASIS[mark].reduceRight((nodes, tag) => [el(tag, {}, ...nodes)], inline(text.slice(after, end), depth + 1));
+        put(at, end + mark.length, ...inner);
+      }
+    }
+  }
+  put(text.length, text.length);
+  return out;
+}
+
+// Writes the text into an element, and leaves alone what was there before: an answer that grows costs its last block.
+export function update(element, text) {
+  const blocks = split(text), old = element.blocks ?? [];
+  let same = 0;
+  while (same < blocks.length && same < old.length && blocks[same] === old[same]) same++;
+  while (element.childNodes.length > same) element.lastChild.remove();
+  element.append(...blocks.slice(same).map(b => block(b)));
+  element.blocks = blocks;
+}

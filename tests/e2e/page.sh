@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The page of quern serve in a browser, driven through WebDriver (Debian's chromium and chromium-driver).
+. "$1/tests/e2e/lib/common.sh"
+for program in python3 chromium chromedriver; do
+    command -v $program >/dev/null 2>&1 || { echo "skipped: no $program"; exit 77; }
+done
+"$quern" serve "$source/models/chat.gguf" --port 0 --parallel 129 2>"$work/err"
+grep -q "libmicrohttpd" "$work/err" && { echo "skipped: built without libmicrohttpd"; exit 77; }
+cd "$work" || exit 1
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/tests/e2e/serve" HOME="$work" python3 "$source/tests/e2e/page/page.py" "$quern" "$source" >"$work/out" 2>&1
+status=$?
+[ $status -eq 77 ] && { cat "$work/out"; exit 77; }
+[ $status -eq 0 ] || { bad "the page:"; tail -n 60 "$work/out"; }
+finish

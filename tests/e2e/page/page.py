@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""The page, as a person uses it: by keyboard alone, through reloads and dead servers, with what a hostile model may say."""
+import json, os, sys, threading, urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from lib import Server, run
+from webdriver import Browser
+
+quern, source = sys.argv[1:3]
+MODEL = source + "/models/chat.gguf"
+SHOTS = os.environ.get("QN_SCREENSHOTS")
+COUNT = "document.querySelectorAll('.message').length"
+IDLE = "!document.querySelector('#send').hidden"
+BUSY = "document.querySelector('#send').hidden"
+LAST = "[...document.querySelectorAll('.message')].at(-1)"
+TEXTS = "[...document.querySelectorAll('.message > .text')].map(e => e.textContent)"
+PRESS = """(label => { const found = [...document.querySelectorAll('.message:last-child button')].find(b => b.textContent === label);
+    found?.click(); return Boolean(found); })(arguments[0])"""
+
+HOSTILE = """# <img src=x onerror=alert(1)>
+
+<script>alert(2)</script> [click](javascript:alert(3)) ![p](http://elsewhere.test/p.png) [ok](https://example.org/)
+
+    <svg onload=alert(4)>
+
+- **bold** and `code <b>`
+
+| a | b |
+|---|--:|
+| 1 | 2 |
+
+```c
+int main(void) { return 0; } /* <i> */
+```
+""" + "*" * 3000 + "[" * 3000 + "> " * 3000
+
+
+def opened(url, **options):
+    b = Browser(**options)
+    b.go(url)
+    b.until("document.body.dataset.ready")
+    return b
+
+
+def say(b, text, messages):
+    b.type(text, "Enter")
+    b.until(f"{COUNT} == {messages} && {IDLE}")
+
+
+def quiet(b, expected=()):
+    """Nothing was asked of others, nothing failed but what a test expects."""
+    origin = b.js("location.origin")
+    for name in b.js("performance.getEntriesByType('resource').map(r => r.name)"):
+        assert name.startswith(origin), name
+    for line in b.console():
+        assert any(e in line for e in expected), line
+
+
+def shot(b, name):
+    if SHOTS:
+        b.screenshot(os.path.join(SHOTS, name + ".png"))
+
+
+class Scripted(BaseHTTPRequestHandler):
+    """A server that passes the page on, and says what the test wants, piece by piece, until it may end."""
+    protocol_version = "HTTP/1.1"
+    text, may_end, pieces = "", threading.Event(), 40
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_GET(self):
+        status, body, headers = self.behind.request("GET", self.path)
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.close_connection = True  # a server that is shut down is gone for good
+        self.send_response(status)
+        for name in ("Content-Type", "Content-Security-Policy"):
+            self.send_header(name, headers.get(name, ""))
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        size = max(1, len(self.text) // self.pieces)
+        for i in range(0, len(self.text), size):
+            self.wfile.write(b"data: " + json.dumps({"choices": [{"delta": {"content": self.text[i:i + size]}}]}).encode() + b"\n\n")
+        self.wfile.flush()
+        self.may_end.wait(60)
+        self.wfile.write(b"data: [DONE]\n\n")
+
+
+def scripted(server):
+    Scripted.behind = server
+    Scripted.may_end.clear()
+    s = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
+    s.daemon_threads = True
+    threading.Thread(target=s.serve_forever, daemon=True).start()
+    return s, f"http://127.0.0.1:{s.server_port}/"
+
+
+def test_conversation_by_keyboard():
+    with Server(quern, MODEL, "--temp", "0") as server:
+        b = opened(f"http://127.0.0.1:{server.port}/")
+        try:
+            say(b, "What is 2 plus 3?", 2)
+            assert "5" in b.js(TEXTS)[1], b.js(TEXTS)
+            assert "tokens" in b.js(LAST + ".querySelector('.stats').textContent")
+            say(b, "What is 3 plus 4?", 4)
+            assert "cached" in b.js(LAST + ".querySelector('.stats').textContent")
+            shot(b, "conversation")
+            assert b.js(PRESS, "Again")
+            b.until(f"{IDLE} && document.querySelector('.message:last-child .branch')?.textContent == '2/2'")
+            # the question before is edited: a branch of its own, and the old one is still there
+            b.js("[...document.querySelectorAll('.message.user')].at(-1).querySelectorAll('.actions button')[1].click()")
+            b.type(" Now.", "Enter")
+            b.until(f"{IDLE} && [...document.querySelectorAll('.message.user')].at(-1).querySelector('.branch')?.textContent == '2/2'")
+            assert b.js(TEXTS)[2] == "What is 3 plus 4? Now.", b.js(TEXTS)
+            b.js("[...document.querySelectorAll('.message.user')].at(-1).querySelector('.actions button').click()")
+            b.until("document.querySelectorAll('.message.user')[1].querySelector(':scope > .text').textContent == 'What is 3 plus 4?'")
+            before = b.js(TEXTS)
+            b.go(f"http://127.0.0.1:{server.port}/")
+            b.until("document.body.dataset.ready")
+            assert b.js(TEXTS) == before, "a reload lost something"
+            b.type("", "Alt", "n")
+            b.until(f"{COUNT} == 0")
+            b.type("", "Alt", "l")
+            b.until("document.querySelector('#live dd')")
+            say(b, "Hello", 2)
+            assert b.js("document.querySelectorAll('#list li').length") == 2
+            quiet(b)
+        finally:
+            b.close()
+
+
+def test_stop_reload_and_a_dead_server():
+    with Server(quern, MODEL) as server:
+        proxy, url = scripted(server)
+        b = opened(url)
+        try:
+            Scripted.text = "word " * 200
+            b.type("one", "Enter")
+            b.until(f"{BUSY} && {TEXTS}[1]?.length > 900")
+            b.type("", "Escape")
+            b.until(f"{IDLE} && {LAST}.querySelector('.note').textContent == 'stopped'")
+            assert len(b.js(TEXTS)[1]) > 900
+            b.type("two", "Enter")
+            b.until(f"{BUSY} && {TEXTS}[3]?.length > 900")
+            b.js("new Promise(done => setTimeout(done, 500))")  # written down by then
+            Scripted.text = "more " * 10
+            b.go(url)  # in mid-answer
+            b.until("document.body.dataset.ready")
+            assert "the page was closed" in b.js(LAST + ".querySelector('.note').textContent")
+            Scripted.may_end.set()
+            assert b.js(PRESS, "Again")
+            b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
+            Scripted.may_end.clear()
+            b.type("three", "Enter")
+            b.until(f"{BUSY} && {TEXTS}[5]?.length > 20")
+            proxy.shutdown()
+            proxy.server_close()
+            Scripted.may_end.set()
+            b.until(IDLE)
+            say(b, "four", 8)
+            assert "cannot be reached" in b.js(LAST + ".querySelector('.note').textContent")
+            again = ThreadingHTTPServer(("127.0.0.1", int(urllib.parse.urlsplit(url).port)), Scripted)
+            again.daemon_threads = True
+            threading.Thread(target=again.serve_forever, daemon=True).start()
+            assert b.js(PRESS, "Again")
+            b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
+            again.shutdown()
+            again.server_close()
+            quiet(b, expected=("ERR_CONNECTION_REFUSED",))
+        finally:
+            b.close()
+
+
+def test_what_a_model_says_is_inert():
+    with Server(quern, MODEL) as server:
+        proxy, url = scripted(server)
+        Scripted.text = HOSTILE
+        Scripted.may_end.set()
+        b = opened(url, width=400, height=700, dark=True)
+        try:
+            say(b, "go", 2)
+            inner = LAST + ".querySelector(':scope > .text')"
+            assert b.js(f"{inner}.querySelectorAll('img, script, svg, [onerror], [onload]').length") == 0
+            links = b.js(f"[...{inner}.querySelectorAll('a')].map(a => a.href)")
+            assert links == ["http://elsewhere.test/p.png", "https://example.org/"], links
+            assert "<script>alert(2)</script>" in b.js(inner + ".textContent")
+            assert b.js(f"{inner}.querySelectorAll('table td').length") == 2 and b.js(f"{inner}.querySelector('pre .word').textContent") == "int"
+            assert b.js("document.documentElement.scrollWidth") <= 400, "wider than the screen"
+            dark = b.js("getComputedStyle(document.body).backgroundColor")
+            assert sum(map(int, dark[4:-1].split(","))) < 200, dark
+            shot(b, "phone")
+            b.type("", "Alt", "s")
+            b.until("document.querySelector('#settings').open")
+            b.type("", "Escape")
+            b.until("!document.querySelector('#settings').open")
+            quiet(b)
+        finally:
+            b.close()
+            proxy.shutdown()
+            proxy.server_close()
+
+
+def test_500_messages():
+    put = """(text => new Promise(done => { const r = indexedDB.open('quern', 1); r.onsuccess = () => {
+        const t = r.result.transaction(['conversations', 'messages'], 'readwrite');
+        t.objectStore('conversations').put({id: 'long', title: 'long', model: '', settings: {}, leaf: 'm499', changed: 1});
+        for (let i = 0; i < 500; i++) t.objectStore('messages').put({conversation: 'long', id: 'm' + i, parent: i ? 'm' + (i - 1) : null,
+            created: i, role: i % 2 ? 'assistant' : 'user', content: text, state: 'done'});
+        t.oncomplete = () => { localStorage.setItem('last', 'long'); done(true); }; }; }))(arguments[0])"""
+    with Server(quern, MODEL) as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        b = opened(url)
+        try:
+            assert b.js(put, HOSTILE[:600])
+            b.go(url)
+            b.until(f"document.body.dataset.ready && {COUNT} == 500")
+            print("500 messages after", b.js("Math.round(performance.now())"), "ms")
+            quiet(b)
+        finally:
+            b.close()
+
+
+sys.exit(1 if run(globals()) else 0)
