@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/serve/page.c -- GET / and /page/NAME: the web page, whose files (src/serve/page) are in the program. It holds no
  * secret and needs no key; what it asks for does. */
-#include "page.inc"
 #include "serve/routes.h"
+#include <page.inc>
 #include <string.h>
 
 typedef struct page_file {
