@@ -23,7 +23,8 @@ static const cli_usage usage = {
     .notes =
         "Options with a list take several values, such as -b 1,4,8; every combination with every model is a row. "
         "Tests: ppN computes a prompt of N tokens (logits of the last), tgN decodes N steps of one token for each of "
-        "the batch's sequences; -p 0 or -n 0 leaves one out. At depth D each sequence holds D tokens before the clock "
+        "the batch's sequences; -p 0 or -n 0 leaves one out. Of an encoder, ppN computes the embeddings of the batch's "
+        "texts of N tokens. At depth D each sequence holds D tokens before the clock "
         "starts.\n"
         "Speeds are medians; spread is the interquartile range over the median. The limit comes from read bandwidth "
         "and arithmetic peaks measured in the same run; a model so small that it stays in a cache may pass it. "
@@ -118,7 +119,8 @@ static int parse(int argc, char **argv, bench_plan *plan)
         {"prompt", 'p', CLI_STRING, &prompts, "LIST", "tokens of a prompt (default: 512; 0: no such test)", 0, 0, NULL},
         {"predict", 'n', CLI_STRING, &steps, "LIST", "decoding steps (default: 128; 0: no such test)", 0, 0, NULL},
         {"depth", 'd', CLI_STRING, &depths, "LIST", "tokens in the cache before (default: 0)", 0, 0, NULL},
-        {"batch", 'b', CLI_STRING, &batches, "LIST", "sequences that decode at once (default: 1)", 0, 0, NULL},
+        {"batch", 'b', CLI_STRING, &batches, "LIST", "sequences that decode at once, texts of an encoder (default: 1)",
+         0, 0, NULL},
         {"repetitions", 'r', CLI_INT, &plan->repetitions, "N", "timed repetitions after one warm-up (default: 5)", 1,
          1000, NULL},
         {"threads", 't', CLI_STRING, &threads, "LIST",
@@ -154,15 +156,16 @@ static int parse(int argc, char **argv, bench_plan *plan)
 
 /* The tests of one model with one engine, KV type and depth into rows; returns how many there are. rows may be NULL to
  * count. */
-static int list_tests(const bench_plan *plan, const bench_row *base, bench_row *rows)
+static int list_tests(const bench_plan *plan, const bench_row *base, bool encoder, bench_row *rows)
 {
     int n = 0;
     for (int i = 0; i < plan->prompts.n; i++) {
-        if (plan->prompts.v[i] == 0) continue;
-        if (rows) rows[n] = *base, rows[n].prompt = true, rows[n].n = plan->prompts.v[i], rows[n].batch = 1;
-        n++;
+        for (int j = 0; j < (encoder ? plan->batches.n : 1) && plan->prompts.v[i] > 0; j++, n++) {
+            const int32_t batch = encoder ? plan->batches.v[j] : 1;
+            if (rows) rows[n] = *base, rows[n].prompt = true, rows[n].n = plan->prompts.v[i], rows[n].batch = batch;
+        }
     }
-    for (int i = 0; i < plan->steps.n; i++)
+    for (int i = 0; i < plan->steps.n && !encoder; i++)
         for (int j = 0; j < plan->batches.n && plan->steps.v[i] > 0; j++, n++)
             if (rows) rows[n] = *base, rows[n].n = plan->steps.v[i], rows[n].batch = plan->batches.v[j];
     return n;
@@ -209,13 +212,14 @@ static int run_engine(const bench_plan *plan, const char *model, qn_engine *engi
     bench_row base = {.model = model, .machine = machine_of(t, info.cpu_level, info.n_threads)};
     bench_machine *machine = &t->machines[base.machine];
     bench_count_weights(qn_engine_file(engine), &base.weights);
+    if (info.encoder) base.weights.out = (bench_part){0}; /* its table is only looked up */
     int status = measure_peaks(machine);
     for (int k = 0; k < plan->kv_types.n; k++)
         for (int d = 0; d < plan->depths.n && status == CLI_OK; d++) {
             const cli_model_options m = {.kv_type = plan->kv_types.v[k]};
             memcpy(base.kv_type, plan->kv_types.v[k], sizeof(base.kv_type));
             base.depth = plan->depths.v[d];
-            const int n = list_tests(plan, &base, t->rows + t->n_rows);
+            const int n = list_tests(plan, &base, info.encoder, t->rows + t->n_rows);
             for (int i = 0; i < n && status == CLI_OK; i++) {
                 status = bench_run(engine, &m, plan->repetitions, &progress->bar, &progress->done, progress->total,
                                    &t->rows[t->n_rows]);
@@ -266,7 +270,8 @@ int cli_command_bench(int argc, char **argv)
     bench_plan plan = {0};
     int status = parse(argc, argv, &plan);
     if (status >= 0) return status;
-    const int n_tests = list_tests(&plan, NULL, NULL);
+    const int n_decoder = list_tests(&plan, NULL, false, NULL), n_encoder = list_tests(&plan, NULL, true, NULL);
+    const int n_tests = n_decoder > n_encoder ? n_decoder : n_encoder;
     const int64_t n_engines = (int64_t)(plan.n_models ? plan.n_models : 1) * plan.levels.n * plan.threads.n;
     const int64_t n_rows = n_engines * plan.kv_types.n * plan.depths.n * n_tests; /* below 2^42 */
     if (n_tests == 0) return cli_bad_usage("nothing to test: both --prompt and --predict are 0");

@@ -26,7 +26,8 @@ typedef struct bench_machine {
 typedef struct bench_row {
     /* the test */
     const char *model; /* the path as it was given */
-    /* pp: n tokens of one sequence at once; else tg: n steps, one token of each of `batch` sequences */
+    /* pp: n tokens of one sequence at once, of an encoder `batch` texts of n tokens; else tg: n steps, one token of
+     * each of `batch` sequences */
     bool prompt;
     int32_t n, depth, batch;
     char kv_type[16]; /* as --kv-type takes it */

@@ -13,7 +13,9 @@ typedef struct bench_run_state {
     const bench_row *row;
     int32_t *tokens; /* [n_tokens] any ids of the vocabulary: what they are changes no speed */
     int32_t n_tokens;
-    qn_batch_item *items; /* [batch] */
+    qn_batch_item *items;     /* [batch] */
+    qn_embedding_text *texts; /* [batch] of an encoder, else NULL */
+    float *embeddings;
     qn_error err;
 } bench_run_state;
 
@@ -64,6 +66,13 @@ static int compute_prompt(bench_run_state *s)
                                                                                           : cli_fail_error(&s->err);
 }
 
+static int compute_texts(bench_run_state *s)
+{
+    return qn_session_embeddings(s->session, s->texts, s->row->batch, NULL, s->embeddings, &s->err) == QN_OK
+               ? CLI_OK
+               : cli_fail_error(&s->err);
+}
+
 static int compute_steps(bench_run_state *s)
 {
     const int32_t batch = s->row->batch;
@@ -81,9 +90,9 @@ static int compute_steps(bench_run_state *s)
 static int repeat(bench_run_state *s, double *seconds)
 {
     const int64_t start = cli_now_ns();
-    const int status = s->row->prompt ? compute_prompt(s) : compute_steps(s);
+    const int status = s->texts ? compute_texts(s) : s->row->prompt ? compute_prompt(s) : compute_steps(s);
     *seconds = (double)(cli_now_ns() - start) * 1e-9;
-    if (status != CLI_OK) return status;
+    if (status != CLI_OK || s->texts) return status;
     for (int32_t seq = 0; seq < s->row->batch; seq++)
         if (qn_session_seq_remove(s->session, seq, start_of(s, seq), -1, &s->err) != QN_OK)
             return cli_fail_error(&s->err);
@@ -131,6 +140,24 @@ static int measure(bench_run_state *s, int repetitions, cli_progress *progress, 
 
 /* ---- the test ---- */
 
+/* As `quern embed` has it: batches of 512 tokens, or of one text. */
+static qn_session_options options_of(const bench_row *row, const qn_engine_info *info, int32_t cells)
+{
+    if (!info->encoder) return (qn_session_options){.n_ctx = cells, .n_seq = row->batch};
+    const int32_t least = cells < FILL_CHUNK ? cells : FILL_CHUNK, batch = row->n > least ? row->n : least;
+    const int32_t n_seq = batch / row->n < row->batch ? batch / row->n : row->batch;
+    return (qn_session_options){.n_ctx = batch, .n_batch = batch, .n_seq = n_seq, .embeddings = true};
+}
+
+static bool make_texts(bench_run_state *s, const qn_engine_info *info)
+{
+    s->texts = malloc((size_t)s->row->batch * sizeof(*s->texts));
+    s->embeddings = malloc((size_t)s->row->batch * (size_t)info->n_embd_out * sizeof(*s->embeddings));
+    if (!s->texts || !s->embeddings) return false;
+    for (int32_t i = 0; i < s->row->batch; i++) s->texts[i] = (qn_embedding_text){s->tokens, s->row->n};
+    return true;
+}
+
 int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cli_progress *progress, uint64_t *done,
               uint64_t total, bench_row *row)
 {
@@ -142,16 +169,17 @@ int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cl
     if (cells > MAX_CELLS)
         return cli_fail("%s: %d sequences of depth %d and %d tokens more need %lld cells; %d are possible", row->model,
                         row->batch, row->depth, row->n, (long long)cells, MAX_CELLS);
+    if (info.encoder && row->depth > 0) return cli_fail("%s: an encoder has no depth", row->model);
     bench_run_state s = {.row = row};
     qn_metrics_reset(); /* the peak becomes what the engine holds */
-    int status =
-        cli_create_session(engine, m, (qn_session_options){.n_ctx = (int32_t)cells, .n_seq = row->batch}, &s.session);
+    const qn_session_options options = options_of(row, &info, (int32_t)cells);
+    int status = cli_create_session(engine, m, options, &s.session);
     if (status == CLI_OK) {
         qn_session_get_stats(s.session, &stats);
-        row->cell_bytes = (double)stats.kv_bytes / (double)cells;
+        row->cell_bytes = (double)stats.kv_bytes / (double)options.n_ctx;
         row->chunk = qn_session_n_batch(s.session);
         row->load_seconds = info.load_seconds;
-        status = make_tokens(&s, info.n_vocab)
+        status = make_tokens(&s, info.n_vocab) && (!info.encoder || make_texts(&s, &info))
                      ? fill(&s)
                      : cli_fail("out of memory for %d tokens; close other programs, or ask for less", row->n);
     }
@@ -160,6 +188,8 @@ int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cl
     row->peak_bytes = metrics.peak_bytes;
     free(s.tokens);
     free(s.items);
+    free(s.texts);
+    free(s.embeddings);
     qn_session_destroy(s.session);
     return status;
 }

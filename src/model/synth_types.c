@@ -16,6 +16,8 @@
     QN_PRESET("qwen2.5-7b",     "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768,  1e6f, false) \
     QN_PRESET("qwen3-0.6b",     "qwen3", 28, 1024, 16, 8, 128, 3072,  151936, 40960,  1e6f, true) \
     QN_PRESET("qwen3-8b",       "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960,  1e6f, false) \
+    QN_PRESET("bge-small",      "bert",  12, 384,  12, 12, 32, 1536,  30522,  512,    1e4f, true) \
+    QN_PRESET("nomic-embed",    "nomic-bert", 12, 768, 12, 12, 64, 3072, 30528, 2048, 1e3f, true) \
     QN_PRESET("tiny",           "llama", 2,  256,  8,  2, 32,  256,   320,    256,    1e4f, false)
 /* clang-format on */
 

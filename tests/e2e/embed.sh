@@ -43,6 +43,15 @@ cut -f 1 "$work/ranked" >"$work/scores"; sort -rg "$work/scores" | cmp -s - "$wo
 expect 0 "$quern" rerank "$work/rerank.gguf" "kalo" "no" "li sa" "mi" --top 1; head -n 1 "$work/ranked" | cmp -s - "$work/out" || bad "rerank --top"
 expect 0 "$quern" rerank "$work/rerank.gguf" "kalo" "no" --json; grep -q '"relevance_score": ' "$work/out" || bad "rerank --json"
 
+# ---- bench: texts of a length, as many as the batch; no decoding ----
+expect 0 "$quern" bench "$model" -p 5,60 -b 2,7 -r 1 -o csv
+[ "$(wc -l <"$work/out")" -eq 5 ] && grep -q pp60 "$work/out" || bad "bench: $(cat "$work/out")"
+expect 1 "$quern" bench "$model" -p 5 -d 3 -r 1; one_line "no depth"
+for name in bge-small nomic-embed; do
+    expect 0 "$quern" synth "$work/slice.gguf" --preset $name --layers 1 --type Q4_0; expect 0 "$quern" embed "$work/slice.gguf" "kalo"
+    [ "$(awk '{ print NF }' "$work/out")" -ge 384 ] || bad "synth --preset $name"
+done
+
 # ---- what is refused, in one line ----
 expect 1 "$quern" embed "$model" "";                       one_line "text 0 is empty"
 printf 'a\n\nb\n' >"$work/gap"

@@ -45,6 +45,8 @@ static void presets(void **state)
         {"qwen2.5-7b", "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768, 1e6, false},
         {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, true},
         {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 1e6, false},
+        {"bge-small", "bert", 12, 384, 12, 12, 32, 1536, 30522, 512, 0, true},
+        {"nomic-embed", "nomic-bert", 12, 768, 12, 12, 64, 3072, 30528, 2048, 1e3, true},
         {"tiny", "llama", 2, 256, 8, 2, 32, 256, 320, 256, 1e4, false},
     };
     int n = 0;
@@ -73,7 +75,8 @@ static void presets(void **state)
         assert_int_equal(meta_u64(file, rows[i].arch, "context_length"), rows[i].ctx);
         assert_int_equal(meta_u64(file, rows[i].arch, "feed_forward_length"), 64);
         snprintf(key, sizeof(key), "%s.rope.freq_base", rows[i].arch);
-        MUST(qn_gguf_get_f64(file, qn_gguf_kv_find(file, key), 0, &rope, err));
+        const qn_gguf_kv *base = qn_gguf_kv_find(file, key); /* none where positions are learned */
+        if (base) MUST(qn_gguf_get_f64(file, base, 0, &rope, err));
         assert_float_equal(rope, rows[i].rope, 0);
         assert_int_equal(qn_gguf_tensor_find(file, "output.weight") == NULL, rows[i].tied);
         const qn_gguf_tensor *q = qn_gguf_tensor_find(file, "blk.0.attn_q.weight");
