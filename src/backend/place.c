@@ -62,7 +62,7 @@ static int32_t wanted_place(const qn_node *n)
     }
     if (n->hint >= 0) return n->hint;
     for (int i = 0; i < n->n_src; i++)
-        if (is_computed(n->src[i])) return n->src[i]->root->place;
+        if (is_computed(n->src[i]) && n->src[i]->root->place >= 0) return n->src[i]->root->place;
     for (int i = 0; i < n->n_src; i++)
         if (n->src[i]->root->place >= 0) return n->src[i]->root->place;
     return 0;
@@ -96,15 +96,23 @@ static qn_status fall_back(qn_sched *s, qn_node *n, int32_t wanted, const qn_err
     return QN_FAIL(err, unsupported, "%s \"%s\": no backend takes it; %s: %s", op, title(n), from, why->text);
 }
 
-static qn_status place_node(qn_sched *s, qn_node *n, qn_error *err)
+static qn_status place_at(qn_sched *s, qn_node *n, int32_t wanted, qn_error *err)
 {
     qn_error why = {0};
-    const int32_t wanted = wanted_place(n);
     n->place = wanted;
-    if (!takes(s, wanted, n, &why)) QN_TRY(fall_back(s, n, wanted, &why, err));
+    return takes(s, wanted, n, &why) ? QN_OK : fall_back(s, n, wanted, &why, err);
+}
 
-    for (int i = 0; i < n->n_src; i++)
-        if (n->src[i]->root->place < 0) n->src[i]->root->place = n->place; /* first use decides */
+static qn_status place_node(qn_sched *s, qn_node *n, qn_error *err)
+{
+    if (n->n_src == 0 && n->hint < 0) return QN_OK; /* follows nothing: first use decides, as for leaves */
+    QN_TRY(place_at(s, n, wanted_place(n), err));
+    for (int i = 0; i < n->n_src; i++) {
+        qn_node *root = n->src[i]->root;
+        if (root->place >= 0) continue;
+        root->place = n->place;
+        if (qn__computes(root)) QN_TRY(place_at(s, root, n->place, err));
+    }
     return QN_OK;
 }
 
@@ -123,6 +131,7 @@ qn_status qn__place_nodes(qn_sched *s, qn_graph *g, bool dry, qn_error *err)
     }
     for (int32_t i = 0; i < g->n_nodes; i++) { /* unused leaves; then views, which are where their memory is */
         qn_node *n = g->nodes[i];
+        if (n->root == n && n->place < 0 && qn__computes(n)) QN_TRY(place_at(s, n, 0, err));
         if (n->root == n && n->place < 0) n->place = 0;
         if (n->root != n && n->place < 0) n->place = n->root->place;
     }
