@@ -91,7 +91,7 @@ static qn_status put_rows(qn_buffer *buffer, uint64_t offset, void *at, uint64_t
 static qn_status move_rows(move_fn move, qn_buffer *buffer, uint64_t offset, uint64_t row_bytes, const int32_t *cells,
                            int32_t n, char *at, qn_error *err)
 {
-    for (int32_t i = 0, run; i < n; i += run) {
+    for (int32_t i = 0, run; i < n && row_bytes; i += run) {
         run = 1;
         if (cells[i] < 0) continue;
         while (i + run < n && cells[i + run] == cells[i] + run) run++;

@@ -99,7 +99,8 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
 
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const qn_layer *l = &m->layers[i];
-        const qn_backend *be = ((qn_buffer *)(l->attn_k ? l->attn_k : l->attn_qkv)->buffer)->backend;
+        const qn_weight *beside = l->attn_k ? l->attn_k : l->attn_qkv ? l->attn_qkv : l->attn_kv_a;
+        const qn_backend *be = ((qn_buffer *)beside->buffer)->backend;
         int place = 0;
         while (e->backends[place] != be) place++;
         layout->place[i] = place;
@@ -107,7 +108,8 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
         const uint64_t rows[2] = {kv->layers[i].k_row_bytes =
                                       (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * l->hp.d_k),
                                   kv->layers[i].v_row_bytes =
-                                      (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * l->hp.d_v)};
+                                      /* a part of the key where both are one vector */
+                                  l->attn_k_b ? 0 : (uint64_t)qn_dtype_row_bytes(shape->kv_type, n_kv * l->hp.d_v)};
         uint64_t *at[2] = {&kv->layers[i].k_offset, &kv->layers[i].v_offset};
         for (int j = 0; j < 2; j++) {
             *at[j] = layout->bytes[place];

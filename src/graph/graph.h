@@ -173,6 +173,7 @@ qn_node *qn__param(qn_graph *g, const char *name, qn_dtype dtype, const qn_shape
 qn_node *qn__reshape(qn_graph *g, qn_node *x, qn_shape shape);
 qn_node *qn__permute(qn_graph *g, qn_node *x, const int *dims, int n_dims);           /* a view */
 qn_node *qn__narrow(qn_graph *g, qn_node *x, int dim, int64_t start, int64_t length); /* a view */
+qn_node *qn__expand(qn_graph *g, qn_node *x, qn_shape shape);                         /* a view: sizes of 1 repeated */
 qn_node *qn__copy(qn_graph *g, qn_node *x, qn_dtype dtype);
 qn_node *qn__get_rows(qn_graph *g, qn_node *table, qn_node *ids);
 qn_node *qn__linear(qn_graph *g, qn_node *x, qn_node *w, qn_node *b);  /* b may be NULL */

@@ -58,6 +58,8 @@ static qn_status set_numbers(const qn_arch *arch, const qn_decoder_options *o, q
         const qn_hparam_row *row = row_of(arch, numbers[i].field);
         const double value = option_of(o, &numbers[i]);
         if (!row || value == 0) continue;
+        /* where a file must say how much of a head rotates, that is less than the head */
+        if (numbers[i].field == offsetof(qn_hparams, n_rot) && row->required) continue;
         if (!(value >= row->lo && value <= row->hi))
             return QN_FAIL(err, invalid, "%s is %g; from %g to %g is expected", row->key, value, row->lo, row->hi);
         qn__hparam_set(hp, row, value);

@@ -107,6 +107,41 @@ static qn_value *heads(void *ctx, qn_value *x, int64_t n)
     return value(qn_reshape(tensor(x), s));
 }
 
+static qn_value *join(void *ctx, qn_value *x)
+{
+    (void)ctx;
+    if (!x) return NULL;
+    qn_shape s = qn_shape_get(tensor(x));
+    s.dim[s.rank - 2] *= s.dim[s.rank - 1];
+    s.rank--;
+    return value(qn_reshape(tensor(x), s));
+}
+
+static qn_value *cat(void *ctx, qn_value *a, qn_value *b)
+{
+    (void)ctx;
+    return value(a && b ? qn_cat((qn_tensor *const[]){tensor(a), tensor(b)}, 2, -1) : NULL);
+}
+
+static qn_value *spread(void *ctx, qn_value *x, int64_t n)
+{
+    (void)ctx;
+    if (!x) return NULL;
+    qn_shape s = qn_shape_get(tensor(x));
+    s.dim[s.rank - 2] = n;
+    return value(qn_expand(tensor(x), s));
+}
+
+/* Each head a row by a matrix of its own. */
+static qn_value *by_head(void *ctx, qn_value *x, const qn_weight *w)
+{
+    if (!x) return NULL;
+    qn_tensor *m = weight(ctx, w);
+    if (m && qn_dtype_get(qn_dtype_of(m))->class_ == QN_CLASS_block) m = qn_dequantize(m);
+    m = m ? qn_transpose(qn_to(m, qn_dtype_of(tensor(x))), 1, 2) : NULL;
+    return value(m ? qn_squeeze(qn_matmul(qn_unsqueeze(tensor(x), -2), m), -2) : NULL);
+}
+
 /* In a text all numbers of a position are the same: it needs no sections. */
 static qn_value *turned(void *ctx, qn_value *x, qn_turn turn)
 {
@@ -228,6 +263,10 @@ const qn_recorder qn__lm_recorder = {
     .drop = drop,
     .part = part,
     .heads = heads,
+    .join = join,
+    .cat = cat,
+    .spread = spread,
+    .by_head = by_head,
     .turn = turned,
     .heat = heat,
     .act = act,

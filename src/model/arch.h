@@ -28,6 +28,9 @@ typedef struct qn_hparams {
     uint32_t expert_gating; /* 1 + qn_moe_score; 0: the architecture's */
     uint32_t expert_norm;
     float expert_scale;
+    /* Latent attention: ranks of queries (0: whole) and of keys and values, a head's sizes where cached is what they
+     * are made of; 0: heads are cached, of n_embd_head_k and _v */
+    uint32_t n_lora_q, n_lora_kv, n_embd_head_k_mla, n_embd_head_v_mla;
     float norm_eps;
     float rope_base;
     uint32_t rope_scaling; /* qn_rope_scaling */
@@ -139,10 +142,17 @@ typedef struct qn_layer {
     /* Mixtures: the router, then [n_expert, rows, columns], then the experts that all tokens use. */
     qn_weight *ffn_gate_inp, *ffn_gate_inp_bias, *exp_probs_b;
     qn_weight *ffn_gate_exps, *ffn_up_exps, *ffn_down_exps;
+    qn_weight *ffn_gate_up_exps; /* of an expert the rows of gate and up, one behind the other */
     qn_weight *ffn_gate_exps_bias, *ffn_up_exps_bias, *ffn_down_exps_bias;
     qn_weight *ffn_gate_shexp, *ffn_up_shexp, *ffn_down_shexp, *ffn_gate_inp_shexp;
     qn_weight *attn_sinks; /* [n_head]: of each head one more score, whose weight goes nowhere */
     qn_weight *attn_post_norm_bias, *ffn_post_norm_bias, *attn_q_norm_bias, *attn_k_norm_bias;
+    /* Latent attention: queries by way of a vector; of the stream a vector c of a position, and a key's rotated part;
+     * of c keys and values, [keys, then values] of a head, or split and of rank 3: c then serves as both, as products
+     * with these are moved to queries and results. */
+    qn_weight *attn_q_a, *attn_q_a_norm, *attn_q_b, *attn_kv_a, *attn_kv_a_norm, *attn_kv_b;
+    qn_weight *attn_k_b; /* [n_head, n_lora_kv, elements that are not rotated] */
+    qn_weight *attn_v_b; /* [n_head, elements of a value, n_lora_kv] */
     qn_layer_hp hp;
     qn_block_spec spec;
     int32_t sight; /* in qn_model.sights */
@@ -155,6 +165,16 @@ typedef struct qn_top {
     qn_weight *dense_2, *dense_3;                                  /* of an embedding */
 } qn_top;
 
+/* A head's sizes in latent attention, whatever is cached. */
+static inline int64_t qn__latent_head(const qn_hparams *hp)
+{
+    return hp->n_embd_head_k_mla ? hp->n_embd_head_k_mla : hp->n_embd_head_k;
+}
+static inline int64_t qn__latent_value(const qn_hparams *hp)
+{
+    return hp->n_embd_head_k_mla ? hp->n_embd_head_v_mla : hp->n_embd_head_v;
+}
+
 /* Sizes that shapes are spelled in. */
 /* clang-format off */
 #define QN_DIM_ROWS(QN_DIM) \
@@ -166,7 +186,15 @@ typedef struct qn_top {
     QN_DIM(CTX, hp->n_ctx_train) QN_DIM(TYPES, hp->n_token_type) QN_DIM(LABELS, hp->n_label) \
     QN_DIM(DENSE_2, hp->n_dense_2) QN_DIM(DENSE_3, hp->n_dense_3) \
     QN_DIM(EMBD_OUT, hp->n_embd_out) \
+    QN_DIM(LORA_Q, hp->n_lora_q) QN_DIM(LORA_KV, hp->n_lora_kv) QN_DIM(KV_A, hp->n_lora_kv + hp->n_rot) \
+    QN_DIM(Q_WHOLE, hp->n_lora_q ? 0 : l->n_head * qn__latent_head(hp)) \
+    QN_DIM(Q_B, l->n_head * qn__latent_head(hp)) QN_DIM(NOPE, qn__latent_head(hp) - hp->n_rot) \
+    QN_DIM(VALUE, qn__latent_value(hp)) QN_DIM(VALUES, l->n_head * qn__latent_value(hp)) \
+    QN_DIM(KV_B, hp->n_embd_head_k_mla ? 0 \
+                     : l->n_head * (qn__latent_head(hp) - hp->n_rot + qn__latent_value(hp))) \
+    QN_DIM(HEADS_B, hp->n_embd_head_k_mla ? l->n_head : 0) \
     QN_DIM(EXPERTS, hp->n_expert) QN_DIM(FF_EXP, hp->n_ff_exp ? hp->n_ff_exp : l->n_ff) \
+    QN_DIM(FF_EXP2, 2 * (int64_t)(hp->n_ff_exp ? hp->n_ff_exp : l->n_ff)) \
     QN_DIM(FF_SHEXP, hp->n_ff_shexp ? hp->n_ff_shexp \
                                     : (int64_t)hp->n_expert_shared * (hp->n_ff_exp ? hp->n_ff_exp : l->n_ff)) \
     QN_DIM(HEADS, l->n_head) QN_DIM(KV_HEADS, l->n_kv_head)
@@ -188,6 +216,7 @@ enum {
     W_EXPERTS = 1 << 5, /* in layers that are mixtures only */
     W_DENSE = 1 << 6,   /* in the others only */
     W_SHARED = 1 << 7,  /* where a file has experts that all tokens use */
+    W_SIZED = 1 << 8,   /* where none of its sizes is 0 */
 };
 struct qn_tensor_row {
     bool layer;  /* one for each layer; the name has a %d */

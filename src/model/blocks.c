@@ -3,7 +3,9 @@
  */
 #include "model/build.h"
 
+#include "graph/ops/index.h"
 #include "graph/ops/layers.h"
+#include "graph/ops/matmul.h"
 #include "graph/ops/pointwise.h"
 
 qn_node *qn__weight(qn_build *b, const qn_weight *w)
@@ -119,6 +121,45 @@ static qn_value *heads(void *ctx, qn_value *x, int64_t n)
     return value(qn__reshape(b->g, node(x), qn_shape_of(b->n_tokens, n, row / n)));
 }
 
+static qn_node *in_a_row(qn_build *b, qn_node *x)
+{
+    return x && !qn_layout_is_contiguous(&x->layout) ? qn__copy(b->g, x, QN_DTYPE_F32) : x;
+}
+
+static int64_t last_dim(const qn_node *x, int back) { return x ? x->layout.dim[x->layout.rank - back] : 1; }
+
+static qn_value *join(void *ctx, qn_value *x)
+{
+    qn_build *b = ctx;
+    const int64_t n = last_dim(node(x), 2) * last_dim(node(x), 1);
+    return value(qn__reshape(b->g, in_a_row(b, node(x)), qn_shape_of(b->n_tokens, n)));
+}
+
+static qn_value *cat(void *ctx, qn_value *a, qn_value *c)
+{
+    return value(qn__cat(((qn_build *)ctx)->g, (qn_node *[]){node(a), node(c)}, 2, -1));
+}
+
+static qn_value *spread(void *ctx, qn_value *x, int64_t n)
+{
+    qn_build *b = ctx;
+    return value(qn__expand(b->g, node(x), qn_shape_of(b->n_tokens, n, last_dim(node(x), 1))));
+}
+
+/* Head h by matrix h: experts whose numbers are those of heads. */
+static qn_value *by_head(void *ctx, qn_value *x, const qn_weight *w)
+{
+    qn_build *b = ctx;
+    qn_graph *g = b->g;
+    const int64_t n = w->shape.dim[0];
+    if (!b->head_ids) {
+        const qn_value_attrs zero = {0}, one = {.whole = 1};
+        qn_node *rows = qn__full(g, QN_DTYPE_I32, &qn_shape_of(b->n_tokens, 1), zero);
+        b->head_ids = qn__add(g, rows, qn__arange(g, QN_DTYPE_I32, n, zero, one));
+    }
+    return value(qn__linear_experts(g, in_a_row(b, node(x)), qn__weight(b, w), b->head_ids, NULL));
+}
+
 /* One table serves all layers; where the file has two sets of factors, the context decides. */
 static qn_node *table_of(qn_build *b, qn_turn turn)
 {
@@ -182,12 +223,17 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
      * convention. */
     qn_node *cache_k = qn__param(g, "cache_k", b->kv->type, &qn_shape_of(n_cells, n_kv * dk), kl->k_buffer,
                                  kl->k_offset, QN_NODE_mutable);
-    qn_node *cache_v = qn__param(g, "cache_v", b->kv->type, &qn_shape_of(n_cells, n_kv * dv), kl->v_buffer,
-                                 kl->v_offset, QN_NODE_mutable);
     qn_node *lists = qn__param(g, "lists", QN_DTYPE_I32, &qn_shape_of(size->n_seq, size->row), kl->list_buffer,
                                b->kv->list_offset[kl->group], 0);
     cache_k = qn__set_rows(g, cache_k, qn__reshape(g, node(k), qn_shape_of(n, n_kv * dk)), b->rows[kl->group]);
-    cache_v = qn__set_rows(g, cache_v, node(v), b->rows[kl->group]);
+    qn_node *cache_v;
+    if (l->attn_k_b) {
+        cache_v = qn__narrow(g, cache_k, -1, 0, dv);
+    } else {
+        cache_v = qn__param(g, "cache_v", b->kv->type, &qn_shape_of(n_cells, n_kv * dv), kl->v_buffer, kl->v_offset,
+                            QN_NODE_mutable);
+        cache_v = qn__set_rows(g, cache_v, node(v), b->rows[kl->group]);
+    }
 
     const qn_attn_attrs attrs = {.scale = scale, .softcap = l->spec.attn.softcap};
     const qn_attn_sources src = {.q = node(q),
@@ -217,6 +263,10 @@ const qn_recorder qn__graph_recorder = {
     .drop = drop,
     .part = part,
     .heads = heads,
+    .join = join,
+    .cat = cat,
+    .spread = spread,
+    .by_head = by_head,
     .turn = turned,
     .heat = heat,
     .act = act,

@@ -2,6 +2,7 @@
 /* src/model/build.c -- whole graphs: decoding a batch, and moving cached cells. Symbolic: nothing is computed here. */
 #include "model/build.h"
 
+#include "graph/ops/index.h"
 #include "graph/ops/layers.h"
 #include "graph/ops/pointwise.h"
 #include "graph/ops/reduce.h"
@@ -135,13 +136,17 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
         qn_node *cache = qn__param(g, "cache_k", kv->type, &qn_shape_of(n_cells, k_row), kl->k_buffer, kl->k_offset,
                                    QN_NODE_mutable);
         qn_node *k = qn__reshape(g, qn__get_rows(g, cache, src), qn_shape_of(n, n_kv, l->hp.d_k));
+        const int64_t kept = l->attn_kv_a ? l->hp.d_k - hp->n_rot : 0; /* of a head: before what is rotated */
         if (turn != QN_TURN_none) {
             qn_rope_attrs rope = turn == QN_TURN_window ? hp->rope_window : hp->rope;
             rope.attn_factor = 1.0f / qn__yarn_temperature(&rope); /* the keys carry factor and temperature already */
+            qn_node *first = kept ? qn__narrow(g, k, -1, 0, kept) : NULL;
+            if (kept) k = qn__narrow(g, k, -1, kept, hp->n_rot);
             k = qn__rope(g, k, delta, qn__weight(b, qn__rope_factors(&m->top, &rope, kv->n_ctx)), &rope);
+            if (kept) k = qn__cat(g, (qn_node *[]){first, k}, 2, -1);
         }
         if (turn != QN_TURN_none || copy_v) qn__set_rows(g, cache, qn__reshape(g, k, qn_shape_of(n, k_row)), dst);
-        if (!copy_v) continue;
+        if (!copy_v || l->attn_k_b) continue;
         cache = qn__param(g, "cache_v", kv->type, &qn_shape_of(n_cells, v_row), kl->v_buffer, kl->v_offset,
                           QN_NODE_mutable);
         qn__set_rows(g, cache, qn__get_rows(g, cache, src), dst);

@@ -42,6 +42,7 @@ typedef struct qn_build {
     qn_node *rows[QN_MAX_GROUPS];        /* I32 [n_tokens]: the cell of the group that each token is written to */
     qn_node *spans[QN_MAX_SIGHTS];       /* I32 [n_tokens, 3], one for each of the model's sights */
     qn_node *out_ids;                    /* I32 [n_out] */
+    qn_node *head_ids;                   /* I32 [n_tokens, n_head], made at first use */
     qn_node *rope_table[QN_TURN_TABLES]; /* rope_table of pos [n_tokens, n_rot], made at first use */
 } qn_build;
 

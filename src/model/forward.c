@@ -38,8 +38,45 @@ static qn_value *heads(const forward *w, qn_value *x, uint32_t n, const qn_weigh
     return x;
 }
 
+/* DeepSeek's: of a vector c a token come keys and values (Liu et al. 2024). A key's rotated part is all heads'. */
+static qn_value *latent_attention(const forward *w, const qn_layer *l, int i, qn_value *x)
+{
+    const qn_recorder *r = w->r;
+    void *ctx = w->ctx;
+    const qn_hparams *hp = &w->m->hp;
+    const qn_attn_spec *spec = &l->spec.attn;
+    const int64_t d = qn__latent_head(hp), turned = hp->n_rot, rest = d - turned, lora = hp->n_lora_kv;
+    qn_value *q = l->attn_q
+                      ? r->dense(ctx, x, l->attn_q, NULL)
+                      : r->dense(ctx, norm(w, r->dense(ctx, x, l->attn_q_a, NULL), &spec->norm, l->attn_q_a_norm, NULL),
+                                 l->attn_q_b, NULL);
+    qn_value *all = r->dense(ctx, x, l->attn_kv_a, NULL);
+    qn_value *c = norm(w, r->part(ctx, all, 0, lora), &spec->norm, l->attn_kv_a_norm, NULL);
+    qn_value *k_turned = r->turn(ctx, r->heads(ctx, r->part(ctx, all, lora, turned), 1), spec->turn);
+    q = r->heads(ctx, q, l->hp.n_head);
+    qn_value *q_rest = r->part(ctx, q, 0, rest), *q_turned = r->turn(ctx, r->part(ctx, q, rest, turned), spec->turn);
+    qn_value *k, *v;
+    if (l->attn_k_b) {
+        q_rest = r->by_head(ctx, q_rest, l->attn_k_b);
+        k = r->cat(ctx, r->heads(ctx, c, 1), k_turned);
+        v = c;
+    } else {
+        qn_value *kv = r->heads(ctx, r->dense(ctx, c, l->attn_kv_b, NULL), l->hp.n_head);
+        k = r->cat(ctx, r->part(ctx, kv, 0, rest), r->spread(ctx, k_turned, l->hp.n_head));
+        v = r->join(ctx, r->part(ctx, kv, rest, qn__latent_value(hp)));
+    }
+    q = r->name(ctx, r->cat(ctx, q_rest, q_turned), "q", i);
+    k = r->name(ctx, k, "k", i);
+    if (spec->heat != 0) q = r->heat(ctx, q, spec);
+    const float scale = spec->scale != 0 ? spec->scale : 1.0f / sqrtf((float)d);
+    qn_value *y = r->name(ctx, r->attend(ctx, q, k, v, l, i, scale), "attn", i);
+    if (l->attn_v_b) y = r->join(ctx, r->by_head(ctx, r->heads(ctx, y, l->hp.n_head), l->attn_v_b));
+    return r->dense(ctx, y, l->attn_out, NULL);
+}
+
 static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value *x)
 {
+    if (l->attn_kv_a) return latent_attention(w, l, i, x);
     const qn_recorder *r = w->r;
     void *c = w->ctx;
     const qn_attn_spec *spec = &l->spec.attn;

@@ -40,11 +40,16 @@ typedef struct qn_recorder {
     qn_value *(*drop)(void *ctx, qn_value *x);                           /* what training drops; may do nothing */
     qn_value *(*part)(void *ctx, qn_value *x, int64_t start, int64_t n); /* of the last dimension */
     qn_value *(*heads)(void *ctx, qn_value *x, int64_t n);               /* [.., n d] -> [.., n, d] */
+    qn_value *(*join)(void *ctx, qn_value *x);                           /* [.., n, d] -> [.., n d] */
+    qn_value *(*cat)(void *ctx, qn_value *a, qn_value *b);               /* over the last dimension */
+    qn_value *(*spread)(void *ctx, qn_value *x, int64_t n);              /* [.., 1, d] -> [.., n, d] */
+    qn_value *(*by_head)(void *ctx, qn_value *x, const qn_weight *w);    /* [.., n, d], w [n, m, d] -> [.., n, m] */
     qn_value *(*turn)(void *ctx, qn_value *x, qn_turn turn);             /* [.., n, d], by position */
     qn_value *(*heat)(void *ctx, qn_value *q, const qn_attn_spec *spec); /* queries by position */
     qn_value *(*act)(void *ctx, qn_value *x, qn_act act);
     qn_value *(*gated)(void *ctx, qn_value *gate, qn_value *up, qn_act act); /* act(gate) * up */
-    /* q [.., n_head, d], k [.., n_kv_head, d], v [.., n_kv_head dv] -> [.., n_head dv] */
+    /* q [.., n_head, d], k [.., n_kv_head, d], v [.., n_kv_head dv] -> [.., n_head dv]; with attn_k_b v is the first
+     * part of k */
     qn_value *(*attend)(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale);
     qn_value *(*name)(void *ctx, qn_value *x, const char *what, int i); /* may do nothing */
     const qn_moe_recorder *moe;                                         /* NULL: for models without mixtures */

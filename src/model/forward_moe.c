@@ -33,9 +33,16 @@ qn_value *qn__forward_experts(const qn_recorder *r, void *ctx, const qn_layer *l
     qn_value *ids, *gates = gates_of(r, ctx, l, i, router, &ids);
     qn_value *in = before ? m->weigh(ctx, x, gates) : x;
     const qn_ffn_spec *ffn = &l->spec.ffn;
-    qn_value *gate = ffn->plain ? NULL : m->dense(ctx, in, l->ffn_gate_exps, ids, l->ffn_gate_exps_bias);
-    qn_value *up = m->dense(ctx, in, l->ffn_up_exps, ids, l->ffn_up_exps_bias);
-    qn_value *h = ffn->plain ? r->act(ctx, up, ffn->act) : r->gated(ctx, gate, up, ffn->act);
+    qn_value *h;
+    if (l->ffn_gate_up_exps) {
+        const int64_t n = l->ffn_gate_up_exps->shape.dim[1] / 2;
+        qn_value *both = m->dense(ctx, in, l->ffn_gate_up_exps, ids, NULL);
+        h = r->gated(ctx, r->part(ctx, both, 0, n), r->part(ctx, both, n, n), ffn->act);
+    } else {
+        qn_value *gate = ffn->plain ? NULL : m->dense(ctx, in, l->ffn_gate_exps, ids, l->ffn_gate_exps_bias);
+        qn_value *up = m->dense(ctx, in, l->ffn_up_exps, ids, l->ffn_up_exps_bias);
+        h = ffn->plain ? r->act(ctx, up, ffn->act) : r->gated(ctx, gate, up, ffn->act);
+    }
     qn_value *y = m->dense(ctx, h, l->ffn_down_exps, ids, l->ffn_down_exps_bias);
     y = r->name(ctx, m->sum(ctx, y, before ? NULL : gates), "ffn_moe_out", i);
     return l->ffn_up_shexp ? r->add(ctx, y, shared(r, ctx, l, x)) : y;

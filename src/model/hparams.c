@@ -107,6 +107,11 @@ static void settle_heads(const qn_hparams *hp, qn_layer_hp *l)
     const bool window = l->windowed && hp->n_window;
     l->d_k = window && hp->n_embd_head_k_window ? hp->n_embd_head_k_window : hp->n_embd_head_k;
     l->d_v = window && hp->n_embd_head_v_window ? hp->n_embd_head_v_window : hp->n_embd_head_v;
+    if (!hp->n_lora_kv) return;
+    l->n_kv_head = hp->n_embd_head_k_mla ? 1 : l->n_head;
+    if (!hp->n_embd_head_k_mla) return;
+    l->d_k = hp->n_lora_kv + hp->n_rot; /* c, and what is rotated */
+    l->d_v = hp->n_lora_kv;
 }
 
 qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i)
@@ -189,6 +194,17 @@ static qn_status check_rot(const qn_arch *arch, const char *which, uint32_t n_ro
                    arch->name, which, n_rot, head);
 }
 
+static qn_status check_latent(const qn_arch *arch, const qn_hparams *hp, qn_error *err)
+{
+    if (!hp->n_lora_kv) return QN_OK;
+    if (!hp->n_embd_head_k_mla != !hp->n_embd_head_v_mla)
+        return QN_FAIL(err, format, "%s.attention.key_length_mla is %u and value_length_mla is %u; both are expected",
+                       arch->name, hp->n_embd_head_k_mla, hp->n_embd_head_v_mla);
+    if (hp->n_rot < qn__latent_head(hp)) return QN_OK;
+    return QN_FAIL(err, format, "%s.rope.dimension_count is %u; less than the head size %lld is expected", arch->name,
+                   hp->n_rot, (long long)qn__latent_head(hp));
+}
+
 qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp, qn_error *err)
 {
     memset(hp, 0, sizeof(*hp));
@@ -218,6 +234,7 @@ qn_status qn__hparams_settle(const qn_arch *arch, qn_hparams *hp, qn_error *err)
     QN_TRY(check_rot(arch, "", hp->n_rot, hp->n_embd_head_k, err));
     QN_TRY(check_rot(arch, "_swa", hp->n_rot_window,
                      hp->n_embd_head_k_window ? hp->n_embd_head_k_window : hp->n_embd_head_k, err));
+    QN_TRY(check_latent(arch, hp, err));
     QN_TRY(settle_rope(arch, hp, err));
     if (arch->settle) arch->settle(hp);
     return arch->check ? arch->check(hp, err) : QN_OK;

@@ -21,6 +21,9 @@ bool qn__tensor_row_in(const qn_tensor_row *row, const qn_hparams *hp, const qn_
 {
     if (row->flags & W_EXPERTS && !l->experts) return false;
     if (row->flags & W_DENSE && l->experts) return false;
+    const qn_shape shape = qn__tensor_row_shape(row, hp, l);
+    for (int i = 0; i < shape.rank && row->flags & W_SIZED; i++)
+        if (shape.dim[i] == 0) return false;
     return !(row->flags & W_SHARED) || hp->n_expert_shared || hp->n_ff_shexp;
 }
 
@@ -271,9 +274,13 @@ static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
         QN_TRY(qn__layer_hp_read(m->file, m->arch, &m->hp, i, &m->layers[i].hp, err));
         QN_TRY(bind_rows(m, (int)i, err));
         const qn_layer *l = &m->layers[i];
-        if (!l->attn_qkv && !(l->attn_q && l->attn_k && l->attn_v))
+        if (!l->attn_kv_a && !l->attn_qkv && !(l->attn_q && l->attn_k && l->attn_v))
             return QN_FAIL(err, format, "blk.%u has no attn_qkv.weight, and not all of attn_q, attn_k and attn_v", i);
         QN_TRY(describe(m, (int)i, err));
+        const bool gated = l->ffn_gate_exps || l->spec.ffn.plain;
+        if (l->ffn_down_exps && !l->ffn_gate_up_exps && !(l->ffn_up_exps && gated))
+            return QN_FAIL(err, format,
+                           "blk.%u has no ffn_gate_up_exps.weight, and not both of ffn_gate_exps and ffn_up_exps", i);
     }
     return QN_OK;
 }

@@ -113,7 +113,9 @@ static qn_status resolve_sizes(qn_synth_job *job, const qn_synth_options *o, con
         QN_TRY(need(s->what, value, (int64_t)row->lo, (int64_t)row->hi, err));
         qn__hparam_set(&job->hp, row, (double)value);
     }
-    job->hp.n_embd_head_v = job->hp.n_rot = job->hp.n_embd_head_k;
+    const qn_hparam_row *rot = row_by_field(job->arch, offsetof(qn_hparams, n_rot));
+    job->hp.n_embd_head_v = job->hp.n_embd_head_k;
+    if (!rot || !rot->required) job->hp.n_rot = job->hp.n_embd_head_k;
     job->hp.norm_eps = 1e-5f;
     job->hp.rope_base = o->rope_base > 0 ? o->rope_base : p->rope_base;
     return QN_OK;

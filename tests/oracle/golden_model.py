@@ -12,6 +12,7 @@ from gguf import GGMLQuantizationType as Type
 from gguf.quants import dequantize, quantize
 
 import golden_moe
+from golden_latent import head_size, latent, score_factor
 from golden_moe import mixture
 
 F32 = np.float32
@@ -75,10 +76,10 @@ KV_TYPES = {"F32": same, "F16": f16, "BF16": bf16, "Q8_0": q8_0, **{t: blocks(t)
 # Pairs of elements that RoPE turns together are one of each half; else neighbours.
 HALVES = set("""qwen2 qwen3 gemma gemma2 gemma3 phi3 olmo2 exaone exaone4 starcoder2 codeshell gptneox falcon stablelm qwen bitnet openelm paddleocr
     pangu-embedded hunyuan-dense jais2 nemotron orion phi2 plamo plamo3 seed_oss cogvlm
-    nomic-bert nomic-bert-moe jina-bert-v3 modern-bert eurobert gemma-embedding""".split())
+    nomic-bert nomic-bert-moe jina-bert-v3 modern-bert eurobert gemma-embedding minicpm3""".split())
 # The activation of the feed-forward: silu unless named; PLAIN: act(up) instead of act(gate) * up.
-ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2", "gelu": "gptneox falcon bert nomic-bert-moe jina-bert-v3 modern-bert", "relu2": "arcee jais2 nemotron"}
-PLAIN = set("starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2 bert nomic-bert-moe jina-bert-v3".split())
+ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2", "gelu": "gptneox falcon bert nomic-bert-moe jina-bert-v3 modern-bert", "relu2": "arcee jais2 nemotron plm"}
+PLAIN = set("starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2 bert nomic-bert-moe jina-bert-v3 plm".split())
 PARALLEL = set("falcon command-r cohere2 phi2 plamo".split())
 # Every n-th layer sees all, the others a window; whether the others rotate as if there were no scaling.
 PERIOD = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4, "cohere2": 4, "plamo3": 2, "phi3": 0, "gemma-embedding": 6, "modern-bert": 3}
@@ -164,7 +165,7 @@ class Model:
             low, high = max(0, np.floor(at(fast))), min(self.n_rot - 1, np.ceil(at(slow)))
             kept = 1 - np.clip((half - low) / max(0.001, high - low), 0, 1)
             turn = turn / self.factor * (1 - kept) + turn * kept
-            size *= (1 + 0.1 * np.log(self.factor)) / (1 + 0.1 * self.get("rope.scaling.yarn_log_multiplier", 0) * np.log(self.factor))
+            size *= 1 if self.get("attention.kv_lora_rank") and score_factor(self) else (1 + 0.1 * np.log(self.factor)) / (1 + 0.1 * self.get("rope.scaling.yarn_log_multiplier", 0) * np.log(self.factor))
         angle = np.asarray(positions)[:, None] * turn
         return np.cos(angle)[:, None] * size, np.sin(angle)[:, None] * size
 
@@ -194,6 +195,10 @@ class Model:
         embd, residual, score, logit = (get(k, 0) or None for k in ("embedding_scale", "residual_scale", "attention.scale", "logit_scale"))
         if a in ("gemma", "gemma2", "gemma3", "gemma-embedding"):
             embd = np.sqrt(self.n_embd)
+        if a == "minicpm3":
+            embd, residual, logit = 12, 1.4 / np.sqrt(self.n_layer), 256 / self.n_embd
+        if get("attention.kv_lora_rank"):
+            score = (score_factor(self) or 1) / np.sqrt(head_size(self))
         if a == "minicpm":
             embd, residual, logit = embd or 12, residual or 1.4 / np.sqrt(self.n_layer), logit or self.n_embd / 256
         if a in ("granite", "granitemoe", "minicpm"):
@@ -269,7 +274,7 @@ class Model:
         masks = [np.where(m, 0, -np.inf) for m in (see, near)]
         embd, residual, scale, logit = self.factors()
         clamp, cap = get("attention.clamp_kqv", 0), get("attn_logit_softcapping", 50 if a == "gemma2" else 0)
-        heat = 1 + get("attention.temperature_scale", 0) * np.log(1 + pos // self.ctx_orig)
+        heat = 1 + get("attention.temperature_scale", 0) * np.log(1 + pos // get("attention.temperature_length", self.ctx_orig))
         h = w["token_embd.weight"][tokens] * embd
         if "position_embd.weight" in w:
             h = h + w["position_embd.weight"][pos]
@@ -290,17 +295,21 @@ class Model:
                 first, last = p + "attn_norm_2.weight", first
             bare = a == "olmo"  # norms without weights
             x = norm(h, first) if bare else normed(h, first)
-            if p + "attn_qkv.weight" in w:
+            turn = tables[self.rotates(i)]
+            if p + "attn_kv_a_mqa.weight" in w:
+                q, k, v = latent(self, x, p, product, norm, turn)
+                q, n_kv = q * heat[:, None, None], n_head
+            elif p + "attn_qkv.weight" in w:
                 sizes = np.cumsum([n_head * self.head, n_kv * self.head])
                 q, k, v = np.split(product(x, p + "attn_qkv.weight"), sizes, axis=-1)
             else:
                 q, k, v = (product(x, p + f"attn_{c}.weight") for c in "qkv")
             if clamp:
                 q, k, v = (np.clip(y, -clamp, clamp) for y in (q, k, v))
-            turn = tables[self.rotates(i)]
-            q = heads(q, n_head, p + "attn_q_norm.weight", turn) * heat[:, None, None]
-            k = kv(heads(k, n_kv, p + "attn_k_norm.weight", turn))
-            v = kv(v.reshape(n, n_kv, self.head_v))
+            if p + "attn_kv_a_mqa.weight" not in w:
+                q = heads(q, n_head, p + "attn_q_norm.weight", turn) * heat[:, None, None]
+                k = kv(heads(k, n_kv, p + "attn_k_norm.weight", turn))
+                v = kv(v.reshape(n, n_kv, self.head_v))
             group = n_head // n_kv
             s = np.einsum("qhd,khd->hqk", q, k.repeat(group, 1)) * scale
             s = (cap * np.tanh(s / cap) if cap else s) + masks[self.windowed[i]]

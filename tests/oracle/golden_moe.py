@@ -69,8 +69,11 @@ def mixture(model, x, p, act, rounded, router=None):
     for t in range(len(x)):
         for e, gate in zip(ids[t], gates[t]):
             row = x[t:t + 1]
-            up = product(row, "ffn_up_exps", e)
-            y = gated(act, product(row, "ffn_gate_exps", e), up) if p + "ffn_gate_exps.weight" in w else act(up)
+            if p + "ffn_gate_up_exps.weight" in w:
+                y = gated(act, *np.split(product(row, "ffn_gate_up_exps", e), 2, -1))
+            else:
+                up = product(row, "ffn_up_exps", e)
+                y = gated(act, product(row, "ffn_gate_exps", e), up) if p + "ffn_gate_exps.weight" in w else act(up)
             out[t] += gate * product(y, "ffn_down_exps", e)[0]
     if p + "ffn_up_shexp.weight" in w:
         y = product(gated(act, product(x, "ffn_gate_shexp"), product(x, "ffn_up_shexp")), "ffn_down_shexp")

@@ -97,6 +97,15 @@ qn_node *qn__narrow(qn_graph *g, qn_node *x, int dim, int64_t start, int64_t len
     return view(g, x, qn_layout_narrow(&x->layout, dim, start, length, &layout, &e), &layout, &e, "narrow");
 }
 
+qn_node *qn__expand(qn_graph *g, qn_node *x, qn_shape shape)
+{
+    if (g->error.status != QN_OK) return g->bad;
+    if (x == NULL) return refuse(g, "expand: source 0 is missing");
+    qn_layout layout;
+    qn_error e = {0};
+    return view(g, x, qn_layout_expand(&x->layout, &shape, &layout, &e), &layout, &e, "expand");
+}
+
 /* ---- computations ---- */
 
 qn_node *qn__copy(qn_graph *g, qn_node *x, qn_dtype dtype)

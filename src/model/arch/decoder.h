@@ -31,6 +31,8 @@
     WORD_OR("rope.scaling.type",               rope_scaling, QN_ROPE_SCALING_WORDS)
 #define DECODER_ROPE_NUMBERS(default_base) \
     U32_OR("rope.dimension_count",             n_rot, 0, 2, 65536),           /* 0: the whole head */ \
+    DECODER_ROPE_BASE(default_base)
+#define DECODER_ROPE_BASE(default_base) \
     F32_OR("rope.freq_base",                   rope_base, default_base, 1, 1e12), \
     F32_OR("rope.scaling.factor",              rope_factor, 0, 0, 1e6), \
     F32_OR("rope.scaling.attn_factor",         rope_attn_factor, 1, 0, 1e3), \
@@ -91,6 +93,23 @@
     {LAYER(ffn_up_bias),   "blk.%d.ffn_up.bias",         {D_FF},            W_VECTOR}, \
     {LAYER(ffn_down),      "blk.%d.ffn_down.weight",     {D_EMBD, D_FF},    0}, \
     {LAYER(ffn_down_bias), "blk.%d.ffn_down.bias",       {D_EMBD},          W_VECTOR}
+/* Latent attention. */
+#define LATENT_HPARAMS(default_rope_base) \
+    DECODER_COMMON_SIZES, RMS_EPS, DECODER_ROPE_BASE(default_rope_base), \
+    WORD_OR("rope.scaling.type",               rope_scaling, QN_ROPE_SCALING_WORDS), \
+    U32_OF("rope.dimension_count",             n_rot, 4, 2, 65536), \
+    U32_OF("attention.kv_lora_rank",           n_lora_kv, 24, 1, 65536)
+#define LATENT_TENSORS \
+    {LAYER(attn_q),        "blk.%d.attn_q.weight",       {D_Q_WHOLE, D_EMBD}, W_SIZED}, \
+    {LAYER(attn_q_a),      "blk.%d.attn_q_a.weight",     {D_LORA_Q, D_EMBD}, W_SIZED}, \
+    {LAYER(attn_q_a_norm), "blk.%d.attn_q_a_norm.weight", {D_LORA_Q},       W_VECTOR | W_ONES | W_SIZED}, \
+    {LAYER(attn_q_b),      "blk.%d.attn_q_b.weight",     {D_Q_B, D_LORA_Q}, W_SIZED}, \
+    {LAYER(attn_kv_a),     "blk.%d.attn_kv_a_mqa.weight", {D_KV_A, D_EMBD}, 0}, \
+    {LAYER(attn_kv_a_norm), "blk.%d.attn_kv_a_norm.weight", {D_LORA_KV},    W_VECTOR | W_ONES}, \
+    {LAYER(attn_kv_b),     "blk.%d.attn_kv_b.weight",    {D_KV_B, D_LORA_KV}, W_SIZED}, \
+    {LAYER(attn_k_b),      "blk.%d.attn_k_b.weight",     {D_HEADS_B, D_LORA_KV, D_NOPE}, W_SIZED}, \
+    {LAYER(attn_v_b),      "blk.%d.attn_v_b.weight",     {D_HEADS_B, D_VALUE, D_LORA_KV}, W_SIZED}, \
+    {LAYER(attn_out),      "blk.%d.attn_output.weight",  {D_EMBD, D_VALUES}, 0}
 /* A norm of a layer's stream, of a head, of all heads. */
 #define NORM_ROW(slot, name) {LAYER(slot), "blk.%d." name ".weight", {D_EMBD}, W_VECTOR | W_ONES}
 #define HEAD_NORM_ROWS \

@@ -206,7 +206,12 @@ static void kv_types(void **state)
                 {QN_DTYPE_Q4_1, 8e-1}, {QN_DTYPE_IQ4_NL, 1},  {QN_DTYPE_Q4_0, 1}};
     for (int a = 0; a < TINY_N_ARCHS; a++) {
         if (tiny_is_encoder(tiny_archs[a])) continue;
-        qn_engine *e = rig_open(&(tiny){.arch = tiny_archs[a], .n_embd = 64, .head = 32, .key = all_experts}, NULL);
+        qn_engine *e = rig_open(&(tiny){.arch = tiny_archs[a],
+                                        .n_head = tiny_is_latent(tiny_archs[a]) ? 2 : 0,
+                                        .n_embd = 64,
+                                        .head = 32,
+                                        .key = all_experts},
+                                NULL);
         qn_token tokens[60];
         rig_row exact;
         rig_story(a, tokens, 60);

@@ -275,8 +275,7 @@ static int matrices(const qn_arch *arch, const char *layer, qn_place_rule *rules
 {
     static char names[16][64];
     int n = 0;
-    qn_hparams hp = {0};
-    qn__hparams_fill(&hp, arch);
+    const qn_hparams hp = tiny_hp(&(tiny){0}, arch);
     const qn_layer_hp l = qn__layer_hp(&hp, 1);
     for (int r = 0; r < arch->n_tensors; r++) {
         const qn_tensor_row *row = &arch->tensors[r];

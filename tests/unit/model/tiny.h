@@ -104,6 +104,7 @@ typedef struct tiny {
     int32_t n_layer, n_embd, n_head, n_kv_head, head, n_ff, n_vocab, n_ctx; /* 0: 2, 32, 4, 2, 8, 48, 300, 128 */
     const char *tokenizer;                                                  /* llama (NULL), gpt2, bert, t5 */
     bool tied;
+    bool latent;   /* caches one vector a position, where the architecture can */
     qn_dtype type; /* of matrices; 0 is F32 */
     uint32_t seed;
     /* Told before a key or a tensor is written; true: it has been seen to, and is left out. */
@@ -121,6 +122,15 @@ static const char *const tiny_archs[] = {
 enum { TINY_N_ARCHS = sizeof(tiny_archs) / sizeof(tiny_archs[0]) };
 
 /* It has no logits. */
+/* Latent attention without `latent` caches a key and a value for each head. */
+static inline bool tiny_is_latent(const char *name)
+{
+    const qn_arch *arch = qn__arch_find(name);
+    for (int i = 0; i < arch->n_hparams; i++)
+        if (arch->hparams[i].field == offsetof(qn_hparams, n_lora_kv)) return true;
+    return false;
+}
+
 static inline bool tiny_is_encoder(const char *name)
 {
     const qn_arch *arch = qn__arch_find(name);
@@ -309,32 +319,38 @@ static inline void tiny_data(tiny_job *j, int i)
     free(packed);
 }
 
+/* The numbers of a model of that architecture. */
+static inline qn_hparams tiny_hp(const tiny *t, const qn_arch *arch)
+{
+#define TINY_OR(field, value) (uint32_t)(t->field ? t->field : (value))
+    qn_hparams hp = {.n_layer = TINY_OR(n_layer, 2),
+                     .n_embd = TINY_OR(n_embd, 32),
+                     .n_head = TINY_OR(n_head, 4),
+                     .n_kv_head = TINY_OR(n_kv_head, 2),
+                     .n_embd_head_k = TINY_OR(head, 8),
+                     .n_embd_head_v = TINY_OR(head, 8),
+                     .n_ff = TINY_OR(n_ff, 48),
+                     .n_vocab = TINY_OR(n_vocab, 300),
+                     .n_ctx_train = TINY_OR(n_ctx, 128),
+                     .norm_eps = 1e-5f,
+                     .rope_base = 10000};
+#undef TINY_OR
+    if (t->latent) hp.n_embd_head_k_mla = hp.n_embd_head_v_mla = hp.n_embd_head_k;
+    qn__hparams_fill(&hp, arch);
+    return hp;
+}
+
 static inline qn_status tiny_write(const char *path, const tiny *t, qn_error *err)
 {
     static tiny_job job;
     tiny_job *j = &job;
-    const char *arch = t->arch ? t->arch : "llama";
-#define TINY_OR(field, value) (uint32_t)(t->field ? t->field : (value))
-    job = (tiny_job){.t = t,
-                     .arch = qn__arch_find(arch) ? qn__arch_find(arch) : qn__arch_find("llama"),
-                     .hp = {.n_layer = TINY_OR(n_layer, 2),
-                            .n_embd = TINY_OR(n_embd, 32),
-                            .n_head = TINY_OR(n_head, 4),
-                            .n_kv_head = TINY_OR(n_kv_head, 2),
-                            .n_embd_head_k = TINY_OR(head, 8),
-                            .n_embd_head_v = TINY_OR(head, 8),
-                            .n_ff = TINY_OR(n_ff, 48),
-                            .n_vocab = TINY_OR(n_vocab, 300),
-                            .n_ctx_train = TINY_OR(n_ctx, 128),
-                            .norm_eps = 1e-5f,
-                            .rope_base = 10000},
-                     .random = t->seed + 1};
-#undef TINY_OR
+    const char *name = t->arch ? t->arch : "llama";
+    const qn_arch *arch = qn__arch_find(name) ? qn__arch_find(name) : qn__arch_find("llama");
+    job = (tiny_job){.t = t, .arch = arch, .hp = tiny_hp(t, arch), .random = t->seed + 1};
     const qn_status status = qn_gguf_writer_create(path, &j->w, err);
     if (status != QN_OK) return status;
-    if (!t->key || !t->key(j->w, "general.architecture")) qn_gguf_write_str(j->w, "general.architecture", arch);
+    if (!t->key || !t->key(j->w, "general.architecture")) qn_gguf_write_str(j->w, "general.architecture", name);
     qn_gguf_write_str(j->w, "general.name", "tiny");
-    qn__hparams_fill(&j->hp, j->arch);
     tiny_hparams(j);
     if (t->extra) t->extra(j->w);
     tiny_tokenizer(j);
