@@ -4,7 +4,9 @@
 #include "failing.h"
 
 /* A model of each kind of memory. */
-static const tiny models[] = {{.arch = "qwen3"}, {.arch = "gemma3", .extra = tiny_window}};
+static const tiny models[] = {{.arch = "qwen3"},
+                              {.arch = "gemma3", .extra = tiny_window},
+                              {.arch = "mistral4", .latent = true}};
 enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 
 typedef struct work {

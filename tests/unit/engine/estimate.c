@@ -24,6 +24,7 @@ static const struct {
     {"deep", {.arch = "qwen3", .n_layer = 30}, "cpu", 0},
     {"all places", {.arch = "llama"}, "cpu,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref,cpu:ref", 2},
     {"an idle backend", {.arch = "llama"}, "cpu,cpu:ref", 0},
+    {"latent", {.arch = "mistral4", .latent = true}, "cpu,cpu:ref", 2},
     {"small", {.arch = "llama"}, "cpu", 0},
     {"two backends", {.arch = "qwen2", .n_embd = 64}, "cpu,cpu:ref", 2},
     {"windows", {.arch = "gemma3", .n_layer = 3, .extra = tiny_window}, "cpu,cpu:ref", 1},

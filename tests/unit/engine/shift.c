@@ -31,6 +31,14 @@ static void write_window(qn_gguf_writer *w)
 }
 static void write_partial(qn_gguf_writer *w) { qn_gguf_write_u32(w, "qwen3.rope.dimension_count", 4); }
 
+/* All experts for every token: none is chosen otherwise for a rounding. */
+static bool all_experts(qn_gguf_writer *w, const char *key)
+{
+    if (!strstr(key, "expert_used_count")) return false;
+    qn_gguf_write_u32(w, key, 6);
+    return true;
+}
+
 static const tiny models[] = {
     {.arch = "llama"},
     {.arch = "qwen2"},
@@ -41,6 +49,8 @@ static const tiny models[] = {
     {.arch = "smollm3", .n_layer = 4},
     {.arch = "gemma3", .extra = write_window},
     {.arch = "openelm"},
+    {.arch = "minicpm3"},
+    {.arch = "deepseek2", .latent = true, .key = all_experts},
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 

@@ -19,11 +19,15 @@ static void long_window(qn_gguf_writer *w)
 static const struct kind {
     tiny model;
     int window; /* 0: none */
+    int full;   /* layers of two that keep all */
+    int row[2]; /* elements of a key and a value of a layer */
 } kinds[] = {
-    {{.arch = "llama", .n_ctx = KEEPS}, 0},
-    {{.arch = "gemma3", .n_ctx = KEEPS, .extra = tiny_window}, TINY_WINDOW},
-    {{.arch = "gemma3", .n_ctx = KEEPS, .extra = all_windows}, TINY_WINDOW},
-    {{.arch = "cohere2", .n_ctx = KEEPS, .extra = long_window}, 130},
+    {{.arch = "llama", .n_ctx = KEEPS}, 0, 2, {16, 16}},
+    {{.arch = "gemma3", .n_ctx = KEEPS, .extra = tiny_window}, TINY_WINDOW, 1, {16, 16}},
+    {{.arch = "gemma3", .n_ctx = KEEPS, .extra = all_windows}, TINY_WINDOW, 0, {16, 16}},
+    {{.arch = "cohere2", .n_ctx = KEEPS, .extra = long_window}, 130, 1, {16, 16}},
+    {{.arch = "minicpm3", .n_ctx = KEEPS}, 0, 2, {32, 32}},
+    {{.arch = "mistral4", .n_ctx = KEEPS, .latent = true}, 0, 2, {28, 0}}, /* 24 of keys and values, 4 rotated */
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -288,16 +292,23 @@ static uint64_t kv_bytes(int kind, int n_ctx)
     return est.kv_bytes;
 }
 
-/* Keys and values of 16 F16 a layer and position; what a window's layers take is the same at any context. */
+static uint64_t layer_bytes(const struct kind *k, uint64_t n_cells)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < 2; i++) bytes += (n_cells * (uint64_t)k->row[i] * 2 + 255) / 256 * 256; /* F16 */
+    return bytes;
+}
+
+/* What a window's layers take is the same at any context. */
 static void only_full_layers_grow(void **state)
 {
     (void)state;
-    static const int full[KINDS] = {2, 1, 0, 1};
     for (int k = 0; k < KINDS; k++) {
-        const uint64_t tensor = ((uint64_t)(kinds[k].window + 512 + QN_KV_BACK) * 32 + 255) / 256 * 256;
-        const uint64_t windows = (uint64_t)(2 - full[k]) * 2 * tensor;
-        assert_int_equal(kv_bytes(k, 131072), (uint64_t)full[k] * 64 * 131072 + windows);
-        assert_int_equal(kv_bytes(k, 8192), (uint64_t)full[k] * 64 * 8192 + windows);
+        const struct kind *kind = &kinds[k];
+        const uint64_t full = (uint64_t)kind->full,
+                       windows = (2 - full) * layer_bytes(kind, (uint64_t)(kind->window + 512 + QN_KV_BACK));
+        assert_int_equal(kv_bytes(k, 131072), full * layer_bytes(kind, 131072) + windows);
+        assert_int_equal(kv_bytes(k, 8192), full * layer_bytes(kind, 8192) + windows);
     }
 }
 
