@@ -132,6 +132,18 @@ static qn_status check_shape(const qn_hparams *hp, qn_error *err)
     return QN_OK;
 }
 
+static qn_status set_of_preset(qn_synth_job *job, const char *set, qn_error *err)
+{
+    char one[96];
+    for (; *set; set += strspn(set, " ")) {
+        const size_t n = strcspn(set, " ");
+        snprintf(one, sizeof one, "%.*s", (int)n, set);
+        QN_TRY(qn__hparam_parse(job->arch, one, &job->hp, err));
+        set += n;
+    }
+    return QN_OK;
+}
+
 static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error *err)
 {
     const qn_preset *p;
@@ -149,6 +161,7 @@ static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error 
     job->state = o->seed + UINT64_C(0x51ed2701);
     QN_TRY(resolve_sizes(job, o, p, err));
     QN_TRY(resolve_vocab(job, o, p, err));
+    if (p->set && strcmp(arch, p->arch) == 0) QN_TRY(set_of_preset(job, p->set, err));
     for (const char *const *text = o->set; text && *text; text++)
         QN_TRY(qn__hparam_parse(job->arch, *text, &job->hp, err));
     qn__hparams_fill(&job->hp, job->arch);

@@ -13,6 +13,7 @@ typedef struct qn_preset {
     int32_t n_layer, n_embd, n_head, n_kv_head, n_embd_head, n_ff, n_vocab, n_ctx;
     float rope_base;
     bool tied;
+    const char *set; /* "KEY=VALUE KEY=VALUE ..": more hyperparameters; NULL: none */
 } qn_preset;
 const qn_preset *qn__preset_find(const char *name); /* NULL */
 

@@ -6,19 +6,27 @@
 
 /* Shapes from the models' published configurations; and "tiny", of a megabyte, in rows that every format's blocks
  * divide: what tests are made of. QN_PRESET(name,         arch,    layers embd heads kv  head ff     vocab   ctx rope
- * tied) */
+ * tied, set) */
 /* clang-format off */
 #define QN_PRESET_ROWS(QN_PRESET) \
-    QN_PRESET("tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64,  5632,  32000,  2048,   1e4f, false) \
-    QN_PRESET("llama-3.2-1b",   "llama", 16, 2048, 32, 8, 64,  8192,  128256, 131072, 5e5f, true) \
-    QN_PRESET("llama-3-8b",     "llama", 32, 4096, 32, 8, 128, 14336, 128256, 8192,   5e5f, false) \
-    QN_PRESET("qwen2.5-0.5b",   "qwen2", 24, 896,  14, 2, 64,  4864,  151936, 32768,  1e6f, true) \
-    QN_PRESET("qwen2.5-7b",     "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768,  1e6f, false) \
-    QN_PRESET("qwen3-0.6b",     "qwen3", 28, 1024, 16, 8, 128, 3072,  151936, 40960,  1e6f, true) \
-    QN_PRESET("qwen3-8b",       "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960,  1e6f, false) \
-    QN_PRESET("bge-small",      "bert",  12, 384,  12, 12, 32, 1536,  30522,  512,    1e4f, true) \
-    QN_PRESET("nomic-embed",    "nomic-bert", 12, 768, 12, 12, 64, 3072, 30528, 2048, 1e3f, true) \
-    QN_PRESET("tiny",           "llama", 2,  256,  8,  2, 32,  256,   320,    256,    1e4f, false)
+    QN_PRESET("tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64,  5632,  32000,  2048,   1e4f, false, NULL) \
+    QN_PRESET("llama-3.2-1b",   "llama", 16, 2048, 32, 8, 64,  8192,  128256, 131072, 5e5f, true, NULL) \
+    QN_PRESET("llama-3-8b",     "llama", 32, 4096, 32, 8, 128, 14336, 128256, 8192,   5e5f, false, NULL) \
+    QN_PRESET("qwen2.5-0.5b",   "qwen2", 24, 896,  14, 2, 64,  4864,  151936, 32768,  1e6f, true, NULL) \
+    QN_PRESET("qwen2.5-7b",     "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768,  1e6f, false, NULL) \
+    QN_PRESET("qwen3-0.6b",     "qwen3", 28, 1024, 16, 8, 128, 3072,  151936, 40960,  1e6f, true, NULL) \
+    QN_PRESET("qwen3-8b",       "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960,  1e6f, false, NULL) \
+    QN_PRESET("gemma-3-1b",     "gemma3", 26, 1152, 4, 1, 256, 6912,  262144, 32768,  1e6f, true, \
+              "attention.sliding_window=512") \
+    QN_PRESET("deepseek-v2-lite", "deepseek2", 27, 2048, 16, 1, 192, 10944, 102400, 163840, 1e4f, false, \
+              "attention.key_length=576 attention.value_length=512 attention.kv_lora_rank=512 " \
+              "attention.key_length_mla=192 attention.value_length_mla=128 rope.dimension_count=64 " \
+              "expert_count=64 expert_used_count=6 expert_shared_count=2 expert_feed_forward_length=1408 " \
+              "leading_dense_block_count=1 expert_weights_scale=1 rope.scaling.type=yarn rope.scaling.factor=40 " \
+              "rope.scaling.original_context_length=4096 rope.scaling.yarn_log_multiplier=0.0707") \
+    QN_PRESET("bge-small",      "bert",  12, 384,  12, 12, 32, 1536,  30522,  512,    1e4f, true, NULL) \
+    QN_PRESET("nomic-embed",    "nomic-bert", 12, 768, 12, 12, 64, 3072, 30528, 2048, 1e3f, true, NULL) \
+    QN_PRESET("tiny",           "llama", 2,  256,  8,  2, 32,  256,   320,    256,    1e4f, false, NULL)
 /* clang-format on */
 
 static const qn_preset presets[] = {

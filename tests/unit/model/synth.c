@@ -45,6 +45,8 @@ static void presets(void **state)
         {"qwen2.5-7b", "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768, 1e6, false},
         {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, true},
         {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 1e6, false},
+        {"gemma-3-1b", "gemma3", 26, 1152, 4, 1, 256, 6912, 262144, 32768, 1e6, true},
+        {"deepseek-v2-lite", "deepseek2", 27, 2048, 16, 1, 576, 10944, 102400, 163840, 1e4, false},
         {"bge-small", "bert", 12, 384, 12, 12, 32, 1536, 30522, 512, 0, true},
         {"nomic-embed", "nomic-bert", 12, 768, 12, 12, 64, 3072, 30528, 2048, 1e3, true},
         {"tiny", "llama", 2, 256, 8, 2, 32, 256, 320, 256, 1e4, false},
@@ -80,7 +82,8 @@ static void presets(void **state)
         assert_float_equal(rope, rows[i].rope, 0);
         assert_int_equal(qn_gguf_tensor_find(file, "output.weight") == NULL, rows[i].tied);
         const qn_gguf_tensor *q = qn_gguf_tensor_find(file, "blk.0.attn_q.weight");
-        assert_true(qn_shape_equal(&q->shape, &qn_shape_of(rows[i].head * rows[i].dim, rows[i].embd)));
+        const int head = m->hp.n_lora_kv ? 192 : rows[i].dim; /* cached: c and what is rotated */
+        assert_true(qn_shape_equal(&q->shape, &qn_shape_of(rows[i].head * head, rows[i].embd)));
         assert_int_equal(p->n_ff, rows[i].ff);
         qn__model_free(m);
         qn_gguf_close(file);
