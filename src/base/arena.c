@@ -101,6 +101,21 @@ void *qn__arena_array(qn_arena *arena, size_t count, size_t size)
     return qn__arena_alloc(arena, n);
 }
 
+bool qn__arena_room(qn_arena *arena, void *array, int32_t n, int32_t *cap, size_t size)
+{
+    void *old;
+    if (n < *cap) return true;
+    if (*cap > INT32_MAX / 2) return arena->failed = true, false;
+    const int32_t more = *cap ? 2 * *cap : 16;
+    void *p = qn__arena_array(arena, (size_t)more, size);
+    if (!p) return false;
+    memcpy(&old, array, sizeof old);
+    if (n) memcpy(p, old, (size_t)n * size);
+    memcpy(array, &p, sizeof p);
+    *cap = more;
+    return true;
+}
+
 char *qn__arena_strndup(qn_arena *arena, const char *s, size_t n)
 {
     const char *end = memchr(s, '\0', n);

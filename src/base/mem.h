@@ -46,6 +46,9 @@ void qn__arena_deinit(qn_arena *arena);
 void *qn__arena_alloc(qn_arena *arena, size_t size); /* 16-byte aligned, zeroed; NULL on failure */
 void *qn__arena_alloc_aligned(qn_arena *arena, size_t size, size_t align);
 void *qn__arena_array(qn_arena *arena, size_t count, size_t size); /* zeroed; NULL on overflow too */
+/* Room for one more than the n elements, of *cap, of the array that the pointer at `array` points to: twice as many in
+ * a new place; what was there stays in the arena. False: no memory, and all is as before. */
+bool qn__arena_room(qn_arena *arena, void *array, int32_t n, int32_t *cap, size_t size);
 char *qn__arena_strdup(qn_arena *arena, const char *s);
 char *qn__arena_strndup(qn_arena *arena, const char *s, size_t n);
 char *qn__arena_printf(qn_arena *arena, const char *fmt, ...) QN_PRINTF(2, 3);

@@ -7,9 +7,11 @@
 
 #include <string.h>
 
+/* Of the states from first_state on and the edges from first_edge on, which lead nowhere else. */
 typedef struct analysis {
     qn_grammar *g;
     qn_arena arena;
+    int32_t first_state, first_edge;
     int32_t *to_first, *to_next;     /* [n_states], [n_edges] edges by where they lead */
     int32_t *call_first, *call_next; /* [n_rules], [n_edges] calls by rule */
     int32_t *from;                   /* [n_edges] */
@@ -20,10 +22,11 @@ typedef struct analysis {
     bool *rule_good;                 /* [n_rules] */
 } analysis;
 
-static bool prepare(analysis *a, qn_grammar *g)
+static bool prepare(analysis *a, qn_grammar *g, int32_t first_state, int32_t first_edge)
 {
-    const size_t rules = (size_t)g->n_rules + 1, states = (size_t)g->n_states + 1, edges = (size_t)g->n_edges + 1;
-    *a = (analysis){.g = g};
+    const size_t rules = (size_t)g->n_rules + 1, states = (size_t)(g->n_states - first_state) + 1;
+    const size_t edges = (size_t)(g->n_edges - first_edge) + 1;
+    *a = (analysis){.g = g, .first_state = first_state, .first_edge = first_edge};
     qn__arena_init(&a->arena, 0);
     a->to_first = qn__arena_array(&a->arena, states, sizeof *a->to_first);
     a->to_next = qn__arena_array(&a->arena, edges, sizeof *a->to_next);
@@ -39,28 +42,33 @@ static bool prepare(analysis *a, qn_grammar *g)
     memset(a->to_first, 0xFF, states * sizeof *a->to_first);
     memset(a->call_first, 0xFF, rules * sizeof *a->call_first);
     memset(a->begins, 0xFF, states * sizeof *a->begins);
-    for (int32_t s = 0; s < g->n_states; s++) {
+    for (int32_t s = first_state; s < g->n_states; s++) {
         for (int32_t e = g->first[s]; e >= 0; e = g->edges[e].next) {
             const qn_edge *edge = &g->edges[e];
-            a->from[e] = s;
-            a->to_next[e] = a->to_first[edge->to];
-            a->to_first[edge->to] = e;
+            const int32_t to = edge->to - first_state;
+            a->from[e - first_edge] = s;
+            a->to_next[e - first_edge] = a->to_first[to];
+            a->to_first[to] = e;
             if (edge->kind != QN_EDGE_call) continue;
-            a->call_next[e] = a->call_first[edge->rule];
+            a->call_next[e - first_edge] = a->call_first[edge->rule];
             a->call_first[edge->rule] = e;
         }
     }
     for (int32_t r = 0; r < g->n_rules; r++) {
-        a->also[r] = a->begins[g->rules[r].begin];
-        a->begins[g->rules[r].begin] = r;
+        const int32_t begin = g->rules[r].begin - first_state;
+        if (begin < 0) continue;
+        a->also[r] = a->begins[begin];
+        a->begins[begin] = r;
     }
     return true;
 }
 
+static bool good(const analysis *a, int32_t state) { return a->good[state - a->first_state]; }
+
 static void mark(analysis *a, int32_t state, int32_t *n)
 {
-    if (a->good[state]) return;
-    a->good[state] = true;
+    if (good(a, state)) return;
+    a->good[state - a->first_state] = true;
     a->work[(*n)++] = state;
 }
 
@@ -69,22 +77,23 @@ static void reach_ends(analysis *a, bool with_bytes)
 {
     const qn_grammar *g = a->g;
     int32_t n = 0;
-    memset(a->good, 0, (size_t)g->n_states * sizeof *a->good);
+    memset(a->good, 0, (size_t)(g->n_states - a->first_state) * sizeof *a->good);
     memset(a->rule_good, 0, (size_t)g->n_rules * sizeof *a->rule_good);
-    for (int32_t r = 0; r < g->n_rules; r++) mark(a, g->rules[r].end, &n);
+    for (int32_t r = 0; r < g->n_rules; r++)
+        if (g->rules[r].end >= a->first_state) mark(a, g->rules[r].end, &n);
     while (n > 0) {
-        const int32_t at = a->work[--n];
-        for (int32_t e = a->to_first[at]; e >= 0; e = a->to_next[e]) {
+        const int32_t at = a->work[--n] - a->first_state;
+        for (int32_t e = a->to_first[at]; e >= 0; e = a->to_next[e - a->first_edge]) {
             const qn_edge *edge = &g->edges[e];
             const bool passes = edge->kind == QN_EDGE_empty  ? true
                                 : edge->kind == QN_EDGE_call ? a->rule_good[edge->rule]
                                                              : with_bytes;
-            if (passes) mark(a, a->from[e], &n);
+            if (passes) mark(a, a->from[e - a->first_edge], &n);
         }
         for (int32_t r = a->begins[at]; r >= 0; r = a->also[r]) {
             a->rule_good[r] = true;
-            for (int32_t e = a->call_first[r]; e >= 0; e = a->call_next[e])
-                if (a->good[g->edges[e].to]) mark(a, a->from[e], &n);
+            for (int32_t e = a->call_first[r]; e >= 0; e = a->call_next[e - a->first_edge])
+                if (good(a, g->edges[e].to)) mark(a, a->from[e - a->first_edge], &n);
         }
     }
 }
@@ -167,11 +176,11 @@ static int32_t left_recursion(analysis *a)
 static void prune(analysis *a)
 {
     qn_grammar *g = a->g;
-    for (int32_t s = 0; s < g->n_states; s++) {
+    for (int32_t s = a->first_state; s < g->n_states; s++) {
         int32_t *at = &g->first[s];
         while (*at >= 0) {
             const qn_edge *edge = &g->edges[*at];
-            if (a->good[edge->to] && (edge->kind != QN_EDGE_call || a->rule_good[edge->rule]))
+            if (good(a, edge->to) && (edge->kind != QN_EDGE_call || a->rule_good[edge->rule]))
                 at = &g->edges[*at].next;
             else
                 *at = edge->next;
@@ -211,6 +220,20 @@ static void find_classes(qn_grammar *g)
     g->n_classes = n + 1;
 }
 
+qn_status qn__grammar_trim(qn_grammar *g, int32_t rule, int32_t first_state, int32_t first_edge, bool *ends,
+                           qn_error *err)
+{
+    analysis a;
+    const bool ok = prepare(&a, g, first_state, first_edge);
+    if (ok) {
+        reach_ends(&a, true);
+        prune(&a);
+        *ends = a.rule_good[rule];
+    }
+    qn__arena_deinit(&a.arena);
+    return ok ? QN_OK : QN_FAIL(err, nomem, "out of memory: a grammar of %d states", g->n_states);
+}
+
 qn_status qn__grammar_analyse(qn_grammar *g, int32_t *left_recursive, qn_error *err)
 {
     analysis a;
@@ -218,7 +241,7 @@ qn_status qn__grammar_analyse(qn_grammar *g, int32_t *left_recursive, qn_error *
     bool ends = false;
     *left_recursive = -1;
     g->is_end = qn__arena_array(&g->arena, (size_t)g->n_states + 1, 1);
-    bool ok = prepare(&a, g) && g->is_end;
+    bool ok = prepare(&a, g, 0, 0) && g->is_end;
     if (ok) {
         reach_ends(&a, false);
         for (int32_t r = 0; r < g->n_rules; r++) g->rules[r].nullable = a.rule_good[r];

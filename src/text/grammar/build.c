@@ -7,20 +7,8 @@
 
 static bool grow(qn_grammar *g, void *array, int32_t n, int32_t *cap, size_t size)
 {
-    if (g->failed) return false;
-    if (n < *cap) return true;
-    const int32_t more = *cap ? 2 * *cap : 64;
-    void *p = qn__arena_array(&g->arena, (size_t)more, size);
-    if (!p) {
-        g->failed = true;
-        return false;
-    }
-    void *old;
-    memcpy(&old, array, sizeof old);
-    if (n) memcpy(p, old, (size_t)n * size);
-    memcpy(array, &p, sizeof p);
-    *cap = more;
-    return true;
+    if (!g->failed && !qn__arena_room(&g->arena, array, n, cap, size)) g->failed = true;
+    return !g->failed;
 }
 
 qn_grammar *qn__grammar_new(qn_error *err)

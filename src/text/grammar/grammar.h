@@ -89,5 +89,9 @@ void qn__grammar_drop_tables(qn_grammar *g); /* match.c */
 /* analyse.c: what else the grammar is made of, see there; the rule that begins with itself is *left_recursive, or -1.
  * format for a grammar whose output could never end. */
 qn_status qn__grammar_analyse(qn_grammar *g, int32_t *left_recursive, qn_error *err);
+/* analyse.c: of what was made since there were first_state states and first_edge edges takes away all that leads to no
+ * end: members that no value satisfies, recursion without a way out. *ends: whether anything is left of `rule`. */
+qn_status qn__grammar_trim(qn_grammar *g, int32_t rule, int32_t first_state, int32_t first_edge, bool *ends,
+                           qn_error *err);
 
 #endif

@@ -54,6 +54,30 @@ static void zeroed_struct_is_an_arena(void **state)
     qn__arena_deinit(&a);
 }
 
+static void arrays_grow(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    for (long fail = -1; fail < 3; fail++) {
+        qn_arena a;
+        int32_t n = 0, cap = 0;
+        short *array = NULL;
+        qn__arena_init(&a, 0);
+        books_open(fail);
+        while (n < N && qn__arena_room(&a, &array, n, &cap, sizeof *array)) array[n] = (short)n, n++;
+        assert_int_equal(n < N, fail >= 0 && books.n_failed > 0);
+        assert_true(a.failed == (n < N) && n <= cap);
+        for (int32_t i = 0; i < n; i++) assert_int_equal(array[i], i);
+        cap = INT32_MAX; /* twice as many would be no number */
+        a.failed = false;
+        assert_true(qn__arena_room(&a, &array, INT32_MAX - 1, &cap, 1));
+        assert_false(qn__arena_room(&a, &array, INT32_MAX, &cap, 1));
+        assert_true(a.failed && cap == INT32_MAX);
+        qn__arena_deinit(&a);
+        books_close();
+    }
+}
+
 static void text(void **state)
 {
     (void)state;
@@ -186,6 +210,7 @@ int main(void)
         cmocka_unit_test(aligned_and_zeroed),
         cmocka_unit_test(objects_do_not_overlap),
         cmocka_unit_test(zeroed_struct_is_an_arena),
+        cmocka_unit_test(arrays_grow),
         cmocka_unit_test(text),
         cmocka_unit_test(overflow),
         cmocka_unit_test(marks),

@@ -211,6 +211,10 @@ static void limits(void **state)
         {"{\"pattern\":\"", "(a)", 20000, "\"}", QN_OK, NULL},
         {"{\"pattern\":\"^+", "", 0, "\"}", QN_STATUS_format, "character 2: ^ cannot be repeated"},
         {"{\"pattern\":\"a{1000000}", "", 0, "\"}", QN_STATUS_limit, "more than 100000 states"},
+        {"{\"properties\":{\"a\":{\"items\":{\"const\":1},\"minItems\":3,\"maxItems\":99999}}}", "", 0, "",
+         QN_STATUS_limit, "#/properties/a: maxItems: the grammar has more than 200000 states"},
+        {"{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^(ab){1,90000}$\"}}}", "", 0, "", QN_STATUS_limit,
+         "#/properties/a"},
         {"{\"pattern\":\"a{1000001}", "", 0, "\"}", QN_STATUS_limit, "more than 1000000 repetitions"},
         {"{\"pattern\":\"((((a{100}){100}){100}){100})", "", 0, "\"}", QN_STATUS_limit, "more than 100000 states"},
         {"{\"pattern\":\"((){1000}){100000}", "", 0, "\"}", QN_STATUS_limit, "more than 100000 states"},
@@ -236,6 +240,13 @@ static void limits(void **state)
          "leads back to itself"},
         {"{\"properties\":{\"p\":{}", ",\"p%d\":{\"type\":\"integer\"}", 5000, "}}", QN_OK, NULL},
         {"{\"enum\":[0", ",\"w%d\"", 15000, "]}", QN_OK, NULL},
+        {"{\"properties\":{\"p\":{}", ",\"p%d\":{\"type\":\"integer\"}", 19000, "}}", QN_STATUS_limit,
+         "too much memory"},
+        {"{\"oneOf\":[{}", ",{\"required\":[\"k\"],\"properties\":{\"k\":{\"const\":%d}}}", 1000, "]}",
+         QN_STATUS_unsupported, "a value may satisfy both 0 and"},
+        {"{\"oneOf\":[{\"type\":\"null\"}",
+         ",{\"type\":\"object\",\"required\":[\"k\"],\"properties\":{\"k\":{\"const\":%d}}}", 1000, "]}",
+         QN_STATUS_limit, "too much memory"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const hostile *h = &cases[i];
@@ -271,6 +282,26 @@ static void limits(void **state)
         qn_grammar_destroy(g);
         qn__str_deinit(&text);
     }
+}
+
+/* Of a tool that is not strict the place that takes too many states becomes any value; the others stay. */
+static void what_is_too_large_widens(void **state)
+{
+    (void)state;
+    static const char schema[] = "{\"properties\":{\"big\":{\"items\":{\"const\":1},\"maxItems\":90000},"
+                                 "\"few\":{\"const\":2}},\"required\":[\"big\",\"few\"],\"type\":\"object\"}";
+    qn_grammar *g;
+    qn_matcher *m;
+    qn_error err;
+    assert_int_equal(qn_grammar_create_schema(schema, &(qn_schema_options){.widen = true}, &g, &err), QN_OK);
+    assert_int_equal(qn_grammar_n_widened(g), 1);
+    assert_string_equal(qn_grammar_widened(g, 0),
+                        "#/properties/big: maxItems: the grammar has more than 200000 states");
+    assert_int_equal(qn_matcher_create(g, tok, &m, &err), QN_OK);
+    assert_true(takes(m, "{\"big\": [3], \"few\": 2}"));
+    assert_false(takes(m, "{\"big\": [1], \"few\": 3}"));
+    qn_matcher_destroy(m);
+    qn_grammar_destroy(g);
 }
 
 /* ---- failing allocations -------------------------------------------------------------------------------------- */
@@ -309,8 +340,12 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verdicts), cmocka_unit_test(white_space),         cmocka_unit_test(beside_gbnf),
-        cmocka_unit_test(limits),   cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(verdicts),
+        cmocka_unit_test(white_space),
+        cmocka_unit_test(beside_gbnf),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(what_is_too_large_widens),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, make_tokenizer, free_tokenizer);
 }

@@ -3,7 +3,8 @@
  * schema may need: a value, a string, white space. */
 #include "text/grammar/schema/schema.h"
 
-#define MAX_INDENT 20 /* spaces; half as many tabs. A weak model likes to go on with them. */
+#define MAX_TOO_LARGE 3  /* places that are widened for their size: each costs tens of milliseconds */
+#define MAX_INDENT    20 /* spaces; half as many tabs. A weak model likes to go on with them. */
 
 /* ---- states and edges -------------------------------------------------------------------------------------- */
 
@@ -359,6 +360,28 @@ static void emit_shape(qn_schema *c, const qn_schema_shape *s, int32_t from, int
     }
 }
 
+/* A grammar that became too large is the fault of a keyword of the shape that was made last: of a number, the largest,
+ * else of what there is. */
+static void refuse_size(qn_schema *c, const qn_schema_shape *s)
+{
+    static const char *const counts[] = {"minLength", "maxLength", "minItems", "maxItems"};
+    static const char *const others[] = {"pattern", "format", "prefixItems", "properties", "minimum", "maximum"};
+    const char *name = NULL;
+    double most = 0;
+    if (!c->g->failed || c->g->n_states < QN_GRAMMAR_MAX_STATES || !qn__schema_going(c)) return;
+    if (++c->n_too_large > MAX_TOO_LARGE) return; /* qn__grammar_failure says it */
+    for (size_t i = 0; i < sizeof others / sizeof *others && !name; i++)
+        if (qn__schema_get(c, s->node, others[i])) name = others[i];
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const qn_val *v = qn__schema_get(c, s->node, counts[i]);
+        if (!v || !qn__is_number(*v) || qn__real(*v) < 100 || qn__real(*v) < most) continue;
+        name = counts[i];
+        most = qn__real(*v);
+    }
+    qn__schema_refuse(c, s->node, QN_STATUS_limit, "%s%sthe grammar has more than %d states", name ? name : "",
+                      name ? ": " : "", QN_GRAMMAR_MAX_STATES);
+}
+
 static void emit_body(qn_schema *c, int32_t set, int32_t from, int32_t to)
 {
     const qn_schema_shapes *shapes = qn__set_shapes(c, set);
@@ -371,6 +394,7 @@ static void emit_body(qn_schema *c, int32_t set, int32_t from, int32_t to)
             literals[n_literals++] = s->literal;
         else
             emit_shape(c, s, from, to);
+        refuse_size(c, s);
     }
     if (literals) qn__emit_literals(c, literals, n_literals, from, to);
 }

@@ -13,14 +13,7 @@
 bool qn__ranges_add(qn_arena *arena, qn_cp_ranges *r, uint32_t lo, uint32_t hi)
 {
     if (r->n >= MAX_RANGES) return false;
-    if (r->n == r->cap) {
-        const int32_t cap = r->cap ? 2 * r->cap : 4;
-        uint32_t(*more)[2] = qn__arena_array(arena, (size_t)cap, sizeof *more);
-        if (!more) return false;
-        if (r->n) memcpy(more, r->at, (size_t)r->n * sizeof *more);
-        r->at = more;
-        r->cap = cap;
-    }
+    if (!qn__arena_room(arena, &r->at, r->n, &r->cap, sizeof *r->at)) return false;
     r->at[r->n][0] = lo;
     r->at[r->n++][1] = hi;
     return true;
@@ -65,18 +58,10 @@ bool qn__ranges_negate(qn_arena *arena, qn_cp_ranges *r)
 
 static bool grow(qn_nfa_builder *b, void *array, int32_t n, int32_t *cap, size_t size, int32_t most)
 {
-    void *old;
     if (b->too_many || b->nomem) return false;
     if (n >= most) return b->too_many = true, false;
-    if (n < *cap) return true;
-    const int32_t more = *cap ? 2 * *cap : 64;
-    void *p = qn__arena_array(b->arena, (size_t)more, size);
-    if (!p) return b->nomem = true, false;
-    memcpy(&old, array, sizeof old);
-    if (n) memcpy(p, old, (size_t)n * size);
-    memcpy(array, &p, sizeof p);
-    *cap = more;
-    return true;
+    b->nomem = !qn__arena_room(b->arena, array, n, cap, size);
+    return !b->nomem;
 }
 
 int32_t qn__nfa_add_state(qn_nfa_builder *b, bool accept)

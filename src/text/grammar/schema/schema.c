@@ -82,15 +82,9 @@ void qn__schema_refuse(qn_schema *c, int32_t node, qn_status status, const char 
         return;
     }
     c->nodes[node].widened = c->restart = true;
-    if (g->n_widened == g->cap_widened) {
-        const int32_t cap = g->cap_widened ? 2 * g->cap_widened : 8;
-        const char **more = qn__arena_array(&g->arena, (size_t)cap, sizeof *more);
-        if (more && g->n_widened) memcpy(more, g->widened, (size_t)g->n_widened * sizeof *more);
-        g->cap_widened = more ? cap : g->cap_widened;
-        g->widened = more ? more : g->widened;
-    }
+    const bool room = qn__arena_room(&g->arena, &g->widened, g->n_widened, &g->cap_widened, sizeof *g->widened);
     const char *note = qn__arena_printf(&g->arena, "%s: %s", where, text);
-    if (!note || g->n_widened == g->cap_widened)
+    if (!note || !room)
         c->status = QN_FAIL(c->err, nomem, "out of memory: a JSON schema");
     else
         g->widened[g->n_widened++] = note;
@@ -103,26 +97,24 @@ bool qn__schema_step(qn_schema *c)
     return qn__schema_going(c);
 }
 
+static void check_memory(qn_schema *c, bool ok)
+{
+    if (!ok && c->status == QN_OK) c->status = QN_FAIL(c->err, nomem, "out of memory: a JSON schema");
+    if (c->arena.used_bytes > MAX_HEAP_BYTES) qn__schema_fail(c, QN_STATUS_limit, "it takes too much memory");
+}
+
 void *qn__schema_alloc(qn_schema *c, size_t count, size_t size)
 {
     void *p = c->status == QN_OK ? qn__arena_array(&c->arena, count, size) : NULL;
-    if (!p && c->status == QN_OK) c->status = QN_FAIL(c->err, nomem, "out of memory: a JSON schema");
-    if (c->arena.used_bytes > MAX_HEAP_BYTES) qn__schema_fail(c, QN_STATUS_limit, "it takes too much memory");
+    check_memory(c, p != NULL);
     return p;
 }
 
 bool qn__schema_grow(qn_schema *c, void *array, int32_t n, int32_t *cap, size_t size)
 {
-    void *old;
-    if (n < *cap) return c->status == QN_OK;
-    const int32_t more = *cap ? 2 * *cap : 16;
-    void *p = qn__schema_alloc(c, (size_t)more, size);
-    if (!p) return false;
-    memcpy(&old, array, sizeof old);
-    if (n) memcpy(p, old, (size_t)n * size);
-    memcpy(array, &p, sizeof p);
-    *cap = more;
-    return true;
+    const bool ok = c->status == QN_OK && qn__arena_room(&c->arena, array, n, cap, size);
+    check_memory(c, ok);
+    return ok;
 }
 
 /* ---- from a schema to rules ---------------------------------------------------------------------------------- */
@@ -136,6 +128,7 @@ static void forget(qn_schema *c, mark at, int32_t rule)
 {
     qn_grammar *g = c->g;
     g->n_states = at.n_states;
+    g->failed = false; /* if it was, a node was widened that made too many states */
     g->n_edges = at.n_edges;
     g->n_rules = at.n_rules;
     g->rules[rule].begin = g->rules[rule].end = -1;
@@ -182,7 +175,9 @@ qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *
         qn__emit_schema(&c, rule);
     } while (c.status == QN_OK && c.restart);
     if (c.status == QN_OK) c.status = qn__grammar_failure(g, err);
-    if (c.status == QN_OK) qn__emit_trim(&c, rule, at.n_states, at.n_edges);
+    bool ends = true;
+    if (c.status == QN_OK) c.status = qn__grammar_trim(g, rule, at.n_states, at.n_edges, &ends, err);
+    if (c.status == QN_OK && !ends) qn__schema_fail(&c, QN_STATUS_invalid, "no value can satisfy it");
     qn__arena_deinit(&c.arena);
     return c.status;
 }

@@ -117,6 +117,7 @@ typedef struct qn_schema {
     qn_status status; /* sticky */
     bool restart;     /* a node was widened: what was made of it no longer holds */
     int64_t steps;
+    int n_too_large;
     qn_schema_node *nodes;
     int32_t n_nodes, cap_nodes;
     int32_t object;      /* the node of options.object, or -1 */
@@ -194,8 +195,6 @@ void qn__emit_number(qn_schema *c, const qn_schema_shape *s, int32_t from, int32
 /* ---- emit.c and its parts: states and edges between `from` and `to` ---------------------------------------- */
 
 void qn__emit_schema(qn_schema *c, int32_t rule);
-/* Takes away what leads to no end, from that state and edge on; an error when nothing is left of the rule. */
-void qn__emit_trim(qn_schema *c, int32_t rule, int32_t first_state, int32_t first_edge);
 int32_t qn__general_rule(qn_schema *c, qn_general_rule which);
 int32_t qn__set_rule(qn_schema *c, int32_t set); /* made later, when it is new; -1 after a failure */
 void qn__emit_set(qn_schema *c, int32_t set, int32_t from, int32_t to);

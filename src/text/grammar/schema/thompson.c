@@ -27,18 +27,10 @@ typedef struct build {
 
 static bool grow(build *b, void *array, int32_t n, int32_t *cap, size_t size, int32_t most)
 {
-    void *old;
     if (b->too_many || b->nomem) return false;
     if (n >= most) return b->too_many = true, false;
-    if (n < *cap) return true;
-    const int32_t more = *cap ? 2 * *cap : 64;
-    void *p = qn__arena_array(b->arena, (size_t)more, size);
-    if (!p) return b->nomem = true, false;
-    memcpy(&old, array, sizeof old);
-    if (n) memcpy(p, old, (size_t)n * size);
-    memcpy(array, &p, sizeof p);
-    *cap = more;
-    return true;
+    b->nomem = !qn__arena_room(b->arena, array, n, cap, size);
+    return !b->nomem;
 }
 
 static int32_t state(build *b)
