@@ -38,7 +38,6 @@ static int parse(chat *c, int argc, char **argv)
 {
     chat_options *o = &c->o;
     *o = (chat_options){.n_predict = -1};
-    cli_sampling_init(&o->sampling);
     const cli_option own[] = {
         CLI_OPTION_GROUP("Conversation"),
         {"prompt", 'p', CLI_STRING, &o->prompt, "PROMPT", "one turn: this message", 0, 0, NULL},
@@ -49,36 +48,24 @@ static int parse(chat *c, int argc, char **argv)
         {"tool-choice", 0, CLI_STRING, &o->tool_choice, "CHOICE",
          "whether to call them; required: some, or the name of the one to call, before the answer", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end an answer before this text (may be repeated)", 0, 0, NULL},
-        CLI_GRAMMAR_OPTIONS(o->grammar),
+        CLI_GRAMMAR_OPTIONS(o->gen.grammar),
         {"chat-template", 0, CLI_STRING, &o->template_name, "NAME",
          "another template of the file (tool_use, rag), or chatml, plain", 0, 0, NULL},
         {"chat-template-file", 0, CLI_STRING, &o->template_file, "FILE",
          "a template's source in the place of the model's", 0, 0, NULL},
         {"chat-template-kwargs", 0, CLI_STRING, &o->kwargs, "JSON", "further variables of the template, an object", 0,
          0, NULL},
-        CLI_OPTION_GROUP("Model and machine"),
-        {"ctx-size", 'c', CLI_INT, &o->n_ctx, "N", "context in tokens (default: the model's, at most 8192)", 1, 1 << 28,
-         NULL},
-        {"batch-size", 'b', CLI_INT, &o->n_batch, "N", "tokens of the prompt computed at once (default: 512)", 1,
-         1 << 20, NULL},
-        CLI_MODEL_OPTIONS(o->model),
+        CLI_GENERATION_OPTIONS(o->gen),
         CLI_OPTION_GROUP("Choosing the next token"),
     };
     cli_option options[CLI_N(own) + CLI_N_SAMPLING];
-    int n_args = 0;
     memcpy(options, own, sizeof(own));
-    cli_sampling_options(&o->sampling, options + CLI_N(own));
-    const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &c->model, &n_args);
+    int n_args = 0;
+    const int status = cli_parse_generation(&usage, &o->gen, options, CLI_N(own), argc, argv, &c->model, &n_args);
     if (status >= 0) return status;
-    const int grammar = cli_check_grammar(&o->grammar);
-    if (grammar != CLI_OK) return grammar;
     if (o->tool_choice && !o->tools) return cli_bad_usage("--tool-choice wants --tools");
     if (o->template_name && o->template_file) return cli_bad_usage("a template was given twice");
-    const int checked = cli_check_sampling(&o->sampling);
-    if (checked != CLI_OK) return checked;
-    c->model = cli_model_path(c->model);
-    if (!c->model) return CLI_FAILED;
-    return cli_model_defaults(cli_model_found(c->model), options, CLI_N(options), argc, argv);
+    return cli_find_generation_model(&c->model, options, CLI_N(own), argc, argv);
 }
 
 /* ---- setting up ---- */
@@ -118,7 +105,7 @@ static int set_up_template(chat *c)
  * grammar holds for all that is said. */
 static int set_up_grammar(chat *c)
 {
-    const cli_grammar *g = &c->o.grammar;
+    const cli_grammar *g = &c->o.gen.grammar;
     const bool whole = g->gbnf || g->gbnf_file || g->trigger.n || g->trigger_after.n;
     if (whole) return cli_create_matcher(g, c->tok, &c->grammar, &c->matcher);
     return cli_schema_text(g, &c->schema);
@@ -167,15 +154,15 @@ static int set_up(chat *c)
     if (c->o.tools && !(c->tools = read_file(c->o.tools))) return CLI_FAILED;
     int status = set_up_messages(c);
     if (status != CLI_OK) return status;
-    status = cli_open_engine(c->model, &c->o.model, &c->engine);
+    status = cli_open_engine(c->model, &c->o.gen.model, &c->engine);
     if (status != CLI_OK) return status;
     c->tok = qn_engine_tokenizer(c->engine);
     status = set_up_template(c);
     if (status == CLI_OK) status = set_up_grammar(c);
     if (status == CLI_OK) status = check_template(c);
     if (status != CLI_OK) return status;
-    return cli_create_session(c->engine, &c->o.model,
-                              (qn_session_options){.n_ctx = c->o.n_ctx, .n_batch = c->o.n_batch}, &c->session);
+    return cli_create_session(c->engine, &c->o.gen.model,
+                              (qn_session_options){.n_ctx = c->o.gen.n_ctx, .n_batch = c->o.gen.n_batch}, &c->session);
 }
 
 static void tear_down(chat *c)

@@ -10,21 +10,17 @@
 
 #include "cli/chat_input.h"
 #include "cli/chat_screen.h"
-#include "cli/grammar.h"
-#include "cli/model.h"
-#include "cli/sampling.h"
+#include "cli/generation.h"
 #include <quern/chat.h>
 #include <quern/messages.h>
 
 #define CHAT_MAX_TEXT_BYTES ((size_t)64 << 20)
 
 typedef struct chat_options {
-    cli_model_options model;
-    cli_sampling sampling;
-    int32_t n_predict, n_ctx, n_batch;
+    cli_generation gen;
+    int32_t n_predict;
     const char *prompt, *system, *think, *tools, *tool_choice, *kwargs, *template_name, *template_file;
     cli_strings stop;
-    cli_grammar grammar;
     bool context_shift;
 } chat_options;
 

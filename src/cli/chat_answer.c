@@ -136,7 +136,7 @@ int chat_hold(chat *c, const qn_prompt *prompt, qn_grammar **out)
 static int set_up(answer *a)
 {
     chat *c = a->c;
-    cli_sampling sampling = c->o.sampling;
+    cli_sampling sampling = c->o.gen.sampling;
     qn_error err;
     if (sampling.seed) sampling.seed += c->n_answers; /* else /regenerate would say the same again */
     c->n_answers++;
@@ -165,7 +165,7 @@ static int draw(answer *a, qn_token *out)
     qn_token id;
     if (qn_sampler_sample_masked(a->sampler, qn_session_logits(c->session, -1), mask, &id, &err) != QN_OK)
         return cli_fail_error(&err);
-    if (qn_tokenizer_is_eog(c->tok, id) && !c->o.sampling.ignore_eos) return CLI_OK;
+    if (qn_tokenizer_is_eog(c->tok, id) && !c->o.gen.sampling.ignore_eos) return CLI_OK;
     if (a->matcher && qn_matcher_accept(a->matcher, id, &err) != QN_OK) return cli_fail_error(&err);
     qn_sampler_accept(a->sampler, id);
     *out = id;

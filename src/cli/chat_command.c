@@ -256,7 +256,9 @@ static int command_edit(chat *c, const char *arguments)
     if (!text) return cli_fail("the last message has no text");
     int status = CLI_OK;
     if (editor && *editor) {
+        chat_input_lend(true);
         char *now = edited(editor, text);
+        chat_input_lend(false);
         if (now && *now && strcmp(now, text) != 0)
             status = say_instead(c, at, now);
         else if (now)
@@ -333,7 +335,7 @@ static int command_set(chat *c, const char *arguments)
     const chat_options before = c->o;
     const size_t name_len = strcspn(arguments, " =");
     memcpy(options, own, sizeof(own));
-    cli_sampling_options(&c->o.sampling, options + CHAT_N_CHANGEABLE);
+    cli_sampling_options(&c->o.gen.sampling, options + CHAT_N_CHANGEABLE);
     if (!*arguments) {
         for (int i = 0; i < CLI_N(options); i++) show_option(c, &options[i]);
         return CLI_OK;
@@ -352,9 +354,10 @@ static int command_set(chat *c, const char *arguments)
         return cli_fail("options were set too many times; /save, and begin anew");
     char *copy = strdup(value); /* options keep pointers to their texts */
     int status = copy ? store(o, copy) : cli_no_memory("out of memory");
-    if (status == CLI_OK) status = cli_check_sampling(&c->o.sampling);
+    if (status == CLI_OK) status = cli_check_sampling(&c->o.gen.sampling);
     qn_sampler *sampler = NULL;
-    if (status == CLI_OK) status = cli_create_sampler(&c->o.sampling, c->tok, qn_session_n_ctx(c->session), &sampler);
+    if (status == CLI_OK)
+        status = cli_create_sampler(&c->o.gen.sampling, c->tok, qn_session_n_ctx(c->session), &sampler);
     qn_sampler_destroy(sampler);
     if (status != CLI_OK) {
         c->o = before;

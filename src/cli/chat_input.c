@@ -3,6 +3,8 @@
 #include "cli/chat_line.h"
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
 struct chat_input {
     chat_line *line;
@@ -11,6 +13,27 @@ struct chat_input {
     bool was_empty;
     char history[4096]; /* path; "" without one */
 };
+
+/* ---- the terminal ---- */
+
+static struct termios as_it_was;
+static bool is_terminal;
+
+void chat_echo(bool on)
+{
+    struct termios t;
+    if (!is_terminal || tcgetattr(STDIN_FILENO, &t) != 0) return;
+    t.c_lflag = on ? t.c_lflag | ECHO : t.c_lflag & ~(tcflag_t)ECHO;
+    tcsetattr(STDIN_FILENO, TCSANOW, &t);
+}
+
+void chat_input_lend(bool lend)
+{
+    if (lend && is_terminal) tcsetattr(STDIN_FILENO, TCSADRAIN, &as_it_was);
+    if (!lend) chat_echo(false);
+}
+
+/* ---- lines ---- */
 
 static void remember_loaded(void *ctx, const char *entry)
 {
@@ -31,6 +54,8 @@ static const chat_line_type *line_type(void)
 chat_input *chat_input_open(const chat_screen *screen, const char *(*complete)(const void *ctx, int i))
 {
     chat_input *in = calloc(1, sizeof(*in));
+    is_terminal = tcgetattr(STDIN_FILENO, &as_it_was) == 0;
+    chat_echo(false);
     if (in) in->line = line_type()->open(screen, complete);
     if (!in || !in->line) {
         chat_input_close(in);
@@ -48,6 +73,7 @@ void chat_input_close(chat_input *in)
 {
     if (!in) return;
     if (in->line) in->line->type->close(in->line);
+    chat_input_lend(true);
     free(in->text);
     free(in);
 }

@@ -18,6 +18,9 @@ typedef enum chat_typed {
  * history is read from its file. NULL after a message. */
 chat_input *chat_input_open(const chat_screen *screen, const char *(*complete)(const void *ctx, int i));
 void chat_input_close(chat_input *in);
+/* From opening to closing the terminal shows what is typed only while a line is read: what is typed into an answer
+ * waits for the next line, and does not stand in the answer. An editor gets the terminal as it was. */
+void chat_input_lend(bool lend);
 
 /* A message: one line, or more of them: a trailing \ goes on in the next line, and a line that begins with """ opens a
  * text that a line with """ at its end closes. A text that was pasted is one message. *text is borrowed until the next

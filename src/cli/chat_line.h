@@ -27,6 +27,8 @@ struct chat_line {
     bool pasting;   /* the line ended within a text that is being pasted: more of it comes */
 };
 
+/* Whether the terminal shows what is typed. */
+void chat_echo(bool on);
 /* As read() of one byte from standard input, but a signal ends the waiting with EINTR although writes are restarted. */
 ssize_t chat_read_byte(unsigned char *c);
 

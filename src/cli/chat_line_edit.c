@@ -287,6 +287,7 @@ static chat_typed read_line(chat_line *base, const char *prompt, const char **li
     resized = 0;
     el_set(l->el, EL_PREP_TERM, 1); /* or what is typed just after the prompt was shown would be the terminal's */
     const char *got = el_gets(l->el, &n);
+    chat_echo(false); /* libedit has switched it on */
     if (!l->base.pasting) fputs("\033[?2004l", l->out);
     fflush(l->out);
     free(l->text);

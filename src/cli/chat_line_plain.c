@@ -51,7 +51,7 @@ static bool add(plain_line *l, char c)
     return true;
 }
 
-static chat_typed read_line(chat_line *base, const char *prompt, const char **line)
+static chat_typed read_shown(chat_line *base, const char *prompt, const char **line)
 {
     plain_line *l = (plain_line *)base;
     const chat_screen *screen = base->screen;
@@ -82,6 +82,14 @@ static chat_typed read_line(chat_line *base, const char *prompt, const char **li
     }
     *line = l->n ? l->text : "";
     return CHAT_TYPED_text;
+}
+
+static chat_typed read_line(chat_line *base, const char *prompt, const char **line)
+{
+    chat_echo(true);
+    const chat_typed typed = read_shown(base, prompt, line);
+    chat_echo(false);
+    return typed;
 }
 
 const chat_line_type chat_line_plain = {open_line, close_line, read_line, ignore, ignore};

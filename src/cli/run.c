@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/run.c -- quern run: a prompt in, its continuation out, as it comes. */
-#include "cli/grammar.h"
-#include "cli/model.h"
-#include "cli/sampling.h"
+#include "cli/generation.h"
 #include "serve/stop.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -12,13 +10,11 @@
 #define MAX_PROMPT_BYTES ((size_t)64 << 20)
 
 typedef struct run_options {
-    cli_model_options model;
-    cli_sampling sampling;
-    int32_t n_predict, n_ctx, n_batch;
+    cli_generation gen;
+    int32_t n_predict;
     const char *prompt, *file, *stats, *graph_dir;
     bool quiet, special;
     cli_strings stop;
-    cli_grammar grammar;
 } run_options;
 
 typedef struct run_state {
@@ -65,7 +61,6 @@ static int parse(run_state *s, int argc, char **argv)
 {
     run_options *o = &s->o;
     *o = (run_options){.n_predict = 512};
-    cli_sampling_init(&o->sampling);
     const cli_option own[] = {
         CLI_OPTION_GROUP("Text"),
         {"predict", 'n', CLI_INT, &o->n_predict, "N",
@@ -73,15 +68,10 @@ static int parse(run_state *s, int argc, char **argv)
         {"prompt", 'p', CLI_STRING, &o->prompt, "TEXT", "the prompt, instead of an argument", 0, 0, NULL},
         {"file", 'f', CLI_STRING, &o->file, "FILE", "read the prompt from a file", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &o->stop, "STR", "end before this text (may be repeated)", 0, 0, NULL},
-        CLI_GRAMMAR_OPTIONS(o->grammar),
+        CLI_GRAMMAR_OPTIONS(o->gen.grammar),
         {"quiet", 'q', CLI_FLAG, &o->quiet, NULL, "don't repeat the prompt", 0, 0, NULL},
         {"special", 0, CLI_FLAG, &o->special, NULL, "show control tokens as text", 0, 0, NULL},
-        CLI_OPTION_GROUP("Model and machine"),
-        {"ctx-size", 'c', CLI_INT, &o->n_ctx, "N", "context in tokens (default: the model's, at most 8192)", 1, 1 << 28,
-         NULL},
-        {"batch-size", 'b', CLI_INT, &o->n_batch, "N", "tokens of the prompt computed at once (default: 512)", 1,
-         1 << 20, NULL},
-        CLI_MODEL_OPTIONS(o->model),
+        CLI_GENERATION_OPTIONS(o->gen),
         CLI_OPTION_GROUP("What is seen of it"),
         {"stats", 0, CLI_STRING, &o->stats, "FILE", "write counters and times as JSON; - is standard output", 0, 0,
          NULL},
@@ -91,23 +81,16 @@ static int parse(run_state *s, int argc, char **argv)
     };
     cli_option options[CLI_N(own) + CLI_N_SAMPLING];
     memcpy(options, own, sizeof(own));
-    cli_sampling_options(&o->sampling, options + CLI_N(own));
     const char *args[2] = {0};
     int n_args = 0;
-    const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
+    const int status = cli_parse_generation(&usage, &o->gen, options, CLI_N(own), argc, argv, args, &n_args);
     s->model = args[0];
     s->prompt = args[1];
     if (status >= 0) return status;
     if ((s->prompt != NULL) + (o->prompt != NULL) + (o->file != NULL) > 1)
         return cli_bad_usage("a prompt was given twice: as an argument, by --prompt or by --file");
     if (o->prompt) s->prompt = o->prompt;
-    const int grammar = cli_check_grammar(&o->grammar);
-    if (grammar != CLI_OK) return grammar;
-    const int checked = cli_check_sampling(&o->sampling);
-    if (checked != CLI_OK) return checked;
-    s->model = cli_model_path(s->model);
-    if (!s->model) return CLI_FAILED;
-    return cli_model_defaults(cli_model_found(s->model), options, CLI_N(options), argc, argv);
+    return cli_find_generation_model(&s->model, options, CLI_N(own), argc, argv);
 }
 
 static int read_prompt(run_state *s)
@@ -129,20 +112,21 @@ static int read_prompt(run_state *s)
 static int set_up(run_state *s)
 {
     qn_error err;
-    int status = cli_open_engine(s->model, &s->o.model, &s->engine);
+    int status = cli_open_engine(s->model, &s->o.gen.model, &s->engine);
     if (status != CLI_OK) return status;
     s->tok = qn_engine_tokenizer(s->engine);
     if (qn_tokenize(s->tok, s->prompt, s->prompt_len, NULL, &s->ids, &s->n_ids, &err) != QN_OK)
         return cli_fail_error(&err);
     if (s->n_ids == 0) return cli_fail("the prompt is empty and the model has no token to begin with; give some text");
-    status = cli_create_session(s->engine, &s->o.model,
-                                (qn_session_options){.n_ctx = s->o.n_ctx, .n_batch = s->o.n_batch}, &s->session);
+    status =
+        cli_create_session(s->engine, &s->o.gen.model,
+                           (qn_session_options){.n_ctx = s->o.gen.n_ctx, .n_batch = s->o.gen.n_batch}, &s->session);
     if (status != CLI_OK) return status;
     if (s->n_ids > (size_t)qn_session_n_ctx(s->session))
         return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu",
                         s->n_ids, qn_session_n_ctx(s->session), s->n_ids + 256);
-    status = cli_create_sampler(&s->o.sampling, s->tok, qn_session_n_ctx(s->session), &s->sampler);
-    if (status == CLI_OK) status = cli_create_matcher(&s->o.grammar, s->tok, &s->grammar, &s->matcher);
+    status = cli_create_sampler(&s->o.gen.sampling, s->tok, qn_session_n_ctx(s->session), &s->sampler);
+    if (status == CLI_OK) status = cli_create_matcher(&s->o.gen.grammar, s->tok, &s->grammar, &s->matcher);
     if (status != CLI_OK) return status;
     qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
@@ -225,7 +209,7 @@ static int generate(run_state *s)
         if (!ask_grammar(s, &mask, &err)) return cli_fail_error(&err);
         if (qn_sampler_sample_masked(s->sampler, qn_session_logits(s->session, -1), mask, &id, &err) != QN_OK)
             return cli_fail_error(&err);
-        if (qn_tokenizer_is_eog(s->tok, id) && !s->o.sampling.ignore_eos) break;
+        if (qn_tokenizer_is_eog(s->tok, id) && !s->o.gen.sampling.ignore_eos) break;
         if (s->matcher && qn_matcher_accept(s->matcher, id, &err) != QN_OK) return cli_fail_error(&err);
         qn_sampler_accept(s->sampler, id);
         if (!put(s, s->piece, qn_detok_push(&detok, s->tok, id, s->piece, s->piece_size))) break;

@@ -48,6 +48,16 @@ prompt() {
     done
     bad "no prompt came"; grep . "$work/screen"
 }
+# prompt_is_back: the same, but something may stand behind it already
+prompt_is_back() {
+    for i in $(seq 400); do
+        screen
+        grep . "$work/screen" >"$work/lines"; mv "$work/lines" "$work/screen"
+        [ "$(grep -c '^>' "$work/screen")" -gt "$n_prompts" ] && tail -n 1 "$work/screen" | grep -q '^>' && return 0
+        sleep 0.05
+    done
+    bad "no prompt came back"; cat "$work/screen"
+}
 clear_screen() { n_prompts=0; tm send-keys -R -t c ';' clear-history -t c; keys Enter; prompt; }
 leaves() { # by the keys
     keys "$@"
@@ -161,6 +171,19 @@ keys -l "ROMEO:"; keys Enter; sees "
 say "/context"; sees "2 messages"
 keys C-c; sees "Ctrl-C again or Ctrl-D leaves"; prompt
 leaves C-c
+
+# ---- what is typed into an answer is not shown in it, and is the beginning of the next message ----
+for TERM_OF_CHAT in tmux-256color dumb; do
+    export TERM_OF_CHAT
+    chat --chat-template plain --ignore-eos -n 150 -c 4096 --temp 0; prompt
+    keys -l "ROMEO:"; keys Enter; sees "
+" 6; keys -l "typed ahead"; prompt_is_back
+    sed '$d' "$work/screen" | grep -q "typed ahead" && { bad "what was typed ahead stands in the answer, terminal $TERM_OF_CHAT:"; grep . "$work/screen"; }
+    keys -l " of it"; keys Enter; n_prompts=2; prompt
+    say "/save $work/c.json"
+    grep -q '"content": "typed ahead of it"' "$work/c.json" || { bad "what was typed ahead is lost, terminal $TERM_OF_CHAT:"; cat "$work/c.json"; }
+done
+unset TERM_OF_CHAT
 
 # ---- a full context: both numbers, and a choice ----
 chat --chat-template plain --ignore-eos -n 40 -c 128 --temp 0; prompt
