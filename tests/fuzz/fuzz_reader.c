@@ -11,6 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* READER_TOOLS without what a reader does not look at: reading them was a third of a run. */
+static const char tools[] =
+    "[{\"function\": {\"name\": \"get_weather\", \"parameters\": {\"properties\": {\"s\": {\"type\": \"string\"}, "
+    "\"n\": {\"type\": \"integer\"}, \"f\": {\"type\": \"number\"}, \"b\": {\"type\": \"boolean\"}, "
+    "\"o\": {\"$ref\": \"#/$defs/o\"}, \"l\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}}, "
+    "\"$defs\": {\"o\": {\"type\": \"object\"}}}}}, {\"function\": {\"name\": \"add\"}}]";
+
 static qn_chat_template *templates[READER_TEMPLATES];
 
 static const qn_chat_template *template_of(uint8_t byte)
@@ -63,7 +70,7 @@ static char *read_text(const qn_chat_template *t, const char *text, size_t n, si
     char *json;
     qn_error err;
     *s = (sum){0};
-    REQUIRE(qn_chat_reader_create(t, NULL, READER_TOOLS, NULL, &r, &err) == QN_OK);
+    REQUIRE(qn_chat_reader_create(t, NULL, tools, NULL, &r, &err) == QN_OK);
     for (size_t at = 0; at < n; at += step) {
         REQUIRE(qn_chat_reader_text(r, text + at, n - at < step ? n - at : step, &e, &n_events, &err) == QN_OK);
         add_up(s, e, n_events);
@@ -85,8 +92,7 @@ static void check_message(const char *json)
     REQUIRE(messages);
     strcpy(messages, "[{\"role\": \"user\", \"content\": \"x\"}, ");
     strcat(strcat(messages, json), "]");
-    const qn_status status =
-        qn_chat_render(template_of(0), messages, &(qn_chat_options){.tools = READER_TOOLS}, &p, NULL);
+    const qn_status status = qn_chat_render(template_of(0), messages, NULL, &p, NULL);
     REQUIRE(status == QN_OK || status == QN_STATUS_limit);
     if (status == QN_OK) qn_prompt_deinit(&p);
     free(messages);
