@@ -202,8 +202,10 @@ typedef struct qn_chat_constraint {
  *     with response_schema   content is JSON by the schema; with auto it may be calls instead
  *
  * Arguments satisfy the tool's schema. Of a tool with "strict": true whatever cannot be held is an error; of others it
- * is widened (qn_grammar_n_widened). *out is NULL where nothing is to be held, which also is so with auto and none for
- * templates whose calls begin with no mark. tok may be NULL: all marks are text then. prompt as for a reader.
+ * is widened (qn_grammar_n_widened). A call that begins with no mark (Llama 3) is known by how its JSON begins: with
+ * the name of a tool, or with a key that calls have; with auto and none content does not begin so. *out is NULL where
+ * nothing is to be held, which also is so with auto and none where turns are messages with channels. tok may be NULL:
+ * all marks are text then. prompt as for a reader.
  *
  * invalid for tools that are none and a choice that is not among them; unsupported where a choice is forced and the
  * template's syntax was not found, or with the keyword that cannot be held; and as qn_grammar_create_schema. */

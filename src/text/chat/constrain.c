@@ -3,6 +3,7 @@
  * calls in the model's own syntax, or JSON by a schema. */
 #include "text/chat/constrain.h"
 #include "text/chat/derive.h"
+#include "text/utf8.h"
 
 #include <stdarg.h>
 
@@ -196,6 +197,83 @@ static void put_content(qn_constrain *c, bool calls)
     PUT(c, ") ");
 }
 
+/* Of texts that content may not begin with: what has come so far of some of them. White space may stand at a SPACE. */
+typedef struct bare_node {
+    uint32_t cp;
+    int child, next; /* the first of the longer ones, the next of as many characters; 0: none */
+    bool spaces, whole;
+} bare_node;
+enum { SPACE = 1, MAX_BARE = 4096 };
+
+static void forbid(qn_constrain *c, bare_node *nodes, int *n, const char *text, size_t len)
+{
+    int at = 0;
+    for (size_t i = 0; i < len;) {
+        uint32_t cp;
+        const int step = qn__utf8_decode(text + i, len - i, &cp);
+        i += (size_t)(step ? step : 1);
+        if (cp == SPACE) {
+            nodes[at].spaces = true;
+            continue;
+        }
+        int to = nodes[at].child;
+        while (to && nodes[to].cp != cp) to = nodes[to].next;
+        if (!to && *n == MAX_BARE)
+            return qn__constrain_fail(c, QN_STATUS_limit, "tools: their names have more than %d bytes", MAX_BARE);
+        if (!to) {
+            to = (*n)++;
+            nodes[to] = (bare_node){.cp = cp, .next = nodes[at].child};
+            nodes[at].child = to;
+        }
+        at = to;
+    }
+    nodes[at].whole = true;
+}
+
+/* A call without a mark is known by how its JSON begins: with the name of a tool, or a key that only calls have. Rule
+ * "bare": content that does not begin so. */
+static void bare_rules(qn_constrain *c, const tool *tools, int n_tools)
+{
+    static const char *const before[] = {"\1{\1\"", "\1[\1{\1\""};
+    static const char *const keys[] = {"arguments\"", "parameters\"", "type\"\1:\1\"function\""};
+    static const qn_mark_id open[] = {QN_MARK_content_open};
+    bare_node *nodes = qn__heap_alloc(&c->reader->heap, MAX_BARE * sizeof *nodes);
+    qn_str text = {0};
+    int n = 1;
+    for (size_t b = 0; nodes && b < 2; b++) {
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            qn__str_clear(&text);
+            qn__str_printf(&text, "%s%s", before[b], keys[k]);
+            if (!text.failed) forbid(c, nodes, &n, text.data, text.len);
+        }
+        for (int i = 0; i < n_tools && qn__constraining(c); i++) {
+            qn__str_clear(&text);
+            qn__str_printf(&text, "%s%s\"\1:\1\"", before[b], c->found->name_key);
+            qn__str_append(&text, tools[i].name.s->data, tools[i].name.s->n);
+            qn__str_putc(&text, '"');
+            if (!text.failed) forbid(c, nodes, &n, text.data, text.len);
+        }
+    }
+    c->text.failed |= text.failed || !nodes;
+    qn__str_deinit(&text);
+    const int first = c->n_rules;
+    c->n_rules += n;
+    PUT(c, "\nbare-any ::= [\\t\\n\\r\\x20-\\U0010FFFF]*");
+    for (int i = 0; i < n && qn__constraining(c) && !c->text.failed; i++) {
+        if (nodes[i].whole) continue;
+        PUT(c, "\nr%d ::= \"\" ", first + i);
+        if (nodes[i].spaces) PUT(c, "| [ \\t\\n\\r] r%d ", first + i);
+        for (int k = nodes[i].child; k; k = nodes[k].next)
+            if (!nodes[k].whole) PUT(c, "| [\\U%08X] r%d ", nodes[k].cp, first + k);
+        PUT(c, "| [^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f%s", nodes[i].spaces ? " \\t\\n\\r" : "");
+        for (int k = nodes[i].child; k; k = nodes[k].next) PUT(c, "\\U%08X", nodes[k].cp);
+        PUT(c, "] bare-any ");
+    }
+    PUT(c, "\nbare ::= ");
+    put_first(c, open, 1, true);
+    PUT(c, "r%d", first);
+}
+
 static void put_response(qn_constrain *c, const char *schema)
 {
     static const qn_mark_id open[] = {QN_MARK_content_open};
@@ -256,17 +334,20 @@ static bool put_root(qn_constrain *c, const qn_chat_constraint *o)
                            "tool_choice: how this model's template writes calls was not found");
     if (forced && !n) qn__constrain_fail(c, QN_STATUS_invalid, "tool_choice: there are no tools");
     const bool calls = f->syntax && n && choice != CHOICE_none;
-    /* a call that begins with no mark is only known from its end: nothing to wait for */
-    if (!forced && !o->response_schema && (!f->syntax || !n || f->bare || f->thought_channel)) return false;
+    const bool free_content = !forced && !o->response_schema;
+    if (free_content && (!f->syntax || !n || (f->bare && !f->name_key) || f->thought_channel)) return false;
     if (!qn__constraining(c)) return false;
     if (calls) calls_rules(c, tools, n, !o->single_call && c->reader->several_calls);
     if (o->response_schema && !forced) put_response(c, o->response_schema);
+    if (free_content && f->bare) bare_rules(c, tools, n);
     PUT(c, "\nroot ::= ");
     put_think(c);
     if (forced)
         PUT(c, "calls");
     else if (o->response_schema)
         PUT(c, calls ? "( response | calls )" : "response");
+    else if (f->bare)
+        PUT(c, calls ? "( bare | calls )" : "bare");
     else
         put_content(c, calls);
     PUT(c, "\ncall-id ::= [a-zA-Z0-9]{9}\ncall-number ::= [0-9]{1,3}\n"

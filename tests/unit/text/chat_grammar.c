@@ -301,7 +301,8 @@ static void what_cannot_be_held(void **state)
     refused("none", &(qn_chat_constraint){.tools = TOOLS, .tool_choice = "required"}, QN_STATUS_unsupported,
             "not found");
     refused("none", &(qn_chat_constraint){.tools = TOOLS}, QN_OK, "");
-    refused("bare", &(qn_chat_constraint){.tools = TOOLS}, QN_OK, "");
+    refused("bare", &(qn_chat_constraint){0}, QN_OK, "");
+    refused("channels", &(qn_chat_constraint){.tools = TOOLS}, QN_OK, "");
     refused("hermes", &(qn_chat_constraint){0}, QN_OK, "");
     refused("hermes", &(qn_chat_constraint){.response_schema = "{"}, QN_STATUS_format, "no JSON");
     refused("hermes", &(qn_chat_constraint){.response_schema = "{\"not\": {}}"}, QN_STATUS_unsupported, "\"not\"");
@@ -377,6 +378,48 @@ static void reasoning_stays_free(void **state)
     qn_chat_template_destroy(t);
 }
 
+/* No mark tells a call of a template like Llama 3's; its beginning does. */
+static void calls_without_a_mark(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool with_auto, with_none;
+    } rows[] = {
+        {"hello {\"name\": \"now\", \"parameters\": {}}", true, true},
+        {"", true, true},
+        {"{\"x\": 1}", true, true},
+        {"[1, {\"name\": \"now\"}]", true, true},
+        {"{\"name\": \"Bob\", \"parameters\": 3}", true, true},
+        {"{\"name\": \"nowhere\"}", true, true},
+        {"{\"names\": \"now\"}", true, true},
+        {"{\"type\": \"car\"}", true, true},
+        {"{\"name\": \"now\", \"parameters\": {}}", true, false},
+        {"{\"name\": \"add\", \"parameters\": {\"a\": 1, \"u\": \"km\"}}", true, false},
+        {"{\"name\": \"add\", \"parameters\": {\"a\": \"x\"}}", false, false},
+        {"{\"name\": \"now\", \"x\": 1}", false, false},
+        {" {\n \"name\" : \"now\"}", false, false},
+        {"[ {\"name\": \"now\"}]", false, false},
+        {"{\"parameters\": {}, \"name\": \"now\"}", false, false},
+        {"{\"type\": \"function\", \"name\": \"now\"}", false, false},
+    };
+    qn_chat_template *t;
+    int n_marks, i = 0;
+    while (strcmp(reader_templates[i].name, "bare") != 0) i++;
+    assert_int_equal(qn_chat_template_create(reader_templates[i].source, strlen(reader_templates[i].source), &t, NULL),
+                     QN_OK);
+    qn_tokenizer *tok = vocabulary(t, false, &n_marks);
+    static const char begun[] = "<|head|>assistant<|/head|>\n\n";
+    for (size_t k = 0; k < ARRAY_LEN(rows); k++)
+        for (int none = 0; none < 2; none++) {
+            const qn_chat_constraint c = {.tools = TOOLS, .tool_choice = none ? "none" : "auto"};
+            if (takes(t, tok, begun, &c, rows[k].text) != (none ? rows[k].with_none : rows[k].with_auto))
+                fail_msg("%s: %s", c.tool_choice, rows[k].text);
+        }
+    qn_tokenizer_destroy(tok);
+    qn_chat_template_destroy(t);
+}
+
 static void made_under_want(void **state)
 {
     (void)state;
@@ -409,6 +452,7 @@ int main(void)
         cmocka_unit_test(held_by_templates_of_models),
         cmocka_unit_test(what_cannot_be_held),
         cmocka_unit_test(reasoning_stays_free),
+        cmocka_unit_test(calls_without_a_mark),
         cmocka_unit_test(made_under_want),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
