@@ -251,9 +251,8 @@ qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint6
                         qn_error *err)
 {
     QN_TRY(check_mine(e, "node", node, err));
-    qn_layout l = node->layout;
-    l.offset = 0;
-    if (!qn_layout_is_contiguous(&l)) return QN_FAIL(err, unsupported, "\"%s\" is a strided view", qn__title(node));
+    if (!qn_layout_is_contiguous(&node->layout))
+        return QN_FAIL(err, unsupported, "\"%s\" is a strided view", qn__title(node));
     e->sched->backends[node->root->place]->type->sync(e->sched->backends[node->root->place]);
     return read_value(e, node, data, offset, bytes, err);
 }

@@ -188,7 +188,9 @@ unset TERM_OF_CHAT
 # ---- a full context: both numbers, and a choice ----
 chat --chat-template plain --ignore-eos -n 40 -c 128 --temp 0; prompt
 say "One."; say "Two."
-keys -l "Three."; keys Enter; sees "the context 128"; sees "[n]othing?"; keys -l n; keys Enter; prompt
+keys -l "Three."; keys Enter; sees "the context 128"; sees "[n]othing?"
+tr '\n' ' ' <"$work/screen" | grep -q "The oldest turn (\|The [2-9] oldest turns (" || { bad "which turns can be left out is not said:"; grep . "$work/screen"; }
+keys -l n; keys Enter; prompt
 say "/context"; grep -q "longer read" "$work/screen" && bad "turns are left out that nobody wanted left out"
 clear_screen
 keys -l "/regenerate"; keys Enter; sees "[n]othing?"; keys -l d; keys Enter; sees "left out"; prompt
@@ -244,7 +246,7 @@ if [ -e "$source/models/chat.gguf" ]; then
     want=$(paste -d ' ' "$work/1.ids" "$work/2.ids" | awk '$1 != $2 { print NR - 1; exit }') total=$(grep -c . "$work/2.ids")
     [ "$said" = "$want $((total - want))" ] || bad "chat.gguf: /stats says \"$said\" reused and computed, outside \"$want $((total - want))\" were counted"
     leaves C-d
-    chat --temp 0 --tools "$source/examples/weather.json"; prompt
+    chat --temp 0 --tools "$source/examples/weather.json" --tool-choice required; prompt # one must be called, but after its result none
     keys -l "What is the weather in Oslo?"; keys Enter; sees '-> get_weather {"city": "'; sees "get_weather ="
     keys -l '{"degrees": 7, "sky": "rainy"}'; keys Enter; prompt; sees " 7 degrees"
     say "/save $work/c.json"

@@ -167,6 +167,9 @@ static void test_not_the_first(void **state)
     write_good();
     expect(path_of(2, 3), QN_STATUS_format, "split.no", "open the first part, model-00001-of-00003.gguf");
     expect(path_of(3, 3), QN_STATUS_format, "found part index 2", "open the first part, model-00001-of-00003.gguf");
+    write_part(path_of(49, 190), &(part){48, 190, 5, 1, 1}); /* every digit in a name */
+    expect(path_of(49, 190), QN_STATUS_format, "found part index 48", "open the first part, model-00001-of-00190.gguf");
+    unlink(path_of(49, 190));
 }
 
 static void test_names(void **state)

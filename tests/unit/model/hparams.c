@@ -392,6 +392,17 @@ static void experts(void **state)
             "qwen3.expert_count is 8", "without experts");
 }
 
+/* MiniCPM's files from before there were keys for its factors. */
+static void factors_that_no_key_says(void **state)
+{
+    (void)state;
+    qn_hparams hp;
+    MUST(load_tiny(&(tiny){.arch = "minicpm", .n_layer = 4, .n_embd = 64, .head = 16}, 0, &hp, err));
+    assert_float_equal(hp.embd_scale, 12, 0);
+    assert_float_equal(hp.residual_scale, 0.7f, 1e-7f);
+    assert_float_equal(hp.logit_scale, 4, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +419,7 @@ int main(void)
         cmocka_unit_test(rotated_elements),
         cmocka_unit_test(rope_scaling),
         cmocka_unit_test(experts),
+        cmocka_unit_test(factors_that_no_key_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

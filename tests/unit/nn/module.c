@@ -273,6 +273,7 @@ static void refusals(void **state)
     REFUSED(c, qn_nn_embedding(c, 3, 2, 3), "padding index 3 of 3 rows");
     REFUSED(c, qn_nn_conv2d(c, 3, 4, 2, 2, true, &(qn_conv_options){.groups = 2}), "do not divide into 2 groups");
     REFUSED(c, qn_nn_dropout(c, 1.5), "p is 1.5");
+    REFUSED(c, qn_nn_dropout(c, -0.5), "p is -0.5");
     m = qn_nn_module_list(c, QN_MODULES(qn_nn_relu(c)));
     REFUSED(c, qn_module_forward(m, leaf), "a list computes nothing");
     assert_int_equal(qn_module_set_tensor(m, "0.weight", leaf), QN_STATUS_invalid);

@@ -60,8 +60,34 @@ static void facts(void **state)
     remove_tree(scratch);
 }
 
+/* Small files of a store, of which one byte may be all. */
+static void read_small_files(void **state)
+{
+    (void)state;
+    qn_arena arena;
+    qn_error err;
+    scratch_make("t_store_read");
+    qn__arena_init(&arena, 0);
+    for (size_t size = 0; size < 4; size++) {
+        const char *path = in_scratch("small");
+        FILE *f = fopen(path, "wb");
+        char *text = NULL;
+        size_t n = 99;
+        assert_non_null(f);
+        assert_int_equal(fwrite("abc", 1, size, f), size);
+        fclose(f);
+        assert_int_equal(qn__store_read(path, 3, &arena, &text, &n, &err), QN_OK);
+        assert_int_equal(n, size);
+        assert_int_equal(strlen(text), size);
+        assert_memory_equal(text, "abc", size);
+        if (size > 0) assert_int_equal(qn__store_read(path, size - 1, &arena, &text, &n, &err), QN_STATUS_limit);
+    }
+    assert_int_equal(qn__store_read(in_scratch("none"), 3, &arena, &(char *){NULL}, &(size_t){0}, &err), QN_STATUS_io);
+    qn__arena_deinit(&arena);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(facts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(facts), cmocka_unit_test(read_small_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,6 +209,7 @@ static void limits(void **state)
     static const hostile cases[] = {
         {"{\"pattern\":\"", "(", 60000, "\"}", QN_STATUS_limit, "character 101: groups nested more than 100 deep"},
         {"{\"pattern\":\"", "(a)", 20000, "\"}", QN_OK, NULL},
+        {"{\"type\":[\"null\",\"nul\"]}", "", 0, "", QN_STATUS_format, "#: \"type\" is not a type of JSON"},
         {"{\"pattern\":\"^+", "", 0, "\"}", QN_STATUS_format, "character 2: ^ cannot be repeated"},
         {"{\"pattern\":\"a{1000000}", "", 0, "\"}", QN_STATUS_limit, "more than 100000 states"},
         {"{\"properties\":{\"a\":{\"items\":{\"const\":1},\"minItems\":3,\"maxItems\":99999}}}", "", 0, "",
