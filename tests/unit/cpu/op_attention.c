@@ -152,6 +152,7 @@ static void check_splits(attn_case *c)
 {
     char *first_level = NULL;
     for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+        if (!level_exists((qn_cpu_level)level)) continue;
         size_t bytes;
         const size_t row = (size_t)(c->n_head * c->dv) * 4;
         c->first = 0;
@@ -387,6 +388,7 @@ static void test_no_numbers(void **state)
             tensor *bad = which ? &c.v : &c.k;
             ((uint16_t *)bad->data)[ints_of(&c.lists)[139] * 32 + 7] = 0x7e00; /* NaN, seen by queries from 3 on */
             for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+                if (!level_exists((qn_cpu_level)level)) continue;
                 size_t bytes;
                 float *y = run_at((qn_cpu_level)level, build, &c, &bytes);
                 for (int64_t i = 0; i < n * 32; i++) assert_int_equal(isnan(y[i]) != 0, i / 32 >= 3);
@@ -511,6 +513,7 @@ static void test_cells_may_move(void **state)
         ints_of(&b.lists)[i] = (int32_t)i;
     }
     for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+        if (!level_exists((qn_cpu_level)level)) continue;
         size_t bytes;
         void *x = run_at((qn_cpu_level)level, build, &a, &bytes), *y = run_at((qn_cpu_level)level, build, &b, &bytes);
         assert_memory_equal(x, y, bytes);

@@ -109,6 +109,7 @@ static void try_case(rope_case c, const int32_t *pos)
 
     size_t all_bytes, bytes; /* a token's bits don't depend on its neighbours */
     for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+        if (!level_exists((qn_cpu_level)level)) continue;
         c.count = c.n;
         char *all = run_at((qn_cpu_level)level, build, &c, &all_bytes);
         c.count = 1;

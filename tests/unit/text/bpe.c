@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "shorter.h"
 #include "vocab_file.h"
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
@@ -309,7 +310,7 @@ static void long_runs(void **state)
     (void)state;
     static const char *const more[] = {"aa", "aaaa", "aaaaaaaa", "ab"};
     static const char *const merges[] = {"a a", "aa aa", "aaaa aaaa", "a b"};
-    const size_t len = 3u << 20;
+    const size_t len = (3u << 20) / SHORTER;
     char *text = malloc(len);
     qn_token *ids;
     size_t n;

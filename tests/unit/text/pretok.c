@@ -11,6 +11,7 @@
 #include "text/tokenizer/pretok.h"
 #include "text/utf8.h"
 #include "pretok_figures.inc"
+#include "shorter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,12 +134,12 @@ static void long_runs(bool jit, size_t size)
 static void long_runs_take_linear_time(void **state)
 {
     (void)state;
-    long_runs(true, 384 * 1024);
+    long_runs(true, 384 * 1024 / SHORTER);
 }
 static void long_runs_without_jit(void **state)
 {
     (void)state;
-    long_runs(false, 128 * 1024);
+    long_runs(false, 128 * 1024 / SHORTER);
 }
 
 static void white_space_is_unicodes(void **state)
