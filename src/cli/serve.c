@@ -169,6 +169,9 @@ static int load(serve_command *c)
     };
     if (status == CLI_OK) status = cli_session_options(&c->options, &o.session);
     if (status != CLI_OK) return status;
+    qn_engine_info info;
+    qn_engine_get_info(c->engine, &info);
+    if (info.encoder) return CLI_OK; /* embeddings alone */
     if (qn_batcher_create(c->engine, &o, &c->batcher, &err) != QN_OK) return cli_fail_error(&err);
     return cli_sampling_params(&c->sampling, qn_engine_tokenizer(c->engine), qn_batcher_n_ctx(c->batcher), &c->params);
 }

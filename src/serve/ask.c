@@ -119,7 +119,8 @@ bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, problem *p)
 
 static bool fits(const ask *q, const server *s, size_t n, problem *p)
 {
-    const int32_t n_ctx = qn_batcher_n_ctx(s->batcher);
+    if (!s->batcher) return problem_set(p, 400, "model", "%s computes embeddings; it writes no text", s->o.model);
+    const int32_t n_ctx = server_n_ctx(s);
     if (n == 0) return problem_set(p, 400, q->messages ? "messages" : "prompt", "the prompt is empty");
     if (n <= (size_t)n_ctx) return true;
     snprintf(p->code, sizeof(p->code), "context_length_exceeded");

@@ -30,8 +30,8 @@ typedef struct route {
     const char *method, *path; /* a path that ends in * takes any rest */
     void (*handle)(exchange *x);
     const dialect *dialect;
-    bool quick; /* answered by the HTTP thread: touches no model and parses nothing */
-    bool open;  /* needs no key */
+    enum { BY_http, BY_worker, BY_computer } by; /* who answers; see routes.def */
+    bool open;                                   /* needs no key */
 } route;
 const route *route_find(const char *method, const char *path, const char **rest, bool *other_method);
 
@@ -111,8 +111,9 @@ struct server {
     exchange *exchanges;
     peer *peers;
     uint64_t last_id, n_exchanges;
-    exchange *jobs, **jobs_end;
-    int n_jobs;
+    struct {
+        exchange *first, **end;
+    } jobs[2]; /* for workers, and for the computer */
     pthread_cond_t job_came;
     bool stopping;
     _Atomic uint64_t body_bytes;
@@ -121,13 +122,16 @@ struct server {
     pthread_mutex_t events_lock;
     choice *ready; /* have events that the pump has not seen */
     int epoll, wake;
-    pthread_t pump, workers[16];
+    pthread_t pump, workers[17]; /* the first is the computer */
     int n_workers;
+    qn_session *embedder; /* the computer's; NULL until it is needed */
     bool has_pump;
     _Atomic bool pump_stops;
 };
 
 int64_t now_ns(void);
+/* Of the batcher; what an encoder, which has none, was trained for. */
+int32_t server_n_ctx(const server *s);
 
 /* ---- replying: from any thread ---- */
 /* The whole reply; takes the text. */

@@ -268,7 +268,7 @@ static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
                     (unsigned long long)x->server->o.max_body);
         return refuse(x, connection, &p);
     }
-    if (x->route->quick) {
+    if (x->route->by == BY_http) {
         x->route->handle(x);
         return send_reply(x, connection);
     }

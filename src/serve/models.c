@@ -64,9 +64,9 @@ static json_t *slot_json(const server *s, const qn_batch_info *i)
     };
     return json_pack("{s:i, s:I, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "id", i->stream, "id_task",
                      (json_int_t)i->id, "is_processing", i->stream >= 0, "state", states[i->state], "n_ctx",
-                     qn_batcher_n_ctx(s->batcher), "n_prompt_tokens", i->usage.n_prompt, "n_prompt_tokens_read",
-                     i->usage.n_read, "n_prompt_tokens_cached", i->usage.n_cached, "n_decoded", i->usage.n_generated,
-                     "n_set_back", i->usage.n_set_back, "queue_ms", (double)i->usage.queue_ns * 1e-6, "prompt_ms",
+                     server_n_ctx(s), "n_prompt_tokens", i->usage.n_prompt, "n_prompt_tokens_read", i->usage.n_read,
+                     "n_prompt_tokens_cached", i->usage.n_cached, "n_decoded", i->usage.n_generated, "n_set_back",
+                     i->usage.n_set_back, "queue_ms", (double)i->usage.queue_ns * 1e-6, "prompt_ms",
                      (double)i->usage.read_ns * 1e-6, "predicted_ms", (double)i->usage.generate_ns * 1e-6);
 }
 
@@ -75,7 +75,7 @@ void serve_slots(exchange *x)
     enum { MOST = 1024 };
     qn_batch_info *infos = calloc(MOST, sizeof(*infos));
     json_t *list = json_array();
-    const int32_t n = infos ? qn_batcher_list(x->server->batcher, infos, MOST) : 0;
+    const int32_t n = infos && x->server->batcher ? qn_batcher_list(x->server->batcher, infos, MOST) : 0;
     for (int32_t i = 0; i < n && i < MOST; i++) json_array_append_new(list, slot_json(x->server, &infos[i]));
     free(infos);
     exchange_reply_json(x, 200, list);
@@ -92,13 +92,11 @@ void serve_props(exchange *x)
 {
     const server *s = x->server;
     const char *source = qn_chat_template_source(s->o.tmpl);
-    qn_batcher_stats stats;
-    qn_batcher_get_stats(s->batcher, &stats);
     exchange_reply_json(x, 200,
                         json_pack("{s:{s:i}, s:i, s:s, s:o, s:o, s:o, s:o, s:{s:b, s:b, s:b, s:b}, s:{s:b, s:b}, s:s}",
-                                  "default_generation_settings", "n_ctx", qn_batcher_n_ctx(s->batcher), "total_slots",
-                                  qn_batcher_n_parallel(s->batcher), "model_alias", s->o.model, "model_path",
-                                  json_text(s->o.path, strlen(s->o.path)), "chat_template",
+                                  "default_generation_settings", "n_ctx", server_n_ctx(s), "total_slots",
+                                  s->batcher ? qn_batcher_n_parallel(s->batcher) : 0, "model_alias", s->o.model,
+                                  "model_path", json_text(s->o.path, strlen(s->o.path)), "chat_template",
                                   json_text(source, strlen(source)), "bos_token",
                                   piece_json(s, qn_tokenizer_bos(s->tok)), "eos_token",
                                   piece_json(s, qn_tokenizer_eos(s->tok)), "chat_template_caps", "supports_tools",
@@ -115,9 +113,9 @@ static void metric(text *t, const char *name, const char *kind, const char *help
 void serve_metrics(exchange *x)
 {
     server *s = x->server;
-    qn_batcher_stats b;
+    qn_batcher_stats b = {0};
     text t = {0};
-    qn_batcher_get_stats(s->batcher, &b);
+    if (s->batcher) qn_batcher_get_stats(s->batcher, &b);
     pthread_mutex_lock(&s->lock);
     const double n_exchanges = (double)s->n_exchanges;
     pthread_mutex_unlock(&s->lock);

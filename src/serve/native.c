@@ -14,6 +14,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
 {
     int64_t n;
     bool cache = true;
+    q->special = true; /* it is the whole prompt, not a user's part of one */
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};

@@ -17,9 +17,9 @@ static bool options(ask *q, const fields *f, const server *s)
     int64_t n;
     if (!own) return f->p->status == 0;
     if (field_integer(&of, "num_predict", -2, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
-    if (field_integer(&of, "num_ctx", 1, INT32_MAX, &n) && n > qn_batcher_n_ctx(s->batcher))
+    if (field_integer(&of, "num_ctx", 1, INT32_MAX, &n) && n > server_n_ctx(s))
         return problem_set(f->p, 400, "options.num_ctx", "%lld tokens; this server has a context of %d (--ctx-size)",
-                           (long long)n, qn_batcher_n_ctx(s->batcher));
+                           (long long)n, server_n_ctx(s));
     return f->p->status == 0 && ask_sampling(q, &of) && ask_stops(q, &of, "stop");
 }
 

@@ -43,7 +43,7 @@ void serve_ollama_ps(exchange *x)
     json_t *model = model_json(x->server);
     json_object_set_new(model, "expires_at", json_string("9999-12-31T23:59:59Z")); /* never unloaded */
     json_object_set_new(model, "size_vram", json_integer(0));
-    json_object_set_new(model, "context_length", json_integer(qn_batcher_n_ctx(x->server->batcher)));
+    json_object_set_new(model, "context_length", json_integer(server_n_ctx(x->server)));
     exchange_reply_json(x, 200, json_pack("{s:[o]}", "models", model));
 }
 

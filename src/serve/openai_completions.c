@@ -46,6 +46,7 @@ static bool switches(ask *q, const fields *f)
 
 static bool read_ask(ask *q, exchange *x, problem *p)
 {
+    q->special = true;
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};

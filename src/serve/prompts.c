@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/serve/prompts.c -- see prompts.h. Control tokens are found in text: it is the whole prompt, not a user's part. */
+/* src/serve/prompts.c -- see prompts.h. */
 #include "serve/prompts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,12 +33,13 @@ static bool add_id(ids *to, const server *s, const json_t *value, const char *pa
     return add(to, &id, 1, p);
 }
 
-static bool add_text(ids *to, const server *s, const json_t *value, bool first, const char *path, problem *p)
+static bool add_text(ids *to, const server *s, const json_t *value, bool special, bool first, const char *path,
+                     problem *p)
 {
     qn_token *more = NULL;
     size_t n = 0;
     qn_error err;
-    const qn_tokenize_options o = {.no_bos = !first};
+    const qn_tokenize_options o = {.no_bos = !first, .no_special = !special};
     if (qn_tokenize(s->tok, json_string_value(value), json_string_length(value), &o, &more, &n, &err) != QN_OK)
         return problem_error(p, path, &err);
     const bool good = add(to, more, n, p);
@@ -46,12 +47,12 @@ static bool add_text(ids *to, const server *s, const json_t *value, bool first, 
     return good;
 }
 
-static bool one(ids *to, const server *s, const json_t *value, const char *path, problem *p)
+static bool one(ids *to, const server *s, const json_t *value, bool special, const char *path, problem *p)
 {
     const json_t *item;
     char inner[96];
     size_t i;
-    if (json_is_string(value)) return add_text(to, s, value, true, path, p);
+    if (json_is_string(value)) return add_text(to, s, value, special, true, path, p);
     if (!json_is_array(value))
         return problem_set(p, 400, path, "found %s, expected text or a list of tokens", json_type_name(value));
     json_array_foreach(value, i, item)
@@ -59,7 +60,7 @@ static bool one(ids *to, const server *s, const json_t *value, const char *path,
         snprintf(inner, sizeof(inner), "%s[%zu]", path, i);
         const bool good = json_is_integer(item) ? add_id(to, s, item, inner, p)
                           : json_is_string(item)
-                              ? add_text(to, s, item, i == 0, inner, p)
+                              ? add_text(to, s, item, special, i == 0, inner, p)
                               : problem_set(p, 400, inner, "found %s, expected a token or text", json_type_name(item));
         if (!good) return false;
     }
@@ -82,7 +83,7 @@ static bool several(const json_t *value)
 static bool read_one(ask *q, const server *s, const json_t *value, const char *path, problem *p)
 {
     ids list = {0};
-    const bool good = one(&list, s, value, path, p) && ask_add_prompt(q, list.data, list.n, p);
+    const bool good = one(&list, s, value, q->special, path, p) && ask_add_prompt(q, list.data, list.n, p);
     free(list.data);
     return good;
 }

@@ -5,7 +5,8 @@
 
 #include "serve/answers.h"
 
-/* Text; a list of ids and texts, which is one prompt; or a list of such, or of texts, which are several. */
+/* Control tokens are found in text where q->special. Text; a list of ids and texts, which is one prompt; or a list of
+ * such, or of texts, which are several. */
 bool prompts_read(ask *q, const server *s, const fields *f, const char *name);
 /* A list of ids, *out of which is freed with free; NULL after a problem. */
 qn_token *prompts_ids(const server *s, const fields *f, const char *name, size_t *n);

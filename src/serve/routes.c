@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const route routes[] = {
-#define ROUTE(method, path, function, dialect, quick, open) {#method, path, function, &dialect##_dialect, quick, open},
+#define ROUTE(method, path, function, dialect, by, open) {#method, path, function, &dialect##_dialect, BY_##by, open},
 #include "serve/routes.def"
 #undef ROUTE
 };

@@ -32,7 +32,8 @@ typedef struct serve_options {
 
 typedef struct server server;
 
-/* Listens. The batcher, its engine and the template outlive the server. io when the address cannot be had. */
+/* Listens. The batcher (NULL for an encoder, which writes no text), its engine and the template outlive the server. io
+ * when the address cannot be had. */
 qn_status serve_start(qn_engine *engine, qn_batcher *batcher, const serve_options *options, server **out,
                       qn_error *err);
 int serve_port(const server *s);

@@ -50,6 +50,8 @@ qn_status serve_start(qn_engine *engine, qn_batcher *batcher, const serve_option
     return own.status;
 }
 
+int32_t server_n_ctx(const server *s) { return s->batcher ? qn_batcher_n_ctx(s->batcher) : s->info.n_ctx_train; }
+
 int serve_port(const server *s) { return s->port; }
 
 /* All of them by id, oldest last, without holding the lock while one is looked at. */
@@ -103,6 +105,7 @@ void serve_stop(server *s)
     }
     http_stop(s);
     pump_stop(s);
+    qn_session_destroy(s->embedder);
     pthread_cond_destroy(&s->job_came);
     pthread_mutex_destroy(&s->events_lock);
     pthread_mutex_destroy(&s->lock);

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/embeddings.c -- /v1/embeddings, /embedding, /api/embed, /api/embeddings and /rerank. One thread computes
+ * them, in a session of its own that is made when the first request comes; whole texts, so that a row's bits don't
+ * depend on others. */
+#include "serve/ollama.h"
+#include "serve/openai.h"
+#include "serve/prompts.h"
+#include "serve/routes.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TOKENS = 8192, BATCH = 512, SEQUENCES = 8, MAX_TEXTS = 2048 };
+
+/* What is asked, and what came of it. */
+typedef struct job {
+    exchange *x;
+    json_t *body;
+    ask q; /* its prompts are the texts */
+    problem p;
+    qn_pooling pooling;
+    float *rows; /* [n_prompts, width] */
+    int32_t width;
+    size_t n_tokens;
+} job;
+
+static void begin(job *j, exchange *x)
+{
+    *j = (job){.x = x};
+    ask_init(&j->q, x->server);
+    j->body = exchange_parse(x, &j->p);
+    const fields f = {j->body, "", &j->p};
+    if (j->body) (void)ask_model(&j->q, x->server, &f);
+}
+
+static void end(job *j, json_t *reply)
+{
+    if (j->p.status) {
+        json_decref(reply);
+        exchange_refuse(j->x, &j->p);
+    } else {
+        exchange_reply_json(j->x, 200, reply);
+    }
+    json_decref(j->body);
+    free(j->rows);
+    ask_deinit(&j->q);
+}
+
+/* ---- computing ---- */
+
+static bool make_session(server *s, problem *p)
+{
+    qn_error err;
+    if (s->embedder) return true;
+    int32_t n = s->info.n_ctx_train > 0 && s->info.n_ctx_train < MOST_TOKENS ? s->info.n_ctx_train : MOST_TOKENS;
+    const qn_session_options o = {
+        .n_ctx = n,
+        .n_batch = s->info.both_ways || n < BATCH ? n : BATCH,
+        .n_seq = SEQUENCES,
+        .embeddings = true,
+    };
+    return qn_session_create(s->engine, &o, &s->embedder, &err) == QN_OK ||
+           problem_set(p, err.status == QN_STATUS_limit ? 503 : 500, "", "%s", err.text);
+}
+
+/* One after another, so that a client that leaves is noticed between two, and streams are computed there too. */
+static void compute(job *j)
+{
+    server *s = j->x->server;
+    qn_error err;
+    const int n = j->q.n_prompts;
+    if (j->p.status || !make_session(s, &j->p)) return;
+    const bool rank = j->pooling == QN_POOLING_rank;
+    j->width = rank ? s->info.n_label : s->info.n_embd_out;
+    if (rank && !j->width) {
+        problem_set(&j->p, 400, "", "the model has no head for ranking");
+        return;
+    }
+    j->rows = malloc((size_t)n * (size_t)j->width * sizeof(*j->rows));
+    if (!j->rows) problem_set(&j->p, 503, "", "out of memory");
+    for (int i = 0; i < n && !j->p.status; i++) {
+        char field[32];
+        const qn_embedding_text one = {j->q.prompts[i].ids, (int32_t)j->q.prompts[i].n};
+        const qn_embedding_options o = {.pooling = j->pooling, .normalize = !rank};
+        snprintf(field, sizeof(field), "input[%d]", i);
+        if (one.n_tokens == 0) problem_set(&j->p, 400, field, "the text is empty");
+        j->n_tokens += j->q.prompts[i].n;
+        if (exchange_is_gone(j->x)) problem_set(&j->p, 503, "", "the client is gone");
+        if (!j->p.status &&
+            qn_session_embeddings(s->embedder, &one, 1, &o, j->rows + (size_t)i * (size_t)j->width, &err) != QN_OK)
+            problem_set(&j->p, err.status == QN_STATUS_nomem ? 503 : 400, field, "%s", err.text);
+    }
+}
+
+static json_t *row_json(const job *j, int i)
+{
+    json_t *list = json_array();
+    const float *row = j->rows + (size_t)i * (size_t)j->width;
+    for (int32_t k = 0; k < j->width; k++) json_array_append_new(list, json_real((double)row[k]));
+    return list;
+}
+
+static json_t *row_base64(const job *j, int i)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const float *row = j->rows + (size_t)i * (size_t)j->width;
+    const size_t n = (size_t)j->width * 4;
+    text t = {0};
+    unsigned char part[3];
+    for (size_t at = 0; at < n; at += 3) {
+        const size_t k = n - at < 3 ? n - at : 3;
+        for (size_t b = 0; b < 3; b++) {
+            uint32_t bits = 0;
+            if (at + b < n) memcpy(&bits, &row[(at + b) / 4], sizeof(bits));
+            part[b] = (unsigned char)(bits >> (at + b) % 4 * 8); /* little endian, whatever we are */
+        }
+        const char four[4] = {letters[part[0] >> 2], letters[(part[0] & 3) << 4 | part[1] >> 4],
+                              k > 1 ? letters[(part[1] & 15) << 2 | part[2] >> 6] : '=',
+                              k > 2 ? letters[part[2] & 63] : '='};
+        text_put(&t, four, 4);
+    }
+    json_t *value = t.failed ? NULL : json_stringn(t.data, t.n);
+    text_deinit(&t);
+    return value;
+}
+
+/* ---- reading ---- */
+
+static void read_texts(job *j, const char *name)
+{
+    const fields f = {j->body, "", &j->p};
+    int64_t n;
+    if (j->p.status) return;
+    if (prompts_read(&j->q, j->x->server, &f, name) && j->q.n_prompts > MAX_TEXTS)
+        problem_set(&j->p, 400, name, "%d texts; %d are possible", j->q.n_prompts, MAX_TEXTS);
+    if (field_integer(&f, "dimensions", 1, INT32_MAX, &n) && n != j->x->server->info.n_embd_out)
+        problem_set(&j->p, 400, "dimensions", "this model gives %d", j->x->server->info.n_embd_out);
+}
+
+void serve_embeddings(exchange *x)
+{
+    job j;
+    const char *format = "float";
+    json_t *list = json_array();
+    begin(&j, x);
+    read_texts(&j, "input");
+    const fields f = {j.body, "", &j.p};
+    if (!j.p.status) (void)field_string(&f, "encoding_format", &format);
+    const bool base64 = strcmp(format, "base64") == 0;
+    if (!base64 && strcmp(format, "float") != 0)
+        problem_set(&j.p, 400, "encoding_format", "\"%.40s\" is none of float, base64", format);
+    compute(&j);
+    for (int i = 0; i < j.q.n_prompts && !j.p.status; i++)
+        json_array_append_new(list, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", i, "embedding",
+                                              base64 ? row_base64(&j, i) : row_json(&j, i)));
+    end(&j, json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", list, "model", x->server->o.model,
+                      "usage", "prompt_tokens", (json_int_t)j.n_tokens, "total_tokens", (json_int_t)j.n_tokens));
+}
+
+/* llama-server's */
+void serve_embedding(exchange *x)
+{
+    job j;
+    json_t *list = json_array();
+    begin(&j, x);
+    read_texts(&j, j.body && json_object_get(j.body, "content") ? "content" : "input");
+    compute(&j);
+    for (int i = 0; i < j.q.n_prompts && !j.p.status; i++)
+        json_array_append_new(list, json_pack("{s:i, s:[o]}", "index", i, "embedding", row_json(&j, i)));
+    end(&j, list);
+}
+
+void serve_ollama_embed(exchange *x)
+{
+    job j;
+    json_t *list = json_array();
+    begin(&j, x);
+    read_texts(&j, "input");
+    compute(&j);
+    for (int i = 0; i < j.q.n_prompts && !j.p.status; i++) json_array_append_new(list, row_json(&j, i));
+    end(&j, json_pack("{s:s, s:o, s:I, s:i, s:I}", "model", x->server->o.model, "embeddings", list, "total_duration",
+                      (json_int_t)(now_ns() - x->began_ns), "load_duration", 0, "prompt_eval_count",
+                      (json_int_t)j.n_tokens));
+}
+
+void serve_ollama_embeddings(exchange *x)
+{
+    job j;
+    begin(&j, x);
+    read_texts(&j, "prompt");
+    compute(&j);
+    end(&j, j.p.status ? NULL : json_pack("{s:o}", "embedding", row_json(&j, 0)));
+}
+
+/* ---- ranking ---- */
+
+static void read_pairs(job *j, const char **query)
+{
+    const fields f = {j->body, "", &j->p};
+    const json_t *documents = j->p.status ? NULL : field_array(&f, "documents"), *item;
+    qn_error err;
+    size_t i;
+    if (j->p.status) return;
+    if (!field_string(&f, "query", query) || !documents) {
+        field_wrong(&f, *query ? "documents" : "query", *query ? "a list of texts" : "text");
+        return;
+    }
+    json_array_foreach(documents, i, item)
+    {
+        char field[32];
+        qn_token *ids = NULL;
+        size_t n = 0;
+        const json_t *words = json_is_object(item) ? json_object_get(item, "text") : item;
+        snprintf(field, sizeof(field), "documents[%zu]", i);
+        if (!json_is_string(words) || i >= MAX_TEXTS) {
+            problem_set(&j->p, 400, field, i < MAX_TEXTS ? "expected text" : "more texts than are possible");
+            return;
+        }
+        const qn_gguf_str q = {*query, strlen(*query)}, d = {json_string_value(words), json_string_length(words)};
+        if (qn_engine_tokenize_pair(j->x->server->engine, q, d, &ids, &n, &err) != QN_OK)
+            problem_error(&j->p, field, &err);
+        else
+            (void)ask_add_prompt(&j->q, ids, n, &j->p);
+        qn_free(ids);
+        if (j->p.status) return;
+    }
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const float x = **(const float *const *)a, y = **(const float *const *)b;
+    return (x < y) - (x > y);
+}
+
+static json_t *results(const job *j, int64_t top)
+{
+    json_t *list = json_array();
+    const int n = j->q.n_prompts;
+    const float **order = calloc((size_t)n + 1, sizeof(*order));
+    for (int i = 0; order && i < n; i++) order[i] = j->rows + (size_t)i * (size_t)j->width;
+    if (order) qsort(order, (size_t)n, sizeof(*order), by_score);
+    for (int i = 0; order && i < n && i < top; i++)
+        json_array_append_new(list, json_pack("{s:I, s:f}", "index", (json_int_t)((order[i] - j->rows) / j->width),
+                                              "relevance_score", (double)*order[i]));
+    free(order);
+    return list;
+}
+
+void serve_rerank(exchange *x)
+{
+    job j;
+    const char *query = NULL;
+    int64_t top = INT32_MAX;
+    begin(&j, x);
+    j.pooling = QN_POOLING_rank;
+    read_pairs(&j, &query);
+    const fields f = {j.body, "", &j.p};
+    if (!j.p.status) (void)field_integer(&f, "top_n", 1, INT32_MAX, &top);
+    compute(&j);
+    end(&j, j.p.status ? NULL
+                       : json_pack("{s:s, s:s, s:o, s:{s:I, s:I}}", "object", "list", "model", x->server->o.model,
+                                   "results", results(&j, top), "usage", "prompt_tokens", (json_int_t)j.n_tokens,
+                                   "total_tokens", (json_int_t)j.n_tokens));
+}
