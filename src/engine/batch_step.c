@@ -26,6 +26,8 @@ static void unlist(qn_batcher *b, const qn_stream *s)
 static void finish(qn_batcher *b, qn_stream *s)
 {
     qn__batch_leave(b, s, true);
+    qn_matcher_destroy(s->matcher); /* whoever is told of the end may destroy the grammar */
+    s->matcher = NULL;
     qn__mutex_lock(&b->lock);
     unlist(b, s);
     b->stats.n_ended++;

@@ -37,6 +37,7 @@ void answers_free(answers *a)
     qn_prompt_deinit(&a->prompt);
     ask_deinit(&a->q);
     json_decref(a->own);
+    text_deinit(&a->part);
     pthread_mutex_destroy(&a->lock);
     free(a);
 }
@@ -115,7 +116,7 @@ static void give(choice *c, piece_kind kind, int call, const char *data, size_t 
 {
     answers *a = c->a;
     const piece p = {kind, call, data, n};
-    if (a->q.stream) a->d->piece(a, c, &p);
+    if (a->q.stream || a->d->always) a->d->piece(a, c, &p);
 }
 
 static void give_content(choice *c)
@@ -299,7 +300,7 @@ static void end_choice(choice *c, finish how)
     if (c->ended) return;
     c->ended = true;
     c->finish = how == FINISH_stop && c->n_calls && !c->stop.hit ? FINISH_calls : how;
-    if (c->a->q.stream) c->a->d->end_choice(c->a, c);
+    if (c->a->q.stream || c->a->d->always) c->a->d->end_choice(c->a, c);
 }
 
 /* The model's part is over: what was held back comes out. */
@@ -381,7 +382,7 @@ static void take_in(choice *c, const batch_of_events *b)
     }
     if (b->progressed && !b->n && !c->n_tokens && a->q.stream && a->d->progress) a->d->progress(a, c);
     if (b->over) over(c);
-    if (b->lost || c->no_memory || c->content.failed || c->reasoning.failed) {
+    if (b->lost || c->no_memory || c->content.failed || c->reasoning.failed || a->part.failed) {
         const problem p = {.status = 503, .text = "out of memory"};
         fail(a, &p);
     }

@@ -132,7 +132,8 @@ struct answers {
     char id[48];
     int64_t created;
     json_t *own; /* the dialect's, while it writes */
-    int phase, index;
+    int phase, index, n_events;
+    text part;
 };
 
 void answers_free(answers *a);

@@ -242,8 +242,8 @@ static bool start(answers *a, problem *p)
     x->answers = a;
     pthread_mutex_unlock(&x->lock);
     for (int i = 0; i < a->n && good; i++) good = submit(a, &a->choices[i], p);
+    if (good && (a->q.stream || a->d->always)) a->d->begin(a);
     if (good && a->q.stream) {
-        a->d->begin(a);
         exchange_begin_stream(x);
     } else if (!good) {
         a->failed = true;

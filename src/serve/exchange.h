@@ -24,6 +24,7 @@ typedef struct exchange exchange;
 typedef struct answers answers;
 typedef struct choice choice;
 typedef struct dialect dialect;
+typedef struct stored stored; /* a response; responses_store.c */
 
 /* ---- routes ---- */
 typedef struct route {
@@ -40,6 +41,7 @@ typedef struct piece piece;
 struct dialect {
     const char *stream_type;                      /* of the content */
     bool pings;                                   /* lines that clients skip may be put in while nothing comes */
+    bool always;                                  /* its functions are called for whole replies too */
     void (*problem)(text *out, const problem *p); /* a body */
     void (*begin)(answers *a);                    /* the stream's */
     void (*piece)(answers *a, choice *c, const piece *p); /* of the stream */
@@ -118,6 +120,9 @@ struct server {
     bool stopping;
     _Atomic uint64_t body_bytes;
     _Atomic uint64_t n_served;
+
+    pthread_mutex_t responses_lock; /* taken alone */
+    stored *responses;
 
     pthread_mutex_t events_lock;
     choice *ready; /* have events that the pump has not seen */

@@ -5,6 +5,7 @@
 #include "serve/native.h"
 #include "serve/ollama.h"
 #include "serve/openai.h"
+#include "serve/responses.h"
 #include <string.h>
 
 static const route routes[] = {

@@ -2,6 +2,7 @@
 /* src/serve/server.c -- a server's life. */
 #include "serve/exchange.h"
 #include "serve/answers.h"
+#include "serve/responses.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -39,6 +40,7 @@ qn_status serve_start(qn_engine *engine, qn_batcher *batcher, const serve_option
     s->epoll = s->wake = -1;
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->events_lock, NULL);
+    pthread_mutex_init(&s->responses_lock, NULL);
     pthread_cond_init(&s->job_came, NULL);
     defaults(s, options);
     if (pump_start(s, &own) && work_start(s, &own) && http_start(s, &own)) {
@@ -108,6 +110,8 @@ void serve_stop(server *s)
     qn_session_destroy(s->embedder);
     pthread_cond_destroy(&s->job_came);
     pthread_mutex_destroy(&s->events_lock);
+    pthread_mutex_destroy(&s->responses_lock);
+    responses_deinit(s);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

@@ -57,6 +57,38 @@ def test_openai_completions():
     assert "".join(e.choices[0].text for e in o.completions.create(**body, stream=True)) == whole.choices[0].text
 
 
+def test_openai_responses():
+    body = dict(model="chat", input="What is 2 plus 3?", temperature=0)
+    whole = o.responses.create(**body)
+    with o.responses.stream(**body) as s:
+        kinds = [e.type for e in s]
+        assert s.get_final_response().output_text == whole.output_text == "2 + 3 = 5"
+    assert kinds[0] == "response.created" and kinds[-1] == "response.completed" and "response.output_text.delta" in kinds
+    more = o.responses.create(model="chat", input="And 4 plus 4?", previous_response_id=whole.id, temperature=0)
+    assert more.usage.input_tokens_details.cached_tokens > 10
+    assert o.responses.retrieve(more.id).output_text == more.output_text
+    o.responses.delete(more.id)
+    try:
+        o.responses.retrieve(more.id)
+    except openai.NotFoundError:
+        pass
+    else:
+        raise AssertionError("a response that was deleted")
+    tools = [{"type": "function", "name": "get_weather", "parameters": PARAMETERS, "strict": True}]
+    call = o.responses.create(model="chat", input=ROME, tools=tools, tool_choice="required").output[-1]
+    assert json.loads(call.arguments)["city"]
+    assert o.responses.create(model="chat", tools=tools, input=[*ROME, call, {
+        "type": "function_call_output", "call_id": call.call_id, "output": "sunny"}]).status
+
+
+def test_openai_embeddings():
+    one = o.embeddings.create(model="chat", input=["Once upon a time", "The end"])  # asks for base64
+    two = o.embeddings.create(model="chat", input=["Once upon a time", "The end"], encoding_format="float")
+    assert len(one.data[0].embedding) == 192
+    assert all(abs(x - y) < 1e-7 for a, b in zip(one.data, two.data) for x, y in zip(a.embedding, b.embedding))
+    assert l.embed(model="chat", input="The end").embeddings[0][0] - two.data[1].embedding[0] < 1e-7
+
+
 def test_openai_errors():
     for error, more in ((openai.NotFoundError, {"model": "x"}), (openai.BadRequestError, {"temperature": -1}),
                         (openai.BadRequestError, {"messages": [{"role": "user", "content": "x " * 2000}]})):

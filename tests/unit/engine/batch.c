@@ -396,6 +396,35 @@ static void own_errors(void **state)
     tear_down(g);
 }
 
+static void drop_grammar(void *ctx, const qn_batch_event *e)
+{
+    crowd_request *r = ctx;
+    if (e->kind != QN_BATCH_end) return;
+    qn_grammar_destroy((qn_grammar *)r->grammar);
+    atomic_store(&r->ended, true);
+}
+
+/* A grammar is the batcher's until the end is told, and not a moment longer; cancelled or not. */
+static void grammars_end(void **state)
+{
+    (void)state;
+    rig *g = set_up(8);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 400}, .n_parallel = 4});
+    for (int i = 0; i < 8; i++) {
+        crowd_request *r = &g->r[i];
+        qn_grammar *own = NULL;
+        qn_batch_request ask = {.prompt = r->prompt, .n_prompt = (size_t)r->n_prompt, .fn = drop_grammar, .ctx = r};
+        MUST(qn_grammar_create("root ::= [a-z ]{1,9}", NULL, &own, err));
+        r->grammar = ask.grammar = own;
+        ask.max_tokens = 5;
+        MUST(qn_batcher_submit(b, &ask, &r->id, err));
+        if (i % 2) qn_batcher_cancel(b, r->id);
+    }
+    for (int i = 0; i < 8; i++) crowd_wait(&g->r[i]);
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
 /* Prompt and answer fill the context to its last cell, with the cells that kept sequences had. */
 static void full_context(void **state)
 {
@@ -421,10 +450,10 @@ static void full_context(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_if_alone),  cmocka_unit_test(cancelled), cmocka_unit_test(destroyed),
-        cmocka_unit_test(paused),       cmocka_unit_test(prefixes),  cmocka_unit_test(one_prompt),
-        cmocka_unit_test(fair),         cmocka_unit_test(refusals),  cmocka_unit_test(own_errors),
-        cmocka_unit_test(full_context),
+        cmocka_unit_test(as_if_alone),  cmocka_unit_test(cancelled),    cmocka_unit_test(destroyed),
+        cmocka_unit_test(paused),       cmocka_unit_test(prefixes),     cmocka_unit_test(one_prompt),
+        cmocka_unit_test(fair),         cmocka_unit_test(refusals),     cmocka_unit_test(own_errors),
+        cmocka_unit_test(full_context), cmocka_unit_test(grammars_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
