@@ -87,16 +87,26 @@ static int compute_steps(bench_run_state *s)
     return CLI_OK;
 }
 
+/* What a window has forgotten is filled in anew. */
+static int back_to_depth(bench_run_state *s)
+{
+    qn_status status = QN_OK;
+    for (int32_t seq = 0; seq < s->row->batch && status == QN_OK; seq++)
+        status = qn_session_seq_remove(s->session, seq, start_of(s, seq), -1, &s->err);
+    if (status != QN_STATUS_state) return status == QN_OK ? CLI_OK : cli_fail_error(&s->err);
+    for (int32_t seq = 0; seq < s->row->batch; seq++)
+        if (qn_session_seq_remove(s->session, seq, 0, -1, &s->err) != QN_OK) return cli_fail_error(&s->err);
+    return fill(s);
+}
+
 static int repeat(bench_run_state *s, double *seconds)
 {
     const int64_t start = cli_now_ns();
     const int status = s->texts ? compute_texts(s) : s->row->prompt ? compute_prompt(s) : compute_steps(s);
     *seconds = (double)(cli_now_ns() - start) * 1e-9;
     if (status != CLI_OK || s->texts) return status;
-    for (int32_t seq = 0; seq < s->row->batch; seq++)
-        if (qn_session_seq_remove(s->session, seq, start_of(s, seq), -1, &s->err) != QN_OK)
-            return cli_fail_error(&s->err);
-    return cli_interrupted() ? CLI_INTERRUPTED : CLI_OK;
+    const int back = back_to_depth(s);
+    return back == CLI_OK && cli_interrupted() ? CLI_INTERRUPTED : back;
 }
 
 /* ---- statistics ---- */

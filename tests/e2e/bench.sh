@@ -17,6 +17,11 @@ cat "$work/tests" "$work/tests" | cmp -s - "$work/have" || { bad "rows differ"; 
 tail -n +2 "$work/out" | awk -F, '!($6 > 0 && $7 >= 0 && $8 > 0 && $9 > 0 && $10 > 0 && $11 == 1 && $15 > 0 && $16 > 0 && $17 > 0 && $18 == 2 && $19 > 0) { print; bad = 1 }
     { share = $6 / $13; if (share / $8 > 1.001 || share / $8 < 0.999) { print "share:", $0; bad = 1 } } END { exit bad }' || bad "CSV values"
 
+# A prompt longer than what a window takes back: the depth is filled in anew.
+expect 0 "$quern" synth "$work/window.gguf" --arch gemma3 --layers 2 --embd 64 --heads 2 --kv-heads 1 --ff 64 --vocab-size 300 --ctx 64 --set attention.sliding_window=8 --type F16
+expect 0 "$quern" bench "$work/window.gguf" -p 700 -n 4 -b 1,2 -d 90 -t 1 -r 2 -o csv
+[ "$(wc -l <"$work/out")" = 4 ] || bad "rows of a model with windows"
+
 # The limit again, from what inspect says of the tensors: bytes and products of the body, and of the output matrix once where logits are wanted.
 for file in "$model" "$work/tied.gguf"; do
     expect 0 "$quern" inspect "$file" --csv
