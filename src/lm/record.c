@@ -178,6 +178,20 @@ static qn_value *act(void *ctx, qn_value *x, qn_act kind)
     return value(activated(tensor(x), kind));
 }
 
+static qn_value *gate(void *ctx, qn_value *y, qn_value *g, qn_attn_gate kind, int64_t n_head)
+{
+    (void)ctx;
+    if (!y || !g) return NULL;
+    qn_tensor *f = kind == QN_GATE_sigmoid ? qn_sigmoid(tensor(g)) : qn_softplus(tensor(g), 1, 20);
+    const int64_t row = qn_dim(tensor(y), -1);
+    if (!f || qn_dim(f, -1) == row) return value(f ? qn_mul(tensor(y), f) : NULL);
+    const int64_t n = qn_numel(f) / n_head;
+    const qn_shape shape = qn_shape_get(tensor(y));
+    qn_tensor *heads =
+        qn_mul(qn_reshape(tensor(y), qn_shape_of(n, n_head, row / n_head)), qn_reshape(f, qn_shape_of(n, n_head, 1)));
+    return value(heads ? qn_reshape(heads, shape) : NULL);
+}
+
 static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
 {
     (void)ctx;
@@ -271,6 +285,7 @@ const qn_recorder qn__lm_recorder = {
     .heat = heat,
     .act = act,
     .gated = gated,
+    .gate = gate,
     .attend = attend,
     .name = name,
 };

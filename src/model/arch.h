@@ -28,6 +28,7 @@ typedef struct qn_hparams {
     uint32_t expert_gating; /* 1 + qn_moe_score; 0: the architecture's */
     uint32_t expert_norm;
     float expert_scale;
+    float expert_limit, shared_limit; /* in qn_layer_hp */
     /* Latent attention: ranks of queries (0: whole) and of keys and values, a head's sizes where cached is what they
      * are made of; 0: heads are cached, of n_embd_head_k and _v */
     uint32_t n_lora_q, n_lora_kv, n_embd_head_k_mla, n_embd_head_v_mla;
@@ -62,6 +63,7 @@ typedef struct qn_layer_hp {
     uint32_t n_head, n_kv_head, n_ff, windowed;
     uint32_t d_k, d_v; /* of a head */
     uint32_t experts;  /* a mixture, where others have one feed-forward */
+    float expert_limit, shared_limit;
 } qn_layer_hp;
 
 #define QN_POOLING_UNSET_IN_FILE 255 /* of qn_hparams.pooling */
@@ -107,6 +109,8 @@ typedef struct qn_hparam_row {
     HPARAM_(key, count, field, false, fallback, lo, hi, 0, NULL)
 /* These may differ between layers. */
 #define LU32(key, field, lo, hi)             HPARAM_(key, u32, field, true, 0, lo, hi, OF_LAYER_(field), NULL)
+#define LF32_OR(key, field, fallback, lo, hi) \
+    HPARAM_(key, f32, field, false, fallback, lo, hi, OF_LAYER_(field), NULL)
 #define LU32_OR(key, field, fallback, lo, hi) \
     HPARAM_(key, u32, field, false, fallback, lo, hi, OF_LAYER_(field), NULL)
 #define PATTERN_OR(key, field, fallback) \
@@ -144,7 +148,9 @@ typedef struct qn_layer {
     qn_weight *ffn_gate_exps, *ffn_up_exps, *ffn_down_exps;
     qn_weight *ffn_gate_up_exps; /* of an expert the rows of gate and up, one behind the other */
     qn_weight *ffn_gate_exps_bias, *ffn_up_exps_bias, *ffn_down_exps_bias;
+    qn_weight *ffn_norm_exps; /* of what experts take, where it is not what a dense feed-forward beside them takes */
     qn_weight *ffn_gate_shexp, *ffn_up_shexp, *ffn_down_shexp, *ffn_gate_inp_shexp;
+    qn_weight *attn_gate;  /* [n_head, n_embd], or a row an element */
     qn_weight *attn_sinks; /* [n_head]: of each head one more score, whose weight goes nowhere */
     qn_weight *attn_post_norm_bias, *ffn_post_norm_bias, *attn_q_norm_bias, *attn_k_norm_bias;
     /* Latent attention: queries by way of a vector; of the stream a vector c of a position, and a key's rotated part;

@@ -8,6 +8,8 @@
 #include "graph/ops/matmul.h"
 #include "graph/ops/pointwise.h"
 
+#include <math.h>
+
 qn_node *qn__weight(qn_build *b, const qn_weight *w)
 {
     if (!w) return NULL;
@@ -204,9 +206,29 @@ static qn_value *act(void *ctx, qn_value *x, qn_act kind)
     return value(activated(((qn_build *)ctx)->g, node(x), kind));
 }
 
+static qn_value *gate(void *ctx, qn_value *y, qn_value *g, qn_attn_gate kind, int64_t n_head)
+{
+    qn_build *b = ctx;
+    qn_node *f = kind == QN_GATE_sigmoid ? qn__unary(b->g, QN_OP_sigmoid, node(g)) : qn__softplus(b->g, node(g), 1, 20);
+    if (!f || !node(y) || f->layout.dim[1] == node(y)->layout.dim[1]) return value(qn__mul(b->g, node(y), f));
+    const int64_t n = b->n_tokens, row = node(y)->layout.dim[1];
+    qn_node *heads = qn__reshape(b->g, node(y), qn_shape_of(n, n_head, row / n_head));
+    heads = qn__mul(b->g, heads, qn__reshape(b->g, f, qn_shape_of(n, n_head, 1)));
+    return value(qn__reshape(b->g, heads, qn_shape_of(n, row)));
+}
+
+static qn_node *swiglu_oai(qn_graph *g, qn_node *gate, qn_node *up)
+{
+    gate = qn__clamp(g, gate, -INFINITY, 7);
+    up = qn__scale(g, qn__clamp(g, up, -7, 7), 1, 1);
+    gate = qn__mul(g, gate, qn__unary(g, QN_OP_sigmoid, qn__scale(g, gate, 1.702f, 0)));
+    return qn__mul(g, gate, up);
+}
+
 static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
 {
     qn_graph *g = ((qn_build *)ctx)->g;
+    if (kind == QN_ACT_swiglu_oai) return value(swiglu_oai(g, node(gate), node(up)));
     return value(qn__mul(g, activated(g, node(gate), kind), node(up)));
 }
 
@@ -271,6 +293,7 @@ const qn_recorder qn__graph_recorder = {
     .heat = heat,
     .act = act,
     .gated = gated,
+    .gate = gate,
     .attend = attend,
     .name = name,
     .moe = &qn__graph_moe_recorder,

@@ -63,6 +63,13 @@ static qn_value *dense(void *ctx, qn_value *x, const qn_weight *w, qn_value *ids
     return value(qn__linear_experts(graph(ctx), node(x), qn__weight(ctx, w), node(ids), qn__weight(ctx, bias)));
 }
 
+static qn_value *limited(void *ctx, qn_value *gate, qn_value *up, qn_act act, float limit)
+{
+    qn_graph *g = graph(ctx);
+    qn_node *y = qn__clamp(g, node(qn__graph_recorder.act(ctx, gate, act)), -INFINITY, (double)limit);
+    return value(qn__mul(g, y, qn__clamp(g, node(up), -(double)limit, (double)limit)));
+}
+
 static qn_value *weigh(void *ctx, qn_value *x, qn_value *gates)
 {
     qn_graph *g = graph(ctx);
@@ -95,6 +102,7 @@ const qn_moe_recorder qn__graph_moe_recorder = {
     .pick = pick,
     .normalise = normalise,
     .dense = dense,
+    .limited = limited,
     .weigh = weigh,
     .sum = sum,
     .switched = switched,

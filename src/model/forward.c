@@ -98,13 +98,13 @@ static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value 
     if (spec->heat != 0) q = r->heat(c, q, spec);
     const float scale = spec->scale != 0 ? spec->scale : 1.0f / sqrtf((float)dk);
     qn_value *y = r->name(c, r->attend(c, q, k, v, l, i, scale), "attn", i);
+    if (l->attn_gate) y = r->gate(c, y, r->dense(c, x, l->attn_gate, NULL), spec->gate, l->hp.n_head);
     if (l->attn_inner_norm) y = norm(w, y, &l->spec.norm, l->attn_inner_norm, NULL);
     return r->dense(c, y, l->attn_out, l->attn_out_bias);
 }
 
-static qn_value *feed_forward(const forward *w, const qn_layer *l, int i, qn_value *x)
+static qn_value *dense(const forward *w, const qn_layer *l, qn_value *x)
 {
-    if (l->ffn_gate_inp) return qn__forward_experts(w->r, w->ctx, l, i, x, x);
     const qn_recorder *r = w->r;
     void *c = w->ctx;
     const qn_ffn_spec *spec = &l->spec.ffn;
@@ -120,6 +120,17 @@ static qn_value *feed_forward(const forward *w, const qn_layer *l, int i, qn_val
     }
     if (l->ffn_inner_norm) y = norm(w, y, &l->spec.norm, l->ffn_inner_norm, NULL);
     return r->dense(c, y, l->ffn_down, l->ffn_down_bias);
+}
+
+/* Of h, the norm of x; begin: the layer's input. */
+static qn_value *feed_forward(const forward *w, const qn_layer *l, int i, qn_value *h, qn_value *x, qn_value *begin)
+{
+    if (!l->ffn_gate_inp) return dense(w, l, h);
+    const qn_moe_spec *spec = &l->spec.moe;
+    qn_value *in = l->ffn_norm_exps ? norm(w, spec->begin ? begin : x, &l->spec.norm, l->ffn_norm_exps, NULL) : h;
+    qn_value *y = qn__forward_experts(w->r, w->ctx, l, i, in, spec->begin_router ? begin : in);
+    if (l->ffn_up) y = w->r->add(w->ctx, dense(w, l, h), y);
+    return scaled(w, y, spec->sum_scale);
 }
 
 /* What attention or feed-forward made, on its way to the stream. */
@@ -144,17 +155,18 @@ qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, 
     const forward pass = {r, ctx, m}, *w = &pass;
     const qn_layer *l = &m->layers[i];
     const qn_block_spec *spec = &l->spec;
+    qn_value *begin = x;
     const bool before = spec->norms == QN_NORMS_before || spec->norms == QN_NORMS_both;
     qn_value *h = before && !spec->bare_attn ? norm(w, x, &spec->norm, l->attn_norm, l->attn_norm_bias) : x;
     qn_value *y = after(w, spec, attention(w, l, i, h), l->attn_post_norm);
     if (spec->parallel) {
         if (l->ffn_norm) h = norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias);
-        y = r->add(ctx, after(w, spec, feed_forward(w, l, i, h), l->ffn_post_norm), y);
+        y = r->add(ctx, after(w, spec, feed_forward(w, l, i, h, x, begin), l->ffn_post_norm), y);
         return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
     }
     x = r->name(ctx, sum(w, spec, y, x, l->attn_post_norm, l->attn_post_norm_bias), "attn_res", i);
     h = before ? norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias) : x;
-    y = after(w, spec, feed_forward(w, l, i, h), l->ffn_post_norm);
+    y = after(w, spec, feed_forward(w, l, i, h, x, begin), l->ffn_post_norm);
     return r->name(ctx, sum(w, spec, y, x, l->ffn_post_norm, l->ffn_post_norm_bias), "ffn_res", i);
 }
 

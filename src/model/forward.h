@@ -23,6 +23,7 @@ typedef struct qn_moe_recorder {
     qn_value *(*dense)(void *ctx, qn_value *x, const qn_weight *w, qn_value *ids, const qn_weight *bias);
     qn_value *(*weigh)(void *ctx, qn_value *x, qn_value *gates); /* [.., k] -> [.., n_used, k] */
     qn_value *(*sum)(void *ctx, qn_value *y, qn_value *gates);   /* in order of ids; gates NULL: ones -> [.., m] */
+    qn_value *(*limited)(void *ctx, qn_value *gate, qn_value *up, qn_act act, float limit);
     qn_value *(*switched)(void *ctx, qn_value *y, qn_value *x, const qn_weight *w); /* y sigmoid(x . w) */
 } qn_moe_recorder;
 
@@ -51,6 +52,8 @@ typedef struct qn_recorder {
     /* q [.., n_head, d], k [.., n_kv_head, d], v [.., n_kv_head dv] -> [.., n_head dv]; with attn_k_b v is the first
      * part of k */
     qn_value *(*attend)(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale);
+    /* attention y [.., n_head dv] times what g, a number a head or an element, becomes */
+    qn_value *(*gate)(void *ctx, qn_value *y, qn_value *g, qn_attn_gate kind, int64_t n_head);
     qn_value *(*name)(void *ctx, qn_value *x, const char *what, int i); /* may do nothing */
     const qn_moe_recorder *moe;                                         /* NULL: for models without mixtures */
 } qn_recorder;

@@ -19,10 +19,16 @@ static qn_value *gates_of(const qn_recorder *r, void *ctx, const qn_layer *l, in
     return r->name(ctx, gates, "ffn_moe_weights", i);
 }
 
+static qn_value *gated(const qn_recorder *r, void *ctx, const qn_layer *l, qn_value *gate, qn_value *up, float limit)
+{
+    const qn_act act = l->spec.ffn.act;
+    return limit > 0 ? r->moe->limited(ctx, gate, up, act, limit) : r->gated(ctx, gate, up, act);
+}
+
 static qn_value *shared(const qn_recorder *r, void *ctx, const qn_layer *l, qn_value *x)
 {
     qn_value *gate = r->dense(ctx, x, l->ffn_gate_shexp, NULL), *up = r->dense(ctx, x, l->ffn_up_shexp, NULL);
-    qn_value *y = r->dense(ctx, r->gated(ctx, gate, up, l->spec.ffn.act), l->ffn_down_shexp, NULL);
+    qn_value *y = r->dense(ctx, gated(r, ctx, l, gate, up, l->spec.moe.shared_limit), l->ffn_down_shexp, NULL);
     return l->ffn_gate_inp_shexp ? r->moe->switched(ctx, y, x, l->ffn_gate_inp_shexp) : y;
 }
 
@@ -37,11 +43,11 @@ qn_value *qn__forward_experts(const qn_recorder *r, void *ctx, const qn_layer *l
     if (l->ffn_gate_up_exps) {
         const int64_t n = l->ffn_gate_up_exps->shape.dim[1] / 2;
         qn_value *both = m->dense(ctx, in, l->ffn_gate_up_exps, ids, NULL);
-        h = r->gated(ctx, r->part(ctx, both, 0, n), r->part(ctx, both, n, n), ffn->act);
+        h = gated(r, ctx, l, r->part(ctx, both, 0, n), r->part(ctx, both, n, n), l->spec.moe.limit);
     } else {
         qn_value *gate = ffn->plain ? NULL : m->dense(ctx, in, l->ffn_gate_exps, ids, l->ffn_gate_exps_bias);
         qn_value *up = m->dense(ctx, in, l->ffn_up_exps, ids, l->ffn_up_exps_bias);
-        h = ffn->plain ? r->act(ctx, up, ffn->act) : r->gated(ctx, gate, up, ffn->act);
+        h = ffn->plain ? r->act(ctx, up, ffn->act) : gated(r, ctx, l, gate, up, l->spec.moe.limit);
     }
     qn_value *y = m->dense(ctx, h, l->ffn_down_exps, ids, l->ffn_down_exps_bias);
     y = r->name(ctx, m->sum(ctx, y, before ? NULL : gates), "ffn_moe_out", i);

@@ -97,9 +97,11 @@ static qn_status read_row(const qn_gguf *file, const qn_arch *arch, const qn_hpa
 
 /* ---- layers ---- */
 
-static void set_of_layer(qn_layer_hp *l, const qn_hparam_row *row, uint32_t value)
+static void set_of_layer(qn_layer_hp *l, const qn_hparam_row *row, double value)
 {
-    memcpy((char *)l + row->of_layer - 1, &value, sizeof(value));
+    const uint32_t u = row->kind != QN_HPARAM_f32 ? (uint32_t)value : 0;
+    const float f = (float)value;
+    memcpy((char *)l + row->of_layer - 1, row->kind != QN_HPARAM_f32 ? (const void *)&u : &f, 4);
 }
 
 static void settle_heads(const qn_hparams *hp, qn_layer_hp *l)
@@ -121,7 +123,9 @@ qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i)
                      .n_kv_head = hp->n_kv_head ? hp->n_kv_head : hp->n_head,
                      .n_ff = hp->n_ff,
                      .windowed = hp->windowed == 0 || i % hp->windowed != full,
-                     .experts = qn__is_mixture(hp, i)};
+                     .experts = qn__is_mixture(hp, i),
+                     .expert_limit = hp->expert_limit,
+                     .shared_limit = hp->shared_limit};
     settle_heads(hp, &l);
     return l;
 }
@@ -137,7 +141,7 @@ qn_status qn__layer_hp_read(const qn_gguf *file, const qn_arch *arch, const qn_h
         double value = 0;
         if (!kv || kv->type != QN_GGUF_arr) continue;
         QN_TRY(read_element(file, kv, row, i, &value, err));
-        set_of_layer(out, row, (uint32_t)value);
+        set_of_layer(out, row, value);
     }
     settle_heads(hp, out);
     return qn__layer_hp_check(arch, out, i, err);

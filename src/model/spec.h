@@ -65,6 +65,9 @@ typedef enum qn_qk_norm {
     QN_QK_after_turn, /* every head by itself, after it was rotated */
 } qn_qk_norm;
 
+/* What attn_gate's product with attention's input, a number a head or an element, multiplies attention by. */
+typedef enum qn_attn_gate { QN_GATE_sigmoid, QN_GATE_softplus } qn_attn_gate;
+
 typedef struct qn_attn_spec {
     qn_norm_spec norm; /* of queries and keys */
     qn_qk_norm qk_norm;
@@ -76,9 +79,17 @@ typedef struct qn_attn_spec {
     /* Queries are multiplied by 1 + heat log(floor((pos + heat_offset) / heat_floor) + 1); 0: not. */
     float heat, heat_offset;
     int32_t heat_floor;
+    qn_attn_gate gate;
 } qn_attn_spec;
 
-typedef enum qn_act { QN_ACT_silu, QN_ACT_gelu, QN_ACT_gelu_tanh, QN_ACT_relu, QN_ACT_relu2 } qn_act;
+typedef enum qn_act {
+    QN_ACT_silu,
+    QN_ACT_gelu,
+    QN_ACT_gelu_tanh,
+    QN_ACT_relu,
+    QN_ACT_relu2,
+    QN_ACT_swiglu_oai, /* gate and up at most 7, up at least -7: gate sigmoid(1.702 gate) (up + 1) */
+} qn_act;
 typedef struct qn_ffn_spec {
     qn_act act;
     bool plain; /* act(up), where others have act(gate) * up */
@@ -96,11 +107,15 @@ typedef enum qn_moe_score {
 } qn_moe_score;
 typedef struct qn_moe_spec {
     qn_moe_score score;
-    bool normalise;                /* a token's gates add up to 1 */
-    bool by_logits;                /* chosen by the router's logits, whatever the score */
-    bool weight_before;            /* gates multiply what goes in, not what comes out */
-    float scale;                   /* of gates; 0: 1 */
-    int32_t n_used;                /* of a token */
+    bool normalise;            /* a token's gates add up to 1 */
+    bool by_logits;            /* chosen by the router's logits, whatever the score */
+    bool weight_before;        /* gates multiply what goes in, not what comes out */
+    bool begin;                /* experts take the layer's input, not that of the feed-forward */
+    bool begin_router;         /* the router does */
+    float scale;               /* of gates; 0: 1 */
+    float sum_scale;           /* of experts and what is added for all tokens; 0: 1 */
+    float limit, shared_limit; /* act(gate) at most that, and up both ways: of experts, of the shared ones; 0: none */
+    int32_t n_used;            /* of a token */
     int32_t n_group, n_group_used; /* chosen only in the groups whose two best experts are best; 0: no groups */
 } qn_moe_spec;
 

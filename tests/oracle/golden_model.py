@@ -78,9 +78,9 @@ HALVES = set("""qwen2 qwen3 gemma gemma2 gemma3 phi3 olmo2 exaone exaone4 starco
     pangu-embedded hunyuan-dense jais2 nemotron orion phi2 plamo plamo3 seed_oss cogvlm
     nomic-bert nomic-bert-moe jina-bert-v3 modern-bert eurobert gemma-embedding minicpm3""".split())
 # The activation of the feed-forward: silu unless named; PLAIN: act(up) instead of act(gate) * up.
-ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2", "gelu": "gptneox falcon bert nomic-bert-moe jina-bert-v3 modern-bert", "relu2": "arcee jais2 nemotron plm"}
+ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2 grok", "relu": "smallthinker", "gelu": "gptneox falcon bert nomic-bert-moe jina-bert-v3 modern-bert", "relu2": "arcee jais2 nemotron plm"}
 PLAIN = set("starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2 bert nomic-bert-moe jina-bert-v3 plm".split())
-PARALLEL = set("falcon command-r cohere2 phi2 plamo".split())
+PARALLEL = set("falcon command-r cohere2 cohere2moe phi2 plamo".split())
 # Every n-th layer sees all, the others a window; whether the others rotate as if there were no scaling.
 PERIOD = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4, "cohere2": 4, "plamo3": 2, "phi3": 0, "gemma-embedding": 6, "modern-bert": 3}
 # Tokens see both ways; of some, norms come after the sums; which hidden state a head of scores takes unless the first.
@@ -104,6 +104,7 @@ ACT = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "gelu": lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
     "gelu_tanh": lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3))) / 2,
+    "relu": lambda x: np.maximum(x, 0),
     "relu2": lambda x: np.maximum(x, 0) ** 2,
 }
 
@@ -127,7 +128,7 @@ class Model:
         self.eps = get("attention.layer_norm_epsilon") if self.layer_norm else get("attention.layer_norm_rms_epsilon")
         self.head = get("attention.key_length", self.n_embd // max(self.n_head))
         self.head_v = get("attention.value_length", self.n_embd // max(self.n_head))
-        self.n_rot = get("rope.dimension_count", self.head)
+        self.n_rot = get("rope.dimension_count", self.head) // (2 if self.arch == "step35" else 1)
         self.base = get("rope.freq_base", 1e6 if self.arch in ("qwen2", "qwen3", "qwen2moe", "qwen3moe", "seed_oss", "gemma3") else 1e4)
         if self.arch == "cogvlm":
             self.base = 1e4
@@ -137,9 +138,9 @@ class Model:
         self.attn_factor = get("rope.scaling.attn_factor", 1)
         self.n_ctx = get("context_length")
         self.ctx_orig = get("rope.scaling.original_context_length", self.n_ctx)
-        self.window = get("attention.sliding_window", 0)
+        self.window = get("attention.sliding_window", 0) and golden_moe.WINDOW.get(self.arch) or get("attention.sliding_window", 0)
         period = get("attention.sliding_window_pattern", PERIOD.get(self.arch, 0))
-        full = 0 if self.arch == "modern-bert" else period - 1  # of so many layers this one sees all
+        full = 0 if self.arch in golden_moe.FULL_FIRST | {"modern-bert"} else period - 1  # of so many layers this one sees all
         self.windowed = [bool(self.window) and (period == 0 or i % period != full) for i in range(self.n_layer)]
         self.act = next((a for a, names in ACTS.items() if self.arch in names.split()), "silu")
         self.act = get("hidden_activation", self.act)
@@ -151,18 +152,21 @@ class Model:
 
     def angles(self, positions, base, scaled):
         """Cosine and sine of every pair at every position: linear scaling, or YaRN (Peng et al. 2023)."""
-        half = np.arange(self.n_rot // 2)
+        n_rot = self.n_rot if scaled else self.get("rope.dimension_count_swa", self.n_rot * (2 if self.arch == "step35" else 1))
+        half = np.arange(n_rot // 2)
         # the longest a sequence of the test may become is beyond any context of training but the file's own
         factors = self.w.get("rope_freqs.weight", self.w.get("rope_factors_long.weight" if self.n_ctx > self.ctx_orig else "rope_factors_short.weight"))
-        turn = base ** (-2 * half / self.n_rot) / (np.ones(len(half)) if factors is None else factors)
+        turn = base ** (-2 * half / n_rot) / (np.ones(len(half)) if factors is None else factors)
         size = self.attn_factor if scaled else 1
         if self.scaling == "linear" and scaled:
             turn = turn / self.factor
         if self.scaling == "yarn" and scaled:
             # the dimension whose wave fits the original context `turns` times
-            at = lambda turns: self.n_rot * np.log(self.ctx_orig / (turns * 2 * np.pi)) / (2 * np.log(base))
+            at = lambda turns: n_rot * np.log(self.ctx_orig / (turns * 2 * np.pi)) / (2 * np.log(base))
             fast, slow = self.get("rope.scaling.yarn_beta_fast", 32), self.get("rope.scaling.yarn_beta_slow", 1)
-            low, high = max(0, np.floor(at(fast))), min(self.n_rot - 1, np.ceil(at(slow)))
+            low, high = max(0, np.floor(at(fast))), min(n_rot - 1, np.ceil(at(slow)))
+            if self.arch in golden_moe.EXACT_BOUNDS:
+                low, high = max(0, at(fast)), min(n_rot - 1, at(slow))
             kept = 1 - np.clip((half - low) / max(0.001, high - low), 0, 1)
             turn = turn / self.factor * (1 - kept) + turn * kept
             size *= 1 if self.get("attention.kv_lora_rank") and score_factor(self) else (1 + 0.1 * np.log(self.factor)) / (1 + 0.1 * self.get("rope.scaling.yarn_log_multiplier", 0) * np.log(self.factor))
@@ -172,7 +176,7 @@ class Model:
     def rope(self, x, turn):
         if turn is None:
             return x
-        y, n = x.copy(), self.n_rot
+        y, n = x.copy(), 2 * turn[0].shape[-1]
         first, second = (slice(0, n // 2), slice(n // 2, n)) if self.arch in HALVES else (slice(0, n, 2), slice(1, n, 2))
         y[..., first] = x[..., first] * turn[0] - x[..., second] * turn[1]
         y[..., second] = x[..., first] * turn[1] + x[..., second] * turn[0]
@@ -187,13 +191,17 @@ class Model:
             return None
         if a in ("exaone4", "exaone-moe") and self.window:
             return "all" if seen else None
-        return "window" if seen and a != "cohere2" else "all"
+        if a == "afmoe" and i % 4 == 3 or a == "smallthinker" and not seen or a == "cohere2moe" and not seen and i >= self.get("leading_dense_block_count"):
+            return None
+        return "window" if seen and a not in ("cohere2", "cohere2moe", "gpt-oss") else "all"
 
     def factors(self):
         """Of embeddings, of what is added to the stream, of scores, of logits."""
         get, a = self.get, self.arch
         embd, residual, score, logit = (get(k, 0) or None for k in ("embedding_scale", "residual_scale", "attention.scale", "logit_scale"))
-        if a in ("gemma", "gemma2", "gemma3", "gemma-embedding"):
+        if a == "grok":
+            score = get("attention.output_scale")
+        if a in ("gemma", "gemma2", "gemma3", "gemma-embedding", "afmoe"):
             embd = np.sqrt(self.n_embd)
         if a == "minicpm3":
             embd, residual, logit = 12, 1.4 / np.sqrt(self.n_layer), 256 / self.n_embd
@@ -287,6 +295,8 @@ class Model:
             post, post_ffn = ("" if a in POST_IS_NEXT else p + "post_attention_norm.weight"), p + "post_ffw_norm.weight"
             if a in POST_IS_NEXT:
                 last = p + "post_attention_norm.weight"
+            if a == "grok":
+                post, post_ffn = p + "attn_output_norm.weight", p + "layer_output_norm.weight"
             if a == "dbrx":
                 last = p + "attn_output_norm.weight"
             if a == "plamo3":
@@ -313,9 +323,13 @@ class Model:
             group = n_head // n_kv
             s = np.einsum("qhd,khd->hqk", q, k.repeat(group, 1)) * scale
             s = (cap * np.tanh(s / cap) if cap else s) + masks[self.windowed[i]]
-            s = np.exp(s - s.max(-1, keepdims=True))
-            s /= s.sum(-1, keepdims=True)
+            sink = w.get(p + "attn_sinks.weight", np.full(n_head, -np.inf))[:, None, None]
+            top = np.maximum(s.max(-1, keepdims=True), sink)
+            s = np.exp(s - top)
+            s /= s.sum(-1, keepdims=True) + np.exp(sink - top)
             o = np.einsum("hqk,khd->qhd", s, v.repeat(group, 1)).reshape(n, -1)
+            if p + "attn_gate.weight" in w:
+                o = golden_moe.gate_attention(self, o, product(x, p + "attn_gate.weight"))
             o = product(normed(o, p + "attn_sub_norm.weight"), p + "attn_output.weight")
             o = normed(o, post) * residual
             side_by_side = a in PARALLEL or get("use_parallel_residual", a == "gptneox") or a == "stablelm" and last not in w
@@ -323,9 +337,12 @@ class Model:
             if a in SUMS:
                 y = norm(y, p + "attn_output_norm.weight")
             x = norm(y, last) if bare or last in w else x if side_by_side else y
+            mixed = 0
             if p + "ffn_gate_inp.weight" in w:
-                f = mixture(self, x, p, ACT[self.act], lambda y, name: act(self.type[name])(y) if act else y)
-                h = y + normed(f, post_ffn) * residual + (o if side_by_side else 0)
+                of = norm(h, p + "ffn_norm_exps.weight") if a == "arctic" else x
+                mixed = mixture(self, of, p, ACT[self.act], lambda y, name: act(self.type[name])(y) if act else y, h if a == "smallthinker" else None)
+            if p + "ffn_up.weight" not in w:
+                h = y + normed(mixed, post_ffn) * residual + (o if side_by_side else 0)
                 h = norm(h, p + "layer_output_norm.weight") if a in SUMS else h
                 continue
             f = product(x, p + "ffn_up.weight")
@@ -334,7 +351,7 @@ class Model:
                 f = ACT[self.act](gate) * f
             else:
                 f = ACT[self.act](f)
-            f = product(normed(f, p + "ffn_sub_norm.weight"), p + "ffn_down.weight")
+            f = (product(normed(f, p + "ffn_sub_norm.weight"), p + "ffn_down.weight") + mixed) * (np.sqrt(0.5) if a == "grok" else 1)
             h = y + normed(f, post_ffn) * residual + (o if side_by_side else 0)
             if a in SUMS:
                 h = norm(h, p + "layer_output_norm.weight")

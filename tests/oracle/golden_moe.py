@@ -4,12 +4,18 @@ authors do where no key says it."""
 import numpy as np
 
 SOFTMAX, SIGMOID, CHOSEN, SQRT_SOFTPLUS = 1, 2, 3, 4  # as expert_gating_func counts
-HALVES = set("""qwen2moe qwen3moe olmoe glm4moe dots1 bailingmoe2 hunyuan-moe phimoe dbrx minimax-m2 exaone-moe mellum""".split())
-PERIOD = {"exaone-moe": 4, "mellum": 4}
+HALVES = set("""qwen2moe qwen3moe olmoe glm4moe dots1 bailingmoe2 hunyuan-moe phimoe dbrx minimax-m2 exaone-moe mellum
+    gpt-oss afmoe laguna step35 hy_v3 smallthinker grok""".split())
+PERIOD = {"exaone-moe": 4, "mellum": 4, "gpt-oss": 2, "afmoe": 4, "laguna": 4, "step35": 4, "cohere2moe": 4, "smallthinker": 4}
+WINDOW = {"smallthinker": 4096}  # whatever the file says
+FULL_FIRST = set("laguna step35 cohere2moe smallthinker".split())  # of the layers of a period the first sees all
+EXACT_BOUNDS = {"gpt-oss"}  # of YaRN
+GATES = {"afmoe": "sigmoid", "step35": "sigmoid", "laguna": "softplus"}  # of attention
 AFTER_TURN = {"hunyuan-moe"}
-POST_IS_NEXT = {"glm4moe"}
-GATING = {"glm4moe": SIGMOID, "minimax-m2": SIGMOID}  # where there is no such key: SOFTMAX, or this
-NORMALISED = set("llama qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum".split())  # without expert_weights_norm
+POST_IS_NEXT = {"glm4moe", "gpt-oss"}
+GATING = {a: SIGMOID for a in "glm4moe minimax-m2 afmoe laguna step35 hy_v3 cohere2moe smallthinker".split()}
+GATING["gpt-oss"] = CHOSEN  # where there is no such key: SOFTMAX, or this
+NORMALISED = set("llama qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum smallthinker arctic grok".split())  # without expert_weights_norm
 
 
 def softmax(x):
@@ -50,8 +56,17 @@ def route(model, logits, bias):
     return ids, gates * (get("expert_weights_scale", 0) or 1)
 
 
-def gated(act, gate, up):
-    return act(gate) * up
+def gated(model, act, gate, up, limit=0):
+    if model.arch == "gpt-oss":
+        gate, up = np.minimum(gate, 7), np.clip(up, -7, 7)
+        return gate * sigmoid(1.702 * gate) * (up + 1)
+    return np.minimum(act(gate), limit) * np.clip(up, -limit, limit) if limit else act(gate) * up
+
+
+def gate_attention(model, o, g):
+    """Attention [n, heads * d] times a factor an element, or a head."""
+    f = sigmoid(g) if GATES[model.arch] == "sigmoid" else np.log1p(np.exp(g))
+    return o * f.repeat(o.shape[1] // f.shape[1], 1)
 
 
 def mixture(model, x, p, act, rounded, router=None):
@@ -64,20 +79,21 @@ def mixture(model, x, p, act, rounded, router=None):
         return rounded(y, p + name + ".weight") @ at(w[p + name + ".weight"]).T + (0 if bias is None else at(bias))
 
     logits = product(x if router is None else router, "ffn_gate_inp")
-    ids, gates = route(model, logits, w.get(p + "exp_probs_b.bias", 0))
+    ids, gates = route(model, logits, w.get(p + "exp_probs_b.bias", w.get(p + "exp_probs_b", 0)))
     out = np.zeros_like(x)
     for t in range(len(x)):
         for e, gate in zip(ids[t], gates[t]):
             row = x[t:t + 1]
+            limit = model.get("swiglu_clamp_exp", 0)
             if p + "ffn_gate_up_exps.weight" in w:
-                y = gated(act, *np.split(product(row, "ffn_gate_up_exps", e), 2, -1))
+                y = gated(model, act, *np.split(product(row, "ffn_gate_up_exps", e), 2, -1), limit)
             else:
                 up = product(row, "ffn_up_exps", e)
-                y = gated(act, product(row, "ffn_gate_exps", e), up) if p + "ffn_gate_exps.weight" in w else act(up)
+                y = gated(model, act, product(row, "ffn_gate_exps", e), up, limit) if p + "ffn_gate_exps.weight" in w else act(up)
             out[t] += gate * product(y, "ffn_down_exps", e)[0]
     if p + "ffn_up_shexp.weight" in w:
-        y = product(gated(act, product(x, "ffn_gate_shexp"), product(x, "ffn_up_shexp")), "ffn_down_shexp")
+        y = product(gated(model, act, product(x, "ffn_gate_shexp"), product(x, "ffn_up_shexp"), model.get("swiglu_clamp_shexp", 0)), "ffn_down_shexp")
         if p + "ffn_gate_inp_shexp.weight" in w:
             y = y * sigmoid(x @ w[p + "ffn_gate_inp_shexp.weight"])[:, None]
-        out = out + y
+        out = (out + y) / (2 if model.arch == "cohere2moe" else 1)
     return out

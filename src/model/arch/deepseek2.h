@@ -11,7 +11,7 @@
     U32_OR("attention.q_lora_rank",        n_lora_q, 0, 1, 65536), \
     U32_OR("attention.key_length_mla",     n_embd_head_k_mla, 0, 1, 65536), \
     U32_OR("attention.value_length_mla",   n_embd_head_v_mla, 0, 1, 65536), \
-    EXPERTS_HPARAMS, EXPERT_FF, EXPERT_COUNT_SHARED(0), EXPERT_LEADING_DENSE, EXPERT_GATES, EXPERT_GROUPS, \
+    EXPERTS_HPARAMS, EXPERT_FF, EXPERT_COUNT_SHARED, EXPERT_LEADING_DENSE, EXPERT_GATES, EXPERT_GROUPS, \
     NEXTN_LAYERS, \
     F32_OR("attention.temperature_scale",  attn_heat, 0, 0, 1e3), \
     U32_OR("attention.temperature_length", attn_heat_floor, 0, 1, 1 << 28)

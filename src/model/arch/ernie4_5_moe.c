@@ -4,7 +4,7 @@
 #include "model/arch/experts.h"
 
 static const qn_hparam_row hparams[] = {
-    MOE_HPARAMS(10000.0), EXPERT_FF, EXPERT_SHARED_FF_OR, EXPERT_LEADING_DENSE, EXPERT_STEP, EXPERT_COUNT_SHARED(0),
+    MOE_HPARAMS(10000.0), EXPERT_FF, EXPERT_SHARED_FF_OR, EXPERT_LEADING_DENSE, EXPERT_STEP, EXPERT_COUNT_SHARED,
 };
 
 static const qn_tensor_row tensors[] = {

@@ -13,7 +13,7 @@
 #define MOE_HPARAMS(default_rope_base) \
     DECODER_COMMON_SIZES, EXPERTS_HPARAMS, RMS_EPS, DECODER_ROPE(default_rope_base)
 #define EXPERT_FF U32_OF("expert_feed_forward_length", n_ff_exp, 32, 1, 1 << 22)
-#define EXPERT_COUNT_SHARED(fallback) U32_OR("expert_shared_count", n_expert_shared, fallback, 0, 1024)
+#define EXPERT_COUNT_SHARED U32_OR("expert_shared_count", n_expert_shared, 0, 0, 1024)
 #define EXPERT_SHARED(synth) U32_OF("expert_shared_count", n_expert_shared, synth, 0, 1024)
 #define EXPERT_SHARED_FF(synth) U32_OF("expert_shared_feed_forward_length", n_ff_shexp, synth, 1, 1 << 22)
 #define EXPERT_SHARED_FF_OR U32_OR("expert_shared_feed_forward_length", n_ff_shexp, 0, 0, 1 << 22)

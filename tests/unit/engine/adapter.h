@@ -70,8 +70,8 @@ static inline const char *adapter_write(const adapter *o)
     const int64_t r = o->rank ? o->rank : 4;
     for (size_t i = 0; i < qn_gguf_n_tensors(base); i++) {
         const qn_gguf_tensor *t = qn_gguf_tensor_get(base, i);
-        if (t->shape.rank != 2 || strstr(t->name, "_embd.weight") || strstr(t->name, "_norm.weight") ||
-            (o->only && !strstr(t->name, o->only)))
+        if (t->shape.rank != 2 || strstr(t->name, ".bias") || strstr(t->name, "_embd.weight") ||
+            strstr(t->name, "_norm.weight") || (o->only && !strstr(t->name, o->only)))
             continue;
         assert_true(n < 64);
         for (int b = 0; b < 2; b++) {

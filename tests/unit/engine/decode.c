@@ -215,7 +215,7 @@ static void kv_types(void **state)
                                 NULL);
         qn_token tokens[60];
         rig_row exact;
-        rig_story(a, tokens, 60);
+        rig_story(1, tokens, 60); /* one for all: a new row of archs.def moves no other */
         double last = -1;
         for (int k = 0; k < N_ROWS; k++) {
 #ifdef QN_CHECKED /* F32, and the types in turn */
