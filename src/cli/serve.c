@@ -4,8 +4,12 @@
 #include "cli/sampling.h"
 #include "serve/serve.h"
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 static const cli_usage usage = {
     .command = "serve",
@@ -176,6 +180,22 @@ static int load(serve_command *c)
     return cli_sampling_params(&c->sampling, qn_engine_tokenizer(c->engine), qn_batcher_n_ctx(c->batcher), &c->params);
 }
 
+/* To systemd, where it started us (Type=notify): a line to the socket that it named. */
+static void notify(const char *line)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    const size_t n = path ? strlen(path) : 0;
+    if (n < 2 || n >= sizeof(to.sun_path)) return;
+    memcpy(to.sun_path, path, n);
+    if (*path == '@') to.sun_path[0] = '\0'; /* a name that is in no file system */
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return;
+    (void)sendto(fd, line, strlen(line), MSG_NOSIGNAL, (const struct sockaddr *)&to,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+    close(fd);
+}
+
 static int serve_until_interrupted(const serve_command *c, const char *name, uint64_t max_body)
 {
     qn_error err;
@@ -205,7 +225,9 @@ static int serve_until_interrupted(const serve_command *c, const char *name, uin
     if (serve_start(c->engine, c->batcher, &o, &s, &err) != QN_OK) return cli_fail_error(&err);
     const bool six = strchr(c->host, ':') != NULL;
     cli_note("%s is served at http://%s%s%s:%d", name, six ? "[" : "", c->host, six ? "]" : "", serve_port(s));
+    notify("READY=1");
     while (!cli_interrupted()) (void)poll(NULL, 0, 1000);
+    notify("STOPPING=1");
     serve_stop(s);
     return CLI_OK;
 }

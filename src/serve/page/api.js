@@ -53,10 +53,10 @@ async function* events(body) {
 }
 
 // Chunks of a chat completion. Throws Refused for an error of the server, also in mid-stream, and when the stream
-// ends without its last event.
-export async function* chat(body, signal) {
+// ends without its last event. The header lets a proxy keep a conversation on one server, whose cache has it.
+export async function* chat(conversation, body, signal) {
   const response = await checked(await fetch('v1/chat/completions', {
-    method: 'POST', headers: headers(), signal,
+    method: 'POST', headers: {...headers(), 'X-Conversation': conversation}, signal,
     body: JSON.stringify({...body, stream: true, stream_options: {include_usage: true}}),
   }));
   for await (const data of events(response.body)) {

@@ -81,7 +81,7 @@ export class Conversation {
     this.running = {message: m, stop: () => stop.abort()};
     try {
       await Promise.all([db.putMessage(m), this.save()]);
-      for await (const chunk of chat(this.request(parent), stop.signal)) {
+      for await (const chunk of chat(this.record.id, this.request(parent), stop.signal)) {
         const choice = chunk.choices?.[0];
         m.model = chunk.model ?? m.model;
         if (choice) take(m, choice, performance.now() - began);
