@@ -9,6 +9,49 @@
 /* Files of known architectures that hold what is not computed yet, and are refused as unsupported. */
 static const char *const later[] = {"baichuan-alibi"};
 
+/* Positions first .. first + n - 1 of a sequence: are the logits those of `want`? */
+static bool same_bits(qn_session *s, int seq, const qn_token *tokens, int first, int n, int n_vocab, const float *want)
+{
+    qn_batch_item items[N];
+    for (int i = 0; i < n; i++) items[i] = (qn_batch_item){tokens[first + i], first + i, seq, true};
+    MUST(qn_session_decode(s, items, n, err));
+    const size_t row = (size_t)n_vocab;
+    return memcmp(qn_session_logits(s, 0), want + (size_t)first * row, (size_t)n * row * sizeof *want) == 0;
+}
+
+static qn_session *remembering(qn_engine *e, int n_batch)
+{
+    qn_session *s = NULL;
+    const qn_session_options o = {
+        .n_ctx = 512, .n_seq = 2, .n_batch = n_batch, .n_logits = N, .kv_type = QN_DTYPE_F32, .kv_type_set = true};
+    MUST(qn_session_create(e, &o, &s, err));
+    return s;
+}
+
+/* Saved after half and restored in a session that forgets more; copied after half, while the other goes on elsewhere;
+ * the last 20 removed and computed again: the same bits each time. */
+static bool remembers(qn_engine *e, const qn_token *tokens, int n_vocab, const float *want)
+{
+    const char *path = tiny_path("half.state");
+    const int half = N / 2;
+    qn_session *s = remembering(e, half), *r = remembering(e, 1);
+    bool same = same_bits(s, 0, tokens, 0, half, n_vocab, want);
+    MUST(qn_session_save(s, path, err));
+    MUST(qn_session_restore(r, path, err));
+    MUST(qn_session_seq_copy(s, 0, 1, 0, -1, err));
+    for (int i = half; i < N; i++) MUST(qn_session_feed(s, 0, &tokens[N - 1 - i], 1, err));
+    same = same_bits(s, 1, tokens, half, N - half, n_vocab, want) && same;
+    same = same_bits(r, 0, tokens, half, N - half, n_vocab, want) && same;
+    for (int k = 0; k < 2; k++) {
+        qn_session *last = k ? r : s;
+        MUST(qn_session_seq_remove(last, !k, N - 20, -1, err));
+        same = same_bits(last, !k, tokens, N - 20, 20, n_vocab, want) && same;
+    }
+    qn_session_destroy(s);
+    qn_session_destroy(r);
+    return same;
+}
+
 /* All 80 at once, in chunks of 7, or one after another, as sequence 1 of 2; NMSE of the first, and the same bits. */
 static bool run_file(const char *name, const char *npy, double limit, const qn_token *tokens, bool say)
 {
@@ -49,6 +92,10 @@ static bool run_file(const char *name, const char *npy, double limit, const qn_t
         }
         qn_session_destroy(s);
         same = same && memcmp(out, have, n * sizeof *out) == 0;
+    }
+    if (!remembers(e, tokens, info.n_vocab, have)) {
+        printf("%-24s FAILED: bits differ after saving, copying or removing\n", name);
+        same = false;
     }
     const double off = nmse(have, want, n);
     const bool good = off <= limit && same;
