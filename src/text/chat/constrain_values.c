@@ -14,12 +14,34 @@ static const char *const held[] = {"type",        "properties", "required",
                                    "description", "default",    "definitions",
                                    "$schema",     "$id",        "$comment",
                                    "examples",    "strict",     "additionalProperties"};
+/* Those of one type, which a rule of its own holds. */
+static const char *const of_text[] = {"pattern", "format", "minLength", "maxLength"};
+static const char *const of_number[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
+static const char *const of_list[] = {"minItems", "maxItems"};
+#define HAS(schema, words) has_word(schema, words, sizeof(words) / sizeof *(words))
 
-static void check_strict(qn_constrain *c, qn_val schema)
+static bool has_word(qn_val schema, const char *const *words, size_t n)
+{
+    for (size_t i = 0; schema.type == QN_VAL_dict && i < n; i++)
+        if (qn__dict_find(schema.d, words[i], NULL)) return true;
+    return false;
+}
+
+static bool is_one_of(qn_val key, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (qn__str_is(key, words[i])) return true;
+    return false;
+}
+#define IS_ONE_OF(key, words) is_one_of(key, words, sizeof(words) / sizeof *(words))
+
+/* typed: a keyword of one type is held. */
+static void check_strict(qn_constrain *c, qn_val schema, bool typed)
 {
     for (uint32_t i = 0; c->strict && schema.type == QN_VAL_dict && i < schema.d->n; i++) {
-        bool known = false;
-        for (size_t k = 0; k < sizeof held / sizeof *held; k++) known |= qn__str_is(schema.d->keys[i], held[k]);
+        const qn_val key = schema.d->keys[i];
+        const bool known = IS_ONE_OF(key, held) ||
+                           (typed && (IS_ONE_OF(key, of_text) || IS_ONE_OF(key, of_number) || IS_ONE_OF(key, of_list)));
         if (!known)
             qn__constrain_fail(c, QN_STATUS_unsupported,
                                "\"%.40s\" in a strict tool's schema: this model's syntax of calls cannot hold it",
@@ -27,11 +49,10 @@ static void check_strict(qn_constrain *c, qn_val schema)
     }
 }
 
-int qn__json_rule(qn_constrain *c, qn_val schema, bool object)
+/* A schema that stands alone: with the definitions of the whole, and of `type` where that is given. */
+static qn_vdict *alone(qn_constrain *c, qn_val schema, const char *type)
 {
     static const char *const shared[] = {"$defs", "definitions"};
-    const int number = qn__constrain_rule(c);
-    char name[16];
     qn_heap *h = &c->reader->heap;
     qn_vdict *d = qn__dict_new(h);
     if (schema.type == QN_VAL_bool && d) {
@@ -43,19 +64,45 @@ int qn__json_rule(qn_constrain *c, qn_val schema, bool object)
             if (qn__given(defs) && !qn__given(qn__member(schema, shared[i]))) qn__put(h, d, shared[i], defs);
         }
     }
-    if (!d || h->status != QN_OK) {
-        qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
-        return number;
-    }
+    if (d && type) qn__put(h, d, "type", qn__text_val(h, type));
+    if (d && h->status == QN_OK) return d;
+    qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
+    return NULL;
+}
+
+/* "jN" */
+static bool rule_name(qn_constrain *c, int number, char name[16])
+{
     qn_str s = {0};
     qn__str_printf(&s, "j%d", number);
-    if (s.failed || s.len >= sizeof name) {
-        qn__str_deinit(&s);
-        qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
-        return number;
-    }
-    memcpy(name, s.data, s.len + 1);
+    const bool good = !s.failed && s.len < 16;
+    if (good) memcpy(name, s.data, s.len + 1);
     qn__str_deinit(&s);
+    if (!good) qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
+    return good;
+}
+
+/* A string as it is, in which `without` does not come. */
+static int text_rule(qn_constrain *c, qn_val schema, const char *pattern, const char *without, size_t n_without)
+{
+    const int number = qn__constrain_rule(c);
+    char name[16];
+    const qn_vdict *d = alone(c, schema, "string");
+    char *end = qn__arena_strndup(&c->reader->heap.arena, without ? without : "", n_without);
+    if (!end) qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
+    if (!d || !end || !rule_name(c, number, name) || !qn__constraining(c)) return number;
+    const qn_val value = qn__of_dict((qn_vdict *)d);
+    const qn_status status = qn__grammar_add_text(c->g, name, &value, pattern, end, c->err);
+    if (status != QN_OK) c->status = status;
+    return number;
+}
+
+int qn__json_rule(qn_constrain *c, qn_val schema, bool object)
+{
+    const int number = qn__constrain_rule(c);
+    char name[16];
+    qn_vdict *d = alone(c, schema, NULL);
+    if (!d || !rule_name(c, number, name)) return number;
     const qn_val value = qn__of_dict(d);
     const qn_schema_options options = {.widen = !c->strict, .object = object};
     const qn_status status = qn__constraining(c) ? qn__grammar_add_schema(c->g, name, &value, &options, c->err) : QN_OK;
@@ -108,10 +155,18 @@ static void put_value(qn_constrain *c, qn_val v)
     }
 }
 
-/* A string of any characters. */
-static void put_any_string(qn_constrain *c)
+/* A string by the rule of a strict tool's keywords; -1: any. */
+static void put_string_by(qn_constrain *c, int rule)
 {
     const qn_mark *q = &c->found->marks[QN_MARK_quote];
+    if (rule >= 0) {
+        if (is_python(c)) PUT(c, "\"'\" j%d \"'\" ", rule);
+        if (is_python(c)) return;
+        qn__put_mark(c, QN_MARK_quote);
+        PUT(c, "j%d ", rule);
+        qn__put_mark(c, QN_MARK_quote);
+        return;
+    }
     if (is_python(c)) {
         PUT(c, "\"'\" [^'\\\\\\x00-\\x1f]* \"'\" ");
         return;
@@ -120,7 +175,26 @@ static void put_any_string(qn_constrain *c)
     qn__put_until(c, q->text, (size_t)q->n_text, false);
 }
 
-static void put_types(qn_constrain *c, qn_val schema, int types, int depth, const int parts[2])
+/* Elements in brackets, as many as a strict tool asks for. */
+static void put_list(qn_constrain *c, qn_val schema, int element)
+{
+    const qn_val least = qn__member(schema, "minItems"), most = qn__member(schema, "maxItems");
+    int64_t min = c->strict && least.type == QN_VAL_int ? least.i : 0;
+    const int64_t max = c->strict && most.type == QN_VAL_int ? most.i : -1;
+    if (min < 0) min = 0;
+    if (max >= 0 && max < min) qn__constrain_fail(c, QN_STATUS_invalid, "a tool's schema: maxItems is below minItems");
+    PUT(c, "\"[\" ");
+    if (max != 0) {
+        PUT(c, min ? "r%d (\",\" \" \"? r%d){%lld," : "( r%d (\",\" \" \"? r%d){%lld,", element, element,
+            (long long)(min ? min - 1 : 0));
+        if (max > 0) PUT(c, "%lld", (long long)max - 1);
+        PUT(c, min ? "} " : "} )? ");
+    }
+    PUT(c, "\"]\" ");
+}
+
+/* parts: the rules of an object, an element, a text, a number; -1: any text, any number. */
+static void put_types(qn_constrain *c, qn_val schema, int types, int depth, const int parts[4])
 {
     const bool python = is_python(c);
     bool any = false;
@@ -129,13 +203,16 @@ static void put_types(qn_constrain *c, qn_val schema, int types, int depth, cons
         if (any) PUT(c, "| ");
         any = true;
         switch (bit) {
-        case QN_TYPE_string: put_any_string(c); break;
+        case QN_TYPE_string: put_string_by(c, parts[2]); break;
         case QN_TYPE_number:
-            PUT(c, qn__str_is(qn__member(schema, "type"), "integer") ? "plain-integer " : "plain-number ");
+            if (parts[3] >= 0)
+                PUT(c, "j%d ", parts[3]);
+            else
+                PUT(c, qn__str_is(qn__member(schema, "type"), "integer") ? "plain-integer " : "plain-number ");
             break;
         case QN_TYPE_boolean: PUT(c, python ? "\"True\" | \"False\" " : "\"true\" | \"false\" "); break;
         case QN_TYPE_object: PUT(c, "r%d ", parts[0]); break;
-        case QN_TYPE_array: PUT(c, "\"[\" (r%d (\",\" \" \"? r%d)*)? \"]\" ", parts[1], parts[1]); break;
+        case QN_TYPE_array: put_list(c, schema, parts[1]); break;
         default: PUT(c, python ? "\"None\" " : "\"null\" "); break;
         }
     }
@@ -145,11 +222,12 @@ static void put_types(qn_constrain *c, qn_val schema, int types, int depth, cons
 /* A value written as a literal. */
 static int value_rule(qn_constrain *c, qn_val schema, int depth)
 {
+    static const char python_text[] = "^[^'\\\\\\x00-\\x1f]*$", plain_text[] = "^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]*$";
     schema = qn__schema_resolve(c->root, schema);
-    check_strict(c, schema);
+    check_strict(c, schema, true);
     const qn_val list = qn__member(schema, "enum");
     qn_val only;
-    int types = qn__schema_types(c->root, schema, 0), parts[2] = {0, 0};
+    int types = qn__schema_types(c->root, schema, 0), parts[4] = {0, 0, -1, -1};
     if (depth > MAX_DEPTH) { /* a schema that calls itself */
         if (c->strict)
             qn__constrain_fail(c, QN_STATUS_unsupported, "a strict tool's schema: nested more than %d deep", MAX_DEPTH);
@@ -160,6 +238,17 @@ static int value_rule(qn_constrain *c, qn_val schema, int depth)
         list.type == QN_VAL_list || (schema.type == QN_VAL_dict && qn__dict_find(schema.d, "const", NULL));
     if (!fixed && (types & QN_TYPE_object)) parts[0] = members_rule(c, schema, depth + 1, false);
     if (!fixed && (types & QN_TYPE_array)) parts[1] = value_rule(c, qn__member(schema, "items"), depth + 1);
+    if (c->strict && !fixed && (types & QN_TYPE_string) && HAS(schema, of_text)) {
+        const qn_mark *q = &c->found->marks[QN_MARK_quote];
+        const bool python = is_python(c);
+        parts[2] = text_rule(c, schema, python ? python_text : plain_text, python ? NULL : q->text,
+                             python ? 0 : (size_t)q->n_text);
+    }
+    if (c->strict && !fixed && (types & QN_TYPE_number) && HAS(schema, of_number)) {
+        const bool whole = qn__str_is(qn__member(schema, "type"), "integer");
+        const qn_vdict *d = alone(c, schema, whole ? "integer" : "number");
+        if (d) parts[3] = qn__json_rule(c, qn__of_dict((qn_vdict *)d), false);
+    }
     const int number = qn__constrain_rule(c);
     PUT(c, "\nr%d ::= ", number);
     if (schema.type == QN_VAL_dict && qn__dict_find(schema.d, "const", &only)) {
@@ -283,6 +372,7 @@ static int nested_rule(qn_constrain *c, qn_val schema, int depth)
 {
     schema = qn__schema_resolve(c->root, schema);
     const int types = qn__schema_types(c->root, schema, 0);
+    if (!types || (types & QN_TYPE_string)) check_strict(c, schema, false);
     const qn_mark *next = &c->found->marks[QN_MARK_string_next], *named = &c->found->marks[QN_MARK_string_open];
     size_t begin;
     const size_t close = text_end(c, 0, &begin), behind = close + 6 + (size_t)named->n_text;
@@ -328,15 +418,19 @@ static void tagged_value(qn_constrain *c, property *p, int depth)
     p->variant = !text && c->found->typed ? 2 : special;
     const size_t end = text_end(c, p->variant, &begin);
     const qn_mark *m = &c->found->marks[opens[p->variant] + 1];
-    if (text) check_strict(c, schema);
+    static const char between_tags[] = "^(?:[^\\x00-\\x20](?:[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]*[^\\x00-\\x20])?)?$";
+    const bool by_rule = c->strict && text && list.type != QN_VAL_list && HAS(schema, of_text);
+    if (text) check_strict(c, schema, true);
     if (c->found->nested && (types == QN_TYPE_object || types == QN_TYPE_array)) {
         p->value = nested_rule(c, schema, 0);
         return;
     }
-    const int json = text ? 0 : qn__json_rule(c, schema, false);
+    const int json = by_rule ? text_rule(c, schema, between_tags, m->text + begin, end - begin)
+                     : text  ? 0
+                             : qn__json_rule(c, schema, false);
     p->value = qn__constrain_rule(c);
     PUT(c, "\nr%d ::= ", p->value);
-    if (!text) {
+    if (!text || by_rule) {
         PUT(c, "j%d ", json);
         qn__put_literal(c, m->text, end, false);
     } else if (list.type == QN_VAL_list) {
@@ -395,7 +489,7 @@ int qn__arguments_rule(qn_constrain *c, qn_val parameters)
 {
     c->root = parameters;
     parameters = qn__schema_resolve(parameters, parameters);
-    check_strict(c, c->found->syntax->read == qn__read_json ? qn__absent() : parameters);
+    check_strict(c, c->found->syntax->read == qn__read_json ? qn__absent() : parameters, false);
     if (c->found->syntax->read == qn__read_tagged) return tagged_rule(c, parameters);
     return members_rule(c, parameters, 0, true);
 }

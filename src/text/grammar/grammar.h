@@ -70,6 +70,10 @@ qn_status qn__grammar_add_gbnf(qn_grammar *g, const char *gbnf, qn_error *err);
 typedef struct qn_val qn_val;
 qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *schema,
                                  const qn_schema_options *options, qn_error *err);
+/* Defines rule `name`: the strings that satisfy a schema and in which `pattern` (ECMA-262) is found and `without` is
+ * not (NULL: nothing to leave out), as they are: no quotes, no escapes. */
+qn_status qn__grammar_add_text(qn_grammar *g, const char *name, const qn_val *schema, const char *pattern,
+                               const char *without, qn_error *err);
 /* Every rule is there and none begins with itself; output follows `root`. gbnf: where a line and column are to be
  * shown, may be NULL. */
 qn_status qn__grammar_complete(qn_grammar *g, const char *root, const char *gbnf, qn_error *err);

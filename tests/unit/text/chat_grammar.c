@@ -292,6 +292,11 @@ static void refused(const char *name, const qn_chat_constraint *c, qn_status sta
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": " strict ", \"parameters\": {\"type\": " \
     "\"object\", \"properties\": {\"a\": {\"type\": \"string\", " keyword "}}}}}]"
 
+#define TOOL_OF(schema) \
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true, \"parameters\": {\"type\": " \
+    "\"object\", " \
+    "\"properties\": {\"a\": " schema "}}}}]"
+
 static void what_cannot_be_held(void **state)
 {
     (void)state;
@@ -308,10 +313,20 @@ static void what_cannot_be_held(void **state)
     refused("hermes", &(qn_chat_constraint){.response_schema = "{\"not\": {}}"}, QN_STATUS_unsupported, "\"not\"");
     refused("hermes", &(qn_chat_constraint){.tools = TOOL("true", "\"not\": {}"), .tool_choice = "required"},
             QN_STATUS_unsupported, "\"not\"");
-    refused("parameters", &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"x\""), .tool_choice = "required"},
+    refused("parameters", &(qn_chat_constraint){.tools = TOOL("true", "\"not\": {}"), .tool_choice = "required"},
+            QN_STATUS_unsupported, "\"not\"");
+    refused("python", &(qn_chat_constraint){.tools = TOOL("true", "\"anyOf\": [{}]"), .tool_choice = "required"},
+            QN_STATUS_unsupported, "\"anyOf\"");
+    refused("nested",
+            &(qn_chat_constraint){.tools = TOOL_OF("{\"type\": \"object\", \"properties\": {\"b\": {\"type\": "
+                                                   "\"string\", \"pattern\": \"x\"}}}"),
+                                  .tool_choice = "required"},
             QN_STATUS_unsupported, "\"pattern\"");
-    refused("python", &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"x\""), .tool_choice = "required"},
-            QN_STATUS_unsupported, "\"pattern\"");
+    refused("parameters",
+            &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"(?=x)\""), .tool_choice = "required"},
+            QN_STATUS_unsupported, "look");
+    refused("python", &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"^'$\""), .tool_choice = "required"},
+            QN_STATUS_invalid, "no text can satisfy it");
     refused("hermes", &(qn_chat_constraint){.tools = "[1]"}, QN_STATUS_invalid, "tools[0]");
     /* not strict: widened, and said */
     qn_chat_template *t;
@@ -376,6 +391,60 @@ static void reasoning_stays_free(void **state)
     assert_false(takes(t, tok, begun, &(qn_chat_constraint){.tools = TOOLS, .tool_choice = "none"}, now));
     qn_tokenizer_destroy(tok);
     qn_chat_template_destroy(t);
+}
+
+/* What a strict tool asks of texts, numbers and lists holds where they are not written as JSON, too. */
+static void strict_where_values_are_no_json(void **state)
+{
+    (void)state;
+    static const char word[] = TOOL_OF("{\"type\": \"string\", \"pattern\": \"^[a-z]{2}\", \"maxLength\": 5}");
+    static const char any[] = TOOL_OF("{\"type\": \"string\", \"minLength\": 2}");
+    static const char list[] = TOOL_OF(
+        "{\"type\": \"array\", \"items\": {\"type\": \"integer\", \"minimum\": 3}, \"minItems\": 2, \"maxItems\": 3}");
+    static const char none[] = TOOL_OF("{\"type\": \"array\", \"items\": {}, \"maxItems\": 0}");
+    static const struct {
+        const char *name, *tools, *before, *after;
+        const char *good[4], *bad[5];
+    } rows[] = {
+        {"parameters",
+         word,
+         "<tool_call>\n<function=f>\n<parameter=a>\n",
+         "\n</parameter>\n</function>\n</tool_call>",
+         {"ab", "ab\n12", "ab'\\x"},
+         {"a", "abcdef", "AB", "1ab", "ab "}},
+        {"parameters",
+         any,
+         "<tool_call>\n<function=f>\n<parameter=a>\n",
+         "\n</parameter>\n</function>\n</tool_call>",
+         {"xy", "x</p>", "\303\251y"},
+         {"", "x", "x</parameter>y", "\303\251"}},
+        {"python", word, "<|calls|>[f(a='", "')]<|/calls|>", {"ab", "ab12"}, {"a", "abcdef", "ab'", "ab\\n"}},
+        {"python",
+         list,
+         "<|calls|>[f(a=[",
+         "])]<|/calls|>",
+         {"3, 4", "3, 40, 5"},
+         {"", "3", "3, 2", "3, 4, 5, 6", "3, 'x'"}},
+        {"python", none, "<|calls|>[f(a=[", "])]<|/calls|>", {""}, {"3"}},
+    };
+    for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
+        qn_chat_template *t;
+        int n_marks, i = 0;
+        while (strcmp(reader_templates[i].name, rows[k].name) != 0) i++;
+        const char *source = reader_templates[i].source;
+        assert_int_equal(qn_chat_template_create(source, strlen(source), &t, NULL), QN_OK);
+        qn_tokenizer *tok = vocabulary(t, false, &n_marks);
+        const qn_chat_constraint c = {.tools = rows[k].tools, .tool_choice = "required"};
+        for (int bad = 0; bad < 2; bad++)
+            for (int j = 0; j < (bad ? 5 : 4) && (bad ? rows[k].bad[j] : rows[k].good[j]); j++) {
+                char text[256];
+                snprintf(text, sizeof text, "%s%s%s", rows[k].before, bad ? rows[k].bad[j] : rows[k].good[j],
+                         rows[k].after);
+                if (takes(t, tok, "<|im_start|>assistant\n", &c, text) == bad) fail_msg("%s: %s", rows[k].name, text);
+            }
+        qn_tokenizer_destroy(tok);
+        qn_chat_template_destroy(t);
+    }
 }
 
 /* No mark tells a call of a template like Llama 3's; its beginning does. */
@@ -453,6 +522,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_held),
         cmocka_unit_test(reasoning_stays_free),
         cmocka_unit_test(calls_without_a_mark),
+        cmocka_unit_test(strict_where_values_are_no_json),
         cmocka_unit_test(made_under_want),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
