@@ -28,8 +28,8 @@ static const cli_usage usage = {
 
 typedef struct serve_command {
     const char *model, *host, *alias, *key_file, *template_name, *template_file, *max_body;
-    int32_t port, n_ctx, n_batch, parallel, queue, threads_http, timeout, request_timeout, n_predict;
-    bool no_auth, share_cache, no_cache;
+    int32_t port, n_ctx, n_batch, parallel, queue, threads_http, timeout, request_timeout, n_predict, grace;
+    bool no_auth, share_cache, no_cache, log_disable;
     cli_strings keys, allow_hosts, origins, stop;
     cli_sampling sampling;
     cli_model_options options;
@@ -44,7 +44,8 @@ typedef struct serve_command {
 
 static int parse(serve_command *c, int argc, char **argv)
 {
-    *c = (serve_command){.host = "127.0.0.1", .port = 8080, .n_predict = -1, .timeout = 600, .request_timeout = 60};
+    *c = (serve_command){
+        .host = "127.0.0.1", .port = 8080, .n_predict = -1, .timeout = 600, .request_timeout = 60, .grace = 30};
     cli_sampling_init(&c->sampling);
     const cli_option own[] = {
         CLI_OPTION_GROUP("Who may come"),
@@ -86,6 +87,9 @@ static int parse(serve_command *c, int argc, char **argv)
         {"n-predict", 'n', CLI_INT, &c->n_predict, "N",
          "tokens of an answer where a request doesn't say; -1: until the context is full (default: -1)", -1, 1 << 28,
          NULL},
+        {"grace", 0, CLI_INT, &c->grace, "N",
+         "seconds that answers under way may take when the server is ended (default: 30)", 0, 86400, NULL},
+        {"log-disable", 0, CLI_FLAG, &c->log_disable, NULL, "no line a request on standard error", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &c->stop, "STR", "end every answer before this text (may be repeated)", 0, 0, NULL},
         CLI_OPTION_GROUP("Model and machine"),
         CLI_MODEL_OPTIONS(c->options),
@@ -196,6 +200,8 @@ static void notify(const char *line)
     close(fd);
 }
 
+static void log_line(const char *line) { cli_note("%s", line); }
+
 static int serve_until_interrupted(const serve_command *c, const char *name, uint64_t max_body)
 {
     qn_error err;
@@ -217,6 +223,8 @@ static int serve_until_interrupted(const serve_command *c, const char *name, uin
         .n_threads = c->threads_http,
         .sampler = &c->params.params,
         .tmpl = c->tmpl,
+        .log = c->log_disable ? NULL : log_line,
+        .grace_ms = c->grace * 1000,
         .max_tokens = c->n_predict > 0 ? c->n_predict : 0,
         .stop = c->stop.item,
         .n_stop = c->stop.n,
@@ -228,6 +236,7 @@ static int serve_until_interrupted(const serve_command *c, const char *name, uin
     notify("READY=1");
     while (!cli_interrupted()) (void)poll(NULL, 0, 1000);
     notify("STOPPING=1");
+    if (c->grace) cli_note("stops when what is under way has ended, in %d s at the latest", c->grace);
     serve_stop(s);
     return CLI_OK;
 }

@@ -418,6 +418,30 @@ void choice_pump(choice *c)
     if (b.over) exchange_release(x);
 }
 
+/* ---- the log ---- */
+
+void answers_tell(answers *a, text *out)
+{
+    pthread_mutex_lock(&a->lock);
+    const qn_batch_usage *u = &a->choices[0].used;
+    int n = 0, n_cached = 0, n_set_back = 0;
+    for (int i = 0; i < a->n; i++) {
+        n += a->choices[i].n_tokens;
+        n_cached += a->choices[i].used.n_cached;
+        n_set_back += a->choices[i].used.n_set_back;
+    }
+    text_printf(out, ", %zu tokens (%d cached), %d written", a->n_prompt, n_cached, n);
+    if (a->n > 1) text_printf(out, " in %d answers", a->n);
+    if (n_set_back) text_printf(out, ", set back %d times", n_set_back);
+    text_printf(out, ", waited %.0f ms, read %.0f ms, wrote %.0f ms, %s", (double)u->queue_ns * 1e-6,
+                (double)u->read_ns * 1e-6, (double)u->generate_ns * 1e-6,
+                a->failed                               ? "failed"
+                : !a->choices[0].ended                  ? "left"
+                : a->choices[0].finish == FINISH_length ? "length"
+                                                        : "stop");
+    pthread_mutex_unlock(&a->lock);
+}
+
 /* ---- what dialects write with ---- */
 
 void make_id(char *out, size_t size, const char *prefix)

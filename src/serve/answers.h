@@ -38,8 +38,7 @@ typedef struct ask {
     qn_logit_bias *bias; /* owned (malloc) */
     const char *stop[MAX_STOPS];
     int n_stop, n, max_tokens;
-    const char *max_tokens_field;
-    bool logprobs, stream, include_usage, no_cache, has_seed, echo, return_ids;
+    bool logprobs, stream, include_usage, no_cache, echo, return_ids;
     int n_top;
     json_t *own; /* owned: what the dialect keeps until the end */
     const char *model;
@@ -139,6 +138,8 @@ struct answers {
 void answers_free(answers *a);
 /* The client is gone. */
 void answers_cancel(exchange *x);
+/* For a line of the log: tokens read, cached, written, times, and how it ended. */
+void answers_tell(answers *a, text *out);
 /* On the executor's thread. */
 void answers_event(void *choice, const qn_batch_event *e);
 /* On the pump's: what came since. */

@@ -118,6 +118,7 @@ struct server {
     } jobs[2]; /* for workers, and for the computer */
     pthread_cond_t job_came;
     bool stopping;
+    _Atomic bool draining; /* takes no more requests */
     _Atomic uint64_t body_bytes;
     _Atomic uint64_t n_served;
 
@@ -132,6 +133,7 @@ struct server {
     qn_session *embedder; /* the computer's; NULL until it is needed */
     bool has_pump;
     _Atomic bool pump_stops;
+    bool told_slow; /* the pump's: of the step under way */
 };
 
 int64_t now_ns(void);

@@ -195,6 +195,8 @@ static bool admit(exchange *x, struct MHD_Connection *connection, const char *me
                       sizeof(x->cors), p))
         return false;
     if (is_preflight(x, method, connection)) return true;
+    if (atomic_load(&x->server->draining) && !(x->route && x->route->by == BY_http))
+        return problem_set(p, 503, "", "the server is stopping");
     if (!x->route && other) return problem_set(p, 405, "", "%.40s is not for %.200s", method, x->path);
     if (!x->route) return problem_set(p, 404, "", "there is no %.200s here", x->path);
     x->anthropic = header_of(connection, "anthropic-version") != NULL;
@@ -302,7 +304,22 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
     return result;
 }
 
-static void log_request(const exchange *x, bool whole) { (void)x, (void)whole; }
+/* One line, nothing of what was said, and of keys the number. */
+static void log_request(exchange *x, bool whole)
+{
+    text line = {0};
+    if (!x->server->o.log || !x->route) return;
+    text_printf(&line, "%llu %s %s: %d%s", (unsigned long long)x->id, x->route->method, x->route->path, x->status,
+                whole ? "" : ", the client left");
+    if (x->key[0]) text_printf(&line, ", key %s", x->key);
+    pthread_mutex_lock(&x->lock);
+    answers *a = x->answers;
+    pthread_mutex_unlock(&x->lock);
+    if (a) answers_tell(a, &line);
+    text_printf(&line, ", %.0f ms in all", (double)(now_ns() - x->began_ns) * 1e-6);
+    if (!line.failed) x->server->o.log(line.data);
+    text_deinit(&line);
+}
 
 static void completed(void *ctx, struct MHD_Connection *connection, void **con_cls,
                       enum MHD_RequestTerminationCode code)
@@ -349,6 +366,14 @@ static void connected(void *ctx, struct MHD_Connection *connection, void **conte
         *context = NULL;
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+/* A path ends at no NUL: one that was written so is another path. */
+static size_t unescape(void *ctx, struct MHD_Connection *connection, char *path)
+{
+    (void)ctx, (void)connection;
+    for (char *at = path; (at = strstr(at, "%00")); at += 3) at[2] = '1';
+    return MHD_http_unescape(path);
 }
 
 /* ---- listening ---- */
@@ -402,7 +427,7 @@ bool http_start(server *s, qn_error *err)
                          completed, s, MHD_OPTION_NOTIFY_CONNECTION, connected, s, MHD_OPTION_THREAD_POOL_SIZE,
                          (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
                          MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                         MHD_OPTION_END);
+                         MHD_OPTION_UNESCAPE_CALLBACK, unescape, s, MHD_OPTION_END);
     if (s->daemon) return true;
     say(err, "cannot serve on", s, "libmicrohttpd does not start");
     close(fd);

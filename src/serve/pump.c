@@ -122,6 +122,20 @@ static void check_streams(server *s, int64_t now)
     }
 }
 
+/* A step that takes so long is a machine without memory, or a mistake of ours: said once each. */
+static void watch_step(server *s)
+{
+    enum { SLOW_S = 30 };
+    qn_batcher_stats stats;
+    char line[96];
+    if (!s->batcher || !s->o.log) return;
+    qn_batcher_get_stats(s->batcher, &stats);
+    const bool slow = stats.step_seconds > SLOW_S;
+    snprintf(line, sizeof(line), "a step has been computed for %.0f s", stats.step_seconds);
+    if (slow && !s->told_slow) s->o.log(line);
+    s->told_slow = slow;
+}
+
 /* ---- the thread ---- */
 
 /* Without connections nothing has to be looked at: an idle server costs nothing. */
@@ -153,6 +167,7 @@ static void *pump(void *ctx)
         ticked = now;
         check_peers(s, now);
         check_streams(s, now);
+        watch_step(s);
     }
     pump_all(s);
     return NULL;

@@ -21,8 +21,7 @@ static bool seed(ask *q, const fields *f)
 {
     int64_t x;
     if (!field_integer(f, "seed", INT64_MIN, INT64_MAX, &x)) return f->p->status == 0;
-    q->has_seed = x != -1; /* llama-server's word for any */
-    q->sampler.seed = x == -1 ? 0 : x ? (uint64_t)x : SEED_OF_0;
+    q->sampler.seed = x == -1 ? 0 : x ? (uint64_t)x : SEED_OF_0; /* -1: any, in llama-server's words */
     return true;
 }
 

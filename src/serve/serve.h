@@ -22,9 +22,12 @@ typedef struct serve_options {
     int timeout_s;                    /* for a reader that does not read; 0: 600 */
     int request_timeout_s;            /* for a request that does not come; larger bodies get more; 0: 60 */
     int n_threads;                    /* that read requests: templates, tokenizing; 0: 2 */
-    bool log_requests;                /* a line each, to the log hook of quern/base.h */
     const qn_sampler_params *sampler; /* where a request says nothing; NULL: the library's */
     const qn_chat_template *tmpl;
+    /* a line without its newline for each request, and for what goes wrong with none of them; from any thread. NULL:
+     * none */
+    void (*log)(const char *line);
+    int grace_ms;            /* that serve_stop leaves to answers under way */
     int32_t max_tokens;      /* of an answer where a request says nothing; 0: until the context is full */
     const char *const *stop; /* [n_stop] for every answer */
     int n_stop;

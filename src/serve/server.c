@@ -99,6 +99,8 @@ static bool wait_for_none(server *s, int ms)
 void serve_stop(server *s)
 {
     if (!s) return;
+    atomic_store(&s->draining, true);
+    if (s->daemon && s->o.grace_ms) (void)wait_for_none(s, s->o.grace_ms);
     work_stop(s);
     (void)each(s, answers_cancel); /* streams end as their dialect says it */
     if (s->daemon && !wait_for_none(s, GRACE_MS)) {

@@ -26,12 +26,19 @@ def first_line(data, **how):
 
 
 def test_garbage():
-    for data in (b"\x00\xff\xfe" * 50, b"GET\r\n\r\n", b"\r\n\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
-                 b"GET / HT", b"POST " + PATH.encode() + b" HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A" * 40000 + b"\r\n\r\n"):
+    datas = (b"\x00\xff\xfe" * 50, b"GET\r\n\r\n", b"\r\n\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+             b"GET / HT", b"POST " + PATH.encode() + b" HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A" * 40000 + b"\r\n\r\n")
+    got = {}
+
+    def one(data):
         begin = time.monotonic()
-        line = first_line(data, half_close=True)
-        assert time.monotonic() - begin < 4, data[:20]
-        assert line == "" or line.split()[1] in ("400", "408", "414", "431", "505"), (data[:20], line)
+        got[data] = first_line(data, half_close=True), time.monotonic() - begin
+    threads = [threading.Thread(target=one, args=(d,)) for d in datas]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    for data in datas:
+        line, seconds = got[data]
+        assert seconds < 4 and (line == "" or line.split()[1] in ("400", "408", "414", "431", "505")), (data[:20], line, seconds)
     alive()
 
 
@@ -120,8 +127,8 @@ def connect(body, path=PATH):
 
 
 def streams():
-    m = server.get("/slots")[1]
-    return sum(x["is_processing"] for x in m)
+    """How many are under way, those that wait included."""
+    return len(server.get("/slots")[1])
 
 
 def test_leaving():
@@ -222,7 +229,7 @@ def test_keep_alive():
 
 def test_stopping():
     """Streams end in their own form, and the program at once."""
-    s = Server(quern, MODEL)
+    s = Server(quern, MODEL, "--grace", "0")
     got = []
 
     def read():
@@ -238,6 +245,42 @@ def test_stopping():
     t.join()
     last = got[-1]
     assert last == "[DONE]" or "stopping" in last["error"]["message"], last
+
+
+def test_grace():
+    """Who is being answered when it stops gets the rest; who comes then is told."""
+    s = Server(quern, MODEL)
+    got = []
+    t = threading.Thread(target=lambda: got.extend(e for _, e in s.stream(PATH, {**LONG, "stream": True, "n": 8})))
+    t.start()
+    assert until(lambda: got)
+    s.process.send_signal(15)
+    until(lambda: "stops" in s.said())
+    late = None
+    try:
+        late = s.post(PATH, {"messages": SUM})[0]
+    except OSError:
+        pass  # it had ended already
+    assert s.process.wait(60) == 0 and late in (None, 503), late
+    t.join()
+    assert got[-1] == "[DONE]" and sum(c["finish_reason"] is not None for e in got[:-1] for c in e["choices"]) == 8
+
+
+def test_log():
+    """A line a request, without a word of what was said."""
+    with Server(quern, MODEL, "--api-key", "secret", "--api-key", "other") as s:
+        body = {"messages": [{"role": "user", "content": "Xylophone?"}], "max_tokens": 3}
+        for key, status in (("other", 200), ("wrong", 401)):
+            assert s.post(PATH, body, Authorization="Bearer " + key)[0] == status
+        assert until(lambda: s.said().count(PATH) == 2), s.said()
+        answered, refused = [line for line in s.said().splitlines() if PATH in line]
+        for word in "POST", "200", "key 1", "3 written", "length":
+            assert word in answered, (word, answered)
+        assert "401" in refused
+        for word in "Xylophone", "secret", "other", "wrong":
+            assert word not in s.said(), word
+    with Server(quern, MODEL, "--log-disable") as s:
+        assert s.post(PATH, {"messages": SUM, "max_tokens": 1})[0] == 200 and PATH not in s.said()
 
 
 if __name__ == "__main__":
