@@ -91,7 +91,8 @@ void exchange_refuse(exchange *x, const problem *p)
 void exchange_begin_stream(exchange *x)
 {
     pthread_mutex_lock(&x->lock);
-    x->ready = x->streams = true;
+    x->streams = true;
+    x->ready = true;
     x->status = 200;
     x->content_type = x->route->dialect->stream_type;
     x->moved_ns = x->put_ns = now_ns();
