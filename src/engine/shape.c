@@ -99,6 +99,10 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
 
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const qn_layer *l = &m->layers[i];
+        if (l->kv_of != (int32_t)i) { /* no rows of its own */
+            layout->place[i] = layout->place[l->kv_of];
+            continue;
+        }
         const qn_weight *beside = l->attn_k ? l->attn_k : l->attn_qkv ? l->attn_qkv : l->attn_kv_a;
         const qn_backend *be = ((qn_buffer *)beside->buffer)->backend;
         int place = 0;

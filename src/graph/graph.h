@@ -59,13 +59,15 @@ typedef struct qn_rope_attrs {
     /* M-RoPE (Wang et al. 2024): a position is four numbers, and pair i rotates by the one whose section it is in:
      * sections of so many pairs one behind the other, over again from their sum on. Interleaved: of pairs 0, 3, 6 ..
      * the first sections[0] are by the first number, of 1, 4, 7 .. by the second, of 2, 5, 8 .. by the third, the rest
-     * by the fourth. All 0: a position is one number. */
-    int32_t sections[4], interleaved;
+     * by the fourth. All 0: a position is one number. Of text it is one number too: three times that, and 0. */
+    int32_t sections[4], interleaved, of_text;
 } qn_rope_attrs;
 static inline bool qn__rope_in_sections(const qn_rope_attrs *a)
 {
     return a->sections[0] > 0 || a->sections[1] > 0 || a->sections[2] > 0 || a->sections[3] > 0;
 }
+/* How many numbers a position is. */
+static inline int qn__rope_numbers(const qn_rope_attrs *a) { return qn__rope_in_sections(a) && !a->of_text ? 4 : 1; }
 typedef struct qn_slice_attrs {
     int32_t dim;
     int32_t accumulate;
@@ -184,7 +186,7 @@ qn_node *qn__mul(qn_graph *g, qn_node *a, qn_node *b);
 qn_node *qn__scale(qn_graph *g, qn_node *x, float scale, float bias);
 qn_node *qn__silu(qn_graph *g, qn_node *x);
 qn_node *qn__swiglu(qn_graph *g, qn_node *gate, qn_node *up);
-/* x [n,heads,d], pos I32 [n], with sections [n,4], factors F32 [n_rot/2] or NULL */
+/* x [n,heads,d], pos I32 [n], with four numbers [n,4], factors F32 [n_rot/2] or NULL */
 qn_node *qn__rope(qn_graph *g, qn_node *x, qn_node *pos, qn_node *factors, const qn_rope_attrs *attrs);
 /* dst mutable [n_rows,m], x [n,m] f32, rows I32 [n] */
 qn_node *qn__set_rows(qn_graph *g, qn_node *dst, qn_node *x, qn_node *rows);

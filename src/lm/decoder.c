@@ -37,15 +37,44 @@ static qn_lm_pass pass(recording *rec, qn_tensor *ids, qn_tensor *sees)
                         .n_ctx = s->model->hp.n_ctx_train};
 }
 
+/* Inputs of a layer: x, what else the architecture's stream has, and what sees what, which may be left out. */
+enum { MAX_INPUTS = 4 };
+
+static int join(const qn_stream *s, qn_tensor *sees, qn_tensor **in)
+{
+    int n = 0;
+    in[n++] = qn__lm_tensor(s->x);
+    if (s->embd) in[n++] = qn__lm_tensor(s->embd);
+    if (s->inputs) in[n++] = qn__lm_tensor(s->inputs);
+    if (sees) in[n++] = sees;
+    return n;
+}
+
+static qn_stream apart(const qn_model *m, qn_tensor *const *in, int n, qn_tensor **sees)
+{
+    int k = 0;
+    qn_stream s = {.x = qn__lm_value(in[k++])};
+    if (m->arch->block.embd_again && k < n) s.embd = qn__lm_value(in[k++]);
+    if (m->top.layer_embd && k < n) s.inputs = qn__lm_value(in[k++]);
+    *sees = k < n ? in[k] : NULL;
+    return s;
+}
+
 static qn_tensor *block(qn_module *m, qn_tensor *const *x, int n)
 {
     const qn_lm_block_state *b = m->state;
     if (!b->top) return QN_MODULE_FAIL(m, state, "the model that this layer belongs to is gone"), NULL;
     recording rec = {b->top, m->training};
-    qn_lm_pass p = pass(&rec, NULL, n > 1 ? x[1] : NULL);
-    if (qn_rank(x[0]) != 3 || qn_dim(x[0], 2) != p.model->hp.n_embd)
-        return QN_MODULE_FAIL(m, invalid, "the input is not [batch,n,%u]", p.model->hp.n_embd), NULL;
-    return qn__lm_tensor(qn__forward_layer(&qn__lm_recorder, &p, p.model, b->layer, qn__lm_value(x[0])));
+    const qn_model *model = b->top->model;
+    const uint32_t width = model->hp.n_embd * (model->hp.n_altup ? model->hp.n_altup : 1);
+    qn_tensor *sees;
+    const qn_stream s = apart(model, x, n, &sees);
+    qn_lm_pass p = pass(&rec, NULL, sees);
+    if (qn_rank(x[0]) != 3 || qn_dim(x[0], 2) != width)
+        return QN_MODULE_FAIL(m, invalid, "the input is not [batch,n,%u]", width), NULL;
+    if ((model->arch->block.embd_again && !s.embd) || (model->top.layer_embd && !s.inputs))
+        return QN_MODULE_FAIL(m, invalid, "a layer of this model reads embeddings too"), NULL;
+    return qn__lm_tensor(qn__forward_layer(&qn__lm_recorder, &p, model, b->layer, &s));
 }
 
 static qn_tensor *layer_again(void *layer, qn_tensor *const *inputs, int n)
@@ -59,15 +88,16 @@ static qn_tensor *decode(const qn_module *m, recording *rec, qn_tensor *ids, qn_
     qn_lm_pass p = pass(rec, ids, sees);
     const qn_module *blocks = m->children[1].module;
     const bool again = s->grad_checkpointing && rec->training && !s->cache;
-    qn_tensor *x = qn__lm_tensor(qn__forward_begin(&qn__lm_recorder, &p, s->model));
-    for (int i = 0; i < blocks->n_children && x; i++) {
+    qn_stream stream = qn__forward_begin(&qn__lm_recorder, &p, s->model);
+    for (int i = 0; i < blocks->n_children && stream.x; i++) {
         qn_module *layer = blocks->children[i].module;
-        qn_tensor *const in[] = {x, sees};
-        x = again ? qn_checkpoint(layer_again, layer, in, sees ? 2 : 1) : qn_module_forward_n(layer, in, 2);
+        qn_tensor *in[MAX_INPUTS];
+        const int n = join(&stream, sees, in);
+        stream.x = qn__lm_value(again ? qn_checkpoint(layer_again, layer, in, n) : qn_module_forward_n(layer, in, n));
     }
-    if (!x) return NULL;
-    return qn__lm_tensor(s->model->top.out ? qn__forward_logits(&qn__lm_recorder, &p, s->model, qn__lm_value(x))
-                                           : qn__forward_hidden(&qn__lm_recorder, &p, s->model, qn__lm_value(x)));
+    if (!stream.x) return NULL;
+    return qn__lm_tensor(s->model->top.out ? qn__forward_logits(&qn__lm_recorder, &p, s->model, stream.x)
+                                           : qn__forward_hidden(&qn__lm_recorder, &p, s->model, stream.x));
 }
 
 static qn_tensor *top(qn_module *m, qn_tensor *const *x, int n)
@@ -131,14 +161,21 @@ static void destroy(qn_module *m)
                   .forward = block, \
                   .state_bytes = sizeof(qn_lm_block_state), \
                   .min_inputs = 1, \
-                  .max_inputs = 2}, \
+                  .max_inputs = MAX_INPUTS}, \
     }
 const qn_lm_type qn__lm_llama = TYPE("Llama", "LlamaBlock"), qn__lm_decoder = TYPE("Decoder", "DecoderBlock");
 
 qn_status qn__lm_check(const qn_model *m, qn_error *err)
 {
-    if (m->hp.n_expert == 0) return QN_OK;
-    return QN_FAIL(err, unsupported, "this %s is a mixture of experts; linear_experts has no gradient", m->arch->name);
+    if (m->hp.n_expert)
+        return QN_FAIL(err, unsupported, "this %s is a mixture of experts; linear_experts has no gradient",
+                       m->arch->name);
+    for (int i = 0; i < (int)m->hp.n_layer; i++)
+        if (m->layers[i].kv_of != i)
+            return QN_FAIL(err, unsupported,
+                           "layer %d of this %s reads the keys of layer %d; only the engine does that", i,
+                           m->arch->name, m->layers[i].kv_of);
+    return QN_OK;
 }
 
 const qn_model *qn__decoder_model(const qn_module *m) { return ((const qn_lm_state *)m->state)->model; }

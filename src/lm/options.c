@@ -145,6 +145,8 @@ static qn_module *make(qn_context *c, const qn_lm_type *type, const qn_decoder_o
     qn_status status = check_training(o, &err);
     if (status == QN_OK) status = o->file ? from_file(o->file, &model, &err) : qn__decoder_plan(o, &model, &err);
     if (status == QN_OK) status = qn__lm_check(model, &err);
+    if (status == QN_OK && model->hp.n_loops > 1)
+        status = QN_FAIL(&err, unsupported, "layers are run %u times; a module runs each once", model->hp.n_loops);
     if (status == QN_OK) return qn__decoder_create(c, type, model, o);
     qn__model_free(model);
     (void)qn_context_fail(c, status, "%s: %s", type->top.name, err.text);

@@ -67,6 +67,62 @@ static qn_value *add(void *ctx, qn_value *a, qn_value *b)
     return value(a && b ? qn_add(tensor(a), tensor(b)) : NULL);
 }
 
+static qn_value *times(void *ctx, qn_value *a, qn_value *b)
+{
+    (void)ctx;
+    return value(a && b ? qn_mul(tensor(a), tensor(b)) : NULL);
+}
+
+static qn_value *weigh(void *ctx, qn_value *x, const qn_weight *w)
+{
+    return value(x ? qn_mul(tensor(x), weight(ctx, w)) : NULL);
+}
+
+static qn_value *add_weighed(void *ctx, qn_value *x, qn_value *y, const qn_weight *w)
+{
+    return add(ctx, x, weigh(ctx, y, w));
+}
+
+#define LAST ((const int[]){-1}), 1
+
+static qn_value *like(void *ctx, qn_value *x, qn_value *of)
+{
+    (void)ctx;
+    if (!x || !of) return NULL;
+    qn_tensor *want = qn_sqrt(qn_mean(qn_square(tensor(of)), LAST, true));
+    qn_tensor *have = qn_mean(qn_square(tensor(x)), LAST, true);
+    have = qn_sqrt(qn_clamp(have, (double)QN_LIKE_EPS, (double)INFINITY));
+    return value(qn_div(qn_mul(tensor(x), want), have));
+}
+
+static qn_value *sparse(void *ctx, qn_value *x, float deviations)
+{
+    (void)ctx;
+    if (!x) return NULL;
+    qn_tensor *std = qn_std(tensor(x), LAST, 1, true);
+    qn_tensor *cut = qn_add(qn_mean(tensor(x), LAST, true), qn_mul_number(std, (double)deviations));
+    return value(qn_relu(qn_sub(tensor(x), cut)));
+}
+
+static qn_value *abreast(void *ctx, qn_value *const *x, int n)
+{
+    qn_tensor *all[QN_MAX_ALTUP];
+    (void)ctx;
+    for (int i = 0; i < n; i++) all[i] = tensor(x[i]);
+    return value(qn_cat(all, n, -1));
+}
+
+static qn_value *head(void *ctx, qn_value *x, int64_t i)
+{
+    (void)ctx;
+    return value(x ? qn_squeeze(qn_narrow(tensor(x), -2, i, 1), -2) : NULL);
+}
+
+static qn_value *dense_of(void *ctx, qn_value *x, const qn_weight *w, int64_t i)
+{
+    return value(x ? qn_linear(tensor(x), qn_squeeze(qn_narrow(weight(ctx, w), 0, i, 1), 0), NULL) : NULL);
+}
+
 static qn_value *scale(void *ctx, qn_value *x, float factor)
 {
     (void)ctx;
@@ -142,15 +198,13 @@ static qn_value *by_head(void *ctx, qn_value *x, const qn_weight *w)
     return value(m ? qn_squeeze(qn_matmul(qn_unsqueeze(tensor(x), -2), m), -2) : NULL);
 }
 
-/* In a text all numbers of a position are the same: it needs no sections. */
 static qn_value *turned(void *ctx, qn_value *x, qn_turn turn)
 {
     const qn_lm_pass *p = ctx;
     const qn_hparams *hp = &p->model->hp;
-    qn_rope_attrs rope = turn == QN_TURN_window ? hp->rope_window : hp->rope;
-    qn_tensor *factors = weight(p, qn__rope_factors(&p->model->top, &rope, p->n_ctx));
-    memset(rope.sections, 0, sizeof rope.sections);
-    return value(x ? qn__rope_by(tensor(x), positions(p), factors, &rope) : NULL);
+    const qn_rope_attrs *rope = turn == QN_TURN_window ? &hp->rope_window : &hp->rope;
+    qn_tensor *factors = weight(p, qn__rope_factors(p->model, turn, p->n_ctx));
+    return value(x ? qn__rope_by(tensor(x), positions(p), factors, rope) : NULL);
 }
 
 /* The factors of tokens, [n, 1, 1]. */
@@ -167,6 +221,7 @@ static qn_value *heat(void *ctx, qn_value *q, const qn_attn_spec *spec)
 static qn_tensor *activated(qn_tensor *x, qn_act act)
 {
     qn_tensor *y = act == QN_ACT_silu                              ? qn_silu(x)
+                   : act == QN_ACT_tanh                            ? qn_tanh(x)
                    : act == QN_ACT_gelu || act == QN_ACT_gelu_tanh ? qn_gelu(x, act == QN_ACT_gelu_tanh)
                                                                    : qn_relu(x);
     return act == QN_ACT_relu2 ? qn_square(y) : y;
@@ -190,6 +245,18 @@ static qn_value *gate(void *ctx, qn_value *y, qn_value *g, qn_attn_gate kind, in
     qn_tensor *heads =
         qn_mul(qn_reshape(tensor(y), qn_shape_of(n, n_head, row / n_head)), qn_reshape(f, qn_shape_of(n, n_head, 1)));
     return value(heads ? qn_reshape(heads, shape) : NULL);
+}
+
+static qn_value *xielu(void *ctx, qn_value *in, const qn_ffn_spec *spec)
+{
+    qn_tensor *x = tensor(in);
+    (void)ctx;
+    if (!x) return NULL;
+    qn_tensor *above = qn_mul_number(qn_square(x), (double)spec->xielu.p);
+    qn_tensor *below = qn_elu(qn_clamp(x, -(double)INFINITY, (double)spec->xielu.eps), 1);
+    below = qn_mul_number(qn_sub(below, x), (double)spec->xielu.n);
+    qn_tensor *y = qn_where(qn_gt_number(x, 0), above, below);
+    return value(qn_add(y, qn_mul_number(x, (double)spec->xielu.beta)));
 }
 
 static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
@@ -252,7 +319,7 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
         .cache = p->cache,
         .layer = i,
     };
-    v = heads(ctx, v, l->hp.n_kv_head);
+    if (v && k && qn_shape_get(tensor(v)).rank < qn_shape_get(tensor(k)).rank) v = heads(ctx, v, l->hp.n_kv_head);
     if (!q || !k || !v || !set_sight(p, &l->spec.attn.sight, tensor(q), &spec)) return NULL;
     if (sinks && !(spec.sinks = qn_to(sinks, qn_dtype_of(tensor(q))))) return NULL;
     return value(qn__attend_heads(tensor(q), tensor(k), tensor(v), &spec));
@@ -271,6 +338,14 @@ const qn_recorder qn__lm_recorder = {
     .dense = dense,
     .norm = norm,
     .add = add,
+    .times = times,
+    .weigh = weigh,
+    .add_weighed = add_weighed,
+    .like = like,
+    .sparse = sparse,
+    .abreast = abreast,
+    .head = head,
+    .dense_of = dense_of,
     .scale = scale,
     .clamp = clamp,
     .softcap = softcap,
@@ -284,6 +359,7 @@ const qn_recorder qn__lm_recorder = {
     .turn = turned,
     .heat = heat,
     .act = act,
+    .xielu = xielu,
     .gated = gated,
     .gate = gate,
     .attend = attend,

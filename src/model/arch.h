@@ -45,7 +45,8 @@ typedef struct qn_hparams {
     uint32_t sees_all_first; /* of so many layers it is the first */
     float embd_scale;        /* factors, 0: 1 */
     float residual_scale, logit_scale, attn_scale;
-    float attn_softcap, logit_softcap, qkv_clamp; /* 0: none */
+    float xielu_n, xielu_p, xielu_beta, xielu_eps, sparse; /* in qn_layer_hp */
+    float attn_softcap, logit_softcap, qkv_clamp;          /* 0: none */
     float attn_heat;
     uint32_t attn_heat_floor;
     uint32_t parallel; /* attention and feed-forward side by side */
@@ -54,9 +55,22 @@ typedef struct qn_hparams {
     uint32_t n_label, n_token_type;
     uint32_t silu;                             /* an encoder's activation where others have GELU */
     uint32_t n_dense_2, n_dense_3, n_embd_out; /* out of the one, into and out of the other; 0: there are none */
-    qn_rope_attrs rope;                        /* made of the above when loading */
+    uint32_t n_loops;    /* the layers are run so many times, each with a cache of its own; n_layer counts all */
+    uint32_t bare_loops; /* not normalised in between */
+    uint32_t
+        n_kv_shared; /* so many last layers read the keys and values of the last layer before them that sees alike */
+    uint32_t n_embd_layer; /* size of an embedding for each layer; 0: there is none */
+    uint32_t n_altup;      /* AltUp: versions of the stream; 0: one */
+    uint32_t n_laurel;     /* rank of the learnt residual beside attention */
+    uint32_t rope_sections[4];
+    float rope_alpha;     /* 0: none */
+    uint32_t bare_window; /* layers that see a window rotate without factors */
+    qn_rope_attrs rope;   /* made of the above when loading */
     qn_rope_attrs rope_window;
 } qn_hparams;
+
+/* Layers of the file; each is run n_loops times. */
+static inline uint32_t qn__n_stored(const qn_hparams *hp) { return hp->n_layer / (hp->n_loops ? hp->n_loops : 1); }
 
 /* What may differ between layers. */
 typedef struct qn_layer_hp {
@@ -64,6 +78,7 @@ typedef struct qn_layer_hp {
     uint32_t d_k, d_v; /* of a head */
     uint32_t experts;  /* a mixture, where others have one feed-forward */
     float expert_limit, shared_limit;
+    float xielu_n, xielu_p, xielu_beta, xielu_eps, sparse;
 } qn_layer_hp;
 
 #define QN_POOLING_UNSET_IN_FILE 255 /* of qn_hparams.pooling */
@@ -84,10 +99,24 @@ typedef enum qn_hparam_kind {
     QN_HPARAM_bool,
     QN_HPARAM_word,    /* text: one of `words`, and the field its number from 1 on */
     QN_HPARAM_count,   /* how many elements an array has */
+    QN_HPARAM_four,    /* an array of four numbers below 2^12; the field is uint32_t[4] */
     QN_HPARAM_pattern, /* a number n: every n-th layer is different, 0 none; or a boolean a layer, true where not */
 } qn_hparam_kind;
+/* Four numbers of 12 bits as one that a double holds, and back. */
+enum { QN_FOUR_BITS = 12 };
+static inline double qn__four_as_one(const uint32_t four[4])
+{
+    uint64_t all = 0;
+    for (int i = 0; i < 4; i++) all |= (uint64_t)four[i] << (QN_FOUR_BITS * i);
+    return (double)all;
+}
+static inline const uint32_t *qn__four_of(double one, uint32_t four[4])
+{
+    for (int i = 0; i < 4; i++) four[i] = (uint64_t)one >> (QN_FOUR_BITS * i) & ((1u << QN_FOUR_BITS) - 1);
+    return four;
+}
 typedef struct qn_hparam_row {
-    const char *key; /* after "ARCH.", or of the tokenizer's */
+    const char *key; /* after "ARCH.", or of the tokenizer's or xIELU's */
     qn_hparam_kind kind;
     size_t field; /* offset in qn_hparams: a uint32_t, or a float for f32 */
     bool required;
@@ -113,6 +142,11 @@ typedef struct qn_hparam_row {
     HPARAM_(key, f32, field, false, fallback, lo, hi, OF_LAYER_(field), NULL)
 #define LU32_OR(key, field, fallback, lo, hi) \
     HPARAM_(key, u32, field, false, fallback, lo, hi, OF_LAYER_(field), NULL)
+#define LF32_OR(key, field, fallback, lo, hi) \
+    HPARAM_(key, f32, field, false, fallback, lo, hi, OF_LAYER_(field), NULL)
+#define LF32(key, field, lo, hi)             HPARAM_(key, f32, field, true, 0, lo, hi, OF_LAYER_(field), NULL)
+#define FOUR(key, field)                     HPARAM_(key, four, field, true, 0, 0, 4095, 0, NULL)
+#define FOUR_OR(key, field)                  HPARAM_(key, four, field, false, 0, 0, 4095, 0, NULL)
 #define PATTERN_OR(key, field, fallback) \
     HPARAM_(key, pattern, field, false, fallback, 0, 4096, OF_LAYER_(field), NULL)
 /* clang-format on */
@@ -150,7 +184,11 @@ typedef struct qn_layer {
     qn_weight *ffn_gate_exps_bias, *ffn_up_exps_bias, *ffn_down_exps_bias;
     qn_weight *ffn_norm_exps; /* of what experts take, where it is not what a dense feed-forward beside them takes */
     qn_weight *ffn_gate_shexp, *ffn_up_shexp, *ffn_down_shexp, *ffn_gate_inp_shexp;
-    qn_weight *attn_gate;  /* [n_head, n_embd], or a row an element */
+    qn_weight *attn_gate;                              /* [n_head, n_embd], or a row an element */
+    qn_weight *out_scale;                              /* [1] */
+    qn_weight *embd_gate, *embd_proj, *embd_post_norm; /* the layer's own embedding, into the stream */
+    qn_weight *laurel_l, *laurel_r, *laurel_post_norm;
+    qn_weight *altup_router, *altup_router_norm, *altup_predict, *altup_correct, *altup_correct_scale;
     qn_weight *attn_sinks; /* [n_head]: of each head one more score, whose weight goes nowhere */
     qn_weight *attn_post_norm_bias, *ffn_post_norm_bias, *attn_q_norm_bias, *attn_k_norm_bias;
     /* Latent attention: queries by way of a vector; of the stream a vector c of a position, and a key's rotated part;
@@ -162,6 +200,7 @@ typedef struct qn_layer {
     qn_layer_hp hp;
     qn_block_spec spec;
     int32_t sight; /* in qn_model.sights */
+    int32_t kv_of; /* the layer whose keys and values it reads: its own number, or one before it */
 } qn_layer;
 typedef struct qn_top {
     qn_weight *tok_embd, *out_norm, *out, *rope_freqs;
@@ -169,6 +208,8 @@ typedef struct qn_top {
     qn_weight *type_embd;                                          /* of an encoder: kinds of tokens */
     qn_weight *cls, *cls_bias, *cls_norm, *cls_out, *cls_out_bias; /* of a reranker */
     qn_weight *dense_2, *dense_3;                                  /* of an embedding */
+    qn_weight *layer_embd, *layer_proj, *layer_proj_norm;          /* of each layer's own embedding */
+    qn_weight *altup_proj, *altup_unembd;                          /* [n_altup - 1, n_embd, n_embd] */
 } qn_top;
 
 /* A head's sizes in latent attention, whatever is cached. */
@@ -203,6 +244,9 @@ static inline int64_t qn__latent_value(const qn_hparams *hp)
     QN_DIM(FF_EXP2, 2 * (int64_t)(hp->n_ff_exp ? hp->n_ff_exp : l->n_ff)) \
     QN_DIM(FF_SHEXP, hp->n_ff_shexp ? hp->n_ff_shexp \
                                     : (int64_t)hp->n_expert_shared * (hp->n_ff_exp ? hp->n_ff_exp : l->n_ff)) \
+    QN_DIM(LEMBD, hp->n_embd_layer) QN_DIM(LEMBDS, (int64_t)hp->n_embd_layer * hp->n_layer) \
+    QN_DIM(ALTUP, hp->n_altup) QN_DIM(ALTUP2, (int64_t)hp->n_altup * hp->n_altup) \
+    QN_DIM(ALTUP_MORE, hp->n_altup ? hp->n_altup - 1 : 0) QN_DIM(LAUREL, hp->n_laurel) QN_DIM(ONE, 1) \
     QN_DIM(HEADS, l->n_head) QN_DIM(KV_HEADS, l->n_kv_head)
 /* clang-format on */
 typedef enum qn_dim {
@@ -224,6 +268,9 @@ enum {
     W_SHARED = 1 << 7,  /* where a file has experts that all tokens use */
     W_SIZED = 1 << 8,   /* where none of its sizes is 0 */
 };
+/* A size besides those of the shape: the tensor is there where it is not 0. */
+#define W_WHERE(dim)    ((uint32_t)(dim) << 24)
+#define W_WHERE_OF(row) ((qn_dim_name)((row)->flags >> 24))
 struct qn_tensor_row {
     bool layer;  /* one for each layer; the name has a %d */
     size_t slot; /* offset in qn_layer or qn_top */
@@ -255,7 +302,7 @@ typedef struct qn_arch {
 const qn_arch *const *qn__archs(int *n);
 const qn_arch *qn__arch_find(const char *name); /* NULL */
 
-enum { QN_MAX_SIGHTS = 4, QN_MAX_GROUPS = 1 + QN_MAX_SIGHTS };
+enum { QN_MAX_SIGHTS = 4, QN_MAX_GROUPS = 1 + QN_MAX_SIGHTS, QN_MAX_ALTUP = 8 };
 struct qn_model {
     qn_arena arena;
     const qn_gguf *file; /* borrowed, outlives the model; NULL: there is none */

@@ -7,6 +7,9 @@
 #include "graph/ops/layers.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/pointwise.h"
+#include "graph/ops/reduce.h"
+
+#include <math.h>
 
 #include <math.h>
 
@@ -89,6 +92,62 @@ static qn_value *add(void *ctx, qn_value *x, qn_value *y)
     return value(qn__add(((qn_build *)ctx)->g, node(x), node(y)));
 }
 
+static qn_value *times(void *ctx, qn_value *a, qn_value *b)
+{
+    return value(qn__mul(((qn_build *)ctx)->g, node(a), node(b)));
+}
+
+static qn_value *weigh(void *ctx, qn_value *x, const qn_weight *w)
+{
+    return value(qn__mul(((qn_build *)ctx)->g, node(x), qn__weight(ctx, w)));
+}
+
+static qn_value *add_weighed(void *ctx, qn_value *x, qn_value *y, const qn_weight *w)
+{
+    return value(qn__addcmul(((qn_build *)ctx)->g, node(x), node(y), qn__weight(ctx, w), (qn_value_attrs){.value = 1}));
+}
+
+static qn_node *mean_of(qn_graph *g, qn_node *x) { return qn__reduce(g, QN_OP_mean, x, (int[]){-1}, 1, true, 0); }
+
+static qn_value *like(void *ctx, qn_value *x, qn_value *of)
+{
+    qn_graph *g = ((qn_build *)ctx)->g;
+    qn_node *want = qn__unary(g, QN_OP_sqrt, mean_of(g, qn__unary(g, QN_OP_square, node(of))));
+    qn_node *have = mean_of(g, qn__unary(g, QN_OP_square, node(x)));
+    have = qn__unary(g, QN_OP_sqrt, qn__clamp(g, have, (double)QN_LIKE_EPS, (double)INFINITY));
+    return value(qn__binary(g, QN_OP_div, qn__mul(g, node(x), want), have));
+}
+
+static qn_value *sparse(void *ctx, qn_value *x, float deviations)
+{
+    qn_graph *g = ((qn_build *)ctx)->g;
+    qn_node *std = qn__reduce(g, QN_OP_std, node(x), (int[]){-1}, 1, true, 1);
+    qn_node *cut = qn__add(g, mean_of(g, node(x)), qn__scale(g, std, deviations, 0));
+    return value(qn__unary(g, QN_OP_relu, qn__binary(g, QN_OP_sub, node(x), cut)));
+}
+
+static qn_value *abreast(void *ctx, qn_value *const *x, int n)
+{
+    qn_node *nodes[QN_MAX_ALTUP];
+    for (int i = 0; i < n; i++) nodes[i] = node(x[i]);
+    return value(qn__cat(((qn_build *)ctx)->g, nodes, n, -1));
+}
+
+static qn_value *head(void *ctx, qn_value *x, int64_t i)
+{
+    qn_build *b = ctx;
+    qn_node *y = qn__narrow(b->g, node(x), -2, i, 1);
+    return value(qn__reshape(b->g, y, qn_shape_of(b->n_tokens, -1)));
+}
+
+static qn_value *dense_of(void *ctx, qn_value *x, const qn_weight *w, int64_t i)
+{
+    qn_build *b = ctx;
+    qn_node *one = qn__narrow(b->g, qn__weight(b, w), 0, i, 1);
+    return value(
+        qn__linear(b->g, node(x), qn__reshape(b->g, one, qn_shape_of(w->shape.dim[1], w->shape.dim[2])), NULL));
+}
+
 static qn_value *scale(void *ctx, qn_value *x, float factor)
 {
     return value(qn__scale(((qn_build *)ctx)->g, node(x), factor, 0));
@@ -165,11 +224,11 @@ static qn_value *by_head(void *ctx, qn_value *x, const qn_weight *w)
 /* One table serves all layers; where the file has two sets of factors, the context decides. */
 static qn_node *table_of(qn_build *b, qn_turn turn)
 {
-    const qn_top *top = &b->model->top;
     const qn_rope_attrs *rope = turn == QN_TURN_window ? &b->hp->rope_window : &b->hp->rope;
     if (!b->rope_table[turn])
-        b->rope_table[turn] = qn__rope_table(b->g, b->pos, qn__weight(b, qn__rope_factors(top, rope, b->kv->n_ctx)),
-                                             &(qn_rope_table_attrs){*rope, QN_DTYPE_F32});
+        b->rope_table[turn] =
+            qn__rope_table(b->g, b->pos, qn__weight(b, qn__rope_factors(b->model, turn, b->kv->n_ctx)),
+                           &(qn_rope_table_attrs){*rope, QN_DTYPE_F32});
     return b->rope_table[turn];
 }
 
@@ -196,6 +255,7 @@ static qn_value *heat(void *ctx, qn_value *q, const qn_attn_spec *spec)
 static qn_node *activated(qn_graph *g, qn_node *x, qn_act act)
 {
     qn_node *y = act == QN_ACT_silu                              ? qn__silu(g, x)
+                 : act == QN_ACT_tanh                            ? qn__unary(g, QN_OP_tanh, x)
                  : act == QN_ACT_gelu || act == QN_ACT_gelu_tanh ? qn__gelu(g, x, act == QN_ACT_gelu_tanh)
                                                                  : qn__unary(g, QN_OP_relu, x);
     return act == QN_ACT_relu2 ? qn__unary(g, QN_OP_square, y) : y;
@@ -225,6 +285,16 @@ static qn_node *swiglu_oai(qn_graph *g, qn_node *gate, qn_node *up)
     return qn__mul(g, gate, up);
 }
 
+static qn_value *xielu(void *ctx, qn_value *in, const qn_ffn_spec *spec)
+{
+    qn_graph *g = ((qn_build *)ctx)->g;
+    qn_node *x = node(in), *not_above = qn__unary(g, QN_OP_logical_not, qn__unary(g, QN_OP_relu, x));
+    qn_node *above = qn__scale(g, qn__unary(g, QN_OP_square, x), spec->xielu.p, 0);
+    qn_node *below = qn__elu(g, qn__clamp(g, x, -(double)INFINITY, (double)spec->xielu.eps), 1);
+    below = qn__scale(g, qn__binary(g, QN_OP_sub, below, x), spec->xielu.n, 0);
+    return value(qn__add(g, qn__where(g, not_above, below, above), qn__scale(g, x, spec->xielu.beta, 0)));
+}
+
 static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
 {
     qn_graph *g = ((qn_build *)ctx)->g;
@@ -232,35 +302,34 @@ static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
     return value(qn__mul(g, activated(g, node(gate), kind), node(up)));
 }
 
+/* The cache is written first and then read through the result of the write: the order is in the graph, not in a
+ * convention. */
+static qn_node *written(qn_build *b, const char *name, int32_t group, void *buffer, uint64_t offset, qn_node *x,
+                        int64_t row)
+{
+    const int64_t n_cells = b->kv->sizes[group].n_cells;
+    qn_node *cache = qn__param(b->g, name, b->kv->type, &qn_shape_of(n_cells, row), buffer, offset, QN_NODE_mutable);
+    return qn__set_rows(b->g, cache, qn__reshape(b->g, x, qn_shape_of(b->n_tokens, row)), b->rows[group]);
+}
+
 static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale)
 {
     qn_build *b = ctx;
     qn_graph *g = b->g;
-    const qn_kv_layer *kl = &b->kv->layers[i];
-    const int64_t n = b->n_tokens, n_kv = l->hp.n_kv_head, dk = l->hp.d_k, dv = l->hp.d_v;
+    const qn_kv_layer *kl = &b->kv->layers[l->kv_of];
     const qn_kv_size *size = &b->kv->sizes[kl->group];
-    const int64_t n_cells = size->n_cells;
-
-    /* The cache is written first and then read through the result of the write: the order is in the graph, not in a
-     * convention. */
-    qn_node *cache_k = qn__param(g, "cache_k", b->kv->type, &qn_shape_of(n_cells, n_kv * dk), kl->k_buffer,
-                                 kl->k_offset, QN_NODE_mutable);
+    const int64_t n_kv = l->hp.n_kv_head, dk = l->hp.d_k, dv = l->hp.d_v, n_cells = size->n_cells;
+    if (l->kv_of == i) {
+        b->cache_k[i] = written(b, "cache_k", kl->group, kl->k_buffer, kl->k_offset, node(k), n_kv * dk);
+        b->cache_v[i] = l->attn_k_b ? qn__narrow(g, b->cache_k[i], -1, 0, dv)
+                                    : written(b, "cache_v", kl->group, kl->v_buffer, kl->v_offset, node(v), n_kv * dv);
+    }
     qn_node *lists = qn__param(g, "lists", QN_DTYPE_I32, &qn_shape_of(size->n_seq, size->row), kl->list_buffer,
                                b->kv->list_offset[kl->group], 0);
-    cache_k = qn__set_rows(g, cache_k, qn__reshape(g, node(k), qn_shape_of(n, n_kv * dk)), b->rows[kl->group]);
-    qn_node *cache_v;
-    if (l->attn_k_b) {
-        cache_v = qn__narrow(g, cache_k, -1, 0, dv);
-    } else {
-        cache_v = qn__param(g, "cache_v", b->kv->type, &qn_shape_of(n_cells, n_kv * dv), kl->v_buffer, kl->v_offset,
-                            QN_NODE_mutable);
-        cache_v = qn__set_rows(g, cache_v, node(v), b->rows[kl->group]);
-    }
-
     const qn_attn_attrs attrs = {.scale = scale, .softcap = l->spec.attn.softcap};
     const qn_attn_sources src = {.q = node(q),
-                                 .k = qn__reshape(g, cache_k, qn_shape_of(n_cells, n_kv, dk)),
-                                 .v = qn__reshape(g, cache_v, qn_shape_of(n_cells, n_kv, dv)),
+                                 .k = qn__reshape(g, b->cache_k[l->kv_of], qn_shape_of(n_cells, n_kv, dk)),
+                                 .v = qn__reshape(g, b->cache_v[l->kv_of], qn_shape_of(n_cells, n_kv, dv)),
                                  .lists = lists,
                                  .spans = b->spans[l->sight],
                                  .sinks = qn__weight(b, l->attn_sinks)};
@@ -279,6 +348,14 @@ const qn_recorder qn__graph_recorder = {
     .dense = dense,
     .norm = norm,
     .add = add,
+    .times = times,
+    .weigh = weigh,
+    .add_weighed = add_weighed,
+    .like = like,
+    .sparse = sparse,
+    .abreast = abreast,
+    .head = head,
+    .dense_of = dense_of,
     .scale = scale,
     .clamp = clamp,
     .softcap = softcap,
@@ -292,6 +369,7 @@ const qn_recorder qn__graph_recorder = {
     .turn = turned,
     .heat = heat,
     .act = act,
+    .xielu = xielu,
     .gated = gated,
     .gate = gate,
     .attend = attend,

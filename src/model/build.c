@@ -31,7 +31,9 @@ static qn_status begin(qn_build *b, const qn_model *m, const qn_kv_desc *kv, int
     *b = (qn_build){.model = m, .hp = &m->hp, .kv = kv, .n_tokens = n_tokens};
     QN_TRY(qn__graph_create(&b->g, err));
     b->params = qn__arena_array(&b->g->arena, (size_t)m->n_weights, sizeof(*b->params));
-    if (b->params) return QN_OK;
+    b->cache_k = qn__arena_array(&b->g->arena, 2 * (size_t)m->hp.n_layer, sizeof(*b->cache_k));
+    b->cache_v = b->cache_k ? b->cache_k + m->hp.n_layer : NULL;
+    if (b->params && b->cache_k) return QN_OK;
     qn__graph_destroy(b->g);
     return QN_FAIL(err, nomem, "out of memory while building a graph of %d weights", m->n_weights);
 }
@@ -64,13 +66,13 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
     b->out_ids = qn__input(b->g, "out_ids", QN_DTYPE_I32, &qn_shape_of(n_out));
 
     const qn_recorder *r = &qn__graph_recorder;
-    qn_value *x = qn__forward_begin(r, b, m); /* [n_tokens, n_embd] */
+    qn_stream s = qn__forward_begin(r, b, m);
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         qn__graph_scope(b->g, (int)i, spec->hints ? spec->hints[i] : -1);
-        x = qn__forward_layer(r, b, m, (int)i, x);
+        s.x = qn__forward_layer(r, b, m, (int)i, &s);
     }
     qn__graph_scope(b->g, -1, -1);
-    x = (qn_value *)qn__get_rows(b->g, (qn_node *)x, b->out_ids);                       /* [n_out, n_embd] */
+    qn_value *x = (qn_value *)qn__get_rows(b->g, (qn_node *)s.x, b->out_ids);           /* [n_out, ..] */
     x = spec->hidden ? qn__forward_hidden(r, b, m, x) : qn__forward_logits(r, b, m, x); /* [n_out, n_vocab] */
     qn__output(b->g, qn__name(b->g, (qn_node *)x, spec->hidden ? "hidden" : "logits"));
     return end(b, out, err);
@@ -131,6 +133,7 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
         const int64_t n_cells = kv->sizes[kl->group].n_cells;
         qn_node *src = from[kl->group], *dst = to[kl->group];
         const qn_turn turn = l->spec.attn.turn;
+        if (l->kv_of != (int32_t)i) continue;
         const int64_t n_kv = l->hp.n_kv_head, k_row = n_kv * l->hp.d_k, v_row = n_kv * l->hp.d_v;
         qn__graph_scope(g, (int)i, -1);
         qn_node *cache = qn__param(g, "cache_k", kv->type, &qn_shape_of(n_cells, k_row), kl->k_buffer, kl->k_offset,
@@ -142,7 +145,7 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
             rope.attn_factor = 1.0f / qn__yarn_temperature(&rope); /* the keys carry factor and temperature already */
             qn_node *first = kept ? qn__narrow(g, k, -1, 0, kept) : NULL;
             if (kept) k = qn__narrow(g, k, -1, kept, hp->n_rot);
-            k = qn__rope(g, k, delta, qn__weight(b, qn__rope_factors(&m->top, &rope, kv->n_ctx)), &rope);
+            k = qn__rope(g, k, delta, qn__weight(b, qn__rope_factors(m, turn, kv->n_ctx)), &rope);
             if (kept) k = qn__cat(g, (qn_node *[]){first, k}, 2, -1);
         }
         if (turn != QN_TURN_none || copy_v) qn__set_rows(g, cache, qn__reshape(g, k, qn_shape_of(n, k_row)), dst);

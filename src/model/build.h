@@ -35,7 +35,8 @@ typedef struct qn_build {
     const qn_adapter_use *loras;
     int32_t n_loras;
     int32_t n_tokens;
-    qn_node **params; /* by weight index: made at first use */
+    qn_node **params;             /* by weight index: made at first use */
+    qn_node **cache_k, **cache_v; /* [n_layer]: as they are when the layer has written to them */
     /* inputs of a decode graph */
     qn_node *tokens;                     /* I32 [n_tokens] */
     qn_node *pos;                        /* I32 [n_tokens] */

@@ -30,11 +30,12 @@ static qn_value *clamped(const forward *w, qn_value *x, float limit)
 static qn_value *heads(const forward *w, qn_value *x, uint32_t n, const qn_weight *weight, const qn_weight *bias,
                        const qn_attn_spec *spec)
 {
-    if (spec->qk_norm == QN_QK_row && weight) x = norm(w, x, &spec->norm, weight, bias);
+    const qn_qk_norm when = weight || spec->bare_norm ? spec->qk_norm : QN_QK_none;
+    if (when == QN_QK_row) x = norm(w, x, &spec->norm, weight, bias);
     x = w->r->heads(w->ctx, x, n);
-    if (spec->qk_norm == QN_QK_head && weight) x = norm(w, x, &spec->norm, weight, bias);
+    if (when == QN_QK_head) x = norm(w, x, &spec->norm, weight, bias);
     if (spec->turn != QN_TURN_none) x = w->r->turn(w->ctx, x, spec->turn);
-    if (spec->qk_norm == QN_QK_after_turn && weight) x = norm(w, x, &spec->norm, weight, bias);
+    if (when == QN_QK_after_turn) x = norm(w, x, &spec->norm, weight, bias);
     return x;
 }
 
@@ -82,7 +83,8 @@ static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value 
     const qn_attn_spec *spec = &l->spec.attn;
     const int64_t dk = l->hp.d_k, n_q = l->hp.n_head * dk, n_k = l->hp.n_kv_head * dk,
                   n_v = (int64_t)l->hp.n_kv_head * l->hp.d_v;
-    qn_value *q, *k, *v;
+    const bool own = l->kv_of == i;
+    qn_value *q, *k = NULL, *v = NULL;
     if (l->attn_qkv) {
         qn_value *all = clamped(w, r->dense(c, x, l->attn_qkv, l->attn_qkv_bias), spec->clamp);
         q = r->part(c, all, 0, n_q);
@@ -90,11 +92,12 @@ static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value 
         v = r->part(c, all, n_q + n_k, n_v);
     } else {
         q = clamped(w, r->dense(c, x, l->attn_q, l->attn_q_bias), spec->clamp);
-        k = clamped(w, r->dense(c, x, l->attn_k, l->attn_k_bias), spec->clamp);
-        v = clamped(w, r->dense(c, x, l->attn_v, l->attn_v_bias), spec->clamp);
+        if (own) k = clamped(w, r->dense(c, x, l->attn_k, l->attn_k_bias), spec->clamp);
+        if (own) v = l->attn_v ? clamped(w, r->dense(c, x, l->attn_v, l->attn_v_bias), spec->clamp) : k;
     }
     q = r->name(c, heads(w, q, l->hp.n_head, l->attn_q_norm, l->attn_q_norm_bias, spec), "q", i);
-    k = r->name(c, heads(w, k, l->hp.n_kv_head, l->attn_k_norm, l->attn_k_norm_bias, spec), "k", i);
+    if (own) k = r->name(c, heads(w, k, l->hp.n_kv_head, l->attn_k_norm, l->attn_k_norm_bias, spec), "k", i);
+    if (own && spec->v_norm) v = norm(w, r->heads(c, v, l->hp.n_kv_head), &spec->norm, NULL, NULL);
     if (spec->heat != 0) q = r->heat(c, q, spec);
     const float scale = spec->scale != 0 ? spec->scale : 1.0f / sqrtf((float)dk);
     qn_value *y = r->name(c, r->attend(c, q, k, v, l, i, scale), "attn", i);
@@ -110,12 +113,14 @@ static qn_value *dense(const forward *w, const qn_layer *l, qn_value *x)
     const qn_ffn_spec *spec = &l->spec.ffn;
     qn_value *y;
     if (spec->plain) {
-        y = r->act(c, r->dense(c, x, l->ffn_up, l->ffn_up_bias), spec->act);
+        y = r->dense(c, x, l->ffn_up, l->ffn_up_bias);
+        y = spec->act == QN_ACT_xielu ? r->xielu(c, y, spec) : r->act(c, y, spec->act);
     } else if (spec->fused) {
         qn_value *both = r->dense(c, x, l->ffn_up, l->ffn_up_bias);
         y = r->gated(c, r->part(c, both, 0, l->hp.n_ff), r->part(c, both, l->hp.n_ff, l->hp.n_ff), spec->act);
     } else {
         qn_value *gate = r->dense(c, x, l->ffn_gate, l->ffn_gate_bias);
+        if (spec->sparse != 0) gate = r->sparse(c, gate, spec->sparse);
         y = r->gated(c, gate, r->dense(c, x, l->ffn_up, l->ffn_up_bias), spec->act);
     }
     if (l->ffn_inner_norm) y = norm(w, y, &l->spec.norm, l->ffn_inner_norm, NULL);
@@ -148,12 +153,21 @@ static qn_value *sum(const forward *w, const qn_block_spec *spec, qn_value *y, q
     return spec->norms == QN_NORMS_sum ? norm(w, y, &spec->norm, weight, bias) : y;
 }
 
+/* Laurel (gemma3n): beside attention a learnt residual of low rank, and half of each. */
+static qn_value *laurel(const forward *w, const qn_layer *l, qn_value *h, qn_value *x)
+{
+    const qn_recorder *r = w->r;
+    qn_value *y = r->dense(w->ctx, r->dense(w->ctx, h, l->laurel_l, NULL), l->laurel_r, NULL);
+    y = r->add(w->ctx, norm(w, y, &l->spec.norm, l->laurel_post_norm, NULL), h);
+    return scaled(w, r->add(w->ctx, x, y), sqrtf(0.5f));
+}
+
 /* In a sum, what the layer computed comes first: the sum is then placed where the layer's weights are, and the stream
  * changes backends once between layers, not twice in each. */
-qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, int i, qn_value *x)
+static qn_value *block(const forward *w, const qn_layer *l, int i, qn_value *x)
 {
-    const forward pass = {r, ctx, m}, *w = &pass;
-    const qn_layer *l = &m->layers[i];
+    const qn_recorder *r = w->r;
+    void *ctx = w->ctx;
     const qn_block_spec *spec = &l->spec;
     qn_value *begin = x;
     const bool before = spec->norms == QN_NORMS_before || spec->norms == QN_NORMS_both;
@@ -165,25 +179,126 @@ qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, 
         return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
     }
     x = r->name(ctx, sum(w, spec, y, x, l->attn_post_norm, l->attn_post_norm_bias), "attn_res", i);
+    if (l->laurel_l) x = laurel(w, l, h, x);
     h = before ? norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias) : x;
     y = after(w, spec, feed_forward(w, l, i, h, x, begin), l->ffn_post_norm);
     return r->name(ctx, sum(w, spec, y, x, l->ffn_post_norm, l->ffn_post_norm_bias), "ffn_res", i);
 }
 
-const qn_weight *qn__rope_factors(const qn_top *top, const qn_rope_attrs *rope, int64_t n_ctx)
+/* What the stream gets of the layer's own embedding. */
+static qn_value *own_input(const forward *w, const qn_layer *l, int i, qn_value *x, qn_value *inputs)
 {
-    if (top->rope_freqs) return top->rope_freqs;
-    return n_ctx > rope->n_ctx_orig ? top->rope_long : top->rope_short;
+    const qn_recorder *r = w->r;
+    qn_value *y = r->act(w->ctx, r->dense(w->ctx, x, l->embd_gate, NULL), l->spec.ffn.act);
+    y = r->dense(w->ctx, r->times(w->ctx, y, r->head(w->ctx, inputs, i)), l->embd_proj, NULL);
+    return norm(w, y, &l->spec.norm, l->embd_post_norm, NULL);
 }
 
-qn_value *qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m)
+/* ---- AltUp (Baykal et al. 2023): versions of the stream, of which a layer computes the first ---- */
+
+static void versions(const forward *w, qn_value *x, qn_value **out)
+{
+    const int64_t n_embd = w->m->hp.n_embd;
+    for (int j = 0; j < (int)w->m->hp.n_altup; j++) out[j] = w->r->part(w->ctx, x, j * n_embd, n_embd);
+}
+
+/* What a token's coefficients are made of, [.., n_altup]. */
+static qn_value *modalities(const forward *w, const qn_layer *l, qn_value *x)
+{
+    qn_value *y = norm(w, x, &l->spec.norm, l->altup_router_norm, NULL);
+    y = w->r->dense(w->ctx, scaled(w, y, 1.0f / (float)w->m->hp.n_embd), l->altup_router, NULL);
+    return w->r->act(w->ctx, y, QN_ACT_tanh);
+}
+
+static qn_value *altup(const forward *w, const qn_layer *l, int i, const qn_stream *s)
+{
+    const qn_recorder *r = w->r;
+    void *c = w->ctx;
+    const int n = (int)w->m->hp.n_altup;
+    qn_value *x[QN_MAX_ALTUP] = {0}, *guess[QN_MAX_ALTUP] = {0};
+    versions(w, s->x, x);
+    qn_value *coefs = r->dense(c, modalities(w, l, x[0]), l->altup_predict, NULL); /* [.., n n] */
+    for (int j = 0; j < n; j++) {
+        guess[j] = x[j];
+        for (int k = 0; k < n; k++) guess[j] = r->add(c, r->times(c, r->part(c, coefs, j * n + k, 1), x[k]), guess[j]);
+    }
+    qn_value *y = block(w, l, i, guess[0]);
+    qn_value *more = r->add(c, y, scaled(w, guess[0], -1));
+    coefs = r->dense(c, modalities(w, l, y), l->altup_correct, NULL); /* [.., n] */
+    for (int j = 0; j < n; j++) x[j] = r->add(c, r->add(c, r->times(c, r->part(c, coefs, j, 1), more), more), guess[j]);
+    y = own_input(w, l, i, r->weigh(c, x[0], l->altup_correct_scale), s->inputs);
+    for (int j = 1; j < n; j++) x[j] = r->add(c, y, x[j]);
+    return r->abreast(c, x, n);
+}
+
+static qn_value *altup_begin(const forward *w, qn_value *x)
+{
+    qn_value *all[QN_MAX_ALTUP] = {x};
+    const int n = (int)w->m->hp.n_altup;
+    for (int j = 1; j < n; j++) all[j] = w->r->like(w->ctx, w->r->dense_of(w->ctx, x, w->m->top.altup_proj, j - 1), x);
+    return w->r->abreast(w->ctx, all, n);
+}
+
+static qn_value *altup_end(const forward *w, qn_value *x)
+{
+    qn_value *all[QN_MAX_ALTUP] = {0};
+    const int n = (int)w->m->hp.n_altup;
+    versions(w, x, all);
+    x = all[0];
+    for (int j = 1; j < n; j++) {
+        qn_value *y = w->r->dense_of(w->ctx, all[j], w->m->top.altup_unembd, j - 1);
+        x = w->r->add(w->ctx, x, w->r->like(w->ctx, y, all[0]));
+    }
+    return scaled(w, x, 1.0f / (float)n);
+}
+
+/* ---- the whole ---- */
+
+qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, int i, const qn_stream *s)
 {
     const forward pass = {r, ctx, m}, *w = &pass;
+    const qn_layer *l = &m->layers[i];
+    if (m->hp.n_altup) return altup(w, l, i, s);
+    qn_value *x = block(w, l, i, s->x);
+    if (s->inputs) x = r->add(ctx, own_input(w, l, i, x, s->inputs), x);
+    if (l->out_scale && l->spec.embd_again)
+        x = r->add_weighed(ctx, x, s->embd, l->out_scale);
+    else if (l->out_scale)
+        x = r->weigh(ctx, x, l->out_scale);
+    return l->spec.norm_out ? norm(w, x, &m->arch->block.norm, m->top.out_norm, m->top.out_norm_bias) : x;
+}
+
+const qn_weight *qn__rope_factors(const qn_model *m, qn_turn turn, int64_t n_ctx)
+{
+    if (turn == QN_TURN_window && m->hp.bare_window) return NULL;
+    if (m->top.rope_freqs) return m->top.rope_freqs;
+    return n_ctx > m->hp.rope.n_ctx_orig ? m->top.rope_long : m->top.rope_short;
+}
+
+/* An embedding for each layer: of the token, and what the stream's embedding says. */
+static qn_value *layer_inputs(const forward *w, qn_value *x)
+{
+    const qn_hparams *hp = &w->m->hp;
+    const qn_recorder *r = w->r;
+    qn_value *own = scaled(w, r->rows(w->ctx, w->m->top.layer_embd), sqrtf((float)hp->n_embd_layer));
+    qn_value *y = scaled(w, r->dense(w->ctx, x, w->m->top.layer_proj, NULL), 1 / sqrtf((float)hp->n_embd));
+    y = norm(w, r->heads(w->ctx, y, hp->n_layer), &w->m->arch->block.norm, w->m->top.layer_proj_norm, NULL);
+    return scaled(w, r->add(w->ctx, y, r->heads(w->ctx, own, hp->n_layer)), sqrtf(0.5f));
+}
+
+qn_stream qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m)
+{
+    const forward pass = {r, ctx, m}, *w = &pass;
+    const qn_block_spec *spec = &m->arch->block;
     qn_value *x = scaled(w, r->rows(ctx, m->top.tok_embd), m->hp.embd_scale);
     if (m->top.type_embd) x = r->add(ctx, x, r->first_row(ctx, m->top.type_embd));
     if (m->top.pos_embd) x = r->add(ctx, x, r->pos_rows(ctx, m->top.pos_embd));
-    if (m->top.embd_norm) x = norm(w, x, &m->arch->block.norm, m->top.embd_norm, m->top.embd_norm_bias);
-    return r->drop(ctx, x);
+    if (m->top.embd_norm || spec->norm_embd) x = norm(w, x, &spec->norm, m->top.embd_norm, m->top.embd_norm_bias);
+    x = r->drop(ctx, x);
+    return (qn_stream){.x = m->hp.n_altup ? altup_begin(w, x) : x,
+                       /* a value of its own: gradients of layers are then added up in one order, checkpointed or not */
+                       .embd = spec->embd_again ? r->scale(ctx, x, 1) : NULL,
+                       .inputs = m->top.layer_embd ? layer_inputs(w, x) : NULL};
 }
 
 /* A stream whose sums are normalised has no norm at its end. */
@@ -191,6 +306,7 @@ qn_value *qn__forward_hidden(const qn_recorder *r, void *ctx, const qn_model *m,
 {
     const forward pass = {r, ctx, m}, *w = &pass;
     if (m->arch->block.norms == QN_NORMS_sum) return x;
+    if (m->hp.n_altup) x = altup_end(w, x);
     return norm(w, x, &m->arch->block.norm, m->top.out_norm, m->top.out_norm_bias);
 }
 

@@ -26,6 +26,15 @@ typedef struct qn_moe_recorder {
     qn_value *(*limited)(void *ctx, qn_value *gate, qn_value *up, qn_act act, float limit);
     qn_value *(*switched)(void *ctx, qn_value *y, qn_value *x, const qn_weight *w); /* y sigmoid(x . w) */
 } qn_moe_recorder;
+/* The least mean square that `like` divides by the root of. */
+#define QN_LIKE_EPS 1e-5f
+
+/* What goes from layer to layer. */
+typedef struct qn_stream {
+    qn_value *x;      /* [.., n_embd]; with AltUp [.., n_altup n_embd]: its versions side by side */
+    qn_value *embd;   /* what x was before the first layer; NULL where no layer adds it again */
+    qn_value *inputs; /* [.., n_layer, n_embd_layer]: of each layer its own embedding; NULL where there are none */
+} qn_stream;
 
 typedef struct qn_recorder {
     qn_value *(*rows)(void *ctx, const qn_weight *table);      /* of the tokens: [.., n_embd] */
@@ -35,6 +44,15 @@ typedef struct qn_recorder {
     /* over the last dimension; w and bias may be NULL, and w may have a row a head */
     qn_value *(*norm)(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight *w, const qn_weight *bias);
     qn_value *(*add)(void *ctx, qn_value *a, qn_value *b);
+    qn_value *(*times)(void *ctx, qn_value *a, qn_value *b);        /* a * b; either may have one number a token */
+    qn_value *(*weigh)(void *ctx, qn_value *x, const qn_weight *w); /* x * w, a vector or one number */
+    qn_value *(*add_weighed)(void *ctx, qn_value *x, qn_value *y, const qn_weight *w); /* x + y * w, where x is */
+    qn_value *(*like)(void *ctx, qn_value *x, qn_value *of); /* x of the length of `of`, over the last dimension */
+    qn_value *(*sparse)(void *ctx, qn_value *x, float deviations); /* max(0, x - mean - deviations * std), over it */
+    qn_value *(*abreast)(void *ctx, qn_value *const *x, int n);    /* along the last dimension */
+    qn_value *(*head)(void *ctx, qn_value *x, int64_t i);          /* [.., n, d] -> [.., d] */
+    /* x w^T with matrix i of w [n, m, k] */
+    qn_value *(*dense_of)(void *ctx, qn_value *x, const qn_weight *w, int64_t i);
     qn_value *(*scale)(void *ctx, qn_value *x, float factor);
     qn_value *(*clamp)(void *ctx, qn_value *x, float limit);             /* to -limit .. limit */
     qn_value *(*softcap)(void *ctx, qn_value *x, float cap);             /* cap tanh(x / cap) */
@@ -48,9 +66,10 @@ typedef struct qn_recorder {
     qn_value *(*turn)(void *ctx, qn_value *x, qn_turn turn);             /* [.., n, d], by position */
     qn_value *(*heat)(void *ctx, qn_value *q, const qn_attn_spec *spec); /* queries by position */
     qn_value *(*act)(void *ctx, qn_value *x, qn_act act);
+    qn_value *(*xielu)(void *ctx, qn_value *x, const qn_ffn_spec *spec);
     qn_value *(*gated)(void *ctx, qn_value *gate, qn_value *up, qn_act act); /* act(gate) * up */
     /* q [.., n_head, d], k [.., n_kv_head, d], v [.., n_kv_head dv] -> [.., n_head dv]; with attn_k_b v is the first
-     * part of k */
+     * part of k; k and v NULL: those of layer l->kv_of */
     qn_value *(*attend)(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale);
     /* attention y [.., n_head dv] times what g, a number a head or an element, becomes */
     qn_value *(*gate)(void *ctx, qn_value *y, qn_value *g, qn_attn_gate kind, int64_t n_head);
@@ -60,11 +79,12 @@ typedef struct qn_recorder {
 
 /* A mixture: of x [.., n_embd], after its norm; router: what the router reads, mostly x too. */
 qn_value *qn__forward_experts(const qn_recorder *r, void *ctx, const qn_layer *l, int i, qn_value *x, qn_value *router);
-/* The vector that frequencies are divided by, or NULL; n_ctx: the longest that a sequence may become. */
-const qn_weight *qn__rope_factors(const qn_top *top, const qn_rope_attrs *rope, int64_t n_ctx);
-/* The stream before the first layer, after layer i; the hidden state that it ends as, and logits of that. */
-qn_value *qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m);
-qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, int i, qn_value *x);
+/* The vector that frequencies of a table are divided by, or NULL; n_ctx: the longest that a sequence may become. */
+const qn_weight *qn__rope_factors(const qn_model *m, qn_turn turn, int64_t n_ctx);
+/* The stream before the first layer; its x after layer i; the hidden state that this ends as, and
+ * logits of that. */
+qn_stream qn__forward_begin(const qn_recorder *r, void *ctx, const qn_model *m);
+qn_value *qn__forward_layer(const qn_recorder *r, void *ctx, const qn_model *m, int i, const qn_stream *s);
 qn_value *qn__forward_hidden(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x);
 qn_value *qn__forward_logits(const qn_recorder *r, void *ctx, const qn_model *m, qn_value *x);
 

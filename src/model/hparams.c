@@ -45,6 +45,22 @@ static qn_status read_element(const qn_gguf *file, const qn_gguf_kv *kv, const q
                    (unsigned long long)kv->offset, *out, row->lo, row->hi);
 }
 
+static qn_status read_four(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, double *out,
+                           qn_error *err)
+{
+    uint32_t four[4];
+    if (kv->count != 4)
+        return QN_FAIL(err, format, "%s at offset %llu has %llu numbers, four expected", kv->key,
+                       (unsigned long long)kv->offset, (unsigned long long)kv->count);
+    for (uint64_t i = 0; i < 4; i++) {
+        double value = 0;
+        QN_TRY(read_element(file, kv, row, i, &value, err));
+        four[i] = (uint32_t)value;
+    }
+    *out = qn__four_as_one(four);
+    return QN_OK;
+}
+
 /* A value, or an array: of one value repeated (some writers give one number a layer), or of what layers differ in, of
  * which the greatest counts. */
 static qn_status read_value(const qn_gguf *file, const qn_gguf_kv *kv, const qn_hparam_row *row, uint32_t n_layer,
@@ -52,6 +68,7 @@ static qn_status read_value(const qn_gguf *file, const qn_gguf_kv *kv, const qn_
 {
     if (row->kind == QN_HPARAM_word) return read_word(file, kv, row, out, err);
     if (row->kind == QN_HPARAM_count) return read_count(kv, row, out, err);
+    if (row->kind == QN_HPARAM_four) return read_four(file, kv, row, out, err);
     if (kv->count == 0)
         return QN_FAIL(err, format, "%s at offset %llu is an empty array, a number expected", kv->key,
                        (unsigned long long)kv->offset);
@@ -71,7 +88,7 @@ static qn_status read_value(const qn_gguf *file, const qn_gguf_kv *kv, const qn_
 
 const char *qn__hparam_key(const qn_arch *arch, const qn_hparam_row *row, char *out, size_t size)
 {
-    const bool whole = strncmp(row->key, "tokenizer.", 10) == 0;
+    const bool whole = strncmp(row->key, "tokenizer.", 10) == 0 || strncmp(row->key, "xielu.", 6) == 0;
     snprintf(out, size, "%s%s%s", whole ? "" : arch->name, whole ? "" : ".", row->key);
     return out;
 }
@@ -125,7 +142,12 @@ qn_layer_hp qn__layer_hp(const qn_hparams *hp, uint32_t i)
                      .windowed = hp->windowed == 0 || i % hp->windowed != full,
                      .experts = qn__is_mixture(hp, i),
                      .expert_limit = hp->expert_limit,
-                     .shared_limit = hp->shared_limit};
+                     .shared_limit = hp->shared_limit,
+                     .xielu_n = hp->xielu_n,
+                     .xielu_p = hp->xielu_p,
+                     .xielu_beta = hp->xielu_beta,
+                     .xielu_eps = hp->xielu_eps,
+                     .sparse = hp->sparse};
     settle_heads(hp, &l);
     return l;
 }
@@ -171,6 +193,8 @@ static qn_status settle_rope(const qn_arch *arch, qn_hparams *hp, qn_error *err)
     rope->beta_fast = 32.0f;
     rope->beta_slow = 1.0f;
     rope->n_ctx_orig = (int32_t)(hp->rope_ctx_orig ? hp->rope_ctx_orig : hp->n_ctx_train);
+    for (int i = 0; i < 4; i++) rope->sections[i] = (int32_t)hp->rope_sections[i];
+    rope->of_text = qn__rope_in_sections(rope);
     hp->rope_window = *rope;
     if (hp->rope_base_window > 0) hp->rope_window.base = hp->rope_base_window;
     if (hp->n_rot_window) hp->rope_window.n_rot = (int32_t)hp->n_rot_window;
@@ -187,6 +211,10 @@ static qn_status settle_rope(const qn_arch *arch, qn_hparams *hp, qn_error *err)
                        arch->name, (double)factor);
     if (linear || yarn) rope->freq_scale = 1.0f / factor;
     if (yarn) rope->ext_factor = 1.0f; /* the op brings YaRN's attention temperature along */
+    for (int i = 0; i < 4; i++)
+        if (hp->rope_sections[i] > hp->n_rot / 2)
+            return QN_FAIL(err, format, "%s.rope.dimension_sections has %u pairs in section %d; %u pairs are rotated",
+                           arch->name, hp->rope_sections[i], i, hp->n_rot / 2);
     if (yarn && hp->rope_log_factor > 0) rope->attn_factor /= 1.0f + 0.1f * hp->rope_log_factor * logf(factor);
     return QN_OK;
 }

@@ -14,17 +14,22 @@ void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value)
     char *field = (char *)hp + row->field;
     const uint32_t u = row->kind != QN_HPARAM_f32 ? (uint32_t)value : 0;
     const float f = (float)value;
-    if (row->kind != QN_HPARAM_f32)
-        memcpy(field, &u, sizeof(u));
+    uint32_t four[4];
+    if (row->kind == QN_HPARAM_four)
+        memcpy(field, qn__four_of(value, four), sizeof(four));
     else
-        memcpy(field, &f, sizeof(f));
+        memcpy(field, row->kind != QN_HPARAM_f32 ? (const void *)&u : &f, sizeof(u));
 }
 
 double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row)
 {
     const char *field = (const char *)hp + row->field;
-    uint32_t u;
+    uint32_t u, four[4];
     float f;
+    if (row->kind == QN_HPARAM_four) {
+        memcpy(four, field, sizeof(four));
+        return qn__four_as_one(four);
+    }
     memcpy(&u, field, sizeof(u));
     memcpy(&f, field, sizeof(f));
     return row->kind != QN_HPARAM_f32 ? (double)u : (double)f;
@@ -56,6 +61,9 @@ void qn__hparam_write(qn_gguf_writer *w, const char *key, const qn_hparam_row *r
         for (int i = 1; i < (int)value; i++) at += strcspn(at, " ") + 1;
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
         qn_gguf_write_str(w, key, word);
+    } else if (row->kind == QN_HPARAM_four) {
+        uint32_t four[4];
+        qn_gguf_write_array(w, key, QN_GGUF_i32, qn__four_of(value, four), 4);
     } else {
         qn_gguf_write_u32(w, key, (uint32_t)value);
     }
@@ -83,6 +91,19 @@ static const qn_hparam_row *row_by_key(const qn_arch *arch, const char *key, siz
     return NULL;
 }
 
+static qn_status parse_four(const qn_hparam_row *row, const char *text, qn_hparams *hp, qn_error *err)
+{
+    unsigned four[4];
+    int end = 0;
+    if (sscanf(text, "%4u,%4u,%4u,%4u%n", &four[0], &four[1], &four[2], &four[3], &end) != 4 || text[end])
+        return QN_FAIL(err, invalid, "%s is \"%s\"; four numbers with commas between are expected", row->key, text);
+    for (int i = 0; i < 4; i++)
+        if (!(four[i] <= row->hi))
+            return QN_FAIL(err, invalid, "%s has %u; 0 to %g are possible", row->key, four[i], row->hi);
+    qn__hparam_set(hp, row, qn__four_as_one(four));
+    return QN_OK;
+}
+
 qn_status qn__hparam_parse(const qn_arch *arch, const char *text, qn_hparams *hp, qn_error *err)
 {
     const char *equals = strchr(text, '=');
@@ -98,6 +119,7 @@ qn_status qn__hparam_parse(const qn_arch *arch, const char *text, qn_hparams *hp
         qn__hparam_set(hp, row, number);
         return QN_OK;
     }
+    if (row->kind == QN_HPARAM_four) return parse_four(row, equals + 1, hp, err);
     char *end = NULL;
     const double value = strtod(equals + 1, &end);
     const bool whole = row->kind != QN_HPARAM_f32;
@@ -113,6 +135,7 @@ qn_status qn__hparams_check(const qn_arch *arch, const qn_hparams *hp, qn_error 
     for (int i = 0; i < arch->n_hparams; i++) {
         const qn_hparam_row *row = &arch->hparams[i];
         const double value = qn__hparam_get(hp, row);
+        if (row->kind == QN_HPARAM_four) continue; /* none is too great for its bits */
         if ((value == row->fallback && !row->required) || (value >= row->lo && value <= row->hi)) continue;
         return QN_FAIL(err, invalid, "%s is %g; from %g to %g is expected", row->key, value, row->lo, row->hi);
     }
@@ -123,9 +146,12 @@ qn_status qn__hparams_check(const qn_arch *arch, const qn_hparams *hp, qn_error 
 
 static double of_layer(const qn_hparam_row *row, const qn_layer_hp *l)
 {
-    uint32_t value;
-    memcpy(&value, (const char *)l + row->of_layer - 1, sizeof value);
-    return (double)value;
+    const char *field = (const char *)l + row->of_layer - 1;
+    uint32_t u;
+    float f;
+    memcpy(&u, field, sizeof u);
+    memcpy(&f, field, sizeof f);
+    return row->kind != QN_HPARAM_f32 ? (double)u : (double)f;
 }
 
 static bool layers_differ(const qn_model *m, const qn_hparam_row *row)
@@ -149,12 +175,19 @@ static void write_layers(const qn_model *m, qn_gguf_writer *w, const char *key, 
     }
     for (uint32_t i = 0; i < n; i++) {
         const double value = of_layer(row, &m->layers[i].hp);
+        const float real = (float)value;
         if (pattern)
             flags[i] = value != 0;
+        else if (row->kind == QN_HPARAM_f32)
+            memcpy(&values[i], &real, sizeof real);
         else
             values[i] = (uint32_t)value;
     }
-    qn_gguf_write_array(w, key, pattern ? QN_GGUF_bool : QN_GGUF_u32, values, n);
+    qn_gguf_write_array(w, key,
+                        pattern                      ? QN_GGUF_bool
+                        : row->kind == QN_HPARAM_f32 ? QN_GGUF_f32
+                                                     : QN_GGUF_u32,
+                        values, n);
     qn__free(values);
 }
 

@@ -5,15 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l)
+static int64_t size_of(qn_dim_name dim, const qn_hparams *hp, const qn_layer_hp *l)
 {
     const int64_t size[] = {0,
 #define QN_DIM_SIZE(name, value) (int64_t)(value),
                             QN_DIM_ROWS(QN_DIM_SIZE)
 #undef QN_DIM_SIZE
     };
+    return size[dim];
+}
+
+qn_shape qn__tensor_row_shape(const qn_tensor_row *row, const qn_hparams *hp, const qn_layer_hp *l)
+{
     qn_shape shape = {0};
-    for (int i = 0; i < 4 && row->dim[i] != D_END; i++) shape.dim[shape.rank++] = size[row->dim[i]];
+    for (int i = 0; i < 4 && row->dim[i] != D_END; i++)
+        shape.dim[shape.rank++] = size_of((qn_dim_name)row->dim[i], hp, l);
     return shape;
 }
 
@@ -21,10 +27,11 @@ bool qn__tensor_row_in(const qn_tensor_row *row, const qn_hparams *hp, const qn_
 {
     if (row->flags & W_EXPERTS && !l->experts) return false;
     if (row->flags & W_DENSE && l->experts) return false;
+    if (row->flags & W_SHARED && !hp->n_expert_shared && !hp->n_ff_shexp) return false;
     const qn_shape shape = qn__tensor_row_shape(row, hp, l);
     for (int i = 0; i < shape.rank && row->flags & W_SIZED; i++)
         if (shape.dim[i] == 0) return false;
-    return !(row->flags & W_SHARED) || hp->n_expert_shared || hp->n_ff_shexp;
+    return W_WHERE_OF(row) == D_END || size_of(W_WHERE_OF(row), hp, l) > 0;
 }
 
 static qn_status find_arch(const qn_gguf *file, const qn_arch **out, qn_error *err)
@@ -83,6 +90,7 @@ static qn_status bind_row(qn_model *m, const qn_tensor_row *row, int layer, qn_e
     const qn_layer_hp *hp = layer >= 0 ? &m->layers[layer].hp : &outside;
     if (!qn__tensor_row_in(row, &m->hp, hp)) return QN_OK;
     const qn_shape want = qn__tensor_row_shape(row, &m->hp, hp);
+    if (qn_shape_numel(&want) == 0) return QN_OK; /* what this model does without */
     const qn_gguf_tensor *t = qn_gguf_tensor_find(m->file, name);
     if (!t) {
         if (row->flags & W_TIED) *slot = m->top.tok_embd;
@@ -201,6 +209,31 @@ static qn_status find_sight(qn_model *m, qn_layer *l, qn_error *err)
     return QN_OK;
 }
 
+/* A layer without keys and values of its own reads those of the last one that has them and sees as much. */
+static qn_status find_kv(qn_model *m, int i, qn_error *err)
+{
+    qn_layer *l = &m->layers[i];
+    const int n_own = (int)m->hp.n_layer - (int)m->hp.n_kv_shared;
+    l->kv_of = i;
+    if (i < n_own) {
+        if (l->attn_kv_a || l->attn_qkv || (l->attn_q && l->attn_k && (l->attn_v || l->spec.attn.v_of_k))) return QN_OK;
+        return QN_FAIL(err, format, "blk.%d has no attn_qkv.weight, and not all of attn_q, attn_k and attn_v", i);
+    }
+    for (int of = n_own - 1; of >= 0; of--) {
+        const qn_layer_hp *hp = &m->layers[of].hp;
+        if (hp->windowed != l->hp.windowed) continue;
+        if (hp->n_kv_head != l->hp.n_kv_head || hp->d_k != l->hp.d_k || hp->d_v != l->hp.d_v)
+            return QN_FAIL(err, format, "blk.%d has %u KV heads of %u, and blk.%d, whose keys it reads, %u of %u", i,
+                           l->hp.n_kv_head, l->hp.d_k, of, hp->n_kv_head, hp->d_k);
+        l->kv_of = of;
+        return QN_OK;
+    }
+    return QN_FAIL(err, format,
+                   "%s.attention.shared_kv_layers is %u of %u layers: blk.%d has no keys of its own, and no layer "
+                   "before those sees as it does",
+                   m->arch->name, m->hp.n_kv_shared, m->hp.n_layer, i);
+}
+
 /* The architecture's block, then what the file's numbers say, then what the architecture says of this layer. */
 static qn_status describe(qn_model *m, int i, qn_error *err)
 {
@@ -215,10 +248,10 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
     attn->clamp = hp->qkv_clamp;
     attn->heat = hp->attn_heat;
     attn->heat_floor = (int32_t)(hp->attn_heat_floor ? hp->attn_heat_floor : (uint32_t)hp->rope.n_ctx_orig);
-    attn->sight.kind = hp->causal ? QN_SIGHT_all : QN_SIGHT_both;
+    if (!hp->causal) attn->sight.kind = QN_SIGHT_both;
     if (hp->n_window && l->hp.windowed) {
-        attn->sight = hp->causal ? (qn_sight){QN_SIGHT_window, (int32_t)hp->n_window}
-                                 : (qn_sight){QN_SIGHT_both_window, (int32_t)hp->n_window / 2};
+        attn->sight = attn->sight.kind == QN_SIGHT_all ? (qn_sight){QN_SIGHT_window, (int32_t)hp->n_window}
+                                                       : (qn_sight){QN_SIGHT_both_window, (int32_t)hp->n_window / 2};
         attn->turn = QN_TURN_window;
     }
     qn_moe_spec *moe = &l->spec.moe;
@@ -230,7 +263,15 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
     moe->n_used = (int32_t)hp->n_expert_used;
     moe->n_group = (int32_t)hp->n_expert_group;
     moe->n_group_used = (int32_t)hp->n_expert_group_used;
+    l->spec.ffn.xielu.n = l->hp.xielu_n;
+    l->spec.ffn.xielu.p = l->hp.xielu_p;
+    l->spec.ffn.xielu.beta = l->hp.xielu_beta;
+    l->spec.ffn.xielu.eps = l->hp.xielu_eps;
+    l->spec.ffn.sparse = l->hp.sparse;
+    const int n_once = (int)qn__n_stored(&m->hp);
+    l->spec.norm_out = (i + 1) % n_once == 0 && i + 1 < (int)hp->n_layer && !hp->bare_loops;
     if (m->arch->layer) m->arch->layer(m, l, i);
+    QN_TRY(find_kv(m, i, err));
     return find_sight(m, l, err);
 }
 
@@ -244,7 +285,8 @@ static size_t n_needed(const qn_arch *arch)
 {
     size_t n = 0;
     for (int r = 0; r < arch->n_tensors; r++)
-        n += arch->tensors[r].layer && !(arch->tensors[r].flags & (W_OPTIONAL | W_EXPERTS | W_DENSE | W_SHARED));
+        n += arch->tensors[r].layer && !(arch->tensors[r].flags & (W_OPTIONAL | W_EXPERTS | W_DENSE | W_SHARED)) &&
+             W_WHERE_OF(&arch->tensors[r]) == D_END;
     return n;
 }
 
@@ -253,9 +295,9 @@ static size_t n_needed(const qn_arch *arch)
 static qn_status make_room(qn_model *m, qn_error *err)
 {
     const size_t n = qn_gguf_n_tensors(m->file), needed = n_needed(m->arch);
-    if (m->hp.n_layer > n / (needed > 2 ? needed / 2 : 1))
+    if (qn__n_stored(&m->hp) > n / (needed > 2 ? needed / 2 : 1))
         return QN_FAIL(err, format, "%s.block_count is %u, but the file has only %zu tensors; a layer needs %zu",
-                       m->arch->name, m->hp.n_layer, n, needed);
+                       m->arch->name, qn__n_stored(&m->hp), n, needed);
     m->layers = qn__arena_array(&m->arena, m->hp.n_layer, sizeof(*m->layers));
     m->weights = qn__arena_array(&m->arena, n, sizeof(*m->weights));
     m->max_weights = (int32_t)n;
@@ -273,12 +315,14 @@ static qn_status load(qn_model *m, int32_t n_tokens, qn_error *err)
     QN_TRY(make_room(m, err));
     QN_TRY(bind_rows(m, -1, err));
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
-        QN_TRY(qn__layer_hp_read(m->file, m->arch, &m->hp, i, &m->layers[i].hp, err));
-        QN_TRY(bind_rows(m, (int)i, err));
-        const qn_layer *l = &m->layers[i];
-        if (!l->attn_kv_a && !l->attn_qkv && !(l->attn_q && l->attn_k && l->attn_v))
-            return QN_FAIL(err, format, "blk.%u has no attn_qkv.weight, and not all of attn_q, attn_k and attn_v", i);
+        if (i < qn__n_stored(&m->hp)) {
+            QN_TRY(qn__layer_hp_read(m->file, m->arch, &m->hp, i, &m->layers[i].hp, err));
+            QN_TRY(bind_rows(m, (int)i, err));
+        } else {
+            m->layers[i] = m->layers[i - qn__n_stored(&m->hp)];
+        }
         QN_TRY(describe(m, (int)i, err));
+        const qn_layer *l = &m->layers[i];
         const bool gated = l->ffn_gate_exps || l->spec.ffn.plain;
         if (l->ffn_down_exps && !l->ffn_gate_up_exps && !(l->ffn_up_exps && gated))
             return QN_FAIL(err, format,

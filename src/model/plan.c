@@ -14,7 +14,7 @@ qn_status qn__model_detach(qn_model *m, qn_error *err)
         w->tensor = NULL;
         if (!w->name) return QN_FAIL(err, nomem, "out of memory for the names of %d tensors", m->n_weights);
     }
-    m->given.n_layer = m->hp.n_layer; /* those that were left alone are not there any more */
+    m->given.n_layer = qn__n_stored(&m->hp); /* those that were left alone are not there any more */
     m->given.n_layer_nextn = 0;
     m->file = NULL;
     return QN_OK;
@@ -22,7 +22,7 @@ qn_status qn__model_detach(qn_model *m, qn_error *err)
 
 static void declare(const qn_model_plan *plan, const qn_hparams *hp, qn_gguf_writer *w)
 {
-    for (int layer = -1; layer < (int)hp->n_layer; layer++) {
+    for (int layer = -1; layer < (int)qn__n_stored(hp); layer++) {
         const qn_layer_hp l = qn__layer_hp(hp, layer < 0 ? 0 : (uint32_t)layer);
         for (int r = 0; r < plan->arch->n_tensors; r++) {
             const qn_tensor_row *row = &plan->arch->tensors[r];

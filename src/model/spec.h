@@ -71,6 +71,9 @@ typedef enum qn_attn_gate { QN_GATE_sigmoid, QN_GATE_softplus } qn_attn_gate;
 typedef struct qn_attn_spec {
     qn_norm_spec norm; /* of queries and keys */
     qn_qk_norm qk_norm;
+    bool bare_norm; /* they are normalised also where there is no weight for it */
+    bool v_norm;    /* values too, every head by itself, without a weight */
+    bool v_of_k;    /* where there is no attn_v, values are what attn_k gave */
     qn_turn turn;
     qn_sight sight;
     float scale;   /* of q.k; 0: 1 / sqrt(head size) */
@@ -88,12 +91,19 @@ typedef enum qn_act {
     QN_ACT_gelu_tanh,
     QN_ACT_relu,
     QN_ACT_relu2,
+    QN_ACT_tanh,
+    QN_ACT_xielu,      /* qn_ffn_spec.xielu */
     QN_ACT_swiglu_oai, /* gate and up at most 7, up at least -7: gate sigmoid(1.702 gate) (up + 1) */
 } qn_act;
 typedef struct qn_ffn_spec {
     qn_act act;
-    bool plain; /* act(up), where others have act(gate) * up */
-    bool fused; /* ffn_up has the rows of gate and up, one behind the other */
+    /* xIELU: x > 0: p x x + beta x; else n (exp(min(x, eps)) - 1 - x) + beta x */
+    struct {
+        float n, p, beta, eps;
+    } xielu;
+    float sparse; /* of gate only what is above its mean by so many standard deviations, less that; 0: all */
+    bool plain;   /* act(up), where others have act(gate) * up */
+    bool fused;   /* ffn_up has the rows of gate and up, one behind the other */
 } qn_ffn_spec;
 
 /* A mixture of experts: of a layer's many feed-forwards a router chooses some for each token. Here and in files:
@@ -127,6 +137,9 @@ typedef struct qn_block_spec {
     bool bare_attn; /* attention takes the stream as it is */
     bool parallel;  /* both from the layer's input; the feed-forward has a norm of its own where the file has one */
     float residual_scale; /* of what is added to the stream; 0: 1 */
+    bool norm_embd;       /* embeddings are normalised also where there is no weight for it */
+    bool embd_again; /* out_scale times the embeddings is added to the stream; else the stream is times out_scale */
+    bool norm_out;   /* the layer ends with the norm that logits begin with */
     qn_attn_spec attn;
     qn_ffn_spec ffn; /* of experts too */
     qn_moe_spec moe;

@@ -15,6 +15,7 @@ typedef struct qn_lora_layer {
 typedef struct qn_lora_step {
     qn_trainer *trainer;
     int layer;
+    bool has_embd, has_inputs; /* what the stream has besides x */
 } qn_lora_step;
 
 struct qn_lora_base {

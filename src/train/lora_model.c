@@ -39,7 +39,10 @@ static qn_tensor *layer_again(void *arg, qn_tensor *const *inputs, int n)
     recording rec = {step->trainer, true};
     qn_lm_pass p = pass(&rec);
     (void)n;
-    return qn__lm_tensor(qn__forward_layer(&qn__lm_recorder, &p, p.model, step->layer, qn__lm_value(inputs[0])));
+    qn_stream s = {.x = qn__lm_value(inputs[0])};
+    if (step->has_embd) s.embd = qn__lm_value(inputs[1]);
+    if (step->has_inputs) s.inputs = qn__lm_value(inputs[1 + step->has_embd]);
+    return qn__lm_tensor(qn__forward_layer(&qn__lm_recorder, &p, p.model, step->layer, &s));
 }
 
 qn_tensor *qn__lora_loss(qn_trainer *t, double divisor, bool training)
@@ -48,15 +51,19 @@ qn_tensor *qn__lora_loss(qn_trainer *t, double divisor, bool training)
     qn_lm_pass p = pass(&rec);
     const qn_model *m = p.model;
     const qn_recorder *r = &qn__lm_recorder;
-    qn_tensor *x = qn__lm_tensor(qn__forward_begin(r, &p, m));
-    for (int i = 0; i < (int)m->hp.n_layer && x; i++) {
+    qn_stream s = qn__forward_begin(r, &p, m);
+    for (int i = 0; i < (int)m->hp.n_layer && s.x; i++) {
         qn_lora_step *step = &t->lora->steps[i];
-        *step = (qn_lora_step){t, i};
-        x = training && t->o.grad_checkpointing ? qn_checkpoint(layer_again, step, &x, 1)
-                                                : qn__lm_tensor(qn__forward_layer(r, &p, m, i, qn__lm_value(x)));
+        *step = (qn_lora_step){t, i, s.embd != NULL, s.inputs != NULL};
+        qn_tensor *in[3] = {qn__lm_tensor(s.x)};
+        int n_in = 1;
+        if (s.embd) in[n_in++] = qn__lm_tensor(s.embd);
+        if (s.inputs) in[n_in++] = qn__lm_tensor(s.inputs);
+        s.x = training && t->o.grad_checkpointing ? qn__lm_value(qn_checkpoint(layer_again, step, in, n_in))
+                                                  : qn__forward_layer(r, &p, m, i, &s);
     }
-    if (!x) return NULL;
-    qn_tensor *logits = qn__lm_tensor(qn__forward_logits(r, &p, m, qn__lm_value(x))); /* [batch, ctx, vocab] */
+    if (!s.x) return NULL;
+    qn_tensor *logits = qn__lm_tensor(qn__forward_logits(r, &p, m, s.x)); /* [batch, ctx, vocab] */
     const int64_t n = (int64_t)t->o.n_batch * t->o.n_ctx;
     if (!logits) return NULL;
     qn_tensor *sum =

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Writes tests/golden/figures.inc: the exact logits of the models of tests/golden/models.def, and what to stay under.
 
-    build/t_golden_golden --write DIR && python3 tests/oracle/golden_logits.py DIR [NAME..] > tests/golden/figures.inc
-    python3 tests/oracle/golden_logits.py --check FOLDER
+    build/t_golden_golden --write DIR && python3 tests/oracle/golden_logits.py DIR [NAME..] [--keep OLD] > tests/golden/figures.inc
+    python3 tests/oracle/golden_logits.py --check FOLDER [NAME..]
+
+With --keep, what a figures.inc of before has for the same bytes is taken from there, and only the rest is computed.
 
 The witness is NumPy in float64 (golden_model.py) on weights that the `gguf` package reads and unpacks (0.19, NumPy 2.4). It was itself
 checked with --check against the 17 models that an independent engine computed in float32, on the same tokens: the largest NMSE
@@ -20,6 +22,7 @@ for llama_F16 with nothing but keys and values rounded, by type. `crc` and `size
 """
 import json
 import os
+import re
 import sys
 import zlib
 
@@ -75,16 +78,30 @@ def check(folder):
         print(f"{name:20} NMSE of all logits {nmse(have, exact):.2g}, of the sums {nmse(fold(have), fold(exact)):.2g}")
 
 
+def kept(path):
+    """What a figures.inc has, by name, CRC and size: the text of FIGURES and of what follows up to the next."""
+    parts = re.split(r"^(?=FIGURES\()", open(path).read(), flags=re.M)[1:]
+    return {re.match(r"FIGURES\((\w+), (\w+), (\d+),", part).groups(): part for part in parts}
+
+
 def main():
     if sys.argv[1] == "--check":
         return check(sys.argv[2])
     folder = sys.argv[1]
+    names, have = sys.argv[2:], {}
+    if "--keep" in names:
+        have = kept(names[names.index("--keep") + 1])
+        del names[names.index("--keep"):]
     order = json.load(open(folder + "/models.json"))
     print("/* SPDX-License-Identifier: MIT */")
     print("/* tests/golden/figures.inc -- written by tests/oracle/golden_logits.py with NumPy %s. */" % np.__version__)
-    for name in sys.argv[2:] or order["names"]:
+    for name in names or order["names"]:
         path = f"{folder}/{name}.gguf"
         data = open(path, "rb").read()
+        part = have.get((name, "0x%08xu" % zlib.crc32(data), str(len(data))))
+        if part:
+            print(part, end="")
+            continue
         model = Model(path)
         sums = fold(model.forward(order["tokens"]))
         n = len(order["tokens"])

@@ -200,13 +200,15 @@ static qn_tensor *counting(qn_context *ctx, int64_t n)
     return qn__source(ctx, QN_OP_arange, &attrs);
 }
 
-/* Are positions' dimensions the last of x's but heads and d? */
-static bool positions_fit(const qn_tensor *x, const qn_tensor *positions, int heads)
+/* Are positions' dimensions (but the last, of `numbers` each, where they are more than one) the last of x's but heads
+ * and d? */
+static bool positions_fit(const qn_tensor *x, const qn_tensor *positions, int heads, int numbers)
 {
     const qn_layout *l = &of(x)->layout, *p = &of(positions)->layout;
-    int at = l->rank - 2;
+    int at = l->rank - 2, last = p->rank - 1;
     bool fits = p->rank >= 1;
-    for (int i = p->rank - 1; i >= 0 && fits; i--, at--) {
+    if (fits && numbers > 1) fits = p->dim[last--] == numbers;
+    for (int i = last; i >= 0 && fits; i--, at--) {
         if (at == heads) at--;
         fits = at >= 0 && p->dim[i] == l->dim[at];
     }
@@ -223,7 +225,8 @@ static qn_tensor *rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, c
     const int rank = of(x)->layout.rank;
     qn_rope_table_attrs of_table = {.rope = *attrs, .dtype = (int32_t)dtype};
     if (positions == NULL) positions = counting(of(x)->ctx, of(x)->layout.dim[heads_first ? rank - 2 : rank - 3]);
-    if (positions == NULL || !positions_fit(x, positions, heads_first ? rank - 3 : rank - 2)) return NULL;
+    if (positions == NULL || !positions_fit(x, positions, heads_first ? rank - 3 : rank - 2, qn__rope_numbers(attrs)))
+        return NULL;
     qn_tensor *table = qn__fused(QN_OP_rope_table, &of_table, (qn_tensor *[]){positions, factors},
                                  factors != NULL ? 2 : 1, QN_DTYPE_F32);
     const qn_rope_apply_attrs apply = {.mode = attrs->mode, .n_rot = attrs->n_rot, .heads_first = heads_first};

@@ -54,7 +54,7 @@ qn_node *qn__layer_norm(qn_graph *g, qn_node *x, qn_node *w, qn_node *b, double 
 qn_node *qn__norm_back(qn_graph *g, qn_node *dy, qn_node *x, qn_node *w, const qn_norm_back_attrs *attrs);
 /* -> [2, shape of gate]: for gate, for up */
 qn_node *qn__swiglu_back(qn_graph *g, qn_node *dy, qn_node *gate, qn_node *up);
-/* pos I32 or I64 of any shape, with sections [..,4], factors F32 [n_rot / 2] or NULL -> [.., n_rot] */
+/* pos I32 or I64 of any shape, with four numbers [..,4], factors F32 [n_rot / 2] or NULL -> [.., n_rot] */
 qn_node *qn__rope_table(qn_graph *g, qn_node *pos, qn_node *factors, const qn_rope_table_attrs *attrs);
 /* x's tokens, counted over all dimensions but heads and d, take the rows of the table over and over. */
 qn_node *qn__rope_apply(qn_graph *g, qn_node *x, qn_node *table, const qn_rope_apply_attrs *attrs);

@@ -62,8 +62,8 @@ static void print_qn_rope_attrs(const void *attrs, qn_str *out)
     if (a->freq_scale != 1.0f) put_float(out, "freq_scale", a->freq_scale);
     if (a->attn_factor != 1.0f) put_float(out, "attn_factor", a->attn_factor);
     if (qn__rope_in_sections(a))
-        qn__str_printf(out, " sections=[%d,%d,%d,%d]%s", a->sections[0], a->sections[1], a->sections[2], a->sections[3],
-                       a->interleaved ? " interleaved" : "");
+        qn__str_printf(out, " sections=[%d,%d,%d,%d]%s%s", a->sections[0], a->sections[1], a->sections[2],
+                       a->sections[3], a->interleaved ? " interleaved" : "", a->of_text ? " of_text" : "");
     if (a->ext_factor == 0.0f) return;
     put_float(out, "ext_factor", a->ext_factor);
     put_float(out, "beta_fast", a->beta_fast);

@@ -94,7 +94,7 @@ qn_status qn__rule_rope_table(qn_node *n, qn_error *err)
     if (a->dtype != QN_DTYPE_F32 && a->dtype != QN_DTYPE_F64)
         return QN_FAIL(err, invalid, "rope_table: F32 or F64 expected");
     qn_shape shape = qn_layout_shape(&n->src[0]->layout);
-    if (qn__rope_in_sections(&a->rope)) {
+    if (qn__rope_numbers(&a->rope) > 1) {
         if (shape.rank < 1 || shape.dim[shape.rank - 1] != 4)
             return QN_FAIL(err, invalid, "rope_table: pos is %s, with sections a last dimension of 4 is expected",
                            SHAPE(n->src[0]));

@@ -248,7 +248,7 @@ qn_status qn__rule_rope(qn_node *n, qn_error *err)
     QN_TRY(want_dtype(n, 1, "pos", QN_DTYPE_I32, err));
     const int64_t n_tokens = n->src[0]->layout.dim[0];
     QN_TRY(
-        want_shape(n, 1, "pos", qn__rope_in_sections(attrs) ? qn_shape_of(n_tokens, 4) : qn_shape_of(n_tokens), err));
+        want_shape(n, 1, "pos", qn__rope_numbers(attrs) > 1 ? qn_shape_of(n_tokens, 4) : qn_shape_of(n_tokens), err));
     QN_TRY(qn__rope_check(attrs, last_dim(n->src[0]), err));
     if (n->n_src > 2) {
         QN_TRY(want_dtype(n, 2, "factors", QN_DTYPE_F32, err));

@@ -122,6 +122,14 @@
     {LAYER(attn_q_bias),   "blk.%d.attn_q.bias",         {D_Q},             W_VECTOR | (flags)}, \
     {LAYER(attn_k_bias),   "blk.%d.attn_k.bias",         {D_K},             W_VECTOR | (flags)}, \
     {LAYER(attn_v_bias),   "blk.%d.attn_v.bias",         {D_V},             W_VECTOR | (flags)}
+/* An embedding for each layer. Tables come first: the product is placed where the stream begins. */
+#define LAYER_EMBD_TENSORS \
+    {TOP(layer_embd),      "per_layer_token_embd.weight", {D_VOCAB, D_LEMBDS}, W_WHERE(D_LEMBD)}, \
+    {TOP(layer_proj),      "per_layer_model_proj.weight", {D_LEMBDS, D_EMBD},  W_WHERE(D_LEMBD)}, \
+    {TOP(layer_proj_norm), "per_layer_proj_norm.weight",  {D_LEMBD},           W_VECTOR | W_ONES | W_WHERE(D_LEMBD)}, \
+    {LAYER(embd_gate),     "blk.%d.inp_gate.weight",     {D_LEMBD, D_EMBD}, W_WHERE(D_LEMBD)}, \
+    {LAYER(embd_proj),     "blk.%d.proj.weight",         {D_EMBD, D_LEMBD}, W_WHERE(D_LEMBD)}, \
+    {LAYER(embd_post_norm), "blk.%d.post_norm.weight",   {D_EMBD}, W_VECTOR | W_ONES | W_WHERE(D_LEMBD)}
 #define SINK_ROW {LAYER(attn_sinks), "blk.%d.attn_sinks.weight", {D_HEADS}, W_VECTOR}
 /* What scores texts. */
 #define CLS_TENSORS(flags) \

@@ -42,6 +42,7 @@ static int32_t position_of(const rope_case *c, int64_t token, int64_t i)
         for (int k = 0; k < 3; k++)
             for (int j = k; j < sum && j < 3 * s[k]; j += 3) axis[j] = k;
     }
+    if (c->attrs.of_text) return axis[i % sum] == 3 ? 0 : ints_of(&c->pos)[token];
     return ints_of(&c->pos)[token * 4 + axis[i % sum]];
 }
 
@@ -102,7 +103,7 @@ static void try_case(rope_case c, const int32_t *pos)
 {
     c.count = c.n;
     c.x = tensor_random(QN_DTYPE_F32, c.transposed ? qn_shape_of(c.heads, c.n, c.d) : qn_shape_of(c.n, c.heads, c.d));
-    c.pos = tensor_ints(qn__rope_in_sections(&c.attrs) ? qn_shape_of(c.n, 4) : qn_shape_of(c.n), pos);
+    c.pos = tensor_ints(qn__rope_numbers(&c.attrs) > 1 ? qn_shape_of(c.n, 4) : qn_shape_of(c.n), pos);
     c.f = tensor_random(QN_DTYPE_F32, qn_shape_of(c.attrs.n_rot / 2));
     for (int64_t i = 0; i < c.f.numel; i++) ((float *)c.f.data)[i] = c.f.value[i] = 1 + fabsf(c.f.value[i]) * 8;
     for_levels(build, &c, check);
@@ -204,6 +205,8 @@ static void test_sections(void **state)
                        .by_table = i % 2};
         memcpy(c.attrs.sections, sections[i / 4], sizeof sections[0]);
         try_case(c, pos);
+        c.attrs.of_text = 1;
+        try_case(c, positions);
     }
 }
 

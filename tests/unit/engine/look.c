@@ -87,7 +87,7 @@ static bool watch(void *ctx, const qn_node *node, bool after)
         assert_int_equal(qn_node_dtype(node), QN_DTYPE_I64);
         for (uint64_t i = 0; i < n; i++) assert_true(x[i] >= 0 && x[i] == floorf(x[i]));
     } else {
-        assert_int_equal(qn_node_dtype(node), QN_DTYPE_F32);
+        assert_true(qn_node_dtype(node) == QN_DTYPE_F32 || qn_node_dtype(node) == QN_DTYPE_BOOL); /* xIELU asks */
         look_at_f32(w, node, x, n);
     }
     REFUSED(invalid, qn_session_read_node(w->s, node, x, n * sizeof(float) - 1, err), "bytes");
@@ -100,7 +100,7 @@ static void every_node(void **state)
 {
     (void)state;
     for (int a = 0; a < TINY_N_ARCHS; a++) {
-        if (tiny_is_encoder(tiny_archs[a])) continue;
+        if (tiny_sees_ahead(tiny_archs[a])) continue;
         qn_engine *e = rig_open(&(tiny){.arch = tiny_archs[a], .n_head = tiny_is_latent(tiny_archs[a]) ? 2 : 0}, NULL);
         qn_session *s = rig_session(e, (qn_session_options){.n_logits = 2});
         qn_token tokens[20];

@@ -290,7 +290,7 @@ static qn_node *attention(qn_graph *g, attn_case c, qn_attn_attrs attrs)
 static void test_attention(void **state)
 {
     (void)state;
-    const attn_case good = {{5, 4, 8}, {16, 2, 8}, {16, 2, 6}, {3, 16}, {5, 3}};
+    const attn_case good = {{5, 4, 8}, {16, 2, 8}, {16, 2, 6}, {3, 16}, {5, 3}, 0};
     const qn_attn_attrs attrs = {.scale = 0.3f};
     attn_case c;
     t = make();

@@ -77,9 +77,9 @@ static void logits(rig *r, int first, int n, int other, qn_tensor *sees, qn_kv_c
                     .cache = kv,
                     .n_ctx = 64};
     if (kv) need(r->c, qn__kv_begin(kv, n) ? kv : NULL);
-    qn_value *x = qn__forward_begin(&qn__lm_recorder, &p, r->m);
-    for (int i = 0; i < (int)r->m->hp.n_layer; i++) x = qn__forward_layer(&qn__lm_recorder, &p, r->m, i, x);
-    qn_tensor *y = qn__lm_tensor(qn__forward_logits(&qn__lm_recorder, &p, r->m, x));
+    qn_stream s = qn__forward_begin(&qn__lm_recorder, &p, r->m);
+    for (int i = 0; i < (int)r->m->hp.n_layer; i++) s.x = qn__forward_layer(&qn__lm_recorder, &p, r->m, i, &s);
+    qn_tensor *y = qn__lm_tensor(qn__forward_logits(&qn__lm_recorder, &p, r->m, s.x));
     need(r->c, y);
     assert_int_equal(qn_to_host(y, out, (size_t)n * VOCAB * sizeof *out), QN_OK);
     if (kv) qn__kv_end(kv, true);

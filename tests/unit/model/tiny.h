@@ -139,6 +139,12 @@ static inline bool tiny_is_encoder(const char *name)
     return true;
 }
 
+/* Do tokens see what comes after them, so that a text is computed at once? */
+static inline bool tiny_sees_ahead(const char *name)
+{
+    return tiny_is_encoder(name) || qn__sees_ahead(&qn__arch_find(name)->block.attn.sight);
+}
+
 /* Do its layers rotate queries and keys? baichuan's do not, but for its one of 32 layers. */
 static inline bool tiny_turns(const char *arch)
 {

@@ -94,7 +94,8 @@ static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *
     const bool in_sections = qn__rope_in_sections(a);
 
     for (int64_t i = 0; i < n_pairs; i++) {
-        const int64_t axis = in_sections ? axis_of(a, i) : 0, numbers = in_sections ? 4 : 1;
+        const int64_t axis = in_sections ? axis_of(a, i) : 0, numbers = qn__rope_numbers(a);
+        const bool stays = a->of_text && axis == 3;
         const double frequency = pow(a->base, -2.0 * (double)i / a->n_rot) / (factors ? factors[i] : 1.0);
         double speed = frequency * a->freq_scale;
         if (b.ext != 0) {
@@ -103,8 +104,8 @@ static void fill_table(const qn_rope_attrs *a, const qn_view *pos, const float *
             speed = speed * (1 - keep) + frequency * keep;
         }
         for (int64_t token = begin; token < end; token++) {
-            const int64_t p = token * numbers + axis;
-            const int64_t at = qn__index_at(pos, qn__row_start(&pos->layout, p / row) + p % row * step);
+            const int64_t p = token * numbers + (numbers > 1 ? axis : 0);
+            const int64_t at = stays ? 0 : qn__index_at(pos, qn__row_start(&pos->layout, p / row) + p % row * step);
             const double c = cos((double)at * speed) * b.scale, s = sin((double)at * speed) * b.scale;
             const int64_t entry = (token * n_pairs + i) * 2;
             if (wide) {
@@ -157,7 +158,7 @@ static int64_t table_items(const qn_kernels *kernels, const qn_node *node, int p
     (void)phase;
     *chunk = 16;
     const qn_rope_table_attrs *a = node->attrs;
-    return qn_layout_numel(&node->src[0]->layout) / (qn__rope_in_sections(&a->rope) ? 4 : 1);
+    return qn_layout_numel(&node->src[0]->layout) / qn__rope_numbers(&a->rope);
 }
 
 static void run_table(const qn_task *t)
