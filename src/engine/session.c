@@ -296,19 +296,24 @@ static void look(const qn_session *s, int k, const qn_batch_item *item, int32_t 
     span[2] = start + qn__kv_lower(kv, item->seq, end);
 }
 
-/* All that the chunk sees is held, and there is room for it. */
+static qn_status check_sees(const qn_session *s, const qn_batch_item *item, qn_error *err)
+{
+    if (qn__memory_sees(&s->memory, item->seq, item->pos)) return QN_OK;
+    return QN_FAIL(
+        err, state,
+        "position %d of sequence %d sees what its layers with a window have forgotten; the sequence can go on "
+        "from position %d, or anew",
+        item->pos, item->seq, qn__memory_back(&s->memory, item->seq));
+}
+
+/* All that the chunk sees is held, whatever chunks before it made the sequences forget, and there is room for it. */
 static qn_status make_room(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
     int32_t seq = 0;
     qn__memory_begin(&s->memory);
     for (int32_t i = 0; i < n; i++) {
-        const qn_batch_item *item = &items[i];
-        if (!qn__memory_sees(&s->memory, item->seq, item->pos))
-            return QN_FAIL(err, state,
-                           "position %d of sequence %d sees what its layers with a window have forgotten; the sequence "
-                           "can go on from position %d, or anew",
-                           item->pos, item->seq, qn__memory_back(&s->memory, item->seq));
-        qn__memory_expect(&s->memory, item->seq, item->pos);
+        QN_TRY(check_sees(s, &items[i], err));
+        qn__memory_expect(&s->memory, items[i].seq, items[i].pos);
     }
     if (qn__memory_make_room(&s->memory, &seq)) return QN_OK;
     return QN_FAIL(err, state,
@@ -392,6 +397,7 @@ static qn_status check_items(const qn_session *s, const qn_batch_item *items, in
         if (item->seq < 0 || item->seq >= s->shape.n_seq)
             return QN_FAIL(err, invalid, "token %d of the batch is of sequence %d; this session has 0 to %d", i,
                            item->seq, s->shape.n_seq - 1);
+        QN_TRY(check_sees(s, item, err));
         n_logits += item->logits;
     }
     if (n_logits > s->shape.n_logits)

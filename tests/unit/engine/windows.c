@@ -191,7 +191,10 @@ static void named_positions(void **state)
         /* moving what is held to what is forgotten, and computing in between */
         MUST(qn_session_seq_remove(s, 1, 100, back - 1, err));
         REFUSED(state, qn_session_seq_shift(s, 1, back - 1, -1, 101 - back, err), "sequence 1");
-        REFUSED(state, qn_session_decode(s, &(qn_batch_item){1, 105, 1, true}, 1, err), "position 105", "sequence 1");
+        const qn_batch_item between = {1, 105, 1, true};
+        REFUSED(state, qn_session_decode(s, &between, 1, err), "position 105", "sequence 1");
+        REFUSED(state, qn_session_decode_start(s, &between, 1, err),
+                "position 105"); /* and nothing is to be waited for */
         /* a prefix that is held, and one that is not: the whole is read again */
         MUST(qn_session_reuse(s, 0, tokens, (size_t)back + 1, &kept, err));
         assert_int_equal(kept, back);
