@@ -206,6 +206,9 @@ static void kv_types(void **state)
                 {QN_DTYPE_Q4_1, 8e-1}, {QN_DTYPE_IQ4_NL, 1},  {QN_DTYPE_Q4_0, 1}};
     enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
     for (int a = 0; a < TINY_N_ARCHS; a++) {
+#ifdef __SANITIZE_THREAD__ /* a race would be the engine's, whatever the architecture */
+        if (a % 4 != 0) continue;
+#endif
         if (tiny_sees_ahead(tiny_archs[a])) continue;
         qn_engine *e = rig_open(&(tiny){.arch = tiny_archs[a],
                                         .n_head = tiny_is_latent(tiny_archs[a]) ? 2 : 0,
