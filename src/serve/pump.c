@@ -98,11 +98,12 @@ static void check_stream(exchange *x, int64_t now)
         x->gone = true;
         if (x->connection) shutdown(x->fd, SHUT_RDWR);
     }
+    answers *a = x->answers;
     pthread_mutex_unlock(&x->lock);
     if (ping) exchange_put(x, ": waiting\n\n", 11);
     if (ping) exchange_wake(x);
     if (stuck) cancel(x);
-    if (x->answers) answers_pace(x->answers);
+    if (a) answers_pace(a);
 }
 
 /* One at a time, by id, so that no lock is held while it is looked at. */
