@@ -24,6 +24,13 @@
               "expert_count=64 expert_used_count=6 expert_shared_count=2 expert_feed_forward_length=1408 " \
               "leading_dense_block_count=1 expert_weights_scale=1 rope.scaling.type=yarn rope.scaling.factor=40 " \
               "rope.scaling.original_context_length=4096 rope.scaling.yarn_log_multiplier=0.0707") \
+    QN_PRESET("olmoe-1b-7b",    "olmoe", 16, 2048, 16, 16, 128, 1024, 50304,  4096,   1e4f, false, \
+              "expert_count=64 expert_used_count=8") \
+    QN_PRESET("qwen3-30b-a3b",  "qwen3moe", 48, 2048, 32, 4, 128, 6144, 151936, 40960, 1e6f, false, \
+              "expert_count=128 expert_used_count=8 expert_feed_forward_length=768") \
+    QN_PRESET("gpt-oss-20b",    "gpt-oss", 24, 2880, 64, 8, 64, 2880, 201088, 131072, 1.5e5f, false, \
+              "expert_count=32 expert_used_count=4 expert_feed_forward_length=2880 attention.sliding_window=128 " \
+              "rope.scaling.type=yarn rope.scaling.factor=32 rope.scaling.original_context_length=4096") \
     QN_PRESET("bge-small",      "bert",  12, 384,  12, 12, 32, 1536,  30522,  512,    1e4f, true, NULL) \
     QN_PRESET("nomic-embed",    "nomic-bert", 12, 768, 12, 12, 64, 3072, 30528, 2048, 1e3f, true, NULL) \
     QN_PRESET("tiny",           "llama", 2,  256,  8,  2, 32,  256,   320,    256,    1e4f, false, NULL)
@@ -137,6 +144,7 @@ static bool sensitive_layer(int layer, int n_layer)
 qn_dtype qn__mix_dtype(const qn_mix *mix, const char *tensor, int layer, int n_layer)
 {
     if (strcmp(tensor, "output.weight") == 0) return mix->output;
-    const bool sensitive = strstr(tensor, "attn_v.weight") || strstr(tensor, "ffn_down.weight");
+    const bool sensitive =
+        strstr(tensor, "attn_v.weight") || strstr(tensor, "ffn_down.weight") || strstr(tensor, "ffn_down_exps.weight");
     return sensitive && sensitive_layer(layer, n_layer) ? mix->sensitive : mix->base;
 }
