@@ -14,7 +14,8 @@ typedef struct bench_part {
     double bytes, int8_macs, f32_macs, bf16_macs, f16_macs;
 } bench_part;
 typedef struct bench_weights {
-    bench_part body, out;
+    bench_part body, out, experts;
+    double share; /* of its experts that a token uses */
 } bench_weights;
 
 /* What was measured of the machine for one number of threads at one level: the best of all measurements of this run. */

@@ -392,6 +392,58 @@ static void experts(void **state)
             "qwen3.expert_count is 8", "without experts");
 }
 
+static struct {
+    const char *key;
+    uint32_t value;
+} mixture[2];
+
+static void write_mixture(qn_gguf_writer *w)
+{
+    for (int i = 0; i < 2 && mixture[i].key; i++) {
+        char key[96];
+        snprintf(key, sizeof key, "bailingmoe2.%s", mixture[i].key);
+        qn_gguf_write_u32(w, key, mixture[i].value);
+    }
+}
+
+static bool no_experts(qn_gguf_writer *w, const char *key)
+{
+    if (strcmp(key, "qwen3moe.expert_count") != 0) return false;
+    qn_gguf_write_u32(w, key, 0);
+    return true;
+}
+
+/* Numbers that are fine one by one: two layers, two of six experts. */
+static void experts_at_odds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *other, *says;
+        uint32_t value, other_value;
+    } cases[] = {
+        {"leading_dense_block_count", NULL, "at most block_count 2", 3, 0},
+        {"nextn_predict_layers", NULL, "fewer than block_count 2", 2, 0},
+        {"expert_group_count", NULL, "at least 2 of the 6 experts", 4, 0},
+        {"expert_group_count", NULL, "at least 2 of the 6 experts", 6, 0},
+        {"expert_group_used_count", "expert_group_count", "up to 3, and groups with 2 experts", 0, 3},
+        {"expert_group_used_count", "expert_group_count", "up to 3, and groups with 2 experts", 4, 3},
+        {"expert_gating_func", NULL, "from 0 to 4 is expected", 5, 0},
+    };
+    const tiny t = {.arch = "bailingmoe2", .extra = write_mixture};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        mixture[0] = (__typeof__(mixture[0])){cases[i].key, cases[i].value};
+        mixture[1] = (__typeof__(mixture[0])){cases[i].other, cases[i].other_value};
+        REFUSED(format, load_tiny(&t, 0, NULL, err), cases[i].key, cases[i].says);
+    }
+    qn_hparams hp;
+    mixture[0] = (__typeof__(mixture[0])){"nextn_predict_layers", 1};
+    mixture[1].key = NULL;
+    MUST(load_tiny(&t, 0, &hp, err));
+    assert_int_equal(hp.n_layer, 1);
+    REFUSED(format, load_tiny(&(tiny){.arch = "qwen3moe", .key = no_experts}, 0, NULL, err), "qwen3moe.expert_count",
+            "is 0; from 1 to 65536");
+}
+
 /* MiniCPM's files from before there were keys for its factors. */
 static void factors_that_no_key_says(void **state)
 {
@@ -419,6 +471,7 @@ int main(void)
         cmocka_unit_test(rotated_elements),
         cmocka_unit_test(rope_scaling),
         cmocka_unit_test(experts),
+        cmocka_unit_test(experts_at_odds),
         cmocka_unit_test(factors_that_no_key_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
