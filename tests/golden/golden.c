@@ -19,6 +19,7 @@ static const struct {
 #undef EXACT
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]), FOLDS = 16 };
+_Static_assert((int)N_MODELS <= (int)MAX_GOLDENS, "room for every model");
 
 static const struct {
     const char *name;

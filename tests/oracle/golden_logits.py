@@ -105,7 +105,7 @@ def main():
         model = Model(path)
         sums = fold(model.forward(order["tokens"]))
         n = len(order["tokens"])
-        limit = EXACT if name in order["exact"] else LIMITS.get(model.type["blk.0.ffn_up.weight"], same)(cost(model, n, rounding, f16))
+        limit = EXACT if name in order["exact"] else LIMITS.get(model.type.get("blk.0.ffn_up.weight", model.type.get("blk.0.ffn_up_exps.weight")), same)(cost(model, n, rounding, f16))
         print("FIGURES(%s, 0x%08xu, %d, %.2g," % (name, zlib.crc32(data), len(data), limit))
         for row in sums.reshape(-1, 8):
             print("    " + " ".join("%.7g," % x for x in row))
