@@ -167,14 +167,15 @@ const qn_lm_type qn__lm_llama = TYPE("Llama", "LlamaBlock"), qn__lm_decoder = TY
 
 qn_status qn__lm_check(const qn_model *m, qn_error *err)
 {
-    if (m->hp.n_expert)
-        return QN_FAIL(err, unsupported, "this %s is a mixture of experts; linear_experts has no gradient",
-                       m->arch->name);
-    for (int i = 0; i < (int)m->hp.n_layer; i++)
+    for (int i = 0; i < (int)m->hp.n_layer; i++) {
+        if (m->layers[i].ffn_gate_inp)
+            return QN_FAIL(err, unsupported, "this %s is a mixture of experts; linear_experts has no gradient",
+                           m->arch->name);
         if (m->layers[i].kv_of != i)
             return QN_FAIL(err, unsupported,
                            "layer %d of this %s reads the keys of layer %d; only the engine does that", i,
                            m->arch->name, m->layers[i].kv_of);
+    }
     return QN_OK;
 }
 

@@ -311,10 +311,12 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
 {
     const qn_lm_pass *p = ctx;
     qn_tensor *sinks = weight(p, l->attn_sinks);
+    /* what is not said follows from the heads, but where these are not those that were trained */
+    const bool follows = l->spec.attn.scale == 0 && !l->attn_kv_a && !p->type->as_engine;
     qn_attend_spec spec = {
         .heads = l->hp.n_head,
         .kv_heads = l->hp.n_kv_head,
-        .scale = p->type->as_engine ? (double)factor : (double)l->spec.attn.scale,
+        .scale = follows ? 0 : (double)factor,
         .softcap = (double)l->spec.attn.softcap,
         .cache = p->cache,
         .layer = i,

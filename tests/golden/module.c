@@ -237,11 +237,17 @@ static void qwen3(void **state)
 
 /* ---- every architecture, from its file alone ---- */
 
-/* What a window, a softcap or a factor may be, where the architecture has such a key. */
+/* What a window, a softcap or a factor may be, and that no layer is a mixture, where the architecture has such a key.
+ */
 static const char *const wishes[] = {
-    "attention.sliding_window=5", "attn_logit_softcapping=20", "final_logit_softcapping=10",
-    "attention.clamp_kqv=0.5",    "logit_scale=0.5",           "residual_scale=0.5",
+    "attention.sliding_window=5",
+    "attn_logit_softcapping=20",
+    "final_logit_softcapping=10",
+    "attention.clamp_kqv=0.5",
+    "logit_scale=0.5",
+    "residual_scale=0.5",
     "embedding_scale=3",
+    "leading_dense_block_count=2",
 };
 
 /* Is it a module? Not a mixture, whose products have no gradient, and not where layers are run again. */
@@ -251,7 +257,8 @@ static bool learns(const char *path)
     qn_model *m = NULL;
     MUST(qn_gguf_open(path, NULL, &file, err));
     MUST(qn__model_load(file, 0, &m, err));
-    const bool dense = m->hp.n_expert == 0 && m->hp.n_loops <= 1;
+    bool dense = m->hp.n_loops <= 1;
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) dense = dense && !m->layers[i].ffn_gate_inp;
     qn__model_free(m);
     qn_gguf_close(file);
     return dense;
