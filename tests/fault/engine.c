@@ -64,6 +64,46 @@ static void every_tokenizer(void **state)
     }
 }
 
+/* An encoder's: open, create, embeddings of two texts. */
+static qn_status embed(void *ctx, qn_error *err)
+{
+    const road *r = ctx;
+    static const qn_token tokens[] = {5, 9, 7, 8};
+    static const qn_embedding_text texts[] = {{tokens, 4}, {tokens, 2}};
+    static float out[4 * 64];
+    qn_engine *e = NULL;
+    qn_session *s = NULL;
+    qn_status status = qn_engine_open(r->path, &r->options, &e, err);
+    if (status == QN_OK)
+        status = qn_session_create(e, &(qn_session_options){.n_ctx = 64, .n_batch = 8, .embeddings = true}, &s, err);
+    if (status == QN_OK)
+        status = qn_session_embeddings(s, texts, 2, &(qn_embedding_options){.pooling = QN_POOLING_mean}, out, err);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+    return status;
+}
+
+/* One architecture of each kind: a window, experts, latent attention, both ways. */
+static void every_kind(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        fault_fn road;
+        void (*extra)(qn_gguf_writer *w);
+    } kinds[] = {
+        {"gemma3", whole_road, tiny_window},
+        {"qwen3moe", whole_road, NULL},
+        {"deepseek2", whole_road, NULL},
+        {"bert", embed, NULL},
+    };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        road r = {.path = tiny_path("k.gguf"), .options = {.n_threads = 1}};
+        MUST(tiny_write(r.path, &(tiny){.arch = kinds[k].arch, .extra = kinds[k].extra}, err));
+        fault_sweep(kinds[k].arch, kinds[k].road, NULL, &r);
+    }
+}
+
 static void two_backends(void **state)
 {
     (void)state;
@@ -119,7 +159,8 @@ static void real_model(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(two_backends),
-                                       cmocka_unit_test(adapters), cmocka_unit_test(real_model)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(every_kind),
+                                       cmocka_unit_test(two_backends), cmocka_unit_test(adapters),
+                                       cmocka_unit_test(real_model)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

@@ -65,6 +65,51 @@ static void life(void **state)
         fault_sweep(format ? "a life, with GGUF" : "a life, with safetensors", whole_life, NULL, &format);
 }
 
+/* A decoder from options, backward and step by step, saved, and made again of the file. */
+static qn_status decoder_life(void *ctx, qn_error *err)
+{
+    const char *arch = ctx;
+    static const int32_t tokens[] = {0, 1, 4};
+    static const char *const set[] = {"attention.sliding_window=2", NULL};
+    static const char *const optional[] = {"attn_output.bias", NULL};
+    qn_context *c = NULL;
+    qn_gguf *file = NULL;
+    qn_status status = qn_context_create(&(qn_context_options){.n_threads = 1}, &c, err);
+    if (status != QN_OK) return status;
+    const qn_decoder_options options = {.arch = arch,
+                                        .n_vocab = 5,
+                                        .n_ctx = 4,
+                                        .n_embd = 8,
+                                        .n_layer = 1,
+                                        .n_head = 2,
+                                        .n_ff = 8,
+                                        .set = set,
+                                        .optional = optional};
+    qn_module *m = qn_nn_decoder(c, &options), *again = NULL;
+    qn_tensor *x = qn_from_data(c, tokens, qn_shape_of(1, 3), QN_DTYPE_I32);
+    qn_kv_cache *kv = m != NULL ? qn_decoder_cache(m, 1, 0) : NULL;
+    qn_tensor *loss = m != NULL ? qn_sum(qn_module_forward(m, x), QN_ALL, false) : NULL;
+    qn_tensor *step = kv != NULL ? qn_decoder_decode(m, x, kv) : NULL;
+    if (step == NULL || loss == NULL || qn_backward(loss) != QN_OK || qn_eval_all(c) != QN_OK) status = told(c, err);
+    if (status == QN_OK) status = qn_module_save(m, path[1], NULL, err);
+    if (status == QN_OK) status = qn_gguf_open(path[1], NULL, &file, err);
+    if (status == QN_OK && (again = qn_nn_decoder(c, &(qn_decoder_options){.file = file})) == NULL)
+        status = told(c, err);
+    qn_gguf_close(file);
+    if (status == QN_OK) status = qn_module_load(again, path[1], NULL, err);
+    qn_kv_cache_destroy(kv);
+    qn_module_destroy(again);
+    qn_module_destroy(m);
+    qn_context_destroy(c);
+    return status;
+}
+
+static void decoders(void **state)
+{
+    (void)state;
+    fault_sweep("a decoder", decoder_life, NULL, "gemma2");
+}
+
 /* ---- a module that lives on ---- */
 
 typedef struct survivor {
@@ -149,7 +194,7 @@ int main(void)
 {
     snprintf(path[0], sizeof path[0], "/tmp/quern-fault-%d.safetensors", (int)getpid());
     snprintf(path[1], sizeof path[1], "/tmp/quern-fault-%d.gguf", (int)getpid());
-    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(survivors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(life), cmocka_unit_test(decoders), cmocka_unit_test(survivors)};
     const int failed = cmocka_run_group_tests(tests, hook_install, hook_remove);
     unlink(path[0]);
     unlink(path[1]);
