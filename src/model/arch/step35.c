@@ -39,6 +39,7 @@ static void settle(qn_hparams *hp)
     hp->sees_all_first = 1;
     if (!hp->n_rot_window) hp->rope_window.n_rot = (int32_t)hp->n_rot;
     hp->n_rot /= 2;
+    hp->bare_window = 1; /* factors are for the pairs of the others */
     hp->rope.n_rot = (int32_t)hp->n_rot;
 }
 
