@@ -42,10 +42,11 @@ static qn_val sorted(qn_heap *h, qn_val v, int depth)
     if (v.type != QN_VAL_dict) return v;
     const uint32_t n = v.d->n;
     qn_vdict *d = qn__dict_new(h);
-    qn_val *keys = d ? qn__heap_alloc(h, (4 * (size_t)n + 1) * sizeof *keys) : NULL, *values = keys + n;
+    qn_val *keys = d ? qn__heap_alloc(h, (4 * (size_t)n + 1) * sizeof *keys) : NULL;
     if (!keys) return nothing();
-    memcpy(keys, v.d->keys, n * sizeof *keys);
-    memcpy(values, v.d->values, n * sizeof *values);
+    qn_val *values = keys + n;
+    if (n) memcpy(keys, v.d->keys, n * sizeof *keys);
+    if (n) memcpy(values, v.d->values, n * sizeof *values);
     qn__val_sort(h, keys, values, values + n, n, false, order_of_keys);
     for (uint32_t i = 0; i < n && h->status == QN_OK; i++) qn__dict_set(h, d, keys[i], sorted(h, values[i], depth + 1));
     return qn__of_dict(d);
