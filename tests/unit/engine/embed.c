@@ -58,7 +58,10 @@ static void bits_are_a_texts_own(void **state)
                 static const int seqs[] = {0, 1, 2, N_TEXTS}, batches[] = {0, 64, 30, LONG};
                 e = open_arch(archs[a], t, NULL);
                 const bool chunks = strcmp(archs[a], "qwen3") == 0 && t == 2;
-                qn_session *s = open_session(e, chunks ? 5 : batches[t], seqs[t]);
+                qn_session *s = rig_session(e, (qn_session_options){.n_batch = chunks ? 5 : batches[t],
+                                                                    .n_seq = seqs[t],
+                                                                    .embeddings = true,
+                                                                    .no_plan_cache = t == 1});
                 memset(all, 0, sizeof all);
                 embed(s, texts, N_TEXTS, pooling, all);
                 if (memcmp(all, alone, bytes) != 0)
@@ -176,6 +179,39 @@ static void texts_refused(void **state)
     qn_engine_close(decoder);
 }
 
+/* ---- keys ---- */
+
+static void dense_alone(qn_gguf_writer *w) { qn_gguf_write_u32(w, "gemma-embedding.dense_2_feat_out", 40); }
+static void dense_apart(qn_gguf_writer *w)
+{
+    dense_alone(w);
+    qn_gguf_write_u32(w, "gemma-embedding.dense_3_feat_in", 48);
+    qn_gguf_write_u32(w, "gemma-embedding.dense_3_feat_out", 16);
+}
+static void sixth_pooling(qn_gguf_writer *w) { qn_gguf_write_u32(w, "gemma-embedding.pooling_type", 6); }
+static void labels_are_a_number(qn_gguf_writer *w)
+{
+    qn_gguf_write_u32(w, "gemma-embedding.classifier.output_labels", 2);
+}
+
+static void keys_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*extra)(qn_gguf_writer *);
+        const char *words[2];
+    } rows[] = {{dense_alone, {"dense_2_feat_out 40", "dense_3_feat_in 0"}},
+                {dense_apart, {"dense_3_feat_in 48", "dense_3_feat_out 16"}},
+                {sixth_pooling, {"pooling_type", "from 0 to 4"}},
+                {labels_are_a_number, {"classifier.output_labels", "array"}}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *path = tiny_path("keys.gguf");
+        qn_engine *e = NULL;
+        MUST(tiny_write(path, &(tiny){.arch = "gemma-embedding", .extra = rows[i].extra}, err));
+        REFUSED(format, qn_engine_open(path, NULL, &e, err), rows[i].words[0], rows[i].words[1]);
+    }
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -290,6 +326,7 @@ int main(void)
         cmocka_unit_test(decode_refused),
         cmocka_unit_test(texts_refused),
         cmocka_unit_test(names),
+        cmocka_unit_test(keys_refused),
         cmocka_unit_test(pair_by_vocabulary),
         cmocka_unit_test(pair_by_template),
     };
