@@ -321,8 +321,10 @@ qn_status qn_synth(const char *path, const qn_synth_options *options, qn_progres
         write_metadata(&job, options);
         status = job.arena.failed ? QN_FAIL(err, nomem, "out of memory while making a vocabulary")
                                   : qn_gguf_writer_status(job.w, err);
-        /* shapes are those of what a reader makes of the numbers */
+        /* Shapes are those of what a reader makes of the numbers; of layers the file has as many as it says. */
+        const uint32_t n_layer = job.hp.n_layer;
         if (status == QN_OK) status = qn__hparams_settle(job.arch, &job.hp, err);
+        job.hp.n_layer = n_layer;
         if (status == QN_OK) status = each_tensor(&job, declare, err);
         if (status == QN_OK) status = each_tensor(&job, write_tensor, err);
         /* Ending the file is what tells why a write failed. */
