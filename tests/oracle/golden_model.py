@@ -215,7 +215,7 @@ class Model:
             return None
         if a in ("exaone4", "exaone-moe") and self.window:
             return "all" if seen else None
-        if a == "afmoe" and i % 4 == 3 or a == "smallthinker" and not seen or a == "cohere2moe" and not seen and i >= self.get("leading_dense_block_count"):
+        if a in ("afmoe", "llama4") and i % 4 == 3 or a == "smallthinker" and not seen or a == "cohere2moe" and not seen and i >= self.get("leading_dense_block_count"):
             return None
         return "window" if seen and a not in ("cohere2", "cohere2moe", "gpt-oss") else "all"
 
@@ -298,7 +298,7 @@ class Model:
             if a not in AFTER_TURN and not whole:
                 x = normed(x, name)
             x = self.rope(x, turn)
-            if a == "talkie":
+            if a == "talkie" or a == "llama4" and turn is not None:
                 return norm(x, name)
             return normed(x, name) if a in AFTER_TURN else x
 

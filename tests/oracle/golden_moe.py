@@ -5,8 +5,8 @@ import numpy as np
 
 SOFTMAX, SIGMOID, CHOSEN, SQRT_SOFTPLUS = 1, 2, 3, 4  # as expert_gating_func counts
 HALVES = set("""qwen2moe qwen3moe olmoe glm4moe dots1 bailingmoe2 hunyuan-moe phimoe dbrx minimax-m2 exaone-moe mellum
-    gpt-oss afmoe laguna step35 hy_v3 smallthinker grok""".split())
-PERIOD = {"exaone-moe": 4, "mellum": 4, "gpt-oss": 2, "afmoe": 4, "laguna": 4, "step35": 4, "cohere2moe": 4, "smallthinker": 4}
+    gpt-oss afmoe laguna step35 hy_v3 smallthinker grok qwen3vlmoe""".split())
+PERIOD = {"exaone-moe": 4, "mellum": 4, "gpt-oss": 2, "llama4": 4, "afmoe": 4, "laguna": 4, "step35": 4, "cohere2moe": 4, "smallthinker": 4}
 WINDOW = {"smallthinker": 4096}  # whatever the file says
 FULL_FIRST = set("laguna step35 cohere2moe smallthinker".split())  # of the layers of a period the first sees all
 EXACT_BOUNDS = {"gpt-oss"}  # of YaRN
@@ -14,8 +14,9 @@ GATES = {"afmoe": "sigmoid", "step35": "sigmoid", "laguna": "softplus"}  # of at
 AFTER_TURN = {"hunyuan-moe"}
 POST_IS_NEXT = {"glm4moe", "gpt-oss"}
 GATING = {a: SIGMOID for a in "glm4moe minimax-m2 afmoe laguna step35 hy_v3 cohere2moe smallthinker".split()}
+GATING["llama4"] = SIGMOID
 GATING["gpt-oss"] = CHOSEN  # where there is no such key: SOFTMAX, or this
-NORMALISED = set("llama qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum smallthinker arctic grok".split())  # without expert_weights_norm
+NORMALISED = set("llama qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum smallthinker arctic grok qwen3vlmoe".split())  # without expert_weights_norm
 
 
 def softmax(x):
@@ -44,7 +45,7 @@ def route(model, logits, bias):
     a, get = model.arch, model.get
     gating = get("expert_gating_func", 0) or GATING.get(a, SOFTMAX)
     probs = SCORE[gating](logits)
-    by = probs + bias
+    by = (logits if a == "llama4" else probs) + bias
     if get("expert_group_count", 0) > 1:
         by = in_groups(by, get("expert_group_count"), get("expert_group_used_count"))
     ids = np.argsort(-by, -1, kind="stable")[:, :get("expert_used_count")]
@@ -83,14 +84,14 @@ def mixture(model, x, p, act, rounded, router=None):
     out = np.zeros_like(x)
     for t in range(len(x)):
         for e, gate in zip(ids[t], gates[t]):
-            row = x[t:t + 1]
+            row = x[t:t + 1] * (gate if model.arch == "llama4" else 1)  # its gates multiply what goes in
             limit = model.get("swiglu_clamp_exp", 0)
             if p + "ffn_gate_up_exps.weight" in w:
                 y = gated(model, act, *np.split(product(row, "ffn_gate_up_exps", e), 2, -1), limit)
             else:
                 up = product(row, "ffn_up_exps", e)
                 y = gated(model, act, product(row, "ffn_gate_exps", e), up, limit) if p + "ffn_gate_exps.weight" in w else act(up)
-            out[t] += gate * product(y, "ffn_down_exps", e)[0]
+            out[t] += (1 if model.arch == "llama4" else gate) * product(y, "ffn_down_exps", e)[0]
     if p + "ffn_up_shexp.weight" in w:
         y = product(gated(model, act, product(x, "ffn_gate_shexp"), product(x, "ffn_up_shexp"), model.get("swiglu_clamp_shexp", 0)), "ffn_down_shexp")
         if p + "ffn_gate_inp_shexp.weight" in w:
