@@ -167,6 +167,8 @@ static void compute_file(const qn_str *bytes, uint64_t data_bytes)
 /* Does the message say where it is wrong? */
 static bool names_something(const char *text, const qn_arch *arch)
 {
+    for (int i = 0; i < arch->n_hparams; i++)
+        if (strstr(text, arch->hparams[i].key)) return true;
     return strstr(text, "tensor ") || strstr(text, "blk.") || strstr(text, arch->name) || strstr(text, "tokenizer.");
 }
 

@@ -124,7 +124,7 @@ static inline void header_tensors(header *h, qn_gguf_writer *w)
         hp = header_numbers(h->arch);
         hp.n_rot = hp.n_embd_head_k;
     }
-    const int n = hp.n_layer < HEADER_MAX_LAYERS ? (int)hp.n_layer : HEADER_MAX_LAYERS;
+    const int n = qn__n_stored(&hp) < HEADER_MAX_LAYERS ? (int)qn__n_stored(&hp) : HEADER_MAX_LAYERS;
     for (int layer = -1; layer < n; layer++) {
         qn_layer_hp l = qn__layer_hp(&hp, layer < 0 ? 0 : (uint32_t)layer);
         if (keys && layer >= 0) (void)qn__layer_hp_read(keys, h->arch, &hp, (uint32_t)layer, &l, NULL);
