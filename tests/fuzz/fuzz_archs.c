@@ -60,8 +60,14 @@ static const change *of_row(const input *in, int row)
 
 static uint64_t number(const qn_hparam_row *row, uint16_t value)
 {
-    const uint64_t rare[] = {0,          (uint64_t)row->lo, (uint64_t)row->hi, (uint64_t)row->hi + 1,
-                             UINT32_MAX, UINT64_MAX,        INT32_MAX,         (uint64_t)1 << 31};
+    const uint64_t rare[] = {0,
+                             (uint64_t)(int64_t)row->lo,
+                             (uint64_t)(int64_t)row->hi,
+                             (uint64_t)(int64_t)row->hi + 1,
+                             UINT32_MAX,
+                             UINT64_MAX,
+                             INT32_MAX,
+                             (uint64_t)1 << 31};
     return value >> 8 == 255 ? rare[value % 8] : value >> 8 == 254 ? value & 255 : (uint64_t)value % 64;
 }
 
