@@ -178,7 +178,7 @@ static qn_value *part(void *ctx, qn_value *x, int64_t start, int64_t n)
 static qn_value *heads(void *ctx, qn_value *x, int64_t n)
 {
     qn_build *b = ctx;
-    const int64_t row = node(x) ? node(x)->layout.dim[node(x)->layout.rank - 1] : n;
+    const int64_t row = node(x) && node(x)->layout.rank > 0 ? node(x)->layout.dim[node(x)->layout.rank - 1] : n;
     return value(qn__reshape(b->g, node(x), qn_shape_of(b->n_tokens, n, row / n)));
 }
 

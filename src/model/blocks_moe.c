@@ -13,7 +13,11 @@
 static qn_graph *graph(void *ctx) { return ((qn_build *)ctx)->g; }
 static qn_node *node(qn_value *x) { return (qn_node *)x; }
 static qn_value *value(qn_node *x) { return (qn_value *)x; }
-static int64_t last(qn_value *x) { return x ? node(x)->layout.dim[node(x)->layout.rank - 1] : 1; }
+/* Of a step that failed: 1. */
+static int64_t last(qn_value *x)
+{
+    return x && node(x)->layout.rank > 0 ? node(x)->layout.dim[node(x)->layout.rank - 1] : 1;
+}
 
 static qn_value *score(void *ctx, qn_value *x, qn_moe_score kind)
 {

@@ -17,7 +17,8 @@ def main():
     folder = HERE + "/corpus/fuzz_archs/"
     os.makedirs(folder, exist_ok=True)
     for f in os.listdir(folder):
-        os.remove(folder + f)
+        if f.startswith("seed-"):
+            os.remove(folder + f)
     for arch in range(0, 120, 5):
         # keys: 0 is left out, 1 a number, 3 a real, 5 an array; tensors, counted from the last: 0 left out, 1 a dimension, 4 a type
         what = [b"", change(arch % 9, 1, arch + 1), change(arch % 7, 5, arch * 97), change(255 - arch % 11, arch % 6, arch * 31),
