@@ -37,19 +37,23 @@ static void presets(void **state)
         int layers, embd, head, kv, dim, ff, vocab, ctx;
         double rope;
         bool tied;
+        int written_embd; /* 0: embd; experts of a layer are many, and have the width that the preset says */
     } rows[] = {
-        {"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64, 5632, 32000, 2048, 1e4, false},
-        {"llama-3.2-1b", "llama", 16, 2048, 32, 8, 64, 8192, 128256, 131072, 5e5, true},
-        {"llama-3-8b", "llama", 32, 4096, 32, 8, 128, 14336, 128256, 8192, 5e5, false},
-        {"qwen2.5-0.5b", "qwen2", 24, 896, 14, 2, 64, 4864, 151936, 32768, 1e6, true},
-        {"qwen2.5-7b", "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768, 1e6, false},
-        {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, true},
-        {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 1e6, false},
-        {"gemma-3-1b", "gemma3", 26, 1152, 4, 1, 256, 6912, 262144, 32768, 1e6, true},
-        {"deepseek-v2-lite", "deepseek2", 27, 2048, 16, 1, 576, 10944, 102400, 163840, 1e4, false},
-        {"bge-small", "bert", 12, 384, 12, 12, 32, 1536, 30522, 512, 0, true},
-        {"nomic-embed", "nomic-bert", 12, 768, 12, 12, 64, 3072, 30528, 2048, 1e3, true},
-        {"tiny", "llama", 2, 256, 8, 2, 32, 256, 320, 256, 1e4, false},
+        {"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64, 5632, 32000, 2048, 1e4, false, 0},
+        {"llama-3.2-1b", "llama", 16, 2048, 32, 8, 64, 8192, 128256, 131072, 5e5, true, 0},
+        {"llama-3-8b", "llama", 32, 4096, 32, 8, 128, 14336, 128256, 8192, 5e5, false, 0},
+        {"qwen2.5-0.5b", "qwen2", 24, 896, 14, 2, 64, 4864, 151936, 32768, 1e6, true, 0},
+        {"qwen2.5-7b", "qwen2", 28, 3584, 28, 4, 128, 18944, 152064, 32768, 1e6, false, 0},
+        {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, true, 0},
+        {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 1e6, false, 0},
+        {"gemma-3-1b", "gemma3", 26, 1152, 4, 1, 256, 6912, 262144, 32768, 1e6, true, 0},
+        {"deepseek-v2-lite", "deepseek2", 27, 2048, 16, 1, 576, 10944, 102400, 163840, 1e4, false, 0},
+        {"olmoe-1b-7b", "olmoe", 16, 2048, 16, 16, 128, 1024, 50304, 4096, 1e4, false, 0},
+        {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 32, 4, 128, 6144, 151936, 40960, 1e6, false, 64},
+        {"gpt-oss-20b", "gpt-oss", 24, 2880, 64, 8, 64, 2880, 201088, 131072, 1.5e5, false, 64},
+        {"bge-small", "bert", 12, 384, 12, 12, 32, 1536, 30522, 512, 0, true, 0},
+        {"nomic-embed", "nomic-bert", 12, 768, 12, 12, 64, 3072, 30528, 2048, 1e3, true, 0},
+        {"tiny", "llama", 2, 256, 8, 2, 32, 256, 320, 256, 1e4, false, 0},
     };
     int n = 0;
     while (qn_synth_presets()[n]) n++;
@@ -59,18 +63,26 @@ static void presets(void **state)
         assert_non_null(p);
         assert_int_equal(p->n_layer, rows[i].layers);
         assert_int_equal(p->n_vocab, rows[i].vocab);
+        assert_int_equal(p->n_embd, rows[i].embd);
+        const int embd = rows[i].written_embd ? rows[i].written_embd : rows[i].embd;
         const char *path = tiny_path("preset.gguf");
         qn_gguf *file = NULL;
         qn_model *m = NULL;
         double rope = 0;
         char key[64];
-        MUST(qn_synth(
-            path, &(qn_synth_options){.preset = rows[i].name, .n_layer = 1, .n_ff = 64, .n_vocab = 300, .type = "Q4_0"},
-            NULL, NULL, err));
+        MUST(qn_synth(path,
+                      &(qn_synth_options){.preset = rows[i].name,
+                                          .n_layer = 1,
+                                          .n_embd = rows[i].written_embd,
+                                          .n_embd_head = rows[i].written_embd ? rows[i].dim : 0,
+                                          .n_ff = 64,
+                                          .n_vocab = 300,
+                                          .type = "Q4_0"},
+                      NULL, NULL, err));
         MUST(qn_gguf_open(path, NULL, &file, err));
         MUST(qn__model_load(file, 300, &m, err)); /* every tensor that the architecture needs, in shape */
         assert_string_equal(m->arch->name, rows[i].arch);
-        assert_int_equal(meta_u64(file, rows[i].arch, "embedding_length"), rows[i].embd);
+        assert_int_equal(meta_u64(file, rows[i].arch, "embedding_length"), embd);
         assert_int_equal(meta_u64(file, rows[i].arch, "attention.head_count"), rows[i].head);
         assert_int_equal(meta_u64(file, rows[i].arch, "attention.head_count_kv"), rows[i].kv);
         assert_int_equal(meta_u64(file, rows[i].arch, "attention.key_length"), rows[i].dim);
@@ -83,7 +95,7 @@ static void presets(void **state)
         assert_int_equal(qn_gguf_tensor_find(file, "output.weight") == NULL, rows[i].tied);
         const qn_gguf_tensor *q = qn_gguf_tensor_find(file, "blk.0.attn_q.weight");
         const int head = m->hp.n_lora_kv ? 192 : rows[i].dim; /* cached: c and what is rotated */
-        assert_true(qn_shape_equal(&q->shape, &qn_shape_of(rows[i].head * head, rows[i].embd)));
+        assert_true(qn_shape_equal(&q->shape, &qn_shape_of(rows[i].head * head, embd)));
         assert_int_equal(p->n_ff, rows[i].ff);
         qn__model_free(m);
         qn_gguf_close(file);
