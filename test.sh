@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")"
 . tools/need.sh
 need_build
-need libcmocka-dev tmux
+need libcmocka-dev tmux python3
 
 say() { printf '\n== %s (%s s)\n' "$1" "$(($(date +%s) - started))"; }
 started=$(date +%s)

@@ -12,13 +12,16 @@ enum { MAX_COUNT = 64 }; /* elements of an array that a count writes */
 void qn__hparam_set(qn_hparams *hp, const qn_hparam_row *row, double value)
 {
     char *field = (char *)hp + row->field;
-    const uint32_t u = row->kind != QN_HPARAM_f32 ? (uint32_t)value : 0;
-    const float f = (float)value;
     uint32_t four[4];
-    if (row->kind == QN_HPARAM_four)
+    if (row->kind == QN_HPARAM_four) {
         memcpy(field, qn__four_of(value, four), sizeof(four));
-    else
-        memcpy(field, row->kind != QN_HPARAM_f32 ? (const void *)&u : &f, sizeof(u));
+    } else if (row->kind == QN_HPARAM_f32) {
+        const float f = (float)value;
+        memcpy(field, &f, sizeof(f));
+    } else {
+        const uint32_t u = (uint32_t)value;
+        memcpy(field, &u, sizeof(u));
+    }
 }
 
 double qn__hparam_get(const qn_hparams *hp, const qn_hparam_row *row)
