@@ -104,7 +104,7 @@ static qn_value *sparse(void *ctx, qn_value *x, float deviations)
     return value(qn_relu(qn_sub(tensor(x), cut)));
 }
 
-static qn_value *abreast(void *ctx, qn_value *const *x, int n)
+static qn_value *cat_last(void *ctx, qn_value *const *x, int n)
 {
     qn_tensor *all[QN_MAX_ALTUP];
     (void)ctx;
@@ -345,7 +345,7 @@ const qn_recorder qn__lm_recorder = {
     .add_weighed = add_weighed,
     .like = like,
     .sparse = sparse,
-    .abreast = abreast,
+    .cat_last = cat_last,
     .head = head,
     .dense_of = dense_of,
     .scale = scale,

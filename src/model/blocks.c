@@ -126,7 +126,7 @@ static qn_value *sparse(void *ctx, qn_value *x, float deviations)
     return value(qn__unary(g, QN_OP_relu, qn__binary(g, QN_OP_sub, node(x), cut)));
 }
 
-static qn_value *abreast(void *ctx, qn_value *const *x, int n)
+static qn_value *cat_last(void *ctx, qn_value *const *x, int n)
 {
     qn_node *nodes[QN_MAX_ALTUP];
     for (int i = 0; i < n; i++) nodes[i] = node(x[i]);
@@ -353,7 +353,7 @@ const qn_recorder qn__graph_recorder = {
     .add_weighed = add_weighed,
     .like = like,
     .sparse = sparse,
-    .abreast = abreast,
+    .cat_last = cat_last,
     .head = head,
     .dense_of = dense_of,
     .scale = scale,

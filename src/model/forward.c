@@ -228,7 +228,7 @@ static qn_value *altup(const forward *w, const qn_layer *l, int i, const qn_stre
     for (int j = 0; j < n; j++) x[j] = r->add(c, r->add(c, r->times(c, r->part(c, coefs, j, 1), more), more), guess[j]);
     y = own_input(w, l, i, r->weigh(c, x[0], l->altup_correct_scale), s->inputs);
     for (int j = 1; j < n; j++) x[j] = r->add(c, y, x[j]);
-    return r->abreast(c, x, n);
+    return r->cat_last(c, x, n);
 }
 
 static qn_value *altup_begin(const forward *w, qn_value *x)
@@ -236,7 +236,7 @@ static qn_value *altup_begin(const forward *w, qn_value *x)
     qn_value *all[QN_MAX_ALTUP] = {x};
     const int n = (int)w->m->hp.n_altup;
     for (int j = 1; j < n; j++) all[j] = w->r->like(w->ctx, w->r->dense_of(w->ctx, x, w->m->top.altup_proj, j - 1), x);
-    return w->r->abreast(w->ctx, all, n);
+    return w->r->cat_last(w->ctx, all, n);
 }
 
 static qn_value *altup_end(const forward *w, qn_value *x)

@@ -49,7 +49,7 @@ typedef struct qn_recorder {
     qn_value *(*add_weighed)(void *ctx, qn_value *x, qn_value *y, const qn_weight *w); /* x + y * w, where x is */
     qn_value *(*like)(void *ctx, qn_value *x, qn_value *of); /* x of the length of `of`, over the last dimension */
     qn_value *(*sparse)(void *ctx, qn_value *x, float deviations); /* max(0, x - mean - deviations * std), over it */
-    qn_value *(*abreast)(void *ctx, qn_value *const *x, int n);    /* along the last dimension */
+    qn_value *(*cat_last)(void *ctx, qn_value *const *x, int n);   /* along the last dimension */
     qn_value *(*head)(void *ctx, qn_value *x, int64_t i);          /* [.., n, d] -> [.., d] */
     /* x w^T with matrix i of w [n, m, k] */
     qn_value *(*dense_of)(void *ctx, qn_value *x, const qn_weight *w, int64_t i);

@@ -54,6 +54,8 @@ bool ask_bias(ask *q, const server *s, const fields *f);
 bool ask_model(ask *q, const server *s, const fields *f);
 /* Takes the ask. Replies, now or when the answers have come. */
 void ask_start(exchange *x, ask *q, problem *p);
+/* All of it: what `read` makes of the body is answered, or the problem that it left. */
+void ask_serve(exchange *x, bool (*read)(ask *q, exchange *x, problem *p));
 /* The rendered prompt and its ids, into q->prompts. */
 bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, problem *p);
 bool ask_add_prompt(ask *q, const qn_token *ids, size_t n, problem *p); /* copied */

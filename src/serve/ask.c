@@ -272,3 +272,12 @@ void ask_start(exchange *x, ask *q, problem *p)
     ask_deinit(q);
     if (p->status) exchange_refuse(x, p);
 }
+
+void ask_serve(exchange *x, bool (*read)(ask *q, exchange *x, problem *p))
+{
+    ask q;
+    problem p = {0};
+    ask_init(&q, x->server);
+    (void)read(&q, x, &p);
+    ask_start(x, &q, &p);
+}

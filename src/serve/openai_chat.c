@@ -98,14 +98,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
            extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->server, &f);
 }
 
-void serve_chat_completions(exchange *x)
-{
-    ask q;
-    problem p = {0};
-    ask_init(&q, x->server);
-    (void)read_ask(&q, x, &p);
-    ask_start(x, &q, &p);
-}
+void serve_chat_completions(exchange *x) { ask_serve(x, read_ask); }
 
 /* ---- writing ---- */
 

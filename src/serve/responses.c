@@ -321,14 +321,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
            ask_sampling(q, &f);
 }
 
-void serve_responses(exchange *x)
-{
-    ask q;
-    problem p = {0};
-    ask_init(&q, x->server);
-    (void)read_ask(&q, x, &p);
-    ask_start(x, &q, &p);
-}
+void serve_responses(exchange *x) { ask_serve(x, read_ask); }
 
 void serve_response_tokens(exchange *x)
 {
