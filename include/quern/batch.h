@@ -31,7 +31,7 @@ typedef struct qn_batcher_options {
     qn_session_options session; /* n_ctx cells, shared by all; n_seq and n_logits are the batcher's to choose */
     int32_t n_parallel;         /* streams computed at once; 0: 8; at most 128 */
     int32_t n_cache;            /* sequences kept after their request, beside those; 0: as many as streams */
-    int32_t n_queue;            /* requests that wait for a stream; 0: 256 */
+    int32_t n_queue;            /* requests beyond the streams that are free; 0: 256 */
     bool no_cache;              /* every prompt is read whole */
     bool share_cache;           /* prefixes are shared between requests of different keys too */
 } qn_batcher_options;

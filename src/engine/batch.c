@@ -160,10 +160,11 @@ static qn_status join(qn_batcher *b, qn_stream *s, uint64_t *id, qn_error *err)
 {
     qn_status status = QN_OK;
     qn__mutex_lock(&b->lock);
+    const int32_t n_waiting = b->n_queued - (b->n_parallel - b->n_streams); /* the others begin with the next step */
     if (b->stopping) {
         status = QN_FAIL(err, state, "the batcher is being destroyed");
-    } else if (b->n_queued >= b->n_queue) {
-        status = QN_FAIL(err, limit, "the queue is full: %d requests wait already", b->n_queued);
+    } else if (n_waiting >= b->n_queue) {
+        status = QN_FAIL(err, limit, "the queue is full: %d requests wait already", n_waiting);
     } else {
         qn_stream **at = &b->queue;
         while (*at) at = &(*at)->next;
