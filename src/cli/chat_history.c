@@ -108,16 +108,21 @@ void chat_history_load(const char *path, void (*add)(void *ctx, const char *entr
 
 void chat_history_append(const char *path, const char *entry)
 {
-    char *line = malloc(2 * strlen(entry) + 2), *to = line;
+    char *line = malloc(2 * strlen(entry) + 3), *to = line;
     if (!line) return;
+    *to++ = '\n';
     for (const char *p = entry; *p; p++) {
         if (*p == '\n' || *p == '\\') *to++ = '\\';
         *to++ = *p == '\n' ? 'n' : *p;
     }
     *to++ = '\n';
-    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd >= 0) {
-        (void)!write(fd, line, (size_t)(to - line));
+        char last = '\n';
+        const off_t size = lseek(fd, 0, SEEK_END);
+        const bool whole = size <= 0 || (pread(fd, &last, 1, size - 1) == 1 && last == '\n');
+        /* one that was cut within an entry gets its end of line first */
+        (void)!write(fd, line + whole, (size_t)(to - line) - whole);
         close(fd);
     }
     free(line);

@@ -280,7 +280,7 @@ keys -l 'three\'; keys Enter; keys -l 'four'; keys Enter; prompt
 printf 'five\nsix\tsix\nseven' >"$work/paste"
 tm load-buffer "$work/paste"; tm paste-buffer -p -t c; sees "... seven"; keys Enter; prompt
 keys Up; sees "seven" 2; keys C-c; prompt # as one entry of the history
-grep -qF 'one\ntwo' "$work/state/quern/chat_history" || { bad "a message of two lines is not a line of the history:"; tail -n 5 "$work/state/quern/chat_history"; }
+grep -qxF 'one\ntwo' "$work/state/quern/chat_history" || { bad "a message of two lines is not a line of the history:"; tail -n 5 "$work/state/quern/chat_history"; }
 keys -l "/edit"; keys Enter; sees "edit> five"; keys -l " more"; keys Enter; prompt
 say "/save $work/c.json"
 for text in 'one\ntwo' 'three\nfour' 'five\nsix\tsix\nseven more'; do
