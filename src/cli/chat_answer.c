@@ -125,6 +125,7 @@ int chat_hold(chat *c, const qn_prompt *prompt, qn_grammar **out)
         .tool_choice = c->has_results ? NULL : c->o.tool_choice,
         .single_call = !needs.several_calls,
         .response_schema = c->schema,
+        .no_reasoning = c->o.think && strcmp(c->o.think, "off") == 0 && needs.thinking_switch,
     };
     if (qn_chat_grammar_create(c->tmpl, c->tok, prompt, &wanted, out, &err) != QN_OK) return cli_fail_error(&err);
     for (int32_t i = 0; *out && !c->told_widened && i < qn_grammar_n_widened(*out); i++)

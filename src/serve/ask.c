@@ -150,6 +150,7 @@ static bool grammar(ask *q, const server *s, const qn_prompt *prompt, qn_grammar
             .tool_choice = q->tool_choice,
             .single_call = q->single_call || !s->needs.several_calls,
             .response_schema = q->schema,
+            .no_reasoning = q->chat.thinking < 0 && s->needs.thinking_switch,
         };
         status = qn_chat_grammar_create(s->o.tmpl, s->tok, prompt, &wanted, out, &err);
         if (!q->schema) field = "tools";

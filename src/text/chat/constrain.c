@@ -87,14 +87,14 @@ static void put_reasoning(qn_constrain *c)
     qn__put_literal(c, m->text + used, (size_t)m->n_text - used, false);
 }
 
-static void put_think(qn_constrain *c)
+static void put_think(qn_constrain *c, bool no_reasoning)
 {
     static const qn_mark_id open[] = {QN_MARK_think_open};
     const bool within = c->reader->state == QN_READ_reasoning, past = !within && !c->reader->at_start;
     if (!c->found->marks[QN_MARK_think_close].n) return;
     if (within) {
         put_reasoning(c);
-    } else if (c->found->thinks && !past && c->found->marks[QN_MARK_think_open].n) {
+    } else if (c->found->thinks && !past && !no_reasoning && c->found->marks[QN_MARK_think_open].n) {
         PUT(c, "( ");
         put_first(c, open, 1, true);
         put_reasoning(c);
@@ -341,7 +341,7 @@ static bool put_root(qn_constrain *c, const qn_chat_constraint *o)
     if (o->response_schema && !forced) put_response(c, o->response_schema);
     if (free_content && f->bare) bare_rules(c, tools, n);
     PUT(c, "\nroot ::= ");
-    put_think(c);
+    put_think(c, o->no_reasoning);
     if (forced)
         PUT(c, "calls");
     else if (o->response_schema)

@@ -272,6 +272,36 @@ static void held_by_templates_of_models(void **state)
     assert_true(n_all >= 500 * MODEL_RUNS && n_ended >= n_all * 9 / 10);
 }
 
+/* With thinking switched off, an answer held to a schema doesn't begin with thoughts. */
+static void without_thoughts(void **state)
+{
+    (void)state;
+    const char *source = reader_templates[0].source;
+    qn_chat_template *t;
+    int n_marks;
+    assert_int_equal(qn_chat_template_create(source, strlen(source), &t, NULL), QN_OK);
+    qn_tokenizer *tok = vocabulary(t, 0, &n_marks);
+    for (int off = 0; off < 2; off++) {
+        const qn_chat_constraint c = {.response_schema = SCHEMA, .no_reasoning = off};
+        qn_grammar *g;
+        qn_matcher *m;
+        qn_prompt p;
+        assert_int_equal(qn_chat_render(t, "[{\"role\": \"user\", \"content\": \"U\"}]", &(qn_chat_options){0}, &p,
+                                        NULL),
+                         QN_OK);
+        assert_int_equal(qn_chat_grammar_create(t, tok, &p, &c, &g, NULL), QN_OK);
+        assert_int_equal(qn_matcher_create(g, tok, &m, NULL), QN_OK);
+        assert_int_equal(qn_matcher_accept_text(m, "<think>", 7, NULL), off ? QN_STATUS_invalid : QN_OK);
+        qn_matcher_reset(m);
+        assert_int_equal(qn_matcher_accept_text(m, "{\"x\":", 5, NULL), QN_OK);
+        qn_matcher_destroy(m);
+        qn_grammar_destroy(g);
+        qn_prompt_deinit(&p);
+    }
+    qn_tokenizer_destroy(tok);
+    qn_chat_template_destroy(t);
+}
+
 static void refused(const char *name, const qn_chat_constraint *c, qn_status status, const char *words)
 {
     qn_chat_template *t;
@@ -518,6 +548,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(held),
+        cmocka_unit_test(without_thoughts),
         cmocka_unit_test(held_by_templates_of_models),
         cmocka_unit_test(what_cannot_be_held),
         cmocka_unit_test(reasoning_stays_free),
