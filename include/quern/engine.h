@@ -193,7 +193,8 @@ QN_API int32_t qn_session_n_ctx(const qn_session *session);
 QN_API int32_t qn_session_n_batch(const qn_session *session);
 /* The adapters that act from the next decode on, added in this order; at most QN_MAX_LORAS, all of the session's
  * engine, each once. What the cache holds stays as it was computed. Graphs are kept for every combination: going back
- * to one compiles nothing. On failure the session goes on as before. */
+ * to one compiles nothing. A session has room for every set of those adapters that were open when it was created; only
+ * for one opened later memory is planned anew, here. On failure the session goes on as before. */
 QN_API qn_status qn_session_set_loras(qn_session *session, const qn_lora_use *loras, int32_t n_loras, qn_error *err);
 
 /* What qn_session_create allocates with these options and keeps, computed without allocating it. kv, activations and
@@ -228,6 +229,12 @@ typedef struct qn_batch_item {
  * state for a position that sees what a window has forgotten, or when tokens come so far out of order that a window has
  * no room for them. On failure no item of the failing chunk is left in the cache; earlier chunks stay. */
 QN_API qn_status qn_session_decode(qn_session *session, const qn_batch_item *items, int32_t n, qn_error *err);
+/* The same with adapters of this call's own, in the place of the session's (qn_session_set_loras): requests with
+ * different adapters, a sequence each, share a session so. A sequence's cells were computed with the adapters of their
+ * calls; whoever wants an answer as of one set computes all of the sequence with it. Also fails as
+ * qn_session_set_loras. */
+QN_API qn_status qn_session_decode_with(qn_session *session, const qn_lora_use *loras, int32_t n_loras,
+                                        const qn_batch_item *items, int32_t n, qn_error *err);
 /* The usual case: appends tokens to a sequence after its last position; logits of the last one only. */
 QN_API qn_status qn_session_feed(qn_session *session, int32_t seq, const qn_token *tokens, size_t n, qn_error *err);
 

@@ -48,6 +48,9 @@ typedef struct qn_lora_set {
     int32_t n;
 } qn_lora_set;
 qn_status qn__lora_set(const qn_engine *e, const qn_lora_use *loras, int32_t n, qn_lora_set *out, qn_error *err);
+/* Part number i of the engine's open adapters: worst cases of all parts together cover every set. Part 0 is there
+ * always. Under lock. */
+bool qn__lora_part(const qn_engine *e, int32_t i, qn_lora_set *out);
 
 /* Options with the defaults filled in and checked. */
 typedef struct qn_session_shape {
@@ -69,6 +72,7 @@ struct qn_session {
     qn_engine *engine;
     qn_session_shape shape;
     qn_sched *sched;
+    int32_t planned_lora; /* activations have room for every set of adapters with ids up to this one */
     qn_memory memory;
     qn_kv_layout layout;
     qn_kv_desc kv_desc;
@@ -123,9 +127,12 @@ qn_decode_spec qn__decode_spec(const qn_engine *e, const qn_session_shape *shape
 typedef struct qn_stand_in {
     qn_buffer buffer[2 * QN_MAX_PLACES];
 } qn_stand_in;
-/* The largest graph a session of this shape decodes with, over buffers that stand in for its cache. */
-qn_status qn__worst_graph(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout, qn_kv_desc *kv,
-                          qn_stand_in *stand_in, qn_graph **out, qn_error *err);
+void qn__stand_in(const qn_engine *e, const qn_kv_layout *layout, qn_kv_desc *kv, qn_stand_in *out);
+/* The largest graph a session of this shape decodes with, given its adapters. */
+qn_status qn__worst_graph(const qn_engine *e, const qn_session_shape *shape, const qn_kv_desc *kv, qn_graph **out,
+                          qn_error *err);
+/* Of two plans over one set of buffers, which must have room for both. */
+void qn__plan_cover(qn_plan *plan, const qn_plan *other);
 qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout,
                             const qn_kv_desc *kv, const qn_plan *plan);
 /* qn_engine_fit_batch among 1 .. most. */
@@ -150,6 +157,9 @@ qn_status qn__session_at_once(const qn_session *s, size_t n, qn_error *err);
 /* What decode refuses before it computes; then decode itself. */
 qn_status qn__session_check(const qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err);
 qn_status qn__session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err);
+/* qn_session_decode_with, of a set that was checked. */
+qn_status qn__session_decode_set(qn_session *s, const qn_lora_set *set, const qn_batch_item *items, int32_t n,
+                                 qn_error *err);
 /* Uploads what changed in the lists of cells. */
 qn_status qn__session_upload_lists(qn_session *s, qn_error *err);
 /* What shapes a graph: the key of the plan cache, of which the adapters in use are part. No padding holes: compared as

@@ -7,20 +7,30 @@
 #include "engine/engine.h"
 #include <stdio.h>
 
-qn_status qn__worst_graph(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout, qn_kv_desc *kv,
-                          qn_stand_in *stand_in, qn_graph **out, qn_error *err)
+void qn__stand_in(const qn_engine *e, const qn_kv_layout *layout, qn_kv_desc *kv, qn_stand_in *out)
 {
     qn_buffer *kv_buffers[QN_MAX_PLACES], *list_buffers[QN_MAX_PLACES];
     for (int p = 0; p < e->n_backends; p++) {
-        stand_in->buffer[2 * p] = stand_in->buffer[2 * p + 1] =
-            (qn_buffer){.backend = e->backends[p], .bytes = UINT64_MAX};
-        kv_buffers[p] = &stand_in->buffer[2 * p];
-        list_buffers[p] = &stand_in->buffer[2 * p + 1];
+        out->buffer[2 * p] = out->buffer[2 * p + 1] = (qn_buffer){.backend = e->backends[p], .bytes = UINT64_MAX};
+        kv_buffers[p] = &out->buffer[2 * p];
+        list_buffers[p] = &out->buffer[2 * p + 1];
     }
     qn__kv_layout_bind(layout, kv, e->model->hp.n_layer, kv_buffers, list_buffers);
+}
+
+qn_status qn__worst_graph(const qn_engine *e, const qn_session_shape *shape, const qn_kv_desc *kv, qn_graph **out,
+                          qn_error *err)
+{
     const int32_t n_out = shape->n_logits < shape->n_batch ? shape->n_logits : shape->n_batch;
     const qn_decode_spec spec = qn__decode_spec(e, shape, shape->n_batch, n_out);
     return qn__build_decode(e->model, kv, &spec, out, err);
+}
+
+void qn__plan_cover(qn_plan *plan, const qn_plan *other)
+{
+    for (int p = 0; p < other->n_places; p++)
+        if (other->bytes[p] > plan->bytes[p]) plan->bytes[p] = other->bytes[p];
+    plan->n_places = other->n_places;
 }
 
 static uint64_t activation_bytes(const qn_engine *e, const qn_plan *plan)
@@ -54,21 +64,38 @@ qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, c
     return est;
 }
 
+/* What each part of the engine's adapters needs. Under lock. */
+static qn_status plan_parts(qn_engine *e, qn_session_shape shape, qn_sched *sched, const qn_kv_desc *kv, qn_plan *out,
+                            qn_error *err)
+{
+    qn_status status = QN_OK;
+    *out = (qn_plan){0};
+    for (int32_t i = 0; status == QN_OK && qn__lora_part(e, i, &shape.loras); i++) {
+        qn_graph *graph = NULL;
+        qn_plan plan;
+        status = qn__worst_graph(e, &shape, kv, &graph, err);
+        if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, NULL, err);
+        if (status == QN_OK) qn__plan_cover(out, &plan);
+        qn__graph_destroy(graph);
+    }
+    return status;
+}
+
 static qn_status estimate(qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_estimate *out, qn_error *err)
 {
     qn_kv_layout layout;
     qn_kv_desc kv;
     qn_stand_in stand_in;
     qn_sched *sched = NULL;
-    qn_graph *graph = NULL;
     qn_plan plan;
     QN_TRY(qn__kv_layout(e, shape, arena, &layout, &kv, err));
     const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off};
     QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &sched, err));
-    qn_status status = qn__worst_graph(e, shape, &layout, &kv, &stand_in, &graph, err);
-    if (status == QN_OK) status = qn__sched_dry_run(sched, graph, &plan, NULL, NULL, err);
+    qn__stand_in(e, &layout, &kv, &stand_in);
+    qn__mutex_lock(&e->lock);
+    const qn_status status = plan_parts(e, *shape, sched, &kv, &plan, err);
+    qn__mutex_unlock(&e->lock);
     if (status == QN_OK) *out = qn__estimate_of(e, shape, &layout, &kv, &plan);
-    qn__graph_destroy(graph);
     qn__sched_destroy(sched);
     return status;
 }

@@ -85,6 +85,15 @@ void qn_lora_get_info(const qn_lora *l, qn_lora_info *out)
 
 /* ---- in a session ---- */
 
+bool qn__lora_part(const qn_engine *e, int32_t i, qn_lora_set *out)
+{
+    int64_t skip = (int64_t)i * QN_MAX_LORAS;
+    *out = (qn_lora_set){0};
+    for (const qn_lora *l = e->loras; l && out->n < QN_MAX_LORAS; l = l->next)
+        if (skip-- <= 0) out->use[out->n++] = (qn_adapter_use){l->adapter, 1};
+    return i == 0 || out->n > 0;
+}
+
 qn_status qn__lora_set(const qn_engine *e, const qn_lora_use *loras, int32_t n, qn_lora_set *out, qn_error *err)
 {
     if (n < 0 || n > QN_MAX_LORAS) return QN_FAIL(err, invalid, "%d adapters; 0 to %d are possible", n, QN_MAX_LORAS);

@@ -22,13 +22,20 @@ static qn_status build(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_
     return qn__build_decode(s->engine->model, &s->kv_desc, &spec, out, err);
 }
 
-/* The worst case. */
-static qn_status reserve(qn_session *s, qn_error *err)
+/* The worst cases of every set of adapters that the engine has now. */
+static qn_status reserve(qn_session *s, qn_admit_fn admit, void *ctx, qn_error *err)
 {
-    qn_graph *worst = NULL;
-    const int32_t n = s->shape.n_batch;
-    QN_TRY(build(s, n, s->shape.n_logits < n ? s->shape.n_logits : n, &worst, err));
-    return qn__sched_reserve(s->sched, worst, NULL, NULL, err);
+    qn_session_shape shape = s->shape;
+    qn_status status = QN_OK;
+    qn__mutex_lock(&s->engine->lock);
+    for (int32_t i = 0; status == QN_OK && qn__lora_part(s->engine, i, &shape.loras); i++) {
+        qn_graph *worst = NULL;
+        status = qn__worst_graph(s->engine, &shape, &s->kv_desc, &worst, err);
+        if (status == QN_OK) status = qn__sched_reserve(s->sched, worst, admit, ctx, err);
+    }
+    if (status == QN_OK) s->planned_lora = s->engine->last_lora_id;
+    qn__mutex_unlock(&s->engine->lock);
+    return status;
 }
 
 /* ---- create, destroy ---- */
@@ -68,6 +75,7 @@ static qn_status create_tables(qn_session *s, qn_error *err)
 typedef struct wish {
     qn_session *session;
     const qn_session_options *options;
+    qn_plan plan; /* of activations, so far */
     qn_estimate estimate;
     uint64_t left; /* bytes it may take */
     bool too_large;
@@ -82,7 +90,8 @@ static qn_status admit(void *ctx, const qn_plan *plan, qn_error *err)
 {
     wish *w = ctx;
     const qn_session *s = w->session;
-    w->estimate = qn__estimate_of(s->engine, &s->shape, &s->layout, &s->kv_desc, plan);
+    qn__plan_cover(&w->plan, plan);
+    w->estimate = qn__estimate_of(s->engine, &s->shape, &s->layout, &s->kv_desc, &w->plan);
     w->too_large = !qn__session_fits(s->engine, asked_limit(w), &w->estimate, &w->left);
     return w->too_large ? QN_FAIL(err, limit, "the session is too large") : QN_OK;
 }
@@ -92,12 +101,12 @@ static qn_status create_sched(qn_session *s, wish *w, qn_error *err)
 {
     qn_engine *e = s->engine;
     qn_stand_in stand_in;
-    qn_graph *worst = NULL;
     const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off, .no_cache = s->no_plan_cache};
     QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &s->sched, err));
     QN_TRY(qn__kv_layout(e, &s->shape, &s->arena, &s->layout, &s->kv_desc, err));
-    QN_TRY(qn__worst_graph(e, &s->shape, &s->layout, &s->kv_desc, &stand_in, &worst, err));
-    return qn__sched_reserve(s->sched, worst, admit, w, err);
+    qn__stand_in(e, &s->layout, &s->kv_desc, &stand_in);
+    w->plan = (qn_plan){0};
+    return reserve(s, admit, w, err);
 }
 
 static qn_status create(qn_engine *engine, const qn_session_shape *shape, wish *w, qn_session **out, qn_error *err)
@@ -183,15 +192,47 @@ void qn_session_destroy(qn_session *s)
     qn__arena_deinit(&arena);
 }
 
+/* ---- adapters ---- */
+
+/* Those opened since the last plan may need more room than it has. */
+static qn_status plan_for(qn_session *s, const qn_lora_set *set, qn_error *err)
+{
+    bool planned = true;
+    for (int32_t i = 0; i < set->n; i++) planned = planned && set->use[i].adapter->id <= s->planned_lora;
+    if (planned) return QN_OK;
+    s->last = NULL; /* reserving may move what it ran in */
+    return reserve(s, NULL, NULL, err);
+}
+
 qn_status qn_session_set_loras(qn_session *s, const qn_lora_use *loras, int32_t n_loras, qn_error *err)
 {
-    const qn_lora_set was = s->shape.loras;
+    qn_lora_set set;
     QN_TRY(qn__session_idle(s, err));
-    QN_TRY(qn__lora_set(s->engine, loras, n_loras, &s->shape.loras, err));
-    s->last = NULL; /* reserving may move what it ran in */
-    const qn_status status = reserve(s, err);
-    if (status != QN_OK) s->shape.loras = was;
+    QN_TRY(qn__lora_set(s->engine, loras, n_loras, &set, err));
+    QN_TRY(plan_for(s, &set, err));
+    s->shape.loras = set;
+    return QN_OK;
+}
+
+qn_status qn__session_decode_set(qn_session *s, const qn_lora_set *set, const qn_batch_item *items, int32_t n,
+                                 qn_error *err)
+{
+    const qn_lora_set own = s->shape.loras;
+    QN_TRY(qn__session_check(s, items, n, err));
+    QN_TRY(plan_for(s, set, err));
+    s->shape.loras = *set;
+    const qn_status status = qn__session_decode(s, items, n, err);
+    s->shape.loras = own;
     return status;
+}
+
+qn_status qn_session_decode_with(qn_session *s, const qn_lora_use *loras, int32_t n_loras, const qn_batch_item *items,
+                                 int32_t n, qn_error *err)
+{
+    qn_lora_set set;
+    QN_TRY(qn__session_idle(s, err));
+    QN_TRY(qn__lora_set(s->engine, loras, n_loras, &set, err));
+    return qn__session_decode_set(s, &set, items, n, err);
 }
 
 /* ---- running a chunk ---- */

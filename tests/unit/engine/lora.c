@@ -298,25 +298,78 @@ static void a_changed_adapter_is_another_graph(void **state)
     qn_engine_close(e);
 }
 
+/* Sets taken in turn by calls: each call's logits are its set's, whoever else is in the session; and whatever the set,
+ * a session's memory for activations is what was planned when it was created. */
+static void sets_by_call(void **state)
+{
+    (void)state;
+    enum { N_ADAPTERS = 19 }; /* more than one set can have */
+    const char *base = model_file("base.gguf", &(tiny){0});
+    qn_engine *e = open_engine(base, 2);
+    qn_lora *lora[N_ADAPTERS];
+    for (int i = 0; i < N_ADAPTERS; i++)
+        lora[i] = open_lora(e, adapter_write(&(adapter){.path = base, .seed = (uint32_t)i, .rank = 1 + i * 7 % 23}));
+    const qn_lora_use uses[4][3] = {{{0}},
+                                    {{lora[0], 1}},
+                                    {{lora[18], 0.5f}, {lora[3], -1}},
+                                    {{lora[2], 1}, {lora[17], 1}, {lora[7], 2}}};
+    qn_session *s = rig_session(e, (qn_session_options){.n_seq = 4, .n_batch = N, .n_ctx = 4 * N, .n_logits = N});
+    const uint64_t planned = stats_of(s).reserved_bytes;
+    qn_token tokens[N];
+    rig_story(0, tokens, N);
+    rig_row want[4];
+    for (int k = 0; k < 4; k++) want[k] = logits_with(e, uses[k], k);
+    DIFFERENT(want[1], want[2]);
+    DIFFERENT(want[2], want[3]);
+    for (int i = 0; i < N; i += 5)
+        for (int k = 0; k < 4; k++) {
+            qn_batch_item items[5];
+            for (int j = 0; j < 5; j++) items[j] = (qn_batch_item){tokens[i + j], i + j, k, true};
+            MUST(qn_session_decode_with(s, uses[k], k, items, 5, err));
+            if (i + 5 == N) SAME(rig_logits(s, -1), want[k]);
+        }
+    qn_batch_item all[N];
+    for (int k = 0; k < 4; k++) {
+        MUST(qn_session_seq_keep(s, 0, err));
+        MUST(qn_session_seq_remove(s, 0, 0, -1, err));
+        for (int i = 0; i < N; i++) all[i] = (qn_batch_item){tokens[i], i, 0, true};
+        MUST(qn_session_decode_with(s, uses[k], k, all, N, err));
+        SAME(rig_logits(s, -1), want[k]);
+    }
+    assert_int_equal(stats_of(s).reserved_bytes, planned);
+    SAME(again(s), want[0]); /* the session's own set is as it was */
+    REFUSED(invalid, qn_session_decode_with(s, uses[1], 2, all, 1, err), "adapter 1");
+    REFUSED(invalid, qn_session_decode_with(s, uses[1], 1, all, 1, err), "position 0 of sequence 0");
+    qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
 /* The estimate of a session with adapters is what it takes. */
 static void estimated(void **state)
 {
     (void)state;
     const char *base = model_file("base.gguf", &(tiny){0});
     qn_engine *e = open_engine(base, 1);
+    const qn_session_options bare = {.n_ctx = 64, .n_batch = 16};
+    qn_estimate est, plain;
+    MUST(qn_engine_estimate(e, &bare, &plain, err));
+    qn_session *early = rig_session(e, bare);
+    assert_int_equal(stats_of(early).reserved_bytes, plain.activation_bytes);
     const qn_lora_use use = {open_lora(e, adapter_write(&(adapter){.path = base, .rank = 200})), 1};
     const qn_session_options o = {.n_ctx = 64, .n_batch = 16, .loras = &use, .n_loras = 1};
-    qn_estimate est, plain;
     MUST(qn_engine_estimate(e, &o, &est, err));
-    MUST(qn_engine_estimate(e, &(qn_session_options){.n_ctx = 64, .n_batch = 16}, &plain, err));
     assert_true(est.activation_bytes > plain.activation_bytes);
     qn_session *s = rig_session(e, o);
     assert_int_equal(stats_of(s).reserved_bytes, est.activation_bytes);
     qn_session_destroy(s);
-    s = rig_session(e, (qn_session_options){.n_ctx = 64, .n_batch = 16});
+    s = rig_session(e, bare); /* has room for the adapter, which it may be given */
+    assert_int_equal(stats_of(s).reserved_bytes, est.activation_bytes);
     MUST(qn_session_set_loras(s, &use, 1, err));
     assert_int_equal(stats_of(s).reserved_bytes, est.activation_bytes);
     qn_session_destroy(s);
+    MUST(qn_session_set_loras(early, &use, 1, err)); /* planned before the adapter was there */
+    assert_int_equal(stats_of(early).reserved_bytes, est.activation_bytes);
+    qn_session_destroy(early);
     qn_lora_info info;
     qn_lora_get_info(use.lora, &info);
     assert_int_equal(info.n_pairs, 15);
@@ -482,6 +535,7 @@ int main(void)
         cmocka_unit_test(zero_b_is_the_identity),
         cmocka_unit_test(a_row_is_a_row),
         cmocka_unit_test(a_changed_adapter_is_another_graph),
+        cmocka_unit_test(sets_by_call),
         cmocka_unit_test(estimated),
         cmocka_unit_test(refused),
     };
