@@ -92,6 +92,7 @@ struct peer {
     uint64_t id;
     int fd;
     exchange *exchange;  /* whose reply is being made; who leaves cancels it */
+    bool left;           /* the client is gone, maybe before its request was looked at */
     int64_t deadline_ns; /* until a request is whole; 0: none runs */
 };
 

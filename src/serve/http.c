@@ -154,13 +154,15 @@ static bool count_body(exchange *x, uint64_t bytes, problem *p)
     return problem_set(p, 503, "", "too many large requests at once");
 }
 
-/* Who makes the reply, for when the client leaves. */
-static void set_exchange(exchange *x, exchange *at_work)
+/* Who makes the reply, for when the client leaves; false where it has left already. */
+static bool set_exchange(exchange *x, exchange *at_work)
 {
-    if (!x->peer) return;
+    if (!x->peer) return true;
     pthread_mutex_lock(&x->server->lock);
     x->peer->exchange = at_work;
+    const bool here = !x->peer->left;
     pthread_mutex_unlock(&x->server->lock);
+    return here;
 }
 
 static void set_deadline(exchange *x, uint64_t bytes)
@@ -255,6 +257,14 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t n)
     return x->body.failed ? MHD_NO : MHD_YES;
 }
 
+static void leave(exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->gone = true;
+    pthread_mutex_unlock(&x->lock);
+    exchange_wake(x);
+}
+
 /* The request is whole. */
 static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
 {
@@ -278,11 +288,12 @@ static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
     x->suspended = true;
     MHD_suspend_connection(connection);
     pthread_mutex_unlock(&x->lock);
-    if (!x->begun) {
-        x->begun = true;
-        set_exchange(x, x);
+    if (x->begun) return MHD_YES;
+    x->begun = true;
+    if (set_exchange(x, x))
         work_add(x);
-    }
+    else
+        leave(x);
     return MHD_YES;
 }
 
@@ -328,7 +339,7 @@ static void completed(void *ctx, struct MHD_Connection *connection, void **con_c
     (void)ctx, (void)connection;
     if (!x) return;
     *con_cls = NULL;
-    set_exchange(x, NULL);
+    (void)set_exchange(x, NULL);
     pthread_mutex_lock(&x->lock);
     x->connection = NULL;
     x->gone = true;

@@ -47,6 +47,7 @@ static void left(server *s, uint64_t id, int64_t now)
     pthread_mutex_lock(&s->lock);
     peer *p = s->peers;
     while (p && p->id != id) p = p->next;
+    if (p) p->left = true;
     if (p && p->exchange)
         x = exchange_hold(p->exchange);
     else if (p && p->deadline_ns)

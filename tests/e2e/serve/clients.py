@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The official clients of OpenAI, Anthropic and Ollama, sync and async, streaming and not, against a server of ours."""
 import asyncio, json, sys
-import anthropic, ollama, openai
-from lib import Server, run, until
+import anthropic, lib, ollama, openai
+from lib import SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
-server = Server(quern, source + "/models/chat.gguf", "--api-key", "secret")
+server = Server(quern, source + "/models/chat.gguf", "--api-key", "secret", *lib.ENDLESS)
 URL = f"http://127.0.0.1:{server.port}"
-SUM = [{"role": "user", "content": "What is 2 plus 3?"}]
 ROME = [{"role": "user", "content": "How is the weather in Rome?"}]
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
-LONG = {"temperature": 2, "extra_body": {"top_k": 0, "min_p": 0}, "logit_bias": {str(i): -100 for i in range(9)}}
+LONG = {"temperature": 2, "extra_body": {"top_k": 0, "min_p": 0}, "logit_bias": lib.LONG["logit_bias"]}
 
 o = openai.OpenAI(base_url=URL + "/v1", api_key="secret", max_retries=0)
 a = anthropic.Anthropic(base_url=URL, api_key="secret", max_retries=0)

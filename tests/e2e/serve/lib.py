@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: MIT
 """A server of our own on a free loopback port, and clients of Python's standard library for it."""
-import http.client, json, os, re, signal, socket, subprocess, sys, tempfile, threading, time, traceback
+import fcntl, http.client, json, os, re, signal, socket, subprocess, sys, tempfile, threading, time, traceback
+
+PATIENCE = 240  # seconds after which what does not come is lost: no test passes or fails by the speed of a machine
+# A conversation whose answer ends when somebody ends it: no mark that would, and room for minutes (Server(.., *ENDLESS)).
+ENDLESS = ("--ctx-size", "200000")
+SUM = [{"role": "user", "content": "What is 2 plus 3?"}]
+LONG = {"messages": SUM, "temperature": 2, "top_k": 0, "top_p": 1, "min_p": 0, "seed": 3, "logit_bias": {str(i): -100 for i in range(9)}}
 
 
 class Server:
     def __init__(self, quern, model, *args):
         self.log = tempfile.TemporaryFile("w+")
+        fcntl.fcntl(self.log, fcntl.F_SETFL, os.O_APPEND)  # the place in the file is the server's, too
         self.process = subprocess.Popen([quern, "serve", model, "--port", "0", "-t", "1", *args], stderr=self.log)
         self.port = None
-        for _ in range(3000):
-            self.log.seek(0)
-            found = re.search(r"http://(\[.*\]|[^:/]*):(\d+)", self.log.read())
-            if found:
-                self.port = int(found.group(2))
-                return
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.01)
+
+        def port():
+            found = re.search(r"http://(\[.*\]|[^:/]*):(\d+)", self.said())
+            self.port = int(found.group(2)) if found else None
+            return found or self.process.poll() is not None
+        until(port)
+        if self.port:
+            return
         self.process.kill()
         raise SystemExit("no server: " + self.said())
 
@@ -28,7 +34,7 @@ class Server:
         """Ends it; what it says for that is its exit status."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(60)
+            return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return "it had to be killed"
@@ -42,7 +48,7 @@ class Server:
             raise SystemExit(f"the server ended with {status}: {self.said()}")
 
     def request(self, method, path, body=None, headers=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
         c.request(method, path, data, headers or {})
         r = c.getresponse()
@@ -64,7 +70,7 @@ class Server:
 
     def stream(self, path, body, **headers):
         """The events of a stream, as (name, data)."""
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         c.request("POST", path, json.dumps(body), headers)
         r = c.getresponse()
         assert r.status == 200, (r.status, r.read())
@@ -80,7 +86,7 @@ class Server:
 
     def lines(self, path, body):
         """The objects of a stream of lines."""
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         c.request("POST", path, json.dumps(body))
         r = c.getresponse()
         assert r.status == 200, (r.status, r.read())
@@ -88,27 +94,32 @@ class Server:
             yield json.loads(line)
         c.close()
 
-    def raw(self, data, wait=5.0, half_close=False):
-        """Bytes as they are; everything that comes back until the server closes, or `wait` is over."""
-        s = socket.create_connection(("127.0.0.1", self.port), timeout=wait)
+    def raw(self, data, half_close=False):
+        """Bytes as they are; everything that comes back until the server closes."""
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
         try:
             s.sendall(data)
             if half_close:
                 s.shutdown(socket.SHUT_WR)
-            got = b""
+        except OSError:  # it may have closed the connection long before
+            pass
+        got = b""
+        try:
             while True:
                 piece = s.recv(65536)
                 if not piece:
                     return got
                 got += piece
-        except OSError:  # it may have closed the connection long before
-            return got if "got" in locals() else b""
+        except TimeoutError:
+            raise AssertionError(f"the server neither answers nor closes: {data[:60]}") from None
+        except OSError:
+            return got
         finally:
             s.close()
 
 
-def until(what, seconds=20):
-    """Waits for something that comes soon."""
+def until(what, seconds=PATIENCE):
+    """Waits for something that comes."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if what():
