@@ -78,7 +78,7 @@ struct qn_session {
     qn_kv_desc kv_desc;
     qn_buffer *kv_buffers[QN_MAX_PLACES]; /* NULL where no layer's cache lives */
     qn_buffer *list_buffers[QN_MAX_PLACES];
-    /* inputs of one chunk: [n_batch], rows [n_groups, n_batch], spans [n_sights, n_batch, 3] */
+    /* inputs of one chunk: [n_batch], rows [n_groups, n_batch], spans [n_sights, n_batch, 3 or 4] */
     int32_t *tokens, *pos, *rows, *spans, *out_ids;
     qn_batch_item *items; /* [n_batch], of feed */
     float *logits;        /* [n_logits, n_vocab]; or hidden states [n_logits, n_embd], then `sum` */

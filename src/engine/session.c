@@ -254,19 +254,38 @@ qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_ex
     return qn__sched_compile(s->sched, graph, &key, key_bytes, out, err);
 }
 
+static qn_status upload_numbers(qn_session *s, uint64_t at, const int32_t *x, int32_t n, qn_error *err)
+{
+    for (int p = 0; p < s->engine->n_backends; p++) {
+        qn_buffer *buffer = s->list_buffers[p];
+        if (buffer) QN_TRY(buffer->backend->type->upload(buffer, at, x, (uint64_t)n * sizeof(int32_t), err));
+    }
+    return QN_OK;
+}
+
+/* Of the entries of a list, some at a time. */
+static qn_status upload_positions(qn_session *s, uint64_t at, const qn_kv *kv, const int32_t *cells, int32_t n,
+                                  qn_error *err)
+{
+    enum { SOME = 1024 };
+    int32_t pos[SOME];
+    for (int32_t i = 0; i < n; i += SOME) {
+        const int32_t some = n - i < SOME ? n - i : SOME;
+        for (int32_t j = 0; j < some; j++) pos[j] = kv->pos[cells[i + j]];
+        QN_TRY(upload_numbers(s, at + (uint64_t)i * sizeof(int32_t), pos, some, err));
+    }
+    return QN_OK;
+}
+
 static qn_status upload_row(qn_session *s, int32_t group, int32_t seq, qn_error *err)
 {
     qn_kv *kv = &s->memory.kv[group];
-    const int32_t lo = kv->dirty_lo[seq], hi = kv->dirty_hi[seq];
+    const int32_t lo = kv->dirty_lo[seq], hi = kv->dirty_hi[seq], *cells = qn__kv_row(kv, seq) + lo;
     if (lo >= hi) return QN_OK;
     const uint64_t at =
         s->kv_desc.list_offset[group] + ((uint64_t)seq * (uint64_t)kv->size.row + (uint64_t)lo) * sizeof(int32_t);
-    for (int p = 0; p < s->engine->n_backends; p++) {
-        qn_buffer *buffer = s->list_buffers[p];
-        if (buffer)
-            QN_TRY(buffer->backend->type->upload(buffer, at, qn__kv_row(kv, seq) + lo,
-                                                 (uint64_t)(hi - lo) * sizeof(int32_t), err));
-    }
+    QN_TRY(upload_numbers(s, at, cells, hi - lo, err));
+    if (s->kv_desc.positions) QN_TRY(upload_positions(s, at + qn__list_bytes(&kv->size), kv, cells, hi - lo, err));
     kv->dirty_lo[seq] = kv->dirty_hi[seq] = 0;
     return QN_OK;
 }
@@ -294,6 +313,7 @@ static bool call_eval(void *ctx, const qn_node *node, bool after)
 
 static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logits, qn_error *err)
 {
+    const int32_t span = qn__span_size(s->engine->model);
     qn_exec *e = NULL;
     QN_TRY(qn__session_exec(s, n, n_out, &e, err));
     QN_TRY(qn__session_upload_lists(s, err));
@@ -302,7 +322,7 @@ static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logi
     for (int g = 0; g < s->engine->model->n_groups; g++)
         QN_TRY(set_input(e, qn__row_names[g], s->rows + (int64_t)g * n, n, err));
     for (int i = 0; i < s->engine->model->n_sights; i++)
-        QN_TRY(set_input(e, qn__span_names[i], s->spans + (int64_t)i * n * 3, (int64_t)n * 3, err));
+        QN_TRY(set_input(e, qn__span_names[i], s->spans + (int64_t)i * n * span, (int64_t)n * span, err));
     QN_TRY(set_input(e, "out_ids", s->out_ids, n_out, err));
 
     if (s->timing) QN_TRY(qn__exec_prepare_times(e, &s->times, err));
@@ -335,6 +355,7 @@ static void look(const qn_session *s, int k, const qn_batch_item *item, int32_t 
     span[0] = item->seq;
     span[1] = start + (first ? qn__kv_lower(kv, item->seq, first) : 0);
     span[2] = start + qn__kv_lower(kv, item->seq, end);
+    if (m->alibi) span[3] = item->pos;
 }
 
 static qn_status check_sees(const qn_session *s, const qn_batch_item *item, qn_error *err)
@@ -378,7 +399,8 @@ static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t
         const qn_batch_item *item = &items[i];
         s->tokens[i] = item->token;
         s->pos[i] = item->pos;
-        for (int k = 0; k < s->engine->model->n_sights; k++) look(s, k, item, s->spans + ((int64_t)k * n + i) * 3);
+        for (int k = 0; k < s->engine->model->n_sights; k++)
+            look(s, k, item, s->spans + ((int64_t)k * n + i) * qn__span_size(s->engine->model));
         if (item->logits) s->out_ids[n_out++] = i;
     }
     if (status == QN_OK) {

@@ -85,7 +85,10 @@ qn_decode_spec qn__decode_spec(const qn_engine *e, const qn_session_shape *shape
                             .hidden = shape->embeddings};
 }
 
-int32_t qn__inputs_a_token(const qn_engine *e) { return 3 + e->model->n_groups + 3 * e->model->n_sights; }
+int32_t qn__inputs_a_token(const qn_engine *e)
+{
+    return 3 + e->model->n_groups + qn__span_size(e->model) * e->model->n_sights;
+}
 
 qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout,
                         qn_kv_desc *kv, qn_error *err)

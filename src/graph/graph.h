@@ -79,8 +79,12 @@ enum { QN_ATTN_TILE = 128 };
 typedef struct qn_attn_attrs {
     float scale;       /* of q.k; usually 1/sqrt(d) */
     float softcap;     /* 0 none; else s = cap * tanh(s / cap) */
+    float alibi;       /* 0 none; else s = s - qn__alibi_slope(alibi, n_head, head) |position - the query's| */
     int32_t has_sinks; /* set by the builder */
 } qn_attn_attrs;
+/* ALiBi's (Press et al. 2022) of a head: 2^(-max_bias (head + 1) / n), n the greatest power of two up to n_head; of
+ * heads from n on every other one of those that 2 n heads would have. */
+float qn__alibi_slope(float max_bias, int64_t n_head, int64_t head);
 
 /* ---- nodes ---- */
 enum {
@@ -193,9 +197,10 @@ qn_node *qn__set_rows(qn_graph *g, qn_node *dst, qn_node *x, qn_node *rows);
 qn_node *qn__slice_update(qn_graph *g, qn_node *dst, qn_node *x, int dim, int64_t start, bool accumulate);
 /* Attention over a cache of cells in which sequences may lie scattered and share cells.
  *   q      [n, n_head, d] f32      k [n_cells, n_kv_head, d], v [n_cells, n_kv_head, dv]: any KV dtype, resident
- *   lists  I32 [n_lists, capacity]: cell numbers of a sequence in order of position
+ *   lists  I32 [n_lists, capacity]: cell numbers of a sequence in order of position; with ALiBi [2 n_lists, capacity]:
+ *          below the lists, in the same order, the positions of their entries
  *   spans  I32 [n, 3]: for each query (list row, first, end): it sees entries first .. end - 1 of that list; none give
- *          zeros
+ *          zeros. With ALiBi [n, 4]: the query's own position too
  *   sinks  [n_head] f32, or NULL: for each head the score of a key more that every query sees, whose value is zeros
  * -> [n, n_head * dv] f32. Head h reads KV head h / (n_head / n_kv_head). Keys are taken in list order in tiles of a
  * fixed size, so a query's result depends on nothing but its own list. */

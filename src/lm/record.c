@@ -293,7 +293,7 @@ static qn_tensor *seen(const qn_lm_pass *p, const qn_sight *s, qn_tensor *pos)
 static bool set_sight(const qn_lm_pass *p, const qn_sight *s, const qn_tensor *q, qn_attend_spec *spec)
 {
     const bool window = s->kind == QN_SIGHT_window;
-    if (!p->cache && !p->sees && (window || s->kind == QN_SIGHT_all)) {
+    if (!p->cache && !p->sees && !spec->slopes && (window || s->kind == QN_SIGHT_all)) {
         spec->is_causal = true;
         spec->window = window ? s->size : 0;
         return true;
@@ -304,6 +304,7 @@ static bool set_sight(const qn_lm_pass *p, const qn_sight *s, const qn_tensor *q
         return spec->first || s->kind == QN_SIGHT_all;
     }
     spec->mask = seen(p, s, pos);
+    if (!spec->mask && s->kind == QN_SIGHT_all) spec->mask = qn_ge(qn_unsqueeze(pos, 1), pos);
     return spec->mask || s->kind == QN_SIGHT_both;
 }
 
@@ -322,6 +323,10 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
         .layer = i,
     };
     if (v && k && qn_shape_get(tensor(v)).rank < qn_shape_get(tensor(k)).rank) v = heads(ctx, v, l->hp.n_kv_head);
+    if (l->slopes && q) {
+        spec.slopes = qn_from_data(qn_context_of(tensor(q)), l->slopes, qn_shape_of(l->hp.n_head, 1, 1), QN_DTYPE_F32);
+        if (!spec.slopes) return NULL;
+    }
     if (!q || !k || !v || !set_sight(p, &l->spec.attn.sight, tensor(q), &spec)) return NULL;
     if (sinks && !(spec.sinks = qn_to(sinks, qn_dtype_of(tensor(q))))) return NULL;
     return value(qn__attend_heads(tensor(q), tensor(k), tensor(v), &spec));

@@ -47,6 +47,7 @@ typedef struct qn_hparams {
     float residual_scale, logit_scale, attn_scale;
     float xielu_n, xielu_p, xielu_beta, xielu_eps, sparse; /* in qn_layer_hp */
     float attn_softcap, logit_softcap, qkv_clamp;          /* 0: none */
+    float attn_alibi;                                      /* 0: none */
     float attn_heat;
     uint32_t attn_heat_floor;
     uint32_t parallel; /* attention and feed-forward side by side */
@@ -197,6 +198,7 @@ typedef struct qn_layer {
     qn_weight *attn_q_a, *attn_q_a_norm, *attn_q_b, *attn_kv_a, *attn_kv_a_norm, *attn_kv_b;
     qn_weight *attn_k_b; /* [n_head, n_lora_kv, elements that are not rotated] */
     qn_weight *attn_v_b; /* [n_head, elements of a value, n_lora_kv] */
+    const float *slopes; /* [n_head] of ALiBi, or NULL */
     qn_layer_hp hp;
     qn_block_spec spec;
     int32_t sight; /* in qn_model.sights */
@@ -316,6 +318,7 @@ struct qn_model {
     uint64_t n_params, weight_bytes;
     qn_sight sights[QN_MAX_SIGHTS]; /* the different ones of the layers; the first is that of the first layer */
     int32_t n_sights;
+    bool alibi;      /* some layer's scores depend on distances */
     bool sees_ahead; /* tokens see what comes after them: a text is computed at once */
     /* Groups of layers that remember alike: how many positions back, 0 all. Group 0 is that of all positions. */
     int32_t windows[QN_MAX_GROUPS];

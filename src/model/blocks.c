@@ -324,14 +324,17 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
         b->cache_v[i] = l->attn_k_b ? qn__narrow(g, b->cache_k[i], -1, 0, dv)
                                     : written(b, "cache_v", kl->group, kl->v_buffer, kl->v_offset, node(v), n_kv * dv);
     }
-    qn_node *lists = qn__param(g, "lists", QN_DTYPE_I32, &qn_shape_of(size->n_seq, size->row), kl->list_buffer,
+    const qn_attn_attrs attrs = {.scale = scale, .softcap = l->spec.attn.softcap, .alibi = l->spec.attn.alibi};
+    const int64_t n_lists = (int64_t)size->n_seq * (attrs.alibi > 0 ? 2 : 1);
+    qn_node *lists = qn__param(g, "lists", QN_DTYPE_I32, &qn_shape_of(n_lists, size->row), kl->list_buffer,
                                b->kv->list_offset[kl->group], 0);
-    const qn_attn_attrs attrs = {.scale = scale, .softcap = l->spec.attn.softcap};
+    qn_node *spans = b->spans[l->sight];
+    if (b->model->alibi && attrs.alibi <= 0) spans = qn__narrow(g, spans, -1, 0, 3);
     const qn_attn_sources src = {.q = node(q),
                                  .k = qn__reshape(g, b->cache_k[l->kv_of], qn_shape_of(n_cells, n_kv, dk)),
                                  .v = qn__reshape(g, b->cache_v[l->kv_of], qn_shape_of(n_cells, n_kv, dv)),
                                  .lists = lists,
-                                 .spans = b->spans[l->sight],
+                                 .spans = spans,
                                  .sinks = qn__weight(b, l->attn_sinks)};
     return value(qn__attention(g, &src, &attrs));
 }

@@ -16,12 +16,13 @@ void qn__kv_groups(const qn_model *m, int32_t n_ctx, int32_t n_batch, int32_t n_
 {
     kv->n_ctx = n_ctx;
     kv->n_groups = m->n_groups;
+    kv->positions = m->alibi;
     kv->list_bytes = 0;
     for (int32_t g = 0; g < m->n_groups; g++) {
         kv->sizes[g] = qn__kv_size(m->windows[g], n_ctx, n_batch, n_seq);
         kv->list_offset[g] = qn__align_up(kv->list_bytes, QN_ALIGN_GPU);
         if (qn__model_uses_group(m, g))
-            kv->list_bytes = kv->list_offset[g] + (uint64_t)n_seq * (uint64_t)kv->sizes[g].row * sizeof(int32_t);
+            kv->list_bytes = kv->list_offset[g] + qn__list_bytes(&kv->sizes[g]) * (kv->positions ? 2 : 1);
     }
     for (uint32_t i = 0; i < m->hp.n_layer; i++) kv->layers[i].group = m->group_of[m->layers[i].sight];
 }
@@ -62,7 +63,7 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
         if (qn__model_uses_group(m, g))
             b->rows[g] = qn__input(b->g, qn__row_names[g], QN_DTYPE_I32, &qn_shape_of(n_tokens));
     for (int i = 0; i < m->n_sights; i++)
-        b->spans[i] = qn__input(b->g, qn__span_names[i], QN_DTYPE_I32, &qn_shape_of(n_tokens, 3));
+        b->spans[i] = qn__input(b->g, qn__span_names[i], QN_DTYPE_I32, &qn_shape_of(n_tokens, qn__span_size(m)));
     b->out_ids = qn__input(b->g, "out_ids", QN_DTYPE_I32, &qn_shape_of(n_out));
 
     const qn_recorder *r = &qn__graph_recorder;

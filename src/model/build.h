@@ -22,6 +22,7 @@ typedef struct qn_kv_desc {
     qn_dtype type;
     int32_t n_ctx, n_groups;
     qn_kv_size sizes[QN_MAX_GROUPS];
+    bool positions; /* behind each group's lists those of the positions of their entries */
     uint64_t list_offset[QN_MAX_GROUPS], list_bytes; /* in the buffer of lists: of groups that a layer uses */
 } qn_kv_desc;
 /* The sizes of a model's groups, and where their lists lie; every layer's group. */
@@ -41,7 +42,7 @@ typedef struct qn_build {
     qn_node *tokens;                     /* I32 [n_tokens] */
     qn_node *pos;                        /* I32 [n_tokens] */
     qn_node *rows[QN_MAX_GROUPS];        /* I32 [n_tokens]: the cell of the group that each token is written to */
-    qn_node *spans[QN_MAX_SIGHTS];       /* I32 [n_tokens, 3], one for each of the model's sights */
+    qn_node *spans[QN_MAX_SIGHTS];       /* I32 [n_tokens, qn__span_size], one for each of the model's sights */
     qn_node *out_ids;                    /* I32 [n_out] */
     qn_node *head_ids;                   /* I32 [n_tokens, n_head], made at first use */
     qn_node *rope_table[QN_TURN_TABLES]; /* rope_table of pos [n_tokens, n_rot], made at first use */
@@ -67,6 +68,14 @@ qn_status qn__build_head(const qn_model *m, const qn_decode_spec *spec, bool ran
  * [n]. */
 qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bool copy_v, qn_graph **out,
                           qn_error *err);
+
+/* Numbers that say what a token sees: its list, the first entry and the end; for ALiBi its position. */
+static inline int32_t qn__span_size(const qn_model *m) { return m->alibi ? 4 : 3; }
+/* Bytes of a group's lists, without positions. */
+static inline uint64_t qn__list_bytes(const qn_kv_size *size)
+{
+    return (uint64_t)size->n_seq * (uint64_t)size->row * sizeof(int32_t);
+}
 
 /* The inputs of spans, [QN_MAX_SIGHTS], and of cells, [QN_MAX_GROUPS]; a group that no layer uses has none. */
 extern const char *const qn__span_names[], *const qn__row_names[], *const qn__src_names[], *const qn__dst_names[];

@@ -178,7 +178,10 @@ static qn_value *block(const forward *w, const qn_layer *l, int i, qn_value *x)
         y = r->add(ctx, after(w, spec, feed_forward(w, l, i, h, x, begin), l->ffn_post_norm), y);
         return r->name(ctx, r->add(ctx, y, x), "ffn_res", i);
     }
-    x = r->name(ctx, sum(w, spec, y, x, l->attn_post_norm, l->attn_post_norm_bias), "attn_res", i);
+    y = sum(w, spec, y, x, l->attn_post_norm, l->attn_post_norm_bias);
+    if (spec->norms == QN_NORMS_sum && l->attn_norm_2)
+        y = sum(w, spec, y, x, l->attn_norm_2, l->attn_norm_2_bias); /* the layer's input once more */
+    x = r->name(ctx, y, "attn_res", i);
     if (l->laurel_l) x = laurel(w, l, h, x);
     h = before ? norm(w, x, &spec->norm, l->ffn_norm, l->ffn_norm_bias) : x;
     y = after(w, spec, feed_forward(w, l, i, h, x, begin), l->ffn_post_norm);

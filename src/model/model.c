@@ -234,6 +234,18 @@ static qn_status find_kv(qn_model *m, int i, qn_error *err)
                    m->arch->name, m->hp.n_kv_shared, m->hp.n_layer, i);
 }
 
+static qn_status find_slopes(qn_model *m, qn_layer *l, qn_error *err)
+{
+    const uint32_t n = l->hp.n_head;
+    float *slopes = l->spec.attn.alibi > 0 ? qn__arena_array(&m->arena, n, sizeof *slopes) : NULL;
+    l->slopes = slopes;
+    if (l->spec.attn.alibi <= 0) return QN_OK;
+    m->alibi = true;
+    if (!slopes) return QN_FAIL_NOMEM(err, n * sizeof *slopes);
+    for (uint32_t h = 0; h < n; h++) slopes[h] = qn__alibi_slope(l->spec.attn.alibi, n, h);
+    return QN_OK;
+}
+
 /* The architecture's block, then what the file's numbers say, then what the architecture says of this layer. */
 static qn_status describe(qn_model *m, int i, qn_error *err)
 {
@@ -245,6 +257,7 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
     if (hp->parallel) l->spec.parallel = true;
     if (hp->attn_scale != 0) attn->scale = hp->attn_scale;
     attn->softcap = hp->attn_softcap;
+    attn->alibi = hp->attn_alibi;
     attn->clamp = hp->qkv_clamp;
     attn->heat = hp->attn_heat;
     attn->heat_floor = (int32_t)(hp->attn_heat_floor ? hp->attn_heat_floor : (uint32_t)hp->rope.n_ctx_orig);
@@ -271,6 +284,7 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
     const int n_once = (int)qn__n_stored(&m->hp);
     l->spec.norm_out = (i + 1) % n_once == 0 && i + 1 < (int)hp->n_layer && !hp->bare_loops;
     if (m->arch->layer) m->arch->layer(m, l, i);
+    QN_TRY(find_slopes(m, l, err));
     QN_TRY(find_kv(m, i, err));
     return find_sight(m, l, err);
 }

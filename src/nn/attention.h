@@ -16,8 +16,9 @@ typedef struct qn_attend_spec {
     int64_t window;              /* 0: none; as in qn_sdpa_options */
     qn_tensor *first;            /* with a cache: of each new position the first that it sees, [n, 1]; NULL: 0 */
     qn_tensor *sinks;            /* NULL: none */
-    qn_kv_cache *cache;          /* NULL: none; else begun */
-    int layer;                   /* of the cache */
+    qn_tensor *slopes;  /* F32 [heads, 1, 1]: scores lose that times the distance; NULL: none. Not with is_causal */
+    qn_kv_cache *cache; /* NULL: none; else begun */
+    int layer;          /* of the cache */
 } qn_attend_spec;
 
 /* q [.., n, heads d], k [.., m, kv_heads d], v [.., m, kv_heads dv] -> [.., n, heads dv] */

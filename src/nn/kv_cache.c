@@ -4,6 +4,7 @@
  * is looked at grows, a page at a time. */
 #include "nn/attention.h"
 
+#include <math.h>
 #include <string.h>
 
 #define PAGE 256 /* positions; a graph is compiled for each page reached, and at most so many are looked at in vain */
@@ -177,6 +178,18 @@ static qn_tensor *looked_at(const qn_kv_cache *kv, qn_tensor *first)
     return qn_logical_and(kv->mask, qn_ge(all, first));
 }
 
+/* The mask, BOOL or added to scores, and what distances cost, as one: [heads, n, m]. pos [n]: NULL for 0, 1, .. */
+static qn_tensor *with_distances(qn_tensor *mask, qn_tensor *slopes, qn_tensor *pos, int64_t n, int64_t m)
+{
+    qn_context *c = qn_context_of(slopes);
+    if (pos == NULL) pos = qn_arange(c, 0, (double)n, 1, QN_DTYPE_I64);
+    qn_tensor *far = qn_abs(qn_sub(qn_arange(c, 0, (double)m, 1, QN_DTYPE_I64), qn_unsqueeze(pos, 1)));
+    qn_tensor *cost = qn_mul(slopes, qn_neg(qn_to(far, QN_DTYPE_F32)));
+    if (mask == NULL || cost == NULL) return cost;
+    return qn_dtype_of(mask) == QN_DTYPE_BOOL ? qn_masked_fill(cost, qn_logical_not(mask), -(double)INFINITY)
+                                              : qn_add(cost, mask);
+}
+
 qn_tensor *qn__attend_heads(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_attend_spec *spec)
 {
     qn_kv_cache *kv = spec->cache;
@@ -199,6 +212,12 @@ qn_tensor *qn__attend_heads(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_a
     } else {
         k = qn_transpose(k, -3, -2);
         v = qn_transpose(v, -3, -2);
+    }
+    if (spec->slopes != NULL) {
+        options.mask = k == NULL ? NULL
+                                 : with_distances(options.mask, spec->slopes, kv != NULL ? kv->positions : NULL,
+                                                  qn_dim(q, -3), qn_dim(k, -2));
+        if (options.mask == NULL) return NULL;
     }
     qn_tensor *y = qn_scaled_dot_product_attention(qn_transpose(q, -3, -2), k, v, &options);
     return y != NULL ? qn_flatten(qn_transpose(y, -3, -2), -2, -1) : NULL;

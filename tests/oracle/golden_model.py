@@ -79,22 +79,30 @@ HALVES = set("""qwen2 qwen3 gemma gemma2 gemma3 phi3 olmo2 exaone exaone4 starco
     nomic-bert nomic-bert-moe jina-bert-v3 modern-bert eurobert gemma-embedding
     dream qwen2vl qwen3vl hunyuan_vl apertus talkie gemma4 gemma3n minicpm3""".split())
 # The activation of the feed-forward: silu unless named; PLAIN: act(up) instead of act(gate) * up.
-ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma3n gemma4 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2 grok", "relu": "smallthinker", "gelu": "gptneox falcon bert nomic-bert-moe jina-bert-v3 modern-bert", "relu2": "arcee jais2 nemotron plm", "xielu": "apertus"}
-PLAIN = set("apertus starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2 bert nomic-bert-moe jina-bert-v3 plm".split())
+ACTS = {"gelu_tanh": "gemma gemma2 gemma3 gemma3n gemma4 gemma-embedding starcoder2 codeshell gpt2 starcoder phi2 grok bloom", "relu": "smallthinker", "gelu": "gptneox falcon bert nomic-bert-moe jina-bert-v2 jina-bert-v3 modern-bert mpt", "relu2": "arcee jais2 nemotron plm", "xielu": "apertus"}
+PLAIN = set("apertus starcoder2 codeshell gpt2 starcoder gptneox falcon arcee jais2 nemotron phi2 bert nomic-bert-moe jina-bert-v3 plm bloom mpt".split())
 PARALLEL = set("falcon command-r cohere2 cohere2moe phi2 plamo".split())
 # Every n-th layer sees all, the others a window; whether the others rotate as if there were no scaling.
 PERIOD = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4, "cohere2": 4, "plamo3": 2, "phi3": 0, "gemma-embedding": 6, "modern-bert": 3, "gemma4": 6, "gemma3n": 5}
 # Tokens see both ways; of some, norms come after the sums; which hidden state a head of scores takes unless the first.
-ENCODERS = set("bert nomic-bert nomic-bert-moe jina-bert-v3 modern-bert neo-bert eurobert llama-embed gemma-embedding".split())
-SUMS = set("bert nomic-bert nomic-bert-moe jina-bert-v3".split())
+ENCODERS = set("bert nomic-bert nomic-bert-moe jina-bert-v2 jina-bert-v3 modern-bert neo-bert eurobert llama-embed gemma-embedding".split())
+SUMS = set("bert nomic-bert nomic-bert-moe jina-bert-v2 jina-bert-v3".split())
 RANK_OF = {"modern-bert": "mean", "qwen3": "last"}
 POOLINGS = ["none", "mean", "first", "last", "rank"]
 AFTER_TURN = set("hunyuan-dense hunyuan_vl maincoder talkie".split())  # norms of heads come after rotation
+
+ALIBI = set("bloom refact jais jina-bert-v2".split())  # mpt where a key says so, baichuan of 40 layers
 
 POST_IS_NEXT = {"seed_oss"} | golden_moe.POST_IS_NEXT  # post_attention_norm is the norm before the feed-forward
 HALVES |= golden_moe.HALVES
 PERIOD.update(golden_moe.PERIOD)
 AFTER_TURN |= golden_moe.AFTER_TURN
+
+
+def slopes(n_head, most):
+    """ALiBi's (Press et al. 2022), as the authors' get_slopes has them for 8: what scores lose a step of distance."""
+    n = 1 << (n_head.bit_length() - 1)
+    return np.array([2 ** (-most * (h + 1) / n) for h in range(n)] + [2 ** (-most * (2 * h + 1) / (2 * n)) for h in range(n_head - n)])
 
 
 def erf(x):
@@ -209,7 +217,7 @@ class Model:
     def rotates(self, i):
         """The table that layer i rotates by: that of all layers, of windows, or none."""
         a, seen = self.arch, self.windowed[i]
-        if a in ("gpt2", "starcoder", "bert") or a == "smollm3" and i % 4 == 3 or a == "cohere2" and not seen:
+        if a in ("gpt2", "starcoder", "bert", "mpt") or a in ALIBI or a == "smollm3" and i % 4 == 3 or a == "cohere2" and not seen:
             return None
         if a == "baichuan" and self.n_layer != 32:
             return None
@@ -225,6 +233,8 @@ class Model:
         embd, residual, score, logit = (get(k, 0) or None for k in ("embedding_scale", "residual_scale", "attention.scale", "logit_scale"))
         if a == "grok":
             score = get("attention.output_scale")
+        if a == "jais":
+            score = 1 / self.head
         if a.startswith("gemma") or a == "afmoe":
             embd = np.sqrt(self.n_embd)
         if a == "minicpm3":
@@ -256,7 +266,8 @@ class Model:
         if "cls.norm.weight" in w:
             x = x - x.mean()
             x = x / np.sqrt((x * x).mean() + self.eps) * w["cls.norm.weight"]
-        x = w["cls.output.weight"] @ x + w.get("cls.output.bias", 0)
+        if "cls.output.weight" in w:
+            x = w["cls.output.weight"] @ x + w.get("cls.output.bias", 0)
         return np.exp(x) / np.exp(x).sum() if a == "qwen3" else x
 
     def forward(self, tokens, act=None, kv=same):
@@ -311,6 +322,8 @@ class Model:
             see, near = np.ones((n, n)) > 0, abs(pos[None] - pos[:, None]) <= (self.window or 0) // 2
         masks = [np.where(m, 0, -np.inf) for m in (see, near)]
         embd, residual, scale, logit = self.factors()
+        most = get("attention.max_alibi_bias", 8 if a in ALIBI or a == "baichuan" and self.n_layer == 40 else 0)
+        far = abs(pos[None] - pos[:, None]) * slopes(max(self.n_head), most)[:, None, None] if most else 0
         clamp, cap = get("attention.clamp_kqv", 0), get("attn_logit_softcapping", 50 if a == "gemma2" else 0)
         heat = 1 + get("attention.temperature_scale", 0) * np.log(1 + pos // get("attention.temperature_length", self.ctx_orig))
         h = w["token_embd.weight"][tokens] * embd
@@ -338,7 +351,7 @@ class Model:
                 last = p + "attn_output_norm.weight"
             if a == "plamo3":
                 post, post_ffn = p + "post_attention_norm", p + "post_ffw_norm"
-            if p + "attn_norm_2.weight" in w:
+            if p + "attn_norm_2.weight" in w and a == "falcon":
                 first, last = p + "attn_norm_2.weight", first
             bare = a in ("olmo", "talkie")  # norms without weights
             if altup:
@@ -368,7 +381,7 @@ class Model:
                 cache[self.windowed[i]] = k, v
             group = n_head // n_kv
             s = np.einsum("qhd,khd->hqk", q, k.repeat(group, 1)) * scale
-            s = (cap * np.tanh(s / cap) if cap else s) + masks[self.windowed[i]]
+            s = (cap * np.tanh(s / cap) if cap else s) - far + masks[self.windowed[i]]
             sink = w.get(p + "attn_sinks.weight", np.full(n_head, -np.inf))[:, None, None]
             top = np.maximum(s.max(-1, keepdims=True), sink)
             s = np.exp(s - top)
@@ -382,6 +395,8 @@ class Model:
             y = h if side_by_side else h + o
             if a in SUMS:
                 y = norm(y, p + "attn_output_norm.weight")
+                if p + "attn_norm_2.weight" in w:
+                    y = norm(y + h, p + "attn_norm_2.weight")
             if altup:
                 y = (y + altup.laurel(x, p)) / np.sqrt(2)
             x = norm(y, last) if bare or last in w else x if side_by_side else y
@@ -396,7 +411,7 @@ class Model:
             f = product(x, p + "ffn_up.weight")
             if self.act == "xielu":
                 f = self.xielu(f, i)
-            elif a not in PLAIN:
+            elif a not in PLAIN and (a != "jina-bert-v2" or p + "ffn_gate.weight" in w):
                 gate, f = (product(x, p + "ffn_gate.weight"), f) if p + "ffn_gate.weight" in w else np.split(f, 2, axis=-1)
                 if altup:
                     gate = altup.sparse(gate, i)

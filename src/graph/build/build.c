@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/graph/build/build.c -- one builder an op. They fill attributes and sources; shapes and dtypes are checked by the
  * op's rule. */
+#include <math.h>
 #include "graph/internal.h"
 #include <string.h>
 
@@ -152,6 +153,14 @@ qn_node *qn__swiglu(qn_graph *g, qn_node *gate, qn_node *up)
 qn_node *qn__rope(qn_graph *g, qn_node *x, qn_node *pos, qn_node *factors, const qn_rope_attrs *attrs)
 {
     return qn__op(g, QN_OP_rope, attrs, (qn_node *[]){x, pos, factors}, factors != NULL ? 3 : 2);
+}
+
+float qn__alibi_slope(float max_bias, int64_t n_head, int64_t head)
+{
+    int64_t n = 1;
+    while (2 * n <= n_head) n *= 2;
+    const int64_t steps = head < n ? 2 * (head + 1) : 2 * (head - n) + 1; /* of half a head's exponent */
+    return (float)exp2(-(double)max_bias * (double)steps / (double)(2 * n));
 }
 
 qn_node *qn__attention(qn_graph *g, const qn_attn_sources *src, const qn_attn_attrs *attrs)

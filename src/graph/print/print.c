@@ -82,6 +82,7 @@ static void print_qn_attn_attrs(const void *attrs, qn_str *out)
     const qn_attn_attrs *a = attrs;
     put_float(out, "scale", a->scale);
     if (a->softcap != 0.0f) put_float(out, "softcap", a->softcap);
+    if (a->alibi != 0.0f) put_float(out, "alibi", a->alibi);
     if (a->has_sinks) qn__str_puts(out, " sinks");
 }
 

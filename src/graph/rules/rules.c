@@ -339,7 +339,7 @@ qn_status qn__rule_attention(qn_node *n, qn_error *err)
     QN_TRY(want_dtype(n, 3, "lists", QN_DTYPE_I32, err));
     QN_TRY(want_rank(n, 3, "lists", 2, err));
     QN_TRY(want_dtype(n, 4, "spans", QN_DTYPE_I32, err));
-    QN_TRY(want_shape(n, 4, "spans", qn_shape_of(q->layout.dim[0], 3), err));
+    QN_TRY(want_shape(n, 4, "spans", qn_shape_of(q->layout.dim[0], a->alibi != 0 ? 4 : 3), err));
     const int64_t *dq = q->layout.dim, *dk = k->layout.dim, *dv = v->layout.dim;
     if (n->n_src != 5 + (a->has_sinks != 0))
         return QN_FAIL(err, invalid, "attention: %d sources, %d expected", n->n_src, 5 + (a->has_sinks != 0));
@@ -357,6 +357,13 @@ qn_status qn__rule_attention(qn_node *n, qn_error *err)
     if (dk[1] <= 0 || dq[1] % dk[1] != 0) {
         return QN_FAIL(err, invalid, "attention: %lld query heads don't share %lld key heads evenly", (long long)dq[1],
                        (long long)dk[1]);
+    }
+    if (!isfinite(a->alibi) || !(a->alibi >= 0.0f)) {
+        return QN_FAIL(err, invalid, "attention: alibi %g: finite and 0 or more expected", (double)a->alibi);
+    }
+    if (a->alibi > 0 && n->src[3]->layout.dim[0] % 2 != 0) {
+        return QN_FAIL(err, invalid, "attention: lists %s: with ALiBi as many rows of positions as of cells expected",
+                       SHAPE(n->src[3]));
     }
     if (!isfinite(a->scale) || !(a->softcap >= 0.0f) || !isfinite(a->softcap)) {
         return QN_FAIL(err, invalid, "attention: scale %g, softcap %g: finite and 0 or more expected", (double)a->scale,

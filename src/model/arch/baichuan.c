@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/arch/baichuan.c
- * Baichuan (2023): Llama. The one of 40 layers has ALiBi instead of rotation, which is refused. */
+ * Baichuan (2023): Llama. The one of 40 layers has ALiBi instead of rotation. */
 #include "model/arch/decoder.h"
 
 static const qn_hparam_row hparams[] = {
@@ -11,6 +11,11 @@ static const qn_tensor_row tensors[] = {
     DECODER_TENSORS,
 };
 
+static void settle(qn_hparams *hp)
+{
+    if (hp->n_layer == 40) hp->attn_alibi = ALIBI;
+}
+
 /* It is the one of 32 that rotates. */
 static void layer(const qn_model *m, qn_layer *l, int i)
 {
@@ -18,14 +23,8 @@ static void layer(const qn_model *m, qn_layer *l, int i)
     if (m->hp.n_layer != 32) l->spec.attn.turn = QN_TURN_none;
 }
 
-static qn_status check(const qn_hparams *hp, qn_error *err)
-{
-    if (hp->n_layer != 40) return QN_OK;
-    return QN_FAIL(err, unsupported, "baichuan of 40 layers has ALiBi, which is not supported");
-}
-
 const qn_arch qn__arch_baichuan = {
     DECODER("baichuan", QN_ROPE_NORM),
-    .check = check,
+    .settle = settle,
     .layer = layer,
 };

@@ -25,6 +25,9 @@
 #define EMBEDDING_KEYS \
     U32_OR("pooling_type",                     pooling, QN_POOLING_UNSET_IN_FILE, 0, 4), \
     COUNT_OR("classifier.output_labels",       n_label, 1, 1, 64)
+/* ALiBi: the exponent of the last head's slope; all that are known have this one. */
+#define ALIBI     8
+#define ALIBI_KEY F32_OR("attention.max_alibi_bias", attn_alibi, ALIBI, 0, 1e3)
 #define RMS_EPS   F32("attention.layer_norm_rms_epsilon", norm_eps, 0, 1)
 #define LAYER_EPS F32("attention.layer_norm_epsilon",     norm_eps, 0, 1)
 #define DECODER_ROPE(default_base) DECODER_ROPE_NUMBERS(default_base), \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/cpu/op_attention.c -- attention over scattered cells against a plain softmax in double: GQA, every KV
- * format, odd head sizes, windows, soft caps, sinks, holes in lists, empty and lying spans; and that a query's bits
- * depend on nothing but its own list. */
+ * format, odd head sizes, windows, soft caps, sinks, ALiBi, holes in lists, empty and lying spans; and that a query's
+ * bits depend on nothing but its own list. */
 #include "rig.h"
 
 typedef struct attn_case {
@@ -33,10 +33,22 @@ static qn_node *build(rig *r, void *ctx)
                          &c->attrs);
 }
 
+static int64_t span_size(const attn_case *c) { return c->attrs.alibi > 0 ? 4 : 3; }
+
+/* As the paper has it: of n heads, a power of two, the slopes are a geometric sequence that starts at 2^(-max / n) and
+ * ends at 2^-max; of others those of the power of two below, then every other one of twice as many. */
+static double slope_of(double max, int64_t n_head, int64_t head)
+{
+    int64_t n = 1;
+    while (2 * n <= n_head) n *= 2;
+    return head < n ? pow(2, -max * (double)(head + 1) / (double)n)
+                    : pow(2, -max * (double)(2 * (head - n) + 1) / (double)(2 * n));
+}
+
 /* One query and head. Returns how far rounding may take the result, relative to the largest value. */
 static double oracle(const attn_case *c, int64_t query, int64_t head, double *out)
 {
-    const int32_t *span = ints_of(&c->spans) + query * 3;
+    const int32_t *span = ints_of(&c->spans) + query * span_size(c);
     const int64_t kv = head / (c->n_head / c->n_kv);
     int64_t begin = span[1] > 0 ? span[1] : 0, end = span[2] < c->capacity ? span[2] : c->capacity;
     if (span[0] < 0 || span[0] >= c->n_lists || begin >= end) begin = end = 0;
@@ -59,6 +71,11 @@ static double oracle(const attn_case *c, int64_t query, int64_t head, double *ou
         }
         score[j] = s * c->attrs.scale;
         if (c->attrs.softcap > 0) score[j] = c->attrs.softcap * tanh(score[j] / c->attrs.softcap);
+        if (c->attrs.alibi > 0) {
+            const double pos = list[c->n_lists * c->capacity + j], lost = slope_of(c->attrs.alibi, c->n_head, head);
+            score[j] -= lost * fabs(pos - span[3]);
+            reach = fmax(reach, 4 * FLT_EPSILON * fabs(score[j]));
+        }
         reach = fmax(reach, size * fabs((double)c->attrs.scale) * (double)(c->d + 2) * FLT_EPSILON);
         /* half a step in each element, of either sign: four standard deviations of the two together */
         step = fmax(step, 4 * sqrt(qq * kk / 12) * fabs((double)c->attrs.scale) * hypot(1 / 32767.0, 1 / 16384.0));
@@ -115,8 +132,9 @@ static attn_case make(attn_case c)
     c.q = tensor_random(QN_DTYPE_F32, qn_shape_of(c.n, c.n_head, c.d));
     c.k = tensor_random(c.kt, qn_shape_of(c.n_cells, c.n_kv, c.d));
     c.v = tensor_random(c.vt, qn_shape_of(c.n_cells, c.n_kv, c.dv));
-    c.lists = tensor_ints(qn_shape_of(c.n_lists, c.capacity), NULL);
-    c.spans = tensor_ints(qn_shape_of(c.n, 3), NULL);
+    const int64_t width = span_size(&c);
+    c.lists = tensor_ints(qn_shape_of(c.n_lists * (width - 2), c.capacity), NULL);
+    c.spans = tensor_ints(qn_shape_of(c.n, width), NULL);
     c.sinks = tensor_random(QN_DTYPE_F32, qn_shape_of(c.n_head));
     for (int64_t i = 0; i < c.n_head; i++) /* from nothing to nearly all of a row */
         ((float *)c.sinks.data)[i] = c.sinks.value[i] = c.sinks.value[i] * 4 + (float)(i % 3) * 3;
@@ -127,12 +145,15 @@ static attn_case make(attn_case c)
         for (int64_t i = 0; i < c.capacity; i++) ints_of(&c.lists)[l * c.capacity + i] = cells[i % c.n_cells];
     }
     free(cells);
+    for (int64_t i = c.n_lists * c.capacity, pos = 0; i < c.lists.numel; i++) /* in order, with gaps */
+        ints_of(&c.lists)[i] = (int32_t)(pos = i % c.capacity ? pos + rng_int(1, 3) : rng_int(0, 9));
     for (int64_t i = 0; i < c.n; i++) { /* blocks of queries of one sequence, each seeing one cell more */
-        int32_t *span = ints_of(&c.spans) + 3 * i;
+        int32_t *span = ints_of(&c.spans) + width * i;
         span[0] = (int32_t)(i * c.n_lists / c.n);
         span[2] = (int32_t)rng_int(1, c.capacity);
-        if (i > 0 && span[-3] == span[0]) span[2] = (int32_t)((span[-1] + 1) % (c.capacity + 1));
+        if (i > 0 && span[-width] == span[0]) span[2] = (int32_t)((span[2 - width] + 1) % (c.capacity + 1));
         span[1] = c.window && span[2] > c.window ? span[2] - c.window : 0;
+        if (width == 4) span[3] = (int32_t)rng_int(0, c.capacity); /* before, among and after what it sees */
     }
     return c;
 }
@@ -445,6 +466,67 @@ static void test_sinks(void **state)
     }
 }
 
+/* Few rows and many, groups of rows, several KV heads an item, values in slices, holes: of each score as much as the
+ * distance of positions and the head's slope say, also where heads are no power of two. */
+static void test_alibi(void **state)
+{
+    (void)state;
+    static const int16_t shapes[][6] = {/* n, heads, kv heads, d, dv, capacity */
+                                        {1, 4, 2, 16, 16, 100},  {9, 6, 2, 24, 40, 130},  {1, 12, 12, 16, 16, 700},
+                                        {40, 8, 8, 16, 16, 300}, {3, 6, 3, 32, 300, 290}, {70, 7, 1, 64, 64, 260}};
+    for (int i = 0; i < 12; i++) {
+        const int16_t *s = shapes[i / 2];
+        const qn_dtype type = i % 2 ? QN_DTYPE_F16 : QN_DTYPE_F32;
+        attn_case c = make((attn_case){.n = s[0],
+                                       .n_head = s[1],
+                                       .n_kv = s[2],
+                                       .d = s[3],
+                                       .dv = s[4],
+                                       .n_cells = 800,
+                                       .n_lists = 1 + i % 2,
+                                       .capacity = s[5],
+                                       .kt = type,
+                                       .vt = type,
+                                       .window = i % 4 ? 0 : 40,
+                                       .attrs = {.softcap = i % 3 ? 0 : 3, .alibi = i % 4 ? 8 : 5},
+                                       .with_sinks = i % 5 == 0});
+        for (int64_t j = 0; j < c.n_lists * c.capacity; j += 7) ints_of(&c.lists)[j] = j % 2 ? -1 : 800;
+        for_levels(build, &c, check);
+        check_splits(&c);
+        drop(&c);
+    }
+}
+
+/* A position far away, as no session has it, is a distance like any other. */
+static void test_far_positions(void **state)
+{
+    (void)state;
+    attn_case c = make((attn_case){.n = 2,
+                                   .n_head = 2,
+                                   .n_kv = 1,
+                                   .d = 16,
+                                   .dv = 16,
+                                   .n_cells = 60,
+                                   .n_lists = 1,
+                                   .capacity = 50,
+                                   KV_F32,
+                                   .attrs = {.alibi = 8}});
+    for (int64_t j = 0; j < 50; j++) ints_of(&c.lists)[50 + j] = INT32_MAX - 60 + (int32_t)j;
+    ints_of(&c.spans)[3] = INT32_MAX - 20;
+    ints_of(&c.spans)[7] = 0; /* from there one cell is as far as the next, within a float */
+    for (int level = 0; level < QN_CPU_LEVEL_COUNT; level++) {
+        if (!level_exists((qn_cpu_level)level)) continue;
+        size_t bytes;
+        double want[16];
+        float *y = run_at((qn_cpu_level)level, build, &c, &bytes);
+        const double bound = oracle(&c, 0, 1, want) * 4;
+        for (int64_t i = 0; i < 16; i++) close_to(y[16 + i], want[i], bound, "attention", i);
+        for (int64_t i = 32; i < 64; i++) assert_true(isfinite(y[i]));
+        free(y);
+    }
+    drop(&c);
+}
+
 /* Large scores: a tile that raises the maximum by far must wipe out what came before, without overflow. */
 static void test_rising_scores(void **state)
 {
@@ -535,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_integers),      cmocka_unit_test(test_no_numbers),
         cmocka_unit_test(test_rising_scores), cmocka_unit_test(test_hostile_lists),
         cmocka_unit_test(test_cells_may_move), cmocka_unit_test(test_sinks),
+        cmocka_unit_test(test_alibi),         cmocka_unit_test(test_far_positions),
     };
     /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,7 @@ static const tiny models[] = {
     {.arch = "openelm"},
     {.arch = "minicpm3"},
     {.arch = "deepseek2", .latent = true, .key = all_experts},
+    {.arch = "bloom"},
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 

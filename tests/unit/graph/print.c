@@ -340,6 +340,7 @@ static void test_attributes(void **state)
         ROW(embedding_bag, qn_bag_attrs, " mode=?", .mode = QN_BAG_max + 1, .padding_idx = -1),
         ROW(sdpa, qn_sdpa_attrs, " scale=0.5", .scale = 0.5),
         ROW(attention, qn_attn_attrs, " scale=1 sinks", .scale = 1, .has_sinks = 1),
+        ROW(attention, qn_attn_attrs, " scale=1 alibi=8", .scale = 1, .alibi = 8),
         ROW(sdpa, qn_sdpa_attrs, " scale=1 causal mask sinks softcap=30 window=7", .scale = 1, .causal = 1,
             .has_mask = 1, .has_sinks = 1, .softcap = 30, .window = 7),
         ROW(layer_norm, qn_layer_norm_attrs, " eps=1e-05", 1e-5),

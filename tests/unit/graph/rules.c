@@ -295,6 +295,9 @@ static void test_attention(void **state)
     attn_case c;
     t = make();
     is_value(attention(t.g, good, attrs), F32, SHAPE(5, 4 * 6));
+    const qn_attn_attrs alibi = {.scale = 1, .alibi = 8};
+    c = good, c.spans[1] = 4, c.lists[0] = 6;
+    is_value(attention(t.g, c, alibi), F32, SHAPE(5, 4 * 6));
     c = good, c.sinks = 4;
     is_value(attention(t.g, c, attrs), F32, SHAPE(5, 4 * 6));
     OK(qn__graph_verify(t.g, err));
@@ -311,6 +314,12 @@ static void test_attention(void **state)
     REFUSED("attention: 4 query heads don't share 0 key heads evenly", attention(g, c, attrs));
     c = good, c.spans[1] = 2;
     REFUSED("attention: spans is [5,2], [5,3] expected", attention(g, c, attrs));
+    c = good, c.spans[1] = 4, c.lists[0] = 5;
+    REFUSED("attention: lists [5,16]: with ALiBi as many rows of positions as of cells expected",
+            attention(g, c, alibi));
+    REFUSED("attention: spans is [5,3], [5,4] expected", attention(g, good, alibi));
+    REFUSED("attention: alibi -1: finite and 0 or more expected",
+            attention(g, c, (qn_attn_attrs){.scale = 1, .alibi = -1}));
     REFUSED("attention: scale nan, softcap 0: finite and 0 or more expected",
             attention(g, good, (qn_attn_attrs){.scale = NAN}));
     REFUSED("attention: scale 1, softcap -1: finite and 0 or more expected",

@@ -8,6 +8,7 @@
  * absent. For each tile with a cell, over its cells c in list order, where K or V holds floats:
  *     s_c = (..fma(q'[1], k_c[1], fma(q'[0], k_c[0], 0))..)      q' = q * scale, rounded; one chain over the head
  *     s_c = softcap * tanh(s_c / softcap)                        where there is one
+ *     s_c = s_c - slope * |p_c - p|                              with ALiBi; p: positions
  *     m = max s_c;  p_c = exp(s_c - m);  sum = 0 + p_0 + p_1 ..  in order
  *     y[j] = one chain of fma(v_c[j], p_c, y[j]) from 0
  * Where both hold 16 bits or less, products are of int16 with sums in int32: twice as fast, exact in any order, and
@@ -19,6 +20,7 @@
  *     s_c = fma(q.k_c, h_c g, z)                                 z = log(2^-x_c) in the first slice of 256 elements,
  *                                                                then s_c of the slice before
  *     s_c = softcap * tanh(s_c / softcap) + log(2^-x_c)          where there is one; then z = 0
+ *     s_c = s_c - slope * |p_c - p|                              with ALiBi
  *     m_b = max s_c of a block;  e_c = exp(s_c - m_b);  t = max(sum e_c / 65528, 1 / 32767);  p_c = rint(e_c / t)
  *     m = max m_b;  w_b = exp(m_b - m)
  *     sum = a tree over 16 chains of fma(e_c, 2^x_c w_b, sum), one for each place in a block
@@ -167,11 +169,12 @@ static float *result(const qn_task *t, const cut *c, int64_t query, int64_t head
 static int64_t span_of(const qn_task *t, int64_t query, int64_t *begin, int64_t *end)
 {
     const int64_t list = qn__attn_int(&t->src[4], query, 0), capacity = t->src[3].layout.dim[1];
+    const int64_t n_lists = qn__attn_n_lists(t);
     *begin = qn__attn_int(&t->src[4], query, 1);
     *end = qn__attn_int(&t->src[4], query, 2);
     if (*begin < 0) *begin = 0;
     if (*end > capacity) *end = capacity;
-    if (*begin >= *end || list < 0 || list >= t->src[3].layout.dim[0]) *begin = *end = 0;
+    if (*begin >= *end || list < 0 || list >= n_lists) *begin = *end = 0;
     return *end > 0 ? list : -1;
 }
 

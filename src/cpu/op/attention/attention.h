@@ -35,6 +35,7 @@ typedef struct qn_attn_geometry {
 
     /* The tile at hand: its cells, without absent ones, and which of them every row sees that sees any. */
     int32_t cell[QN_ATTN_TILE];
+    int32_t pos[QN_ATTN_TILE]; /* with ALiBi: their positions */
     int64_t n_cells;
     int64_t full_first, full_last;
 
@@ -124,6 +125,8 @@ void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows);
  * front of each of the `places` of the list. */
 int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], int32_t before[QN_ATTN_TILE + 1],
                       int64_t *places);
+/* With ALiBi: subtracts from the scores of cells [from, to) of the group at hand what their distance costs. */
+void qn__attn_distance(qn_attn *a, int64_t from, int64_t to);
 /* Unpacks elements [from, from + n) of `n_cells` rows of K or V to mem.rows, n apart, rounded up to 16, padded with
  * zeros. */
 void qn__attn_unpack(const qn_attn *a, const qn_view *kv, int64_t first, int64_t n_cells, int64_t from, int64_t n);
@@ -133,6 +136,12 @@ static inline const float *qn__attn_sink(const qn_task *t, int64_t head)
 {
     if (!((const qn_attn_attrs *)t->attrs)->has_sinks) return NULL;
     return (const float *)(const void *)t->src[5].data + head * t->src[5].layout.stride[0];
+}
+
+/* With ALiBi positions follow the lists. */
+static inline int64_t qn__attn_n_lists(const qn_task *t)
+{
+    return t->src[3].layout.dim[0] / (((const qn_attn_attrs *)t->attrs)->alibi > 0 ? 2 : 1);
 }
 
 static inline int32_t qn__attn_int(const qn_view *v, int64_t i, int64_t j)

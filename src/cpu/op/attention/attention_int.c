@@ -506,6 +506,7 @@ void qn__attn_int_group(qn_attn *a, int64_t kv, int64_t first_row)
         if (a->geo.group_rows < a->geo.all_rows)
             score(a, a->mem.k16 + seen_from(a) * a->geo.d_pad, seen_from(a), seen_to(a), head_size(a), true);
         if (a->attrs->softcap > 0) cap(a, seen_from(a), seen_to(a));
+        if (a->attrs->alibi > 0) qn__attn_distance(a, seen_from(a), seen_to(a));
         if (a->geo.skinny)
             weigh_and_add_skinny(a);
         else

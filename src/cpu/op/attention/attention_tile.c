@@ -137,11 +137,42 @@ int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], 
     return n_cells;
 }
 
+/* The positions of the tile's cells: `before` says which places have them. */
+static void load_positions(qn_attn *a, int64_t at, const int32_t *before, int64_t places)
+{
+    const int64_t row = qn__attn_n_lists(a->t) + a->geo.list;
+    for (int64_t j = 0; j < places; j++) a->geo.pos[before[j]] = qn__attn_int(&a->t->src[3], row, at + j);
+}
+
+static float distance(int32_t a, int32_t b) { return fabsf((float)(int32_t)((uint32_t)a - (uint32_t)b)); }
+
+void qn__attn_distance(qn_attn *a, int64_t from, int64_t to)
+{
+    const int64_t n_head = a->t->src[0].layout.dim[1], lanes = a->geo.n_lanes;
+    const int32_t *pos = a->geo.pos;
+    float slope[QN_ATTN_LANES] = {0};
+    int32_t own[QN_ATTN_LANES] = {0};
+    for (int64_t l = 0; l < a->geo.n_rows; l++) {
+        const int64_t r = a->geo.first_row + l;
+        slope[l] = qn__alibi_slope(a->attrs->alibi, n_head, a->geo.first_head + r % a->geo.n_heads);
+        own[l] = qn__attn_int(&a->t->src[4], a->geo.first_query + r / a->geo.n_heads, 3);
+    }
+    for (int64_t l = 0; l < a->geo.n_rows && a->geo.skinny; l++) {
+        float *s = a->mem.s + l * QN_ATTN_TILE;
+        for (int64_t c = from; c < to; c++) s[c] -= slope[l] * distance(pos[c], own[l]);
+    }
+    for (int64_t c = from; c < to && !a->geo.skinny; c++) {
+        float *s = a->mem.s + c * lanes;
+        for (int64_t l = 0; l < lanes; l++) s[l] -= slope[l] * distance(pos[c], own[l]);
+    }
+}
+
 void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows)
 {
     int32_t before[QN_ATTN_TILE + 1];
     int64_t n;
     a->geo.n_cells = qn__attn_list(a, at, a->geo.cell, before, &n);
+    if (a->attrs->alibi > 0) load_positions(a, at, before, n);
 
     a->geo.full_first = 0;
     a->geo.full_last = a->geo.n_cells;
@@ -237,6 +268,7 @@ static void score(qn_attn *a)
     if (a->attrs->softcap > 0)
         for (int64_t i = 0; i < a->geo.n_cells * a->geo.n_lanes; i++)
             a->mem.s[i] = a->attrs->softcap * tanhf(a->mem.s[i] / a->attrs->softcap);
+    if (a->attrs->alibi > 0) qn__attn_distance(a, 0, a->geo.n_cells);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
