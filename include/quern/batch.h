@@ -39,6 +39,9 @@ typedef struct qn_batcher_options {
 /* Fails as qn_session_create does; invalid for numbers out of range. */
 QN_API qn_status qn_batcher_create(qn_engine *engine, const qn_batcher_options *options, qn_batcher **out,
                                    qn_error *err);
+/* What the session of such a batcher takes, as qn_engine_estimate; fails as that and for numbers out of range. */
+QN_API qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *options, qn_estimate *out,
+                                     qn_error *err);
 /* Cancels what is under way: each request still gets its end, before this returns. Not from a callback. */
 QN_API void qn_batcher_destroy(qn_batcher *b);
 /* The longest that a prompt and its answer can be: n_ctx of the session. */

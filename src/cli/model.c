@@ -90,20 +90,18 @@ static int open_loras(qn_engine *engine, const qn_store_model *found, cli_model_
     return status;
 }
 
-int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out)
+int cli_engine_options(const cli_model_options *m, cli_engine_scratch *scratch, qn_engine_options *out)
 {
-    char backends[64], patterns[CLI_MAX_STRINGS][128];
-    qn_place_rule rules[CLI_MAX_STRINGS];
     qn_cpu_level level;
-    qn_error err;
     if (m->cpu && !qn_cpu_level_find(m->cpu, &level))
         return cli_bad_usage("--cpu: \"%.32s\" is no level; there are %s", m->cpu, QN_CPU_LEVEL_NAMES);
     if (m->cpu && m->backends)
         return cli_bad_usage(
             "--cpu and --backends exclude each other; name levels in the list, such as cpu:avx2,cpu:ref");
-    if (m->cpu) snprintf(backends, sizeof(backends), "cpu:%s", qn_cpu_level_name(level));
+    if (m->cpu) snprintf(scratch->backends, sizeof(scratch->backends), "cpu:%s", qn_cpu_level_name(level));
     for (int i = 0; i < m->place.n; i++) {
-        const int status = parse_rule(m->place.item[i], patterns[i], sizeof(patterns[i]), &rules[i]);
+        const int status =
+            parse_rule(m->place.item[i], scratch->patterns[i], sizeof(scratch->patterns[i]), &scratch->rules[i]);
         if (status != CLI_OK) return status;
     }
     qn_gguf_policy policy = QN_GGUF_lazy;
@@ -111,22 +109,32 @@ int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out)
     int wrong = parse_policy(m, &policy);
     if (wrong == CLI_OK) wrong = parse_limit(m, &memory_limit);
     if (wrong != CLI_OK) return wrong;
-    const char *path = cli_model_path(model);
-    if (!path) return CLI_FAILED;
-    cli_progress progress;
-    cli_progress_init(&progress, "loading");
-    const qn_engine_options options = {
-        .backends = m->cpu ? backends : m->backends,
+    *out = (qn_engine_options){
+        .backends = m->cpu ? scratch->backends : m->backends,
         .n_threads = m->threads,
-        .rules = rules,
+        .rules = scratch->rules,
         .n_rules = m->place.n,
         .strict = m->strict,
         .passes_off = passes_off(&m->no_pass),
         .policy = policy,
         .memory_limit = memory_limit,
-        .progress = cli_progress_step,
-        .progress_ctx = &progress,
     };
+    return CLI_OK;
+}
+
+int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out)
+{
+    cli_engine_scratch scratch;
+    qn_engine_options options;
+    qn_error err;
+    const int wrong = cli_engine_options(m, &scratch, &options);
+    if (wrong != CLI_OK) return wrong;
+    const char *path = cli_model_path(model);
+    if (!path) return CLI_FAILED;
+    cli_progress progress;
+    cli_progress_init(&progress, "loading");
+    options.progress = cli_progress_step;
+    options.progress_ctx = &progress;
     const qn_status status = qn_engine_open(path, &options, out, &err);
     cli_progress_end(&progress);
     if (status == QN_STATUS_cancelled && cli_interrupted()) return CLI_INTERRUPTED;

@@ -58,6 +58,12 @@ typedef struct cli_model_options {
 /* All return CLI_OK or print a message. The engine's model is a path or a name (cli/source.h). The session's other
  * options come from the caller; kv_type is filled in. */
 int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out);
+/* What the options say of an engine; strings and rules stay in scratch. */
+typedef struct cli_engine_scratch {
+    char backends[64], patterns[CLI_MAX_STRINGS][128];
+    qn_place_rule rules[CLI_MAX_STRINGS];
+} cli_engine_scratch;
+int cli_engine_options(const cli_model_options *m, cli_engine_scratch *scratch, qn_engine_options *out);
 /* Fills in what the options say of a session. */
 int cli_session_options(const cli_model_options *m, qn_session_options *options);
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out);

@@ -13,21 +13,27 @@
 
 static const cli_usage usage = {
     .command = "serve",
-    .arguments = "MODEL",
-    .summary = "Answers clients of OpenAI's interface over HTTP, and of llama-server's (docs/SERVE.md lists what there "
-               "is). Listens on this machine alone unless told.",
+    .arguments = "[MODEL..]",
+    .summary = "Answers clients of OpenAI's interface over HTTP, and of Anthropic's, Ollama's and llama-server's "
+               "(docs/SERVE.md lists what there is). Listens on this machine alone unless told.",
     .notes = "Every client is served as if it were alone: the same request with the same seed gets the same answer, "
              "whoever else is there.\n"
-             "SIGINT and SIGTERM end it.",
+             "One MODEL is loaded at once and stays. Several, or without one all that `quern list` shows, are loaded "
+             "when a request names them, and unloaded when nobody has used them for a while.\n"
+             "SIGINT and SIGTERM end it. SIGHUP reads keys, certificate and the list of models again.",
     .examples = "For programs of this machine, http://127.0.0.1:8080/v1:\nquern serve model.gguf\n"
                 "For others, who need the key, with 16 streams at once that share 32768 tokens:\n"
                 "quern serve model.gguf --host 0.0.0.0 --api-key-file keys.txt --parallel 16 -c 32768\n",
-    .min_args = 1,
-    .max_args = 1,
+    .min_args = 0,
+    .max_args = CLI_MAX_STRINGS,
 };
 
 typedef struct serve_command {
-    const char *model, *host, *alias, *key_file, *template_name, *template_file, *max_body;
+    const char *models[CLI_MAX_STRINGS];
+    serve_named found[CLI_MAX_STRINGS];
+    int n_models;
+    const char *keep_alive, *memory;
+    const char *host, *alias, *key_file, *template_name, *template_file, *max_body;
     int32_t port, n_ctx, n_batch, parallel, queue, threads_http, timeout, request_timeout, n_predict, grace;
     bool no_auth, share_cache, no_cache, log_disable;
     cli_strings keys, allow_hosts, origins, stop;
@@ -36,11 +42,28 @@ typedef struct serve_command {
     const char *all_keys[CLI_MAX_STRINGS + 256];
     int n_keys;
     char *key_text;
-    qn_engine *engine;
-    qn_chat_template *tmpl;
-    qn_batcher *batcher;
-    cli_sampler_params params;
+    char *template_source;
+    cli_engine_scratch scratch;
+    serve_lora loras[CLI_MAX_STRINGS];
+    char lora_paths[CLI_MAX_STRINGS][4096];
+    const char *fixed[32];
+    int n_fixed;
+    serve_options o;
 } serve_command;
+
+/* Members of requests that the command line has decided: a model's own defaults for them do not count. */
+static void note_fixed(serve_command *c, const cli_option *options, int n, int argc, char **argv)
+{
+    const char *name, *option;
+    bool *given = calloc((size_t)n, sizeof(*given));
+    if (given) cli_given(options, n, argc, argv, given);
+    for (int i = 0; given && (name = cli_param_option(i, &option)); i++) {
+        const cli_option *o = cli_find_option(options, n, strcmp(option, "predict") == 0 ? "n-predict" : option,
+                                              strlen(strcmp(option, "predict") == 0 ? "n-predict" : option));
+        if (o && given[o - options] && c->n_fixed < CLI_N(c->fixed)) c->fixed[c->n_fixed++] = name;
+    }
+    free(given);
+}
 
 static int parse(serve_command *c, int argc, char **argv)
 {
@@ -68,7 +91,15 @@ static int parse(serve_command *c, int argc, char **argv)
         {"request-timeout", 0, CLI_INT, &c->request_timeout, "N",
          "seconds in which a request must have come; larger bodies get more (default: 60)", 1, 86400, NULL},
         CLI_OPTION_GROUP("Serving"),
-        {"parallel", 0, CLI_INT, &c->parallel, "N", "answers that are written at once (default: 8)", 1, 128, NULL},
+        {"memory", 0, CLI_STRING, &c->memory, "SIZE",
+         "what models may take in sum, such as 20G; others are unloaded to make room (default: what is free)", 0, 0,
+         NULL},
+        {"keep-alive", 0, CLI_STRING, &c->keep_alive, "TIME",
+         "how long a model that nobody uses stays, such as 90s, 5m or 2h; -1: for ever (default: 5m, for ever with one "
+         "MODEL)",
+         0, 0, NULL},
+        {"parallel", 0, CLI_INT, &c->parallel, "N", "answers of a model that are written at once (default: 8)", 1, 128,
+         NULL},
         {"queue", 0, CLI_INT, &c->queue, "N", "requests that may wait for that (default: 256)", 1, 1 << 20, NULL},
         {"ctx-size", 'c', CLI_INT, &c->n_ctx, "N",
          "context in tokens, shared by all (default: the model's, at most 8192)", 1, 1 << 28, NULL},
@@ -96,18 +127,16 @@ static int parse(serve_command *c, int argc, char **argv)
         CLI_OPTION_GROUP("Choosing the next token, where a request doesn't say"),
     };
     cli_option options[CLI_N(own) + CLI_N_SAMPLING];
-    int n_args = 0;
     memcpy(options, own, sizeof(own));
     cli_sampling_options(&c->sampling, options + CLI_N(own));
-    const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &c->model, &n_args);
+    const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, c->models, &c->n_models);
     if (status >= 0) return status;
     if (c->template_name && c->template_file) return cli_bad_usage("a template was given twice");
+    if (c->alias && c->n_models != 1) return cli_bad_usage("--alias is for one MODEL");
     const int checked = cli_check_sampling(&c->sampling);
     if (checked != CLI_OK) return checked;
-    if (!c->alias) c->alias = c->model;
-    c->model = cli_model_path(c->model);
-    if (!c->model) return CLI_FAILED;
-    return cli_model_defaults(cli_model_found(c->model), options, CLI_N(options), argc, argv);
+    note_fixed(c, options, CLI_N(options), argc, argv);
+    return -1;
 }
 
 #ifdef QN_MICROHTTPD
@@ -138,50 +167,143 @@ static bool is_loopback(const char *host)
 }
 
 /* The name of a file without folder and ending, where the model was named by its path. */
-static char *public_name(const serve_command *c)
+static char *public_name(const char *given, const char *path)
 {
-    const char *slash = strrchr(c->alias, '/');
-    const bool is_path = slash && strcmp(c->alias, c->model) == 0;
-    char *name = strdup(is_path ? slash + 1 : c->alias);
+    const char *slash = strrchr(given, '/');
+    const bool is_path = slash && strcmp(given, path) == 0;
+    char *name = strdup(is_path ? slash + 1 : given);
     const size_t n = name ? strlen(name) : 0;
     if (n > 5 && strcmp(name + n - 5, ".gguf") == 0) name[n - 5] = '\0';
     return name;
 }
 
-static int load_template(serve_command *c)
+static int find_models(serve_command *c)
 {
-    qn_error err;
-    size_t n;
-    if (!c->template_file)
-        return qn_chat_template_load(qn_engine_file(c->engine), c->template_name, &c->tmpl, &err) == QN_OK
-                   ? CLI_OK
-                   : cli_fail_error(&err);
-    char *source = cli_read_text(c->template_file, 1 << 24, &n);
-    if (!source) return CLI_FAILED;
-    const qn_status status = qn_chat_template_create(source, n, &c->tmpl, &err);
-    free(source);
-    return status == QN_OK ? CLI_OK : cli_fail("%s: %s", c->template_file, err.text);
+    for (int i = 0; i < c->n_models; i++) {
+        serve_named *m = &c->found[i];
+        m->path = cli_model_path(c->models[i]);
+        if (!m->path) return CLI_FAILED;
+        m->found = cli_model_found(m->path);
+        m->name = c->alias ? strdup(c->alias) : public_name(c->models[i], m->path);
+        if (!m->name) return cli_no_memory("out of memory");
+        for (int k = 0; k < i; k++)
+            if (strcmp(c->found[k].name, m->name) == 0) return cli_bad_usage("two models are called %.200s", m->name);
+    }
+    return CLI_OK;
 }
 
-static int load(serve_command *c)
+/* "90", "90s", "5m", "2h" into seconds; "-1": for ever. */
+static bool parse_time(const char *text, int *seconds)
 {
-    qn_error err;
-    int status = cli_open_engine(c->model, &c->options, &c->engine);
-    if (status == CLI_OK) status = load_template(c);
-    qn_batcher_options o = {
-        .session = {.n_ctx = c->n_ctx, .n_batch = c->n_batch},
-        .n_parallel = c->parallel,
-        .n_queue = c->queue,
-        .no_cache = c->no_cache,
-        .share_cache = c->share_cache,
+    static const struct {
+        char unit;
+        int seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+    char copy[32];
+    int64_t n;
+    size_t len = strlen(text);
+    int factor = 1;
+    for (int i = 0; i < CLI_N(units) && len; i++)
+        if (text[len - 1] == units[i].unit) factor = units[i].seconds;
+    if (factor != 1 || (len && text[len - 1] == 's')) len--;
+    if (len >= sizeof(copy)) return false;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    if (!cli_parse_int(copy, -1, 86400 * 365, &n)) return false;
+    *seconds = n < 0 ? -1 : n > INT32_MAX / factor ? INT32_MAX : (int)n * factor;
+    return true;
+}
+
+/* ---- for the server ---- */
+
+static void log_line(const char *line) { cli_note("%s", line); }
+
+static qn_store *open_store(void *ctx, qn_error *err)
+{
+    (void)ctx;
+    return cli_open_new_store(err);
+}
+
+static const qn_sampler_params *make_sampler(void *ctx, const qn_tokenizer *tok, int32_t n_ctx, qn_error *err)
+{
+    const serve_command *c = ctx;
+    cli_sampler_params *p = malloc(sizeof(*p));
+    if (p && cli_sampling_params(&c->sampling, tok, n_ctx, p) == CLI_OK) return &p->params;
+    *err = (qn_error){.status = QN_STATUS_invalid, .text = "the options of sampling do not fit it"};
+    free(p);
+    return NULL;
+}
+
+static void free_sampler(const qn_sampler_params *params)
+{
+    cli_sampler_params *p = (cli_sampler_params *)params; /* its first member */
+    cli_sampler_params_deinit(p);
+    free(p);
+}
+
+static int size_option(const char *name, const char *text, uint64_t *out)
+{
+    if (!text || (cli_parse_size(text, out) && *out)) return CLI_OK;
+    return cli_bad_usage("--%s: \"%.32s\" is no size; sizes are like 800K or 32M", name, text);
+}
+
+static int fill_options(serve_command *c)
+{
+    size_t n;
+    serve_options *o = &c->o;
+    *o = (serve_options){
+        .host = c->host,
+        .port = c->port,
+        .models = c->found,
+        .n_models = c->n_models,
+        .ctx = c,
+        .open_store = open_store,
+        .keep_alive_s = c->n_models == 1 ? -1 : 300,
+        .batcher = {.session = {.n_ctx = c->n_ctx, .n_batch = c->n_batch},
+                    .n_parallel = c->parallel,
+                    .n_queue = c->queue,
+                    .no_cache = c->no_cache,
+                    .share_cache = c->share_cache},
+        .loras = c->loras,
+        .template_name = c->template_name,
+        .sampler = make_sampler,
+        .sampler_free = free_sampler,
+        .fixed = c->fixed,
+        .n_fixed = c->n_fixed,
+        .max_tokens = c->n_predict > 0 ? c->n_predict : 0,
+        .stop = c->stop.item,
+        .n_stop = c->stop.n,
+        .keys = c->all_keys,
+        .n_keys = c->n_keys,
+        .allow_hosts = c->allow_hosts.item,
+        .n_allow_hosts = c->allow_hosts.n,
+        .origins = c->origins.item,
+        .n_origins = c->origins.n,
+        .timeout_s = c->timeout,
+        .request_timeout_s = c->request_timeout,
+        .n_threads = c->threads_http,
+        .log = c->log_disable ? NULL : log_line,
+        .grace_ms = c->grace * 1000,
     };
-    if (status == CLI_OK) status = cli_session_options(&c->options, &o.session);
-    if (status != CLI_OK) return status;
-    qn_engine_info info;
-    qn_engine_get_info(c->engine, &info);
-    if (info.encoder) return CLI_OK; /* embeddings alone */
-    if (qn_batcher_create(c->engine, &o, &c->batcher, &err) != QN_OK) return cli_fail_error(&err);
-    return cli_sampling_params(&c->sampling, qn_engine_tokenizer(c->engine), qn_batcher_n_ctx(c->batcher), &c->params);
+    int status = size_option("max-body", c->max_body, &o->max_body);
+    if (status == CLI_OK) status = size_option("memory", c->memory, &o->memory);
+    if (status == CLI_OK && c->keep_alive && !parse_time(c->keep_alive, &o->keep_alive_s))
+        status = cli_bad_usage("--keep-alive: \"%.32s\" is no time; times are like 90s, 5m, 2h or -1", c->keep_alive);
+    for (int i = 0; i < c->options.lora.n && status == CLI_OK; i++) {
+        status =
+            cli_parse_lora(c->options.lora.item[i], c->lora_paths[i], sizeof(c->lora_paths[i]), &c->loras[i].scale);
+        c->loras[i].path = c->lora_paths[i];
+        o->n_loras = i + 1;
+    }
+    if (status == CLI_OK && o->n_loras && c->n_models != 1) status = cli_bad_usage("--lora is for one MODEL");
+    if (status == CLI_OK) status = cli_engine_options(&c->options, &c->scratch, &o->engine);
+    if (status == CLI_OK) status = cli_session_options(&c->options, &o->batcher.session);
+    if (status == CLI_OK && c->template_file) {
+        c->template_source = cli_read_text(c->template_file, 1 << 24, &n);
+        o->template_source = c->template_source;
+        if (!c->template_source) status = CLI_FAILED;
+    }
+    return status;
 }
 
 /* To systemd, where it started us (Type=notify): a line to the socket that it named. */
@@ -200,39 +322,26 @@ static void notify(const char *line)
     close(fd);
 }
 
-static void log_line(const char *line) { cli_note("%s", line); }
+static void say_what(const serve_command *c, int port)
+{
+    const bool six = strchr(c->host, ':') != NULL;
+    char what[300];
+    if (c->n_models == 1)
+        snprintf(what, sizeof(what), "%.250s is", c->found[0].name);
+    else if (c->n_models)
+        snprintf(what, sizeof(what), "%d models are", c->n_models);
+    else
+        snprintf(what, sizeof(what), "what `quern list` shows is");
+    cli_note("%s served at http://%s%s%s:%d", what, six ? "[" : "", c->host, six ? "]" : "", port);
+}
 
-static int serve_until_interrupted(const serve_command *c, const char *name, uint64_t max_body)
+static int serve_until_interrupted(serve_command *c)
 {
     qn_error err;
     server *s = NULL;
-    const serve_options o = {
-        .host = c->host,
-        .port = c->port,
-        .model = name,
-        .path = c->model,
-        .keys = c->all_keys,
-        .n_keys = c->n_keys,
-        .allow_hosts = c->allow_hosts.item,
-        .n_allow_hosts = c->allow_hosts.n,
-        .origins = c->origins.item,
-        .n_origins = c->origins.n,
-        .max_body = max_body,
-        .timeout_s = c->timeout,
-        .request_timeout_s = c->request_timeout,
-        .n_threads = c->threads_http,
-        .sampler = &c->params.params,
-        .tmpl = c->tmpl,
-        .log = c->log_disable ? NULL : log_line,
-        .grace_ms = c->grace * 1000,
-        .max_tokens = c->n_predict > 0 ? c->n_predict : 0,
-        .stop = c->stop.item,
-        .n_stop = c->stop.n,
-    };
     cli_catch_termination();
-    if (serve_start(c->engine, c->batcher, &o, &s, &err) != QN_OK) return cli_fail_error(&err);
-    const bool six = strchr(c->host, ':') != NULL;
-    cli_note("%s is served at http://%s%s%s:%d", name, six ? "[" : "", c->host, six ? "]" : "", serve_port(s));
+    if (serve_start(&c->o, &s, &err) != QN_OK) return cli_fail_error(&err);
+    say_what(c, serve_port(s));
     notify("READY=1");
     while (!cli_interrupted()) (void)poll(NULL, 0, 1000);
     notify("STOPPING=1");
@@ -243,25 +352,17 @@ static int serve_until_interrupted(const serve_command *c, const char *name, uin
 
 int cli_command_serve(int argc, char **argv)
 {
-    serve_command c;
-    uint64_t max_body = 0;
+    static serve_command c; /* large */
     int status = parse(&c, argc, argv);
     if (status >= 0) return status;
-    status = CLI_OK;
-    if (c.max_body && (!cli_parse_size(c.max_body, &max_body) || max_body == 0))
-        status = cli_bad_usage("--max-body: \"%.32s\" is no size; sizes are like 800K or 32M", c.max_body);
-    if (status == CLI_OK) status = read_keys(&c);
+    status = read_keys(&c);
     if (status == CLI_OK && !is_loopback(c.host) && !c.n_keys && !c.no_auth)
         status = cli_bad_usage("--host %.64s can be reached from elsewhere: give --api-key, or say --no-auth", c.host);
-    char *name = status == CLI_OK ? public_name(&c) : NULL;
-    if (status == CLI_OK && !name) status = cli_no_memory("out of memory");
-    if (status == CLI_OK) status = load(&c);
-    if (status == CLI_OK) status = serve_until_interrupted(&c, name, max_body);
-    cli_sampler_params_deinit(&c.params);
-    qn_batcher_destroy(c.batcher);
-    qn_chat_template_destroy(c.tmpl);
-    qn_engine_close(c.engine);
-    free(name);
+    if (status == CLI_OK) status = fill_options(&c);
+    if (status == CLI_OK) status = find_models(&c);
+    if (status == CLI_OK) status = serve_until_interrupted(&c);
+    for (int i = 0; i < c.n_models; i++) free((void *)c.found[i].name);
+    free(c.template_source);
     free(c.key_text);
     return status;
 }

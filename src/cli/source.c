@@ -14,14 +14,14 @@ cli_strings cli_models_dirs;
 static qn_store *store;
 static const qn_store_model *found;
 
-const qn_store *cli_open_store(void)
+qn_store *cli_open_new_store(qn_error *err)
 {
-    qn_error err;
-    if (store) return store;
+    qn_store *opened = NULL;
     for (int i = 0; i < cli_models_dirs.n; i++) {
         struct stat st;
         if (stat(cli_models_dirs.item[i], &st) == 0 && S_ISDIR(st.st_mode)) continue;
-        cli_fail("--models-dir: %s is no folder", cli_models_dirs.item[i]);
+        err->status = QN_STATUS_io;
+        snprintf(err->text, sizeof(err->text), "--models-dir: %.400s is no folder", cli_models_dirs.item[i]);
         return NULL;
     }
     const qn_store_places places = {
@@ -35,7 +35,13 @@ const qn_store *cli_open_store(void)
         .hf_home = getenv("HF_HOME"),
         .llama_cache = getenv("LLAMA_CACHE"),
     };
-    if (qn_store_open(&places, &store, &err) != QN_OK) cli_fail_error(&err);
+    return qn_store_open(&places, &opened, err) == QN_OK ? opened : NULL;
+}
+
+const qn_store *cli_open_store(void)
+{
+    qn_error err = {0};
+    if (!store && !(store = cli_open_new_store(&err))) cli_fail_error(&err);
     return store;
 }
 
@@ -144,7 +150,7 @@ static void set_option(defaults *d, const char *option, const char *label, char 
     fprintf(d->line, "%s%s", ftell(d->line) ? ", " : "", label);
 }
 
-static void set_param(void *ctx, const char *name, const char *value)
+const char *cli_param_option(int i, const char **option)
 {
     static const struct {
         const char *name, *option;
@@ -153,11 +159,19 @@ static void set_param(void *ctx, const char *name, const char *value)
 #include "cli/params.def"
 #undef CLI_PARAM
     };
+    if (i >= CLI_N(rows)) return NULL;
+    *option = rows[i].option;
+    return rows[i].name;
+}
+
+static void set_param(void *ctx, const char *name, const char *value)
+{
+    const char *row, *option;
     char label[96];
-    for (int i = 0; i < CLI_N(rows); i++)
-        if (strcmp(rows[i].name, name) == 0) {
+    for (int i = 0; (row = cli_param_option(i, &option)); i++)
+        if (strcmp(row, name) == 0) {
             snprintf(label, sizeof(label), "%s %s", name, value);
-            set_option(ctx, rows[i].option, label, keep(value));
+            set_option(ctx, option, label, keep(value));
         }
 }
 

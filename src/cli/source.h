@@ -17,6 +17,8 @@ extern cli_strings cli_models_dirs;
 
 /* All stores that the environment and --models-dir name; NULL after a message. */
 const qn_store *cli_open_store(void);
+/* The same as it is now; the caller's. NULL after an error. */
+qn_store *cli_open_new_store(qn_error *err);
 /* The file that MODEL stands for, as a path: itself where there is a file, or where it can only be one. NULL after a
  * message that names what is near. */
 const char *cli_model_path(const char *text);
@@ -25,5 +27,7 @@ const qn_store_model *cli_model_found(const char *path);
 /* A model's own options (those of an Ollama model) become the defaults of the command's: those that are in its table
  * and do not stand on its command line. One line says which. -1 to go on, or the status to exit with. */
 int cli_model_defaults(const qn_store_model *model, const cli_option *options, int n_options, int argc, char **argv);
+/* The i-th parameter of Ollama's models that is an option here, and that option; NULL past the last. */
+const char *cli_param_option(int i, const char **option);
 
 #endif

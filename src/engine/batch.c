@@ -24,19 +24,36 @@ static qn_status range(const char *name, int32_t value, int32_t most, qn_error *
     return QN_FAIL(err, invalid, "%s is %d; 0 to %d are possible", name, value, most);
 }
 
+/* The session that the options ask for: a sequence for each stream and for each that is kept. */
+static qn_status session_of(const qn_batcher_options *o, qn_session_options *out, qn_error *err)
+{
+    QN_TRY(range("n_parallel", o->n_parallel, MAX_PARALLEL, err));
+    const int32_t n_parallel = o->n_parallel ? o->n_parallel : DEFAULT_PARALLEL;
+    QN_TRY(range("n_cache", o->n_cache, MAX_SEQ - n_parallel, err));
+    QN_TRY(range("n_queue", o->n_queue, MAX_QUEUE, err));
+    *out = o->session;
+    out->n_seq = n_parallel + (o->n_cache ? o->n_cache : n_parallel);
+    out->n_logits = n_parallel;
+    return QN_OK;
+}
+
+qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *options, qn_estimate *out, qn_error *err)
+{
+    static const qn_batcher_options defaults;
+    qn_session_options session;
+    QN_TRY(session_of(options ? options : &defaults, &session, err));
+    return qn_engine_estimate(engine, &session, out, err);
+}
+
 static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *err)
 {
-    qn_session_options session = o->session;
-    QN_TRY(range("n_parallel", o->n_parallel, MAX_PARALLEL, err));
-    b->n_parallel = o->n_parallel ? o->n_parallel : DEFAULT_PARALLEL;
-    QN_TRY(range("n_cache", o->n_cache, MAX_SEQ - b->n_parallel, err));
-    QN_TRY(range("n_queue", o->n_queue, MAX_QUEUE, err));
+    qn_session_options session;
+    QN_TRY(session_of(o, &session, err));
+    b->n_parallel = session.n_logits;
+    b->n_seq = session.n_seq;
     b->n_queue = o->n_queue ? o->n_queue : DEFAULT_QUEUE;
-    b->n_seq = b->n_parallel + (o->n_cache ? o->n_cache : b->n_parallel);
     b->no_cache = o->no_cache;
     b->share_cache = o->share_cache;
-    session.n_seq = b->n_seq;
-    session.n_logits = b->n_parallel;
     QN_TRY(qn_session_create(b->engine, &session, &b->session, err));
     qn_engine_info info;
     qn_engine_get_info(b->engine, &info);

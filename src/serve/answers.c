@@ -46,7 +46,7 @@ void answers_free(answers *a)
 static void cancel_all(answers *a)
 {
     for (int i = 0; i < a->n; i++)
-        if (a->choices[i].submitted) qn_batcher_cancel(a->x->server->batcher, a->choices[i].id);
+        if (a->choices[i].submitted) qn_batcher_cancel(a->x->model->batcher, a->choices[i].id);
 }
 
 void answers_cancel(exchange *x)
@@ -156,8 +156,8 @@ static void begin_call(choice *c, const char *name, size_t n)
     }
     tool_call *call = &c->calls[c->n_calls++];
     *call = (tool_call){.name = copy};
-    make_id(call->id, c->a->x->server->needs.short_ids ? 10 : sizeof(call->id),
-            c->a->x->server->needs.short_ids ? "" : "call_");
+    make_id(call->id, c->a->x->model->needs.short_ids ? 10 : sizeof(call->id),
+            c->a->x->model->needs.short_ids ? "" : "call_");
     give(c, PIECE_call, c->n_calls - 1, name, n);
 }
 
@@ -215,7 +215,7 @@ static void spell(choice *c, qn_token token)
     char *data = NULL;
     size_t n = 0;
     text_clear(&c->token_text);
-    if (qn_detokenize(c->a->x->server->tok, &token, 1,
+    if (qn_detokenize(c->a->x->model->tok, &token, 1,
                       &(qn_detokenize_options){.show_special = true, .keep_prefix = true}, &data, &n, NULL) == QN_OK)
         text_put(&c->token_text, data, n);
     qn_free(data);
@@ -244,7 +244,7 @@ static void note_logprob(choice *c, const token_event *e, const qn_batch_logprob
 static void plain_token(choice *c, qn_token token)
 {
     char buffer[256], *data = buffer;
-    const qn_tokenizer *tok = c->a->x->server->tok;
+    const qn_tokenizer *tok = c->a->x->model->tok;
     const size_t most = qn_tokenizer_max_piece(tok) + 8;
     if (most > sizeof(buffer) && !(data = malloc(most))) {
         c->no_memory = true;
@@ -258,7 +258,7 @@ static void plain_token(choice *c, qn_token token)
 /* Marks, and blanks around them, that the reader keeps to itself. */
 static bool is_mark(const choice *c, qn_token token)
 {
-    const qn_token_kind kind = qn_tokenizer_kind(c->a->x->server->tok, token);
+    const qn_token_kind kind = qn_tokenizer_kind(c->a->x->model->tok, token);
     return c->in_reasoning || c->in_call || kind == QN_TOKEN_control || kind == QN_TOKEN_user;
 }
 
@@ -378,7 +378,7 @@ static void take_in(choice *c, const batch_of_events *b)
         take_token(c, &b->events[i], b->tops);
         if (!c->stop.hit) continue;
         end_choice(c, FINISH_stop);
-        qn_batcher_cancel(a->x->server->batcher, c->id);
+        qn_batcher_cancel(a->x->model->batcher, c->id);
     }
     if (b->progressed && !b->n && !c->n_tokens && a->q.stream && a->d->progress) a->d->progress(a, c);
     if (b->over) over(c);
@@ -394,7 +394,7 @@ void answers_pace(answers *a)
     const size_t n = a->q.stream ? exchange_backlog(a->x) : 0;
     const bool pause = n > SLOW_BYTES || (a->paused && n > SLOW_BYTES / 4);
     for (int i = 0; i < a->n && pause != a->paused; i++)
-        if (a->choices[i].submitted) qn_batcher_pause(a->x->server->batcher, a->choices[i].id, pause);
+        if (a->choices[i].submitted) qn_batcher_pause(a->x->model->batcher, a->choices[i].id, pause);
     a->paused = pause;
     pthread_mutex_unlock(&a->lock);
 }

@@ -44,20 +44,19 @@ typedef struct ask {
     const char *model;
 } ask;
 
-void ask_init(ask *q, const server *s);
+/* With what the exchange's model has for requests that say nothing. */
+void ask_init(ask *q, const exchange *x);
 void ask_deinit(ask *q);
 /* Fields that OpenAI's, llama-server's and Ollama's options have in common; see sampling.c. */
 bool ask_sampling(ask *q, const fields *f);
 bool ask_stops(ask *q, const fields *f, const char *name);
-bool ask_bias(ask *q, const server *s, const fields *f);
-/* The model's name, where one is given: 404 for one that we don't have. */
-bool ask_model(ask *q, const server *s, const fields *f);
+bool ask_bias(ask *q, const model *m, const fields *f);
 /* Takes the ask. Replies, now or when the answers have come. */
 void ask_start(exchange *x, ask *q, problem *p);
 /* All of it: what `read` makes of the body is answered, or the problem that it left. */
 void ask_serve(exchange *x, bool (*read)(ask *q, exchange *x, problem *p));
 /* The rendered prompt and its ids, into q->prompts. */
-bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, problem *p);
+bool ask_prompt(ask *q, const model *m, qn_prompt *prompt, problem *p);
 bool ask_add_prompt(ask *q, const qn_token *ids, size_t n, problem *p); /* copied */
 
 /* ---- answers ---- */

@@ -284,9 +284,7 @@ static bool read_ask(ask *q, exchange *x, bool whole, problem *p)
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};
-    if (!ask_model(q, x->server, &f) || !read_thinking(q, &f, x) || !read_messages(q, &f) || !read_tools(q, &f) ||
-        !read_choice(q, &f))
-        return false;
+    if (!read_thinking(q, &f, x) || !read_messages(q, &f) || !read_tools(q, &f) || !read_choice(q, &f)) return false;
     if (!whole) return true;
     if (!field_integer(&f, "max_tokens", 1, INT32_MAX, &n) && !p->status)
         return field_wrong(&f, "max_tokens", "how many tokens may be written");
@@ -299,7 +297,7 @@ void serve_messages(exchange *x)
 {
     ask q;
     problem p = {0};
-    ask_init(&q, x->server);
+    ask_init(&q, x);
     (void)read_ask(&q, x, true, &p);
     ask_start(x, &q, &p);
 }
@@ -309,8 +307,8 @@ void serve_count_tokens(exchange *x)
     ask q;
     problem p = {0};
     qn_prompt prompt = {0};
-    ask_init(&q, x->server);
-    if (read_ask(&q, x, false, &p) && ask_prompt(&q, x->server, &prompt, &p))
+    ask_init(&q, x);
+    if (read_ask(&q, x, false, &p) && ask_prompt(&q, x->model, &prompt, &p))
         exchange_reply_json(x, 200, json_pack("{s:I}", "input_tokens", (json_int_t)q.prompts[0].n));
     else
         exchange_refuse(x, &p);

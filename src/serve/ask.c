@@ -5,10 +5,11 @@
 #include <string.h>
 #include <time.h>
 
-void ask_init(ask *q, const server *s)
+void ask_init(ask *q, const exchange *x)
 {
-    *q = (ask){.sampler = s->sampler, .n = 1, .max_tokens = s->o.max_tokens};
-    for (int i = 0; i < s->o.n_stop && i < MAX_STOPS; i++) q->stop[q->n_stop++] = s->o.stop[i];
+    const model *m = x->model;
+    *q = (ask){.sampler = m->sampler, .n = 1, .max_tokens = m->max_tokens, .model = m->name};
+    for (int i = 0; i < m->n_stops; i++) q->stop[q->n_stop++] = m->stops[i];
 }
 
 void ask_deinit(ask *q)
@@ -25,38 +26,17 @@ void ask_deinit(ask *q)
     *q = (ask){0};
 }
 
-static bool is_name(const char *given, size_t n, const char *name)
-{
-    const size_t len = strlen(name);
-    if (len == n && strncmp(given, name, n) == 0) return true;
-    return len == n + 5 && strncmp(given, name, n) == 0 && strcmp(name + n, ".gguf") == 0;
-}
-
-bool ask_model(ask *q, const server *s, const fields *f)
-{
-    const char *name = NULL;
-    q->model = s->o.model;
-    if (!field_string(f, "model", &name)) return f->p->status == 0;
-    size_t n = strlen(name);
-    if (n > 7 && strcmp(name + n - 7, ":latest") == 0) n -= 7;
-    if (n == 0 || is_name(name, n, s->o.model) || is_name(name, n, s->file_name) || is_name(name, n, s->o.path) ||
-        (s->info.name[0] && is_name(name, n, s->info.name)))
-        return true;
-    snprintf(f->p->code, sizeof(f->p->code), "model_not_found");
-    return problem_set(f->p, 404, "model", "the model \"%.120s\" is not here; there is %s", name, s->o.model);
-}
-
 /* ---- the prompt ---- */
 
-static const char *piece_of(const server *s, qn_token id)
+static const char *piece_of(const model *m, qn_token id)
 {
     size_t len;
-    return id == QN_TOKEN_NONE ? NULL : qn_tokenizer_piece(s->tok, id, &len);
+    return id == QN_TOKEN_NONE ? NULL : qn_tokenizer_piece(m->tok, id, &len);
 }
 
 static bool no_memory(problem *p) { return problem_set(p, 503, "", "out of memory"); }
 
-static bool render(ask *q, const server *s, qn_prompt *out, problem *p)
+static bool render(ask *q, const model *m, qn_prompt *out, problem *p)
 {
     qn_error err;
     char *messages = json_dumps(q->messages, JSON_COMPACT), *tools = NULL;
@@ -64,15 +44,15 @@ static bool render(ask *q, const server *s, qn_prompt *out, problem *p)
     qn_chat_options o = q->chat;
     o.tools = tools;
     o.kwargs = q->kwargs;
-    o.bos = piece_of(s, qn_tokenizer_bos(s->tok));
-    o.eos = piece_of(s, qn_tokenizer_eos(s->tok));
+    o.bos = piece_of(m, qn_tokenizer_bos(m->tok));
+    o.eos = piece_of(m, qn_tokenizer_eos(m->tok));
     bool good = messages && (tools || !q->tools);
     if (!good) {
         no_memory(p);
-    } else if (q->tools && !s->needs.tools) {
+    } else if (q->tools && !m->needs.tools) {
         good = problem_set(p, 400, "tools", "the model's template has no place for tools");
     } else {
-        const qn_status status = qn_chat_render(s->o.tmpl, messages, &o, out, &err);
+        const qn_status status = qn_chat_render(m->tmpl, messages, &o, out, &err);
         good = status == QN_OK;
         if (status == QN_STATUS_cancelled)
             problem_set(p, 400, "messages", "the model's template refuses the conversation: %s", err.text);
@@ -98,7 +78,7 @@ bool ask_add_prompt(ask *q, const qn_token *ids, size_t n, problem *p)
     return true;
 }
 
-bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, problem *p)
+bool ask_prompt(ask *q, const model *m, qn_prompt *prompt, problem *p)
 {
     qn_error err;
     qn_token *ids = NULL;
@@ -106,21 +86,21 @@ bool ask_prompt(ask *q, const server *s, qn_prompt *prompt, problem *p)
     qn_status status;
     if (q->n_prompts) return true;
     if (q->messages) {
-        if (!render(q, s, prompt, p)) return false;
-        status = qn_prompt_tokenize(prompt, s->tok, &ids, &n, &err);
+        if (!render(q, m, prompt, p)) return false;
+        status = qn_prompt_tokenize(prompt, m->tok, &ids, &n, &err);
     } else {
         const qn_tokenize_options o = {.no_special = !q->special};
-        status = qn_tokenize(s->tok, q->text ? q->text : "", q->text_len, &o, &ids, &n, &err);
+        status = qn_tokenize(m->tok, q->text ? q->text : "", q->text_len, &o, &ids, &n, &err);
     }
     const bool good = status == QN_OK ? ask_add_prompt(q, ids, n, p) : problem_error(p, "prompt", &err);
     qn_free(ids);
     return good;
 }
 
-static bool fits(const ask *q, const server *s, size_t n, problem *p)
+static bool fits(const ask *q, const model *m, size_t n, problem *p)
 {
-    if (!s->batcher) return problem_set(p, 400, "model", "%s computes embeddings; it writes no text", s->o.model);
-    const int32_t n_ctx = server_n_ctx(s);
+    if (!m->batcher) return problem_set(p, 400, "model", "%s computes embeddings; it writes no text", m->name);
+    const int32_t n_ctx = model_n_ctx(m);
     if (n == 0) return problem_set(p, 400, q->messages ? "messages" : "prompt", "the prompt is empty");
     if (n <= (size_t)n_ctx) return true;
     snprintf(p->code, sizeof(p->code), "context_length_exceeded");
@@ -130,7 +110,7 @@ static bool fits(const ask *q, const server *s, size_t n, problem *p)
 
 /* ---- what holds the answer ---- */
 
-static bool grammar(ask *q, const server *s, const qn_prompt *prompt, qn_grammar **out, problem *p)
+static bool grammar(ask *q, const model *m, const qn_prompt *prompt, qn_grammar **out, problem *p)
 {
     qn_error err;
     qn_status status = QN_OK;
@@ -148,11 +128,11 @@ static bool grammar(ask *q, const server *s, const qn_prompt *prompt, qn_grammar
         const qn_chat_constraint wanted = {
             .tools = tools,
             .tool_choice = q->tool_choice,
-            .single_call = q->single_call || !s->needs.several_calls,
+            .single_call = q->single_call || !m->needs.several_calls,
             .response_schema = q->schema,
-            .no_reasoning = q->chat.thinking < 0 && s->needs.thinking_switch,
+            .no_reasoning = q->chat.thinking < 0 && m->needs.thinking_switch,
         };
-        status = qn_chat_grammar_create(s->o.tmpl, s->tok, prompt, &wanted, out, &err);
+        status = qn_chat_grammar_create(m->tmpl, m->tok, prompt, &wanted, out, &err);
         if (!q->schema) field = "tools";
         free(tools);
     } else if (q->schema) {
@@ -163,7 +143,7 @@ static bool grammar(ask *q, const server *s, const qn_prompt *prompt, qn_grammar
 
 static bool set_up_choice(answers *a, choice *c, int i, problem *p)
 {
-    const server *s = a->x->server;
+    const model *m = a->x->model;
     qn_error err;
     char *tools = NULL;
     c->a = a;
@@ -173,22 +153,22 @@ static bool set_up_choice(answers *a, choice *c, int i, problem *p)
     if (a->q.return_ids && !(c->ids = json_array())) return no_memory(p);
     if (!a->q.messages) return true;
     if (a->q.tools && !(tools = json_dumps(a->q.tools, JSON_COMPACT))) return no_memory(p);
-    const qn_status status = qn_chat_reader_create(s->o.tmpl, s->tok, tools, &a->prompt, &c->reader, &err);
+    const qn_status status = qn_chat_reader_create(m->tmpl, m->tok, tools, &a->prompt, &c->reader, &err);
     free(tools);
     return status == QN_OK || problem_error(p, "", &err);
 }
 
 static bool set_up(answers *a, ask *q, problem *p)
 {
-    const server *s = a->x->server;
-    if (!ask_prompt(q, s, &a->prompt, p)) return false;
+    const model *m = a->x->model;
+    if (!ask_prompt(q, m, &a->prompt, p)) return false;
     for (int i = 0; i < q->n_prompts; i++) {
-        if (!fits(q, s, q->prompts[i].n, p)) return false;
+        if (!fits(q, m, q->prompts[i].n, p)) return false;
         a->n_prompt += q->prompts[i].n;
     }
     if (q->n_prompts * q->n > MAX_ANSWERS)
         return problem_set(p, 400, "n", "%d answers in one request; %d are possible", q->n_prompts * q->n, MAX_ANSWERS);
-    if (!grammar(q, s, &a->prompt, &a->grammar, p)) return false;
+    if (!grammar(q, m, &a->prompt, &a->grammar, p)) return false;
     a->q = *q;
     *q = (ask){0};
     const int n = a->q.n_prompts * a->q.n;
@@ -206,7 +186,6 @@ static bool submit(answers *a, choice *c, problem *p)
 {
     const id_list *prompt = &a->q.prompts[c->index / a->q.n];
     qn_error err;
-    server *s = a->x->server;
     qn_sampler_params sampler = a->q.sampler;
     if (sampler.seed) sampler.seed += (uint64_t)(c->index % a->q.n);
     const qn_batch_request r = {
@@ -223,7 +202,7 @@ static bool submit(answers *a, choice *c, problem *p)
         .ctx = c,
     };
     exchange_hold(a->x); /* until its last event was seen */
-    const qn_status status = qn_batcher_submit(s->batcher, &r, &c->id, &err);
+    const qn_status status = qn_batcher_submit(a->x->model->batcher, &r, &c->id, &err);
     c->submitted = status == QN_OK;
     if (c->submitted) {
         a->n_left++;
@@ -249,7 +228,7 @@ static bool start(answers *a, problem *p)
     } else if (!good) {
         a->failed = true;
         for (int i = 0; i < a->n; i++)
-            if (a->choices[i].submitted) qn_batcher_cancel(x->server->batcher, a->choices[i].id);
+            if (a->choices[i].submitted) qn_batcher_cancel(x->model->batcher, a->choices[i].id);
     }
     pthread_mutex_unlock(&a->lock);
     if (exchange_is_gone(x)) answers_cancel(x);
@@ -278,7 +257,7 @@ void ask_serve(exchange *x, bool (*read)(ask *q, exchange *x, problem *p))
 {
     ask q;
     problem p = {0};
-    ask_init(&q, x->server);
+    ask_init(&q, x);
     (void)read(&q, x, &p);
     ask_start(x, &q, &p);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TOKENS = 8192, BATCH = 512, SEQUENCES = 8, MAX_TEXTS = 2048 };
+enum { MAX_TEXTS = 2048 };
 
 /* What is asked, and what came of it. */
 typedef struct job {
@@ -27,10 +27,8 @@ typedef struct job {
 static void begin(job *j, exchange *x)
 {
     *j = (job){.x = x};
-    ask_init(&j->q, x->server);
+    ask_init(&j->q, x);
     j->body = exchange_parse(x, &j->p);
-    const fields f = {j->body, "", &j->p};
-    if (j->body) (void)ask_model(&j->q, x->server, &f);
 }
 
 static void end(job *j, json_t *reply)
@@ -48,30 +46,28 @@ static void end(job *j, json_t *reply)
 
 /* ---- computing ---- */
 
-static bool make_session(server *s, problem *p)
+static bool make_session(model *m, problem *p)
 {
     qn_error err;
-    if (s->embedder) return true;
-    int32_t n = s->info.n_ctx_train > 0 && s->info.n_ctx_train < MOST_TOKENS ? s->info.n_ctx_train : MOST_TOKENS;
-    const qn_session_options o = {
-        .n_ctx = n,
-        .n_batch = s->info.both_ways || n < BATCH ? n : BATCH,
-        .n_seq = SEQUENCES,
-        .embeddings = true,
-    };
-    return qn_session_create(s->engine, &o, &s->embedder, &err) == QN_OK ||
-           problem_set(p, err.status == QN_STATUS_limit ? 503 : 500, "", "%s", err.text);
+    qn_estimate e;
+    if (m->embedder) return true;
+    const qn_session_options o = model_embedder_options(m);
+    if (qn_engine_estimate(m->engine, &o, &e, &err) != QN_OK) return problem_error(p, "", &err);
+    if (!loader_take(m, e.total_bytes, p)) return false;
+    if (qn_session_create(m->engine, &o, &m->embedder, &err) == QN_OK) return true;
+    atomic_fetch_sub(&m->bytes, e.total_bytes);
+    return problem_set(p, err.status == QN_STATUS_limit ? 503 : 500, "", "%s", err.text);
 }
 
 /* One after another, so that a client that leaves is noticed between two, and streams are computed there too. */
 static void compute(job *j)
 {
-    server *s = j->x->server;
+    model *m = j->x->model;
     qn_error err;
     const int n = j->q.n_prompts;
-    if (j->p.status || !make_session(s, &j->p)) return;
+    if (j->p.status || !make_session(m, &j->p)) return;
     const bool rank = j->pooling == QN_POOLING_rank;
-    j->width = rank ? s->info.n_label : s->info.n_embd_out;
+    j->width = rank ? m->info.n_label : m->info.n_embd_out;
     if (rank && !j->width) {
         problem_set(&j->p, 400, "", "the model has no head for ranking");
         return;
@@ -87,7 +83,7 @@ static void compute(job *j)
         j->n_tokens += j->q.prompts[i].n;
         if (exchange_is_gone(j->x)) problem_set(&j->p, 503, "", "the client is gone");
         if (!j->p.status &&
-            qn_session_embeddings(s->embedder, &one, 1, &o, j->rows + (size_t)i * (size_t)j->width, &err) != QN_OK)
+            qn_session_embeddings(m->embedder, &one, 1, &o, j->rows + (size_t)i * (size_t)j->width, &err) != QN_OK)
             problem_set(&j->p, err.status == QN_STATUS_nomem ? 503 : 400, field, "%s", err.text);
     }
 }
@@ -131,10 +127,10 @@ static void read_texts(job *j, const char *name)
     const fields f = {j->body, "", &j->p};
     int64_t n;
     if (j->p.status) return;
-    if (prompts_read(&j->q, j->x->server, &f, name) && j->q.n_prompts > MAX_TEXTS)
+    if (prompts_read(&j->q, j->x->model, &f, name) && j->q.n_prompts > MAX_TEXTS)
         problem_set(&j->p, 400, name, "%d texts; %d are possible", j->q.n_prompts, MAX_TEXTS);
-    if (field_integer(&f, "dimensions", 1, INT32_MAX, &n) && n != j->x->server->info.n_embd_out)
-        problem_set(&j->p, 400, "dimensions", "this model gives %d", j->x->server->info.n_embd_out);
+    if (field_integer(&f, "dimensions", 1, INT32_MAX, &n) && n != j->x->model->info.n_embd_out)
+        problem_set(&j->p, 400, "dimensions", "this model gives %d", j->x->model->info.n_embd_out);
 }
 
 void serve_embeddings(exchange *x)
@@ -153,8 +149,8 @@ void serve_embeddings(exchange *x)
     for (int i = 0; i < j.q.n_prompts && !j.p.status; i++)
         json_array_append_new(list, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", i, "embedding",
                                               base64 ? row_base64(&j, i) : row_json(&j, i)));
-    end(&j, json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", list, "model", x->server->o.model,
-                      "usage", "prompt_tokens", (json_int_t)j.n_tokens, "total_tokens", (json_int_t)j.n_tokens));
+    end(&j, json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", list, "model", x->model->name, "usage",
+                      "prompt_tokens", (json_int_t)j.n_tokens, "total_tokens", (json_int_t)j.n_tokens));
 }
 
 /* llama-server's */
@@ -175,10 +171,11 @@ void serve_ollama_embed(exchange *x)
     job j;
     json_t *list = json_array();
     begin(&j, x);
+    if (j.body) (void)ollama_keep_alive(x, &(fields){j.body, "", &j.p});
     read_texts(&j, "input");
     compute(&j);
     for (int i = 0; i < j.q.n_prompts && !j.p.status; i++) json_array_append_new(list, row_json(&j, i));
-    end(&j, json_pack("{s:s, s:o, s:I, s:i, s:I}", "model", x->server->o.model, "embeddings", list, "total_duration",
+    end(&j, json_pack("{s:s, s:o, s:I, s:i, s:I}", "model", x->model->name, "embeddings", list, "total_duration",
                       (json_int_t)(now_ns() - x->began_ns), "load_duration", 0, "prompt_eval_count",
                       (json_int_t)j.n_tokens));
 }
@@ -187,6 +184,7 @@ void serve_ollama_embeddings(exchange *x)
 {
     job j;
     begin(&j, x);
+    if (j.body) (void)ollama_keep_alive(x, &(fields){j.body, "", &j.p});
     read_texts(&j, "prompt");
     compute(&j);
     end(&j, j.p.status ? NULL : json_pack("{s:o}", "embedding", row_json(&j, 0)));
@@ -217,7 +215,7 @@ static void read_pairs(job *j, const char **query)
             return;
         }
         const qn_gguf_str q = {*query, strlen(*query)}, d = {json_string_value(words), json_string_length(words)};
-        if (qn_engine_tokenize_pair(j->x->server->engine, q, d, &ids, &n, &err) != QN_OK)
+        if (qn_engine_tokenize_pair(j->x->model->engine, q, d, &ids, &n, &err) != QN_OK)
             problem_error(&j->p, field, &err);
         else
             (void)ask_add_prompt(&j->q, ids, n, &j->p);
@@ -258,7 +256,7 @@ void serve_rerank(exchange *x)
     if (!j.p.status) (void)field_integer(&f, "top_n", 1, INT32_MAX, &top);
     compute(&j);
     end(&j, j.p.status ? NULL
-                       : json_pack("{s:s, s:s, s:o, s:{s:I, s:I}}", "object", "list", "model", x->server->o.model,
+                       : json_pack("{s:s, s:s, s:o, s:{s:I, s:I}}", "object", "list", "model", x->model->name,
                                    "results", results(&j, top), "usage", "prompt_tokens", (json_int_t)j.n_tokens,
                                    "total_tokens", (json_int_t)j.n_tokens));
 }

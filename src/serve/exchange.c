@@ -2,6 +2,7 @@
 /* src/serve/exchange.c -- exchanges: held and let go, replied to, their bodies parsed. */
 #include "serve/exchange.h"
 #include "serve/answers.h"
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,17 @@ int64_t now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void text_log(const server *s, const char *fmt, ...)
+{
+    char line[1024];
+    va_list args;
+    if (!s->o.log) return;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    s->o.log(line);
 }
 
 exchange *exchange_hold(exchange *x)
@@ -35,6 +47,9 @@ void exchange_release(exchange *x)
     pthread_mutex_unlock(&s->lock);
     atomic_fetch_sub(&s->body_bytes, x->counted);
     answers_free(x->answers);
+    if (x->model) loader_release(x->model);
+    json_decref(x->json);
+    free(x->query_model);
     text_deinit(&x->body);
     text_deinit(&x->out);
     pthread_mutex_destroy(&x->lock);
@@ -162,6 +177,7 @@ static bool too_deep(const char *p, size_t n)
 json_t *exchange_parse(exchange *x, problem *p)
 {
     json_error_t error;
+    if (x->json) return json_incref(x->json);
     if (!x->body.n) {
         problem_set(p, 400, "", "the body is empty; a JSON object is expected");
         return NULL;

@@ -10,17 +10,17 @@
  *     the executor            the batcher's: leaves tokens in a list, and goes on
  *     the pump                tokens to text, text to the dialect's form, into the reply; watches sockets and deadlines
  *
- * Locks, always in this order: server.lock, answers.lock, exchange.lock, server.events_lock. */
+ * Locks, always in this order: server.models_lock, server.lock, answers.lock, exchange.lock, server.events_lock. */
 #ifndef QN_SERVE_EXCHANGE_H
 #define QN_SERVE_EXCHANGE_H
 
+#include "serve/model.h"
 #include "serve/problem.h"
 #include "serve/serve.h"
 #include "serve/text.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
-typedef struct exchange exchange;
 typedef struct answers answers;
 typedef struct choice choice;
 typedef struct dialect dialect;
@@ -33,6 +33,7 @@ typedef struct route {
     const dialect *dialect;
     enum { BY_http, BY_worker, BY_computer } by; /* who answers; see routes.def */
     bool open;                                   /* needs no key */
+    enum { NEEDS_none, NEEDS_model } needs;      /* model: the handler finds exchange.model and exchange.json */
 } route;
 const route *route_find(const char *method, const char *path, const char **rest, bool *other_method);
 
@@ -61,8 +62,12 @@ struct exchange {
     char *path;
     uint64_t id;
     _Atomic int refs;
-    char key[24];   /* which of the server's keys it came with: names it for the batcher */
-    bool anthropic; /* sent anthropic-version */
+    char key[24];      /* which of the server's keys it came with: names it for the batcher */
+    bool anthropic;    /* sent anthropic-version */
+    model *model;      /* held; NULL: none */
+    model *waits_for;  /* under models_lock */
+    json_t *json;      /* the body, once it was parsed */
+    char *query_model; /* "?model=", or NULL */
     text body;
     bool too_large;
     uint64_t counted; /* bytes of its body in server.body_bytes */
@@ -98,13 +103,6 @@ struct peer {
 
 struct server {
     serve_options o;
-    qn_engine *engine;
-    const qn_tokenizer *tok;
-    qn_batcher *batcher;
-    qn_chat_needs needs;
-    qn_sampler_params sampler;
-    qn_engine_info info;
-    char file_name[256];
     int64_t started_s;
     void *daemon; /* struct MHD_Daemon */
     int port;
@@ -123,6 +121,16 @@ struct server {
     _Atomic uint64_t body_bytes;
     _Atomic uint64_t n_served;
 
+    pthread_mutex_t catalog_lock; /* who reads the list of models anew; models_lock comes behind it */
+    pthread_mutex_t models_lock;
+    pthread_cond_t models_changed; /* for the loader */
+    model *models, *wanted;        /* wanted: to be loaded, in order */
+    qn_store *store;
+    int64_t refreshed_ns;
+    pthread_t loader;
+    bool has_loader;
+    _Atomic bool models_stop;
+
     pthread_mutex_t responses_lock; /* taken alone */
     stored *responses;
 
@@ -131,15 +139,13 @@ struct server {
     int epoll, wake;
     pthread_t pump, workers[17]; /* the first is the computer */
     int n_workers;
-    qn_session *embedder; /* the computer's; NULL until it is needed */
     bool has_pump;
     _Atomic bool pump_stops;
-    bool told_slow; /* the pump's: of the step under way */
 };
 
 int64_t now_ns(void);
-/* Of the batcher; what an encoder, which has none, was trained for. */
-int32_t server_n_ctx(const server *s);
+/* A line of the log, where there is one. */
+void text_log(const server *s, const char *fmt, ...) QN_PRINTF(2, 3);
 
 /* ---- replying: from any thread ---- */
 /* The whole reply; takes the text. */
@@ -159,7 +165,8 @@ size_t exchange_backlog(exchange *x);
 exchange *exchange_hold(exchange *x);
 void exchange_release(exchange *x);
 
-/* The body as an object; NULL after a problem. Text in it is UTF-8, nested MAX_DEPTH deep at most. */
+/* The body as an object, a reference of the caller's; NULL after a problem. Text in it is UTF-8, nested MAX_DEPTH deep
+ * at most. */
 json_t *exchange_parse(exchange *x, problem *p);
 
 /* ---- http.c ---- */

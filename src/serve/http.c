@@ -202,6 +202,8 @@ static bool admit(exchange *x, struct MHD_Connection *connection, const char *me
     if (!x->route && other) return problem_set(p, 405, "", "%.40s is not for %.200s", method, x->path);
     if (!x->route) return problem_set(p, 404, "", "there is no %.200s here", x->path);
     x->anthropic = header_of(connection, "anthropic-version") != NULL;
+    const char *name = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "model");
+    if (name && !(x->query_model = strdup(name))) return problem_set(p, 503, "", "out of memory");
     set_deadline(x, f.length + f.n_encodings ? f.length + 1 : 0);
     return count_body(x, f.length, p);
 }
@@ -344,6 +346,7 @@ static void completed(void *ctx, struct MHD_Connection *connection, void **con_c
     x->connection = NULL;
     x->gone = true;
     pthread_mutex_unlock(&x->lock);
+    loader_leave(x);
     log_request(x, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     answers_cancel(x);
     set_deadline(x, 1);

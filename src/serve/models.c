@@ -9,52 +9,104 @@
 
 void serve_health(exchange *x) { exchange_reply_json(x, 200, json_pack("{s:s}", "status", "ok")); }
 
-static json_t *model_json(const server *s)
+/* What its file says, and where it is loaded, what it is; under models_lock. */
+static json_t *model_json(const model *m)
 {
-    return json_pack("{s:s, s:s, s:I, s:s, s:{s:i, s:i, s:i, s:I, s:I}}", "id", s->o.model, "object", "model",
-                     "created", (json_int_t)s->started_s, "owned_by", "quern", "meta", "n_vocab", s->info.n_vocab,
-                     "n_ctx_train", s->info.n_ctx_train, "n_embd", s->info.n_embd, "n_params",
-                     (json_int_t)s->info.n_params, "size", (json_int_t)s->info.weight_bytes);
+    static const char *const states[] = {
+        [MODEL_unloaded] = "unloaded",
+        [MODEL_loading] = "loading",
+        [MODEL_loaded] = "loaded",
+        [MODEL_unloading] = "unloaded",
+    };
+    const bool loaded = m->state == MODEL_loaded;
+    const qn_model_facts *f = &m->facts;
+    const qn_engine_info *i = &m->info;
+    return json_pack("{s:s, s:s, s:I, s:s, s:{s:s}, s:{s:I, s:I, s:I, s:I, s:I}}", "id", m->name, "object", "model",
+                     "created", (json_int_t)m->server->started_s, "owned_by", "quern", "status", "value",
+                     states[m->state], "meta", "n_vocab", (json_int_t)(loaded ? i->n_vocab : (int64_t)f->n_vocab),
+                     "n_ctx_train", (json_int_t)(loaded ? i->n_ctx_train : (int64_t)f->n_ctx_train), "n_embd",
+                     (json_int_t)(loaded ? i->n_embd : (int64_t)f->n_embd), "n_params",
+                     (json_int_t)(loaded ? i->n_params : f->n_params), "size",
+                     (json_int_t)(loaded ? i->weight_bytes : m->bytes_of_file));
 }
 
 /* Anthropic's clients say who they are. */
-static json_t *anthropic_model(const server *s)
+static json_t *anthropic_model(const model *m)
 {
     char when[32];
-    const time_t started = (time_t)s->started_s;
+    const time_t started = (time_t)m->server->started_s;
     struct tm day;
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&started, &day));
-    return json_pack("{s:s, s:s, s:s, s:s}", "type", "model", "id", s->o.model, "display_name", s->o.model,
-                     "created_at", when);
+    return json_pack("{s:s, s:s, s:s, s:s}", "type", "model", "id", m->name, "display_name", m->name, "created_at",
+                     when);
+}
+
+static void add_openai(model *m, void *list)
+{
+    if (!m->why_not[0]) json_array_append_new(list, model_json(m));
+}
+
+static void add_anthropic(model *m, void *list)
+{
+    if (!m->why_not[0]) json_array_append_new(list, anthropic_model(m));
 }
 
 void serve_models(exchange *x)
 {
-    const server *s = x->server;
-    if (x->anthropic) {
-        exchange_reply_json(x, 200,
-                            json_pack("{s:[o], s:b, s:s, s:s}", "data", anthropic_model(s), "has_more", false,
-                                      "first_id", s->o.model, "last_id", s->o.model));
+    json_t *list = json_array();
+    models_each(x->server, x->anthropic ? add_anthropic : add_openai, list);
+    if (!x->anthropic) {
+        exchange_reply_json(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
         return;
     }
-    exchange_reply_json(x, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_json(x->server)));
+    const json_t *first = json_array_get(list, 0), *last = json_array_get(list, json_array_size(list) - 1);
+    exchange_reply_json(x, 200,
+                        json_pack("{s:o, s:b, s:O?, s:O?}", "data", list, "has_more", false, "first_id",
+                                  json_object_get(first, "id"), "last_id", json_object_get(last, "id")));
 }
 
 void serve_model(exchange *x)
 {
     problem p = {0};
-    if (strcmp(x->rest, x->server->o.model) == 0) {
-        exchange_reply_json(x, 200, x->anthropic ? anthropic_model(x->server) : model_json(x->server));
-        return;
-    }
-    snprintf(p.code, sizeof(p.code), "model_not_found");
-    problem_set(&p, 404, "model", "the model \"%.120s\" is not here; there is %s", x->rest, x->server->o.model);
-    exchange_refuse(x, &p);
+    json_t *reply = NULL;
+    pthread_mutex_lock(&x->server->models_lock);
+    const model *m = catalog_find(x->server, x->rest, &p);
+    if (m) reply = x->anthropic ? anthropic_model(m) : model_json(m);
+    pthread_mutex_unlock(&x->server->models_lock);
+    if (p.status)
+        exchange_refuse(x, &p);
+    else
+        exchange_reply_json(x, 200, reply);
+}
+
+/* The answer comes when it is loaded. */
+void serve_load(exchange *x) { exchange_reply_json(x, 200, json_pack("{s:b}", "success", true)); }
+
+/* What it is asked to do, it does when nobody holds the model. */
+void serve_unload(exchange *x)
+{
+    problem p = {0};
+    const char *name = NULL;
+    json_t *body = exchange_parse(x, &p);
+    const fields f = {body, "", &p};
+    if (body && !field_string(&f, "model", &name) && !p.status) field_wrong(&f, "model", "the name of a model");
+    pthread_mutex_lock(&x->server->models_lock);
+    model *m = p.status ? NULL : catalog_find(x->server, name, &p);
+    if (m && m->state != MODEL_loaded && m->state != MODEL_loading)
+        problem_set(&p, 400, "model", "%s is not loaded", m->name);
+    else if (m)
+        loader_unload(m);
+    pthread_mutex_unlock(&x->server->models_lock);
+    json_decref(body);
+    if (p.status)
+        exchange_refuse(x, &p);
+    else
+        exchange_reply_json(x, 200, json_pack("{s:b}", "success", true));
 }
 
 /* ---- what goes on ---- */
 
-static json_t *slot_json(const server *s, const qn_batch_info *i)
+static json_t *slot_json(const model *m, const qn_batch_info *i)
 {
     static const char *const states[] = {
         [QN_BATCH_queued] = "queued",
@@ -62,86 +114,58 @@ static json_t *slot_json(const server *s, const qn_batch_info *i)
         [QN_BATCH_generating] = "generating",
         [QN_BATCH_paused] = "paused",
     };
-    return json_pack("{s:i, s:I, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "id", i->stream, "id_task",
-                     (json_int_t)i->id, "is_processing", i->stream >= 0, "state", states[i->state], "n_ctx",
-                     server_n_ctx(s), "n_prompt_tokens", i->usage.n_prompt, "n_prompt_tokens_read", i->usage.n_read,
-                     "n_prompt_tokens_cached", i->usage.n_cached, "n_decoded", i->usage.n_generated, "n_set_back",
-                     i->usage.n_set_back, "queue_ms", (double)i->usage.queue_ns * 1e-6, "prompt_ms",
-                     (double)i->usage.read_ns * 1e-6, "predicted_ms", (double)i->usage.generate_ns * 1e-6);
+    return json_pack("{s:i, s:I, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "id", i->stream,
+                     "id_task", (json_int_t)i->id, "model", m->name, "is_processing", i->stream >= 0, "state",
+                     states[i->state], "n_ctx", model_n_ctx(m), "n_prompt_tokens", i->usage.n_prompt,
+                     "n_prompt_tokens_read", i->usage.n_read, "n_prompt_tokens_cached", i->usage.n_cached, "n_decoded",
+                     i->usage.n_generated, "n_set_back", i->usage.n_set_back, "queue_ms",
+                     (double)i->usage.queue_ns * 1e-6, "prompt_ms", (double)i->usage.read_ns * 1e-6, "predicted_ms",
+                     (double)i->usage.generate_ns * 1e-6);
+}
+
+typedef struct slots {
+    const char *only; /* NULL: of all models */
+    json_t *list;
+} slots;
+
+static void add_slots(model *m, void *ctx)
+{
+    enum { MOST = 1024 };
+    const slots *to = ctx;
+    if (m->state != MODEL_loaded || !m->batcher || (to->only && strcmp(to->only, m->name) != 0)) return;
+    qn_batch_info *infos = calloc(MOST, sizeof(*infos));
+    const int32_t n = infos ? qn_batcher_list(m->batcher, infos, MOST) : 0;
+    for (int32_t i = 0; i < n && i < MOST; i++) json_array_append_new(to->list, slot_json(m, &infos[i]));
+    free(infos);
 }
 
 void serve_slots(exchange *x)
 {
-    enum { MOST = 1024 };
-    qn_batch_info *infos = calloc(MOST, sizeof(*infos));
-    json_t *list = json_array();
-    const int32_t n = infos && x->server->batcher ? qn_batcher_list(x->server->batcher, infos, MOST) : 0;
-    for (int32_t i = 0; i < n && i < MOST; i++) json_array_append_new(list, slot_json(x->server, &infos[i]));
-    free(infos);
-    exchange_reply_json(x, 200, list);
+    slots to = {x->query_model, json_array()};
+    models_each(x->server, add_slots, &to);
+    exchange_reply_json(x, 200, to.list);
 }
 
-static json_t *piece_json(const server *s, qn_token id)
+static json_t *piece_json(const model *m, qn_token id)
 {
     size_t n = 0;
-    const char *name = id == QN_TOKEN_NONE ? NULL : qn_tokenizer_piece(s->tok, id, &n);
+    const char *name = id == QN_TOKEN_NONE ? NULL : qn_tokenizer_piece(m->tok, id, &n);
     return json_text(name, name ? n : 0);
 }
 
 void serve_props(exchange *x)
 {
-    const server *s = x->server;
-    const char *source = qn_chat_template_source(s->o.tmpl);
+    const model *m = x->model;
+    const char *source = qn_chat_template_source(m->tmpl);
     exchange_reply_json(x, 200,
                         json_pack("{s:{s:i}, s:i, s:s, s:o, s:o, s:o, s:o, s:{s:b, s:b, s:b, s:b}, s:{s:b, s:b}, s:s}",
-                                  "default_generation_settings", "n_ctx", server_n_ctx(s), "total_slots",
-                                  s->batcher ? qn_batcher_n_parallel(s->batcher) : 0, "model_alias", s->o.model,
-                                  "model_path", json_text(s->o.path, strlen(s->o.path)), "chat_template",
+                                  "default_generation_settings", "n_ctx", model_n_ctx(m), "total_slots",
+                                  m->batcher ? qn_batcher_n_parallel(m->batcher) : 0, "model_alias", m->name,
+                                  "model_path", json_text(m->path, strlen(m->path)), "chat_template",
                                   json_text(source, strlen(source)), "bos_token",
-                                  piece_json(s, qn_tokenizer_bos(s->tok)), "eos_token",
-                                  piece_json(s, qn_tokenizer_eos(s->tok)), "chat_template_caps", "supports_tools",
-                                  s->needs.tools, "supports_tool_calls", s->needs.calls, "supports_parallel_tool_calls",
-                                  s->needs.several_calls, "supports_system_role", s->needs.system, "modalities",
+                                  piece_json(m, qn_tokenizer_bos(m->tok)), "eos_token",
+                                  piece_json(m, qn_tokenizer_eos(m->tok)), "chat_template_caps", "supports_tools",
+                                  m->needs.tools, "supports_tool_calls", m->needs.calls, "supports_parallel_tool_calls",
+                                  m->needs.several_calls, "supports_system_role", m->needs.system, "modalities",
                                   "vision", false, "audio", false, "build_info", qn_version()));
-}
-
-static void metric(text *t, const char *name, const char *kind, const char *help, double value)
-{
-    text_printf(t, "# HELP quern_%s %s\n# TYPE quern_%s %s\nquern_%s %.17g\n", name, help, name, kind, name, value);
-}
-
-void serve_metrics(exchange *x)
-{
-    server *s = x->server;
-    qn_batcher_stats b = {0};
-    text t = {0};
-    if (s->batcher) qn_batcher_get_stats(s->batcher, &b);
-    pthread_mutex_lock(&s->lock);
-    const double n_exchanges = (double)s->n_exchanges;
-    pthread_mutex_unlock(&s->lock);
-#define COUNTER(field, help) metric(&t, #field "_total", "counter", help, (double)b.field);
-#define GAUGE(field, help)   metric(&t, #field, "gauge", help, (double)b.field);
-    metric(&t, "http_requests_total", "counter", "HTTP requests", (double)atomic_load(&s->n_served));
-    metric(&t, "http_requests", "gauge", "HTTP requests under way", n_exchanges);
-    COUNTER(n_requests, "answers asked of the model")
-    COUNTER(n_ended, "of these, answers that ended, in whatever way")
-    COUNTER(tokens_read, "tokens of prompts that were computed")
-    COUNTER(tokens_reused, "tokens of prompts that were found in the cache")
-    COUNTER(tokens_read_again, "tokens computed again after a stream was set back")
-    COUNTER(tokens_generated, "tokens written")
-    COUNTER(n_steps, "steps of the executor")
-    COUNTER(n_set_backs, "times that a stream gave its cells back")
-    COUNTER(n_evictions, "kept sequences given up for room")
-    COUNTER(busy_seconds, "seconds spent in steps")
-    GAUGE(n_streams, "answers being written")
-    GAUGE(n_queued, "answers that wait for a stream")
-    GAUGE(n_paused, "answers that wait for a slow reader")
-    GAUGE(n_cells, "cells of the context")
-    GAUGE(n_free_cells, "of these, cells that nothing holds")
-    GAUGE(n_cached, "sequences kept")
-    GAUGE(n_cached_tokens, "their tokens")
-    GAUGE(decode_seconds, "what a step without prompts takes, moving average")
-#undef COUNTER
-#undef GAUGE
-    exchange_reply_type(x, 200, "text/plain; version=0.0.4", &t);
 }

@@ -29,15 +29,15 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     (void)field_string(&f, "grammar", &q->gbnf);
     if (field_bool(&f, "cache_prompt", &cache)) q->no_cache = !cache;
     if (schema && !take_json(&q->schema, schema, p)) return false;
-    return !p->status && ask_model(q, x->server, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
-           ask_bias(q, x->server, &f) && prompts_read(q, x->server, &f, "prompt");
+    return !p->status && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->model, &f) &&
+           prompts_read(q, x->model, &f, "prompt");
 }
 
 void serve_completion(exchange *x)
 {
     ask q;
     problem p = {0};
-    ask_init(&q, x->server);
+    ask_init(&q, x);
     (void)read_ask(&q, x, &p);
     if (!p.status && q.n_prompts > 1)
         problem_set(&p, 400, "prompt", "one prompt at a time; /v1/completions takes several");
@@ -113,14 +113,14 @@ const dialect native_dialect = {
 
 /* ---- text and tokens ---- */
 
-static json_t *pieces_json(const server *s, const qn_token *ids, size_t n)
+static json_t *pieces_json(const model *m, const qn_token *ids, size_t n)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         char *data = NULL;
         size_t len = 0;
         const qn_detokenize_options o = {.show_special = true, .keep_prefix = true};
-        (void)qn_detokenize(s->tok, &ids[i], 1, &o, &data, &len, NULL);
+        (void)qn_detokenize(m->tok, &ids[i], 1, &o, &data, &len, NULL);
         json_t *value = json_stringn(data ? data : "", len);
         if (!value) { /* part of a character: its bytes */
             value = json_array();
@@ -132,8 +132,9 @@ static json_t *pieces_json(const server *s, const qn_token *ids, size_t n)
     return list;
 }
 
-static json_t *tokenized(const server *s, const fields *f)
+static json_t *tokenized(const exchange *x, const fields *f)
 {
+    const model *m = x->model;
     bool special = false, parse = true, pieces = false;
     qn_token *ids = NULL;
     size_t n = 0;
@@ -148,25 +149,25 @@ static json_t *tokenized(const server *s, const fields *f)
         return NULL;
     }
     const qn_tokenize_options o = {.no_bos = !special, .no_special = !parse};
-    if (qn_tokenize(s->tok, json_string_value(content), json_string_length(content), &o, &ids, &n, &err) != QN_OK) {
+    if (qn_tokenize(m->tok, json_string_value(content), json_string_length(content), &o, &ids, &n, &err) != QN_OK) {
         problem_error(f->p, "content", &err);
         return NULL;
     }
-    json_t *list = pieces ? pieces_json(s, ids, n) : json_array();
+    json_t *list = pieces ? pieces_json(m, ids, n) : json_array();
     for (size_t i = 0; i < n && !pieces; i++) json_array_append_new(list, json_integer(ids[i]));
     qn_free(ids);
     return json_pack("{s:o}", "tokens", list);
 }
 
-static json_t *detokenized(const server *s, const fields *f)
+static json_t *detokenized(const exchange *x, const fields *f)
 {
     size_t n = 0, len = 0;
     char *data = NULL;
     qn_error err;
-    qn_token *ids = prompts_ids(s, f, "tokens", &n);
+    qn_token *ids = prompts_ids(x->model, f, "tokens", &n);
     if (!ids) return NULL;
     const qn_detokenize_options o = {.show_special = true};
-    const qn_status status = qn_detokenize(s->tok, ids, n, &o, &data, &len, &err);
+    const qn_status status = qn_detokenize(x->model->tok, ids, n, &o, &data, &len, &err);
     free(ids);
     if (status != QN_OK) {
         problem_error(f->p, "tokens", &err);
@@ -177,28 +178,28 @@ static json_t *detokenized(const server *s, const fields *f)
     return reply;
 }
 
-static json_t *templated(const server *s, const fields *f)
+static json_t *templated(const exchange *x, const fields *f)
 {
     ask q;
     qn_prompt prompt = {0};
     json_t *reply = NULL;
-    ask_init(&q, s);
+    ask_init(&q, x);
     const json_t *messages = field_array(f, "messages");
     if (!messages && !f->p->status) field_wrong(f, "messages", "a list of messages");
     q.messages = json_incref((json_t *)messages);
-    if (!f->p->status && openai_chat_shape(&q, f) && openai_tools(&q, f) && ask_prompt(&q, s, &prompt, f->p))
+    if (!f->p->status && openai_chat_shape(&q, f) && openai_tools(&q, f) && ask_prompt(&q, x->model, &prompt, f->p))
         reply = json_pack("{s:o}", "prompt", json_text(prompt.text, prompt.len));
     qn_prompt_deinit(&prompt);
     ask_deinit(&q);
     return reply;
 }
 
-static void reply_with(exchange *x, json_t *(*make)(const server *s, const fields *f))
+static void reply_with(exchange *x, json_t *(*make)(const exchange *x, const fields *f))
 {
     problem p = {0};
     json_t *body = exchange_parse(x, &p), *reply = NULL;
     const fields f = {body, "", &p};
-    if (body) reply = make(x->server, &f);
+    if (body) reply = make(x, &f);
     if (p.status)
         exchange_refuse(x, &p);
     else

@@ -10,16 +10,16 @@
 /* ---- reading ---- */
 
 /* Known options that change nothing of an answer here. */
-static bool options(ask *q, const fields *f, const server *s)
+static bool options(ask *q, const fields *f, const model *m)
 {
     const json_t *own = field_object(f, "options");
     const fields of = {own, "options", f->p};
     int64_t n;
     if (!own) return f->p->status == 0;
     if (field_integer(&of, "num_predict", -2, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
-    if (field_integer(&of, "num_ctx", 1, INT32_MAX, &n) && n > server_n_ctx(s))
+    if (field_integer(&of, "num_ctx", 1, INT32_MAX, &n) && n > model_n_ctx(m))
         return problem_set(f->p, 400, "options.num_ctx", "%lld tokens; this server has a context of %d (--ctx-size)",
-                           (long long)n, server_n_ctx(s));
+                           (long long)n, model_n_ctx(m));
     return f->p->status == 0 && ask_sampling(q, &of) && ask_stops(q, &of, "stop");
 }
 
@@ -45,14 +45,53 @@ static bool think(ask *q, const fields *f)
     return true;
 }
 
-static bool common(ask *q, const fields *f, const server *s)
+/* "1h30m", "90s", "300ms" as Go writes them; a number is of seconds. */
+static bool duration(const char *at, double *seconds)
 {
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"h", 3600}, {"m", 60}, {"s", 1}};
+    const double sign = *at == '-' ? -1 : 1;
+    char *end;
+    at += *at == '-' || *at == '+';
+    *seconds = 0;
+    if (!*at) return false;
+    while (*at) {
+        const double x = strtod(at, &end);
+        size_t i = 0;
+        if (end == at || strspn(at, "0123456789.") < (size_t)(end - at)) return false;
+        while (i < 6 && strncmp(end, units[i].unit, strlen(units[i].unit)) != 0) i++;
+        if (i == 6 && (*end || *seconds != 0)) return false;
+        *seconds += x * (i < 6 ? units[i].seconds : 1);
+        at = end + (i < 6 ? strlen(units[i].unit) : 0);
+    }
+    *seconds *= sign;
+    return true;
+}
+
+bool ollama_keep_alive(exchange *x, const fields *f)
+{
+    const json_t *value = field_get(f, "keep_alive");
+    double seconds = 0;
+    if (!value) return true;
+    if (json_is_number(value))
+        seconds = json_number_value(value);
+    else if (!json_is_string(value) || !duration(json_string_value(value), &seconds))
+        return problem_set(f->p, 400, "keep_alive", "expected seconds or a time such as \"5m\"");
+    loader_keep(x->model, seconds < 0 ? -1 : seconds > 1e9 ? INT64_MAX / 2 : (int64_t)(seconds * 1e9));
+    return true;
+}
+
+static bool common(ask *q, const fields *f, exchange *x)
+{
+    const model *m = x->model;
     int64_t n;
     q->stream = true;
     (void)field_bool(f, "stream", &q->stream);
     (void)field_bool(f, "logprobs", &q->logprobs);
     if (field_integer(f, "top_logprobs", 0, QN_BATCH_MAX_TOP, &n)) q->n_top = (int)n;
-    return f->p->status == 0 && ask_model(q, s, f) && options(q, f, s) && format(q, f) && think(q, f);
+    return f->p->status == 0 && ollama_keep_alive(x, f) && options(q, f, m) && format(q, f) && think(q, f);
 }
 
 static bool no_images(const json_t *object, const char *path, problem *p)
@@ -258,11 +297,14 @@ DIALECT(generate)
 
 /* ---- requests ---- */
 
-/* Nothing asked: the model is loaded, which it is. */
+/* Nothing asked: the model is loaded, which it is, or with a keep_alive of 0 unloaded. */
 static void only_load(exchange *x, const ask *q, bool chat)
 {
+    const json_t *keep = json_object_get(q->body, "keep_alive");
+    const bool unload = (json_is_number(keep) && json_number_value(keep) == 0) ||
+                        (json_is_string(keep) && strspn(json_string_value(keep), "0s") == json_string_length(keep));
     json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", q->model, "created_at", ollama_time((int64_t)time(NULL)),
-                          "done", true, "done_reason", "load");
+                          "done", true, "done_reason", unload ? "unload" : "load");
     if (chat)
         json_object_set_new(o, "message", json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
     else
@@ -274,13 +316,13 @@ static void answer(exchange *x, bool chat)
 {
     ask q;
     problem p = {0};
-    ask_init(&q, x->server);
+    ask_init(&q, x);
     q.body = exchange_parse(x, &p);
     const fields f = {q.body, "", &p};
     const json_t *given = q.body ? field_get(&f, chat ? "messages" : "prompt") : NULL;
     const bool empty = q.body && (!given || (json_is_array(given) && !json_array_size(given)) ||
                                   (json_is_string(given) && !json_string_length(given)));
-    if (!p.status && common(&q, &f, x->server) && empty) {
+    if (!p.status && common(&q, &f, x) && empty) {
         only_load(x, &q, chat);
         ask_deinit(&q);
         return;

@@ -5,6 +5,9 @@
 
 #include "serve/answers.h"
 
+/* "keep_alive": seconds or "5m"; negative for ever, 0 not at all. Of the exchange's model; false after a problem. */
+bool ollama_keep_alive(exchange *x, const fields *f);
+
 json_t *ollama_time(int64_t seconds);
 
 extern const dialect ollama_chat_dialect, ollama_generate_dialect;

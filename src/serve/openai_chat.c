@@ -92,10 +92,10 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     const fields f = {q->body, "", p};
     const json_t *messages = field_array(&f, "messages");
     if (!messages && !p->status) field_wrong(&f, "messages", "a list of messages");
-    if (p->status || !ask_model(q, x->server, &f) || !cannot(&f)) return false;
+    if (p->status || !cannot(&f)) return false;
     q->messages = json_incref((json_t *)messages);
     return limits(q, &f) && logprobs(q, &f) && streaming(q, &f) && openai_chat_shape(q, &f) && openai_tools(q, &f) &&
-           extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->server, &f);
+           extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->model, &f);
 }
 
 void serve_chat_completions(exchange *x) { ask_serve(x, read_ask); }

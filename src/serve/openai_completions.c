@@ -50,8 +50,8 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};
-    return ask_model(q, x->server, &f) && counts(q, &f) && switches(q, &f) && ask_sampling(q, &f) &&
-           ask_stops(q, &f, "stop") && ask_bias(q, x->server, &f) && prompts_read(q, x->server, &f, "prompt");
+    return counts(q, &f) && switches(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
+           ask_bias(q, x->model, &f) && prompts_read(q, x->model, &f, "prompt");
 }
 
 void serve_completions(exchange *x) { ask_serve(x, read_ask); }
@@ -106,7 +106,7 @@ static json_t *asked(const choice *c, const text *more)
     text t = {0};
     char *data = NULL;
     size_t n = 0;
-    if (c->a->q.echo && qn_detokenize(c->a->x->server->tok, prompt->ids, prompt->n, NULL, &data, &n, NULL) == QN_OK)
+    if (c->a->q.echo && qn_detokenize(c->a->x->model->tok, prompt->ids, prompt->n, NULL, &data, &n, NULL) == QN_OK)
         text_put(&t, data, n);
     qn_free(data);
     if (more) text_put(&t, more->data ? more->data : "", more->n);

@@ -28,6 +28,7 @@ typedef struct problem {
     char field[192]; /* "messages[2].content"; "" where it is no field's */
     char code[40];   /* a word for programs; "" where there is none */
     char text[768];
+    bool no_room; /* for want of memory, of which others may have some */
 } problem;
 
 /* The first one stays. Returns false. */

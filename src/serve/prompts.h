@@ -7,8 +7,8 @@
 
 /* Control tokens are found in text where q->special. Text; a list of ids and texts, which is one prompt; or a list of
  * such, or of texts, which are several. */
-bool prompts_read(ask *q, const server *s, const fields *f, const char *name);
+bool prompts_read(ask *q, const model *m, const fields *f, const char *name);
 /* A list of ids, *out of which is freed with free; NULL after a problem. */
-qn_token *prompts_ids(const server *s, const fields *f, const char *name, size_t *n);
+qn_token *prompts_ids(const model *m, const fields *f, const char *name, size_t *n);
 
 #endif

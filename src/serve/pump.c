@@ -36,6 +36,7 @@ static void cancel(exchange *x)
     x->gone = true;
     pthread_mutex_unlock(&x->lock);
     answers_cancel(x);
+    loader_leave(x);
     exchange_wake(x);
 }
 
@@ -125,17 +126,17 @@ static void check_streams(server *s, int64_t now)
 }
 
 /* A step that takes so long is a machine without memory, or a mistake of ours: said once each. */
-static void watch_step(server *s)
+static void watch_step(model *m, void *ctx)
 {
     enum { SLOW_S = 30 };
     qn_batcher_stats stats;
-    char line[96];
-    if (!s->batcher || !s->o.log) return;
-    qn_batcher_get_stats(s->batcher, &stats);
+    (void)ctx;
+    if (m->state != MODEL_loaded || !m->batcher) return;
+    qn_batcher_get_stats(m->batcher, &stats);
     const bool slow = stats.step_seconds > SLOW_S;
-    snprintf(line, sizeof(line), "a step has been computed for %.0f s", stats.step_seconds);
-    if (slow && !s->told_slow) s->o.log(line);
-    s->told_slow = slow;
+    if (slow && !m->told_slow)
+        text_log(m->server, "%s: a step has been computed for %.0f s", m->name, stats.step_seconds);
+    m->told_slow = slow;
 }
 
 /* ---- the thread ---- */
@@ -169,7 +170,7 @@ static void *pump(void *ctx)
         ticked = now;
         check_peers(s, now);
         check_streams(s, now);
-        watch_step(s);
+        models_each(s, watch_step, NULL);
     }
     pump_all(s);
     return NULL;

@@ -317,8 +317,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (!q->body) return false;
     const fields f = {q->body, "", p};
     note_request(q);
-    return ask_model(q, x->server, &f) && read_input(q, x, &f) && read_tools(q, x, &f) && read_rest(q, &f) &&
-           ask_sampling(q, &f);
+    return read_input(q, x, &f) && read_tools(q, x, &f) && read_rest(q, &f) && ask_sampling(q, &f);
 }
 
 void serve_responses(exchange *x) { ask_serve(x, read_ask); }
@@ -328,8 +327,8 @@ void serve_response_tokens(exchange *x)
     ask q;
     problem p = {0};
     qn_prompt prompt = {0};
-    ask_init(&q, x->server);
-    if (read_ask(&q, x, &p) && ask_prompt(&q, x->server, &prompt, &p))
+    ask_init(&q, x);
+    if (read_ask(&q, x, &p) && ask_prompt(&q, x->model, &prompt, &p))
         exchange_reply_json(x, 200,
                             json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens",
                                       (json_int_t)q.prompts[0].n));

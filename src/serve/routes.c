@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const route routes[] = {
-#define ROUTE(method, path, function, dialect, by, open) {#method, path, function, &dialect##_dialect, BY_##by, open},
+#define ROUTE(method, path, function, dialect, by, open, needs) \
+    {#method, path, function, &dialect##_dialect, BY_##by, open, NEEDS_##needs},
 #include "serve/routes.def"
 #undef ROUTE
 };

@@ -5,7 +5,7 @@
 
 #include "serve/exchange.h"
 
-#define ROUTE(method, path, function, dialect, by, open) void function(exchange *x);
+#define ROUTE(method, path, function, dialect, by, open, needs) void function(exchange *x);
 #include "serve/routes.def"
 #undef ROUTE
 

@@ -66,11 +66,11 @@ bool ask_stops(ask *q, const fields *f, const char *name)
 
 /* ---- biases ---- */
 
-static bool add_bias(ask *q, const server *s, int64_t token, double bias, const char *path, problem *p)
+static bool add_bias(ask *q, const model *m, int64_t token, double bias, const char *path, problem *p)
 {
-    if (token < 0 || token >= s->info.n_vocab)
+    if (token < 0 || token >= m->info.n_vocab)
         return problem_set(p, 400, path, "token %lld is not in the vocabulary, which ends at %d", (long long)token,
-                           s->info.n_vocab - 1);
+                           m->info.n_vocab - 1);
     if (q->sampler.n_logit_bias == MAX_BIASES) return problem_set(p, 400, path, "more than %d biases", MAX_BIASES);
     qn_logit_bias *more = realloc(q->bias, ((size_t)q->sampler.n_logit_bias + 1) * sizeof(*more));
     if (!more) return problem_set(p, 503, path, "out of memory");
@@ -104,7 +104,7 @@ static bool own_biases(ask *q, problem *p)
 }
 
 /* {"15043": 1.5}, or [[15043, 1.5], [2, false]]. */
-bool ask_bias(ask *q, const server *s, const fields *f)
+bool ask_bias(ask *q, const model *m, const fields *f)
 {
     const json_t *map = field_get(f, "logit_bias"), *value;
     const char *name;
@@ -120,7 +120,7 @@ bool ask_bias(ask *q, const server *s, const fields *f)
             const json_t *token = json_array_get(value, 0), *by = json_array_get(value, 1);
             if (!json_is_integer(token) || !by)
                 return problem_set(f->p, 400, path, "expected a pair of a token's number and a bias");
-            if (!bias_value(by, &bias, path, f->p) || !add_bias(q, s, json_integer_value(token), bias, path, f->p))
+            if (!bias_value(by, &bias, path, f->p) || !add_bias(q, m, json_integer_value(token), bias, path, f->p))
                 return false;
         }
         return true;
@@ -131,7 +131,7 @@ bool ask_bias(ask *q, const server *s, const fields *f)
         snprintf(path, sizeof(path), "logit_bias.%.40s", name);
         const long long token = strtoll(name, &end, 10);
         if (end == name || *end) return problem_set(f->p, 400, path, "\"%.40s\" is no number of a token", name);
-        if (!bias_value(value, &bias, path, f->p) || !add_bias(q, s, token, bias, path, f->p)) return false;
+        if (!bias_value(value, &bias, path, f->p) || !add_bias(q, m, token, bias, path, f->p)) return false;
     }
     return true;
 }

@@ -17,17 +17,10 @@ static void defaults(server *s, const serve_options *o)
     if (!s->o.max_body) s->o.max_body = 32 << 20;
     if (!s->o.timeout_s) s->o.timeout_s = 600;
     if (!s->o.request_timeout_s) s->o.request_timeout_s = 60;
-    if (!s->o.path) s->o.path = s->o.model;
-    if (o->sampler) s->sampler = *o->sampler;
-    const char *slash = strrchr(s->o.path, '/');
-    snprintf(s->file_name, sizeof(s->file_name), "%s", slash ? slash + 1 : s->o.path);
-    s->tok = qn_engine_tokenizer(s->engine);
-    qn_engine_get_info(s->engine, &s->info);
-    qn_chat_template_needs(s->o.tmpl, &s->needs);
     s->started_s = (int64_t)time(NULL);
 }
 
-qn_status serve_start(qn_engine *engine, qn_batcher *batcher, const serve_options *options, server **out, qn_error *err)
+qn_status serve_start(const serve_options *options, server **out, qn_error *err)
 {
     qn_error own = {.status = QN_STATUS_nomem, .text = "out of memory"};
     server *s = calloc(1, sizeof(*s));
@@ -35,15 +28,21 @@ qn_status serve_start(qn_engine *engine, qn_batcher *batcher, const serve_option
         if (err) *err = own;
         return QN_STATUS_nomem;
     }
-    s->engine = engine;
-    s->batcher = batcher;
     s->epoll = s->wake = -1;
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->events_lock, NULL);
     pthread_mutex_init(&s->responses_lock, NULL);
+    pthread_mutex_init(&s->catalog_lock, NULL);
+    pthread_mutex_init(&s->models_lock, NULL);
     pthread_cond_init(&s->job_came, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->models_changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     defaults(s, options);
-    if (pump_start(s, &own) && work_start(s, &own) && http_start(s, &own)) {
+    if (catalog_start(s, &own) && loader_start(s, &own) && pump_start(s, &own) && work_start(s, &own) &&
+        http_start(s, &own)) {
         *out = s;
         return QN_OK;
     }
@@ -51,8 +50,6 @@ qn_status serve_start(qn_engine *engine, qn_batcher *batcher, const serve_option
     serve_stop(s);
     return own.status;
 }
-
-int32_t server_n_ctx(const server *s) { return s->batcher ? qn_batcher_n_ctx(s->batcher) : s->info.n_ctx_train; }
 
 int serve_port(const server *s) { return s->port; }
 
@@ -101,6 +98,7 @@ void serve_stop(server *s)
     if (!s) return;
     atomic_store(&s->draining, true);
     if (s->daemon && s->o.grace_ms) (void)wait_for_none(s, s->o.grace_ms);
+    loader_stop(s);
     work_stop(s);
     (void)each(s, answers_cancel); /* streams end as their dialect says it */
     if (s->daemon && !wait_for_none(s, GRACE_MS)) {
@@ -109,7 +107,10 @@ void serve_stop(server *s)
     }
     http_stop(s);
     pump_stop(s);
-    qn_session_destroy(s->embedder);
+    catalog_deinit(s);
+    pthread_cond_destroy(&s->models_changed);
+    pthread_mutex_destroy(&s->catalog_lock);
+    pthread_mutex_destroy(&s->models_lock);
     pthread_cond_destroy(&s->job_came);
     pthread_mutex_destroy(&s->events_lock);
     pthread_mutex_destroy(&s->responses_lock);

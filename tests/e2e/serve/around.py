@@ -46,8 +46,7 @@ def times(port, headers):
 
 
 def reads(server):
-    _, text = server.get("/metrics")
-    return int(float(re.search(r"^quern_n_requests_total (\S+)", text.decode(), re.M).group(1)))
+    return int(server.metrics()["quern_n_requests_total"])
 
 
 def through(command, port):

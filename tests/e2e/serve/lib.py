@@ -10,10 +10,12 @@ LONG = {"messages": SUM, "temperature": 2, "top_k": 0, "top_p": 1, "min_p": 0, "
 
 
 class Server:
-    def __init__(self, quern, model, *args):
+    def __init__(self, quern, model, *args, env=None):
+        """model: one, a list of them, or none: all that there are."""
         self.log = tempfile.TemporaryFile("w+")
         fcntl.fcntl(self.log, fcntl.F_SETFL, os.O_APPEND)  # the place in the file is the server's, too
-        self.process = subprocess.Popen([quern, "serve", model, "--port", "0", "-t", "1", *args], stderr=self.log)
+        models = [model] if isinstance(model, str) else model
+        self.process = subprocess.Popen([quern, "serve", *models, "--port", "0", "-t", "1", *args], stderr=self.log, env=env)
         self.port = None
 
         def port():
@@ -68,6 +70,17 @@ class Server:
         assert status == 200, (status, reply)
         return reply
 
+    def metrics(self):
+        """Values by name, sums over their labels."""
+        status, text = self.get("/metrics")
+        assert status == 200, status
+        values = {}
+        for line in text.decode().splitlines():
+            if not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                values[name.split("{")[0]] = values.get(name.split("{")[0], 0) + float(value)
+        return values
+
     def stream(self, path, body, **headers):
         """The events of a stream, as (name, data)."""
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
@@ -93,6 +106,13 @@ class Server:
         for line in r:
             yield json.loads(line)
         c.close()
+
+    def connect(self, path, body):
+        """A request without its answer."""
+        data = json.dumps(body)
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n{data}".encode())
+        return s
 
     def raw(self, data, half_close=False):
         """Bytes as they are; everything that comes back until the server closes."""

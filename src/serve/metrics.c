@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* src/serve/metrics.c -- GET /metrics, as Prometheus reads it. Counters of a model go on when it is loaded anew. */
+#include "serve/routes.h"
+#include <string.h>
+
+/* What a label's value may not hold as it is. */
+static void put_label(text *t, const char *value)
+{
+    for (; *value; value++) {
+        if (*value == '\\' || *value == '"') text_puts(t, "\\");
+        if (*value == '\n')
+            text_puts(t, "\\n");
+        else
+            text_put(t, value, 1);
+    }
+}
+
+static void head(text *t, const char *name, const char *kind, const char *help)
+{
+    text_printf(t, "# HELP quern_%s %s\n# TYPE quern_%s %s\n", name, help, name, kind);
+}
+
+static void plain(text *t, const char *name, const char *kind, const char *help, double value)
+{
+    head(t, name, kind, help);
+    text_printf(t, "quern_%s %.17g\n", name, value);
+}
+
+/* ---- of each model ---- */
+
+typedef struct row {
+    text *t;
+    const char *name;
+    size_t offset; /* in qn_batcher_stats */
+    enum { ROW_int32, ROW_uint64, ROW_double } type;
+} row;
+
+static double value_at(const qn_batcher_stats *b, const row *r)
+{
+    const void *at = (const char *)b + r->offset;
+    return r->type == ROW_int32    ? *(const int32_t *)at
+           : r->type == ROW_uint64 ? (double)*(const uint64_t *)at
+                                   : *(const double *)at;
+}
+
+static void put_row(model *m, void *ctx)
+{
+    const row *r = ctx;
+    qn_batcher_stats b = {0};
+    if (m->state == MODEL_loaded && m->batcher) qn_batcher_get_stats(m->batcher, &b);
+    if (m->state != MODEL_loaded && !m->past.n_requests) return; /* nothing to tell yet */
+#define ADD(field) b.field += m->past.field;
+    MODEL_COUNTERS(ADD)
+#undef ADD
+    text_printf(r->t, "quern_%s{model=\"", r->name);
+    put_label(r->t, m->name);
+    text_printf(r->t, "\"} %.17g\n", value_at(&b, r));
+}
+
+static void put_rows(text *t, server *s)
+{
+#define TYPE_OF(field) \
+    _Generic(((qn_batcher_stats *)0)->field, int32_t : ROW_int32, uint64_t : ROW_uint64, double : ROW_double)
+#define ROW(field, name, kind, help) \
+    head(t, name, kind, help); \
+    models_each(s, put_row, &(row){t, name, offsetof(qn_batcher_stats, field), TYPE_OF(field)});
+#define COUNTER(field, help) ROW(field, #field "_total", "counter", help)
+#define GAUGE(field, help)   ROW(field, #field, "gauge", help)
+    COUNTER(n_requests, "answers asked of the model")
+    COUNTER(n_ended, "of these, answers that ended, in whatever way")
+    COUNTER(tokens_read, "tokens of prompts that were computed")
+    COUNTER(tokens_reused, "tokens of prompts that were found in the cache")
+    COUNTER(tokens_read_again, "tokens computed again after a stream was set back")
+    COUNTER(tokens_generated, "tokens written")
+    COUNTER(n_steps, "steps of the executor")
+    COUNTER(n_set_backs, "times that a stream gave its cells back")
+    COUNTER(n_evictions, "kept sequences given up for room")
+    COUNTER(busy_seconds, "seconds spent in steps")
+    GAUGE(n_streams, "answers being written")
+    GAUGE(n_queued, "answers that wait for a stream")
+    GAUGE(n_paused, "answers that wait for a slow reader")
+    GAUGE(n_cells, "cells of the context")
+    GAUGE(n_free_cells, "of these, cells that nothing holds")
+    GAUGE(n_cached, "sequences kept")
+    GAUGE(n_cached_tokens, "their tokens")
+    GAUGE(decode_seconds, "what a step without prompts takes, moving average")
+#undef COUNTER
+#undef GAUGE
+#undef ROW
+}
+
+static void put_bytes(model *m, void *ctx)
+{
+    text *t = ctx;
+    if (m->state != MODEL_loaded) return;
+    text_puts(t, "quern_model_bytes{model=\"");
+    put_label(t, m->name);
+    text_printf(t, "\"} %.17g\n", (double)atomic_load(&m->bytes));
+}
+
+static void count_waiting(model *m, void *ctx)
+{
+    for (const exchange *x = m->first; x; x = x->next_job) ++*(int *)ctx;
+}
+
+void serve_metrics(exchange *x)
+{
+    server *s = x->server;
+    int n_waiting = 0;
+    text t = {0};
+    models_each(s, count_waiting, &n_waiting);
+    pthread_mutex_lock(&s->lock);
+    const double n_exchanges = (double)s->n_exchanges;
+    pthread_mutex_unlock(&s->lock);
+    plain(&t, "http_requests_total", "counter", "HTTP requests", (double)atomic_load(&s->n_served));
+    plain(&t, "http_requests", "gauge", "HTTP requests under way", n_exchanges);
+    plain(&t, "http_requests_waiting", "gauge", "of these, requests that wait for a model to be loaded", n_waiting);
+    head(&t, "model_bytes", "gauge", "what a loaded model takes, weights and sessions");
+    models_each(s, put_bytes, &t);
+    put_rows(&t, s);
+    exchange_reply_type(x, 200, "text/plain; version=0.0.4", &t);
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Several models by name: loaded when they are asked for, unloaded when nobody uses them, within --memory, in order."""
+import os, shutil, sys, threading
+from lib import Server, run, until
+
+quern, source = sys.argv[1:3]
+PATH = "/v1/chat/completions"
+CHAT, WILL = source + "/models/chat.gguf", source + "/models/shakespeare.gguf"
+SUM = [{"role": "user", "content": "What is 2 plus 3?"}]
+ASK = {"messages": SUM, "temperature": 0}
+LONG = {"messages": SUM, "temperature": 2, "top_k": 0, "top_p": 1, "min_p": 0, "seed": 3, "stream": True,
+        "logit_bias": {str(i): -100 for i in range(9)}}  # goes on until the context is full
+os.makedirs("empty", exist_ok=True)
+HOME = {**os.environ, "HOME": os.path.abspath("empty"), "XDG_DATA_HOME": os.path.abspath("empty"), **{name: "" for name in (
+    "OLLAMA_MODELS", "HF_HUB_CACHE", "HF_HOME", "LLAMA_CACHE", "XDG_CACHE_HOME")}}
+
+
+def folder(name, *files):
+    shutil.rmtree(name, ignore_errors=True)
+    os.makedirs(name)
+    for file in files:
+        shutil.copy(CHAT, f"{name}/{file}.gguf")
+    return name
+
+
+def serve(name, *args):
+    return Server(quern, [], "--models-dir", name, *args, env=HOME)
+
+
+def states(s):
+    return {m["id"]: m["status"]["value"] for m in s.get("/models")[1]["data"]}
+
+
+def answer(s, model, **more):
+    return s.good(PATH, {**ASK, "model": model, **more})["choices"][0]["message"]["content"]
+
+
+def bytes_of(s):
+    return s.get("/api/ps")[1]["models"][0]["size"]
+
+
+def test_on_demand():
+    with serve(folder("two", "a", "b")) as s:
+        assert states(s) == {"a": "unloaded", "b": "unloaded"} and s.get("/api/ps")[1]["models"] == []
+        assert {m["name"] for m in s.get("/api/tags")[1]["models"]} == {"a:latest", "b:latest"}
+        assert answer(s, "a") == "2 + 3 = 5" and states(s) == {"a": "loaded", "b": "unloaded"}
+        assert answer(s, "b:latest") == answer(s, "b.gguf") == "2 + 3 = 5" and states(s) == {"a": "loaded", "b": "loaded"}
+        ps = {m["name"]: m for m in s.get("/api/ps")[1]["models"]}
+        assert ps["a:latest"]["context_length"] > 0 and ps["a:latest"]["size"] > os.path.getsize(CHAT) * 0.5
+        for body, status in (({**ASK, "model": "c"}, 404), (ASK, 400), ({**ASK, "model": 3}, 400)):
+            got, reply = s.post(PATH, body)
+            assert got == status and reply["error"]["param"] == "model", reply
+        assert "a, b" in s.post(PATH, {**ASK, "model": "c"})[1]["error"]["message"]
+        assert s.get("/v1/models/a")[1]["status"]["value"] == "loaded" and s.get("/v1/models/c")[0] == 404
+        assert s.get("/props?model=b")[1]["model_alias"] == "b" and s.get("/props")[0] == 400
+        assert s.good("/api/embed", {"model": "b", "input": "x"})["embeddings"]
+        assert s.good("/models/unload", {"model": "a"}) == {"success": True}
+        assert until(lambda: states(s)["a"] == "unloaded") and s.post("/models/unload", {"model": "a"})[0] == 400
+        assert s.good("/models/load", {"model": "a"}) == {"success": True} and states(s)["a"] == "loaded"
+        assert 'quern_tokens_generated_total{model="a"} 21' in s.get("/metrics")[1].decode(), "counters go on"
+
+
+def test_keep_alive():
+    with serve(folder("one", "a"), "--keep-alive", "0") as s:
+        assert answer(s, "a") == "2 + 3 = 5" and until(lambda: states(s)["a"] == "unloaded")
+        body = {"model": "a", "messages": SUM, "stream": False}
+        s.good("/api/chat", {**body, "keep_alive": "5m"})
+        assert states(s)["a"] == "loaded"
+        s.good("/api/chat", {**body, "keep_alive": -1})
+        assert s.get("/api/ps")[1]["models"][0]["expires_at"].startswith("9999")
+        assert s.good("/api/generate", {"model": "a", "keep_alive": 0, "stream": False})["done_reason"] == "unload"
+        assert until(lambda: states(s)["a"] == "unloaded")
+        assert s.post("/api/chat", {**body, "keep_alive": "soon"})[0] == 400
+
+
+def test_memory():
+    """One fits: whoever asks for the other waits until nobody holds the first, in order; nobody is cut off."""
+    with serve(folder("three", "a", "b", "c")) as s:
+        answer(s, "a")
+        one = bytes_of(s)
+    with serve("three", "--memory", str(int(one * 1.5))) as s:
+        assert answer(s, "a") == answer(s, "b") == "2 + 3 = 5"
+        assert states(s) == {"a": "unloaded", "b": "loaded", "c": "unloaded"}
+        stream = s.stream(PATH, {**LONG, "model": "b", "max_tokens": 700})
+        next(stream)
+        order, threads = [], []
+
+        def ask(model):
+            assert answer(s, model) == "2 + 3 = 5"
+            order.append(model)
+        for i, model in enumerate(("a", "c", "b")):
+            threads.append(threading.Thread(target=ask, args=(model,)))
+            threads[-1].start()
+            assert until(lambda: s.metrics()["quern_http_requests_waiting"] == i + 1), (i, s.metrics())
+        assert s.get("/health")[0] == 200 and not order
+        left = s.connect(PATH, {**ASK, "model": "a"})
+        assert until(lambda: s.metrics()["quern_http_requests_waiting"] == 4)
+        left.close()  # who leaves waits no longer
+        assert until(lambda: s.metrics()["quern_http_requests_waiting"] == 3)
+        assert [e for _, e in stream][-1] == "[DONE]"
+        [t.join() for t in threads]
+        assert order == ["a", "c", "b"], order
+    with serve("three", "--memory", "100K") as s:
+        status, reply, headers = s.request("POST", PATH, {**ASK, "model": "a"})
+        assert status == 503 and headers["Retry-After"] and "--memory" in reply["error"]["message"], reply
+
+
+def test_files():
+    """A file that goes, comes and changes."""
+    with serve(folder("files", "a", "b")) as s:
+        assert answer(s, "a") == "2 + 3 = 5"
+        os.remove("files/a.gguf")
+        assert answer(s, "a") == "2 + 3 = 5", "what is mapped goes on"
+        s.good("/models/unload", {"model": "a"})
+        assert until(lambda: states(s)["a"] == "unloaded")
+        status, reply = s.post(PATH, {**ASK, "model": "a"})
+        assert status == 404 and "gone" in reply["error"]["message"], reply
+        n = s.get("/v1/models/b")[1]["meta"]["n_params"]
+        answer(s, "b")
+        shutil.copy(WILL, "files/new")
+        os.replace("files/new", "files/b.gguf")
+        assert answer(s, "b") == "2 + 3 = 5"
+        s.good("/models/unload", {"model": "b"})
+        assert until(lambda: states(s)["b"] == "unloaded")
+        s.good("/completion", {"model": "b", "prompt": "ROMEO:", "n_predict": 2})
+        assert s.get("/v1/models/b")[1]["meta"]["n_params"] != n
+        with open("files/b.gguf", "r+b") as f:
+            f.write(b"no model")
+        s.good("/models/unload", {"model": "b"})
+        assert until(lambda: states(s)["b"] == "unloaded")
+        assert s.post(PATH, {**ASK, "model": "b"})[0] == 500
+
+
+def test_named():
+    """Two that are named, by their files."""
+    with Server(quern, [CHAT, WILL]) as s:
+        assert states(s) == {"chat": "unloaded", "shakespeare": "unloaded"} and answer(s, "chat") == "2 + 3 = 5"
+        assert s.good("/completion", {"model": "shakespeare", "prompt": "ROMEO:", "n_predict": 2})["tokens_predicted"] == 2
+
+
+if __name__ == "__main__":
+    sys.exit(run(globals()) > 0)
