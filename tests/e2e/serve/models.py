@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Several models by name: loaded when they are asked for, unloaded when nobody uses them, within --memory, in order."""
 import os, shutil, sys, threading
-from lib import Server, run, until
+from lib import LONG, SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
 PATH = "/v1/chat/completions"
 CHAT, WILL = source + "/models/chat.gguf", source + "/models/shakespeare.gguf"
-SUM = [{"role": "user", "content": "What is 2 plus 3?"}]
 ASK = {"messages": SUM, "temperature": 0}
-LONG = {"messages": SUM, "temperature": 2, "top_k": 0, "top_p": 1, "min_p": 0, "seed": 3, "stream": True,
-        "logit_bias": {str(i): -100 for i in range(9)}}  # goes on until the context is full
 os.makedirs("empty", exist_ok=True)
 HOME = {**os.environ, "HOME": os.path.abspath("empty"), "XDG_DATA_HOME": os.path.abspath("empty"), **{name: "" for name in (
     "OLLAMA_MODELS", "HF_HUB_CACHE", "HF_HOME", "LLAMA_CACHE", "XDG_CACHE_HOME")}}
@@ -81,7 +78,7 @@ def test_memory():
     with serve("three", "--memory", str(int(one * 1.5))) as s:
         assert answer(s, "a") == answer(s, "b") == "2 + 3 = 5"
         assert states(s) == {"a": "unloaded", "b": "loaded", "c": "unloaded"}
-        stream = s.stream(PATH, {**LONG, "model": "b", "max_tokens": 700})
+        stream = s.stream(PATH, {**LONG, "stream": True, "model": "b", "max_tokens": 700})
         next(stream)
         order, threads = [], []
 
