@@ -19,52 +19,53 @@ chat() {
     printf 'trap : INT; ' >"$work/command"
     for word in env TERM="${TERM_OF_CHAT:-tmux-256color}" "$quern" chat "$model" -t 1 "$@"; do printf "'%s' " "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")" >>"$work/command"; done
     printf '%s' "${tail_of_chat:-}; echo \$? >'$work/status.part'; mv '$work/status.part' '$work/status'" >>"$work/command"
-    tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on ||
-        { sleep 0.1; tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on; }
+    # the server that was told to end may still be there
+    wait_for tm new-session -d -s c -x 100 -y 50 "sh '$work/command'" ';' set-option -g remain-on-exit on
     sees "Ctrl-D leaves" || finish
+}
+# wait_for COMMAND: until it succeeds; what has not come after minutes never will, on the slowest machine
+wait_for() {
+    for i in $(seq 4000); do
+        "$@" && return 0
+        sleep 0.05
+    done
+    return 1
 }
 screen() { tm capture-pane -p -S -300 -t c >"$work/screen"; }
 # sees TEXT [TIMES]: waits until it stands on the screen that often
-sees() {
-    for i in $(seq 200); do
-        screen
-        [ "$(grep -cF -- "$1" "$work/screen")" -ge "${2:-1}" ] && return 0
-        sleep 0.05
-    done
-    bad "never seen: \"$1\""; grep . "$work/screen"
-    return 1
+sees() { wait_for seen "$@" || { bad "never seen: \"$1\""; grep . "$work/screen"; return 1; }; }
+seen() {
+    screen
+    [ "$(grep -cF -- "$1" "$work/screen")" -ge "${2:-1}" ]
+}
+# answering TEXT: waits until an answer to it is being written, some lines of it
+answering() { wait_for is_answering "$1" || { bad "no answer begins"; grep . "$work/screen"; }; }
+is_answering() {
+    screen
+    [ "$(sed -n "/^> $1/,\$p" "$work/screen" | grep -c .)" -ge 4 ]
 }
 keys() { tm send-keys -t c "$@"; }
 # say TEXT: a line, and its end; waits for the next prompt
 say() { keys -l -- "$1"; keys Enter; prompt; }
 # prompt: waits until a new prompt is the last line, not the one that was there before
 n_prompts=0
-prompt() {
-    for i in $(seq 400); do
-        screen
-        n=$(grep -c '^>' "$work/screen")
-        [ "$n" -gt "$n_prompts" ] && [ "$(grep . "$work/screen" | tail -n 1)" = ">" ] && { n_prompts=$n; return 0; }
-        sleep 0.05
-    done
-    bad "no prompt came"; grep . "$work/screen"
+prompt() { wait_for is_prompt || { bad "no prompt came"; grep . "$work/screen"; }; }
+is_prompt() {
+    screen
+    n=$(grep -c '^>' "$work/screen")
+    [ "$n" -gt "$n_prompts" ] && [ "$(grep . "$work/screen" | tail -n 1)" = ">" ] && n_prompts=$n
 }
 # prompt_is_back: the same, but something may stand behind it already
-prompt_is_back() {
-    for i in $(seq 400); do
-        screen
-        grep . "$work/screen" >"$work/lines"; mv "$work/lines" "$work/screen"
-        [ "$(grep -c '^>' "$work/screen")" -gt "$n_prompts" ] && tail -n 1 "$work/screen" | grep -q '^>' && return 0
-        sleep 0.05
-    done
-    bad "no prompt came back"; cat "$work/screen"
+prompt_is_back() { wait_for is_back || { bad "no prompt came back"; cat "$work/screen"; }; }
+is_back() {
+    screen
+    grep . "$work/screen" >"$work/lines"; mv "$work/lines" "$work/screen"
+    [ "$(grep -c '^>' "$work/screen")" -gt "$n_prompts" ] && tail -n 1 "$work/screen" | grep -q '^>'
 }
 clear_screen() { n_prompts=0; tm send-keys -R -t c ';' clear-history -t c; keys Enter; prompt; }
 leaves() { # by the keys
     keys "$@"
-    for i in $(seq 200); do
-        [ -e "$work/status" ] && break
-        sleep 0.05
-    done
+    wait_for [ -e "$work/status" ]
     [ "$(cat "$work/status")" = 0 ] || { bad "left with: $(cat "$work/status")"; screen; grep . "$work/screen"; }
 }
 
@@ -159,15 +160,13 @@ for template in adds rewrites; do
 done
 
 # ---- Ctrl-C in mid-answer keeps what was said ----
-chat --chat-template plain --ignore-eos -c 4096 --temp 0; prompt
-keys -l "ROMEO:"; keys Enter; sees "
-" 6; sleep 0.3; keys C-c; sees "(stopped)"; prompt
+chat --chat-template plain --ignore-eos -c 400000 --temp 0; prompt # an answer that goes on for minutes
+keys -l "ROMEO:"; keys Enter; answering ROMEO; keys C-c; sees "(stopped)"; prompt
 say "/save $work/c.json"
 grep -q '"role": "assistant"' "$work/c.json" || { bad "what was said is lost:"; cat "$work/c.json"; }
 say "/context"; sees "2 messages"
 clear_screen; say /reset # and so while the terminal takes nothing, which Ctrl-S makes it do, and when its size changes then
-keys -l "ROMEO:"; keys Enter; sees "
-" 6; keys C-s; sleep 0.3; tm resize-window -t c -x 90; sleep 0.1; keys C-c; sees "(stopped)"; prompt
+keys -l "JULIET:"; keys Enter; answering JULIET; keys C-s; sleep 0.3; tm resize-window -t c -x 90; sleep 0.1; keys C-c; sees "(stopped)"; prompt
 say "/context"; sees "2 messages"
 keys C-c; sees "Ctrl-C again or Ctrl-D leaves"; prompt
 leaves C-c
@@ -176,8 +175,7 @@ leaves C-c
 for TERM_OF_CHAT in tmux-256color dumb; do
     export TERM_OF_CHAT
     chat --chat-template plain --ignore-eos -n 150 -c 4096 --temp 0; prompt
-    keys -l "ROMEO:"; keys Enter; sees "
-" 6; keys -l "typed ahead"; prompt_is_back
+    keys -l "ROMEO:"; keys Enter; answering ROMEO; keys -l "typed ahead"; prompt_is_back
     sed '$d' "$work/screen" | grep -q "typed ahead" && { bad "what was typed ahead stands in the answer, terminal $TERM_OF_CHAT:"; grep . "$work/screen"; }
     keys -l " of it"; keys Enter; n_prompts=2; prompt
     say "/save $work/c.json"

@@ -77,7 +77,8 @@ export class Conversation {
   async answer(parent, changed) {
     const m = this.put(parent, {role: 'assistant', state: 'streaming', model: this.record.model});
     const stop = new AbortController(), began = performance.now();
-    let saved = began, first = 0;
+    let timer = 0, first = 0; // written down soon after each piece, also where no other follows
+    const save_soon = () => { timer ||= setTimeout(() => { timer = 0; db.putMessage(m); }, SAVE_EVERY); };
     this.running = {message: m, stop: () => stop.abort()};
     try {
       await Promise.all([db.putMessage(m), this.save()]);
@@ -91,10 +92,7 @@ export class Conversation {
         m.seconds = first ? (performance.now() - first) / 1000 : 0;
         m.first = first ? (first - began) / 1000 : 0;
         changed(m);
-        if (performance.now() - saved > SAVE_EVERY) {
-          saved = performance.now();
-          await db.putMessage(m);
-        }
+        save_soon();
       }
       m.state = 'done';
     } catch (e) {
@@ -102,6 +100,7 @@ export class Conversation {
       if (!stop.signal.aborted) m.error = e instanceof TypeError ? 'the server cannot be reached' : e.message;
       m.status = e.status;
     } finally {
+      clearTimeout(timer);
       this.running = null;
     }
     await Promise.all([db.putMessage(m), this.save()]);

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT
 """A headless Chromium by W3C WebDriver, with nothing but the standard library."""
-import base64, json, socket, subprocess, time, urllib.error, urllib.request
+import base64, json, re, subprocess, time, urllib.error, urllib.request
+
+from lib import PATIENCE
 
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Alt": "\ue00a", "Control": "\ue009"}
 
 
 class Browser:
     def __init__(self, width=1200, height=800, dark=False):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
-        self.process = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.base = f"http://127.0.0.1:{port}"
+        self.process = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
-            self.wait_for(lambda: self.call("GET", "/status"), 20)
+            for line in self.process.stdout:  # it says the port that it found
+                found = re.search(r"started successfully on port (\d+)", line)
+                if found:
+                    break
+            else:
+                raise RuntimeError("chromedriver doesn't start")
+            self.base = f"http://127.0.0.1:{found.group(1)}"
             arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},{height}"]
             wanted = {"goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}}
             self.base += "/session/" + self.call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
@@ -42,7 +46,7 @@ class Browser:
         request = urllib.request.Request(self.base + path, method=method, headers={"Content-Type": "application/json"},
                                          data=json.dumps(body or {}).encode() if method == "POST" else None)
         try:
-            with urllib.request.urlopen(request, timeout=120) as reply:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
                 return json.load(reply)["value"]
         except urllib.error.HTTPError as e:
             raise RuntimeError(e.read().decode()[:1000]) from None
@@ -56,7 +60,7 @@ class Browser:
     def js(self, expression, *arguments):
         return self.call("POST", "/execute/sync", {"script": "return " + expression, "args": list(arguments)})
 
-    def until(self, expression, seconds=60):
+    def until(self, expression, seconds=PATIENCE):
         value = self.wait_for(lambda: self.js(expression), seconds)
         assert value, f"never true: {expression}\nthe page: {self.js('document.body.innerText')[-1500:]}"
         return value
@@ -81,3 +85,4 @@ class Browser:
         finally:
             self.process.terminate()
             self.process.wait()
+            self.process.stdout.close()
