@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Several models by name: loaded when they are asked for, unloaded when nobody uses them, within --memory, in order."""
-import os, shutil, sys, threading
+import json, os, shutil, subprocess, sys, threading
 from lib import LONG, SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
@@ -68,6 +68,31 @@ def test_keep_alive():
         assert s.good("/api/generate", {"model": "a", "keep_alive": 0, "stream": False})["done_reason"] == "unload"
         assert until(lambda: states(s)["a"] == "unloaded")
         assert s.post("/api/chat", {**body, "keep_alive": "soon"})[0] == 400
+
+
+def test_ps_and_stop():
+    def command(*args, port=None, **env):
+        done = subprocess.run([quern, *args], env={**HOME, "QUERN_HOST": f"127.0.0.1:{port or s.port}", **env}, capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+    with serve(folder("ps", "a", "b"), "--api-key", "secret") as s:
+        assert command("ps")[0] == 1 and "key" in command("ps")[2]
+        assert command("ps", QUERN_API_KEY="secret")[:2] == (0, "")
+        status, reply = s.post(PATH, {**ASK, "model": "a"}, Authorization="Bearer secret")
+        assert status == 200, reply
+        status, out, _ = command("ps", "--api-key", "secret")
+        words = out.splitlines()[1].split()
+        assert status == 0 and out.splitlines()[0].split()[0] == "NAME" and words[0] == "a:latest" and words[3:5] == ["512", "0"], out
+        listed = json.loads(command("ps", "--json", QUERN_API_KEY="secret")[1])
+        assert [m["name"] for m in listed] == ["a:latest"] and listed[0]["streams"] == 0 and listed[0]["size"] > 0
+        assert command("stop", "a", QUERN_API_KEY="secret") == (0, "", "")
+        assert until(lambda: command("ps", QUERN_API_KEY="secret")[1] == "")
+        for name, word in (("a", "not loaded"), ("x", "not here")):
+            status, _, err = command("stop", name, QUERN_API_KEY="secret")
+            assert status == 1 and word in err and len(err.splitlines()) == 1, err
+        gone = s.port
+    status, _, err = command("ps", port=gone)
+    assert status == 1 and "no server answers" in err and len(err.splitlines()) == 1, err
+    assert command("ps", "--host", "a b")[0] == 2
 
 
 def test_memory():
