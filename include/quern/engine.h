@@ -340,11 +340,12 @@ QN_API qn_status qn_session_read_node(qn_session *session, const qn_node *node, 
                                       qn_error *err);
 
 typedef struct qn_session_stats {
-    uint64_t graph_builds, plan_cache_hits, plan_cache_misses;
-    uint64_t kv_bytes, reserved_bytes; /* activation buffers */
-    uint64_t tokens;                   /* computed since create */
-    int32_t n_splits, n_transfers;     /* of the graph that ran last */
-    double seconds;                    /* spent computing */
+    uint64_t graph_builds, plan_cache_hits, plan_cache_misses; /* one graph serves batches of many sizes */
+    uint64_t kv_bytes, reserved_bytes;                         /* activation buffers */
+    uint64_t tokens;                                           /* computed since create */
+    int32_t n_splits, n_transfers;                             /* of the graph that ran last */
+    double seconds;                                            /* spent computing */
+    double compile_seconds; /* of these: making graphs, and bringing them to the size of a batch */
 } qn_session_stats;
 QN_API void qn_session_get_stats(const qn_session *session, qn_session_stats *out);
 

@@ -72,6 +72,9 @@ struct qn_backend_type {
      * still there. Allocates nothing. NULL: this backend reads addresses of params at every run anyway, and compiles
      * again for other activations. */
     void (*rebind)(qn_program *program, const qn_buffer *activations);
+    /* Nodes have become smaller than the program was compiled for, or larger again: layouts are read again from them.
+     * Allocates nothing. NULL: this backend computes at the sizes that it has compiled. */
+    void (*resize)(qn_program *program);
     void (*program_destroy)(qn_program *program);
     /* Returns when started or done; see sync. Runs of one backend are computed in the order of the calls. What was
      * started before a run failed is still computed. */

@@ -173,6 +173,7 @@ void qn__exec_destroy(void *exec)
         if (e->constants[p]) type_at(e, p)->buffer_destroy(e->constants[p]);
         qn__activations_release(e->activations[p]);
     }
+    for (int a = 0; a < QN_EXEC_AXES; a++) qn__free(e->axes[a].stretches);
     qn__graph_destroy(e->graph);
     qn__free(e);
 }

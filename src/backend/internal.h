@@ -38,6 +38,17 @@ typedef struct qn_step {
     qn_program *program;
 } qn_step;
 
+/* A number of a node's layout that grows by `step` with a size. */
+typedef struct qn_stretch {
+    int64_t *at, step;
+} qn_stretch;
+
+typedef struct qn_axis {
+    bool learnt;
+    qn_stretch *stretches; /* NULL: the exec serves the size that it was compiled for alone */
+    int32_t n;
+} qn_axis;
+
 struct qn_exec {
     qn_sched *sched;
     qn_graph *graph;
@@ -47,6 +58,8 @@ struct qn_exec {
     qn_step *steps;
     int32_t n_steps, n_segments, n_transfers;
     bool rebound; /* since the last run */
+    qn_axis axes[QN_EXEC_AXES];
+    int32_t less[QN_EXEC_AXES]; /* than it was compiled for, now */
     qn_activations *activations[QN_MAX_PLACES];
     qn_buffer *constants[QN_MAX_PLACES]; /* one a place, NULL where there are none */
 };

@@ -67,6 +67,15 @@ qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint6
  * another is. NULL unbinds: before a buffer goes whose graph may run again; then something else must be bound before it
  * does. */
 qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t offset, qn_error *err);
+/* One exec for many sizes. Its builder has up to two, tokens and rows of output; `less`, taken over on success and on
+ * failure, is the graph with one less along an axis, from which the exec learns what depends on that. */
+enum { QN_EXEC_AXES = 2 };
+bool qn__exec_has_learnt(const qn_exec *e, int axis);
+qn_status qn__exec_learn(qn_exec *e, int axis, qn_graph *less, qn_error *err);
+/* From now on it computes less[axis] fewer than it was compiled for, at least 1; nothing is allocated. false, and
+ * nothing has changed, where it has not learnt that, where more than sizes depends on it, or where a backend can't:
+ * then the whole size is computed, and what is too much must be such as nobody sees. */
+bool qn__exec_resize(qn_exec *e, const int32_t less[QN_EXEC_AXES]);
 /* Runs to the end. No allocation. */
 qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err);
 /* The memory plan; then "node -> backend", one line each, and the splits with their copies. */

@@ -135,6 +135,7 @@ const qn_backend_type qn__backend_cpu = {
     .scratch = scratch,
     .compile = qn__cpu_compile,
     .rebind = qn__cpu_rebind,
+    .resize = qn__cpu_resize,
     .program_destroy = qn__cpu_program_destroy,
     .run = qn__cpu_run,
     .sync = sync_nothing,

@@ -99,6 +99,19 @@ static int64_t chunk_in_this_build(int64_t chunk, int32_t seed)
 #endif
 }
 
+/* Into items of each phase, and chunks of these. */
+static void divide(const qn_cpu *cpu, step *s)
+{
+    const qn_node *n = s->task.node;
+    for (int p = 0; p < s->op->n_phases; p++) {
+        phase *ph = &s->phases[p];
+        ph->chunk = 1;
+        ph->items = s->op->items(cpu->kernels, n, p, &ph->chunk);
+        ph->chunk = chunk_in_this_build(ph->chunk, n->id + p);
+        ph->shared = ph->items > ph->chunk;
+    }
+}
+
 static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, const qn_node *n, step *s, qn_error *err)
 {
     if (!cpu->base.type->accepts(&cpu->base, n, err))
@@ -124,13 +137,7 @@ static qn_status compile_step(const qn_cpu *cpu, const qn_segment *segment, cons
     t->scratch = need > 0 ? (uint8_t *)buffer->host + n->scratch_offset : NULL;
 
     QN_ASSERT(s->op->n_phases <= QN_CPU_MAX_PHASES);
-    for (int p = 0; p < s->op->n_phases; p++) {
-        phase *ph = &s->phases[p];
-        ph->chunk = 1;
-        ph->items = s->op->items(cpu->kernels, n, p, &ph->chunk);
-        ph->chunk = chunk_in_this_build(ph->chunk, n->id + p);
-        ph->shared = ph->items > ph->chunk;
-    }
+    divide(cpu, s);
     return QN_OK;
 }
 
@@ -162,8 +169,9 @@ static bool follows(const qn_cpu *cpu, const step *a, const step *b)
     return shares && x->op == y->op && x->src[0] == y->src[0] && shares(cpu->kernels, x, y);
 }
 
-static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
+static int32_t share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
 {
+    int32_t n_shared = 0;
     for (int32_t first = 0, end; first < n; first = end) {
         for (end = first + 1; end < n && follows(cpu, &steps[first], &steps[end]); end++) {}
         uint8_t *scratch = steps[end - 1].task.scratch;
@@ -178,9 +186,10 @@ static void share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
             steps[i].task.scratch = scratch;
             if (i == first) continue;
             for (int p = 0; p + 1 < steps[i].op->n_phases; p++) steps[i].phases[p].items = 0;
-            QN_COUNT(inputs_shared, 1);
+            n_shared++;
         }
     }
+    return n_shared;
 }
 
 static void rebind_view(qn_view *view, const qn_node *n, const qn_buffer *activations)
@@ -203,6 +212,30 @@ void qn__cpu_rebind(qn_program *program, const qn_buffer *activations)
             t->scratch = (uint8_t *)activations->host + (t->scratch - (uint8_t *)program->activations->host);
     }
     program->activations = activations;
+}
+
+static void relayout(qn_view *view, const qn_node *n, const qn_buffer *activations)
+{
+    view->layout = n->layout;
+    view->layout.offset = 0;
+    rebind_view(view, n, activations);
+}
+
+void qn__cpu_resize(qn_program *program)
+{
+    uint8_t *memory = program->activations ? program->activations->host : NULL;
+    for (int32_t i = 0; i < program->n_steps; i++) {
+        step *s = &program->steps[i];
+        qn_task *t = &s->task;
+        relayout(&t->dst, t->node, program->activations);
+        for (int k = 0; k < t->n_src; k++) relayout(&t->src[k], t->node->src[k], program->activations);
+#ifdef QN_CHECKED
+        QN_ASSERT(!s->op->scratch || s->op->scratch(program->cpu->kernels, t->node) <= t->node->scratch_bytes);
+#endif
+        t->scratch = t->node->scratch_bytes > 0 ? memory + t->node->scratch_offset : NULL;
+        divide(program->cpu, s);
+    }
+    (void)share_preparation(program->cpu, program->steps, program->n_steps);
 }
 
 void qn__cpu_program_destroy(qn_program *program)
@@ -239,7 +272,7 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
         qn__cpu_program_destroy(program);
         return status;
     }
-    share_preparation(program->cpu, program->steps, program->n_steps);
+    QN_COUNT(inputs_shared, share_preparation(program->cpu, program->steps, program->n_steps));
     *out = program;
     return QN_OK;
 }

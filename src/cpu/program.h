@@ -19,6 +19,7 @@ extern const qn_backend_type qn__backend_cpu;
 
 qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err);
 void qn__cpu_rebind(qn_program *program, const qn_buffer *activations);
+void qn__cpu_resize(qn_program *program);
 void qn__cpu_program_destroy(qn_program *program);
 qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err);
 

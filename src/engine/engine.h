@@ -85,6 +85,7 @@ struct qn_session {
     int32_t n_logits;     /* rows valid now */
     double *sum;          /* [n_embd] of a text's hidden states; NULL where there are logits */
     bool no_plan_cache;
+    bool resizes; /* its graphs can be brought to another size */
     qn_eval_fn eval;
     void *eval_ctx;
     qn_exec *running; /* while a run is under way, for read_node */
@@ -173,7 +174,13 @@ typedef struct qn_decode_key {
 } qn_decode_key;
 enum { QN_KEY_decode = 1, QN_KEY_shift, QN_KEY_head };
 size_t qn__session_key(const qn_session *s, int32_t kind, int32_t n_tokens, int32_t n_out, qn_decode_key *key);
-/* Finds or builds and compiles the decode graph of n_tokens and n_out. */
-qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_exec **out, qn_error *err);
+qn_status qn__session_build(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err);
+typedef struct qn_sizes {
+    int32_t n_tokens, n_out;
+} qn_sizes;
+/* Finds or builds and compiles a decode graph for n_tokens and n_out. *sizes: those that it computes, which are larger
+ * where a backend cannot resize. */
+qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_exec **out, qn_sizes *sizes,
+                           qn_error *err);
 
 #endif

@@ -5,23 +5,6 @@
 #include "engine/engine.h"
 #include <string.h>
 
-size_t qn__session_key(const qn_session *s, int32_t kind, int32_t n_tokens, int32_t n_out, qn_decode_key *key)
-{
-    const qn_lora_set *set = &s->shape.loras;
-    *key = (qn_decode_key){.kind = kind, .n_tokens = n_tokens, .n_out = n_out};
-    for (int i = 0; i < set->n; i++) {
-        key->lora[i].id = set->use[i].adapter->id;
-        key->lora[i].scale = set->use[i].scale;
-    }
-    return offsetof(qn_decode_key, lora) + (size_t)set->n * sizeof(key->lora[0]);
-}
-
-static qn_status build(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err)
-{
-    const qn_decode_spec spec = qn__decode_spec(s->engine, &s->shape, n_tokens, n_out);
-    return qn__build_decode(s->engine->model, &s->kv_desc, &spec, out, err);
-}
-
 /* The worst cases of every set of adapters that the engine has now. */
 static qn_status reserve(qn_session *s, qn_admit_fn admit, void *ctx, qn_error *err)
 {
@@ -96,12 +79,19 @@ static qn_status admit(void *ctx, const qn_plan *plan, qn_error *err)
     return w->too_large ? QN_FAIL(err, limit, "the session is too large") : QN_OK;
 }
 
+/* Kept: up to a batch of 512 there are 12 for a set of adapters; where they cannot be resized 18, with several numbers
+ * of rows each. */
+enum { GRAPHS = 64 };
+
 /* Activations are reserved first, while the cache is a stand-in: their plan tells what all will take. */
 static qn_status create_sched(qn_session *s, wish *w, qn_error *err)
 {
     qn_engine *e = s->engine;
     qn_stand_in stand_in;
-    const qn_sched_options options = {.strict = e->strict, .passes_off = e->passes_off, .no_cache = s->no_plan_cache};
+    const qn_sched_options options = {.strict = e->strict,
+                                      .passes_off = e->passes_off,
+                                      .no_cache = s->no_plan_cache,
+                                      .cache_capacity = GRAPHS};
     QN_TRY(qn__sched_create(e->backends, e->n_backends, &options, &s->sched, err));
     QN_TRY(qn__kv_layout(e, &s->shape, &s->arena, &s->layout, &s->kv_desc, err));
     qn__stand_in(e, &s->layout, &s->kv_desc, &stand_in);
@@ -122,6 +112,8 @@ static qn_status create(qn_engine *engine, const qn_session_shape *shape, wish *
     s->engine = engine;
     s->shape = *shape;
     s->no_plan_cache = w->options->no_plan_cache;
+    s->resizes = true;
+    for (int p = 0; p < engine->n_backends; p++) s->resizes &= engine->backends[p]->type->resize != NULL;
     w->session = s;
     qn_status status = create_sched(s, w, err);
     if (status == QN_OK) status = create_buffers(s, err);
@@ -237,23 +229,6 @@ qn_status qn_session_decode_with(qn_session *s, const qn_lora_use *loras, int32_
 
 /* ---- running a chunk ---- */
 
-qn_status qn__session_exec(qn_session *s, int32_t n_tokens, int32_t n_out, qn_exec **out, qn_error *err)
-{
-    qn_decode_key key;
-    const size_t key_bytes = qn__session_key(s, QN_KEY_decode, n_tokens, n_out, &key);
-    *out = qn__sched_find(s->sched, &key, key_bytes);
-    if (*out) {
-        s->stats.plan_cache_hits++;
-        return QN_OK;
-    }
-    s->last = NULL; /* compiling may evict it */
-    s->stats.plan_cache_misses++;
-    s->stats.graph_builds++;
-    qn_graph *graph = NULL;
-    QN_TRY(build(s, n_tokens, n_out, &graph, err));
-    return qn__sched_compile(s->sched, graph, &key, key_bytes, out, err);
-}
-
 static qn_status upload_numbers(qn_session *s, uint64_t at, const int32_t *x, int32_t n, qn_error *err)
 {
     for (int p = 0; p < s->engine->n_backends; p++) {
@@ -311,11 +286,23 @@ static bool call_eval(void *ctx, const qn_node *node, bool after)
     return s->eval(s->eval_ctx, node, after);
 }
 
-static qn_status compute(qn_session *s, int32_t n, int32_t n_out, int32_t n_logits, qn_error *err)
+/* What a chunk has less than its graph writes nothing, sees nothing, and is computed for nothing. */
+static void pad(qn_session *s, int32_t n, int32_t n_out, qn_sizes sizes)
 {
-    const int32_t span = qn__span_size(s->engine->model);
-    qn_exec *e = NULL;
-    QN_TRY(qn__session_exec(s, n, n_out, &e, err));
+    const qn_model *m = s->engine->model;
+    const int32_t span = qn__span_size(m);
+    for (int32_t i = n; i < sizes.n_tokens; i++) {
+        s->tokens[i] = s->pos[i] = 0;
+        for (int g = 0; g < m->n_groups; g++) s->rows[(int64_t)g * sizes.n_tokens + i] = -1;
+        for (int k = 0; k < m->n_sights; k++)
+            memset(s->spans + ((int64_t)k * sizes.n_tokens + i) * span, 0, (size_t)span * sizeof(*s->spans));
+    }
+    for (int32_t i = n_out; i < sizes.n_out; i++) s->out_ids[i] = 0;
+}
+
+static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n_logits, qn_error *err)
+{
+    const int32_t n = sizes.n_tokens, n_out = sizes.n_out, span = qn__span_size(s->engine->model);
     QN_TRY(qn__session_upload_lists(s, err));
     QN_TRY(set_input(e, "tokens", s->tokens, n, err));
     QN_TRY(set_input(e, "pos", s->pos, n, err));
@@ -387,11 +374,16 @@ static qn_status make_room(qn_session *s, const qn_batch_item *items, int32_t n,
 /* Cells first, then what each token sees, whatever order the items came in. */
 static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
-    int32_t n_out = 0, added = 0;
+    int32_t n_out = 0, n_logits = 0, added = 0;
+    qn_exec *e = NULL;
+    qn_sizes sizes;
+    for (int32_t i = 0; i < n; i++) n_logits += items[i].logits;
+    /* A chunk that wants no logits still yields one row, so that it shares the graph of one that does. */
+    QN_TRY(qn__session_exec(s, n, n_logits ? n_logits : 1, &e, &sizes, err));
     qn_status status = make_room(s, items, n, err);
     for (; status == QN_OK && added < n; added++) {
         const qn_batch_item *item = &items[added];
-        if (qn__memory_add(&s->memory, item->seq, item->pos, item->token, s->rows + added, n)) continue;
+        if (qn__memory_add(&s->memory, item->seq, item->pos, item->token, s->rows + added, sizes.n_tokens)) continue;
         status = QN_FAIL(err, invalid, "position %d of sequence %d is taken already", item->pos, item->seq);
         break;
     }
@@ -400,13 +392,12 @@ static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t
         s->tokens[i] = item->token;
         s->pos[i] = item->pos;
         for (int k = 0; k < s->engine->model->n_sights; k++)
-            look(s, k, item, s->spans + ((int64_t)k * n + i) * qn__span_size(s->engine->model));
+            look(s, k, item, s->spans + ((int64_t)k * sizes.n_tokens + i) * qn__span_size(s->engine->model));
         if (item->logits) s->out_ids[n_out++] = i;
     }
     if (status == QN_OK) {
-        /* A chunk that wants no logits still yields one row, so that it shares the graph of one that does. */
-        if (n_out == 0) s->out_ids[0] = 0;
-        status = compute(s, n, n_out ? n_out : 1, n_out, err);
+        pad(s, n, n_out, sizes);
+        status = compute(s, e, sizes, n_logits, err);
     }
     if (status != QN_OK)
         for (int32_t i = 0; i < added; i++) qn__memory_take_back(&s->memory, items[i].seq, items[i].pos);

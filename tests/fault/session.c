@@ -71,7 +71,7 @@ static qn_status decode(void *ctx, qn_error *why) /* builds and compiles a graph
 {
     work *w = ctx;
     qn_batch_item items[7];
-    for (int i = 0; i < 7; i++) items[i] = (qn_batch_item){i, w->last[i % 3] + 1 + i / 3, i % 3, i == 6};
+    for (int i = 0; i < 7; i++) items[i] = (qn_batch_item){i, w->last[i % 3] + 1 + i / 3, i % 3, i > 4};
     const qn_status status = qn_session_decode(w->s, items, 7, why);
     for (int q = 0; q < 3 && status == QN_OK; q++) MUST(qn_session_seq_remove(w->s, q, w->last[q] + 1, -1, err));
     return status;
