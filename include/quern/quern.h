@@ -26,6 +26,7 @@
 #include <quern/optim.h>
 #include <quern/safetensors.h>
 #include <quern/store.h>
+#include <quern/tap.h>
 #include <quern/tensor.h>
 #include <quern/text.h>
 #include <quern/train.h>

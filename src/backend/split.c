@@ -67,12 +67,19 @@ static void list_old(split *p, qn_node *n)
     list(p, n);
 }
 
+/* As the value that it is of, with the place behind it. */
+static qn_node *name_at(split *p, const qn_node *like, qn_node *n, int32_t place)
+{
+    return like->name[0] ? qn__name(p->g, n, "%s@%s", like->name, p->s->backends[place]->name) : n;
+}
+
 static qn_node *dense_copy(split *p, qn_node *n)
 {
     moved *m = &p->moved[n->id];
     if (!m->dense) {
         list_old(p, n);
         m->dense = list_new(p, n, qn__copy(p->g, n, n->dtype), n->root->place);
+        name_at(p, n, m->dense, n->root->place);
     }
     return m->dense;
 }
@@ -87,11 +94,11 @@ static qn_node *constant_at(split *p, qn_node *n, int32_t place)
         qn_node *twin = list_new(p, root, qn__param(p->g, root->name, root->dtype, &shape, NULL, 0, 0), place);
         twin->flags |= QN_NODE_const;
         twin->host = root->host;
-        m->at[place] = twin;
+        m->at[place] = name_at(p, root, twin, place);
     }
     if (n == root) return m->at[place];
     const qn_view_attrs attrs = {.layout = n->layout};
-    return list_new(p, n, qn__op(p->g, QN_OP_view, &attrs, &m->at[place], 1), place);
+    return name_at(p, n, list_new(p, n, qn__op(p->g, QN_OP_view, &attrs, &m->at[place], 1), place), place);
 }
 
 static bool must_be_packed(const qn_node *n)
@@ -120,8 +127,7 @@ static qn_node *transfer_of(split *p, qn_node *n, int32_t place)
     list_old(p, n);
     qn_node *from = p->moved[n->id].dense ? p->moved[n->id].dense : n;
     qn_node *t = list_new(p, n, qn__op(p->g, QN_OP_transfer, NULL, &from, 1), place);
-    if (t != p->g->bad) t->name = n->name;
-    return t;
+    return name_at(p, n, t, place);
 }
 
 static qn_node *value_at(split *p, qn_node *n, int32_t place)
@@ -136,6 +142,7 @@ static qn_node *value_at(split *p, qn_node *n, int32_t place)
         qn_view_attrs attrs = {.layout = n->layout};
         attrs.layout.offset -= u->layout.offset;
         m->at[place] = list_new(p, n, qn__op(p->g, QN_OP_view, &attrs, &there, 1), place);
+        name_at(p, n, m->at[place], place);
     } else {
         m->at[place] = transfer_of(p, n, place);
     }

@@ -2,6 +2,7 @@
 /* src/cli/graph.c -- quern graph: the graph that computes a prompt or one token, as text, DOT or SVG; its memory plan;
  * or what the passes did to it. */
 #include "cli/model.h"
+#include <quern/tap.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ static const cli_usage usage = {
     .summary = "Prints the graph that a model is computed by, as it runs: after all passes, placed on backends.",
     .notes = "SVG opens in any browser; DOT is for Graphviz.",
     .examples = "A picture of the first layer, decoding:\nquern graph model.gguf --layer 0 --svg -o graph.svg\n"
-                "Where a prompt's values lie in memory:\nquern graph model.gguf --phase prompt --plan\n",
+                "Where a prompt's values lie in memory:\nquern graph model.gguf --phase prompt --plan\n"
+                "What the values of a layer are called:\nquern graph model.gguf --names --layer 0\n",
     .min_args = 1,
     .max_args = 1,
 };
@@ -21,7 +23,7 @@ int cli_command_graph(int argc, char **argv)
     cli_model_options m = {0};
     const char *model = NULL, *phase = "decode", *out = "-";
     int32_t layer = -1, n_tokens = 0;
-    bool text = false, dot = false, svg = false, plan = false, passes = false;
+    bool text = false, dot = false, svg = false, plan = false, passes = false, names = false;
     const cli_option options[] = {
         {"phase", 0, CLI_STRING, &phase, "PHASE", "many tokens at once or one (default: decode)", 0, 0, NULL},
         {"tokens", 0, CLI_INT, &n_tokens, "N", "tokens computed at once (default: 512 for prompt)", 1, 1 << 20, NULL},
@@ -32,6 +34,7 @@ int cli_command_graph(int argc, char **argv)
         {"plan", 0, CLI_FLAG, &plan, NULL, "the memory plan and node -> backend instead", 0, 0, NULL},
         {"passes", 0, CLI_FLAG, &passes, NULL, "what each graph pass removed and fused, and how long it took, instead",
          0, 0, NULL},
+        {"names", 0, CLI_FLAG, &names, NULL, "its values instead: what each is called, and what it is", 0, 0, NULL},
         {"output", 'o', CLI_STRING, &out, "FILE", "where to (default: standard output)", 0, 0, NULL},
         CLI_MODEL_OPTIONS(m),
     };
@@ -39,8 +42,8 @@ int cli_command_graph(int argc, char **argv)
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &model, &n_args);
     if (status >= 0) return status;
     const bool prompt = strcmp(phase, "prompt") == 0;
-    if (text + dot + svg + plan + passes > 1)
-        return cli_bad_usage("--text, --dot, --svg, --plan and --passes exclude each other");
+    if (text + dot + svg + plan + passes + names > 1)
+        return cli_bad_usage("--text, --dot, --svg, --plan, --passes and --names exclude each other");
 
     qn_engine *engine = NULL;
     qn_session *session = NULL;
@@ -60,6 +63,7 @@ int cli_command_graph(int argc, char **argv)
         const qn_graph_format format = dot ? QN_GRAPH_dot : svg ? QN_GRAPH_svg : QN_GRAPH_text;
         const qn_status printing = plan     ? qn_session_print_plan(session, n_tokens, &printed, &err)
                                    : passes ? qn_session_print_passes(session, n_tokens, &printed, &err)
+                                   : names  ? qn_session_print_values(session, n_tokens, layer, &printed, &err)
                                             : qn_session_print_graph(session, n_tokens, layer, format, &printed, &err);
         status = printing == QN_OK ? cli_write_text(out, printed, strlen(printed)) : cli_fail_error(&err);
     }

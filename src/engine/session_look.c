@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/session_look.c -- looking inside: callbacks, node values, statistics, printed graphs, plans and passes. */
 #include "engine/engine.h"
+#include <quern/tap.h>
 #include <string.h>
 
 void qn_session_set_eval(qn_session *s, qn_eval_fn fn, void *ctx)
@@ -79,6 +80,51 @@ qn_status qn_session_print_plan(qn_session *s, int32_t n_tokens, char **out, qn_
     const qn_status status = refined_graph(s, n_tokens, &graph, NULL, &text, err);
     if (status == QN_OK) qn__graph_destroy(graph);
     return qn__look_take(&text, status, out, err);
+}
+
+/* ---- names ---- */
+
+static bool add_alias(void *ctx, const char *alias)
+{
+    qn_str *out = ctx;
+    qn__str_printf(out, " = %s", alias);
+    return false;
+}
+
+static void print_value(const qn_graph *g, const qn_node *n, qn_str *out)
+{
+    const qn_value_role *role = qn__role_of(n);
+    qn__str_printf(out, "%s %s [", n->name, qn_dtype_get(n->dtype)->name);
+    for (int i = 0; i < n->layout.rank; i++) qn__str_printf(out, "%s%lld", i ? "," : "", (long long)n->layout.dim[i]);
+    qn__str_puts(out, "]");
+    qn__aliases(g, n, add_alias, out);
+    qn__str_printf(out, "%s%s\n", role ? "  " : "", role ? role->text : "");
+}
+
+static bool shown(int layer, const qn_node *n) { return layer < 0 || n->layer == layer; }
+
+static void print_values(const qn_graph *g, int layer, qn_str *out)
+{
+    for (int32_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op != QN_OP_param && shown(layer, g->nodes[i])) print_value(g, g->nodes[i], out);
+    for (const qn_node *n = g->gone; n; n = n->next_gone) {
+        const qn_node *into = qn__node_into(n);
+        if (shown(layer, n) && n->op != QN_OP_param)
+            qn__str_printf(out, "%s  removed by pass %s%s%s\n", n->name, qn_pass_name((qn_pass)n->gone_by),
+                           into ? ", now in " : "", into ? into->name : "");
+    }
+}
+
+qn_status qn_session_print_values(qn_session *s, int32_t n_tokens, int layer, char **out, qn_error *err)
+{
+    qn_graph *graph = NULL;
+    qn_str text = {0};
+    QN_TRY(qn__session_idle(s, err));
+    QN_TRY(check_layer(s, layer, err));
+    QN_TRY(refined_graph(s, n_tokens, &graph, NULL, NULL, err));
+    print_values(graph, layer, &text);
+    qn__graph_destroy(graph);
+    return qn__look_take(&text, QN_OK, out, err);
 }
 
 static qn_status report_of(qn_session *s, int32_t n_tokens, qn_pass_report *passes, qn_error *err)

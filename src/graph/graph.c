@@ -44,6 +44,7 @@ void qn__graph_reset(qn_graph *g)
     g->n_nodes = g->cap_nodes = 0;
     g->layer = g->hint = -1;
     g->error = (qn_error){0};
+    g->gone = NULL;
     g->owner = NULL;
 }
 

@@ -123,6 +123,9 @@ struct qn_node {
      */
     qn_node *lender; /* of such a value: the param */
     qn_node *lent;   /* of a param: the first such value; of a value: the param's next */
+    /* of a dead node that had a name: the next of them, what stands in its place (NULL: nothing), the pass */
+    qn_node *next_gone, *into;
+    int32_t gone_by;
 };
 
 struct qn_graph {
@@ -134,6 +137,7 @@ struct qn_graph {
     qn_error error;      /* sticky */
     qn_node *bad;        /* what builders return after a failure */
     qn_arena_mark start; /* of the empty graph */
+    qn_node *gone;       /* what passes removed, newest first */
     void *owner;         /* whatever the graph's builder keeps with it, in its arena */
 };
 
@@ -238,6 +242,8 @@ typedef struct qn_pass_options {
 qn_status qn__graph_optimize(qn_graph *g, const qn_pass_options *options, qn_pass_report *report, qn_error *err);
 
 qn_status qn__check_passes_off(uint32_t off, qn_error *err); /* of a user */
+/* What stands in the place of one of graph->gone now; NULL: nothing. */
+const qn_node *qn__node_into(const qn_node *gone);
 /* The table of a report: a line a pass. */
 void qn__passes_print(const qn_pass_report *report, qn_str *out);
 

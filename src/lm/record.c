@@ -332,9 +332,9 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
     return value(qn__attend_heads(tensor(q), tensor(k), tensor(v), &spec));
 }
 
-static qn_value *name(void *ctx, qn_value *x, const char *what, int i)
+static qn_value *name(void *ctx, qn_value *x, qn_role role, int i)
 {
-    (void)ctx, (void)what, (void)i;
+    (void)ctx, (void)role, (void)i;
     return x;
 }
 

@@ -10,8 +10,7 @@
 #include "graph/ops/reduce.h"
 
 #include <math.h>
-
-#include <math.h>
+#include <stdio.h>
 
 qn_node *qn__weight(qn_build *b, const qn_weight *w)
 {
@@ -227,8 +226,10 @@ static qn_node *table_of(qn_build *b, qn_turn turn)
     const qn_rope_attrs *rope = turn == QN_TURN_window ? &b->hp->rope_window : &b->hp->rope;
     if (!b->rope_table[turn])
         b->rope_table[turn] =
-            qn__rope_table(b->g, b->pos, qn__weight(b, qn__rope_factors(b->model, turn, b->kv->n_ctx)),
-                           &(qn_rope_table_attrs){*rope, QN_DTYPE_F32});
+            qn__role(b->g,
+                     qn__rope_table(b->g, b->pos, qn__weight(b, qn__rope_factors(b->model, turn, b->kv->n_ctx)),
+                                    &(qn_rope_table_attrs){*rope, QN_DTYPE_F32}),
+                     turn == QN_TURN_window ? QN_ROLE_rope_table_window : QN_ROLE_rope_table, -1);
     return b->rope_table[turn];
 }
 
@@ -302,14 +303,37 @@ static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
     return value(qn__mul(g, activated(g, node(gate), kind), node(up)));
 }
 
+qn_node *qn__cache(qn_graph *g, qn_role role, int layer, qn_dtype type, int64_t n_cells, int64_t row, void *buffer,
+                   uint64_t offset)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s-%d", qn__role_name(role), layer);
+    return qn__param(g, name, type, &qn_shape_of(n_cells, row), buffer, offset, QN_NODE_mutable);
+}
+
 /* The cache is written first and then read through the result of the write: the order is in the graph, not in a
  * convention. */
-static qn_node *written(qn_build *b, const char *name, int32_t group, void *buffer, uint64_t offset, qn_node *x,
+static qn_node *written(qn_build *b, qn_role role, int i, int32_t group, void *buffer, uint64_t offset, qn_node *x,
                         int64_t row)
 {
     const int64_t n_cells = b->kv->sizes[group].n_cells;
-    qn_node *cache = qn__param(b->g, name, b->kv->type, &qn_shape_of(n_cells, row), buffer, offset, QN_NODE_mutable);
+    qn_node *cache = qn__cache(b->g, role, i, b->kv->type, n_cells, row, buffer, offset);
     return qn__set_rows(b->g, cache, qn__reshape(b->g, x, qn_shape_of(b->n_tokens, row)), b->rows[group]);
+}
+
+/* One param for all layers whose lists lie there; with the positions behind them, for ALiBi, another. */
+static qn_node *lists_of(qn_build *b, int i, const qn_kv_layer *kl, bool positions)
+{
+    const qn_kv_size *size = &b->kv->sizes[kl->group];
+    const int64_t n_lists = (int64_t)size->n_seq * (positions ? 2 : 1);
+    for (int j = 0; j < i; j++) {
+        const qn_kv_layer *other = &b->kv->layers[j];
+        if (b->lists[j] && other->group == kl->group && other->list_buffer == kl->list_buffer &&
+            b->lists[j]->layout.dim[0] == n_lists)
+            return b->lists[j];
+    }
+    return b->lists[i] = qn__param(b->g, qn__role_name(QN_ROLE_lists), QN_DTYPE_I32, &qn_shape_of(n_lists, size->row),
+                                   kl->list_buffer, b->kv->list_offset[kl->group], 0);
 }
 
 static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale)
@@ -320,28 +344,28 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
     const qn_kv_size *size = &b->kv->sizes[kl->group];
     const int64_t n_kv = l->hp.n_kv_head, dk = l->hp.d_k, dv = l->hp.d_v, n_cells = size->n_cells;
     if (l->kv_of == i) {
-        b->cache_k[i] = written(b, "cache_k", kl->group, kl->k_buffer, kl->k_offset, node(k), n_kv * dk);
-        b->cache_v[i] = l->attn_k_b ? qn__narrow(g, b->cache_k[i], -1, 0, dv)
-                                    : written(b, "cache_v", kl->group, kl->v_buffer, kl->v_offset, node(v), n_kv * dv);
+        b->cache_k[i] = written(b, QN_ROLE_cache_k, i, kl->group, kl->k_buffer, kl->k_offset, node(k), n_kv * dk);
+        b->cache_v[i] = l->attn_k_b
+                            ? qn__narrow(g, b->cache_k[i], -1, 0, dv)
+                            : written(b, QN_ROLE_cache_v, i, kl->group, kl->v_buffer, kl->v_offset, node(v), n_kv * dv);
+        qn__role(g, b->cache_k[i], QN_ROLE_cache_k_new, i);
+        qn__role(g, b->cache_v[i], QN_ROLE_cache_v_new, i);
     }
     const qn_attn_attrs attrs = {.scale = scale, .softcap = l->spec.attn.softcap, .alibi = l->spec.attn.alibi};
-    const int64_t n_lists = (int64_t)size->n_seq * (attrs.alibi > 0 ? 2 : 1);
-    qn_node *lists = qn__param(g, "lists", QN_DTYPE_I32, &qn_shape_of(n_lists, size->row), kl->list_buffer,
-                               b->kv->list_offset[kl->group], 0);
     qn_node *spans = b->spans[l->sight];
     if (b->model->alibi && attrs.alibi <= 0) spans = qn__narrow(g, spans, -1, 0, 3);
     const qn_attn_sources src = {.q = node(q),
                                  .k = qn__reshape(g, b->cache_k[l->kv_of], qn_shape_of(n_cells, n_kv, dk)),
                                  .v = qn__reshape(g, b->cache_v[l->kv_of], qn_shape_of(n_cells, n_kv, dv)),
-                                 .lists = lists,
+                                 .lists = lists_of(b, i, kl, attrs.alibi > 0),
                                  .spans = spans,
                                  .sinks = qn__weight(b, l->attn_sinks)};
     return value(qn__attention(g, &src, &attrs));
 }
 
-static qn_value *name(void *ctx, qn_value *x, const char *what, int i)
+static qn_value *name(void *ctx, qn_value *x, qn_role role, int i)
 {
-    return value(qn__name(((qn_build *)ctx)->g, node(x), "%s-%d", what, i));
+    return value(qn__role(((qn_build *)ctx)->g, node(x), role, i));
 }
 
 const qn_recorder qn__graph_recorder = {

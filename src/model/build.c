@@ -32,8 +32,9 @@ static qn_status begin(qn_build *b, const qn_model *m, const qn_kv_desc *kv, int
     *b = (qn_build){.model = m, .hp = &m->hp, .kv = kv, .n_tokens = n_tokens};
     QN_TRY(qn__graph_create(&b->g, err));
     b->params = qn__arena_array(&b->g->arena, (size_t)m->n_weights, sizeof(*b->params));
-    b->cache_k = qn__arena_array(&b->g->arena, 2 * (size_t)m->hp.n_layer, sizeof(*b->cache_k));
+    b->cache_k = qn__arena_array(&b->g->arena, 3 * (size_t)m->hp.n_layer, sizeof(*b->cache_k));
     b->cache_v = b->cache_k ? b->cache_k + m->hp.n_layer : NULL;
+    b->lists = b->cache_k ? b->cache_v + m->hp.n_layer : NULL;
     if (b->params && b->cache_k) return QN_OK;
     qn__graph_destroy(b->g);
     return QN_FAIL(err, nomem, "out of memory while building a graph of %d weights", m->n_weights);
@@ -41,6 +42,7 @@ static qn_status begin(qn_build *b, const qn_model *m, const qn_kv_desc *kv, int
 
 static qn_status end(qn_build *b, qn_graph **out, qn_error *err)
 {
+    qn__name_rest(b->g);
     qn_status status = qn__graph_finish(b->g, err);
     if (status == QN_OK)
         *out = b->g;
@@ -73,9 +75,11 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
         s.x = qn__forward_layer(r, b, m, (int)i, &s);
     }
     qn__graph_scope(b->g, -1, -1);
-    qn_value *x = (qn_value *)qn__get_rows(b->g, (qn_node *)s.x, b->out_ids);           /* [n_out, ..] */
+    qn_value *x = (qn_value *)qn__get_rows(b->g, (qn_node *)s.x, b->out_ids); /* [n_out, ..] */
+    x = r->name(b, x, QN_ROLE_out_rows, -1);
     x = spec->hidden ? qn__forward_hidden(r, b, m, x) : qn__forward_logits(r, b, m, x); /* [n_out, n_vocab] */
-    qn__output(b->g, qn__name(b->g, (qn_node *)x, spec->hidden ? "hidden" : "logits"));
+    if (spec->hidden) qn__name(b->g, (qn_node *)x, "%s", qn__role_name(QN_ROLE_hidden));
+    qn__output(b->g, (qn_node *)x);
     return end(b, out, err);
 }
 
@@ -137,8 +141,7 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
         if (l->kv_of != (int32_t)i) continue;
         const int64_t n_kv = l->hp.n_kv_head, k_row = n_kv * l->hp.d_k, v_row = n_kv * l->hp.d_v;
         qn__graph_scope(g, (int)i, -1);
-        qn_node *cache = qn__param(g, "cache_k", kv->type, &qn_shape_of(n_cells, k_row), kl->k_buffer, kl->k_offset,
-                                   QN_NODE_mutable);
+        qn_node *cache = qn__cache(g, QN_ROLE_cache_k, (int)i, kv->type, n_cells, k_row, kl->k_buffer, kl->k_offset);
         qn_node *k = qn__reshape(g, qn__get_rows(g, cache, src), qn_shape_of(n, n_kv, l->hp.d_k));
         const int64_t kept = l->attn_kv_a ? l->hp.d_k - hp->n_rot : 0; /* of a head: before what is rotated */
         if (turn != QN_TURN_none) {
@@ -149,11 +152,14 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
             k = qn__rope(g, k, delta, qn__weight(b, qn__rope_factors(m, turn, kv->n_ctx)), &rope);
             if (kept) k = qn__cat(g, (qn_node *[]){first, k}, 2, -1);
         }
-        if (turn != QN_TURN_none || copy_v) qn__set_rows(g, cache, qn__reshape(g, k, qn_shape_of(n, k_row)), dst);
+        if (turn != QN_TURN_none || copy_v) {
+            k = qn__set_rows(g, cache, qn__reshape(g, k, qn_shape_of(n, k_row)), dst);
+            qn__role(g, k, QN_ROLE_cache_k_moved, (int)i);
+        }
         if (!copy_v || l->attn_k_b) continue;
-        cache = qn__param(g, "cache_v", kv->type, &qn_shape_of(n_cells, v_row), kl->v_buffer, kl->v_offset,
-                          QN_NODE_mutable);
-        qn__set_rows(g, cache, qn__get_rows(g, cache, src), dst);
+        cache = qn__cache(g, QN_ROLE_cache_v, (int)i, kv->type, n_cells, v_row, kl->v_buffer, kl->v_offset);
+        qn_node *v = qn__set_rows(g, cache, qn__get_rows(g, cache, src), dst);
+        qn__role(g, v, QN_ROLE_cache_v_moved, (int)i);
     }
     return end(b, out, err);
 }

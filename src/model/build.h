@@ -38,6 +38,7 @@ typedef struct qn_build {
     int32_t n_tokens;
     qn_node **params;             /* by weight index: made at first use */
     qn_node **cache_k, **cache_v; /* [n_layer]: as they are when the layer has written to them */
+    qn_node **lists;              /* [n_layer]: NULL where another layer's serve */
     /* inputs of a decode graph */
     qn_node *tokens;                     /* I32 [n_tokens] */
     qn_node *pos;                        /* I32 [n_tokens] */
@@ -79,6 +80,9 @@ static inline uint64_t qn__list_bytes(const qn_kv_size *size)
 
 /* The inputs of spans, [QN_MAX_SIGHTS], and of cells, [QN_MAX_GROUPS]; a group that no layer uses has none. */
 extern const char *const qn__span_names[], *const qn__row_names[], *const qn__src_names[], *const qn__dst_names[];
+/* A layer's cache, ROLE-LAYER. */
+qn_node *qn__cache(qn_graph *g, qn_role role, int layer, qn_dtype type, int64_t n_cells, int64_t row, void *buffer,
+                   uint64_t offset);
 qn_node *qn__weight(qn_build *b, const qn_weight *w); /* NULL for NULL */
 /* Its context is a qn_build, its values are nodes. */
 extern const qn_recorder qn__graph_recorder;

@@ -8,6 +8,7 @@
 #define QN_MODEL_FORWARD_H
 
 #include "model/arch.h"
+#include "model/roles.h"
 
 typedef struct qn_value qn_value;
 
@@ -73,8 +74,8 @@ typedef struct qn_recorder {
     qn_value *(*attend)(void *ctx, qn_value *q, qn_value *k, qn_value *v, const qn_layer *l, int i, float scale);
     /* attention y [.., n_head dv] times what g, a number a head or an element, becomes */
     qn_value *(*gate)(void *ctx, qn_value *y, qn_value *g, qn_attn_gate kind, int64_t n_head);
-    qn_value *(*name)(void *ctx, qn_value *x, const char *what, int i); /* may do nothing */
-    const qn_moe_recorder *moe;                                         /* NULL: for models without mixtures */
+    qn_value *(*name)(void *ctx, qn_value *x, qn_role role, int i); /* i -1: outside layers; may do nothing */
+    const qn_moe_recorder *moe;                                     /* NULL: for models without mixtures */
 } qn_recorder;
 
 /* A mixture: of x [.., n_embd], after its norm; router: what the router reads, mostly x too. */

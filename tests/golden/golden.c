@@ -128,6 +128,74 @@ static void every_kv_type(void **state)
     with_kv_types("llama_F16", types, n);
 }
 
+static bool note_alias(void *ctx, const char *alias)
+{
+    bool *used = ctx;
+    const qn_value_alias *rows = qn_value_aliases();
+    for (int a = 0; rows[a].alias; a++) {
+        const size_t n = strlen(rows[a].alias);
+        used[a] |= !strncmp(alias, rows[a].alias, n) && (alias[n] == '-' || !alias[n]);
+    }
+    return false;
+}
+
+static bool aliases_used[64];
+
+/* No node without a name, no name twice. */
+static void look_at_names(const golden *g, const qn_graph *graph, const char *when, bool *used)
+{
+    static const char *names[8192];
+    const qn_value_role *roles = qn_value_roles();
+    assert_in_range(graph->n_nodes, 1, 8192);
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        names[i] = graph->nodes[i]->name;
+        const qn_value_role *role = qn__role_of(graph->nodes[i]);
+        if (role) used[role - roles] = true;
+        (void)qn__aliases(graph, graph->nodes[i], note_alias, aliases_used);
+        if (!names[i][0]) fail_msg("%s %s: node %d has no name", g->name, when, i);
+        for (int32_t k = 0; k < i; k++)
+            if (!strcmp(names[i], names[k])) fail_msg("%s %s: two nodes are called %s", g->name, when, names[i]);
+    }
+}
+
+/* As built, and as it runs on two backends. */
+static void every_value_has_a_name(void **state)
+{
+    (void)state;
+    const qn_value_role *roles = qn_value_roles();
+    bool used[QN_ROLE_COUNT] = {false};
+    for (golden *g = goldens; g < goldens + n_goldens; g++) {
+        qn_engine *engine = NULL;
+        qn_session *session = NULL;
+        qn_engine_info info;
+        qn_graph *graph = NULL;
+        const qn_place_rule rule = {"blk.1.*", 1};
+        const qn_engine_options options = {.backends = "cpu:ref,cpu:ref", .n_threads = 1, .rules = &rule, .n_rules = 1};
+        MUST(qn_engine_open(g->path, &options, &engine, err));
+        qn_engine_get_info(engine, &info);
+        const qn_session_options so = {.n_ctx = 64, .n_batch = 8, .embeddings = info.encoder};
+        MUST(qn_session_create(engine, &so, &session, err));
+        const qn_decode_spec spec = qn__decode_spec(engine, &session->shape, 5, 2);
+        MUST(qn__build_decode(engine->model, &session->kv_desc, &spec, &graph, err));
+        look_at_names(g, graph, "as built", used);
+        MUST(qn__sched_dry_run(session->sched, graph, NULL, NULL, NULL, err));
+        look_at_names(g, graph, "as it runs", used);
+        qn__graph_destroy(graph);
+        const qn_kv_desc *kv = &session->kv_desc;
+        if (!info.encoder && !engine->model->top.pos_embd) {
+            MUST(qn__build_shift(engine->model, kv, 3, true, &graph, err));
+            look_at_names(g, graph, "a shift", used);
+            qn__graph_destroy(graph);
+        }
+        qn_session_destroy(session);
+        qn_engine_close(engine);
+    }
+    for (int r = 0; r < QN_ROLE_COUNT; r++)
+        if (!used[r]) fail_msg("no model has a value called %s", roles[r].name);
+    for (int a = 0; qn_value_aliases()[a].alias; a++)
+        if (!aliases_used[a]) fail_msg("no model has a value called %s", qn_value_aliases()[a].alias);
+}
+
 static int write_all(const char *folder)
 {
     char path[768];
@@ -180,6 +248,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_the_same_everywhere),
         cmocka_unit_test(covers),
+        cmocka_unit_test(every_value_has_a_name),
         cmocka_unit_test(error_at_every_level),
         cmocka_unit_test(bit_identical),
         cmocka_unit_test(every_kv_type),

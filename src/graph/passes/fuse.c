@@ -61,8 +61,7 @@ static void rewrite(qn_pass_ctx *ctx, const rule *r, qn_node *outer, int side)
     memcpy(outer->src, inner->src, sizeof outer->src);
     outer->n_src = inner->n_src;
     outer->src[outer->n_src++] = other;
-    inner->flags |= QN_NODE_dead;
-    ctx->changed++;
+    qn__pass_remove(ctx, inner, outer);
 }
 
 qn_status qn__pass_fuse(qn_pass_ctx *ctx, qn_error *err)

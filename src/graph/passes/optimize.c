@@ -30,8 +30,18 @@ void qn__pass_replace(qn_pass_ctx *ctx, qn_node *n, qn_node *with)
     QN_ASSERT(!(n->flags & QN_NODE_output));
     ctx->alias[n->id] = with;
     if (n->root == n) ctx->shift[n->id] = with->layout.offset;
+    qn__pass_remove(ctx, n, with);
+}
+
+void qn__pass_remove(qn_pass_ctx *ctx, qn_node *n, qn_node *into)
+{
     n->flags |= QN_NODE_dead;
     ctx->changed++;
+    if (!n->name[0]) return;
+    n->into = into;
+    n->gone_by = ctx->pass;
+    n->next_gone = ctx->g->gone;
+    ctx->g->gone = n;
 }
 
 bool qn__pass_may_read_later(const qn_pass_ctx *ctx, const qn_node *n, int32_t id)
@@ -100,6 +110,7 @@ static qn_status run_pass(qn_pass_ctx *ctx, int pass, qn_error *err)
     qn_graph *g = ctx->g;
     const size_t n = (size_t)g->n_nodes;
     ctx->changed = 0;
+    ctx->pass = pass;
     memset(ctx->alias, 0, n * sizeof *ctx->alias);
     memset(ctx->shift, 0, n * sizeof *ctx->shift);
     memset(ctx->last_update, 0xff, n * sizeof *ctx->last_update);
@@ -154,6 +165,15 @@ qn_status qn__graph_optimize(qn_graph *g, const qn_pass_options *options, qn_pas
     for (int i = 0; i < QN_PASS_COUNT && status == QN_OK; i++) status = reported(&ctx, i, r, err);
     qn__free(ctx.alias);
     return status;
+}
+
+/* ---- what went ---- */
+
+const qn_node *qn__node_into(const qn_node *gone)
+{
+    const qn_node *n = gone->into;
+    while (n && n->flags & QN_NODE_dead) n = n->into;
+    return n;
 }
 
 /* ---- as a table ---- */

@@ -21,6 +21,7 @@ typedef struct qn_pass_ctx {
     int32_t *last_update; /* by id of a root: the last update of its memory, -1 none */
     int32_t *scratch;     /* 4 * n_nodes + 16 numbers for the pass itself, contents undefined */
     int32_t changed;
+    int32_t pass;
 } qn_pass_ctx;
 
 #define QN_PASS_FN(name, text) qn_status qn__pass_##name(qn_pass_ctx *ctx, qn_error *err);
@@ -32,6 +33,8 @@ qn_status qn__pass_resolve(qn_pass_ctx *ctx, qn_node *n, qn_error *err);
 /* Users of n will use `with`, an earlier node of the same values, instead. With a root that is replaced by a row-major
  * view, the users' views move along. */
 void qn__pass_replace(qn_pass_ctx *ctx, qn_node *n, qn_node *with);
+/* n goes; `into`, NULL or the node that computes it from now on, is what to look at instead. */
+void qn__pass_remove(qn_pass_ctx *ctx, qn_node *n, qn_node *into);
 /* May something at any later position read `n`, which is now read at position `id`? */
 bool qn__pass_may_read_later(const qn_pass_ctx *ctx, const qn_node *n, int32_t id);
 /* Users of every node, an output flag counting as one; into `count`, n_nodes numbers. */

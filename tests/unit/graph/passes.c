@@ -454,6 +454,62 @@ static void build_decoder(qn_graph *g)
     }
 }
 
+static void build_named(qn_graph *g)
+{
+    qn_node *x = in(g, "x"), *w = qn__input(g, "w", F32, SHAPE(6));
+    qn_node *idle = qn__name(g, qn__scale(g, x, 1, 0), "idle");
+    qn_node *gate = qn__name(g, qn__silu(g, idle), "gate");
+    qn_node *twin = qn__name(g, qn__rms_norm(g, x, NULL, 1e-5f), "twin");
+    qn_node *again = qn__name(g, qn__rms_norm(g, x, NULL, 1e-5f), "again");
+    qn__name(g, qn__add(g, x, x), "unused");
+    (void)qn__add(g, x, gate); /* goes without a name */
+    out(g, qn__mul(g, gate, qn__add(g, twin, again)), "y");
+    out(g, qn__mul(g, again, w), "z");
+}
+
+static void build_named_to_fuse(qn_graph *g)
+{
+    out(g, qn__mul(g, qn__name(g, qn__silu(g, in(g, "x")), "gate"), in(g, "u")), "y");
+}
+
+static const qn_node *gone(const qn_graph *g, const char *name)
+{
+    const qn_node *n = g->gone;
+    while (n && strcmp(n->name, name) != 0) n = n->next_gone;
+    return n;
+}
+
+static void is_gone(const qn_graph *g, const char *name, qn_pass by, const char *into)
+{
+    const qn_node *n = gone(g, name);
+    assert_non_null(n);
+    assert_int_equal(n->gone_by, by);
+    if (!into)
+        assert_null(qn__node_into(n));
+    else
+        assert_string_equal(qn__node_into(n)->name, into);
+}
+
+/* What a pass removed can be asked for by name, and what stands in its place. */
+static void test_gone(void **state)
+{
+    (void)state;
+    qn_graph *g = after(build_named, 0);
+    is_gone(g, "idle", QN_PASS_fold, "x");
+    is_gone(g, "again", QN_PASS_cse, "twin");
+    is_gone(g, "unused", QN_PASS_dce, NULL);
+    assert_null(gone(g, "twin")); /* two read it, so it is not fused */
+    assert_null(gone(g, "gate")); /* of two users one went after fusing was tried */
+    assert_null(gone(g, "y"));
+    for (const qn_node *n = g->gone; n; n = n->next_gone) assert_string_not_equal(n->name, "");
+    qn__graph_reset(g);
+    assert_null(gone(g, "idle"));
+    qn__graph_destroy(g);
+    g = after(build_named_to_fuse, 0);
+    is_gone(g, "gate", QN_PASS_fuse, "y");
+    qn__graph_destroy(g);
+}
+
 static void test_all(void **state)
 {
     (void)state;
@@ -495,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_cse),
         cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_dce),
+        cmocka_unit_test(test_gone),
         cmocka_unit_test(test_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
