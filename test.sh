@@ -50,7 +50,10 @@ build build-asan
 run_tests build-asan -LE "timing|lint"
 
 say "tests, gcc, thread sanitizer"
-configure build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DQN_SANITIZE=thread -DQN_CHECKED=ON
+# Compiled by gcc, which instruments vectors of any width (clang those of up to 16 bytes), linked with clang's runtime, which takes half
+# the time of gcc 12's. t_base_race sees that the two understand each other.
+configure build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=gcc -DQN_SANITIZE=thread -DQN_CHECKED=ON \
+    "-DCMAKE_C_LINK_EXECUTABLE=clang -fuse-ld=lld <FLAGS> <CMAKE_C_LINK_FLAGS> <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>"
 build build-tsan --target tests_of_threads
 run_tests build-tsan -L threads -E t_cpu_measure
 
