@@ -19,15 +19,16 @@ typedef struct qn_hparams {
     uint32_t n_embd_head_k_window, n_embd_head_v_window, n_rot_window; /* of layers that see a window; 0: the same */
     uint32_t n_expert, n_expert_used;                                  /* 0: no mixtures; of a token */
     uint32_t n_ff_exp;                                                 /* of one expert; 0: n_ff */
-    uint32_t n_expert_shared;                                          /* that all tokens use */
-    uint32_t n_ff_shexp;              /* of these together; 0: n_expert_shared times an expert's */
-    uint32_t n_layer_dense, moe_step; /* mixtures are after so many layers, and of every so many the last; 0: all */
-    uint32_t moe_second_of;           /* of every so many the second; 0: as moe_step says */
-    uint32_t n_layer_nextn;           /* at the end, left alone */
+    uint32_t n_expert_chunk, n_ff_chexp; /* neighbours that share a small expert; its size */
+    uint32_t n_expert_shared;            /* that all tokens use */
+    uint32_t n_ff_shexp;                 /* of these together; 0: n_expert_shared times an expert's */
+    uint32_t n_layer_dense, moe_step;    /* mixtures are after so many layers, and of every so many the last; 0: all */
+    uint32_t moe_second_of;              /* of every so many the second; 0: as moe_step says */
+    uint32_t n_layer_nextn;              /* at the end, left alone */
     uint32_t n_expert_group, n_expert_group_used;
     uint32_t expert_gating; /* 1 + qn_moe_score; 0: the architecture's */
     uint32_t expert_norm;
-    float expert_scale;
+    float expert_scale, chunk_scale;
     float expert_limit, shared_limit; /* in qn_layer_hp */
     /* Latent attention: ranks of queries (0: whole) and of keys and values, a head's sizes where cached is what they
      * are made of; 0: heads are cached, of n_embd_head_k and _v */
@@ -183,6 +184,10 @@ typedef struct qn_layer {
     qn_weight *ffn_gate_exps, *ffn_up_exps, *ffn_down_exps;
     qn_weight *ffn_gate_up_exps; /* of an expert the rows of gate and up, one behind the other */
     qn_weight *ffn_gate_exps_bias, *ffn_up_exps_bias, *ffn_down_exps_bias;
+    qn_weight *ffn_down_exps_scale;                               /* [n_expert]: of each expert's result */
+    qn_weight *ffn_gate_chexps, *ffn_up_chexps, *ffn_down_chexps; /* small ones, of which neighbours share one */
+    qn_weight *ffn_norm_router; /* the router reads the stream after a norm of its own, divided by sqrt(n_embd) */
+    qn_weight *ffn_post_norm_exps, *ffn_post_norm_dense; /* of what each of the two makes, before they are added */
     qn_weight *ffn_norm_exps; /* of what experts take, where it is not what a dense feed-forward beside them takes */
     qn_weight *ffn_gate_shexp, *ffn_up_shexp, *ffn_down_shexp, *ffn_gate_inp_shexp;
     qn_weight *attn_gate;                              /* [n_head, n_embd], or a row an element */
@@ -244,6 +249,8 @@ static inline int64_t qn__latent_value(const qn_hparams *hp)
     QN_DIM(HEADS_B, hp->n_embd_head_k_mla ? l->n_head : 0) \
     QN_DIM(EXPERTS, hp->n_expert) QN_DIM(FF_EXP, hp->n_ff_exp ? hp->n_ff_exp : l->n_ff) \
     QN_DIM(FF_EXP2, 2 * (int64_t)(hp->n_ff_exp ? hp->n_ff_exp : l->n_ff)) \
+    QN_DIM(CHUNKS, hp->n_expert_chunk ? hp->n_expert / hp->n_expert_chunk : 0) \
+    QN_DIM(FF_CHEXP, hp->n_ff_chexp ? hp->n_ff_chexp : l->d_k) \
     QN_DIM(FF_SHEXP, hp->n_ff_shexp ? hp->n_ff_shexp \
                                     : (int64_t)hp->n_expert_shared * (hp->n_ff_exp ? hp->n_ff_exp : l->n_ff)) \
     QN_DIM(LEMBD, hp->n_embd_layer) QN_DIM(LEMBDS, (int64_t)hp->n_embd_layer * hp->n_layer) \

@@ -54,6 +54,20 @@ static qn_value *pick(void *ctx, qn_value *x, qn_value *ids)
     return value(qn__gather(graph(ctx), node(x), -1, node(ids)));
 }
 
+static qn_value *chunks(void *ctx, qn_value *ids, int64_t n)
+{
+    qn_graph *g = graph(ctx);
+    const qn_value_attrs by = {.whole = n};
+    return value(qn__binary(g, QN_OP_floor_divide, node(ids), qn__full(g, QN_DTYPE_I64, &qn_shape_of(1), by)));
+}
+
+static qn_value *weigh_by(void *ctx, qn_value *gates, const qn_weight *w, qn_value *ids)
+{
+    qn_graph *g = graph(ctx);
+    qn_node *all = qn__expand(g, qn__weight(ctx, w), qn_shape_of(((qn_build *)ctx)->n_tokens, w->shape.dim[0]));
+    return value(qn__mul(g, node(gates), qn__gather(g, all, -1, node(ids))));
+}
+
 /* A sum below the least normal number of 16 bits counts as that. */
 static qn_value *normalise(void *ctx, qn_value *gates)
 {
@@ -104,6 +118,8 @@ const qn_moe_recorder qn__graph_moe_recorder = {
     .groups = groups,
     .choose = choose,
     .pick = pick,
+    .chunks = chunks,
+    .weigh_by = weigh_by,
     .normalise = normalise,
     .dense = dense,
     .limited = limited,

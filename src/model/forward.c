@@ -148,6 +148,14 @@ static qn_value *dense(const forward *w, const qn_layer *l, int i, qn_value *x)
     return r->dense(c, y, l->ffn_down, l->ffn_down_bias);
 }
 
+/* The feed-forward that all tokens share with a mixture beside it. */
+static qn_value *beside_experts(const forward *w, const qn_layer *l, int i, qn_value *h)
+{
+    qn_value *y = named(w, dense(w, l, i, h), QN_ROLE_ffn_dense_out, i);
+    if (!l->ffn_post_norm_dense) return y;
+    return named(w, norm(w, y, &l->spec.norm, l->ffn_post_norm_dense, NULL), QN_ROLE_ffn_dense_post_norm, i);
+}
+
 /* Of h, the norm of x; begin: the layer's input. */
 static qn_value *feed_forward(const forward *w, const qn_layer *l, int i, qn_value *h, qn_value *x, qn_value *begin)
 {
@@ -158,8 +166,15 @@ static qn_value *feed_forward(const forward *w, const qn_layer *l, int i, qn_val
         in = norm(w, spec->begin ? begin : x, &l->spec.norm, l->ffn_norm_exps, NULL);
         in = named(w, in, QN_ROLE_ffn_moe_norm, i);
     }
-    qn_value *y = qn__forward_experts(w->r, w->ctx, l, i, in, spec->begin_router ? begin : in);
-    if (l->ffn_up) y = w->r->add(w->ctx, named(w, dense(w, l, i, h), QN_ROLE_ffn_dense_out, i), y);
+    qn_value *router = spec->begin_router ? begin : in;
+    if (l->ffn_norm_router) {
+        router = scaled(w, norm(w, x, &l->spec.norm, l->ffn_norm_router, NULL), 1 / sqrtf((float)w->m->hp.n_embd));
+        router = named(w, router, QN_ROLE_ffn_moe_router, i);
+    }
+    qn_value *y = qn__forward_experts(w->r, w->ctx, l, i, in, router);
+    if (l->ffn_post_norm_exps)
+        y = named(w, norm(w, y, &l->spec.norm, l->ffn_post_norm_exps, NULL), QN_ROLE_ffn_moe_post_norm, i);
+    if (l->ffn_up) y = w->r->add(w->ctx, beside_experts(w, l, i, h), y);
     return named(w, scaled(w, y, spec->sum_scale), QN_ROLE_ffn_out, i);
 }
 

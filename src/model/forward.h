@@ -19,6 +19,9 @@ typedef struct qn_moe_recorder {
     qn_value *(*groups)(void *ctx, qn_value *x, int64_t n, int64_t used); /* -inf but in the best groups */
     qn_value *(*choose)(void *ctx, qn_value *x, int64_t n);               /* ids of the n greatest, best first */
     qn_value *(*pick)(void *ctx, qn_value *x, qn_value *ids);             /* x's elements there */
+    qn_value *(*chunks)(void *ctx, qn_value *ids, int64_t n);             /* ids / n, rounded down */
+    qn_value *(*weigh_by)(void *ctx, qn_value *gates, const qn_weight *w,
+                          qn_value *ids); /* gates * w's elements there */
     qn_value *(*normalise)(void *ctx, qn_value *gates);
     /* x [.., k], or a row for each expert, [.., n_used, k] -> [.., n_used, m] */
     qn_value *(*dense)(void *ctx, qn_value *x, const qn_weight *w, qn_value *ids, const qn_weight *bias);

@@ -27,6 +27,7 @@ static qn_value *gates_of(const qn_recorder *r, void *ctx, const qn_layer *l, in
     if (chosen) gates = m->score(ctx, gates, QN_MOE_softmax);
     if (spec->normalise) gates = m->normalise(ctx, gates);
     if (spec->scale != 0 && spec->scale != 1) gates = r->scale(ctx, gates, spec->scale);
+    if (l->ffn_down_exps_scale) gates = m->weigh_by(ctx, gates, l->ffn_down_exps_scale, *ids);
     return r->name(ctx, gates, QN_ROLE_ffn_moe_weights, i);
 }
 
@@ -48,6 +49,21 @@ static qn_value *shared(const qn_recorder *r, void *ctx, const qn_layer *l, int 
     qn_value *y = r->name(ctx, r->dense(ctx, h, l->ffn_down_shexp, NULL), QN_ROLE_ffn_shexp_down, i);
     if (!l->ffn_gate_inp_shexp) return y;
     return r->name(ctx, r->moe->switched(ctx, y, x, l->ffn_gate_inp_shexp), QN_ROLE_ffn_shexp, i);
+}
+
+/* GroveMoE's (Wu et al. 2025): a small expert for each chunk of neighbours, with the gate of every one of them that was
+ * chosen. */
+static qn_value *chunked(const qn_recorder *r, void *ctx, const qn_layer *l, int i, qn_value *x, qn_value *ids,
+                         qn_value *gates)
+{
+    static const names as = {QN_ROLE_ffn_chexp_gate, QN_ROLE_ffn_chexp_up, QN_ROLE_ffn_chexp_act};
+    const qn_moe_recorder *m = r->moe;
+    const qn_moe_spec *spec = &l->spec.moe;
+    qn_value *of = m->chunks(ctx, ids, spec->n_chunk);
+    qn_value *gate = m->dense(ctx, x, l->ffn_gate_chexps, of, NULL), *up = m->dense(ctx, x, l->ffn_up_chexps, of, NULL);
+    qn_value *h = gated(r, ctx, l, i, gate, up, spec->limit, &as);
+    qn_value *y = r->name(ctx, m->dense(ctx, h, l->ffn_down_chexps, of, NULL), QN_ROLE_ffn_chexp_down, i);
+    return r->name(ctx, r->scale(ctx, m->sum(ctx, y, gates), spec->chunk_scale), QN_ROLE_ffn_chexp_out, i);
 }
 
 qn_value *qn__forward_experts(const qn_recorder *r, void *ctx, const qn_layer *l, int i, qn_value *x, qn_value *router)
@@ -78,6 +94,7 @@ qn_value *qn__forward_experts(const qn_recorder *r, void *ctx, const qn_layer *l
     qn_value *y = m->dense(ctx, h, l->ffn_down_exps, ids, l->ffn_down_exps_bias);
     y = r->name(ctx, y, QN_ROLE_ffn_moe_down, i);
     y = r->name(ctx, m->sum(ctx, y, before ? NULL : gates), QN_ROLE_ffn_moe_out, i);
+    if (l->ffn_down_chexps) y = r->name(ctx, r->add(ctx, y, chunked(r, ctx, l, i, x, ids, gates)), QN_ROLE_ffn_out, i);
     if (!l->ffn_up_shexp) return y;
     return r->name(ctx, r->add(ctx, y, shared(r, ctx, l, i, x)), QN_ROLE_ffn_out, i);
 }

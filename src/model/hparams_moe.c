@@ -28,6 +28,9 @@ qn_status qn__check_experts(const qn_arch *arch, const qn_hparams *hp, qn_error 
     if (hp->n_layer_dense > hp->n_layer)
         return QN_FAIL(err, format, "%s.leading_dense_block_count is %u; at most block_count %u is expected",
                        arch->name, hp->n_layer_dense, hp->n_layer);
+    if (hp->n_expert_chunk && hp->n_expert % hp->n_expert_chunk)
+        return QN_FAIL(err, format, "%s.experts_per_group is %u; a divisor of expert_count %u is expected", arch->name,
+                       hp->n_expert_chunk, hp->n_expert);
     const uint32_t n = hp->n_expert_group, used = hp->n_expert_group_used;
     if (n < 2) return QN_OK;
     if (hp->n_expert % n || hp->n_expert / n < 2)

@@ -271,6 +271,8 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
     if (hp->expert_gating) moe->score = (qn_moe_score)(hp->expert_gating - 1);
     if (hp->expert_norm) moe->normalise = true;
     moe->scale = hp->expert_scale;
+    moe->n_chunk = (int32_t)hp->n_expert_chunk;
+    moe->chunk_scale = hp->chunk_scale;
     moe->limit = l->hp.expert_limit;
     moe->shared_limit = l->hp.shared_limit;
     moe->n_used = (int32_t)hp->n_expert_used;

@@ -126,7 +126,9 @@ typedef struct qn_moe_spec {
     float scale;               /* of gates; 0: 1 */
     float sum_scale;           /* of experts and what is added for all tokens; 0: 1 */
     float limit, shared_limit; /* act(gate) at most that, and up both ways: of experts, of the shared ones; 0: none */
-    int32_t n_used;            /* of a token */
+    int32_t n_chunk;           /* neighbours that share a small expert, which is chosen with each of them; 0: none do */
+    float chunk_scale;         /* of what small experts make */
+    int32_t n_used;
     int32_t n_group, n_group_used; /* chosen only in the groups whose two best experts are best; 0: no groups */
 } qn_moe_spec;
 

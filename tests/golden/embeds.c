@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/golden/embeds.c -- the embedding models of shared/archs against an independent engine's: hidden states of every
  * token, and what each kind of pooling makes of them, with a cache that rounds nothing, under the limit of the file's
- * row in archs.json; the same bits with 1, 2 and 3 threads, alone and in a batch. With a name it runs this file only,
- * whatever its architecture. */
+ * row in archs.json; the same bits with 1, 2 and 3 threads, alone and in a batch, at every level. With a name it runs
+ * this file only, whatever its architecture. */
 #include "archs.h"
 
 #include "model/arch.h"
 
 /* Three texts: the one that counts is the last, the second or the first of them. */
-static void embed(const char *path, int threads, qn_pooling pooling, const qn_token *tokens, int at, size_t n,
-                  float *out)
+static void embed(const char *path, const char *backends, int threads, qn_pooling pooling, const qn_token *tokens,
+                  int at, size_t n, float *out)
 {
     qn_engine *e = NULL;
     qn_session *s = NULL;
     qn_engine_info info;
-    MUST(qn_engine_open(path, &(qn_engine_options){.n_threads = threads}, &e, err));
+    MUST(qn_engine_open(path, &(qn_engine_options){.n_threads = threads, .backends = backends}, &e, err));
     qn_engine_get_info(e, &info);
     const qn_session_options options = {.n_ctx = 512,
                                         .n_batch = at == 1 ? N : 300,
@@ -38,6 +38,12 @@ static void embed(const char *path, int threads, qn_pooling pooling, const qn_to
 }
 
 static const char *only;
+static qn_machine machine;
+#ifdef QN_CHECKED
+enum { N_LEVELS = 0 }; /* under a sanitizer the best alone */
+#else
+enum { N_LEVELS = QN_CPU_LEVEL_COUNT };
+#endif
 static int n_run, n_bad;
 
 static void one(const char *name, qn_pooling pooling, const char *npy, size_t n, double limit, const qn_token *tokens)
@@ -46,10 +52,17 @@ static void one(const char *name, qn_pooling pooling, const char *npy, size_t n,
     snprintf(path, sizeof path, "%s/archs/%s.gguf", QN_SHARED_DIR, name);
     float *want = read_npy(npy, n), *have = malloc(2 * n * sizeof *have);
     assert_non_null(have);
-    embed(path, 1, pooling, tokens, 0, n, have);
+    embed(path, NULL, 1, pooling, tokens, 0, n, have);
     bool same = true;
     for (int t = 2; t <= 3; t++) {
-        embed(path, t, pooling, tokens, t - 1, n, have + n);
+        embed(path, NULL, t, pooling, tokens, t - 1, n, have + n);
+        same = same && memcmp(have, have + n, n * sizeof *have) == 0;
+    }
+    for (int l = 0; l < N_LEVELS && pooling == QN_POOLING_none; l++) {
+        char backend[32];
+        if (!(machine.levels >> l & 1)) continue;
+        snprintf(backend, sizeof backend, "cpu:%s", qn_cpu_level_name((qn_cpu_level)l));
+        embed(path, backend, 1, pooling, tokens, 0, n, have + n);
         same = same && memcmp(have, have + n, n * sizeof *have) == 0;
     }
     const double off = nmse(have, want, n);
@@ -108,6 +121,7 @@ int main(int argc, char **argv)
         printf("skipped: no %s/archs/archs.json\n", QN_SHARED_DIR);
         return 77;
     }
+    qn_machine_get(&machine);
     only = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,7 +133,7 @@ class Model:
         self.n_head = a_layer(get("attention.head_count"), self.n_layer)
         self.n_kv = a_layer(get("attention.head_count_kv", self.n_head), self.n_layer)
         self.n_embd = get("embedding_length")
-        self.layer_norm = get("attention.layer_norm_epsilon") is not None
+        self.layer_norm = get("attention.layer_norm_rms_epsilon") is None
         self.eps = get("attention.layer_norm_epsilon") if self.layer_norm else get("attention.layer_norm_rms_epsilon")
         self.head = get("attention.key_length", self.n_embd // max(self.n_head))
         self.head_v = get("attention.value_length", self.n_embd // max(self.n_head))
@@ -316,7 +316,7 @@ class Model:
         tables = {None: None, "all": self.angles(pos, self.base, True, self.n_rot), "window": self.angles(pos, self.window_base, False, self.n_rot_window)}
         see = np.tri(n) > 0
         near = see & (pos[None] > pos[:, None] - (self.window or n))
-        if a in ("dream", "llada"):  # diffusion: both ways
+        if a in ("dream", "llada", "llada-moe", "rnd1"):  # diffusion: both ways
             see[:] = True
         if a in ENCODERS:
             see, near = np.ones((n, n)) > 0, abs(pos[None] - pos[:, None]) <= (self.window or 0) // 2
@@ -402,8 +402,10 @@ class Model:
             x = norm(y, last) if bare or last in w else x if side_by_side else y
             mixed = 0
             if p + "ffn_gate_inp.weight" in w:
-                of = norm(h, p + "ffn_norm_exps.weight") if a == "arctic" else x
-                mixed = mixture(self, of, p, ACT[self.act], lambda y, name: act(self.type[name])(y) if act else y, h if a == "smallthinker" else None)
+                of = norm(h, p + "ffn_norm_exps.weight") if a == "arctic" else normed(y, p + "pre_ffw_norm_2.weight") if a == "gemma4" else x
+                router = norm(y, "") * w[p + "ffn_gate_inp.scale"] / np.sqrt(self.n_embd) if a == "gemma4" else h if a == "smallthinker" else None
+                mixed = mixture(self, of, p, ACT[self.act], lambda y, name: act(self.type[name])(y) if act else y, router)
+                mixed = normed(mixed, p + "post_ffw_norm_2.weight")
             if p + "ffn_up.weight" not in w:
                 h = y + normed(mixed, post_ffn) * residual + (o if side_by_side else 0)
                 h = norm(h, p + "layer_output_norm.weight") if a in SUMS else h
@@ -418,7 +420,8 @@ class Model:
                 f = ACT[self.act](gate) * f
             else:
                 f = ACT[self.act](f)
-            f = (product(normed(f, p + "ffn_sub_norm.weight"), p + "ffn_down.weight") + mixed) * (np.sqrt(0.5) if a == "grok" else 1)
+            f = product(normed(f, p + "ffn_sub_norm.weight"), p + "ffn_down.weight")
+            f = (normed(f, p + "post_ffw_norm_1.weight") + mixed) * (np.sqrt(0.5) if a == "grok" else 1)
             h = y + normed(f, post_ffn) * residual + (o if side_by_side else 0)
             if a in SUMS:
                 h = norm(h, p + "layer_output_norm.weight")

@@ -5,7 +5,7 @@ import numpy as np
 
 SOFTMAX, SIGMOID, CHOSEN, SQRT_SOFTPLUS = 1, 2, 3, 4  # as expert_gating_func counts
 HALVES = set("""qwen2moe qwen3moe olmoe glm4moe dots1 bailingmoe2 hunyuan-moe phimoe dbrx minimax-m2 exaone-moe mellum
-    gpt-oss afmoe laguna step35 hy_v3 smallthinker grok qwen3vlmoe""".split())
+    gpt-oss afmoe laguna step35 hy_v3 smallthinker grok qwen3vlmoe grovemoe deepseek2-ocr llada-moe rnd1""".split())
 PERIOD = {"exaone-moe": 4, "mellum": 4, "gpt-oss": 2, "llama4": 4, "afmoe": 4, "laguna": 4, "step35": 4, "cohere2moe": 4, "smallthinker": 4}
 WINDOW = {"smallthinker": 4096}  # whatever the file says
 FULL_FIRST = set("laguna step35 cohere2moe smallthinker".split())  # of the layers of a period the first sees all
@@ -16,7 +16,7 @@ POST_IS_NEXT = {"glm4moe", "gpt-oss"}
 GATING = {a: SIGMOID for a in "glm4moe minimax-m2 afmoe laguna step35 hy_v3 cohere2moe smallthinker".split()}
 GATING["llama4"] = SIGMOID
 GATING["gpt-oss"] = CHOSEN  # where there is no such key: SOFTMAX, or this
-NORMALISED = set("llama qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum smallthinker arctic grok qwen3vlmoe".split())  # without expert_weights_norm
+NORMALISED = set("llama qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum smallthinker arctic grok qwen3vlmoe grovemoe rnd1 gemma4".split())  # without expert_weights_norm
 
 
 def softmax(x):
@@ -64,6 +64,12 @@ def gated(model, act, gate, up, limit=0):
     return np.minimum(act(gate), limit) * np.clip(up, -limit, limit) if limit else act(gate) * up
 
 
+def of_layer(model, p, key):
+    """A number, or an array with one for each layer; p: "blk.N."."""
+    value = model.get(key, 0)
+    return value[int(p.split(".")[1])] if isinstance(value, (list, np.ndarray)) else value
+
+
 def gate_attention(model, o, g):
     """Attention [n, heads * d] times a factor an element, or a head."""
     f = sigmoid(g) if GATES[model.arch] == "sigmoid" else np.log1p(np.exp(g))
@@ -81,19 +87,23 @@ def mixture(model, x, p, act, rounded, router=None):
 
     logits = product(x if router is None else router, "ffn_gate_inp")
     ids, gates = route(model, logits, w.get(p + "exp_probs_b.bias", w.get(p + "exp_probs_b", 0)))
-    out = np.zeros_like(x)
+    out, ones = np.zeros_like(x), np.ones(logits.shape[1])
     for t in range(len(x)):
         for e, gate in zip(ids[t], gates[t]):
             row = x[t:t + 1] * (gate if model.arch == "llama4" else 1)  # its gates multiply what goes in
-            limit = model.get("swiglu_clamp_exp", 0)
+            limit = of_layer(model, p, "swiglu_clamp_exp")
             if p + "ffn_gate_up_exps.weight" in w:
                 y = gated(model, act, *np.split(product(row, "ffn_gate_up_exps", e), 2, -1), limit)
             else:
                 up = product(row, "ffn_up_exps", e)
                 y = gated(model, act, product(row, "ffn_gate_exps", e), up, limit) if p + "ffn_gate_exps.weight" in w else act(up)
-            out[t] += (1 if model.arch == "llama4" else gate) * product(y, "ffn_down_exps", e)[0]
+            out[t] += (1 if model.arch == "llama4" else gate) * product(y, "ffn_down_exps", e)[0] * w.get(p + "ffn_down_exps.scale", ones)[e]
+            if model.get("experts_per_group"):  # GroveMoE (Wu et al. 2025): neighbours share a small expert
+                c = e // model.get("experts_per_group")
+                y = product(gated(model, act, product(row, "ffn_gate_chexps", c), product(row, "ffn_up_chexps", c)), "ffn_down_chexps", c)
+                out[t] += model.get("expert_group_scale") * gate * y[0]
     if p + "ffn_up_shexp.weight" in w:
-        y = product(gated(model, act, product(x, "ffn_gate_shexp"), product(x, "ffn_up_shexp"), model.get("swiglu_clamp_shexp", 0)), "ffn_down_shexp")
+        y = product(gated(model, act, product(x, "ffn_gate_shexp"), product(x, "ffn_up_shexp"), of_layer(model, p, "swiglu_clamp_shexp")), "ffn_down_shexp")
         if p + "ffn_gate_inp_shexp.weight" in w:
             y = y * sigmoid(x @ w[p + "ffn_gate_inp_shexp.weight"])[:, None]
         out = (out + y) / (2 if model.arch == "cohere2moe" else 1)

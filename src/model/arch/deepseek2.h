@@ -21,12 +21,7 @@
     LATENT_TENSORS, \
     NORM_ROW(ffn_norm, "ffn_norm"), \
     FFN_TENSORS, \
-    {LAYER(ffn_gate_inp),  "blk.%d.ffn_gate_inp.weight", {D_EXPERTS, D_EMBD}, W_EXPERTS}, \
-    {LAYER(ffn_gate_exps), "blk.%d.ffn_gate_exps.weight", {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS | W_OPTIONAL}, \
-    {LAYER(ffn_up_exps),   "blk.%d.ffn_up_exps.weight", {D_EXPERTS, D_FF_EXP, D_EMBD}, W_EXPERTS | W_OPTIONAL}, \
-    {LAYER(ffn_gate_up_exps), "blk.%d.ffn_gate_up_exps.weight", {D_EXPERTS, D_FF_EXP2, D_EMBD}, \
-     W_EXPERTS | W_MAY_LACK}, \
-    {LAYER(ffn_down_exps), "blk.%d.ffn_down_exps.weight", {D_EXPERTS, D_EMBD, D_FF_EXP}, W_EXPERTS}, \
+    FUSED_MOE_TENSORS, \
     MOE_BIAS_ROW, \
     SHEXP_TENSORS
 /* clang-format on */

@@ -68,7 +68,8 @@ static bool watch(void *ctx, const qn_node *node, bool after)
         w->open = node;
         assert_true(qn_node_id(node) > w->last_id);
         w->last_id = qn_node_id(node);
-        assert_true(qn_node_n_sources(node) > 0 || strcmp(qn_node_op_name(node), "empty") == 0);
+        const char *op = qn_node_op_name(node);
+        assert_true(qn_node_n_sources(node) > 0 || strcmp(op, "empty") == 0 || strcmp(op, "full") == 0);
         assert_null(qn_node_source(node, qn_node_n_sources(node)));
         assert_in_range(qn_node_place(node), 0, 1);
         w->n_places[qn_node_place(node)]++;
