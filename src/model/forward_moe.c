@@ -59,7 +59,7 @@ static qn_value *chunked(const qn_recorder *r, void *ctx, const qn_layer *l, int
     static const names as = {QN_ROLE_ffn_chexp_gate, QN_ROLE_ffn_chexp_up, QN_ROLE_ffn_chexp_act};
     const qn_moe_recorder *m = r->moe;
     const qn_moe_spec *spec = &l->spec.moe;
-    qn_value *of = m->chunks(ctx, ids, spec->n_chunk);
+    qn_value *of = r->name(ctx, m->chunks(ctx, ids, spec->n_chunk), QN_ROLE_ffn_chexp_topk, i);
     qn_value *gate = m->dense(ctx, x, l->ffn_gate_chexps, of, NULL), *up = m->dense(ctx, x, l->ffn_up_chexps, of, NULL);
     qn_value *h = gated(r, ctx, l, i, gate, up, spec->limit, &as);
     qn_value *y = r->name(ctx, m->dense(ctx, h, l->ffn_down_chexps, of, NULL), QN_ROLE_ffn_chexp_down, i);
