@@ -28,18 +28,21 @@ extern "C" {
 typedef struct qn_batcher qn_batcher;
 
 typedef struct qn_batcher_options {
-    qn_session_options session; /* n_ctx cells, shared by all; n_seq and n_logits are the batcher's to choose */
-    int32_t n_parallel;         /* streams computed at once; 0: 8; at most 128 */
-    int32_t n_cache;            /* sequences kept after their request, beside those; 0: as many as streams */
-    int32_t n_queue;            /* requests beyond the streams that are free; 0: 256 */
-    bool no_cache;              /* every prompt is read whole */
-    bool share_cache;           /* prefixes are shared between requests of different keys too */
+    /* n_ctx cells, shared by all; n_seq, n_ends and n_logits are the batcher's to choose */
+    qn_session_options session;
+    int32_t n_parallel; /* streams computed at once; 0: 8; at most 128 */
+    /* conversations kept after their requests that layers with a window have cells for, beside those of streams; 0: as
+     * many as streams. Other layers keep what there are cells for. */
+    int32_t n_cache;
+    int32_t n_queue;  /* requests beyond the streams that are free; 0: 256 */
+    bool no_cache;    /* every prompt is read whole */
+    bool share_cache; /* prefixes are shared between requests of different keys too */
 } qn_batcher_options;
 
 /* Fails as qn_session_create does; invalid for numbers out of range. */
 QN_API qn_status qn_batcher_create(qn_engine *engine, const qn_batcher_options *options, qn_batcher **out,
                                    qn_error *err);
-/* What the session of such a batcher takes, as qn_engine_estimate; fails as that and for numbers out of range. */
+/* What such a batcher takes with its session, as qn_engine_estimate; fails as that and for numbers out of range. */
 QN_API qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *options, qn_estimate *out,
                                      qn_error *err);
 /* Cancels what is under way: each request still gets its end, before this returns. Not from a callback. */
@@ -116,14 +119,19 @@ typedef struct qn_batch_request {
     int32_t n_top;   /* with logprobs: alternatives to tell, 0 to QN_BATCH_MAX_TOP */
     const char *key; /* whose it is, copied; NULL: "". Streams are given to keys in turn; a key's cache is its own */
     bool no_cache;   /* reads its prompt whole and leaves nothing behind */
+    /* Adapters, copied; they act in the order in which they were opened; NULL: those of the session's options. A step
+     * computes the streams of one set, sets take turns, and nothing that is cached of one is another's. */
+    const qn_lora_use *loras;
+    int32_t n_loras;
     qn_batch_fn fn;
     void *ctx;
 } qn_batch_request;
 
-/* Takes all the memory that the request will need. `fn` may be called before this returns. invalid for a prompt that is
- * empty, longer than the context (both numbers are told) or holds what is no token, and as qn_sampler_create and
- * qn_matcher_create; limit when the queue is full; nomem; state while it is being destroyed. Without success `fn` is
- * never called. */
+/* Takes all the memory that the request will need, unless it is the first with an adapter that was opened after the
+ * batcher was created. `fn` may be called before this returns. invalid for a prompt that is
+ * empty, longer than the context (both numbers are told) or holds what is no token, and as qn_sampler_create,
+ * qn_matcher_create and qn_session_set_loras; limit when the queue is full; nomem; state while it is being destroyed.
+ * Without success `fn` is never called. */
 QN_API qn_status qn_batcher_submit(qn_batcher *b, const qn_batch_request *request, uint64_t *id, qn_error *err);
 /* Ends it within the step that is being computed. Nothing happens for a request that has ended. */
 QN_API void qn_batcher_cancel(qn_batcher *b, uint64_t id);
@@ -135,12 +143,14 @@ QN_API void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused);
 /* Numbers since create, and what is now; never waits for a step. */
 typedef struct qn_batcher_stats {
     int32_t n_streams, n_queued, n_paused;
-    int32_t n_cells, n_free_cells;     /* cells of the context, and those that nothing holds */
-    int32_t n_cached, n_cached_tokens; /* sequences kept after their requests, and their lengths in sum */
-    uint64_t n_requests, n_ended;      /* taken, ended */
+    /* cells of the context: held by streams alone, by streams and the tree of prefixes, by the tree alone, by nobody;
+     * the four make up all */
+    int32_t n_cells, n_stream_cells, n_shared_cells, n_cached_cells, n_free_cells;
+    int32_t n_cached;             /* ends of prefixes in the tree: conversations that can be gone on with */
+    uint64_t n_requests, n_ended; /* taken, ended */
     uint64_t tokens_read, tokens_reused, tokens_generated, tokens_read_again; /* again: after a set-back */
-    uint64_t n_steps, n_set_backs, n_evictions;
-    double busy_seconds;   /* spent in steps */
+    uint64_t n_steps, n_set_backs, n_evictions; /* the last: cells that the tree gave up for room */
+    double busy_seconds;                        /* spent in steps */
     double decode_seconds; /* what a step without prompts takes now, moving average; 0: not known */
     double step_seconds;   /* how long the step under way has taken; 0 when idle */
 } qn_batcher_stats;

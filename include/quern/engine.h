@@ -169,7 +169,8 @@ typedef struct qn_session_options {
     /* tokens computed at once; 0: 512, or where tokens see both ways 8192, or what memory_limit allows; never more than
      * n_ctx */
     int32_t n_batch;
-    int32_t n_seq;    /* sequences 0 .. n_seq-1; 0: 1, at most 256 */
+    int32_t n_seq;  /* sequences 0 .. n_seq-1; 0: 1, at most 256 */
+    int32_t n_ends; /* prefixes that a batcher keeps (quern/batch.h): layers with a window have cells for their ends */
     qn_dtype kv_type; /* one of QN_KV_TYPE_ROWS; meaningful with kv_type_set, else F16 */
     bool kv_type_set;
     int32_t n_logits; /* rows of logits that one decode may ask for; 0: n_seq */

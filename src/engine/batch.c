@@ -4,7 +4,16 @@
 #include "engine/batch.h"
 #include <string.h>
 
-enum { DEFAULT_PARALLEL = 8, MAX_PARALLEL = 128, MAX_SEQ = 256, DEFAULT_QUEUE = 256, MAX_QUEUE = 1 << 20 };
+enum { DEFAULT_PARALLEL = 8, MAX_PARALLEL = 128, MAX_CACHE = 1 << 16, DEFAULT_QUEUE = 256, MAX_QUEUE = 1 << 20 };
+
+/* Of a conversation: behind its last prompt, and behind the answer. */
+enum { ENDS = 2 };
+
+#ifdef QN_CHECKED
+enum { CHECKED = 1 };
+#else
+enum { CHECKED = 0 };
+#endif
 
 const char *qn_batch_end_name(qn_batch_end end)
 {
@@ -24,15 +33,16 @@ static qn_status range(const char *name, int32_t value, int32_t most, qn_error *
     return QN_FAIL(err, invalid, "%s is %d; 0 to %d are possible", name, value, most);
 }
 
-/* The session that the options ask for: a sequence for each stream and for each that is kept. */
+/* The session that the options ask for. */
 static qn_status session_of(const qn_batcher_options *o, qn_session_options *out, qn_error *err)
 {
     QN_TRY(range("n_parallel", o->n_parallel, MAX_PARALLEL, err));
     const int32_t n_parallel = o->n_parallel ? o->n_parallel : DEFAULT_PARALLEL;
-    QN_TRY(range("n_cache", o->n_cache, MAX_SEQ - n_parallel, err));
+    QN_TRY(range("n_cache", o->n_cache, MAX_CACHE, err));
     QN_TRY(range("n_queue", o->n_queue, MAX_QUEUE, err));
     *out = o->session;
-    out->n_seq = n_parallel + (o->n_cache ? o->n_cache : n_parallel);
+    out->n_seq = n_parallel;
+    out->n_ends = o->no_cache ? 0 : ENDS * (o->n_cache ? o->n_cache : n_parallel);
     out->n_logits = n_parallel;
     return QN_OK;
 }
@@ -41,31 +51,43 @@ qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *optio
 {
     static const qn_batcher_options defaults;
     qn_session_options session;
+    qn_session_shape shape;
+    qn_kv_size sizes[QN_MAX_GROUPS];
+    const qn_model *m = engine->model;
     QN_TRY(session_of(options ? options : &defaults, &session, err));
-    return qn_engine_estimate(engine, &session, out, err);
+    QN_TRY(qn__session_shape(engine, &session, &shape, err));
+    QN_TRY(qn_engine_estimate(engine, &session, out, err));
+    for (int32_t g = 0; g < m->n_groups; g++)
+        sizes[g] = qn__kv_size(m->windows[g], shape.n_ctx, shape.n_batch, shape.n_seq, shape.n_ends);
+    const uint64_t tree = qn__tree_bytes(sizes, m->n_groups);
+    out->table_bytes += tree;
+    out->total_bytes += tree;
+    return QN_OK;
 }
 
 static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *err)
 {
     qn_session_options session;
     QN_TRY(session_of(o, &session, err));
-    b->n_parallel = session.n_logits;
-    b->n_seq = session.n_seq;
+    b->n_parallel = session.n_seq;
     b->n_queue = o->n_queue ? o->n_queue : DEFAULT_QUEUE;
     b->no_cache = o->no_cache;
     b->share_cache = o->share_cache;
     QN_TRY(qn_session_create(b->engine, &session, &b->session, err));
+    b->loras = b->session->shape.loras;
     qn_engine_info info;
     qn_engine_get_info(b->engine, &info);
     b->n_vocab = info.n_vocab;
     b->n_ctx = qn_session_n_ctx(b->session);
     b->n_batch = qn_session_n_batch(b->session);
     QN_TRY(qn_sampler_scratch_create(b->n_vocab, &b->scratch, err));
-    b->seqs = qn__calloc((size_t)b->n_seq, sizeof(*b->seqs));
+    QN_TRY(qn__tree_init(&b->tree, &b->session->memory, err));
+    b->seqs = qn__calloc((size_t)b->n_parallel, sizeof(*b->seqs));
+    b->seen = qn__calloc(CHECKED ? (size_t)b->n_ctx : 1, sizeof(*b->seen));
     b->streams = qn__calloc((size_t)b->n_parallel, sizeof(*b->streams));
     b->items = qn__calloc((size_t)b->n_batch, sizeof(*b->items));
-    if (!b->seqs || !b->streams || !b->items)
-        return QN_FAIL(err, nomem, "out of memory for a batch of %d tokens and %d sequences", b->n_batch, b->n_seq);
+    if (!b->seqs || !b->streams || !b->items || !b->seen)
+        return QN_FAIL(err, nomem, "out of memory for a batch of %d tokens and %d streams", b->n_batch, b->n_parallel);
     b->stats.n_cells = b->stats.n_free_cells = b->n_ctx;
     QN_TRY(qn__worker_create(&b->worker, err));
     return qn__worker_submit(b->worker, qn__batch_run, b, err);
@@ -100,10 +122,9 @@ void qn_batcher_destroy(qn_batcher *b)
     qn__mutex_unlock(&b->lock);
     qn__batch_wake(b);
     qn__worker_destroy(b->worker); /* waits: the executor ends all requests first */
-    for (int32_t i = 0; b->seqs && i < b->n_seq; i++) {
-        qn__free(b->seqs[i].key);
-        qn__free(b->seqs[i].tokens);
-    }
+    qn__batch_sweep_spaces(b, true);
+    qn__tree_deinit(&b->tree);
+    qn__free(b->seen);
     qn__free(b->seqs);
     qn__free(b->streams);
     qn__free(b->items);
@@ -119,7 +140,7 @@ int32_t qn_batcher_n_parallel(const qn_batcher *b) { return b->n_parallel; }
 
 /* ---- requests ---- */
 
-void qn__batch_free(qn_stream *s)
+void qn__batch_free(qn_batch_stream *s)
 {
     if (!s) return;
     qn_matcher_destroy(s->matcher);
@@ -143,7 +164,7 @@ static qn_status check(const qn_batcher *b, const qn_batch_request *r, qn_error 
     return range("max_tokens", r->max_tokens, INT32_MAX, err);
 }
 
-static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_stream *s, qn_error *err)
+static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_batch_stream *s, qn_error *err)
 {
     const qn_tokenizer *tok = qn_engine_tokenizer(b->engine);
     const int32_t n = (int32_t)r->n_prompt, room = b->n_ctx + 1 - n; /* the last token needs no cell */
@@ -172,8 +193,32 @@ static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_stream *s, qn
     return QN_OK;
 }
 
-/* The oldest first; those set back are older than all that are new. */
-static qn_status join(qn_batcher *b, qn_stream *s, uint64_t *id, qn_error *err)
+/* Adapters in the order in which they were opened, without those that do nothing: one set has one space. */
+static qn_status fill_space(qn_batcher *b, const qn_batch_request *r, qn_batch_space **out, qn_error *err)
+{
+    qn_lora_set set;
+    if (r->loras || r->n_loras)
+        QN_TRY(qn__lora_set(b->engine, r->loras, r->n_loras, &set, err));
+    else
+        set = b->loras;
+    qn_batch_space *s = *out = qn__calloc(1, sizeof(*s));
+    if (!s) return QN_FAIL_NOMEM(err, sizeof(*s));
+    s->root.child = -1;
+    for (int32_t i = 0; i < set.n; i++) {
+        int32_t at = s->loras.n;
+        if (set.use[i].scale == 0) continue;
+        for (; at > 0 && s->loras.use[at - 1].adapter->id > set.use[i].adapter->id; at--)
+            s->loras.use[at] = s->loras.use[at - 1];
+        s->loras.use[at] = set.use[i];
+        s->loras.n++;
+    }
+    s->key = qn__strdup(r->key && !b->share_cache ? r->key : "");
+    return s->key ? QN_OK : QN_FAIL_NOMEM(err, 1);
+}
+
+/* The oldest first; those set back are older than all that are new. *space is taken where it is the first of its kind.
+ */
+static qn_status join(qn_batcher *b, qn_batch_stream *s, qn_batch_space **space, uint64_t *id, qn_error *err)
 {
     qn_status status = QN_OK;
     qn__mutex_lock(&b->lock);
@@ -183,9 +228,11 @@ static qn_status join(qn_batcher *b, qn_stream *s, uint64_t *id, qn_error *err)
     } else if (n_waiting >= b->n_queue) {
         status = QN_FAIL(err, limit, "the queue is full: %d requests wait already", n_waiting);
     } else {
-        qn_stream **at = &b->queue;
+        qn_batch_stream **at = &b->queue;
         while (*at) at = &(*at)->next;
         *at = s;
+        s->space = qn__batch_join_space(b, *space);
+        if (s->space == *space) *space = NULL;
         *id = s->id = ++b->last_id;
         b->n_queued++;
         b->stats.n_requests++;
@@ -197,10 +244,13 @@ static qn_status join(qn_batcher *b, qn_stream *s, uint64_t *id, qn_error *err)
 qn_status qn_batcher_submit(qn_batcher *b, const qn_batch_request *r, uint64_t *id, qn_error *err)
 {
     QN_TRY(check(b, r, err));
-    qn_stream *s = qn__calloc(1, sizeof(*s));
+    qn_batch_stream *s = qn__calloc(1, sizeof(*s));
     if (!s) return QN_FAIL_NOMEM(err, sizeof(*s));
+    qn_batch_space *space = NULL;
     qn_status status = fill(b, r, s, err);
-    if (status == QN_OK) status = join(b, s, id, err);
+    if (status == QN_OK) status = fill_space(b, r, &space, err);
+    if (status == QN_OK) status = join(b, s, &space, id, err);
+    qn__batch_free_space(space);
     if (status == QN_OK)
         qn__batch_wake(b);
     else
@@ -209,11 +259,11 @@ qn_status qn_batcher_submit(qn_batcher *b, const qn_batch_request *r, uint64_t *
 }
 
 /* Under lock. */
-static qn_stream *find(qn_batcher *b, uint64_t id)
+static qn_batch_stream *find(qn_batcher *b, uint64_t id)
 {
     for (int32_t i = 0; i < b->n_streams; i++)
         if (b->streams[i]->id == id) return b->streams[i];
-    for (qn_stream *s = b->queue; s; s = s->next)
+    for (qn_batch_stream *s = b->queue; s; s = s->next)
         if (s->id == id) return s;
     return NULL;
 }
@@ -221,7 +271,7 @@ static qn_stream *find(qn_batcher *b, uint64_t id)
 void qn_batcher_cancel(qn_batcher *b, uint64_t id)
 {
     qn__mutex_lock(&b->lock);
-    qn_stream *s = find(b, id);
+    qn_batch_stream *s = find(b, id);
     if (s) s->cancelled = true;
     qn__mutex_unlock(&b->lock);
     if (s) qn__batch_wake(b);
@@ -230,7 +280,7 @@ void qn_batcher_cancel(qn_batcher *b, uint64_t id)
 void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused)
 {
     qn__mutex_lock(&b->lock);
-    qn_stream *s = find(b, id);
+    qn_batch_stream *s = find(b, id);
     if (s) s->paused = paused;
     qn__mutex_unlock(&b->lock);
     if (s) qn__batch_wake(b);
@@ -250,7 +300,7 @@ void qn_batcher_get_stats(qn_batcher *b, qn_batcher_stats *out)
     qn__mutex_unlock(&b->lock);
 }
 
-static qn_batch_info info_of(const qn_stream *s, int32_t stream)
+static qn_batch_info info_of(const qn_batch_stream *s, int32_t stream)
 {
     qn_batch_info info = {.id = s->id, .stream = stream, .usage = s->usage};
     info.state = stream < 0             ? QN_BATCH_queued
@@ -266,7 +316,7 @@ int32_t qn_batcher_list(qn_batcher *b, qn_batch_info *out, int32_t n)
     qn__mutex_lock(&b->lock);
     for (int32_t i = 0; i < b->n_streams; i++, count++)
         if (count < n) out[count] = info_of(b->streams[i], i);
-    for (const qn_stream *s = b->queue; s; s = s->next, count++)
+    for (const qn_batch_stream *s = b->queue; s; s = s->next, count++)
         if (count < n) out[count] = info_of(s, -1);
     qn__mutex_unlock(&b->lock);
     return count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/batch.h -- inside the batcher. Reading a prompt and generating are one thing: a stream has tokens, of
  * which the first n_done are in the cache, and whoever has all of them there gets the next one. A stream that was set
- * back has n_done 0, reads again what it has said, and goes on.
+ * back has n_done 0, reads again what of it has left the cache, and goes on.
  *
  * `lock` guards the queue, the table of streams, what callers set in a stream, and the numbers that callers look at. It
  * is never held while something is computed or called back. The executor alone changes the rest. */
@@ -12,19 +12,34 @@
 #include "base/mem.h"
 #include "base/park.h"
 #include "base/thread.h"
+#include "engine/engine.h"
+#include "model/prefix_tree.h"
 #include <quern/batch.h>
 
-typedef struct qn_stream qn_stream;
-struct qn_stream {
-    qn_stream *next; /* in the queue, or of those that end */
-    uint64_t id;     /* the older the smaller */
+/* Whose prefixes they are: requests of one key (of all with share_cache) and one set of adapters. Under lock, but for
+ * the root, which is the executor's. It ends when it has neither streams nor cells. */
+typedef struct qn_batch_space qn_batch_space;
+struct qn_batch_space {
+    qn_batch_space *next;
     char *key;
+    qn_lora_set loras;
+    qn_tree_root root;
+    int32_t n_streams; /* queued ones are among them */
+};
+
+typedef struct qn_batch_stream qn_batch_stream;
+struct qn_batch_stream {
+    qn_batch_stream *next; /* in the queue, or of those that end */
+    uint64_t id;           /* the older the smaller */
+    char *key;
+    qn_batch_space *space;
     qn_token *tokens; /* [cap] the prompt, then what was generated */
     int32_t n_tokens, cap, n_done, n_prompt, max_tokens;
-    int32_t seq;      /* -1 while it waits in the queue */
-    int32_t n_shared; /* cells that another stream's sequence held too when it began */
-    int32_t n_part;   /* tokens of it in the step being computed */
-    int32_t n_waited; /* steps since it last read */
+    int32_t seq;         /* -1 while it waits in the queue */
+    qn_tree_place place; /* how much of it the tree has */
+    int32_t n_part;      /* tokens of it in the step being computed */
+    int32_t n_waited;    /* steps since it last read */
+    uint64_t served;     /* the step that last had its adapters */
     qn_sampler *sampler;
     qn_matcher *matcher; /* NULL: no grammar */
     bool logprobs, no_cache;
@@ -41,30 +56,34 @@ struct qn_stream {
     qn_error error;
 };
 
-/* A sequence of the session: a stream's, kept for those who begin alike, or empty. */
-typedef struct qn_batch_seq {
-    qn_stream *stream; /* whose it is; NULL: kept or empty */
-    char *key;         /* kept: whose it was */
-    qn_token *tokens;  /* kept: [n] */
-    int32_t n;
-    uint64_t used; /* when it was last of use, in steps */
-} qn_batch_seq;
+/* What takes how long: seconds of steps that only decode, by number of streams (1, 2, 3 to 4, 5 to 8 ..), steps since
+ * that was measured, and seconds of each token of a prompt beyond it. 0: not known. */
+enum { QN_PACE_CLASSES = 8 };
+typedef struct qn_pace {
+    double decode_s[QN_PACE_CLASSES], token_s;
+    int32_t since[QN_PACE_CLASSES];
+} qn_pace;
 
 struct qn_batcher {
     qn_engine *engine;
     qn_session *session;
     qn_sampler_scratch *scratch;
     qn_worker *worker;
-    int32_t n_vocab, n_ctx, n_batch, n_parallel, n_seq, n_queue;
+    int32_t n_vocab, n_ctx, n_batch, n_parallel, n_queue;
     bool no_cache, share_cache;
-    qn_batch_seq *seqs;   /* [n_seq] */
-    qn_stream **streams;  /* [n_parallel] in the order in which they began; n_streams */
-    qn_batch_item *items; /* [n_batch] */
+    qn_lora_set loras; /* of requests that name none */
+    qn_tree tree;
+    uint16_t *seen;            /* [n_ctx] for counting anew, in checked builds */
+    qn_batch_stream **seqs;    /* [n_parallel] whose each sequence is; NULL: nobody's */
+    qn_batch_stream **streams; /* [n_parallel] in the order in which they began; n_streams */
+    qn_batch_item *items;      /* [n_batch] */
     uint64_t step;
-    double decode_s, token_s; /* moving averages: a step that only decodes; each token of a prompt beyond it */
+    const qn_lora_set *set; /* of the step */
+    qn_pace pace;
 
     qn_mutex lock;
-    qn_stream *queue; /* by id; those set back are among them */
+    qn_batch_stream *queue; /* by id; those set back are among them */
+    qn_batch_space *spaces; /* in no order */
     int32_t n_streams, n_queued;
     uint64_t last_id;
     bool stopping;
@@ -74,23 +93,43 @@ struct qn_batcher {
 };
 
 /* ---- batch_seq.c: cells ---- */
+bool qn__batch_same_set(const qn_lora_set *a, const qn_lora_set *b);
+/* The batcher's space that is like `own`, which becomes the batcher's where there is none; it has a stream more. Under
+ * lock. */
+qn_batch_space *qn__batch_join_space(qn_batcher *b, qn_batch_space *own);
+/* Those without streams and cells end; all: every one. Under lock. */
+void qn__batch_sweep_spaces(qn_batcher *b, bool all);
+void qn__batch_free_space(qn_batch_space *s);
 /* A sequence for a stream that begins: the longest common prefix that it may share is in it. */
-void qn__batch_begin(qn_batcher *b, qn_stream *s);
-/* Gives a stream's sequence away: kept for others, or emptied. */
-void qn__batch_leave(qn_batcher *b, qn_stream *s, bool keep);
-/* Empties the kept sequence that was of no use for the longest time; false where none is kept. */
-bool qn__batch_evict(qn_batcher *b, int32_t except);
+void qn__batch_begin(qn_batcher *b, qn_batch_stream *s);
+/* What was read of the prompt is there for others. */
+void qn__batch_keep_prompt(qn_batcher *b, qn_batch_stream *s);
+/* Gives a stream's sequence away; what it read and wrote stays in the tree as long as there is room. */
+void qn__batch_leave(qn_batcher *b, qn_batch_stream *s);
+/* Free cells in every group for what is planned, n tokens; unused prefixes go for them. False: they are not enough. */
+bool qn__batch_make_room(qn_batcher *b, int32_t n);
+/* Cells that a stream which begins needs beside those that streams hold now. */
+int32_t qn__batch_new_cells(const qn_batcher *b, const qn_batch_stream *s);
 /* Whether a stream is just reading what `s` could share: both would read it in the time that one takes. */
-bool qn__batch_better_later(const qn_batcher *b, const qn_stream *s);
+bool qn__batch_better_later(const qn_batcher *b, const qn_batch_stream *s);
+void qn__batch_count_cells(const qn_batcher *b, qn_batcher_stats *out);
+/* ---- batch_pace.c: time ---- */
+/* Seconds that a step of n streams takes; 0: not known. */
+double qn__pace_decode(const qn_pace *p, int32_t n);
+/* Is it so long ago that this was measured that the next step should read nothing? */
+bool qn__pace_decode_alone(const qn_pace *p, int32_t n);
+/* Tokens of prompts that may be read while n_decoding streams wait (in this step or for it); at most `most`. */
+int32_t qn__pace_budget(const qn_pace *p, int32_t n_decoding, int32_t most);
+void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double seconds);
 /* ---- batch_choose.c: a token ---- */
 /* The next token of a stream out of its logits: sent, and the stream is over where that was the last. */
-void qn__batch_choose(qn_batcher *b, qn_stream *s, const float *logits);
-void qn__batch_send(qn_stream *s, qn_batch_event event);
-void qn__batch_fail(qn_stream *s, const qn_error *error);
+void qn__batch_choose(qn_batcher *b, qn_batch_stream *s, const float *logits);
+void qn__batch_send(qn_batch_stream *s, qn_batch_event event);
+void qn__batch_fail(qn_batch_stream *s, const qn_error *error);
 /* ---- batch_step.c: the executor ---- */
 void qn__batch_run(void *batcher);
 /* ---- batch.c ---- */
-void qn__batch_free(qn_stream *s);
+void qn__batch_free(qn_batch_stream *s);
 void qn__batch_wake(qn_batcher *b);
 
 #endif

@@ -5,21 +5,21 @@
 
 /* ---- sending ---- */
 
-void qn__batch_send(qn_stream *s, qn_batch_event event)
+void qn__batch_send(qn_batch_stream *s, qn_batch_event event)
 {
     event.request = s->id;
     event.usage = s->usage;
     s->fn(s->ctx, &event);
 }
 
-void qn__batch_fail(qn_stream *s, const qn_error *error)
+void qn__batch_fail(qn_batch_stream *s, const qn_error *error)
 {
     s->over = true;
     s->end = QN_BATCH_END_error;
     s->error = *error;
 }
 
-static void stop(qn_stream *s)
+static void stop(qn_batch_stream *s)
 {
     s->over = true;
     s->end = QN_BATCH_END_stop;
@@ -58,14 +58,14 @@ static int32_t largest(const float *logits, int32_t n, float norm, int32_t k, qn
 
 /* ---- choosing ---- */
 
-static qn_status draw(qn_stream *s, const float *logits, qn_token *id, qn_error *err)
+static qn_status draw(qn_batch_stream *s, const float *logits, qn_token *id, qn_error *err)
 {
     const uint32_t *mask = NULL;
     if (s->matcher) QN_TRY(qn_matcher_mask(s->matcher, &mask, err));
     return qn_sampler_sample_masked(s->sampler, logits, mask, id, err);
 }
 
-static void accept(qn_batcher *b, qn_stream *s, const float *logits, qn_token id)
+static void accept(qn_batcher *b, qn_batch_stream *s, const float *logits, qn_token id)
 {
     qn_batch_logprob top[QN_BATCH_MAX_TOP];
     qn_batch_event event = {.kind = QN_BATCH_token, .token = id};
@@ -88,7 +88,7 @@ static void accept(qn_batcher *b, qn_stream *s, const float *logits, qn_token id
     qn__batch_send(s, event);
 }
 
-void qn__batch_choose(qn_batcher *b, qn_stream *s, const float *logits)
+void qn__batch_choose(qn_batcher *b, qn_batch_stream *s, const float *logits)
 {
     qn_token id = QN_TOKEN_NONE;
     qn_error err = {0};

@@ -1,165 +1,152 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/batch_seq.c -- sequences of the session: which one a stream gets, what stays when it leaves, and what goes
- * when cells run out. A kept sequence is tokens that are in the cache, under the key of whoever asked for them. */
+/* src/engine/batch_seq.c -- cells: what a stream shares when it begins, what it leaves, and what goes when cells run
+ * out. */
 #include "engine/batch.h"
 #include <string.h>
 
-static size_t common(const qn_token *a, int32_t n_a, const qn_token *b, int32_t n_b)
-{
-    const int32_t n = n_a < n_b ? n_a : n_b;
-    int32_t k = 0;
-    while (k < n && a[k] == b[k]) k++;
-    return (size_t)k;
-}
+/* ---- spaces ---- */
 
-static bool may_share(const qn_batcher *b, const qn_stream *s, const char *key)
+bool qn__batch_same_set(const qn_lora_set *a, const qn_lora_set *b)
 {
-    return b->share_cache || strcmp(s->key, key) == 0;
-}
-
-/* How much of what the stream wants the sequence has; the last token is always computed, for its logits. */
-static int32_t has(const qn_batcher *b, const qn_batch_seq *q, const qn_stream *s)
-{
-    const qn_stream *of = q->stream;
-    if (of == s || (of ? of->no_cache || !may_share(b, s, of->key) : !q->tokens || !may_share(b, s, q->key))) return 0;
-    return (int32_t)common(of ? of->tokens : q->tokens, of ? of->n_done : q->n, s->tokens, s->n_tokens - 1);
-}
-
-/* The sequence that has most; of two alike a kept one, which may be taken over. */
-static int32_t best(const qn_batcher *b, const qn_stream *s, int32_t *n)
-{
-    int32_t at = -1;
-    *n = 0;
-    for (int32_t i = 0; i < b->n_seq && !s->no_cache; i++) {
-        const int32_t k = has(b, &b->seqs[i], s);
-        if (k > *n || (k && k == *n && b->seqs[at].stream && !b->seqs[i].stream)) {
-            *n = k;
-            at = i;
-        }
-    }
-    return at;
-}
-
-bool qn__batch_better_later(const qn_batcher *b, const qn_stream *s)
-{
-    int32_t now;
-    if (s->no_cache) return false;
-    (void)best(b, s, &now);
-    for (int32_t i = 0; i < b->n_streams; i++) {
-        const qn_stream *other = b->streams[i];
-        const bool reads = other->n_tokens - other->n_done > 1;
-        if (!reads || other->no_cache || other->idle || !may_share(b, s, other->key)) continue;
-        const int32_t k = (int32_t)common(other->tokens, other->n_tokens, s->tokens, s->n_tokens - 1);
-        if (k > other->n_done && k > now) return true;
-    }
-    return false;
-}
-
-/* ---- emptying ---- */
-
-/* What can fail here is asking for a sequence that isn't there. */
-static void drop(qn_batcher *b, int32_t seq)
-{
-    qn_batch_seq *q = &b->seqs[seq];
-    (void)qn_session_seq_remove(b->session, seq, 0, -1, NULL);
-    qn__free(q->key);
-    qn__free(q->tokens);
-    *q = (qn_batch_seq){0};
-}
-
-bool qn__batch_evict(qn_batcher *b, int32_t except)
-{
-    int32_t oldest = -1;
-    for (int32_t i = 0; i < b->n_seq; i++)
-        if (b->seqs[i].tokens && i != except && (oldest < 0 || b->seqs[i].used < b->seqs[oldest].used)) oldest = i;
-    if (oldest < 0) return false;
-    drop(b, oldest);
-    qn__mutex_lock(&b->lock);
-    b->stats.n_evictions++;
-    qn__mutex_unlock(&b->lock);
+    if (a->n != b->n) return false;
+    for (int32_t i = 0; i < a->n; i++)
+        if (a->use[i].adapter != b->use[i].adapter || a->use[i].scale != b->use[i].scale) return false;
     return true;
 }
 
-/* A place that is neither a stream's nor kept; there are more places than streams. */
-static int32_t empty_place(qn_batcher *b, int32_t except)
+qn_batch_space *qn__batch_join_space(qn_batcher *b, qn_batch_space *own)
 {
-    do {
-        for (int32_t i = 0; i < b->n_seq; i++)
-            if (!b->seqs[i].stream && !b->seqs[i].tokens) return i;
-    } while (qn__batch_evict(b, except));
-    return -1;
+    qn_batch_space *s = b->spaces;
+    while (s && (strcmp(s->key, own->key) != 0 || !qn__batch_same_set(&s->loras, &own->loras))) s = s->next;
+    if (!s) {
+        own->next = b->spaces;
+        b->spaces = s = own;
+    }
+    s->n_streams++;
+    return s;
+}
+
+void qn__batch_sweep_spaces(qn_batcher *b, bool all)
+{
+    for (qn_batch_space **at = &b->spaces; *at;) {
+        qn_batch_space *s = *at;
+        if (!all && (s->n_streams || s->root.child >= 0)) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        qn__batch_free_space(s);
+    }
+}
+
+void qn__batch_free_space(qn_batch_space *s)
+{
+    if (!s) return;
+    qn__free(s->key);
+    qn__free(s);
 }
 
 /* ---- beginning ---- */
 
-/* Takes a kept sequence over, of which the first n tokens stay. */
-static int32_t take(qn_batcher *b, int32_t seq, int32_t n)
+/* Of what the stream wants, what the tree has; the last token is always computed, for its logits. */
+static int32_t find(const qn_batcher *b, const qn_batch_stream *s, int32_t *n_busy)
 {
-    qn_batch_seq *q = &b->seqs[seq];
-    const bool cut = n < q->n;
-    qn__free(q->key);
-    qn__free(q->tokens);
-    *q = (qn_batch_seq){0};
-    if (!cut || qn_session_seq_remove(b->session, seq, n, -1, NULL) == QN_OK) return n;
-    drop(b, seq);
-    return 0;
+    *n_busy = 0;
+    return s->no_cache ? 0 : qn__tree_find(&b->tree, &s->space->root, s->tokens, s->n_tokens - 1, n_busy);
 }
 
-static int32_t copy(qn_batcher *b, int32_t src, int32_t dst, int32_t n)
+int32_t qn__batch_new_cells(const qn_batcher *b, const qn_batch_stream *s)
 {
-    b->seqs[src].used = b->step;
-    if (n && qn_session_seq_copy(b->session, src, dst, 0, n, NULL) == QN_OK) return n;
-    (void)qn_session_seq_remove(b->session, dst, 0, -1, NULL); /* kinds of cells that cannot be shared: read anew */
-    return 0;
+    int32_t n_busy;
+    (void)find(b, s, &n_busy);
+    return s->n_tokens - n_busy;
 }
 
-void qn__batch_begin(qn_batcher *b, qn_stream *s)
+bool qn__batch_better_later(const qn_batcher *b, const qn_batch_stream *s)
 {
-    int32_t n, src = best(b, s, &n), seq = -1;
-    const bool kept = src >= 0 && !b->seqs[src].stream;
-    s->n_shared = src >= 0 && !kept ? n : 0;
-    if (!kept || n < b->seqs[src].n) seq = empty_place(b, src);
-    if (seq < 0) {
-        seq = src;
-        n = take(b, src, n);
-    } else if (src >= 0) {
-        n = copy(b, src, seq, n);
-    }
-    b->seqs[seq].stream = s;
-    s->seq = seq;
-    s->n_done = n;
-}
-
-/* ---- leaving ---- */
-
-/* Of two sequences where one begins with all of the other, the longer one does for both. */
-static bool covered(qn_batcher *b, const qn_stream *s)
-{
-    for (int32_t i = 0; i < b->n_seq; i++) {
-        qn_batch_seq *q = &b->seqs[i];
-        if (!q->tokens || strcmp(q->key, s->key) != 0) continue;
-        const int32_t k = (int32_t)common(q->tokens, q->n, s->tokens, s->n_done);
-        if (k == s->n_done) {
-            q->used = b->step;
-            return true;
-        }
-        if (k == q->n) drop(b, i);
+    for (int32_t i = 0; i < b->n_streams && !s->no_cache; i++) {
+        const qn_batch_stream *other = b->streams[i];
+        if (other->space != s->space || other->no_cache || other->idle || other->n_done >= other->n_prompt) continue;
+        const int32_t n = other->n_prompt < s->n_tokens - 1 ? other->n_prompt : s->n_tokens - 1;
+        int32_t k = 0;
+        while (k < n && other->tokens[k] == s->tokens[k]) k++;
+        if (k > other->n_done) return true;
     }
     return false;
 }
 
-void qn__batch_leave(qn_batcher *b, qn_stream *s, bool keep)
+void qn__batch_begin(qn_batcher *b, qn_batch_stream *s)
+{
+    int32_t n_busy, seq = 0;
+    while (b->seqs[seq]) seq++; /* there are as many as streams */
+    b->seqs[seq] = s;
+    s->seq = seq;
+    s->n_done = find(b, s, &n_busy);
+    s->place = qn__tree_share(&b->tree, &s->space->root, seq, s->tokens, s->n_done);
+}
+
+/* ---- leaving something behind ---- */
+
+void qn__batch_keep_prompt(qn_batcher *b, qn_batch_stream *s)
+{
+    if (s->no_cache || s->place.n >= s->n_prompt) return;
+    const bool end = s->n_done >= s->n_prompt;
+    qn__tree_add(&b->tree, &s->space->root, s->seq, &s->place, end ? s->n_prompt : s->n_done, end);
+}
+
+void qn__batch_leave(qn_batcher *b, qn_batch_stream *s)
 {
     if (s->seq < 0) return;
-    qn_batch_seq *q = &b->seqs[s->seq];
-    if (keep && !s->no_cache && s->n_done && !covered(b, s)) {
-        qn_token *less = qn__realloc(s->tokens, (size_t)s->n_done * sizeof(*less));
-        *q = (qn_batch_seq){.key = s->key, .tokens = less ? less : s->tokens, .n = s->n_done, .used = b->step};
-        s->key = NULL;
-        s->tokens = NULL;
-    } else {
-        drop(b, s->seq);
+    if (!s->no_cache) {
+        qn__tree_add(&b->tree, &s->space->root, s->seq, &s->place, s->n_done, true);
+        qn__tree_use(&b->tree, s->place.node);
     }
+    (void)qn_session_seq_remove(b->session, s->seq, 0, -1, NULL); /* what can fail is asking for one that isn't there */
+    b->seqs[s->seq] = NULL;
     s->seq = -1;
     s->n_done = 0;
+}
+
+/* ---- room ---- */
+
+static void expect(qn_batcher *b)
+{
+    qn_memory *m = &b->session->memory;
+    qn__memory_begin(m);
+    for (int32_t i = 0; i < b->n_streams; i++) {
+        const qn_batch_stream *s = b->streams[i];
+        for (int32_t j = 0; j < s->n_part; j++) qn__memory_expect(m, s->seq, s->n_done + j);
+    }
+}
+
+bool qn__batch_make_room(qn_batcher *b, int32_t n)
+{
+    int32_t seq;
+    qn_memory *m = &b->session->memory;
+    bool enough = true;
+    uint64_t n_evicted = 0;
+    expect(b);
+    (void)qn__memory_make_room(m, &seq); /* tokens come in order: windows have room for them */
+    for (int32_t g = 0; g < m->n_groups && enough; g++) {
+        const int32_t missing = n - qn__kv_free(&m->kv[g]);
+        const int32_t freed = missing > 0 ? qn__tree_evict(&b->tree, g, missing) : 0;
+        if (g == 0) n_evicted = (uint64_t)freed;
+        enough = missing <= freed;
+    }
+    qn__mutex_lock(&b->lock);
+    b->stats.n_evictions += n_evicted;
+    if (b->tree.emptied) qn__batch_sweep_spaces(b, false);
+    qn__mutex_unlock(&b->lock);
+    b->tree.emptied = false;
+    return enough;
+}
+
+void qn__batch_count_cells(const qn_batcher *b, qn_batcher_stats *out)
+{
+    const qn_kv *kv = b->session->memory.kv;
+    out->n_stream_cells = kv->n_used - kv->n_kept;
+    out->n_shared_cells = kv->n_both;
+    out->n_cached_cells = kv->n_kept - kv->n_both;
+    out->n_free_cells = qn__kv_free(kv);
+    out->n_cached = b->tree.n_leaves;
 }

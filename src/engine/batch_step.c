@@ -6,16 +6,13 @@
 #include <string.h>
 
 enum {
-    LEAST_READ = 16,      /* tokens of prompts a step, however slow */
-    FIRST_READ = 64,      /* before anything was measured */
-    AGE = 16,             /* tokens that a prompt counts as shorter for each step it waits */
-    HEADROOM = 16,        /* cells that each stream should have before another one begins */
-    ALONE_NS = 250000000, /* a step that keeps nobody waiting: a cancelled request is noticed after it */
+    AGE = 16,      /* tokens that a prompt counts as shorter for each step it waits */
+    HEADROOM = 16, /* cells that each stream should have before another one begins */
 };
 
 /* ---- leaving ---- */
 
-static void unlist(qn_batcher *b, const qn_stream *s)
+static void unlist(qn_batcher *b, const qn_batch_stream *s)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < b->n_streams; i++)
@@ -23,13 +20,15 @@ static void unlist(qn_batcher *b, const qn_stream *s)
     b->n_streams = n;
 }
 
-static void finish(qn_batcher *b, qn_stream *s)
+static void finish(qn_batcher *b, qn_batch_stream *s)
 {
-    qn__batch_leave(b, s, true);
+    qn__batch_leave(b, s);
     qn_matcher_destroy(s->matcher); /* whoever is told of the end may destroy the grammar */
     s->matcher = NULL;
     qn__mutex_lock(&b->lock);
     unlist(b, s);
+    s->space->n_streams--;
+    qn__batch_sweep_spaces(b, false);
     b->stats.n_ended++;
     qn__mutex_unlock(&b->lock);
     qn__batch_send(s, (qn_batch_event){.kind = QN_BATCH_end,
@@ -50,17 +49,17 @@ static void finish_all(qn_batcher *b)
 /* Those that callers cancelled. */
 static void reap(qn_batcher *b)
 {
-    qn_stream *gone = NULL, **end = &gone;
+    qn_batch_stream *gone = NULL, **end = &gone;
     qn__mutex_lock(&b->lock);
     for (int32_t i = 0; i < b->n_streams; i++) {
-        qn_stream *s = b->streams[i];
+        qn_batch_stream *s = b->streams[i];
         s->idle = s->paused;
         if (!s->cancelled && !b->stopping) continue;
         s->over = true;
         s->end = QN_BATCH_END_cancelled;
     }
-    for (qn_stream **at = &b->queue; *at;) {
-        qn_stream *s = *at;
+    for (qn_batch_stream **at = &b->queue; *at;) {
+        qn_batch_stream *s = *at;
         s->idle = s->paused;
         if (!s->cancelled && !b->stopping) {
             at = &s->next;
@@ -76,20 +75,20 @@ static void reap(qn_batcher *b)
     qn__mutex_unlock(&b->lock);
     finish_all(b);
     while (gone) {
-        qn_stream *s = gone;
+        qn_batch_stream *s = gone;
         gone = s->next;
         finish(b, s);
     }
 }
 
 /* The youngest gives its cells back, and waits to begin again where it was. */
-static void set_back(qn_batcher *b, qn_stream *s)
+static void set_back(qn_batcher *b, qn_batch_stream *s)
 {
-    qn__batch_leave(b, s, false);
-    s->n_part = s->n_shared = 0;
+    qn__batch_leave(b, s);
+    s->n_part = 0;
     qn__mutex_lock(&b->lock);
     unlist(b, s);
-    qn_stream **at = &b->queue;
+    qn_batch_stream **at = &b->queue;
     while (*at && (*at)->id < s->id) at = &(*at)->next;
     s->next = *at;
     *at = s;
@@ -100,6 +99,8 @@ static void set_back(qn_batcher *b, qn_stream *s)
 
 /* ---- beginning ---- */
 
+static int32_t rest(const qn_batch_stream *s) { return s->n_tokens - s->n_done; }
+
 static int32_t n_of_key(const qn_batcher *b, const char *key)
 {
     int32_t n = 0;
@@ -108,12 +109,12 @@ static int32_t n_of_key(const qn_batcher *b, const char *key)
 }
 
 /* Those set back go on first; of the others the oldest of the key that has the fewest streams. Under lock. */
-static qn_stream **next_in_turn(qn_batcher *b)
+static qn_batch_stream **next_in_turn(qn_batcher *b)
 {
-    qn_stream **chosen = NULL;
+    qn_batch_stream **chosen = NULL;
     int32_t fewest = INT32_MAX;
-    for (qn_stream **at = &b->queue; *at; at = &(*at)->next) {
-        const qn_stream *s = *at;
+    for (qn_batch_stream **at = &b->queue; *at; at = &(*at)->next) {
+        const qn_batch_stream *s = *at;
         if (s->idle || qn__batch_better_later(b, s)) continue;
         if (s->begun) return at;
         const int32_t n = n_of_key(b, s->key);
@@ -126,16 +127,19 @@ static qn_stream **next_in_turn(qn_batcher *b)
 }
 
 /* Whether all may read what they have to, and go on for a while. One alone always may. */
-static bool has_room(const qn_batcher *b, const qn_stream *s)
+static bool has_room(const qn_batcher *b, const qn_batch_stream *s)
 {
-    int64_t need = s->n_tokens + HEADROOM;
-    for (int32_t i = 0; i < b->n_streams; i++) need += b->streams[i]->n_tokens - b->streams[i]->n_shared + HEADROOM;
-    return b->n_streams == 0 || need <= b->n_ctx;
+    const qn_kv *kv = b->session->memory.kv;
+    int64_t need = (int64_t)kv->n_used - kv->n_kept + kv->n_both; /* what streams hold now */
+    if (b->n_streams == 0) return true;
+    for (int32_t i = 0; i < b->n_streams; i++) need += rest(b->streams[i]) + HEADROOM;
+    return need + qn__batch_new_cells(b, s) + HEADROOM <= b->n_ctx;
 }
 
-static void begin(qn_batcher *b, qn_stream *s)
+static void begin(qn_batcher *b, qn_batch_stream *s)
 {
     qn__batch_begin(b, s);
+    s->served = b->step;
     qn__mutex_lock(&b->lock);
     if (!s->begun) {
         s->start_ns = qn__now_ns();
@@ -152,7 +156,7 @@ static void admit(qn_batcher *b)
 {
     while (b->n_streams < b->n_parallel) {
         qn__mutex_lock(&b->lock);
-        qn_stream **at = next_in_turn(b), *s = at && has_room(b, *at) ? *at : NULL;
+        qn_batch_stream **at = next_in_turn(b), *s = at && has_room(b, *at) ? *at : NULL;
         if (s) {
             *at = s->next;
             s->next = NULL;
@@ -167,29 +171,36 @@ static void admit(qn_batcher *b)
 
 /* ---- what a step computes ---- */
 
-static int32_t rest(const qn_stream *s) { return s->n_tokens - s->n_done; }
-
-/* Tokens of prompts that may be read beside n that are decoded. Sizes are few: each makes a graph of its own. */
-static int32_t budget(const qn_batcher *b, int32_t n)
+/* A step has one set of adapters: that of the stream which has waited for its own longest. */
+static const qn_lora_set *next_set(const qn_batcher *b)
 {
-    const double may = n ? b->decode_s : ALONE_NS * 1e-9;
-    const int32_t most = b->n_batch - n;
-    double tokens = b->token_s > 0 && may > 0 ? may / b->token_s : FIRST_READ;
-    if (tokens > most) tokens = most;
-    int32_t size = LEAST_READ;
-    while (size * 2 <= (int32_t)tokens) size *= 2;
-    if (size + size / 2 <= (int32_t)tokens) size += size / 2;
-    return size < most ? size : most;
+    const qn_batch_stream *chosen = NULL;
+    for (int32_t i = 0; i < b->n_streams; i++)
+        if (!b->streams[i]->idle && (!chosen || b->streams[i]->served < chosen->served)) chosen = b->streams[i];
+    return chosen ? &chosen->space->loras : NULL;
+}
+
+static bool takes_part(const qn_batcher *b, const qn_batch_stream *s)
+{
+    return !s->idle && (&s->space->loras == b->set || qn__batch_same_set(&s->space->loras, b->set));
+}
+
+/* Streams that get a token whenever it is their set's turn. */
+static int32_t n_decoding(const qn_batcher *b)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < b->n_streams; i++) n += !b->streams[i]->idle && rest(b->streams[i]) == 1;
+    return n;
 }
 
 /* The one with the shortest rest reads first; who waits is counted as shorter from step to step. */
-static qn_stream *next_to_read(const qn_batcher *b)
+static qn_batch_stream *next_to_read(const qn_batcher *b)
 {
-    qn_stream *chosen = NULL;
+    qn_batch_stream *chosen = NULL;
     int64_t least = INT64_MAX;
     for (int32_t i = 0; i < b->n_streams; i++) {
-        qn_stream *s = b->streams[i];
-        if (s->idle || s->n_part || rest(s) < 2) continue;
+        qn_batch_stream *s = b->streams[i];
+        if (s->n_part || rest(s) < 2 || !takes_part(b, s)) continue;
         const int64_t score = (int64_t)rest(s) - (int64_t)s->n_waited * AGE;
         if (score >= least) continue;
         least = score;
@@ -202,15 +213,17 @@ static qn_stream *next_to_read(const qn_batcher *b)
 static int32_t plan(qn_batcher *b)
 {
     int32_t n = 0;
+    b->set = next_set(b);
     for (int32_t i = 0; i < b->n_streams; i++) b->streams[i]->n_part = 0;
     for (int32_t i = 0; i < b->n_streams && n < b->n_batch; i++) {
-        qn_stream *s = b->streams[(b->step + (uint64_t)i) % (uint64_t)b->n_streams];
-        if (s->idle || rest(s) != 1) continue;
+        qn_batch_stream *s = b->streams[(b->step + (uint64_t)i) % (uint64_t)b->n_streams];
+        if (rest(s) != 1 || !takes_part(b, s)) continue;
         s->n_part = 1;
         n++;
     }
-    int32_t left = budget(b, n);
-    for (qn_stream *s; left > 0 && (s = next_to_read(b));) {
+    if (qn__pace_decode_alone(&b->pace, n)) return n;
+    int32_t left = qn__pace_budget(&b->pace, n ? n : n_decoding(b), b->n_batch - n);
+    for (qn_batch_stream *s; left > 0 && (s = next_to_read(b));) {
         s->n_part = rest(s) < left ? rest(s) : left;
         left -= s->n_part;
         n += s->n_part;
@@ -218,11 +231,10 @@ static int32_t plan(qn_batcher *b)
     return n;
 }
 
-/* Kept sequences go first, then the youngest stream. One stream alone has room for all it may become. */
-static void make_room(qn_batcher *b)
+/* One stream alone has room for all it may become. */
+static void set_youngest_back(qn_batcher *b)
 {
-    if (qn__batch_evict(b, -1)) return;
-    qn_stream *youngest = b->streams[0];
+    qn_batch_stream *youngest = b->streams[0];
     for (int32_t i = 1; i < b->n_streams; i++)
         if (b->streams[i]->id > youngest->id) youngest = b->streams[i];
     set_back(b, youngest);
@@ -230,11 +242,11 @@ static void make_room(qn_batcher *b)
 
 /* ---- computing ---- */
 
-static int32_t gather(qn_batcher *b, qn_stream *const *streams, int32_t n)
+static int32_t gather(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
 {
     int32_t k = 0;
     for (int32_t i = 0; i < n; i++) {
-        const qn_stream *s = streams[i];
+        const qn_batch_stream *s = streams[i];
         for (int32_t j = 0; j < s->n_part; j++) {
             const int32_t pos = s->n_done + j;
             b->items[k++] = (qn_batch_item){s->tokens[pos], pos, s->seq, pos + 1 == s->n_tokens};
@@ -244,11 +256,11 @@ static int32_t gather(qn_batcher *b, qn_stream *const *streams, int32_t n)
 }
 
 /* The streams' parts were computed: what was read is counted, and who has logits gets a token. */
-static void advance(qn_batcher *b, qn_stream *const *streams, int32_t n)
+static void advance(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
 {
     int32_t row = 0;
     for (int32_t i = 0; i < n; i++) {
-        qn_stream *s = streams[i];
+        qn_batch_stream *s = streams[i];
         if (!s->n_part) continue;
         const bool ready = s->n_part == rest(s), read = s->usage.n_generated == 0;
         s->n_done += s->n_part;
@@ -261,6 +273,7 @@ static void advance(qn_batcher *b, qn_stream *const *streams, int32_t n)
             b->stats.tokens_read_again += (uint64_t)s->n_part;
         }
         qn__mutex_unlock(&b->lock);
+        qn__batch_keep_prompt(b, s);
         if (ready)
             qn__batch_choose(b, s, qn_session_logits(b->session, row++));
         else if (read)
@@ -269,11 +282,11 @@ static void advance(qn_batcher *b, qn_stream *const *streams, int32_t n)
 }
 
 /* What fails for all together is tried for each alone, so that only whose fault it is, or who finds no memory, ends. */
-static void compute(qn_batcher *b, qn_stream *const *streams, int32_t n)
+static void compute(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
 {
     qn_error err = {0};
     int32_t n_parts = 0;
-    const qn_status status = qn_session_decode(b->session, b->items, gather(b, streams, n), &err);
+    const qn_status status = qn__session_decode_set(b->session, b->set, b->items, gather(b, streams, n), &err);
     if (status == QN_OK) {
         advance(b, streams, n);
         return;
@@ -288,36 +301,12 @@ static void compute(qn_batcher *b, qn_stream *const *streams, int32_t n)
     }
 }
 
-static void average(double *mean, double x)
-{
-    if (*mean > 0 && x > 4 * *mean) x = 4 * *mean; /* a graph was compiled, or the machine was busy */
-    *mean = *mean > 0 ? *mean + (x - *mean) / 8 : x;
-}
-
-static void measure(qn_batcher *b, int32_t n_decoded, int32_t n_read, double seconds)
-{
-    if (n_read == 0)
-        average(&b->decode_s, seconds);
-    else if (seconds > b->decode_s || !n_decoded)
-        average(&b->token_s, (n_decoded ? seconds - b->decode_s : seconds) / n_read);
-}
-
-static void count_kept(const qn_batcher *b, qn_batcher_stats *stats)
-{
-    stats->n_cached = stats->n_cached_tokens = 0;
-    for (int32_t i = 0; i < b->n_seq; i++) {
-        stats->n_cached += b->seqs[i].tokens != NULL;
-        stats->n_cached_tokens += b->seqs[i].n;
-    }
-}
-
 static void publish(qn_batcher *b, double seconds)
 {
     qn__mutex_lock(&b->lock);
     b->step_began_ns = 0;
-    b->stats.n_free_cells = qn_session_free_cells(b->session);
-    count_kept(b, &b->stats);
-    b->stats.decode_seconds = b->decode_s;
+    qn__batch_count_cells(b, &b->stats);
+    b->stats.decode_seconds = qn__pace_decode(&b->pace, n_decoding(b));
     b->stats.busy_seconds += seconds;
     b->stats.n_steps += seconds > 0;
     qn__mutex_unlock(&b->lock);
@@ -333,12 +322,14 @@ static void step(qn_batcher *b, int32_t n)
     for (int32_t i = 0; i < b->n_streams; i++) {
         n_decoded += b->streams[i]->n_part == 1 && rest(b->streams[i]) == 1;
         b->streams[i]->n_waited++;
+        if (takes_part(b, b->streams[i])) b->streams[i]->served = b->step + 1;
     }
     compute(b, b->streams, b->n_streams);
     const double seconds = (double)(qn__now_ns() - start) * 1e-9;
-    measure(b, n_decoded, n - n_decoded, seconds);
+    qn__pace_note(&b->pace, n_decoded, n - n_decoded, seconds);
     b->step++;
     finish_all(b);
+    QN_ASSERT(qn__tree_adds_up(&b->tree, b->seen));
     publish(b, seconds);
 }
 
@@ -354,8 +345,8 @@ void qn__batch_run(void *batcher)
         if (done) return;
         admit(b);
         int32_t n = plan(b);
-        while (n > qn_session_free_cells(b->session)) {
-            make_room(b);
+        while (n && !qn__batch_make_room(b, n)) {
+            set_youngest_back(b);
             n = plan(b);
         }
         if (n) {

@@ -54,7 +54,7 @@ bool qn__lora_part(const qn_engine *e, int32_t i, qn_lora_set *out);
 
 /* Options with the defaults filled in and checked. */
 typedef struct qn_session_shape {
-    int32_t n_ctx, n_batch, n_seq, n_logits;
+    int32_t n_ctx, n_batch, n_seq, n_ends, n_logits;
     bool embeddings; /* rows of output are hidden states, n_logits of them */
     qn_dtype kv_type;
     qn_lora_set loras;

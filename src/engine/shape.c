@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define MAX_SEQ       256
+#define MAX_ENDS      (1 << 20)
 #define DEFAULT_CTX   8192 /* F16 keys and values of an 8 B Llama: 1 GiB */
 #define DEFAULT_BATCH 512  /* prompt processing gains little beyond it, activations grow with it */
 
@@ -25,6 +26,7 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
     qn_session_shape s = {
         .n_ctx = options->n_ctx ? options->n_ctx : least(hp->n_ctx_train, DEFAULT_CTX),
         .n_seq = options->n_seq ? options->n_seq : 1,
+        .n_ends = options->n_ends,
         .n_batch = options->n_batch       ? options->n_batch
                    : e->model->sees_ahead ? DEFAULT_CTX
                                           : DEFAULT_BATCH,
@@ -35,6 +37,8 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
         return QN_FAIL(err, invalid, "context of %d tokens; 1 to %d are possible, 0 is the default", s.n_ctx, 1 << 28);
     if (s.n_seq < 1 || s.n_seq > MAX_SEQ)
         return QN_FAIL(err, invalid, "%d sequences; 1 to %d are possible", s.n_seq, MAX_SEQ);
+    if (s.n_ends < 0 || s.n_ends > MAX_ENDS)
+        return QN_FAIL(err, invalid, "ends of %d prefixes; 0 to %d are possible", s.n_ends, MAX_ENDS);
     if (s.n_batch < 1)
         return QN_FAIL(err, invalid, "batch of %d tokens; at least 1 is needed, 0 is the default", s.n_batch);
     s.n_batch = least(s.n_batch, s.n_ctx);
@@ -98,7 +102,7 @@ qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_ar
     *kv = (qn_kv_desc){.layers = qn__arena_array(arena, m->hp.n_layer, sizeof(*kv->layers)), .type = shape->kv_type};
     if (!layout->place || !kv->layers)
         return QN_FAIL(err, nomem, "out of memory while laying out the cache of %u layers", m->hp.n_layer);
-    qn__kv_groups(m, shape->n_ctx, shape->n_batch, shape->n_seq, kv);
+    qn__kv_groups(m, shape->n_ctx, shape->n_batch, shape->n_seq, shape->n_ends, kv);
 
     for (uint32_t i = 0; i < m->hp.n_layer; i++) {
         const qn_layer *l = &m->layers[i];

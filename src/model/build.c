@@ -12,14 +12,14 @@ const char *const qn__row_names[QN_MAX_GROUPS] = {"rows", "rows-1", "rows-2", "r
 const char *const qn__src_names[QN_MAX_GROUPS] = {"src", "src-1", "src-2", "src-3", "src-4"};
 const char *const qn__dst_names[QN_MAX_GROUPS] = {"dst", "dst-1", "dst-2", "dst-3", "dst-4"};
 
-void qn__kv_groups(const qn_model *m, int32_t n_ctx, int32_t n_batch, int32_t n_seq, qn_kv_desc *kv)
+void qn__kv_groups(const qn_model *m, int32_t n_ctx, int32_t n_batch, int32_t n_seq, int32_t n_ends, qn_kv_desc *kv)
 {
     kv->n_ctx = n_ctx;
     kv->n_groups = m->n_groups;
     kv->positions = m->alibi;
     kv->list_bytes = 0;
     for (int32_t g = 0; g < m->n_groups; g++) {
-        kv->sizes[g] = qn__kv_size(m->windows[g], n_ctx, n_batch, n_seq);
+        kv->sizes[g] = qn__kv_size(m->windows[g], n_ctx, n_batch, n_seq, n_ends);
         kv->list_offset[g] = qn__align_up(kv->list_bytes, QN_ALIGN_GPU);
         if (qn__model_uses_group(m, g))
             kv->list_bytes = kv->list_offset[g] + qn__list_bytes(&kv->sizes[g]) * (kv->positions ? 2 : 1);

@@ -26,7 +26,7 @@ typedef struct qn_kv_desc {
     uint64_t list_offset[QN_MAX_GROUPS], list_bytes; /* in the buffer of lists: of groups that a layer uses */
 } qn_kv_desc;
 /* The sizes of a model's groups, and where their lists lie; every layer's group. */
-void qn__kv_groups(const qn_model *m, int32_t n_ctx, int32_t n_batch, int32_t n_seq, qn_kv_desc *kv);
+void qn__kv_groups(const qn_model *m, int32_t n_ctx, int32_t n_batch, int32_t n_seq, int32_t n_ends, qn_kv_desc *kv);
 
 typedef struct qn_build {
     qn_graph *g;

@@ -6,21 +6,21 @@
 
 static int32_t least(int64_t a, int64_t b) { return (int32_t)(a < b ? a : b); }
 
-qn_kv_size qn__kv_size(int32_t window, int32_t n_ctx, int32_t n_batch, int32_t n_seq)
+qn_kv_size qn__kv_size(int32_t window, int32_t n_ctx, int32_t n_batch, int32_t n_seq, int32_t n_ends)
 {
     if (window == 0) return (qn_kv_size){.n_seq = n_seq, .n_cells = n_ctx, .most = n_ctx, .row = n_ctx};
     /* What the first token of a step sees, and the step. No group has more cells than the sequences have positions. */
-    const int64_t most = (int64_t)window + n_batch + QN_KV_BACK;
+    const int64_t most = (int64_t)window + n_batch + QN_KV_BACK, end = (int64_t)window + QN_KV_BACK;
     return (qn_kv_size){.window = window,
                         .n_seq = n_seq,
-                        .n_cells = least(most * n_seq, n_ctx),
+                        .n_cells = least(most * n_seq + end * n_ends, n_ctx),
                         .most = least(most, n_ctx),
                         .row = least(most, n_ctx) + QN_ATTN_TILE - 1};
 }
 
 uint64_t qn__kv_bytes(const qn_kv_size *size)
 {
-    const uint64_t cell = sizeof(int32_t) + sizeof(qn_token) + sizeof(uint16_t);
+    const uint64_t cell = sizeof(int32_t) + sizeof(qn_token) + sizeof(uint16_t) + sizeof(bool);
     return (uint64_t)size->n_cells * cell + (uint64_t)size->n_seq * ((uint64_t)size->row + 4) * sizeof(int32_t);
 }
 
@@ -31,12 +31,13 @@ qn_status qn__kv_init(qn_kv *kv, const qn_kv_size *size, qn_error *err)
     kv->pos = qn__calloc(n_cells, sizeof(*kv->pos));
     kv->token = qn__calloc(n_cells, sizeof(*kv->token));
     kv->refs = qn__calloc(n_cells, sizeof(*kv->refs));
+    kv->kept = qn__calloc(n_cells, sizeof(*kv->kept));
     kv->rows = qn__calloc((size_t)size->row * n_seq, sizeof(*kv->rows));
     kv->len = qn__calloc(n_seq, sizeof(*kv->len));
     kv->gone = qn__calloc(n_seq, sizeof(*kv->gone));
     kv->dirty_lo = qn__calloc(n_seq, sizeof(*kv->dirty_lo));
     kv->dirty_hi = qn__calloc(n_seq, sizeof(*kv->dirty_hi));
-    if (kv->pos && kv->token && kv->refs && kv->rows && kv->len && kv->gone && kv->dirty_lo && kv->dirty_hi)
+    if (kv->pos && kv->token && kv->refs && kv->kept && kv->rows && kv->len && kv->gone && kv->dirty_lo && kv->dirty_hi)
         return QN_OK;
     qn__kv_deinit(kv);
     return QN_FAIL(err, nomem, "out of memory for the tables of %d KV cells and %d sequences (%llu bytes)",
@@ -48,6 +49,7 @@ void qn__kv_deinit(qn_kv *kv)
     qn__free(kv->pos);
     qn__free(kv->token);
     qn__free(kv->refs);
+    qn__free(kv->kept);
     qn__free(kv->rows);
     qn__free(kv->len);
     qn__free(kv->gone);
@@ -60,11 +62,12 @@ void qn__kv_clear(qn_kv *kv)
 {
     const size_t bytes = (size_t)kv->size.n_seq * sizeof(int32_t);
     memset(kv->refs, 0, (size_t)kv->size.n_cells * sizeof(*kv->refs));
+    memset(kv->kept, 0, (size_t)kv->size.n_cells * sizeof(*kv->kept));
     memset(kv->len, 0, bytes);
     memset(kv->gone, 0, bytes);
     memset(kv->dirty_lo, 0, bytes);
     memset(kv->dirty_hi, 0, bytes);
-    kv->n_used = kv->next = 0;
+    kv->n_used = kv->n_kept = kv->n_both = kv->next = 0;
 }
 
 /* Places [lo, end of the list) may differ from what was last uploaded. */
@@ -78,9 +81,15 @@ static void touch_places(qn_kv *kv, int32_t seq, int32_t lo)
 /* Entries [lo, len). */
 static void touch(qn_kv *kv, int32_t seq, int32_t lo) { touch_places(kv, seq, qn__kv_start(kv, seq) + lo); }
 
+static void add_ref(qn_kv *kv, int32_t cell)
+{
+    if (kv->refs[cell]++ == 1 && kv->kept[cell]) kv->n_both++;
+}
+
 static void drop_ref(qn_kv *kv, int32_t cell)
 {
     if (--kv->refs[cell] == 0) kv->n_used--;
+    if (kv->refs[cell] == 1 && kv->kept[cell]) kv->n_both--;
 }
 
 /* The next free cell from where the last search ended, so that a sequence's cells mostly follow each other in memory.
@@ -168,10 +177,48 @@ void qn__kv_copy(qn_kv *kv, int32_t src, int32_t dst, int32_t p0, int32_t p1, in
     int32_t *to = qn__kv_list(kv, dst);
     for (int32_t i = lo; i < hi; i++) {
         to[i - lo] = from[i];
-        kv->refs[from[i]]++;
+        add_ref(kv, from[i]);
     }
     kv->len[dst] = hi > lo ? hi - lo : 0;
     touch_places(kv, dst, 0);
+}
+
+void qn__kv_share(qn_kv *kv, int32_t seq, const int32_t *cells, int32_t n, int32_t gone)
+{
+    QN_ASSERT(kv->len[seq] == 0 && n <= kv->size.most);
+    kv->gone[seq] = gone;
+    for (int32_t i = 0; i < n; i++) add_ref(kv, cells[i]);
+    memcpy(qn__kv_list(kv, seq), cells, (size_t)n * sizeof(*cells));
+    kv->len[seq] = n;
+    touch_places(kv, seq, 0);
+}
+
+void qn__kv_exchange(qn_kv *kv, int32_t seq, int32_t i, int32_t cell)
+{
+    int32_t *entry = qn__kv_list(kv, seq) + i;
+    QN_ASSERT(kv->pos[*entry] == kv->pos[cell] && kv->token[*entry] == kv->token[cell]);
+    add_ref(kv, cell);
+    drop_ref(kv, *entry);
+    *entry = cell;
+    touch(kv, seq, i);
+}
+
+void qn__kv_keep(qn_kv *kv, int32_t cell)
+{
+    QN_ASSERT(kv->refs[cell] > 0 && !kv->kept[cell]);
+    kv->refs[cell]++;
+    kv->kept[cell] = true;
+    kv->n_kept++;
+    kv->n_both++;
+}
+
+void qn__kv_let_go(qn_kv *kv, int32_t cell)
+{
+    QN_ASSERT(kv->kept[cell]);
+    kv->n_both -= kv->refs[cell] > 1;
+    kv->kept[cell] = false;
+    kv->n_kept--;
+    drop_ref(kv, cell);
 }
 
 bool qn__kv_can_shift(const qn_kv *kv, int32_t seq, int32_t p0, int32_t p1, int32_t delta)

@@ -10,8 +10,11 @@
  * keep their places within tiles: the list at hand begins gone % QN_ATTN_TILE places into its row, and what lies in
  * these places is in no span.
  *
- * Invariants: lists are strictly increasing in position; refs[c] is the number of lists that hold c; n_used counts
- * cells with refs > 0; what stands in a row is the number of a cell. Nothing allocates after init. */
+ * The tree of prefixes (model/prefix_tree.h) holds cells beside the lists: it keeps them.
+ *
+ * Invariants: lists are strictly increasing in position; refs[c] is the number of lists that hold c, and one more where
+ * it is kept; n_used counts cells with refs > 0, n_kept those that are kept, n_both those of them that a list holds
+ * too; what stands in a row is the number of a cell. Nothing allocates after init. */
 #ifndef QN_MODEL_KV_H
 #define QN_MODEL_KV_H
 
@@ -29,15 +32,17 @@ typedef struct qn_kv_size {
     int32_t most; /* entries of a list */
     int32_t row;  /* places of a list: entries, and up to a tile of what was forgotten */
 } qn_kv_size;
-/* n_batch: the most tokens that one step adds to a sequence. */
-qn_kv_size qn__kv_size(int32_t window, int32_t n_ctx, int32_t n_batch, int32_t n_seq);
+/* n_batch: the most tokens that one step adds to a sequence. n_ends: of prefixes that are kept, whose windows have
+ * cells beside those of the sequences. */
+qn_kv_size qn__kv_size(int32_t window, int32_t n_ctx, int32_t n_batch, int32_t n_seq, int32_t n_ends);
 
 typedef struct qn_kv {
     qn_kv_size size;
-    int32_t n_used;
+    int32_t n_used, n_kept, n_both;
     int32_t *pos;                 /* [n_cells] */
     qn_token *token;              /* [n_cells] */
     uint16_t *refs;               /* [n_cells] */
+    bool *kept;                   /* [n_cells] */
     int32_t *rows;                /* [n_seq, row] */
     int32_t *len;                 /* [n_seq] */
     int32_t *gone;                /* [n_seq] entries that the sequence has before the first of its list: forgotten */
@@ -69,6 +74,13 @@ void qn__kv_forget(qn_kv *kv, int32_t seq, int32_t n);
 void qn__kv_set_gone(qn_kv *kv, int32_t seq, int32_t gone);
 /* Shares; dst must be another sequence and is emptied first. gone: of what is copied. */
 void qn__kv_copy(qn_kv *kv, int32_t src, int32_t dst, int32_t p0, int32_t p1, int32_t gone);
+/* The list of a sequence that is empty: cells in order of position, `gone` entries before them forgotten. */
+void qn__kv_share(qn_kv *kv, int32_t seq, const int32_t *cells, int32_t n, int32_t gone);
+/* Entry i becomes another cell of the same position and token. */
+void qn__kv_exchange(qn_kv *kv, int32_t seq, int32_t i, int32_t cell);
+/* Keeps a cell that a list holds and nobody keeps; lets go of one that is kept. */
+void qn__kv_keep(qn_kv *kv, int32_t cell);
+void qn__kv_let_go(qn_kv *kv, int32_t cell);
 /* Would moving [p0,p1) by delta keep positions >= 0 and free of collisions with entries outside the range? */
 bool qn__kv_can_shift(const qn_kv *kv, int32_t seq, int32_t p0, int32_t p1, int32_t delta);
 /* Number of entries of [p0,p1) that other sequences hold too. */

@@ -73,7 +73,7 @@ export class Live {
     this.before = {now, at};
     const written = rate('quern_tokens_generated_total'), read = rate('quern_tokens_read_total'), steps = rate('quern_n_steps_total');
     if (seconds > 0) this.rates = [...this.rates, written].slice(-KEPT);
-    const all = now.quern_n_cells ?? 0, free = now.quern_n_free_cells ?? 0, cached = now.quern_n_cached_tokens ?? 0;
+    const all = now.quern_n_cells ?? 0, free = now.quern_n_free_cells ?? 0, cached = now.quern_n_cached_cells ?? 0;
     this.element.replaceChildren(
       el('h2', {}, 'Tokens a second'), curve(this.rates),
       pairs([['written', written.toFixed(1)], ['of prompts read', read.toFixed(0)], ['steps', steps.toFixed(1)],

@@ -208,7 +208,7 @@ static void graphs(void **state)
         MUST(tiny_write(path, &(tiny){.arch = *arch}, err));
         MUST(qn_gguf_open(path, NULL, &file, err));
         MUST(qn__model_load(file, 0, &m, err));
-        qn__kv_groups(m, 64, 7, 3, &kv);
+        qn__kv_groups(m, 64, 7, 3, 0, &kv);
         MUST(qn__build_decode(m, &kv, &(qn_decode_spec){.n_tokens = 7, .n_out = 2, .hidden = !m->top.out}, &g, err));
         MUST(qn__graph_verify(g, err));
         int n_weights = 0, n_updates = 0;
