@@ -126,6 +126,8 @@ void cli_interrupts_ask(void);
 void cli_clear_interrupt(void);
 /* For a command that runs until it is ended: SIGTERM interrupts too, and a reader that went away does not. */
 void cli_catch_termination(void);
+/* SIGHUP is noted from here on. Whether one came since the last call. */
+bool cli_hung_up(void);
 
 /* ---- token lists: "1,2,3", a JSON array, numbers between blanks ---- */
 /* NULL after a message; freed with free. */

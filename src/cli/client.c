@@ -37,6 +37,9 @@ static bool parse_address(const char *text, address *a)
     end = a->six ? strchr(++text, ']') : text + strcspn(text, ":/");
     if (!end || end == text || (size_t)(end - text) >= sizeof(a->host)) return false;
     memcpy(a->host, text, (size_t)(end - text));
+    const char *known =
+        a->six ? "0123456789abcdefABCDEF:.%" : "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    if (a->host[strspn(a->host, known)]) return false;
     colon = end + a->six;
     snprintf(a->port, sizeof(a->port), "%s", a->tls ? "443" : "8080");
     if (*colon != ':') return !*colon || strcmp(colon, "/") == 0;

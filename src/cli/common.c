@@ -243,6 +243,22 @@ void cli_catch_termination(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+static volatile sig_atomic_t hung_up;
+
+static void on_hangup(int signal_number)
+{
+    (void)signal_number;
+    hung_up = 1;
+}
+
+bool cli_hung_up(void)
+{
+    const bool came = hung_up;
+    hung_up = 0;
+    signal(SIGHUP, on_hangup);
+    return came;
+}
+
 bool cli_interrupted(void) { return interrupted || pipe_closed; }
 bool cli_pipe_closed(void) { return pipe_closed; }
 

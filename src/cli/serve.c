@@ -39,9 +39,12 @@ typedef struct serve_command {
     cli_strings keys, allow_hosts, origins, stop;
     cli_sampling sampling;
     cli_model_options options;
-    const char *all_keys[CLI_MAX_STRINGS + 256];
+    serve_key all_keys[CLI_MAX_STRINGS + 1024];
     int n_keys;
     char *key_text;
+    const char *tls_cert, *tls_key;
+    int32_t connections, per_address, per_key;
+    bool log_prompts;
     char *template_source;
     cli_engine_scratch scratch;
     serve_lora loras[CLI_MAX_STRINGS];
@@ -67,8 +70,14 @@ static void note_fixed(serve_command *c, const cli_option *options, int n, int a
 
 static int parse(serve_command *c, int argc, char **argv)
 {
-    *c = (serve_command){
-        .host = "127.0.0.1", .port = 8080, .n_predict = -1, .timeout = 600, .request_timeout = 60, .grace = 30};
+    *c = (serve_command){.host = "127.0.0.1",
+                         .port = 8080,
+                         .n_predict = -1,
+                         .timeout = 600,
+                         .request_timeout = 60,
+                         .grace = 30,
+                         .per_address = -1,
+                         .per_key = 256};
     cli_sampling_init(&c->sampling);
     const cli_option own[] = {
         CLI_OPTION_GROUP("Who may come"),
@@ -80,6 +89,9 @@ static int parse(serve_command *c, int argc, char **argv)
         {"api-key-file", 0, CLI_STRING, &c->key_file, "FILE", "the keys that clients may have, one a line", 0, 0, NULL},
         {"no-auth", 0, CLI_FLAG, &c->no_auth, NULL, "let everybody in who reaches the address, without a key", 0, 0,
          NULL},
+        {"tls-cert", 0, CLI_STRING, &c->tls_cert, "FILE", "speak TLS, with this certificate and what it rests on (PEM)",
+         0, 0, NULL},
+        {"tls-key", 0, CLI_STRING, &c->tls_key, "FILE", "its key (PEM)", 0, 0, NULL},
         {"allow-host", 0, CLI_STRINGS, &c->allow_hosts, "NAME",
          "a name that clients call this machine by (may be repeated); *: any", 0, 0, NULL},
         {"cors-origins", 0, CLI_STRINGS, &c->origins, "STR",
@@ -90,6 +102,12 @@ static int parse(serve_command *c, int argc, char **argv)
          "seconds after which a client that reads nothing is left (default: 600)", 1, 86400, NULL},
         {"request-timeout", 0, CLI_INT, &c->request_timeout, "N",
          "seconds in which a request must have come; larger bodies get more (default: 60)", 1, 86400, NULL},
+        {"max-connections", 0, CLI_INT, &c->connections, "N", "connections at once (default: 4096)", 1, 65536, NULL},
+        {"connections-per-address", 0, CLI_INT, &c->per_address, "N",
+         "of these, those of one address; 0: any number (default: 256, on this machine's own addresses 0)", 0, 65536,
+         NULL},
+        {"requests-per-key", 0, CLI_INT, &c->per_key, "N",
+         "requests under way with one key; 0: any number (default: 256)", 0, 65536, NULL},
         CLI_OPTION_GROUP("Serving"),
         {"memory", 0, CLI_STRING, &c->memory, "SIZE",
          "what models may take in sum, such as 20G; others are unloaded to make room (default: what is free)", 0, 0,
@@ -121,6 +139,7 @@ static int parse(serve_command *c, int argc, char **argv)
         {"grace", 0, CLI_INT, &c->grace, "N",
          "seconds that answers under way may take when the server is ended (default: 30)", 0, 86400, NULL},
         {"log-disable", 0, CLI_FLAG, &c->log_disable, NULL, "no line a request on standard error", 0, 0, NULL},
+        {"log-prompts", 0, CLI_FLAG, &c->log_prompts, NULL, "prompts and answers on standard error too", 0, 0, NULL},
         {"stop", 0, CLI_STRINGS, &c->stop, "STR", "end every answer before this text (may be repeated)", 0, 0, NULL},
         CLI_OPTION_GROUP("Model and machine"),
         CLI_MODEL_OPTIONS(c->options),
@@ -141,24 +160,39 @@ static int parse(serve_command *c, int argc, char **argv)
 
 #ifdef QN_MICROHTTPD
 
+/* A name in brackets is of the keys below it. */
+static char *heading(char *line)
+{
+    const size_t n = strlen(line);
+    if (n < 3 || *line != '[' || line[n - 1] != ']') return NULL;
+    line[n - 1] = '\0';
+    return line + 1;
+}
+
 /* One a line; empty ones and those that begin with # are passed over. */
 static int read_keys(serve_command *c)
 {
     size_t n;
-    char *rest = NULL;
+    char *rest = NULL, *text = NULL, *name, *of = NULL;
+    int n_keys = 0;
     for (int i = 0; i < c->keys.n; i++) {
         if (!*c->keys.item[i]) return cli_bad_usage("--api-key: the key is empty");
-        c->all_keys[c->n_keys++] = c->keys.item[i];
+        c->all_keys[n_keys++] = (serve_key){c->keys.item[i], NULL};
     }
-    if (!c->key_file) return CLI_OK;
-    c->key_text = cli_read_text(c->key_file, 1 << 20, &n);
-    if (!c->key_text) return CLI_FAILED;
-    for (char *line = strtok_r(c->key_text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
+    if (c->key_file && !(text = cli_read_text(c->key_file, 1 << 20, &n))) return CLI_FAILED;
+    free(c->key_text);
+    c->key_text = text;
+    for (char *line = text ? strtok_r(text, "\r\n", &rest) : NULL; line; line = strtok_r(NULL, "\r\n", &rest)) {
         if (*line == '#') continue;
-        if (c->n_keys == CLI_N(c->all_keys)) return cli_fail("%s: more than %d keys", c->key_file, c->n_keys);
-        c->all_keys[c->n_keys++] = line;
+        if ((name = heading(line))) {
+            of = name;
+            continue;
+        }
+        if (n_keys == CLI_N(c->all_keys)) return cli_fail("%s: more than %d keys", c->key_file, n_keys);
+        c->all_keys[n_keys++] = (serve_key){line, of};
     }
-    return c->n_keys ? CLI_OK : cli_fail("%s: no key in it", c->key_file);
+    c->n_keys = n_keys;
+    return n_keys || !c->key_file ? CLI_OK : cli_fail("%s: no key in it", c->key_file);
 }
 
 static bool is_loopback(const char *host)
@@ -279,12 +313,21 @@ static int fill_options(serve_command *c)
         .n_allow_hosts = c->allow_hosts.n,
         .origins = c->origins.item,
         .n_origins = c->origins.n,
+        .requests_per_key = c->per_key,
+        .connections = c->connections,
+        .connections_per_address = c->per_address >= 0    ? c->per_address
+                                   : is_loopback(c->host) ? 0
+                                                          : 256,
+        .tls_cert = c->tls_cert,
+        .tls_key = c->tls_key,
+        .log_prompts = c->log_prompts,
         .timeout_s = c->timeout,
         .request_timeout_s = c->request_timeout,
         .n_threads = c->threads_http,
         .log = c->log_disable ? NULL : log_line,
         .grace_ms = c->grace * 1000,
     };
+    if (!c->tls_cert != !c->tls_key) return cli_bad_usage("--tls-cert and --tls-key belong together");
     int status = size_option("max-body", c->max_body, &o->max_body);
     if (status == CLI_OK) status = size_option("memory", c->memory, &o->memory);
     if (status == CLI_OK && c->keep_alive && !parse_time(c->keep_alive, &o->keep_alive_s))
@@ -332,7 +375,8 @@ static void say_what(const serve_command *c, int port)
         snprintf(what, sizeof(what), "%d models are", c->n_models);
     else
         snprintf(what, sizeof(what), "what `quern list` shows is");
-    cli_note("%s served at http://%s%s%s:%d", what, six ? "[" : "", c->host, six ? "]" : "", port);
+    cli_note("%s served at %s://%s%s%s:%d", what, c->tls_cert ? "https" : "http", six ? "[" : "", c->host,
+             six ? "]" : "", port);
 }
 
 static int serve_until_interrupted(serve_command *c)
@@ -343,7 +387,13 @@ static int serve_until_interrupted(serve_command *c)
     if (serve_start(&c->o, &s, &err) != QN_OK) return cli_fail_error(&err);
     say_what(c, serve_port(s));
     notify("READY=1");
-    while (!cli_interrupted()) (void)poll(NULL, 0, 1000);
+    (void)cli_hung_up();
+    while (!cli_interrupted()) {
+        (void)poll(NULL, 0, 1000);
+        if (!cli_hung_up()) continue;
+        const int status = read_keys(c);
+        serve_reload(s, c->all_keys, status == CLI_OK ? c->n_keys : 0);
+    }
     notify("STOPPING=1");
     if (c->grace) cli_note("stops when what is under way has ended, in %d s at the latest", c->grace);
     serve_stop(s);

@@ -9,32 +9,29 @@
 
 /* ---- keys ---- */
 
-/* In a time that tells nothing but the length. */
-static bool same_secret(const char *a, const char *b)
-{
-    const size_t n = strlen(a), n_b = strlen(b);
-    unsigned differ = n != n_b;
-    for (size_t i = 0; i < n_b; i++) differ |= (unsigned char)(a[i < n ? i : n] ^ b[i]);
-    return !differ;
-}
-
-static bool check_key(const server *s, header_fn header, void *ctx, char *key, size_t size, problem *p)
+static bool check_key(server *s, header_fn header, void *ctx, exchange *x, problem *p)
 {
     const char *given = header(ctx, "Authorization");
     if (given && strncasecmp(given, "Bearer ", 7) == 0)
         given += 7;
     else
         given = header(ctx, "x-api-key");
-    int found = -1;
-    for (int i = 0; i < s->o.n_keys; i++)
-        if (given && same_secret(s->o.keys[i], given)) found = i;
-    if (found >= 0) {
-        snprintf(key, size, "%d", found);
-        return true;
-    }
+    if (keys_find(s, given, x)) return true;
     snprintf(p->code, sizeof(p->code), "invalid_api_key");
     return problem_set(p, 401, "",
                        given ? "that is none of this server's keys" : "a key is needed: Authorization: Bearer KEY");
+}
+
+/* Of one key, so that others have room. */
+static bool check_number(server *s, const exchange *x, problem *p)
+{
+    int n = 0;
+    if (!s->o.requests_per_key || !x->key[0]) return true;
+    pthread_mutex_lock(&s->lock);
+    for (const exchange *other = s->exchanges; other; other = other->next) n += strcmp(other->key, x->key) == 0;
+    pthread_mutex_unlock(&s->lock);
+    return n <= s->o.requests_per_key ||
+           problem_set(p, 429, "", "%d requests with this key are under way already (--requests-per-key)", n - 1);
 }
 
 /* ---- names ---- */
@@ -110,9 +107,10 @@ static bool check_origin(const server *s, header_fn header, void *ctx, char *cor
     return true;
 }
 
-bool access_check(const server *s, const route *r, header_fn header, void *ctx, char *key, size_t key_size, char *cors,
-                  size_t cors_size, problem *p)
+bool access_check(exchange *x, const route *r, header_fn header, void *ctx, problem *p)
 {
-    if (!check_host(s, header, ctx, p) || !check_origin(s, header, ctx, cors, cors_size, p)) return false;
-    return r->open || s->o.n_keys == 0 || check_key(s, header, ctx, key, key_size, p);
+    server *s = x->server;
+    if (!check_host(s, header, ctx, p) || !check_origin(s, header, ctx, x->cors, sizeof(x->cors), p)) return false;
+    if (r->open || !s->o.n_keys) return true;
+    return check_key(s, header, ctx, x, p) && check_number(s, x, p);
 }

@@ -63,6 +63,7 @@ struct exchange {
     uint64_t id;
     _Atomic int refs;
     char key[24];      /* which of the server's keys it came with: names it for the batcher */
+    char key_name[48]; /* for the log; "": it has none */
     bool anthropic;    /* sent anthropic-version */
     model *model;      /* held; NULL: none */
     model *waits_for;  /* under models_lock */
@@ -96,6 +97,7 @@ struct peer {
     peer *next, *prev; /* server.peers */
     uint64_t id;
     int fd;
+    bool greeted;        /* has sent a request */
     exchange *exchange;  /* whose reply is being made; who leaves cancels it */
     bool left;           /* the client is gone, maybe before its request was looked at */
     int64_t deadline_ns; /* until a request is whole; 0: none runs */
@@ -130,6 +132,10 @@ struct server {
     pthread_t loader;
     bool has_loader;
     _Atomic bool models_stop;
+
+    pthread_mutex_t keys_lock; /* taken alone */
+    struct keys *keys;
+    int n_key_ids;
 
     pthread_mutex_t responses_lock; /* taken alone */
     stored *responses;
@@ -190,7 +196,14 @@ void pump_notify(server *s);
 
 /* ---- access.c: who may come in ---- */
 typedef const char *(*header_fn)(void *ctx, const char *name);
-bool access_check(const server *s, const route *r, header_fn header, void *ctx, char *key, size_t key_size, char *cors,
-                  size_t cors_size, problem *p);
+/* Fills in the exchange's key and cors. */
+bool access_check(exchange *x, const route *r, header_fn header, void *ctx, problem *p);
+
+/* ---- keys.c ---- */
+typedef struct keys keys;
+bool keys_set(server *s, const serve_key *list, int n); /* copied; false when out of memory */
+/* Fills in whose it is. */
+bool keys_find(server *s, const char *given, exchange *x);
+void keys_deinit(server *s);
 
 #endif

@@ -6,6 +6,7 @@
  * the other: both are refused here. */
 #include "serve/answers.h"
 #include "serve/exchange.h"
+#include "serve/tls.h"
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
@@ -193,9 +194,7 @@ static bool admit(exchange *x, struct MHD_Connection *connection, const char *me
     x->route = route_find(strcmp(method, "HEAD") == 0 ? "GET" : method, x->path, &x->rest, &other);
     MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &f);
     if (!check_framing(x, &f, p)) return false;
-    if (!access_check(x->server, x->route ? x->route : &nowhere, header_of, connection, x->key, sizeof(x->key), x->cors,
-                      sizeof(x->cors), p))
-        return false;
+    if (!access_check(x, x->route ? x->route : &nowhere, header_of, connection, p)) return false;
     if (is_preflight(x, method, connection)) return true;
     if (atomic_load(&x->server->draining) && !(x->route && x->route->by == BY_http))
         return problem_set(p, 503, "", "the server is stopping");
@@ -225,6 +224,7 @@ static exchange *new_exchange(server *s, struct MHD_Connection *connection, cons
     x->began_ns = now_ns();
     pthread_mutex_init(&x->lock, NULL);
     pthread_mutex_lock(&s->lock);
+    if (x->peer) x->peer->greeted = true;
     x->id = ++s->last_id;
     x->next = s->exchanges;
     if (x->next) x->next->prev = x;
@@ -317,14 +317,15 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
     return result;
 }
 
-/* One line, nothing of what was said, and of keys the number. */
+/* One line, nothing of what was said, and of a key its name or number. */
 static void log_request(exchange *x, bool whole)
 {
     text line = {0};
     if (!x->server->o.log || !x->route) return;
     text_printf(&line, "%llu %s %s: %d%s", (unsigned long long)x->id, x->route->method, x->route->path, x->status,
                 whole ? "" : ", the client left");
-    if (x->key[0]) text_printf(&line, ", key %s", x->key);
+    if (x->key[0]) text_printf(&line, ", key %s", x->key_name[0] ? x->key_name : x->key);
+    if (x->model) text_printf(&line, ", %s", x->model->name);
     pthread_mutex_lock(&x->lock);
     answers *a = x->answers;
     pthread_mutex_unlock(&x->lock);
@@ -430,20 +431,37 @@ static int listen_on(server *s, qn_error *err)
     return fd;
 }
 
-bool http_start(server *s, qn_error *err)
+/* TLS 1.2 and 1.3; who speaks something else on that port is left at once. */
+static bool start_daemon(server *s, int fd)
 {
-    const unsigned flags =
-        MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_PEDANTIC_CHECKS;
-    const int fd = listen_on(s, err);
-    if (fd < 0) return false;
+    const unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+                           MHD_USE_PEDANTIC_CHECKS | (s->o.tls_cert ? MHD_USE_TLS : 0);
+    const struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, tls_callback()},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+        {MHD_OPTION_END, 0, NULL},
+    };
     s->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, handle, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
                          completed, s, MHD_OPTION_NOTIFY_CONNECTION, connected, s, MHD_OPTION_THREAD_POOL_SIZE,
                          (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                         MHD_OPTION_UNESCAPE_CALLBACK, unescape, s, MHD_OPTION_END);
-    if (s->daemon) return true;
-    say(err, "cannot serve on", s, "libmicrohttpd does not start");
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)(s->o.connections ? s->o.connections : CONNECTIONS),
+                         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)s->o.connections_per_address,
+                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, unescape, s, MHD_OPTION_ARRAY,
+                         s->o.tls_cert ? tls : tls + 2, MHD_OPTION_END);
+    return s->daemon != NULL;
+}
+
+bool http_start(server *s, qn_error *err)
+{
+    const int fd = listen_on(s, err);
+    if (fd < 0) return false;
+    if (s->o.tls_cert && !tls_can()) {
+        say(err, "cannot serve on", s, "libmicrohttpd was built without TLS");
+    } else {
+        if (start_daemon(s, fd)) return true;
+        say(err, "cannot serve on", s, "libmicrohttpd does not start");
+    }
     close(fd);
     return false;
 }

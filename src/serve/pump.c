@@ -4,6 +4,7 @@
  * only), deadlines of requests that don't come, and readers that don't read. */
 #include "serve/answers.h"
 #include "serve/exchange.h"
+#include "serve/tls.h"
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static void check_peers(server *s, int64_t now)
     for (peer *p = s->peers; p; p = p->next) {
         if (!p->deadline_ns || p->deadline_ns > now) continue;
         p->deadline_ns = 0;
-        (void)!send(p->fd, late, sizeof(late) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (!s->o.tls_cert) (void)!send(p->fd, late, sizeof(late) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
         shutdown(p->fd, SHUT_RDWR); /* the HTTP thread sees the end and closes it */
     }
     pthread_mutex_unlock(&s->lock);
@@ -171,6 +172,7 @@ static void *pump(void *ctx)
         check_peers(s, now);
         check_streams(s, now);
         models_each(s, watch_step, NULL);
+        tls_drop_old(s);
     }
     pump_all(s);
     return NULL;

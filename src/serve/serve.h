@@ -14,6 +14,10 @@ typedef struct serve_named {
     const qn_store_model *found; /* what a store says of it; NULL: it is a plain file */
 } serve_named;
 
+typedef struct serve_key {
+    const char *secret, *name; /* name: for the log; NULL: none */
+} serve_key;
+
 typedef struct serve_lora {
     const char *path;
     float scale;
@@ -45,8 +49,12 @@ typedef struct serve_options {
     const char *const *stop; /* [n_stop] for every answer */
     int n_stop;
 
-    const char *const *keys; /* [n_keys] who has one of these may come in; none: everybody may */
+    const serve_key *keys; /* [n_keys] who has one of these may come in; none: everybody may */
     int n_keys;
+    int requests_per_key;           /* under way; 0: any number */
+    int connections;                /* 0: 4096 */
+    int connections_per_address;    /* 0: any number */
+    const char *tls_cert, *tls_key; /* files in PEM; NULL: no TLS */
     const char *const *allow_hosts; /* [n_allow_hosts] names that we are called by, beside our address and localhost */
     int n_allow_hosts;
     const char *const *origins; /* [n_origins] of web pages that may use us; "*": all */
@@ -58,6 +66,7 @@ typedef struct serve_options {
     /* a line without its newline for each request, and for what goes wrong with none of them; from any thread. NULL:
      * none */
     void (*log)(const char *line);
+    bool log_prompts;
     int grace_ms; /* that serve_stop leaves to answers under way */
 } serve_options;
 
@@ -66,6 +75,9 @@ typedef struct server server;
 /* Reads the list of models and listens. io when the address or the model cannot be had. */
 qn_status serve_start(const serve_options *options, server **out, qn_error *err);
 int serve_port(const server *s);
+/* Reads certificate and key, and the list of models, again, and takes new keys, at least one where there were some
+ * (copied). What cannot be had stays as it was, which the log tells. */
+void serve_reload(server *s, const serve_key *list, int n);
 /* Ends the streams, in their dialect's form, and closes all connections. */
 void serve_stop(server *s);
 

@@ -3,6 +3,7 @@
 #include "serve/exchange.h"
 #include "serve/answers.h"
 #include "serve/responses.h"
+#include "serve/tls.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -32,6 +33,7 @@ qn_status serve_start(const serve_options *options, server **out, qn_error *err)
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->events_lock, NULL);
     pthread_mutex_init(&s->responses_lock, NULL);
+    pthread_mutex_init(&s->keys_lock, NULL);
     pthread_mutex_init(&s->catalog_lock, NULL);
     pthread_mutex_init(&s->models_lock, NULL);
     pthread_cond_init(&s->job_came, NULL);
@@ -41,8 +43,9 @@ qn_status serve_start(const serve_options *options, server **out, qn_error *err)
     pthread_cond_init(&s->models_changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     defaults(s, options);
-    if (catalog_start(s, &own) && loader_start(s, &own) && pump_start(s, &own) && work_start(s, &own) &&
-        http_start(s, &own)) {
+    if (!keys_set(s, options->keys, options->n_keys)) own.status = QN_STATUS_nomem;
+    if (s->keys && (!s->o.tls_cert || tls_read(s, &own)) && catalog_start(s, &own) && loader_start(s, &own) &&
+        pump_start(s, &own) && work_start(s, &own) && http_start(s, &own)) {
         *out = s;
         return QN_OK;
     }
@@ -52,6 +55,14 @@ qn_status serve_start(const serve_options *options, server **out, qn_error *err)
 }
 
 int serve_port(const server *s) { return s->port; }
+
+void serve_reload(server *s, const serve_key *list, int n)
+{
+    qn_error err = {0};
+    if (s->o.tls_cert) text_log(s, "the certificate %s", tls_read(s, &err) ? "was read again" : err.text);
+    if (s->o.n_keys && n) text_log(s, keys_set(s, list, n) ? "%d keys were read again" : "%d keys: out of memory", n);
+    catalog_refresh(s);
+}
 
 /* All of them by id, oldest last, without holding the lock while one is looked at. */
 static bool each(server *s, void (*fn)(exchange *x))
@@ -110,6 +121,9 @@ void serve_stop(server *s)
     catalog_deinit(s);
     pthread_cond_destroy(&s->models_changed);
     pthread_mutex_destroy(&s->catalog_lock);
+    pthread_mutex_destroy(&s->keys_lock);
+    keys_deinit(s);
+    tls_deinit();
     pthread_mutex_destroy(&s->models_lock);
     pthread_cond_destroy(&s->job_came);
     pthread_mutex_destroy(&s->events_lock);

@@ -10,8 +10,10 @@ LONG = {"messages": SUM, "temperature": 2, "top_k": 0, "top_p": 1, "min_p": 0, "
 
 
 class Server:
-    def __init__(self, quern, model, *args, env=None):
-        """model: one, a list of them, or none: all that there are."""
+    def __init__(self, quern, model, *args, env=None, before=None):
+        """model: one, a list of them, or none: all that there are. before: called first."""
+        if before:
+            before()
         self.log = tempfile.TemporaryFile("w+")
         fcntl.fcntl(self.log, fcntl.F_SETFL, os.O_APPEND)  # the place in the file is the server's, too
         models = [model] if isinstance(model, str) else model
@@ -19,7 +21,7 @@ class Server:
         self.port = None
 
         def port():
-            found = re.search(r"http://(\[.*\]|[^:/]*):(\d+)", self.said())
+            found = re.search(r"https?://(\[.*\]|[^:/]*):(\d+)", self.said())
             self.port = int(found.group(2)) if found else None
             return found or self.process.poll() is not None
         until(port)
@@ -107,11 +109,11 @@ class Server:
             yield json.loads(line)
         c.close()
 
-    def connect(self, path, body):
+    def connect(self, path, body, key=""):
         """A request without its answer."""
         data = json.dumps(body)
         s = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
-        s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n{data}".encode())
+        s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(data)}\r\n\r\n{data}".encode())
         return s
 
     def raw(self, data, half_close=False):
