@@ -25,7 +25,7 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libquern-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS
-  "quern (= ${PROJECT_VERSION}), libpcre2-dev, libutf8proc-dev")
+  "quern (= ${PROJECT_VERSION}), libpcre2-dev, libutf8proc-dev, zlib1g-dev")
 set(CPACK_DEBIAN_LIBRARY_DESCRIPTION
 "For building programs: headers, a static library, and files for pkg-config
 and CMake.")

@@ -20,7 +20,7 @@ fetch_libraries() { # the packages of the system's own sources, in another archi
     set -- -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State::Lists="$PWD/$dir/apt/lists" \
         -o Dir::Cache="$PWD/$dir/apt" -o Acquire::Languages=none -o APT::Sandbox::User=root -q
     apt-get "$@" update >"$dir/apt.log" 2>&1 || { cat "$dir/apt.log"; return 1; }
-    (cd "$dir/apt" && apt-get "$@" download libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2 libjansson-dev libjansson4 \
+    (cd "$dir/apt" && apt-get "$@" download libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2 zlib1g-dev zlib1g libjansson-dev libjansson4 \
         libcmocka-dev libcmocka0) >"$dir/apt.log" 2>&1 || { cat "$dir/apt.log"; return 1; }
     for package in "$dir"/apt/*.deb; do dpkg -x "$package" "$libs"; done
     rm -r "$dir/apt" "$dir/apt.log"

@@ -19,7 +19,7 @@ export DEBIAN_FRONTEND=noninteractive
 say() { echo "== $*"; }
 apt-get update -qq
 install() { apt-get install -y -qq --no-install-recommends "$@" >/tmp/apt.log 2>&1 || { cat /tmp/apt.log; exit 1; }; }
-install gcc libc6-dev cmake make pkg-config libpcre2-dev libutf8proc-dev libjansson-dev libedit-dev dpkg-dev file
+install gcc libc6-dev cmake make pkg-config libpcre2-dev libutf8proc-dev zlib1g-dev libjansson-dev libedit-dev dpkg-dev file
 if dpkg -s libcmocka-dev >/dev/null 2>&1; then apt-get purge -y -qq libcmocka-dev libcmocka0 >/dev/null; fi
 
 say "a build without cmocka, as README has it"
@@ -33,7 +33,7 @@ say "the package"
 for package in build/*.deb; do dpkg-deb -f "$package" Package Version Depends; done
 
 say "installed where no compiler is"
-apt-get purge -y -qq gcc libc6-dev cmake libpcre2-dev libutf8proc-dev libjansson-dev libedit-dev >/dev/null 2>&1
+apt-get purge -y -qq gcc libc6-dev cmake libpcre2-dev libutf8proc-dev zlib1g-dev libjansson-dev libedit-dev >/dev/null 2>&1
 apt-get autoremove -y -qq --purge >/dev/null 2>&1
 install man-db bash-completion ./build/quern_*.deb
 quern --version

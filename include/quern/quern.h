@@ -29,6 +29,7 @@
 #include <quern/tap.h>
 #include <quern/tensor.h>
 #include <quern/text.h>
+#include <quern/trace.h>
 #include <quern/train.h>
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef QN_BACKEND_BACKEND_H
 #define QN_BACKEND_BACKEND_H
 
+#include "base/trace.h"
 #include "graph/graph.h"
 #include <quern/machine.h>
 
@@ -47,6 +48,8 @@ typedef struct qn_run {
     double *node_ns;  /* by node id: measured time is added; NULL: don't measure */
     int32_t *stopped; /* a run that fails: the id of the node where it ended; what comes before it was computed, nothing
                        * after it was. Untouched by a run that succeeds; NULL: nobody asks */
+    const qn_trace_facts *facts; /* what is computed, for a recording; NULL: nothing that has tokens */
+    const qn_trace_run *trace;   /* set by the scheduler while recording: backends record their nodes */
 } qn_run;
 
 struct qn_backend_type {
@@ -80,6 +83,8 @@ struct qn_backend_type {
      * started before a run failed is still computed. */
     qn_status (*run)(qn_program *program, const qn_run *run, qn_error *err);
     void (*sync)(qn_backend *be); /* waits: everything started is done. Nothing that a run uses goes or moves before */
+    /* Node i of the segment is computed by all threads together. NULL: by one. */
+    bool (*is_shared)(const qn_program *program, int32_t i);
 };
 
 /* The registry: one row a backend type (src/backend/backends.def). The tables themselves live in the backends' folders.

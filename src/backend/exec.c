@@ -175,6 +175,7 @@ void qn__exec_destroy(void *exec)
     }
     for (int a = 0; a < QN_EXEC_AXES; a++) qn__free(e->axes[a].stretches);
     qn__graph_destroy(e->graph);
+    qn__free(e->trace.skip);
     qn__free(e);
 }
 
@@ -318,7 +319,9 @@ static qn_status run_step(qn_exec *e, const qn_step *step, const qn_run *run, qn
 {
     if (!step->transfer) return type_at(e, step->place)->run(step->program, run, err);
     const int64_t start = run && run->node_ns ? qn__now_ns() : 0;
+    const uint64_t began = run && run->trace ? qn__trace_begin() : 0;
     const qn_status status = move(e, step->transfer, err);
+    if (began) qn__exec_record_transfer(step->transfer, run->trace, began);
     if (run && run->node_ns) run->node_ns[step->transfer->id] += (double)(qn__now_ns() - start);
     return status;
 }
@@ -327,9 +330,13 @@ qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
 {
     const int64_t start = qn__now_ns();
     qn_status status = QN_OK;
+    qn_exec_recording recording;
+    recording.ring = NULL;
+    if (qn__trace_on()) run = qn__exec_record(e, run, &recording);
     if (e->rebound) rebind_programs(e, e->activations);
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) status = run_step(e, &e->steps[i], run, err);
     for (int p = 0; p < e->sched->n_backends; p++) type_at(e, p)->sync(e->sched->backends[p]);
+    if (recording.ring) qn__exec_recorded(&recording);
     QN_COUNT(graph_runs, 1);
     QN_COUNT(compute_ns, qn__now_ns() - start);
     return status;

@@ -49,6 +49,20 @@ typedef struct qn_axis {
     int32_t n;
 } qn_axis;
 
+/* What a recording knows of a compiled graph. */
+enum { QN_EXEC_TRACED = 16 };
+typedef struct qn_exec_trace {
+    uint64_t generation; /* of the recording that has its plans; 0: none */
+    /* One for each size that ran; of more than there is room for, the oldest is written down again. 0: it could not be.
+     */
+    struct {
+        uint32_t id;
+        int32_t less[QN_EXEC_AXES];
+    } plans[QN_EXEC_TRACED];
+    int32_t n_plans;
+    uint8_t *skip; /* by node id; NULL: nothing is left out */
+} qn_exec_trace;
+
 struct qn_exec {
     qn_sched *sched;
     qn_graph *graph;
@@ -62,6 +76,7 @@ struct qn_exec {
     int32_t less[QN_EXEC_AXES]; /* than it was compiled for, now */
     qn_activations *activations[QN_MAX_PLACES];
     qn_buffer *constants[QN_MAX_PLACES]; /* one a place, NULL where there are none */
+    qn_exec_trace trace;
 };
 
 /* ---- place.c ---- */
@@ -102,6 +117,18 @@ qn_status qn__exec_compile(qn_exec *e, qn_error *err);
 bool qn__exec_is_stale(const qn_exec *e); /* the scheduler's buffers have grown since */
 void qn__exec_refresh(qn_exec *e);        /* uses those from now on, so that the smaller ones can go */
 void qn__exec_destroy(void *exec);
+/* ---- trace.c ---- */
+/* A run that is recorded; ring NULL: it isn't. */
+typedef struct qn_exec_recording {
+    qn_trace_ring *ring;
+    qn_run run; /* what the caller gave, and that it is recorded */
+    qn_trace_run trace;
+    uint64_t begin;
+} qn_exec_recording;
+/* Writes down the plan when it is the first time, and the step; the run to make then. */
+const qn_run *qn__exec_record(qn_exec *e, const qn_run *run, qn_exec_recording *out);
+void qn__exec_recorded(qn_exec_recording *recording);
+void qn__exec_record_transfer(const qn_node *node, const qn_trace_run *trace, uint64_t begin);
 /* Where a value lies. */
 qn_buffer *qn__exec_memory(const qn_exec *e, const qn_node *n, uint64_t *offset);
 void qn__activations_release(qn_activations *a);

@@ -149,8 +149,10 @@ qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_
                             qn_error *err)
 {
     qn_exec *e;
+    const uint64_t began = qn__trace_begin();
     QN_TRY(exec_create(s, graph, NULL, NULL, &e, err));
     const qn_status status = qn__exec_compile(e, err);
+    qn__trace_end(QN_TRACE_compile, began);
     if (status != QN_OK) {
         qn__exec_destroy(e);
         return status;

@@ -7,6 +7,7 @@
 #include "base/file_kind.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "base/trace.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -61,6 +62,7 @@ qn_status qn__map_open(const char *path, qn_map *out, qn_error *err)
         map.data = p;
     }
     QN_COUNT(mapped_bytes, map.size);
+    qn__trace_map_added(map.data, map.size, map.path);
     *out = map;
     return QN_OK;
 }
@@ -68,6 +70,7 @@ qn_status qn__map_open(const char *path, qn_map *out, qn_error *err)
 void qn__map_close(qn_map *map)
 {
     if (map == NULL || map->path == NULL) return;
+    qn__trace_map_removed(map->data);
     if (map->size > 0) munmap((void *)(uintptr_t)map->data, map->size);
     close(map->fd);
     QN_UNCOUNT(mapped_bytes, map->size);

@@ -6,7 +6,10 @@
 #include "base/thread.h"
 #include "base/thread_start.h"
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 int64_t qn__now_ns(void)
 {
@@ -138,4 +141,61 @@ void qn__worker_wait(qn_worker *worker)
     pthread_mutex_lock(&worker->mutex);
     while (worker->fn != NULL) pthread_cond_wait(&worker->changed, &worker->mutex);
     pthread_mutex_unlock(&worker->mutex);
+}
+
+/* ---- bell ---- */
+
+struct qn_bell {
+    pthread_mutex_t mutex;
+    pthread_cond_t rung;
+    bool ringing;
+};
+
+qn_status qn__bell_create(qn_bell **out, qn_error *err)
+{
+    qn_bell *b = qn__calloc(1, sizeof *b);
+    pthread_condattr_t attr;
+    if (b == NULL) return QN_FAIL_NOMEM(err, sizeof *b);
+    pthread_mutex_init(&b->mutex, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->rung, &attr);
+    pthread_condattr_destroy(&attr);
+    *out = b;
+    return QN_OK;
+}
+
+void qn__bell_destroy(qn_bell *bell)
+{
+    if (bell == NULL) return;
+    pthread_cond_destroy(&bell->rung);
+    pthread_mutex_destroy(&bell->mutex);
+    qn__free(bell);
+}
+
+void qn__bell_ring(qn_bell *bell)
+{
+    pthread_mutex_lock(&bell->mutex);
+    bell->ringing = true;
+    pthread_cond_signal(&bell->rung);
+    pthread_mutex_unlock(&bell->mutex);
+}
+
+void qn__bell_wait(qn_bell *bell, int ms)
+{
+    const int64_t until = qn__now_ns() + (int64_t)ms * 1000000;
+    const struct timespec t = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+    pthread_mutex_lock(&bell->mutex);
+    while (!bell->ringing && pthread_cond_timedwait(&bell->rung, &bell->mutex, &t) == 0) {}
+    bell->ringing = false;
+    pthread_mutex_unlock(&bell->mutex);
+}
+
+#define POLITE 10 /* of nice: a tenth of what a computing thread gets where both want a core */
+
+void qn__thread_give_way(void)
+{
+#ifdef SYS_gettid
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), POLITE); /* on Linux of the thread */
+#endif
 }

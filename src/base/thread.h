@@ -80,4 +80,13 @@ void qn__worker_destroy(qn_worker *worker); /* waits for the job */
 qn_status qn__worker_submit(qn_worker *worker, void (*fn)(void *), void *ctx, qn_error *err);
 void qn__worker_wait(qn_worker *worker);
 
+/* A bell: who waits wakes when it has been rung since the last wait, or after so many milliseconds. */
+typedef struct qn_bell qn_bell;
+qn_status qn__bell_create(qn_bell **out, qn_error *err);
+void qn__bell_destroy(qn_bell *bell);
+void qn__bell_ring(qn_bell *bell);
+void qn__bell_wait(qn_bell *bell, int ms);
+/* The calling thread gives way to others from now on, where the system lets it. */
+void qn__thread_give_way(void);
+
 #endif

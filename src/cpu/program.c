@@ -29,6 +29,7 @@ typedef struct step {
     const qn_cpu_op *op;
     tally *tally; /* of its kind */
     phase phases[QN_CPU_MAX_PHASES];
+    bool chooses; /* the first that reads these ids of experts */
 } step;
 
 struct qn_program {
@@ -245,6 +246,18 @@ void qn__cpu_program_destroy(qn_program *program)
     qn__free(program);
 }
 
+static bool is_first_to_choose(const qn_segment *segment, int32_t i)
+{
+    const qn_node *n = segment->nodes[i];
+    if (n->op != QN_OP_linear_experts || n->src[2]->layout.rank != 2) return false;
+    if (n->src[2]->dtype != QN_DTYPE_I32 && n->src[2]->dtype != QN_DTYPE_I64) return false;
+    for (int32_t k = 0; k < i; k++) {
+        const qn_node *before = segment->nodes[k];
+        if (before->op == QN_OP_linear_experts && before->src[2]->root == n->src[2]->root) return false;
+    }
+    return true;
+}
+
 static tally *tally_of(qn_program *program, qn_op op)
 {
     int32_t i = 0;
@@ -266,6 +279,7 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
     for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++) {
         status = compile_step(program->cpu, segment, segment->nodes[i], &program->steps[i], err);
         program->steps[i].task.fault = &program->fault;
+        program->steps[i].chooses = is_first_to_choose(segment, i);
         program->steps[i].tally = tally_of(program, segment->nodes[i]->op);
     }
     if (status != QN_OK) {
@@ -319,7 +333,16 @@ typedef struct walk {
     const qn_program *program;
     int32_t from, to; /* steps */
     double *node_ns;
+    const qn_trace_run *trace; /* NULL: not recorded */
 } walk;
+
+/* Recording, by one thread: `now` is the last reading, where one node ends and the next begins. */
+typedef struct record {
+    qn_trace_ring *ring; /* NULL: none */
+    const uint8_t *skip;
+    uint64_t now, begin, waiting;
+    bool fresh; /* `now` is that of this moment */
+} record;
 
 static void run_phase(qn_team *team, const step *s, qn_task *t, int p, int member)
 {
@@ -343,9 +366,65 @@ static uint64_t count_step(const step *s, uint64_t start)
     return now;
 }
 
-static void walk_steps(void *ctx, int member, int n_members)
+/* A barrier; what is waited there is the node's that is at hand. */
+static void meet(qn_team *team, record *r)
 {
-    const walk *w = ctx;
+    if (!r->ring) {
+        qn__team_barrier(team);
+        return;
+    }
+    const uint64_t start = qn__trace_ticks();
+    qn__team_barrier(team);
+    r->now = qn__trace_ticks();
+    r->waiting += r->now - start;
+    r->fresh = true;
+}
+
+/* Others than thread 0 begin a node when they have met: what they wait for before is thread 0's work on others. */
+static void begin_node(record *r, int member)
+{
+    if (!r->ring || member == 0) return;
+    if (r->fresh) r->begin = r->now; /* else it goes on from one shared node to the next */
+    r->waiting = 0;
+}
+
+/* `ticks`: what thread 0 has read at this moment. */
+static void end_node(record *r, const step *s, int member, bool took_part, uint64_t ticks)
+{
+    const int32_t id = s->task.node->id;
+    if (!r->ring || !took_part) return;
+    if (!r->fresh)
+        r->now = member == 0 && !atomic_load_explicit(&qn__trace_ns, memory_order_relaxed) ? ticks : qn__trace_ticks();
+    if (!r->skip || !r->skip[id]) qn__trace_put(r->ring, QN_TRACE_node, (uint32_t)id, r->begin, r->now, r->waiting);
+    r->begin = r->now;
+    r->waiting = 0;
+    r->fresh = false;
+}
+
+/* The experts that this run chose, as the first node that reads them finds them: of one type or the other, any layout.
+ */
+static void tell_choices(const record *r, const step *s)
+{
+    enum { PART = 512 };
+    if (!r->ring || !s->chooses) return;
+    const qn_view *v = &s->task.src[2];
+    int32_t ids[PART];
+    qn_trace_ids_head head = {.node = s->task.node->src[2]->root->id};
+    const qn_layout *l = &v->layout;
+    const int64_t rows = l->dim[0], used = l->dim[1];
+    for (int64_t i = 0; i < rows * used; i++) {
+        const int64_t at = i / used * l->stride[0] + i % used * l->stride[1];
+        ids[head.n_ids++] = v->dtype == QN_DTYPE_I32 ? ((const int32_t *)(const void *)v->data)[at]
+                                                     : (int32_t)((const int64_t *)(const void *)v->data)[at];
+        if (head.n_ids < PART && i + 1 < rows * used) continue;
+        const qn_trace_part parts[] = {{&head, sizeof head}, {ids, (size_t)head.n_ids * sizeof ids[0]}};
+        qn__trace_put_record(r->ring, QN_TRACE_RECORD_ids, r->now, 0, parts, 2);
+        head.n_ids = 0;
+    }
+}
+
+static void walk_on(const walk *w, record *r, int member, int n_members)
+{
     qn_cpu *cpu = w->program->cpu;
     bool alone = false; /* thread 0 has worked alone since the last barrier */
     uint64_t ticks = member == 0 ? qn__ticks() : 0;
@@ -354,6 +433,7 @@ static void walk_steps(void *ctx, int member, int n_members)
     for (int32_t i = w->from; i < w->to; i++) {
         const step *s = &w->program->steps[i];
         const int64_t start = w->node_ns && member == 0 ? qn__now_ns() : 0;
+        bool took_part = member == 0;
         t = s->task;
         t.n_members = n_members;
         t.tile = (float *)(void *)(cpu->tiles + (size_t)member * (QN_MM_TILE_BYTES + QN_TASK_SIDE_BYTES));
@@ -362,19 +442,37 @@ static void walk_steps(void *ctx, int member, int n_members)
             if (ph->items == 0) continue;
             t.at = i * QN_CPU_MAX_PHASES + p;
             if (ph->shared && alone) {
-                qn__team_barrier(cpu->team);
+                meet(cpu->team, r);
                 if (faulty(t.fault, t.at - 1)) return; /* others may be at this phase already */
             }
+            if (ph->shared && !took_part) begin_node(r, member);
+            took_part = took_part || ph->shared;
+            r->fresh = false;
             run_phase(cpu->team, s, &t, p, member);
             if (ph->shared) {
-                qn__team_barrier(cpu->team);
+                meet(cpu->team, r);
                 if (faulty(t.fault, t.at)) return;
             }
             alone = !ph->shared;
         }
         if (member == 0) ticks = count_step(s, ticks);
+        end_node(r, s, member, took_part, ticks);
+        if (member == 0) tell_choices(r, s);
         if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
     }
+}
+
+static void walk_steps(void *ctx, int member, int n_members)
+{
+    const walk *w = ctx;
+    record r = {.ring = w->trace ? qn__trace_enter() : NULL};
+    if (r.ring) {
+        r.skip = w->trace->skip;
+        r.begin = r.now = qn__trace_ticks();
+        qn__trace_put(r.ring, QN_TRACE_run, (uint32_t)member, r.now, r.now, w->trace->step);
+    }
+    walk_on(w, &r, member, n_members);
+    if (r.ring) qn__trace_leave();
 }
 
 /* Hands the tallies over; ticks become shares of the time that the clock measured. */
@@ -388,9 +486,9 @@ static void count_run(qn_program *program, double ns, double ticks)
     }
 }
 
-static void walk_range(qn_program *program, int32_t from, int32_t to, double *node_ns)
+static void walk_range(qn_program *program, int32_t from, int32_t to, const qn_run *run)
 {
-    walk w = {program, from, to, node_ns};
+    walk w = {program, from, to, run ? run->node_ns : NULL, run ? run->trace : NULL};
     const int64_t start = qn__now_ns();
     const uint64_t ticks = qn__ticks();
     qn__team_run(program->cpu->team, walk_steps, &w);
@@ -408,13 +506,20 @@ static qn_status fault_error(const qn_program *program, const qn_run *run, qn_er
                    (long long)f->index, f->dim, (long long)f->size);
 }
 
+bool qn__cpu_is_shared(const qn_program *program, int32_t i)
+{
+    const step *s = &program->steps[i];
+    bool shared = false;
+    for (int p = 0; p < s->op->n_phases; p++) shared = shared || (s->phases[p].items > 0 && s->phases[p].shared);
+    return shared;
+}
+
 qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
 {
-    double *node_ns = run ? run->node_ns : NULL;
     qn_fault *f = &program->fault;
     atomic_store_explicit(&f->at, INT32_MAX, memory_order_relaxed);
     if (!run || !run->eval) {
-        walk_range(program, 0, program->n_steps, node_ns);
+        walk_range(program, 0, program->n_steps, run);
         QN_COUNT(kernel_tasks, program->n_steps);
         return faulty(f, INT32_MAX - 1) ? fault_error(program, run, err) : QN_OK;
     }
@@ -422,7 +527,7 @@ qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err)
         const qn_node *n = program->steps[i].task.node;
         bool go = run->eval(run->eval_ctx, n, false);
         if (go) {
-            walk_range(program, i, i + 1, node_ns);
+            walk_range(program, i, i + 1, run);
             QN_COUNT(kernel_tasks, 1);
             if (faulty(f, INT32_MAX - 1)) return fault_error(program, run, err);
             go = run->eval(run->eval_ctx, n, true);

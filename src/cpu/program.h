@@ -21,6 +21,7 @@ qn_status qn__cpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
 void qn__cpu_rebind(qn_program *program, const qn_buffer *activations);
 void qn__cpu_resize(qn_program *program);
 void qn__cpu_program_destroy(qn_program *program);
+bool qn__cpu_is_shared(const qn_program *program, int32_t i);
 qn_status qn__cpu_run(qn_program *program, const qn_run *run, qn_error *err);
 
 #endif

@@ -244,7 +244,9 @@ qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_
     }
     e->arena = arena;
     qn__mutex_init(&e->lock);
+    const uint64_t began = qn__trace_begin();
     const qn_status status = open_engine(e, path, options ? options : &defaults, err);
+    qn__trace_end(QN_TRACE_load, began);
     if (status != QN_OK) {
         qn_engine_close(e);
         return status;

@@ -85,7 +85,8 @@ struct qn_session {
     int32_t n_logits;     /* rows valid now */
     double *sum;          /* [n_embd] of a text's hidden states; NULL where there are logits */
     bool no_plan_cache;
-    bool resizes; /* its graphs can be brought to another size */
+    bool resizes;    /* its graphs can be brought to another size */
+    uint32_t number; /* of the sessions of this process, from 1: in recordings */
     qn_eval_fn eval;
     void *eval_ctx;
     qn_exec *running; /* while a run is under way, for read_node */

@@ -99,6 +99,8 @@ static qn_status create_sched(qn_session *s, wish *w, qn_error *err)
     return reserve(s, admit, w, err);
 }
 
+static _Atomic uint32_t last_number;
+
 static qn_status create(qn_engine *engine, const qn_session_shape *shape, wish *w, qn_session **out, qn_error *err)
 {
     qn_arena arena;
@@ -110,6 +112,7 @@ static qn_status create(qn_engine *engine, const qn_session_shape *shape, wish *
     }
     s->arena = arena;
     s->engine = engine;
+    s->number = 1 + atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed);
     s->shape = *shape;
     s->no_plan_cache = w->options->no_plan_cache;
     s->resizes = true;
@@ -300,9 +303,11 @@ static void pad(qn_session *s, int32_t n, int32_t n_out, qn_sizes sizes)
     for (int32_t i = n_out; i < sizes.n_out; i++) s->out_ids[i] = 0;
 }
 
-static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n_logits, qn_error *err)
+/* Lists of cells and inputs. */
+static qn_status upload(qn_session *s, qn_exec *e, qn_sizes sizes, qn_error *err)
 {
     const int32_t n = sizes.n_tokens, n_out = sizes.n_out, span = qn__span_size(s->engine->model);
+    const uint64_t began = qn__trace_begin();
     QN_TRY(qn__session_upload_lists(s, err));
     QN_TRY(set_input(e, "tokens", s->tokens, n, err));
     QN_TRY(set_input(e, "pos", s->pos, n, err));
@@ -311,9 +316,29 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n_lo
     for (int i = 0; i < s->engine->model->n_sights; i++)
         QN_TRY(set_input(e, qn__span_names[i], s->spans + (int64_t)i * n * span, (int64_t)n * span, err));
     QN_TRY(set_input(e, "out_ids", s->out_ids, n_out, err));
+    qn__trace_end(QN_TRACE_upload, began);
+    return QN_OK;
+}
 
+/* The first n tokens are somebody's. */
+static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, int32_t n_logits, qn_error *err)
+{
+    QN_TRY(upload(s, e, sizes, err));
     if (s->timing) QN_TRY(qn__exec_prepare_times(e, &s->times, err));
-    const qn_run run = {.eval = s->eval ? call_eval : NULL, .eval_ctx = s, .node_ns = s->timing ? s->times.ns : NULL};
+    const qn_trace_facts facts = {.session = s->number,
+                                  .n_tokens = n,
+                                  .n_rows = sizes.n_tokens,
+                                  .n_out = n_logits,
+                                  .n_sights = s->engine->model->n_sights,
+                                  .span_size = qn__span_size(s->engine->model),
+                                  .tokens = s->tokens,
+                                  .pos = s->pos,
+                                  .spans = s->spans,
+                                  .sight_names = qn__span_names};
+    const qn_run run = {.eval = s->eval ? call_eval : NULL,
+                        .eval_ctx = s,
+                        .node_ns = s->timing ? s->times.ns : NULL,
+                        .facts = &facts};
     s->last = e;
     s->last_timed = s->timing;
     s->running = e;
@@ -326,7 +351,9 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n_lo
     const uint64_t width = (uint64_t)qn__output_width(s->engine, &s->shape);
     float *to = s->logits + (uint64_t)s->n_logits * width;
     const qn_node *rows = qn__exec_find(e, s->shape.embeddings ? "hidden" : "logits");
+    const uint64_t began = qn__trace_begin();
     QN_TRY(qn__exec_get(e, rows, to, 0, (uint64_t)n_logits * width * sizeof(float), err));
+    qn__trace_end(QN_TRACE_download, began);
     s->n_logits += n_logits;
     return QN_OK;
 }
@@ -397,7 +424,7 @@ static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t
     }
     if (status == QN_OK) {
         pad(s, n, n_out, sizes);
-        status = compute(s, e, sizes, n_logits, err);
+        status = compute(s, e, sizes, n, n_logits, err);
     }
     if (status != QN_OK)
         for (int32_t i = 0; i < added; i++) qn__memory_take_back(&s->memory, items[i].seq, items[i].pos);

@@ -14,11 +14,12 @@
 #include "base/str.h"
 #include <quern/graph.h>
 #include <quern/tensor.h>
+#include <quern/trace.h>
 
 #define QN_MAX_SRC 6
 
 typedef enum qn_op {
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) QN_OP_##name,
+#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, cost, formula) QN_OP_##name,
 #include "graph/ops.def"
 #undef QN_OP
     QN_OP_COUNT
@@ -151,9 +152,13 @@ typedef struct qn_op_info {
     qn_status (*rule)(qn_node *n, qn_error *err);
     bool inplace;
     int follows; /* the source whose resident memory decides the place; -1 none */
+    /* Adds what the node must touch and compute at least; `sight` is 1 + the source that says what is seen. */
+    void (*cost)(const qn_node *n, qn_trace_node_cost *c);
     const char *formula;
 } qn_op_info;
 const qn_op_info *qn__op_info(qn_op op);
+/* What the node must touch and compute, in the units of its row of ops.def. All 0 for leaves and views. */
+qn_trace_node_cost qn__node_cost(const qn_node *n);
 /* For backends: `count` nodes of this op took `ns`; see qn_op_metrics_snapshot. */
 void qn__op_count(qn_op op, uint64_t count, uint64_t ns);
 

@@ -9,9 +9,11 @@
 /* More nodes than any graph of ours by three orders; keeps every id and every count of edges inside int32. */
 #define QN_MAX_NODES (1 << 24)
 
-/* One function a shape rule; several rows of ops.def may name the same. A row without its rule does not link. */
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) \
-    qn_status qn__rule_##rule(qn_node *n, qn_error *err);
+/* One function a shape rule and a cost; several rows of ops.def may name the same. A row without its rule does not
+ * link. */
+#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, cost, formula) \
+    qn_status qn__rule_##rule(qn_node *n, qn_error *err); \
+    void qn__cost_##cost(const qn_node *n, qn_trace_node_cost *c);
 #include "graph/ops.def"
 #undef QN_OP
 

@@ -5,13 +5,14 @@
 enum { FOLLOWS_none = -1, FOLLOWS_src0, FOLLOWS_src1 };
 
 static const qn_op_info table[QN_OP_COUNT] = {
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) \
-    {#name, QN_KIND_##kind, min, max, sizeof(attrs), qn__rule_##rule, inplace, FOLLOWS_##follows, formula},
+#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, cost, formula) \
+    {#name,           QN_KIND_##kind, min, max, sizeof(attrs), qn__rule_##rule, inplace, FOLLOWS_##follows, \
+     qn__cost_##cost, formula},
 #include "graph/ops.def"
 #undef QN_OP
 };
 
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) \
+#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, cost, formula) \
     _Static_assert((min) <= (max) && (max) <= QN_MAX_SRC, #name ": sources"); \
     _Static_assert(!(inplace) || (QN_KIND_##kind == QN_KIND_compute && (min) >= 1), #name ": nothing to write over"); \
     _Static_assert(FOLLOWS_##follows < (max), #name ": follows a source that it lacks");
@@ -23,6 +24,7 @@ const qn_op_info *qn__op_info(qn_op op)
     static const qn_op_info unknown = {.name = "?",
                                        .attrs_bytes = sizeof(qn_no_attrs),
                                        .follows = FOLLOWS_none,
+                                       .cost = qn__cost_none,
                                        .formula = "?"};
     return (unsigned)op < QN_OP_COUNT ? &table[op] : &unknown;
 }

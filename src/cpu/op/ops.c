@@ -7,7 +7,7 @@
 #define QN_CPU_OP_ROW_transfer(name)
 #define QN_CPU_OP_ROW_compute(name)                                         [QN_OP_##name] = &qn__cpu_op_##name,
 #define QN_CPU_OP_ROW_update(name)                                          [QN_OP_##name] = &qn__cpu_op_##name,
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) QN_CPU_OP_ROW_##kind(name)
+#define QN_OP(name, kind, min, max, attrs, rule, over, follows, cost, text) QN_CPU_OP_ROW_##kind(name)
 static const qn_cpu_op *const ops[QN_OP_COUNT] = {
 #include "graph/ops.def"
 };

@@ -11,7 +11,7 @@
 #define QN_CPU_OP_DECL_transfer(name)
 #define QN_CPU_OP_DECL_compute(name)                                        extern const qn_cpu_op qn__cpu_op_##name;
 #define QN_CPU_OP_DECL_update(name)                                         extern const qn_cpu_op qn__cpu_op_##name;
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) QN_CPU_OP_DECL_##kind(name)
+#define QN_OP(name, kind, min, max, attrs, rule, over, follows, cost, text) QN_CPU_OP_DECL_##kind(name)
 #include "graph/ops.def"
 #undef QN_OP
 

@@ -154,7 +154,7 @@ static void print_qn_along_attrs(const void *attrs, qn_str *out)
 void qn__attrs_print(const qn_node *n, qn_str *out)
 {
     static void (*const printers[QN_OP_COUNT])(const void *, qn_str *) = {
-#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, formula) print_##attrs,
+#define QN_OP(name, kind, min, max, attrs, rule, inplace, follows, cost, formula) print_##attrs,
 #include "graph/ops.def"
 #undef QN_OP
     };

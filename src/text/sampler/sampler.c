@@ -3,6 +3,7 @@
  * after create. */
 #include "text/sampler/sampler.h"
 #include "base/error.h"
+#include "base/trace.h"
 
 #include <float.h>
 #include <math.h>
@@ -130,8 +131,7 @@ qn_status qn_sampler_sample(qn_sampler *s, const float *logits, qn_token *out, q
     return qn_sampler_sample_masked(s, logits, NULL, out, err);
 }
 
-qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, const uint32_t *mask, qn_token *out,
-                                   qn_error *err)
+static qn_status sample(qn_sampler *s, const float *logits, const uint32_t *mask, qn_token *out, qn_error *err)
 {
     s->chosen = QN_TOKEN_NONE;
     s->has_cands = s->reported = false;
@@ -154,6 +154,15 @@ qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, const uin
     s->has_cands = true;
     *out = s->chosen;
     return QN_OK;
+}
+
+qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, const uint32_t *mask, qn_token *out,
+                                   qn_error *err)
+{
+    const uint64_t began = qn__trace_begin();
+    const qn_status status = sample(s, logits, mask, out, err);
+    qn__trace_end(QN_TRACE_sample, began);
+    return status;
 }
 
 void qn_sampler_accept(qn_sampler *s, qn_token token)

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* quern/trace.h -- recording where time goes, and reading what was recorded.
+ *
+ * One recording at a time, of the whole process: every session and tensor program that runs while it is on. Each thread
+ * notes when a node ended, in memory of its own, without waiting for anybody; a thread of low priority writes it to a
+ * file. A record that finds no room is dropped and counted. Results stay the same to the bit.
+ *
+ *     qn_trace_start("run.qtr", NULL, &err);
+ *     ... qn_session_feed(...) ...
+ *     qn_trace_stop(NULL, &err);
+ *
+ *     qn_trace *t;
+ *     qn_trace_open("run.qtr", &t, &err);
+ *     qn_trace_walk(t, print_event, NULL, &err);
+ *     qn_trace_close(t);
+ *
+ * docs/FORMATS.md has the file byte for byte. */
+#ifndef QUERN_TRACE_H
+#define QUERN_TRACE_H
+
+#include <quern/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is recorded: QN_TRACE_KIND(name, "what it is"). Numbers in files: append only. */
+/* clang-format off */
+#define QN_TRACE_KIND_ROWS(QN_TRACE_KIND) \
+    QN_TRACE_KIND(run,      "a thread begins its part of a step (not shown by qn_trace_walk)") \
+    QN_TRACE_KIND(node,     "a node of a graph, on one thread") \
+    QN_TRACE_KIND(transfer, "a value copied to another backend") \
+    QN_TRACE_KIND(step,     "one run of a compiled graph") \
+    QN_TRACE_KIND(upload,   "inputs and lists of cells made ready for a step") \
+    QN_TRACE_KIND(download, "results of a step read") \
+    QN_TRACE_KIND(compile,  "a graph built, planned and compiled") \
+    QN_TRACE_KIND(load,     "a model opened") \
+    QN_TRACE_KIND(sample,   "a token chosen") \
+    QN_TRACE_KIND(mark,     "of the caller's (qn_trace_mark, qn_trace_span)")
+/* clang-format on */
+#define QN_TRACE_KIND_ENUM(name, text) QN_TRACE_##name,
+typedef enum qn_trace_kind { QN_TRACE_KIND_ROWS(QN_TRACE_KIND_ENUM) QN_TRACE_KIND_COUNT } qn_trace_kind;
+#undef QN_TRACE_KIND_ENUM
+QN_API const char *qn_trace_kind_name(int kind); /* "?" when there is none */
+
+/* Phases of steps: prompt, several tokens of a sequence at once; decode, one token of each sequence; mixed, both;
+ * other, what has no tokens: tensor programs, training, cells moved in the cache. Numbers in files: append only. */
+/* clang-format off */
+#define QN_TRACE_PHASE_ROWS(QN_TRACE_PHASE) \
+    QN_TRACE_PHASE(other) QN_TRACE_PHASE(prompt) QN_TRACE_PHASE(decode) QN_TRACE_PHASE(mixed)
+/* clang-format on */
+#define QN_TRACE_PHASE_ENUM(name) QN_TRACE_PHASE_##name,
+typedef enum qn_trace_phase { QN_TRACE_PHASE_ROWS(QN_TRACE_PHASE_ENUM) QN_TRACE_PHASE_COUNT } qn_trace_phase;
+#undef QN_TRACE_PHASE_ENUM
+QN_API const char *qn_trace_phase_name(int phase); /* "?" when there is none */
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+typedef struct qn_trace_note {
+    const char *key, *value;
+} qn_trace_note; /* UTF-8 */
+
+typedef struct qn_trace_options {
+    uint64_t limit_bytes; /* of the file: recording ends there; 0: no limit */
+    uint64_t last_bytes;  /* not 0: keep about this much of the last records in memory, and write it when asked
+                           * (qn_trace_dump), and on a slow step */
+    float if_slow;        /* with last_bytes: write when a step takes so many times the median of its kind; 0: never */
+    uint32_t ring_bytes;  /* a thread; 0: 3 MiB */
+    /* Which steps and nodes; NULL: all. Lists with commas: patterns of operations ("linear*,attention"), layers
+     * ("0,3-5,-1", -1 outside of layers), positions ("0-9,100-"), phases. */
+    const char *ops, *layers, *tokens, *phases;
+    bool no_tokens;             /* leave token ids out of the file */
+    const qn_trace_note *notes; /* about this run, for who reads it: "command", "model" */
+    int n_notes;
+} qn_trace_options;
+
+typedef struct qn_trace_summary {
+    uint64_t events, dropped, steps, bytes; /* written, lost, begun, of the file or all files */
+    int n_files;                            /* written; with last_bytes 0 when nothing asked for it */
+    bool failed;                            /* the file could not be written to its end; `reason` says why */
+    bool limited;                           /* limit_bytes was reached */
+    char reason[256];
+} qn_trace_summary;
+
+/* Starts the recording into the file at path, which is made anew; with last_bytes nothing is written yet, and what is
+ * written later goes to path, path.2, path.3 .. Options may be NULL and are copied. state when a recording is on,
+ * invalid when a list is none, io when the file cannot be made. A disk that is full later ends the recording, is logged
+ * once, and fails nothing else. Thread-safe. */
+QN_API qn_status qn_trace_start(const char *path, const qn_trace_options *options, qn_error *err);
+/* Waits for steps under way, writes what is left, closes the file. summary may be NULL. state when no recording is on,
+ * and inside of a callback of a run. Whether writing went well is in the summary, not in the status. */
+QN_API qn_status qn_trace_stop(qn_trace_summary *summary, qn_error *err);
+QN_API bool qn_trace_is_on(void);
+/* With last_bytes: writes what is kept, soon, from another thread. May be called in a signal handler. */
+QN_API void qn_trace_dump(void);
+/* A mark at this time on this thread, of at most 255 bytes. Costs a load when no recording is on. */
+QN_API void qn_trace_mark(const char *text);
+/* A span of this thread: from what qn_trace_time returned to now. */
+QN_API uint64_t qn_trace_time(void); /* 0 when no recording is on; then qn_trace_span does nothing */
+QN_API void qn_trace_span(qn_trace_kind kind, const char *text, uint64_t begin); /* text of marks; else NULL */
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* All is borrowed from the trace and ends with it. Texts are as the model or the caller had them: any bytes. */
+typedef struct qn_trace qn_trace;
+
+/* What a node must touch and compute at least, as coefficients; qn_trace_cost_of multiplies them with a step's. */
+typedef struct qn_trace_node_cost {
+    uint64_t weight_bytes; /* read whatever the tokens are; of a table the rows that are looked up */
+    uint64_t cache_bytes;  /* likewise, of resident memory that nodes write: the cache */
+    uint64_t act_bytes;    /* of activations, read and written */
+    uint64_t ops;          /* arithmetic; a multiplication and an addition are two */
+    uint64_t cell_bytes;   /* of the cache, for each cell that is seen */
+    uint64_t cell_ops;     /* for each cell and token that sees it */
+    uint64_t expert_bytes; /* of weights, for each expert that is chosen */
+    uint32_t n_experts, n_used,
+        sight; /* experts there are, choices in this step; the step's sight that counts the cells */
+} qn_trace_node_cost;
+
+typedef enum qn_trace_space { QN_TRACE_NOWHERE, QN_TRACE_ACTIVATIONS, QN_TRACE_FILE, QN_TRACE_RESIDENT } qn_trace_space;
+
+typedef struct qn_trace_node {
+    const char *op, *name, *dtype; /* name: "" when it has none */
+    int32_t id, layer, place;      /* layer -1 outside layers */
+    uint32_t flags;                /* 1 output, 2 written resident param, 4 constant */
+    bool computes, shared;         /* a backend runs it; all threads take part */
+    int32_t rank, n_src, root, last_use;
+    const int64_t *shape; /* [rank], outermost first */
+    const int32_t *src;   /* [n_src], ids */
+    uint64_t bytes;       /* of the value */
+    int32_t space, file;  /* qn_trace_space; file: number of the file, -1 */
+    uint64_t offset;      /* in the place's activations, or in the file */
+    uint64_t scratch, scratch_bytes;
+    qn_trace_node_cost cost;
+} qn_trace_node;
+
+typedef struct qn_trace_plan {
+    uint32_t id;
+    int32_t n_nodes, n_places;
+    const qn_trace_node *nodes;  /* by id */
+    const char *const *places;   /* [n_places] names of backends */
+    const uint64_t *place_bytes; /* [n_places] of activations, as planned */
+} qn_trace_plan;
+
+typedef struct qn_trace_sight {
+    uint64_t cells, pairs; /* cells that are seen; over all tokens, the cells that each sees */
+} qn_trace_sight;
+
+/* Which experts were chosen, by the node that computed the ids: [n_ids], of all tokens; n_distinct of them differ. */
+typedef struct qn_trace_choice {
+    int32_t node, n_ids, n_distinct;
+    const int32_t *ids;
+} qn_trace_choice;
+
+typedef struct qn_trace_step {
+    uint64_t number;
+    const qn_trace_plan *plan;
+    uint32_t session; /* 0: none */
+    int32_t phase, n_tokens, n_out, n_sights;
+    const int32_t *tokens;          /* [n_tokens]; NULL where they were left out */
+    const int32_t *pos, *seq;       /* [n_tokens] */
+    const qn_trace_sight *sights;   /* [n_sights] */
+    const qn_trace_choice *choices; /* [n_choices]; 0: no experts, or not recorded */
+    int32_t n_choices;
+    int64_t begin_ns, ns; /* from the trace's start; ns -1: its end is not in the file */
+} qn_trace_step;
+
+typedef struct qn_trace_file {
+    int32_t id;
+    uint64_t bytes;
+    const char *path;
+} qn_trace_file;
+
+typedef struct qn_trace_lane {
+    uint32_t id, thread; /* thread: the system's number */
+    int32_t member;      /* of its team, -1 when it never ran a graph */
+    uint64_t events, dropped;
+} qn_trace_lane;
+
+/* What the system counts for the process, read some 50 times a second while there are events. -1: not measured. */
+typedef struct qn_trace_usage {
+    int64_t at_ns;  /* from the trace's start */
+    int64_t cpu_ns; /* of all threads */
+    int64_t minor_faults, major_faults;
+    int64_t waits, preemptions; /* context switches, asked for and not */
+    int64_t read_bytes;         /* from disk (/proc/self/io) */
+    int64_t resident_bytes;     /* of the process */
+} qn_trace_usage;
+
+typedef struct qn_trace_event {
+    int kind; /* qn_trace_kind */
+    const qn_trace_lane *lane;
+    const qn_trace_step *step; /* NULL outside of steps, or when its record was dropped */
+    const qn_trace_node *node; /* of node and transfer; else, or when its step's record was dropped, NULL */
+    const char *text;          /* of a mark; else NULL */
+    int64_t begin_ns, ns;      /* from the trace's start */
+    int64_t wait_ns;           /* of it at barriers */
+} qn_trace_event;
+
+/* Reads the whole file once. It stays open and mapped until it is closed. What is damaged: everything before the damage
+ * is there, and qn_trace_damage says where it is. format when the file is no trace, or of a newer version or the other
+ * byte order, by name. Memory is bounded by the file's size (some 300 times it at most). Not thread-safe, any number at
+ * once. */
+QN_API qn_status qn_trace_open(const char *path, qn_trace **out, qn_error *err);
+QN_API void qn_trace_close(qn_trace *trace); /* NULL is fine */
+/* NULL: the file is whole. Else one line: the offset and what is missing or wrong. A recording that was not stopped
+ * (killed) has no end, which is damage too. */
+QN_API const char *qn_trace_damage(const qn_trace *trace);
+
+typedef struct qn_trace_info {
+    int n_plans, n_files, n_lanes, n_notes;
+    int64_t n_steps;
+    uint64_t events, dropped; /* events of all lanes; those lost */
+    int64_t ns;               /* from the first clock reading to the last */
+    int64_t start_monotonic;  /* CLOCK_MONOTONIC of time 0, in ns */
+    bool counter;             /* times are the processor's counter, not clock_gettime */
+    double event_ns;          /* what recording an event takes, measured at the start */
+    const qn_trace_plan *const *plans;
+    const qn_trace_step *steps; /* in the order of begin */
+    const qn_trace_file *files;
+    const qn_trace_lane *lanes;
+    const qn_trace_note *notes;
+    const qn_trace_usage *usage; /* [n_usage], in order of time */
+    int64_t n_usage;
+} qn_trace_info;
+QN_API void qn_trace_get_info(const qn_trace *trace, qn_trace_info *out);
+QN_API const char *qn_trace_find_note(const qn_trace *trace, const char *key); /* NULL when there is none */
+
+/* Events in the order of the file: each lane's in order of their ends. false from the function ends the walk, which is
+ * no error. */
+typedef bool (*qn_trace_event_fn)(void *ctx, const qn_trace_event *event);
+QN_API qn_status qn_trace_walk(qn_trace *trace, qn_trace_event_fn fn, void *ctx, qn_error *err);
+
+/* What the node must touch and compute in this step. Without the ids of its experts: as many of them as are chosen on
+ * average when all are as likely. */
+typedef struct qn_trace_cost {
+    double weight_bytes, cache_bytes, act_bytes, ops;
+} qn_trace_cost;
+QN_API qn_trace_cost qn_trace_cost_of(const qn_trace_node *node, const qn_trace_step *step);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/* src/base/trace.c -- rings and who is in them, what is recorded once, and mapped files.
+ *
+ * A thread that enters stores `inside`, then looks at the generation again; who shuts stores the generation, then looks
+ * at `inside` of all threads. Both orders are sequentially consistent, so one of the two sees the other. The lock is
+ * taken when a thread records for the first time, when it ends, and once a compiled graph. */
+#include "base/trace.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_RING ((size_t)3 << 20)
+#define MAX_MAPS     256 /* known at once; files beyond are "in no file" */
+
+typedef struct thread {
+    struct thread *next;
+    _Atomic int inside; /* nested */
+    bool known;
+    uint64_t generation; /* for which `ring` was made */
+    qn_trace_ring *ring; /* NULL: no memory */
+} thread;
+
+typedef struct mapping {
+    const uint8_t *data;
+    size_t bytes;
+    const char *path; /* the map's own */
+    int32_t id;
+} mapping;
+
+_Atomic uint64_t qn__trace_generation;
+_Atomic bool qn__trace_ns;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool have_key;
+static _Thread_local thread me;
+static thread *threads;
+static qn_trace_ring *rings;
+static qn_trace_blob *blobs;
+static qn_trace_filter filter;
+static uint64_t generation, lost;
+static size_t ring_slots;
+static uint32_t n_lanes;
+static mapping maps[MAX_MAPS];
+static int n_maps;
+static int32_t last_map_id;
+static _Atomic uint32_t last_plan;
+static _Atomic uint64_t last_step;
+
+const char *qn_trace_kind_name(int kind)
+{
+#define NAME(name, text) #name,
+    static const char *const names[] = {QN_TRACE_KIND_ROWS(NAME)};
+#undef NAME
+    return kind >= 0 && kind < QN_TRACE_KIND_COUNT ? names[kind] : "?";
+}
+
+const char *qn_trace_phase_name(int phase)
+{
+#define NAME(name) #name,
+    static const char *const names[] = {QN_TRACE_PHASE_ROWS(NAME)};
+#undef NAME
+    return phase >= 0 && phase < QN_TRACE_PHASE_COUNT ? names[phase] : "?";
+}
+
+/* ---- threads ---- */
+
+static void thread_ends(void *arg)
+{
+    thread *t = arg;
+    pthread_mutex_lock(&lock);
+    for (thread **at = &threads; *at; at = &(*at)->next)
+        if (*at == t) {
+            *at = t->next;
+            break;
+        }
+    if (t->ring && t->generation == generation) atomic_store_explicit(&t->ring->orphan, true, memory_order_release);
+    t->ring = NULL;
+    t->known = false;
+    t->generation = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static void make_key(void) { have_key = pthread_key_create(&key, thread_ends) == 0; }
+
+static qn_trace_ring *ring_create(void)
+{
+    qn_trace_ring *r = qn__alloc(sizeof(*r) + ring_slots * sizeof(r->slots[0]));
+    if (!r) return NULL;
+    memset(r, 0, sizeof(*r));
+    r->mask = ring_slots - 1;
+    r->lane = n_lanes++;
+    r->member = -1;
+#ifdef SYS_gettid
+    r->thread = (uint32_t)syscall(SYS_gettid);
+#endif
+    r->next = rings;
+    rings = r;
+    return r;
+}
+
+/* A ring for this thread, if recording is still on. */
+static void join(void)
+{
+    pthread_once(&once, make_key);
+    pthread_mutex_lock(&lock);
+    const uint64_t now = atomic_load_explicit(&qn__trace_generation, memory_order_relaxed);
+    if (now != 0) {
+        if (!me.known && have_key && pthread_setspecific(key, &me) == 0) {
+            me.known = true;
+            me.next = threads;
+            threads = &me;
+        }
+        me.generation = now;
+        me.ring = me.known ? ring_create() : NULL;
+        if (!me.ring) lost++;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+qn_trace_ring *qn__trace_enter(void)
+{
+    const uint64_t now = atomic_load_explicit(&qn__trace_generation, memory_order_acquire);
+    const int inside = atomic_load_explicit(&me.inside, memory_order_relaxed);
+    if (inside > 0) {
+        atomic_store_explicit(&me.inside, inside + 1, memory_order_relaxed);
+        return me.ring;
+    }
+    if (now == 0) return NULL;
+    if (me.generation != now) join();
+    if (me.generation != now || !me.ring) return NULL;
+    atomic_store_explicit(&me.inside, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&qn__trace_generation, memory_order_seq_cst) == now) return me.ring;
+    atomic_store_explicit(&me.inside, 0, memory_order_release);
+    return NULL;
+}
+
+void qn__trace_leave(void)
+{
+    const int inside = atomic_load_explicit(&me.inside, memory_order_relaxed);
+    atomic_store_explicit(&me.inside, inside - 1, memory_order_release);
+}
+
+void qn__trace_put_record(qn_trace_ring *r, uint32_t what, uint64_t begin, uint64_t arg, const qn_trace_part *parts,
+                          int n_parts)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < n_parts; i++) bytes += parts[i].bytes;
+    const uint64_t n = 1 + (bytes + sizeof(qn_trace_slot) - 1) / sizeof(qn_trace_slot);
+    const uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+    r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
+    if (n > r->mask || head - r->tail_seen > r->mask + 1 - n) {
+        atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
+        return;
+    }
+    r->slots[head & r->mask] =
+        (qn_trace_slot){.begin = begin, .duration = bytes, .id = what, .waiting = arg, .kind = QN_TRACE_SLOT_record};
+    size_t to = 0; /* in bytes behind the first slot */
+    for (int i = 0; i < n_parts; i++) {
+        const uint8_t *from = parts[i].data;
+        for (size_t left = parts[i].bytes; left > 0;) {
+            const size_t within = to % sizeof(qn_trace_slot), room = sizeof(qn_trace_slot) - within;
+            const size_t m = left < room ? left : room;
+            memcpy((uint8_t *)&r->slots[(head + 1 + to / sizeof(qn_trace_slot)) & r->mask] + within, from, m);
+            from += m;
+            to += m;
+            left -= m;
+        }
+    }
+    atomic_store_explicit(&r->head, head + n, memory_order_release);
+}
+
+uint64_t qn__trace_begin(void) { return qn__trace_on() ? qn__trace_ticks() : 0; }
+
+void qn__trace_end(qn_trace_kind kind, uint64_t begin)
+{
+    if (begin == 0) return;
+    qn_trace_ring *r = qn__trace_enter();
+    if (!r) return;
+    qn__trace_put(r, (int)kind, 0, begin, qn__trace_ticks(), 0);
+    qn__trace_leave();
+}
+
+/* ---- once ---- */
+
+/* Under the lock. */
+static void push(qn_trace_blob_kind kind, qn_str *bytes)
+{
+    qn_trace_blob *blob = bytes->failed ? NULL : qn__alloc(sizeof(*blob));
+    if (blob && generation != 0) {
+        *blob = (qn_trace_blob){.next = blobs, .kind = kind, .bytes = *bytes};
+        blobs = blob;
+        return;
+    }
+    lost++;
+    qn__free(blob);
+    qn__str_deinit(bytes);
+}
+
+void qn__trace_submit(qn_trace_blob_kind kind, qn_str *bytes)
+{
+    pthread_mutex_lock(&lock);
+    push(kind, bytes);
+    pthread_mutex_unlock(&lock);
+    *bytes = (qn_str){0};
+}
+
+uint32_t qn__trace_next_plan(void) { return 1 + atomic_fetch_add_explicit(&last_plan, 1, memory_order_relaxed); }
+uint64_t qn__trace_next_step(void) { return 1 + atomic_fetch_add_explicit(&last_step, 1, memory_order_relaxed); }
+uint64_t qn__trace_steps(void) { return atomic_load_explicit(&last_step, memory_order_relaxed); }
+const qn_trace_filter *qn__trace_get_filter(void) { return &filter; }
+
+bool qn__trace_in_ranges(const char *list, int64_t x, bool *valid)
+{
+    bool in = list == NULL;
+    if (valid) *valid = true;
+    for (const char *p = list; p && *p;) {
+        char one[64];
+        const size_t n = strcspn(p, ",");
+        int64_t lo, hi = INT32_MAX;
+        if (n < sizeof one) {
+            memcpy(one, p, n);
+            one[n] = '\0';
+            char *dash = n > 0 ? strchr(one + 1, '-') : NULL;
+            if (dash) *dash = '\0';
+            const bool ok = qn__parse_i64(one, -1, INT32_MAX, &lo) &&
+                            (!dash || dash[1] == '\0' || qn__parse_i64(dash + 1, lo, INT32_MAX, &hi));
+            if (!dash) hi = lo;
+            if (!ok && valid) *valid = false;
+            if (ok && x >= lo && x <= hi) in = true;
+        } else if (valid) {
+            *valid = false;
+        }
+        p += n + (p[n] == ',');
+    }
+    return in;
+}
+
+bool qn__trace_in_names(const char *list, const char *name)
+{
+    if (!list) return true;
+    for (const char *p = list; *p;) {
+        char one[128];
+        const size_t n = strcspn(p, ",");
+        if (n > 0 && n < sizeof one) {
+            memcpy(one, p, n);
+            one[n] = '\0';
+            if (qn__glob_match(one, name)) return true;
+        }
+        p += n + (p[n] == ',');
+    }
+    return false;
+}
+
+void qn__put_varint(qn_str *s, uint64_t x)
+{
+    uint8_t b[10];
+    size_t n = 0;
+    for (; x > 127; x >>= 7) b[n++] = (uint8_t)(x | 128);
+    b[n++] = (uint8_t)x;
+    qn__str_append(s, b, n);
+}
+
+void qn__put_signed(qn_str *s, int64_t x) { qn__put_varint(s, (uint64_t)x << 1 ^ (x < 0 ? UINT64_MAX : 0)); }
+
+void qn__put_text(qn_str *s, const char *text, size_t n)
+{
+    qn__put_varint(s, n);
+    qn__str_append(s, text, n);
+}
+
+/* ---- mapped files ---- */
+
+/* Under the lock: the path is the map's. */
+static void push_map(const mapping *m)
+{
+    qn_str s = {0};
+    qn__put_varint(&s, (uint64_t)m->id);
+    qn__put_varint(&s, m->bytes);
+    qn__put_text(&s, m->path, strlen(m->path));
+    push(QN_TRACE_BLOB_file, &s);
+}
+
+void qn__trace_map_added(const void *data, size_t bytes, const char *path)
+{
+    pthread_mutex_lock(&lock);
+    if (n_maps < MAX_MAPS) {
+        maps[n_maps++] = (mapping){data, bytes, path, ++last_map_id};
+        if (generation != 0) push_map(&maps[n_maps - 1]);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void qn__trace_map_removed(const void *data)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_maps; i++)
+        if (maps[i].data == data) {
+            maps[i] = maps[--n_maps];
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+int32_t qn__trace_map_of(const void *p, uint64_t *offset)
+{
+    int32_t id = -1;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_maps && id < 0; i++) {
+        const uintptr_t at = (uintptr_t)p, start = (uintptr_t)maps[i].data;
+        if (at < start || at - start >= maps[i].bytes) continue;
+        id = maps[i].id;
+        *offset = at - start;
+    }
+    pthread_mutex_unlock(&lock);
+    return id;
+}
+
+/* ---- for the recorder ---- */
+
+qn_status qn__trace_open_rings(const qn_trace_filter *f, uint32_t ring_bytes, qn_error *err)
+{
+    static uint64_t last_generation;
+    const size_t want = (ring_bytes ? ring_bytes : DEFAULT_RING) / sizeof(qn_trace_slot);
+    pthread_mutex_lock(&lock);
+    if (generation != 0) {
+        pthread_mutex_unlock(&lock);
+        return QN_FAIL(err, state, "a recording is on already");
+    }
+    filter = *f;
+    for (ring_slots = 64; ring_slots < want; ring_slots *= 2) {}
+    n_lanes = 0;
+    lost = 0;
+    atomic_store_explicit(&last_plan, 0, memory_order_relaxed);
+    atomic_store_explicit(&last_step, 0, memory_order_relaxed);
+    generation = ++last_generation;
+    for (int i = 0; i < n_maps; i++) push_map(&maps[i]);
+    atomic_store_explicit(&qn__trace_generation, generation, memory_order_seq_cst);
+    pthread_mutex_unlock(&lock);
+    return QN_OK;
+}
+
+qn_status qn__trace_shut(qn_error *err)
+{
+    if (atomic_load_explicit(&me.inside, memory_order_relaxed) > 0)
+        return QN_FAIL(err, state, "a recording can't be stopped inside of a run");
+    atomic_store_explicit(&qn__trace_generation, 0, memory_order_seq_cst);
+    pthread_mutex_lock(&lock);
+    for (thread *t = threads; t; t = t->next)
+        while (atomic_load_explicit(&t->inside, memory_order_seq_cst) > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    pthread_mutex_unlock(&lock);
+    return QN_OK;
+}
+
+qn_trace_ring *qn__trace_rings(void)
+{
+    pthread_mutex_lock(&lock);
+    qn_trace_ring *first = rings;
+    pthread_mutex_unlock(&lock);
+    return first;
+}
+
+qn_trace_blob *qn__trace_take_blobs(void)
+{
+    pthread_mutex_lock(&lock);
+    qn_trace_blob *newest = blobs, *oldest = NULL;
+    blobs = NULL;
+    pthread_mutex_unlock(&lock);
+    while (newest) {
+        qn_trace_blob *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}
+
+void qn__trace_free_blobs(qn_trace_blob *list)
+{
+    while (list) {
+        qn_trace_blob *next = list->next;
+        qn__str_deinit(&list->bytes);
+        qn__free(list);
+        list = next;
+    }
+}
+
+void qn__trace_reap(void)
+{
+    pthread_mutex_lock(&lock);
+    for (qn_trace_ring **at = &rings; *at;) {
+        qn_trace_ring *r = *at;
+        const bool gone = atomic_load_explicit(&r->orphan, memory_order_acquire);
+        if (gone && atomic_load_explicit(&r->head, memory_order_acquire) ==
+                        atomic_load_explicit(&r->tail, memory_order_relaxed)) {
+            lost += atomic_load_explicit(&r->dropped, memory_order_relaxed);
+            *at = r->next;
+            qn__free(r);
+        } else {
+            at = &r->next;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+uint64_t qn__trace_lost(void)
+{
+    pthread_mutex_lock(&lock);
+    const uint64_t n = lost;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+void qn__trace_close_rings(void)
+{
+    qn_trace_blob *left = qn__trace_take_blobs();
+    pthread_mutex_lock(&lock);
+    while (rings) {
+        qn_trace_ring *next = rings->next;
+        qn__free(rings);
+        rings = next;
+    }
+    generation = 0;
+    pthread_mutex_unlock(&lock);
+    qn__trace_free_blobs(left);
+}

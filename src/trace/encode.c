@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* src/trace/encode.c -- see encode.h. Columns have their room from the beginning; steps and marks grow. */
+#include "trace/encode.h"
+#include "base/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { KIND, ID, GAP, DURATION, WAITING };
+static const size_t widest[QN_TRACE_COLUMNS] = {1, 5, 10, 6, 6}; /* bytes of a row */
+
+bool qn__trace_encoder_init(qn_trace_encoder *e)
+{
+    bool ok = true;
+    for (int i = 0; i < QN_TRACE_COLUMNS; i++) {
+        e->column[i] = qn__alloc(QN_TRACE_MAX_ROWS * widest[i]);
+        ok = ok && e->column[i];
+    }
+    ok = qn__str_reserve(&e->steps, 1 << 16) && ok;
+    ok = qn__str_reserve(&e->marks, 1 << 12) && ok;
+    ok = qn__str_reserve(&e->choices, 1 << 12) && ok;
+    ok = qn__str_reserve(&e->scratch, 1 << 16) && ok;
+    return qn__str_reserve(&e->raw, QN_TRACE_MAX_ROWS * 28 + 64) && ok;
+}
+
+void qn__trace_encoder_deinit(qn_trace_encoder *e)
+{
+    for (int i = 0; i < QN_TRACE_COLUMNS; i++) qn__free(e->column[i]);
+    qn__str_deinit(&e->steps);
+    qn__str_deinit(&e->marks);
+    qn__str_deinit(&e->choices);
+    qn__str_deinit(&e->scratch);
+    qn__str_deinit(&e->raw);
+}
+
+static void put(qn_trace_encoder *e, int column, uint64_t x)
+{
+    uint8_t *at = e->column[column] + e->used[column];
+    size_t n = 0;
+    for (; x > 127; x >>= 7) at[n++] = (uint8_t)(x | 128);
+    at[n++] = (uint8_t)x;
+    e->used[column] += n;
+}
+
+static uint64_t zigzag(int64_t x) { return (uint64_t)x << 1 ^ (x < 0 ? UINT64_MAX : 0); }
+
+static void event(qn_trace_encoder *e, const qn_trace_slot *s)
+{
+    e->column[KIND][e->used[KIND]++] = (uint8_t)s->kind;
+    put(e, ID, zigzag((int64_t)s->id - e->last_id));
+    put(e, GAP, zigzag((int64_t)(s->begin - e->last_end)));
+    put(e, DURATION, s->duration);
+    put(e, WAITING, s->waiting);
+    e->last_id = (int32_t)s->id;
+    e->last_end = s->begin + s->duration;
+    e->n_events++;
+}
+
+/* ---- slow steps ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void step_ended(qn_trace_encoder *e, uint64_t ticks)
+{
+    uint64_t sorted[QN_TRACE_RECENT];
+    if (e->if_slow <= 0) return;
+    qn_trace_recent *r = &e->recent[e->last.phase];
+    ticks /= (uint64_t)(e->last.n_tokens > 0 ? e->last.n_tokens : 1);
+    if (r->n >= 8) {
+        memcpy(sorted, r->ticks, (size_t)r->n * sizeof sorted[0]);
+        qsort(sorted, (size_t)r->n, sizeof sorted[0], by_size);
+        if ((double)ticks > (double)e->if_slow * (double)sorted[r->n / 2]) e->slow = true;
+    }
+    r->ticks[r->next] = ticks;
+    r->next = (r->next + 1) % QN_TRACE_RECENT;
+    if (r->n < QN_TRACE_RECENT) r->n++;
+}
+
+/* ---- records ---- */
+
+static void copy_out(qn_trace_encoder *e, const qn_trace_ring *r, uint64_t at, size_t bytes)
+{
+    qn__str_clear(&e->scratch);
+    for (size_t done = 0; done < bytes; at++) {
+        const size_t left = bytes - done, n = left < sizeof(qn_trace_slot) ? left : sizeof(qn_trace_slot);
+        qn__str_append(&e->scratch, &r->slots[at & r->mask], n);
+        done += n;
+    }
+}
+
+static void put_column(qn_str *s, const int32_t *x, int32_t n, int stride)
+{
+    int32_t last = 0;
+    for (int32_t i = 0; i < n; i++) {
+        qn__put_signed(s, (int64_t)x[(int64_t)i * stride] - last);
+        last = x[(int64_t)i * stride];
+    }
+}
+
+/* Cells that are seen, those that several tokens of a sequence see once; and what all tokens see. */
+static void put_sight(qn_str *s, const int32_t *spans, int32_t n, int32_t size)
+{
+    uint64_t cells = 0, pairs = 0;
+    for (int32_t i = 0, end; i < n; i = end) {
+        int32_t lo = INT32_MAX, hi = INT32_MIN;
+        for (end = i; end < n && spans[end * size] == spans[i * size]; end++) {
+            const int32_t first = spans[end * size + 1], last = spans[end * size + 2];
+            if (last <= first) continue;
+            pairs += (uint64_t)(last - first);
+            if (first < lo) lo = first;
+            if (last > hi) hi = last;
+        }
+        if (hi > lo) cells += (uint64_t)((int64_t)hi - lo);
+    }
+    qn__put_varint(s, cells);
+    qn__put_varint(s, pairs);
+}
+
+static void step_record(qn_trace_encoder *e, const qn_trace_slot *slot)
+{
+    qn_trace_step_head h;
+    memcpy(&h, e->scratch.data, sizeof h);
+    const int32_t *tokens = (const int32_t *)(const void *)(e->scratch.data + sizeof h);
+    const int32_t *pos = h.has_tokens ? tokens + h.n_tokens : tokens, *spans = pos + h.n_tokens;
+    qn_str *s = &e->steps;
+    qn__put_varint(s, slot->waiting);
+    qn__put_varint(s, slot->begin);
+    qn__put_varint(s, h.plan);
+    qn__put_varint(s, h.session);
+    qn__put_varint(s, (uint64_t)h.phase);
+    qn__put_varint(s, (uint64_t)h.n_tokens);
+    qn__put_varint(s, (uint64_t)h.n_out);
+    qn__put_varint(s, (uint64_t)h.n_sights);
+    qn__put_varint(s, h.has_tokens ? 1 : 0);
+    if (h.has_tokens) put_column(s, tokens, h.n_tokens, 1);
+    put_column(s, pos, h.n_tokens, 1);
+    if (h.n_sights > 0) put_column(s, spans, h.n_tokens, h.span_size);
+    for (int32_t k = 0; k < h.n_sights; k++)
+        put_sight(s, spans + (int64_t)k * h.n_tokens * h.span_size, h.n_tokens, h.span_size);
+    e->last = h;
+    e->n_steps++;
+}
+
+static void mark_record(qn_trace_encoder *e, const qn_trace_slot *slot)
+{
+    qn__put_varint(&e->marks, slot->begin);
+    qn__put_varint(&e->marks, slot->waiting); /* its duration */
+    qn__put_text(&e->marks, e->scratch.data, e->scratch.len);
+    e->n_marks++;
+}
+
+/* The step is the ring's that is in force. */
+static void ids_record(qn_trace_encoder *e, uint64_t step)
+{
+    qn_trace_ids_head h;
+    memcpy(&h, e->scratch.data, sizeof h);
+    qn__put_varint(&e->choices, step);
+    qn__put_varint(&e->choices, (uint64_t)h.node);
+    qn__put_varint(&e->choices, (uint64_t)h.n_ids);
+    put_column(&e->choices, (const int32_t *)(const void *)(e->scratch.data + sizeof h), h.n_ids, 1);
+    e->n_choices++;
+}
+
+/* ---- a ring ---- */
+
+static void take_record(qn_trace_encoder *e, const qn_trace_slot *slot, uint64_t step)
+{
+    if (e->scratch.failed) return;
+    if (slot->id == QN_TRACE_RECORD_step) step_record(e, slot);
+    if (slot->id == QN_TRACE_RECORD_mark) mark_record(e, slot);
+    if (slot->id == QN_TRACE_RECORD_ids) ids_record(e, step);
+}
+
+void qn__trace_encode(qn_trace_encoder *e, qn_trace_ring *r, uint64_t limit)
+{
+    uint64_t at = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    e->base_end = e->last_end = at == limit ? 0 : r->slots[at & r->mask].begin;
+    e->base_step = r->run;
+    e->base_member = r->member;
+    e->last_id = 0;
+    while (at < limit && e->n_events < QN_TRACE_MAX_ROWS) {
+        const qn_trace_slot *slot = &r->slots[at & r->mask];
+        if (slot->kind == QN_TRACE_SLOT_record) {
+            const size_t bytes = slot->duration;
+            copy_out(e, r, at + 1, bytes);
+            take_record(e, slot, r->run);
+            at += 1 + (bytes + sizeof *slot - 1) / sizeof *slot;
+            continue;
+        }
+        event(e, slot);
+        if (slot->kind == QN_TRACE_run) {
+            r->run = slot->waiting;
+            r->member = (int32_t)slot->id;
+        } else if (slot->kind == QN_TRACE_step) {
+            step_ended(e, slot->duration);
+        }
+        at++;
+    }
+    atomic_store_explicit(&r->tail, at, memory_order_release);
+}
+
+bool qn__trace_encode_events(qn_trace_encoder *e)
+{
+    qn__str_clear(&e->raw);
+    qn__put_varint(&e->raw, e->base_end);
+    qn__put_varint(&e->raw, e->base_step);
+    qn__put_signed(&e->raw, e->base_member);
+    for (int i = 0; i < QN_TRACE_COLUMNS; i++) {
+        qn__put_varint(&e->raw, e->used[i]);
+        qn__str_append(&e->raw, e->column[i], e->used[i]);
+    }
+    return !e->raw.failed;
+}
+
+void qn__trace_encoder_clear(qn_trace_encoder *e)
+{
+    memset(e->used, 0, sizeof e->used);
+    e->n_events = e->n_steps = e->n_marks = e->n_choices = 0;
+    qn__str_clear(&e->choices);
+    qn__str_clear(&e->steps);
+    qn__str_clear(&e->marks);
+}

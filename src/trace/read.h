@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* src/trace/read.h -- inside the reader: a trace that is open. */
+#ifndef QN_TRACE_READ_H
+#define QN_TRACE_READ_H
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "trace/format.h"
+
+typedef struct qn_trace_pair {
+    uint64_t ticks;
+    int64_t ns;
+} qn_trace_pair;
+
+/* Where a step's span stood. */
+typedef struct qn_trace_end {
+    uint64_t number, begin, end;
+} qn_trace_end;
+
+/* A record of ids. */
+typedef struct qn_trace_chosen {
+    uint64_t step, order;
+    int32_t node, n;
+    int32_t *ids;
+} qn_trace_chosen;
+
+/* An array that grows: n elements, room for cap. */
+#define QN_TRACE_LIST(type) \
+    struct { \
+        type *at; \
+        size_t n, cap; \
+    }
+
+struct qn_trace {
+    qn_map map;
+    qn_arena arena; /* plans, texts, what steps have */
+    qn_trace_info info;
+    uint64_t whole; /* bytes before the damage */
+    char damage[320];
+    bool ended; /* there is a last block */
+    uint8_t *raw;
+    size_t raw_cap;
+    const char *why_ended;
+    uint64_t last_ticks;
+    int64_t start_ns;
+    QN_TRACE_LIST(qn_trace_plan *) plans;
+    QN_TRACE_LIST(qn_trace_step) steps; /* by number */
+    QN_TRACE_LIST(qn_trace_end) ends;
+    QN_TRACE_LIST(qn_trace_file) files;
+    QN_TRACE_LIST(qn_trace_lane) lanes; /* by id */
+    QN_TRACE_LIST(qn_trace_note) notes;
+    QN_TRACE_LIST(qn_trace_pair) clock;
+    QN_TRACE_LIST(qn_trace_usage) usage;   /* at_ns in ticks until all are there */
+    QN_TRACE_LIST(qn_trace_chosen) chosen; /* by step */
+    qn_trace_choice *choices;              /* of all steps */
+};
+
+/* Room for one more: a pointer to it, zeroed, or NULL. */
+#define QN_TRACE_MORE(list) qn__trace_more((void **)(void *)&(list)->at, &(list)->n, &(list)->cap, sizeof *(list)->at)
+void *qn__trace_more(void **at, size_t *n, size_t *cap, size_t size);
+
+/* The block's raw bytes, or NULL: *nomem says whether memory was short. They hold until the next. */
+const uint8_t *qn__trace_raw(qn_trace *t, const qn_trace_block *b, uint64_t at, bool *nomem);
+int64_t qn__trace_to_ns(const qn_trace *t, uint64_t ticks);
+const qn_trace_step *qn__trace_find_step(const qn_trace *t, uint64_t number);
+qn_trace_lane *qn__trace_find_lane(qn_trace *t, uint32_t id); /* made when it is new; NULL: no memory */
+
+/* What a block of events says, row by row. */
+typedef struct qn_trace_rows {
+    qn_trace_cursor column[QN_TRACE_COLUMNS];
+    uint32_t left;
+    int64_t id;
+    uint64_t end;
+    uint64_t step; /* in force */
+    int64_t member;
+} qn_trace_rows;
+typedef struct qn_trace_row {
+    int kind;
+    int64_t id;
+    uint64_t begin, end, waiting;
+} qn_trace_row;
+bool qn__trace_rows_init(qn_trace_rows *r, const qn_trace_block *b, const uint8_t *raw);
+bool qn__trace_rows_next(qn_trace_rows *r, qn_trace_row *out); /* false: no more, or wrong */
+bool qn__trace_rows_whole(const qn_trace_rows *r);             /* at the end: there was what was said, no more */
+
+/* ---- choices.c ---- */
+typedef enum qn_trace_found { QN_TRACE_GOOD, QN_TRACE_WRONG, QN_TRACE_NOMEM } qn_trace_found;
+qn_trace_found qn__trace_read_choices(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
+/* Gives steps their choices; false: no memory. */
+bool qn__trace_settle_choices(qn_trace *t);
+/* How many experts the node reads in this step. */
+double qn__trace_experts(const qn_trace_node *node, const qn_trace_step *step);
+/* n signed differences; NULL: no memory. */
+int32_t *qn__trace_read_column(qn_trace *t, qn_trace_cursor *c, int32_t n);
+
+/* ---- plans.c ---- */
+qn_trace_found qn__trace_read_plan(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
+char *qn__trace_keep_text(qn_trace *t, qn_trace_cursor *c); /* "" when c fails; NULL: no memory */
+
+#endif

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+/* src/trace/record.c -- a recording: one at a time, of the process. The writer's thread alone empties the rings; it
+ * looks 50 times a second, and takes what half a second has brought, or a block's worth. */
+#include "base/append.h"
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/mem.h"
+#include "trace/encode.h"
+#include "trace/sink.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 20 };
+#define FLUSH_NS INT64_C(500000000)
+
+typedef struct recorder {
+    qn_trace_sink sink;
+    qn_trace_encoder encoder;
+    qn_trace_packer *packer;
+    qn_str block; /* packed */
+    char *lists[4];
+    qn_worker *worker;
+    qn_bell *bell;
+    _Atomic bool stop;
+    qn_str usage; /* rows that are not written yet */
+    uint32_t n_usage;
+    uint64_t events, dropped;
+    int64_t flushed_ns; /* the last clock reading written */
+    bool over;          /* the sink takes no more */
+} recorder;
+
+static qn_mutex lock;
+static qn_once once;
+static recorder *now;
+static _Atomic bool dump_wanted;
+
+static void make_lock(void) { qn__mutex_init(&lock); }
+
+/* ---- the clock ---- */
+
+/* The counter is a clock when it never stops and never changes its pace. */
+static bool counter_is_clock(void)
+{
+#if defined(__aarch64__)
+    return true;
+#elif defined(__x86_64__)
+    unsigned a = 0x80000000u, b, c = 0, d;
+    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    if (a < 0x80000007u) return false;
+    a = 0x80000007u;
+    c = 0;
+    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return (d >> 8 & 1) != 0;
+#else
+    return false;
+#endif
+}
+
+/* Both at one time: of a few tries the one that took least. */
+static void read_both(uint64_t *ticks, int64_t *ns)
+{
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        const uint64_t before = qn__trace_ticks();
+        const int64_t at = qn__now_ns();
+        const uint64_t after = qn__trace_ticks();
+        if (after - before >= best) continue;
+        best = after - before;
+        *ticks = before + best / 2;
+        *ns = at;
+    }
+}
+
+/* What an event takes: two readings and a slot. */
+static double measure_event(void)
+{
+    enum { N = 2000 };
+    volatile qn_trace_slot slot;
+    const int64_t start = qn__now_ns();
+    for (int i = 0; i < N; i++) {
+        const uint64_t begin = qn__trace_ticks(), end = qn__trace_ticks();
+        slot = (qn_trace_slot){.begin = begin, .duration = (end - begin) & QN_TRACE_MAX_TICKS};
+        (void)slot.begin;
+    }
+    return (double)(qn__now_ns() - start) / N;
+}
+
+/* ---- blocks ---- */
+
+static bool pack(recorder *r, qn_trace_block b, const qn_str *raw)
+{
+    qn__str_clear(&r->block);
+    if (raw->failed || !qn__trace_pack(r->packer, &b, raw->data, raw->len, &r->block)) {
+        r->dropped += b.count;
+        return false;
+    }
+    return true;
+}
+
+static void emit(recorder *r, qn_trace_block b, const qn_str *raw, bool always)
+{
+    if (r->over || !pack(r, b, raw)) return;
+    qn__trace_sink_put(&r->sink, r->block.data, r->block.len, always);
+    if (r->sink.failed || r->sink.limited) {
+        r->over = true;
+        atomic_store_explicit(&qn__trace_generation, 0, memory_order_seq_cst);
+    }
+}
+
+static void emit_clock(recorder *r)
+{
+    uint64_t ticks = 0;
+    int64_t ns = 0;
+    qn_str *raw = &r->encoder.raw;
+    read_both(&ticks, &ns);
+    qn__str_clear(raw);
+    qn__put_varint(raw, ticks);
+    qn__put_varint(raw, (uint64_t)ns);
+    emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_clock, .count = 1}, raw, false);
+    r->flushed_ns = ns;
+}
+
+static void put_pair(qn_str *s, const char *key, const char *value)
+{
+    qn__put_text(s, key, strlen(key));
+    qn__put_text(s, value, strlen(value));
+}
+
+static void emit_notes(recorder *r, const qn_trace_options *o)
+{
+    qn_str s = {0}, text = {0};
+    qn_machine machine;
+    qn_machine_get(&machine);
+    put_pair(&s, "quern", QN_VERSION);
+    put_pair(&s, "cpu", machine.cpu_name);
+    put_pair(&s, "clock", atomic_load_explicit(&qn__trace_ns, memory_order_relaxed) ? "clock_gettime" : "counter");
+    qn__str_printf(&text, "%.2f", measure_event());
+    if (!text.failed) put_pair(&s, "event_ns", text.data);
+    qn__str_clear(&text);
+    qn__str_printf(&text, "%lld", (long long)time(NULL));
+    if (!text.failed) put_pair(&s, "unix_time", text.data);
+    qn__str_clear(&text);
+    qn__str_printf(&text, "%d", machine.physical_cores);
+    if (!text.failed) put_pair(&s, "cores", text.data);
+    for (int i = 0; i < o->n_notes; i++) put_pair(&s, o->notes[i].key, o->notes[i].value);
+    emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_notes, .count = 6u + (uint32_t)o->n_notes}, &s, true);
+    qn__str_deinit(&s);
+    qn__str_deinit(&text);
+}
+
+/* ---- what the system counts ---- */
+
+static int64_t read_bytes_of_process(void)
+{
+    char text[1024];
+    const int n = qn__read_small("/proc/self/io", text, sizeof text);
+    const char *line = n > 0 ? strstr(text, "\nread_bytes: ") : NULL;
+    return line ? strtoll(line + 13, NULL, 10) : -1;
+}
+
+static int64_t resident_bytes(void)
+{
+    char text[256], *at;
+    if (qn__read_small("/proc/self/statm", text, sizeof text) <= 0) return -1;
+    (void)strtoll(text, &at, 10);
+    return strtoll(at, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int64_t ns_of(const struct timeval *t) { return (int64_t)t->tv_sec * 1000000000 + (int64_t)t->tv_usec * 1000; }
+
+/* A row, kept until there is a block to write. */
+static void note_usage(recorder *r)
+{
+    struct rusage u;
+    int64_t row[7] = {-1, -1, -1, -1, -1, read_bytes_of_process(), resident_bytes()};
+    if (getrusage(RUSAGE_SELF, &u) == 0) {
+        row[0] = ns_of(&u.ru_utime) + ns_of(&u.ru_stime);
+        row[1] = u.ru_minflt;
+        row[2] = u.ru_majflt;
+        row[3] = u.ru_nvcsw;
+        row[4] = u.ru_nivcsw;
+    }
+    qn__put_varint(&r->usage, qn__trace_ticks());
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) qn__put_signed(&r->usage, row[i]);
+    r->n_usage++;
+}
+
+static void emit_usage(recorder *r)
+{
+    if (r->n_usage) emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_usage, .count = r->n_usage}, &r->usage, false);
+    qn__str_clear(&r->usage);
+    r->n_usage = 0;
+}
+
+static void emit_blobs(recorder *r)
+{
+    static const uint16_t kinds[] = {
+        [QN_TRACE_BLOB_plan] = QN_TRACE_BLOCK_plan, [QN_TRACE_BLOB_file] = QN_TRACE_BLOCK_file};
+    qn_trace_blob *blobs = qn__trace_take_blobs();
+    for (qn_trace_blob *b = blobs; b; b = b->next)
+        emit(r, (qn_trace_block){.kind = kinds[b->kind], .count = 1}, &b->bytes, true);
+    qn__trace_free_blobs(blobs);
+}
+
+/* A ring's slots, block by block. */
+static void emit_ring(recorder *r, qn_trace_ring *ring, uint64_t limit)
+{
+    qn_trace_encoder *e = &r->encoder;
+    const uint32_t lane = ring->lane;
+    do {
+        qn__trace_encode(e, ring, limit);
+        const uint64_t dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+        if (e->n_steps)
+            emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_steps, .lane = lane, .count = e->n_steps}, &e->steps,
+                 false);
+        if (e->n_choices)
+            emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_choices, .lane = lane, .count = e->n_choices}, &e->choices,
+                 false);
+        if (e->n_marks)
+            emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_marks, .lane = lane, .count = e->n_marks}, &e->marks,
+                 false);
+        if (qn__trace_encode_events(e))
+            emit(
+                r,
+                (qn_trace_block){.kind = QN_TRACE_BLOCK_events, .lane = lane, .count = e->n_events, .dropped = dropped},
+                &e->raw, false);
+        if (!r->over) r->events += e->n_events;
+        qn__trace_encoder_clear(e);
+    } while (atomic_load_explicit(&ring->tail, memory_order_relaxed) < limit);
+}
+
+static uint64_t count_dropped(const recorder *r)
+{
+    uint64_t n = r->dropped + qn__trace_lost();
+    for (const qn_trace_ring *ring = qn__trace_rings(); ring; ring = ring->next)
+        n += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+    return n;
+}
+
+static void pack_end(recorder *r, const char *why)
+{
+    qn_str *raw = &r->encoder.raw;
+    qn__str_clear(raw);
+    qn__put_text(raw, why, strlen(why));
+    qn__put_varint(raw, r->events);
+    qn__put_varint(raw, count_dropped(r));
+    qn__put_varint(raw, qn__trace_steps());
+    (void)pack(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_end, .count = 1}, raw);
+}
+
+/* ---- the writer ---- */
+
+static bool note_head(qn_trace_ring *ring)
+{
+    ring->limit = atomic_load_explicit(&ring->head, memory_order_acquire);
+    return ring->limit != atomic_load_explicit(&ring->tail, memory_order_relaxed);
+}
+
+/* Heads first: what stands before them belongs to plans that have been submitted. */
+static void drain(recorder *r, bool all)
+{
+    const int64_t time = qn__now_ns();
+    qn_trace_ring *first = qn__trace_rings();
+    bool any = false, waiting = false;
+    for (qn_trace_ring *ring = first; ring; ring = ring->next) waiting = note_head(ring) || waiting;
+    if (waiting || all) note_usage(r);
+    emit_blobs(r);
+    for (qn_trace_ring *ring = first; ring; ring = ring->next) {
+        const uint64_t n = ring->limit - atomic_load_explicit(&ring->tail, memory_order_relaxed);
+        if (n == 0 || (!all && n < QN_TRACE_MAX_ROWS && time - ring->flushed_ns < FLUSH_NS)) continue;
+        emit_ring(r, ring, ring->limit);
+        ring->flushed_ns = time;
+        any = true;
+    }
+    if (any || all) {
+        emit_usage(r);
+        emit_clock(r);
+    }
+    qn__trace_reap();
+}
+
+static void dump(recorder *r, const char *why)
+{
+    drain(r, true);
+    pack_end(r, why);
+    qn__trace_sink_dump(&r->sink, r->block.data, r->block.len);
+}
+
+static void write_on(void *arg)
+{
+    recorder *r = arg;
+    qn__thread_give_way();
+    while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
+        drain(r, false);
+        if (atomic_exchange_explicit(&dump_wanted, false, memory_order_relaxed)) dump(r, "asked for");
+        if (r->encoder.slow) dump(r, "a slow step");
+        r->encoder.slow = false;
+        qn__bell_wait(r->bell, LOOK_MS);
+    }
+}
+
+/* ---- start, stop ---- */
+
+static void recorder_destroy(recorder *r)
+{
+    if (!r) return;
+    qn__worker_destroy(r->worker);
+    qn__bell_destroy(r->bell);
+    qn__trace_packer_destroy(r->packer);
+    qn__trace_encoder_deinit(&r->encoder);
+    qn__trace_sink_deinit(&r->sink);
+    qn__str_deinit(&r->block);
+    qn__str_deinit(&r->usage);
+    for (size_t i = 0; i < sizeof r->lists / sizeof r->lists[0]; i++) qn__free(r->lists[i]);
+    qn__free(r);
+}
+
+static qn_status check_ranges(const char *what, const char *list, qn_error *err)
+{
+    bool valid = true;
+    if (list) (void)qn__trace_in_ranges(list, 0, &valid);
+    return valid ? QN_OK
+                 : QN_FAIL(err, invalid,
+                           "%s \"%s\": numbers and ranges with commas between are expected, such as 0,3-5,8-", what,
+                           list);
+}
+
+static qn_status check_phases(const char *list, qn_error *err)
+{
+    for (const char *p = list; p && *p;) {
+        const size_t n = strcspn(p, ",");
+        bool known = false;
+        for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++) {
+            const char *name = qn_trace_phase_name(i);
+            known = known || (strlen(name) == n && strncmp(p, name, n) == 0);
+        }
+        if (!known)
+            return QN_FAIL(err, invalid, "there is no phase \"%.*s\"; there are prompt, decode, mixed and other",
+                           (int)(n < 64 ? n : 64), p);
+        p += n + (p[n] == ',');
+    }
+    return QN_OK;
+}
+
+static qn_status create(recorder *r, const char *path, const qn_trace_options *o, qn_trace_filter *f, qn_error *err)
+{
+    const char *given[] = {o->ops, o->layers, o->tokens, o->phases};
+    const char **to[] = {&f->ops, &f->layers, &f->tokens, &f->phases};
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        if (!given[i]) continue;
+        *to[i] = r->lists[i] = qn__strdup(given[i]);
+        if (!r->lists[i]) return QN_FAIL_NOMEM(err, strlen(given[i]) + 1);
+    }
+    r->encoder.if_slow = o->last_bytes ? o->if_slow : 0;
+    if (!qn__trace_encoder_init(&r->encoder) || !qn__str_reserve(&r->block, 1 << 19))
+        return QN_FAIL_NOMEM(err, (size_t)1 << 20);
+    QN_TRY(qn__trace_packer_create(&r->packer, err));
+    QN_TRY(qn__bell_create(&r->bell, err));
+    QN_TRY(qn__worker_create(&r->worker, err));
+    return qn__trace_sink_open(&r->sink, path, o->limit_bytes, o->last_bytes, err);
+}
+
+/* Under the lock. */
+static qn_status start(const char *path, const qn_trace_options *o, qn_error *err)
+{
+    if (now) return QN_FAIL(err, state, "a recording is on already");
+    QN_TRY(check_ranges("layers", o->layers, err));
+    QN_TRY(check_ranges("tokens", o->tokens, err));
+    QN_TRY(check_phases(o->phases, err));
+    if (o->last_bytes && o->last_bytes < (UINT64_C(1) << 20))
+        return QN_FAIL(err, invalid, "the last %llu bytes are too few to keep; at least 1 MiB",
+                       (unsigned long long)o->last_bytes);
+    recorder *r = qn__calloc(1, sizeof(*r));
+    if (!r) return QN_FAIL_NOMEM(err, sizeof(*r));
+    r->sink.fd = -1;
+    qn_trace_filter filter = {.no_tokens = o->no_tokens};
+    qn_status status = create(r, path, o, &filter, err);
+    if (status == QN_OK) {
+        atomic_store_explicit(&qn__trace_ns, !counter_is_clock(), memory_order_relaxed);
+        atomic_store_explicit(&dump_wanted, false, memory_order_relaxed);
+        emit_notes(r, o);
+        emit_clock(r);
+        status = qn__trace_open_rings(&filter, o->ring_bytes, err);
+    }
+    if (status == QN_OK) status = qn__worker_submit(r->worker, write_on, r, err);
+    if (status != QN_OK) {
+        recorder_destroy(r);
+        return status;
+    }
+    now = r;
+    return QN_OK;
+}
+
+qn_status qn_trace_start(const char *path, const qn_trace_options *options, qn_error *err)
+{
+    static const qn_trace_options defaults;
+    qn__once(&once, make_lock);
+    qn__mutex_lock(&lock);
+    const qn_status status = start(path, options ? options : &defaults, err);
+    qn__mutex_unlock(&lock);
+    return status;
+}
+
+static void finish(recorder *r, qn_trace_summary *out)
+{
+    const bool kept = r->sink.kept != NULL;
+    drain(r, true);
+    const uint64_t dropped = count_dropped(r);
+    if (kept && atomic_exchange_explicit(&dump_wanted, false, memory_order_relaxed)) dump(r, "asked for");
+    pack_end(r, r->sink.limited ? "its size was limited" : "stopped");
+    qn__trace_sink_close(&r->sink, r->block.data, r->block.len);
+    if (!out) return;
+    *out = (qn_trace_summary){.events = r->events,
+                              .dropped = dropped,
+                              .steps = qn__trace_steps(),
+                              .bytes = r->sink.written,
+                              .n_files = r->sink.n_files,
+                              .failed = r->sink.failed,
+                              .limited = r->sink.limited};
+    memcpy(out->reason, r->sink.reason, sizeof out->reason);
+}
+
+qn_status qn_trace_stop(qn_trace_summary *summary, qn_error *err)
+{
+    qn__once(&once, make_lock);
+    qn__mutex_lock(&lock);
+    recorder *r = now;
+    qn_status status = r ? qn__trace_shut(err) : QN_FAIL(err, state, "no recording is on");
+    if (status == QN_OK) {
+        atomic_store_explicit(&r->stop, true, memory_order_release);
+        qn__bell_ring(r->bell);
+        qn__worker_wait(r->worker);
+        finish(r, summary);
+        qn__trace_close_rings();
+        recorder_destroy(r);
+        now = NULL;
+    }
+    qn__mutex_unlock(&lock);
+    return status;
+}
+
+bool qn_trace_is_on(void) { return qn__trace_on(); }
+void qn_trace_dump(void) { atomic_store_explicit(&dump_wanted, true, memory_order_relaxed); }
+uint64_t qn_trace_time(void) { return qn__trace_begin(); }
+
+void qn_trace_span(qn_trace_kind kind, const char *text, uint64_t begin)
+{
+    if (begin == 0) return;
+    if (kind != QN_TRACE_mark) {
+        qn__trace_end(kind, begin);
+        return;
+    }
+    qn_trace_ring *r = qn__trace_enter();
+    if (!r) return;
+    const size_t n = text ? strlen(text) : 0;
+    const qn_trace_part part = {text ? text : "", n < 255 ? n : 255};
+    const uint64_t end = qn__trace_ticks();
+    qn__trace_put_record(r, QN_TRACE_RECORD_mark, begin, end > begin ? end - begin : 0, &part, 1);
+    qn__trace_leave();
+}
+
+void qn_trace_mark(const char *text) { qn_trace_span(QN_TRACE_mark, text, qn__trace_begin()); }

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* src/trace/sink.h -- where packed blocks go: into the file as they come, or into memory of a fixed size that keeps the
+ * last of them until somebody wants a file. */
+#ifndef QN_TRACE_SINK_H
+#define QN_TRACE_SINK_H
+
+#include "base/error.h"
+#include "base/str.h"
+
+typedef struct qn_trace_sink {
+    char *path; /* owned */
+    int fd;     /* -1: no file open */
+    uint64_t written, limit;
+    int n_files;
+    /* the last blocks: each with its length before it, from `from` on around the end */
+    uint8_t *kept; /* NULL: they go into the file */
+    uint64_t kept_bytes, from, used;
+    qn_str always; /* blocks that every file begins with */
+    bool failed, limited;
+    char reason[256];
+} qn_trace_sink;
+
+qn_status qn__trace_sink_open(qn_trace_sink *s, const char *path, uint64_t limit, uint64_t last_bytes, qn_error *err);
+/* A block, whole. `always`: it isn't forgotten. What goes wrong is kept in the sink. */
+void qn__trace_sink_put(qn_trace_sink *s, const void *block, size_t n, bool always);
+/* Writes what is kept to a file of its own; `end` is its last block. */
+void qn__trace_sink_dump(qn_trace_sink *s, const void *end, size_t n);
+/* `end`, the last block of a file that grows, has room beyond the limit. */
+void qn__trace_sink_close(qn_trace_sink *s, const void *end, size_t n);
+void qn__trace_sink_deinit(qn_trace_sink *s);
+
+#endif
