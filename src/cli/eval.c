@@ -2,6 +2,7 @@
 /* src/cli/eval.c -- quern eval: logits of every position of a token list, as a float32 .npy of shape [n_tokens,
  * n_vocab]. */
 #include "cli/model.h"
+#include "cli/recording.h"
 #include <quern/npy.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,12 +71,14 @@ int cli_command_eval(int argc, char **argv)
     cli_model_options m = {0};
     const char *tokens = NULL, *out = NULL, *model = NULL, *stats = NULL;
     int32_t batch = 512;
+    cli_recording recording = {0};
     const cli_option options[] = {
         {"tokens", 0, CLI_STRING, &tokens, "LIST", "token ids: 1,2,3 or @FILE", 0, 0, NULL},
         {"output", 'o', CLI_STRING, &out, "FILE", "the .npy file to write; - is standard output", 0, 0, NULL},
         {"batch", 'b', CLI_INT, &batch, "N", "tokens computed at once (default: 512)", 1, 1 << 20, NULL},
         {"stats", 0, CLI_STRING, &stats, "FILE", "write counters and times as JSON", 0, 0, NULL},
         CLI_MODEL_OPTIONS(m),
+        CLI_RECORDING_OPTIONS(recording),
     };
     int n_args = 0;
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, &model, &n_args);
@@ -93,7 +96,8 @@ int cli_command_eval(int argc, char **argv)
     qn_engine *engine = NULL;
     qn_session *session = NULL;
     const int64_t start = cli_now_ns();
-    status = cli_open_engine(model, &m, &engine);
+    status = cli_recording_start(&recording, argc, argv);
+    if (status == CLI_OK) status = cli_open_engine(model, &m, &engine);
     const int32_t n_batch = batch < (int32_t)n ? batch : (int32_t)n;
     if (status == CLI_OK)
         status = cli_create_session(engine, &m,
@@ -104,6 +108,7 @@ int cli_command_eval(int argc, char **argv)
         status =
             cli_write_stats(stats, session,
                             &(cli_times){.prompt_tokens = n, .prompt_seconds = (double)(cli_now_ns() - start) * 1e-9});
+    cli_recording_stop(&recording, status);
     free(ids);
     qn_session_destroy(session);
     qn_engine_close(engine);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/run.c -- quern run: a prompt in, its continuation out, as it comes. */
 #include "cli/generation.h"
+#include "cli/recording.h"
 #include "serve/stop.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ typedef struct run_options {
     const char *prompt, *file, *stats, *graph_dir;
     bool quiet, special;
     cli_strings stop;
+    cli_recording recording;
 } run_options;
 
 typedef struct run_state {
@@ -77,6 +79,7 @@ static int parse(run_state *s, int argc, char **argv)
          NULL},
         {"graph-dir", 0, CLI_STRING, &o->graph_dir, "DIR",
          "write each step's graph, coloured by measured time, to DIR/token_00000.dot ...", 0, 0, NULL},
+        CLI_RECORDING_OPTIONS(o->recording),
         CLI_OPTION_GROUP("Choosing the next token"),
     };
     cli_option options[CLI_N(own) + CLI_N_SAMPLING];
@@ -243,6 +246,7 @@ int cli_command_run(int argc, char **argv)
     int status = parse(&s, argc, argv);
     if (status >= 0) return status;
     status = read_prompt(&s);
+    if (status == CLI_OK) status = cli_recording_start(&s.o.recording, argc, argv);
     if (status == CLI_OK) status = set_up(&s);
     if (status == CLI_OK && !s.o.quiet) {
         fwrite(s.prompt, 1, s.prompt_len, stdout);
@@ -254,6 +258,7 @@ int cli_command_run(int argc, char **argv)
         const int stats_status = cli_write_stats(s.o.stats, s.session, &s.times);
         if (status == CLI_OK) status = stats_status;
     }
+    cli_recording_stop(&s.o.recording, status);
     stop_text_deinit(&s.stop);
     free(s.piece);
     free(s.prompt_file);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/recording.c -- see recording.h. A recording that fails never changes the status of what it records. */
+#include "cli/recording.h"
+#include <quern/trace.h>
+#include <signal.h>
+#include <string.h>
+
+static void on_usr1(int signal)
+{
+    (void)signal;
+    qn_trace_dump();
+}
+
+static int parse(const cli_recording *r, qn_trace_options *o)
+{
+    const struct {
+        const char *name, *text;
+        uint64_t *to;
+    } sizes[] = {{"--trace-limit", r->limit, &o->limit_bytes}, {"--trace-last", r->last, &o->last_bytes}};
+    for (int i = 0; i < CLI_N(sizes); i++)
+        if (sizes[i].text && !cli_parse_size(sizes[i].text, sizes[i].to))
+            return cli_bad_usage("%s %s: a size such as 64M is expected", sizes[i].name, sizes[i].text);
+    if (r->if_slow) {
+        char text[32];
+        double factor = 0;
+        const size_t n = strlen(r->if_slow);
+        snprintf(text, sizeof text, "%s", r->if_slow);
+        if (n > 0 && n < sizeof text && text[n - 1] == 'x') text[n - 1] = '\0';
+        if (n >= sizeof text || !cli_parse_float(text, 1, 1e6, &factor))
+            return cli_bad_usage("--trace-if-slow %.32s: a factor such as 3x is expected", r->if_slow);
+        if (!r->last) return cli_bad_usage("--trace-if-slow needs --trace-last SIZE");
+        o->if_slow = (float)factor;
+    }
+    return CLI_OK;
+}
+
+/* What was typed, but for what the prompt says when tokens shall not be in the file. */
+static void join(const cli_recording *r, int argc, char **argv, char *to, size_t size)
+{
+    size_t used = 0;
+    to[0] = '\0';
+    for (int i = 0; i < argc && used + 2 < size && !(r->no_tokens && i > 0); i++)
+        used += (size_t)snprintf(to + used, size - used, "%s%s", i ? " " : "", argv[i]);
+}
+
+int cli_recording_start(cli_recording *r, int argc, char **argv)
+{
+    char command[1024];
+    qn_error err;
+    if (!r->file) {
+        if (r->ops || r->layers || r->tokens || r->phase || r->no_tokens || r->limit || r->last || r->if_slow)
+            return cli_bad_usage("options of a recording need --trace FILE");
+        return CLI_OK;
+    }
+    const qn_trace_note notes[] = {{"command", command}};
+    qn_trace_options o = {.ops = r->ops,
+                          .layers = r->layers,
+                          .tokens = r->tokens,
+                          .phases = r->phase,
+                          .no_tokens = r->no_tokens,
+                          .notes = notes,
+                          .n_notes = CLI_N(notes)};
+    const int status = parse(r, &o);
+    if (status != CLI_OK) return status;
+    join(r, argc, argv, command, sizeof command);
+    const qn_status started = qn_trace_start(r->file, &o, &err);
+    if (started == QN_STATUS_invalid) return cli_bad_usage("--trace: %s", err.text);
+    if (started != QN_OK) return cli_fail_error(&err);
+    r->on = true;
+    if (r->last) {
+        struct sigaction act = {.sa_handler = on_usr1, .sa_flags = SA_RESTART};
+        sigaction(SIGUSR1, &act, NULL);
+    }
+    return CLI_OK;
+}
+
+void cli_recording_stop(cli_recording *r, int status)
+{
+    qn_trace_summary s;
+    qn_error err;
+    if (!r->on) return;
+    r->on = false;
+    if (status != CLI_OK && status != CLI_INTERRUPTED) qn_trace_dump();
+    if (qn_trace_stop(&s, &err) != QN_OK) {
+        cli_note("--trace: %s", err.text);
+        return;
+    }
+    if (s.failed) cli_note("--trace %s: %s; what was written before is there", r->file, s.reason);
+    if (s.limited) cli_note("--trace %s: the limit of %s was reached", r->file, r->limit);
+    if (s.dropped)
+        cli_note("--trace %s: %llu of %llu records were lost: the writer got too little time", r->file,
+                 (unsigned long long)s.dropped, (unsigned long long)(s.dropped + s.events));
+}

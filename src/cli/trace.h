@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/trace.h -- quern trace: what its actions share. */
+#ifndef QN_CLI_TRACE_H
+#define QN_CLI_TRACE_H
+
+#include "cli/cli.h"
+#include <quern/trace.h>
+
+typedef struct trace_options {
+    bool json, csv, chrome, perfetto;
+    const char *out;
+    int32_t top;
+} trace_options;
+
+/* ---- trace.c ---- */
+/* Opens it; what is damaged is said on standard error, and *damaged set. */
+int trace_open(const char *path, qn_trace **out, bool *damaged);
+/* A text of a model or a caller with what could harm a terminal or a table shown as \xNN. */
+const char *trace_safe(char *buf, size_t size, const char *text);
+/* Text as a JSON string: always valid UTF-8, quotes and controls escaped. */
+void trace_put_json(FILE *out, const char *text);
+
+/* ---- actions: files are the arguments after the action ---- */
+int trace_stats(const trace_options *o, const char *const *files);
+int trace_export(const trace_options *o, const char *const *files);
+int trace_diff(const trace_options *o, const char *const *files);
+int trace_watch(const trace_options *o, const char *const *files);
+
+/* ---- trace_sums.c: what stats, diff and watch are made of ---- */
+
+/* Of a kind of node: all of an operation, a layer, a name. */
+typedef struct trace_row {
+    char key[160];
+    uint64_t count;                                         /* events of member 0 */
+    double ns, wait_ns, bytes, weight_bytes, ops, limit_ns; /* limit_ns: what the roofline would take */
+    int64_t *each;                                          /* [count] durations, sorted when summed up */
+    size_t cap;
+    int64_t p50, p99, worst;
+} trace_row;
+
+typedef struct trace_table {
+    trace_row *rows;
+    size_t n, cap;
+    size_t *index; /* hash of keys to row + 1 */
+    size_t index_cap;
+} trace_table;
+
+/* Where the threads' time of a phase's steps went, in ns. */
+#define TRACE_ACCOUNT_ROWS(ROW) \
+    ROW(memory, "bound by memory: nodes that the roofline says wait for bytes") \
+    ROW(arithmetic, "bound by arithmetic: nodes that compute longer than they read") \
+    ROW(serial, "others wait while one thread works alone") \
+    ROW(slowest, "waiting at barriers for the slowest") \
+    ROW(transfers, "values copied between backends") \
+    ROW(around, "the first thread between nodes, and before and after them") \
+    ROW(outside, "outside of graphs: inputs, results, compiling, sampling, printing")
+#define TRACE_ACCOUNT_ENUM(name, text) TRACE_##name,
+typedef enum trace_account { TRACE_ACCOUNT_ROWS(TRACE_ACCOUNT_ENUM) TRACE_ACCOUNTS } trace_account;
+#undef TRACE_ACCOUNT_ENUM
+
+typedef struct trace_sums {
+    qn_trace_info info;
+    int32_t n_members; /* threads that computed */
+    uint64_t n_steps[QN_TRACE_PHASE_COUNT], n_tokens[QN_TRACE_PHASE_COUNT];
+    double step_ns[QN_TRACE_PHASE_COUNT], bytes[QN_TRACE_PHASE_COUNT], weight_bytes[QN_TRACE_PHASE_COUNT];
+    int64_t first_ns, last_ns; /* of all steps */
+    double account[TRACE_ACCOUNTS];
+    double kind_ns[QN_TRACE_KIND_COUNT];
+    uint64_t kind_count[QN_TRACE_KIND_COUNT];
+    uint64_t node_events, node_ns, lost_nodes; /* all lanes; events whose node is not known */
+    double read_gb_s, gops;                    /* the roofline: the best that nodes of this trace came to */
+    trace_table ops, layers, nodes;
+} trace_sums;
+/* Two walks; the caller frees with trace_sums_deinit. */
+int trace_sum(qn_trace *t, trace_sums *out);
+void trace_sums_deinit(trace_sums *s);
+trace_row *trace_row_find(trace_table *t, const char *key); /* NULL when there is none */
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/trace_stats.c -- quern trace stats: a trace summed up, as text or JSON. */
+#include "cli/trace.h"
+#include <string.h>
+
+static const char *const accounts[][2] = {
+#define ROW(name, text) {#name, text},
+    TRACE_ACCOUNT_ROWS(ROW)
+#undef ROW
+};
+
+static double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+static double rate(double amount, double ns) { return ns > 0 ? amount / ns : 0; }
+
+static double total_of(const trace_sums *s)
+{
+    double total = 0;
+    for (int i = 0; i < TRACE_ACCOUNTS; i++) total += s->account[i];
+    return total;
+}
+
+/* ---- text ---- */
+
+static void print_head(const qn_trace *t, const trace_sums *s)
+{
+    static const char *const keys[] = {"command", "cpu", "unix_time"};
+    char safe[512];
+    for (int i = 0; i < 2; i++) {
+        const char *value = qn_trace_find_note(t, keys[i]);
+        if (value) printf("%-10s %s\n", keys[i], trace_safe(safe, sizeof safe, value));
+    }
+    printf("%-10s %.3f s; %lld steps, %llu events of %d threads; %llu records lost\n", "recorded",
+           (double)s->info.ns * 1e-9, (long long)s->info.n_steps, (unsigned long long)s->info.events, s->n_members,
+           (unsigned long long)s->info.dropped);
+    const double cost = s->info.event_ns * (double)s->info.events;
+    printf("%-10s %.0f ns an event: %.2f %% of the threads' time\n", "its cost", s->info.event_ns,
+           100 * share(cost, total_of(s)));
+}
+
+static void print_phases(const trace_sums *s)
+{
+    printf("\n%-8s %8s %8s %12s %12s %10s %12s\n", "phase", "steps", "tokens", "ms a step", "tokens/s", "GB/s",
+           "weights/step");
+    for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++) {
+        const double n = (double)s->n_steps[i], ns = s->step_ns[i];
+        if (n == 0) continue;
+        printf("%-8s %8.0f %8llu %12.3f %12.2f %10.2f %9.3f MB\n", qn_trace_phase_name(i), n,
+               (unsigned long long)s->n_tokens[i], ns / n * 1e-6, rate((double)s->n_tokens[i], ns * 1e-9),
+               rate(s->bytes[i], ns), s->weight_bytes[i] / n * 1e-6);
+    }
+}
+
+static void print_accounts(const trace_sums *s)
+{
+    const double total = total_of(s);
+    printf("\nThe threads' time from the first step to the last, %.3f s:\n", total * 1e-9);
+    for (int i = 0; i < TRACE_ACCOUNTS; i++)
+        printf("%7.2f %% %10.3f ms  %s\n", 100 * share(s->account[i], total), s->account[i] * 1e-6, accounts[i][1]);
+    printf("Within that, not measured: paging, pre-emption by other programs.\n");
+}
+
+static void print_table(const char *title, const trace_table *t, double whole, int32_t top)
+{
+    printf("\n%-36s %8s %10s %6s %9s %9s %8s %8s %6s %5s\n", title, "count", "ms", "%", "p50 us", "p99 us", "GB/s",
+           "Gop/s", "roof", "wait");
+    for (size_t i = 0; i < t->n && i < (size_t)top; i++) {
+        const trace_row *r = &t->rows[i];
+        printf("%-36.64s %8llu %10.3f %6.2f %9.2f %9.2f %8.2f %8.2f %4.0f %% %3.0f %%\n", r->key,
+               (unsigned long long)r->count, r->ns * 1e-6, 100 * share(r->ns, whole), (double)r->p50 * 1e-3,
+               (double)r->p99 * 1e-3, rate(r->bytes, r->ns), rate(r->ops, r->ns), 100 * share(r->limit_ns, r->ns),
+               100 * share(r->wait_ns, r->ns));
+    }
+    if (t->n > (size_t)top) printf("and %zu more (--top)\n", t->n - (size_t)top);
+}
+
+static void print_text(const qn_trace *t, const trace_sums *s, int32_t top)
+{
+    double whole = 0;
+    for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++) whole += s->step_ns[i];
+    print_head(t, s);
+    print_phases(s);
+    print_accounts(s);
+    printf("\nroofline of this trace: %.2f GB/s, %.2f Gop/s (the best of its nodes); shares are of it\n", s->read_gb_s,
+           s->gops);
+    print_table("operation", &s->ops, whole, top);
+    print_table("layer", &s->layers, whole, top);
+    print_table("node", &s->nodes, whole, top);
+    if (s->lost_nodes)
+        printf("\n%llu events belong to steps whose record was lost\n", (unsigned long long)s->lost_nodes);
+}
+
+/* ---- JSON ---- */
+
+static void json_table(const char *name, const trace_table *t)
+{
+    printf(", \"%s\": [", name);
+    for (size_t i = 0; i < t->n; i++) {
+        const trace_row *r = &t->rows[i];
+        printf("%s\n  {\"name\": ", i ? "," : "");
+        trace_put_json(stdout, r->key);
+        printf(
+            ", \"count\": %llu, \"ns\": %.0f, \"wait_ns\": %.0f, \"p50_ns\": %lld, \"p99_ns\": %lld, \"max_ns\": %lld, "
+            "\"bytes\": %.0f, \"weight_bytes\": %.0f, \"ops\": %.0f, \"roofline\": %.4f}",
+            (unsigned long long)r->count, r->ns, r->wait_ns, (long long)r->p50, (long long)r->p99, (long long)r->worst,
+            r->bytes, r->weight_bytes, r->ops, share(r->limit_ns, r->ns));
+    }
+    printf("]");
+}
+
+static void print_json(const qn_trace *t, const trace_sums *s)
+{
+    printf("{\"notes\": {");
+    for (int i = 0; i < s->info.n_notes; i++) {
+        printf("%s", i ? ", " : "");
+        trace_put_json(stdout, s->info.notes[i].key);
+        printf(": ");
+        trace_put_json(stdout, s->info.notes[i].value);
+    }
+    printf("}, \"damage\": ");
+    if (qn_trace_damage(t))
+        trace_put_json(stdout, qn_trace_damage(t));
+    else
+        printf("null");
+    printf(
+        ", \"ns\": %lld, \"steps\": %lld, \"events\": %llu, \"dropped\": %llu, \"threads\": %d, \"node_events\": %llu, "
+        "\"node_ns\": %llu, \"lost_nodes\": %llu, \"event_ns\": %.2f, \"read_gb_s\": %.4f, \"gops\": %.4f",
+        (long long)s->info.ns, (long long)s->info.n_steps, (unsigned long long)s->info.events,
+        (unsigned long long)s->info.dropped, s->n_members, (unsigned long long)s->node_events,
+        (unsigned long long)s->node_ns, (unsigned long long)s->lost_nodes, s->info.event_ns, s->read_gb_s, s->gops);
+    printf(", \"accounts_ns\": {");
+    for (int i = 0; i < TRACE_ACCOUNTS; i++) printf("%s\"%s\": %.0f", i ? ", " : "", accounts[i][0], s->account[i]);
+    printf("}, \"kinds\": {");
+    for (int i = 0; i < QN_TRACE_KIND_COUNT; i++)
+        printf("%s\"%s\": {\"count\": %llu, \"ns\": %.0f}", i ? ", " : "", qn_trace_kind_name(i),
+               (unsigned long long)s->kind_count[i], s->kind_ns[i]);
+    printf("}, \"phases\": {");
+    for (int i = 0, n = 0; i < QN_TRACE_PHASE_COUNT; i++)
+        if (s->n_steps[i])
+            printf(
+                "%s\"%s\": {\"steps\": %llu, \"tokens\": %llu, \"ns\": %.0f, \"bytes\": %.0f, \"weight_bytes\": %.0f}",
+                n++ ? ", " : "", qn_trace_phase_name(i), (unsigned long long)s->n_steps[i],
+                (unsigned long long)s->n_tokens[i], s->step_ns[i], s->bytes[i], s->weight_bytes[i]);
+    printf("}");
+    json_table("operations", &s->ops);
+    json_table("layers", &s->layers);
+    json_table("nodes", &s->nodes);
+    printf("}\n");
+}
+
+int trace_stats(const trace_options *o, const char *const *files)
+{
+    qn_trace *t = NULL;
+    trace_sums s;
+    bool damaged = false;
+    int status = trace_open(files[0], &t, &damaged);
+    if (status == CLI_OK) status = trace_sum(t, &s);
+    if (status == CLI_OK) {
+        if (o->json)
+            print_json(t, &s);
+        else
+            print_text(t, &s, o->top);
+        trace_sums_deinit(&s);
+        status = cli_finish_output();
+    }
+    qn_trace_close(t);
+    return status == CLI_OK && damaged ? CLI_FAILED : status;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/trace_sums.c -- a trace summed up: accounts, and tables by operation, layer and node.
+ *
+ * A node takes the time that thread 0 spends on it, waiting included; what it must touch and compute comes from its
+ * plan. The roofline is the trace's own: the most bytes and operations in a second that any node with enough of them
+ * came to, so shares are of what this machine did in this run. */
+#include "cli/trace.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tables ---- */
+
+static size_t hash_of(const char *key)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (; *key; key++) h = (h ^ (unsigned char)*key) * 0x100000001b3u;
+    return (size_t)(h ^ h >> 29);
+}
+
+static bool grow_index(trace_table *t)
+{
+    const size_t cap = t->index_cap ? t->index_cap * 2 : 256;
+    size_t *index = calloc(cap, sizeof *index);
+    if (!index) return false;
+    for (size_t i = 0; i < t->n; i++) {
+        size_t at = hash_of(t->rows[i].key) % cap;
+        while (index[at]) at = (at + 1) % cap;
+        index[at] = i + 1;
+    }
+    free(t->index);
+    t->index = index;
+    t->index_cap = cap;
+    return true;
+}
+
+trace_row *trace_row_find(trace_table *t, const char *key)
+{
+    if (t->index_cap == 0) return NULL;
+    for (size_t at = hash_of(key) % t->index_cap; t->index[at]; at = (at + 1) % t->index_cap)
+        if (strcmp(t->rows[t->index[at] - 1].key, key) == 0) return &t->rows[t->index[at] - 1];
+    return NULL;
+}
+
+static trace_row *row_of(trace_table *t, const char *key)
+{
+    trace_row *row = trace_row_find(t, key);
+    if (row) return row;
+    if (t->n * 2 >= t->index_cap && !grow_index(t)) return NULL;
+    if (t->n == t->cap) {
+        const size_t cap = t->cap ? t->cap * 2 : 64;
+        trace_row *rows = realloc(t->rows, cap * sizeof *rows);
+        if (!rows) return NULL;
+        t->rows = rows;
+        t->cap = cap;
+    }
+    row = &t->rows[t->n++];
+    *row = (trace_row){0};
+    snprintf(row->key, sizeof row->key, "%s", key);
+    size_t at = hash_of(row->key) % t->index_cap;
+    while (t->index[at]) at = (at + 1) % t->index_cap;
+    t->index[at] = t->n;
+    return row;
+}
+
+static bool add_time(trace_row *row, int64_t ns)
+{
+    if (row->count == row->cap) {
+        const size_t cap = row->cap ? row->cap * 2 : 16;
+        int64_t *each = realloc(row->each, cap * sizeof *each);
+        if (!each) return false;
+        row->each = each;
+        row->cap = cap;
+    }
+    row->each[row->count++] = ns;
+    return true;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const trace_row *x = a, *y = b;
+    if (x->ns != y->ns) return x->ns < y->ns ? 1 : -1;
+    return strcmp(x->key, y->key);
+}
+
+/* The slowest first. */
+static void settle(trace_table *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        trace_row *row = &t->rows[i];
+        if (row->count == 0) continue;
+        qsort(row->each, row->count, sizeof row->each[0], by_size);
+        row->p50 = row->each[(row->count - 1) / 2];
+        row->p99 = row->each[(row->count - 1) * 99 / 100];
+        row->worst = row->each[row->count - 1];
+    }
+    if (t->n) qsort(t->rows, t->n, sizeof t->rows[0], by_time);
+    if (t->index) memset(t->index, 0, t->index_cap * sizeof t->index[0]);
+    for (size_t i = 0; i < t->n; i++) {
+        size_t at = hash_of(t->rows[i].key) % t->index_cap;
+        while (t->index[at]) at = (at + 1) % t->index_cap;
+        t->index[at] = i + 1;
+    }
+}
+
+static void deinit(trace_table *t)
+{
+    for (size_t i = 0; i < t->n; i++) free(t->rows[i].each);
+    free(t->rows);
+    free(t->index);
+}
+
+void trace_sums_deinit(trace_sums *s)
+{
+    deinit(&s->ops);
+    deinit(&s->layers);
+    deinit(&s->nodes);
+}
+
+/* ---- the first walk: the roofline ---- */
+
+/* A node must read so many weights for its rate to tell of the memory: small ones lie in caches. The first of these
+ * that any node has counts. */
+static const double enough_bytes[] = {4 << 20, 256 << 10, 16 << 10, 1};
+static const double enough_ops[] = {1e7, 1e6, 1e5, 1};
+enum { TIERS = CLI_N(enough_bytes) };
+
+typedef struct peaks {
+    trace_sums *s;
+    double read[TIERS], compute[TIERS];
+} peaks;
+
+static double bytes_of(const qn_trace_cost *c) { return c->weight_bytes + c->cache_bytes + c->act_bytes; }
+
+static void note_peak(double *tiers, const double *enough, double amount, double all, int64_t ns)
+{
+    for (int i = 0; i < TIERS; i++)
+        if (amount >= enough[i] && all / (double)ns > tiers[i]) tiers[i] = all / (double)ns;
+}
+
+static bool find_peaks(void *ctx, const qn_trace_event *e)
+{
+    peaks *p = ctx;
+    if (e->lane->member + 1 > p->s->n_members) p->s->n_members = e->lane->member + 1;
+    if (!e->node || e->kind != QN_TRACE_node || e->lane->member != 0 || e->ns <= 0) return true;
+    const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
+    note_peak(p->read, enough_bytes, c.weight_bytes, bytes_of(&c), e->ns);
+    note_peak(p->compute, enough_ops, c.ops, c.ops, e->ns);
+    return true;
+}
+
+static double first_of(const double *tiers)
+{
+    for (int i = 0; i < TIERS; i++)
+        if (tiers[i] > 0) return tiers[i];
+    return 0;
+}
+
+/* ---- the second ---- */
+
+static void name_of(const qn_trace_node *n, char *to, size_t size)
+{
+    char safe[128];
+    if (n->name[0])
+        snprintf(to, size, "%s", trace_safe(safe, sizeof safe, n->name));
+    else if (n->layer >= 0)
+        snprintf(to, size, "%s %d, layer %d", trace_safe(safe, sizeof safe, n->op), n->id, n->layer);
+    else
+        snprintf(to, size, "%s %d", trace_safe(safe, sizeof safe, n->op), n->id);
+}
+
+static bool add_row(trace_table *t, const char *key, const qn_trace_event *e, const qn_trace_cost *c, double limit_ns)
+{
+    trace_row *row = row_of(t, key);
+    if (!row || !add_time(row, e->ns)) return false;
+    row->ns += (double)e->ns;
+    row->wait_ns += (double)e->wait_ns;
+    row->bytes += bytes_of(c);
+    row->weight_bytes += c->weight_bytes;
+    row->ops += c->ops;
+    row->limit_ns += limit_ns;
+    return true;
+}
+
+typedef struct adding {
+    trace_sums *s;
+    bool failed;
+} adding;
+
+static bool add_node(trace_sums *s, const qn_trace_event *e, const qn_trace_cost *c, double limit_ns)
+{
+    char key[160], safe[64], layer[32] = "outside of layers";
+    name_of(e->node, key, sizeof key);
+    if (e->node->layer >= 0) snprintf(layer, sizeof layer, "%d", e->node->layer);
+    return add_row(&s->ops, trace_safe(safe, sizeof safe, e->node->op), e, c, limit_ns) &&
+           add_row(&s->layers, layer, e, c, limit_ns) && add_row(&s->nodes, key, e, c, limit_ns);
+}
+
+static void account_node(trace_sums *s, const qn_trace_event *e, bool memory)
+{
+    const double work = (double)(e->ns - e->wait_ns);
+    s->account[memory ? TRACE_memory : TRACE_arithmetic] += work;
+    s->account[TRACE_slowest] += (double)e->wait_ns;
+    s->account[e->lane->member == 0 ? TRACE_around : TRACE_serial] -= (double)e->ns;
+    s->node_events++;
+    s->node_ns += (uint64_t)e->ns;
+}
+
+static void account_step(trace_sums *s, const qn_trace_event *e)
+{
+    const int32_t members = s->n_members > 0 ? s->n_members : 1;
+    s->account[TRACE_around] += (double)e->ns;
+    s->account[TRACE_serial] += (double)e->ns * (members - 1);
+    s->account[TRACE_outside] -= (double)e->ns * members;
+    if (s->last_ns == INT64_MIN || e->begin_ns < s->first_ns) s->first_ns = e->begin_ns;
+    if (e->begin_ns + e->ns > s->last_ns) s->last_ns = e->begin_ns + e->ns;
+    if (!e->step) return;
+    s->n_steps[e->step->phase]++;
+    s->n_tokens[e->step->phase] += (uint64_t)e->step->n_tokens;
+    s->step_ns[e->step->phase] += (double)e->ns;
+}
+
+static bool add_event(void *ctx, const qn_trace_event *e)
+{
+    adding *a = ctx;
+    trace_sums *s = a->s;
+    s->kind_ns[e->kind] += (double)e->ns;
+    s->kind_count[e->kind]++;
+    if (e->kind == QN_TRACE_step) account_step(s, e);
+    if (e->kind == QN_TRACE_transfer) {
+        s->account[TRACE_transfers] += (double)e->ns;
+        s->account[TRACE_around] -= (double)e->ns;
+    }
+    if (e->kind != QN_TRACE_node) return true;
+    if (!e->node) {
+        s->lost_nodes++;
+        return true;
+    }
+    const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
+    const double read = s->read_gb_s > 0 ? bytes_of(&c) / s->read_gb_s : 0, compute = s->gops > 0 ? c.ops / s->gops : 0;
+    account_node(s, e, read >= compute);
+    if (e->lane->member != 0) return true;
+    s->bytes[e->step->phase] += bytes_of(&c);
+    s->weight_bytes[e->step->phase] += c.weight_bytes;
+    a->failed = !add_node(s, e, &c, read > compute ? read : compute);
+    return !a->failed;
+}
+
+int trace_sum(qn_trace *t, trace_sums *out)
+{
+    qn_error err;
+    adding a = {out, false};
+    *out = (trace_sums){.last_ns = INT64_MIN};
+    qn_trace_get_info(t, &out->info);
+    peaks p = {.s = out};
+    qn_status status = qn_trace_walk(t, find_peaks, &p, &err);
+    out->read_gb_s = first_of(p.read);
+    out->gops = first_of(p.compute);
+    if (status == QN_OK) status = qn_trace_walk(t, add_event, &a, &err);
+    if (status == QN_OK && !a.failed) {
+        if (out->last_ns > out->first_ns)
+            out->account[TRACE_outside] +=
+                (double)(out->last_ns - out->first_ns) * (out->n_members > 0 ? out->n_members : 1);
+        settle(&out->ops);
+        settle(&out->layers);
+        settle(&out->nodes);
+        return CLI_OK;
+    }
+    trace_sums_deinit(out);
+    return status != QN_OK ? cli_fail_error(&err) : cli_no_memory("out of memory for the tables of the trace");
+}

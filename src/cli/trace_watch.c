@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/trace_watch.c -- quern trace watch: a page of a terminal that follows a trace while it grows, and ends with
+ * it. Where there is no terminal, one look is printed. */
+#include "cli/trace.h"
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVERY_MS = 500 };
+
+static void print_look(const trace_sums *s, int32_t top)
+{
+    double total = 0;
+    static const char *const names[] = {
+#define ROW(name, text) #name,
+        TRACE_ACCOUNT_ROWS(ROW)
+#undef ROW
+    };
+    printf("%.1f s, %lld steps, %llu events, %llu lost\n", (double)s->info.ns * 1e-9, (long long)s->info.n_steps,
+           (unsigned long long)s->info.events, (unsigned long long)s->info.dropped);
+    for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++)
+        if (s->n_steps[i] && s->step_ns[i] > 0)
+            printf("%-8s %10.2f tokens/s %8.2f GB/s\n", qn_trace_phase_name(i),
+                   (double)s->n_tokens[i] / s->step_ns[i] * 1e9, s->bytes[i] / s->step_ns[i]);
+    for (int i = 0; i < TRACE_ACCOUNTS; i++) total += s->account[i];
+    for (int i = 0; i < TRACE_ACCOUNTS && total > 0; i++)
+        printf("%-10s %6.2f %%\n", names[i], 100 * s->account[i] / total);
+    if (s->info.n_usage > 0) {
+        const qn_trace_usage *first = &s->info.usage[0], *last = &s->info.usage[s->info.n_usage - 1];
+        printf("faults: %lld major, %lld minor; ", (long long)(last->major_faults - first->major_faults),
+               (long long)(last->minor_faults - first->minor_faults));
+        if (last->read_bytes >= 0)
+            printf("%.1f MB read from disk\n", (double)(last->read_bytes - first->read_bytes) * 1e-6);
+        else
+            printf("bytes read from disk: not measured\n");
+    }
+    for (size_t i = 0; i < s->nodes.n && i < (size_t)top; i++)
+        printf("%-36.64s %10.3f ms %9.2f us p50\n", s->nodes.rows[i].key, s->nodes.rows[i].ns * 1e-6,
+               (double)s->nodes.rows[i].p50 * 1e-3);
+}
+
+static int look(const char *path, int32_t top, bool terminal, bool *ended)
+{
+    qn_error err;
+    qn_trace *t = NULL;
+    trace_sums s;
+    if (qn_trace_open(path, &t, &err) != QN_OK) return cli_fail_error(&err);
+    int status = trace_sum(t, &s);
+    if (status == CLI_OK) {
+        if (terminal) printf("\033[H\033[2J%s\n", path);
+        print_look(&s, top);
+        status = fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
+        trace_sums_deinit(&s);
+    }
+    *ended = qn_trace_damage(t) == NULL;
+    qn_trace_close(t);
+    return status;
+}
+
+int trace_watch(const trace_options *o, const char *const *files)
+{
+    const bool terminal = isatty(STDOUT_FILENO);
+    bool ended = false;
+    int status = CLI_OK;
+    for (;;) {
+        status = look(files[0], o->top, terminal, &ended);
+        if (status != CLI_OK || ended || !terminal || cli_interrupted()) break;
+        nanosleep(&(struct timespec){.tv_nsec = EVERY_MS * 1000000L}, NULL);
+    }
+    return status;
+}
