@@ -266,12 +266,11 @@ static void advance(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
         s->n_done += s->n_part;
         s->n_waited = 0;
         qn__mutex_lock(&b->lock);
-        if (read) {
-            s->usage.n_read = s->n_done;
+        s->usage.n_read = s->n_done < s->n_prompt ? s->n_done : s->n_prompt;
+        if (read)
             *(s->usage.n_set_back ? &b->stats.tokens_read_again : &b->stats.tokens_read) += (uint64_t)s->n_part;
-        } else if (!ready || s->n_part > 1) {
+        else if (!ready || s->n_part > 1)
             b->stats.tokens_read_again += (uint64_t)s->n_part;
-        }
         qn__mutex_unlock(&b->lock);
         qn__batch_keep_prompt(b, s);
         if (ready)

@@ -288,11 +288,18 @@ static void fail(answers *a, const problem *p)
     a->failed = true;
     a->problem = *p;
     cancel_all(a);
+    (void)text_was_short();
     if (a->q.stream) a->d->broken(a, p);
     if (a->q.stream)
-        exchange_end_stream(a->x, false);
+        exchange_end_stream(a->x, text_was_short());
     else
         exchange_refuse(a->x, p);
+}
+
+static void fail_for_memory(answers *a)
+{
+    const problem p = {.status = 503, .text = "out of memory"};
+    fail(a, &p);
 }
 
 static void end_choice(choice *c, finish how)
@@ -345,7 +352,10 @@ static void all_over(answers *a)
     a->done = true;
     if (a->failed || exchange_is_gone(a->x)) return;
     a->d->end(a);
-    if (a->q.stream) exchange_end_stream(a->x, false);
+    if (text_was_short())
+        fail_for_memory(a);
+    else if (a->q.stream)
+        exchange_end_stream(a->x, false);
 }
 
 /* What the executor left, taken. */
@@ -382,10 +392,7 @@ static void take_in(choice *c, const batch_of_events *b)
     }
     if (b->progressed && !b->n && !c->n_tokens && a->q.stream && a->d->progress) a->d->progress(a, c);
     if (b->over) over(c);
-    if (b->lost || c->no_memory || c->content.failed || c->reasoning.failed || a->part.failed) {
-        const problem p = {.status = 503, .text = "out of memory"};
-        fail(a, &p);
-    }
+    if (text_was_short() || b->lost || c->no_memory) fail_for_memory(a);
 }
 
 void answers_pace(answers *a)
@@ -404,6 +411,7 @@ void choice_pump(choice *c)
     answers *a = c->a;
     exchange *x = a->x;
     pthread_mutex_lock(&a->lock);
+    (void)text_was_short();
     const batch_of_events b = take(c);
     take_in(c, &b);
     free(b.events);
@@ -462,10 +470,7 @@ void answers_event_out(answers *a, const char *name, json_t *value)
     text_puts(&t, "data: ");
     text_json(&t, value);
     text_puts(&t, "\n\n");
-    if (t.failed)
-        a->choices[0].no_memory = true;
-    else
-        exchange_put(a->x, t.data, t.n);
+    if (!t.failed) exchange_put(a->x, t.data, t.n); /* who called is told by text_was_short */
     text_deinit(&t);
 }
 

@@ -223,6 +223,7 @@ static bool start(answers *a, problem *p)
     pthread_mutex_unlock(&x->lock);
     for (int i = 0; i < a->n && good; i++) good = submit(a, &a->choices[i], p);
     if (good && (a->q.stream || a->d->always)) a->d->begin(a);
+    if (text_was_short()) good = no_memory(p);
     if (good && a->q.stream) {
         exchange_begin_stream(x);
     } else if (!good) {
@@ -244,7 +245,7 @@ void ask_start(exchange *x, ask *q, problem *p)
         a->x = x;
         a->d = x->route->dialect;
         a->created = (int64_t)time(NULL);
-        if (set_up(a, q, p))
+        if (set_up(a, q, p) && (!text_was_short() || no_memory(p)))
             (void)start(a, p); /* the exchange's from here on */
         else
             answers_free(a);

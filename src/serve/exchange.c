@@ -69,8 +69,15 @@ void exchange_wake(exchange *x)
     pthread_mutex_unlock(&x->lock);
 }
 
+void exchange_handle(exchange *x)
+{
+    (void)text_was_short(); /* whatever this thread did before */
+    x->route->handle(x);
+}
+
 void exchange_reply_type(exchange *x, int status, const char *type, text *body)
 {
+    if (text_was_short()) body->failed = true;
     pthread_mutex_lock(&x->lock);
     if (!x->ready) {
         x->ready = true;
@@ -188,7 +195,11 @@ json_t *exchange_parse(exchange *x, problem *p)
     }
     json_t *body = json_loadb(x->body.data, x->body.n, JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     if (!body) {
-        problem_set(p, 400, "", "the body is no JSON: %s (line %d, column %d)", error.text, error.line, error.column);
+        if (json_error_code(&error) == json_error_out_of_memory)
+            problem_set(p, 503, "", "out of memory");
+        else
+            problem_set(p, 400, "", "the body is no JSON: %s (line %d, column %d)", error.text, error.line,
+                        error.column);
         return NULL;
     }
     if (json_is_object(body)) return body;

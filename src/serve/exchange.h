@@ -163,6 +163,8 @@ void exchange_refuse(exchange *x, const problem *p);
 void exchange_begin_stream(exchange *x);
 void exchange_put(exchange *x, const char *data, size_t n);
 void exchange_end_stream(exchange *x, bool broken);
+/* What its route does; makes the reply, now or later. */
+void exchange_handle(exchange *x);
 /* Lets the HTTP thread go on with it. */
 void exchange_wake(exchange *x);
 bool exchange_is_gone(exchange *x);

@@ -283,7 +283,7 @@ static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
         return refuse(x, connection, &p);
     }
     if (x->route->by == BY_http) {
-        x->route->handle(x);
+        exchange_handle(x);
         return send_reply(x, connection);
     }
     pthread_mutex_lock(&x->lock);

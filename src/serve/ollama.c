@@ -193,10 +193,7 @@ static void line(answers *a, json_t *value)
     text t = {0};
     text_json(&t, value);
     text_puts(&t, "\n");
-    if (t.failed)
-        a->choices[0].no_memory = true;
-    else
-        exchange_put(a->x, t.data, t.n);
+    if (!t.failed) exchange_put(a->x, t.data, t.n);
     text_deinit(&t);
 }
 

@@ -134,6 +134,11 @@ static json_t *info(const model *m)
     return o;
 }
 
+static void problem_of_file(problem *p, const qn_error *err)
+{
+    problem_set(p, err->status == QN_STATUS_nomem ? 503 : 500, "model", "%s", err->text);
+}
+
 /* The file is opened for its template alone: nothing is loaded. */
 void serve_ollama_show(exchange *x)
 {
@@ -152,10 +157,12 @@ void serve_ollama_show(exchange *x)
                           "license", m->facts.license, "details", details(m), "model_info", info(m), "modified_at",
                           ollama_time((int64_t)m->st.st_mtim.tv_sec), "system", m->system ? m->system : "");
     pthread_mutex_unlock(&s->models_lock);
-    if (path && (source ? qn_chat_template_create(source, strlen(source), &t, &err)
-                        : qn_gguf_open(path, NULL, &file, &err)) != QN_OK)
-        problem_set(&p, 500, "model", "%s", err.text);
-    if (file && qn_chat_template_load(file, NULL, &t, &err) != QN_OK) problem_set(&p, 500, "model", "%s", err.text);
+    if (m && (!path || (m->tmpl_source && !source))) problem_set(&p, 503, "", "out of memory");
+    if (!p.status && path &&
+        (source ? qn_chat_template_create(source, strlen(source), &t, &err) : qn_gguf_open(path, NULL, &file, &err)) !=
+            QN_OK)
+        problem_of_file(&p, &err);
+    if (file && qn_chat_template_load(file, NULL, &t, &err) != QN_OK) problem_of_file(&p, &err);
     if (t) qn_chat_template_needs(t, &needs);
     json_t *can = json_pack("[s]", "completion");
     if (needs.tools && needs.calls) json_array_append_new(can, json_string("tools"));

@@ -30,6 +30,7 @@ qn_status serve_start(const serve_options *options, server **out, qn_error *err)
         return QN_STATUS_nomem;
     }
     s->epoll = s->wake = -1;
+    text_watch();
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->events_lock, NULL);
     pthread_mutex_init(&s->responses_lock, NULL);

@@ -6,14 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+static _Thread_local bool short_of_memory;
+
+static void *watched_alloc(size_t n)
+{
+    void *p = malloc(n);
+    short_of_memory = short_of_memory || !p;
+    return p;
+}
+
+void text_watch(void) { json_set_alloc_funcs(watched_alloc, free); }
+
+bool text_was_short(void)
+{
+    const bool was = short_of_memory;
+    short_of_memory = false;
+    return was;
+}
+
 static bool reserve(text *t, size_t more)
 {
-    if (t->failed || more > SIZE_MAX / 4 - t->n) t->failed = true;
+    if (t->failed || more > SIZE_MAX / 4 - t->n) t->failed = short_of_memory = true;
     if (t->failed || t->n + more + 1 <= t->cap) return !t->failed;
     const size_t cap = (t->n + more + 1) * 2;
     char *data = realloc(t->data, cap);
     if (!data) {
-        t->failed = true;
+        t->failed = short_of_memory = true;
         return false;
     }
     t->data = data;
@@ -55,7 +73,8 @@ static int put_some(const char *data, size_t n, void *ctx)
 
 void text_json(text *t, json_t *value)
 {
-    if (!value || json_dump_callback(value, put_some, t, JSON_COMPACT | JSON_ENCODE_ANY) != 0) t->failed = true;
+    if (!value || json_dump_callback(value, put_some, t, JSON_COMPACT | JSON_ENCODE_ANY) != 0)
+        t->failed = short_of_memory = true;
     json_decref(value);
 }
 

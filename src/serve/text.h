@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/serve/text.h -- text that grows. A failure sticks: whoever sends it looks once. */
+/* src/serve/text.h -- text that grows. A failure sticks: whoever sends it looks once.
+ *
+ * jansson's builders go on with less when memory is short, so that a member, or a whole piece of a stream, would be
+ * missing and nobody knew: text_was_short tells, for all that a thread has built. */
 #ifndef QN_SERVE_TEXT_H
 #define QN_SERVE_TEXT_H
 
@@ -19,6 +22,10 @@ void text_printf(text *t, const char *fmt, ...) QN_PRINTF(2, 3);
 void text_json(text *t, json_t *value);
 void text_clear(text *t); /* keeps the memory */
 void text_deinit(text *t);
+/* From now on text_was_short knows of jansson's allocations, too. */
+void text_watch(void);
+/* Whether a text or a JSON value found no memory on this thread since this was asked last. */
+bool text_was_short(void);
 /* Takes the first n bytes away. */
 void text_drop(text *t, size_t n);
 

@@ -35,7 +35,7 @@ static void *work(server *s, int kind)
 {
     exchange *x;
     while ((x = next_job(s, kind))) {
-        if (!exchange_is_gone(x) && loader_enter(x)) x->route->handle(x);
+        if (!exchange_is_gone(x) && loader_enter(x)) exchange_handle(x);
         exchange_release(x);
     }
     return NULL;

@@ -8,7 +8,7 @@ work=$build/fuzz
 mkdir -p "$work"
 # What readers of texts have to get wrong fits in a page; longer ones cost runs.
 max_len() {
-    case $1 in fuzz_schema | fuzz_messages | fuzz_grammar | fuzz_template | fuzz_reader) echo -max_len=1024 ;; esac
+    case $1 in fuzz_schema | fuzz_messages | fuzz_grammar | fuzz_template | fuzz_reader | fuzz_serve) echo -max_len=1024 ;; fuzz_batch) echo -max_len=192 ;; esac
 }
 one() {
     name=$1
@@ -26,7 +26,7 @@ one() {
 if [ "${4:-}" ]; then
     case $4 in # readers of small headers, of grammars and templates, and one of its user's own text: found out sooner
     fuzz_safetensors | fuzz_files | fuzz_bpe_train | fuzz_schema | fuzz_messages | fuzz_grammar | fuzz_template | fuzz_reader | \
-        fuzz_store | fuzz_archs) seconds=$((seconds / 6)) ;;
+        fuzz_store | fuzz_archs | fuzz_serve | fuzz_batch) seconds=$((seconds / 6)) ;;
     esac
     one "$4"
 else

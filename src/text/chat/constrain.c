@@ -278,6 +278,10 @@ static void put_response(qn_constrain *c, const char *schema)
 {
     static const qn_mark_id open[] = {QN_MARK_content_open};
     const qn_val value = qn__parse_json(&c->reader->heap, schema, strlen(schema), false);
+    if (c->reader->heap.status == QN_STATUS_nomem) {
+        qn__constrain_fail(c, QN_STATUS_nomem, "out of memory for the response schema");
+        return;
+    }
     if (c->reader->heap.status != QN_OK) {
         qn__constrain_fail(c, QN_STATUS_format, "response schema: this is no JSON");
         return;
