@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/list.c -- quern list: the models that are on this machine. Of each file only the header is read. */
 #include "cli/card.h"
+#include <quern/engine.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ static const cli_usage usage = {
              "known.",
     .examples = "Everything that is here:\nquern list\n"
                 "A folder of one's own too:\nquern list --models-dir .\n"
+                "The architectures of which models run:\nquern list --archs\n"
                 "For a program:\nquern list --json\n",
     .min_args = 0,
     .max_args = 0,
@@ -79,6 +81,14 @@ static int print_table(const qn_store *store)
     return cli_interrupted() ? CLI_INTERRUPTED : cli_finish_output();
 }
 
+static int dump(const json_t *list)
+{
+    if (json_dumpf(list, stdout, JSON_INDENT(1)) != 0)
+        return cli_pipe_closed() ? CLI_PIPE : cli_fail("cannot write the JSON text");
+    putchar('\n');
+    return CLI_OK;
+}
+
 static int print_json(const qn_store *store)
 {
     json_t *list = json_array();
@@ -90,24 +100,51 @@ static int print_json(const qn_store *store)
         cli_card_read(m->path, m->problem, &card, NULL);
         if (json_array_append_new(list, cli_card_json(&card, m->path, m)) != 0) status = cli_no_memory("out of memory");
     }
-    if (status == CLI_OK && json_dumpf(list, stdout, JSON_INDENT(1)) != 0)
-        status = cli_pipe_closed() ? CLI_PIPE : cli_fail("cannot write the JSON text");
+    if (status == CLI_OK) status = dump(list);
     json_decref(list);
-    if (status != CLI_OK) return status;
-    putchar('\n');
-    return cli_finish_output();
+    return status == CLI_OK ? cli_finish_output() : status;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* One a line, or an array of JSON, in order of name. */
+static int print_archs(bool json)
+{
+    json_t *list = json_array();
+    int status = list ? CLI_OK : cli_no_memory("out of memory");
+    size_t n = 0;
+    while (qn_architectures()[n]) n++;
+    const char **names = malloc((n + 1) * sizeof *names);
+    if (!names && status == CLI_OK) status = cli_no_memory("out of memory");
+    if (status == CLI_OK) {
+        memcpy(names, qn_architectures(), n * sizeof *names);
+        qsort(names, n, sizeof *names, by_name);
+    }
+    for (size_t i = 0; i < n && status == CLI_OK; i++) {
+        if (!json)
+            puts(names[i]);
+        else if (json_array_append_new(list, json_string(names[i])) != 0)
+            status = cli_no_memory("out of memory");
+    }
+    free(names);
+    if (json && status == CLI_OK) status = dump(list);
+    json_decref(list);
+    return status == CLI_OK ? cli_finish_output() : status;
 }
 
 int cli_command_list(int argc, char **argv)
 {
-    bool json = false;
+    bool json = false, archs = false;
     const cli_option options[] = {
         {"json", 0, CLI_FLAG, &json, NULL, "everything as JSON", 0, 0, NULL},
+        {"archs", 0, CLI_FLAG, &archs, NULL, "the architectures of which this build runs models, and no models", 0, 0,
+         NULL},
         CLI_STORE_OPTIONS,
     };
     int n_args = 0;
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, NULL, &n_args);
     if (status >= 0) return status;
+    if (archs) return print_archs(json);
     const qn_store *store = cli_open_store();
     if (!store) return CLI_FAILED;
     return json ? print_json(store) : print_table(store);

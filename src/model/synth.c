@@ -144,6 +144,14 @@ static qn_status set_of_preset(qn_synth_job *job, const char *set, qn_error *err
     return QN_OK;
 }
 
+/* Of a slice the same share of layers reads others' keys, as far as there is one of each sight before them. */
+static void slice_shared(qn_hparams *hp, uint32_t n_layer)
+{
+    const uint32_t own = hp->n_layer - (uint32_t)((uint64_t)hp->n_kv_shared * hp->n_layer / n_layer);
+    const uint32_t least = own > hp->windowed ? own : hp->windowed;
+    hp->n_kv_shared = least < hp->n_layer ? hp->n_layer - least : 0;
+}
+
 static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error *err)
 {
     const qn_preset *p;
@@ -162,6 +170,7 @@ static qn_status resolve(qn_synth_job *job, const qn_synth_options *o, qn_error 
     QN_TRY(resolve_sizes(job, o, p, err));
     QN_TRY(resolve_vocab(job, o, p, err));
     if (p->set && strcmp(arch, p->arch) == 0) QN_TRY(set_of_preset(job, p->set, err));
+    if (job->hp.n_kv_shared && job->hp.n_layer < (uint32_t)p->n_layer) slice_shared(&job->hp, (uint32_t)p->n_layer);
     for (const char *const *text = o->set; text && *text; text++)
         QN_TRY(qn__hparam_parse(job->arch, *text, &job->hp, err));
     qn__hparams_fill(&job->hp, job->arch);

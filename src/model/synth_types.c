@@ -7,6 +7,8 @@
 /* Shapes from the models' published configurations; and "tiny", of a megabyte, in rows that every format's blocks
  * divide: what tests are made of. QN_PRESET(name,         arch,    layers embd heads kv  head ff     vocab   ctx rope
  * tied, set) */
+/* What synth writes has one length for all layers: the mean of 15 of 6144 and 20 of 12288, in whole blocks. */
+#define GEMMA_4_E2B_FF 9728
 /* clang-format off */
 #define QN_PRESET_ROWS(QN_PRESET) \
     QN_PRESET("tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64,  5632,  32000,  2048,   1e4f, false, NULL) \
@@ -18,6 +20,12 @@
     QN_PRESET("qwen3-8b",       "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960,  1e6f, false, NULL) \
     QN_PRESET("gemma-3-1b",     "gemma3", 26, 1152, 4, 1, 256, 6912,  262144, 32768,  1e6f, true, \
               "attention.sliding_window=512") \
+    QN_PRESET("gemma-4-e2b",    "gemma4", 35, 1536, 8, 1, 512, GEMMA_4_E2B_FF, 262144, 131072, 1e6f, true, \
+              "attention.sliding_window=512 attention.sliding_window_pattern=5 attention.key_length_swa=256 " \
+              "attention.value_length_swa=256 attention.shared_kv_layers=20 embedding_length_per_layer_input=256 " \
+              "final_logit_softcapping=30") \
+    QN_PRESET("phi-4-mini",     "phi3",  32, 3072, 24, 8, 128, 8192,  200064, 131072, 1e4f, true, \
+              "rope.dimension_count=96 rope.scaling.original_context_length=4096") \
     QN_PRESET("deepseek-v2-lite", "deepseek2", 27, 2048, 16, 1, 192, 10944, 102400, 163840, 1e4f, false, \
               "attention.key_length=576 attention.value_length=512 attention.kv_lora_rank=512 " \
               "attention.key_length_mla=192 attention.value_length_mla=128 rope.dimension_count=64 " \

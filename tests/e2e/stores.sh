@@ -13,6 +13,15 @@ expect 0 "$quern" list
 one_line "no models are here" "--models-dir"
 expect 0 "$quern" list --json; [ "$(tr -d ' \n' <"$work/out")" = "[]" ] || bad "list --json of nothing"
 
+# ---- architectures: what the documentation lists, in both forms ----
+expect 0 "$quern" list --archs
+tr '\n' ' ' <"$1/docs/FORMATS.md" | sed 's/.*## Architectures//; s/Of these, what is refused.*//' | grep -oE '`[a-z0-9_.-]+`' | tr -d '`' |
+    grep -vE '^(general\.architecture|attention\.causal|pooling_type|classifier\.output_labels)$' | sort -u >"$work/listed"
+LC_ALL=C sort -u "$work/out" | sort -u | cmp -s - "$work/listed" || { bad "docs/FORMATS.md does not list what list --archs prints:"; sort -u "$work/out" | diff - "$work/listed"; }
+grep -q "\[$(wc -l <"$work/out") architectures\]" "$1/README.md" || bad "README.md does not say that there are $(wc -l <"$work/out") architectures"
+cp "$work/out" "$work/archs"
+expect 0 "$quern" list --archs --json; tr -d '[]" ,\n' <"$work/out" >"$work/one"; tr -d '\n' <"$work/archs" | cmp -s - "$work/one" || bad "list --archs --json"
+
 model=$work/model.gguf
 expect 0 "$quern" synth "$model" --preset tiny --type Q4_K_M
 size=$(wc -c <"$model")

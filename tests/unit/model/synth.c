@@ -47,6 +47,8 @@ static void presets(void **state)
         {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, true, 0},
         {"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 151936, 40960, 1e6, false, 0},
         {"gemma-3-1b", "gemma3", 26, 1152, 4, 1, 256, 6912, 262144, 32768, 1e6, true, 0},
+        {"gemma-4-e2b", "gemma4", 35, 1536, 8, 1, 512, 9728, 262144, 131072, 1e6, true, 0},
+        {"phi-4-mini", "phi3", 32, 3072, 24, 8, 128, 8192, 200064, 131072, 1e4, true, 0},
         {"deepseek-v2-lite", "deepseek2", 27, 2048, 16, 1, 576, 10944, 102400, 163840, 1e4, false, 0},
         {"olmoe-1b-7b", "olmoe", 16, 2048, 16, 16, 128, 1024, 50304, 4096, 1e4, false, 0},
         {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 32, 4, 128, 6144, 151936, 40960, 1e6, false, 64},
@@ -94,9 +96,43 @@ static void presets(void **state)
         assert_float_equal(rope, rows[i].rope, 0);
         assert_int_equal(qn_gguf_tensor_find(file, "output.weight") == NULL, rows[i].tied);
         const qn_gguf_tensor *q = qn_gguf_tensor_find(file, "blk.0.attn_q.weight");
-        const int head = m->hp.n_lora_kv ? 192 : rows[i].dim; /* cached: c and what is rotated */
-        assert_true(qn_shape_equal(&q->shape, &qn_shape_of(rows[i].head * head, embd)));
+        const qn_gguf_tensor *qkv = qn_gguf_tensor_find(file, "blk.0.attn_qkv.weight");
+        const bool short_head = m->hp.n_embd_head_k_window && m->layers[0].hp.windowed;
+        const int head = m->hp.n_lora_kv ? 192 : short_head ? 256 : rows[i].dim; /* cached: c and what is rotated */
+        const int n_heads = rows[i].head + (q ? 0 : 2 * rows[i].kv);
+        assert_true(qn_shape_equal(q ? &q->shape : &qkv->shape, &qn_shape_of(n_heads * head, embd)));
         assert_int_equal(p->n_ff, rows[i].ff);
+        qn__model_free(m);
+        qn_gguf_close(file);
+        unlink(path);
+    }
+}
+
+/* Of gemma-4-e2b's 35 layers 20 read the keys of others; of fewer as many as leave a layer of each sight before them.
+ */
+static void slices(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t n_layer;
+        uint32_t shared;
+    } rows[] = {{1, 0}, {5, 0}, {6, 1}, {7, 2}, {14, 8}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *path = tiny_path("slice.gguf");
+        qn_gguf *file = NULL;
+        qn_model *m = NULL;
+        MUST(qn_synth(path,
+                      &(qn_synth_options){.preset = "gemma-4-e2b",
+                                          .n_layer = rows[i].n_layer,
+                                          .n_embd = 64,
+                                          .n_embd_head = 16,
+                                          .n_ff = 32,
+                                          .n_vocab = 300,
+                                          .type = "F16"},
+                      NULL, NULL, err));
+        MUST(qn_gguf_open(path, NULL, &file, err));
+        MUST(qn__model_load(file, 300, &m, err));
+        assert_int_equal(m->hp.n_kv_shared, rows[i].shared);
         qn__model_free(m);
         qn_gguf_close(file);
         unlink(path);
@@ -538,6 +574,7 @@ int main(void)
         cmocka_unit_test(every_type),
         cmocka_unit_test(set_by_key),
         cmocka_unit_test(presets),
+        cmocka_unit_test(slices),
         cmocka_unit_test(same_seed_same_file),
         cmocka_unit_test(numbers),
         cmocka_unit_test(mixes),
