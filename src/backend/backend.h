@@ -82,6 +82,9 @@ struct qn_backend_type {
     /* Returns when started or done; see sync. Runs of one backend are computed in the order of the calls. What was
      * started before a run failed is still computed. */
     qn_status (*run)(qn_program *program, const qn_run *run, qn_error *err);
+    /* Others wait for what this one computes with, or have just used it: long runs should be short ones. NULL: never.
+     */
+    bool (*shared)(qn_backend *be);
     void (*sync)(qn_backend *be); /* waits: everything started is done. Nothing that a run uses goes or moves before */
     /* Node i of the segment is computed by all threads together. NULL: by one. */
     bool (*is_shared)(const qn_program *program, int32_t i);

@@ -2,7 +2,8 @@
 /* src/base/team.c -- a team of threads. Three gates carry everything: `go` opens when there is work, `done` when the
  * last member has finished, `bar` when the last member has come to the barrier. A gate is a word that only ever counts
  * up and a count of sleepers; who waits reads the word first, then does what makes the opening possible, then waits for
- * a change, so an opening is never missed and no gate needs a second phase. */
+ * a change, so an opening is never missed and no gate needs a second phase. The word of `go` also says how many members
+ * the run has: whoever is not of it reads nothing else, as nobody waits for it. */
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/mem.h"
@@ -17,6 +18,8 @@
 #define PAUSE_NS      1000 /* of the spin without yielding; see gate_wait */
 #define YIELDS        4    /* before parking: enough when the other members only wait for a core */
 #define LINE          64
+#define N_BITS        10 /* of the word of `go`: members of the run, or STOP; the rest counts runs */
+#define STOP          ((1 << N_BITS) - 1)
 
 typedef struct gate {
     _Alignas(LINE) _Atomic int word;
@@ -26,15 +29,18 @@ typedef struct gate {
 typedef struct member {
     qn_team *team;
     int index;
+    int seen; /* word of `go` when it was made: a member that starts late must not miss the first run */
     pthread_t thread;
 } member;
 
 struct qn_team {
-    int n;
-    int64_t spin_ns;
-    qn_team_fn fn; /* written before `go` opens, read after */
+    int n, most;      /* members there are, and may be */
+    int cpus;         /* that may be busy with us */
+    int64_t asked_ns; /* to spin, where all members have a core */
+    _Atomic int64_t spin_ns;
+    qn_team_fn fn; /* written before `go` opens, read after by the members of the run, as the next two */
     void *ctx;
-    bool stop;
+    int n_active; /* members of the run */
     gate go, done, bar;
     _Alignas(LINE) _Atomic int n_running; /* members other than the caller that have not finished this run */
     _Alignas(LINE) _Atomic int n_arrived; /* at the barrier */
@@ -52,6 +58,14 @@ static void gate_open(gate *g)
 {
     /* Sequentially consistent with the waiter's count: either we see the sleeper or it sees the new word. */
     atomic_fetch_add_explicit(&g->word, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&g->n_parked, memory_order_seq_cst) > 0) qn__unpark_all(&g->word);
+}
+
+static void start_run(qn_team *team, int n)
+{
+    gate *g = &team->go;
+    const unsigned run = (unsigned)atomic_load_explicit(&g->word, memory_order_relaxed) >> N_BITS;
+    atomic_store_explicit(&g->word, (int)((run + 1) << N_BITS | (unsigned)n), memory_order_seq_cst);
     if (atomic_load_explicit(&g->n_parked, memory_order_seq_cst) > 0) qn__unpark_all(&g->word);
 }
 
@@ -86,48 +100,60 @@ static void *member_main(void *arg)
 {
     member *me = arg;
     qn_team *team = me->team;
-    int seen = 0; /* the word's value when the team was made: a member that starts late must not miss the first run */
+    int seen = me->seen;
+    bool ran = false;
     for (;;) {
-        gate_wait(&team->go, seen, team->spin_ns);
-        seen = (int)((unsigned)seen + 1u); /* the caller waits for every member, so the word is at most one ahead */
-        if (team->stop) return NULL;
-        team->fn(team->ctx, me->index, team->n);
+        /* who is not of this run may not be of the next: it sleeps at once */
+        gate_wait(&team->go, seen, ran ? atomic_load_explicit(&team->spin_ns, memory_order_relaxed) : -1);
+        seen = atomic_load_explicit(&team->go.word, memory_order_acquire);
+        const int n = seen & STOP;
+        if (n == STOP) return NULL;
+        ran = me->index < n;
+        if (!ran) continue;
+        team->fn(team->ctx, me->index, n);
         if (atomic_fetch_sub_explicit(&team->n_running, 1, memory_order_acq_rel) == 1) gate_open(&team->done);
     }
 }
 
-static void stop_members(qn_team *team, int n_started)
+/* With fewer cores than members, whoever is waited for may need the core that a spinner holds. */
+static void set_spin(qn_team *team, int n)
 {
-    team->stop = true;
-    gate_open(&team->go);
-    for (int i = 1; i < n_started; i++) pthread_join(team->members[i].thread, NULL);
+    atomic_store_explicit(&team->spin_ns, team->asked_ns > 0 && n > team->cpus ? 0 : team->asked_ns,
+                          memory_order_relaxed);
+}
+
+qn_status qn__team_grow(qn_team *team, int n, qn_error *err)
+{
+    QN_ASSERT(n <= team->most);
+    for (; team->n < n; team->n++) {
+        member *m = &team->members[team->n];
+        *m = (member){.team = team,
+                      .index = team->n,
+                      .seen = atomic_load_explicit(&team->go.word, memory_order_relaxed)};
+        QN_TRY(qn__thread_start(&m->thread, member_main, m, team->n + 1, n, err));
+    }
+    return QN_OK;
 }
 
 qn_status qn__team_create(const qn_team_options *options, qn_team **out, qn_error *err)
 {
     const qn_team_options o = options != NULL ? *options : (qn_team_options){0};
-    const int n = o.n_threads != 0 ? o.n_threads : qn__default_threads();
+    const int n = o.n_threads != 0 ? o.n_threads : qn__default_threads(), most = o.may_grow ? QN_MAX_THREADS : n;
     if (n < 1 || n > QN_MAX_THREADS) {
         return QN_FAIL(err, invalid, "%d threads were asked for, 1 to %d are possible", n, QN_MAX_THREADS);
     }
-    const size_t size = sizeof(qn_team) + (size_t)n * sizeof(member);
+    const size_t size = sizeof(qn_team) + (size_t)most * sizeof(member);
     qn_team *team = qn__calloc(1, size);
     if (team == NULL) return QN_FAIL_NOMEM(err, size);
-    team->n = n;
-    team->spin_ns = o.spin_us < 0 ? -1 : (int64_t)(o.spin_us != 0 ? o.spin_us : SPIN_US) * 1000;
-    /* With fewer cores than members, whoever is waited for may need the core that a spinner holds. */
-    if (team->spin_ns > 0 && n > qn__cpus_at_once("")) team->spin_ns = 0;
-
-    for (int i = 1; i < n; i++) {
-        team->members[i].team = team;
-        team->members[i].index = i;
-        const qn_status status =
-            qn__thread_start(&team->members[i].thread, member_main, &team->members[i], i + 1, n, err);
-        if (status != QN_OK) {
-            stop_members(team, i);
-            qn__free(team);
-            return status;
-        }
+    team->n = 1; /* the caller */
+    team->most = most;
+    team->cpus = qn__cpus_at_once("");
+    team->asked_ns = o.spin_us < 0 ? -1 : (int64_t)(o.spin_us != 0 ? o.spin_us : SPIN_US) * 1000;
+    set_spin(team, n);
+    const qn_status status = qn__team_grow(team, n, err);
+    if (status != QN_OK) {
+        qn__team_destroy(team);
+        return status;
     }
     *out = team;
     return QN_OK;
@@ -136,7 +162,8 @@ qn_status qn__team_create(const qn_team_options *options, qn_team **out, qn_erro
 void qn__team_destroy(qn_team *team)
 {
     if (team == NULL) return;
-    stop_members(team, team->n);
+    start_run(team, STOP);
+    for (int i = 1; i < team->n; i++) pthread_join(team->members[i].thread, NULL);
     qn__free(team);
 }
 
@@ -144,32 +171,37 @@ int qn__team_size(const qn_team *team) { return team->n; }
 
 /* ---- work ---- */
 
-void qn__team_run(qn_team *team, qn_team_fn fn, void *ctx)
+void qn__team_run(qn_team *team, qn_team_fn fn, void *ctx) { qn__team_run_some(team, team->n, fn, ctx); }
+
+void qn__team_run_some(qn_team *team, int n, qn_team_fn fn, void *ctx)
 {
+    QN_ASSERT(n >= 1 && n <= team->n);
     atomic_store_explicit(&team->next, 0, memory_order_relaxed);
-    if (team->n == 1) {
+    team->n_active = n;
+    if (n == 1) {
         fn(ctx, 0, 1);
         return;
     }
+    set_spin(team, n);
     team->fn = fn;
     team->ctx = ctx;
     QN_ASSERT(atomic_load_explicit(&team->n_running, memory_order_relaxed) == 0);
-    atomic_store_explicit(&team->n_running, team->n - 1, memory_order_relaxed);
+    atomic_store_explicit(&team->n_running, n - 1, memory_order_relaxed);
     const int done = atomic_load_explicit(&team->done.word, memory_order_relaxed);
-    gate_open(&team->go);
-    fn(ctx, 0, team->n);
-    gate_wait(&team->done, done, team->spin_ns);
+    start_run(team, n);
+    fn(ctx, 0, n);
+    gate_wait(&team->done, done, atomic_load_explicit(&team->spin_ns, memory_order_relaxed));
 }
 
 void qn__team_barrier(qn_team *team)
 {
     const int phase = atomic_load_explicit(&team->bar.word, memory_order_acquire);
-    if (atomic_fetch_add_explicit(&team->n_arrived, 1, memory_order_acq_rel) == team->n - 1) {
+    if (atomic_fetch_add_explicit(&team->n_arrived, 1, memory_order_acq_rel) == team->n_active - 1) {
         atomic_store_explicit(&team->n_arrived, 0, memory_order_relaxed);
         atomic_store_explicit(&team->next, 0, memory_order_relaxed);
         gate_open(&team->bar);
     } else {
-        gate_wait(&team->bar, phase, team->spin_ns);
+        gate_wait(&team->bar, phase, atomic_load_explicit(&team->spin_ns, memory_order_relaxed));
     }
 }
 

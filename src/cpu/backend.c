@@ -10,7 +10,7 @@ static void cpu_close(qn_backend *be)
 {
     qn_cpu *cpu = (qn_cpu *)be;
     if (!cpu) return;
-    qn__team_destroy(cpu->team);
+    qn__pool_leave(cpu->pool);
     qn__free(cpu->tiles);
     qn__free(cpu);
 }
@@ -35,12 +35,12 @@ static qn_status cpu_open(const qn_backend_options *options, qn_backend **out, q
     else
         snprintf(cpu->base.name, sizeof(cpu->base.name), "cpu:%s", qn_cpu_level_name(cpu->kernels->level));
 
-    const qn_status status = qn__team_create(&(qn_team_options){.n_threads = options->n_threads}, &cpu->team, err);
+    const qn_status status = qn__pool_join(options->n_threads, &cpu->pool, err);
     if (status != QN_OK) {
         cpu_close(&cpu->base);
         return status;
     }
-    cpu->n_threads = qn__team_size(cpu->team);
+    cpu->n_threads = qn__pool_size(cpu->pool);
     const size_t tiles_bytes = (size_t)cpu->n_threads * (QN_MM_TILE_BYTES + QN_TASK_SIDE_BYTES);
     cpu->tiles = qn__alloc(tiles_bytes);
     if (!cpu->tiles) {
@@ -120,6 +120,8 @@ static uint64_t scratch(const qn_backend *be, const qn_node *node)
     return op && op->scratch ? op->scratch(((const qn_cpu *)be)->kernels, node) : 0;
 }
 
+static bool shared(qn_backend *be) { return qn__pool_shared(((qn_cpu *)be)->pool); }
+
 static void sync_nothing(qn_backend *be) { (void)be; } /* run returns when all is done */
 
 const qn_backend_type qn__backend_cpu = {
@@ -139,5 +141,6 @@ const qn_backend_type qn__backend_cpu = {
     .resize = qn__cpu_resize,
     .program_destroy = qn__cpu_program_destroy,
     .run = qn__cpu_run,
+    .shared = shared,
     .sync = sync_nothing,
 };

@@ -426,6 +426,7 @@ static void tell_choices(const record *r, const step *s)
 static void walk_on(const walk *w, record *r, int member, int n_members)
 {
     qn_cpu *cpu = w->program->cpu;
+    qn_team *team = qn__pool_team(cpu->pool);
     bool alone = false; /* thread 0 has worked alone since the last barrier */
     uint64_t ticks = member == 0 ? qn__ticks() : 0;
     qn_task t;
@@ -442,15 +443,15 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
             if (ph->items == 0) continue;
             t.at = i * QN_CPU_MAX_PHASES + p;
             if (ph->shared && alone) {
-                meet(cpu->team, r);
+                meet(team, r);
                 if (faulty(t.fault, t.at - 1)) return; /* others may be at this phase already */
             }
             if (ph->shared && !took_part) begin_node(r, member);
             took_part = took_part || ph->shared;
             r->fresh = false;
-            run_phase(cpu->team, s, &t, p, member);
+            run_phase(team, s, &t, p, member);
             if (ph->shared) {
-                meet(cpu->team, r);
+                meet(team, r);
                 if (faulty(t.fault, t.at)) return;
             }
             alone = !ph->shared;
@@ -491,7 +492,7 @@ static void walk_range(qn_program *program, int32_t from, int32_t to, const qn_r
     walk w = {program, from, to, run ? run->node_ns : NULL, run ? run->trace : NULL};
     const int64_t start = qn__now_ns();
     const uint64_t ticks = qn__ticks();
-    qn__team_run(program->cpu->team, walk_steps, &w);
+    qn__pool_run(program->cpu->pool, walk_steps, &w);
     count_run(program, (double)(qn__now_ns() - start), (double)(qn__ticks() - ticks));
 }
 

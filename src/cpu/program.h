@@ -10,7 +10,7 @@
 typedef struct qn_cpu {
     qn_backend base;
     const qn_kernels *kernels;
-    qn_team *team;
+    qn_pool_user *pool;
     int n_threads;
     uint8_t *tiles; /* [n_threads, QN_MM_TILE_BYTES + QN_TASK_SIDE_BYTES] */
 } qn_cpu;

@@ -244,6 +244,7 @@ qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_
     }
     e->arena = arena;
     qn__mutex_init(&e->lock);
+    qn__turns_init(&e->turns);
     const uint64_t began = qn__trace_begin();
     const qn_status status = open_engine(e, path, options ? options : &defaults, err);
     qn__trace_end(QN_TRACE_load, began);
@@ -273,6 +274,7 @@ void qn_engine_close(qn_engine *e)
     qn__model_free(e->model);
     qn_tokenizer_destroy(e->tok);
     qn_gguf_close(e->file);
+    qn__turns_deinit(&e->turns);
     qn__mutex_deinit(&e->lock);
     qn_arena arena = e->arena; /* the engine lies inside it */
     qn__arena_deinit(&arena);

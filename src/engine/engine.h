@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/engine.h -- inside the engine room: the two objects, and what their files share.
  *
- * The engine owns file, tokenizer, model, backends and weight buffers; nothing of it changes after open. `lock` is held
- * while a session computes, because backends have one team of threads each. */
+ * The engine owns file, tokenizer, model, backends and weight buffers; nothing of it changes after open. A chunk of a
+ * session is computed in its turn (`turns`), since sessions share the backends' scratch memory. */
 #ifndef QN_ENGINE_ENGINE_H
 #define QN_ENGINE_ENGINE_H
 
@@ -27,6 +27,7 @@ struct qn_engine {
     uint32_t passes_off;
     uint64_t memory_limit; /* as in the options */
     qn_mutex lock;
+    qn_turns turns; /* to compute, by sessions */
     qn_lora *loras; /* open adapters, newest first; under lock */
     int32_t last_lora_id;
     qn_engine_info info;
@@ -95,6 +96,8 @@ struct qn_session {
     bool warned_ctx;     /* beyond the trained context: said once */
     qn_node_times times; /* measured by the last run */
     qn_session_stats stats;
+    qn_turn_taker turn; /* among the engine's sessions */
+    double token_s;     /* of computing one token of a chunk, moving average; 0 unknown */
     /* a decode in the background, between start and wait */
     qn_worker *worker; /* from the first one on */
     bool started;

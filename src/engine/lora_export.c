@@ -27,7 +27,7 @@ typedef struct merge_job {
     int n;
     const qn_mix *mix; /* NULL: every tensor keeps its type */
     qn_gguf_writer *w;
-    qn_team *team;
+    qn_pool_user *pool;
     qn_progress_fn progress;
     void *progress_ctx;
     uint64_t done, total;
@@ -116,7 +116,7 @@ static void merge_rows(void *ctx, int member, int n_members)
     (void)n_members;
     float *x = j->scratch + member * j->n_scratch;
     int64_t begin, end;
-    while (qn__team_next(j->team, j->n_rows, 4, &begin, &end))
+    while (qn__team_next(qn__pool_team(j->pool), j->n_rows, 4, &begin, &end))
         for (int64_t row = begin; row < end; row++)
             if (j->status[member] == QN_OK) j->status[member] = merge_row(j, row, x, x + j->k, &j->error[member]);
 }
@@ -140,8 +140,8 @@ static qn_status merge_chunks(merge_job *j, const qn_gguf_tensor *t, const uint8
     for (j->first = 0; status == QN_OK && j->first < rows; j->first += j->n_rows) {
         j->n_rows = rows - j->first < most ? rows - j->first : most;
         j->src = data + j->first * from_bytes;
-        qn__team_run(j->team, merge_rows, j);
-        for (int i = 0; i < qn__team_size(j->team) && status == QN_OK; i++) {
+        qn__pool_run(j->pool, merge_rows, j);
+        for (int i = 0; i < qn__pool_size(j->pool) && status == QN_OK; i++) {
             if (j->status[i] == QN_OK) continue;
             status = j->status[i];
             if (err) *err = j->error[i];
@@ -192,7 +192,7 @@ static qn_status add_part(merge_job *j, int lora, const qn_weight *w, void **cop
 
 static qn_status make_scratch(merge_job *j, qn_error *err)
 {
-    const int members = qn__team_size(j->team);
+    const int members = qn__pool_size(j->pool);
     int64_t rank = 0;
     for (int i = 0; i < j->n_parts; i++) rank = j->part[i].r > rank ? j->part[i].r : rank;
     j->n_scratch = (j->k + rank + 15) / 16 * 16;
@@ -248,10 +248,10 @@ static qn_status open_all(merge_job *j, const char *base, const qn_lora_export_o
         QN_TRY(qn_gguf_open(j->loras[i].path, NULL, &j->files[i], err));
         QN_TRY(qn__prefix(err, qn__adapter_load(j->model, j->files[i], &j->adapters[i], err), "%s", j->loras[i].path));
     }
-    QN_TRY(qn__team_create(&(qn_team_options){.n_threads = o->n_threads}, &j->team, err));
-    j->status = qn__calloc((size_t)qn__team_size(j->team), sizeof(*j->status));
-    j->error = qn__calloc((size_t)qn__team_size(j->team), sizeof(*j->error));
-    return j->status && j->error ? QN_OK : QN_FAIL(err, nomem, "out of memory for %d threads", qn__team_size(j->team));
+    QN_TRY(qn__pool_join(o->n_threads, &j->pool, err));
+    j->status = qn__calloc((size_t)qn__pool_size(j->pool), sizeof(*j->status));
+    j->error = qn__calloc((size_t)qn__pool_size(j->pool), sizeof(*j->error));
+    return j->status && j->error ? QN_OK : QN_FAIL(err, nomem, "out of memory for %d threads", qn__pool_size(j->pool));
 }
 
 static qn_status write_all(merge_job *j, const char *out, qn_error *err)
@@ -277,7 +277,7 @@ qn_status qn_lora_export(const char *base, const qn_lora_file *loras, int n, con
     qn__free(j.scratch);
     qn__free(j.status);
     qn__free(j.error);
-    qn__team_destroy(j.team);
+    qn__pool_leave(j.pool);
     for (int i = 0; i < n && i < QN_MAX_LORAS; i++) {
         qn__adapter_free(j.adapters[i]);
         qn_gguf_close(j.files[i]);

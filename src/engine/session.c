@@ -173,6 +173,7 @@ void qn_session_destroy(qn_session *s)
 {
     if (!s) return;
     qn__worker_destroy(s->worker); /* waits */
+    qn__turns_forget(&s->engine->turns, &s->turn);
     qn__sched_destroy(s->sched);
     for (int p = 0; p < QN_MAX_PLACES; p++) {
         if (s->kv_buffers[p]) s->kv_buffers[p]->backend->type->buffer_destroy(s->kv_buffers[p]);
@@ -495,19 +496,51 @@ qn_status qn__session_check(const qn_session *s, const qn_batch_item *items, int
     return check_items(s, items, n, err);
 }
 
+enum { CHUNK_MS = 100, LEAST_CHUNK = 16 }; /* of the time that others wait, and tokens, however slow */
+
+static bool shared(qn_session *s)
+{
+    bool shared = qn__turns_shared(&s->engine->turns, &s->turn);
+    for (int p = 0; p < s->engine->n_backends; p++) {
+        qn_backend *be = s->engine->backends[p];
+        shared |= be->type->shared && be->type->shared(be);
+    }
+    return shared;
+}
+
+/* All that fits, unless others compute too, in this engine or another: then what is done soon. */
+static int32_t chunk_size(qn_session *s, int32_t n)
+{
+    if (n > s->shape.n_batch) n = s->shape.n_batch;
+    if (n <= LEAST_CHUNK || s->token_s <= 0 || s->engine->model->sees_ahead || !shared(s)) return n;
+    const double soon = CHUNK_MS * 1e-3 / s->token_s;
+    const int32_t most = soon > LEAST_CHUNK ? (int32_t)(soon < n ? soon : n) : LEAST_CHUNK;
+    return n < most ? n : most;
+}
+
+static qn_status run_chunk(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
+{
+    qn__turns_take(&s->engine->turns, &s->turn);
+    const int64_t start = qn__now_ns();
+    const qn_status status = decode_chunk(s, items, n, err);
+    const double token_s = (double)(qn__now_ns() - start) * 1e-9 / n;
+    qn__turns_give(&s->engine->turns, &s->turn);
+    if (status != QN_OK) return status;
+    s->stats.tokens += (uint64_t)n;
+    if (n >= LEAST_CHUNK) s->token_s = s->token_s > 0 ? s->token_s + (token_s - s->token_s) / 4 : token_s;
+    return QN_OK;
+}
+
 qn_status qn__session_decode(qn_session *s, const qn_batch_item *items, int32_t n, qn_error *err)
 {
     const int64_t start = qn__now_ns();
     qn_status status = QN_OK;
     for (int32_t i = 0; i < n && !s->warned_ctx; i++) warn_beyond_training(s, (int64_t)items[i].pos + 1);
     s->n_logits = 0;
-    qn__mutex_lock(&s->engine->lock);
-    for (int32_t i = 0; i < n && status == QN_OK; i += s->shape.n_batch) {
-        const int32_t chunk = n - i < s->shape.n_batch ? n - i : s->shape.n_batch;
-        status = decode_chunk(s, items + i, chunk, err);
-        if (status == QN_OK) s->stats.tokens += (uint64_t)chunk;
+    for (int32_t i = 0, chunk; i < n && status == QN_OK; i += chunk) {
+        chunk = chunk_size(s, n - i);
+        status = run_chunk(s, items + i, chunk, err);
     }
-    qn__mutex_unlock(&s->engine->lock);
     s->stats.seconds += (double)(qn__now_ns() - start) * 1e-9;
     return status;
 }

@@ -124,9 +124,9 @@ static qn_status run_head(embedding *e, const float *x, qn_error *err)
 /* A pooled row, [n_embd], becomes the next of `out`. */
 static qn_status finish(embedding *e, const float *x, qn_error *err)
 {
-    qn__mutex_lock(&e->s->engine->lock);
+    qn__turns_take(&e->s->engine->turns, &e->s->turn);
     const qn_status status = run_head(e, x, err);
-    qn__mutex_unlock(&e->s->engine->lock);
+    qn__turns_give(&e->s->engine->turns, &e->s->turn);
     if (e->normalize) normalize(e->out, e->width);
     e->out += e->width;
     return status;

@@ -197,9 +197,9 @@ qn_status qn_session_seq_shift(qn_session *s, int32_t seq, int32_t p0, int32_t p
     const size_t bytes = (size_t)n * 2 * sizeof(int32_t) * (size_t)s->memory.n_groups;
     int32_t *cells = qn__alloc(bytes);
     if (!cells) return QN_FAIL_NOMEM(err, bytes);
-    qn__mutex_lock(&s->engine->lock);
+    qn__turns_take(&s->engine->turns, &s->turn);
     const qn_status status = shift(s, seq, p0, p1, delta, n, cells, err);
-    qn__mutex_unlock(&s->engine->lock);
+    qn__turns_give(&s->engine->turns, &s->turn);
     qn__free(cells);
     return status;
 }

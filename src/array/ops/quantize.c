@@ -6,10 +6,10 @@
 #include "base/thread.h"
 #include <quern/autograd.h>
 
-enum { PARALLEL = 1 << 16 }; /* elements from which a team of threads is started: it costs more than packing fewer */
+enum { PARALLEL = 1 << 16 }; /* elements from which threads are asked for: that may cost more than packing fewer */
 
 typedef struct pack_job {
-    qn_team *team;
+    qn_pool_user *pool;
     qn_dtype dtype;
     const float *src, *importance;
     char *dst;
@@ -23,7 +23,7 @@ static void pack_rows(void *ctx, int member, int n_members)
     (void)member, (void)n_members;
     const int64_t bytes = qn_dtype_row_bytes(j->dtype, j->k);
     int64_t begin, end;
-    while (qn__team_next(j->team, j->rows, 1 + 4096 / j->k, &begin, &end)) {
+    while (qn__team_next(qn__pool_team(j->pool), j->rows, 1 + 4096 / j->k, &begin, &end)) {
         if (qn_pack(j->dtype, j->src + begin * j->k, j->dst + begin * bytes, end - begin, j->k, j->importance, NULL) !=
             QN_OK)
             j->failed = true;
@@ -33,9 +33,9 @@ static void pack_rows(void *ctx, int member, int n_members)
 /* What a thread finds wrong is found again by one alone, which counts rows from the first. */
 static qn_status pack(pack_job *j, qn_error *err)
 {
-    if (j->rows * j->k >= PARALLEL && j->rows > 1 && qn__team_create(NULL, &j->team, NULL) == QN_OK) {
-        qn__team_run(j->team, pack_rows, j);
-        qn__team_destroy(j->team);
+    if (j->rows * j->k >= PARALLEL && j->rows > 1 && qn__pool_join(0, &j->pool, NULL) == QN_OK) {
+        qn__pool_run(j->pool, pack_rows, j);
+        qn__pool_leave(j->pool);
         if (!j->failed) return QN_OK;
     }
     return qn_pack(j->dtype, j->src, j->dst, j->rows, j->k, j->importance, err);

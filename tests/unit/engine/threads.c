@@ -2,6 +2,8 @@
 /* One engine, several threads, each with a session of its own: they take turns on the backends, and none sees another.
  * Run it under the thread sanitizer too. */
 #include "rig.h"
+#include "base/metrics.h"
+#include "engine/engine.h"
 #include <pthread.h>
 
 enum { THREADS = 3, ROUNDS = 4, N = 24 };
@@ -101,8 +103,54 @@ static void any_number_of_threads(void **state)
     }
 }
 
+/* Engines of several numbers of threads at once, on the threads that the process has. */
+static void engines_in_threads(void **state)
+{
+    (void)state;
+    static job jobs[THREADS];
+    pthread_t threads[THREADS];
+    for (int t = 0; t < THREADS; t++) {
+        qn_engine *e = rig_open(&(tiny){.arch = "qwen3"}, &(qn_engine_options){.n_threads = THREADS - t});
+        jobs[t] = (job){.engine = e, .number = t, .options = {.n_ctx = 64, .n_batch = 32, .n_seq = 2}};
+        snprintf(jobs[t].path, sizeof(jobs[t].path), "%s-e%d", tiny_path("t.state"), t);
+    }
+    for (int t = 0; t < THREADS; t++) assert_int_equal(pthread_create(&threads[t], NULL, run, &jobs[t]), 0);
+    for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
+    for (int t = 0; t < THREADS; t++) {
+        if (jobs[t].status != QN_OK) fail_msg("engine %d: %s", t, jobs[t].err.text);
+        qn_token tokens[N];
+        rig_story(t * ROUNDS, tokens, N);
+        SAME(jobs[t].got[0], rig_fresh(jobs[t].engine, (qn_session_options){0}, tokens, N));
+        qn_engine_close(jobs[t].engine);
+    }
+}
+
+/* While others compute too a long batch is cut into what is done soon, and the results are the same. */
+static void gives_way(void **state)
+{
+    (void)state;
+    enum { LONG = 64 };
+    qn_token tokens[LONG];
+    rig_row want;
+    rig_story(0, tokens, LONG);
+    qn_engine *e = rig_open(&(tiny){.arch = "qwen3"}, NULL);
+    for (int shared = 0; shared < 2; shared++) {
+        qn_session *s = rig_session(e, (qn_session_options){.n_batch = LONG});
+        s->token_s = 0.005; /* 20 are 100 ms */
+        e->turns.changed_ns = shared ? INT64_MAX / 2 : 0;
+        const uint64_t runs = QN_METRIC_READ(graph_runs);
+        rig_feed(s, 0, tokens, LONG);
+        if (!shared) want = rig_logits(s, -1);
+        SAME(rig_logits(s, -1), want);
+        assert_in_range(QN_METRIC_READ(graph_runs) - runs, shared ? 2 : 1, shared ? 4 : 1);
+        qn_session_destroy(s);
+    }
+    qn_engine_close(e);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_in_threads), cmocka_unit_test(any_number_of_threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_in_threads), cmocka_unit_test(any_number_of_threads),
+                                       cmocka_unit_test(engines_in_threads), cmocka_unit_test(gives_way)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

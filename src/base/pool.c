@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* src/base/pool.c -- the one team of the process: made by its first user, grown by whoever wants more threads, gone
+ * with the last. Two engines that spun on teams of their own shared cores as programs that know nothing of each other
+ * do. */
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+struct qn_pool_user {
+    qn_turn_taker taker;
+    int n;
+    qn_team *team; /* the process's, or of one member: the caller */
+};
+
+static struct {
+    qn_once once;
+    qn_mutex lock;  /* of the two below */
+    int n_users;    /* of more than one thread */
+    qn_team *team;  /* NULL without them */
+    qn_turns turns; /* to run it, or to grow it */
+} pool;
+
+static void init(void)
+{
+    qn__mutex_init(&pool.lock);
+    qn__turns_init(&pool.turns);
+}
+
+/* Under lock. */
+static qn_status provide(qn_pool_user *user, qn_error *err)
+{
+    qn_status status = QN_OK;
+    if (user->n == 1) return qn__team_create(&(qn_team_options){.n_threads = 1}, &user->team, err);
+    if (!pool.team) {
+        status = qn__team_create(&(qn_team_options){.n_threads = user->n, .may_grow = true}, &pool.team, err);
+    } else if (qn__team_size(pool.team) < user->n) {
+        qn__turns_take(&pool.turns, &user->taker);
+        status = qn__team_grow(pool.team, user->n, err);
+        qn__turns_give(&pool.turns, &user->taker);
+    }
+    user->team = pool.team;
+    pool.n_users += status == QN_OK;
+    return status;
+}
+
+/* Under lock. */
+static void end_unused(void)
+{
+    if (pool.n_users) return;
+    qn__team_destroy(pool.team);
+    pool.team = NULL;
+}
+
+qn_status qn__pool_join(int n_threads, qn_pool_user **out, qn_error *err)
+{
+    const int n = n_threads ? n_threads : qn__default_threads();
+    if (n < 1 || n > QN_MAX_THREADS)
+        return QN_FAIL(err, invalid, "%d threads were asked for, 1 to %d are possible", n, QN_MAX_THREADS);
+    qn_pool_user *user = qn__calloc(1, sizeof(*user));
+    if (!user) return QN_FAIL_NOMEM(err, sizeof(*user));
+    user->n = n;
+    qn__once(&pool.once, init);
+    qn__mutex_lock(&pool.lock);
+    const qn_status status = provide(user, err);
+    end_unused();
+    qn__mutex_unlock(&pool.lock);
+    if (status != QN_OK) {
+        qn__free(user);
+        return status;
+    }
+    *out = user;
+    return QN_OK;
+}
+
+void qn__pool_leave(qn_pool_user *user)
+{
+    if (!user) return;
+    qn__mutex_lock(&pool.lock);
+    qn__turns_forget(&pool.turns, &user->taker);
+    if (user->n > 1) pool.n_users--;
+    end_unused();
+    qn__mutex_unlock(&pool.lock);
+    if (user->n == 1) qn__team_destroy(user->team);
+    qn__free(user);
+}
+
+int qn__pool_size(const qn_pool_user *user) { return user->n; }
+
+qn_team *qn__pool_team(const qn_pool_user *user) { return user->team; }
+
+void qn__pool_run(qn_pool_user *user, qn_team_fn fn, void *ctx)
+{
+    if (user->n > 1) qn__turns_take(&pool.turns, &user->taker);
+    qn__team_run_some(user->team, user->n, fn, ctx);
+    if (user->n > 1) qn__turns_give(&pool.turns, &user->taker);
+}
+
+bool qn__pool_shared(qn_pool_user *user) { return user->n > 1 && qn__turns_shared(&pool.turns, &user->taker); }
