@@ -65,6 +65,15 @@ qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *optio
     return QN_OK;
 }
 
+static qn_status create_scratch(qn_batcher *b, int n_threads, qn_error *err)
+{
+    QN_TRY(qn__pool_join(n_threads, &b->pool, err));
+    b->scratch = qn__calloc((size_t)n_threads, sizeof(*b->scratch));
+    if (!b->scratch) return QN_FAIL_NOMEM(err, (size_t)n_threads * sizeof(*b->scratch));
+    for (int i = 0; i < n_threads; i++) QN_TRY(qn_sampler_scratch_create(b->n_vocab, &b->scratch[i], err));
+    return QN_OK;
+}
+
 static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *err)
 {
     qn_session_options session;
@@ -80,13 +89,14 @@ static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *er
     b->n_vocab = info.n_vocab;
     b->n_ctx = qn_session_n_ctx(b->session);
     b->n_batch = qn_session_n_batch(b->session);
-    QN_TRY(qn_sampler_scratch_create(b->n_vocab, &b->scratch, err));
+    QN_TRY(create_scratch(b, info.n_threads, err));
     QN_TRY(qn__tree_init(&b->tree, &b->session->memory, err));
     b->seqs = qn__calloc((size_t)b->n_parallel, sizeof(*b->seqs));
     b->seen = qn__calloc(CHECKED ? (size_t)b->n_ctx : 1, sizeof(*b->seen));
     b->streams = qn__calloc((size_t)b->n_parallel, sizeof(*b->streams));
     b->items = qn__calloc((size_t)b->n_batch, sizeof(*b->items));
-    if (!b->seqs || !b->streams || !b->items || !b->seen)
+    b->ready = qn__calloc((size_t)b->n_parallel, sizeof(*b->ready));
+    if (!b->seqs || !b->streams || !b->items || !b->seen || !b->ready)
         return QN_FAIL(err, nomem, "out of memory for a batch of %d tokens and %d streams", b->n_batch, b->n_parallel);
     b->stats.n_cells = b->stats.n_free_cells = b->n_ctx;
     QN_TRY(qn__worker_create(&b->worker, err));
@@ -128,7 +138,10 @@ void qn_batcher_destroy(qn_batcher *b)
     qn__free(b->seqs);
     qn__free(b->streams);
     qn__free(b->items);
-    qn_sampler_scratch_destroy(b->scratch);
+    qn__free(b->ready);
+    for (int i = 0; b->scratch && i < qn__pool_size(b->pool); i++) qn_sampler_scratch_destroy(b->scratch[i]);
+    qn__free(b->scratch);
+    qn__pool_leave(b->pool);
     qn_session_destroy(b->session);
     qn__mutex_deinit(&b->lock);
     qn__free(b);
@@ -176,7 +189,7 @@ static qn_status fill(qn_batcher *b, const qn_batch_request *r, qn_batch_stream 
     if (!s->tokens || !s->key) return QN_FAIL_NOMEM(err, (size_t)s->cap * sizeof(*s->tokens));
     memcpy(s->tokens, r->prompt, r->n_prompt * sizeof(*s->tokens));
     qn_sampler_params params = r->sampler ? *r->sampler : (qn_sampler_params){0};
-    params.scratch = b->scratch;
+    params.scratch = b->scratch[0];
     QN_TRY(qn_sampler_create(&params, b->n_vocab, tok, &s->sampler, err));
     for (size_t i = 0; i < r->n_prompt; i++) qn_sampler_accept(s->sampler, r->prompt[i]);
     if (r->grammar) QN_TRY(qn_matcher_create(r->grammar, tok, &s->matcher, err));

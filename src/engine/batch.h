@@ -16,8 +16,18 @@
 #include "model/prefix_tree.h"
 #include <quern/batch.h>
 
-/* Whose prefixes they are: requests of one key (of all with share_cache) and one set of adapters. Under lock, but for
- * the root, which is the executor's. It ends when it has neither streams nor cells. */
+/* A stream's next token, as some thread of the pool chose it. */
+typedef struct qn_choice {
+    qn_status status; /* of what went wrong, which is in the stream's `error` */
+    qn_token id;
+    bool stops, last; /* it ends here, without a token; after this one */
+    float logprob;
+    int32_t n_top;
+    qn_batch_logprob top[QN_BATCH_MAX_TOP];
+} qn_choice;
+
+/* Whose prefixes they are: requests of one key (of all with share_cache) and one set of adapters. Under lock, but
+ * for the root, which is the executor's. It ends when it has neither streams nor cells. */
 typedef struct qn_batch_space qn_batch_space;
 struct qn_batch_space {
     qn_batch_space *next;
@@ -42,6 +52,7 @@ struct qn_batch_stream {
     uint64_t served;     /* the step that last had its adapters */
     qn_sampler *sampler;
     qn_matcher *matcher; /* NULL: no grammar */
+    qn_choice choice;
     bool logprobs, no_cache;
     bool begun; /* it had a sequence once */
     bool idle;  /* paused, as this step sees it */
@@ -67,7 +78,8 @@ typedef struct qn_pace {
 struct qn_batcher {
     qn_engine *engine;
     qn_session *session;
-    qn_sampler_scratch *scratch;
+    qn_pool_user *pool;           /* samplers and masks of a step run on it */
+    qn_sampler_scratch **scratch; /* one a thread */
     qn_worker *worker;
     int32_t n_vocab, n_ctx, n_batch, n_parallel, n_queue;
     bool no_cache, share_cache;
@@ -77,6 +89,7 @@ struct qn_batcher {
     qn_batch_stream **seqs;    /* [n_parallel] whose each sequence is; NULL: nobody's */
     qn_batch_stream **streams; /* [n_parallel] in the order in which they began; n_streams */
     qn_batch_item *items;      /* [n_batch] */
+    qn_batch_stream **ready;   /* [n_parallel] who gets a token of the step being computed, in order of the logits */
     uint64_t step;
     const qn_lora_set *set; /* of the step */
     qn_pace pace;
@@ -122,8 +135,9 @@ bool qn__pace_decode_alone(const qn_pace *p, int32_t n);
 int32_t qn__pace_budget(const qn_pace *p, int32_t n_decoding, int32_t most);
 void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double seconds);
 /* ---- batch_choose.c: a token ---- */
-/* The next token of a stream out of its logits: sent, and the stream is over where that was the last. */
-void qn__batch_choose(qn_batcher *b, qn_batch_stream *s, const float *logits);
+/* The next tokens of n streams that are ready, out of the logits of the step: sent, and a stream is over where that was
+ * its last. */
+void qn__batch_choose(qn_batcher *b, int32_t n);
 void qn__batch_send(qn_batch_stream *s, qn_batch_event event);
 void qn__batch_fail(qn_batch_stream *s, const qn_error *error);
 /* ---- batch_step.c: the executor ---- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/batch_choose.c -- a stream's next token out of its logits, and what is told of it. */
+/* src/engine/batch_choose.c -- the streams' next tokens out of their logits, and what is told of them. Choosing is
+ * shared by the threads of the pool, a stream at a time; telling is the executor's, in order. */
 #include "engine/batch.h"
+#include "text/sampler/use.h"
 #include <math.h>
 
 /* ---- sending ---- */
@@ -65,19 +67,65 @@ static qn_status draw(qn_batch_stream *s, const float *logits, qn_token *id, qn_
     return qn_sampler_sample_masked(s->sampler, logits, mask, id, err);
 }
 
-static void accept(qn_batcher *b, qn_batch_stream *s, const float *logits, qn_token id)
+static void note_probabilities(const qn_batcher *b, const qn_batch_stream *s, const float *logits, qn_choice *c)
 {
-    qn_batch_logprob top[QN_BATCH_MAX_TOP];
-    qn_batch_event event = {.kind = QN_BATCH_token, .token = id};
-    if (s->logprobs) {
-        const float norm = log_sum(logits, b->n_vocab);
-        event.logprob = number(logits[id]) - norm;
-        event.top = top;
-        event.n_top = largest(logits, b->n_vocab, norm, s->n_top, top);
-    }
-    qn_sampler_accept(s->sampler, id);
-    s->tokens[s->n_tokens++] = id;
+    const float norm = log_sum(logits, b->n_vocab);
+    c->logprob = number(logits[c->id]) - norm;
+    c->n_top = largest(logits, b->n_vocab, norm, s->n_top, c->top);
+}
+
+/* On a thread of the pool: of the batcher, reads what doesn't change. */
+static void choose(const qn_batcher *b, qn_batch_stream *s, const float *logits, qn_sampler_scratch *scratch)
+{
+    qn_choice *c = &s->choice;
+    c->status = QN_OK;
+    c->n_top = 0;
+    c->last = false;
+    c->stops = s->matcher && qn_matcher_must_end(s->matcher);
+    if (c->stops) return;
+    qn__sampler_use(s->sampler, scratch);
+    c->status = draw(s, logits, &c->id, &s->error);
+    if (c->status != QN_OK) return;
+    c->stops = qn_tokenizer_is_eog(qn_engine_tokenizer(b->engine), c->id);
+    if (c->stops) return;
+    if (s->matcher) c->status = qn_matcher_accept(s->matcher, c->id, &s->error);
+    if (c->status != QN_OK) return;
+    if (s->logprobs) note_probabilities(b, s, logits, c);
+    qn_sampler_accept(s->sampler, c->id);
+    c->last = s->matcher && qn_matcher_must_end(s->matcher);
+}
+
+typedef struct choosing {
+    qn_batcher *b;
+    int32_t n;
+} choosing;
+
+static void choose_some(void *ctx, int member, int n_members)
+{
+    const choosing *w = ctx;
+    qn_batcher *b = w->b;
+    (void)n_members;
+    for (int64_t begin, end; qn__team_next(qn__pool_team(b->pool), w->n, 1, &begin, &end);)
+        for (; begin < end; begin++)
+            choose(b, b->ready[begin], qn_session_logits(b->session, (int32_t)begin), b->scratch[member]);
+}
+
+/* Waking threads costs up to 50 us. A default sampler takes 0.8 ns a token of the vocabulary, a mask 16 us. */
+enum { WORTH_SHARING = 1 << 16, MASK_WORTH = 1 << 14 };
+
+static bool worth_sharing(const qn_batcher *b, int32_t n)
+{
+    int64_t work = (int64_t)n * b->n_vocab;
+    for (int32_t i = 0; i < n; i++)
+        if (b->ready[i]->matcher) work += MASK_WORTH;
+    return n > 1 && work >= WORTH_SHARING;
+}
+
+static void tell(qn_batcher *b, qn_batch_stream *s)
+{
+    const qn_choice *c = &s->choice;
     const int64_t now = qn__now_ns();
+    s->tokens[s->n_tokens++] = c->id;
     if (!s->first_ns) s->first_ns = now;
     qn__mutex_lock(&b->lock);
     s->usage.n_generated++;
@@ -85,30 +133,37 @@ static void accept(qn_batcher *b, qn_batch_stream *s, const float *logits, qn_to
     s->usage.generate_ns = now - s->first_ns;
     b->stats.tokens_generated++;
     qn__mutex_unlock(&b->lock);
-    qn__batch_send(s, event);
+    qn__batch_send(s, (qn_batch_event){.kind = QN_BATCH_token,
+                                       .token = c->id,
+                                       .logprob = s->logprobs ? c->logprob : 0,
+                                       .top = c->n_top ? c->top : NULL,
+                                       .n_top = c->n_top});
 }
 
-void qn__batch_choose(qn_batcher *b, qn_batch_stream *s, const float *logits)
+static void take(qn_batcher *b, qn_batch_stream *s)
 {
-    qn_token id = QN_TOKEN_NONE;
-    qn_error err = {0};
-    if (s->matcher && qn_matcher_must_end(s->matcher)) {
+    if (s->choice.status != QN_OK) {
+        const qn_error error = s->error;
+        qn__batch_fail(s, &error);
+        return;
+    }
+    if (s->choice.stops) {
         stop(s);
         return;
     }
-    qn_status status = draw(s, logits, &id, &err);
-    if (status == QN_OK && qn_tokenizer_is_eog(qn_engine_tokenizer(b->engine), id)) {
-        stop(s);
-        return;
-    }
-    if (status == QN_OK && s->matcher) status = qn_matcher_accept(s->matcher, id, &err);
-    if (status != QN_OK) {
-        qn__batch_fail(s, &err);
-        return;
-    }
-    accept(b, s, logits, id);
-    if (s->matcher && qn_matcher_must_end(s->matcher))
+    tell(b, s);
+    if (s->choice.last)
         stop(s);
     else if (s->n_tokens == s->cap)
         s->over = true; /* the end that submit foresaw */
+}
+
+void qn__batch_choose(qn_batcher *b, int32_t n)
+{
+    choosing all = {b, n};
+    if (worth_sharing(b, n))
+        qn__pool_run(b->pool, choose_some, &all);
+    else
+        for (int32_t i = 0; i < n; i++) choose(b, b->ready[i], qn_session_logits(b->session, i), b->scratch[0]);
+    for (int32_t i = 0; i < n; i++) take(b, b->ready[i]);
 }

@@ -274,10 +274,11 @@ static void advance(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
         qn__mutex_unlock(&b->lock);
         qn__batch_keep_prompt(b, s);
         if (ready)
-            qn__batch_choose(b, s, qn_session_logits(b->session, row++));
+            b->ready[row++] = s;
         else if (read)
             qn__batch_send(s, (qn_batch_event){.kind = QN_BATCH_progress});
     }
+    qn__batch_choose(b, row);
 }
 
 /* What fails for all together is tried for each alone, so that only whose fault it is, or who finds no memory, ends. */

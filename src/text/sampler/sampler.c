@@ -104,6 +104,14 @@ void qn_sampler_destroy(qn_sampler *s)
     qn__arena_deinit(&arena);
 }
 
+void qn__sampler_use(qn_sampler *s, qn_sampler_scratch *scratch)
+{
+    s->scratch = scratch;
+    s->cands = &scratch->cands;
+    s->out = (qn_candidate *)(void *)s->cands->tmp[0];
+    s->has_cands = false;
+}
+
 uint64_t qn_sampler_seed(const qn_sampler *s) { return s->seed; }
 
 void qn_sampler_reset(qn_sampler *s)

@@ -9,6 +9,7 @@
 
 #include <quern/text.h>
 #include "text/sampler/cands.h"
+#include "text/sampler/use.h"
 
 #define QN_SAMPLER_MAX_VOCAB \
     (1 << 24) /* bounds memory (28 bytes a token); the largest vocabularies have under 2^19 \
