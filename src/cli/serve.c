@@ -35,7 +35,7 @@ typedef struct serve_command {
     const char *keep_alive, *memory;
     const char *host, *alias, *key_file, *template_name, *template_file, *max_body;
     int32_t port, n_ctx, n_batch, parallel, queue, threads_http, timeout, request_timeout, n_predict, grace;
-    bool no_auth, share_cache, no_cache, log_disable;
+    bool no_auth, share_cache, no_cache, log_disable, lora_later;
     cli_strings keys, allow_hosts, origins, stop;
     cli_sampling sampling;
     cli_model_options options;
@@ -143,6 +143,8 @@ static int parse(serve_command *c, int argc, char **argv)
         {"stop", 0, CLI_STRINGS, &c->stop, "STR", "end every answer before this text (may be repeated)", 0, 0, NULL},
         CLI_OPTION_GROUP("Model and machine"),
         CLI_MODEL_OPTIONS(c->options),
+        {"lora-init-without-apply", 0, CLI_FLAG, &c->lora_later, NULL,
+         "adapters of --lora act only for requests that say so, or once /lora-adapters is told", 0, 0, NULL},
         CLI_OPTION_GROUP("Choosing the next token, where a request doesn't say"),
     };
     cli_option options[CLI_N(own) + CLI_N_SAMPLING];
@@ -336,6 +338,7 @@ static int fill_options(serve_command *c)
         status =
             cli_parse_lora(c->options.lora.item[i], c->lora_paths[i], sizeof(c->lora_paths[i]), &c->loras[i].scale);
         c->loras[i].path = c->lora_paths[i];
+        if (c->lora_later) c->loras[i].scale = 0;
         o->n_loras = i + 1;
     }
     if (status == CLI_OK && o->n_loras && c->n_models != 1) status = cli_bad_usage("--lora is for one MODEL");

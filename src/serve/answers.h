@@ -40,6 +40,8 @@ typedef struct ask {
     int n_stop, n, max_tokens;
     bool logprobs, stream, include_usage, no_cache, echo, return_ids;
     int n_top;
+    qn_lora_use loras[QN_MAX_LORAS];
+    int n_loras;
     json_t *own; /* owned: what the dialect keeps until the end */
     const char *model;
 } ask;
@@ -51,6 +53,10 @@ void ask_deinit(ask *q);
 bool ask_sampling(ask *q, const fields *f);
 bool ask_stops(ask *q, const fields *f, const char *name);
 bool ask_bias(ask *q, const model *m, const fields *f);
+/* ---- lora.c ---- */
+/* The model's adapters, as they act when a request says nothing; then what it says: "lora". */
+void ask_loras_init(ask *q, model *m);
+bool ask_loras(ask *q, const model *m, const fields *f);
 /* Takes the ask. Replies, now or when the answers have come. */
 void ask_start(exchange *x, ask *q, problem *p);
 /* All of it: what `read` makes of the body is answered, or the problem that it left. */

@@ -7,9 +7,10 @@
 
 void ask_init(ask *q, const exchange *x)
 {
-    const model *m = x->model;
+    model *m = x->model;
     *q = (ask){.sampler = m->sampler, .n = 1, .max_tokens = m->max_tokens, .model = m->name};
     for (int i = 0; i < m->n_stops; i++) q->stop[q->n_stop++] = m->stops[i];
+    ask_loras_init(q, m);
 }
 
 void ask_deinit(ask *q)
@@ -198,6 +199,8 @@ static bool submit(answers *a, choice *c, problem *p)
         .n_top = a->q.n_top,
         .key = a->x->key,
         .no_cache = a->q.no_cache,
+        .loras = a->q.loras,
+        .n_loras = a->q.n_loras,
         .fn = answers_event,
         .ctx = c,
     };

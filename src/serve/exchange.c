@@ -181,12 +181,12 @@ static bool too_deep(const char *p, size_t n)
     return false;
 }
 
-json_t *exchange_parse(exchange *x, problem *p)
+static json_t *parse(const exchange *x, bool list, problem *p)
 {
     json_error_t error;
-    if (x->json) return json_incref(x->json);
+    const char *expected = list ? "an array" : "an object";
     if (!x->body.n) {
-        problem_set(p, 400, "", "the body is empty; a JSON object is expected");
+        problem_set(p, 400, "", "the body is empty; %s of JSON is expected", expected);
         return NULL;
     }
     if (too_deep(x->body.data, x->body.n)) {
@@ -202,8 +202,12 @@ json_t *exchange_parse(exchange *x, problem *p)
                         error.column);
         return NULL;
     }
-    if (json_is_object(body)) return body;
-    problem_set(p, 400, "", "the body is %s, an object is expected", json_type_name(body));
+    if (list ? json_is_array(body) : json_is_object(body)) return body;
+    problem_set(p, 400, "", "the body is %s, %s is expected", json_type_name(body), expected);
     json_decref(body);
     return NULL;
 }
+
+json_t *exchange_parse(exchange *x, problem *p) { return x->json ? json_incref(x->json) : parse(x, false, p); }
+
+json_t *exchange_parse_list(exchange *x, problem *p) { return parse(x, true, p); }

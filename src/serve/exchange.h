@@ -33,7 +33,11 @@ typedef struct route {
     const dialect *dialect;
     enum { BY_http, BY_worker, BY_computer } by; /* who answers; see routes.def */
     bool open;                                   /* needs no key */
-    enum { NEEDS_none, NEEDS_model } needs;      /* model: the handler finds exchange.model and exchange.json */
+    enum {
+        NEEDS_none,
+        NEEDS_model,
+        NEEDS_query
+    } needs; /* the handler finds exchange.model; model: and exchange.json */
 } route;
 const route *route_find(const char *method, const char *path, const char **rest, bool *other_method);
 
@@ -176,6 +180,7 @@ void exchange_release(exchange *x);
 /* The body as an object, a reference of the caller's; NULL after a problem. Text in it is UTF-8, nested MAX_DEPTH deep
  * at most. */
 json_t *exchange_parse(exchange *x, problem *p);
+json_t *exchange_parse_list(exchange *x, problem *p); /* an array */
 
 /* ---- http.c ---- */
 bool http_start(server *s, qn_error *err);

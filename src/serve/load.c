@@ -151,15 +151,18 @@ bool model_measure(model *m, uint64_t *bytes, problem *p)
 
 /* ---- loading ---- */
 
+const char *model_lora_path(const model *m, int i)
+{
+    return i < m->n_adapters ? m->adapters[i] : m->server->o.loras[i - m->n_adapters].path;
+}
+
 static bool open_adapters(model *m, qn_error *err)
 {
     const serve_options *o = &m->server->o;
     const int n = m->n_adapters + o->n_loras;
     for (int i = 0; i < n && i < QN_MAX_LORAS; i++) {
-        const bool own = i < m->n_adapters;
-        const char *path = own ? m->adapters[i] : o->loras[i - m->n_adapters].path;
-        if (qn_lora_open(m->engine, path, &m->loras[i].lora, err) != QN_OK) return false;
-        m->loras[i].scale = own ? 1 : o->loras[i - m->n_adapters].scale;
+        if (qn_lora_open(m->engine, model_lora_path(m, i), &m->loras[i].lora, err) != QN_OK) return false;
+        m->loras[i].scale = i < m->n_adapters ? 1 : o->loras[i - m->n_adapters].scale;
         m->n_loras = i + 1;
     }
     return true;

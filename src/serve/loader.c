@@ -117,7 +117,8 @@ bool loader_enter(exchange *x)
     server *s = x->server;
     problem p = {0};
     if (x->route->needs == NEEDS_none || x->model) return true;
-    if (strcmp(x->route->method, "POST") == 0 && !(x->json = exchange_parse(x, &p))) return refuse(x, &p);
+    if (x->route->needs == NEEDS_model && strcmp(x->route->method, "POST") == 0 && !(x->json = exchange_parse(x, &p)))
+        return refuse(x, &p);
     const char *name = name_in(x, &p);
     if (p.status) return refuse(x, &p);
     pthread_mutex_lock(&s->models_lock);

@@ -61,7 +61,7 @@ struct model {
     int32_t max_tokens;
     const char *stops[32]; /* [n_stops] borrowed from params and options */
     int n_stops;
-    qn_lora_use loras[QN_MAX_LORAS];
+    qn_lora_use loras[QN_MAX_LORAS]; /* where a request says nothing; scales are under server.models_lock */
     int n_loras;
     double load_seconds;
     _Atomic uint64_t bytes; /* weights and sessions */
@@ -106,6 +106,7 @@ bool model_measure(model *m, uint64_t *bytes, problem *p);
 bool model_load(model *m, uint64_t limit, problem *p);
 void model_unload(model *m);
 int32_t model_n_ctx(const model *m);
+const char *model_lora_path(const model *m, int i); /* of the file */
 qn_session_options model_embedder_options(const model *m);
 /* Those of qn_batcher_stats that are counted over all times that a model is loaded. */
 #define MODEL_COUNTERS(ROW) \

@@ -30,7 +30,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (field_bool(&f, "cache_prompt", &cache)) q->no_cache = !cache;
     if (schema && !take_json(&q->schema, schema, p)) return false;
     return !p->status && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->model, &f) &&
-           prompts_read(q, x->model, &f, "prompt");
+           ask_loras(q, x->model, &f) && prompts_read(q, x->model, &f, "prompt");
 }
 
 void serve_completion(exchange *x)

@@ -95,7 +95,8 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (p->status || !cannot(&f)) return false;
     q->messages = json_incref((json_t *)messages);
     return limits(q, &f) && logprobs(q, &f) && streaming(q, &f) && openai_chat_shape(q, &f) && openai_tools(q, &f) &&
-           extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->model, &f);
+           extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->model, &f) &&
+           ask_loras(q, x->model, &f);
 }
 
 void serve_chat_completions(exchange *x) { ask_serve(x, read_ask); }

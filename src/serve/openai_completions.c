@@ -51,7 +51,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (!q->body) return false;
     const fields f = {q->body, "", p};
     return counts(q, &f) && switches(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
-           ask_bias(q, x->model, &f) && prompts_read(q, x->model, &f, "prompt");
+           ask_bias(q, x->model, &f) && ask_loras(q, x->model, &f) && prompts_read(q, x->model, &f, "prompt");
 }
 
 void serve_completions(exchange *x) { ask_serve(x, read_ask); }

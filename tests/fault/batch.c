@@ -61,7 +61,7 @@ static void a_batcher(void **state)
     MUST(qn_grammar_create("root ::= [a-z]+", NULL, &w->grammar, err));
     qn_session *alone = crowd_session(w->engine);
     for (int i = 0; i < N; i++) {
-        crowd_make(alone, &w->r[i], i + 4, i == 1 ? w->grammar : NULL);
+        crowd_make(alone, &w->r[i], i + 4, i == 1 ? w->grammar : NULL, NULL);
         if (w->r[i].n_answer > 3) w->r[i].n_answer = 3;
         if (w->r[i].n_prompt > 12) w->r[i].n_prompt = 12;
         crowd_expect(alone, &w->r[i]);

@@ -25,6 +25,8 @@ typedef struct crowd_request {
     char key[8];
     qn_sampler_params sampler;
     const qn_grammar *grammar;
+    qn_lora_use loras[2];
+    int n_loras;
     crowd_answer want, got;
     int cancel_after; /* tokens; -1: never */
     uint64_t id;
@@ -66,6 +68,8 @@ static inline qn_status crowd_submit(qn_batcher *b, crowd_request *r, qn_error *
                                                  .logprobs = true,
                                                  .n_top = 2,
                                                  .key = r->key,
+                                                 .loras = r->loras,
+                                                 .n_loras = r->n_loras,
                                                  .fn = crowd_event,
                                                  .ctx = r},
                              &r->id, err);
@@ -92,6 +96,7 @@ static inline void crowd_expect(qn_session *s, crowd_request *r)
     MUST(qn_sampler_create(&r->sampler, RIG_VOCAB, tok, &sampler, err));
     if (r->grammar) MUST(qn_matcher_create(r->grammar, tok, &matcher, err));
     for (int i = 0; i < r->n_prompt; i++) qn_sampler_accept(sampler, r->prompt[i]);
+    MUST(qn_session_set_loras(s, r->loras, r->n_loras, err));
     rig_feed(s, 0, r->prompt, r->n_prompt);
     *want = (crowd_answer){.end = QN_BATCH_END_length};
     while (want->n < r->n_answer) {
@@ -118,8 +123,9 @@ static inline void crowd_expect(qn_session *s, crowd_request *r)
 }
 
 /* Request number i of a crowd of many kinds: prompts that share their beginnings with others of the key, every kind of
- * sampler, a grammar now and then. */
-static inline void crowd_make(qn_session *s, crowd_request *r, int i, const qn_grammar *grammar)
+ * sampler, a grammar now and then, none, one, the other or both of two adapters (NULL: there are none). */
+static inline void crowd_make(qn_session *s, crowd_request *r, int i, const qn_grammar *grammar,
+                              const qn_lora_use *adapters)
 {
     static const qn_sampler_params samplers[] = {
         {.greedy = true},
@@ -135,6 +141,8 @@ static inline void crowd_make(qn_session *s, crowd_request *r, int i, const qn_g
                          .sampler = samplers[i % 7],
                          .grammar = i % 4 == 3 ? grammar : NULL,
                          .cancel_after = -1};
+    for (int k = 0; k < 2; k++)
+        if (adapters && (i / 3) & (1 << k)) r->loras[r->n_loras++] = adapters[k];
     snprintf(r->key, sizeof(r->key), "key%d", i % 3);
     r->sampler.seed = 100 + (uint64_t)i;
     rig_story(i % 5, r->prompt, r->n_prompt);
