@@ -26,18 +26,25 @@ static uint32_t bits_of(float x)
     return u;
 }
 
+/* Lanes whose sums are kept while i runs; n_lanes is a multiple. */
+enum { SIDE_BY_SIDE = 16 };
+
 void qn__ref_outer_i16(const qn_outer_i16 *t)
 {
     for (int64_t o = 0; o < t->n_out; o++)
-        for (int64_t l = 0; l < t->n_lanes; l++) {
-            uint32_t sum = 0; /* unsigned: the sums of rows with a scale of NaN or 0 may wrap; they are not used */
+        for (int64_t from = 0; from < t->n_lanes; from += SIDE_BY_SIDE) {
+            uint32_t sum[SIDE_BY_SIDE] = {0}; /* unsigned: those of rows with a scale of NaN or 0 may wrap; unused */
             for (int64_t i = 0; i < t->n_in; i++) {
-                const int16_t *a = t->a + 2 * (o * t->a_out + i * t->a_in), *b = t->b + 2 * (i * t->b_stride + l);
-                sum += (uint32_t)(a[0] * b[0]) + (uint32_t)(a[1] * b[1]);
+                const int16_t *a = t->a + 2 * (o * t->a_out + i * t->a_in), *b = t->b + 2 * (i * t->b_stride + from);
+                for (int l = 0; l < SIDE_BY_SIDE; l++)
+                    sum[l] += (uint32_t)(a[0] * b[2 * l]) + (uint32_t)(a[1] * b[2 * l + 1]);
             }
-            float *y = t->y + o * t->y_stride + l;
-            const float scale = t->out_scale ? t->out_scale[o] * t->lane_scale[l] : t->lane_scale[l];
-            *y = fmaf((float)(int32_t)sum, scale, t->out_start ? t->out_start[o] : *y);
+            float *y = t->y + o * t->y_stride + from;
+            const float *lane_scale = t->lane_scale + from;
+            for (int l = 0; l < SIDE_BY_SIDE; l++) {
+                const float scale = t->out_scale ? t->out_scale[o] * lane_scale[l] : lane_scale[l];
+                y[l] = fmaf((float)(int32_t)sum[l], scale, t->out_start ? t->out_start[o] : y[l]);
+            }
         }
 }
 

@@ -9,10 +9,7 @@
 enum { SIDE_BY_SIDE = 4 };
 
 /* sum[c] = the slice of n elements of column c; columns lie x_row_bytes apart */
-typedef void (*slices_fn)(const float *w, const uint8_t *x, size_t x_row_bytes, int n_cols, int64_t n, float *sum);
-
-static inline __attribute__((always_inline)) void chains(const float *w, const uint8_t *x, size_t x_row_bytes,
-                                                         int n_cols, int64_t n, float *sum)
+QN_REF_BODY chains(const float *w, const uint8_t *x, size_t x_row_bytes, int n_cols, int64_t n, float *sum)
 {
     float chain[SIDE_BY_SIDE] = {0};
     for (int64_t i = 0; i < n; i++)
@@ -21,31 +18,20 @@ static inline __attribute__((always_inline)) void chains(const float *w, const u
     for (int c = 0; c < n_cols; c++) sum[c] = chain[c];
 }
 
-#define SLICES(name, attribute) \
-    attribute static void name(const float *w, const uint8_t *x, size_t x_row_bytes, int n_cols, int64_t n, \
-                               float *sum) \
-    { \
-        if (n_cols == SIDE_BY_SIDE) { \
-            chains(w, x, x_row_bytes, SIDE_BY_SIDE, n, sum); \
-        } else { \
-            for (int c = 0; c < n_cols; c++) chains(w, x + (size_t)c * x_row_bytes, x_row_bytes, 1, n, sum + c); \
-        } \
-    }
-SLICES(slices, )
-
-/* fmaf is exact as an instruction and as a call. Calls took two thirds of this level's time, and its models are those
- * that every other level is compared with. */
-#ifdef __x86_64__
-SLICES(slices_fma, __attribute__((target("fma"))))
-static slices_fn best_slices(void) { return __builtin_cpu_supports("fma") ? slices_fma : slices; }
-#else
-static slices_fn best_slices(void) { return slices; }
-#endif
+static void slices(const float *w, const uint8_t *x, size_t x_row_bytes, int n_cols, int64_t n, float *sum);
+QN_REF_BODY slices_body(const float *w, const uint8_t *x, size_t x_row_bytes, int n_cols, int64_t n, float *sum)
+{
+    if (n_cols == SIDE_BY_SIDE)
+        chains(w, x, x_row_bytes, SIDE_BY_SIDE, n, sum);
+    else
+        for (int c = 0; c < n_cols; c++) chains(w, x + (size_t)c * x_row_bytes, x_row_bytes, 1, n, sum + c);
+}
+QN_REF_FMA(slices, (const float *w, const uint8_t *x, size_t x_row_bytes, int n_cols, int64_t n, float *sum),
+           (w, x, x_row_bytes, n_cols, n, sum))
 
 static void mm(const qn_mm_args *a, qn_dtype dtype)
 {
     const qn_dtype_info *info = qn_dtype_get(dtype);
-    const slices_fn slices_of = best_slices();
     float w[QN_MM_SLICE], sum[SIDE_BY_SIDE];
     for (int64_t r = 0; r < a->rows; r++) {
         for (int64_t c = 0; c < a->cols; c++) a->y[c * a->y_stride + r] = 0;
@@ -56,8 +42,8 @@ static void mm(const qn_mm_args *a, qn_dtype dtype)
                                          w, n);
             for (int32_t c = 0; c < a->cols; c += SIDE_BY_SIDE) {
                 const int n_cols = a->cols - c < SIDE_BY_SIDE ? a->cols - c : SIDE_BY_SIDE;
-                slices_of(w, (const uint8_t *)a->x + (size_t)c * a->x_row_bytes + (size_t)at * sizeof(float),
-                          a->x_row_bytes, n_cols, n, sum);
+                slices(w, (const uint8_t *)a->x + (size_t)c * a->x_row_bytes + (size_t)at * sizeof(float),
+                       a->x_row_bytes, n_cols, n, sum);
                 for (int j = 0; j < n_cols; j++) {
                     float *y = &a->y[(c + j) * a->y_stride + r];
                     *y = at ? *y + sum[j] : sum[j];

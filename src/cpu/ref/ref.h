@@ -17,6 +17,26 @@ void qn__ref_mm_float_init(qn_kernels *kernels); /* those with columns of floats
 /* lane[j] = fma(x[i], y[i], lane[j]) for i = j (mod 16), in order; past n come zeros */
 void qn__ref_lanes(float lane[16], const float *x, const float *y, int64_t n);
 
+/* QN_REF_FMA(name, params, args): void name params, whose body is name_body, an inline function, compiled twice: with
+ * fmaf as an instruction, for processors that have it, and as a call. Both are exact. Calls were two thirds of this
+ * level's time, and every other level is compared with it. */
+#define QN_REF_BODY static inline __attribute__((always_inline)) void
+#ifdef __x86_64__
+#define QN_REF_FMA(name, params, args) \
+    static __attribute__((target("fma"))) void name##_fma params { name##_body args; } \
+    static __attribute__((noinline)) void name##_call params { name##_body args; } \
+    void name params \
+    { \
+        if (__builtin_cpu_supports("fma")) \
+            name##_fma args; \
+        else \
+            name##_call args; \
+    }
+#else
+#define QN_REF_FMA(name, params, args) \
+    void name params { name##_body args; }
+#endif
+
 /* sum of sixteen lanes, by the tree of kernel/lanes.h */
 static inline float qn__ref_sum16(const float lane[16])
 {
