@@ -41,16 +41,20 @@ for name in $commands; do
     # Options as help lists them: "  -n, --predict N   ..."
     sed -n 's/^  \(-\([a-z]\), \|    \)--\([a-z0-9-]*\).*/\3 \2/p' "$work/help" >"$work/options"
     [ -s "$work/options" ] || bad "$name: no options"
+    # What is looked through for each option: words with blanks around, of the page and of this command's rows, which in bash and
+    # zsh stand between its case and the next.
+    in_page=" $(tr -cs 'a-zA-Z0-9_-' ' ' <"$work/plain") "
+    in_bash=" $(sed -n "/^ *$name)\$/,/;;\$/p" "$work/completion.bash" | tr -cs 'a-zA-Z0-9_-' ' ') "
+    in_zsh=" $(sed -n "/^ *$name)\$/,/;;\$/p" "$work/completion.zsh" | tr -cs 'a-zA-Z0-9_-' ' ') "
+    in_fish=" $(grep "__quern_in $name' " "$work/completion.fish" | tr '\n' ' ') "
     while read -r long letter; do
-        grep -q -- "--$long\b" "$work/plain" || bad "quern-$name.1: no --$long"
-        for shell in bash zsh; do
-            # The rows of this command, between its case and the next.
-            sed -n "/^ *$name)\$/,/;;\$/p" "$work/completion.$shell" | tr -cs 'a-zA-Z0-9_-' '\n' | grep -qx -- "--$long" || bad "$shell: $name has no --$long"
-        done
-        grep -q "__quern_in $name' .*-l $long\b" "$work/completion.fish" || bad "fish: $name has no --$long"
+        case $in_page in *" --$long "*) ;; *) bad "quern-$name.1: no --$long" ;; esac
+        case $in_bash in *" --$long "*) ;; *) bad "bash: $name has no --$long" ;; esac
+        case $in_zsh in *" --$long "*) ;; *) bad "zsh: $name has no --$long" ;; esac
+        case $in_fish in *" -l $long "*) ;; *) bad "fish: $name has no --$long" ;; esac
         [ -z "$letter" ] && continue
-        grep -q "__quern_in $name' .*\(-s $letter -l $long\|-l $long -s $letter\)\b" "$work/completion.fish" || bad "fish: $name has no -$letter"
-        sed -n "/^ *$name)\$/,/;;\$/p" "$work/completion.bash" | tr -cs 'a-zA-Z0-9_-' '\n' | grep -qx -- "-$letter" || bad "bash: $name has no -$letter"
+        case $in_fish in *" -s $letter -l $long "* | *" -l $long -s $letter "*) ;; *) bad "fish: $name has no -$letter" ;; esac
+        case $in_bash in *" -$letter "*) ;; *) bad "bash: $name has no -$letter" ;; esac
     done <"$work/options"
     # Placeholders that nothing is known about would be completed with nothing.
     for word in $(sed -n "s/^usage: quern $name \(.*\) \[options\]/\1/p" "$work/help") \
