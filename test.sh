@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # ./test.sh -- installs what is missing, builds in Release and runs every test; then the levels of AArch64, the same tests under
-# sanitizers, and the fuzz targets. ./test.sh quick stops after the first build. FUZZ_SECONDS (60) is the time for a fuzz target.
+# sanitizers, and the fuzz targets. ./test.sh quick stops after the first build. FUZZ_SECONDS (20) is the time for a fuzz target.
 set -eu
 cd "$(dirname "$0")"
 . tools/need.sh
@@ -58,5 +58,5 @@ build build-tsan --target tests_of_threads
 run_tests build-tsan -L threads -E t_cpu_measure
 
 say "fuzzing"
-sh tests/fuzz/run.sh build-asan "${FUZZ_SECONDS:-60}" "$jobs"
+sh tests/fuzz/run.sh build-asan "${FUZZ_SECONDS:-20}" "$jobs"
 say "all passed"

@@ -1,6 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh BUILD SECONDS JOBS [TARGET] -- runs every fuzz target, or one, for SECONDS over a copy of its seed corpus, JOBS at a time.
+# run.sh BUILD SECONDS JOBS [TARGET] -- runs every fuzz target, or one, for SECONDS over a copy of its seeds, JOBS at a time. Seeds are
+# the corpus, made by hand, and what earlier runs of a minute found beyond it: found/TARGET, one input for each edge (libFuzzer's
+# -merge=1 -use_counters=0), so that a run begins where those ended.
 set -u
 build=$1 seconds=$2 jobs=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,6 +16,7 @@ one() {
     name=$1
     mkdir -p "$work/$name"
     cp -r "$here/corpus/$name/." "$work/$name/" 2>/dev/null
+    [ ! -d "$here/found/$name" ] || cp -r "$here/found/$name/." "$work/$name/"
     ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=16 # or each allocation is fresh memory from the system
     export ASAN_OPTIONS
     "$build/$name" $(max_len "$name") -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$work/$name-" \
@@ -24,9 +27,9 @@ one() {
     [ $status -eq 0 ] || { tail -n 40 "$work/$name.log"; touch "$work/failed"; }
 }
 if [ "${4:-}" ]; then
-    case $4 in # readers of small headers, of grammars and templates, and one of its user's own text: found out sooner
-    fuzz_safetensors | fuzz_files | fuzz_bpe_train | fuzz_schema | fuzz_messages | fuzz_grammar | fuzz_template | fuzz_reader | \
-        fuzz_store | fuzz_archs | fuzz_serve | fuzz_batch) seconds=$((seconds / 6)) ;;
+    case $4 in
+    fuzz_gguf | fuzz_tokenizer | fuzz_args) ;; # files of strangers that hold most kinds of things, and what is found out late
+    *) seconds=$((seconds / 2)) ;;
     esac
     one "$4"
 else

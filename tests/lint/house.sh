@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Small rules of the house: files under 600 lines, licence line first, no tabs, no left-over promises, no _t names.
+# Small rules of the house: files under 600 lines, licence line first, no tabs, no left-over promises, no _t names, none of the words
+# that stood for micro-kernel, prefetch and few columns.
 cd "$1" || exit 1
 fail=0
 for file in $(find src include -name '*.[ch]'); do
@@ -11,4 +12,5 @@ done
 grep -rnP '\t' src include tests --include='*.[ch]' && { echo "tabs"; fail=1; }
 grep -rnwE 'TODO|FIXME|XXX|HACK' src include tests examples docs --include='*.[chm]*' && fail=1
 grep -rnE '\bqn_[a-z0-9_]+_t\b' src include && { echo "_t names"; fail=1; }
+grep -rniE '\bukr|asked ahead|\babreast\b' src include docs && { echo "words that the field does not have"; fail=1; }
 exit $fail
