@@ -33,6 +33,13 @@ exchange *exchange_hold(exchange *x)
     return x;
 }
 
+bool exchange_try_hold(exchange *x)
+{
+    int n = atomic_load(&x->refs);
+    while (n && !atomic_compare_exchange_weak(&x->refs, &n, n + 1)) {}
+    return n > 0;
+}
+
 void exchange_release(exchange *x)
 {
     if (atomic_fetch_sub(&x->refs, 1) != 1) return;

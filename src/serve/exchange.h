@@ -90,7 +90,8 @@ struct exchange {
     int status, retry_after;
     const char *content_type;
     char allow[64], cors[256];
-    char warning[256]; /* a header of what was left out */
+    char response_id[48]; /* of the answers, where others may name them; "": none */
+    char warning[256];    /* a header of what was left out */
     text out;
     int64_t moved_ns; /* when the reader last took something, or we last put something */
     int64_t put_ns;
@@ -175,6 +176,8 @@ bool exchange_is_gone(exchange *x);
 size_t exchange_backlog(exchange *x);
 
 exchange *exchange_hold(exchange *x);
+/* Under server.lock, one of its list: false where the last has just let go of it. */
+bool exchange_try_hold(exchange *x);
 void exchange_release(exchange *x);
 
 /* The body as an object, a reference of the caller's; NULL after a problem. Text in it is UTF-8, nested MAX_DEPTH deep

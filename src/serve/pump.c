@@ -116,8 +116,7 @@ static void check_streams(server *s, int64_t now)
     for (;;) {
         pthread_mutex_lock(&s->lock);
         exchange *x = s->exchanges; /* newest first */
-        while (x && (x->id >= last || !x->streams)) x = x->next;
-        if (x) exchange_hold(x);
+        while (x && (x->id >= last || !x->streams || !exchange_try_hold(x))) x = x->next;
         pthread_mutex_unlock(&s->lock);
         if (!x) return;
         last = x->id;

@@ -73,8 +73,7 @@ static bool each(server *s, void (*fn)(exchange *x))
     for (;;) {
         pthread_mutex_lock(&s->lock);
         exchange *x = s->exchanges;
-        while (x && x->id >= last) x = x->next;
-        if (x) exchange_hold(x);
+        while (x && (x->id >= last || !exchange_try_hold(x))) x = x->next;
         pthread_mutex_unlock(&s->lock);
         if (!x) return any;
         any = true;
