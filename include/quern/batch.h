@@ -141,6 +141,7 @@ QN_API void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused);
 /* ---- looking inside -------------------------------------------------------------------------- */
 
 /* Numbers since create, and what is now; never waits for a step. */
+#define QN_BATCH_STEP_BUCKETS 16
 typedef struct qn_batcher_stats {
     int32_t n_streams, n_queued, n_paused;
     /* cells of the context: held by streams alone, by streams and the tree of prefixes, by the tree alone, by nobody;
@@ -153,6 +154,9 @@ typedef struct qn_batcher_stats {
     double busy_seconds;                        /* spent in steps */
     double decode_seconds; /* what a step without prompts takes now, moving average; 0: not known */
     double step_seconds;   /* how long the step under way has taken; 0 when idle */
+    /* steps by how long they took: the i-th those of at most 2^i / 4096 s that no bucket before it has (0.24 ms to 8
+     * s); the rest took longer */
+    uint64_t steps_within[QN_BATCH_STEP_BUCKETS];
 } qn_batcher_stats;
 QN_API void qn_batcher_get_stats(qn_batcher *b, qn_batcher_stats *out);
 

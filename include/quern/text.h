@@ -58,6 +58,15 @@ QN_API qn_token qn_tokenizer_unk(const qn_tokenizer *tok);
 QN_API qn_token qn_tokenizer_sep(const qn_tokenizer *tok);
 QN_API qn_token qn_tokenizer_pad(const qn_tokenizer *tok);
 QN_API qn_token qn_tokenizer_nl(const qn_tokenizer *tok); /* what a newline becomes */
+/* Tokens around what a model fills in: ROW(NAME). prefix, suffix and middle stand before the three parts, repo before
+ * the name of a repository, file before that of a file. */
+#define QN_FIM_ROWS(ROW) ROW(prefix) ROW(suffix) ROW(middle) ROW(repo) ROW(file)
+typedef enum qn_fim {
+#define QN_FIM_ENUM(name) QN_FIM_##name,
+    QN_FIM_ROWS(QN_FIM_ENUM)
+#undef QN_FIM_ENUM
+} qn_fim;
+QN_API qn_token qn_tokenizer_fim(const qn_tokenizer *tok, qn_fim which); /* QN_TOKEN_NONE */
 QN_API bool qn_tokenizer_is_eog(const qn_tokenizer *tok, qn_token id);
 QN_API bool qn_tokenizer_add_bos(const qn_tokenizer *tok); /* what the file asks for */
 QN_API bool qn_tokenizer_add_eos(const qn_tokenizer *tok);

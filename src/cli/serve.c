@@ -45,7 +45,7 @@ typedef struct serve_command {
     const char *tls_cert, *tls_key;
     int32_t connections, per_address, per_key;
     bool log_prompts;
-    char *template_source;
+    char *template_source, *models_store;
     cli_engine_scratch scratch;
     serve_lora loras[CLI_MAX_STRINGS];
     char lora_paths[CLI_MAX_STRINGS][4096];
@@ -250,6 +250,16 @@ static bool parse_time(const char *text, int *seconds)
     return true;
 }
 
+/* Where models are kept that clients make of others. */
+static char *models_store(void)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    if (data && *data == '/' && asprintf(&path, "%s/quern/models", data) > 0) return path;
+    if (home && *home == '/' && asprintf(&path, "%s/.local/share/quern/models", home) > 0) return path;
+    return NULL;
+}
+
 /* ---- for the server ---- */
 
 static void log_line(const char *line) { cli_note("%s", line); }
@@ -294,6 +304,7 @@ static int fill_options(serve_command *c)
         .n_models = c->n_models,
         .ctx = c,
         .open_store = open_store,
+        .models_store = c->models_store = models_store(),
         .keep_alive_s = c->n_models == 1 ? -1 : 300,
         .batcher = {.session = {.n_ctx = c->n_ctx, .n_batch = c->n_batch},
                     .n_parallel = c->parallel,
@@ -416,6 +427,7 @@ int cli_command_serve(int argc, char **argv)
     if (status == CLI_OK) status = serve_until_interrupted(&c);
     for (int i = 0; i < c.n_models; i++) free((void *)c.found[i].name);
     free(c.template_source);
+    free(c.models_store);
     free(c.key_text);
     return status;
 }

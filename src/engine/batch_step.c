@@ -301,6 +301,14 @@ static void compute(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
     }
 }
 
+/* The bucket of a step; QN_BATCH_STEP_BUCKETS: of none. */
+static int bucket_of(double seconds)
+{
+    int i = 0;
+    while (i < QN_BATCH_STEP_BUCKETS && seconds * 4096 > (double)(1 << i)) i++;
+    return i;
+}
+
 static void publish(qn_batcher *b, double seconds)
 {
     qn__mutex_lock(&b->lock);
@@ -309,6 +317,7 @@ static void publish(qn_batcher *b, double seconds)
     b->stats.decode_seconds = qn__pace_decode(&b->pace, n_decoding(b));
     b->stats.busy_seconds += seconds;
     b->stats.n_steps += seconds > 0;
+    if (seconds > 0 && bucket_of(seconds) < QN_BATCH_STEP_BUCKETS) b->stats.steps_within[bucket_of(seconds)]++;
     qn__mutex_unlock(&b->lock);
 }
 

@@ -60,6 +60,14 @@ void answers_cancel(exchange *x)
     pthread_mutex_unlock(&a->lock);
 }
 
+void answers_stop(answers *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->stopped = true;
+    if (!a->done) cancel_all(a);
+    pthread_mutex_unlock(&a->lock);
+}
+
 /* ---- the executor's side ---- */
 
 static bool room(void **data, size_t *cap, size_t need, size_t size)
@@ -87,12 +95,28 @@ static void leave_token(choice *c, const qn_batch_event *e)
     for (int i = 0; i < e->n_top; i++) c->tops[c->n_tops++] = e->top[i];
 }
 
+static void note_times(choice *c, const qn_batch_event *e)
+{
+    model *m = c->a->x->model;
+    const int64_t now = now_ns();
+    if (c->token_ns) {
+        histogram_add(&m->between, (double)(now - c->token_ns) * 1e-9);
+    } else {
+        histogram_add(&m->first_token, (double)(now - c->a->x->began_ns) * 1e-9);
+        histogram_add(&m->queue, (double)e->usage.queue_ns * 1e-9);
+    }
+    c->token_ns = now;
+}
+
 void answers_event(void *ctx, const qn_batch_event *e)
 {
     choice *c = ctx;
     server *s = c->a->x->server;
     pthread_mutex_lock(&s->events_lock);
-    if (e->kind == QN_BATCH_token) leave_token(c, e);
+    if (e->kind == QN_BATCH_token) {
+        note_times(c, e);
+        leave_token(c, e);
+    }
     if (e->kind == QN_BATCH_progress) c->progressed = true;
     if (e->kind == QN_BATCH_end) {
         c->over = true;
@@ -338,6 +362,9 @@ static void over(choice *c)
     if (c->end == QN_BATCH_END_error) {
         problem_error(&p, "", &c->error);
         fail(a, &p);
+    } else if (c->end == QN_BATCH_END_cancelled && !c->ended && a->stopped) {
+        flush(c);
+        end_choice(c, FINISH_cancelled);
     } else if (c->end == QN_BATCH_END_cancelled && !c->ended) {
         problem_set(&p, 503, "", "the server is stopping");
         fail(a, &p);
@@ -447,6 +474,27 @@ void answers_tell(answers *a, text *out)
                 : !a->choices[0].ended                  ? "left"
                 : a->choices[0].finish == FINISH_length ? "length"
                                                         : "stop");
+    pthread_mutex_unlock(&a->lock);
+}
+
+void answers_log(answers *a)
+{
+    const server *s = a->x->server;
+    pthread_mutex_lock(&a->lock);
+    for (int i = 0; i < a->n && s->o.log; i++) {
+        const choice *c = &a->choices[i];
+        text line = {0};
+        text_printf(&line, "%llu wrote ", (unsigned long long)a->x->id);
+        json_t *said = json_pack("{s:o, s:o}", "reasoning", json_text(c->reasoning.data, c->reasoning.n), "content",
+                                 json_text(c->content.data, c->content.n));
+        for (int k = 0; k < c->n_calls; k++)
+            json_object_set_new(said, c->calls[k].id,
+                                json_pack("{s:s, s:o}", "call", c->calls[k].name, "arguments",
+                                          json_text(c->calls[k].arguments.data, c->calls[k].arguments.n)));
+        text_json(&line, said);
+        if (!line.failed) s->o.log(line.data);
+        text_deinit(&line);
+    }
     pthread_mutex_unlock(&a->lock);
 }
 

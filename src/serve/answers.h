@@ -64,6 +64,8 @@ void ask_serve(exchange *x, bool (*read)(ask *q, exchange *x, problem *p));
 /* The rendered prompt and its ids, into q->prompts. */
 bool ask_prompt(ask *q, const model *m, qn_prompt *prompt, problem *p);
 bool ask_add_prompt(ask *q, const qn_token *ids, size_t n, problem *p); /* copied */
+/* Behind the last prompt. */
+bool ask_extend_prompt(ask *q, const qn_token *ids, size_t n, problem *p);
 
 /* ---- answers ---- */
 
@@ -103,6 +105,7 @@ struct choice {
     qn_batch_end end;
     qn_error error;
     qn_batch_usage usage;
+    int64_t token_ns; /* when the last one came; 0: none has */
 
     /* the pump's, under answers.lock */
     bool submitted, ended, no_memory;
@@ -134,6 +137,7 @@ struct answers {
     choice *choices; /* [n]: those of a prompt side by side */
     int n, n_left;
     bool failed, paused, done, started;
+    bool stopped; /* somebody asked for its end: what there is counts */
     problem problem;
     char id[48];
     int64_t created;
@@ -145,8 +149,12 @@ struct answers {
 void answers_free(answers *a);
 /* The client is gone. */
 void answers_cancel(exchange *x);
+/* They end with what there is. */
+void answers_stop(answers *a);
 /* For a line of the log: tokens read, cached, written, times, and how it ended. */
 void answers_tell(answers *a, text *out);
+/* What was written, into the log (--log-prompts). */
+void answers_log(answers *a);
 /* On the executor's thread. */
 void answers_event(void *choice, const qn_batch_event *e);
 /* On the pump's: what came since. */

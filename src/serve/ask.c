@@ -37,9 +37,24 @@ static const char *piece_of(const model *m, qn_token id)
 
 static bool no_memory(problem *p) { return problem_set(p, 503, "", "out of memory"); }
 
+/* The model's own, where the conversation has none. */
+static void add_system(ask *q, const model *m)
+{
+    const char *role = json_string_value(json_object_get(json_array_get(q->messages, 0), "role"));
+    if (!m->system || !*m->system || (role && (strcmp(role, "system") == 0 || strcmp(role, "developer") == 0))) return;
+    json_t *all = json_pack("[{s:s, s:s}]", "role", "system", "content", m->system);
+    if (!all || json_array_extend(all, q->messages) != 0) {
+        json_decref(all);
+        return;
+    }
+    json_decref(q->messages);
+    q->messages = all;
+}
+
 static bool render(ask *q, const model *m, qn_prompt *out, problem *p)
 {
     qn_error err;
+    add_system(q, m);
     char *messages = json_dumps(q->messages, JSON_COMPACT), *tools = NULL;
     if (q->tools) tools = json_dumps(q->tools, JSON_COMPACT);
     qn_chat_options o = q->chat;
@@ -76,6 +91,17 @@ bool ask_add_prompt(ask *q, const qn_token *ids, size_t n, problem *p)
     }
     if (n) memcpy(copy, ids, n * sizeof(*copy));
     q->prompts[q->n_prompts++] = (id_list){copy, n};
+    return true;
+}
+
+bool ask_extend_prompt(ask *q, const qn_token *ids, size_t n, problem *p)
+{
+    id_list *last = &q->prompts[q->n_prompts - 1];
+    qn_token *more = realloc(last->ids, (last->n + n + 1) * sizeof(*more));
+    if (!more) return no_memory(p);
+    last->ids = more;
+    if (n) memcpy(last->ids + last->n, ids, n * sizeof(*ids));
+    last->n += n;
     return true;
 }
 
@@ -239,6 +265,24 @@ static bool start(answers *a, problem *p)
     return good;
 }
 
+/* One line each: JSON text. */
+static void log_prompts(const answers *a)
+{
+    const server *s = a->x->server;
+    for (int i = 0; i < a->q.n_prompts && s->o.log; i++) {
+        char *words = NULL;
+        size_t n = 0;
+        const qn_detokenize_options o = {.show_special = true, .keep_prefix = true};
+        (void)qn_detokenize(a->x->model->tok, a->q.prompts[i].ids, a->q.prompts[i].n, &o, &words, &n, NULL);
+        text line = {0};
+        text_printf(&line, "%llu reads ", (unsigned long long)a->x->id);
+        text_json(&line, json_text(words, n));
+        if (!line.failed) s->o.log(line.data);
+        text_deinit(&line);
+        qn_free(words);
+    }
+}
+
 void ask_start(exchange *x, ask *q, problem *p)
 {
     answers *a = p->status ? NULL : calloc(1, sizeof(*a));
@@ -248,10 +292,12 @@ void ask_start(exchange *x, ask *q, problem *p)
         a->x = x;
         a->d = x->route->dialect;
         a->created = (int64_t)time(NULL);
-        if (set_up(a, q, p) && (!text_was_short() || no_memory(p)))
+        if (set_up(a, q, p) && (!text_was_short() || no_memory(p))) {
+            if (x->server->o.log_prompts) log_prompts(a);
             (void)start(a, p); /* the exchange's from here on */
-        else
+        } else {
             answers_free(a);
+        }
     }
     ask_deinit(q);
     if (p->status) exchange_refuse(x, p);

@@ -145,11 +145,22 @@ static bool add_store(server *s, model **list, qn_error *err)
 
 static bool read_list(server *s, model **list, qn_error *err)
 {
-    const bool good = s->o.n_models ? add_named(s, list, err) : add_store(s, list, err);
-    return good;
+    if (!(s->o.n_models ? add_named(s, list, err) : add_store(s, list, err))) return false;
+    derived_add(s, list);
+    return true;
 }
 
 static bool same(const model *a, const model *b) { return strcmp(a->name, b->name) == 0; }
+
+static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
+/* One that is made anew under its name is another one. */
+static bool goes_on(const model *before, const model *now)
+{
+    return !before->derived ||
+           (same_text(before->path, now->path) && same_text(before->system, now->system) &&
+            same_text(before->tmpl_source, now->tmpl_source) && json_equal(before->params, now->params));
+}
 
 /* Under models_lock: a model that somebody has, or that is loaded, goes on as it is. */
 static bool in_use(const model *m) { return m->state != MODEL_unloaded || m->n_users || m->first || m->wanted; }
@@ -163,14 +174,14 @@ static void merge(server *s, model *found)
         next = found->next;
         found->next = NULL;
         model **at = &old;
-        while (*at && !same(*at, found)) at = &(*at)->next;
+        while (*at && ((*at)->gone || !same(*at, found))) at = &(*at)->next;
         model *before = *at;
+        if (before && in_use(before) && !goes_on(before, found)) before = NULL; /* it is left to end */
         if (before) *at = before->next;
         if (before && in_use(before)) {
             free_model(found);
             found = before;
             found->next = NULL;
-            found->gone = false;
         } else if (before) {
             found->past = before->past;
             free_model(before);

@@ -329,6 +329,7 @@ static void log_request(exchange *x, bool whole)
     pthread_mutex_lock(&x->lock);
     answers *a = x->answers;
     pthread_mutex_unlock(&x->lock);
+    if (a && x->server->o.log_prompts) answers_log(a);
     if (a) answers_tell(a, &line);
     text_printf(&line, ", %.0f ms in all", (double)(now_ns() - x->began_ns) * 1e-6);
     if (!line.failed) x->server->o.log(line.data);

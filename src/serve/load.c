@@ -205,6 +205,7 @@ void model_unload(model *m)
 #define ADD(field) m->past.field += b.field;
     MODEL_COUNTERS(ADD)
 #undef ADD
+    for (int i = 0; i < QN_BATCH_STEP_BUCKETS; i++) m->past.steps_within[i] += b.steps_within[i];
     qn_batcher_destroy(m->batcher);
     qn_session_destroy(m->embedder);
     if (m->command) m->server->o.sampler_free(m->command);

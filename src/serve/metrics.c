@@ -91,6 +91,67 @@ static void put_rows(text *t, server *s)
 #undef ROW
 }
 
+/* ---- histograms ---- */
+
+typedef struct series {
+    text *t;
+    const char *name;
+    size_t offset; /* of the histogram in a model */
+} series;
+
+static void label_of(const model *m, text *label)
+{
+    text_puts(label, "model=\"");
+    put_label(label, m->name);
+    text_puts(label, "\"");
+}
+
+static void put_series(model *m, void *ctx)
+{
+    const series *r = ctx;
+    text label = {0};
+    pthread_mutex_lock(&m->server->events_lock);
+    const histogram h = *(const histogram *)((const char *)m + r->offset);
+    pthread_mutex_unlock(&m->server->events_lock);
+    if (m->state != MODEL_loaded && !m->past.n_requests) return;
+    label_of(m, &label);
+    if (!label.failed) histogram_put(r->t, r->name, label.data, &h);
+    text_deinit(&label);
+}
+
+/* The executor's own buckets. */
+static void put_steps(model *m, void *ctx)
+{
+    double bounds[QN_BATCH_STEP_BUCKETS];
+    qn_batcher_stats b = {0};
+    text label = {0};
+    if (m->state == MODEL_loaded && m->batcher) qn_batcher_get_stats(m->batcher, &b);
+    if (m->state != MODEL_loaded && !m->past.n_requests) return;
+    for (int i = 0; i < QN_BATCH_STEP_BUCKETS; i++) {
+        bounds[i] = (double)(1 << i) / 4096;
+        b.steps_within[i] += m->past.steps_within[i];
+    }
+    label_of(m, &label);
+    if (!label.failed)
+        histogram_put_buckets(ctx, "step_seconds", label.data, bounds, b.steps_within, QN_BATCH_STEP_BUCKETS,
+                              b.n_steps + m->past.n_steps, b.busy_seconds + m->past.busy_seconds);
+    text_deinit(&label);
+}
+
+static void put_histograms(text *t, server *s)
+{
+#define SERIES(field, name, help) \
+    head(t, name, "histogram", help); \
+    models_each(s, put_series, &(series){t, name, offsetof(model, field)});
+    SERIES(first_token, "time_to_first_token_seconds",
+           "from a request to its first token, loading and waiting included")
+    SERIES(between, "time_between_tokens_seconds", "between two tokens of an answer")
+    SERIES(queue, "queue_seconds", "how long an answer waited for a stream")
+#undef SERIES
+    head(t, "step_seconds", "histogram", "steps of the executor");
+    models_each(s, put_steps, t);
+}
+
 static void put_bytes(model *m, void *ctx)
 {
     text *t = ctx;
@@ -120,5 +181,6 @@ void serve_metrics(exchange *x)
     head(&t, "model_bytes", "gauge", "what a loaded model takes, weights and sessions");
     models_each(s, put_bytes, &t);
     put_rows(&t, s);
+    put_histograms(&t, s);
     exchange_reply_type(x, 200, "text/plain; version=0.0.4", &t);
 }

@@ -5,6 +5,7 @@
 #ifndef QN_SERVE_MODEL_H
 #define QN_SERVE_MODEL_H
 
+#include "serve/histogram.h"
 #include "serve/problem.h"
 #include "serve/serve.h"
 #include <pthread.h>
@@ -49,6 +50,10 @@ struct model {
     _Atomic bool abandoned; /* nobody waits for what is being loaded */
     qn_batcher_stats past;  /* counters of earlier times that it was loaded */
 
+    /* Under server.events_lock: from a request's coming to its first token, between tokens, and of the first the wait
+     * for a stream. */
+    histogram first_token, between, queue;
+
     /* loaded */
     qn_engine *engine;
     const qn_tokenizer *tok;
@@ -79,6 +84,10 @@ void catalog_deinit(server *s);
  * only one. */
 model *catalog_find(server *s, const char *name, problem *p);
 model *catalog_new(server *s, const char *name, const char *path, const qn_store_model *found);
+
+/* ---- derived.c ---- */
+/* Models made here, of others in the list. */
+void derived_add(server *s, model **list);
 
 /* ---- loader.c ---- */
 bool loader_start(server *s, qn_error *err);

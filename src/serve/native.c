@@ -10,27 +10,32 @@
 
 /* ---- /completion ---- */
 
-static bool read_ask(ask *q, exchange *x, problem *p)
+bool native_options(ask *q, exchange *x, const fields *f)
 {
     int64_t n;
     bool cache = true;
+    const json_t *schema = field_get(f, "json_schema");
+    if (field_integer(f, "n_predict", -1, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
+    if (field_integer(f, "n_probs", 0, QN_BATCH_MAX_TOP, &n)) {
+        q->logprobs = n > 0;
+        q->n_top = (int)n;
+    }
+    (void)field_bool(f, "stream", &q->stream);
+    (void)field_bool(f, "return_tokens", &q->return_ids);
+    (void)field_string(f, "grammar", &q->gbnf);
+    if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
+    if (schema && !take_json(&q->schema, schema, f->p)) return false;
+    return !f->p->status && ask_sampling(q, f) && ask_stops(q, f, "stop") && ask_bias(q, x->model, f) &&
+           ask_loras(q, x->model, f);
+}
+
+static bool read_ask(ask *q, exchange *x, problem *p)
+{
     q->special = true; /* it is the whole prompt, not a user's part of one */
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};
-    const json_t *schema = field_get(&f, "json_schema");
-    if (field_integer(&f, "n_predict", -1, INT32_MAX, &n)) q->max_tokens = n > 0 ? (int)n : 0;
-    if (field_integer(&f, "n_probs", 0, QN_BATCH_MAX_TOP, &n)) {
-        q->logprobs = n > 0;
-        q->n_top = (int)n;
-    }
-    (void)field_bool(&f, "stream", &q->stream);
-    (void)field_bool(&f, "return_tokens", &q->return_ids);
-    (void)field_string(&f, "grammar", &q->gbnf);
-    if (field_bool(&f, "cache_prompt", &cache)) q->no_cache = !cache;
-    if (schema && !take_json(&q->schema, schema, p)) return false;
-    return !p->status && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->model, &f) &&
-           ask_loras(q, x->model, &f) && prompts_read(q, x->model, &f, "prompt");
+    return native_options(q, x, &f) && prompts_read(q, x->model, &f, "prompt");
 }
 
 void serve_completion(exchange *x)

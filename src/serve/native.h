@@ -8,5 +8,7 @@
 json_t *native_timings(const choice *c);
 
 extern const dialect native_dialect;
+/* What /completion and /infill have in common. */
+bool native_options(ask *q, exchange *x, const fields *f);
 
 #endif

@@ -84,8 +84,7 @@ void serve_ollama_version(exchange *x) { exchange_reply_json(x, 200, json_pack("
 
 /* ---- one of them ---- */
 
-/* The model that a body names, as "model" or "name", under models_lock; NULL after a problem. */
-static model *named(exchange *x, problem *p)
+model *ollama_named(exchange *x, problem *p)
 {
     const char *name = NULL;
     if (!x->json && !(x->json = exchange_parse(x, p))) return NULL;
@@ -150,7 +149,7 @@ void serve_ollama_show(exchange *x)
     qn_chat_needs needs = {0};
     json_t *reply = NULL;
     pthread_mutex_lock(&s->models_lock);
-    const model *m = named(x, &p);
+    const model *m = ollama_named(x, &p);
     char *path = m ? strdup(m->path) : NULL, *source = m && m->tmpl_source ? strdup(m->tmpl_source) : NULL;
     if (m)
         reply = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:s}", "modelfile", "", "parameters", params_text(m),
@@ -186,7 +185,7 @@ void serve_ollama_pull(exchange *x)
 {
     problem p = {0};
     pthread_mutex_lock(&x->server->models_lock);
-    (void)named(x, &p);
+    (void)ollama_named(x, &p);
     pthread_mutex_unlock(&x->server->models_lock);
     if (p.status)
         exchange_refuse(x, &p);

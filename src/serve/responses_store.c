@@ -113,6 +113,52 @@ void serve_get_response(exchange *x)
         not_here(x);
 }
 
+/* The answers under way of that id, held; NULL: none. */
+static exchange *under_way(server *s, const char *key, const char *id)
+{
+    exchange *found = NULL;
+    pthread_mutex_lock(&s->lock);
+    for (exchange *x = s->exchanges; x && !found; x = x->next) {
+        pthread_mutex_lock(&x->lock);
+        const answers *a = x->answers;
+        if (a && strcmp(x->response_id, id) == 0 && strcmp(x->key, key) == 0 && exchange_try_hold(x)) found = x;
+        pthread_mutex_unlock(&x->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+/* POST /v1/responses/ID/cancel: one that is being written ends with what there is, for its client too. */
+void serve_cancel_response(exchange *x)
+{
+    char id[48];
+    problem p = {0};
+    const size_t n = strcspn(x->rest, "/");
+    if (strcmp(x->rest + n, "/cancel") != 0 || n >= sizeof(id)) {
+        problem_set(&p, 404, "", "there is no %.200s here", x->path);
+        exchange_refuse(x, &p);
+        return;
+    }
+    memcpy(id, x->rest, n);
+    id[n] = '\0';
+    exchange *other = under_way(x->server, x->key, id);
+    json_t *response = other ? NULL : responses_find(x->server, x->key, id, false);
+    if (other) {
+        answers_stop(other->answers);
+        exchange_release(other);
+        exchange_reply_json(x, 200,
+                            json_pack("{s:s, s:s, s:s}", "id", id, "object", "response", "status", "cancelled"));
+    } else if (response) {
+        problem_set(&p, 400, "response_id", "the response is over: its status is %s",
+                    json_string_value(json_object_get(response, "status")));
+        exchange_refuse(x, &p);
+    } else {
+        problem_set(&p, 404, "response_id", "there is no response \"%.60s\"; the last %d are kept", id, MOST);
+        exchange_refuse(x, &p);
+    }
+    json_decref(response);
+}
+
 void serve_delete_response(exchange *x)
 {
     if (responses_drop(x->server, x->key, x->rest))

@@ -33,7 +33,12 @@ static json_t *response(answers *a, const char *status, json_t *error)
 {
     const bool over = strcmp(status, "in_progress") != 0, cut = strcmp(status, "incomplete") == 0;
     json_t *o = json_copy(json_object_get(a->q.own, "request"));
-    if (!a->id[0]) make_id(a->id, sizeof(a->id), "resp_");
+    if (!a->id[0]) {
+        make_id(a->id, sizeof(a->id), "resp_");
+        pthread_mutex_lock(&a->x->lock);
+        memcpy(a->x->response_id, a->id, sizeof(a->id));
+        pthread_mutex_unlock(&a->x->lock);
+    }
     json_object_update_new(o, json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:s, s:O, s:o}", "id", a->id, "object",
                                         "response", "created_at", (json_int_t)a->created, "status", status, "error",
                                         error ? error : json_null(), "incomplete_details",
@@ -182,7 +187,7 @@ static void begin(answers *a)
 
 static void end_choice(answers *a, choice *c)
 {
-    close_item(a, c->finish == FINISH_length ? "incomplete" : "completed");
+    close_item(a, c->finish == FINISH_length || c->finish == FINISH_cancelled ? "incomplete" : "completed");
 }
 
 /* The conversation with this answer, for previous_response_id. */
@@ -206,13 +211,17 @@ static void keep(answers *a, const choice *c, json_t *o)
 static void end(answers *a)
 {
     choice *c = &a->choices[0];
-    const char *status = c->finish == FINISH_length ? "incomplete" : "completed";
+    const char *status = c->finish == FINISH_cancelled ? "cancelled"
+                         : c->finish == FINISH_length  ? "incomplete"
+                                                       : "completed";
     json_t *o = response(a, status, NULL);
     keep(a, c, o);
     if (!a->q.stream)
         exchange_reply_json(a->x, 200, o);
     else
-        event(a, c->finish == FINISH_length ? "response.incomplete" : "response.completed",
+        event(a,
+              c->finish == FINISH_length || c->finish == FINISH_cancelled ? "response.incomplete"
+                                                                          : "response.completed",
               json_pack("{s:o}", "response", o));
 }
 

@@ -31,6 +31,7 @@ typedef struct serve_options {
     int n_models;
     void *ctx;                                         /* of the functions */
     qn_store *(*open_store)(void *ctx, qn_error *err); /* as it is now, owned by the server */
+    const char *models_store;                          /* folder of what /api/create makes; NULL: none */
     uint64_t memory;                                   /* bytes that models may take in sum; 0: what the machine has */
     int keep_alive_s;                                  /* that a model stays without use; < 0: for ever */
     qn_engine_options engine;                          /* of each model; progress is the server's */

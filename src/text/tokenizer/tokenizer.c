@@ -187,6 +187,17 @@ qn_token qn_tokenizer_bos(const qn_tokenizer *tok) { return tok->special[QN_SPEC
 qn_token qn_tokenizer_eos(const qn_tokenizer *tok) { return tok->special[QN_SPECIAL_eos]; }
 qn_token qn_tokenizer_eot(const qn_tokenizer *tok) { return tok->special[QN_SPECIAL_eot]; }
 qn_token qn_tokenizer_unk(const qn_tokenizer *tok) { return tok->special[QN_SPECIAL_unk]; }
+
+qn_token qn_tokenizer_fim(const qn_tokenizer *tok, qn_fim which)
+{
+    static const qn_special roles[] = {
+        [QN_FIM_prefix] = QN_SPECIAL_fim_pre, [QN_FIM_suffix] = QN_SPECIAL_fim_suf,
+        [QN_FIM_middle] = QN_SPECIAL_fim_mid, [QN_FIM_repo] = QN_SPECIAL_fim_rep,
+        [QN_FIM_file] = QN_SPECIAL_fim_sep,
+    };
+    return (unsigned)which < sizeof(roles) / sizeof(roles[0]) ? tok->special[roles[which]] : QN_TOKEN_NONE;
+}
+
 qn_token qn_tokenizer_sep(const qn_tokenizer *tok) { return tok->special[QN_SPECIAL_sep]; }
 qn_token qn_tokenizer_pad(const qn_tokenizer *tok) { return tok->special[QN_SPECIAL_pad]; }
 qn_token qn_tokenizer_nl(const qn_tokenizer *tok) { return tok->nl; }
