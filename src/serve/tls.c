@@ -4,13 +4,13 @@
  * until every connection that is older than its end has sent a request, or is gone. */
 #include "serve/tls.h"
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef QN_GNUTLS
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
+#include <microhttpd.h>
 
 enum { CHAIN = 16 };
 
