@@ -166,9 +166,28 @@ size_t exchange_backlog(exchange *x)
 
 /* ---- bodies ---- */
 
-/* Before anything recurses over it. */
-static bool too_deep(const char *p, size_t n)
+/* Many small values take more than the largest body where that is small. */
+static uint64_t large_body(const server *s)
 {
+    enum { LEAST = 8 << 20 };
+    return s->o.max_body > LEAST ? s->o.max_body : LEAST;
+}
+
+bool exchange_count(exchange *x, uint64_t bytes, problem *p)
+{
+    enum { SUM_OF_BODIES = 8 }; /* times the largest one */
+    server *s = x->server;
+    x->counted += bytes;
+    if (atomic_fetch_add(&s->body_bytes, bytes) + bytes <= large_body(s) * SUM_OF_BODIES) return true;
+    return problem_set(p, 503, "", "too many large requests at once");
+}
+
+/* How deep it is, and what its values will take at most, before anything is made of it: of a body of 32 MiB that is all
+ * {} they would take 3 GiB. */
+static uint64_t bytes_of_values(const char *p, size_t n, bool *too_deep)
+{
+    enum { OBJECT = 320, LIST = 160, MEMBER = 112 }; /* bytes, of jansson 2.14 */
+    uint64_t bytes = 0;
     int depth = 0;
     bool in_string = false;
     for (size_t i = 0; i < n; i++) {
@@ -179,16 +198,32 @@ static bool too_deep(const char *p, size_t n)
                 in_string = false;
         } else if (p[i] == '"') {
             in_string = true;
+        } else if (p[i] == ',') {
+            bytes += MEMBER;
         } else if (p[i] == '{' || p[i] == '[') {
-            if (++depth > MAX_DEPTH) return true;
+            bytes += p[i] == '{' ? OBJECT + MEMBER : LIST + MEMBER;
+            if (++depth > MAX_DEPTH) *too_deep = true;
         } else if (p[i] == '}' || p[i] == ']') {
             depth--;
         }
     }
-    return false;
+    return bytes;
 }
 
-static json_t *parse(const exchange *x, bool list, problem *p)
+static bool check_values(exchange *x, problem *p)
+{
+    enum { TIMES = 4 }; /* as much as the largest body; a million token ids go into 32 MiB */
+    bool too_deep = false;
+    const uint64_t most = large_body(x->server) * TIMES, bytes = bytes_of_values(x->body.data, x->body.n, &too_deep);
+    if (too_deep) return problem_set(p, 400, "", "the body is nested more than %d levels deep", MAX_DEPTH);
+    if (bytes > most)
+        return problem_set(p, 413, "",
+                           "the body has too many values: they take %llu bytes; %llu are taken (--max-body)",
+                           (unsigned long long)bytes, (unsigned long long)most);
+    return exchange_count(x, bytes, p);
+}
+
+static json_t *parse(exchange *x, bool list, problem *p)
 {
     json_error_t error;
     const char *expected = list ? "an array" : "an object";
@@ -196,10 +231,7 @@ static json_t *parse(const exchange *x, bool list, problem *p)
         problem_set(p, 400, "", "the body is empty; %s of JSON is expected", expected);
         return NULL;
     }
-    if (too_deep(x->body.data, x->body.n)) {
-        problem_set(p, 400, "", "the body is nested more than %d levels deep", MAX_DEPTH);
-        return NULL;
-    }
+    if (!check_values(x, p)) return NULL;
     json_t *body = json_loadb(x->body.data, x->body.n, JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     if (!body) {
         if (json_error_code(&error) == json_error_out_of_memory)

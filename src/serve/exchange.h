@@ -180,6 +180,8 @@ exchange *exchange_hold(exchange *x);
 bool exchange_try_hold(exchange *x);
 void exchange_release(exchange *x);
 
+/* Bodies in memory, and what is made of them, are bounded in sum: so many bytes more. */
+bool exchange_count(exchange *x, uint64_t bytes, problem *p);
 /* The body as an object, a reference of the caller's; NULL after a problem. Text in it is UTF-8, nested MAX_DEPTH deep
  * at most. */
 json_t *exchange_parse(exchange *x, problem *p);
@@ -197,6 +199,7 @@ void work_stop(server *s);
 void work_add(exchange *x);
 
 /* ---- pump.c ---- */
+enum { LEFT_S = 1 }; /* for what a client that left has sent before */
 bool pump_start(server *s, qn_error *err);
 void pump_stop(server *s);
 /* A connection's socket: under server.lock. */

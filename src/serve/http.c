@@ -20,7 +20,6 @@ enum {
     HTTP_THREADS = 2,
     CONNECTION_BYTES = 16384, /* of headers; an idle connection costs 17 KiB with it, 33 with twice as much */
     CONNECTIONS = 4096,
-    SUM_OF_BODIES = 8,    /* times the largest one */
     BODY_PACE = 64 << 10, /* bytes a second that a body comes at, at least */
 };
 
@@ -146,15 +145,6 @@ static bool check_framing(exchange *x, const framing *f, problem *p)
     return true;
 }
 
-/* Bodies in memory are bounded in sum. */
-static bool count_body(exchange *x, uint64_t bytes, problem *p)
-{
-    server *s = x->server;
-    x->counted += bytes;
-    if (atomic_fetch_add(&s->body_bytes, bytes) + bytes <= s->o.max_body * SUM_OF_BODIES) return true;
-    return problem_set(p, 503, "", "too many large requests at once");
-}
-
 /* Who makes the reply, for when the client leaves; false where it has left already. */
 static bool set_exchange(exchange *x, exchange *at_work)
 {
@@ -171,8 +161,8 @@ static void set_deadline(exchange *x, uint64_t bytes)
     server *s = x->server;
     if (!x->peer) return;
     pthread_mutex_lock(&s->lock);
-    x->peer->deadline_ns =
-        bytes ? now_ns() + ((int64_t)s->o.request_timeout_s + (int64_t)(bytes / BODY_PACE)) * 1000000000 : 0;
+    const int64_t full = (int64_t)s->o.request_timeout_s + (int64_t)(bytes / BODY_PACE);
+    x->peer->deadline_ns = bytes ? now_ns() + (x->peer->left ? LEFT_S : full) * 1000000000 : 0;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -204,7 +194,7 @@ static bool admit(exchange *x, struct MHD_Connection *connection, const char *me
     const char *name = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "model");
     if (name && !(x->query_model = strdup(name))) return problem_set(p, 503, "", "out of memory");
     set_deadline(x, f.length + f.n_encodings ? f.length + 1 : 0);
-    return count_body(x, f.length, p);
+    return exchange_count(x, f.length, p);
 }
 
 static exchange *new_exchange(server *s, struct MHD_Connection *connection, const char *url)
@@ -254,7 +244,7 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t n)
         x->too_large = true;
         return MHD_YES; /* thrown away; refused when it is over */
     }
-    if (x->body.n + n > x->counted && !count_body(x, n, &p)) return MHD_NO;
+    if (x->body.n + n > x->counted && !exchange_count(x, n, &p)) return MHD_NO;
     text_put(&x->body, data, n);
     return x->body.failed ? MHD_NO : MHD_YES;
 }

@@ -86,6 +86,7 @@ static void put_rows(text *t, server *s)
     GAUGE(n_free_cells, "cells that nothing holds")
     GAUGE(n_cached, "conversations kept")
     GAUGE(decode_seconds, "what a step without prompts takes, moving average")
+    GAUGE(step_seconds, "how long the step under way has taken; 0: none")
 #undef COUNTER
 #undef GAUGE
 #undef ROW

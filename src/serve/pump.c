@@ -53,7 +53,7 @@ static void left(server *s, uint64_t id, int64_t now)
     if (p && p->exchange)
         x = exchange_hold(p->exchange);
     else if (p && p->deadline_ns)
-        p->deadline_ns = now + 1000000000;
+        p->deadline_ns = now + (int64_t)LEFT_S * 1000000000;
     pthread_mutex_unlock(&s->lock);
     if (!x) return;
     cancel(x);

@@ -18,7 +18,7 @@ class Server:
         fcntl.fcntl(self.log, fcntl.F_SETFL, os.O_APPEND)  # the place in the file is the server's, too
         models = [model] if isinstance(model, str) else model
         self.process = subprocess.Popen([quern, "serve", *models, "--port", "0", "-t", "1", *args], stderr=self.log, env=env)
-        self.port = None
+        self.port = self.context = None  # context: of TLS
 
         def port():
             found = re.search(r"https?://(\[.*\]|[^:/]*):(\d+)", self.said())
@@ -52,7 +52,8 @@ class Server:
             raise SystemExit(f"the server ended with {status}: {self.said()}")
 
     def request(self, method, path, body=None, headers=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        kind = http.client.HTTPSConnection if self.context else http.client.HTTPConnection
+        c = kind("127.0.0.1", self.port, timeout=PATIENCE, **({"context": self.context} if self.context else {}))
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
         c.request(method, path, data, headers or {})
         r = c.getresponse()
@@ -72,9 +73,9 @@ class Server:
         assert status == 200, (status, reply)
         return reply
 
-    def metrics(self):
+    def metrics(self, **headers):
         """Values by name, sums over their labels."""
-        status, text = self.get("/metrics")
+        status, text = self.get("/metrics", **headers)
         assert status == 200, status
         values = {}
         for line in text.decode().splitlines():

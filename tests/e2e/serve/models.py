@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Several models by name: loaded when they are asked for, unloaded when nobody uses them, within --memory, in order."""
-import json, os, shutil, subprocess, sys, threading
+import json, os, re, shutil, subprocess, sys, threading
 from lib import LONG, SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
@@ -108,8 +108,7 @@ def test_memory():
         order, threads = [], []
 
         def ask(model):
-            assert answer(s, model) == "2 + 3 = 5"
-            order.append(model)
+            order.append(answer(s, model))
         for i, model in enumerate(("a", "c", "b")):
             threads.append(threading.Thread(target=ask, args=(model,)))
             threads[-1].start()
@@ -121,7 +120,9 @@ def test_memory():
         assert until(lambda: s.metrics()["quern_http_requests_waiting"] == 3)
         assert [e for _, e in stream][-1] == "[DONE]"
         [t.join() for t in threads]
-        assert order == ["a", "c", "b"], order
+        assert order == ["2 + 3 = 5"] * 3, order
+        loads = re.findall(r"(\w): loaded in", s.said())
+        assert loads == ["a", "b", "a", "c", "b"], loads
     with serve("three", "--memory", "100K") as s:
         status, reply, headers = s.request("POST", PATH, {**ASK, "model": "a"})
         assert status == 503 and headers["Retry-After"] and "--memory" in reply["error"]["message"], reply

@@ -37,7 +37,7 @@ def at_once(what, do):
 def test_garbage():
     """Refused, or closed since nothing more can come: nobody waits for the hour that a request may take."""
     datas = (b"\x00\xff\xfe" * 50, b"GET\r\n\r\n", b"\r\n\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
-             b"GET / HT", b"POST " + PATH.encode() + b" HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A" * 40000 + b"\r\n\r\n")
+             b"GET / HT", head("Content-Length: 900\r\n", "{"), head("Transfer-Encoding: chunked\r\n", "5\r\n{"), b"POST " + PATH.encode() + b" HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A" * 40000 + b"\r\n\r\n")
     for data, line in zip(datas, at_once(datas, lambda d: first_line(d, half_close=True))):
         assert line == "" or line.split()[1] in ("400", "408", "414", "431", "505"), (data[:20], line)
     alive()
@@ -69,6 +69,25 @@ def test_bodies():
     big = "1000\r\n" + "x" * 4096 + "\r\n"
     assert first_line(head("Transfer-Encoding: chunked\r\nConnection: close\r\n", big * 30 + "0\r\n\r\n")).split()[1] == "413"
     alive()
+
+
+def test_sums():
+    """What bodies and their values take is bounded, for one and for all together."""
+    with Server(quern, MODEL, "--max-body", "1M") as s:
+        for value in "{}", "[]", "0,0":
+            status, reply = s.post(PATH, '{"messages": [' + ",".join([value] * 300000)[:900000].rstrip(",[{") + "]}")
+            assert status == 413 and "values" in reply["error"]["message"], reply
+        held = [socket.create_connection(("127.0.0.1", s.port), timeout=PATIENCE) for _ in range(67)]
+        for c in held:
+            c.sendall(head("Content-Length: 1000000\r\n"))
+
+        def full():
+            status, reply, headers = s.request("POST", PATH, json.dumps({"messages": SUM, "max_tokens": 1, "x": "y" * 900000}))
+            return status == 503 and headers["Retry-After"] and "large requests" in reply["error"]["message"]
+        assert until(full)
+        for c in held:
+            c.close()
+        assert until(lambda: s.post(PATH, json.dumps({"messages": SUM, "max_tokens": 1, "x": "y" * 900000}))[0] == 200)
 
 
 def test_paths():
