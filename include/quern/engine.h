@@ -366,6 +366,25 @@ QN_API qn_status qn_session_print_plan(qn_session *session, int32_t n_tokens, ch
 QN_API qn_status qn_session_get_passes(qn_session *session, int32_t n_tokens, qn_pass_stats *out, qn_error *err);
 QN_API qn_status qn_session_print_passes(qn_session *session, int32_t n_tokens, char **out, qn_error *err);
 
+/* ---- what computing costs at least ---- */
+
+/* What one batch must read and compute, whatever computes it: counted node by node over its graph, each weight once. Of
+ * experts as many as are chosen on average when all are as likely. */
+typedef struct qn_batch_cost {
+    double weight_bytes;
+    /* products with weights, by the type of the weights: a multiplication and an addition are two */
+    double int8_ops, f32_ops, bf16_ops, f16_ops;
+    /* of the cache, for each cell that is seen: by layers that see the last `reach` positions, 0 all */
+    int n_sights;
+    struct {
+        double cell_bytes;
+        int32_t reach;
+    } sights[8];
+} qn_batch_cost;
+/* Of n_tokens (at most the session's batch), of which n_out want logits, at least 1. */
+QN_API qn_status qn_session_get_cost(qn_session *session, int32_t n_tokens, int32_t n_out, qn_batch_cost *out,
+                                     qn_error *err);
+
 /* ---- synthetic models ------------------------------------------------------------------------ */
 
 /* A random-weight model in a real model's shape, for tests and benchmarks: written quickly and in bounded memory. The

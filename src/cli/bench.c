@@ -54,6 +54,7 @@ typedef struct bench_plan {
     int32_t repetitions;
     bench_print_fn print;
     bool roofline;
+    cli_recording recording;
 } bench_plan;
 
 /* ---- lists ---- */
@@ -134,6 +135,7 @@ static int parse(int argc, char **argv, bench_plan *plan)
         {"output", 'o', CLI_STRING, &format, "FORMAT", "form of the table (default: md)", 0, 0, NULL},
         {"roofline", 0, CLI_FLAG, &plan->roofline, NULL,
          "show the limits too, what bounds them, and the rates that were reached", 0, 0, NULL},
+        CLI_RECORDING_OPTIONS(plan->recording),
     };
     int status = cli_parse(&usage, options, CLI_N(options), argc, argv, plan->models, &plan->n_models);
     if (status >= 0) return status;
@@ -211,8 +213,6 @@ static int run_engine(const bench_plan *plan, const char *model, qn_engine *engi
     qn_engine_get_info(engine, &info);
     bench_row base = {.model = model, .machine = machine_of(t, info.cpu_level, info.n_threads)};
     bench_machine *machine = &t->machines[base.machine];
-    bench_count_weights(qn_engine_file(engine), &base.weights);
-    if (info.encoder) base.weights.out = (bench_part){0}; /* its table is only looked up */
     int status = measure_peaks(machine);
     for (int k = 0; k < plan->kv_types.n; k++)
         for (int d = 0; d < plan->depths.n && status == CLI_OK; d++) {
@@ -285,8 +285,10 @@ int cli_command_bench(int argc, char **argv)
     if (!table.rows || !table.machines)
         status = cli_fail("out of memory for %lld tests; close other programs, or ask for less", (long long)n_rows);
     else
-        status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
+        status = cli_recording_start(&plan.recording, argc, argv);
+    if (status == CLI_OK) status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
     cli_progress_end(&progress.bar);
+    cli_recording_stop(&plan.recording, status);
     /* What was measured before a failure or an interruption is shown all the same; the status tells. */
     if (table.n_rows > 0 || (plan.n_models == 0 && status == CLI_OK)) {
         const int printed = plan.print(&table, plan.repetitions, plan.roofline);

@@ -5,18 +5,7 @@
 #define QN_CLI_BENCH_H
 
 #include "cli/model.h"
-
-/* What one step must read and multiply at least, counted from the file's tensors. The body is everything but the
- * embedding table and the output matrix: the table is only looked up, the output is read and multiplied for tokens
- * whose logits are wanted (a tied table is both). */
-/* multiply-adds a token, by the peak that bounds the type */
-typedef struct bench_part {
-    double bytes, int8_macs, f32_macs, bf16_macs, f16_macs;
-} bench_part;
-typedef struct bench_weights {
-    bench_part body, out, experts;
-    double share; /* of its experts that a token uses */
-} bench_weights;
+#include "cli/recording.h"
 
 /* What was measured of the machine for one number of threads at one level: the best of all measurements of this run. */
 typedef struct bench_machine {
@@ -39,9 +28,9 @@ typedef struct bench_row {
     uint64_t peak_bytes;      /* most memory allocated at a time, the mapped file not counted */
     double load_seconds;
     /* for the limit */
-    int32_t chunk;     /* prompt tokens computed at once */
-    double cell_bytes; /* keys and values of one position in all layers */
-    bench_weights weights;
+    int32_t chunk;             /* prompt tokens computed at once */
+    int32_t at_once;           /* texts of an encoder; 0: it is none */
+    qn_batch_cost whole, rest; /* of a whole chunk, or a step; of the last chunk, when that is smaller */
 } bench_row;
 
 typedef struct bench_table {
@@ -52,14 +41,12 @@ typedef struct bench_table {
 } bench_table;
 
 /* ---- bench_run.c ---- */
-/* Runs row's test: one warm-up, then `repetitions` timed ones; fills in everything of the row but `model`, `machine`
- * and `weights`. */
+/* Runs row's test: one warm-up, then `repetitions` timed ones; fills in everything of the row but `model` and
+ * `machine`. */
 int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cli_progress *progress, uint64_t *done,
               uint64_t total, bench_row *row);
 
 /* ---- bench_limit.c ---- */
-void bench_count_weights(const qn_gguf *file, bench_weights *out);
-
 typedef struct bench_limit {
     double tokens_per_second;
     double bytes, ops; /* of the whole test: for what was reached in bytes and operations a second */

@@ -168,11 +168,24 @@ static bool make_texts(bench_run_state *s, const qn_engine_info *info)
     return true;
 }
 
+/* What a chunk or a step costs, and the last chunk of a prompt. */
+static int get_costs(bench_run_state *s, bench_row *row)
+{
+    const int32_t whole = row->at_once          ? row->at_once * row->n
+                          : !row->prompt        ? row->batch
+                          : row->n < row->chunk ? row->n
+                                                : row->chunk;
+    const int32_t rest = row->prompt && !row->at_once ? row->n % row->chunk : 0;
+    if (qn_session_get_cost(s->session, whole, row->prompt ? 1 : whole, &row->whole, &s->err) != QN_OK ||
+        qn_session_get_cost(s->session, rest ? rest : whole, 1, &row->rest, &s->err) != QN_OK)
+        return cli_fail_error(&s->err);
+    return CLI_OK;
+}
+
 int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cli_progress *progress, uint64_t *done,
               uint64_t total, bench_row *row)
 {
     qn_engine_info info;
-    qn_session_stats stats;
     qn_metrics metrics;
     qn_engine_get_info(engine, &info);
     const int64_t cells = ((int64_t)row->depth + row->n) * row->batch;
@@ -185,10 +198,12 @@ int bench_run(qn_engine *engine, const cli_model_options *m, int repetitions, cl
     const qn_session_options options = options_of(row, &info, (int32_t)cells);
     int status = cli_create_session(engine, m, options, &s.session);
     if (status == CLI_OK) {
-        qn_session_get_stats(s.session, &stats);
-        row->cell_bytes = (double)stats.kv_bytes / (double)options.n_ctx;
         row->chunk = qn_session_n_batch(s.session);
         row->load_seconds = info.load_seconds;
+        row->at_once = info.encoder ? options.n_seq : 0;
+        status = get_costs(&s, row);
+    }
+    if (status == CLI_OK) {
         status = make_tokens(&s, info.n_vocab) && (!info.encoder || make_texts(&s, &info))
                      ? fill(&s)
                      : cli_fail("out of memory for %d tokens; close other programs, or ask for less", row->n);

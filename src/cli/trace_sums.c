@@ -124,55 +124,13 @@ void trace_sums_deinit(trace_sums *s)
 
 /* ---- the first walk: the roofline ---- */
 
-/* A node must read so many weights for its rate to tell of the memory: small ones lie in caches. The first of these
- * that any node has counts. */
-static const double enough_bytes[] = {4 << 20, 256 << 10, 16 << 10, 1};
-static const double enough_ops[] = {1e7, 1e6, 1e5, 1};
-enum { TIERS = CLI_N(enough_bytes) };
-
-typedef struct peaks {
-    trace_sums *s;
-    double read[TIERS], compute[TIERS];
-} peaks;
-
 static double bytes_of(const qn_trace_cost *c) { return c->weight_bytes + c->cache_bytes + c->act_bytes; }
 
-static void note_peak(double *tiers, const double *enough, double amount, double all, int64_t ns)
-{
-    for (int i = 0; i < TIERS; i++)
-        if (amount >= enough[i] && all / (double)ns > tiers[i]) tiers[i] = all / (double)ns;
-}
-
-static bool find_peaks(void *ctx, const qn_trace_event *e)
-{
-    peaks *p = ctx;
-    if (e->lane->member + 1 > p->s->n_members) p->s->n_members = e->lane->member + 1;
-    if (!e->node || e->kind != QN_TRACE_node || e->lane->member != 0 || e->ns <= 0) return true;
-    const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
-    note_peak(p->read, enough_bytes, c.weight_bytes, bytes_of(&c), e->ns);
-    note_peak(p->compute, enough_ops, c.ops, c.ops, e->ns);
-    return true;
-}
-
-static double first_of(const double *tiers)
-{
-    for (int i = 0; i < TIERS; i++)
-        if (tiers[i] > 0) return tiers[i];
-    return 0;
-}
-
-/* ---- the second ---- */
-
-static void name_of(const qn_trace_node *n, char *to, size_t size)
-{
-    char safe[128];
-    if (n->name[0])
-        snprintf(to, size, "%s", trace_safe(safe, sizeof safe, n->name));
-    else if (n->layer >= 0)
-        snprintf(to, size, "%s %d, layer %d", trace_safe(safe, sizeof safe, n->op), n->id, n->layer);
-    else
-        snprintf(to, size, "%s %d", trace_safe(safe, sizeof safe, n->op), n->id);
-}
+typedef struct adding {
+    trace_sums *s;
+    trace_table peaks; /* a row a node of a plan */
+    bool failed;
+} adding;
 
 static bool add_row(trace_table *t, const char *key, const qn_trace_event *e, const qn_trace_cost *c, double limit_ns)
 {
@@ -187,10 +145,55 @@ static bool add_row(trace_table *t, const char *key, const qn_trace_event *e, co
     return true;
 }
 
-typedef struct adding {
-    trace_sums *s;
-    bool failed;
-} adding;
+static bool note_rate(void *ctx, const qn_trace_event *e)
+{
+    adding *a = ctx;
+    char key[64];
+    if (e->lane->member + 1 > a->s->n_members) a->s->n_members = e->lane->member + 1;
+    if (!e->node || e->kind != QN_TRACE_node || e->lane->member != 0 || e->ns <= 0) return true;
+    const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
+    snprintf(key, sizeof key, "%u %d", e->step->plan->id, e->node->id);
+    a->failed = !add_row(&a->peaks, key, e, &c, 0);
+    return !a->failed;
+}
+
+/* A node must read so many weights for its rate to tell of the memory (small ones lie in caches), and compute so much.
+ * The first of these that any node comes to counts. */
+static const double enough_bytes[] = {4 << 20, 256 << 10, 16 << 10, 1};
+static const double enough_ops[] = {1e7, 1e6, 1e5, 1};
+enum { TIERS = CLI_N(enough_bytes) };
+
+/* The best of the nodes' medians: a single time may be one in which others did the work. */
+static void find_peaks(adding *a)
+{
+    double read[TIERS] = {0}, compute[TIERS] = {0};
+    settle(&a->peaks);
+    for (size_t k = 0; k < a->peaks.n; k++) {
+        const trace_row *r = &a->peaks.rows[k];
+        const double n = (double)r->count, ns = (double)(r->p50 > 0 ? r->p50 : 1);
+        for (int i = 0; i < TIERS; i++) {
+            if (r->weight_bytes / n >= enough_bytes[i] && r->bytes / n / ns > read[i]) read[i] = r->bytes / n / ns;
+            if (r->ops / n >= enough_ops[i] && r->ops / n / ns > compute[i]) compute[i] = r->ops / n / ns;
+        }
+    }
+    for (int i = TIERS - 1; i >= 0; i--) {
+        if (read[i] > 0) a->s->read_gb_s = read[i];
+        if (compute[i] > 0) a->s->gops = compute[i];
+    }
+}
+
+/* ---- the second ---- */
+
+static void name_of(const qn_trace_node *n, char *to, size_t size)
+{
+    char safe[128];
+    if (n->name[0])
+        snprintf(to, size, "%s", trace_safe(safe, sizeof safe, n->name));
+    else if (n->layer >= 0)
+        snprintf(to, size, "%s %d, layer %d", trace_safe(safe, sizeof safe, n->op), n->id, n->layer);
+    else
+        snprintf(to, size, "%s %d", trace_safe(safe, sizeof safe, n->op), n->id);
+}
 
 static bool add_node(trace_sums *s, const qn_trace_event *e, const qn_trace_cost *c, double limit_ns)
 {
@@ -254,14 +257,13 @@ static bool add_event(void *ctx, const qn_trace_event *e)
 int trace_sum(qn_trace *t, trace_sums *out)
 {
     qn_error err;
-    adding a = {out, false};
+    adding a = {.s = out};
     *out = (trace_sums){.last_ns = INT64_MIN};
     qn_trace_get_info(t, &out->info);
-    peaks p = {.s = out};
-    qn_status status = qn_trace_walk(t, find_peaks, &p, &err);
-    out->read_gb_s = first_of(p.read);
-    out->gops = first_of(p.compute);
-    if (status == QN_OK) status = qn_trace_walk(t, add_event, &a, &err);
+    qn_status status = qn_trace_walk(t, note_rate, &a, &err);
+    find_peaks(&a);
+    deinit(&a.peaks);
+    if (status == QN_OK && !a.failed) status = qn_trace_walk(t, add_event, &a, &err);
     if (status == QN_OK && !a.failed) {
         if (out->last_ns > out->first_ns)
             out->account[TRACE_outside] +=

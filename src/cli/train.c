@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/train.c -- quern train: texts to a model, step by step, with what can be seen of it on the way. */
 #include "cli/train.h"
+#include "cli/recording.h"
 #include "cli/source.h"
 #include <errno.h>
 #include <math.h>
@@ -53,6 +54,7 @@ typedef struct command {
     const char *config, *out, *type, *name, *checkpoint, *log, *curve, *cpu;
     int32_t checkpoint_every, eval_every, patience, threads;
     bool resume;
+    cli_recording recording;
 } command;
 
 typedef struct run {
@@ -124,12 +126,13 @@ static int fill_options(command *c, cli_option *o)
         {"curve", 0, CLI_STRING, &c->curve, "FILE", "the curve of the loss as SVG", 0, 0, NULL},
         {"threads", 't', CLI_INT, &c->threads, "N", "threads (default: all that make sense)", 1, 256, NULL},
         {"cpu", 0, CLI_STRING, &c->cpu, "LEVEL", "use at most this CPU level", 0, 0, NULL},
+        CLI_RECORDING_OPTIONS(c->recording),
     };
 #undef ROW
     if (o) memcpy(o, rows, sizeof rows);
     return CLI_N(rows);
 }
-enum { MAX_OPTIONS = N_ROWS + 30 };
+enum { MAX_OPTIONS = N_ROWS + 40 };
 
 /* A 0 that was typed means 0, not the default: the options struct says that with a negative number. */
 static void say_zeros(command *c)
@@ -433,7 +436,8 @@ int cli_command_train(int argc, char **argv)
     for (int i = 0; i < CLI_N(written) && status < 0; i++)
         if (check_writable(written[i]) != CLI_OK) status = CLI_FAILED;
     if (status < 0) {
-        status = create(&r, paths, n);
+        status = cli_recording_start(&c.recording, argc, argv);
+        if (status == CLI_OK) status = create(&r, paths, n);
         if (status == CLI_OK) {
             qn_trainer_get_info(r.trainer, &r.info);
             status = train(&r);
@@ -449,6 +453,7 @@ int cli_command_train(int argc, char **argv)
             if (r.info.best_step) fprintf(stderr, ", %.4f bits per byte held out", r.info.best_bits_per_byte);
             fprintf(stderr, "; %.0f MiB of memory at most\n", (double)metrics.peak_bytes / (1 << 20));
         }
+        cli_recording_stop(&c.recording, status);
         qn_trainer_destroy(r.trainer);
     }
     free(config_text);
