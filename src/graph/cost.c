@@ -92,16 +92,17 @@ void qn__cost_linear(const qn_node *n, qn_trace_node_cost *c)
     c->ops += width ? 2 * numel(n->src[1]) * (numel(n) / width) : 0;
 }
 
-/* ids [n,u] choose among the matrices of w [e,m,k]. */
+/* ids [n,u] choose among the matrices of w [e,m,k] and the rows of b [e,m]. */
 void qn__cost_experts(const qn_node *n, qn_trace_node_cost *c)
 {
     const qn_node *w = n->src[1];
     const uint64_t e = (uint64_t)w->layout.dim[0], one = e ? numel(w) / e : 0;
     touch(c, n->src[0], bytes_of(n->src[0], numel(n->src[0])));
-    touch_sources(n, 2, c);
+    touch(c, n->src[2], bytes_of(n->src[2], numel(n->src[2])));
     touch(c, n, bytes_of(n, numel(n)));
     c->ops += 2 * one * numel(n->src[2]);
     c->expert_bytes += bytes_of(w, one);
+    if (n->n_src > 3 && e) c->expert_bytes += bytes_of(n->src[3], numel(n->src[3]) / e);
     c->n_experts = (uint32_t)e;
     c->n_used = (uint32_t)numel(n->src[2]);
 }
