@@ -59,8 +59,8 @@ void qn__trace_pack_file_header(qn_str *out);
 /* ---- unpack.c ---- */
 /* What stands at `at`, with its checksums compared. NULL: it is whole; else what is missing or wrong. */
 const char *qn__trace_block_at(const uint8_t *file, uint64_t size, uint64_t at, qn_trace_block *out);
-/* The raw bytes, into `to` of block->raw_bytes bytes. */
-bool qn__trace_unpack(const qn_trace_block *block, const uint8_t *payload, uint8_t *to);
+/* The raw bytes, into `to` of block->raw_bytes bytes. False: they are wrong, or *nomem. */
+bool qn__trace_unpack(const qn_trace_block *block, const uint8_t *payload, uint8_t *to, bool *nomem);
 
 /* Reading packed numbers; sticky like qn_cursor. */
 typedef struct qn_trace_cursor {

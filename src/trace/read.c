@@ -24,7 +24,7 @@ void *qn__trace_more(void **at, size_t *n, size_t *cap, size_t size)
 
 const uint8_t *qn__trace_raw(qn_trace *t, const qn_trace_block *b, uint64_t at, bool *nomem)
 {
-    const uint8_t *payload = t->map.data + at + QN_TRACE_BLOCK_BYTES;
+    const uint8_t *payload = t->data + at + QN_TRACE_BLOCK_BYTES;
     *nomem = false;
     if (b->method == 0) return payload;
     if (t->raw_cap < b->raw_bytes || !t->raw) {
@@ -34,7 +34,7 @@ const uint8_t *qn__trace_raw(qn_trace *t, const qn_trace_block *b, uint64_t at, 
         t->raw = raw;
         t->raw_cap = b->raw_bytes;
     }
-    return qn__trace_unpack(b, payload, t->raw) ? t->raw : NULL;
+    return qn__trace_unpack(b, payload, t->raw, nomem) ? t->raw : NULL;
 }
 
 qn_trace_lane *qn__trace_find_lane(qn_trace *t, uint32_t id)
@@ -214,7 +214,7 @@ static qn_trace_found (*const readers[QN_TRACE_BLOCK_KINDS])(qn_trace *, const q
 static const char *read_block(qn_trace *t, bool *nomem)
 {
     qn_trace_block b;
-    const char *wrong = qn__trace_block_at(t->map.data, t->map.size, t->whole, &b);
+    const char *wrong = qn__trace_block_at(t->data, t->size, t->whole, &b);
     if (wrong) return wrong;
     if (b.kind < QN_TRACE_BLOCK_KINDS && readers[b.kind]) {
         const uint8_t *raw = qn__trace_raw(t, &b, t->whole, nomem);
@@ -237,8 +237,8 @@ static uint32_t word(const uint8_t *p)
 
 static qn_status check_header(const qn_trace *t, qn_error *err)
 {
-    const uint8_t *p = t->map.data;
-    if (t->map.size < QN_TRACE_FILE_BYTES || memcmp(p, QN_TRACE_MAGIC, 8) != 0)
+    const uint8_t *p = t->data;
+    if (t->size < QN_TRACE_FILE_BYTES || memcmp(p, QN_TRACE_MAGIC, 8) != 0)
         return QN_FAIL(err, format, "this is no trace of quern: it doesn't begin with \"QNTRACE\"");
     if (word(p + 12) == 0x04030201u)
         return QN_FAIL(err, format, "the trace has the other byte order; this version reads little endian");
@@ -338,29 +338,42 @@ static qn_status read_all(qn_trace *t, qn_error *err)
     const char *wrong = NULL;
     QN_TRY(check_header(t, err));
     t->whole = QN_TRACE_FILE_BYTES;
-    while (t->whole < t->map.size && !wrong) wrong = read_block(t, &nomem);
+    while (t->whole < t->size && !wrong) wrong = read_block(t, &nomem);
     if (!nomem) nomem = !settle(t);
-    if (nomem) return QN_FAIL(err, nomem, "out of memory while reading a trace of %zu bytes", t->map.size);
+    if (nomem) return QN_FAIL(err, nomem, "out of memory while reading a trace of %zu bytes", t->size);
     if (!wrong && !t->ended) wrong = "the end is missing: the recording was not stopped";
     if (wrong)
-        snprintf(t->damage, sizeof t->damage, "at byte %llu of %zu: %s", (unsigned long long)t->whole, t->map.size,
-                 wrong);
+        snprintf(t->damage, sizeof t->damage, "at byte %llu of %zu: %s", (unsigned long long)t->whole, t->size, wrong);
     return QN_OK;
 }
 
-qn_status qn_trace_open(const char *path, qn_trace **out, qn_error *err)
+qn_status qn__trace_read(const void *data, size_t size, qn_trace **out, qn_error *err)
 {
     qn_trace *t = qn__calloc(1, sizeof(*t));
     if (!t) return QN_FAIL_NOMEM(err, sizeof(*t));
     qn__arena_init(&t->arena, 0);
-    qn_status status = qn__map_open(path, &t->map, err);
-    if (status == QN_OK) status = qn__prefix(err, read_all(t, err), "%s", path);
+    t->data = data;
+    t->size = size;
+    const qn_status status = read_all(t, err);
     if (status != QN_OK) {
         qn_trace_close(t);
         return status;
     }
     *out = t;
     return QN_OK;
+}
+
+qn_status qn_trace_open(const char *path, qn_trace **out, qn_error *err)
+{
+    qn_map map;
+    QN_TRY(qn__map_open(path, &map, err));
+    const qn_status status = qn__trace_read(map.data, map.size, out, err);
+    if (status == QN_OK) {
+        (*out)->map = map;
+        return QN_OK;
+    }
+    qn__map_close(&map);
+    return qn__prefix(err, status, "%s", path);
 }
 
 void qn_trace_close(qn_trace *t)

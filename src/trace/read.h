@@ -32,7 +32,9 @@ typedef struct qn_trace_chosen {
     }
 
 struct qn_trace {
-    qn_map map;
+    qn_map map; /* of the file; its bytes may also be somebody's */
+    const uint8_t *data;
+    size_t size;
     qn_arena arena; /* plans, texts, what steps have */
     qn_trace_info info;
     uint64_t whole; /* bytes before the damage */
@@ -55,6 +57,8 @@ struct qn_trace {
     qn_trace_choice *choices;              /* of all steps */
 };
 
+/* A trace of these bytes, which stay where they are until it is closed. */
+qn_status qn__trace_read(const void *data, size_t size, qn_trace **out, qn_error *err);
 /* Room for one more: a pointer to it, zeroed, or NULL. */
 #define QN_TRACE_MORE(list) qn__trace_more((void **)(void *)&(list)->at, &(list)->n, &(list)->cap, sizeof *(list)->at)
 void *qn__trace_more(void **at, size_t *n, size_t *cap, size_t size);

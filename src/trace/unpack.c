@@ -49,8 +49,9 @@ static void z_free(void *opaque, void *p)
     qn__free(p);
 }
 
-bool qn__trace_unpack(const qn_trace_block *block, const uint8_t *payload, uint8_t *to)
+bool qn__trace_unpack(const qn_trace_block *block, const uint8_t *payload, uint8_t *to, bool *nomem)
 {
+    *nomem = false;
     if (block->method == 0) {
         if (block->raw_bytes > 0) memcpy(to, payload, block->raw_bytes);
         return true;
@@ -61,8 +62,11 @@ bool qn__trace_unpack(const qn_trace_block *block, const uint8_t *payload, uint8
                   .avail_in = block->packed_bytes,
                   .next_out = to,
                   .avail_out = block->raw_bytes};
-    if (inflateInit(&z) != Z_OK) return false;
-    const bool whole = inflate(&z, Z_FINISH) == Z_STREAM_END && z.avail_out == 0 && z.avail_in == 0;
+    *nomem = inflateInit(&z) != Z_OK;
+    if (*nomem) return false;
+    const int end = inflate(&z, Z_FINISH);
+    const bool whole = end == Z_STREAM_END && z.avail_out == 0 && z.avail_in == 0;
+    *nomem = end == Z_MEM_ERROR;
     inflateEnd(&z);
     return whole;
 }

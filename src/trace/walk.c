@@ -116,7 +116,7 @@ qn_status qn_trace_walk(qn_trace *t, qn_trace_event_fn fn, void *ctx, qn_error *
     qn_trace_block b;
     bool on = true, nomem = false;
     for (uint64_t at = QN_TRACE_FILE_BYTES; at < t->whole && on; at += QN_TRACE_BLOCK_BYTES + b.packed_bytes) {
-        if (qn__trace_block_at(t->map.data, t->map.size, at, &b)) break; /* the file changed under us */
+        if (qn__trace_block_at(t->data, t->size, at, &b)) break; /* the file changed under us */
         if (b.kind != QN_TRACE_BLOCK_events && b.kind != QN_TRACE_BLOCK_marks) continue;
         const uint8_t *raw = qn__trace_raw(t, &b, at, &nomem);
         if (nomem) return QN_FAIL_NOMEM(err, b.raw_bytes);

@@ -114,9 +114,10 @@ static const struct {
                 {"gemma4*", "blk.*.attn_k*"},
                 {"gemma4*", "blk.*.attn_v*"},
                 {"qwen3_rank", "cls.*"},
-                {"gemma4_moe_fused", "blk.*.ffn_gate_exps.weight"},
-                {"gemma4_moe_fused", "blk.*.ffn_up_exps.weight"},
-                {"phi3", "rope_factors_short.weight"}};
+                {"*_fused", "blk.*.ffn_gate_exps.weight"},
+                {"*_fused", "blk.*.ffn_up_exps.weight"},
+                {"*", "rope_factors_*.weight"},
+                {"phi?", "blk.*.attn_?.*"}};
 
 /* What else the file has was read: by itself, or as a part of what lies there as one. */
 static void check_all_used(const char *name, const qn_gguf *file, const bool *used)

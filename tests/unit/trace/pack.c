@@ -32,7 +32,8 @@ static void packs_and_unpacks(void **state)
             assert_true(b.dropped == UINT64_C(1) << 40);
             assert_int_equal(b.raw_bytes, n);
             assert_true(b.raw_bytes <= b.packed_bytes * QN_TRACE_MAX_RATIO);
-            assert_true(qn__trace_unpack(&b, (const uint8_t *)out.data + QN_TRACE_BLOCK_BYTES, back));
+            bool nomem;
+            assert_true(qn__trace_unpack(&b, (const uint8_t *)out.data + QN_TRACE_BLOCK_BYTES, back, &nomem));
             assert_memory_equal(back, raw, n);
             if (kind == 0 && n > 1000) assert_true(b.method == 1 && b.packed_bytes < n / 2);
             for (size_t at = 0; at < out.len; at += at < 60 ? 1 : out.len / 50 + 1) {
