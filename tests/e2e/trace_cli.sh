@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# quern trace as a user calls it: a run is recorded, summed up, compared and exported; every export has the same events and the same
+# sum of nanoseconds; accounts sum to the threads' time; what is damaged is said, with status 1; hostile names are inert.
+. "$1/tests/e2e/lib/common.sh"
+model=$source/models/shakespeare.gguf
+command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
+cd "$work" || exit 1
+expect 0 "$quern" run "$model" "O Romeo" -n 12 --temp 0 -t 2; cp out plain
+expect 0 "$quern" trace run "$model" "O Romeo" -n 12 --temp 0 -t 2
+cmp -s out plain || bad "a recorded run says something else"
+[ -s trace.qtr ] || bad "no trace.qtr"
+expect 0 "$quern" trace stats trace.qtr
+for word in operation layer node roofline decode prompt linear attention barriers; do grep -q "$word" out || bad "stats: no $word"; done
+expect 0 "$quern" trace stats trace.qtr --json; cp out stats.json
+for form in chrome csv json perfetto; do expect 0 "$quern" trace export trace.qtr --$form -o "t.$form"; done
+expect 0 "$quern" trace export trace.qtr --csv; cmp -s out t.csv || bad "export to a file and to standard output differ"
+expect 0 "$quern" trace diff trace.qtr trace.qtr --json; cp out diff.json
+expect 0 "$quern" trace diff trace.qtr trace.qtr
+expect 0 "$quern" trace watch trace.qtr
+python3 - <<'END' || bad "the figures of stats and exports"
+import csv, json
+stats = json.load(open("stats.json"))
+events = json.load(open("t.json"))
+rows = list(csv.DictReader(open("t.csv")))
+chrome = json.load(open("t.chrome"))["traceEvents"]
+assert len(events) == len(rows) == len(chrome) == stats["events"], (len(events), stats["events"])
+total = sum(e["ns"] for e in events)
+assert total == sum(int(r["ns"]) for r in rows) == round(sum(c["dur"] for c in chrome) * 1000)
+assert sum(k["ns"] for k in stats["kinds"].values()) == total
+assert {k: v["count"] for k, v in stats["kinds"].items() if v["count"]} == {k: sum(e["kind"] == k for e in events) for k in {e["kind"] for e in events}}
+assert sum(r["count"] for r in stats["nodes"]) == sum(e["kind"] == "node" and e["member"] == 0 for e in events)
+# Every nanosecond of both threads, from the first step to the last, is in one account; none is below nothing.
+steps = [e for e in events if e["kind"] == "step"]
+span = max(e["begin_ns"] + e["ns"] for e in steps) - min(e["begin_ns"] for e in steps)
+accounts = stats["accounts_ns"]
+assert abs(sum(accounts.values()) - stats["threads"] * span) < 0.01 * stats["threads"] * span, (accounts, span)
+assert all(v >= 0 for v in accounts.values()), accounts
+# Of a thread, slices nest: none begins inside of another and ends outside.
+for tid in {c["tid"] for c in chrome}:
+    ends = []
+    for c in sorted((c for c in chrome if c["tid"] == tid), key=lambda c: (c["ts"], -c["dur"])):
+        while ends and ends[-1] <= c["ts"] + 1e-6: ends.pop()
+        assert not ends or c["ts"] + c["dur"] <= ends[-1] + 2e-3, c
+        ends.append(c["ts"] + c["dur"])
+assert all(abs(r["ns"][0] - r["ns"][1]) < 1e-6 for r in json.load(open("diff.json"))["nodes"])
+# Perfetto's packets: as many begins as ends, and the same sum.
+data, at, sums, counts = open("t.perfetto", "rb").read(), 0, {1: 0, 2: 0}, {1: 0, 2: 0}
+def varint(b, i):
+    x = s = 0
+    while True:
+        x |= (b[i] & 127) << s; s += 7; i += 1
+        if b[i - 1] < 128: return x, i
+def fields(b):
+    i = 0
+    while i < len(b):
+        key, i = varint(b, i)
+        if key & 7: n, i = varint(b, i); yield key >> 3, b[i : i + n]; i += n
+        else: v, i = varint(b, i); yield key >> 3, v
+for number, packet in fields(data):
+    assert number == 1
+    packet = dict(fields(packet))
+    if 11 in packet:
+        kind = dict(fields(packet[11]))[9]
+        sums[kind] += packet[8]; counts[kind] += 1
+assert counts[1] == counts[2] == len(events) and sums[2] - sums[1] == total
+END
+# Damage is named; what comes before it is there.
+head -c 3000 trace.qtr >cut.qtr
+expect 1 "$quern" trace stats cut.qtr
+grep -q "at byte [0-9]* of 3000: the file ends inside of a block" err || bad "a cut trace: $(cat err)"
+expect 1 "$quern" trace stats "$model"
+grep -q "is no trace" err || bad "a model for a trace: $(cat err)"
+# What is there and no trace stays; wrong lists are usage errors before the first token.
+echo text >mine.txt
+expect 2 "$quern" run "$model" x -n 1 --trace mine.txt
+[ "$(cat mine.txt)" = text ] || bad "--trace has overwritten a text"
+expect 2 "$quern" run "$model" x -n 1 --trace t.qtr --trace-layers 1,b
+expect 2 "$quern" run "$model" x -n 1 --trace t.qtr --trace-phase decoding
+expect 2 "$quern" run "$model" x -n 1 --trace-limit 1M
+expect 2 "$quern" trace stats
+expect 2 "$quern" trace look trace.qtr
+# Filters; a limit; a full disk, which changes neither text nor status.
+expect 0 "$quern" run "$model" "O Romeo" -n 5 --temp 0 --trace f.qtr --trace-layers 1 --trace-ops "linear*" --trace-phase decode --trace-no-tokens
+expect 0 "$quern" trace export f.qtr --csv
+awk -F, 'NR > 1 && $1 == "node" && ($3 != "linear" || $4 != 1 || $7 != "decode") { exit 1 }' out || bad "filters let something else through"
+grep -q "Romeo" f.qtr && bad "--trace-no-tokens leaves the prompt in"
+expect 0 "$quern" run "$model" "O Romeo" -n 60 --temp 0 --trace l.qtr --trace-limit 16K
+[ "$(wc -c <l.qtr)" -le 16384 ] || bad "--trace-limit 16K: $(wc -c <l.qtr) bytes"
+expect 0 "$quern" trace stats l.qtr
+if [ -w /dev/full ]; then
+    expect 0 "$quern" run "$model" "O Romeo" -n 12 --temp 0 -t 2 --trace /dev/full
+    cmp -s out plain || bad "a full disk changes the text"
+    grep -q "No space left" err || bad "a full disk is not said: $(cat err)"
+fi
+for command in "eval $model --tokens 1,2,3 -o e.npy" "bench $model -p 0 -n 4 -r 1 -t 1"; do
+    rm -f c.qtr
+    # shellcheck disable=SC2086
+    expect 0 "$quern" $command --trace c.qtr
+    expect 0 "$quern" trace stats c.qtr
+    grep -q '^linear' out || bad "$command: no products recorded"
+done
+finish
