@@ -48,7 +48,7 @@ struct qn_batch_stream {
     int32_t seq;         /* -1 while it waits in the queue */
     qn_tree_place place; /* how much of it the tree has */
     int32_t n_part;      /* tokens of it in the step being computed */
-    int32_t n_waited;    /* steps since it last read */
+    int64_t credit;      /* tokens that it has waited for */
     uint64_t served;     /* the step that last had its adapters */
     qn_sampler *sampler;
     qn_matcher *matcher; /* NULL: no grammar */

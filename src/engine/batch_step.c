@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    AGE = 16,      /* tokens that a prompt counts as shorter for each step it waits */
+    AGE = 16,      /* tokens that a prompt counts as shorter for each step, until so many are read */
     HEADROOM = 16, /* cells that each stream should have before another one begins */
 };
 
@@ -193,7 +193,8 @@ static int32_t n_decoding(const qn_batcher *b)
     return n;
 }
 
-/* The one with the shortest rest reads first; who waits is counted as shorter from step to step. */
+/* The one with the shortest rest reads first; who waits is counted as shorter from step to step, and what that is worth
+ * is used up by reading: a long one that has waited goes on to its end. */
 static qn_batch_stream *next_to_read(const qn_batcher *b)
 {
     qn_batch_stream *chosen = NULL;
@@ -201,7 +202,7 @@ static qn_batch_stream *next_to_read(const qn_batcher *b)
     for (int32_t i = 0; i < b->n_streams; i++) {
         qn_batch_stream *s = b->streams[i];
         if (s->n_part || rest(s) < 2 || !takes_part(b, s)) continue;
-        const int64_t score = (int64_t)rest(s) - (int64_t)s->n_waited * AGE;
+        const int64_t score = rest(s) - s->credit;
         if (score >= least) continue;
         least = score;
         chosen = s;
@@ -264,7 +265,7 @@ static void advance(qn_batcher *b, qn_batch_stream *const *streams, int32_t n)
         if (!s->n_part) continue;
         const bool ready = s->n_part == rest(s), read = s->usage.n_generated == 0;
         s->n_done += s->n_part;
-        s->n_waited = 0;
+        s->credit = s->credit > s->n_part ? s->credit - s->n_part : 0;
         qn__mutex_lock(&b->lock);
         s->usage.n_read = s->n_done < s->n_prompt ? s->n_done : s->n_prompt;
         if (read)
@@ -330,7 +331,7 @@ static void step(qn_batcher *b, int32_t n)
     qn__mutex_unlock(&b->lock);
     for (int32_t i = 0; i < b->n_streams; i++) {
         n_decoded += b->streams[i]->n_part == 1 && rest(b->streams[i]) == 1;
-        b->streams[i]->n_waited++;
+        b->streams[i]->credit += AGE;
         if (takes_part(b, b->streams[i])) b->streams[i]->served = b->step + 1;
     }
     compute(b, b->streams, b->n_streams);

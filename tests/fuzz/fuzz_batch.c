@@ -149,6 +149,8 @@ static void check_stats(qn_batcher *b, uint64_t n_taken)
     qn_batcher_get_stats(b, &s);
     REQUIRE(s.n_requests == n_taken && s.n_ended <= s.n_requests && s.n_streams <= qn_batcher_n_parallel(b));
     REQUIRE(s.n_free_cells >= 0 && s.n_free_cells <= s.n_cells && s.n_cells >= N_CTX && s.n_queued >= 0);
+    REQUIRE(s.n_stream_cells >= 0 && s.n_shared_cells >= 0 && s.n_cached_cells >= 0 && s.n_cached >= 0);
+    REQUIRE(s.n_stream_cells + s.n_shared_cells + s.n_cached_cells + s.n_free_cells == s.n_cells);
     const int32_t n = qn_batcher_list(b, list, 4);
     for (int32_t i = 0; i < n && i < 4; i++)
         REQUIRE(list[i].id > 0 && list[i].id <= s.n_requests && list[i].usage.n_read <= list[i].usage.n_prompt);

@@ -344,6 +344,61 @@ static void fair(void **state)
     tear_down(g);
 }
 
+enum { LONG_PROMPT = 300, SHORT_PROMPT = 15 };
+
+typedef struct pair {
+    qn_batcher *b;
+    qn_token prompts[2][LONG_PROMPT];
+    int n_short; /* answered */
+    qn_status status;
+    _Atomic bool long_done, short_done;
+} pair;
+
+static void next_short(void *ctx, const qn_batch_event *e)
+{
+    pair *p = ctx;
+    uint64_t id;
+    if (e && e->kind != QN_BATCH_end) return;
+    p->n_short += e != NULL;
+    if (atomic_load(&p->long_done) || p->n_short > 1000) {
+        atomic_store(&p->short_done, true);
+        return;
+    }
+    const qn_batch_request r = {.prompt = p->prompts[1],
+                                .n_prompt = SHORT_PROMPT,
+                                .max_tokens = 1,
+                                .no_cache = true,
+                                .fn = next_short,
+                                .ctx = p};
+    p->status = qn_batcher_submit(p->b, &r, &id, NULL);
+    if (p->status != QN_OK) atomic_store(&p->short_done, true);
+}
+
+static void long_ends(void *ctx, const qn_batch_event *e)
+{
+    if (e->kind == QN_BATCH_end) atomic_store(&((pair *)ctx)->long_done, true);
+}
+
+/* Short prompts that never end, each as much as a step can read: they pass a long one, but not for ever. */
+static void a_long_prompt_among_short_ones(void **state)
+{
+    (void)state;
+    rig *g = set_up_model(&(tiny){.arch = "llama", .n_ctx = 512}, 1, false, 0);
+    pair p = {0};
+    uint64_t id;
+    p.b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 400, .n_batch = 16}, .n_parallel = 2});
+    for (int i = 0; i < 2; i++) rig_story(i, p.prompts[i], LONG_PROMPT);
+    next_short(&p, NULL);
+    const qn_batch_request r = {
+        .prompt = p.prompts[0], .n_prompt = LONG_PROMPT, .max_tokens = 1, .fn = long_ends, .ctx = &p};
+    MUST(qn_batcher_submit(p.b, &r, &id, err));
+    while (!atomic_load(&p.short_done)) usleep(200);
+    assert_int_equal(p.status, QN_OK);
+    assert_in_range(p.n_short, 18, 80); /* 300 / 16 before it is its turn, then one for one */
+    qn_batcher_destroy(p.b);
+    tear_down(g);
+}
+
 /* ---- errors ---- */
 
 static void refusals(void **state)
@@ -496,10 +551,13 @@ static void full_context(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_if_alone), cmocka_unit_test(cancelled),    cmocka_unit_test(destroyed),
-        cmocka_unit_test(paused),      cmocka_unit_test(prefixes),     cmocka_unit_test(one_prompt),
-        cmocka_unit_test(fair),        cmocka_unit_test(refusals),     cmocka_unit_test(room_for_all),
-        cmocka_unit_test(own_errors),  cmocka_unit_test(full_context), cmocka_unit_test(grammars_end),
+        cmocka_unit_test(as_if_alone),  cmocka_unit_test(cancelled),
+        cmocka_unit_test(destroyed),    cmocka_unit_test(paused),
+        cmocka_unit_test(prefixes),     cmocka_unit_test(one_prompt),
+        cmocka_unit_test(fair),         cmocka_unit_test(a_long_prompt_among_short_ones),
+        cmocka_unit_test(refusals),     cmocka_unit_test(room_for_all),
+        cmocka_unit_test(own_errors),   cmocka_unit_test(full_context),
+        cmocka_unit_test(grammars_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

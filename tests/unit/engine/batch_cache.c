@@ -63,6 +63,7 @@ static void check_sum(qn_batcher *b)
 {
     qn_batcher_stats s;
     qn_batcher_get_stats(b, &s);
+    assert_true(s.n_stream_cells >= 0 && s.n_shared_cells >= 0 && s.n_cached_cells >= 0 && s.n_free_cells >= 0);
     assert_int_equal(s.n_cells, s.n_stream_cells + s.n_shared_cells + s.n_cached_cells + s.n_free_cells);
 }
 
