@@ -252,7 +252,10 @@ document.addEventListener('keydown', e => {
 addEventListener('unhandledrejection', e => notice(e.reason?.message ?? String(e.reason)));
 setInterval(() => { if (!$('notice').hidden && !document.hidden) read_models(); }, 5000);
 
-if (narrow.matches) show_side(false);
+if (narrow.matches) {
+  show_side(false);
+  $('input').placeholder = 'Message'; // the rest has no room
+}
 await read_models();
 await show_list();
 const last = localStorage.getItem('last');

@@ -30,9 +30,13 @@ function curve(values) {
   return picture;
 }
 
-function cells(held, cached, all) {
+function cells(parts, all) { // [[class, cells]]
   const picture = svg('svg', {viewBox: `0 0 ${Math.max(1, all)} 1`, preserveAspectRatio: 'none', 'aria-hidden': 'true'});
-  picture.append(svg('rect', {x: 0, width: held, height: 1, class: 'held'}), svg('rect', {x: held, width: cached, height: 1, class: 'cached'}));
+  let x = 0;
+  for (const [name, width] of parts) {
+    picture.append(svg('rect', {x, width, height: 1, class: name}));
+    x += width;
+  }
   return el('div', {className: 'cells'}, picture);
 }
 
@@ -73,14 +77,14 @@ export class Live {
     this.before = {now, at};
     const written = rate('quern_tokens_generated_total'), read = rate('quern_tokens_read_total'), steps = rate('quern_n_steps_total');
     if (seconds > 0) this.rates = [...this.rates, written].slice(-KEPT);
-    const all = now.quern_n_cells ?? 0, free = now.quern_n_free_cells ?? 0, cached = now.quern_n_cached_cells ?? 0;
+    const [all, own, shared, cached, free] = ['', '_stream', '_shared', '_cached', '_free'].map(kind => now[`quern_n${kind}_cells`] ?? 0);
     this.element.replaceChildren(
       el('h2', {}, 'Tokens a second'), curve(this.rates),
       pairs([['written', written.toFixed(1)], ['of prompts read', read.toFixed(0)], ['steps', steps.toFixed(1)],
         ['a step of decoding', `${(1000 * (now.quern_decode_seconds ?? 0)).toFixed(1)} ms`]]),
-      el('h2', {}, 'Cells of the context'), cells(Math.max(0, all - free - cached), cached, all),
-      pairs([['all', count(all)], ['of conversations under way', count(Math.max(0, all - free - cached))],
-        ['kept for their next turn', count(cached)], ['free', count(free)]]),
+      el('h2', {}, 'Cells of the context'), cells([['held', own], ['shared', shared], ['cached', cached]], all),
+      pairs([['all', count(all)], ['of answers under way', count(own)], ['shared with the cache', count(shared)],
+        ['cached for the next turn', count(cached)], ['free', count(free)]]),
       el('h2', {}, 'Requests'),
       pairs([['streams', count(now.quern_n_streams)], ['queued', count(now.quern_n_queued)],
         ['taken', count(now.quern_n_requests_total)], ['prompt tokens from the cache', count(now.quern_tokens_reused_total)]]),

@@ -17,8 +17,6 @@ WRITTEN = """(n => new Promise(done => { indexedDB.open('quern', 1).onsuccess = 
         done(found.target.result.some(m => m.state === 'streaming' && m.content.length >= n)); }; }; }))"""
 LAST = "[...document.querySelectorAll('.message')].at(-1)"
 TEXTS = "[...document.querySelectorAll('.message > .text')].map(e => e.textContent)"
-PRESS = """(label => { const found = [...document.querySelectorAll('.message:last-child button')].find(b => b.textContent === label);
-    found?.click(); return Boolean(found); })(arguments[0])"""
 
 HOSTILE = """# <img src=x onerror=alert(1)>
 
@@ -48,6 +46,17 @@ def opened(url, **options):
 def say(b, text, messages):
     b.type(text, "Enter")
     b.until(f"{COUNT} == {messages} && {IDLE}")
+
+
+def press(b, label, role="assistant"):
+    """A button of the last message of a role, by keyboard alone: Shift and Tab go to it from the line that is typed in."""
+    b.js("document.querySelector('#input').focus()")
+    last = f"[...document.querySelectorAll('.message.{role}')].at(-1)"
+    for _ in range(80):
+        b.type("", "Shift", "Tab")
+        if b.js(f"document.activeElement.textContent === arguments[0] && {last}.contains(document.activeElement)", label):
+            return b.type("", "Enter")
+    raise AssertionError(f"Tab never comes to {label}")
 
 
 def quiet(b, expected=()):
@@ -116,14 +125,14 @@ def test_conversation_by_keyboard():
             say(b, "What is 3 plus 4?", 4)
             assert "cached" in b.js(LAST + ".querySelector('.stats').textContent")
             shot(b, "conversation")
-            assert b.js(PRESS, "Again")
+            press(b, "Again")
             b.until(f"{IDLE} && document.querySelector('.message:last-child .branch')?.textContent == '2/2'")
             # the question before is edited: a branch of its own, and the old one is still there
-            b.js("[...document.querySelectorAll('.message.user')].at(-1).querySelectorAll('.actions button')[1].click()")
+            press(b, "Edit", "user")
             b.type(" Now.", "Enter")
             b.until(f"{IDLE} && [...document.querySelectorAll('.message.user')].at(-1).querySelector('.branch')?.textContent == '2/2'")
             assert b.js(TEXTS)[2] == "What is 3 plus 4? Now.", b.js(TEXTS)
-            b.js("[...document.querySelectorAll('.message.user')].at(-1).querySelector('.actions button').click()")
+            press(b, "‹", "user")
             b.until("document.querySelectorAll('.message.user')[1].querySelector(':scope > .text').textContent == 'What is 3 plus 4?'")
             before = b.js(TEXTS)
             b.go(f"http://127.0.0.1:{server.port}/")
@@ -133,6 +142,11 @@ def test_conversation_by_keyboard():
             b.until(f"{COUNT} == 0")
             b.type("", "Alt", "l")
             b.until("document.querySelector('#live dd')")
+            rows = b.js("Object.fromEntries([...document.querySelectorAll('#live dt')].map(e => [e.textContent, e.nextSibling.textContent]))")
+            number = lambda name: int(rows[name].replace(" ", ""))
+            assert number("all") == number("cached for the next turn") + number("free") > number("free") > 0, rows
+            assert rows["streams"] == rows["queued"] == "0" and number("taken") == 4, rows
+            shot(b, "live")
             say(b, "Hello", 2)
             assert b.js("document.querySelectorAll('#list li').length") == 2
             quiet(b)
@@ -160,7 +174,7 @@ def test_stop_reload_and_a_dead_server():
             assert len(b.js(TEXTS)[3]) >= 1000
             assert "the page was closed" in b.js(LAST + ".querySelector('.note').textContent")
             Scripted.may_end.set()
-            assert b.js(PRESS, "Again")
+            press(b, "Again")
             b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
             Scripted.may_end.clear()
             b.type("three", "Enter")
@@ -174,7 +188,7 @@ def test_stop_reload_and_a_dead_server():
             again = ThreadingHTTPServer(("127.0.0.1", int(urllib.parse.urlsplit(url).port)), Scripted)
             again.daemon_threads = True
             threading.Thread(target=again.serve_forever, daemon=True).start()
-            assert b.js(PRESS, "Again")
+            press(b, "Again")
             b.until(f"{IDLE} && {TEXTS}.at(-1).startsWith('more')")
             again.shutdown()
             again.server_close()

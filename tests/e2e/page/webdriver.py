@@ -4,7 +4,7 @@ import base64, json, re, subprocess, time, urllib.error, urllib.request
 
 from lib import PATIENCE
 
-KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Alt": "\ue00a", "Control": "\ue009"}
+KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Alt": "\ue00a", "Control": "\ue009", "Shift": "\ue008"}
 
 
 class Browser:
