@@ -137,6 +137,23 @@ static void test_scale_without_bias(void **state)
     qn__graph_destroy(g);
 }
 
+/* Attention's gradient has the attributes of attention; what it is not given it does not say that it has. */
+static void test_sdpa_back_has_no_sinks(void **state)
+{
+    (void)state;
+    qn_graph *g = graph_new();
+    qn_node *q = qn__input(g, "q", F32, SHAPE(1, 2, 3, 4)), *k = qn__input(g, "k", F32, SHAPE(1, 1, 5, 4));
+    qn_node *v = qn__input(g, "v", F32, SHAPE(1, 1, 5, 4)), *sinks = qn__input(g, "sinks", F32, SHAPE(2));
+    qn_node *y = qn__sdpa(g, q, k, v, NULL, sinks, &(qn_sdpa_attrs){.scale = 0.5});
+    qn_node *back = qn__sdpa_back(g, q, k, v, y, y, NULL, y->attrs);
+    const qn_sdpa_attrs *attrs = y->attrs, *of_back = back->attrs;
+    assert_true(y->n_src == 4 && attrs->has_sinks);
+    assert_true(back->n_src == 5 && !of_back->has_sinks && !of_back->has_mask);
+    assert_true(of_back->scale == 0.5);
+    OK(qn__graph_finish(g, err));
+    qn__graph_destroy(g);
+}
+
 typedef struct hash_case {
     int64_t rows;
     float eps;
@@ -205,6 +222,7 @@ int main(void)
         cmocka_unit_test(test_nodes_answer),
         cmocka_unit_test(test_const_keeps_bytes),
         cmocka_unit_test(test_scale_without_bias),
+        cmocka_unit_test(test_sdpa_back_has_no_sinks),
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_compact),
     };

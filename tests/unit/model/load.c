@@ -194,6 +194,39 @@ static void tied_output(void **state)
     }
 }
 
+/* A norm or a bias lies on the backend of the matrix that it belongs to, or of the next one. */
+static void vectors_beside_matrices(void **state)
+{
+    (void)state;
+    static const char *const rows[][3] = {
+        {"qwen2", "blk.1.attn_q.bias", "blk.1.attn_q.weight"},
+        {"qwen2", "blk.1.attn_k.bias", "blk.1.attn_k.weight"},
+        {"qwen2", "blk.0.attn_v.bias", "blk.0.attn_v.weight"},
+        {"qwen3", "blk.0.attn_q_norm.weight", "blk.0.attn_q.weight"},
+        {"qwen3", "blk.1.attn_k_norm.weight", "blk.1.attn_k.weight"},
+        {"qwen3", "blk.1.attn_norm.weight", "blk.1.attn_q.weight"},
+        {"llama", "blk.0.ffn_norm.weight", "blk.0.ffn_gate.weight"},
+        {"llama", "output_norm.weight", "output.weight"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const char *path = tiny_path("beside.gguf");
+        qn_gguf *file = NULL;
+        qn_model *m = NULL;
+        int found = 0;
+        MUST(tiny_write(path, &(tiny){.arch = rows[r][0]}, err));
+        MUST(qn_gguf_open(path, NULL, &file, err));
+        MUST(qn__model_load(file, 0, &m, err));
+        for (int32_t i = 0; i < m->n_weights; i++) {
+            if (strcmp(m->weights[i].name, rows[r][1]) != 0) continue;
+            assert_string_equal(m->weights[m->weights[i].beside].name, rows[r][2]);
+            found++;
+        }
+        assert_int_equal(found, 1);
+        qn__model_free(m);
+        qn_gguf_close(file);
+    }
+}
+
 /* Every architecture's graphs are built without its weights' bytes: shapes fit, and every weight is used. */
 static void graphs(void **state)
 {
@@ -244,9 +277,11 @@ static void graphs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(architectures), cmocka_unit_test(missing),    cmocka_unit_test(misshapen),
-        cmocka_unit_test(mistyped),      cmocka_unit_test(vocabulary), cmocka_unit_test(layers_against_tensors),
-        cmocka_unit_test(tied_output),   cmocka_unit_test(graphs),
+        cmocka_unit_test(architectures), cmocka_unit_test(missing),
+        cmocka_unit_test(misshapen),     cmocka_unit_test(mistyped),
+        cmocka_unit_test(vocabulary),    cmocka_unit_test(layers_against_tensors),
+        cmocka_unit_test(tied_output),   cmocka_unit_test(vectors_beside_matrices),
+        cmocka_unit_test(graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
