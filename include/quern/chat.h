@@ -43,6 +43,10 @@ QN_API void qn_chat_template_destroy(qn_chat_template *t);
 /* Borrowed; terminated. */
 QN_API const char *qn_chat_template_source(const qn_chat_template *t);
 
+/* What the template puts around the model's thoughts, white space included; borrowed, not terminated. False where that
+ * was not found out, or thoughts are messages of their own. */
+QN_API bool qn_chat_template_thoughts(const qn_chat_template *t, qn_gguf_str *before, qn_gguf_str *behind);
+
 /* What was found out. */
 typedef struct qn_chat_needs {
     const char *origin;     /* "file", the name that was asked for, "chatml", "plain", or "source" */

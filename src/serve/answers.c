@@ -16,6 +16,7 @@ static void choice_deinit(choice *c)
     text_deinit(&c->content);
     text_deinit(&c->reasoning);
     text_deinit(&c->token_text);
+    text_deinit(&c->said);
     for (int i = 0; i < c->n_calls; i++) {
         free(c->calls[i].name);
         text_deinit(&c->calls[i].arguments);
@@ -34,6 +35,8 @@ void answers_free(answers *a)
     for (int i = 0; i < a->n; i++) choice_deinit(&a->choices[i]);
     free(a->choices);
     qn_grammar_destroy(a->grammar);
+    qn_grammar_destroy(a->after);
+    qn_free(a->closing);
     qn_prompt_deinit(&a->prompt);
     ask_deinit(&a->q);
     json_decref(a->own);
@@ -113,6 +116,11 @@ void answers_event(void *ctx, const qn_batch_event *e)
     choice *c = ctx;
     server *s = c->a->x->server;
     pthread_mutex_lock(&s->events_lock);
+    if (c->dropped && e->request == c->dropped) {
+        pthread_mutex_unlock(&s->events_lock);
+        if (e->kind == QN_BATCH_end) exchange_release(c->a->x);
+        return;
+    }
     if (e->kind == QN_BATCH_token) {
         note_times(c, e);
         leave_token(c, e);
@@ -286,22 +294,28 @@ static bool is_mark(const choice *c, qn_token token)
     return c->in_reasoning || c->in_call || kind == QN_TOKEN_control || kind == QN_TOKEN_user;
 }
 
-static void take_token(choice *c, const token_event *e, const qn_batch_logprob *tops)
+void choice_push(choice *c, qn_token token)
 {
     const qn_chat_event *events;
     size_t n;
     c->n_tokens++;
-    if (c->ids) json_array_append_new(c->ids, json_integer(e->token));
-    note_logprob(c, e, tops);
+    if (c->ids) json_array_append_new(c->ids, json_integer(token));
+    if (c->a->q.budget) text_put(&c->said, (const char *)&token, sizeof(token));
     if (!c->reader) {
-        plain_token(c, e->token);
-    } else if (qn_chat_reader_token(c->reader, e->token, &events, &n, NULL) == QN_OK) {
+        plain_token(c, token);
+    } else if (qn_chat_reader_token(c->reader, token, &events, &n, NULL) == QN_OK) {
         read_events(c, events, n);
-        if (n == 0 && is_mark(c, e->token)) settle(c, false);
+        if (n == 0 && is_mark(c, token)) settle(c, false);
     } else {
         c->no_memory = true;
     }
     c->n_reasoning += c->in_reasoning;
+}
+
+static void take_token(choice *c, const token_event *e, const qn_batch_logprob *tops)
+{
+    note_logprob(c, e, tops);
+    choice_push(c, e->token);
 }
 
 /* ---- ends ---- */
@@ -391,28 +405,33 @@ typedef struct batch_of_events {
     qn_batch_logprob *tops;
     size_t n;
     bool over, progressed, lost;
+    int holds; /* of the exchange, let go with this */
 } batch_of_events;
 
 static batch_of_events take(choice *c)
 {
     server *s = c->a->x->server;
     pthread_mutex_lock(&s->events_lock);
-    const batch_of_events b = {c->events, c->tops, c->n_events, c->over, c->progressed, c->lost};
+    const batch_of_events b = {c->events, c->tops, c->n_events, c->over, c->progressed, c->lost, c->over};
     c->events = NULL;
     c->tops = NULL;
     c->n_events = c->cap_events = c->n_tops = c->cap_tops = 0;
     c->progressed = c->listed = c->lost = false;
-    c->used = c->usage;
+    c->used = c->forced ? thoughts_usage(c) : c->usage;
     pthread_mutex_unlock(&s->events_lock);
     return b;
 }
 
-static void take_in(choice *c, const batch_of_events *b)
+static void take_in(choice *c, batch_of_events *b)
 {
     answers *a = c->a;
     if (a->failed || exchange_is_gone(a->x)) return;
     for (size_t i = 0; i < b->n && !c->ended; i++) {
         take_token(c, &b->events[i], b->tops);
+        if (thoughts_over(c)) {
+            b->n = i + 1; /* what the executor wrote since does not count */
+            b->holds += thoughts_end(c, &b->over);
+        }
         if (!c->stop.hit) continue;
         end_choice(c, FINISH_stop);
         qn_batcher_cancel(a->x->model->batcher, c->id);
@@ -439,7 +458,7 @@ void choice_pump(choice *c)
     exchange *x = a->x;
     pthread_mutex_lock(&a->lock);
     (void)text_was_short();
-    const batch_of_events b = take(c);
+    batch_of_events b = take(c);
     take_in(c, &b);
     free(b.events);
     free(b.tops);
@@ -450,7 +469,7 @@ void choice_pump(choice *c)
         answers_pace(a);
         exchange_wake(x);
     }
-    if (b.over) exchange_release(x);
+    while (b.holds--) exchange_release(x);
 }
 
 /* ---- the log ---- */

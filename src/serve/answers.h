@@ -40,6 +40,7 @@ typedef struct ask {
     int n_stop, n, max_tokens;
     bool logprobs, stream, include_usage, no_cache, echo, return_ids;
     int n_top;
+    int budget; /* tokens of thoughts, after which they are ended; 0: none */
     qn_lora_use loras[QN_MAX_LORAS];
     int n_loras;
     json_t *own; /* owned: what the dialect keeps until the end */
@@ -106,6 +107,7 @@ struct choice {
     qn_error error;
     qn_batch_usage usage;
     int64_t token_ns; /* when the last one came; 0: none has */
+    uint64_t dropped; /* request of the batcher's whose events count no more; 0: none */
 
     /* the pump's, under answers.lock */
     bool submitted, ended, no_memory;
@@ -119,10 +121,13 @@ struct choice {
     int n_calls, n_reasoning, n_tokens;
     size_t n_told; /* bytes that probabilities were told of */
     bool in_reasoning, in_call;
-    json_t *logprobs; /* of tokens of content that no piece carried yet; of all of them where the reply is whole */
-    json_t *waiting;  /* of tokens of which nothing has come yet */
-    text token_text;  /* of the token at hand */
-    json_t *ids;      /* the tokens; where the dialect wants them */
+    bool forced;         /* its thoughts were ended by the budget */
+    text said;           /* the tokens so far, as they are in memory, where there is a budget */
+    qn_batch_usage base; /* of the time before thoughts were ended */
+    json_t *logprobs;    /* of tokens of content that no piece carried yet; of all of them where the reply is whole */
+    json_t *waiting;     /* of tokens of which nothing has come yet */
+    text token_text;     /* of the token at hand */
+    json_t *ids;         /* the tokens; where the dialect wants them */
     qn_batch_usage used;
 };
 
@@ -133,6 +138,9 @@ struct answers {
     ask q;
     qn_prompt prompt;
     qn_grammar *grammar;
+    qn_grammar *after; /* of what comes when thoughts were ended by the budget */
+    qn_token *closing; /* [n_closing] the mark that ends thoughts */
+    size_t n_closing;
     size_t n_prompt; /* of all prompts */
     choice *choices; /* [n]: those of a prompt side by side */
     int n, n_left;
@@ -145,6 +153,23 @@ struct answers {
     int phase, index, n_events;
     text part;
 };
+
+/* Hands a choice to the batcher; a->n_left counts it then. */
+bool ask_submit(answers *a, choice *c, problem *p);
+/* behind: its thoughts are over. */
+bool ask_grammar(ask *q, const model *m, const qn_prompt *prompt, bool behind, qn_grammar **out, problem *p);
+/* A token of the answer's. */
+void choice_push(choice *c, qn_token token);
+
+/* ---- thoughts.c ---- */
+bool thoughts_prepare(answers *a, problem *p);
+/* The budget is used up now. */
+bool thoughts_over(const choice *c);
+/* Ends them. over: whether the batcher's end of the choice is being looked at; set to whether the choice ends with
+ * this. Returns how often the exchange is to be let go for what was dropped. */
+int thoughts_end(choice *c, bool *over);
+/* Of both parts. Under server.events_lock. */
+qn_batch_usage thoughts_usage(const choice *c);
 
 void answers_free(answers *a);
 /* The client is gone. */

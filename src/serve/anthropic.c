@@ -242,7 +242,7 @@ static bool read_choice(ask *q, const fields *f)
 
 /* ---- the rest ---- */
 
-static bool read_thinking(ask *q, const fields *f, exchange *x)
+static bool read_thinking(ask *q, const fields *f)
 {
     const json_t *thinking = field_object(f, "thinking");
     const fields of = {thinking, "thinking", f->p};
@@ -255,8 +255,7 @@ static bool read_thinking(ask *q, const fields *f, exchange *x)
         q->chat.thinking = 1;
     else if (strcmp(type, "disabled") != 0)
         return unknown(f->p, "thinking", type, "enabled, adaptive, disabled");
-    if (field_integer(&of, "budget_tokens", 1024, INT32_MAX, &budget))
-        snprintf(x->warning, sizeof(x->warning), "thinking.budget_tokens");
+    if (field_integer(&of, "budget_tokens", 1024, INT32_MAX, &budget)) q->budget = (int)budget;
     return f->p->status == 0;
 }
 
@@ -284,7 +283,7 @@ static bool read_ask(ask *q, exchange *x, bool whole, problem *p)
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};
-    if (!read_thinking(q, &f, x) || !read_messages(q, &f) || !read_tools(q, &f) || !read_choice(q, &f)) return false;
+    if (!read_thinking(q, &f) || !read_messages(q, &f) || !read_tools(q, &f) || !read_choice(q, &f)) return false;
     if (!whole) return true;
     if (!field_integer(&f, "max_tokens", 1, INT32_MAX, &n) && !p->status)
         return field_wrong(&f, "max_tokens", "how many tokens may be written");

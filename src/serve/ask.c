@@ -137,7 +137,7 @@ static bool fits(const ask *q, const model *m, size_t n, problem *p)
 
 /* ---- what holds the answer ---- */
 
-static bool grammar(ask *q, const model *m, const qn_prompt *prompt, qn_grammar **out, problem *p)
+bool ask_grammar(ask *q, const model *m, const qn_prompt *prompt, bool behind, qn_grammar **out, problem *p)
 {
     qn_error err;
     qn_status status = QN_OK;
@@ -157,7 +157,7 @@ static bool grammar(ask *q, const model *m, const qn_prompt *prompt, qn_grammar 
             .tool_choice = q->tool_choice,
             .single_call = q->single_call || !m->needs.several_calls,
             .response_schema = q->schema,
-            .no_reasoning = q->chat.thinking < 0 && m->needs.thinking_switch,
+            .no_reasoning = behind || (q->chat.thinking < 0 && m->needs.thinking_switch),
         };
         status = qn_chat_grammar_create(m->tmpl, m->tok, prompt, &wanted, out, &err);
         if (!q->schema) field = "tools";
@@ -195,12 +195,13 @@ static bool set_up(answers *a, ask *q, problem *p)
     }
     if (q->n_prompts * q->n > MAX_ANSWERS)
         return problem_set(p, 400, "n", "%d answers in one request; %d are possible", q->n_prompts * q->n, MAX_ANSWERS);
-    if (!grammar(q, m, &a->prompt, &a->grammar, p)) return false;
+    if (!ask_grammar(q, m, &a->prompt, false, &a->grammar, p)) return false;
     a->q = *q;
     *q = (ask){0};
     const int n = a->q.n_prompts * a->q.n;
     a->choices = calloc((size_t)n, sizeof(*a->choices));
     if (!a->choices) return no_memory(p);
+    if (!thoughts_prepare(a, p)) return false;
     a->n = n;
     for (int i = 0; i < a->n; i++)
         if (!set_up_choice(a, &a->choices[i], i, p)) return false;
@@ -209,18 +210,33 @@ static bool set_up(answers *a, ask *q, problem *p)
 
 /* ---- handing over ---- */
 
-static bool submit(answers *a, choice *c, problem *p)
+/* What a choice whose thoughts were ended has read and said. */
+static qn_token *rest_of(const choice *c, const id_list *prompt, size_t *n)
+{
+    const size_t n_said = c->said.n / sizeof(qn_token);
+    qn_token *ids = c->said.failed ? NULL : malloc((prompt->n + n_said + 1) * sizeof(*ids));
+    *n = prompt->n + n_said;
+    if (!ids) return NULL;
+    memcpy(ids, prompt->ids, prompt->n * sizeof(*ids));
+    if (n_said) memcpy(ids + prompt->n, c->said.data, c->said.n);
+    return ids;
+}
+
+bool ask_submit(answers *a, choice *c, problem *p)
 {
     const id_list *prompt = &a->q.prompts[c->index / a->q.n];
     qn_error err;
     qn_sampler_params sampler = a->q.sampler;
     if (sampler.seed) sampler.seed += (uint64_t)(c->index % a->q.n);
+    size_t n = prompt->n;
+    qn_token *all = c->forced ? rest_of(c, prompt, &n) : NULL;
+    if (c->forced && !all) return no_memory(p);
     const qn_batch_request r = {
-        .prompt = prompt->ids,
-        .n_prompt = prompt->n,
+        .prompt = all ? all : prompt->ids,
+        .n_prompt = n,
         .sampler = &sampler,
-        .grammar = a->grammar,
-        .max_tokens = a->q.max_tokens,
+        .grammar = c->forced ? a->after : a->grammar,
+        .max_tokens = c->forced && a->q.max_tokens ? a->q.max_tokens - c->n_tokens : a->q.max_tokens,
         .logprobs = a->q.logprobs,
         .n_top = a->q.n_top,
         .key = a->x->key,
@@ -232,6 +248,7 @@ static bool submit(answers *a, choice *c, problem *p)
     };
     exchange_hold(a->x); /* until its last event was seen */
     const qn_status status = qn_batcher_submit(a->x->model->batcher, &r, &c->id, &err);
+    free(all);
     c->submitted = status == QN_OK;
     if (c->submitted) {
         a->n_left++;
@@ -250,7 +267,7 @@ static bool start(answers *a, problem *p)
     pthread_mutex_lock(&x->lock);
     x->answers = a;
     pthread_mutex_unlock(&x->lock);
-    for (int i = 0; i < a->n && good; i++) good = submit(a, &a->choices[i], p);
+    for (int i = 0; i < a->n && good; i++) good = ask_submit(a, &a->choices[i], p);
     if (good && (a->q.stream || a->d->always)) a->d->begin(a);
     if (text_was_short()) good = no_memory(p);
     if (good && a->q.stream) {

@@ -73,6 +73,17 @@ bool openai_chat_shape(ask *q, const fields *f)
     return f->p->status == 0;
 }
 
+/* Of thoughts, by either of llama-server's names; none is no thinking. */
+static bool budget(ask *q, const fields *f)
+{
+    int64_t n = -1;
+    if (!field_integer(f, "reasoning_budget_tokens", -1, INT32_MAX, &n) && f->p->status == 0)
+        (void)field_integer(f, "thinking_budget_tokens", -1, INT32_MAX, &n);
+    if (n == 0) q->chat.thinking = -1;
+    if (n > 0) q->budget = (int)n;
+    return f->p->status == 0;
+}
+
 /* Formats; and beyond OpenAI's, llama-server's grammar, json_schema and cache_prompt. */
 static bool extras(ask *q, const fields *f)
 {
@@ -95,8 +106,8 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (p->status || !cannot(&f)) return false;
     q->messages = json_incref((json_t *)messages);
     return limits(q, &f) && logprobs(q, &f) && streaming(q, &f) && openai_chat_shape(q, &f) && openai_tools(q, &f) &&
-           extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") && ask_bias(q, x->model, &f) &&
-           ask_loras(q, x->model, &f);
+           budget(q, &f) && extras(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
+           ask_bias(q, x->model, &f) && ask_loras(q, x->model, &f);
 }
 
 void serve_chat_completions(exchange *x) { ask_serve(x, read_ask); }

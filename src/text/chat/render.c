@@ -97,6 +97,15 @@ void qn_chat_template_destroy(qn_chat_template *t)
 }
 
 const char *qn_chat_template_source(const qn_chat_template *t) { return t->source; }
+bool qn_chat_template_thoughts(const qn_chat_template *t, qn_gguf_str *before, qn_gguf_str *behind)
+{
+    const qn_mark *open = &t->found.marks[QN_MARK_think_open], *close = &t->found.marks[QN_MARK_think_close];
+    if (!t->found.thinks || !open->n_text || !close->n_text) return false;
+    *before = (qn_gguf_str){open->text, (size_t)open->n_text};
+    *behind = (qn_gguf_str){close->text, (size_t)close->n_text};
+    return true;
+}
+
 void qn_chat_template_needs(const qn_chat_template *t, qn_chat_needs *out) { *out = t->needs; }
 
 /* ---- rendering ---------------------------------------------------------------------------------- */

@@ -153,8 +153,46 @@ def test_cancel():
     assert until(lambda: server.get("/slots")[1] == [])
 
 
+def test_budget():
+    """Thoughts end after so many tokens: the mark is put behind them, the answer goes on, the same in every form, alone and in a crowd."""
+    body = {"messages": SUM, "seed": 7, "temperature": 1.5, "top_k": 0, "min_p": 0, "top_p": 1, "max_tokens": 60, "reasoning_effort": "high"}
+    free = server.good(PATH, body)
+    assert free["usage"]["completion_tokens_details"]["reasoning_tokens"] > 8, free
+    for budget in 3, 6:
+        limited = {**body, "reasoning_budget_tokens": budget}
+        whole = server.good(PATH, limited)
+        message, usage = whole["choices"][0]["message"], whole["usage"]
+        assert free["choices"][0]["message"]["reasoning_content"].startswith(message["reasoning_content"].rstrip()), message
+        assert budget <= usage["completion_tokens_details"]["reasoning_tokens"] <= budget + 4 and message["content"], whole
+        assert usage["prompt_tokens"] == free["usage"]["prompt_tokens"]
+        text = {"content": "", "reasoning_content": ""}
+        for _, e in server.stream(PATH, {**limited, "stream": True}):
+            for choice in e["choices"] if isinstance(e, dict) else []:
+                for name in text:
+                    text[name] += choice["delta"].get(name) or ""
+        assert text["content"] == message["content"] and text["reasoning_content"] == message["reasoning_content"], (text, message)
+        got = [None] * 8
+        threads = [threading.Thread(target=lambda i=i: got.__setitem__(i, server.good(PATH, limited)["choices"][0]["message"])) for i in range(8)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        assert all(g == message for g in got), got
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+        held = server.good(PATH, {**limited, "max_tokens": 200, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}})
+        assert isinstance(json.loads(held["choices"][0]["message"]["content"])["n"], int), held
+        assert held["usage"]["completion_tokens_details"]["reasoning_tokens"] <= budget + 4
+    short = server.good(PATH, {**body, "reasoning_budget_tokens": 3, "max_tokens": 4})
+    assert short["choices"][0]["finish_reason"] == "length", short
+    assert server.good(PATH, {**body, "reasoning_budget_tokens": 9000}) | {"id": 0, "created": 0} == free | {"id": 0, "created": 0}
+    none = server.good(PATH, {**body, "reasoning_budget_tokens": 0})["choices"][0]["message"]
+    assert not none.get("reasoning_content"), none
+    status, reply = server.post("/v1/messages", {"messages": SUM, "max_tokens": 9, "thinking": {"type": "enabled", "budget_tokens": 9}})
+    assert status == 400 and "budget_tokens" in reply["error"]["message"]
+    assert until(lambda: server.get("/slots")[1] == []) and server.metrics()["quern_http_requests"] == 1
+
+
 def test_histograms():
-    server.good("/v1/completions", {"prompt": "x", "max_tokens": 5, "seed": 1, "ignore_eos": True})
+    before = server.metrics()
+    server.good("/v1/completions", {"prompt": "x", "max_tokens": 5, "seed": 1})
     text = server.get("/metrics")[1].decode()
     for name in "time_to_first_token_seconds", "time_between_tokens_seconds", "queue_seconds", "step_seconds":
         rows = [(float(le.replace("+Inf", "inf")), int(n)) for le, n in re.findall(rf'quern_{name}_bucket{{model="chat",le="([^"]*)"}} (\d+)', text)]
@@ -163,7 +201,9 @@ def test_histograms():
         assert rows[-1] == (float("inf"), count) and count > 0, (name, rows)
         assert float(re.search(rf'quern_{name}_sum{{model="chat"}} (\S+)', text).group(1)) > 0
     m = server.metrics()
-    assert m["quern_time_to_first_token_seconds_count"] + m["quern_time_between_tokens_seconds_count"] == m["quern_tokens_generated_total"]
+    first, between, written = (m[n] - before[n] for n in (
+        "quern_time_to_first_token_seconds_count", "quern_time_between_tokens_seconds_count", "quern_tokens_generated_total"))
+    assert first == 1 and between == written - 1 >= 0, (first, between, written)
     assert m["quern_step_seconds_count"] == m["quern_n_steps_total"]
 
 
