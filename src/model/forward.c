@@ -293,16 +293,16 @@ static qn_value *altup_begin(const forward *w, qn_value *x)
     return named(w, w->r->cat_last(w->ctx, all, n), QN_ROLE_altup_embd, -1);
 }
 
+/* Each step of all versions before the next one: they may be placed apart. */
 static qn_value *altup_end(const forward *w, qn_value *x)
 {
     qn_value *all[QN_MAX_ALTUP] = {0};
     const int n = (int)w->m->hp.n_altup;
     versions(w, x, all);
     x = all[0];
-    for (int j = 1; j < n; j++) {
-        qn_value *y = w->r->dense_of(w->ctx, all[j], w->m->top.altup_unembd, j - 1);
-        x = w->r->add(w->ctx, x, w->r->like(w->ctx, y, all[0]));
-    }
+    for (int j = 1; j < n; j++) all[j] = w->r->dense_of(w->ctx, all[j], w->m->top.altup_unembd, j - 1);
+    for (int j = 1; j < n; j++) all[j] = w->r->like(w->ctx, all[j], all[0]);
+    for (int j = 1; j < n; j++) x = w->r->add(w->ctx, x, all[j]);
     return scaled(w, x, 1.0f / (float)n);
 }
 

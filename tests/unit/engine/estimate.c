@@ -326,10 +326,43 @@ static void beyond_training(void **state)
     qn_engine_close(e);
 }
 
+/* What presets keep, in bytes: of n_ctx positions, in the layers that see all. Narrow ones, whose heads are the
+ * presets'. */
+static uint64_t kept(const char *preset, int n_layer, int32_t n_ctx)
+{
+    const char *path = tiny_path("preset.gguf"), *const set[] = {"expert_count=6", "expert_feed_forward_length=16",
+                                                                 NULL};
+    const qn_synth_options o = {.preset = preset,
+                                .n_layer = n_layer,
+                                .n_embd = 64,
+                                .n_embd_head = strstr(preset, "deepseek") ? 576 : 256,
+                                .n_ff = 32,
+                                .n_vocab = 300,
+                                .type = "F32",
+                                .set = strstr(preset, "deepseek") ? set : NULL};
+    qn_engine *e = NULL;
+    qn_estimate est;
+    MUST(qn_synth(path, &o, NULL, NULL, err));
+    MUST(qn_engine_open(path, &(qn_engine_options){.n_threads = 1}, &e, err));
+    MUST(qn_engine_estimate(e, &(qn_session_options){.n_ctx = n_ctx, .n_batch = 16}, &est, err));
+    qn_engine_close(e);
+    return est.kv_bytes;
+}
+
+static void presets(void **state)
+{
+    (void)state;
+    const uint64_t f16 = 2, more = 131072 - 8192;
+    assert_int_equal(kept("deepseek-v2-lite", 3, 8192), 3 * 8192 * 576 * f16);
+    /* of gemma-3-1b's layers one of six sees all: a key and a value of 256 */
+    assert_int_equal(kept("gemma-3-1b", 12, 131072) - kept("gemma-3-1b", 12, 8192), 2 * more * 2 * 256 * f16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_before_it_is_taken),
+        cmocka_unit_test(presets),
         cmocka_unit_test(a_smaller_batch),
         cmocka_unit_test(beyond_training),
         cmocka_unit_test(against_reality),
