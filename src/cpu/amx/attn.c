@@ -10,14 +10,6 @@
 #include <math.h>
 
 #define INT_FP16
-static inline ints h_highest_pairs(const void *p, int64_t n)
-{
-    const ints magnitude = _mm512_set1_epi16(0x7fff);
-    ints x = i_zero();
-    for (int64_t i = 0; i < n; i += 32)
-        x = _mm512_max_epu16(x, _mm512_and_si512(_mm512_loadu_si512((const uint16_t *)p + i), magnitude));
-    return _mm512_max_epu32(_mm512_srli_epi32(x, 16), _mm512_and_si512(x, _mm512_set1_epi32(0xffff)));
-}
 static inline ints h_ints(const void *p, uint16_t power)
 {
     const __m512h by = _mm512_castsi512_ph(_mm512_set1_epi16((int16_t)power));

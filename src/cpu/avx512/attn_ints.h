@@ -37,6 +37,23 @@ static inline void i_to_i16_2(int16_t *p, ints x, ints y)
 static inline void i_low(int16_t *p, ints x) { _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(x)); }
 static inline ints i_pairs(ints x, ints y) { return _mm512_mask_blend_epi16(0xaaaaaaaa, x, _mm512_slli_epi32(y, 16)); }
 
+#define INT_LOWS
+static inline void i_lows_2(int16_t *p, ints x, ints y)
+{
+    const ints even = _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30, 28, 26, 24,
+                                       22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    _mm512_storeu_si512(p, _mm512_permutex2var_epi16(x, even, y));
+}
+#define INT_HIGHEST_PAIRS
+static inline ints h_highest_pairs(const void *p, int64_t n)
+{
+    const ints magnitude = _mm512_set1_epi16(0x7fff);
+    ints x = i_zero();
+    for (int64_t i = 0; i < n; i += 32)
+        x = _mm512_max_epu16(x, _mm512_and_si512(_mm512_loadu_si512((const uint16_t *)p + i), magnitude));
+    return _mm512_max_epu32(_mm512_srli_epi32(x, 16), _mm512_and_si512(x, _mm512_set1_epi32(0xffff)));
+}
+
 #define INT_Q8
 static inline ints i_squares(const int8_t *p)
 {

@@ -2,10 +2,12 @@
 /* src/cpu/kernel/attention_pack.h -- rows of K and V to integers; part of kernel/attention_int.h. A level may define
  *     INT_KEEP                 where loading sixteen floats is cheaper than converting bytes or bfloat16
  *     INT_HALVES               and h_highest(p, n): the highest of n halves without their signs
- *     INT_FP16                 arithmetic in binary16, 32 at a time, for finite rows of a multiple of 32, and
+ *     INT_HIGHEST_PAIRS        32 halves at a time, and
  *       h_highest_pairs(p, n)  sixteen numbers, the highest of which is the highest of n halves without their signs
+ *     INT_FP16                 arithmetic in binary16, 32 at a time, for finite rows of a multiple of 32, and
  *       h_to_i16(y, p, power)  y = rint(p 2^power), whose magnitude is below 2^15; power: binary16
  *       h_to_pairs(y, p, power, p1, power1)    the same of two rows, pair by pair; p1 may be NULL for zeros
+ *     INT_LOWS                 and i_lows_2(p, x, y): stores the low halves of 32 numbers
  *     INT_Q8                   rows of Q8_0 from their blocks' integers, and
  *       i_squares(p)           sixteen numbers whose sum is that of the squares of 32 int8; not with INT_KEEP
  *       q8_has_127(p, met)     is 127 a magnitude of 32 int8? met, q8_bytes that start at q8_none(), collects them
@@ -180,6 +182,18 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
         return;
     }
 #endif
+#ifdef INT_LOWS
+    /* A half has 11 bits, so one below 2^15 is at most 32752: nothing is saturated, and a sum can round. */
+    if (in == in_f16 && n % 32 == 0 && l_all_finite(square)) {
+        for (int c = 0; c < rows; c++, y += n) {
+            const lanes factor = l_set(up[c]), magic_sum = l_set(0x1.8p23f);
+#define INTEGERS(i) i_bits(l_fma(in(row[c], i), factor, magic_sum))
+            for (int64_t i = 0; i < n; i += 32) i_lows_2(y + i, INTEGERS(i), INTEGERS(i + 16));
+#undef INTEGERS
+        }
+        return;
+    }
+#endif
     for (int c = 0; c < rows; c++, y += n) {
         const lanes factor = l_set(up[c]);
         int64_t i = 0;
@@ -194,7 +208,7 @@ INLINE void pack_k_some(in_row *in, int16_t *y, float *scale, const uint8_t *con
 INLINE ints highest_of_rows(in_row *in, float *kept, const uint8_t *const *row, const int64_t n)
 {
     ints highest[16];
-#ifdef INT_FP16
+#ifdef INT_HIGHEST_PAIRS
     if (in == in_f16 && n % 32 == 0) {
         uint16_t half[16];
         for (int c = 0; c < 16; c++) highest[c] = h_highest_pairs(row[c], n);
@@ -266,6 +280,8 @@ INLINE void pack_v_some(in_row *in, int16_t *y, float *log_scale, float *weight,
 #ifdef INT_HALVES /* halves were not kept; a product with a power of two is exact, so that the sum may round it */
 #define AGAIN(c, i)            (in == in_f16 || in == in_bf16 ? in(row[c], i) : in_again(in, kept, (c)*n, row[c], i))
 #define INTEGERS(c, factor, i) i_bits(l_fma(AGAIN(c, i), factor, l_set(0x1.8p23f)))
+#elif defined INT_LOWS
+#define INTEGERS(c, factor, i) i_bits(l_fma(in_again(in, kept, (c)*n, row[c], i), factor, l_set(0x1.8p23f)))
 #else
 #define INTEGERS(c, factor, i) i_round(l_mul(in_again(in, kept, (c)*n, row[c], i), factor))
 #endif
@@ -294,6 +310,8 @@ INLINE int rows_of(const uint8_t **row, const void *base, int64_t bytes, const i
         const int rows = rows_of(row, base, bytes, cell, c, n_cells); \
         if (n == 64) \
             pack_k_some(in, y + c * n, scale + c, row, rows, 64); \
+        else if (n == 256) \
+            pack_k_some(in, y + c * n, scale + c, row, rows, 256); \
         else if (n == 128) \
             pack_k_some(in, y + c * n, scale + c, row, rows, 128); \
         else \
@@ -305,6 +323,8 @@ INLINE int rows_of(const uint8_t **row, const void *base, int64_t bytes, const i
         const int rows = rows_of(row, base, bytes, cell, c, n_cells); \
         if (n == 64) \
             pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 64); \
+        else if (n == 256) \
+            pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 256); \
         else if (n == 128) \
             pack_v_some(in, y + c * n, log_scale + c, weight + c, row, rows, 128); \
         else \
