@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/trace_stats.c -- quern trace stats: a trace summed up, as text or JSON. */
 #include "cli/trace.h"
+#include <stddef.h>
 #include <string.h>
 
 static const char *const accounts[][2] = {
@@ -50,13 +51,46 @@ static void print_phases(const trace_sums *s)
     }
 }
 
+/* What the system counted between the first look at it and the last; -1: it doesn't say. */
+static int64_t counted(const trace_sums *s, size_t field)
+{
+    if (s->info.n_usage < 2) return -1;
+    const char *first = (const char *)&s->info.usage[0], *last = (const char *)&s->info.usage[s->info.n_usage - 1];
+    const int64_t a = *(const int64_t *)(const void *)(first + field),
+                  b = *(const int64_t *)(const void *)(last + field);
+    return a < 0 || b < a ? -1 : b - a;
+}
+
+static const struct {
+    const char *name, *text;
+    size_t field;
+} counts[] = {{"minor_faults", "page faults without reading", offsetof(qn_trace_usage, minor_faults)},
+              {"major_faults", "page faults that waited for the disk", offsetof(qn_trace_usage, major_faults)},
+              {"read_bytes", "bytes read from disk", offsetof(qn_trace_usage, read_bytes)},
+              {"preemptions", "times a thread lost its core to others", offsetof(qn_trace_usage, preemptions)},
+              {"waits", "times a thread slept", offsetof(qn_trace_usage, waits)},
+              {"cpu_ns", "ns of processor time", offsetof(qn_trace_usage, cpu_ns)}};
+
+static void print_counts(const trace_sums *s)
+{
+    printf("\nCounted by the system for the process, while it was recorded:\n");
+    for (int i = 0; i < CLI_N(counts); i++) {
+        const int64_t n = counted(s, counts[i].field);
+        if (n >= 0)
+            printf("%20lld  %s\n", (long long)n, counts[i].text);
+        else
+            printf("%20s  %s\n", "not measured", counts[i].text);
+    }
+}
+
 static void print_accounts(const trace_sums *s)
 {
     const double total = total_of(s);
     printf("\nThe threads' time from the first step to the last, %.3f s:\n", total * 1e-9);
     for (int i = 0; i < TRACE_ACCOUNTS; i++)
         printf("%7.2f %% %10.3f ms  %s\n", 100 * share(s->account[i], total), s->account[i] * 1e-6, accounts[i][1]);
-    printf("Within that, not measured: paging, pre-emption by other programs.\n");
+    printf(
+        "Paging and pre-emption are not told apart from the nodes that they delay; the system's counts are below.\n");
 }
 
 static void print_table(const char *title, const trace_table *t, double whole, int32_t top)
@@ -80,6 +114,7 @@ static void print_text(const qn_trace *t, const trace_sums *s, int32_t top)
     print_head(t, s);
     print_phases(s);
     print_accounts(s);
+    print_counts(s);
     printf("\nroofline of this trace: %.2f GB/s, %.2f Gop/s (the best of its nodes); shares are of it\n", s->read_gb_s,
            s->gops);
     print_table("operation", &s->ops, whole, top);
@@ -129,6 +164,11 @@ static void print_json(const qn_trace *t, const trace_sums *s)
         (unsigned long long)s->node_ns, (unsigned long long)s->lost_nodes, s->info.event_ns, s->read_gb_s, s->gops);
     printf(", \"accounts_ns\": {");
     for (int i = 0; i < TRACE_ACCOUNTS; i++) printf("%s\"%s\": %.0f", i ? ", " : "", accounts[i][0], s->account[i]);
+    printf("}, \"system\": {");
+    for (int i = 0; i < CLI_N(counts); i++) {
+        const int64_t n = counted(s, counts[i].field);
+        printf(n >= 0 ? "%s\"%s\": %lld" : "%s\"%s\": null", i ? ", " : "", counts[i].name, (long long)n);
+    }
     printf("}, \"kinds\": {");
     for (int i = 0; i < QN_TRACE_KIND_COUNT; i++)
         printf("%s\"%s\": {\"count\": %llu, \"ns\": %.0f}", i ? ", " : "", qn_trace_kind_name(i),

@@ -355,7 +355,8 @@ static qn_status create(recorder *r, const char *path, const qn_trace_options *o
         if (!r->lists[i]) return QN_FAIL_NOMEM(err, strlen(given[i]) + 1);
     }
     r->encoder.if_slow = o->last_bytes ? o->if_slow : 0;
-    if (!qn__trace_encoder_init(&r->encoder) || !qn__str_reserve(&r->block, 1 << 19))
+    if (!qn__trace_encoder_init(&r->encoder) || !qn__str_reserve(&r->block, 1 << 19) ||
+        !qn__str_reserve(&r->usage, 1 << 13))
         return QN_FAIL_NOMEM(err, (size_t)1 << 20);
     QN_TRY(qn__trace_packer_create(&r->packer, err));
     QN_TRY(qn__bell_create(&r->bell, err));

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ROOM (1 << 18) /* for plans and notes that are kept, to begin with */
+
 static void fail(qn_trace_sink *s, const char *what, const char *why)
 {
     if (s->failed) return;
@@ -37,7 +39,7 @@ qn_status qn__trace_sink_open(qn_trace_sink *s, const char *path, uint64_t limit
     if (status == QN_OK && last_bytes > 0) {
         s->kept = qn__alloc((size_t)last_bytes);
         s->kept_bytes = last_bytes;
-        if (!s->kept) status = QN_FAIL_NOMEM(err, last_bytes);
+        if (!s->kept || !qn__str_reserve(&s->always, ROOM)) status = QN_FAIL_NOMEM(err, last_bytes);
         qn__str_append(&s->always, head.data, head.len);
     } else if (status == QN_OK) {
         status = qn__append_open(path, QN_TRACE_MAGIC, 8, &s->fd, err);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -35,6 +36,13 @@ static qn_engine *open_engine(int n_threads)
     qn_engine *engine = NULL;
     MUST(qn_engine_open(MODEL, &(qn_engine_options){.n_threads = n_threads}, &engine, &err));
     return engine;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* A prompt, then tokens; the logits of all steps. [1 + N_DECODE, n_vocab] */
@@ -168,6 +176,35 @@ static void it_adds_up(void **state)
         qn_trace_close(t);
         free(with);
         free(without);
+        qn_engine_close(engine);
+    }
+}
+
+/* After the first steps nothing is allocated, by the writer neither. */
+static void allocates_nothing(void **state)
+{
+    (void)state;
+    static const qn_trace_options options[] = {{0}, {.last_bytes = 2 << 20}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        qn_session *session = NULL;
+        qn_metrics before, after;
+        qn_engine *engine = open_engine(2);
+        remove(path);
+        MUST(qn_trace_start(path, &options[i], &err));
+        MUST(qn_session_create(engine, &(qn_session_options){.n_ctx = 256}, &session, &err));
+        for (int k = 0; k < 3; k++) MUST(qn_session_feed(session, 0, &(qn_token){7}, 1, &err));
+        usleep(100000); /* the writer takes the plan at its next look */
+        qn_metrics_snapshot(&before);
+        const int64_t start = now_ms();
+        for (int k = 3; k < 250; k++) {
+            const qn_token token = token_of(k);
+            MUST(qn_session_feed(session, 0, &token, 1, &err));
+        }
+        while (now_ms() - start < 600) usleep(20000); /* at least one block is written */
+        qn_metrics_snapshot(&after);
+        assert_int_equal(after.allocs - before.allocs, 0);
+        MUST(qn_trace_stop(NULL, &err));
+        qn_session_destroy(session);
         qn_engine_close(engine);
     }
 }
@@ -419,9 +456,9 @@ int main(void)
     snprintf(path, sizeof path, "trace-%ld.qtr", (long)getpid());
     snprintf(other, sizeof other, "trace-%ld.cut", (long)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_adds_up),      cmocka_unit_test(damage_is_found), cmocka_unit_test(refusals),
-        cmocka_unit_test(full_disk),       cmocka_unit_test(killed),          cmocka_unit_test(two_sessions),
-        cmocka_unit_test(flight_recorder),
+        cmocka_unit_test(it_adds_up),   cmocka_unit_test(allocates_nothing), cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(refusals),     cmocka_unit_test(full_disk),         cmocka_unit_test(killed),
+        cmocka_unit_test(two_sessions), cmocka_unit_test(flight_recorder),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove(path);

@@ -100,4 +100,11 @@ for command in "eval $model --tokens 1,2,3 -o e.npy" "bench $model -p 0 -n 4 -r 
     expect 0 "$quern" trace stats c.qtr
     grep -q '^linear' out || bad "$command: no products recorded"
 done
+# The last records are written at an error, and not without one.
+expect 0 "$quern" run "$model" "O Romeo" -n 3 --temp 0 --trace last.qtr --trace-last 2M
+[ -e last.qtr ] && bad "--trace-last writes though nothing was wrong"
+expect 1 "$quern" run "$model" "O Romeo, Romeo" -c 2 --trace last.qtr --trace-last 2M
+expect 0 "$quern" trace export last.qtr --csv
+grep -q "^load," out || bad "--trace-last: what was before the error is not there"
+expect 2 "$quern" run "$model" x -n 1 --trace l.qtr --trace-if-slow 3x
 finish
