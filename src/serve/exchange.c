@@ -58,6 +58,7 @@ void exchange_release(exchange *x)
     json_decref(x->json);
     free(x->query_model);
     text_deinit(&x->body);
+    free(x->refusal);
     text_deinit(&x->out);
     pthread_mutex_destroy(&x->lock);
     free(x->path);

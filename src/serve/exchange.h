@@ -74,6 +74,8 @@ struct exchange {
     json_t *json;      /* the body, once it was parsed */
     char *query_model; /* "?model=", or NULL */
     text body;
+    problem *refusal; /* told when the body is over, which is thrown away; NULL: none */
+    uint64_t length;  /* of the body, where that was said */
     bool too_large;
     uint64_t counted; /* bytes of its body in server.body_bytes */
     int64_t began_ns;

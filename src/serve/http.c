@@ -184,6 +184,7 @@ static bool admit(exchange *x, struct MHD_Connection *connection, const char *me
     x->route = route_find(strcmp(method, "HEAD") == 0 ? "GET" : method, x->path, &x->rest, &other);
     MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &f);
     if (!check_framing(x, &f, p)) return false;
+    x->length = f.length;
     if (!access_check(x, x->route ? x->route : &nowhere, header_of, connection, p)) return false;
     if (is_preflight(x, method, connection)) return true;
     if (atomic_load(&x->server->draining) && !(x->route && x->route->by == BY_http))
@@ -237,9 +238,21 @@ static enum MHD_Result refuse(exchange *x, struct MHD_Connection *connection, co
     return send_reply(x, connection);
 }
 
+/* Who is still sending would find the connection broken, and not why: the body is taken in first, and thrown away. */
+static bool refuse_later(exchange *x, const problem *p)
+{
+    if (!x->length || !(x->refusal = malloc(sizeof(*p)))) return false;
+    *x->refusal = *p;
+    atomic_fetch_sub(&x->server->body_bytes, x->counted);
+    x->counted = 0;
+    set_deadline(x, x->length + 1);
+    return true;
+}
+
 static enum MHD_Result take_body(exchange *x, const char *data, size_t n)
 {
     problem p = {0};
+    if (x->refusal) return MHD_YES;
     if (x->too_large || x->body.n + n > x->server->o.max_body) {
         x->too_large = true;
         return MHD_YES; /* thrown away; refused when it is over */
@@ -267,6 +280,7 @@ static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
     if (gone) return MHD_NO;
     if (ready) return send_reply(x, connection);
     set_deadline(x, 0);
+    if (x->refusal) return refuse(x, connection, x->refusal);
     if (x->too_large) {
         problem_set(&p, 413, "", "the body has more than %llu bytes (--max-body)",
                     (unsigned long long)x->server->o.max_body);
@@ -298,7 +312,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
     if (!x) {
         if (!(x = new_exchange(ctx, connection, url))) return MHD_NO;
         *con_cls = x;
-        if (!admit(x, connection, method, &p)) return refuse(x, connection, &p);
+        if (!admit(x, connection, method, &p)) return refuse_later(x, &p) ? MHD_YES : refuse(x, connection, &p);
         return x->ready ? send_reply(x, connection) : MHD_YES;
     }
     if (!*n) return go_on(x, connection);
