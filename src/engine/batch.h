@@ -131,8 +131,9 @@ void qn__batch_count_cells(const qn_batcher *b, qn_batcher_stats *out);
 double qn__pace_decode(const qn_pace *p, int32_t n);
 /* Is it so long ago that this was measured that the next step should read nothing? */
 bool qn__pace_decode_alone(const qn_pace *p, int32_t n);
-/* Tokens of prompts that may be read while n_decoding streams wait (in this step or for it); at most `most`. */
-int32_t qn__pace_budget(const qn_pace *p, int32_t n_decoding, int32_t most);
+/* Tokens of the prompts of n_reading streams that may be read while n_decoding wait (in this step or for it); at most
+ * `most`. */
+int32_t qn__pace_budget(const qn_pace *p, int32_t n_decoding, int32_t n_reading, int32_t most);
 void qn__pace_note(qn_pace *p, int32_t n_decoded, int32_t n_read, double seconds);
 /* ---- batch_choose.c: a token ---- */
 /* The next tokens of n streams that are ready, out of the logits of the step: sent, and a stream is over where that was

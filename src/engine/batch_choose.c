@@ -111,7 +111,12 @@ static void choose_some(void *ctx, int member, int n_members)
 }
 
 /* Waking threads costs up to 50 us. A default sampler takes 0.8 ns a token of the vocabulary, a mask 16 us. */
-enum { WORTH_SHARING = 1 << 16, MASK_WORTH = 1 << 14 };
+enum { MASK_WORTH = 1 << 14 };
+#ifdef QN_CHECKED
+enum { WORTH_SHARING = 1 << 9 }; /* small models share too */
+#else
+enum { WORTH_SHARING = 1 << 16 };
+#endif
 
 static bool worth_sharing(const qn_batcher *b, int32_t n)
 {

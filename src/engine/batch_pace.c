@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/batch_pace.c -- how much of prompts a step reads: as much as takes the time that its decoding takes.
+/* src/engine/batch_pace.c -- how much of prompts a step reads: as much as takes the time that its decoding takes; where
+ * more streams read than decode, as many times that, so that a crowd which came at once begins soon.
  * Moving averages of both, the latter by the number of streams, since that changes faster than the averages would. */
 #include "engine/batch.h"
 
 enum {
-    LEAST_READ = 16, /* tokens of prompts a step, however slow */
+    LEAST_READ = 4,  /* tokens of prompts a step, however slow: deep in a long prompt attention is most of the time */
     FIRST_READ = 64, /* before anything was measured */
     STALE = 32,      /* steps with prompts after which one without is due, to measure it */
 };
 
-static const double ALONE_SECONDS =
-    0.25; /* a step that keeps nobody waiting: a cancelled request is noticed after it */
+/* A step that keeps nobody waiting: whoever comes meanwhile begins after it, and a cancelled request is noticed. */
+static const double ALONE_SECONDS = 0.15;
 
 /* Streams in powers of two. */
 static int32_t class_of(int32_t n)
@@ -32,15 +33,14 @@ double qn__pace_decode(const qn_pace *p, int32_t n)
 
 bool qn__pace_decode_alone(const qn_pace *p, int32_t n) { return n > 0 && p->since[class_of(n)] >= STALE; }
 
-int32_t qn__pace_budget(const qn_pace *p, int32_t n_decoding, int32_t most)
+int32_t qn__pace_budget(const qn_pace *p, int32_t n_decoding, int32_t n_reading, int32_t most)
 {
-    const double may = n_decoding ? qn__pace_decode(p, n_decoding) : ALONE_SECONDS;
+    const double decode = n_decoding ? qn__pace_decode(p, n_decoding) : 0;
+    double may = n_decoding && n_reading > n_decoding ? decode * n_reading / n_decoding : decode;
+    if (!n_decoding || may > ALONE_SECONDS) may = decode > ALONE_SECONDS ? decode : ALONE_SECONDS;
     double tokens = p->token_s > 0 && may > 0 ? may / p->token_s : FIRST_READ;
-    if (tokens > most) tokens = most;
-    int32_t size = LEAST_READ;
-    while (size * 2 <= (int32_t)tokens) size *= 2;
-    if (size + size / 2 <= (int32_t)tokens) size += size / 2; /* sizes are few: each makes a graph of its own */
-    return size < most ? size : most;
+    if (tokens < LEAST_READ) tokens = LEAST_READ;
+    return tokens < most ? (int32_t)tokens : most;
 }
 
 static void average(double *mean, double x)

@@ -6,8 +6,10 @@
 #include <string.h>
 
 enum {
-    AGE = 16,      /* tokens that a prompt counts as shorter for each step, until so many are read */
+    AGE = 16, /* tokens that a prompt counts as shorter for each step in which others read, until it has read so many */
     HEADROOM = 16, /* cells that each stream should have before another one begins */
+    SHORT = 32,    /* tokens of a prompt that is read at once, one a step: a question need not wait for three steps */
+    BESIDE = 8,    /* tokens that are read beside what ends a prompt while nobody decodes */
 };
 
 /* ---- leaving ---- */
@@ -210,6 +212,13 @@ static qn_batch_stream *next_to_read(const qn_batcher *b)
     return chosen;
 }
 
+static int32_t n_reading(const qn_batcher *b)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < b->n_streams; i++) n += rest(b->streams[i]) > 1 && takes_part(b, b->streams[i]);
+    return n;
+}
+
 /* How many tokens of each stream; returns the sum. */
 static int32_t plan(qn_batcher *b)
 {
@@ -223,11 +232,15 @@ static int32_t plan(qn_batcher *b)
         n++;
     }
     if (qn__pace_decode_alone(&b->pace, n)) return n;
-    int32_t left = qn__pace_budget(&b->pace, n ? n : n_decoding(b), b->n_batch - n);
-    for (qn_batch_stream *s; left > 0 && (s = next_to_read(b));) {
-        s->n_part = rest(s) < left ? rest(s) : left;
+    const int32_t n_waiting = n ? n : n_decoding(b);
+    int32_t left = qn__pace_budget(&b->pace, n_waiting, n_reading(b), b->n_batch - n);
+    bool first = true;
+    for (qn_batch_stream *s; left > 0 && (s = next_to_read(b)); first = false) {
+        s->n_part = rest(s) < left || (first && rest(s) <= SHORT && rest(s) <= b->n_batch - n) ? rest(s) : left;
         left -= s->n_part;
         n += s->n_part;
+        /* who gets a first token out of a step where nobody waits should not wait for much else */
+        if (!n_waiting && s->n_part == rest(s) && left > BESIDE) left = BESIDE;
     }
     return n;
 }
@@ -322,18 +335,22 @@ static void publish(qn_batcher *b, double seconds)
     qn__mutex_unlock(&b->lock);
 }
 
+static bool reads(const qn_batch_stream *s) { return s->n_part > 0 && rest(s) > 1; }
+
 static void step(qn_batcher *b, int32_t n)
 {
-    int32_t n_decoded = 0;
+    int32_t n_decoded = 0, n_readers = 0;
     const int64_t start = qn__now_ns();
     qn__mutex_lock(&b->lock);
     b->step_began_ns = start;
     qn__mutex_unlock(&b->lock);
     for (int32_t i = 0; i < b->n_streams; i++) {
         n_decoded += b->streams[i]->n_part == 1 && rest(b->streams[i]) == 1;
-        b->streams[i]->credit += AGE;
+        n_readers += reads(b->streams[i]);
         if (takes_part(b, b->streams[i])) b->streams[i]->served = b->step + 1;
     }
+    for (int32_t i = 0; i < b->n_streams; i++) /* a prompt that is read slowly, but passed by none, doesn't wait */
+        if (n_readers > reads(b->streams[i])) b->streams[i]->credit += AGE;
     compute(b, b->streams, b->n_streams);
     const double seconds = (double)(qn__now_ns() - start) * 1e-9;
     qn__pace_note(&b->pace, n_decoded, n - n_decoded, seconds);
