@@ -90,6 +90,7 @@ static void as_if_alone(void **state)
         {.session = {.n_ctx = 2000, .n_batch = 64}, .n_parallel = 64},
         {.session = {.n_ctx = 300, .n_batch = 5}, .n_parallel = 7, .n_cache = 1, .share_cache = true},
         {.session = {.n_ctx = 140}, .n_parallel = 5, .no_cache = true},
+        {.session = {.n_ctx = 4000}, .n_parallel = 6, .share_cache = true}, /* nothing is lost */
     };
     static const struct {
         tiny model;
@@ -98,10 +99,10 @@ static void as_if_alone(void **state)
         const char *kinds;
     } crowds[] = {
 #ifdef QN_CHECKED
-        {{.arch = "llama"}, 2, true, "02"},
+        {{.arch = "llama"}, 2, true, "04"},
         {{.arch = "gemma3", .extra = tiny_window}, 1, true, "03"},
 #else
-        {{.arch = "llama"}, 2, true, "0123"},
+        {{.arch = "llama"}, 2, true, "01234"},
         {{.arch = "llama"}, 1, true, "23"},
         {{.arch = "gemma3", .extra = tiny_window}, 2, true, "02"},
         {{.arch = "mistral4", .latent = true}, 2, false, "0"},
@@ -129,7 +130,11 @@ static void as_if_alone(void **state)
         }
         tear_down(g);
     }
-    assert_true(n_set_backs > 3 && n_again > 50 && n_reused > 200);
+#ifdef QN_CHECKED
+    assert_true(n_set_backs > 0 && n_again > 0 && n_reused > 200);
+#else
+    assert_true(n_set_backs > 3 && n_again > 50 && n_reused > 500);
+#endif
 }
 
 /* ---- leaving ---- */

@@ -360,12 +360,70 @@ static void parts_add_up(void **state)
     }
 }
 
+typedef struct gate {
+    _Atomic bool reached, open, ended;
+} gate;
+
+static void wait_at(void *ctx, const qn_batch_event *e)
+{
+    gate *g = ctx;
+    if (e->kind == QN_BATCH_end) atomic_store(&g->ended, true);
+    if (e->kind != QN_BATCH_token) return;
+    atomic_store(&g->reached, true);
+    while (!atomic_load(&g->open)) usleep(100);
+}
+
+/* What a request needs is taken when it comes: computing, sharing, keeping and giving up take nothing more. */
+static void the_executor_allocates_nothing(void **state)
+{
+    (void)state;
+    enum { N = 12, ROUNDS = 4 };
+    static talk talks[N];
+    qn_engine *e = rig_open(&(tiny){.arch = "gemma3", .extra = tiny_window}, &(qn_engine_options){.n_threads = 1});
+    qn_batcher *b = crowd_batcher(e, (qn_batcher_options){.session = {.n_ctx = 200, .n_batch = 8}, .n_parallel = 3});
+    const qn_logit_bias no_end = {2, -INFINITY};
+    const qn_sampler_params sampler = {.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
+    qn_batcher_stats s;
+    for (int round = 0; round < ROUNDS; round++) {
+        gate g = {.open = false};
+        talk first = {0};
+        uint64_t id;
+        qn_metrics before, after;
+        tell(&first, round, 3);
+        qn_batch_request r = ask_of(&first, "a", 1, &sampler);
+        r.fn = wait_at;
+        r.ctx = &g;
+        MUST(qn_batcher_submit(b, &r, &id, err));
+        while (!atomic_load(&g.reached)) usleep(100);
+        for (int i = 0; i < N; i++) { /* always others; of each two one begins as the other */
+            tell(&talks[i], 10 + round * N + i / 2, 20 + i);
+            r = ask_of(&talks[i], i % 3 ? "a" : "b", 10, &sampler);
+            MUST(qn_batcher_submit(b, &r, &id, err));
+        }
+        qn_metrics_snapshot(&before);
+        atomic_store(&g.open, true);
+        for (int i = 0; i < N; i++)
+            while (!atomic_load(&talks[i].ended)) usleep(100);
+        crowd_quiet(b, &s);
+        qn_metrics_snapshot(&after);
+        if (round > 1) assert_int_equal(after.allocs, before.allocs);
+        assert_true(atomic_load(&g.ended));
+    }
+    assert_true(s.n_evictions > 100 && s.tokens_reused > 100);
+    qn_batcher_destroy(b);
+    qn_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations),       cmocka_unit_test(conversations_with_windows),
-        cmocka_unit_test(least_recently_used), cmocka_unit_test(adapters_have_prefixes_of_their_own),
-        cmocka_unit_test(sets_take_turns),     cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(conversations),
+        cmocka_unit_test(conversations_with_windows),
+        cmocka_unit_test(least_recently_used),
+        cmocka_unit_test(adapters_have_prefixes_of_their_own),
+        cmocka_unit_test(the_executor_allocates_nothing),
+        cmocka_unit_test(sets_take_turns),
+        cmocka_unit_test(parts_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
