@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/serve.c -- quern serve: a model for clients over HTTP. */
 #include "cli/model.h"
+#include "cli/recording.h"
 #include "cli/sampling.h"
 #include "serve/serve.h"
 #include <poll.h>
@@ -39,6 +40,7 @@ typedef struct serve_command {
     cli_strings keys, allow_hosts, origins, stop;
     cli_sampling sampling;
     cli_model_options options;
+    cli_recording recording;
     serve_key all_keys[CLI_MAX_STRINGS + 1024];
     int n_keys;
     char *key_text;
@@ -145,6 +147,7 @@ static int parse(serve_command *c, int argc, char **argv)
         CLI_MODEL_OPTIONS(c->options),
         {"lora-init-without-apply", 0, CLI_FLAG, &c->lora_later, NULL,
          "adapters of --lora act only for requests that say so, or once /lora-adapters is told", 0, 0, NULL},
+        CLI_RECORDING_OPTIONS(c->recording),
         CLI_OPTION_GROUP("Choosing the next token, where a request doesn't say"),
     };
     cli_option options[CLI_N(own) + CLI_N_SAMPLING];
@@ -424,7 +427,10 @@ int cli_command_serve(int argc, char **argv)
         status = cli_bad_usage("--host %.64s can be reached from elsewhere: give --api-key, or say --no-auth", c.host);
     if (status == CLI_OK) status = fill_options(&c);
     if (status == CLI_OK) status = find_models(&c);
+    /* the command's name alone: keys are no business of who reads the recording */
+    if (status == CLI_OK) status = cli_recording_start(&c.recording, 1, argv);
     if (status == CLI_OK) status = serve_until_interrupted(&c);
+    cli_recording_stop(&c.recording, status);
     for (int i = 0; i < c.n_models; i++) free((void *)c.found[i].name);
     free(c.template_source);
     free(c.models_store);
