@@ -380,7 +380,8 @@ static void the_executor_allocates_nothing(void **state)
     enum { N = 12, ROUNDS = 4 };
     static talk talks[N];
     qn_engine *e = rig_open(&(tiny){.arch = "gemma3", .extra = tiny_window}, &(qn_engine_options){.n_threads = 1});
-    qn_batcher *b = crowd_batcher(e, (qn_batcher_options){.session = {.n_ctx = 200, .n_batch = 8}, .n_parallel = 3});
+    /* as small a batch as fits whatever time there is for prompts: every round has the same steps */
+    qn_batcher *b = crowd_batcher(e, (qn_batcher_options){.session = {.n_ctx = 200, .n_batch = 4}, .n_parallel = 3});
     const qn_logit_bias no_end = {2, -INFINITY};
     const qn_sampler_params sampler = {.logit_bias = &no_end, .n_logit_bias = 1, .seed = 1};
     qn_batcher_stats s;
