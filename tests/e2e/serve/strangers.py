@@ -71,23 +71,12 @@ def test_bodies():
     alive()
 
 
-def test_sums():
-    """What bodies and their values take is bounded, for one and for all together."""
+def test_values():
+    """What the values of a body take is bounded."""
     with Server(quern, MODEL, "--max-body", "1M") as s:
         for value in "{}", "[]", "0,0":
-            status, reply = s.post(PATH, '{"messages": [' + ",".join([value] * 300000)[:900000].rstrip(",[{") + "]}")
+            status, reply = s.post(PATH, '{"messages": [' + ",".join([value] * 160000) + "]}")
             assert status == 413 and "values" in reply["error"]["message"], reply
-        held = [socket.create_connection(("127.0.0.1", s.port), timeout=PATIENCE) for _ in range(67)]
-        for c in held:
-            c.sendall(head("Content-Length: 1000000\r\n"))
-
-        def full():
-            status, reply, headers = s.request("POST", PATH, json.dumps({"messages": SUM, "max_tokens": 1, "x": "y" * 900000}))
-            return status == 503 and headers["Retry-After"] and "large requests" in reply["error"]["message"]
-        assert until(full)
-        for c in held:
-            c.close()
-        assert until(lambda: s.post(PATH, json.dumps({"messages": SUM, "max_tokens": 1, "x": "y" * 900000}))[0] == 200)
 
 
 def test_paths():
