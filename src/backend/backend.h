@@ -45,6 +45,10 @@ typedef struct qn_segment {
 typedef struct qn_run {
     qn_eval_fn eval; /* NULL: none */
     void *eval_ctx;
+    /* Called after each node with `tapped`, by one thread, while no other computes; it may read and write values. false
+     * stops the run as a callback does. NULL: none. */
+    bool (*tap)(void *ctx, const qn_node *node);
+    void *tap_ctx;
     double *node_ns;  /* by node id: measured time is added; NULL: don't measure */
     int32_t *stopped; /* a run that fails: the id of the node where it ended; what comes before it was computed, nothing
                        * after it was. Untouched by a run that succeeds; NULL: nobody asks */

@@ -182,6 +182,7 @@ void qn__exec_destroy(void *exec)
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 const qn_graph *qn__exec_graph(const qn_exec *e) { return e->graph; }
+qn_graph *qn__exec_graph_to_tap(qn_exec *e) { return e->graph; }
 const qn_pass_report *qn__exec_passes(const qn_exec *e) { return &e->passes; }
 int qn__exec_n_segments(const qn_exec *e) { return e->n_segments; }
 int qn__exec_n_transfers(const qn_exec *e) { return e->n_transfers; }

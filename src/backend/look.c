@@ -37,6 +37,54 @@ qn_status qn__exec_read(const qn_exec *e, const qn_node *node, float *dst, uint6
     return status;
 }
 
+/* Elements of the last dimensions that lie one behind the other. */
+static int64_t run_length(const qn_layout *l)
+{
+    int64_t n = 1;
+    for (int i = l->rank - 1; i >= 0 && (l->stride[i] == n || l->dim[i] == 1); i--) n *= l->dim[i];
+    return n;
+}
+
+/* Bytes of a value between where it lies and `host`, run by run. */
+static qn_status move_value(const qn_exec *e, const qn_node *node, uint8_t *host, bool in, qn_error *err)
+{
+    const qn_layout *l = &node->layout;
+    const qn_dtype_info *d = qn_dtype_get(node->dtype);
+    const int64_t run = run_length(l), n = qn_layout_numel(l);
+    int64_t index[QN_MAX_RANK] = {0}, at = 0;
+    int rank = l->rank;
+    for (int64_t inner = 1; rank > 0 && inner < run; rank--) inner *= l->dim[rank - 1];
+    uint64_t start;
+    qn_buffer *buffer = qn__exec_memory(e, node, &start);
+    const qn_backend_type *type = buffer->backend->type;
+    const uint64_t bytes = (uint64_t)qn_dtype_row_bytes(node->dtype, run);
+    type->sync(buffer->backend);
+    for (int64_t done = 0; done < n; done += run, host += bytes) {
+        const uint64_t from = start + (uint64_t)(at / d->block_elems * d->block_bytes);
+        QN_TRY(in ? type->upload(buffer, from, host, bytes, err) : type->download(buffer, from, host, bytes, err));
+        for (int i = rank - 1; i >= 0; i--) {
+            at += l->stride[i];
+            if (++index[i] < l->dim[i]) break;
+            at -= l->stride[i] * l->dim[i];
+            index[i] = 0;
+        }
+    }
+    return QN_OK;
+}
+
+qn_status qn__exec_take(const qn_exec *e, const qn_node *node, float *dst, void *raw, qn_error *err)
+{
+    if (node->dtype == QN_DTYPE_F32) return move_value(e, node, (uint8_t *)dst, false, err);
+    QN_TRY(move_value(e, node, raw, false, err));
+    return widen(node->dtype, raw, dst, qn_layout_numel(&node->layout), err);
+}
+
+qn_status qn__exec_put(const qn_exec *e, const qn_node *node, const float *src, qn_error *err)
+{
+    QN_ASSERT(node->dtype == QN_DTYPE_F32);
+    return move_value(e, node, (uint8_t *)src, true, err);
+}
+
 /* ---- times ----------------------------------------------------------------------------------- */
 
 qn_status qn__exec_prepare_times(const qn_exec *e, qn_node_times *times, qn_error *err)

@@ -48,6 +48,7 @@ qn_status qn__sched_dry_run(qn_sched *s, qn_graph *graph, qn_plan *plan, qn_pass
                             qn_error *err);
 
 const qn_graph *qn__exec_graph(const qn_exec *e);
+qn_graph *qn__exec_graph_to_tap(qn_exec *e); /* the same: for `tapped` of its nodes, and an arena that lives as long */
 const qn_pass_report *qn__exec_passes(const qn_exec *e);
 int qn__exec_n_segments(const qn_exec *e);
 int qn__exec_n_transfers(const qn_exec *e);
@@ -85,6 +86,10 @@ qn_status qn__exec_print_plan(const qn_exec *e, qn_str *out, qn_error *err);
 
 /* Inside an eval callback, after: the node's values as float32, row-major. bytes = 4 * elements. */
 qn_status qn__exec_read(const qn_exec *e, const qn_node *node, float *dst, uint64_t bytes, qn_error *err);
+/* Inside a tap: a value's elements as float32, row-major, views of any layout too; raw: room for as many bytes as they
+ * take. And back: of F32 only. */
+qn_status qn__exec_take(const qn_exec *e, const qn_node *node, float *dst, void *raw, qn_error *err);
+qn_status qn__exec_put(const qn_exec *e, const qn_node *node, const float *src, qn_error *err);
 /* Measured times of a run, by node. */
 typedef struct qn_node_times {
     double *ns;

@@ -3,6 +3,7 @@
  * n_vocab]. */
 #include "cli/model.h"
 #include "cli/recording.h"
+#include "cli/taps.h"
 #include <quern/npy.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,9 @@ static const cli_usage usage = {
     .notes = "The list is 1,2,3 or a JSON array, or @FILE with either in it.",
     .examples = "Three tokens:\nquern eval model.gguf --tokens 1,2,3 -o logits.npy\n"
                 "A text's tokens:\nquern tokenize model.gguf \"Once upon a time\" > ids.json && "
-                "quern eval model.gguf --tokens @ids.json -o logits.npy\n",
+                "quern eval model.gguf --tokens @ids.json -o logits.npy\n"
+                "What each layer gives:\n"
+                "quern eval model.gguf --tokens 1,2,3 -o logits.npy --tap 'l_out-*=save=values'\n",
     .min_args = 1,
     .max_args = 1,
 };
@@ -69,6 +72,7 @@ static int write_logits(qn_session *session, const int32_t *ids, size_t n, const
 int cli_command_eval(int argc, char **argv)
 {
     cli_model_options m = {0};
+    cli_tap_options taps = {0};
     const char *tokens = NULL, *out = NULL, *model = NULL, *stats = NULL;
     int32_t batch = 512;
     cli_recording recording = {0};
@@ -77,6 +81,7 @@ int cli_command_eval(int argc, char **argv)
         {"output", 'o', CLI_STRING, &out, "FILE", "the .npy file to write; - is standard output", 0, 0, NULL},
         {"batch", 'b', CLI_INT, &batch, "N", "tokens computed at once (default: 512)", 1, 1 << 20, NULL},
         {"stats", 0, CLI_STRING, &stats, "FILE", "write counters and times as JSON", 0, 0, NULL},
+        CLI_TAP_OPTIONS(taps),
         CLI_MODEL_OPTIONS(m),
         CLI_RECORDING_OPTIONS(recording),
     };
@@ -103,7 +108,9 @@ int cli_command_eval(int argc, char **argv)
         status = cli_create_session(engine, &m,
                                     (qn_session_options){.n_ctx = (int32_t)n, .n_batch = n_batch, .n_logits = n_batch},
                                     &session);
+    if (status == CLI_OK) status = cli_set_taps(session, &taps);
     if (status == CLI_OK) status = write_logits(session, ids, n, out);
+    if (status == CLI_OK) status = cli_end_taps(session, &taps);
     if (status == CLI_OK && stats)
         status =
             cli_write_stats(stats, session,

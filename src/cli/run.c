@@ -2,6 +2,7 @@
 /* src/cli/run.c -- quern run: a prompt in, its continuation out, as it comes. */
 #include "cli/generation.h"
 #include "cli/recording.h"
+#include "cli/taps.h"
 #include "serve/stop.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ typedef struct run_options {
     cli_generation gen;
     int32_t n_predict;
     const char *prompt, *file, *stats, *graph_dir;
+    cli_tap_options taps;
     bool quiet, special;
     cli_strings stop;
     cli_recording recording;
@@ -80,6 +82,7 @@ static int parse(run_state *s, int argc, char **argv)
         {"graph-dir", 0, CLI_STRING, &o->graph_dir, "DIR",
          "write each step's graph, coloured by measured time, to DIR/token_00000.dot ...", 0, 0, NULL},
         CLI_RECORDING_OPTIONS(o->recording),
+        CLI_TAP_OPTIONS(o->taps),
         CLI_OPTION_GROUP("Choosing the next token"),
     };
     cli_option options[CLI_N(own) + CLI_N_SAMPLING];
@@ -130,6 +133,7 @@ static int set_up(run_state *s)
                         s->n_ids, qn_session_n_ctx(s->session), s->n_ids + 256);
     status = cli_create_sampler(&s->o.gen.sampling, s->tok, qn_session_n_ctx(s->session), &s->sampler);
     if (status == CLI_OK) status = cli_create_matcher(&s->o.gen.grammar, s->tok, &s->grammar, &s->matcher);
+    if (status == CLI_OK) status = cli_set_taps(s->session, &s->o.taps);
     if (status != CLI_OK) return status;
     qn_session_set_timing(s->session, s->o.graph_dir != NULL);
     s->piece_size = qn_tokenizer_max_piece(s->tok) + 8;
@@ -254,6 +258,7 @@ int cli_command_run(int argc, char **argv)
     }
     if (status == CLI_OK) status = feed_prompt(&s);
     if (status == CLI_OK) status = generate(&s);
+    if (status == CLI_OK) status = cli_end_taps(s.session, &s.o.taps);
     if ((status == CLI_OK || status == CLI_INTERRUPTED) && s.o.stats) {
         const int stats_status = cli_write_stats(s.o.stats, s.session, &s.times);
         if (status == CLI_OK) status = stats_status;

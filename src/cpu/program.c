@@ -306,6 +306,7 @@ static void note(const qn_task *t, qn_fault found)
         f->dim = found.dim;
         f->index = found.index;
         f->size = found.size;
+        f->stopped = found.stopped;
         atomic_store_explicit(&f->at, t->at, memory_order_relaxed);
     }
     atomic_store_explicit(&f->busy, 0, memory_order_release);
@@ -334,6 +335,7 @@ typedef struct walk {
     int32_t from, to; /* steps */
     double *node_ns;
     const qn_trace_run *trace; /* NULL: not recorded */
+    const qn_run *run;         /* NULL: nothing is asked */
 } walk;
 
 /* Recording, by one thread: `now` is the last reading, where one node ends and the next begins. */
@@ -343,6 +345,17 @@ typedef struct record {
     uint64_t now, begin, waiting;
     bool fresh; /* `now` is that of this moment */
 } record;
+
+/* Numbers of a step's phases, and of what comes behind the last: whoever leaves that phase's barrier late must not take
+ * a tap's stop for a fault of the phase, and leave where others go on. */
+enum { FAULTS_A_STEP = QN_CPU_MAX_PHASES + 1 };
+
+/* Thread 0 does that alone, so a barrier comes before the next phase that is shared. */
+static void tapped(const walk *w, const step *s, qn_task *t, int32_t i)
+{
+    t->at = i * FAULTS_A_STEP + QN_CPU_MAX_PHASES;
+    if (!faulty(t->fault, t->at) && !w->run->tap(w->run->tap_ctx, s->task.node)) note(t, (qn_fault){.stopped = true});
+}
 
 static void run_phase(qn_team *team, const step *s, qn_task *t, int p, int member)
 {
@@ -441,7 +454,7 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
         for (int p = 0; p < s->op->n_phases; p++) {
             const phase *ph = &s->phases[p];
             if (ph->items == 0) continue;
-            t.at = i * QN_CPU_MAX_PHASES + p;
+            t.at = i * FAULTS_A_STEP + p;
             if (ph->shared && alone) {
                 meet(team, r);
                 if (faulty(t.fault, t.at - 1)) return; /* others may be at this phase already */
@@ -460,6 +473,12 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
         end_node(r, s, member, took_part, ticks);
         if (member == 0) tell_choices(r, s);
         if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
+        if (!w->run || !w->run->tap || !s->task.node->tapped) continue;
+        alone = true;
+        if (member != 0) continue;
+        tapped(w, s, &t, i);
+        ticks = qn__ticks();
+        if (r->ring) r->now = qn__trace_ticks(); /* no node took that time */
     }
 }
 
@@ -489,7 +508,7 @@ static void count_run(qn_program *program, double ns, double ticks)
 
 static void walk_range(qn_program *program, int32_t from, int32_t to, const qn_run *run)
 {
-    walk w = {program, from, to, run ? run->node_ns : NULL, run ? run->trace : NULL};
+    walk w = {program, from, to, run ? run->node_ns : NULL, run ? run->trace : NULL, run};
     const int64_t start = qn__now_ns();
     const uint64_t ticks = qn__ticks();
     qn__pool_run(program->cpu->pool, walk_steps, &w);
@@ -501,7 +520,8 @@ static qn_status fault_error(const qn_program *program, const qn_run *run, qn_er
     const qn_fault *f = &program->fault;
     if (run && run->stopped)
         *run->stopped =
-            program->steps[atomic_load_explicit(&f->at, memory_order_relaxed) / QN_CPU_MAX_PHASES].task.node->id;
+            program->steps[atomic_load_explicit(&f->at, memory_order_relaxed) / FAULTS_A_STEP].task.node->id;
+    if (f->stopped) return QN_FAIL(err, cancelled, "stopped by a tap");
     if (f->what) return QN_FAIL(err, invalid, "%s: %s", f->call, f->what);
     return QN_FAIL(err, invalid, "%s: index %lld is out of range for dimension %d of size %lld", f->call,
                    (long long)f->index, f->dim, (long long)f->size);

@@ -44,6 +44,7 @@ struct qn_lora {
 };
 
 /* Adapters at work in a session. */
+typedef struct qn_taps qn_taps;
 typedef struct qn_lora_set {
     qn_adapter_use use[QN_MAX_LORAS];
     int32_t n;
@@ -93,6 +94,7 @@ struct qn_session {
     qn_exec *running; /* while a run is under way, for read_node */
     qn_exec *last;    /* what ran last, for printing; NULL once it may be gone */
     bool timing, last_timed;
+    qn_taps *taps;       /* NULL: none */
     bool warned_ctx;     /* beyond the trained context: said once */
     qn_node_times times; /* measured by the last run */
     qn_session_stats stats;
@@ -177,6 +179,9 @@ typedef struct qn_decode_key {
     } lora[QN_MAX_LORAS];
 } qn_decode_key;
 enum { QN_KEY_decode = 1, QN_KEY_shift, QN_KEY_head };
+/* The decode graph as it would run, without compiling it; passes and places may be NULL. */
+qn_status qn__session_refined(qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **graph, qn_pass_report *passes,
+                              qn_str *places, qn_error *err);
 size_t qn__session_key(const qn_session *s, int32_t kind, int32_t n_tokens, int32_t n_out, qn_decode_key *key);
 qn_status qn__session_build(const qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **out, qn_error *err);
 typedef struct qn_sizes {

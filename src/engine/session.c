@@ -2,7 +2,7 @@
 /* src/engine/session.c -- a session's life, and decoding. After create and the first decode of a shape nothing
  * allocates. */
 #include "base/log.h"
-#include "engine/engine.h"
+#include "engine/tap.h"
 #include <string.h>
 
 /* The worst cases of every set of adapters that the engine has now. */
@@ -175,6 +175,7 @@ void qn_session_destroy(qn_session *s)
     qn__worker_destroy(s->worker); /* waits */
     qn__turns_forget(&s->engine->turns, &s->turn);
     qn__sched_destroy(s->sched);
+    qn__taps_destroy(s->taps);
     for (int p = 0; p < QN_MAX_PLACES; p++) {
         if (s->kv_buffers[p]) s->kv_buffers[p]->backend->type->buffer_destroy(s->kv_buffers[p]);
         if (s->list_buffers[p]) s->list_buffers[p]->backend->type->buffer_destroy(s->list_buffers[p]);
@@ -338,6 +339,8 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
                                   .sight_names = qn__span_names};
     const qn_run run = {.eval = s->eval ? call_eval : NULL,
                         .eval_ctx = s,
+                        .tap = s->taps ? qn__taps_run : NULL,
+                        .tap_ctx = s->taps,
                         .node_ns = s->timing ? s->times.ns : NULL,
                         .facts = &facts};
     s->last = e;
@@ -345,7 +348,7 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
     s->running = e;
     qn_status status = qn__exec_run(e, &run, err);
     s->running = NULL;
-    if (status != QN_OK) return status;
+    if (status != QN_OK) return qn__taps_why(s->taps, status, err);
     s->stats.n_splits = qn__exec_n_segments(e);
     s->stats.n_transfers = qn__exec_n_transfers(e);
     if (n_logits == 0) return QN_OK;
@@ -423,6 +426,7 @@ static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t
             look(s, k, item, s->spans + ((int64_t)k * sizes.n_tokens + i) * qn__span_size(s->engine->model));
         if (item->logits) s->out_ids[n_out++] = i;
     }
+    if (status == QN_OK && s->taps) status = qn__taps_ready(s->taps, e, items, n, n_logits, err);
     if (status == QN_OK) {
         pad(s, n, n_out, sizes);
         status = compute(s, e, sizes, n, n_logits, err);

@@ -24,9 +24,8 @@ void qn_session_get_stats(const qn_session *s, qn_session_stats *out)
     out->reserved_bytes = qn__sched_reserved_bytes(s->sched);
 }
 
-/* The graph as it would run, without compiling it. */
-static qn_status refined_graph(qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **graph, qn_pass_report *passes,
-                               qn_str *places, qn_error *err)
+qn_status qn__session_refined(qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **graph, qn_pass_report *passes,
+                              qn_str *places, qn_error *err)
 {
     if (n_tokens < 1 || n_tokens > s->shape.n_batch)
         return QN_FAIL(err, invalid, "a graph of %d tokens; 1 to the batch of %d are possible", n_tokens,
@@ -68,7 +67,7 @@ qn_status qn_session_print_graph(qn_session *s, int32_t n_tokens, int layer, qn_
     QN_TRY(qn__session_idle(s, err));
     qn_graph *graph = NULL;
     QN_TRY(check_layer(s, layer, err));
-    QN_TRY(refined_graph(s, n_tokens, 1, &graph, NULL, NULL, err));
+    QN_TRY(qn__session_refined(s, n_tokens, 1, &graph, NULL, NULL, err));
     const qn_status status = print(s, graph, layer, NULL, format, out, err);
     qn__graph_destroy(graph);
     return status;
@@ -79,7 +78,7 @@ qn_status qn_session_print_plan(qn_session *s, int32_t n_tokens, char **out, qn_
     QN_TRY(qn__session_idle(s, err));
     qn_graph *graph = NULL;
     qn_str text = {0};
-    const qn_status status = refined_graph(s, n_tokens, 1, &graph, NULL, &text, err);
+    const qn_status status = qn__session_refined(s, n_tokens, 1, &graph, NULL, &text, err);
     if (status == QN_OK) qn__graph_destroy(graph);
     return qn__look_take(&text, status, out, err);
 }
@@ -123,7 +122,7 @@ qn_status qn_session_print_values(qn_session *s, int32_t n_tokens, int layer, ch
     qn_str text = {0};
     QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_layer(s, layer, err));
-    QN_TRY(refined_graph(s, n_tokens, 1, &graph, NULL, NULL, err));
+    QN_TRY(qn__session_refined(s, n_tokens, 1, &graph, NULL, NULL, err));
     print_values(graph, layer, &text);
     qn__graph_destroy(graph);
     return qn__look_take(&text, QN_OK, out, err);
@@ -132,7 +131,7 @@ qn_status qn_session_print_values(qn_session *s, int32_t n_tokens, int layer, ch
 static qn_status report_of(qn_session *s, int32_t n_tokens, qn_pass_report *passes, qn_error *err)
 {
     qn_graph *graph = NULL;
-    QN_TRY(refined_graph(s, n_tokens, 1, &graph, passes, NULL, err));
+    QN_TRY(qn__session_refined(s, n_tokens, 1, &graph, passes, NULL, err));
     qn__graph_destroy(graph);
     return QN_OK;
 }
@@ -223,7 +222,7 @@ qn_status qn_session_get_cost(qn_session *s, int32_t n_tokens, int32_t n_out, qn
     QN_TRY(qn__session_idle(s, err));
     if (n_out < 1 || n_out > n_tokens)
         return QN_FAIL(err, invalid, "logits of %d of %d tokens; 1 to all are possible", n_out, n_tokens);
-    QN_TRY(refined_graph(s, n_tokens, n_out, &graph, NULL, NULL, err));
+    QN_TRY(qn__session_refined(s, n_tokens, n_out, &graph, NULL, NULL, err));
     *out = (qn_batch_cost){.n_sights = m->n_sights};
     for (int k = 0; k < m->n_sights; k++) out->sights[k].reach = qn__sight_reach(&m->sights[k]);
     const qn_status status = sum_costs(graph, out, err);

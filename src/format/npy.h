@@ -3,6 +3,7 @@
 #ifndef QN_FORMAT_NPY_H
 #define QN_FORMAT_NPY_H
 
+#include "base/str.h"
 #include <quern/npy.h>
 
 typedef struct qn_npy_header {
@@ -24,6 +25,9 @@ void qn__npy_copy(const qn_npy_header *h, const void *file, void *dst);
 #define QN_NPY_LABEL 160
 void qn__npy_label(const char *path, char label[QN_NPY_LABEL]);
 
+/* A header into *out, which is emptied first; at least so many bytes long, so that it can be written anew for more
+ * rows. false: no memory. The dtype is one that qn__npy_kind knows. */
+bool qn__npy_header(qn_str *out, qn_dtype dtype, const qn_shape *shape, size_t least);
 /* What a descr says of a dtype after the byte order ("f4"), or NULL for one that .npy files have no letters for. */
 const char *qn__npy_kind(qn_dtype dtype);
 #define QN_NPY_KINDS "f2, f4, f8, i1, i2, i4, i8, u1, b1 or V2 (BF16)"

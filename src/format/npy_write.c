@@ -25,7 +25,7 @@ const char *qn__npy_kind(qn_dtype dtype)
 }
 
 /* Magic, version 1.0, a 16-bit length that is little endian on every machine, and the dictionary. */
-static bool make_header(qn_str *s, const char *kind, const qn_shape *shape)
+static bool make_header(qn_str *s, const char *kind, const qn_shape *shape, size_t least)
 {
     const uint16_t probe = 1;
     const char order = kind[1] == '1' ? '|' : *(const uint8_t *)&probe == 1 ? '<' : '>';
@@ -34,13 +34,19 @@ static bool make_header(qn_str *s, const char *kind, const qn_shape *shape)
     for (int i = 0; i < shape->rank; i++) qn__str_printf(s, i == 0 ? "%lld," : " %lld,", (long long)shape->dim[i]);
     if (shape->rank > 1 && !s->failed) s->len--; /* only a tuple of one keeps its comma */
     qn__str_puts(s, "), }");
-    while (!s->failed && s->len % 64 != 63) qn__str_putc(s, ' ');
+    while (!s->failed && (s->len % 64 != 63 || s->len + 1 < least)) qn__str_putc(s, ' ');
     qn__str_putc(s, '\n');
     if (s->failed) return false;
     const size_t len = s->len - 10; /* at most 8 dimensions of 20 characters: far below 64 KiB */
     s->data[8] = (char)(len & 0xff);
     s->data[9] = (char)(len >> 8);
     return true;
+}
+
+bool qn__npy_header(qn_str *out, qn_dtype dtype, const qn_shape *shape, size_t least)
+{
+    qn__str_clear(out);
+    return make_header(out, qn__npy_kind(dtype), shape, least);
 }
 
 qn_status qn_npy_writer_open(const char *path, qn_dtype dtype, const qn_shape *shape, qn_npy_writer **out,
@@ -62,7 +68,7 @@ qn_status qn_npy_writer_open(const char *path, qn_dtype dtype, const qn_shape *s
     *w = (qn_npy_writer){.total = (uint64_t)numel, .elem_bytes = elem_bytes};
     qn_str header = {0};
     qn_status status =
-        make_header(&header, kind, shape) ? qn__writer_open(path, &w->out, err) : QN_FAIL_NOMEM(err, 256);
+        make_header(&header, kind, shape, 0) ? qn__writer_open(path, &w->out, err) : QN_FAIL_NOMEM(err, 256);
     if (status == QN_OK) qn__writer_put(w->out, header.data, header.len);
     qn__str_deinit(&header);
     if (status != QN_OK)

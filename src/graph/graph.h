@@ -124,6 +124,7 @@ struct qn_node {
      */
     qn_node *lender; /* of such a value: the param */
     qn_node *lent;   /* of a param: the first such value; of a value: the param's next */
+    void *tapped;    /* for whoever runs the graph: set, a run calls qn_run.tap after this node */
     /* of a dead node that had a name: the next of them, what stands in its place (NULL: nothing), the pass */
     qn_node *next_gone, *into;
     int32_t gone_by;
@@ -139,6 +140,7 @@ struct qn_graph {
     qn_node *bad;        /* what builders return after a failure */
     qn_arena_mark start; /* of the empty graph */
     qn_node *gone;       /* what passes removed, newest first */
+    uint64_t taps;       /* for whoever sets `tapped`: which set of taps that is of */
     void *owner;         /* whatever the graph's builder keeps with it, in its arena */
 };
 

@@ -26,6 +26,7 @@ typedef struct qn_fault {
     const char *call, *what; /* what: of a value; NULL: of an index */
     int64_t index, size;
     int32_t dim;
+    bool stopped; /* by a tap: nothing is wrong */
 } qn_fault;
 
 /* Beside the tile, which a product's kernel takes whole. */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* src/base/grow.c -- positioned writes, with retries. */
+#include "base/grow.h"
+#include "base/error.h"
+#include "base/file_kind.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+qn_status qn__grow_open(const char *path, bool fresh, int *fd, qn_error *err)
+{
+    *fd = qn__open_retry(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (fresh ? O_TRUNC : 0), 0666);
+    return *fd >= 0 ? QN_OK : qn__fail_open(err, path, "write", errno);
+}
+
+static qn_status fail(const char *path, int e, qn_error *err)
+{
+    char quoted[QN_PATH_QUOTED];
+    return QN_FAIL(err, io, "cannot write '%s': %s", qn__path_quote(quoted, path), strerror(e));
+}
+
+qn_status qn__grow_write(int fd, const char *path, uint64_t at, const void *bytes, size_t n, qn_error *err)
+{
+    const char *p = bytes;
+    while (n > 0) {
+        const ssize_t got = pwrite(fd, p, n < INT_MAX ? n : INT_MAX, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return fail(path, got == 0 ? EIO : errno, err);
+        p += got;
+        n -= (size_t)got;
+        at += (uint64_t)got;
+    }
+    return QN_OK;
+}
+
+qn_status qn__grow_close(int fd, const char *path, qn_error *err)
+{
+    return close(fd) == 0 || errno == EINTR ? QN_OK : fail(path, errno, err);
+}
+
+qn_status qn__folder_make(const char *path, qn_error *err)
+{
+    struct stat st;
+    char quoted[QN_PATH_QUOTED];
+    if (mkdir(path, 0777) == 0) return QN_OK;
+    const int e = errno;
+    if (e == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return QN_OK;
+    return QN_FAIL(err, io, "cannot make the folder '%s': %s", qn__path_quote(quoted, path), strerror(e));
+}

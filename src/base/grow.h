@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* src/base/grow.h -- files that grow while something runs: each write is done when it returns, and what is there is
+ * whole after every one. */
+#ifndef QN_BASE_GROW_H
+#define QN_BASE_GROW_H
+
+#include <quern/base.h>
+
+/* Makes the file, or empties it (fresh), or goes on with it. */
+qn_status qn__grow_open(const char *path, bool fresh, int *fd, qn_error *err);
+qn_status qn__grow_write(int fd, const char *path, uint64_t at, const void *bytes, size_t n, qn_error *err);
+qn_status qn__grow_close(int fd, const char *path, qn_error *err);
+/* A folder, unless it is there; the one that it lies in must be. */
+qn_status qn__folder_make(const char *path, qn_error *err);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* src/engine/tap_save.c -- save=DIR: DIR/NAME.npy grows by the rows of each step; DIR/rows.npy, and DIR/rows_out.npy
+ * for values with a row a logit, are [rows, 3] I32: token, position, sequence. After every step the headers are right.
+ */
+#include "base/grow.h"
+#include "engine/tap.h"
+#include "format/npy.h"
+
+enum { MOST_OPEN = 200 }; /* files at once; of more than that each is opened for each write */
+
+typedef struct grown {
+    const char *path;
+    qn_dtype dtype;
+    qn_shape shape; /* the first number grows */
+    size_t header;  /* bytes */
+    int64_t row_bytes;
+    int fd; /* -1: not kept open, or not begun */
+    bool begun;
+} grown;
+
+typedef struct saved {
+    qn_str header;
+    int n_open;
+    grown rows[QN_ROWS_KINDS];
+    uint64_t step[QN_ROWS_KINDS]; /* whose rows are listed */
+} saved;
+
+static qn_status begin(qn_tap *tap, grown *g, const char *name, qn_dtype dtype, const qn_shape *row, qn_error *err)
+{
+    saved *s = tap->state;
+    qn_shape most = {.rank = row->rank + 1, .dim = {INT64_MAX}};
+    if (most.rank > QN_MAX_RANK)
+        return QN_FAIL(err, unsupported, "%s has too many dimensions for a file of rows", name);
+    for (int i = 0; i < row->rank; i++) most.dim[i + 1] = row->dim[i];
+    *g = (grown){.path = qn__tap_path(&tap->taps->arena, tap->arg, name, ".npy"),
+                 .dtype = dtype,
+                 .shape = most,
+                 .fd = -1};
+    if (!g->path || !qn__npy_header(&s->header, dtype, &most, 0)) return QN_FAIL_NOMEM(err, 256);
+    g->header = s->header.len;
+    g->shape.dim[0] = 0;
+    g->row_bytes = qn_shape_numel(row) * 4; /* F32 or I32 */
+    return QN_OK;
+}
+
+static qn_status open_file(saved *s, grown *g, int *fd, qn_error *err)
+{
+    if (g->fd >= 0) {
+        *fd = g->fd;
+        return QN_OK;
+    }
+    QN_TRY(qn__grow_open(g->path, !g->begun, fd, err));
+    g->begun = true;
+    if (s->n_open == MOST_OPEN) return QN_OK;
+    s->n_open++;
+    g->fd = *fd;
+    return QN_OK;
+}
+
+/* Rows first: a header never counts what is not there. */
+static qn_status append(saved *s, grown *g, const void *rows, int64_t n, qn_error *err)
+{
+    int fd;
+    QN_TRY(open_file(s, g, &fd, err));
+    const uint64_t at = g->header + (uint64_t)(g->shape.dim[0] * g->row_bytes);
+    qn_status status = qn__grow_write(fd, g->path, at, rows, (size_t)(n * g->row_bytes), err);
+    qn_shape shape = g->shape;
+    shape.dim[0] += n;
+    if (status == QN_OK && !qn__npy_header(&s->header, g->dtype, &shape, g->header)) status = QN_FAIL_NOMEM(err, 256);
+    if (status == QN_OK) status = qn__grow_write(fd, g->path, 0, s->header.data, s->header.len, err);
+    if (status == QN_OK) g->shape = shape;
+    if (g->fd < 0) {
+        const qn_status closed = qn__grow_close(fd, g->path, status == QN_OK ? err : NULL);
+        if (status == QN_OK) status = closed;
+    }
+    return status;
+}
+
+static qn_status open_save(qn_tap *tap, qn_error *err)
+{
+    static const char *const names[QN_ROWS_KINDS] = {
+        [QN_ROWS_none] = NULL, [QN_ROWS_tokens] = "rows", [QN_ROWS_outputs] = "rows_out"};
+    saved *s = tap->state = qn__arena_alloc(&tap->taps->arena, sizeof *s);
+    if (!s) return QN_FAIL_NOMEM(err, sizeof *s);
+    const qn_shape three = qn_shape_of(3);
+    for (int k = 0; k < QN_ROWS_KINDS; k++) s->rows[k].fd = -1;
+    for (int k = 0; k < QN_ROWS_KINDS; k++)
+        if (names[k]) QN_TRY(begin(tap, &s->rows[k], names[k], QN_DTYPE_I32, &three, err));
+    return qn__folder_make(tap->arg, err);
+}
+
+static qn_status match_save(qn_tap *tap, qn_tap_slot *slot, const qn_graph *graph, const qn_node *node, qn_error *err)
+{
+    (void)graph, (void)node;
+    grown *g = slot->state = qn__arena_alloc(&tap->taps->arena, sizeof *g);
+    if (!g) return QN_FAIL_NOMEM(err, sizeof *g);
+    g->fd = -1;
+    return begin(tap, g, slot->point->name, QN_DTYPE_F32, &slot->point->row, err);
+}
+
+static qn_status run_save(qn_tap_slot *slot, qn_tap_value *v, qn_error *err)
+{
+    qn_tap *tap = slot->tap;
+    saved *s = tap->state;
+    const qn_tap_rows kind = slot->point->rows;
+    _Static_assert(sizeof(qn_tap_row) == 3 * sizeof(int32_t), "rows are written as they are");
+    if (kind != QN_ROWS_none && s->step[kind] != tap->taps->step) {
+        s->step[kind] = tap->taps->step;
+        QN_TRY(append(s, &s->rows[kind], v->rows, v->n_rows, err));
+    }
+    return append(s, slot->state, v->data, v->n_rows, err);
+}
+
+static qn_status close_file(grown *g, qn_error *err)
+{
+    if (!g || g->fd < 0) return QN_OK;
+    const int fd = g->fd;
+    g->fd = -1;
+    return qn__grow_close(fd, g->path, err);
+}
+
+static qn_status end_save(qn_tap *tap, qn_error *err)
+{
+    saved *s = tap->state;
+    qn_status status = QN_OK;
+    for (int k = 0; s && k < QN_ROWS_KINDS; k++) {
+        const qn_status one = close_file(&s->rows[k], status == QN_OK ? err : NULL);
+        if (status == QN_OK) status = one;
+    }
+    for (qn_tap_slot *slot = tap->slots; slot; slot = slot->next_of_tap) {
+        const qn_status one = close_file(slot->state, status == QN_OK ? err : NULL);
+        if (status == QN_OK) status = one;
+    }
+    return status;
+}
+
+static void close_save(qn_tap *tap)
+{
+    saved *s = tap->state;
+    (void)end_save(tap, NULL);
+    if (s) qn__str_deinit(&s->header);
+}
+
+const qn_tap_type qn__tap_save = {
+    .open = open_save, .match = match_save, .run = run_save, .end = end_save, .close = close_save};
