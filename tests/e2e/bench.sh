@@ -22,14 +22,15 @@ expect 0 "$quern" synth "$work/window.gguf" --arch gemma3 --layers 2 --embd 64 -
 expect 0 "$quern" bench "$work/window.gguf" -p 700 -n 4 -b 1,2 -d 90 -t 1 -r 2 -o csv
 [ "$(wc -l <"$work/out")" = 4 ] || bad "rows of a model with windows"
 
-# The limit again, from what inspect says of the tensors: bytes and products of the body, and of the output matrix once where logits are wanted.
+# The limit again, from what inspect says of the tensors: bytes and products of the body, rows of the table, the output matrix (a chunk
+# whose logits nobody wants has those of one token all the same), and for each cell its keys, its values and where it lies.
 for file in "$model" "$work/tied.gguf"; do
     expect 0 "$quern" inspect "$file" --csv
     awk -F, -v file="$file" '
         NR == FNR { if (FNR == 1) next; macs = $7 > 1 ? $8 * $9 : 0; n++
                     type[n] = $4; name[n] = $1; bytes[n] = $3; mul[n] = macs; if ($1 == "output.weight") has_out = 1; next }
         FNR == 1 || $1 != file { next }
-        { steps = substr($2, 3) + 0; prompt = substr($2, 1, 2) == "pp"; cell = $5 == "f16" ? 2 * 2 * 64 * 2 : 2 * 2 * 68
+        { steps = substr($2, 3) + 0; prompt = substr($2, 1, 2) == "pp"; cell = 2 * 4 + ($5 == "f16" ? 2 * 2 * 64 * 2 : 2 * 2 * 68)
           rate["F32"] = $17; rate["BF16"] = $19; rate["F16"] = $19 * 2 / 3 > $17 ? $19 * 2 / 3 : $17
           seconds = 0; width = prompt ? ($3 + steps < 512 ? $3 + steps : 512) : 1
           for (at = 0; at < steps; at += width) {
@@ -37,8 +38,8 @@ for file in "$model" "$work/tied.gguf"; do
               read = $4 * ($3 + at + len) * cell; c = 0
               for (i = 1; i <= n; i++) {
                   out = name[i] == "output.weight" || (name[i] == "token_embd.weight" && !has_out)
+                  if (name[i] == "token_embd.weight") read += bytes[i] / 600 * len * $4
                   if (name[i] == "token_embd.weight" && has_out) continue
-                  if (out && prompt && at + len < steps) continue
                   read += bytes[i]
                   c += 2 * mul[i] * (out && prompt ? 1 : len * $4) / (type[i] ~ /^Q/ ? $16 : rate[type[i]]) / 1e9
               }
