@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The official clients of OpenAI, Anthropic and Ollama, sync and async, streaming and not, against a server of ours."""
-import asyncio, json, sys
+import asyncio, json, os, sys
 import anthropic, lib, ollama, openai
 from lib import SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
-server = Server(quern, source + "/models/chat.gguf", "--api-key", "secret")
+server = Server(quern, source + "/models/chat.gguf", "--api-key", "secret", env={**os.environ, "XDG_DATA_HOME": os.path.abspath("data")})
 URL = f"http://127.0.0.1:{server.port}"
 ROME = [{"role": "user", "content": "How is the weather in Rome?"}]
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
@@ -176,6 +176,11 @@ def test_ollama():
     assert json.loads(l.chat(**body, format=SCHEMA).message.content)["n"] is not None
     assert l.list().models[0].model == "chat:latest" and l.ps().models and "tools" in l.show("chat").capabilities
     assert l.pull("chat").status == "success"
+    assert l.create(model="brief", from_="chat", system="You are brief.", parameters={"num_predict": 2}).status == "success"
+    assert l.chat(model="brief", messages=SUM).eval_count == 2 and l.show("brief").capabilities
+    assert l.copy("brief", "twin").status == "success" and {"brief:latest", "twin:latest"} < {m.model for m in l.list().models}
+    assert [m.model for m in l.ps().models] == ["chat:latest", "brief:latest"]
+    assert l.delete("brief").status == l.delete("twin").status == "success" and len(l.list().models) == 1
     try:
         l.chat(model="x", messages=SUM)
     except ollama.ResponseError as e:
