@@ -44,6 +44,18 @@ grep -q '"attn_res-1" -> cpu:ref' "$work/out" && ! grep -q 'blk.*-> cpu:ref' "$w
 expect 0 "$quern" eval "$model" --tokens 1,2,3,4,5 -o "$work/b.npy" --backends cpu,cpu --place 'blk.1=1'
 cmp -s "$work/a.npy" "$work/b.npy" || bad "eval: a layer's hint gives other logits"
 
+# names and taps: what is wrong is a mistake of usage, said before anything is computed or written.
+expect 0 "$quern" graph "$model" --names --layer 1
+grep -q '^ffn_res-1 F32 .* = resid_post-1' "$work/out" || bad "graph --names"
+expect 2 "$quern" eval "$model" --tokens 1 -o "$work/c.npy" --tap 'fnn_out-1=zero'; one_line "ffn_out-1"
+expect 2 "$quern" run "$model" x --tap 'ffn_act.silu-1=zero'; one_line "pass fuse"
+expect 2 "$quern" run "$model" x --control-vector-layer-range 0-1; one_line "control-vector"
+expect 1 "$quern" run "$model" x --control-vector "$work/no.gguf"; one_line "no.gguf"
+[ -e "$work/c.npy" ] && bad "a tap that was refused left a file"
+expect 0 "$quern" eval "$model" --tokens 1,2,3,4,5 -o "$work/b.npy" --tap "*=save=$work/values" --tap '*=check'
+cmp -s "$work/a.npy" "$work/b.npy" || bad "eval: saving gives other logits"
+[ -s "$work/values/ffn_res-1.npy" ] && [ -s "$work/values/rows.npy" ] || bad "eval --tap: nothing was saved"
+
 # tokenize there and back.
 expect 0 "$quern" tokenize "$model" "kalo mi" --no-bos
 ids=$(cat "$work/out")

@@ -216,6 +216,36 @@ static void changes_are_numpys(void **state)
     assert_int_equal(n, 6);
 }
 
+/* direction.N is for layer N; a layer without one stays as it is. */
+static void control_vectors(void **state)
+{
+    (void)state;
+    static float want[N * VOCAB * 2], have[N * VOCAB * 2];
+    float x[WIDTH];
+    char text[1024];
+    qn_gguf_writer *w = NULL;
+    for (int i = 0; i < WIDTH; i++) x[i] = (float)((i * 37) % 19 - 9) / 8;
+    MUST(qn_gguf_writer_create(tiny_path("control.gguf"), &w, err));
+    qn_gguf_write_str(w, "general.architecture", "controlvector");
+    qn_gguf_declare(w, "direction.1", QN_DTYPE_F32, &qn_shape_of(WIDTH));
+    qn_gguf_write_data(w, x, sizeof x);
+    MUST(qn_gguf_writer_commit(w, err));
+    qn_session *s = begin(M_dense, 8);
+    MUST(qn_session_tap(s, with_path("l_out-1=add=vector.npy:2"), err));
+    logits_of(s, want);
+    qn_session_destroy(s);
+    s = begin(M_dense, 8);
+    snprintf(text, sizeof text, "l_out-*=add=%s:2", tiny_path("control.gguf"));
+    MUST(qn_session_tap(s, text, err));
+    logits_of(s, have);
+    assert_memory_equal(have, want, N * VOCAB * sizeof *want);
+    snprintf(text, sizeof text, "ffn_act-1=add=%s", tiny_path("control.gguf"));
+    REFUSED(invalid, qn_session_tap(s, text, err), "[64]", "[96]", "ffn_act-1");
+    snprintf(text, sizeof text, "l_out-1=add=%s", paths[M_dense]);
+    REFUSED(format, qn_session_tap(s, text, err), "direction.N");
+    qn_session_destroy(s);
+}
+
 static void these_change_no_bit(void **state)
 {
     (void)state;
@@ -561,6 +591,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_numpys),
         cmocka_unit_test(changes_are_numpys),
+        cmocka_unit_test(control_vectors),
         cmocka_unit_test(these_change_no_bit),
         cmocka_unit_test(saves_rows),
         cmocka_unit_test(saving_allocates_nothing),
