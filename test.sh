@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")"
 . tools/need.sh
 need_build
-need libcmocka-dev tmux python3
+need libcmocka-dev tmux python3 pocl-opencl-icd ocl-icd-libopencl1
 
 say() { printf '\n== %s (%s s)\n' "$1" "$(($(date +%s) - started))"; }
 started=$(date +%s)

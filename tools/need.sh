@@ -25,5 +25,5 @@ need() {
         { $sudo apt-get update >&2 && $sudo apt-get install -y --no-install-recommends $missing >&2; }
 }
 # What building the library and the program takes.
-need_build() { need gcc libc6-dev cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev zlib1g-dev libjansson-dev libedit-dev libmicrohttpd-dev libgnutls28-dev; }
+need_build() { need gcc libc6-dev cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev zlib1g-dev libjansson-dev libedit-dev libmicrohttpd-dev libgnutls28-dev opencl-c-headers; }
 jobs=$(nproc 2>/dev/null || echo 2)

@@ -85,6 +85,21 @@ typedef struct qn_machine_peaks {
 QN_API qn_status qn_machine_measure(qn_cpu_level level, int threads, double seconds, qn_machine_peaks *out,
                                     qn_error *err);
 
+/* ---- devices beside the processor ---- */
+
+typedef struct qn_device {
+    char backend[40];      /* as a list of backends names it: "opencl:0" */
+    char name[64];         /* its maker's name for it */
+    uint64_t memory_bytes; /* of its own, or the host's that it may use */
+    bool integrated;       /* its memory is the host's */
+    bool same_bits;        /* its numbers are rounded as the CPU's: results are the same to the bit */
+} qn_device;
+
+/* Writes the devices that this build can compute on and finds now, at most `max`; returns how many it wrote. why (may
+ * be NULL): where a library of devices is not there or too old, a line about it, status unsupported; else status OK.
+ * Opens drivers' libraries, which may take a second the first time. */
+QN_API int qn_devices_get(qn_device *out, int max, qn_error *why);
+
 #ifdef __cplusplus
 }
 #endif

@@ -31,8 +31,10 @@ typedef struct qn_buffer {
 typedef struct qn_backend_options {
     qn_cpu_level level; /* cap; meaningful with level_set */
     bool level_set;
-    int n_threads;    /* 0: default */
-    const char *name; /* NULL: the type's own choice */
+    int n_threads;     /* 0: default */
+    const char *which; /* what a user writes behind the type's name and a colon, which the type reads: a level, or the
+                        * number of a device; NULL: nothing */
+    const char *name;  /* NULL: the type's own choice */
 } qn_backend_options;
 
 /* A run of consecutive nodes of one backend. Leaves and views are listed nowhere: they need no work. */
@@ -58,6 +60,9 @@ typedef struct qn_run {
 
 struct qn_backend_type {
     const char *name;
+    /* The devices that it finds, at most max of them, numbered as `which` numbers them; fails where it cannot look.
+     * NULL: there is one, the processor. */
+    qn_status (*devices)(qn_device *out, int max, int *n, qn_error *err);
     qn_status (*open)(const qn_backend_options *options, qn_backend **out, qn_error *err);
     void (*close)(qn_backend *be);
     /* Contents undefined. The owner destroys buffers before the backend. */
@@ -97,8 +102,8 @@ struct qn_backend_type {
 /* The registry: one row a backend type (src/backend/backends.def). The tables themselves live in the backends' folders.
  */
 const qn_backend_type *qn__backend_find(const char *name);
-/* Opens "NAME" or "NAME:LEVEL", several with commas between; NULL is "cpu". *n, 0 before, counts what is open, on
- * failure too: the caller closes that. */
+/* Opens "NAME" or "NAME:WHICH" ("cpu:avx2", "opencl:1"), several with commas between; NULL is "cpu". *n, 0 before,
+ * counts what is open, on failure too: the caller closes that. */
 qn_status qn__backends_open(const char *list, int n_threads, int max, qn_backend **out, int *n, qn_error *err);
 
 #endif

@@ -42,14 +42,11 @@ static qn_status open_one(const char *spec, size_t len, int n_threads, qn_backen
     memcpy(name, spec, len);
     name[len] = '\0';
     qn__str_quote(quoted, sizeof(quoted), name, strcspn(name, ":"));
-    qn_backend_options options = {.n_threads = n_threads};
-    char *level = strchr(name, ':');
-    if (level) *level++ = '\0';
+    char *which = strchr(name, ':');
+    if (which) *which++ = '\0';
     const qn_backend_type *type = qn__backend_find(name);
     if (!type) return not_known(quoted, err);
-    if (level && !(options.level_set = qn_cpu_level_find(level, &options.level)))
-        return QN_FAIL(err, invalid, "cpu level \"%s\" is not known; there are %s",
-                       qn__str_quote(quoted, sizeof(quoted), level, strlen(level)), QN_CPU_LEVEL_NAMES);
+    const qn_backend_options options = {.n_threads = n_threads, .which = which};
     return type->open(&options, out, err);
 }
 
@@ -75,4 +72,20 @@ qn_status qn__backends_open(const char *list, int n_threads, int max, qn_backend
         if (!list[len]) return QN_OK;
         list += len + 1;
     }
+}
+
+int qn_devices_get(qn_device *out, int max, qn_error *why)
+{
+    int n = 0;
+    if (why) *why = (qn_error){0};
+    for (int i = 0; i < N_TYPES; i++) {
+        int some = 0;
+        qn_error err = {0};
+        if (!types[i]->devices) continue;
+        if (types[i]->devices(out + n, max - n, &some, &err) == QN_OK)
+            n += some;
+        else if (why)
+            *why = err;
+    }
+    return n;
 }

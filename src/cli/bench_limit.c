@@ -27,7 +27,7 @@ static double cache_bytes(const qn_batch_cost *cost, double n_seq, double seen, 
 
 static double compute_seconds(const qn_batch_cost *cost, const qn_machine_peaks *peaks)
 {
-    /* three products of bfloat16 where BF16 takes two (cpu/kernel/act.h) */
+    /* three products of bfloat16 where BF16 takes two (backend/numbers/act.h) */
     const double f16_by_bf16 = peaks->bf16_gflops * 2 / 3;
     const double f16 = f16_by_bf16 > peaks->f32_gflops ? f16_by_bf16 : peaks->f32_gflops;
     return 1e-9 * (cost->int8_ops / at_least_tiny(peaks->int8_gops) + cost->f32_ops / at_least_tiny(peaks->f32_gflops) +

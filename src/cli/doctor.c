@@ -13,11 +13,37 @@ static const cli_usage usage = {
     .arguments = "",
     .summary =
         "Shows what this machine offers: processor level, cores and quota, caches, memory, measured bandwidth and "
-        "arithmetic.",
+        "arithmetic, and devices to compute on.",
     .examples = "For people:\nquern doctor\nFor programs:\nquern doctor --json\n",
 };
 
 static double gib(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0 * 1024.0); }
+
+enum { MAX_DEVICES = 16 };
+
+static void print_devices(void)
+{
+    qn_device devices[MAX_DEVICES];
+    qn_error why;
+    const int n = qn_devices_get(devices, MAX_DEVICES, &why);
+    for (int i = 0; i < n; i++)
+        printf("%-14s %s  %s, %.1f GiB%s%s\n", i ? "" : "devices", devices[i].backend, devices[i].name,
+               gib(devices[i].memory_bytes), devices[i].integrated ? " of the host's" : "",
+               devices[i].same_bits ? "" : ", last bits of its own");
+    if (n == 0) printf("devices        none%s%s\n", why.status != QN_OK ? ": " : "", why.text);
+}
+
+static json_t *devices_json(void)
+{
+    qn_device devices[MAX_DEVICES];
+    const int n = qn_devices_get(devices, MAX_DEVICES, NULL);
+    json_t *list = json_array();
+    for (int i = 0; list && i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:b, s:b}", "backend", devices[i].backend, "name",
+                                              devices[i].name, "memory_bytes", (json_int_t)devices[i].memory_bytes,
+                                              "integrated", devices[i].integrated, "same_bits", devices[i].same_bits));
+    return list;
+}
 
 static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const char *pcre)
 {
@@ -34,6 +60,7 @@ static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const
     printf("\nread bandwidth %.1f GB/s\nint8 peak      %.0f Gop/s\nf32 peak       %.0f Gflop/s, with weights of bf16 "
            "%.0f  (measured with %d threads)\n",
            peaks->read_gb_s, peaks->int8_gops, peaks->f32_gflops, peaks->bf16_gflops, peaks->threads);
+    print_devices();
     printf("libraries      PCRE2 %s, utf8proc %s, jansson %s\n", pcre, utf8proc_version(), JANSSON_VERSION);
 }
 
@@ -50,6 +77,7 @@ static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const 
                              "read_gb_s", peaks->read_gb_s, "int8_gops", peaks->int8_gops, "f32_gflops",
                              peaks->f32_gflops, "bf16_gflops", peaks->bf16_gflops, "threads", peaks->threads,
                              "libraries", "pcre2", pcre, "utf8proc", utf8proc_version(), "jansson", JANSSON_VERSION);
+    if (root) json_object_set_new(root, "devices", devices_json());
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (!text) return cli_no_memory("out of memory");

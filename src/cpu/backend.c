@@ -22,14 +22,20 @@ static qn_status cpu_open(const qn_backend_options *options, qn_backend **out, q
     if (options->n_threads < 0 || options->n_threads > QN_MAX_THREADS)
         return QN_FAIL(err, invalid, "cpu: %d threads, 1 to %d expected, or 0 for the default", options->n_threads,
                        QN_MAX_THREADS);
-    if (options->level_set && (unsigned)options->level >= QN_CPU_LEVEL_COUNT)
-        return QN_FAIL(err, invalid, "cpu: level %d, 0 to %d expected", (int)options->level, QN_CPU_LEVEL_COUNT - 1);
+    qn_cpu_level level = options->level_set ? options->level : QN_CPU_LEVEL_COUNT - 1;
+    char quoted[128];
+    if ((unsigned)level >= QN_CPU_LEVEL_COUNT)
+        return QN_FAIL(err, invalid, "cpu: level %d, 0 to %d expected", (int)level, QN_CPU_LEVEL_COUNT - 1);
+    if (options->which && !qn_cpu_level_find(options->which, &level))
+        return QN_FAIL(err, invalid, "cpu level \"%s\" is not known; there are %s",
+                       qn__str_quote(quoted, sizeof(quoted), options->which, strlen(options->which)),
+                       QN_CPU_LEVEL_NAMES);
     qn_cpu *cpu = qn__calloc(1, sizeof(*cpu));
     if (!cpu) return QN_FAIL_NOMEM(err, sizeof(*cpu));
 
     cpu->base.type = &qn__backend_cpu;
     cpu->base.alignment = QN_ALIGN_CPU;
-    cpu->kernels = qn__kernels_get(options->level_set ? options->level : QN_CPU_LEVEL_COUNT - 1);
+    cpu->kernels = qn__kernels_get(level);
     if (options->name)
         snprintf(cpu->base.name, sizeof(cpu->base.name), "%s", options->name);
     else

@@ -11,12 +11,13 @@
  *    into slices of QN_MM_SLICE elements. A slice is one chain sum = fma(x[k], w[k], sum), from 0, in the order of k;
  *    slices are added in order.
  *  - Weights in BF16 and F16 at a level whose row says QN_ACT_bf16 or QN_ACT_512: columns are split into two bfloat16
- *    (kernel/act.h). Here levels differ in the last bits; it is 1.5 to 3 times as fast with many columns.
- *  - Block formats with an integer kernel: columns are quantized to blocks of 32 or 256 (kernel/act.h). */
+ *    (backend/numbers/act.h). Here levels differ in the last bits; it is 1.5 to 3 times as fast with many columns.
+ *  - Block formats with an integer kernel: columns are quantized to blocks of 32 or 256 (backend/numbers/act.h). */
 #ifndef QN_CPU_DISPATCH_H
 #define QN_CPU_DISPATCH_H
 
-#include "cpu/kernel/act.h"
+#include "backend/numbers/act.h"
+#include "backend/numbers/attention.h"
 #include "quant/quant.h"
 #include <quern/machine.h>
 #include <quern/tensor.h>
@@ -55,14 +56,8 @@ typedef struct qn_outer_i16 {
     int64_t n_out, n_in;
 } qn_outer_i16;
 
-/* Attention in integers (attn_pack_q and the rows after it). No sum leaves int32: 65008 * 32776 and (QN_ATTN_P_SUM +
- * 8) * 32767 are below 2^31. Twice that sum, with V of half the size,
- * raised the error of logits by half. */
-#define QN_ATTN_Q_LENGTH 65000.0f
-#define QN_ATTN_P_SUM    65528.0f
-#define QN_ATTN_P_MAX    32767.0f
-#define QN_ATTN_LN2      0x1.62e43p-1f /* ln 2, rounded */
-enum { QN_ATTN_BLOCKS = 8 };           /* of 16 cells */
+/* Attention in integers: attn_pack_q and the rows after it. */
+enum { QN_ATTN_BLOCKS = 8 }; /* of 16 cells */
 
 /* outer_f64: the same as outer_f32 in double; a may have any strides. */
 typedef struct qn_outer_f64 {
@@ -149,8 +144,8 @@ typedef struct qn_kernels {
     qn_unpack_fn unpack[QN_DTYPE_COUNT];
 } qn_kernels;
 
-/* Converts n elements of a column to the form `act` (kernel/act.h). n is a multiple of the form's block, or less at
- * the end of a column where the form allows it. */
+/* Converts n elements of a column to the form `act` (backend/numbers/act.h). n is a multiple of the form's block, or
+ * less at the end of a column where the form allows it. */
 static inline void qn__act_put(const qn_kernels *kernels, qn_act_kind act, void *to, const float *x, int64_t n)
 {
     if (act == QN_ACT_32)

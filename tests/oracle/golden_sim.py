@@ -4,7 +4,7 @@
 
 Needs numpy and the gguf package. Usage: golden_sim.py SHARED/golden
 Prints the NMSE against the exact logits (1) for llama-gqa-F16 with each type of KV cache: the limits of tests/golden/shared.c come
-from here; (2) for each block-quantized model with several ways of rounding activations to 8 bits: what chose the blocks of src/cpu/kernel/act.h.
+from here; (2) for each block-quantized model with several ways of rounding activations to 8 bits: what chose the blocks of src/backend/numbers/act.h.
 """
 import json
 import sys

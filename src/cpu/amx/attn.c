@@ -3,7 +3,7 @@
  * avx512 where rows come from a near cache. */
 #include "cpu/amx/amx.h"
 #include "cpu/avx512/attn_ints.h"
-#include "cpu/kernel/exp.h"
+#include "backend/numbers/exp.h"
 #include "cpu/kernel/inline.h"
 #include "quant/blocks.h"
 

@@ -2,7 +2,7 @@
 /* src/cpu/avx2/attn.c -- this level's kernels of attention: kernel/attention.h over its lanes. */
 #include "cpu/avx2/avx2.h"
 #include "cpu/avx2/lanes.h"
-#include "cpu/kernel/exp.h"
+#include "backend/numbers/exp.h"
 
 #include <string.h>
 

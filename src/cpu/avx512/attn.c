@@ -2,7 +2,7 @@
 /* src/cpu/avx512/attn.c -- this level's kernels of attention: kernel/attention.h over its lanes. */
 #include "cpu/avx512/attn_ints.h"
 #include "cpu/avx512/avx512.h"
-#include "cpu/kernel/exp.h"
+#include "backend/numbers/exp.h"
 
 #include <string.h>
 

@@ -7,14 +7,14 @@
  *     transpose_square, SIDE    transposes SIDE by SIDE numbers
  * and, for attention in integers, what kernel/attention_int.h lists. */
 #include "cpu/dispatch.h"
-#include "cpu/kernel/exp.h"
+#include "backend/numbers/exp.h"
 #include "cpu/kernel/inline.h"
 #include "quant/blocks.h"
 
 #include <math.h>
 #include <string.h>
 
-/* exp as kernel/exp.h defines it, for x <= 0 or NaN */
+/* exp as backend/numbers/exp.h defines it, for x <= 0 or NaN */
 INLINE lanes exp_down(lanes x)
 {
     const lanes magic = l_set(QN_EXP_MAGIC);

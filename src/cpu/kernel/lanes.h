@@ -7,7 +7,7 @@
 #ifndef QN_CPU_KERNEL_LANES_H
 #define QN_CPU_KERNEL_LANES_H
 
-#include "cpu/kernel/exp.h"
+#include "backend/numbers/exp.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 /* src/cpu/neon/attn.c -- this level's kernels of attention: kernel/attention.h over its lanes. */
 #include "cpu/neon/neon.h"
 #include "cpu/neon/lanes.h"
-#include "cpu/kernel/exp.h"
+#include "backend/numbers/exp.h"
 
 typedef struct some {
     uint32x4_t a, b, c, d;

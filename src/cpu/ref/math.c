@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cpu/ref/math.c -- functions of floats and sums over them, as kernel/math.h computes them, element by element. */
 #include "cpu/ref/ref.h"
-#include "cpu/kernel/exp.h"
+#include "backend/numbers/exp.h"
 #include "cpu/kernel/math_const.h"
 
 #include <float.h>

@@ -2,7 +2,7 @@
 /* src/cpu/ref/vec.c -- vectors, element by element, with sums in sixteen lanes. fmaf is the C library's: exact with
  * or without the instruction. */
 #include "cpu/ref/ref.h"
-#include "cpu/kernel/exp.h"
+#include "backend/numbers/exp.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cpu/kernel/act.h -- the forms that activations take in products, and what a product with a block format is, to
- * the bit.
+/* src/backend/numbers/act.h -- the forms that activations take in products, and what a product with a block format is,
+ * to the bit.
  *
  * Quantized activations: x[k] ~ d * (q[k] - zero) over a block of 32 or 256 elements; the weight's format says which
  * (QN_ACT_... in its mm row). The range [lo, hi] = [min(x,0), max(x,0)] is cut into 254 steps:
@@ -48,8 +48,8 @@
  *     Q4_K_M    blocks of 256: 5.8e-4, blocks of 32: 2.2e-4, reference engine 7.9e-4
  * Blocks of 32 under super-blocks would cost three more vector instructions for eight dot products: at best 61 % of
  * the arithmetic peak instead of 70 %. */
-#ifndef QN_CPU_KERNEL_ACT_H
-#define QN_CPU_KERNEL_ACT_H
+#ifndef QN_BACKEND_NUMBERS_ACT_H
+#define QN_BACKEND_NUMBERS_ACT_H
 
 #include <stdint.h>
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* src/gpu/gpu.h -- devices that run kernels: one table of operations and one set of kernels (kernels/), over drivers
+ * that are opened at run time.
+ *
+ * What a kernel computes is defined to the bit, and the same as what the CPU computes: products are exact integer sums
+ * that meet floats in a written order (backend/numbers). A value of a program is (buffer, byte offset); a kernel gets
+ * both, and a struct of sizes by value. */
+#ifndef QN_GPU_GPU_H
+#define QN_GPU_GPU_H
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+/* ---- drivers ---- */
+
+typedef struct qn_gpu_device qn_gpu_device; /* a driver's own */
+
+enum { QN_GPU_MAX_VALUES = 8, QN_GPU_MAX_SIZES = 160 };
+
+/* One launch: kernel `kernel` of kernels.def over n_groups groups of `width` work-items. */
+typedef struct qn_gpu_launch {
+    int kernel;
+    int n_values;
+    void *memory[QN_GPU_MAX_VALUES]; /* the driver's, of each value's buffer */
+    uint64_t offset[QN_GPU_MAX_VALUES];
+    uint8_t sizes[QN_GPU_MAX_SIZES]; /* the kernel's struct, n_sizes bytes of it */
+    size_t n_sizes;
+    uint64_t n_groups;
+    uint32_t width, room; /* room: bytes of memory of a group */
+} qn_gpu_launch;
+
+typedef struct qn_gpu_device_info {
+    qn_device device;
+    uint64_t largest; /* bytes of one buffer */
+} qn_gpu_device_info;
+
+/* A driver: one file, which alone knows its library. All calls of a device come from one thread at a time. */
+typedef struct qn_gpu_driver {
+    const char *name;
+    /* At most max; unsupported where the library is not there or too old: says what to install. */
+    qn_status (*devices)(qn_device *out, int max, int *n, qn_error *err);
+    qn_status (*open)(int index, qn_gpu_device **out, qn_gpu_device_info *info, qn_error *err);
+    void (*close)(qn_gpu_device *d);
+    qn_status (*alloc)(qn_gpu_device *d, uint64_t bytes, void **memory, qn_error *err);
+    void (*free)(qn_gpu_device *d, void *memory);
+    /* In the order of the calls, as launches are; write may return before it is done, but not before src may change. */
+    qn_status (*write)(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
+    qn_status (*read)(qn_gpu_device *d, void *memory, uint64_t offset, void *dst, uint64_t bytes, qn_error *err);
+    /* What a kernel of kernels.def needs beyond the sources; called before its first launch. */
+    qn_status (*prepare)(qn_gpu_device *d, int kernel, qn_error *err);
+    qn_status (*launch)(qn_gpu_device *d, const qn_gpu_launch *l, qn_error *err);
+    qn_status (*finish)(qn_gpu_device *d, qn_error *err); /* waits for everything */
+} qn_gpu_driver;
+
+/* ---- kernels ---- */
+
+#define QN_GPU_KERNEL(name, width, room) QN_GPU_##name,
+typedef enum qn_gpu_kernel {
+#include "gpu/kernels.def"
+    QN_GPU_KERNEL_COUNT
+} qn_gpu_kernel;
+#undef QN_GPU_KERNEL
+const char *qn__gpu_kernel_name(int kernel);
+uint32_t qn__gpu_kernel_width(int kernel);
+uint32_t qn__gpu_kernel_room(int kernel);
+/* Groups that have a work-item for each of n. */
+static inline int64_t qn__gpu_groups(int kernel, int64_t n)
+{
+    const int64_t width = qn__gpu_kernel_width(kernel);
+    return (n + width - 1) / width;
+}
+/* The sources of all kernels, in the order in which they are compiled as one; NULL after the last. */
+const char *qn__gpu_source(int i, size_t *len);
+
+/* ---- the backend ---- */
+
+typedef struct qn_gpu {
+    qn_backend base;
+    const qn_gpu_driver *driver;
+    qn_gpu_device *device;
+    qn_gpu_device_info info;
+    qn_error failed; /* the first failure of something that could not say so; status QN_OK: none */
+} qn_gpu;
+
+typedef struct qn_gpu_buffer {
+    qn_buffer base;
+    void *memory;
+} qn_gpu_buffer;
+
+enum { QN_GPU_MAX_DEVICES = 64 };
+qn_status qn__gpu_open(const qn_backend_type *type, const qn_gpu_driver *driver, const qn_backend_options *options,
+                       qn_backend **out, qn_error *err);
+/* The members of a type's table that all drivers share. */
+#define QN_GPU_BACKEND_MEMBERS \
+    .close = qn__gpu_close, .buffer_create = qn__gpu_buffer_create, .buffer_destroy = qn__gpu_buffer_destroy, \
+    .upload = qn__gpu_upload, .download = qn__gpu_download, .accepts = qn__gpu_accepts, .scratch = qn__gpu_scratch, \
+    .compile = qn__gpu_compile, .rebind = qn__gpu_rebind, .program_destroy = qn__gpu_program_destroy, \
+    .run = qn__gpu_run, .sync = qn__gpu_sync
+void qn__gpu_close(qn_backend *be);
+qn_status qn__gpu_buffer_create(qn_backend *be, uint64_t bytes, qn_buffer **out, qn_error *err);
+void qn__gpu_buffer_destroy(qn_buffer *buffer);
+qn_status qn__gpu_upload(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
+qn_status qn__gpu_download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err);
+bool qn__gpu_accepts(const qn_backend *be, const qn_node *node, qn_error *err);
+uint64_t qn__gpu_scratch(const qn_backend *be, const qn_node *node);
+qn_status qn__gpu_compile(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err);
+void qn__gpu_rebind(qn_program *program, const qn_buffer *activations);
+void qn__gpu_program_destroy(qn_program *program);
+qn_status qn__gpu_run(qn_program *program, const qn_run *run, qn_error *err);
+void qn__gpu_sync(qn_backend *be);
+
+qn_status qn__gpu_failure(const qn_gpu *gpu, qn_error *err);
+
+/* ---- operations ---- */
+
+/* Collects the launches of one node. */
+typedef struct qn_gpu_builder qn_gpu_builder;
+/* Adds one. Values follow as pairs (node, what): a node's own memory, or with node NULL the scratch of the node at
+ * hand from byte `what` on. */
+typedef struct qn_gpu_value {
+    const qn_node *node; /* NULL: scratch */
+    uint64_t from;       /* bytes: of scratch */
+} qn_gpu_value;
+void qn__gpu_launch(qn_gpu_builder *b, qn_gpu_kernel kernel, int64_t n_groups, const qn_gpu_value *values, int n_values,
+                    const void *sizes, size_t n_sizes);
+#define QN_GPU_LAUNCH(b, kernel, n_groups, sizes, ...) \
+    qn__gpu_launch(b, kernel, n_groups, (const qn_gpu_value[]){__VA_ARGS__}, \
+                   (int)(sizeof((const qn_gpu_value[]){__VA_ARGS__}) / sizeof(qn_gpu_value)), &(sizes), sizeof(sizes))
+#define QN_GPU_OF(node) \
+    { \
+        (node), 0 \
+    }
+#define QN_GPU_SCRATCH(from) \
+    { \
+        NULL, (from) \
+    }
+
+typedef struct qn_gpu_op {
+    bool (*accepts)(const qn_node *n, qn_error *err);
+    uint64_t (*scratch)(const qn_node *n); /* NULL: none */
+    void (*launch)(qn_gpu_builder *b, const qn_node *n);
+} qn_gpu_op;
+/* NULL: this operation has no row. */
+const qn_gpu_op *qn__gpu_op(qn_op op);
+#define QN_GPU_OP(name) extern const qn_gpu_op qn__gpu_op_##name;
+#include "gpu/ops.def"
+#undef QN_GPU_OP
+
+/* ---- conditions for accepts ---- */
+/* Rows along the last dimension, dense within, one fixed stride apart. */
+typedef struct qn_gpu_rows {
+    int64_t n, size, stride; /* elements */
+} qn_gpu_rows;
+bool qn__gpu_rows_of(const qn_layout *l, qn_gpu_rows *out);
+bool qn__gpu_want_rows(const qn_node *user, const char *what, const qn_node *n, qn_error *err);
+bool qn__gpu_want_dtype(const qn_node *user, const char *what, const qn_node *n, qn_dtype dtype, qn_error *err);
+/* Of the few formats that rows of any kernel may have: its number in kernels/sizes.h. */
+bool qn__gpu_format(qn_dtype dtype, int32_t *out);
+bool qn__gpu_want_format(const qn_node *user, const char *what, const qn_node *n, qn_error *err);
+bool qn__gpu_want_dense(const qn_node *user, const char *what, const qn_node *n, qn_error *err);
+
+#endif

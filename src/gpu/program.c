@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* src/gpu/program.c -- a segment compiled to a list of launches with every value resolved, and sending them. */
+#include "gpu/gpu.h"
+#include "base/metrics.h"
+
+#include <string.h>
+
+/* Where a value of a launch lies; resolved again when buffers change. */
+typedef struct place {
+    const qn_node *node; /* NULL: scratch of the step's node */
+    uint64_t from;
+} place;
+
+typedef struct planned {
+    qn_gpu_launch launch;
+    place at[QN_GPU_MAX_VALUES];
+    const qn_node *user;
+    bool last; /* of its node */
+} planned;
+
+struct qn_program {
+    qn_gpu *gpu;
+    const qn_buffer *activations;
+    planned *launches;
+    int32_t n, cap;
+};
+
+struct qn_gpu_builder {
+    qn_program *program;
+    const qn_node *node;
+    bool nomem;
+};
+
+void qn__gpu_launch(qn_gpu_builder *b, qn_gpu_kernel kernel, int64_t n_groups, const qn_gpu_value *values, int n_values,
+                    const void *sizes, size_t n_sizes)
+{
+    qn_program *p = b->program;
+    QN_ASSERT(n_values <= QN_GPU_MAX_VALUES && n_sizes <= QN_GPU_MAX_SIZES);
+    if (n_groups <= 0 || b->nomem) return;
+    if (p->n == p->cap) {
+        const int32_t cap = p->cap ? 2 * p->cap : 64;
+        planned *more = qn__realloc(p->launches, (size_t)cap * sizeof(*more));
+        b->nomem = !more;
+        if (!more) return;
+        p->launches = more;
+        p->cap = cap;
+    }
+    planned *to = &p->launches[p->n++];
+    *to = (planned){.user = b->node,
+                    .launch = {.kernel = kernel,
+                               .n_values = n_values,
+                               .n_sizes = n_sizes,
+                               .n_groups = (uint64_t)n_groups,
+                               .width = qn__gpu_kernel_width(kernel),
+                               .room = qn__gpu_kernel_room(kernel)}};
+    memcpy(to->launch.sizes, sizes, n_sizes);
+    for (int i = 0; i < n_values; i++) to->at[i] = (place){values[i].node, values[i].from};
+}
+
+/* ---- where values lie ---- */
+
+static bool is_unbound(const qn_node *root)
+{
+    return !root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound));
+}
+
+static void resolve(const qn_buffer *activations, planned *l)
+{
+    for (int i = 0; i < l->launch.n_values; i++) {
+        const qn_node *n = l->at[i].node;
+        const qn_buffer *buffer = activations;
+        uint64_t offset = l->user->scratch_offset + l->at[i].from;
+        if (n) {
+            const qn_dtype_info *d = qn_dtype_get(n->dtype);
+            if (is_unbound(n->root)) continue;
+            buffer = n->root->buffer ? n->root->buffer : activations;
+            offset = (n->root->buffer ? n->root->buffer_offset : n->root->offset) +
+                     (uint64_t)(n->layout.offset / d->block_elems * d->block_bytes);
+        }
+        l->launch.memory[i] = buffer ? ((const qn_gpu_buffer *)buffer)->memory : NULL;
+        l->launch.offset[i] = offset;
+    }
+}
+
+/* A backend may read its own buffers only. */
+static qn_status check_value(const qn_gpu *gpu, const qn_segment *segment, const qn_node *user, const qn_node *n,
+                             qn_error *err)
+{
+    const qn_node *root = n->root;
+    const qn_buffer *buffer = root->buffer ? root->buffer : segment->activations;
+    if (is_unbound(root)) return QN_OK;
+    const bool lost = !root->buffer && root->place != user->place;
+    if (lost || !buffer || buffer->backend != &gpu->base)
+        return QN_FAIL(err, invalid,
+                       "%s: %s \"%s\" needs \"%s\", which lies in %s: backends may not read each other's buffers",
+                       gpu->base.name, qn_node_op_name(user), user->name, n->name[0] ? n->name : qn_node_op_name(n),
+                       lost || !buffer ? "another backend's activations" : buffer->backend->name);
+    int64_t lo, hi;
+    qn_layout_range(&n->layout, &lo, &hi);
+    const qn_dtype_info *d = qn_dtype_get(n->dtype);
+    const uint64_t start = root->buffer ? root->buffer_offset : root->offset,
+                   bytes = (uint64_t)(hi / d->block_elems * d->block_bytes);
+    if (lo < 0 || start > buffer->bytes || bytes > buffer->bytes - start)
+        return QN_FAIL(err, invalid, "%s: %s \"%s\" ends %llu bytes past %llu in a buffer of %llu", gpu->base.name,
+                       qn_node_op_name(n), n->name, (unsigned long long)bytes, (unsigned long long)start,
+                       (unsigned long long)buffer->bytes);
+    return QN_OK;
+}
+
+static qn_status compile_node(qn_gpu_builder *b, const qn_segment *segment, const qn_node *n, qn_error *err)
+{
+    qn_gpu *gpu = b->program->gpu;
+    if (!qn__gpu_accepts(&gpu->base, n, err))
+        return qn__prefix(err, QN_STATUS_unsupported, "%s can't run \"%s\"", gpu->base.name,
+                          n->name[0] ? n->name : qn_node_op_name(n));
+    QN_TRY(check_value(gpu, segment, n, n, err));
+    for (int i = 0; i < n->n_src; i++) QN_TRY(check_value(gpu, segment, n, n->src[i], err));
+    const uint64_t need = qn__gpu_scratch(&gpu->base, n);
+    const qn_buffer *buffer = segment->activations;
+    if (need > n->scratch_bytes ||
+        (need > 0 && (!buffer || n->scratch_offset > buffer->bytes || need > buffer->bytes - n->scratch_offset)))
+        return QN_FAIL(err, invalid, "%s: \"%s\" needs %llu bytes of scratch, %llu planned", gpu->base.name, n->name,
+                       (unsigned long long)need, (unsigned long long)n->scratch_bytes);
+    b->node = n;
+    const int32_t first = b->program->n;
+    qn__gpu_op(n->op)->launch(b, n);
+    if (b->nomem) return QN_FAIL(err, nomem, "out of memory while compiling for %s", gpu->base.name);
+    if (b->program->n > first) b->program->launches[b->program->n - 1].last = true;
+    for (int32_t i = first; i < b->program->n; i++)
+        QN_TRY(gpu->driver->prepare(gpu->device, b->program->launches[i].launch.kernel, err));
+    return QN_OK;
+}
+
+void qn__gpu_rebind(qn_program *program, const qn_buffer *activations)
+{
+    for (int32_t i = 0; i < program->n; i++) resolve(activations, &program->launches[i]);
+    program->activations = activations;
+}
+
+void qn__gpu_program_destroy(qn_program *program)
+{
+    if (!program) return;
+    qn__free(program->launches);
+    qn__free(program);
+}
+
+qn_status qn__gpu_compile(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err)
+{
+    qn_program *program = qn__calloc(1, sizeof(*program));
+    if (!program) return QN_FAIL_NOMEM(err, sizeof(*program));
+    program->gpu = (qn_gpu *)be;
+    qn_gpu_builder b = {.program = program};
+    qn_status status = QN_OK;
+    for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++)
+        status = compile_node(&b, segment, segment->nodes[i], err);
+    if (status != QN_OK) {
+        qn__gpu_program_destroy(program);
+        return status;
+    }
+    qn__gpu_rebind(program, segment->activations);
+    *out = program;
+    return QN_OK;
+}
+
+/* ---- running ---- */
+
+static qn_status launch_all(qn_program *p, int32_t from, int32_t to, qn_error *err)
+{
+    for (int32_t i = from; i < to; i++) QN_TRY(p->gpu->driver->launch(p->gpu->device, &p->launches[i].launch, err));
+    QN_COUNT(kernel_tasks, to - from);
+    return QN_OK;
+}
+
+/* One node at a time, done before the callback or the clock looks. */
+static qn_status run_slowly(qn_program *p, const qn_run *run, qn_error *err)
+{
+    for (int32_t i = 0, end; i < p->n; i = end) {
+        const qn_node *n = p->launches[i].user;
+        for (end = i; !p->launches[end++].last;) {}
+        const bool go = !run->eval || run->eval(run->eval_ctx, n, false);
+        const int64_t start = qn__now_ns();
+        if (go) {
+            QN_TRY(launch_all(p, i, end, err));
+            QN_TRY(p->gpu->driver->finish(p->gpu->device, err));
+        }
+        if (run->node_ns && go) run->node_ns[n->id] += (double)(qn__now_ns() - start);
+        if (go && (!run->eval || run->eval(run->eval_ctx, n, true))) continue;
+        if (run->stopped) *run->stopped = n->id;
+        return QN_FAIL(err, cancelled, "stopped by a callback at node %d, %s \"%s\"", n->id, qn_node_op_name(n),
+                       n->name);
+    }
+    return QN_OK;
+}
+
+qn_status qn__gpu_run(qn_program *p, const qn_run *run, qn_error *err)
+{
+    QN_TRY(qn__gpu_failure(p->gpu, err));
+    if (run && (run->eval || run->node_ns)) return run_slowly(p, run, err);
+    return launch_all(p, 0, p->n, err);
+}
+
+void qn__gpu_sync(qn_backend *be)
+{
+    qn_gpu *gpu = (qn_gpu *)be;
+    if (gpu->failed.status == QN_OK) (void)gpu->driver->finish(gpu->device, &gpu->failed);
+}

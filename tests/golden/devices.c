@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/golden/devices.c -- the models of models.def on a device: the logits are the CPU's, bit for bit, whatever the
+ * batch and the neighbours, with layers on the CPU too, and in every type of cache that the device has kernels for. */
+#include "golden.h"
+#include "backend/backend.h"
+#include "model/arch.h"
+
+#define SET(...) ((const char *const[]){__VA_ARGS__, NULL})
+static const struct {
+    const char *name;
+    qn_synth_options options;
+    bool exact;
+} models[] = {
+#define GOLDEN(name, ...) {#name, {__VA_ARGS__}, false},
+#define EXACT(name, ...)  {#name, {__VA_ARGS__}, true},
+#include "models.def"
+#undef GOLDEN
+#undef EXACT
+};
+enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
+
+static qn_token tokens[N_TOKENS];
+
+/* NaN counts as NaN. */
+static int differences(const golden *g, const float *a, const float *b)
+{
+    int n = 0;
+    for (int i = 0; i < N_TOKENS * g->n_vocab; i++)
+        n += memcmp(a + i, b + i, 4) != 0 && !(a[i] != a[i] && b[i] != b[i]);
+    return n;
+}
+
+static int wrong;
+
+static void compare(golden *g, const char *backends, int batch, bool noise, qn_dtype kv_type, const float *want)
+{
+    eval(g, backends, 1, batch, noise, kv_type, scratch);
+    const int n = differences(g, scratch, want);
+    if (n)
+        printf("%s on %s, batches of %d%s: %d of %d logits differ\n", g->name, backends, batch,
+               noise ? ", neighbours" : "", n, N_TOKENS * g->n_vocab);
+    wrong += n != 0;
+}
+
+static bool there(void)
+{
+#ifdef QN_CHECKED
+    printf("not in a checked build: what sanitizers find is PoCL's own\n");
+    return false;
+#endif
+    qn_backend *be = NULL;
+    qn_error err = {0};
+    int n = 0;
+    const qn_status status = qn__backends_open("opencl", 1, 1, &be, &n, &err);
+    if (n) be->type->close(be);
+    if (status != QN_OK) printf("no OpenCL device, nothing is tried: %s\n", err.text);
+    return status == QN_OK;
+}
+
+static void the_same_bits(void **state)
+{
+    (void)state;
+    if (!there()) skip();
+    for (golden *g = goldens; g < goldens + n_goldens; g++) {
+        const float *want = alone(g, best_level());
+        on_first = true;
+        compare(g, "opencl,cpu", 5, true, g->kv_type, want);
+        on_first = false;
+        compare(g, (g - goldens) % 2 ? "opencl,cpu" : "cpu,opencl", N_TOKENS, false, g->kv_type, want);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static int write_models(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_TOKENS; i++) tokens[i] = (i * i * 31 + i * 97 + 1) % 320;
+    for (int m = 0; m < N_MODELS; m++) {
+        golden *g = &goldens[n_goldens++];
+        char name[64];
+        snprintf(name, sizeof(name), "%s.gguf", models[m].name);
+        *g = (golden){.name = models[m].name,
+                      .tokens = tokens,
+                      .kv_type = models[m].exact ? QN_DTYPE_F32 : QN_DTYPE_F16};
+        snprintf(g->path, sizeof(g->path), "%s", tiny_path(name));
+        MUST(qn_synth(g->path, &models[m].options, NULL, NULL, err));
+    }
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits)};
+    return cmocka_run_group_tests(tests, write_models, release_goldens);
+}
