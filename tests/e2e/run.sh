@@ -61,7 +61,8 @@ for want in '"gguf_parses": 1' '"sched_created": 1' '"allocs_after_warmup": 0' '
     grep -q "$want\b" "$work/stats.json" || { bad "no $want in:"; cat "$work/stats.json"; }
 done
 builds=$(sed -n 's/.*"graph_builds": \([0-9]*\).*/\1/p' "$work/stats.json")
-[ "$builds" -le 3 ] || bad "$builds graph builds"
+# The worst case, a prompt's size with the same but for one token (what grows is learnt from the two), and one token.
+[ "$builds" -le 4 ] || bad "$builds graph builds"
 
 # Mistakes: status 2 for usage, 1 for failures, one line that says what and why.
 expect 2 "$quern" run;                                        one_line "argument is missing"
