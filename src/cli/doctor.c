@@ -2,10 +2,14 @@
 /* src/cli/doctor.c -- quern doctor: the machine as Quern sees it, with measured peaks. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "cli/cli.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <pcre2.h>
 #include <quern/machine.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utf8proc.h>
 
 static const cli_usage usage = {
@@ -21,31 +25,63 @@ static double gib(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0 * 10
 
 enum { MAX_DEVICES = 16 };
 
-static void print_devices(void)
+typedef struct found_devices {
+    int n;
+    qn_device device[MAX_DEVICES];
+    qn_error why; /* there are none; status QN_OK: nothing is to be said */
+} found_devices;
+
+/* Asked by a process of its own: a maker's library may end the one that calls it (PoCL does where /sys is missing). */
+static void find_devices(found_devices *out)
 {
-    qn_device devices[MAX_DEVICES];
-    qn_error why;
-    const int n = qn_devices_get(devices, MAX_DEVICES, &why);
-    for (int i = 0; i < n; i++)
-        printf("%-14s %s  %s, %.1f GiB%s%s\n", i ? "" : "devices", devices[i].backend, devices[i].name,
-               gib(devices[i].memory_bytes), devices[i].integrated ? " of the host's" : "",
-               devices[i].same_bits ? "" : ", last bits of its own");
-    if (n == 0) printf("devices        none%s%s\n", why.status != QN_OK ? ": " : "", why.text);
+    int ends[2];
+    *out = (found_devices){0};
+    if (pipe(ends) != 0) return;
+    const pid_t child = fork();
+    if (child == 0) {
+        const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);
+        out->n = qn_devices_get(out->device, MAX_DEVICES, &out->why);
+        _exit(write(ends[1], out, sizeof(*out)) != (ssize_t)sizeof(*out));
+    }
+    close(ends[1]);
+    char *to = (char *)out;
+    size_t got = 0;
+    for (ssize_t n; child > 0 && got < sizeof(*out) && (n = read(ends[0], to + got, sizeof(*out) - got)) != 0;)
+        if (n > 0)
+            got += (size_t)n;
+        else if (errno != EINTR)
+            break;
+    close(ends[0]);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    if (child > 0 && got == sizeof(*out)) return;
+    *out = (found_devices){.why = {.status = QN_STATUS_unsupported}};
+    snprintf(out->why.text, sizeof(out->why.text), "a device's library ended the process that asked for its devices");
 }
 
-static json_t *devices_json(void)
+static void print_devices(const found_devices *f)
 {
-    qn_device devices[MAX_DEVICES];
-    const int n = qn_devices_get(devices, MAX_DEVICES, NULL);
+    for (int i = 0; i < f->n; i++)
+        printf("%-14s %s  %s, %.1f GiB%s%s\n", i ? "" : "devices", f->device[i].backend, f->device[i].name,
+               gib(f->device[i].memory_bytes), f->device[i].integrated ? " of the host's" : "",
+               f->device[i].same_bits ? "" : ", last bits of its own");
+    if (f->n == 0) printf("devices        none%s%s\n", f->why.status != QN_OK ? ": " : "", f->why.text);
+}
+
+static json_t *devices_json(const found_devices *f)
+{
     json_t *list = json_array();
-    for (int i = 0; list && i < n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:b, s:b}", "backend", devices[i].backend, "name",
-                                              devices[i].name, "memory_bytes", (json_int_t)devices[i].memory_bytes,
-                                              "integrated", devices[i].integrated, "same_bits", devices[i].same_bits));
+    for (int i = 0; list && i < f->n; i++) {
+        const qn_device *d = &f->device[i];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:b, s:b}", "backend", d->backend, "name", d->name,
+                                              "memory_bytes", (json_int_t)d->memory_bytes, "integrated", d->integrated,
+                                              "same_bits", d->same_bits));
+    }
     return list;
 }
 
-static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const char *pcre)
+static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const found_devices *devices,
+                       const char *pcre)
 {
     printf("processor      %s\n", m->cpu_name);
     printf("features       %s\n", m->features);
@@ -60,11 +96,12 @@ static void print_text(const qn_machine *m, const qn_machine_peaks *peaks, const
     printf("\nread bandwidth %.1f GB/s\nint8 peak      %.0f Gop/s\nf32 peak       %.0f Gflop/s, with weights of bf16 "
            "%.0f  (measured with %d threads)\n",
            peaks->read_gb_s, peaks->int8_gops, peaks->f32_gflops, peaks->bf16_gflops, peaks->threads);
-    print_devices();
+    print_devices(devices);
     printf("libraries      PCRE2 %s, utf8proc %s, jansson %s\n", pcre, utf8proc_version(), JANSSON_VERSION);
 }
 
-static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const char *pcre)
+static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const found_devices *devices,
+                      const char *pcre)
 {
     json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, "
                              "s:f, s:i, s:{s:s, s:s, s:s}}",
@@ -77,7 +114,7 @@ static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const 
                              "read_gb_s", peaks->read_gb_s, "int8_gops", peaks->int8_gops, "f32_gflops",
                              peaks->f32_gflops, "bf16_gflops", peaks->bf16_gflops, "threads", peaks->threads,
                              "libraries", "pcre2", pcre, "utf8proc", utf8proc_version(), "jansson", JANSSON_VERSION);
-    if (root) json_object_set_new(root, "devices", devices_json());
+    if (root) json_object_set_new(root, "devices", devices_json(devices));
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (!text) return cli_no_memory("out of memory");
@@ -100,14 +137,16 @@ int cli_command_doctor(int argc, char **argv)
     if (status >= 0) return status;
     qn_machine machine;
     qn_machine_peaks peaks;
+    found_devices devices;
     qn_error err;
     char pcre[64] = "?";
     (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre); /* under 64 bytes by its manual */
     qn_machine_get(&machine);
+    find_devices(&devices); /* before there are threads */
     if (qn_machine_measure(machine.level, threads, 1.5, &peaks, &err) != QN_OK) return cli_fail_error(&err);
     if (json)
-        status = print_json(&machine, &peaks, pcre);
+        status = print_json(&machine, &peaks, &devices, pcre);
     else
-        print_text(&machine, &peaks, pcre), status = CLI_OK;
+        print_text(&machine, &peaks, &devices, pcre), status = CLI_OK;
     return status == CLI_OK ? cli_finish_output() : status;
 }

@@ -63,12 +63,14 @@ void answers_cancel(exchange *x)
     pthread_mutex_unlock(&a->lock);
 }
 
-void answers_stop(answers *a)
+bool answers_stop(answers *a)
 {
     pthread_mutex_lock(&a->lock);
+    const bool goes_on = !a->done;
     a->stopped = true;
-    if (!a->done) cancel_all(a);
+    if (goes_on) cancel_all(a);
     pthread_mutex_unlock(&a->lock);
+    return goes_on;
 }
 
 /* ---- the executor's side ---- */

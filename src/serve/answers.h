@@ -174,8 +174,8 @@ qn_batch_usage thoughts_usage(const choice *c);
 void answers_free(answers *a);
 /* The client is gone. */
 void answers_cancel(exchange *x);
-/* They end with what there is. */
-void answers_stop(answers *a);
+/* They end with what there is; false where they had ended already. */
+bool answers_stop(answers *a);
 /* For a line of the log: tokens read, cached, written, times, and how it ended. */
 void answers_tell(answers *a, text *out);
 /* What was written, into the log (--log-prompts). */

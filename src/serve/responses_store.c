@@ -141,16 +141,17 @@ void serve_cancel_response(exchange *x)
     }
     memcpy(id, x->rest, n);
     id[n] = '\0';
-    exchange *other = under_way(x->server, x->key, id);
-    json_t *response = other ? NULL : responses_find(x->server, x->key, id, false);
-    if (other) {
-        answers_stop(other->answers);
-        exchange_release(other);
+    json_t *response = responses_find(x->server, x->key, id, false); /* kept before its client hears of the end */
+    exchange *other = response ? NULL : under_way(x->server, x->key, id);
+    const bool stopped = other && answers_stop(other->answers);
+    if (other) exchange_release(other);
+    if (stopped) {
         exchange_reply_json(x, 200,
                             json_pack("{s:s, s:s, s:s}", "id", id, "object", "response", "status", "cancelled"));
-    } else if (response) {
-        problem_set(&p, 400, "response_id", "the response is over: its status is %s",
-                    json_string_value(json_object_get(response, "status")));
+    } else if (response || other) {
+        const char *status = json_string_value(json_object_get(response, "status"));
+        problem_set(&p, 400, "response_id", "the response is over%s%s", status ? ": its status is " : "",
+                    status ? status : "");
         exchange_refuse(x, &p);
     } else {
         problem_set(&p, 404, "response_id", "there is no response \"%.60s\"; the last %d are kept", id, MOST);

@@ -39,7 +39,7 @@ def trust(name):
 
 
 def ask(method, path, body=None, name="first", key="one"):
-    c = http.client.HTTPSConnection("localhost", server.port, timeout=PATIENCE, context=trust(name))
+    c = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=PATIENCE, context=trust(name))
     c.request(method, path, body and json.dumps(body), {"Authorization": "Bearer " + key})
     r = c.getresponse()
     data = r.read()
@@ -62,7 +62,7 @@ def test_answers():
     assert ask("GET", "/health") == (200, {"status": "ok"})
     whole = ask("POST", PATH, {"messages": SUM, "temperature": 0})[1]["choices"][0]["message"]["content"]
     assert whole == "2 + 3 = 5"
-    c = http.client.HTTPSConnection("localhost", server.port, timeout=PATIENCE, context=trust("first"))
+    c = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=PATIENCE, context=trust("first"))
     c.request("POST", PATH, json.dumps({"messages": SUM, "temperature": 0, "stream": True}), {"Authorization": "Bearer one"})
     lines = [line[6:] for line in c.getresponse() if line.startswith(b"data: ")]
     c.close()
@@ -143,7 +143,7 @@ def test_reload():
 
 def test_ps():
     use("second")
-    env = {**os.environ, "QUERN_HOST": f"https://localhost:{server.port}", "QUERN_API_KEY": "two"}
+    env = {**os.environ, "QUERN_HOST": f"https://127.0.0.1:{server.port}", "QUERN_API_KEY": "two"}
     done = subprocess.run([quern, "ps", "--cacert", "second.pem"], env=env, capture_output=True, text=True)
     assert done.returncode == 0 and "chat:latest" in done.stdout, done.stderr
     done = subprocess.run([quern, "ps", "--cacert", "first.pem"], env=env, capture_output=True, text=True)
