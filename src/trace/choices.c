@@ -10,8 +10,8 @@ int32_t *qn__trace_read_column(qn_trace *t, qn_trace_cursor *c, int32_t n)
     int32_t *x = qn__arena_array(&t->arena, (size_t)n + 1, sizeof(*x));
     int64_t last = 0;
     for (int32_t i = 0; x && i < n; i++) {
-        last += qn__trace_get_signed(c);
-        if (last < INT32_MIN || last > INT32_MAX) c->failed = true;
+        const int64_t more = qn__trace_get_signed(c);
+        if (__builtin_add_overflow(last, more, &last) || last < INT32_MIN || last > INT32_MAX) c->failed = true;
         if (c->failed) break;
         x[i] = (int32_t)last;
     }
