@@ -26,7 +26,7 @@ bool qn__trace_rows_next(qn_trace_rows *r, qn_trace_row *out)
     qn_trace_cursor *c = r->column;
     if (r->left == 0) return false;
     out->kind = c[0].p < c[0].end ? *c[0].p++ : QN_TRACE_KIND_COUNT;
-    r->id += qn__trace_get_signed(&c[1]);
+    r->id = (int64_t)((uint64_t)r->id + (uint64_t)qn__trace_get_signed(&c[1])); /* what leaves 64 bits is below 0 */
     out->id = r->id;
     out->begin = r->end + (uint64_t)qn__trace_get_signed(&c[2]);
     out->end = out->begin + qn__trace_get(&c[3]);
