@@ -2,6 +2,7 @@
 /* src/cpu/backend.c -- the CPU as a backend: its table, opening, and buffers in host memory. Two of them may be open
  * at once at different levels; they share nothing, and neither reads the other's buffers. */
 #include "cpu/program.h"
+#include "backend/values.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,16 +90,9 @@ static void buffer_destroy(qn_buffer *buffer)
     qn__free(buffer);
 }
 
-static qn_status check_range(const qn_buffer *buffer, uint64_t offset, uint64_t bytes, qn_error *err)
-{
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return QN_OK;
-    return QN_FAIL(err, invalid, "%s: bytes %llu to %llu of a buffer of %llu", buffer->backend->name,
-                   (unsigned long long)offset, (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
-}
-
 static qn_status upload(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err)
 {
-    QN_TRY(check_range(buffer, offset, bytes, err));
+    QN_TRY(qn__buffer_check_range(buffer, offset, bytes, err));
     if (buffer->read_only)
         return QN_FAIL(err, invalid, "%s: this buffer is a read-only mapping", buffer->backend->name);
     if (bytes > 0) memcpy((uint8_t *)buffer->host + offset, src, (size_t)bytes);
@@ -107,7 +101,7 @@ static qn_status upload(qn_buffer *buffer, uint64_t offset, const void *src, uin
 
 static qn_status download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err)
 {
-    QN_TRY(check_range(buffer, offset, bytes, err));
+    QN_TRY(qn__buffer_check_range(buffer, offset, bytes, err));
     if (bytes > 0) memcpy(dst, (const uint8_t *)buffer->host + offset, (size_t)bytes);
     return QN_OK;
 }

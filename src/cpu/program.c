@@ -8,6 +8,7 @@
  * A phase that finds a fault is the last one: thread 0 skips what it would do alone, and all threads leave at the
  * next barrier, where they agree on what came before it. */
 #include "cpu/program.h"
+#include "backend/values.h"
 
 #include <string.h>
 
@@ -44,36 +45,15 @@ struct qn_program {
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 
-/* A param or an output whose memory is bound before each run (qn__cpu_rebind). */
-static bool is_unbound(const qn_node *root)
-{
-    return !root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound));
-}
-
 static qn_status memory_of(const qn_cpu *cpu, const qn_segment *segment, const qn_node *user, const qn_node *n,
                            uint8_t **out, qn_error *err)
 {
     const qn_node *root = n->root;
     const qn_buffer *buffer = root->buffer ? root->buffer : segment->activations;
     *out = NULL;
-    if (is_unbound(root)) return QN_OK;
-    const bool lost = !root->buffer && root->place != user->place;
-    if (lost || !buffer || !buffer->host || buffer->backend != &cpu->base)
-        return QN_FAIL(err, invalid,
-                       "%s: %s \"%s\" needs \"%s\", which lies in %s: backends may not read each other's buffers",
-                       cpu->base.name, qn_node_op_name(user), user->name, n->name[0] ? n->name : qn_node_op_name(n),
-                       lost || !buffer ? "another backend's activations" : buffer->backend->name);
-
-    const uint64_t start = root->buffer ? root->buffer_offset : root->offset;
-    int64_t lo, hi;
-    qn_layout_range(&n->layout, &lo, &hi);
-    const qn_dtype_info *d = qn_dtype_get(n->dtype);
-    const uint64_t bytes = (uint64_t)(hi / d->block_elems * d->block_bytes);
-    if (lo < 0 || start > buffer->bytes || bytes > buffer->bytes - start)
-        return QN_FAIL(err, invalid, "%s: %s \"%s\" ends %llu bytes past %llu in a buffer of %llu", cpu->base.name,
-                       qn_node_op_name(n), n->name, (unsigned long long)bytes, (unsigned long long)start,
-                       (unsigned long long)buffer->bytes);
-    *out = (uint8_t *)buffer->host + start;
+    if (qn__value_is_unbound(root)) return QN_OK;
+    QN_TRY(qn__value_check(&cpu->base, segment->activations, user, n, err));
+    *out = (uint8_t *)buffer->host + (root->buffer ? root->buffer_offset : root->offset);
     return QN_OK;
 }
 
@@ -196,7 +176,7 @@ static int32_t share_preparation(const qn_cpu *cpu, step *steps, int32_t n)
 static void rebind_view(qn_view *view, const qn_node *n, const qn_buffer *activations)
 {
     const qn_node *root = n->root;
-    if (is_unbound(root)) return;
+    if (qn__value_is_unbound(root)) return;
     const qn_buffer *buffer = root->buffer ? root->buffer : activations;
     const qn_dtype_info *d = qn_dtype_get(n->dtype);
     view->data = (uint8_t *)buffer->host + (root->buffer ? root->buffer_offset : root->offset) +

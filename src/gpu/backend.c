@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/gpu/backend.c -- a device as a backend: opening, buffers, and what it accepts. */
 #include "gpu/gpu.h"
+#include "backend/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,24 +103,17 @@ void qn__gpu_buffer_destroy(qn_buffer *buffer)
     qn__free(buffer);
 }
 
-static qn_status check_range(const qn_buffer *buffer, uint64_t offset, uint64_t bytes, qn_error *err)
-{
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return QN_OK;
-    return QN_FAIL(err, invalid, "%s: bytes %llu to %llu of a buffer of %llu", buffer->backend->name,
-                   (unsigned long long)offset, (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
-}
-
 qn_status qn__gpu_upload(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err)
 {
     qn_gpu *gpu = (qn_gpu *)buffer->backend;
-    QN_TRY(check_range(buffer, offset, bytes, err));
+    QN_TRY(qn__buffer_check_range(buffer, offset, bytes, err));
     return bytes ? gpu->driver->write(gpu->device, ((qn_gpu_buffer *)buffer)->memory, offset, src, bytes, err) : QN_OK;
 }
 
 qn_status qn__gpu_download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err)
 {
     qn_gpu *gpu = (qn_gpu *)buffer->backend;
-    QN_TRY(check_range(buffer, offset, bytes, err));
+    QN_TRY(qn__buffer_check_range(buffer, offset, bytes, err));
     QN_TRY(qn__gpu_failure(gpu, err));
     return bytes ? gpu->driver->read(gpu->device, ((const qn_gpu_buffer *)buffer)->memory, offset, dst, bytes, err)
                  : QN_OK;

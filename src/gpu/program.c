@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/gpu/program.c -- a segment compiled to a list of launches with every value resolved, and sending them. */
 #include "gpu/gpu.h"
+#include "backend/values.h"
 #include "base/metrics.h"
 
 #include <string.h>
@@ -59,11 +60,6 @@ void qn__gpu_launch(qn_gpu_builder *b, qn_gpu_kernel kernel, int64_t n_groups, c
 
 /* ---- where values lie ---- */
 
-static bool is_unbound(const qn_node *root)
-{
-    return !root->buffer && (root->op == QN_OP_param || (root->flags & QN_NODE_bound));
-}
-
 static void resolve(const qn_buffer *activations, planned *l)
 {
     for (int i = 0; i < l->launch.n_values; i++) {
@@ -72,7 +68,7 @@ static void resolve(const qn_buffer *activations, planned *l)
         uint64_t offset = l->user->scratch_offset + l->at[i].from;
         if (n) {
             const qn_dtype_info *d = qn_dtype_get(n->dtype);
-            if (is_unbound(n->root)) continue;
+            if (qn__value_is_unbound(n->root)) continue;
             buffer = n->root->buffer ? n->root->buffer : activations;
             offset = (n->root->buffer ? n->root->buffer_offset : n->root->offset) +
                      (uint64_t)(n->layout.offset / d->block_elems * d->block_bytes);
@@ -82,29 +78,10 @@ static void resolve(const qn_buffer *activations, planned *l)
     }
 }
 
-/* A backend may read its own buffers only. */
 static qn_status check_value(const qn_gpu *gpu, const qn_segment *segment, const qn_node *user, const qn_node *n,
                              qn_error *err)
 {
-    const qn_node *root = n->root;
-    const qn_buffer *buffer = root->buffer ? root->buffer : segment->activations;
-    if (is_unbound(root)) return QN_OK;
-    const bool lost = !root->buffer && root->place != user->place;
-    if (lost || !buffer || buffer->backend != &gpu->base)
-        return QN_FAIL(err, invalid,
-                       "%s: %s \"%s\" needs \"%s\", which lies in %s: backends may not read each other's buffers",
-                       gpu->base.name, qn_node_op_name(user), user->name, n->name[0] ? n->name : qn_node_op_name(n),
-                       lost || !buffer ? "another backend's activations" : buffer->backend->name);
-    int64_t lo, hi;
-    qn_layout_range(&n->layout, &lo, &hi);
-    const qn_dtype_info *d = qn_dtype_get(n->dtype);
-    const uint64_t start = root->buffer ? root->buffer_offset : root->offset,
-                   bytes = (uint64_t)(hi / d->block_elems * d->block_bytes);
-    if (lo < 0 || start > buffer->bytes || bytes > buffer->bytes - start)
-        return QN_FAIL(err, invalid, "%s: %s \"%s\" ends %llu bytes past %llu in a buffer of %llu", gpu->base.name,
-                       qn_node_op_name(n), n->name, (unsigned long long)bytes, (unsigned long long)start,
-                       (unsigned long long)buffer->bytes);
-    return QN_OK;
+    return qn__value_is_unbound(n->root) ? QN_OK : qn__value_check(&gpu->base, segment->activations, user, n, err);
 }
 
 static qn_status compile_node(qn_gpu_builder *b, const qn_segment *segment, const qn_node *n, qn_error *err)
