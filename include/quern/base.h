@@ -53,7 +53,8 @@ QN_API const char *qn_version(void);
     QN_STATUS(limit,       "a documented limit was exceeded") \
     QN_STATUS(state,       "the object is not in a state that allows this") \
     QN_STATUS(cancelled,   "a callback asked to stop") \
-    QN_STATUS(internal,    "a bug in Quern")
+    QN_STATUS(internal,    "a bug in Quern") \
+    QN_STATUS(lost,        "a device is gone: what was computed with it must be opened again")
 /* clang-format on */
 
 typedef enum qn_status {

@@ -107,7 +107,8 @@ qn_status qn__gpu_upload(qn_buffer *buffer, uint64_t offset, const void *src, ui
 {
     qn_gpu *gpu = (qn_gpu *)buffer->backend;
     QN_TRY(qn__buffer_check_range(buffer, offset, bytes, err));
-    return bytes ? gpu->driver->write(gpu->device, ((qn_gpu_buffer *)buffer)->memory, offset, src, bytes, err) : QN_OK;
+    return bytes ? gpu->driver->write(gpu->device, ((qn_gpu_buffer *)buffer)->memory, offset, src, bytes, false, err)
+                 : QN_OK;
 }
 
 qn_status qn__gpu_download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err)

@@ -34,23 +34,64 @@ typedef struct qn_gpu_launch {
 typedef struct qn_gpu_device_info {
     qn_device device;
     uint64_t largest; /* bytes of one buffer */
+    uint64_t free;    /* bytes that it says are free now; 0: it does not say */
+    bool captures;    /* capture_begin and its kin work on this device */
 } qn_gpu_device_info;
 
-/* A driver: one file, which alone knows its library. All calls of a device come from one thread at a time. */
+/* Memory of the host that a device reads and writes without a copy in between (pinned). */
+typedef struct qn_gpu_host {
+    void *at;
+    uint64_t bytes;
+    void *own; /* the driver's */
+} qn_gpu_host;
+
+/* A driver: one file, which alone knows its library. All calls of a device come from one thread at a time. A device
+ * has one queue: what is written, copied, launched, replayed and read is done in the order of the calls, and only
+ * `read`, `event_sync` and `finish` wait. A call may fail with what an earlier one has met; status `lost` says that
+ * the device is gone for good. */
 typedef struct qn_gpu_driver {
     const char *name;
     /* At most max; unsupported where the library is not there or too old: says what to install. */
     qn_status (*devices)(qn_device *out, int max, int *n, qn_error *err);
     qn_status (*open)(int index, qn_gpu_device **out, qn_gpu_device_info *info, qn_error *err);
     void (*close)(qn_gpu_device *d);
+
     qn_status (*alloc)(qn_gpu_device *d, uint64_t bytes, void **memory, qn_error *err);
     void (*free)(qn_gpu_device *d, void *memory);
-    /* In the order of the calls, as launches are; write may return before it is done, but not before src may change. */
-    qn_status (*write)(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
+    /* Memory of the host's as memory of the device, to read; it stays where it is until that is freed. NULL member:
+     * this driver cannot. */
+    qn_status (*wrap)(qn_gpu_device *d, const void *host, uint64_t bytes, void **memory, qn_error *err);
+    qn_status (*host_alloc)(qn_gpu_device *d, uint64_t bytes, qn_gpu_host *out, qn_error *err);
+    void (*host_free)(qn_gpu_device *d, qn_gpu_host *host);
+
+    /* `stays`: src is host_alloc's, and stays as it is until an event recorded after this call is done: nothing is
+     * copied first. Otherwise src may change when it returns. */
+    qn_status (*write)(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t bytes, bool stays,
+                       qn_error *err);
     qn_status (*read)(qn_gpu_device *d, void *memory, uint64_t offset, void *dst, uint64_t bytes, qn_error *err);
+    /* Within the device; the two ranges don't overlap. */
+    qn_status (*copy)(qn_gpu_device *d, void *to, uint64_t to_at, void *from, uint64_t from_at, uint64_t bytes,
+                      qn_error *err);
+
+    /* An event is done when all that was called before it was recorded last is; one never recorded is done. */
+    qn_status (*event_create)(qn_gpu_device *d, void **event, qn_error *err);
+    void (*event_destroy)(qn_gpu_device *d, void *event);
+    qn_status (*event_record)(qn_gpu_device *d, void *event, qn_error *err);
+    qn_status (*event_sync)(qn_gpu_device *d, void *event, qn_error *err); /* the caller waits */
+    /* What is called on `waits` from now on waits for an event of `d`. NULL member: its devices can't wait for each
+     * other. */
+    qn_status (*event_wait)(qn_gpu_device *waits, qn_gpu_device *d, void *event, qn_error *err);
+
     /* What a kernel of kernels.def needs beyond the sources; called before its first launch. */
     qn_status (*prepare)(qn_gpu_device *d, int kernel, qn_error *err);
     qn_status (*launch)(qn_gpu_device *d, const qn_gpu_launch *l, qn_error *err);
+    /* Launches between begin and end are noted, not done; replay does all of them in order, as one, any number of
+     * times. After a failure of a launch, end is called all the same. NULL members: launches go one by one. */
+    qn_status (*capture_begin)(qn_gpu_device *d, qn_error *err);
+    qn_status (*capture_end)(qn_gpu_device *d, void **graph, qn_error *err);
+    qn_status (*replay)(qn_gpu_device *d, void *graph, qn_error *err);
+    void (*graph_destroy)(qn_gpu_device *d, void *graph); /* not before what it was replayed for is done */
+
     qn_status (*finish)(qn_gpu_device *d, qn_error *err); /* waits for everything */
 } qn_gpu_driver;
 

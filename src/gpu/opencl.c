@@ -19,7 +19,9 @@
     ROW(clCreateCommandQueue) ROW(clReleaseCommandQueue) ROW(clCreateBuffer) ROW(clReleaseMemObject) \
     ROW(clEnqueueReadBuffer) ROW(clEnqueueWriteBuffer) ROW(clCreateProgramWithSource) ROW(clBuildProgram) \
     ROW(clGetProgramBuildInfo) ROW(clReleaseProgram) ROW(clCreateKernel) ROW(clReleaseKernel) ROW(clSetKernelArg) \
-    ROW(clEnqueueNDRangeKernel) ROW(clFinish)
+    ROW(clEnqueueNDRangeKernel) ROW(clFinish) ROW(clEnqueueCopyBuffer) ROW(clEnqueueMapBuffer) \
+    ROW(clEnqueueUnmapMemObject) ROW(clEnqueueMarkerWithWaitList) ROW(clWaitForEvents) ROW(clReleaseEvent) \
+    ROW(clFlush)
 /* clang-format on */
 
 static struct {
@@ -82,8 +84,11 @@ static const char *error_name(cl_int code)
 static qn_status fail(cl_int code, const char *call, qn_error *err)
 {
     const bool memory = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY;
-    return memory ? QN_FAIL(err, nomem, "opencl: %s (%s, %d)", error_name(code), call, code)
-                  : QN_FAIL(err, unsupported, "opencl: %s (%s, %d)", error_name(code), call, code);
+    if (memory) return QN_FAIL(err, nomem, "opencl: %s (%s, %d)", error_name(code), call, code);
+    if (code == CL_DEVICE_NOT_AVAILABLE)
+        return QN_FAIL(err, lost, "opencl: %s (%s, %d); is it unplugged or reset? Open the model again",
+                       error_name(code), call, code);
+    return QN_FAIL(err, unsupported, "opencl: %s (%s, %d)", error_name(code), call, code);
 }
 #define TRY(call, ...) \
     do { \
@@ -221,16 +226,93 @@ static void release(qn_gpu_device *d, void *memory)
     if (memory) (void)cl.clReleaseMemObject(memory);
 }
 
-static qn_status write_bytes(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t bytes,
-                             qn_error *err)
+/* Pinned memory is a buffer of the host's, mapped for as long as it lives. */
+static qn_status host_alloc(qn_gpu_device *d, uint64_t bytes, qn_gpu_host *out, qn_error *err)
 {
-    TRY(clEnqueueWriteBuffer, d->queue, memory, CL_TRUE, (size_t)offset, (size_t)bytes, src, 0, NULL, NULL);
+    cl_int code = CL_SUCCESS;
+    const size_t n = bytes ? (size_t)bytes : 1;
+    cl_mem m = cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, n, NULL, &code);
+    if (code != CL_SUCCESS) return fail(code, "clCreateBuffer", err);
+    void *at = cl.clEnqueueMapBuffer(d->queue, m, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, n, 0, NULL, NULL, &code);
+    if (code != CL_SUCCESS) {
+        (void)cl.clReleaseMemObject(m);
+        return fail(code, "clEnqueueMapBuffer", err);
+    }
+    *out = (qn_gpu_host){.at = at, .bytes = bytes, .own = m};
+    return QN_OK;
+}
+
+static void host_free(qn_gpu_device *d, qn_gpu_host *host)
+{
+    if (!host->own) return;
+    (void)cl.clEnqueueUnmapMemObject(d->queue, host->own, host->at, 0, NULL, NULL);
+    (void)cl.clReleaseMemObject(host->own);
+    *host = (qn_gpu_host){0};
+}
+
+static qn_status wrap(qn_gpu_device *d, const void *host, uint64_t bytes, void **memory, qn_error *err)
+{
+    cl_int code = CL_SUCCESS;
+    *memory = cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, (size_t)bytes,
+                                (void *)(uintptr_t)host, &code);
+    return code == CL_SUCCESS ? QN_OK : fail(code, "clCreateBuffer", err);
+}
+
+static qn_status write_bytes(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t bytes,
+                             bool stays, qn_error *err)
+{
+    TRY(clEnqueueWriteBuffer, d->queue, memory, stays ? CL_FALSE : CL_TRUE, (size_t)offset, (size_t)bytes, src, 0, NULL,
+        NULL);
     return QN_OK;
 }
 
 static qn_status read_bytes(qn_gpu_device *d, void *memory, uint64_t offset, void *dst, uint64_t bytes, qn_error *err)
 {
     TRY(clEnqueueReadBuffer, d->queue, memory, CL_TRUE, (size_t)offset, (size_t)bytes, dst, 0, NULL, NULL);
+    return QN_OK;
+}
+
+static qn_status copy_bytes(qn_gpu_device *d, void *to, uint64_t to_at, void *from, uint64_t from_at, uint64_t bytes,
+                            qn_error *err)
+{
+    TRY(clEnqueueCopyBuffer, d->queue, from, to, (size_t)from_at, (size_t)to_at, (size_t)bytes, 0, NULL, NULL);
+    return QN_OK;
+}
+
+/* ---- events ---- */
+
+typedef struct event {
+    cl_event last; /* NULL: never recorded */
+} event;
+
+static qn_status event_create(qn_gpu_device *d, void **out, qn_error *err)
+{
+    (void)d;
+    *out = qn__calloc(1, sizeof(event));
+    return *out ? QN_OK : QN_FAIL_NOMEM(err, sizeof(event));
+}
+
+static void event_destroy(qn_gpu_device *d, void *e)
+{
+    (void)d;
+    if (e && ((event *)e)->last) (void)cl.clReleaseEvent(((event *)e)->last);
+    qn__free(e);
+}
+
+static qn_status event_record(qn_gpu_device *d, void *e, qn_error *err)
+{
+    cl_event now;
+    TRY(clEnqueueMarkerWithWaitList, d->queue, 0, NULL, &now);
+    if (((event *)e)->last) (void)cl.clReleaseEvent(((event *)e)->last);
+    ((event *)e)->last = now;
+    TRY(clFlush, d->queue);
+    return QN_OK;
+}
+
+static qn_status event_sync(qn_gpu_device *d, void *e, qn_error *err)
+{
+    (void)d;
+    if (((event *)e)->last) TRY(clWaitForEvents, 1, &((event *)e)->last);
     return QN_OK;
 }
 
@@ -274,8 +356,16 @@ static const qn_gpu_driver driver = {
     .close = close_device,
     .alloc = alloc,
     .free = release,
+    .wrap = wrap,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
     .write = write_bytes,
     .read = read_bytes,
+    .copy = copy_bytes,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_sync = event_sync,
     .prepare = prepare,
     .launch = launch,
     .finish = finish,

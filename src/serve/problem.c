@@ -27,7 +27,7 @@ static size_t place_in(const char *said, const char *field)
 bool problem_error(problem *p, const char *field, const qn_error *err)
 {
     char place[sizeof(p->field)];
-    const bool ours = err->status == QN_STATUS_internal || err->status == QN_STATUS_io;
+    const bool ours = err->status == QN_STATUS_internal || err->status == QN_STATUS_io || err->status == QN_STATUS_lost;
     const int status = err->status == QN_STATUS_nomem || err->status == QN_STATUS_state ? 503 : ours ? 500 : 400;
     const size_t n = place_in(err->text, field);
     if (!n || n >= sizeof(place)) return problem_set(p, status, field, "%s", err->text);

@@ -57,10 +57,11 @@ static void release(qn_gpu_device *d, void *memory)
     d->n_buffers--;
     free(memory);
 }
-static qn_status write_bytes(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t n,
+static qn_status write_bytes(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t n, bool stays,
                              qn_error *err)
 {
     (void)d;
+    (void)stays;
     QN_TRY(called(err));
     memcpy((char *)memory + offset, src, n);
     return QN_OK;
