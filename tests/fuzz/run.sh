@@ -3,6 +3,9 @@
 # run.sh BUILD SECONDS JOBS [TARGET] -- runs every fuzz target, or one, for SECONDS over a copy of its seeds, JOBS at a time. Seeds are
 # the corpus, made by hand, and what earlier runs of a minute found beyond it: found/TARGET, one input for each edge (libFuzzer's
 # -merge=1 -use_counters=0), so that a run begins where those ended.
+#
+# Every run draws the same inputs (FUZZ_SEED, 1), as far as its time goes: what is red stays red, and a change isn't refused for what was
+# there before it. FUZZ_SEED=0 draws others, for long runs by hand.
 set -u
 build=$1 seconds=$2 jobs=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,6 +15,11 @@ mkdir -p "$work"
 max_len() {
     case $1 in fuzz_schema | fuzz_messages | fuzz_grammar | fuzz_template | fuzz_reader | fuzz_serve) echo -max_len=1024 ;; fuzz_batch) echo -max_len=192 ;; esac
 }
+# The order of inputs hangs on the addresses that are compared and on the time of each run, unless both are taken out.
+case ${FUZZ_SEED:=1} in
+0) same= order= ;;
+*) same="-seed=$FUZZ_SEED -entropic=0 -reload=0" order=$(setarch -R true 2>/dev/null && echo setarch -R) ;;
+esac
 one() {
     name=$1
     mkdir -p "$work/$name"
@@ -19,7 +27,7 @@ one() {
     [ ! -d "$here/found/$name" ] || cp -r "$here/found/$name/." "$work/$name/"
     ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=16 # or each allocation is fresh memory from the system
     export ASAN_OPTIONS
-    "$build/$name" $(max_len "$name") -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$work/$name-" \
+    $order "$build/$name" $same $(max_len "$name") -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$work/$name-" \
         "$work/$name" >"$work/$name.log" 2>&1
     status=$?
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$name.log")
