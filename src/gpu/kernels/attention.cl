@@ -11,7 +11,7 @@ typedef struct tile_of_cells {
     int32_t n, first, last, cell[TILE];
 } tile_of_cells;
 
-static void find_cells(LOCAL tile_of_cells *t, GLOBAL const int32_t *list, const qn_attention_sizes *s, int32_t at,
+DEVICE void find_cells(LOCAL tile_of_cells *t, GLOBAL const int32_t *list, const qn_attention_sizes *s, int32_t at,
                        int32_t begin, int32_t end)
 {
     int32_t n = 0, first = -1, last = 0;
@@ -31,7 +31,7 @@ typedef struct totals {
     float max, sum, y[SLICE / 64];
 } totals;
 
-static void merge(totals *all, float max, float sum, const float *y, int n)
+DEVICE void merge(totals *all, float max, float sum, const float *y, int n)
 {
     if (sum == 0) return;
     const float m = higher(all->max, max), a = exp_of(all->max - m), b = exp_of(max - m);
@@ -69,8 +69,8 @@ static void merge(totals *all, float max, float sum, const float *y, int n)
 
 /* ---- K and V in 16 bits or less: products of integers ---- */
 
-static inline int to_i16(float x) { return x >= 32767 ? 32767 : x >= -32768 ? ROUND(x) : -32768; } /* NaN: -32768 */
-static inline float power_of_2(int n) { return FLOAT((uint32_t)(n + 127) << 23); }
+DEVICE int to_i16(float x) { return x >= 32767 ? 32767 : x >= -32768 ? ROUND(x) : -32768; } /* NaN: -32768 */
+DEVICE float power_of_2(int n) { return FLOAT((uint32_t)(n + 127) << 23); }
 
 typedef struct int_room {
     tile_of_cells t;
@@ -79,7 +79,7 @@ typedef struct int_room {
 } int_room;
 
 /* Elements [at, at + n) of the query: returns the scale. */
-static float pack_query(LOCAL int_room *r, GLOBAL const float *q, float scale, int n)
+DEVICE float pack_query(LOCAL int_room *r, GLOBAL const float *q, float scale, int n)
 {
     float lane[16], highest = 0;
     MEET(); /* the room is free */
@@ -100,7 +100,7 @@ static float pack_query(LOCAL int_room *r, GLOBAL const float *q, float scale, i
 }
 
 /* q.k of one cell's row as integers, and the row's scale. */
-static float score_of(LOCAL const int16_t *q, GLOBAL const uint8_t *k, int32_t format, int64_t at, int n, float *scale)
+DEVICE float score_of(LOCAL const int16_t *q, GLOBAL const uint8_t *k, int32_t format, int64_t at, int n, float *scale)
 {
     float lane[16];
     for (int j = 0; j < 16; j++) lane[j] = 0;
@@ -119,9 +119,9 @@ static float score_of(LOCAL const int16_t *q, GLOBAL const uint8_t *k, int32_t f
     return (float)(int32_t)sum;
 }
 
-KERNEL void attention_int(VALUE(y), VALUE(q), VALUE(k), VALUE(v), VALUE(lists), VALUE(spans), VALUE(sinks),
-                          const qn_attention_sizes s, LOCAL int_room *r)
+KERNEL_7(attention_int, qn_attention_sizes, y, q, k, v, lists, spans, sinks)
 {
+    IN_ROOM(int_room, r);
     BEGIN();
     for (int32_t at = begin / TILE * TILE; at < end; at += TILE) {
         MEET();
@@ -214,9 +214,9 @@ typedef struct float_room {
     float max, sum, p[TILE];
 } float_room;
 
-KERNEL void attention_float(VALUE(y), VALUE(q), VALUE(k), VALUE(v), VALUE(lists), VALUE(spans), VALUE(sinks),
-                            const qn_attention_sizes s, LOCAL float_room *r)
+KERNEL_7(attention_float, qn_attention_sizes, y, q, k, v, lists, spans, sinks)
 {
+    IN_ROOM(float_room, r);
     BEGIN();
     for (int32_t at = begin / TILE * TILE; at < end; at += TILE) {
         MEET();

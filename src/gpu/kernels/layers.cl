@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* src/gpu/kernels/layers.cl -- element by element, norms, rotations, and rows by number. */
 
-KERNEL void pointwise(VALUE(y), VALUE(a), VALUE(b), const qn_pointwise_sizes s, LOCAL float *room)
+KERNEL_3(pointwise, qn_pointwise_sizes, y, a, b)
 {
     const int64_t i = GROUP * WIDTH + LANE;
-    (void)room;
     if (i >= s.n) return;
     const float x = AS(float, a)[i], z = AS(float, b)[i];
     float r;
@@ -19,11 +18,10 @@ KERNEL void pointwise(VALUE(y), VALUE(a), VALUE(b), const qn_pointwise_sizes s, 
 }
 
 /* A value of any layout, dense and row-major. */
-KERNEL void copy(VALUE(y), VALUE(x), const qn_copy_sizes s, LOCAL float *room)
+KERNEL_2(copy, qn_copy_sizes, y, x)
 {
     const int64_t i = GROUP * WIDTH + LANE;
     int64_t at = 0, left = i;
-    (void)room;
     if (i >= s.n) return;
     for (int d = 7; d >= 0; d--) {
         at += left % s.dim[d] * s.stride[d];
@@ -45,8 +43,9 @@ KERNEL void copy(VALUE(y), VALUE(x), const qn_copy_sizes s, LOCAL float *room)
 }
 
 /* A group a row; sums of squares in sixteen chains. */
-KERNEL void rms_norm(VALUE(y), VALUE(x), VALUE(w), const qn_norm_sizes s, LOCAL float *chain)
+KERNEL_3(rms_norm, qn_norm_sizes, y, x, w)
 {
+    IN_ROOM(float, chain);
     GLOBAL const float *x = AS(float, x) + GROUP * s.x_stride;
     GLOBAL const float *w = AS(float, w);
     GLOBAL float *y = AS(float, y) + GROUP * s.y_stride;
@@ -62,7 +61,7 @@ KERNEL void rms_norm(VALUE(y), VALUE(x), VALUE(w), const qn_norm_sizes s, LOCAL 
 }
 
 /* A group a head. */
-KERNEL void rope_apply(VALUE(y), VALUE(x), VALUE(table), const qn_rope_sizes s, LOCAL float *room)
+KERNEL_3(rope_apply, qn_rope_sizes, y, x, table)
 {
     const int64_t row = GROUP;
     const int64_t token = s.heads_first ? row / (s.heads * s.tokens) * s.tokens + row % s.tokens : row / s.heads;
@@ -70,7 +69,6 @@ KERNEL void rope_apply(VALUE(y), VALUE(x), VALUE(table), const qn_rope_sizes s, 
     GLOBAL const float *cos_sin = AS(float, table) + token % s.n_table * s.table_stride;
     GLOBAL float *y = AS(float, y) + row * s.y_stride;
     const int64_t n_pairs = s.n_rot / 2;
-    (void)room;
     for (int64_t i = LANE; i < n_pairs; i += WIDTH) {
         const int64_t first = s.neox ? i : 2 * i, second = s.neox ? i + n_pairs : 2 * i + 1;
         const float c = cos_sin[2 * i], sine = s.back ? -cos_sin[2 * i + 1] : cos_sin[2 * i + 1];
@@ -82,23 +80,21 @@ KERNEL void rope_apply(VALUE(y), VALUE(x), VALUE(table), const qn_rope_sizes s, 
 }
 
 /* A group a row of the result. An id out of range gives zeros. */
-KERNEL void get_rows(VALUE(y), VALUE(table), VALUE(ids), const qn_get_rows_sizes s, LOCAL float *room)
+KERNEL_3(get_rows, qn_get_rows_sizes, y, table, ids)
 {
     const int32_t id = AS(int32_t, ids)[GROUP * s.id_stride];
     GLOBAL const uint8_t *row = AS(uint8_t, table) + elements_bytes(s.format, (int64_t)id * s.table_stride);
-    (void)room;
     for (int64_t i = LANE; i < s.m; i += WIDTH)
         AS(float, y)[GROUP * s.m + i] = id >= 0 && id < s.n_rows ? element(row, s.format, i) : 0.0f;
 }
 
 /* A group a row of x. Of several that name one row the last is written. */
-KERNEL void set_rows(VALUE(dst), VALUE(x), VALUE(rows), const qn_set_rows_sizes s, LOCAL float *room)
+KERNEL_3(set_rows, qn_set_rows_sizes, dst, x, rows)
 {
     GLOBAL const int32_t *rows = AS(int32_t, rows);
     GLOBAL const float *x = AS(float, x) + GROUP * s.x_stride;
     const int32_t row = rows[GROUP * s.row_stride];
     bool skip = row < 0 || row >= s.n_rows;
-    (void)room;
     for (int64_t i = GROUP + 1; i < s.n && !skip; i++) skip = rows[i * s.row_stride] == row;
     for (int64_t i = LANE; i < s.m && !skip; i += WIDTH) {
         const int64_t at = row * s.dst_stride + i;

@@ -10,9 +10,9 @@ CONSTANT int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6
 #define ACT_BYTES(n) ((n) == 32 ? 40 : 296)
 #define ACT_Q(n)     ((n) == 32 ? 8 : 40)
 
-static inline int within_127(int x) { return x < -127 ? -127 : x > 127 ? 127 : x; }
+DEVICE int within_127(int x) { return x < -127 ? -127 : x > 127 ? 127 : x; }
 
-static void quantize(GLOBAL const float *x, GLOBAL uint8_t *y, int n)
+DEVICE void quantize(GLOBAL const float *x, GLOBAL uint8_t *y, int n)
 {
     float lo = 0, hi = 0;
     bool finite = true;
@@ -48,10 +48,9 @@ static void quantize(GLOBAL const float *x, GLOBAL uint8_t *y, int n)
 
 /* A work-item a block. */
 #define QUANTIZE(N) \
-    KERNEL void quantize_##N(VALUE(y), VALUE(x), const qn_quantize_sizes s, LOCAL float *room) \
+    KERNEL_2(quantize_##N, qn_quantize_sizes, y, x) \
     { \
         const int64_t block = GROUP * WIDTH + LANE, blocks = s.k / N; \
-        (void)room; \
         if (block < blocks * s.n_columns) \
             quantize(AS(float, x) + block / blocks * s.x_stride + block % blocks * N, \
                      AS(uint8_t, y) + block * ACT_BYTES(N), N); \
@@ -63,20 +62,20 @@ QUANTIZE(256)
  * and of super-blocks scale and minimum of sub-block j. */
 
 #define LOW_HIGH(qs, i) ((i) < 16 ? (qs)[i] & 15 : (qs)[(i)-16] >> 4)
-static inline uint32_t long_at(GLOBAL const uint8_t *p)
+DEVICE uint32_t long_at(GLOBAL const uint8_t *p)
 {
     return (uint32_t)word_at(p) | (uint32_t)word_at(p + 2) << 16;
 }
-static inline float e8m0_half(uint8_t e) { return FLOAT(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23); }
-static inline int k4_scale(GLOBAL const uint8_t *s, int j)
+DEVICE float e8m0_half(uint8_t e) { return FLOAT(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23); }
+DEVICE int k4_scale(GLOBAL const uint8_t *s, int j)
 {
     return j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
 }
-static inline int k4_min(GLOBAL const uint8_t *s, int j)
+DEVICE int k4_min(GLOBAL const uint8_t *s, int j)
 {
     return j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4;
 }
-static inline int q3_scale(GLOBAL const uint8_t *s, int j)
+DEVICE int q3_scale(GLOBAL const uint8_t *s, int j)
 {
     return ((j < 8 ? s[j] & 15 : s[j - 8] >> 4) | (s[8 + j % 4] >> j / 4 * 2 & 3) << 4) - 32;
 }
@@ -165,10 +164,9 @@ static inline int q3_scale(GLOBAL const uint8_t *s, int j)
 #define FINISH() AS(float, y)[c * s.m + r] = s.has_bias ? acc + AS(float, bias)[r] : acc
 
 #define LINEAR_OF_32(NAME, WITH_MIN) \
-    KERNEL void linear_##NAME(VALUE(y), VALUE(x), VALUE(w), VALUE(bias), const qn_linear_sizes s, LOCAL float *room) \
+    KERNEL_4(linear_##NAME, qn_linear_sizes, y, x, w, bias) \
     { \
         ROW_AND_COLUMN(); \
-        (void)room; \
         GLOBAL const uint8_t *x = AS(uint8_t, x) + c * (s.k / 32) * 40; \
         for (int64_t at = 0; at < s.k; at += 32, w += BYTES_##NAME, x += 40) { \
             GLOBAL const int8_t *q = (GLOBAL const int8_t *)x + 8; \
@@ -186,10 +184,9 @@ static inline int q3_scale(GLOBAL const uint8_t *s, int j)
     }
 
 #define LINEAR_OF_256(NAME, SUB, WITH_MIN) \
-    KERNEL void linear_##NAME(VALUE(y), VALUE(x), VALUE(w), VALUE(bias), const qn_linear_sizes s, LOCAL float *room) \
+    KERNEL_4(linear_##NAME, qn_linear_sizes, y, x, w, bias) \
     { \
         ROW_AND_COLUMN(); \
-        (void)room; \
         GLOBAL const uint8_t *x = AS(uint8_t, x) + c * (s.k / 256) * 296; \
         for (int64_t at = 0; at < s.k; at += 256, w += BYTES_##NAME, x += 296) { \
             GLOBAL const int8_t *q = (GLOBAL const int8_t *)x + 40; \
@@ -223,10 +220,9 @@ LINEAR_OF_256(Q6_K, 16, 0) LINEAR_OF_256(IQ4_XS, 32, 0)
     /* clang-format on */
 
     /* Floats: slices of 256 elements, each one chain, added in order. */
-    KERNEL void linear_float(VALUE(y), VALUE(x), VALUE(w), VALUE(bias), const qn_linear_sizes s, LOCAL float *room)
+    KERNEL_4(linear_float, qn_linear_sizes, y, x, w, bias)
 {
     ROW_AND_COLUMN();
-    (void)room;
     GLOBAL const float *x = AS(float, x) + c * s.x_stride;
     for (int64_t at = 0; at < s.k; at += 256) {
         float sum = 0;

@@ -2,9 +2,9 @@
 /* src/gpu/kernels/prelude.cl -- numbers that all kernels share: formats of elements, the exponential, sums in sixteen
  * chains. */
 
-static inline float higher(float x, float y) { return x > y ? x : y; } /* y where either is NaN */
+DEVICE float higher(float x, float y) { return x > y ? x : y; } /* y where either is NaN */
 
-static inline float half_to_float(uint16_t h)
+DEVICE float half_to_float(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, em = h & 0x7fff;
     if (em < 0x400) return FLOAT(sign | BITS((float)(int32_t)em * 0x1p-24f));
@@ -12,7 +12,7 @@ static inline float half_to_float(uint16_t h)
                  (em < 0x7c00 ? (em << 13) + (112u << 23) : (em << 13) | 0x7f800000 | (em > 0x7c00 ? 0x400000 : 0)));
 }
 
-static inline uint16_t float_to_half(float f)
+DEVICE uint16_t float_to_half(float f)
 {
     const uint32_t u = BITS(f), a = u & 0x7fffffff;
     const uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
@@ -25,9 +25,9 @@ static inline uint16_t float_to_half(float f)
     return (uint16_t)(sign | (whole + (rest > half_way || (rest == half_way && (whole & 1)))));
 }
 
-static inline float bf16_to_float(uint16_t h) { return FLOAT((uint32_t)h << 16); }
+DEVICE float bf16_to_float(uint16_t h) { return FLOAT((uint32_t)h << 16); }
 
-static inline uint16_t float_to_bf16(float f)
+DEVICE uint16_t float_to_bf16(float f)
 {
     const uint32_t u = BITS(f);
     if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
@@ -35,11 +35,11 @@ static inline uint16_t float_to_bf16(float f)
 }
 
 /* Blocks lie at any address. */
-static inline uint16_t word_at(GLOBAL const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
-static inline float half_at(GLOBAL const uint8_t *p) { return half_to_float(word_at(p)); }
+DEVICE uint16_t word_at(GLOBAL const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
+DEVICE float half_at(GLOBAL const uint8_t *p) { return half_to_float(word_at(p)); }
 
 /* Element i of rows in one of the formats of QN_GPU_FORMAT. */
-static inline float element(GLOBAL const uint8_t *row, int32_t format, int64_t i)
+DEVICE float element(GLOBAL const uint8_t *row, int32_t format, int64_t i)
 {
     switch (format) {
     case QN_GPU_F32: return FLOAT((uint32_t)word_at(row + 4 * i) | (uint32_t)word_at(row + 4 * i + 2) << 16);
@@ -48,13 +48,13 @@ static inline float element(GLOBAL const uint8_t *row, int32_t format, int64_t i
     default: /* Q8_0 */ row += i / 32 * 34; return half_at(row) * (float)(int8_t)row[2 + i % 32];
     }
 }
-static inline int64_t elements_bytes(int32_t format, int64_t n)
+DEVICE int64_t elements_bytes(int32_t format, int64_t n)
 {
     return format == QN_GPU_F32 ? 4 * n : format == QN_GPU_Q8_0 ? n / 32 * 34 : 2 * n;
 }
 
 /* Of sixteen chains: the order of backend/numbers. */
-static inline float sum_of_16(const float *lane)
+DEVICE float sum_of_16(const float *lane)
 {
     float s[8];
     for (int j = 0; j < 8; j++) s[j] = lane[j] + lane[j + 8];
@@ -64,7 +64,7 @@ static inline float sum_of_16(const float *lane)
 }
 
 /* As backend/numbers/exp.h defines it. */
-static inline float exp_of(float x)
+DEVICE float exp_of(float x)
 {
     if (isnan(x)) return x;
     if (x < QN_EXP_MIN) return 0;

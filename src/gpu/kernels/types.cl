@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* src/gpu/kernels/types.cl -- what the dialects of kernels name differently. Kernels are written in what OpenCL C,
- * CUDA and HIP have in common; a fused multiply-add is written as one, everything else is rounded as it stands. */
+ * CUDA, HIP and C have in common; a fused multiply-add is written as one, everything else is rounded as it stands
+ * (nvcc -fmad=false, clang -ffp-contract=off). In C, which the tests compile, work-items take turns (dialect.h there).
+ *
+ * A kernel is KERNEL_3(name, struct of sizes, y, x, w) { .. }: AS(type, y) is where the value y lies, s its sizes, and
+ * IN_ROOM(type, r) makes r a pointer to the memory that a group shares. Functions beside kernels begin with DEVICE. */
+#if defined(__OPENCL_C_VERSION__)
 #pragma OPENCL FP_CONTRACT OFF
 typedef char int8_t;
 typedef short int16_t;
@@ -10,20 +15,88 @@ typedef uchar uint8_t;
 typedef ushort uint16_t;
 typedef uint uint32_t;
 typedef ulong uint64_t;
-#define KERNEL         __kernel
-#define GLOBAL         __global
-#define LOCAL          __local
-#define CONSTANT       __constant
-#define GROUP          ((int64_t)get_group_id(0))
-#define LANE           ((int32_t)get_local_id(0))
-#define WIDTH          ((int32_t)get_local_size(0))
-#define MEET()         barrier(CLK_LOCAL_MEM_FENCE)
+#define KERNEL              __kernel
+#define DEVICE              static inline
+#define GLOBAL              __global
+#define LOCAL               __local
+#define CONSTANT            __constant
+#define GROUP               ((int64_t)get_group_id(0))
+#define LANE                ((int32_t)get_local_id(0))
+#define WIDTH               ((int32_t)get_local_size(0))
+#define MEET()              barrier(CLK_LOCAL_MEM_FENCE)
+#define ROOM                LOCAL ulong2 *room_
+#define IN_ROOM(type, name) LOCAL type *name = (LOCAL type *)room_
+#define BITS(x)             as_uint(x)
+#define FLOAT(bits)         as_float((uint32_t)(bits))
+#define ROUND(x)            convert_int_rte(x)
+
+#elif defined(__CUDA__) || defined(__CUDACC__) || defined(__HIP__)
+#include <stdint.h>
+#define GLOBAL
+#define LOCAL
+#define ROOM const uint32_t room_bytes_
+#if defined(__HIP__)
+#include <hip/hip_runtime.h>
+#elif !defined(__NVCC__) /* clang without a header of CUDA */
+#define __global__     __attribute__((global))
+#define __device__     __attribute__((device))
+#define __constant__   __attribute__((constant))
+#define __shared__     __attribute__((shared))
+#define GROUP          ((int64_t)__nvvm_read_ptx_sreg_ctaid_x())
+#define LANE           ((int32_t)__nvvm_read_ptx_sreg_tid_x())
+#define WIDTH          ((int32_t)__nvvm_read_ptx_sreg_ntid_x())
+#define BITS(x)        __builtin_bit_cast(uint32_t, (float)(x))
+#define FLOAT(bits)    __builtin_bit_cast(float, (uint32_t)(bits))
+#define ROUND(x)       __nvvm_f2i_rn(x)
+#define fma(a, b, c)   __nvvm_fma_rn_f(a, b, c)
+#define sqrt(x)        __nvvm_sqrt_rn_f(x)
+#define fabs(x)        __builtin_fabsf(x)
+#endif
+#ifndef GROUP
+#define GROUP        ((int64_t)blockIdx.x)
+#define LANE         ((int32_t)threadIdx.x)
+#define WIDTH        ((int32_t)blockDim.x)
+#define BITS(x)      __float_as_uint(x)
+#define FLOAT(bits)  __uint_as_float((uint32_t)(bits))
+#define ROUND(x)     __float2int_rn(x)
+#define fma(a, b, c) fmaf(a, b, c)
+#define sqrt(x)      sqrtf(x) /* rounded correctly, as divisions are: the compilers' default */
+#define fabs(x)      fabsf(x)
+#endif
+#undef isnan
+#undef isfinite
+#define isnan(x)    ((x) != (x))
+#define isfinite(x) ((BITS(x) & 0x7f800000) != 0x7f800000)
+#define KERNEL      extern "C" __global__
+#define DEVICE      static __device__ inline
+#define CONSTANT    static __constant__ const
+#define MEET()      __syncthreads()
+#define IN_ROOM(type, name) \
+    extern __shared__ uint64_t room_[]; \
+    type *name = (type *)room_
+
+#else
+#include "dialect.h"
+#endif
+
 /* A value of the program: its buffer, and where in it. */
 #define VALUE(name)    GLOBAL uint8_t *name##_buffer, const uint64_t name##_offset
 #define AS(type, name) ((GLOBAL type *)(name##_buffer + name##_offset))
-#define BITS(x)        as_uint(x)
-#define FLOAT(bits)    as_float((uint32_t)(bits))
-#define ROUND(x)       convert_int_rte(x)
 
-#define NO_NUMBER      FLOAT(0x7fc00000)
-#define INFINITE       FLOAT(0x7f800000)
+#ifndef KERNEL_OF
+#define KERNEL_OF(name, n, sizes, parameters) KERNEL void name parameters
+#endif
+#define KERNEL_2(name, sizes, a, b)    KERNEL_OF(name, 2, sizes, (VALUE(a), VALUE(b), const sizes s, ROOM))
+#define KERNEL_3(name, sizes, a, b, c) KERNEL_OF(name, 3, sizes, (VALUE(a), VALUE(b), VALUE(c), const sizes s, ROOM))
+#define KERNEL_4(name, sizes, a, b, c, d) \
+    KERNEL_OF(name, 4, sizes, (VALUE(a), VALUE(b), VALUE(c), VALUE(d), const sizes s, ROOM))
+#define KERNEL_5(name, sizes, a, b, c, d, e) \
+    KERNEL_OF(name, 5, sizes, (VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(e), const sizes s, ROOM))
+#define KERNEL_6(name, sizes, a, b, c, d, e, f) \
+    KERNEL_OF(name, 6, sizes, (VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(e), VALUE(f), const sizes s, ROOM))
+#define KERNEL_7(name, sizes, a, b, c, d, e, f, g) \
+    KERNEL_OF(name, 7, sizes, \
+              (VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(e), VALUE(f), VALUE(g), const sizes s, ROOM))
+
+#define NO_NUMBER FLOAT(0x7fc00000)
+#define INFINITE  FLOAT(0x7f800000)
