@@ -70,6 +70,7 @@ typedef struct qn_trace_options {
      * ("0,3-5,-1", -1 outside of layers), positions ("0-9,100-"), phases. */
     const char *ops, *layers, *tokens, *phases;
     bool no_tokens;             /* leave token ids out of the file */
+    bool no_experts;            /* leave out which experts were chosen, and their gates */
     const qn_trace_note *notes; /* about this run, for who reads it: "command", "model" */
     int n_notes;
 } qn_trace_options;
@@ -146,11 +147,21 @@ typedef struct qn_trace_sight {
     uint64_t cells, pairs; /* cells that are seen; over all tokens, the cells that each sees */
 } qn_trace_sight;
 
-/* Which experts were chosen, by the node that computed the ids: [n_ids], of all tokens; n_distinct of them differ. */
+/* Which experts were chosen, by the node that computed the ids: [n_tokens, n_ids / n_tokens], each token's best first;
+ * n_distinct of them differ. */
 typedef struct qn_trace_choice {
     int32_t node, n_ids, n_distinct;
     const int32_t *ids;
+    const float *gates; /* [n_ids]: what the experts' results are multiplied by; NULL: not recorded */
 } qn_trace_choice;
+
+/* Hashes of a value's bits (the tap "trace" of quern/tap.h), one a row. Two runs that differ, differ first where their
+ * hashes do. Several of a node follow each other. */
+typedef struct qn_trace_hashes {
+    int32_t node, n;
+    const int32_t *items; /* [n] which of the step's tokens the row is of; -1: it is the whole value */
+    const uint64_t *hash; /* [n] */
+} qn_trace_hashes;
 
 typedef struct qn_trace_step {
     uint64_t number;
@@ -161,7 +172,8 @@ typedef struct qn_trace_step {
     const int32_t *pos, *seq;       /* [n_tokens] */
     const qn_trace_sight *sights;   /* [n_sights] */
     const qn_trace_choice *choices; /* [n_choices]; 0: no experts, or not recorded */
-    int32_t n_choices;
+    const qn_trace_hashes *hashes;  /* [n_hashes], in the order of computing */
+    int32_t n_choices, n_hashes;
     int64_t begin_ns, ns; /* from the trace's start; ns -1: its end is not in the file */
 } qn_trace_step;
 
@@ -237,6 +249,17 @@ typedef struct qn_trace_cost {
     double weight_bytes, cache_bytes, act_bytes, ops;
 } qn_trace_cost;
 QN_API qn_trace_cost qn_trace_cost_of(const qn_trace_node *node, const qn_trace_step *step);
+
+/* Of two recordings with hashes. Rows are matched by name, sequence and position, so batches may be of different sizes;
+ * of a row that was computed several times the first with the first. */
+typedef struct qn_trace_difference {
+    uint64_t compared, differ, alone; /* rows of both, those that differ, those of one of the two only */
+    /* the first that differs, of `a`: in the order of computing. NULL: none does */
+    const qn_trace_step *step;
+    const qn_trace_node *node;
+    int32_t item; /* which of the step's tokens; -1: the whole value */
+} qn_trace_difference;
+QN_API qn_status qn_trace_compare_values(const qn_trace *a, const qn_trace *b, qn_trace_difference *out, qn_error *err);
 
 #ifdef __cplusplus
 }

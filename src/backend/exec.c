@@ -176,6 +176,7 @@ void qn__exec_destroy(void *exec)
     for (int a = 0; a < QN_EXEC_AXES; a++) qn__free(e->axes[a].stretches);
     qn__graph_destroy(e->graph);
     qn__free(e->trace.skip);
+    qn__free(e->trace.gates);
     qn__free(e);
 }
 
@@ -337,7 +338,7 @@ qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
     if (e->rebound) rebind_programs(e, e->activations);
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) status = run_step(e, &e->steps[i], run, err);
     for (int p = 0; p < e->sched->n_backends; p++) type_at(e, p)->sync(e->sched->backends[p]);
-    if (recording.ring) qn__exec_recorded(&recording);
+    if (recording.ring) qn__exec_recorded(e, &recording);
     QN_COUNT(graph_runs, 1);
     QN_COUNT(compute_ns, qn__now_ns() - start);
     return status;

@@ -60,7 +60,9 @@ typedef struct qn_exec_trace {
         int32_t less[QN_EXEC_AXES];
     } plans[QN_EXEC_TRACED];
     int32_t n_plans;
-    uint8_t *skip; /* by node id; NULL: nothing is left out */
+    uint8_t *skip;  /* by node id; NULL: nothing is left out */
+    int32_t *gates; /* as in qn_trace_run */
+    uint64_t step;  /* that is recorded now; 0: none is */
 } qn_exec_trace;
 
 struct qn_exec {
@@ -127,7 +129,7 @@ typedef struct qn_exec_recording {
 } qn_exec_recording;
 /* Writes down the plan when it is the first time, and the step; the run to make then. */
 const qn_run *qn__exec_record(qn_exec *e, const qn_run *run, qn_exec_recording *out);
-void qn__exec_recorded(qn_exec_recording *recording);
+void qn__exec_recorded(qn_exec *e, qn_exec_recording *recording);
 void qn__exec_record_transfer(const qn_node *node, const qn_trace_run *trace, uint64_t begin);
 /* Where a value lies. */
 qn_buffer *qn__exec_memory(const qn_exec *e, const qn_node *n, uint64_t *offset);

@@ -90,6 +90,10 @@ qn_status qn__exec_read(const qn_exec *e, const qn_node *node, float *dst, uint6
  * take. And back: of F32 only. */
 qn_status qn__exec_take(const qn_exec *e, const qn_node *node, float *dst, void *raw, qn_error *err);
 qn_status qn__exec_put(const qn_exec *e, const qn_node *node, const float *src, qn_error *err);
+/* Inside a tap: hashes of a value's rows into the recording, where the run at hand is recorded; else nothing. items:
+ * which of the run's tokens the rows are of, -1 of none. */
+void qn__exec_record_hashes(const qn_exec *e, const qn_node *node, const int32_t *items, const uint64_t *hashes,
+                            int32_t n);
 /* Measured times of a run, by node. */
 typedef struct qn_node_times {
     double *ns;

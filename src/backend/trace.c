@@ -109,6 +109,37 @@ static uint8_t *skips_of(const qn_graph *g, const qn_trace_filter *f)
     return skip;
 }
 
+static bool is_of(const char *name, const char *role)
+{
+    const size_t n = strlen(role);
+    return strncmp(name, role, n) == 0 && name[n] == '-';
+}
+
+/* Where products read the ids of the experts whose gates these are: 1 + its id, 0 nowhere. */
+static int32_t ids_of(const qn_graph *g, const qn_node *gates, const char *ids_name)
+{
+    for (int32_t i = 0; i < g->n_nodes; i++) {
+        const qn_node *n = g->nodes[i];
+        if (n->op == QN_OP_linear_experts && n->layer == gates->layer && is_of(n->src[2]->root->name, ids_name))
+            return 1 + n->src[2]->root->id;
+    }
+    return 0;
+}
+
+/* NULL where there are no experts, or no memory: then gates are left out. */
+static int32_t *gates_of(const qn_graph *g, const qn_trace_facts *f)
+{
+    int32_t *gates = NULL;
+    for (int32_t i = 0; f && f->gates_name && i < g->n_nodes; i++) {
+        const qn_node *n = g->nodes[i];
+        if (!is_of(n->name, f->gates_name) || n->dtype != QN_DTYPE_F32 || !qn__computes(n)) continue;
+        if (!gates) gates = qn__calloc((size_t)g->n_nodes, sizeof(*gates));
+        if (!gates) return NULL;
+        gates[i] = ids_of(g, n, f->ids_name);
+    }
+    return gates;
+}
+
 static uint32_t record_plan(const qn_exec *e, const qn_trace_facts *facts)
 {
     const qn_graph *g = e->graph;
@@ -191,7 +222,9 @@ static uint32_t plan_of(qn_exec *e, const qn_trace_facts *facts, uint64_t genera
     qn_exec_trace *t = &e->trace;
     if (t->generation != generation) {
         qn__free(t->skip);
+        qn__free(t->gates);
         t->skip = skips_of(e->graph, qn__trace_get_filter());
+        t->gates = qn__trace_get_filter()->no_experts ? NULL : gates_of(e->graph, facts);
         t->generation = generation;
         t->n_plans = 0;
     }
@@ -219,16 +252,35 @@ const qn_run *qn__exec_record(qn_exec *e, const qn_run *run, qn_exec_recording *
         return run;
     }
     out->begin = qn__trace_ticks();
-    out->trace = (qn_trace_run){.step = qn__trace_next_step(), .skip = e->trace.skip};
+    out->trace = (qn_trace_run){.step = qn__trace_next_step(),
+                                .skip = e->trace.skip,
+                                .gates = e->trace.gates,
+                                .no_experts = qn__trace_get_filter()->no_experts};
+    e->trace.step = out->trace.step;
     record_step(plan, facts, phase, out);
     out->run = run ? *run : (qn_run){0};
     out->run.trace = &out->trace;
     return &out->run;
 }
 
-void qn__exec_recorded(qn_exec_recording *r)
+void qn__exec_recorded(qn_exec *e, qn_exec_recording *r)
 {
+    e->trace.step = 0;
     qn__trace_put(r->ring, QN_TRACE_step, 0, r->begin, qn__trace_ticks(), r->trace.step);
+    qn__trace_leave();
+}
+
+void qn__exec_record_hashes(const qn_exec *e, const qn_node *node, const int32_t *items, const uint64_t *hashes,
+                            int32_t n)
+{
+    if (e->trace.step == 0) return;
+    qn_trace_ring *r = qn__trace_enter();
+    if (!r) return;
+    const qn_trace_hashes_head head = {node->id, n};
+    const qn_trace_part parts[] = {{&head, sizeof head},
+                                   {items, (size_t)n * sizeof *items},
+                                   {hashes, (size_t)n * sizeof *hashes}};
+    qn__trace_put_record(r, QN_TRACE_RECORD_hashes, qn__trace_ticks(), e->trace.step, parts, 3);
     qn__trace_leave();
 }
 

@@ -22,7 +22,13 @@ typedef struct qn_trace_slot {
 /* Kinds of slots that are no events: so many bytes (duration) follow in whole slots; id says of what. */
 enum { QN_TRACE_SLOT_record = 255 };
 enum { QN_TRACE_MAX_SIGHTS = 8 }; /* that are recorded */
-enum { QN_TRACE_RECORD_step = 1, QN_TRACE_RECORD_mark = 2, QN_TRACE_RECORD_ids = 3 };
+enum {
+    QN_TRACE_RECORD_step = 1,
+    QN_TRACE_RECORD_mark = 2,
+    QN_TRACE_RECORD_ids = 3,
+    QN_TRACE_RECORD_gates = 4,
+    QN_TRACE_RECORD_hashes = 5
+};
 
 typedef struct qn_trace_ring {
     struct qn_trace_ring *next; /* of all rings; under the lock */
@@ -45,9 +51,10 @@ typedef struct qn_trace_facts {
     uint32_t session;
     int32_t n_tokens, n_rows; /* rows that are computed: the tokens', then others that fill the graph */
     int32_t n_out, n_sights, span_size;
-    const int32_t *tokens, *pos;    /* [n_tokens] */
-    const int32_t *spans;           /* [n_sights, n_rows, span_size]: sequence, first cell, one past the last, .. */
-    const char *const *sight_names; /* [n_sights] inputs of the graph that have the spans */
+    const int32_t *tokens, *pos;       /* [n_tokens] */
+    const int32_t *spans;              /* [n_sights, n_rows, span_size]: sequence, first cell, one past the last, .. */
+    const char *const *sight_names;    /* [n_sights] inputs of the graph that have the spans */
+    const char *ids_name, *gates_name; /* what experts' numbers and gates are called, before their layers; NULL: none */
 } qn_trace_facts;
 
 /* A step's record in a ring: this, then I32 tokens [n_tokens] if has_tokens, pos [n_tokens], spans [n_sights, n_tokens,
@@ -62,10 +69,24 @@ typedef struct qn_trace_ids_head {
     int32_t node, n_ids;
 } qn_trace_ids_head;
 
+/* Gates of experts: this, then F32 gates [n]; several records of a node follow each other. node: that of the ids. Of
+ * the run in force. */
+typedef struct qn_trace_gates_head {
+    int32_t node, n;
+} qn_trace_gates_head;
+
+/* Hashes of a value's rows: this, then I32 items [n], which of the step's tokens each is of (-1: of none, it is of the
+ * whole value), then U64 hashes [n]. The step is the record's argument. */
+typedef struct qn_trace_hashes_head {
+    int32_t node, n;
+} qn_trace_hashes_head;
+
 /* One run of a graph, for backends. */
 typedef struct qn_trace_run {
     uint64_t step;
-    const uint8_t *skip; /* by node id: not recorded; NULL: all are */
+    const uint8_t *skip;  /* by node id: not recorded; NULL: all are */
+    const int32_t *gates; /* by node id: 1 + the node with the ids of the experts whose gates it has; NULL: none has */
+    bool no_experts;      /* neither ids nor gates */
 } qn_trace_run;
 
 /* ---- recording ---- */
@@ -138,7 +159,7 @@ uint64_t qn__trace_next_step(void);
 /* What is to be recorded: borrowed by the one who asks, inside only. */
 typedef struct qn_trace_filter {
     const char *ops, *layers, *tokens, *phases; /* lists as in qn_trace_options */
-    bool no_tokens;
+    bool no_tokens, no_experts;
 } qn_trace_filter;
 const qn_trace_filter *qn__trace_get_filter(void);
 /* "0,3-5,-1": is x in the list? NULL: yes. valid, when not NULL, says whether it is one. */

@@ -48,7 +48,8 @@ int cli_recording_start(cli_recording *r, int argc, char **argv)
     char command[1024];
     qn_error err;
     if (!r->file) {
-        if (r->ops || r->layers || r->tokens || r->phase || r->no_tokens || r->limit || r->last || r->if_slow)
+        if (r->ops || r->layers || r->tokens || r->phase || r->no_tokens || r->no_experts || r->limit || r->last ||
+            r->if_slow)
             return cli_bad_usage("options of a recording need --trace FILE");
         return CLI_OK;
     }
@@ -58,6 +59,7 @@ int cli_recording_start(cli_recording *r, int argc, char **argv)
                           .tokens = r->tokens,
                           .phases = r->phase,
                           .no_tokens = r->no_tokens,
+                          .no_experts = r->no_experts,
                           .notes = notes,
                           .n_notes = CLI_N(notes)};
     const int status = parse(r, &o);

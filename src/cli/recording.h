@@ -7,7 +7,7 @@
 
 typedef struct cli_recording {
     const char *file, *ops, *layers, *tokens, *phase, *limit, *last, *if_slow;
-    bool no_tokens, on;
+    bool no_tokens, no_experts, on;
 } cli_recording;
 
 /* clang-format off */
@@ -22,6 +22,8 @@ typedef struct cli_recording {
      NULL}, \
     {"trace-phase", 0, CLI_STRING, &(r).phase, "PHASE", "only steps of a prompt, or of decoding", 0, 0, NULL}, \
     {"trace-no-tokens", 0, CLI_FLAG, &(r).no_tokens, NULL, "leave the ids of tokens out", 0, 0, NULL}, \
+    {"trace-no-experts", 0, CLI_FLAG, &(r).no_experts, NULL, "leave out which experts were chosen, and their gates", \
+     0, 0, NULL}, \
     {"trace-limit", 0, CLI_STRING, &(r).limit, "SIZE", "end the recording when the file has this size", 0, 0, NULL}, \
     {"trace-last", 0, CLI_STRING, &(r).last, "SIZE", \
      "keep the last records in memory; write them at SIGUSR1, an error, or a slow step", 0, 0, NULL}, \

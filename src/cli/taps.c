@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/cli/taps.c -- --tap and --control-vector. The latter are taps too: l_out-N=add=FILE:SCALE. */
 #include "cli/taps.h"
+#include <quern/trace.h>
 #include <stdio.h>
 
 enum { TAP_TEXT = 4352 };
@@ -50,9 +51,11 @@ int cli_set_taps(qn_session *session, const cli_tap_options *t)
     int status = CLI_OK;
     if (t->range && !t->vector.n && !t->scaled.n)
         return cli_bad_usage("--control-vector-layer-range is for --control-vector, which is missing");
+    if (t->hash && !qn_trace_is_on()) return cli_bad_usage("--trace-hash needs --trace FILE");
     for (int i = 0; i < t->vector.n && status == CLI_OK; i++) status = add_vector(session, t, t->vector.item[i], false);
     for (int i = 0; i < t->scaled.n && status == CLI_OK; i++) status = add_vector(session, t, t->scaled.item[i], true);
     for (int i = 0; i < t->tap.n && status == CLI_OK; i++) status = set_tap(session, t->tap.item[i]);
+    if (t->hash && status == CLI_OK) status = set_tap(session, "*=trace"); /* of what the others have made of values */
     return status;
 }
 

@@ -11,7 +11,7 @@ static const cli_usage usage = {
                "run MODEL [PROMPT] ..: quern run, recorded into trace.qtr or --trace FILE\n"
                "stats FILE: accounts of the threads' time, tables by operation, layer and node\n"
                "export FILE: the events for other programs\n"
-               "diff A B: what takes longer, by name\n"
+               "diff A B: what takes longer, by name; with --trace-hash the first value that differs\n"
                "watch FILE: follows a recording that grows",
     .notes = "A trace that was cut or damaged is read up to the damage, which is named; the status is 1 then.\n"
              "Rates are compared with the best that a node of the same trace came to.",

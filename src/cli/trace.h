@@ -26,6 +26,38 @@ int trace_export(const trace_options *o, const char *const *files);
 int trace_diff(const trace_options *o, const char *const *files);
 int trace_watch(const trace_options *o, const char *const *files);
 
+/* ---- trace_hashes.c ---- */
+/* Says which value differs first, where both have hashes. */
+int trace_diff_values(const qn_trace *a, const qn_trace *b, bool json);
+
+/* ---- trace_experts.c ---- */
+
+typedef struct trace_expert_layer {
+    int32_t layer, n_experts, n_used, n_touched, hottest;
+    uint64_t n_tokens;
+    uint64_t *use;          /* [n_experts] how many tokens chose it */
+    double *gates;          /* [n_experts] sums of its gates; 0 where they were not recorded */
+    double entropy;         /* bits, of how use is shared out */
+    double balance;         /* 2^entropy / n_experts: 1 when all are used alike */
+    double overlap, chance; /* of a token's experts those that its neighbour chose too; if each chose by itself */
+    /* while summing up: the token before */
+    uint64_t shared, n_pairs;
+    const int32_t *last;
+    int32_t last_n, last_seq, last_pos;
+    uint32_t last_session;
+} trace_expert_layer;
+enum { TRACE_HOTTEST = 3 }; /* 1, 5, 10 % */
+typedef struct trace_experts {
+    trace_expert_layer *layers;
+    int n_layers; /* 0: none, or not recorded */
+    double hottest[TRACE_HOTTEST];
+    bool failed;
+} trace_experts;
+bool trace_experts_sum(const qn_trace *t, trace_experts *out); /* false: no memory */
+void trace_experts_deinit(trace_experts *e);
+void trace_experts_print(const trace_experts *e);
+void trace_experts_json(const trace_experts *e);
+
 /* ---- trace_sums.c: what stats, diff and watch are made of ---- */
 
 /* Of a kind of node: all of an operation, a layer, a name. */

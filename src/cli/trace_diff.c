@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/cli/trace_diff.c -- quern trace diff: two traces by the names of their nodes, time and bytes an occurrence. */
+/* src/cli/trace_diff.c -- quern trace diff: two traces by the names of their nodes, time and bytes an occurrence;
+ * and the first value that differs. */
 #include "cli/trace.h"
 #include <math.h>
 #include <stdlib.h>
@@ -78,11 +79,13 @@ static void print_json(const char *name, const pair *pairs, size_t n, bool first
     printf("]");
 }
 
-static int print(const trace_options *o, trace_sums *s)
+static int print(const trace_options *o, qn_trace *const t[2], trace_sums *s)
 {
     trace_table *tables[][2] = {{&s[0].ops, &s[1].ops}, {&s[0].layers, &s[1].layers}, {&s[0].nodes, &s[1].nodes}};
     static const char *const names[][2] = {{"operation", "operations"}, {"layer", "layers"}, {"node", "nodes"}};
     if (o->json) printf("{");
+    const int values = trace_diff_values(t[0], t[1], o->json);
+    if (values != CLI_OK) return values;
     for (int i = 0; i < CLI_N(tables); i++) {
         size_t n;
         pair *pairs = compare(tables[i][0], tables[i][1], &n);
@@ -119,7 +122,7 @@ int trace_diff(const trace_options *o, const char *const *files)
         n += status == CLI_OK;
     }
     if (status == CLI_OK && !o->json) print_phases(s);
-    if (status == CLI_OK) status = print(o, s);
+    if (status == CLI_OK) status = print(o, t, s);
     for (int i = 0; i < n; i++) trace_sums_deinit(&s[i]);
     for (int i = 0; i < 2; i++) qn_trace_close(t[i]);
     return status == CLI_OK && (damaged[0] || damaged[1]) ? CLI_FAILED : status;

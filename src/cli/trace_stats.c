@@ -107,7 +107,7 @@ static void print_table(const char *title, const trace_table *t, double whole, i
     if (t->n > (size_t)top) printf("and %zu more (--top)\n", t->n - (size_t)top);
 }
 
-static void print_text(const qn_trace *t, const trace_sums *s, int32_t top)
+static void print_text(const qn_trace *t, const trace_sums *s, const trace_experts *experts, int32_t top)
 {
     double whole = 0;
     for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++) whole += s->step_ns[i];
@@ -120,6 +120,7 @@ static void print_text(const qn_trace *t, const trace_sums *s, int32_t top)
     print_table("operation", &s->ops, whole, top);
     print_table("layer", &s->layers, whole, top);
     print_table("node", &s->nodes, whole, top);
+    trace_experts_print(experts);
     if (s->lost_nodes)
         printf("\n%llu events belong to steps whose record was lost\n", (unsigned long long)s->lost_nodes);
 }
@@ -142,7 +143,7 @@ static void json_table(const char *name, const trace_table *t)
     printf("]");
 }
 
-static void print_json(const qn_trace *t, const trace_sums *s)
+static void print_json(const qn_trace *t, const trace_sums *s, const trace_experts *experts)
 {
     printf("{\"notes\": {");
     for (int i = 0; i < s->info.n_notes; i++) {
@@ -184,6 +185,7 @@ static void print_json(const qn_trace *t, const trace_sums *s)
     json_table("operations", &s->ops);
     json_table("layers", &s->layers);
     json_table("nodes", &s->nodes);
+    trace_experts_json(experts);
     printf("}\n");
 }
 
@@ -193,14 +195,18 @@ int trace_stats(const trace_options *o, const char *const *files)
     trace_sums s;
     bool damaged = false;
     int status = trace_open(files[0], &t, &damaged);
+    trace_experts experts = {0};
     if (status == CLI_OK) status = trace_sum(t, &s);
     if (status == CLI_OK) {
-        if (o->json)
-            print_json(t, &s);
+        if (!trace_experts_sum(t, &experts))
+            status = cli_no_memory("out of memory for the experts of the trace");
+        else if (o->json)
+            print_json(t, &s, &experts);
         else
-            print_text(t, &s, o->top);
+            print_text(t, &s, &experts, o->top);
         trace_sums_deinit(&s);
-        status = cli_finish_output();
+        trace_experts_deinit(&experts);
+        if (status == CLI_OK) status = cli_finish_output();
     }
     qn_trace_close(t);
     return status == CLI_OK && damaged ? CLI_FAILED : status;

@@ -399,7 +399,6 @@ static void end_node(record *r, const step *s, int member, bool took_part, uint6
 static void tell_choices(const record *r, const step *s)
 {
     enum { PART = 512 };
-    if (!r->ring || !s->chooses) return;
     const qn_view *v = &s->task.src[2];
     int32_t ids[PART];
     qn_trace_ids_head head = {.node = s->task.node->src[2]->root->id};
@@ -414,6 +413,27 @@ static void tell_choices(const record *r, const step *s)
         qn__trace_put_record(r->ring, QN_TRACE_RECORD_ids, r->now, 0, parts, 2);
         head.n_ids = 0;
     }
+}
+
+/* Gates, as they are made: [tokens, experts of each]. */
+static void tell_gates(const record *r, const step *s, int32_t ids)
+{
+    enum { PART = 512 };
+    const qn_view *v = &s->task.dst;
+    const float *gates = (const float *)(const void *)v->data;
+    const int64_t n = qn_layout_numel(&v->layout);
+    for (int64_t i = 0; i < n; i += PART) {
+        const qn_trace_gates_head head = {ids, (int32_t)(n - i < PART ? n - i : PART)};
+        const qn_trace_part parts[] = {{&head, sizeof head}, {gates + i, (size_t)head.n * sizeof *gates}};
+        qn__trace_put_record(r->ring, QN_TRACE_RECORD_gates, r->now, 0, parts, 2);
+    }
+}
+
+static void tell_experts(const qn_trace_run *trace, const record *r, const step *s)
+{
+    const int32_t ids = trace->gates ? trace->gates[s->task.node->id] : 0;
+    if (s->chooses && !trace->no_experts) tell_choices(r, s);
+    if (ids) tell_gates(r, s, ids - 1);
 }
 
 static void walk_on(const walk *w, record *r, int member, int n_members)
@@ -451,7 +471,7 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
         }
         if (member == 0) ticks = count_step(s, ticks);
         end_node(r, s, member, took_part, ticks);
-        if (member == 0) tell_choices(r, s);
+        if (member == 0 && r->ring) tell_experts(w->trace, r, s);
         if (w->node_ns && member == 0) w->node_ns[s->task.node->id] += (double)(qn__now_ns() - start);
         if (!w->run || !w->run->tap || !s->task.node->tapped) continue;
         alone = true;

@@ -336,7 +336,9 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
                                   .tokens = s->tokens,
                                   .pos = s->pos,
                                   .spans = s->spans,
-                                  .sight_names = qn__span_names};
+                                  .sight_names = qn__span_names,
+                                  .ids_name = qn__role_name(QN_ROLE_ffn_moe_topk),
+                                  .gates_name = qn__role_name(QN_ROLE_ffn_moe_weights)};
     const qn_run run = {.eval = s->eval ? call_eval : NULL,
                         .eval_ctx = s,
                         .tap = s->taps ? qn__taps_run : NULL,

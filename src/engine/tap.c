@@ -222,11 +222,13 @@ static qn_status create(qn_session *s, qn_error *err)
     qn__arena_init(&arena, 0);
     qn_taps *t = qn__arena_alloc(&arena, sizeof *t);
     qn_tap_row *rows = qn__arena_array(&arena, 2 * (size_t)s->shape.n_batch, sizeof *rows);
-    if (!t || !rows) {
+    int32_t *items = qn__arena_array(&arena, (size_t)s->shape.n_batch, sizeof *items);
+    if (!t || !rows || !items) {
         qn__arena_deinit(&arena);
         return QN_FAIL_NOMEM(err, sizeof *t + 2 * (size_t)s->shape.n_batch * sizeof *rows);
     }
-    *t = (qn_taps){.arena = arena, .session = s, .rows = rows, .picked_rows = rows + s->shape.n_batch};
+    *t = (qn_taps){
+        .arena = arena, .session = s, .rows = rows, .picked_rows = rows + s->shape.n_batch, .picked_items = items};
     s->taps = t;
     return QN_OK;
 }
@@ -358,10 +360,11 @@ static bool in_range(const qn_tap *tap, int32_t pos)
 }
 
 /* Row i of the value is which item's? */
-static const qn_tap_row *row_of(const qn_taps *t, qn_tap_rows kind, int32_t i)
+static int32_t item_of(const qn_taps *t, qn_tap_rows kind, int32_t i)
 {
-    return &t->rows[kind == QN_ROWS_outputs ? t->session->out_ids[i] : i];
+    return kind == QN_ROWS_outputs ? t->session->out_ids[i] : i;
 }
+static const qn_tap_row *row_of(const qn_taps *t, qn_tap_rows kind, int32_t i) { return &t->rows[item_of(t, kind, i)]; }
 
 /* What one tap sees: the rows of its positions. */
 static int32_t pick(qn_taps *t, const qn_tap *tap, const qn_tap_point *p, int32_t n_rows, qn_tap_value *v)
@@ -373,6 +376,7 @@ static int32_t pick(qn_taps *t, const qn_tap *tap, const qn_tap_point *p, int32_
         const qn_tap_row *row = row_of(t, p->rows, i);
         if (!in_range(tap, row->pos)) continue;
         t->picked_rows[n] = *row;
+        t->picked_items[n] = item_of(t, p->rows, i);
         if (!all) memcpy(t->picked + (size_t)n * size, t->values + (size_t)i * size, size * sizeof(float));
         n++;
     }
@@ -411,6 +415,7 @@ static qn_status run_value(qn_taps *t, const tapped *one, qn_error *err)
     const qn_exec *e = t->session->running;
     if (qn_layout_numel(&one->value->layout) > t->n_values)
         return QN_FAIL(err, invalid, "%s is larger than when it was tapped", one->value->name);
+    t->at = one->value;
     QN_TRY(qn__exec_take(e, one->value, t->values, t->raw, err));
     for (qn_tap_slot *slot = one->point->slots; slot; slot = slot->next_of_point)
         QN_TRY(run_slot(t, slot, &changed, err));

@@ -79,6 +79,8 @@ struct qn_taps {
     uint8_t *raw;
     int64_t n_values;               /* room in each */
     qn_tap_row *rows, *picked_rows; /* [n_batch] */
+    int32_t *picked_items;          /* [n_batch]: which of the step's tokens these are */
+    const qn_node *at;              /* the value at hand */
     /* the step that runs */
     const qn_batch_item *items;
     int32_t n_items, n_outputs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/engine/tap_stats.c -- stats, hash and check: what values are like. */
+/* src/engine/tap_stats.c -- stats, hash, trace and check: what values are like. */
 #include "engine/tap.h"
 
 #include <math.h>
@@ -175,6 +175,28 @@ const qn_tap_type qn__tap_hash = {.open = open_hash,
                                   .end = end_hash,
                                   .close = close_hash,
                                   .report = report_hash};
+
+/* ---- trace ---- */
+
+/* Of a value without rows one of the whole. */
+static qn_status run_trace(qn_tap_slot *slot, qn_tap_value *v, qn_error *err)
+{
+    enum { PART = 64 };
+    int32_t items[PART], n = 0;
+    uint64_t hashes[PART];
+    const qn_taps *t = slot->tap->taps;
+    (void)err;
+    for (int64_t r = 0; r < v->n_rows; r++) {
+        items[n] = v->rows ? t->picked_items[r] : -1;
+        hashes[n++] = qn__hash(QN_HASH_INIT, v->data + r * v->row_size, (size_t)v->row_size * sizeof *v->data);
+        if (n < PART && r + 1 < v->n_rows) continue;
+        qn__exec_record_hashes(t->session->running, t->at, items, hashes, n);
+        n = 0;
+    }
+    return QN_OK;
+}
+
+const qn_tap_type qn__tap_trace = {.run = run_trace};
 
 /* ---- check ---- */
 

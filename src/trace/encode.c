@@ -18,6 +18,8 @@ bool qn__trace_encoder_init(qn_trace_encoder *e)
     ok = qn__str_reserve(&e->steps, 1 << 16) && ok;
     ok = qn__str_reserve(&e->marks, 1 << 12) && ok;
     ok = qn__str_reserve(&e->choices, 1 << 12) && ok;
+    ok = qn__str_reserve(&e->gates, 1 << 12) && ok;
+    ok = qn__str_reserve(&e->hashes, 1 << 12) && ok;
     ok = qn__str_reserve(&e->scratch, 1 << 16) && ok;
     return qn__str_reserve(&e->raw, QN_TRACE_MAX_ROWS * 28 + 64) && ok;
 }
@@ -28,6 +30,8 @@ void qn__trace_encoder_deinit(qn_trace_encoder *e)
     qn__str_deinit(&e->steps);
     qn__str_deinit(&e->marks);
     qn__str_deinit(&e->choices);
+    qn__str_deinit(&e->gates);
+    qn__str_deinit(&e->hashes);
     qn__str_deinit(&e->scratch);
     qn__str_deinit(&e->raw);
 }
@@ -164,6 +168,30 @@ static void ids_record(qn_trace_encoder *e, uint64_t step)
     e->n_choices++;
 }
 
+static void gates_record(qn_trace_encoder *e, uint64_t step)
+{
+    qn_trace_gates_head h;
+    memcpy(&h, e->scratch.data, sizeof h);
+    qn__put_varint(&e->gates, step);
+    qn__put_varint(&e->gates, (uint64_t)h.node);
+    qn__put_varint(&e->gates, (uint64_t)h.n);
+    qn__str_append(&e->gates, e->scratch.data + sizeof h, (size_t)h.n * sizeof(float));
+    e->n_gates++;
+}
+
+static void hashes_record(qn_trace_encoder *e, const qn_trace_slot *slot)
+{
+    qn_trace_hashes_head h;
+    memcpy(&h, e->scratch.data, sizeof h);
+    const char *items = e->scratch.data + sizeof h;
+    qn__put_varint(&e->hashes, slot->waiting);
+    qn__put_varint(&e->hashes, (uint64_t)h.node);
+    qn__put_varint(&e->hashes, (uint64_t)h.n);
+    put_column(&e->hashes, (const int32_t *)(const void *)items, h.n, 1);
+    qn__str_append(&e->hashes, items + (size_t)h.n * sizeof(int32_t), (size_t)h.n * sizeof(uint64_t));
+    e->n_hashes++;
+}
+
 /* ---- a ring ---- */
 
 static void take_record(qn_trace_encoder *e, const qn_trace_slot *slot, uint64_t step)
@@ -172,6 +200,8 @@ static void take_record(qn_trace_encoder *e, const qn_trace_slot *slot, uint64_t
     if (slot->id == QN_TRACE_RECORD_step) step_record(e, slot);
     if (slot->id == QN_TRACE_RECORD_mark) mark_record(e, slot);
     if (slot->id == QN_TRACE_RECORD_ids) ids_record(e, step);
+    if (slot->id == QN_TRACE_RECORD_gates) gates_record(e, step);
+    if (slot->id == QN_TRACE_RECORD_hashes) hashes_record(e, slot);
 }
 
 void qn__trace_encode(qn_trace_encoder *e, qn_trace_ring *r, uint64_t limit)
@@ -218,8 +248,10 @@ bool qn__trace_encode_events(qn_trace_encoder *e)
 void qn__trace_encoder_clear(qn_trace_encoder *e)
 {
     memset(e->used, 0, sizeof e->used);
-    e->n_events = e->n_steps = e->n_marks = e->n_choices = 0;
+    e->n_events = e->n_steps = e->n_marks = e->n_choices = e->n_gates = e->n_hashes = 0;
     qn__str_clear(&e->choices);
+    qn__str_clear(&e->gates);
+    qn__str_clear(&e->hashes);
     qn__str_clear(&e->steps);
     qn__str_clear(&e->marks);
 }

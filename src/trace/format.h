@@ -27,6 +27,8 @@ typedef enum qn_trace_block_kind {
     QN_TRACE_BLOCK_end,
     QN_TRACE_BLOCK_usage,
     QN_TRACE_BLOCK_choices,
+    QN_TRACE_BLOCK_gates,
+    QN_TRACE_BLOCK_hashes,
     QN_TRACE_BLOCK_KINDS
 } qn_trace_block_kind;
 

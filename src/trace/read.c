@@ -203,11 +203,12 @@ static qn_trace_found read_end(qn_trace *t, const qn_trace_block *b, qn_trace_cu
 }
 
 static qn_trace_found (*const readers[QN_TRACE_BLOCK_KINDS])(qn_trace *, const qn_trace_block *, qn_trace_cursor *) = {
-    [QN_TRACE_BLOCK_notes] = read_notes,         [QN_TRACE_BLOCK_file] = read_file,
-    [QN_TRACE_BLOCK_plan] = qn__trace_read_plan, [QN_TRACE_BLOCK_steps] = read_steps,
-    [QN_TRACE_BLOCK_events] = read_events,       [QN_TRACE_BLOCK_marks] = read_marks,
-    [QN_TRACE_BLOCK_clock] = read_clock,         [QN_TRACE_BLOCK_end] = read_end,
-    [QN_TRACE_BLOCK_usage] = read_usage,         [QN_TRACE_BLOCK_choices] = qn__trace_read_choices,
+    [QN_TRACE_BLOCK_notes] = read_notes,           [QN_TRACE_BLOCK_file] = read_file,
+    [QN_TRACE_BLOCK_plan] = qn__trace_read_plan,   [QN_TRACE_BLOCK_steps] = read_steps,
+    [QN_TRACE_BLOCK_events] = read_events,         [QN_TRACE_BLOCK_marks] = read_marks,
+    [QN_TRACE_BLOCK_clock] = read_clock,           [QN_TRACE_BLOCK_end] = read_end,
+    [QN_TRACE_BLOCK_usage] = read_usage,           [QN_TRACE_BLOCK_choices] = qn__trace_read_choices,
+    [QN_TRACE_BLOCK_gates] = qn__trace_read_gates, [QN_TRACE_BLOCK_hashes] = qn__trace_read_hashes,
 };
 
 /* NULL, or what is wrong at t->whole; *nomem: memory was short. */
@@ -309,7 +310,7 @@ static bool settle(qn_trace *t)
         s->ns = qn__trace_to_ns(t, t->ends.at[at].end) - s->begin_ns;
     }
     for (size_t i = 0; i < t->usage.n; i++) t->usage.at[i].at_ns = qn__trace_to_ns(t, (uint64_t)t->usage.at[i].at_ns);
-    if (!qn__trace_settle_choices(t)) return false;
+    if (!qn__trace_settle_choices(t) || !qn__trace_settle_values(t)) return false;
     info->n_usage = (int64_t)t->usage.n;
     info->usage = t->usage.at;
     info->n_plans = (int)t->plans.n;
@@ -392,6 +393,9 @@ void qn_trace_close(qn_trace *t)
     qn__free(t->usage.at);
     qn__free(t->chosen.at);
     qn__free(t->choices);
+    qn__free(t->gated.at);
+    qn__free(t->hashed.at);
+    qn__free(t->hashes);
     qn__free(t);
 }
 

@@ -24,6 +24,17 @@ typedef struct qn_trace_chosen {
     int32_t *ids;
 } qn_trace_chosen;
 
+/* A record of gates, or of hashes. */
+typedef struct qn_trace_gated {
+    uint64_t step, order;
+    int32_t node, n;
+    const float *gates;
+} qn_trace_gated;
+typedef struct qn_trace_hashed {
+    uint64_t step, order;
+    qn_trace_hashes what;
+} qn_trace_hashed;
+
 /* An array that grows: n elements, room for cap. */
 #define QN_TRACE_LIST(type) \
     struct { \
@@ -54,7 +65,10 @@ struct qn_trace {
     QN_TRACE_LIST(qn_trace_pair) clock;
     QN_TRACE_LIST(qn_trace_usage) usage;   /* at_ns in ticks until all are there */
     QN_TRACE_LIST(qn_trace_chosen) chosen; /* by step */
+    QN_TRACE_LIST(qn_trace_gated) gated;   /* by step */
+    QN_TRACE_LIST(qn_trace_hashed) hashed; /* by step */
     qn_trace_choice *choices;              /* of all steps */
+    qn_trace_hashes *hashes;
 };
 
 /* A trace of these bytes, which stay where they are until it is closed. */
@@ -96,6 +110,12 @@ bool qn__trace_settle_choices(qn_trace *t);
 double qn__trace_experts(const qn_trace_node *node, const qn_trace_step *step);
 /* n signed differences; NULL: no memory. */
 int32_t *qn__trace_read_column(qn_trace *t, qn_trace_cursor *c, int32_t n);
+
+/* ---- values.c ---- */
+qn_trace_found qn__trace_read_gates(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
+qn_trace_found qn__trace_read_hashes(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
+/* Gives choices their gates, and steps their hashes; false: no memory. After qn__trace_settle_choices. */
+bool qn__trace_settle_values(qn_trace *t);
 
 /* ---- plans.c ---- */
 qn_trace_found qn__trace_read_plan(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);

@@ -219,6 +219,12 @@ static void emit_ring(recorder *r, qn_trace_ring *ring, uint64_t limit)
         if (e->n_choices)
             emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_choices, .lane = lane, .count = e->n_choices}, &e->choices,
                  false);
+        if (e->n_gates)
+            emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_gates, .lane = lane, .count = e->n_gates}, &e->gates,
+                 false);
+        if (e->n_hashes)
+            emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_hashes, .lane = lane, .count = e->n_hashes}, &e->hashes,
+                 false);
         if (e->n_marks)
             emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_marks, .lane = lane, .count = e->n_marks}, &e->marks,
                  false);
@@ -377,7 +383,7 @@ static qn_status start(const char *path, const qn_trace_options *o, qn_error *er
     recorder *r = qn__calloc(1, sizeof(*r));
     if (!r) return QN_FAIL_NOMEM(err, sizeof(*r));
     r->sink.fd = -1;
-    qn_trace_filter filter = {.no_tokens = o->no_tokens};
+    qn_trace_filter filter = {.no_tokens = o->no_tokens, .no_experts = o->no_experts};
     qn_status status = create(r, path, o, &filter, err);
     if (status == QN_OK) {
         atomic_store_explicit(&qn__trace_ns, !counter_is_clock(), memory_order_relaxed);

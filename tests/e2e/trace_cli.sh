@@ -80,6 +80,42 @@ expect 2 "$quern" run "$model" x -n 1 --trace t.qtr --trace-phase decoding
 expect 2 "$quern" run "$model" x -n 1 --trace-limit 1M
 expect 2 "$quern" trace stats
 expect 2 "$quern" trace look trace.qtr
+# With hashes the first value that differs is named, whatever the threads and batches; a run that computes the same has the same.
+hash() { expect 0 "$quern" run "$model" "O Romeo, Romeo" -n 4 --temp 0 --trace-hash --trace "$@"; }
+hash h1.qtr -t 1; hash h2.qtr -t 2 -b 4; hash h3.qtr --tap 'ffn_act-1@3=scale=1.01'
+expect 0 "$quern" trace diff h1.qtr h2.qtr
+grep -q '^[0-9]* rows of values have the same bits$' out || bad "hashes of the same run: $(cat out)"
+expect 0 "$quern" trace diff h1.qtr h3.qtr
+grep -q 'rows of values differ; the first is ffn_act-1 (swiglu, layer 1) in step 1, for token [0-9]* at position 3 of sequence 0$' out ||
+    bad "the first value that differs: $(cat out)"
+expect 0 "$quern" trace diff h3.qtr h1.qtr --json
+python3 -c 'import json; f = json.load(open("out"))["values"]; assert f["differ"] > 0 and f["first"]["name"] == "ffn_act-1" and f["first"]["position"] == 3, f' ||
+    bad "diff --json: no first value"
+expect 0 "$quern" trace diff h1.qtr trace.qtr
+grep -q 'no values to compare' out || bad "one without hashes: $(head -n 3 out)"
+expect 2 "$quern" run "$model" x -n 1 --trace-hash
+# Experts: every choice of every token is counted, prompt included, unless it was not wanted.
+expect 0 "$quern" synth moe.gguf --arch qwen3moe --preset tiny --set expert_count=8 --set expert_used_count=3 --set expert_feed_forward_length=32
+expect 0 "$quern" tokenize moe.gguf "O Romeo, Romeo"; cp out ids.json
+expect 0 "$quern" eval moe.gguf --tokens @ids.json -o e.npy -b 4 --trace moe.qtr
+expect 0 "$quern" trace stats moe.qtr; grep -q '^layer 0 *8 *3 ' out || bad "stats: no experts"
+expect 0 "$quern" trace stats moe.qtr --json; cp out moe.json
+expect 0 "$quern" eval moe.gguf --tokens @ids.json -o e.npy --trace none.qtr --trace-no-experts
+expect 0 "$quern" trace stats none.qtr --json; cp out none.json
+python3 - <<'END' || bad "the experts of stats"
+import json, math
+n = len(json.load(open("ids.json")))
+experts = json.load(open("moe.json"))["experts"]
+assert len(experts["layers"]) == 2 and json.load(open("none.json"))["experts"]["layers"] == []
+for layer in experts["layers"]:
+    use, all = layer["use"], layer["tokens"] * layer["used"]
+    assert layer["tokens"] == n and len(use) == 8 and sum(use) == all == 3 * n
+    assert abs(layer["entropy"] + sum(u / all * math.log2(u / all) for u in use if u)) < 1e-5
+    assert abs(layer["chance"] - sum((u / n) ** 2 for u in use) / 3) < 1e-5 and 0 <= layer["overlap"] <= 1
+    assert abs(sum(layer["gates"]) - n) < 1e-3, layer  # this model's gates of a token add up to 1
+used = sorted((u for l in experts["layers"] for u in l["use"]), reverse=True)
+assert abs(experts["hottest"][2] - sum(used[:2]) / sum(used)) < 1e-5
+END
 # Filters; a limit; a full disk, which changes neither text nor status.
 expect 0 "$quern" run "$model" "O Romeo" -n 5 --temp 0 --trace f.qtr --trace-layers 1 --trace-ops "linear*" --trace-phase decode --trace-no-tokens
 expect 0 "$quern" trace export f.qtr --csv

@@ -136,14 +136,14 @@ def show(numbers):
     return ", ".join(f"{x:.9g}f" if "." in f"{x:.9g}" or "e" in f"{x:.9g}" else f"{x:.9g}.0f" for x in numbers)
 
 
-def wrapped(head, numbers):
+def wrapped(head, numbers, end="})"):
     line = head
     for number in show(numbers).split(", "):
         if len(line) + len(number) + 2 > 118:
             print(line.rstrip())
             line = "     "
         line += number + ", "
-    print(line.rstrip(", ") + "})")
+    print(line.rstrip(", ") + end)
 
 
 def main(folder, stories):
@@ -158,4 +158,5 @@ def main(folder, stories):
             wrapped(f'CHANGED({name}, "{tap}", {{', fold(model.forward(tokens, change)["logits"]).ravel())
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])
