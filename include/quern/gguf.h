@@ -123,7 +123,8 @@ typedef enum qn_gguf_policy {
 typedef bool (*qn_progress_fn)(void *ctx, uint64_t done, uint64_t total);
 QN_API qn_status qn_gguf_load(const qn_gguf *file, qn_gguf_policy policy, qn_progress_fn progress, void *ctx,
                               qn_error *err);
-QN_API uint64_t qn_gguf_resident_bytes(const qn_gguf *file); /* of the mapped parts, by the kernel's word */
+/* By the kernel's word; -1 when it doesn't tell, as it doesn't whoever neither owns a file nor may write it. */
+QN_API int64_t qn_gguf_resident_bytes(const qn_gguf *file);
 
 /* Reads all data once: finds tensors with values that are NaN or infinite (as a bad scale makes them) and, after a
  * metadata_only open, those whose data is not there; calls `found`, which may be NULL, once for each (name, text).

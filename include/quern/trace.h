@@ -175,12 +175,16 @@ typedef struct qn_trace_step {
     const qn_trace_hashes *hashes;  /* [n_hashes], in the order of computing */
     int32_t n_choices, n_hashes;
     int64_t begin_ns, ns; /* from the trace's start; ns -1: its end is not in the file */
+    /* Counted by the system for the whole process since the step before it ended (or the first began); -1: not
+     * measured, as for steps of less than a millisecond, which come too close. */
+    int64_t read_bytes, faults, preemptions;
 } qn_trace_step;
 
 typedef struct qn_trace_file {
     int32_t id;
     uint64_t bytes;
     const char *path;
+    const char *residency; /* who said what of it is in memory: "cachestat", "mincore"; "unknown": nobody */
 } qn_trace_file;
 
 typedef struct qn_trace_lane {
@@ -198,6 +202,31 @@ typedef struct qn_trace_usage {
     int64_t read_bytes;         /* from disk (/proc/self/io) */
     int64_t resident_bytes;     /* of the process */
 } qn_trace_usage;
+
+/* A page fault of a thread that computes, as the kernel sampled it. */
+typedef struct qn_trace_fault {
+    const qn_trace_lane *lane; /* NULL: of a thread without events in the file */
+    int64_t at_ns, ns;         /* ns: until it was served, waiting for the disk included; -1: not known */
+    int32_t file;              /* -1: other memory */
+    bool major;                /* counted as one that waited for the disk; others may have waited for read-ahead */
+    uint64_t offset;           /* in the file, of the byte that was asked for */
+} qn_trace_fault;
+
+/* A thread that computes lost its core to others, though it could have gone on. */
+typedef struct qn_trace_pause {
+    const qn_trace_lane *lane; /* NULL: likewise */
+    int64_t at_ns, ns;
+} qn_trace_pause;
+
+/* What of a stretch of a file was in memory: n units of `unit` bytes from number `first` on. What is not told again
+ * has not changed, as far as the recorder looked. */
+typedef struct qn_trace_residency {
+    int64_t at_ns;
+    int32_t file;
+    uint32_t n;
+    uint64_t unit, first;
+    const uint32_t *pages; /* [n] of each unit */
+} qn_trace_residency;
 
 typedef struct qn_trace_event {
     int kind; /* qn_trace_kind */
@@ -234,6 +263,14 @@ typedef struct qn_trace_info {
     const qn_trace_note *notes;
     const qn_trace_usage *usage; /* [n_usage], in order of time */
     int64_t n_usage;
+    /* Where bytes come from; the note "faults" says in words how that is known. In order of time. */
+    bool sampled;                 /* faults and pauses are: without, there are none of them here, which tells nothing */
+    uint64_t samples_lost;        /* that found no room in the kernel's memory */
+    const qn_trace_fault *faults; /* [n_faults] */
+    const qn_trace_pause *pauses; /* [n_pauses] */
+    const qn_trace_residency *residency; /* [n_residency] */
+    int64_t n_faults, n_pauses, n_residency;
+    int64_t read_bytes; /* from disk, by the process, from the first reading to the last; -1: not measured */
 } qn_trace_info;
 QN_API void qn_trace_get_info(const qn_trace *trace, qn_trace_info *out);
 QN_API const char *qn_trace_find_note(const qn_trace *trace, const char *key); /* NULL when there is none */

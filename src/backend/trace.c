@@ -251,6 +251,7 @@ const qn_run *qn__exec_record(qn_exec *e, const qn_run *run, qn_exec_recording *
         out->ring = NULL;
         return run;
     }
+    qn__trace_put_counts(out->ring, 0);
     out->begin = qn__trace_ticks();
     out->trace = (qn_trace_run){.step = qn__trace_next_step(),
                                 .skip = e->trace.skip,
@@ -267,6 +268,7 @@ void qn__exec_recorded(qn_exec *e, qn_exec_recording *r)
 {
     e->trace.step = 0;
     qn__trace_put(r->ring, QN_TRACE_step, 0, r->begin, qn__trace_ticks(), r->trace.step);
+    qn__trace_put_counts(r->ring, r->trace.step);
     qn__trace_leave();
 }
 

@@ -23,8 +23,8 @@ void qn__map_read_ahead(const qn_map *map, size_t offset, size_t size);
 qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,
                            bool (*progress)(void *ctx, size_t done, size_t total), void *ctx, qn_error *err);
 qn_status qn__map_lock(const qn_map *map, size_t offset, size_t size, qn_error *err);
-/* How many bytes of the range are in memory now (mincore). */
-size_t qn__map_resident(const qn_map *map, size_t offset, size_t size);
+/* How many bytes of the range are in memory now; false when the kernel doesn't tell this user. */
+bool qn__map_resident(const qn_map *map, size_t offset, size_t size, size_t *out);
 
 /* Writes go to a temporary name beside the target and are renamed over it by commit, so a full disk or a crash leaves
  * the old file whole. "-" as path writes to standard output without renaming. Write errors are sticky and reported by

@@ -7,6 +7,7 @@
 #include "base/file_kind.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "base/resident.h"
 #include "base/trace.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +63,7 @@ qn_status qn__map_open(const char *path, qn_map *out, qn_error *err)
         map.data = p;
     }
     QN_COUNT(mapped_bytes, map.size);
-    qn__trace_map_added(map.data, map.size, map.path);
+    qn__trace_map_added(map.data, map.size, map.path, map.fd);
     *out = map;
     return QN_OK;
 }
@@ -144,22 +145,22 @@ qn_status qn__map_lock(const qn_map *map, size_t offset, size_t size, qn_error *
                    strerror(e), e == ENOMEM || e == EPERM || e == EAGAIN ? " (the limit is shown by 'ulimit -l')" : "");
 }
 
-size_t qn__map_resident(const qn_map *map, size_t offset, size_t size)
+bool qn__map_resident(const qn_map *map, size_t offset, size_t size, size_t *out)
 {
-    const size_t begin = offset;
-    if (!clip(map, &offset, &size)) return 0;
-    const size_t page = page_bytes(), end = offset + size;
-    size_t resident = 0;
-    unsigned char in[1024];
-    for (size_t from = offset; from < end; from += sizeof in * page) {
-        const size_t n = end - from < sizeof in * page ? end - from : sizeof in * page;
-        if (mincore(at(map, from), n, in) != 0) return resident;
-        for (size_t i = 0; i * page < n; i++) {
-            if (!(in[i] & 1)) continue;
-            const size_t lo = from + i * page > begin ? from + i * page : begin;
-            const size_t hi = from + (i + 1) * page < end ? from + (i + 1) * page : end;
-            resident += hi - lo;
-        }
+    *out = 0;
+    if (map->size == 0 || offset >= map->size || size == 0) return true;
+    const qn_resident_file f = {map->fd, map->data, map->size};
+    const qn_residency how = qn__residency_of(&f);
+    if (how == QN_RESIDENCY_unknown) return false;
+    const size_t page = page_bytes(), end = size < map->size - offset ? offset + size : map->size;
+    for (size_t at = offset; at < end;) { /* a part of a page, whole pages, a part of one */
+        const size_t skew = at % page, from = at - skew, left = end - from;
+        const size_t n = left < page ? left : skew > 0 ? page : left - left % page;
+        uint32_t pages;
+        if (!qn__resident_pages(&f, how, from, n < page ? page : n, 1, &pages)) return false;
+        const size_t found = (size_t)pages * page;
+        *out += (found < n ? found : n) - (found > 0 ? skew : 0);
+        at = from + n;
     }
-    return resident;
+    return true;
 }

@@ -8,13 +8,17 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include <pthread.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define DEFAULT_RING ((size_t)3 << 20)
-#define MAX_MAPS     256 /* known at once; files beyond are "in no file" */
+#define MAX_MAPS     256              /* known at once; files beyond are "in no file" */
+#define COUNTS_NS    INT64_C(1000000) /* between two readings, at least */
 
 typedef struct thread {
     struct thread *next;
@@ -29,6 +33,8 @@ typedef struct mapping {
     size_t bytes;
     const char *path; /* the map's own */
     int32_t id;
+    int fd;                       /* the map's own */
+    int64_t added_ns, removed_ns; /* removed_ns: 0 while it is mapped */
 } mapping;
 
 _Atomic uint64_t qn__trace_generation;
@@ -51,6 +57,8 @@ static int n_maps;
 static int32_t last_map_id;
 static _Atomic uint32_t last_plan;
 static _Atomic uint64_t last_step;
+static _Atomic int64_t counted_ns;
+static _Atomic int io_fd = -1; /* /proc/self/io, while there are rings */
 
 const char *qn_trace_kind_name(int kind)
 {
@@ -118,7 +126,10 @@ static void join(void)
         }
         me.generation = now;
         me.ring = me.known ? ring_create() : NULL;
-        if (!me.ring) lost++;
+        if (me.ring)
+            me.ring->samples_error = qn__samples_open(&me.ring->samples);
+        else
+            lost++;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -173,6 +184,28 @@ void qn__trace_put_record(qn_trace_ring *r, uint32_t what, uint64_t begin, uint6
         }
     }
     atomic_store_explicit(&r->head, head + n, memory_order_release);
+}
+
+static int64_t read_bytes_so_far(void)
+{
+    char text[512];
+    const ssize_t n = pread(atomic_load_explicit(&io_fd, memory_order_relaxed), text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strstr(text, "\nread_bytes: ");
+    return line ? strtoll(line + 13, NULL, 10) : -1;
+}
+
+void qn__trace_put_counts(qn_trace_ring *r, uint64_t step)
+{
+    struct rusage u;
+    const int64_t ns = qn__now_ns();
+    int64_t last = atomic_load_explicit(&counted_ns, memory_order_relaxed);
+    if (ns - last < COUNTS_NS || !atomic_compare_exchange_strong(&counted_ns, &last, ns)) return;
+    qn_trace_counts c = {-1, -1, -1, -1, read_bytes_so_far()};
+    if (getrusage(RUSAGE_SELF, &u) == 0)
+        c = (qn_trace_counts){u.ru_minflt, u.ru_majflt, u.ru_nvcsw, u.ru_nivcsw, c.read_bytes};
+    const qn_trace_part part = {&c, sizeof c};
+    qn__trace_put_record(r, QN_TRACE_RECORD_counts, qn__trace_ticks(), step, &part, 1);
 }
 
 uint64_t qn__trace_begin(void) { return qn__trace_on() ? qn__trace_ticks() : 0; }
@@ -286,11 +319,11 @@ static void push_map(const mapping *m)
     push(QN_TRACE_BLOB_file, &s);
 }
 
-void qn__trace_map_added(const void *data, size_t bytes, const char *path)
+void qn__trace_map_added(const void *data, size_t bytes, const char *path, int fd)
 {
     pthread_mutex_lock(&lock);
     if (n_maps < MAX_MAPS) {
-        maps[n_maps++] = (mapping){data, bytes, path, ++last_map_id};
+        maps[n_maps++] = (mapping){data, bytes, path, ++last_map_id, fd, qn__now_ns(), 0};
         if (generation != 0) push_map(&maps[n_maps - 1]);
     }
     pthread_mutex_unlock(&lock);
@@ -300,25 +333,78 @@ void qn__trace_map_removed(const void *data)
 {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < n_maps; i++)
-        if (maps[i].data == data) {
-            maps[i] = maps[--n_maps];
+        if (maps[i].data == data && maps[i].removed_ns == 0) {
+            if (generation != 0)
+                maps[i].removed_ns = qn__now_ns();
+            else
+                maps[i] = maps[--n_maps];
             break;
         }
     pthread_mutex_unlock(&lock);
 }
 
-int32_t qn__trace_map_of(const void *p, uint64_t *offset)
+/* Under the lock. */
+static void forget_removed(void)
 {
-    int32_t id = -1;
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < n_maps && id < 0; i++) {
-        const uintptr_t at = (uintptr_t)p, start = (uintptr_t)maps[i].data;
-        if (at < start || at - start >= maps[i].bytes) continue;
-        id = maps[i].id;
-        *offset = at - start;
+    for (int i = 0; i < n_maps;)
+        if (maps[i].removed_ns != 0)
+            maps[i] = maps[--n_maps];
+        else
+            i++;
+}
+
+/* Under the lock; ns 0: now. */
+static const mapping *find_map(uintptr_t at, int64_t ns)
+{
+    for (int i = 0; i < n_maps; i++) {
+        const mapping *m = &maps[i];
+        const uintptr_t start = (uintptr_t)m->data;
+        if (at < start || at - start >= m->bytes) continue;
+        if (ns == 0 ? m->removed_ns == 0 : ns >= m->added_ns && (m->removed_ns == 0 || ns < m->removed_ns)) return m;
     }
+    return NULL;
+}
+
+int32_t qn__trace_map_at(uint64_t address, int64_t ns, uint64_t *offset)
+{
+    pthread_mutex_lock(&lock);
+    const mapping *m = find_map((uintptr_t)address, ns);
+    const int32_t id = m ? m->id : -1;
+    if (m) *offset = (uintptr_t)address - (uintptr_t)m->data;
     pthread_mutex_unlock(&lock);
     return id;
+}
+
+int32_t qn__trace_map_of(const void *p, uint64_t *offset) { return qn__trace_map_at((uintptr_t)p, 0, offset); }
+
+static qn_resident_file file_of(const mapping *m) { return (qn_resident_file){m->fd, m->data, m->bytes}; }
+
+bool qn__trace_map_next(int32_t after, qn_trace_mapped *out)
+{
+    const mapping *next = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_maps; i++)
+        if (maps[i].removed_ns == 0 && maps[i].id > after && (!next || maps[i].id < next->id)) next = &maps[i];
+    if (next) {
+        const qn_resident_file f = file_of(next);
+        *out = (qn_trace_mapped){next->id, next->bytes, qn__residency_of(&f)};
+    }
+    pthread_mutex_unlock(&lock);
+    return next != NULL;
+}
+
+/* Whoever unmaps the file waits. */
+bool qn__trace_map_resident(const qn_trace_mapped *m, size_t offset, size_t unit, size_t n, uint32_t *pages)
+{
+    bool said = false;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_maps; i++) {
+        if (maps[i].id != m->id || maps[i].removed_ns != 0) continue;
+        const qn_resident_file f = file_of(&maps[i]);
+        said = qn__resident_pages(&f, m->residency, offset, unit, n, pages);
+    }
+    pthread_mutex_unlock(&lock);
+    return said;
 }
 
 /* ---- for the recorder ---- */
@@ -338,7 +424,10 @@ qn_status qn__trace_open_rings(const qn_trace_filter *f, uint32_t ring_bytes, qn
     lost = 0;
     atomic_store_explicit(&last_plan, 0, memory_order_relaxed);
     atomic_store_explicit(&last_step, 0, memory_order_relaxed);
+    atomic_store_explicit(&counted_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&io_fd, open("/proc/self/io", O_RDONLY | O_CLOEXEC), memory_order_relaxed);
     generation = ++last_generation;
+    forget_removed();
     for (int i = 0; i < n_maps; i++) push_map(&maps[i]);
     atomic_store_explicit(&qn__trace_generation, generation, memory_order_seq_cst);
     pthread_mutex_unlock(&lock);
@@ -391,21 +480,37 @@ void qn__trace_free_blobs(qn_trace_blob *list)
     }
 }
 
+size_t qn__trace_read_samples(qn_trace_ring *r, qn_sample *to, size_t n)
+{
+    const bool gone = atomic_load_explicit(&r->orphan, memory_order_acquire);
+    const size_t got = qn__samples_read(&r->samples, to, n);
+    if (gone && got == 0) qn__samples_close(&r->samples);
+    return got;
+}
+
+static void free_ring(qn_trace_ring *r)
+{
+    qn__samples_close(&r->samples);
+    qn__free(r);
+}
+
 void qn__trace_reap(void)
 {
     pthread_mutex_lock(&lock);
     for (qn_trace_ring **at = &rings; *at;) {
         qn_trace_ring *r = *at;
         const bool gone = atomic_load_explicit(&r->orphan, memory_order_acquire);
-        if (gone && atomic_load_explicit(&r->head, memory_order_acquire) ==
-                        atomic_load_explicit(&r->tail, memory_order_relaxed)) {
+        if (gone && !r->samples.open &&
+            atomic_load_explicit(&r->head, memory_order_acquire) ==
+                atomic_load_explicit(&r->tail, memory_order_relaxed)) {
             lost += atomic_load_explicit(&r->dropped, memory_order_relaxed);
             *at = r->next;
-            qn__free(r);
+            free_ring(r);
         } else {
             at = &r->next;
         }
     }
+    forget_removed();
     pthread_mutex_unlock(&lock);
 }
 
@@ -423,9 +528,12 @@ void qn__trace_close_rings(void)
     pthread_mutex_lock(&lock);
     while (rings) {
         qn_trace_ring *next = rings->next;
-        qn__free(rings);
+        free_ring(rings);
         rings = next;
     }
+    forget_removed();
+    const int io = atomic_exchange_explicit(&io_fd, -1, memory_order_relaxed);
+    if (io >= 0) close(io);
     generation = 0;
     pthread_mutex_unlock(&lock);
     qn__trace_free_blobs(left);

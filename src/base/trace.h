@@ -6,6 +6,8 @@
 #ifndef QN_BASE_TRACE_H
 #define QN_BASE_TRACE_H
 
+#include "base/resident.h"
+#include "base/samples.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include <quern/trace.h>
@@ -27,7 +29,8 @@ enum {
     QN_TRACE_RECORD_mark = 2,
     QN_TRACE_RECORD_ids = 3,
     QN_TRACE_RECORD_gates = 4,
-    QN_TRACE_RECORD_hashes = 5
+    QN_TRACE_RECORD_hashes = 5,
+    QN_TRACE_RECORD_counts = 6
 };
 
 typedef struct qn_trace_ring {
@@ -43,6 +46,10 @@ typedef struct qn_trace_ring {
     int32_t member;
     int64_t flushed_ns;
     uint64_t limit; /* the head that the writer goes to */
+    qn_samples samples;
+    int samples_error;        /* errno where there are none; 0 */
+    int64_t fault_ns, out_ns; /* the writer's: since when a fault is served, and there is no core; 0 */
+    uint64_t fault_at;
     _Alignas(64) qn_trace_slot slots[];
 } qn_trace_ring;
 
@@ -80,6 +87,11 @@ typedef struct qn_trace_gates_head {
 typedef struct qn_trace_hashes_head {
     int32_t node, n;
 } qn_trace_hashes_head;
+
+/* What the system has counted for the process so far; -1: it doesn't say. */
+typedef struct qn_trace_counts {
+    int64_t minor_faults, major_faults, waits, preemptions, read_bytes;
+} qn_trace_counts;
 
 /* One run of a graph, for backends. */
 typedef struct qn_trace_run {
@@ -141,6 +153,9 @@ typedef struct qn_trace_part {
 /* All of it or nothing, part behind part. */
 void qn__trace_put_record(qn_trace_ring *r, uint32_t what, uint64_t begin, uint64_t arg, const qn_trace_part *parts,
                           int n_parts);
+/* A record of the counts, of the end of this step (0: before one begins), unless the last was less than a millisecond
+ * ago: it takes some 3 us. */
+void qn__trace_put_counts(qn_trace_ring *r, uint64_t step);
 /* Spans of the library's own: 0 when off, then nothing is recorded at the end. */
 uint64_t qn__trace_begin(void);
 void qn__trace_end(qn_trace_kind kind, uint64_t begin);
@@ -173,10 +188,21 @@ void qn__put_signed(qn_str *s, int64_t x);
 void qn__put_text(qn_str *s, const char *text, size_t n); /* its length, then its bytes */
 
 /* ---- mapped files ---- */
-void qn__trace_map_added(const void *data, size_t bytes, const char *path);
+void qn__trace_map_added(const void *data, size_t bytes, const char *path, int fd);
 void qn__trace_map_removed(const void *data);
 /* The number of the file that this address lies in, or -1; `offset` into it. */
 int32_t qn__trace_map_of(const void *p, uint64_t *offset);
+/* Which it was at a time of CLOCK_MONOTONIC. Of files that are mapped no more it is known until qn__trace_reap. */
+int32_t qn__trace_map_at(uint64_t address, int64_t ns, uint64_t *offset);
+/* The mapped file with the least number above `after`; false: none. */
+typedef struct qn_trace_mapped {
+    int32_t id;
+    size_t bytes;
+    qn_residency residency; /* who would say */
+} qn_trace_mapped;
+bool qn__trace_map_next(int32_t after, qn_trace_mapped *out);
+/* qn__resident_pages of it; false when it is gone, or the kernel doesn't say. */
+bool qn__trace_map_resident(const qn_trace_mapped *m, size_t offset, size_t unit, size_t n, uint32_t *pages);
 
 /* ---- for the recorder ---- */
 qn_status qn__trace_open_rings(const qn_trace_filter *filter, uint32_t ring_bytes, qn_error *err);
@@ -186,7 +212,9 @@ qn_status qn__trace_shut(qn_error *err);
 qn_trace_ring *qn__trace_rings(void);
 qn_trace_blob *qn__trace_take_blobs(void); /* oldest first; freed by qn__trace_free_blobs */
 void qn__trace_free_blobs(qn_trace_blob *blobs);
-void qn__trace_reap(void);     /* frees rings that are empty and whose thread is gone */
+/* qn__samples_read of the ring. When its thread is gone and there are no more, sampling ends. */
+size_t qn__trace_read_samples(qn_trace_ring *r, qn_sample *to, size_t n);
+void qn__trace_reap(void);     /* frees rings that are empty, not sampled, and whose thread is gone */
 uint64_t qn__trace_lost(void); /* blobs and threads that got no memory, and records of rings that are gone */
 uint64_t qn__trace_steps(void);
 void qn__trace_close_rings(void);

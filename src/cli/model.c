@@ -195,10 +195,11 @@ static json_t *ops_json(void)
 static json_t *load_json(const qn_session *session, const qn_engine_info *info)
 {
     const qn_gguf *file = qn_engine_file(qn_session_engine(session));
-    return json_pack("{s:f, s:I, s:f, s:I, s:I, s:I}", "seconds", info->load_seconds, "bytes",
+    const int64_t resident = qn_gguf_resident_bytes(file);
+    return json_pack("{s:f, s:I, s:f, s:I, s:I, s:o}", "seconds", info->load_seconds, "bytes",
                      (json_int_t)info->load_bytes, "gb_per_second", info->load_gb_s, "weight_bytes",
                      (json_int_t)info->weight_bytes, "copied_bytes", (json_int_t)info->copied_bytes, "resident_bytes",
-                     (json_int_t)qn_gguf_resident_bytes(file));
+                     resident < 0 ? json_null() : json_integer((json_int_t)resident));
 }
 
 int cli_write_stats(const char *path, const qn_session *session, const cli_times *times)

@@ -156,12 +156,14 @@ qn_status qn_gguf_load(const qn_gguf *file, qn_gguf_policy policy, qn_progress_f
     return QN_OK;
 }
 
-uint64_t qn_gguf_resident_bytes(const qn_gguf *file)
+int64_t qn_gguf_resident_bytes(const qn_gguf *file)
 {
-    uint64_t bytes = 0;
+    int64_t bytes = 0;
     for (int i = 0; i < file->n_parts; i++) {
         const qn_gguf_part *part = &file->parts[i];
-        bytes += part->mapped ? qn__map_resident(&part->map, 0, part->map.size) : part->size;
+        size_t resident = part->size;
+        if (part->mapped && !qn__map_resident(&part->map, 0, part->map.size, &resident)) return -1;
+        bytes += (int64_t)resident;
     }
     return bytes;
 }

@@ -20,6 +20,7 @@ bool qn__trace_encoder_init(qn_trace_encoder *e)
     ok = qn__str_reserve(&e->choices, 1 << 12) && ok;
     ok = qn__str_reserve(&e->gates, 1 << 12) && ok;
     ok = qn__str_reserve(&e->hashes, 1 << 12) && ok;
+    ok = qn__str_reserve(&e->counts, 1 << 15) && ok;
     ok = qn__str_reserve(&e->scratch, 1 << 16) && ok;
     return qn__str_reserve(&e->raw, QN_TRACE_MAX_ROWS * 28 + 64) && ok;
 }
@@ -32,6 +33,7 @@ void qn__trace_encoder_deinit(qn_trace_encoder *e)
     qn__str_deinit(&e->choices);
     qn__str_deinit(&e->gates);
     qn__str_deinit(&e->hashes);
+    qn__str_deinit(&e->counts);
     qn__str_deinit(&e->scratch);
     qn__str_deinit(&e->raw);
 }
@@ -192,6 +194,17 @@ static void hashes_record(qn_trace_encoder *e, const qn_trace_slot *slot)
     e->n_hashes++;
 }
 
+static void counts_record(qn_trace_encoder *e, const qn_trace_slot *slot)
+{
+    qn_trace_counts c;
+    memcpy(&c, e->scratch.data, sizeof c);
+    const int64_t row[] = {c.minor_faults, c.major_faults, c.waits, c.preemptions, c.read_bytes};
+    qn__put_varint(&e->counts, slot->waiting);
+    qn__put_varint(&e->counts, slot->begin);
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) qn__put_signed(&e->counts, row[i]);
+    e->n_counts++;
+}
+
 /* ---- a ring ---- */
 
 static void take_record(qn_trace_encoder *e, const qn_trace_slot *slot, uint64_t step)
@@ -202,6 +215,7 @@ static void take_record(qn_trace_encoder *e, const qn_trace_slot *slot, uint64_t
     if (slot->id == QN_TRACE_RECORD_ids) ids_record(e, step);
     if (slot->id == QN_TRACE_RECORD_gates) gates_record(e, step);
     if (slot->id == QN_TRACE_RECORD_hashes) hashes_record(e, slot);
+    if (slot->id == QN_TRACE_RECORD_counts) counts_record(e, slot);
 }
 
 void qn__trace_encode(qn_trace_encoder *e, qn_trace_ring *r, uint64_t limit)
@@ -248,10 +262,11 @@ bool qn__trace_encode_events(qn_trace_encoder *e)
 void qn__trace_encoder_clear(qn_trace_encoder *e)
 {
     memset(e->used, 0, sizeof e->used);
-    e->n_events = e->n_steps = e->n_marks = e->n_choices = e->n_gates = e->n_hashes = 0;
+    e->n_events = e->n_steps = e->n_marks = e->n_choices = e->n_gates = e->n_hashes = e->n_counts = 0;
     qn__str_clear(&e->choices);
     qn__str_clear(&e->gates);
     qn__str_clear(&e->hashes);
+    qn__str_clear(&e->counts);
     qn__str_clear(&e->steps);
     qn__str_clear(&e->marks);
 }

@@ -20,8 +20,8 @@ typedef struct qn_trace_encoder {
     uint64_t last_end; /* ticks */
     uint64_t base_end, base_step;
     int32_t base_member;
-    qn_str choices, gates, hashes;
-    uint32_t n_choices, n_gates, n_hashes;
+    qn_str choices, gates, hashes, counts;
+    uint32_t n_choices, n_gates, n_hashes, n_counts;
     qn_str steps, marks, scratch, raw; /* rows; a record taken out of the ring; a block before it is packed */
     qn_trace_step_head last;           /* of the ring at hand */
     qn_trace_recent recent[QN_TRACE_PHASE_COUNT];

@@ -29,6 +29,9 @@ typedef enum qn_trace_block_kind {
     QN_TRACE_BLOCK_choices,
     QN_TRACE_BLOCK_gates,
     QN_TRACE_BLOCK_hashes,
+    QN_TRACE_BLOCK_samples,
+    QN_TRACE_BLOCK_residency,
+    QN_TRACE_BLOCK_counts,
     QN_TRACE_BLOCK_KINDS
 } qn_trace_block_kind;
 
@@ -49,6 +52,9 @@ typedef struct qn_trace_block {
  * (signed difference to the row before), gap (signed: begin - end of the row before, of the lane), duration, waiting.
  */
 enum { QN_TRACE_COLUMNS = 5 };
+
+/* Rows of samples: what they are. */
+enum { QN_TRACE_ROW_minor, QN_TRACE_ROW_major, QN_TRACE_ROW_preempted, QN_TRACE_ROW_lost, QN_TRACE_ROW_KINDS };
 
 /* ---- pack.c ---- */
 typedef struct qn_trace_packer qn_trace_packer;

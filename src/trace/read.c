@@ -69,7 +69,7 @@ static qn_trace_found read_file(qn_trace *t, const qn_trace_block *b, qn_trace_c
     if (c->failed || c->p != c->end) return QN_TRACE_WRONG;
     qn_trace_file *file = path ? QN_TRACE_MORE(&t->files) : NULL;
     if (!file) return QN_TRACE_NOMEM;
-    *file = (qn_trace_file){id, bytes, path};
+    *file = (qn_trace_file){id, bytes, path, "unknown"};
     return QN_TRACE_GOOD;
 }
 
@@ -203,12 +203,21 @@ static qn_trace_found read_end(qn_trace *t, const qn_trace_block *b, qn_trace_cu
 }
 
 static qn_trace_found (*const readers[QN_TRACE_BLOCK_KINDS])(qn_trace *, const qn_trace_block *, qn_trace_cursor *) = {
-    [QN_TRACE_BLOCK_notes] = read_notes,           [QN_TRACE_BLOCK_file] = read_file,
-    [QN_TRACE_BLOCK_plan] = qn__trace_read_plan,   [QN_TRACE_BLOCK_steps] = read_steps,
-    [QN_TRACE_BLOCK_events] = read_events,         [QN_TRACE_BLOCK_marks] = read_marks,
-    [QN_TRACE_BLOCK_clock] = read_clock,           [QN_TRACE_BLOCK_end] = read_end,
-    [QN_TRACE_BLOCK_usage] = read_usage,           [QN_TRACE_BLOCK_choices] = qn__trace_read_choices,
-    [QN_TRACE_BLOCK_gates] = qn__trace_read_gates, [QN_TRACE_BLOCK_hashes] = qn__trace_read_hashes,
+    [QN_TRACE_BLOCK_notes] = read_notes,
+    [QN_TRACE_BLOCK_file] = read_file,
+    [QN_TRACE_BLOCK_plan] = qn__trace_read_plan,
+    [QN_TRACE_BLOCK_steps] = read_steps,
+    [QN_TRACE_BLOCK_events] = read_events,
+    [QN_TRACE_BLOCK_marks] = read_marks,
+    [QN_TRACE_BLOCK_clock] = read_clock,
+    [QN_TRACE_BLOCK_end] = read_end,
+    [QN_TRACE_BLOCK_usage] = read_usage,
+    [QN_TRACE_BLOCK_choices] = qn__trace_read_choices,
+    [QN_TRACE_BLOCK_gates] = qn__trace_read_gates,
+    [QN_TRACE_BLOCK_hashes] = qn__trace_read_hashes,
+    [QN_TRACE_BLOCK_samples] = qn__trace_read_samples_block,
+    [QN_TRACE_BLOCK_residency] = qn__trace_read_residency,
+    [QN_TRACE_BLOCK_counts] = qn__trace_read_counts,
 };
 
 /* NULL, or what is wrong at t->whole; *nomem: memory was short. */
@@ -311,6 +320,7 @@ static bool settle(qn_trace *t)
     }
     for (size_t i = 0; i < t->usage.n; i++) t->usage.at[i].at_ns = qn__trace_to_ns(t, (uint64_t)t->usage.at[i].at_ns);
     if (!qn__trace_settle_choices(t) || !qn__trace_settle_values(t)) return false;
+    qn__trace_settle_kernel(t);
     info->n_usage = (int64_t)t->usage.n;
     info->usage = t->usage.at;
     info->n_plans = (int)t->plans.n;
@@ -392,6 +402,10 @@ void qn_trace_close(qn_trace *t)
     qn__free(t->clock.at);
     qn__free(t->usage.at);
     qn__free(t->chosen.at);
+    qn__free(t->faults.at);
+    qn__free(t->pauses.at);
+    qn__free(t->residency.at);
+    qn__free(t->readings.at);
     qn__free(t->choices);
     qn__free(t->gated.at);
     qn__free(t->hashed.at);

@@ -35,6 +35,13 @@ typedef struct qn_trace_hashed {
     qn_trace_hashes what;
 } qn_trace_hashed;
 
+/* What the system had counted at the end of a step; of no step: before one began. */
+typedef struct qn_trace_reading {
+    uint64_t step;
+    int64_t at_ns;
+    qn_trace_counts c;
+} qn_trace_reading;
+
 /* An array that grows: n elements, room for cap. */
 #define QN_TRACE_LIST(type) \
     struct { \
@@ -69,6 +76,10 @@ struct qn_trace {
     QN_TRACE_LIST(qn_trace_hashed) hashed; /* by step */
     qn_trace_choice *choices;              /* of all steps */
     qn_trace_hashes *hashes;
+    QN_TRACE_LIST(qn_trace_fault) faults; /* at_ns of CLOCK_MONOTONIC until all are there */
+    QN_TRACE_LIST(qn_trace_pause) pauses;
+    QN_TRACE_LIST(qn_trace_residency) residency;
+    QN_TRACE_LIST(qn_trace_reading) readings; /* at_ns in ticks until all are there */
 };
 
 /* A trace of these bytes, which stay where they are until it is closed. */
@@ -116,6 +127,12 @@ qn_trace_found qn__trace_read_gates(qn_trace *t, const qn_trace_block *b, qn_tra
 qn_trace_found qn__trace_read_hashes(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
 /* Gives choices their gates, and steps their hashes; false: no memory. After qn__trace_settle_choices. */
 bool qn__trace_settle_values(qn_trace *t);
+
+/* ---- kernel.c ---- */
+qn_trace_found qn__trace_read_samples_block(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
+qn_trace_found qn__trace_read_residency(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
+qn_trace_found qn__trace_read_counts(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
+void qn__trace_settle_kernel(qn_trace *t); /* when lanes and steps stand where they stay */
 
 /* ---- plans.c ---- */
 qn_trace_found qn__trace_read_plan(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/mem.h"
+#include "trace/bytes.h"
 #include "trace/encode.h"
 #include "trace/sink.h"
 #include <stdlib.h>
@@ -19,6 +20,7 @@ enum { LOOK_MS = 20 };
 typedef struct recorder {
     qn_trace_sink sink;
     qn_trace_encoder encoder;
+    qn_trace_bytes bytes;
     qn_trace_packer *packer;
     qn_str block; /* packed */
     char *lists[4];
@@ -145,8 +147,9 @@ static void emit_notes(recorder *r, const qn_trace_options *o)
     qn__str_clear(&text);
     qn__str_printf(&text, "%d", machine.physical_cores);
     if (!text.failed) put_pair(&s, "cores", text.data);
+    put_pair(&s, "faults", r->bytes.how);
     for (int i = 0; i < o->n_notes; i++) put_pair(&s, o->notes[i].key, o->notes[i].value);
-    emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_notes, .count = 6u + (uint32_t)o->n_notes}, &s, true);
+    emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_notes, .count = 7u + (uint32_t)o->n_notes}, &s, true);
     qn__str_deinit(&s);
     qn__str_deinit(&text);
 }
@@ -195,6 +198,19 @@ static void emit_usage(recorder *r)
     r->n_usage = 0;
 }
 
+static void emit_bytes(recorder *r)
+{
+    qn_trace_bytes *b = &r->bytes;
+    if (b->n_samples)
+        emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_samples, .count = b->n_samples}, &b->samples, false);
+    if (b->n_residency)
+        emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_residency, .count = b->n_residency}, &b->residency, false);
+    qn__trace_bytes_clear(b);
+    if (b->incomplete.len == 0) return;
+    emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_notes, .count = 1}, &b->incomplete, true);
+    qn__str_clear(&b->incomplete);
+}
+
 static void emit_blobs(recorder *r)
 {
     static const uint16_t kinds[] = {
@@ -224,6 +240,9 @@ static void emit_ring(recorder *r, qn_trace_ring *ring, uint64_t limit)
                  false);
         if (e->n_hashes)
             emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_hashes, .lane = lane, .count = e->n_hashes}, &e->hashes,
+                 false);
+        if (e->n_counts)
+            emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_counts, .lane = lane, .count = e->n_counts}, &e->counts,
                  false);
         if (e->n_marks)
             emit(r, (qn_trace_block){.kind = QN_TRACE_BLOCK_marks, .lane = lane, .count = e->n_marks}, &e->marks,
@@ -273,6 +292,8 @@ static void drain(recorder *r, bool all)
     bool any = false, waiting = false;
     for (qn_trace_ring *ring = first; ring; ring = ring->next) waiting = note_head(ring) || waiting;
     if (waiting || all) note_usage(r);
+    for (qn_trace_ring *ring = first; ring; ring = ring->next) qn__trace_bytes_sample(&r->bytes, ring);
+    qn__trace_bytes_look(&r->bytes, waiting, all);
     emit_blobs(r);
     for (qn_trace_ring *ring = first; ring; ring = ring->next) {
         const uint64_t n = ring->limit - atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -285,6 +306,7 @@ static void drain(recorder *r, bool all)
         emit_usage(r);
         emit_clock(r);
     }
+    if (any || all || qn__trace_bytes_full(&r->bytes)) emit_bytes(r);
     qn__trace_reap();
 }
 
@@ -317,6 +339,7 @@ static void recorder_destroy(recorder *r)
     qn__bell_destroy(r->bell);
     qn__trace_packer_destroy(r->packer);
     qn__trace_encoder_deinit(&r->encoder);
+    qn__trace_bytes_deinit(&r->bytes);
     qn__trace_sink_deinit(&r->sink);
     qn__str_deinit(&r->block);
     qn__str_deinit(&r->usage);
@@ -361,8 +384,8 @@ static qn_status create(recorder *r, const char *path, const qn_trace_options *o
         if (!r->lists[i]) return QN_FAIL_NOMEM(err, strlen(given[i]) + 1);
     }
     r->encoder.if_slow = o->last_bytes ? o->if_slow : 0;
-    if (!qn__trace_encoder_init(&r->encoder) || !qn__str_reserve(&r->block, 1 << 19) ||
-        !qn__str_reserve(&r->usage, 1 << 13))
+    if (!qn__trace_encoder_init(&r->encoder) || !qn__trace_bytes_init(&r->bytes) ||
+        !qn__str_reserve(&r->block, 1 << 19) || !qn__str_reserve(&r->usage, 1 << 13))
         return QN_FAIL_NOMEM(err, (size_t)1 << 20);
     QN_TRY(qn__trace_packer_create(&r->packer, err));
     QN_TRY(qn__bell_create(&r->bell, err));
@@ -390,6 +413,7 @@ static qn_status start(const char *path, const qn_trace_options *o, qn_error *er
         atomic_store_explicit(&dump_wanted, false, memory_order_relaxed);
         emit_notes(r, o);
         emit_clock(r);
+        note_usage(r);
         status = qn__trace_open_rings(&filter, o->ring_bytes, err);
     }
     if (status == QN_OK) status = qn__worker_submit(r->worker, write_on, r, err);
