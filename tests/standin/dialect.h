@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/standin/dialect.h -- the kernels' language as C: the work-items of a group take turns, from one MEET to the
+ * next (fibers.c), and read where they are from variables. */
+#ifndef QN_TESTS_DIALECT_H
+#define QN_TESTS_DIALECT_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+extern int64_t standin_group;
+extern int32_t standin_lane, standin_width;
+extern void *standin_room;
+void standin_meet(void);
+/* Where a device's address lies on the host. */
+uint8_t *standin_memory(uint64_t at);
+
+#define GLOBAL
+#define LOCAL
+#define KERNEL
+#define DEVICE              static inline
+#define CONSTANT            static const
+#define GROUP               standin_group
+#define LANE                standin_lane
+#define WIDTH               standin_width
+#define MEET()              standin_meet()
+#define ROOM                void *room_
+#define IN_ROOM(type, name) LOCAL type *name = room_
+#define fma                 fmaf
+#define sqrt                sqrtf
+#define fabs                fabsf
+#define ROUND(x)            ((int)rintf(x))
+#define BITS(x)             bits_of(x)
+#define FLOAT(bits)         float_of((uint32_t)(bits))
+
+static inline uint32_t bits_of(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+static inline float float_of(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+/* A kernel as the driver calls it: by an array of pointers to its arguments. */
+#define ARG(i) standin_memory(*(const uint64_t *)p[2 * (i)]), *(const uint64_t *)p[2 * (i) + 1]
+#define ARGS_2 ARG(0), ARG(1)
+#define ARGS_3 ARGS_2, ARG(2)
+#define ARGS_4 ARGS_3, ARG(3)
+#define ARGS_5 ARGS_4, ARG(4)
+#define ARGS_6 ARGS_5, ARG(5)
+#define ARGS_7 ARGS_6, ARG(6)
+#define KERNEL_OF(name, n, sizes, parameters) \
+    static void name##_item parameters; \
+    static void name##_kernel(void **p) { name##_item(ARGS_##n, *(const sizes *)p[2 * (n)], standin_room); } \
+    static const int name##_sizes = sizeof(sizes), name##_values = n; \
+    static void name##_item parameters
+
+#endif

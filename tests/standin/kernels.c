@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/standin/kernels.c -- the kernels of src/gpu/kernels, compiled as C. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wparentheses"
+#include QN_KERNELS_FILE
+
+#include "kernels.h"
+
+#define QN_GPU_KERNEL(name, width, room) {#name, name##_kernel, &name##_sizes, &name##_values, width, room},
+const standin_kernel standin_kernels[] = {
+#include "gpu/kernels.def"
+    {0}};
+#undef QN_GPU_KERNEL
