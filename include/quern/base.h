@@ -122,6 +122,13 @@ QN_API void qn_set_log(qn_log_fn fn, void *ctx);
     QN_METRIC(transfers,         "values copied from one backend to another during runs") \
     QN_METRIC(transfer_bytes,    "their bytes") \
     QN_METRIC(weight_transfers,  "those of weights, which never change and yet were copied in a run") \
+    QN_METRIC(uploads,           "transfers from the host to a device with memory of its own") \
+    QN_METRIC(upload_bytes,      "their bytes") \
+    QN_METRIC(downloads,         "transfers from such a device to the host") \
+    QN_METRIC(download_bytes,    "their bytes") \
+    QN_METRIC(launches,          "kernels, and graphs of captured kernels, that a device was told to compute") \
+    QN_METRIC(captures,          "graphs of kernels captured on a device") \
+    QN_METRIC(device_allocs,     "pieces of memory taken of devices, and of the host for their transfers") \
     QN_METRIC(inputs_shared,     "products compiled to use what their neighbour prepared") \
     QN_METRIC(allocs,            "allocations made through the allocator hook") \
     QN_METRIC(frees,             "allocations given back") \

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/backend/backend.h -- what a backend is: one small table of functions, and the objects they pass around.
  * What a backend accepts and what it runs come from the same table row inside the backend and cannot disagree. A
- * backend may touch only memory of its own buffers; the scheduler moves values between backends. */
+ * backend may touch only memory of its own buffers; the scheduler moves values between backends.
+ *
+ * A backend has one queue, in order: what upload, run and copy start is done in the order of the calls, and of these
+ * functions only download, sync, and waiting for an event on the host wait. So an upload may be called while an earlier
+ * run still reads the memory, and a download right after a run. What the host does itself to a buffer's `host` memory
+ * is in no queue: sync first. */
 #ifndef QN_BACKEND_BACKEND_H
 #define QN_BACKEND_BACKEND_H
 
@@ -28,6 +33,11 @@ typedef struct qn_buffer {
     bool borrowed;  /* wraps memory of somebody else, who allows writing: set by whoever wrapped it */
 } qn_buffer;
 
+/* A point in a backend's queue; first member of the backend's own struct. */
+typedef struct qn_event {
+    qn_backend *backend;
+} qn_event;
+
 typedef struct qn_backend_options {
     qn_cpu_level level; /* cap; meaningful with level_set */
     bool level_set;
@@ -35,7 +45,15 @@ typedef struct qn_backend_options {
     const char *which; /* what a user writes behind the type's name and a colon, which the type reads: a level, or the
                         * number of a device; NULL: nothing */
     const char *name;  /* NULL: the type's own choice */
+    uint64_t memory_limit; /* bytes that its buffers may take together, as if the device had no more; 0: no limit.
+                            * Memory of the host is limited elsewhere */
 } qn_backend_options;
+
+/* What a backend's own memory has room for; of memory that is the host's both are 0. */
+typedef struct qn_backend_memory {
+    uint64_t used; /* bytes of the buffers that there are, as they were asked for */
+    uint64_t left; /* bytes that may still be asked for: within the limit, and what the device says is free now */
+} qn_backend_memory;
 
 /* A run of consecutive nodes of one backend. Leaves and views are listed nowhere: they need no work. */
 typedef struct qn_segment {
@@ -65,15 +83,32 @@ struct qn_backend_type {
     qn_status (*devices)(qn_device *out, int max, int *n, qn_error *err);
     qn_status (*open)(const qn_backend_options *options, qn_backend **out, qn_error *err);
     void (*close)(qn_backend *be);
-    /* Contents undefined. The owner destroys buffers before the backend. */
+    /* Of memory of its own. NULL: its memory is the host's. */
+    qn_backend_memory (*memory)(const qn_backend *be);
+    /* Contents undefined. The owner destroys buffers before the backend, after what uses them is done. */
     qn_status (*buffer_create)(qn_backend *be, uint64_t bytes, qn_buffer **out, qn_error *err);
     /* Uses host memory in place (a mapped file); NULL member when the backend cannot. The memory outlives the buffer.
      */
     qn_status (*buffer_wrap)(qn_backend *be, const void *host, uint64_t bytes, qn_buffer **out, qn_error *err);
     void (*buffer_destroy)(qn_buffer *buffer);
-    /* Both are done when they return, and neither waits for what run has started: their caller has called sync. */
+    /* src may change when it returns. */
     qn_status (*upload)(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
     qn_status (*download)(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err);
+    /* Memory of the host that transfers read and write without a copy in between; and an upload of it, which stays as
+     * it is until an event recorded after the call is done. NULL members: any memory is as good. */
+    qn_status (*host_alloc)(qn_backend *be, uint64_t bytes, void **out, qn_error *err);
+    void (*host_free)(qn_backend *be, void *memory);
+    qn_status (*send)(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
+    /* Between two buffers of this type without the host, in the queue of `to`, which waits for that of `from` and the
+     * other way round. NULL, and unsupported with nothing done, where that can't be. */
+    qn_status (*copy)(qn_buffer *to, uint64_t to_at, const qn_buffer *from, uint64_t from_at, uint64_t bytes,
+                      qn_error *err);
+    /* An event is done when all that was called before it was recorded last is done; one that never was is done. NULL
+     * members: calls return when all is done, and there is nothing to wait for. */
+    qn_status (*event_create)(qn_backend *be, qn_event **out, qn_error *err);
+    void (*event_destroy)(qn_event *event);
+    qn_status (*event_record)(qn_event *event, qn_error *err);
+    qn_status (*event_wait)(qn_event *event, qn_error *err); /* on the host */
     /* Can it run this node, with these dtypes and shapes? Reasons go to err when not. */
     bool (*accepts)(const qn_backend *be, const qn_node *node, qn_error *err);
     uint64_t (*scratch)(const qn_backend *be, const qn_node *node); /* bytes that the node needs beside its result */
@@ -94,10 +129,21 @@ struct qn_backend_type {
     /* Others wait for what this one computes with, or have just used it: long runs should be short ones. NULL: never.
      */
     bool (*shared)(qn_backend *be);
-    void (*sync)(qn_backend *be); /* waits: everything started is done. Nothing that a run uses goes or moves before */
+    /* Waits: everything started is done. Nothing that a run uses goes or moves before. Its failure is that of something
+     * started since the last sync; `lost` is for good. NULL: everything is done whenever a call returns. */
+    qn_status (*sync)(qn_backend *be, qn_error *err);
     /* Node i of the segment is computed by all threads together. NULL: by one. */
     bool (*is_shared)(const qn_program *program, int32_t i);
 };
+
+static inline qn_status qn__backend_sync(qn_backend *be, qn_error *err)
+{
+    return be->type->sync ? be->type->sync(be, err) : QN_OK;
+}
+static inline qn_status qn__event_wait(qn_event *event, qn_error *err)
+{
+    return event ? event->backend->type->event_wait(event, err) : QN_OK;
+}
 
 /* The registry: one row a backend type (src/backend/backends.def). The tables themselves live in the backends' folders.
  */

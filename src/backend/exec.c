@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* src/backend/exec.c -- a compiled graph: made ready, compiled against buffers, given inputs, run, asked for outputs.
- * Setting, running and getting allocate nothing. */
+/* src/backend/exec.c -- a compiled graph: made ready, compiled against buffers, bound to others. */
 #include "backend/internal.h"
 
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/metrics.h"
 
 static const qn_backend_type *type_at(const qn_exec *e, int32_t place) { return e->sched->backends[place]->type; }
 
@@ -80,6 +78,7 @@ qn_status qn__exec_store_constants(qn_exec *e, qn_error *err)
 void qn__activations_release(qn_activations *a)
 {
     if (!a || --a->users > 0) return;
+    (void)qn__backend_sync(a->buffer->backend, NULL);
     a->buffer->backend->type->buffer_destroy(a->buffer);
     qn__free(a);
 }
@@ -113,7 +112,7 @@ qn_status qn__exec_compile(qn_exec *e, qn_error *err)
     qn_sched *s = e->sched;
     qn_program **programs = qn__calloc((size_t)e->n_steps, sizeof(*programs));
     if (!programs) return QN_FAIL_NOMEM(err, (size_t)e->n_steps * sizeof(*programs));
-    qn_status status = QN_OK;
+    qn_status status = qn__exec_wait(e, err); /* the old ones may be in use */
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) {
         const qn_step *step = &e->steps[i];
         if (step->transfer) continue;
@@ -133,7 +132,7 @@ qn_status qn__exec_compile(qn_exec *e, qn_error *err)
     }
     drop_programs(e, programs);
     adopt_buffers(e);
-    return QN_OK;
+    return qn__inputs_init(e, err);
 }
 
 static bool can_rebind(const qn_exec *e)
@@ -143,7 +142,7 @@ static bool can_rebind(const qn_exec *e)
     return true;
 }
 
-static void rebind_programs(qn_exec *e, qn_activations *const *activations)
+void qn__exec_rebind_programs(qn_exec *e, qn_activations *const *activations)
 {
     for (int32_t i = 0; i < e->n_steps; i++) {
         const qn_step *step = &e->steps[i];
@@ -159,7 +158,7 @@ void qn__exec_refresh(qn_exec *e)
         (void)qn__exec_compile(e, NULL); /* when that fails, the old programs are as right as they were */
         return;
     }
-    rebind_programs(e, e->sched->activations);
+    qn__exec_rebind_programs(e, e->sched->activations);
     adopt_buffers(e);
 }
 
@@ -167,6 +166,8 @@ void qn__exec_destroy(void *exec)
 {
     qn_exec *e = exec;
     if (!e) return;
+    (void)qn__exec_wait(e, NULL); /* programs and constants may be in use */
+    qn__inputs_deinit(e);
     for (int32_t i = 0; i < e->n_steps; i++)
         if (e->steps[i].program) type_at(e, e->steps[i].place)->program_destroy(e->steps[i].program);
     for (int p = 0; p < QN_MAX_PLACES; p++) {
@@ -192,12 +193,13 @@ const qn_node *qn__exec_find(const qn_exec *e, const char *name)
 {
     for (int32_t i = 0; i < e->graph->n_nodes; i++) {
         const qn_node *n = e->graph->nodes[i];
+        if (n->flags & QN_NODE_twin) continue;
         if ((n->op == QN_OP_input || (n->flags & QN_NODE_output)) && !strcmp(n->name, name)) return n;
     }
     return NULL;
 }
 
-/* ---- inputs and outputs ---------------------------------------------------------------------- */
+/* ---- where values lie ------------------------------------------------------------------------ */
 
 qn_buffer *qn__exec_memory(const qn_exec *e, const qn_node *n, uint64_t *offset)
 {
@@ -208,57 +210,12 @@ qn_buffer *qn__exec_memory(const qn_exec *e, const qn_node *n, uint64_t *offset)
     return root->buffer ? root->buffer : e->activations[root->place]->buffer;
 }
 
-static qn_status check_mine(const qn_exec *e, const char *what, const qn_node *n, qn_error *err)
+qn_status qn__exec_check_mine(const qn_exec *e, const char *what, const qn_node *n, qn_error *err)
 {
     if (!n) return QN_FAIL(err, invalid, "this graph has no such %s", what);
     if (n->id < 0 || n->id >= e->graph->n_nodes || e->graph->nodes[n->id] != n)
         return QN_FAIL(err, invalid, "%s \"%s\" belongs to another graph", what, qn__title(n));
     return QN_OK;
-}
-
-qn_status qn__exec_set(qn_exec *e, const qn_node *input, const void *data, uint64_t bytes, qn_error *err)
-{
-    QN_TRY(check_mine(e, "input", input, err));
-    if (input->op != QN_OP_input)
-        return QN_FAIL(err, invalid, "\"%s\" is a %s, no input", qn__title(input), qn_node_op_name(input));
-    const uint64_t want = (uint64_t)qn__node_bytes(input);
-    if (bytes != want)
-        return QN_FAIL(err, invalid, "input \"%s\": %llu bytes given, %llu expected", qn__title(input),
-                       (unsigned long long)bytes, (unsigned long long)want);
-    uint64_t at;
-    qn_buffer *buffer = qn__exec_memory(e, input, &at);
-    return bytes ? buffer->backend->type->upload(buffer, at, data, bytes, err) : QN_OK;
-}
-
-static qn_status read_value(const qn_exec *e, const qn_node *n, void *data, uint64_t offset, uint64_t bytes,
-                            qn_error *err)
-{
-    const uint64_t has = (uint64_t)qn__node_bytes(n);
-    if (offset > has || bytes > has - offset)
-        return QN_FAIL(err, invalid, "\"%s\": %llu bytes at %llu wanted, it has %llu", qn__title(n),
-                       (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)has);
-    uint64_t at;
-    qn_buffer *buffer = qn__exec_memory(e, n, &at);
-    return bytes ? buffer->backend->type->download(buffer, at + offset, data, bytes, err) : QN_OK;
-}
-
-qn_status qn__exec_get(const qn_exec *e, const qn_node *output, void *data, uint64_t offset, uint64_t bytes,
-                       qn_error *err)
-{
-    QN_TRY(check_mine(e, "output", output, err));
-    if (!(output->flags & QN_NODE_output))
-        return QN_FAIL(err, invalid, "\"%s\" is not marked as an output", qn__title(output));
-    return read_value(e, output, data, offset, bytes, err);
-}
-
-qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint64_t offset, uint64_t bytes,
-                        qn_error *err)
-{
-    QN_TRY(check_mine(e, "node", node, err));
-    if (!qn_layout_is_contiguous(&node->layout))
-        return QN_FAIL(err, unsupported, "\"%s\" is a strided view", qn__title(node));
-    e->sched->backends[node->root->place]->type->sync(e->sched->backends[node->root->place]);
-    return read_value(e, node, data, offset, bytes, err);
 }
 
 static bool written(const qn_node *n) { return (n->flags & (QN_NODE_mutable | QN_NODE_bound)) != 0; }
@@ -267,7 +224,7 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
 {
     if (node->flags & QN_NODE_dead) return QN_OK; /* nothing reads it */
     if (node->buffer == buffer && node->buffer_offset == offset) return QN_OK;
-    QN_TRY(check_mine(e, "value", node, err));
+    QN_TRY(qn__exec_check_mine(e, "value", node, err));
     if (node->op != QN_OP_param && !(node->flags & QN_NODE_bound))
         return QN_FAIL(err, invalid, "\"%s\" is neither a param nor a bound output", qn__title(node));
     if (!buffer) {
@@ -289,57 +246,4 @@ qn_status qn__exec_bind(qn_exec *e, qn_node *node, qn_buffer *buffer, uint64_t o
     move_lent(node);
     e->rebound = true;
     return QN_OK;
-}
-
-/* ---- running --------------------------------------------------------------------------------- */
-
-static void count_move(const qn_node *t, uint64_t bytes)
-{
-    const qn_node *root = t->src[0]->root;
-    QN_COUNT(transfers, 1);
-    QN_COUNT(transfer_bytes, bytes);
-    if (root->op == QN_OP_param && !(root->flags & QN_NODE_mutable)) QN_COUNT(weight_transfers, 1);
-}
-
-static qn_status move(qn_exec *e, const qn_node *t, qn_error *err)
-{
-    const uint64_t bytes = (uint64_t)qn__node_bytes(t);
-    count_move(t, bytes);
-    uint64_t from_at, to_at;
-    qn_buffer *from = qn__exec_memory(e, t->src[0], &from_at), *to = qn__exec_memory(e, t, &to_at);
-    from->backend->type->sync(from->backend);
-    to->backend->type->sync(to->backend);
-    if (bytes == 0) return QN_OK;
-    if (to->host) return from->backend->type->download(from, from_at, (uint8_t *)to->host + to_at, bytes, err);
-    if (from->host) return to->backend->type->upload(to, to_at, (const uint8_t *)from->host + from_at, bytes, err);
-    QN_ASSERT(bytes <= e->sched->staging_bytes);
-    QN_TRY(from->backend->type->download(from, from_at, e->sched->staging, bytes, err));
-    return to->backend->type->upload(to, to_at, e->sched->staging, bytes, err);
-}
-
-static qn_status run_step(qn_exec *e, const qn_step *step, const qn_run *run, qn_error *err)
-{
-    if (!step->transfer) return type_at(e, step->place)->run(step->program, run, err);
-    const int64_t start = run && run->node_ns ? qn__now_ns() : 0;
-    const uint64_t began = run && run->trace ? qn__trace_begin() : 0;
-    const qn_status status = move(e, step->transfer, err);
-    if (began) qn__exec_record_transfer(step->transfer, run->trace, began);
-    if (run && run->node_ns) run->node_ns[step->transfer->id] += (double)(qn__now_ns() - start);
-    return status;
-}
-
-qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
-{
-    const int64_t start = qn__now_ns();
-    qn_status status = QN_OK;
-    qn_exec_recording recording;
-    recording.ring = NULL;
-    if (qn__trace_on()) run = qn__exec_record(e, run, &recording);
-    if (e->rebound) rebind_programs(e, e->activations);
-    for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) status = run_step(e, &e->steps[i], run, err);
-    for (int p = 0; p < e->sched->n_backends; p++) type_at(e, p)->sync(e->sched->backends[p]);
-    if (recording.ring) qn__exec_recorded(e, &recording);
-    QN_COUNT(graph_runs, 1);
-    QN_COUNT(compute_ns, qn__now_ns() - start);
-    return status;
 }

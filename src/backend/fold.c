@@ -52,9 +52,7 @@ static qn_status compute(fold *f, void *dst, qn_error *err)
     qn_node *const nodes[] = {&f->node};
     const qn_segment segment = {.nodes = nodes, .n_nodes = 1, .activations = f->activations};
     QN_TRY(type->compile(f->be, &segment, &f->program, err));
-    const qn_status status = type->run(f->program, NULL, err);
-    type->sync(f->be); /* after a failure too: the buffers go next */
-    QN_TRY(status);
+    QN_TRY(type->run(f->program, NULL, err));
     return type->download(f->activations, 0, dst, bytes, err);
 }
 
@@ -70,6 +68,7 @@ qn_status qn__fold_node(void *sched, const qn_node *n, void *dst, qn_error *err)
     qn_status status = load_sources(&f, n, err);
     if (status == QN_OK) status = compute(&f, dst, err);
     const qn_backend_type *type = f.be->type;
+    if (status != QN_OK) (void)qn__backend_sync(f.be, NULL); /* what was started still uses what goes now */
     if (f.program) type->program_destroy(f.program);
     if (f.activations) type->buffer_destroy(f.activations);
     for (int i = 0; i < n->n_src; i++)

@@ -3,7 +3,7 @@
  *
  * The road of a graph: place.c says which backend computes each node; split.c brings values to where they are needed
  * and cuts the order into segments; the planner (graph/plan.h) lays values out; exec.c compiles the segments against
- * real buffers and runs them. */
+ * real buffers; run.c runs them. */
 #ifndef QN_BACKEND_INNER_H
 #define QN_BACKEND_INNER_H
 
@@ -65,6 +65,14 @@ typedef struct qn_exec_trace {
     uint64_t step;  /* that is recorded now; 0: none is */
 } qn_exec_trace;
 
+/* The inputs of a place with memory of its own. */
+typedef struct qn_input_block {
+    uint64_t first, bytes; /* in its activations */
+    uint8_t *host;         /* NULL: there are none, or each goes up when it is set */
+    qn_event *sent;        /* when it may change again */
+    bool dirty;            /* since it went up */
+} qn_input_block;
+
 struct qn_exec {
     qn_sched *sched;
     qn_graph *graph;
@@ -78,6 +86,7 @@ struct qn_exec {
     int32_t less[QN_EXEC_AXES]; /* than it was compiled for, now */
     qn_activations *activations[QN_MAX_PLACES];
     qn_buffer *constants[QN_MAX_PLACES]; /* one a place, NULL where there are none */
+    qn_input_block inputs[QN_MAX_PLACES];
     qn_exec_trace trace;
 };
 
@@ -119,6 +128,16 @@ qn_status qn__exec_compile(qn_exec *e, qn_error *err);
 bool qn__exec_is_stale(const qn_exec *e); /* the scheduler's buffers have grown since */
 void qn__exec_refresh(qn_exec *e);        /* uses those from now on, so that the smaller ones can go */
 void qn__exec_destroy(void *exec);
+/* A node in hand belongs to e; what: "input", in the message. */
+qn_status qn__exec_check_mine(const qn_exec *e, const char *what, const qn_node *n, qn_error *err);
+/* Addresses are read again from the nodes. */
+void qn__exec_rebind_programs(qn_exec *e, qn_activations *const *activations);
+
+/* ---- run.c ---- */
+/* Memory to gather inputs in, by the layout of a graph that is compiled; the old one goes. */
+qn_status qn__inputs_init(qn_exec *e, qn_error *err);
+void qn__inputs_deinit(qn_exec *e);
+
 /* ---- trace.c ---- */
 /* A run that is recorded; ring NULL: it isn't. */
 typedef struct qn_exec_recording {

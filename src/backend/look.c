@@ -58,7 +58,7 @@ static qn_status move_value(const qn_exec *e, const qn_node *node, uint8_t *host
     qn_buffer *buffer = qn__exec_memory(e, node, &start);
     const qn_backend_type *type = buffer->backend->type;
     const uint64_t bytes = (uint64_t)qn_dtype_row_bytes(node->dtype, run);
-    type->sync(buffer->backend);
+    QN_TRY(qn__backend_sync(buffer->backend, err));
     for (int64_t done = 0; done < n; done += run, host += bytes) {
         const uint64_t from = start + (uint64_t)(at / d->block_elems * d->block_bytes);
         QN_TRY(in ? type->upload(buffer, from, host, bytes, err) : type->download(buffer, from, host, bytes, err));

@@ -47,6 +47,7 @@ qn_status qn__sched_create(qn_backend *const *backends, int n_backends, const qn
 void qn__sched_destroy(qn_sched *s)
 {
     if (!s) return;
+    for (int p = 0; p < s->n_backends; p++) (void)qn__backend_sync(s->backends[p], NULL);
     qn__cache_destroy(s->cache);
     qn__exec_destroy(s->loose);
     for (int p = 0; p < s->n_backends; p++) qn__activations_release(s->activations[p]);

@@ -77,8 +77,11 @@ qn_status qn__exec_learn(qn_exec *e, int axis, qn_graph *less, qn_error *err);
  * nothing has changed, where it has not learnt that, where more than sizes depends on it, or where a backend can't:
  * then the whole size is computed, and what is too much must be such as nobody sees. */
 bool qn__exec_resize(qn_exec *e, const int32_t less[QN_EXEC_AXES]);
-/* Runs to the end. No allocation. */
+/* Starts everything, and waits for what backends without a queue of their own compute. No allocation. Getting a value
+ * waits for it; so does qn__exec_wait for all that was started, with the status of what only showed then (a device that
+ * is gone). Before memory that a run uses goes or is bound elsewhere, wait. */
 qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err);
+qn_status qn__exec_wait(const qn_exec *e, qn_error *err);
 /* The memory plan; then "node -> backend", one line each, and the splits with their copies. */
 qn_status qn__exec_print_plan(const qn_exec *e, qn_str *out, qn_error *err);
 

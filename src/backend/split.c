@@ -101,6 +101,29 @@ static qn_node *constant_at(split *p, qn_node *n, int32_t place)
     return name_at(p, n, list_new(p, n, qn__op(p->g, QN_OP_view, &attrs, &m->at[place], 1), place), place);
 }
 
+/* An input goes up to every place that reads it. */
+static qn_node *input_at(split *p, qn_node *n, int32_t place)
+{
+    qn_node *root = n->root;
+    moved *m = &p->moved[root->id];
+    if (!m->at[place]) {
+        const qn_shape shape = qn_layout_shape(&root->layout);
+        qn_node *twin = qn__input(p->g, root->name, root->dtype, &shape);
+        list_old(p, root);
+        m->at[place] = list_new(p, root, twin, place);
+        if (twin == p->g->bad) return twin;
+        twin->flags |= QN_NODE_twin;
+        twin->twin = root->twin;
+        root->twin = twin;
+    }
+    if (n == root) return m->at[place];
+    const qn_view_attrs attrs = {.layout = n->layout};
+    return name_at(p, n, list_new(p, n, qn__op(p->g, QN_OP_view, &attrs, &m->at[place], 1), place), place);
+}
+
+/* It has no home that it would be copied from. */
+static bool is_everywhere(const qn_node *n) { return qn__is_loose_const(n->root) || n->root->op == QN_OP_input; }
+
 static bool must_be_packed(const qn_node *n)
 {
     qn_layout l = n->layout;
@@ -137,6 +160,8 @@ static qn_node *value_at(split *p, qn_node *n, int32_t place)
     if (m->at[place]) return m->at[place];
     if (qn__is_loose_const(n->root)) {
         m->at[place] = constant_at(p, n, place);
+    } else if (n->root->op == QN_OP_input) {
+        m->at[place] = input_at(p, n, place);
     } else if (u) {
         qn_node *there = value_at(p, u, place);
         qn_view_attrs attrs = {.layout = n->layout};
@@ -162,8 +187,7 @@ static void announce(split *p, qn_node *user, qn_node **src)
 static void copy_at_home(split *p, qn_node *user, qn_node **src)
 {
     qn_node *n = *src;
-    if (must_be_packed(n) && !qn__is_loose_const(n->root) && !p->moved[n->id].at[user->place] &&
-        !seen_through(p, n, user->place))
+    if (must_be_packed(n) && !is_everywhere(n) && !p->moved[n->id].at[user->place] && !seen_through(p, n, user->place))
         dense_copy(p, n);
 }
 

@@ -122,8 +122,6 @@ static uint64_t scratch(const qn_backend *be, const qn_node *node)
 
 static bool shared(qn_backend *be) { return qn__pool_shared(((qn_cpu *)be)->pool); }
 
-static void sync_nothing(qn_backend *be) { (void)be; } /* run returns when all is done */
-
 const qn_backend_type qn__backend_cpu = {
     .name = "cpu",
     .open = cpu_open,
@@ -142,5 +140,4 @@ const qn_backend_type qn__backend_cpu = {
     .program_destroy = qn__cpu_program_destroy,
     .run = qn__cpu_run,
     .shared = shared,
-    .sync = sync_nothing,
 };

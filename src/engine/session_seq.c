@@ -132,7 +132,8 @@ static qn_status run_shift(qn_exec *e, qn_session *s, const moves *groups, int32
     for (int32_t i = 0; i < size; i++) s->pos[i] = delta;
     const qn_node *by = qn__exec_find(e, "delta"); /* NULL where no layer rotates */
     if (by) QN_TRY(qn__exec_set(e, by, s->pos, bytes, err));
-    return qn__exec_run(e, NULL, err);
+    QN_TRY(qn__exec_run(e, NULL, err));
+    return qn__exec_wait(e, err); /* rare, and whoever called counts on the cells */
 }
 
 static bool rotates(const qn_model *m)

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/gpu/backend.c -- a device as a backend: opening, buffers, and what it accepts. */
+/* src/gpu/backend.c -- a device as a backend: what kernels there are, and what it accepts. */
 #include "gpu/gpu.h"
-#include "backend/values.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* Kernels read bytes, halves and floats at their own alignment; values of activations begin at cache lines. */
-enum { ALIGNMENT = 256 };
 
 static const char *const kernel_names[] = {
 #define QN_GPU_KERNEL(name, width, room) #name,
@@ -33,99 +25,6 @@ static const uint32_t kernel_rooms[] = {
 };
 
 uint32_t qn__gpu_kernel_room(int kernel) { return kernel_rooms[kernel]; }
-
-void qn__gpu_close(qn_backend *be)
-{
-    qn_gpu *gpu = (qn_gpu *)be;
-    if (!gpu) return;
-    if (gpu->device) gpu->driver->close(gpu->device);
-    qn__free(gpu);
-}
-
-qn_status qn__gpu_open(const qn_backend_type *type, const qn_gpu_driver *driver, const qn_backend_options *options,
-                       qn_backend **out, qn_error *err)
-{
-    int n = 0, index = 0;
-    const char *which = options && options->which ? options->which : "0";
-    char quoted[128], *end = NULL;
-    const unsigned long number = strtoul(which, &end, 10);
-    if (*which < '0' || *which > '9' || *end || number >= QN_GPU_MAX_DEVICES)
-        return QN_FAIL(err, invalid, "%s: device \"%s\" is no number: %s:0 is the first", type->name,
-                       qn__str_quote(quoted, sizeof(quoted), which, strlen(which)), type->name);
-    index = (int)number;
-    qn_device found[QN_GPU_MAX_DEVICES];
-    QN_TRY(driver->devices(found, QN_GPU_MAX_DEVICES, &n, err));
-    if (index >= n)
-        return QN_FAIL(err, unsupported, "%s: device %d is not there: %d of them were found%s", type->name, index, n,
-                       n ? "" : " (its library is there; does the device's own driver miss?)");
-    qn_gpu *gpu = qn__calloc(1, sizeof(*gpu));
-    if (!gpu) return QN_FAIL_NOMEM(err, sizeof(*gpu));
-    gpu->base = (qn_backend){.type = type, .alignment = ALIGNMENT};
-    gpu->driver = driver;
-    const qn_status status = driver->open(index, &gpu->device, &gpu->info, err);
-    if (status != QN_OK) {
-        qn__gpu_close(&gpu->base);
-        return status;
-    }
-    if (options && options->name)
-        snprintf(gpu->base.name, sizeof(gpu->base.name), "%s", options->name);
-    else
-        snprintf(gpu->base.name, sizeof(gpu->base.name), "%s:%d", type->name, index);
-    *out = &gpu->base;
-    return QN_OK;
-}
-
-/* ---- buffers ---- */
-
-qn_status qn__gpu_buffer_create(qn_backend *be, uint64_t bytes, qn_buffer **out, qn_error *err)
-{
-    qn_gpu *gpu = (qn_gpu *)be;
-    if (bytes > gpu->info.largest)
-        return QN_FAIL(err, nomem, "%s: a buffer of %llu bytes; the device takes at most %llu in one", be->name,
-                       (unsigned long long)bytes, (unsigned long long)gpu->info.largest);
-    qn_gpu_buffer *b = qn__calloc(1, sizeof(*b));
-    if (!b) return QN_FAIL_NOMEM(err, sizeof(*b));
-    b->base = (qn_buffer){.backend = be, .bytes = bytes};
-    const qn_status status = gpu->driver->alloc(gpu->device, bytes, &b->memory, err);
-    if (status != QN_OK) {
-        qn__free(b);
-        return status;
-    }
-    *out = &b->base;
-    return QN_OK;
-}
-
-void qn__gpu_buffer_destroy(qn_buffer *buffer)
-{
-    if (!buffer) return;
-    qn_gpu *gpu = (qn_gpu *)buffer->backend;
-    gpu->driver->free(gpu->device, ((qn_gpu_buffer *)buffer)->memory);
-    qn__free(buffer);
-}
-
-qn_status qn__gpu_upload(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err)
-{
-    qn_gpu *gpu = (qn_gpu *)buffer->backend;
-    QN_TRY(qn__buffer_check_range(buffer, offset, bytes, err));
-    return bytes ? gpu->driver->write(gpu->device, ((qn_gpu_buffer *)buffer)->memory, offset, src, bytes, false, err)
-                 : QN_OK;
-}
-
-qn_status qn__gpu_download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err)
-{
-    qn_gpu *gpu = (qn_gpu *)buffer->backend;
-    QN_TRY(qn__buffer_check_range(buffer, offset, bytes, err));
-    QN_TRY(qn__gpu_failure(gpu, err));
-    return bytes ? gpu->driver->read(gpu->device, ((const qn_gpu_buffer *)buffer)->memory, offset, dst, bytes, err)
-                 : QN_OK;
-}
-
-/* sync has no status of its own: what it met is told by the next call that has one, and by all after it. */
-qn_status qn__gpu_failure(const qn_gpu *gpu, qn_error *err)
-{
-    if (gpu->failed.status != QN_OK && err) *err = gpu->failed;
-    return gpu->failed.status;
-}
 
 /* ---- operations ---- */
 

@@ -122,7 +122,10 @@ typedef struct qn_gpu {
     const qn_gpu_driver *driver;
     qn_gpu_device *device;
     qn_gpu_device_info info;
-    qn_error failed; /* the first failure of something that could not say so; status QN_OK: none */
+    uint64_t limit, used; /* bytes of buffers: at most, 0 as many as there are; now */
+    qn_error lost;        /* status QN_OK: it is there */
+    qn_gpu_host *hosts;   /* [n_hosts] given out and not back */
+    int n_hosts, cap_hosts;
 } qn_gpu;
 
 typedef struct qn_gpu_buffer {
@@ -135,14 +138,27 @@ qn_status qn__gpu_open(const qn_backend_type *type, const qn_gpu_driver *driver,
                        qn_backend **out, qn_error *err);
 /* The members of a type's table that all drivers share. */
 #define QN_GPU_BACKEND_MEMBERS \
-    .close = qn__gpu_close, .buffer_create = qn__gpu_buffer_create, .buffer_destroy = qn__gpu_buffer_destroy, \
-    .upload = qn__gpu_upload, .download = qn__gpu_download, .accepts = qn__gpu_accepts, .scratch = qn__gpu_scratch, \
-    .compile = qn__gpu_compile, .rebind = qn__gpu_rebind, .program_destroy = qn__gpu_program_destroy, \
-    .run = qn__gpu_run, .sync = qn__gpu_sync
+    .close = qn__gpu_close, .memory = qn__gpu_memory, .buffer_create = qn__gpu_buffer_create, \
+    .buffer_destroy = qn__gpu_buffer_destroy, .upload = qn__gpu_upload, .download = qn__gpu_download, \
+    .host_alloc = qn__gpu_host_alloc, .host_free = qn__gpu_host_free, .send = qn__gpu_send, .copy = qn__gpu_copy, \
+    .event_create = qn__gpu_event_create, .event_destroy = qn__gpu_event_destroy, \
+    .event_record = qn__gpu_event_record, .event_wait = qn__gpu_event_wait, .accepts = qn__gpu_accepts, \
+    .scratch = qn__gpu_scratch, .compile = qn__gpu_compile, .rebind = qn__gpu_rebind, \
+    .program_destroy = qn__gpu_program_destroy, .run = qn__gpu_run, .sync = qn__gpu_sync
 void qn__gpu_close(qn_backend *be);
 qn_status qn__gpu_buffer_create(qn_backend *be, uint64_t bytes, qn_buffer **out, qn_error *err);
 void qn__gpu_buffer_destroy(qn_buffer *buffer);
 qn_status qn__gpu_upload(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
+qn_backend_memory qn__gpu_memory(const qn_backend *be);
+qn_status qn__gpu_host_alloc(qn_backend *be, uint64_t bytes, void **out, qn_error *err);
+void qn__gpu_host_free(qn_backend *be, void *memory);
+qn_status qn__gpu_send(qn_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, qn_error *err);
+qn_status qn__gpu_copy(qn_buffer *to, uint64_t to_at, const qn_buffer *from, uint64_t from_at, uint64_t bytes,
+                       qn_error *err);
+qn_status qn__gpu_event_create(qn_backend *be, qn_event **out, qn_error *err);
+void qn__gpu_event_destroy(qn_event *event);
+qn_status qn__gpu_event_record(qn_event *event, qn_error *err);
+qn_status qn__gpu_event_wait(qn_event *event, qn_error *err);
 qn_status qn__gpu_download(const qn_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, qn_error *err);
 bool qn__gpu_accepts(const qn_backend *be, const qn_node *node, qn_error *err);
 uint64_t qn__gpu_scratch(const qn_backend *be, const qn_node *node);
@@ -150,9 +166,11 @@ qn_status qn__gpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
 void qn__gpu_rebind(qn_program *program, const qn_buffer *activations);
 void qn__gpu_program_destroy(qn_program *program);
 qn_status qn__gpu_run(qn_program *program, const qn_run *run, qn_error *err);
-void qn__gpu_sync(qn_backend *be);
+qn_status qn__gpu_sync(qn_backend *be, qn_error *err);
 
-qn_status qn__gpu_failure(const qn_gpu *gpu, qn_error *err);
+/* The status of a driver's call, after noting that the device is gone; and, for what begins, whether it is. */
+qn_status qn__gpu_noted(qn_gpu *gpu, qn_status status, qn_error *err);
+qn_status qn__gpu_there(const qn_gpu *gpu, qn_error *err);
 
 /* ---- operations ---- */
 

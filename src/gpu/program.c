@@ -16,14 +16,22 @@ typedef struct planned {
     qn_gpu_launch launch;
     place at[QN_GPU_MAX_VALUES];
     const qn_node *user;
-    bool last; /* of its node */
 } planned;
+
+/* A node of the segment: its launches end before `end`, and begin where those of the node before end. */
+typedef struct span {
+    const qn_node *node;
+    int32_t end;
+} span;
 
 struct qn_program {
     qn_gpu *gpu;
     const qn_buffer *activations;
     planned *launches;
     int32_t n, cap;
+    span *spans; /* [n_nodes] */
+    int32_t n_nodes;
+    void *graph; /* the driver's, of all launches; NULL before the first run */
 };
 
 struct qn_gpu_builder {
@@ -102,22 +110,31 @@ static qn_status compile_node(qn_gpu_builder *b, const qn_segment *segment, cons
     const int32_t first = b->program->n;
     qn__gpu_op(n->op)->launch(b, n);
     if (b->nomem) return QN_FAIL(err, nomem, "out of memory while compiling for %s", gpu->base.name);
-    if (b->program->n > first) b->program->launches[b->program->n - 1].last = true;
+    b->program->spans[b->program->n_nodes++] = (span){n, b->program->n};
     for (int32_t i = first; i < b->program->n; i++)
         QN_TRY(gpu->driver->prepare(gpu->device, b->program->launches[i].launch.kernel, err));
     return QN_OK;
+}
+
+static void drop_graph(qn_program *p)
+{
+    if (p->graph) p->gpu->driver->graph_destroy(p->gpu->device, p->graph);
+    p->graph = NULL;
 }
 
 void qn__gpu_rebind(qn_program *program, const qn_buffer *activations)
 {
     for (int32_t i = 0; i < program->n; i++) resolve(activations, &program->launches[i]);
     program->activations = activations;
+    drop_graph(program);
 }
 
 void qn__gpu_program_destroy(qn_program *program)
 {
     if (!program) return;
+    drop_graph(program);
     qn__free(program->launches);
+    qn__free(program->spans);
     qn__free(program);
 }
 
@@ -127,7 +144,8 @@ qn_status qn__gpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
     if (!program) return QN_FAIL_NOMEM(err, sizeof(*program));
     program->gpu = (qn_gpu *)be;
     qn_gpu_builder b = {.program = program};
-    qn_status status = QN_OK;
+    program->spans = qn__calloc((size_t)segment->n_nodes, sizeof(*program->spans));
+    qn_status status = program->spans ? QN_OK : QN_FAIL_NOMEM(err, (size_t)segment->n_nodes * sizeof(*program->spans));
     for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++)
         status = compile_node(&b, segment, segment->nodes[i], err);
     if (status != QN_OK) {
@@ -143,24 +161,28 @@ qn_status qn__gpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
 
 static qn_status launch_all(qn_program *p, int32_t from, int32_t to, qn_error *err)
 {
-    for (int32_t i = from; i < to; i++) QN_TRY(p->gpu->driver->launch(p->gpu->device, &p->launches[i].launch, err));
-    QN_COUNT(kernel_tasks, to - from);
+    qn_gpu *gpu = p->gpu;
+    for (int32_t i = from; i < to; i++)
+        QN_TRY(qn__gpu_noted(gpu, gpu->driver->launch(gpu->device, &p->launches[i].launch, err), err));
     return QN_OK;
 }
 
-/* One node at a time, done before the callback or the clock looks. */
+/* One node at a time, done before a callback, a tap or the clock looks. */
 static qn_status run_slowly(qn_program *p, const qn_run *run, qn_error *err)
 {
-    for (int32_t i = 0, end; i < p->n; i = end) {
-        const qn_node *n = p->launches[i].user;
-        for (end = i; !p->launches[end++].last;) {}
-        const bool go = !run->eval || run->eval(run->eval_ctx, n, false);
+    qn_gpu *gpu = p->gpu;
+    for (int32_t k = 0; k < p->n_nodes; k++) {
+        const qn_node *n = p->spans[k].node;
+        const int32_t begin = k ? p->spans[k - 1].end : 0, end = p->spans[k].end;
+        bool go = !run->eval || run->eval(run->eval_ctx, n, false);
         const int64_t start = qn__now_ns();
         if (go) {
-            QN_TRY(launch_all(p, i, end, err));
-            QN_TRY(p->gpu->driver->finish(p->gpu->device, err));
+            QN_TRY(launch_all(p, begin, end, err));
+            QN_COUNT(launches, end - begin);
+            QN_TRY(qn__gpu_noted(gpu, gpu->driver->finish(gpu->device, err), err));
         }
         if (run->node_ns && go) run->node_ns[n->id] += (double)(qn__now_ns() - start);
+        go = go && (!run->tap || !n->tapped || run->tap(run->tap_ctx, n));
         if (go && (!run->eval || run->eval(run->eval_ctx, n, true))) continue;
         if (run->stopped) *run->stopped = n->id;
         return QN_FAIL(err, cancelled, "stopped by a callback at node %d, %s \"%s\"", n->id, qn_node_op_name(n),
@@ -169,15 +191,39 @@ static qn_status run_slowly(qn_program *p, const qn_run *run, qn_error *err)
     return QN_OK;
 }
 
-qn_status qn__gpu_run(qn_program *p, const qn_run *run, qn_error *err)
+/* Noted once, and anew when addresses have changed. */
+static qn_status capture(qn_program *p, qn_error *err)
 {
-    QN_TRY(qn__gpu_failure(p->gpu, err));
-    if (run && (run->eval || run->node_ns)) return run_slowly(p, run, err);
-    return launch_all(p, 0, p->n, err);
+    qn_gpu *gpu = p->gpu;
+    QN_TRY(qn__gpu_noted(gpu, gpu->driver->capture_begin(gpu->device, err), err));
+    const qn_status status = launch_all(p, 0, p->n, err);
+    const qn_status end = gpu->driver->capture_end(gpu->device, &p->graph, status == QN_OK ? err : NULL);
+    if (status != QN_OK && end == QN_OK) drop_graph(p);
+    if (status != QN_OK || end != QN_OK) return qn__gpu_noted(gpu, status != QN_OK ? status : end, err);
+    QN_COUNT(captures, 1);
+    return QN_OK;
 }
 
-void qn__gpu_sync(qn_backend *be)
+static bool is_watched(const qn_program *p, const qn_run *run)
 {
-    qn_gpu *gpu = (qn_gpu *)be;
-    if (gpu->failed.status == QN_OK) (void)gpu->driver->finish(gpu->device, &gpu->failed);
+    if (!run) return false;
+    if (run->eval || run->node_ns) return true;
+    for (int32_t i = 0; run->tap && i < p->n_nodes; i++)
+        if (p->spans[i].node->tapped) return true;
+    return false;
+}
+
+qn_status qn__gpu_run(qn_program *p, const qn_run *run, qn_error *err)
+{
+    qn_gpu *gpu = p->gpu;
+    QN_TRY(qn__gpu_there(gpu, err));
+    QN_COUNT(kernel_tasks, p->n_nodes);
+    if (is_watched(p, run)) return run_slowly(p, run, err);
+    if (!gpu->info.captures || p->n == 0) {
+        QN_COUNT(launches, p->n);
+        return launch_all(p, 0, p->n, err);
+    }
+    if (!p->graph) QN_TRY(capture(p, err));
+    QN_COUNT(launches, 1);
+    return qn__gpu_noted(gpu, gpu->driver->replay(gpu->device, p->graph, err), err);
 }

@@ -96,6 +96,7 @@ enum {
     /* an output whose memory comes from outside: `buffer`, set before every run (qn__exec_bind) */
     QN_NODE_bound = 1 << 4,
     QN_NODE_owned = 1 << 5, /* for the graph's builder; nothing here looks at it */
+    QN_NODE_twin = 1 << 6,  /* an input that gets what another gets, see `twin` */
 };
 
 struct qn_node {
@@ -124,6 +125,7 @@ struct qn_node {
      */
     qn_node *lender; /* of such a value: the param */
     qn_node *lent;   /* of a param: the first such value; of a value: the param's next */
+    qn_node *twin;   /* of an input: the same input in another place, NULL after the last; made by the scheduler */
     void *tapped;    /* for whoever runs the graph: set, a run calls qn_run.tap after this node */
     /* of a dead node that had a name: the next of them, what stands in its place (NULL: nothing), the pass */
     qn_node *next_gone, *into;

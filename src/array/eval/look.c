@@ -102,13 +102,20 @@ static bool call_eval(void *arg, const qn_node *node, bool after)
     return ctx->look.eval(ctx->look.eval_arg, node, after);
 }
 
+/* Memory is bound elsewhere next, and a device says only now what it met. */
+static qn_status run_to_end(qn_exec *e, const qn_run *run, qn_error *err)
+{
+    const qn_status status = qn__exec_run(e, run, err), end = qn__exec_wait(e, status == QN_OK ? err : NULL);
+    return status != QN_OK ? status : end;
+}
+
 static qn_status run_watched(qn_context *ctx, qn_exec *e, const qn_run *run, bool *undone, qn_error *err)
 {
     qn_status status = copy_written(ctx, err);
     *undone = status != QN_OK;
     if (status == QN_OK) {
         ctx->look.running = e;
-        status = qn__exec_run(e, run, err);
+        status = run_to_end(e, run, err);
         ctx->look.running = NULL;
         *undone = status == QN_STATUS_cancelled;
         if (*undone) restore_written(ctx);
@@ -127,7 +134,7 @@ qn_status qn__look_run(qn_context *ctx, qn_exec *e, int32_t *stopped, bool *undo
                         .stopped = stopped};
     l->last = e;
     l->last_timed = timed;
-    return l->eval != NULL ? run_watched(ctx, e, &run, undone, err) : qn__exec_run(e, &run, err);
+    return l->eval != NULL ? run_watched(ctx, e, &run, undone, err) : run_to_end(e, &run, err);
 }
 
 /* ---- printing ---- */

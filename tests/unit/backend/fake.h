@@ -2,8 +2,8 @@
 /* tests/unit/backend/fake.h -- a backend for tests: memory that the host cannot touch (its buffers have host == NULL),
  * ops that it refuses on request, and books of everything that is asked of it. It computes a few ops, naively, and
  * compiles any.
- * It is asynchronous, as a device is: run puts nodes into a queue and poisons their results, sync computes them.
- * Uploads and downloads act at once and wait for nothing. At pace 0 nothing is computed before sync; at any other, each
+ * It is asynchronous, as a device is: run puts nodes into a queue and poisons their results, an upload puts a copy of
+ * its bytes there; sync and download compute what is in it. At pace 0 nothing is computed before; at any other, each
  * call finds some more of the queue done, how much follows from the pace. */
 #ifndef QN_TEST_FAKE_H
 #define QN_TEST_FAKE_H
@@ -30,8 +30,11 @@
 
 enum { FAKE_QUEUE = 4096 };
 typedef struct fake_job {
-    qn_program *program;
+    qn_program *program; /* NULL: an upload */
     const qn_node *node;
+    struct fake_buffer *to;
+    uint64_t at, bytes;
+    uint8_t *copy;
 } fake_job;
 
 typedef struct fake {
@@ -72,6 +75,7 @@ typedef struct fake_home {
 static const qn_backend_type fake_type, fake_rebinding_type;
 
 static inline void fake_tick(fake *f); /* some time passes */
+static inline void fake_advance(fake *f, int n);
 static inline bool fake_needs(const fake *f, const qn_buffer *buffer, uint64_t from, uint64_t to);
 
 static inline qn_status fake_buffer_create(qn_backend *be, uint64_t bytes, qn_buffer **out, qn_error *err)
@@ -106,9 +110,16 @@ static inline qn_status fake_upload(qn_buffer *buffer, uint64_t offset, const vo
 {
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
         return QN_FAIL(err, invalid, "fake upload out of range");
-    fake_tick((fake *)buffer->backend);
-    if (bytes) memcpy(((fake_buffer *)buffer)->data + offset, src, (size_t)bytes);
-    ((fake *)buffer->backend)->n_uploads++;
+    fake *f = (fake *)buffer->backend;
+    fake_tick(f);
+    f->n_uploads++;
+    if (bytes == 0) return QN_OK;
+    fake_job job = {.to = (fake_buffer *)buffer, .at = offset, .bytes = bytes, .copy = malloc((size_t)bytes)};
+    assert_non_null(job.copy);
+    memcpy(job.copy, src, (size_t)bytes);
+    assert_true(f->n_queued < FAKE_QUEUE);
+    f->queue[f->n_queued++] = job;
+    fake_tick(f);
     return QN_OK;
 }
 
@@ -117,7 +128,7 @@ static inline qn_status fake_download(const qn_buffer *buffer, uint64_t offset, 
 {
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
         return QN_FAIL(err, invalid, "fake download out of range");
-    fake_tick((fake *)buffer->backend);
+    fake_advance((fake *)buffer->backend, FAKE_QUEUE);
     if (bytes) memcpy(dst, ((const fake_buffer *)buffer)->data + offset, (size_t)bytes);
     ((fake *)buffer->backend)->n_downloads++;
     return QN_OK;
@@ -299,6 +310,10 @@ static inline bool fake_needs(const fake *f, const qn_buffer *buffer, uint64_t f
 {
     for (int i = f->n_done; i < f->n_queued; i++) {
         const fake_job *j = &f->queue[i];
+        if (!j->program) {
+            if (&j->to->base == buffer && j->at < to && from < j->at + j->bytes) return true;
+            continue;
+        }
         if (fake_meets(j->program, j->node, buffer, from, to)) return true;
         for (int k = 0; k < j->node->n_src; k++)
             if (fake_meets(j->program, j->node->src[k], buffer, from, to)) return true;
@@ -310,6 +325,11 @@ static inline void fake_advance(fake *f, int n)
 {
     for (; n > 0 && f->n_done < f->n_queued; n--) {
         const fake_job *j = &f->queue[f->n_done++];
+        if (!j->program) {
+            memcpy(j->to->data + j->at, j->copy, (size_t)j->bytes);
+            free(j->copy);
+            continue;
+        }
         fake_compute(j->program, j->node);
         f->n_nodes++;
     }
@@ -323,7 +343,12 @@ static inline void fake_tick(fake *f)
     fake_advance(f, (int)(f->pace >> 33) % (f->n_queued - f->n_done + 1));
 }
 
-static inline void fake_sync(qn_backend *be) { fake_advance((fake *)be, FAKE_QUEUE); }
+static inline qn_status fake_sync(qn_backend *be, qn_error *err)
+{
+    (void)err;
+    fake_advance((fake *)be, FAKE_QUEUE);
+    return QN_OK;
+}
 
 /* What is found where a result belongs before it is computed is not what an earlier run has left there. */
 static inline void fake_poison(qn_program *p, const qn_node *n)
@@ -348,7 +373,7 @@ static inline qn_status fake_run(qn_program *p, const qn_run *run, qn_error *err
         if (!fake_computes(n)) return QN_FAIL(err, internal, "the fake does not compute %s", qn_node_op_name(n));
         assert_true(f->n_queued < FAKE_QUEUE);
         fake_poison(p, n);
-        f->queue[f->n_queued++] = (fake_job){p, n};
+        f->queue[f->n_queued++] = (fake_job){.program = p, .node = n};
         fake_tick(f);
         if (run && run->node_ns) run->node_ns[n->id] += 1;
         if (run && run->eval && !run->eval(run->eval_ctx, n, true))

@@ -1,117 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/gpu/launches.c -- what a device is told, by a stand-in for a driver that computes nothing: launches with
  * the kernels, groups, buffers and offsets of a graph's nodes; and calls that fail, each of them once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "standin.h"
 
 #include "backend/sched.h"
-#include "gpu/gpu.h"
 #include "gpu/kernels/sizes.h"
 
-enum { MAX_LAUNCHES = 64 };
-
-struct qn_gpu_device {
-    int n_buffers, n_launches, n_prepared, n_finished;
-    int calls, fail_at; /* call number fail_at fails; 0: none does */
-    qn_gpu_launch launches[MAX_LAUNCHES];
-};
-static qn_gpu_device device;
-
-static qn_status called(qn_error *err)
-{
-    return ++device.calls == device.fail_at ? QN_FAIL(err, unsupported, "stand-in: call %d fails", device.calls)
-                                            : QN_OK;
-}
-
-static qn_status devices(qn_device *out, int max, int *n, qn_error *err)
-{
-    (void)err;
-    *n = max > 2 ? 2 : max;
-    for (int i = 0; i < *n; i++) out[i] = (qn_device){.backend = "standin:0", .name = "stand-in"};
-    return QN_OK;
-}
-static qn_status open_device(int index, qn_gpu_device **out, qn_gpu_device_info *info, qn_error *err)
-{
-    (void)index;
-    QN_TRY(called(err));
-    *info = (qn_gpu_device_info){.largest = 1 << 20};
-    *out = &device;
-    return QN_OK;
-}
-static void close_device(qn_gpu_device *d) { assert_int_equal(d->n_buffers, 0); }
-static qn_status alloc(qn_gpu_device *d, uint64_t bytes, void **memory, qn_error *err)
-{
-    QN_TRY(called(err));
-    *memory = calloc(1, bytes ? bytes : 1);
-    d->n_buffers++;
-    return QN_OK;
-}
-static void release(qn_gpu_device *d, void *memory)
-{
-    d->n_buffers--;
-    free(memory);
-}
-static qn_status write_bytes(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t n, bool stays,
-                             qn_error *err)
-{
-    (void)d;
-    (void)stays;
-    QN_TRY(called(err));
-    memcpy((char *)memory + offset, src, n);
-    return QN_OK;
-}
-static qn_status read_bytes(qn_gpu_device *d, void *memory, uint64_t offset, void *dst, uint64_t n, qn_error *err)
-{
-    (void)d;
-    QN_TRY(called(err));
-    memcpy(dst, (const char *)memory + offset, n);
-    return QN_OK;
-}
-static qn_status prepare(qn_gpu_device *d, int kernel, qn_error *err)
-{
-    (void)kernel;
-    QN_TRY(called(err));
-    d->n_prepared++;
-    return QN_OK;
-}
-static qn_status launch(qn_gpu_device *d, const qn_gpu_launch *l, qn_error *err)
-{
-    QN_TRY(called(err));
-    assert_true(d->n_launches < MAX_LAUNCHES);
-    d->launches[d->n_launches++] = *l;
-    return QN_OK;
-}
-static qn_status finish(qn_gpu_device *d, qn_error *err)
-{
-    d->n_finished++;
-    return called(err);
-}
-static const qn_gpu_driver driver = {.name = "standin",
-                                     .devices = devices,
-                                     .open = open_device,
-                                     .close = close_device,
-                                     .alloc = alloc,
-                                     .free = release,
-                                     .write = write_bytes,
-                                     .read = read_bytes,
-                                     .prepare = prepare,
-                                     .launch = launch,
-                                     .finish = finish};
-static qn_status open_backend(const qn_backend_options *options, qn_backend **out, qn_error *err);
-static const qn_backend_type type = {.name = "standin", .open = open_backend, QN_GPU_BACKEND_MEMBERS};
-static qn_status open_backend(const qn_backend_options *options, qn_backend **out, qn_error *err)
-{
-    return qn__gpu_open(&type, &driver, options, out, err);
-}
-
 /* y = linear(rms_norm(x, w), q) + x, with q in Q4_0: four launches, and one for the columns. */
-static qn_status compute(qn_error *err)
+static qn_status compute(int n_runs, qn_error *err)
 {
     qn_backend *be = NULL;
     qn_sched *s = NULL;
@@ -134,9 +30,11 @@ static qn_status compute(qn_error *err)
         qn__output(g, out);
         status = qn__sched_compile(s, g, "", 0, &e, err);
     }
-    if (status == QN_OK) status = qn__exec_set(e, qn__exec_find(e, "x"), x, sizeof x, err);
-    if (status == QN_OK) status = qn__exec_run(e, NULL, err);
-    if (status == QN_OK) status = qn__exec_get(e, qn__exec_find(e, "y"), y, 0, sizeof y, err);
+    for (int i = 0; i < n_runs && status == QN_OK; i++) {
+        status = qn__exec_set(e, qn__exec_find(e, "x"), x, sizeof x, err);
+        if (status == QN_OK) status = qn__exec_run(e, NULL, err);
+        if (status == QN_OK) status = qn__exec_get(e, qn__exec_find(e, "y"), y, 0, sizeof y, err);
+    }
     qn__sched_destroy(s);
     if (weights) type.buffer_destroy(weights);
     type.close(be);
@@ -148,7 +46,7 @@ static void launched(void **state)
     (void)state;
     qn_error err = {0};
     device = (qn_gpu_device){0};
-    if (compute(&err) != QN_OK) fail_msg("%s", err.text);
+    if (compute(1, &err) != QN_OK) fail_msg("%s", err.text);
     static const int kernels[] = {QN_GPU_rms_norm, QN_GPU_quantize_32, QN_GPU_linear_Q4_0, QN_GPU_pointwise};
     assert_int_equal(device.n_launches, 4);
     for (int i = 0; i < 4; i++) assert_int_equal(device.launches[i].kernel, kernels[i]);
@@ -162,25 +60,141 @@ static void launched(void **state)
     assert_int_equal(((const qn_linear_sizes *)(const void *)product->sizes)->w_bytes, 18);
     assert_int_equal(((const qn_pointwise_sizes *)(const void *)sum->sizes)->n, 96);
     assert_int_equal(sum->offset[1], product->offset[0]);
-    assert_int_equal(device.n_buffers, 0);
+}
+
+/* Inputs go up in one transfer a run, launches are captured once where that can be, and nothing waits but the result.
+ */
+static void little_is_called(void **state)
+{
+    (void)state;
+    for (int captures = 0; captures < 2; captures++) {
+        qn_error err = {0};
+        device = (qn_gpu_device){.captures = captures};
+        if (compute(1, &err) != QN_OK) fail_msg("%s", err.text);
+        const qn_gpu_device once = device;
+        device = (qn_gpu_device){.captures = captures};
+        if (compute(5, &err) != QN_OK) fail_msg("%s", err.text);
+        assert_int_equal(once.n_sent, 1);
+        assert_int_equal(device.n_sent, 5);
+        assert_int_equal(device.n_writes, once.n_writes); /* the weights */
+        assert_int_equal(device.n_reads, 5);
+        assert_int_equal(device.n_launches, captures ? 4 : 5 * 4);
+        assert_int_equal(device.n_captured, captures);
+        assert_int_equal(device.n_replayed, captures ? 5 : 0);
+        assert_int_equal(device.n_finished, once.n_finished); /* when things go */
+    }
 }
 
 /* Whatever call fails, its status comes back and nothing is left behind. */
 static void each_call_fails_once(void **state)
 {
     (void)state;
-    device = (qn_gpu_device){0};
-    assert_int_equal(compute(NULL), QN_OK);
-    const int n = device.calls;
-    assert_true(n > 10);
-    for (int i = 1; i <= n; i++) {
-        qn_error err = {0};
-        device = (qn_gpu_device){.fail_at = i};
-        const qn_status status = compute(&err);
-        if (status == QN_OK) fail_msg("call %d of %d failed, nobody said so", i, n);
-        assert_non_null(strstr(err.text, "fails"));
-        assert_int_equal(device.n_buffers, 0);
+    static const qn_status ways[] = {QN_OK, QN_STATUS_lost};
+    for (int captures = 0; captures < 2; captures++) {
+        device = (qn_gpu_device){.captures = captures};
+        assert_int_equal(compute(2, NULL), QN_OK);
+        const int n = device.calls, n_finished = device.n_finished;
+        assert_true(n > 20 && n_finished > 0);
+        for (int i = 1; i <= 2 * n; i++) {
+            qn_error err = {0};
+            device = (qn_gpu_device){.captures = captures, .fail_at = (i + 1) / 2, .how = ways[i % 2]};
+            const qn_status status = compute(2, &err);
+            assert_int_equal(alive(), 0);
+            if (status == QN_OK && device.calls - device.fail_at < n_finished) continue; /* while all is given back */
+            if (status == QN_OK) fail_msg("call %d of %d failed, nobody said so", device.fail_at, n);
+            assert_non_null(strstr(err.text, "fails"));
+            assert_int_equal(status == QN_STATUS_lost, i % 2);
+        }
     }
+}
+
+/* A device that is gone stays gone: nothing is asked of it any more. */
+static void gone(void **state)
+{
+    (void)state;
+    qn_error err = {0};
+    qn_backend *be = NULL;
+    qn_buffer *b = NULL;
+    char c = 0;
+    device = (qn_gpu_device){0};
+    assert_int_equal(type.open(NULL, &be, &err), QN_OK);
+    assert_int_equal(type.buffer_create(be, 8, &b, &err), QN_OK);
+    device.fail_at = device.calls + 1;
+    device.how = QN_STATUS_lost;
+    assert_int_equal(type.upload(b, 0, &c, 1, NULL), QN_STATUS_lost);
+    const int calls = device.calls;
+    qn_buffer *other = NULL;
+    assert_int_equal(type.download(b, 0, &c, 1, &err), QN_STATUS_lost);
+    assert_non_null(strstr(err.text, "open the model again"));
+    assert_int_equal(type.sync(be, &err), QN_STATUS_lost);
+    assert_int_equal(type.buffer_create(be, 8, &other, &err), QN_STATUS_lost);
+    assert_null(other);
+    assert_int_equal(device.calls, calls);
+    type.buffer_destroy(b);
+    type.close(be);
+}
+
+/* A limit counts what was asked for, to the byte; what the device has no room for is said with what to do. */
+static void memory(void **state)
+{
+    (void)state;
+    qn_error err = {0};
+    qn_backend *be = NULL;
+    qn_buffer *b[2] = {0};
+    device = (qn_gpu_device){0};
+    assert_int_equal(type.open(&(qn_backend_options){.memory_limit = 1000}, &be, &err), QN_OK);
+    assert_int_equal(type.memory(be).left, 1000);
+    assert_int_equal(type.buffer_create(be, 999, &b[0], &err), QN_OK);
+    assert_int_equal(type.memory(be).used, 999);
+    assert_int_equal(type.buffer_create(be, 2, &b[1], &err), QN_STATUS_nomem);
+    assert_non_null(strstr(err.text, "--gpu-layers"));
+    assert_int_equal(type.buffer_create(be, 1, &b[1], &err), QN_OK);
+    assert_int_equal(type.memory(be).left, 0);
+    for (int i = 0; i < 2; i++) type.buffer_destroy(b[i]);
+    assert_int_equal(type.memory(be).used, 0);
+    device.fail_at = device.calls + 1;
+    device.how = QN_STATUS_nomem;
+    assert_int_equal(type.buffer_create(be, 10, &b[0], &err), QN_STATUS_nomem);
+    assert_non_null(strstr(err.text, "--gpu-layers"));
+    type.close(be);
+
+    device = (qn_gpu_device){.free = 700};
+    assert_int_equal(type.open(&(qn_backend_options){.memory_limit = 1000}, &be, &err), QN_OK);
+    assert_int_equal(type.memory(be).left, 700);
+    type.close(be);
+}
+
+/* Within one backend bytes are copied by the device, in order; what crosses goes through the host. */
+static void copies(void **state)
+{
+    (void)state;
+    qn_error err = {0};
+    qn_backend *be = NULL, *other = NULL;
+    qn_buffer *a = NULL, *b = NULL, *c = NULL;
+    char back[4] = "";
+    device = (qn_gpu_device){0};
+    assert_int_equal(type.open(NULL, &be, &err), QN_OK);
+    assert_int_equal(type.open(&(qn_backend_options){.which = "1"}, &other, &err), QN_OK);
+    assert_int_equal(type.buffer_create(be, 8, &a, &err), QN_OK);
+    assert_int_equal(type.buffer_create(be, 8, &b, &err), QN_OK);
+    assert_int_equal(type.buffer_create(other, 8, &c, &err), QN_OK);
+    assert_int_equal(type.upload(a, 4, "abc", 4, &err), QN_OK);
+    assert_int_equal(type.copy(b, 1, a, 4, 4, &err), QN_OK);
+    assert_int_equal(type.download(b, 1, back, 4, &err), QN_OK);
+    assert_string_equal(back, "abc");
+    assert_int_equal(type.copy(b, 5, a, 4, 4, &err), QN_STATUS_invalid);
+    assert_int_equal(type.copy(b, 4, a, 5, 4, &err), QN_STATUS_invalid);
+    assert_int_equal(type.copy(c, 0, a, 0, 4, &err), QN_STATUS_unsupported);
+    qn_event *e = NULL;
+    assert_int_equal(type.event_create(be, &e, &err), QN_OK);
+    assert_int_equal(type.event_record(e, &err), QN_OK);
+    assert_int_equal(type.event_wait(e, &err), QN_OK);
+    type.event_destroy(e);
+    type.buffer_destroy(a);
+    type.buffer_destroy(b);
+    type.buffer_destroy(c);
+    type.close(be);
+    type.close(other);
 }
 
 static void refused(void **state)
@@ -228,7 +242,13 @@ static void rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(launched), cmocka_unit_test(each_call_fails_once),
-                                       cmocka_unit_test(refused), cmocka_unit_test(rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(launched),
+                                       cmocka_unit_test(little_is_called),
+                                       cmocka_unit_test(each_call_fails_once),
+                                       cmocka_unit_test(gone),
+                                       cmocka_unit_test(memory),
+                                       cmocka_unit_test(copies),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
