@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 # Files into the program. As a script, cmake -DOUT=x.inc -DFILES="a;b" -P embed.cmake: writes an array of bytes for each,
-# and EMBEDDED_ROWS(ROW) with ROW("name", array) for each. Included: embed(TARGET x.inc FILES..) does so whenever one
-# changes.
+# EMBEDDED_ROWS(ROW) with ROW("name", array) for each, and EMBEDDED_HASHED_ROWS(ROW) with ROW("name", array, "sha256").
+# Included: embed(TARGET x.inc FILES..) does so whenever one changes.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(arrays "")
   set(rows "#define EMBEDDED_ROWS(ROW)")
+  set(hashed "#define EMBEDDED_HASHED_ROWS(ROW)")
   set(n 0)
   foreach(file IN LISTS FILES)
     get_filename_component(name ${file} NAME)
@@ -13,9 +14,11 @@ if(CMAKE_SCRIPT_MODE_FILE)
     string(REGEX REPLACE "(................................................................................)" "\\1\n    " bytes "${bytes}")
     string(APPEND arrays "static const unsigned char embedded_${n}[] = { /* ${name} */\n    ${bytes}0};\n")
     string(APPEND rows " \\\n    ROW(\"${name}\", embedded_${n})")
+    file(SHA256 ${file} sha256)
+    string(APPEND hashed " \\\n    ROW(\"${name}\", embedded_${n}, \"${sha256}\")")
     math(EXPR n "${n} + 1")
   endforeach()
-  file(WRITE ${OUT} "${arrays}${rows}\n")
+  file(WRITE ${OUT} "${arrays}${rows}\n${hashed}\n")
 else()
   set(embed_script ${CMAKE_CURRENT_LIST_FILE})
   function(embed target out)

@@ -10,6 +10,7 @@ static const cli_usage usage = {
     .summary = "Shows where the time of a recorded run went. Actions:\n"
                "run MODEL [PROMPT] ..: quern run, recorded into trace.qtr or --trace FILE\n"
                "stats FILE: accounts of the threads' time, tables by operation, layer and node\n"
+               "report FILE [OTHER]: a page for a browser; of two, also what differs\n"
                "export FILE: the events for other programs\n"
                "diff A B: what takes longer, by name; with --trace-hash the first value that differs\n"
                "watch FILE: follows a recording that grows",
@@ -19,6 +20,8 @@ static const cli_usage usage = {
                 "quern trace run model.gguf \"Once upon a time\" -n 20\n"
                 "What the slowest nodes were:\n"
                 "quern trace stats trace.qtr --top 20\n"
+                "All of it as one page that needs no network, report.html:\n"
+                "quern trace report trace.qtr\n"
                 "A timeline for chrome://tracing and ui.perfetto.dev:\n"
                 "quern trace export trace.qtr --chrome -o trace.json\n",
     .min_args = 1,
@@ -27,13 +30,14 @@ static const cli_usage usage = {
 
 typedef struct action {
     const char *name;
-    int n_files;
+    int least, most; /* files */
     int (*run)(const trace_options *o, const char *const *files);
 } action;
-static const action actions[] = {{"stats", 1, trace_stats},
-                                 {"export", 1, trace_export},
-                                 {"diff", 2, trace_diff},
-                                 {"watch", 1, trace_watch}};
+static const action actions[] = {{"stats", 1, 1, trace_stats},
+                                 {"report", 1, 2, trace_report},
+                                 {"export", 1, 1, trace_export},
+                                 {"diff", 2, 2, trace_diff},
+                                 {"watch", 1, 1, trace_watch}};
 
 /* ---- shared ---- */
 
@@ -136,17 +140,18 @@ int cli_command_trace(int argc, char **argv)
         {"csv", 0, CLI_FLAG, &o.csv, NULL, "export: as CSV, a line an event", 0, 0, NULL},
         {"chrome", 0, CLI_FLAG, &o.chrome, NULL, "export: trace events of Chrome, as JSON", 0, 0, NULL},
         {"perfetto", 0, CLI_FLAG, &o.perfetto, NULL, "export: a trace of Perfetto", 0, 0, NULL},
-        {"output", 'o', CLI_STRING, &o.out, "FILE", "export: write here (default: standard output)", 0, 0, NULL},
+        {"output", 'o', CLI_STRING, &o.out, "FILE",
+         "export: write here (default: standard output); report: likewise (report.html)", 0, 0, NULL},
     };
     if (argc > 2 && strcmp(argv[1], "run") == 0) return record_run(argc, argv);
     const int status = cli_parse(&usage, options, CLI_N(options), argc, argv, args, &n_args);
     if (status >= 0) return status;
     for (int i = 0; i < CLI_N(actions); i++) {
         if (strcmp(args[0], actions[i].name) != 0) continue;
-        if (n_args - 1 != actions[i].n_files)
-            return cli_bad_usage("%s takes %d file%s", actions[i].name, actions[i].n_files,
-                                 actions[i].n_files > 1 ? "s" : "");
+        if (n_args - 1 < actions[i].least || n_args - 1 > actions[i].most)
+            return cli_bad_usage(actions[i].least == actions[i].most ? "%s takes %d file%s" : "%s takes %d file%s or 2",
+                                 actions[i].name, actions[i].least, actions[i].least > 1 ? "s" : "");
         return actions[i].run(&o, args + 1);
     }
-    return cli_bad_usage("\"%.32s\" is no action; there are run, stats, export, diff and watch", args[0]);
+    return cli_bad_usage("\"%.32s\" is no action; there are run, stats, report, export, diff and watch", args[0]);
 }

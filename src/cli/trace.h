@@ -24,6 +24,7 @@ void trace_put_json(FILE *out, const char *text);
 int trace_stats(const trace_options *o, const char *const *files);
 int trace_export(const trace_options *o, const char *const *files);
 int trace_diff(const trace_options *o, const char *const *files);
+int trace_report(const trace_options *o, const char *const *files);
 int trace_watch(const trace_options *o, const char *const *files);
 
 /* ---- trace_hashes.c ---- */
@@ -56,7 +57,11 @@ typedef struct trace_experts {
 bool trace_experts_sum(const qn_trace *t, trace_experts *out); /* false: no memory */
 void trace_experts_deinit(trace_experts *e);
 void trace_experts_print(const trace_experts *e);
-void trace_experts_json(const trace_experts *e);
+void trace_experts_json(FILE *out, const trace_experts *e);
+
+/* ---- trace_export.c ---- */
+/* A file by way of another name, so that a full disk leaves no half; "-" is standard output. */
+int trace_write_file(const char *path, int (*write)(void *ctx, FILE *out), void *ctx);
 
 /* ---- trace_sums.c: what stats, diff and watch are made of ---- */
 
@@ -97,6 +102,7 @@ typedef struct trace_sums {
     double step_ns[QN_TRACE_PHASE_COUNT], bytes[QN_TRACE_PHASE_COUNT], weight_bytes[QN_TRACE_PHASE_COUNT];
     int64_t first_ns, last_ns; /* of all steps */
     double account[TRACE_ACCOUNTS];
+    double (*step_account)[TRACE_ACCOUNTS]; /* [info.n_steps], without what is outside of steps; NULL: not asked for */
     double kind_ns[QN_TRACE_KIND_COUNT];
     uint64_t kind_count[QN_TRACE_KIND_COUNT];
     uint64_t node_events, node_ns, lost_nodes; /* all lanes; events whose node is not known */
@@ -104,8 +110,14 @@ typedef struct trace_sums {
     trace_table ops, layers, nodes;
 } trace_sums;
 /* Two walks; the caller frees with trace_sums_deinit. */
-int trace_sum(qn_trace *t, trace_sums *out);
+int trace_sum(qn_trace *t, bool by_step, trace_sums *out);
 void trace_sums_deinit(trace_sums *s);
+/* The key of a node's row: its name, or its operation, number and layer; safe to print. */
+void trace_node_key(const qn_trace_node *n, char *to, size_t size);
 trace_row *trace_row_find(trace_table *t, const char *key); /* NULL when there is none */
+
+/* ---- trace_stats.c ---- */
+/* The whole of it, as JSON. */
+void trace_put_stats(FILE *out, const qn_trace *t, const trace_sums *s, const trace_experts *experts);
 
 #endif

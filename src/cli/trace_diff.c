@@ -118,7 +118,7 @@ int trace_diff(const trace_options *o, const char *const *files)
     int status = CLI_OK, n = 0;
     for (int i = 0; i < 2 && status == CLI_OK; i++) {
         status = trace_open(files[i], &t[i], &damaged[i]);
-        if (status == CLI_OK) status = trace_sum(t[i], &s[i]);
+        if (status == CLI_OK) status = trace_sum(t[i], false, &s[i]);
         n += status == CLI_OK;
     }
     if (status == CLI_OK && !o->json) print_phases(s);

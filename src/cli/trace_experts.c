@@ -180,21 +180,22 @@ void trace_experts_print(const trace_experts *e)
         100 * e->hottest[0], 100 * e->hottest[1], 100 * e->hottest[2]);
 }
 
-void trace_experts_json(const trace_experts *e)
+void trace_experts_json(FILE *out, const trace_experts *e)
 {
-    printf(", \"experts\": {\"hottest\": [%.6f, %.6f, %.6f], \"layers\": [", e->hottest[0], e->hottest[1],
-           e->hottest[2]);
+    fprintf(out, ", \"experts\": {\"hottest\": [%.6f, %.6f, %.6f], \"layers\": [", e->hottest[0], e->hottest[1],
+            e->hottest[2]);
     for (int i = 0; i < e->n_layers; i++) {
         const trace_expert_layer *l = &e->layers[i];
-        printf("%s\n  {\"layer\": %d, \"experts\": %d, \"used\": %d, \"tokens\": %llu, \"entropy\": %.6f, "
-               "\"balance\": %.6f, \"overlap\": %.6f, \"chance\": %.6f, \"use\": [",
-               i ? "," : "", l->layer, l->n_experts, l->n_used, (unsigned long long)l->n_tokens, l->entropy, l->balance,
-               l->overlap, l->chance);
-        for (int32_t k = 0; k < l->n_experts; k++) printf("%s%llu", k ? ", " : "", (unsigned long long)l->use[k]);
-        printf("], \"gates\": [");
+        fprintf(out,
+                "%s\n  {\"layer\": %d, \"experts\": %d, \"used\": %d, \"tokens\": %llu, \"entropy\": %.6f, "
+                "\"balance\": %.6f, \"overlap\": %.6f, \"chance\": %.6f, \"use\": [",
+                i ? "," : "", l->layer, l->n_experts, l->n_used, (unsigned long long)l->n_tokens, l->entropy,
+                l->balance, l->overlap, l->chance);
+        for (int32_t k = 0; k < l->n_experts; k++) fprintf(out, "%s%llu", k ? ", " : "", (unsigned long long)l->use[k]);
+        fprintf(out, "], \"gates\": [");
         for (int32_t k = 0; k < l->n_experts; k++)
-            printf("%s%.6g", k ? ", " : "", isfinite(l->gates[k]) ? l->gates[k] : 0);
-        printf("]}");
+            fprintf(out, "%s%.6g", k ? ", " : "", isfinite(l->gates[k]) ? l->gates[k] : 0);
+        fprintf(out, "]}");
     }
-    printf("]}");
+    fprintf(out, "]}");
 }

@@ -132,32 +132,41 @@ static const format formats[] = {
     {offsetof(trace_options, json), json_head, json_event, json_foot},
 };
 
-static int write_all(const trace_options *o, qn_trace *t, FILE *out)
+typedef struct exporting {
+    const trace_options *o;
+    qn_trace *t;
+} exporting;
+
+static int write_all(void *ctx, FILE *out)
 {
+    const exporting *x = ctx;
     qn_error err;
     writing w = {out, true};
-    if (o->perfetto) return trace_write_perfetto(t, out);
+    if (x->o->perfetto) return trace_write_perfetto(x->t, out);
     for (int i = 0; i < CLI_N(formats); i++) {
-        if (!*(const bool *)((const char *)o + formats[i].flag)) continue;
+        if (!*(const bool *)((const char *)x->o + formats[i].flag)) continue;
         formats[i].head(&w);
-        if (qn_trace_walk(t, formats[i].event, &w, &err) != QN_OK) return cli_fail_error(&err);
+        if (qn_trace_walk(x->t, formats[i].event, &w, &err) != QN_OK) return cli_fail_error(&err);
         if (formats[i].foot) formats[i].foot(&w);
     }
     return CLI_OK;
 }
 
-/* By way of another name, so that a full disk leaves no half. */
-static int write_file(const trace_options *o, qn_trace *t)
+int trace_write_file(const char *path, int (*write)(void *ctx, FILE *out), void *ctx)
 {
     char part[4096];
-    if ((size_t)snprintf(part, sizeof part, "%s.part", o->out) >= sizeof part)
+    if (strcmp(path, "-") == 0) {
+        const int status = write(ctx, stdout);
+        return status == CLI_OK ? cli_finish_output() : status;
+    }
+    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)
         return cli_fail("-o: the path is too long");
     FILE *out = fopen(part, "wb");
-    if (!out) return cli_fail("cannot write %s: %m", o->out);
-    int status = write_all(o, t, out);
+    if (!out) return cli_fail("cannot write %s: %m", path);
+    int status = write(ctx, out);
     const bool lost = ferror(out) != 0;
-    if ((fclose(out) != 0 || lost) && status == CLI_OK) status = cli_fail("cannot write %s: %m", o->out);
-    if (status == CLI_OK && rename(part, o->out) != 0) status = cli_fail("cannot write %s: %m", o->out);
+    if ((fclose(out) != 0 || lost) && status == CLI_OK) status = cli_fail("cannot write %s: %m", path);
+    if (status == CLI_OK && rename(part, path) != 0) status = cli_fail("cannot write %s: %m", path);
     if (status != CLI_OK) remove(part);
     return status;
 }
@@ -169,11 +178,9 @@ int trace_export(const trace_options *o, const char *const *files)
     if (o->json + o->csv + o->chrome + o->perfetto != 1)
         return cli_bad_usage("export needs one of --chrome, --perfetto, --csv and --json");
     int status = trace_open(files[0], &t, &damaged);
-    if (status == CLI_OK && o->out && strcmp(o->out, "-") != 0)
-        status = write_file(o, t);
-    else if (status == CLI_OK) {
-        status = write_all(o, t, stdout);
-        if (status == CLI_OK) status = cli_finish_output();
+    if (status == CLI_OK) {
+        exporting x = {o, t};
+        status = trace_write_file(o->out ? o->out : "-", write_all, &x);
     }
     qn_trace_close(t);
     return status == CLI_OK && damaged ? CLI_FAILED : status;

@@ -127,66 +127,70 @@ static void print_text(const qn_trace *t, const trace_sums *s, const trace_exper
 
 /* ---- JSON ---- */
 
-static void json_table(const char *name, const trace_table *t)
+static void json_table(FILE *out, const char *name, const trace_table *t)
 {
-    printf(", \"%s\": [", name);
+    fprintf(out, ", \"%s\": [", name);
     for (size_t i = 0; i < t->n; i++) {
         const trace_row *r = &t->rows[i];
-        printf("%s\n  {\"name\": ", i ? "," : "");
-        trace_put_json(stdout, r->key);
-        printf(
+        fprintf(out, "%s\n  {\"name\": ", i ? "," : "");
+        trace_put_json(out, r->key);
+        fprintf(
+            out,
             ", \"count\": %llu, \"ns\": %.0f, \"wait_ns\": %.0f, \"p50_ns\": %lld, \"p99_ns\": %lld, \"max_ns\": %lld, "
             "\"bytes\": %.0f, \"weight_bytes\": %.0f, \"ops\": %.0f, \"roofline\": %.4f}",
             (unsigned long long)r->count, r->ns, r->wait_ns, (long long)r->p50, (long long)r->p99, (long long)r->worst,
             r->bytes, r->weight_bytes, r->ops, share(r->limit_ns, r->ns));
     }
-    printf("]");
+    fprintf(out, "]");
 }
 
-static void print_json(const qn_trace *t, const trace_sums *s, const trace_experts *experts)
+void trace_put_stats(FILE *out, const qn_trace *t, const trace_sums *s, const trace_experts *experts)
 {
-    printf("{\"notes\": {");
+    fprintf(out, "{\"notes\": {");
     for (int i = 0; i < s->info.n_notes; i++) {
-        printf("%s", i ? ", " : "");
-        trace_put_json(stdout, s->info.notes[i].key);
-        printf(": ");
-        trace_put_json(stdout, s->info.notes[i].value);
+        fprintf(out, "%s", i ? ", " : "");
+        trace_put_json(out, s->info.notes[i].key);
+        fprintf(out, ": ");
+        trace_put_json(out, s->info.notes[i].value);
     }
-    printf("}, \"damage\": ");
+    fprintf(out, "}, \"damage\": ");
     if (qn_trace_damage(t))
-        trace_put_json(stdout, qn_trace_damage(t));
+        trace_put_json(out, qn_trace_damage(t));
     else
-        printf("null");
-    printf(
+        fprintf(out, "null");
+    fprintf(
+        out,
         ", \"ns\": %lld, \"steps\": %lld, \"events\": %llu, \"dropped\": %llu, \"threads\": %d, \"node_events\": %llu, "
         "\"node_ns\": %llu, \"lost_nodes\": %llu, \"event_ns\": %.2f, \"read_gb_s\": %.4f, \"gops\": %.4f",
         (long long)s->info.ns, (long long)s->info.n_steps, (unsigned long long)s->info.events,
         (unsigned long long)s->info.dropped, s->n_members, (unsigned long long)s->node_events,
         (unsigned long long)s->node_ns, (unsigned long long)s->lost_nodes, s->info.event_ns, s->read_gb_s, s->gops);
-    printf(", \"accounts_ns\": {");
-    for (int i = 0; i < TRACE_ACCOUNTS; i++) printf("%s\"%s\": %.0f", i ? ", " : "", accounts[i][0], s->account[i]);
-    printf("}, \"system\": {");
+    fprintf(out, ", \"accounts_ns\": {");
+    for (int i = 0; i < TRACE_ACCOUNTS; i++)
+        fprintf(out, "%s\"%s\": %.0f", i ? ", " : "", accounts[i][0], s->account[i]);
+    fprintf(out, "}, \"system\": {");
     for (int i = 0; i < CLI_N(counts); i++) {
         const int64_t n = counted(s, counts[i].field);
-        printf(n >= 0 ? "%s\"%s\": %lld" : "%s\"%s\": null", i ? ", " : "", counts[i].name, (long long)n);
+        fprintf(out, n >= 0 ? "%s\"%s\": %lld" : "%s\"%s\": null", i ? ", " : "", counts[i].name, (long long)n);
     }
-    printf("}, \"kinds\": {");
+    fprintf(out, "}, \"kinds\": {");
     for (int i = 0; i < QN_TRACE_KIND_COUNT; i++)
-        printf("%s\"%s\": {\"count\": %llu, \"ns\": %.0f}", i ? ", " : "", qn_trace_kind_name(i),
-               (unsigned long long)s->kind_count[i], s->kind_ns[i]);
-    printf("}, \"phases\": {");
+        fprintf(out, "%s\"%s\": {\"count\": %llu, \"ns\": %.0f}", i ? ", " : "", qn_trace_kind_name(i),
+                (unsigned long long)s->kind_count[i], s->kind_ns[i]);
+    fprintf(out, "}, \"phases\": {");
     for (int i = 0, n = 0; i < QN_TRACE_PHASE_COUNT; i++)
         if (s->n_steps[i])
-            printf(
+            fprintf(
+                out,
                 "%s\"%s\": {\"steps\": %llu, \"tokens\": %llu, \"ns\": %.0f, \"bytes\": %.0f, \"weight_bytes\": %.0f}",
                 n++ ? ", " : "", qn_trace_phase_name(i), (unsigned long long)s->n_steps[i],
                 (unsigned long long)s->n_tokens[i], s->step_ns[i], s->bytes[i], s->weight_bytes[i]);
-    printf("}");
-    json_table("operations", &s->ops);
-    json_table("layers", &s->layers);
-    json_table("nodes", &s->nodes);
-    trace_experts_json(experts);
-    printf("}\n");
+    fprintf(out, "}");
+    json_table(out, "operations", &s->ops);
+    json_table(out, "layers", &s->layers);
+    json_table(out, "nodes", &s->nodes);
+    trace_experts_json(out, experts);
+    fprintf(out, "}\n");
 }
 
 int trace_stats(const trace_options *o, const char *const *files)
@@ -196,12 +200,12 @@ int trace_stats(const trace_options *o, const char *const *files)
     bool damaged = false;
     int status = trace_open(files[0], &t, &damaged);
     trace_experts experts = {0};
-    if (status == CLI_OK) status = trace_sum(t, &s);
+    if (status == CLI_OK) status = trace_sum(t, false, &s);
     if (status == CLI_OK) {
         if (!trace_experts_sum(t, &experts))
             status = cli_no_memory("out of memory for the experts of the trace");
         else if (o->json)
-            print_json(t, &s, &experts);
+            trace_put_stats(stdout, t, &s, &experts);
         else
             print_text(t, &s, &experts, o->top);
         trace_sums_deinit(&s);

@@ -120,6 +120,7 @@ void trace_sums_deinit(trace_sums *s)
     deinit(&s->ops);
     deinit(&s->layers);
     deinit(&s->nodes);
+    free(s->step_account);
 }
 
 /* ---- the first walk: the roofline ---- */
@@ -184,7 +185,7 @@ static void find_peaks(adding *a)
 
 /* ---- the second ---- */
 
-static void name_of(const qn_trace_node *n, char *to, size_t size)
+void trace_node_key(const qn_trace_node *n, char *to, size_t size)
 {
     char safe[128];
     if (n->name[0])
@@ -198,18 +199,25 @@ static void name_of(const qn_trace_node *n, char *to, size_t size)
 static bool add_node(trace_sums *s, const qn_trace_event *e, const qn_trace_cost *c, double limit_ns)
 {
     char key[160], safe[64], layer[32] = "outside of layers";
-    name_of(e->node, key, sizeof key);
+    trace_node_key(e->node, key, sizeof key);
     if (e->node->layer >= 0) snprintf(layer, sizeof layer, "%d", e->node->layer);
     return add_row(&s->ops, trace_safe(safe, sizeof safe, e->node->op), e, c, limit_ns) &&
            add_row(&s->layers, layer, e, c, limit_ns) && add_row(&s->nodes, key, e, c, limit_ns);
 }
 
+/* Into the account of the whole, and of the step. */
+static void put(trace_sums *s, const qn_trace_event *e, trace_account account, double ns)
+{
+    s->account[account] += ns;
+    if (s->step_account && e->step) s->step_account[e->step - s->info.steps][account] += ns;
+}
+
 static void account_node(trace_sums *s, const qn_trace_event *e, bool memory)
 {
     const double work = (double)(e->ns - e->wait_ns);
-    s->account[memory ? TRACE_memory : TRACE_arithmetic] += work;
-    s->account[TRACE_slowest] += (double)e->wait_ns;
-    s->account[e->lane->member == 0 ? TRACE_around : TRACE_serial] -= (double)e->ns;
+    put(s, e, memory ? TRACE_memory : TRACE_arithmetic, work);
+    put(s, e, TRACE_slowest, (double)e->wait_ns);
+    put(s, e, e->lane->member == 0 ? TRACE_around : TRACE_serial, -(double)e->ns);
     s->node_events++;
     s->node_ns += (uint64_t)e->ns;
 }
@@ -217,8 +225,8 @@ static void account_node(trace_sums *s, const qn_trace_event *e, bool memory)
 static void account_step(trace_sums *s, const qn_trace_event *e)
 {
     const int32_t members = s->n_members > 0 ? s->n_members : 1;
-    s->account[TRACE_around] += (double)e->ns;
-    s->account[TRACE_serial] += (double)e->ns * (members - 1);
+    put(s, e, TRACE_around, (double)e->ns);
+    put(s, e, TRACE_serial, (double)e->ns * (members - 1));
     s->account[TRACE_outside] -= (double)e->ns * members;
     if (s->last_ns == INT64_MIN || e->begin_ns < s->first_ns) s->first_ns = e->begin_ns;
     if (e->begin_ns + e->ns > s->last_ns) s->last_ns = e->begin_ns + e->ns;
@@ -236,8 +244,8 @@ static bool add_event(void *ctx, const qn_trace_event *e)
     s->kind_count[e->kind]++;
     if (e->kind == QN_TRACE_step) account_step(s, e);
     if (e->kind == QN_TRACE_transfer) {
-        s->account[TRACE_transfers] += (double)e->ns;
-        s->account[TRACE_around] -= (double)e->ns;
+        put(s, e, TRACE_transfers, (double)e->ns);
+        put(s, e, TRACE_around, -(double)e->ns);
     }
     if (e->kind != QN_TRACE_node) return true;
     if (!e->node) {
@@ -254,12 +262,16 @@ static bool add_event(void *ctx, const qn_trace_event *e)
     return !a->failed;
 }
 
-int trace_sum(qn_trace *t, trace_sums *out)
+int trace_sum(qn_trace *t, bool by_step, trace_sums *out)
 {
     qn_error err;
     adding a = {.s = out};
     *out = (trace_sums){.last_ns = INT64_MIN};
     qn_trace_get_info(t, &out->info);
+    if (by_step) {
+        out->step_account = calloc((size_t)out->info.n_steps + 1, sizeof *out->step_account);
+        if (!out->step_account) return cli_no_memory("out of memory for the accounts of steps");
+    }
     qn_status status = qn_trace_walk(t, note_rate, &a, &err);
     find_peaks(&a);
     deinit(&a.peaks);

@@ -45,7 +45,7 @@ static int look(const char *path, int32_t top, bool terminal, bool *ended)
     qn_trace *t = NULL;
     trace_sums s;
     if (qn_trace_open(path, &t, &err) != QN_OK) return cli_fail_error(&err);
-    int status = trace_sum(t, &s);
+    int status = trace_sum(t, false, &s);
     if (status == CLI_OK) {
         if (terminal) printf("\033[H\033[2J%s\n", path);
         print_look(&s, top);
