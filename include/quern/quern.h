@@ -18,6 +18,7 @@
 #include <quern/gguf.h>
 #include <quern/grammar.h>
 #include <quern/graph.h>
+#include <quern/lens.h>
 #include <quern/machine.h>
 #include <quern/messages.h>
 #include <quern/nn.h>

@@ -178,7 +178,7 @@ typedef struct qn_decode_key {
         float scale;
     } lora[QN_MAX_LORAS];
 } qn_decode_key;
-enum { QN_KEY_decode = 1, QN_KEY_shift, QN_KEY_head };
+enum { QN_KEY_decode = 1, QN_KEY_shift, QN_KEY_head, QN_KEY_lens };
 /* The decode graph as it would run, without compiling it; passes and places may be NULL. */
 qn_status qn__session_refined(qn_session *s, int32_t n_tokens, int32_t n_out, qn_graph **graph, qn_pass_report *passes,
                               qn_str *places, qn_error *err);

@@ -294,6 +294,35 @@ qn_status qn_session_taps_end(qn_session *s, qn_error *err)
     return status;
 }
 
+static void unlink_slot(qn_tap_slot *slot)
+{
+    qn_tap_slot **at = &slot->point->slots;
+    while (*at && *at != slot) at = &(*at)->next_of_point;
+    if (*at) *at = slot->next_of_point;
+}
+
+void qn__taps_remove(qn_session *s, const void *ctx)
+{
+    qn_taps *t = s->taps;
+    if (!t) return;
+    qn_tap *last = NULL;
+    for (qn_tap **at = &t->first; *at;) {
+        qn_tap *tap = *at;
+        if (!tap->fn || tap->fn_ctx != ctx) {
+            last = tap;
+            at = &tap->next;
+            continue;
+        }
+        for (qn_tap_slot *slot = tap->slots; slot; slot = slot->next_of_tap) unlink_slot(slot);
+        *at = tap->next;
+    }
+    t->last = last;
+    t->set = next_set();
+    if (t->first) return;
+    qn__taps_destroy(t);
+    s->taps = NULL;
+}
+
 void qn__taps_destroy(qn_taps *t)
 {
     if (!t) return;

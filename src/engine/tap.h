@@ -94,6 +94,8 @@ qn_status qn__taps_ready(qn_taps *t, qn_exec *e, const qn_batch_item *items, int
 bool qn__taps_run(void *ctx, const qn_node *node);
 qn_status qn__taps_why(const qn_taps *t, qn_status status, qn_error *err);
 void qn__taps_destroy(qn_taps *t);
+/* Takes those of qn_session_tap_fn with this context away; others stay. */
+void qn__taps_remove(qn_session *s, const void *ctx);
 
 /* ---- tap_match.c ---- */
 /* Calls `each` with every value of the graph that the pattern names; invalid, with names that come close or the pass

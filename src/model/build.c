@@ -117,6 +117,18 @@ qn_status qn__build_head(const qn_model *m, const qn_decode_spec *spec, bool ran
     return end(b, out, err);
 }
 
+qn_status qn__build_lens(const qn_model *m, const qn_decode_spec *spec, int32_t n, int64_t width, qn_graph **out,
+                         qn_error *err)
+{
+    qn_build build, *b = &build;
+    QN_TRY(begin(b, m, NULL, n, err));
+    b->loras = spec->loras;
+    b->n_loras = spec->n_loras;
+    qn_value *x = (qn_value *)qn__input(b->g, "x", QN_DTYPE_F32, &qn_shape_of(n, width));
+    qn__output(b->g, (qn_node *)qn__forward_logits(&qn__graph_recorder, b, m, x));
+    return end(b, out, err);
+}
+
 qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bool copy_v, qn_graph **out,
                           qn_error *err)
 {

@@ -64,6 +64,10 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
 /* The graph of what comes after pooling, with adapters as the spec says: "x" F32 [1, n_embd] gives "y", scores
  * [1, n_label] or an embedding. */
 qn_status qn__build_head(const qn_model *m, const qn_decode_spec *spec, bool rank, qn_graph **out, qn_error *err);
+/* The graph of what comes after the layers, for n rows, with adapters as the spec says: "x" F32 [n, width], what a
+ * layer gives, yields "logits" [n, n_vocab]. */
+qn_status qn__build_lens(const qn_model *m, const qn_decode_spec *spec, int32_t n, int64_t width, qn_graph **out,
+                         qn_error *err);
 /* The graph that moves n cached cells of each group: keys of cells `src` rotated by `delta` positions are written to
  * cells `dst`; values go along when copy_v. Inputs: delta, and for the groups qn__src_names and qn__dst_names, all I32
  * [n]. */

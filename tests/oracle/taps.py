@@ -45,6 +45,7 @@ class Model:
     def forward(self, tokens, change=lambda name, x: x):
         """Every value by name; change(name, x) is what a tap makes of one."""
         values = {}
+        self.weights = []  # of each layer what heads give tokens to look at: [n_head, n, n]
 
         def named(role, i, x):
             name = role if i < 0 else f"{role}-{i}"
@@ -66,7 +67,8 @@ class Model:
             scores = np.where(np.tril(np.ones((n, n), bool)), scores, -np.inf)
             e = np.exp(scores - scores.max(-1, keepdims=True))
             v = np.repeat(v.reshape(n, self.n_kv, self.head), self.n_head // self.n_kv, 1)
-            y = named("attn", i, np.einsum("hnm,mhd->nhd", e / e.sum(-1, keepdims=True), v).reshape(n, -1))
+            self.weights.append(e / e.sum(-1, keepdims=True))
+            y = named("attn", i, np.einsum("hnm,mhd->nhd", self.weights[i], v).reshape(n, -1))
             x = named("attn_res", i, x + named("attn_out", i, y @ w[p + "attn_output.weight"].T))
             h = named("ffn_norm", i, self.norm(x, p + "ffn_norm.weight"))
             x = named("ffn_res", i, x + self.feed_forward(named, i, p, h))
