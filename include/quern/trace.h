@@ -223,7 +223,7 @@ typedef struct qn_trace_pause {
 typedef struct qn_trace_residency {
     int64_t at_ns;
     int32_t file;
-    uint32_t n;
+    uint32_t n, page; /* page: its bytes */
     uint64_t unit, first;
     const uint32_t *pages; /* [n] of each unit */
 } qn_trace_residency;
@@ -286,6 +286,80 @@ typedef struct qn_trace_cost {
     double weight_bytes, cache_bytes, act_bytes, ops;
 } qn_trace_cost;
 QN_API qn_trace_cost qn_trace_cost_of(const qn_trace_node *node, const qn_trace_step *step);
+
+/* ---- bytes of files: what steps must touch, what was in memory, what less memory would cost ---- */
+
+/* A stretch of a file that a node must read in a step. Of tables the rows of the step's tokens, of experts the slices
+ * that were chosen, one by one. Where the trace lacks the ids it is the whole of them, and `touched` says how many
+ * bytes of it there are, wherever. */
+typedef struct qn_trace_touch {
+    const qn_trace_node *node, *weight; /* that computes; that is read */
+    int32_t file;
+    bool part; /* rows or slices: other steps of the plan touch others */
+    uint64_t offset, bytes;
+    double touched; /* of the bytes */
+} qn_trace_touch;
+/* In the order of use; false from the function ends it. */
+typedef bool (*qn_trace_touch_fn)(void *ctx, const qn_trace_touch *touch);
+QN_API void qn_trace_touches(const qn_trace_step *step, qn_trace_touch_fn fn, void *ctx);
+
+/* A tensor in a file, summed up over all steps. */
+typedef struct qn_trace_extent {
+    const qn_trace_node *weight;
+    int32_t file;
+    int32_t order;          /* in which steps use them first, from 0 */
+    uint64_t offset, bytes; /* in the order of offsets they stand */
+    double touched;         /* bytes, over all steps */
+    uint64_t ever;          /* bytes of it that some step touched; where it isn't known which, all */
+    int64_t resident;       /* bytes in memory at the last look; -1: not measured. A unit that is partly there is shared
+                             * out evenly */
+    int64_t unused;         /* of them those that no step touched; -1 */
+    int64_t grown;          /* bytes that came into memory between looks; -1 */
+    int64_t faults, fault_ns; /* -1: not sampled */
+} qn_trace_extent;
+/* All tensors that steps read from files. They are the trace's; worked out when they are first asked for. nomem. */
+QN_API qn_status qn_trace_get_extents(qn_trace *trace, const qn_trace_extent **out, int64_t *n, qn_error *err);
+
+/* A part of a file in some steps. */
+typedef struct qn_trace_cell {
+    double touched;  /* bytes, summed up over the steps */
+    double resident; /* in memory at the last look before their end; -1: not measured */
+    double unused;   /* of them those that no step of the trace touches; -1 */
+    double grown;    /* that came into memory from the last look before they began to the first after; -1 */
+    int64_t faults;  /* of threads that compute, meanwhile; -1: not sampled */
+} qn_trace_cell;
+/* The file from offset on cut into n_cells of `bytes` each, in the steps first .. end-1 of qn_trace_info.steps. */
+QN_API qn_status qn_trace_get_cells(qn_trace *trace, int32_t file, uint64_t offset, uint64_t bytes, int32_t n_cells,
+                                    int64_t first, int64_t end, qn_trace_cell *out, qn_error *err);
+
+/* Which bytes stay in memory when there is too little of it: QN_TRACE_POLICY(name, "what it is"). */
+/* clang-format off */
+#define QN_TRACE_POLICY_ROWS(QN_TRACE_POLICY) \
+    QN_TRACE_POLICY(keep_first, "what is used first in a step and fits is kept; the rest is read each time") \
+    QN_TRACE_POLICY(lru,        "what was not used for the longest time goes: near to what the kernel does") \
+    QN_TRACE_POLICY(lfu,        "what was used least often goes") \
+    QN_TRACE_POLICY(optimal,    "what will not be used for the longest time goes, or isn't kept: no policy is better")
+/* clang-format on */
+#define QN_TRACE_POLICY_ENUM(name, text) QN_TRACE_POLICY_##name,
+typedef enum qn_trace_policy { QN_TRACE_POLICY_ROWS(QN_TRACE_POLICY_ENUM) QN_TRACE_POLICY_COUNT } qn_trace_policy;
+#undef QN_TRACE_POLICY_ENUM
+QN_API const char *qn_trace_policy_name(int policy); /* "?" when there is none */
+
+/* What each policy would read from disk, with so much memory for weights: files cut into blocks, the steps' blocks in
+ * the order of use, in the last steps of the trace (as many as make 65536 uses, two at least). Of the first of those
+ * steps nothing is counted. */
+enum { QN_TRACE_CURVE_POINTS = 33 };
+typedef struct qn_trace_curves {
+    uint64_t block_bytes, used_bytes;       /* of a block; of all blocks that steps use */
+    int64_t n_steps, n_tokens;              /* that are counted; 0: there are too few, and no curves */
+    double touched;                         /* bytes in them, in whole pages */
+    uint64_t memory[QN_TRACE_CURVE_POINTS]; /* bytes, from 0 to used_bytes */
+    double read[QN_TRACE_POLICY_COUNT][QN_TRACE_CURVE_POINTS]; /* bytes read from disk, in all counted steps */
+} qn_trace_curves;
+/* Of steps of this phase alone (-1: all). */
+QN_API qn_status qn_trace_get_curves(qn_trace *trace, int phase, qn_trace_curves *out, qn_error *err);
+/* At any size of memory, between the points; bytes in all counted steps. */
+QN_API double qn_trace_curve_at(const qn_trace_curves *curves, qn_trace_policy policy, double memory);
 
 /* Of two recordings with hashes. Rows are matched by name, sequence and position, so batches may be of different sizes;
  * of a row that was computed several times the first with the first. */

@@ -19,8 +19,9 @@
 struct qn_trace_followed {
     qn_trace_mapped map;
     size_t unit, n_units, at; /* at: where the sweep stands */
-    uint32_t *pages;          /* [n_units] at the last look */
-    bool whole, gone;         /* it was looked at once; nothing more will be said */
+    size_t page;
+    uint32_t *pages;  /* [n_units] at the last look */
+    bool whole, gone; /* it was looked at once; nothing more will be said */
 };
 
 /* ---- faults and lost cores ---- */
@@ -152,6 +153,7 @@ static void put_stretch(qn_trace_bytes *b, const qn_trace_followed *f, size_t fi
     qn__put_varint(&b->residency, (uint64_t)qn__now_ns());
     qn__put_varint(&b->residency, (uint64_t)f->map.id);
     qn__put_varint(&b->residency, (uint64_t)f->map.residency);
+    qn__put_varint(&b->residency, f->page);
     qn__put_varint(&b->residency, f->unit);
     qn__put_varint(&b->residency, first);
     qn__put_varint(&b->residency, n);
@@ -177,7 +179,7 @@ static void follow(qn_trace_bytes *b, const qn_trace_mapped *m)
 {
     const long asked = sysconf(_SC_PAGESIZE);
     const size_t page = asked > 0 ? (size_t)asked : 4096, least = m->bytes / MAX_UNITS + 1;
-    qn_trace_followed f = {.map = *m, .unit = (least + page - 1) / page * page};
+    qn_trace_followed f = {.map = *m, .unit = (least + page - 1) / page * page, .page = page};
     f.n_units = (m->bytes + f.unit - 1) / f.unit;
     if (m->residency == QN_RESIDENCY_unknown) {
         put_stretch(b, &f, 0, 0, NULL);

@@ -66,6 +66,7 @@ qn_trace_found qn__trace_read_residency(qn_trace *t, const qn_trace_block *b, qn
         qn_trace_residency r = {.at_ns = (int64_t)qn__trace_get_up_to(c, INT64_MAX)};
         r.file = (int32_t)qn__trace_get_up_to(c, INT32_MAX);
         const int how = (int)qn__trace_get_up_to(c, QN_RESIDENCY_mincore);
+        r.page = (uint32_t)qn__trace_get_up_to(c, UINT32_MAX);
         r.unit = qn__trace_get_up_to(c, UINT32_MAX);
         r.first = qn__trace_get_up_to(c, UINT32_MAX);
         r.n = (uint32_t)qn__trace_get_up_to(c, (uint64_t)(c->end - c->p));

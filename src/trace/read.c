@@ -406,6 +406,9 @@ void qn_trace_close(qn_trace *t)
     qn__free(t->pauses.at);
     qn__free(t->residency.at);
     qn__free(t->readings.at);
+    qn__free(t->spans.at);
+    qn__free(t->looks.at);
+    qn__free(t->extents.at);
     qn__free(t->choices);
     qn__free(t->gated.at);
     qn__free(t->hashed.at);

@@ -42,6 +42,12 @@ typedef struct qn_trace_reading {
     qn_trace_counts c;
 } qn_trace_reading;
 
+/* Stretches of a file that some step touches: sorted, apart. */
+typedef struct qn_trace_stretch {
+    int32_t file;
+    uint64_t begin, end;
+} qn_trace_stretch;
+
 /* An array that grows: n elements, room for cap. */
 #define QN_TRACE_LIST(type) \
     struct { \
@@ -79,6 +85,10 @@ struct qn_trace {
     QN_TRACE_LIST(qn_trace_fault) faults; /* at_ns of CLOCK_MONOTONIC until all are there */
     QN_TRACE_LIST(qn_trace_pause) pauses;
     QN_TRACE_LIST(qn_trace_residency) residency;
+    QN_TRACE_LIST(qn_trace_stretch) spans;           /* that steps touch; once they were asked for */
+    QN_TRACE_LIST(const qn_trace_residency *) looks; /* by file and time, likewise */
+    bool has_spans, has_extents;
+    QN_TRACE_LIST(qn_trace_extent) extents;
     QN_TRACE_LIST(qn_trace_reading) readings; /* at_ns in ticks until all are there */
 };
 
@@ -133,6 +143,30 @@ qn_trace_found qn__trace_read_samples_block(qn_trace *t, const qn_trace_block *b
 qn_trace_found qn__trace_read_residency(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
 qn_trace_found qn__trace_read_counts(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
 void qn__trace_settle_kernel(qn_trace *t); /* when lanes and steps stand where they stay */
+
+/* ---- touch.c ---- */
+bool qn__trace_find_spans(qn_trace *t); /* once, into t->spans; false: no memory */
+/* Bytes of [begin, end) that no step touches. */
+uint64_t qn__trace_untouched(const qn_trace *t, int32_t file, uint64_t begin, uint64_t end);
+
+/* ---- looks.c ---- */
+/* What of files was in memory, from the first look on. */
+typedef struct qn_trace_state {
+    int32_t file;
+    uint64_t unit, n_units;
+    double page;
+    uint32_t *pages; /* [n_units] */
+    uint8_t *seen;   /* [n_units] looked at */
+} qn_trace_state;
+/* The looks at a file, in order of time; *n of them. */
+const qn_trace_residency *const *qn__trace_looks_of(const qn_trace *t, int32_t file, size_t *n);
+bool qn__trace_state_init(const qn_trace *t, int32_t file,
+                          qn_trace_state *out); /* false: no memory; unit 0: no looks */
+void qn__trace_state_deinit(qn_trace_state *s);
+void qn__trace_state_put(qn_trace_state *s, const qn_trace_residency *r);
+/* Bytes of [begin, end) in memory, and of them those that no step touches; false: not all of it was looked at. */
+bool qn__trace_state_sum(const qn_trace *t, const qn_trace_state *s, uint64_t begin, uint64_t end, double *resident,
+                         double *unused);
 
 /* ---- plans.c ---- */
 qn_trace_found qn__trace_read_plan(qn_trace *t, const qn_trace_block *b, qn_trace_cursor *c);
