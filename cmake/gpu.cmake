@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 # The kernels of src/gpu/kernels: embedded as sources for OpenCL, and compiled for CUDA and HIP where a compiler is. All
 # are one source, in this order.
-set(QN_KERNELS ${CMAKE_SOURCE_DIR}/src/backend/numbers/exp.h ${CMAKE_SOURCE_DIR}/src/backend/numbers/attention.h)
-foreach(name sizes.h prelude.cl layers.cl linear.cl attention.cl)
-  list(APPEND QN_KERNELS ${CMAKE_SOURCE_DIR}/src/gpu/kernels/${name})
+set(QN_KERNELS "")
+foreach(name gpu/kernels/types.cl backend/numbers/exp.h backend/numbers/math.h backend/numbers/attention.h
+    gpu/kernels/sizes.h gpu/kernels/pointwise.h gpu/kernels/prelude.cl quant/iq_grids.inc gpu/kernels/formats.cl
+    gpu/kernels/math.cl gpu/kernels/pointwise.cl gpu/kernels/layers.cl gpu/kernels/lines.cl gpu/kernels/linear.cl
+    gpu/kernels/attention.cl)
+  list(APPEND QN_KERNELS ${CMAKE_SOURCE_DIR}/src/${name})
 endforeach()
-list(PREPEND QN_KERNELS ${CMAKE_SOURCE_DIR}/src/gpu/kernels/types.cl)
 embed(room_gpu kernels.inc ${QN_KERNELS})
 
 set(QN_CUDA AUTO CACHE STRING "kernels for NVIDIA's devices: ON (an error where no compiler is), OFF, or AUTO")

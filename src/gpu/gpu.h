@@ -12,12 +12,13 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "gpu/kernels/sizes.h"
 
 /* ---- drivers ---- */
 
 typedef struct qn_gpu_device qn_gpu_device; /* a driver's own */
 
-enum { QN_GPU_MAX_VALUES = 8, QN_GPU_MAX_SIZES = 160 };
+enum { QN_GPU_MAX_VALUES = 8, QN_GPU_MAX_SIZES = 704 };
 
 /* One launch: kernel `kernel` of kernels.def over n_groups groups of `width` work-items. */
 typedef struct qn_gpu_launch {
@@ -176,11 +177,11 @@ qn_status qn__gpu_there(const qn_gpu *gpu, qn_error *err);
 
 /* Collects the launches of one node. */
 typedef struct qn_gpu_builder qn_gpu_builder;
-/* Adds one. Values follow as pairs (node, what): a node's own memory, or with node NULL the scratch of the node at
- * hand from byte `what` on. */
+/* Adds one. Values follow as pairs (node, bytes): a node's own memory from that byte on, or with node NULL the scratch
+ * of the node at hand. */
 typedef struct qn_gpu_value {
     const qn_node *node; /* NULL: scratch */
-    uint64_t from;       /* bytes: of scratch */
+    int64_t from;        /* bytes */
 } qn_gpu_value;
 void qn__gpu_launch(qn_gpu_builder *b, qn_gpu_kernel kernel, int64_t n_groups, const qn_gpu_value *values, int n_values,
                     const void *sizes, size_t n_sizes);
@@ -190,6 +191,10 @@ void qn__gpu_launch(qn_gpu_builder *b, qn_gpu_kernel kernel, int64_t n_groups, c
 #define QN_GPU_OF(node) \
     { \
         (node), 0 \
+    }
+#define QN_GPU_AT(node, from) \
+    { \
+        (node), (from) \
     }
 #define QN_GPU_SCRATCH(from) \
     { \
@@ -213,11 +218,20 @@ typedef struct qn_gpu_rows {
     int64_t n, size, stride; /* elements */
 } qn_gpu_rows;
 bool qn__gpu_rows_of(const qn_layout *l, qn_gpu_rows *out);
+/* Rows dense within, in two levels of strides; *n: how many. */
+bool qn__gpu_rows_at(const qn_layout *l, qn_rows *out, int64_t *n);
 bool qn__gpu_want_rows(const qn_node *user, const char *what, const qn_node *n, qn_error *err);
 bool qn__gpu_want_dtype(const qn_node *user, const char *what, const qn_node *n, qn_dtype dtype, qn_error *err);
-/* Of the few formats that rows of any kernel may have: its number in kernels/sizes.h. */
+/* Its number in kernels/sizes.h; all have one. */
 bool qn__gpu_format(qn_dtype dtype, int32_t *out);
+/* Real or block: elements that kernels read as floats. */
 bool qn__gpu_want_format(const qn_node *user, const char *what, const qn_node *n, qn_error *err);
+/* Row numbers: I32 or I64, whose last dimension has any stride. */
+bool qn__gpu_want_ids(const qn_node *user, const char *what, const qn_node *n, qn_error *err);
+/* Element r of ids, row-major, begins at. */
+bool qn__gpu_ids_at(const qn_layout *l, qn_rows *out);
+/* How the elements of a value of layout `to` lie in up to three others, which broadcast to it. */
+void qn__gpu_walk(qn_walk_sizes *s, const qn_layout *to, const qn_layout *const *src, int n_src);
 bool qn__gpu_want_dense(const qn_node *user, const char *what, const qn_node *n, qn_error *err);
 
 #endif

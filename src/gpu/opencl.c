@@ -156,7 +156,7 @@ static qn_status devices(qn_device *out, int max, int *n, qn_error *err)
 
 static qn_status build(qn_gpu_device *d, qn_error *err)
 {
-    enum { MAX_SOURCES = 16 };
+    enum { MAX_SOURCES = 32 };
     const char *sources[MAX_SOURCES];
     size_t lengths[MAX_SOURCES];
     cl_uint n = 0;

@@ -9,7 +9,7 @@
 /* Where a value of a launch lies; resolved again when buffers change. */
 typedef struct place {
     const qn_node *node; /* NULL: scratch of the step's node */
-    uint64_t from;
+    int64_t from;
 } place;
 
 typedef struct planned {
@@ -73,13 +73,13 @@ static void resolve(const qn_buffer *activations, planned *l)
     for (int i = 0; i < l->launch.n_values; i++) {
         const qn_node *n = l->at[i].node;
         const qn_buffer *buffer = activations;
-        uint64_t offset = l->user->scratch_offset + l->at[i].from;
+        uint64_t offset = l->user->scratch_offset + (uint64_t)l->at[i].from;
         if (n) {
             const qn_dtype_info *d = qn_dtype_get(n->dtype);
             if (qn__value_is_unbound(n->root)) continue;
             buffer = n->root->buffer ? n->root->buffer : activations;
             offset = (n->root->buffer ? n->root->buffer_offset : n->root->offset) +
-                     (uint64_t)(n->layout.offset / d->block_elems * d->block_bytes);
+                     (uint64_t)(n->layout.offset / d->block_elems * d->block_bytes + l->at[i].from);
         }
         l->launch.memory[i] = buffer ? ((const qn_gpu_buffer *)buffer)->memory : NULL;
         l->launch.offset[i] = offset;

@@ -8,7 +8,7 @@
 
 /* The tile at hand: its cells without absent ones, and which of them the query sees. */
 typedef struct tile_of_cells {
-    int32_t n, first, last, cell[TILE];
+    int32_t n, first, last, cell[TILE], pos[TILE]; /* pos: with ALiBi */
 } tile_of_cells;
 
 DEVICE void find_cells(LOCAL tile_of_cells *t, GLOBAL const int32_t *list, const qn_attention_sizes *s, int32_t at,
@@ -18,12 +18,20 @@ DEVICE void find_cells(LOCAL tile_of_cells *t, GLOBAL const int32_t *list, const
     for (int32_t j = 0; j < TILE && at + j < end; j++) {
         const int32_t c = list[(int64_t)(at + j) * s->list_entry];
         if (at + j >= begin && first < 0) first = n;
+        if (s->has_slopes) t->pos[n] = list[(int64_t)s->n_lists * s->list_row + (int64_t)(at + j) * s->list_entry];
         if (c >= 0 && c < s->n_cells) t->cell[n++] = c;
     }
     last = n;
     t->n = n;
     t->first = first < 0 ? 0 : first;
     t->last = first < 0 ? 0 : last;
+}
+
+/* What the distance of a cell costs. */
+DEVICE float distance_cost(LOCAL const tile_of_cells *t, const qn_attention_sizes *s, int32_t head, int32_t own,
+                           int32_t c)
+{
+    return s->slope[head] * fabs((float)(int32_t)((uint32_t)t->pos[c] - (uint32_t)own));
 }
 
 /* What tiles so far add up to. */
@@ -46,16 +54,16 @@ DEVICE void merge(totals *all, float max, float sum, const float *y, int n)
     const int32_t from = slice * SLICE, n_values = s.dv - from < SLICE ? s.dv - from : SLICE, \
                   kv = head / (s.n_head / s.n_kv); \
     GLOBAL const int32_t *span = AS(int32_t, spans) + (int64_t)query * s.span_row; \
-    const int32_t list = span[0]; \
+    const int32_t list = span[0], own = s.has_slopes ? span[3 * s.span_entry] : 0; \
     int32_t begin = span[s.span_entry], end = span[2 * s.span_entry]; \
     if (begin < 0) begin = 0; \
     if (end > s.capacity) end = s.capacity; \
     if (begin >= end || list < 0 || list >= s.n_lists) begin = end = 0; \
     GLOBAL const int32_t *entries = AS(int32_t, lists) + (end ? (int64_t)list * s.list_row : 0); \
     GLOBAL const float *q = AS(float, q) + (int64_t)query * s.q_query + (int64_t)head * s.q_head; \
-    GLOBAL const uint8_t *k_rows = AS(uint8_t, k) + elements_bytes(s.k_format, (int64_t)kv * s.k_head), \
-                         *v_rows = AS(uint8_t, v) + elements_bytes(s.v_format, (int64_t)kv * s.v_head); \
-    const int64_t k_bytes = elements_bytes(s.k_format, s.k_cell), v_bytes = elements_bytes(s.v_format, s.v_cell); \
+    GLOBAL const uint8_t *k_rows = AS(uint8_t, k) + (int64_t)kv * s.k_head, \
+                         *v_rows = AS(uint8_t, v) + (int64_t)kv * s.v_head; \
+    const int64_t k_bytes = s.k_cell, v_bytes = s.v_cell; \
     totals all = {-INFINITE, 0, {0}}; \
     if (s.sink_stride >= 0) { \
         all.max = AS(float, sinks)[head * s.sink_stride]; \
@@ -140,7 +148,8 @@ KERNEL_7(attention_int, qn_attention_sizes, y, q, k, v, lists, spans, sinks)
             const int exponent = (int)((highest + 0x100) >> 23) - 127; /* 2^15 - 1/2 would leave int16 */
             const int power = exponent >= 64 ? 0 : exponent < -26 ? 40 : 14 - exponent;
             r->weight[c] = exponent >= 64 ? NO_NUMBER : power_of_2(power);
-            r->u[c] = exponent >= 64 ? NO_NUMBER : (float)-power * QN_ATTN_LN2;
+            r->log_scale[c] = exponent >= 64 ? NO_NUMBER : (float)-power * QN_ATTN_LN2;
+            r->u[c] = s.softcap > 0 ? 0 : r->log_scale[c];
         }
         for (int32_t e = 0; e < s.d || e == 0; e += SLICE) {
             const int32_t n = s.d - e < SLICE ? s.d - e : SLICE;
@@ -150,6 +159,10 @@ KERNEL_7(attention_int, qn_attention_sizes, y, q, k, v, lists, spans, sinks)
                 const float dot = score_of(r->q, k_rows + r->t.cell[c] * k_bytes, s.k_format, e, n, &h);
                 r->u[c] = fma(dot, g * h, r->u[c]);
             }
+        }
+        for (int32_t c = first + LANE; c < last; c += WIDTH) {
+            if (s.softcap > 0) r->u[c] = s.softcap * tanh_of(r->u[c] / s.softcap) + r->log_scale[c];
+            if (s.has_slopes) r->u[c] -= distance_cost(&r->t, &s, head, own, c);
         }
         MEET();
 
@@ -228,6 +241,8 @@ KERNEL_7(attention_float, qn_attention_sizes, y, q, k, v, lists, spans, sinks)
             GLOBAL const uint8_t *row = k_rows + r->t.cell[c] * k_bytes;
             float sum = 0;
             for (int32_t i = 0; i < s.d; i++) sum = fma(q[i] * s.scale, element(row, s.k_format, i), sum);
+            if (s.softcap > 0) sum = s.softcap * tanh_of(sum / s.softcap);
+            if (s.has_slopes) sum -= distance_cost(&r->t, &s, head, own, c);
             r->p[c] = sum;
         }
         MEET();

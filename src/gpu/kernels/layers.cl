@@ -1,54 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* src/gpu/kernels/layers.cl -- element by element, norms, rotations, and rows by number. */
+/* src/gpu/kernels/layers.cl -- norms, rotations, and rows by number. A group a row. */
 
-KERNEL_3(pointwise, qn_pointwise_sizes, y, a, b)
+DEVICE int64_t row_at(const qn_rows *rows, int64_t r)
 {
-    const int64_t i = GROUP * WIDTH + LANE;
-    if (i >= s.n) return;
-    const float x = AS(float, a)[i], z = AS(float, b)[i];
-    float r;
-    switch (s.what) {
-    case QN_GPU_ADD: r = x + z; break;
-    case QN_GPU_MUL: r = x * z; break;
-    case QN_GPU_SCALE: r = fma(s.a, x, s.b); break;
-    case QN_GPU_SILU: r = x / (1.0f + exp_of(-x)); break;
-    default: r = x / (1.0f + exp_of(-x)) * z; break;
-    }
-    AS(float, y)[i] = r;
+    return r / rows->inner * rows->outer + r % rows->inner * rows->stride;
 }
 
-/* A value of any layout, dense and row-major. */
-KERNEL_2(copy, qn_copy_sizes, y, x)
-{
-    const int64_t i = GROUP * WIDTH + LANE;
-    int64_t at = 0, left = i;
-    if (i >= s.n) return;
-    for (int d = 7; d >= 0; d--) {
-        at += left % s.dim[d] * s.stride[d];
-        left /= s.dim[d];
-    }
-    switch (s.raw) {
-    case 1: AS(uint8_t, y)[i] = AS(uint8_t, x)[at]; break;
-    case 2: AS(uint16_t, y)[i] = AS(uint16_t, x)[at]; break;
-    case 4: AS(uint32_t, y)[i] = AS(uint32_t, x)[at]; break;
-    case 8: AS(uint64_t, y)[i] = AS(uint64_t, x)[at]; break;
-    default: {
-        const float v = element(AS(uint8_t, x), s.from, at);
-        if (s.to == QN_GPU_F32)
-            AS(float, y)[i] = v;
-        else
-            AS(uint16_t, y)[i] = s.to == QN_GPU_F16 ? float_to_half(v) : float_to_bf16(v);
-    }
-    }
-}
-
-/* A group a row; sums of squares in sixteen chains. */
+/* Sums of squares in sixteen chains. */
 KERNEL_3(rms_norm, qn_norm_sizes, y, x, w)
 {
     IN_ROOM(float, chain);
-    GLOBAL const float *x = AS(float, x) + GROUP * s.x_stride;
+    GLOBAL const float *x = AS(float, x) + row_at(&s.x, GROUP);
     GLOBAL const float *w = AS(float, w);
-    GLOBAL float *y = AS(float, y) + GROUP * s.y_stride;
+    GLOBAL float *y = AS(float, y) + GROUP * s.n;
     const int64_t whole = s.n / 16 * 16;
     float sum = 0, lane[16];
     for (int64_t i = LANE; i < whole; i += 16) sum = fma(x[i], x[i], sum);
@@ -60,14 +24,44 @@ KERNEL_3(rms_norm, qn_norm_sizes, y, x, w)
     for (int64_t i = LANE; i < s.n; i += WIDTH) y[i] = s.has_weight ? x[i] * scale * w[i] : x[i] * scale;
 }
 
+/* Of 64 chains. */
+DEVICE float sum_of_64(LOCAL const float *chain)
+{
+    float lane[16];
+    for (int j = 0; j < 16; j++) lane[j] = (chain[j] + chain[32 + j]) + (chain[16 + j] + chain[48 + j]);
+    return sum_of_16(lane);
+}
+
+KERNEL_4(layer_norm, qn_norm_sizes, y, x, w, b)
+{
+    IN_ROOM(float, chain);
+    GLOBAL const float *x = AS(float, x) + row_at(&s.x, GROUP);
+    GLOBAL float *y = AS(float, y) + GROUP * s.n;
+    float sum = 0;
+    for (int64_t i = LANE; i < s.n; i += 64) sum += x[i];
+    chain[LANE] = sum;
+    MEET();
+    const float mean = sum_of_64(chain) / (float)s.n;
+    MEET();
+    sum = 0;
+    for (int64_t i = LANE; i < s.n; i += 64) sum = fma(x[i] - mean, x[i] - mean, sum);
+    chain[LANE] = sum;
+    MEET();
+    const float scale = 1.0f / sqrt(sum_of_64(chain) / (float)s.n + s.eps);
+    for (int64_t i = LANE; i < s.n; i += 64) {
+        const float v = (x[i] - mean) * scale;
+        y[i] = !s.has_weight ? v : s.has_bias ? fma(v, AS(float, w)[i], AS(float, b)[i]) : v * AS(float, w)[i];
+    }
+}
+
 /* A group a head. */
 KERNEL_3(rope_apply, qn_rope_sizes, y, x, table)
 {
     const int64_t row = GROUP;
     const int64_t token = s.heads_first ? row / (s.heads * s.tokens) * s.tokens + row % s.tokens : row / s.heads;
-    GLOBAL const float *x = AS(float, x) + row * s.x_stride;
-    GLOBAL const float *cos_sin = AS(float, table) + token % s.n_table * s.table_stride;
-    GLOBAL float *y = AS(float, y) + row * s.y_stride;
+    GLOBAL const float *x = AS(float, x) + row_at(&s.x, row);
+    GLOBAL const float *cos_sin = AS(float, table) + row_at(&s.table, token % s.n_table);
+    GLOBAL float *y = AS(float, y) + row * s.d;
     const int64_t n_pairs = s.n_rot / 2;
     for (int64_t i = LANE; i < n_pairs; i += WIDTH) {
         const int64_t first = s.neox ? i : 2 * i, second = s.neox ? i + n_pairs : 2 * i + 1;
@@ -79,28 +73,49 @@ KERNEL_3(rope_apply, qn_rope_sizes, y, x, table)
     for (int64_t i = s.n_rot + LANE; i < s.d; i += WIDTH) y[i] = x[i];
 }
 
-/* A group a row of the result. An id out of range gives zeros. */
+/* An id out of range gives zeros. */
 KERNEL_3(get_rows, qn_get_rows_sizes, y, table, ids)
 {
-    const int32_t id = AS(int32_t, ids)[GROUP * s.id_stride];
-    GLOBAL const uint8_t *row = AS(uint8_t, table) + elements_bytes(s.format, (int64_t)id * s.table_stride);
+    const int64_t id = whole_at(AS(uint8_t, ids), s.id_format, row_at(&s.ids, GROUP));
+    const bool there = id >= 0 && id < s.n_rows;
+    GLOBAL const uint8_t *row = AS(uint8_t, table) + (there ? id * s.table_bytes : 0);
     for (int64_t i = LANE; i < s.m; i += WIDTH)
-        AS(float, y)[GROUP * s.m + i] = id >= 0 && id < s.n_rows ? element(row, s.format, i) : 0.0f;
+        AS(float, y)[GROUP * s.m + i] = there ? element(row, s.format, i) : 0.0f;
+}
+
+/* A block of Q8_0: d is the greatest magnitude / 127; one that is not finite counts as 0. */
+DEVICE float finite_or_0(float x) { return isfinite(x) ? x : 0; }
+
+DEVICE void pack_q8_0(GLOBAL const float *x, GLOBAL uint8_t *to)
+{
+    float lo = 0, hi = 0;
+    for (int i = 0; i < 32; i++) {
+        const float v = finite_or_0(x[i]);
+        if (v < lo) lo = v;
+        if (v > hi) hi = v;
+    }
+    const float max = hi > -lo ? hi : 0.0f - lo, d = max / 127.0f;
+    const uint16_t bits = float_to_half(d < 65504.0f ? d : 65504.0f);
+    const float inverse = 1.0f / half_to_float(bits);
+    to[0] = (uint8_t)bits;
+    to[1] = (uint8_t)(bits >> 8);
+    for (int i = 0; i < 32; i++) {
+        const float v = finite_or_0(x[i]) * inverse;
+        const int q = bits == 0 ? 0 : ROUND(v < -128.0f ? -128.0f : v > 128.0f ? 128.0f : v);
+        to[2 + i] = (uint8_t)(q < -127 ? -127 : q > 127 ? 127 : q);
+    }
 }
 
 /* A group a row of x. Of several that name one row the last is written. */
 KERNEL_3(set_rows, qn_set_rows_sizes, dst, x, rows)
 {
-    GLOBAL const int32_t *rows = AS(int32_t, rows);
-    GLOBAL const float *x = AS(float, x) + GROUP * s.x_stride;
-    const int32_t row = rows[GROUP * s.row_stride];
+    GLOBAL const float *x = AS(float, x) + row_at(&s.x, GROUP);
+    const int64_t row = whole_at(AS(uint8_t, rows), s.id_format, row_at(&s.ids, GROUP));
     bool skip = row < 0 || row >= s.n_rows;
-    for (int64_t i = GROUP + 1; i < s.n && !skip; i++) skip = rows[i * s.row_stride] == row;
-    for (int64_t i = LANE; i < s.m && !skip; i += WIDTH) {
-        const int64_t at = row * s.dst_stride + i;
-        if (s.format == QN_GPU_F32)
-            AS(float, dst)[at] = x[i];
-        else
-            AS(uint16_t, dst)[at] = s.format == QN_GPU_F16 ? float_to_half(x[i]) : float_to_bf16(x[i]);
-    }
+    for (int64_t i = GROUP + 1; i < s.n && !skip; i++)
+        skip = whole_at(AS(uint8_t, rows), s.id_format, row_at(&s.ids, i)) == row;
+    if (skip) return;
+    GLOBAL uint8_t *dst = AS(uint8_t, dst) + row * s.dst_bytes;
+    for (int64_t i = LANE; i < s.m && s.format != QN_GPU_Q8_0; i += WIDTH) put_real(dst, s.format, i, x[i]);
+    for (int64_t b = LANE; b < s.m / 32 && s.format == QN_GPU_Q8_0; b += WIDTH) pack_q8_0(x + 32 * b, dst + 34 * b);
 }

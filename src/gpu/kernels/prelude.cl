@@ -38,21 +38,6 @@ DEVICE uint16_t float_to_bf16(float f)
 DEVICE uint16_t word_at(GLOBAL const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 DEVICE float half_at(GLOBAL const uint8_t *p) { return half_to_float(word_at(p)); }
 
-/* Element i of rows in one of the formats of QN_GPU_FORMAT. */
-DEVICE float element(GLOBAL const uint8_t *row, int32_t format, int64_t i)
-{
-    switch (format) {
-    case QN_GPU_F32: return FLOAT((uint32_t)word_at(row + 4 * i) | (uint32_t)word_at(row + 4 * i + 2) << 16);
-    case QN_GPU_F16: return half_at(row + 2 * i);
-    case QN_GPU_BF16: return bf16_to_float(word_at(row + 2 * i));
-    default: /* Q8_0 */ row += i / 32 * 34; return half_at(row) * (float)(int8_t)row[2 + i % 32];
-    }
-}
-DEVICE int64_t elements_bytes(int32_t format, int64_t n)
-{
-    return format == QN_GPU_F32 ? 4 * n : format == QN_GPU_Q8_0 ? n / 32 * 34 : 2 * n;
-}
-
 /* Of sixteen chains: the order of backend/numbers. */
 DEVICE float sum_of_16(const float *lane)
 {
@@ -74,3 +59,6 @@ DEVICE float exp_of(float x)
     const float q = fma(fma(fma(fma(QN_EXP_C4, r, QN_EXP_C3), r, QN_EXP_C2), r, QN_EXP_C1), r, QN_EXP_C0);
     return FLOAT(BITS(1.0f + fma(r * r, q, r)) + (BITS(t) << 23));
 }
+
+/* The tables of quant/iq_grids.inc, which comes next. */
+#define QN_GRID CONSTANT

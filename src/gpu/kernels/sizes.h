@@ -1,63 +1,116 @@
 /* SPDX-License-Identifier: MIT */
-/* src/gpu/kernels/sizes.h -- what a launch tells its kernel, read by both sides. Strides are in elements. */
+/* src/gpu/kernels/sizes.h -- what a launch tells its kernel, read by both sides. Strides are in elements, where no name
+ * says bytes. */
 #ifndef QN_GPU_SIZES_H
 #define QN_GPU_SIZES_H
 
-typedef enum qn_gpu_format { QN_GPU_F32, QN_GPU_F16, QN_GPU_BF16, QN_GPU_Q8_0 } qn_gpu_format;
-typedef enum qn_gpu_pointwise { QN_GPU_ADD, QN_GPU_MUL, QN_GPU_SCALE, QN_GPU_SILU, QN_GPU_SWIGLU } qn_gpu_pointwise;
+/* clang-format off */
+/* Formats that kernels know; F64 is only moved. */
+#define QN_GPU_FORMAT_ROWS(ROW) \
+    ROW(F32) ROW(F16) ROW(BF16) ROW(F64) ROW(I8) ROW(I16) ROW(I32) ROW(I64) ROW(U8) ROW(BOOL) \
+    ROW(Q4_0) ROW(Q4_1) ROW(Q5_0) ROW(Q5_1) ROW(Q8_0) ROW(Q2_K) ROW(Q3_K) ROW(Q4_K) ROW(Q5_K) ROW(Q6_K) \
+    ROW(IQ2_XXS) ROW(IQ2_XS) ROW(IQ3_XXS) ROW(IQ1_S) ROW(IQ4_NL) ROW(IQ3_S) ROW(IQ2_S) ROW(IQ4_XS) ROW(IQ1_M) \
+    ROW(TQ1_0) ROW(TQ2_0) ROW(MXFP4) ROW(NVFP4)
+/* clang-format on */
+#define QN_GPU_FORMAT(name) QN_GPU_##name,
+typedef enum qn_gpu_format { QN_GPU_FORMAT_ROWS(QN_GPU_FORMAT) QN_GPU_FORMAT_COUNT } qn_gpu_format;
+#undef QN_GPU_FORMAT
 
-typedef struct qn_pointwise_sizes {
-    int64_t n;
-    int32_t what; /* qn_gpu_pointwise */
-    float a, b;   /* scale: a x + b */
-} qn_pointwise_sizes;
+typedef enum qn_gpu_choice { QN_GPU_WHERE, QN_GPU_MASKED, QN_GPU_FULL } qn_gpu_choice;
+typedef enum qn_gpu_reduce {
+    QN_GPU_SUM,
+    QN_GPU_MEAN,
+    QN_GPU_GREATEST,
+    QN_GPU_LEAST,
+    QN_GPU_GREATEST_PLACE,
+    QN_GPU_LEAST_PLACE,
+    QN_GPU_COUNT,
+    QN_GPU_ANY,
+    QN_GPU_ALL,
+    QN_GPU_PRODUCT,
+    QN_GPU_VARIANCE,
+    QN_GPU_DEVIATION
+} qn_gpu_reduce;
 
-typedef struct qn_copy_sizes {
-    int64_t n, dim[8], stride[8]; /* of x; y is dense */
-    int32_t raw;      /* bytes of an element that is moved as it is: 1, 2, 4, 8; 0: from one format to another */
-    int32_t from, to; /* qn_gpu_format; not Q8_0 */
-} qn_copy_sizes;
+/* Elements of one shape, and where they are in up to three values. */
+typedef struct qn_walk_sizes {
+    int64_t n, dim[8], stride[3][8];
+    int64_t w, v;
+    float p, q; /* numbers of the operation */
+    int32_t rank, what, choice;
+    int32_t format[3], to; /* qn_gpu_format: of the sources, of the result */
+} qn_walk_sizes;
+
+/* Row r begins at r / inner * outer + r % inner * stride. */
+typedef struct qn_rows {
+    int64_t inner, stride, outer;
+} qn_rows;
 
 typedef struct qn_norm_sizes {
-    int64_t n, x_stride, y_stride; /* elements of a row */
+    int64_t n; /* elements of a row; y is dense */
+    qn_rows x;
     float eps;
-    int32_t has_weight;
+    int32_t has_weight, has_bias;
 } qn_norm_sizes;
 
 typedef struct qn_rope_sizes {
-    int64_t d, n_rot, x_stride, y_stride, table_stride, n_table;
+    int64_t d, n_rot, n_table;
+    qn_rows x, table;
     int64_t heads, tokens; /* heads_first: rows are [.., heads, tokens]; else [.., tokens, heads] */
     int32_t heads_first, neox, back;
 } qn_rope_sizes;
 
 typedef struct qn_get_rows_sizes {
-    int64_t m, n_rows, table_stride, id_stride; /* table [n_rows, m] */
-    int32_t format;
+    int64_t m, n_rows, table_bytes; /* table [n_rows, m], bytes from a row to the next */
+    qn_rows ids;
+    int32_t format, id_format;
 } qn_get_rows_sizes;
 
 typedef struct qn_set_rows_sizes {
-    int64_t m, n, n_rows, dst_stride, x_stride, row_stride; /* x [n, m] into dst [n_rows, m] */
-    int32_t format;
+    int64_t m, n, n_rows, dst_bytes; /* x [n, m] into dst [n_rows, m] */
+    qn_rows x, ids;
+    int32_t format, id_format;
 } qn_set_rows_sizes;
 
+typedef struct qn_line_sizes {
+    qn_walk_sizes lines; /* where each begins in x and y */
+    int64_t n, x_step, y_step, k;
+    int32_t descending;
+} qn_line_sizes;
+
+typedef struct qn_reduce_sizes {
+    qn_walk_sizes kept, reduced; /* the dimensions of x, parted */
+    float correction;
+    int32_t what; /* qn_gpu_reduce */
+} qn_reduce_sizes;
+
 typedef struct qn_quantize_sizes {
-    int64_t k, n_columns, x_stride;
+    int64_t k, n_columns;
+    qn_rows x;
 } qn_quantize_sizes;
 
 typedef struct qn_linear_sizes {
-    int64_t k, m, n_columns, x_stride; /* x [n_columns, k] F32, or quantized columns; w [m, k] */
-    int64_t w_bytes;                   /* from a row to the next */
+    int64_t k, m, n_columns; /* x [n_columns, k] F32, or quantized columns; w [m, k] */
+    qn_rows x;
+    int64_t w_bytes;                                 /* from a row to the next */
+    int64_t expert_bytes, bias_row, id_row, id_step; /* experts: ids [n_columns / u, u] */
     int32_t format, has_bias;
+    int32_t u, shared_x, n_experts, id_format; /* u: places of a token, which share its x or not; 0: no experts */
 } qn_linear_sizes;
+
+enum { QN_GPU_MAX_SLOPES = 128 };
 
 typedef struct qn_attention_sizes {
     int32_t n_query, n_head, n_kv, d, dv, n_lists, capacity, n_cells;
-    int32_t q_query, q_head;                      /* strides of q [n_query, n_head, d] */
-    int32_t k_head, v_head, list_row, list_entry; /* of one cell of k and v; of lists [n_lists, capacity] */
-    int64_t k_cell, v_cell;
+    int32_t q_query, q_head;      /* strides of q [n_query, n_head, d] */
+    int32_t k_head, v_head;       /* bytes: of one cell of k and v */
+    int32_t list_row, list_entry; /* of lists [n_lists, capacity] */
+    int64_t k_cell, v_cell;       /* bytes */
     int32_t span_row, span_entry; /* of spans [n_query, 3] */
     int32_t k_format, v_format, sink_stride;
-    float scale;
+    float scale, softcap;
+    int32_t has_slopes;
+    float slope[QN_GPU_MAX_SLOPES]; /* ALiBi's, by head */
 } qn_attention_sizes;
 
 #endif

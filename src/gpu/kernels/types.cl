@@ -29,6 +29,11 @@ typedef ulong uint64_t;
 #define BITS(x)             as_uint(x)
 #define FLOAT(bits)         as_float((uint32_t)(bits))
 #define ROUND(x)            convert_int_rte(x)
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define HAVE_DOUBLE
+#define DOUBLE_SQRT(x) sqrt(x)
+#endif
 
 #elif defined(__CUDA__) || defined(__CUDACC__) || defined(__HIP__)
 #include <stdint.h>
@@ -63,10 +68,23 @@ typedef ulong uint64_t;
 #define sqrt(x)      sqrtf(x) /* rounded correctly, as divisions are: the compilers' default */
 #define fabs(x)      fabsf(x)
 #endif
+#ifdef __NVCC__
+#define floor(x) floorf(x)
+#define ceil(x)  ceilf(x)
+#define trunc(x) truncf(x)
+#define rint(x)  rintf(x)
+#else
+#define floor(x) __builtin_floorf(x)
+#define ceil(x)  __builtin_ceilf(x)
+#define trunc(x) __builtin_truncf(x)
+#define rint(x)  __builtin_rintf(x)
+#endif
 #undef isnan
 #undef isfinite
 #define isnan(x)    ((x) != (x))
 #define isfinite(x) ((BITS(x) & 0x7f800000) != 0x7f800000)
+#define HAVE_DOUBLE
+#define DOUBLE_SQRT(x) __builtin_sqrt(x)
 #define KERNEL      extern "C" __global__
 #define DEVICE      static __device__ inline
 #define CONSTANT    static __constant__ const
@@ -100,3 +118,4 @@ typedef ulong uint64_t;
 
 #define NO_NUMBER FLOAT(0x7fc00000)
 #define INFINITE  FLOAT(0x7f800000)
+#define LARGEST   FLOAT(0x7f7fffff)

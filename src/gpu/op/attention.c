@@ -17,8 +17,9 @@ static bool in_rows(const qn_node *n, const char *what, const qn_node *x, qn_err
 static bool accepts(const qn_node *n, qn_error *err)
 {
     const qn_attn_attrs *a = n->attrs;
-    if (a->softcap != 0 || a->alibi != 0) {
-        QN_FAIL(err, unsupported, "attention: no kernel has %s", a->softcap != 0 ? "a softcap" : "ALiBi");
+    if (a->alibi != 0 && n->src[0]->layout.dim[1] > QN_GPU_MAX_SLOPES) {
+        QN_FAIL(err, unsupported, "attention: no kernel has ALiBi with %lld heads",
+                (long long)n->src[0]->layout.dim[1]);
         return false;
     }
     return qn__gpu_want_dtype(n, "q", n->src[0], QN_DTYPE_F32, err) && in_rows(n, "q", n->src[0], err) &&
@@ -30,6 +31,12 @@ static bool accepts(const qn_node *n, qn_error *err)
 }
 
 enum { SLICE = 256 }; /* values of a group */
+
+static int64_t bytes_of(const qn_node *x, int64_t elems)
+{
+    const qn_dtype_info *d = qn_dtype_get(x->dtype);
+    return elems / d->block_elems * d->block_bytes;
+}
 
 static void launch(qn_gpu_builder *b, const qn_node *n)
 {
@@ -43,21 +50,24 @@ static void launch(qn_gpu_builder *b, const qn_node *n)
                             .n_kv = (int32_t)kl->dim[1],
                             .d = (int32_t)ql->dim[2],
                             .dv = (int32_t)vl->dim[2],
-                            .n_lists = (int32_t)lists->layout.dim[0],
+                            .n_lists = (int32_t)lists->layout.dim[0] / (a->alibi != 0 ? 2 : 1),
                             .capacity = (int32_t)lists->layout.dim[1],
                             .n_cells = (int32_t)kl->dim[0],
                             .q_query = (int32_t)ql->stride[0],
                             .q_head = (int32_t)ql->stride[1],
-                            .k_head = (int32_t)kl->stride[1],
-                            .v_head = (int32_t)vl->stride[1],
+                            .k_head = (int32_t)bytes_of(k, kl->stride[1]),
+                            .v_head = (int32_t)bytes_of(v, vl->stride[1]),
                             .list_row = (int32_t)lists->layout.stride[0],
                             .list_entry = (int32_t)lists->layout.stride[1],
-                            .k_cell = kl->stride[0],
-                            .v_cell = vl->stride[0],
+                            .k_cell = bytes_of(k, kl->stride[0]),
+                            .v_cell = bytes_of(v, vl->stride[0]),
                             .span_row = (int32_t)spans->layout.stride[0],
                             .span_entry = (int32_t)spans->layout.stride[1],
                             .sink_stride = a->has_sinks ? (int32_t)sinks->layout.stride[0] : -1,
-                            .scale = a->scale};
+                            .scale = a->scale,
+                            .softcap = a->softcap,
+                            .has_slopes = a->alibi != 0};
+    for (int32_t h = 0; h < s.n_head && s.has_slopes; h++) s.slope[h] = qn__alibi_slope(a->alibi, s.n_head, h);
     if (!qn__gpu_format(k->dtype, &s.k_format) || !qn__gpu_format(v->dtype, &s.v_format) || s.n_kv == 0) return;
     const int64_t groups = (int64_t)s.n_query * s.n_head * ((s.dv + SLICE - 1) / SLICE);
     QN_GPU_LAUNCH(b, floats ? QN_GPU_attention_float : QN_GPU_attention_int, groups, s, QN_GPU_OF(n), QN_GPU_OF(q),

@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* src/gpu/op/linear.c -- y = x w^T (+ b): columns are quantized as the weight's format wants, then multiplied. */
+/* src/gpu/op/linear.c -- y = x w^T (+ b): columns are quantized as the weight's format wants, then multiplied;
+ * with all rows of the weight, or with those of the expert that ids names. */
 #include "gpu/gpu.h"
 
 #include "gpu/kernels/sizes.h"
 
 /* What multiplies weights of a format; block: elements of a quantized block of columns, 0 for columns of floats. */
 typedef struct product {
-    bool there;
     qn_gpu_kernel kernel;
     int block;
 } product;
 
 static const product products[QN_DTYPE_COUNT] = {
-#define QN_GPU_INTS(name, block) [QN_DTYPE_##name] = {true, QN_GPU_linear_##name, block},
+#define QN_GPU_INTS(name, block) [QN_DTYPE_##name] = {QN_GPU_linear_##name, block},
 #include "gpu/kernels/ints.def"
 #undef QN_GPU_INTS
-    [QN_DTYPE_F32] = {true, QN_GPU_linear_float, 0},
-    [QN_DTYPE_F16] = {true, QN_GPU_linear_float, 0},
-    [QN_DTYPE_BF16] = {true, QN_GPU_linear_float, 0},
 };
+
+static product product_of(qn_dtype dtype)
+{
+    return products[dtype].block ? products[dtype] : (product){QN_GPU_linear_float, 0};
+}
 
 static bool accepts(const qn_node *n, qn_error *err)
 {
     const qn_node *x = n->src[0], *w = n->src[1], *bias = n->n_src > 2 ? n->src[2] : NULL;
-    if (!products[w->dtype].there) {
-        QN_FAIL(err, unsupported, "linear: no kernel for weights in %s", qn_dtype_get(w->dtype)->name);
+    qn_gpu_rows rows;
+    if (!qn__gpu_rows_of(&w->layout, &rows)) {
+        QN_FAIL(err, unsupported, "linear: the weight's rows lie at uneven distances");
         return false;
     }
-    return qn__gpu_want_dtype(n, "x", x, QN_DTYPE_F32, err) && qn__gpu_want_rows(n, "x", x, err) &&
-           qn__gpu_want_rows(n, "the weight", w, err) &&
+    return qn__gpu_want_format(n, "the weight", w, err) && qn__gpu_want_dtype(n, "x", x, QN_DTYPE_F32, err) &&
+           qn__gpu_want_rows(n, "x", x, err) &&
            (!bias || (qn__gpu_want_dtype(n, "the bias", bias, QN_DTYPE_F32, err) &&
                       qn__gpu_want_dense(n, "the bias", bias, err)));
 }
@@ -40,33 +43,92 @@ static uint64_t column_bytes(const product *p, int64_t k)
 
 static uint64_t scratch(const qn_node *n)
 {
-    const product p = products[n->src[1]->dtype];
-    qn_gpu_rows x;
-    if (!qn__gpu_rows_of(&n->src[0]->layout, &x)) return 0;
-    return (uint64_t)x.n * column_bytes(&p, x.size);
+    const product p = product_of(n->src[1]->dtype);
+    const qn_layout *x = &n->src[0]->layout;
+    const int64_t k = x->dim[x->rank - 1];
+    return k > 0 ? (uint64_t)(qn_layout_numel(x) / k) * column_bytes(&p, k) : 0;
+}
+
+static int64_t bytes_of(const qn_node *w, int64_t elems)
+{
+    const qn_dtype_info *d = qn_dtype_get(w->dtype);
+    return elems / d->block_elems * d->block_bytes;
+}
+
+/* The columns, then the products: n_columns of them, which are the rows of x, or several of a token share its x. */
+static void launch_product(qn_gpu_builder *b, const qn_node *n, qn_linear_sizes *s, const qn_node *bias,
+                           const qn_node *ids)
+{
+    const qn_node *x = n->src[0], *w = n->src[1];
+    const product p = product_of(w->dtype);
+    int64_t rows = 0;
+    if (!qn__gpu_rows_at(&x->layout, &s->x, &rows) || !qn__gpu_format(w->dtype, &s->format)) return;
+    const int64_t n_groups = qn__gpu_groups(p.kernel, s->m) * s->n_columns;
+    if (p.block == 0) {
+        QN_GPU_LAUNCH(b, p.kernel, n_groups, *s, QN_GPU_OF(n), QN_GPU_OF(x), QN_GPU_OF(w), QN_GPU_OF(bias),
+                      QN_GPU_OF(ids));
+        return;
+    }
+    const qn_gpu_kernel kernel = p.block == 32 ? QN_GPU_quantize_32 : QN_GPU_quantize_256;
+    const qn_quantize_sizes q = {.k = s->k, .n_columns = rows, .x = s->x};
+    QN_GPU_LAUNCH(b, kernel, qn__gpu_groups(kernel, rows * (s->k / p.block)), q, QN_GPU_SCRATCH(0), QN_GPU_OF(x));
+    QN_GPU_LAUNCH(b, p.kernel, n_groups, *s, QN_GPU_OF(n), QN_GPU_SCRATCH(0), QN_GPU_OF(w), QN_GPU_OF(bias),
+                  QN_GPU_OF(ids));
 }
 
 static void launch(qn_gpu_builder *b, const qn_node *n)
 {
-    const qn_node *w = n->src[1], *bias = n->n_src > 2 ? n->src[2] : n;
-    const product p = products[w->dtype];
-    qn_gpu_rows x, w_rows;
-    if (!qn__gpu_rows_of(&n->src[0]->layout, &x) || !qn__gpu_rows_of(&w->layout, &w_rows)) return;
-    qn_linear_sizes s = {.k = x.size, .m = w_rows.n, .n_columns = x.n, .x_stride = x.stride, .has_bias = n->n_src > 2};
-    const qn_dtype_info *d = qn_dtype_get(w->dtype);
-    s.w_bytes = (w_rows.n > 1 ? w_rows.stride : w_rows.size) / d->block_elems * d->block_bytes;
-    (void)qn__gpu_format(w->dtype, &s.format);
-    if (p.block) {
-        const qn_gpu_kernel kernel = p.block == 32 ? QN_GPU_quantize_32 : QN_GPU_quantize_256;
-        const qn_quantize_sizes q = {.k = x.size, .n_columns = x.n, .x_stride = x.stride};
-        QN_GPU_LAUNCH(b, kernel, qn__gpu_groups(kernel, x.n * (x.size / p.block)), q, QN_GPU_SCRATCH(0),
-                      QN_GPU_OF(n->src[0]));
-        QN_GPU_LAUNCH(b, p.kernel, qn__gpu_groups(p.kernel, s.m) * x.n, s, QN_GPU_OF(n), QN_GPU_SCRATCH(0),
-                      QN_GPU_OF(w), QN_GPU_OF(bias));
-    } else {
-        QN_GPU_LAUNCH(b, p.kernel, qn__gpu_groups(p.kernel, s.m) * x.n, s, QN_GPU_OF(n), QN_GPU_OF(n->src[0]),
-                      QN_GPU_OF(w), QN_GPU_OF(bias));
-    }
+    const qn_node *x = n->src[0], *w = n->src[1];
+    qn_gpu_rows rows;
+    if (!qn__gpu_rows_of(&w->layout, &rows)) return;
+    const int64_t k = x->layout.dim[x->layout.rank - 1];
+    qn_linear_sizes s = {.k = k,
+                         .m = rows.n,
+                         .n_columns = k > 0 ? qn_layout_numel(&x->layout) / k : 0,
+                         .w_bytes = bytes_of(w, rows.n > 1 ? rows.stride : rows.size),
+                         .has_bias = n->n_src > 2};
+    launch_product(b, n, &s, n->n_src > 2 ? n->src[2] : n, n);
 }
 
 const qn_gpu_op qn__gpu_op_linear = {accepts, scratch, launch};
+
+/* ---- a mixture of experts ---- */
+
+static bool experts_accepts(const qn_node *n, qn_error *err)
+{
+    const qn_node *x = n->src[0], *w = n->src[1], *ids = n->src[2], *bias = n->n_src > 3 ? n->src[3] : NULL;
+    if (((const qn_strict_attrs *)n->attrs)->strict != QN_STRICT_not) {
+        QN_FAIL(err, unsupported, "linear_experts: no kernel that tells of a bad index");
+        return false;
+    }
+    if (w->layout.dim[0] > INT32_MAX || ids->layout.dim[1] > INT32_MAX || bytes_of(w, w->layout.stride[1]) < 0 ||
+        (bias && bias->layout.dim[1] > 1 && bias->layout.stride[1] != 1)) {
+        QN_FAIL(err, unsupported, "linear_experts: no kernel of this layout");
+        return false;
+    }
+    return qn__gpu_want_format(n, "the weight", w, err) && qn__gpu_want_rows(n, "the weight", w, err) &&
+           qn__gpu_want_dtype(n, "x", x, QN_DTYPE_F32, err) && qn__gpu_want_rows(n, "x", x, err) &&
+           qn__gpu_want_ids(n, "the ids", ids, err) &&
+           (!bias || qn__gpu_want_dtype(n, "the bias", bias, QN_DTYPE_F32, err));
+}
+
+static void experts_launch(qn_gpu_builder *b, const qn_node *n)
+{
+    const qn_node *x = n->src[0], *w = n->src[1], *ids = n->src[2], *bias = n->n_src > 3 ? n->src[3] : NULL;
+    const qn_layout *l = &w->layout, *id = &ids->layout;
+    qn_linear_sizes s = {.k = l->dim[2],
+                         .m = l->dim[1],
+                         .n_columns = id->dim[0] * id->dim[1],
+                         .w_bytes = bytes_of(w, l->dim[1] > 1 ? l->stride[1] : l->dim[2]),
+                         .expert_bytes = bytes_of(w, l->dim[0] > 1 ? l->stride[0] : 0),
+                         .bias_row = bias ? bias->layout.stride[0] : 0,
+                         .id_row = id->stride[0],
+                         .id_step = id->stride[1],
+                         .has_bias = bias != NULL,
+                         .u = (int32_t)id->dim[1],
+                         .shared_x = x->layout.rank == 2,
+                         .n_experts = (int32_t)l->dim[0]};
+    if (s.k > 0 && qn__gpu_format(ids->dtype, &s.id_format)) launch_product(b, n, &s, bias ? bias : n, ids);
+}
+
+const qn_gpu_op qn__gpu_op_linear_experts = {experts_accepts, scratch, experts_launch};

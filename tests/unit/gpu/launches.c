@@ -47,7 +47,7 @@ static void launched(void **state)
     qn_error err = {0};
     device = (qn_gpu_device){0};
     if (compute(1, &err) != QN_OK) fail_msg("%s", err.text);
-    static const int kernels[] = {QN_GPU_rms_norm, QN_GPU_quantize_32, QN_GPU_linear_Q4_0, QN_GPU_pointwise};
+    static const int kernels[] = {QN_GPU_rms_norm, QN_GPU_quantize_32, QN_GPU_linear_Q4_0, QN_GPU_pointwise_real};
     assert_int_equal(device.n_launches, 4);
     for (int i = 0; i < 4; i++) assert_int_equal(device.launches[i].kernel, kernels[i]);
     const qn_gpu_launch *norm = &device.launches[0], *columns = &device.launches[1], *product = &device.launches[2],
@@ -58,7 +58,7 @@ static void launched(void **state)
     assert_int_equal(columns->offset[0], product->offset[1]);    /* scratch: written, then read */
     assert_int_equal(product->n_groups, 32 / product->width * 3);
     assert_int_equal(((const qn_linear_sizes *)(const void *)product->sizes)->w_bytes, 18);
-    assert_int_equal(((const qn_pointwise_sizes *)(const void *)sum->sizes)->n, 96);
+    assert_int_equal(((const qn_walk_sizes *)(const void *)sum->sizes)->n, 96);
     assert_int_equal(sum->offset[1], product->offset[0]);
 }
 
@@ -236,6 +236,11 @@ static void rows(void **state)
     assert_int_equal(qn_layout_narrow(&l, 1, 1, 3, &cut, NULL),
                      QN_OK); /* a gap between the first and the second three */
     assert_false(qn__gpu_rows_of(&cut, &r));
+    qn_rows two;
+    int64_t n = 0;
+    assert_true(qn__gpu_rows_at(&cut, &two, &n));
+    assert_int_equal(n, 6);
+    assert_int_equal(two.inner * 1000 + two.stride * 100 + two.outer, 3 * 1000 + 8 * 100 + 40);
     assert_int_equal(qn_layout_permute(&l, (const int[]){0, 2, 1}, 3, &cut, NULL), QN_OK);
     assert_false(qn__gpu_rows_of(&cut, &r));
 }

@@ -125,6 +125,8 @@ void qn__attn_cells(qn_attn *a, int64_t at, int64_t n_rows);
  * front of each of the `places` of the list. */
 int64_t qn__attn_list(const qn_attn *a, int64_t at, int32_t cell[QN_ATTN_TILE], int32_t before[QN_ATTN_TILE + 1],
                       int64_t *places);
+/* s = softcap * tanh(s / softcap), for a run of n scores. */
+void qn__attn_bend(const qn_attn *a, float *s, int64_t n);
 /* With ALiBi: subtracts from the scores of cells [from, to) of the group at hand what their distance costs. */
 void qn__attn_distance(qn_attn *a, int64_t from, int64_t to);
 /* Unpacks elements [from, from + n) of `n_cells` rows of K or V to mem.rows, n apart, rounded up to 16, padded with

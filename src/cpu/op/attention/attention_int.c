@@ -370,14 +370,17 @@ static void score_skinny(qn_attn *a, int64_t c, int64_t end, int64_t n, bool sta
 
 static void cap(qn_attn *a, int64_t from, int64_t to)
 {
-    const float softcap = a->attrs->softcap;
-    const int64_t rows = a->geo.skinny ? a->geo.n_rows : a->geo.n_lanes, row = a->geo.skinny ? QN_ATTN_TILE : 1,
-                  step = a->geo.skinny ? 1 : a->geo.n_lanes;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = from; c < to; c++) {
-            float *s = a->mem.s + r * row + c * step;
-            *s = softcap * tanhf(*s / softcap) + a->mem.log_scale[c];
-        }
+    const int64_t lanes = a->geo.n_lanes;
+    for (int64_t r = 0; r < a->geo.n_rows && a->geo.skinny; r++) {
+        float *s = a->mem.s + r * QN_ATTN_TILE;
+        if (from < to) qn__attn_bend(a, s + from, to - from);
+        for (int64_t c = from; c < to; c++) s[c] += a->mem.log_scale[c];
+    }
+    for (int64_t c = from; c < to && !a->geo.skinny; c++) {
+        float *s = a->mem.s + c * lanes;
+        qn__attn_bend(a, s, lanes);
+        for (int64_t l = 0; l < lanes; l++) s[l] += a->mem.log_scale[c];
+    }
 }
 
 /* Scores of the cells that some row sees, for all KV heads, where there is one group, which needs K only once. */

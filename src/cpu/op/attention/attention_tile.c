@@ -144,6 +144,14 @@ static void load_positions(qn_attn *a, int64_t at, const int32_t *before, int64_
     for (int64_t j = 0; j < places; j++) a->geo.pos[before[j]] = qn__attn_int(&a->t->src[3], row, at + j);
 }
 
+void qn__attn_bend(const qn_attn *a, float *s, int64_t n)
+{
+    const float softcap = a->attrs->softcap;
+    for (int64_t i = 0; i < n; i++) s[i] = s[i] / softcap;
+    a->t->kernels->tanh_f32(s, s, n);
+    for (int64_t i = 0; i < n; i++) s[i] = softcap * s[i];
+}
+
 static float distance(int32_t a, int32_t b) { return fabsf((float)(int32_t)((uint32_t)a - (uint32_t)b)); }
 
 void qn__attn_distance(qn_attn *a, int64_t from, int64_t to)
@@ -265,9 +273,7 @@ static void score(qn_attn *a)
                                                  .mode = mode});
         }
     }
-    if (a->attrs->softcap > 0)
-        for (int64_t i = 0; i < a->geo.n_cells * a->geo.n_lanes; i++)
-            a->mem.s[i] = a->attrs->softcap * tanhf(a->mem.s[i] / a->attrs->softcap);
+    if (a->attrs->softcap > 0) qn__attn_bend(a, a->mem.s, a->geo.n_cells * a->geo.n_lanes);
     if (a->attrs->alibi > 0) qn__attn_distance(a, 0, a->geo.n_cells);
 }
 

@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/gpu/ops.c -- every operation that devices have a row for, against the CPU's bits: every dtype, sizes with
+ * tails, views and broadcasts, numbers that are none. One process and one device, so that kernels are built once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/sched.h"
+#include "gpu/gpu.h"
+#include "gpu/kernels/pointwise.h"
+#include "quant/quant.h"
+
+#define OK(call) \
+    do { \
+        qn_error ok_err_ = {0}; \
+        qn_error *err = &ok_err_; \
+        if ((call) != QN_OK) fail_msg("%s: %s", #call, ok_err_.text); \
+    } while (0)
+
+enum { CPU, DEVICE, N_SIDES, MAX_INPUTS = 8, MAX_PARAMS = 4 };
+
+static qn_backend *backends[N_SIDES];
+static qn_sched *scheds[N_SIDES];
+static int tried[QN_OP_COUNT], n_cases, n_wrong;
+
+/* ---- data: the same on both sides ---- */
+
+static uint64_t mixed(uint64_t seed, uint64_t i)
+{
+    uint64_t z = seed * UINT64_C(0x9E3779B97F4A7C15) + i * UINT64_C(0xD1B54A32D192ED03);
+    z ^= z >> 32;
+    z *= UINT64_C(0xD6E8FEB86659FD93);
+    return z ^ z >> 32;
+}
+
+/* plain: numbers of layers; wild: any, with those that are none; small: few values, so that there are equal ones;
+ * ids: -2 to `most` + 1. */
+typedef enum fill { PLAIN, WILD, SMALL, IDS } fill;
+
+static float number(fill f, uint64_t z)
+{
+    static const float special[] = {NAN,      INFINITY, -INFINITY, 0.0f,  -0.0f,     1,          -1,    0.5f,
+                                    88.75f,   -104,     2.5f,      -2.5f, 0x1p-149f, -0x1p-127f, 3e38f, -3e38f,
+                                    0x1p-24f, 65519,    -65520,    1e9f,  -3e9f,     0x1p63f,    7,     -3};
+    const float in_4 = (float)((double)(z >> 20 & 0xffffff) * 0x1p-21 - 4);
+    if (f == SMALL) return (float)((int)(z % 7) - 3) / 2;
+    if (f == PLAIN) return in_4;
+    if (z % 4 == 0) return special[(z >> 8) % (sizeof special / sizeof *special)];
+    return z % 4 == 1 ? ldexpf(in_4, (int)((z >> 8) % 60) - 30) : in_4;
+}
+
+static void put(qn_dtype dtype, uint8_t *p, fill f, int64_t most, uint64_t z)
+{
+    const size_t bytes = (size_t)qn_dtype_get(dtype)->block_bytes;
+    const float x = number(f, z);
+    int64_t whole = f == IDS     ? (int64_t)(z % (uint64_t)(most + 4)) - 2
+                    : f == SMALL ? (int64_t)(z % 5) - 2
+                    : z % 3      ? (int64_t)(z >> 8) >> 40
+                                 : (int64_t)z;
+    const uint16_t half = (uint16_t)(dtype == QN_DTYPE_F16 ? qn__f32_to_f16(x) : qn__f32_to_bf16(x));
+    const double wide = (double)x;
+    if (dtype == QN_DTYPE_BOOL) whole = (int64_t)(z >> 8 & 1);
+    memcpy(p,
+           dtype == QN_DTYPE_F32                             ? (const void *)&x
+           : dtype == QN_DTYPE_F64                           ? (const void *)&wide
+           : dtype == QN_DTYPE_F16 || dtype == QN_DTYPE_BF16 ? (const void *)&half
+                                                             : (const void *)&whole,
+           bytes);
+}
+
+static uint8_t *data_of(qn_dtype dtype, const qn_shape *shape, fill f, int64_t most, uint64_t seed, size_t *bytes)
+{
+    const qn_dtype_info *d = qn_dtype_get(dtype);
+    const int64_t n = qn_shape_numel(shape), blocks = n / d->block_elems;
+    uint8_t *data = calloc((size_t)blocks + 1, (size_t)d->block_bytes);
+    *bytes = (size_t)blocks * (size_t)d->block_bytes;
+    if (d->block_elems == 1) {
+        for (int64_t i = 0; i < n; i++) put(dtype, data + i * d->block_bytes, f, most, mixed(seed, (uint64_t)i));
+        return data;
+    }
+    /* Any bytes are blocks; scales that are not finite would hide the rest. */
+    float *x = calloc((size_t)d->block_elems, sizeof *x);
+    for (int64_t b = 0; b < blocks; b++)
+        for (uint64_t again = 0, good = 0; !good; again++) {
+            for (int i = 0; i < d->block_bytes; i++)
+                data[b * d->block_bytes + i] = (uint8_t)mixed(seed + again, (uint64_t)(b * d->block_bytes + i));
+            OK(qn_unpack(dtype, data + b * d->block_bytes, x, d->block_elems, err));
+            good = 1;
+            for (int i = 0; i < d->block_elems; i++) good &= isfinite(x[i]) && fabsf(x[i]) < 1e4f;
+        }
+    free(x);
+    return data;
+}
+
+/* ---- a graph on one side ---- */
+
+typedef struct rig {
+    int side;
+    uint64_t seed;
+    qn_graph *g;
+    uint8_t *input[MAX_INPUTS], *param[MAX_PARAMS];
+    size_t input_bytes[MAX_INPUTS], param_bytes[MAX_PARAMS];
+    qn_buffer *buffer[MAX_PARAMS];
+    int n_inputs, n_params;
+    int watched; /* the param whose bytes are compared, instead of the result's; -1: none */
+    const struct one_case *c;
+} rig;
+
+#define SHAPE(...) ((qn_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+
+static qn_node *input(rig *r, qn_dtype dtype, qn_shape shape, fill f, int64_t most)
+{
+    assert_true(r->n_inputs < MAX_INPUTS);
+    const int i = r->n_inputs++;
+    char name[8];
+    r->input[i] = data_of(dtype, &shape, f, most, r->seed + (uint64_t)i, &r->input_bytes[i]);
+    snprintf(name, sizeof name, "in%d", i);
+    return qn__input(r->g, name, dtype, &shape);
+}
+
+static qn_node *param(rig *r, qn_dtype dtype, qn_shape shape, fill f, uint32_t flags)
+{
+    assert_true(r->n_params < MAX_PARAMS);
+    const int i = r->n_params++;
+    qn_backend *be = backends[r->side];
+    r->param[i] = data_of(dtype, &shape, f, 0, r->seed + 100 + (uint64_t)i, &r->param_bytes[i]);
+    OK(be->type->buffer_create(be, r->param_bytes[i] + 1, &r->buffer[i], err));
+    OK(be->type->upload(r->buffer[i], 0, r->param[i], r->param_bytes[i], err));
+    if (flags & QN_NODE_mutable) r->watched = i;
+    return qn__param(r->g, "p", dtype, &shape, r->buffer[i], 0, flags);
+}
+
+static qn_node *viewed(rig *r, qn_node *x, char how)
+{
+    qn_view_attrs v = {.layout = x->layout};
+    qn_layout *l = &v.layout;
+    const int last = l->rank - 1;
+    if (how == 't' && last > 0) OK(qn_layout_transpose(l, last, last - 1, l, err));
+    if (how == 's' && last >= 0) OK(qn_layout_slice(l, last, 1, INT64_MAX, 2, l, err));
+    for (int i = 0; how == 'f' && i <= last; i++) OK(qn_layout_flip(l, i, l, err));
+    if (how == 'r' && last > 0) OK(qn_layout_narrow(l, last, 1, l->dim[last] - 3, l, err)); /* dense rows with gaps */
+    return how == 'c' ? x : qn__op(r->g, QN_OP_view, &v, &x, 1);
+}
+
+typedef struct one_case {
+    const char *what;
+    qn_node *(*build)(rig *r);
+    qn_op op;
+    qn_dtype dtype, other;
+    char view;
+    int variant;
+    bool may_refuse; /* the rule or the CPU may not know this dtype */
+} one_case;
+
+static bool same_value(qn_dtype dtype, const uint8_t *a, const uint8_t *b)
+{
+    const qn_dtype_info *d = qn_dtype_get(dtype);
+    float x, y;
+    if (memcmp(a, b, (size_t)d->block_bytes) == 0) return true;
+    if (d->class_ != QN_CLASS_real || dtype == QN_DTYPE_F64) return false;
+    OK(qn_unpack(dtype, a, &x, 1, err));
+    OK(qn_unpack(dtype, b, &y, 1, err));
+    return isnan(x) && isnan(y);
+}
+
+/* The bytes, in *bytes of memory of the caller's; NULL: refused, where that is allowed. */
+static uint8_t *result_of(const one_case *c, int side, size_t *bytes, qn_dtype *dtype)
+{
+    rig r = {.side = side, .seed = 7 + 1000 * (uint64_t)c->op + (uint64_t)c->variant, .watched = -1, .c = c};
+    qn_exec *e = NULL;
+    qn_error why = {0};
+    uint8_t *y = NULL;
+    OK(qn__graph_create(&r.g, err));
+    qn_node *n = c->build(&r);
+    qn_backend *be = backends[side];
+    bool good = n && qn__graph_finish(r.g, &why) == QN_OK;
+    for (const qn_node *user = n; good && user == n; user = NULL) good = be->type->accepts(be, n, &why);
+    if (!good && !c->may_refuse) fail_msg("%s %s on %s: %s", c->what, qn_dtype_get(c->dtype)->name, be->name, why.text);
+    if (good) {
+        char name[16];
+        *dtype = n->dtype;
+        qn__name(r.g, n, "y");
+        qn__output(r.g, n);
+        OK(qn__sched_compile(scheds[side], r.g, "", 0, &e, err));
+        for (int i = 0; i < r.n_inputs; i++) {
+            snprintf(name, sizeof name, "in%d", i);
+            const qn_node *in = qn__exec_find(e, name);
+            if (in) OK(qn__exec_set(e, in, r.input[i], r.input_bytes[i], err));
+        }
+        OK(qn__exec_run(e, NULL, err));
+        if (r.watched >= 0) {
+            *bytes = r.param_bytes[r.watched];
+            y = malloc(*bytes + 1);
+            OK(be->type->download(r.buffer[r.watched], 0, y, *bytes, err));
+        } else {
+            const qn_node *out = qn__exec_find(e, "y");
+            *bytes = (size_t)(qn_layout_numel(&out->layout) * qn_dtype_get(out->dtype)->block_bytes);
+            y = malloc(*bytes + 1);
+            OK(qn__exec_get(e, out, y, 0, *bytes, err));
+        }
+    } else {
+        qn__graph_destroy(r.g);
+    }
+    for (int i = 0; i < r.n_inputs; i++) free(r.input[i]);
+    for (int i = 0; i < r.n_params; i++) {
+        be->type->buffer_destroy(r.buffer[i]);
+        free(r.param[i]);
+    }
+    return y;
+}
+
+static void try(const one_case *c)
+{
+    size_t bytes = 0, device_bytes = 0;
+    qn_dtype dtype = QN_DTYPE_F32, device_dtype = QN_DTYPE_F32;
+    uint8_t *want = result_of(c, CPU, &bytes, &dtype),
+            *have = want ? result_of(c, DEVICE, &device_bytes, &device_dtype) : NULL;
+    if (want && have) {
+        assert_int_equal(bytes, device_bytes);
+        const size_t step = (size_t)qn_dtype_get(dtype)->block_bytes;
+        size_t first = bytes;
+        for (size_t i = 0; i < bytes && first == bytes; i += step)
+            if (!same_value(dtype, want + i, have + i)) first = i;
+        if (first < bytes) {
+            uint64_t a = 0, b = 0;
+            memcpy(&a, want + first, step < 8 ? step : 8);
+            memcpy(&b, have + first, step < 8 ? step : 8);
+            print_message("%s %s %s view %c variant %d: element %zu of %zu is %llx, the CPU's %llx\n", c->what,
+                          qn_dtype_get(c->dtype)->name, qn_dtype_get(c->other)->name, c->view, c->variant, first / step,
+                          bytes / step, (unsigned long long)b, (unsigned long long)a);
+            n_wrong++;
+        }
+        tried[c->op]++;
+        n_cases++;
+    }
+    free(want);
+    free(have);
+}
+
+/* ---- element by element ---- */
+
+static const qn_dtype plain[] = {QN_DTYPE_F32, QN_DTYPE_F16, QN_DTYPE_BF16, QN_DTYPE_I8,  QN_DTYPE_I16,
+                                 QN_DTYPE_I32, QN_DTYPE_I64, QN_DTYPE_U8,   QN_DTYPE_BOOL};
+enum { N_PLAIN = sizeof plain / sizeof *plain };
+
+/* Source i: of the whole shape, a row, a column, one element; attributes that some operation reads otherwise. */
+static qn_node *build_pointwise(rig *r)
+{
+    const one_case *c = r->c;
+    static const union {
+        double d[8];
+        qn_value_attrs value;
+    } none = {.d = {0}};
+    const qn_shape shapes[][3] = {{SHAPE(5, 3, 134), SHAPE(5, 3, 134), SHAPE(5, 3, 134)},
+                                  {SHAPE(5, 3, 134), SHAPE(134), SHAPE(3, 1)},
+                                  {SHAPE(1, 7), SHAPE(9, 1), SHAPE(1)}};
+    const qn_op_info *info = qn__op_info(c->op);
+    const qn_value_attrs value = qn__value(-1.5);
+    const qn_clamp_attrs clamp = {-1.25, 2.5};
+    const qn_gelu_attrs gelu = {c->variant & 1};
+    const qn_softplus_attrs softplus = {1.5, 3};
+    const qn_scale_attrs scale = {.scale = 1.7f, .bias = -0.3f};
+    const void *attrs = c->op == QN_OP_clamp                              ? (const void *)&clamp
+                        : c->op == QN_OP_gelu || c->op == QN_OP_gelu_back ? (const void *)&gelu
+                        : c->op == QN_OP_softplus                         ? (const void *)&softplus
+                        : c->op == QN_OP_scale                            ? (const void *)&scale
+                        : info->attrs_bytes == sizeof value               ? (const void *)&value
+                                                                          : (const void *)&none;
+    qn_node *src[3];
+    const int which = c->op == QN_OP_swiglu || c->op == QN_OP_gelu_back ? 0 : c->variant % 3;
+    for (int i = 0; i < info->min_src; i++) {
+        src[i] = input(r, c->dtype, shapes[which][i], WILD, 0);
+        if (which == 0 || i == 0) src[i] = viewed(r, src[i], which == 2 ? 'c' : c->view);
+    }
+    return qn__op(r->g, c->op, attrs, src, info->min_src);
+}
+
+static void pointwise(void **state)
+{
+    static const qn_op ops[] = {
+#define ROW(name, ...) QN_OP_##name,
+        QN_GPU_REAL_ROWS(ROW) QN_GPU_NUMBER_ROWS(ROW) QN_GPU_WHOLE_ROWS(ROW)
+#undef ROW
+    };
+    (void)state;
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
+        for (int d = 0; d < N_PLAIN; d++)
+            for (int v = 0; v < (d == 0 ? 4 : 2); v++) { /* floats in every view, others in one after another */
+                const int variant = d == 0 ? v : (int)o + d + v;
+                try(&(one_case){.what = qn__op_info(ops[o])->name,
+                                .build = build_pointwise,
+                                .op = ops[o],
+                                .dtype = plain[d],
+                                .view = "ctsf"[variant % 4],
+                                .variant = variant,
+                                .may_refuse = true});
+            }
+    assert_int_equal(n_wrong, 0);
+}
+
+/* ---- from one place to another ---- */
+
+static qn_node *build_copy(rig *r)
+{
+    qn_node *x = viewed(r, input(r, r->c->dtype, SHAPE(3, 5, 70), WILD, 0), r->c->view);
+    return qn__op(r->g, QN_OP_copy, &(qn_copy_attrs){.dtype = (int32_t)r->c->other}, &x, 1);
+}
+
+static qn_node *build_where(rig *r)
+{
+    qn_node *src[] = {input(r, QN_DTYPE_BOOL, SHAPE(5, 1, 70), WILD, 0),
+                      viewed(r, input(r, r->c->dtype, SHAPE(5, 3, 70), WILD, 0),
+                             r->c->view == 's'   ? 'f'
+                             : r->c->view == 't' ? 'c'
+                                                 : r->c->view),
+                      input(r, r->c->dtype, SHAPE(70), WILD, 0)};
+    return qn__op(r->g, QN_OP_where, NULL, src, 3);
+}
+
+static qn_node *build_masked_fill(rig *r)
+{
+    qn_node *x = viewed(r, input(r, r->c->dtype, SHAPE(5, 70, 70), WILD, 0), r->c->view == 's' ? 'f' : r->c->view);
+    return qn__masked_fill(r->g, x, input(r, QN_DTYPE_BOOL, SHAPE(70), WILD, 0), qn__value(-2.5));
+}
+
+static qn_node *build_full(rig *r)
+{
+    const qn_shape shape = SHAPE(3, 67);
+    return qn__full(r->g, r->c->dtype, &shape, qn__value(r->c->variant ? -7 : 0.3));
+}
+
+static qn_node *build_gather(rig *r)
+{
+    qn_node *x = viewed(r, input(r, r->c->dtype, SHAPE(6, 8, 8), WILD, 0), r->c->view == 's' ? 'f' : r->c->view);
+    const int dim = r->c->variant % 3;
+    qn_shape shape = SHAPE(4, 7, 5);
+    qn_node *src[] = {x, input(r, r->c->other, shape, IDS, 7)};
+    return qn__op(r->g, QN_OP_gather, &(qn_index_attrs){.dim = dim}, src, 2);
+}
+
+static qn_node *build_index_select(rig *r)
+{
+    qn_node *src[] = {viewed(r, input(r, r->c->dtype, SHAPE(6, 8, 8), WILD, 0), r->c->view == 's' ? 'f' : r->c->view),
+                      input(r, r->c->other, SHAPE(11), IDS, 7)};
+    return qn__op(r->g, QN_OP_index_select, &(qn_index_attrs){.dim = r->c->variant % 3}, src, 2);
+}
+
+static qn_node *build_strided(rig *r)
+{
+    qn_node *y = input(r, r->c->dtype, SHAPE(4, 9, 10), WILD, 0);
+    qn_layout part;
+    OK(qn_layout_slice(&y->layout, 2, r->c->variant % 2, INT64_MAX, 2, &part, err));
+    OK(qn_layout_narrow(&part, 1, 2, 5, &part, err));
+    qn_node *x = viewed(r, input(r, r->c->dtype, SHAPE(4, 5, 5), WILD, 0), r->c->view == 's' ? 'f' : r->c->view);
+    return qn__strided_update(r->g, y, x, &part, QN_COMBINE_set);
+}
+
+static qn_node *build_cat(rig *r) /* strided_update into empty */
+{
+    qn_node *x[] = {input(r, r->c->dtype, SHAPE(4, 3, 10), WILD, 0), input(r, r->c->dtype, SHAPE(4, 5, 10), WILD, 0)};
+    return qn__cat(r->g, x, 2, 1);
+}
+
+static qn_node *build_empty(rig *r) /* all of it is written by another */
+{
+    qn_layout all;
+    const qn_shape shape = SHAPE(4, 10);
+    OK(qn_layout_contiguous(&shape, &all, err));
+    return qn__strided_update(r->g, qn__empty(r->g, r->c->dtype, shape), input(r, r->c->dtype, shape, WILD, 0), &all,
+                              QN_COMBINE_set);
+}
+
+static qn_node *build_assign(rig *r)
+{
+    qn_node *p = param(r, r->c->dtype, SHAPE(4, 9, 10), WILD, QN_NODE_mutable);
+    qn_node *x = viewed(r, input(r, r->c->dtype, SHAPE(4, 5, 5), WILD, 0), r->c->view == 's' ? 'f' : r->c->view);
+    return qn__assign(r->g, viewed(r, qn__narrow(r->g, p, 1, 2, 5), 's'), x);
+}
+
+static qn_node *build_slice_update(rig *r)
+{
+    qn_node *p = param(r, r->c->dtype, SHAPE(4, 9, 10), WILD, QN_NODE_mutable);
+    const int dim = r->c->variant % 3;
+    qn_shape shape = SHAPE(4, 9, 10);
+    shape.dim[dim] = 3;
+    return qn__slice_update(r->g, p, input(r, r->c->dtype, shape, WILD, 0), dim, 1, false);
+}
+
+static void moves(void **state)
+{
+    static const struct {
+        const char *what;
+        qn_op op;
+        qn_node *(*build)(rig *r);
+    } rows[] = {{"where", QN_OP_where, build_where},
+                {"masked_fill", QN_OP_masked_fill, build_masked_fill},
+                {"full", QN_OP_full, build_full},
+                {"gather", QN_OP_gather, build_gather},
+                {"index_select", QN_OP_index_select, build_index_select},
+                {"strided_update", QN_OP_strided_update, build_strided},
+                {"cat", QN_OP_strided_update, build_cat},
+                {"empty", QN_OP_empty, build_empty},
+                {"assign", QN_OP_assign, build_assign},
+                {"slice_update", QN_OP_slice_update, build_slice_update}};
+    (void)state;
+    for (int a = 0; a < N_PLAIN; a++)
+        for (int b = 0; b < N_PLAIN; b++)
+            try(&(one_case){.what = "copy",
+                            .build = build_copy,
+                            .op = QN_OP_copy,
+                            .dtype = plain[a],
+                            .other = plain[b],
+                            .view = "ctsf"[(a + b) % 4],
+                            .variant = a});
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int v = 0; v < N_PLAIN + 3; v++)
+            try(&(one_case){.what = rows[i].what,
+                            .build = rows[i].build,
+                            .op = rows[i].op,
+                            .dtype = v < N_PLAIN    ? plain[v]
+                                     : v == N_PLAIN ? QN_DTYPE_F64
+                                                    : QN_DTYPE_F32,
+                            .other = v % 2 ? QN_DTYPE_I32 : QN_DTYPE_I64,
+                            .view = "ctsf"[v % 4],
+                            .variant = v});
+    assert_int_equal(n_wrong, 0);
+}
+
+/* ---- along lines ---- */
+
+static const int64_t lengths[] = {1, 2, 15, 16, 17, 63, 64, 65, 300, 2048};
+enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
+
+static qn_node *line_source(rig *r)
+{
+    const int64_t n = lengths[r->c->variant % N_LENGTHS];
+    const fill f = r->c->variant / N_LENGTHS == 0 ? PLAIN : r->c->variant / N_LENGTHS == 1 ? SMALL : WILD;
+    qn_node *x = input(r, r->c->dtype, r->c->view == 't' ? SHAPE(2, n, 3) : SHAPE(2, 3, n), f, 0);
+    return viewed(r, x, r->c->view == 's' ? 'f' : r->c->view);
+}
+
+static qn_node *build_along(rig *r) { return qn__along(r->g, r->c->op, line_source(r), r->c->view == 'f' ? 1 : 2); }
+
+static qn_node *build_sort(rig *r)
+{
+    qn_node *x = line_source(r);
+    const int64_t n = lengths[r->c->variant % N_LENGTHS];
+    const int64_t k = n < 4 ? n : r->c->variant % 2 ? 4 : n / 2;
+    const qn_sort_attrs a = {.k = r->c->op == QN_OP_topk ? k : 0, .dim = 2, .descending = r->c->variant % 2};
+    return qn__op(r->g, r->c->op, &a, &x, 1);
+}
+
+static qn_node *build_reduce(rig *r)
+{
+    static const uint32_t dims[] = {4, 1, 5, 6, 7};
+    qn_node *x = line_source(r);
+    const int64_t n = qn_layout_numel(&x->layout);
+    const bool sums = r->c->op == QN_OP_sum || r->c->op == QN_OP_mean || r->c->op == QN_OP_var || r->c->op == QN_OP_std;
+    const qn_reduce_attrs a = {.dims = n > 2048 && sums ? 4 : dims[r->c->variant % 5],
+                               .keep = r->c->variant % 2,
+                               .value = r->c->op == QN_OP_var || r->c->op == QN_OP_std ? r->c->variant % 2 : 0};
+    return qn__op(r->g, r->c->op, &a, &x, 1);
+}
+
+static void lines(void **state)
+{
+    static const struct {
+        qn_op op;
+        qn_node *(*build)(rig *r);
+        int n_dtypes;
+    } rows[] = {{QN_OP_softmax, build_along, 3},       {QN_OP_topk, build_sort, N_PLAIN},
+                {QN_OP_argsort, build_sort, N_PLAIN},  {QN_OP_sum, build_reduce, N_PLAIN},
+                {QN_OP_mean, build_reduce, 3},         {QN_OP_amax, build_reduce, N_PLAIN},
+                {QN_OP_amin, build_reduce, N_PLAIN},   {QN_OP_argmax, build_reduce, N_PLAIN},
+                {QN_OP_argmin, build_reduce, N_PLAIN}, {QN_OP_any, build_reduce, N_PLAIN},
+                {QN_OP_all, build_reduce, N_PLAIN},    {QN_OP_count_nonzero, build_reduce, N_PLAIN},
+                {QN_OP_var, build_reduce, 3},          {QN_OP_std, build_reduce, 3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int d = 0; d < rows[i].n_dtypes; d++)
+            for (int v = 0; v < (d == 0 ? 3 * N_LENGTHS : 4); v++) {
+                const int variant = d == 0 ? v : 7 * v + d + (int)i;
+                try(&(one_case){.what = qn__op_info(rows[i].op)->name,
+                                .build = rows[i].build,
+                                .op = rows[i].op,
+                                .dtype = plain[d],
+                                .view = "ctsf"[variant % 4],
+                                .variant = variant});
+            }
+    for (int d = 3; d < N_PLAIN; d++) /* products of floats are in double */
+        try(&(one_case){
+            .what = "prod", .build = build_reduce, .op = QN_OP_prod, .dtype = plain[d], .view = 'c', .variant = d});
+    assert_int_equal(n_wrong, 0);
+}
+
+/* ---- layers ---- */
+
+static const qn_dtype stored[] = {
+#define ROW(name) QN_DTYPE_##name,
+    QN_GPU_FORMAT_ROWS(ROW)
+#undef ROW
+};
+
+static bool is_weight(qn_dtype d)
+{
+    const qn_dtype_class c = qn_dtype_get(d)->class_;
+    return d != QN_DTYPE_F64 && (c == QN_CLASS_real || c == QN_CLASS_block);
+}
+
+/* 1 to 300 elements; rows with gaps between them, and between groups of them. */
+static qn_node *build_norm(rig *r)
+{
+    const int64_t n = lengths[r->c->variant % (N_LENGTHS - 1)] + 3;
+    qn_node *src[] = {viewed(r, input(r, QN_DTYPE_F32, SHAPE(3, 4, n), r->c->variant > 20 ? WILD : PLAIN, 0),
+                             r->c->view),
+                      NULL, NULL};
+    const qn_shape row = {1, {src[0]->layout.dim[2]}};
+    const int n_src = 1 + r->c->variant % (r->c->op == QN_OP_layer_norm ? 3 : 2);
+    if (r->c->variant % 2) src[0] = qn__narrow(r->g, src[0], 1, 1, 2);
+    for (int i = 1; i < n_src; i++) src[i] = param(r, QN_DTYPE_F32, row, PLAIN, 0);
+    const qn_norm_attrs rms = {.eps = 1e-5f};
+    const qn_layer_norm_attrs layer = {1e-5};
+    return qn__op(r->g, r->c->op, r->c->op == QN_OP_rms_norm ? (const void *)&rms : (const void *)&layer, src, n_src);
+}
+
+static qn_node *build_rope(rig *r)
+{
+    const int v = r->c->variant;
+    const qn_rope_apply_attrs a = {.mode = v & 1 ? QN_ROPE_NEOX : QN_ROPE_NORM,
+                                   .n_rot = v & 2 ? 16 : 10,
+                                   .heads_first = v >> 2 & 1,
+                                   .back = v >> 3 & 1};
+    qn_node *x = viewed(r, input(r, QN_DTYPE_F32, SHAPE(5, 3, 19), PLAIN, 0), 'r');
+    if (v & 16) x = qn__narrow(r->g, input(r, QN_DTYPE_F32, SHAPE(5, 4, 16), PLAIN, 0), 1, 1, 3);
+    qn_node *src[] = {x, input(r, QN_DTYPE_F32, SHAPE(a.heads_first ? 3 : 5, a.n_rot), PLAIN, 0)};
+    return qn__op(r->g, QN_OP_rope_apply, &a, src, 2);
+}
+
+static qn_node *build_get_rows(rig *r)
+{
+    qn_node *table = param(r, r->c->dtype, SHAPE(9, 512), PLAIN, 0);
+    return qn__get_rows(r->g, table, input(r, r->c->other, SHAPE(13), IDS, 8));
+}
+
+static qn_node *build_set_rows(rig *r)
+{
+    qn_node *dst = param(r, r->c->dtype, SHAPE(9, 96), PLAIN, QN_NODE_mutable);
+    qn_node *x = viewed(r, input(r, QN_DTYPE_F32, SHAPE(13, 99), WILD, 0), 'r');
+    return qn__set_rows(r->g, dst, x, input(r, r->c->other, SHAPE(13), IDS, 8));
+}
+
+static qn_node *build_linear(rig *r)
+{
+    const int block = qn_dtype_get(r->c->dtype)->block_elems, v = r->c->variant;
+    const int64_t k = block == 1 ? 300 : block * (block == 256 ? 2 : 5), m = v & 1 ? 37 : 16;
+    qn_node *x = v & 2 ? viewed(r, input(r, QN_DTYPE_F32, SHAPE(3, k + 3), PLAIN, 0), 'r')
+                       : input(r, QN_DTYPE_F32, SHAPE(2, 3, k), v & 4 ? WILD : PLAIN, 0);
+    qn_node *w = param(r, r->c->dtype, SHAPE(m, k), PLAIN, 0);
+    return qn__linear(r->g, x, w, v & 1 ? param(r, QN_DTYPE_F32, SHAPE(m), PLAIN, 0) : NULL);
+}
+
+static qn_node *build_experts(rig *r)
+{
+    const int block = qn_dtype_get(r->c->dtype)->block_elems, v = r->c->variant;
+    const int64_t k = block == 1 ? 300 : block * (block == 256 ? 1 : 3), m = 19, e = 5, u = 2, n = 4;
+    qn_node *x = input(r, QN_DTYPE_F32, v & 1 ? SHAPE(n, k) : SHAPE(n, u, k), PLAIN, 0);
+    qn_node *w = param(r, r->c->dtype, SHAPE(e, m, k), PLAIN, 0);
+    qn_node *ids = input(r, r->c->other, SHAPE(n, u), IDS, e - 1);
+    return qn__linear_experts(r->g, x, w, ids, v & 2 ? param(r, QN_DTYPE_F32, SHAPE(e, m), PLAIN, 0) : NULL);
+}
+
+/* Two lists of which one has holes, spans that reach beyond them, three cells to a head; several tiles. */
+static qn_node *build_attention(rig *r)
+{
+    enum { CELLS = 300, CAPACITY = 290, QUERIES = 4, HEADS = 4, KV = 2 };
+    const int v = r->c->variant,
+              block = qn_dtype_get(r->c->dtype)->block_elems * qn_dtype_get(r->c->other)->block_elems;
+    const int64_t d = block > 1 ? 64 : v & 8 ? 300 : 40, dv = block > 1 ? 32 : v & 8 ? 260 : 24;
+    const bool alibi = v & 1, capped = v & 2, sinks = v & 4;
+    const qn_attn_attrs a = {.scale = 0.2f, .softcap = capped ? 3 : 0, .alibi = alibi ? 8 : 0};
+    qn_attn_sources s = {.q = input(r, QN_DTYPE_F32, SHAPE(QUERIES, HEADS, d), PLAIN, 0),
+                         .k = param(r, r->c->dtype, SHAPE(CELLS, KV, d), PLAIN, 0),
+                         .v = param(r, r->c->other, SHAPE(CELLS, KV, dv), PLAIN, 0)};
+    s.lists = input(r, QN_DTYPE_I32, SHAPE(alibi ? 4 : 2, CAPACITY), IDS, CELLS - 1);
+    const int spans = r->n_inputs;
+    s.spans = input(r, QN_DTYPE_I32, SHAPE(QUERIES, alibi ? 4 : 3), IDS, 1);
+    s.sinks = sinks ? input(r, QN_DTYPE_F32, SHAPE(HEADS), PLAIN, 0) : NULL;
+    static const int32_t some[QUERIES][4] = {{0, 0, 7, 40}, {1, 3, 290, 8}, {0, 131, 140, 2}, {1, -5, 999, 100}};
+    int32_t *to = (int32_t *)(void *)r->input[spans];
+    for (int i = 0; i < QUERIES; i++) memcpy(to + i * (alibi ? 4 : 3), some[i], alibi ? 16 : 12);
+    if (v & 16) to[0] = 9; /* no such list */
+    return qn__attention(r->g, &s, &a);
+}
+
+static void layers(void **state)
+{
+    (void)state;
+    for (int v = 0; v < 30; v++) {
+        try(&(one_case){"rms_norm", build_norm, QN_OP_rms_norm, QN_DTYPE_F32, 0, v % 3 ? 'r' : 'c', v, false});
+        try(&(one_case){"layer_norm", build_norm, QN_OP_layer_norm, QN_DTYPE_F32, 0, v % 3 ? 'r' : 'c', v, false});
+        try(&(one_case){"rope_apply", build_rope, QN_OP_rope_apply, QN_DTYPE_F32, 0, 'c', v, false});
+    }
+    for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
+        if (!is_weight(stored[i])) continue;
+        const qn_dtype id = i % 2 ? QN_DTYPE_I32 : QN_DTYPE_I64;
+        try(&(one_case){"get_rows", build_get_rows, QN_OP_get_rows, stored[i], QN_DTYPE_I32, 'c', (int)i, false});
+        for (int v = 0; v < 3; v++)
+            try(&(one_case){"linear", build_linear, QN_OP_linear, stored[i], 0, 'c', v + (int)i, false});
+        for (int v = 0; v < 2; v++)
+            try(&(one_case){"linear_experts", build_experts, QN_OP_linear_experts, stored[i], id, 'c', v + (int)i,
+                            false});
+    }
+    static const qn_dtype caches[] = {QN_DTYPE_F32,  QN_DTYPE_F16,  QN_DTYPE_BF16, QN_DTYPE_Q8_0,  QN_DTYPE_Q4_0,
+                                      QN_DTYPE_Q4_1, QN_DTYPE_Q5_0, QN_DTYPE_Q5_1, QN_DTYPE_IQ4_NL};
+    for (int i = 0; i < 9; i++)
+        for (int v = 0; v < 3; v++) {
+            try(&(one_case){"attention", build_attention, QN_OP_attention, caches[i], caches[v ? i : (i + 4) % 9], 'c',
+                            11 * v + 3 * i, false});
+            if (i < 4)
+                try(&(one_case){"set_rows", build_set_rows, QN_OP_set_rows, caches[i], QN_DTYPE_I32, 'c', v, false});
+        }
+    assert_int_equal(n_wrong, 0);
+}
+
+/* ---- and nothing else ---- */
+
+static void every_row_was_tried(void **state)
+{
+    (void)state;
+    for (int op = 0; op < QN_OP_COUNT; op++)
+        if (qn__gpu_op((qn_op)op) && !tried[op]) fail_msg("%s has a row and no case", qn__op_info((qn_op)op)->name);
+    print_message("%d cases\n", n_cases);
+}
+
+static bool device_there(void)
+{
+#ifdef QN_CHECKED
+    return false; /* what sanitizers find is PoCL's own */
+#endif
+    fflush(stdout);
+    const pid_t child = fork(); /* a device's library may end the process that asks it */
+    if (child == 0) {
+        int n = 0;
+        qn_error err = {0};
+        _exit(qn__backends_open("opencl", 1, 1, backends, &n, &err) != QN_OK);
+    }
+    int ended = 1;
+    return child > 0 && waitpid(child, &ended, 0) == child && ended == 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pointwise), cmocka_unit_test(moves), cmocka_unit_test(lines),
+                                       cmocka_unit_test(layers), cmocka_unit_test(every_row_was_tried)};
+    if (!device_there()) {
+        printf("no OpenCL device that works here: nothing is tried\n");
+        return 77;
+    }
+    static const char *const names[N_SIDES] = {"cpu", "opencl"};
+    for (int i = 0; i < N_SIDES; i++) {
+        int n = 0;
+        OK(qn__backends_open(names[i], 1, 1, &backends[i], &n, err));
+        OK(qn__sched_create(&backends[i], 1,
+                            &(qn_sched_options){.passes_off = (1u << QN_PASS_COUNT) - 1, .no_cache = true}, &scheds[i],
+                            err));
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < N_SIDES; i++) {
+        qn__sched_destroy(scheds[i]);
+        backends[i]->type->close(backends[i]);
+    }
+    return failed;
+}
