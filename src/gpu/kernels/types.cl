@@ -95,6 +95,8 @@ typedef ulong uint64_t;
 
 #else
 #include "dialect.h"
+#define HAVE_DOUBLE
+#define DOUBLE_SQRT(x) __builtin_sqrt(x)
 #endif
 
 /* A value of the program: its buffer, and where in it. */

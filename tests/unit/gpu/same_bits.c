@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/unit/gpu/ops.c -- every operation that devices have a row for, against the CPU's bits: every dtype, sizes with
+/* tests/unit/gpu/same_bits.c -- every operation that devices have a row for, against the CPU's bits: every dtype, sizes with
  * tails, views and broadcasts, numbers that are none. One process and one device, so that kernels are built once. */
 #include <setjmp.h>
 #include <stdarg.h>
