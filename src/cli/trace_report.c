@@ -93,21 +93,38 @@ static int put_deflated(FILE *out, const char *side, const char *name, const tra
     return CLI_OK;
 }
 
-/* The parts from `first` to before `last`; of a second trace, what comparing needs: the overview. */
-static int put_parts(FILE *out, report *r, int side, int first, int last)
+static int put_part(FILE *out, const char *side, const char *name, bool filled, trace_part *p)
 {
-    static const char *const sides[] = {"part-", "other-"};
-    for (int i = first; i < last; i++) {
+    const bool ok = filled && !p->data.failed;
+    const int status = !ok              ? cli_no_memory("out of memory for the data of the report")
+                       : p->data.n == 0 ? CLI_OK
+                                        : put_deflated(out, side, name, p);
+    free(p->data.at);
+    return status;
+}
+
+/* The parts from `first` to before `last`. */
+static int put_parts(FILE *out, trace_report_source *source, const char *side, int first, int last)
+{
+    int status = CLI_OK;
+    for (int i = first; i < last && status == CLI_OK; i++) {
         trace_part p = {0};
-        bool ok = parts[i].fill(&r->source[side], &p);
-        ok = ok && !p.data.failed;
-        const int status = !ok             ? cli_no_memory("out of memory for the data of the report")
-                           : p.data.n == 0 ? CLI_OK
-                                           : put_deflated(out, sides[side], parts[i].name, &p);
-        free(p.data.at);
-        if (status != CLI_OK) return status;
+        const bool filled = parts[i].fill(source, &p);
+        status = put_part(out, side, parts[i].name, filled, &p);
     }
-    return CLI_OK;
+    return status;
+}
+
+/* The first part, which is shown at once; of a second trace, what comparing needs. */
+static int put_overview(FILE *out, report *r)
+{
+    int status = put_parts(out, &r->source[0], "part-", 0, 1);
+    if (r->n < 2 || status != CLI_OK) return status;
+    trace_part p = {0};
+    status = put_parts(out, &r->source[1], "other-", 0, 1);
+    if (status != CLI_OK) return status;
+    const bool filled = trace_part_difference(&r->source[0], &r->source[1], &p);
+    return put_part(out, "other-", "difference", filled, &p);
 }
 
 /* ---- the page ---- */
@@ -157,10 +174,10 @@ static int put_page(void *ctx, FILE *out)
         next = next ? next + 1 : end;
         if (strncmp(line, "<!-- policy -->", 15) == 0)
             put_policy(out);
-        else if (strncmp(line, "<!-- overview -->", 17) == 0) {
-            for (int i = 0; i < r->n && status == CLI_OK; i++) status = put_parts(out, r, i, 0, 1);
-        } else if (strncmp(line, "<!-- parts -->", 14) == 0)
-            status = put_parts(out, r, 0, 1, CLI_N(parts));
+        else if (strncmp(line, "<!-- overview -->", 17) == 0)
+            status = put_overview(out, r);
+        else if (strncmp(line, "<!-- parts -->", 14) == 0)
+            status = put_parts(out, &r->source[0], "part-", 1, CLI_N(parts));
         else if (!put_inlined(out, line, script_line, "script") && !put_inlined(out, line, style_line, "style"))
             fwrite(line, 1, (size_t)(next - line), out);
         line = next;

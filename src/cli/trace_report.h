@@ -57,10 +57,15 @@ typedef struct trace_report_source {
     ROW(plans,    "compiled graphs, a row a node") \
     ROW(choices,  "experts that were chosen, a row a step and router") \
     ROW(usage,    "what the system counted") \
+    ROW(faults,   "page faults that the kernel sampled") \
+    ROW(pauses,   "times a thread lost its core to others") \
+    ROW(residency, "what of files was in memory, when") \
     ROW(events,   "events by lane, in the order of their ends")
 /* clang-format on */
 #define TRACE_PART_FUNCTION(name, text) bool trace_part_##name(trace_report_source *s, trace_part *p);
 TRACE_PART_ROWS(TRACE_PART_FUNCTION)
 #undef TRACE_PART_FUNCTION
+/* Of two traces with hashes of values: the first that differs. */
+bool trace_part_difference(const trace_report_source *a, const trace_report_source *b, trace_part *p);
 
 #endif

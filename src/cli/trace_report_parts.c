@@ -321,6 +321,92 @@ bool trace_part_usage(trace_report_source *s, trace_part *p)
     return true;
 }
 
+/* ---- where bytes come from ---- */
+
+static int64_t lane_index(const qn_trace_info *info, const qn_trace_lane *lane)
+{
+    return lane ? lane - info->lanes : -1;
+}
+
+/* There when faults were sampled, even if there was none. */
+bool trace_part_faults(trace_report_source *s, trace_part *p)
+{
+    const qn_trace_info *info = &s->sums.info;
+    trace_column columns[] = {{.name = "lane", .kind = TRACE_COLUMN_signed},
+                              {.name = "at", .kind = TRACE_COLUMN_step},
+                              {.name = "ns", .kind = TRACE_COLUMN_signed},
+                              {.name = "file", .kind = TRACE_COLUMN_signed},
+                              {.name = "major", .kind = TRACE_COLUMN_number},
+                              {.name = "offset", .kind = TRACE_COLUMN_step},
+                              {.name = "lost", .kind = TRACE_COLUMN_number}};
+    if (!info->sampled) return true;
+    for (int64_t i = 0; i < info->n_faults; i++) {
+        const qn_trace_fault *f = &info->faults[i];
+        const int64_t values[] = {lane_index(info, f->lane), f->at_ns, f->ns, f->file, f->major, wide(f->offset)};
+        for (int k = 0; k < CLI_N(values); k++) trace_column_put(&columns[k], values[k]);
+    }
+    trace_column_put(&columns[6], wide(info->samples_lost));
+    trace_part_add(p, columns, CLI_N(columns));
+    return true;
+}
+
+bool trace_part_pauses(trace_report_source *s, trace_part *p)
+{
+    const qn_trace_info *info = &s->sums.info;
+    trace_column columns[] = {{.name = "lane", .kind = TRACE_COLUMN_signed},
+                              {.name = "at", .kind = TRACE_COLUMN_step},
+                              {.name = "ns", .kind = TRACE_COLUMN_signed}};
+    if (!info->sampled) return true;
+    for (int64_t i = 0; i < info->n_pauses; i++) {
+        const int64_t values[] = {lane_index(info, info->pauses[i].lane), info->pauses[i].at_ns, info->pauses[i].ns};
+        for (int k = 0; k < CLI_N(values); k++) trace_column_put(&columns[k], values[k]);
+    }
+    trace_part_add(p, columns, CLI_N(columns));
+    return true;
+}
+
+bool trace_part_residency(trace_report_source *s, trace_part *p)
+{
+    const qn_trace_info *info = &s->sums.info;
+    trace_column columns[] = {{.name = "at", .kind = TRACE_COLUMN_step},
+                              {.name = "file", .kind = TRACE_COLUMN_signed},
+                              {.name = "n", .kind = TRACE_COLUMN_number},
+                              {.name = "unit", .kind = TRACE_COLUMN_number},
+                              {.name = "first", .kind = TRACE_COLUMN_number},
+                              {.name = "pages", .kind = TRACE_COLUMN_number}};
+    for (int64_t i = 0; i < info->n_residency; i++) {
+        const qn_trace_residency *r = &info->residency[i];
+        const int64_t values[] = {r->at_ns, r->file, r->n, wide(r->unit), wide(r->first)};
+        for (int k = 0; k < CLI_N(values); k++) trace_column_put(&columns[k], values[k]);
+        for (uint32_t k = 0; k < r->n; k++) trace_column_put(&columns[5], r->pages[k]);
+    }
+    if (columns[0].n) trace_part_add(p, columns, CLI_N(columns));
+    return true;
+}
+
+bool trace_part_difference(const trace_report_source *a, const trace_report_source *b, trace_part *p)
+{
+    qn_trace_difference d;
+    trace_column columns[] = {{.name = "compared", .kind = TRACE_COLUMN_number},
+                              {.name = "differ", .kind = TRACE_COLUMN_number},
+                              {.name = "alone", .kind = TRACE_COLUMN_number},
+                              {.name = "step", .kind = TRACE_COLUMN_number},
+                              {.name = "key", .kind = TRACE_COLUMN_text}};
+    if (qn_trace_compare_values(a->trace, b->trace, &d, NULL) != QN_OK) return false;
+    if (d.compared == 0) return true;
+    trace_column_put(&columns[0], wide(d.compared));
+    trace_column_put(&columns[1], wide(d.differ));
+    trace_column_put(&columns[2], wide(d.alone));
+    if (d.node) {
+        char key[160];
+        trace_node_key(d.node, key, sizeof key);
+        trace_column_put(&columns[3], wide(d.step->number));
+        trace_column_put_text(&columns[4], key, strlen(key));
+    }
+    trace_part_add(p, columns, CLI_N(columns));
+    return true;
+}
+
 /* ---- events ---- */
 
 enum { EVENT_kind, EVENT_step, EVENT_node, EVENT_gap, EVENT_ns, EVENT_wait, EVENT_COLUMNS };

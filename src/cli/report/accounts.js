@@ -40,7 +40,6 @@ const accountsView = {
   paint(g, w, h, chart) {
     const s = trace.steps, left = 52, bottom = 16, room = w - left, n = s.n, bars = Math.min(n, Math.floor(room / 2)), share = this.form() === 'share';
     const sums = Array.from({ length: bars }, () => new Float64Array(s.accounts.length + 1));
-    const of = Math.ceil(n / bars);
     for (let i = 0; i < n; i++) {
       const bar = sums[Math.floor(i * bars / n)];
       for (let k = 0; k < s.accounts.length; k++) { const v = Math.max(0, s.accounts[k][i]); bar[k] += v; bar[s.accounts.length] += v; }
@@ -55,7 +54,7 @@ const accountsView = {
     for (const t of ticks(0, top, 3).at) {
       const y = Math.round(h - bottom - t * scale) + 0.5;
       g.beginPath(); g.moveTo(left, y); g.lineTo(w, y); g.stroke();
-      g.fillText(share ? (t * 100).toFixed(0) + ' %' : words.ns(t).replace(/\.?0+ /, ' '), left - 5, y);
+      g.fillText(share ? (t * 100).toFixed(0) + ' %' : t ? words.ns(t).replace(/\.?0+ /, ' ') : '0', left - 5, y);
     }
     g.textAlign = 'left';
     const width = room / bars;
@@ -72,7 +71,6 @@ const accountsView = {
       const from = Math.ceil(b * n / bars), to = Math.max(from, Math.ceil((b + 1) * n / bars) - 1);
       chart.hit(x, 0, width, h, () => this.words(from, to, sums[b]), () => select({ steps: [from, to] }));
     }
-    void of;
     g.fillStyle = colour.css('faint');
     for (const t of ticks(0, n - 1, Math.max(2, room / 90)).at) {
       if (t !== Math.round(t) || t >= n) continue;

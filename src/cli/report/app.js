@@ -4,7 +4,7 @@
  * text, or null; `early` views need the overview alone. */
 'use strict';
 
-const VIEWS = [headView, accountsView, timelineView, rooflineView];
+const VIEWS = [headView, accountsView, timelineView, rooflineView, cachingView, graphView, fileView, memoryView, expertsView, valuesView, compareView];
 
 const byId = id => document.getElementById(id);
 
@@ -201,6 +201,7 @@ async function start() {
   document.body.dataset.first = String(Math.round(performance.now()));
   await new Promise(done => setTimeout(done)); /* what is there is painted first */
   await loadRest();
+  fileView.gather();
   readAddress();
   for (const view of VIEWS) { build(view); await new Promise(done => setTimeout(done)); }
   for (const c of Chart.all) c.redraw();

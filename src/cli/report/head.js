@@ -7,9 +7,8 @@ const MEASURES = [
   [() => trace.stats.system.read_bytes !== null, 'bytes read from disk', 'the system lets a process see its own /proc/self/io'],
   [() => trace.stats.system.major_faults !== null, 'page faults', 'a recording of at least 40 ms'],
   [() => trace.steps ? trace.steps.has_tokens.some(x => x) : true, 'ids of tokens', 'record without --trace-no-tokens'],
-  [() => trace.parts.faults, 'which tensor each page fault was in', 'record where perf_event_open is allowed'],
+  [() => trace.parts.faults, 'which tensor each page fault was in', () => trace.stats.notes.faults ?? 'record where perf_event_open is allowed'],
   [() => trace.parts.residency, 'which bytes of the file are resident', 'record a model whose file is mapped and your own'],
-  [() => trace.parts.values, 'what values were', 'quern run --tap \'*=stats\''],
 ];
 
 const headView = {
@@ -35,7 +34,7 @@ const headView = {
     row('roofline', `${s.read_gb_s.toFixed(2)} GB/s and ${s.gops.toFixed(2)} Gop/s: the best that nodes of this trace came to`);
     box.append(list);
     const lacks = MEASURES.filter(([there]) => !there());
-    if (lacks.length) box.append(el('p', { className: 'missing' }, el('b', {}, 'Not measured: '), lacks.map(([, what, how]) => `${what} (${how})`).join('; ')));
+    if (lacks.length) box.append(el('p', { className: 'missing' }, el('b', {}, 'Not measured: '), lacks.map(([, what, how]) => `${what} (${safe(typeof how === 'function' ? how() : how)})`).join('; ')));
   },
   table() {
     const s = trace.stats, rows = [['damage', s.damage ?? '']];

@@ -124,7 +124,9 @@ function joinChoices(p) {
     const key = p.step[i] * 16777216 + p.node[i];
     of.set(key, i);
   }
-  trace.choices = { ...p, at, n: p.step.length, find: (step, node) => of.get(step * 16777216 + node) };
+  const gateAt = new Int32Array(p.step.length);
+  for (let i = 0, g = 0; i < gateAt.length; i++) { gateAt[i] = p.has_gates[i] ? g : -1; g += p.has_gates[i] ? p.n_ids[i] : 0; }
+  trace.choices = { ...p, at, gateAt, n: p.step.length, find: (step, node) => of.get(step * 16777216 + node) };
 }
 
 /* A lane's events, with their begins; levels of groups of 8, for drawing many of them at once. */
@@ -146,12 +148,13 @@ async function loadTrace() {
   trace.phases = overview.phases;
   trace.accounts = overview.accounts.map((name, i) => ({ name, text: overview.account_texts[i] }));
   const other = await Data.other('overview');
-  if (other) trace.other = { stats: JSON.parse(other.stats[0]), path: other.path[0] };
+  if (other) trace.other = { stats: JSON.parse(other.stats[0]), path: other.path[0], difference: await Data.other('difference') };
 }
 
 async function loadRest() {
-  const [steps, plans, choices, usage, events] =
-    await Promise.all(['steps', 'plans', 'choices', 'usage', 'events'].map(name => Data.part(name)));
+  const [steps, plans, choices, usage, events, faults, pauses, residency] =
+    await Promise.all(['steps', 'plans', 'choices', 'usage', 'events', 'faults', 'pauses', 'residency'].map(name => Data.part(name)));
+  trace.parts = { faults, pauses, residency };
   joinSteps(steps, trace.overview.accounts);
   joinPlans(plans);
   if (choices) joinChoices(choices);
@@ -162,9 +165,8 @@ async function loadRest() {
 /* ---- what a node costs in a step: as qn_trace_cost_of ---- */
 
 function expertsOf(i, step) {
-  const nodes = trace.nodes, sources = nodes.sources(i), plan = trace.plans[nodes.plan[i]];
+  const nodes = trace.nodes, sources = nodes.sources(i);
   const choice = sources.length > 2 && trace.choices ? trace.choices.find(step, nodes.root[sources[2]]) : undefined;
-  void plan;
   if (choice !== undefined) return trace.choices.n_distinct[choice];
   return nodes.n_experts[i] * (1 - Math.pow(1 - 1 / nodes.n_experts[i], nodes.n_used[i]));
 }

@@ -32,7 +32,7 @@ const rooflineView = {
       g.fillText(e < 0 ? (10 ** e).toPrecision(1) : String(10 ** e), left - 4, y);
     }
     g.textAlign = 'left';
-    g.fillText('Gop/s', 2, 8);
+    g.fillText('Gop/s ↑', left + 4, top + 6);
     g.textAlign = 'right';
     g.fillText('operations a byte', w - right, h - 6);
     this.paintRoof(g, X, Y, lo, hi, read, gops);

@@ -18,7 +18,7 @@ class Track {
   }
   static toneOf(lane, e) {
     const i = Track.nodeOf(lane, e);
-    return i < 0 ? 9 - lane.kind[e] % 5 : opColour.index(trace.nodes.op[i]);
+    return i < 0 ? 9 : opColour.index(trace.nodes.op[i]);
   }
   static nodeOf(lane, e) {
     return lane.node[e] < 0 || lane.step[e] < 0 ? -1 : trace.plans[trace.steps.plan[lane.step[e]]].base + lane.node[e];
@@ -232,6 +232,7 @@ const timelineView = {
   },
   paintFaults(g, at, from, to, chart) {
     const u = trace.usage;
+    if (trace.parts.faults) return this.paintSamples(g, at, from, to, chart);
     if (!u) return;
     for (let i = 1; i < u.at.length; i++) {
       const major = u.major_faults[i] - u.major_faults[i - 1], minor = u.minor_faults[i] - u.minor_faults[i - 1];
@@ -241,6 +242,33 @@ const timelineView = {
       g.fillRect(x - 1, 46 - tall, major ? 3 : 2, tall);
       chart.hit(x - 3, 35, 6, 12, `${minor} page faults without reading, ${major} that waited for the disk, in the ${words.ns(u.at[i] - u.at[i - 1])} before`);
     }
+  },
+  /* Each page fault that the kernel sampled; and where a thread lost its core. */
+  paintSamples(g, at, from, to, chart) {
+    const f = trace.parts.faults, p = trace.parts.pauses;
+    let last = -9;
+    for (let i = 0; i < f.at.length; i++) {
+      if (f.at[i] < from || f.at[i] > to) continue;
+      const x = at(f.at[i]);
+      if (x - last < 1 && !f.major[i]) continue;
+      last = x;
+      g.fillStyle = colour.css(f.major[i] ? 'bad' : 'c5');
+      g.fillRect(x - 0.5, f.major[i] ? 35 : 39, f.major[i] ? 2 : 1.2, f.major[i] ? 11 : 7);
+      if (chart.hits.length < 20000) chart.hit(x - 3, 35, 6, 12, () => this.faultWords(f, i));
+    }
+    for (let i = 0; p && i < p.at.length; i++) {
+      if (p.at[i] + p.ns[i] < from || p.at[i] > to) continue;
+      const k = this.tracks.findIndex(t => t.lane.index === p.lane[i]), x = at(p.at[i]);
+      if (k < 0) continue;
+      g.fillStyle = colour.css('bad');
+      g.fillRect(x, 50 + k * 62 + 55, Math.max(1, at(p.at[i] + p.ns[i]) - x), 3);
+      if (chart.hits.length < 20000) chart.hit(x, 50 + k * 62 + 52, Math.max(4, at(p.at[i] + p.ns[i]) - x), 9, () => `lost its core to others for ${words.ns(p.ns[i])}`);
+    }
+  },
+  faultWords(f, i) {
+    const t = f.file[i] >= 0 ? fileView.tensorAt(f.file[i], f.offset[i]) : null;
+    return `page fault${f.major[i] ? ' that waited for the disk' : ''}${f.ns[i] >= 0 ? ', ' + words.ns(f.ns[i]) : ''}\n` +
+      (f.file[i] < 0 ? 'of memory that is no file' : `${t ? t.key : 'no tensor'}, at ${words.count(f.offset[i])} of the file`);
   },
   timeWords(t, step) {
     return step >= 1e9 ? (t / 1e9).toFixed(0) + ' s' : step >= 1e6 ? (t / 1e6).toFixed(0) + ' ms' : step >= 1e3 ? (t / 1e6).toFixed(3) + ' ms'
