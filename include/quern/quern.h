@@ -11,6 +11,7 @@
 #include <quern/base.h>
 #include <quern/batch.h>
 #include <quern/chat.h>
+#include <quern/compare.h>
 #include <quern/dlpack.h>
 #include <quern/engine.h>
 #include <quern/functional.h>

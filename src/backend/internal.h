@@ -116,6 +116,11 @@ qn_status qn__split_graph(qn_sched *s, qn_graph *g, qn_error *err);
 /* Fills work, steps and their counts. Memory is the graph's. */
 qn_status qn__cut_steps(qn_exec *e, qn_error *err);
 
+/* ---- alone.c ---- */
+/* Computes a node by itself. memory: the bytes of the root of each source. dst: those of the node's root, which of an
+ * update is the first source's, with what it has written. */
+qn_status qn__node_alone(qn_backend *be, const qn_node *n, const void *const *memory, void *dst, qn_error *err);
+
 /* ---- fold.c ---- */
 qn_status qn__fold_node(void *sched, const qn_node *n, void *dst, qn_error *err);
 

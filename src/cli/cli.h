@@ -132,6 +132,7 @@ bool cli_hung_up(void);
 /* ---- token lists: "1,2,3", a JSON array, numbers between blanks ---- */
 /* NULL after a message; freed with free. */
 int32_t *cli_parse_tokens(const char *text, size_t *n);
+int32_t *cli_read_tokens(const char *text, size_t *n); /* @FILE is such a list in a file */
 
 #define QN_COMMAND(name, help) int cli_command_##name(int argc, char **argv);
 #include "cli/commands.def"

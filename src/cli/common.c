@@ -294,3 +294,18 @@ int32_t *cli_parse_tokens(const char *text, size_t *n)
     *n = count;
     return ids;
 }
+
+int32_t *cli_read_tokens(const char *text, size_t *n)
+{
+    if (text[0] != '@') return cli_parse_tokens(text, n);
+    size_t len = 0;
+    char *list = cli_read_text(text + 1, ((size_t)256 << 20), &len);
+    if (list && strlen(list) != len) {
+        cli_fail("%s holds a zero byte; a list of numbers is expected", text + 1);
+        free(list);
+        return NULL;
+    }
+    int32_t *ids = list ? cli_parse_tokens(list, n) : NULL;
+    free(list);
+    return ids;
+}

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LIST_BYTES ((size_t)256 << 20)
-
 static const cli_usage usage = {
     .command = "eval",
     .arguments = "MODEL",
@@ -23,21 +21,6 @@ static const cli_usage usage = {
     .min_args = 1,
     .max_args = 1,
 };
-
-static int32_t *read_tokens(const char *text, size_t *n)
-{
-    if (text[0] != '@') return cli_parse_tokens(text, n);
-    size_t len = 0;
-    char *list = cli_read_text(text + 1, MAX_LIST_BYTES, &len);
-    if (list && strlen(list) != len) {
-        cli_fail("%s holds a zero byte; a list of numbers is expected", text + 1);
-        free(list);
-        return NULL;
-    }
-    int32_t *ids = list ? cli_parse_tokens(list, n) : NULL;
-    free(list);
-    return ids;
-}
 
 static int write_logits(qn_session *session, const int32_t *ids, size_t n, const char *path)
 {
@@ -92,7 +75,7 @@ int cli_command_eval(int argc, char **argv)
         return cli_bad_usage("%s is missing; usage: quern eval MODEL --tokens 1,2,3 -o OUT.npy",
                              tokens ? "-o FILE" : "--tokens LIST");
     size_t n = 0;
-    int32_t *ids = read_tokens(tokens, &n);
+    int32_t *ids = cli_read_tokens(tokens, &n);
     if (!ids) return CLI_FAILED;
     if (n == 0 || n > 1 << 28) {
         free(ids);

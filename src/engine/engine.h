@@ -45,6 +45,7 @@ struct qn_lora {
 
 /* Adapters at work in a session. */
 typedef struct qn_taps qn_taps;
+typedef struct qn_session_comparison qn_session_comparison;
 typedef struct qn_lora_set {
     qn_adapter_use use[QN_MAX_LORAS];
     int32_t n;
@@ -91,8 +92,10 @@ struct qn_session {
     uint32_t number; /* of the sessions of this process, from 1: in recordings */
     qn_eval_fn eval;
     void *eval_ctx;
-    qn_exec *running; /* while a run is under way, for read_node */
-    qn_exec *last;    /* what ran last, for printing; NULL once it may be gone */
+    qn_session_comparison *comparison; /* NULL: none; else `eval` is its */
+    qn_exec *running;                  /* while a run is under way, for read_node */
+    int32_t running_tokens;            /* somebody's, of that run */
+    qn_exec *last;                     /* what ran last, for printing; NULL once it may be gone */
     bool timing, last_timed;
     qn_taps *taps;       /* NULL: none */
     bool warned_ctx;     /* beyond the trained context: said once */
@@ -129,6 +132,11 @@ int64_t qn__output_width(const qn_engine *e, const qn_session_shape *shape);
 uint64_t qn__output_bytes(const qn_engine *e, const qn_session_shape *shape);
 /* What a decode graph of that shape is made of. */
 qn_decode_spec qn__decode_spec(const qn_engine *e, const qn_session_shape *shape, int32_t n_tokens, int32_t n_out);
+/* ---- compare.c ---- */
+/* The error that stopped a run, or else what is there. */
+qn_status qn__comparison_why(const qn_session *s, qn_status status, qn_error *err);
+void qn__session_end_comparison(qn_session *s);
+
 /* ---- estimate.c ---- */
 /* Buffers that exist in name only, for planning before anything is allocated. */
 typedef struct qn_stand_in {

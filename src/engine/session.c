@@ -176,6 +176,7 @@ void qn_session_destroy(qn_session *s)
     qn__turns_forget(&s->engine->turns, &s->turn);
     qn__sched_destroy(s->sched);
     qn__taps_destroy(s->taps);
+    qn__session_end_comparison(s);
     for (int p = 0; p < QN_MAX_PLACES; p++) {
         if (s->kv_buffers[p]) s->kv_buffers[p]->backend->type->buffer_destroy(s->kv_buffers[p]);
         if (s->list_buffers[p]) s->list_buffers[p]->backend->type->buffer_destroy(s->list_buffers[p]);
@@ -348,9 +349,10 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
     s->last = e;
     s->last_timed = s->timing;
     s->running = e;
+    s->running_tokens = n;
     qn_status status = qn__exec_run(e, &run, err);
     s->running = NULL;
-    if (status != QN_OK) return qn__taps_why(s->taps, status, err);
+    if (status != QN_OK) return qn__comparison_why(s, qn__taps_why(s->taps, status, err), err);
     s->stats.n_splits = qn__exec_n_segments(e);
     s->stats.n_transfers = qn__exec_n_transfers(e);
     if (n_logits == 0) return QN_OK;

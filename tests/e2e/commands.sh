@@ -109,6 +109,17 @@ expect 2 "$quern" bench "$model" --no-pass fuse,cse; one_line "--no-pass" "fuse,
 expect 2 "$quern" run "$model" x --no-pass frob; one_line "--no-pass" "frob" "fold, layout"
 expect 2 "$quern" graph "$model" --passes --plan; one_line "--passes"
 
+# compare: two backends, node by node. What differs is in t_engine_compare, which breaks a kernel.
+expect 0 "$quern" compare "$model" --backends cpu,cpu:ref
+grep -qE '^([0-9]+) nodes: \1 the same, 0 differ$' "$work/out" || bad "compare: $(cat "$work/out")"
+expect 0 "$quern" compare "$model" --backends cpu,cpu:ref --tokens 5 --json
+grep -q '"differ": 0, "refused": 0}' "$work/out" || bad "compare --json: $(cat "$work/out")"
+command -v python3 >/dev/null && { python3 -c "import json,sys; assert json.load(open(sys.argv[1]))['nodes'] > 20" "$work/out" || bad "compare --json"; }
+expect 2 "$quern" compare "$model"; one_line "--backends" "cpu,opencl"
+expect 2 "$quern" compare "$model" --backends cpu,cpu,cpu; one_line "--backends"
+expect 1 "$quern" compare "$model" --backends cpu,frob; one_line "frob"
+expect 1 "$quern" compare "$model" --backends cpu,cpu:ref --tokens 100000; one_line "100000"
+
 expect 0 "$quern" doctor
 for word in processor level cores memory "read bandwidth" "int8 peak" "f32 peak" PCRE2; do grep -q "$word" "$work/out" || bad "doctor: no $word"; done
 finish
