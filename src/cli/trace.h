@@ -63,6 +63,35 @@ void trace_experts_json(FILE *out, const trace_experts *e);
 /* A file by way of another name, so that a full disk leaves no half; "-" is standard output. */
 int trace_write_file(const char *path, int (*write)(void *ctx, FILE *out), void *ctx);
 
+/* ---- trace_losses.c ---- */
+typedef enum trace_loss_kind { TRACE_LOSS_paging, TRACE_LOSS_core, TRACE_LOSSES } trace_loss_kind;
+typedef struct trace_loss trace_loss;
+typedef struct trace_loss_lane trace_loss_lane;
+typedef struct trace_losses {
+    const qn_trace_lane *first;
+    trace_loss_lane *lanes;
+    int n;
+} trace_losses;
+bool trace_losses_init(const qn_trace_info *info, trace_losses *out); /* false: no memory */
+void trace_losses_deinit(trace_losses *x);
+/* Of this thread's time from begin to end, ns. */
+void trace_losses_in(const trace_losses *x, const qn_trace_lane *lane, int64_t begin, int64_t end, double *lost);
+
+/* ---- trace_bytes.c ---- */
+typedef struct trace_byte_sums {
+    const qn_trace_extent *extents; /* [n] */
+    int64_t n, n_used, jumps;       /* tensors; that steps use; places where the order of use leaves the file's */
+    double touched, ever;
+    int64_t read, faults, fault_ns; /* -1: not measured */
+} trace_byte_sums;
+void trace_bytes_sum(qn_trace *t, const qn_trace_info *info, trace_byte_sums *out);
+double trace_touched_in(const qn_trace_step *step);
+/* Bytes touched against bytes read, waste, order: for stats. */
+void trace_bytes_print(qn_trace *t, const qn_trace_info *info, int32_t top);
+void trace_bytes_json(FILE *out, qn_trace *t, const qn_trace_info *info); /* ", "bytes": {..}" */
+/* An account that isn't known, because the system doesn't tell. */
+bool trace_account_known(const qn_trace_info *info, int account);
+
 /* ---- trace_sums.c: what stats, diff and watch are made of ---- */
 
 /* Of a kind of node: all of an operation, a layer, a name. */
@@ -88,6 +117,8 @@ typedef struct trace_table {
     ROW(arithmetic, "bound by arithmetic: nodes that compute longer than they read") \
     ROW(serial, "others wait while one thread works alone") \
     ROW(slowest, "waiting at barriers for the slowest") \
+    ROW(paging, "page faults: waiting for bytes from disk, and mapping them") \
+    ROW(preempted, "pre-empted: others had the core") \
     ROW(transfers, "values copied between backends") \
     ROW(around, "the first thread between nodes, and before and after them") \
     ROW(outside, "outside of graphs: inputs, results, compiling, sampling, printing")
@@ -118,6 +149,6 @@ trace_row *trace_row_find(trace_table *t, const char *key); /* NULL when there i
 
 /* ---- trace_stats.c ---- */
 /* The whole of it, as JSON. */
-void trace_put_stats(FILE *out, const qn_trace *t, const trace_sums *s, const trace_experts *experts);
+void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_experts *experts);
 
 #endif

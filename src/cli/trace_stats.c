@@ -88,9 +88,10 @@ static void print_accounts(const trace_sums *s)
     const double total = total_of(s);
     printf("\nThe threads' time from the first step to the last, %.3f s:\n", total * 1e-9);
     for (int i = 0; i < TRACE_ACCOUNTS; i++)
-        printf("%7.2f %% %10.3f ms  %s\n", 100 * share(s->account[i], total), s->account[i] * 1e-6, accounts[i][1]);
-    printf(
-        "Paging and pre-emption are not told apart from the nodes that they delay; the system's counts are below.\n");
+        if (trace_account_known(&s->info, i))
+            printf("%7.2f %% %10.3f ms  %s\n", 100 * share(s->account[i], total), s->account[i] * 1e-6, accounts[i][1]);
+        else
+            printf("%9s %13s  %s\n", "", "not measured", accounts[i][1]);
 }
 
 static void print_table(const char *title, const trace_table *t, double whole, int32_t top)
@@ -107,7 +108,7 @@ static void print_table(const char *title, const trace_table *t, double whole, i
     if (t->n > (size_t)top) printf("and %zu more (--top)\n", t->n - (size_t)top);
 }
 
-static void print_text(const qn_trace *t, const trace_sums *s, const trace_experts *experts, int32_t top)
+static void print_text(qn_trace *t, const trace_sums *s, const trace_experts *experts, int32_t top)
 {
     double whole = 0;
     for (int i = 0; i < QN_TRACE_PHASE_COUNT; i++) whole += s->step_ns[i];
@@ -120,6 +121,7 @@ static void print_text(const qn_trace *t, const trace_sums *s, const trace_exper
     print_table("operation", &s->ops, whole, top);
     print_table("layer", &s->layers, whole, top);
     print_table("node", &s->nodes, whole, top);
+    trace_bytes_print(t, &s->info, top);
     trace_experts_print(experts);
     if (s->lost_nodes)
         printf("\n%llu events belong to steps whose record was lost\n", (unsigned long long)s->lost_nodes);
@@ -144,7 +146,7 @@ static void json_table(FILE *out, const char *name, const trace_table *t)
     fprintf(out, "]");
 }
 
-void trace_put_stats(FILE *out, const qn_trace *t, const trace_sums *s, const trace_experts *experts)
+void trace_put_stats(FILE *out, qn_trace *t, const trace_sums *s, const trace_experts *experts)
 {
     fprintf(out, "{\"notes\": {");
     for (int i = 0; i < s->info.n_notes; i++) {
@@ -167,7 +169,8 @@ void trace_put_stats(FILE *out, const qn_trace *t, const trace_sums *s, const tr
         (unsigned long long)s->node_ns, (unsigned long long)s->lost_nodes, s->info.event_ns, s->read_gb_s, s->gops);
     fprintf(out, ", \"accounts_ns\": {");
     for (int i = 0; i < TRACE_ACCOUNTS; i++)
-        fprintf(out, "%s\"%s\": %.0f", i ? ", " : "", accounts[i][0], s->account[i]);
+        fprintf(out, trace_account_known(&s->info, i) ? "%s\"%s\": %.0f" : "%s\"%s\": null", i ? ", " : "",
+                accounts[i][0], s->account[i]);
     fprintf(out, "}, \"system\": {");
     for (int i = 0; i < CLI_N(counts); i++) {
         const int64_t n = counted(s, counts[i].field);
@@ -189,6 +192,7 @@ void trace_put_stats(FILE *out, const qn_trace *t, const trace_sums *s, const tr
     json_table(out, "operations", &s->ops);
     json_table(out, "layers", &s->layers);
     json_table(out, "nodes", &s->nodes);
+    trace_bytes_json(out, t, &s->info);
     trace_experts_json(out, experts);
     fprintf(out, "}\n");
 }

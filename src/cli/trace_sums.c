@@ -129,7 +129,9 @@ static double bytes_of(const qn_trace_cost *c) { return c->weight_bytes + c->cac
 
 typedef struct adding {
     trace_sums *s;
-    trace_table peaks; /* a row a node of a plan */
+    trace_losses losses;
+    int64_t *counted_ns; /* [info.n_lanes] what was lost up to here has been counted */
+    trace_table peaks;   /* a row a node of a plan */
     bool failed;
 } adding;
 
@@ -212,14 +214,64 @@ static void put(trace_sums *s, const qn_trace_event *e, trace_account account, d
     if (s->step_account && e->step) s->step_account[e->step - s->info.steps][account] += ns;
 }
 
-static void account_node(trace_sums *s, const qn_trace_event *e, bool memory)
+/* Of a node or a transfer: what was lost in it has left the thread's account with the step (account_losses). */
+static double lost_in(const adding *a, const qn_trace_event *e)
 {
-    const double work = (double)(e->ns - e->wait_ns);
-    put(s, e, memory ? TRACE_memory : TRACE_arithmetic, work);
-    put(s, e, TRACE_slowest, (double)e->wait_ns);
-    put(s, e, e->lane->member == 0 ? TRACE_around : TRACE_serial, -(double)e->ns);
+    double lost[TRACE_LOSSES];
+    trace_losses_in(&a->losses, e->lane, e->begin_ns, e->begin_ns + e->ns, lost);
+    return lost[TRACE_LOSS_paging] + lost[TRACE_LOSS_core];
+}
+
+/* Lost time is working time first, then waiting: which of them it was isn't recorded. */
+static void account_node(adding *a, const qn_trace_event *e, bool memory)
+{
+    trace_sums *s = a->s;
+    const double work = (double)(e->ns - e->wait_ns), lost = lost_in(a, e), of_work = lost < work ? lost : work;
+    put(s, e, memory ? TRACE_memory : TRACE_arithmetic, work - of_work);
+    put(s, e, TRACE_slowest, (double)e->wait_ns - (lost - of_work));
+    put(s, e, e->lane->member == 0 ? TRACE_around : TRACE_serial, lost - (double)e->ns);
     s->node_events++;
     s->node_ns += (uint64_t)e->ns;
+}
+
+/* What all threads lost from begin to end goes from one account to its own. Each nanosecond is counted once, also where
+ * steps of several sessions overlap. */
+static void account_losses(adding *a, const qn_trace_event *e, int64_t begin, int64_t end)
+{
+    trace_sums *s = a->s;
+    for (int i = 0; i < s->info.n_lanes; i++) {
+        const qn_trace_lane *lane = &s->info.lanes[i];
+        double lost[TRACE_LOSSES];
+        const int64_t from = begin > a->counted_ns[i] ? begin : a->counted_ns[i];
+        if (lane->member < 0 || from >= end) continue;
+        trace_losses_in(&a->losses, lane, from, end, lost);
+        put(s, e, TRACE_paging, lost[TRACE_LOSS_paging]);
+        put(s, e, TRACE_preempted, lost[TRACE_LOSS_core]);
+        put(s, e, lane->member == 0 ? TRACE_around : TRACE_serial, -lost[TRACE_LOSS_paging] - lost[TRACE_LOSS_core]);
+        a->counted_ns[i] = end;
+    }
+}
+
+/* Between steps, of threads that compute in steps. */
+static void account_outside(adding *a)
+{
+    trace_sums *s = a->s;
+    const double in_steps = s->account[TRACE_paging] + s->account[TRACE_preempted];
+    double all[TRACE_LOSSES] = {0}, outside = s->account[TRACE_outside];
+    for (int i = 0; i < s->info.n_lanes; i++) {
+        double lost[TRACE_LOSSES];
+        if (s->info.lanes[i].member < 0) continue;
+        trace_losses_in(&a->losses, &s->info.lanes[i], s->first_ns, s->last_ns, lost);
+        for (int k = 0; k < TRACE_LOSSES; k++) all[k] += lost[k];
+    }
+    double more = all[TRACE_LOSS_paging] + all[TRACE_LOSS_core] - in_steps;
+    if (more <= 0 || outside <= 0) return;
+    double paging = all[TRACE_LOSS_paging] - s->account[TRACE_paging];
+    paging = paging < 0 ? 0 : paging > more ? more : paging;
+    const double share = more > outside ? outside / more : 1; /* of threads that several sessions have */
+    s->account[TRACE_paging] += share * paging;
+    s->account[TRACE_preempted] += share * (more - paging);
+    s->account[TRACE_outside] -= share * more;
 }
 
 static void account_step(trace_sums *s, const qn_trace_event *e)
@@ -242,10 +294,14 @@ static bool add_event(void *ctx, const qn_trace_event *e)
     trace_sums *s = a->s;
     s->kind_ns[e->kind] += (double)e->ns;
     s->kind_count[e->kind]++;
-    if (e->kind == QN_TRACE_step) account_step(s, e);
+    if (e->kind == QN_TRACE_step) {
+        account_step(s, e);
+        account_losses(a, e, e->begin_ns, e->begin_ns + e->ns);
+    }
     if (e->kind == QN_TRACE_transfer) {
-        put(s, e, TRACE_transfers, (double)e->ns);
-        put(s, e, TRACE_around, -(double)e->ns);
+        const double ns = (double)e->ns - lost_in(a, e);
+        put(s, e, TRACE_transfers, ns);
+        put(s, e, TRACE_around, -ns);
     }
     if (e->kind != QN_TRACE_node) return true;
     if (!e->node) {
@@ -254,12 +310,36 @@ static bool add_event(void *ctx, const qn_trace_event *e)
     }
     const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
     const double read = s->read_gb_s > 0 ? bytes_of(&c) / s->read_gb_s : 0, compute = s->gops > 0 ? c.ops / s->gops : 0;
-    account_node(s, e, read >= compute);
+    account_node(a, e, read >= compute);
     if (e->lane->member != 0) return true;
     s->bytes[e->step->phase] += bytes_of(&c);
     s->weight_bytes[e->step->phase] += c.weight_bytes;
     a->failed = !add_node(s, e, &c, read > compute ? read : compute);
     return !a->failed;
+}
+
+static bool start_losses(adding *a)
+{
+    const qn_trace_info *info = &a->s->info;
+    a->counted_ns = malloc(((size_t)info->n_lanes + 1) * sizeof *a->counted_ns);
+    for (int i = 0; a->counted_ns && i < info->n_lanes; i++) a->counted_ns[i] = INT64_MIN;
+    return a->counted_ns && trace_losses_init(info, &a->losses);
+}
+
+static qn_status sum_events(qn_trace *t, adding *a, qn_error *err)
+{
+    trace_sums *s = a->s;
+    qn_status status = qn_trace_walk(t, note_rate, a, err);
+    find_peaks(a);
+    if (status == QN_OK && !a->failed) status = qn_trace_walk(t, add_event, a, err);
+    if (status != QN_OK || a->failed) return status;
+    if (s->last_ns > s->first_ns)
+        s->account[TRACE_outside] += (double)(s->last_ns - s->first_ns) * (s->n_members > 0 ? s->n_members : 1);
+    account_outside(a);
+    settle(&s->ops);
+    settle(&s->layers);
+    settle(&s->nodes);
+    return status;
 }
 
 int trace_sum(qn_trace *t, bool by_step, trace_sums *out)
@@ -268,23 +348,13 @@ int trace_sum(qn_trace *t, bool by_step, trace_sums *out)
     adding a = {.s = out};
     *out = (trace_sums){.last_ns = INT64_MIN};
     qn_trace_get_info(t, &out->info);
-    if (by_step) {
-        out->step_account = calloc((size_t)out->info.n_steps + 1, sizeof *out->step_account);
-        if (!out->step_account) return cli_no_memory("out of memory for the accounts of steps");
-    }
-    qn_status status = qn_trace_walk(t, note_rate, &a, &err);
-    find_peaks(&a);
+    if (by_step) out->step_account = calloc((size_t)out->info.n_steps + 1, sizeof *out->step_account);
+    a.failed = (by_step && !out->step_account) || !start_losses(&a);
+    const qn_status status = a.failed ? QN_OK : sum_events(t, &a, &err);
     deinit(&a.peaks);
-    if (status == QN_OK && !a.failed) status = qn_trace_walk(t, add_event, &a, &err);
-    if (status == QN_OK && !a.failed) {
-        if (out->last_ns > out->first_ns)
-            out->account[TRACE_outside] +=
-                (double)(out->last_ns - out->first_ns) * (out->n_members > 0 ? out->n_members : 1);
-        settle(&out->ops);
-        settle(&out->layers);
-        settle(&out->nodes);
-        return CLI_OK;
-    }
+    trace_losses_deinit(&a.losses);
+    free(a.counted_ns);
+    if (status == QN_OK && !a.failed) return CLI_OK;
     trace_sums_deinit(out);
     return status != QN_OK ? cli_fail_error(&err) : cli_no_memory("out of memory for the tables of the trace");
 }
