@@ -201,6 +201,9 @@ void qn__gpu_launch(qn_gpu_builder *b, qn_gpu_kernel kernel, int64_t n_groups, c
         NULL, (from) \
     }
 
+/* Adds what copies x into y at `to`, which has x's shape. */
+void qn__gpu_move(qn_gpu_builder *b, const qn_node *y, const qn_layout *to, const qn_node *x);
+
 typedef struct qn_gpu_op {
     bool (*accepts)(const qn_node *n, qn_error *err);
     uint64_t (*scratch)(const qn_node *n); /* NULL: none */

@@ -156,9 +156,104 @@ KERNEL_3(gather, qn_walk_sizes, y, x, ids)
     put_raw(AS(uint8_t, y), s.what, i, id >= 0 && id < s.w ? raw_at(AS(uint8_t, x), s.what, at[0] + id * s.v) : 0);
 }
 
-/* ---- from one plain format to another ---- */
-
 DEVICE bool is_real(int32_t format) { return format == QN_GPU_F32 || format == QN_GPU_F16 || format == QN_GPU_BF16; }
+
+/* w, w + v, w + 2 v and on. */
+KERNEL_2(count_up, qn_walk_sizes, y, x)
+{
+    const int64_t i = GROUP * WIDTH + LANE;
+    if (i >= s.n) return;
+    const int64_t r = (int64_t)((uint64_t)s.w + (uint64_t)i * (uint64_t)s.v);
+    if (is_real(s.to))
+        put_real(AS(uint8_t, y), s.to, i, (float)r);
+    else
+        put_whole(AS(uint8_t, y), s.to, i, r);
+}
+
+/* ---- writing by index ---- A work-item a line, so that what is written to one place comes in the index's order. */
+
+DEVICE float real_meets(int32_t how, float a, float b)
+{
+    switch (how) {
+    case QN_GPU_PLUS: return a + b;
+    case QN_GPU_TIMES: return a * b;
+    case QN_GPU_HIGHER: return isnan(a) || a > b ? a : b;
+    case QN_GPU_LOWER: return isnan(a) || a < b ? a : b;
+    default: return b;
+    }
+}
+
+/* BOOL: or, and, or, and */
+DEVICE int64_t whole_meets(int32_t how, int32_t format, int64_t a, int64_t b)
+{
+    const bool logic = format == QN_GPU_BOOL;
+    switch (how) {
+    case QN_GPU_PLUS: return logic ? a | b : (int64_t)((uint64_t)a + (uint64_t)b);
+    case QN_GPU_TIMES: return logic ? a & b : (int64_t)((uint64_t)a * (uint64_t)b);
+    case QN_GPU_HIGHER: return logic ? a | b : a > b ? a : b;
+    case QN_GPU_LOWER: return logic ? a & b : a < b ? a : b;
+    default: return b;
+    }
+}
+
+KERNEL_3(scatter, qn_scatter_sizes, y, src, ids)
+{
+    const int64_t line = GROUP * WIDTH + LANE;
+    int64_t at[3];
+    if (line >= s.lines.n) return;
+    walk(&s.lines, line, at);
+    const int32_t format = s.lines.to, how = s.lines.choice;
+    for (int64_t i = 0; i < s.n; i++) {
+        const int64_t id = whole_at(AS(uint8_t, ids), s.lines.format[2], at[2] + i * s.id_step);
+        const int64_t to = at[0] + id * s.y_step, from = at[1] + i * s.src_step;
+        if (id < 0 || id >= s.size) continue;
+        if (how == QN_GPU_SET)
+            put_raw(AS(uint8_t, y), s.lines.what, to, raw_at(AS(uint8_t, src), s.lines.what, from));
+        else if (is_real(format))
+            put_real(AS(uint8_t, y), format, to,
+                     real_meets(how, real_at(AS(uint8_t, y), format, to), real_at(AS(uint8_t, src), format, from)));
+        else
+            put_whole(AS(uint8_t, y), format, to,
+                      whole_meets(how, format, whole_at(AS(uint8_t, y), format, to),
+                                  whole_at(AS(uint8_t, src), format, from)));
+    }
+}
+
+/* ---- products of two values ---- A work-item an element: floats in slices of 256, each one chain, added in order. */
+
+KERNEL_4(matmul_real, qn_matmul_sizes, y, a, b, c)
+{
+    const int64_t i = GROUP * WIDTH + LANE;
+    int64_t at[3];
+    float acc = 0;
+    if (i >= s.at.n) return;
+    walk(&s.at, i, at);
+    for (int64_t from = 0; from < s.k; from += 256) {
+        float sum = 0;
+        for (int64_t k = from; k < from + 256 && k < s.k; k++)
+            sum = fma(real_at(AS(uint8_t, a), s.at.format[0], at[0] + k * s.a_step),
+                      real_at(AS(uint8_t, b), s.at.format[1], at[1] + k * s.b_step), sum);
+        acc = from ? acc + sum : sum;
+    }
+    if (s.at.p != 1) acc *= s.at.p;
+    if (s.has_c) acc += s.at.q * real_at(AS(uint8_t, c), s.at.format[2], at[2]);
+    put_real(AS(uint8_t, y), s.at.to, i, acc);
+}
+
+KERNEL_3(matmul_whole, qn_matmul_sizes, y, a, b)
+{
+    const int64_t i = GROUP * WIDTH + LANE;
+    int64_t at[3];
+    uint64_t sum = 0;
+    if (i >= s.at.n) return;
+    walk(&s.at, i, at);
+    for (int64_t k = 0; k < s.k; k++)
+        sum += (uint64_t)whole_at(AS(uint8_t, a), s.at.format[0], at[0] + k * s.a_step) *
+               (uint64_t)whole_at(AS(uint8_t, b), s.at.format[1], at[1] + k * s.b_step);
+    put_whole(AS(uint8_t, y), s.at.to, i, (int64_t)sum);
+}
+
+/* ---- from one plain format to another ---- */
 
 /* Towards zero; what I32 and I64 cannot hold saturates, NaN gives 0. */
 DEVICE int64_t to_whole(float x, int32_t to)

@@ -17,6 +17,8 @@ typedef enum qn_gpu_format { QN_GPU_FORMAT_ROWS(QN_GPU_FORMAT) QN_GPU_FORMAT_COU
 #undef QN_GPU_FORMAT
 
 typedef enum qn_gpu_choice { QN_GPU_WHERE, QN_GPU_MASKED, QN_GPU_FULL } qn_gpu_choice;
+/* How an element that is written meets what is there. */
+typedef enum qn_gpu_meeting { QN_GPU_SET, QN_GPU_PLUS, QN_GPU_TIMES, QN_GPU_HIGHER, QN_GPU_LOWER } qn_gpu_meeting;
 typedef enum qn_gpu_reduce {
     QN_GPU_SUM,
     QN_GPU_MEAN,
@@ -40,6 +42,18 @@ typedef struct qn_walk_sizes {
     int32_t rank, what, choice;
     int32_t format[3], to; /* qn_gpu_format: of the sources, of the result */
 } qn_walk_sizes;
+
+typedef struct qn_matmul_sizes {
+    qn_walk_sizes at; /* where the row of a, the column of b and the element of c are; p, q: alpha, beta */
+    int64_t k, a_step, b_step;
+    int32_t has_c;
+} qn_matmul_sizes;
+
+/* Lines along the index: where each begins in y, in src and in the ids. */
+typedef struct qn_scatter_sizes {
+    qn_walk_sizes lines;
+    int64_t n, size, y_step, src_step, id_step; /* size: of y along the index */
+} qn_scatter_sizes;
 
 /* Row r begins at r / inner * outer + r % inner * stride. */
 typedef struct qn_rows {

@@ -170,8 +170,7 @@ static bool copy_accepts(const qn_node *n, qn_error *err)
     return false;
 }
 
-/* x into y at `to`, which has x's shape. */
-static void launch_move(qn_gpu_builder *b, const qn_node *y, const qn_layout *to, const qn_node *x)
+void qn__gpu_move(qn_gpu_builder *b, const qn_node *y, const qn_layout *to, const qn_node *x)
 {
     qn_walk_sizes s = {.what = qn_dtype_get(x->dtype)->block_bytes};
     const qn_layout *const layouts[] = {&x->layout, to};
@@ -184,7 +183,7 @@ static void copy_launch(qn_gpu_builder *b, const qn_node *n)
 {
     const qn_node *x = n->src[0];
     if (n->dtype == x->dtype) {
-        launch_move(b, n, &n->layout, x);
+        qn__gpu_move(b, n, &n->layout, x);
         return;
     }
     qn_walk_sizes s = {.format = {format_of(x->dtype)}, .to = format_of(n->dtype)};
@@ -211,8 +210,8 @@ static void strided_launch(qn_gpu_builder *b, const qn_node *n)
 {
     const qn_strided_attrs *a = n->attrs;
     const bool covers = qn_layout_numel(&a->layout) == qn_layout_numel(&n->layout);
-    if (!covers && n->src[0]->op != QN_OP_empty) launch_move(b, n, &n->layout, n->src[0]);
-    launch_move(b, n, &a->layout, n->src[1]);
+    if (!covers && n->src[0]->op != QN_OP_empty) qn__gpu_move(b, n, &n->layout, n->src[0]);
+    qn__gpu_move(b, n, &a->layout, n->src[1]);
 }
 
 const qn_gpu_op qn__gpu_op_strided_update = {strided_accepts, NULL, strided_launch};
@@ -220,7 +219,7 @@ const qn_gpu_op qn__gpu_op_strided_update = {strided_accepts, NULL, strided_laun
 static bool assign_accepts(const qn_node *n, qn_error *err) { return want_plain(n, n->src[1], err); }
 static void assign_launch(qn_gpu_builder *b, const qn_node *n)
 {
-    launch_move(b, n->src[0], &n->src[0]->layout, n->src[1]);
+    qn__gpu_move(b, n->src[0], &n->src[0]->layout, n->src[1]);
 }
 const qn_gpu_op qn__gpu_op_assign = {assign_accepts, NULL, assign_launch};
 
@@ -240,7 +239,7 @@ static void slice_launch(qn_gpu_builder *b, const qn_node *n)
     qn_layout to = n->src[0]->layout;
     to.offset += a->start * to.stride[a->dim];
     to.dim[a->dim] = n->src[1]->layout.dim[a->dim];
-    launch_move(b, n->src[0], &to, n->src[1]);
+    qn__gpu_move(b, n->src[0], &to, n->src[1]);
 }
 
 const qn_gpu_op qn__gpu_op_slice_update = {slice_accepts, NULL, slice_launch};
