@@ -52,15 +52,17 @@ typedef struct trace_report_source {
  * more row here, one more function, and one more line of `needs` in the view that shows it. */
 /* clang-format off */
 #define TRACE_PART_ROWS(ROW) \
-    ROW(overview, "what quern trace stats --json says, and of the file") \
-    ROW(steps,    "steps, their tokens, what they see, their accounts") \
-    ROW(plans,    "compiled graphs, a row a node") \
-    ROW(choices,  "experts that were chosen, a row a step and router") \
-    ROW(usage,    "what the system counted") \
-    ROW(faults,   "page faults that the kernel sampled") \
-    ROW(pauses,   "times a thread lost its core to others") \
+    ROW(overview,  "what quern trace stats --json says, and of the file") \
+    ROW(steps,     "steps, their tokens, what they see, their accounts") \
+    ROW(plans,     "compiled graphs, a row a node") \
+    ROW(choices,   "experts that were chosen, a row a step and router") \
+    ROW(usage,     "what the system counted") \
+    ROW(faults,    "page faults that the kernel sampled") \
+    ROW(pauses,    "times a thread lost its core to others") \
     ROW(residency, "what of files was in memory, when") \
-    ROW(events,   "events by lane, in the order of their ends")
+    ROW(extents,   "tensors in files: what was touched of them, what was in memory") \
+    ROW(curves,    "what less memory would read from disk") \
+    ROW(events,    "events by lane, in the order of their ends")
 /* clang-format on */
 #define TRACE_PART_FUNCTION(name, text) bool trace_part_##name(trace_report_source *s, trace_part *p);
 TRACE_PART_ROWS(TRACE_PART_FUNCTION)

@@ -371,16 +371,67 @@ bool trace_part_residency(trace_report_source *s, trace_part *p)
     trace_column columns[] = {{.name = "at", .kind = TRACE_COLUMN_step},
                               {.name = "file", .kind = TRACE_COLUMN_signed},
                               {.name = "n", .kind = TRACE_COLUMN_number},
+                              {.name = "page", .kind = TRACE_COLUMN_number},
                               {.name = "unit", .kind = TRACE_COLUMN_number},
                               {.name = "first", .kind = TRACE_COLUMN_number},
                               {.name = "pages", .kind = TRACE_COLUMN_number}};
     for (int64_t i = 0; i < info->n_residency; i++) {
         const qn_trace_residency *r = &info->residency[i];
-        const int64_t values[] = {r->at_ns, r->file, r->n, wide(r->unit), wide(r->first)};
+        const int64_t values[] = {r->at_ns, r->file, r->n, r->page, wide(r->unit), wide(r->first)};
         for (int k = 0; k < CLI_N(values); k++) trace_column_put(&columns[k], values[k]);
-        for (uint32_t k = 0; k < r->n; k++) trace_column_put(&columns[5], r->pages[k]);
+        for (uint32_t k = 0; k < r->n; k++) trace_column_put(&columns[6], r->pages[k]);
     }
     if (columns[0].n) trace_part_add(p, columns, CLI_N(columns));
+    return true;
+}
+
+bool trace_part_extents(trace_report_source *s, trace_part *p)
+{
+    const qn_trace_extent *extents;
+    int64_t n;
+    trace_column columns[] = {
+        {.name = "file", .kind = TRACE_COLUMN_signed},     {.name = "offset", .kind = TRACE_COLUMN_step},
+        {.name = "touched", .kind = TRACE_COLUMN_number},  {.name = "ever", .kind = TRACE_COLUMN_number},
+        {.name = "resident", .kind = TRACE_COLUMN_signed}, {.name = "unused", .kind = TRACE_COLUMN_signed},
+        {.name = "grown", .kind = TRACE_COLUMN_signed},    {.name = "faults", .kind = TRACE_COLUMN_signed}};
+    if (qn_trace_get_extents(s->trace, &extents, &n, NULL) != QN_OK) return false;
+    for (int64_t i = 0; i < n; i++) {
+        const qn_trace_extent *e = &extents[i];
+        const int64_t values[] = {e->file,       wide(e->offset), wide((uint64_t)e->touched),
+                                  wide(e->ever), e->resident,     e->unused,
+                                  e->grown,      e->faults};
+        for (int k = 0; k < CLI_N(values); k++) trace_column_put(&columns[k], values[k]);
+    }
+    if (n) trace_part_add(p, columns, CLI_N(columns));
+    return true;
+}
+
+/* Of decoding, or of all steps where there is none. */
+bool trace_part_curves(trace_report_source *s, trace_part *p)
+{
+    static const char *const texts[] = {
+#define ROW(name, words) words,
+        QN_TRACE_POLICY_ROWS(ROW)
+#undef ROW
+    };
+    qn_trace_curves c;
+    trace_column columns[] = {
+        {.name = "policy", .kind = TRACE_COLUMN_text},    {.name = "text", .kind = TRACE_COLUMN_text},
+        {.name = "memory", .kind = TRACE_COLUMN_step},    {.name = "read", .kind = TRACE_COLUMN_step},
+        {.name = "steps", .kind = TRACE_COLUMN_number},   {.name = "tokens", .kind = TRACE_COLUMN_number},
+        {.name = "touched", .kind = TRACE_COLUMN_number}, {.name = "used", .kind = TRACE_COLUMN_number}};
+    const int phase = s->sums.n_steps[QN_TRACE_PHASE_decode] > 1 ? QN_TRACE_PHASE_decode : -1;
+    if (qn_trace_get_curves(s->trace, phase, &c, NULL) != QN_OK) return false;
+    if (c.n_steps == 0) return true;
+    for (int i = 0; i < QN_TRACE_POLICY_COUNT; i++) {
+        trace_column_put_text(&columns[0], qn_trace_policy_name(i), strlen(qn_trace_policy_name(i)));
+        trace_column_put_text(&columns[1], texts[i], strlen(texts[i]));
+        for (int k = 0; k < QN_TRACE_CURVE_POINTS; k++) trace_column_put(&columns[3], wide((uint64_t)c.read[i][k]));
+    }
+    for (int k = 0; k < QN_TRACE_CURVE_POINTS; k++) trace_column_put(&columns[2], wide(c.memory[k]));
+    const int64_t values[] = {c.n_steps, c.n_tokens, wide((uint64_t)c.touched), wide(c.used_bytes)};
+    for (int i = 0; i < CLI_N(values); i++) trace_column_put(&columns[4 + i], values[i]);
+    trace_part_add(p, columns, CLI_N(columns));
     return true;
 }
 

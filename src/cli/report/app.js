@@ -30,15 +30,15 @@ function build(view) {
   if (lacks !== null) view.box.append(lacks);
   else {
     view.build(view.box);
-    view.tables = view.table ? [new Table(view.box, view.table)] : [];
+    view.tables = view.table ? [new Table(view.box, () => view.table())] : [];
   }
-  view.built = true;
+  view.there = lacks === null;
   view.box.parentElement.dataset.state = lacks === null ? 'shown' : 'missing';
 }
 
 onSelect(() => {
   for (const view of VIEWS) {
-    if (!view.built) continue;
+    if (!view.there) continue;
     if (view.selected) view.selected();
     for (const t of view.tables || []) t.redraw();
   }
@@ -177,7 +177,7 @@ function watchViews() {
 }
 
 function watchLight() {
-  const anew = () => { colour.forget(); Chart.redrawAll(); for (const v of VIEWS) if (v.built && v.recolour) v.recolour(); };
+  const anew = () => { colour.forget(); Chart.redrawAll(); for (const v of VIEWS) if (v.there && v.recolour) v.recolour(); };
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', anew);
   matchMedia('print').addEventListener('change', () => { anew(); for (const c of Chart.all) c.draw(); });
 }

@@ -208,9 +208,9 @@ const fileView = {
   paintResidency(g, X, y, tall) {
     const r = trace.parts.residency;
     if (!r) return this.hatch(g, y, tall);
-    for (const [unit, { bytes, pages, file }] of this.resident(r)) {
+    for (const { at, bytes, in: here, file } of this.resident(r).values()) {
       if (file !== this.file) continue;
-      const at = unit * bytes, t = this.tensorAt(file, at), x = X(this.order() === 'use' && t ? t.x + at - t.offset : at), width = X(bytes) - X(0), share = Math.min(1, pages * 4096 / bytes);
+      const t = this.tensorAt(file, at), x = X(this.order() === 'use' && t ? t.x + at - t.offset : at), width = X(bytes) - X(0), share = Math.min(1, here / bytes);
       g.fillStyle = t && t.touched ? heat('c2', share) : heat('c5', share); /* in memory, and nobody touched it */
       g.fillRect(x, y, Math.max(0.7, width), tall);
     }
@@ -219,7 +219,7 @@ const fileView = {
     if (this.residentKept) return this.residentKept;
     const now = new Map(), at = starts(r.n);
     for (let k = 0; k < r.at.length; k++)
-      for (let u = 0; u < r.n[k]; u++) now.set(r.first[k] + u, { bytes: r.unit[k], pages: r.pages[at[k] + u], file: r.file[k] });
+      for (let u = 0; u < r.n[k]; u++) now.set(r.file[k] + ' ' + (r.first[k] + u), { at: (r.first[k] + u) * r.unit[k], bytes: r.unit[k], in: r.pages[at[k] + u] * r.page[k], file: r.file[k] });
     return this.residentKept = now;
   },
   hatch(g, y, tall) {
@@ -230,8 +230,13 @@ const fileView = {
     g.fillStyle = colour.css('faint');
     for (const t of ticks(from, to, room / 110).at) g.fillText(to - from < 1e6 ? words.count(Math.round(t)) : words.bytes(t), X(t) + 2, h - 6);
   },
+  /* Of all steps what the library worked out; of selected ones what is counted here. */
   table() {
-    return { columns: [{ name: 'name', pick: pickNode, isNode: true }, { name: 'file' }, { name: 'offset' }, { name: 'bytes', show: words.bytes }, { name: 'touched', show: words.bytes }, { name: 'steps' }, { name: 'page faults' }],
-      rows: this.tensors.map(t => [t.key, this.nameOf(t.file), t.offset, t.bytes, t.touched, t.steps, trace.parts.faults ? t.faults : 'not measured']) };
+    const e = trace.parts.extents, at = new Map(), of = (t, name) => { const k = at.get(t.file + ' ' + t.offset), x = e && k !== undefined ? e[name][k] : -1; return x < 0 ? 'not measured' : x; };
+    if (e) e.offset.forEach((offset, k) => at.set(e.file[k] + ' ' + offset, k));
+    return { columns: [{ name: 'name', pick: pickNode, isNode: true }, { name: 'file' }, { name: 'offset' }, { name: 'bytes', show: words.bytes }, { name: 'touched', show: words.bytes }, { name: 'steps' },
+      { name: 'page faults' }, { name: 'ever touched', show: words.bytes }, { name: 'in memory', show: words.bytes }, { name: 'never touched', show: words.bytes }, { name: 'came into memory', show: words.bytes }],
+      rows: this.tensors.map(t => [t.key, this.nameOf(t.file), t.offset, t.bytes, t.touched, t.steps, trace.parts.faults ? t.faults : 'not measured',
+        t.use === Infinity ? 0 : of(t, 'ever'), of(t, 'resident'), of(t, 'unused'), of(t, 'grown')]) };
   },
 };

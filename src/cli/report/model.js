@@ -152,9 +152,9 @@ async function loadTrace() {
 }
 
 async function loadRest() {
-  const [steps, plans, choices, usage, events, faults, pauses, residency] =
-    await Promise.all(['steps', 'plans', 'choices', 'usage', 'events', 'faults', 'pauses', 'residency'].map(name => Data.part(name)));
-  trace.parts = { faults, pauses, residency };
+  const names = ['steps', 'plans', 'choices', 'usage', 'events', 'faults', 'pauses', 'residency', 'extents', 'curves'];
+  const parts = await Promise.all(names.map(name => Data.part(name))), [steps, plans, choices, usage, events] = parts;
+  trace.parts = Object.fromEntries(names.map((name, k) => [name, parts[k]]));
   joinSteps(steps, trace.overview.accounts);
   joinPlans(plans);
   if (choices) joinChoices(choices);

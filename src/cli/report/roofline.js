@@ -12,7 +12,7 @@ const rooflineView = {
   },
   paint(g, w, h, chart) {
     const { read_gb_s: read, gops } = trace.stats, left = 46, bottom = 30, top = 10, right = 10;
-    const rows = sums().nodes.filter(r => r.ops > 0 && r.bytes > 0 && r.ns > r.wait_ns).map(r => ({ r, x: r.ops / r.bytes, y: r.ops / r.ns }));
+    const rows = sums().nodes.filter(r => r.ops > 0 && r.bytes > 0 && r.ns > 0).map(r => ({ r, x: r.ops / r.bytes, y: r.ops / r.ns }));
     const whole = rows.reduce((a, d) => a + d.r.ns, 0) || 1;
     const lo = Math.floor(Math.log10(Math.min(gops / read, ...rows.map(d => d.x)))), hi = Math.ceil(Math.log10(Math.max(gops / read * 3, ...rows.map(d => d.x))));
     const yTop = Math.ceil(Math.log10(gops * 1.5) * 2) / 2, yLow = Math.floor(Math.log10(Math.max(1e-6, Math.min(gops, ...rows.map(d => d.y)))));
