@@ -86,8 +86,6 @@ static char *reach(uint64_t at, uint64_t bytes)
     (void)WRONG("%llu bytes at an address that is not a device's", (unsigned long long)bytes);
     return NULL;
 }
-uint8_t *standin_memory(uint64_t at);
-uint8_t *standin_memory(uint64_t at) { return at ? (uint8_t *)reach(at, 1) : NULL; }
 
 static bool is_pinned(const void *p)
 {
@@ -122,15 +120,32 @@ static int drop(object *o)
 
 static void run_until(object *stream, const op *last);
 
+#ifndef STANDIN_COMPUTES_NOT
+static const char *compute(const op *o)
+{
+    const standin_kernel *k = o->object->kernel;
+    char *at[16];
+    void *arguments[2 * 16 + 2];
+    const int n = *k->values;
+    memcpy(arguments, o->arguments, (size_t)(2 * n + 2) * sizeof(void *));
+    for (int i = 0; i < n; i++) {
+        at[i] = reach(*(const uint64_t *)o->arguments[2 * i], 1);
+        if (!at[i]) return "a buffer that is not there any more";
+        arguments[2 * i] = &at[i];
+    }
+    return standin_run(k, o->groups, o->width, o->room, arguments);
+}
+#else
+static const char *compute(const op *o) { return o->object ? NULL : "no kernel"; }
+#endif
+
 static void run_op(const op *o)
 {
     const char *wrong = NULL;
     char *to, *from;
     switch (o->what) {
     case LAUNCH:
-#ifndef STANDIN_COMPUTES_NOT
-        wrong = standin_run(o->object->kernel, o->groups, o->width, o->room, o->arguments);
-#endif
+        wrong = compute(o);
         if (wrong) (void)WRONG("%s: %s", o->object->kernel->name, wrong);
         break;
     case WRITE:

@@ -13,8 +13,6 @@ extern int64_t standin_group;
 extern int32_t standin_lane, standin_width;
 extern void *standin_room;
 void standin_meet(void);
-/* Where a device's address lies on the host. */
-uint8_t *standin_memory(uint64_t at);
 
 #define GLOBAL
 #define LOCAL
@@ -47,8 +45,8 @@ static inline float float_of(uint32_t u)
     return x;
 }
 
-/* A kernel as the driver calls it: by an array of pointers to its arguments. */
-#define ARG(i) standin_memory(*(const uint64_t *)p[2 * (i)]), *(const uint64_t *)p[2 * (i) + 1]
+/* A kernel as the driver calls it, by an array of pointers to its arguments; addresses are the host's by now. */
+#define ARG(i) *(uint8_t *const *)p[2 * (i)], *(const uint64_t *)p[2 * (i) + 1]
 #define ARGS_2 ARG(0), ARG(1)
 #define ARGS_3 ARGS_2, ARG(2)
 #define ARGS_4 ARGS_3, ARG(3)

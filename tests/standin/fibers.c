@@ -24,6 +24,7 @@ static struct {
 } fibers[MAX_WIDTH];
 static ucontext_t first_context;
 static jmp_buf turns;
+static bool alone; /* the work-item at hand runs on the caller's stack: the first of its group has met no barrier */
 static const standin_kernel *kernel;
 static void **arguments;
 static uint64_t room[MAX_ROOM / 8];
@@ -35,7 +36,21 @@ static void yield(int lane, state s)
     if (_setjmp(fibers[lane].at) == 0) _longjmp(turns, 1);
 }
 
-void standin_meet(void) { yield(standin_lane, AT_BARRIER); }
+void standin_meet(void)
+{
+    if (alone) _longjmp(turns, 1);
+    yield(standin_lane, AT_BARRIER);
+}
+
+static const char *run_rest(int width)
+{
+    alone = true;
+    const bool met = _setjmp(turns) != 0;
+    if (!met)
+        for (standin_lane = 1; standin_lane < width; standin_lane++) kernel->run(arguments);
+    alone = false;
+    return met ? "a barrier that not all of a group reach" : NULL;
+}
 
 static void body(void)
 {
@@ -62,10 +77,12 @@ static int resume(int lane)
 
 static const char *run_group(int width)
 {
+    if (!resume(0)) return "no memory for a work-item's stack";
+    if (fibers[0].state == DONE) return run_rest(width);
     for (int rounds = 0;; rounds++) {
-        int met = 0;
-        for (int i = 0; i < width; i++) {
-            const int lane = (standin_group + rounds) % 2 ? width - 1 - i : i;
+        int met = rounds == 0;
+        for (int i = rounds == 0; i < width; i++) {
+            const int lane = rounds > 0 && (standin_group + rounds) % 2 ? width - 1 - i : i;
             if (!resume(lane)) return "no memory for a work-item's stack";
             met += fibers[lane].state == AT_BARRIER;
         }

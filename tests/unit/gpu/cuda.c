@@ -115,6 +115,8 @@ static void computes(void **state)
         assert_memory_equal(got, want, sizeof(want));
 #endif
         assert_int_equal(states[i]->reads, RUNS);
+        assert_int_equal(states[i]->captures, 1); /* a shape is captured once, and a run is one launch */
+        assert_int_equal(states[i]->replays, RUNS);
     }
 }
 
