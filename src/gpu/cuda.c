@@ -91,6 +91,7 @@ static qn_status set_up(qn_gpu_device *d, int index, qn_gpu_device_info *info, q
 {
     size_t free_bytes = 0, all = 0;
     void *slots = NULL;
+    int major = 0;
     QN_TRY(describe(d->lib, index, &d->id, &info->device, err));
     TRY(d, context_retain, &d->context, d->id);
     d->retained = true;
@@ -99,6 +100,9 @@ static qn_status set_up(qn_gpu_device *d, int index, qn_gpu_device_info *info, q
     info->largest = all;
     info->free = free_bytes;
     info->captures = true;
+    info->warps = true;
+    if (d->lib->kind->major) TRY(d, device_attribute, &major, d->lib->kind->major, d->id);
+    info->matrices = major >= 8;
     TRY(d, stream_create, &d->stream, STREAM_ALONE);
     TRY(d, host_alloc, &slots, SLOTS * SLOT_BYTES, HOST_FOR_ALL_DEVICES);
     d->slots = slots;

@@ -14,6 +14,7 @@ typedef struct qn_cuda_kind {
     const char *older;     /* what it is where a function is missing */
     const char *compilers; /* what would have made its kernels */
     int integrated;        /* the attribute's number */
+    int major;             /* that of the compute capability; 0: there is none, nor instructions for matrices */
     bool hip;              /* of the two names of a call the second */
 } qn_cuda_kind;
 extern const qn_cuda_kind qn__cuda_kind, qn__hip_kind;

@@ -12,7 +12,8 @@ const qn_cuda_kind qn__cuda_kind = {.name = "cuda",
                                     .install = "NVIDIA's driver brings it (Debian's package: libcuda1)",
                                     .older = "this driver is older than CUDA 11.4; install a newer one",
                                     .compilers = "nvcc or clang",
-                                    .integrated = 18};
+                                    .integrated = 18,
+                                    .major = 75};
 const qn_cuda_kind qn__hip_kind = {.name = "hip",
                                    .files = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
                                              "libamdhip64.so.5"},

@@ -37,6 +37,8 @@ typedef struct qn_gpu_device_info {
     uint64_t largest; /* bytes of one buffer */
     uint64_t free;    /* bytes that it says are free now; 0: it does not say */
     bool captures;    /* capture_begin and its kin work on this device */
+    bool warps;    /* 32 work-items of a group run as one: for products of few columns rows_NAME (kernels/tiles.cl) */
+    bool matrices; /* matrices of int8 are multiplied by an instruction: for many columns tile_NAME */
 } qn_gpu_device_info;
 
 /* Memory of the host that a device reads and writes without a copy in between (pinned). */
@@ -185,6 +187,7 @@ typedef struct qn_gpu_value {
 } qn_gpu_value;
 void qn__gpu_launch(qn_gpu_builder *b, qn_gpu_kernel kernel, int64_t n_groups, const qn_gpu_value *values, int n_values,
                     const void *sizes, size_t n_sizes);
+const qn_gpu_device_info *qn__gpu_info(const qn_gpu_builder *b);
 #define QN_GPU_LAUNCH(b, kernel, n_groups, sizes, ...) \
     qn__gpu_launch(b, kernel, n_groups, (const qn_gpu_value[]){__VA_ARGS__}, \
                    (int)(sizeof((const qn_gpu_value[]){__VA_ARGS__}) / sizeof(qn_gpu_value)), &(sizes), sizeof(sizes))

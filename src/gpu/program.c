@@ -40,6 +40,8 @@ struct qn_gpu_builder {
     bool nomem;
 };
 
+const qn_gpu_device_info *qn__gpu_info(const qn_gpu_builder *b) { return &b->program->gpu->info; }
+
 void qn__gpu_launch(qn_gpu_builder *b, qn_gpu_kernel kernel, int64_t n_groups, const qn_gpu_value *values, int n_values,
                     const void *sizes, size_t n_sizes)
 {

@@ -259,7 +259,7 @@ CALL(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t *bytes, int device)
 CALL(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *value, int which, int device)
 {
     BEGIN();
-    *value = 0;
+    *value = which == 75 ? 9 : 0; /* the compute capability's first number */
     return device < 40 || which <= 0 ? WRONG("attribute %d of device %d", which, device) : OK;
 }
 CALL(cuDevicePrimaryCtxRetain, hipDevicePrimaryCtxRetain)(void **context, int device)

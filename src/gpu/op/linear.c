@@ -5,21 +5,24 @@
 
 #include "gpu/kernels/sizes.h"
 
-/* What multiplies weights of a format; block: elements of a quantized block of columns, 0 for columns of floats. */
+/* What multiplies weights of a format, in general, and on devices with warps few and many columns; block: elements of a
+ * quantized block of columns, 0 for columns of floats. */
 typedef struct product {
     qn_gpu_kernel kernel;
     int block;
+    qn_gpu_kernel rows, tile;
 } product;
 
 static const product products[QN_DTYPE_COUNT] = {
-#define QN_GPU_INTS(name, block) [QN_DTYPE_##name] = {QN_GPU_linear_##name, block},
+#define QN_GPU_INTS(name, block) \
+    [QN_DTYPE_##name] = {QN_GPU_linear_##name, block, QN_GPU_rows_##name, QN_GPU_tile_##name},
 #include "gpu/kernels/ints.def"
 #undef QN_GPU_INTS
 };
 
 static product product_of(qn_dtype dtype)
 {
-    return products[dtype].block ? products[dtype] : (product){QN_GPU_linear_float, 0};
+    return products[dtype].block ? products[dtype] : (product){.kernel = QN_GPU_linear_float};
 }
 
 static bool accepts(const qn_node *n, qn_error *err)
@@ -55,6 +58,23 @@ static int64_t bytes_of(const qn_node *w, int64_t elems)
     return elems / d->block_elems * d->block_bytes;
 }
 
+/* FEW: up to there a tile's other columns would be idle for the most part. */
+enum { FEW = 2, ROWS_OF_GROUP = 4, TILE_ROWS = 16, TILE_COLUMNS = 32 };
+
+static qn_gpu_kernel choose(const qn_gpu_device_info *info, const product *p, const qn_linear_sizes *s, int64_t *groups)
+{
+    if (p->block && info->matrices && s->n_columns > FEW && !s->u) {
+        *groups = (s->m + TILE_ROWS - 1) / TILE_ROWS * ((s->n_columns + TILE_COLUMNS - 1) / TILE_COLUMNS);
+        return p->tile;
+    }
+    if (p->block && info->warps) {
+        *groups = (s->m + ROWS_OF_GROUP - 1) / ROWS_OF_GROUP * s->n_columns;
+        return p->rows;
+    }
+    *groups = qn__gpu_groups(p->kernel, s->m) * s->n_columns;
+    return p->kernel;
+}
+
 /* The columns, then the products: n_columns of them, which are the rows of x, or several of a token share its x. */
 static void launch_product(qn_gpu_builder *b, const qn_node *n, qn_linear_sizes *s, const qn_node *bias,
                            const qn_node *ids)
@@ -63,17 +83,16 @@ static void launch_product(qn_gpu_builder *b, const qn_node *n, qn_linear_sizes 
     const product p = product_of(w->dtype);
     int64_t rows = 0;
     if (!qn__gpu_rows_at(&x->layout, &s->x, &rows) || !qn__gpu_format(w->dtype, &s->format)) return;
-    const int64_t n_groups = qn__gpu_groups(p.kernel, s->m) * s->n_columns;
+    int64_t n_groups = 0;
+    const qn_gpu_kernel by = choose(qn__gpu_info(b), &p, s, &n_groups);
     if (p.block == 0) {
-        QN_GPU_LAUNCH(b, p.kernel, n_groups, *s, QN_GPU_OF(n), QN_GPU_OF(x), QN_GPU_OF(w), QN_GPU_OF(bias),
-                      QN_GPU_OF(ids));
+        QN_GPU_LAUNCH(b, by, n_groups, *s, QN_GPU_OF(n), QN_GPU_OF(x), QN_GPU_OF(w), QN_GPU_OF(bias), QN_GPU_OF(ids));
         return;
     }
     const qn_gpu_kernel kernel = p.block == 32 ? QN_GPU_quantize_32 : QN_GPU_quantize_256;
     const qn_quantize_sizes q = {.k = s->k, .n_columns = rows, .x = s->x};
     QN_GPU_LAUNCH(b, kernel, qn__gpu_groups(kernel, rows * (s->k / p.block)), q, QN_GPU_SCRATCH(0), QN_GPU_OF(x));
-    QN_GPU_LAUNCH(b, p.kernel, n_groups, *s, QN_GPU_OF(n), QN_GPU_SCRATCH(0), QN_GPU_OF(w), QN_GPU_OF(bias),
-                  QN_GPU_OF(ids));
+    QN_GPU_LAUNCH(b, by, n_groups, *s, QN_GPU_OF(n), QN_GPU_SCRATCH(0), QN_GPU_OF(w), QN_GPU_OF(bias), QN_GPU_OF(ids));
 }
 
 static void launch(qn_gpu_builder *b, const qn_node *n)
