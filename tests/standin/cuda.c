@@ -493,7 +493,8 @@ CALL(cuLaunchKernel, hipModuleLaunchKernel)
         if (!reach(at + from, 1)) return WRONG("%s: value %d lies outside its buffer", k->name, i);
     }
     now.launches++;
-    snprintf(now.last_launch, sizeof(now.last_launch), "%s", k->name);
+    now.rows += strncmp(k->name, "rows_", 5) == 0;
+    now.tiles += strncmp(k->name, "tile_", 5) == 0;
     op o = {.what = LAUNCH, .object = f, .groups = grid_x, .width = block_x, .room = shared};
     o.arguments = keep(k, parameters);
     return o.arguments ? add(find(stream, STREAM), o) : NO_MEMORY;

@@ -15,11 +15,11 @@ typedef struct standin {
 
     /* Counted since standin_reset. */
     int calls, launches, captures, replays, writes, reads, syncs, allocs;
-    int live;             /* objects that are still there */
-    uint64_t live_bytes;  /* of the devices' memory */
-    int n_wrong;          /* breaches of the rules */
-    char wrong[512];      /* the first */
-    char last_launch[64]; /* the kernel */
+    int rows, tiles;     /* launches of kernels for devices with warps: rows_NAME, tile_NAME */
+    int live;            /* objects that are still there */
+    uint64_t live_bytes; /* of the devices' memory */
+    int n_wrong;         /* breaches of the rules */
+    char wrong[512];     /* the first */
 } standin;
 
 /* Exported by the library. */

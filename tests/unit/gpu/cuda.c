@@ -114,6 +114,10 @@ static void computes(void **state)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(QN_CHECKED)
         assert_memory_equal(got, want, sizeof(want));
 #endif
+        assert_int_equal(states[i]->captures, 1); /* a shape is captured once, and a run is one launch */
+        assert_int_equal(states[i]->replays, RUNS);
+        assert_int_equal(states[i]->tiles, !kinds[i].kind->hip); /* three columns */
+        assert_int_equal(states[i]->rows, kinds[i].kind->hip);
         assert_int_equal(states[i]->reads, RUNS);
         assert_int_equal(states[i]->captures, 1); /* a shape is captured once, and a run is one launch */
         assert_int_equal(states[i]->replays, RUNS);
