@@ -3,6 +3,7 @@
  * everything comes back. */
 #include "failing.h"
 
+#include <quern/lens.h>
 #include <quern/tap.h>
 #include <unistd.h>
 
@@ -57,6 +58,40 @@ static void allocations(void **state)
     qn_engine_close(w.engine);
 }
 
+/* The lens and a grid of patches: whole, or not there; taps of others are as they were. */
+static qn_status look(void *ctx, qn_error *err)
+{
+    const work *w = ctx;
+    qn_session *s = NULL;
+    qn_lens *lens = NULL;
+    qn_lens_grid *grid = NULL;
+    qn_token ids[2], other[2];
+    rig_story(0, ids, 2);
+    rig_story(1, other, 2);
+    const qn_lens_options options = {.attention = true, .logits = true};
+    const qn_lens_patch_options words = {.has_words = true, .words = {3, 4}};
+    qn_status status = qn_session_create(w->engine, &(qn_session_options){.n_ctx = 32, .n_batch = 4}, &s, err);
+    if (status == QN_OK) status = qn_session_tap(s, "ffn_out-0=hash", err);
+    if (status == QN_OK) status = qn_lens_create(s, ids, 2, &options, &lens, err);
+    if (status == QN_OK) {
+        assert_true(qn_lens_at(lens, 1, 1)->rank == 1 && qn_lens_n_heads(lens, 1) > 0);
+        status = qn_session_seq_remove(s, 0, 0, -1, err);
+    }
+    if (status == QN_OK) status = qn_lens_patch(s, ids, other, 2, &words, &grid, err);
+    qn_lens_grid_destroy(grid);
+    qn_lens_destroy(lens);
+    qn_session_destroy(s);
+    return status;
+}
+
+static void lens_allocations(void **state)
+{
+    (void)state;
+    work w = {.engine = rig_open(&(tiny){.arch = "qwen3"}, &(qn_engine_options){.n_threads = 1})};
+    fault_sweep("the lens", look, NULL, &w);
+    qn_engine_close(w.engine);
+}
+
 /* The file is a device that is always full: the step fails and is taken back; without the tap all goes on. */
 static void full_disk(void **state)
 {
@@ -83,6 +118,7 @@ static void full_disk(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(allocations), cmocka_unit_test(full_disk)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(allocations), cmocka_unit_test(lens_allocations),
+                                       cmocka_unit_test(full_disk)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }
