@@ -3,8 +3,8 @@
 # are one source, in this order.
 set(QN_KERNELS "")
 foreach(name gpu/kernels/types.cl backend/numbers/exp.h backend/numbers/math.h backend/numbers/attention.h
-    gpu/kernels/sizes.h gpu/kernels/pointwise.h gpu/kernels/prelude.cl quant/iq_grids.inc gpu/kernels/formats.cl
-    gpu/kernels/math.cl gpu/kernels/pointwise.cl gpu/kernels/layers.cl gpu/kernels/lines.cl gpu/kernels/linear.cl
+    gpu/kernels/sizes.h gpu/kernels/pointwise.h gpu/kernels/prelude.cl quant/iq_grids.inc quant/starts.inc gpu/kernels/formats.cl
+    gpu/kernels/math.cl gpu/kernels/pointwise.cl gpu/kernels/pack.cl gpu/kernels/layers.cl gpu/kernels/lines.cl gpu/kernels/linear.cl
     gpu/kernels/attention.cl)
   list(APPEND QN_KERNELS ${CMAKE_SOURCE_DIR}/src/${name})
 endforeach()

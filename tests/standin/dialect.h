@@ -19,6 +19,7 @@ void standin_meet(void);
 #define KERNEL
 #define DEVICE              static inline
 #define CONSTANT            static const
+#define CONSTANT_AT(type)   const type *
 #define GROUP               standin_group
 #define LANE                standin_lane
 #define WIDTH               standin_width

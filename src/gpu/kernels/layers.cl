@@ -116,6 +116,11 @@ KERNEL_3(set_rows, qn_set_rows_sizes, dst, x, rows)
         skip = whole_at(AS(uint8_t, rows), s.id_format, row_at(&s.ids, i)) == row;
     if (skip) return;
     GLOBAL uint8_t *dst = AS(uint8_t, dst) + row * s.dst_bytes;
-    for (int64_t i = LANE; i < s.m && s.format != QN_GPU_Q8_0; i += WIDTH) put_real(dst, s.format, i, x[i]);
-    for (int64_t b = LANE; b < s.m / 32 && s.format == QN_GPU_Q8_0; b += WIDTH) pack_q8_0(x + 32 * b, dst + 34 * b);
+    for (int64_t i = LANE; i < s.m && s.block_bytes == 0; i += WIDTH) put_real(dst, s.format, i, x[i]);
+    for (int64_t b = LANE; b < s.m / 32 && s.block_bytes > 0; b += WIDTH) {
+        if (s.format == QN_GPU_Q8_0)
+            pack_q8_0(x + 32 * b, dst + 34 * b);
+        else
+            pack_block(x + 32 * b, s.format, dst + s.block_bytes * b);
+    }
 }

@@ -60,5 +60,9 @@ DEVICE float exp_of(float x)
     return FLOAT(BITS(1.0f + fma(r * r, q, r)) + (BITS(t) << 23));
 }
 
-/* The tables of quant/iq_grids.inc, which comes next. */
+/* The tables of quant/iq_grids.inc and starts.inc, which come next. */
 #define QN_GRID CONSTANT
+typedef struct qn_start {
+    float codes, shift;
+} qn_start;
+#define STARTS(name, ...) CONSTANT qn_start qn__starts_##name[] = {__VA_ARGS__};

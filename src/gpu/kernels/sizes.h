@@ -83,7 +83,7 @@ typedef struct qn_get_rows_sizes {
 typedef struct qn_set_rows_sizes {
     int64_t m, n, n_rows, dst_bytes; /* x [n, m] into dst [n_rows, m] */
     qn_rows x, ids;
-    int32_t format, id_format;
+    int32_t format, id_format, block_bytes; /* 0: a real format */
 } qn_set_rows_sizes;
 
 typedef struct qn_line_sizes {

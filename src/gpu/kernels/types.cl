@@ -20,6 +20,7 @@ typedef ulong uint64_t;
 #define GLOBAL              __global
 #define LOCAL               __local
 #define CONSTANT            __constant
+#define CONSTANT_AT(type)   __constant type *
 #define GROUP               ((int64_t)get_group_id(0))
 #define LANE                ((int32_t)get_local_id(0))
 #define WIDTH               ((int32_t)get_local_size(0))
@@ -88,6 +89,7 @@ typedef ulong uint64_t;
 #define KERNEL      extern "C" __global__
 #define DEVICE      static __device__ inline
 #define CONSTANT    static __constant__ const
+#define CONSTANT_AT(type) const type *
 #define MEET()      __syncthreads()
 #define IN_ROOM(type, name) \
     extern __shared__ uint64_t room_[]; \

@@ -356,7 +356,13 @@ static qn_node *build_get_rows(rig *r)
 static qn_node *build_set_rows(rig *r)
 {
     qn_node *dst = param(r, r->c->dtype, SHAPE(9, 96), PLAIN, QN_NODE_mutable);
-    qn_node *x = viewed(r, input(r, QN_DTYPE_F32, SHAPE(13, 99), WILD, 0), 'r');
+    qn_node *x = viewed(r,
+                        input(r, QN_DTYPE_F32, SHAPE(13, 99),
+                              r->c->variant == 1 ? WILD
+                              : r->c->variant    ? SMALL
+                                                 : PLAIN,
+                              0),
+                        'r');
     return qn__set_rows(r->g, dst, x, input(r, r->c->other, SHAPE(13), IDS, 8));
 }
 
@@ -427,8 +433,7 @@ static void layers(void **state)
         for (int v = 0; v < 3; v++) {
             try(&(one_case){"attention", build_attention, QN_OP_attention, caches[i], caches[v ? i : (i + 4) % 9], 'c',
                             11 * v + 3 * i, false});
-            if (i < 4)
-                try(&(one_case){"set_rows", build_set_rows, QN_OP_set_rows, caches[i], QN_DTYPE_I32, 'c', v, false});
+            try(&(one_case){"set_rows", build_set_rows, QN_OP_set_rows, caches[i], QN_DTYPE_I32, 'c', v, false});
         }
     assert_int_equal(n_wrong, 0);
 }
