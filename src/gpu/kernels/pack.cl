@@ -83,7 +83,8 @@ DEVICE pack_fit pack_affine_pass(const float *x, const pack_spec *p, float inv, 
     }
     const float unit = 1 / inv, det = sw * qq - sq * sq;
     const bool solvable = det > 1e-4f * sw * qq;
-    const float slope = solvable ? (sw * eq - sq * se) / det : 0, shift = solvable ? (qq * se - sq * eq) / det : se / sw;
+    const float slope = solvable ? (sw * eq - sq * se) / det : 0;
+    const float shift = solvable ? (qq * se - sq * eq) / det : se / sw;
     const float err = ee - slope * eq - shift * se;
     pack_fit f = {unit * (1 + slope), o + shift * unit, higher(err, PACK_NOISE * ee) * unit * unit};
     return f;
