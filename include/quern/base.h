@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* quern/base.h -- what every other Quern header stands on: statuses, errors, the allocator hook, the log hook and
- * counters.
+/* quern/base.h -- what every other Quern header stands on: statuses, errors, the allocator hook, the log hook and,
+ * by quern/metrics.h, counters.
  *
  * Conventions that hold in every public header:
  *  - A function that can fail returns a `qn_status` and takes a `qn_error *err` as its last parameter. `err` belongs to
@@ -105,52 +105,9 @@ typedef enum qn_log_level { QN_LOG_debug, QN_LOG_info, QN_LOG_warn, QN_LOG_error
 typedef void (*qn_log_fn)(void *ctx, qn_log_level level, const char *line);
 QN_API void qn_set_log(qn_log_fn fn, void *ctx);
 
-/* ---- counters -------------------------------------------------------------------------------- */
-
-/* QN_METRIC(name, "what it counts"): process-wide, monotone unless the text says otherwise, relaxed atomics: recording
- * takes 13 ns (bench/metrics.c) and never allocates. */
-/* clang-format off */
-#define QN_METRIC_ROWS(QN_METRIC) \
-    QN_METRIC(gguf_parses,       "GGUF headers parsed from start to end") \
-    QN_METRIC(sched_created,     "schedulers created") \
-    QN_METRIC(graph_builds,      "graphs built symbolically") \
-    QN_METRIC(graph_runs,        "compiled graphs run") \
-    QN_METRIC(compute_ns,        "nanoseconds that those runs took; by operation: qn_op_metrics_snapshot") \
-    QN_METRIC(plan_cache_hits,   "compiled graphs found in a plan cache") \
-    QN_METRIC(plan_cache_misses, "compiled graphs looked for in vain") \
-    QN_METRIC(kernel_tasks,      "graph nodes computed by a backend") \
-    QN_METRIC(transfers,         "values copied from one backend to another during runs") \
-    QN_METRIC(transfer_bytes,    "their bytes") \
-    QN_METRIC(weight_transfers,  "those of weights, which never change and yet were copied in a run") \
-    QN_METRIC(uploads,           "transfers from the host to a device with memory of its own") \
-    QN_METRIC(upload_bytes,      "their bytes") \
-    QN_METRIC(downloads,         "transfers from such a device to the host") \
-    QN_METRIC(download_bytes,    "their bytes") \
-    QN_METRIC(launches,          "kernels, and graphs of captured kernels, that a device was told to compute") \
-    QN_METRIC(captures,          "graphs of kernels captured on a device") \
-    QN_METRIC(device_allocs,     "pieces of memory taken of devices, and of the host for their transfers") \
-    QN_METRIC(inputs_shared,     "products compiled to use what their neighbour prepared") \
-    QN_METRIC(allocs,            "allocations made through the allocator hook") \
-    QN_METRIC(frees,             "allocations given back") \
-    QN_METRIC(live_bytes,        "bytes allocated at present (a gauge)") \
-    QN_METRIC(peak_bytes,        "highest live_bytes since the last reset (a gauge)") \
-    QN_METRIC(mapped_bytes,      "bytes of files mapped at present (a gauge)") \
-    QN_METRIC(populated_bytes,   "bytes of mapped files that a loading policy read") \
-    QN_METRIC(read_bytes,        "bytes read from files by copying, mappings not counted") \
-    QN_METRIC(pool_hits,         "tensors whose memory had waited in the context's pool: no allocation")
-/* clang-format on */
-
-typedef struct qn_metrics {
-#define QN_METRIC_FIELD(name, text) uint64_t name;
-    QN_METRIC_ROWS(QN_METRIC_FIELD)
-#undef QN_METRIC_FIELD
-} qn_metrics;
-
-QN_API void qn_metrics_snapshot(qn_metrics *out);
-/* Sets counters to 0; gauges keep their value, the peak becomes the present live_bytes. */
-QN_API void qn_metrics_reset(void);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include <quern/metrics.h>
 #endif

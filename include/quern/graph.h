@@ -21,8 +21,30 @@ typedef struct qn_node qn_node;
  * A view's strides (in elements) are given when it is not row-major, its offset when it is not 0. dot:  for Graphviz: a
  * box a node, a cluster a layer. svg:  a drawing for any browser: boxes for computations and views, rounded chips for
  * inputs and params beside every user. Names are shown with control bytes, quotes, backslashes and broken UTF-8 as
- * \xNN. Colours tell the backend or the measured time. */
+ * \xNN. Colours tell the backend, or what was asked for. */
 typedef enum qn_graph_format { QN_GRAPH_text, QN_GRAPH_dot, QN_GRAPH_svg } qn_graph_format;
+
+/* What colours tell: QN_GRAPH_COLOR(name, "what"). */
+/* clang-format off */
+#define QN_GRAPH_COLOR_ROWS(QN_GRAPH_COLOR) \
+    QN_GRAPH_COLOR(backend, "where a node is computed") \
+    QN_GRAPH_COLOR(kind,    "what kind of operation it is") \
+    QN_GRAPH_COLOR(time,    "what it took, white to red") \
+    QN_GRAPH_COLOR(bytes,   "what it must read and write, white to red")
+/* clang-format on */
+#define QN_GRAPH_COLOR_ENUM(name, text) QN_GRAPH_COLOR_##name,
+typedef enum qn_graph_color { QN_GRAPH_COLOR_ROWS(QN_GRAPH_COLOR_ENUM) QN_GRAPH_COLOR_COUNT } qn_graph_color;
+#undef QN_GRAPH_COLOR_ENUM
+QN_API const char *qn_graph_color_name(int color); /* "?" when there is none */
+
+/* The graph that a step of a recording ran (quern/trace.h), as it ran; without the attributes of operations, which a
+ * recording does not have. node_ns, node_bytes: [n_nodes of the plan] by id, what each took and must touch
+ * (qn_trace_cost_of); NULL: not known, which colouring by it refuses. layer -1 prints all. *out is freed with qn_free.
+ * format for an operation that this version does not know, nomem. */
+struct qn_trace_step;
+QN_API qn_status qn_trace_print_graph(const struct qn_trace_step *step, const double *node_ns, const double *node_bytes,
+                                      int layer, qn_graph_format format, qn_graph_color color, char **out,
+                                      qn_error *err);
 
 /* Borrowed answers about a node, valid while its graph lives. */
 QN_API const char *qn_node_op_name(const qn_node *node);
@@ -66,18 +88,6 @@ typedef struct qn_pass_stats {
     int32_t changed;                   /* nodes replaced, rewritten or removed */
     int64_t ns;                        /* that it took */
 } qn_pass_stats;
-
-/* ---- what operations cost ---- */
-
-/* Process-wide, by operation: how often backends computed it since the last reset, and how long that took. Always on:
- * some 20 ns a node (bench/metrics.c), no allocation. Thread-safe; a run's numbers arrive when it ends. */
-typedef struct qn_op_metrics {
-    const char *op; /* as in qn_node_op_name */
-    uint64_t count, ns;
-} qn_op_metrics;
-/* Rows of the operations that ran at all; returns how many there are and fills the first `max`. */
-QN_API int qn_op_metrics_snapshot(qn_op_metrics *out, int max);
-QN_API void qn_op_metrics_reset(void);
 
 #ifdef __cplusplus
 }

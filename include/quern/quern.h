@@ -22,6 +22,7 @@
 #include <quern/lens.h>
 #include <quern/machine.h>
 #include <quern/messages.h>
+#include <quern/metrics.h>
 #include <quern/nn.h>
 #include <quern/npy.h>
 #include <quern/ops.h>

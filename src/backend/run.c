@@ -186,7 +186,9 @@ qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
     if (status != QN_OK) (void)qn__exec_wait(e, NULL); /* what was started is over when a run fails */
     if (recording.ring) qn__exec_recorded(e, &recording);
     QN_COUNT(graph_runs, 1);
-    QN_COUNT(compute_ns, qn__now_ns() - start);
+    const int64_t took = qn__now_ns() - start;
+    QN_COUNT(compute_ns, took);
+    QN_OBSERVE(graph_run, took);
     return status;
 }
 

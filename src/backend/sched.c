@@ -150,10 +150,12 @@ qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_
                             qn_error *err)
 {
     qn_exec *e;
+    const int64_t start = qn__now_ns();
     const uint64_t began = qn__trace_begin();
     QN_TRY(exec_create(s, graph, NULL, NULL, &e, err));
     const qn_status status = qn__exec_compile(e, err);
     qn__trace_end(QN_TRACE_compile, began);
+    QN_OBSERVE(compile, qn__now_ns() - start);
     if (status != QN_OK) {
         qn__exec_destroy(e);
         return status;

@@ -3,6 +3,8 @@
 #include "base/append.h"
 #include "base/error.h"
 #include "base/file_kind.h"
+#include "base/metrics.h"
+#include "base/thread.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -44,9 +46,12 @@ bool qn__append_put(int fd, const void *bytes, size_t n)
 {
     const char *p = bytes;
     while (n > 0) {
+        const int64_t start = qn__now_ns();
         const ssize_t k = write(fd, p, n);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) return false;
+        QN_COUNT(written_bytes, k);
+        QN_COUNT(write_ns, qn__now_ns() - start);
         p += k;
         n -= (size_t)k;
     }

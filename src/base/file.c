@@ -161,8 +161,11 @@ qn_status qn__writer_open(const char *path, qn_writer **out, qn_error *err)
 static void write_out(qn_writer *w, const char *p, size_t n)
 {
     while (n > 0 && w->error == 0) {
+        const int64_t start = qn__now_ns();
         const ssize_t got = write(w->fd, p, n < INT_MAX ? n : INT_MAX);
         if (got > 0) {
+            QN_COUNT(written_bytes, got);
+            QN_COUNT(write_ns, qn__now_ns() - start);
             p += got;
             n -= (size_t)got;
         } else if (got == 0 || errno != EINTR) {
@@ -239,12 +242,14 @@ static qn_status read_fd(int fd, const char *name, size_t max_bytes, size_t expe
             if (!qn__str_reserve(s, s->len + READ_STEP)) return QN_FAIL_NOMEM(err, s->len + READ_STEP);
             room = s->cap - s->len;
         }
+        const int64_t start = qn__now_ns();
         const ssize_t got = read(fd, s->data + s->len, room < INT_MAX ? room : INT_MAX);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return QN_FAIL(err, io, "cannot read %s: %s", name, strerror(errno));
         if (got == 0) break;
         s->len += (size_t)got;
         QN_COUNT(read_bytes, got);
+        QN_COUNT(read_ns, qn__now_ns() - start);
         if (s->len > max_bytes) return too_long(name, max_bytes, err);
     }
     s->data[s->len] = '\0';

@@ -3,6 +3,8 @@
 #include "base/grow.h"
 #include "base/error.h"
 #include "base/file_kind.h"
+#include "base/metrics.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,9 +28,12 @@ qn_status qn__grow_write(int fd, const char *path, uint64_t at, const void *byte
 {
     const char *p = bytes;
     while (n > 0) {
+        const int64_t start = qn__now_ns();
         const ssize_t got = pwrite(fd, p, n < INT_MAX ? n : INT_MAX, (off_t)at);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return fail(path, got == 0 ? EIO : errno, err);
+        QN_COUNT(written_bytes, got);
+        QN_COUNT(write_ns, qn__now_ns() - start);
         p += got;
         n -= (size_t)got;
         at += (uint64_t)got;

@@ -62,7 +62,7 @@ qn_status qn__map_open(const char *path, qn_map *out, qn_error *err)
         }
         map.data = p;
     }
-    QN_COUNT(mapped_bytes, map.size);
+    QN_GAUGE_ADD(mapped_bytes, map.size);
     qn__trace_map_added(map.data, map.size, map.path, map.fd);
     *out = map;
     return QN_OK;
@@ -74,7 +74,7 @@ void qn__map_close(qn_map *map)
     qn__trace_map_removed(map->data);
     if (map->size > 0) munmap((void *)(uintptr_t)map->data, map->size);
     close(map->fd);
-    QN_UNCOUNT(mapped_bytes, map->size);
+    QN_GAUGE_SUB(mapped_bytes, map->size);
     qn__free(map->path);
     *map = (qn_map){.fd = -1};
 }
@@ -121,6 +121,7 @@ qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,
     char quoted[QN_PATH_QUOTED];
     for (size_t done = 0; done < size;) {
         const size_t step = size - done < POPULATE_STEP ? size - done : POPULATE_STEP;
+        const int64_t start = qn__now_ns();
         const int e = populate(map, offset + done, step);
         if (e != 0) {
             return QN_FAIL(err, io, "cannot read '%s' at offset %zu: %s", qn__path_quote(quoted, map->path),
@@ -128,6 +129,7 @@ qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,
         }
         done += step;
         QN_COUNT(populated_bytes, step);
+        QN_COUNT(populate_ns, qn__now_ns() - start);
         if (progress != NULL && !progress(ctx, done, size)) {
             return QN_FAIL(err, cancelled, "reading '%s' was stopped after %zu of %zu bytes",
                            qn__path_quote(quoted, map->path), done, size);

@@ -57,9 +57,9 @@ bool qn__add_size(size_t a, size_t b, size_t *out)
 static void count_alloc(size_t total)
 {
     QN_COUNT(allocs, 1);
-    const uint64_t live = atomic_fetch_add_explicit(&qn__metrics.live_bytes, total, memory_order_relaxed) + total;
-    uint64_t peak = QN_METRIC_READ(peak_bytes);
-    while (live > peak && !atomic_compare_exchange_weak_explicit(&qn__metrics.peak_bytes, &peak, live,
+    const uint64_t live = atomic_fetch_add_explicit(&qn__gauges.live_bytes, total, memory_order_relaxed) + total;
+    uint64_t peak = QN_GAUGE_READ(peak_bytes);
+    while (live > peak && !atomic_compare_exchange_weak_explicit(&qn__gauges.peak_bytes, &peak, live,
                                                                  memory_order_relaxed, memory_order_relaxed)) {}
 }
 
@@ -112,7 +112,7 @@ void qn__free(void *ptr)
     char *raw = (char *)ptr - h->lead;
     h->magic = MAGIC_DEAD;
     QN_COUNT(frees, 1);
-    QN_UNCOUNT(live_bytes, total);
+    QN_GAUGE_SUB(live_bytes, total);
     hook.release(hook.ctx, raw, total);
 }
 

@@ -288,7 +288,7 @@ int cli_command_bench(int argc, char **argv)
         status = cli_recording_start(&plan.recording, argc, argv);
     if (status == CLI_OK) status = plan.n_models ? run_all(&plan, &progress, &table) : run_peaks(&plan, &table);
     cli_progress_end(&progress.bar);
-    cli_recording_stop(&plan.recording, status);
+    status = cli_recording_stop(&plan.recording, status);
     /* What was measured before a failure or an interruption is shown all the same; the status tells. */
     if (table.n_rows > 0 || (plan.n_models == 0 && status == CLI_OK)) {
         const int printed = plan.print(&table, plan.repetitions, plan.roofline);

@@ -98,7 +98,7 @@ int cli_command_eval(int argc, char **argv)
         status =
             cli_write_stats(stats, session,
                             &(cli_times){.prompt_tokens = n, .prompt_seconds = (double)(cli_now_ns() - start) * 1e-9});
-    cli_recording_stop(&recording, status);
+    status = cli_recording_stop(&recording, status);
     free(ids);
     qn_session_destroy(session);
     qn_engine_close(engine);

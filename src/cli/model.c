@@ -166,7 +166,7 @@ static json_t *metrics_json(void)
     qn_metrics m;
     json_t *root = json_object();
     qn_metrics_snapshot(&m);
-#define ROW(name, text) json_object_set_new(root, #name, json_integer((json_int_t)m.name));
+#define ROW(name, unit, text) json_object_set_new(root, #name, json_integer((json_int_t)m.name));
     QN_METRIC_ROWS(ROW)
 #undef ROW
     return root;

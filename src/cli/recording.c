@@ -76,7 +76,21 @@ int cli_recording_start(cli_recording *r, int argc, char **argv)
     return CLI_OK;
 }
 
-void cli_recording_stop(cli_recording *r, int status)
+static int write_metrics(const cli_recording *r)
+{
+    const size_t n = r->metrics ? strlen(r->metrics) : 0;
+    const bool prometheus = n > 5 && strcmp(r->metrics + n - 5, ".prom") == 0;
+    qn_error err;
+    char *text;
+    if (!r->metrics) return CLI_OK;
+    if (qn_metrics_print(prometheus ? QN_METRICS_prometheus : QN_METRICS_json, &text, &err) != QN_OK)
+        return cli_fail_error(&err);
+    const int status = cli_write_text(r->metrics, text, strlen(text));
+    qn_free(text);
+    return status;
+}
+
+static void stop(cli_recording *r, int status)
 {
     qn_trace_summary s;
     qn_error err;
@@ -92,4 +106,11 @@ void cli_recording_stop(cli_recording *r, int status)
     if (s.dropped)
         cli_note("--trace %s: %llu of %llu records were lost: the writer got too little time", r->file,
                  (unsigned long long)s.dropped, (unsigned long long)(s.dropped + s.events));
+}
+
+int cli_recording_stop(cli_recording *r, int status)
+{
+    stop(r, status);
+    const int written = write_metrics(r);
+    return status != CLI_OK ? status : written;
 }

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 
 typedef struct cli_recording {
-    const char *file, *ops, *layers, *tokens, *phase, *limit, *last, *if_slow;
+    const char *file, *ops, *layers, *tokens, *phase, *limit, *last, *if_slow, *metrics;
     bool no_tokens, no_experts, on;
 } cli_recording;
 
@@ -28,12 +28,16 @@ typedef struct cli_recording {
     {"trace-last", 0, CLI_STRING, &(r).last, "SIZE", \
      "keep the last records in memory; write them at SIGUSR1, an error, or a slow step", 0, 0, NULL}, \
     {"trace-if-slow", 0, CLI_STRING, &(r).if_slow, "X", \
-     "with --trace-last: write when a step takes X times the median, such as 3x", 0, 0, NULL}
+     "with --trace-last: write when a step takes X times the median, such as 3x", 0, 0, NULL}, \
+    {"metrics", 0, CLI_STRING, &(r).metrics, "FILE", \
+     "write counters, times by operation and histograms at the end, as JSON; as Prometheus reads it to NAME.prom", 0, \
+     0, NULL}
 /* clang-format on */
 
 /* Starts when --trace was given. CLI_OK, or a message. argv: of the command, for who reads the file. */
 int cli_recording_start(cli_recording *r, int argc, char **argv);
-/* Stops what start has started, and says on standard error what was lost; `status` is the command's. */
-void cli_recording_stop(cli_recording *r, int status);
+/* Stops what start has started, writes --metrics, and says on standard error what was lost; `status` is the command's,
+ * and what is returned is that, or what went wrong with --metrics where nothing else did. */
+int cli_recording_stop(cli_recording *r, int status);
 
 #endif

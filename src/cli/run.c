@@ -263,7 +263,7 @@ int cli_command_run(int argc, char **argv)
         const int stats_status = cli_write_stats(s.o.stats, s.session, &s.times);
         if (status == CLI_OK) status = stats_status;
     }
-    cli_recording_stop(&s.o.recording, status);
+    status = cli_recording_stop(&s.o.recording, status);
     stop_text_deinit(&s.stop);
     free(s.piece);
     free(s.prompt_file);

@@ -453,7 +453,7 @@ int cli_command_train(int argc, char **argv)
             if (r.info.best_step) fprintf(stderr, ", %.4f bits per byte held out", r.info.best_bits_per_byte);
             fprintf(stderr, "; %.0f MiB of memory at most\n", (double)metrics.peak_bytes / (1 << 20));
         }
-        cli_recording_stop(&c.recording, status);
+        status = cli_recording_stop(&c.recording, status);
         qn_trainer_destroy(r.trainer);
     }
     free(config_text);

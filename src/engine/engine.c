@@ -4,6 +4,7 @@
  * makes a copy. */
 #include "engine/engine.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/str.h"
 #include "format/native.h"
 #include <stdio.h>
@@ -205,6 +206,9 @@ static void fill_load(qn_engine *e, const qn_engine_options *options, int64_t st
     const int64_t end = qn__now_ns();
     info->load_seconds = (double)(end - start) * 1e-9;
     info->load_bytes = info->copied_bytes + (reads_now(options->policy) ? qn_gguf_file_bytes(e->file) : 0);
+    QN_COUNT(loads, 1);
+    QN_COUNT(load_bytes, info->load_bytes);
+    if (info->load_bytes) QN_COUNT(load_ns, end - copy_start);
     info->load_gb_s = info->load_bytes ? (double)info->load_bytes / (double)(end - copy_start + 1) : 0;
 }
 
@@ -245,9 +249,11 @@ qn_status qn_engine_open(const char *path, const qn_engine_options *options, qn_
     e->arena = arena;
     qn__mutex_init(&e->lock);
     qn__turns_init(&e->turns);
+    const int64_t start = qn__now_ns();
     const uint64_t began = qn__trace_begin();
     const qn_status status = open_engine(e, path, options ? options : &defaults, err);
     qn__trace_end(QN_TRACE_load, began);
+    QN_OBSERVE(load, qn__now_ns() - start);
     if (status != QN_OK) {
         qn_engine_close(e);
         return status;

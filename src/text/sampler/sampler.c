@@ -3,6 +3,7 @@
  * after create. */
 #include "text/sampler/sampler.h"
 #include "base/error.h"
+#include "base/metrics.h"
 #include "base/trace.h"
 
 #include <float.h>
@@ -167,9 +168,11 @@ static qn_status sample(qn_sampler *s, const float *logits, const uint32_t *mask
 qn_status qn_sampler_sample_masked(qn_sampler *s, const float *logits, const uint32_t *mask, qn_token *out,
                                    qn_error *err)
 {
+    const int64_t start = qn__now_ns();
     const uint64_t began = qn__trace_begin();
     const qn_status status = sample(s, logits, mask, out, err);
     qn__trace_end(QN_TRACE_sample, began);
+    QN_OBSERVE(sample, qn__now_ns() - start);
     return status;
 }
 

@@ -15,20 +15,20 @@ static void maps_the_bytes(void **state)
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 31);
     const char *path = write_file("plain", bytes, sizeof bytes);
     const int fds = count_open_fds();
-    const uint64_t mapped = QN_METRIC_READ(mapped_bytes), read = QN_METRIC_READ(read_bytes);
+    const uint64_t mapped = QN_GAUGE_READ(mapped_bytes), read = QN_METRIC_READ(read_bytes);
     qn_map map;
     assert_int_equal(qn__map_open(path, &map, NULL), QN_OK);
     assert_int_equal(map.size, sizeof bytes);
     assert_memory_equal(map.data, bytes, sizeof bytes);
     assert_string_equal(map.path, path);
-    assert_int_equal(QN_METRIC_READ(mapped_bytes) - mapped, sizeof bytes);
+    assert_int_equal(QN_GAUGE_READ(mapped_bytes) - mapped, sizeof bytes);
     assert_int_equal(QN_METRIC_READ(read_bytes), read);
     char direct[16];
     assert_int_equal(pread(map.fd, direct, 16, 100), 16);
     assert_memory_equal(direct, bytes + 100, 16);
     qn__map_close(&map);
     assert_int_equal(map.fd, -1);
-    assert_int_equal(QN_METRIC_READ(mapped_bytes), mapped);
+    assert_int_equal(QN_GAUGE_READ(mapped_bytes), mapped);
     qn__map_close(&map);
     assert_int_equal(count_open_fds(), fds);
 }
@@ -107,7 +107,7 @@ static void no_room(void **state)
     (void)state;
     struct rlimit old, limit;
     const char *path = write_text("vast", "begin");
-    const uint64_t mapped = QN_METRIC_READ(mapped_bytes), live = QN_METRIC_READ(live_bytes);
+    const uint64_t mapped = QN_GAUGE_READ(mapped_bytes), live = QN_GAUGE_READ(live_bytes);
     assert_int_equal(truncate(path, (off_t)1 << 40), 0);
     getrlimit(RLIMIT_AS, &old);
     limit = old;
@@ -115,8 +115,8 @@ static void no_room(void **state)
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
     check_refused(path, QN_STATUS_io, "cannot map the 1099511627776 bytes of '");
     assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
-    assert_int_equal(QN_METRIC_READ(mapped_bytes), mapped);
-    assert_int_equal(QN_METRIC_READ(live_bytes), live);
+    assert_int_equal(QN_GAUGE_READ(mapped_bytes), mapped);
+    assert_int_equal(QN_GAUGE_READ(live_bytes), live);
 }
 #define NO_ROOM cmocka_unit_test(no_room),
 #else

@@ -59,11 +59,90 @@ static void from_threads(void **state)
     qn__team_destroy(team);
 }
 
+/* metrics_print.c: what stands where; the forms are read by others in tests/oracle/metrics.py. */
+static void printed(void **state)
+{
+    (void)state;
+    char *json = NULL, *text = NULL;
+    qn_metrics_reset();
+    qn_op_metrics_reset();
+    qn__op_count(QN_OP_add, 2, 70);
+    qn__op_count(QN_OP_linear, 5, 1500000000);
+    QN_COUNT(read_bytes, 3000);
+    QN_COUNT(read_ns, 2000);
+    QN_OBSERVE(sample, 1001);
+    QN_OBSERVE(sample, 1000000000);
+    assert_int_equal(qn_metrics_print(QN_METRICS_json, &json, NULL), QN_OK);
+    assert_int_equal(qn_metrics_print(QN_METRICS_prometheus, &text, NULL), QN_OK);
+    static const char *const in_json[] = {
+        "\"read_bytes\": 3000,",
+        "\"read_ns\": 2000,",
+        "\"read\": 1500000000,",
+        "\"write\": null,",
+        "\"sample\": {\"count\": 2, \"sum_ns\": 1000001001, \"buckets\": [[1000, 0], [2000, 1], [4000, 0], ",
+        "[1048576000, 1], ",
+        "[null, 0]]}",
+        "\"ops\": [\n    {\"op\": \"linear\", \"count\": 5, \"ns\": 1500000000},\n    {\"op\": \"add\", \"count\": 2, "
+        "\"ns\": 70}\n  ]\n}\n"};
+    static const char *const in_text[] = {
+        "# TYPE quern_read_bytes_total counter\nquern_read_bytes_total 3000\n",
+        "quern_read_seconds_total 0.000002000\n",
+        "quern_read_bytes_per_second 1500000000\n",
+        "quern_write_bytes_per_second NaN\n",
+        "quern_sample_seconds_bucket{le=\"1e-06\"} 0\nquern_sample_seconds_bucket{le=\"2e-06\"} 1\n",
+        "quern_sample_seconds_bucket{le=\"0.524288\"} 1\nquern_sample_seconds_bucket{le=\"1.048576\"} 2\n",
+        "quern_sample_seconds_bucket{le=\"+Inf\"} 2\nquern_sample_seconds_sum 1.000001001\nquern_sample_seconds_count "
+        "2\n",
+        "quern_op_runs_total{op=\"linear\"} 5\nquern_op_runs_total{op=\"add\"} 2\n",
+        "quern_op_seconds_total{op=\"linear\"} 1.500000000\n"};
+    for (size_t i = 0; i < sizeof in_json / sizeof in_json[0]; i++)
+        if (!strstr(json, in_json[i])) fail_msg("no %s in %s", in_json[i], json);
+    for (size_t i = 0; i < sizeof in_text / sizeof in_text[0]; i++)
+        if (!strstr(text, in_text[i])) fail_msg("no %s in %s", in_text[i], text);
+    qn_free(json);
+    qn_free(text);
+}
+
+/* Operations for which there is no room go on as they were. */
+static void taken(void **state)
+{
+    (void)state;
+    qn_op_metrics rows[2];
+    qn_op_metrics_reset();
+    qn__op_count(QN_OP_add, 1, 7);
+    qn__op_count(QN_OP_linear, 3, 100);
+    assert_int_equal(qn_op_metrics_take(rows, 1), 2);
+    const char *first = rows[0].op;
+    assert_int_equal(qn_op_metrics_take(rows, 2), 1);
+    assert_string_not_equal(rows[0].op, first);
+    assert_int_equal(qn_op_metrics_take(rows, 2), 0);
+}
+
+static void *no_alloc(void *ctx, size_t size, size_t align)
+{
+    (void)ctx, (void)size, (void)align;
+    return NULL;
+}
+
+static void no_release(void *ctx, void *ptr, size_t size) { (void)ctx, (void)ptr, (void)size; }
+
+static void no_memory(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    qn_error err = {0};
+    qn_set_allocator(&(qn_allocator){no_alloc, no_release, NULL});
+    const qn_status status = qn_metrics_print(QN_METRICS_json, &text, &err);
+    qn_set_allocator(NULL);
+    assert_int_equal(status, QN_STATUS_nomem);
+    assert_null(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(totals),
-        cmocka_unit_test(from_threads),
+        cmocka_unit_test(totals), cmocka_unit_test(from_threads), cmocka_unit_test(printed),
+        cmocka_unit_test(taken),  cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
