@@ -354,6 +354,9 @@ QN_API void qn_session_get_stats(const qn_session *session, qn_session_stats *ou
  * qn_free. */
 QN_API qn_status qn_session_print_graph(qn_session *session, int32_t n_tokens, int layer, qn_graph_format format,
                                         char **out, qn_error *err);
+/* The same in other colours: not by time, since nothing has run. */
+QN_API qn_status qn_session_print_colored(qn_session *session, int32_t n_tokens, int layer, qn_graph_format format,
+                                          qn_graph_color color, char **out, qn_error *err);
 /* The graph that ran last, as it ran. While timing is on, runs note each node's time and the picture is coloured by
  * it. state when nothing ran since the last change of graphs. */
 QN_API void qn_session_set_timing(qn_session *session, bool on);

@@ -94,6 +94,9 @@ QN_API qn_status qn_trace_stop(qn_trace_summary *summary, qn_error *err);
 QN_API bool qn_trace_is_on(void);
 /* With last_bytes: writes what is kept, soon, from another thread. May be called in a signal handler. */
 QN_API void qn_trace_dump(void);
+/* With last_bytes: what is kept now, as the bytes of a file; the caller frees *out with qn_free. Waits for the writer,
+ * some 20 ms. state when no recording keeps the last, nomem. Thread-safe; not inside of a callback of a run. */
+QN_API qn_status qn_trace_copy(char **out, size_t *n, qn_error *err);
 /* A mark at this time on this thread, of at most 255 bytes. Costs a load when no recording is on. */
 QN_API void qn_trace_mark(const char *text);
 /* A span of this thread: from what qn_trace_time returned to now. */

@@ -113,13 +113,18 @@ qn_status qn__look_take(qn_str *text, qn_status status, char **out, qn_error *er
 }
 
 qn_status qn__sched_print_graph(const qn_sched *s, const qn_graph *graph, int layer, const double *node_ns,
-                                const char *title, qn_graph_format format, char **out, qn_error *err)
+                                const char *title, qn_graph_format format, qn_graph_color color, char **out,
+                                qn_error *err)
 {
     const char *names[QN_MAX_PLACES] = {0};
     qn_str text = {0};
     for (int p = 0; p < s->n_backends; p++) names[p] = s->backends[p]->name;
-    const qn_print_options options = {
-        .layer = layer, .by_layer_only = layer >= 0, .node_ns = node_ns, .place_names = names, .title = title};
+    const qn_print_options options = {.layer = layer,
+                                      .by_layer_only = layer >= 0,
+                                      .node_ns = node_ns,
+                                      .place_names = names,
+                                      .title = title,
+                                      .color = color};
     const qn_status status = qn__graph_print(graph, format, &options, &text, err);
     return qn__look_take(&text, status, out, err);
 }

@@ -106,7 +106,8 @@ typedef struct qn_node_times {
 qn_status qn__exec_prepare_times(const qn_exec *e, qn_node_times *times, qn_error *err);
 /* With the backends' names; `layer` -1 prints all; node_ns may be NULL. *out is freed with qn_free. */
 qn_status qn__sched_print_graph(const qn_sched *s, const qn_graph *graph, int layer, const double *node_ns,
-                                const char *title, qn_graph_format format, char **out, qn_error *err);
+                                const char *title, qn_graph_format format, qn_graph_color color, char **out,
+                                qn_error *err);
 /* The text as the caller's, unless `status` or the text has failed; the buffer ends. */
 qn_status qn__look_take(qn_str *text, qn_status status, char **out, qn_error *err);
 

@@ -41,9 +41,9 @@ qn_status qn__session_refined(qn_session *s, int32_t n_tokens, int32_t n_out, qn
 void qn_session_set_timing(qn_session *s, bool on) { s->timing = on; }
 
 static qn_status print(const qn_session *s, const qn_graph *graph, int layer, const double *node_ns,
-                       qn_graph_format format, char **out, qn_error *err)
+                       qn_graph_format format, qn_graph_color color, char **out, qn_error *err)
 {
-    return qn__sched_print_graph(s->sched, graph, layer, node_ns, s->engine->info.name, format, out, err);
+    return qn__sched_print_graph(s->sched, graph, layer, node_ns, s->engine->info.name, format, color, out, err);
 }
 
 static qn_status check_layer(const qn_session *s, int layer, qn_error *err)
@@ -58,19 +58,26 @@ qn_status qn_session_print_last(qn_session *s, int layer, qn_graph_format format
     QN_TRY(qn__session_idle(s, err));
     QN_TRY(check_layer(s, layer, err));
     if (!s->last) return QN_FAIL(err, state, "no graph has run yet");
-    return print(s, qn__exec_graph(s->last), layer, s->last_timed ? s->times.ns : NULL, format, out, err);
+    const qn_graph_color color = s->last_timed ? QN_GRAPH_COLOR_time : QN_GRAPH_COLOR_backend;
+    return print(s, qn__exec_graph(s->last), layer, s->last_timed ? s->times.ns : NULL, format, color, out, err);
 }
 
-qn_status qn_session_print_graph(qn_session *s, int32_t n_tokens, int layer, qn_graph_format format, char **out,
-                                 qn_error *err)
+qn_status qn_session_print_colored(qn_session *s, int32_t n_tokens, int layer, qn_graph_format format,
+                                   qn_graph_color color, char **out, qn_error *err)
 {
     QN_TRY(qn__session_idle(s, err));
     qn_graph *graph = NULL;
     QN_TRY(check_layer(s, layer, err));
     QN_TRY(qn__session_refined(s, n_tokens, 1, &graph, NULL, NULL, err));
-    const qn_status status = print(s, graph, layer, NULL, format, out, err);
+    const qn_status status = print(s, graph, layer, NULL, format, color, out, err);
     qn__graph_destroy(graph);
     return status;
+}
+
+qn_status qn_session_print_graph(qn_session *s, int32_t n_tokens, int layer, qn_graph_format format, char **out,
+                                 qn_error *err)
+{
+    return qn_session_print_colored(s, n_tokens, layer, format, QN_GRAPH_COLOR_backend, out, err);
 }
 
 qn_status qn_session_print_plan(qn_session *s, int32_t n_tokens, char **out, qn_error *err)

@@ -260,7 +260,9 @@ void qn__passes_print(const qn_pass_report *report, qn_str *out);
 typedef struct qn_print_options {
     int layer;                      /* only this layer; -1 the whole graph */
     bool by_layer_only;             /* use `layer` */
-    const double *node_ns;          /* n_nodes measured times for colouring, or NULL: coloured by backend */
+    const double *node_ns;          /* n_nodes measured times, or NULL */
+    const double *node_bytes;       /* n_nodes, what each touches; NULL: as qn__node_cost has it */
+    qn_graph_color color;           /* by time: node_ns is there */
     const char *const *place_names; /* indexed by place; NULL prints numbers */
     const char *title;
 } qn_print_options;

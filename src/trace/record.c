@@ -25,7 +25,8 @@ typedef struct recorder {
     qn_str block; /* packed */
     char *lists[4];
     qn_worker *worker;
-    qn_bell *bell;
+    qn_bell *bell, *copied;
+    qn_str *_Atomic copy_to; /* asked for, and not there yet */
     _Atomic bool stop;
     qn_str usage; /* rows that are not written yet */
     uint32_t n_usage;
@@ -317,6 +318,16 @@ static void dump(recorder *r, const char *why)
     qn__trace_sink_dump(&r->sink, r->block.data, r->block.len);
 }
 
+/* For who waits for it in qn_trace_copy. */
+static void copy(recorder *r, qn_str *to)
+{
+    drain(r, true);
+    pack_end(r, "asked for");
+    qn__trace_sink_copy(&r->sink, r->block.data, r->block.len, to);
+    atomic_store_explicit(&r->copy_to, NULL, memory_order_release);
+    qn__bell_ring(r->copied);
+}
+
 static void write_on(void *arg)
 {
     recorder *r = arg;
@@ -324,6 +335,8 @@ static void write_on(void *arg)
     while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
         drain(r, false);
         if (atomic_exchange_explicit(&dump_wanted, false, memory_order_relaxed)) dump(r, "asked for");
+        qn_str *to = atomic_load_explicit(&r->copy_to, memory_order_acquire);
+        if (to) copy(r, to);
         if (r->encoder.slow) dump(r, "a slow step");
         r->encoder.slow = false;
         qn__bell_wait(r->bell, LOOK_MS);
@@ -337,6 +350,7 @@ static void recorder_destroy(recorder *r)
     if (!r) return;
     qn__worker_destroy(r->worker);
     qn__bell_destroy(r->bell);
+    qn__bell_destroy(r->copied);
     qn__trace_packer_destroy(r->packer);
     qn__trace_encoder_deinit(&r->encoder);
     qn__trace_bytes_deinit(&r->bytes);
@@ -389,6 +403,7 @@ static qn_status create(recorder *r, const char *path, const qn_trace_options *o
         return QN_FAIL_NOMEM(err, (size_t)1 << 20);
     QN_TRY(qn__trace_packer_create(&r->packer, err));
     QN_TRY(qn__bell_create(&r->bell, err));
+    QN_TRY(qn__bell_create(&r->copied, err));
     QN_TRY(qn__worker_create(&r->worker, err));
     return qn__trace_sink_open(&r->sink, path, o->limit_bytes, o->last_bytes, err);
 }
@@ -441,6 +456,7 @@ static void finish(recorder *r, qn_trace_summary *out)
     drain(r, true);
     const uint64_t dropped = count_dropped(r);
     if (kept && atomic_exchange_explicit(&dump_wanted, false, memory_order_relaxed)) dump(r, "asked for");
+    if (kept && r->encoder.slow) dump(r, "a slow step");
     pack_end(r, r->sink.limited ? "its size was limited" : "stopped");
     qn__trace_sink_close(&r->sink, r->block.data, r->block.len);
     if (!out) return;
@@ -475,6 +491,29 @@ qn_status qn_trace_stop(qn_trace_summary *summary, qn_error *err)
 
 bool qn_trace_is_on(void) { return qn__trace_on(); }
 void qn_trace_dump(void) { atomic_store_explicit(&dump_wanted, true, memory_order_relaxed); }
+
+/* The lock keeps the recorder here, and others who want a copy away. */
+qn_status qn_trace_copy(char **out, size_t *n, qn_error *err)
+{
+    qn_str s = {0};
+    qn_status status = QN_OK;
+    qn__once(&once, make_lock);
+    qn__mutex_lock(&lock);
+    recorder *r = now;
+    if (r && r->sink.kept) {
+        atomic_store_explicit(&r->copy_to, &s, memory_order_release);
+        qn__bell_ring(r->bell);
+        while (atomic_load_explicit(&r->copy_to, memory_order_acquire)) qn__bell_wait(r->copied, 1000);
+    } else {
+        status = QN_FAIL(err, state, "no recording keeps what was last");
+    }
+    qn__mutex_unlock(&lock);
+    char *bytes = status == QN_OK ? qn__str_take(&s, n) : NULL;
+    if (status == QN_OK && !bytes) return QN_FAIL_NOMEM(err, s.len);
+    if (status == QN_OK) *out = bytes;
+    return status;
+}
+
 uint64_t qn_trace_time(void) { return qn__trace_begin(); }
 
 void qn_trace_span(qn_trace_kind kind, const char *text, uint64_t begin)

@@ -98,7 +98,8 @@ void qn__trace_sink_put(qn_trace_sink *s, const void *block, size_t n, bool alwa
     if (!s->limited) put(s, block, n);
 }
 
-static void put_kept(qn_trace_sink *s)
+/* Into the file, or appended to `to`. */
+static void put_kept(qn_trace_sink *s, qn_str *to)
 {
     for (uint64_t at = 0; at < s->used;) {
         uint32_t n;
@@ -106,8 +107,13 @@ static void put_kept(qn_trace_sink *s)
         at += sizeof n;
         const uint64_t start = (s->from + at) % s->kept_bytes, room = s->kept_bytes - start;
         const size_t first = n < room ? n : (size_t)room;
-        put(s, s->kept + start, first);
-        put(s, s->kept, n - first);
+        if (to) {
+            qn__str_append(to, s->kept + start, first);
+            qn__str_append(to, s->kept, n - first);
+        } else {
+            put(s, s->kept + start, first);
+            put(s, s->kept, n - first);
+        }
         at += n;
     }
 }
@@ -132,10 +138,18 @@ void qn__trace_sink_dump(qn_trace_sink *s, const void *end, size_t n)
     } else {
         s->n_files++;
         put(s, s->always.data, s->always.len);
-        put_kept(s);
+        put_kept(s, NULL);
         put(s, end, n);
         close_file(s);
     }
+}
+
+void qn__trace_sink_copy(qn_trace_sink *s, const void *end, size_t n, qn_str *to)
+{
+    if (!qn__str_reserve(to, s->always.len + (size_t)s->used + n)) return;
+    qn__str_append(to, s->always.data, s->always.len);
+    put_kept(s, to);
+    qn__str_append(to, end, n);
 }
 
 void qn__trace_sink_close(qn_trace_sink *s, const void *end, size_t n)

@@ -25,6 +25,8 @@ qn_status qn__trace_sink_open(qn_trace_sink *s, const char *path, uint64_t limit
 void qn__trace_sink_put(qn_trace_sink *s, const void *block, size_t n, bool always);
 /* Writes what is kept to a file of its own; `end` is its last block. */
 void qn__trace_sink_dump(qn_trace_sink *s, const void *end, size_t n);
+/* The same, appended to `to`. */
+void qn__trace_sink_copy(qn_trace_sink *s, const void *end, size_t n, qn_str *to);
 /* `end`, the last block of a file that grows, has room beyond the limit. */
 void qn__trace_sink_close(qn_trace_sink *s, const void *end, size_t n);
 void qn__trace_sink_deinit(qn_trace_sink *s);

@@ -180,6 +180,18 @@ static void it_adds_up(void **state)
     }
 }
 
+/* So far. */
+static int64_t n_steps_in(const char *file)
+{
+    qn_trace *t = NULL;
+    qn_trace_info info;
+    if (qn_trace_open(file, &t, NULL) != QN_OK) return 0;
+    qn_trace_get_info(t, &info);
+    const int64_t n = info.n_steps > 0 && info.steps[info.n_steps - 1].ns > 0 ? info.n_steps : 0;
+    qn_trace_close(t);
+    return n;
+}
+
 /* After the first steps nothing is allocated, by the writer neither. */
 static void allocates_nothing(void **state)
 {
@@ -193,7 +205,14 @@ static void allocates_nothing(void **state)
         MUST(qn_trace_start(path, &options[i], &err));
         MUST(qn_session_create(engine, &(qn_session_options){.n_ctx = 256}, &session, &err));
         for (int k = 0; k < 3; k++) MUST(qn_session_feed(session, 0, &(qn_token){7}, 1, &err));
-        usleep(100000); /* the writer takes the plan at its next look */
+        if (i == 0) {
+            while (n_steps_in(path) < 1) usleep(20000); /* the writer has taken the plan */
+        } else {
+            char *bytes;
+            size_t n;
+            MUST(qn_trace_copy(&bytes, &n, &err));
+            qn_free(bytes);
+        }
         qn_metrics_snapshot(&before);
         const int64_t start = now_ms();
         for (int k = 3; k < 250; k++) {
@@ -347,18 +366,6 @@ static void full_disk(void **state)
     qn_engine_close(engine);
 }
 
-/* So far. */
-static int64_t n_steps_in(const char *file)
-{
-    qn_trace *t = NULL;
-    qn_trace_info info;
-    if (qn_trace_open(file, &t, NULL) != QN_OK) return 0;
-    qn_trace_get_info(t, &info);
-    const int64_t n = info.n_steps > 0 && info.steps[info.n_steps - 1].ns > 0 ? info.n_steps : 0;
-    qn_trace_close(t);
-    return n;
-}
-
 /* A process that is killed leaves all but the last moments. */
 static void killed(void **state)
 {
@@ -451,6 +458,85 @@ static void flight_recorder(void **state)
     qn_engine_close(engine);
 }
 
+/* ---- a slow step ---- */
+
+typedef struct dawdler {
+    int64_t until_ms;
+} dawdler;
+
+static bool dawdle(void *ctx, const qn_node *node, bool after)
+{
+    (void)node, (void)after;
+    while (now_ms() < ((const dawdler *)ctx)->until_ms) usleep(1000);
+    return true;
+}
+
+/* A step that takes ten times as long as the longest before it takes more than three times their median, however busy
+ * the machine is. It is written without being asked for; without a slow step nothing is. */
+static void slow_step(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow <= 1; slow++) {
+        qn_session *session = NULL;
+        qn_trace_summary summary;
+        int64_t longest = 1;
+        qn_engine *engine = open_engine(1);
+        remove(path);
+        MUST(qn_trace_start(path, &(qn_trace_options){.last_bytes = 1 << 20, .if_slow = slow ? 3 : 1e6f}, &err));
+        MUST(qn_session_create(engine, &(qn_session_options){.n_ctx = 64}, &session, &err));
+        for (int i = 0; i < 20 + slow; i++) {
+            const int64_t start = now_ms();
+            dawdler d = {.until_ms = start + 10 * longest};
+            if (i == 20) qn_session_set_eval(session, dawdle, &d);
+            MUST(qn_session_feed(session, 0, &(qn_token){7}, 1, &err));
+            if (now_ms() - start + 1 > longest) longest = now_ms() - start + 1;
+        }
+        MUST(qn_trace_stop(&summary, &err));
+        assert_true(slow ? summary.n_files >= 1 : summary.n_files == 0);
+        assert_int_equal(access(path, F_OK) == 0, slow);
+        qn_session_destroy(session);
+        qn_engine_close(engine);
+    }
+    for (int i = 2; i < 20; i++) { /* of steps that were slow by chance */
+        char more[96];
+        snprintf(more, sizeof more, "%s.%d", path, i);
+        remove(more);
+    }
+}
+
+/* What is kept may be looked at while it goes on. */
+static void copied(void **state)
+{
+    (void)state;
+    int32_t n_vocab;
+    char *bytes = NULL;
+    size_t n = 0;
+    qn_trace *t = NULL;
+    qn_trace_info info;
+    qn_engine *engine = open_engine(2);
+    assert_int_equal(qn_trace_copy(&bytes, &n, &err), QN_STATUS_state);
+    MUST(qn_trace_start(path, NULL, &err));
+    assert_int_equal(qn_trace_copy(&bytes, &n, &err), QN_STATUS_state); /* it is all in the file */
+    MUST(qn_trace_stop(NULL, &err));
+    remove(path);
+    MUST(qn_trace_start(path, &(qn_trace_options){.last_bytes = 1 << 20}, &err));
+    for (int round = 1; round <= 2; round++) {
+        free(generate(engine, &n_vocab));
+        MUST(qn_trace_copy(&bytes, &n, &err));
+        FILE *f = fopen(other, "wb");
+        assert_true(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+        qn_free(bytes);
+        MUST(qn_trace_open(other, &t, &err));
+        assert_null(qn_trace_damage(t));
+        qn_trace_get_info(t, &info);
+        assert_int_equal(info.n_steps, round * (1 + N_DECODE));
+        qn_trace_close(t);
+    }
+    assert_int_not_equal(access(path, F_OK), 0);
+    MUST(qn_trace_stop(NULL, &err));
+    qn_engine_close(engine);
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "trace-%ld.qtr", (long)getpid());
@@ -458,7 +544,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_adds_up),   cmocka_unit_test(allocates_nothing), cmocka_unit_test(damage_is_found),
         cmocka_unit_test(refusals),     cmocka_unit_test(full_disk),         cmocka_unit_test(killed),
-        cmocka_unit_test(two_sessions), cmocka_unit_test(flight_recorder),
+        cmocka_unit_test(two_sessions), cmocka_unit_test(flight_recorder),   cmocka_unit_test(copied),
+        cmocka_unit_test(slow_step),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove(path);

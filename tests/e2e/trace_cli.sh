@@ -18,6 +18,48 @@ expect 0 "$quern" trace export trace.qtr --csv; cmp -s out t.csv || bad "export 
 expect 0 "$quern" trace diff trace.qtr trace.qtr --json; cp out diff.json
 expect 0 "$quern" trace diff trace.qtr trace.qtr
 expect 0 "$quern" trace watch trace.qtr
+# The graph of a step, in every form and colour: the same nodes as those of its model, and the time that stats have.
+for color in kind backend time bytes; do
+    for form in dot svg text; do
+        expect 0 "$quern" graph --trace trace.qtr --step 2 --color $color --$form -o "step.$color.$form"
+    done
+    if command -v dot >/dev/null; then dot -Tsvg "step.$color.dot" >/dev/null 2>err || bad "Graphviz reads step.$color.dot: $(cat err)"; fi
+done
+command -v dot >/dev/null || echo "no dot here: Graphviz did not read the pictures"
+expect 0 "$quern" graph --trace trace.qtr --step 2; cmp -s out step.time.text || bad "the default is another colour"
+expect 0 "$quern" graph --trace trace.qtr --step 2 --layer 1 --svg -o one.svg
+expect 2 "$quern" graph --trace trace.qtr "$model"; one_line "either MODEL or --trace"
+expect 2 "$quern" graph; one_line "either MODEL or --trace"
+expect 2 "$quern" graph "$model" --color time; one_line "--color time needs --trace"
+expect 2 "$quern" graph "$model" --step 3; one_line "--step needs --trace"
+expect 2 "$quern" graph --trace trace.qtr --plan; one_line "of a MODEL"
+expect 1 "$quern" graph --trace trace.qtr --step 99; one_line "no step 99" "1 to 12"
+for color in kind backend bytes; do expect 0 "$quern" graph "$model" --color $color --dot -o "model.$color.dot"; done
+head -c $(($(wc -c <trace.qtr) * 9 / 10)) trace.qtr >cut.qtr
+expect 1 "$quern" graph --trace cut.qtr; one_line "damaged"; [ -s out ] || bad "nothing of a trace that was cut"
+python3 - <<'END' || bad "pictures of steps"
+import re, xml.etree.ElementTree as et
+def nodes(name):
+    return {m[1]: m[2] for m in re.finditer(r'^ *(n\d+) \[label="([^"\\]*)', open(name).read(), re.M)}
+def fills(name):
+    return re.findall(r'fillcolor="(#\w+)"', open(name).read())
+def ops(found):
+    return sorted(re.sub(" .*", "", op) for op in found.values())
+steps = {c: nodes(f"step.{c}.dot") for c in ("kind", "backend", "time", "bytes")}
+assert len(set(map(str, steps.values()))) == 1 and ops(steps["time"]) == ops(nodes("model.kind.dot"))
+heat = "#fffaf0"
+for color in "time", "bytes":
+    used = fills(f"step.{color}.dot")
+    assert "#eb5541" in used and heat in used and len(set(used)) > 4, (color, set(used))  # the greatest, nothing, and between
+assert 3 < len(set(fills("step.kind.dot"))) <= 10 and len(set(fills("step.backend.dot"))) == 1
+assert fills("model.kind.dot").sort() == fills("step.kind.dot").sort()
+for color in steps:
+    texts = [t.text or "" for t in et.parse(f"step.{color}.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert "step 2, decode, 1 tokens" in texts and any(t == "product" for t in texts) == (color == "kind"), (color, texts[:12])
+    assert any(re.fullmatch(r"[\d.]+ [KMG]?i?B", t) for t in texts) == (color == "bytes"), color
+times = re.findall(r" ([\d.]+) us$", open("step.time.text").read(), re.M)
+assert len(times) > 50 and sum(map(float, times)) > 0
+END
 python3 - <<'END' || bad "the figures of stats and exports"
 import csv, json
 stats = json.load(open("stats.json"))

@@ -165,10 +165,12 @@ qn_status qn_context_print_graph(qn_context *ctx, qn_which_run run, qn_graph_for
     if (run == QN_LAST_RUN) {
         QN_TRY(need_last(ctx, err));
         return qn__sched_print_graph(ctx->sched, qn__exec_graph(ctx->look.last), -1,
-                                     ctx->look.last_timed ? ctx->look.times.ns : NULL, "last run", format, out, err);
+                                     ctx->look.last_timed ? ctx->look.times.ns : NULL, "last run", format,
+                                     ctx->look.last_timed ? QN_GRAPH_COLOR_time : QN_GRAPH_COLOR_backend, out, err);
     }
     QN_TRY(next_graph(ctx, &graph, NULL, NULL, err));
-    const qn_status status = qn__sched_print_graph(ctx->sched, graph, -1, NULL, "next run", format, out, err);
+    const qn_status status =
+        qn__sched_print_graph(ctx->sched, graph, -1, NULL, "next run", format, QN_GRAPH_COLOR_backend, out, err);
     qn__graph_destroy(graph);
     return status;
 }

@@ -16,7 +16,7 @@ static void put_escaped(qn_str *out, const char *text)
     }
 }
 
-static void put_node(const qn_print_options *o, const qn_node *n, bool outside, double slowest, qn_str *out)
+static void put_node(const qn_print_options *o, const qn_node *n, bool outside, double most, qn_str *out)
 {
     char text[QN_LABEL_TEXT], color[QN_COLOR_TEXT], time[QN_TIME_TEXT];
     const qn_op_kind kind = qn__op_info(n->op)->kind;
@@ -32,11 +32,13 @@ static void put_node(const qn_print_options *o, const qn_node *n, bool outside, 
     if (o->node_ns != NULL && !is_leaf && kind != QN_KIND_view) {
         qn__str_printf(out, "\\n%s", qn__print_time(o->node_ns[n->id], time));
     }
+    if (o->color == QN_GRAPH_COLOR_bytes && !is_leaf && kind != QN_KIND_view)
+        qn__str_printf(out, "\\n%s", qn__print_measure(o, qn__print_bytes(o, n), time));
     if (o->place_names != NULL && n->place >= 0) {
         qn__str_puts(out, "\\n");
         put_escaped(out, qn__print_place(o, n->place, text));
     }
-    qn__str_printf(out, "\", fillcolor=\"%s\"", outside ? "#eeeeee" : qn__print_color(o, n, slowest, color));
+    qn__str_printf(out, "\", fillcolor=\"%s\"", outside ? "#eeeeee" : qn__print_color(o, n, most, color));
     if (is_leaf)
         qn__str_puts(out, ", style=\"filled,rounded\"");
     else if (kind == QN_KIND_view)
@@ -47,7 +49,7 @@ static void put_node(const qn_print_options *o, const qn_node *n, bool outside, 
 }
 
 /* Nodes of the shown layers, each layer in its cluster, which may be opened again for a straggler. */
-static void put_nodes(const qn_graph *g, const qn_print_options *o, double slowest, qn_str *out)
+static void put_nodes(const qn_graph *g, const qn_print_options *o, double most, qn_str *out)
 {
     int open = -1;
     for (int32_t i = 0; i < g->n_nodes; i++) {
@@ -59,7 +61,7 @@ static void put_nodes(const qn_graph *g, const qn_print_options *o, double slowe
             qn__str_printf(out, "  subgraph cluster_%d { label=\"layer %d\"; color=\"#999999\";\n", layer, layer);
         }
         open = layer;
-        put_node(o, n, false, slowest, out);
+        put_node(o, n, false, most, out);
     }
     if (open >= 0) qn__str_puts(out, "  }\n");
 }
@@ -67,7 +69,7 @@ static void put_nodes(const qn_graph *g, const qn_print_options *o, double slowe
 qn_status qn__print_dot(const qn_graph *g, const qn_print_options *o, qn_str *out, qn_error *err)
 {
     char text[QN_LABEL_TEXT];
-    const double slowest = qn__print_slowest(g, o);
+    const double most = qn__print_most(g, o);
     bool *outside = qn__calloc((size_t)g->n_nodes, sizeof *outside);
     if (outside == NULL) return QN_FAIL_NOMEM(err, g->n_nodes);
     qn__str_puts(
@@ -78,7 +80,7 @@ qn_status qn__print_dot(const qn_graph *g, const qn_print_options *o, qn_str *ou
         put_escaped(out, qn__print_name(o->title, 0, text));
         qn__str_puts(out, "\";\n");
     }
-    put_nodes(g, o, slowest, out);
+    put_nodes(g, o, most, out);
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const qn_node *n = g->nodes[i];
         if (!qn__print_shows(o, n)) continue;
@@ -86,7 +88,7 @@ qn_status qn__print_dot(const qn_graph *g, const qn_print_options *o, qn_str *ou
             const qn_node *s = n->src[k];
             if (!qn__print_shows(o, s) && !outside[s->id]) {
                 outside[s->id] = true;
-                put_node(o, s, true, slowest, out);
+                put_node(o, s, true, most, out);
             }
             qn__str_printf(out, "  n%d -> n%d;\n", s->id, n->id);
         }

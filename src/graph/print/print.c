@@ -158,7 +158,7 @@ void qn__attrs_print(const qn_node *n, qn_str *out)
 #include "graph/ops.def"
 #undef QN_OP
     };
-    printers[n->op](n->attrs, out);
+    if (n->attrs != NULL) printers[n->op](n->attrs, out); /* not known of a recorded graph */
 }
 
 /* ---- words ---- */
@@ -221,18 +221,90 @@ const char *qn__heat_color(double part, char buf[QN_COLOR_TEXT])
     return buf;
 }
 
-double qn__print_slowest(const qn_graph *g, const qn_print_options *o)
+/* Patterns of operations, the first that fits: what takes the time of models, then what is left. */
+static const struct {
+    const char *name, *ops[6];
+} groups[QN_PRINT_GROUPS] = {
+    {"input, param", {"input", "param"}},
+    {"view", {"view"}},
+    {"product", {"linear*", "matmul*", "*_linear*"}},
+    {"attention", {"attention*", "sdpa*", "flash*"}},
+    {"norm", {"*norm*", "softmax*"}},
+    {"rows, cache", {"get_rows*", "set_rows*", "gather*", "scatter*", "slice*", "index*"}},
+    {"rope", {"rope*"}},
+    {"copy", {"copy*", "transfer*"}},
+    {"sum, order", {"sum*", "mean*", "top*", "arg*", "sort*", "cumsum*"}},
+    {"elementwise", {"*"}},
+};
+
+int qn__print_group(const qn_node *n)
 {
-    double slowest = 0;
-    for (int32_t i = 0; o->node_ns != NULL && i < g->n_nodes; i++) {
-        if (qn__print_shows(o, g->nodes[i]) && o->node_ns[i] > slowest) slowest = o->node_ns[i];
-    }
-    return slowest;
+    const char *op = qn__op_info(n->op)->name;
+    if (qn__op_info(n->op)->kind == QN_KIND_leaf) return 0;
+    if (qn__node_is_view(n)) return 1;
+    for (int i = 2; i < QN_PRINT_GROUPS; i++)
+        for (int k = 0; k < 6 && groups[i].ops[k]; k++)
+            if (qn__glob_match(groups[i].ops[k], op)) return i;
+    return QN_PRINT_GROUPS - 1;
 }
 
-const char *qn__print_color(const qn_print_options *o, const qn_node *n, double slowest, char buf[QN_COLOR_TEXT])
+const char *qn__group_name(int group) { return groups[group].name; }
+
+const char *qn_graph_color_name(int color)
 {
-    if (o->node_ns != NULL) return qn__heat_color(slowest > 0 ? o->node_ns[n->id] / slowest : 0, buf);
+#define NAME(name, text) #name,
+    static const char *const names[] = {QN_GRAPH_COLOR_ROWS(NAME)};
+#undef NAME
+    return color >= 0 && color < QN_GRAPH_COLOR_COUNT ? names[color] : "?";
+}
+
+double qn__print_bytes(const qn_print_options *o, const qn_node *n)
+{
+    if (o->node_bytes != NULL) return o->node_bytes[n->id];
+    const qn_trace_node_cost c = qn__node_cost(n);
+    return (double)c.weight_bytes + (double)c.cache_bytes + (double)c.act_bytes +
+           (double)c.expert_bytes * (double)c.n_used;
+}
+
+/* A row a colour. */
+static double no_measure(const qn_print_options *o, const qn_node *n) { return (void)o, (void)n, 0; }
+static double time_of(const qn_print_options *o, const qn_node *n)
+{
+    return o->node_ns != NULL ? o->node_ns[n->id] : 0;
+}
+static const struct {
+    double (*measure)(const qn_print_options *o, const qn_node *n);
+    bool heat;
+} colorings[QN_GRAPH_COLOR_COUNT] = {
+    [QN_GRAPH_COLOR_backend] = {no_measure, false},
+    [QN_GRAPH_COLOR_kind] = {no_measure, false},
+    [QN_GRAPH_COLOR_time] = {time_of, true},
+    [QN_GRAPH_COLOR_bytes] = {qn__print_bytes, true},
+};
+
+bool qn__print_is_heat(const qn_print_options *o) { return colorings[o->color].heat; }
+
+const char *qn__print_measure(const qn_print_options *o, double x, char buf[QN_TIME_TEXT])
+{
+    if (o->color == QN_GRAPH_COLOR_time) return qn__print_time(x, buf);
+    return qn__str_bytes(buf, QN_TIME_TEXT, x > 0 && x < 1e18 ? (uint64_t)x : 0);
+}
+
+double qn__print_most(const qn_graph *g, const qn_print_options *o)
+{
+    double most = 0;
+    for (int32_t i = 0; i < g->n_nodes; i++) {
+        const double x = qn__print_shows(o, g->nodes[i]) ? colorings[o->color].measure(o, g->nodes[i]) : 0;
+        if (x > most) most = x;
+    }
+    return most;
+}
+
+const char *qn__print_color(const qn_print_options *o, const qn_node *n, double most, char buf[QN_COLOR_TEXT])
+{
+    if (colorings[o->color].heat) return qn__heat_color(most > 0 ? colorings[o->color].measure(o, n) / most : 0, buf);
+    if (o->color == QN_GRAPH_COLOR_kind)
+        return qn__print_group(n) < 2 ? "#fafafa" : qn__place_color(qn__print_group(n) - 2);
     return qn__place_color(n->place);
 }
 
@@ -254,6 +326,7 @@ static void print_line(const qn_print_options *o, const qn_node *n, qn_str *out)
     if (n->place >= 0) qn__str_printf(out, " on %s", qn__print_place(o, n->place, text));
     if (n->flags & QN_NODE_output) qn__str_puts(out, " output");
     if (o->node_ns != NULL) qn__str_printf(out, " %s", qn__print_time(o->node_ns[n->id], time));
+    if (o->color == QN_GRAPH_COLOR_bytes) qn__str_printf(out, " %s", qn__print_measure(o, qn__print_bytes(o, n), time));
     qn__str_putc(out, '\n');
 }
 
@@ -289,6 +362,10 @@ qn_status qn__graph_print(const qn_graph *g, qn_graph_format format, const qn_pr
         return QN_FAIL(err, invalid, "graph format %d does not exist", (int)format);
     }
     if (options == NULL) options = &defaults;
+    if ((unsigned)options->color >= QN_GRAPH_COLOR_COUNT)
+        return QN_FAIL(err, invalid, "colour %d does not exist", (int)options->color);
+    if (options->color == QN_GRAPH_COLOR_time && options->node_ns == NULL)
+        return QN_FAIL(err, invalid, "no times are known: they come from a recording (--trace)");
     QN_TRY(printers[format](g, options, out, err));
     return out->failed ? QN_FAIL(err, nomem, "out of memory while a graph was printed") : QN_OK;
 }

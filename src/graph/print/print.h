@@ -26,11 +26,19 @@ void qn__print_type(const qn_node *n, qn_str *out);
 /* "12.3 us" */
 #define QN_TIME_TEXT 32
 const char *qn__print_time(double ns, char buf[QN_TIME_TEXT]);
-/* "#rrggbb": by measured time when there are times (white to red, as a part of the slowest), else by place. */
+/* What colours tell when that is a number, in its unit: "12.3 us", "1.5 KiB". */
+const char *qn__print_measure(const qn_print_options *o, double x, char buf[QN_TIME_TEXT]);
+bool qn__print_is_heat(const qn_print_options *o); /* a number: white to red, as a part of the greatest */
+/* "#rrggbb" */
 #define QN_COLOR_TEXT 8
-const char *qn__print_color(const qn_print_options *o, const qn_node *n, double slowest, char buf[QN_COLOR_TEXT]);
+const char *qn__print_color(const qn_print_options *o, const qn_node *n, double most, char buf[QN_COLOR_TEXT]);
 const char *qn__place_color(int place);
-const char *qn__heat_color(double part, char buf[QN_COLOR_TEXT]);       /* part from 0 to 1 */
-double qn__print_slowest(const qn_graph *g, const qn_print_options *o); /* of the shown nodes; 0 without times */
+const char *qn__heat_color(double part, char buf[QN_COLOR_TEXT]);    /* part from 0 to 1 */
+double qn__print_most(const qn_graph *g, const qn_print_options *o); /* of the shown nodes; 0 where it is no heat */
+double qn__print_bytes(const qn_print_options *o, const qn_node *n);
+/* Groups of operations, and the one that a node belongs to. */
+enum { QN_PRINT_GROUPS = 10 };
+int qn__print_group(const qn_node *n);
+const char *qn__group_name(int group);
 
 #endif

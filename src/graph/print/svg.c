@@ -15,7 +15,7 @@ typedef struct writer {
     const qn_print_options *o;
     const qn_svg *d;
     qn_str *out;
-    double slowest;
+    double most;
 } writer;
 
 /* XML's own characters, and the two code points of the basic plane that XML forbids. */
@@ -110,7 +110,7 @@ static void put_item(const writer *w, const qn_svg_item *it)
     const bool outside = !qn__print_shows(w->o, n), view = qn__node_is_view(n);
     char color[QN_COLOR_TEXT];
     const int x = at_x(it->x), y = at_y(it->y), step = it->chip ? 12 : 14;
-    const char *fill = it->chip ? (outside ? "#e8e8e8" : "#fafafa") : qn__print_color(w->o, n, w->slowest, color);
+    const char *fill = it->chip ? (outside ? "#e8e8e8" : "#fafafa") : qn__print_color(w->o, n, w->most, color);
     qn__str_puts(w->out, "<g>");
     put_tooltip(w, n);
     qn__str_printf(w->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"%s%s/>",
@@ -177,11 +177,17 @@ static int put_legend(const writer *w)
 {
     int x = MARGIN;
     char text[QN_LABEL_TEXT], color[QN_COLOR_TEXT];
-    if (w->o->node_ns != NULL) {
+    if (qn__print_is_heat(w->o)) {
         for (int i = 0; i <= 4; i++) {
             const double part = i * i / 16.0;
-            x = put_swatch(w, x, qn__heat_color(part, color), qn__print_time(part * w->slowest, text));
+            x = put_swatch(w, x, qn__heat_color(part, color), qn__print_measure(w->o, part * w->most, text));
         }
+    } else if (w->o->color == QN_GRAPH_COLOR_kind) {
+        bool seen[QN_PRINT_GROUPS] = {false};
+        for (int32_t i = 0; i < w->d->n_items; i++)
+            if (w->d->items[i].node != NULL && !w->d->items[i].chip) seen[qn__print_group(w->d->items[i].node)] = true;
+        for (int k = 2; k < QN_PRINT_GROUPS; k++)
+            if (seen[k]) x = put_swatch(w, x, qn__place_color(k - 2), qn__group_name(k));
     } else {
         uint64_t seen = 0; /* bit place + 1 */
         for (int32_t i = 0; i < w->d->n_items; i++) {
@@ -246,7 +252,7 @@ qn_status qn__print_svg(const qn_graph *g, const qn_print_options *o, qn_str *ou
     qn_svg d;
     qn_status status = qn__svg_collect(g, o, &d, err);
     if (status == QN_OK) status = qn__svg_place(&d, err);
-    const writer w = {.g = g, .o = o, .d = &d, .out = out, .slowest = qn__print_slowest(g, o)};
+    const writer w = {.g = g, .o = o, .d = &d, .out = out, .most = qn__print_most(g, o)};
     if (status == QN_OK) status = put_all(&w, err);
     qn__arena_deinit(&d.arena);
     return status;

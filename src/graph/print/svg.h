@@ -5,7 +5,7 @@
 
 #include "graph/print/print.h"
 
-#define QN_SVG_LINES 4
+#define QN_SVG_LINES 5
 
 /* A box for a node; a chip, that is a small box for a leaf or a far-away value beside one of its users; or a bend of an
  * edge. */

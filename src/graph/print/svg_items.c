@@ -87,6 +87,8 @@ static qn_status fill_lines(const collector *c, qn_svg_item *it, const qn_node *
     if (c->o->node_ns != NULL && !it->chip && kind != QN_KIND_view) {
         add_line(c->d, it, qn__print_time(c->o->node_ns[n->id], time));
     }
+    if (c->o->color == QN_GRAPH_COLOR_bytes && !it->chip && kind != QN_KIND_view)
+        add_line(c->d, it, qn__print_measure(c->o, qn__print_bytes(c->o, n), time));
     it->height = it->n_lines * (it->chip ? 12 : 14) + 8;
     const bool failed = type.failed || c->d->arena.failed;
     qn__str_deinit(&type);

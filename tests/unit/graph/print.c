@@ -81,8 +81,9 @@ static void test_text(void **state)
     double ns[21];
     for (int i = 0; i < 21; i++) ns[i] = 1000.0 * (i + 1);
     const char *const places[] = {"cpu:ref", NULL};
-    qn_str s =
-        print(g, QN_GRAPH_text, &(qn_print_options){.title = "a \"title\"", .node_ns = ns, .place_names = places});
+    qn_str s = print(g, QN_GRAPH_text,
+                     &(qn_print_options){
+                         .title = "a \"title\"", .node_ns = ns, .color = QN_GRAPH_COLOR_time, .place_names = places});
     assert_string_equal(s.data, golden);
     qn__str_deinit(&s);
     s = print(g, QN_GRAPH_text, &(qn_print_options){.by_layer_only = true, .layer = 0});
@@ -143,7 +144,7 @@ static void test_dot(void **state)
     snprintf(command, sizeof command,
              "dot -Tsvg %s 2>/dev/null | grep -c -F '&lt;/title&gt;\\x22&amp;amp;&lt;script&gt;' >/dev/null", path);
     assert_int_equal(system(command), 0);
-    check_dot(g, &(qn_print_options){.title = "times", .node_ns = ns}, "times");
+    check_dot(g, &(qn_print_options){.title = "times", .node_ns = ns, .color = QN_GRAPH_COLOR_time}, "times");
     check_dot(g, &(qn_print_options){.by_layer_only = true, .layer = 1}, "layer");
     qn__graph_destroy(g);
     g = graph_new();
@@ -260,7 +261,7 @@ static void test_svg(void **state)
     s = check_svg(g, &(qn_print_options){.title = evil, .place_names = places}, 14 + 7);
     assert_non_null(strstr(s.data, "cpu:avx2"));
     qn__str_deinit(&s);
-    s = check_svg(g, &(qn_print_options){.node_ns = ns}, 14 + 7);
+    s = check_svg(g, &(qn_print_options){.node_ns = ns, .color = QN_GRAPH_COLOR_time}, 14 + 7);
     assert_non_null(strstr(s.data, "19.9 us"));
     qn__str_deinit(&s);
     s = check_svg(g, &(qn_print_options){.by_layer_only = true, .layer = 1}, -1);
