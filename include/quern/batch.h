@@ -135,7 +135,8 @@ typedef struct qn_batch_request {
 QN_API qn_status qn_batcher_submit(qn_batcher *b, const qn_batch_request *request, uint64_t *id, qn_error *err);
 /* Ends it within the step that is being computed. Nothing happens for a request that has ended. */
 QN_API void qn_batcher_cancel(qn_batcher *b, uint64_t id);
-/* A paused stream computes nothing until it is told to go on: for readers that are too slow. */
+/* A paused stream computes nothing until it is told to go on: for readers that are too slow. Where others wait for a
+ * stream, it makes way: it is set back, and goes on later as if nothing had been. */
 QN_API void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused);
 
 /* ---- looking inside -------------------------------------------------------------------------- */
@@ -143,7 +144,7 @@ QN_API void qn_batcher_pause(qn_batcher *b, uint64_t id, bool paused);
 /* Numbers since create, and what is now; never waits for a step. */
 #define QN_BATCH_STEP_BUCKETS 16
 typedef struct qn_batcher_stats {
-    int32_t n_streams, n_queued, n_paused;
+    int32_t n_streams, n_queued, n_paused; /* the last: streams, and those that made way for others */
     /* cells of the context: held by streams alone, by streams and the tree of prefixes, by the tree alone, by nobody;
      * the four make up all */
     int32_t n_cells, n_stream_cells, n_shared_cells, n_cached_cells, n_free_cells;

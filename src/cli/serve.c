@@ -337,6 +337,8 @@ static int fill_options(serve_command *c)
         .tls_cert = c->tls_cert,
         .tls_key = c->tls_key,
         .log_prompts = c->log_prompts,
+        .trace_last = c->recording.file && c->recording.last,
+        .trace_tokens = !c->recording.no_tokens,
         .timeout_s = c->timeout,
         .request_timeout_s = c->request_timeout,
         .n_threads = c->threads_http,
@@ -382,6 +384,17 @@ static void notify(const char *line)
     close(fd);
 }
 
+/* Milliseconds after which systemd ends a service that does not tell it that it is alive (WatchdogSec=); 0: it does not
+ * ask. */
+static int watchdog_ms(void)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    int64_t n, of;
+    if (!usec || !cli_parse_int(usec, 2000, INT64_C(1000) * INT32_MAX, &n)) return 0;
+    if (pid && (!cli_parse_int(pid, 1, INT32_MAX, &of) || of != getpid())) return 0;
+    return (int)(n / 1000);
+}
+
 static void say_what(const serve_command *c, int port)
 {
     const bool six = strchr(c->host, ':') != NULL;
@@ -405,8 +418,10 @@ static int serve_until_interrupted(serve_command *c)
     say_what(c, serve_port(s));
     notify("READY=1");
     (void)cli_hung_up();
+    const int within = watchdog_ms();
     while (!cli_interrupted()) {
-        (void)poll(NULL, 0, 1000);
+        if (within && serve_longest_step(s) * 1000 < within) notify("WATCHDOG=1");
+        (void)poll(NULL, 0, within && within / 2 < 1000 ? within / 2 : 1000);
         if (!cli_hung_up()) continue;
         const int status = read_keys(c);
         serve_reload(s, c->all_keys, status == CLI_OK ? c->n_keys : 0);
@@ -430,7 +445,7 @@ int cli_command_serve(int argc, char **argv)
     /* the command's name alone: keys are no business of who reads the recording */
     if (status == CLI_OK) status = cli_recording_start(&c.recording, 1, argv);
     if (status == CLI_OK) status = serve_until_interrupted(&c);
-    cli_recording_stop(&c.recording, status);
+    status = cli_recording_stop(&c.recording, status);
     for (int i = 0; i < c.n_models; i++) free((void *)c.found[i].name);
     free(c.template_source);
     free(c.models_store);

@@ -309,6 +309,7 @@ void qn_batcher_get_stats(qn_batcher *b, qn_batcher_stats *out)
     out->n_queued = b->n_queued;
     out->n_paused = 0;
     for (int32_t i = 0; i < b->n_streams; i++) out->n_paused += b->streams[i]->paused;
+    for (const qn_batch_stream *s = b->queue; s; s = s->next) out->n_paused += s->paused && s->begun;
     out->step_seconds = b->step_began_ns ? (double)(qn__now_ns() - b->step_began_ns) * 1e-9 : 0;
     qn__mutex_unlock(&b->lock);
 }
@@ -316,8 +317,8 @@ void qn_batcher_get_stats(qn_batcher *b, qn_batcher_stats *out)
 static qn_batch_info info_of(const qn_batch_stream *s, int32_t stream)
 {
     qn_batch_info info = {.id = s->id, .stream = stream, .usage = s->usage};
-    info.state = stream < 0             ? QN_BATCH_queued
-                 : s->paused            ? QN_BATCH_paused
+    info.state = s->paused && s->begun  ? QN_BATCH_paused
+                 : stream < 0           ? QN_BATCH_queued
                  : s->usage.n_generated ? QN_BATCH_generating
                                         : QN_BATCH_reading;
     return info;

@@ -154,20 +154,38 @@ static void begin(qn_batcher *b, qn_batch_stream *s)
     s->begun = true;
 }
 
+/* One whose reader does not read, the youngest of them; NULL: all compute. */
+static qn_batch_stream *youngest_idle(const qn_batcher *b)
+{
+    qn_batch_stream *youngest = NULL;
+    for (int32_t i = 0; i < b->n_streams; i++)
+        if (b->streams[i]->idle && (!youngest || b->streams[i]->id > youngest->id)) youngest = b->streams[i];
+    return youngest;
+}
+
+/* Who waits gets the place of one that is paused: a reader that does not read holds up nobody else. */
 static void admit(qn_batcher *b)
 {
-    while (b->n_streams < b->n_parallel) {
+    for (;;) {
+        qn_batch_stream *s = NULL;
         qn__mutex_lock(&b->lock);
-        qn_batch_stream **at = next_in_turn(b), *s = at && has_room(b, *at) ? *at : NULL;
-        if (s) {
+        qn_batch_stream **at = next_in_turn(b);
+        const bool waits = at != NULL;
+        if (waits && b->n_streams < b->n_parallel && has_room(b, *at)) {
+            s = *at;
             *at = s->next;
             s->next = NULL;
             b->n_queued -= !s->begun;
             b->streams[b->n_streams++] = s;
         }
         qn__mutex_unlock(&b->lock);
-        if (!s) return;
-        begin(b, s);
+        qn_batch_stream *idle = waits && !s ? youngest_idle(b) : NULL;
+        if (s)
+            begin(b, s);
+        else if (idle)
+            set_back(b, idle);
+        else
+            return;
     }
 }
 
@@ -248,9 +266,9 @@ static int32_t plan(qn_batcher *b)
 /* One stream alone has room for all it may become. */
 static void set_youngest_back(qn_batcher *b)
 {
-    qn_batch_stream *youngest = b->streams[0];
+    qn_batch_stream *youngest = youngest_idle(b) ? youngest_idle(b) : b->streams[0];
     for (int32_t i = 1; i < b->n_streams; i++)
-        if (b->streams[i]->id > youngest->id) youngest = b->streams[i];
+        if (!youngest->idle && b->streams[i]->id > youngest->id) youngest = b->streams[i];
     set_back(b, youngest);
 }
 

@@ -114,7 +114,7 @@ void exchange_refuse(exchange *x, const problem *p)
 {
     text t = {0};
     x->route->dialect->problem(&t, p);
-    if (p->status == 429 || p->status == 503) x->retry_after = 1;
+    if (problem_passes(p)) x->retry_after = 1;
     exchange_reply(x, p->status, &t);
 }
 

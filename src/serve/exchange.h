@@ -74,8 +74,10 @@ struct exchange {
     json_t *json;      /* the body, once it was parsed */
     char *query_model; /* "?model=", or NULL */
     text body;
-    problem *refusal; /* told when the body is over, which is thrown away; NULL: none */
-    uint64_t length;  /* of the body, where that was said */
+    problem *refusal;       /* told when the body is over, or no more of it comes; it is thrown away. NULL: none */
+    _Atomic bool whole;     /* the request is all there: its reply is waited for when the server stops */
+    int64_t throw_until_ns; /* the latest time for that */
+    uint64_t length;        /* of the body, where that was said */
     bool too_large;
     uint64_t counted; /* bytes of its body in server.body_bytes */
     int64_t began_ns;
@@ -107,6 +109,7 @@ struct peer {
     bool greeted;        /* has sent a request */
     exchange *exchange;  /* whose reply is being made; who leaves cancels it */
     bool left;           /* the client is gone, maybe before its request was looked at */
+    char *refusal;       /* the reply to who sends no more of a body that is thrown away; NULL: that it came too late */
     int64_t deadline_ns; /* until a request is whole; 0: none runs */
 };
 

@@ -21,6 +21,7 @@ enum {
     CONNECTION_BYTES = 16384, /* of headers; an idle connection costs 17 KiB with it, 33 with twice as much */
     CONNECTIONS = 4096,
     BODY_PACE = 64 << 10, /* bytes a second that a body comes at, at least */
+    QUIET_S = 2,          /* without a byte of a body that is thrown away: its sender waits for the answer */
 };
 
 /* ---- replies ---- */
@@ -226,38 +227,95 @@ static exchange *new_exchange(server *s, struct MHD_Connection *connection, cons
     return x;
 }
 
-static enum MHD_Result refuse(exchange *x, struct MHD_Connection *connection, const problem *p)
+/* A path that leads nowhere is refused in OpenAI's form. */
+static const route *route_or_any(const exchange *x)
 {
-    static const route *any;
     const char *rest;
     bool other;
-    if (!any) any = route_find("POST", "/v1/chat/completions", &rest, &other);
-    const bool known = x->route != NULL;
-    if (!known) x->route = any;
+    return x->route ? x->route : route_find("POST", "/v1/chat/completions", &rest, &other);
+}
+
+static enum MHD_Result refuse(exchange *x, struct MHD_Connection *connection, const problem *p)
+{
+    x->route = route_or_any(x);
+    x->whole = true;
     exchange_refuse(x, p);
     return send_reply(x, connection);
 }
 
-/* Who is still sending would find the connection broken, and not why: the body is taken in first, and thrown away. */
-static bool refuse_later(exchange *x, const problem *p)
+/* The whole reply as it goes over the line: the library sends none before the body is over. */
+static char *refusal_text(const exchange *x, const problem *p)
 {
-    if (!x->length || !(x->refusal = malloc(sizeof(*p)))) return false;
+    text body = {0}, t = {0};
+    route_or_any(x)->dialect->problem(&body, p);
+    text_printf(&t, "HTTP/1.1 %d Refused\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n", p->status,
+                body.n);
+    if (problem_passes(p)) text_puts(&t, "Retry-After: 1\r\n");
+    text_puts(&t, "Connection: close\r\n\r\n");
+    text_put(&t, body.data, body.n);
+    if (body.failed || t.failed) text_deinit(&t);
+    text_deinit(&body);
+    return t.data;
+}
+
+/* Who has begun to send is listened to, and thrown away, as long as something comes. */
+static void set_refusal_deadline(exchange *x)
+{
+    server *s = x->server;
+    if (!x->peer) return;
+    pthread_mutex_lock(&s->lock);
+    const int64_t quiet = now_ns() + (int64_t)QUIET_S * 1000000000;
+    x->peer->deadline_ns = quiet < x->throw_until_ns ? quiet : x->throw_until_ns;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Who is still sending would find the connection broken, and not why: the body is taken in first, and thrown away. Who
+ * waits for an answer before he sends the rest has it when nothing has come for a moment. */
+static bool throw_away(exchange *x, const problem *p)
+{
+    if (!(x->refusal = malloc(sizeof(*p)))) return false;
     *x->refusal = *p;
+    x->status = p->status; /* for the log */
+    text_deinit(&x->body);
     atomic_fetch_sub(&x->server->body_bytes, x->counted);
     x->counted = 0;
-    set_deadline(x, x->length + 1);
+    if (!x->peer) return true;
+    char *reply = refusal_text(x, p);
+    pthread_mutex_lock(&x->server->lock);
+    x->throw_until_ns = x->peer->deadline_ns;
+    free(x->peer->refusal);
+    x->peer->refusal = reply;
+    pthread_mutex_unlock(&x->server->lock);
+    set_refusal_deadline(x);
     return true;
+}
+
+static bool refuse_later(exchange *x, const problem *p)
+{
+    if (x->length) set_deadline(x, x->length + 1);
+    return x->length && throw_away(x, p);
+}
+
+/* The connection's next request is another one. */
+static void forget_refusal(exchange *x)
+{
+    if (!x->peer) return;
+    pthread_mutex_lock(&x->server->lock);
+    free(x->peer->refusal);
+    x->peer->refusal = NULL;
+    pthread_mutex_unlock(&x->server->lock);
 }
 
 static enum MHD_Result take_body(exchange *x, const char *data, size_t n)
 {
     problem p = {0};
+    if (x->refusal) set_refusal_deadline(x);
     if (x->refusal) return MHD_YES;
     if (x->too_large || x->body.n + n > x->server->o.max_body) {
         x->too_large = true;
         return MHD_YES; /* thrown away; refused when it is over */
     }
-    if (x->body.n + n > x->counted && !exchange_count(x, n, &p)) return MHD_NO;
+    if (x->body.n + n > x->counted && !exchange_count(x, n, &p)) return throw_away(x, &p) ? MHD_YES : MHD_NO;
     text_put(&x->body, data, n);
     return x->body.failed ? MHD_NO : MHD_YES;
 }
@@ -278,6 +336,7 @@ static enum MHD_Result go_on(exchange *x, struct MHD_Connection *connection)
     const bool ready = x->ready, gone = x->gone;
     pthread_mutex_unlock(&x->lock);
     if (gone) return MHD_NO;
+    x->whole = true;
     if (ready) return send_reply(x, connection);
     set_deadline(x, 0);
     if (x->refusal) return refuse(x, connection, x->refusal);
@@ -352,6 +411,7 @@ static void completed(void *ctx, struct MHD_Connection *connection, void **con_c
     x->connection = NULL;
     x->gone = true;
     pthread_mutex_unlock(&x->lock);
+    forget_refusal(x);
     loader_leave(x);
     log_request(x, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     answers_cancel(x);
@@ -382,6 +442,7 @@ static void connected(void *ctx, struct MHD_Connection *connection, void **conte
         pump_unwatch(s, p);
         *(p->prev ? &p->prev->next : &s->peers) = p->next;
         if (p->next) p->next->prev = p->prev;
+        free(p->refusal);
         free(p);
         *context = NULL;
     }

@@ -77,20 +77,37 @@ static bool put_extra(const parts *to, const fields *f)
            (put_token(to, QN_FIM_file) && put_text(to, current, sizeof(current) - 1, ""));
 }
 
+bool infill_can(const model *m)
+{
+    return qn_tokenizer_fim(m->tok, QN_FIM_prefix) != QN_TOKEN_NONE &&
+           qn_tokenizer_fim(m->tok, QN_FIM_suffix) != QN_TOKEN_NONE &&
+           qn_tokenizer_fim(m->tok, QN_FIM_middle) != QN_TOKEN_NONE;
+}
+
+static bool begin_prompt(const parts *to)
+{
+    const qn_token bos = qn_tokenizer_bos(to->m->tok);
+    if (!ask_add_prompt(to->q, NULL, 0, to->p)) return false;
+    return !qn_tokenizer_add_bos(to->m->tok) || bos == QN_TOKEN_NONE || ask_extend_prompt(to->q, &bos, 1, to->p);
+}
+
+bool infill_prompt(ask *q, const model *m, const fields *f)
+{
+    const parts to = {q, m, f->p};
+    return begin_prompt(&to) && put_token(&to, QN_FIM_prefix) && put_field(&to, f, "prompt") &&
+           put_token(&to, QN_FIM_suffix) && put_field(&to, f, "suffix") && put_token(&to, QN_FIM_middle);
+}
+
 static bool read_ask(ask *q, exchange *x, problem *p)
 {
     const model *m = x->model;
     const parts to = {q, m, p};
-    const qn_token bos = qn_tokenizer_bos(m->tok);
     q->body = exchange_parse(x, p);
     if (!q->body) return false;
     const fields f = {q->body, "", p};
-    if (qn_tokenizer_fim(m->tok, QN_FIM_prefix) == QN_TOKEN_NONE ||
-        qn_tokenizer_fim(m->tok, QN_FIM_suffix) == QN_TOKEN_NONE ||
-        qn_tokenizer_fim(m->tok, QN_FIM_middle) == QN_TOKEN_NONE)
+    if (!infill_can(m))
         return problem_set(p, 501, "model", "%s has no tokens for a prefix, a suffix and what lies between", m->name);
-    if (!native_options(q, x, &f) || !ask_add_prompt(q, NULL, 0, p)) return false;
-    if (qn_tokenizer_add_bos(m->tok) && bos != QN_TOKEN_NONE && !ask_extend_prompt(q, &bos, 1, p)) return false;
+    if (!native_options(q, x, &f) || !begin_prompt(&to)) return false;
     return put_extra(&to, &f) && put_token(&to, QN_FIM_prefix) && put_field(&to, &f, "input_prefix") &&
            put_field(&to, &f, "prompt") && put_token(&to, QN_FIM_suffix) && put_field(&to, &f, "input_suffix") &&
            put_token(&to, QN_FIM_middle);

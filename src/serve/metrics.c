@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/serve/metrics.c -- GET /metrics, as Prometheus reads it. Counters of a model go on when it is loaded anew. */
+/* src/serve/metrics.c -- GET /metrics, as Prometheus reads it: requests, models, and what the library counts. Counters
+ * of a model go on when it is loaded anew. */
 #include "serve/routes.h"
 #include <string.h>
 
@@ -86,7 +87,7 @@ static void put_rows(text *t, server *s)
     GAUGE(n_free_cells, "cells that nothing holds")
     GAUGE(n_cached, "conversations kept")
     GAUGE(decode_seconds, "what a step without prompts takes, moving average")
-    GAUGE(step_seconds, "how long the step under way has taken; 0: none")
+    ROW(step_seconds, "step_under_way_seconds", "gauge", "how long the step under way has taken; 0: none")
 #undef COUNTER
 #undef GAUGE
 #undef ROW
@@ -167,6 +168,18 @@ static void count_waiting(model *m, void *ctx)
     for (const exchange *x = m->first; x; x = x->next_job) ++*(int *)ctx;
 }
 
+/* What the library counts for the whole process. */
+static void put_library(text *t)
+{
+    char *all;
+    if (qn_metrics_print(QN_METRICS_prometheus, &all, NULL) != QN_OK) {
+        t->failed = true;
+        return;
+    }
+    text_puts(t, all);
+    qn_free(all);
+}
+
 void serve_metrics(exchange *x)
 {
     server *s = x->server;
@@ -179,9 +192,12 @@ void serve_metrics(exchange *x)
     plain(&t, "http_requests_total", "counter", "HTTP requests", (double)atomic_load(&s->n_served));
     plain(&t, "http_requests", "gauge", "HTTP requests under way", n_exchanges);
     plain(&t, "http_requests_waiting", "gauge", "of these, requests that wait for a model to be loaded", n_waiting);
+    plain(&t, "http_body_bytes", "gauge", "bodies in memory and what was made of them, and what of them was announced",
+          (double)atomic_load(&s->body_bytes));
     head(&t, "model_bytes", "gauge", "what a loaded model takes, weights and sessions");
     models_each(s, put_bytes, &t);
     put_rows(&t, s);
     put_histograms(&t, s);
+    put_library(&t);
     exchange_reply_type(x, 200, "text/plain; version=0.0.4", &t);
 }

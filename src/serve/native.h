@@ -11,4 +11,10 @@ extern const dialect native_dialect;
 /* What /completion and /infill have in common. */
 bool native_options(ask *q, exchange *x, const fields *f);
 
+/* ---- infill.c ---- */
+/* Has the vocabulary tokens for a prefix, a suffix and what lies between? */
+bool infill_can(const model *m);
+/* The prompt of "prompt" and "suffix", for what lies between: [prefix] PROMPT [suffix] SUFFIX [middle]. */
+bool infill_prompt(ask *q, const model *m, const fields *f);
+
 #endif

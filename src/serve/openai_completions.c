@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/serve/openai_completions.c -- POST /v1/completions: text goes on. */
+#include "serve/native.h"
 #include "serve/openai.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
@@ -27,7 +28,6 @@ static bool counts(ask *q, const fields *f)
 static bool switches(ask *q, const fields *f)
 {
     bool cache = true;
-    const char *suffix = "";
     const json_t *options = field_object(f, "stream_options"), *schema = field_get(f, "json_schema"),
                  *format = field_get(f, "response_format");
     const fields of = {options, "stream_options", f->p};
@@ -36,12 +36,23 @@ static bool switches(ask *q, const fields *f)
     if (options) (void)field_bool(&of, "include_usage", &q->include_usage);
     if (field_bool(f, "cache_prompt", &cache)) q->no_cache = !cache;
     (void)field_string(f, "grammar", &q->gbnf);
-    if (field_string(f, "suffix", &suffix) && *suffix)
-        return problem_set(f->p, 400, "suffix", "this server writes what follows, not what lies between");
     if (q->echo && q->logprobs)
         return problem_set(f->p, 400, "echo", "probabilities are told of the answer, not of the prompt");
     if (schema && !take_json(&q->schema, schema, f->p)) return false;
     return (!format || openai_format(q, format, "response_format", f->p)) && f->p->status == 0;
+}
+
+/* With a suffix the answer is what belongs between the two, of models that have tokens for that. */
+static bool read_prompt(ask *q, const model *m, const fields *f)
+{
+    const char *suffix = "";
+    if (!field_string(f, "suffix", &suffix) || !*suffix) return f->p->status == 0 && prompts_read(q, m, f, "prompt");
+    if (!infill_can(m))
+        return problem_set(f->p, 400, "suffix", "%s has no tokens for a prefix, a suffix and what lies between",
+                           m->name);
+    if (q->echo) return problem_set(f->p, 400, "echo", "with a suffix the prompt is no text that the answer goes on");
+    if (!json_is_string(field_get(f, "prompt"))) return field_wrong(f, "prompt", "text, since there is a suffix");
+    return infill_prompt(q, m, f);
 }
 
 static bool read_ask(ask *q, exchange *x, problem *p)
@@ -51,7 +62,7 @@ static bool read_ask(ask *q, exchange *x, problem *p)
     if (!q->body) return false;
     const fields f = {q->body, "", p};
     return counts(q, &f) && switches(q, &f) && ask_sampling(q, &f) && ask_stops(q, &f, "stop") &&
-           ask_bias(q, x->model, &f) && ask_loras(q, x->model, &f) && prompts_read(q, x->model, &f, "prompt");
+           ask_bias(q, x->model, &f) && ask_loras(q, x->model, &f) && read_prompt(q, x->model, &f);
 }
 
 void serve_completions(exchange *x) { ask_serve(x, read_ask); }

@@ -35,6 +35,8 @@ bool problem_error(problem *p, const char *field, const qn_error *err)
     return problem_set(p, status, place, "%s", err->text + n + 2);
 }
 
+bool problem_passes(const problem *p) { return p->status == 429 || p->status == 503; }
+
 const char *problem_openai_type(int status)
 {
 #define ROW(number, openai, anthropic) \

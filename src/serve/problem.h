@@ -35,6 +35,8 @@ typedef struct problem {
 bool problem_set(problem *p, int status, const char *field, const char *fmt, ...) QN_PRINTF(4, 5);
 /* Of an error of the library's: 400 for what the request said, 500 or 503 for the rest. */
 bool problem_error(problem *p, const char *field, const qn_error *err);
+/* May be answered when it is asked again: nothing is wrong with the request. */
+bool problem_passes(const problem *p);
 const char *problem_openai_type(int status);
 const char *problem_anthropic_type(int status);
 

@@ -84,7 +84,8 @@ static void check_peers(server *s, int64_t now)
     for (peer *p = s->peers; p; p = p->next) {
         if (!p->deadline_ns || p->deadline_ns > now) continue;
         p->deadline_ns = 0;
-        if (!s->o.tls_cert) (void)!send(p->fd, late, sizeof(late) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        const char *reply = p->refusal ? p->refusal : late;
+        if (!s->o.tls_cert) (void)!send(p->fd, reply, strlen(reply), MSG_DONTWAIT | MSG_NOSIGNAL);
         shutdown(p->fd, SHUT_RDWR); /* the HTTP thread sees the end and closes it */
     }
     pthread_mutex_unlock(&s->lock);
@@ -137,6 +138,24 @@ static void watch_step(model *m, void *ctx)
     if (slow && !m->told_slow)
         text_log(m->server, "%s: a step has been computed for %.0f s", m->name, stats.step_seconds);
     m->told_slow = slow;
+}
+
+static void longest_step(model *m, void *ctx)
+{
+    double *longest = ctx;
+    qn_batcher_stats stats;
+    if (m->state != MODEL_loaded || !m->batcher) return;
+    qn_batcher_get_stats(m->batcher, &stats);
+    if (stats.step_seconds > *longest) *longest = stats.step_seconds;
+}
+
+double serve_longest_step(server *s)
+{
+    double longest = 0;
+    models_each(s, longest_step, &longest);
+    pthread_mutex_lock(&s->lock);
+    pthread_mutex_unlock(&s->lock);
+    return longest;
 }
 
 /* ---- the thread ---- */

@@ -31,6 +31,7 @@ typedef struct serve_options {
     int n_models;
     void *ctx;                                         /* of the functions */
     qn_store *(*open_store)(void *ctx, qn_error *err); /* as it is now, owned by the server */
+    bool trace_last, trace_tokens;                     /* the last is recorded for /trace; token ids are in it */
     const char *models_store;                          /* folder of what /api/create makes; NULL: none */
     uint64_t memory;                                   /* bytes that models may take in sum; 0: what the machine has */
     int keep_alive_s;                                  /* that a model stays without use; < 0: for ever */
@@ -76,6 +77,9 @@ typedef struct server server;
 /* Reads the list of models and listens. io when the address or the model cannot be had. */
 qn_status serve_start(const serve_options *options, server **out, qn_error *err);
 int serve_port(const server *s);
+/* Seconds that the longest of the steps under way has taken, 0 when idle: for a watchdog. Takes the locks that requests
+ * take, so it does not return where one is held for ever. */
+double serve_longest_step(server *s);
 /* Reads certificate and key, and the list of models, again, and takes new keys, at least one where there were some
  * (copied). What cannot be had stays as it was, which the log tells. */
 void serve_reload(server *s, const serve_key *list, int n);

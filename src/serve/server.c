@@ -92,11 +92,13 @@ static void leave(exchange *x)
     exchange_wake(x);
 }
 
+/* Requests that have come whole are answered; for the rest of others nobody waits. */
 static bool wait_for_none(server *s, int ms)
 {
     for (; ms > 0; ms -= 5) {
+        bool none = true;
         pthread_mutex_lock(&s->lock);
-        const bool none = !s->exchanges;
+        for (const exchange *x = s->exchanges; x; x = x->next) none = none && !atomic_load(&x->whole);
         pthread_mutex_unlock(&s->lock);
         if (none) return true;
         usleep(5000);

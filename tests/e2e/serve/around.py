@@ -180,6 +180,21 @@ def test_notify():
             del os.environ["NOTIFY_SOCKET"]
 
 
+def test_watchdog():
+    """It says that it is alive as often as systemd asks for, and not where another process is meant."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(folder + "/notify")
+        s.settimeout(PATIENCE)
+        env = {**os.environ, "NOTIFY_SOCKET": folder + "/notify", "WATCHDOG_USEC": "100000"}
+        with Server(quern, MODEL, env=env):
+            assert [s.recv(100) for _ in range(4)] == [b"READY=1"] + [b"WATCHDOG=1"] * 3
+        while s.recv(100) == b"WATCHDOG=1":
+            pass
+        with Server(quern, MODEL, env={**env, "WATCHDOG_PID": "1"}) as server:
+            assert s.recv(100) == b"READY=1" and server.get("/health")[0] == 200
+        assert s.recv(100) == b"STOPPING=1"
+
+
 def test_unit():
     if not found("systemd-analyze"):
         return print("skipped: no systemd-analyze")

@@ -5,6 +5,8 @@ import anthropic, lib, ollama, openai
 from lib import SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
+sys.path.insert(1, source + "/tests/oracle")
+import metrics  # noqa: E402
 server = Server(quern, source + "/models/chat.gguf", "--api-key", "secret", env={**os.environ, "XDG_DATA_HOME": os.path.abspath("data")})
 URL = f"http://127.0.0.1:{server.port}"
 ROME = [{"role": "user", "content": "How is the weather in Rome?"}]
@@ -195,6 +197,12 @@ def test_ollama():
             text += e.message.content
         assert text == whole.message.content
     asyncio.run(asynchronous())
+
+
+def test_prometheus():
+    """Its own reader finds what ours does."""
+    text = server.get("/metrics", Authorization="Bearer secret")[1].decode()
+    assert metrics.same_as_client(text, *metrics.read_text(text))
 
 
 if __name__ == "__main__":

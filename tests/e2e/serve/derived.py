@@ -128,6 +128,16 @@ def test_infill():
             events = [e for _, e in s.stream("/infill", {"input_prefix": "int f(", "prompt": "  ", "input_suffix": ");\n", "input_extra": extra,
                                                          **more, "stream": True})]
             assert "".join(e["content"] for e in events) == filled["content"]
+        # a completion with a suffix: the same prompt, by hand
+        more = {"model": "fim", "max_tokens": 12, "seed": 5, "cache_prompt": False}
+        between = s.good("/v1/completions", {"prompt": "int f(", "suffix": ");\n", **more})
+        byhand = s.good("/v1/completions", {"prompt": bos + [ids["prefix"], *tokens("int f("), ids["suffix"], *tokens(");\n"), ids["middle"]], **more})
+        assert between["choices"] == byhand["choices"] and between["usage"] == byhand["usage"]
+        assert s.good("/v1/completions", {"prompt": "int f(", "suffix": "", **more})["choices"] == s.good("/v1/completions", {"prompt": "int f(", **more})["choices"]
+        for body, field in (({"prompt": "a", "suffix": 3}, "suffix"), ({"prompt": [1, 2], "suffix": "b"}, "prompt"), ({"suffix": "b"}, "prompt"),
+                            ({"prompt": ["a", "b"], "suffix": "b"}, "prompt"), ({"prompt": "a", "suffix": "b", "echo": True}, "echo")):
+            status, reply = s.post("/v1/completions", {"model": "fim", **body})
+            assert status == 400 and reply["error"]["param"] == field, (body, reply)
         for body, field in (({"input_prefix": 3}, "input_prefix"), ({"input_extra": {}}, "input_extra"), ({"input_extra": [3]}, "input_extra[0]"),
                             ({"input_prefix": "x " * 9000}, "prompt")):
             status, reply = s.post("/infill", {"model": "fim", **body})

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """/v1/completions and llama-server's own endpoints."""
-import json, subprocess, sys
+import json, os, subprocess, sys
 from lib import Server, run
 
 quern, source = sys.argv[1:3]
+sys.path.insert(1, source + "/tests/oracle")
+import metrics  # noqa: E402
 MODEL = source + "/models/shakespeare.gguf"
 server = Server(quern, MODEL, "--alias", "will", "--temp", "0.7")
 BODY = {"prompt": "ROMEO:\n", "seed": 5, "max_tokens": 12}
@@ -82,6 +84,40 @@ def test_looking():
     assert values["quern_tokens_generated_total"] > 50 and values["quern_n_streams"] == 0
     assert values["quern_n_requests_total"] == values["quern_n_ended_total"]
     assert server.get("/slots") == (200, [])
+
+
+def test_metrics():
+    """As a strict reader takes them; what the library counts is there too."""
+    server.good("/v1/completions", {**BODY, "max_tokens": 3})
+    samples, kinds = metrics.read_text(server.get("/metrics")[1].decode())
+    assert kinds["quern_time_to_first_token_seconds"] == kinds["quern_graph_run_seconds"] == "histogram"
+    assert samples["quern_graph_runs_total", ()] >= samples["quern_n_steps_total", (("model", "will"),)] > 0
+    assert samples["quern_op_runs_total", (("op", "linear"),)] > 0 and samples["quern_loads_total", ()] == 1
+
+
+def test_trace():
+    """The last of what was computed, as `quern trace` reads it; with several keys never anybody's prompt."""
+    assert server.get("/trace")[0] == 404
+    last = ("--trace", "t.qtr", "--trace-last", "4M")
+    with Server(quern, MODEL, *last) as s:
+        for n in 3, 4:
+            s.good("/v1/completions", {**BODY, "max_tokens": n})
+            status, data = s.get("/trace")
+            assert status == 200
+            with open("got.qtr", "wb") as f:
+                f.write(data)
+            stats = json.loads(subprocess.run([quern, "trace", "stats", "got.qtr", "--json"], capture_output=True, check=True).stdout)
+            steps = stats["kinds"]["step"]["count"]
+            assert steps >= 3 if n == 3 else steps > before, (n, steps)
+            before = steps
+        assert not os.path.exists("t.qtr")
+    two = ("--api-key", "a", "--api-key", "b")
+    with Server(quern, MODEL, *last, *two) as s:
+        assert s.get("/trace")[0] == 401
+        status, reply = s.get("/trace", Authorization="Bearer a")
+        assert status == 403 and "--trace-no-tokens" in reply["error"]["message"]
+    with Server(quern, MODEL, *last, *two, "--trace-no-tokens") as s:
+        assert s.get("/trace", Authorization="Bearer b")[0] == 200
 
 
 def test_refusals():

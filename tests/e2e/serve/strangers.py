@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What strangers do: garbage, halves, two lengths, too much, too deep, from elsewhere, without a key; and who leaves."""
-import json, socket, sys, threading
+import http.client, json, socket, sys, threading
 from lib import ENDLESS, LONG, PATIENCE, SUM, Server, run, until
 
 quern, source = sys.argv[1:3]
@@ -77,6 +77,37 @@ def test_values():
         for value in "{}", "[]", "0,0":
             status, reply = s.post(PATH, '{"messages": [' + ",".join([value] * 160000) + "]}")
             assert status == 413 and "values" in reply["error"]["message"], reply
+
+
+def held(s, n, length):
+    """Clients that have sent half of a request each, and wait."""
+    clients = [socket.create_connection(("127.0.0.1", s.port), timeout=PATIENCE) for _ in range(n)]
+    for c in clients:
+        c.sendall(head(f"Content-Length: {length}\r\n", "{" + " " * (length // 2)))
+    return clients
+
+
+def test_sum_of_bodies():
+    """What is over the sum of all bodies is told so, also who waits for that with half of his body unsent; the others
+    wait on, and go when the server stops: nobody waits for the hour that a request may take."""
+    n, most = 1 << 20, 64  # the sum is 8 times the largest body, or 64 MiB
+    s = Server(quern, MODEL, "--max-body", str(n), "--request-timeout", "3600", "--grace", "3600")
+    try:
+        full = held(s, most, n)
+        assert until(lambda: s.metrics()["quern_http_body_bytes"] == most * n)
+        drip = socket.create_connection(("127.0.0.1", s.port), timeout=PATIENCE)
+        drip.sendall(head("Transfer-Encoding: chunked\r\n", "5\r\n{"))  # of an unknown length: nothing is announced
+        for c in held(s, 3, n) + [drip]:
+            reply = b"".join(iter(lambda: c.recv(4096), b""))
+            assert reply.startswith(b"HTTP/1.1 503 ") and b"Retry-After" in reply and b"too many large requests" in reply, reply
+        assert s.get("/health")[0] == 200
+        status, reply = s.post(PATH, {"messages": SUM})
+        assert status == 503 and "too many large requests" in reply["error"]["message"], reply
+        full.pop().close()
+        assert until(lambda: s.post(PATH, {"messages": SUM, "max_tokens": 1})[0] == 200)
+    finally:
+        status = s.stop()
+    assert status == 0, status
 
 
 def test_paths():
@@ -190,12 +221,13 @@ def test_queue_full():
 
 
 def test_slow_reader():
-    """Who doesn't read is waited for, and holds up nobody else; after --timeout he is not."""
+    """Who doesn't read is waited for, and holds up nobody else, although all streams are his; after --timeout he is not."""
     much = {**LONG, "stream": True, "logprobs": True, "top_logprobs": 20, "n": 7}
-    with Server(quern, MODEL, *ENDLESS) as patient, Server(quern, MODEL, "--timeout", "1", *ENDLESS) as strict:
+    with Server(quern, MODEL, "--parallel", "7", *ENDLESS) as patient, Server(quern, MODEL, "--timeout", "1", *ENDLESS) as strict:
         s, ended = connect(much, port=patient.port), connect(much, port=strict.port)
         assert until(lambda: [x["state"] for x in patient.get("/slots")[1]] == ["paused"] * 7)
         assert patient.good(PATH, {"messages": SUM, "temperature": 0})["choices"][0]["message"]["content"] == "2 + 3 = 5"
+        assert patient.metrics()["quern_n_set_backs_total"] > 0
         s.close()
         assert until(lambda: patient.get("/slots")[1] == [])
         assert until(lambda: "the client left" in strict.said() and strict.get("/slots")[1] == [])
@@ -241,7 +273,6 @@ def test_drips():
 
 
 def test_keep_alive():
-    import http.client
     c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     for _ in range(3):
         c.request("POST", PATH, json.dumps({"messages": SUM, "max_tokens": 2}))

@@ -221,6 +221,37 @@ static void paused(void **state)
     tear_down(g);
 }
 
+/* Readers who do not read hold up nobody: as many as there are streams are paused, and others are served. The paused
+ * ones have their cells set back, and what they get in the end is the same. */
+static void paused_ones_make_way(void **state)
+{
+    (void)state;
+    rig *g = set_up(8);
+    qn_batcher *b = crowd_batcher(g->e, (qn_batcher_options){.session = {.n_ctx = 400}, .n_parallel = 2});
+    crowd_request *slow[2] = {&g->r[2], &g->r[5]};
+    qn_batcher_stats stats;
+    for (int i = 0; i < 2; i++) {
+        assert_true(slow[i]->want.n > 2);
+        slow[i]->pause_after = 2;
+        MUST(crowd_submit(b, slow[i], err));
+    }
+    for (int i = 0; i < 2; i++)
+        while (atomic_load(&slow[i]->n_got) < 2) usleep(50);
+    MUST(crowd_submit(b, &g->r[4], err));
+    crowd_wait(&g->r[4]);
+    CROWD_SAME(&g->r[4]);
+    qn_batcher_get_stats(b, &stats);
+    assert_int_equal(stats.n_paused, 2);
+    assert_true(stats.n_set_backs > 0);
+    for (int i = 0; i < 2; i++) qn_batcher_pause(b, slow[i]->id, false);
+    for (int i = 0; i < 2; i++) {
+        crowd_wait(slow[i]);
+        CROWD_SAME(slow[i]);
+    }
+    qn_batcher_destroy(b);
+    tear_down(g);
+}
+
 /* ---- the cache ---- */
 
 static crowd_request prompt_of(const char *key, int story, int n, int n_answer)
@@ -556,12 +587,19 @@ static void full_context(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_if_alone),  cmocka_unit_test(cancelled),
-        cmocka_unit_test(destroyed),    cmocka_unit_test(paused),
-        cmocka_unit_test(prefixes),     cmocka_unit_test(one_prompt),
-        cmocka_unit_test(fair),         cmocka_unit_test(a_long_prompt_among_short_ones),
-        cmocka_unit_test(refusals),     cmocka_unit_test(room_for_all),
-        cmocka_unit_test(own_errors),   cmocka_unit_test(full_context),
+        cmocka_unit_test(as_if_alone),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(destroyed),
+        cmocka_unit_test(paused),
+        cmocka_unit_test(paused_ones_make_way),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(one_prompt),
+        cmocka_unit_test(fair),
+        cmocka_unit_test(a_long_prompt_among_short_ones),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(room_for_all),
+        cmocka_unit_test(own_errors),
+        cmocka_unit_test(full_context),
         cmocka_unit_test(grammars_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@ typedef struct crowd_request {
     int n_loras;
     crowd_answer want, got;
     int cancel_after; /* tokens; -1: never */
+    int pause_after;  /* tokens; 0: never */
     uint64_t id;
     qn_batch_usage usage;
     qn_error error;
@@ -45,6 +46,7 @@ static inline void crowd_event(void *ctx, const qn_batch_event *e)
         r->got.tokens[r->got.n++] = e->token;
         atomic_store(&r->n_got, r->got.n);
         if (r->got.n == r->cancel_after) qn_batcher_cancel(r->b, e->request);
+        if (r->got.n == r->pause_after) qn_batcher_pause(r->b, e->request, true);
     }
     if (e->kind != QN_BATCH_end) return;
     r->got.end = e->end;
