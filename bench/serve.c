@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* bench/serve.c -- load on a server of OpenAI's interface, ours or another: N streams at once, a long prompt beside
- * streams, a short question behind a long prompt, and an idle minute. Prompts are token ids, so that every server
- * reads as much; ends of generation are forbidden. bench/serve.sh runs all of it; `bench_serve` alone tells the
- * options.
+ * streams, a short question behind a long prompt, /health while a prompt is read, and an idle minute. Prompts are token
+ * ids, so that every server reads as much; ends of generation are forbidden. bench/serve.sh runs all of it;
+ * `bench_serve` alone tells the options.
  *
  * One thread waits in poll for all connections, so that measuring takes next to nothing of the machine. A gap is the
  * time between two events of a stream that carry text. */
@@ -25,7 +25,7 @@ static const char usage[] = "usage: bench_serve [OPTION..] MODE..\n"
                             "  --csv FILE         rows are appended: server,mode,streams,figure,value\n"
                             "  --key TEXT         sent as a bearer token\n"
                             "\n"
-                            "modes: N (streams at once: 1, 8, 64 ..), beside, behind, idle\n";
+                            "modes: N (streams at once: 1, 8, 64 ..), beside, behind, health, idle\n";
 
 static void put(const char *mode, int streams, const char *figure, double value, const char *unit)
 {
@@ -252,6 +252,47 @@ static void run_behind(int n)
     stream_free(&two[1]);
 }
 
+/* From connecting to the end of the reply. */
+static double health_ms(void)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)o.port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const char ask[] = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    char reply[4096];
+    size_t n = 0;
+    ssize_t got = 0;
+    const int64_t start = now_ns();
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) != 0 ||
+        send(fd, ask, sizeof(ask) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(ask) - 1)
+        fail("/health: %s", strerror(errno));
+    while (n < sizeof(reply) && (got = recv(fd, reply + n, sizeof(reply) - n, 0)) > 0) n += (size_t)got;
+    if (n < 12 || memcmp(reply, "HTTP/1.1 200", 12) != 0) fail("/health does not answer 200");
+    close(fd);
+    return (double)(now_ns() - start) * 1e-6;
+}
+
+/* Twenty times a second while a long prompt is read, with streams beside it. */
+static void run_health(void)
+{
+    enum { MOST = 1 << 16 };
+    static double ms[MOST];
+    const int n = o.beside;
+    size_t count = 0;
+    stream *s = begin_streams(n, 1), *big = &s[n];
+    stream_open(big, &(ask){.seed = fresh(), .prompt = o.long_prompt, .tokens = 1});
+    while (!big->over && count < MOST) {
+        watch(s, n + 1, INT64_C(50000000));
+        if (!big->over) ms[count++] = health_ms();
+    }
+    if (!count) fail("the long prompt was over at once: a longer one is needed");
+    put("health", n, "asked", (double)count, "times");
+    put("health", n, "median", quantile(ms, count, 0.5), "ms");
+    put("health", n, "the slowest", quantile(ms, count, 1), "ms (at most 50)");
+    end_streams(s, n + 1);
+}
+
 /* User and system time of the process, in milliseconds, to the tick of 10. */
 static double cpu_ms(long pid)
 {
@@ -334,6 +375,8 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "behind") == 0) {
             run_behind(0);
             run_behind(o.beside);
+        } else if (strcmp(argv[i], "health") == 0) {
+            run_health();
         } else if (strcmp(argv[i], "idle") == 0) {
             run_idle();
         } else {

@@ -23,6 +23,7 @@ usage: sh bench/serve.sh [OPTION..] [MODE..]
 modes (all of them): 1 8 64    streams at once: tokens/s, first token, between tokens, second turn
                      beside    a long prompt beside streams: their gaps, its time
                      behind    a question of 32 tokens behind a long prompt
+                     health    /health while a long prompt is read beside streams
                      idle      CPU of an idle minute
 
 Before it: cmake --build build --target quern bench_serve. One line for each figure:
@@ -30,6 +31,7 @@ Before it: cmake --build build --target quern bench_serve. One line for each fig
   sh bench/serve.sh 1 64        64 streams decode at least 5 times the tokens/s of one
   sh bench/serve.sh beside      p99 between tokens at most 2.5 times the median without it; at most 2.5 times its time alone
   sh bench/serve.sh behind      first token of the question within 6 steps
+  sh bench/serve.sh health      at most 50 ms
   sh bench/serve.sh idle        under 10 ms a minute
   sh bench/serve.sh --rival llama.cpp/build/bin/llama-server 1 8 64    the table of docs/SERVE.md
 END
@@ -49,7 +51,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$modes" ] || modes="1 8 64 beside behind idle"
+[ -n "$modes" ] || modes="1 8 64 beside behind health idle"
 
 mkdir -p "$work"
 if [ -z "$model" ]; then

@@ -395,6 +395,7 @@ static void log_request(exchange *x, bool whole)
     if (a && x->server->o.log_prompts) answers_log(a);
     if (a) answers_tell(a, &line);
     text_printf(&line, ", %.0f ms in all", (double)(now_ns() - x->began_ns) * 1e-6);
+    if (x->warning[0]) text_printf(&line, ", ignored %s", x->warning);
     if (!line.failed) x->server->o.log(line.data);
     text_deinit(&line);
 }

@@ -92,7 +92,9 @@ def test_refusals():
                              ("/api/chat", {"options": {"temperature": "hot"}}, "options.temperature"), ("/api/chat", {"stream": 1}, "stream"),
                              ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["abcd"]}]}, "messages[0].images"),
                              ("/api/generate", {"prompt": "x", "suffix": "y"}, "suffix"), ("/api/generate", {"prompt": 5}, "prompt"),
-                             ("/api/chat", {"messages": [{"role": "user", "content": "x " * 2000}]}, "512")):
+                             ("/api/chat", {"messages": [{"role": "user", "content": "x " * 2000}]}, "512"),  # never cut, as Ollama does
+                             ("/api/generate", {"prompt": "x " * 2000, "truncate": True}, "512"),
+                             ("/api/embed", {"input": "x " * 2000, "truncate": True}, "512")):
         status, reply = server.post(path, {"model": "chat", "messages": SUM, **more})
         assert status == 400 and word in reply["error"], (more, status, reply)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """/v1/responses: events build the response that a whole reply is; conversations go on by their id."""
 import json, sys
-from lib import Server, run
+from lib import Server, run, until
 
 quern, source = sys.argv[1:3]
 server = Server(quern, source + "/models/chat.gguf", "--api-key", "one", "--api-key", "two")
@@ -107,6 +107,7 @@ def test_tools():
     assert ask([{"role": "user", "content": "run it"}, call, {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "done"}], tools=[custom])
     _, _, headers = server.request("POST", PATH, {"input": "x", "tools": [{"type": "web_search"}, TOOL, {"type": "mcp\r\nx: y"}], "max_output_tokens": 1}, ME)
     assert headers["X-Quern-Ignored"] == "tools[0]:web_search, tools[2]:mcp??x: y", dict(headers)
+    assert until(lambda: "ignored tools[0]:web_search, tools[2]:mcp??x: y" in server.said())
 
 
 def test_going_on():
