@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Step, node and count of a record whose elements take at least so many bytes each. */
+/* Step, node and count of a record whose elements take at least so many bytes each; there is one at least, so that what
+ * is kept of a record is bounded by its bytes. */
 static bool read_head(qn_trace_cursor *c, size_t each, uint64_t *step, int32_t *node, int32_t *n)
 {
     *step = qn__trace_get(c);
     *node = (int32_t)qn__trace_get_up_to(c, INT32_MAX);
     const uint64_t count = qn__trace_get_up_to(c, (uint64_t)(c->end - c->p) / each);
-    if (count > INT32_MAX || c->failed) c->failed = true;
+    if (count < 1 || count > INT32_MAX) c->failed = true;
     *n = c->failed ? 0 : (int32_t)count;
     return !c->failed;
 }

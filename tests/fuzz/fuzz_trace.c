@@ -32,7 +32,13 @@ static void use_step(const qn_trace_step *s)
     for (int32_t i = 0; i < s->n_sights; i++) sink += (double)s->sights[i].cells;
     for (int32_t i = 0; i < s->n_choices; i++) {
         REQUIRE(s->choices[i].n_distinct <= s->choices[i].n_ids);
-        for (int32_t k = 0; k < s->choices[i].n_ids; k++) sink += s->choices[i].ids[k];
+        for (int32_t k = 0; k < s->choices[i].n_ids; k++)
+            sink += s->choices[i].ids[k] + (double)(s->choices[i].gates ? s->choices[i].gates[k] : 0);
+    }
+    for (int32_t i = 0; i < s->n_hashes; i++) {
+        const qn_trace_hashes *h = &s->hashes[i];
+        REQUIRE(h->node >= 0 && h->node < s->plan->n_nodes && h->n >= 0);
+        for (int32_t k = 0; k < h->n; k++) sink += h->items[k] + (double)(h->hash[k] & 1);
     }
 }
 
@@ -68,6 +74,8 @@ static void read_trace(const uint8_t *data, size_t size)
     REQUIRE(qn_trace_walk(t, touch, &n, &err) == QN_OK);
     REQUIRE(n <= info.events);
     REQUIRE(damage || n == info.events);
+    qn_trace_difference d;
+    if (qn_trace_compare_values(t, t, &d, &err) == QN_OK) REQUIRE(d.differ == 0 && d.alone == 0 && !d.node);
     qn_trace_close(t);
 }
 
