@@ -155,22 +155,31 @@ static void put_step(const trace_report_source *s, const qn_trace_step *step, tr
     }
 }
 
-/* A step's share of what is outside of graphs is the time before it; where steps overlap, less than nothing, so that
- * the sum is the whole. */
+/* The time before a step, in ns; where steps overlap, less than nothing, so that the sum is what no step fills. */
+static double gap_before(const qn_trace_step *step, int64_t *last)
+{
+    const int64_t end = step->ns < 0 ? *last : step->begin_ns + step->ns, later = end > *last ? end : *last;
+    const double gap = step->ns < 0 ? 0 : (double)(later - *last - step->ns);
+    *last = later;
+    return gap;
+}
+
+/* What accounts have outside of steps is shared out by the time before each, so that a column's sum is the account. */
 static void put_accounts(const trace_report_source *s, trace_column *c)
 {
     const qn_trace_info *info = &s->sums.info;
-    const double members = s->sums.n_members > 0 ? s->sums.n_members : 1;
+    double rest[TRACE_ACCOUNTS], gaps = 0;
     int64_t last = s->sums.first_ns;
+    memcpy(rest, s->sums.account, sizeof rest);
     for (int64_t i = 0; i < info->n_steps; i++) {
-        const qn_trace_step *step = &info->steps[i];
-        const int64_t end = step->ns < 0 ? last : step->begin_ns + step->ns, later = end > last ? end : last;
-        for (int k = 0; k < TRACE_ACCOUNTS; k++) {
-            double ns = s->sums.step_account[i][k];
-            if (k == TRACE_outside && step->ns >= 0) ns += members * (double)(later - last - step->ns);
-            trace_column_put(&c[k], (int64_t)ns);
-        }
-        last = later;
+        for (int k = 0; k < TRACE_ACCOUNTS; k++) rest[k] -= s->sums.step_account[i][k];
+        gaps += gap_before(&info->steps[i], &last);
+    }
+    last = s->sums.first_ns;
+    for (int64_t i = 0; i < info->n_steps; i++) {
+        const double gap = gap_before(&info->steps[i], &last), share = gaps > 0 ? gap / gaps : i == 0;
+        for (int k = 0; k < TRACE_ACCOUNTS; k++)
+            trace_column_put(&c[k], (int64_t)(s->sums.step_account[i][k] + share * rest[k]));
     }
 }
 

@@ -19,13 +19,14 @@ const accountsView = {
   recolour() { this.selected(); },
   selected() {
     const values = accountSums(), total = values.reduce((a, b) => a + b, 0);
-    legend(this.list, trace.accounts.map((a, k) => [colour.of(this.colours[k] ?? k), a.text.replace(/:.*/, ''), words.percent(total > 0 ? values[k] / total : 0)]));
+    legend(this.list, trace.accounts.map((a, k) => [colour.of(this.colours[k] ?? k), a.text.replace(/:.*/, ''), values[k] === null ? 'not measured' : words.percent(total > 0 ? values[k] / total : 0)]));
   },
-  colours: [0, 1, 4, 3, 5, 9, 7, 2, 6, 8],
+  colours: [0, 1, 4, 3, 5, 7, 2, 9, 6, 8],
   paintSum(g, w, h, chart) {
     const values = accountSums(), total = values.reduce((a, b) => a + Math.max(0, b), 0);
     let x = 0;
     values.forEach((v, k) => {
+      if (v === null) return;
       const part = total > 0 ? Math.max(0, v) / total * w : 0;
       g.fillStyle = colour.of(this.colours[k] ?? k);
       g.fillRect(x, 0, Math.max(0, part - (part > 3 ? 1 : 0)), h);
@@ -110,6 +111,6 @@ const accountsView = {
   table() {
     const values = accountSums(), total = values.reduce((a, b) => a + b, 0);
     return { columns: [{ name: 'account' }, { name: 'ns', show: words.ns }, { name: 'share', show: words.percent }, { name: 'what it is' }],
-      rows: trace.accounts.map((a, k) => [a.name, values[k], total > 0 ? values[k] / total : 0, a.text]) };
+      rows: trace.accounts.map((a, k) => values[k] === null ? [a.name, 'not measured', '', a.text] : [a.name, values[k], total > 0 ? values[k] / total : 0, a.text]) };
   },
 };

@@ -161,7 +161,7 @@ class Chart {
     if (Chart.frame) return;
     Chart.frame = requestAnimationFrame(() => {
       Chart.frame = 0;
-      for (const c of Chart.all) if (c.dirty) c.draw();
+      for (const c of Chart.all) if (c.dirty) try { c.draw(); } catch (e) { console.error(e); } /* others are drawn all the same */
     });
   }
   static redrawAll() { for (const c of Chart.all) c.redraw(); }

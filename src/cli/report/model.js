@@ -254,11 +254,16 @@ function sumOf(name) {
   return rowsByName.get(s).get(name);
 }
 
-/* Accounts of the selected steps, in ns, in the order of trace.accounts. */
+/* Accounts of the selected steps, in ns, in the order of trace.accounts; null: not measured. */
 function accountSums() {
   if (!selection.steps || !trace.steps) return trace.accounts.map(a => trace.stats.accounts_ns[a.name]);
   const [from, to] = selection.steps;
-  return trace.steps.accounts.map(column => { let sum = 0; for (let i = from; i <= to; i++) sum += column[i]; return sum; });
+  return trace.steps.accounts.map((column, k) => {
+    if (trace.stats.accounts_ns[trace.accounts[k].name] === null) return null;
+    let sum = 0;
+    for (let i = from; i <= to; i++) sum += column[i];
+    return sum;
+  });
 }
 
 /* ---- words ---- */

@@ -53,9 +53,9 @@ FIELDS = ["count", "ns", "wait_ns", "p50_ns", "p99_ns", "max_ns", "bytes", "weig
 
 
 def tables(b, stats):
-    accounts = {r["account"]: float(r["ns"]) for r in rows_of(b, "accounts")}
+    accounts = {r["account"]: r["ns"] for r in rows_of(b, "accounts")}
     for name, ns in stats["accounts_ns"].items():
-        near(accounts[name], ns, name)
+        assert accounts[name] == "not measured" if ns is None else abs(float(accounts[name]) - ns) <= 1.5, (name, accounts)
     equals(rows_of(b, "timeline"), stats["operations"], FIELDS)
     equals(rows_of(b, "roofline"), stats["nodes"], FIELDS)
     head = {r["what"]: r["value"] for r in rows_of(b, "head")}
@@ -72,9 +72,9 @@ def whole(b, stats):
     b.until(DRAWN)
     computed = b.js("sums() !== trace.stats")
     assert computed
-    accounts = {r["account"]: float(r["ns"]) for r in rows_of(b, "accounts")}
+    accounts = {r["account"]: r["ns"] for r in rows_of(b, "accounts")}
     for name, ns in stats["accounts_ns"].items():
-        assert abs(accounts[name] - ns) <= stats["steps"] + 1, (name, accounts[name], ns)  # a step's is a whole number
+        assert ns is None or abs(float(accounts[name]) - ns) <= stats["steps"] + 1, (name, accounts[name], ns)  # a step's is a whole number
     equals(rows_of(b, "timeline"), stats["operations"], FIELDS)
     equals(rows_of(b, "roofline"), stats["nodes"], FIELDS)
     near(sum(float(r["touched"]) for r in rows_of(b, "file")), sum(p["weight_bytes"] for p in stats["phases"].values()), "touched, computed")
