@@ -45,7 +45,7 @@ typedef struct qn_hparams {
     uint32_t windowed; /* in qn_layer_hp: does the layer see a window? Here: of how many layers the last sees all */
     uint32_t sees_all_first; /* of so many layers it is the first */
     float embd_scale;        /* factors, 0: 1 */
-    float residual_scale, logit_scale, attn_scale;
+    float residual_scale, logit_scale, attn_scale, value_scale;
     float xielu_n, xielu_p, xielu_beta, xielu_eps, sparse; /* in qn_layer_hp */
     float attn_softcap, logit_softcap, qkv_clamp;          /* 0: none */
     float attn_alibi;                                      /* 0: none */
@@ -301,6 +301,7 @@ typedef struct qn_arch {
     qn_rope_mode rope_mode;
     qn_block_spec block; /* of every layer, before hyperparameters and `layer` change it */
     qn_head_spec head;
+    bool dense_without_router; /* where no key says it: layers before the first with a router */
     /* Refuses what cannot be computed, of numbers that are fine one by one; may be NULL. */
     qn_status (*check)(const qn_hparams *hp, qn_error *err);
     /* What no key of the file says (factors that follow from sizes): after the rows were read; may be NULL. */
@@ -350,6 +351,8 @@ qn_status qn__model_plan(const qn_model_plan *plan, qn_model **out, qn_error *er
 /* The model without its file, which may be closed then. */
 qn_status qn__model_detach(qn_model *m, qn_error *err);
 void qn__model_free(qn_model *m);
+/* What only tensors tell: after the rows. */
+void qn__count_dense(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp);
 qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp, qn_error *err); /* the rows */
 /* What follows from them; refuses what does not go together. */
 qn_status qn__hparams_settle(const qn_arch *arch, qn_hparams *hp, qn_error *err);

@@ -121,7 +121,7 @@ static qn_value *attention(const forward *w, const qn_layer *l, int i, qn_value 
         y = named(w, r->gate(c, y, gate, spec->gate, l->hp.n_head), QN_ROLE_attn_gated, i);
     }
     if (l->attn_inner_norm) y = named(w, norm(w, y, &l->spec.norm, l->attn_inner_norm, NULL), QN_ROLE_attn_sub_norm, i);
-    return r->dense(c, y, l->attn_out, l->attn_out_bias);
+    return scaled(w, r->dense(c, y, l->attn_out, l->attn_out_bias), spec->v_scale); /* as its authors do */
 }
 
 static qn_value *dense(const forward *w, const qn_layer *l, int i, qn_value *x)

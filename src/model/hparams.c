@@ -241,6 +241,7 @@ qn_status qn__hparams_read(const qn_gguf *file, const qn_arch *arch, qn_hparams 
 {
     memset(hp, 0, sizeof(*hp));
     for (int i = 0; i < arch->n_hparams; i++) QN_TRY(read_row(file, arch, &arch->hparams[i], hp, err));
+    qn__count_dense(file, arch, hp);
     return QN_OK;
 }
 

@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* src/model/hparams_moe.c -- what a file's numbers say about mixtures of experts. */
 #include "model/arch.h"
+#include <stdio.h>
 
 bool qn__is_mixture(const qn_hparams *hp, uint32_t i)
 {
     const bool at_step =
         hp->moe_second_of ? i % hp->moe_second_of == 1 : hp->moe_step == 0 || i % hp->moe_step == hp->moe_step - 1;
     return hp->n_expert > 0 && i >= hp->n_layer_dense && at_step;
+}
+
+void qn__count_dense(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp)
+{
+    if (!arch->dense_without_router || hp->n_layer_dense) return;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", i);
+        if (!qn_gguf_tensor_find(file, name)) continue;
+        hp->n_layer_dense = i;
+        return;
+    }
 }
 
 static bool has_mixtures(const qn_arch *arch)

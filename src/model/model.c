@@ -256,6 +256,7 @@ static qn_status describe(qn_model *m, int i, qn_error *err)
     if (hp->residual_scale != 0) l->spec.residual_scale = hp->residual_scale;
     if (hp->parallel) l->spec.parallel = true;
     if (hp->attn_scale != 0) attn->scale = hp->attn_scale;
+    attn->v_scale = hp->value_scale;
     attn->softcap = hp->attn_softcap;
     attn->alibi = hp->attn_alibi;
     attn->clamp = hp->qkv_clamp;

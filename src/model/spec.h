@@ -78,6 +78,7 @@ typedef struct qn_attn_spec {
     qn_sight sight;
     float scale;   /* of q.k; 0: 1 / sqrt(head size) */
     float softcap; /* of scores; 0: none */
+    float v_scale; /* of values; 0: 1 */
     float alibi;   /* ALiBi: a score loses its head's slope (qn__alibi_slope) times the distance; 0: none */
     float clamp;   /* of queries, keys and values, both ways; 0: none */
     /* Queries are multiplied by 1 + heat log(floor((pos + heat_offset) / heat_floor) + 1); 0: not. */

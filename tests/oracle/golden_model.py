@@ -390,7 +390,7 @@ class Model:
             if p + "attn_gate.weight" in w:
                 o = golden_moe.gate_attention(self, o, product(x, p + "attn_gate.weight"))
             o = product(normed(o, p + "attn_sub_norm.weight"), p + "attn_output.weight")
-            o = normed(o, post) * residual
+            o = normed(o, post) * residual * (get("attention.value_scale", 0) or 1)
             side_by_side = a in PARALLEL or get("use_parallel_residual", a == "gptneox") or a == "stablelm" and last not in w
             y = h if side_by_side else h + o
             if a in SUMS:

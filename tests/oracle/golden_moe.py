@@ -4,7 +4,7 @@ authors do where no key says it."""
 import numpy as np
 
 SOFTMAX, SIGMOID, CHOSEN, SQRT_SOFTPLUS = 1, 2, 3, 4  # as expert_gating_func counts
-HALVES = set("""qwen2moe qwen3moe olmoe glm4moe dots1 bailingmoe2 hunyuan-moe phimoe dbrx minimax-m2 exaone-moe mellum
+HALVES = set("""qwen2moe qwen3moe olmoe glm4moe dots1 bailingmoe2 hunyuan-moe phimoe dbrx minimax-m2 exaone-moe mellum mimo2
     gpt-oss afmoe laguna step35 hy_v3 smallthinker grok qwen3vlmoe grovemoe deepseek2-ocr llada-moe rnd1""".split())
 PERIOD = {"exaone-moe": 4, "mellum": 4, "gpt-oss": 2, "llama4": 4, "afmoe": 4, "laguna": 4, "step35": 4, "cohere2moe": 4, "smallthinker": 4}
 WINDOW = {"smallthinker": 4096}  # whatever the file says
@@ -13,10 +13,10 @@ EXACT_BOUNDS = {"gpt-oss"}  # of YaRN
 GATES = {"afmoe": "sigmoid", "step35": "sigmoid", "laguna": "softplus"}  # of attention
 AFTER_TURN = {"hunyuan-moe"}
 POST_IS_NEXT = {"glm4moe", "gpt-oss"}
-GATING = {a: SIGMOID for a in "glm4moe minimax-m2 afmoe laguna step35 hy_v3 cohere2moe smallthinker".split()}
+GATING = {a: SIGMOID for a in "glm4moe mimo2 minimax-m2 afmoe laguna step35 hy_v3 cohere2moe smallthinker".split()}
 GATING["llama4"] = SIGMOID
 GATING["gpt-oss"] = CHOSEN  # where there is no such key: SOFTMAX, or this
-NORMALISED = set("llama qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum smallthinker arctic grok qwen3vlmoe grovemoe rnd1 gemma4".split())  # without expert_weights_norm
+NORMALISED = set("llama mimo2 qwen3moe granitemoe hunyuan-moe ernie4_5-moe phimoe dbrx minimax-m2 mellum smallthinker arctic grok qwen3vlmoe grovemoe rnd1 gemma4".split())  # without expert_weights_norm
 
 
 def softmax(x):
