@@ -110,7 +110,7 @@ static qn_node *input_at(split *p, qn_node *n, int32_t place)
         const qn_shape shape = qn_layout_shape(&root->layout);
         qn_node *twin = qn__input(p->g, root->name, root->dtype, &shape);
         list_old(p, root);
-        m->at[place] = list_new(p, root, twin, place);
+        m->at[place] = name_at(p, root, list_new(p, root, twin, place), place);
         if (twin == p->g->bad) return twin;
         twin->flags |= QN_NODE_twin;
         twin->twin = root->twin;
