@@ -24,7 +24,7 @@ const compareView = {
   /* Of two traces with hashes of values: which differs first. */
   values() {
     const d = trace.other.difference;
-    if (!d || !d.compared[0]) return missing('which value differs first.', 'Record both with --tap \'*=trace\'.');
+    if (!d || !d.compared[0]) return missing('which value differs first.', 'Record both with --trace-hash.');
     return el('p', { className: 'missing' }, el('b', {}, 'Values: '), `${words.count(d.differ[0])} of ${words.count(d.compared[0])} rows that both have differ. ` +
       (d.key ? `The first is ${safe(d.key[0])}, step ${d.step[0]}.` : ''));
   },

@@ -6,6 +6,13 @@
 
 const GROUP = 8;
 
+/* The first of numbers in order that is not below another. */
+function firstAfter(numbers, x) {
+  let lo = 0, hi = numbers.length;
+  while (lo < hi) { const mid = (lo + hi) >> 1; if (numbers[mid] >= x) hi = mid; else lo = mid + 1; }
+  return lo;
+}
+
 /* Events of a lane in the order of their begins, as rows to draw: first one by one, then groups. */
 class Track {
   constructor(lane, rows) {
@@ -243,26 +250,28 @@ const timelineView = {
       chart.hit(x - 3, 35, 6, 12, `${minor} page faults without reading, ${major} that waited for the disk, in the ${words.ns(u.at[i] - u.at[i - 1])} before`);
     }
   },
-  /* Each page fault that the kernel sampled; and where a thread lost its core. */
+  /* Each page fault that the kernel sampled; and where a thread lost its core. At most one a pixel: there may be many. */
   paintSamples(g, at, from, to, chart) {
-    const f = trace.parts.faults, p = trace.parts.pauses;
-    let last = -9;
-    for (let i = 0; i < f.at.length; i++) {
-      if (f.at[i] < from || f.at[i] > to) continue;
+    const f = trace.parts.faults, p = trace.parts.pauses, few = chart.hits.length + 6000;
+    for (let i = firstAfter(f.at, from), last = -9; i < f.at.length && f.at[i] <= to; i++) {
       const x = at(f.at[i]);
-      if (x - last < 1 && !f.major[i]) continue;
+      if (x - last < 1 && !(f.major[i] && x > last)) continue;
       last = x;
       g.fillStyle = colour.css(f.major[i] ? 'bad' : 'c5');
       g.fillRect(x - 0.5, f.major[i] ? 35 : 39, f.major[i] ? 2 : 1.2, f.major[i] ? 11 : 7);
-      if (chart.hits.length < 20000) chart.hit(x - 3, 35, 6, 12, () => this.faultWords(f, i));
+      if (chart.hits.length < few) chart.hit(x - 3, 35, 6, 12, () => this.faultWords(f, i));
     }
-    for (let i = 0; p && i < p.at.length; i++) {
-      if (p.at[i] + p.ns[i] < from || p.at[i] > to) continue;
-      const k = this.tracks.findIndex(t => t.lane.index === p.lane[i]), x = at(p.at[i]);
-      if (k < 0) continue;
-      g.fillStyle = colour.css('bad');
-      g.fillRect(x, 50 + k * 62 + 55, Math.max(1, at(p.at[i] + p.ns[i]) - x), 3);
-      if (chart.hits.length < 20000) chart.hit(x, 50 + k * 62 + 52, Math.max(4, at(p.at[i] + p.ns[i]) - x), 9, () => `lost its core to others for ${words.ns(p.ns[i])}`);
+    if (!p) return;
+    const track = trace.lanes.map((_, k) => this.tracks.findIndex(t => t.lane.index === k)), drawn = this.tracks.map(() => -9);
+    this.longest ??= p.ns.reduce((m, x) => Math.max(m, x), 0);
+    g.fillStyle = colour.css('bad');
+    for (let i = firstAfter(p.at, from - this.longest); i < p.at.length && p.at[i] <= to; i++) {
+      const k = p.lane[i] < 0 ? -1 : track[p.lane[i]], end = at(p.at[i] + p.ns[i]);
+      if (k < 0 || end < this.geometry.left || end - drawn[k] < 0.5) continue;
+      const x = Math.max(drawn[k], at(p.at[i]));
+      g.fillRect(x, 50 + k * 62 + 55, Math.max(0.5, end - x), 3);
+      drawn[k] = end;
+      if (chart.hits.length < few) chart.hit(x, 50 + k * 62 + 52, Math.max(4, end - x), 9, () => `lost its core to others for ${words.ns(p.ns[i])}`);
     }
   },
   faultWords(f, i) {
