@@ -54,9 +54,17 @@ typedef struct qn_engine_options {
      * the system doesn't tell); UINT64_MAX: no limit. Opening is refused (limit) when what a policy reads and what is
      * copied is more, creating a session when that and all weights are. */
     uint64_t memory_limit;
+    /* bytes that the process may use in all, weights included; QN_MEMORY_AUTO: what machine and cgroup have when the
+     * engine is opened, less what others are left; 0: nobody asks. Weights get what caches and activations leave: what
+     * fits stays in memory, the rest is read ahead of its use by a thread of the engine's own and dropped behind it, so
+     * that the kernel need not choose what goes. Logits are the same to the bit, and nothing is different while all
+     * fits. Only for weights that are used where the file is mapped, on the CPU; policies that read all of the file
+     * need room for all of it. Each engine of a process that has this counts what the others have taken. */
+    uint64_t memory;
     qn_progress_fn progress; /* bytes while a policy reads the file; false cancels */
     void *progress_ctx;
 } qn_engine_options;
+#define QN_MEMORY_AUTO UINT64_MAX
 
 /* The path is a GGUF file (or the first part of a split one) of a known architecture, or the error names the
  * architecture, tokenizer, tensor or type and what is supported. */
@@ -107,6 +115,20 @@ typedef struct qn_engine_info {
 } qn_engine_info;
 QN_API void qn_engine_get_info(const qn_engine *engine, qn_engine_info *out);
 QN_API const char *qn_engine_backend_name(const qn_engine *engine, int backend); /* "cpu:avx512"; NULL past the last */
+
+/* What qn_engine_options.memory came to, since the last plan but for the sums. All 0 without it. Between decodes. */
+typedef struct qn_engine_memory {
+    uint64_t budget_bytes;              /* for weights */
+    uint64_t kept_bytes;                /* stay in memory */
+    uint64_t streamed_bytes;            /* are read for each step */
+    uint64_t window_bytes;              /* of which so many are in memory at once */
+    uint64_t expert_bytes;              /* room for experts */
+    uint64_t read_bytes, dropped_bytes; /* so far, by the reading thread */
+    uint64_t waits;                     /* how often a node had to wait for it */
+    double wait_seconds;
+    uint64_t expert_hits, expert_misses; /* chosen ones, by matrix, that were there or not */
+} qn_engine_memory;
+QN_API void qn_engine_get_memory(const qn_engine *engine, qn_engine_memory *out);
 
 /* The architectures this build knows, NULL-terminated. */
 QN_API const char *const *qn_architectures(void);

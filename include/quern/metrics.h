@@ -48,6 +48,10 @@ extern "C" {
     QN_COUNTER(populate_ns,       ns,    "what that took") \
     QN_COUNTER(read_bytes,        bytes, "bytes read from files by copying, mappings not counted") \
     QN_COUNTER(read_ns,           ns,    "what that took") \
+    QN_COUNTER(ahead_bytes,       bytes, "bytes of weights read ahead of their use (qn_engine_options.memory)") \
+    QN_COUNTER(dropped_bytes,     bytes, "of these, dropped behind it") \
+    QN_COUNTER(ahead_waits,       one,   "nodes that waited for their weights to be read") \
+    QN_COUNTER(ahead_wait_ns,     ns,    "what those waits took") \
     QN_COUNTER(written_bytes,     bytes, "bytes written to files") \
     QN_COUNTER(write_ns,          ns,    "what that took") \
     QN_COUNTER(loads,             one,   "models opened") \

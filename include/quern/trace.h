@@ -36,7 +36,8 @@ extern "C" {
     QN_TRACE_KIND(compile,  "a graph built, planned and compiled") \
     QN_TRACE_KIND(load,     "a model opened") \
     QN_TRACE_KIND(sample,   "a token chosen") \
-    QN_TRACE_KIND(mark,     "of the caller's (qn_trace_mark, qn_trace_span)")
+    QN_TRACE_KIND(mark,     "of the caller's (qn_trace_mark, qn_trace_span)") \
+    QN_TRACE_KIND(weights,  "a node waited for its weights to be read (qn_engine_options.memory)")
 /* clang-format on */
 #define QN_TRACE_KIND_ENUM(name, text) QN_TRACE_##name,
 typedef enum qn_trace_kind { QN_TRACE_KIND_ROWS(QN_TRACE_KIND_ENUM) QN_TRACE_KIND_COUNT } qn_trace_kind;

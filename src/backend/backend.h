@@ -69,6 +69,10 @@ typedef struct qn_run {
      * stops the run as a callback does. NULL: none. */
     bool (*tap)(void *ctx, const qn_node *node);
     void *tap_ctx;
+    /* Called before each node with `paged`, by one thread, when all before it is done; it may wait. ids: the first
+     * element of source 2, NULL where there is none. Only of a backend that `pages`. NULL: none. */
+    void (*page)(void *ctx, const qn_node *node, const void *ids);
+    void *page_ctx;
     double *node_ns;  /* by node id: measured time is added; NULL: don't measure */
     int32_t *stopped; /* a run that fails: the id of the node where it ended; what comes before it was computed, nothing
                        * after it was. Untouched by a run that succeeds; NULL: nobody asks */
@@ -134,6 +138,7 @@ struct qn_backend_type {
     qn_status (*sync)(qn_backend *be, qn_error *err);
     /* Node i of the segment is computed by all threads together. NULL: by one. */
     bool (*is_shared)(const qn_program *program, int32_t i);
+    bool pages; /* it calls qn_run.page */
 };
 
 static inline qn_status qn__backend_sync(qn_backend *be, qn_error *err)

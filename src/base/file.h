@@ -18,6 +18,15 @@ qn_status qn__map_open(const char *path, qn_map *out, qn_error *err);
 void qn__map_close(qn_map *map);
 /* Asks the system to read the range in the background. */
 void qn__map_read_ahead(const qn_map *map, size_t offset, size_t size);
+/* Reads the pages of the range that are not in memory, and maps them; waits for the disk. A page that cannot be read is
+ * left to whoever touches it. */
+void qn__map_fetch(const qn_map *map, size_t offset, size_t size);
+/* Gives the whole pages of the range back, unless others use them; they are read again when they are touched. */
+void qn__map_drop(const qn_map *map, size_t offset, size_t size);
+/* How the range is used. whole: all of it, so that the kernel reads and maps 2 MiB at once where it can; rows: some
+ * bytes here and there, so that it reads no more than a page. */
+typedef enum qn_map_use { QN_MAP_whole, QN_MAP_rows } qn_map_use;
+void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_use use);
 /* Reads every page of the range once (populate) and calls `progress` (may be NULL) about every 64 MiB; false from it
  * stops. */
 qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,

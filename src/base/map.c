@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define POPULATE_STEP ((size_t)64 << 20)
+#define AHEAD_STEP    ((size_t)128 << 10) /* the usual read-ahead */
 
 static size_t page_bytes(void)
 {
@@ -92,9 +93,15 @@ static bool clip(const qn_map *map, size_t *offset, size_t *size)
 
 static void *at(const qn_map *map, size_t offset) { return (void *)(uintptr_t)(map->data + offset); }
 
+/* In pieces: of a request the kernel reads no more than the larger of the disk's read-ahead and its largest transfer.
+ */
 void qn__map_read_ahead(const qn_map *map, size_t offset, size_t size)
 {
-    if (clip(map, &offset, &size)) madvise(at(map, offset), size, MADV_WILLNEED); /* advice: failure changes nothing */
+    if (!clip(map, &offset, &size)) return;
+    for (size_t done = 0; done < size; done += AHEAD_STEP) {
+        const size_t step = size - done < AHEAD_STEP ? size - done : AHEAD_STEP;
+        madvise(at(map, offset + done), step, MADV_WILLNEED); /* advice: failure changes nothing */
+    }
 }
 
 /* One byte of every page. The system's own form is faster and reports a damaged disk instead of raising SIGBUS. */
@@ -112,6 +119,33 @@ by_hand:;
     const size_t page = page_bytes();
     for (size_t i = offset; i < offset + size; i += page) (void)p[i];
     return 0;
+}
+
+void qn__map_fetch(const qn_map *map, size_t offset, size_t size)
+{
+    if (clip(map, &offset, &size)) (void)populate(map, offset, size);
+}
+
+/* A page that is mapped stays in the cache whatever it is told, so it is unmapped first. */
+void qn__map_drop(const qn_map *map, size_t offset, size_t size)
+{
+    const size_t page = page_bytes();
+    if (map->size == 0 || offset >= map->size) return;
+    size_t end = size < map->size - offset ? offset + size : map->size;
+    offset = (offset + page - 1) / page * page;
+    if (end < map->size) end = end / page * page;
+    if (offset >= end) return;
+    madvise(at(map, offset), end - offset, MADV_DONTNEED);
+    (void)posix_fadvise(map->fd, (off_t)offset, (off_t)(end - offset), POSIX_FADV_DONTNEED);
+}
+
+void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_use use)
+{
+    if (!clip(map, &offset, &size)) return;
+#ifdef MADV_HUGEPAGE
+    if (use == QN_MAP_whole) madvise(at(map, offset), size, MADV_HUGEPAGE);
+#endif
+    if (use == QN_MAP_rows) madvise(at(map, offset), size, MADV_RANDOM);
 }
 
 qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,

@@ -50,10 +50,31 @@ static int parse_policy(const cli_model_options *m, qn_gguf_policy *out)
     if (m->load && strcmp(m->load, #name) == 0) *out = QN_GGUF_##name;
     QN_GGUF_POLICY_ROWS(SAME)
 #undef SAME
-    if (m->mlock && m->load && *out != QN_GGUF_lock)
-        return cli_bad_usage("--mlock and --load %s exclude each other", m->load);
-    if (m->mlock) *out = QN_GGUF_lock;
+    const struct {
+        bool on;
+        const char *name;
+        qn_gguf_policy policy;
+    } aliases[] = {{m->populate, "populate", QN_GGUF_populate}, {m->mlock, "mlock", QN_GGUF_lock}};
+    bool given = m->load != NULL;
+    const char *before = m->load;
+    for (int i = 0; i < CLI_N(aliases); i++) {
+        if (!aliases[i].on) continue;
+        if (given && *out != aliases[i].policy)
+            return cli_bad_usage("--%s and --%s%s exclude each other", aliases[i].name, m->load ? "load " : "", before);
+        *out = aliases[i].policy;
+        given = true;
+        before = m->load ? m->load : aliases[i].name;
+    }
     return CLI_OK;
+}
+
+int cli_parse_memory(const char *text, uint64_t *out)
+{
+    *out = 0;
+    if (!text) return CLI_OK;
+    if (strcmp(text, "auto") == 0) *out = QN_MEMORY_AUTO;
+    if (*out || (cli_parse_size(text, out) && *out > 0)) return CLI_OK;
+    return cli_bad_usage("--memory: \"%.32s\" is no size; sizes are like 800M, 6.5G or auto", text);
 }
 
 static int parse_limit(const cli_model_options *m, uint64_t *out)
@@ -105,9 +126,10 @@ int cli_engine_options(const cli_model_options *m, cli_engine_scratch *scratch, 
         if (status != CLI_OK) return status;
     }
     qn_gguf_policy policy = QN_GGUF_lazy;
-    uint64_t memory_limit = 0;
+    uint64_t memory_limit = 0, memory = 0;
     int wrong = parse_policy(m, &policy);
     if (wrong == CLI_OK) wrong = parse_limit(m, &memory_limit);
+    if (wrong == CLI_OK) wrong = cli_parse_memory(m->memory, &memory);
     if (wrong != CLI_OK) return wrong;
     *out = (qn_engine_options){
         .backends = m->cpu ? scratch->backends : m->backends,
@@ -118,6 +140,7 @@ int cli_engine_options(const cli_model_options *m, cli_engine_scratch *scratch, 
         .passes_off = passes_off(&m->no_pass),
         .policy = policy,
         .memory_limit = memory_limit,
+        .memory = memory,
     };
     return CLI_OK;
 }
@@ -192,6 +215,18 @@ static json_t *ops_json(void)
     return list;
 }
 
+static json_t *memory_json(const qn_session *session)
+{
+    qn_engine_memory m;
+    qn_engine_get_memory(qn_session_engine(session), &m);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I}", "budget_bytes",
+                     (json_int_t)m.budget_bytes, "kept_bytes", (json_int_t)m.kept_bytes, "streamed_bytes",
+                     (json_int_t)m.streamed_bytes, "window_bytes", (json_int_t)m.window_bytes, "expert_bytes",
+                     (json_int_t)m.expert_bytes, "read_bytes", (json_int_t)m.read_bytes, "dropped_bytes",
+                     (json_int_t)m.dropped_bytes, "waits", (json_int_t)m.waits, "wait_seconds", m.wait_seconds,
+                     "expert_hits", (json_int_t)m.expert_hits, "expert_misses", (json_int_t)m.expert_misses);
+}
+
 static json_t *load_json(const qn_session *session, const qn_engine_info *info)
 {
     const qn_gguf *file = qn_engine_file(qn_session_engine(session));
@@ -208,14 +243,15 @@ int cli_write_stats(const char *path, const qn_session *session, const cli_times
     qn_engine_info info;
     qn_session_get_stats(session, &stats);
     qn_engine_get_info(qn_session_engine(session), &info);
-    json_t *root = json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:f, s:i, s:s, s:i, s:i, s:o, s:o, s:o}",
+    json_t *root = json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:f, s:i, s:s, s:i, s:i, s:o, s:o, s:o, s:o}",
                              "allocs_after_warmup", (json_int_t)times->allocs_after_warmup, "reserved_bytes",
                              (json_int_t)stats.reserved_bytes, "kv_bytes", (json_int_t)stats.kv_bytes, "prompt_tokens",
                              (json_int_t)times->prompt_tokens, "prompt_seconds", times->prompt_seconds, "decode_tokens",
                              (json_int_t)times->decode_tokens, "decode_seconds", times->decode_seconds, "masks",
                              (json_int_t)times->masks, "mask_seconds", times->mask_seconds, "threads", info.n_threads,
                              "cpu_level", info.cpu_level, "n_splits", stats.n_splits, "n_transfers", stats.n_transfers,
-                             "load", load_json(session, &info), "metrics", metrics_json(), "ops", ops_json());
+                             "load", load_json(session, &info), "memory", memory_json(session), "metrics",
+                             metrics_json(), "ops", ops_json());
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (!text) return cli_no_memory("out of memory while writing statistics");

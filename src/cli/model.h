@@ -9,13 +9,13 @@
 
 typedef struct cli_model_options {
     int32_t threads;
-    const char *cpu, *kv_type, *backends, *load, *memory_limit;
+    const char *cpu, *kv_type, *backends, *load, *memory_limit, *memory;
     cli_strings place;               /* PATTERN=BACKEND */
     cli_strings lora;                /* FILE[:SCALE] */
     cli_strings no_pass;             /* names of graph passes */
     qn_lora_use loras[QN_MAX_LORAS]; /* [n_loras] what cli_open_engine opened: the model's own first, then `lora` */
     int n_loras;
-    bool strict, mlock;
+    bool strict, mlock, populate;
 } cli_model_options;
 
 /* Rows to put into a command's option table. */
@@ -50,7 +50,11 @@ typedef struct cli_model_options {
 /* clang-format off */
 #define CLI_MEMORY_OPTIONS(m) \
     {"load", 0, CLI_STRING, &(m).load, "POLICY", "how weights are read (default: lazy)", 0, 0, NULL}, \
+    {"populate", 0, CLI_FLAG, &(m).populate, NULL, "read the weights now: the same as --load populate", 0, 0, NULL}, \
     {"mlock", 0, CLI_FLAG, &(m).mlock, NULL, "keep the weights in memory: the same as --load lock", 0, 0, NULL}, \
+    {"memory", 0, CLI_STRING, &(m).memory, "MEMORY", \
+        "what the process may use in all: weights that don't fit are read ahead of their use (auto: what there is)", \
+        0, 0, NULL}, \
     {"memory-limit", 0, CLI_STRING, &(m).memory_limit, "SIZE", \
         "refuse what takes more, such as 6G; none: never refuse (default: what is free)", 0, 0, NULL}
 /* clang-format on */
@@ -68,6 +72,8 @@ int cli_engine_options(const cli_model_options *m, cli_engine_scratch *scratch, 
 int cli_session_options(const cli_model_options *m, qn_session_options *options);
 int cli_create_session(qn_engine *engine, const cli_model_options *m, qn_session_options options, qn_session **out);
 
+/* --memory: bytes, QN_MEMORY_AUTO, or 0 where it is not given. */
+int cli_parse_memory(const char *text, uint64_t *out);
 /* "FILE[:SCALE]" into a path, which is cut out of the text into a buffer of `size`, and a scale, 1 unless there is one.
  */
 int cli_parse_lora(const char *text, char *path, size_t size, float *scale);

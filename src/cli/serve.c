@@ -33,7 +33,7 @@ typedef struct serve_command {
     const char *models[CLI_MAX_STRINGS];
     serve_named found[CLI_MAX_STRINGS];
     int n_models;
-    const char *keep_alive, *memory;
+    const char *keep_alive;
     const char *host, *alias, *key_file, *template_name, *template_file, *max_body;
     int32_t port, n_ctx, n_batch, parallel, queue, threads_http, timeout, request_timeout, n_predict, grace;
     bool no_auth, share_cache, no_cache, log_disable, lora_later;
@@ -111,9 +111,6 @@ static int parse(serve_command *c, int argc, char **argv)
         {"requests-per-key", 0, CLI_INT, &c->per_key, "N",
          "requests under way with one key; 0: any number (default: 256)", 0, 65536, NULL},
         CLI_OPTION_GROUP("Serving"),
-        {"memory", 0, CLI_STRING, &c->memory, "SIZE",
-         "what models may take in sum, such as 20G; others are unloaded to make room (default: what is free)", 0, 0,
-         NULL},
         {"keep-alive", 0, CLI_STRING, &c->keep_alive, "TIME",
          "how long a model that nobody uses stays, such as 90s, 5m or 2h; -1: for ever (default: 5m, for ever with one "
          "MODEL)",
@@ -347,7 +344,6 @@ static int fill_options(serve_command *c)
     };
     if (!c->tls_cert != !c->tls_key) return cli_bad_usage("--tls-cert and --tls-key belong together");
     int status = size_option("max-body", c->max_body, &o->max_body);
-    if (status == CLI_OK) status = size_option("memory", c->memory, &o->memory);
     if (status == CLI_OK && c->keep_alive && !parse_time(c->keep_alive, &o->keep_alive_s))
         status = cli_bad_usage("--keep-alive: \"%.32s\" is no time; times are like 90s, 5m, 2h or -1", c->keep_alive);
     for (int i = 0; i < c->options.lora.n && status == CLI_OK; i++) {
@@ -359,6 +355,10 @@ static int fill_options(serve_command *c)
     }
     if (status == CLI_OK && o->n_loras && c->n_models != 1) status = cli_bad_usage("--lora is for one MODEL");
     if (status == CLI_OK) status = cli_engine_options(&c->options, &c->scratch, &o->engine);
+    if (status == CLI_OK && o->engine.memory != QN_MEMORY_AUTO) { /* of all models in sum: a model gets its share */
+        o->memory = o->engine.memory;
+        o->engine.memory = 0;
+    }
     if (status == CLI_OK) status = cli_session_options(&c->options, &o->batcher.session);
     if (status == CLI_OK && c->template_file) {
         c->template_source = cli_read_text(c->template_file, 1 << 24, &n);

@@ -134,6 +134,7 @@ const qn_backend_type qn__backend_cpu = {
     .accepts = accepts,
     .scratch = scratch,
     .is_shared = qn__cpu_is_shared,
+    .pages = true,
     .compile = qn__cpu_compile,
     .rebind = qn__cpu_rebind,
     .resize = qn__cpu_resize,

@@ -450,6 +450,10 @@ static void walk_on(const walk *w, record *r, int member, int n_members)
         bool took_part = member == 0;
         t = s->task;
         t.n_members = n_members;
+        if (w->run && w->run->page && s->task.node->paged) {
+            if (member == 0) w->run->page(w->run->page_ctx, s->task.node, t.n_src > 2 ? t.src[2].data : NULL);
+            alone = true; /* others wait for what thread 0 waits for */
+        }
         t.tile = (float *)(void *)(cpu->tiles + (size_t)member * (QN_MM_TILE_BYTES + QN_TASK_SIDE_BYTES));
         for (int p = 0; p < s->op->n_phases; p++) {
             const phase *ph = &s->phases[p];

@@ -2,7 +2,7 @@
 /* src/engine/engine.c -- opening a model: file, tokenizer, architecture, backends, and every weight in its place.
  * Weights are used where the file is mapped; only a backend with memory of its own, or a file of the other byte order,
  * makes a copy. */
-#include "engine/engine.h"
+#include "engine/pager.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
@@ -130,7 +130,9 @@ static qn_status check_memory(const qn_engine *e, const qn_engine_options *optio
         *(in_place ? &read : &copied) += w->tensor->size_bytes;
     }
     const uint64_t need = copied + (reads_now(options->policy) ? read : 0),
-                   have = qn__memory_limit(options->memory_limit);
+                   most =
+                       options->memory ? options->memory : UINT64_MAX, /* QN_MEMORY_AUTO is no less than what is free */
+        limit = qn__memory_limit(options->memory_limit), have = limit < most ? limit : most;
     if (need <= have) return QN_OK;
     char needed[32], left[32];
     return QN_FAIL(err, limit, "loading takes %s of memory, %s are free; %s",
@@ -227,9 +229,11 @@ static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_opt
     e->strict = options->strict;
     e->passes_off = options->passes_off;
     e->memory_limit = options->memory_limit;
+    e->memory = qn__memory_of(options->memory);
     e->info.n_threads = options->n_threads ? options->n_threads : qn__default_threads();
     fill_info(e);
     fill_load(e, options, start, copy_start);
+    if (e->memory) QN_TRY(qn__pager_create(e, &e->pager, err));
     qn__log(QN_LOG_info, "loaded %s: %s, %d layers, %llu bytes of weights in %.3f s; read %llu bytes at %.2f GB/s",
             path, e->info.arch, e->info.n_layer, (unsigned long long)e->info.weight_bytes, e->info.load_seconds,
             (unsigned long long)e->info.load_bytes, e->info.load_gb_s);
@@ -274,6 +278,7 @@ void qn_engine_close(qn_engine *e)
 {
     if (!e) return;
     while (e->loras) qn_lora_close(e->loras);
+    qn__pager_destroy(e->pager);
     for (int i = 0; e->buffers && i < e->model->n_weights; i++)
         if (e->buffers[i]) e->buffers[i]->backend->type->buffer_destroy(e->buffers[i]);
     for (int i = 0; i < e->n_backends; i++) e->backends[i]->type->close(e->backends[i]);
@@ -295,4 +300,10 @@ void qn_engine_get_info(const qn_engine *engine, qn_engine_info *out) { *out = e
 const char *qn_engine_backend_name(const qn_engine *engine, int backend)
 {
     return backend >= 0 && backend < engine->n_backends ? engine->backends[backend]->name : NULL;
+}
+
+void qn_engine_get_memory(const qn_engine *engine, qn_engine_memory *out)
+{
+    *out = (qn_engine_memory){0};
+    if (engine->pager) qn__pager_get(engine->pager, out);
 }

@@ -12,6 +12,8 @@
 #include "model/memory.h"
 #include <quern/engine.h>
 
+typedef struct qn_pager qn_pager;
+
 struct qn_engine {
     qn_arena arena;
     qn_gguf *file;
@@ -26,6 +28,8 @@ struct qn_engine {
     _Atomic bool warned_size;
     uint32_t passes_off;
     uint64_t memory_limit; /* as in the options */
+    uint64_t memory;       /* what the process may use in all; 0: nobody asks */
+    qn_pager *pager;       /* NULL: none */
     qn_mutex lock;
     qn_turns turns; /* to compute, by sessions */
     qn_lora *loras; /* open adapters, newest first; under lock */
@@ -155,6 +159,8 @@ qn_status qn__fit_batch(qn_engine *e, const qn_session_options *options, int32_t
                         qn_error *err);
 /* Bytes that may be taken: what the caller gave, or else what machine and cgroup have; UINT64_MAX unlimited. */
 uint64_t qn__memory_limit(uint64_t asked);
+/* As qn_engine_options.memory, with a number for QN_MEMORY_AUTO; 0 where the system tells none. */
+uint64_t qn__memory_of(uint64_t asked);
 /* Does the session fit beside the weights? *left: bytes that it may take. */
 bool qn__session_fits(qn_engine *e, uint64_t asked, const qn_estimate *est, uint64_t *left);
 /* The refusal, with both numbers and what would fit. */

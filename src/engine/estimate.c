@@ -4,7 +4,8 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/str.h"
-#include "engine/engine.h"
+#include "base/metrics.h"
+#include "engine/pager.h"
 #include <stdio.h>
 
 void qn__stand_in(const qn_engine *e, const qn_kv_layout *layout, qn_kv_desc *kv, qn_stand_in *out)
@@ -185,10 +186,33 @@ static uint64_t weights_beside(qn_engine *e, uint64_t asked, uint64_t limit)
     return 0;
 }
 
+#define WINDOW ((uint64_t)16 << 20)
+#define OTHERS 16 /* this part of the machine's free memory is left to others; a cgroup's limit is ours alone */
+
+uint64_t qn__memory_of(uint64_t asked)
+{
+    if (asked != QN_MEMORY_AUTO) return asked;
+    const uint64_t free_bytes = qn__memory_free(""), machine = qn__meminfo_bytes("", "MemAvailable"),
+                   own = QN_GAUGE_READ(live_bytes);
+    if (free_bytes == 0 || free_bytes == UINT64_MAX) return 0;
+    return own + (free_bytes < machine ? free_bytes : free_bytes - free_bytes / OTHERS);
+}
+
+/* Of what the process may use: what others of it have taken, and what reading weights takes at the least. */
+static uint64_t left_of(const qn_engine *e)
+{
+    const uint64_t half = e->info.weight_bytes / 2, window = half < WINDOW ? half : WINDOW;
+    const uint64_t taken = QN_GAUGE_READ(live_bytes) + QN_PAGER_RESERVE + window;
+    return e->memory > taken ? e->memory - taken : 0;
+}
+
 bool qn__session_fits(qn_engine *e, uint64_t asked, const qn_estimate *est, uint64_t *left)
 {
-    const uint64_t limit = qn__memory_limit(asked), beside = limit == UINT64_MAX ? 0 : weights_beside(e, asked, limit);
+    const uint64_t limit = qn__memory_limit(asked);
+    const bool alone = limit == UINT64_MAX || (e->memory && !asked); /* weights make do with what the session leaves */
+    const uint64_t beside = alone ? 0 : weights_beside(e, asked, limit);
     *left = limit > beside ? limit - beside : 0;
+    if (e->memory && left_of(e) < *left) *left = left_of(e);
     return est->total_bytes <= *left;
 }
 

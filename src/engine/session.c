@@ -2,6 +2,7 @@
 /* src/engine/session.c -- a session's life, and decoding. After create and the first decode of a shape nothing
  * allocates. */
 #include "base/log.h"
+#include "engine/pager.h"
 #include "engine/tap.h"
 #include <string.h>
 
@@ -126,6 +127,7 @@ static qn_status create(qn_engine *engine, const qn_session_shape *shape, wish *
         return status;
     }
     s->stats.kv_bytes = s->layout.total_bytes;
+    qn__pager_changed(engine->pager);
     *out = s;
     return QN_OK;
 }
@@ -173,6 +175,7 @@ void qn_session_destroy(qn_session *s)
 {
     if (!s) return;
     qn__worker_destroy(s->worker); /* waits */
+    qn__pager_changed(s->engine->pager);
     qn__turns_forget(&s->engine->turns, &s->turn);
     qn__sched_destroy(s->sched);
     qn__taps_destroy(s->taps);
@@ -328,6 +331,8 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
 {
     QN_TRY(upload(s, e, sizes, err));
     if (s->timing) QN_TRY(qn__exec_prepare_times(e, &s->times, err));
+    qn_pager *pager = s->engine->pager;
+    QN_TRY(qn__pager_begin(pager, e, err));
     const qn_trace_facts facts = {.session = s->number,
                                   .n_tokens = n,
                                   .n_rows = sizes.n_tokens,
@@ -344,6 +349,8 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
                         .eval_ctx = s,
                         .tap = s->taps ? qn__taps_run : NULL,
                         .tap_ctx = s->taps,
+                        .page = qn__pager_works(pager) ? qn__pager_use : NULL,
+                        .page_ctx = pager,
                         .node_ns = s->timing ? s->times.ns : NULL,
                         .facts = &facts};
     s->last = e;
@@ -351,6 +358,7 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
     s->running = e;
     s->running_tokens = n;
     qn_status status = qn__exec_run(e, &run, err);
+    qn__pager_end(pager, n);
     s->running = NULL;
     if (status != QN_OK) return qn__comparison_why(s, qn__taps_why(s->taps, status, err), err);
     s->stats.n_splits = qn__exec_n_segments(e);

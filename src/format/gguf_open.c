@@ -2,6 +2,7 @@
 /* src/format/gguf_open.c -- opening and closing GGUF files, facts about them, and how their tensor bytes come into
  * memory. */
 #include "format/gguf_file.h"
+#include "format/native.h"
 #include "base/metrics.h"
 #include <string.h>
 
@@ -166,4 +167,9 @@ int64_t qn_gguf_resident_bytes(const qn_gguf *file)
         bytes += (int64_t)resident;
     }
     return bytes;
+}
+
+const qn_map *qn__gguf_map(const qn_gguf *file, int part)
+{
+    return file->parts[part].mapped ? &file->parts[part].map : NULL;
 }

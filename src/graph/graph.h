@@ -127,6 +127,7 @@ struct qn_node {
     qn_node *lent;   /* of a param: the first such value; of a value: the param's next */
     qn_node *twin;   /* of an input: the same input in another place, NULL after the last; made by the scheduler */
     void *tapped;    /* for whoever runs the graph: set, a run calls qn_run.tap after this node */
+    void *paged;     /* likewise: set, a run calls qn_run.page before it */
     /* of a dead node that had a name: the next of them, what stands in its place (NULL: nothing), the pass */
     qn_node *next_gone, *into;
     int32_t gone_by;
@@ -143,6 +144,7 @@ struct qn_graph {
     qn_arena_mark start; /* of the empty graph */
     qn_node *gone;       /* what passes removed, newest first */
     uint64_t taps;       /* for whoever sets `tapped`: which set of taps that is of */
+    uint64_t paged;      /* for whoever sets `paged`: of which plan */
     void *owner;         /* whatever the graph's builder keeps with it, in its arena */
 };
 
