@@ -123,6 +123,7 @@ PATH=$build:$PATH
 echo "Notes." >"$work/notes.txt"
 printf 'One.\nTwo.\n' >"$work/texts.txt"
 "$quern" synth "$work/reranker.gguf" --arch bert --optional --layers 1 --embd 32 --heads 2 --ff 48 --vocab-size 300 --ctx 64 >"$work/out" 2>&1 || bad "no reranker"
+"$quern" run "$work/model.gguf" ROMEO: -n 8 --trace "$work/trace.qtr" >"$work/out" 2>&1 || bad "no recording"
 for name in run chat embed rerank eval tokenize inspect graph list show completion help; do
     "$quern" help $name | sed -n '/^Examples:/,$s/^      //p' | grep -v 'source <\|fish/completions\|zfunc\|man -l\|chat model.gguf$' >"$work/examples"
     while read -r line; do
