@@ -3,6 +3,8 @@
  * machine did at its best in this run. */
 'use strict';
 
+const powerOf10 = e => e < -2 || e > 4 ? '1e' + e : e < 0 ? (10 ** e).toPrecision(1) : String(10 ** e);
+
 const rooflineView = {
   id: 'roofline', title: 'Roofline', about: 'a dot a node, its area the time; below the slope memory bounds it, below the flat roof arithmetic', half: true,
   needs: () => trace.stats.read_gb_s > 0 && trace.stats.gops > 0 ? null
@@ -23,13 +25,13 @@ const rooflineView = {
       const x = Math.round(X(10 ** e)) + 0.5;
       g.beginPath(); g.moveTo(x, top); g.lineTo(x, h - bottom); g.stroke();
       g.textAlign = 'center';
-      g.fillText(e < 0 ? (10 ** e).toPrecision(1) : String(10 ** e), x, h - bottom + 9);
+      g.fillText(powerOf10(e), x, h - bottom + 9);
     }
     g.textAlign = 'right';
     for (let e = yLow; e <= yTop; e++) {
       const y = Math.round(Y(10 ** e)) + 0.5;
       g.beginPath(); g.moveTo(left, y); g.lineTo(w - right, y); g.stroke();
-      g.fillText(e < 0 ? (10 ** e).toPrecision(1) : String(10 ** e), left - 4, y);
+      g.fillText(powerOf10(e), left - 4, y);
     }
     g.textAlign = 'left';
     g.fillText('Gop/s ↑', left + 4, top + 6);
