@@ -11,7 +11,7 @@
 
 static const cli_usage usage = {
     .command = "compare",
-    .arguments = "MODEL --backends A,B",
+    .arguments = "MODEL",
     .summary =
         "Computes a model on A, and each of its nodes on B too, from the same inputs; shows the first node whose "
         "values differ, and by how much.",

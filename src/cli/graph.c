@@ -18,7 +18,8 @@ static const cli_usage usage = {
                 "Where a prompt's values lie in memory:\nquern graph model.gguf --phase prompt --plan\n"
                 "What the values of a layer are called:\nquern graph model.gguf --names --layer 0\n"
                 "What took the time of the 7th step of a recording:\n"
-                "quern graph --trace trace.qtr --step 7 --svg -o step.svg\n",
+                "quern trace run model.gguf \"Once upon a time\" -n 8 && quern graph --trace trace.qtr --step 7 --svg "
+                "-o step.svg\n",
     .min_args = 0,
     .max_args = 1,
 };
