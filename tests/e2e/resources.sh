@@ -74,6 +74,45 @@ grep -q "\"bytes\": $bytes,\|\"bytes\": $bytes\$" "$work/stats" || { bad "popula
 grep -q '"gb_per_second": 0.0,' "$work/stats" && bad "populate at no speed"
 expect 2 "$quern" run "$model" x --load eager; one_line "eager" "populate" "ahead"
 expect 2 "$quern" run "$model" x --mlock --load lazy; one_line "exclude"
+expect 0 "$quern" run "$model" "ROMEO:" -n 8 --temp 0 --populate; cmp -s "$work/out" "$work/one" || bad "--populate writes another text"
+expect 0 "$quern" run "$model" x -n 2 --populate --load populate
+expect 2 "$quern" run "$model" x --populate --load ahead; one_line "exclude" "--populate"
+expect 2 "$quern" run "$model" x --populate --mlock; one_line "exclude"
+
+# What the process may use in all: the same text, or a refusal that says what is missing.
+for memory in auto 64G 26M; do
+    expect 0 "$quern" run "$model" "ROMEO:" -n 8 --temp 0 -c 64 -b 16 --memory $memory --stats "$work/stats"
+    cmp -s "$work/out" "$work/one" || bad "--memory $memory writes another text"
+    grep -q '"kept_bytes": [1-9]' "$work/stats" || bad "--memory $memory keeps nothing"
+done
+expect 1 "$quern" run "$model" x -n 2 --memory 1; one_line "0 B of memory" "none fits"
+expect 1 "$quern" run "$model" x -n 2 --memory 100K --load populate; one_line "loading takes" "lazy"
+for memory in 0 -1 none 6Q 99999999999999999999 ''; do
+    expect 2 "$quern" run "$model" x --memory "$memory"; one_line "--memory" "auto"
+done
+
+# Tensors in another order: the same keys, tensors and text.
+tensors() { # name, size, type and bytes of two layers' and the last
+    "$quern" inspect "$1" --csv | grep '^blk\.10\?\.\|^output' | while IFS=, read -r name offset size type rest; do
+        echo "$name $size $type $(tail -c +$((offset + 1)) "$1" | head -c "$size" | cksum)"
+    done | sort
+}
+expect 0 "$quern" synth "$work/twelve.gguf" --arch llama --layers 12 --embd 32 --heads 2 --ff 32 --vocab-size 300
+expect 0 "$quern" run "$work/twelve.gguf" "x y z" -n 8 --temp 0 --trace "$work/t.qtr"; cp "$work/out" "$work/two"
+expect 0 "$quern" reorder "$work/twelve.gguf" "$work/layers.gguf" --by layer
+expect 0 "$quern" reorder "$work/twelve.gguf" "$work/traced.gguf" --trace "$work/t.qtr"
+for file in layers traced; do
+    expect 0 "$quern" run "$work/$file.gguf" "x y z" -n 8 --temp 0
+    cmp -s "$work/out" "$work/two" || bad "$file writes another text"
+    [ "$(tensors "$work/$file.gguf")" = "$(tensors "$work/twelve.gguf")" ] || bad "$file has other tensors"
+done
+expect 1 "$quern" reorder "$work/layers.gguf" "$work/layers.gguf"; one_line "layers.gguf" "another file"
+expect 2 "$quern" reorder "$work/layers.gguf" "$work/x.gguf" --by layer --trace "$work/t.qtr"; one_line "exclude"
+expect 2 "$quern" reorder "$work/layers.gguf" "$work/x.gguf" --by size; one_line "size" "layer"
+expect 1 "$quern" reorder "$work/layers.gguf" "$work/x.gguf" --trace "$work/layers.gguf"; one_line "layers.gguf"
+expect 1 "$quern" reorder "$work/layers.gguf" "$work/none/x.gguf"; one_line "none/x.gguf"
+[ -e "$work/x.gguf" ] && bad "a refused reorder left a file"
+
 # Locking is the system's to allow; a refusal says what to look at.
 "$quern" run "$model" "ROMEO:" -n 8 --temp 0 --mlock >"$work/out" 2>"$work/err"
 case $? in 0) cmp -s "$work/out" "$work/one" || bad "--mlock writes another text" ;; *) one_line "ulimit -l" ;; esac
