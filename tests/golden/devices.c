@@ -92,6 +92,70 @@ static void opencl(void **state)
     the_same_bits("opencl", false);
 }
 
+/* One model with a cache of each type that a session takes. */
+static void every_cache(void **state)
+{
+    (void)state;
+    static const qn_dtype types[] = {
+#define TYPE(name) QN_DTYPE_##name,
+        QN_KV_TYPE_ROWS(TYPE)
+#undef TYPE
+    };
+    static float want[N_TOKENS * MAX_VOCAB];
+    golden *g = goldens;
+    if (!there("opencl")) skip();
+    while (strcmp(g->name, "llama_F16")) g++;
+    on_first = true;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        eval(g, "cpu", 1, N_TOKENS, false, types[i], want);
+        compare(g, "opencl,cpu", 5, true, types[i], want);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* A prefix that two sequences share; then the first five tokens of one go, and its keys are turned. Logits of the last
+ * of each. */
+static void eval_shifted(golden *g, const char *backends, qn_dtype kv_type, float *out)
+{
+    enum { FIRST = 20, GONE = 5 };
+    qn_engine *engine = NULL;
+    qn_session *session = NULL;
+    qn_batch_item items[FIRST];
+    const qn_engine_options eo = {.backends = backends, .n_threads = 1};
+    const qn_session_options so = {
+        .n_ctx = 64, .n_batch = FIRST, .n_seq = 2, .n_logits = 2, .kv_type = kv_type, .kv_type_set = true};
+    MUST(qn_engine_open(g->path, &eo, &engine, err));
+    MUST(qn_session_create(engine, &so, &session, err));
+    for (int i = 0; i < FIRST; i++) items[i] = (qn_batch_item){tokens[i], i, 0, false};
+    MUST(qn_session_decode(session, items, FIRST, err));
+    MUST(qn_session_seq_copy(session, 0, 1, 0, FIRST, err));
+    MUST(qn_session_seq_remove(session, 0, 0, GONE, err));
+    MUST(qn_session_seq_shift(session, 0, GONE, FIRST, -GONE, err));
+    items[0] = (qn_batch_item){tokens[FIRST], FIRST - GONE, 0, true};
+    items[1] = (qn_batch_item){tokens[FIRST], FIRST, 1, true};
+    MUST(qn_session_decode(session, items, 2, err));
+    for (int i = 0; i < 2; i++)
+        memcpy(out + i * g->n_vocab, qn_session_logits(session, i), (size_t)g->n_vocab * sizeof *out);
+    qn_session_destroy(session);
+    qn_engine_close(engine);
+}
+
+static void shifted(void **state)
+{
+    (void)state;
+    static const qn_dtype types[] = {QN_DTYPE_F32, QN_DTYPE_F16, QN_DTYPE_Q8_0, QN_DTYPE_Q4_1};
+    static float want[2 * MAX_VOCAB];
+    golden *g = goldens;
+    if (!there("opencl")) skip();
+    while (strcmp(g->name, "llama_F16")) g++;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        eval_shifted(g, "cpu", types[i], want);
+        eval_shifted(g, "opencl,cpu", types[i], scratch);
+        assert_memory_equal(want, scratch, 2 * (size_t)g->n_vocab * sizeof *want);
+        assert_memory_not_equal(want, want + g->n_vocab, (size_t)g->n_vocab * sizeof *want);
+    }
+}
+
 /* On the stand-in for libcuda.so.1, which runs the kernels on the processor: half of what opencl does. */
 static void cuda(void **state)
 {
@@ -119,6 +183,7 @@ static int write_models(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(opencl), cmocka_unit_test(cuda)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(opencl), cmocka_unit_test(every_cache),
+                                       cmocka_unit_test(shifted), cmocka_unit_test(cuda)};
     return cmocka_run_group_tests(tests, write_models, release_goldens);
 }
