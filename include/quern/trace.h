@@ -350,7 +350,7 @@ typedef enum qn_trace_policy { QN_TRACE_POLICY_ROWS(QN_TRACE_POLICY_ENUM) QN_TRA
 QN_API const char *qn_trace_policy_name(int policy); /* "?" when there is none */
 
 /* What each policy would read from disk, with so much memory for weights: files cut into blocks, the steps' blocks in
- * the order of use, in the last steps of the trace (as many as make 65536 uses, two at least). Of the first of those
+ * the order of use, in the last steps of the trace (as many as make 32768 uses, two at least). Of the first of those
  * steps nothing is counted. */
 enum { QN_TRACE_CURVE_POINTS = 33 };
 typedef struct qn_trace_curves {

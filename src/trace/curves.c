@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 1024, ACCESSES = 1 << 16, PAGE = 4096 };
+enum { BLOCKS = 512, ACCESSES = 1 << 15, PAGE = 4096 };
 
 const char *qn_trace_policy_name(int policy)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define SWEEP_NS  INT64_C(50000000)
-#define MAX_UNITS ((uint64_t)1 << 20) /* of a file that are believed: four thousand are written */
+#define MAX_UNITS ((uint64_t)1 << 14) /* of a file that are believed: four thousand are written */
 
 /* ---- the state of a file ---- */
 
@@ -21,7 +21,7 @@ const qn_trace_residency *const *qn__trace_looks_of(const qn_trace *t, int32_t f
             hi = mid;
     }
     for (*n = 0; lo + *n < t->looks.n && t->looks.at[lo + *n]->file == file;) ++*n;
-    return t->looks.at + lo;
+    return t->looks.n ? t->looks.at + lo : NULL;
 }
 
 bool qn__trace_state_init(const qn_trace *t, int32_t file, qn_trace_state *out)

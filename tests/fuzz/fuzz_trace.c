@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/fuzz/fuzz_trace.c -- the bytes as a recording: as they are; and as payloads (a byte kind, a byte rows, two
  * bytes length, the payload), which are put into blocks with the right checksums, so that what is behind those is
- * reached. What opens is walked whole, with every cost. Damage is one line that names a byte of the file. */
+ * reached. What opens is walked whole, with every cost, and what it says of files is worked out. Damage is one line
+ * that names a byte of the file. */
 #include "require.h"
 #include "trace/read.h"
 #include <stdlib.h>
@@ -53,6 +54,55 @@ static void use_plan(const qn_trace_plan *p)
     }
 }
 
+static bool use_touch(void *ctx, const qn_trace_touch *touch)
+{
+    uint64_t *left = ctx;
+    REQUIRE(touch->node && touch->weight && touch->bytes > 0 && touch->offset + touch->bytes > touch->offset);
+    REQUIRE(touch->touched >= 0 && touch->touched <= (double)touch->bytes);
+    return --*left > 0;
+}
+
+/* What the kernel said, and what is made of it. */
+static void use_bytes(qn_trace *t, const qn_trace_info *info)
+{
+    const qn_trace_extent *x;
+    int64_t n;
+    qn_error err;
+    qn_trace_curves curves;
+    qn_trace_cell cells[5];
+    for (int64_t i = 0; i < info->n_faults; i++) {
+        const qn_trace_fault *f = &info->faults[i];
+        REQUIRE(f->ns >= -1 && f->file >= -1 && (i == 0 || info->faults[i - 1].at_ns <= f->at_ns));
+        REQUIRE(!f->lane || (f->lane >= info->lanes && f->lane < info->lanes + info->n_lanes));
+    }
+    for (int64_t i = 0; i < info->n_pauses; i++) REQUIRE(info->pauses[i].ns >= 0);
+    for (int64_t i = 0; i < info->n_residency; i++)
+        for (uint32_t k = 0; k < info->residency[i].n; k++) sink += info->residency[i].pages[k];
+    for (int i = 0; i < info->n_files; i++) sink += (double)strlen(info->files[i].residency);
+    for (int64_t i = 0; i < info->n_steps; i++) {
+        uint64_t left = 10000;
+        REQUIRE(info->steps[i].read_bytes >= -1 && info->steps[i].faults >= -1 && info->steps[i].preemptions >= -1);
+        qn_trace_touches(&info->steps[i], use_touch, &left);
+    }
+    REQUIRE(qn_trace_get_extents(t, &x, &n, &err) == QN_OK);
+    for (int64_t i = 0; i < n; i++) {
+        REQUIRE(x[i].ever <= x[i].bytes && x[i].touched >= 0 && x[i].unused <= x[i].resident);
+        REQUIRE(x[i].resident <= (int64_t)(x[i].bytes < INT64_MAX ? x[i].bytes : INT64_MAX));
+    }
+    for (int i = 0; i < info->n_files && info->n_steps > 0; i++) {
+        REQUIRE(qn_trace_get_cells(t, info->files[i].id, 0, info->files[i].bytes / 5 + 1, 5, 0, info->n_steps, cells,
+                                   &err) == QN_OK ||
+                err.text[0]);
+        for (int k = 0; k < 5; k++) sink += cells[k].touched;
+        if (i > 8) break;
+    }
+    if (info->n_steps > 2) return; /* each plays the same again */
+    REQUIRE(qn_trace_get_curves(t, -1, &curves, &err) == QN_OK);
+    for (int k = 0; k < QN_TRACE_CURVE_POINTS && curves.n_steps > 0; k++)
+        for (int p = 0; p < QN_TRACE_POLICY_COUNT; p++)
+            REQUIRE(curves.read[p][k] >= 0 && curves.read[p][k] <= curves.touched);
+}
+
 static void read_trace(const uint8_t *data, size_t size)
 {
     qn_trace *t = NULL;
@@ -76,6 +126,7 @@ static void read_trace(const uint8_t *data, size_t size)
     REQUIRE(damage || n == info.events);
     qn_trace_difference d;
     if (qn_trace_compare_values(t, t, &d, &err) == QN_OK) REQUIRE(d.differ == 0 && d.alone == 0 && !d.node);
+    use_bytes(t, &info);
     qn_trace_close(t);
 }
 

@@ -48,3 +48,38 @@ pieces = [(7, 1, bytes([1, 2])), (3, 1, plan), (4, 1, step), (10, 1, bytes([1, 0
 with open(os.path.join(to, "one.payloads"), "wb") as f:
     for kind, rows, payload in pieces:
         f.write(struct.pack("<BBH", kind, rows, len(payload)) + payload)
+# What the kernel said of a file: a table that is looked up and a matrix, looks at the file, samples, and counts.
+
+
+def v(x):
+    out = b""
+    while x > 127: out, x = out + bytes([x & 127 | 128]), x >> 7
+    return out + bytes([x])
+
+
+def z(x): return v(2 * x if x >= 0 else -2 * x - 1)
+
+
+def node(op, name, srcs, bytes_, space, offset, weight_bytes, shape, id_, computes):
+    return (text(op) + text(name) + text(b"F32") + z(-1) + z(0) + v(8 if computes else 0) + v(len(shape)) + b"".join(map(v, shape)) +
+            v(len(srcs)) + b"".join(z(id_ - s) for s in srcs) + z(0) + z(3) + v(bytes_) + v(space) + v(1 if space == 2 else 0) +
+            v(offset) + v(0) + v(0) + v(weight_bytes) + bytes(9))
+
+
+FILE = 0  # its number, so that file + 1 is 1
+plan = v(2) + v(1) + text(b"cpu") + v(0) + v(5) + node(b"param", b"w", [], 40960, 2, 4096, 0, [10, 1024], 0, False) + \
+    node(b"input", b"tokens", [], 8, 1, 0, 0, [2], 1, False) + node(b"get_rows", b"embd", [0, 1], 8192, 1, 64, 8192, [2, 1024], 2, True) + \
+    node(b"param", b"m", [], 65536, 2, 49152, 0, [64, 256], 3, False) + node(b"linear", b"y", [2, 3], 64, 1, 0, 65536, [2, 8], 4, True)
+steps = b"".join(v(n) + v(10 * n) + v(2) + v(0) + v(2) + v(2) + v(1) + v(0) + v(1) + z(n) + z(3) + z(0) + z(1) for n in (1, 2, 3))
+look = lambda ns, first, pages: v(ns) + v(FILE) + v(1) + v(4096) + v(8192) + v(first) + v(len(pages)) + b"".join(
+    z(p - q) for p, q in zip(pages, [0] + pages))
+sample = lambda lane, ns, kind, took, *rest: v(lane) + z(ns) + v(kind) + v(took + 1) + b"".join(rest)
+samples = sample(0, 12, 0, 3, v(FILE + 1), z(5000)) + sample(0, 4, 1, 9, v(FILE + 1), z(60000)) + sample(0, 3, 0, -1, v(0)) + \
+    sample(0, 2, 2, 5) + sample(7, 1, 3, -1, v(99))
+counts = b"".join(v(n) + v(10 * n + 5) + z(n) + z(n) + z(-1) + z(2 * n) + z(4096 * n) for n in range(4))
+pieces = [(7, 1, v(1) + v(2)), (1, 1, text(b"faults") + text(b"sampled by hand")), (2, 1, v(FILE) + v(120000) + text(b"m.gguf")),
+          (3, 1, plan), (4, 3, steps), (5, 3, events), (14, 2, look(3, 0, [1, 0, 2, 2, 2, 1, 0, 0]) + look(40, 6, [2, 2])),
+          (13, 5, samples), (15, 4, counts), (7, 1, v(100) + v(101)), (8, 1, text(b"stopped") + bytes([2, 0, 3]))]
+with open(os.path.join(to, "bytes.payloads"), "wb") as f:
+    for kind, rows, payload in pieces:
+        f.write(struct.pack("<BBH", kind, rows, len(payload)) + payload)
