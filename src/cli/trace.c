@@ -13,6 +13,7 @@ static const cli_usage usage = {
                "report FILE [OTHER]: a page for a browser; of two, also what differs\n"
                "export FILE: the events for other programs\n"
                "diff A B: what takes longer, by name; with --trace-hash the first value that differs\n"
+               "advise FILE: what options would give, worked out from the trace\n"
                "watch FILE: follows a recording that grows",
     .notes = "A trace that was cut or damaged is read up to the damage, which is named; the status is 1 then.\n"
              "Rates are compared with the best that a node of the same trace came to.",
@@ -22,6 +23,8 @@ static const cli_usage usage = {
                 "quern trace stats trace.qtr --top 20\n"
                 "All of it as one page that needs no network, report.html:\n"
                 "quern trace report trace.qtr\n"
+                "What would make it faster:\n"
+                "quern trace advise trace.qtr\n"
                 "A timeline for chrome://tracing and ui.perfetto.dev:\n"
                 "quern trace export trace.qtr --chrome -o trace.json\n",
     .min_args = 1,
@@ -33,11 +36,9 @@ typedef struct action {
     int least, most; /* files */
     int (*run)(const trace_options *o, const char *const *files);
 } action;
-static const action actions[] = {{"stats", 1, 1, trace_stats},
-                                 {"report", 1, 2, trace_report},
-                                 {"export", 1, 1, trace_export},
-                                 {"diff", 2, 2, trace_diff},
-                                 {"watch", 1, 1, trace_watch}};
+static const action actions[] = {{"stats", 1, 1, trace_stats},   {"report", 1, 2, trace_report},
+                                 {"export", 1, 1, trace_export}, {"diff", 2, 2, trace_diff},
+                                 {"advise", 1, 1, trace_advise}, {"watch", 1, 1, trace_watch}};
 
 /* ---- shared ---- */
 
@@ -136,10 +137,13 @@ int cli_command_trace(int argc, char **argv)
     int n_args = 0;
     const cli_option options[] = {
         {"top", 0, CLI_INT, &o.top, "N", "rows of each table (default: 10)", 0, 1 << 20, NULL},
-        {"json", 0, CLI_FLAG, &o.json, NULL, "stats, diff, export: as JSON", 0, 0, NULL},
+        {"json", 0, CLI_FLAG, &o.json, NULL, "stats, diff, export, advise: as JSON", 0, 0, NULL},
         {"csv", 0, CLI_FLAG, &o.csv, NULL, "export: as CSV, a line an event", 0, 0, NULL},
         {"chrome", 0, CLI_FLAG, &o.chrome, NULL, "export: trace events of Chrome, as JSON", 0, 0, NULL},
         {"perfetto", 0, CLI_FLAG, &o.perfetto, NULL, "export: a trace of Perfetto", 0, 0, NULL},
+        {"memory", 0, CLI_STRING, &o.memory, "SIZE", "advise: as if the process had so much in all", 0, 0, NULL},
+        {"disk", 0, CLI_FLOAT, &o.disk, "X", "advise: what the disk reads, in GB/s (default: what the trace shows)", 0,
+         1000, NULL},
         {"output", 'o', CLI_STRING, &o.out, "FILE",
          "export: write here (default: standard output); report: likewise (report.html)", 0, 0, NULL},
     };
@@ -153,5 +157,6 @@ int cli_command_trace(int argc, char **argv)
                                  actions[i].name, actions[i].least, actions[i].least > 1 ? "s" : "");
         return actions[i].run(&o, args + 1);
     }
-    return cli_bad_usage("\"%.32s\" is no action; there are run, stats, report, export, diff and watch", args[0]);
+    return cli_bad_usage("\"%.32s\" is no action; there are run, stats, report, export, diff, advise and watch",
+                         args[0]);
 }

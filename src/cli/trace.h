@@ -8,8 +8,9 @@
 
 typedef struct trace_options {
     bool json, csv, chrome, perfetto;
-    const char *out;
+    const char *out, *memory;
     int32_t top;
+    float disk; /* GB/s */
 } trace_options;
 
 /* ---- trace.c ---- */
@@ -26,6 +27,7 @@ int trace_export(const trace_options *o, const char *const *files);
 int trace_diff(const trace_options *o, const char *const *files);
 int trace_report(const trace_options *o, const char *const *files);
 int trace_watch(const trace_options *o, const char *const *files);
+int trace_advise(const trace_options *o, const char *const *files);
 
 /* ---- trace_hashes.c ---- */
 /* Says which value differs first, where both have hashes. */

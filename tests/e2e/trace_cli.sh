@@ -107,6 +107,31 @@ for number, packet in fields(data):
         sums[kind] += packet[8]; counts[kind] += 1
 assert counts[1] == counts[2] == len(events) and sums[2] - sums[1] == total
 END
+# Advice: figures follow from those beside them; what the trace lacks is named, and nothing is put in its place.
+expect 0 "$quern" trace advise trace.qtr
+grep -q "A token takes" out || bad "advise: $(cat out)"
+expect 0 "$quern" trace advise trace.qtr --json --memory 40M --disk 0.001; cp out advise.json
+expect 0 "$quern" trace advise trace.qtr --json --memory 40M; cp out nodisk.json
+expect 2 "$quern" trace advise trace.qtr --memory some
+python3 - <<'END' || bad "advise: $(cat advise.json)"
+import json
+d, c = json.load(open("advise.json")), json.load(open("advise.json"))["curves"]
+assert c["steps"] > 5 and len(c["memory"]) == 33 and all(0 <= x <= c["touched"] for x in c["lru"])
+for p in ("keep_first", "lru", "lfu", "optimal"):
+    assert c[p][0] == c["touched"] and all(a >= b - 1 for a, b in zip(c[p], c[p][1:])), p
+    assert all(o <= x + 1 for o, x in zip(c["optimal"], c[p])) or p == "keep_first", p
+if d["compute_ms"] is not None:
+    room = max(40 * 2**20 - d["other_bytes"], 1)
+    at = max(k for k, m in enumerate(c["memory"]) if m <= room)
+    least = c["keep_first"][min(at + 1, 32)] / c["tokens"] / 1e6  # ms, at 1 MB a ms .. 0.001 GB/s
+    most = c["keep_first"][at] / c["tokens"] / 1e6 * 1000
+    for a in d["advice"]:
+        assert a["gain"] > 0.01 and a["expected_ms"][0] <= a["expected_ms"][1], a
+        if a["option"].startswith("--memory"):
+            assert max(least * 1000, d["compute_ms"]) * 0.999 <= a["expected_ms"][0] <= max(most, d["compute_ms"]) * 1.001, a
+    if json.load(open("nodisk.json"))["disk_gb_s"] is None:
+        assert any("how fast the disk is" in m for m in json.load(open("nodisk.json"))["not_measured"])
+END
 # Damage is named; what comes before it is there.
 head -c 3000 trace.qtr >cut.qtr
 expect 1 "$quern" trace stats cut.qtr

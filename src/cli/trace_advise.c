@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* src/cli/trace_advise.c -- quern trace advise: what each option would give, worked out from a trace. Nothing is
+ * estimated that the trace does not hold: where a figure is missing, it says which, and how to get it. */
+#include "cli/trace.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A step of decoding, on average; bytes and times are -1 where they are not measured. */
+typedef struct decoding {
+    int64_t n;
+    double ns, paging_ns, compute_ns; /* compute: without paging */
+    double read, touched;             /* bytes from disk, and of weights */
+    double serial_ns;                 /* of thread 0 alone */
+    double shared_ns, memory_ns;      /* of all threads at nodes that they share; of these at those bound by memory */
+    double wait_ns;                   /* of a thread, at barriers */
+    double lost_ns;                   /* of a thread, while others had its core */
+    double cache_ns, cache_bytes;     /* of thread 0 at nodes that read the cache, where memory bounds them */
+} decoding;
+
+typedef struct advice {
+    char option[96], how[640];
+    double now_ns, least_ns, most_ns; /* a token */
+} advice;
+
+enum { MOST = 16 };
+typedef struct advising {
+    qn_trace *t;
+    trace_sums s;
+    trace_losses losses;
+    decoding d;
+    qn_trace_curves curves;
+    double disk; /* bytes in a ns; 0: not known */
+    const char *disk_from;
+    double memory, others, seen; /* bytes for weights (0: nobody said), of activations and cache, most seen in memory */
+    const char *cache_type;
+    advice list[MOST];
+    int n;
+    char missing[MOST][320];
+    int n_missing;
+} advising;
+
+static QN_PRINTF(2, 3) void miss(advising *a, const char *format, ...)
+{
+    va_list args;
+    if (a->n_missing == MOST) return;
+    va_start(args, format);
+    vsnprintf(a->missing[a->n_missing++], sizeof a->missing[0], format, args);
+    va_end(args);
+}
+
+static advice *more(advising *a)
+{
+    static advice spare;
+    advice *x = a->n < MOST ? &a->list[a->n++] : &spare;
+    *x = (advice){.now_ns = a->d.ns};
+    return x;
+}
+
+/* ---- sums over steps of decoding ---- */
+
+static bool is_decode(const qn_trace_step *s) { return s && s->phase == QN_TRACE_PHASE_decode && s->ns > 0; }
+
+static bool add_event(void *ctx, const qn_trace_event *e)
+{
+    advising *a = ctx;
+    decoding *d = &a->d;
+    double lost[TRACE_LOSSES];
+    if (e->kind != QN_TRACE_node || !e->node || !is_decode(e->step) || e->lane->member < 0) return true;
+    trace_losses_in(&a->losses, e->lane, e->begin_ns, e->begin_ns + e->ns, lost);
+    const qn_trace_cost c = qn_trace_cost_of(e->node, e->step);
+    const double bytes = c.weight_bytes + c.cache_bytes + c.act_bytes;
+    const bool memory = a->s.read_gb_s > 0 && bytes / a->s.read_gb_s >= (a->s.gops > 0 ? c.ops / a->s.gops : 0);
+    double work = (double)(e->ns - e->wait_ns) - lost[TRACE_LOSS_paging] - lost[TRACE_LOSS_core];
+    if (work < 0) work = 0;
+    d->wait_ns += (double)e->wait_ns;
+    d->lost_ns += lost[TRACE_LOSS_core];
+    if (e->node->shared) {
+        d->shared_ns += work;
+        if (memory) d->memory_ns += work;
+    }
+    if (e->lane->member != 0) return true;
+    if (!e->node->shared) d->serial_ns += work;
+    d->cache_bytes += c.cache_bytes;
+    if (memory && c.cache_bytes > c.act_bytes + c.weight_bytes) d->cache_ns += (double)(e->ns - e->wait_ns);
+    return true;
+}
+
+/* What the slowest thread lost to paging: others waited for it. */
+static double paging_of(const advising *a, const qn_trace_step *s)
+{
+    double most = 0;
+    for (int i = 0; i < a->s.info.n_lanes; i++) {
+        double lost[TRACE_LOSSES];
+        if (a->s.info.lanes[i].member < 0) continue;
+        trace_losses_in(&a->losses, &a->s.info.lanes[i], s->begin_ns, s->begin_ns + s->ns, lost);
+        if (lost[TRACE_LOSS_paging] > most) most = lost[TRACE_LOSS_paging];
+    }
+    return most;
+}
+
+/* The disk's rate is that of steps that waited for it. */
+static void sum_steps(advising *a)
+{
+    const qn_trace_info *info = &a->s.info;
+    decoding *d = &a->d;
+    double disk_bytes = 0, disk_ns = 0;
+    int64_t n_read = 0;
+    for (int64_t i = 0; i < info->n_steps; i++) {
+        const qn_trace_step *s = &info->steps[i];
+        if (s->ns <= 0) continue;
+        const double paging = paging_of(a, s);
+        if (info->sampled && s->read_bytes > 0) {
+            disk_bytes += (double)s->read_bytes;
+            disk_ns += paging;
+        }
+        if (!is_decode(s)) continue;
+        d->n++;
+        d->ns += (double)s->ns;
+        d->paging_ns += paging;
+        d->touched += trace_touched_in(s);
+        if (s->read_bytes < 0) continue;
+        d->read += (double)s->read_bytes;
+        n_read++;
+    }
+    if (a->disk == 0 && disk_bytes >= 1 << 20 && disk_ns > 0) {
+        a->disk = disk_bytes / disk_ns;
+        a->disk_from = "bytes read in steps, by the time that their slowest thread spent in page faults";
+    }
+    const double n = d->n > 0 ? (double)d->n : 1, members = a->s.n_members > 0 ? a->s.n_members : 1;
+    d->read = n_read > 0 ? d->read / (double)n_read : -1;
+    double *const sums[] = {&d->ns,        &d->paging_ns, &d->touched,  &d->serial_ns,
+                            &d->shared_ns, &d->memory_ns, &d->cache_ns, &d->cache_bytes};
+    for (int i = 0; i < CLI_N(sums); i++) *sums[i] /= n;
+    d->wait_ns /= n * members;
+    d->lost_ns /= n * members;
+    d->compute_ns = info->sampled ? d->ns - d->paging_ns : d->read == 0 ? d->ns : -1;
+}
+
+/* Activations and the cache, by the plan that has most; what was seen of the files in memory at once. */
+static void sum_memory(advising *a)
+{
+    const qn_trace_info *info = &a->s.info;
+    for (int i = 0; i < info->n_plans; i++) {
+        const qn_trace_plan *p = info->plans[i];
+        double bytes = 0;
+        for (int32_t k = 0; k < p->n_places; k++) bytes += (double)p->place_bytes[k];
+        for (int32_t k = 0; k < p->n_nodes; k++) {
+            const qn_trace_node *n = &p->nodes[k];
+            if (n->space != QN_TRACE_RESIDENT || n->root != n->id) continue;
+            bytes += (double)n->bytes;
+            if ((n->flags & 2) && strncmp(n->name, "cache_k", 7) == 0) a->cache_type = n->dtype;
+        }
+        if (bytes > a->others) a->others = bytes;
+    }
+    const qn_trace_extent *x;
+    int64_t n;
+    qn_error err;
+    if (qn_trace_get_extents(a->t, &x, &n, &err) != QN_OK) return;
+    for (int64_t i = 0; i < n; i++) a->seen += x[i].resident > 0 ? (double)x[i].resident : 0;
+}
+
+/* ---- actions ---- */
+
+static double read_at(const advising *a, qn_trace_policy policy, double memory)
+{
+    return a->curves.n_tokens > 0 ? qn_trace_curve_at(&a->curves, policy, memory) / (double)a->curves.n_tokens : 0;
+}
+
+/* The kernel's page cache drops what was not used for the longest time, and threads wait for what is not there. */
+static double alone_ns(const advising *a, double memory)
+{
+    return a->d.compute_ns + read_at(a, QN_TRACE_POLICY_lru, memory) / a->disk;
+}
+
+/* --memory keeps what fits, and reads the rest while others compute. */
+static double kept_ns(const advising *a, double memory)
+{
+    const double read = read_at(a, QN_TRACE_POLICY_keep_first, memory) / a->disk;
+    return read > a->d.compute_ns ? read : a->d.compute_ns;
+}
+
+static void advise_memory(advising *a, const char *asked)
+{
+    const bool reads = a->d.read > 0.01 * a->d.touched;
+    const double room = asked ? a->memory : reads ? a->seen : 0;
+    if (a->curves.n_steps == 0) {
+        miss(a, "--memory: it takes two steps of decoding at least that read weights from a file");
+        return;
+    }
+    if (a->d.compute_ns < 0) {
+        miss(a, "--memory: how long a token takes without paging: faults were not sampled, and steps read from disk");
+        return;
+    }
+    if (a->disk == 0) {
+        miss(a, "--memory: how fast the disk is: no step waited for it. --disk says it, in GB/s (fio, hdparm), or a "
+                "trace of "
+                "a run with the file out of memory");
+        return;
+    }
+    if (!asked && !reads) return; /* all of it is in memory */
+    if (room <= 0) {
+        miss(a, "--memory: how much memory there is: nobody says what of the file was in it. --memory SIZE says it");
+        return;
+    }
+    advice *x = more(a);
+    const double all = room + a->others, kept = read_at(a, QN_TRACE_POLICY_keep_first, room),
+                 lru = read_at(a, QN_TRACE_POLICY_lru, room);
+    snprintf(x->option, sizeof x->option, "--memory %.0fM", floor(all / (1 << 20)));
+    if (asked) x->now_ns = alone_ns(a, room);
+    x->least_ns = x->most_ns = kept_ns(a, room);
+    snprintf(
+        x->how, sizeof x->how,
+        "%.1f MB for weights (%s), %.1f MB for activations and cache; a token then reads %.1f MB instead of %.1f MB "
+        "(curves keep_first and lru), at %.2f GB/s while %.2f ms of computing go on: the longer of both%s",
+        room * 1e-6, asked ? "given" : "what of the file was in memory", a->others * 1e-6, kept * 1e-6,
+        asked ? lru * 1e-6 : a->d.read * 1e-6, a->disk, a->d.compute_ns * 1e-6,
+        asked ? "; without it one after the other" : "");
+}
+
+/* Work of nodes that threads share is divided anew; what one thread does alone stays, and so does waiting. What memory
+ * bounds may not get faster by more threads; a machine that others use stays as busy. */
+static void advise_threads(advising *a)
+{
+    const decoding *d = &a->d;
+    const char *note = qn_trace_find_note(a->t, "cores");
+    const int cores = note ? atoi(note) : 0, now = a->s.n_members;
+    if (now < 1 || d->shared_ns <= 0) return;
+    if (!a->s.info.sampled) {
+        miss(a, "-t: for how long others had the threads' cores");
+        return;
+    }
+    if (cores < 1) miss(a, "-t: how many cores the machine has");
+    const double fixed = d->compute_ns - d->shared_ns / now - d->wait_ns - d->lost_ns; /* alone, and between nodes */
+    const double alone = fixed > d->serial_ns ? fixed : d->serial_ns;
+    const double busy = 1 + d->lost_ns / (alone + d->shared_ns / now);
+    for (int t = 1; t <= cores && t <= 256; t++) {
+        if (t == now) continue;
+        const double least = busy * (alone + d->shared_ns / t),
+                     most = busy * (alone + d->memory_ns / (t < now ? t : now) + (d->shared_ns - d->memory_ns) / t) +
+                            (t > 1 ? d->wait_ns : 0);
+        const bool ends = t == 1 || t == now - 1 || t == now + 1 || t == cores;
+        if (!ends || least + d->paging_ns > 0.99 * d->ns) continue;
+        advice *x = more(a);
+        snprintf(x->option, sizeof x->option, "-t %d", t);
+        x->least_ns = least + d->paging_ns;
+        x->most_ns = most + d->paging_ns;
+        snprintf(
+            x->how, sizeof x->how,
+            "a token has %.2f ms of one thread alone and %.2f ms that threads share (%.2f ms of it bound by memory), "
+            "divided by %d instead of %d; waiting at barriers (%.2f ms now) and memory decide between both ends; a "
+            "thread is taken to lose its core for as "
+            "large a part of its time as now (%.2f ms)",
+            alone * 1e-6, d->shared_ns * 1e-6, d->memory_ns * 1e-6, t, now, d->wait_ns * 1e-6, d->lost_ns * 1e-6);
+    }
+}
+
+static void advise_cache(advising *a)
+{
+    const decoding *d = &a->d;
+    if (!a->cache_type || d->cache_bytes <= 0 || d->cache_ns <= 0) return;
+    const double bits = strcmp(a->cache_type, "F16") == 0 || strcmp(a->cache_type, "BF16") == 0 ? 16
+                        : strcmp(a->cache_type, "F32") == 0                                     ? 32
+                                                                                                : 0;
+    const double saved = bits > 0 ? d->cache_ns * (1 - 8.5 / bits) : 0;
+    if (saved < 0.01 * d->ns) return;
+    advice *x = more(a);
+    snprintf(x->option, sizeof x->option, "--kv-type Q8_0");
+    x->least_ns = d->ns - saved;
+    x->most_ns = d->ns;
+    snprintf(x->how, sizeof x->how,
+             "nodes that wait for the cache take %.2f ms a token for %.2f MB of %s; Q8_0 has 8.5 bits instead of %.0f. "
+             "That is "
+             "the most it can give: unpacking is not in the trace. Values change",
+             d->cache_ns * 1e-6, d->cache_bytes * 1e-6, a->cache_type, bits);
+}
+
+static void advise_order(advising *a)
+{
+    trace_byte_sums b;
+    trace_bytes_sum(a->t, &a->s.info, &b);
+    if (b.n_used < 2 || b.jumps * 8 < b.n_used || a->d.read <= 0) return;
+    miss(a,
+         "quern reorder: a step jumps %lld times in the file, and 0 times in one by order of use; what a jump costs "
+         "this "
+         "disk is not in the trace",
+         (long long)b.jumps);
+}
+
+static double gain(const advice *x) { return (x->now_ns - (x->least_ns + x->most_ns) / 2) / x->now_ns; }
+
+static int by_gain(const void *a, const void *b)
+{
+    const double x = gain(a), y = gain(b);
+    return (x < y) - (x > y);
+}
+
+static void keep_gains(advising *a)
+{
+    int n = 0;
+    for (int i = 0; i < a->n; i++)
+        if (gain(&a->list[i]) > 0.01) a->list[n++] = a->list[i];
+    a->n = n;
+    qsort(a->list, (size_t)a->n, sizeof a->list[0], by_gain);
+}
+
+/* ---- text ---- */
+
+static void print_command(const advising *a, const char *option)
+{
+    char safe[512];
+    const char *command = qn_trace_find_note(a->t, "command");
+    if (command) printf("   quern %s %s\n", trace_safe(safe, sizeof safe, command), option);
+}
+
+static void print_curves(const advising *a)
+{
+    const qn_trace_curves *c = &a->curves;
+    if (c->n_steps == 0) return;
+    printf("\nWith less memory for weights, a token reads from disk (%lld steps of decoding, blocks of %.0f KiB):\n",
+           (long long)c->n_steps, (double)c->block_bytes / 1024);
+    printf("%10s", "MB");
+    for (int p = 0; p < QN_TRACE_POLICY_COUNT; p++) printf(" %10s MB", qn_trace_policy_name(p));
+    if (a->disk > 0 && a->d.compute_ns > 0) printf(" %14s %14s", "tokens/s alone", "with --memory");
+    printf("\n");
+    static const int points[] = {32, 30, 29, 24, 16, 10, 0};
+    for (int i = 0; i < CLI_N(points); i++) {
+        const double memory = (double)c->memory[points[i]];
+        printf("%10.1f", memory * 1e-6);
+        for (int p = 0; p < QN_TRACE_POLICY_COUNT; p++)
+            printf(" %10.2f   ", read_at(a, (qn_trace_policy)p, memory) * 1e-6);
+        if (a->disk > 0 && a->d.compute_ns > 0)
+            printf(" %14.2f %14.2f", 1e9 / alone_ns(a, memory), 1e9 / kept_ns(a, memory));
+        printf("\n");
+    }
+}
+
+static void print_text(const advising *a)
+{
+    const decoding *d = &a->d;
+    printf("A token takes %.3f ms: %.2f tokens/s (%lld steps of decoding, %d threads)\n", d->ns * 1e-6, 1e9 / d->ns,
+           (long long)d->n, a->s.n_members);
+    if (a->s.info.sampled)
+        printf("of it %.3f ms for page faults; threads were without a core for %.3f ms\n", d->paging_ns * 1e-6,
+               d->lost_ns * 1e-6);
+    if (d->read >= 0)
+        printf("it reads %.3f MB from disk and touches %.3f MB of weights\n", d->read * 1e-6, d->touched * 1e-6);
+    if (a->disk > 0) printf("the disk gives %.3f GB/s (%s)\n", a->disk, a->disk_from);
+    if (a->n == 0) printf("\nNo option would give more than 1 %%, as far as this trace tells.\n");
+    for (int i = 0; i < a->n; i++) {
+        const advice *x = &a->list[i];
+        printf("\n%d. %s: ", i + 1, x->option);
+        if (x->most_ns > x->least_ns * 1.001)
+            printf("%.2f to %.2f tokens/s instead of %.2f\n", 1e9 / x->most_ns, 1e9 / x->least_ns, 1e9 / x->now_ns);
+        else
+            printf("%.2f tokens/s instead of %.2f\n", 1e9 / x->least_ns, 1e9 / x->now_ns);
+        print_command(a, x->option);
+        printf("   %s\n", x->how);
+    }
+    print_curves(a);
+    for (int i = 0; i < a->n_missing; i++) printf("%snot measured: %s\n", i == 0 ? "\n" : "", a->missing[i]);
+}
+
+/* ---- JSON ---- */
+
+static void put(const char *name, double x)
+{
+    if (x < 0)
+        printf(", \"%s\": null", name);
+    else
+        printf(", \"%s\": %.6g", name, x);
+}
+
+static void print_json(const advising *a)
+{
+    const decoding *d = &a->d;
+    const qn_trace_curves *c = &a->curves;
+    printf("{\"steps\": %lld, \"threads\": %d", (long long)d->n, a->s.n_members);
+    put("ms", d->ns * 1e-6);
+    put("paging_ms", a->s.info.sampled ? d->paging_ns * 1e-6 : -1);
+    put("compute_ms", d->compute_ns < 0 ? -1 : d->compute_ns * 1e-6);
+    put("read_bytes", d->read);
+    put("touched_bytes", d->touched);
+    put("disk_gb_s", a->disk > 0 ? a->disk : -1);
+    put("other_bytes", a->others);
+    printf(", \"advice\": [");
+    for (int i = 0; i < a->n; i++) {
+        const advice *x = &a->list[i];
+        printf("%s\n  {\"option\": \"%s\", \"now_ms\": %.6g, \"expected_ms\": [%.6g, %.6g], \"gain\": %.4f, \"how\": ",
+               i ? "," : "", x->option, x->now_ns * 1e-6, x->least_ns * 1e-6, x->most_ns * 1e-6, gain(x));
+        trace_put_json(stdout, x->how);
+        printf("}");
+    }
+    printf("], \"not_measured\": [");
+    for (int i = 0; i < a->n_missing; i++) {
+        printf("%s", i ? ", " : "");
+        trace_put_json(stdout, a->missing[i]);
+    }
+    printf("], \"curves\": {\"block_bytes\": %llu, \"steps\": %lld, \"tokens\": %lld, \"touched\": %.0f, \"memory\": [",
+           (unsigned long long)c->block_bytes, (long long)c->n_steps, (long long)c->n_tokens, c->touched);
+    for (int k = 0; k < QN_TRACE_CURVE_POINTS && c->n_steps > 0; k++)
+        printf("%s%llu", k ? ", " : "", (unsigned long long)c->memory[k]);
+    printf("]");
+    for (int p = 0; p < QN_TRACE_POLICY_COUNT; p++) {
+        printf(", \"%s\": [", qn_trace_policy_name(p));
+        for (int k = 0; k < QN_TRACE_CURVE_POINTS && c->n_steps > 0; k++)
+            printf("%s%.0f", k ? ", " : "", c->read[p][k]);
+        printf("]");
+    }
+    printf("}}\n");
+}
+
+/* ---- the action ---- */
+
+static int work_out(advising *a, const trace_options *o)
+{
+    qn_error err;
+    if (qn_trace_walk(a->t, add_event, a, &err) != QN_OK ||
+        qn_trace_get_curves(a->t, QN_TRACE_PHASE_decode, &a->curves, &err) != QN_OK)
+        return cli_fail_error(&err);
+    sum_steps(a);
+    if (a->d.n == 0) return cli_fail("the trace has no whole step of decoding: there is nothing to advise on");
+    sum_memory(a);
+    if (a->memory > 0) a->memory = a->memory > a->others ? a->memory - a->others : 1;
+    advise_memory(a, o->memory);
+    advise_threads(a);
+    advise_cache(a);
+    advise_order(a);
+    keep_gains(a);
+    if (o->json)
+        print_json(a);
+    else
+        print_text(a);
+    return cli_finish_output();
+}
+
+int trace_advise(const trace_options *o, const char *const *files)
+{
+    advising *a = calloc(1, sizeof *a);
+    bool damaged = false;
+    uint64_t memory = 0;
+    if (!a) return cli_no_memory("out of memory");
+    int status = CLI_OK;
+    if (o->memory && (!cli_parse_size(o->memory, &memory) || memory == 0))
+        status = cli_bad_usage("--memory: \"%.32s\" is no size; sizes are like 800M or 6.5G", o->memory);
+    a->memory = (double)memory;
+    a->disk = o->disk;
+    a->disk_from = "given";
+    if (status == CLI_OK) status = trace_open(files[0], &a->t, &damaged);
+    if (status == CLI_OK) status = trace_sum(a->t, false, &a->s);
+    if (status == CLI_OK) {
+        if (trace_losses_init(&a->s.info, &a->losses))
+            status = work_out(a, o);
+        else
+            status = cli_no_memory("out of memory for the threads of the trace");
+        trace_losses_deinit(&a->losses);
+        trace_sums_deinit(&a->s);
+    }
+    qn_trace_close(a->t);
+    free(a);
+    return status == CLI_OK && damaged ? CLI_FAILED : status;
+}
