@@ -36,11 +36,11 @@ dense=$work/dense.gguf experts=$work/experts.gguf
 run() {
     model=$1 bytes=$2
     shift 2
-    dd if="$model" iflag=nocache count=0 2>/dev/null
     echo "$bytes" >"$group/$limit"
     (
         echo $BASHPID >"$group/cgroup.procs"
         for n in $tokens $((2 * tokens)); do
+            dd if="$model" iflag=nocache count=0 2>/dev/null # out of the page cache
             # the shell that has waited for it has its bytes
             bash -c 'err=$1 io=$2; shift 2; "$@" >/dev/null 2>"$err" || { cat "$err" >&2; exit 1; }
                 sed -n "s/^read_bytes: //p" /proc/$$/io >"$io"' _ "$work/err" "$work/io.$n" \
@@ -64,7 +64,7 @@ ahead=$(cat "/sys/block/$(basename "$disk")/queue/read_ahead_kb" 2>/dev/null || 
 echo "disk $disk, read-ahead $ahead KiB, $(uname -r), $threads threads, $tokens tokens"
 printf '%-8s %8s %8s %8s %8s %8s\n' model limit t/s MB/token t/s MB/token
 for model in "$dense" "$experts"; do
-    size=$(stat -c %s "$model")
+    size=$(stat -Lc %s "$model")
     for percent in $limits; do
         printf '%-8s %7s%%' "$(basename "$model" .gguf)" "$percent"
         run "$model" $((size / 100 * percent))
