@@ -182,22 +182,26 @@ DEVICE uint32_t pack_stored(const pack_spec *p, float q)
     return index;
 }
 
-#define PACK_STARTS(name) qn__starts_##name, (int)(sizeof(qn__starts_##name) / sizeof(qn_start))
+#define PACK_SPEC(name, least, most, has_min, has_levels, list) \
+    if (format == QN_GPU_##name) { \
+        p.lo = least; \
+        p.hi = most; \
+        p.affine = has_min; \
+        p.levels = has_levels; \
+        p.starts = qn__starts_##list; \
+        p.n_starts = (int)(sizeof(qn__starts_##list) / sizeof(qn_start)); \
+    }
 
 /* Elements that are not finite count as 0. */
 DEVICE void pack_block(GLOBAL const float *from, int32_t format, GLOBAL uint8_t *to)
 {
-    const pack_spec specs[] = {{-8, 7, false, false, PACK_STARTS(scale_4)},
-                               {0, 15, true, false, PACK_STARTS(affine_4)},
-                               {-16, 15, false, false, PACK_STARTS(scale_5)},
-                               {0, 31, true, false, PACK_STARTS(affine_5)},
-                               {-127, 113, false, true, PACK_STARTS(levels)}};
-    const int which = format == QN_GPU_Q4_0   ? 0
-                      : format == QN_GPU_Q4_1 ? 1
-                      : format == QN_GPU_Q5_0 ? 2
-                      : format == QN_GPU_Q5_1 ? 3
-                                              : 4;
-    const pack_spec p = specs[which];
+    const bool fifth_bits = format == QN_GPU_Q5_0 || format == QN_GPU_Q5_1;
+    pack_spec p;
+    PACK_SPEC(IQ4_NL, -127, 113, false, true, levels)
+    PACK_SPEC(Q4_0, -8, 7, false, false, scale_4)
+    PACK_SPEC(Q4_1, 0, 15, true, false, affine_4)
+    PACK_SPEC(Q5_0, -16, 15, false, false, scale_5)
+    PACK_SPEC(Q5_1, 0, 31, true, false, affine_5)
     pack_choice best;
     float x[32];
     for (int i = 0; i < 32; i++) x[i] = lower(higher(isfinite(from[i]) ? from[i] : 0, -PACK_LARGEST), PACK_LARGEST);
@@ -214,7 +218,7 @@ DEVICE void pack_block(GLOBAL const float *from, int32_t format, GLOBAL uint8_t 
         *to++ = (uint8_t)(m >> 8);
     }
     for (int i = 0; i < 32; i++) high |= (pack_stored(&p, best.q[i]) >> 4 & 1) << i;
-    for (int i = 0; i < 4 && (which == 2 || which == 3); i++) *to++ = (uint8_t)(high >> 8 * i);
+    for (int i = 0; i < 4 && fifth_bits; i++) *to++ = (uint8_t)(high >> 8 * i);
     for (int i = 0; i < 16; i++)
         *to++ = (uint8_t)((pack_stored(&p, best.q[i]) & 15) | (pack_stored(&p, best.q[i + 16]) & 15) << 4);
 }
