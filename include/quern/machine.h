@@ -96,9 +96,21 @@ typedef struct qn_device {
 } qn_device;
 
 /* Writes the devices that this build can compute on and finds now, at most `max`; returns how many it wrote. why (may
- * be NULL): where a library of devices is not there or too old, a line about it, status unsupported; else status OK.
+ * be NULL): where libraries of devices are not there or too old, a line about them, status unsupported; else status OK.
  * Opens drivers' libraries, which may take a second the first time. */
 QN_API int qn_devices_get(qn_device *out, int max, qn_error *why);
+
+typedef struct qn_device_peaks {
+    double copy_gb_s;  /* read and written within its memory, both counted; 0: it does not copy by itself */
+    double up_gb_s;    /* from memory of the host's that transfers don't copy first, where there is such */
+    double down_gb_s;  /* to the host */
+    double int8_gops;  /* multiply-adds of a prompt's products with weights in Q8_0, counted as 2 operations each */
+    double f16_gflops; /* the same with weights in F16 */
+} qn_device_peaks;
+
+/* Opens the device that a list of backends would name `backend` ("cuda:0"), measures for about `seconds` (0 means 1.0;
+ * compiling its kernels comes on top) and closes it. Takes up to 600 MB of its memory, an eighth of it at most. */
+QN_API qn_status qn_device_measure(const char *backend, double seconds, qn_device_peaks *out, qn_error *err);
 
 #ifdef __cplusplus
 }

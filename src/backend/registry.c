@@ -84,8 +84,10 @@ int qn_devices_get(qn_device *out, int max, qn_error *why)
         if (!types[i]->devices) continue;
         if (types[i]->devices(out + n, max - n, &some, &err) == QN_OK)
             n += some;
-        else if (why)
+        else if (why && why->status == QN_OK)
             *why = err;
+        else if (why) /* one after the other */
+            snprintf(why->text + strlen(why->text), sizeof(why->text) - strlen(why->text), "; %s", err.text);
     }
     return n;
 }

@@ -24,15 +24,29 @@ static const cli_usage usage = {
 static double gib(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0 * 1024.0); }
 
 enum { MAX_DEVICES = 16 };
+#define DEVICE_SECONDS 0.5
 
 typedef struct found_devices {
     int n;
     qn_device device[MAX_DEVICES];
-    qn_error why; /* there are none; status QN_OK: nothing is to be said */
+    qn_device_peaks peaks[MAX_DEVICES];
+    qn_error not_measured[MAX_DEVICES]; /* status OK: peaks are there */
+    qn_error why;                       /* there are none; status QN_OK: nothing is to be said */
 } found_devices;
 
+/* A device whose memory is the host's is often the processor itself, and slow: it is measured if that is asked for. */
+static void measure_devices(found_devices *f, bool all)
+{
+    for (int i = 0; i < f->n; i++) {
+        if (f->device[i].integrated && !all)
+            f->not_measured[i].status = QN_STATUS_cancelled;
+        else
+            (void)qn_device_measure(f->device[i].backend, DEVICE_SECONDS, &f->peaks[i], &f->not_measured[i]);
+    }
+}
+
 /* Asked by a process of its own: a maker's library may end the one that calls it (PoCL does where /sys is missing). */
-static void find_devices(found_devices *out)
+static void find_devices(bool measure_all, found_devices *out)
 {
     int ends[2];
     *out = (found_devices){0};
@@ -42,6 +56,7 @@ static void find_devices(found_devices *out)
         const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
         if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);
         out->n = qn_devices_get(out->device, MAX_DEVICES, &out->why);
+        measure_devices(out, measure_all);
         _exit(write(ends[1], out, sizeof(*out)) != (ssize_t)sizeof(*out));
     }
     close(ends[1]);
@@ -61,11 +76,19 @@ static void find_devices(found_devices *out)
 
 static void print_devices(const found_devices *f)
 {
-    for (int i = 0; i < f->n; i++)
+    for (int i = 0; i < f->n; i++) {
+        const qn_device_peaks *p = &f->peaks[i];
         printf("%-14s %s  %s, %.1f GiB%s%s\n", i ? "" : "devices", f->device[i].backend, f->device[i].name,
                gib(f->device[i].memory_bytes), f->device[i].integrated ? " of the host's" : "",
                f->device[i].same_bits ? "" : ", last bits of its own");
+        if (f->not_measured[i].status == QN_OK)
+            printf("%-14s copies %.1f GB/s, up %.1f, down %.1f; int8 %.0f Gop/s, f16 %.0f Gflop/s\n", "", p->copy_gb_s,
+                   p->up_gb_s, p->down_gb_s, p->int8_gops, p->f16_gflops);
+        else if (f->not_measured[i].status != QN_STATUS_cancelled)
+            printf("%-14s not measured: %s\n", "", f->not_measured[i].text);
+    }
     if (f->n == 0) printf("devices        none%s%s\n", f->why.status != QN_OK ? ": " : "", f->why.text);
+    if (f->n > 0 && f->why.status != QN_OK) printf("%-14s others: %s\n", "", f->why.text);
 }
 
 static json_t *devices_json(const found_devices *f)
@@ -73,9 +96,15 @@ static json_t *devices_json(const found_devices *f)
     json_t *list = json_array();
     for (int i = 0; list && i < f->n; i++) {
         const qn_device *d = &f->device[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:b, s:b}", "backend", d->backend, "name", d->name,
-                                              "memory_bytes", (json_int_t)d->memory_bytes, "integrated", d->integrated,
-                                              "same_bits", d->same_bits));
+        const qn_device_peaks *p = &f->peaks[i];
+        json_t *row = json_pack("{s:s, s:s, s:I, s:b, s:b}", "backend", d->backend, "name", d->name, "memory_bytes",
+                                (json_int_t)d->memory_bytes, "integrated", d->integrated, "same_bits", d->same_bits);
+        if (row && f->not_measured[i].status == QN_OK)
+            json_object_set_new(row, "peaks",
+                                json_pack("{s:f, s:f, s:f, s:f, s:f}", "copy_gb_s", p->copy_gb_s, "up_gb_s", p->up_gb_s,
+                                          "down_gb_s", p->down_gb_s, "int8_gops", p->int8_gops, "f16_gflops",
+                                          p->f16_gflops));
+        json_array_append_new(list, row);
     }
     return list;
 }
@@ -125,10 +154,11 @@ static int print_json(const qn_machine *m, const qn_machine_peaks *peaks, const 
 
 int cli_command_doctor(int argc, char **argv)
 {
-    bool json = false;
+    bool json = false, devices_too = false;
     int32_t threads = 0;
     const cli_option options[] = {
         {"json", 0, CLI_FLAG, &json, NULL, "print JSON", 0, 0, NULL},
+        {"devices", 0, CLI_FLAG, &devices_too, NULL, "measure devices whose memory is the host's too", 0, 0, NULL},
         {"threads", 't', CLI_INT, &threads, "N", "threads to measure with", 1, 256, NULL},
     };
     const char *none = NULL;
@@ -142,7 +172,7 @@ int cli_command_doctor(int argc, char **argv)
     char pcre[64] = "?";
     (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre); /* under 64 bytes by its manual */
     qn_machine_get(&machine);
-    find_devices(&devices); /* before there are threads */
+    find_devices(devices_too, &devices); /* before there are threads */
     if (qn_machine_measure(machine.level, threads, 1.5, &peaks, &err) != QN_OK) return cli_fail_error(&err);
     if (json)
         status = print_json(&machine, &peaks, &devices, pcre);

@@ -53,7 +53,7 @@ static qn_status describe(const library *lib, int index, int *id, qn_device *out
 
 static qn_status devices(const library *lib, qn_device *out, int max, int *n, qn_error *err)
 {
-    enum { NO_DEVICE = 100 };
+    enum { NO_DEVICE = 100, INVALID_DEVICE = 101 }; /* the second is what HIP says where there is none */
     int all = 0, id;
     *n = 0;
     if (lib->why.status != QN_OK) {
@@ -61,7 +61,7 @@ static qn_status devices(const library *lib, qn_device *out, int max, int *n, qn
         return lib->why.status;
     }
     const int code = lib->call.init(0);
-    if (code == NO_DEVICE) return QN_OK;
+    if (code == NO_DEVICE || code == INVALID_DEVICE) return QN_OK;
     QN_TRY(CHECK(lib, code, "init"));
     QN_TRY(CHECK(lib, lib->call.device_count(&all), "device_count"));
     if (all > 0 && !qn__cuda_image(lib->kind))

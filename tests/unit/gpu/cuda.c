@@ -18,6 +18,7 @@
 #include "gpu/cuda.h"
 #include "gpu/gpu.h"
 #include "standin/standin.h"
+#include <quern/machine.h>
 
 enum { N_KINDS = 2, ROWS = 3, N = 64, RUNS = 4 };
 static const struct {
@@ -169,6 +170,35 @@ static void too_little_memory(void **state)
         states[k]->devices = 0;
         assert_int_equal(compute(kinds[k].kind->name, y, &err), QN_STATUS_unsupported);
         assert_non_null(strstr(err.text, "device 0 is not there"));
+        resets[k]();
+        states[k]->fail_at = 1;
+        states[k]->fail_code = 101; /* of init: HIP's way to say that there is no device */
+        assert_int_equal(compute(kinds[k].kind->name, y, &err), QN_STATUS_unsupported);
+        assert_non_null(strstr(err.text, "device 0 is not there"));
+    }
+}
+
+/* Rates of a device, as doctor shows them. */
+static void measures(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_KINDS; k++) {
+        if (!has_kernels(k)) continue;
+        qn_device_peaks peaks;
+        qn_error err = {0};
+        resets[k]();
+        states[k]->memory_bytes = 64 << 20;
+        if (qn_device_measure(kinds[k].kind->name, 1e-6, &peaks, &err) != QN_OK) fail_msg("%s", err.text);
+        assert_true(peaks.copy_gb_s > 0 && peaks.up_gb_s > 0 && peaks.down_gb_s > 0);
+        assert_true(peaks.int8_gops > 0 && peaks.f16_gflops > 0);
+        check_rules(states[k]);
+        for (int i = 1; i < 60; i += 7) {
+            resets[k]();
+            states[k]->memory_bytes = 64 << 20;
+            states[k]->fail_at = i;
+            assert_int_equal(qn_device_measure(kinds[k].kind->name, 1e-6, &peaks, &err), QN_STATUS_lost);
+            check_rules(states[k]);
+        }
     }
 }
 
@@ -215,6 +245,7 @@ static void libraries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(computes), cmocka_unit_test(each_call_fails_once),
-                                       cmocka_unit_test(too_little_memory), cmocka_unit_test(libraries)};
+                                       cmocka_unit_test(too_little_memory), cmocka_unit_test(measures),
+                                       cmocka_unit_test(libraries)};
     return cmocka_run_group_tests(tests, open_libraries, NULL);
 }
