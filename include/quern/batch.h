@@ -42,6 +42,9 @@ typedef struct qn_batcher_options {
 /* Fails as qn_session_create does; invalid for numbers out of range. */
 QN_API qn_status qn_batcher_create(qn_engine *engine, const qn_batcher_options *options, qn_batcher **out,
                                    qn_error *err);
+/* The options of the session that such a batcher creates: for qn_engine_options.gpu_session. invalid for numbers out of
+ * range. */
+QN_API qn_status qn_batcher_session(const qn_batcher_options *options, qn_session_options *out, qn_error *err);
 /* What such a batcher takes with its session, as qn_engine_estimate; fails as that and for numbers out of range. */
 QN_API qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *options, qn_estimate *out,
                                      qn_error *err);

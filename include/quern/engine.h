@@ -42,7 +42,7 @@ typedef struct qn_place_rule {
 } qn_place_rule;
 
 typedef struct qn_engine_options {
-    /* comma-separated list, at most 8: "cpu" or "cpu:LEVEL"; NULL is "cpu" at the best level */
+    /* comma-separated list, at most 8: "cpu" or "cpu:LEVEL", "opencl:0"; NULL is "cpu" at the best level */
     const char *backends;
     int n_threads; /* of each backend; 0: qn_machine.default_threads; at most 256 */
     const qn_place_rule *rules;
@@ -63,8 +63,22 @@ typedef struct qn_engine_options {
     uint64_t memory;
     qn_progress_fn progress; /* bytes while a policy reads the file; false cancels */
     void *progress_ctx;
+
+    /* Devices by name, as qn_devices_get has them ("cuda:0,opencl:1"): they come before `backends` in the list. NULL:
+     * where gpu_layers asks for one and `backends` names none, the first that is not the processor. */
+    const char *devices;
+    /* Meaningful with gpu_layers_set: how many of the last layers, and then the output too, lie on the devices of the
+     * list, shared out by their memory; what is before them lies on the first backend that is none. Rules come first.
+     * 0: none; QN_GPU_LAYERS_ALL; QN_GPU_LAYERS_AUTO: as many as fit beside the cache and activations of a session
+     * with the options gpu_session (NULL: the defaults), by the exact estimate, before anything is allocated; that
+     * may be none, and does not fail for want of a device. */
+    int gpu_layers;
+    bool gpu_layers_set;
+    const struct qn_session_options *gpu_session;
+    uint64_t device_memory; /* bytes that may be taken of each device; 0: what is free there */
 } qn_engine_options;
 #define QN_MEMORY_AUTO UINT64_MAX
+enum { QN_GPU_LAYERS_ALL = -1, QN_GPU_LAYERS_AUTO = -2 };
 
 /* The path is a GGUF file (or the first part of a split one) of a known architecture, or the error names the
  * architecture, tokenizer, tensor or type and what is supported. */
@@ -106,6 +120,7 @@ typedef struct qn_engine_info {
     uint64_t load_bytes; /* read by the loading policy or copied; mapped weights are read when they are first used */
     double load_gb_s;    /* at which speed; 1 GB = 1e9 bytes; 0 when nothing was */
     int n_threads, n_backends;
+    int32_t gpu_layers; /* layers that lie on devices, by gpu_layers of the options */
     char cpu_level[16]; /* of backend 0 */
     bool encoder;       /* it has no logits: its sessions compute embeddings */
     bool both_ways;     /* tokens see what comes after them too: a text is computed at once */
@@ -225,6 +240,8 @@ QN_API qn_status qn_session_set_loras(qn_session *session, const qn_lora_use *lo
  * for each size of batch that is decoded (some 40 KiB a layer; the plan cache keeps 32). */
 typedef struct qn_estimate {
     uint64_t kv_bytes, activation_bytes, logits_bytes, table_bytes, total_bytes;
+    /* of these, in the memory of devices: all, and on each backend of the engine */
+    uint64_t device_bytes, backend_bytes[8];
 } qn_estimate;
 QN_API qn_status qn_engine_estimate(qn_engine *engine, const qn_session_options *options, qn_estimate *out,
                                     qn_error *err);

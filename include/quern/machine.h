@@ -92,6 +92,7 @@ typedef struct qn_device {
     char name[64];         /* its maker's name for it */
     uint64_t memory_bytes; /* of its own, or the host's that it may use */
     bool integrated;       /* its memory is the host's */
+    bool processor;        /* it is this machine's processor, behind a library for devices */
     bool same_bits;        /* its numbers are rounded as the CPU's: results are the same to the bit */
 } qn_device;
 

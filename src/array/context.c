@@ -35,7 +35,8 @@ static qn_status fill(qn_context *ctx, const qn_context_options *o, qn_error *er
 {
     QN_TRY(qn__check_passes_off(o->passes_off, err));
     int n_backends = 0;
-    QN_TRY(qn__backends_open(o->backend, o->n_threads, 1, &ctx->backend, &n_backends, err));
+    QN_TRY(qn__backends_open(o->backend, &(qn_backend_options){.n_threads = o->n_threads}, 1, &ctx->backend,
+                             &n_backends, err));
     const qn_sched_options options = {.cache_capacity = o->plan_cache > 0 ? o->plan_cache : PLAN_CACHE,
                                       .passes_off = o->passes_off};
     QN_TRY(qn__sched_create(&ctx->backend, 1, &options, &ctx->sched, err));

@@ -49,10 +49,11 @@ typedef struct qn_backend_options {
                             * Memory of the host is limited elsewhere */
 } qn_backend_options;
 
-/* What a backend's own memory has room for; of memory that is the host's both are 0. */
+/* What a backend's own memory has room for. */
 typedef struct qn_backend_memory {
-    uint64_t used; /* bytes of the buffers that there are, as they were asked for */
-    uint64_t left; /* bytes that may still be asked for: within the limit, and what the device says is free now */
+    uint64_t used;    /* bytes of the buffers that there are, as they were asked for */
+    uint64_t left;    /* bytes that may still be asked for: within the limit, and of what was free when it was opened */
+    uint64_t largest; /* bytes of one buffer */
 } qn_backend_memory;
 
 /* A run of consecutive nodes of one backend. Leaves and views are listed nowhere: they need no work. */
@@ -153,8 +154,11 @@ static inline qn_status qn__event_wait(qn_event *event, qn_error *err)
 /* The registry: one row a backend type (src/backend/backends.def). The tables themselves live in the backends' folders.
  */
 const qn_backend_type *qn__backend_find(const char *name);
-/* Opens "NAME" or "NAME:WHICH" ("cpu:avx2", "opencl:1"), several with commas between; NULL is "cpu". *n, 0 before,
- * counts what is open, on failure too: the caller closes that. */
-qn_status qn__backends_open(const char *list, int n_threads, int max, qn_backend **out, int *n, qn_error *err);
+/* Opens "NAME" or "NAME:WHICH" ("cpu:avx2", "opencl:1"), several with commas between, with the options given and
+ * `which` from the list; NULL is "cpu". *n, 0 before, counts what is open, on failure too: the caller closes that. */
+qn_status qn__backends_open(const char *list, const qn_backend_options *each, int max, qn_backend **out, int *n,
+                            qn_error *err);
+/* Whether a list names a type of devices. */
+bool qn__backends_name_device(const char *list);
 
 #endif

@@ -27,7 +27,8 @@ qn_status qn__comparison_create(const char *backend, int n_threads, qn_compariso
     int n = 0;
     qn_comparison *c = qn__calloc(1, sizeof(*c));
     if (!c) return QN_FAIL_NOMEM(err, sizeof(*c));
-    const qn_status status = qn__backends_open(backend, n_threads, 1, &c->be, &n, err);
+    const qn_status status =
+        qn__backends_open(backend, &(qn_backend_options){.n_threads = n_threads}, 1, &c->be, &n, err);
     if (status != QN_OK) {
         if (n) c->be->type->close(c->be);
         qn__free(c);

@@ -104,6 +104,10 @@ static inline bool qn__computes(const qn_node *n)
     return kind == QN_KIND_compute || kind == QN_KIND_update;
 }
 
+/* What follows from positions and ids alone, which the host knows: the angles of rotations. It runs wherever it can,
+ * and belongs nowhere. */
+bool qn__is_early(const qn_node *n);
+
 /* A node in messages. */
 static inline const char *qn__title(const qn_node *n) { return n->name[0] ? n->name : qn_node_op_name(n); }
 

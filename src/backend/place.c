@@ -38,6 +38,21 @@ static qn_status place_leaf(const qn_sched *s, qn_node *n, bool dry, qn_error *e
     return QN_OK;
 }
 
+bool qn__is_early(const qn_node *n)
+{
+    bool ids = false;
+    if (qn__op_info(n->op)->kind != QN_KIND_compute || qn__op_info(n->op)->follows >= 0 || n->n_src == 0) return false;
+    if (n->flags & (QN_NODE_output | QN_NODE_bound)) return false;
+    for (int i = 0; i < n->n_src; i++) {
+        const qn_node *root = n->src[i]->root;
+        const bool is_input = root->op == QN_OP_input;
+        if (is_input && root->dtype != QN_DTYPE_I32) return false;
+        if (!is_input && (root->op != QN_OP_param || (root->flags & (QN_NODE_mutable | QN_NODE_bound)))) return false;
+        ids |= is_input;
+    }
+    return ids;
+}
+
 static bool is_computed(const qn_node *n)
 {
     while (qn__node_is_view(n)) n = n->src[0];
@@ -80,14 +95,14 @@ static qn_status fall_back(qn_sched *s, qn_node *n, int32_t wanted, const qn_err
     if (qn__op_info(n->op)->kind == QN_KIND_update)
         return QN_FAIL(err, unsupported, "%s \"%s\" must run on %s, where its memory is, which does not take it: %s",
                        op, title(n), from, why->text);
-    if (s->options.strict)
+    if (s->options.strict && !qn__is_early(n))
         return QN_FAIL(err, unsupported,
                        "%s \"%s\" belongs on %s, which does not take it, and strict forbids another backend: %s", op,
                        title(n), from, why->text);
     for (int32_t i = 0; i < s->n_backends; i++) {
         if (i == wanted || !takes(s, i, n, NULL)) continue;
         n->place = i;
-        if (!s->logged[n->op][wanted])
+        if (!s->logged[n->op][wanted] && !qn__is_early(n))
             qn__log(QN_LOG_warn, "%s \"%s\" runs on %s because %s does not take it: %s (said once for this operation)",
                     op, title(n), s->backends[i]->name, from, why->text);
         s->logged[n->op][wanted] = true;

@@ -33,7 +33,7 @@ static qn_status not_known(const char *name, qn_error *err)
     return QN_FAIL(err, unsupported, "backend \"%s\" is not known; this build has %s", name, known);
 }
 
-static qn_status open_one(const char *spec, size_t len, int n_threads, qn_backend **out, qn_error *err)
+static qn_status open_one(const char *spec, size_t len, const qn_backend_options *each, qn_backend **out, qn_error *err)
 {
     char name[48], quoted[128];
     if (len == 0 || len >= sizeof(name))
@@ -46,7 +46,8 @@ static qn_status open_one(const char *spec, size_t len, int n_threads, qn_backen
     if (which) *which++ = '\0';
     const qn_backend_type *type = qn__backend_find(name);
     if (!type) return not_known(quoted, err);
-    const qn_backend_options options = {.n_threads = n_threads, .which = which};
+    qn_backend_options options = each ? *each : (qn_backend_options){0};
+    options.which = which;
     return type->open(&options, out, err);
 }
 
@@ -60,18 +61,29 @@ static void make_unique(qn_backend *const *opened, int n)
             snprintf(opened[n]->name, sizeof(opened[n]->name), "%.16s#%d", name, n & 7);
 }
 
-qn_status qn__backends_open(const char *list, int n_threads, int max, qn_backend **out, int *n, qn_error *err)
+qn_status qn__backends_open(const char *list, const qn_backend_options *each, int max, qn_backend **out, int *n,
+                            qn_error *err)
 {
     if (!list) list = "cpu";
     for (;;) {
         const size_t len = strcspn(list, ",");
         if (*n == max)
             return QN_FAIL(err, limit, "backend list \"%.64s\": more than %d are not possible here", list, max);
-        QN_TRY(open_one(list, len, n_threads, &out[*n], err));
+        QN_TRY(open_one(list, len, each, &out[*n], err));
         make_unique(out, (*n)++);
         if (!list[len]) return QN_OK;
         list += len + 1;
     }
+}
+
+bool qn__backends_name_device(const char *list)
+{
+    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL) {
+        const size_t len = strcspn(list, ":,");
+        for (int i = 0; i < N_TYPES; i++)
+            if (types[i]->devices && strlen(types[i]->name) == len && !strncmp(types[i]->name, list, len)) return true;
+    }
+    return false;
 }
 
 int qn_devices_get(qn_device *out, int max, qn_error *why)

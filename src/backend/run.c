@@ -35,9 +35,10 @@ qn_status qn__inputs_init(qn_exec *e, qn_error *err)
     qn__inputs_deinit(e);
     for (int32_t i = 0; i < e->graph->n_nodes; i++) {
         const qn_node *n = e->graph->nodes[i];
-        qn_input_block *b = &blocks[n->op == QN_OP_input ? n->place : 0];
+        const bool is_input = n->op == QN_OP_input || (n->flags & QN_NODE_early);
+        qn_input_block *b = &blocks[is_input ? n->place : 0];
         const uint64_t bytes = (uint64_t)qn__node_bytes(n);
-        if (n->op != QN_OP_input || bytes == 0) continue;
+        if (!is_input || bytes == 0) continue;
         if (b->bytes == 0) b->first = n->offset;
         /* the planner lays inputs out before all else, in the order of the graph */
         QN_ASSERT(n->offset >= b->first);
@@ -83,15 +84,14 @@ qn_status qn__exec_set(qn_exec *e, const qn_node *input, const void *data, uint6
     return QN_OK;
 }
 
-static qn_status send_inputs(qn_exec *e, qn_error *err)
+/* Before the first node of the place. */
+static qn_status send_inputs(qn_exec *e, int32_t place, qn_error *err)
 {
-    for (int p = 0; p < e->sched->n_backends; p++) {
-        qn_input_block *b = &e->inputs[p];
-        if (!b->dirty) continue;
-        QN_TRY(type_at(e, p)->send(e->activations[p]->buffer, b->first, b->host, b->bytes, err));
-        QN_TRY(type_at(e, p)->event_record(b->sent, err));
-        b->dirty = false;
-    }
+    qn_input_block *b = &e->inputs[place];
+    if (!b->dirty) return QN_OK;
+    QN_TRY(type_at(e, place)->send(e->activations[place]->buffer, b->first, b->host, b->bytes, err));
+    QN_TRY(type_at(e, place)->event_record(b->sent, err));
+    b->dirty = false;
     return QN_OK;
 }
 
@@ -130,6 +130,16 @@ qn_status qn__exec_peek(const qn_exec *e, const qn_node *node, void *data, uint6
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* What the host has computed of inputs goes up with them. */
+static qn_status gather(qn_exec *e, const qn_node *t, const qn_buffer *from, uint64_t from_at, qn_error *err)
+{
+    qn_input_block *b = &e->inputs[t->place];
+    QN_TRY(qn__event_wait(b->sent, err));
+    memcpy(b->host + (t->offset - b->first), (const uint8_t *)from->host + from_at, (size_t)qn__node_bytes(t));
+    b->dirty = true;
+    return QN_OK;
+}
+
 static void count_move(const qn_node *t, uint64_t bytes)
 {
     const qn_node *root = t->src[0]->root;
@@ -141,9 +151,11 @@ static void count_move(const qn_node *t, uint64_t bytes)
 static qn_status move(qn_exec *e, const qn_node *t, qn_error *err)
 {
     const uint64_t bytes = (uint64_t)qn__node_bytes(t);
-    count_move(t, bytes);
     uint64_t from_at, to_at;
     qn_buffer *from = qn__exec_memory(e, t->src[0], &from_at), *to = qn__exec_memory(e, t, &to_at);
+    const bool goes_with_inputs = (t->flags & QN_NODE_early) && e->inputs[t->place].host && from->host;
+    if (bytes > 0 && goes_with_inputs) return gather(e, t, from, from_at, err);
+    count_move(t, bytes);
     if (bytes == 0) return QN_OK;
     if (to->host) { /* whoever computes there may still read what was in it */
         QN_TRY(qn__backend_sync(to->backend, err));
@@ -164,7 +176,10 @@ static qn_status move(qn_exec *e, const qn_node *t, qn_error *err)
 
 static qn_status run_step(qn_exec *e, const qn_step *step, const qn_run *run, qn_error *err)
 {
-    if (!step->transfer) return type_at(e, step->place)->run(step->program, run, err);
+    if (!step->transfer) {
+        QN_TRY(send_inputs(e, step->place, err));
+        return type_at(e, step->place)->run(step->program, run, err);
+    }
     const int64_t start = run && run->node_ns ? qn__now_ns() : 0;
     const uint64_t began = run && run->trace ? qn__trace_begin() : 0;
     const qn_status status = move(e, step->transfer, err);
@@ -181,7 +196,6 @@ qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
     recording.ring = NULL;
     if (qn__trace_on()) run = qn__exec_record(e, run, &recording);
     if (e->rebound) qn__exec_rebind_programs(e, e->activations);
-    status = send_inputs(e, err);
     for (int32_t i = 0; i < e->n_steps && status == QN_OK; i++) status = run_step(e, &e->steps[i], run, err);
     if (status != QN_OK) (void)qn__exec_wait(e, NULL); /* what was started is over when a run fails */
     if (recording.ring) qn__exec_recorded(e, &recording);

@@ -24,8 +24,9 @@ typedef struct split {
     qn_graph *g;
     qn_node **old; /* the order so far, [n_old]; ids are indices */
     int32_t n_old;
-    moved *moved;    /* [n_old] */
-    qn_node **order; /* the new order */
+    qn_node **moved_aside; /* [n_old] */
+    moved *moved;          /* [n_old] */
+    qn_node **order;       /* the new order */
     int32_t n_order, cap_order;
     bool failed;
 } split;
@@ -124,6 +125,26 @@ static qn_node *input_at(split *p, qn_node *n, int32_t place)
 /* It has no home that it would be copied from. */
 static bool is_everywhere(const qn_node *n) { return qn__is_loose_const(n->root) || n->root->op == QN_OP_input; }
 
+/* It is computed wherever it is read, rather than copied, if what it is computed of is there too. */
+static bool can_be_at(const split *p, const qn_node *n, int32_t place)
+{
+    if (n->root != n || !qn__is_early(n)) return false;
+    for (int i = 0; i < n->n_src; i++)
+        if (!qn__is_loose_const(n->src[i]->root) && n->src[i]->root->op != QN_OP_input) return false;
+    return p->s->backends[place]->type->accepts(p->s->backends[place], n, NULL);
+}
+
+static qn_node *value_at(split *p, qn_node *n, int32_t place);
+
+static qn_node *computed_at(split *p, qn_node *n, int32_t place)
+{
+    qn_node *src[QN_MAX_SRC];
+    for (int i = 0; i < n->n_src; i++)
+        src[i] = n->src[i]->root->place == place ? n->src[i] : value_at(p, n->src[i], place);
+    qn_node *twin = qn__op(p->g, n->op, n->attrs, src, n->n_src);
+    return name_at(p, n, list_new(p, n, twin, place), place);
+}
+
 static bool must_be_packed(const qn_node *n)
 {
     qn_layout l = n->layout;
@@ -150,6 +171,8 @@ static qn_node *transfer_of(split *p, qn_node *n, int32_t place)
     list_old(p, n);
     qn_node *from = p->moved[n->id].dense ? p->moved[n->id].dense : n;
     qn_node *t = list_new(p, n, qn__op(p->g, QN_OP_transfer, NULL, &from, 1), place);
+    if (t != p->g->bad && n->root == n && qn__is_early(n) && !p->s->backends[n->place]->type->send)
+        t->flags |= QN_NODE_early;
     return name_at(p, n, t, place);
 }
 
@@ -162,6 +185,8 @@ static qn_node *value_at(split *p, qn_node *n, int32_t place)
         m->at[place] = constant_at(p, n, place);
     } else if (n->root->op == QN_OP_input) {
         m->at[place] = input_at(p, n, place);
+    } else if (can_be_at(p, n, place)) {
+        m->at[place] = computed_at(p, n, place);
     } else if (u) {
         qn_node *there = value_at(p, u, place);
         qn_view_attrs attrs = {.layout = n->layout};
@@ -191,7 +216,15 @@ static void copy_at_home(split *p, qn_node *user, qn_node **src)
         dense_copy(p, n);
 }
 
-static void bring_over(split *p, qn_node *user, qn_node **src) { *src = value_at(p, *src, user->place); }
+static void bring_over(split *p, qn_node *user, qn_node **src)
+{
+    if (!can_be_at(p, *src, user->place)) *src = value_at(p, *src, user->place);
+}
+
+static void compute_there(split *p, qn_node *user, qn_node **src)
+{
+    if (can_be_at(p, *src, user->place)) *src = value_at(p, *src, user->place);
+}
 
 static void for_sources(split *p, int32_t from, int32_t to, void (*act)(split *p, qn_node *user, qn_node **src))
 {
@@ -208,6 +241,7 @@ static void emit_stretch(split *p, int32_t from, int32_t to)
     for_sources(p, from, to, announce);
     for_sources(p, from, to, copy_at_home); /* before transfers, so that copies join the stretch that ends here */
     for_sources(p, from, to, bring_over);
+    for_sources(p, from, to, compute_there); /* after transfers, so that it joins the stretch that begins here */
     for (int32_t i = from; i < to; i++) {
         qn_node *n = p->old[i];
         list_old(p, n);
@@ -221,8 +255,28 @@ static void emit_stretch(split *p, int32_t from, int32_t to)
     }
 }
 
+/* What follows from ids alone comes first where it is computed on the host: it goes up with the inputs, and no stretch
+ * of a device is cut for it. Nothing writes what it reads. */
+static void early_first(split *p)
+{
+    int32_t n = 0;
+    qn_node **rest = p->moved_aside;
+    int32_t n_rest = 0;
+    bool devices = false;
+    for (int i = 0; i < p->s->n_backends; i++) devices |= p->s->backends[i]->type->send != NULL;
+    if (!devices) return;
+    for (int32_t i = 0; i < p->n_old; i++) {
+        if (qn__is_early(p->old[i]) && !p->s->backends[p->old[i]->place]->type->send)
+            p->old[n++] = p->old[i];
+        else
+            rest[n_rest++] = p->old[i];
+    }
+    memcpy(p->old + n, rest, (size_t)n_rest * sizeof(*rest));
+}
+
 static void emit_all(split *p)
 {
+    early_first(p);
     for (int32_t from = 0, to; from < p->n_old; from = to) {
         int32_t place = -1;
         for (to = from; to < p->n_old; to++) {
@@ -238,9 +292,10 @@ qn_status qn__split_graph(qn_sched *s, qn_graph *g, qn_error *err)
 {
     split p = {.s = s, .g = g, .n_old = g->n_nodes};
     const size_t n = (size_t)g->n_nodes;
-    p.old = qn__calloc(n, sizeof(*p.old));
+    p.old = qn__calloc(2 * n, sizeof(*p.old));
+    p.moved_aside = p.old ? p.old + n : NULL;
     p.moved = qn__calloc(n, sizeof(*p.moved));
-    qn_status status = p.old && p.moved ? QN_OK : QN_FAIL_NOMEM(err, n * (sizeof(*p.old) + sizeof(*p.moved)));
+    qn_status status = p.old && p.moved ? QN_OK : QN_FAIL_NOMEM(err, n * (2 * sizeof(*p.old) + sizeof(*p.moved)));
     if (status == QN_OK) {
         if (n > 0) memcpy(p.old, g->nodes, n * sizeof(*p.old));
         qn__graph_scope(g, -1, -1);

@@ -171,10 +171,18 @@ static int no_option(const cli_usage *u, const cli_option *options, int n, const
     return cli_bad_usage("\"%.64s\" is no option; \"quern %s --help\" lists them", text, u->command);
 }
 
+/* What others write with one dash. */
+static const struct {
+    const char *written, *name;
+} aliases[] = {{"-ngl", "gpu-layers"}};
+
 /* The option that an argument names, and its value where that stands in the same argument; NULL: none. */
 static const cli_option *option_of(const cli_option *options, int n, const char *text, const char **value)
 {
     *value = NULL;
+    for (int i = 0; i < CLI_N(aliases); i++)
+        if (strcmp(text, aliases[i].written) == 0)
+            return cli_find_option(options, n, aliases[i].name, strlen(aliases[i].name));
     if (text[1] != '-') {
         const cli_option *o = find_letter(options, n, text[1]);
         if (o && text[2]) *value = text + 2;

@@ -154,6 +154,7 @@ static int set_up(chat *c)
     if (c->o.tools && !(c->tools = read_file(c->o.tools))) return CLI_FAILED;
     int status = set_up_messages(c);
     if (status != CLI_OK) return status;
+    c->o.gen.model.session = (qn_session_options){.n_ctx = c->o.gen.n_ctx, .n_batch = c->o.gen.n_batch};
     status = cli_open_engine(c->model, &c->o.gen.model, &c->engine);
     if (status != CLI_OK) return status;
     c->tok = qn_engine_tokenizer(c->engine);
@@ -161,8 +162,7 @@ static int set_up(chat *c)
     if (status == CLI_OK) status = set_up_grammar(c);
     if (status == CLI_OK) status = check_template(c);
     if (status != CLI_OK) return status;
-    return cli_create_session(c->engine, &c->o.gen.model,
-                              (qn_session_options){.n_ctx = c->o.gen.n_ctx, .n_batch = c->o.gen.n_batch}, &c->session);
+    return cli_create_session(c->engine, &c->o.gen.model, c->o.gen.model.session, &c->session);
 }
 
 static void tear_down(chat *c)

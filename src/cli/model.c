@@ -86,6 +86,26 @@ static int parse_limit(const cli_model_options *m, uint64_t *out)
     return cli_bad_usage("--memory-limit: \"%.32s\" is no size; sizes are like 800M, 6.5G or none", m->memory_limit);
 }
 
+static int parse_device_memory(const cli_model_options *m, uint64_t *out)
+{
+    *out = 0;
+    if (!m->device_memory || (cli_parse_size(m->device_memory, out) && *out)) return CLI_OK;
+    return cli_bad_usage("--device-memory: \"%.32s\" is no size; sizes are like 800M or 6.5G", m->device_memory);
+}
+
+static int parse_layers(const cli_model_options *m, int *out)
+{
+    int64_t n = 0;
+    if (m->gpu_layers && strcmp(m->gpu_layers, "all") == 0)
+        n = QN_GPU_LAYERS_ALL;
+    else if (m->gpu_layers && strcmp(m->gpu_layers, "auto") == 0)
+        n = QN_GPU_LAYERS_AUTO;
+    else if (m->gpu_layers && !cli_parse_int(m->gpu_layers, 0, 1 << 20, &n))
+        return cli_bad_usage("--gpu-layers: \"%.32s\" is neither a number of layers nor all or auto", m->gpu_layers);
+    *out = m->gpu_layers ? (int)n : QN_GPU_LAYERS_ALL; /* a device alone asks for all */
+    return CLI_OK;
+}
+
 static int open_lora(qn_engine *engine, cli_model_options *m, const char *path, float scale)
 {
     qn_error err;
@@ -128,8 +148,14 @@ int cli_engine_options(const cli_model_options *m, cli_engine_scratch *scratch, 
     qn_gguf_policy policy = QN_GGUF_lazy;
     uint64_t memory_limit = 0, memory = 0;
     int wrong = parse_policy(m, &policy);
+    uint64_t device_memory = 0;
+    int gpu_layers = 0;
     if (wrong == CLI_OK) wrong = parse_limit(m, &memory_limit);
     if (wrong == CLI_OK) wrong = cli_parse_memory(m->memory, &memory);
+    if (wrong == CLI_OK) wrong = parse_device_memory(m, &device_memory);
+    if (wrong == CLI_OK) wrong = parse_layers(m, &gpu_layers);
+    scratch->session = m->session;
+    if (wrong == CLI_OK) wrong = cli_session_options(m, &scratch->session);
     if (wrong != CLI_OK) return wrong;
     *out = (qn_engine_options){
         .backends = m->cpu ? scratch->backends : m->backends,
@@ -141,6 +167,11 @@ int cli_engine_options(const cli_model_options *m, cli_engine_scratch *scratch, 
         .policy = policy,
         .memory_limit = memory_limit,
         .memory = memory,
+        .devices = m->devices,
+        .gpu_layers = gpu_layers,
+        .gpu_layers_set = m->gpu_layers || m->devices,
+        .gpu_session = &scratch->session,
+        .device_memory = device_memory,
     };
     return CLI_OK;
 }

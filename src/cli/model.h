@@ -9,7 +9,8 @@
 
 typedef struct cli_model_options {
     int32_t threads;
-    const char *cpu, *kv_type, *backends, *load, *memory_limit, *memory;
+    const char *cpu, *kv_type, *backends, *load, *memory_limit, *memory, *gpu_layers, *devices, *device_memory;
+    qn_session_options session;      /* what a command knows of it when it opens the engine: for --gpu-layers auto */
     cli_strings place;               /* PATTERN=BACKEND */
     cli_strings lora;                /* FILE[:SCALE] */
     cli_strings no_pass;             /* names of graph passes */
@@ -29,6 +30,29 @@ typedef struct cli_model_options {
          0,     0, NULL}, \
         {"kv-type", 0, CLI_STRING, &(m).kv_type, "KV_TYPE", "type of the KV cache (default: F16)", 0, 0, NULL}, \
         {"backends", 0, CLI_STRING, &(m).backends, "LIST", "backends to use, such as cpu:avx512,cpu:ref", 0, 0, NULL}, \
+        {"gpu-layers", \
+         0, \
+         CLI_STRING, \
+         &(m).gpu_layers, \
+         "LAYERS", \
+         "the last N layers and the output go to a device; all; auto: as many as fit there (also -ngl)", \
+         0, \
+         0, \
+         NULL}, \
+        {"device",   0, \
+         CLI_STRING, &(m).devices, \
+         "DEVICES",  "devices to use, such as cuda:0,opencl:1; `quern doctor` lists them", \
+         0,          0, \
+         NULL}, \
+        {"device-memory", \
+         0, \
+         CLI_STRING, \
+         &(m).device_memory, \
+         "SIZE", \
+         "take no more of each device than that, such as 6G (default: what is free there)", \
+         0, \
+         0, \
+         NULL}, \
         {"place",    0,           CLI_STRINGS, \
          &(m).place, "PATTERN=I", "weights and layers (blk.N) whose name matches go to backend number I", \
          0,          0,           NULL}, \
@@ -66,6 +90,7 @@ int cli_open_engine(const char *model, cli_model_options *m, qn_engine **out);
 typedef struct cli_engine_scratch {
     char backends[64], patterns[CLI_MAX_STRINGS][128];
     qn_place_rule rules[CLI_MAX_STRINGS];
+    qn_session_options session;
 } cli_engine_scratch;
 int cli_engine_options(const cli_model_options *m, cli_engine_scratch *scratch, qn_engine_options *out);
 /* Fills in what the options say of a session. */

@@ -118,15 +118,14 @@ static int read_prompt(run_state *s)
 static int set_up(run_state *s)
 {
     qn_error err;
+    s->o.gen.model.session = (qn_session_options){.n_ctx = s->o.gen.n_ctx, .n_batch = s->o.gen.n_batch};
     int status = cli_open_engine(s->model, &s->o.gen.model, &s->engine);
     if (status != CLI_OK) return status;
     s->tok = qn_engine_tokenizer(s->engine);
     if (qn_tokenize(s->tok, s->prompt, s->prompt_len, NULL, &s->ids, &s->n_ids, &err) != QN_OK)
         return cli_fail_error(&err);
     if (s->n_ids == 0) return cli_fail("the prompt is empty and the model has no token to begin with; give some text");
-    status =
-        cli_create_session(s->engine, &s->o.gen.model,
-                           (qn_session_options){.n_ctx = s->o.gen.n_ctx, .n_batch = s->o.gen.n_batch}, &s->session);
+    status = cli_create_session(s->engine, &s->o.gen.model, s->o.gen.model.session, &s->session);
     if (status != CLI_OK) return status;
     if (s->n_ids > (size_t)qn_session_n_ctx(s->session))
         return cli_fail("the prompt has %zu tokens, the context only %d; shorten it or ask for more with -c %zu",

@@ -33,8 +33,7 @@ static qn_status range(const char *name, int32_t value, int32_t most, qn_error *
     return QN_FAIL(err, invalid, "%s is %d; 0 to %d are possible", name, value, most);
 }
 
-/* The session that the options ask for. */
-static qn_status session_of(const qn_batcher_options *o, qn_session_options *out, qn_error *err)
+qn_status qn_batcher_session(const qn_batcher_options *o, qn_session_options *out, qn_error *err)
 {
     QN_TRY(range("n_parallel", o->n_parallel, MAX_PARALLEL, err));
     const int32_t n_parallel = o->n_parallel ? o->n_parallel : DEFAULT_PARALLEL;
@@ -54,7 +53,7 @@ qn_status qn_batcher_estimate(qn_engine *engine, const qn_batcher_options *optio
     qn_session_shape shape;
     qn_kv_size sizes[QN_MAX_GROUPS];
     const qn_model *m = engine->model;
-    QN_TRY(session_of(options ? options : &defaults, &session, err));
+    QN_TRY(qn_batcher_session(options ? options : &defaults, &session, err));
     QN_TRY(qn__session_shape(engine, &session, &shape, err));
     QN_TRY(qn_engine_estimate(engine, &session, out, err));
     for (int32_t g = 0; g < m->n_groups; g++)
@@ -77,7 +76,7 @@ static qn_status create_scratch(qn_batcher *b, int n_threads, qn_error *err)
 static qn_status set_up(qn_batcher *b, const qn_batcher_options *o, qn_error *err)
 {
     qn_session_options session;
-    QN_TRY(session_of(o, &session, err));
+    QN_TRY(qn_batcher_session(o, &session, err));
     b->n_parallel = session.n_seq;
     b->n_queue = o->n_queue ? o->n_queue : DEFAULT_QUEUE;
     b->no_cache = o->no_cache;

@@ -15,147 +15,11 @@ static qn_status open_backends(qn_engine *e, const qn_engine_options *options, q
     if (options->n_threads < 0 || options->n_threads > QN_MAX_THREADS)
         return QN_FAIL(err, invalid, "%d threads; 1 to %d are possible, 0 is the default", options->n_threads,
                        QN_MAX_THREADS);
-    return qn__backends_open(options->backends, options->n_threads, QN_MAX_PLACES, e->backends, &e->n_backends, err);
-}
-
-/* ---- weights ---- */
-
-/* A layer's own name. */
-static const char *layer_name(char text[24], uint32_t layer)
-{
-    snprintf(text, 24, "blk.%u", layer);
-    return text;
-}
-
-static bool names_layer(const qn_engine *e, const char *pattern)
-{
-    char name[24];
-    for (uint32_t i = 0; i < e->model->hp.n_layer; i++)
-        if (qn__glob_match(pattern, layer_name(name, i))) return true;
-    return false;
-}
-
-/* A rule that names nothing is a slip of the pen, and running without it a surprise. */
-static qn_status check_rule(const qn_engine *e, const qn_place_rule *rule, qn_error *err)
-{
-    if (rule->backend < 0 || rule->backend >= e->n_backends)
-        return QN_FAIL(err, invalid, "placement rule \"%s\" names backend %d; there are backends 0 to %d",
-                       rule->pattern, rule->backend, e->n_backends - 1);
-    for (int i = 0; i < e->model->n_weights; i++)
-        if (qn__glob_match(rule->pattern, e->model->weights[i].name)) return QN_OK;
-    if (names_layer(e, rule->pattern)) return QN_OK;
-    return QN_FAIL(
-        err, invalid,
-        "placement rule \"%s\" matches no weight and no layer of this model; 'quern inspect' lists their names",
-        rule->pattern);
-}
-
-static qn_status check_rules(const qn_engine *e, const qn_engine_options *options, qn_error *err)
-{
-    for (int i = 0; i < options->n_rules; i++) QN_TRY(check_rule(e, &options->rules[i], err));
-    return QN_OK;
-}
-
-static const qn_place_rule *rule_for(const qn_engine_options *options, const char *name)
-{
-    for (int i = 0; i < options->n_rules; i++)
-        if (qn__glob_match(options->rules[i].pattern, name)) return &options->rules[i];
-    return NULL;
-}
-
-/* A norm or bias that no rule names goes where its matrix is: elsewhere the stream would cross over and back for it. */
-static int place_of(const qn_engine_options *options, const qn_model *m, const qn_weight *w)
-{
-    const qn_place_rule *rule = rule_for(options, w->name);
-    if (!rule) rule = rule_for(options, m->weights[w->beside].name);
-    return rule ? rule->backend : 0;
-}
-
-/* A copy in the backend's memory, swapped to this machine's byte order on the way. */
-static qn_status copy_tensor(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out,
-                             qn_error *err)
-{
-    const uint64_t bytes = t->size_bytes;
-    QN_TRY(be->type->buffer_create(be, bytes, out, err));
-    qn_status status = QN_OK;
-    if (qn__gguf_is_native(file)) {
-        status = be->type->upload(*out, 0, t->data, bytes, err);
-    } else {
-        void *native = qn__alloc(bytes);
-        if (!native) status = QN_FAIL_NOMEM(err, bytes);
-        if (status == QN_OK) status = qn__gguf_tensor_native(file, t, native, err);
-        if (status == QN_OK) status = be->type->upload(*out, 0, native, bytes, err);
-        qn__free(native);
-    }
-    if (status == QN_OK) return QN_OK;
-    be->type->buffer_destroy(*out);
-    *out = NULL;
-    return status;
-}
-
-static bool used_in_place(const qn_gguf *file, const qn_backend *be)
-{
-    return be->type->buffer_wrap && qn__gguf_is_native(file);
-}
-
-qn_status qn__engine_place(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out, qn_error *err)
-{
-    return used_in_place(file, be) ? be->type->buffer_wrap(be, t->data, t->size_bytes, out, err)
-                                   : copy_tensor(file, t, be, out, err);
-}
-
-static qn_status place_layers(qn_engine *e, const qn_engine_options *options, qn_error *err)
-{
-    const uint32_t n = e->model->hp.n_layer;
-    char name[24];
-    e->hints = qn__arena_array(&e->arena, n, sizeof(*e->hints));
-    if (!e->hints) return QN_FAIL_NOMEM(err, n * sizeof(*e->hints));
-    for (uint32_t i = 0; i < n; i++) {
-        const qn_place_rule *rule = rule_for(options, layer_name(name, i));
-        e->hints[i] = rule ? rule->backend : -1;
-    }
-    return QN_OK;
-}
-
-static bool reads_now(qn_gguf_policy policy) { return policy == QN_GGUF_populate || policy == QN_GGUF_lock; }
-
-/* Copies and a policy that reads everything take memory at once: is there that much? */
-static qn_status check_memory(const qn_engine *e, const qn_engine_options *options, qn_error *err)
-{
-    const qn_model *m = e->model;
-    uint64_t copied = 0, read = 0;
-    for (int i = 0; i < m->n_weights; i++) {
-        const qn_weight *w = &m->weights[i];
-        const bool in_place = used_in_place(e->file, e->backends[place_of(options, m, w)]);
-        *(in_place ? &read : &copied) += w->tensor->size_bytes;
-    }
-    const uint64_t need = copied + (reads_now(options->policy) ? read : 0),
-                   most =
-                       options->memory ? options->memory : UINT64_MAX, /* QN_MEMORY_AUTO is no less than what is free */
-        limit = qn__memory_limit(options->memory_limit), have = limit < most ? limit : most;
-    if (need <= have) return QN_OK;
-    char needed[32], left[32];
-    return QN_FAIL(err, limit, "loading takes %s of memory, %s are free; %s",
-                   qn__str_bytes(needed, sizeof(needed), need), qn__str_bytes(left, sizeof(left), have),
-                   copied <= have ? "with the policy lazy the weights are read as they are needed"
-                                  : "free memory, or take a smaller model");
-}
-
-static qn_status place_weights(qn_engine *e, const qn_engine_options *options, qn_error *err)
-{
-    qn_model *m = e->model;
-    QN_TRY(check_rules(e, options, err));
-    QN_TRY(check_memory(e, options, err));
-    e->buffers = qn__arena_array(&e->arena, (size_t)m->n_weights, sizeof(*e->buffers));
-    if (!e->buffers) return QN_FAIL(err, nomem, "out of memory while placing %d weights", m->n_weights);
-    for (int i = 0; i < m->n_weights; i++) {
-        qn_weight *w = &m->weights[i];
-        qn_backend *be = e->backends[place_of(options, m, w)];
-        QN_TRY(qn__engine_place(e->file, w->tensor, be, &e->buffers[i], err));
-        if (!used_in_place(e->file, be)) e->info.copied_bytes += w->tensor->size_bytes;
-        w->buffer = e->buffers[i];
-    }
-    return QN_OK;
+    char text[256];
+    const char *list = NULL;
+    const qn_backend_options each = {.n_threads = options->n_threads, .memory_limit = options->device_memory};
+    QN_TRY(qn__engine_list(options, text, sizeof(text), &list, err));
+    return qn__backends_open(list, &each, QN_MAX_PLACES, e->backends, &e->n_backends, err);
 }
 
 /* ---- open, close, ask ---- */
@@ -197,8 +61,8 @@ static qn_status bind_model(qn_engine *e, const qn_engine_options *options, qn_e
         return QN_FAIL(err, format, "general.architecture is missing: this GGUF file holds no model");
     QN_TRY(qn_tokenizer_create(e->file, &e->tok, err));
     QN_TRY(qn__model_load(e->file, qn_tokenizer_n_tokens(e->tok), &e->model, err));
-    QN_TRY(place_weights(e, options, err));
-    return place_layers(e, options, err);
+    QN_TRY(qn__engine_plan(e, options, err));
+    return qn__engine_load(e, options, err);
 }
 
 /* What loading read or copied, and how fast. */
@@ -207,7 +71,7 @@ static void fill_load(qn_engine *e, const qn_engine_options *options, int64_t st
     qn_engine_info *info = &e->info;
     const int64_t end = qn__now_ns();
     info->load_seconds = (double)(end - start) * 1e-9;
-    info->load_bytes = info->copied_bytes + (reads_now(options->policy) ? qn_gguf_file_bytes(e->file) : 0);
+    info->load_bytes = info->copied_bytes + (qn__reads_now(options->policy) ? qn_gguf_file_bytes(e->file) : 0);
     QN_COUNT(loads, 1);
     QN_COUNT(load_bytes, info->load_bytes);
     if (info->load_bytes) QN_COUNT(load_ns, end - copy_start);

@@ -21,8 +21,9 @@ struct qn_engine {
     qn_model *model;
     qn_backend *backends[QN_MAX_PLACES];
     int n_backends;
-    qn_buffer **buffers; /* of weights: [model->n_weights] */
+    qn_buffer **buffers; /* of weights: [model->n_weights], NULL where a weight shares another's */
     int32_t *hints;      /* [n_layer]: where rules ask for what a layer computes without a weight, -1 where none does */
+    uint8_t *places;     /* of weights: [model->n_weights] backend numbers */
     bool strict;
     bool locked; /* the mapped weights are pinned: they are taken from free memory already */
     _Atomic bool warned_size;
@@ -87,10 +88,11 @@ struct qn_session {
     qn_buffer *list_buffers[QN_MAX_PLACES];
     /* inputs of one chunk: [n_batch], rows [n_groups, n_batch], spans [n_sights, n_batch, 3 or 4] */
     int32_t *tokens, *pos, *rows, *spans, *out_ids;
-    qn_batch_item *items; /* [n_batch], of feed */
-    float *logits;        /* [n_logits, n_vocab]; or hidden states [n_logits, n_embd], then `sum` */
-    int32_t n_logits;     /* rows valid now */
-    double *sum;          /* [n_embd] of a text's hidden states; NULL where there are logits */
+    int32_t *list_at, *list_to; /* [qn__list_entries]: entries that ride */
+    qn_batch_item *items;       /* [n_batch], of feed */
+    float *logits;              /* [n_logits, n_vocab]; or hidden states [n_logits, n_embd], then `sum` */
+    int32_t n_logits;           /* rows valid now */
+    double *sum;                /* [n_embd] of a text's hidden states; NULL where there are logits */
     bool no_plan_cache;
     bool resizes;    /* its graphs can be brought to another size */
     uint32_t number; /* of the sessions of this process, from 1: in recordings */
@@ -117,6 +119,20 @@ struct qn_session {
     qn_error job_error;
 };
 
+/* ---- place.c, before anything is allocated for it ---- */
+/* The list of backends that the options ask for; text has room for it. */
+qn_status qn__engine_list(const qn_engine_options *options, char *text, size_t size, const char **out, qn_error *err);
+/* Fills in places, hints and info.gpu_layers: rules, then gpu_layers, else backend 0. */
+qn_status qn__engine_plan(qn_engine *e, const qn_engine_options *options, qn_error *err);
+
+/* ---- weights.c ---- */
+/* Every weight goes to its place: where the file is mapped if the backend computes on that memory, else into memory of
+ * the backend, in as few pieces as it allows. */
+qn_status qn__engine_load(qn_engine *e, const qn_engine_options *options, qn_error *err);
+/* Bytes that weights take of backend p, and the largest piece. */
+uint64_t qn__weights_bytes(const qn_engine *e, int p);
+bool qn__reads_now(qn_gguf_policy policy); /* everything, while it loads */
+bool qn__weight_in_place(const qn_engine *e, const qn_backend *be);
 /* Where a tensor of a file lies for a backend: in the mapping when it can use that, else a copy of its own (out). */
 qn_status qn__engine_place(const qn_gguf *file, const qn_gguf_tensor *t, qn_backend *be, qn_buffer **out,
                            qn_error *err);
@@ -125,6 +141,14 @@ qn_status qn__session_shape(const qn_engine *e, const qn_session_options *option
 /* Offsets of every layer's cache; arrays come from `arena`. */
 qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout,
                         qn_kv_desc *kv, qn_error *err);
+/* ---- session_lists.c ---- */
+/* What a step of n_tokens, by the sizes of e, adds: with the inputs of e where lists ride; what more has changed, after
+ * a fork say, run by run. */
+qn_status qn__session_send_lists(qn_session *s, qn_exec *e, int32_t n_tokens, qn_error *err);
+/* All of them go up again: a run that did not come to its end may not have written down what rode with it. */
+void qn__session_lists_anew(qn_session *s);
+/* Lists on a device get their new entries with the inputs of a run, in one transfer. */
+static inline bool qn__lists_ride(const qn_backend *be) { return be->type->send != NULL; }
 /* Buffers are indexed by place. */
 void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_layer, qn_buffer *const *kv_buffers,
                         qn_buffer *const *list_buffers);
@@ -181,8 +205,6 @@ qn_status qn__session_decode(qn_session *s, const qn_batch_item *items, int32_t 
 /* qn_session_decode_with, of a set that was checked. */
 qn_status qn__session_decode_set(qn_session *s, const qn_lora_set *set, const qn_batch_item *items, int32_t n,
                                  qn_error *err);
-/* Uploads what changed in the lists of cells. */
-qn_status qn__session_upload_lists(qn_session *s, qn_error *err);
 /* What shapes a graph: the key of the plan cache, of which the adapters in use are part. No padding holes: compared as
  * bytes. */
 typedef struct qn_decode_key {

@@ -34,14 +34,12 @@ void qn__plan_cover(qn_plan *plan, const qn_plan *other)
     plan->n_places = other->n_places;
 }
 
-static uint64_t activation_bytes(const qn_engine *e, const qn_plan *plan)
+static uint64_t activation_bytes(const qn_engine *e, const qn_plan *plan, int place)
 {
     size_t least_bytes = 1; /* a backend without work has a buffer too, so that there is an address */
     for (int p = 0; p < e->n_backends; p++)
         if (e->backends[p]->alignment > least_bytes) least_bytes = e->backends[p]->alignment;
-    uint64_t bytes = 0;
-    for (int p = 0; p < plan->n_places; p++) bytes += plan->bytes[p] ? plan->bytes[p] : least_bytes;
-    return bytes;
+    return plan->bytes[place] ? plan->bytes[place] : least_bytes;
 }
 
 /* Objects without a size of their own in the options: session, scheduler, index of the plan cache, headers of blocks.
@@ -52,13 +50,18 @@ static uint64_t activation_bytes(const qn_engine *e, const qn_plan *plan)
 qn_estimate qn__estimate_of(const qn_engine *e, const qn_session_shape *shape, const qn_kv_layout *layout,
                             const qn_kv_desc *kv, const qn_plan *plan)
 {
-    qn_estimate est = {.kv_bytes = layout->total_bytes, .activation_bytes = activation_bytes(e, plan)};
+    qn_estimate est = {.kv_bytes = layout->total_bytes};
     est.logits_bytes = qn__output_bytes(e, shape);
     est.table_bytes =
         qn__memory_bytes(kv->sizes, kv->n_groups) +
         (uint64_t)shape->n_batch * ((uint64_t)qn__inputs_a_token(e) * sizeof(int32_t) + sizeof(qn_batch_item));
-    for (int p = 0; p < e->n_backends; p++)
-        if (layout->bytes[p]) est.table_bytes += kv->list_bytes;
+    for (int p = 0; p < e->n_backends; p++) {
+        const uint64_t lists = layout->bytes[p] ? kv->list_bytes : 0, activations = activation_bytes(e, plan, p);
+        est.activation_bytes += activations;
+        est.table_bytes += lists;
+        est.backend_bytes[p] = layout->bytes[p] + lists + activations;
+        if (e->backends[p]->type->memory) est.device_bytes += est.backend_bytes[p];
+    }
     est.table_bytes += OBJECT_BYTES + (uint64_t)e->n_backends * OBJECT_BYTES_A_BACKEND;
     est.table_bytes += e->model->hp.n_layer * (sizeof(*layout->place) + sizeof(qn_kv_layer));
     est.total_bytes = est.kv_bytes + est.activation_bytes + est.logits_bytes + est.table_bytes;
@@ -117,6 +120,21 @@ qn_status qn_engine_estimate(qn_engine *e, const qn_session_options *options, qn
     return estimate_shape(e, &shape, out, err);
 }
 
+static bool fits_devices(const qn_engine *e, const qn_estimate *est)
+{
+    for (int p = 0; p < e->n_backends; p++) {
+        const qn_backend *be = e->backends[p];
+        if (be->type->memory && est->backend_bytes[p] > be->type->memory(be).left) return false;
+    }
+    return true;
+}
+
+/* Of the host's memory `bytes`, and of each device's what is left. */
+static bool fits_in(const qn_engine *e, const qn_estimate *est, uint64_t bytes)
+{
+    return est->total_bytes - est->device_bytes <= bytes && fits_devices(e, est);
+}
+
 /* Largest value in [1, hi] of `field`, a member of `options`, whose estimate fits; memory grows with either field, so
  * halving the interval finds it. */
 static qn_status fit(qn_engine *e, const qn_session_options *options, int32_t *field, int32_t hi, uint64_t bytes,
@@ -134,7 +152,7 @@ static qn_status fit(qn_engine *e, const qn_session_options *options, int32_t *f
             if (err) *err = why;
             return status;
         }
-        if (status == QN_OK && est.total_bytes <= bytes)
+        if (status == QN_OK && fits_in(e, &est, bytes))
             lo = *field;
         else
             hi = *field - 1;
@@ -213,7 +231,23 @@ bool qn__session_fits(qn_engine *e, uint64_t asked, const qn_estimate *est, uint
     const uint64_t beside = alone ? 0 : weights_beside(e, asked, limit);
     *left = limit > beside ? limit - beside : 0;
     if (e->memory && left_of(e) < *left) *left = left_of(e);
-    return est->total_bytes <= *left;
+    return fits_in(e, est, *left);
+}
+
+static qn_status too_large_for_devices(const qn_engine *e, const qn_session_shape *shape, const qn_estimate *est,
+                                       int32_t n, qn_error *err)
+{
+    int p = 0;
+    while (!e->backends[p]->type->memory || est->backend_bytes[p] <= e->backends[p]->type->memory(e->backends[p]).left)
+        p++;
+    const qn_backend *be = e->backends[p];
+    char need[32], have[32], advice[64] = "none fits";
+    if (n > 0) snprintf(advice, sizeof(advice), "the largest that fits is %d", n);
+    return QN_FAIL(err, limit,
+                   "%s: a context of %d tokens needs %s there, %s are free beside the weights: %s; fewer layers there "
+                   "(--gpu-layers), a smaller KV type or batch make room for more",
+                   be->name, shape->n_ctx, qn__str_bytes(need, sizeof(need), est->backend_bytes[p]),
+                   qn__str_bytes(have, sizeof(have), be->type->memory(be).left), advice);
 }
 
 qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options, const qn_session_shape *shape,
@@ -222,6 +256,7 @@ qn_status qn__session_too_large(qn_engine *e, const qn_session_options *options,
     int32_t n = 0;
     char need[32], kv[32], have[32], advice[160];
     QN_TRY(qn_engine_fit_ctx(e, options, left, &n, err));
+    if (!fits_devices(e, est)) return too_large_for_devices(e, shape, est, n, err);
     if (n > 0)
         snprintf(advice, sizeof(advice), "the largest that fits is %d; a smaller KV type or batch makes room for more",
                  n);

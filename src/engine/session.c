@@ -51,7 +51,9 @@ static qn_status create_tables(qn_session *s, qn_error *err)
     s->pos = s->tokens + n;
     s->rows = s->pos + n;
     s->out_ids = s->rows + n * (size_t)s->engine->model->n_groups;
-    s->spans = s->out_ids + n;
+    s->list_at = s->out_ids + n;
+    s->list_to = s->list_at + qn__list_entries(s->engine->model, s->shape.n_batch);
+    s->spans = s->list_to + qn__list_entries(s->engine->model, s->shape.n_batch);
     return QN_OK;
 }
 
@@ -238,50 +240,6 @@ qn_status qn_session_decode_with(qn_session *s, const qn_lora_use *loras, int32_
 
 /* ---- running a chunk ---- */
 
-static qn_status upload_numbers(qn_session *s, uint64_t at, const int32_t *x, int32_t n, qn_error *err)
-{
-    for (int p = 0; p < s->engine->n_backends; p++) {
-        qn_buffer *buffer = s->list_buffers[p];
-        if (buffer) QN_TRY(buffer->backend->type->upload(buffer, at, x, (uint64_t)n * sizeof(int32_t), err));
-    }
-    return QN_OK;
-}
-
-/* Of the entries of a list, some at a time. */
-static qn_status upload_positions(qn_session *s, uint64_t at, const qn_kv *kv, const int32_t *cells, int32_t n,
-                                  qn_error *err)
-{
-    enum { SOME = 1024 };
-    int32_t pos[SOME];
-    for (int32_t i = 0; i < n; i += SOME) {
-        const int32_t some = n - i < SOME ? n - i : SOME;
-        for (int32_t j = 0; j < some; j++) pos[j] = kv->pos[cells[i + j]];
-        QN_TRY(upload_numbers(s, at + (uint64_t)i * sizeof(int32_t), pos, some, err));
-    }
-    return QN_OK;
-}
-
-static qn_status upload_row(qn_session *s, int32_t group, int32_t seq, qn_error *err)
-{
-    qn_kv *kv = &s->memory.kv[group];
-    const int32_t lo = kv->dirty_lo[seq], hi = kv->dirty_hi[seq], *cells = qn__kv_row(kv, seq) + lo;
-    if (lo >= hi) return QN_OK;
-    const uint64_t at =
-        s->kv_desc.list_offset[group] + ((uint64_t)seq * (uint64_t)kv->size.row + (uint64_t)lo) * sizeof(int32_t);
-    QN_TRY(upload_numbers(s, at, cells, hi - lo, err));
-    if (s->kv_desc.positions) QN_TRY(upload_positions(s, at + qn__list_bytes(&kv->size), kv, cells, hi - lo, err));
-    kv->dirty_lo[seq] = kv->dirty_hi[seq] = 0;
-    return QN_OK;
-}
-
-qn_status qn__session_upload_lists(qn_session *s, qn_error *err)
-{
-    for (int32_t g = 0; g < s->memory.n_groups; g++)
-        for (int32_t q = 0; q < s->shape.n_seq && qn__model_uses_group(s->engine->model, g); q++)
-            QN_TRY(upload_row(s, g, q, err));
-    return QN_OK;
-}
-
 static qn_status set_input(qn_exec *e, const char *name, const int32_t *values, int64_t n, qn_error *err)
 {
     const qn_node *node = qn__exec_find(e, name);
@@ -314,7 +272,7 @@ static qn_status upload(qn_session *s, qn_exec *e, qn_sizes sizes, qn_error *err
 {
     const int32_t n = sizes.n_tokens, n_out = sizes.n_out, span = qn__span_size(s->engine->model);
     const uint64_t began = qn__trace_begin();
-    QN_TRY(qn__session_upload_lists(s, err));
+    QN_TRY(qn__session_send_lists(s, e, n, err));
     QN_TRY(set_input(e, "tokens", s->tokens, n, err));
     QN_TRY(set_input(e, "pos", s->pos, n, err));
     for (int g = 0; g < s->engine->model->n_groups; g++)
@@ -443,8 +401,9 @@ static qn_status decode_chunk(qn_session *s, const qn_batch_item *items, int32_t
         pad(s, n, n_out, sizes);
         status = compute(s, e, sizes, n, n_logits, err);
     }
-    if (status != QN_OK)
-        for (int32_t i = 0; i < added; i++) qn__memory_take_back(&s->memory, items[i].seq, items[i].pos);
+    if (status == QN_OK) return QN_OK;
+    for (int32_t i = 0; i < added; i++) qn__memory_take_back(&s->memory, items[i].seq, items[i].pos);
+    qn__session_lists_anew(s);
     return status;
 }
 

@@ -91,7 +91,7 @@ qn_decode_spec qn__decode_spec(const qn_engine *e, const qn_session_shape *shape
 
 int32_t qn__inputs_a_token(const qn_engine *e)
 {
-    return 3 + e->model->n_groups + qn__span_size(e->model) * e->model->n_sights;
+    return 3 + e->model->n_groups + qn__span_size(e->model) * e->model->n_sights + 2 * qn__list_entries(e->model, 1);
 }
 
 qn_status qn__kv_layout(const qn_engine *e, const qn_session_shape *shape, qn_arena *arena, qn_kv_layout *layout,
@@ -142,5 +142,6 @@ void qn__kv_layout_bind(const qn_kv_layout *layout, qn_kv_desc *kv, uint32_t n_l
         const int32_t place = layout->place[i];
         kv->layers[i].k_buffer = kv->layers[i].v_buffer = kv_buffers[place];
         kv->layers[i].list_buffer = list_buffers[place];
+        kv->layers[i].list_rides = list_buffers[place] && qn__lists_ride(list_buffers[place]->backend);
     }
 }

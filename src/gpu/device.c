@@ -101,7 +101,7 @@ static uint64_t left(const qn_gpu *gpu)
 qn_backend_memory qn__gpu_memory(const qn_backend *be)
 {
     const qn_gpu *gpu = (const qn_gpu *)be;
-    return (qn_backend_memory){.used = gpu->used, .left = left(gpu)};
+    return (qn_backend_memory){.used = gpu->used, .left = left(gpu), .largest = gpu->info.largest};
 }
 
 static qn_status too_large(const qn_gpu *gpu, uint64_t bytes, uint64_t has, const char *what, qn_error *err)

@@ -131,12 +131,15 @@ static qn_status describe(cl_device_id id, int index, qn_device *out, qn_error *
 {
     cl_ulong memory = 0;
     cl_bool same = CL_FALSE;
+    cl_device_type kind = 0;
     char name[256] = "";
     TRY(clGetDeviceInfo, id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(memory), &memory, NULL);
     TRY(clGetDeviceInfo, id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(same), &same, NULL);
+    TRY(clGetDeviceInfo, id, CL_DEVICE_TYPE, sizeof(kind), &kind, NULL);
     TRY(clGetDeviceInfo, id, CL_DEVICE_NAME, sizeof(name), name, NULL);
     *out = (qn_device){.memory_bytes = memory,
                        .integrated = same,
+                       .processor = (kind & CL_DEVICE_TYPE_CPU) != 0,
                        .same_bits = (numbers_of(id) & wanted_numbers) == wanted_numbers};
     snprintf(out->backend, sizeof(out->backend), "opencl:%d", index);
     snprintf(out->name, sizeof(out->name), "%.63s", name);
@@ -366,6 +369,7 @@ static const qn_gpu_driver driver = {
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_sync = event_sync,
+    /* no captures: PoCL 3.1 replays command buffers (cl_khr_command_buffer 0.9.0) with wrong results */
     .prepare = prepare,
     .launch = launch,
     .finish = finish,

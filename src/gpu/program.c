@@ -169,21 +169,30 @@ static qn_status launch_all(qn_program *p, int32_t from, int32_t to, qn_error *e
     return QN_OK;
 }
 
-/* One node at a time, done before a callback, a tap or the clock looks. */
-static qn_status run_slowly(qn_program *p, const qn_run *run, qn_error *err)
+/* One node, done before somebody looks. */
+static qn_status run_node(qn_program *p, int32_t k, const qn_run *run, qn_trace_ring *ring, qn_error *err)
 {
     qn_gpu *gpu = p->gpu;
+    const qn_node *n = p->spans[k].node;
+    const int32_t begin = k ? p->spans[k - 1].end : 0, end = p->spans[k].end;
+    const int64_t start = qn__now_ns();
+    const uint64_t began = ring ? qn__trace_ticks() : 0;
+    QN_TRY(launch_all(p, begin, end, err));
+    QN_COUNT(launches, end - begin);
+    QN_COUNT(kernel_tasks, 1);
+    QN_TRY(qn__gpu_noted(gpu, gpu->driver->finish(gpu->device, err), err));
+    if (ring && !(run->trace->skip && run->trace->skip[n->id]))
+        qn__trace_put(ring, QN_TRACE_node, (uint32_t)n->id, began, qn__trace_ticks(), 0);
+    if (run->node_ns) run->node_ns[n->id] += (double)(qn__now_ns() - start);
+    return QN_OK;
+}
+
+static qn_status run_nodes(qn_program *p, const qn_run *run, qn_trace_ring *ring, qn_error *err)
+{
     for (int32_t k = 0; k < p->n_nodes; k++) {
         const qn_node *n = p->spans[k].node;
-        const int32_t begin = k ? p->spans[k - 1].end : 0, end = p->spans[k].end;
         bool go = !run->eval || run->eval(run->eval_ctx, n, false);
-        const int64_t start = qn__now_ns();
-        if (go) {
-            QN_TRY(launch_all(p, begin, end, err));
-            QN_COUNT(launches, end - begin);
-            QN_TRY(qn__gpu_noted(gpu, gpu->driver->finish(gpu->device, err), err));
-        }
-        if (run->node_ns && go) run->node_ns[n->id] += (double)(qn__now_ns() - start);
+        if (go) QN_TRY(run_node(p, k, run, ring, err));
         go = go && (!run->tap || !n->tapped || run->tap(run->tap_ctx, n));
         if (go && (!run->eval || run->eval(run->eval_ctx, n, true))) continue;
         if (run->stopped) *run->stopped = n->id;
@@ -191,6 +200,19 @@ static qn_status run_slowly(qn_program *p, const qn_run *run, qn_error *err)
                        n->name);
     }
     return QN_OK;
+}
+
+/* One node at a time, for a callback, a tap, the clock or a recording. */
+static qn_status run_slowly(qn_program *p, const qn_run *run, qn_error *err)
+{
+    qn_trace_ring *ring = run->trace ? qn__trace_enter() : NULL;
+    if (ring) {
+        const uint64_t now = qn__trace_ticks();
+        qn__trace_put(ring, QN_TRACE_run, 0, now, now, run->trace->step);
+    }
+    const qn_status status = run_nodes(p, run, ring, err);
+    if (ring) qn__trace_leave();
+    return status;
 }
 
 /* Noted once, and anew when addresses have changed. */
@@ -209,7 +231,7 @@ static qn_status capture(qn_program *p, qn_error *err)
 static bool is_watched(const qn_program *p, const qn_run *run)
 {
     if (!run) return false;
-    if (run->eval || run->node_ns) return true;
+    if (run->eval || run->node_ns || run->trace) return true;
     for (int32_t i = 0; run->tap && i < p->n_nodes; i++)
         if (p->spans[i].node->tapped) return true;
     return false;
@@ -219,8 +241,8 @@ qn_status qn__gpu_run(qn_program *p, const qn_run *run, qn_error *err)
 {
     qn_gpu *gpu = p->gpu;
     QN_TRY(qn__gpu_there(gpu, err));
-    QN_COUNT(kernel_tasks, p->n_nodes);
     if (is_watched(p, run)) return run_slowly(p, run, err);
+    QN_COUNT(kernel_tasks, p->n_nodes);
     if (!gpu->info.captures || p->n == 0) {
         QN_COUNT(launches, p->n);
         return launch_all(p, 0, p->n, err);

@@ -97,6 +97,7 @@ enum {
     QN_NODE_bound = 1 << 4,
     QN_NODE_owned = 1 << 5, /* for the graph's builder; nothing here looks at it */
     QN_NODE_twin = 1 << 6,  /* an input that gets what another gets, see `twin` */
+    QN_NODE_early = 1 << 7, /* a transfer of what follows from inputs alone: it lies among them and goes up with them */
 };
 
 struct qn_node {

@@ -321,6 +321,17 @@ static qn_node *written(qn_build *b, qn_role role, int i, int32_t group, void *b
     return qn__set_rows(b->g, cache, qn__reshape(b->g, x, qn_shape_of(b->n_tokens, row)), b->rows[group]);
 }
 
+/* All lists of a buffer as they are when the entries that came with the inputs are written: once a buffer. */
+static qn_node *lists_now(qn_build *b, int i, const qn_kv_layer *kl)
+{
+    for (int j = 0; j < i; j++)
+        if (b->list_now[j] && b->kv->layers[j].list_buffer == kl->list_buffer) return b->list_now[j];
+    const int64_t n = (int64_t)(b->kv->list_bytes / sizeof(int32_t));
+    qn_node *all = qn__param(b->g, qn__role_name(QN_ROLE_lists), QN_DTYPE_I32, &qn_shape_of(n, 1), kl->list_buffer, 0,
+                             QN_NODE_mutable);
+    return b->list_now[i] = qn__set_rows(b->g, all, b->list_to, b->list_at);
+}
+
 /* One param for all layers whose lists lie there; with the positions behind them, for ALiBi, another. */
 static qn_node *lists_of(qn_build *b, int i, const qn_kv_layer *kl, bool positions)
 {
@@ -331,6 +342,11 @@ static qn_node *lists_of(qn_build *b, int i, const qn_kv_layer *kl, bool positio
         if (b->lists[j] && other->group == kl->group && other->list_buffer == kl->list_buffer &&
             b->lists[j]->layout.dim[0] == n_lists)
             return b->lists[j];
+    }
+    if (kl->list_rides) {
+        const int64_t first = (int64_t)(b->kv->list_offset[kl->group] / sizeof(int32_t));
+        qn_node *part = qn__narrow(b->g, lists_now(b, i, kl), 0, first, n_lists * size->row);
+        return b->lists[i] = qn__reshape(b->g, part, qn_shape_of(n_lists, size->row));
     }
     return b->lists[i] = qn__param(b->g, qn__role_name(QN_ROLE_lists), QN_DTYPE_I32, &qn_shape_of(n_lists, size->row),
                                    kl->list_buffer, b->kv->list_offset[kl->group], 0);

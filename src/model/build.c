@@ -27,15 +27,23 @@ void qn__kv_groups(const qn_model *m, int32_t n_ctx, int32_t n_batch, int32_t n_
     for (uint32_t i = 0; i < m->hp.n_layer; i++) kv->layers[i].group = m->group_of[m->layers[i].sight];
 }
 
+int32_t qn__list_entries(const qn_model *m, int32_t n_tokens)
+{
+    int32_t n = 0;
+    for (int32_t g = 0; g < m->n_groups; g++) n += qn__model_uses_group(m, g);
+    return n * n_tokens * (m->alibi ? 2 : 1);
+}
+
 static qn_status begin(qn_build *b, const qn_model *m, const qn_kv_desc *kv, int32_t n_tokens, qn_error *err)
 {
     *b = (qn_build){.model = m, .hp = &m->hp, .kv = kv, .n_tokens = n_tokens};
     QN_TRY(qn__graph_create(&b->g, err));
+    b->list_now = qn__arena_array(&b->g->arena, m->hp.n_layer, sizeof(*b->list_now));
     b->params = qn__arena_array(&b->g->arena, (size_t)m->n_weights, sizeof(*b->params));
     b->cache_k = qn__arena_array(&b->g->arena, 3 * (size_t)m->hp.n_layer, sizeof(*b->cache_k));
     b->cache_v = b->cache_k ? b->cache_k + m->hp.n_layer : NULL;
     b->lists = b->cache_k ? b->cache_v + m->hp.n_layer : NULL;
-    if (b->params && b->cache_k) return QN_OK;
+    if (b->params && b->cache_k && b->list_now) return QN_OK;
     qn__graph_destroy(b->g);
     return QN_FAIL(err, nomem, "out of memory while building a graph of %d weights", m->n_weights);
 }
@@ -67,6 +75,12 @@ qn_status qn__build_decode(const qn_model *m, const qn_kv_desc *kv, const qn_dec
     for (int i = 0; i < m->n_sights; i++)
         b->spans[i] = qn__input(b->g, qn__span_names[i], QN_DTYPE_I32, &qn_shape_of(n_tokens, qn__span_size(m)));
     b->out_ids = qn__input(b->g, "out_ids", QN_DTYPE_I32, &qn_shape_of(n_out));
+    bool rides = false;
+    for (uint32_t i = 0; i < m->hp.n_layer; i++) rides |= kv->layers[i].list_rides;
+    if (rides) {
+        b->list_at = qn__input(b->g, "list_at", QN_DTYPE_I32, &qn_shape_of(qn__list_entries(m, n_tokens)));
+        b->list_to = qn__input(b->g, "list_to", QN_DTYPE_I32, &qn_shape_of(qn__list_entries(m, n_tokens), 1));
+    }
 
     const qn_recorder *r = &qn__graph_recorder;
     qn_stream s = qn__forward_begin(r, b, m);

@@ -13,6 +13,7 @@ typedef struct qn_kv_layer {
     void *k_buffer, *v_buffer; /* of a backend */
     uint64_t k_offset, v_offset;
     void *list_buffer;                 /* the lists of cells on the same backend, of all groups */
+    bool list_rides;                   /* its new entries are inputs of a decode graph, which writes them down */
     uint64_t k_row_bytes, v_row_bytes; /* of one cell */
     int32_t group;
 } qn_kv_layer;
@@ -39,12 +40,14 @@ typedef struct qn_build {
     qn_node **params;             /* by weight index: made at first use */
     qn_node **cache_k, **cache_v; /* [n_layer]: as they are when the layer has written to them */
     qn_node **lists;              /* [n_layer]: NULL where another layer's serve */
+    qn_node **list_now;           /* [n_layer]: all lists of a buffer, I32 [.., 1], with the new entries */
     /* inputs of a decode graph */
     qn_node *tokens;                     /* I32 [n_tokens] */
     qn_node *pos;                        /* I32 [n_tokens] */
     qn_node *rows[QN_MAX_GROUPS];        /* I32 [n_tokens]: the cell of the group that each token is written to */
     qn_node *spans[QN_MAX_SIGHTS];       /* I32 [n_tokens, qn__span_size], one for each of the model's sights */
     qn_node *out_ids;                    /* I32 [n_out] */
+    qn_node *list_at, *list_to;          /* I32 [n], [n, 1]: n = qn__list_entries; NULL where none ride */
     qn_node *head_ids;                   /* I32 [n_tokens, n_head], made at first use */
     qn_node *rope_table[QN_TURN_TABLES]; /* rope_table of pos [n_tokens, n_rot], made at first use */
 } qn_build;
@@ -76,6 +79,8 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
 
 /* Numbers that say what a token sees: its list, the first entry and the end; for ALiBi its position. */
 static inline int32_t qn__span_size(const qn_model *m) { return m->alibi ? 4 : 3; }
+/* Entries of lists that ride with n_tokens; a place of -1 is none. */
+int32_t qn__list_entries(const qn_model *m, int32_t n_tokens);
 /* Bytes of a group's lists, without positions. */
 static inline uint64_t qn__list_bytes(const qn_kv_size *size)
 {

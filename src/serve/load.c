@@ -107,6 +107,10 @@ static bool open_engine(model *m, qn_gguf_policy policy, uint64_t limit, qn_erro
     o.progress = go_on;
     o.progress_ctx = m;
     o.memory_limit = lower(limit, o.memory_limit);
+    const qn_batcher_options batcher = batcher_options(m);
+    qn_session_options session = batcher.session; /* that the batcher will create */
+    if (qn_batcher_session(&batcher, &session, err) != QN_OK) return false;
+    o.gpu_session = &session;
     if (qn_engine_open(m->path, &o, &m->engine, err) != QN_OK) return false;
     m->tok = qn_engine_tokenizer(m->engine);
     qn_engine_get_info(m->engine, &m->info);

@@ -59,7 +59,7 @@ static bool there(const char *backend)
         qn_backend *be = NULL;
         qn_error err = {0};
         int n = 0;
-        const qn_status status = qn__backends_open(backend, 1, 1, &be, &n, &err);
+        const qn_status status = qn__backends_open(backend, NULL, 1, &be, &n, &err);
         if (status != QN_OK) fprintf(stderr, "%s\n", err.text);
         _exit(status != QN_OK);
     }

@@ -107,11 +107,13 @@ const qn_gpu_op qn__gpu_op_get_rows = {get_rows_accepts, NULL, get_rows_launch};
 static bool set_rows_accepts(const qn_node *n, qn_error *err)
 {
     const qn_node *dst = n->src[0], *x = n->src[1];
-    if (!qn__quant_get(dst->dtype)->packs_fast || dst->dtype == QN_DTYPE_F64) {
+    const bool numbers = dst->dtype == QN_DTYPE_I32; /* four bytes each, as they are */
+    if (!numbers && (!qn__quant_get(dst->dtype)->packs_fast || dst->dtype == QN_DTYPE_F64)) {
         QN_FAIL(err, unsupported, "set_rows: no kernel writes %s", qn_dtype_get(dst->dtype)->name);
         return false;
     }
-    return qn__gpu_want_rows(n, "the destination", dst, err) && qn__gpu_want_dtype(n, "x", x, QN_DTYPE_F32, err) &&
+    return qn__gpu_want_rows(n, "the destination", dst, err) &&
+           qn__gpu_want_dtype(n, "x", x, numbers ? QN_DTYPE_I32 : QN_DTYPE_F32, err) &&
            qn__gpu_want_rows(n, "x", x, err) && qn__gpu_want_ids(n, "the row numbers", n->src[2], err);
 }
 
@@ -121,8 +123,9 @@ static void set_rows_launch(qn_gpu_builder *b, const qn_node *n)
     qn_set_rows_sizes s = {.m = dst->layout.dim[1], .n_rows = dst->layout.dim[0], .dst_bytes = row_bytes(dst)};
     const qn_dtype_info *d = qn_dtype_get(dst->dtype);
     s.block_bytes = d->block_elems > 1 ? d->block_bytes : 0;
-    if (qn__gpu_format(dst->dtype, &s.format) && qn__gpu_format(ids->dtype, &s.id_format) &&
-        qn__gpu_rows_at(&x->layout, &s.x, &s.n) && qn__gpu_ids_at(&ids->layout, &s.ids))
+    if (qn__gpu_format(dst->dtype == QN_DTYPE_I32 ? QN_DTYPE_F32 : dst->dtype, &s.format) &&
+        qn__gpu_format(ids->dtype, &s.id_format) && qn__gpu_rows_at(&x->layout, &s.x, &s.n) &&
+        qn__gpu_ids_at(&ids->layout, &s.ids))
         QN_GPU_LAUNCH(b, QN_GPU_set_rows, s.n, s, QN_GPU_OF(dst), QN_GPU_OF(x), QN_GPU_OF(ids));
 }
 

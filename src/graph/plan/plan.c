@@ -94,6 +94,8 @@ static bool takes_memory(const qn_node *n)
 {
     return n->root == n && n->op != QN_OP_param && !(n->flags & QN_NODE_bound);
 }
+/* Laid out before all else, and never given back. */
+static bool lies_with_inputs(const qn_node *n) { return n->op == QN_OP_input || (n->flags & QN_NODE_early); }
 static uint64_t laid_bytes(const planner *p, uint64_t bytes) { return (bytes + p->align - 1) & ~(p->align - 1); }
 
 static qn_status check_place(const planner *p, const qn_node *n, int n_places, qn_error *err)
@@ -115,7 +117,7 @@ static bool goes_in_place(const planner *p, const qn_node *n)
 {
     if (!qn__op_info(n->op)->inplace) return false;
     const qn_node *s = n->src[0], *root = s->root;
-    if (!takes_memory(root) || root->op == QN_OP_input || p->last[root->id] != n->id || root->place != n->place)
+    if (!takes_memory(root) || lies_with_inputs(root) || p->last[root->id] != n->id || root->place != n->place)
         return false;
     if (s->dtype != n->dtype || s->layout.offset != 0 || !qn__row_major(&s->layout)) return false;
     const qn_shape a = qn_layout_shape(&s->layout), b = qn_layout_shape(&n->layout);
@@ -149,7 +151,7 @@ static void release(planner *p, const qn_node *n, uint64_t offset, uint64_t byte
 static qn_status lay_out(planner *p, qn_node *n, qn_plan *plan, qn_error *err)
 {
     int32_t reused = -1; /* the value that this one overwrites */
-    if (takes_memory(n) && n->op != QN_OP_input) {
+    if (takes_memory(n) && !lies_with_inputs(n)) {
         plan->n_values++;
         if (goes_in_place(p, n)) {
             const uint64_t bytes = laid_bytes(p, (uint64_t)qn__node_bytes(n));
@@ -178,7 +180,7 @@ static void find_lifetimes(planner *p, qn_plan *plan)
     qn_graph *g = p->g;
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const qn_node *n = g->nodes[i];
-        p->last[i] = n->op == QN_OP_input ? FOREVER : i; /* a value that nobody reads is still written */
+        p->last[i] = lies_with_inputs(n) ? FOREVER : i; /* a value that nobody reads is still written */
         p->expire[i] = -1;
         for (int k = 0; k < n->n_src; k++) {
             int32_t *last = &p->last[n->src[k]->root->id];
@@ -231,7 +233,7 @@ static qn_status assign(planner *p, qn_plan *plan, qn_error *err)
     find_lifetimes(p, plan);
     for (int32_t i = 0; i < g->n_nodes; i++) {
         qn_node *n = g->nodes[i];
-        if (n->op != QN_OP_input) continue;
+        if (!lies_with_inputs(n)) continue;
         plan->n_values++;
         QN_TRY(place_bytes(p, n, (uint64_t)qn__node_bytes(n), &n->offset, err));
     }

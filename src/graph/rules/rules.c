@@ -282,10 +282,11 @@ qn_status qn__rule_set_rows(qn_node *n, qn_error *err)
 {
     const qn_node *dst = n->src[0], *x = n->src[1];
     QN_TRY(want_rank(n, 0, "dst", 2, err));
-    QN_TRY(want_dtype(n, 1, "x", QN_DTYPE_F32, err));
+    const bool numbers = dst->dtype == QN_DTYPE_I32; /* as they are */
+    QN_TRY(want_dtype(n, 1, "x", numbers ? QN_DTYPE_I32 : QN_DTYPE_F32, err));
     QN_TRY(want_rank(n, 1, "x", 2, err));
     QN_TRY(want_dtype(n, 2, "rows", QN_DTYPE_I32, err));
-    if (!can_store(dst))
+    if (!numbers && !can_store(dst))
         return QN_FAIL(err, invalid, "set_rows: nothing is converted to dst's type %s", DTYPE(dst->dtype));
     if (last_dim(x) != last_dim(dst)) {
         return QN_FAIL(err, invalid, "set_rows: x %s into dst %s: row sizes %lld and %lld differ", SHAPE(x), SHAPE(dst),

@@ -65,7 +65,7 @@ static qn_status compute(const char *backend, float y[RUNS][ROWS * N], qn_error 
     for (int i = 0; i < N; i++) ((float *)(void *)w)[i] = 1 + 0.01f * (float)i;
     for (size_t i = N * 4; i < sizeof(w); i++) w[i] = (uint8_t)(i * 37 % 251);
     for (size_t i = N * 4; i < sizeof(w); i += 18) memcpy(w + i, "\x1f\x2c", 2); /* a scale of 0.06 */
-    qn_status status = qn__backends_open(backend, 1, 1, &be, &n_open, err);
+    qn_status status = qn__backends_open(backend, NULL, 1, &be, &n_open, err);
     if (status == QN_OK) status = qn__sched_create(&be, 1, NULL, &s, err);
     if (status == QN_OK) status = be->type->buffer_create(be, sizeof(w), &weights, err);
     if (status == QN_OK) status = be->type->upload(weights, 0, w, sizeof(w), err);

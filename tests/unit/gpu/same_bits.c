@@ -458,7 +458,7 @@ static bool opencl_there(void)
     if (child == 0) {
         int n = 0;
         qn_error err = {0};
-        _exit(qn__backends_open("opencl", 1, 1, backends, &n, &err) != QN_OK);
+        _exit(qn__backends_open("opencl", NULL, 1, backends, &n, &err) != QN_OK);
     }
     int ended = 1;
     return child > 0 && waitpid(child, &ended, 0) == child && ended == 0;
@@ -485,7 +485,7 @@ int main(void)
     for (int i = 0; i < N_SIDES; i++) {
         int n = 0;
         if (!there[i]) continue;
-        OK(qn__backends_open(names[i], 1, 1, &backends[i], &n, err));
+        OK(qn__backends_open(names[i], &(qn_backend_options){.n_threads = 1}, 1, &backends[i], &n, err));
         OK(qn__sched_create(&backends[i], 1,
                             &(qn_sched_options){.passes_off = (1u << QN_PASS_COUNT) - 1, .no_cache = true}, &scheds[i],
                             err));

@@ -7,7 +7,7 @@
 /* Small vocabulary, so that a case is one line. */
 typedef struct kit {
     qn_graph *g;
-    qn_node *x43, *x35, *v3, *v5, *scalar, *ids2, *w52, *w53, *q8, *f16, *cache, *ibuf;
+    qn_node *x43, *x35, *v3, *v5, *scalar, *ids2, *w52, *w53, *q8, *f16, *cache, *ibuf, *lbuf;
 } kit;
 
 static kit t;
@@ -29,6 +29,7 @@ static kit make(void)
         .f16 = qn__input(g, "f16", QN_DTYPE_F16, SHAPE(4, 3)),
         .cache = qn__param(g, "cache", QN_DTYPE_F16, SHAPE(8, 3), NULL, 0, QN_NODE_mutable),
         .ibuf = qn__param(g, "ibuf", I32, SHAPE(8, 3), NULL, 0, QN_NODE_mutable),
+        .lbuf = qn__param(g, "lbuf", QN_DTYPE_I64, SHAPE(8, 3), NULL, 0, QN_NODE_mutable),
     };
 }
 
@@ -254,7 +255,8 @@ static void test_updates(void **state)
     REFUSED("set_rows: x is [3], 2 dimensions expected", qn__set_rows(g, t.cache, t.v3, t.ids2));
     REFUSED("set_rows: dst is [3], 2 dimensions expected", qn__set_rows(g, t.v3, t.x43, t.ids2));
     REFUSED("set_rows: x [3,5] into dst [8,3]: row sizes 5 and 3 differ", qn__set_rows(g, t.cache, t.x35, t.ids2));
-    REFUSED("set_rows: nothing is converted to dst's type I32", qn__set_rows(g, t.ibuf, t.x43, t.ids2));
+    REFUSED("set_rows: x is F32, I32 expected", qn__set_rows(g, t.ibuf, t.x43, t.ids2));
+    REFUSED("set_rows: nothing is converted to dst's type I64", qn__set_rows(g, t.lbuf, t.x43, t.ids2));
     REFUSED("slice_update: dimension 2 of dst [8,3] does not exist", qn__slice_update(g, t.cache, t.x43, 2, 0, false));
     REFUSED("slice_update: dimension -1 of dst [8,3] does not exist",
             qn__slice_update(g, t.cache, t.x43, -3, 0, false));
