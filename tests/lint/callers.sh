@@ -32,7 +32,7 @@ say "nothing leads to it but tests" "$work/bare"
 # Public functions, by what the objects of the program and the tests refer to, and by the words of examples and pages.
 nm -D --defined-only "$build/libquern.so" | grep -oE '\bqn_[a-z0-9_]+$' | sort -u >"$work/public"
 [ -s "$work/public" ] || { echo "$build/libquern.so exports nothing"; exit 1; }
-find examples docs README.md -type f | xargs cat | grep -oE '\bqn_[a-z0-9_]+' | sort -u - "$work/asked" >"$work/named"
+find examples docs README.md -type f | xargs cat | grep -aoE '\bqn_[a-z0-9_]+' | sort -u - "$work/asked" >"$work/named"
 comm -23 "$work/public" "$work/named" >"$work/idle"
 say "no command, example, page or test uses it" "$work/idle"
 exit $fail

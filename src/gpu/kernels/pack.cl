@@ -196,7 +196,7 @@ DEVICE uint32_t pack_stored(const pack_spec *p, float q)
 DEVICE void pack_block(GLOBAL const float *from, int32_t format, GLOBAL uint8_t *to)
 {
     const bool fifth_bits = format == QN_GPU_Q5_0 || format == QN_GPU_Q5_1;
-    pack_spec p;
+    pack_spec p = {0};
     PACK_SPEC(IQ4_NL, -127, 113, false, true, levels)
     PACK_SPEC(Q4_0, -8, 7, false, false, scale_4)
     PACK_SPEC(Q4_1, 0, 15, true, false, affine_4)
