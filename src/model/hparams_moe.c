@@ -10,16 +10,22 @@ bool qn__is_mixture(const qn_hparams *hp, uint32_t i)
     return hp->n_expert > 0 && i >= hp->n_layer_dense && at_step;
 }
 
+static bool has_tensor(const qn_gguf *file, const char *what, uint32_t layer)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s.weight", layer, what);
+    return qn_gguf_tensor_find(file, name) != NULL;
+}
+
+/* A file that lacks one tensor of a layer tells by the others what the layer is, so that the right one is missed. */
 void qn__count_dense(const qn_gguf *file, const qn_arch *arch, qn_hparams *hp)
 {
     if (!arch->dense_without_router || hp->n_layer_dense) return;
-    for (uint32_t i = 0; i < hp->n_layer; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", i);
-        if (!qn_gguf_tensor_find(file, name)) continue;
-        hp->n_layer_dense = i;
-        return;
-    }
+    uint32_t i = 0;
+    while (i < hp->n_layer && !has_tensor(file, "ffn_gate_inp", i) &&
+           (has_tensor(file, "ffn_gate", i) || has_tensor(file, "ffn_up", i) || has_tensor(file, "ffn_down", i)))
+        i++;
+    hp->n_layer_dense = i;
 }
 
 static bool has_mixtures(const qn_arch *arch)
