@@ -153,7 +153,8 @@ static void sessions_in_threads(void **state)
         static job jobs[3];
         pthread_t threads[3];
         const uint64_t weights = as_ever(model, want, &taken);
-        qn_engine *e = open(model, taken + (1 << 20) + weights / 2, 2);
+        const uint64_t one = taken - QN_PAGER_RESERVE; /* there may be three at once */
+        qn_engine *e = open(model, taken + 2 * one + (1 << 20) + weights / 2, 2);
         for (int i = 0; i < 3; i++) {
             jobs[i] = (job){.engine = e, .story = 1};
             assert_int_equal(pthread_create(&threads[i], NULL, run, &jobs[i]), 0);
