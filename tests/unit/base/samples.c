@@ -83,7 +83,10 @@ static void tells_every_fault(void **state)
         in++;
     }
     assert_int_equal(in, PAGES);
-    assert_int_equal(qn__samples_read(&s, got, 13), 0);
+    /* What was read is gone. The checks above may have faulted elsewhere, or lost their core. */
+    n = qn__samples_read(&s, got, 1000);
+    for (size_t i = 0; i < n; i++)
+        assert_true(got[i].kind > QN_SAMPLE_major || got[i].at - (uint64_t)(uintptr_t)p >= PAGES * page);
     munmap((void *)(uintptr_t)p, PAGES * page);
     qn__samples_close(&s);
     assert_int_equal(qn__samples_read(&s, got, 13), 0);
