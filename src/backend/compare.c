@@ -7,7 +7,6 @@
 
 #include "backend/internal.h"
 #include "base/mem.h"
-#include "quant/element.h"
 
 /* Memory of a root while the node runs. */
 typedef struct held {
@@ -104,13 +103,9 @@ qn_status qn__comparison_before(qn_comparison *c, const qn_exec *e, const qn_nod
 static qn_status floats(const qn_node *root, const void *bytes, float **out, qn_error *err)
 {
     const int64_t n = qn_layout_numel(&root->layout);
-    const qn_dtype_class class = qn_dtype_get(root->dtype)->class_;
-    int64_t whole;
-    float *v = *out = qn__alloc((size_t)(n ? n : 1) * sizeof(float));
-    if (!v) return QN_FAIL_NOMEM(err, (size_t)n * sizeof(float));
-    if (class == QN_CLASS_real || class == QN_CLASS_block) return qn_unpack(root->dtype, bytes, v, n, err);
-    for (int64_t i = 0; i < n; i++) v[i] = (float)qn__element(root->dtype, bytes, i, &whole);
-    return QN_OK;
+    *out = qn__alloc((size_t)(n ? n : 1) * sizeof(float));
+    if (!*out) return QN_FAIL_NOMEM(err, (size_t)n * sizeof(float));
+    return qn__widen(root->dtype, bytes, *out, n, err);
 }
 
 static void range(const float *v, int64_t n, qn_compared_value *out)

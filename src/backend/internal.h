@@ -125,6 +125,10 @@ qn_status qn__cut_steps(qn_exec *e, qn_error *err);
  * update is the first source's, with what it has written. */
 qn_status qn__node_alone(qn_backend *be, const qn_node *n, const void *const *memory, void *dst, qn_error *err);
 
+/* ---- look.c ---- */
+/* n elements of any type as float32. */
+qn_status qn__widen(qn_dtype dtype, const void *raw, float *dst, int64_t n, qn_error *err);
+
 /* ---- fold.c ---- */
 qn_status qn__fold_node(void *sched, const qn_node *n, void *dst, qn_error *err);
 

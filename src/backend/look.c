@@ -10,7 +10,7 @@
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static qn_status widen(qn_dtype dtype, const void *raw, float *dst, int64_t n, qn_error *err)
+qn_status qn__widen(qn_dtype dtype, const void *raw, float *dst, int64_t n, qn_error *err)
 {
     const qn_dtype_class class = qn_dtype_get(dtype)->class_;
     if (class == QN_CLASS_real || class == QN_CLASS_block) return qn_unpack(dtype, raw, dst, n, err);
@@ -32,7 +32,7 @@ qn_status qn__exec_read(const qn_exec *e, const qn_node *node, float *dst, uint6
     void *raw = qn__alloc(raw_bytes);
     if (!raw) return QN_FAIL_NOMEM(err, raw_bytes);
     qn_status status = qn__exec_peek(e, node, raw, 0, raw_bytes, err);
-    if (status == QN_OK) status = widen(node->dtype, raw, dst, n, err);
+    if (status == QN_OK) status = qn__widen(node->dtype, raw, dst, n, err);
     qn__free(raw);
     return status;
 }
@@ -76,7 +76,7 @@ qn_status qn__exec_take(const qn_exec *e, const qn_node *node, float *dst, void 
 {
     if (node->dtype == QN_DTYPE_F32) return move_value(e, node, (uint8_t *)dst, false, err);
     QN_TRY(move_value(e, node, raw, false, err));
-    return widen(node->dtype, raw, dst, qn_layout_numel(&node->layout), err);
+    return qn__widen(node->dtype, raw, dst, qn_layout_numel(&node->layout), err);
 }
 
 qn_status qn__exec_put(const qn_exec *e, const qn_node *node, const float *src, qn_error *err)

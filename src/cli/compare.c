@@ -160,37 +160,31 @@ static int32_t *some_tokens(int32_t n_vocab, size_t *n)
     return ids;
 }
 
-static qn_status embed(qn_session *session, const qn_engine_info *info, const int32_t *ids, size_t n, qn_error *err)
+static int embed(qn_session *session, const qn_engine_info *info, const int32_t *ids, size_t n)
 {
     const qn_embedding_text text = {.tokens = ids, .n_tokens = (int32_t)n};
     const size_t values = n * (size_t)info->n_embd_out;
     float *out = calloc(values, sizeof *out);
-    if (!out) {
-        *err = (qn_error){.status = QN_STATUS_nomem};
-        snprintf(err->text, sizeof err->text, "out of memory for %zu values", values);
-        return QN_STATUS_nomem;
-    }
+    qn_error err;
+    if (!out) return cli_no_memory("out of memory for the embeddings");
     const qn_status status =
-        qn_session_embeddings(session, &text, 1, &(qn_embedding_options){.pooling = QN_POOLING_none}, out, err);
+        qn_session_embeddings(session, &text, 1, &(qn_embedding_options){.pooling = QN_POOLING_none}, out, &err);
     free(out);
-    return status;
+    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
 }
 
 /* All but the last token at once, then that one. */
-static qn_status decode(qn_session *session, const int32_t *ids, size_t n, qn_error *err)
+static int decode(qn_session *session, const int32_t *ids, size_t n)
 {
     qn_batch_item *items = calloc(n, sizeof *items);
-    if (!items) {
-        *err = (qn_error){.status = QN_STATUS_nomem};
-        snprintf(err->text, sizeof err->text, "out of memory for %zu tokens", n);
-        return QN_STATUS_nomem;
-    }
+    qn_error err;
+    if (!items) return cli_no_memory("out of memory for the tokens");
     for (size_t i = 0; i < n; i++) items[i] = (qn_batch_item){ids[i], (int32_t)i, 0, i + 2 >= n};
     const int32_t many = (int32_t)n - 1;
-    qn_status status = many ? qn_session_decode(session, items, many, err) : QN_OK;
-    if (status == QN_OK) status = qn_session_decode(session, items + many, 1, err);
+    qn_status status = many ? qn_session_decode(session, items, many, &err) : QN_OK;
+    if (status == QN_OK) status = qn_session_decode(session, items + many, 1, &err);
     free(items);
-    return status;
+    return status == QN_OK ? CLI_OK : cli_fail_error(&err);
 }
 
 static void print_sum(const comparing *c)
@@ -219,8 +213,8 @@ static int run(comparing *c, qn_session *session, const qn_engine_info *info, co
         cli_put_json(c->second, strlen(c->second));
         printf("],\n \"differences\": [");
     }
-    status = info->encoder ? embed(session, info, ids, n, &err) : decode(session, ids, n, &err);
-    if (status != QN_OK) return cli_fail_error(&err);
+    const int computed = info->encoder ? embed(session, info, ids, n) : decode(session, ids, n);
+    if (computed != CLI_OK) return computed;
     print_sum(c);
     const int finished = cli_finish_output();
     return finished != CLI_OK ? finished : c->n.differ ? CLI_FAILED : CLI_OK;

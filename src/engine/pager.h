@@ -8,10 +8,10 @@
  *    A block is used by the nodes that read a weight in it, in the order of the first graph that runs.
  *  - Budget: `memory`, less what the library has allocated (caches, activations, graphs), QN_PAGER_RESERVE, and a
  *    window of twice what the greediest node of a layer reads and two blocks, at least 8. All fits: nothing is done.
- *  - Kept: what lies before the tensors; weights outside layers, while they take no more than half of the budget;
- * blocks that are used all over a step. Of the others, in order of use and by groups of QN_PAGER_GROUP, a group when
- * what is kept is then at most its share of what has been looked at; at the end, from the last on, what there is room
- * for.
+ *  - Kept: what lies before the tensors; blocks that are used all over a step; weights outside layers, while they
+ *    take no more than half of the budget. Of the others, in order of use and by groups of QN_PAGER_GROUP, a group
+ *    when what is kept is then at most its share of what has been looked at; at the end, from the last on, what there
+ *    is room for.
  *  - Read: the others, in order of use, around and around, as far as the window goes beyond what has been dropped. A
  *    node that needs a block waits for it. Dropped: what no node from here to the end of the step uses, when the next
  *    node that needs a block begins.

@@ -2,6 +2,7 @@
 /* tests/golden/devices.c -- the models of models.def on a device: the logits are the CPU's, bit for bit, whatever the
  * batch and the neighbours, with layers on the CPU too, and in every type of cache that the device has kernels for. */
 #include "golden.h"
+#include "models.h"
 #include "backend/backend.h"
 #include "model/arch.h"
 
@@ -9,20 +10,6 @@
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define SET(...) ((const char *const[]){__VA_ARGS__, NULL})
-static const struct {
-    const char *name;
-    qn_synth_options options;
-    bool exact;
-} models[] = {
-#define GOLDEN(name, ...) {#name, {__VA_ARGS__}, false},
-#define EXACT(name, ...)  {#name, {__VA_ARGS__}, true},
-#include "models.def"
-#undef GOLDEN
-#undef EXACT
-};
-enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 
 static qn_token tokens[N_TOKENS];
 

@@ -4,21 +4,10 @@
  * also says what the limits are). With --write DIR it only writes the models, for that program; with --bytes it looks
  * at the bytes alone, where an emulator would take minutes for the rest. */
 #include "golden.h"
+#include "models.h"
 #include "model/arch.h"
 
-#define SET(...) ((const char *const[]){__VA_ARGS__, NULL})
-static const struct {
-    const char *name;
-    qn_synth_options options;
-    bool exact;
-} models[] = {
-#define GOLDEN(name, ...) {#name, {__VA_ARGS__}, false},
-#define EXACT(name, ...)  {#name, {__VA_ARGS__}, true},
-#include "models.def"
-#undef GOLDEN
-#undef EXACT
-};
-enum { N_MODELS = sizeof(models) / sizeof(models[0]), FOLDS = 16 };
+enum { FOLDS = 16 };
 _Static_assert((int)N_MODELS <= (int)MAX_GOLDENS, "room for every model");
 
 static const struct {

@@ -6,22 +6,11 @@
 #include "engine/engine.h"
 #include "unit/model/tiny.h"
 
+#include "models.h"
 #include <quern/lens.h>
 #include <quern/tap.h>
 
-static const struct {
-    const char *name;
-    qn_synth_options options;
-} models[] = {
-#define SET(...)          ((const char *const[]){__VA_ARGS__, NULL})
-#define GOLDEN(name, ...) {#name, {__VA_ARGS__}},
-#define EXACT(name, ...)  {#name, {__VA_ARGS__}},
-#include "models.def"
-#undef GOLDEN
-#undef EXACT
-};
 enum {
-    N_MODELS = sizeof models / sizeof models[0],
     N = 6,
     N_LAYER = 2,
     N_HEAD = 4,

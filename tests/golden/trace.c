@@ -6,20 +6,9 @@
 #include "unit/model/tiny.h"
 
 #include "base/trace.h"
+#include "models.h"
 
-static const struct {
-    const char *name;
-    qn_synth_options options;
-} models[] = {
-#define SET(...)          ((const char *const[]){__VA_ARGS__, NULL})
-#define GOLDEN(name, ...) {#name, {__VA_ARGS__}},
-#define EXACT(name, ...)  {#name, {__VA_ARGS__}},
-#include "models.def"
-#undef GOLDEN
-#undef EXACT
-};
 enum {
-    N_MODELS = sizeof(models) / sizeof(models[0]),
     N_PROMPT = 9,
     N_DECODE = 2,
 #ifdef QN_CHECKED
