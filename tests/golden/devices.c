@@ -3,13 +3,10 @@
  * batch and the neighbours, with layers on the CPU too, and in every type of cache that the device has kernels for. */
 #include "golden.h"
 #include "models.h"
-#include "backend/backend.h"
+#include "device.h"
 #include "model/arch.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static qn_token tokens[N_TOKENS];
 
@@ -34,32 +31,10 @@ static void compare(golden *g, const char *backends, int batch, bool noise, qn_d
     wrong += n != 0;
 }
 
-static bool there(const char *backend)
-{
-#ifdef QN_CHECKED
-    printf("not in a checked build: what sanitizers find is PoCL's own\n");
-    return false;
-#endif
-    fflush(stdout);
-    const pid_t child = fork(); /* a device's library may end the process that asks it */
-    if (child == 0) {
-        qn_backend *be = NULL;
-        qn_error err = {0};
-        int n = 0;
-        const qn_status status = qn__backends_open(backend, NULL, 1, &be, &n, &err);
-        if (status != QN_OK) fprintf(stderr, "%s\n", err.text);
-        _exit(status != QN_OK);
-    }
-    int ended = 1;
-    while (child > 0 && waitpid(child, &ended, 0) < 0 && errno == EINTR) {}
-    if (ended != 0) printf("no device of %s that works here: nothing is tried\n", backend);
-    return ended == 0;
-}
-
 static void the_same_bits(const char *backend, bool half)
 {
     char first[32], second[32];
-    if (!there(backend)) skip();
+    if (!device_works(backend)) skip();
     snprintf(first, sizeof(first), "%s,cpu", backend);
     snprintf(second, sizeof(second), "cpu,%s", backend);
     for (golden *g = goldens; g < goldens + n_goldens; g++) {
@@ -90,7 +65,7 @@ static void every_cache(void **state)
     };
     static float want[N_TOKENS * MAX_VOCAB];
     golden *g = goldens;
-    if (!there("opencl")) skip();
+    if (!device_works("opencl")) skip();
     while (strcmp(g->name, "llama_F16")) g++;
     on_first = true;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -133,7 +108,7 @@ static void shifted(void **state)
     static const qn_dtype types[] = {QN_DTYPE_F32, QN_DTYPE_F16, QN_DTYPE_Q8_0, QN_DTYPE_Q4_1};
     static float want[2 * MAX_VOCAB];
     golden *g = goldens;
-    if (!there("opencl")) skip();
+    if (!device_works("opencl")) skip();
     while (strcmp(g->name, "llama_F16")) g++;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         eval_shifted(g, "cpu", types[i], want);

@@ -2,13 +2,9 @@
 /* tests/golden/placement.c -- layers on a device: as many as asked for or as fit, in exactly the memory that was
  * estimated, with the CPU's bits; what a token costs in transfers and launches; what callbacks see there; and what is
  * said where it cannot be. On whatever OpenCL device is here; PoCL is one. */
+#include "device.h"
 #include "engine/engine.h"
 #include "unit/model/tiny.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { N = 12, MAX_VOCAB = 512 };
 static char path[768];
@@ -262,29 +258,10 @@ static void callbacks(void **state)
     qn_engine_close(d);
 }
 
-static bool is_there(void)
-{
-#ifdef QN_CHECKED
-    printf("not in a checked build: what sanitizers find is PoCL's own\n");
-    return false;
-#endif
-    fflush(stdout);
-    const pid_t child = fork(); /* a device's library may end the process that asks it */
-    if (child == 0) {
-        qn_backend *be = NULL;
-        int n = 0;
-        _exit(qn__backends_open("opencl", NULL, 1, &be, &n, NULL) != QN_OK);
-    }
-    int ended = 1;
-    while (child > 0 && waitpid(child, &ended, 0) < 0 && errno == EINTR) {}
-    if (ended != 0) printf("no OpenCL device that works here\n");
-    return ended == 0;
-}
-
 static int set_up(void **state)
 {
     (void)state;
-    there = is_there();
+    there = device_works("opencl");
     snprintf(path, sizeof path, "%s", tiny_path("placement.gguf"));
     MUST(qn_synth(path, &(qn_synth_options){.preset = "tiny", .seed = 8, .type = "Q8_0", .spread = 0.1f}, NULL, NULL,
                   err));

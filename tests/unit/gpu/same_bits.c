@@ -2,6 +2,7 @@
 /* tests/unit/gpu/same_bits.c -- every operation that devices have a row for, against the CPU's bits: every dtype, sizes
  * with tails, views and broadcasts, numbers that are none. One process and one device, so that kernels are built once.
  */
+#include "device.h"
 #include "rig.h"
 
 /* ---- element by element ---- */
@@ -448,22 +449,6 @@ static void every_row_was_tried(void **state)
     print_message("%d cases\n", n_cases);
 }
 
-static bool opencl_there(void)
-{
-#ifdef QN_CHECKED
-    return false; /* what sanitizers find is PoCL's own */
-#endif
-    fflush(stdout);
-    const pid_t child = fork(); /* a device's library may end the process that asks it */
-    if (child == 0) {
-        int n = 0;
-        qn_error err = {0};
-        _exit(qn__backends_open("opencl", NULL, 1, backends, &n, &err) != QN_OK);
-    }
-    int ended = 1;
-    return child > 0 && waitpid(child, &ended, 0) == child && ended == 0;
-}
-
 /* The program that asks for libcuda.so.1 next gets this one. */
 static bool standin_there(void)
 {
@@ -477,7 +462,7 @@ int main(void)
     static const char *const names[N_SIDES] = {"cpu", "opencl", "cuda"};
     const char *some = getenv("QN_SAME_BITS_EACH");
     if (some && atoi(some) > 0) each = atoi(some);
-    const bool there[N_SIDES] = {true, opencl_there(), !some && standin_there()};
+    const bool there[N_SIDES] = {true, device_works("opencl"), !some && standin_there()};
     if (!there[OPENCL] && !there[CUDA]) {
         printf("no OpenCL device that works here, no kernels for the stand-in: nothing is tried\n");
         return 77;
