@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* bench/attention.c -- bench_attention [threads [level [shape [queries]]]]: what one layer's attention costs, in the
- * shape of a 1.1 B Llama (32 heads, 4 KV heads, head size 64) and of an 8 B one (32, 8, 128), by depth, number of
- * queries and format of the cache. The last query sees the whole depth, every other one cell less than the next; cells
- * lie in order. As in a model there are so many layers that no cache holds their K and V. Medians of several runs, with
- * the arithmetic (4 d operations a query, head and cell) and the bytes of K and V that one pass reads as rates. */
+ * shape of a 1.1 B Llama (32 heads, 4 KV heads, head size 64), of an 8 B one (32, 8, 128) and of gemma-3-1b's full
+ * layers (4, 1, 256), by depth, number of queries and format of the cache. The last query sees the whole depth, every
+ * other one cell less than the next; cells lie in order. As in a model there are so many layers that no cache holds
+ * their K and V. Medians of several runs, with the arithmetic (4 d operations a query, head and cell) and the bytes of
+ * K and V that one pass reads as rates. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,16 +133,16 @@ static void one(qn_backend *be, const shape *s, int64_t depth, int64_t n, qn_dty
 
 int main(int argc, char **argv)
 {
-    static const shape shapes[] = {{"1.1B", 32, 4, 64}, {"8B", 32, 8, 128}, {"mha", 16, 16, 64}};
+    static const shape shapes[] = {{"1.1B", 32, 4, 64}, {"8B", 32, 8, 128}, {"mha", 16, 16, 64}, {"gemma", 4, 1, 256}};
     static const qn_dtype dtypes[] = {QN_DTYPE_F16, QN_DTYPE_Q8_0};
-    static const int64_t sizes[][2] = {{256, 1},   {2048, 1},  {8192, 1},  {2048, 2},  {2048, 4},  {2048, 8},
-                                       {2048, 16}, {2048, 33}, {2048, 63}, {512, 512}, {2560, 512}};
+    static const int64_t sizes[][2] = {{256, 1},  {2048, 1},  {8192, 1},  {32768, 1}, {2048, 2},  {2048, 4},
+                                       {2048, 8}, {2048, 16}, {2048, 33}, {2048, 63}, {512, 512}, {2560, 512}};
     qn_cpu_level level = QN_CPU_LEVEL_COUNT - 1;
     qn_backend *be;
     if (argc > 2 && !qn_cpu_level_find(argv[2], &level)) return 2;
     OK(qn__backend_cpu.open(
         &(qn_backend_options){.n_threads = argc > 1 ? atoi(argv[1]) : 0, .level = level, .level_set = true}, &be, err));
-    for (size_t s = 0; s < 3; s++) {
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         if (argc > 3 && strcmp(argv[3], "all") != 0 && strcmp(argv[3], shapes[s].name) != 0) continue;
         for (size_t t = 0; t < 2; t++)
             for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)

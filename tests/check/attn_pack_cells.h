@@ -26,12 +26,12 @@ static inline void numbers_of_square(check *t, int8_t q[32], int sum)
     }
     for (int a = 0; a * a <= sum && a < 128; a++)
         for (int b = 0; b <= a && a * a + b * b <= sum; b++)
-            for (int c = 0; c <= b && a * a + b * b + c * c <= sum; c++)
-                for (int d = 0; d <= c; d++)
-                    if (a * a + b * b + c * c + d * d == sum) {
-                        q[28] = (int8_t)a, q[29] = (int8_t)b, q[30] = (int8_t)c, q[31] = (int8_t)d;
-                        return;
-                    }
+            for (int c = 0; c <= b && a * a + b * b + c * c <= sum; c++) {
+                const int left = sum - a * a - b * b - c * c, d = (int)lrint(sqrt(left));
+                if (d > c || d * d != left) continue;
+                q[28] = (int8_t)a, q[29] = (int8_t)b, q[30] = (int8_t)c, q[31] = (int8_t)d;
+                return;
+            }
 }
 
 /* Rows of Q8_0 whose sum of squares is 2^14 but for what rounding makes of it (two blocks and more), or with 127 in

@@ -27,6 +27,15 @@ typedef struct check_slot {
     uint8_t *low, *high; /* the pattern lies in [low, high), apart from the data */
 } check_slot;
 
+/* What an oracle has said, in the order it was asked: at every level a row's check draws the same inputs, so that only
+ * the first level's check has to ask. */
+typedef struct check_oracle {
+    struct check_answer {
+        double exact, bound;
+    } * answers;
+    size_t n, room, next;
+} check_oracle;
+
 typedef struct check {
     const qn_kernels *kernels; /* the level under test */
     const qn_kernels *ref;     /* the reference level: every row gives its bits */
@@ -36,6 +45,7 @@ typedef struct check {
     check_slot slot[CHECK_SLOTS];
     char where[160]; /* what is being tried: goes before a failure's text */
     int64_t n_checks, n_failures;
+    check_oracle oracle;
 } check;
 
 #define CHECK_KERNEL(name)                  void check_##name(check *t)
@@ -106,6 +116,8 @@ typedef struct check_each {
     double (*want)(const float *in, double *bound);
 } check_each;
 void check_elements(check *t, const check_each *each);
+/* each->want, asked once for all levels. */
+double check_want(check *t, const check_each *each, const float *in, double *bound);
 
 /* Runs `call` for a while and prints amount / second in units of 1e9. */
 double check_now(void);

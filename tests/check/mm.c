@@ -23,11 +23,13 @@ typedef struct product {
     uint8_t *w, *x;
     float *y, *tile, *source; /* source: the columns as floats [cols, k] */
     int64_t y_stride;
+    bool magnitudes; /* columns differ, from 2^-110 to 2^114 */
 } product;
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-typedef enum bits { BITS_random, BITS_00, BITS_ff, BITS_80, BITS_7f, BITS_COUNT } bits;
+/* ordinary: random, but for scales */
+typedef enum bits { BITS_random, BITS_ordinary, BITS_00, BITS_ff, BITS_80, BITS_7f, BITS_COUNT } bits;
 
 /* Where the binary16 scale of a format with a kernel of its own lies, and its second scale, that of minima. */
 typedef struct scales {
@@ -75,8 +77,11 @@ static void fill_weights(check *t, const product *p, bits kind)
     static const uint8_t fixed[] = {[BITS_00] = 0, [BITS_ff] = 0xff, [BITS_80] = 0x80, [BITS_7f] = 0x7f};
     const qn_dtype_info *info = qn_dtype_get(p->dtype);
     for (size_t at = 0; at < p->w_bytes * (size_t)p->rows; at += (size_t)info->block_bytes) {
-        if (kind == BITS_random) {
+        if (kind == BITS_random || kind == BITS_ordinary) {
             random_block(t, p->dtype, p->w + at);
+            if (kind == BITS_ordinary) ordinary_scales(p->dtype, p->w + at);
+            /* one of those that avx512 adds to exponents, both ends among them */
+            if (kind == BITS_ordinary && p->dtype == QN_DTYPE_MXFP4) p->w[at] = (uint8_t)(110 + check_random(t) % 24);
         } else {
             memset(p->w + at, fixed[kind], (size_t)info->block_bytes);
             ordinary_scales(p->dtype, p->w + at);
@@ -106,6 +111,8 @@ static size_t column_bytes(qn_act_kind act, int64_t k)
 static void prepare(check *t, product *p, check_fill_kind fill)
 {
     check_fill(t, p->source, p->k * p->cols, fill);
+    for (int64_t i = 0; p->magnitudes && i < p->k * p->cols; i++)
+        p->source[i] = ldexpf(p->source[i], (int)(i / p->k % 17) * 14 - 110);
     for (int32_t c = 0; c < p->cols; c++)
         qn__act_put(t->kernels, p->act, p->x + (size_t)c * p->x_bytes, p->source + c * p->k, p->k);
 }
@@ -349,7 +356,7 @@ static void one_case(check *t, product *p, bits kind, check_fill_kind fill, chec
     check_intact(t);
     if (p->rows == 0 || p->cols == 0) return;
     gaps(t, p);
-    if (check_fill_finite(fill)) verdict(t, p);
+    if (check_fill_finite(fill) && !p->magnitudes) verdict(t, p);
     if (each_column || place == CHECK_AT_END) company(t, p, each_column);
     check_intact(t);
     for (mm_way way = WAY_streams; way < WAY_COUNT; way++)
@@ -430,11 +437,11 @@ static void large_sums(check *t, qn_dtype dtype)
 }
 
 /* A NaN or an infinity in a column is seen in all its results and in no other column's. */
-static void damaged(check *t, product *p)
+static void damaged(check *t, product *p, bits kind)
 {
-    check_where(t, "a damaged column");
+    check_where(t, "a damaged column, bits %d", kind);
     setup(t, p, CHECK_AT_END);
-    fill_weights(t, p, BITS_random);
+    fill_weights(t, p, kind);
     prepare(t, p, CHECK_FILL_random);
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++) {
@@ -553,7 +560,12 @@ void check_mm(check *t, qn_dtype dtype)
     p = (product){.dtype = dtype, .k = block == 1 ? 37 : block, .rows = 2, .cols = 1100}; /* more than any chunk */
     one_case(t, &p, BITS_random, CHECK_FILL_random, CHECK_AT_END, false);
     p = (product){.dtype = dtype, .k = block == 1 ? 50 : 2 * block, .rows = 19, .cols = 6};
-    damaged(t, &p);
+    damaged(t, &p, BITS_random);
+    if (block > 1) damaged(t, &p, BITS_ordinary);
+    if (t->kernels->mm[dtype].act == QN_ACT_32) {
+        p = (product){.dtype = dtype, .k = 96, .rows = 33, .cols = 17, .magnitudes = true};
+        one_case(t, &p, BITS_ordinary, CHECK_FILL_random, CHECK_AT_END, false);
+    }
     large_sums(t, dtype);
 }
 

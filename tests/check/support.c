@@ -171,6 +171,26 @@ void check_same_bytes(check *t, const void *got, const void *want, size_t n, con
 
 enum { SLOT_Y = 4, SLOT_REF = 5, MAX_IN = 4 };
 
+double check_want(check *t, const check_each *each, const float *in, double *bound)
+{
+    check_oracle *o = &t->oracle;
+    if (o->next == o->room) {
+        o->room = o->room ? 2 * o->room : 1 << 16;
+        o->answers = realloc(o->answers, o->room * sizeof *o->answers);
+        if (!o->answers) {
+            perror("check: realloc");
+            exit(2);
+        }
+    }
+    struct check_answer *a = &o->answers[o->next++];
+    if (o->next > o->n) {
+        a->exact = each->want(in, &a->bound);
+        o->n = o->next;
+    }
+    *bound = a->bound;
+    return a->exact;
+}
+
 /* A value does not depend on its index or on n. */
 static void sub_ranges(check *t, const check_each *each, const float *y, const float *old, const float *const *in,
                        int64_t n)
@@ -213,7 +233,7 @@ static void one_case(check *t, const check_each *each, int64_t n, check_fill_kin
         double bound = 0;
         for (int i = 0; i < each->n_in; i++) values[i] = in[i][j];
         if (each->adds) values[each->n_in] = old[j];
-        const double exact = each->want(values, &bound);
+        const double exact = check_want(t, each, values, &bound);
         check_close(t, y[j], exact, bound, j);
     }
     sub_ranges(t, each, y, old, in, n);

@@ -168,6 +168,7 @@ static void mm(const qn_mm_args *a, const format *f) { qn__amx_mm(a, f, row_pane
         mm(a, &f); \
     }
 QN_PANEL_FORMATS_32(FORMAT)
+QN_PANEL_FORMATS_POW2(FORMAT)
 #undef FORMAT
 
 void qn__amx_mm_panel_32_init(qn_kernels *kernels)
@@ -176,5 +177,6 @@ void qn__amx_mm_panel_32_init(qn_kernels *kernels)
     kernels->mm[QN_DTYPE_##name].panel = mm_##name; \
     kernels->mm[QN_DTYPE_##name].pack = &pack;
     QN_PANEL_FORMATS_32(FORMAT)
+    QN_PANEL_FORMATS_POW2(FORMAT)
 #undef FORMAT
 }

@@ -48,6 +48,57 @@ static inline __attribute__((always_inline)) void transpose_square(float *y, int
     }
 }
 
+#define INT_ROWS
+/* Scores of sixteen cells for one row. K is used as it lies; sixteen registers are reduced in a tree. */
+static inline __attribute__((always_inline)) void score_16(float *s, const int16_t *q, float q_scale, const int16_t *k,
+                                                           const float *k_scale, const int64_t n)
+{
+    ints a[16];
+    UNROLL
+    for (int c = 0; c < 16; c++) a[c] = i_zero();
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        const ints x = i_load(q + i);
+        UNROLL
+        for (int c = 0; c < 16; c++) {
+            const __m512i_u *y = (const void *)(k + c * n + i);
+            __asm__("vpdpwssd %2, %1, %0" : "+v"(a[c]) : "v"(x), "m"(*y));
+        }
+    }
+    if (i < n) {
+        const ints x = _mm512_maskz_loadu_epi32(0xff, q + i);
+        UNROLL
+        for (int c = 0; c < 16; c++) a[c] = i_dot(a[c], x, _mm512_maskz_loadu_epi32(0xff, k + c * n + i));
+    }
+    const lanes scale = l_mul(l_set(q_scale), l_load(k_scale));
+    l_store(s, l_fma(l_of_int(i_sums(a)), scale, l_load(s)));
+}
+
+static inline __attribute__((always_inline)) void score_rows(float *s, int64_t s_stride, const int16_t *q,
+                                                             int64_t q_stride, const float *q_scale, int64_t n_rows,
+                                                             const int16_t *k, const float *k_scale, int64_t n_cells,
+                                                             const int64_t n)
+{
+    for (int64_t c = 0; c < n_cells; c += 16, k += 16 * n)
+        for (int64_t r = 0; r < n_rows; r++)
+            score_16(s + r * s_stride + c, q + r * q_stride, q_scale[r], k, k_scale + c, n);
+}
+
+void qn__avx512_attn_score_skinny(float *s, int64_t s_stride, const int16_t *q, int64_t q_stride, const float *q_scale,
+                                  int64_t n_rows, int16_t *k, const float *k_scale, int16_t *kt, int64_t n_cells,
+                                  int64_t n)
+{
+    (void)kt;
+    if (n == 64)
+        score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 64);
+    else if (n == 128)
+        score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 128);
+    else if (n == 256)
+        score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, 256);
+    else
+        score_rows(s, s_stride, q, q_stride, q_scale, n_rows, k, k_scale, n_cells, n);
+}
+
 #define INT_VECTORS 4
 /* clang-format off */
 #define INT_SHAPES(SHAPE) \

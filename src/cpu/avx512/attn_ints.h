@@ -102,6 +102,7 @@ static inline bool q8_met_128(q8_bytes met) { return _mm256_movemask_epi8(met) !
 SIXTEEN(l_sums, lanes, SAME, SAME, _mm512_add_ps)
 SIXTEEN(l_highests, lanes, SAME, SAME, _mm512_max_ps)
 SIXTEEN(i_highests, ints, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_max_epi32)
+SIXTEEN(i_sums, ints, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_add_epi32)
 /* clang-format on */
 #undef SAME
 #undef SIXTEEN

@@ -12,6 +12,7 @@
  *     Q3_K        64 + 5 = 69                                                            93 %    96 % (92 reached)
  *     Q2_K        64 + 5 + 8 + 3 (minima) = 80                                           80 %    83 % (80 reached)
  *     32          64 + 8 * 4 (zero, convert, scale, fma) = 96                            67 %    73 % (68 reached)
+ *     MXFP4       96 as well; the product of two scales is a sum of exponents            67 %    80 %
  * A slice of 512 elements of 32 rows is unpacked into L1 (28 KiB) and multiplied with all columns before the next;
  * columns stream from L2, 3 bytes a cycle, and so do their sums. */
 #include "cpu/avx512/avx512.h"
@@ -24,11 +25,17 @@
 
 enum { ROWS = PANEL_ROWS, COLS = 6, SLICE_32 = 16, SLICE_256 = 2 };
 
+/* MXFP4: d_w = 2^(e - 128). With -DOWN <= e - 128 <= UP, d_w * d is d * 2^-DOWN with e - 128 + DOWN added to its
+ * exponent: d is 0 or in [2^-108, 2^122), so nothing is subnormal or overflows; a sum that saturates keeps a NaN one,
+ * and where d is 0 the integer that it scales is 0 too. */
+enum { DOWN = 18, UP = 5 };
+
 /* One block of a group of columns. */
 typedef struct group32 {
     uint8_t q[COLS][32]; /* q + 128 */
     int32_t zero[COLS];  /* -(zero + 128) in the low half */
-    float d[COLS], d_sum[COLS];
+    float d[COLS];
+    float d_sum[COLS]; /* of MXFP4: d * 2^-DOWN */
 } group32;
 typedef struct group256 {
     uint8_t q[COLS][256];
@@ -36,15 +43,23 @@ typedef struct group256 {
     float d[COLS], zero[COLS]; /* zero: -zero */
 } group256;
 
-static void put32(void *group, size_t stride, int col, const void *blocks, int64_t n)
+INLINE void put_32(void *group, size_t stride, int col, const void *blocks, int64_t n, const int powers)
 {
     for (const qn_act32 *x = blocks; n > 0; n--, x++, group = (uint8_t *)group + stride) {
         group32 *g = group;
         for (int i = 0; i < 32; i++) g->q[col][i] = (uint8_t)x->q[i] ^ 0x80;
         g->zero[col] = -(x->zero + 128) & 0xffff;
         g->d[col] = x->d;
-        g->d_sum[col] = x->d * (float)x->sum;
+        g->d_sum[col] = x->d * (powers ? 1.0f / (1 << DOWN) : (float)x->sum);
     }
+}
+static void put32(void *group, size_t stride, int col, const void *blocks, int64_t n)
+{
+    put_32(group, stride, col, blocks, n, 0);
+}
+static void put32_powers(void *group, size_t stride, int col, const void *blocks, int64_t n)
+{
+    put_32(group, stride, col, blocks, n, 1);
 }
 
 static void put256(void *group, size_t stride, int col, const void *blocks, int64_t n)
@@ -59,7 +74,8 @@ static void put256(void *group, size_t stride, int col, const void *blocks, int6
     }
 }
 
-static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS, sizeof(group256), put256};
+static const qn_mm_pack pack32 = {COLS, sizeof(group32), put32}, pack256 = {COLS, sizeof(group256), put256},
+                        pack32_powers = {COLS, sizeof(group32), put32_powers};
 
 /* ---- multiplying: n blocks of two panels with n_cols columns of a group; acc: [COLS][2] ------ */
 
@@ -94,15 +110,40 @@ INLINE void dot(__m512i (*s)[2], const __m512i *w0, const __m512i *w1, const uin
     }
 }
 
-INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
-                  const int with_min, const int n_cols)
+#define EACH(c, h) \
+    UNROLL \
+    for (int c = 0; c < n_cols; c++) UNROLL \
+    for (int h = 0; h < 2; h++)
+
+/* Unpacks a block of MXFP4, and puts into m what is added to exponents, or -1 where d is outside of the range. */
+static void panel_powers(const uint8_t *const *row, size_t at, void *panel)
+{
+    qn_panel32 *p = panel;
+    qn__avx512_panel_MXFP4(row, at, panel);
+    const __m512i up = _mm512_sub_epi32(_mm512_castps_si512(p->d), _mm512_set1_epi32((127 - DOWN) << 23));
+    const __mmask16 within = _mm512_cmple_epu32_mask(up, _mm512_set1_epi32((DOWN + UP) << 23));
+    p->m = _mm512_castsi512_ps(_mm512_mask_mov_epi32(_mm512_set1_epi32(-1), within, up));
+}
+
+INLINE bool all_within(const qn_panel32 *const half[2])
+{
+    return !_mm512_movepi32_mask(_mm512_castps_si512(_mm512_or_ps(half[0]->m, half[1]->m)));
+}
+
+/* d_w * d */
+INLINE __m512 scale32(const qn_panel32 *p, const group32 *g, int c, const int powers)
+{
+    if (!powers) return _mm512_mul_ps(p->d, _mm512_set1_ps(g->d[c]));
+    const __m512 down = _mm512_set1_ps(g->d_sum[c]);
+    return _mm512_castsi512_ps(_mm512_adds_epi16(_mm512_castps_si512(p->m), _mm512_castps_si512(down)));
+}
+
+INLINE void mac_32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int with_min,
+                   const int powers, const int n_cols)
 {
     const qn_panel32 *p = panels;
     __m512 acc[COLS][2];
-    (void)sub;
-    UNROLL
-    for (int c = 0; c < n_cols; c++) UNROLL
-    for (int h = 0; h < 2; h++) acc[c][h] = _mm512_load_ps(sums + c * ROWS + h * 16);
+    EACH(c, h) acc[c][h] = _mm512_load_ps(sums + c * ROWS + h * 16);
     for (; n > 0; n--, p++, group = (const uint8_t *)group + stride) {
         const group32 *g = group;
         const qn_panel32 *const half[2] = {p, p + SLICE_32};
@@ -114,25 +155,32 @@ INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t 
             for (int h = 0; h < 2; h++) s[c][h] = _mm512_madd_epi16(half[h]->sum_w, zero);
         }
         dot(s, half[0]->w, half[1]->w, g->q[0], sizeof g->q[0], 8, n_cols);
-        UNROLL
-        for (int c = 0; c < n_cols; c++) {
-            const __m512 d = _mm512_set1_ps(g->d[c]);
-            UNROLL
-            for (int h = 0; h < 2; h++) {
-                acc[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), _mm512_mul_ps(half[h]->d, d), acc[c][h]);
-                if (with_min) acc[c][h] = _mm512_fmadd_ps(half[h]->m, _mm512_set1_ps(g->d_sum[c]), acc[c][h]);
-            }
+        if (powers && all_within(half)) {
+            EACH(c, h) acc[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), scale32(half[h], g, c, 1), acc[c][h]);
+            continue;
+        }
+        EACH(c, h)
+        {
+            acc[c][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[c][h]), scale32(half[h], g, c, 0), acc[c][h]);
+            if (with_min) acc[c][h] = _mm512_fmadd_ps(half[h]->m, _mm512_set1_ps(g->d_sum[c]), acc[c][h]);
         }
     }
-    UNROLL
-    for (int c = 0; c < n_cols; c++) UNROLL
-    for (int h = 0; h < 2; h++) _mm512_store_ps(sums + c * ROWS + h * 16, acc[c][h]);
+    EACH(c, h) _mm512_store_ps(sums + c * ROWS + h * 16, acc[c][h]);
 }
 
-#define EACH(c, h) \
-    UNROLL \
-    for (int c = 0; c < n_cols; c++) UNROLL \
-    for (int h = 0; h < 2; h++)
+INLINE void mac32(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
+                  const int with_min, const int n_cols)
+{
+    (void)sub;
+    mac_32(panels, group, stride, n, sums, with_min, 0, n_cols);
+}
+
+INLINE void mac32_powers(const void *panels, const void *group, size_t stride, int64_t n, float *sums, const int sub,
+                         const int with_min, const int n_cols)
+{
+    (void)sub;
+    mac_32(panels, group, stride, n, sums, with_min, 1, n_cols);
+}
 
 /* Adds T of a super-block to the columns' sums. */
 INLINE void add_supers(const qn_panel256 *const half[2], const group256 *g, __m512 (*t)[2], float *sums, const int sub,
@@ -261,6 +309,7 @@ typedef void (*mac_fn)(const void *panels, const void *group, size_t stride, int
     };
 MACS(mac32, 32, 0)
 MACS(mac32, 32, 1)
+MACS(mac32_powers, 32, 0)
 MACS(mac_singles, 32, 0)
 MACS(mac_halves, 32, 1)
 MACS(mac_pairs, 32, 1)
@@ -331,25 +380,28 @@ static void mm(const qn_mm_args *a, const format *f)
     }
 }
 
-#define FN(name, kind, mac, sub, with_min) \
+#define FN(name, kind, mac, sub, with_min, unpack) \
     static void mm_##name(const qn_mm_args *a) \
     { \
-        static const format f = {kind,         sizeof(qn_block_##name), sizeof(qn_panel##kind), \
-                                 SLICE_##kind, qn__avx512_panel_##name, mac##_##sub##_##with_min}; \
+        static const format f = {kind,   sizeof(qn_block_##name), sizeof(qn_panel##kind), SLICE_##kind, \
+                                 unpack, mac##_##sub##_##with_min}; \
         mm(a, &f); \
     }
-#define FORMAT(name, sub, with_min) FN(name, 32, mac32, sub, with_min)
+#define FORMAT(name, sub, with_min) FN(name, 32, mac32, sub, with_min, qn__avx512_panel_##name)
 QN_PANEL_FORMATS_32(FORMAT)
+#undef FORMAT
+#define FORMAT(name, sub, with_min) FN(name, 32, mac32_powers, sub, with_min, panel_powers)
+QN_PANEL_FORMATS_POW2(FORMAT)
 #undef FORMAT
 #define MAC_Q4_K                         mac_halves
 #define MAC_Q5_K                         mac_pairs
 #define MAC_Q6_K                         mac_pairs
 #define MAC_IQ4_XS                       mac_singles
-#define FN_256(name, mac, sub, with_min) FN(name, 256, mac, sub, with_min)
+#define FN_256(name, mac, sub, with_min) FN(name, 256, mac, sub, with_min, qn__avx512_panel_##name)
 #define FORMAT(name, sub, with_min)      FN_256(name, MAC_##name, sub, with_min)
 QN_PANEL_FORMATS_256(FORMAT)
 #undef FORMAT
-#define FORMAT(name, sub, with_min) FN(name, 256, mac_exact, sub, with_min)
+#define FORMAT(name, sub, with_min) FN(name, 256, mac_exact, sub, with_min, qn__avx512_panel_##name)
 QN_PANEL_FORMATS_EXACT(FORMAT)
 #undef FORMAT
 
@@ -365,6 +417,9 @@ void qn__avx512_mm_panel_init(qn_kernels *kernels)
 {
 #define FORMAT(name, sub, with_min) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack32);
     QN_PANEL_FORMATS_32(FORMAT)
+#undef FORMAT
+#define FORMAT(name, sub, with_min) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack32_powers);
+    QN_PANEL_FORMATS_POW2(FORMAT)
 #undef FORMAT
 #define FORMAT(name, sub, with_min) set(&kernels->mm[QN_DTYPE_##name], mm_##name, &pack256);
     QN_PANEL_FORMATS_256(FORMAT)

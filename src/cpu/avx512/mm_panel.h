@@ -39,7 +39,7 @@ typedef void (*qn_panel_fn)(const uint8_t *const *row, size_t at, void *panel);
 /* clang-format off */
 #define QN_PANEL_FORMATS_32(FORMAT) \
     FORMAT(Q4_0, 32, 0) FORMAT(Q4_1, 32, 1) FORMAT(Q5_0, 32, 0) FORMAT(Q5_1, 32, 1) FORMAT(Q8_0, 32, 0) \
-    FORMAT(IQ4_NL, 32, 0) FORMAT(MXFP4, 32, 0)
+    FORMAT(IQ4_NL, 32, 0)
 /* clang-format on */
 /* Floats hold integers below 2^24 exactly: chains of four sub-blocks of Q4_K (4 * 63 * 32 * 15 * 127), of two of
  * Q5_K and Q6_K (2 * 63 * 32 * 31 * 127, 2 * 128 * 16 * 32 * 127), of one of IQ4_XS (32 * 32 * 127 * 127). */
@@ -48,9 +48,13 @@ typedef void (*qn_panel_fn)(const uint8_t *const *row, size_t at, void *panel);
  * because -32 * -4 = 128 does not fit. start[0] and z are of the whole super-block; scale is not used. */
 #define QN_PANEL_FORMATS_EXACT(FORMAT) FORMAT(Q2_K, 16, 1) FORMAT(Q3_K, 16, 0)
 
+/* Blocks of 32 with a power of two as scale. */
+#define QN_PANEL_FORMATS_POW2(FORMAT)  FORMAT(MXFP4, 32, 0)
+
 #define FORMAT(name, sub, with_min)    void qn__avx512_panel_##name(const uint8_t *const *row, size_t at, void *panel);
 /* clang-format off */
 QN_PANEL_FORMATS_32(FORMAT)
+QN_PANEL_FORMATS_POW2(FORMAT)
 QN_PANEL_FORMATS_256(FORMAT)
 QN_PANEL_FORMATS_EXACT(FORMAT)
 /* clang-format on */

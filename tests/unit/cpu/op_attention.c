@@ -47,7 +47,7 @@ static double slope_of(double max, int64_t n_head, int64_t head)
 }
 
 /* One query and head. Returns how far rounding may take the result, relative to the largest value. */
-static double oracle(const attn_case *c, int64_t query, int64_t head, double *out)
+ORACLE static double oracle(const attn_case *c, int64_t query, int64_t head, double *out)
 {
     const int32_t *span = ints_of(&c->spans) + query * span_size(c);
     const int64_t kv = head / (c->n_head / c->n_kv);
@@ -57,17 +57,19 @@ static double oracle(const attn_case *c, int64_t query, int64_t head, double *ou
     const float *q = c->q.value + (query * c->n_head + head) * c->d;
     /* then rows are rounded to integers, see attention.c */
     const bool ints = c->kt != QN_DTYPE_F32 && c->vt != QN_DTYPE_F32;
-    double *score = calloc((size_t)(end + 1), sizeof(double)), max = -INFINITY, sum = 0, reach = 0, step = 0;
+    double *score = calloc((size_t)(end + 1), sizeof(double)), max = -INFINITY, sum = 0, reach = 0, step = 0, qq = 0;
+    const double half_steps = hypot(1 / 32767.0, 1 / 16384.0);
 
+    for (int64_t i = 0; i < c->d; i++) qq += (double)q[i] * q[i];
     for (int64_t j = begin; j < end; j++) {
         score[j] = -INFINITY;
         if (list[j] < 0 || list[j] >= c->n_cells) continue;
         const float *k = c->k.value + (list[j] * c->n_kv + kv) * c->d;
-        double s = 0, size = 0, qq = 0, kk = 0;
+        double s = 0, size = 0, kk = 0;
         for (int64_t i = 0; i < c->d; i++) {
-            s += (double)q[i] * k[i];
-            size += fabs((double)q[i] * k[i]);
-            qq += (double)q[i] * q[i];
+            const double x = (double)q[i] * k[i];
+            s += x;
+            size += fabs(x);
             kk += (double)k[i] * k[i];
         }
         score[j] = s * c->attrs.scale;
@@ -79,7 +81,7 @@ static double oracle(const attn_case *c, int64_t query, int64_t head, double *ou
         }
         reach = fmax(reach, size * fabs((double)c->attrs.scale) * (double)(c->d + 2) * FLT_EPSILON);
         /* half a step in each element, of either sign: four standard deviations of the two together */
-        step = fmax(step, 4 * sqrt(qq * kk / 12) * fabs((double)c->attrs.scale) * hypot(1 / 32767.0, 1 / 16384.0));
+        step = fmax(step, 4 * sqrt(qq * kk / 12) * fabs((double)c->attrs.scale) * half_steps);
         max = fmax(max, score[j]);
     }
     if (c->with_sinks) max = fmax(max, c->sinks.value[head]);
@@ -90,7 +92,8 @@ static double oracle(const attn_case *c, int64_t query, int64_t head, double *ou
     for (int64_t j = begin; j < end && sum > 0; j++) {
         if (score[j] == -INFINITY) continue;
         const float *v = c->v.value + (list[j] * c->n_kv + kv) * c->dv;
-        for (int64_t i = 0; i < c->dv; i++) out[i] += exp(score[j] - max) / sum * v[i];
+        const double weight = exp(score[j] - max) / sum;
+        for (int64_t i = 0; i < c->dv; i++) out[i] += weight * v[i];
     }
     free(score);
     return 2 * reach + (double)(end - begin + 16) * FLT_EPSILON + (ints ? step + 2.0 / 8191 : 0);

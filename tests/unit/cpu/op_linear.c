@@ -23,26 +23,30 @@ static qn_node *build(rig *r, void *ctx)
 }
 
 /* What quantizing a column to qn_act may cost: a step of its block for each weight. */
-static double step_of(const lin_case *c, int64_t col, int64_t k)
+ORACLE static void steps_of(const lin_case *c, int64_t col, double *step)
 {
     const int64_t block = qn__kernels_get(QN_CPU_ref)->mm[c->dtype].act == QN_ACT_256 ? 256 : 32;
-    double lo = 0, hi = 0;
-    for (int64_t i = k / block * block; i < k / block * block + block; i++) {
-        const double x = c->x.value[c->permuted ? i * c->cols + col : col * c->k + i];
-        lo = fmin(lo, x);
-        hi = fmax(hi, x);
+    for (int64_t at = 0; at < c->k; at += block) {
+        double lo = 0, hi = 0;
+        for (int64_t i = at; i < at + block; i++) {
+            const double x = c->x.value[c->permuted ? i * c->cols + col : col * c->k + i];
+            lo = x < lo ? x : lo;
+            hi = x > hi ? x : hi;
+        }
+        for (int64_t i = at; i < at + block; i++) step[i] = (hi - lo) / 254;
     }
-    return (hi - lo) / 254;
 }
 
-static void check(const rig *r, const void *result, size_t bytes, void *ctx)
+ORACLE static void check(const rig *r, const void *result, size_t bytes, void *ctx)
 {
     const lin_case *c = ctx;
     const float *y = result;
     const qn_act_kind act = r->kernels->mm[c->dtype].act;
     const bool quantized = act == QN_ACT_32 || act == QN_ACT_256;
+    double *step = calloc((size_t)c->k + 1, sizeof *step);
     assert_int_equal(bytes, c->cols * c->m * 4);
     for (int64_t col = 0; col < c->cols; col++) {
+        if (quantized) steps_of(c, col, step);
         for (int64_t row = 0; row < c->m; row++) {
             double want = c->bias ? c->b.value[row] : 0, size = fabs(want), bound = 0;
             for (int64_t i = 0; i < c->k; i++) {
@@ -50,7 +54,7 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
                              x = c->x.value[c->permuted ? i * c->cols + col : col * c->k + i];
                 want += w * x;
                 size += fabs(w * x);
-                if (quantized) bound += fabs(w) * step_of(c, col, i) * 0.6;
+                if (quantized) bound += fabs(w) * step[i] * 0.6;
                 if (act == QN_ACT_bf16) bound += fabs(w * x) * 0x1p-17; /* act.h */
                 if (act == QN_ACT_512) bound += fabs(w * x) * (0x1p-17 + 0x1p-15);
             }
@@ -58,6 +62,7 @@ static void check(const rig *r, const void *result, size_t bytes, void *ctx)
                      qn_dtype_get(c->dtype)->name, col * c->m + row);
         }
     }
+    free(step);
 }
 
 static void try_case(lin_case c)

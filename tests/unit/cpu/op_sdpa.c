@@ -47,20 +47,21 @@ static qn_sdpa_sizes sizes_of(const one_case *c)
 
 /* ---- the oracle ------------------------------------------------------------------------------ */
 
-static double at4(const tensor *t, int64_t heads, int64_t rows, int64_t size, int64_t b, int64_t h, int64_t r,
-                  int64_t i)
+/* Row r of [batch, heads, rows, size]. */
+ORACLE static const float *row4(const tensor *t, int64_t heads, int64_t rows, int64_t size, int64_t b, int64_t h,
+                                int64_t r)
 {
-    return (double)t->value[((b * heads + h) * rows + r) * size + i];
+    return t->value + ((b * heads + h) * rows + r) * size;
 }
 
 /* Values are kept as [batch, heads, rows, size] whatever the memory order of the source. */
-static double score(const setup *s, int64_t b, int64_t h, int64_t i, int64_t j, double *slope)
+ORACLE static double score(const setup *s, int64_t b, int64_t h, int64_t i, int64_t j, double *slope)
 {
     const one_case *c = s->c;
+    const float *q = row4(&s->t[Q], c->heads, c->n, c->d, b, h, i),
+                *key = row4(&s->t[K], c->kv_heads, c->m, c->d, b, h / (c->heads / c->kv_heads), j);
     double x = 0;
-    for (int64_t k = 0; k < c->d; k++)
-        x += at4(&s->t[Q], c->heads, c->n, c->d, b, h, i, k) *
-             at4(&s->t[K], c->kv_heads, c->m, c->d, b, h / (c->heads / c->kv_heads), j, k);
+    for (int64_t k = 0; k < c->d; k++) x += (double)q[k] * (double)key[k];
     x *= c->attrs.scale;
     *slope = 1;
     if (c->attrs.softcap > 0) {
@@ -75,7 +76,8 @@ static double score(const setup *s, int64_t b, int64_t h, int64_t i, int64_t j, 
     return x;
 }
 
-static void oracle_row(setup *s, const qn_sdpa_parts *p, int64_t b, int64_t h, int64_t i, double *e, double *slope)
+ORACLE static void oracle_row(setup *s, const qn_sdpa_parts *p, int64_t b, int64_t h, int64_t i, double *e,
+                              double *slope)
 {
     const one_case *c = s->c;
     const int64_t g = h / (c->heads / c->kv_heads), at = (b * c->heads + h) * c->n + i;
@@ -90,30 +92,31 @@ static void oracle_row(setup *s, const qn_sdpa_parts *p, int64_t b, int64_t h, i
     }
     s->lse[at] = sum > 0 ? max + log(sum) : INFINITY;
     for (int64_t j = 0; j < c->m; j++) {
+        const float *v = row4(&s->t[V], c->kv_heads, c->m, c->dv, b, g, j);
         e[j] = exp(e[j] - s->lse[at]);
-        for (int64_t k = 0; k < c->dv; k++) y[k] += e[j] * at4(&s->t[V], c->kv_heads, c->m, c->dv, b, g, j, k);
+        for (int64_t k = 0; k < c->dv; k++) y[k] += e[j] * (double)v[k];
     }
+    if (!s->back) return;
     double delta = s->whole ? -(double)s->t[DY].value[p->lse.offset + at] : 0;
-    double *dy = calloc((size_t)c->dv, 8);
-    for (int64_t k = 0; k < c->dv; k++) {
-        dy[k] = s->whole ? (double)s->t[DY].value[y - s->y + k] : at4(&s->t[DY], c->heads, c->n, c->dv, b, h, i, k);
-        delta += dy[k] * y[k];
-    }
+    const float *dy = s->whole ? s->t[DY].value + (y - s->y) : row4(&s->t[DY], c->heads, c->n, c->dv, b, h, i);
+    const float *q = row4(&s->t[Q], c->heads, c->n, c->d, b, h, i);
+    for (int64_t k = 0; k < c->dv; k++) delta += (double)dy[k] * y[k];
     s->delta[at] = delta;
     for (int64_t j = 0; j < c->m; j++) {
         double *dk = s->dk + b * p->dk.stride[0] + g * p->dk.stride[1] + j * p->dk.stride[2], ds = 0;
         double *dv = s->dv + b * p->dv.stride[0] + g * p->dv.stride[1] + j * p->dv.stride[2];
+        const float *v = row4(&s->t[V], c->kv_heads, c->m, c->dv, b, g, j),
+                    *key = row4(&s->t[K], c->kv_heads, c->m, c->d, b, g, j);
         for (int64_t k = 0; k < c->dv; k++) {
-            ds += dy[k] * at4(&s->t[V], c->kv_heads, c->m, c->dv, b, g, j, k);
-            dv[k] += e[j] * dy[k];
+            ds += (double)dy[k] * (double)v[k];
+            dv[k] += e[j] * (double)dy[k];
         }
         ds = e[j] * (ds - delta) * slope[j] * c->attrs.scale;
         for (int64_t k = 0; k < c->d; k++) {
-            dq[k] += ds * at4(&s->t[K], c->kv_heads, c->m, c->d, b, g, j, k);
-            dk[k] += ds * at4(&s->t[Q], c->heads, c->n, c->d, b, h, i, k);
+            dq[k] += ds * (double)key[k];
+            dk[k] += ds * (double)q[k];
         }
     }
-    free(dy);
 }
 
 static void oracle(setup *s)

@@ -57,6 +57,14 @@ static inline float rng_float(void) /* roughly normal */
     return (float)(s * 1.7);
 }
 
+/* Before a function of a test that no thread but its own has to do with: the thread sanitizer would see nothing there,
+ * but take most of its time for it. */
+#ifdef __SANITIZE_THREAD__
+#define ORACLE __attribute__((no_sanitize_thread))
+#else
+#define ORACLE
+#endif
+
 static inline tensor tensor_new(qn_dtype dtype, qn_shape shape)
 {
     const int64_t numel = qn_shape_numel(&shape), rows = shape.rank ? shape.dim[shape.rank - 1] : 1;
