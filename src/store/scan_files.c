@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/store/scan_files.c -- stores that are folders of GGUF files: those that a user names, LM Studio's, and the cache
- * that llama.cpp had before it took Hugging Face's. */
+/* src/store/scan_files.c -- stores that are folders of GGUF files: those that a user names, and the cache that
+ * llama.cpp had before it took Hugging Face's. */
 #include "store/store.h"
 #include <stdio.h>
 #include <string.h>
@@ -21,33 +21,6 @@ qn_status qn__scan_folder(qn_scan *s)
     for (int i = 0; i < s->places->n_folders; i++, s->rank++)
         QN_TRY(qn__walk_ggufs(s, s->places->folders[i], NULL, QN_STORE_MAX_DEPTH, add_plain, NULL));
     return QN_OK;
-}
-
-/* ---- LM Studio: PUBLISHER/REPO/FILE.gguf ---- */
-
-static qn_status add_published(qn_scan *s, void *ctx, const qn_gguf_seen *file)
-{
-    const char *slash = strchr(file->folder, '/'), *second = slash ? strchr(slash + 1, '/') : NULL;
-    if (!slash) return add_plain(s, ctx, file);
-    const char *base =
-        second ? qn__arena_strndup(s->arena, file->folder, (size_t)(second - file->folder)) : file->folder;
-    if (!base) return QN_FAIL(s->err, nomem, "out of memory: names of models");
-    return qn__store_add_file(s, file, base, true);
-}
-
-static qn_status scan_published(qn_scan *s, const char *folder, const char *name)
-{
-    const char *root = folder ? qn__store_path(s, folder, name) : NULL;
-    s->rank++;
-    return root ? qn__walk_ggufs(s, root, NULL, QN_STORE_MAX_DEPTH, add_published, NULL) : QN_OK;
-}
-
-qn_status qn__scan_lmstudio(qn_scan *s)
-{
-    const qn_store_places *p = s->places;
-    QN_TRY(scan_published(s, p->home, ".lmstudio/models"));
-    QN_TRY(scan_published(s, p->cache_home, "lm-studio/models"));
-    return p->cache_home ? QN_OK : scan_published(s, p->home, ".cache/lm-studio/models");
 }
 
 /* ---- llama.cpp: ORG_REPO_FILE.gguf, and an empty-handed manifest=ORG=REPO=TAG.json that says where ORG ends ---- */

@@ -20,6 +20,9 @@ tr '\n' ' ' <"$1/docs/FORMATS.md" | sed 's/.*## Architectures//; s/Of these, wha
 LC_ALL=C sort -u "$work/out" | sort -u | cmp -s - "$work/listed" || { bad "docs/FORMATS.md does not list what list --archs prints:"; sort -u "$work/out" | diff - "$work/listed"; }
 grep -q "\[$(wc -l <"$work/out") architectures\]" "$1/README.md" || bad "README.md does not say that there are $(wc -l <"$work/out") architectures"
 cp "$work/out" "$work/archs"
+expect 0 "$quern" help synth
+tr ' ,' '\n\n' <"$work/out" | sort -u >"$work/said"
+while read -r arch; do grep -qxF "$arch" "$work/said" || bad "quern help synth does not name $arch"; done <"$work/archs"
 expect 0 "$quern" list --archs --json; tr -d '[]" ,\n' <"$work/out" >"$work/one"; tr -d '\n' <"$work/archs" | cmp -s - "$work/one" || bad "list --archs --json"
 
 model=$work/model.gguf
@@ -109,6 +112,13 @@ mkdir "$lm/pub/Repo-GGUF/folder.gguf"
 : >"$lm/pub/Repo-GGUF/empty-Q4_0.gguf"
 printf 'not a model' >"$lm/pub/Repo-GGUF/text-Q4_0.gguf"
 mkdir "$lm/closed"; chmod 000 "$lm/closed"
+mkdir -p "$work/chosen/pub/Far-GGUF" "$work/pointed/models/pub/Moved-GGUF" "$HOME/.cache/lm-studio"
+cp "$model" "$work/chosen/pub/Far-GGUF/Far-Q4_K_M.gguf"
+cp "$model" "$work/pointed/models/pub/Moved-GGUF/Moved-Q8_0.gguf"
+printf '{"language": {"x": [1]}, "downloadsFolder": "%s", "y": 1}' "$work/chosen" >"$HOME/.lmstudio/settings.json"
+printf '{"downloadsFolder": 3' >"$work/pointed/settings.json" # LM Studio takes its usual folder then
+mkfifo "$HOME/.cache/lm-studio/settings.json"
+printf '%s\n' "$work/pointed" >"$HOME/.lmstudio-home-pointer"
 
 # ---- llama.cpp ----
 mkdir -p "$HOME/.cache/llama.cpp"
@@ -123,7 +133,7 @@ cp "$model" "$(printf '%s/dir/e\033[31m\377.gguf' "$work")"
 d=$work/dir; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do d=$d/d; mkdir "$d"; done; cp "$model" "$d/deep.gguf"
 
 # ---- list ----
-timeout 20 "$quern" list --models-dir "$work/dir" >"$work/list" 2>"$work/err" </dev/null || { bad "list fails"; cat "$work/err"; }
+timeout 240 "$quern" list --models-dir "$work/dir" >"$work/list" 2>"$work/err" </dev/null || { bad "list fails"; cat "$work/err"; }
 row() { # NAME SOURCE TEXT
     grep -E "^$1  +$2 " "$work/list" | grep -qF -- "$3" || { bad "no row \"$1\" of $2 with \"$3\":"; grep -E "^$1  " "$work/list"; }
 }
@@ -150,6 +160,7 @@ row org/badref huggingface "refs/main holds no commit"
 row org/fiforef huggingface "a named pipe";      row org/noref:F16 huggingface yes
 row 'models--\.\.--\.\.' huggingface "no name of a repository"
 row pub/Repo-GGUF:Q4_K_M lmstudio yes;           row pub/Repo-GGUF:Q8_0 lmstudio "half-downloaded"
+row pub/Far-GGUF:Q4_K_M lmstudio yes;            row pub/Moved-GGUF:Q8_0 lmstudio yes
 row pub/Repo-GGUF:fifo-Q4_0 lmstudio "a named pipe"
 row pub/Repo-GGUF:empty-Q4_0 lmstudio "no: empty"
 row pub/Repo-GGUF:text-Q4_0 lmstudio "no: "
@@ -160,7 +171,7 @@ row 'e\\x1b\[31m\\xff' folder yes
 grep -q deep.gguf "$work/list" && bad "a folder of twelve levels is walked through"
 grep -q mmproj "$work/list" && bad "a projector is listed"
 LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$work/list" && bad "a control character is printed"
-expect 0 timeout 20 "$quern" list --json --models-dir "$work/dir"
+expect 0 timeout 240 "$quern" list --json --models-dir "$work/dir"
 grep -q '"name": "org/part-GGUF:Q4_K_M"' "$work/out" || bad "list --json: $(head -c 300 "$work/out")"
 expect 1 "$quern" list --models-dir "$work/none"; one_line "$work/none is no folder"
 
@@ -168,7 +179,7 @@ expect 1 "$quern" list --models-dir "$work/none"; one_line "$work/none is no fol
 run() { # STATUS MODEL [OPTION VALUE]
     status=$1 name=$2
     shift 2
-    expect "$status" timeout 20 "$quern" run "$name" x -n 2 --temp 0 --quiet "$@"
+    expect "$status" timeout 240 "$quern" run "$name" x -n 2 --temp 0 --quiet "$@"
 }
 expect 0 "$quern" run "$model" x -n 2 --temp 0 --quiet; cp "$work/out" "$work/want"
 for name in tiny tiny:latest TINY library/tiny registry.ollama.ai/library/tiny:latest someone/mine:q4 hf.co/bart/Thing-GGUF:Q4_K_M new \

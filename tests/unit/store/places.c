@@ -30,6 +30,10 @@ static void lay_out(void)
     write_text("home/.cache/huggingface/hub/models--o--r/snapshots/" COMMIT "/BF16/c-00001-of-00002.gguf", "GGUF");
     write_text("home/.cache/huggingface/hub/models--o--r/snapshots/" COMMIT "/BF16/c-00002-of-00002.gguf", "GG");
     write_text("home/.lmstudio/models/p/r/r-F16.gguf", "GGUF");
+    char settings[1200];
+    snprintf(settings, sizeof settings, "{\"other\": [1], \"downloadsFolder\": \"%s/chosen\"}", scratch);
+    write_text("home/.lmstudio/settings.json", settings);
+    write_text("chosen/q/s/s-F16.gguf", "GGUF");
     write_text("home/.cache/llama.cpp/manifest=o_o=n=latest.json", "{}");
     write_text("home/.cache/llama.cpp/o_o_n_file-Q8_0.gguf", "GGUF");
     write_text("folder/x.gguf", "GGUF");
@@ -64,6 +68,7 @@ static void found(void **state)
         {"o/r:b-Q4_0", QN_STORE_huggingface, NULL},
         {"o/r:c", QN_STORE_huggingface, NULL},
         {"p/r:F16", QN_STORE_lmstudio, NULL},
+        {"q/s:F16", QN_STORE_lmstudio, NULL}, /* where LM Studio's settings say */
         {"o_o/n:Q8_0", QN_STORE_llamacpp, NULL},
     };
     qn_store *store;
@@ -153,7 +158,7 @@ static void faults(void **state)
             status = qn_store_find(store, "o/r:Q4_0", &m, &err);
             if (status == QN_STATUS_invalid) status = qn_store_find(store, "one", &m, &err);
             if (status == QN_OK) status = qn_store_read_system(m, &system, &err);
-            assert_int_equal(qn_store_n_models(store), 11);
+            assert_int_equal(qn_store_n_models(store), 12);
         }
         const bool failed = books.n_failed > 0;
         qn_free(system);
