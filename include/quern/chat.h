@@ -57,6 +57,7 @@ typedef struct qn_chat_needs {
     bool tools;             /* names of tools appear */
     bool flat_tools;        /* .. when a tool is its function object, without {"type", "function"} around it */
     bool single_types;      /* .. and the type of a parameter is one, not a list */
+    bool whole_tools;       /* .. and each has a description and parameters; those it lacks are given empty */
     bool empty_tools;       /* a conversation without tools is given an empty list of them, not none */
     bool calls;             /* calls of earlier turns appear */
     bool several_calls;     /* .. several in one turn; otherwise each gets a turn of its own */
@@ -208,9 +209,10 @@ typedef struct qn_chat_constraint {
  *
  * Arguments satisfy the tool's schema. Of a tool with "strict": true whatever cannot be held is an error; of others it
  * is widened (qn_grammar_n_widened). A call that begins with no mark (Llama 3) is known by how its JSON begins: with
- * the name of a tool, or with a key that calls have; with auto and none content does not begin so. *out is NULL where
- * nothing is to be held, which also is so with auto and none where turns are messages with channels. tok may be NULL:
- * all marks are text then. prompt as for a reader.
+ * the name of a tool, or with a key that calls have; with auto and none content does not begin so. Where turns are
+ * messages with headers (gpt-oss), a recipient in a header is the mark: with auto it is a tool that there is, with none
+ * there is no recipient. *out is NULL where nothing is to be held. tok may be NULL: all marks are text then. prompt as
+ * for a reader.
  *
  * invalid for tools that are none and a choice that is not among them; unsupported where a choice is forced and the
  * template's syntax was not found, or with the keyword that cannot be held; and as qn_grammar_create_schema. */

@@ -213,6 +213,10 @@ typedef enum qn_sampler_link {
     /* clang-format on */
 } qn_sampler_link;
 
+/* The letter of a row's name of len bytes, in which - and _ are the same, or of one of llama.cpp's other names for it
+ * ("typ_p", "temp"), or of the letter itself; 0: there is none. */
+QN_API char qn_sampler_letter(const char *name, size_t len);
+
 typedef struct qn_logit_bias {
     qn_token token;
     float bias;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/fuzz/fuzz_schema.c -- the first byte is options, the second a seed, the rest a JSON schema. Whatever it is, it
  * is refused with a line of text or becomes a grammar in which some token can always follow where an output cannot end,
- * and what is drawn by it and ends is JSON. Broken promises trap; leaks and bad accesses are the sanitizers' business.
- */
+ * and what is drawn by it and ends is JSON, or a value written in one of the other ways that models have. Broken
+ * promises trap; leaks and bad accesses are the sanitizers' business. */
+#include "text/grammar/grammar.h"
+#include "text/jinja/value.h"
+
 #include <quern/grammar.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +14,28 @@
 #include "require.h"
 
 #define MAX_TOKENS 60
+
+enum { WIDEN = 1, OBJECT = 2, WHOLE_FRACTIONS = 4, DIALECT = 8 }; /* and which, in the next two bits */
+
+static const qn_dialect dialects[] = {
+    {.null = "None", .yes = "True", .no = "False", .quote = "'", .token = QN_TOKEN_NONE, .never = "'\\", .escapes = ""},
+    {.null = "None",
+     .yes = "True",
+     .no = "False",
+     .quote = "'",
+     .token = QN_TOKEN_NONE,
+     .never = "'\\",
+     .escapes = "''\\\\\nn"},
+    {.null = "null",
+     .yes = "true",
+     .no = "false",
+     .quote = "<|\"|>",
+     .token = QN_TOKEN_NONE,
+     .never = "<",
+     .escapes = "",
+     .lines = true,
+     .bare_keys = true},
+};
 
 static qn_tokenizer *tok;
 static qn_grammar *json;
@@ -42,7 +67,7 @@ static qn_token draw(const uint32_t *mask, uint32_t *seed)
     return -1;
 }
 
-static void generate(const qn_grammar *g, uint32_t seed)
+static void generate(const qn_grammar *g, uint32_t seed, bool is_json)
 {
     qn_matcher *m;
     const uint32_t *mask;
@@ -51,7 +76,7 @@ static void generate(const qn_grammar *g, uint32_t seed)
     qn_matcher_reset(any);
     for (int i = 0; i < MAX_TOKENS; i++) {
         const bool may_end = qn_matcher_may_end(m);
-        REQUIRE(!may_end || qn_matcher_may_end(any));
+        REQUIRE(!may_end || !is_json || qn_matcher_may_end(any));
         REQUIRE(qn_matcher_mask(m, &mask, &err) == QN_OK);
         const qn_token t = draw(mask, &seed);
         REQUIRE(t >= 0);
@@ -60,9 +85,28 @@ static void generate(const qn_grammar *g, uint32_t seed)
             break;
         }
         REQUIRE(qn_matcher_accept(m, t, &err) == QN_OK);
-        REQUIRE(qn_matcher_accept(any, t, &err) == QN_OK);
+        REQUIRE(!is_json || qn_matcher_accept(any, t, &err) == QN_OK);
     }
     qn_matcher_destroy(m);
+}
+
+static qn_status create_in(const qn_dialect *d, const char *text, const qn_schema_options *options, qn_grammar **out,
+                           qn_error *err)
+{
+    qn_heap heap = {.max_bytes = 4 << 20, .err = err};
+    qn_grammar *g = qn__grammar_new(err);
+    REQUIRE(g);
+    qn__arena_init(&heap.arena, 0);
+    const qn_val value = qn__parse_json(&heap, text, strlen(text), false);
+    qn_status status = heap.status;
+    if (status == QN_OK) status = qn__grammar_add_schema(g, "root", &value, options, d, NULL, err);
+    if (status == QN_OK) status = qn__grammar_complete(g, "root", NULL, err);
+    qn__arena_deinit(&heap.arena);
+    if (status == QN_OK)
+        *out = g;
+    else
+        qn_grammar_destroy(g);
+    return status;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -74,10 +118,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!text) return 0;
     memcpy(text, data + 2, size - 2);
     text[size - 2] = '\0';
-    const qn_schema_options options = {.widen = data[0] & 1, .object = data[0] & 2, .whole_fractions = data[0] & 4};
+    const qn_schema_options options = {.widen = data[0] & WIDEN,
+                                       .object = data[0] & OBJECT,
+                                       .whole_fractions = data[0] & WHOLE_FRACTIONS};
+    const bool is_json = !(data[0] & DIALECT);
     qn_grammar *g = NULL;
     qn_error err = {0};
-    const qn_status status = qn_grammar_create_schema(text, &options, &g, &err);
+    const qn_dialect *d = &dialects[(data[0] >> 4) % (sizeof dialects / sizeof *dialects)];
+    const qn_status status =
+        is_json ? qn_grammar_create_schema(text, &options, &g, &err) : create_in(d, text, &options, &g, &err);
     free(text);
     if (status != QN_OK) {
         REQUIRE(err.status == status && err.text[0] && !strchr(err.text, '\n') && !g);
@@ -86,7 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     for (int32_t i = 0; i < qn_grammar_n_widened(g); i++) REQUIRE(options.widen && qn_grammar_widened(g, i)[0] == '#');
-    generate(g, data[1]);
+    generate(g, data[1], is_json);
     qn_grammar_destroy(g);
     return 0;
 }

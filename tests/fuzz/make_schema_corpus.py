@@ -21,6 +21,8 @@ def main():
         bits = sum(bit for letter, bit in (("w", 1), ("o", 2), ("f", 4)) if letter in options)
         open(os.path.join(OUT, f"row-{n:03d}"), "wb").write(bytes([bits, n % 256]) + line[line.index(" ") + 1:].strip().encode())
         n += 1
+        if options == "" and n % 3 == 0:  # in the ways of writing that are no JSON
+            open(os.path.join(OUT, f"way-{n:03d}"), "wb").write(bytes([8 | n // 3 % 3 << 4, n % 256]) + line[2:].strip().encode())
 
 
 main()

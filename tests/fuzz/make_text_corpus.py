@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the seed corpora of fuzz_grammar and fuzz_template: corpus/NAME/*. Run it after changing it; needs no package.
+"""Writes the seed corpora of fuzz_grammar, fuzz_template and fuzz_conversation: corpus/NAME/*. Run it after changing it; needs no package.
 
 fuzz_grammar/*    switches, GBNF up to a zero byte, steps: a byte a token, every fifth a byte of text
-fuzz_template/*   even byte: a template; odd byte: which template, messages, tools, kwargs, each up to a zero byte
+fuzz_template/*   a template
+fuzz_conversation/*   which template, then messages, tools, kwargs, each up to a zero byte
 """
 import json
 import os
@@ -73,7 +74,7 @@ TEMPLATES = {
     "unicode": "{{ '\u00e9\u00df\U0001f600' | upper }}{{ '\u0130'.lower() }}", "cycler": "{% set c = cycler(1, 2) %}{{ c.next() }}{{ c.current }}",
 }
 for name, source in TEMPLATES.items():
-    write("fuzz_template", "t-" + name, b"\0" + source.encode())
+    write("fuzz_template", name, source.encode())
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1, \"y\": [\"a\"]}"}}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}]
@@ -91,5 +92,5 @@ CONVERSATIONS = {
 for name, (messages, tools, kwargs) in CONVERSATIONS.items():
     text = b"[{" if messages is None else json.dumps(messages).encode()
     for i in range(4):
-        write("fuzz_template", "c-%s-%d" % (name, i), bytes([1, i]) + text + b"\0" + (json.dumps(tools).encode() if tools else b"") +
+        write("fuzz_conversation", "%s-%d" % (name, i), bytes([i]) + text + b"\0" + (json.dumps(tools).encode() if tools else b"") +
               b"\0" + (json.dumps(kwargs).encode() if kwargs else b""))

@@ -2,7 +2,6 @@
 /* src/text/chat/constrain.c -- tool_choice and response_format as one grammar: reasoning as it comes, then content,
  * calls in the model's own syntax, or JSON by a schema. */
 #include "text/chat/constrain.h"
-#include "text/chat/derive.h"
 #include "text/utf8.h"
 
 #include <stdarg.h>
@@ -24,20 +23,19 @@ int qn__constrain_rule(qn_constrain *c) { return c->n_rules++; }
 
 /* ---- marks at the beginning and the end ---------------------------------------------------------------------- */
 
-static bool is_eog_mark(const qn_constrain *c, const char *s, size_t n)
+bool qn__is_eog_mark(const qn_constrain *c, const char *s, size_t n)
 {
     const qn_token token = c->tok ? qn_tokenizer_find(c->tok, s, n) : QN_TOKEN_NONE;
     return token != QN_TOKEN_NONE && qn_tokenizer_is_eog(c->tok, token);
 }
 
-/* Behind the last call, up to what ends a generation. */
-static void put_last(qn_constrain *c, qn_mark_id id)
+void qn__put_last(qn_constrain *c, qn_mark_id id)
 {
     const qn_mark *m = &c->found->marks[id];
     size_t n = 0;
     while (n < (size_t)m->n_text) {
         const size_t len = qn__mark_atom(m->text + n, (size_t)m->n_text - n);
-        if (is_eog_mark(c, m->text + n, len)) break;
+        if (qn__is_eog_mark(c, m->text + n, len)) break;
         n += len;
     }
     while (n && qn__sym_is_space((unsigned char)m->text[n - 1])) n--;
@@ -104,13 +102,7 @@ static void put_think(qn_constrain *c, bool no_reasoning)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
-typedef struct tool {
-    qn_val name, parameters;
-    bool strict;
-    int rule;
-} tool;
-
-static void tool_rule(qn_constrain *c, tool *t)
+static void tool_rule(qn_constrain *c, qn_constrain_tool *t)
 {
     const bool json = c->found->syntax->read == qn__read_json;
     const bool plain =
@@ -118,6 +110,7 @@ static void tool_rule(qn_constrain *c, tool *t)
     c->strict = t->strict;
     c->root = t->parameters;
     const int arguments = json || plain ? qn__json_rule(c, t->parameters, true) : qn__arguments_rule(c, t->parameters);
+    t->arguments = arguments;
     t->rule = qn__constrain_rule(c);
     PUT(c, "\nr%d ::= ", t->rule);
     if (json) qn__put_mark(c, QN_MARK_object_open);
@@ -129,7 +122,7 @@ static void tool_rule(qn_constrain *c, tool *t)
 
 /* Behind the mark that the first call begins with: rule "calls-rest"; and "calls" with that mark, at the turn's start.
  */
-static void calls_rules(qn_constrain *c, tool *tools, int n, bool several)
+static void calls_rules(qn_constrain *c, qn_constrain_tool *tools, int n, bool several)
 {
     const qn_found *f = c->found;
     static const qn_mark_id open[] = {QN_MARK_section_open, QN_MARK_call_open, QN_MARK_array_open};
@@ -154,9 +147,9 @@ static void calls_rules(qn_constrain *c, tool *tools, int n, bool several)
     if (f->array) qn__put_mark(c, QN_MARK_array_close);
     if (f->marks[QN_MARK_section_close].n) {
         qn__put_mark(c, QN_MARK_call_close);
-        put_last(c, QN_MARK_section_close);
+        qn__put_last(c, QN_MARK_section_close);
     } else {
-        put_last(c, QN_MARK_call_close);
+        qn__put_last(c, QN_MARK_call_close);
     }
     PUT(c, "\"\"\ncalls ::= ");
     put_first(c, open, f->array ? 3 : 2, true);
@@ -232,7 +225,7 @@ static void forbid(qn_constrain *c, bare_node *nodes, int *n, const char *text, 
 
 /* A call without a mark is known by how its JSON begins: with the name of a tool, or a key that only calls have. Rule
  * "bare": content that does not begin so. */
-static void bare_rules(qn_constrain *c, const tool *tools, int n_tools)
+static void bare_rules(qn_constrain *c, const qn_constrain_tool *tools, int n_tools)
 {
     static const char *const before[] = {"\1{\1\"", "\1[\1{\1\""};
     static const char *const keys[] = {"arguments\"", "parameters\"", "type\"\1:\1\"function\""};
@@ -247,10 +240,12 @@ static void bare_rules(qn_constrain *c, const tool *tools, int n_tools)
             if (!text.failed) forbid(c, nodes, &n, text.data, text.len);
         }
         for (int i = 0; i < n_tools && qn__constraining(c); i++) {
+            const char *key = c->found->name_key;
             qn__str_clear(&text);
-            qn__str_printf(&text, "%s%s\"\1:\1\"", before[b], c->found->name_key);
+            qn__str_puts(&text, before[b]);
+            if (key) qn__str_printf(&text, "%s\"\1:\1\"", key);
             qn__str_append(&text, tools[i].name.s->data, tools[i].name.s->n);
-            qn__str_putc(&text, '"');
+            qn__str_puts(&text, key ? "\"" : "\"\1:");
             if (!text.failed) forbid(c, nodes, &n, text.data, text.len);
         }
     }
@@ -292,11 +287,11 @@ static void put_response(qn_constrain *c, const char *schema)
     PUT(c, "\nresponse ::= ");
     put_first(c, open, 1, true);
     PUT(c, "j%d ", rule);
-    put_last(c, QN_MARK_turn_close);
+    qn__put_last(c, QN_MARK_turn_close);
 }
 
 /* All tools, or the one of that name. */
-static int pick(qn_constrain *c, const char *name, tool *out)
+static int pick(qn_constrain *c, const char *name, qn_constrain_tool *out)
 {
     const qn_val list = c->reader->tools;
     int n = 0;
@@ -306,9 +301,9 @@ static int pick(qn_constrain *c, const char *name, tool *out)
         const qn_val f = qn__member(list.l->items[i], "function"), strict = qn__member(f, "strict");
         const qn_val own = qn__member(f, "name");
         if (!qn__is_str(own) || (name && !qn__str_is(own, name))) continue;
-        out[n++] = (tool){.name = own,
-                          .parameters = qn__member(f, "parameters"),
-                          .strict = strict.type == QN_VAL_bool && strict.b};
+        out[n++] = (qn_constrain_tool){.name = own,
+                                       .parameters = qn__member(f, "parameters"),
+                                       .strict = strict.type == QN_VAL_bool && strict.b};
     }
     if (!n && name) qn__constrain_fail(c, QN_STATUS_invalid, "tool_choice: there is no tool \"%.60s\"", name);
     return n;
@@ -330,7 +325,7 @@ static bool put_root(qn_constrain *c, const qn_chat_constraint *o)
 {
     const choice_kind choice = choice_of(o);
     const qn_found *f = c->found;
-    tool *tools = qn__heap_alloc(&c->reader->heap, MAX_TOOLS * sizeof *tools);
+    qn_constrain_tool *tools = qn__heap_alloc(&c->reader->heap, MAX_TOOLS * sizeof *tools);
     const int n = tools ? pick(c, choice == CHOICE_named ? o->tool_choice : NULL, tools) : 0;
     const bool forced = choice == CHOICE_required || choice == CHOICE_named;
     if (forced && !f->syntax)
@@ -339,17 +334,22 @@ static bool put_root(qn_constrain *c, const qn_chat_constraint *o)
     if (forced && !n) qn__constrain_fail(c, QN_STATUS_invalid, "tool_choice: there are no tools");
     const bool calls = f->syntax && n && choice != CHOICE_none;
     const bool free_content = !forced && !o->response_schema;
-    if (free_content && (!f->syntax || !n || (f->bare && !f->name_key) || f->thought_channel)) return false;
+    if (free_content && (!f->syntax || !n)) return false;
     if (!qn__constraining(c)) return false;
-    if (calls) calls_rules(c, tools, n, !o->single_call && c->reader->several_calls);
+    const bool several = !o->single_call && c->reader->several_calls;
+    if (calls) calls_rules(c, tools, n, several);
     if (o->response_schema && !forced) put_response(c, o->response_schema);
     if (free_content && f->bare) bare_rules(c, tools, n);
+    const bool channels = free_content && f->thought_channel;
+    if (channels && !qn__channel_rules(c, tools, calls ? n : 0, several)) return false;
     PUT(c, "\nroot ::= ");
-    put_think(c, o->no_reasoning);
+    if (!channels) put_think(c, o->no_reasoning);
     if (forced)
         PUT(c, "calls");
     else if (o->response_schema)
         PUT(c, calls ? "( response | calls )" : "response");
+    else if (channels)
+        PUT(c, "now");
     else if (f->bare)
         PUT(c, calls ? "( bare | calls )" : "bare");
     else

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* src/text/chat/constrain.h -- a grammar of a model's own syntax being made: GBNF text for what stands around values
- * (constrain.c), rules for texts that end with a mark (until.c), and values by the tools' schemas (constrain_values.c).
- */
+ * (constrain.c, constrain_channels.c), rules for texts that end with a mark (until.c), and values by the tools' schemas
+ * (constrain_values.c). */
 #ifndef QN_TEXT_CHAT_CONSTRAIN_H
 #define QN_TEXT_CHAT_CONSTRAIN_H
 
-#include "text/chat/reader.h"
+#include "text/chat/derive.h"
 #include "text/grammar/grammar.h"
 
 typedef struct qn_constrain {
@@ -21,6 +21,13 @@ typedef struct qn_constrain {
     qn_status status; /* sticky */
 } qn_constrain;
 
+typedef struct qn_constrain_tool {
+    qn_val name, parameters;
+    bool strict;
+    int rule;      /* of a call, from its name on */
+    int arguments; /* .. of its arguments, where they are JSON */
+} qn_constrain_tool;
+
 static inline bool qn__constraining(const qn_constrain *c) { return c->status == QN_OK && !c->text.failed; }
 void qn__constrain_fail(qn_constrain *c, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
 int qn__constrain_rule(qn_constrain *c); /* the number of a new rule, whose name is "rN" */
@@ -29,8 +36,19 @@ int qn__constrain_rule(qn_constrain *c); /* the number of a new rule, whose name
 /* Literal text, marks in it that are tokens as these; `id` and digits as wildcards. */
 void qn__put_literal(qn_constrain *c, const char *s, size_t n, bool digits);
 void qn__put_mark(qn_constrain *c, qn_mark_id id);
+/* The token that a mark's text is; QN_TOKEN_NONE: plain text. */
+qn_token qn__mark_token(const qn_constrain *c, const char *s, size_t n);
 /* Any text up to and with a text, which may be a token. `ends`: it may also end before. Appends a reference. */
 void qn__put_until(qn_constrain *c, const char *end, size_t n, bool ends);
+/* Any text, or none, in which neither of the two comes. Appends a reference. */
+void qn__put_without(qn_constrain *c, qn_slice one, qn_slice other);
+/* A mark behind the last call, up to what ends a generation. */
+void qn__put_last(qn_constrain *c, qn_mark_id id);
+bool qn__is_eog_mark(const qn_constrain *c, const char *s, size_t n);
+
+/* Messages with headers: what may come now, rule "messages", in which these tools are called (n_tools 0: none is).
+ * False where that cannot be held from here on. */
+bool qn__channel_rules(qn_constrain *c, const qn_constrain_tool *tools, int n_tools, bool several);
 
 /* A JSON value by a schema, by its rule's number. */
 int qn__json_rule(qn_constrain *c, qn_val schema, bool object);

@@ -7,25 +7,14 @@
 #define MAX_DEPTH      12
 #define MAX_PROPERTIES 200
 
-/* Keywords that hold in every syntax; strict tools with others are refused where values are not JSON. */
-static const char *const held[] = {"type",        "properties", "required",
-                                   "items",       "enum",       "const",
-                                   "$ref",        "$defs",      "title",
-                                   "description", "default",    "definitions",
-                                   "$schema",     "$id",        "$comment",
-                                   "examples",    "strict",     "additionalProperties"};
-/* Those of one type, which a rule of its own holds. */
-static const char *const of_text[] = {"pattern", "format", "minLength", "maxLength"};
-static const char *const of_number[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
-static const char *const of_list[] = {"minItems", "maxItems"};
-#define HAS(schema, words) has_word(schema, words, sizeof(words) / sizeof *(words))
-
-static bool has_word(qn_val schema, const char *const *words, size_t n)
-{
-    for (size_t i = 0; schema.type == QN_VAL_dict && i < n; i++)
-        if (qn__dict_find(schema.d, words[i], NULL)) return true;
-    return false;
-}
+/* Keywords that say nothing of a value. */
+static const char *const annotations[] = {"title",    "description", "default", "$schema",     "$id",       "$comment",
+                                          "examples", "strict",      "$defs",   "definitions", "deprecated"};
+/* Those of the arguments of a call as a whole. */
+static const char *const of_call[] = {"type", "properties", "required", "additionalProperties", "$ref"};
+/* .. and of values that are tags within tags. */
+static const char *const of_tags[] = {"type", "properties", "required", "additionalProperties",
+                                      "$ref", "items",      "minItems", "maxItems"};
 
 static bool is_one_of(qn_val key, const char *const *words, size_t n)
 {
@@ -35,18 +24,29 @@ static bool is_one_of(qn_val key, const char *const *words, size_t n)
 }
 #define IS_ONE_OF(key, words) is_one_of(key, words, sizeof(words) / sizeof *(words))
 
-/* typed: a keyword of one type is held. */
-static void check_strict(qn_constrain *c, qn_val schema, bool typed)
+/* A strict tool's schema has no other keywords. */
+static void check_strict(qn_constrain *c, qn_val schema, const char *const *words, size_t n)
 {
     for (uint32_t i = 0; c->strict && schema.type == QN_VAL_dict && i < schema.d->n; i++) {
         const qn_val key = schema.d->keys[i];
-        const bool known = IS_ONE_OF(key, held) ||
-                           (typed && (IS_ONE_OF(key, of_text) || IS_ONE_OF(key, of_number) || IS_ONE_OF(key, of_list)));
-        if (!known)
+        if (!IS_ONE_OF(key, annotations) && !is_one_of(key, words, n))
             qn__constrain_fail(c, QN_STATUS_unsupported,
                                "\"%.40s\" in a strict tool's schema: this model's syntax of calls cannot hold it",
                                schema.d->keys[i].s->data);
     }
+}
+#define CHECK_STRICT(c, schema, words) check_strict(c, schema, words, sizeof(words) / sizeof *(words))
+
+/* Any text does for it: what is read as something else is that rightly. */
+static bool any_text_does(qn_val schema)
+{
+    for (uint32_t i = 0; schema.type == QN_VAL_dict && i < schema.d->n; i++) {
+        const qn_val key = schema.d->keys[i], v = schema.d->values[i];
+        if (!IS_ONE_OF(key, annotations) && !qn__str_is(key, "type")) return false;
+        for (uint32_t k = 0; qn__str_is(key, "type") && v.type == QN_VAL_list && k < v.l->n; k++)
+            if (qn__str_is(v.l->items[k], "integer")) return false;
+    }
+    return schema.type != QN_VAL_bool || schema.b;
 }
 
 /* A schema that stands alone: with the definitions of the whole, and of `type` where that is given. */
@@ -82,186 +82,132 @@ static bool rule_name(qn_constrain *c, int number, char name[16])
     return good;
 }
 
-/* A string as it is, in which `without` does not come. */
-static int text_rule(qn_constrain *c, qn_val schema, const char *pattern, const char *without, size_t n_without)
+static int add_schema(qn_constrain *c, qn_vdict *d, bool object, const qn_dialect *dialect, bool *empty)
 {
     const int number = qn__constrain_rule(c);
     char name[16];
-    const qn_vdict *d = alone(c, schema, "string");
-    char *end = qn__arena_strndup(&c->reader->heap.arena, without ? without : "", n_without);
-    if (!end) qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
-    if (!d || !end || !rule_name(c, number, name) || !qn__constraining(c)) return number;
-    const qn_val value = qn__of_dict((qn_vdict *)d);
-    const qn_status status = qn__grammar_add_text(c->g, name, &value, pattern, end, c->err);
+    if (!d || !rule_name(c, number, name)) return number;
+    const qn_val value = qn__of_dict(d);
+    const qn_schema_options options = {.widen = !c->strict, .object = object};
+    const qn_status status =
+        qn__constraining(c) ? qn__grammar_add_schema(c->g, name, &value, &options, dialect, empty, c->err) : QN_OK;
     if (status != QN_OK) c->status = status;
     return number;
 }
 
 int qn__json_rule(qn_constrain *c, qn_val schema, bool object)
 {
+    return add_schema(c, alone(c, schema, NULL), object, NULL, NULL);
+}
+
+/* ---- texts between marks ------------------------------------------------------------------------------------- */
+
+/* A text as the reader takes it: white space around it may belong to the marks. */
+static const char between_tags[] = "^(?:[^\\x00-\\x20](?:[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]*[^\\x00-\\x20])?)?$";
+
+/* What is read as a value of another type, where one may stand. */
+static const char *not_a_text(qn_constrain *c, int types)
+{
+    static const struct {
+        int type;
+        const char *pattern;
+    } rows[] = {{QN_TYPE_null, "|null|None"},
+                {QN_TYPE_boolean, "|true|false|True|False"},
+                {QN_TYPE_number, "|-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"},
+                {QN_TYPE_array, "|[\\[(][^]*"},
+                {QN_TYPE_object, "|\\{[^]*"}};
+    qn_str s = {0};
+    if (!(types & ~QN_TYPE_string)) return NULL;
+    qn__str_puts(&s, "^(?:");
+    for (size_t i = 0, n = 0; i < sizeof rows / sizeof *rows; i++)
+        if (types & rows[i].type) qn__str_puts(&s, rows[i].pattern + (n++ == 0));
+    qn__str_puts(&s, ")$");
+    const char *kept = s.failed ? NULL : qn__arena_strndup(&c->reader->heap.arena, s.data, s.len);
+    qn__str_deinit(&s);
+    if (!kept) qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
+    return kept;
+}
+
+/* The strings that satisfy a schema, as they are; types: what else is read in their place. */
+static int text_rule(qn_constrain *c, qn_val schema, int types, const char *without, size_t n_without, bool *empty)
+{
     const int number = qn__constrain_rule(c);
     char name[16];
-    qn_vdict *d = alone(c, schema, NULL);
-    if (!d || !rule_name(c, number, name)) return number;
-    const qn_val value = qn__of_dict(d);
-    const qn_schema_options options = {.widen = !c->strict, .object = object};
-    const qn_status status = qn__constraining(c) ? qn__grammar_add_schema(c->g, name, &value, &options, c->err) : QN_OK;
+    const qn_vdict *d = alone(c, schema, "string");
+    const char *end = qn__arena_strndup(&c->reader->heap.arena, without, n_without);
+    const qn_text_form form = {between_tags, not_a_text(c, types), end};
+    if (!end) qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
+    if (!d || !rule_name(c, number, name) || !qn__constraining(c)) return number;
+    const qn_val value = qn__of_dict((qn_vdict *)d);
+    const qn_status status = qn__grammar_add_text(c->g, name, &value, &form, empty, c->err);
     if (status != QN_OK) c->status = status;
     return number;
 }
 
-/* ---- literals ------------------------------------------------------------------------------------------------ */
+/* The values of a schema that are no strings, as JSON. */
+static int other_rule(qn_constrain *c, qn_val schema, bool *empty)
+{
+    static const char *const all[] = {"null", "boolean", "number", "array", "object"};
+    qn_heap *h = &c->reader->heap;
+    const qn_val said = qn__member(schema, "type");
+    qn_vdict *d = alone(c, schema, NULL);
+    qn_vlist *types = qn__list_new(h, QN_LIST_list, 0);
+    for (uint32_t i = 0; types && said.type == QN_VAL_list && i < said.l->n; i++)
+        if (!qn__str_is(said.l->items[i], "string")) qn__list_add(h, types, said.l->items[i]);
+    for (size_t i = 0; types && !qn__given(said) && i < sizeof all / sizeof *all; i++)
+        qn__list_add(h, types, qn__text_val(h, all[i]));
+    if (!d || !types) return 0;
+    *empty = types->n == 0;
+    if (*empty) return 0;
+    qn__put(h, d, "type", qn__of_list(types));
+    return add_schema(c, d, false, NULL, empty);
+}
 
-static int value_rule(qn_constrain *c, qn_val schema, int depth);
-static int members_rule(qn_constrain *c, qn_val schema, int depth, bool call);
+/* A strict tool's value where texts stand as they are: "( jN | jM ) ". only_text: nothing else may stand there. */
+static void put_text_or_other(qn_constrain *c, qn_val schema, int types, bool only_text, const char *end, size_t n)
+{
+    bool no_text = true, no_other = true;
+    int other = 0;
+    const int read_as = only_text ? QN_TYPE_string : types ? types : QN_TYPE_any;
+    const int text = text_rule(c, schema, read_as, end, n, &no_text);
+    if (!only_text && (read_as & ~QN_TYPE_string)) other = other_rule(c, schema, &no_other);
+    if (!qn__constraining(c)) return;
+    if (no_text && no_other)
+        qn__constrain_fail(c, QN_STATUS_invalid, "a strict tool's schema: no text can satisfy what it asks of a value");
+    if (!no_text && !no_other)
+        PUT(c, "( j%d | j%d ) ", text, other);
+    else
+        PUT(c, "j%d ", no_text ? other : text);
+}
+
+/* ---- literals ------------------------------------------------------------------------------------------------ */
 
 static bool is_python(const qn_constrain *c) { return c->found->syntax->read == qn__read_python; }
 
-static void put_string(qn_constrain *c, const char *s, size_t n)
-{
-    if (is_python(c)) {
-        qn__put_literal(c, "'", 1, false);
-        qn_str escaped = {0};
-        for (size_t i = 0; i < n; i++) {
-            if (!c->found->raw_strings && (s[i] == '\'' || s[i] == '\\')) qn__str_putc(&escaped, '\\');
-            qn__str_putc(&escaped, s[i]);
-        }
-        c->text.failed |= escaped.failed;
-        qn__put_literal(c, escaped.data ? escaped.data : "", escaped.len, false);
-        qn__str_deinit(&escaped);
-        qn__put_literal(c, "'", 1, false);
-        return;
-    }
-    qn__put_mark(c, QN_MARK_quote);
-    qn__put_literal(c, s, n, false);
-    qn__put_mark(c, QN_MARK_quote);
-}
-
-static void put_value(qn_constrain *c, qn_val v)
-{
-    const bool python = is_python(c);
-    if (qn__is_str(v)) {
-        put_string(c, v.s->data, v.s->n);
-    } else if (v.type == QN_VAL_bool || v.type == QN_VAL_none) {
-        PUT(c, "\"%s\" ",
-            v.type == QN_VAL_none ? (python ? "None" : "null")
-            : python              ? (v.b ? "True" : "False")
-                                  : (v.b ? "true" : "false"));
-    } else {
-        qn_vbuf b = {.h = &c->reader->heap};
-        qn__print_json(&b, v, &(qn_json_style){.indent = -1});
-        const qn_val text = qn__buf_val(&b);
-        if (qn__is_str(text)) qn__put_literal(c, text.s->data, text.s->n, false);
-    }
-}
-
-/* A string by the rule of a strict tool's keywords; -1: any. */
-static void put_string_by(qn_constrain *c, int rule)
+/* A value written as a literal. */
+static int value_rule(qn_constrain *c, qn_val schema)
 {
     const qn_mark *q = &c->found->marks[QN_MARK_quote];
-    if (rule >= 0) {
-        if (is_python(c)) PUT(c, "\"'\" j%d \"'\" ", rule);
-        if (is_python(c)) return;
-        qn__put_mark(c, QN_MARK_quote);
-        PUT(c, "j%d ", rule);
-        qn__put_mark(c, QN_MARK_quote);
-        return;
+    static const char escapes[] = "''\\\\\nn\rr\tt";
+    char *quote = qn__arena_strndup(&c->reader->heap.arena, q->text ? q->text : "", (size_t)q->n_text);
+    if (!quote) {
+        qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
+        return 0;
     }
-    if (is_python(c)) {
-        PUT(c, "\"'\" [^'\\\\\\x00-\\x1f]* \"'\" ");
-        return;
-    }
-    qn__put_mark(c, QN_MARK_quote);
-    qn__put_until(c, q->text, (size_t)q->n_text, false);
-}
-
-/* Elements in brackets, as many as a strict tool asks for. */
-static void put_list(qn_constrain *c, qn_val schema, int element)
-{
-    const qn_val least = qn__member(schema, "minItems"), most = qn__member(schema, "maxItems");
-    int64_t min = c->strict && least.type == QN_VAL_int ? least.i : 0;
-    const int64_t max = c->strict && most.type == QN_VAL_int ? most.i : -1;
-    if (min < 0) min = 0;
-    if (max >= 0 && max < min) qn__constrain_fail(c, QN_STATUS_invalid, "a tool's schema: maxItems is below minItems");
-    PUT(c, "\"[\" ");
-    if (max != 0) {
-        PUT(c, min ? "r%d (\",\" \" \"? r%d){%lld," : "( r%d (\",\" \" \"? r%d){%lld,", element, element,
-            (long long)(min ? min - 1 : 0));
-        if (max > 0) PUT(c, "%lld", (long long)max - 1);
-        PUT(c, min ? "} " : "} )? ");
-    }
-    PUT(c, "\"]\" ");
-}
-
-/* parts: the rules of an object, an element, a text, a number; -1: any text, any number. */
-static void put_types(qn_constrain *c, qn_val schema, int types, int depth, const int parts[4])
-{
-    const bool python = is_python(c);
-    bool any = false;
-    for (int bit = 1; bit <= QN_TYPE_null; bit <<= 1) {
-        if (!(types & bit)) continue;
-        if (any) PUT(c, "| ");
-        any = true;
-        switch (bit) {
-        case QN_TYPE_string: put_string_by(c, parts[2]); break;
-        case QN_TYPE_number:
-            if (parts[3] >= 0)
-                PUT(c, "j%d ", parts[3]);
-            else
-                PUT(c, qn__str_is(qn__member(schema, "type"), "integer") ? "plain-integer " : "plain-number ");
-            break;
-        case QN_TYPE_boolean: PUT(c, python ? "\"True\" | \"False\" " : "\"true\" | \"false\" "); break;
-        case QN_TYPE_object: PUT(c, "r%d ", parts[0]); break;
-        case QN_TYPE_array: put_list(c, schema, parts[1]); break;
-        default: PUT(c, python ? "\"None\" " : "\"null\" "); break;
-        }
-    }
-    (void)depth;
-}
-
-/* A value written as a literal. */
-static int value_rule(qn_constrain *c, qn_val schema, int depth)
-{
-    static const char python_text[] = "^[^'\\\\\\x00-\\x1f]*$", plain_text[] = "^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]*$";
-    schema = qn__schema_resolve(c->root, schema);
-    check_strict(c, schema, true);
-    const qn_val list = qn__member(schema, "enum");
-    qn_val only;
-    int types = qn__schema_types(c->root, schema, 0), parts[4] = {0, 0, -1, -1};
-    if (depth > MAX_DEPTH) { /* a schema that calls itself */
-        if (c->strict)
-            qn__constrain_fail(c, QN_STATUS_unsupported, "a strict tool's schema: nested more than %d deep", MAX_DEPTH);
-        types = QN_TYPE_string | QN_TYPE_number | QN_TYPE_boolean | QN_TYPE_null;
-    }
-    if (!types) types = depth > 3 ? QN_TYPE_string | QN_TYPE_number | QN_TYPE_boolean | QN_TYPE_null : QN_TYPE_any;
-    const bool fixed =
-        list.type == QN_VAL_list || (schema.type == QN_VAL_dict && qn__dict_find(schema.d, "const", NULL));
-    if (!fixed && (types & QN_TYPE_object)) parts[0] = members_rule(c, schema, depth + 1, false);
-    if (!fixed && (types & QN_TYPE_array)) parts[1] = value_rule(c, qn__member(schema, "items"), depth + 1);
-    if (c->strict && !fixed && (types & QN_TYPE_string) && HAS(schema, of_text)) {
-        const qn_mark *q = &c->found->marks[QN_MARK_quote];
-        const bool python = is_python(c);
-        parts[2] = text_rule(c, schema, python ? python_text : plain_text, python ? NULL : q->text,
-                             python ? 0 : (size_t)q->n_text);
-    }
-    if (c->strict && !fixed && (types & QN_TYPE_number) && HAS(schema, of_number)) {
-        const bool whole = qn__str_is(qn__member(schema, "type"), "integer");
-        const qn_vdict *d = alone(c, schema, whole ? "integer" : "number");
-        if (d) parts[3] = qn__json_rule(c, qn__of_dict((qn_vdict *)d), false);
-    }
-    const int number = qn__constrain_rule(c);
-    PUT(c, "\nr%d ::= ", number);
-    if (schema.type == QN_VAL_dict && qn__dict_find(schema.d, "const", &only)) {
-        put_value(c, only);
-    } else if (list.type == QN_VAL_list) {
-        for (uint32_t i = 0; i < list.l->n; i++) {
-            if (i) PUT(c, "| ");
-            put_value(c, list.l->items[i]);
-        }
-    } else {
-        put_types(c, schema, types, depth, parts);
-    }
-    return number;
+    const char first[2] = {quote[0]};
+    qn_dialect d = {.null = "null", .yes = "true", .no = "false", .quote = quote, .escapes = ""};
+    d.token = qn__mark_token(c, quote, (size_t)q->n_text);
+    d.never = d.token == QN_TOKEN_NONE ? first : "";
+    d.bare_keys = d.lines = true;
+    if (is_python(c))
+        d = (qn_dialect){.null = "None",
+                         .yes = "True",
+                         .no = "False",
+                         .quote = "'",
+                         .token = QN_TOKEN_NONE,
+                         .never = "'\\",
+                         .escapes = c->found->raw_strings ? "" : escapes};
+    return add_schema(c, alone(c, qn__schema_resolve(c->root, schema), NULL), false, &d, NULL);
 }
 
 /* ---- properties in order ------------------------------------------------------------------------------------ */
@@ -297,14 +243,13 @@ static bool none_required(const property *p, int from, int n)
     return true;
 }
 
-/* {..} or the parentheses of a call. */
-static int members_rule(qn_constrain *c, qn_val schema, int depth, bool call)
+/* The arguments of a call: {k:v} or (k=v). */
+static int members_rule(qn_constrain *c, qn_val schema)
 {
     property *p = qn__heap_alloc(&c->reader->heap, MAX_PROPERTIES * sizeof *p);
     const int n = p ? properties_of(c, schema, p) : 0;
-    const char *open = call && is_python(c) ? "(" : "{", *close = call && is_python(c) ? ")" : "}";
     const bool python = is_python(c);
-    for (int i = 0; i < n && qn__constraining(c); i++) p[i].value = value_rule(c, p[i].schema, depth + 1);
+    for (int i = 0; i < n && qn__constraining(c); i++) p[i].value = value_rule(c, p[i].schema);
     /* rest[i]: what may come after one of the properties before i */
     const int rest = c->n_rules;
     c->n_rules += n + 2;
@@ -312,22 +257,17 @@ static int members_rule(qn_constrain *c, qn_val schema, int depth, bool call)
         const bool first = k == n + 1;
         bool any = false;
         PUT(c, "\nr%d ::= ", rest + k);
-        if (first) PUT(c, "\"%s\" ( ", open);
+        if (first) PUT(c, "\"%s\" ( ", python ? "(" : "{");
         for (int i = first ? 0 : k; i < n; i++) {
             if (any) PUT(c, "| ");
             any = true;
             if (!first) PUT(c, python ? "\", \" " : "\",\" ");
-            if (python && !call) put_string(c, p[i].key.s->data, p[i].key.s->n);
-            if (!python || call) qn__put_literal(c, p[i].key.s->data, p[i].key.s->n, false);
-            PUT(c,
-                call && python ? "\"=\" r%d r%d "
-                : python       ? "\": \" r%d r%d "
-                               : "\":\" r%d r%d ",
-                p[i].value, rest + i + 1);
+            qn__put_literal(c, p[i].key.s->data, p[i].key.s->n, false);
+            PUT(c, python ? "\"=\" j%d r%d " : "\":\" j%d r%d ", p[i].value, rest + i + 1);
             if (p[i].required) break;
         }
         if (none_required(p, first ? 0 : k, n)) PUT(c, any ? "| \"\" " : "\"\" ");
-        if (first) PUT(c, ") \"%s\" ", close);
+        if (first) PUT(c, ") \"%s\" ", python ? ")" : "}");
     }
     return rest + n + 1;
 }
@@ -367,85 +307,109 @@ static size_t text_end(const qn_constrain *c, int variant, size_t *begin)
     return *begin + qn__mark_atom(m->text + *begin, n - *begin);
 }
 
+/* The end of a group: an element of a list, as many of them as a strict tool asks for. */
+static void put_count(qn_constrain *c, qn_val schema)
+{
+    const qn_val least = qn__member(schema, "minItems"), most = qn__member(schema, "maxItems");
+    const int64_t min = c->strict && least.type == QN_VAL_int && least.i > 0 ? least.i : 0;
+    const int64_t max = c->strict && most.type == QN_VAL_int ? most.i : -1;
+    if (max >= 0 && max < min) qn__constrain_fail(c, QN_STATUS_invalid, "a tool's schema: maxItems is below minItems");
+    PUT(c, "){%lld,", (long long)min);
+    if (max >= 0) PUT(c, "%lld", (long long)max);
+    PUT(c, "} ");
+}
+
 /* Nested values: tags within tags. */
 static int nested_rule(qn_constrain *c, qn_val schema, int depth)
 {
     schema = qn__schema_resolve(c->root, schema);
-    const int types = qn__schema_types(c->root, schema, 0);
-    if (!types || (types & QN_TYPE_string)) check_strict(c, schema, false);
+    const int types = qn__schema_types(c->root, schema, 0), tags = QN_TYPE_object | QN_TYPE_array;
+    const bool all_tags = types == QN_TYPE_object || types == QN_TYPE_array;
+    const bool by_rule = c->strict && !all_tags && !any_text_does(schema);
     const qn_mark *next = &c->found->marks[QN_MARK_string_next], *named = &c->found->marks[QN_MARK_string_open];
     size_t begin;
     const size_t close = text_end(c, 0, &begin), behind = close + 6 + (size_t)named->n_text;
     property *p = qn__heap_alloc(&c->reader->heap, MAX_PROPERTIES * sizeof *p);
     int n = 0, item = 0;
     if (!p || behind > (size_t)next->n_text || depth > MAX_DEPTH) return qn__json_rule(c, schema, false);
+    if (all_tags) CHECK_STRICT(c, schema, of_tags);
+    if (by_rule && (!types || (types & tags)))
+        qn__constrain_fail(
+            c, QN_STATUS_unsupported,
+            "a strict tool's schema: a list or object that may be something else; this model's syntax of "
+            "calls cannot hold it");
     if (types == QN_TYPE_object) n = properties_of(c, schema, p);
     for (int i = 0; i < n && qn__constraining(c); i++) p[i].value = nested_rule(c, p[i].schema, depth + 1);
     if (types == QN_TYPE_array) item = nested_rule(c, qn__member(schema, "items"), depth + 1);
-    const bool json = types && !(types & (QN_TYPE_object | QN_TYPE_array | QN_TYPE_string));
+    const bool json = types && !(types & (tags | QN_TYPE_string));
     const int scalar = json ? qn__json_rule(c, schema, false) : 0, number = qn__constrain_rule(c);
     PUT(c, "\nr%d ::= ", number); /* the value and what ends it, without the key in that and what follows */
+    if (by_rule && !json) put_text_or_other(c, schema, types, false, next->text + begin, close - begin);
     for (int i = 0; i <= (types == QN_TYPE_array ? 0 : n - 1); i++) {
         const char *key = n ? p[i].key.s->data : "item";
         const size_t n_key = n ? p[i].key.s->n : 4;
-        PUT(c, n && p[i].required ? "( " : "( ");
+        PUT(c, "( ");
         qn__put_literal(c, next->text + behind, (size_t)next->n_text - behind, false);
         qn__put_literal(c, key, n_key, false);
         qn__put_literal(c, named->text, (size_t)named->n_text, false);
         PUT(c, "r%d ", n ? p[i].value : item);
         qn__put_literal(c, key, n_key, false);
         qn__put_literal(c, named->text, (size_t)named->n_text, false);
-        PUT(c, n ? p[i].required ? ") " : ")? " : ")* ");
+        if (n)
+            PUT(c, p[i].required ? ") " : ")? ");
+        else
+            put_count(c, schema);
     }
     if (json) PUT(c, "j%d ", scalar);
-    if (json || types == QN_TYPE_object || types == QN_TYPE_array)
+    if (json || all_tags || by_rule)
         qn__put_literal(c, next->text + begin, close - begin, false);
     else
         qn__put_until(c, next->text + begin, close - begin, false);
     return number;
 }
 
+/* One of the values that a schema names, as text. */
+static void put_one_of(qn_constrain *c, qn_val list)
+{
+    PUT(c, "( ");
+    for (uint32_t i = 0; i < list.l->n; i++) {
+        const qn_val v = qn__to_str(&c->reader->heap, list.l->items[i]);
+        if (i) PUT(c, "| ");
+        if (qn__is_str(v)) qn__put_literal(c, v.s->data, v.s->n, false);
+        if (qn__is_str(v) && !v.s->n) PUT(c, "\"\" ");
+    }
+    PUT(c, ") ");
+}
+
 /* The value and what ends it; the rule that is called, and how much of the marks behind it is part of it. */
-static void tagged_value(qn_constrain *c, property *p, int depth)
+static void tagged_value(qn_constrain *c, property *p)
 {
     const qn_val schema = qn__schema_resolve(c->root, p->schema), list = qn__member(schema, "enum");
     const int types = qn__schema_types(c->root, schema, 0);
     const bool text = !types || (types & QN_TYPE_string);
+    const bool by_rule = c->strict && text && !any_text_does(schema), named = !by_rule && list.type == QN_VAL_list;
     size_t begin;
-    (void)depth;
     /* a text could begin as the form for special characters does: that form holds any */
-    const bool special = text && list.type != QN_VAL_list && c->found->marks[QN_MARK_special_open].n;
+    const bool special = text && !named && c->found->marks[QN_MARK_special_open].n;
     p->variant = !text && c->found->typed ? 2 : special;
     const size_t end = text_end(c, p->variant, &begin);
     const qn_mark *m = &c->found->marks[opens[p->variant] + 1];
-    static const char between_tags[] = "^(?:[^\\x00-\\x20](?:[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]*[^\\x00-\\x20])?)?$";
-    const bool by_rule = c->strict && text && list.type != QN_VAL_list && HAS(schema, of_text);
-    if (text) check_strict(c, schema, true);
-    if (c->found->nested && (types == QN_TYPE_object || types == QN_TYPE_array)) {
+    if (c->found->nested && (types == QN_TYPE_object || types == QN_TYPE_array || by_rule)) {
         p->value = nested_rule(c, schema, 0);
         return;
     }
-    const int json = by_rule ? text_rule(c, schema, between_tags, m->text + begin, end - begin)
-                     : text  ? 0
-                             : qn__json_rule(c, schema, false);
+    const int json = text ? 0 : qn__json_rule(c, schema, false);
     p->value = qn__constrain_rule(c);
     PUT(c, "\nr%d ::= ", p->value);
-    if (!text || by_rule) {
+    if (!text)
         PUT(c, "j%d ", json);
-        qn__put_literal(c, m->text, end, false);
-    } else if (list.type == QN_VAL_list) {
-        PUT(c, "( ");
-        for (uint32_t i = 0; i < list.l->n; i++) {
-            const qn_val v = qn__to_str(&c->reader->heap, list.l->items[i]);
-            if (i) PUT(c, "| ");
-            if (qn__is_str(v)) qn__put_literal(c, v.s->data, v.s->n, false);
-            if (qn__is_str(v) && !v.s->n) PUT(c, "\"\" ");
-        }
-        PUT(c, ") ");
-        qn__put_literal(c, m->text, end, false);
-    } else {
+    else if (by_rule)
+        put_text_or_other(c, schema, types, c->found->typed, m->text + begin, end - begin);
+    else if (named)
+        put_one_of(c, list);
+    else
         qn__put_until(c, m->text + begin, end - begin, false);
-    }
+    if (!text || by_rule || named) qn__put_literal(c, m->text, end, false);
 }
 
 static int tagged_rule(qn_constrain *c, qn_val schema)
@@ -453,7 +417,7 @@ static int tagged_rule(qn_constrain *c, qn_val schema)
     property *p = qn__heap_alloc(&c->reader->heap, MAX_PROPERTIES * sizeof *p);
     const int n = p ? properties_of(c, schema, p) : 0;
     size_t begin;
-    for (int i = 0; i < n && qn__constraining(c); i++) tagged_value(c, &p[i], 0);
+    for (int i = 0; i < n && qn__constraining(c); i++) tagged_value(c, &p[i]);
     /* rest[k]: behind the value of property k */
     const int rest = c->n_rules;
     c->n_rules += n + 1;
@@ -489,7 +453,6 @@ int qn__arguments_rule(qn_constrain *c, qn_val parameters)
 {
     c->root = parameters;
     parameters = qn__schema_resolve(parameters, parameters);
-    check_strict(c, c->found->syntax->read == qn__read_json ? qn__absent() : parameters, false);
-    if (c->found->syntax->read == qn__read_tagged) return tagged_rule(c, parameters);
-    return members_rule(c, parameters, 0, true);
+    CHECK_STRICT(c, parameters, of_call);
+    return c->found->syntax->read == qn__read_tagged ? tagged_rule(c, parameters) : members_rule(c, parameters);
 }

@@ -35,7 +35,8 @@ static qn_val text_of(qn_heap *h, qn_val content, const char *where)
         const qn_val part = content.l->items[i], type = qn__member(part, "type"), text = qn__member(part, "text");
         if (qn__is_str(part)) {
             qn__buf_str(&b, part.s);
-        } else if (part.type == QN_VAL_dict && qn__is_str(text) && (!qn__given(type) || strstr(type.s->data, "text"))) {
+        } else if (part.type == QN_VAL_dict && qn__is_str(text) &&
+                   (!qn__given(type) || (qn__is_str(type) && strstr(type.s->data, "text")))) {
             qn__buf_str(&b, text.s);
         } else {
             return QN_RAISE(h, "%s.content[%u]: found a part of type \"%.40s\"; only text can be given to this model",
@@ -336,6 +337,28 @@ static qn_val tidied(qn_heap *h, const qn_chat_needs *needs, qn_val v, int depth
     return d ? qn__of_dict(d) : nothing();
 }
 
+static void put_absent(qn_heap *h, qn_vdict *d, const char *key, qn_val v)
+{
+    if (!qn__dict_find(d, key, &(qn_val){0})) qn__put(h, d, key, v);
+}
+
+/* A tool with all that a template may join to text without asking whether it is there. */
+static void complete(qn_heap *h, qn_vdict *tool)
+{
+    qn_val parameters = qn__member(qn__of_dict(tool), "parameters");
+    put_absent(h, tool, "description", qn__text_val(h, ""));
+    if (parameters.type != QN_VAL_dict) {
+        qn_vdict *d = qn__dict_new(h);
+        if (!d) return;
+        parameters = qn__of_dict(d);
+        put_absent(h, tool, "parameters", parameters);
+    }
+    qn_vdict *properties = qn__dict_new(h);
+    if (!properties) return;
+    put_absent(h, parameters.d, "type", qn__text_val(h, "object"));
+    put_absent(h, parameters.d, "properties", qn__of_dict(properties));
+}
+
 qn_val qn__chat_tools(qn_heap *h, const qn_chat_needs *needs, qn_val tools)
 {
     if (!qn__given(tools) || tools.type == QN_VAL_none || h->status != QN_OK) return qn__none();
@@ -348,6 +371,7 @@ qn_val qn__chat_tools(qn_heap *h, const qn_chat_needs *needs, qn_val tools)
         if (!qn__is_str(qn__member(named, "name")))
             return QN_RAISE(h, "tools[%u].function.name: found nothing, expected the name of a tool", i);
         qn_val out = tidied(h, needs, named, 0);
+        if (needs->whole_tools && out.type == QN_VAL_dict) complete(h, out.d);
         if (!needs->flat_tools) {
             qn_vdict *d = qn__dict_new(h);
             if (!d) return nothing();

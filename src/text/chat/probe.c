@@ -20,6 +20,11 @@ static const char one_tool[] = "[" TOOL("1") "]", two_tools[] = "[" TOOL("1") ",
 static const char nullable[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"qn_tool1\", \"description\": \"qn-about\", \"parameters\": "
     "{\"type\": \"object\", \"properties\": {\"qn_par\": {\"type\": [\"string\", \"null\"]}}}}}]";
+/* As little as clients send: description and parameters are optional. */
+static const char only_a_name[] = "[{\"type\": \"function\", \"function\": {\"name\": \"qn_tool1\"}}]";
+static const char undescribed[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"qn_tool1\", \"parameters\": {\"type\": \"object\", "
+    "\"properties\": {\"qn_par\": {\"type\": \"string\"}}}}}]";
 static const char one_call[] =
     "[" USER
     ", {\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [" CALL("call_qn_id1",
@@ -128,6 +133,8 @@ void qn__chat_probe(qn_chat_template *t)
         n->tools = n->flat_tools = shows(t, "[" USER "]", one_tool, true, "qn_tool1", NULL);
     }
     n->single_types = n->tools && !shows(t, "[" USER "]", nullable, true, "qn_tool1", NULL);
+    n->whole_tools = n->tools && (!shows(t, "[" USER "]", only_a_name, true, "qn_tool1", NULL) ||
+                                  !shows(t, "[" USER "]", undescribed, true, "qn_tool1", NULL));
     probe_calls(t);
     if (n->calls)
         n->several_calls =

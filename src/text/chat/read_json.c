@@ -88,6 +88,11 @@ static qn_step read_key(qn_chat_reader *r)
 static qn_step read_value(qn_chat_reader *r)
 {
     const int kind = kind_of_key(r);
+    if (kind == IS_ARGUMENTS && !r->has_arguments && !r->json.len && r->name.len) {
+        /* Where a call turns out to be none must not depend on how much of the object has come. */
+        if (!qn__read_spaces(r)) return QN_STEP_wait;
+        if (r->in[r->at] == '{' && !announce(r)) return QN_STEP_bad;
+    }
     const qn_literal_result result = qn__read_literal(r);
     if (result == QN_LITERAL_bad) return QN_STEP_bad;
     if (kind == IS_ARGUMENTS && (r->has_arguments || (r->json.len && r->json.data[0] == '{'))) {

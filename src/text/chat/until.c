@@ -20,6 +20,13 @@ static qn_token token_at(const qn_constrain *c, const char *s, size_t n, size_t 
     return best;
 }
 
+qn_token qn__mark_token(const qn_constrain *c, const char *s, size_t n)
+{
+    size_t len;
+    const qn_token token = token_at(c, s, n, &len);
+    return len == n ? token : QN_TOKEN_NONE;
+}
+
 static void put_char(qn_constrain *c, char byte)
 {
     if (byte == '"' || byte == '\\')
@@ -98,63 +105,116 @@ static int next_state(const uint32_t *end, int state, uint32_t cp)
     return 0;
 }
 
+/* Characters of two texts, ascending and each once. */
+static int distinct(const uint32_t *a, int n_a, const uint32_t *b, int n_b, uint32_t sorted[2 * MAX_END])
+{
+    int m = 0;
+    for (int k = 0; k < n_a + n_b; k++) {
+        const uint32_t cp = k < n_a ? a[k] : b[k - n_a];
+        int at = 0;
+        while (at < m && sorted[at] < cp) at++;
+        if (at < m && sorted[at] == cp) continue;
+        memmove(sorted + at + 1, sorted + at, (size_t)(m - at) * sizeof *sorted);
+        sorted[at] = cp;
+        m++;
+    }
+    return m;
+}
+
+/* Edges for all characters that text has but those. */
+static void others(qn_grammar *g, int32_t from, int32_t to, const uint32_t *sorted, int m)
+{
+    uint32_t next = 0x20;
+    for (int k = 0; k < m; k++) {
+        if (sorted[k] > next) qn__grammar_chars(g, from, to, next, sorted[k] - 1);
+        if (sorted[k] >= next) next = sorted[k] + 1;
+    }
+    qn__grammar_chars(g, from, to, next, 0x10FFFF);
+    for (const char *p = "\t\n\r"; *p; p++) {
+        bool own = false;
+        for (int k = 0; k < m; k++) own |= sorted[k] == (uint32_t)*p;
+        if (!own) qn__grammar_chars(g, from, to, (uint32_t)*p, (uint32_t)*p);
+    }
+}
+
 /* Edges for all characters: those of the end lead on, all others back to the beginning. */
 static void build(qn_constrain *c, int32_t rule, const uint32_t *end, int n, bool whole, bool ends)
 {
     int32_t states[MAX_END + 1];
+    uint32_t sorted[2 * MAX_END];
+    const int m = distinct(end, n, NULL, 0, sorted);
     qn_grammar *g = c->g;
     for (int i = 0; i <= n; i++) states[i] = qn__grammar_state(g);
     const int32_t last = qn__grammar_state(g);
     if (g->failed) return;
     for (int i = 0; i < n; i++) {
-        uint32_t sorted[MAX_END], from = 0x20;
-        int m = 0;
-        for (int k = 0; k < n; k++) { /* distinct, ascending */
-            int at = 0;
-            while (at < m && sorted[at] < end[k]) at++;
-            if (at < m && sorted[at] == end[k]) continue;
-            memmove(sorted + at + 1, sorted + at, (size_t)(m - at) * sizeof *sorted);
-            sorted[at] = end[k];
-            m++;
-        }
         for (int k = 0; k < m; k++) {
             const int to = next_state(end, i, sorted[k]);
-            if (sorted[k] > from) qn__grammar_chars(g, states[i], states[0], from, sorted[k] - 1);
-            if (sorted[k] >= from) from = sorted[k] + 1;
             if (to < n || whole) qn__grammar_chars(g, states[i], to == n ? last : states[to], sorted[k], sorted[k]);
         }
-        qn__grammar_chars(g, states[i], states[0], from, 0x10FFFF);
-        for (const char *p = "\t\n\r"; *p; p++) {
-            bool own = false;
-            for (int k = 0; k < m; k++) own |= sorted[k] == (uint32_t)*p;
-            if (!own) qn__grammar_chars(g, states[i], states[0], (uint32_t)*p, (uint32_t)*p);
-        }
+        others(g, states[i], states[0], sorted, m);
         if (ends) qn__grammar_edge(g, states[i], (qn_edge){.kind = QN_EDGE_empty, .to = last});
     }
     g->rules[rule].begin = states[0];
     g->rules[rule].end = last;
 }
 
-static void put_text_rule(qn_constrain *c, const char *end, size_t n, bool whole, bool ends)
+static int characters(qn_slice s, uint32_t cps[MAX_END])
 {
-    uint32_t cps[MAX_END];
-    char name[32];
     int m = 0;
-    for (size_t at = 0; at < n && m < MAX_END; m++) {
-        const int len = qn__utf8_decode(end + at, n - at, &cps[m]);
+    for (size_t at = 0; at < s.n && m < MAX_END; m++) {
+        const int len = qn__utf8_decode(s.s + at, s.n - at, &cps[m]);
         at += (size_t)(len ? len : 1);
     }
+    return m;
+}
+
+/* A rule "tN", and a reference to it; -1 after a failure. */
+static int32_t text_rule(qn_constrain *c)
+{
     const int number = qn__constrain_rule(c);
-    PUT(c, "t%d ", number);
     qn_str s = {0};
+    PUT(c, "t%d ", number);
     qn__str_printf(&s, "t%d", number);
     const int32_t rule = s.failed ? -1 : qn__grammar_rule(c->g, s.data, s.len, 0);
     qn__str_deinit(&s);
-    (void)name;
-    if (rule < 0)
-        qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
-    else
-        build(c, rule, cps, m, whole, ends);
+    if (rule < 0) qn__constrain_fail(c, QN_STATUS_nomem, "no memory");
+    return rule;
+}
+
+static void put_text_rule(qn_constrain *c, const char *end, size_t n, bool whole, bool ends)
+{
+    uint32_t cps[MAX_END];
+    const int m = characters((qn_slice){end, n}, cps);
+    const int32_t rule = text_rule(c);
+    if (rule >= 0) build(c, rule, cps, m, whole, ends);
+}
+
+/* A state for each pair of how many characters of one and of the other the text ends with. */
+void qn__put_without(qn_constrain *c, qn_slice one, qn_slice other)
+{
+    uint32_t a[MAX_END], b[MAX_END], sorted[2 * MAX_END];
+    size_t len;
+    if (token_at(c, other.s, other.n, &len) != QN_TOKEN_NONE) other.n = 0; /* which text never is */
+    const int n_a = characters(one, a), n_b = characters(other, b), m = distinct(a, n_a, b, n_b, sorted);
+    const int high = n_a ? n_a : 1, wide = n_b ? n_b : 1;
+    const int32_t rule = text_rule(c);
+    int32_t *states = qn__heap_alloc(&c->reader->heap, (size_t)(high * wide) * sizeof *states);
+    qn_grammar *g = c->g;
+    for (int i = 0; states && i < high * wide; i++) states[i] = qn__grammar_state(g);
+    const int32_t last = qn__grammar_state(g);
+    if (rule < 0 || !states || g->failed) return;
+    for (int i = 0; i < high * wide; i++) {
+        for (int k = 0; k < m; k++) {
+            const int x = n_a ? next_state(a, i / wide, sorted[k]) : 0,
+                      y = n_b ? next_state(b, i % wide, sorted[k]) : 0;
+            if (x < high && y < wide) qn__grammar_chars(g, states[i], states[x * wide + y], sorted[k], sorted[k]);
+        }
+        others(g, states[i], states[0], sorted, m);
+        qn__grammar_edge(g, states[i], (qn_edge){.kind = QN_EDGE_empty, .to = last});
+    }
+    g->rules[rule].begin = states[0];
+    g->rules[rule].end = last;
 }
 
 void qn__put_until(qn_constrain *c, const char *end, size_t n, bool ends)

@@ -64,16 +64,32 @@ struct qn_grammar {
  * a failure nothing but qn_grammar_destroy. */
 qn_grammar *qn__grammar_new(qn_error *err); /* NULL: no memory */
 qn_status qn__grammar_add_gbnf(qn_grammar *g, const char *gbnf, qn_error *err);
-/* Defines rule `name`: the JSON values, without white space around them, that satisfy a schema, parsed by
- * qn__parse_json. No rule of another source can be called like the others that are made. What was widened is added to
- * g->widened. Errors as of qn_grammar_create_schema. */
+/* How values are written where that is not JSON: brackets, commas, colons and numbers are JSON's. */
+typedef struct qn_dialect {
+    const char *null, *yes, *no;
+    const char *quote;   /* around strings, a text .. */
+    qn_token token;      /* .. or this token; QN_TOKEN_NONE */
+    const char *never;   /* ASCII characters that do not stand in a string as they are, ascending, at most 2 */
+    const char *escapes; /* pairs: such a character, and what stands for it behind a backslash; "": it cannot come */
+    bool lines;          /* tabs and line ends stand in strings as they are */
+    bool bare_keys;      /* keys of objects are letters, digits, _ - . without quotes */
+} qn_dialect;
+/* Defines rule `name`: the values, without white space around them, that satisfy a schema, parsed by qn__parse_json.
+ * dialect NULL: as JSON. No rule of another source can be called like the others that are made. What was widened is
+ * added to g->widened. Errors as of qn_grammar_create_schema; with `empty`, that no value satisfies it is none: *empty
+ * tells, and nothing may call the rule then. */
 typedef struct qn_val qn_val;
 qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *schema,
-                                 const qn_schema_options *options, qn_error *err);
-/* Defines rule `name`: the strings that satisfy a schema and in which `pattern` (ECMA-262) is found and `without` is
- * not (NULL: nothing to leave out), as they are: no quotes, no escapes. */
-qn_status qn__grammar_add_text(qn_grammar *g, const char *name, const qn_val *schema, const char *pattern,
-                               const char *without, qn_error *err);
+                                 const qn_schema_options *options, const qn_dialect *dialect, bool *empty,
+                                 qn_error *err);
+/* Strings as they are: no quotes, no escapes. */
+typedef struct qn_text_form {
+    const char *pattern, *never; /* ECMA-262: what is found in it, and what is not (NULL: anything) */
+    const char *without;         /* a text that does not come in it; NULL: any */
+} qn_text_form;
+/* Defines rule `name`: the strings, of that form, that satisfy a schema. `empty` as above. */
+qn_status qn__grammar_add_text(qn_grammar *g, const char *name, const qn_val *schema, const qn_text_form *form,
+                               bool *empty, qn_error *err);
 /* Every rule is there and none begins with itself; output follows `root`. gbnf: where a line and column are to be
  * shown, may be NULL. */
 qn_status qn__grammar_complete(qn_grammar *g, const char *root, const char *gbnf, qn_error *err);

@@ -132,6 +132,32 @@ static qn_status check_breakers(const char *const *breakers, qn_error *err)
 static const char letters[] = {QN_SAMPLER_ROWS(LETTER) '\0'};
 #undef LETTER
 
+/* Names of llama.cpp's that are not the rows'. */
+static const struct {
+    const char *alias, *name;
+} aliases[] = {
+    {"typ_p", "typical_p"}, {"typ", "typical_p"},    {"typical", "typical_p"},
+    {"nucleus", "top_p"},   {"temp", "temperature"},
+};
+
+char qn_sampler_letter(const char *text, size_t len)
+{
+#define NAME(name, letter, text) #name,
+    static const char *const names[] = {QN_SAMPLER_ROWS(NAME)};
+#undef NAME
+    char name[32];
+    if (len == 1 && *text && strchr(letters, *text)) return *text;
+    if (len >= sizeof(name)) return 0;
+    for (size_t i = 0; i < len; i++) name[i] = text[i] == '-' ? '_' : text[i];
+    name[len] = '\0';
+    const char *wanted = name;
+    for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+        if (strcmp(name, aliases[i].alias) == 0) wanted = aliases[i].name;
+    for (size_t i = 0; i < QN_SAMPLER_COUNT; i++)
+        if (strcmp(wanted, names[i]) == 0) return letters[i];
+    return 0;
+}
+
 /* Greedy wants the largest logit, so only what changes logits matters; mirostat brings its own truncation. */
 static bool runs(const qn_sampler_params *p, qn_sampler_link link)
 {

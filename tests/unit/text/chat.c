@@ -119,6 +119,39 @@ static void calls_in_their_form(void **state)
     }
 }
 
+/* Description and parameters of a tool are optional, and templates join them to text. */
+static void tools_of_a_name(void **state)
+{
+    (void)state;
+    static const char joins[] =
+        "{% for t in tools or [] %}{% set f = t.function %}{{ f.name + ': ' + f.description }}{% for k in "
+        "f.parameters.properties %} {{ k }}{% endfor %} {{ f.parameters|tojson }};{% endfor %}"
+        "{% for m in messages %}{{ m.content }}{% endfor %}";
+    static const char asks[] = "{% for t in tools or [] %}{{ t.function|tojson }};{% endfor %}"
+                               "{% for m in messages %}{{ m.content }}{% endfor %}";
+    static const char tools[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"a\"}}, "
+        "{\"type\": \"function\", \"function\": {\"name\": \"b\", \"description\": null, \"parameters\": {}}}, "
+        "{\"type\": \"function\", \"function\": {\"name\": \"c\", \"description\": \"d\", \"parameters\": "
+        "{\"properties\": {\"x\": {}}, \"type\": \"object\"}}}]";
+    const qn_chat_options options = {.tools = tools};
+    qn_chat_needs needs;
+    qn_chat_template *t = compiled(joins);
+    qn_chat_template_needs(t, &needs);
+    assert_true(needs.tools && needs.whole_tools);
+    qn_chat_template_destroy(t);
+    gives_with(joins, "[" USER "]", &options,
+               "a:  {\"type\": \"object\", \"properties\": {}};b:  {\"type\": \"object\", \"properties\": {}};"
+               "c: d x {\"properties\": {\"x\": {}}, \"type\": \"object\"};hi");
+    t = compiled(asks); /* which shows what there is, and nothing else */
+    qn_chat_template_needs(t, &needs);
+    assert_true(needs.tools && !needs.whole_tools);
+    qn_chat_template_destroy(t);
+    gives_with(asks, "[" USER "]", &options,
+               "{\"name\": \"a\"};{\"name\": \"b\", \"parameters\": {}};{\"name\": \"c\", \"description\": \"d\", "
+               "\"parameters\": {\"properties\": {\"x\": {}}, \"type\": \"object\"}};hi");
+}
+
 static void reasoning_and_options(void **state)
 {
     (void)state;
@@ -182,6 +215,7 @@ static void places_of_errors(void **state)
     refused("[" USER ", {\"content\": \"x\"}]", QN_STATUS_invalid, "messages[1].role");
     refused("[{\"role\": \"user\", \"content\": 3}]", QN_STATUS_invalid, "messages[0].content: found int");
     refused("[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]", QN_STATUS_invalid, "\"image_url\"");
+    refused("[{\"role\": \"user\", \"content\": [{\"type\": 1, \"text\": \"x\"}]}]", QN_STATUS_invalid, "content[0]");
     refused("[{\"role\": \"assistant\", \"tool_calls\": 3}]", QN_STATUS_invalid, "messages[0].tool_calls: found int");
     refused("[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {}}]}]", QN_STATUS_invalid,
             "messages[0].tool_calls[0].function.name");
@@ -417,10 +451,15 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(content_in_its_form), cmocka_unit_test(system_turns_in_their_place),
-        cmocka_unit_test(calls_in_their_form), cmocka_unit_test(reasoning_and_options),
-        cmocka_unit_test(places_of_errors),    cmocka_unit_test(forged),
-        cmocka_unit_test(templates_of_models), cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(content_in_its_form),
+        cmocka_unit_test(system_turns_in_their_place),
+        cmocka_unit_test(calls_in_their_form),
+        cmocka_unit_test(tools_of_a_name),
+        cmocka_unit_test(reasoning_and_options),
+        cmocka_unit_test(places_of_errors),
+        cmocka_unit_test(forged),
+        cmocka_unit_test(templates_of_models),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,29 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/unit/text/chat_grammar.c -- answers of a model with random weights that are held to a form: whatever it says,
  * the reader reads the calls that were asked for, in every syntax, with marks as tokens and as text. */
-#include "../base/failing.h"
-
-#include "reader.h"
-#include "text/chat/reader.h"
-#include "vocab_file.h"
+#include "chat_grammar.h"
 
 #include <dirent.h>
-#include <quern/grammar.h>
-#include <stdio.h>
 
-#define TOOLS \
-    "[{\"type\": \"function\", \"function\": {\"name\": \"add\", \"description\": \"D\", \"parameters\": {\"type\": " \
-    "\"object\", " \
-    "\"properties\": {\"a\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}, \"u\": {\"type\": \"string\", " \
-    "\"enum\": [\"km\", " \
-    "\"mi\"]}, \"l\": {\"type\": \"array\", \"items\": {\"type\": \"boolean\"}}}, \"required\": [\"a\", \"u\"], " \
-    "\"additionalProperties\": false}}}, {\"type\": \"function\", \"function\": {\"name\": \"now\", \"description\": " \
-    "\"D\", \"parameters\": " \
-    "{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": false}}}, {\"type\": \"function\", " \
-    "\"function\": {\"name\": \"say\", \"description\": \"D\", \"strict\": true, \"parameters\": " \
-    "{\"type\": \"object\", \"properties\": {\"text\": {\"type\": \"string\"}, \"to\": {\"type\": \"object\", " \
-    "\"properties\": {\"n\": {\"type\": \"integer\"}}, \"required\": [\"n\"], \"additionalProperties\": false}}, " \
-    "\"required\": [\"text\"], \"additionalProperties\": false}}}]"
 #define SCHEMA \
     "{\"type\": \"object\", \"properties\": {\"x\": {\"type\": \"integer\"}}, \"required\": [\"x\"], " \
     "\"additionalProperties\": false}"
@@ -40,43 +21,6 @@ static uint32_t draw(uint32_t n)
 {
     seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)((seed >> 33) % n);
-}
-
-/* Bytes, and as control tokens the marks of the template in pointed brackets. */
-static qn_tokenizer *vocabulary(const qn_chat_template *t, bool with_marks, int *n_marks)
-{
-    char marks[64][64] = {"<unk>", "<s>", "</s>"};
-    int n = 3;
-    for (int i = 0; i < QN_MARK_COUNT && with_marks; i++) {
-        const qn_mark *m = &t->found.marks[i];
-        for (size_t at = 0; m->text && at < (size_t)m->n_text;) {
-            const size_t len = qn__mark_atom(m->text + at, (size_t)m->n_text - at);
-            bool known =
-                len >= 63 || m->text[at] != '<' || m->text[at + len - 1] != '>' || memchr(m->text + at, '=', len);
-            for (int k = 0; k < n && !known; k++)
-                known = strlen(marks[k]) == len && memcmp(marks[k], m->text + at, len) == 0;
-            if (!known && n < 64) memcpy(marks[n++], m->text + at, len);
-            at += len;
-        }
-    }
-    vocab_file f;
-    qn_tokenizer *tok;
-    vf_begin(&f);
-    vf_str(&f, "tokenizer.ggml.model", "llama");
-    vf_array(&f, "tokenizer.ggml.tokens", QN_GGUF_str, (uint64_t)n + 256);
-    for (int i = 0; i < n; i++) vf_text(&f, marks[i], strlen(marks[i]));
-    for (int i = 0; i < 256; i++) {
-        char byte[8];
-        snprintf(byte, sizeof byte, "<0x%02X>", i);
-        vf_text(&f, byte, 6);
-    }
-    vf_array(&f, "tokenizer.ggml.token_type", QN_GGUF_i32, (uint64_t)n + 256);
-    for (int i = 0; i < n + 256; i++) vf_int(&f, i == 0 ? 2 : i < n ? 3 : 6, 4);
-    vf_u32(&f, "tokenizer.ggml.eos_token_id", 2);
-    vf_bool(&f, "tokenizer.ggml.add_space_prefix", false);
-    assert_int_equal(vf_open(&f, &tok, NULL), QN_OK);
-    *n_marks = n;
-    return tok;
 }
 
 /* What the model says: tokens at random among those that can come, now and then the marks that end something. */
@@ -322,11 +266,6 @@ static void refused(const char *name, const qn_chat_constraint *c, qn_status sta
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": " strict ", \"parameters\": {\"type\": " \
     "\"object\", \"properties\": {\"a\": {\"type\": \"string\", " keyword "}}}}}]"
 
-#define TOOL_OF(schema) \
-    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true, \"parameters\": {\"type\": " \
-    "\"object\", " \
-    "\"properties\": {\"a\": " schema "}}}}]"
-
 static void what_cannot_be_held(void **state)
 {
     (void)state;
@@ -337,7 +276,6 @@ static void what_cannot_be_held(void **state)
             "not found");
     refused("none", &(qn_chat_constraint){.tools = TOOLS}, QN_OK, "");
     refused("bare", &(qn_chat_constraint){0}, QN_OK, "");
-    refused("channels", &(qn_chat_constraint){.tools = TOOLS}, QN_OK, "");
     refused("hermes", &(qn_chat_constraint){0}, QN_OK, "");
     refused("hermes", &(qn_chat_constraint){.response_schema = "{"}, QN_STATUS_format, "no JSON");
     refused("hermes", &(qn_chat_constraint){.response_schema = "{\"not\": {}}"}, QN_STATUS_unsupported, "\"not\"");
@@ -345,18 +283,26 @@ static void what_cannot_be_held(void **state)
             QN_STATUS_unsupported, "\"not\"");
     refused("parameters", &(qn_chat_constraint){.tools = TOOL("true", "\"not\": {}"), .tool_choice = "required"},
             QN_STATUS_unsupported, "\"not\"");
-    refused("python", &(qn_chat_constraint){.tools = TOOL("true", "\"anyOf\": [{}]"), .tool_choice = "required"},
-            QN_STATUS_unsupported, "\"anyOf\"");
+    refused("python", &(qn_chat_constraint){.tools = TOOL("true", "\"not\": {}"), .tool_choice = "required"},
+            QN_STATUS_unsupported, "\"not\"");
+    refused("loose", &(qn_chat_constraint){.tools = TOOL("true", "\"not\": {}"), .tool_choice = "required"},
+            QN_STATUS_unsupported, "\"not\"");
     refused("nested",
-            &(qn_chat_constraint){.tools = TOOL_OF("{\"type\": \"object\", \"properties\": {\"b\": {\"type\": "
-                                                   "\"string\", \"pattern\": \"x\"}}}"),
+            &(qn_chat_constraint){.tools = TOOL_OF("{\"type\": \"object\", \"patternProperties\": {\"b\": {}}}"),
                                   .tool_choice = "required"},
-            QN_STATUS_unsupported, "\"pattern\"");
+            QN_STATUS_unsupported, "\"patternProperties\"");
+    refused("nested",
+            &(qn_chat_constraint){.tools = TOOL_OF("{\"anyOf\": [{\"type\": \"object\"}, {\"type\": \"string\"}]}"),
+                                  .tool_choice = "required"},
+            QN_STATUS_unsupported, "may be something else");
     refused("parameters",
             &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"(?=x)\""), .tool_choice = "required"},
             QN_STATUS_unsupported, "look");
     refused("python", &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"^'$\""), .tool_choice = "required"},
-            QN_STATUS_invalid, "no text can satisfy it");
+            QN_STATUS_invalid, "no value can satisfy it");
+    refused("parameters",
+            &(qn_chat_constraint){.tools = TOOL("true", "\"pattern\": \"^ $\""), .tool_choice = "required"},
+            QN_STATUS_invalid, "no text can satisfy");
     refused("hermes", &(qn_chat_constraint){.tools = "[1]"}, QN_STATUS_invalid, "tools[0]");
     /* not strict: widened, and said */
     qn_chat_template *t;
@@ -369,22 +315,6 @@ static void what_cannot_be_held(void **state)
     assert_non_null(strstr(qn_grammar_widened(g, 0), "\"not\""));
     qn_grammar_destroy(g);
     qn_chat_template_destroy(t);
-}
-
-/* Whether a grammar takes a whole answer. */
-static bool takes(const qn_chat_template *t, const qn_tokenizer *tok, const char *prompt, const qn_chat_constraint *c,
-                  const char *text)
-{
-    qn_grammar *g;
-    qn_matcher *m;
-    qn_error err;
-    const qn_prompt p = {.text = (char *)prompt, .len = strlen(prompt)};
-    if (qn_chat_grammar_create(t, tok, &p, c, &g, &err) != QN_OK) fail_msg("%s", err.text);
-    assert_int_equal(qn_matcher_create(g, tok, &m, &err), QN_OK);
-    const bool good = qn_matcher_accept_text(m, text, strlen(text), NULL) == QN_OK && qn_matcher_may_end(m);
-    qn_matcher_destroy(m);
-    qn_grammar_destroy(g);
-    return good;
 }
 
 static void reasoning_stays_free(void **state)
@@ -423,102 +353,6 @@ static void reasoning_stays_free(void **state)
     qn_chat_template_destroy(t);
 }
 
-/* What a strict tool asks of texts, numbers and lists holds where they are not written as JSON, too. */
-static void strict_where_values_are_no_json(void **state)
-{
-    (void)state;
-    static const char word[] = TOOL_OF("{\"type\": \"string\", \"pattern\": \"^[a-z]{2}\", \"maxLength\": 5}");
-    static const char any[] = TOOL_OF("{\"type\": \"string\", \"minLength\": 2}");
-    static const char list[] = TOOL_OF(
-        "{\"type\": \"array\", \"items\": {\"type\": \"integer\", \"minimum\": 3}, \"minItems\": 2, \"maxItems\": 3}");
-    static const char none[] = TOOL_OF("{\"type\": \"array\", \"items\": {}, \"maxItems\": 0}");
-    static const struct {
-        const char *name, *tools, *before, *after;
-        const char *good[4], *bad[5];
-    } rows[] = {
-        {"parameters",
-         word,
-         "<tool_call>\n<function=f>\n<parameter=a>\n",
-         "\n</parameter>\n</function>\n</tool_call>",
-         {"ab", "ab\n12", "ab'\\x"},
-         {"a", "abcdef", "AB", "1ab", "ab "}},
-        {"parameters",
-         any,
-         "<tool_call>\n<function=f>\n<parameter=a>\n",
-         "\n</parameter>\n</function>\n</tool_call>",
-         {"xy", "x</p>", "\303\251y"},
-         {"", "x", "x</parameter>y", "\303\251"}},
-        {"python", word, "<|calls|>[f(a='", "')]<|/calls|>", {"ab", "ab12"}, {"a", "abcdef", "ab'", "ab\\n"}},
-        {"python",
-         list,
-         "<|calls|>[f(a=[",
-         "])]<|/calls|>",
-         {"3, 4", "3, 40, 5"},
-         {"", "3", "3, 2", "3, 4, 5, 6", "3, 'x'"}},
-        {"python", none, "<|calls|>[f(a=[", "])]<|/calls|>", {""}, {"3"}},
-    };
-    for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
-        qn_chat_template *t;
-        int n_marks, i = 0;
-        while (strcmp(reader_templates[i].name, rows[k].name) != 0) i++;
-        const char *source = reader_templates[i].source;
-        assert_int_equal(qn_chat_template_create(source, strlen(source), &t, NULL), QN_OK);
-        qn_tokenizer *tok = vocabulary(t, false, &n_marks);
-        const qn_chat_constraint c = {.tools = rows[k].tools, .tool_choice = "required"};
-        for (int bad = 0; bad < 2; bad++)
-            for (int j = 0; j < (bad ? 5 : 4) && (bad ? rows[k].bad[j] : rows[k].good[j]); j++) {
-                char text[256];
-                snprintf(text, sizeof text, "%s%s%s", rows[k].before, bad ? rows[k].bad[j] : rows[k].good[j],
-                         rows[k].after);
-                if (takes(t, tok, "<|im_start|>assistant\n", &c, text) == bad) fail_msg("%s: %s", rows[k].name, text);
-            }
-        qn_tokenizer_destroy(tok);
-        qn_chat_template_destroy(t);
-    }
-}
-
-/* No mark tells a call of a template like Llama 3's; its beginning does. */
-static void calls_without_a_mark(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        bool with_auto, with_none;
-    } rows[] = {
-        {"hello {\"name\": \"now\", \"parameters\": {}}", true, true},
-        {"", true, true},
-        {"{\"x\": 1}", true, true},
-        {"[1, {\"name\": \"now\"}]", true, true},
-        {"{\"name\": \"Bob\", \"parameters\": 3}", true, true},
-        {"{\"name\": \"nowhere\"}", true, true},
-        {"{\"names\": \"now\"}", true, true},
-        {"{\"type\": \"car\"}", true, true},
-        {"{\"name\": \"now\", \"parameters\": {}}", true, false},
-        {"{\"name\": \"add\", \"parameters\": {\"a\": 1, \"u\": \"km\"}}", true, false},
-        {"{\"name\": \"add\", \"parameters\": {\"a\": \"x\"}}", false, false},
-        {"{\"name\": \"now\", \"x\": 1}", false, false},
-        {" {\n \"name\" : \"now\"}", false, false},
-        {"[ {\"name\": \"now\"}]", false, false},
-        {"{\"parameters\": {}, \"name\": \"now\"}", false, false},
-        {"{\"type\": \"function\", \"name\": \"now\"}", false, false},
-    };
-    qn_chat_template *t;
-    int n_marks, i = 0;
-    while (strcmp(reader_templates[i].name, "bare") != 0) i++;
-    assert_int_equal(qn_chat_template_create(reader_templates[i].source, strlen(reader_templates[i].source), &t, NULL),
-                     QN_OK);
-    qn_tokenizer *tok = vocabulary(t, false, &n_marks);
-    static const char begun[] = "<|head|>assistant<|/head|>\n\n";
-    for (size_t k = 0; k < ARRAY_LEN(rows); k++)
-        for (int none = 0; none < 2; none++) {
-            const qn_chat_constraint c = {.tools = TOOLS, .tool_choice = none ? "none" : "auto"};
-            if (takes(t, tok, begun, &c, rows[k].text) != (none ? rows[k].with_none : rows[k].with_auto))
-                fail_msg("%s: %s", c.tool_choice, rows[k].text);
-        }
-    qn_tokenizer_destroy(tok);
-    qn_chat_template_destroy(t);
-}
-
 static void made_under_want(void **state)
 {
     (void)state;
@@ -552,8 +386,6 @@ int main(void)
         cmocka_unit_test(held_by_templates_of_models),
         cmocka_unit_test(what_cannot_be_held),
         cmocka_unit_test(reasoning_stays_free),
-        cmocka_unit_test(calls_without_a_mark),
-        cmocka_unit_test(strict_where_values_are_no_json),
         cmocka_unit_test(made_under_want),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

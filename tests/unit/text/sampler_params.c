@@ -191,6 +191,32 @@ static void order_strings(void **state)
     qn_sampler_destroy(s);
 }
 
+static void letters_of_names(void **state)
+{
+    static const struct {
+        const char *name;
+        char letter;
+    } rows[] = {
+#define ROW(name, letter, text) {#name, letter},
+        QN_SAMPLER_ROWS(ROW)
+#undef ROW
+            {"top-k", 'k'},
+        {"typ_p", 'y'},
+        {"nucleus", 'p'},
+        {"temp", 't'},
+        {"m", 'm'},
+        {"", 0},
+        {"z", 0},
+        {"top_kk", 0},
+        {"a name that is much longer than any", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(qn_sampler_letter(rows[i].name, strlen(rows[i].name)), rows[i].letter);
+    assert_int_equal(qn_sampler_letter("top_kk", 5), 'k');
+    assert_int_equal(qn_sampler_letter("\0", 1), 0);
+}
+
 static void bias_entries(void **state)
 {
     const qn_logit_bias high[] = {{3, 1}, {10, 1}}, low[] = {{-1, 1}}, nan[] = {{1, NAN}}, inf[] = {{1, INFINITY}};
@@ -310,7 +336,8 @@ int main(void)
     /* clang-format off */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_is_the_default), cmocka_unit_test(ranges),          cmocka_unit_test(sizes),
-        cmocka_unit_test(order_strings),       cmocka_unit_test(bias_entries),    cmocka_unit_test(breaker_strings),
+        cmocka_unit_test(order_strings),
+        cmocka_unit_test(letters_of_names), cmocka_unit_test(bias_entries),    cmocka_unit_test(breaker_strings),
         cmocka_unit_test(no_allocation_after_create), cmocka_unit_test(every_allocation_may_fail),
     };
     /* clang-format on */

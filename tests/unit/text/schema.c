@@ -179,8 +179,8 @@ static void beside_gbnf(void **state)
         const qn_val schema = qn__parse_json(&h, schemas[i], strlen(schemas[i]), false);
         char name[16];
         snprintf(name, sizeof name, "args-%d", i);
-        assert_int_equal(qn__grammar_add_schema(g, name, &schema, NULL, &err), QN_OK);
-        assert_int_equal(qn__grammar_add_schema(g, name, &schema, NULL, &err), QN_STATUS_invalid);
+        assert_int_equal(qn__grammar_add_schema(g, name, &schema, NULL, NULL, NULL, &err), QN_OK);
+        assert_int_equal(qn__grammar_add_schema(g, name, &schema, NULL, NULL, NULL, &err), QN_STATUS_invalid);
         qn__arena_deinit(&h.arena);
     }
     assert_int_equal(qn__grammar_complete(g, "root", NULL, &err), QN_OK);
@@ -241,13 +241,11 @@ static void limits(void **state)
          "leads back to itself"},
         {"{\"properties\":{\"p\":{}", ",\"p%d\":{\"type\":\"integer\"}", 5000, "}}", QN_OK, NULL},
         {"{\"enum\":[0", ",\"w%d\"", 15000, "]}", QN_OK, NULL},
-        {"{\"properties\":{\"p\":{}", ",\"p%d\":{\"type\":\"integer\"}", 19000, "}}", QN_STATUS_limit,
-         "too much memory"},
+        {"{\"properties\":{\"p\":{}", ",\"p%d\":{\"type\":\"integer\"}", 19000, "}}", QN_STATUS_limit, "200000 states"},
         {"{\"oneOf\":[{}", ",{\"required\":[\"k\"],\"properties\":{\"k\":{\"const\":%d}}}", 1000, "]}",
          QN_STATUS_unsupported, "a value may satisfy both 0 and"},
         {"{\"oneOf\":[{\"type\":\"null\"}",
-         ",{\"type\":\"object\",\"required\":[\"k\"],\"properties\":{\"k\":{\"const\":%d}}}", 1000, "]}",
-         QN_STATUS_limit, "too much memory"},
+         ",{\"type\":\"object\",\"required\":[\"k\"],\"properties\":{\"k\":{\"const\":%d}}}", 1000, "]}", QN_OK, NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const hostile *h = &cases[i];

@@ -145,6 +145,29 @@ static void unicode_escapes(qn_schema *c, int32_t from, int32_t to, uint32_t lo,
     if (ends) surrogates(c, from, to, last, last, 0, b & 0x3FF);
 }
 
+/* One range, in a dialect. */
+static void plain_range(qn_schema *c, int32_t from, int32_t to, int32_t *slash, uint32_t lo, uint32_t hi)
+{
+    const qn_dialect *d = c->dialect;
+    uint32_t next = lo < 0x20 ? 0x20 : lo;
+    for (const char *p = d->never; next <= hi; p++) {
+        const uint32_t end = *p && (uint32_t)*p <= hi ? (uint32_t)*p : hi + 1;
+        if (next < end && from >= 0 && to >= 0) qn__grammar_chars(c->g, from, to, next, end - 1);
+        if (end + 1 > next) next = end + 1;
+        if (!*p) break;
+    }
+    for (const char *p = "\t\n\r"; *p && d->lines; p++)
+        if (lo <= (uint32_t)*p && (uint32_t)*p <= hi) qn__emit_bytes(c, from, to, (uint8_t)*p, (uint8_t)*p);
+    for (const char *p = d->escapes; *p; p += 2) {
+        if (lo > (uint32_t)*p || (uint32_t)*p > hi) continue;
+        if (*slash < 0) {
+            *slash = qn__emit_state(c);
+            qn__emit_bytes(c, from, *slash, '\\', '\\');
+        }
+        qn__emit_bytes(c, *slash, to, (uint8_t)p[1], (uint8_t)p[1]);
+    }
+}
+
 /* One range; `any_escape`: \u for characters that need none, too. */
 static void char_range(qn_schema *c, int32_t from, int32_t to, int32_t *slash, uint32_t lo, uint32_t hi,
                        bool any_escape)
@@ -153,6 +176,10 @@ static void char_range(qn_schema *c, int32_t from, int32_t to, int32_t *slash, u
     static const uint32_t escaped[][2] = {{0, 0x1F}, {0x22, 0x22}, {0x5C, 0x5C}, {0x7F, QN_MAX_CP}};
     static const char named[] = "\"\"\\\\//\bb\ff\nn\rr\tt";
     int32_t unicode = -1;
+    if (c->dialect) {
+        plain_range(c, from, to, slash, lo, hi);
+        return;
+    }
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         const uint32_t a = lo > plain[i][0] ? lo : plain[i][0], b = hi < plain[i][1] ? hi : plain[i][1];
         if (a <= b && from >= 0 && to >= 0) qn__grammar_chars(c->g, from, to, a, b);
@@ -224,9 +251,9 @@ static void free_char(qn_schema *c, int32_t from, int32_t to)
 static void free_string(qn_schema *c, int32_t from, int32_t to)
 {
     const int32_t inside = qn__emit_state(c);
-    qn__emit_bytes(c, from, inside, '"', '"');
+    qn__emit_quote(c, from, inside);
     qn__emit_call(c, inside, inside, qn__general_rule(c, QN_GENERAL_char));
-    qn__emit_bytes(c, inside, to, '"', '"');
+    qn__emit_quote(c, inside, to);
 }
 
 static void free_number(qn_schema *c, int32_t from, int32_t to, bool integer)
@@ -258,6 +285,17 @@ static void free_number(qn_schema *c, int32_t from, int32_t to, bool integer)
     qn__emit_empty(c, more, to);
 }
 
+static void bare_name(qn_schema *c, int32_t from, int32_t to)
+{
+    static const char ranges[][2] = {{'a', 'z'}, {'A', 'Z'}, {'_', '_'}, {'0', '9'}, {'-', '-'}, {'.', '.'}};
+    const int32_t more = qn__emit_state(c);
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (i < 3) qn__emit_bytes(c, from, more, (uint8_t)ranges[i][0], (uint8_t)ranges[i][1]);
+        qn__emit_bytes(c, more, more, (uint8_t)ranges[i][0], (uint8_t)ranges[i][1]);
+    }
+    qn__emit_empty(c, more, to);
+}
+
 /* Members between brackets: any number of values, or of strings and values. */
 static void free_members(qn_schema *c, int32_t from, int32_t to, char open, char close)
 {
@@ -271,7 +309,10 @@ static void free_members(qn_schema *c, int32_t from, int32_t to, char open, char
     if (open == '{') {
         const int32_t colon = qn__emit_state(c), space = qn__emit_state(c);
         value = qn__emit_state(c);
-        qn__emit_call(c, member, colon, qn__general_rule(c, QN_GENERAL_string));
+        if (c->dialect && c->dialect->bare_keys)
+            bare_name(c, member, colon);
+        else
+            qn__emit_call(c, member, colon, qn__general_rule(c, QN_GENERAL_string));
         qn__emit_bytes(c, colon, space, ':', ':');
         qn__emit_space(c, space, value);
     }
@@ -286,9 +327,9 @@ static void any_value(qn_schema *c, int32_t from, int32_t to)
 {
     static const qn_general_rule kinds[] = {QN_GENERAL_object, QN_GENERAL_array, QN_GENERAL_string, QN_GENERAL_number};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) qn__emit_call(c, from, to, qn__general_rule(c, kinds[i]));
-    qn__emit_word(c, from, to, "true");
-    qn__emit_word(c, from, to, "false");
-    qn__emit_word(c, from, to, "null");
+    qn__emit_bool(c, true, from, to);
+    qn__emit_bool(c, false, from, to);
+    qn__emit_null(c, from, to);
 }
 
 int32_t qn__general_rule(qn_schema *c, qn_general_rule which)
@@ -348,10 +389,10 @@ void qn__emit_set(qn_schema *c, int32_t set, int32_t from, int32_t to)
 static void emit_shape(qn_schema *c, const qn_schema_shape *s, int32_t from, int32_t to)
 {
     switch (s->type) {
-    case QN_JSON_null: qn__emit_word(c, from, to, "null"); break;
+    case QN_JSON_null: qn__emit_null(c, from, to); break;
     case QN_JSON_boolean:
-        qn__emit_word(c, from, to, "true");
-        qn__emit_word(c, from, to, "false");
+        qn__emit_bool(c, true, from, to);
+        qn__emit_bool(c, false, from, to);
         break;
     case QN_JSON_number: qn__emit_number(c, s, from, to); break;
     case QN_JSON_string: qn__emit_string(c, s, from, to); break;

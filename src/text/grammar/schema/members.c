@@ -153,9 +153,16 @@ static void emit_others(members *m, int32_t from, int32_t to)
         names[i] = m->names[i]->data;
         lengths[i] = m->names[i]->n;
     }
-    const bool free_name = m->n == 0 && m->n_patterns == 0;
+    static const char bare_name[] = "^[A-Za-z_][A-Za-z0-9_.-]*$";
+    const bool bare = c->dialect && c->dialect->bare_keys;
+    const bool free_name = m->n == 0 && m->n_patterns == 0 && !bare;
     if (!free_name) status = qn__nfa_other_than(&c->arena, names, lengths, m->n, &other, &err);
     bool has_missed[MAX_PATTERNS] = {false};
+    if (bare && status == QN_OK) {
+        qn_nfa name;
+        status = qn__regex_compile(&c->arena, bare_name, sizeof bare_name - 1, &name, &err);
+        if (status == QN_OK) status = qn__nfa_both(&c->arena, &other, &name, &other, &err);
+    }
     for (unsigned which = 0; which < 1u << m->n_patterns && status == QN_OK && qn__schema_going(c); which++) {
         const int32_t set = set_of_patterns(m, which);
         if (is_never(c, set)) continue;
@@ -173,7 +180,7 @@ static void emit_others(members *m, int32_t from, int32_t to)
         if (free_name)
             qn__emit_call(c, from, colon, qn__general_rule(c, QN_GENERAL_string));
         else
-            qn__emit_nfa(c, &name, from, colon);
+            qn__emit_nfa(c, &name, !bare, from, colon);
         qn__emit_bytes(c, colon, space, ':', ':');
         qn__emit_space(c, space, value);
         qn__emit_set(c, set, value, to);
@@ -215,7 +222,7 @@ void qn__emit_object(qn_schema *c, const qn_schema_shape *s, int32_t from, int32
             const int32_t set = qn__member_set(c, s, m.names[i]->data, m.names[i]->n);
             const int32_t colon = qn__emit_state(c), space = qn__emit_state(c), value = qn__emit_state(c);
             if (!is_never(c, set)) {
-                qn__emit_text(c, m.names[i]->data, m.names[i]->n, may_begin[i], colon);
+                qn__emit_key(c, m.names[i]->data, m.names[i]->n, may_begin[i], colon);
                 qn__emit_bytes(c, colon, space, ':', ':');
                 qn__emit_space(c, space, value);
                 qn__emit_set(c, set, value, behind);

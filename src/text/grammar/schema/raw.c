@@ -17,13 +17,19 @@ static void restrict_to(qn_schema *c, qn_nfa *nfa, const char *pattern, size_t n
         qn__schema_refuse(c, 0, status, "its lengths and patterns, as text between marks: %s", err.text);
 }
 
+/* A text as the pattern for it. */
+static void put_quoted(qn_str *pattern, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] && strchr("\\^$.|?*+()[]{}/", text[i])) qn__str_putc(pattern, '\\');
+        qn__str_putc(pattern, text[i]);
+    }
+}
+
 static void leave_out(qn_schema *c, qn_nfa *nfa, const char *text)
 {
     qn_str pattern = {0};
-    for (; *text; text++) {
-        if (strchr("\\^$.|?*+()[]{}/", *text)) qn__str_putc(&pattern, '\\');
-        qn__str_putc(&pattern, *text);
-    }
+    put_quoted(&pattern, text, strlen(text));
     if (pattern.failed)
         c->status = QN_FAIL_NOMEM(c->err, pattern.len);
     else
@@ -44,8 +50,35 @@ static void emit(qn_schema *c, const qn_nfa *nfa, int32_t from, int32_t to)
     }
 }
 
-qn_status qn__grammar_add_text(qn_grammar *g, const char *name, const qn_val *schema, const char *pattern,
-                               const char *without, qn_error *err)
+/* Of one alternative: `nfa` has all its strings. */
+static void add_form(qn_schema *c, qn_nfa *nfa, const qn_text_form *form, int32_t begin, int32_t end)
+{
+    restrict_to(c, nfa, form->pattern, strlen(form->pattern), false);
+    if (form->never && qn__schema_going(c)) restrict_to(c, nfa, form->never, strlen(form->never), true);
+    if (form->without && *form->without && qn__schema_going(c)) leave_out(c, nfa, form->without);
+    if (qn__schema_going(c)) emit(c, nfa, begin, end);
+}
+
+/* "^TEXT$" */
+static bool exactly(qn_schema *c, const qn_vstr *text, qn_nfa *out)
+{
+    qn_str pattern = {0};
+    qn_error err;
+    qn__str_putc(&pattern, '^');
+    put_quoted(&pattern, text->data, text->n);
+    qn__str_putc(&pattern, '$');
+    qn_status status =
+        pattern.failed ? QN_STATUS_nomem : qn__regex_compile(&c->arena, pattern.data, pattern.len, out, &err);
+    qn__str_deinit(&pattern);
+    if (status == QN_STATUS_nomem)
+        c->status = QN_FAIL_NOMEM(c->err, (size_t)text->n);
+    else if (status != QN_OK)
+        qn__schema_refuse(c, 0, status, "a text that is given: %s", err.text);
+    return status == QN_OK;
+}
+
+qn_status qn__grammar_add_text(qn_grammar *g, const char *name, const qn_val *schema, const qn_text_form *form,
+                               bool *empty, qn_error *err)
 {
     qn_schema c = {.g = g, .err = err, .object = -1};
     const int32_t rule = qn__grammar_rule(g, name, strlen(name), 0), first_state = g->n_states, first_edge = g->n_edges;
@@ -59,17 +92,16 @@ qn_status qn__grammar_add_text(qn_grammar *g, const char *name, const qn_val *sc
     const int32_t root = qn__schema_read(&c, schema);
     const int32_t set = root >= 0 ? qn__schema_set(&c, &root, 1) : -1;
     const qn_schema_shapes *shapes = set >= 0 ? qn__set_shapes(&c, set) : NULL;
-    if (shapes && shapes->n == 0) qn__schema_fail(&c, QN_STATUS_invalid, "no value can satisfy it");
-    if (shapes && shapes->n && (shapes->n > 1 || shapes->at[0].type != QN_JSON_string || shapes->at[0].literal))
-        qn__schema_refuse(&c, 0, QN_STATUS_unsupported, "not one string: this cannot be held in a text between marks");
-    if (shapes && qn__schema_going(&c) && qn__string_nfa(&c, &shapes->at[0], true, &nfa)) {
-        restrict_to(&c, &nfa, pattern, strlen(pattern), false);
-        if (without && *without && c.status == QN_OK) leave_out(&c, &nfa, without);
-        if (c.status == QN_OK) emit(&c, &nfa, begin, end);
+    for (int32_t i = 0; shapes && i < shapes->n && qn__schema_going(&c); i++) {
+        const qn_schema_shape *s = &shapes->at[i];
+        if (s->type != QN_JSON_string) continue;
+        if (s->literal ? exactly(&c, s->literal->s, &nfa) : qn__string_nfa(&c, s, true, &nfa))
+            add_form(&c, &nfa, form, begin, end);
     }
     if (c.status == QN_OK) c.status = qn__grammar_failure(g, err);
     if (c.status == QN_OK) c.status = qn__grammar_trim(g, rule, first_state, first_edge, &ends, err);
-    if (c.status == QN_OK && !ends) qn__schema_fail(&c, QN_STATUS_invalid, "no text can satisfy it");
+    if (empty) *empty = !ends;
+    if (c.status == QN_OK && !ends && !empty) qn__schema_fail(&c, QN_STATUS_invalid, "no text can satisfy it");
     qn__arena_deinit(&c.arena);
     return c.status;
 }

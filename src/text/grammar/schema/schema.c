@@ -159,10 +159,11 @@ static int32_t object_node(qn_schema *c)
 }
 
 qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *schema,
-                                 const qn_schema_options *options, qn_error *err)
+                                 const qn_schema_options *options, const qn_dialect *dialect, bool *empty,
+                                 qn_error *err)
 {
     static const qn_schema_options none;
-    qn_schema c = {.g = g, .options = options ? *options : none, .err = err};
+    qn_schema c = {.g = g, .options = options ? *options : none, .dialect = dialect, .err = err};
     const int32_t rule = qn__grammar_rule(g, name, strlen(name), 0);
     if (rule < 0) return qn__grammar_failure(g, err);
     if (g->rules[rule].begin >= 0) return QN_FAIL(err, invalid, "grammar: rule \"%.60s\" is defined twice", name);
@@ -177,7 +178,8 @@ qn_status qn__grammar_add_schema(qn_grammar *g, const char *name, const qn_val *
     if (c.status == QN_OK) c.status = qn__grammar_failure(g, err);
     bool ends = true;
     if (c.status == QN_OK) c.status = qn__grammar_trim(g, rule, at.n_states, at.n_edges, &ends, err);
-    if (c.status == QN_OK && !ends) qn__schema_fail(&c, QN_STATUS_invalid, "no value can satisfy it");
+    if (empty) *empty = !ends;
+    if (c.status == QN_OK && !ends && !empty) qn__schema_fail(&c, QN_STATUS_invalid, "no value can satisfy it");
     qn__arena_deinit(&c.arena);
     return c.status;
 }
@@ -199,7 +201,7 @@ qn_status qn_grammar_create_schema(const char *schema, const qn_schema_options *
         if (err) err->status = QN_STATUS_format;
         status = qn__prefix(err, QN_STATUS_format, "schema");
     }
-    if (status == QN_OK) status = qn__grammar_add_schema(g, "root", &value, options, err);
+    if (status == QN_OK) status = qn__grammar_add_schema(g, "root", &value, options, NULL, NULL, err);
     if (status == QN_OK) status = qn__grammar_complete(g, "root", NULL, err);
     qn__arena_deinit(&heap.arena);
     if (status == QN_OK)

@@ -4,7 +4,8 @@
  * nodes.c registers every schema in the document and refuses what is not known. A value has to satisfy a set of such
  * nodes at once (a conjunction: a property may be described by several); sets are kept once each, so recursion ends.
  * shapes.c turns a set into alternatives that have one type each and no allOf, anyOf or $ref any more; their parts are
- * sets of nodes again. emit.c makes a rule of each set: objects.c, arrays.c, strings.c, numbers.c, literals.c. */
+ * sets of nodes again (parts.c, tags.c). emit.c makes a rule of each set: objects.c, arrays.c, strings.c, numbers.c,
+ * literals.c. */
 #ifndef QN_TEXT_GRAMMAR_SCHEMA_SCHEMA_H
 #define QN_TEXT_GRAMMAR_SCHEMA_SCHEMA_H
 
@@ -113,6 +114,7 @@ typedef struct qn_schema {
     qn_arena arena;
     qn_grammar *g;
     qn_schema_options options;
+    const qn_dialect *dialect; /* NULL: JSON */
     qn_error *err;
     qn_status status; /* sticky */
     bool restart;     /* a node was widened: what was made of it no longer holds */
@@ -167,6 +169,8 @@ bool qn__set_is_empty(qn_schema *c, int32_t set, int depth);           /* provab
 /* Whether it can be shown that no value is in both. */
 bool qn__sets_apart(qn_schema *c, int32_t a, int32_t b, int depth);
 bool qn__shapes_apart(qn_schema *c, const qn_schema_shapes *a, const qn_schema_shapes *b, int depth);
+/* Whether a member that all objects must have, and whose values are given, tells alternatives apart: a quick yes. */
+bool qn__shapes_tagged(qn_schema *c, const qn_schema_shapes *const *each, uint32_t n);
 bool qn__shape_apart(qn_schema *c, const qn_schema_shape *a, const qn_schema_shape *b, int depth);
 bool qn__set_accepts(qn_schema *c, int32_t set, const qn_val *value);
 bool qn__shape_accepts(qn_schema *c, const qn_schema_shape *s, const qn_val *value);
@@ -204,12 +208,16 @@ void qn__emit_bytes(qn_schema *c, int32_t from, int32_t to, uint8_t lo, uint8_t 
 void qn__emit_word(qn_schema *c, int32_t from, int32_t to, const char *word);
 void qn__emit_call(qn_schema *c, int32_t from, int32_t to, int32_t rule);
 void qn__emit_space(qn_schema *c, int32_t from, int32_t to);
+void qn__emit_quote(qn_schema *c, int32_t from, int32_t to);
+void qn__emit_key(qn_schema *c, const char *text, size_t n, int32_t from, int32_t to); /* of an object */
+void qn__emit_null(qn_schema *c, int32_t from, int32_t to);
+void qn__emit_bool(qn_schema *c, bool b, int32_t from, int32_t to);
 void qn__emit_value(qn_schema *c, const qn_val *value, int32_t from, int32_t to); /* literally */
 /* Code points in a string, written as Python's json.dumps does, with ensure_ascii or without. */
 void qn__emit_char(qn_schema *c, int32_t from, int32_t to, uint32_t cp);
 void qn__emit_chars(qn_schema *c, int32_t from, int32_t to, const qn_cp_ranges *set);
-void qn__emit_text(qn_schema *c, const char *text, size_t n, int32_t from, int32_t to);           /* with its quotes */
-void qn__emit_nfa(qn_schema *c, const qn_nfa *nfa, int32_t from, int32_t to);                     /* with its quotes */
+void qn__emit_text(qn_schema *c, const char *text, size_t n, int32_t from, int32_t to); /* with its quotes */
+void qn__emit_nfa(qn_schema *c, const qn_nfa *nfa, bool quotes, int32_t from, int32_t to);
 void qn__emit_literals(qn_schema *c, const qn_val **values, int32_t n, int32_t from, int32_t to); /* reorders them */
 void qn__emit_string(qn_schema *c, const qn_schema_shape *s, int32_t from, int32_t to);
 void qn__emit_array(qn_schema *c, const qn_schema_shape *s, int32_t from, int32_t to);

@@ -127,9 +127,29 @@ static void add_shape(qn_schema *c, qn_schema_shapes *all, const qn_schema_shape
     all->at[all->n++] = *s;
 }
 
+/* An empty list with room for so many. Most schemas are one shape, of thousands in a large document. */
+static qn_schema_shapes *new_shapes(qn_schema *c, int32_t room)
+{
+    enum { MOST = 16 };
+    qn_schema_shapes *all = qn__schema_alloc(c, 1, sizeof *all);
+    if (!all || room < 1) return all;
+    if (room > MOST) room = MOST;
+    all->at = qn__schema_alloc(c, (size_t)room, sizeof *all->at);
+    all->cap = all->at ? room : 0;
+    return all->at ? all : NULL;
+}
+
+static int32_t n_same_type(const qn_schema_shapes *a, const qn_schema_shapes *b)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < a->n && n < 16; i++)
+        for (int32_t k = 0; k < b->n && n < 16; k++) n += a->at[i].type == b->at[k].type;
+    return n;
+}
+
 static qn_schema_shapes *all_of(qn_schema *c, const qn_schema_shapes *a, const qn_schema_shapes *b)
 {
-    qn_schema_shapes *both = qn__schema_alloc(c, 1, sizeof *both);
+    qn_schema_shapes *both = new_shapes(c, n_same_type(a, b));
     for (int32_t i = 0; both && i < a->n; i++)
         for (int32_t k = 0; k < b->n; k++) {
             qn_schema_shape s;
@@ -244,7 +264,7 @@ static qn_schema_shape says_of(qn_schema *c, int32_t node, qn_json_type type, bo
 /* enum and const: of these values, those that the rest of the node takes. */
 static qn_schema_shapes *only_values(qn_schema *c, const qn_schema_shapes *base, const qn_val *values, uint32_t n)
 {
-    qn_schema_shapes *kept = qn__schema_alloc(c, 1, sizeof *kept);
+    qn_schema_shapes *kept = new_shapes(c, n < 16 ? (int32_t)n : 16);
     for (uint32_t i = 0; kept && i < n; i++) {
         const qn_schema_shape literal = {.type = qn__json_type(values[i]), .literal = &values[i], .max = -1};
         bool accepted = false;
@@ -258,8 +278,8 @@ static qn_schema_shapes *only_values(qn_schema *c, const qn_schema_shapes *base,
 static qn_schema_shapes *says_itself(qn_schema *c, int32_t node)
 {
     static const char *const names[QN_JSON_N_TYPES] = {"null", "boolean", "number", "string", "array", "object"};
-    qn_schema_shapes *base = qn__schema_alloc(c, 1, sizeof *base);
     const qn_val *types = qn__schema_get(c, node, "type"), *v;
+    qn_schema_shapes *base = new_shapes(c, types && qn__is_str(*types) ? 1 : QN_JSON_N_TYPES);
     for (int type = 0; base && type < QN_JSON_N_TYPES; type++) {
         const bool integer = type == QN_JSON_number && !is_one_of(types, "number") && is_one_of(types, "integer");
         if (!integer && !is_one_of(types, names[type])) continue;
@@ -293,7 +313,11 @@ static qn_schema_shapes *one_of(qn_schema *c, int32_t node, const qn_schema_shap
     for (uint32_t i = 0; any && each && i < list->l->n && qn__schema_going(c); i++) {
         const qn_schema_shapes *one = node_shapes(c, qn__schema_node_at(c, &list->l->items[i]), depth);
         each[i] = one ? all_of(c, base, one) : NULL;
-        for (uint32_t k = 0; each[i] && k < i; k++)
+    }
+    if (!any || !each || !qn__schema_going(c)) return any;
+    const bool tagged = qn__shapes_tagged(c, each, list->l->n);
+    for (uint32_t i = 0; i < list->l->n && qn__schema_going(c); i++) {
+        for (uint32_t k = 0; !tagged && each[i] && k < i; k++)
             if (!qn__shapes_apart(c, each[k], each[i], MAX_PROBE_DEPTH) && qn__schema_going(c))
                 qn__schema_refuse(c, node, QN_STATUS_unsupported,
                                   "\"oneOf\": a value may satisfy both %u and %u; use anyOf, or a const that differs",
@@ -340,9 +364,10 @@ const qn_schema_shapes *qn__set_shapes(qn_schema *c, int32_t set)
 {
     if (set < 0 || !qn__schema_going(c)) return NULL;
     if (c->sets[set].shapes) return c->sets[set].shapes;
-    qn_schema_shapes *shapes = qn__schema_alloc(c, 1, sizeof *shapes);
+    const bool any_value = c->sets[set].n == 0;
+    qn_schema_shapes *shapes = new_shapes(c, any_value ? QN_JSON_N_TYPES : 0);
     if (!shapes) return NULL;
-    for (int type = 0; type < QN_JSON_N_TYPES; type++) {
+    for (int type = 0; any_value && type < QN_JSON_N_TYPES; type++) {
         const qn_schema_shape any = {.type = (qn_json_type)type, .max = -1};
         add_shape(c, shapes, &any);
     }

@@ -6,10 +6,50 @@
 
 #include <stdlib.h>
 
+void qn__emit_quote(qn_schema *c, int32_t from, int32_t to)
+{
+    const qn_dialect *d = c->dialect;
+    if (!d || d->token == QN_TOKEN_NONE) {
+        qn__emit_word(c, from, to, d ? d->quote : "\"");
+        return;
+    }
+    const int32_t token = qn__grammar_token(c->g, NULL, 0, d->token);
+    if (token >= 0) qn__grammar_edge(c->g, from, (qn_edge){.kind = QN_EDGE_token, .to = to, .rule = token});
+}
+
+void qn__emit_null(qn_schema *c, int32_t from, int32_t to)
+{
+    qn__emit_word(c, from, to, c->dialect ? c->dialect->null : "null");
+}
+
+void qn__emit_bool(qn_schema *c, bool b, int32_t from, int32_t to)
+{
+    const qn_dialect *d = c->dialect;
+    qn__emit_word(c, from, to, b ? (d ? d->yes : "true") : (d ? d->no : "false"));
+}
+
+/* One that cannot stand without quotes, where keys do, leads nowhere. */
+void qn__emit_key(qn_schema *c, const char *text, size_t n, int32_t from, int32_t to)
+{
+    char word[256];
+    if (!c->dialect || !c->dialect->bare_keys) {
+        qn__emit_text(c, text, n, from, to);
+        return;
+    }
+    if (n == 0 || n >= sizeof word) return;
+    for (size_t i = 0; i < n; i++) {
+        const char byte = text[i], letter = (char)(byte | 0x20);
+        if (!(letter >= 'a' && letter <= 'z') && !(byte >= '0' && byte <= '9') && !strchr("_-.", byte)) return;
+        word[i] = byte;
+    }
+    word[n] = '\0';
+    qn__emit_word(c, from, to, word);
+}
+
 void qn__emit_text(qn_schema *c, const char *text, size_t n, int32_t from, int32_t to)
 {
     int32_t here = qn__emit_state(c);
-    qn__emit_bytes(c, from, here, '"', '"');
+    qn__emit_quote(c, from, here);
     for (size_t i = 0; i < n && !c->g->failed;) {
         uint32_t cp;
         const int32_t next = qn__emit_state(c);
@@ -17,7 +57,7 @@ void qn__emit_text(qn_schema *c, const char *text, size_t n, int32_t from, int32
         qn__emit_char(c, here, next, cp);
         here = next;
     }
-    qn__emit_bytes(c, here, to, '"', '"');
+    qn__emit_quote(c, here, to);
 }
 
 static int by_target(const void *x, const void *y)
@@ -27,7 +67,7 @@ static int by_target(const void *x, const void *y)
     return (a->lo > b->lo) - (a->lo < b->lo);
 }
 
-void qn__emit_nfa(qn_schema *c, const qn_nfa *nfa, int32_t from, int32_t to)
+void qn__emit_nfa(qn_schema *c, const qn_nfa *nfa, bool quotes, int32_t from, int32_t to)
 {
     int32_t *states = qn__schema_alloc(c, (size_t)nfa->n_states + 1, sizeof *states), most = 0;
     if (!states || nfa->n_states == 0) return;
@@ -37,7 +77,10 @@ void qn__emit_nfa(qn_schema *c, const qn_nfa *nfa, int32_t from, int32_t to)
     }
     qn_nfa_edge *edges = qn__schema_alloc(c, (size_t)most + 1, sizeof *edges);
     qn_cp_ranges set = {.at = qn__schema_alloc(c, (size_t)most + 1, sizeof *set.at), .cap = most + 1};
-    qn__emit_bytes(c, from, states[0], '"', '"');
+    if (quotes)
+        qn__emit_quote(c, from, states[0]);
+    else
+        qn__emit_empty(c, from, states[0]);
     for (int32_t s = 0; s < nfa->n_states && qn__schema_going(c) && !c->g->failed; s++) {
         const int32_t n = nfa->begin[s + 1] - nfa->begin[s];
         if (n) memcpy(edges, nfa->edges + nfa->begin[s], (size_t)n * sizeof *edges);
@@ -50,7 +93,8 @@ void qn__emit_nfa(qn_schema *c, const qn_nfa *nfa, int32_t from, int32_t to)
             }
             qn__emit_chars(c, states[s], states[next], &set);
         }
-        if (nfa->accept[s]) qn__emit_bytes(c, states[s], to, '"', '"');
+        if (nfa->accept[s] && quotes) qn__emit_quote(c, states[s], to);
+        if (nfa->accept[s] && !quotes) qn__emit_empty(c, states[s], to);
     }
 }
 
@@ -62,21 +106,21 @@ void qn__emit_string(qn_schema *c, const qn_schema_shape *s, int32_t from, int32
         return;
     }
     if (s->n_parts > 0) {
-        if (qn__string_nfa(c, s, true, &nfa)) qn__emit_nfa(c, &nfa, from, to);
+        if (qn__string_nfa(c, s, true, &nfa)) qn__emit_nfa(c, &nfa, true, from, to);
         return;
     }
     /* a length alone: any character so many times */
     const int32_t any = qn__general_rule(c, QN_GENERAL_char);
     int32_t here = qn__emit_state(c);
-    qn__emit_bytes(c, from, here, '"', '"');
+    qn__emit_quote(c, from, here);
     for (int64_t i = 0; i < (s->max < 0 ? s->min : s->max) && !c->g->failed; i++) {
         const int32_t next = qn__emit_state(c);
-        if (i >= s->min) qn__emit_bytes(c, here, to, '"', '"');
+        if (i >= s->min) qn__emit_quote(c, here, to);
         qn__emit_call(c, here, next, any);
         here = next;
     }
     if (s->max < 0) qn__emit_call(c, here, here, any);
-    qn__emit_bytes(c, here, to, '"', '"');
+    qn__emit_quote(c, here, to);
 }
 
 /* ---- literally --------------------------------------------------------------------------------------------------- */
@@ -94,7 +138,7 @@ static void emit_members(qn_schema *c, const qn_val *v, int32_t from, int32_t to
         if (object) {
             const int32_t colon = qn__emit_state(c), space = qn__emit_state(c);
             value = qn__emit_state(c);
-            qn__emit_text(c, v->d->keys[i].s->data, v->d->keys[i].s->n, member, colon);
+            qn__emit_key(c, v->d->keys[i].s->data, v->d->keys[i].s->n, member, colon);
             qn__emit_bytes(c, colon, space, ':', ':');
             qn__emit_space(c, space, value);
         }
@@ -124,8 +168,8 @@ static void emit_number(qn_schema *c, const qn_val *v, int32_t from, int32_t to)
 void qn__emit_value(qn_schema *c, const qn_val *v, int32_t from, int32_t to)
 {
     switch (qn__json_type(*v)) {
-    case QN_JSON_null: qn__emit_word(c, from, to, "null"); break;
-    case QN_JSON_boolean: qn__emit_word(c, from, to, v->b ? "true" : "false"); break;
+    case QN_JSON_null: qn__emit_null(c, from, to); break;
+    case QN_JSON_boolean: qn__emit_bool(c, v->b, from, to); break;
     case QN_JSON_number: emit_number(c, v, from, to); break;
     case QN_JSON_string: qn__emit_text(c, v->s->data, v->s->n, from, to); break;
     default: emit_members(c, v, from, to); break;
@@ -156,7 +200,7 @@ void qn__emit_literals(qn_schema *c, const qn_val **values, int32_t n, int32_t f
     if (!path || n_texts == 0) return;
     qsort(values, (size_t)n_texts, sizeof *values, by_text);
     path[0] = qn__emit_state(c);
-    qn__emit_bytes(c, from, path[0], '"', '"');
+    qn__emit_quote(c, from, path[0]);
     const qn_vstr *last = NULL;
     for (int32_t i = 0; i < n_texts && !c->g->failed; i++) {
         const qn_vstr *s = values[i]->s;
@@ -172,7 +216,7 @@ void qn__emit_literals(qn_schema *c, const qn_val **values, int32_t n, int32_t f
             qn__emit_char(c, path[at], path[at + len], cp);
             at += len;
         }
-        qn__emit_bytes(c, path[s->n], to, '"', '"');
+        qn__emit_quote(c, path[s->n], to);
         last = s;
     }
 }
