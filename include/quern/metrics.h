@@ -41,6 +41,7 @@ extern "C" {
     QN_COUNTER(launches,          one,   "kernels, and graphs of captured kernels, that a device was told to compute") \
     QN_COUNTER(captures,          one,   "graphs of kernels captured on a device") \
     QN_COUNTER(device_allocs,     one,   "pieces of memory taken of devices, and of the host for their transfers") \
+    QN_COUNTER(device_wait_ns,    ns,    "time that the host waited for devices") \
     QN_COUNTER(inputs_shared,     one,   "products compiled to use what their neighbour prepared") \
     QN_COUNTER(allocs,            one,   "allocations made through the allocator hook") \
     QN_COUNTER(frees,             one,   "allocations given back") \

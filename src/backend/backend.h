@@ -117,6 +117,10 @@ struct qn_backend_type {
     /* Can it run this node, with these dtypes and shapes? Reasons go to err when not. */
     bool (*accepts)(const qn_backend *be, const qn_node *node, qn_error *err);
     uint64_t (*scratch)(const qn_backend *be, const qn_node *node); /* bytes that the node needs beside its result */
+    /* Of nodes that follow one another in a part of a graph, the first and how many behind it are computed as one:
+     * their sources, results and scratch are then in memory at the same time, so that they may be computed in any
+     * order. At least 1. NULL: each by itself. */
+    int32_t (*together)(const qn_backend *be, qn_node *const *nodes, int32_t n);
     /* Everything that can fail or allocate happens here. Nodes and buffers outlive the program. */
     qn_status (*compile)(qn_backend *be, const qn_segment *segment, qn_program **out, qn_error *err);
     /* Buffers of params and of bound outputs have changed since it was compiled (qn__exec_bind), or activations lie in
@@ -140,6 +144,14 @@ struct qn_backend_type {
     /* Node i of the segment is computed by all threads together. NULL: by one. */
     bool (*is_shared)(const qn_program *program, int32_t i);
     bool pages; /* it calls qn_run.page */
+    /* Memory of its devices as other libraries name it (DLPack): the kind of device, 0 where there is none; whether the
+     * name is an address that bytes can be counted from; the number of the device; the name of a buffer's memory; and a
+     * buffer over `bytes` of memory that somebody else keeps until it is destroyed. */
+    int32_t dl_type;
+    bool dl_is_address;
+    int32_t (*dl_index)(const qn_backend *be);
+    void *(*dl_memory)(const qn_buffer *buffer);
+    qn_status (*dl_wrap)(qn_backend *be, void *memory, uint64_t bytes, qn_buffer **out, qn_error *err);
 };
 
 static inline qn_status qn__backend_sync(qn_backend *be, qn_error *err)

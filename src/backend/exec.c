@@ -28,7 +28,9 @@ qn_status qn__exec_prepare(qn_sched *s, qn_exec *e, bool dry, qn_error *err)
     QN_TRY(qn__graph_finish(g, err));
     QN_TRY(qn__graph_optimize(g, &passes, &e->passes, err));
     QN_TRY(qn__place_nodes(s, g, dry, err));
+    e->n_fallbacks = s->n_fallbacks;
     QN_TRY(qn__split_graph(s, g, err));
+    QN_TRY(qn__bring_together(s, g, err));
 #ifdef QN_CHECKED
     QN_TRY(qn__graph_verify(g, err));
 #endif
@@ -178,6 +180,7 @@ void qn__exec_destroy(void *exec)
     qn__graph_destroy(e->graph);
     qn__free(e->trace.skip);
     qn__free(e->trace.gates);
+    qn__free(e->trace.looked);
     qn__free(e);
 }
 
@@ -188,6 +191,7 @@ qn_graph *qn__exec_graph_to_tap(qn_exec *e) { return e->graph; }
 const qn_pass_report *qn__exec_passes(const qn_exec *e) { return &e->passes; }
 int qn__exec_n_segments(const qn_exec *e) { return e->n_segments; }
 int qn__exec_n_transfers(const qn_exec *e) { return e->n_transfers; }
+int qn__exec_n_fallbacks(const qn_exec *e) { return e->n_fallbacks; }
 
 const qn_node *qn__exec_find(const qn_exec *e, const char *name)
 {

@@ -28,6 +28,7 @@ struct qn_sched {
     qn_cache *cache;
     qn_exec *loose;                          /* the last exec that is not in the cache */
     bool logged[QN_OP_COUNT][QN_MAX_PLACES]; /* fall-backs reported so far */
+    int32_t n_fallbacks;                     /* of the graph that was placed last */
 };
 
 /* What one step of a run does: some nodes of one backend, or one transfer. */
@@ -63,6 +64,9 @@ typedef struct qn_exec_trace {
     uint8_t *skip;  /* by node id; NULL: nothing is left out */
     int32_t *gates; /* as in qn_trace_run */
     uint64_t step;  /* that is recorded now; 0: none is */
+    bool has_experts;
+    float *looked; /* room for elements that a device has, and behind them for their bytes */
+    int64_t n_looked;
 } qn_exec_trace;
 
 /* The inputs of a place with memory of its own. */
@@ -80,7 +84,7 @@ struct qn_exec {
     qn_pass_report passes;
     qn_node **work; /* compute and update nodes in order of the graph */
     qn_step *steps;
-    int32_t n_steps, n_segments, n_transfers;
+    int32_t n_steps, n_segments, n_transfers, n_fallbacks;
     bool rebound; /* since the last run */
     qn_axis axes[QN_EXEC_AXES];
     int32_t less[QN_EXEC_AXES]; /* than it was compiled for, now */
@@ -119,6 +123,11 @@ static inline bool qn__assigned_already(const qn_node *n) { return n->op == QN_O
 qn_status qn__split_graph(qn_sched *s, qn_graph *g, qn_error *err);
 /* Fills work, steps and their counts. Memory is the graph's. */
 qn_status qn__cut_steps(qn_exec *e, qn_error *err);
+
+/* ---- together.c ---- */
+/* For backends that compute several nodes as one: nodes of a kind that read the same come to stand beside each other,
+ * and each learns which nodes it is computed with. */
+qn_status qn__bring_together(qn_sched *s, qn_graph *g, qn_error *err);
 
 /* ---- alone.c ---- */
 /* Computes a node by itself. memory: the bytes of the root of each source. dst: those of the node's root, which of an

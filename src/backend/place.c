@@ -5,8 +5,10 @@
 #include "backend/internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 
 static const char *title(const qn_node *n) { return n->name[0] ? n->name : "(unnamed)"; }
 
@@ -59,11 +61,18 @@ static bool is_computed(const qn_node *n)
     return qn__computes(n);
 }
 
+/* A copy that was asked for in another place, as it is. */
+static bool is_moved(const qn_node *copy)
+{
+    const qn_node *x = copy->src[0];
+    return copy->dtype == x->dtype && copy->hint >= 0 && copy->hint != x->root->place;
+}
+
 /* Where a source's memory is resident, -1 for what a run computes. A copy of a param is one in another dtype: as good
  * as the param itself. */
 static int32_t resident_place(const qn_node *n)
 {
-    while (n->root->op == QN_OP_copy) n = n->root->src[0];
+    while (n->root->op == QN_OP_copy && !is_moved(n->root)) n = n->root->src[0];
     return n->root->op == QN_OP_param ? n->root->place : -1;
 }
 
@@ -106,6 +115,7 @@ static qn_status fall_back(qn_sched *s, qn_node *n, int32_t wanted, const qn_err
             qn__log(QN_LOG_warn, "%s \"%s\" runs on %s because %s does not take it: %s (said once for this operation)",
                     op, title(n), s->backends[i]->name, from, why->text);
         s->logged[n->op][wanted] = true;
+        s->n_fallbacks += !qn__is_early(n);
         return QN_OK;
     }
     return QN_FAIL(err, unsupported, "%s \"%s\": no backend takes it; %s: %s", op, title(n), from, why->text);
@@ -131,8 +141,64 @@ static qn_status place_node(qn_sched *s, qn_node *n, qn_error *err)
     return QN_OK;
 }
 
+/* ---- outputs whose memory is given ---- */
+
+static bool is_elsewhere(const qn_node *n)
+{
+    return (n->flags & QN_NODE_bound) && n->hint >= 0 && n->place != n->hint &&
+           qn__op_info(n->op)->kind == QN_KIND_compute;
+}
+
+/* n becomes the transfer of what computes it, which others of that place read too. */
+static qn_node *part_from(qn_graph *g, qn_node *n)
+{
+    static const qn_no_attrs none;
+    qn__graph_scope(g, n->layer, n->place);
+    qn_node *there = qn__op(g, n->op, n->attrs, n->src, n->n_src);
+    if (there == g->bad) return NULL;
+    there->place = n->place;
+    for (int32_t i = n->id + 1; i < there->id; i++) {
+        qn_node *user = g->nodes[i];
+        for (int k = 0; k < user->n_src && user->place == there->place && qn__computes(user); k++)
+            if (user->src[k] == n) user->src[k] = there;
+    }
+    memset(n->src, 0, sizeof(n->src));
+    n->op = QN_OP_transfer;
+    n->attrs = &none;
+    n->src[0] = there;
+    n->n_src = 1;
+    n->place = n->hint;
+    return there;
+}
+
+/* Its memory is where it was asked for, though it fell back to another backend. */
+static qn_status bring_home(qn_graph *g, qn_error *err)
+{
+    const int32_t n = g->n_nodes;
+    int32_t more = 0, at;
+    for (int32_t i = 0; i < n; i++) more += is_elsewhere(g->nodes[i]);
+    if (more == 0) return QN_OK;
+    for (int32_t i = 0; i < n; i++)
+        if (is_elsewhere(g->nodes[i]) && !part_from(g, g->nodes[i])) return qn__graph_finish(g, err);
+    const size_t bytes = (size_t)(n + more) * sizeof(qn_node *);
+    qn_node **order = qn__alloc(bytes);
+    if (!order) return QN_FAIL_NOMEM(err, bytes);
+    at = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (g->nodes[i]->op == QN_OP_transfer) order[at++] = g->nodes[i]->src[0];
+        order[at++] = g->nodes[i];
+    }
+    for (int32_t i = 0; i < at; i++) {
+        g->nodes[i] = order[i];
+        order[i]->id = i;
+    }
+    qn__free(order);
+    return QN_OK;
+}
+
 qn_status qn__place_nodes(qn_sched *s, qn_graph *g, bool dry, qn_error *err)
 {
+    s->n_fallbacks = 0;
     for (int32_t i = 0; i < g->n_nodes; i++) {
         qn_node *n = g->nodes[i];
         if (n->hint >= s->n_backends)
@@ -150,5 +216,5 @@ qn_status qn__place_nodes(qn_sched *s, qn_graph *g, bool dry, qn_error *err)
         if (n->root == n && n->place < 0) n->place = 0;
         if (n->root != n && n->place < 0) n->place = n->root->place;
     }
-    return QN_OK;
+    return bring_home(g, err);
 }

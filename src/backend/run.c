@@ -206,10 +206,19 @@ qn_status qn__exec_run(qn_exec *e, const qn_run *run, qn_error *err)
     return status;
 }
 
+static bool has_steps(const qn_exec *e, int32_t place)
+{
+    for (int32_t i = 0; i < e->n_steps; i++)
+        if (e->steps[i].place == place) return true;
+    return false;
+}
+
+/* A device that has no part in it may be gone. */
 qn_status qn__exec_wait(const qn_exec *e, qn_error *err)
 {
     qn_status status = QN_OK;
     for (int p = 0; p < e->sched->n_backends; p++) {
+        if (!has_steps(e, p)) continue;
         const qn_status one = qn__backend_sync(e->sched->backends[p], status == QN_OK ? err : NULL);
         if (status == QN_OK) status = one;
     }

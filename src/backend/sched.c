@@ -97,9 +97,22 @@ static qn_status grow_staging(qn_sched *s, const qn_exec *e, qn_error *err)
     return QN_OK;
 }
 
+static bool has_nodes(const qn_exec *e, int place)
+{
+    for (int32_t i = 0; i < e->graph->n_nodes; i++)
+        if (e->graph->nodes[i]->place == place) return true;
+    return false;
+}
+
 static qn_status grow_buffers(qn_sched *s, const qn_exec *e, qn_error *err)
 {
-    for (int p = 0; p < s->n_backends; p++) QN_TRY(grow_activations(s, p, e->plan.bytes[p], err));
+    for (int p = 0; p < s->n_backends; p++) {
+        qn_error why = {0};
+        const qn_status status = grow_activations(s, p, e->plan.bytes[p], &why);
+        if (status == QN_STATUS_lost && e->plan.bytes[p] == 0 && !has_nodes(e, p)) continue; /* nobody computes there */
+        if (status != QN_OK && err) *err = why;
+        if (status != QN_OK) return status;
+    }
     return grow_staging(s, e, err);
 }
 
@@ -149,7 +162,7 @@ qn_exec *qn__sched_find(qn_sched *s, const void *key, size_t key_bytes)
 qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_t key_bytes, qn_exec **out,
                             qn_error *err)
 {
-    qn_exec *e;
+    qn_exec *e = NULL;
     const int64_t start = qn__now_ns();
     const uint64_t began = qn__trace_begin();
     QN_TRY(exec_create(s, graph, NULL, NULL, &e, err));
@@ -172,7 +185,7 @@ qn_status qn__sched_compile(qn_sched *s, qn_graph *graph, const void *key, size_
 
 qn_status qn__sched_reserve(qn_sched *s, qn_graph *graph, qn_admit_fn admit, void *ctx, qn_error *err)
 {
-    qn_exec *e;
+    qn_exec *e = NULL;
     QN_TRY(exec_create(s, graph, admit, ctx, &e, err));
     qn__exec_destroy(e);
     return QN_OK;

@@ -6,7 +6,7 @@
  * if that is resident: an update to its memory, an attention to its keys, products, norms and look-ups to their
  * weights. Everything else takes its hint, or else the place of its first computed source. When the chosen backend does
  * not accept the node, the next one in order that does takes it, and that is logged once (strict: unsupported). The
- * same graph is placed the same way on every run. */
+ * same graph is placed the same way on every run. A bound output lies where its hint says, whatever computes it. */
 #ifndef QN_BACKEND_SCHED_H
 #define QN_BACKEND_SCHED_H
 
@@ -52,6 +52,7 @@ qn_graph *qn__exec_graph_to_tap(qn_exec *e); /* the same: for `tapped` of its no
 const qn_pass_report *qn__exec_passes(const qn_exec *e);
 int qn__exec_n_segments(const qn_exec *e);
 int qn__exec_n_transfers(const qn_exec *e);
+int qn__exec_n_fallbacks(const qn_exec *e); /* nodes on another backend than the one that they belong on */
 /* Inputs and outputs by name; NULL when there is none (an input that no node reads may be gone). */
 const qn_node *qn__exec_find(const qn_exec *e, const char *name);
 /* Whole-value copies; bytes must match exactly. Any number before a run. Inputs and outputs keep their values until
@@ -97,6 +98,8 @@ qn_status qn__exec_put(const qn_exec *e, const qn_node *node, const float *src, 
  * which of the run's tokens the rows are of, -1 of none. */
 void qn__exec_record_hashes(const qn_exec *e, const qn_node *node, const int32_t *items, const uint64_t *hashes,
                             int32_t n);
+/* Likewise what rows of `size` elements each were like; rows[i].item as items. */
+void qn__exec_record_values(const qn_exec *e, const qn_node *node, const qn_trace_value *rows, int32_t n, int64_t size);
 /* Measured times of a run, by node. */
 typedef struct qn_node_times {
     double *ns;

@@ -216,6 +216,82 @@ static void record_step(uint32_t plan, const qn_trace_facts *f, qn_trace_phase p
     qn__trace_put_record(r->ring, QN_TRACE_RECORD_step, r->begin, r->trace.step, parts, n);
 }
 
+static bool has_experts(const qn_graph *g)
+{
+    for (int32_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == QN_OP_linear_experts) return true;
+    return false;
+}
+
+/* ---- experts on backends with memory of their own ---- */
+
+/* n elements and the bytes they are made of; NULL: no memory. Grows with the largest step. */
+static float *look_room(qn_exec_trace *t, int64_t n)
+{
+    if (n > t->n_looked) {
+        float *more = qn__realloc(t->looked, (size_t)n * (sizeof(float) + sizeof(int64_t)));
+        if (!more) return NULL;
+        t->looked = more;
+        t->n_looked = n;
+    }
+    return t->looked;
+}
+
+/* Ids are exact as float32: there are fewer than 2^24 experts. */
+static void tell_ids(qn_trace_ring *r, const qn_node *ids, const float *x, int64_t n)
+{
+    enum { PART = 512 };
+    int32_t some[PART];
+    qn_trace_ids_head head = {.node = ids->root->id};
+    for (int64_t i = 0; i < n; i++) {
+        some[head.n_ids++] = (int32_t)x[i];
+        if (head.n_ids < PART && i + 1 < n) continue;
+        const qn_trace_part parts[] = {{&head, sizeof head}, {some, (size_t)head.n_ids * sizeof *some}};
+        qn__trace_put_record(r, QN_TRACE_RECORD_ids, qn__trace_ticks(), 0, parts, 2);
+        head.n_ids = 0;
+    }
+}
+
+static void tell_gates(qn_trace_ring *r, int32_t ids, const float *x, int64_t n)
+{
+    enum { PART = 512 };
+    for (int64_t i = 0; i < n; i += PART) {
+        const qn_trace_gates_head head = {ids, (int32_t)(n - i < PART ? n - i : PART)};
+        const qn_trace_part parts[] = {{&head, sizeof head}, {x + i, (size_t)head.n * sizeof *x}};
+        qn__trace_put_record(r, QN_TRACE_RECORD_gates, qn__trace_ticks(), 0, parts, 2);
+    }
+}
+
+/* The first product at its place that reads these ids: they are still there when it is done. */
+static bool is_first_to_choose(const qn_exec *e, const qn_node *n)
+{
+    if (n->op != QN_OP_linear_experts || n->src[2]->layout.rank != 2) return false;
+    for (int32_t i = 0; i < n->id; i++) {
+        const qn_node *before = e->graph->nodes[i];
+        if (before->op == QN_OP_linear_experts && before->place == n->place && before->src[2]->root == n->src[2]->root)
+            return false;
+    }
+    return true;
+}
+
+/* What is not to be had is left out: a recording changes no run. */
+static void look(void *ctx, const qn_node *n)
+{
+    qn_exec *e = ctx;
+    const int32_t gates = e->trace.gates ? e->trace.gates[n->id] : 0;
+    const qn_node *value = gates ? n : is_first_to_choose(e, n) ? n->src[2] : NULL;
+    if (!value) return;
+    const int64_t count = qn_layout_numel(&value->layout);
+    float *x = look_room(&e->trace, count);
+    qn_trace_ring *r = x && qn__exec_take(e, value, x, x + e->trace.n_looked, NULL) == QN_OK ? qn__trace_enter() : NULL;
+    if (!r) return;
+    if (gates)
+        tell_gates(r, gates - 1, x, count);
+    else
+        tell_ids(r, value, x, count);
+    qn__trace_leave();
+}
+
 /* Of the size at hand, written down when it is the first time; 0: it could not be. */
 static uint32_t plan_of(qn_exec *e, const qn_trace_facts *facts, uint64_t generation)
 {
@@ -225,6 +301,7 @@ static uint32_t plan_of(qn_exec *e, const qn_trace_facts *facts, uint64_t genera
         qn__free(t->gates);
         t->skip = skips_of(e->graph, qn__trace_get_filter());
         t->gates = qn__trace_get_filter()->no_experts ? NULL : gates_of(e->graph, facts);
+        t->has_experts = !qn__trace_get_filter()->no_experts && has_experts(e->graph);
         t->generation = generation;
         t->n_plans = 0;
     }
@@ -256,7 +333,9 @@ const qn_run *qn__exec_record(qn_exec *e, const qn_run *run, qn_exec_recording *
     out->trace = (qn_trace_run){.step = qn__trace_next_step(),
                                 .skip = e->trace.skip,
                                 .gates = e->trace.gates,
-                                .no_experts = qn__trace_get_filter()->no_experts};
+                                .no_experts = qn__trace_get_filter()->no_experts,
+                                .look = e->trace.has_experts ? look : NULL,
+                                .look_ctx = e};
     e->trace.step = out->trace.step;
     record_step(plan, facts, phase, out);
     out->run = run ? *run : (qn_run){0};
@@ -283,6 +362,17 @@ void qn__exec_record_hashes(const qn_exec *e, const qn_node *node, const int32_t
                                    {items, (size_t)n * sizeof *items},
                                    {hashes, (size_t)n * sizeof *hashes}};
     qn__trace_put_record(r, QN_TRACE_RECORD_hashes, qn__trace_ticks(), e->trace.step, parts, 3);
+    qn__trace_leave();
+}
+
+void qn__exec_record_values(const qn_exec *e, const qn_node *node, const qn_trace_value *rows, int32_t n, int64_t size)
+{
+    if (e->trace.step == 0) return;
+    qn_trace_ring *r = qn__trace_enter();
+    if (!r) return;
+    const qn_trace_values_head head = {node->id, n, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX};
+    const qn_trace_part parts[] = {{&head, sizeof head}, {rows, (size_t)n * sizeof *rows}};
+    qn__trace_put_record(r, QN_TRACE_RECORD_values, qn__trace_ticks(), e->trace.step, parts, 2);
     qn__trace_leave();
 }
 

@@ -34,11 +34,22 @@ static const qn_gpu_op *const ops[QN_OP_COUNT] = {
 };
 #undef QN_GPU_OP
 
+#define QN_GPU_OP(name)
+#define QN_GPU_OP64(name) [QN_OP_##name] = true,
+static const bool of_doubles[QN_OP_COUNT] = {
+#include "gpu/ops.def"
+};
+#undef QN_GPU_OP
+
 const qn_gpu_op *qn__gpu_op(qn_op op) { return (unsigned)op < QN_OP_COUNT ? ops[op] : NULL; }
 
 bool qn__gpu_accepts(const qn_backend *be, const qn_node *node, qn_error *err)
 {
     const qn_gpu_op *op = qn__gpu_op(node->op);
+    if (op && of_doubles[node->op] && !((const qn_gpu *)be)->info.doubles) {
+        QN_FAIL(err, unsupported, "%s is computed in 64-bit floats, which %s lacks", qn_node_op_name(node), be->name);
+        return false;
+    }
     if (op) return op->accepts(node, err);
     QN_FAIL(err, unsupported, "%s has no kernel for %s", be->type->name, qn_node_op_name(node));
     return false;

@@ -101,6 +101,7 @@ static qn_status set_up(qn_gpu_device *d, int index, qn_gpu_device_info *info, q
     info->free = free_bytes;
     info->captures = true;
     info->warps = true;
+    info->doubles = true;
     if (d->lib->kind->major) TRY(d, device_attribute, &major, d->lib->kind->major, d->id);
     info->matrices = major >= 8;
     TRY(d, stream_create, &d->stream, STREAM_ALONE);
@@ -306,7 +307,7 @@ static qn_status finish(qn_gpu_device *d, qn_error *err)
 
 /* ---- the two ---- */
 
-#define DRIVER(NAME) \
+#define DRIVER(NAME, dlpack) \
     static library NAME##_library = {.kind = &qn__##NAME##_kind}; \
     static void NAME##_load(void) \
     { \
@@ -349,10 +350,12 @@ static qn_status finish(qn_gpu_device *d, qn_error *err)
     const qn_backend_type qn__backend_##NAME = {.name = #NAME, \
                                                 .devices = NAME##_devices, \
                                                 .open = NAME##_backend, \
+                                                .dl_type = dlpack, \
+                                                .dl_is_address = true, \
                                                 QN_GPU_BACKEND_MEMBERS}; \
     static qn_status NAME##_backend(const qn_backend_options *options, qn_backend **out, qn_error *err) \
     { \
         return qn__gpu_open(&qn__backend_##NAME, &NAME##_driver, options, out, err); \
     }
-DRIVER(cuda)
-DRIVER(hip)
+DRIVER(cuda, 2) /* kDLCUDA */
+DRIVER(hip, 10) /* kDLROCM */

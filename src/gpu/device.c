@@ -43,6 +43,7 @@ qn_status qn__gpu_open(const qn_backend_type *type, const qn_gpu_driver *driver,
     if (!gpu) return QN_FAIL_NOMEM(err, sizeof(*gpu));
     gpu->base = (qn_backend){.type = type, .alignment = ALIGNMENT};
     gpu->driver = driver;
+    gpu->index = index;
     gpu->limit = options ? options->memory_limit : 0;
     const qn_status status = driver->open(index, &gpu->device, &gpu->info, err);
     if (status != QN_OK) {
@@ -73,6 +74,13 @@ qn_status qn__gpu_there(const qn_gpu *gpu, qn_error *err)
     return gpu->lost.status;
 }
 
+/* A call that waits for the device. */
+static qn_status waited(int64_t since, qn_status status)
+{
+    QN_COUNT(device_wait_ns, qn__now_ns() - since);
+    return status;
+}
+
 /* A call of the driver on a device that is there. */
 #define CALL(gpu, function, ...) \
     qn__gpu_there(gpu, err) != QN_OK ? (gpu)->lost.status \
@@ -81,8 +89,9 @@ qn_status qn__gpu_there(const qn_gpu *gpu, qn_error *err)
 qn_status qn__gpu_sync(qn_backend *be, qn_error *err)
 {
     qn_gpu *gpu = (qn_gpu *)be;
+    const int64_t since = qn__now_ns();
     QN_TRY(qn__gpu_there(gpu, err));
-    return qn__gpu_noted(gpu, gpu->driver->finish(gpu->device, err), err);
+    return waited(since, qn__gpu_noted(gpu, gpu->driver->finish(gpu->device, err), err));
 }
 
 /* ---- memory ---- */
@@ -146,9 +155,31 @@ void qn__gpu_buffer_destroy(qn_buffer *buffer)
 {
     if (!buffer) return;
     qn_gpu *gpu = (qn_gpu *)buffer->backend;
-    gpu->driver->free(gpu->device, ((qn_gpu_buffer *)buffer)->memory);
-    gpu->used -= buffer->bytes;
+    const qn_gpu_buffer *b = (const qn_gpu_buffer *)buffer;
+    if (!b->foreign || gpu->driver->adopt) gpu->driver->free(gpu->device, b->memory);
+    if (!b->foreign) gpu->used -= buffer->bytes;
     qn__free(buffer);
+}
+
+/* ---- memory that others know ---- */
+
+int32_t qn__gpu_dl_index(const qn_backend *be) { return ((const qn_gpu *)be)->index; }
+void *qn__gpu_dl_memory(const qn_buffer *buffer) { return ((const qn_gpu_buffer *)buffer)->memory; }
+
+qn_status qn__gpu_dl_wrap(qn_backend *be, void *memory, uint64_t bytes, qn_buffer **out, qn_error *err)
+{
+    qn_gpu *gpu = (qn_gpu *)be;
+    qn_gpu_buffer *b = qn__calloc(1, sizeof(*b));
+    if (!b) return QN_FAIL_NOMEM(err, sizeof(*b));
+    *b = (qn_gpu_buffer){.base = {.backend = be, .bytes = bytes}, .memory = memory, .foreign = true};
+    qn_status status = qn__gpu_there(gpu, err);
+    if (status == QN_OK && gpu->driver->adopt) status = CALL(gpu, adopt, memory, bytes, &b->memory, err);
+    if (status != QN_OK) {
+        qn__free(b);
+        return status;
+    }
+    *out = &b->base;
+    return QN_OK;
 }
 
 qn_status qn__gpu_host_alloc(qn_backend *be, uint64_t bytes, void **out, qn_error *err)
@@ -210,7 +241,8 @@ qn_status qn__gpu_download(const qn_buffer *buffer, uint64_t offset, void *dst, 
     if (bytes == 0) return QN_OK;
     QN_COUNT(downloads, 1);
     QN_COUNT(download_bytes, bytes);
-    return CALL(gpu, read, memory_of(buffer), offset, dst, bytes, err);
+    const int64_t since = qn__now_ns();
+    return waited(since, CALL(gpu, read, memory_of(buffer), offset, dst, bytes, err));
 }
 
 qn_status qn__gpu_copy(qn_buffer *to, uint64_t to_at, const qn_buffer *from, uint64_t from_at, uint64_t bytes,
@@ -263,5 +295,6 @@ qn_status qn__gpu_event_record(qn_event *event, qn_error *err)
 qn_status qn__gpu_event_wait(qn_event *event, qn_error *err)
 {
     qn_gpu *gpu = (qn_gpu *)event->backend;
-    return CALL(gpu, event_sync, ((gpu_event *)event)->own, err);
+    const int64_t since = qn__now_ns();
+    return waited(since, CALL(gpu, event_sync, ((gpu_event *)event)->own, err));
 }

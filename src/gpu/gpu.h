@@ -18,7 +18,7 @@
 
 typedef struct qn_gpu_device qn_gpu_device; /* a driver's own */
 
-enum { QN_GPU_MAX_VALUES = 8, QN_GPU_MAX_SIZES = 704 };
+enum { QN_GPU_MAX_VALUES = 13, QN_GPU_MAX_SIZES = 704 };
 
 /* One launch: kernel `kernel` of kernels.def over n_groups groups of `width` work-items. */
 typedef struct qn_gpu_launch {
@@ -39,6 +39,7 @@ typedef struct qn_gpu_device_info {
     bool captures;    /* capture_begin and its kin work on this device */
     bool warps;    /* 32 work-items of a group run as one: for products of few columns rows_NAME (kernels/tiles.cl) */
     bool matrices; /* matrices of int8 are multiplied by an instruction: for many columns tile_NAME */
+    bool doubles;  /* 64-bit floats */
 } qn_gpu_device_info;
 
 /* Memory of the host that a device reads and writes without a copy in between (pinned). */
@@ -64,6 +65,9 @@ typedef struct qn_gpu_driver {
     /* Memory of the host's as memory of the device, to read; it stays where it is until that is freed. NULL member:
      * this driver cannot. */
     qn_status (*wrap)(qn_gpu_device *d, const void *host, uint64_t bytes, void **memory, qn_error *err);
+    /* Memory of this device that somebody else has made, `bytes` of it; `free` ends it, for this side. NULL member: it
+     * is used as it is named, and never freed. */
+    qn_status (*adopt)(qn_gpu_device *d, void *named, uint64_t bytes, void **memory, qn_error *err);
     qn_status (*host_alloc)(qn_gpu_device *d, uint64_t bytes, qn_gpu_host *out, qn_error *err);
     void (*host_free)(qn_gpu_device *d, qn_gpu_host *host);
 
@@ -125,6 +129,7 @@ typedef struct qn_gpu {
     const qn_gpu_driver *driver;
     qn_gpu_device *device;
     qn_gpu_device_info info;
+    int32_t index;        /* of the device */
     uint64_t limit, used; /* bytes of buffers: at most, 0 as many as there are; now */
     qn_error lost;        /* status QN_OK: it is there */
     qn_gpu_host *hosts;   /* [n_hosts] given out and not back */
@@ -134,6 +139,7 @@ typedef struct qn_gpu {
 typedef struct qn_gpu_buffer {
     qn_buffer base;
     void *memory;
+    bool foreign; /* somebody else's: it counts for nothing */
 } qn_gpu_buffer;
 
 enum { QN_GPU_MAX_DEVICES = 64 };
@@ -147,7 +153,9 @@ qn_status qn__gpu_open(const qn_backend_type *type, const qn_gpu_driver *driver,
     .event_create = qn__gpu_event_create, .event_destroy = qn__gpu_event_destroy, \
     .event_record = qn__gpu_event_record, .event_wait = qn__gpu_event_wait, .accepts = qn__gpu_accepts, \
     .scratch = qn__gpu_scratch, .compile = qn__gpu_compile, .rebind = qn__gpu_rebind, \
-    .program_destroy = qn__gpu_program_destroy, .run = qn__gpu_run, .sync = qn__gpu_sync
+    .program_destroy = qn__gpu_program_destroy, .run = qn__gpu_run, .sync = qn__gpu_sync, \
+    .dl_index = qn__gpu_dl_index, .dl_memory = qn__gpu_dl_memory, .dl_wrap = qn__gpu_dl_wrap, \
+    .together = qn__gpu_together
 void qn__gpu_close(qn_backend *be);
 qn_status qn__gpu_buffer_create(qn_backend *be, uint64_t bytes, qn_buffer **out, qn_error *err);
 void qn__gpu_buffer_destroy(qn_buffer *buffer);
@@ -170,6 +178,10 @@ void qn__gpu_rebind(qn_program *program, const qn_buffer *activations);
 void qn__gpu_program_destroy(qn_program *program);
 qn_status qn__gpu_run(qn_program *program, const qn_run *run, qn_error *err);
 qn_status qn__gpu_sync(qn_backend *be, qn_error *err);
+int32_t qn__gpu_dl_index(const qn_backend *be);
+void *qn__gpu_dl_memory(const qn_buffer *buffer);
+qn_status qn__gpu_dl_wrap(qn_backend *be, void *memory, uint64_t bytes, qn_buffer **out, qn_error *err);
+int32_t qn__gpu_together(const qn_backend *be, qn_node *const *nodes, int32_t n);
 
 /* The status of a driver's call, after noting that the device is gone; and, for what begins, whether it is. */
 qn_status qn__gpu_noted(qn_gpu *gpu, qn_status status, qn_error *err);
@@ -217,6 +229,43 @@ const qn_gpu_op *qn__gpu_op(qn_op op);
 #define QN_GPU_OP(name) extern const qn_gpu_op qn__gpu_op_##name;
 #include "gpu/ops.def"
 #undef QN_GPU_OP
+
+/* ---- nodes that are computed as one ---- together.c says which; op/ how ---- */
+
+/* A run of nodes: norms, or what gates, before products of their result; products of one x, and a sum with what comes
+ * of one; rotations; writes to caches. NULL and 0: it has none of these. A norm whose result is added to something is
+ * `post`; then norm[0], if there is one, is that of the sum, and products are of the last of them. */
+typedef struct qn_gpu_run {
+    const qn_node *norm[QN_GPU_MAX_JOBS], *product[QN_GPU_MAX_JOBS], *turn[QN_GPU_MAX_JOBS], *write[QN_GPU_MAX_JOBS];
+    int n_norms, n_products, n_turns, n_writes;
+    const qn_node *post, *post_sum;
+    const qn_node *gate, *times; /* times: the gate's result times something */
+    const qn_node *sum;          /* of the only product and something else */
+    int32_t n;                   /* nodes in all; 1: the first, by itself */
+} qn_gpu_run;
+void qn__gpu_find_run(qn_node *const *nodes, int32_t n, qn_gpu_run *out);
+void qn__gpu_launch_run(qn_gpu_builder *b, const qn_gpu_run *run);
+
+/* Elements of a block of columns that the weight's products want, 0 for columns of floats. */
+int qn__gpu_column_block(const qn_node *product);
+/* Products of one x, each with its own weight, of one format of columns. `columns`: they are there already, in the
+ * scratch of the first. sum: NULL, or the node that adds something to the only one. */
+void qn__gpu_products(qn_gpu_builder *b, const qn_node *const *product, int n, bool columns, const qn_node *sum);
+/* Where columns for products of `first` are, beside a node's own values. */
+void qn__gpu_norms(qn_gpu_builder *b, const qn_node *const *norm, int n, const qn_node *first);
+/* norm, sum = norm + something, next: NULL, or the norm of that; the last is what `first`, if not NULL, multiplies. */
+void qn__gpu_norm_sum(qn_gpu_builder *b, const qn_node *norm, const qn_node *sum, const qn_node *next,
+                      const qn_node *first);
+void qn__gpu_turns(qn_gpu_builder *b, const qn_node *const *turn, int n);
+void qn__gpu_writes(qn_gpu_builder *b, const qn_node *const *write, int n);
+void qn__gpu_gate(qn_gpu_builder *b, const qn_node *gate, const qn_node *times, const qn_node *first);
+/* Two rotations, of queries and of keys; and two writes, of these keys and of values: one launch. */
+bool qn__gpu_turns_to_write(const qn_node *const *turn, const qn_node *const *write);
+void qn__gpu_turn_write(qn_gpu_builder *b, const qn_node *const *turn, const qn_node *const *write);
+/* Whether a launch can do both. */
+bool qn__gpu_turns_alike(const qn_node *a, const qn_node *b);
+bool qn__gpu_products_alike(const qn_node *a, const qn_node *b);
+bool qn__gpu_gates(const qn_node *n);
 
 /* ---- conditions for accepts ---- */
 /* Rows along the last dimension, dense within, one fixed stride apart. */

@@ -21,7 +21,7 @@
     ROW(clGetProgramBuildInfo) ROW(clReleaseProgram) ROW(clCreateKernel) ROW(clReleaseKernel) ROW(clSetKernelArg) \
     ROW(clEnqueueNDRangeKernel) ROW(clFinish) ROW(clEnqueueCopyBuffer) ROW(clEnqueueMapBuffer) \
     ROW(clEnqueueUnmapMemObject) ROW(clEnqueueMarkerWithWaitList) ROW(clWaitForEvents) ROW(clReleaseEvent) \
-    ROW(clFlush)
+    ROW(clFlush) ROW(clGetMemObjectInfo) ROW(clRetainMemObject)
 /* clang-format on */
 
 static struct {
@@ -183,9 +183,12 @@ static qn_status set_up(qn_gpu_device *d, int index, qn_gpu_device_info *info, q
 {
     cl_int code = CL_SUCCESS;
     cl_ulong largest = 0;
+    cl_device_fp_config doubles = 0;
     QN_TRY(describe(d->id, index, &info->device, err));
     TRY(clGetDeviceInfo, d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(largest), &largest, NULL);
     info->largest = largest;
+    if (cl.clGetDeviceInfo(d->id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(doubles), &doubles, NULL) == CL_SUCCESS)
+        info->doubles = doubles != 0;
     d->context = cl.clCreateContext(NULL, 1, &d->id, NULL, NULL, &code);
     if (code != CL_SUCCESS) return fail(code, "clCreateContext", err);
     d->queue = cl.clCreateCommandQueue(d->context, d->id, 0, &code); /* in order */
@@ -259,6 +262,23 @@ static qn_status wrap(qn_gpu_device *d, const void *host, uint64_t bytes, void *
     *memory = cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, (size_t)bytes,
                                 (void *)(uintptr_t)host, &code);
     return code == CL_SUCCESS ? QN_OK : fail(code, "clCreateBuffer", err);
+}
+
+static qn_status adopt(qn_gpu_device *d, void *named, uint64_t bytes, void **memory, qn_error *err)
+{
+    cl_context of = NULL;
+    size_t has = 0;
+    if (!named) return QN_FAIL(err, invalid, "opencl: there is no memory object");
+    TRY(clGetMemObjectInfo, named, CL_MEM_CONTEXT, sizeof(of), &of, NULL);
+    TRY(clGetMemObjectInfo, named, CL_MEM_SIZE, sizeof(has), &has, NULL);
+    if (of != d->context)
+        return QN_FAIL(err, unsupported, "opencl: the memory belongs to another cl_context than this device's");
+    if (bytes > has)
+        return QN_FAIL(err, invalid, "opencl: the memory object has %zu bytes, the tensor %llu", has,
+                       (unsigned long long)bytes);
+    TRY(clRetainMemObject, named);
+    *memory = named;
+    return QN_OK;
 }
 
 static qn_status write_bytes(qn_gpu_device *d, void *memory, uint64_t offset, const void *src, uint64_t bytes,
@@ -360,6 +380,7 @@ static const qn_gpu_driver driver = {
     .alloc = alloc,
     .free = release,
     .wrap = wrap,
+    .adopt = adopt,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .write = write_bytes,
@@ -380,6 +401,7 @@ static qn_status open_backend(const qn_backend_options *options, qn_backend **ou
 const qn_backend_type qn__backend_opencl = {.name = "opencl",
                                             .devices = devices,
                                             .open = open_backend,
+                                            .dl_type = 4, /* kDLOpenCL: the name is a cl_mem */
                                             QN_GPU_BACKEND_MEMBERS};
 
 static qn_status open_backend(const qn_backend_options *options, qn_backend **out, qn_error *err)

@@ -29,7 +29,9 @@ struct qn_program {
     const qn_buffer *activations;
     planned *launches;
     int32_t n, cap;
-    span *spans; /* [n_nodes] */
+    int32_t
+        n_single; /* launches before it are of each node by itself, for who looks on; from it on, of runs of nodes */
+    span *spans;  /* [n_nodes] */
     int32_t n_nodes;
     void *graph; /* the driver's, of all launches; NULL before the first run */
 };
@@ -94,6 +96,11 @@ static qn_status check_value(const qn_gpu *gpu, const qn_segment *segment, const
     return qn__value_is_unbound(n->root) ? QN_OK : qn__value_check(&gpu->base, segment->activations, user, n, err);
 }
 
+static qn_status prepare(qn_gpu *gpu, const qn_gpu_launch *l, qn_error *err)
+{
+    return qn__gpu_noted(gpu, gpu->driver->prepare(gpu->device, l->kernel, err), err);
+}
+
 static qn_status compile_node(qn_gpu_builder *b, const qn_segment *segment, const qn_node *n, qn_error *err)
 {
     qn_gpu *gpu = b->program->gpu;
@@ -113,8 +120,41 @@ static qn_status compile_node(qn_gpu_builder *b, const qn_segment *segment, cons
     qn__gpu_op(n->op)->launch(b, n);
     if (b->nomem) return QN_FAIL(err, nomem, "out of memory while compiling for %s", gpu->base.name);
     b->program->spans[b->program->n_nodes++] = (span){n, b->program->n};
-    for (int32_t i = first; i < b->program->n; i++)
-        QN_TRY(gpu->driver->prepare(gpu->device, b->program->launches[i].launch.kernel, err));
+    for (int32_t i = first; i < b->program->n; i++) QN_TRY(prepare(gpu, &b->program->launches[i].launch, err));
+    return QN_OK;
+}
+
+/* How many of the segment's nodes from i on the scheduler has laid out as one. */
+static int32_t length_of_run(const qn_segment *segment, int32_t i)
+{
+    const qn_node *last = segment->nodes[i]->one_last;
+    int32_t n = 1;
+    while (last && segment->nodes[i + n - 1] != last && i + n < segment->n_nodes) n++;
+    return n;
+}
+
+/* The same nodes once more, those that belong together as one. Each was checked by itself. */
+static qn_status compile_runs(qn_gpu_builder *b, const qn_segment *segment, qn_error *err)
+{
+    qn_program *p = b->program;
+    qn_gpu *gpu = p->gpu;
+    p->n_single = p->n;
+    for (int32_t i = 0; i < segment->n_nodes;) {
+        const qn_node *first = segment->nodes[i];
+        qn_gpu_run run;
+        const int32_t n = length_of_run(segment, i);
+        qn__gpu_find_run(segment->nodes + i, n, &run);
+        QN_ASSERT(run.n == n);
+        /* of a run the columns are in the scratch of its first product */
+        b->node = run.n_products ? run.product[0] : first;
+        if (run.n > 1)
+            qn__gpu_launch_run(b, &run);
+        else
+            qn__gpu_op(first->op)->launch(b, first);
+        i += run.n;
+    }
+    if (b->nomem) return QN_FAIL(err, nomem, "out of memory while compiling for %s", gpu->base.name);
+    for (int32_t i = p->n_single; i < p->n; i++) QN_TRY(prepare(gpu, &p->launches[i].launch, err));
     return QN_OK;
 }
 
@@ -150,6 +190,7 @@ qn_status qn__gpu_compile(qn_backend *be, const qn_segment *segment, qn_program 
     qn_status status = program->spans ? QN_OK : QN_FAIL_NOMEM(err, (size_t)segment->n_nodes * sizeof(*program->spans));
     for (int32_t i = 0; i < segment->n_nodes && status == QN_OK; i++)
         status = compile_node(&b, segment, segment->nodes[i], err);
+    if (status == QN_OK) status = compile_runs(&b, segment, err);
     if (status != QN_OK) {
         qn__gpu_program_destroy(program);
         return status;
@@ -193,6 +234,7 @@ static qn_status run_nodes(qn_program *p, const qn_run *run, qn_trace_ring *ring
         const qn_node *n = p->spans[k].node;
         bool go = !run->eval || run->eval(run->eval_ctx, n, false);
         if (go) QN_TRY(run_node(p, k, run, ring, err));
+        if (go && ring && run->trace->look) run->trace->look(run->trace->look_ctx, n);
         go = go && (!run->tap || !n->tapped || run->tap(run->tap_ctx, n));
         if (go && (!run->eval || run->eval(run->eval_ctx, n, true))) continue;
         if (run->stopped) *run->stopped = n->id;
@@ -220,7 +262,7 @@ static qn_status capture(qn_program *p, qn_error *err)
 {
     qn_gpu *gpu = p->gpu;
     QN_TRY(qn__gpu_noted(gpu, gpu->driver->capture_begin(gpu->device, err), err));
-    const qn_status status = launch_all(p, 0, p->n, err);
+    const qn_status status = launch_all(p, p->n_single, p->n, err);
     const qn_status end = gpu->driver->capture_end(gpu->device, &p->graph, status == QN_OK ? err : NULL);
     if (status != QN_OK && end == QN_OK) drop_graph(p);
     if (status != QN_OK || end != QN_OK) return qn__gpu_noted(gpu, status != QN_OK ? status : end, err);
@@ -243,9 +285,9 @@ qn_status qn__gpu_run(qn_program *p, const qn_run *run, qn_error *err)
     QN_TRY(qn__gpu_there(gpu, err));
     if (is_watched(p, run)) return run_slowly(p, run, err);
     QN_COUNT(kernel_tasks, p->n_nodes);
-    if (!gpu->info.captures || p->n == 0) {
-        QN_COUNT(launches, p->n);
-        return launch_all(p, 0, p->n, err);
+    if (!gpu->info.captures || p->n == p->n_single) {
+        QN_COUNT(launches, p->n - p->n_single);
+        return launch_all(p, p->n_single, p->n, err);
     }
     if (!p->graph) QN_TRY(capture(p, err));
     QN_COUNT(launches, 1);

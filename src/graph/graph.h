@@ -122,6 +122,9 @@ struct qn_node {
     /* bytes into the place's activation buffer, or into the lender's memory; written by the planner; roots only */
     uint64_t offset;
     uint64_t scratch_offset, scratch_bytes; /* of this node while it runs */
+    /* Computed as one by its backend with others that follow one another: the first and the last of them; what they
+     * read, make and need beside is in memory at the same time. NULL: by itself. Written by the scheduler. */
+    qn_node *one_first, *one_last;
     /* A value that is only computed to be assigned to a part of a resident tensor is computed there: see plan/lend.c.
      */
     qn_node *lender; /* of such a value: the param */

@@ -156,7 +156,7 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
         from[k] = qn__input(g, qn__src_names[k], QN_DTYPE_I32, &qn_shape_of(n));
         to[k] = qn__input(g, qn__dst_names[k], QN_DTYPE_I32, &qn_shape_of(n));
     }
-    qn_node *delta = qn__input(g, "delta", QN_DTYPE_I32, &qn_shape_of(n));
+    qn_node *delta = qn__input(g, "delta", QN_DTYPE_I32, &qn_shape_of(n)), *tables[QN_TURN_TABLES] = {NULL};
 
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         const qn_kv_layer *kl = &kv->layers[i];
@@ -173,9 +173,12 @@ qn_status qn__build_shift(const qn_model *m, const qn_kv_desc *kv, int32_t n, bo
         if (turn != QN_TURN_none) {
             qn_rope_attrs rope = turn == QN_TURN_window ? hp->rope_window : hp->rope;
             rope.attn_factor = 1.0f / qn__yarn_temperature(&rope); /* the keys carry factor and temperature already */
+            if (!tables[turn])
+                tables[turn] = qn__rope_table(g, delta, qn__weight(b, qn__rope_factors(m, turn, kv->n_ctx)),
+                                              &(qn_rope_table_attrs){rope, QN_DTYPE_F32});
             qn_node *first = kept ? qn__narrow(g, k, -1, 0, kept) : NULL;
             if (kept) k = qn__narrow(g, k, -1, kept, hp->n_rot);
-            k = qn__rope(g, k, delta, qn__weight(b, qn__rope_factors(m, turn, kv->n_ctx)), &rope);
+            k = qn__rope_apply(g, k, tables[turn], &(qn_rope_apply_attrs){.mode = rope.mode, .n_rot = rope.n_rot});
             if (kept) k = qn__cat(g, (qn_node *[]){first, k}, 2, -1);
         }
         if (turn != QN_TURN_none || copy_v) {

@@ -73,8 +73,7 @@ static void eval_texts(golden *g, qn_session *s, int batch, bool noise, float *o
     }
 }
 
-/* Where a list of backends holds a device, it leaves to the CPU what it has no kernel for. With `whole`, everything
- * else stays on the first backend; else the second layer and the output go to the second. */
+/* Everything is computed by the first backend of a list; else the second layer and the output by the second. */
 static bool on_first;
 
 /* Logits of all tokens in batches of `batch`; with `noise`, other sequences are computed in the same batches. */
@@ -94,7 +93,7 @@ static void eval(golden *g, const char *backends, int threads, int batch, bool n
                                   .n_threads = threads,
                                   .rules = rules,
                                   .n_rules = two && !on_first ? 1 + ends : 0,
-                                  .strict = !strstr(backends, "opencl") && !strstr(backends, "cuda")};
+                                  .strict = true};
     qn_session_options so = {.n_ctx = 256,
                              .n_batch = 3 * N_TOKENS,
                              .n_seq = 3,

@@ -6,6 +6,8 @@
 #include "engine/engine.h"
 #include "unit/model/tiny.h"
 
+#include <dlfcn.h>
+
 enum { N = 12, MAX_VOCAB = 512 };
 static char path[768];
 static bool there;
@@ -91,37 +93,104 @@ static void layers(void **state)
 }
 
 /* A token costs one transfer up, one launch a run of layers and one transfer down, and nothing is allocated. */
+static void costs_on(const char *device, bool split)
+{
+    static const qn_place_rule middle[] = {{"blk.0.*", 0}, {"blk.0", 0}, {"*", 1}};
+    char list[32];
+    snprintf(list, sizeof list, "%s,cpu", device);
+    qn_metrics begin, a, b;
+    qn_engine *e =
+        split ? open_model((qn_engine_options){.backends = list, .rules = middle, .n_rules = 3})
+              : open_model(
+                    (qn_engine_options){.devices = device, .gpu_layers = QN_GPU_LAYERS_ALL, .gpu_layers_set = true});
+    qn_metrics_snapshot(&begin);
+    qn_session *s = start(e);
+    decode(s, 0, 4, NULL);
+    qn_metrics_snapshot(&a);
+    decode(s, 4, N, NULL);
+    qn_metrics_snapshot(&b);
+    const uint64_t n = N - 4;
+    const bool captures = strncmp(device, "cuda", 4) == 0;
+    assert_int_equal(b.sched_created - begin.sched_created, 1);
+    assert_int_equal(b.captures - begin.captures, captures); /* there is one shape */
+    assert_int_equal(b.allocs - a.allocs, 0);
+    assert_int_equal(b.device_allocs - a.device_allocs, 0);
+    /* the stream goes to the device and comes back */
+    assert_int_equal(b.transfers - a.transfers, split ? 2 * n : 0);
+    assert_int_equal(b.transfer_bytes - a.transfer_bytes, split ? 2 * n * 4 * (uint64_t)e->info.n_embd : 0);
+    assert_int_equal(b.uploads - a.uploads, split ? 2 * n : n);
+    assert_int_equal(b.downloads - a.downloads, n);
+    assert_int_equal(b.download_bytes - a.download_bytes, 4 * n * (uint64_t)(split ? e->info.n_embd : n_vocab));
+    if (captures)
+        assert_int_equal(b.launches - a.launches, n);
+    else if (!split) /* ten a layer, and five */
+        assert_int_equal(b.launches - a.launches, (10 * 2 + 5) * n);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
 static void costs(void **state)
 {
     (void)state;
     if (!there) skip();
-    static const qn_place_rule middle[] = {{"blk.0.*", 0}, {"blk.0", 0}, {"*", 1}};
-    for (int split = 0; split < 2; split++) {
-        qn_engine *e = split
-                           ? open_model((qn_engine_options){.backends = "opencl:0,cpu", .rules = middle, .n_rules = 3})
-                           : open_model((qn_engine_options){.devices = "opencl:0",
-                                                            .gpu_layers = QN_GPU_LAYERS_ALL,
-                                                            .gpu_layers_set = true});
-        qn_session *s = start(e);
-        qn_metrics a, b;
-        decode(s, 0, 4, NULL);
-        qn_metrics_snapshot(&a);
-        decode(s, 4, N, NULL);
-        qn_metrics_snapshot(&b);
-        const uint64_t n = N - 4;
-        assert_int_equal(b.sched_created - a.sched_created, 0);
-        assert_int_equal(b.captures - a.captures, 0);
-        assert_int_equal(b.allocs - a.allocs, 0);
-        assert_int_equal(b.device_allocs - a.device_allocs, 0);
-        /* the stream goes to the device and comes back */
-        assert_int_equal(b.transfers - a.transfers, split ? 2 * n : 0);
-        assert_int_equal(b.transfer_bytes - a.transfer_bytes, split ? 2 * n * 4 * (uint64_t)e->info.n_embd : 0);
-        assert_int_equal(b.uploads - a.uploads, split ? 2 * n : n);
-        assert_int_equal(b.downloads - a.downloads, n);
-        assert_int_equal(b.download_bytes - a.download_bytes, 4 * n * (uint64_t)(split ? e->info.n_embd : n_vocab));
-        if (b.captures > 0) assert_int_equal(b.launches - a.launches, n);
-        qn_session_destroy(s);
-        qn_engine_close(e);
+    for (int split = 0; split < 2; split++) costs_on("opencl:0", split);
+}
+
+/* Where launches are captured: on the stand-in for libcuda.so.1. */
+static void costs_of_captures(void **state)
+{
+    (void)state;
+    if (!dlopen(QN_BUILD_DIR "/standin/libcuda.so.1", RTLD_NOW | RTLD_LOCAL) || !device_works("cuda")) skip();
+    for (int split = 0; split < 2; split++) costs_on("cuda:0", split);
+}
+
+/* Of four tokens, all layers on the device. */
+static uint64_t launches_of(const char *arch, int n_layer)
+{
+    enum { TOKENS = 4 };
+    char file[768];
+    qn_engine *e = NULL;
+    qn_metrics a, b;
+    snprintf(file, sizeof file, "%s", tiny_path("launches.gguf"));
+    MUST(qn_synth(file,
+                  &(qn_synth_options){.arch = arch,
+                                      .type = "Q8_0",
+                                      .seed = 3,
+                                      .n_layer = n_layer,
+                                      .n_embd = 128,
+                                      .n_vocab = 320,
+                                      .n_ctx = 256,
+                                      .n_head = 4,
+                                      .n_kv_head = 2,
+                                      .n_embd_head = 32,
+                                      .n_ff = 96},
+                  NULL, NULL, err));
+    const qn_engine_options o = {
+        .devices = "opencl:0", .gpu_layers = QN_GPU_LAYERS_ALL, .gpu_layers_set = true, .strict = true, .n_threads = 1};
+    MUST(qn_engine_open(file, &o, &e, err));
+    qn_session *s = start(e);
+    decode(s, 0, 2, NULL);
+    qn_metrics_snapshot(&a);
+    decode(s, 2, 2 + TOKENS, NULL);
+    qn_metrics_snapshot(&b);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+    return b.captures > a.captures ? 0 : (b.launches - a.launches) / TOKENS;
+}
+
+/* At most twelve launches a layer; norms of queries and keys are one more, norms before residuals none. */
+static void a_layer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        uint64_t launches;
+    } archs[] = {{"llama", 10}, {"qwen3", 11}, {"gemma2", 10}, {"gemma3", 11}};
+    if (!there) skip();
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        const uint64_t two = launches_of(archs[i].arch, 2), three = launches_of(archs[i].arch, 3);
+        if (three - two != archs[i].launches)
+            fail_msg("%s: %llu launches a layer", archs[i].arch, (unsigned long long)(three - two));
     }
 }
 
@@ -277,7 +346,9 @@ static int set_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layers), cmocka_unit_test(costs), cmocka_unit_test(fits),
-                                       cmocka_unit_test(says_what_to_do), cmocka_unit_test(callbacks)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers),   cmocka_unit_test(costs), cmocka_unit_test(costs_of_captures),
+        cmocka_unit_test(a_layer),  cmocka_unit_test(fits),  cmocka_unit_test(says_what_to_do),
+        cmocka_unit_test(callbacks)};
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/standin/cuda.c -- a stand-in for CUDA's driver, or HIP's (STANDIN_HIP), that computes on the processor. What is
  * asked of a stream is done as late as the rules allow: when somebody waits. Memory of devices has addresses that the
- * host can't read, with a guard page behind it. Each call checks its handles, the thread's context, ranges, and what a
- * capture forbids; a breach is counted and told. */
+ * host can't read, with a guard page behind it. Each device has a context of its own, and what was made in one is of no
+ * use in another. Each call checks its handles, the thread's context, ranges, and what a capture forbids; a breach is
+ * counted and told. */
 #include "kernels.h"
 #include "standin.h"
 
@@ -18,6 +19,13 @@ static const uint64_t FAR = 1ull << 62; /* added to addresses of devices */
 
 static standin now = {.devices = 1, .memory_bytes = 1ull << 30};
 API standin *standin_state(void) { return &now; }
+static const char *told_of[512]; /* kernels that were launched */
+API int standin_launched(const char *name)
+{
+    for (int i = 0; told_of[i]; i++)
+        if (strcmp(told_of[i], name) == 0) return 1;
+    return 0;
+}
 API void standin_reset(void)
 {
     now = (standin){.devices = 1, .memory_bytes = 1ull << 30, .live = now.live, .live_bytes = now.live_bytes};
@@ -34,6 +42,7 @@ static const char *const kind_names[N_KINDS] = {"context", "stream", "event",  "
 typedef struct op op;
 typedef struct object {
     kind kind;
+    int device; /* whose context it was made in */
     uint64_t bytes;
     char *at;  /* of memory */
     op *first; /* of a stream or graph */
@@ -44,9 +53,14 @@ typedef struct object {
     struct object *next;
 } object;
 static object *live;
-static object *context_now;
+enum { MAX_DEVICES = 8, FIRST_DEVICE = 40 };
+static struct {
+    object *context;
+    int uses;
+    uint64_t bytes; /* of its memory */
+} of_device[MAX_DEVICES];
 static __thread object *thread_context;
-static int context_uses;
+static int device_now(void) { return thread_context ? thread_context->device : -1; }
 
 struct op {
     enum { LAUNCH, WRITE, READ, COPY, RECORD, WAIT, REPLAY } what;
@@ -62,7 +76,7 @@ static object *make(kind k, uint64_t bytes)
 {
     object *o = calloc(1, sizeof(*o));
     if (!o) return NULL;
-    *o = (object){.kind = k, .bytes = bytes, .next = live};
+    *o = (object){.kind = k, .device = device_now(), .bytes = bytes, .next = live};
     o->last = &o->first;
     live = o;
     now.live++;
@@ -77,12 +91,24 @@ static object *find(const void *handle, kind k)
     return NULL;
 }
 
-/* The memory that has [at, at + bytes). */
-static char *reach(uint64_t at, uint64_t bytes)
+/* What is used in the context that it was made in: all but events, which others wait for. */
+static object *find_here(const void *handle, kind k)
+{
+    object *o = find(handle, k);
+    if (!o || o->device == device_now()) return o;
+    (void)WRONG("a %s of device %d is used in the context of device %d", kind_names[k], o->device, device_now());
+    return NULL;
+}
+
+/* The memory of a device that has [at, at + bytes). */
+static char *reach(int device, uint64_t at, uint64_t bytes)
 {
     for (object *o = live; o; o = o->next)
-        if (o->kind == MEMORY && at - FAR >= (uintptr_t)o->at && at - FAR + bytes <= (uintptr_t)o->at + o->bytes)
-            return o->at + (at - FAR - (uintptr_t)o->at);
+        if (o->kind == MEMORY && at - FAR >= (uintptr_t)o->at && at - FAR + bytes <= (uintptr_t)o->at + o->bytes) {
+            if (o->device == device) return o->at + (at - FAR - (uintptr_t)o->at);
+            (void)WRONG("memory of device %d is used by device %d", o->device, device);
+            return NULL;
+        }
     (void)WRONG("%llu bytes at an address that is not a device's", (unsigned long long)bytes);
     return NULL;
 }
@@ -121,7 +147,7 @@ static int drop(object *o)
 static void run_until(object *stream, const op *last);
 
 #ifndef STANDIN_COMPUTES_NOT
-static const char *compute(const op *o)
+static const char *compute(int device, const op *o)
 {
     const standin_kernel *k = o->object->kernel;
     char *at[16];
@@ -129,34 +155,34 @@ static const char *compute(const op *o)
     const int n = *k->values;
     memcpy(arguments, o->arguments, (size_t)(2 * n + 2) * sizeof(void *));
     for (int i = 0; i < n; i++) {
-        at[i] = reach(*(const uint64_t *)o->arguments[2 * i], 1);
+        at[i] = reach(device, *(const uint64_t *)o->arguments[2 * i], 1);
         if (!at[i]) return "a buffer that is not there any more";
         arguments[2 * i] = &at[i];
     }
     return standin_run(k, o->groups, o->width, o->room, arguments);
 }
 #else
-static const char *compute(const op *o) { return o->object ? NULL : "no kernel"; }
+static const char *compute(int device, const op *o) { return device >= 0 && o->object ? NULL : "no kernel"; }
 #endif
 
-static void run_op(const op *o)
+static void run_op(int device, const op *o)
 {
     const char *wrong = NULL;
     char *to, *from;
     switch (o->what) {
     case LAUNCH:
-        wrong = compute(o);
+        wrong = compute(device, o);
         if (wrong) (void)WRONG("%s: %s", o->object->kernel->name, wrong);
         break;
     case WRITE:
-        if ((to = reach(o->to, o->bytes)))
+        if ((to = reach(device, o->to, o->bytes)))
             memcpy(to, o->bytes_now ? o->bytes_now : (const char *)(uintptr_t)o->from, o->bytes);
         break;
     case READ:
-        if ((from = reach(o->from, o->bytes))) memcpy((char *)(uintptr_t)o->to, from, o->bytes);
+        if ((from = reach(device, o->from, o->bytes))) memcpy((char *)(uintptr_t)o->to, from, o->bytes);
         break;
     case COPY:
-        if ((to = reach(o->to, o->bytes)) && (from = reach(o->from, o->bytes))) {
+        if ((to = reach(device, o->to, o->bytes)) && (from = reach(device, o->from, o->bytes))) {
             if (to < from + o->bytes && from < to + o->bytes) (void)WRONG("a copy whose ranges overlap");
             memmove(to, from, o->bytes);
         }
@@ -168,7 +194,7 @@ static void run_op(const op *o)
         if (o->object->record) run_until(o->object->stream, o->object->record);
         break;
     case REPLAY:
-        for (const op *i = o->object->first; i; i = i->next) run_op(i);
+        for (const op *i = o->object->first; i; i = i->next) run_op(device, i);
         break;
     }
 }
@@ -180,7 +206,7 @@ static void run_until(object *stream, const op *last)
         const bool end = o == last;
         stream->first = o->next;
         if (!o->next) stream->last = &stream->first;
-        run_op(o);
+        run_op(stream->device, o);
         o->next = NULL;
         free_ops(o);
         if (end) return;
@@ -227,6 +253,11 @@ static bool fails(int *code)
 #endif
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
+static bool is_device(int device)
+{
+    return device >= FIRST_DEVICE && device < FIRST_DEVICE + now.devices && device < FIRST_DEVICE + MAX_DEVICES;
+}
+
 CALL(cuInit, hipInit)(unsigned flags)
 {
     BEGIN();
@@ -241,43 +272,47 @@ CALL(cuDeviceGetCount, hipGetDeviceCount)(int *n)
 CALL(cuDeviceGet, hipDeviceGet)(int *device, int index)
 {
     BEGIN();
-    *device = 40 + index;
-    return index < 0 || index >= now.devices ? WRONG("device %d", index) : OK;
+    *device = FIRST_DEVICE + index;
+    return !is_device(*device) ? WRONG("device %d", index) : OK;
 }
 CALL(cuDeviceGetName, hipDeviceGetName)(char *name, int len, int device)
 {
     BEGIN();
-    snprintf(name, (size_t)len, "stand-in %d", device - 40);
+    snprintf(name, (size_t)len, "stand-in %d", device - FIRST_DEVICE);
     return OK;
 }
 CALL(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t *bytes, int device)
 {
     BEGIN();
     *bytes = now.memory_bytes;
-    return device < 40 ? WRONG("device %d", device) : OK;
+    return !is_device(device) ? WRONG("device %d", device) : OK;
 }
 CALL(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *value, int which, int device)
 {
     BEGIN();
     *value = which == 75 ? 9 : 0; /* the compute capability's first number */
-    return device < 40 || which <= 0 ? WRONG("attribute %d of device %d", which, device) : OK;
+    return !is_device(device) || which <= 0 ? WRONG("attribute %d of device %d", which, device) : OK;
 }
 CALL(cuDevicePrimaryCtxRetain, hipDevicePrimaryCtxRetain)(void **context, int device)
 {
     BEGIN();
-    if (device < 40) return WRONG("device %d", device);
-    if (!context_now) context_now = make(CONTEXT, 0);
-    context_uses++;
-    *context = context_now;
-    return OK;
+    if (!is_device(device)) return WRONG("device %d", device);
+    const int i = device - FIRST_DEVICE;
+    if (!of_device[i].context && (of_device[i].context = make(CONTEXT, 0))) of_device[i].context->device = i;
+    of_device[i].uses++;
+    *context = of_device[i].context;
+    return *context ? OK : NO_MEMORY;
 }
 CALL(cuDevicePrimaryCtxRelease_v2, hipDevicePrimaryCtxRelease)(int device)
 {
-    if (device < 40 || context_uses == 0) return WRONG("a context that nobody has");
-    if (--context_uses > 0) return OK;
-    if (thread_context == context_now) thread_context = NULL;
-    (void)drop(context_now);
-    context_now = NULL;
+    const int i = device - FIRST_DEVICE;
+    if (i < 0 || i >= MAX_DEVICES || of_device[i].uses == 0) return WRONG("a context that nobody has");
+    if (--of_device[i].uses > 0) return OK;
+    for (const object *o = live; o; o = o->next)
+        if (o->kind != CONTEXT && o->device == i) (void)WRONG("a context goes before its %s", kind_names[o->kind]);
+    if (thread_context == of_device[i].context) thread_context = NULL;
+    (void)drop(of_device[i].context);
+    of_device[i].context = NULL;
     return OK;
 }
 CALL(cuCtxSetCurrent, hipCtxSetCurrent)(void *context)
@@ -290,7 +325,7 @@ CALL(cuMemGetInfo_v2, hipMemGetInfo)(size_t *free_bytes, size_t *total)
 {
     NEEDS_CONTEXT();
     *total = now.memory_bytes;
-    *free_bytes = now.memory_bytes - now.live_bytes;
+    *free_bytes = now.memory_bytes - of_device[device_now()].bytes;
     return OK;
 }
 
@@ -300,7 +335,7 @@ CALL(cuMemAlloc_v2, hipMalloc)(uint64_t *at, size_t bytes)
     NOT_IN_CAPTURE();
     const uint64_t taken = (bytes + ALIGN - 1) / ALIGN * ALIGN, pages = (taken + PAGE - 1) / PAGE * PAGE;
     if (bytes == 0) return WRONG("no bytes were asked for");
-    if (now.live_bytes + bytes > now.memory_bytes) return NO_MEMORY;
+    if (of_device[device_now()].bytes + bytes > now.memory_bytes) return NO_MEMORY;
     char *p = mmap(NULL, pages + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     object *o = p == MAP_FAILED ? NULL : make(MEMORY, bytes);
     if (!o) return NO_MEMORY;
@@ -308,6 +343,7 @@ CALL(cuMemAlloc_v2, hipMalloc)(uint64_t *at, size_t bytes)
     o->at = p + pages - taken;
     memset(o->at, 0xa7, taken); /* nobody reads what nobody wrote */
     now.live_bytes += bytes;
+    of_device[device_now()].bytes += bytes;
     now.allocs++;
     *at = (uintptr_t)o->at + FAR;
     return OK;
@@ -316,11 +352,14 @@ CALL(cuMemFree_v2, hipFree)(uint64_t at)
 {
     for (object *o = live; o; o = o->next) {
         if (o->kind != MEMORY || (uintptr_t)o->at + FAR != at) continue;
+        if (o->device != device_now())
+            return WRONG("memory of device %d is freed by device %d", o->device, device_now());
         const uint64_t taken = (o->bytes + ALIGN - 1) / ALIGN * ALIGN, pages = (taken + PAGE - 1) / PAGE * PAGE;
         for (object *s = live; s; s = s->next) /* freeing waits */
             if (s->kind == STREAM && !s->capturing) run_until(s, NULL);
         (void)munmap(o->at + taken - pages, pages + PAGE);
         now.live_bytes -= o->bytes;
+        of_device[o->device].bytes -= o->bytes;
         return drop(o);
     }
     return WRONG("memory is freed that is not there");
@@ -350,26 +389,26 @@ CALL(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)(uint64_t to, const void *from, si
 {
     NEEDS_CONTEXT();
     op o = {.what = WRITE, .to = to, .from = (uintptr_t)from, .bytes = bytes};
-    if (!reach(to, bytes)) return INVALID;
+    if (!reach(device_now(), to, bytes)) return INVALID;
     if (!is_pinned(from)) {
         if (!(o.bytes_now = malloc(bytes ? bytes : 1))) return NO_MEMORY;
         memcpy(o.bytes_now, from, bytes);
     }
     now.writes++;
-    return add(find(stream, STREAM), o);
+    return add(find_here(stream, STREAM), o);
 }
 CALL(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void *to, uint64_t from, size_t bytes, void *stream)
 {
     NEEDS_CONTEXT();
-    if (!reach(from, bytes)) return INVALID;
+    if (!reach(device_now(), from, bytes)) return INVALID;
     now.reads++;
-    return add(find(stream, STREAM), (op){.what = READ, .to = (uintptr_t)to, .from = from, .bytes = bytes});
+    return add(find_here(stream, STREAM), (op){.what = READ, .to = (uintptr_t)to, .from = from, .bytes = bytes});
 }
 CALL(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync)(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
     NEEDS_CONTEXT();
-    if (!reach(from, bytes) || !reach(to, bytes)) return INVALID;
-    return add(find(stream, STREAM), (op){.what = COPY, .to = to, .from = from, .bytes = bytes});
+    if (!reach(device_now(), from, bytes) || !reach(device_now(), to, bytes)) return INVALID;
+    return add(find_here(stream, STREAM), (op){.what = COPY, .to = to, .from = from, .bytes = bytes});
 }
 
 CALL(cuStreamCreate, hipStreamCreateWithFlags)(void **stream, unsigned flags)
@@ -380,7 +419,7 @@ CALL(cuStreamCreate, hipStreamCreateWithFlags)(void **stream, unsigned flags)
 }
 CALL(cuStreamDestroy_v2, hipStreamDestroy)(void *stream)
 {
-    object *s = find(stream, STREAM);
+    object *s = find_here(stream, STREAM);
     if (!s) return INVALID;
     if (s->capturing) return WRONG("a stream goes while it captures");
     run_until(s, NULL);
@@ -389,7 +428,7 @@ CALL(cuStreamDestroy_v2, hipStreamDestroy)(void *stream)
 CALL(cuStreamSynchronize, hipStreamSynchronize)(void *stream)
 {
     NOT_IN_CAPTURE();
-    object *s = find(stream, STREAM);
+    object *s = find_here(stream, STREAM);
     if (!s) return INVALID;
     now.syncs++;
     run_until(s, NULL);
@@ -399,7 +438,7 @@ CALL(cuStreamWaitEvent, hipStreamWaitEvent)(void *stream, void *event, unsigned 
 {
     NEEDS_CONTEXT();
     object *e = find(event, EVENT);
-    return e && !flags ? add(find(stream, STREAM), (op){.what = WAIT, .object = e}) : INVALID;
+    return e && !flags ? add(find_here(stream, STREAM), (op){.what = WAIT, .object = e}) : INVALID;
 }
 CALL(cuEventCreate, hipEventCreateWithFlags)(void **event, unsigned flags)
 {
@@ -416,9 +455,9 @@ CALL(cuEventDestroy_v2, hipEventDestroy)(void *event)
 CALL(cuEventRecord, hipEventRecord)(void *event, void *stream)
 {
     NEEDS_CONTEXT();
-    object *e = find(event, EVENT);
+    object *e = find_here(event, EVENT);
     if (!e) return INVALID;
-    e->stream = find(stream, STREAM);
+    e->stream = find_here(stream, STREAM);
     return add(e->stream, (op){.what = RECORD, .object = e});
 }
 CALL(cuEventSynchronize, hipEventSynchronize)(void *event)
@@ -439,7 +478,7 @@ CALL(cuModuleLoadData, hipModuleLoadData)(void **module, const void *image)
 }
 CALL(cuModuleUnload, hipModuleUnload)(void *module)
 {
-    object *m = find(module, MODULE);
+    object *m = find_here(module, MODULE);
     for (object *o = live, *next; m && o; o = next) {
         next = o->next;
         if (o->kind == FUNCTION && o->stream == m) (void)drop(o);
@@ -449,7 +488,7 @@ CALL(cuModuleUnload, hipModuleUnload)(void *module)
 CALL(cuModuleGetFunction, hipModuleGetFunction)(void **function, void *module, const char *name)
 {
     NEEDS_CONTEXT();
-    object *m = find(module, MODULE);
+    object *m = find_here(module, MODULE);
     for (const standin_kernel *k = standin_kernels; m && k->name; k++) {
         if (strcmp(k->name, name) != 0) continue;
         object *f = make(FUNCTION, 0);
@@ -482,7 +521,7 @@ CALL(cuLaunchKernel, hipModuleLaunchKernel)
  unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)
 {
     NEEDS_CONTEXT();
-    object *f = find(function, FUNCTION);
+    object *f = find_here(function, FUNCTION);
     if (!f) return INVALID;
     const standin_kernel *k = f->kernel;
     if (extra || grid_y * grid_z * block_y * block_z != 1) return WRONG("%s: more than one dimension", k->name);
@@ -490,14 +529,17 @@ CALL(cuLaunchKernel, hipModuleLaunchKernel)
         return WRONG("%s: %u groups of %u, %u bytes", k->name, grid_x, block_x, shared);
     for (int i = 0; i < *k->values; i++) {
         const uint64_t at = *(const uint64_t *)parameters[2 * i], from = *(const uint64_t *)parameters[2 * i + 1];
-        if (!reach(at + from, 1)) return WRONG("%s: value %d lies outside its buffer", k->name, i);
+        if (!reach(device_now(), at + from, 1)) return WRONG("%s: value %d lies outside its buffer", k->name, i);
     }
     now.launches++;
+    int at = 0;
+    while (told_of[at] && told_of[at] != k->name) at++;
+    if (at < 511) told_of[at] = k->name;
     now.rows += strncmp(k->name, "rows_", 5) == 0;
     now.tiles += strncmp(k->name, "tile_", 5) == 0;
     op o = {.what = LAUNCH, .object = f, .groups = grid_x, .width = block_x, .room = shared};
     o.arguments = keep(k, parameters);
-    return o.arguments ? add(find(stream, STREAM), o) : NO_MEMORY;
+    return o.arguments ? add(find_here(stream, STREAM), o) : NO_MEMORY;
 }
 
 /* ---- graphs ---- */
@@ -505,7 +547,7 @@ CALL(cuLaunchKernel, hipModuleLaunchKernel)
 CALL(cuStreamBeginCapture_v2, hipStreamBeginCapture)(void *stream, int mode)
 {
     NOT_IN_CAPTURE();
-    object *s = find(stream, STREAM);
+    object *s = find_here(stream, STREAM);
     if (!s || mode != 1) return WRONG("a capture of mode %d", mode);
     capture = s;
     s->capturing = make(GRAPH, 0);
@@ -513,7 +555,7 @@ CALL(cuStreamBeginCapture_v2, hipStreamBeginCapture)(void *stream, int mode)
 }
 CALL(cuStreamEndCapture, hipStreamEndCapture)(void *stream, void **graph)
 {
-    object *s = find(stream, STREAM);
+    object *s = find_here(stream, STREAM);
     int code = OK;
     if (!s || !s->capturing) return WRONG("the end of no capture");
     const bool fail = fails(&code);
@@ -524,11 +566,11 @@ CALL(cuStreamEndCapture, hipStreamEndCapture)(void *stream, void **graph)
     now.captures++;
     return code;
 }
-CALL(cuGraphDestroy, hipGraphDestroy)(void *graph) { return drop(find(graph, GRAPH)); }
+CALL(cuGraphDestroy, hipGraphDestroy)(void *graph) { return drop(find_here(graph, GRAPH)); }
 CALL(cuGraphInstantiateWithFlags, hipGraphInstantiateWithFlags)(void **exec, void *graph, unsigned long long flags)
 {
     NOT_IN_CAPTURE();
-    object *g = find(graph, GRAPH), *e = g && !flags ? make(EXEC, 0) : NULL;
+    object *g = find_here(graph, GRAPH), *e = g && !flags ? make(EXEC, 0) : NULL;
     if (!e) return INVALID;
     e->first = g->first; /* it has them now */
     g->first = NULL;
@@ -541,12 +583,12 @@ CALL(cuGraphExecDestroy, hipGraphExecDestroy)(void *exec)
     for (object *s = live; s; s = s->next) { /* it may go while it runs */
         if (s->kind == STREAM && !s->capturing) run_until(s, NULL);
     }
-    return drop(find(exec, EXEC));
+    return drop(find_here(exec, EXEC));
 }
 CALL(cuGraphLaunch, hipGraphLaunch)(void *exec, void *stream)
 {
     NOT_IN_CAPTURE();
-    object *e = find(exec, EXEC);
+    object *e = find_here(exec, EXEC);
     now.replays++;
-    return e ? add(find(stream, STREAM), (op){.what = REPLAY, .object = e}) : INVALID;
+    return e ? add(find_here(stream, STREAM), (op){.what = REPLAY, .object = e}) : INVALID;
 }

@@ -7,7 +7,7 @@
 
 typedef struct standin_kernel {
     const char *name;
-    void (*run)(void **arguments); /* one work-item */
+    void (*run)(void **arguments); /* one work-item; NULL with STANDIN_COMPUTES_NOT */
     const int *sizes, *values;     /* bytes of its struct; pairs of address and offset before it */
     uint32_t width, room;
 } standin_kernel;

@@ -24,6 +24,7 @@ typedef struct standin {
 
 /* Exported by the library. */
 standin *standin_state(void);
-void standin_reset(void); /* counters and settings; what is live stays */
+int standin_launched(const char *kernel); /* whether it ever was, whatever was reset since */
+void standin_reset(void);                 /* counters and settings; what is live stays */
 
 #endif

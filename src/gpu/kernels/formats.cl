@@ -236,7 +236,7 @@ DEVICE void unpack(GLOBAL const uint8_t *row, int32_t format, int64_t i, int n, 
 {
     switch (format) {
     case QN_GPU_F32:
-        for (int j = 0; j < n; j++) to[j] = FLOAT(long_at(row + 4 * (i + j)));
+        for (int j = 0; j < n; j++) to[j] = ((GLOBAL const float *)row)[i + j];
         break;
     case QN_GPU_F16:
         for (int j = 0; j < n; j++) to[j] = half_at(row + 2 * (i + j));
@@ -280,7 +280,7 @@ DEVICE void unpack(GLOBAL const uint8_t *row, int32_t format, int64_t i, int n, 
 DEVICE float element(GLOBAL const uint8_t *row, int32_t format, int64_t i)
 {
     switch (format) {
-    case QN_GPU_F32: return FLOAT(long_at(row + 4 * i));
+    case QN_GPU_F32: return ((GLOBAL const float *)row)[i];
     case QN_GPU_F16: return half_at(row + 2 * i);
     case QN_GPU_BF16: return bf16_to_float(word_at(row + 2 * i));
 #define CASE(NAME, SUB, WITH_MIN) \

@@ -1,56 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* src/gpu/kernels/linear.cl -- products with weights in the file's formats, as backend/numbers/act.h defines them. */
 
-/* ---- columns ---- */
-
-/* Bytes of a block: d, zero and sum of qn_act32; d, zero and 16 sums of qn_act256; then q. */
-#define ACT_BYTES(n) ((n) == 32 ? 40 : 296)
-#define ACT_Q(n)     ((n) == 32 ? 8 : 40)
-
-DEVICE int within_127(int x) { return x < -127 ? -127 : x > 127 ? 127 : x; }
-
-DEVICE void quantize(GLOBAL const float *x, GLOBAL uint8_t *y, int n)
-{
-    float lo = 0, hi = 0;
-    bool finite = true;
-    for (int i = 0; i < n; i++) {
-        const float v = x[i];
-        if (v < lo) lo = v;
-        if (v > hi) hi = v;
-        finite = finite && isfinite(v);
-    }
-    const bool flat = !finite || hi - lo < 0x1p-100f;
-    const float d = flat ? 1 : (0.5f * hi - 0.5f * lo) / 127.0f, inverse = 1.0f / d;
-    const int zero = flat ? 0 : within_127(ROUND(-127.0f - lo * inverse));
-    int all = 0;
-    *(GLOBAL float *)y = !finite ? NO_NUMBER : flat ? 0 : d;
-    for (int j = 0; j < n / 16; j++) {
-        int sum = 0;
-        for (int i = 16 * j; i < 16 * j + 16; i++) {
-            const int q = flat ? 0 : within_127(ROUND(x[i] * inverse) + zero);
-            y[ACT_Q(n) + i] = (uint8_t)q;
-            sum += q - zero;
-        }
-        if (flat) sum = 0;
-        all += sum;
-        if (n == 256) ((GLOBAL int16_t *)(y + 8))[j] = (int16_t)sum;
-    }
-    if (n == 256) {
-        ((GLOBAL int32_t *)y)[1] = zero;
-    } else {
-        ((GLOBAL int16_t *)y)[2] = (int16_t)zero;
-        ((GLOBAL int16_t *)y)[3] = (int16_t)all;
-    }
-}
-
-/* A work-item a block. */
+/* A group a span of 256 elements of a column. */
 #define QUANTIZE(N) \
     KERNEL_2(quantize_##N, qn_quantize_sizes, y, x) \
     { \
-        const int64_t block = GROUP * WIDTH + LANE, blocks = s.k / N; \
-        if (block < blocks * s.n_columns) \
-            quantize(AS(float, x) + row_at(&s.x, block / blocks) + block % blocks * N, \
-                     AS(uint8_t, y) + block * ACT_BYTES(N), N); \
+        IN_ROOM(span_room, room); \
+        const int64_t spans = (s.k + 255) / 256, c = GROUP / spans, at = GROUP % spans * 256; \
+        const int len = s.k - at < 256 ? (int)(s.k - at) : 256; \
+        GLOBAL const float *x = AS(float, x) + row_at(&s.x, c) + at; \
+        for (int i = LANE; i < len; i += WIDTH) room->v[i] = x[i]; \
+        MEET(); \
+        quantize_span(room, N, len, AS(uint8_t, y) + (c * s.k + at) / N * ACT_BYTES(N)); \
     }
 QUANTIZE(32)
 QUANTIZE(256)
@@ -58,25 +19,39 @@ QUANTIZE(256)
 /* ---- products ---- a work-item a row; a group's rows have one column. In a mixture of experts a column is one of a
  * token's s.u places, and ids says whose rows it meets: 0 where there is no such expert. */
 
+#define PRODUCT(name) \
+    KERNEL_13(name, qn_linear_sizes, y, x, w, bias, ids, y1, w1, bias1, y2, w2, bias2, sum, other)
+
 #define ROW_AND_COLUMN() \
-    const int64_t row_groups = (s.m + WIDTH - 1) / WIDTH, r = GROUP % row_groups * WIDTH + LANE, \
-                  c = GROUP / row_groups; \
-    if (r >= s.m) return; \
+    JOB() \
+    GLOBAL float *y = AS_JOB(float, y, y1, y2); \
+    const int64_t rows = OF_JOB(m), row_groups = (rows + WIDTH - 1) / WIDTH, r = group_ % row_groups * WIDTH + LANE, \
+                  c = group_ / row_groups; \
+    if (r >= rows) return; \
     const int64_t expert = \
         s.u ? whole_at(AS(uint8_t, ids), s.id_format, c / s.u * s.id_row + c % s.u * s.id_step) : 0; \
     if (s.u && (expert < 0 || expert >= s.n_experts)) { \
-        AS(float, y)[c * s.m + r] = 0; \
+        y[c * rows + r] = 0; \
         return; \
     } \
     const int64_t column = s.u && s.shared_x ? c / s.u : c; \
-    GLOBAL const uint8_t *w = AS(uint8_t, w) + expert * s.expert_bytes + r * s.w_bytes; \
+    GLOBAL const uint8_t *w = \
+        AS_JOB(uint8_t, w, w1, w2) + expert * OF_JOB(expert_bytes) + r * OF_JOB(w_bytes); \
     float acc = 0
 
+/* An element of y; where the launch has a sum, of that too. */
+#define STORE(at, value) \
+    do { \
+        const float value_ = value; \
+        y[at] = value_; \
+        if (s.has_sum) AS(float, sum)[at] = AS(float, other)[at] + value_; \
+    } while (0)
+
 #define FINISH() \
-    AS(float, y)[c * s.m + r] = s.has_bias ? acc + AS(float, bias)[expert * s.bias_row + r] : acc
+    STORE(c * rows + r, OF_JOB(has_bias) ? acc + AS_JOB(float, bias, bias1, bias2)[expert * OF_JOB(bias_row) + r] : acc)
 
 #define LINEAR_OF_32(NAME, SUB, WITH_MIN) \
-    KERNEL_5(linear_##NAME, qn_linear_sizes, y, x, w, bias, ids) \
+    PRODUCT(linear_##NAME) \
     { \
         ROW_AND_COLUMN(); \
         GLOBAL const uint8_t *x = AS(uint8_t, x) + column * (s.k / 32) * 40; \
@@ -96,12 +71,12 @@ QUANTIZE(256)
     }
 
 #define LINEAR_OF_256(NAME, SUB, WITH_MIN) \
-    KERNEL_5(linear_##NAME, qn_linear_sizes, y, x, w, bias, ids) \
+    PRODUCT(linear_##NAME) \
     { \
         ROW_AND_COLUMN(); \
-        GLOBAL const uint8_t *x = AS(uint8_t, x) + column * (s.k / 256) * 296; \
-        for (int64_t at = 0; at < s.k; at += 256, w += BYTES_##NAME, x += 296) { \
-            GLOBAL const int8_t *q = (GLOBAL const int8_t *)x + 40; \
+        GLOBAL const uint8_t *x = AS(uint8_t, x) + column * (s.k / 256) * ACT_BYTES(256); \
+        for (int64_t at = 0; at < s.k; at += 256, w += BYTES_##NAME, x += ACT_BYTES(256)) { \
+            GLOBAL const int8_t *q = (GLOBAL const int8_t *)x + ACT_Q(256); \
             GLOBAL const int16_t *sum = (GLOBAL const int16_t *)(x + 8); \
             const float d = *(GLOBAL const float *)x; \
             int t = 0, z = 0, m = 0; \
@@ -129,7 +104,7 @@ INTS_OF_32(LINEAR_OF_32) INTS_OF_256(LINEAR_OF_256)
 /* clang-format on */
 
 /* Columns of floats: slices of 256 elements, each one chain, added in order; weights are unpacked 32 at a time. */
-KERNEL_5(linear_float, qn_linear_sizes, y, x, w, bias, ids)
+PRODUCT(linear_float)
 {
     ROW_AND_COLUMN();
     GLOBAL const float *x = AS(float, x) + row_at(&s.x, column);

@@ -67,11 +67,44 @@ typedef struct qn_norm_sizes {
     int32_t has_weight, has_bias;
 } qn_norm_sizes;
 
+/* A launch may do up to three jobs of one kind: job 0 has the first groups[0] groups, and so on. */
+enum { QN_GPU_MAX_JOBS = 3 };
+
+/* Bytes of a block of 32 or 256 elements of a quantized column, and where in it the elements begin: 256 of them at a
+ * multiple of 16. */
+enum { QN_GPU_COLUMN_32 = 40, QN_GPU_COLUMN_256 = 304, QN_GPU_COLUMN_Q_32 = 8, QN_GPU_COLUMN_Q_256 = 48 };
+
+typedef struct qn_rms_sizes {
+    int64_t groups[QN_GPU_MAX_JOBS], n[QN_GPU_MAX_JOBS];
+    qn_rows x[QN_GPU_MAX_JOBS];
+    float eps[QN_GPU_MAX_JOBS];
+    int32_t has_weight[QN_GPU_MAX_JOBS], n_jobs;
+    int32_t block; /* of the only job, whose rows are columns of products too, in blocks of so many; 0: they are not */
+} qn_rms_sizes;
+
+/* y = norm(x), z = other + y, y1 = norm(z), the last of them as columns too. All but x are dense rows of n elements. */
+typedef struct qn_norm_sum_sizes {
+    int64_t n;
+    qn_rows x;
+    float eps[2];
+    int32_t has_weight[2], has_next, block;
+} qn_norm_sum_sizes;
+
+/* y = f(a, b), z = y c; then as columns of products. Rows of k elements. */
+typedef struct qn_gate_sizes {
+    int64_t k;
+    qn_rows a, b, c;
+    int32_t what, has_c, block; /* what: as of qn_walk_sizes */
+    float p;
+} qn_gate_sizes;
+
 typedef struct qn_rope_sizes {
+    int64_t groups[QN_GPU_MAX_JOBS];
     int64_t d, n_rot, n_table;
-    qn_rows x, table;
-    int64_t heads, tokens; /* heads_first: rows are [.., heads, tokens]; else [.., tokens, heads] */
-    int32_t heads_first, neox, back;
+    qn_rows x[QN_GPU_MAX_JOBS], table;
+    /* heads_first: rows are [.., heads, tokens]; else [.., tokens, heads] */
+    int64_t heads[QN_GPU_MAX_JOBS], tokens;
+    int32_t n_jobs, heads_first, neox, back;
 } qn_rope_sizes;
 
 typedef struct qn_get_rows_sizes {
@@ -81,10 +114,20 @@ typedef struct qn_get_rows_sizes {
 } qn_get_rows_sizes;
 
 typedef struct qn_set_rows_sizes {
-    int64_t m, n, n_rows, dst_bytes; /* x [n, m] into dst [n_rows, m] */
-    qn_rows x, ids;
-    int32_t format, id_format, block_bytes; /* 0: a real format */
+    int64_t groups[QN_GPU_MAX_JOBS];
+    /* x [n, m] into dst [n_rows, m] */
+    int64_t m[QN_GPU_MAX_JOBS], n[QN_GPU_MAX_JOBS], n_rows[QN_GPU_MAX_JOBS], dst_bytes[QN_GPU_MAX_JOBS];
+    qn_rows x[QN_GPU_MAX_JOBS], ids[QN_GPU_MAX_JOBS];
+    int32_t format[QN_GPU_MAX_JOBS], id_format[QN_GPU_MAX_JOBS], block_bytes[QN_GPU_MAX_JOBS]; /* 0: a real format */
+    int32_t n_jobs;
 } qn_set_rows_sizes;
+
+/* Queries are rotated (job 0), keys are and go to their cache (job 1 of `turn`, job 0 of `write`), values go to theirs.
+ */
+typedef struct qn_turn_write_sizes {
+    qn_rope_sizes turn;
+    qn_set_rows_sizes write;
+} qn_turn_write_sizes;
 
 typedef struct qn_line_sizes {
     qn_walk_sizes lines; /* where each begins in x and y */
@@ -98,17 +141,54 @@ typedef struct qn_reduce_sizes {
     int32_t what; /* qn_gpu_reduce */
 } qn_reduce_sizes;
 
+/* Gradients of what goes along rows: dy and x, of n elements a row. */
+typedef struct qn_rows_back_sizes {
+    int64_t n, n_rows, block; /* block: rows that are added up together */
+    qn_rows dy, x;
+    float eps;
+    int32_t is_log, centred, has_weight, wants_x, wants_w, wants_b;
+} qn_rows_back_sizes;
+
+typedef struct qn_pad_sizes {
+    int64_t n, dim[8], before[8], size[8], stride[8]; /* dim: of y; size and stride: of x */
+    int64_t value;                                    /* the bytes of an element */
+    int32_t rank, bytes;
+} qn_pad_sizes;
+
+/* Places in the numbers of a step: graph/ops/optim.h's. */
+enum {
+    QN_GPU_OPTIM_sign,
+    QN_GPU_OPTIM_decay,
+    QN_GPU_OPTIM_sgd_momentum,
+    QN_GPU_OPTIM_sgd_share,
+    QN_GPU_OPTIM_sgd_rate,
+    QN_GPU_OPTIM_adam_beta1 = 2,
+    QN_GPU_OPTIM_adam_beta2,
+    QN_GPU_OPTIM_adam_rate,
+    QN_GPU_OPTIM_adam_root,
+    QN_GPU_OPTIM_adam_eps,
+    QN_GPU_OPTIM_adam_keep
+};
+
+typedef struct qn_optim_sizes {
+    qn_walk_sizes g; /* the gradient; the parameter and its state are dense */
+    int32_t rows, has_from, mode;
+} qn_optim_sizes;
+
 typedef struct qn_quantize_sizes {
     int64_t k, n_columns;
     qn_rows x;
 } qn_quantize_sizes;
 
 typedef struct qn_linear_sizes {
-    int64_t k, m, n_columns; /* x [n_columns, k] F32, or quantized columns; w [m, k] */
+    int64_t groups[QN_GPU_MAX_JOBS];
+    int64_t k, n_columns; /* x [n_columns, k] F32, or quantized columns, which all jobs read */
     qn_rows x;
-    int64_t w_bytes;                                 /* from a row to the next */
-    int64_t expert_bytes, bias_row, id_row, id_step; /* experts: ids [n_columns / u, u] */
-    int32_t format, has_bias;
+    int64_t m[QN_GPU_MAX_JOBS], w_bytes[QN_GPU_MAX_JOBS]; /* w [m, k]; from a row to the next */
+    int64_t expert_bytes[QN_GPU_MAX_JOBS], bias_row[QN_GPU_MAX_JOBS];
+    int64_t id_row, id_step; /* experts: ids [n_columns / u, u] */
+    int32_t has_bias[QN_GPU_MAX_JOBS], n_jobs, format;
+    int32_t has_sum;                           /* job 0's y is added to `other` as well, which has its shape */
     int32_t u, shared_x, n_experts, id_format; /* u: places of a token, which share its x or not; 0: no experts */
 } qn_linear_sizes;
 

@@ -5,6 +5,8 @@
 
 /* ---- four weights, i to i + 3, as bytes ---- i is a multiple of 4. */
 
+DEVICE uint32_t quad_at(GLOBAL const uint8_t *p) { return *(GLOBAL const uint32_t *)p; } /* a multiple of 4 */
+
 DEVICE uint32_t less_4(uint32_t x, uint32_t n) /* of bytes below 128, n up to 128 */
 {
     return ((x | 0x80808080u) - n * 0x01010101u) ^ 0x80808080u;
@@ -16,23 +18,53 @@ DEVICE uint32_t spread_4(uint32_t bits) { return (bits & 15) * 0x00204081u & 0x0
      (uint32_t)(uint8_t)w(b, (i) + 3) << 24)
 /* clang-format off */
 #define P_Q4_0(b, i)   less_4(NIBBLES((b) + 2, i), 8)
-#define P_Q4_1(b, i)   NIBBLES((b) + 4, i)
+#define P_Q4_1(b, i)   (quad_at((b) + 4 + (i) % 16) >> ((i) < 16 ? 0 : 4) & 0x0f0f0f0fu)
 #define P_Q5_0(b, i)   less_4(NIBBLES((b) + 6, i) | spread_4(long_at((b) + 2) >> (i)) << 4, 16)
-#define P_Q5_1(b, i)   (NIBBLES((b) + 8, i) | spread_4(long_at((b) + 4) >> (i)) << 4)
+#define P_Q5_1(b, i)   ((quad_at((b) + 8 + (i) % 16) >> ((i) < 16 ? 0 : 4) & 0x0f0f0f0fu) | \
+                        spread_4(quad_at((b) + 4) >> (i)) << 4)
 #define P_Q8_0(b, i)   long_at((b) + 2 + (i))
 #define P_IQ4_NL(b, i) PACK_4(W_IQ4_NL, b, i)
 #define P_MXFP4(b, i)  PACK_4(W_MXFP4, b, i)
-#define P_Q2_K(b, i)   (long_at((b) + 16 + (i) / 128 * 32 + (i) % 32) >> (i) / 32 % 4 * 2 & 0x03030303u)
+#define P_Q2_K(b, i)   (quad_at((b) + 16 + (i) / 128 * 32 + (i) % 32) >> (i) / 32 % 4 * 2 & 0x03030303u)
 #define P_Q3_K(b, i)   less_4((long_at((b) + 32 + (i) / 128 * 32 + (i) % 32) >> (i) / 32 % 4 * 2 & 0x03030303u) | \
                               (long_at((b) + (i) % 32) >> (i) / 32 & 0x01010101u) << 2, 4)
-#define P_Q4_K(b, i)   (long_at((b) + 16 + (i) / 64 * 32 + (i) % 32) >> (i) / 32 % 2 * 4 & 0x0f0f0f0fu)
-#define P_Q5_K(b, i)   ((long_at((b) + 48 + (i) / 64 * 32 + (i) % 32) >> (i) / 32 % 2 * 4 & 0x0f0f0f0fu) | \
-                        (long_at((b) + 16 + (i) % 32) >> (i) / 32 & 0x01010101u) << 4)
+#define P_Q4_K(b, i)   (quad_at((b) + 16 + (i) / 64 * 32 + (i) % 32) >> (i) / 32 % 2 * 4 & 0x0f0f0f0fu)
+#define P_Q5_K(b, i)   ((quad_at((b) + 48 + (i) / 64 * 32 + (i) % 32) >> (i) / 32 % 2 * 4 & 0x0f0f0f0fu) | \
+                        (quad_at((b) + 16 + (i) % 32) >> (i) / 32 & 0x01010101u) << 4)
 #define P_Q6_K(b, i)   less_4((long_at((b) + (i) / 128 * 64 + (i) / 32 % 2 * 32 + (i) % 32) >> (i) / 64 % 2 * 4 & \
                                0x0f0f0f0fu) | (long_at((b) + 128 + (i) / 128 * 32 + (i) % 32) >> (i) / 32 % 4 * 2 & \
                                                0x03030303u) << 4, 32)
 #define P_IQ4_XS(b, i) PACK_4(W_IQ4_XS, b, i)
 /* clang-format on */
+
+/* ---- 32 weights, part j of a super-block, as eight words ---- In loads of 16 bytes where blocks lie so. */
+
+DEVICE void load_32(GLOBAL const uint8_t *p, uint32_t *to)
+{
+    const quad a = ((GLOBAL const quad *)p)[0], b = ((GLOBAL const quad *)p)[1];
+    to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w;
+    to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
+}
+DEVICE void fetch_q4_k(GLOBAL const uint8_t *b, int j, uint32_t *p)
+{
+    load_32(b + 16 + j / 2 * 32, p);
+    for (int i = 0; i < 8; i++) p[i] = p[i] >> j % 2 * 4 & 0x0f0f0f0fu;
+}
+DEVICE void fetch_q5_k(GLOBAL const uint8_t *b, int j, uint32_t *p)
+{
+    uint32_t high[8];
+    load_32(b + 48 + j / 2 * 32, p);
+    load_32(b + 16, high);
+    for (int i = 0; i < 8; i++) p[i] = (p[i] >> j % 2 * 4 & 0x0f0f0f0fu) | (high[i] >> j & 0x01010101u) << 4;
+}
+#define FETCH(NAME, b, j, p) \
+    for (int f_ = 0; f_ < 8; f_++) (p)[f_] = P_##NAME(b, 32 * (j) + 4 * f_)
+#define FETCH_Q2_K(b, j, p)   FETCH(Q2_K, b, j, p)
+#define FETCH_Q3_K(b, j, p)   FETCH(Q3_K, b, j, p)
+#define FETCH_Q4_K(b, j, p)   fetch_q4_k(b, j, p)
+#define FETCH_Q5_K(b, j, p)   fetch_q5_k(b, j, p)
+#define FETCH_Q6_K(b, j, p)   FETCH(Q6_K, b, j, p)
+#define FETCH_IQ4_XS(b, j, p) FETCH(IQ4_XS, b, j, p)
 
 /* ---- few columns ---- A group has ROWS rows of one column, 32 work-items each. Each takes 32 weights at a time; then
  * one adds up a block, and one the row. */
@@ -48,16 +80,19 @@ typedef struct rows_room {
 
 #define ROWS_BEGIN(N) \
     IN_ROOM(rows_room, room); \
-    const int64_t groups = (s.m + ROWS - 1) / ROWS, r = GROUP % groups * ROWS + LANE / 32, c = GROUP / groups, \
-                  blocks = s.k / N; \
+    JOB() \
+    GLOBAL float *y = AS_JOB(float, y, y1, y2); \
+    const int64_t rows = OF_JOB(m), groups = (rows + ROWS - 1) / ROWS, r = group_ % groups * ROWS + LANE / 32, \
+                  c = group_ / groups, blocks = s.k / N; \
     const int row = LANE / 32, lane = LANE % 32; \
     const int64_t expert = \
         s.u ? whole_at(AS(uint8_t, ids), s.id_format, c / s.u * s.id_row + c % s.u * s.id_step) : 0; \
     if (s.u && (expert < 0 || expert >= s.n_experts)) { \
-        if (lane == 0 && r < s.m) AS(float, y)[c * s.m + r] = 0; \
+        if (lane == 0 && r < rows) y[c * rows + r] = 0; \
         return; \
     } \
-    GLOBAL const uint8_t *w = AS(uint8_t, w) + expert * s.expert_bytes + (r < s.m ? r : s.m - 1) * s.w_bytes; \
+    GLOBAL const uint8_t *w = AS_JOB(uint8_t, w, w1, w2) + expert * OF_JOB(expert_bytes) + \
+                              (r < rows ? r : rows - 1) * OF_JOB(w_bytes); \
     GLOBAL const uint8_t *x = AS(uint8_t, x) + (s.u && s.shared_x ? c / s.u : c) * blocks * ACT_BYTES(N); \
     float acc = 0
 
@@ -68,11 +103,10 @@ typedef struct rows_room {
     }
 
 #define ROWS_END() \
-    if (lane == 0 && r < s.m) \
-        AS(float, y)[c * s.m + r] = s.has_bias ? acc + AS(float, bias)[expert * s.bias_row + r] : acc
+    if (lane == 0 && r < rows) FINISH()
 
 #define ROWS_OF_32(NAME, SUB, WITH_MIN) \
-    KERNEL_5(rows_##NAME, qn_linear_sizes, y, x, w, bias, ids) \
+    PRODUCT(rows_##NAME) \
     { \
         ROWS_BEGIN(32); \
         for (int64_t at = 0; at < blocks; at += 32) { \
@@ -101,21 +135,24 @@ typedef struct rows_room {
     }
 
 #define ROWS_OF_256(NAME, SUB, WITH_MIN) \
-    KERNEL_5(rows_##NAME, qn_linear_sizes, y, x, w, bias, ids) \
+    PRODUCT(rows_##NAME) \
     { \
         ROWS_BEGIN(256); \
         for (int64_t at = 0; at < blocks; at += BLOCKS_A_PASS) { \
             const int n = blocks - at < BLOCKS_A_PASS ? (int)(blocks - at) : BLOCKS_A_PASS; \
             MEET(); \
             for (int chunk = lane; chunk < 8 * n; chunk += 32) { \
-                GLOBAL const uint8_t *b = w + (at + chunk / 8) * BYTES_##NAME, *q = x + (at + chunk / 8) * 296; \
+                GLOBAL const uint8_t *b = w + (at + chunk / 8) * BYTES_##NAME, *q = x + (at + chunk / 8) * ACT_BYTES(256); \
+                uint32_t p[8], v[8]; \
                 int t = 0, z = 0, m = 0; \
-                for (int j = chunk % 8 * (32 / SUB); j < (chunk % 8 + 1) * (32 / SUB); j++) { \
+                FETCH_##NAME(b, chunk % 8, p); \
+                load_32(q + ACT_Q(256) + chunk % 8 * 32, v); \
+                for (int h = 0; h < 32 / SUB; h++) { \
+                    const int j = chunk % 8 * (32 / SUB) + h; \
                     int dot = 0, sum_w = 0; \
-                    for (int i = j * SUB; i < (j + 1) * SUB; i += 4) { \
-                        const uint32_t p = P_##NAME(b, i); \
-                        dot = dot4(p, *(GLOBAL const uint32_t *)(q + 40 + i), dot); \
-                        sum_w = dot4(p, ONES, sum_w); \
+                    for (int i = h * SUB / 4; i < (h + 1) * SUB / 4; i++) { \
+                        dot = dot4(p[i], v[i], dot); \
+                        sum_w = dot4(p[i], ONES, sum_w); \
                     } \
                     t += S_##NAME(b, j) * dot; \
                     z += S_##NAME(b, j) * sum_w; \
@@ -129,7 +166,7 @@ typedef struct rows_room {
             } \
             MEET(); \
             if (lane < n) { \
-                GLOBAL const uint8_t *b = w + (at + lane) * BYTES_##NAME, *q = x + (at + lane) * 296; \
+                GLOBAL const uint8_t *b = w + (at + lane) * BYTES_##NAME, *q = x + (at + lane) * ACT_BYTES(256); \
                 const float d = *(GLOBAL const float *)q; \
                 int t = 0, z = 0, m = 0; \
                 for (int i = 8 * lane; i < 8 * lane + 8; i++) { \
@@ -157,10 +194,13 @@ typedef struct rows_room {
 
 #define TILE_BEGIN(N) \
     IN_ROOM(mma_room, room); \
-    const int64_t tiles = (s.m + 15) / 16, r = GROUP % tiles * 16 + LANE / 4, c = GROUP / tiles * (8 * PARTS), \
-                  blocks = s.k / N, column = blocks * ACT_BYTES(N); \
-    GLOBAL const uint8_t *w0 = AS(uint8_t, w) + (r < s.m ? r : s.m - 1) * s.w_bytes, \
-                         *w1 = AS(uint8_t, w) + (r + 8 < s.m ? r + 8 : s.m - 1) * s.w_bytes; \
+    JOB() \
+    GLOBAL float *y = AS_JOB(float, y, y1, y2); \
+    const int64_t rows = OF_JOB(m), tiles = (rows + 15) / 16, r = group_ % tiles * 16 + LANE / 4, \
+                  c = group_ / tiles * (8 * PARTS), blocks = s.k / N, column = blocks * ACT_BYTES(N); \
+    GLOBAL const uint8_t *w = AS_JOB(uint8_t, w, w1, w2), \
+                         *wa = w + (r < rows ? r : rows - 1) * OF_JOB(w_bytes), \
+                         *wb = w + (r + 8 < rows ? r + 8 : rows - 1) * OF_JOB(w_bytes); \
     GLOBAL const uint8_t *xb[PARTS], *xc[PARTS][2]; \
     float acc[PARTS][4]; \
     for (int i = 0; i < PARTS; i++) { \
@@ -172,22 +212,23 @@ typedef struct rows_room {
     }
 
 #define TILE_END() \
-    for (int i = 0; i < PARTS; i++) \
-        for (int j = 0; j < 4; j++) { \
+    UNROLLED for (int i = 0; i < PARTS; i++) \
+        UNROLLED for (int j = 0; j < 4; j++) { \
             const int64_t at = c + 8 * i + LANE % 4 * 2 + j % 2, to = r + j / 2 * 8; \
-            if (at < s.n_columns && to < s.m) \
-                AS(float, y)[at * s.m + to] = s.has_bias ? acc[i][j] + AS(float, bias)[to] : acc[i][j]; \
+            if (at < s.n_columns && to < rows) \
+                STORE(at * rows + to, OF_JOB(has_bias) ? acc[i][j] + AS_JOB(float, bias, bias1, bias2)[to] \
+                                                       : acc[i][j]); \
         }
 
 #define TILE_OF_32(NAME, SUB, WITH_MIN) \
-    KERNEL_5(tile_##NAME, qn_linear_sizes, y, x, w, bias, ids) \
+    PRODUCT(tile_##NAME) \
     { \
         TILE_BEGIN(32) \
         const uint32_t ones[2] = {ONES, ONES}; \
         const int e = LANE % 4 * 4; \
-        for (int64_t n = 0, at = 0; n < blocks; n++, at += 40, w0 += BYTES_##NAME, w1 += BYTES_##NAME) { \
-            const uint32_t a[4] = {P_##NAME(w0, e), P_##NAME(w1, e), P_##NAME(w0, e + 16), P_##NAME(w1, e + 16)}; \
-            const float d0 = D_##NAME(w0), d1 = D_##NAME(w1), m0 = (float)M_##NAME(w0), m1 = (float)M_##NAME(w1); \
+        for (int64_t n = 0, at = 0; n < blocks; n++, at += 40, wa += BYTES_##NAME, wb += BYTES_##NAME) { \
+            const uint32_t a[4] = {P_##NAME(wa, e), P_##NAME(wb, e), P_##NAME(wa, e + 16), P_##NAME(wb, e + 16)}; \
+            const float d0 = D_##NAME(wa), d1 = D_##NAME(wb), m0 = (float)M_##NAME(wa), m1 = (float)M_##NAME(wb); \
             int sums[4] = {0, 0, 0, 0}; \
             mma_32(room, sums, a, ones); \
             for (int i = 0; i < PARTS; i++) { \
@@ -208,19 +249,19 @@ typedef struct rows_room {
     }
 
 #define TILE_OF_256(NAME, SUB, WITH_MIN) \
-    KERNEL_5(tile_##NAME, qn_linear_sizes, y, x, w, bias, ids) \
+    PRODUCT(tile_##NAME) \
     { \
         TILE_BEGIN(256) \
         const uint32_t ones[2] = {ONES, ONES}; \
-        for (int64_t n = 0, at = 0; n < blocks; n++, at += 296, w0 += BYTES_##NAME, w1 += BYTES_##NAME) { \
+        for (int64_t n = 0, at = 0; n < blocks; n++, at += ACT_BYTES(256), wa += BYTES_##NAME, wb += BYTES_##NAME) { \
             int t[PARTS][4], m[PARTS][4], z0 = 0, z1 = 0; \
             for (int i = 0; i < PARTS; i++) \
                 for (int j = 0; j < 4; j++) t[i][j] = m[i][j] = 0; \
             for (int k = 0; k < 256; k += SUB) { \
                 const int e = k + LANE % 4 * 4, f = SUB == 32 ? e + 16 : e; \
-                const uint32_t a[4] = {P_##NAME(w0, e), P_##NAME(w1, e), P_##NAME(w0, f), P_##NAME(w1, f)}; \
-                const int s0 = S_##NAME(w0, k / SUB), s1 = S_##NAME(w1, k / SUB), n0 = MIN_##NAME(w0, k / SUB), \
-                          n1 = MIN_##NAME(w1, k / SUB); \
+                const uint32_t a[4] = {P_##NAME(wa, e), P_##NAME(wb, e), P_##NAME(wa, f), P_##NAME(wb, f)}; \
+                const int s0 = S_##NAME(wa, k / SUB), s1 = S_##NAME(wb, k / SUB), n0 = MIN_##NAME(wa, k / SUB), \
+                          n1 = MIN_##NAME(wb, k / SUB); \
                 int sums[4] = {0, 0, 0, 0}; \
                 if (SUB == 32) \
                     mma_32(room, sums, a, ones); \
@@ -229,7 +270,7 @@ typedef struct rows_room {
                 z0 += s0 * sums[0]; \
                 z1 += s1 * sums[2]; \
                 for (int i = 0; i < PARTS; i++) { \
-                    GLOBAL const uint8_t *q = xb[i] + at + 40 + k; \
+                    GLOBAL const uint8_t *q = xb[i] + at + ACT_Q(256) + k; \
                     int dots[4] = {0, 0, 0, 0}; \
                     if (SUB == 32) { \
                         const uint32_t b[2] = {*(GLOBAL const uint32_t *)q, *(GLOBAL const uint32_t *)(q + 16)}; \
@@ -246,7 +287,7 @@ typedef struct rows_room {
                     } \
                 } \
             } \
-            const float d0 = D_##NAME(w0), d1 = D_##NAME(w1), m0 = M_##NAME(w0), m1 = M_##NAME(w1); \
+            const float d0 = D_##NAME(wa), d1 = D_##NAME(wb), m0 = M_##NAME(wa), m1 = M_##NAME(wb); \
             for (int i = 0; i < PARTS; i++) \
                 for (int j = 0; j < 4; j++) { \
                     GLOBAL const uint8_t *x = xc[i][j % 2] + at; \

@@ -25,11 +25,13 @@ typedef ulong uint64_t;
 #define LANE                ((int32_t)get_local_id(0))
 #define WIDTH               ((int32_t)get_local_size(0))
 #define MEET()              barrier(CLK_LOCAL_MEM_FENCE)
+#define MEET_ALL()          barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE) /* what was written anywhere is seen */
 #define ROOM                LOCAL ulong2 *room_
 #define IN_ROOM(type, name) LOCAL type *name = (LOCAL type *)room_
 #define BITS(x)             as_uint(x)
 #define FLOAT(bits)         as_float((uint32_t)(bits))
 #define ROUND(x)            convert_int_rte(x)
+typedef uint4 quad; /* 16 bytes at a multiple of 16: x, y, z, w */
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #define HAVE_DOUBLE
@@ -48,6 +50,9 @@ typedef ulong uint64_t;
 #define __device__     __attribute__((device))
 #define __constant__   __attribute__((constant))
 #define __shared__     __attribute__((shared))
+typedef struct quad {
+    uint32_t x, y, z, w;
+} __attribute__((aligned(16))) quad;
 #define GROUP          ((int64_t)__nvvm_read_ptx_sreg_ctaid_x())
 #define LANE           ((int32_t)__nvvm_read_ptx_sreg_tid_x())
 #define WIDTH          ((int32_t)__nvvm_read_ptx_sreg_ntid_x())
@@ -59,6 +64,7 @@ typedef ulong uint64_t;
 #define fabs(x)        __builtin_fabsf(x)
 #endif
 #ifndef GROUP
+typedef uint4 quad;
 #define GROUP        ((int64_t)blockIdx.x)
 #define LANE         ((int32_t)threadIdx.x)
 #define WIDTH        ((int32_t)blockDim.x)
@@ -91,6 +97,7 @@ typedef ulong uint64_t;
 #define CONSTANT    static __constant__ const
 #define CONSTANT_AT(type) const type *
 #define MEET()      __syncthreads()
+#define MEET_ALL()  __syncthreads()
 #define IN_ROOM(type, name) \
     extern __shared__ uint64_t room_[]; \
     type *name = (type *)room_
@@ -99,6 +106,13 @@ typedef ulong uint64_t;
 #include "dialect.h"
 #define HAVE_DOUBLE
 #define DOUBLE_SQRT(x) __builtin_sqrt(x)
+#endif
+
+/* Before a loop over arrays that must stay in registers. */
+#if defined(__CUDA__) || defined(__CUDACC__) || defined(__HIP__)
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED
 #endif
 
 /* A value of the program: its buffer, and where in it. */
@@ -119,6 +133,37 @@ typedef ulong uint64_t;
 #define KERNEL_7(name, sizes, a, b, c, d, e, f, g) \
     KERNEL_OF(name, 7, sizes, \
               (VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(e), VALUE(f), VALUE(g), const sizes s, ROOM))
+#define KERNEL_8(name, sizes, a, b, c, d, e, f, g, h) \
+    KERNEL_OF(name, 8, sizes, \
+              (VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(e), VALUE(f), VALUE(g), VALUE(h), const sizes s, ROOM))
+#define KERNEL_9(name, sizes, a, b, c, d, e, f, g, h, i) \
+    KERNEL_OF(name, 9, sizes, \
+              (VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(e), VALUE(f), VALUE(g), VALUE(h), VALUE(i), \
+               const sizes s, ROOM))
+#define KERNEL_10(name, sizes, a, b, c, d, e, f, g, h, i, j) \
+    KERNEL_OF(name, 10, sizes, \
+              (VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(e), VALUE(f), VALUE(g), VALUE(h), VALUE(i), VALUE(j), \
+               const sizes s, ROOM))
+#define KERNEL_13(name, sizes, a, b, c, d, e, f, g, h, i, j, k, l, m) \
+    KERNEL_OF(name, 13, sizes, \
+              (VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(e), VALUE(f), VALUE(g), VALUE(h), VALUE(i), VALUE(j), \
+               VALUE(k), VALUE(l), VALUE(m), const sizes s, ROOM))
+
+/* Which of its launch's jobs a group is of, and which of that job's groups it is. Numbers of a job are chosen, not
+ * indexed: an index that is not known would bring the sizes into local memory. */
+#define JOB() \
+    int64_t group_ = GROUP; \
+    int job_ = 0; \
+    if (s.n_jobs > 1 && group_ >= s.groups[0]) { \
+        group_ -= s.groups[0]; \
+        job_ = 1; \
+        if (s.n_jobs > 2 && group_ >= s.groups[1]) { \
+            group_ -= s.groups[1]; \
+            job_ = 2; \
+        } \
+    }
+#define OF_JOB(field)         (job_ == 0 ? s.field[0] : job_ == 1 ? s.field[1] : s.field[2])
+#define AS_JOB(type, a, b, c) (job_ == 0 ? AS(type, a) : job_ == 1 ? AS(type, b) : AS(type, c))
 
 #define NO_NUMBER FLOAT(0x7fc00000)
 #define INFINITE  FLOAT(0x7f800000)

@@ -3,6 +3,8 @@
 #include "gpu/gpu.h"
 #include "quant/quant.h"
 
+#include <string.h>
+
 static int64_t bytes_of(qn_dtype dtype, int64_t elems)
 {
     const qn_dtype_info *d = qn_dtype_get(dtype);
@@ -33,12 +35,49 @@ static int64_t norm_sizes(const qn_node *n, float eps, qn_norm_sizes *s)
     return s->n > 0 && qn__gpu_rows_at(&n->src[0]->layout, &s->x, &rows) ? rows : 0;
 }
 
-static void rms_norm_launch(qn_gpu_builder *b, const qn_node *n)
+void qn__gpu_norms(qn_gpu_builder *b, const qn_node *const *norm, int count, const qn_node *first)
 {
-    qn_norm_sizes s;
-    const int64_t rows = norm_sizes(n, ((const qn_norm_attrs *)n->attrs)->eps, &s);
-    QN_GPU_LAUNCH(b, QN_GPU_rms_norm, rows, s, QN_GPU_OF(n), QN_GPU_OF(n->src[0]), QN_GPU_OF(n->src[n->n_src - 1]));
+    qn_rms_sizes s = {.n_jobs = count, .block = first ? qn__gpu_column_block(first) : 0};
+    QN_ASSERT(count == 1 || s.block == 0);
+    const qn_node *n[QN_GPU_MAX_JOBS];
+    int64_t groups = 0;
+    for (int i = 0; i < QN_GPU_MAX_JOBS; i++) {
+        qn_norm_sizes one;
+        n[i] = norm[i < count ? i : 0];
+        if (i >= count) continue;
+        s.groups[i] = norm_sizes(n[i], ((const qn_norm_attrs *)n[i]->attrs)->eps, &one);
+        groups += s.groups[i];
+        s.n[i] = one.n;
+        s.x[i] = one.x;
+        s.eps[i] = one.eps;
+        s.has_weight[i] = one.has_weight;
+    }
+    const qn_gpu_value q = s.block ? (qn_gpu_value)QN_GPU_SCRATCH(0) : (qn_gpu_value)QN_GPU_OF(n[0]);
+    QN_GPU_LAUNCH(b, QN_GPU_rms_norm, groups, s, QN_GPU_OF(n[0]), QN_GPU_OF(n[0]->src[0]),
+                  QN_GPU_OF(n[0]->src[n[0]->n_src - 1]), q, QN_GPU_OF(n[1]), QN_GPU_OF(n[1]->src[0]),
+                  QN_GPU_OF(n[1]->src[n[1]->n_src - 1]), QN_GPU_OF(n[2]), QN_GPU_OF(n[2]->src[0]),
+                  QN_GPU_OF(n[2]->src[n[2]->n_src - 1]));
 }
+
+void qn__gpu_norm_sum(qn_gpu_builder *b, const qn_node *norm, const qn_node *sum, const qn_node *next,
+                      const qn_node *first)
+{
+    const qn_node *other = sum->src[0] == norm ? sum->src[1] : sum->src[0], *last = next ? next : norm;
+    qn_norm_sizes one;
+    const int64_t groups = norm_sizes(norm, ((const qn_norm_attrs *)norm->attrs)->eps, &one);
+    const qn_norm_sum_sizes s = {.n = one.n,
+                                 .x = one.x,
+                                 .eps = {one.eps, ((const qn_norm_attrs *)last->attrs)->eps},
+                                 .has_weight = {one.has_weight, last->n_src > 1},
+                                 .has_next = next != NULL,
+                                 .block = first ? qn__gpu_column_block(first) : 0};
+    const qn_gpu_value q = s.block ? (qn_gpu_value)QN_GPU_SCRATCH(0) : (qn_gpu_value)QN_GPU_OF(norm);
+    QN_GPU_LAUNCH(b, QN_GPU_norm_sum, groups, s, QN_GPU_OF(norm), QN_GPU_OF(norm->src[0]),
+                  QN_GPU_OF(norm->src[norm->n_src - 1]), QN_GPU_OF(sum), QN_GPU_OF(other), QN_GPU_OF(last),
+                  QN_GPU_OF(last->src[last->n_src - 1]), q);
+}
+
+static void rms_norm_launch(qn_gpu_builder *b, const qn_node *n) { qn__gpu_norms(b, &n, 1, NULL); }
 
 static void layer_norm_launch(qn_gpu_builder *b, const qn_node *n)
 {
@@ -59,22 +98,48 @@ static bool rope_apply_accepts(const qn_node *n, qn_error *err)
            qn__gpu_want_rows(n, "the table", n->src[1], err);
 }
 
-static void rope_apply_launch(qn_gpu_builder *b, const qn_node *n)
+bool qn__gpu_turns_alike(const qn_node *a, const qn_node *b)
 {
-    const qn_rope_apply_attrs *a = n->attrs;
-    const qn_layout *l = &n->layout;
-    int64_t rows = 0;
-    qn_rope_sizes s = {.d = l->dim[l->rank - 1],
-                       .n_rot = a->n_rot,
-                       .heads = a->heads_first ? l->dim[l->rank - 3] : l->dim[l->rank - 2],
-                       .tokens = a->heads_first ? l->dim[l->rank - 2] : 1,
-                       .heads_first = a->heads_first,
-                       .neox = a->mode == QN_ROPE_NEOX,
-                       .back = a->back};
-    if (qn__gpu_rows_at(&n->src[0]->layout, &s.x, &rows) && qn__gpu_rows_at(&n->src[1]->layout, &s.table, &s.n_table) &&
-        s.n_table > 0)
-        QN_GPU_LAUNCH(b, QN_GPU_rope_apply, rows, s, QN_GPU_OF(n), QN_GPU_OF(n->src[0]), QN_GPU_OF(n->src[1]));
+    return a->src[1] == b->src[1] && a->layout.rank == b->layout.rank &&
+           a->layout.dim[a->layout.rank - 1] == b->layout.dim[b->layout.rank - 1] &&
+           memcmp(a->attrs, b->attrs, sizeof(qn_rope_apply_attrs)) == 0 &&
+           !((const qn_rope_apply_attrs *)a->attrs)->heads_first;
 }
+
+/* Groups in all; 0: there is nothing to compute. */
+static int64_t set_turns(qn_rope_sizes *s, const qn_node *const *turn, int count)
+{
+    const qn_rope_apply_attrs *a = turn[0]->attrs;
+    const qn_layout *l = &turn[0]->layout;
+    int64_t groups = 0;
+    *s = (qn_rope_sizes){.d = l->dim[l->rank - 1],
+                         .n_rot = a->n_rot,
+                         .tokens = a->heads_first ? l->dim[l->rank - 2] : 1,
+                         .n_jobs = count,
+                         .heads_first = a->heads_first,
+                         .neox = a->mode == QN_ROPE_NEOX,
+                         .back = a->back};
+    if (!qn__gpu_rows_at(&turn[0]->src[1]->layout, &s->table, &s->n_table) || s->n_table <= 0) return 0;
+    for (int i = 0; i < count; i++) {
+        l = &turn[i]->layout;
+        s->heads[i] = a->heads_first ? l->dim[l->rank - 3] : l->dim[l->rank - 2];
+        if (!qn__gpu_rows_at(&turn[i]->src[0]->layout, &s->x[i], &s->groups[i])) return 0;
+        groups += s->groups[i];
+    }
+    return groups;
+}
+
+void qn__gpu_turns(qn_gpu_builder *b, const qn_node *const *turn, int count)
+{
+    const qn_node *n[QN_GPU_MAX_JOBS];
+    qn_rope_sizes s;
+    const int64_t groups = set_turns(&s, turn, count);
+    for (int i = 0; i < QN_GPU_MAX_JOBS; i++) n[i] = turn[i < count ? i : 0];
+    QN_GPU_LAUNCH(b, QN_GPU_rope_apply, groups, s, QN_GPU_OF(n[0]), QN_GPU_OF(n[0]->src[0]), QN_GPU_OF(n[0]->src[1]),
+                  QN_GPU_OF(n[1]), QN_GPU_OF(n[1]->src[0]), QN_GPU_OF(n[2]), QN_GPU_OF(n[2]->src[0]));
+}
+
+static void rope_apply_launch(qn_gpu_builder *b, const qn_node *n) { qn__gpu_turns(b, &n, 1); }
 
 const qn_gpu_op qn__gpu_op_rope_apply = {rope_apply_accepts, NULL, rope_apply_launch};
 
@@ -117,16 +182,59 @@ static bool set_rows_accepts(const qn_node *n, qn_error *err)
            qn__gpu_want_rows(n, "x", x, err) && qn__gpu_want_ids(n, "the row numbers", n->src[2], err);
 }
 
-static void set_rows_launch(qn_gpu_builder *b, const qn_node *n)
+static bool set_write(qn_set_rows_sizes *s, int i, const qn_node *n)
 {
     const qn_node *dst = n->src[0], *x = n->src[1], *ids = n->src[2];
-    qn_set_rows_sizes s = {.m = dst->layout.dim[1], .n_rows = dst->layout.dim[0], .dst_bytes = row_bytes(dst)};
     const qn_dtype_info *d = qn_dtype_get(dst->dtype);
-    s.block_bytes = d->block_elems > 1 ? d->block_bytes : 0;
-    if (qn__gpu_format(dst->dtype == QN_DTYPE_I32 ? QN_DTYPE_F32 : dst->dtype, &s.format) &&
-        qn__gpu_format(ids->dtype, &s.id_format) && qn__gpu_rows_at(&x->layout, &s.x, &s.n) &&
-        qn__gpu_ids_at(&ids->layout, &s.ids))
-        QN_GPU_LAUNCH(b, QN_GPU_set_rows, s.n, s, QN_GPU_OF(dst), QN_GPU_OF(x), QN_GPU_OF(ids));
+    s->m[i] = dst->layout.dim[1];
+    s->n_rows[i] = dst->layout.dim[0];
+    s->dst_bytes[i] = row_bytes(dst);
+    s->block_bytes[i] = d->block_elems > 1 ? d->block_bytes : 0;
+    return qn__gpu_format(dst->dtype == QN_DTYPE_I32 ? QN_DTYPE_F32 : dst->dtype, &s->format[i]) &&
+           qn__gpu_format(ids->dtype, &s->id_format[i]) && qn__gpu_rows_at(&x->layout, &s->x[i], &s->n[i]) &&
+           qn__gpu_ids_at(&ids->layout, &s->ids[i]);
 }
+
+void qn__gpu_writes(qn_gpu_builder *b, const qn_node *const *write, int count)
+{
+    qn_set_rows_sizes s = {.n_jobs = count};
+    const qn_node *n[QN_GPU_MAX_JOBS];
+    int64_t groups = 0;
+    for (int i = 0; i < QN_GPU_MAX_JOBS; i++) {
+        n[i] = write[i < count ? i : 0];
+        if (i >= count) continue;
+        if (!set_write(&s, i, n[i])) return;
+        s.groups[i] = s.n[i];
+        groups += s.n[i];
+    }
+    QN_GPU_LAUNCH(b, QN_GPU_set_rows, groups, s, QN_GPU_OF(n[0]->src[0]), QN_GPU_OF(n[0]->src[1]),
+                  QN_GPU_OF(n[0]->src[2]), QN_GPU_OF(n[1]->src[0]), QN_GPU_OF(n[1]->src[1]), QN_GPU_OF(n[1]->src[2]),
+                  QN_GPU_OF(n[2]->src[0]), QN_GPU_OF(n[2]->src[1]), QN_GPU_OF(n[2]->src[2]));
+}
+
+/* Keys go from where they are rotated to their cache, and nothing else that is rotated does. */
+bool qn__gpu_turns_to_write(const qn_node *const *turn, const qn_node *const *write)
+{
+    const qn_node *x = write[0]->src[1], *k = turn[1];
+    const qn_layout *l = &x->layout;
+    return x->root == k && x->dtype == QN_DTYPE_F32 && l->offset == 0 && l->rank == 2 && k->layout.rank == 3 &&
+           qn_layout_is_contiguous(l) && l->dim[0] == k->layout.dim[0] && turn[0]->layout.rank == 3 &&
+           qn_layout_numel(l) == qn_layout_numel(&k->layout) && qn_layout_numel(l) > 0 && write[1]->src[1]->root != k &&
+           write[1]->src[1]->root != turn[0] && write[0]->src[2]->root != k;
+}
+
+void qn__gpu_turn_write(qn_gpu_builder *b, const qn_node *const *turn, const qn_node *const *write)
+{
+    qn_turn_write_sizes s = {.write = {.n_jobs = 2}};
+    const qn_node *q = turn[0], *k = turn[1];
+    if (set_turns(&s.turn, turn, 2) == 0 || !set_write(&s.write, 0, write[0]) || !set_write(&s.write, 1, write[1]))
+        return;
+    QN_GPU_LAUNCH(b, QN_GPU_turn_write, s.turn.groups[0] + s.write.n[0] + s.write.n[1], s, QN_GPU_OF(q),
+                  QN_GPU_OF(q->src[0]), QN_GPU_OF(q->src[1]), QN_GPU_OF(k), QN_GPU_OF(k->src[0]),
+                  QN_GPU_OF(write[0]->src[0]), QN_GPU_OF(write[0]->src[2]), QN_GPU_OF(write[1]->src[1]),
+                  QN_GPU_OF(write[1]->src[0]), QN_GPU_OF(write[1]->src[2]));
+}
+
+static void set_rows_launch(qn_gpu_builder *b, const qn_node *n) { qn__gpu_writes(b, &n, 1); }
 
 const qn_gpu_op qn__gpu_op_set_rows = {set_rows_accepts, NULL, set_rows_launch};

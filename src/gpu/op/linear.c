@@ -41,7 +41,8 @@ static bool accepts(const qn_node *n, qn_error *err)
 
 static uint64_t column_bytes(const product *p, int64_t k)
 {
-    return p->block == 0 ? 0 : (uint64_t)(k / p->block) * (p->block == 32 ? 40 : 296);
+    return p->block == 0 ? 0
+                         : (uint64_t)(k / p->block) * (uint64_t)(p->block == 32 ? QN_GPU_COLUMN_32 : QN_GPU_COLUMN_256);
 }
 
 static uint64_t scratch(const qn_node *n)
@@ -61,53 +62,136 @@ static int64_t bytes_of(const qn_node *w, int64_t elems)
 /* FEW: up to there a tile's other columns would be idle for the most part. */
 enum { FEW = 2, ROWS_OF_GROUP = 4, TILE_ROWS = 16, TILE_COLUMNS = 32 };
 
-static qn_gpu_kernel choose(const qn_gpu_device_info *info, const product *p, const qn_linear_sizes *s, int64_t *groups)
+static qn_gpu_kernel choose(const qn_gpu_device_info *info, const product *p, const qn_linear_sizes *s)
 {
-    if (p->block && info->matrices && s->n_columns > FEW && !s->u) {
-        *groups = (s->m + TILE_ROWS - 1) / TILE_ROWS * ((s->n_columns + TILE_COLUMNS - 1) / TILE_COLUMNS);
-        return p->tile;
-    }
-    if (p->block && info->warps) {
-        *groups = (s->m + ROWS_OF_GROUP - 1) / ROWS_OF_GROUP * s->n_columns;
-        return p->rows;
-    }
-    *groups = qn__gpu_groups(p->kernel, s->m) * s->n_columns;
-    return p->kernel;
+    if (p->block && info->matrices && s->n_columns > FEW && !s->u) return p->tile;
+    return p->block && info->warps ? p->rows : p->kernel;
 }
 
-/* The columns, then the products: n_columns of them, which are the rows of x, or several of a token share its x. */
-static void launch_product(qn_gpu_builder *b, const qn_node *n, qn_linear_sizes *s, const qn_node *bias,
-                           const qn_node *ids)
+static int64_t groups_of(const product *p, qn_gpu_kernel by, const qn_linear_sizes *s, int64_t m)
 {
-    const qn_node *x = n->src[0], *w = n->src[1];
-    const product p = product_of(w->dtype);
-    int64_t rows = 0;
-    if (!qn__gpu_rows_at(&x->layout, &s->x, &rows) || !qn__gpu_format(w->dtype, &s->format)) return;
-    int64_t n_groups = 0;
-    const qn_gpu_kernel by = choose(qn__gpu_info(b), &p, s, &n_groups);
-    if (p.block == 0) {
-        QN_GPU_LAUNCH(b, by, n_groups, *s, QN_GPU_OF(n), QN_GPU_OF(x), QN_GPU_OF(w), QN_GPU_OF(bias), QN_GPU_OF(ids));
-        return;
-    }
-    const qn_gpu_kernel kernel = p.block == 32 ? QN_GPU_quantize_32 : QN_GPU_quantize_256;
-    const qn_quantize_sizes q = {.k = s->k, .n_columns = rows, .x = s->x};
-    QN_GPU_LAUNCH(b, kernel, qn__gpu_groups(kernel, rows * (s->k / p.block)), q, QN_GPU_SCRATCH(0), QN_GPU_OF(x));
-    QN_GPU_LAUNCH(b, by, n_groups, *s, QN_GPU_OF(n), QN_GPU_SCRATCH(0), QN_GPU_OF(w), QN_GPU_OF(bias), QN_GPU_OF(ids));
+    if (by == p->tile && p->block)
+        return (m + TILE_ROWS - 1) / TILE_ROWS * ((s->n_columns + TILE_COLUMNS - 1) / TILE_COLUMNS);
+    if (by == p->rows && p->block) return (m + ROWS_OF_GROUP - 1) / ROWS_OF_GROUP * s->n_columns;
+    return qn__gpu_groups(by, m) * s->n_columns;
 }
 
-static void launch(qn_gpu_builder *b, const qn_node *n)
+static bool has_experts(const qn_node *n) { return n->op == QN_OP_linear_experts; }
+
+static const qn_node *bias_of(const qn_node *n)
 {
-    const qn_node *x = n->src[0], *w = n->src[1];
+    const int at = has_experts(n) ? 3 : 2;
+    return n->n_src > at ? n->src[at] : NULL;
+}
+
+/* What job i says of itself. */
+static bool set_job(qn_linear_sizes *s, int i, const qn_node *n)
+{
+    const qn_node *w = n->src[1], *bias = bias_of(n);
+    const qn_layout *l = &w->layout;
+    s->has_bias[i] = bias != NULL;
+    if (has_experts(n)) {
+        s->m[i] = l->dim[1];
+        s->w_bytes[i] = bytes_of(w, l->dim[1] > 1 ? l->stride[1] : l->dim[2]);
+        s->expert_bytes[i] = bytes_of(w, l->dim[0] > 1 ? l->stride[0] : 0);
+        s->bias_row[i] = bias ? bias->layout.stride[0] : 0;
+        return true;
+    }
     qn_gpu_rows rows;
-    if (!qn__gpu_rows_of(&w->layout, &rows)) return;
-    const int64_t k = x->layout.dim[x->layout.rank - 1];
-    qn_linear_sizes s = {.k = k,
-                         .m = rows.n,
-                         .n_columns = k > 0 ? qn_layout_numel(&x->layout) / k : 0,
-                         .w_bytes = bytes_of(w, rows.n > 1 ? rows.stride : rows.size),
-                         .has_bias = n->n_src > 2};
-    launch_product(b, n, &s, n->n_src > 2 ? n->src[2] : n, n);
+    if (!qn__gpu_rows_of(l, &rows)) return false;
+    s->m[i] = rows.n;
+    s->w_bytes[i] = bytes_of(w, rows.n > 1 ? rows.stride : rows.size);
+    return true;
 }
+
+/* What all jobs share; false: there is nothing to compute. */
+static bool set_columns(qn_linear_sizes *s, const qn_node *n)
+{
+    const qn_layout *x = &n->src[0]->layout;
+    *s = (qn_linear_sizes){.k = x->dim[x->rank - 1]};
+    if (s->k <= 0 || !qn__gpu_format(n->src[1]->dtype, &s->format)) return false;
+    s->n_columns = qn_layout_numel(x) / s->k;
+    if (!has_experts(n)) return true;
+    const qn_layout *id = &n->src[2]->layout;
+    s->n_columns = id->dim[0] * id->dim[1];
+    s->id_row = id->stride[0];
+    s->id_step = id->stride[1];
+    s->u = (int32_t)id->dim[1];
+    s->shared_x = x->rank == 2;
+    s->n_experts = (int32_t)n->src[1]->layout.dim[0];
+    return qn__gpu_format(n->src[2]->dtype, &s->id_format);
+}
+
+static void quantize_columns(qn_gpu_builder *b, const qn_node *x, const product *p, const qn_linear_sizes *s,
+                             int64_t rows)
+{
+    const qn_gpu_kernel kernel = p->block == 32 ? QN_GPU_quantize_32 : QN_GPU_quantize_256;
+    const qn_quantize_sizes q = {.k = s->k, .n_columns = rows, .x = s->x};
+    QN_GPU_LAUNCH(b, kernel, rows * ((s->k + 255) / 256), q, QN_GPU_SCRATCH(0), QN_GPU_OF(x));
+}
+
+/* Of one format: one launch. */
+static void launch_alike(qn_gpu_builder *b, const qn_node *const *n, int count, const qn_linear_sizes *columns,
+                         const qn_node *sum)
+{
+    const qn_node *first = n[0], *x = first->src[0], *w[QN_GPU_MAX_JOBS], *bias[QN_GPU_MAX_JOBS], *y[QN_GPU_MAX_JOBS];
+    const product p = product_of(first->src[1]->dtype);
+    qn_linear_sizes s = *columns;
+    const qn_gpu_kernel by = choose(qn__gpu_info(b), &p, &s);
+    int64_t groups = 0;
+    s.n_jobs = count;
+    s.has_sum = sum != NULL;
+    if (!qn__gpu_format(first->src[1]->dtype, &s.format)) return;
+    for (int i = 0; i < QN_GPU_MAX_JOBS; i++) {
+        const qn_node *job = n[i < count ? i : 0];
+        y[i] = job;
+        w[i] = job->src[1];
+        bias[i] = bias_of(job) ? bias_of(job) : job;
+        if (i >= count) continue;
+        if (!set_job(&s, i, job)) return;
+        s.groups[i] = groups_of(&p, by, &s, s.m[i]);
+        groups += s.groups[i];
+    }
+    const qn_node *ids = has_experts(first) ? first->src[2] : first, *all = sum ? sum : first;
+    const qn_node *other = !sum ? first : sum->src[0] == first ? sum->src[1] : sum->src[0];
+    const qn_gpu_value from = p.block ? (qn_gpu_value)QN_GPU_SCRATCH(0) : (qn_gpu_value)QN_GPU_OF(x);
+    QN_GPU_LAUNCH(b, by, groups, s, QN_GPU_OF(y[0]), from, QN_GPU_OF(w[0]), QN_GPU_OF(bias[0]), QN_GPU_OF(ids),
+                  QN_GPU_OF(y[1]), QN_GPU_OF(w[1]), QN_GPU_OF(bias[1]), QN_GPU_OF(y[2]), QN_GPU_OF(w[2]),
+                  QN_GPU_OF(bias[2]), QN_GPU_OF(all), QN_GPU_OF(other));
+}
+
+int qn__gpu_column_block(const qn_node *product_node) { return product_of(product_node->src[1]->dtype).block; }
+
+bool qn__gpu_products_alike(const qn_node *a, const qn_node *b)
+{
+    if (a->op != b->op || a->src[0] != b->src[0]) return false;
+    if (has_experts(a) && (a->src[2] != b->src[2] || a->src[1]->layout.dim[0] != b->src[1]->layout.dim[0]))
+        return false;
+    return qn__gpu_column_block(a) == qn__gpu_column_block(b);
+}
+
+void qn__gpu_products(qn_gpu_builder *b, const qn_node *const *n, int count, bool columns, const qn_node *sum)
+{
+    const qn_node *x = n[0]->src[0];
+    const product p = product_of(n[0]->src[1]->dtype);
+    qn_linear_sizes s;
+    int64_t rows = 0;
+    bool done[QN_GPU_MAX_JOBS] = {false};
+    if (!set_columns(&s, n[0]) || !qn__gpu_rows_at(&x->layout, &s.x, &rows)) return;
+    if (p.block && !columns) quantize_columns(b, x, &p, &s, rows);
+    for (int i = 0; i < count; i++) {
+        const qn_node *alike[QN_GPU_MAX_JOBS];
+        int n_alike = 0;
+        for (int j = i; j < count; j++) {
+            if (done[j] || n[j]->src[1]->dtype != n[i]->src[1]->dtype) continue;
+            alike[n_alike++] = n[j];
+            done[j] = true;
+        }
+        if (n_alike) launch_alike(b, alike, n_alike, &s, sum);
+    }
+}
+
+static void launch(qn_gpu_builder *b, const qn_node *n) { qn__gpu_products(b, &n, 1, false, NULL); }
 
 const qn_gpu_op qn__gpu_op_linear = {accepts, scratch, launch};
 
@@ -131,23 +215,4 @@ static bool experts_accepts(const qn_node *n, qn_error *err)
            (!bias || qn__gpu_want_dtype(n, "the bias", bias, QN_DTYPE_F32, err));
 }
 
-static void experts_launch(qn_gpu_builder *b, const qn_node *n)
-{
-    const qn_node *x = n->src[0], *w = n->src[1], *ids = n->src[2], *bias = n->n_src > 3 ? n->src[3] : NULL;
-    const qn_layout *l = &w->layout, *id = &ids->layout;
-    qn_linear_sizes s = {.k = l->dim[2],
-                         .m = l->dim[1],
-                         .n_columns = id->dim[0] * id->dim[1],
-                         .w_bytes = bytes_of(w, l->dim[1] > 1 ? l->stride[1] : l->dim[2]),
-                         .expert_bytes = bytes_of(w, l->dim[0] > 1 ? l->stride[0] : 0),
-                         .bias_row = bias ? bias->layout.stride[0] : 0,
-                         .id_row = id->stride[0],
-                         .id_step = id->stride[1],
-                         .has_bias = bias != NULL,
-                         .u = (int32_t)id->dim[1],
-                         .shared_x = x->layout.rank == 2,
-                         .n_experts = (int32_t)l->dim[0]};
-    if (s.k > 0 && qn__gpu_format(ids->dtype, &s.id_format)) launch_product(b, n, &s, bias ? bias : n, ids);
-}
-
-const qn_gpu_op qn__gpu_op_linear_experts = {experts_accepts, scratch, experts_launch};
+const qn_gpu_op qn__gpu_op_linear_experts = {experts_accepts, scratch, launch};

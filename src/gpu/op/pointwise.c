@@ -150,6 +150,46 @@ QN_GPU_NUMBER_ROWS(ROW)
 QN_GPU_WHOLE_ROWS(ROW)
 #undef ROW
 
+/* ---- what gates, on its way to a product ---- */
+
+/* What the kernel knows of (gate_of in kernels/layers.cl), of floats of one shape, in dense rows. */
+bool qn__gpu_gates(const qn_node *n)
+{
+    static const bool known[QN_OP_COUNT] = {
+        [QN_OP_swiglu] = true, [QN_OP_mul] = true, [QN_OP_silu] = true, [QN_OP_gelu] = true, [QN_OP_relu] = true};
+    qn_rows at;
+    int64_t count;
+    const qn_shape shape = qn_layout_shape(&n->layout);
+    if (!known[n->op] || n->dtype != QN_DTYPE_F32 || n->layout.rank == 0) return false;
+    for (int i = 0; i < n->n_src; i++) {
+        const qn_shape of = qn_layout_shape(&n->src[i]->layout);
+        if (n->src[i]->dtype != QN_DTYPE_F32 || !qn_shape_equal(&of, &shape) ||
+            !qn__gpu_rows_at(&n->src[i]->layout, &at, &count))
+            return false;
+    }
+    return true;
+}
+
+void qn__gpu_gate(qn_gpu_builder *b, const qn_node *gate, const qn_node *times, const qn_node *first)
+{
+    const qn_node *x = gate->src[0], *y = gate->src[gate->n_src - 1], *z = times ? times : gate,
+                  *c = !times                  ? x
+                       : times->src[0] == gate ? times->src[1]
+                                               : times->src[0];
+    qn_gate_sizes s = {.k = gate->layout.dim[gate->layout.rank - 1],
+                       .what = rows[gate->op].what,
+                       .has_c = times != NULL,
+                       .block = qn__gpu_column_block(first)};
+    qn_walk_sizes attrs = {0};
+    int64_t n = 0;
+    if (set[gate->op]) set[gate->op](&attrs, gate);
+    s.p = attrs.p;
+    if (qn__gpu_rows_at(&x->layout, &s.a, &n) && qn__gpu_rows_at(&y->layout, &s.b, &n) &&
+        qn__gpu_rows_at(&c->layout, &s.c, &n))
+        QN_GPU_LAUNCH(b, QN_GPU_gate, n * ((s.k + 255) / 256), s, QN_GPU_OF(gate), QN_GPU_OF(x), QN_GPU_OF(y),
+                      QN_GPU_OF(z), QN_GPU_OF(c), QN_GPU_SCRATCH(0));
+}
+
 /* ---- copies ---- */
 
 static bool plain(qn_dtype dtype) { return qn_dtype_get(dtype)->block_elems == 1; }
@@ -164,7 +204,7 @@ static bool want_plain(const qn_node *user, const qn_node *x, qn_error *err)
 static bool copy_accepts(const qn_node *n, qn_error *err)
 {
     const qn_dtype from = n->src[0]->dtype, to = n->dtype;
-    if (from == to && plain(to)) return true;
+    if (from == to && (plain(to) || qn_layout_is_contiguous(&n->src[0]->layout))) return true;
     if ((real(from) || whole(from)) && (real(to) || whole(to))) return true;
     QN_FAIL(err, unsupported, "copy: no kernel from %s to %s", qn_dtype_get(from)->name, qn_dtype_get(to)->name);
     return false;
@@ -182,8 +222,14 @@ void qn__gpu_move(qn_gpu_builder *b, const qn_node *y, const qn_layout *to, cons
 static void copy_launch(qn_gpu_builder *b, const qn_node *n)
 {
     const qn_node *x = n->src[0];
-    if (n->dtype == x->dtype) {
+    if (n->dtype == x->dtype && plain(x->dtype)) {
         qn__gpu_move(b, n, &n->layout, x);
+        return;
+    }
+    if (n->dtype == x->dtype) { /* blocks that lie behind one another, as bytes */
+        const qn_walk_sizes bytes = {
+            .n = qn__node_bytes(n), .rank = 1, .dim = {qn__node_bytes(n)}, .stride = {{1}, {1}}, .what = 1};
+        QN_GPU_LAUNCH(b, QN_GPU_move, qn__gpu_groups(QN_GPU_move, bytes.n), bytes, QN_GPU_OF(n), QN_GPU_OF(x));
         return;
     }
     qn_walk_sizes s = {.format = {format_of(x->dtype)}, .to = format_of(n->dtype)};

@@ -61,6 +61,30 @@ static void matmul_launch(qn_gpu_builder *b, const qn_node *n)
 
 const qn_gpu_op qn__gpu_op_matmul = {matmul_accepts, NULL, matmul_launch};
 
+/* x = y w has a matrix product's slices and chains. Weights in blocks would be unpacked once an element. */
+static bool linear_input_accepts(const qn_node *n, qn_error *err)
+{
+    return want(n, n->src[0]->dtype == QN_DTYPE_F32 && real(n->src[1]->dtype), err);
+}
+
+static void linear_input_launch(qn_gpu_builder *b, const qn_node *n)
+{
+    const qn_node *y = n->src[0], *w = n->src[1];
+    const qn_layout rows = stretched(&n->layout, &y->layout, 1), columns = stretched(&n->layout, &w->layout, 2);
+    qn_matmul_sizes s = {.k = w->layout.dim[0],
+                         .a_step = y->layout.stride[y->layout.rank - 1],
+                         .b_step = w->layout.stride[0],
+                         .at = {.p = 1}};
+    qn__gpu_walk(&s.at, &n->layout, (const qn_layout *const[]){&rows, &columns}, 2);
+    (void)qn__gpu_format(y->dtype, &s.at.format[0]);
+    (void)qn__gpu_format(w->dtype, &s.at.format[1]);
+    (void)qn__gpu_format(n->dtype, &s.at.to);
+    QN_GPU_LAUNCH(b, QN_GPU_matmul_real, qn__gpu_groups(QN_GPU_matmul_real, s.at.n), s, QN_GPU_OF(n), QN_GPU_OF(y),
+                  QN_GPU_OF(w), QN_GPU_OF(w));
+}
+
+const qn_gpu_op qn__gpu_op_linear_input = {linear_input_accepts, NULL, linear_input_launch};
+
 /* ---- writing by index ---- */
 
 static const int32_t meetings[QN_COMBINE_COUNT] = {[QN_COMBINE_set] = QN_GPU_SET,

@@ -15,11 +15,13 @@ typedef struct span {
 static int32_t last_use(const qn_graph *g, const qn_node *root)
 {
     int32_t last = root->id;
+    if (root->one_last) last = root->one_last->id;
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const qn_node *n = g->nodes[i];
+        const int32_t end = n->one_last ? n->one_last->id : i;
         if (n->root == root && (n->flags & QN_NODE_output)) return g->n_nodes;
         for (int k = 0; k < n->n_src; k++) {
-            if (n->src[k]->root == root) last = i;
+            if (n->src[k]->root == root && end > last) last = end;
         }
     }
     return root->op == QN_OP_input ? g->n_nodes : last;
@@ -28,17 +30,18 @@ static int32_t last_use(const qn_graph *g, const qn_node *root)
 /* The value of n and its scratch: 0 to 2 spans. */
 static int spans_of(const qn_graph *g, const qn_node *n, span out[2])
 {
+    const int32_t first = n->one_first ? n->one_first->id : n->id, last = n->one_last ? n->one_last->id : n->id;
     int count = 0;
     if (n->root == n && n->op != QN_OP_param && !(n->flags & QN_NODE_bound)) {
         out[count++] = (span){n,
                               false,
-                              n->op == QN_OP_input ? -1 : n->id,
+                              n->op == QN_OP_input ? -1 : first,
                               last_use(g, n),
                               n->offset,
                               n->offset + (uint64_t)qn__node_bytes(n)};
     }
     if (n->scratch_bytes > 0)
-        out[count++] = (span){n, true, n->id, n->id, n->scratch_offset, n->scratch_offset + n->scratch_bytes};
+        out[count++] = (span){n, true, first, last, n->scratch_offset, n->scratch_offset + n->scratch_bytes};
     return count;
 }
 

@@ -42,9 +42,9 @@ static bool can_lend(const qn_graph *g, const qn_node *u, const int32_t *last)
     qn_layout flat = dst->layout;
     flat.offset = 0;
     return y->root == y && qn__op_info(y->op)->kind == QN_KIND_compute &&
-           !(y->flags & (QN_NODE_output | QN_NODE_bound)) && last[y->id] == u->id && y->dtype == dst->dtype &&
-           y->place == dst->root->place && qn__row_major(&flat) && !qn__may_stop(y) && adjacent(g, y->id, u->id) &&
-           reads_allow(y, dst);
+           !(y->flags & (QN_NODE_output | QN_NODE_bound)) && !y->one_last && !u->one_last && last[y->id] == u->id &&
+           y->dtype == dst->dtype && y->place == dst->root->place && qn__row_major(&flat) && !qn__may_stop(y) &&
+           adjacent(g, y->id, u->id) && reads_allow(y, dst);
 }
 
 void qn__plan_lend(qn_graph *g, const int32_t *last, qn_plan *plan)

@@ -2,7 +2,8 @@
 /* src/graph/plan/plan.c -- lifetimes, and offsets by best fit over a free list that coalesces.
  *
  * The graph is walked once in order. A value takes memory at its node and gives it back after its last reader; scratch
- * lives only at its node, and by then neither the sources nor the result may lie there. Inputs are laid out before
+ * lives only at its node, and by then neither the sources nor the result may lie there. Nodes that are computed as one
+ * give nothing back before the last of them. Inputs are laid out before
  * everything and, like outputs from where they are computed, are never given back. Params and updates take nothing.
  *
  * Free blocks are kept in order of offset, with no two touching and none touching the top, beyond which all is free.
@@ -115,7 +116,7 @@ static qn_status check_place(const planner *p, const qn_node *n, int n_places, q
 /* May the result of `n` be written over its source 0, whose memory nobody reads afterwards? */
 static bool goes_in_place(const planner *p, const qn_node *n)
 {
-    if (!qn__op_info(n->op)->inplace) return false;
+    if (!qn__op_info(n->op)->inplace || n->one_last) return false;
     const qn_node *s = n->src[0], *root = s->root;
     if (!takes_memory(root) || lies_with_inputs(root) || p->last[root->id] != n->id || root->place != n->place)
         return false;
@@ -165,7 +166,11 @@ static qn_status lay_out(planner *p, qn_node *n, qn_plan *plan, qn_error *err)
         }
     }
     QN_TRY(place_bytes(p, n, n->scratch_bytes, &n->scratch_offset, err));
-    release(p, n, n->scratch_offset, n->scratch_bytes);
+    if (!n->one_last) release(p, n, n->scratch_offset, n->scratch_bytes);
+    for (int32_t i = n->one_last == n ? n->one_first->id : n->id + 1; i <= n->id; i++) {
+        const qn_node *m = p->g->nodes[i];
+        if (m->one_last == n) release(p, m, m->scratch_offset, m->scratch_bytes);
+    }
     for (int32_t i = p->expire[n->id]; i >= 0; i = p->next[i]) {
         const qn_node *v = p->g->nodes[i];
         if (i != reused) release(p, v, v->offset, (uint64_t)qn__node_bytes(v));
@@ -187,6 +192,10 @@ static void find_lifetimes(planner *p, qn_plan *plan)
             if (*last < i) *last = i;
         }
         if (n->flags & QN_NODE_output) p->last[n->root->id] = FOREVER;
+    }
+    for (int32_t i = 0; i < g->n_nodes; i++) {
+        const qn_node *reader = p->last[i] == FOREVER ? NULL : g->nodes[p->last[i]];
+        if (reader && reader->one_last) p->last[i] = reader->one_last->id;
     }
     qn__plan_lend(g, p->last, plan);
     for (int32_t i = 0; i < g->n_nodes; i++) {

@@ -178,6 +178,56 @@ static void too_little_memory(void **state)
     }
 }
 
+/* Each device has a context of its own, and what was made in one is refused in the other. */
+static void two_devices(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_KINDS; k++) {
+        char path[512], bytes[16] = "";
+        qn_cuda_calls call;
+        qn_error err = {0};
+        int id[2];
+        void *context[2], *stream[2], *event = NULL;
+        uint64_t at = 0;
+        snprintf(path, sizeof(path), "%s/standin/%s", QN_BUILD_DIR, kinds[k].file);
+        if (qn__cuda_load(kinds[k].kind, (const char *const[]){path, NULL}, &call, &err) != QN_OK)
+            fail_msg("%s", err.text);
+        resets[k]();
+        states[k]->devices = 2;
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(call.device_get(&id[i], i), 0);
+            assert_int_equal(call.context_retain(&context[i], id[i]), 0);
+            assert_int_equal(call.context_set(context[i]), 0);
+            assert_int_equal(call.stream_create(&stream[i], 1), 0);
+        }
+        assert_ptr_not_equal(context[0], context[1]);
+        assert_int_equal(call.context_set(context[0]), 0);
+        assert_int_equal(call.alloc(&at, 16), 0);
+        assert_int_equal(call.write(at, bytes, 16, stream[0]), 0);
+        assert_int_equal(call.event_create(&event, 2), 0);
+        assert_int_equal(call.event_record(event, stream[0]), 0);
+        assert_int_equal(call.context_set(context[1]), 0);
+        assert_int_equal(call.stream_wait(stream[1], event, 0), 0); /* that may be */
+        assert_int_equal(states[k]->n_wrong, 0);
+        assert_int_not_equal(call.write(at, bytes, 16, stream[1]), 0);
+        assert_non_null(strstr(states[k]->wrong, "memory of device 0 is used by device 1"));
+        assert_int_not_equal(call.read(bytes, at, 16, stream[1]), 0);
+        assert_int_not_equal(call.copy(at, at, 16, stream[1]), 0);
+        assert_int_not_equal(call.stream_sync(stream[0]), 0);
+        assert_int_not_equal(call.event_record(event, stream[1]), 0);
+        assert_int_not_equal(call.release(at), 0);
+        assert_int_equal(states[k]->n_wrong, 6);
+        resets[k]();
+        (void)call.stream_destroy(stream[1]);
+        (void)call.context_set(context[0]);
+        (void)call.event_destroy(event);
+        (void)call.release(at);
+        (void)call.stream_destroy(stream[0]);
+        for (int i = 0; i < 2; i++) (void)call.context_release(id[i]);
+        check_rules(states[k]);
+    }
+}
+
 /* Rates of a device, as doctor shows them. */
 static void measures(void **state)
 {
@@ -244,8 +294,8 @@ static void libraries(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(computes), cmocka_unit_test(each_call_fails_once),
-                                       cmocka_unit_test(too_little_memory), cmocka_unit_test(measures),
-                                       cmocka_unit_test(libraries)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(computes),          cmocka_unit_test(each_call_fails_once),
+                                       cmocka_unit_test(too_little_memory), cmocka_unit_test(two_devices),
+                                       cmocka_unit_test(measures),          cmocka_unit_test(libraries)};
     return cmocka_run_group_tests(tests, open_libraries, NULL);
 }

@@ -6,8 +6,8 @@
 #include "backend/sched.h"
 #include "gpu/kernels/sizes.h"
 
-/* y = linear(rms_norm(x, w), q) + x, with q in Q4_0: four launches, and one for the columns. */
-static qn_status compute(int n_runs, qn_error *err)
+/* y = linear(rms_norm(x, w), q) + x, with q in Q4_0: two launches; node by node, four. */
+static qn_status compute(int n_runs, const qn_run *run, qn_error *err)
 {
     qn_backend *be = NULL;
     qn_sched *s = NULL;
@@ -32,7 +32,7 @@ static qn_status compute(int n_runs, qn_error *err)
     }
     for (int i = 0; i < n_runs && status == QN_OK; i++) {
         status = qn__exec_set(e, qn__exec_find(e, "x"), x, sizeof x, err);
-        if (status == QN_OK) status = qn__exec_run(e, NULL, err);
+        if (status == QN_OK) status = qn__exec_run(e, run, err);
         if (status == QN_OK) status = qn__exec_get(e, qn__exec_find(e, "y"), y, 0, sizeof y, err);
     }
     qn__sched_destroy(s);
@@ -46,18 +46,43 @@ static void launched(void **state)
     (void)state;
     qn_error err = {0};
     device = (qn_gpu_device){0};
-    if (compute(1, &err) != QN_OK) fail_msg("%s", err.text);
-    static const int kernels[] = {QN_GPU_rms_norm, QN_GPU_quantize_32, QN_GPU_linear_Q4_0, QN_GPU_pointwise_real};
-    assert_int_equal(device.n_launches, 4);
-    for (int i = 0; i < 4; i++) assert_int_equal(device.launches[i].kernel, kernels[i]);
-    const qn_gpu_launch *norm = &device.launches[0], *columns = &device.launches[1], *product = &device.launches[2],
-                        *sum = &device.launches[3];
+    if (compute(1, NULL, &err) != QN_OK) fail_msg("%s", err.text);
+    static const int kernels[] = {QN_GPU_rms_norm, QN_GPU_linear_Q4_0};
+    assert_int_equal(device.n_launches, 2);
+    for (int i = 0; i < 2; i++) assert_int_equal(device.launches[i].kernel, kernels[i]);
+    const qn_gpu_launch *norm = &device.launches[0], *product = &device.launches[1];
     assert_int_equal(norm->n_groups, 3);                         /* rows */
     assert_ptr_equal(product->memory[2], norm->memory[2]);       /* both weights are of one buffer */
     assert_int_equal(product->offset[2] - norm->offset[2], 128); /* one behind the other */
-    assert_int_equal(columns->offset[0], product->offset[1]);    /* scratch: written, then read */
+    assert_int_equal(norm->offset[3], product->offset[1]);       /* columns: written, then read */
+    assert_int_equal(product->offset[12], norm->offset[1]);      /* what is added to */
+    assert_int_not_equal(product->offset[11], product->offset[0]);
     assert_int_equal(product->n_groups, 32 / product->width * 3);
-    assert_int_equal(((const qn_linear_sizes *)(const void *)product->sizes)->w_bytes, 18);
+    assert_int_equal(((const qn_linear_sizes *)(const void *)product->sizes)->w_bytes[0], 18);
+    assert_int_equal(((const qn_rms_sizes *)(const void *)norm->sizes)->block, 32);
+}
+
+static bool look(void *ctx, const qn_node *node, bool after)
+{
+    (void)node;
+    *(int *)ctx += after;
+    return true;
+}
+
+/* Somebody looks on: nodes are launched one by one. */
+static void launched_singly(void **state)
+{
+    (void)state;
+    qn_error err = {0};
+    int n_seen = 0;
+    device = (qn_gpu_device){0};
+    if (compute(1, &(qn_run){.eval = look, .eval_ctx = &n_seen}, &err) != QN_OK) fail_msg("%s", err.text);
+    static const int kernels[] = {QN_GPU_rms_norm, QN_GPU_quantize_32, QN_GPU_linear_Q4_0, QN_GPU_pointwise_real};
+    assert_int_equal(n_seen, 3);
+    assert_int_equal(device.n_launches, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(device.launches[i].kernel, kernels[i]);
+    const qn_gpu_launch *columns = &device.launches[1], *product = &device.launches[2], *sum = &device.launches[3];
+    assert_int_equal(columns->offset[0], product->offset[1]); /* scratch: written, then read */
     assert_int_equal(((const qn_walk_sizes *)(const void *)sum->sizes)->n, 96);
     assert_int_equal(sum->offset[1], product->offset[0]);
 }
@@ -70,15 +95,15 @@ static void little_is_called(void **state)
     for (int captures = 0; captures < 2; captures++) {
         qn_error err = {0};
         device = (qn_gpu_device){.captures = captures};
-        if (compute(1, &err) != QN_OK) fail_msg("%s", err.text);
+        if (compute(1, NULL, &err) != QN_OK) fail_msg("%s", err.text);
         const qn_gpu_device once = device;
         device = (qn_gpu_device){.captures = captures};
-        if (compute(5, &err) != QN_OK) fail_msg("%s", err.text);
+        if (compute(5, NULL, &err) != QN_OK) fail_msg("%s", err.text);
         assert_int_equal(once.n_sent, 1);
         assert_int_equal(device.n_sent, 5);
         assert_int_equal(device.n_writes, once.n_writes); /* the weights */
         assert_int_equal(device.n_reads, 5);
-        assert_int_equal(device.n_launches, captures ? 4 : 5 * 4);
+        assert_int_equal(device.n_launches, captures ? 2 : 5 * 2);
         assert_int_equal(device.n_captured, captures);
         assert_int_equal(device.n_replayed, captures ? 5 : 0);
         assert_int_equal(device.n_finished, once.n_finished); /* when things go */
@@ -92,13 +117,13 @@ static void each_call_fails_once(void **state)
     static const qn_status ways[] = {QN_OK, QN_STATUS_lost};
     for (int captures = 0; captures < 2; captures++) {
         device = (qn_gpu_device){.captures = captures};
-        assert_int_equal(compute(2, NULL), QN_OK);
+        assert_int_equal(compute(2, NULL, NULL), QN_OK);
         const int n = device.calls, n_finished = device.n_finished;
         assert_true(n > 20 && n_finished > 0);
         for (int i = 1; i <= 2 * n; i++) {
             qn_error err = {0};
             device = (qn_gpu_device){.captures = captures, .fail_at = (i + 1) / 2, .how = ways[i % 2]};
-            const qn_status status = compute(2, &err);
+            const qn_status status = compute(2, NULL, &err);
             assert_int_equal(alive(), 0);
             if (status == QN_OK && device.calls - device.fail_at < n_finished) continue; /* while all is given back */
             if (status == QN_OK) fail_msg("call %d of %d failed, nobody said so", device.fail_at, n);
@@ -222,6 +247,28 @@ static void refused(void **state)
     type.close(be);
 }
 
+/* What is computed in 64-bit floats is refused by a device that has none, and nothing else. */
+static void doubles(void **state)
+{
+    (void)state;
+    for (int has = 0; has < 2; has++) {
+        qn_backend *be = NULL;
+        qn_graph *g = NULL;
+        qn_error err = {0};
+        device = (qn_gpu_device){.doubles = has};
+        assert_int_equal(type.open(NULL, &be, &err), QN_OK);
+        assert_int_equal(qn__graph_create(&g, &err), QN_OK);
+        const qn_reduce_attrs last = {.dims = 2};
+        qn_node *x = qn__input(g, "x", QN_DTYPE_F32, &(qn_shape){2, {3, 32}});
+        qn_node *sum = qn__op(g, QN_OP_sum, &last, &x, 1), *var = qn__op(g, QN_OP_var, &last, &x, 1);
+        assert_true(sum && var && type.accepts(be, sum, &err));
+        assert_int_equal(type.accepts(be, var, &err), has);
+        if (!has) assert_string_equal(err.text, "var is computed in 64-bit floats, which standin:0 lacks");
+        qn__graph_destroy(g);
+        type.close(be);
+    }
+}
+
 static void rows(void **state)
 {
     (void)state;
@@ -248,12 +295,14 @@ static void rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(launched),
+                                       cmocka_unit_test(launched_singly),
                                        cmocka_unit_test(little_is_called),
                                        cmocka_unit_test(each_call_fails_once),
                                        cmocka_unit_test(gone),
                                        cmocka_unit_test(memory),
                                        cmocka_unit_test(copies),
                                        cmocka_unit_test(refused),
+                                       cmocka_unit_test(doubles),
                                        cmocka_unit_test(rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

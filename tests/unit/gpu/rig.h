@@ -19,9 +19,12 @@
 #include <unistd.h>
 
 #include "backend/sched.h"
+#include <quern/metrics.h>
 #include "gpu/cuda.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels/pointwise.h"
+#include "cpu_of_devices.h"
+#include "device.h"
 #include "quant/quant.h"
 
 #define OK(call) \
@@ -36,7 +39,9 @@ enum { CPU, OPENCL, CUDA, N_SIDES, MAX_INPUTS = 8, MAX_PARAMS = 4 };
 
 static qn_backend *backends[N_SIDES];
 static qn_sched *scheds[N_SIDES];
-static int tried[QN_OP_COUNT], n_cases, n_wrong;
+static int tried[QN_OP_COUNT][QN_DTYPE_COUNT], n_cases, n_wrong;
+static int n_launched;      /* by the last run; a captured one is 1 */
+static bool real_cuda;      /* no stand-in */
 static int n_met, each = 1; /* every each-th case is tried: QN_SAME_BITS_EACH, for slow devices (tests/gpu) */
 
 /* Under a sanitizer the stand-in only notes what it is told: what is tried then is the host's side. */
@@ -153,7 +158,7 @@ static qn_node *param(rig *r, qn_dtype dtype, qn_shape shape, fill f, uint32_t f
     return qn__param(r->g, "p", dtype, &shape, r->buffer[i], 0, flags);
 }
 
-static qn_node *viewed(rig *r, qn_node *x, char how)
+static inline qn_node *viewed(rig *r, qn_node *x, char how)
 {
     qn_view_attrs v = {.layout = x->layout};
     qn_layout *l = &v.layout;
@@ -210,7 +215,11 @@ static uint8_t *result_of(const one_case *c, int side, size_t *bytes, qn_dtype *
             const qn_node *in = qn__exec_find(e, name);
             if (in) OK(qn__exec_set(e, in, r.input[i], r.input_bytes[i], err));
         }
+        qn_metrics before, after;
+        qn_metrics_snapshot(&before);
         OK(qn__exec_run(e, NULL, err));
+        qn_metrics_snapshot(&after);
+        n_launched = (int)(after.launches - before.launches);
         if (r.watched >= 0) {
             *bytes = r.param_bytes[r.watched];
             y = malloc(*bytes + 1);
@@ -253,20 +262,65 @@ static void compare(const one_case *c, int side, const uint8_t *want, size_t byt
         n_wrong++;
     }
     free(have);
-    tried[c->op]++;
+    tried[c->op][c->dtype]++;
     n_cases++;
 }
+
+static inline bool is_product(qn_op op) { return op == QN_OP_linear || op == QN_OP_linear_experts; }
+
+/* A case of each operation, for dtypes that no other is for. */
+static one_case first_of[QN_OP_COUNT];
 
 static void try(const one_case *c)
 {
     size_t bytes = 0;
     qn_dtype dtype = QN_DTYPE_F32;
+    if (!first_of[c->op].build) first_of[c->op] = *c;
     if (n_met++ % each) return;
     uint8_t *want = result_of(c, CPU, &bytes, &dtype);
     for (int side = OPENCL; side < N_SIDES && want; side++)
-        if (backends[side] && (side != CUDA || n_met % 4 == 0 || !backends[OPENCL]))
-            compare(c, side, want, bytes, dtype); /* the stand-in is slow */
+        if (backends[side] && (side != CUDA || n_met % 4 == 0 || is_product(c->op) || !backends[OPENCL] || real_cuda))
+            compare(c, side, want, bytes, dtype); /* the stand-in is slow; products it has kernels of its own for */
     free(want);
+}
+
+/* ---- the sides ---- */
+
+/* The program that asks for libcuda.so.1 next gets the stand-in; with QN_TEST_CUDA=real the device that is there. */
+static bool cuda_there(void)
+{
+    const char *which = getenv("QN_TEST_CUDA");
+    real_cuda = which && strcmp(which, "real") == 0;
+    if (real_cuda) return device_works("cuda");
+    return qn__cuda_image(&qn__cuda_kind) && dlopen(QN_BUILD_DIR "/standin/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+}
+
+/* One process and one device for all tests. */
+static int run_on_all_sides(const struct CMUnitTest *tests, size_t n_tests)
+{
+    const char *const names[N_SIDES] = {cpu_of_devices(), "opencl", "cuda"};
+    const char *some = getenv("QN_SAME_BITS_EACH");
+    if (some && atoi(some) > 0) each = atoi(some);
+    const bool there[N_SIDES] = {true, device_works("opencl"), (!some || getenv("QN_TEST_CUDA")) && cuda_there()};
+    if (!there[OPENCL] && !there[CUDA]) {
+        printf("no OpenCL device that works here, no kernels for the stand-in: nothing is tried\n");
+        return 77;
+    }
+    for (int i = 0; i < N_SIDES; i++) {
+        int n = 0;
+        if (!there[i]) continue;
+        OK(qn__backends_open(names[i], &(qn_backend_options){.n_threads = 1}, 1, &backends[i], &n, err));
+        OK(qn__sched_create(&backends[i], 1,
+                            &(qn_sched_options){.passes_off = (1u << QN_PASS_COUNT) - 1, .no_cache = true}, &scheds[i],
+                            err));
+    }
+    const int failed = _cmocka_run_group_tests("same bits", tests, n_tests, NULL, NULL);
+    for (int i = 0; i < N_SIDES; i++) {
+        if (!backends[i]) continue;
+        qn__sched_destroy(scheds[i]);
+        backends[i]->type->close(backends[i]);
+    }
+    return failed;
 }
 
 #endif

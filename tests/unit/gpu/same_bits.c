@@ -2,7 +2,6 @@
 /* tests/unit/gpu/same_bits.c -- every operation that devices have a row for, against the CPU's bits: every dtype, sizes
  * with tails, views and broadcasts, numbers that are none. One process and one device, so that kernels are built once.
  */
-#include "device.h"
 #include "rig.h"
 
 /* ---- element by element ---- */
@@ -10,6 +9,8 @@
 static const qn_dtype plain[] = {QN_DTYPE_F32, QN_DTYPE_F16, QN_DTYPE_BF16, QN_DTYPE_I8,  QN_DTYPE_I16,
                                  QN_DTYPE_I32, QN_DTYPE_I64, QN_DTYPE_U8,   QN_DTYPE_BOOL};
 enum { N_PLAIN = sizeof plain / sizeof *plain };
+
+#include "train_cases.h"
 
 /* Source i: of the whole shape, a row, a column, one element; attributes that some operation reads otherwise. */
 static qn_node *build_pointwise(rig *r)
@@ -441,45 +442,62 @@ static void layers(void **state)
 
 /* ---- and nothing else ---- */
 
+/* With every dtype of single elements that a row takes: what the cases above leave out is tried like the first of them.
+ * Blocks are of products, caches and tables, whose cases have all of them. */
+static void every_dtype(void **state)
+{
+    (void)state;
+    for (int op = 0; op < QN_OP_COUNT; op++)
+        for (int d = 0; d < QN_DTYPE_COUNT; d++) {
+            one_case c = first_of[op];
+            if (!c.build || tried[op][d] || qn_dtype_get((qn_dtype)d)->block_elems > 1) continue;
+            c.dtype = (qn_dtype)d;
+            c.view = 'c';
+            c.may_refuse = true;
+            try(&c);
+        }
+    assert_int_equal(n_wrong, 0);
+}
+
 static void every_row_was_tried(void **state)
 {
     (void)state;
-    for (int op = 0; op < QN_OP_COUNT && each == 1; op++)
-        if (qn__gpu_op((qn_op)op) && !tried[op]) fail_msg("%s has a row and no case", qn__op_info((qn_op)op)->name);
+    for (int op = 0; op < QN_OP_COUNT && each == 1; op++) {
+        int n = 0;
+        for (int d = 0; d < QN_DTYPE_COUNT; d++) n += tried[op][d];
+        if (qn__gpu_op((qn_op)op) && !n) fail_msg("%s has a row and no case", qn__op_info((qn_op)op)->name);
+    }
+    for (size_t i = 0; i < sizeof stored / sizeof *stored && each == 1; i++)
+        if (is_weight(stored[i])) assert_true(tried[QN_OP_linear][stored[i]] && tried[QN_OP_get_rows][stored[i]]);
     print_message("%d cases\n", n_cases);
 }
 
-/* The program that asks for libcuda.so.1 next gets this one. */
-static bool standin_there(void)
+/* Products of few columns, and those of many, which multiply matrices by an instruction that the stand-in emulates. */
+static void kernels_of_warps(void **state)
 {
-    return qn__cuda_image(&qn__cuda_kind) && dlopen(QN_BUILD_DIR "/standin/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    (void)state;
+    void *lib = backends[CUDA] && !real_cuda && each == 1
+                    ? dlopen(QN_BUILD_DIR "/standin/libcuda.so.1", RTLD_NOW | RTLD_LOCAL)
+                    : NULL;
+    if (!lib) skip();
+    int (*launched)(const char *name) = NULL;
+    *(void **)(void *)&launched = dlsym(lib, "standin_launched");
+    for (int k = 0; k < QN_GPU_KERNEL_COUNT; k++) {
+        const char *name = qn__gpu_kernel_name(k);
+        const bool own = strncmp(name, "rows_", 5) == 0 || strncmp(name, "tile_", 5) == 0;
+        if (own && !launched(name)) fail_msg("%s was not launched", name);
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pointwise), cmocka_unit_test(moves), cmocka_unit_test(lines),
-                                       cmocka_unit_test(layers), cmocka_unit_test(every_row_was_tried)};
-    static const char *const names[N_SIDES] = {"cpu", "opencl", "cuda"};
-    const char *some = getenv("QN_SAME_BITS_EACH");
-    if (some && atoi(some) > 0) each = atoi(some);
-    const bool there[N_SIDES] = {true, device_works("opencl"), !some && standin_there()};
-    if (!there[OPENCL] && !there[CUDA]) {
-        printf("no OpenCL device that works here, no kernels for the stand-in: nothing is tried\n");
-        return 77;
-    }
-    for (int i = 0; i < N_SIDES; i++) {
-        int n = 0;
-        if (!there[i]) continue;
-        OK(qn__backends_open(names[i], &(qn_backend_options){.n_threads = 1}, 1, &backends[i], &n, err));
-        OK(qn__sched_create(&backends[i], 1,
-                            &(qn_sched_options){.passes_off = (1u << QN_PASS_COUNT) - 1, .no_cache = true}, &scheds[i],
-                            err));
-    }
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    for (int i = 0; i < N_SIDES; i++) {
-        if (!backends[i]) continue;
-        qn__sched_destroy(scheds[i]);
-        backends[i]->type->close(backends[i]);
-    }
-    return failed;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pointwise),
+                                       cmocka_unit_test(moves),
+                                       cmocka_unit_test(lines),
+                                       cmocka_unit_test(layers),
+                                       cmocka_unit_test(training),
+                                       cmocka_unit_test(every_dtype),
+                                       cmocka_unit_test(kernels_of_warps),
+                                       cmocka_unit_test(every_row_was_tried)};
+    return run_on_all_sides(tests, sizeof tests / sizeof *tests);
 }

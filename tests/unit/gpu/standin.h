@@ -22,7 +22,7 @@ struct qn_gpu_device {
     int n_launches, n_prepared, n_finished, n_writes, n_sent, n_reads, n_copies, n_captured, n_replayed; /* so far */
     int calls, fail_at; /* call number fail_at fails; 0: none does */
     qn_status how;      /* it fails; 0: unsupported */
-    bool captures, capturing;
+    bool captures, doubles, capturing;
     uint64_t free;
     qn_gpu_launch launches[MAX_LAUNCHES];
 };
@@ -64,6 +64,7 @@ static inline qn_status open_device(int index, qn_gpu_device **out, qn_gpu_devic
     QN_TRY(called(err));
     *info = (qn_gpu_device_info){.largest = STANDIN_LARGEST,
                                  .captures = device.captures,
+                                 .doubles = device.doubles,
                                  .free = device.free,
                                  .device = {.memory_bytes = UINT64_C(1) << 30}};
     *out = &device;

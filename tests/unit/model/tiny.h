@@ -317,7 +317,10 @@ static inline void tiny_data(tiny_job *j, int i)
     float *values = malloc((size_t)n * sizeof(float));
     void *packed = calloc(1, (size_t)bytes);
     assert_true(values && packed);
-    for (int64_t k = 0; k < n; k++) values[k] = j->tensor[i].spread * tiny_random(&j->random) + j->tensor[i].middle;
+    const float spread = j->tensor[i].spread, middle = j->tensor[i].middle;
+    uint32_t r = j->random;
+    for (int64_t k = 0; k < n; k++) values[k] = spread * tiny_random(&r) + middle;
+    j->random = r;
     /* What cannot be packed is there to be refused: zeros do. */
     if (qn_dtype_can_pack(dtype)) MUST(qn_pack(dtype, values, packed, n / row, row, NULL, err));
     qn_gguf_write_data(j->w, packed, (size_t)bytes);
