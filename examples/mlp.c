@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* mlp.c -- a network with two hidden layers tells the arms of two spirals apart.
- *     cc mlp.c -o mlp $(pkg-config --cflags --libs quern) -lm && ./mlp */
+ *     cc mlp.c -o mlp $(pkg-config --cflags --libs quern) -lm && ./mlp
+ *     ./mlp opencl:0,cpu               the same on a device; what that has no kernel for, the processor computes */
 #include <quern/quern.h>
 #include <math.h>
 #include <stdio.h>
 
 enum { POINTS = 400, STEPS = 400 };
 
-int main(void)
+int main(int argc, char **argv)
 {
     qn_context *c;
     qn_error err = {0};
-    if (qn_context_create(NULL, &c, &err) != QN_OK) {
+    const qn_context_options options = {.backend = argc > 1 ? argv[1] : NULL};
+    if (qn_context_create(&options, &c, &err) != QN_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

@@ -33,9 +33,16 @@
  *
  * Dimensions count from the end when negative. Handles of a context are used by one thread at a time.
  *
- * Backends. A context computes on one backend, for good: it is what a device is in PyTorch, and what is made in it lies
- * there. Tensors of two contexts do not mix, the error names both and their backends. PyTorch's x.to(device) is
- * qn_to_context(x, context of that backend), module.to(device) is qn_module_load_from. */
+ * Devices. A context has one or several (its option `backend`: "cpu,opencl:0"), and every tensor lies on one of them.
+ * What is made lies on the first, or where qn_set_default_device says, what follows from tensors where they lie;
+ * qn_to_device moves. An operation on tensors of two devices is an error that names both; but a 0-d tensor in memory of
+ * the host goes along with any, and qn_copy_ crosses. Gradients go back the way that values came. An operation that a
+ * device has no kernel for is computed by the next device of the list that has one, on copies, and its result comes
+ * back: a line in the log says so once for each operation, qn_context_get_info counts, and `strict` makes it an error.
+ * Results have the same bits wherever they are computed (docs/DEVICES.md says which devices round otherwise). A device
+ * that is gone gives the status `lost`, from then on; what lies elsewhere is still there.
+ *
+ * Tensors of two contexts do not mix; qn_to_context copies. */
 #ifndef QUERN_ARRAY_H
 #define QUERN_ARRAY_H
 
@@ -54,19 +61,29 @@ typedef struct qn_tensor qn_tensor;
 /* ---- contexts -------------------------------------------------------------------------------- */
 
 typedef struct qn_context_options {
-    const char *backend; /* "cpu", "cpu:avx2" (at most that level); NULL: the best */
-    int n_threads;       /* 0: all that make sense */
-    int plan_cache;      /* compiled graphs kept; 0: 64 */
-    int max_pending;     /* operations recorded before they are run unasked; 0: 16384 */
-    uint32_t passes_off; /* QN_PASS_BIT of each graph pass that is switched off; the bits of results stay */
+    /* Its devices, as the program's --backends names them, at most 8 with commas between: "cpu", "cpu:avx2" (at most
+     * that level), "opencl:0,cpu", "cuda". The first is where tensors are made. NULL: "cpu". */
+    const char *backend;
+    int n_threads;          /* 0: all that make sense */
+    int plan_cache;         /* compiled graphs kept; 0: 64 */
+    int max_pending;        /* operations recorded before they are run unasked; 0: 16384 */
+    uint32_t passes_off;    /* QN_PASS_BIT of each graph pass that is switched off; the bits of results stay */
+    bool strict;            /* what the device of its tensors has no kernel for is an error: unsupported */
+    uint64_t device_memory; /* bytes that may be taken of each device; 0: what is free there */
 } qn_context_options;
 
 QN_API qn_status qn_context_create(const qn_context_options *options, qn_context **out, qn_error *err);
 /* Ends every tensor of it, kept ones too. NULL is fine. Modules, optimizers and KV caches of it may be destroyed after
  * it: until then it can be asked for its error, and whatever uses it says that it was destroyed. */
 QN_API void qn_context_destroy(qn_context *ctx);
-/* "cpu:avx512": the backend that computes for this context. Borrowed. */
+/* Its devices by number, in the order of the list, by their names: "cpu:avx512", "opencl:0". Borrowed, as long as the
+ * context; NULL past the end. */
+QN_API int qn_context_n_devices(const qn_context *ctx);
+QN_API const char *qn_context_device(const qn_context *ctx, int i);
+/* Where what is made lies: the first until it is set. A device is named as above, or by its type alone ("opencl"),
+ * which is the first of that type. invalid, and nothing changes, when the context has none of that name. */
 QN_API const char *qn_context_backend(const qn_context *ctx);
+QN_API qn_status qn_set_default_device(qn_context *ctx, const char *device);
 /* The first error since the last clear; its status is QN_OK when there was none. Never NULL. */
 QN_API const qn_error *qn_context_error(const qn_context *ctx);
 QN_API void qn_context_clear(qn_context *ctx);
@@ -79,6 +96,7 @@ typedef struct qn_context_info {
     int64_t n_tensors, n_storages;   /* alive */
     int64_t n_pending;               /* operations recorded and not run */
     uint64_t n_runs;                 /* graphs run so far */
+    uint64_t n_fallbacks; /* operations computed so far on another device than their tensors', for want of a kernel */
 } qn_context_info;
 QN_API void qn_context_get_info(const qn_context *ctx, qn_context_info *out);
 /* Gives memory that nobody uses back to the system. */
@@ -116,10 +134,10 @@ QN_API qn_tensor *qn_linspace(qn_context *ctx, double start, double end, int64_t
 QN_API qn_tensor *qn_eye(qn_context *ctx, int64_t rows, int64_t columns, qn_dtype dtype);
 /* Copies row-major elements of that dtype. */
 QN_API qn_tensor *qn_from_data(qn_context *ctx, const void *data, qn_shape shape, qn_dtype dtype);
-/* Uses the memory itself, no copy; strides in elements, NULL for row-major. The memory outlives every tensor over it
- * and is read and written by the operations on them; it is aligned for the dtype. Two tensors made over the same memory
- * do not know of each other: look (qn_eval) at what one writes before the other is used. deleter (may be NULL) is
- * called with arg exactly once, when the last one has ended; when this function fails it is not called. */
+/* Uses the host's memory itself, no copy; strides in elements, NULL for row-major. The memory outlives every tensor
+ * over it and is read and written by the operations on them; it is aligned for the dtype. Two tensors made over the
+ * same memory do not know of each other: look (qn_eval) at what one writes before the other is used. deleter (may be
+ * NULL) is called with arg exactly once, when the last one has ended; when this function fails it is not called. */
 QN_API qn_tensor *qn_from_blob(qn_context *ctx, void *data, qn_shape shape, const int64_t *strides, qn_dtype dtype,
                                void (*deleter)(void *arg), void *arg);
 
@@ -135,6 +153,7 @@ QN_API int64_t qn_dim(const qn_tensor *t, int dim); /* -1 when there is no such 
 QN_API int64_t qn_numel(const qn_tensor *t);
 QN_API bool qn_is_contiguous(const qn_tensor *t);
 QN_API bool qn_shares_storage(const qn_tensor *a, const qn_tensor *b);
+QN_API const char *qn_device_of(const qn_tensor *t); /* its device's name, borrowed as qn_context_device's; or NULL */
 
 /* ---- views: a new handle over the same storage ----------------------------------------------- */
 
@@ -170,10 +189,13 @@ QN_API qn_tensor *qn_clone(qn_tensor *t);
 /* another handle of the same storage when it is that already */
 QN_API qn_tensor *qn_contiguous(qn_tensor *t);
 QN_API qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype); /* likewise */
-/* PyTorch's to(device): a copy in another context, so on its backend. It is computed now, and must not require a
- * gradient (detach it first). In t's own context: another handle. */
+/* PyTorch's to(device): a dense copy there, through which gradients flow; another handle when it lies there already.
+ * What lies in memory is copied at once, what is recorded when it is computed. */
+QN_API qn_tensor *qn_to_device(qn_tensor *t, const char *device);
+/* A copy in another context, on its default device. It is computed now, and must not require a gradient (detach it
+ * first). In t's own context: another handle. */
 QN_API qn_tensor *qn_to_context(qn_tensor *t, qn_context *ctx);
-/* t = src, broadcast and converted; returns t. */
+/* t = src, broadcast, converted, and from another device if it lies there; returns t. */
 QN_API qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src);
 QN_API qn_tensor *qn_zero_(qn_tensor *t);
 QN_API qn_tensor *qn_fill_(qn_tensor *t, double value);
@@ -196,8 +218,9 @@ QN_API qn_tensor *qn_dequantize(qn_tensor *t); /* in F32 */
 /* Everything that was recorded in the tensor's context, so far as a living tensor shows it. */
 QN_API qn_status qn_eval(qn_tensor *t);
 QN_API qn_status qn_eval_all(qn_context *ctx);
-/* Where element [0,0,..] lies; NULL on failure, and for memory that the host cannot reach. The address stays the same
- * for the life of the storage, in-place operations included. Values written there count from the next operation on. */
+/* Where element [0,0,..] lies; NULL on failure, and on a device whose memory the host cannot reach. The address stays
+ * the same for the life of the storage, in-place operations included. Values written there count from the next
+ * operation on. */
 QN_API void *qn_data(qn_tensor *t);
 /* The only element, converted; NaN or 0 on failure, and the context has the error. */
 QN_API double qn_item(qn_tensor *t);

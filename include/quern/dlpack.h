@@ -2,9 +2,12 @@
 /* quern/dlpack.h -- tensors to and from other libraries without copying: DLPack 1.0 (https://dmlc.github.io/dlpack).
  *
  * The structures are the specification's: their definitions come from any dlpack.h, they are only named here. Element
- * types: F16, F32, F64, BF16, I8 .. I64, U8, BOOL; memory: the host's. Both sides see the same bytes, so what one
- * writes the other reads; Quern writes when it is looked at (qn_eval), and sees what others wrote in operations that
- * are recorded afterwards. */
+ * types: F16, F32, F64, BF16, I8 .. I64, U8, BOOL; memory: the host's, and that of the context's devices, by DLPack's
+ * kinds: CUDA and ROCm, where data is an address, and OpenCL, where it is a cl_mem of the same cl_context and
+ * byte_offset counts from its start. What is exported is computed and the device's queue done; memory that is imported
+ * must be ready to be read. Memory of a device that the context does not have is unsupported. Both sides see the same
+ * bytes, so what one writes the other reads; Quern writes when it is looked at (qn_eval), and sees what others wrote in
+ * operations that are recorded afterwards. */
 #ifndef QUERN_DLPACK_H
 #define QUERN_DLPACK_H
 

@@ -77,6 +77,11 @@ QN_API qn_status qn_module_set_tensor(qn_module *m, const char *path, qn_tensor 
 
 /* ---- computing ------------------------------------------------------------------------------- */
 
+/* A module computes where its parameters lie: inputs that lie elsewhere are moved to the device of the first tensor
+ * that is its own (not of a module in it), with their gradients, and what its forward makes lies there too
+ * (qn_set_default_device, for the time of the call). So parts of a tree may lie on several devices (qn_module_to_device
+ * of a part, or qn_load_options.place), and the result lies where the last part does. A module without tensors computes
+ * where its first input lies. */
 QN_API qn_tensor *qn_module_forward(qn_module *m, qn_tensor *x);
 QN_API qn_tensor *qn_module_forward_n(qn_module *m, qn_tensor *const *x, int n);
 
@@ -116,6 +121,9 @@ QN_API qn_status qn_module_requires_grad_(qn_module *m, bool requires_grad);
 QN_API void qn_module_zero_grad(qn_module *m);
 /* Real parameters and buffers get that real dtype. Handles stay the same; gradients are given up. */
 QN_API qn_status qn_module_to(qn_module *m, qn_dtype dtype);
+/* Parameters and buffers go to that device of the context (qn_to_device in quern/array.h). Handles stay the same;
+ * gradients are given up, so an optimizer is made after it, as in PyTorch. On failure nothing has moved. */
+QN_API qn_status qn_module_to_device(qn_module *m, const char *device);
 
 /* ---- weights in files ------------------------------------------------------------------------ */
 
@@ -145,8 +153,8 @@ typedef struct qn_load_options {
     bool as_stored;
     /* may be NULL: called for each such name, strict or not */
     void (*note)(void *arg, qn_load_note note, const char *path);
-    /* May be NULL. The backend that a tensor shall lie on: asked once for each tensor that is loaded; NULL for the
-     * context's own. */
+    /* May be NULL. The device of the context that a tensor shall lie on, as qn_to_device takes it: asked once for each
+     * tensor that is loaded, of a tied one for each name, and the last is right; NULL: where the parameter lies. */
     const char *(*place)(void *arg, const char *path, const qn_tensor_info *info);
     /* May be NULL. The name that the file has for a path, written to text or static; NULL: no such tensor in the file.
      */

@@ -82,9 +82,11 @@ typedef struct qn_train_options {
 #define QN_TRAIN_FIELD(type, field, name, value, lo, hi, same, text) qn_train_##type field;
     QN_TRAIN_ROWS(QN_TRAIN_FIELD)
 #undef QN_TRAIN_FIELD
-    uint64_t seed;       /* of the weights, the order of windows and what is dropped */
-    int n_threads;       /* 0: all that make sense */
-    const char *backend; /* "cpu", "cpu:avx2"; NULL: the best */
+    uint64_t seed; /* of the weights, the order of windows and what is dropped */
+    int n_threads; /* 0: all that make sense */
+    /* Devices as qn_context_options.backend (quern/array.h) takes them: weights, activations and the optimizer's state
+     * lie on the first, "opencl:0,cpu". An adapter is trained on "cpu" alone. NULL: "cpu". */
+    const char *backend;
     /* a name of qn_architectures (quern/engine.h) whose steps all have gradients: not a mixture of experts, not an
      * encoder; a checkpoint must have the same; NULL: llama */
     const char *arch;

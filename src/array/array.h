@@ -55,7 +55,8 @@ struct qn_storage {
     qn_auto *base_fn; /* how the whole of it came to be when the tape noted a write last; let go with the last handle,
                        * since it may keep this very storage */
     qn_dtype dtype;
-    bool lost; /* a run failed in the middle: nobody knows the value */
+    int32_t place; /* the device of its memory, also while there is none yet: an index of ctx->backends */
+    bool lost;     /* a run failed in the middle: nobody knows the value */
     bool listed;
     bool aside;       /* its pending value could not be computed: other runs leave it out */
     qn_layout layout; /* row-major, offset 0 */
@@ -120,6 +121,7 @@ typedef struct qn_leaf {
     qn_node *node;
     qn_storage *storage; /* NULL for a number */
     uint64_t offset;     /* of the number */
+    int32_t place;       /* of the number */
 } qn_leaf;
 
 /* Numbers are params, not attributes, so that a learning rate may change without a new graph. */
@@ -140,8 +142,10 @@ typedef struct qn_looking {
 } qn_looking;
 
 struct qn_context {
-    uint32_t serial; /* of the process's contexts, from 1: its name in messages */
-    qn_backend *backend;
+    uint32_t serial;                     /* of the process's contexts, from 1: its name in messages */
+    qn_backend *backends[QN_MAX_PLACES]; /* its devices; [n_backends] */
+    int32_t n_backends, place;           /* place: where what is made lies */
+    bool strict;                         /* no operation runs elsewhere than where its tensors lie */
     qn_sched *sched;
     qn_graph *graph; /* pending */
     uint32_t epoch;  /* of the pending graph */
@@ -156,7 +160,7 @@ struct qn_context {
     qn_memory *idle[QN_MAX_PLACES][QN_MEMORY_CLASSES];
     uint64_t idle_bytes, live_bytes;
     int64_t n_tensors, n_storages;
-    uint64_t n_runs;
+    uint64_t n_runs, n_fallbacks;
 
     qn_scope outermost, kept; /* of handles outside of every scope; of those that qn_keep took */
     qn_scope *scope;
@@ -167,8 +171,8 @@ struct qn_context {
     qn_storage **outputs; /* scratch of a flush */
     qn_memory **output_memory;
     int32_t cap_outputs;
-    uint8_t *numbers; /* [QN_MAX_NUMBERS, QN_NUMBER_BYTES] */
-    qn_memory *number_memory;
+    uint8_t *numbers;                        /* [QN_MAX_NUMBERS, QN_NUMBER_BYTES] */
+    qn_memory *number_memory[QN_MAX_PLACES]; /* NULL until there are numbers on that device */
     int32_t n_numbers;
 
     uint64_t seed, drawn; /* of random numbers: what they follow from, and the counter for the next draw */
@@ -208,6 +212,36 @@ static inline void qn__context_hold(qn_context *ctx)
 /* One of the holders goes; with the last one, all that there is. */
 void qn__context_let_go(qn_context *ctx);
 
+/* ---- device.c ---- */
+static inline int32_t qn__place_of(const qn_tensor *t) { return of(t)->storage->place; }
+static inline const char *qn__place_name(const qn_context *ctx, int place) { return ctx->backends[place]->name; }
+/* The device of that name; -1 and the error, which begins with `call`, when the context has none. */
+int qn__place_find(const qn_context *ctx, const char *call, const char *device, qn_error *err);
+/* The first whose memory is the host's, or else 0: for the few numbers that a program makes. */
+int qn__place_of_host(const qn_context *ctx);
+static inline bool qn__place_is_host(const qn_context *ctx, int place)
+{
+    return ctx->backends[place]->type->devices == NULL;
+}
+/* Of tensors that an operation takes together: that of the first but numbers of the host. */
+int qn__place_among(qn_tensor *const *t, int n);
+/* Where what is made lies from now on; gives where it lay. */
+static inline int32_t qn__place_swap(qn_context *ctx, int32_t place)
+{
+    const int32_t was = ctx->place;
+    ctx->place = place;
+    return was;
+}
+/* t there: another handle of it when it is, else a copy, with a gradient where t has one. */
+qn_tensor *qn__to_place(qn_tensor *t, int place);
+/* The same without another handle: t itself when it is there. NULL for NULL. */
+static inline qn_tensor *qn__there(qn_tensor *t, int place)
+{
+    return t != NULL && qn__place_of(t) != place ? qn__to_place(t, place) : t;
+}
+/* Bytes from the host into a storage that has memory, from its start. */
+bool qn__storage_fill(qn_storage *s, const void *data, uint64_t bytes);
+
 /* ---- dlpack.c ---- */
 /* Ends what came back. By the context's own thread. */
 void qn__exports_collect(qn_context *ctx);
@@ -216,21 +250,25 @@ void qn__exports_end(qn_context *ctx);
 
 /* ---- create.c ---- */
 typedef struct qn_wrapped {
-    void *data;                 /* where element [0,0,..] lies */
+    void *data;     /* where element [0,0,..] lies */
+    bool on_device; /* of `place`: data is what its backend knows the memory by, and */
+    int place;
+    uint64_t from;              /* bytes from there to element [0,0,..] */
     void (*deleter)(void *arg); /* may be NULL; called once, not when wrapping fails */
     void *arg;
     bool read_only;
 } qn_wrapped;
 /* qn_scalar of a number that need not fit: integers wrap. */
-qn_tensor *qn__scalar(qn_context *ctx, double value, qn_dtype dtype);
+qn_tensor *qn__scalar(qn_context *ctx, int place, double value, qn_dtype dtype);
+qn_tensor *qn__from_data_at(qn_context *ctx, int place, const void *data, qn_shape shape, qn_dtype dtype);
 /* A tensor over memory of somebody else. `layout` is relative to how->data, offset 0; its strides may be negative. */
 qn_tensor *qn__wrap(qn_context *ctx, const char *name, const qn_layout *layout, qn_dtype dtype, const qn_wrapped *how);
 
 /* ---- storage.c ---- */
 /* Without memory or value; one reference. */
-qn_storage *qn__storage_new(qn_context *ctx, qn_dtype dtype, const qn_shape *shape);
+qn_storage *qn__storage_new(qn_context *ctx, int place, qn_dtype dtype, const qn_shape *shape);
 /* With memory of undefined contents. */
-qn_storage *qn__storage_new_resident(qn_context *ctx, qn_dtype dtype, const qn_shape *shape);
+qn_storage *qn__storage_new_resident(qn_context *ctx, int place, qn_dtype dtype, const qn_shape *shape);
 void qn__storage_unref(qn_storage *s);
 static inline qn_storage *qn__storage_ref(qn_storage *s) { return s->refs++, s; }
 void qn__storage_drop_handle(qn_storage *s); /* one handle less; the caller's reference stays */
@@ -254,7 +292,10 @@ qn_node *qn__node_op(qn_context *ctx, qn_op op, const void *attrs, qn_node *cons
 qn_node *qn__node_view(qn_context *ctx, qn_node *n, const qn_layout *layout); /* n itself when that is its layout */
 qn_node *qn__node_of(qn_tensor *t);
 qn_node *qn__node_at(qn_storage *s, const qn_layout *layout);
-qn_node *qn__node_number(qn_context *ctx, double value, qn_dtype dtype); /* 0-d */
+qn_node *qn__node_number(qn_context *ctx, int place, double value, qn_dtype dtype); /* 0-d */
+qn_node *qn__node_moved(qn_context *ctx, qn_node *n, int place); /* n itself when it is computed there */
+/* Can it run where its sources lie, or where else it may? Says why not. */
+bool qn__node_taken(const qn_context *ctx, const qn_node *n, qn_error *err);
 /* One element of that dtype, into at most QN_NUMBER_BYTES bytes. */
 bool qn__number_write(void *out, double value, qn_dtype dtype, qn_error *err);
 /* Is it within the dtype's range? As PyTorch: wraps: of U8, also the numbers that are negative by as much. */
@@ -276,8 +317,11 @@ void qn__roll_back(qn_context *ctx, qn_mark m);
 bool qn__make_room(qn_context *ctx);
 /* Room for one more in ctx->leaves. */
 bool qn__grow_leaves(qn_context *ctx);
-/* The context of all of them; NULL when one is NULL, or, with an error, when they differ. */
+/* The context of all of them; NULL when one is NULL, or, with an error, when they differ, or when they lie on several
+ * devices. A 0-d tensor that the host reaches goes with those of any device. */
 qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n);
+/* The same, wherever they lie. */
+qn_context *qn__one_context(const char *op, qn_tensor *const *t, int n);
 /* An operation on tensors, types as the op wants them: recorded, with its tape entry. Nothing is run: who may be called
  * often makes room first. */
 qn_tensor *qn__apply(qn_op op, const void *attrs, qn_tensor *const *src, int n_src);

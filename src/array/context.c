@@ -34,16 +34,17 @@ void qn__slab_put(qn_slab *slab, void *object)
 static qn_status fill(qn_context *ctx, const qn_context_options *o, qn_error *err)
 {
     QN_TRY(qn__check_passes_off(o->passes_off, err));
-    int n_backends = 0;
-    QN_TRY(qn__backends_open(o->backend, &(qn_backend_options){.n_threads = o->n_threads}, 1, &ctx->backend,
-                             &n_backends, err));
+    const qn_backend_options each = {.n_threads = o->n_threads, .memory_limit = o->device_memory};
+    QN_TRY(qn__backends_open(o->backend, &each, QN_MAX_PLACES, ctx->backends, &ctx->n_backends, err));
+    ctx->strict = o->strict;
     const qn_sched_options options = {.cache_capacity = o->plan_cache > 0 ? o->plan_cache : PLAN_CACHE,
-                                      .passes_off = o->passes_off};
-    QN_TRY(qn__sched_create(&ctx->backend, 1, &options, &ctx->sched, err));
+                                      .passes_off = o->passes_off,
+                                      .strict = o->strict};
+    QN_TRY(qn__sched_create(ctx->backends, ctx->n_backends, &options, &ctx->sched, err));
     QN_TRY(qn__graph_create(&ctx->graph, err));
     ctx->numbers = qn__calloc(QN_MAX_NUMBERS, QN_NUMBER_BYTES);
     if (ctx->numbers == NULL) return QN_FAIL_NOMEM(err, QN_MAX_NUMBERS * QN_NUMBER_BYTES);
-    return qn__memory_get(ctx, 0, QN_MAX_NUMBERS * QN_NUMBER_BYTES, &ctx->number_memory, err);
+    return qn__memory_get(ctx, 0, QN_MAX_NUMBERS * QN_NUMBER_BYTES, &ctx->number_memory[0], err);
 }
 
 qn_status qn_context_create(const qn_context_options *options, qn_context **out, qn_error *err)
@@ -103,10 +104,8 @@ static void forget_pending(qn_context *ctx)
 static void finish(qn_context *ctx)
 {
     qn__sched_destroy(ctx->sched);
-    if (ctx->backend != NULL) {
-        qn__memory_trim(ctx, 0);
-        ctx->backend->type->close(ctx->backend);
-    }
+    qn__memory_trim(ctx, 0);
+    for (int i = 0; i < ctx->n_backends; i++) ctx->backends[i]->type->close(ctx->backends[i]);
     qn__graph_destroy(ctx->graph);
     qn__free(ctx->leaves);
     qn__free(ctx->outputs);
@@ -137,8 +136,10 @@ void qn_context_destroy(qn_context *ctx)
     for (qn_scope *s = ctx->scope; s != NULL; s = s->outer) end_scope(s);
     end_scope(&ctx->kept);
     forget_pending(ctx);
-    if (ctx->number_memory != NULL) qn__memory_put(ctx, ctx->number_memory);
-    if (ctx->backend != NULL) qn__memory_trim(ctx, 0);
+    for (int i = 0; i < ctx->n_backends; i++) {
+        if (ctx->number_memory[i] != NULL) qn__memory_put(ctx, ctx->number_memory[i]);
+    }
+    qn__memory_trim(ctx, 0);
     qn__exports_end(ctx);
     ctx->ended = true;
     qn__context_let_go(ctx);
@@ -149,8 +150,6 @@ const qn_error *qn_context_error(const qn_context *ctx)
     static const qn_error none = {.status = QN_STATUS_invalid, .text = "there is no context: NULL was given"};
     return ctx != NULL ? &ctx->error : &none;
 }
-
-const char *qn_context_backend(const qn_context *ctx) { return ctx != NULL ? ctx->backend->name : NULL; }
 
 void qn_context_clear(qn_context *ctx)
 {
@@ -184,7 +183,8 @@ void qn_context_get_info(const qn_context *ctx, qn_context_info *out)
                              .n_tensors = ctx->n_tensors,
                              .n_storages = ctx->n_storages,
                              .n_pending = ctx->graph->n_nodes,
-                             .n_runs = ctx->n_runs};
+                             .n_runs = ctx->n_runs,
+                             .n_fallbacks = ctx->n_fallbacks};
 }
 
 /* ---- scopes ---- */

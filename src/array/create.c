@@ -18,22 +18,34 @@ static int64_t bytes_of(const qn_storage *s)
     return qn_layout_numel(&s->layout) / info->block_elems * info->block_bytes;
 }
 
+/* Where what is made lies. */
+static int place_in(const qn_context *ctx) { return ctx != NULL ? ctx->place : 0; }
+
+static qn_tensor *empty_at(qn_context *ctx, int place, qn_shape shape, qn_dtype dtype)
+{
+    return whole(ctx, qn__storage_new_resident(ctx, place, dtype, &shape));
+}
+
 qn_tensor *qn_empty(qn_context *ctx, qn_shape shape, qn_dtype dtype)
 {
-    return whole(ctx, qn__storage_new_resident(ctx, dtype, &shape));
+    return empty_at(ctx, place_in(ctx), shape, dtype);
 }
 
 qn_tensor *qn_from_data(qn_context *ctx, const void *data, qn_shape shape, qn_dtype dtype)
 {
-    qn_storage *s = qn__storage_new_resident(ctx, dtype, &shape);
+    return qn__from_data_at(ctx, place_in(ctx), data, shape, dtype);
+}
+
+qn_tensor *qn__from_data_at(qn_context *ctx, int place, const void *data, qn_shape shape, qn_dtype dtype)
+{
+    qn_storage *s = qn__storage_new_resident(ctx, place, dtype, &shape);
     if (s == NULL) return NULL;
     const int64_t bytes = bytes_of(s);
-    if (bytes > 0 && !GIVEN(ctx, data, "data")) {
+    if (bytes > 0 && !qn__given_at(ctx, data, "from_data", "data")) {
         qn__storage_unref(s);
         return NULL;
     }
-    if (bytes > 0 &&
-        s->memory->buffer->backend->type->upload(s->memory->buffer, 0, data, (uint64_t)bytes, qn__err(ctx)) != QN_OK) {
+    if (!qn__storage_fill(s, data, (uint64_t)bytes)) {
         qn__storage_unref(s);
         return NULL;
     }
@@ -53,9 +65,10 @@ static bool number_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_
     return qn__number_write(out, p[0], dtype, err);
 }
 
-static qn_tensor *made(qn_context *ctx, const char *name, qn_shape shape, qn_dtype dtype, maker make, const double *p)
+static qn_tensor *made(qn_context *ctx, int place, const char *name, qn_shape shape, qn_dtype dtype, maker make,
+                       const double *p)
 {
-    qn_storage *s = qn__storage_new_resident(ctx, dtype, &shape);
+    qn_storage *s = qn__storage_new_resident(ctx, place, dtype, &shape);
     if (s == NULL) return NULL;
     const qn_dtype_info *info = qn_dtype_get(dtype);
     qn_buffer *buffer = s->memory->buffer;
@@ -75,7 +88,7 @@ static qn_tensor *made(qn_context *ctx, const char *name, qn_shape shape, qn_dty
         more = more < n - done ? more : n - done;
         memcpy(at + (size_t)done * unit, at, (size_t)more * unit);
     }
-    if (good && copy != NULL) good = buffer->backend->type->upload(buffer, 0, copy, bytes, err) == QN_OK;
+    if (good && copy != NULL) good = qn__storage_fill(s, copy, bytes);
     qn__free(copy);
     if (good) return whole(ctx, s);
     qn__storage_unref(s);
@@ -102,56 +115,51 @@ static bool eye_at(const double *p, int64_t i, void *out, qn_dtype dtype, qn_err
     return qn__number_write(out, i / columns == i % columns ? 1.0 : 0.0, dtype, err);
 }
 
-static qn_tensor *filled(qn_context *ctx, const char *name, qn_shape shape, double value, qn_dtype dtype)
+static qn_tensor *filled(qn_context *ctx, int place, const char *name, qn_shape shape, double value, qn_dtype dtype)
 {
     if (!qn__number_check(ctx, name, value, dtype)) return NULL;
-    return made(ctx, name, shape, dtype, number_at, &value);
+    return made(ctx, place, name, shape, dtype, number_at, &value);
 }
 
-qn_tensor *qn_zeros(qn_context *ctx, qn_shape shape, qn_dtype dtype)
+static qn_tensor *zeros_at(qn_context *ctx, int place, qn_shape shape, qn_dtype dtype)
 {
-    qn_storage *s = qn__storage_new_resident(ctx, dtype, &shape);
+    qn_storage *s = qn__storage_new_resident(ctx, place, dtype, &shape);
     if (s == NULL) return NULL;
     if (s->memory->buffer->host != NULL) {
         memset(s->memory->buffer->host, 0, (size_t)bytes_of(s));
         return whole(ctx, s);
     }
     qn__storage_unref(s);
-    return filled(ctx, "zeros", shape, 0.0, dtype);
+    return filled(ctx, place, "zeros", shape, 0.0, dtype);
 }
 
-qn_tensor *qn_ones(qn_context *ctx, qn_shape shape, qn_dtype dtype) { return filled(ctx, "ones", shape, 1.0, dtype); }
+qn_tensor *qn_zeros(qn_context *ctx, qn_shape shape, qn_dtype dtype)
+{
+    return zeros_at(ctx, place_in(ctx), shape, dtype);
+}
+qn_tensor *qn_ones(qn_context *ctx, qn_shape shape, qn_dtype dtype)
+{
+    return filled(ctx, place_in(ctx), "ones", shape, 1.0, dtype);
+}
 qn_tensor *qn_full(qn_context *ctx, qn_shape shape, double value, qn_dtype dtype)
 {
-    return filled(ctx, "full", shape, value, dtype);
+    return filled(ctx, place_in(ctx), "full", shape, value, dtype);
 }
 qn_tensor *qn_scalar(qn_context *ctx, double value, qn_dtype dtype)
 {
-    return filled(ctx, "scalar", QN_SCALAR, value, dtype);
+    return filled(ctx, place_in(ctx), "scalar", QN_SCALAR, value, dtype);
 }
 
-qn_tensor *qn__scalar(qn_context *ctx, double value, qn_dtype dtype)
+qn_tensor *qn__scalar(qn_context *ctx, int place, double value, qn_dtype dtype)
 {
-    return made(ctx, "scalar", QN_SCALAR, dtype, number_at, &value);
+    return made(ctx, place, "scalar", QN_SCALAR, dtype, number_at, &value);
 }
 
-qn_tensor *qn_empty_like(const qn_tensor *t)
-{
-    return LIVE(t) ? qn_empty(of(t)->ctx, qn_shape_get(t), of(t)->storage->dtype) : NULL;
-}
-qn_tensor *qn_zeros_like(const qn_tensor *t)
-{
-    return LIVE(t) ? qn_zeros(of(t)->ctx, qn_shape_get(t), of(t)->storage->dtype) : NULL;
-}
-qn_tensor *qn_ones_like(const qn_tensor *t)
-{
-    return LIVE(t) ? qn_ones(of(t)->ctx, qn_shape_get(t), of(t)->storage->dtype) : NULL;
-}
-
-qn_tensor *qn_full_like(const qn_tensor *t, double value)
-{
-    return LIVE(t) ? qn_full(of(t)->ctx, qn_shape_get(t), value, of(t)->storage->dtype) : NULL;
-}
+#define LIKE(t, call, ...) LIVE(t) ? call(of(t)->ctx, qn__place_of(t), __VA_ARGS__, of(t)->storage->dtype) : NULL
+qn_tensor *qn_empty_like(const qn_tensor *t) { return LIKE(t, empty_at, qn_shape_get(t)); }
+qn_tensor *qn_zeros_like(const qn_tensor *t) { return LIKE(t, zeros_at, qn_shape_get(t)); }
+qn_tensor *qn_ones_like(const qn_tensor *t) { return LIKE(t, filled, "ones", qn_shape_get(t), 1.0); }
+qn_tensor *qn_full_like(const qn_tensor *t, double value) { return LIKE(t, filled, "full", qn_shape_get(t), value); }
 
 qn_tensor *qn_arange(qn_context *ctx, double start, double end, double step, qn_dtype dtype)
 {
@@ -160,7 +168,8 @@ qn_tensor *qn_arange(qn_context *ctx, double start, double end, double step, qn_
         (void)QN_FAIL(qn__err(ctx), invalid, "arange: %g to %g by %g", start, end, step);
         return NULL;
     }
-    return made(ctx, "arange", qn_shape_of((int64_t)n), dtype, sequence_at, (const double[]){start, step});
+    return made(ctx, place_in(ctx), "arange", qn_shape_of((int64_t)n), dtype, sequence_at,
+                (const double[]){start, step});
 }
 
 qn_tensor *qn_linspace(qn_context *ctx, double start, double end, int64_t steps, qn_dtype dtype)
@@ -171,51 +180,84 @@ qn_tensor *qn_linspace(qn_context *ctx, double start, double end, int64_t steps,
     }
     if (!qn__number_check(ctx, "linspace", start, dtype) || !qn__number_check(ctx, "linspace", end, dtype)) return NULL;
     const double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0.0;
-    return made(ctx, "linspace", qn_shape_of(steps), dtype, linspace_at,
+    return made(ctx, place_in(ctx), "linspace", qn_shape_of(steps), dtype, linspace_at,
                 (const double[]){start, steps == 1 ? start : end, (double)steps, step});
 }
 
 qn_tensor *qn_eye(qn_context *ctx, int64_t rows, int64_t columns, qn_dtype dtype)
 {
-    return made(ctx, "eye", qn_shape_of(rows, columns), dtype, eye_at, (const double[]){(double)columns});
+    return made(ctx, place_in(ctx), "eye", qn_shape_of(rows, columns), dtype, eye_at,
+                (const double[]){(double)columns});
 }
 
 /* ---- memory of somebody else ---- */
 
+/* A buffer over what lies lowest of it; *ahead: elements of that before what lies lowest. */
+static qn_status buffer_over(qn_backend *be, const qn_wrapped *how, int64_t lowest, int64_t unit, uint64_t bytes,
+                             int64_t *ahead, qn_buffer **out, qn_error *err)
+{
+    *ahead = 0;
+    if (!how->on_device) return be->type->buffer_wrap(be, (const char *)how->data + lowest * unit, bytes, out, err);
+    const int64_t first = (int64_t)how->from + lowest * unit;
+    if (be->type->dl_is_address) return be->type->dl_wrap(be, (char *)how->data + first, bytes, out, err);
+    if (how->from > INT64_MAX / 2 || first < 0 || first % unit != 0)
+        return QN_FAIL(err, invalid, "element 0 lies %lld bytes from the memory's start", (long long)first);
+    *ahead = first / unit;
+    return be->type->dl_wrap(be, how->data, (uint64_t)first + bytes, out, err);
+}
+
+/* The strides, the address: can a tensor lie like that? */
+static bool can_wrap(const char *name, const qn_backend *be, const qn_layout *layout, qn_dtype dtype,
+                     const qn_wrapped *how, qn_error *err)
+{
+    const qn_dtype_info *info = qn_dtype_get(dtype);
+    int64_t begin, end;
+    qn_layout_range(layout, &begin, &end);
+    const size_t align = info->block_elems == 1 && info->block_bytes > 0 ? (size_t)info->block_bytes : 1;
+    if (how->data == NULL && end > begin)
+        (void)QN_FAIL(err, invalid, "%s: no memory", name);
+    else if (!how->on_device && be->type->buffer_wrap == NULL)
+        (void)QN_FAIL(err, invalid, "%s: no device of this context computes in memory of the host, as cpu does", name);
+    else if (!qn_layout_is_contiguous(layout) && info->block_elems > 1)
+        (void)QN_FAIL(err, invalid, "%s: the strides do not allow %s", name, info->name);
+    else if ((!how->on_device || be->type->dl_is_address) && ((uintptr_t)how->data + how->from) % align != 0)
+        (void)QN_FAIL(err, invalid, "%s: the address %p is no multiple of %zu, the size of %s", name,
+                      (void *)((uintptr_t)how->data + how->from), align, info->name);
+    else
+        return true;
+    return false;
+}
+
 qn_tensor *qn__wrap(qn_context *ctx, const char *name, const qn_layout *given, qn_dtype dtype, const qn_wrapped *how)
 {
+    if (ctx == NULL) return NULL;
     qn_error *err = qn__err(ctx);
     qn_layout layout = *given;
     const qn_dtype_info *info = qn_dtype_get(dtype);
     if (qn__layout_check(name, &layout, err) != QN_OK) return NULL;
-    int64_t begin, end;
+    const int place = how->on_device ? how->place : qn__place_of_host(ctx);
+    qn_backend *be = ctx->backends[place];
+    if (!can_wrap(name, be, &layout, dtype, how, err)) return NULL;
+    int64_t begin, end, ahead;
     qn_layout_range(&layout, &begin, &end);
     const bool dense = qn_layout_is_contiguous(&layout);
-    const size_t align = info->block_elems == 1 && info->block_bytes > 0 ? (size_t)info->block_bytes : 1;
-    if ((!dense && info->block_elems > 1) || (how->data == NULL && end > begin) ||
-        ctx->backend->type->buffer_wrap == NULL) {
-        (void)QN_FAIL(err, invalid, "%s: %s", name,
-                      how->data == NULL ? "no memory" : "the strides or the backend do not allow it");
-        return NULL;
-    }
-    if ((uintptr_t)how->data % align != 0) {
-        (void)QN_FAIL(err, invalid, "%s: the address %p is no multiple of %zu, the size of %s", name, how->data, align,
-                      info->name);
-        return NULL;
-    }
     /* What lies lowest comes first in the storage: negative strides reach there from the offset. */
-    const void *lowest = begin < 0 ? (const char *)how->data + begin * info->block_bytes : how->data;
-    layout.offset = begin < 0 ? -begin : 0;
-    const qn_shape memory = dense ? qn_layout_shape(&layout) : qn_shape_of(end - begin);
-    qn_storage *s = qn__storage_new(ctx, dtype, &memory);
+    const int64_t lowest = begin < 0 ? begin : 0;
+    qn_shape memory = dense ? qn_layout_shape(&layout) : qn_shape_of(end - begin);
+    qn_storage *s = qn__storage_new(ctx, place, dtype, &memory);
     qn_memory *m = s != NULL ? qn__slab_get(ctx, &ctx->memories) : NULL;
     if (m == NULL) {
         if (s != NULL) qn__storage_unref(s);
         return NULL;
     }
-    *m = (qn_memory){.class_ = -1};
-    if (ctx->backend->type->buffer_wrap(ctx->backend, lowest, (uint64_t)bytes_of(s), &m->buffer, qn__err(ctx)) ==
+    *m = (qn_memory){.place = place, .class_ = -1};
+    if (buffer_over(be, how, lowest, info->block_bytes, (uint64_t)bytes_of(s), &ahead, &m->buffer, qn__err(ctx)) ==
         QN_OK) {
+        layout.offset = ahead - lowest;
+        if (ahead > 0) { /* a storage begins where its memory does */
+            memory = qn_shape_of(ahead + qn_layout_numel(&s->layout));
+            (void)qn_layout_contiguous(&memory, &s->layout, NULL);
+        }
         m->buffer->read_only = how->read_only;
         m->buffer->borrowed = true;
         s->memory = m;
@@ -223,6 +265,7 @@ qn_tensor *qn__wrap(qn_context *ctx, const char *name, const qn_layout *given, q
         if (t != NULL) m->deleter = how->deleter, m->arg = how->arg;
         return t;
     }
+    (void)qn__prefix(ctx->latest, ctx->latest->status, "%s", name);
     qn__slab_put(&ctx->memories, m);
     qn__storage_unref(s);
     return NULL;

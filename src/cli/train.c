@@ -51,7 +51,7 @@ typedef struct command {
     bool given[N_ROWS];
     cli_strings texts, chats;
     const char *special, *user_defined, *eos_token, *chat_template;
-    const char *config, *out, *type, *name, *checkpoint, *log, *curve, *cpu;
+    const char *config, *out, *type, *name, *checkpoint, *log, *curve, *cpu, *device;
     int32_t checkpoint_every, eval_every, patience, threads;
     bool resume;
     cli_recording recording;
@@ -126,6 +126,10 @@ static int fill_options(command *c, cli_option *o)
         {"curve", 0, CLI_STRING, &c->curve, "FILE", "the curve of the loss as SVG", 0, 0, NULL},
         {"threads", 't', CLI_INT, &c->threads, "N", "threads (default: all that make sense)", 1, 256, NULL},
         {"cpu", 0, CLI_STRING, &c->cpu, "LEVEL", "use at most this CPU level", 0, 0, NULL},
+        {"device", 0, CLI_STRING, &c->device, "DEVICE",
+         "train on this device, such as opencl:0 (`quern doctor` lists them); what it has no kernel for, the processor "
+         "computes",
+         0, 0, NULL},
         CLI_RECORDING_OPTIONS(c->recording),
     };
 #undef ROW
@@ -243,7 +247,7 @@ static int create(run *r, const char *const *paths, int n)
     qn_train_corpus corpus = {.texts = texts, .n_texts = (size_t)n, .names = paths};
     text_shape shape = {0};
     int status = read_shape(r->c, &shape, &corpus);
-    char backend[32];
+    char backend[128];
     qn_error err;
     for (int i = 0; i < n && status == CLI_OK; i++) {
         texts[i].data = cli_read_text(paths[i], MAX_TEXT_BYTES, &texts[i].len);
@@ -254,10 +258,13 @@ static int create(run *r, const char *const *paths, int n)
     }
     qn_train_options o = r->c->train;
     o.n_threads = r->c->threads;
-    if (r->c->cpu) {
-        snprintf(backend, sizeof backend, "cpu:%s", r->c->cpu);
+    if (r->c->cpu || r->c->device) {
+        snprintf(backend, sizeof backend, "%.60s%scpu%s%.40s", r->c->device ? r->c->device : "",
+                 r->c->device ? "," : "", r->c->cpu ? ":" : "", r->c->cpu ? r->c->cpu : "");
         o.backend = backend;
     }
+    if (r->c->device && r->c->lora.base && status == CLI_OK)
+        status = cli_fail("--device: an adapter is trained where its base is mapped, by the processor");
     if (status == CLI_OK &&
         qn_trainer_create_corpus(&o, r->c->lora.base ? &r->c->lora : NULL, &corpus, &r->trainer, &err) != QN_OK)
         status = cli_fail_error(&err);

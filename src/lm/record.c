@@ -12,20 +12,29 @@ static qn_value *value(qn_tensor *x) { return qn__lm_value(x); }
 
 static qn_tensor *weight(const qn_lm_pass *p, const qn_weight *w) { return w ? p->type->weight(p->host, w) : NULL; }
 
+/* Weights may lie on several devices. An operation computes where its weight lies, and of two values where the second
+ * does: x there. */
+static qn_tensor *beside(qn_tensor *x, const qn_tensor *y) { return y ? qn__there(x, qn__place_of(y)) : x; }
+static qn_tensor *beside_value(qn_value *x, qn_value *y) { return beside(tensor(x), tensor(y)); }
+
 /* Embedded tokens decide the type that everything after them is computed in. */
 static qn_tensor *embedded(const qn_lm_pass *p, const qn_weight *table, qn_tensor *ids)
 {
-    qn_tensor *x = qn_embedding(weight(p, table), ids);
+    qn_tensor *w = weight(p, table), *x = qn_embedding(w, beside(ids, w));
     return x && p->type->as_engine ? qn_to(x, QN_DTYPE_F32) : x;
 }
 
 /* [n], or NULL for 0, 1, .. */
-static qn_tensor *positions(const qn_lm_pass *p) { return p->cache ? qn__kv_positions(p->cache) : NULL; }
+static qn_tensor *positions(const qn_lm_pass *p, const qn_tensor *x)
+{
+    return p->cache ? beside(qn__kv_positions(p->cache), x) : NULL;
+}
 
 /* The same as numbers, for x [batch, n, ..]. */
 static qn_tensor *counted(const qn_lm_pass *p, const qn_tensor *x)
 {
-    return p->cache ? positions(p) : qn_arange(qn_context_of(x), 0, (double)qn_dim(x, 1), 1, QN_DTYPE_I64);
+    if (p->cache) return positions(p, x);
+    return beside(qn_arange(qn_context_of(x), 0, (double)qn_dim(x, 1), 1, QN_DTYPE_I64), x);
 }
 
 static qn_value *rows(void *ctx, const qn_weight *table)
@@ -45,37 +54,38 @@ static qn_value *first_row(void *ctx, const qn_weight *table) { return value(qn_
 static qn_value *dense(void *ctx, qn_value *x, const qn_weight *w, const qn_weight *bias)
 {
     const qn_lm_pass *p = ctx;
-    qn_tensor *y = x ? qn_linear(tensor(x), weight(p, w), weight(p, bias)) : NULL;
-    return value(y && p->type->beside ? p->type->beside(p->host, y, tensor(x), w) : y);
+    qn_tensor *m = weight(p, w), *in = beside(tensor(x), m);
+    qn_tensor *y = in ? qn_linear(in, m, weight(p, bias)) : NULL;
+    return value(y && p->type->beside ? p->type->beside(p->host, y, in, w) : y);
 }
 
 static qn_value *norm(void *ctx, qn_value *x, qn_norm_kind kind, const qn_weight *w, const qn_weight *bias)
 {
     const qn_lm_pass *p = ctx;
     const double eps = (double)p->model->hp.norm_eps;
-    qn_tensor *own = w && w->shape.rank == 1 ? weight(p, w) : NULL;
-    if (!x) return NULL;
-    qn_tensor *y = kind == QN_NORM_layer ? qn_layer_norm(tensor(x), 1, own, weight(p, bias), eps)
-                                         : qn_rms_norm(tensor(x), own, eps);
-    if (y && w && !own) y = qn_mul(y, weight(p, w));
+    qn_tensor *m = weight(p, w), *own = w && w->shape.rank == 1 ? m : NULL, *in = beside(tensor(x), m);
+    if (!in) return NULL;
+    qn_tensor *y = kind == QN_NORM_layer ? qn_layer_norm(in, 1, own, weight(p, bias), eps) : qn_rms_norm(in, own, eps);
+    if (y && w && !own) y = qn_mul(y, m);
     return value(y && bias && kind == QN_NORM_rms ? qn_add(y, weight(p, bias)) : y);
 }
 
 static qn_value *add(void *ctx, qn_value *a, qn_value *b)
 {
     (void)ctx;
-    return value(a && b ? qn_add(tensor(a), tensor(b)) : NULL);
+    return value(a && b ? qn_add(beside_value(a, b), tensor(b)) : NULL);
 }
 
 static qn_value *times(void *ctx, qn_value *a, qn_value *b)
 {
     (void)ctx;
-    return value(a && b ? qn_mul(tensor(a), tensor(b)) : NULL);
+    return value(a && b ? qn_mul(beside_value(a, b), tensor(b)) : NULL);
 }
 
 static qn_value *weigh(void *ctx, qn_value *x, const qn_weight *w)
 {
-    return value(x ? qn_mul(tensor(x), weight(ctx, w)) : NULL);
+    qn_tensor *m = weight(ctx, w);
+    return value(x ? qn_mul(beside(tensor(x), m), m) : NULL);
 }
 
 static qn_value *add_weighed(void *ctx, qn_value *x, qn_value *y, const qn_weight *w)
@@ -90,9 +100,9 @@ static qn_value *like(void *ctx, qn_value *x, qn_value *of)
     (void)ctx;
     if (!x || !of) return NULL;
     qn_tensor *want = qn_sqrt(qn_mean(qn_square(tensor(of)), LAST, true));
-    qn_tensor *have = qn_mean(qn_square(tensor(x)), LAST, true);
+    qn_tensor *there = beside_value(x, of), *have = qn_mean(qn_square(there), LAST, true);
     have = qn_sqrt(qn_clamp(have, (double)QN_LIKE_EPS, (double)INFINITY));
-    return value(qn_div(qn_mul(tensor(x), want), have));
+    return value(qn_div(qn_mul(there, want), have));
 }
 
 static qn_value *sparse(void *ctx, qn_value *x, float deviations)
@@ -108,7 +118,7 @@ static qn_value *cat_last(void *ctx, qn_value *const *x, int n)
 {
     qn_tensor *all[QN_MAX_ALTUP];
     (void)ctx;
-    for (int i = 0; i < n; i++) all[i] = tensor(x[i]);
+    for (int i = 0; i < n; i++) all[i] = beside_value(x[i], x[n - 1]);
     return value(qn_cat(all, n, -1));
 }
 
@@ -120,7 +130,8 @@ static qn_value *head(void *ctx, qn_value *x, int64_t i)
 
 static qn_value *dense_of(void *ctx, qn_value *x, const qn_weight *w, int64_t i)
 {
-    return value(x ? qn_linear(tensor(x), qn_squeeze(qn_narrow(weight(ctx, w), 0, i, 1), 0), NULL) : NULL);
+    qn_tensor *m = weight(ctx, w), *in = beside(tensor(x), m);
+    return value(in ? qn_linear(in, qn_squeeze(qn_narrow(m, 0, i, 1), 0), NULL) : NULL);
 }
 
 static qn_value *scale(void *ctx, qn_value *x, float factor)
@@ -176,7 +187,7 @@ static qn_value *join(void *ctx, qn_value *x)
 static qn_value *cat(void *ctx, qn_value *a, qn_value *b)
 {
     (void)ctx;
-    return value(a && b ? qn_cat((qn_tensor *const[]){tensor(a), tensor(b)}, 2, -1) : NULL);
+    return value(a && b ? qn_cat((qn_tensor *const[]){beside_value(a, b), tensor(b)}, 2, -1) : NULL);
 }
 
 static qn_value *spread(void *ctx, qn_value *x, int64_t n)
@@ -195,7 +206,7 @@ static qn_value *by_head(void *ctx, qn_value *x, const qn_weight *w)
     qn_tensor *m = weight(ctx, w);
     if (m && qn_dtype_get(qn_dtype_of(m))->class_ == QN_CLASS_block) m = qn_dequantize(m);
     m = m ? qn_transpose(qn_to(m, qn_dtype_of(tensor(x))), 1, 2) : NULL;
-    return value(m ? qn_squeeze(qn_matmul(qn_unsqueeze(tensor(x), -2), m), -2) : NULL);
+    return value(m ? qn_squeeze(qn_matmul(qn_unsqueeze(beside(tensor(x), m), -2), m), -2) : NULL);
 }
 
 static qn_value *turned(void *ctx, qn_value *x, qn_turn turn)
@@ -204,7 +215,8 @@ static qn_value *turned(void *ctx, qn_value *x, qn_turn turn)
     const qn_hparams *hp = &p->model->hp;
     const qn_rope_attrs *rope = turn == QN_TURN_window ? &hp->rope_window : &hp->rope;
     qn_tensor *factors = weight(p, qn__rope_factors(p->model, turn, p->n_ctx));
-    return value(x ? qn__rope_by(tensor(x), positions(p), factors, rope) : NULL);
+    if (factors) factors = beside(factors, tensor(x));
+    return value(x ? qn__rope_by(tensor(x), positions(p, tensor(x)), factors, rope) : NULL);
 }
 
 /* The factors of tokens, [n, 1, 1]. */
@@ -238,6 +250,7 @@ static qn_value *gate(void *ctx, qn_value *y, qn_value *g, qn_attn_gate kind, in
     (void)ctx;
     if (!y || !g) return NULL;
     qn_tensor *f = kind == QN_GATE_sigmoid ? qn_sigmoid(tensor(g)) : qn_softplus(tensor(g), 1, 20);
+    f = beside(f, tensor(y));
     const int64_t row = qn_dim(tensor(y), -1);
     if (!f || qn_dim(f, -1) == row) return value(f ? qn_mul(tensor(y), f) : NULL);
     const int64_t n = qn_numel(f) / n_head;
@@ -263,8 +276,8 @@ static qn_value *gated(void *ctx, qn_value *gate, qn_value *up, qn_act kind)
 {
     (void)ctx;
     if (!gate || !up) return NULL;
-    return value(kind == QN_ACT_silu ? qn_swiglu(tensor(gate), tensor(up))
-                                     : qn_mul(activated(tensor(gate), kind), tensor(up)));
+    qn_tensor *g = beside_value(gate, up);
+    return value(kind == QN_ACT_silu ? qn_swiglu(g, tensor(up)) : qn_mul(activated(g, kind), tensor(up)));
 }
 
 /* ---- attention ---- */
@@ -282,12 +295,13 @@ static qn_tensor *first_seen(const qn_sight *s, qn_tensor *pos)
 static qn_tensor *seen(const qn_lm_pass *p, const qn_sight *s, qn_tensor *pos)
 {
     qn_tensor *first = first_seen(s, pos), *at = qn_unsqueeze(pos, 1);
-    if (!first) return p->sees;
+    qn_tensor *sees = beside(p->sees, pos);
+    if (!first) return sees;
     qn_tensor *end = s->kind == QN_SIGHT_both_window ? qn_add_number(at, s->size) : at;
     qn_tensor *mask = qn_logical_and(qn_ge(pos, first), qn_le(pos, end));
-    if (!p->sees) return mask;
-    return qn_dtype_of(p->sees) == QN_DTYPE_BOOL ? qn_logical_and(p->sees, mask)
-                                                 : qn_masked_fill(p->sees, qn_logical_not(mask), -INFINITY);
+    if (!sees) return mask;
+    return qn_dtype_of(sees) == QN_DTYPE_BOOL ? qn_logical_and(sees, mask)
+                                              : qn_masked_fill(sees, qn_logical_not(mask), -INFINITY);
 }
 
 static bool set_sight(const qn_lm_pass *p, const qn_sight *s, const qn_tensor *q, qn_attend_spec *spec)
@@ -324,12 +338,13 @@ static qn_value *attend(void *ctx, qn_value *q, qn_value *k, qn_value *v, const 
     };
     if (v && k && qn_shape_get(tensor(v)).rank < qn_shape_get(tensor(k)).rank) v = heads(ctx, v, l->hp.n_kv_head);
     if (l->slopes && q) {
-        spec.slopes = qn_from_data(qn_context_of(tensor(q)), l->slopes, qn_shape_of(l->hp.n_head, 1, 1), QN_DTYPE_F32);
+        spec.slopes = qn__from_data_at(qn_context_of(tensor(q)), qn__place_of(tensor(q)), l->slopes,
+                                       qn_shape_of(l->hp.n_head, 1, 1), QN_DTYPE_F32);
         if (!spec.slopes) return NULL;
     }
     if (!q || !k || !v || !set_sight(p, &l->spec.attn.sight, tensor(q), &spec)) return NULL;
-    if (sinks && !(spec.sinks = qn_to(sinks, qn_dtype_of(tensor(q))))) return NULL;
-    return value(qn__attend_heads(tensor(q), tensor(k), tensor(v), &spec));
+    if (sinks && !(spec.sinks = qn_to(beside(sinks, tensor(q)), qn_dtype_of(tensor(q))))) return NULL;
+    return value(qn__attend_heads(tensor(q), beside_value(k, q), beside_value(v, q), &spec));
 }
 
 static qn_value *name(void *ctx, qn_value *x, qn_role role, int i)

@@ -41,7 +41,9 @@ static qn_tensor *sum_of_squares(const grads *g)
     for (int i = 0; i < g->n; i++) {
         qn_tensor *grad = grad_at(g, i);
         if (grad == NULL) continue;
-        if (c.n == QN_MAX_SRC && !fold(&c)) return NULL;
+        const bool crosses = c.n > 0 && qn__place_of(grad) != qn__place_of(c.src[0]);
+        if ((c.n == QN_MAX_SRC || crosses) && !fold(&c)) return NULL;
+        if (crosses && (c.src[0] = qn__there(c.src[0], qn__place_of(grad))) == NULL) return NULL;
         c.src[c.n++] = grad;
     }
     if (c.n == 0) return qn_zeros(g->ctx, QN_SCALAR, QN_DTYPE_F64);
@@ -58,10 +60,13 @@ qn_tensor *qn__optim_sum_of_squares(const qn_optimizer *o)
 static qn_tensor *norm_of(const grads *g, double p)
 {
     qn_tensor *total = NULL;
-    if (p == 2) return qn_sqrt(sum_of_squares(g));
+    if (p == 2) { /* a number of the host goes along with tensors of any device */
+        return qn_sqrt(qn__there(sum_of_squares(g), qn__place_of_host(g->ctx)));
+    }
     for (int i = 0; i < g->n; i++) {
         if (grad_at(g, i) == NULL) continue;
         qn_tensor *part = qn_to(qn_norm(grad_at(g, i), p, QN_ALL, false), QN_DTYPE_F64);
+        part = qn__there(part, qn__place_of_host(g->ctx));
         if (!isinf(p)) part = qn_pow_number(part, p);
         total = total == NULL ? part : isinf(p) ? qn_maximum(total, part) : qn_add(total, part);
         if (total == NULL) return NULL;

@@ -121,12 +121,20 @@ void qn__kv_end(qn_kv_cache *kv, bool good)
 
 /* Stores t [batch, n, heads, d] and gives what is looked at [batch, heads, seen, d]. The write is one node, which
  * touches no other row. */
-static qn_tensor *exchange(qn_kv_cache *kv, qn_tensor *stored, qn_tensor *t)
+static qn_tensor *exchange(qn_kv_cache *kv, qn_tensor **kept, qn_tensor *t)
 {
+    qn_tensor *stored = *kept, *rows_at = qn__there(kv->rows, qn__place_of(t));
+    if (rows_at == NULL) return NULL;
+    if (qn__place_of(stored) != qn__place_of(t)) { /* the cache of a layer lies where the layer computes */
+        stored = qn_keep(qn__there(stored, qn__place_of(t)));
+        if (stored == NULL) return NULL;
+        qn_release(*kept);
+        *kept = stored;
+    }
     qn_tensor *values = qn_to(qn_transpose(qn_detach(t), 0, 1), QN_DTYPE_F32);
     values = values != NULL ? qn_reshape(values, qn_shape_of(kv->n_more, -1)) : NULL;
     qn_tensor *rows = qn_view_as(stored, qn_shape_of(kv->options.capacity, -1));
-    if (values == NULL || rows == NULL || !qn__update(rows, QN_OP_set_rows, NULL, (qn_tensor *[]){values, kv->rows}, 2))
+    if (values == NULL || rows == NULL || !qn__update(rows, QN_OP_set_rows, NULL, (qn_tensor *[]){values, rows_at}, 2))
         return NULL;
     return qn_permute_to(qn_narrow(stored, 0, 0, qn_dim(kv->mask, 1)), 1, 2, 0, 3);
 }
@@ -171,19 +179,23 @@ static bool cache_fits(const qn_kv_cache *kv, const qn_attend_spec *spec, const 
 }
 
 /* What each new position sees: itself and those before it, from `first` on. */
-static qn_tensor *looked_at(const qn_kv_cache *kv, qn_tensor *first)
+static qn_tensor *looked_at(const qn_kv_cache *kv, qn_tensor *first, int place)
 {
-    if (first == NULL) return kv->mask;
-    qn_tensor *all = qn_arange(kv->ctx, 0, (double)qn_dim(kv->mask, 1), 1, QN_DTYPE_I64);
-    return qn_logical_and(kv->mask, qn_ge(all, first));
+    qn_tensor *mask = qn__there(kv->mask, place);
+    if (first == NULL || mask == NULL) return mask;
+    qn_tensor *all = qn_arange(kv->ctx, 0, (double)qn_dim(mask, 1), 1, QN_DTYPE_I64);
+    return all != NULL ? qn_logical_and(mask, qn_ge(qn__there(all, place), first)) : NULL;
 }
 
 /* The mask, BOOL or added to scores, and what distances cost, as one: [heads, n, m]. pos [n]: NULL for 0, 1, .. */
 static qn_tensor *with_distances(qn_tensor *mask, qn_tensor *slopes, qn_tensor *pos, int64_t n, int64_t m)
 {
     qn_context *c = qn_context_of(slopes);
+    const int32_t was = qn__place_swap(c, qn__place_of(slopes));
     if (pos == NULL) pos = qn_arange(c, 0, (double)n, 1, QN_DTYPE_I64);
+    if (pos != NULL) pos = qn__there(pos, qn__place_of(slopes));
     qn_tensor *far = qn_abs(qn_sub(qn_arange(c, 0, (double)m, 1, QN_DTYPE_I64), qn_unsqueeze(pos, 1)));
+    qn__place_swap(c, was);
     qn_tensor *cost = qn_mul(slopes, qn_neg(qn_to(far, QN_DTYPE_F32)));
     if (mask == NULL || cost == NULL) return cost;
     return qn_dtype_of(mask) == QN_DTYPE_BOOL ? qn_masked_fill(cost, qn_logical_not(mask), -(double)INFINITY)
@@ -204,9 +216,9 @@ qn_tensor *qn__attend_heads(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_a
     if (q == NULL || k == NULL || v == NULL) return NULL;
     if (kv != NULL) {
         if (!cache_fits(kv, spec, k, v)) return NULL;
-        k = exchange(kv, kv->k[spec->layer], k);
-        v = exchange(kv, kv->v[spec->layer], v);
-        options.mask = looked_at(kv, spec->first);
+        k = exchange(kv, &kv->k[spec->layer], k);
+        v = exchange(kv, &kv->v[spec->layer], v);
+        options.mask = k != NULL ? looked_at(kv, spec->first, qn__place_of(k)) : NULL;
         options.is_causal = false;
         if (options.mask == NULL) return NULL;
     } else {
@@ -229,7 +241,7 @@ qn_tensor *qn__attend(qn_tensor *q, qn_tensor *k, qn_tensor *v, const qn_attend_
     k = split(k, spec->kv_heads);
     v = split(v, spec->kv_heads);
     if (q != NULL && k != NULL && spec->rope != NULL) {
-        qn_tensor *positions = spec->cache != NULL ? spec->cache->positions : NULL;
+        qn_tensor *positions = spec->cache != NULL ? qn__there(spec->cache->positions, qn__place_of(q)) : NULL;
         q = qn_rope(q, positions, spec->rope);
         k = qn_rope(k, positions, spec->rope);
     }

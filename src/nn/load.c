@@ -71,39 +71,38 @@ static qn_status target_dtype(const load_job *job, const char *path, const qn_te
 
 /* ---- values from a file ---- */
 
-static qn_status backend_suits(const load_job *job, const char *path, const qn_stored *s, qn_error *err)
+static qn_status place_of(const load_job *job, const char *path, const qn_stored *s, const qn_tensor *t, int *out,
+                          qn_error *err)
 {
+    *out = qn__place_of(t);
     if (job->options == NULL || job->options->place == NULL) return QN_OK;
     const char *name =
         job->options->place(job->options->arg, path, &(qn_tensor_info){s->dtype, s->shape, s->size_bytes});
-    const qn_backend *own = job->m->ctx->backend;
-    char quoted[64], type[32];
-    if (name == NULL || strcmp(name, own->type->name) == 0 || strcmp(name, own->name) == 0) return QN_OK;
-    snprintf(type, sizeof type, "%.*s", (int)strcspn(name, ":"), name); /* "cpu:avx2" is of the type "cpu" */
-    const bool known = qn__backend_find(type) != NULL;
-    return QN_FAIL(err, unsupported, "tensor %s: backend \"%s\" %s", path,
-                   qn__str_quote(quoted, sizeof quoted, name, strlen(name)),
-                   known ? "is not the one of the module's context" : "is not known");
+    if (name == NULL) return QN_OK;
+    *out = qn__place_find(job->m->ctx, "place", name, err);
+    return *out >= 0 ? QN_OK : qn__prefix(err, QN_STATUS_invalid, "tensor %s", path);
 }
 
 /* Blocks unpacked to F32, as a tensor. */
-static qn_tensor *unpacked(qn_context *ctx, const qn_stored *s, const void *data)
+static qn_tensor *unpacked(qn_context *ctx, int place, const qn_stored *s, const void *data)
 {
     const int64_t n = qn_shape_numel(&s->shape);
     float *values = qn__alloc(((size_t)n + 1) * sizeof *values);
     if (values == NULL) return (void)QN_FAIL_NOMEM(qn__err(ctx), ((size_t)n + 1) * sizeof *values), NULL;
     const bool good = n == 0 || qn_unpack(s->dtype, data, values, n, qn__err(ctx)) == QN_OK;
-    qn_tensor *t = good ? qn_from_data(ctx, values, s->shape, QN_DTYPE_F32) : NULL;
+    qn_tensor *t = good ? qn__from_data_at(ctx, place, values, s->shape, QN_DTYPE_F32) : NULL;
     qn__free(values);
     return t;
 }
 
 /* The stored tensor as a leaf that can take the place of t. */
-static qn_tensor *leaf_of(const load_job *job, const qn_tensor *t, const qn_stored *s, const void *data, qn_dtype dtype)
+static qn_tensor *leaf_of(const load_job *job, const qn_tensor *t, int place, const qn_stored *s, const void *data,
+                          qn_dtype dtype)
 {
     qn_context *ctx = job->m->ctx;
     const bool block = qn_dtype_get(s->dtype)->class_ == QN_CLASS_block;
-    qn_tensor *raw = block && dtype != s->dtype ? unpacked(ctx, s, data) : qn_from_data(ctx, data, s->shape, s->dtype);
+    qn_tensor *raw = block && dtype != s->dtype ? unpacked(ctx, place, s, data)
+                                                : qn__from_data_at(ctx, place, data, s->shape, s->dtype);
     qn_tensor *as = raw != NULL ? qn_to(raw, dtype) : NULL,
               *y = as != NULL && qn_rank(t) != qn_rank(as) ? qn_reshape(as, QN_SCALAR) : qn_retain(as);
     qn_release(raw);
@@ -120,8 +119,9 @@ static qn_status take_stored(load_job *job, int64_t i, const qn_stored *s, qn_er
     qn_context *ctx = job->m->ctx;
     qn_dtype dtype;
     void *copy = NULL;
+    int place;
     QN_TRY(target_dtype(job, item->path, t, s->dtype, &s->shape, &dtype, err));
-    QN_TRY(backend_suits(job, item->path, s, err));
+    QN_TRY(place_of(job, item->path, s, t, &place, err));
     if (s->data == NULL && s->size_bytes > 0) {
         copy = s->size_bytes < SIZE_MAX ? qn__alloc((size_t)s->size_bytes) : NULL;
         if (copy == NULL) return QN_FAIL_NOMEM(err, s->size_bytes);
@@ -131,7 +131,7 @@ static qn_status take_stored(load_job *job, int64_t i, const qn_stored *s, qn_er
             return status;
         }
     }
-    qn_tensor *y = leaf_of(job, t, s, copy != NULL ? copy : s->data, dtype);
+    qn_tensor *y = leaf_of(job, t, place, s, copy != NULL ? copy : s->data, dtype);
     qn__free(copy);
     if (y == NULL) {
         if (err != NULL) *err = *ctx->latest;
@@ -195,6 +195,11 @@ static qn_status take_tensor(load_job *job, int64_t i, qn_tensor *values, qn_err
     qn_tensor *y = dtype != qn_dtype_of(here) ? qn_to(here, dtype)
                    : of(values)->ctx == ctx   ? qn_clone(here)
                                               : qn_retain(here);
+    if (y != NULL && qn__place_of(y) != qn__place_of(t)) { /* as the parameter lies */
+        qn_tensor *there = qn__to_place(y, qn__place_of(t));
+        qn_release(y);
+        y = there;
+    }
     qn_release(here);
     qn_release(plain);
     if (y != NULL && qn_requires_grad(t) && qn_requires_grad_(y, true) == NULL) {

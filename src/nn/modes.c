@@ -30,32 +30,41 @@ void qn_module_zero_grad(qn_module *m)
     for (int i = 0; i < m->n_children; i++) qn_module_zero_grad(m->children[i].module);
 }
 
-/* t in that dtype, a leaf that wants what t wants. */
-static qn_tensor *converted(qn_tensor *t, qn_dtype dtype)
+/* ---- other tensors in the place of all that there are ---- */
+
+typedef struct change {
+    qn_dtype dtype; /* QN_DTYPE_COUNT: as it is */
+    int place;      /* -1: where it is */
+} change;
+
+static bool changes(const change *c, const qn_tensor *t)
 {
-    qn_tensor *values = qn_detach(t), *y = values != NULL ? qn_to(values, dtype) : NULL;
+    if (c->place >= 0) return qn__place_of(t) != c->place;
+    return qn__is_real(qn_dtype_of(t)) && qn_dtype_of(t) != c->dtype;
+}
+
+/* A leaf that wants what t wants. */
+static qn_tensor *changed(const change *c, qn_tensor *t)
+{
+    qn_tensor *values = qn_detach(t), *y = NULL;
+    if (values != NULL) y = c->place >= 0 ? qn__to_place(values, c->place) : qn_to(values, c->dtype);
     qn_release(values);
     if (y == NULL || !qn_requires_grad(t) || qn_requires_grad_(y, true) != NULL) return y;
     qn_release(y);
     return NULL;
 }
 
-/* All are converted before one of them changes. */
-qn_status qn_module_to(qn_module *m, qn_dtype dtype)
+/* All are made before one of them changes. */
+static qn_status change_all(qn_module *m, const change *c)
 {
-    if (m == NULL) return QN_STATUS_invalid;
-    if (!qn__is_real(dtype)) {
-        return qn_context_fail(m->ctx, QN_STATUS_invalid, "%s: modules convert to real dtypes, not to %s",
-                               m->type->name, qn_dtype_get(dtype)->name);
-    }
     qn_listing l;
     qn_status status = qn__listing_init(m, &l, qn__err(m->ctx));
     qn_tensor **made = status == QN_OK ? qn__calloc((size_t)l.n + 1, sizeof *made) : NULL;
     if (status == QN_OK && made == NULL) status = QN_FAIL_NOMEM(qn__err(m->ctx), (size_t)l.n * sizeof *made);
     for (int64_t i = 0; status == QN_OK && i < l.n; i++) {
         qn_tensor *t = l.items[i].slot->tensor;
-        if (l.items[i].first != i || !qn__is_real(qn_dtype_of(t)) || qn_dtype_of(t) == dtype) continue;
-        made[i] = converted(t, dtype);
+        if (l.items[i].first != i || !changes(c, t)) continue;
+        made[i] = changed(c, t);
         if (made[i] == NULL) status = qn__status(m->ctx);
     }
     for (int64_t i = 0; made != NULL && i < l.n; i++) {
@@ -66,4 +75,23 @@ qn_status qn_module_to(qn_module *m, qn_dtype dtype)
     qn__free(made);
     qn__listing_deinit(&l);
     return status;
+}
+
+qn_status qn_module_to(qn_module *m, qn_dtype dtype)
+{
+    if (m == NULL) return QN_STATUS_invalid;
+    if (!qn__is_real(dtype)) {
+        return qn_context_fail(m->ctx, QN_STATUS_invalid, "%s: modules convert to real dtypes, not to %s",
+                               m->type->name, qn_dtype_get(dtype)->name);
+    }
+    return change_all(m, &(change){.dtype = dtype, .place = -1});
+}
+
+qn_status qn_module_to_device(qn_module *m, const char *device)
+{
+    if (m == NULL) return QN_STATUS_invalid;
+    if (device == NULL)
+        return qn_context_fail(m->ctx, QN_STATUS_invalid, "%s: there is no device to go to", m->type->name);
+    const int place = qn__place_find(m->ctx, "module_to_device", device, qn__err(m->ctx));
+    return place < 0 ? QN_STATUS_invalid : change_all(m, &(change){.dtype = QN_DTYPE_COUNT, .place = place});
 }

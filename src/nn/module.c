@@ -261,6 +261,26 @@ static bool inputs_fit(const qn_module *m, qn_tensor *const *x, int n)
     return true;
 }
 
+/* Where m computes. */
+static int place_for(const qn_module *m, qn_tensor *const *x, int n)
+{
+    if (m->n_tensors > 0) return qn__place_of(m->tensors[0].tensor);
+    for (int i = 0; i < n; i++) {
+        if (x[i] != NULL) return qn__place_of(x[i]);
+    }
+    return m->ctx->place;
+}
+
+/* Inputs, there, in a scope of the caller. */
+static bool gather_inputs(const qn_module *m, qn_tensor *const *x, int n, int place, qn_tensor **all)
+{
+    for (int i = 0; i < n; i++) {
+        all[i] = m->n_tensors > 0 ? qn__there(x[i], place) : x[i];
+        if (all[i] == NULL && x[i] != NULL) return false;
+    }
+    return true;
+}
+
 qn_tensor *qn_module_forward_n(qn_module *m, qn_tensor *const *x, int n)
 {
     if (m == NULL) return NULL;
@@ -271,8 +291,10 @@ qn_tensor *qn_module_forward_n(qn_module *m, qn_tensor *const *x, int n)
     const bool had = ctx->error.status != QN_OK;
     qn_tensor *y = NULL, *all[QN_MODULE_INPUTS] = {0};
     if (inputs_fit(m, x, n) && qn_scope_begin(ctx) == QN_OK) {
-        memcpy(all, x, (size_t)n * sizeof *all);
-        y = m->type->forward(m, all, n);
+        const int place = place_for(m, x, n);
+        const int32_t was = qn__place_swap(ctx, place);
+        if (gather_inputs(m, x, n, place, all)) y = m->type->forward(m, all, n);
+        qn__place_swap(ctx, was);
         /* an input, a parameter: a handle of its own */
         if (y != NULL && of(y)->scope != ctx->scope) y = qn_to(y, qn_dtype_of(y));
         y = qn_scope_end(ctx, y);

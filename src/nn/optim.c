@@ -96,7 +96,11 @@ static qn_status fill_slot(qn_optimizer *o, qn_optim_slot *s, qn_tensor *p, qn_e
     const int rows = o->method->rows(&o->rules);
     *s = (qn_optim_slot){.param = qn_retain(p), .target = p};
     if (wide != qn_dtype_of(p) && qn_dtype_of(p) != QN_DTYPE_F32) s->target = qn_keep(qn_to(qn_detach(p), wide));
-    if (s->target != NULL && rows > 0) s->state = qn_keep(qn_zeros(ctx, qn_shape_of(rows, qn_numel(p)), wide));
+    if (s->target != NULL && rows > 0) { /* the state lies with its parameter */
+        const int32_t was = qn__place_swap(ctx, qn__place_of(p));
+        s->state = qn_keep(qn_zeros(ctx, qn_shape_of(rows, qn_numel(p)), wide));
+        qn__place_swap(ctx, was);
+    }
     return s->target != NULL && (rows == 0 || s->state != NULL) ? QN_OK : context_failed(ctx, err);
 }
 
@@ -171,7 +175,7 @@ static qn_status create(const qn_optim_method *method, const qn_optim_rules *rul
     if (o == NULL) return QN_FAIL_NOMEM(err, sizeof *o);
     *o = (qn_optimizer){.ctx = of(params[0])->ctx, .method = method, .rules = *rules, .unscale = 1};
     qn__context_hold(o->ctx);
-    o->one = qn_keep(qn_from_data(o->ctx, &(double){1}, QN_SCALAR, QN_DTYPE_F64));
+    o->one = qn_keep(qn__from_data_at(o->ctx, qn__place_of_host(o->ctx), &(double){1}, QN_SCALAR, QN_DTYPE_F64));
     const qn_status status =
         o->one != NULL ? add_params(o, params, n, lr == 0 ? 1e-3 : lr, weight_decay, err) : context_failed(o->ctx, err);
     if (status != QN_OK) {

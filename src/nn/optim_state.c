@@ -2,6 +2,7 @@
 /* src/nn/optim_state.c -- all that an optimizer knows, as named tensors, and in a file. Names count parameters in the
  * order in which they were added: "3.exp_avg" has the shape of parameter 3, "3.master" is its copy in F32. */
 #include "nn/optim.h"
+#include "nn/stored.h"
 
 #include "base/mem.h"
 #include <quern/safetensors.h>
@@ -29,7 +30,7 @@ static qn_tensor *row_of(const qn_optim_slot *s, int row)
 /* Replaces *t by a tensor of those bytes. */
 static qn_tensor *renew(qn_optimizer *o, qn_tensor **t, const void *data, qn_shape shape, qn_dtype dtype)
 {
-    qn_tensor *fresh = qn_keep(qn_from_data(o->ctx, data, shape, dtype));
+    qn_tensor *fresh = qn_keep(qn__from_data_at(o->ctx, qn__place_of_host(o->ctx), data, shape, dtype));
     if (fresh == NULL) return NULL;
     qn_release(*t);
     return *t = fresh;
@@ -146,9 +147,8 @@ static qn_status write_all(qn_optimizer *o, qn_safetensors_writer *w, qn_error *
     }
     for (size_t i; (i = qn_safetensors_writer_next(w)) < (size_t)n;) {
         qn_tensor *t = qn_optimizer_state(o, (int)i, &name);
-        const void *data = t != NULL ? qn_data(t) : NULL; /* rows of a state lie together */
-        if (data == NULL) return said(o, err);
-        qn_safetensors_write_data(w, data, (size_t)(qn_numel(t) * qn_dtype_get(qn_dtype_of(t))->block_bytes));
+        if (t == NULL) return said(o, err);
+        QN_TRY(qn__values_write(t, w, err)); /* rows of a state lie together */
     }
     return qn_safetensors_writer_status(w, err);
 }
@@ -196,9 +196,8 @@ static qn_status take(qn_optimizer *o, const qn_safetensors *file, int i, qn_err
 {
     const char *name;
     qn_tensor *t = qn_optimizer_state(o, i, &name);
-    void *data = t != NULL ? qn_data(t) : NULL;
-    if (data == NULL) return said(o, err);
-    return qn_safetensors_read(file, qn_safetensors_tensor_find(file, name), data, err);
+    if (t == NULL) return said(o, err);
+    return qn__values_read(t, file, qn_safetensors_tensor_find(file, name), err);
 }
 
 static qn_status take_all(qn_optimizer *o, const qn_safetensors *file, qn_error *err)

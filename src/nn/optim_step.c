@@ -34,7 +34,8 @@ static bool numbers_for(qn_optim_step *s, const qn_optim_slot *slot)
     const qn_optimizer *o = s->o;
     if (s->group == slot->group && s->step == slot->step + 1) return true;
     o->method->numbers(o, &o->groups[slot->group], slot->step + 1, numbers);
-    s->numbers = qn_from_data(o->ctx, numbers, qn_shape_of(QN_OPTIM_NUMBERS), QN_DTYPE_F64);
+    s->numbers =
+        qn__from_data_at(o->ctx, qn__place_of_host(o->ctx), numbers, qn_shape_of(QN_OPTIM_NUMBERS), QN_DTYPE_F64);
     s->group = slot->group;
     s->step = slot->step + 1;
     return s->numbers != NULL;

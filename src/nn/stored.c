@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/nn/stored.c -- one face for the two formats. */
 #include "nn/stored.h"
+#include "array/eval/materialize.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "format/native.h"
@@ -62,4 +63,39 @@ qn_status qn__stored_read(const qn_stored_file *f, const qn_stored *t, void *dst
 {
     return t->gguf != NULL ? qn__gguf_tensor_native(f->gguf, t->gguf, dst, err)
                            : qn_safetensors_read(f->st, t->st, dst, err);
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static qn_status said(const qn_tensor *t, qn_error *err)
+{
+    const qn_context *ctx = of(t)->ctx;
+    if (err != NULL) *err = *ctx->latest, err->status = qn__status(ctx);
+    return qn__status(ctx);
+}
+
+qn_status qn__values_write(qn_tensor *t, qn_safetensors_writer *w, qn_error *err)
+{
+    const char *host;
+    void *copy;
+    const size_t unit = (size_t)qn_dtype_get(qn_dtype_of(t))->block_bytes;
+    if (qn__host_of(t, &host, &copy) != QN_OK) return said(t, err);
+    qn_safetensors_write_data(w, host + (size_t)of(t)->layout.offset * unit, (size_t)qn_numel(t) * unit);
+    qn__free(copy);
+    return QN_OK;
+}
+
+qn_status qn__values_read(qn_tensor *t, const qn_safetensors *file, const qn_safetensors_tensor *from, qn_error *err)
+{
+    if (qn_eval(t) != QN_OK) return said(t, err);
+    const uint64_t unit = (uint64_t)qn_dtype_get(qn_dtype_of(t))->block_bytes, bytes = (uint64_t)qn_numel(t) * unit,
+                   at = (uint64_t)of(t)->layout.offset * unit;
+    qn_buffer *buffer = of(t)->storage->memory->buffer;
+    if (buffer->host != NULL) return qn_safetensors_read(file, from, (char *)buffer->host + at, err);
+    void *copy = qn__alloc((size_t)bytes + 1);
+    if (copy == NULL) return QN_FAIL_NOMEM(err, bytes);
+    qn_status status = qn_safetensors_read(file, from, copy, err);
+    if (status == QN_OK && bytes > 0) status = buffer->backend->type->upload(buffer, at, copy, bytes, err);
+    qn__free(copy);
+    return status;
 }

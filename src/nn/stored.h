@@ -3,6 +3,7 @@
 #ifndef QN_NN_STORED_H
 #define QN_NN_STORED_H
 
+#include <quern/array.h>
 #include <quern/gguf.h>
 #include <quern/safetensors.h>
 
@@ -28,5 +29,10 @@ size_t qn__stored_count(const qn_stored_file *f);
 void qn__stored_get(const qn_stored_file *f, size_t i, qn_stored *out);
 bool qn__stored_find(const qn_stored_file *f, const char *name, qn_stored *out);
 qn_status qn__stored_read(const qn_stored_file *f, const qn_stored *t, void *dst, qn_error *err);
+
+/* A dense tensor of plain numbers, on whatever device: its values into the file as the next tensor's data; and those of
+ * a tensor of the file with its dtype and shape, into its memory. What goes wrong with t is left in its context too. */
+qn_status qn__values_write(qn_tensor *t, qn_safetensors_writer *w, qn_error *err);
+qn_status qn__values_read(qn_tensor *t, const qn_safetensors *file, const qn_safetensors_tensor *from, qn_error *err);
 
 #endif

@@ -3,6 +3,7 @@
  * what else the next step depends on as metadata (docs/FORMATS.md). The order of windows and all random numbers follow
  * from the seed and the step. */
 #include "base/str.h"
+#include "nn/stored.h"
 #include "train/train.h"
 #include <inttypes.h>
 #include <quern/safetensors.h>
@@ -15,7 +16,8 @@ typedef struct entry {
     qn_dtype dtype;
     qn_shape shape;
     size_t bytes;
-    void *data;
+    void *data;        /* of the best weights, or */
+    qn_tensor *tensor; /* NULL for those */
 } entry;
 
 static int n_entries(const qn_trainer *t, bool best)
@@ -41,8 +43,9 @@ static bool entry_get(qn_trainer *t, int i, entry *e)
     e->dtype = best ? QN_DTYPE_F32 : qn_dtype_of(tensor);
     e->shape = qn_shape_get(tensor);
     e->bytes = (size_t)qn_numel(tensor) * (size_t)qn_dtype_get(e->dtype)->block_bytes;
-    e->data = best ? t->params[i - t->n_params - n_state].best : qn_data(tensor);
-    return e->data != NULL;
+    e->data = best ? t->params[i - t->n_params - n_state].best : NULL;
+    e->tensor = best ? NULL : tensor;
+    return !best || e->data;
 }
 
 /* ---- save ---- */
@@ -77,7 +80,8 @@ qn_status qn_trainer_save(qn_trainer *t, const char *path, qn_error *err)
     }
     for (size_t i; good && (i = qn_safetensors_writer_next(w)) < (size_t)n;) {
         good = entry_get(t, (int)i, &e);
-        if (good) qn_safetensors_write_data(w, e.data, e.bytes);
+        if (good && e.tensor) good = qn__values_write(e.tensor, w, NULL) == QN_OK;
+        if (good && !e.tensor) qn_safetensors_write_data(w, e.data, e.bytes);
     }
     if (good) return qn_safetensors_writer_commit(w, err);
     qn_safetensors_writer_abort(w);
@@ -132,7 +136,8 @@ static qn_status read_tensor(qn_trainer *t, const qn_safetensors *f, const char 
         return QN_FAIL(err, format, "%s: tensor %s is %s %s, %s %s expected", path, e.name, tensor->type,
                        qn_shape_print(&tensor->shape, have, sizeof have), qn_dtype_get(e.dtype)->name,
                        qn_shape_print(&e.shape, want, sizeof want));
-    return copy ? qn_safetensors_read(f, tensor, e.data, err) : QN_OK;
+    if (!copy) return QN_OK;
+    return e.tensor ? qn__values_read(e.tensor, f, tensor, err) : qn_safetensors_read(f, tensor, e.data, err);
 }
 
 /* Everything is looked at before anything is copied; and the optimizer's numbers come first, which may be refused. */

@@ -25,7 +25,19 @@ qn_status qn__auto_value(qn_auto *a, const qn_edge *e, qn_node **out)
     return *out != NULL ? QN_OK : qn__status(a->ctx);
 }
 
-void qn__auto_add(qn_auto *to, qn_node *dx) { to->dy = to->dy == NULL ? dx : qn__add(to->ctx->graph, to->dy, dx); }
+void qn__auto_add(qn_auto *to, qn_node *dx)
+{
+    qn__graph_scope(to->ctx->graph, -1, to->y.place);
+    to->dy = to->dy == NULL ? dx : qn__add(to->ctx->graph, to->dy, dx);
+}
+
+/* To where the source is that it is the gradient of. Not checked here: see check_accepted. */
+static qn_node *brought(qn_graph *g, qn_node *dx, int place)
+{
+    if (dx->root->hint == place) return dx;
+    qn__graph_scope(g, -1, place);
+    return qn__copy(g, dx, dx->dtype);
+}
 
 qn_status qn__auto_step(qn_auto *a)
 {
@@ -54,11 +66,12 @@ qn_status qn__auto_step(qn_auto *a)
         QN_TRY(qn__auto_value(a, &a->src[i], &t.src[i]));
     }
     QN_TRY(qn__auto_value(a, &a->y, &t.y));
+    qn_graph *g = ctx->graph;
+    qn__graph_scope(g, -1, a->y.place);
     row->fn(&t);
     for (int i = 0; i < a->n_src; i++) {
-        if (t.wanted[i] && t.dx[i] != NULL) qn__auto_add(a->src[i].to, t.dx[i]);
+        if (t.wanted[i] && t.dx[i] != NULL) qn__auto_add(a->src[i].to, brought(g, t.dx[i], a->src[i].place));
     }
-    qn_graph *g = ctx->graph;
     if (g->error.status == QN_OK) return QN_OK;
     const qn_status status = qn__prefix(&g->error, g->error.status, "gradient of %s", qn__op_info(a->op)->name);
     *err = g->error;
@@ -121,7 +134,7 @@ static qn_status check_accepted(qn_context *ctx, int32_t from)
     for (int32_t i = from; i < g->n_nodes; i++) {
         const qn_op_kind kind = qn__op_info(g->nodes[i]->op)->kind;
         if (kind != QN_KIND_compute && kind != QN_KIND_update) continue;
-        if (ctx->backend->type->accepts(ctx->backend, g->nodes[i], err)) continue;
+        if (qn__node_taken(ctx, g->nodes[i], err)) continue;
         return qn__prefix(err, QN_STATUS_unsupported, "backward");
     }
     return QN_OK;
@@ -166,7 +179,7 @@ static qn_node *seed_of(qn_tensor *t, qn_tensor *grad)
     qn_context *ctx = of(t)->ctx;
     const qn_shape shape = qn_layout_shape(&of(t)->layout);
     if (grad == NULL) {
-        qn_node *one = qn__node_number(ctx, 1.0, of(t)->storage->dtype);
+        qn_node *one = qn__node_number(ctx, qn__place_of(t), 1.0, of(t)->storage->dtype);
         qn_layout l;
         if (one == NULL || qn_layout_expand(&one->layout, &shape, &l, qn__err(ctx)) != QN_OK) return NULL;
         return qn__node_view(ctx, one, &l);
@@ -189,6 +202,9 @@ static qn_status check_root(qn_tensor *t, qn_tensor *grad)
                        qn_shape_print(&shape, a, sizeof a));
     }
     const qn_shape have = qn_layout_shape(&of(grad)->layout);
+    if (of(grad)->ctx == ctx && qn__place_of(grad) != qn__place_of(t))
+        return QN_FAIL(err, invalid, "backward: the gradient lies on %s, the tensor on %s",
+                       qn__place_name(ctx, qn__place_of(grad)), qn__place_name(ctx, qn__place_of(t)));
     if (of(grad)->ctx != ctx) return QN_FAIL(err, invalid, "backward: the gradient belongs to another context");
     if (qn_shape_equal(&shape, &have) && of(grad)->storage->dtype == of(t)->storage->dtype) return QN_OK;
     return QN_FAIL(err, invalid, "backward: the gradient is %s %s, %s %s expected",

@@ -19,6 +19,7 @@ static qn_tensor *noted(qn_tensor *y, const qn_again *again, qn_tensor *const *i
     a->n_src = n;
     for (int i = 0; i < n; i++) qn__auto_edge(&a->src[i], inputs[i], true);
     a->y.dtype = of(y)->storage->dtype;
+    a->y.place = qn__place_of(y);
     a->y.layout = of(y)->layout;
     of(y)->grad_fn = a;
     of(y)->rebased = of(y)->storage->rebased;

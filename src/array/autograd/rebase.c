@@ -17,9 +17,9 @@ qn_auto *qn__auto_root(const qn_tensor *t)
     return a;
 }
 
-static void set_edge(qn_edge *e, qn_auto *to, qn_dtype dtype, const qn_layout *layout)
+static void set_edge(qn_edge *e, qn_auto *to, const qn_storage *s, const qn_layout *layout)
 {
-    *e = (qn_edge){.to = to != NULL ? qn__auto_ref(to) : NULL, .dtype = dtype, .layout = *layout};
+    *e = (qn_edge){.to = to != NULL ? qn__auto_ref(to) : NULL, .dtype = s->dtype, .place = s->place, .layout = *layout};
 }
 
 qn_auto *qn__auto_part(const qn_tensor *dst, qn_auto *value)
@@ -32,9 +32,10 @@ qn_auto *qn__auto_part(const qn_tensor *dst, qn_auto *value)
     memset(a->attrs, 0, sizeof a->attrs);
     memcpy(a->attrs, &attrs, sizeof attrs);
     a->n_src = 2;
-    set_edge(&a->src[0], root, s->dtype, root != NULL ? &root->y.layout : &s->layout);
-    set_edge(&a->src[1], value, s->dtype, &of(dst)->layout);
+    set_edge(&a->src[0], root, s, root != NULL ? &root->y.layout : &s->layout);
+    set_edge(&a->src[1], value, s, &of(dst)->layout);
     a->y.dtype = s->dtype;
+    a->y.place = s->place;
     a->y.layout = a->src[0].layout;
     return a;
 }
@@ -48,8 +49,9 @@ static qn_auto *view_of_base(const qn_tensor *t)
     memset(a->attrs, 0, sizeof a->attrs);
     memcpy(a->attrs, &attrs, sizeof attrs);
     a->n_src = 1;
-    set_edge(&a->src[0], s->base_fn, s->dtype, &s->base_fn->y.layout);
+    set_edge(&a->src[0], s->base_fn, s, &s->base_fn->y.layout);
     a->y.dtype = s->dtype;
+    a->y.place = s->place;
     a->y.layout = of(t)->layout;
     return a;
 }

@@ -90,6 +90,7 @@ qn_auto *qn__auto_leaf(qn_context *ctx, const qn_tensor *t)
     if (a == NULL) return NULL;
     a->leaf = true;
     a->y.dtype = of(t)->storage->dtype;
+    a->y.place = qn__place_of(t);
     a->y.layout = of(t)->layout;
     return a;
 }
@@ -100,6 +101,7 @@ void qn__auto_edge(qn_edge *e, const qn_tensor *t, bool keep)
     e->kept = keep ? qn__storage_ref(of(t)->storage) : NULL;
     e->version = of(t)->storage->version;
     e->dtype = of(t)->storage->dtype;
+    e->place = qn__place_of(t);
     e->layout = of(t)->layout;
 }
 
@@ -139,6 +141,7 @@ static qn_auto *entry_of(qn_context *ctx, const qn_tensor *y, qn_op op, const vo
         memset(a->attrs, 0, bytes);
     for (int i = 0; i < n_src; i++) qn__auto_edge(&a->src[i], src[i], kept >> i & 1);
     a->y.dtype = of(y)->storage->dtype;
+    a->y.place = qn__place_of(y);
     a->y.layout = of(y)->layout;
     a->keeps_result = (kept & QN_KEEP_y) != 0;
     a->keeps_own = (kept & QN_KEEP_own) != 0;

@@ -12,6 +12,7 @@ typedef struct qn_edge {
     qn_storage *kept; /* the value, where the op's row keeps it */
     uint32_t version; /* it must still have */
     qn_dtype dtype;
+    int32_t place;    /* its device */
     qn_layout layout; /* of the value; its shape counts even when nothing is kept */
 } qn_edge;
 

@@ -60,7 +60,8 @@ static key key_of(const qn_graph *g)
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const qn_node *n = g->nodes[i];
         const qn_op_info *info = qn__op_info(n->op);
-        mix(&k, (uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_src << 32 | (uint64_t)n->flags << 40);
+        mix(&k, (uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_src << 32 | (uint64_t)n->flags << 40 |
+                    (uint64_t)(uint32_t)(n->hint + 1) << 56);
         for (int s = 0; s < n->n_src; s++) mix(&k, (uint64_t)(i - n->src[s]->id));
         /* others have theirs of these */
         if (info->kind == QN_KIND_leaf || info->kind == QN_KIND_view)
@@ -129,7 +130,7 @@ void qn__unmark_outputs(qn_context *ctx)
 
 static void home_of(const qn_context *ctx, const qn_leaf *leaf, qn_buffer **buffer, uint64_t *offset)
 {
-    *buffer = leaf->storage != NULL ? leaf->storage->memory->buffer : ctx->number_memory->buffer;
+    *buffer = leaf->storage != NULL ? leaf->storage->memory->buffer : ctx->number_memory[leaf->place]->buffer;
     *offset = leaf->storage != NULL ? 0 : leaf->offset;
 }
 
@@ -193,9 +194,22 @@ static qn_status bind_leaves(qn_context *ctx, qn_exec *e, qn_error *err)
         home_of(ctx, &ctx->leaves[i], &buffer, &offset);
         QN_TRY(qn__exec_bind(e, s->leaves[i], buffer, offset, err));
     }
-    if (ctx->n_numbers == 0) return QN_OK;
-    qn_buffer *numbers = ctx->number_memory->buffer;
-    return ctx->backend->type->upload(numbers, 0, ctx->numbers, (uint64_t)ctx->n_numbers * QN_NUMBER_BYTES, err);
+    return QN_OK;
+}
+
+/* To every device that computes with some of them. */
+static qn_status send_numbers(qn_context *ctx, qn_error *err)
+{
+    const uint64_t bytes = (uint64_t)ctx->n_numbers * QN_NUMBER_BYTES;
+    bool wanted[QN_MAX_PLACES] = {0};
+    for (int32_t i = 0; i < ctx->n_leaves; i++) wanted[ctx->leaves[i].place] |= ctx->leaves[i].storage == NULL;
+    for (int p = 0; p < ctx->n_backends; p++) {
+        if (!wanted[p]) continue;
+        qn_memory **m = &ctx->number_memory[p];
+        if (*m == NULL) QN_TRY(qn__memory_get(ctx, p, QN_MAX_NUMBERS * QN_NUMBER_BYTES, m, err));
+        QN_TRY(ctx->backends[p]->type->upload((*m)->buffer, 0, ctx->numbers, bytes, err));
+    }
+    return QN_OK;
 }
 
 static void drop_memory(qn_context *ctx, int32_t n)
@@ -208,7 +222,8 @@ static qn_status bind_outputs(qn_context *ctx, qn_exec *e, qn_error *err)
     const slots *s = qn__exec_graph(e)->owner;
     for (int32_t i = 0; i < s->n_outputs; i++) {
         qn_node *n = s->outputs[i];
-        qn_status status = qn__memory_get(ctx, n->place, (uint64_t)qn__node_bytes(n), &ctx->output_memory[i], err);
+        qn_status status =
+            qn__memory_get(ctx, ctx->outputs[i]->place, (uint64_t)qn__node_bytes(n), &ctx->output_memory[i], err);
         if (status != QN_OK) {
             drop_memory(ctx, i);
             return status;
@@ -266,7 +281,8 @@ void qn__discard(qn_context *ctx)
 static qn_status make_ready(qn_context *ctx, const uint8_t *part, int32_t *n_outputs, qn_exec **e, qn_error *err)
 {
     QN_TRY(qn__mark_outputs(ctx, n_outputs, err));
-    qn_status status = compiled(ctx, *n_outputs, part, e, err);
+    qn_status status = send_numbers(ctx, err);
+    if (status == QN_OK) status = compiled(ctx, *n_outputs, part, e, err);
     if (status == QN_OK) status = bind_leaves(ctx, *e, err);
     if (status == QN_OK) status = bind_outputs(ctx, *e, err);
     if (status == QN_OK) return QN_OK;
@@ -292,6 +308,7 @@ qn_status qn__flush_part(qn_context *ctx, const uint8_t *part, bool only_try, bo
     }
     *began = true;
     ctx->n_runs++;
+    ctx->n_fallbacks += (uint64_t)qn__exec_n_fallbacks(e);
     if (part != NULL && status == QN_OK)
         qn__settle_part(ctx, part, n_outputs);
     else

@@ -45,7 +45,10 @@ void *qn_data(qn_tensor *t)
     const qn_dtype_info *info = qn_dtype_get(of(t)->storage->dtype);
     char *host = of(t)->storage->memory->buffer->host;
     if (host != NULL) return host + of(t)->layout.offset / info->block_elems * info->block_bytes;
-    (void)QN_FAIL(qn__err(of(t)->ctx), unsupported, "data: the memory is not the host's");
+    (void)QN_FAIL(qn__err(of(t)->ctx), unsupported,
+                  "data: the tensor lies on %s, whose memory the host cannot reach; qn_to_host copies its values, "
+                  "qn_to_device moves it",
+                  qn__place_name(of(t)->ctx, qn__place_of(t)));
     return NULL;
 }
 
@@ -82,13 +85,16 @@ qn_status qn__host_of(qn_tensor *t, const char **host, void **copy)
     const qn_buffer *buffer = of(t)->storage->memory->buffer;
     *host = buffer->host;
     if (*host != NULL) return QN_OK;
-    const uint64_t bytes =
-        (uint64_t)(qn_layout_numel(&of(t)->storage->layout) * qn_dtype_get(of(t)->storage->dtype)->block_bytes);
-    *copy = qn__alloc((size_t)bytes);
+    const qn_dtype_info *info = qn_dtype_get(of(t)->storage->dtype);
+    const uint64_t bytes = (uint64_t)(qn_layout_numel(&of(t)->storage->layout) / info->block_elems * info->block_bytes);
+    *copy = qn__alloc((size_t)bytes + 1);
     *host = *copy;
     if (*copy == NULL) return QN_FAIL_NOMEM(qn__err(of(t)->ctx), bytes);
     const qn_status status = buffer->backend->type->download(buffer, 0, *copy, bytes, qn__err(of(t)->ctx));
-    if (status != QN_OK) qn__free(*copy);
+    if (status != QN_OK) {
+        qn__free(*copy);
+        *copy = NULL;
+    }
     return status;
 }
 
@@ -210,7 +216,7 @@ qn_status qn_set_data(qn_tensor *t, const void *data, size_t bytes)
     QN_TRY(check_count(t, (int64_t)bytes, qn__tensor_bytes(t), "set_data, in bytes"));
     if (bytes > 0 && !GIVEN(ctx, data, "data")) return QN_STATUS_invalid;
     if (!qn__tape_writable(t, "set_data", NULL, 0)) return qn__status(ctx);
-    qn_tensor *src = qn_from_data(ctx, data, qn_shape_get(t), of(t)->storage->dtype);
+    qn_tensor *src = qn__from_data_at(ctx, qn__place_of(t), data, qn_shape_get(t), of(t)->storage->dtype);
     const bool good = src != NULL && qn_copy_(t, src) != NULL;
     qn_release(src);
     return good ? QN_OK : qn__status(ctx);

@@ -41,7 +41,7 @@ qn_status qn__memory_get(qn_context *ctx, int place, uint64_t bytes, qn_memory *
     m = qn__slab_get(ctx, &ctx->memories);
     if (m == NULL) return QN_FAIL_NOMEM(err, sizeof *m);
     *m = (qn_memory){.place = place, .class_ = class};
-    const qn_status status = ctx->backend->type->buffer_create(ctx->backend, size, &m->buffer, err);
+    const qn_status status = ctx->backends[place]->type->buffer_create(ctx->backends[place], size, &m->buffer, err);
     if (status != QN_OK) {
         qn__slab_put(&ctx->memories, m);
         return status;

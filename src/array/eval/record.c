@@ -35,17 +35,56 @@ static qn_node *failed(qn_context *ctx)
     return NULL;
 }
 
-qn_node *qn__node_op(qn_context *ctx, qn_op op, const void *attrs, qn_node *const *src, int n_src)
+/* Where an operation on those runs: where they lie. Numbers that the host reaches go along with the others; what an
+ * update writes stays. */
+static int place_for(const qn_context *ctx, qn_op op, qn_node *const *src, int n_src)
+{
+    if (n_src == 0) return ctx->place;
+    for (int i = 0; i < n_src && qn__op_info(op)->kind != QN_KIND_update; i++) {
+        const int place = src[i]->root->hint;
+        if (src[i]->layout.rank > 0 || !qn__place_is_host(ctx, place)) return place;
+    }
+    return src[0]->root->hint;
+}
+
+bool qn__node_taken(const qn_context *ctx, const qn_node *n, qn_error *err)
+{
+    qn_error why = {0};
+    const bool must = ctx->strict || qn__op_info(n->op)->kind == QN_KIND_update;
+    for (int i = 0; i < ctx->n_backends; i++) {
+        qn_backend *be = ctx->backends[(n->hint + i) % ctx->n_backends];
+        if (be->type->accepts(be, n, i == 0 ? &why : NULL)) return true;
+        if (must) break;
+    }
+    const char *text = why.status != QN_OK ? why.text : "no backend takes this";
+    if (ctx->n_backends == 1)
+        (void)QN_FAIL(err, unsupported, "%s", text);
+    else
+        (void)QN_FAIL(err, unsupported, "%s on %s: %s%s", qn_node_op_name(n), qn__place_name(ctx, n->hint), text,
+                      ctx->strict ? "; a strict context computes nowhere else" : "");
+    return false;
+}
+
+static qn_node *node_at(qn_context *ctx, int place, qn_op op, const void *attrs, qn_node *const *src, int n_src)
 {
     qn_graph *g = ctx->graph;
+    qn__graph_scope(g, -1, place);
     qn_node *n = qn__op(g, op, attrs, src, n_src);
     if (g->error.status != QN_OK) return failed(ctx);
-    if (qn__op_info(op)->kind == QN_KIND_view) return n;
-    if (ctx->backend->type->accepts(ctx->backend, n, &g->error)) return n;
-    if (g->error.status == QN_OK)
-        g->error = (qn_error){.status = QN_STATUS_unsupported, .text = "no backend takes this"};
+    if (qn__op_info(op)->kind == QN_KIND_view || qn__node_taken(ctx, n, &g->error)) return n;
     g->n_nodes--; /* it was the last */
     return failed(ctx);
+}
+
+qn_node *qn__node_op(qn_context *ctx, qn_op op, const void *attrs, qn_node *const *src, int n_src)
+{
+    return node_at(ctx, place_for(ctx, op, src, n_src), op, attrs, src, n_src);
+}
+
+qn_node *qn__node_moved(qn_context *ctx, qn_node *n, int place)
+{
+    if (n->root->hint == place) return n;
+    return node_at(ctx, place, QN_OP_copy, &(qn_copy_attrs){(int32_t)n->dtype}, &n, 1);
 }
 
 qn_node *qn__node_view(qn_context *ctx, qn_node *n, const qn_layout *layout)
@@ -76,6 +115,7 @@ bool qn__grow_leaves(qn_context *ctx)
 static qn_node *new_leaf(qn_context *ctx, qn_dtype dtype, const qn_shape *shape, qn_leaf leaf)
 {
     if (!qn__grow_leaves(ctx)) return NULL;
+    qn__graph_scope(ctx->graph, -1, leaf.place);
     leaf.node = qn__param(ctx->graph, "", dtype, shape, NULL, 0, 0);
     if (ctx->graph->error.status != QN_OK) return failed(ctx);
     ctx->leaves[ctx->n_leaves++] = leaf;
@@ -92,7 +132,7 @@ static qn_node *root_of(qn_storage *s)
         return NULL;
     }
     const qn_shape shape = qn_layout_shape(&s->layout);
-    s->leaf = new_leaf(s->ctx, s->dtype, &shape, (qn_leaf){.storage = s});
+    s->leaf = new_leaf(s->ctx, s->dtype, &shape, (qn_leaf){.storage = s, .place = s->place});
     if (s->leaf != NULL) s->refs++;
     return s->leaf;
 }
@@ -173,22 +213,21 @@ bool qn__number_check(qn_context *ctx, const char *name, double value, qn_dtype 
     return false;
 }
 
-qn_node *qn__node_number(qn_context *ctx, double value, qn_dtype dtype)
+qn_node *qn__node_number(qn_context *ctx, int place, double value, qn_dtype dtype)
 {
     if (ctx->n_numbers == QN_MAX_NUMBERS) { /* graphs with more are rare: each takes a storage of its own */
-        qn_storage *s = qn__storage_new_resident(ctx, dtype, &QN_SCALAR);
+        qn_storage *s = qn__storage_new_resident(ctx, place, dtype, &QN_SCALAR);
         if (s == NULL) return NULL;
         uint8_t bytes[QN_NUMBER_BYTES];
         const bool good = qn__number_write(bytes, value, dtype, qn__err(ctx)) &&
-                          ctx->backend->type->upload(s->memory->buffer, 0, bytes,
-                                                     (uint64_t)qn_dtype_get(dtype)->block_bytes, qn__err(ctx)) == QN_OK;
+                          qn__storage_fill(s, bytes, (uint64_t)qn_dtype_get(dtype)->block_bytes);
         qn_node *n = good ? root_of(s) : NULL;
         qn__storage_unref(s);
         return n;
     }
     const uint64_t offset = (uint64_t)ctx->n_numbers * QN_NUMBER_BYTES;
     if (!qn__number_write(ctx->numbers + offset, value, dtype, qn__err(ctx))) return NULL;
-    qn_node *n = new_leaf(ctx, dtype, &QN_SCALAR, (qn_leaf){.offset = offset});
+    qn_node *n = new_leaf(ctx, dtype, &QN_SCALAR, (qn_leaf){.offset = offset, .place = place});
     if (n != NULL) ctx->n_numbers++;
     return n;
 }
@@ -220,7 +259,7 @@ qn_tensor *qn__tensor_of(qn_context *ctx, qn_node *n)
     n = as_value(ctx, n);
     qn_storage *s = n != NULL ? qn__slab_get(ctx, &ctx->storages) : NULL;
     if (s == NULL) return NULL;
-    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = n->dtype, .layout = n->layout};
+    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = n->dtype, .place = n->hint, .layout = n->layout};
     ctx->n_storages++;
     set_value(s, n);
     return qn__tensor_new(ctx, s, &n->layout);
@@ -251,7 +290,7 @@ static bool land(qn_storage *s)
     qn_node *value = s->value;
     const uint64_t bytes = (uint64_t)qn__node_bytes(value);
     qn_memory *m;
-    if (qn__memory_get(ctx, 0, bytes, &m, qn__err(ctx)) != QN_OK) return false;
+    if (qn__memory_get(ctx, s->place, bytes, &m, qn__err(ctx)) != QN_OK) return false;
     s->memory = m;
     s->value = NULL;
     qn_node *leaf = root_of(s), *u = leaf != NULL ? write_over(ctx, s, leaf, value) : NULL;
@@ -272,6 +311,8 @@ bool qn__store(qn_tensor *t, qn_node *y)
     qn_context *ctx = of(t)->ctx;
     qn_storage *s = of(t)->storage;
     if (y == NULL || (s->keeper != NULL && !qn__tape_save(s))) return false;
+    y = qn__node_moved(ctx, y, s->place);
+    if (y == NULL) return false;
     if (qn__is_whole(t) && s->memory == NULL) {
         y = as_value(ctx, y);
         if (y == NULL) return false;
@@ -333,7 +374,7 @@ static void missing(const char *op, qn_tensor *const *t, int n, int which)
     }
 }
 
-qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
+qn_context *qn__one_context(const char *op, qn_tensor *const *t, int n)
 {
     if (t == NULL) return NULL;
     for (int i = 0; i < n; i++) {
@@ -345,11 +386,29 @@ qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
         (void)QN_FAIL(qn__err(of(t[0])->ctx), invalid,
                       "%s: tensor 0 belongs to context %u (%s), tensor %d to context %u (%s); "
                       "qn_to_context copies",
-                      op, of(t[0])->ctx->serial, of(t[0])->ctx->backend->name, i, of(t[i])->ctx->serial,
-                      of(t[i])->ctx->backend->name);
+                      op, of(t[0])->ctx->serial, qn__place_name(of(t[0])->ctx, qn__place_of(t[0])), i,
+                      of(t[i])->ctx->serial, qn__place_name(of(t[i])->ctx, qn__place_of(t[i])));
         return NULL;
     }
     return of(t[0])->ctx;
+}
+
+qn_context *qn__same_context(const char *op, qn_tensor *const *t, int n)
+{
+    qn_context *ctx = qn__one_context(op, t, n);
+    int first = -1;
+    for (int i = 0; ctx != NULL && ctx->n_backends > 1 && i < n; i++) {
+        if (of(t[i])->layout.rank == 0 && qn__place_is_host(ctx, qn__place_of(t[i]))) continue;
+        if (first < 0) first = i;
+        if (qn__place_of(t[i]) == qn__place_of(t[first])) continue;
+        (void)QN_FAIL(qn__err(ctx), invalid,
+                      "%s: tensors of one device expected, but tensor %d lies on %s and tensor %d on %s; qn_to_device "
+                      "moves one",
+                      op, first, qn__place_name(ctx, qn__place_of(t[first])), i,
+                      qn__place_name(ctx, qn__place_of(t[i])));
+        return NULL;
+    }
+    return ctx;
 }
 
 static qn_node *node_for(qn_context *ctx, qn_op op, const void *attrs, qn_tensor *const *src, int n_src)
@@ -425,6 +484,12 @@ static qn_tensor *apply_into(qn_context *ctx, qn_tensor *dst, bool in_place, qn_
     const char *name = qn__op_info(op)->name;
     qn_node *y = node_for(ctx, op, attrs, src, n_src);
     if (y == NULL) return NULL;
+    if (y->root->hint != qn__place_of(dst)) { /* only numbers of the host go with others */
+        (void)QN_FAIL(qn__err(ctx), invalid, "%s%s: the result on %s cannot be stored on %s", name,
+                      in_place ? "_" : "_out", qn__place_name(ctx, y->root->hint),
+                      qn__place_name(ctx, qn__place_of(dst)));
+        return NULL;
+    }
     const qn_shape have = qn_layout_shape(&y->layout), want = qn_layout_shape(&of(dst)->layout);
     if (!qn_shape_equal(&have, &want)) {
         char a[192], b[192];

@@ -2,7 +2,7 @@
 /* src/array/eval/storage.c -- storages: made, listed while their value is pending, ended with their last reference. */
 #include "array/array.h"
 
-qn_storage *qn__storage_new(qn_context *ctx, qn_dtype dtype, const qn_shape *shape)
+qn_storage *qn__storage_new(qn_context *ctx, int place, qn_dtype dtype, const qn_shape *shape)
 {
     if (ctx == NULL) return NULL;
     qn_error *err = qn__err(ctx);
@@ -23,7 +23,7 @@ qn_storage *qn__storage_new(qn_context *ctx, qn_dtype dtype, const qn_shape *sha
     }
     qn_storage *s = qn__slab_get(ctx, &ctx->storages);
     if (s == NULL) return NULL;
-    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = dtype, .layout = layout};
+    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = dtype, .place = place, .layout = layout};
     ctx->n_storages++;
     return s;
 }
@@ -34,13 +34,19 @@ static uint64_t bytes_of(const qn_storage *s)
     return (uint64_t)(qn_layout_numel(&s->layout) / info->block_elems * info->block_bytes);
 }
 
-qn_storage *qn__storage_new_resident(qn_context *ctx, qn_dtype dtype, const qn_shape *shape)
+qn_storage *qn__storage_new_resident(qn_context *ctx, int place, qn_dtype dtype, const qn_shape *shape)
 {
-    qn_storage *s = qn__storage_new(ctx, dtype, shape);
+    qn_storage *s = qn__storage_new(ctx, place, dtype, shape);
     if (s == NULL) return NULL;
-    if (qn__memory_get(ctx, 0, bytes_of(s), &s->memory, qn__err(ctx)) == QN_OK) return s;
+    if (qn__memory_get(ctx, place, bytes_of(s), &s->memory, qn__err(ctx)) == QN_OK) return s;
     qn__storage_unref(s);
     return NULL;
+}
+
+bool qn__storage_fill(qn_storage *s, const void *data, uint64_t bytes)
+{
+    qn_buffer *buffer = s->memory->buffer;
+    return bytes == 0 || buffer->backend->type->upload(buffer, 0, data, bytes, qn__err(s->ctx)) == QN_OK;
 }
 
 void qn__storage_list(qn_storage *s)

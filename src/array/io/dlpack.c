@@ -73,6 +73,30 @@ static void come_back(qn_export *x)
 static void plain_deleter(struct DLManagedTensor *self) { come_back(self->manager_ctx); }
 static void versioned_deleter(struct DLManagedTensorVersioned *self) { come_back(self->manager_ctx); }
 
+static qn_dl_device device_of(const qn_tensor *t)
+{
+    const qn_backend *be = of(t)->ctx->backends[qn__place_of(t)];
+    if (be->type->dl_type == 0) return (qn_dl_device){QN_DL_CPU, 0};
+    return (qn_dl_device){be->type->dl_type, be->type->dl_index(be)};
+}
+
+/* Where element [0,0,..] lies, computed by now and not written any more; on a device as its backend's type names it. */
+static bool find_memory(qn_tensor *t, void **data, uint64_t *from)
+{
+    qn_context *ctx = of(t)->ctx;
+    const qn_backend *be = ctx->backends[qn__place_of(t)];
+    if (be->type->dl_type == 0) return (*data = qn_data(t)) != NULL;
+    qn_storage *s = of(t)->storage;
+    if ((s->leaf != NULL || s->value != NULL) && qn__flush_for(ctx, s, false) != QN_OK) return false;
+    if (qn_eval(t) != QN_OK || qn__backend_sync(s->memory->buffer->backend, qn__err(ctx)) != QN_OK) return false;
+    *data = be->type->dl_memory(s->memory->buffer);
+    *from = (uint64_t)of(t)->layout.offset * (uint64_t)qn_dtype_get(s->dtype)->block_bytes;
+    if (!be->type->dl_is_address) return true;
+    *data = (char *)*data + *from;
+    *from = 0;
+    return true;
+}
+
 static qn_export *export_of(qn_tensor *t, qn_dl_tensor *out)
 {
     if (!LIVE(t)) return NULL;
@@ -86,8 +110,9 @@ static qn_export *export_of(qn_tensor *t, qn_dl_tensor *out)
                                      : "the tensor requires a gradient; detach it first");
         return NULL;
     }
-    void *data = qn_data(t);
-    if (data == NULL) return NULL;
+    void *data;
+    uint64_t from = 0;
+    if (!find_memory(t, &data, &from)) return NULL;
     qn_export *x = qn__calloc(1, sizeof *x);
     if (x == NULL) {
         (void)QN_FAIL_NOMEM(qn__err(ctx), sizeof *x);
@@ -98,7 +123,8 @@ static qn_export *export_of(qn_tensor *t, qn_dl_tensor *out)
     x->storage = qn__storage_ref(of(t)->storage);
     atomic_fetch_add_explicit(&ctx->holders, 1, memory_order_relaxed);
     *out = (qn_dl_tensor){.data = data,
-                          .device = {QN_DL_CPU, 0},
+                          .device = device_of(t),
+                          .byte_offset = from,
                           .ndim = of(t)->layout.rank,
                           .dtype = {types[row].code, types[row].bits, 1},
                           .shape = x->shape,
@@ -147,16 +173,39 @@ static bool find_type(const qn_dl_tensor *d, qn_dtype *out, qn_error *err)
     return false;
 }
 
+static bool find_device(qn_context *ctx, const qn_dl_device *d, qn_wrapped *how)
+{
+    static const struct {
+        int32_t type;
+        const char *name;
+    } kinds[] = {{2, "CUDA"}, {4, "OpenCL"}, {10, "ROCm"}};
+    const char *kind = NULL;
+    if (d->type == QN_DL_CPU || d->type == QN_DL_CUDA_HOST || d->type == QN_DL_ROCM_HOST) return true;
+    for (int i = 0; i < ctx->n_backends; i++) {
+        const qn_backend *be = ctx->backends[i];
+        if (be->type->dl_type != d->type || be->type->dl_index(be) != d->id) continue;
+        how->on_device = true;
+        how->place = i;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].type == d->type) kind = kinds[i].name;
+    }
+    if (kind != NULL)
+        (void)QN_FAIL(qn__err(ctx), unsupported,
+                      "from_dlpack: the memory is that of %s device %d, which this context does not have", kind, d->id);
+    else
+        (void)QN_FAIL(qn__err(ctx), unsupported, "from_dlpack: memory of device type %d has no backend here", d->type);
+    return false;
+}
+
 static qn_tensor *import(qn_context *ctx, const qn_dl_tensor *d, qn_wrapped how)
 {
     qn_error *err = qn__err(ctx);
     qn_dtype dtype;
     qn_layout layout;
     qn_shape shape = {.rank = d->ndim};
-    if (d->device.type != QN_DL_CPU && d->device.type != QN_DL_CUDA_HOST && d->device.type != QN_DL_ROCM_HOST) {
-        (void)QN_FAIL(err, unsupported, "from_dlpack: memory of device type %d is not the host's", d->device.type);
-        return NULL;
-    }
+    if (ctx == NULL || !find_device(ctx, &d->device, &how)) return NULL;
     if (d->ndim < 0 || d->ndim > QN_MAX_RANK || (d->ndim > 0 && d->shape == NULL)) {
         (void)QN_FAIL(err, invalid, "from_dlpack: rank %d%s, 0 to %d expected", d->ndim,
                       d->shape == NULL ? " without a shape" : "", QN_MAX_RANK);
@@ -166,7 +215,9 @@ static qn_tensor *import(qn_context *ctx, const qn_dl_tensor *d, qn_wrapped how)
     if (d->ndim > 0) memcpy(shape.dim, d->shape, (size_t)d->ndim * sizeof shape.dim[0]);
     if (qn_layout_contiguous(&shape, &layout, err) != QN_OK) return NULL;
     if (d->strides != NULL) memcpy(layout.stride, d->strides, (size_t)d->ndim * sizeof layout.stride[0]);
-    how.data = d->data == NULL ? NULL : (void *)((uintptr_t)d->data + d->byte_offset);
+    how.data = d->data;
+    how.from = how.on_device ? d->byte_offset : 0;
+    if (!how.on_device && d->data != NULL) how.data = (void *)((uintptr_t)d->data + d->byte_offset);
     return qn__wrap(ctx, "from_dlpack", &layout, dtype, &how);
 }
 

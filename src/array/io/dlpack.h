@@ -13,11 +13,12 @@ enum { QN_DL_CPU = 1, QN_DL_CUDA_HOST = 3, QN_DL_ROCM_HOST = 11 };
 enum { QN_DL_INT = 0, QN_DL_UINT = 1, QN_DL_FLOAT = 2, QN_DL_BFLOAT = 4, QN_DL_BOOL = 6 }; /* classes of elements */
 #define QN_DL_READ_ONLY UINT64_C(1)                                                        /* of flags */
 
+typedef struct qn_dl_device {
+    int32_t type, id;
+} qn_dl_device;
 typedef struct qn_dl_tensor {
     void *data;
-    struct {
-        int32_t type, id;
-    } device;
+    qn_dl_device device;
     int32_t ndim;
     struct {
         uint8_t code, bits;

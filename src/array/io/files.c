@@ -48,7 +48,7 @@ static qn_tensor *load(qn_context *ctx, const qn_npy_header *h, const void *file
     bool good = buffer->host != NULL || copy != NULL;
     if (!good) (void)QN_FAIL_NOMEM(qn__err(ctx), h->bytes);
     if (good) qn__npy_copy(h, file, copy != NULL ? copy : buffer->host);
-    if (copy != NULL) good = buffer->backend->type->upload(buffer, 0, copy, h->bytes, qn__err(ctx)) == QN_OK;
+    if (copy != NULL) good = qn__storage_fill(of(t)->storage, copy, h->bytes);
     qn__free(copy);
     qn_tensor *transposed = t;
     if (good && h->fortran) {

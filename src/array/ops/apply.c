@@ -85,9 +85,13 @@ qn_tensor *qn__plain(qn_op op, const void *attrs, qn_target target, qn_tensor *c
                               : qn__apply(op, attrs, src, n_src);
 }
 
-qn_tensor *qn__source(qn_context *ctx, qn_op op, const void *attrs)
+qn_tensor *qn__source(qn_context *ctx, int place, qn_op op, const void *attrs)
 {
-    return qn__make_room(ctx) ? qn__tensor_of(ctx, qn__node_op(ctx, op, attrs, NULL, 0)) : NULL;
+    if (!qn__make_room(ctx)) return NULL;
+    const int32_t was = qn__place_swap(ctx, place);
+    qn_tensor *y = qn__tensor_of(ctx, qn__node_op(ctx, op, attrs, NULL, 0));
+    qn__place_swap(ctx, was);
+    return y;
 }
 
 const char *qn__text_of(const qn_tensor *t, char *text)
@@ -106,14 +110,14 @@ int qn__dim_of(const char *name, const qn_tensor *t, int dim)
 
 /* A number stands in the graph as a 0-d param; a tensor over that node lives until the op is recorded. One that a
  * gradient will need outlives the graph and has memory. */
-static qn_tensor *number_tensor(qn_context *ctx, double value, qn_dtype dtype, bool kept)
+static qn_tensor *number_tensor(qn_context *ctx, int place, double value, qn_dtype dtype, bool kept)
 {
-    if (kept) return qn__scalar(ctx, value, dtype);
+    if (kept) return qn__scalar(ctx, place, value, dtype);
     qn_storage *s = qn__slab_get(ctx, &ctx->storages);
     if (s == NULL) return NULL;
-    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = dtype};
+    *s = (qn_storage){.ctx = ctx, .refs = 1, .dtype = dtype, .place = place};
     ctx->n_storages++;
-    s->leaf = qn__node_number(ctx, value, dtype);
+    s->leaf = qn__node_number(ctx, place, value, dtype);
     if (s->leaf != NULL) return qn__tensor_new(ctx, s, &s->layout);
     qn__storage_unref(s);
     return NULL;
@@ -130,7 +134,8 @@ qn_tensor *qn__compute_number(qn_op op, qn_types types, const void *attrs, qn_ta
     if (!number_allowed(op, types, a, b, dtype)) return NULL;
     attrs = attrs_of(types, dtype, attrs);
     const bool kept = qn__tape_keeps(ctx, op, &a, 1, 1);
-    qn_tensor *x = qn__cast(a, dtype), *n = x != NULL ? number_tensor(ctx, b, dtype, kept) : NULL, *y = NULL;
+    qn_tensor *x = qn__cast(a, dtype), *n = x != NULL ? number_tensor(ctx, qn__place_of(a), b, dtype, kept) : NULL,
+              *y = NULL;
     qn_tensor *src[2] = {x, n};
     if (n != NULL)
         y = target.out != NULL ? qn__apply_into(target.out, target.in_place, op, attrs, src, 2)

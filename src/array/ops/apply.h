@@ -33,10 +33,15 @@ qn_tensor *qn__compute(qn_op op, qn_types types, const void *attrs, qn_target ta
 qn_tensor *qn__compute_number(qn_op op, qn_types types, const void *attrs, qn_target target, qn_tensor *a, double b);
 /* Conversion as an operation: with a gradient. t itself when that is its dtype. */
 qn_tensor *qn__cast(qn_tensor *t, qn_dtype dtype);
+/* The same tensor under another handle, gradient and all. */
+qn_tensor *qn__again(qn_tensor *t);
+/* The values of `from` into a storage of as many elements that has memory, whose context may be another one; by the
+ * host where neither memory is the host's. */
+bool qn__carry(qn_storage *to, qn_tensor *from);
 /* Sources as they are, each of the dtype that the op wants there. */
 qn_tensor *qn__plain(qn_op op, const void *attrs, qn_target target, qn_tensor *const *src, int n_src);
-/* An op without sources. */
-qn_tensor *qn__source(qn_context *ctx, qn_op op, const void *attrs);
+/* An op without sources, on that device. */
+qn_tensor *qn__source(qn_context *ctx, int place, qn_op op, const void *attrs);
 /* dim of t from 0 on, where a scalar has an imaginary dimension 0; -1 and an error when there is none. */
 int qn__dim_of(const char *name, const qn_tensor *t, int dim);
 /* The shape in words; the text lives as long as the block. */

@@ -202,7 +202,9 @@ static qn_tensor *masked(const call *c, qn_tensor *s)
     qn_tensor *seen = c->mask;
     if (seen != NULL && of(seen)->storage->dtype != QN_DTYPE_BOOL) return qn_add(s, seen);
     if (c->attrs.causal) {
+        const int32_t was = qn__place_swap(c->ctx, qn__place_of(s));
         seen = qn_tril(qn_ones(c->ctx, qn_shape_of(c->n, c->m), QN_DTYPE_BOOL), 0);
+        qn__place_swap(c->ctx, was);
         if (c->attrs.window > 0) seen = qn_triu(seen, 1 - c->attrs.window);
         if (seen == NULL) return NULL;
     }

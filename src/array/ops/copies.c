@@ -11,7 +11,7 @@ qn_tensor *qn_clone(qn_tensor *t)
 }
 
 /* The same tensor under another handle, gradient and all. */
-static qn_tensor *again(qn_tensor *t)
+qn_tensor *qn__again(qn_tensor *t)
 {
     qn_tensor *v = qn__tape_fresh(t) ? qn__tensor_alias(t, &of(t)->layout) : NULL;
     if (v == NULL || of(t)->grad_fn == NULL) return v;
@@ -21,19 +21,18 @@ static qn_tensor *again(qn_tensor *t)
 
 qn_tensor *qn_contiguous(qn_tensor *t)
 {
-    return !LIVE(t) ? NULL : qn_layout_is_contiguous(&of(t)->layout) ? again(t) : qn_clone(t);
+    return !LIVE(t) ? NULL : qn_layout_is_contiguous(&of(t)->layout) ? qn__again(t) : qn_clone(t);
 }
 qn_tensor *qn_to(qn_tensor *t, qn_dtype dtype)
 {
     if (!LIVE(t)) return NULL;
-    if (of(t)->storage->dtype == dtype) return again(t);
+    if (of(t)->storage->dtype == dtype) return qn__again(t);
     return qn__make_room(of(t)->ctx) ? qn__cast(t, dtype) : NULL;
 }
 
-/* From memory to memory, by the host where both are elsewhere. */
-static bool carry(qn_tensor *to, qn_tensor *from)
+bool qn__carry(qn_storage *to, qn_tensor *from)
 {
-    qn_buffer *buffer = of(to)->storage->memory->buffer;
+    qn_buffer *buffer = to->memory->buffer;
     const int64_t bytes = qn__tensor_bytes(from);
     if (buffer->host != NULL || bytes == 0) return qn_to_host(from, buffer->host, (size_t)bytes) == QN_OK;
     void *copy = qn__alloc((size_t)bytes);
@@ -48,7 +47,7 @@ static bool carry(qn_tensor *to, qn_tensor *from)
 qn_tensor *qn_to_context(qn_tensor *t, qn_context *ctx)
 {
     if (!LIVE(t) || ctx == NULL) return NULL;
-    if (of(t)->ctx == ctx) return again(t);
+    if (of(t)->ctx == ctx) return qn__again(t);
     if (of(t)->grad_fn != NULL) {
         (void)QN_FAIL(qn__err(of(t)->ctx), unsupported,
                       "to_context: the tensor requires a gradient, which cannot cross contexts; detach it first");
@@ -56,15 +55,20 @@ qn_tensor *qn_to_context(qn_tensor *t, qn_context *ctx)
     }
     qn_tensor *copy = qn_empty(ctx, qn_shape_get(t), of(t)->storage->dtype);
     if (copy == NULL) *qn__err(of(t)->ctx) = *ctx->latest; /* who asked looks there */
-    if (copy == NULL || carry(copy, t)) return copy;
+    if (copy == NULL || qn__carry(of(copy)->storage, t)) return copy;
     qn_release(copy);
     return NULL;
 }
 
 qn_tensor *qn_copy_(qn_tensor *t, qn_tensor *src)
 {
-    qn_context *ctx = qn__same_context("copy_", (qn_tensor *[]){t, src}, 2);
+    qn_context *ctx = qn__one_context("copy_", (qn_tensor *[]){t, src}, 2);
     if (ctx == NULL || !qn__make_room(ctx)) return NULL;
+    if (qn__place_of(src) != qn__place_of(t)) { /* as PyTorch: copy_ alone crosses by itself */
+        qn_tensor *here = qn__to_place(src, qn__place_of(t)), *done = here != NULL ? qn_copy_(t, here) : NULL;
+        qn_release(here);
+        return done;
+    }
     const qn_shape shape = qn_layout_shape(&of(t)->layout), have = qn_layout_shape(&of(src)->layout);
     qn_tensor *wide = qn_shape_equal(&shape, &have) ? src : qn_expand(src, shape);
     if (wide == NULL) {
@@ -87,7 +91,8 @@ qn_tensor *qn_fill_(qn_tensor *t, double value)
         return NULL;
     }
     if (!qn__number_check(of(t)->ctx, "fill_", value, of(t)->storage->dtype)) return NULL;
-    qn_tensor *number = qn_full(of(t)->ctx, QN_SCALAR, value, of(t)->storage->dtype), *done = qn_copy_(t, number);
+    qn_tensor *number = qn__scalar(of(t)->ctx, qn__place_of(t), value, of(t)->storage->dtype),
+              *done = qn_copy_(t, number);
     qn_release(number);
     return done;
 }
@@ -96,7 +101,7 @@ qn_tensor *qn_zero_(qn_tensor *t) { return qn_fill_(t, 0.0); }
 
 qn_tensor *qn_become(qn_tensor *t, qn_tensor *from)
 {
-    if (qn__same_context("become", (qn_tensor *[]){t, from}, 2) == NULL) return NULL;
+    if (qn__one_context("become", (qn_tensor *[]){t, from}, 2) == NULL) return NULL;
     if (t == from) return t;
     qn_storage *const old = of(t)->storage;
     if (of(t)->grad_fn != NULL) qn__auto_unref(of(t)->grad_fn);

@@ -58,8 +58,10 @@ static bool check(qn_tensor *table, qn_tensor *indices, const qn_embedding_bag_o
 static qn_tensor *even_offsets(const qn_tensor *indices)
 {
     const int64_t bags = of(indices)->layout.dim[0], n = of(indices)->layout.dim[1];
-    qn_tensor *numbers = qn_arange(of(indices)->ctx, 0, (double)bags, 1, QN_DTYPE_I64),
-              *at = qn_mul_number(numbers, (double)n);
+    const int32_t was = qn__place_swap(of(indices)->ctx, qn__place_of(indices));
+    qn_tensor *numbers = qn_arange(of(indices)->ctx, 0, (double)bags, 1, QN_DTYPE_I64);
+    qn__place_swap(of(indices)->ctx, was);
+    qn_tensor *at = qn_mul_number(numbers, (double)n);
     qn_release(numbers);
     return at;
 }

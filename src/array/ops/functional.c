@@ -93,7 +93,11 @@ static qn_tensor *layer_norm(qn_tensor *x, int n_dims, qn_tensor *weight, qn_ten
     const qn_shape shape = qn_layout_shape(&of(x)->layout), rows = folded(x, n_dims),
                    row = qn_shape_of(rows.dim[rows.rank - 1]);
     const int n = bias != NULL ? 3 : weight != NULL ? 2 : 1;
-    if (bias != NULL && weight == NULL) weight = qn_ones(of(x)->ctx, row, dtype); /* a bias comes after a weight */
+    if (bias != NULL && weight == NULL) { /* a bias comes after a weight */
+        const int32_t was = qn__place_swap(of(x)->ctx, qn__place_of(x));
+        weight = qn_ones(of(x)->ctx, row, dtype);
+        qn__place_swap(of(x)->ctx, was);
+    }
     qn_tensor *src[] = {x, weight, bias};
     for (int i = 0; i < n && n_dims > 1; i++) src[i] = qn_reshape(src[i], i == 0 ? rows : row);
     qn_tensor *y =
@@ -194,10 +198,10 @@ static qn_rope_attrs rope_attrs(const qn_rope_options *o, int64_t d)
 }
 
 /* 0, 1, .. n - 1 as a node, so that equal ones of a graph become one. */
-static qn_tensor *counting(qn_context *ctx, int64_t n)
+static qn_tensor *counting(const qn_tensor *x, int64_t n)
 {
     const qn_arange_attrs attrs = {.dtype = QN_DTYPE_I32, .n = n, .step = 1, .whole_step = 1};
-    return qn__source(ctx, QN_OP_arange, &attrs);
+    return qn__source(of(x)->ctx, qn__place_of(x), QN_OP_arange, &attrs);
 }
 
 /* Are positions' dimensions (but the last, of `numbers` each, where they are more than one) the last of x's but heads
@@ -224,7 +228,7 @@ static qn_tensor *rope(qn_tensor *x, qn_tensor *positions, qn_tensor *factors, c
     const qn_dtype dtype = qn__fused_dtype(x);
     const int rank = of(x)->layout.rank;
     qn_rope_table_attrs of_table = {.rope = *attrs, .dtype = (int32_t)dtype};
-    if (positions == NULL) positions = counting(of(x)->ctx, of(x)->layout.dim[heads_first ? rank - 2 : rank - 3]);
+    if (positions == NULL) positions = counting(x, of(x)->layout.dim[heads_first ? rank - 2 : rank - 3]);
     if (positions == NULL || !positions_fit(x, positions, heads_first ? rank - 3 : rank - 2, qn__rope_numbers(attrs)))
         return NULL;
     qn_tensor *table = qn__fused(QN_OP_rope_table, &of_table, (qn_tensor *[]){positions, factors},

@@ -6,15 +6,17 @@
 
 /* ---- joining: memory of undefined values, then each source written into its part ---- */
 
-static qn_tensor *undefined(qn_context *ctx, qn_dtype dtype, const qn_shape *shape)
+/* On the device of those. */
+static qn_tensor *undefined(qn_tensor *const *t, int n, qn_dtype dtype, const qn_shape *shape)
 {
+    qn_context *ctx = of(t[0])->ctx;
     qn_empty_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.rank = shape->rank;
     attrs.dtype = (int32_t)dtype;
     attrs.serial = ctx->graph->n_nodes; /* no two are equal */
     memcpy(attrs.dim, shape->dim, (size_t)shape->rank * sizeof attrs.dim[0]);
-    return qn__source(ctx, QN_OP_empty, &attrs);
+    return qn__source(ctx, qn__place_among(t, n), QN_OP_empty, &attrs);
 }
 
 /* y with x in the place `part`; y ends. */
@@ -90,7 +92,7 @@ qn_tensor *qn_cat(qn_tensor *const *t, int n, int dim)
     if (ctx == NULL || !qn__make_room(ctx) || !common_type("cat", t, n, &dtype) ||
         !cat_shape(ctx, t, n, dim, &d, &shape))
         return NULL;
-    qn_tensor *y = undefined(ctx, dtype, &shape);
+    qn_tensor *y = undefined(t, n, dtype, &shape);
     int64_t at = 0;
     for (int i = 0; i < n && y != NULL; i++) {
         if (qn_numel(t[i]) == 0) continue;
@@ -124,7 +126,7 @@ qn_tensor *qn_stack(qn_tensor *const *t, int n, int dim)
     const int d = dim < 0 ? dim + wide.rank : dim;
     qn_shape shape = qn_layout_shape(&wide);
     shape.dim[d] = n;
-    qn_tensor *y = undefined(ctx, dtype, &shape);
+    qn_tensor *y = undefined(t, n, dtype, &shape);
     for (int i = 0; i < n && y != NULL && qn_numel(t[0]) > 0; i++) {
         qn_layout part;
         if (qn_layout_select(&of(y)->layout, d, i, &part, qn__err(ctx)) == QN_OK) {
@@ -221,7 +223,8 @@ static qn_tensor *pad_like(qn_tensor *t, const qn_pad_attrs *pads, qn_pad_mode m
                                           .before = pads->before[i],
                                           .after = pads->after[i],
                                           .mode = (int32_t)mode};
-        qn_tensor *at = qn__source(of(t)->ctx, QN_OP_pad_index, &attrs), *z = qn_index_select(y, i, at);
+        qn_tensor *at = qn__source(of(t)->ctx, qn__place_of(t), QN_OP_pad_index, &attrs),
+                  *z = qn_index_select(y, i, at);
         qn_release(at);
         qn_release(y);
         y = z;

@@ -67,7 +67,7 @@ qn_tensor *qn_lerp(qn_tensor *a, qn_tensor *b, qn_tensor *weight)
 qn_tensor *qn_lerp_number(qn_tensor *a, qn_tensor *b, double weight)
 {
     if (!LIVE(a) || !LIVE(b)) return NULL;
-    qn_tensor *w = qn__scalar(of(a)->ctx, weight, of(a)->storage->dtype), *y = qn_lerp(a, b, w);
+    qn_tensor *w = qn__scalar(of(a)->ctx, qn__place_of(a), weight, of(a)->storage->dtype), *y = qn_lerp(a, b, w);
     qn_release(w);
     return y;
 }

@@ -101,7 +101,7 @@ static bool fill(qn_storage *s, qn_tensor *t, qn_tensor *importance)
         qn_error *err = qn__err(ctx);
         good = pack(&j, err) == QN_OK || (qn__prefix(err, err->status, "quantize"), false);
     }
-    if (good && packed != NULL) good = buffer->backend->type->upload(buffer, 0, packed, bytes, qn__err(ctx)) == QN_OK;
+    if (good && packed != NULL) good = qn__storage_fill(s, packed, bytes);
     for (int i = 0; i < 2; i++) {
         qn__free(copy[i]);
         qn_release(held[i]);
@@ -117,7 +117,7 @@ qn_tensor *qn_quantize(qn_tensor *t, qn_dtype dtype, qn_tensor *importance)
     if (!may_quantize(t, dtype, importance)) return NULL;
     const qn_shape shape = qn_shape_get(t);
     const bool graded = qn_set_grad_enabled(of(t)->ctx, false); /* the search has no gradient */
-    qn_storage *s = qn__storage_new_resident(of(t)->ctx, dtype, &shape);
+    qn_storage *s = qn__storage_new_resident(of(t)->ctx, qn__place_of(t), dtype, &shape);
     if (s != NULL && !fill(s, t, importance)) {
         qn__storage_unref(s);
         s = NULL;

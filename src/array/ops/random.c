@@ -15,10 +15,9 @@ void qn_manual_seed(qn_context *ctx, uint64_t seed)
     ctx->drawn = 0;
 }
 
-static qn_tensor *draw(qn_context *ctx, const char *name, qn_random_kind kind, qn_dtype dtype, const qn_shape *shape,
-                       double a, double b)
+static qn_tensor *draw_at(qn_context *ctx, int place, const char *name, qn_random_kind kind, qn_dtype dtype,
+                          const qn_shape *shape, double a, double b)
 {
-    if (ctx == NULL) return NULL;
     qn_random_attrs attrs;
     const int64_t n = qn_shape_numel(shape);
     if (n < 0) {
@@ -34,7 +33,7 @@ static qn_tensor *draw(qn_context *ctx, const char *name, qn_random_kind kind, q
     attrs.kind = (int32_t)kind;
     memcpy(attrs.dim, shape->dim, (size_t)shape->rank * sizeof attrs.dim[0]);
     const uint64_t key[] = {ctx->seed, ctx->drawn};
-    qn_tensor *state = qn_from_data(ctx, key, qn_shape_of(2), QN_DTYPE_I64),
+    qn_tensor *state = qn__from_data_at(ctx, place, key, qn_shape_of(2), QN_DTYPE_I64),
               *y = qn__plain(QN_OP_random, &attrs, (qn_target){0}, &state, 1);
     qn_release(state);
     if (y != NULL)
@@ -42,6 +41,18 @@ static qn_tensor *draw(qn_context *ctx, const char *name, qn_random_kind kind, q
     else
         (void)qn__prefix(ctx->latest, ctx->latest->status, "%s", name);
     return y;
+}
+
+/* Where what is made lies, and like x. */
+static qn_tensor *draw(qn_context *ctx, const char *name, qn_random_kind kind, qn_dtype dtype, const qn_shape *shape,
+                       double a, double b)
+{
+    return ctx != NULL ? draw_at(ctx, ctx->place, name, kind, dtype, shape, a, b) : NULL;
+}
+static qn_tensor *draw_like(const qn_tensor *x, const char *name, qn_random_kind kind, double a, double b)
+{
+    const qn_shape shape = qn_layout_shape(&of(x)->layout);
+    return draw_at(of(x)->ctx, qn__place_of(x), name, kind, of(x)->storage->dtype, &shape, a, b);
 }
 
 qn_tensor *qn_uniform(qn_context *ctx, qn_shape shape, double from, double to, qn_dtype dtype)
@@ -92,7 +103,6 @@ qn_tensor *qn_randperm(qn_context *ctx, int64_t n)
 qn_tensor *qn_bernoulli(qn_tensor *probability)
 {
     if (!LIVE(probability)) return NULL;
-    const qn_shape shape = qn_layout_shape(&of(probability)->layout);
     const qn_dtype dtype = of(probability)->storage->dtype;
     if (!qn__is_real(dtype)) {
         (void)QN_FAIL(qn__err(of(probability)->ctx), invalid, "bernoulli: probabilities are %s, a real type expected",
@@ -101,7 +111,7 @@ qn_tensor *qn_bernoulli(qn_tensor *probability)
     }
     const qn_range_attrs range = {.min = 0, .max = 1, .strict = QN_STRICT_bernoulli};
     qn_tensor *given = qn_detach(probability), *p = qn__plain(QN_OP_expect_range, &range, (qn_target){0}, &given, 1),
-              *u = draw(of(probability)->ctx, "bernoulli", QN_RANDOM_uniform, dtype, &shape, 0, 1), *hit = qn_lt(u, p);
+              *u = draw_like(probability, "bernoulli", QN_RANDOM_uniform, 0, 1), *hit = qn_lt(u, p);
     qn_tensor *y = hit != NULL ? qn_to(hit, dtype) : NULL;
     qn_release(given);
     qn_release(p);
@@ -120,9 +130,7 @@ qn_tensor *qn_dropout(qn_tensor *x, double p, bool training)
         return NULL;
     }
     if (!training || p == 0) return qn_to(x, of(x)->storage->dtype);
-    const qn_shape shape = qn_layout_shape(&of(x)->layout);
-    qn_tensor *mask = draw(of(x)->ctx, "dropout", QN_RANDOM_bernoulli, of(x)->storage->dtype, &shape, 1 - p,
-                           p < 1 ? 1 / (1 - p) : 0),
+    qn_tensor *mask = draw_like(x, "dropout", QN_RANDOM_bernoulli, 1 - p, p < 1 ? 1 / (1 - p) : 0),
               *y = qn_mul(x, mask);
     qn_release(mask);
     return y;

@@ -161,7 +161,7 @@ static void refused(void **state)
         __VA_ARGS__; \
         REFUSED(c, qn_from_dlpack(c, &m), words); \
     } while (0)
-    TRY("device type 2", m.dl_tensor.device.type = 2);
+    TRY("CUDA device 0, which this context does not have", m.dl_tensor.device.type = 2);
     TRY("rank 9", m.dl_tensor.ndim = 9);
     TRY("rank -1", m.dl_tensor.ndim = -1);
     TRY("rank 2 without a shape", m.dl_tensor.shape = NULL);

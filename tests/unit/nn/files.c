@@ -306,10 +306,9 @@ static void placed(void **state)
         assert_string_equal(p.asked, "0.weight F32[4,3] 48; 0.bias F32[4] 16; 1.weight F32[2,4] 32; ");
         p = (placing){.answer = "warp", .for_path = "1.weight"};
         NOT_LOADED(a, path[f], (&(qn_load_options){.place = place, .arg = &p}),
-                   "tensor 1.weight: backend \"warp\" is not known");
+                   "tensor 1.weight: place: this context has no device \"warp\"; it has cpu");
         p.answer = "cpu:nosuchlevel";
-        NOT_LOADED(a, path[f], (&(qn_load_options){.place = place, .arg = &p}),
-                   "is not the one of the module's context");
+        NOT_LOADED(a, path[f], (&(qn_load_options){.place = place, .arg = &p}), "has no device \"cpu:nosuchlevel\"");
         qn_module *l = qn_nn_linear(c, 3, 4, true);
         LOADED(l, path[f], (&(qn_load_options){.name_in_file = renamed, .lenient = true}));
         assert_true(same_values(qn_module_tensor(l, "weight"), qn_module_tensor(a, "0.weight")));

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/unit/array/devices_lost.c -- tensors on two devices of which a call fails: a status that says so, nothing is
+ * left behind, and what lies with the host stays. On the stand-in for libcuda.so.1, which checks every call. */
+#include "devices_rig.h"
+
+#include "standin/standin.h"
+
+enum { ROWS = 3, N = 8 };
+static standin *card;
+static void (*reset)(void);
+static int told; /* calls before everything is given back, which has no status */
+
+static const float *numbers(void)
+{
+    static float x[ROWS * N];
+    for (int i = 0; i < ROWS * N; i++) x[i] = (float)(i % 7) / 4 - 0.5f;
+    return x;
+}
+
+/* a on one device, b of it on the other, and back to the first. y [ROWS, ROWS] */
+static qn_status compute(float *y, qn_error *err)
+{
+    qn_context *c = NULL;
+    qn_status status =
+        qn_context_create(&(qn_context_options){.backend = "cpu,cuda:0,cuda:1", .n_threads = 1}, &c, err);
+    if (status == QN_OK) {
+        qn_tensor *x = f32(c, qn_shape_of(ROWS, N), numbers()), *a = qn_to_device(x, "cuda:0"),
+                  *square = qn_matmul(a, qn_transpose(a, 0, 1)), *other = qn_to_device(square, "cuda:1"),
+                  *b = qn_softmax(qn_mul(other, other), 1), *all = qn_add(square, qn_to_device(b, "cuda:0"));
+        if (!all || qn_to_host(all, y, ROWS * ROWS * sizeof *y) != QN_OK) {
+            *err = *qn_context_error(c);
+            status = err->status;
+        }
+    }
+    told = card->calls;
+    qn_context_destroy(c);
+    return status;
+}
+
+static void kept_the_rules(void)
+{
+    if (card->n_wrong) fail_msg("%d breaches, the first: %s", card->n_wrong, card->wrong);
+    assert_int_equal(card->live, 0);
+    assert_int_equal(card->live_bytes, 0);
+}
+
+static void start(int fail_at, int code)
+{
+    reset();
+    card->devices = 2;
+    card->fail_at = fail_at;
+    card->fail_code = code;
+}
+
+/* Whatever call fails, of either device. */
+static void each_call_fails_once(void **state)
+{
+    (void)state;
+    static const struct {
+        int code;
+        qn_status status;
+    } codes[] = {{719, QN_STATUS_lost}, {2, QN_STATUS_nomem}, {999, QN_STATUS_unsupported}};
+    float want[ROWS * ROWS], y[ROWS * ROWS];
+    qn_error err = {0};
+    if (!card) skip();
+    start(0, 0);
+    if (compute(want, &err) != QN_OK) fail_msg("%s", err.text);
+    kept_the_rules();
+    const int n = card->calls;
+    assert_true(told > 60);
+    for (int i = 1; i <= n; i++)
+        for (int k = 0; k < 3; k++) {
+            err = (qn_error){0};
+            start(i, codes[k].code);
+            const qn_status status = compute(y, &err);
+            /* what can't run as a whole is tried in parts; a device that is gone is gone for those too */
+            const bool in_parts = status == QN_OK && codes[k].status != QN_STATUS_lost;
+#ifndef QN_CHECKED
+            if (status == QN_OK) assert_memory_equal(y, want, sizeof y);
+#endif
+            if (status != codes[k].status && !in_parts && (status != QN_OK || i <= told))
+                fail_msg("call %d of %d, code %d: status %d: %s", i, n, codes[k].code, status, err.text);
+            if (status != QN_OK && (!strstr(err.text, "cuda") || strchr(err.text, '\n'))) fail_msg("%s", err.text);
+            kept_the_rules();
+        }
+}
+
+/* A device that is gone stays gone; the other one and the host go on. */
+static void one_is_gone(void **state)
+{
+    (void)state;
+    if (!card) skip();
+    start(0, 0);
+    qn_context *c = context_over("cpu,cuda:0,cuda:1");
+    qn_tensor *x = f32(c, qn_shape_of(ROWS, N), numbers()), *a = qn_to_device(x, "cuda:0"),
+              *b = qn_to_device(x, "cuda:1");
+    float y[ROWS * N];
+    OK(c, qn_to_host(a, y, sizeof y));
+    OK(c, qn_to_host(b, y, sizeof y));
+    card->fail_at = card->calls + 1;
+    card->fail_code = 719;
+    for (int i = 0; i < 3; i++) {
+        qn_context_clear(c);
+        qn_tensor *twice = qn_add(a, a);
+        assert_int_equal(twice ? qn_to_host(twice, y, sizeof y) : qn_context_error(c)->status, QN_STATUS_lost);
+        qn_release(twice);
+        if (!strstr(qn_context_error(c)->text, "must be opened again")) fail_msg("%s", qn_context_error(c)->text);
+    }
+    qn_context_clear(c);
+    OK(c, qn_to_host(b, y, sizeof y));
+#ifndef QN_CHECKED
+    assert_memory_equal(y, numbers(), sizeof y);
+#endif
+    OK(c, qn_to_host(qn_add(b, b), y, sizeof y));
+    EXPECT_SAME(x, qn_mul_number(qn_mul_number(x, -1), -1));
+    context_end(c);
+    kept_the_rules();
+}
+
+static int open_standin(void **state)
+{
+    (void)state;
+    standin *(*get)(void) = NULL;
+    void *lib =
+        qn__cuda_image(&qn__cuda_kind) ? dlopen(QN_BUILD_DIR "/standin/libcuda.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!lib) return 0;
+    *(void **)(void *)&get = dlsym(lib, "standin_state");
+    *(void **)(void *)&reset = dlsym(lib, "standin_reset");
+    card = get();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails_once), cmocka_unit_test(one_is_gone)};
+    return cmocka_run_group_tests(tests, open_standin, NULL);
+}
