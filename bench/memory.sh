@@ -1,14 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Decoding in less memory than the weights take, with and without --memory auto: tokens/s and bytes read from the disk
-# for each token, in a memory cgroup (version 1 or 2) of so many percent of the file. Needs root; else it says that it
-# skips. One line for each limit; with two models, a dense one and a mixture of experts.
+# for each token, in a memory cgroup (version 1 or 2) of so many percent of the file; and what `quern trace advise` said
+# of each limit before, out of one recording at the first. Needs root; else it says that it skips. One line for each
+# limit; with two models, a dense one and a mixture of experts. PAIRS runs of each take turns, medians are shown; ! is a
+# speed that was predicted wrongly by more than a fifth; without --memory there is a least and a most (kernel_ms,
+# kernel_least_ms), of which the least is shown.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 quern=${QUERN:-${BUILD:-$here/build}/quern}
 work=${WORK:-${TMPDIR:-/tmp}/quern-bench-memory}
-limits=${LIMITS:-100 95 90 75 50 30} tokens=${TOKENS:-16} threads=${THREADS:-$(nproc)}
+limits=${LIMITS:-100 95 90 75 50 30} tokens=${TOKENS:-16} threads=${THREADS:-$(nproc)} pairs=${PAIRS:-1}
 
 skip() {
     echo "memory.sh: skipped: $*" >&2
@@ -30,45 +33,80 @@ dense=$work/dense.gguf experts=$work/experts.gguf
 [ -f "$dense" ] || "$quern" synth "$dense" --preset tinyllama-1.1b --type Q4_K_M
 [ -f "$experts" ] || "$quern" synth "$experts" --arch qwen3moe --layers 16 --embd 1024 --heads 16 --kv-heads 4 --ff 512 \
     --vocab-size 32000 --type Q4_0 --set expert_count=64 --set expert_used_count=6 --set expert_feed_forward_length=512
+models=${MODELS:-$dense $experts}
 
-# MODEL BYTES OPTIONS..: "tokens/s, MB read a token". The second run is the first and as many tokens again: what is
-# read once, when the model is opened, is in both.
-run() {
-    model=$1 bytes=$2
-    shift 2
+# MODEL BYTES TOKENS OPTIONS..: a run in the group, from a cold page cache; its statistics and what it has read.
+in_group() {
+    model=$1 bytes=$2 n=$3
+    shift 3
     echo "$bytes" >"$group/$limit"
     (
         echo $BASHPID >"$group/cgroup.procs"
-        for n in $tokens $((2 * tokens)); do
-            dd if="$model" iflag=nocache count=0 2>/dev/null # out of the page cache
-            # the shell that has waited for it has its bytes
-            bash -c 'err=$1 io=$2; shift 2; "$@" >/dev/null 2>"$err" || { cat "$err" >&2; exit 1; }
-                sed -n "s/^read_bytes: //p" /proc/$$/io >"$io"' _ "$work/err" "$work/io.$n" \
-                "$quern" run "$model" "a b c" -n $n --temp 0 --ignore-eos -c 256 -b 64 -t "$threads" --memory-limit none \
-                --stats "$work/stats.$n" "$@"
-        done
+        dd if="$model" iflag=nocache count=0 2>/dev/null # out of the page cache
+        # the shell that has waited for it has its bytes
+        bash -c 'err=$1 io=$2; shift 2; "$@" >/dev/null 2>"$err" || { cat "$err" >&2; exit 1; }
+            sed -n "s/^read_bytes: //p" /proc/$$/io >"$io"' _ "$work/err" "$work/io.$n" \
+            "$quern" run "$model" "a b c" -n "$n" --temp 0 --ignore-eos -c 256 -b 64 -t "$threads" --memory-limit none \
+            --stats "$work/stats.$n" "$@"
     )
-    python3 - "$work" "$tokens" <<'END'
+}
+
+# FILE MODEL BYTES OPTIONS..: adds "tokens/s, MB read a token". The second run is the first and as many tokens again:
+# what is read once, when the model is opened, is in both.
+run() {
+    to=$1 model=$2 bytes=$3
+    shift 3
+    in_group "$model" "$bytes" "$tokens" "$@"
+    in_group "$model" "$bytes" $((2 * tokens)) "$@"
+    python3 - "$work" "$tokens" >>"$to" <<'END'
 import json, sys
 work, n = sys.argv[1], int(sys.argv[2])
 a, b = (json.load(open(f"{work}/stats.{k}")) for k in (n, 2 * n))
 io = [int(open(f"{work}/io.{k}").read()) for k in (n, 2 * n)]
 seconds = b["decode_seconds"] - a["decode_seconds"]
 steps = b["decode_tokens"] - a["decode_tokens"]
-print(f"{steps / seconds:8.2f} {(io[1] - io[0]) / steps / 1e6:8.1f}", end="")
+print(steps / seconds, (io[1] - io[0]) / steps / 1e6)
+END
+}
+
+# What was measured beside what was predicted, for a limit.
+show() {
+    python3 - "$work" <<'END'
+import json, statistics, sys
+work = sys.argv[1]
+told = json.load(open(f"{work}/advice.json")).get("memory")
+def column(name, ms, read_of, least=None):
+    rows = [list(map(float, line.split())) for line in open(f"{work}/{name}")]
+    speed, read = (statistics.median(r[i] for r in rows) for i in (0, 1))
+    expected = 1e3 / told[ms] if told else float("nan")
+    most = 1e3 / told[least] if told and least else expected
+    wrong = "!" if told and not expected - 0.2 * speed <= speed <= most + 0.2 * speed else " "
+    print(f" {speed:8.2f} {expected:8.2f}{wrong} {read:8.1f} {read_of() / 1e6 if told else float('nan'):8.1f} ", end="")
+    return speed
+alone = column("alone", "kernel_ms", lambda: told["kernel_bytes"], "kernel_least_ms")
+kept = column("kept", "ms", lambda: told["ahead_bytes"] + max(told["expert_bytes"], 0))
+print(f" {kept / alone:6.2f}")
 END
 }
 
 disk=$(df --output=source "$work" | tail -1)
 ahead=$(cat "/sys/block/$(basename "$disk")/queue/read_ahead_kb" 2>/dev/null || echo unknown)
-echo "disk $disk, read-ahead $ahead KiB, $(uname -r), $threads threads, $tokens tokens"
-printf '%-8s %8s %8s %8s %8s %8s\n' model limit t/s MB/token t/s MB/token
-for model in "$dense" "$experts"; do
+echo "disk $disk, read-ahead $ahead KiB, $(uname -r), $threads threads, $tokens tokens, $pairs pairs"
+echo "                without                               with --memory auto                       with /"
+echo "model    limit       t/s     said  MB/token     said       t/s     said  MB/token     said  without"
+for model in $models; do
     size=$(stat -Lc %s "$model")
+    rm -f "$work/trace.qtr"
+    in_group "$model" $((size / 100 * ${limits%% *})) $((2 * tokens)) --trace "$work/trace.qtr"
     for percent in $limits; do
-        printf '%-8s %7s%%' "$(basename "$model" .gguf)" "$percent"
-        run "$model" $((size / 100 * percent))
-        run "$model" $((size / 100 * percent)) --memory auto
-        echo
+        bytes=$((size / 100 * percent))
+        rm -f "$work/alone" "$work/kept"
+        for ((pair = 0; pair < pairs; pair++)); do
+            run "$work/alone" "$model" "$bytes"
+            run "$work/kept" "$model" "$bytes" --memory auto
+        done
+        "$quern" trace advise "$work/trace.qtr" --json --memory "$bytes" --disk measure >"$work/advice.json"
+        printf '%-8s %4s%%' "$(basename "$model" .gguf)" "$percent"
+        show
     done
 done

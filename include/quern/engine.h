@@ -59,7 +59,9 @@ typedef struct qn_engine_options {
      * fits stays in memory, the rest is read ahead of its use by a thread of the engine's own and dropped behind it, so
      * that the kernel need not choose what goes. Logits are the same to the bit, and nothing is different while all
      * fits. Only for weights that are used where the file is mapped, on the CPU; policies that read all of the file
-     * need room for all of it. Each engine of a process that has this counts what the others have taken. */
+     * need room for all of it. Engines of a process share it: each gets as much as the others for its weights, and what
+     * they need less than that; it is divided anew when one is opened or closed. The weights of engines without this
+     * count as taken. */
     uint64_t memory;
     qn_progress_fn progress; /* bytes while a policy reads the file; false cancels */
     void *progress_ctx;
@@ -121,7 +123,7 @@ typedef struct qn_engine_info {
     double load_gb_s;    /* at which speed; 1 GB = 1e9 bytes; 0 when nothing was */
     int n_threads, n_backends;
     int32_t gpu_layers; /* layers that lie on devices, by gpu_layers of the options */
-    char cpu_level[16]; /* of backend 0 */
+    char cpu_level[16]; /* of the first backend that is the processor; "" where none is */
     bool encoder;       /* it has no logits: its sessions compute embeddings */
     bool both_ways;     /* tokens see what comes after them too: a text is computed at once */
     qn_pooling pooling; /* by default; never unset */
@@ -143,6 +145,9 @@ typedef struct qn_engine_memory {
     double wait_seconds;
     uint64_t expert_hits, expert_misses; /* chosen ones, by matrix, that were there or not */
 } qn_engine_memory;
+/* What the process needs, beside sessions and weights that are copied, to run this model with qn_engine_options.memory:
+ * whatever is less is not enough. */
+QN_API uint64_t qn_engine_least_memory(const qn_engine *engine);
 QN_API void qn_engine_get_memory(const qn_engine *engine, qn_engine_memory *out);
 
 /* The architectures this build knows, NULL-terminated. */

@@ -23,9 +23,10 @@ void qn__map_read_ahead(const qn_map *map, size_t offset, size_t size);
 void qn__map_fetch(const qn_map *map, size_t offset, size_t size);
 /* Gives the whole pages of the range back, unless others use them; they are read again when they are touched. */
 void qn__map_drop(const qn_map *map, size_t offset, size_t size);
-/* How the range is used. whole: all of it, so that the kernel reads and maps 2 MiB at once where it can; rows: some
- * bytes here and there, so that it reads no more than a page. */
-typedef enum qn_map_use { QN_MAP_whole, QN_MAP_rows } qn_map_use;
+/* How the range is used. whole: all of it, so that the kernel reads and maps 2 MiB at once where it can, and the next
+ * with them; alone: likewise, but nothing of what follows; rows: some pages here and there, so that it reads no others.
+ */
+typedef enum qn_map_use { QN_MAP_whole, QN_MAP_alone, QN_MAP_rows } qn_map_use;
 void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_use use);
 /* Reads every page of the range once (populate) and calls `progress` (may be NULL) about every 64 MiB; false from it
  * stops. */

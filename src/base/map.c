@@ -11,9 +11,11 @@
 #include "base/trace.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define POPULATE_STEP ((size_t)64 << 20)
@@ -139,13 +141,25 @@ void qn__map_drop(const qn_map *map, size_t offset, size_t size)
     (void)posix_fadvise(map->fd, (off_t)offset, (off_t)(end - offset), POSIX_FADV_DONTNEED);
 }
 
+/* Since Linux 5.18 a huge page that is missing is read by itself where nothing shall be read ahead; before, one small
+ * page at a time was. */
+static bool reads_huge_alone(void)
+{
+    struct utsname u;
+    unsigned a = 0, b = 0;
+    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &a, &b) == 2 && (a > 5 || (a == 5 && b >= 18));
+}
+
 void qn__map_advise(const qn_map *map, size_t offset, size_t size, qn_map_use use)
 {
     if (!clip(map, &offset, &size)) return;
 #ifdef MADV_HUGEPAGE
-    if (use == QN_MAP_whole) madvise(at(map, offset), size, MADV_HUGEPAGE);
+    const bool huge = use != QN_MAP_rows && madvise(at(map, offset), size, MADV_HUGEPAGE) == 0;
+#else
+    const bool huge = false;
 #endif
-    if (use == QN_MAP_rows) madvise(at(map, offset), size, MADV_RANDOM);
+    if (use == QN_MAP_rows || (use == QN_MAP_alone && huge && reads_huge_alone()))
+        madvise(at(map, offset), size, MADV_RANDOM);
 }
 
 qn_status qn__map_populate(const qn_map *map, size_t offset, size_t size,

@@ -31,9 +31,11 @@ typedef struct advising {
     trace_losses losses;
     decoding d;
     qn_trace_curves curves;
-    double disk; /* bytes in a ns; 0: not known */
-    const char *disk_from;
-    double memory, others, seen; /* bytes for weights (0: nobody said), of activations and cache, most seen in memory */
+    trace_disk disk;
+    bool all_cores;      /* have a thread that computes */
+    uint64_t asked;      /* bytes of memory for the process; 0: nobody said */
+    double seen;         /* most that was seen of the files in memory */
+    trace_memory memory; /* what a token takes with so much */
     const char *cache_type;
     advice list[MOST];
     int n;
@@ -124,9 +126,9 @@ static void sum_steps(advising *a)
         d->read += (double)s->read_bytes;
         n_read++;
     }
-    if (a->disk == 0 && disk_bytes >= 1 << 20 && disk_ns > 0) {
-        a->disk = disk_bytes / disk_ns;
-        a->disk_from = "bytes read in steps, by the time that their slowest thread spent in page faults";
+    if (a->disk.fault == 0 && disk_bytes >= 1 << 20 && disk_ns > 0) {
+        a->disk.ahead = a->disk.fault = a->disk.scattered = disk_bytes / disk_ns;
+        a->disk.from = "bytes read in steps, by the time that their slowest thread spent in page faults";
     }
     const double n = d->n > 0 ? (double)d->n : 1, members = a->s.n_members > 0 ? a->s.n_members : 1;
     d->read = n_read > 0 ? d->read / (double)n_read : -1;
@@ -138,22 +140,20 @@ static void sum_steps(advising *a)
     d->compute_ns = info->sampled ? d->ns - d->paging_ns : d->read == 0 ? d->ns : -1;
 }
 
-/* Activations and the cache, by the plan that has most; what was seen of the files in memory at once. */
+/* Of the cache its type; what was seen of the files in memory at once. */
 static void sum_memory(advising *a)
 {
     const qn_trace_info *info = &a->s.info;
     for (int i = 0; i < info->n_plans; i++) {
         const qn_trace_plan *p = info->plans[i];
-        double bytes = 0;
-        for (int32_t k = 0; k < p->n_places; k++) bytes += (double)p->place_bytes[k];
         for (int32_t k = 0; k < p->n_nodes; k++) {
             const qn_trace_node *n = &p->nodes[k];
             if (n->space != QN_TRACE_RESIDENT || n->root != n->id) continue;
-            bytes += (double)n->bytes;
             if ((n->flags & 2) && strncmp(n->name, "cache_k", 7) == 0) a->cache_type = n->dtype;
         }
-        if (bytes > a->others) a->others = bytes;
     }
+    const char *note = qn_trace_find_note(a->t, "cores");
+    a->all_cores = note && a->s.n_members >= atoi(note);
     const qn_trace_extent *x;
     int64_t n;
     qn_error err;
@@ -168,24 +168,19 @@ static double read_at(const advising *a, qn_trace_policy policy, double memory)
     return a->curves.n_tokens > 0 ? qn_trace_curve_at(&a->curves, policy, memory) / (double)a->curves.n_tokens : 0;
 }
 
-/* The kernel's page cache drops what was not used for the longest time, and threads wait for what is not there. */
-static double alone_ns(const advising *a, double memory)
+static qn_status cost_at(const advising *a, double memory, trace_memory *out)
 {
-    return a->d.compute_ns + read_at(a, QN_TRACE_POLICY_lru, memory) / a->disk;
+    return trace_memory_cost(a->t, &a->disk, memory < 9e18 ? (uint64_t)memory : UINT64_MAX, a->d.compute_ns,
+                             a->all_cores, out, NULL);
 }
 
-/* --memory keeps what fits, and reads the rest while others compute. */
-static double kept_ns(const advising *a, double memory)
+static void advise_memory(advising *a)
 {
-    const double read = read_at(a, QN_TRACE_POLICY_keep_first, memory) / a->disk;
-    return read > a->d.compute_ns ? read : a->d.compute_ns;
-}
-
-static void advise_memory(advising *a, const char *asked)
-{
-    const bool reads = a->d.read > 0.01 * a->d.touched;
-    const double room = asked ? a->memory : reads ? a->seen : 0;
-    if (a->curves.n_steps == 0) {
+    const bool reads = a->d.read > 0.01 * a->d.touched, asked = a->asked > 0;
+    trace_memory *m = &a->memory;
+    if (cost_at(a, (double)a->asked, m) != QN_OK) return;
+    const double others = (double)(m->paging.taken_bytes + m->paging.reserve_bytes);
+    if (a->curves.n_steps == 0 || m->paging.n_tokens == 0) {
         miss(a, "--memory: it takes two steps of decoding at least that read weights from a file");
         return;
     }
@@ -193,30 +188,43 @@ static void advise_memory(advising *a, const char *asked)
         miss(a, "--memory: how long a token takes without paging: faults were not sampled, and steps read from disk");
         return;
     }
-    if (a->disk == 0) {
-        miss(a, "--memory: how fast the disk is: no step waited for it. --disk says it, in GB/s (fio, hdparm), or a "
-                "trace of "
-                "a run with the file out of memory");
+    if (a->disk.fault == 0) {
+        miss(a,
+             "--memory: how fast the disk is: no step waited for it. --disk measure measures it, --disk X says it in "
+             "GB/s");
         return;
     }
     if (!asked && !reads) return; /* all of it is in memory */
-    if (room <= 0) {
+    if (!asked && a->seen <= 0) {
         miss(a, "--memory: how much memory there is: nobody says what of the file was in it. --memory SIZE says it");
         return;
     }
+    if (!asked && cost_at(a, a->seen + others, m) != QN_OK) return;
+    if (m->paging.expert_bytes < 0) {
+        miss(a, "--memory: which experts were chosen is not in the trace");
+        return;
+    }
+    if (m->memory < m->paging.least_bytes) {
+        miss(a, "--memory: %.1f MB are too few: caches, activations, the program and reading weights take %.1f MB",
+             (double)m->memory * 1e-6, (double)m->paging.least_bytes * 1e-6);
+        return;
+    }
     advice *x = more(a);
-    const double all = room + a->others, kept = read_at(a, QN_TRACE_POLICY_keep_first, room),
-                 lru = read_at(a, QN_TRACE_POLICY_lru, room);
-    snprintf(x->option, sizeof x->option, "--memory %.0fM", floor(all / (1 << 20)));
-    if (asked) x->now_ns = alone_ns(a, room);
-    x->least_ns = x->most_ns = kept_ns(a, room);
-    snprintf(
-        x->how, sizeof x->how,
-        "%.1f MB for weights (%s), %.1f MB for activations and cache; a token then reads %.1f MB instead of %.1f MB "
-        "(curves keep_first and lru), at %.2f GB/s while %.2f ms of computing go on: the longer of both%s",
-        room * 1e-6, asked ? "given" : "what of the file was in memory", a->others * 1e-6, kept * 1e-6,
-        asked ? lru * 1e-6 : a->d.read * 1e-6, a->disk, a->d.compute_ns * 1e-6,
-        asked ? "; without it one after the other" : "");
+    snprintf(x->option, sizeof x->option, "--memory %.0fM", floor((double)m->memory / (1 << 20)));
+    if (asked) x->now_ns = m->alone_ns;
+    x->least_ns = x->most_ns = m->kept_ns;
+    int n =
+        snprintf(x->how, sizeof x->how,
+                 "%.1f MB for weights (%s), %.1f MB for caches, activations and the program; a token then reads %.1f "
+                 "MB ahead, at %.2f GB/s, while %.2f ms of computing go on%s: the longer of both",
+                 (double)m->paging.budget_bytes * 1e-6, asked ? "given" : "what of the file was in memory",
+                 others * 1e-6, m->paging.ahead_bytes * 1e-6, a->disk.ahead, (a->d.compute_ns + m->lost_ns) * 1e-6,
+                 m->lost_ns > 0 ? ", with the processor time of reading" : "");
+    if (m->paging.expert_bytes > 0)
+        n += snprintf(x->how + n, sizeof x->how - (size_t)n, "; then %.1f MB of experts at %.2f GB/s",
+                      m->paging.expert_bytes * 1e-6, a->disk.scattered);
+    snprintf(x->how + n, sizeof x->how - (size_t)n, "; without it %.1f MB by page faults%s",
+             (asked ? m->paging.kernel_bytes : a->d.read) * 1e-6, asked ? ", one after the other" : "");
 }
 
 /* Work of nodes that threads share is divided anew; what one thread does alone stays, and so does waiting. What memory
@@ -309,20 +317,24 @@ static void keep_gains(advising *a)
 
 static void print_command(const advising *a, const char *option)
 {
-    char safe[512];
+    char safe[4096];
     const char *command = qn_trace_find_note(a->t, "command");
-    if (command) printf("   quern %s %s\n", trace_safe(safe, sizeof safe, command), option);
+    /* recorded too, beside this one: what was expected and what came can be compared */
+    if (command) printf("   quern %s %s --trace after.qtr\n", trace_safe(safe, sizeof safe, command), option);
 }
 
 static void print_curves(const advising *a)
 {
     const qn_trace_curves *c = &a->curves;
+    const double others = (double)(a->memory.paging.taken_bytes + a->memory.paging.reserve_bytes);
+    const bool rates = a->disk.fault > 0 && a->d.compute_ns > 0;
+    trace_memory m;
     if (c->n_steps == 0) return;
     printf("\nWith less memory for weights, a token reads from disk (%lld steps of decoding, blocks of %.0f KiB):\n",
            (long long)c->n_steps, (double)c->block_bytes / 1024);
     printf("%10s", "MB");
     for (int p = 0; p < QN_TRACE_POLICY_COUNT; p++) printf(" %10s MB", qn_trace_policy_name(p));
-    if (a->disk > 0 && a->d.compute_ns > 0) printf(" %14s %14s", "tokens/s alone", "with --memory");
+    if (rates) printf(" %14s %14s", "tokens/s alone", "with --memory");
     printf("\n");
     static const int points[] = {32, 30, 29, 24, 16, 10, 0};
     for (int i = 0; i < CLI_N(points); i++) {
@@ -330,8 +342,8 @@ static void print_curves(const advising *a)
         printf("%10.1f", memory * 1e-6);
         for (int p = 0; p < QN_TRACE_POLICY_COUNT; p++)
             printf(" %10.2f   ", read_at(a, (qn_trace_policy)p, memory) * 1e-6);
-        if (a->disk > 0 && a->d.compute_ns > 0)
-            printf(" %14.2f %14.2f", 1e9 / alone_ns(a, memory), 1e9 / kept_ns(a, memory));
+        if (rates && cost_at(a, memory + others, &m) == QN_OK && m.kept_ns > 0)
+            printf(" %14.2f %14.2f", 1e9 / m.alone_ns, 1e9 / m.kept_ns);
         printf("\n");
     }
 }
@@ -346,7 +358,12 @@ static void print_text(const advising *a)
                d->lost_ns * 1e-6);
     if (d->read >= 0)
         printf("it reads %.3f MB from disk and touches %.3f MB of weights\n", d->read * 1e-6, d->touched * 1e-6);
-    if (a->disk > 0) printf("the disk gives %.3f GB/s (%s)\n", a->disk, a->disk_from);
+    if (a->disk.fault > 0 && a->disk.read_ahead)
+        printf("the disk gives %.3f GB/s to who reads ahead, %.3f to page faults, which read %.0f KiB, %.3f to pieces "
+               "here and there (%s)\n",
+               a->disk.ahead, a->disk.fault, (double)a->disk.read_ahead / 1024, a->disk.scattered, a->disk.from);
+    else if (a->disk.fault > 0)
+        printf("the disk gives %.3f GB/s (%s)\n", a->disk.fault, a->disk.from);
     if (a->n == 0) printf("\nNo option would give more than 1 %%, as far as this trace tells.\n");
     for (int i = 0; i < a->n; i++) {
         const advice *x = &a->list[i];
@@ -372,6 +389,31 @@ static void put(const char *name, double x)
         printf(", \"%s\": %.6g", name, x);
 }
 
+static void print_prediction(const advising *a)
+{
+    const trace_disk *d = &a->disk;
+    const trace_memory *m = &a->memory;
+    if (!a->asked || d->fault <= 0 || m->kept_ns <= 0) return;
+    printf(", \"disk\": {\"from\": \"%s\"", d->from);
+    put("ahead_gb_s", d->ahead);
+    put("fault_gb_s", d->fault);
+    put("scattered_gb_s", d->scattered);
+    put("cpu_s_gb", d->cpu);
+    put("read_ahead_bytes", (double)d->read_ahead);
+    printf("}, \"memory\": {\"bytes\": %llu", (unsigned long long)m->memory);
+    put("kernel_bytes", m->paging.kernel_bytes);
+    put("kernel_ms", m->alone_ns * 1e-6);
+    put("kernel_least_ms", m->alone_least_ns * 1e-6);
+    put("least_bytes", (double)m->paging.least_bytes);
+    put("kept_bytes", (double)m->paging.kept_bytes);
+    put("window_bytes", (double)m->paging.window_bytes);
+    put("ahead_bytes", m->paging.ahead_bytes);
+    put("expert_bytes", m->paging.expert_bytes);
+    put("lost_ms", m->lost_ns * 1e-6);
+    put("ms", m->kept_ns * 1e-6);
+    printf("}");
+}
+
 static void print_json(const advising *a)
 {
     const decoding *d = &a->d;
@@ -382,8 +424,9 @@ static void print_json(const advising *a)
     put("compute_ms", d->compute_ns < 0 ? -1 : d->compute_ns * 1e-6);
     put("read_bytes", d->read);
     put("touched_bytes", d->touched);
-    put("disk_gb_s", a->disk > 0 ? a->disk : -1);
-    put("other_bytes", a->others);
+    put("disk_gb_s", a->disk.fault > 0 ? a->disk.fault : -1);
+    put("other_bytes", (double)(a->memory.paging.taken_bytes + a->memory.paging.reserve_bytes));
+    print_prediction(a);
     printf(", \"advice\": [");
     for (int i = 0; i < a->n; i++) {
         const advice *x = &a->list[i];
@@ -422,8 +465,7 @@ static int work_out(advising *a, const trace_options *o)
     sum_steps(a);
     if (a->d.n == 0) return cli_fail("the trace has no whole step of decoding: there is nothing to advise on");
     sum_memory(a);
-    if (a->memory > 0) a->memory = a->memory > a->others ? a->memory - a->others : 1;
-    advise_memory(a, o->memory);
+    advise_memory(a);
     advise_threads(a);
     advise_cache(a);
     advise_order(a);
@@ -444,16 +486,14 @@ int trace_advise(const trace_options *o, const char *const *files)
     int status = CLI_OK;
     if (o->memory && (!cli_parse_size(o->memory, &memory) || memory == 0))
         status = cli_bad_usage("--memory: \"%.32s\" is no size; sizes are like 800M or 6.5G", o->memory);
-    a->memory = (double)memory;
-    a->disk = o->disk;
-    a->disk_from = "given";
+    a->asked = memory;
     if (status == CLI_OK) status = trace_open(files[0], &a->t, &damaged);
     if (status == CLI_OK) status = trace_sum(a->t, false, &a->s);
     if (status == CLI_OK) {
-        if (trace_losses_init(&a->s.info, &a->losses))
-            status = work_out(a, o);
-        else
+        status = trace_disk_init(&a->s.info, o->disk, &a->disk);
+        if (status == CLI_OK && !trace_losses_init(&a->s.info, &a->losses))
             status = cli_no_memory("out of memory for the threads of the trace");
+        if (status == CLI_OK) status = work_out(a, o);
         trace_losses_deinit(&a->losses);
         trace_sums_deinit(&a->s);
     }

@@ -51,17 +51,21 @@ static void fill_info(qn_engine *e)
                                                             : QN_POOLING_last;
     info->n_embd_out = (int32_t)(hp->n_embd_out ? hp->n_embd_out : hp->n_embd);
     info->n_label = (int32_t)qn__n_label(e->model);
-    const char *level = strchr(e->backends[0]->name, ':');
-    snprintf(info->cpu_level, sizeof(info->cpu_level), "%.15s", level ? level + 1 : "");
+    for (int i = 0; i < e->n_backends && !*info->cpu_level; i++) { /* of the first that is the processor */
+        const char *level = strchr(e->backends[i]->name, ':');
+        if (!e->backends[i]->type->devices && level)
+            snprintf(info->cpu_level, sizeof(info->cpu_level), "%.15s", level + 1);
+    }
 }
 
-static qn_status bind_model(qn_engine *e, const qn_engine_options *options, qn_error *err)
+static qn_status bind_model(qn_engine *e, const qn_engine_options *options, int64_t *load_start, qn_error *err)
 {
     if (!qn_gguf_kv_find(e->file, "general.architecture"))
         return QN_FAIL(err, format, "general.architecture is missing: this GGUF file holds no model");
     QN_TRY(qn_tokenizer_create(e->file, &e->tok, err));
     QN_TRY(qn__model_load(e->file, qn_tokenizer_n_tokens(e->tok), &e->model, err));
     QN_TRY(qn__engine_plan(e, options, err));
+    *load_start = qn__now_ns();
     return qn__engine_load(e, options, err);
 }
 
@@ -85,8 +89,8 @@ static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_opt
     QN_TRY(qn__check_passes_off(options->passes_off, err));
     QN_TRY(qn_gguf_open(path, NULL, &e->file, err));
     QN_TRY(open_backends(e, options, err));
-    const int64_t copy_start = qn__now_ns();
-    const qn_status status = bind_model(e, options, err);
+    int64_t copy_start = 0;
+    const qn_status status = bind_model(e, options, &copy_start, err);
     if (status != QN_OK) return qn__prefix(err, status, "%s", path);
     QN_TRY(qn_gguf_load(e->file, options->policy, options->progress, options->progress_ctx, err));
     e->locked = options->policy == QN_GGUF_lock;
@@ -94,10 +98,12 @@ static qn_status open_engine(qn_engine *e, const char *path, const qn_engine_opt
     e->passes_off = options->passes_off;
     e->memory_limit = options->memory_limit;
     e->memory = qn__memory_of(options->memory);
+    e->reserve = options->memory == QN_MEMORY_AUTO ? QN_PAGING_LATER : QN_PAGING_RESERVE;
     e->info.n_threads = options->n_threads ? options->n_threads : qn__default_threads();
     fill_info(e);
     fill_load(e, options, start, copy_start);
     if (e->memory) QN_TRY(qn__pager_create(e, &e->pager, err));
+    qn__pager_enter(e);
     qn__log(QN_LOG_info, "loaded %s: %s, %d layers, %llu bytes of weights in %.3f s; read %llu bytes at %.2f GB/s",
             path, e->info.arch, e->info.n_layer, (unsigned long long)e->info.weight_bytes, e->info.load_seconds,
             (unsigned long long)e->info.load_bytes, e->info.load_gb_s);
@@ -142,6 +148,7 @@ void qn_engine_close(qn_engine *e)
 {
     if (!e) return;
     while (e->loras) qn_lora_close(e->loras);
+    qn__pager_leave(e);
     qn__pager_destroy(e->pager);
     for (int i = 0; e->buffers && i < e->model->n_weights; i++)
         if (e->buffers[i]) e->buffers[i]->backend->type->buffer_destroy(e->buffers[i]);
@@ -165,6 +172,8 @@ const char *qn_engine_backend_name(const qn_engine *engine, int backend)
 {
     return backend >= 0 && backend < engine->n_backends ? engine->backends[backend]->name : NULL;
 }
+
+uint64_t qn_engine_least_memory(const qn_engine *engine) { return qn__least_memory(engine); }
 
 void qn_engine_get_memory(const qn_engine *engine, qn_engine_memory *out)
 {

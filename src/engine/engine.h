@@ -30,7 +30,11 @@ struct qn_engine {
     uint32_t passes_off;
     uint64_t memory_limit; /* as in the options */
     uint64_t memory;       /* what the process may use in all; 0: nobody asks */
+    uint64_t reserve;      /* of it what is neither weights nor allocated by the library */
     qn_pager *pager;       /* NULL: none */
+    /* among the open engines of the process (pager_share.c) */
+    struct qn_engine *next_open;
+    bool is_open;
     qn_mutex lock;
     qn_turns turns; /* to compute, by sessions */
     qn_lora *loras; /* open adapters, newest first; under lock */
@@ -185,6 +189,10 @@ qn_status qn__fit_batch(qn_engine *e, const qn_session_options *options, int32_t
 uint64_t qn__memory_limit(uint64_t asked);
 /* As qn_engine_options.memory, with a number for QN_MEMORY_AUTO; 0 where the system tells none. */
 uint64_t qn__memory_of(uint64_t asked);
+/* What an engine with `memory` needs beside its sessions and copies: a window for weights, and the reserve. */
+uint64_t qn__least_memory(const qn_engine *e);
+/* Bytes of weights that are used where the files are mapped. */
+static inline uint64_t qn__mapped_bytes(const qn_engine *e) { return e->info.weight_bytes - e->info.copied_bytes; }
 /* Does the session fit beside the weights? *left: bytes that it may take. */
 bool qn__session_fits(qn_engine *e, uint64_t asked, const qn_estimate *est, uint64_t *left);
 /* The refusal, with both numbers and what would fit. */

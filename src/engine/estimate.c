@@ -204,7 +204,6 @@ static uint64_t weights_beside(qn_engine *e, uint64_t asked, uint64_t limit)
     return 0;
 }
 
-#define WINDOW ((uint64_t)16 << 20)
 #define OTHERS 16 /* this part of the machine's free memory is left to others; a cgroup's limit is ours alone */
 
 uint64_t qn__memory_of(uint64_t asked)
@@ -216,11 +215,15 @@ uint64_t qn__memory_of(uint64_t asked)
     return own + (free_bytes < machine ? free_bytes : free_bytes - free_bytes / OTHERS);
 }
 
+uint64_t qn__least_memory(const qn_engine *e)
+{
+    return qn__paging_least(e->info.weight_bytes, e->memory ? e->reserve : QN_PAGING_RESERVE);
+}
+
 /* Of what the process may use: what others of it have taken, and what reading weights takes at the least. */
 static uint64_t left_of(const qn_engine *e)
 {
-    const uint64_t half = e->info.weight_bytes / 2, window = half < WINDOW ? half : WINDOW;
-    const uint64_t taken = QN_GAUGE_READ(live_bytes) + QN_PAGER_RESERVE + window;
+    const uint64_t taken = QN_GAUGE_READ(live_bytes) + qn__least_memory(e);
     return e->memory > taken ? e->memory - taken : 0;
 }
 

@@ -4,17 +4,6 @@
 #include "engine/pager.h"
 #include "format/native.h"
 
-#define LARGEST_BLOCK ((uint64_t)2 << 20) /* what the kernel maps at once */
-#define BLOCKS        128                 /* a model has at least so many */
-
-static uint64_t block_size(uint64_t bytes)
-{
-    uint64_t size = 4096;
-    while (size < LARGEST_BLOCK && size * BLOCKS < bytes) size *= 2;
-    return size;
-}
-
-/* Blocks small enough that a small model has enough of them, large enough that the disk is read well. */
 static qn_status fill(qn_pager *p, qn_engine *e, qn_error *err)
 {
     p->engine = e;
@@ -24,7 +13,7 @@ static qn_status fill(qn_pager *p, qn_engine *e, qn_error *err)
     p->ring = qn__calloc(QN_PAGER_RING, sizeof(*p->ring));
     if (!maps || !p->ring) return QN_FAIL(err, nomem, "out of memory for %d requests to read", QN_PAGER_RING);
     for (int32_t i = 0; i < p->n_parts; i++) maps[i] = qn__gguf_map(e->file, i);
-    p->block = block_size(e->info.weight_bytes);
+    p->block = qn__paging_block(e->info.weight_bytes);
     p->stale = true;
     return QN_OK;
 }
@@ -81,7 +70,9 @@ qn_status qn__pager_begin(qn_pager *p, qn_exec *exec, qn_error *err)
 {
     if (!p) return QN_OK;
     qn_graph *g = qn__exec_graph_to_tap(exec);
-    if (atomic_exchange(&p->stale, false)) {
+    const uint64_t engines = qn__pager_engines();
+    if (atomic_exchange(&p->stale, false) || p->engines != engines) {
+        p->engines = engines;
         qn__pager_stop(p);
         qn_status status = qn__pager_plan(p, g, err);
         if (status == QN_OK && p->active) status = qn__pager_start(p, err);
@@ -112,12 +103,11 @@ void qn__pager_use(void *pager, const qn_node *node, const void *ids)
 static void drop_tables(qn_pager *p, int32_t n_tokens)
 {
     p->n_rows += n_tokens;
-    if (p->n_rows < QN_PAGER_ROWS) return;
+    if (p->n_rows < QN_PAGING_ROWS) return;
     p->n_rows = 0;
     for (int32_t i = 0; i < p->n_tables; i++) {
         const qn_gguf_tensor *t = p->tables[i];
-        if (p->blocks[p->first_block[t->part] + (int32_t)((t->file_offset + t->size_bytes / 2) / p->block)].first < 0)
-            qn__pager_push(p, true, t->part, t->file_offset, t->size_bytes);
+        if (qn__pager_rows_alone(p, t)) qn__pager_push(p, true, t->part, t->file_offset, t->size_bytes);
     }
 }
 
@@ -134,6 +124,10 @@ void qn__pager_end(qn_pager *p, int32_t n_tokens)
 void qn__pager_get(const qn_pager *p, qn_engine_memory *out)
 {
     *out = p->stats;
+    for (int32_t i = 0; i < p->n_experts; i++) {
+        out->expert_hits += p->experts[i].set.hits;
+        out->expert_misses += p->experts[i].set.misses;
+    }
     out->read_bytes = atomic_load_explicit(&p->read_bytes, memory_order_relaxed);
     out->dropped_bytes = atomic_load_explicit(&p->dropped_bytes, memory_order_relaxed);
 }

@@ -6,33 +6,33 @@
  * The policy, which depends on the order of use alone and never on time:
  *  - Files are looked at in blocks (2 MiB, less for small models: qn_pager.block), at offsets that are multiples of it.
  *    A block is used by the nodes that read a weight in it, in the order of the first graph that runs.
- *  - Budget: `memory`, less what the library has allocated (caches, activations, graphs), QN_PAGER_RESERVE, and a
- *    window of twice what the greediest node of a layer reads and two blocks, at least 8. All fits: nothing is done.
+ *  - Budget: `memory`, less what the library has allocated (caches, activations, graphs) and a reserve for the rest of
+ *    the process; of several engines of a process, its part (pager_share.c). How much of it is kept and how much is a
+ *    window for what comes and goes is worked out by base/paging.h, so that a trace can tell before. All fits: nothing
+ *    is done.
  *  - Kept: what lies before the tensors; blocks that are used all over a step; weights outside layers, while they
- *    take no more than half of the budget. Of the others, in order of use and by groups of QN_PAGER_GROUP, a group
- *    when what is kept is then at most its share of what has been looked at; at the end, from the last on, what there
- *    is room for.
+ *    take no more than half of the budget. Of the others, in order of use and by groups, a group when what is kept is
+ *    then at most its share of what has been looked at; at the end, from the last on, what there is room for.
  *  - Read: the others, in order of use, around and around, as far as the window goes beyond what has been dropped. A
  *    node that needs a block waits for it. Dropped: what no node from here to the end of the step uses, when the next
  *    node that needs a block begins.
- *  - Rows of a table (embeddings) are read by whoever looks them up, and the table is dropped after QN_PAGER_ROWS.
+ *  - Rows of a table (embeddings) are read by whoever looks them up, and the table is dropped after QN_PAGING_ROWS.
  *  - Experts: when other weights fit, what is left is divided among the matrices of experts by their size; an expert
  *    is read when it is chosen, for all matrices of its layer at once. It stays in the place of the one that was chosen
  *    least often if that was less often than itself, else it is dropped behind. Counts are halved after
- *    QN_PAGER_AGE choices for each expert. */
+ *    QN_PAGING_AGE choices for each expert. */
 #ifndef QN_ENGINE_PAGER_H
 #define QN_ENGINE_PAGER_H
 
 #include "base/file.h"
+#include "base/paging.h"
 #include "engine/engine.h"
-
-#define QN_PAGER_RESERVE ((uint64_t)24 << 20) /* program, libraries, stacks, page tables: measured 10 to 17 MiB */
-#define QN_PAGER_GROUP   4                    /* blocks: 8 MiB are read at 2.9 GB/s, one at 0.9 */
-#define QN_PAGER_ROWS    1024                 /* 4 MiB of pages */
-#define QN_PAGER_AGE     64
 
 /* ---- what engine.c and session.c see ---- */
 
+/* An engine's weights are bound, or it is closed: others' parts are other ones. leave may come without enter. */
+void qn__pager_enter(qn_engine *e);
+void qn__pager_leave(qn_engine *e);
 /* Of an engine whose weights are bound. */
 qn_status qn__pager_create(qn_engine *e, qn_pager **out, qn_error *err);
 void qn__pager_destroy(qn_pager *p);
@@ -57,13 +57,10 @@ typedef struct qn_page_block {
 
 /* A matrix of experts. */
 typedef struct qn_page_experts {
-    int32_t part, n_experts, n_used, slots, n_here, stamp;
+    qn_paging_experts set;
+    int32_t part;
     uint64_t offset, bytes; /* of the first expert; of one */
-    uint64_t chosen;        /* since counts were halved */
     uint64_t ticket;        /* of the last request */
-    uint32_t *count;        /* [n_experts] */
-    int32_t *seen;          /* [n_experts] stamp of the last choice */
-    uint8_t *here;          /* [n_experts] HERE, and GOING when it is dropped behind */
 } qn_page_experts;
 
 /* What a node with `paged` needs. */
@@ -89,12 +86,13 @@ struct qn_pager {
     _Atomic bool stale;
     bool active;                         /* not all fits */
     uint64_t number;                     /* of the plan: graphs are marked by it */
+    uint64_t engines;                    /* qn__pager_engines when it was made */
     const qn_map *const *maps;           /* [n_parts] */
     const qn_gguf_tensor *const *tables; /* looked up by rows */
     int32_t n_parts, n_tables, n_rows;
     int32_t *first_block; /* [n_parts + 1] */
     qn_page_block *blocks;
-    int32_t n_blocks, n_order, n_keep, window;
+    int32_t n_blocks, n_order, n_keep, window, group;
     int32_t *order, *keep; /* blocks that are read again and again; those that stay */
     qn_page_experts *experts;
     int32_t n_experts;
@@ -121,6 +119,13 @@ uint64_t qn__pager_block_bytes(const qn_pager *p, int32_t block); /* the last of
 /* Makes the plan out of the graph; the thread does not run. */
 qn_status qn__pager_plan(qn_pager *p, const qn_graph *g, qn_error *err);
 qn_status qn__pager_mark(qn_pager *p, qn_graph *g, qn_error *err);
+/* Whether nothing but rows are looked up in this table. */
+bool qn__pager_rows_alone(const qn_pager *p, const qn_gguf_tensor *table);
+/* ---- pager_share.c ---- */
+/* Grows when engines come and go. */
+uint64_t qn__pager_engines(void);
+/* Of a room for the weights of all engines of the process, this one's. */
+uint64_t qn__pager_part(const qn_engine *e, uint64_t room);
 /* ---- pager_read.c ---- */
 qn_status qn__pager_start(qn_pager *p, qn_error *err);
 void qn__pager_stop(qn_pager *p);

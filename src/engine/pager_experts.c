@@ -1,44 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* src/engine/pager_experts.c -- which experts stay: as many of each matrix as it has room for, those that were chosen
- * most often. All in the thread that computes; numbers of experts out of range are the operation's to refuse. */
+ * most often (base/paging.h). All in the thread that computes; numbers of experts out of range are the operation's to
+ * refuse. */
 #include "engine/pager.h"
 
-enum { HERE = 1, GOING = 2 };
+typedef struct asking {
+    qn_pager *pager;
+    const qn_page_experts *experts;
+} asking;
 
-static void request(qn_pager *p, qn_page_experts *x, int64_t id, bool drop)
+static void request(void *ctx, int32_t id, bool drop)
 {
-    qn__pager_push(p, drop, x->part, x->offset + (uint64_t)id * x->bytes, x->bytes);
-}
-
-static void age(qn_page_experts *x)
-{
-    if (x->chosen < (uint64_t)QN_PAGER_AGE * (uint64_t)x->n_experts) return;
-    for (int32_t i = 0; i < x->n_experts; i++) x->count[i] /= 2;
-    x->chosen = 0;
-}
-
-/* The one of those here that was chosen least often and is not of this choice; -1: none. */
-static int32_t coldest(const qn_page_experts *x)
-{
-    int32_t best = -1;
-    for (int32_t i = 0; i < x->n_experts; i++)
-        if (x->here[i] == HERE && x->seen[i] != x->stamp && (best < 0 || x->count[i] < x->count[best])) best = i;
-    return best;
-}
-
-/* Room for one that is read now: it goes afterwards where there is none. */
-static void admit(qn_pager *p, qn_page_experts *x, int64_t id)
-{
-    x->here[id] = HERE;
-    if (++x->n_here <= x->slots) return;
-    const int32_t out = coldest(x);
-    x->n_here--;
-    if (out < 0 || x->count[out] >= x->count[id]) {
-        x->here[id] = HERE | GOING;
-        return;
-    }
-    x->here[out] = 0;
-    request(p, x, out, true);
+    const asking *a = ctx;
+    const qn_page_experts *x = a->experts;
+    qn__pager_push(a->pager, drop, x->part, x->offset + (uint64_t)id * x->bytes, x->bytes);
 }
 
 static int64_t number_at(const qn_node *ids, const void *data, int64_t i)
@@ -51,38 +26,16 @@ static int64_t number_at(const qn_node *ids, const void *data, int64_t i)
 static void choose(qn_pager *p, qn_page_experts *x, const qn_node *ids, const void *data)
 {
     const int64_t n = ids->layout.dim[0] * ids->layout.dim[1];
-    x->stamp++;
-    age(x);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t id = number_at(ids, data, i);
-        if (id < 0 || id >= x->n_experts) continue;
-        x->count[id]++;
-        x->chosen++;
-        x->seen[id] = x->stamp;
-    }
-    for (int64_t id = 0; id < x->n_experts; id++) {
-        if (x->seen[id] != x->stamp) continue;
-        if (x->here[id]) {
-            p->stats.expert_hits++;
-            continue;
-        }
-        p->stats.expert_misses++;
-        admit(p, x, id);
-        request(p, x, id, false);
-    }
+    qn__paging_choice_begin(&x->set);
+    for (int64_t i = 0; i < n; i++) qn__paging_choice_count(&x->set, number_at(ids, data, i));
+    qn__paging_choice_end(&x->set, request, &(asking){p, x});
     x->ticket = atomic_load_explicit(&p->pushed, memory_order_relaxed);
 }
 
 void qn__pager_settle(qn_pager *p)
 {
-    for (qn_page_use *u = p->unsettled; u; u = u->next) {
-        qn_page_experts *x = u->experts;
-        for (int32_t i = 0; i < x->n_experts; i++) {
-            if (!(x->here[i] & GOING)) continue;
-            x->here[i] = 0;
-            request(p, x, i, true);
-        }
-    }
+    for (qn_page_use *u = p->unsettled; u; u = u->next)
+        qn__paging_settle(&u->experts->set, request, &(asking){p, u->experts});
     p->unsettled = NULL;
 }
 

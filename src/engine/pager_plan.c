@@ -57,6 +57,11 @@ static int32_t block_of(const qn_pager *p, const qn_gguf_tensor *t, uint64_t at)
     return p->first_block[t->part] + (int32_t)((t->file_offset + at) / p->block);
 }
 
+bool qn__pager_rows_alone(const qn_pager *p, const qn_gguf_tensor *table)
+{
+    return p->blocks[block_of(p, table, table->size_bytes / 2)].first < 0;
+}
+
 qn_page_experts *qn__pager_experts(const qn_pager *p, const qn_gguf_tensor *t)
 {
     for (int32_t i = 0; i < p->n_experts; i++)
@@ -67,8 +72,8 @@ qn_page_experts *qn__pager_experts(const qn_pager *p, const qn_gguf_tensor *t)
 /* What the plan is made of. */
 typedef struct survey {
     const qn_gguf_tensor **tables;
-    int32_t n_tables, n_nodes, greediest;        /* blocks of a node in a layer */
-    uint64_t table_bytes, expert_bytes, at_once; /* of experts: of a layer's choice for one token */
+    int32_t n_tables, greediest;    /* blocks of a node in a layer */
+    uint64_t expert_bytes, at_once; /* of a layer's choice for one token */
 } survey;
 
 static bool count_use(qn_pager *p, void *ctx, qn_node *n, use_kind kind, const qn_gguf_tensor *t)
@@ -86,12 +91,11 @@ static void note_experts(qn_pager *p, survey *s, const qn_node *n, const qn_gguf
     const int64_t many = n->src[1]->layout.dim[0], used = n->src[2]->layout.dim[1];
     if (qn__pager_experts(p, t) || many < 1) return;
     qn_page_experts *x = &p->experts[p->n_experts++];
-    *x = (qn_page_experts){.part = t->part,
+    *x = (qn_page_experts){.set.n = (int32_t)many,
+                           .part = t->part,
                            .offset = t->file_offset,
-                           .bytes = t->size_bytes / (uint64_t)many,
-                           .n_experts = (int32_t)many,
-                           .n_used = (int32_t)(used < many ? used : many)};
-    const uint64_t at_once = 3 * x->bytes * (uint64_t)x->n_used;
+                           .bytes = t->size_bytes / (uint64_t)many};
+    const uint64_t at_once = 3 * x->bytes * (uint64_t)(used < many ? used : many);
     if (at_once > s->at_once) s->at_once = at_once;
     s->expert_bytes += t->size_bytes;
 }
@@ -100,10 +104,7 @@ static bool note_use(qn_pager *p, void *ctx, qn_node *n, use_kind kind, const qn
 {
     survey *s = ctx;
     if (kind == USE_experts) note_experts(p, s, n, t);
-    if (kind == USE_rows) {
-        s->tables[s->n_tables++] = t;
-        s->table_bytes += t->size_bytes;
-    }
+    if (kind == USE_rows) s->tables[s->n_tables++] = t;
     if (kind != USE_whole || t->size_bytes == 0) return true;
     const int32_t from = block_of(p, t, 0), to = block_of(p, t, t->size_bytes - 1);
     for (int32_t b = from; b <= to; b++) {
@@ -176,8 +177,8 @@ static void keep_evenly(qn_pager *p, shares *s, int32_t n)
         const int32_t b = p->order[i];
         if (p->blocks[b].kept) continue;
         seen += qn__pager_block_bytes(p, b);
-        if (of++ % QN_PAGER_GROUP == 0) {
-            const uint64_t group = before + QN_PAGER_GROUP * p->block < all ? before + QN_PAGER_GROUP * p->block : all;
+        if (of++ % p->group == 0) {
+            const uint64_t end = before + (uint64_t)p->group * p->block, group = end < all ? end : all;
             yes = (double)(mine + (group - before)) <= (double)room / (double)all * (double)group;
         }
         if (yes && keep(p, s, b)) mine += qn__pager_block_bytes(p, b);
@@ -212,7 +213,7 @@ static qn_status make_blocks(qn_pager *p, qn_error *err)
 
 static qn_status take_survey(qn_pager *p, const qn_graph *g, survey *s, qn_error *err)
 {
-    *s = (survey){.n_nodes = g->n_nodes};
+    *s = (survey){0};
     p->n_experts = 0;
     (void)each_use(p, g, count_use, s);
     s->tables = qn__arena_array(&p->arena, (size_t)s->n_tables + 1, sizeof(qn_gguf_tensor *));
@@ -226,16 +227,14 @@ static qn_status take_survey(qn_pager *p, const qn_graph *g, survey *s, qn_error
 static qn_status divide_experts(qn_pager *p, const survey *s, uint64_t room, qn_error *err)
 {
     for (int32_t i = 0; i < p->n_experts; i++) {
-        qn_page_experts *x = &p->experts[i];
-        const size_t n = (size_t)x->n_experts;
-        const double share = (double)room * ((double)x->bytes * (double)n / (double)s->expert_bytes);
-        x->slots = x->bytes ? (int32_t)(share / (double)x->bytes) : 0;
-        if (x->slots > x->n_experts) x->slots = x->n_experts;
+        qn_paging_experts *x = &p->experts[i].set;
+        const size_t n = (size_t)x->n;
+        x->slots = qn__paging_slots(room, s->expert_bytes, p->experts[i].bytes * n, x->n);
         x->count = qn__arena_array(&p->arena, n, sizeof(*x->count));
         x->seen = qn__arena_array(&p->arena, n, sizeof(*x->seen));
         x->here = qn__arena_array(&p->arena, n, 1);
         if (!x->count || !x->seen || !x->here)
-            return QN_FAIL(err, nomem, "out of memory for the counts of %d experts", x->n_experts);
+            return QN_FAIL(err, nomem, "out of memory for the counts of %d experts", x->n);
     }
     return QN_OK;
 }
@@ -270,28 +269,32 @@ static void part_order(qn_pager *p)
     }
 }
 
+/* With huge pages the kernel reads two blocks for one that is missing: the second of them must be of use. */
+static qn_map_use use_of_block(const qn_pager *p, int32_t b)
+{
+    const bool next = b + 1 < p->n_blocks && p->blocks[b + 1].part == p->blocks[b].part && p->blocks[b + 1].first >= 0;
+    return next ? QN_MAP_whole : QN_MAP_alone;
+}
+
 /* How the kernel shall read what it reads by itself: whole blocks; of tables a page at a time. What was here and shall
  * not stay goes. */
 static void advise(qn_pager *p)
 {
-    for (int32_t i = 0; i < p->n_order; i++) {
-        const int32_t b = p->order[i], part = p->blocks[b].part;
+    for (int32_t b = 0; b < p->n_blocks; b++) {
+        const int32_t part = p->blocks[b].part;
         const uint64_t offset = (uint64_t)(b - p->first_block[part]) * p->block;
-        qn__map_advise(p->maps[part], offset, p->block, QN_MAP_whole);
-        qn__map_drop(p->maps[part], offset, p->block);
-    }
-    for (int32_t i = 0; i < p->n_keep; i++) {
-        const int32_t b = p->keep[i], part = p->blocks[b].part;
-        qn__map_advise(p->maps[part], (uint64_t)(b - p->first_block[part]) * p->block, p->block, QN_MAP_whole);
+        if (p->blocks[b].first >= 0) qn__map_advise(p->maps[part], offset, p->block, use_of_block(p, b));
+        if (p->blocks[b].at >= 0) qn__map_drop(p->maps[part], offset, p->block);
     }
     for (int32_t i = 0; i < p->n_experts; i++) {
         const qn_page_experts *x = &p->experts[i];
-        qn__map_drop(p->maps[x->part], x->offset, x->bytes * (uint64_t)x->n_experts);
+        if (x->set.slots < x->set.n) qn__map_drop(p->maps[x->part], x->offset, x->bytes * (uint64_t)x->set.n);
     }
     for (int32_t i = 0; i < p->n_tables; i++) {
         const qn_gguf_tensor *t = p->tables[i];
-        if (p->blocks[block_of(p, t, t->size_bytes / 2)].first < 0)
-            qn__map_advise(p->maps[t->part], t->file_offset, t->size_bytes, QN_MAP_rows);
+        if (!qn__pager_rows_alone(p, t)) continue;
+        qn__map_advise(p->maps[t->part], t->file_offset, t->size_bytes, QN_MAP_rows);
+        qn__map_drop(p->maps[t->part], t->file_offset, t->size_bytes); /* what came with the header */
     }
 }
 
@@ -316,9 +319,31 @@ static void reset_counts(qn_pager *p)
     p->unsettled = NULL;
 }
 
+/* Blocks are put in the order of use for it. */
+static qn_paging needs(qn_pager *p, const survey *s)
+{
+    const qn_engine *e = p->engine;
+    const uint64_t taken = QN_GAUGE_READ(live_bytes) + e->reserve;
+    qn_paging x = {.block = p->block,
+                   .whole = put_in_order(p),
+                   .experts = s->expert_bytes,
+                   .at_once = s->at_once,
+                   .greediest = s->greediest};
+    x.budget = qn__pager_part(e, e->memory > taken ? e->memory - taken : 0);
+    for (int32_t i = 0; i < p->n_tables; i++) {
+        const qn_gguf_tensor *t = p->tables[i];
+        if (!qn__pager_rows_alone(p, t)) continue;
+        x.tables += t->size_bytes;
+        x.rows += qn__paging_rows(t->size_bytes, (uint64_t)t->shape.dim[0]);
+    }
+    return x;
+}
+
 qn_status qn__pager_plan(qn_pager *p, const qn_graph *g, qn_error *err)
 {
     survey s;
+    qn__pager_get(p, &p->stats);
+    p->n_experts = 0;
     qn__arena_deinit(&p->arena);
     qn__arena_init(&p->arena, 0);
     p->active = false;
@@ -328,28 +353,26 @@ qn_status qn__pager_plan(qn_pager *p, const qn_graph *g, qn_error *err)
     QN_TRY(take_survey(p, g, &s, err));
     p->tables = s.tables;
     p->n_tables = s.n_tables;
-    const uint64_t whole = put_in_order(p), taken = QN_GAUGE_READ(live_bytes) + QN_PAGER_RESERVE,
-                   budget = p->engine->memory > taken ? p->engine->memory - taken : 0;
-    p->stats.budget_bytes = budget;
-    p->stats.kept_bytes = whole + s.expert_bytes + s.table_bytes;
+    const qn_paging need = needs(p, &s);
+    const qn_paging_share share = qn__paging_share(&need);
+    p->stats.budget_bytes = need.budget;
+    p->stats.kept_bytes = need.whole + need.experts + need.tables;
     p->stats.streamed_bytes = p->stats.window_bytes = p->stats.expert_bytes = 0;
-    if (p->stats.kept_bytes <= budget) return QN_OK;
+    if (share.fits) return QN_OK;
 
-    p->window = 2 * s.greediest + 2 > 2 * QN_PAGER_GROUP ? 2 * s.greediest + 2 : 2 * QN_PAGER_GROUP;
-    uint64_t window = (uint64_t)p->window * p->block;
-    if (whole + 2 * s.at_once <= budget)
-        window = s.expert_bytes ? 2 * s.at_once : window; /* experts alone come and go */
-    shares sh = {.budget = budget > window ? budget - window : 0};
+    p->window = share.window;
+    p->group = share.group;
+    shares sh = {.budget = share.keep};
     keep_first(p, &sh, p->n_order, g->n_nodes);
     keep_evenly(p, &sh, p->n_order);
     QN_TRY(divide_experts(p, &s, sh.budget - sh.kept, err));
     part_order(p);
     if (p->window > p->n_order) p->window = p->n_order;
     p->stats.kept_bytes = sh.kept;
-    p->stats.streamed_bytes = whole - sh.kept;
-    p->stats.window_bytes = window;
+    p->stats.streamed_bytes = need.whole - sh.kept;
+    p->stats.window_bytes = share.window_bytes;
     for (int32_t i = 0; i < p->n_experts; i++)
-        p->stats.expert_bytes += p->experts[i].bytes * (uint64_t)p->experts[i].slots;
+        p->stats.expert_bytes += p->experts[i].bytes * (uint64_t)p->experts[i].set.slots;
     advise(p);
     say(p);
     p->active = true;
@@ -423,7 +446,8 @@ static void finish_uses(qn_pager *p, const marking *m)
 qn_status qn__pager_mark(qn_pager *p, qn_graph *g, qn_error *err)
 {
     marking m = {.graph = g};
-    for (int32_t i = 0; i < g->n_nodes; i++) g->nodes[i]->paged = NULL;
+    for (int32_t i = 0; i < g->n_nodes; i++) /* of an earlier plan: the memory is the graph's, and used again */
+        if (g->nodes[i]->paged) *(qn_page_use *)g->nodes[i]->paged = (qn_page_use){0};
     if (p->active) {
         m.last = qn__alloc(((size_t)p->n_order + 1) * sizeof(*m.last));
         for (int32_t i = 0; m.last && i < p->n_order; i++) m.last[i] = -1;

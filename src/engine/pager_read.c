@@ -9,7 +9,7 @@
 static int32_t run_of(const qn_pager *p, const int32_t *order, int32_t n_order, int32_t i, uint64_t most)
 {
     int32_t n = 1;
-    while ((uint64_t)n < most && n < QN_PAGER_GROUP && i + n < n_order && order[i + n] == order[i] + n &&
+    while ((uint64_t)n < most && n < QN_PAGING_GROUP && i + n < n_order && order[i + n] == order[i] + n &&
            p->blocks[order[i]].part == p->blocks[order[i + n]].part)
         n++;
     return n;
@@ -106,7 +106,7 @@ static bool read_some(qn_pager *p)
 static bool keep_some(qn_pager *p)
 {
     if (p->kept >= p->n_keep) return false;
-    const int32_t n = run_of(p, p->keep, p->n_keep, p->kept, QN_PAGER_GROUP);
+    const int32_t n = run_of(p, p->keep, p->n_keep, p->kept, QN_PAGING_GROUP);
     blocks(p, p->keep, p->kept, n, fetch);
     p->kept += n;
     return true;

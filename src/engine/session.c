@@ -315,7 +315,7 @@ static qn_status compute(qn_session *s, qn_exec *e, qn_sizes sizes, int32_t n, i
     s->last_timed = s->timing;
     s->running = e;
     s->running_tokens = n;
-    qn_status status = qn__exec_run(e, &run, err);
+    qn_status status = qn__taps_stepped(s->taps, qn__exec_run(e, &run, err), err);
     qn__pager_end(pager, n);
     s->running = NULL;
     if (status != QN_OK) return qn__comparison_why(s, qn__taps_why(s->taps, status, err), err);

@@ -2,7 +2,9 @@
 /* A failing allocator at every allocation of the whole road: open, create, tokenize, first decode, sample, text; with
  * every kind of tokenizer, on two backends, and with the model that comes along. */
 #include "failing.h"
+#include "engine/pager.h"
 #include "unit/engine/adapter.h"
+#include <quern/metrics.h>
 #include <quern/train.h>
 
 typedef struct road {
@@ -104,6 +106,47 @@ static void every_kind(void **state)
     }
 }
 
+/* What half of the weights leave, of a model that has been opened. */
+static uint64_t half_of(const char *path)
+{
+    qn_engine *e = NULL;
+    qn_session *s = NULL;
+    qn_engine_info info;
+    qn_metrics m;
+    MUST(qn_engine_open(path, &(qn_engine_options){.n_threads = 1}, &e, err));
+    MUST(qn_session_create(e, &(qn_session_options){.n_ctx = 64, .n_batch = 8, .n_seq = 2}, &s, err));
+    qn_metrics_snapshot(&m);
+    qn_engine_get_info(e, &info);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+    /* what a session takes while it is made comes on top */
+    return m.live_bytes + QN_PAGING_RESERVE + info.weight_bytes / 2 + (512 << 10);
+}
+
+/* In less memory than the weights take. */
+static void less_memory(void **state)
+{
+    (void)state;
+    static const tiny models[] = {{.n_layer = 6, .n_embd = 64, .n_ff = 512},
+                                  {.arch = "qwen3moe", .n_layer = 8, .n_embd = 64, .n_ff = 512}};
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        qn_engine_memory memory;
+        qn_engine *e = NULL;
+        qn_session *s = NULL;
+        road r = {.path = tiny_path("m.gguf"), .options = {.n_threads = 1}};
+        MUST(tiny_write(r.path, &models[k], err));
+        r.options.memory = half_of(r.path);
+        MUST(qn_engine_open(r.path, &r.options, &e, err));
+        MUST(qn_session_create(e, &(qn_session_options){.n_ctx = 64, .n_batch = 8, .n_seq = 2}, &s, err));
+        for (int i = 0; i < 3; i++) MUST(qn_session_feed(s, 0, &(qn_token){5}, 1, err));
+        qn_engine_get_memory(e, &memory);
+        assert_true(memory.streamed_bytes > 0 || memory.expert_misses > 0);
+        qn_session_destroy(s);
+        qn_engine_close(e);
+        fault_sweep(k ? "less memory, experts" : "less memory", whole_road, NULL, &r);
+    }
+}
+
 static void two_backends(void **state)
 {
     (void)state;
@@ -160,7 +203,7 @@ static void real_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_tokenizer), cmocka_unit_test(every_kind),
-                                       cmocka_unit_test(two_backends), cmocka_unit_test(adapters),
-                                       cmocka_unit_test(real_model)};
+                                       cmocka_unit_test(less_memory),     cmocka_unit_test(two_backends),
+                                       cmocka_unit_test(adapters),        cmocka_unit_test(real_model)};
     return cmocka_run_group_tests(tests, hook_install, hook_remove);
 }

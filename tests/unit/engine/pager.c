@@ -53,7 +53,7 @@ static uint64_t as_ever(int model, rig_row *want, uint64_t *taken)
     qn_engine *e = open(model, 0, 1);
     qn_session *s = rig_session(e, (qn_session_options){.n_batch = 8});
     tell(s, 1, want);
-    *taken = live() + QN_PAGER_RESERVE;
+    *taken = live() + QN_PAGING_RESERVE;
     qn_engine_get_info(e, &info);
     qn_engine_memory m;
     qn_engine_get_memory(e, &m);
@@ -118,6 +118,58 @@ static void nothing_is_done_when_all_fits(void **state)
     }
 }
 
+/* Two engines have as much each, or what the other doesn't need; one without a limit takes all of its weights. When
+ * they are closed, all is as before.
+ */
+static void engines_share(void **state)
+{
+    (void)state;
+    rig_row want[ROWS], got[ROWS];
+    uint64_t taken;
+    const uint64_t weights = as_ever(0, want, &taken), memory = taken + (1 << 18) + 3 * weights / 2;
+    qn_engine_memory m;
+    qn_engine *e = open(0, memory, 1);
+    qn_session *s = rig_session(e, (qn_session_options){.n_batch = 8});
+    tell(s, 1, got);
+    qn_engine_get_memory(e, &m);
+    const uint64_t alone = m.budget_bytes;
+    assert_int_equal(m.streamed_bytes, 0);
+    for (int limited = 0; limited < 2; limited++) {
+        qn_engine *other = open(0, limited ? memory : 0, 1);
+        const uint64_t with = live();
+        MUST(qn_session_seq_remove(s, 0, 0, -1, err));
+        tell(s, 1, got);
+        same(got, want);
+        qn_engine_get_memory(e, &m);
+        const uint64_t room = memory - with - QN_PAGING_RESERVE, half = room / 2, rest = room - weights,
+                       part = limited && half > rest ? half : rest;
+        if (part >= m.budget_bytes + (1 << 17) || m.budget_bytes >= part + (1 << 17))
+            fail_msg("%llu bytes for weights, not %llu", (unsigned long long)m.budget_bytes, (unsigned long long)part);
+        qn_engine_close(other);
+    }
+    MUST(qn_session_seq_remove(s, 0, 0, -1, err));
+    tell(s, 1, got);
+    qn_engine_get_memory(e, &m);
+    assert_true(m.budget_bytes + (1 << 19) > alone); /* but for what nodes need, once for each graph */
+    assert_int_equal(m.streamed_bytes, 0);
+    qn_session_destroy(s);
+    qn_engine_close(e);
+}
+
+/* What was free when it was opened is less what the program has taken by then. */
+static void free_memory(void **state)
+{
+    (void)state;
+    qn_engine *e = open(0, QN_MEMORY_AUTO, 1);
+    if (e->memory) assert_int_equal(e->reserve, QN_PAGING_LATER);
+    assert_int_equal(qn_engine_least_memory(e),
+                     (e->memory ? e->reserve : QN_PAGING_RESERVE) + e->info.weight_bytes / 2);
+    qn_engine_close(e);
+    e = open(0, (uint64_t)1 << 40, 1);
+    assert_int_equal(e->reserve, QN_PAGING_RESERVE);
+    qn_engine_close(e);
+}
+
 typedef struct job {
     qn_engine *engine;
     int story;
@@ -153,7 +205,7 @@ static void sessions_in_threads(void **state)
         static job jobs[3];
         pthread_t threads[3];
         const uint64_t weights = as_ever(model, want, &taken);
-        const uint64_t one = taken - QN_PAGER_RESERVE; /* there may be three at once */
+        const uint64_t one = taken - QN_PAGING_RESERVE; /* there may be three at once */
         qn_engine *e = open(model, taken + 2 * one + (1 << 20) + weights / 2, 2);
         for (int i = 0; i < 3; i++) {
             jobs[i] = (job){.engine = e, .story = 1};
@@ -182,7 +234,7 @@ static void embeddings(void **state)
         qn_engine_memory m;
         for (int i = 0; i < 3; i++)
             MUST(qn_session_embeddings(s, &(qn_embedding_text){tokens, N}, 1, NULL, limited ? got : want, err));
-        taken = live() + QN_PAGER_RESERVE;
+        taken = live() + QN_PAGING_RESERVE;
         qn_engine_get_info(e, &info);
         qn_engine_get_memory(e, &m);
         if (limited) assert_true(m.streamed_bytes > 0 && m.dropped_bytes > 0);
@@ -196,7 +248,7 @@ static void embeddings(void **state)
 static void too_little(void **state)
 {
     (void)state;
-    const uint64_t sizes[] = {1, 4096, QN_PAGER_RESERVE, UINT64_MAX - 1};
+    const uint64_t sizes[] = {1, 4096, QN_PAGING_RESERVE, UINT64_MAX - 1};
     for (int i = 0; i < 4; i++) {
         qn_engine *e = open(0, sizes[i], 1);
         qn_session *s = NULL;
@@ -215,8 +267,12 @@ static void too_little(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits), cmocka_unit_test(nothing_is_done_when_all_fits),
-                                       cmocka_unit_test(sessions_in_threads), cmocka_unit_test(embeddings),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_bits),
+                                       cmocka_unit_test(nothing_is_done_when_all_fits),
+                                       cmocka_unit_test(engines_share),
+                                       cmocka_unit_test(free_memory),
+                                       cmocka_unit_test(sessions_in_threads),
+                                       cmocka_unit_test(embeddings),
                                        cmocka_unit_test(too_little)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
